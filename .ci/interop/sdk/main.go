@@ -1,6 +1,5 @@
-// Command sdk is a Reader that asks its model by the official libraries for Go of Anthropic and OpenAI, which know
-// nothing of the mesh but what their environment variables say. It answers each query with how many of their replies were
-// right: three of each.
+// Command sdk is a Reader that asks its model by OpenAI's official library for Go, which knows nothing of the mesh but what its
+// environment variables say. It answers each query with how many of the three replies were right.
 package main
 
 import (
@@ -10,7 +9,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/anthropics/anthropic-sdk-go"
 	"github.com/openai/openai-go/v3"
 )
 
@@ -34,51 +32,15 @@ func main() {
 			continue
 		}
 		n := 0
-		for name, ask := range map[string]func(context.Context) ([]string, error){"anthropic": askAnthropic, "openai": askOpenAI} {
-			said, err := ask(context.Background())
-			for i, want := range []string{twelve, twelve, found} {
-				if err == nil && said[i] == want {
-					n++
-				}
+		said, err := askOpenAI(context.Background())
+		for i, want := range []string{twelve, twelve, found} {
+			if err == nil && said[i] == want {
+				n++
 			}
-			fmt.Fprintln(os.Stderr, name, said, err)
 		}
+		fmt.Fprintln(os.Stderr, said, err)
 		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"n":%d}}`+"\n", m.ID, n)
 	}
-}
-
-func askAnthropic(ctx context.Context) ([]string, error) {
-	client := anthropic.NewClient()
-	ask := anthropic.MessageNewParams{Model: model, MaxTokens: 50, System: []anthropic.TextBlockParam{{Text: "Be brief."}},
-		Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock(howMany))}}
-	whole, err := client.Messages.New(ctx, ask)
-	if err != nil {
-		return nil, err
-	}
-	ask.Messages = append(ask.Messages, whole.ToParam(), anthropic.NewUserMessage(anthropic.NewTextBlock("Again.")))
-	var pieces anthropic.Message
-	stream := client.Messages.NewStreaming(ctx, ask)
-	for stream.Next() {
-		if err := pieces.Accumulate(stream.Current()); err != nil {
-			return nil, err
-		}
-	}
-	if stream.Err() != nil {
-		return nil, stream.Err()
-	}
-	ask.Messages = []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock(look))}
-	ask.Tools = []anthropic.ToolUnionParam{{OfTool: &anthropic.ToolParam{Name: "look", Description: anthropic.String("Looks."), InputSchema: anthropic.ToolInputSchemaParam{Properties: where}}}}
-	called, err := client.Messages.New(ctx, ask)
-	if err != nil {
-		return nil, err
-	}
-	use := called.Content[len(called.Content)-1]
-	ask.Messages = append(ask.Messages, called.ToParam(), anthropic.NewUserMessage(anthropic.NewToolResultBlock(use.ID, "thirty-four "+string(use.Input), false)))
-	last, err := client.Messages.New(ctx, ask)
-	if err != nil {
-		return nil, err
-	}
-	return []string{whole.Content[0].Text, pieces.Content[0].Text, last.Content[0].Text}, nil
 }
 
 func askOpenAI(ctx context.Context) ([]string, error) {

@@ -60,12 +60,11 @@ func shape(t *testing.T, v any) string {
 // covers ALF-10
 func TestServedWiresLoseNothing(t *testing.T) {
 	t.Parallel()
-	bases := map[string]string{"anthropic": wires.AnthropicBase, "openai": wires.OpenAIBase, "ollama": wires.OpenAIBase}
-	for provider, base := range bases {
+	for _, provider := range []string{"openai", "ollama"} {
 		t.Run(provider, func(t *testing.T) {
 			t.Parallel()
 			inner, url := served(t)
-			outer, err := wires.Open(wires.Spec{Provider: provider, Model: "another", Key: "env:KEY", BaseURL: url + base}, wires.Options{Env: func(string) (string, bool) { return "none", true }})
+			outer, err := wires.Open(wires.Spec{Provider: provider, Model: "another", Key: "env:KEY", BaseURL: url + wires.ServedBase}, wires.Options{Env: func(string) (string, bool) { return "none", true }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,10 +114,7 @@ func post(t *testing.T, url, body string) (status int, header http.Header, answe
 	return response.StatusCode, response.Header, string(content)
 }
 
-const (
-	messagesPath = wires.AnthropicBase + "/v1/messages"
-	chatPath     = wires.OpenAIBase + "/chat/completions"
-)
+const chatPath = wires.ServedBase + "/chat/completions"
 
 // Nothing passes that has a provider fetch, search, run or keep something: each way that the vendors have is refused, and no
 // call is made.
@@ -127,22 +123,6 @@ const (
 func TestServedWiresPassTextAlone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, path, body, want string }{
-		{"a picture of a URL", messagesPath, `{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://evil.test/?x"}}]}]}`, "source is not passed on"},
-		{"a document", messagesPath, `{"messages":[{"role":"user","content":[{"type":"document"}]}]}`, "document is not passed on"},
-		{"a search of the provider", messagesPath, `{"messages":[],"tools":[{"type":"web_search_20250305","name":"web_search"}]}`, "web_search_20250305 is not passed on"},
-		{"a search with its limits", messagesPath, `{"messages":[],"tools":[{"type":"custom","name":"a","max_uses":5}]}`, "tools.0.max_uses is not passed on"},
-		{"an MCP server", messagesPath, `{"messages":[],"mcp_servers":[{"type":"url","url":"https://evil.test"}]}`, "mcp_servers is not passed on"},
-		{"a container", messagesPath, `{"messages":[],"container":"c"}`, "container is not passed on"},
-		{"a picture in a result", messagesPath, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"image"}]}]}]}`, "image is not passed on"},
-		{"a call by the user", messagesPath, `{"messages":[{"role":"user","content":[{"type":"tool_use","id":"a","name":"b","input":{}}]}]}`, "tool_use is not passed on"},
-		{"a member that stands twice", messagesPath, `{"messages":[],"messages":[]}`, "no JSON of this interface"},
-		{"stop sequences", messagesPath, `{"messages":[],"stop_sequences":["x"]}`, "stop_sequences is not passed on"},
-		{"any of two tools", messagesPath, `{"messages":[],"tools":[{"name":"a"},{"name":"b"}],"tool_choice":{"type":"any"}}`, "name it"},
-		{"no tool", messagesPath, `{"messages":[],"tool_choice":{"type":"none"}}`, "expected auto, tool or any"},
-		{"a tool that it has not", messagesPath, `{"messages":[{"role":"user","content":"x"}],"tool_choice":{"type":"tool","name":"b"}}`, "does not have"},
-		{"a system message between", messagesPath, `{"messages":[{"role":"system","content":"x"}]}`, "expected user or assistant"},
-		{"no JSON", messagesPath, `{`, "no JSON of this interface"},
-		{"text after it", messagesPath, `{"messages":[]} {}`, "no JSON of this interface"},
 		{"a picture of a URL", chatPath, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://evil.test/?x"}}]}]}`, "image_url is not passed on"},
 		{"a search", chatPath, `{"messages":[],"web_search_options":{}}`, "web_search_options is not passed on"},
 		{"what is kept", chatPath, `{"messages":[],"store":true}`, "store is not passed on"},
@@ -153,8 +133,19 @@ func TestServedWiresPassTextAlone(t *testing.T) {
 		{"a system message between", chatPath, `{"messages":[{"role":"user","content":"x"},{"role":"system","content":"y"}]}`, "before all others"},
 		{"no tool", chatPath, `{"messages":[],"tool_choice":"none"}`, "expected auto, required"},
 		{"a role", chatPath, `{"messages":[{"role":"function","content":"x"}]}`, "role: expected"},
-		{"another path", wires.AnthropicBase + "/v1/files", `{}`, "only POST /anthropic/v1/messages is served"},
-		{"another path", wires.OpenAIBase + "/responses", `{}`, "only POST /openai/v1/chat/completions is served"},
+		{"a document", chatPath, `{"messages":[{"role":"user","content":[{"type":"document"}]}]}`, "document is not passed on"},
+		{"a search of the provider", chatPath, `{"messages":[],"tools":[{"type":"web_search","function":{"name":"a"}}]}`, "web_search is not passed on"},
+		{"a search with its limits", chatPath, `{"messages":[],"tools":[{"type":"function","function":{"name":"a"},"max_uses":5}]}`, "tools.0.max_uses is not passed on"},
+		{"an MCP server", chatPath, `{"messages":[],"mcp_servers":[{"type":"url","url":"https://evil.test"}]}`, "mcp_servers is not passed on"},
+		{"a picture in a result", chatPath, `{"messages":[{"role":"tool","tool_call_id":"a","content":[{"type":"image"}]}]}`, "image is not passed on"},
+		{"a member that stands twice", chatPath, `{"messages":[],"messages":[]}`, "no JSON of this interface"},
+		{"stop sequences", chatPath, `{"messages":[],"stop":["x"]}`, "stop is not passed on"},
+		{"any of two tools", chatPath, `{"messages":[],"tools":[{"type":"function","function":{"name":"a"}},{"type":"function","function":{"name":"b"}}],"tool_choice":"required"}`, "name it"},
+		{"a tool that it has not", chatPath, `{"messages":[{"role":"user","content":"x"}],"tool_choice":{"type":"function","function":{"name":"b"}}}`, "does not have"},
+		{"no JSON", chatPath, `{`, "no JSON of this interface"},
+		{"text after it", chatPath, `{"messages":[]} {}`, "no JSON of this interface"},
+		{"another path", wires.ServedBase + "/responses", `{}`, "only POST /openai/v1/chat/completions is served"},
+		{"another interface", "/anthropic/v1/messages", `{}`, "only POST /openai/v1/chat/completions is served"},
 	} {
 		t.Run(c.path+" "+c.name, func(t *testing.T) {
 			t.Parallel()
@@ -176,10 +167,10 @@ func TestServedRequestsAreBounded(t *testing.T) {
 	provider, url := served(t)
 	whole := `{"messages":[{"role":"user","content":"x"}]}`
 	whole += strings.Repeat(" ", 4<<20-len(whole))
-	if status, _, answer := post(t, url+messagesPath, whole); status != http.StatusOK {
+	if status, _, answer := post(t, url+chatPath, whole); status != http.StatusOK {
 		t.Errorf("4 MiB: %d, %s", status, answer)
 	}
-	if status, _, answer := post(t, url+messagesPath, whole+" "); status != http.StatusRequestEntityTooLarge || len(provider.requests) != 1 {
+	if status, _, answer := post(t, url+chatPath, whole+" "); status != http.StatusRequestEntityTooLarge || len(provider.requests) != 1 {
 		t.Errorf("one byte more: %d, %s", status, answer)
 	}
 }
@@ -188,10 +179,6 @@ func TestServedRequestsAreBounded(t *testing.T) {
 func TestServedWiresTakeWhatLibrariesSend(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ path, body, want string }{
-		{
-			messagesPath, `{"model":"x","max_tokens":9,"temperature":0.2,"top_k":3,"metadata":{"user_id":"u"},"system":"a","messages":[{"role":"user","content":[{"type":"text","text":"b","cache_control":{"type":"ephemeral"}}]},{"role":"assistant","content":"c"}]}`,
-			`{"max_tokens":9,"model":"pinned","system":[{"instruction":"a"}],"turns":[{"parts":[{"instruction":"b"}],"role":1},{"parts":[{"said":"c"}],"role":2}]}`,
-		},
 		{
 			chatPath, `{"model":"x","max_tokens":9,"seed":1,"messages":[{"role":"developer","content":"a"},{"role":"user","content":[{"type":"text","text":"b"}]},{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"i","type":"function","function":{"name":"f","arguments":"no json"}}]},{"role":"tool","tool_call_id":"i","content":"d"}]}`,
 			`{"max_tokens":9,"model":"pinned","system":[{"instruction":"a"}],"turns":[{"parts":[{"instruction":"b"}],"role":1},{"calls":[{"arguments":"no json","id":"i","name":"f"}],"role":2},{"results":[{"call":"i","parts":[{"instruction":"d"}]}],"role":1}]}`,
@@ -219,28 +206,25 @@ func TestServedErrors(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		status int
-		kind   string // of Messages
 	}{
-		{llm.Budget{}, 403, "permission_error"},
-		{llm.Auth{}, 403, "permission_error"},
-		{llm.TooLong{}, 400, "invalid_request_error"},
-		{llm.Filtered{}, 400, "invalid_request_error"},
-		{llm.RateLimited{RetryAfter: 1500 * time.Millisecond}, 429, "rate_limit_error"},
-		{llm.Overloaded{}, 503, "overloaded_error"},
-		{llm.Unrecorded{}, 503, "overloaded_error"},
-		{llm.Protocol{What: "x"}, 502, "api_error"},
-		{context.DeadlineExceeded, 504, "api_error"},
+		{llm.Budget{}, 403},
+		{llm.Auth{}, 403},
+		{llm.TooLong{}, 400},
+		{llm.Filtered{}, 400},
+		{llm.RateLimited{RetryAfter: 1500 * time.Millisecond}, 429},
+		{llm.Overloaded{}, 503},
+		{llm.Unrecorded{}, 503},
+		{llm.Protocol{What: "x"}, 502},
+		{context.DeadlineExceeded, 504},
 	} {
-		for _, path := range []string{messagesPath, chatPath} {
-			provider, url := served(t)
-			provider.err = c.err
-			status, header, answer := post(t, url+path, `{}`)
-			if status != c.status || path == messagesPath && !strings.Contains(answer, c.kind) || !strings.Contains(answer, llm.ErrorOf(llm.ErrorCode(c.err)).Error()) {
-				t.Errorf("%s: %v: %d, %s", path, c.err, status, answer)
-			}
-			if after := header.Get("Retry-After"); (after == "2") != (status == 429) {
-				t.Errorf("%v: retry after %q", c.err, after)
-			}
+		provider, url := served(t)
+		provider.err = c.err
+		status, header, answer := post(t, url+chatPath, `{}`)
+		if status != c.status || !strings.Contains(answer, llm.ErrorOf(llm.ErrorCode(c.err)).Error()) {
+			t.Errorf("%v: %d, %s", c.err, status, answer)
+		}
+		if after := header.Get("Retry-After"); (after == "2") != (status == 429) {
+			t.Errorf("%v: retry after %q", c.err, after)
 		}
 	}
 }
@@ -251,7 +235,7 @@ func TestServedErrorsSayNothingOfOtherConversations(t *testing.T) {
 	t.Parallel()
 	ask := func(p llm.Provider, system string) string {
 		w := httptest.NewRecorder()
-		wires.Serve(llm.Endpoint{Provider: p, Model: "m", MaxTokens: 100}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, messagesPath, strings.NewReader(`{"system":"`+system+`","messages":[]}`)))
+		wires.Serve(llm.Endpoint{Provider: p, Model: "m", MaxTokens: 100}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, chatPath, strings.NewReader(`{"messages":[{"role":"system","content":"`+system+`"}]}`)))
 		return w.Body.String()
 	}
 	var file bytes.Buffer
@@ -264,7 +248,7 @@ func TestServedErrorsSayNothingOfOtherConversations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if answer := ask(recorded, "The code is 4711."); !strings.Contains(answer, "end_turn") {
+	if answer := ask(recorded, "The code is 4711."); !strings.Contains(answer, `"finish_reason":"stop"`) {
 		t.Fatal(answer)
 	}
 	for _, guess := range []string{"The code is 0", "The code is 47"} {
@@ -277,18 +261,15 @@ func TestServedErrorsSayNothingOfOtherConversations(t *testing.T) {
 // FuzzServe looks for a request that is served and is none, or that ends the keeper.
 func FuzzServe(f *testing.F) {
 	for _, body := range []string{
-		`{"messages":[{"role":"user","content":"x"}]}`, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":null}]}]}`,
+		`{"messages":[{"role":"user","content":"x"}]}`, `{"messages":[{"role":"tool","tool_call_id":"a","content":null}]}`,
 		`{"messages":[{"role":"assistant","tool_calls":[{"id":"i","type":"function","function":{"name":"f","arguments":""}}]}],"tool_choice":{"type":"function","function":{"name":"f"}}}`,
 	} {
-		for kind := range 2 {
-			f.Add(kind, body)
-		}
+		f.Add(body)
 	}
-	f.Fuzz(func(t *testing.T, kind int, body string) {
+	f.Fuzz(func(t *testing.T, body string) {
 		provider := &asked{reply: llm.Reply{Stop: llm.StopEnd}}
 		w := httptest.NewRecorder()
-		path := []string{messagesPath, chatPath}[uint(kind)%2]
-		wires.Serve(llm.Endpoint{Provider: provider, Model: "pinned", MaxTokens: 100}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body)))
+		wires.Serve(llm.Endpoint{Provider: provider, Model: "pinned", MaxTokens: 100}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, chatPath, strings.NewReader(body)))
 		if (w.Code == http.StatusOK) != (len(provider.requests) == 1) || w.Code >= 500 {
 			t.Errorf("%d after %d calls: %s", w.Code, len(provider.requests), w.Body)
 		}

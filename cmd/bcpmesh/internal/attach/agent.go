@@ -247,10 +247,10 @@ func openLocal(ctx context.Context, p *cli.Program, of *client.ServedAgent, read
 	return l, nil
 }
 
-// placeholder is the key that the vendors' libraries do not start without. It opens nothing.
+// placeholder is the key that libraries do not start without. It opens nothing.
 const placeholder = "kept-by-bcpmesh"
 
-// environment tells the program, and the vendors' libraries in it, where its keeper is.
+// environment tells the program, and the library for models in it, where its keeper is.
 func (l *local) environment() []string {
 	if l == nil {
 		return nil
@@ -258,9 +258,7 @@ func (l *local) environment() []string {
 	at := "http://" + sandbox.Address
 	var env []string
 	if l.model {
-		env = append(env,
-			"ANTHROPIC_BASE_URL="+at+wires.AnthropicBase, "ANTHROPIC_API_KEY="+placeholder,
-			"OPENAI_BASE_URL="+at+wires.OpenAIBase, "OPENAI_API_KEY="+placeholder)
+		env = append(env, "OPENAI_BASE_URL="+at+wires.ServedBase, "OPENAI_API_KEY="+placeholder)
 	}
 	if l.fetches {
 		env = append(env, "BCPMESH_FETCH="+at+"/fetch")
