@@ -64,6 +64,19 @@ func newHTTP(transport http.RoundTripper) *http.Client {
 	}
 }
 
+// address is the URL of a path. A base URL may have the beginning of it already, or all of
+// it: vendors name both.
+func (c *client) address(path string) string {
+	_, host, _ := strings.Cut(c.base, "://")
+	_, has, _ := strings.Cut(host, "/")
+	for end := len(path); end > 0; end = strings.LastIndexAny(path[:end], "/?") {
+		if strings.HasSuffix("/"+has, path[:end]) {
+			return c.base + path[end:]
+		}
+	}
+	return c.base + path
+}
+
 // reading is how a wire reads a reply that is no error.
 type reading interface {
 	// whole reads a reply that is one document.
@@ -91,7 +104,7 @@ func (c *client) post(ctx context.Context, path string, header map[string]string
 	defer cancel()
 	silent := time.AfterFunc(silence, cancel)
 	defer silent.Stop()
-	r, err := http.NewRequestWithContext(calling, http.MethodPost, c.base+path, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(calling, http.MethodPost, c.address(path), bytes.NewReader(body))
 	if err != nil {
 		return llm.Protocol{What: "the base URL is none"}
 	}

@@ -55,7 +55,11 @@ func BaseOf(provider, base string) string {
 	if !known {
 		return ""
 	}
-	return strings.TrimRight(cmp.Or(base, own), "/")
+	base = strings.TrimRight(cmp.Or(base, own), "/")
+	if _, host, _ := strings.Cut(base, "://"); provider == "ollama" && !strings.Contains(host, "/") {
+		base += "/v1" // OLLAMA_HOST has no path
+	}
+	return base
 }
 
 // ErrProvider says that there is no such provider.

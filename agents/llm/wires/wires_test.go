@@ -124,6 +124,31 @@ func opened(t *testing.T, v vendor, serve http.HandlerFunc) llm.Endpoint {
 	return llm.Endpoint{Provider: e.Provider.(*wires.Patient).Provider, Model: e.Model}
 }
 
+// A base URL is what the vendors say that it is, and what people take for it: with the path's beginning, or all of it.
+func TestBaseURLs(t *testing.T) {
+	t.Parallel()
+	for provider, bases := range map[string]map[string]string{
+		"anthropic": {"": "/v1/messages", "/v1": "/v1/messages", "/v1/messages/": "/v1/messages", "/proxy/v1": "/proxy/v1/messages", "/v2": "/v2/v1/messages", "/xv1": "/xv1/v1/messages"},
+		"openai":    {"/v1/": "/v1/chat/completions", "": "/chat/completions", "/v1/chat/completions": "/v1/chat/completions", "/v1/chat": "/v1/chat/completions"},
+		"ollama":    {"": "/v1/chat/completions", "/": "/v1/chat/completions", "/v1": "/v1/chat/completions", "/own": "/own/chat/completions"},
+		"google":    {"": "/v1beta/models/m:streamGenerateContent", "/v1beta": "/v1beta/models/m:streamGenerateContent", "/v1beta/models": "/v1beta/models/m:streamGenerateContent"},
+	} {
+		for base, want := range bases {
+			got := ""
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got = r.URL.Path; w.WriteHeader(http.StatusNotFound) }))
+			e, err := wires.Open(wires.Spec{Provider: provider, Model: "m", BaseURL: server.URL + base}, wires.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			request, _ := conversation(t)
+			_, _ = e.Provider.Do(t.Context(), request, nil)
+			if server.Close(); got != want {
+				t.Errorf("%s at %q: asked %s, want %s", provider, base, got, want)
+			}
+		}
+	}
+}
+
 // What is sent is what each vendor documents, and what comes back is read so: as a stream, and as one document by an endpoint
 // that does not stream.
 func TestWires(t *testing.T) {
