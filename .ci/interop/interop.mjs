@@ -70,9 +70,11 @@ let server = await up("127.0.0.1:0");
 const { url, ca } = server.about;
 const address = url.replace("tls://", "");
 
-// The nats CLI, with the contexts that creds issue writes.
+// The nats CLI.
 for (const agent of ["main", "researcher"]) {
-  await mesh("creds", "issue", agent, "--out", `${agent}-cli.creds`, "--expires", "1h", "--context", agent);
+  const creds = join(office, `${agent}-cli.creds`);
+  await mesh("creds", "issue", agent, "--out", creds, "--expires", "1h");
+  await run(nats, ["context", "save", agent, "--server", url, "--creds", creds, "--tlsca", ca, "--inbox-prefix", `_INBOX.${agent}`], { cwd: office, env, timeout: patience });
 }
 const cli = async (context, ...args) => (await run(nats, ["--context", context, ...args], { cwd: office, env, timeout: patience })).stdout;
 const ask = async (context, subject, body) => JSON.parse(await cli(context, "req", subject, JSON.stringify(body), "--raw", "--timeout", "20s"));

@@ -334,7 +334,7 @@ var rules = []rule{
 	{
 		folder: "cmd/bcpmesh", program: true,
 		internal: []string{
-			"cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/bcpmesh/internal/contentguard",
+			"cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard",
 			"cmd/bcpmesh/internal/define", "cmd/bcpmesh/internal/health", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "cmd/bcpmesh/internal/pages", "cmd/bcpmesh/internal/roles", "cmd/bcpmesh/internal/run", "cmd/bcpmesh/internal/simulate",
 		},
 		external: []string{commandLines},

@@ -24,6 +24,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/run"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/simulate"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
@@ -109,7 +110,7 @@ func otherCommands(p *cli.Program) []*cobra.Command {
 func rootCommand(p *cli.Program) *cobra.Command {
 	files := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	p.Complete = map[string]cobra.CompletionFunc{
-		"AGENT": meshdir.CompleteAgents(true), "NAME": meshdir.CompleteAgents(false), "READER": meshdir.CompleteAgents(false),
+		"AGENT": meshdir.CompleteAgents(true), "NAME": meshdir.CompleteAgents(false), "READER": meshdir.CompleteAgents(false), "KERNEL": client.CompleteKernels,
 		"DIR": cli.CompleteFolders, "FILE": files, "ATTESTATION": files, "REVOCATIONS": files, "PLAN": files,
 	}
 	root := cli.Root(p, help, func(cmd *cobra.Command) error { return welcome(p, cmd) }, commandGroups(p), otherCommands(p)...)

@@ -402,7 +402,6 @@ func TestTwoOrganisations(t *testing.T) {
 	desk.start(hall)
 	negotiate(t, hall, desk)
 	negotiate(t, desk, hall)
-	followed(t, hall, desk)
 }
 
 // An attestation has the newest checkpoint of the journal, and the digest of the reports
@@ -593,45 +592,6 @@ func negotiate(t *testing.T, asker, peer *company) {
 	}
 	if diff := cmp.Diff(want, asker.records(bcp.DeclareHeard, len(want))); diff != "" {
 		t.Errorf("what %s was told (-want +got):\n%s", asker.name, diff)
-	}
-}
-
-// followed has the peer's agent show its files as they change: a revocation comes over
-// without anybody's doing, and so does a newer attestation.
-func followed(t *testing.T, asker, peer *company) {
-	creds, _ := asker.issue(peer.kernel)
-	main, _ := asker.issue("main")
-	controller := asker.dial(bcp.Agent{Name: "main", Controller: true, Encoding: bcp.JSON}, main)
-	peer.command("role", "attest", "--speaks", creds.PublicKey)
-	attestation, revocations := peer.attested()
-	file := filepath.Join(peer.dir, "theirs.creds")
-	peer.write(file, creds.Text())
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var stdout, stderr bytes.Buffer
-	ended := make(chan int, 1)
-	go func() {
-		ended <- runCommandLine(ctx, []string{"role", "show", attestation, revocations, "--to", asker.name, "--creds", file, "--url", asker.url, "--every", "1s"},
-			strings.NewReader(""), &stdout, &stderr, func(string) string { return "" })
-	}()
-	hears := func(what string, want bcp.Code) {
-		t.Helper()
-		begin := time.Now()
-		for code := want + "?"; code != want; time.Sleep(100 * time.Millisecond) { // between two asks
-			code = bcp.Code(controller.Ask(t, peer.kernel, askOK).Text("error"))
-			if time.Since(begin) > time.Minute {
-				t.Fatalf("a minute after %s an ask hears %q", what, code)
-			}
-		}
-	}
-	hears("the first showing", "")
-	peer.command("role", "attest", "--revoke", string(peer.kernel)+"@"+peer.name)
-	hears("the revocation", bcp.RoleRequired)
-	peer.command("role", "attest", "--speaks", creds.PublicKey)
-	hears("another attestation", "")
-	cancel()
-	if code := <-ended; code != cli.ExitOK || strings.Count(stdout.String(), "accepted until") < 2 || !strings.Contains(stderr.String(), "revoked") {
-		t.Errorf("exit %d: %s%s", code, &stdout, &stderr)
 	}
 }
 

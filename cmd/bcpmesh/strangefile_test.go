@@ -30,11 +30,10 @@ import (
 // readers are commands that read a FILE which a stranger may have sent, with variables of the environment before them. One
 // that takes another is added here.
 var readers = []string{
-	"kernel check FILE",
 	"creds issue main --dir mesh --role approver --passkey FILE --out x.creds", "join CODE --passkey FILE --out x.creds --url nats://127.0.0.1:1", "creds FILE",
 	"agent show FILE", "perms --prove --jwts FILE",
 	"audit redecide --backup FILE --dir mesh", "audit verify FILE --key LOGKEY", "audit verify x --key FILE", "audit verify --proof FILE --key LOGKEY", "audit verify x --key LOGKEY --since FILE", "audit verify x --key LOGKEY --witness FILE",
-	"planner --script FILE --creds x", "reader --file FILE --script script --creds main.creds", "reader --file file --script FILE --creds x",
+	"planner --script FILE --creds x",
 	"validate FILE", "guard fence FILE --source web", "restore FILE elsewhere", "query researcher --boolean ok --creds FILE --url nats://127.0.0.1:1",
 	"query researcher --spec FILE --dir mesh", "reader --creds x --mcp FILE", "mcp --creds main.creds --tools FILE", "mcp --creds x --http 127.0.0.1:0 --token-file FILE",
 	"role verify FILE agent@o.example --trust o=key.pem", "role verify file agent@o.example --trust o=FILE", "role verify file agent@o.example --trust o=key.pem --revocations FILE",

@@ -16,7 +16,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
-	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/simulate"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
@@ -28,7 +27,7 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 	var forbid, given []string
 	var id string
 	var wait cli.DurationFlag
-	var noWait, follow, plan bool
+	var noWait, plan bool
 	cmd := &cobra.Command{
 		Use:               "run KERNEL GRANT TASK",
 		ValidArgsFunction: completeRun,
@@ -60,7 +59,6 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 			defer cancel()
-			owner := client.Flags{Where: who.Where, URL: who.URL, CA: who.CA}
 			if err := findRequester(&who, name, args[1]); err != nil {
 				return err
 			}
@@ -69,16 +67,6 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 				return err
 			}
 			defer c.Close()
-			var events *runEvents
-			if follow {
-				if who.Creds != "" {
-					return cli.Usagef("kernel run: --follow and --creds cannot be combined: events are for an auditor of the folder")
-				}
-				if events, err = openEvents(ctx, p, &owner); err != nil {
-					return err
-				}
-				defer events.auditor.Close()
-			}
 			run, err := agents.NewRequester(c.Connection).Run(ctx, name, args[1], task)
 			switch {
 			case err != nil:
@@ -87,10 +75,6 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 				return showPlan(ctx, p, c, &who, run, name, args[1])
 			case noWait:
 				return showBegun(p.Out, run.ID)
-			case follow:
-				if err := events.show(ctx, p.Out, run.ID); err != nil {
-					return err
-				}
 			}
 			if err := waitForEnd(ctx, p, run, &answerer{given: answers}); err != nil || p.Out.JSON {
 				return err
@@ -108,9 +92,8 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&id, "request-id", "", "repeat a task with the same `ID`: it is done once")
 	cli.WaitFlag(cmd, &wait, 15*time.Minute, "how long to wait for the end")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once the run has begun")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show each event of the run, as one of the mesh's auditors")
 	cmd.Flags().BoolVar(&plan, "plan", false, "ask for a plan and judge it; call no tool and ask no Reader")
-	cmd.MarkFlagsMutuallyExclusive("no-wait", "follow", "plan")
+	cmd.MarkFlagsMutuallyExclusive("no-wait", "plan")
 	cmd.MarkFlagsMutuallyExclusive("forbid", "plan")
 	return cmd
 }
@@ -222,57 +205,6 @@ func showValue(ctx context.Context, o *cli.Output, who *client.Flags, id string)
 		o.Printf("%s\n", line)
 	}
 	return nil
-}
-
-// runEvents are the events of a run, from a time on, as an auditor reads them.
-type runEvents struct {
-	auditor *client.Client
-	from    uint64
-}
-
-func openEvents(ctx context.Context, p *cli.Program, who *client.Flags) (*runEvents, error) {
-	c, err := who.Books(ctx, p, true)
-	if err != nil {
-		return nil, err
-	}
-	_, next, err := NewestRecords(ctx, c.Auditor(), 0, nil)
-	if err != nil {
-		c.Close()
-		return nil, err
-	}
-	return &runEvents{c, next}, nil
-}
-
-// show shows the events of a run until its end.
-func (e *runEvents) show(ctx context.Context, o *cli.Output, id string) error {
-	stories := tell.NewRunStories()
-	shown := 0
-	for record, err := range e.auditor.Auditor().Follow(ctx, e.from) {
-		if err != nil {
-			return meshdir.Failure(err)
-		}
-		if record.Decision.Run == nil || record.Decision.Run.Run != id {
-			continue
-		}
-		r := stories.Add(&record.Decision)
-		if r == nil {
-			continue
-		}
-		for _, event := range r.Events[shown:] {
-			if o.JSON {
-				if err := o.Line(event); err != nil {
-					return err
-				}
-				continue
-			}
-			words := cli.Compact(event.At.Format(tell.TimeFormat), event.Word, event.Step, event.Tool, event.Detail, string(event.From))
-			o.Printf("%s\n", cli.Plain(strings.Join(words, " ")))
-		}
-		if shown = len(r.Events); r.Status != bcp.RunOpen {
-			return nil
-		}
-	}
-	return nil // the time is over
 }
 
 // showEnd shows how a run ended. What is not committed is a refusal.

@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/base64"
-	"math"
 	"net/netip"
 	"os"
 	"strconv"
@@ -16,14 +15,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
-	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
@@ -33,7 +29,7 @@ func fetchCode(err error) guard.Code { return fetch.CodeOf(err) }
 func FetchURLCommand(p *cli.Program) *cobra.Command {
 	var allow allowFlags
 	var maxChars int
-	var whole, record bool
+	var whole bool
 	var as string
 	cmd := &cobra.Command{
 		Use: "fetch URL",
@@ -45,10 +41,7 @@ func FetchURLCommand(p *cli.Program) *cobra.Command {
 				if allow.entries != nil {
 					return cli.Usagef("fetch: --as and --allow cannot be combined")
 				}
-				return fetchAs(cmd.Context(), p, as, args[0], record, web.ReadOptions{MaxChars: maxChars, Whole: whole})
-			}
-			if record {
-				return cli.Usagef("fetch: --record needs --as")
+				return fetchAs(cmd.Context(), p, as, args[0], web.ReadOptions{MaxChars: maxChars, Whole: whole})
 			}
 			policy, err := allow.policy(p)
 			if err != nil {
@@ -60,7 +53,6 @@ func FetchURLCommand(p *cli.Program) *cobra.Command {
 	}
 	allow.addTo(cmd)
 	cli.TakeGiven(cmd, "--as: apply the definition of this agent", cli.Into{"as": &as})
-	cmd.Flags().BoolVar(&record, "record", false, "with --as: have the running mesh record and charge it")
 	cmd.Flags().IntVar(&maxChars, "max-chars", web.DefaultChars, "maximum characters of the text, at most 400000")
 	cli.Complete(cmd, "max-chars", cobra.NoFileCompletions)
 	cmd.Flags().BoolVar(&whole, "whole", false, "show all visible text, not only the readable part")
@@ -297,47 +289,8 @@ func (r routeCase) route() (fetch.Route, bool) {
 	return route, true
 }
 
-// metered is a ledger that a meter counts along with.
-type metered struct {
-	fetch.Ledger
-	meter *fetch.Meter
-}
-
-// Reserve implements [fetch.Ledger].
-func (m metered) Reserve(ctx context.Context, h fetch.Hop) (func(sent, received int64), error) {
-	settle, err := m.Ledger.Reserve(ctx, h)
-	if err != nil {
-		return nil, err
-	}
-	count, err := m.meter.Reserve(ctx, h)
-	if err != nil {
-		return nil, err
-	}
-	return func(sent, received int64) {
-		settle(sent, received)
-		count(sent, received)
-	}, nil
-}
-
-// recordedBy returns the ledger of the running mesh, which decides by what the agent has sent before, and a meter without
-// limits that counts along.
-func recordedBy(ctx context.Context, agent *bcp.Agent) (ledger metered, closing func(), err error) {
-	if len(agent.Egress.Hosts) == 0 {
-		return metered{}, nil, cli.Failf("%s has no network", agent.Name).WithHint("network in %s lists the hosts that it may reach", agent.File)
-	}
-	who := client.Flags{As: string(agent.Name)}
-	c, err := who.Connect(ctx, bcp.RoleKeeper)
-	if err != nil {
-		return metered{}, nil, err
-	}
-	const all = math.MaxInt64 / 2
-	meter := fetch.NewMeter(guard.PoolLimits{Budget: all, Bytes: all, HostBytes: all, Window: agent.Egress.Window}, time.Now)
-	return metered{keeper.NewLedger(agents.NewKeeper(c.Connection)), meter}, c.Close, nil
-}
-
-// fetchAs gets one page by the definition of an agent: its hosts, start URLs and limits. It is recorded and charged by the
-// running mesh, or is judged as if the agent had sent nothing before.
-func fetchAs(ctx context.Context, p *cli.Program, name, url string, record bool, o web.ReadOptions) error {
+// fetchAs gets one page by the definition of an agent: its hosts, start URLs and limits, as if it had sent nothing before.
+func fetchAs(ctx context.Context, p *cli.Program, name, url string, o web.ReadOptions) error {
 	folder, err := meshdir.Find(".")
 	if err != nil {
 		return err
@@ -352,18 +305,9 @@ func fetchAs(ctx context.Context, p *cli.Program, name, url string, record bool,
 	}
 	e := agent.Egress
 	meter := fetch.NewMeter(guard.PoolLimits{Budget: guard.NanoBits(e.Budget), Bytes: e.MaxBytes, HostBytes: e.MaxHostBytes, Window: e.Window}, time.Now)
-	ledger := fetch.Ledger(meter)
-	if record {
-		recorded, closing, err := recordedBy(ctx, &agent)
-		if err != nil {
-			return err
-		}
-		defer closing()
-		meter, ledger = recorded.meter, recorded
-	}
 	tool, err := web.New(fetch.Options{
 		Policy: fetch.Policy(e.Hosts, os.LookupEnv), StartURLs: e.StartURLs, LinksOnly: e.LinksOnly,
-		Addresses: mesh.AllowAddresses, Redact: o.Set, Ledger: ledger,
+		Addresses: mesh.AllowAddresses, Redact: o.Set, Ledger: meter,
 	})
 	if err != nil {
 		return err

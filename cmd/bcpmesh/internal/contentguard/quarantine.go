@@ -1,8 +1,6 @@
 package contentguard
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"regexp"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
 type quarantineCase struct {
@@ -154,26 +151,4 @@ func newPromptResult(r *llm.Request) *promptResult {
 	result.Text = text.String()
 	result.TwoTags = len(readableTag.FindAllStringIndex(result.Text, -1)) == 2
 	return result
-}
-
-// ReadTurns reads what a scripted model answers.
-func ReadTurns(file string) ([]llm.ScriptTurn, error) {
-	content, err := cli.ReadSmall(file)
-	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
-	}
-	var turns []llm.ScriptTurn
-	lines := bufio.NewScanner(bytes.NewReader(content))
-	lines.Buffer(nil, cli.MaxSmallFile)
-	for n := 1; lines.Scan(); n++ {
-		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
-			continue
-		}
-		var turn modelTurn
-		if err := json.Unmarshal(lines.Bytes(), &turn, caseOptions, json.RejectUnknownMembers(true)); err != nil {
-			return nil, cli.Failf("%s:%d: expected a turn such as {\"structured\": {\"urgent\": true}}", file, n)
-		}
-		turns = append(turns, turn.script())
-	}
-	return turns, lines.Err()
 }

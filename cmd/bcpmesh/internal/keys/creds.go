@@ -7,13 +7,10 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
@@ -35,7 +32,6 @@ func credsIssueCommand(p *cli.Program) *cobra.Command {
 	var all bool
 	var restriction restrictionFlags
 	var passkey string
-	var asContext contextFlags
 	expires := cli.DurationFlag{Least: time.Second}
 	cmd := &cobra.Command{
 		Use: "issue AGENT...",
@@ -47,7 +43,6 @@ func credsIssueCommand(p *cli.Program) *cobra.Command {
 	cmd.Flags().Var(&expires, "expires", "refuse the credentials after this time (default: never)")
 	cmd.Flags().StringVar(&passkey, "passkey", "", "let an approver decide only with the passkey in this `FILE`")
 	restriction.addTo(cmd)
-	asContext.addTo(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r, err := restriction.value("creds issue")
 		switch {
@@ -60,9 +55,6 @@ func credsIssueCommand(p *cli.Program) *cobra.Command {
 		case passkey != "" && (all || len(args) > 1):
 			return cli.Usagef("creds issue: --passkey is for one person")
 		case all || len(args) > 1:
-			if asContext.name != "" {
-				return cli.Usagef("creds issue: --context is for one agent")
-			}
 			return issueSeveral(cmd.Context(), p, where, args, meshdir.ParsedRole(role), out, expires.Value, r)
 		}
 		options := []accounts.IssueOption{accounts.Restricted(r)}
@@ -73,7 +65,7 @@ func credsIssueCommand(p *cli.Program) *cobra.Command {
 			}
 			options = append(options, accounts.BoundTo(hash))
 		}
-		return issueCreds(cmd.Context(), p, where, args[0], meshdir.ParsedRole(role), out, expires.Value, options, &asContext)
+		return issueCreds(cmd.Context(), p, where, args[0], meshdir.ParsedRole(role), out, expires.Value, options)
 	}
 	return cmd
 }
@@ -126,7 +118,7 @@ func (f *restrictionFlags) value(command string) (accounts.Restriction, error) {
 	return r, nil
 }
 
-func issueCreds(ctx context.Context, p *cli.Program, where meshdir.StateFlags, agent string, role bcp.Role, out string, expires time.Duration, options []accounts.IssueOption, asContext *contextFlags) error {
+func issueCreds(ctx context.Context, p *cli.Program, where meshdir.StateFlags, agent string, role bcp.Role, out string, expires time.Duration, options []accounts.IssueOption) error {
 	name, err := meshdir.AgentArgument("creds issue", agent)
 	if err != nil {
 		return err
@@ -138,10 +130,6 @@ func issueCreds(ctx context.Context, p *cli.Program, where meshdir.StateFlags, a
 		return err
 	}
 	folder, err := where.Folder()
-	if err != nil {
-		return err
-	}
-	natsCLI, err := asContext.plan(p, folder)
 	if err != nil {
 		return err
 	}
@@ -158,20 +146,8 @@ func issueCreds(ctx context.Context, p *cli.Program, where meshdir.StateFlags, a
 			return err
 		}
 	}
-	if natsCLI != nil {
-		if err := natsCLI.write(creds.User, out); err != nil {
-			return err
-		}
-	}
-	return p.Out.Show(struct {
-		accounts.User
-		File    string `json:"file"`
-		Context string `json:"context,omitempty"`
-	}{creds.User, out, asContext.name}, func() {
+	return p.Out.Show(issuedFile{creds.User, out}, func() {
 		p.Out.Printf("%s\n", cli.Plain(out))
-		if natsCLI != nil {
-			p.Out.Talkf("nats --context %s acts as it, at %s", asContext.name, natsCLI.URL)
-		}
 		p.Out.Talkf("%s as %s, %s: keep it as you keep a password", creds.Agent, creds.Role, strings.Join(append([]string{lasts(creds.User)}, creds.Lines()...), ", "))
 	})
 }
@@ -255,7 +231,7 @@ func checkRole(scopes []subjects.Scope, agent bcp.AgentName, role bcp.Role) erro
 	return nil
 }
 
-// issuedFile is one file of several.
+// issuedFile is one file.
 type issuedFile struct {
 	accounts.User
 	File string `json:"file"`
@@ -404,100 +380,4 @@ func credsFiles(all []accounts.Creds) []string {
 
 func roleFile(agent bcp.AgentName, role bcp.Role) string {
 	return string(agent) + "." + role.String() + ".creds" // no name has a dot
-}
-
-// natsContext is what the nats CLI keeps of a connection.
-type natsContext struct {
-	file string
-
-	Description string `json:"description"`
-	URL         string `json:"url"`
-	Creds       string `json:"creds"`
-	CA          string `json:"ca,omitempty"`
-	InboxPrefix string `json:"inbox_prefix"`
-	// APIPrefix is where people read streams.
-	APIPrefix string `json:"jetstream_api_prefix,omitempty"`
-}
-
-var contextName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-
-// contextFlags ask for a context.
-type contextFlags struct{ name, url string }
-
-func (f *contextFlags) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.name, "context", "", "also write a context of this `NAME` for the nats CLI")
-	cli.TakeGiven(cmd, "--url: for --context (default: that of the running mesh)", cli.Into{"url": &f.url})
-}
-
-// plan finds where the context is to be and how the mesh is reached, nil if
-// none is asked for. It refuses one that is there.
-func (f *contextFlags) plan(p *cli.Program, folder meshdir.Folder) (*natsContext, error) {
-	if f.name == "" {
-		if f.url != "" {
-			return nil, cli.Usagef("creds issue: --url needs --context")
-		}
-		return nil, nil
-	}
-	if !contextName.MatchString(f.name) {
-		return nil, cli.Usagef("creds issue: --context: %s is not a valid name", cli.Quoted(f.name)).WithHint("letters, digits, - and _, such as --context office-main")
-	}
-	parent := p.Env("XDG_CONFIG_HOME")
-	if parent == "" {
-		home := p.Env("HOME")
-		if home == "" {
-			return nil, cli.Failf("--context: there is no home folder to put it in").WithHint("set HOME or XDG_CONFIG_HOME")
-		}
-		parent = filepath.Join(home, ".config")
-	}
-	c := &natsContext{file: filepath.Join(parent, "nats", "context", f.name+".json"), URL: f.url}
-	if _, err := os.Lstat(c.file); err == nil {
-		return nil, cli.Failf("--context: %s exists", cli.Quoted(c.file)).WithHint("name another one, or remove it: nats context rm %s", f.name)
-	}
-	if about, err := folder.Running(); err == nil && about.Alive() {
-		c.CA = about.CA
-		if c.URL == "" {
-			c.URL = about.Known()
-		}
-	}
-	if c.URL == "" {
-		return nil, cli.Failf("--context: the mesh does not run, so its URL is not known").WithHint("name it: --url tls://HOST:4222; or start the mesh first")
-	}
-	u, err := meshdir.MeshURL(c.URL)
-	if err != nil {
-		return nil, err
-	}
-	if u.Scheme == "nats" || u.Scheme == "ws" {
-		c.CA = ""
-	} else if ca := accounts.AuthorityFile(folder.State); c.CA == "" {
-		if _, err := os.Stat(ca); err == nil {
-			c.CA = cli.Absolute(ca)
-		}
-	}
-	return c, nil
-}
-
-// write writes the context of creds that are in a file.
-func (c *natsContext) write(u accounts.User, creds string) error {
-	c.Description = "bcpmesh: " + string(u.Agent) + " as " + u.Role.String()
-	c.Creds, c.InboxPrefix = cli.Absolute(creds), subjects.InboxPrefix(u.Agent)
-	if u.Role == bcp.RoleAuditor || u.Role == bcp.RoleOperator {
-		c.APIPrefix = subjects.AuditPrefix
-	}
-	content, err := json.Marshal(c, jsontext.Multiline(true))
-	if err != nil {
-		return cli.Failf("--context: %s", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(c.file), 0o700); err != nil {
-		return cli.NotWritten(c.file, err)
-	}
-	draft, err := cli.CreateFile(c.file)
-	if err != nil {
-		return err
-	}
-	defer draft.Discard()
-	if _, err := draft.Write(append(content, '\n')); err != nil {
-		return cli.NotWritten(c.file, err)
-	}
-	_, _, err = draft.Keep()
-	return err
 }

@@ -3,7 +3,6 @@ package roles
 import (
 	"context"
 	"errors"
-	"reflect"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,11 +23,10 @@ type showing struct {
 	who             client.Flags
 	to, requirement string
 	contracts       []string
-	every           cli.DurationFlag
 }
 
 func showCommand(p *cli.Program) *cobra.Command {
-	f := showing{every: cli.DurationFlag{Least: time.Second}}
+	var f showing
 	cmd := &cobra.Command{
 		Use: "show [ATTESTATION] REVOCATIONS",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,10 +49,7 @@ func showCommand(p *cli.Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := showVerdict(p.Out, v, 0); err != nil || f.every.Value == 0 {
-				return err
-			}
-			return f.follow(cmd.Context(), p.Out, c, args, papers)
+			return showVerdict(p.Out, v, 0)
 		},
 	}
 	cli.TakeGiven(cmd, "--creds, --url: of the other mesh", cli.Into{"creds": &f.who.Creds, "url": &f.who.URL, "ca": &f.who.CA})
@@ -62,7 +57,6 @@ func showCommand(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&f.to, "to", "", "the `ORGANISATION` whose mesh it is")
 	cmd.Flags().StringVar(&f.requirement, "requirement", bcp.DualLLMRole, "`NAME` of the other mesh's requirement")
 	cmd.Flags().StringArrayVar(&f.contracts, "contract", nil, "`FILE` with a contract that is not built in; may be repeated")
-	cmd.Flags().Var(&f.every, "every", "keep running: check the files this often (1s or more), and show them when they change")
 	cli.Complete(cmd, "to", cobra.NoFileCompletions)
 	cli.Complete(cmd, "requirement", cobra.NoFileCompletions)
 	return cmd
@@ -100,38 +94,6 @@ func (f *showing) show(ctx context.Context, c *client.Client, papers agents.Pape
 		return v, cli.Failf("this is not a mesh of %s", cli.Plain(f.to)).WithHint("nothing is proved to another organisation")
 	}
 	return v, meshdir.Failure(err)
-}
-
-// follow shows the files again when they are others than those that were shown, until ctx
-// ends. What the mesh did not answer is shown again at the next look.
-func (f *showing) follow(ctx context.Context, o *cli.Output, c *client.Client, files []string, shown agents.Papers) error {
-	look := time.NewTicker(f.every.Value)
-	defer look.Stop()
-	for {
-		if err := o.Flush(); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-look.C:
-		}
-		papers, err := f.readPapers(files)
-		if err == nil && reflect.DeepEqual(papers, shown) {
-			continue
-		}
-		var v agents.RoleVerdict
-		if err == nil {
-			v, err = f.show(ctx, c, papers)
-		}
-		if err == nil {
-			shown = papers
-			err = showVerdict(o, v, 0)
-		}
-		if err != nil && ctx.Err() == nil {
-			o.Talkf("%s", err)
-		}
-	}
 }
 
 func readPaper(file string) ([]byte, error) { return cli.ReadFile(file, contract.MaxEnvelope) }

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -17,8 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
-// kernelCase is one line of the input of kernel simulate, or the file of kernel
-// check. Which keys there are depends on the kind.
+// kernelCase is one line of the input of kernel simulate. Which keys there are depends on the kind.
 type kernelCase struct {
 	ID     jsontext.Value  `json:"id"`
 	Kind   string          `json:"kind"`
@@ -73,8 +71,6 @@ type kernelInput struct {
 	People      []casePerson              `json:"people"`
 	Crash       *caseCrash                `json:"crash"`
 	Limits      map[string]jsontext.Value `json:"limits"`
-
-	Other jsontext.Value `json:",embed"`
 }
 
 type caseTool struct {
@@ -165,15 +161,6 @@ func parseKernelCase(line []byte) (kernelCase, error) {
 		c.ID = jsontext.Value("null")
 	}
 	return c, nil
-}
-
-// unknownKeys returns the keys that no input has, sorted.
-func (in *kernelInput) unknownKeys() []string {
-	var other map[string]jsontext.Value
-	if in.Other == nil || json.Unmarshal(in.Other, &other) != nil {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(other))
 }
 
 // plan returns the bytes of a plan case.

@@ -2,13 +2,11 @@ package simulate
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
@@ -17,38 +15,21 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// maxKernelFile bounds a file with a kernel, in bytes.
-const maxKernelFile = 4 << 20
-
-// kernelCheckOptions are the flags of kernel check.
+// kernelCheckOptions are the arguments and flags of kernel check.
 type kernelCheckOptions struct{ kernel, grant, as, dir string }
 
 func kernelCheckCommand(p *cli.Program) *cobra.Command {
 	var o kernelCheckOptions
 	cmd := &cobra.Command{
-		Use: "check [FILE] [PLAN]",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if o.kernel != "" {
-				return cli.Arguments(0, "PLAN")(cmd, args)
-			}
-			return cli.Arguments(1, "FILE", "PLAN")(cmd, args)
-		},
+		Use: "check KERNEL [PLAN]",
 		RunE: func(_ *cobra.Command, args []string) error {
-			switch {
-			case o.kernel != "":
-				return checkDefined(p, &o, args)
-			case o != kernelCheckOptions{}:
-				return cli.Usagef("kernel check: --grant, --as and --dir need --kernel")
-			}
-			return checkKernel(p, args)
+			o.kernel = args[0]
+			return checkDefined(p, &o, args[1:])
 		},
 	}
-	cmd.Flags().StringVar(&o.kernel, "kernel", "", "check this `KERNEL` of the definitions instead of a file")
-	cli.Complete(cmd, "kernel", client.CompleteKernels)
 	cmd.Flags().StringVar(&o.grant, "grant", "", "with this `GRANT` (default: its only one)")
 	cli.TakeGiven(cmd, "--as: the requester (default: the only one with the grant)", cli.Into{"as": &o.as, "dir": &o.dir})
 	return cmd
@@ -71,7 +52,7 @@ func checkDefined(p *cli.Program, o *kernelCheckOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	report := kernelReport{OK: true, Defects: []defectReport{}, Tools: k.Catalogue(grant)}
+	report := kernelReport{OK: true, Tools: k.Catalogue(grant)}
 	if len(args) == 1 {
 		plan, err := cli.ReadFile(args[0], kernel.MaxPlanBytes)
 		if err != nil {
@@ -90,7 +71,7 @@ func ReportPlan(p *cli.Program, def *bcp.Mesh, of, requester bcp.AgentName, gran
 	if err != nil {
 		return err
 	}
-	report := kernelReport{OK: true, Defects: []defectReport{}, Tools: k.Catalogue(held), Plan: plan}
+	report := kernelReport{OK: true, Tools: k.Catalogue(held), Plan: plan}
 	report.plan(k, o.grant, held, who, plan)
 	return report.finish(p)
 }
@@ -144,24 +125,17 @@ func (o *kernelCheckOptions) find(def *bcp.Mesh) (*kernel.Kernel, kernel.Request
 
 // kernelReport is what kernel check prints.
 type kernelReport struct {
-	OK      bool           `json:"ok"`
-	Defects []defectReport `json:"defects"`
-	Tools   []string       `json:"tools"` // that the grant allows to call
-	Code    kernel.Code    `json:"code,omitempty"`
-	Step    string         `json:"step,omitempty"`
-	Steps   []stepReport   `json:"steps,omitempty"`
-	Calls   []callReport   `json:"calls,omitempty"`
+	OK    bool         `json:"ok"`
+	Tools []string     `json:"tools"` // that the grant allows to call
+	Code  kernel.Code  `json:"code,omitempty"`
+	Step  string       `json:"step,omitempty"`
+	Steps []stepReport `json:"steps,omitempty"`
+	Calls []callReport `json:"calls,omitempty"`
 	// Control is what the dearest path costs by what content steers, of Budget.
 	Control bcp.Bits `json:"control_bits,omitzero"`
 	Budget  bcp.Bits `json:"control_budget_bits,omitzero"`
 	// Plan is that of a planner that was asked for it.
 	Plan jsontext.Value `json:"plan,omitempty"`
-}
-
-type defectReport struct {
-	Code    kernel.DefectCode `json:"code"`
-	Where   string            `json:"where"`
-	Message string            `json:"message"`
 }
 
 type stepReport struct {
@@ -182,52 +156,6 @@ type callReport struct {
 	Code    kernel.Code `json:"code"`
 	Rules   []string    `json:"rules"`
 	Certain bool        `json:"certain"`
-}
-
-func checkKernel(p *cli.Program, args []string) error {
-	file, err := cli.ReadFile(args[0], maxKernelFile)
-	if err != nil {
-		return err
-	}
-	c, err := parseKernelCase([]byte(`{"kind":"check","input":` + string(file) + `}`))
-	if err != nil {
-		return cli.Failf("%s: expected a JSON object with the keys of a kernel", cli.Quoted(args[0])).WithHint("bcpmesh kernel check --help lists the keys")
-	}
-	if unknown := c.Input.unknownKeys(); len(unknown) > 0 {
-		return cli.Failf("%s: %s is not a key of a kernel", cli.Quoted(args[0]), cli.Quoted(unknown[0])).WithHint("bcpmesh kernel check --help lists the keys")
-	}
-	var strict kernelInput
-	var wrong *json.SemanticError
-	switch err := json.Unmarshal(file, &strict, json.RejectUnknownMembers(true)); {
-	case errors.As(err, &wrong):
-		return cli.Failf("%s: %s is not a key of a kernel", cli.Quoted(args[0]), cli.Quoted(string(wrong.JSONPointer))).WithHint("bcpmesh kernel check --help lists the keys")
-	case err != nil: // the cases of kernel simulate may have these
-		return cli.Failf("%s: expected one JSON object without repeated keys, in characters that exist", cli.Quoted(args[0]))
-	}
-	report := kernelReport{Defects: []defectReport{}}
-	d, err := c.Input.definition(true)
-	if err == nil {
-		err = c.Input.setExamples(&d)
-	}
-	if err != nil {
-		return cli.Failf("%s: %s", cli.Quoted(args[0]), err)
-	}
-	d.UntestedRules = false
-	k, defects := kernel.New(d)
-	for _, defect := range defects {
-		report.Defects = append(report.Defects, defectReport(defect))
-	}
-	if report.OK = k != nil; k != nil {
-		report.Tools = k.Catalogue(kernel.NewGrant(c.Input.Grant...))
-	}
-	if k != nil && len(args) == 2 {
-		plan, err := cli.ReadFile(args[1], kernel.MaxPlanBytes)
-		if err != nil {
-			return err
-		}
-		report.plan(k, "", kernel.NewGrant(c.Input.Grant...), kernel.Requester(c.Input.Requester), plan)
-	}
-	return report.finish(p)
 }
 
 // finish prints the report, and fails if something is wrong.
@@ -267,8 +195,6 @@ func (r *kernelReport) plan(k *kernel.Kernel, name string, grant kernel.Grant, r
 
 func (r *kernelReport) summary() string {
 	switch {
-	case len(r.Defects) > 0:
-		return "the kernel is wrong: " + cli.Count(len(r.Defects), "defect")
 	case r.Code != "" && r.Step != "":
 		return "the plan is wrong at step " + cli.Quoted(r.Step) + ": " + string(r.Code)
 	case r.Code == kernel.ControlTooWide:
@@ -287,12 +213,7 @@ func (r *kernelReport) print(p *cli.Program) error {
 	if p.Out.JSON {
 		return p.Out.Line(r)
 	}
-	for _, d := range r.Defects {
-		p.Out.Printf("%s: %s (%s)\n", cli.Plain(d.Where), cli.Plain(d.Message), d.Code)
-	}
-	if len(r.Defects) == 0 {
-		p.Out.Printf("The kernel is right. Its grant allows to call: %s.\n", cmp.Or(cli.Plain(strings.Join(r.Tools, ", ")), "nothing"))
-	}
+	p.Out.Printf("Its grant allows to call: %s.\n", cmp.Or(cli.Plain(strings.Join(r.Tools, ", ")), "nothing"))
 	if len(r.Plan) > 0 {
 		p.Out.Heading("What the planner says")
 		for _, line := range inert.Prefixed(inert.Gutter, string(r.Plan), planWidth) {
