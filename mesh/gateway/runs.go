@@ -5,12 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
-	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // Runs of kernels (ADR 0055). What package kernel decides about a message, an answer or
@@ -53,112 +50,6 @@ func (g *Gateway) runMoment() bcp.Moment {
 	m := g.moment()
 	m.Now = g.state.JournalTime(m)
 	return m
-}
-
-// runRequests are those of requesters: for a run, and answers to what one asks.
-type runRequests struct{ plain }
-
-func (runRequests) prepare(g *Gateway, m *message, _ *nats.Msg) {
-	m.rules = prepare(g, m.body, "forbid", func(c *state.Config) *kernel.OwnRules {
-		if k := kernelOf(c, m.subject.Kernel); k != nil {
-			return k.Prepare(m.subject.Agent, m.subject.Grant, m.body)
-		}
-		return nil
-	})
-}
-
-// decide returns false for a message beyond the limit, or one that was already decided.
-func (runRequests) decide(g *Gateway, _ bcp.Moment, o *outcome) (bcp.Decision, bool) {
-	state, now, m := g.runState(), g.runMoment(), o.message
-	if state == nil {
-		return bcp.Decision{Code: bcp.Unavailable}, false
-	}
-	s := &m.subject
-	if g.state.Limited(s.Agent, now) {
-		return bcp.Decision{Code: bcp.RateLimited}, false
-	}
-	if g.state.Suspended(s.Agent) {
-		return g.recordRun(now, o, state.RefuseRun(now, s.Kernel, kernel.Requester{Name: string(s.Agent)}, s.Grant, kernel.Suspended), s.Agent), true
-	}
-	if !g.state.MayRun(s.Kernel, s.Agent, now.Now) {
-		return g.state.DecideRoleMissing(now, s.Agent, m.body), true
-	}
-	task, tells := kernel.Trusted(), g.state.Told
-	if kernel.BeginsAnew(m.body) {
-		tells = g.state.Anew
-	}
-	if bits, told := tells(s.Agent, now); told {
-		task = kernel.Told(wholeBits(bits))
-	}
-	requester, _ := g.config.State.Mesh.Agent(s.Agent)
-	state.Adopt(m.rules)
-	c := state.DecideRun(now, s.Kernel, kernel.Requester{Name: string(s.Agent), Address: requester.Address}, s.Grant, task, m.body)
-	if c.Code == kernel.Repeated {
-		if o.repeats, o.ended = c.Run, c.End; c.End == nil || !g.state.HasForgotten(s.Agent, state.Ended(c.Run)) {
-			return bcp.Decision{}, false
-		}
-	}
-	return g.recordRun(now, o, c, s.Agent), true
-}
-
-func (runRequests) answer(g *Gateway, o *outcome) {
-	if o.repeats != "" {
-		g.answer(o.message, g.receiptOr(o.repeats, o.ended))
-	}
-}
-
-// plans are those of planners and sub-planners. They and tools answer each message once.
-type plans struct{ plain }
-
-func (plans) decide(g *Gateway, _ bcp.Moment, o *outcome) (bcp.Decision, bool) {
-	state, now, s := g.runState(), g.runMoment(), &o.message.subject
-	if state == nil {
-		return bcp.Decision{Code: bcp.Unavailable}, false
-	}
-	delete(g.runs.unheard, s.ID)
-	if g.state.Suspended(s.Agent) {
-		return g.recordRun(now, o, state.Suspended(now, kernel.ChangePlan, s.ID), s.Agent), true
-	}
-	return g.recordRun(now, o, state.DecidePlan(now, s.Agent, s.ID, o.message.body), s.Agent), true
-}
-
-// toolOutcomes are the answers of tools to calls.
-type toolOutcomes struct{ plain }
-
-func (toolOutcomes) decide(g *Gateway, _ bcp.Moment, o *outcome) (bcp.Decision, bool) {
-	state, now, s := g.runState(), g.runMoment(), &o.message.subject
-	if state == nil {
-		return bcp.Decision{Code: bcp.Unavailable}, false
-	}
-	delete(g.runs.sent, s.ID)
-	return g.recordRun(now, o, state.DecideOutcome(now, s.Agent, s.ID, s.Attempt, o.message.body), s.Agent), true
-}
-
-// wholeBits rounds bits up to whole ones; unlimited stays unbounded.
-func wholeBits(bits bcp.Bits) kernel.Width {
-	if bits >= bcp.MaxBits*bcp.Bit {
-		return kernel.Unbounded
-	}
-	return kernel.Width((bits + bcp.Bit - 1) / bcp.Bit)
-}
-
-// decideStop ends a run because the operator says so.
-func (g *Gateway) decideStop(o *outcome) bcp.Decision {
-	state, m := g.runState(), g.runMoment()
-	var c bcp.Control
-	if state == nil || bcp.Decode(o.body, bcp.JSON, &c) != nil || c.Run == "" {
-		return g.state.DecideControl(g.moment(), bcp.ControlStopRun, o.body) // which refuses it
-	}
-	return g.recordRun(m, o, state.DecideStop(m, kernel.RunID(c.Run), kernel.Cancelled), bcp.Operator)
-}
-
-// stopReceipt says how a stopped run ended, also if it had already ended: the request
-// may come again.
-func (g *Gateway) stopReceipt(r *bcp.RunChange) bcp.RunReceipt {
-	if _, known := g.runState().Status(kernel.RunID(r.Run)); known {
-		return g.runReceipt(kernel.RunID(r.Run))
-	}
-	return bcp.RunReceipt{Type: bcp.TypeRun, RunID: r.Run, Code: r.Code}
 }
 
 // recordRun makes a decision from a kernel's change.
@@ -258,46 +149,6 @@ func (g *Gateway) appliedRun(o *outcome) {
 	}
 	if o.wait != "" && o.decision.Query != "" {
 		g.runs.waits[o.decision.Query] = o.wait
-	}
-}
-
-// changes are those of runs, whoever causes them.
-type changes struct{}
-
-// release sends the consequences of a recorded decision about a run.
-func (changes) release(g *Gateway, o *outcome) {
-	for i := range o.releases {
-		r := &o.releases[i]
-		if r.Kind == kernel.ReleaseReply && o.repeats != "" {
-			g.answer(o.message, g.receiptOr(o.repeats, o.ended))
-			continue
-		}
-		if r.Kind == kernel.ReleaseReply {
-			receipt := bcp.RunReceipt{Type: bcp.TypeRun, RunID: string(r.Run), Code: string(r.Code)}
-			if at := r.Place; at != nil {
-				receipt.Rule, receipt.Line, receipt.Column = at.Rule, at.Line, at.Column
-			}
-			g.answer(o.message, receipt)
-			continue
-		}
-		g.releaseWait(r)
-	}
-	if o.message == nil {
-		return
-	}
-	switch o.message.kind.request.(type) {
-	case controls:
-		g.answer(o.message, g.stopReceipt(o.decision.Run))
-	case approvals:
-		g.answer(o.message, g.decided(o))
-	case runRequests:
-		if c := o.change; c != nil && c.Start == nil { // the answer to a question
-			receipt := bcp.RunReceipt{Type: bcp.TypeRun, Code: string(c.Code)}
-			if c.Code == "" {
-				receipt = g.runReceipt(c.Run)
-			}
-			g.answer(o.message, receipt)
-		}
 	}
 }
 
@@ -583,31 +434,6 @@ func (g *Gateway) result(o *outcome) (outcome, bool) {
 		return outcome{body: body, decision: d}, true
 	}
 	return outcome{}, false
-}
-
-// tellRequester sends how a run ended, or what it asks. A requester that misses it asks
-// again, with the same request id.
-func (g *Gateway) tellRequester(r *kernel.Release) {
-	g.publish(agentRole{r.Agent, bcp.RoleController}, subjects.Deliver(bcp.RoleController, r.Agent, r.Kernel), "", g.runReceipt(r.Run))
-}
-
-// runReceipt says how a run is.
-func (g *Gateway) runReceipt(id kernel.RunID) bcp.RunReceipt { return g.receiptOr(id, nil) }
-
-// receiptOr is runReceipt, also for a forgotten run that ended as given.
-func (g *Gateway) receiptOr(id kernel.RunID, ended *kernel.End) bcp.RunReceipt {
-	receipt := bcp.RunReceipt{Type: bcp.TypeRun, RunID: string(id), Status: bcp.RunOpen}
-	switch status, known := g.runState().Status(id); {
-	case known && status.Status != "":
-		receipt.Status, receipt.Code = string(status.Status), string(status.Code)
-	case known && status.Wait == kernel.WaitQuestion:
-		receipt.Waits, receipt.QuestionID, receipt.Questions = bcp.WaitsForRequester, bcp.ItemID(status.Question), status.Asked
-	case known && status.Wait.Person():
-		receipt.Waits = bcp.WaitsForPerson
-	case !known && ended != nil:
-		receipt.Status, receipt.Code = string(ended.Status), string(ended.Code)
-	}
-	return receipt
 }
 
 // connectKernels listens to the planners and tools of kernels, and makes their dispatchers
