@@ -19,8 +19,7 @@ func (g *Gateway) sendNotices(d *bcp.Decision) {
 		who = agentRole{d.Agent, d.Role}
 	}
 	if g.isKernel(who.Agent) { // a kernel needs no results of its pushes
-		id := d.Notice
-		g.todo(func() (outcome, bool) { return g.acknowledge(who, id) })
+		g.todo(kernelReceipt{agentRole: who, id: d.Notice})
 		return
 	}
 	if c := g.agents[who]; c == nil || !c.ready {

@@ -57,14 +57,14 @@ func TestPanicInARunsConsequence(t *testing.T) {
 		counts: map[counted]count{mailer: {n: 7, since: now}}, counting: map[agentRole]countingRecord{}}
 	var done []string
 	tries := 0
-	g.todo(func() (outcome, bool) {
+	g.todo(doing(func() (outcome, bool) {
 		if tries++; tries < 3 {
 			panic("canary")
 		}
 		done = append(done, "answer")
 		return outcome{}, false
-	})
-	g.todo(func() (outcome, bool) { done = append(done, "sibling"); return outcome{}, false })
+	}))
+	g.todo(doing(func() (outcome, bool) { done = append(done, "sibling"); return outcome{}, false }))
 	for range 3 {
 		g.nextRun()
 		g.nextRun() // not before the pause is over
@@ -80,6 +80,10 @@ func TestPanicInARunsConsequence(t *testing.T) {
 		t.Errorf("the log says: %s", &log)
 	}
 }
+
+type doing func() (outcome, bool)
+
+func (f doing) decide(*Gateway) (outcome, bool) { return f() }
 
 // A mistake of ours is an alert, whatever it was in, and keeps nothing else from being done.
 //

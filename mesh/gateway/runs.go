@@ -19,7 +19,7 @@ import (
 type runs struct {
 	// todo has consequences of recorded decisions that are decisions themselves: an ask
 	// to a Reader, its answer, a repeated call. They are decided in this order.
-	todo []func() (outcome, bool)
+	todo []task
 	// resuming says that todo does not have everything yet that waits since the start.
 	resuming bool
 	// waits has what runs wait for from Readers, by query.
@@ -84,7 +84,7 @@ func (g *Gateway) nextRun() (o outcome, ok bool) {
 	}
 	for len(g.runs.todo) > 0 {
 		trying = true
-		o, ok := g.runs.todo[0]()
+		o, ok := g.runs.todo[0].decide(g)
 		if g.runs.todo = g.runs.todo[1:]; ok {
 			return o, true
 		}
@@ -135,7 +135,13 @@ func (g *Gateway) runsDue() (time.Time, bool) {
 	return due, true
 }
 
-func (g *Gateway) todo(do func() (outcome, bool)) { g.runs.todo = append(g.runs.todo, do) }
+// A task is a consequence of a recorded decision that is a decision itself. It is false if
+// there is nothing to decide any more.
+type task interface {
+	decide(*Gateway) (outcome, bool)
+}
+
+func (g *Gateway) todo(t task) { g.runs.todo = append(g.runs.todo, t) }
 
 // appliedRun notes the consequences of an applied decision about a run, or of an ask of
 // a kernel: they are released once it is stored.
@@ -158,12 +164,8 @@ func (g *Gateway) releaseWait(r *kernel.Release) {
 	case kernel.ReleasePlan, kernel.ReleaseSubPlan:
 		g.askPlanner(r.Wait.ID)
 	case kernel.ReleaseParse:
-		id, reader := r.Wait.ID, r.Agent
-		g.todo(func() (outcome, bool) {
-			d, tainted := g.state.DecideContent(g.moment(), reader)
-			return outcome{decision: d}, tainted
-		})
-		g.todo(func() (outcome, bool) { return g.ask(id) })
+		g.todo(contentRead{r.Agent})
+		g.todo(readerAsk{r.Wait.ID})
 	case kernel.ReleaseCall:
 		g.call(r)
 	case kernel.ReleaseItem:
@@ -183,7 +185,7 @@ func (g *Gateway) call(r *kernel.Release) {
 	}
 	id := r.Wait.ID
 	if r.Tool != nil && g.state.Suspended(bcp.AgentName(r.Tool.Service)) {
-		g.todo(func() (outcome, bool) { return g.unsent(id, kernel.Suspended) })
+		g.todo(unsentCall{id, kernel.Suspended})
 		return
 	}
 	err := errNoHandle
@@ -202,7 +204,7 @@ func (g *Gateway) call(r *kernel.Release) {
 		return
 	}
 	g.log.Error("a call cannot be sent", "kernel", r.Kernel, "tool", r.Wait.Tool, "error", err)
-	g.todo(func() (outcome, bool) { return g.unsent(id, kernel.ToolUnavailable) })
+	g.todo(unsentCall{id, kernel.ToolUnavailable})
 }
 
 // awayPause is the shortest pause before a tool without a listener is tried again.
@@ -229,21 +231,32 @@ func (g *Gateway) giveUp(m bcp.Moment) (outcome, bool) {
 		}
 		if r.Wait.Deadline <= m.Now.UnixNano() && r.Tool != nil && !r.Tool.Repeats() {
 			delete(g.runs.unmade, id)
-			return g.unsent(id, kernel.ToolUnavailable)
+			return unsentCall{id, kernel.ToolUnavailable}.decide(g)
 		}
 	}
 	return outcome{}, false
 }
 
-// unsent decides about a call that could not be sent, that the server refused, or whose
-// tool is suspended.
-func (g *Gateway) unsent(call string, code kernel.Code) (outcome, bool) {
-	delete(g.runs.sent, call)
-	if r, open := g.runState().Waiting(call); !open || r.Wait.Kind != kernel.WaitTool {
+// unsentCall is about a call that could not be sent, that the server refused, or whose tool
+// is suspended.
+type unsentCall struct {
+	call string
+	code kernel.Code
+}
+
+func (t unsentCall) decide(g *Gateway) (outcome, bool) {
+	delete(g.runs.sent, t.call)
+	if !g.waitsFor(t.call, kernel.WaitTool) {
 		return outcome{}, false
 	}
 	m := g.runMoment()
-	return g.unaskedRun(m, g.runState().DecideUnsent(m, call, code)), true
+	return g.unaskedRun(m, g.runState().DecideUnsent(m, t.call, t.code)), true
+}
+
+// waitsFor reports whether a run still waits for this.
+func (g *Gateway) waitsFor(id string, kind kernel.WaitKind) bool {
+	r, open := g.runState().Waiting(id)
+	return open && r.Wait.Kind == kind
 }
 
 // refusedTool decides about the calls of a tool that the server refuses. It may be
@@ -252,57 +265,67 @@ func (g *Gateway) refusedTool(of bcp.AgentName, tool string) {
 	g.tell(call(func() {
 		for _, id := range g.runState().Unanswered() {
 			if r, open := g.runState().Waiting(id); open && r.Kernel == of && r.Wait.Tool == tool {
-				g.todo(func() (outcome, bool) { return g.unsent(id, kernel.ToolUnavailable) })
+				g.todo(unsentCall{id, kernel.ToolUnavailable})
 			}
 		}
 	}))
 }
 
-// ask asks a Reader what a run waits for: an ask of the kernel as a Controller, with
+// contentRead has a Reader read content.
+type contentRead struct{ reader bcp.AgentName }
+
+func (t contentRead) decide(g *Gateway) (outcome, bool) {
+	d, tainted := g.state.DecideContent(g.moment(), t.reader)
+	return outcome{decision: d}, tainted
+}
+
+// readerAsk asks a Reader what a run waits for: an ask of the kernel as a Controller, with
 // the request id of the wait. Asked again it is a repeat, with the same outcome.
-func (g *Gateway) ask(wait string) (outcome, bool) {
-	r, open := g.runState().Waiting(wait)
+type readerAsk struct{ wait string }
+
+func (t readerAsk) decide(g *Gateway) (outcome, bool) {
+	r, open := g.runState().Waiting(t.wait)
 	if !open || r.Wait.Kind != kernel.WaitReader {
 		return outcome{}, false
 	}
 	if r.Schema == nil { // the definitions of today cannot ask it
-		return g.answered(wait, nil, bcp.Unavailable)
+		return readerAnswer{t.wait, nil, bcp.Unavailable}.decide(g)
 	}
-	body, err := bcp.Encode(bcp.Ask{RequestID: bcp.ClientID(wait), Spec: r.Schema.Spec}, cmp.Or(g.state.Encoding(r.Kernel), bcp.JSON))
+	body, err := bcp.Encode(bcp.Ask{RequestID: bcp.ClientID(t.wait), Spec: r.Schema.Spec}, cmp.Or(g.state.Encoding(r.Kernel), bcp.JSON))
 	if err != nil {
-		return g.answered(wait, nil, bcp.InvalidQuery)
+		return readerAnswer{t.wait, nil, bcp.InvalidQuery}.decide(g)
 	}
 	d := g.state.DecideAsk(g.moment(), r.Kernel, r.Agent, body)
 	if d.Code == bcp.RateLimited { // and not recorded
-		g.runAt(g.clock().Truncate(time.Minute).Add(time.Minute), func() {
-			g.todo(func() (outcome, bool) { return g.ask(wait) })
-		})
+		g.runAt(g.clock().Truncate(time.Minute).Add(time.Minute), func() { g.todo(t) })
 		return outcome{}, false
 	}
-	return outcome{wait: wait, body: body, decision: d}, true
+	return outcome{wait: t.wait, body: body, decision: d}, true
 }
 
 // askedReader continues once an ask of a kernel is recorded.
 func (g *Gateway) askedReader(o *outcome) {
-	d, wait := &o.decision, o.wait
-	switch {
+	switch d := &o.decision; {
 	case d.Verdict == bcp.Reject:
-		code := d.Code
-		g.todo(func() (outcome, bool) { return g.answered(wait, nil, code) })
-	case d.Repeat:
-		if len(g.dispatched[d.Query]) == 0 {
-			g.sendQuery(d.Query)
-		}
+		g.todo(readerAnswer{o.wait, nil, d.Code})
+	case d.Repeat && len(g.dispatched[d.Query]) == 0:
+		g.sendQuery(d.Query)
 	}
 }
 
-// answered decides the step of a run that waited for a Reader.
-func (g *Gateway) answered(wait string, answer []byte, code bcp.Code) (outcome, bool) {
-	if r, open := g.runState().Waiting(wait); !open || r.Wait.Kind != kernel.WaitReader {
+// readerAnswer is the step of a run that waited for a Reader.
+type readerAnswer struct {
+	wait   string
+	answer []byte
+	code   bcp.Code
+}
+
+func (t readerAnswer) decide(g *Gateway) (outcome, bool) {
+	if !g.waitsFor(t.wait, kernel.WaitReader) {
 		return outcome{}, false
 	}
 	m := g.runMoment()
-	return g.unaskedRun(m, g.runState().DecideAnswer(m, wait, answer, code)), true
+	return g.unaskedRun(m, g.runState().DecideAnswer(m, t.wait, t.answer, t.code)), true
 }
 
 // collected is the wait of a query whose answer is about to be decided.
@@ -319,30 +342,42 @@ func (g *Gateway) collect(key bcp.ChannelKey) {
 			g.runAt(out.Release, func() { g.collect(key) })
 			return
 		}
-		query, id, code := out.QueryID, out.DeliveryID, out.Outcome
-		wait := g.runs.waits[query]
-		if wait == collected {
-			continue
+		wait, has := g.runs.waits[out.QueryID], kernelReceipt{agentRole: agentRole{key.Controller, bcp.RoleController}, id: out.DeliveryID}
+		switch {
+		case wait == collected:
+		case out.Outcome == bcp.Held:
+			g.todo(has)
+		default:
+			g.runs.waits[out.QueryID], has.query = collected, out.QueryID
+			g.todo(collection{readerAnswer{wait, []byte(out.Response), out.Outcome}, has})
 		}
-		if code != bcp.Held {
-			answer := []byte(out.Response)
-			g.runs.waits[query] = collected
-			g.todo(func() (outcome, bool) {
-				o, decided := g.answered(wait, answer, code)
-				g.todo(func() (outcome, bool) { // not before that: until then it is delivered again
-					delete(g.runs.waits, query)
-					return g.acknowledge(agentRole{key.Controller, bcp.RoleController}, id)
-				})
-				return o, decided
-			})
-			continue
-		}
-		g.todo(func() (outcome, bool) { return g.acknowledge(agentRole{key.Controller, bcp.RoleController}, id) })
 	}
 }
 
-func (g *Gateway) acknowledge(who agentRole, id bcp.DeliveryID) (outcome, bool) {
-	d, waits := g.state.DecideAcknowledge(g.moment(), who.Agent, who.Role, id)
+// collection takes the answer of a delivery. Not before that is it acknowledged: until then
+// it is delivered again.
+type collection struct {
+	readerAnswer
+	then kernelReceipt
+}
+
+func (t collection) decide(g *Gateway) (outcome, bool) {
+	o, decided := t.readerAnswer.decide(g)
+	g.todo(t.then)
+	return o, decided
+}
+
+// kernelReceipt acknowledges a delivery or a notice for a kernel. The query of a delivery that
+// was collected is forgotten.
+type kernelReceipt struct {
+	agentRole
+	id    bcp.DeliveryID
+	query bcp.QueryID
+}
+
+func (t kernelReceipt) decide(g *Gateway) (outcome, bool) {
+	delete(g.runs.waits, t.query)
+	d, waits := g.state.DecideAcknowledge(g.moment(), t.Agent, t.Role, t.id)
 	return outcome{decision: d}, waits
 }
 
@@ -380,31 +415,38 @@ func (g *Gateway) resumeRuns() {
 			open[id] = r.Wait.Attempt
 			continue
 		}
-		g.todo(func() (outcome, bool) { return g.restarted(id) })
+		g.todo(restartedCall{id})
 	}
 	g.runs.sent = open
 	pending := state.Pending()
 	for i := range pending {
 		g.releaseWait(&pending[i])
 	}
-	g.todo(func() (outcome, bool) {
-		g.runs.resuming = false
-		for _, c := range g.config.State.Mesh.Channels {
-			if g.isKernel(c.Controller) {
-				g.collect(c.ChannelKey)
-			}
-		}
-		return outcome{}, false
-	})
+	g.todo(resumption{})
 }
 
-// restarted decides about a call that an earlier process may have made.
-func (g *Gateway) restarted(call string) (outcome, bool) {
-	if r, open := g.runState().Waiting(call); !open || r.Wait.Kind != kernel.WaitTool {
+// resumption follows what waited at the start.
+type resumption struct{}
+
+func (resumption) decide(g *Gateway) (outcome, bool) {
+	g.runs.resuming = false
+	for _, c := range g.config.State.Mesh.Channels {
+		if g.isKernel(c.Controller) {
+			g.collect(c.ChannelKey)
+		}
+	}
+	return outcome{}, false
+}
+
+// restartedCall is about a call that an earlier process may have made.
+type restartedCall struct{ call string }
+
+func (t restartedCall) decide(g *Gateway) (outcome, bool) {
+	if !g.waitsFor(t.call, kernel.WaitTool) {
 		return outcome{}, false
 	}
 	m := g.runMoment()
-	return g.unaskedRun(m, g.runState().DecideRestart(m, call)), true
+	return g.unaskedRun(m, g.runState().DecideRestart(m, t.call)), true
 }
 
 // result decides about sending a requester the value of a run that an applied decision
