@@ -73,7 +73,7 @@ func (a *Approver) Endorse(ctx context.Context, e bcp.Endorsement) error {
 
 // Revoke ends an endorsement, whoever gave it.
 func (a *Approver) Revoke(ctx context.Context, v bcp.EndorsementView) error {
-	return a.requestEndorsed(ctx, subjects.VerbRevoke, bcp.Revoke, bcp.Endorsement{ID: v.ID, Controller: v.Controller, Reader: v.Reader})
+	return a.requestEndorsed(ctx, subjects.VerbRevoke, bcp.Revoke, bcp.Endorsement{ID: v.ID, Controller: v.Controller, Reader: v.Reader, Kernel: v.Kernel})
 }
 
 func (a *Approver) requestEndorsed(ctx context.Context, verb subjects.Verb, act bcp.Act, e bcp.Endorsement) error {

@@ -244,6 +244,8 @@ type ItemView struct {
 	// Effect is the call that an item of a run is about; Content then holds its
 	// arguments.
 	Effect *Effect `json:"effect,omitempty"`
+	// Endorse says how much this person may endorse of what is like it; nil: nothing.
+	Endorse *EndorseLimit `json:"endorse,omitempty"`
 }
 
 // Source tells where content comes from, by the operator's definitions.

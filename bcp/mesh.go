@@ -57,6 +57,8 @@ type Mesh struct {
 	Channels []Channel
 	// Kernels are what kernels need of the server, sorted by name.
 	Kernels []KernelRights
+	// EndorseTools says who may endorse calls of their tools.
+	EndorseTools []EndorseTool
 	// Services are the tool services that a kernel calls and the mesh starts, by name.
 	Services []Service
 	// OpenRuns makes the state of the kernels' runs; nil if there is no kernel.
@@ -274,10 +276,17 @@ func (m *Mesh) Agent(name AgentName) (Agent, bool) {
 	return m.Agents[i], true
 }
 
-// IsKernel reports whether an agent is a kernel.
-func (m *Mesh) IsKernel(name AgentName) bool {
-	return slices.ContainsFunc(m.Kernels, func(k KernelRights) bool { return k.Kernel == name })
+// Kernel returns what a kernel needs of the server; nil: there is none of this name.
+func (m *Mesh) Kernel(name AgentName) *KernelRights {
+	i := slices.IndexFunc(m.Kernels, func(k KernelRights) bool { return k.Kernel == name })
+	if i < 0 {
+		return nil
+	}
+	return &m.Kernels[i]
 }
+
+// IsKernel reports whether an agent is a kernel.
+func (m *Mesh) IsKernel(name AgentName) bool { return m.Kernel(name) != nil }
 
 // Channel returns the channel with this key.
 func (m *Mesh) Channel(key ChannelKey) (Channel, bool) {

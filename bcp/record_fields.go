@@ -257,6 +257,7 @@ func (w *recordWriter) endorseChange(d *EndorseChange) {
 	writeInt(w, "u", d.Uses)
 	writeInt(w, "b", d.Bits)
 	w.texts("c", d.Codes)
+	writeText(w, "o", d.Tool)
 	writeInt(w, "t", d.Until)
 }
 
@@ -673,6 +674,8 @@ func (r *recordReader) endorseChange(d *EndorseChange) {
 			readInt(r, &d.Bits)
 		case "c":
 			r.texts(&d.Codes)
+		case "o":
+			readText(r, &d.Tool)
 		case "t":
 			readInt(r, &d.Until)
 		default:

@@ -36,6 +36,9 @@ type Runs interface {
 	// are judged before: [Approve] makes the call, [RejectItem] does not, and [EditItem]
 	// takes the result or answer in content for its own.
 	DecideItem(m Moment, id ItemID, act Act, by AgentName, content []byte) RunMessage
+	// EndorseBy says what asks whether a call was endorsed that a person would have to decide
+	// about. Without it none was.
+	EndorseBy(endorsed func(EndorsedCall) *EndorseChange)
 }
 
 // OpenRuns makes the state of the kernels' runs: of what [Runs.Save] returned, or of
@@ -133,6 +136,8 @@ type RunMessage struct {
 	Item   ItemID // what waited for a person, and does not any more
 	Anew   bool   // the requester begins anew: it knows nothing of what it was told
 	Told   Bits   // what the end of its run tells the requester
+	// Endorsed is the endorsement that let its call through, after that; nil: none did.
+	Endorsed *EndorseChange
 }
 
 // What runs of kernels wait for people for: a call that a rule asks about, one that may
@@ -159,6 +164,10 @@ type Effect struct {
 	// Questions are what the run asks its requester, in the planner's words; then there is
 	// no tool.
 	Questions []Question `json:"questions,omitempty"`
+	// Person says why a person decides about each such call; empty: it may be endorsed, and
+	// content's influence on its arguments that are not critical is of so many Bits.
+	Person string `json:"person,omitempty"`
+	Bits   Bits   `json:"bits,omitzero"`
 	// Changed says that the definitions of today have no such call: it can only be
 	// refused.
 	Changed bool `json:"changed,omitzero"`
@@ -167,6 +176,8 @@ type Effect struct {
 // EffectArgument tells where an argument of a call comes from.
 type EffectArgument struct {
 	Name string `json:"name"`
+	// Critical says that it decides who gets something or what is changed.
+	Critical bool `json:"critical,omitzero"`
 	// Tainted says that content chose it, or what it is made of.
 	Tainted    bool `json:"tainted"`
 	ThirdParty bool `json:"third_party"`

@@ -78,6 +78,11 @@ func TestBadInputs(t *testing.T) {
 		{inMesh, "notify:\n- {name: a, command: [x], severity: «urgent}\n", definition.CodeUnknownWord, "notify[0].severity", "info, warning, critical"},
 		{inMesh, "notify:\n- {name: a, command: [x], person: «eve}\n", definition.CodeUnknownPerson, "notify[0].person", "neither an approver nor an auditor"},
 		{inMesh, "endorse:\n- «controller: main\n  reader: nobody\n  people: [operator]\n  max_uses: 1\n  max_time: 1h\n  max_bits: 1\n", definition.CodeNoCounterpart, "endorse[0]", "there is no channel"},
+		{inMesh, "endorse:\n- «kernel: desk\n  tools: [send]\n  people: [operator]\n  max_uses: 1\n  max_time: 1h\n  max_bits: 1\n", definition.CodeNoCounterpart, "endorse[0]", "there is no kernel"},
+		{inMesh, "endorse:\n- «kernel: desk\n  people: [operator]\n  max_uses: 1\n  max_time: 1h\n  max_bits: 1\n", definition.CodeMissingKey, "endorse[0]", "a kernel and tools"},
+		{inMesh, "endorse:\n- «tools: [send]\n  people: [operator]\n  max_uses: 1\n  max_time: 1h\n  max_bits: 1\n", definition.CodeMissingKey, "endorse[0]", "a kernel and tools"},
+		{inMesh, "endorse:\n- «controller: main\n  kernel: desk\n  tools: [send]\n  people: [operator]\n  max_uses: 1\n  max_time: 1h\n  max_bits: 1\n", definition.CodeMissingKey, "endorse[0]", "a controller and a reader"},
+		{inMesh, "endorse:\n- «controller: main\n  people: [operator]\n  max_uses: 1\n  max_time: 1h\n  max_bits: 1\n", definition.CodeMissingKey, "endorse[0]", "a controller and a reader"},
 		{inMesh, "notify:\n- {name: a, command: [x]}\n- {name: «a, command: [x]}\n", definition.CodeDuplicate, "notify[1].name", "twice"},
 
 		{inMesh, "name:«\ta\n", definition.CodeForbiddenYAML, "", "tabs"},

@@ -156,7 +156,7 @@ var meshKeys = []Key{
 	{Level: LevelMesh, Name: "approvers", Type: TypeNames, Min: 0, Max: 256, DefaultRule: "operator, unless an agent is called so", Rule: "P1.3, P7.3", field: of(func(m *bcp.Mesh) any { return &m.Approvers }),
 		Doc: "People who may decide on held items."},
 	{Level: LevelMesh, Name: "endorse", Type: TypeObjects, Child: LevelEndorse, Min: 0, Max: 256, DefaultRule: "nobody may", Rule: "P7.8",
-		Doc: "Who may endorse what is held on a channel, and how far (approvers.md)."},
+		Doc: "Who may endorse what is held on a channel, or calls, and how far (approvers.md)."},
 	{Level: LevelMesh, Name: "auditors", Type: TypeNames, Min: 0, Max: 256, DefaultRule: "operator, unless an agent is called so", Rule: "P1.3, P11", field: of(func(m *bcp.Mesh) any { return &m.Auditors }),
 		Doc: "People who may read audit and ledger."},
 	{Level: LevelMesh, Name: "origin", Type: TypeOrigin, DefaultRule: "none", Rule: "P4.6", field: of(func(m *bcp.Mesh) any { return &m.Origin }),

@@ -93,6 +93,8 @@ func Rule(d *bcp.Decision) string {
 		return "P3.6"
 	case d.Kind == bcp.KindApproval:
 		return "P7.3"
+	case d.Endorsed != nil && (d.Kind.IsRun() || d.Endorsed.Tool != ""):
+		return "P7.9"
 	case d.Endorsed != nil:
 		return "P7.8"
 	case d.Kind == bcp.KindBatch:
@@ -418,10 +420,18 @@ func (e *explainer) decided() string {
 	case d.Kind == bcp.KindEndorse && d.Endorsed != nil && d.Event == string(bcp.Revoke):
 		return "a person ended the endorsement " + string(d.Endorsed.ID)
 	case d.Kind == bcp.KindEndorse && d.Endorsed != nil:
-		return fmt.Sprintf("a person endorsed answers with %s, as %s: %s, %s, until %s", strings.Join(d.Endorsed.Codes, "+"), d.Endorsed.ID, counted(int64(d.Endorsed.Uses), "use", "uses"),
+		what := "answers with " + strings.Join(d.Endorsed.Codes, "+")
+		if d.Endorsed.Tool != "" {
+			what = "calls of " + d.Endorsed.Tool
+		}
+		return fmt.Sprintf("a person endorsed %s, as %s: %s, %s, until %s", what, d.Endorsed.ID, counted(int64(d.Endorsed.Uses), "use", "uses"),
 			d.Endorsed.Bits.Words(), time.Unix(0, d.Endorsed.Until).UTC().Format(time.DateTime))
 	case d.Endorsed != nil:
-		return fmt.Sprintf("released without a person, %s: the rules object, and the endorsement %s lets it through; %s and %s are left of it", d.Nominal.Words(), d.Endorsed.ID,
+		what := "released without a person, " + d.Nominal.Words()
+		if d.Kind.IsRun() {
+			what = "called without a person"
+		}
+		return fmt.Sprintf("%s: the rules object, and the endorsement %s lets it through; %s and %s are left of it", what, d.Endorsed.ID,
 			counted(int64(d.Endorsed.Uses), "use", "uses"), d.Endorsed.Bits.Words())
 	case d.Kind == bcp.KindAcknowledge:
 		return "its receiver has it"

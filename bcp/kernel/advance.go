@@ -122,10 +122,16 @@ func (d *draft) call(f *frame, s *Step, at Origin) {
 	d.change.Steps = append(d.change.Steps, g.record)
 	w := g.wait(d)
 	if verdict.Ruling == NeedPerson {
-		d.askPerson(Wait{Step: w.Step, Tool: w.Tool, Key: w.Key, Tainted: w.Tainted}, WaitApproval, g.bytes)
-		return
+		w = Wait{Step: w.Step, Tool: w.Tool, Key: w.Key, Tainted: w.Tainted}
+		if d.change.Endorsed = d.endorsed(&g.call, &verdict); d.change.Endorsed == nil {
+			d.askPerson(w, WaitApproval, g.bytes)
+			return
+		}
+		w.Endorsed = d.change.Endorsed.ID
 	}
-	d.intend(w, g.bytes)
+	if d.intend(w, g.bytes); d.change.End != nil {
+		d.change.Endorsed = nil
+	}
 }
 
 // denied ends the run after a denial. Arguments that do not fit may be mended by

@@ -14,6 +14,7 @@ import (
 type State struct {
 	kernels  map[bcp.AgentName]*Kernel
 	prepared *OwnRules // of the message that is decided about
+	endorsed func(bcp.EndorsedCall) *bcp.EndorseChange
 	own      map[RunID]compiledOwn
 	time     int64
 	runs     map[RunID]*run

@@ -58,8 +58,9 @@ type Wait struct {
 	Attempt  int        // of a call, from 1
 	Since    int64      // journal time
 	Deadline int64      // 0: that of the run alone
-	// Approved says that a person let the call through.
+	// Approved says that a person let the call through, and Endorsed by which endorsement.
 	Approved bool
+	Endorsed bcp.EndorsementID
 	// Overruled says that a person had the call sent again: an outcome of an earlier
 	// attempt is a second effect.
 	Overruled bool
@@ -120,6 +121,9 @@ type Change struct {
 	Deadline int64
 	// Alert is something that people should look at.
 	Alert Code
+	// Endorsed is the endorsement that lets the call of Wait through, after that: it stands
+	// beside the change, in its decision.
+	Endorsed *bcp.EndorseChange
 	// Place is what a [BadRule] is about.
 	Place *RulePlace
 

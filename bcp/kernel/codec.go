@@ -345,6 +345,7 @@ func (w *Wait) fields(f *codec) {
 	number(f, "since", &w.Since)
 	number(f, "deadline", &w.Deadline)
 	f.flag("approved", &w.Approved)
+	text(f, "endorsed", &w.Endorsed)
 	f.flag("overruled", &w.Overruled)
 	f.flag("tainted", &w.Tainted)
 	f.flag("begun", &w.Begun)

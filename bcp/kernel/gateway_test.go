@@ -45,7 +45,7 @@ func (g *gateway) hears(from bcp.AgentName, message string) []byte {
 }
 
 // redecides decides about the newest record again, before it is applied.
-func (g *gateway) redecides(record [2][]byte) {
+func (g *gateway) redecides(record [2][]byte, endorsed *bcp.EndorseChange) {
 	g.t.Helper()
 	of := g.heard
 	if g.heard = nil; of == nil {
@@ -55,6 +55,7 @@ func (g *gateway) redecides(record [2][]byte) {
 	if err != nil {
 		g.t.Fatalf("%v: %s", err, record[0])
 	}
+	c.Endorsed = endorsed // beside it
 	again, possible := g.state.Redecide(&c, of.from, g.salt, of.message)
 	if !possible {
 		if c.Result == nil || c.Result.Code != kernel.LimitValueBytes {
@@ -83,7 +84,7 @@ func (g *gateway) store(c kernel.Change) kernel.Change {
 			g.t.Fatalf("a record of %d bytes fits no message", size)
 		}
 		g.records = append(g.records, [2][]byte{c.AppendJSON(nil), c.Private.AppendJSON(nil)})
-		g.redecides(g.records[len(g.records)-1])
+		g.redecides(g.records[len(g.records)-1], c.Endorsed)
 	}
 	if err := g.state.Apply(&c); err != nil {
 		g.t.Fatalf("after %d changes: %v", len(g.changes), err)

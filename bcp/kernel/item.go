@@ -80,12 +80,15 @@ func (s *State) buildItem(r *run) bcp.RunItem {
 	e.Changed, it.Taint = false, bcp.TaintLow
 	for i := range call.Arguments {
 		a := &call.Arguments[i]
-		e.Arguments = append(e.Arguments, bcp.EffectArgument{Name: a.Name, Tainted: a.Label.Tainted(), ThirdParty: a.Label.ThirdParty(), Influence: a.Label.Width().String(), Sealed: a.Sealed})
+		e.Arguments = append(e.Arguments, bcp.EffectArgument{Name: a.Name, Critical: t.isCritical(a), Tainted: a.Label.Tainted(), ThirdParty: a.Label.ThirdParty(), Influence: a.Label.Width().String(), Sealed: a.Sealed})
 		if a.Label.Tainted() {
 			it.Taint = bcp.TaintHigh
 		}
 	}
-	e.Rules = k.Gate().Judge(call).Rules
+	v := k.Gate().Judge(call)
+	if e.Rules, e.Person = v.Rules, t.person(call, &v); e.Person == "" {
+		_, e.Bits, _ = t.chosen(call)
+	}
 	return it
 }
 

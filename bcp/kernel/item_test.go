@@ -140,7 +140,7 @@ func TestPersonLetsACallThrough(t *testing.T) {
 	}
 	e := view.Effect
 	if e == nil || e.Tool != "send_email" || e.Requester != "kim" || fmt.Sprint(e.Rules) != "[ask-first]" || e.Changed ||
-		fmt.Sprint(e.Arguments) != "[{body true false 8106 false} {to false false 0 false}]" {
+		fmt.Sprint(e.Arguments) != "[{body false true false 8106 false} {to false false false 0 false}]" {
 		t.Errorf("it shows %+v", e)
 	}
 	if !strings.Contains(string(view.Content), `"args":{"body":"meeting at 3pm","to":"kim@example.com"}`) || view.SHA256 != sha256.Sum256(view.Content) {

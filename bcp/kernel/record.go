@@ -36,7 +36,7 @@ func OfMesh(m *bcp.Mesh) []*Kernel {
 func (s *State) Record(c *Change, from bcp.AgentName) bcp.RunMessage {
 	r := bcp.RunMessage{Kind: bcp.DecisionKind(c.Kind), Change: bcp.RunChange{
 		Run: string(c.Run), From: from, Code: string(c.Code), Alert: string(c.Alert), Held: c.held(), Change: c.AppendJSON(nil),
-	}, Item: s.settledItem(c), Anew: c.Code == "" && c.Start != nil && c.Start.Anew, Told: c.tells()}
+	}, Endorsed: c.Endorsed, Item: s.settledItem(c), Anew: c.Code == "" && c.Start != nil && c.Start.Anew, Told: c.tells()}
 	switch run := s.runs[c.Run]; {
 	case c.Start != nil:
 		r.Change.Kernel = c.Start.Kernel
@@ -47,6 +47,11 @@ func (s *State) Record(c *Change, from bcp.AgentName) bcp.RunMessage {
 		r.Said = said
 	}
 	return r
+}
+
+// uses reports whether the change makes a call by an endorsement, for the first time.
+func (c *Change) uses() bool {
+	return c.Wait != nil && c.Wait.Kind == WaitTool && c.Wait.Endorsed != "" && c.Wait.Attempt == 1
 }
 
 // tells bounds what a question or the end of a run tells its requester: nothing, if nothing
@@ -74,9 +79,10 @@ func ReadRecord(d *bcp.Decision) (Change, error) {
 		return Change{}, ErrRecord
 	}
 	c, err := ParseChange(d.Run.Change, d.RunSaid)
-	if err == nil && (c.Kind != ChangeKind(d.Kind) || c.Time != d.Time || string(c.Run) != d.Run.Run || string(c.Code) != d.Run.Code || string(c.Alert) != d.Run.Alert || c.held() != d.Run.Held) {
+	if err == nil && (c.Kind != ChangeKind(d.Kind) || c.Time != d.Time || string(c.Run) != d.Run.Run || string(c.Code) != d.Run.Code || string(c.Alert) != d.Run.Alert || c.held() != d.Run.Held || (d.Endorsed != nil) != c.uses() || d.Endorsed != nil && d.Endorsed.ID != c.Wait.Endorsed) {
 		err = ErrRecord
 	}
+	c.Endorsed = d.Endorsed
 	return c, err
 }
 

@@ -99,5 +99,8 @@ func (s *State) redecideAnswer(m bcp.Moment, c *Change) (Change, bool) {
 
 // Same reports whether two changes are recorded as the same bytes.
 func (c *Change) Same(o *Change) bool {
+	if (c.Endorsed == nil) != (o.Endorsed == nil) || c.Endorsed != nil && (c.Endorsed.Uses != o.Endorsed.Uses || c.Endorsed.Bits != o.Endorsed.Bits) {
+		return false // the id is that of its wait
+	}
 	return string(c.AppendJSON(nil)) == string(o.AppendJSON(nil)) && string(c.Private.AppendJSON(nil)) == string(o.Private.AppendJSON(nil))
 }

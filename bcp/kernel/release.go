@@ -206,13 +206,13 @@ func (s *State) waitingFor(r *run, id string) Release {
 type Judge interface{ Judge(c *Call) Verdict }
 
 // Allowed reports whether a gate lets the call of a release pass, or a person did
-// where it asks for one. What does the calls asks, whatever was recorded.
+// where it asks for one, or endorsed what may be. What does the calls asks, whatever was recorded.
 func (r *Release) Allowed(g Judge) bool {
 	if g == nil || r.Call == nil || r.Kind != ReleaseCall {
 		return false
 	}
 	v := g.Judge(r.Call)
-	return v.Ruling == Allow || v.Ruling == NeedPerson && r.Wait.Approved
+	return v.Ruling == Allow || v.Ruling == NeedPerson && (r.Wait.Approved || r.Wait.Endorsed != "" && r.Tool.person(r.Call, &v) == "")
 }
 
 // waitsAt returns the innermost frame of a run with the step that it waits for, under

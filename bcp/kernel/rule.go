@@ -97,6 +97,15 @@ type factOf struct {
 	path     []string // into an argument that is an object
 }
 
+// ofLabel reports whether a fact is of a label alone: not of a value, or who asks.
+func (f *factOf) ofLabel() bool {
+	switch f.aspect {
+	case aspectTainted, aspectThirdParty, aspectInfluence, aspectSealed, aspectControlTainted, aspectControlThirdParty, aspectControlBits, aspectTaskInfluence:
+		return true
+	}
+	return false
+}
+
 // The facts that a rule has to look at if it is to see literals that content may have
 // chosen, through the task or through errors: it says how many bits of them it takes.
 const (
@@ -204,6 +213,9 @@ type compiledRule struct {
 	prices    prices
 	// controlBits is what the rule takes of control.
 	controlBits int
+	// labels says that it looks at nothing but how much content chose: such a rule that asks
+	// may be answered once for many calls.
+	labels bool
 }
 
 // add sorts a compiled rule by its effect.
@@ -225,8 +237,9 @@ func compileRule(r *Rule, t *Tool) (compiledRule, error) {
 		names[i] = t.facts[i].FactName
 	}
 	rule, err := constraint.CompileRule(r.When, names)
+	labels := err == nil && !r.ReadsData && !slices.ContainsFunc(t.facts, func(f factOf) bool { return !f.ofLabel() && rule.Reads(f.Name) })
 	return compiledRule{
-		id: r.ID, rule: rule, readsData: r.ReadsData, controlBits: r.ControlBits,
+		labels: labels, id: r.ID, rule: rule, readsData: r.ReadsData, controlBits: r.ControlBits,
 		prices: prices{err == nil && rule.Reads(taskInfluence), r.ControlBits > 0 || err == nil && rule.Reads(controlBits)},
 	}, err
 }

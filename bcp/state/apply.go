@@ -69,6 +69,9 @@ func (s *State) apply(d *bcp.Decision, runs [][8]byte) error {
 	if d.Kind.IsRun() || d.Run != nil {
 		return s.applyRun(d)
 	}
+	if d.Kind == bcp.KindEndorse && d.Reader == "" && d.Controller != "" && !s.ApplyCall(d) {
+		return errUnfounded
+	}
 	key, ok := d.Channel()
 	if !ok {
 		return nil
@@ -85,10 +88,10 @@ func (s *State) apply(d *bcp.Decision, runs [][8]byte) error {
 	case bcp.KindAsk:
 		return s.applyAsk(d, ch)
 	case bcp.KindAnswer, bcp.KindPush, bcp.KindExpire:
-		s.applyEndorsed(d, ch)
+		s.applyEndorsed(d, key)
 		return s.applyEnd(d, ch)
 	case bcp.KindEndorse:
-		s.applyEndorsed(d, ch)
+		s.applyEndorsed(d, key)
 	case bcp.KindApproval:
 		return s.applyApproval(d, ch)
 	case bcp.KindAcknowledge:

@@ -77,7 +77,9 @@ func (s *State) View(approver bcp.AgentName, id bcp.ItemID) (bcp.ItemView, bcp.C
 		if !s.mayDecideRun(approver, &it) {
 			return bcp.ItemView{}, bcp.NotPermitted
 		}
-		return viewRunItem(&it), ""
+		view := viewRunItem(&it)
+		view.Endorse = s.limit(approver, &view)
+		return view, ""
 	}
 	it := s.items[id]
 	if it == nil {
@@ -112,6 +114,7 @@ func (s *State) View(approver bcp.AgentName, id bcp.ItemID) (bcp.ItemView, bcp.C
 	if a := s.agents[it.Controller]; a != nil {
 		view.Earlier = newest(a.earlierReleases())
 	}
+	view.Endorse = s.limit(approver, &view)
 	return view, ""
 }
 

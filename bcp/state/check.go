@@ -18,7 +18,7 @@ func (s *State) check(d *bcp.Decision, ch *channelState) error {
 	if d.Nominal < 0 || d.Capacity < 0 || d.Attempt < 0 {
 		return errUnfounded
 	}
-	ok := s.checkEndorsed(d, ch)
+	ok := s.checkEndorsed(d, ch.definition.ChannelKey)
 	if !ok {
 		return errUnfounded
 	}

@@ -23,7 +23,7 @@ import (
 
 // checkpointVersion is in front. Another version is refused: the journal is
 // read once, and a new checkpoint made.
-const checkpointVersion = 19
+const checkpointVersion = 20
 
 // maxCheckpointDepth is that of an anomaly of a push of a window of a channel.
 const maxCheckpointDepth = 11
@@ -53,6 +53,9 @@ func (s *State) Checkpoint() ([]byte, error) {
 	}
 	saved.Suspended, saved.Share = slices.Sorted(maps.Keys(s.suspended)), s.share.save()
 	saved.Envelopes = s.saveEnvelopes()
+	for _, kernel := range slices.Sorted(maps.Keys(s.calls)) {
+		saved.Calls = append(saved.Calls, savedCalls{Kernel: kernel, Endorsements: s.calls[kernel].save()})
+	}
 	keys := s.keys(&saved)
 	for _, name := range slices.Sorted(maps.Keys(s.agents)) {
 		a, err := saveAgent(name, s.agents[name])
@@ -204,11 +207,20 @@ func (q quotations) save() []byte {
 	return b
 }
 
+func (l endorsements) save() (saved []savedEndorsement) {
+	for i := range l {
+		e := &l[i]
+		saved = append(saved, savedEndorsement{ID: e.id, By: e.by, Subscription: e.subscription, Tool: e.tool, Spec: e.spec, Codes: e.codes, Given: e.given, Until: e.until,
+			Uses: e.uses, Bits: e.bits, UsesLeft: e.usesLeft, BitsLeft: e.bitsLeft})
+	}
+	return saved
+}
+
 func saveChannel(ch *channelState) savedChannel {
 	c := savedChannel{
 		Epoch: ch.epoch.save(), Alerted: ch.alerted, Exhausted: ch.exhausted,
 		Spender: ch.spending.session, Spent: ch.spending.spent, SpentAlerted: ch.spending.alerted, Past: ch.spending.past,
-		Pushes: ch.savePushes(), Session: ch.session, Escalations: ch.escalations, Armed: ch.armed, Arming: ch.arming,
+		Pushes: ch.savePushes(), Session: ch.session, Escalations: ch.escalations, Armed: ch.armed, Arming: ch.arming, Endorsements: ch.endorsements.save(),
 		ArmingAt: ch.armingAt, Failed: ch.failed, Pending: ch.pending, Span: ch.window.span,
 		OpeningBegan: ch.opening.began, OpeningSlot: ch.opening.slot, OpeningNumber: ch.opening.number,
 		KeptSlot: ch.kept.slot, Kept: ch.kept.epochState.save(), Flow: ch.flow.save(),
@@ -216,11 +228,6 @@ func saveChannel(ch *channelState) savedChannel {
 	for _, epoch := range slices.Sorted(maps.Keys(ch.pools)) {
 		p := ch.pools[epoch]
 		c.Pools = append(c.Pools, savedPool{Epoch: epoch, Balance: p.Balance, Open: p.open, Held: p.held, Flow: p.flow.save()})
-	}
-	for i := range ch.endorsements {
-		e := &ch.endorsements[i]
-		c.Endorsements = append(c.Endorsements, savedEndorsement{ID: e.id, By: e.by, Subscription: e.subscription, Spec: e.spec, Codes: e.codes, Given: e.given, Until: e.until,
-			Uses: e.uses, Bits: e.bits, UsesLeft: e.usesLeft, BitsLeft: e.bitsLeft})
 	}
 	for _, p := range ch.window.parts {
 		c.Window = append(c.Window, p.begin, int64(p.sum))

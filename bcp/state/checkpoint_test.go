@@ -67,14 +67,14 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		of     any
 		fields string
 	}{
-		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting envelopes noticed alerts crons verify passkeys origin compiled prepared foreign marks runs share roles watch suspended runsUnkept"},
+		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting envelopes noticed alerts crons verify passkeys origin compiled prepared foreign marks runs calls share roles watch suspended runsUnkept"},
 		{agentState{}, "definition asks answers askTotal reported exposure told forgot session arrivals renewed refusals gathered reports unavailable sources egress usage notices"},
 		{egressState{}, "policy pool alerted refusals"},
 		{usageState{}, "tokens money warned alerted fault since"},
 		{sessionState{}, "id begun byDelivery closed since touched provoked provokedEnd exposure quotes releases"},
 		{refusalCount{}, "minute count"},
 		{channelState{}, "definition subscriptions settings controller epoch opening kept pools flow pushTotal window alerted exhausted spending pushes endorsements session escalations armed arming armingAt failed pending outbox ends holds"},
-		{endorsement{}, "id by subscription spec codes given until uses bits usesLeft bitsLeft"},
+		{endorsement{}, "id by subscription tool spec codes given until uses bits usesLeft bitsLeft"},
 		{pushState{}, "rate window times released before batches"},
 		{batch{}, "release since category count bytes nominal capacity timing taint pushes"},
 		{bcp.Pushed{}, "Response Anomalies"},
@@ -199,6 +199,7 @@ func edits() map[string]edit {
 		"Mesh.Services":         {kept, func(m *bcp.Mesh) { m.Services = []bcp.Service{{Name: "mail"}} }},
 		"Mesh.OpenRuns":         {kept, func(m *bcp.Mesh) { m.OpenRuns = func([]byte) (bcp.Runs, error) { return nil, nil } }},
 		"Mesh.Kernels":          {kept, func(m *bcp.Mesh) { m.Kernels = []bcp.KernelRights{{Kernel: "desk"}} }},
+		"Mesh.EndorseTools":     {kept, func(m *bcp.Mesh) { m.EndorseTools = []bcp.EndorseTool{{Kernel: "desk", Tool: "send"}} }},
 		"Mesh.AllowAddresses":   {kept, func(m *bcp.Mesh) { m.AllowAddresses = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }},
 		"Mesh.MCPServers":       {kept, func(m *bcp.Mesh) { m.MCPServers = []bcp.MCPServer{{}} }},
 		"Mesh.Models":           {kept, func(m *bcp.Mesh) { m.Models = []bcp.Model{{Name: "small"}} }},

@@ -122,10 +122,11 @@ func (s *State) applyErase(d *bcp.Decision) {
 		}
 	}
 	if ch := s.channels[bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}]; ch != nil {
-		for i := range ch.endorsements {
-			if e := &ch.endorsements[i]; e.given < d.Before {
-				e.spec = bcp.Digest{}
-			}
+		ch.endorsements.forget(d.Before)
+	}
+	if d.Controller == "" { // of what has no channel
+		for _, list := range s.calls {
+			list.forget(d.Before)
 		}
 	}
 	if a := s.agents[d.Reader]; a != nil {

@@ -134,6 +134,14 @@ func (s *State) restore(saved *savedState, context bcp.Digest) error {
 	}
 	s.last, s.head, s.origin = lastDecision{last.Seq, last.Time, last.Context}, saved.Head, saved.Origin
 	s.roles = restoreRoles(saved.Roles, saved.Revocations)
+	for i := range saved.Calls {
+		c := &saved.Calls[i]
+		list, ok := restoreEndorsements(c.Endorsements, true)
+		if !ok || len(s.calls[c.Kernel]) > 0 {
+			return errSaved
+		}
+		s.calls[c.Kernel] = list
+	}
 	for i := range saved.Agents {
 		if err := s.restoreAgent(&saved.Agents[i]); err != nil {
 			return err
@@ -326,12 +334,9 @@ func (s *State) restoreChannel(c *savedChannel, ch *channelState) error {
 	for w := c.Window; len(w) > 0; w = w[2:] {
 		ch.window.parts = append(ch.window.parts, windowPart{begin: w[0], sum: bcp.Bits(w[1])})
 	}
-	for _, e := range c.Endorsements {
-		if ch.findEndorsement(e.ID) != nil || !bcp.Endorsable(e.Codes) || e.UsesLeft < 0 || e.UsesLeft > e.Uses || e.BitsLeft < 0 || e.BitsLeft > e.Bits {
-			return errSaved
-		}
-		ch.endorsements = append(ch.endorsements, endorsement{id: e.ID, by: e.By, subscription: e.Subscription, spec: e.Spec, codes: e.Codes, given: e.Given, until: e.Until,
-			uses: e.Uses, bits: e.Bits, usesLeft: e.UsesLeft, bitsLeft: e.BitsLeft})
+	var ok bool
+	if ch.endorsements, ok = restoreEndorsements(c.Endorsements, false); !ok {
+		return errSaved
 	}
 	for i := range c.Outbox {
 		o := &c.Outbox[i]
@@ -492,4 +497,16 @@ func (s *State) consistent() error {
 		return errSaved
 	}
 	return nil
+}
+
+// restoreEndorsements reads those of a channel, or of the calls of a kernel.
+func restoreEndorsements(saved []savedEndorsement, calls bool) (l endorsements, ok bool) {
+	for _, e := range saved {
+		if l.find(e.ID) != nil || !isOf(e.Codes, e.Tool) || (e.Tool != "") != calls || e.UsesLeft < 0 || e.UsesLeft > e.Uses || e.BitsLeft < 0 || e.BitsLeft > e.Bits {
+			return nil, false
+		}
+		l = append(l, endorsement{id: e.ID, by: e.By, subscription: e.Subscription, tool: e.Tool, spec: e.Spec, codes: e.Codes, given: e.Given, until: e.Until,
+			uses: e.Uses, bits: e.Bits, usesLeft: e.UsesLeft, bitsLeft: e.BitsLeft})
+	}
+	return l, true
 }

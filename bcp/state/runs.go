@@ -67,7 +67,7 @@ func (s *State) Runs() bcp.Runs { return s.runs }
 // DecideRun makes the decision of what a kernel decided.
 func (s *State) DecideRun(m bcp.Moment, r bcp.RunMessage) bcp.Decision {
 	d := s.next(m, r.Kind)
-	d.Agent, d.Role, d.Run, d.Verdict = r.Agent, r.Role, &r.Change, bcp.Accept
+	d.Agent, d.Role, d.Run, d.Verdict, d.Endorsed = r.Agent, r.Role, &r.Change, bcp.Accept, r.Endorsed
 	if r.Told > 0 {
 		d.Capacity, d.Taint = r.Told, bcp.TaintHigh.StepDown()
 	} else if r.Change.Code != "" {
@@ -85,6 +85,9 @@ var errNotARun = errors.New("the decision is of a run and says nothing of it, or
 func (s *State) applyRun(d *bcp.Decision) error {
 	if d.Run == nil || !d.Kind.IsRun() {
 		return errNotARun
+	}
+	if !s.ApplyCall(d) {
+		return errUnfounded
 	}
 	if d.Item != "" {
 		gone := decidedItem{id: d.Item, at: d.Time, code: bcp.AlreadyDecided}
@@ -121,6 +124,7 @@ func (s *State) openRuns(c Config, saved []byte) error {
 		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
 	}
 	s.runs = runs
+	runs.EndorseBy(s.EndorsedCall)
 	return nil
 }
 

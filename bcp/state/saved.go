@@ -39,6 +39,7 @@ type (
 		Suspended       []bcp.AgentName
 		Envelopes       []savedEnvelope
 		Share           []savedShare
+		Calls           []savedCalls // by kernel
 	}
 	savedEnvelope struct {
 		_msgpack struct{} `msgpack:",as_array"`
@@ -152,12 +153,19 @@ type (
 		Outbox                    []savedOutgoing
 		Endorsements              []savedEndorsement
 	}
+	savedCalls struct {
+		_msgpack struct{} `msgpack:",as_array"`
+
+		Kernel       bcp.AgentName
+		Endorsements []savedEndorsement
+	}
 	savedEndorsement struct {
 		_msgpack struct{} `msgpack:",as_array"`
 
 		ID           bcp.EndorsementID
 		By           bcp.AgentName
 		Subscription bcp.SubscriptionID
+		Tool         string
 		Spec         bcp.Digest
 		Codes        []string
 		Given, Until int64

@@ -51,6 +51,7 @@ type State struct {
 	foreign   undefinedNames
 	marks     definitionDigests
 	runs      bcp.Runs
+	calls     map[bcp.AgentName]endorsements // of the calls of kernels
 	share     journalShare
 	roles     roleState
 	watch     *watch.Watch
@@ -118,8 +119,7 @@ type channelState struct {
 	spending   spending
 	pushes     map[bcp.SubscriptionID]*pushState
 
-	// endorsements are those that were given, oldest first, at least up to their ends.
-	endorsements []endorsement
+	endorsements endorsements
 
 	session     bcp.SessionID // that escalations belongs to
 	escalations int
@@ -219,6 +219,7 @@ func New(c Config) (*State, error) {
 		envelopes: make(map[bcp.DeliveryID]*envelope),
 		noticed:   make(map[bcp.DeliveryID]agentRole),
 		roles:     restoreRoles(nil, nil),
+		calls:     make(map[bcp.AgentName]endorsements),
 		share:     journalShare{of: make(map[bcp.AgentName]int64)},
 		watch:     watch.New(), suspended: make(map[bcp.AgentName]bool),
 	}

@@ -499,7 +499,24 @@ func Span(seconds int64) string {
 	return b.String()
 }
 
-// UsesLeft says how many answers an endorsement still releases.
+// Endorsed says of what an endorsement is: the channel, or the kernel with the tool that it
+// calls, and by which signs.
+func Endorsed(e *bcp.Endorsement) (channel, what, signs string) {
+	if e.Kernel != "" {
+		return string(e.Kernel), e.Tool + " with the same critical arguments", "content in the others"
+	}
+	return Channel(e.Controller, e.Reader), string(e.Subscription), strings.Join(e.Codes, "+")
+}
+
+// EndorsedKind is what one lets through.
+func EndorsedKind(e *bcp.Endorsement) string {
+	if e.Kernel != "" {
+		return "call"
+	}
+	return "answer"
+}
+
+// UsesLeft says how many answers or calls an endorsement still releases.
 func UsesLeft(e *bcp.EndorsementView) string { return fmt.Sprintf("%d of %d", e.UsesLeft, e.Uses) }
 
 // EndorsementState says until when an endorsement holds, or why it does not any more.

@@ -198,7 +198,7 @@ func describeOutcome(d *bcp.Decision) string {
 	case d.Verdict == bcp.Hold:
 		add(words("held for a person", rule))
 	case d.Endorsed != nil && d.Kind != bcp.KindEndorse:
-		add(words("released without a person", rule, "by the endorsement "+inert.Line(string(d.Endorsed.ID))+", of which "+Count(d.Endorsed.Uses, "use")+" is left"))
+		add(words("let through without a person", rule, "by the endorsement "+inert.Line(string(d.Endorsed.ID))+", of which "+Count(d.Endorsed.Uses, "use")+" is left"))
 	case d.Kind == bcp.KindAsk && d.Verdict == bcp.Accept, d.Kind == bcp.KindPush, d.Kind == bcp.KindAnswer:
 		add("accepted")
 	}

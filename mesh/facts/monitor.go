@@ -112,8 +112,8 @@ func recordedChecks(c *kernel.Change) []check {
 	}
 	for _, w := range begun {
 		if w.Kind == kernel.WaitTool && w.Attempt == 1 {
-			// A call has its verdict in the record that begins it, or a person approved it.
-			held := w.Approved || slices.ContainsFunc(c.Steps, func(s kernel.StepRecord) bool {
+			// A call has its verdict in the record that begins it, or a person approved or endorsed it.
+			held := w.Approved || w.Endorsed != "" || slices.ContainsFunc(c.Steps, func(s kernel.StepRecord) bool {
 				return s.Path == w.Step && s.Judged != nil && s.Judged.Ruling == kernel.Allow
 			})
 			checks = append(checks, check{gated, held})

@@ -173,7 +173,7 @@ func (s *Server) itemPage(word string, frames []tell.Frame, d desk, fault string
 			p.Facts = append(p.Facts, f)
 		}
 	}
-	if _, _, why := s.endorsing(&d); why == "" {
+	if _, why := d.endorsing(); why == "" {
 		of.Endorse = d.root + itemPath(v.ID) + "/endorse"
 	}
 	if tell.Editable(v.Kind) {

@@ -24,20 +24,16 @@ const (
 	firstTime = 24 * time.Hour
 )
 
-// endorsing begins an endorsement of what is like an item, and returns how much its person
-// may give; why says that there can be none. Who has no definitions at hand gives none here.
-func (s *Server) endorsing(d *desk) (e bcp.Endorsement, rule bcp.EndorseRule, why string) {
+// endorsing begins an endorsement of what is like an item, of which the mesh says how much
+// its person may give; why says that there can be none.
+func (d *desk) endorsing() (e bcp.Endorsement, why string) {
 	if e, why = bcp.EndorsementOf(&d.view, bcp.EndorsementID("e"+strings.ToLower(rand.Text()))); why != "" {
-		return e, rule, "That cannot be endorsed: " + why + "."
+		return e, "That cannot be endorsed: " + why + "."
 	}
-	if mesh := s.mesh.Load().Definition(); mesh != nil {
-		channel, _ := mesh.Channel(e.Channel())
-		rule = channel.Endorse
+	if d.view.Endorse == nil {
+		return e, "You may not endorse what is like this: endorse of mesh.yaml does not name you for it."
 	}
-	if !slices.Contains(rule.People, d.by) {
-		return e, rule, "You may not endorse what is held on this channel: endorse of mesh.yaml does not name you, or these pages do not know the definitions."
-	}
-	return e, rule, ""
+	return e, ""
 }
 
 // endorseData is what only the page has that lets answers through.
@@ -48,8 +44,9 @@ type endorseData struct {
 	Credential       string // empty: the approver's own key signs
 	Endorsement      bcp.Endorsement
 	Spec, Codes      string
-	From             int64 // Unix seconds, from which the time counts
-	Unit             int64 // of the time, in seconds
+	Kind             string // answer or call
+	From             int64  // Unix seconds, from which the time counts
+	Unit             int64  // of the time, in seconds
 	UnitName         string
 	Uses, Time, Bits bound
 }
@@ -66,29 +63,33 @@ func (s *Server) endorseForm(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) showEndorse(w http.ResponseWriter, r *http.Request, status int, d desk, fault string) {
-	e, rule, why := s.endorsing(&d)
+	e, why := d.endorsing()
 	if why != "" {
 		s.showLeft(w, r, http.StatusForbidden, "Not endorsed", why)
 		return
 	}
 	v := &d.view
+	most := time.Duration(v.Endorse.Seconds) * time.Second
 	unit, name := time.Hour, "Hours"
-	if rule.MaxTime < unit {
+	if most < unit {
 		unit, name = time.Minute, "Minutes"
 	}
-	each := int64((v.Capacity + bcp.Bit - 1) / bcp.Bit)
-	of := endorseData{Path: d.root + itemPath(v.ID) + "/endorse", SHA256: digest(v.SHA256), Back: itemPath(v.ID), Credential: d.passkey.ID, Endorsement: e,
+	cost := v.Capacity
+	if v.Effect != nil {
+		cost = v.Effect.Bits
+	}
+	each := int64((cost + bcp.Bit - 1) / bcp.Bit)
+	channel, what, signs := tell.Endorsed(&e)
+	of := endorseData{Kind: tell.EndorsedKind(&e), Path: d.root + itemPath(v.ID) + "/endorse", SHA256: digest(v.SHA256), Back: itemPath(v.ID), Credential: d.passkey.ID, Endorsement: e,
 		Spec: digest(e.Spec), Codes: strings.Join(e.Codes, " "), From: s.logins.now().Unix(), Unit: int64(unit / time.Second), UnitName: name,
-		Uses: bound{firstUses, int64(rule.MaxUses)}, Time: bound{int64(firstTime / unit), int64(rule.MaxTime / unit)}, Bits: bound{firstUses * each, int64(rule.MaxBits / bcp.Bit)}}
+		Uses: bound{firstUses, int64(v.Endorse.Uses)}, Time: bound{int64(firstTime / unit), int64(most / unit)}, Bits: bound{max(firstUses*each, 1), int64(v.Endorse.Bits)}}
 	for _, b := range []*bound{&of.Uses, &of.Time, &of.Bits} {
 		b.First = min(b.First, b.Most)
 	}
-	what := "answers to exactly this question"
-	if e.Subscription != "" {
-		what = "pushes of the subscription " + string(e.Subscription)
+	if what == "" {
+		what = "answers to exactly this question"
 	}
-	facts := []fact{{Name: "channel", Value: tell.Channel(e.Controller, e.Reader)}, {Name: "released", Value: what}, {Name: "signs", Value: strings.Join(e.Codes, ", ") + ", and no other"},
-		{Name: "capacity", Value: tell.Count(int(each), "bit") + " for each one"}}
+	facts := []fact{{Name: "channel", Value: channel}, {Name: "released", Value: what}, {Name: "signs", Value: signs + ", and no other"}, {Name: "bits", Value: tell.Count(int(each), "bit") + " for each one"}}
 	if before := s.decidedAlike(&e); before != "" {
 		facts = append(facts, fact{Name: "before", Value: before})
 	}
@@ -96,7 +97,7 @@ func (s *Server) showEndorse(w http.ResponseWriter, r *http.Request, status int,
 	s.show(w, r, status, "endorse", page{Title: endorseTitle, Fault: fault, Facts: facts, Frames: framed(s.framing(r, frames), frames, &v.Item), Of: of})
 }
 
-const endorseTitle = "Let answers like this through"
+const endorseTitle = "Let what is like this through"
 
 // decidedAlike says what people did, in the decisions that are kept, with what was held on
 // the channel with the same signs; empty if they did nothing.
@@ -123,11 +124,12 @@ func (s *Server) decidedAlike(e *bcp.Endorsement) string {
 // endorse handles the form that lets answers through. What it says is signed: the end too,
 // which counts from when the page was shown.
 func (s *Server) endorse(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk) {
-	e, rule, why := s.endorsing(&d)
+	e, why := d.endorsing()
 	if why != "" {
 		s.showLeft(w, r, http.StatusForbidden, "Not endorsed", why)
 		return
 	}
+	limit := d.view.Endorse
 	number := func(name string, most int64) int64 {
 		n, err := strconv.ParseInt(r.PostFormValue(name), 10, 64)
 		if err != nil || n < 1 || n > most {
@@ -136,12 +138,12 @@ func (s *Server) endorse(w http.ResponseWriter, r *http.Request, ctx context.Con
 		return n
 	}
 	now := s.logins.now()
-	uses, bits := number("uses", int64(rule.MaxUses)), number("bits", int64(rule.MaxBits/bcp.Bit))
+	uses, bits := number("uses", int64(limit.Uses)), number("bits", int64(limit.Bits))
 	unit, from := number("unit", int64(time.Hour/time.Second)), number("from", now.Unix())
-	length := number("time", int64(rule.MaxTime/time.Second)/max(unit, 1)) * unit
+	length := number("time", limit.Seconds/max(unit, 1)) * unit
 	until := time.Unix(from+length, 0).UTC()
 	switch {
-	case uses == 0 || bits == 0 || length == 0 || !rule.Allows(d.by, int(uses), bcp.Bits(bits)*bcp.Bit, time.Duration(length)*time.Second):
+	case uses == 0 || bits == 0 || length == 0:
 		s.showEndorse(w, r, http.StatusUnprocessableEntity, d, "Nothing was endorsed: give whole numbers, from 1 to what the form says.")
 		return
 	case !now.Before(until):
@@ -153,20 +155,21 @@ func (s *Server) endorse(w http.ResponseWriter, r *http.Request, ctx context.Con
 		s.showUndecided(w, r, err)
 		return
 	}
-	s.showLeft(w, r, http.StatusOK, "Endorsed", fmt.Sprintf("It is signed and counts: up to %s like it, with %s, will be released without a person until %s. The list of what waits has it, and ends it. This item itself still waits.",
-		tell.Count(e.Uses, "answer"), strings.Join(e.Codes, ", "), tell.Moment(until)))
+	s.showLeft(w, r, http.StatusOK, "Endorsed", fmt.Sprintf("It is signed and counts: up to %s like it, will be let through without a person until %s. The list of what waits has it, and ends it. This item itself still waits.",
+		tell.Count(e.Uses, tell.EndorsedKind(&e)), tell.Moment(until)))
 }
 
 // endorsed is an endorsement in the list.
 type endorsed struct {
 	bcp.EndorsementView
-	Channel, Signs, Left, State string
+	Channel, What, Signs, Left, State string
 }
 
 func endorsedRows(list []bcp.EndorsementView) (rows []endorsed) {
 	for i := range list {
 		e := &list[i]
-		rows = append(rows, endorsed{*e, tell.Channel(e.Controller, e.Reader), strings.Join(e.Codes, ", "), tell.UsesLeft(e), tell.EndorsementState(e)})
+		channel, what, signs := tell.Endorsed(&e.Endorsement)
+		rows = append(rows, endorsed{*e, channel, what, signs, tell.UsesLeft(e), tell.EndorsementState(e)})
 	}
 	return rows
 }

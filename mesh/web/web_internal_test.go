@@ -499,7 +499,7 @@ func (s *site) decidingPages(text string) map[string]page {
 	shown := map[string]page{
 		"item": item, "nobody": {Title: text, Fault: text}, "message": {Title: text, Of: message{text, text, []place{{"/approvals", "x"}, {filter{id: text}.path(1), "y"}}}},
 		"approvals": {Of: approvalsData{bcp.AgentName(text), []waiting{{Item: bcp.Item{ID: bcp.ItemID(text), Kind: bcp.ItemKind(text)}, Words: text, Source: text, Age: "1 min", Left: "1 min", Reasons: text}}, []group{{text, filter{id: text}.path(1)}},
-			endorsedRows([]bcp.EndorsementView{{ID: bcp.EndorsementID(text), By: bcp.AgentName(text), Controller: bcp.AgentName(text), Subscription: bcp.SubscriptionID(text), Codes: []string{text}, UsesLeft: 1, Ended: text}})}},
+			endorsedRows([]bcp.EndorsementView{{Endorsement: bcp.Endorsement{ID: bcp.EndorsementID(text), Controller: bcp.AgentName(text), Subscription: bcp.SubscriptionID(text), Codes: []string{text}}, By: bcp.AgentName(text), UsesLeft: 1, Ended: text}})}},
 		"endorse": {Fault: text, Facts: []fact{{Name: "signs", Value: text}}, Frames: item.Frames, Of: endorseData{Path: "/P/x", Back: "/x", Credential: text, UnitName: "Hours", Codes: text,
 			Endorsement: bcp.Endorsement{ID: bcp.EndorsementID(text), Controller: bcp.AgentName(text), Reader: bcp.AgentName(text), Subscription: bcp.SubscriptionID(text)}}},
 		"marked": {Fault: text, Frames: item.Frames, Of: markedData{[]markedItem{{text, itemPath(bcp.ItemID("i")), []fact{{Name: "edit", Value: text}}, item.Frames[0]}},

@@ -111,10 +111,11 @@ async function decisionOf({ item, expires, digest, content }, act, reason) {
   return "bcpmesh approval 1\nitem " + item + "\ndecision " + act + "\nsha256 " + of + "\nexpires " + expires + "\n";
 }
 
-// endorsementOf is what a form has signed that lets later answers through.
-function endorsementOf({ endorsement, controller, reader, subscription, spec, codes, from, unit }, { uses, time, bits }) {
+// endorsementOf is what a form has signed that lets what comes later through.
+function endorsementOf({ endorsement, kernel, tool, controller, reader, subscription, spec, codes, from, unit }, { uses, time, bits }) {
   const until = Number(from) + Number(time.value) * Number(unit);
-  return "bcpmesh endorsement 1\nid " + endorsement + "\ncontroller " + controller + "\nreader " + reader + "\nsubscription " + subscription + "\nspec " + spec +
+  const about = kernel ? "\nkernel " + kernel + "\ntool " + tool : "\ncontroller " + controller + "\nreader " + reader + "\nsubscription " + subscription;
+  return "bcpmesh endorsement 1\nid " + endorsement + about + "\nspec " + spec +
     "\ncodes " + codes + "\nuses " + Number(uses.value) + "\nbits " + Number(bits.value) + "\nuntil " + until + "\n";
 }
 

@@ -55,9 +55,13 @@ func endorseCommand(p *cli.Program) *cobra.Command {
 			if why != "" {
 				return cli.Failf("%s cannot be endorsed: %s", id, why)
 			}
+			if view.Endorse == nil {
+				return cli.Failf("you may not endorse what is like %s", id).WithHint("endorse of mesh.yaml names who may")
+			}
+			kind := tell.EndorsedKind(&e)
 			e.Uses, e.Bits, e.Until = uses, bits, time.Now().Add(length.Value).UTC().Truncate(time.Second)
 			if asking {
-				question := fmt.Sprintf("Release the next %s like it without you, until %s, at most %d bits?", tell.Count(uses, "answer"), tell.Moment(e.Until), bits)
+				question := fmt.Sprintf("Let the next %s like it through without you, until %s, at most %d bits?", tell.Count(uses, kind), tell.Moment(e.Until), bits)
 				if ok, err := showAll(ctx, p, []bcp.ItemView{view}).Confirm(question); err != nil || !ok {
 					return undecidedOr(err)
 				}
@@ -67,15 +71,16 @@ func endorseCommand(p *cli.Program) *cobra.Command {
 				return ShowUndecided(p.Out, err)
 			}
 			return p.Out.Show(e, func() {
-				p.Out.Printf("endorsed as %s: %s with %s, until %s\n", e.ID, tell.Count(uses, "answer"), strings.Join(e.Codes, "+"), tell.Moment(e.Until))
+				_, _, signs := tell.Endorsed(&e)
+				p.Out.Printf("endorsed as %s: %s with %s, until %s\n", e.ID, tell.Count(uses, kind), signs, tell.Moment(e.Until))
 				p.Out.Printf("%s itself still waits\n", id)
 			})
 		},
 	}
 	f.addTo(cmd)
-	cmd.Flags().IntVar(&uses, "uses", 0, "how many answers it releases")
+	cmd.Flags().IntVar(&uses, "uses", 0, "how many answers or calls it lets through")
 	cmd.Flags().Var(&length, "for", "how long it holds")
-	cmd.Flags().IntVar(&bits, "bits", 0, "capacity in bits of all that it releases")
+	cmd.Flags().IntVar(&bits, "bits", 0, "bits of all that it lets through, together")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	cmd.Flags().StringVar(&revoke, "revoke", "", "end the endorsement with this `ID`")
 	return cmd
@@ -123,9 +128,9 @@ func showEndorsed(o *cli.Output, list []bcp.EndorsementView) error {
 	var rows [][]string
 	for i := range list {
 		e := &list[i]
-		rows = append(rows, []string{string(e.ID), string(e.By), string(e.Controller) + " ← " + string(e.Reader), string(e.Subscription), strings.Join(e.Codes, "+"),
-			tell.UsesLeft(e), e.BitsLeft.Rounded(), tell.EndorsementState(e)})
+		channel, what, signs := tell.Endorsed(&e.Endorsement)
+		rows = append(rows, []string{string(e.ID), string(e.By), channel, what, signs, tell.UsesLeft(e), e.BitsLeft.Rounded(), tell.EndorsementState(e)})
 	}
-	o.Table([]string{"endorsement", "by", "channel", "subscription", "signs", "uses left", "bits left", ""}, rows)
+	o.Table([]string{"endorsement", "by", "channel", "what", "signs", "uses left", "bits left", ""}, rows)
 	return nil
 }

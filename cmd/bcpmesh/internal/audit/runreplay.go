@@ -15,6 +15,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	people "github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
@@ -32,6 +33,8 @@ type rerun struct {
 	Incidents   int           `json:"incidents"`
 	NotPossible int           `json:"not_possible"`
 	Results     []rerunRecord `json:"results"`
+
+	people *people.State // what they endorsed
 }
 
 // rerunRecord is one record of it, and how it compares.
@@ -63,6 +66,10 @@ func redecideRun(ctx context.Context, p *cli.Program, who *client.Flags, id stri
 	if r.By, err = mesh.DecidedBy(def, cli.ProgramVersion()); err != nil {
 		return err
 	}
+	if r.people, err = people.New(people.Config{Mesh: &bcp.Mesh{Agents: def.Agents, Kernels: def.Kernels, EndorseTools: def.EndorseTools}}); err != nil {
+		return err
+	}
+	state.EndorseBy(r.people.EndorsedCall)
 	if err := readOpened(ctx, who, func(one *replayed) error { return r.redecide(state, one) }); err != nil {
 		return err
 	}
@@ -89,6 +96,9 @@ func readChange(d *bcp.Decision) (*kernel.Change, error) {
 func (r *rerun) redecide(state *kernel.State, one *replayed) error {
 	d := &one.Decision
 	c, err := readChange(d)
+	if err == nil && (c != nil || d.Kind == bcp.KindEndorse && d.Reader == "") {
+		defer r.people.ApplyCall(d) // what was given before a journal was cut off it does not know
+	}
 	if c == nil {
 		return err
 	}
@@ -117,7 +127,7 @@ func (r *rerun) compare(state *kernel.State, one *replayed, c *kernel.Change) re
 		result.Result = "erased"
 	case one.Raw != nil && len(message) < one.Raw.Bytes:
 		result.Result = "cut"
-	case !possible:
+	case !possible, c.Endorsed != nil && !r.people.KnowsEndorsement(bcp.ChannelKey{Controller: d.Run.Kernel}, c.Endorsed.ID):
 		result.Result = "untold"
 	case would.Same(c):
 		result.Result = "same"
