@@ -12,9 +12,9 @@ type Runs interface {
 	// ApplyRun makes the change that a decision has as its Run, and returns what it says
 	// of agents.
 	ApplyRun(d *Decision) ([]Seen, error)
-	// Save returns the whole state: the same bytes for the same state, and none where
+	// Save returns the whole state in parts: the same for the same state, and none where
 	// there was no run.
-	Save() []byte
+	Save() []SavedRun
 	// OpenSince counts the runs that began before a time, Unix nanoseconds, and have not
 	// ended: what they said may not be erased.
 	OpenSince(before int64) int
@@ -43,7 +43,7 @@ type Runs interface {
 
 // OpenRuns makes the state of the kernels' runs: of what [Runs.Save] returned, or of
 // nothing. It is safe for concurrent use.
-type OpenRuns func(saved []byte) (Runs, error)
+type OpenRuns func(saved []SavedRun) (Runs, error)
 
 // RunChange is what a decision says of a run of a kernel. What it changed is in
 // Change, which package kernel writes and reads; what was said is in

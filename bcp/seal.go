@@ -83,10 +83,12 @@ func (d *Decision) rawKept() int {
 // boolean must not tell by its length which one it is.
 const sealedStep = 128
 
-// The two parts that are sealed, each under a key of its own.
+// The two parts of a record that are sealed, each under a key of its own, and those of a
+// snapshot, under the first.
 const (
 	sealedPrivate = "bcpmesh private 1"
 	sealedRaw     = "bcpmesh raw 1"
+	sealedSaid    = "bcpmesh snapshot 1"
 )
 
 // SealingKey seals what was said on one channel on one day: AES-256-GCM. The zero

@@ -232,6 +232,50 @@ func (k *SealingKeys) OpenRaw(ctx context.Context, d *bcp.Decision) ([]byte, err
 	return message, lost(d, err)
 }
 
+// SealCheckpoint seals what was said in a checkpoint of a state, under the keys of its
+// records. What is erased by now it leaves out.
+func (k *SealingKeys) SealCheckpoint(ctx context.Context, checkpoint []byte) ([]byte, error) {
+	sealed, err := k.eachSaid(ctx, checkpoint, true, func(key bcp.SealingKey, s *bcp.Said) error {
+		var salt [16]byte
+		_, _ = rand.Read(salt[:])
+		return s.Seal(key, salt)
+	})
+	return sealed, cmp.Or(err, k.Sync())
+}
+
+// OpenCheckpoint opens what SealCheckpoint sealed, and leaves out what was erased since.
+// The error is [ErrKeyLost] if no key opens the rest.
+func (k *SealingKeys) OpenCheckpoint(ctx context.Context, checkpoint []byte) ([]byte, error) {
+	return k.eachSaid(ctx, checkpoint, false, func(key bcp.SealingKey, s *bcp.Said) error { return s.Open(key) })
+}
+
+func (k *SealingKeys) eachSaid(ctx context.Context, checkpoint []byte, toSeal bool, do func(bcp.SealingKey, *bcp.Said) error) ([]byte, error) {
+	parts, rest, err := bcp.CutSaid(checkpoint)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSnapshot, err)
+	}
+	kept := parts[:0]
+	for i := range parts {
+		s := &parts[i]
+		key, err := k.key(ctx, sealingKey{s.Controller, s.Reader, subjects.SealedPayload, s.Day}, toSeal)
+		if errors.Is(err, ErrErased) {
+			continue
+		}
+		if err == nil {
+			err = do(key, s)
+		}
+		if errors.Is(err, bcp.ErrSealed) {
+			err = fmt.Errorf("%w: another one is there", ErrKeyLost)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("what was said on %s in a snapshot: %w", formatDay(s.Day), err)
+		}
+		kept = append(kept, *s)
+	}
+	said, err := bcp.AppendSaid(nil, kept)
+	return append(said, rest...), err
+}
+
 func lost(d *bcp.Decision, err error) error {
 	if errors.Is(err, bcp.ErrSealed) {
 		err = fmt.Errorf("%w: another one is there", ErrKeyLost)

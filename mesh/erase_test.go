@@ -107,7 +107,7 @@ func TestErase(t *testing.T) {
 	m.Stop(t)
 	secrets := secretsOf(t, m)
 	snapshots := filepath.Join(m.State, "snapshots")
-	if found := filesWith(t, m.State, []byte("kanarienvogel")); len(found) != 1 || filepath.Dir(found[0]) != snapshots {
+	if found := filesWith(t, m.State, []byte("kanarienvogel")); len(found) > 0 {
 		t.Fatalf("before, it is in %v", found)
 	}
 	m.Start(t)

@@ -87,11 +87,11 @@ func (s *Source) redecider(ctx context.Context, o RedecideOptions) (*state.Redec
 	if !begin.Truncated() {
 		return state.NewRedecider(config)
 	}
-	base, _, err := s.base(ctx, begin)
+	checkpoint, err := s.baseCheckpoint(ctx, begin)
 	if err != nil {
 		return nil, err
 	}
-	redecider, err := state.NewRedeciderBehind(config, base.Checkpoint)
+	redecider, err := state.NewRedeciderBehind(config, checkpoint)
 	if err != nil {
 		err = fmt.Errorf("%w; the journal was truncated after decision %d", err, begin.Decision)
 	}

@@ -289,7 +289,7 @@ func RestoreCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Co
 	if base.Content = bases[base.Name]; err == nil && all.Begins.Sequence > 0 {
 		var s jetstream.Snapshot
 		if s, err = base.Snapshot(); err == nil {
-			_, err = state.RestoreBase(newStateConfig(def, o.Version), s.Checkpoint) // else no gateway would serve
+			err = checkBase(newStateConfig(def, o.Version), s.Checkpoint) // else no gateway would serve
 		}
 	}
 	if err == nil {
@@ -299,6 +299,19 @@ func RestoreCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Co
 		return jetstream.Manifest{}, fmt.Errorf("restore: %w", err)
 	}
 	return all, nil
+}
+
+// checkBase checks a base without the keys of what was said, as if that were erased.
+func checkBase(config state.Config, checkpoint []byte) error {
+	_, rest, err := bcp.CutSaid(checkpoint)
+	if err != nil {
+		return err
+	}
+	bare, err := bcp.AppendSaid(nil, nil)
+	if err == nil {
+		_, err = state.RestoreBase(config, append(bare, rest...))
+	}
+	return err
 }
 
 func fillCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Config, base jetstream.BaseFile, all jetstream.Manifest, def *bcp.Mesh, o BackupOptions) (err error) {

@@ -221,6 +221,15 @@ func (s *Source) base(ctx context.Context, begin jetstream.Beginning) (jetstream
 	return openBases(s.state).Read(ctx, begin)
 }
 
+// baseCheckpoint returns the checkpoint of the base, opened.
+func (s *Source) baseCheckpoint(ctx context.Context, begin jetstream.Beginning) ([]byte, error) {
+	base, _, err := s.base(ctx, begin)
+	if err != nil {
+		return nil, err
+	}
+	return s.Keys.OpenCheckpoint(ctx, base.Checkpoint)
+}
+
 // replay makes the state that a journal makes, up to a record, or if that is 0 up to the
 // newest; and returns its sequence.
 func (s *Source) replay(ctx context.Context, config state.Config, upTo uint64, progress func(done, all uint64)) (*state.State, uint64, error) {
@@ -265,11 +274,11 @@ func (s *Source) origin(ctx context.Context, begin jetstream.Beginning, config s
 	if !begin.Truncated() {
 		return state.New(config)
 	}
-	base, _, err := s.base(ctx, begin)
+	checkpoint, err := s.baseCheckpoint(ctx, begin)
 	if err != nil {
 		return nil, err
 	}
-	made, err := state.RestoreBase(config, base.Checkpoint)
+	made, err := state.RestoreBase(config, checkpoint)
 	if errors.Is(err, state.ErrDefinitions) {
 		err = fmt.Errorf("%w; the journal was truncated after decision %d", err, begin.Decision)
 	}

@@ -208,7 +208,7 @@ func (t *truncation) prove(ctx context.Context, place jetstream.Position) (err e
 	if err != nil {
 		return err
 	}
-	if t.behind, err = provenBase(made, sequence, config); err != nil {
+	if t.behind, err = provenBase(ctx, t.s.Keys, made, sequence, config); err != nil {
 		return err
 	}
 	if t.behind.Position != place {
@@ -222,8 +222,8 @@ func (t *truncation) prove(ctx context.Context, place jetstream.Position) (err e
 }
 
 // provenBase returns the base for a journal that was read up to a sequence: a checkpoint
-// that restores to the state that makes the same one.
-func provenBase(made *state.State, sequence uint64, config state.Config) (jetstream.Snapshot, error) {
+// that restores to the state that makes the same one, with what was said sealed.
+func provenBase(ctx context.Context, keys *jetstream.SealingKeys, made *state.State, sequence uint64, config state.Config) (jetstream.Snapshot, error) {
 	checkpoint, err := made.Checkpoint()
 	if err != nil {
 		return jetstream.Snapshot{}, err
@@ -234,6 +234,9 @@ func provenBase(made *state.State, sequence uint64, config state.Config) (jetstr
 	}
 	if again, err := restored.Checkpoint(); err != nil || !bytes.Equal(again, checkpoint) {
 		return jetstream.Snapshot{}, errors.Join(errors.New("restoring the state gives another one"), err)
+	}
+	if checkpoint, err = keys.SealCheckpoint(ctx, checkpoint); err != nil {
+		return jetstream.Snapshot{}, err
 	}
 	return jetstream.Snapshot{
 		Position:   jetstream.Position{Sequence: sequence, Decision: made.Last(), Head: made.Head()},
@@ -301,8 +304,12 @@ func (c *cutter) truncate(ctx context.Context, t bcp.Truncation) (place jetstrea
 	}
 	begin.Truncation = t
 	base, _, err := openBases(c.state).Read(ctx, begin)
+	var checkpoint []byte
 	if err == nil {
-		_, err = state.RestoreBase(c.config(), base.Checkpoint)
+		checkpoint, err = jetstream.NewSealingKeys(c.js).OpenCheckpoint(ctx, base.Checkpoint)
+	}
+	if err == nil {
+		_, err = state.RestoreBase(c.config(), checkpoint)
 	}
 	if err != nil {
 		return place, err
@@ -396,7 +403,7 @@ func (s *Source) truncateBackup(ctx context.Context, whole, folder string, confi
 	if err != nil {
 		return m, err
 	}
-	proven, err := provenBase(made, sequence, config)
+	proven, err := provenBase(ctx, s.Keys, made, sequence, config)
 	if err != nil {
 		return m, err
 	}

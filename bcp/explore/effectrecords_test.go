@@ -1,11 +1,11 @@
 package explore
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -69,7 +69,7 @@ func (in input) String() string { return inputWords[in.kind] }
 type change struct {
 	prev            *change
 	public, private []byte
-	saved           []byte
+	saved           []bcp.SavedRun
 	shape           [16]byte // the same for two that have the same future
 
 	releases []intent // calls that go out once it is stored
@@ -171,7 +171,7 @@ func (e *effects) record(prev *change, in input) (*change, error) {
 		return nil, err
 	}
 	c.saved = s.Save()
-	if replayed, err := c.replay(prev.saved); err != nil || !bytes.Equal(replayed, c.saved) {
+	if replayed, err := c.replay(prev.saved); err != nil || !reflect.DeepEqual(replayed, c.saved) {
 		c.wrong = fmt.Errorf("its replay makes another state (%v)", err)
 	}
 	if decided.Code == "" {
@@ -212,7 +212,7 @@ func (e *effects) record(prev *change, in input) (*change, error) {
 
 // decide has the real kernel judge an input.
 func (e *effects) decide(s *kernel.State, prev *change, in input) (kernel.Change, bool) {
-	sum := sha256.Sum256(prev.saved)
+	sum := sha256.Sum256(spelled(prev.saved))
 	m := bcp.Moment{Now: morning, Fresh: hex.EncodeToString(sum[:12])}
 	switch in.kind {
 	case request:
@@ -238,7 +238,7 @@ func (e *effects) decide(s *kernel.State, prev *change, in input) (kernel.Change
 }
 
 // replay is what the record makes of a state, without the definitions.
-func (c *change) replay(saved []byte) ([]byte, error) {
+func (c *change) replay(saved []bcp.SavedRun) ([]bcp.SavedRun, error) {
 	s, err := kernel.Restore(saved)
 	if err != nil {
 		return nil, err
@@ -281,8 +281,16 @@ func (c *change) waitID() string {
 	return ""
 }
 
+// spelled is all that is saved, in a row.
+func spelled(saved []bcp.SavedRun) (b []byte) {
+	for _, r := range saved {
+		b = append(append(append(b, r.Open...), r.Said...), '\n')
+	}
+	return b
+}
+
 func (c *change) reshape() {
-	k := keyWriter{b: slices.Clone(c.saved)}
+	k := keyWriter{b: spelled(c.saved)}
 	for _, i := range c.intents {
 		k.intent(i)
 	}

@@ -87,17 +87,31 @@ func probe(starts int) any {
 }
 
 // treeOf is a checkpoint, but for its last member: how much of the journal is whose grows
-// with each record, and nothing is decided by it where the journal has no limit.
+// with each record, and nothing is decided by it where the journal has no limit. In its
+// place is what was said.
 func treeOf(s *state.State) (any, error) {
 	b, err := s.Checkpoint()
-	var tree []any
-	if err == nil {
-		err = msgpack.Unmarshal(b, &tree)
-	}
 	if err != nil {
 		return nil, err
 	}
-	return tree[:len(tree)-1], nil
+	parts, b, err := bcp.CutSaid(b)
+	if err != nil {
+		return nil, err
+	}
+	var tree []any
+	if err := msgpack.Unmarshal(b, &tree); err != nil {
+		return nil, err
+	}
+	var said []any
+	for i := range parts {
+		var part []any
+		if err := msgpack.Unmarshal(parts[i].Bytes, &part); err != nil {
+			return nil, err
+		}
+		said = append(said, string(parts[i].Controller), string(parts[i].Reader), parts[i].Day, part)
+	}
+	tree[len(tree)-1] = said
+	return tree, nil
 }
 
 // below is the path of a member: lists of one kind lie at odd depths.

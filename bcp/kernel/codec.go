@@ -33,20 +33,13 @@ func ParseChange(open, private []byte) (Change, error) {
 }
 
 func encode(dst []byte, fields func(*codec)) []byte {
-	c := codec{object: object(), ok: true}
-	fields(&c)
-	return c.object.AppendJSON(dst)
+	v := new(codec).encode(fields)
+	return v.AppendJSON(dst)
 }
 
 func decode(b []byte, fields func(*codec)) bool {
 	v, err := ParseValue(b)
-	return err == nil && decodeValue(&v, fields)
-}
-
-func decodeValue(v *Value, fields func(*codec)) bool {
-	c := codec{object: *v, reading: true, ok: v.kind == ObjectValue}
-	fields(&c)
-	return c.ok && c.known == len(v.keys)
+	return err == nil && new(codec).decode(&v, fields)
 }
 
 // codec writes the fields of one object, or reads them.
@@ -55,6 +48,21 @@ type codec struct {
 	reading bool
 	known   int // members that were read
 	ok      bool
+	apart   *apart // of what is saved
+}
+
+// encode writes an object in this one.
+func (c *codec) encode(fields func(*codec)) Value {
+	inner := codec{object: object(), ok: true, apart: c.apart}
+	fields(&inner)
+	return inner.object
+}
+
+// decode reads an object in this one.
+func (c *codec) decode(v *Value, fields func(*codec)) bool {
+	inner := codec{object: *v, reading: true, ok: v.kind == ObjectValue, apart: c.apart}
+	fields(&inner)
+	return inner.ok && inner.known == len(v.keys)
 }
 
 // field writes a member, unless it is empty, or reads it, if it is there.
@@ -181,22 +189,15 @@ func (c *codec) texts(key string, p *[]string) {
 }
 
 func objects[T any](c *codec, key string, p *[]T, fields func(*T, *codec)) {
-	list(c, key, p, func(e *T) Value {
-		inner := codec{object: object(), ok: true}
-		fields(e, &inner)
-		return inner.object
-	}, func(v *Value, e *T) bool { return decodeValue(v, func(c *codec) { fields(e, c) }) })
+	list(c, key, p, func(e *T) Value { return c.encode(func(c *codec) { fields(e, c) }) },
+		func(v *Value, e *T) bool { return c.decode(v, func(c *codec) { fields(e, c) }) })
 }
 
 // nested writes an object that is there even if all of it is empty.
 func nested[T any](c *codec, key string, p **T, fields func(*T, *codec)) {
-	c.field(key, ObjectValue, func() Value {
-		inner := codec{object: object(), ok: true}
-		fields(*p, &inner)
-		return inner.object
-	}, *p == nil, func(v *Value) bool {
+	c.field(key, ObjectValue, func() Value { return c.encode(func(c *codec) { fields(*p, c) }) }, *p == nil, func(v *Value) bool {
 		*p = new(T)
-		return decodeValue(v, func(c *codec) { fields(*p, c) })
+		return c.decode(v, func(c *codec) { fields(*p, c) })
 	})
 }
 

@@ -187,11 +187,11 @@ func TestForeignMessages(t *testing.T) {
 	plan := []byte(fmt.Sprintf(`{"plan_id":%q,"plan":%s}`, request.Wait.ID, steps(note)))
 	refused := func(name string, c kernel.Change, code kernel.Code) {
 		t.Helper()
-		before := g.state.Save()
+		before := savedText(g.state)
 		if c.Code != code || c.Wait != nil || c.End != nil || len(g.state.Releases(&c)) != 0 {
 			t.Errorf("%s: %+v", name, c)
 		}
-		if string(before) != string(g.state.Save()) {
+		if before != savedText(g.state) {
 			t.Errorf("%s: deciding changed the state", name)
 		}
 	}
@@ -225,8 +225,8 @@ func TestForeignMessages(t *testing.T) {
 		{}, {Run: id, Time: 1}, {Run: "relse", Time: 1 << 62}, {Run: id, Time: 1 << 62, Wait: &kernel.Wait{Kind: kernel.WaitTool, ID: "cx"}},
 		{Run: id, Time: 1 << 62, Start: &kernel.Start{}},
 	} {
-		before := string(g.state.Save())
-		if err := g.state.Apply(&c); err == nil || string(g.state.Save()) != before {
+		before := savedText(g.state)
+		if err := g.state.Apply(&c); err == nil || savedText(g.state) != before {
 			t.Errorf("%+v is applied: %v", c, err)
 		}
 	}
@@ -409,10 +409,10 @@ func TestRequestIDsAreBounded(t *testing.T) {
 	if n := oldest(); n != 1 || !known("kim", kernel.MaxRequests) || !known("eve", 0) {
 		t.Errorf("the oldest id that is known is %d", n)
 	}
-	want := string(s.Save())
+	want := savedText(s)
 	s = restored
 	apply(ask("kim", kernel.MaxRequests))
-	if string(s.Save()) != want {
+	if savedText(s) != want {
 		t.Error("a state that was restored knows others")
 	}
 }
@@ -501,8 +501,8 @@ func TestErasedRecords(t *testing.T) {
 			t.Fatalf("record %d: %v", i+1, err)
 		}
 	}
-	if string(s.Save()) != string(g.state.Save()) {
-		t.Errorf("got  %s\nwant %s", s.Save(), g.state.Save())
+	if savedText(s) != savedText(g.state) {
+		t.Errorf("got  %s\nwant %s", savedText(s), savedText(g.state))
 	}
 }
 

@@ -90,8 +90,8 @@ func FuzzParseChange(f *testing.F) {
 		mine := *g
 		mine.t = t
 		s := mine.replayed()
-		before := s.Save()
-		if err := s.Apply(&c); err != nil && !bytes.Equal(before, s.Save()) {
+		before := savedText(s)
+		if err := s.Apply(&c); err != nil && before != savedText(s) {
 			t.Fatalf("%q: an error changed the state", open)
 		}
 		s.Save()
@@ -123,7 +123,7 @@ func FuzzRun(f *testing.F) {
 					}
 				}
 			}
-			before := g.state.Save()
+			before := savedText(g.state)
 			var c kernel.Change
 			due := true
 			switch m := g.moment(); step % 10 {
@@ -149,7 +149,7 @@ func FuzzRun(f *testing.F) {
 			case 9:
 				c = g.state.DecideRun(m, "desk", kim, "all", kernel.Trusted(), answer)
 			}
-			if !bytes.Equal(before, g.state.Save()) {
+			if before != savedText(g.state) {
 				t.Fatalf("deciding changed the state: %q", order)
 			}
 			if due {

@@ -95,7 +95,7 @@ func TestRepliesThatAreRefused(t *testing.T) {
 	g.begin("all")
 	g.plan(fmt.Sprintf(`{"steps":[%s],"final":"q"}`, question("q", day)))
 	item := g.next(kernel.ReleaseItem).Wait.ID
-	before := string(g.state.Save())
+	before := savedText(g.state)
 	for _, tt := range []struct {
 		name, id, from, members string
 		told                    kernel.Label
@@ -127,7 +127,7 @@ func TestRepliesThatAreRefused(t *testing.T) {
 		t.Errorf("a person says of a question that it was done: %q", c.Code)
 	}
 	g.records, g.replay = nil, false
-	if after := string(g.state.Save()); strings.SplitN(after, "\n", 2)[1] != strings.SplitN(before, "\n", 2)[1] {
+	if after := savedText(g.state); strings.SplitN(after, "\n", 2)[1] != strings.SplitN(before, "\n", 2)[1] {
 		t.Errorf("a refused reply changed the run:\n%s\n%s", before, after)
 	}
 	// Whoever was told something may still refuse.

@@ -15,7 +15,7 @@ import (
 // Open returns what makes the state of runs for [state.Config]: of what [State.Save]
 // returned, or of nothing. It is safe for concurrent use; the kernels are shared.
 func Open(kernels ...*Kernel) bcp.OpenRuns {
-	return func(saved []byte) (bcp.Runs, error) { return Restore(saved, kernels...) }
+	return func(saved []bcp.SavedRun) (bcp.Runs, error) { return Restore(saved, kernels...) }
 }
 
 // OfMesh returns the kernels of definitions, sorted by name.

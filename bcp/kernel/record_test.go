@@ -139,7 +139,7 @@ func TestRunsAreInTheJournal(t *testing.T) {
 		if err != nil || !bytes.Equal(checkpoint(t, restored), live) {
 			t.Errorf("%v: a checkpoint gives another state", err)
 		}
-		if diff := cmp.Diff(string(l.g.state.Save()), string(restored.Runs().Save())); diff != "" {
+		if diff := cmp.Diff(savedText(l.g.state), savedText(restored.Runs())); diff != "" {
 			t.Errorf("the runs are others (-decided +restored):\n%s", diff)
 		}
 		without := l.config
@@ -174,7 +174,7 @@ func TestRunsAreNotLost(t *testing.T) {
 		t.Error("a checkpoint leaves out the runs of the one before")
 	}
 	broken := l.config
-	broken.Runs = func([]byte) (bcp.Runs, error) { return nil, kernel.ErrSaved }
+	broken.Runs = func([]bcp.SavedRun) (bcp.Runs, error) { return nil, kernel.ErrSaved }
 	if _, err := state.Restore(broken, checkpoint(t, l.state)); !errors.Is(err, state.ErrCheckpoint) {
 		t.Errorf("got %v", err)
 	}
@@ -232,7 +232,7 @@ func TestRunRecordsAreChecked(t *testing.T) {
 	l := newLedger(t)
 	l.example(1)
 	runs := l.state.Runs().(*kernel.State)
-	before := runs.Save()
+	before := savedText(runs)
 	last := l.g.changes[len(l.g.changes)-1]
 	good := func() bcp.Decision {
 		r := runs.Record(&last, "somebody")
@@ -259,7 +259,7 @@ func TestRunRecordsAreChecked(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if !bytes.Equal(runs.Save(), before) {
+	if savedText(runs) != before {
 		t.Error("a refused record changes the state")
 	}
 	for _, d := range []bcp.Decision{{Kind: bcp.KindRun}, {Kind: bcp.KindAsk, Run: &bcp.RunChange{}}} {

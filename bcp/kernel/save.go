@@ -6,50 +6,50 @@ import (
 	"container/heap"
 	"errors"
 	"slices"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // ErrSaved says that bytes are no saved state.
 var ErrSaved = errors.New("kernel: no saved state")
 
-// Save returns the whole state in its one spelling, without the definitions: two
-// states are the same if and only if what they save is. It holds what agents said,
-// and is kept as the journal's sealed parts are. Of a state without history nothing
-// is saved.
-func (s *State) Save() []byte {
+// Save returns the whole state, without the definitions: two states are the same if and
+// only if what they save is. What agents and people said is apart, so that it can be sealed
+// as it is in the records: of a run under the day when it began, of requests under that of
+// the newest. Of a state without history nothing is saved.
+func (s *State) Save() []bcp.SavedRun {
 	if s.time == 0 {
 		return nil
 	}
-	saved := savedState{time: s.time}
+	saved, newest := savedState{time: s.time}, int64(0)
 	for key, r := range s.requests {
-		saved.requests = append(saved.requests, savedRequest{key, r})
+		saved.requests, newest = append(saved.requests, savedRequest{key, r}), max(newest, r.at)
 	}
 	slices.SortFunc(saved.requests, func(a, b savedRequest) int {
 		return cmp.Or(cmp.Compare(a.key.kernel, b.key.kernel), cmp.Compare(a.key.requester, b.key.requester), cmp.Compare(a.key.id, b.key.id))
 	})
-	out := append(encode(nil, saved.fields), '\n')
+	out := []bcp.SavedRun{save(newest, saved.fields)}
 	for _, r := range s.sorted() {
-		out = append(encode(out, r.fields), '\n')
+		out = append(out, save(r.began, r.fields))
 	}
 	return out
 }
 
-// Restore returns the state that was saved, under the definitions of these kernels.
-func Restore(saved []byte, kernels ...*Kernel) (*State, error) {
+// Restore returns the state that was saved, under the definitions of these kernels. Of what
+// was said and is erased it has nothing, as of records.
+func Restore(saved []bcp.SavedRun, kernels ...*Kernel) (*State, error) {
 	s := NewState(kernels...)
 	if len(saved) == 0 {
 		return s, nil
 	}
 	var head savedState
-	first, rest, ok := bytes.Cut(saved, []byte("\n"))
-	if !ok || !decode(first, head.fields) {
+	if !restore(&saved[0], head.fields) {
 		return nil, ErrSaved
 	}
 	s.time = head.time
-	for len(rest) > 0 {
-		var line []byte
-		line, rest, ok = bytes.Cut(rest, []byte("\n"))
+	for i := range saved[1:] {
 		r := &run{}
-		if !ok || !decode(line, r.fields) || len(r.frames) == 0 || s.runs[r.id] != nil {
+		if !restore(&saved[1+i], r.fields) || len(r.frames) == 0 || s.runs[r.id] != nil {
 			return nil, ErrSaved
 		}
 		s.runs[r.id] = r
@@ -64,10 +64,52 @@ func Restore(saved []byte, kernels ...*Kernel) (*State, error) {
 		slices.SortFunc(told, requestEnd.compare)
 	}
 	heap.Init(&s.deadline)
-	if !bytes.Equal(s.Save(), saved) {
+	if !slices.EqualFunc(s.Save(), saved, func(a, b bcp.SavedRun) bool {
+		return a.At == b.At && bytes.Equal(a.Open, b.Open) && (bytes.Equal(a.Said, b.Said) || len(b.Said) == 0)
+	}) {
 		return nil, ErrSaved
 	}
 	return s, nil
+}
+
+// apart is what was said of what is saved, in the order in which it is met. Reading, it is
+// nothing where that was erased.
+type apart struct {
+	list   Value
+	erased bool
+}
+
+func save(at int64, fields func(*codec)) bcp.SavedRun {
+	c := codec{apart: &apart{list: List()}}
+	open := c.encode(fields)
+	saved := bcp.SavedRun{At: at, Open: open.JSON()}
+	if slices.ContainsFunc(c.apart.list.list, func(v Value) bool { return len(v.keys) > 0 }) {
+		saved.Said = c.apart.list.JSON()
+	}
+	return saved
+}
+
+func restore(saved *bcp.SavedRun, fields func(*codec)) bool {
+	c := codec{apart: &apart{erased: len(saved.Said) == 0}}
+	open, err := ParseValue(saved.Open)
+	if err == nil && !c.apart.erased {
+		c.apart.list, err = ParseValue(saved.Said)
+	}
+	return err == nil && c.decode(&open, fields) && len(c.apart.list.list) == 0
+}
+
+// said writes or reads fields that are kept apart.
+func (c *codec) said(fields func(*codec)) {
+	switch a := c.apart; {
+	case !c.reading:
+		a.list.list = append(a.list.list, c.encode(fields))
+	case a.erased:
+	case len(a.list.list) == 0:
+		c.ok = false
+	default:
+		c.ok = c.decode(&a.list.list[0], fields) && c.ok
+		a.list.list = a.list.list[1:]
+	}
 }
 
 // indexAll finds a restored run by everything that it has to be found by.
@@ -105,7 +147,7 @@ func (r *savedRequest) fields(f *codec) {
 	text(f, "kernel", &r.key.kernel)
 	text(f, "requester", &r.key.requester)
 	text(f, "id", &r.key.id)
-	f.digest("digest", &r.digest)
+	f.said(func(f *codec) { f.digest("digest", &r.digest) })
 	text(f, "run", &r.run)
 	text(f, "code", &r.code)
 	number(f, "at", &r.at)
@@ -118,9 +160,13 @@ func (r *run) fields(f *codec) {
 	start := &r.start
 	nested(f, "start", &start, (*Start).fields)
 	r.start = *start
-	text(f, "task", &r.task)
-	f.digest("salt", &r.salt)
-	objects(f, "rules", &r.rules, (*RunRule).fields)
+	f.said(func(f *codec) {
+		text(f, "task", &r.task)
+		f.digest("salt", &r.salt)
+		objects(f, "rules", &r.rules, (*RunRule).fields)
+		f.bytes("failed", &r.failed)
+		f.bytes("arguments", &r.args)
+	})
 	totals := &r.totals
 	nested(f, "totals", &totals, (*Totals).fields)
 	r.totals = *totals
@@ -131,13 +177,11 @@ func (r *run) fields(f *codec) {
 		frame.Asker, frame.ControlBits, frame.Questions = r.asker(), r.start.Limits.ControlBits, r.start.Limits.MaxQuestions
 	}
 	objects(f, "told", &r.told, (*PlanError).fields)
-	f.bytes("failed", &r.failed)
 	objects(f, "results", &r.results, pointed((*result).fields))
 	objects(f, "settled", &r.settled, pointed((*settled).fields))
 	wait := &r.wait
 	nested(f, "wait", &wait, (*Wait).fields)
 	r.wait = *wait
-	f.bytes("arguments", &r.args)
 	objects(f, "ahead", &r.ahead, (*ahead).fields)
 	nested(f, "end", &r.end, (*End).fields)
 	number(f, "ended", &r.ended)
@@ -147,7 +191,7 @@ func (a *ahead) fields(f *codec) {
 	wait := &a.wait
 	nested(f, "wait", &wait, (*Wait).fields)
 	a.wait = *wait
-	f.bytes("arguments", &a.args)
+	f.said(func(f *codec) { f.bytes("arguments", &a.args) })
 	f.flag("settled", &a.settled)
 	text(f, "code", &a.code)
 }
@@ -164,7 +208,7 @@ func pointed[T any](fields func(*T, *codec)) func(**T, *codec) {
 
 func (o *result) fields(f *codec) {
 	f.digest("key", &o.key)
-	f.value("value", &o.value)
+	f.said(func(f *codec) { f.value("value", &o.value) })
 	text(f, "frame", &o.frame)
 	text(f, "tool", &o.tool)
 }
@@ -179,9 +223,11 @@ func (s *settled) fields(f *codec) {
 
 func (x *frame) fields(f *codec) {
 	x.Frame.fields(f)
-	text(f, "instruction", &x.instruction)
-	f.value("content", &x.content)
-	f.bytes("plan", &x.bytes)
+	f.said(func(f *codec) {
+		text(f, "instruction", &x.instruction)
+		f.value("content", &x.content)
+		f.bytes("plan", &x.bytes)
+	})
 	objects(f, "steps", &x.done, (*done).fields)
 }
 
@@ -189,7 +235,7 @@ func (x *frame) fields(f *codec) {
 func (d *done) fields(f *codec) {
 	word(f, "kind", &d.kind, stepWords)
 	if s := (&Step{Kind: d.kind}); !s.local() {
-		f.value("value", &d.value)
+		f.said(func(f *codec) { f.value("value", &d.value) })
 	}
 	f.label("label", &d.label)
 	f.digest("key", &d.key)

@@ -45,9 +45,9 @@ type decidedItem struct {
 	id   bcp.ItemID
 	at   int64
 	code bcp.Code // what a later decision hears
-	// content is that of a proposal that was approved, and controller who made it.
-	content    []byte
-	controller bcp.AgentName
+	// content is that of a proposal that was approved, for this channel.
+	content []byte
+	channel bcp.ChannelKey
 }
 
 // ItemsFor returns what waits for this approver: items of the channels whose
@@ -353,7 +353,7 @@ func (s *State) drop(d *bcp.Decision, code bcp.Code) {
 	delete(s.items, it.ID)
 	gone := decidedItem{id: it.ID, at: d.Time, code: code}
 	if it.Kind == bcp.ItemProposal && d.Kind == bcp.KindApproval && d.Event == string(bcp.Approve) {
-		gone.content, gone.controller = d.Payload, it.Controller
+		gone.content, gone.channel = d.Payload, it.Channel()
 	}
 	s.decided = append(s.decided, gone)
 	if d.Notice != "" {

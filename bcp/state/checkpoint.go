@@ -37,7 +37,8 @@ var (
 	ErrDefinitions = errors.New("the checkpoint was made under definitions that give another state")
 )
 
-// Checkpoint writes the state down: the same bytes for the same state.
+// Checkpoint writes the state down: the same bytes for the same state. It begins with what
+// was said ([bcp.CutSaid]), which has to be sealed before it is stored.
 func (s *State) Checkpoint() ([]byte, error) {
 	last, err := bcp.EncodeDecision(&bcp.Decision{Seq: s.last.Seq, Time: s.last.Time, Context: s.last.Context})
 	if err != nil {
@@ -92,7 +93,7 @@ func (s *State) Checkpoint() ([]byte, error) {
 		saved.Firsts = append(saved.Firsts, saveFirst(key, &f))
 	}
 	for _, d := range s.decided {
-		saved.Decided = append(saved.Decided, savedDecided{ID: d.id, At: d.at, Code: d.code, Content: d.content, Controller: d.controller})
+		saved.Decided = append(saved.Decided, savedDecided{ID: d.id, At: d.at, Code: d.code, Content: d.content, Controller: d.channel.Controller, Reader: d.channel.Reader})
 	}
 	for _, t := range s.deadline {
 		if t.subscription != "" { // its window says it
@@ -113,8 +114,14 @@ func (s *State) Checkpoint() ([]byte, error) {
 	for i := range s.crons {
 		saved.Crons = append(saved.Crons, savedCron{Last: s.crons[i].last, Due: s.crons[i].due})
 	}
-	var buf bytes.Buffer
-	enc := msgpack.NewEncoder(&buf)
+	said := vault{}
+	saved.said(&said)
+	parts, err := said.save()
+	if err != nil {
+		return nil, fmt.Errorf("encoding a checkpoint: %w", err)
+	}
+	buf := bytes.NewBuffer(parts)
+	enc := msgpack.NewEncoder(buf)
 	enc.UseCompactInts(true)
 	if err := enc.Encode(&saved); err != nil {
 		return nil, fmt.Errorf("encoding a checkpoint: %w", err)
@@ -173,10 +180,14 @@ func saveAgent(name bcp.AgentName, a *agentState) (savedAgent, error) {
 	for _, n := range a.notices {
 		notice := savedNotice{ID: n.ID, Role: n.Role, Peer: n.Peer, Schedule: n.schedule, Time: n.held}
 		message := n.Message
-		if prompt, ok := message.(bcp.Prompt); ok {
-			notice.Prompt, notice.Time = true, prompt.Time.UnixNano()
-			prompt.Time = time.Time{}
-			message = prompt
+		switch m := message.(type) {
+		case bcp.Prompt:
+			notice.Prompt, notice.Time = true, m.Time.UnixNano()
+			m.Time = time.Time{}
+			message = m
+		case bcp.ValidationResult:
+			notice.PushID, m.PushID = []byte(m.PushID), ""
+			message = m
 		}
 		if notice.Message, err = json.Marshal(message, json.Deterministic(true)); err != nil {
 			return savedAgent{}, err
@@ -290,7 +301,7 @@ func saveItem(it *itemState, keys map[bcp.ChannelKey]int) savedItem {
 	return savedItem{
 		ID: it.ID, Kind: it.Kind, Key: keys[it.Channel()], Query: it.Query, Subscription: it.Subscription, Category: it.Category,
 		Anomalies: it.Anomalies, Taint: it.Taint, Nominal: it.Nominal, Capacity: it.Capacity, Since: it.Since.UnixNano(), Deadline: it.deadline,
-		Counted: it.counted, Content: it.content, Justification: it.justification, JustificationBits: it.carries, Client: it.client,
+		Counted: it.counted, Content: it.content, Justification: it.justification, JustificationBits: it.carries, Client: []byte(it.client),
 	}
 }
 

@@ -98,7 +98,7 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		{Notice{}, "ID Agent Role Peer Message schedule held"},
 		{firstOutcomes{}, "chunks base oldest count index"},
 		{first{}, "digest time nominal capacity epoch remains repeats verdict reason category code field query"},
-		{decidedItem{}, "id at code content controller"},
+		{decidedItem{}, "id at code content channel"},
 		{timer{}, "at query item cron channel subscription"},
 		{alert{}, "channel kind epoch suspect"},
 		{cron{}, "agent role CronSchedule next last due"},
@@ -197,7 +197,7 @@ func edits() map[string]edit {
 		"Mesh.RawRetention":     {kept, func(m *bcp.Mesh) { m.RawRetention = time.Hour }},
 		"Mesh.MaxDisk":          {kept, func(m *bcp.Mesh) { m.MaxDisk = 1 }},
 		"Mesh.Services":         {kept, func(m *bcp.Mesh) { m.Services = []bcp.Service{{Name: "mail"}} }},
-		"Mesh.OpenRuns":         {kept, func(m *bcp.Mesh) { m.OpenRuns = func([]byte) (bcp.Runs, error) { return nil, nil } }},
+		"Mesh.OpenRuns":         {kept, func(m *bcp.Mesh) { m.OpenRuns = func([]bcp.SavedRun) (bcp.Runs, error) { return nil, nil } }},
 		"Mesh.Kernels":          {kept, func(m *bcp.Mesh) { m.Kernels = []bcp.KernelRights{{Kernel: "desk"}} }},
 		"Mesh.EndorseTools":     {kept, func(m *bcp.Mesh) { m.EndorseTools = []bcp.EndorseTool{{Kernel: "desk", Tool: "send"}} }},
 		"Mesh.AllowAddresses":   {kept, func(m *bcp.Mesh) { m.AllowAddresses = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }},
@@ -403,6 +403,16 @@ func TestDamagedCheckpoint(t *testing.T) {
 		return b
 	}
 	good := checkpoint(func(*State) {})
+	_, rest, _ := bcp.CutSaid(good)
+	main := len(good) - len(rest)
+	said := func(change func([]bcp.Said) []bcp.Said) []byte {
+		parts, rest, err := bcp.CutSaid(bytes.Clone(good))
+		if err != nil || len(parts) == 0 {
+			t.Fatalf("%v: nothing is said", err)
+		}
+		b, _ := bcp.AppendSaid(nil, change(parts))
+		return append(b, rest...)
+	}
 	open := w.state.OpenQueries("mail")
 	if len(open) == 0 || len(w.state.items) == 0 {
 		t.Fatal("nothing is open")
@@ -413,7 +423,16 @@ func TestDamagedCheckpoint(t *testing.T) {
 	}
 	for name, b := range map[string][]byte{
 		"empty": nil, "a number": {1}, "an empty list": {0x90}, "cut": good[:len(good)-1], "more": append(bytes.Clone(good), 0xc0),
-		"another version":        append([]byte{good[0], good[1], good[2], checkpointVersion + 1}, good[4:]...),
+		"another version":      append(append(slices.Clone(good[:main]), good[main], good[main+1], good[main+2], checkpointVersion+1), good[main+4:]...),
+		"nothing said apart":   good[main:],
+		"something said twice": said(func(parts []bcp.Said) []bcp.Said { return append(parts, parts[0]) }),
+		"more said": said(func(parts []bcp.Said) []bcp.Said {
+			parts[0].Bytes[0]++
+			parts[0].Bytes = append(parts[0].Bytes, 0xc0)
+			return parts
+		}),
+		"less said":              said(func(parts []bcp.Said) []bcp.Said { parts[0].Bytes = []byte{0x90}; return parts }),
+		"sealed":                 said(func(parts []bcp.Said) []bcp.Said { parts[0].Sealed = true; return parts }),
 		"a length without bytes": {0xdd, 0xff, 0xff, 0xff, 0xff, 1},
 		"less reserved":          checkpoint(func(s *State) { s.channels[plannerMail].pools[s.queries[open[0]].epoch].Reserved-- }),
 		"capacity":               checkpoint(func(s *State) { s.channels[plannerMail].pools[s.queries[open[0]].epoch].ReservedCapacity++ }),
@@ -421,7 +440,6 @@ func TestDamagedCheckpoint(t *testing.T) {
 		"a query less":           checkpoint(func(s *State) { delete(s.queries, open[0]); delete(s.open, open[0]) }),
 		"a query cheaper":        checkpoint(func(s *State) { s.queries[open[0]].nominal-- }),
 		"another spec":           checkpoint(func(s *State) { s.queries[open[0]].spec = []byte("{" + testSpecs["day"] + "}") }),
-		"no spec":                checkpoint(func(s *State) { s.queries[open[0]].spec = nil }),
 		"a longer answer":        checkpoint(func(s *State) { s.queries[open[0]].maxBytes++ }),
 		"an item less":           checkpoint(func(s *State) { delete(s.items, item) }),
 		"an item of nothing":     checkpoint(func(s *State) { s.items[item].Query = "q-none" }),

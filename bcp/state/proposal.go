@@ -87,10 +87,10 @@ func (s *State) Approved() []bcp.ApprovedProposal {
 	list := []bcp.ApprovedProposal{}
 	for _, gone := range s.decided {
 		p, ok := parseProposal(gone.content)
-		if ch := s.channels[bcp.ChannelKey{Controller: gone.controller, Reader: p.Reader}]; !ok || ch == nil || ch.subscriptions[p.Subscription.ID] != nil {
+		if ch := s.channels[bcp.ChannelKey{Controller: gone.channel.Controller, Reader: p.Reader}]; !ok || ch == nil || ch.subscriptions[p.Subscription.ID] != nil {
 			continue
 		}
-		list = append(list, bcp.ApprovedProposal{Item: gone.id, Controller: gone.controller, Proposal: p, Approved: time.Unix(0, gone.at).UTC()})
+		list = append(list, bcp.ApprovedProposal{Item: gone.id, Controller: gone.channel.Controller, Proposal: p, Approved: time.Unix(0, gone.at).UTC()})
 	}
 	return list
 }

@@ -53,6 +53,10 @@ func restoring(c Config, checkpoint []byte) (*State, *savedState, error) {
 }
 
 func readCheckpoint(checkpoint []byte) (*savedState, error) {
+	parts, checkpoint, err := bcp.CutSaid(checkpoint)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
 	if rest, ok := wire.SkipMsgpack(checkpoint, maxCheckpointDepth); !ok || len(rest) > 0 {
 		return nil, fmt.Errorf("%w: it is not one whole value", ErrCheckpoint)
 	}
@@ -66,6 +70,13 @@ func readCheckpoint(checkpoint []byte) (*savedState, error) {
 	var saved savedState
 	if err := msgpack.Unmarshal(checkpoint, &saved); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	said, err := openVault(parts)
+	if err != nil {
+		return nil, err
+	}
+	if saved.said(said); !said.emptied() {
+		return nil, errSaved
 	}
 	return &saved, nil
 }
@@ -178,7 +189,7 @@ func (s *State) restore(saved *savedState, context bcp.Digest) error {
 		}
 	}
 	for _, d := range saved.Decided {
-		s.decided = append(s.decided, decidedItem{id: d.ID, at: d.At, code: d.Code, content: d.Content, controller: d.Controller})
+		s.decided = append(s.decided, decidedItem{id: d.ID, at: d.At, code: d.Code, content: d.Content, channel: bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}})
 	}
 	for _, t := range saved.Deadlines {
 		if t.Cron < 0 || t.Cron > len(s.crons) {
@@ -275,6 +286,7 @@ func (s *State) restoreAgent(saved *savedAgent) error {
 			notice.Message = prompt
 		} else {
 			err = json.Unmarshal(n.Message, &result, json.RejectUnknownMembers(true))
+			result.PushID = bcp.ClientID(n.PushID)
 			notice.Message, notice.held = result, n.Time
 		}
 		if _, twice := s.noticed[n.ID]; err != nil || twice {
@@ -391,7 +403,7 @@ func (s *State) restoreQuery(saved *savedState, from *savedQuery, context bcp.Di
 	}
 	// The same spec under the same marks compiles to the same, or the checkpoint
 	// lies.
-	asked := bcp.Decision{Private: bcp.Private{Spec: q.spec}, Nominal: q.nominal, Capacity: q.capacity, Category: q.category, Context: context}
+	asked := bcp.Decision{Private: bcp.Private{Spec: q.spec, Erased: q.spec == nil}, Nominal: q.nominal, Capacity: q.capacity, Category: q.category, Context: context}
 	var err error
 	if q.validator, q.prices, err = s.asked(&asked, ch); err != nil {
 		return errSaved
@@ -400,7 +412,7 @@ func (s *State) restoreQuery(saved *savedState, from *savedQuery, context bcp.Di
 		q.cancelled = true
 		s.addTimer(timer{at: s.last.Time, query: from.ID})
 	}
-	if context == s.context && q.validator.MaxBytes() != q.maxBytes {
+	if context == s.context && q.validator != nil && q.validator.MaxBytes() != q.maxBytes {
 		return errSaved
 	}
 	q.maxBytes = maxAnswerBytes(q.validator)
@@ -422,7 +434,7 @@ func (s *State) restoreItem(saved *savedState, from *savedItem) error {
 			Category: from.Category, Anomalies: from.Anomalies, Taint: from.Taint, Nominal: from.Nominal, Capacity: from.Capacity,
 			Since: time.Unix(0, from.Since).UTC(), Deadline: time.Unix(0, from.Deadline).UTC(),
 		},
-		deadline: from.Deadline, counted: from.Counted, content: from.Content, justification: from.Justification, carries: from.JustificationBits, client: from.Client,
+		deadline: from.Deadline, counted: from.Counted, content: from.Content, justification: from.Justification, carries: from.JustificationBits, client: bcp.ClientID(from.Client),
 	}
 	return nil
 }

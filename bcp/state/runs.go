@@ -114,7 +114,7 @@ func (s *State) applyRun(d *bcp.Decision) error {
 }
 
 // openRuns makes the state of runs of what a checkpoint saved.
-func (s *State) openRuns(c Config, saved []byte) error {
+func (s *State) openRuns(c Config, saved []bcp.SavedRun) error {
 	if c.Runs == nil {
 		s.runsUnkept = len(saved) > 0
 		return nil
@@ -131,7 +131,7 @@ func (s *State) openRuns(c Config, saved []byte) error {
 var errRunsUnkept = errors.New("the journal has runs of kernels, which this state does not keep")
 
 // saveRuns returns what a checkpoint holds of runs.
-func (s *State) saveRuns() ([]byte, error) {
+func (s *State) saveRuns() ([]bcp.SavedRun, error) {
 	switch {
 	case s.runsUnkept:
 		return nil, errRunsUnkept

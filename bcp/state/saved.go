@@ -32,7 +32,7 @@ type (
 		Crons           []savedCron
 		ForeignAgents   []bcp.AgentName
 		ForeignChannels []int
-		Runs            []byte // as they save themselves
+		Runs            []bcp.SavedRun
 		Roles           []savedRole
 		Revocations     []savedNumber
 		Watch           []byte // as it saves itself
@@ -121,8 +121,9 @@ type (
 		Peer     bcp.AgentName
 		Schedule string
 		Prompt   bool
-		Message  []byte // JSON
-		Time     int64  // of a prompt, or of the item that a result is about
+		Message  []byte // JSON, without
+		PushID   []byte
+		Time     int64 // of a prompt, or of the item that a result is about
 	}
 	savedChannel struct {
 		_msgpack struct{} `msgpack:",as_array"`
@@ -292,7 +293,7 @@ type (
 		Content           []byte
 		Justification     string
 		JustificationBits bcp.Bits
-		Client            bcp.ClientID
+		Client            []byte
 	}
 	savedFirst struct { // see fields
 		Key               []byte
@@ -313,11 +314,11 @@ type (
 	savedDecided struct {
 		_msgpack struct{} `msgpack:",as_array"`
 
-		ID         bcp.ItemID
-		At         int64
-		Code       bcp.Code
-		Content    []byte
-		Controller bcp.AgentName
+		ID                 bcp.ItemID
+		At                 int64
+		Code               bcp.Code
+		Content            []byte
+		Controller, Reader bcp.AgentName
 	}
 	savedTimer struct {
 		_msgpack struct{} `msgpack:",as_array"`

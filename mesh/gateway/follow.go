@@ -63,7 +63,7 @@ func follow(ctx context.Context, config Config, seen uint64) (uint64, error) {
 		return seen, err
 	}
 	if r.read > 0 {
-		if err := g.writeSnapshot(r.state, journal.Last(), begun); err != nil {
+		if err := g.writeSnapshot(ctx, r.state, journal.Last(), begun); err != nil {
 			return seen, err
 		}
 	}

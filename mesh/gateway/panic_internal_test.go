@@ -152,8 +152,8 @@ func TestSnapshotThatCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	g := &Gateway{config: Config{Snapshots: jetstream.NewSnapshots(filepath.Join(file, "below"))}, log: hclog.New(&hclog.LoggerOptions{Output: &log})}
-	if err := g.writeSnapshot(own, 1, time.Now()); err == nil || strings.Contains(log.String(), "snapshot made") {
+	g := &Gateway{config: Config{Snapshots: jetstream.NewSnapshots(filepath.Join(file, "below"))}, keys: jetstream.NewSealingKeys(nil), log: hclog.New(&hclog.LoggerOptions{Output: &log})}
+	if err := g.writeSnapshot(t.Context(), own, 1, time.Now()); err == nil || strings.Contains(log.String(), "snapshot made") {
 		t.Errorf("%v, and the log says: %s", err, &log)
 	}
 }

@@ -102,7 +102,13 @@ func findOrigin(ctx context.Context, journal *jetstream.Journal, bases *jetstrea
 func (o *origin) replay(ctx context.Context, journal *jetstream.Journal, keys *jetstream.SealingKeys, config state.Config, each func(*bcp.Decision)) (replayed, error) {
 	restore := func() (*state.State, error) { return state.New(config) }
 	if o.Truncated() {
-		restore = func() (*state.State, error) { return state.RestoreBase(config, o.base.Checkpoint) }
+		restore = func() (*state.State, error) {
+			checkpoint, err := keys.OpenCheckpoint(ctx, o.base.Checkpoint)
+			if err != nil {
+				return nil, err
+			}
+			return state.RestoreBase(config, checkpoint)
+		}
 	}
 	restored, err := restore()
 	if errors.Is(err, state.ErrDefinitions) {
@@ -124,7 +130,11 @@ func (g *Gateway) replayFrom(ctx context.Context, journal *jetstream.Journal, na
 	if err != nil {
 		return replayed{}, err
 	}
-	state, err := state.Restore(config, snapshot.Checkpoint)
+	checkpoint, err := g.keys.OpenCheckpoint(ctx, snapshot.Checkpoint)
+	if err != nil {
+		return replayed{}, err
+	}
+	state, err := state.Restore(config, checkpoint)
 	if err != nil {
 		return replayed{}, err
 	}
@@ -241,11 +251,14 @@ func (g *Gateway) makeSnapshot(ctx context.Context, config state.Config) error {
 	if err != nil {
 		return err
 	}
-	return g.writeSnapshot(r.state, journal.Last(), begun)
+	return g.writeSnapshot(ctx, r.state, journal.Last(), begun)
 }
 
-func (g *Gateway) writeSnapshot(state *state.State, sequence uint64, begun time.Time) error {
+func (g *Gateway) writeSnapshot(ctx context.Context, state *state.State, sequence uint64, begun time.Time) error {
 	checkpoint, err := state.Checkpoint()
+	if err == nil {
+		checkpoint, err = g.keys.SealCheckpoint(ctx, checkpoint)
+	}
 	if err != nil {
 		return err
 	}
@@ -266,7 +279,9 @@ func (g *Gateway) lastSnapshot() {
 	if g.config.Snapshots == nil || !g.sound || g.unsnapped() == 0 {
 		return
 	}
-	if err := safely(func() error { return g.writeSnapshot(g.state, g.journal.Last(), time.Now()) }); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+	defer cancel()
+	if err := safely(func() error { return g.writeSnapshot(ctx, g.state, g.journal.Last(), time.Now()) }); err != nil {
 		g.log.Warn("making a snapshot", "error", err)
 	}
 }

@@ -1,9 +1,9 @@
 package simulate
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -306,7 +306,7 @@ func (w *kernelWorld) restart() error {
 			return err
 		}
 	}
-	if !bytes.Equal(before.Save(), w.state.Save()) {
+	if !reflect.DeepEqual(before.Save(), w.state.Save()) {
 		return errors.New("the records give another state")
 	}
 	w.todo = w.state.Pending()

@@ -1,0 +1,78 @@
+package state
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// bareOf is a checkpoint without what was said, as if all of it were erased.
+func bareOf(t *testing.T, checkpoint []byte) []byte {
+	t.Helper()
+	_, rest, err := bcp.CutSaid(checkpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare, err := bcp.AppendSaid(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(bare, rest...)
+}
+
+// A checkpoint has what was said in the parts that are sealed, under the channel and day
+// of each, and nowhere else. Once that is erased, what it was made of goes on as a journal
+// does whose records are erased, wherever it was made.
+//
+// covers P4.5, P11.5
+func TestWhatWasSaidIsApart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, richMesh())
+	type made struct {
+		records int
+		bare    []byte
+	}
+	var bases []made
+	said := map[string]bool{"ignore previous instructions": false, `{"ok":true}`: false, `"p2"`: false, "Who wrote": false}
+	play := func() {
+		checkpoint, err := w.state.Checkpoint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		bare := bareOf(t, checkpoint)
+		for text := range said {
+			said[text] = said[text] || bytes.Contains(checkpoint, []byte(text))
+			if bytes.Contains(bare, []byte(text)) {
+				t.Errorf("after %d decisions the rest of a checkpoint has %s", len(w.journal), text)
+			}
+		}
+		bases = append(bases, made{len(w.journal), bare})
+	}
+	for line := range bytes.Lines([]byte(richHistory)) {
+		w.play(string(line))
+		play()
+	}
+	if !said["ignore previous instructions"] || !said[`{"ok":true}`] {
+		t.Errorf("of what was looked for, checkpoints have %v", said)
+	}
+	quiet(w)
+	for _, c := range w.config.Mesh.Channels {
+		w.play("erase " + string(c.Controller) + " " + string(c.Reader) + " latest => accept erase")
+	}
+	want := dump(w.replay())
+	for _, base := range bases {
+		s, err := RestoreBase(w.config, base.bare)
+		for i := base.records; err == nil && i < len(w.journal); i++ {
+			var d bcp.Decision
+			if d, err = w.open(w.journal[i]); err == nil {
+				err = s.Apply(&d, bcp.RecordDigest(w.journal[i]))
+			}
+		}
+		if err != nil {
+			t.Errorf("after %d decisions: %v", base.records, err)
+		} else if got := dump(s); got != want {
+			t.Errorf("after %d decisions it becomes another state:\n%s\nwant\n%s", base.records, got, want)
+		}
+	}
+}
