@@ -37,9 +37,9 @@ func (l *least) measure(b *testing.B, task func()) {
 	}
 }
 
-// BenchmarkFile verifies an export, one block after the other and as the command
-// does, and compares with hashing its bytes once (SHA-256) in the same loop: those
-// of the file as it is on disk, and those of its decisions unpacked. Ratios are of
+// BenchmarkFile verifies an export, and compares with hashing its bytes once
+// (SHA-256) in the same loop: those of the file as it is on disk, and those of its
+// decisions unpacked. Ratios are of
 // the time that passes and, with cpu, of processor time.
 //
 //	go test ./jetstream/verify -run '^$' -bench File -benchtime 5x -bench-records 1000000
@@ -48,26 +48,22 @@ func BenchmarkFile(b *testing.B) {
 	decisions := chainOf(b, *benchRecords)
 	file := export(b, decisions, jetstream.ExportOptions{Key: key})
 	unpacked := bytes.Join(decisions, make([]byte, 4))
-	for name, run := range map[string]func(int, func(int)){"in order": nil, "together": together} {
-		b.Run(name, func(b *testing.B) {
-			var verifying, hashing, hashingUnpacked least
-			for b.Loop() {
-				verifying.measure(b, func() {
-					if _, err := check(file, verify.Options{Keys: []string{key.Public}, Run: run}); err != nil {
-						b.Fatal(err)
-					}
-				})
-				hashing.measure(b, func() { sha256.Sum256(file) })
-				hashingUnpacked.measure(b, func() { sha256.Sum256(unpacked) })
+	var verifying, hashing, hashingUnpacked least
+	for b.Loop() {
+		verifying.measure(b, func() {
+			if _, err := check(file, verify.Options{Keys: []string{key.Public}}); err != nil {
+				b.Fatal(err)
 			}
-			b.ReportMetric(float64(len(unpacked))/float64(len(decisions)), "bytes/decision")
-			b.ReportMetric(float64(len(unpacked))/float64(len(file)), "packed-x")
-			b.ReportMetric(float64(verifying.elapsed.Nanoseconds())/float64(len(decisions)), "ns/decision")
-			b.ReportMetric(float64(verifying.processor.Nanoseconds())/float64(len(decisions)), "cpu-ns/decision")
-			b.ReportMetric(float64(verifying.elapsed)/float64(hashing.elapsed), "hashing-x")
-			b.ReportMetric(float64(verifying.processor)/float64(hashing.processor), "hashing-cpu-x")
-			b.ReportMetric(float64(verifying.elapsed)/float64(hashingUnpacked.elapsed), "hashing-unpacked-x")
-			b.ReportMetric(float64(verifying.processor)/float64(hashingUnpacked.processor), "hashing-unpacked-cpu-x")
 		})
+		hashing.measure(b, func() { sha256.Sum256(file) })
+		hashingUnpacked.measure(b, func() { sha256.Sum256(unpacked) })
 	}
+	b.ReportMetric(float64(len(unpacked))/float64(len(decisions)), "bytes/decision")
+	b.ReportMetric(float64(len(unpacked))/float64(len(file)), "packed-x")
+	b.ReportMetric(float64(verifying.elapsed.Nanoseconds())/float64(len(decisions)), "ns/decision")
+	b.ReportMetric(float64(verifying.processor.Nanoseconds())/float64(len(decisions)), "cpu-ns/decision")
+	b.ReportMetric(float64(verifying.elapsed)/float64(hashing.elapsed), "hashing-x")
+	b.ReportMetric(float64(verifying.processor)/float64(hashing.processor), "hashing-cpu-x")
+	b.ReportMetric(float64(verifying.elapsed)/float64(hashingUnpacked.elapsed), "hashing-unpacked-x")
+	b.ReportMetric(float64(verifying.processor)/float64(hashingUnpacked.processor), "hashing-unpacked-cpu-x")
 }

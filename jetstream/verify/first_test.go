@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -15,16 +14,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
 )
 
-// backwards runs the last task first.
-func backwards(n int, task func(int)) {
-	for i := n - 1; i >= 0; i-- {
-		task(i)
-	}
-}
-
-// However decisions stand in blocks, at the edge of one or alone, and in whatever
-// order blocks are looked at, a good file verifies, and of several changes the
-// first is named, always in the same words.
+// However decisions stand in blocks, at the edge of one or alone, a good file
+// verifies, and of several changes the first is named.
 //
 // covers P11.2, A-CHAIN
 func TestFirstOfSeveral(t *testing.T) {
@@ -81,25 +72,16 @@ func TestFirstOfSeveral(t *testing.T) {
 			file = file[:rapid.IntRange(1, len(file)-1).Draw(t, "length")]
 			want = -1 // somewhere
 		}
-		var said error
-		var summary verify.Summary
-		for i, run := range []func(int, func(int)){nil, backwards, together} {
-			s, err := check(file, verify.Options{Keys: []string{key.Public}, Run: run})
-			var fault *verify.Fault
-			switch {
-			case want == 0 && err != nil:
-				t.Fatalf("nothing was changed: %v", err)
-			case want == 0:
-			case !errors.As(err, &fault):
-				t.Fatalf("want a fault, got %v", err)
-			case want > 0 && int(fault.Decision) != want:
-				t.Fatalf("want decision %d, got: %v", want, fault)
-			}
-			if i == 0 {
-				said, summary = err, s
-			} else if (err == nil) != (said == nil) || err != nil && err.Error() != said.Error() || !cmp.Equal(s, summary) {
-				t.Fatalf("in another order: %v, not %v", err, said)
-			}
+		_, err := check(file, verify.Options{Keys: []string{key.Public}})
+		var fault *verify.Fault
+		switch {
+		case want == 0 && err != nil:
+			t.Fatalf("nothing was changed: %v", err)
+		case want == 0:
+		case !errors.As(err, &fault):
+			t.Fatalf("want a fault, got %v", err)
+		case want > 0 && int(fault.Decision) != want:
+			t.Fatalf("want decision %d, got: %v", want, fault)
 		}
 	})
 }

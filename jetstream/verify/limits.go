@@ -13,8 +13,4 @@ const (
 	maxChannels = 1 << 16
 	// maxNumber bounds decisions: sizes of trees are signed numbers elsewhere.
 	maxNumber = 1<<63 - 1
-	// blocksAtOnce is how many blocks are given to Options.Run; as many are read
-	// meanwhile. Memory holds the payloads of both, and the contents of the
-	// running ones.
-	blocksAtOnce = 16
 )

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -92,15 +91,6 @@ func export(t testing.TB, decisions [][]byte, o jetstream.ExportOptions) []byte 
 		t.Fatal(err)
 	}
 	return file.Bytes()
-}
-
-// together runs tasks at the same time, as the command does.
-func together(n int, task func(int)) {
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() { task(i) })
-	}
-	all.Wait()
 }
 
 // parts are those of a file, taken apart by the page that describes it.

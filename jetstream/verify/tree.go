@@ -65,34 +65,3 @@ func root(list []node) Hash {
 	}
 	return hash
 }
-
-// subtrees appends the whole subtrees of consecutive leaves, from left to
-// right. first is the index of the first leaf. The hashes come after one
-// scratch byte, and are overwritten.
-func subtrees(list []node, first uint64, hashes []byte) []node {
-	var right [64]node
-	n := 0
-	for level, index := 0, first; len(hashes) > 1; level, index = level+1, index>>1 {
-		if index&1 == 1 { // its left neighbour is elsewhere
-			list = append(list, node{level, index, Hash(hashes[1:])})
-			hashes = hashes[sha256.Size:]
-			index++
-		}
-		count := len(hashes) / sha256.Size
-		if count&1 == 1 {
-			right[n] = node{level, index + uint64(count) - 1, Hash(hashes[len(hashes)-sha256.Size:])}
-			n++
-		}
-		for i := range count / 2 {
-			pair := hashes[2*i*sha256.Size:][:1+2*sha256.Size]
-			pair[0] = 1 // the end of a hash that is no longer needed
-			hash := sha256.Sum256(pair)
-			copy(hashes[1+i*sha256.Size:], hash[:])
-		}
-		hashes = hashes[:1+count/2*sha256.Size]
-	}
-	for n--; n >= 0; n-- {
-		list = append(list, right[n])
-	}
-	return list
-}

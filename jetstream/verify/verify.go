@@ -23,10 +23,6 @@ type Options struct {
 	// decisions than precede the file's first, or of more than its last, is an
 	// error: the file says nothing about it.
 	Since []Checkpoint
-	// Run calls task once with each number from 0 to n-1, in any order and
-	// possibly concurrently, and returns when all calls have. One of the tasks
-	// reads. The result does not depend on the order. nil: sequentially.
-	Run func(n int, task func(int))
 }
 
 // Summary summarises a file.
@@ -60,86 +56,49 @@ func File(r io.Reader, o Options) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	if o.Run == nil {
-		o.Run = func(n int, task func(int)) {
-			for i := range n {
-				task(i)
-			}
-		}
-	}
 	f, err := openFrames(r)
 	if err != nil {
 		return Summary{}, err
 	}
+	unpack, err := newUnpacker()
+	if err != nil {
+		return Summary{}, err
+	}
+	defer unpack.zstd.Close()
 	c := &checker{keys: known, kinds: make(map[int]uint64), channels: make(map[string]uint64)}
 	if err := c.begin(f, o); err != nil {
 		return Summary{}, err
 	}
-	// While the blocks of one batch are checked, the next is read.
-	var batches [2]batch
-	batches[0].load(f, c.next)
-	for i := 0; ; i++ {
-		current, following := &batches[i%2], &batches[(i+1)%2]
-		o.Run(current.n+1, func(i int) {
-			switch {
-			case i > 0:
-				current.blocks[i-1].check()
-			case !current.last():
-				following.load(f, current.due)
-			}
-		})
-		for i := range current.n {
-			if err := c.add(&current.blocks[i]); err != nil {
-				return Summary{}, err
-			}
-		}
-		switch {
-		case current.err != nil && c.brokenLink != nil:
-			return Summary{}, &c.brokenLink.before
-		case current.err != nil:
-			return Summary{}, current.err
-		case current.last():
+	var room []byte
+	for {
+		kind, payload, offset, err := f.next(room[:0], c.next)
+		if err == nil && kind == kindEnd {
 			if err := f.end(); err != nil {
 				return Summary{}, err
 			}
-			return c.end(current.end, current.endAt)
+			return c.end(payload, offset)
+		}
+		var w walk
+		if err == nil {
+			ok := false
+			if w, ok = unpack.walk(payload, offset, c.next); kind != kindBlock || !ok {
+				err = &Fault{Decision: c.next, Offset: offset, Within: -1, Reason: "no such frame is allowed there"}
+			}
+			room = payload
+		}
+		if err != nil && c.brokenLink != nil {
+			err = &c.brokenLink.before
+		}
+		if err == nil {
+			err = c.add(&w)
+		}
+		if err != nil {
+			return Summary{}, err
 		}
 	}
 }
 
-// batch is some consecutive blocks, and what ends the file after them, if it does.
-type batch struct {
-	blocks [blocksAtOnce]block
-	n      int
-	due    uint64 // after the blocks
-	end    []byte // payload of the last frame
-	endAt  int64
-	err    error
-}
-
-// load reads the blocks from the decision due on.
-func (b *batch) load(f *frames, due uint64) {
-	for b.n, b.due = 0, due; b.n < len(b.blocks) && !b.last(); {
-		next := &b.blocks[b.n]
-		kind, payload, offset, err := f.next(next.payload[:0], b.due)
-		switch {
-		case err != nil:
-			b.err = err
-		case kind == kindEnd:
-			b.end, b.endAt = payload, offset
-		case kind == kindBlock && next.load(payload, offset, b.due):
-			b.due += uint64(next.count)
-			b.n++
-		default:
-			b.err = &Fault{Decision: b.due, Offset: offset, Within: -1, Reason: "no such frame is allowed there"}
-		}
-	}
-}
-
-// last reports whether no block follows.
-func (b *batch) last() bool { return b.end != nil || b.err != nil }
-
-// checker follows the decisions from block to block.
+// checker follows the decisions.
 type checker struct {
 	keys  note.Verifiers
 	since []Checkpoint // not reached yet, by size
@@ -152,8 +111,7 @@ type checker struct {
 	brokenLink *brokenLink
 	times      [2]int64 // of the first and the last
 	kinds      map[int]uint64
-
-	channels map[string]uint64
+	channels   map[string]uint64 // by controller, zero byte, reader
 }
 
 // brokenLink is a decision without the digest of the one before: one of the two was
@@ -185,43 +143,10 @@ func (c *checker) begin(f *frames, o Options) error {
 
 const changed = "it was changed: the next decision names another digest"
 
-// add takes the results of a block.
-func (c *checker) add(b *block) error {
-	// An earlier checkpoint within the block is compared on the way.
-	passes := len(c.since) > 0 && c.since[0].Size < b.first+b.decisions
-	if b.fault != nil || !b.follow || passes || c.brokenLink != nil || b.begin.previous != c.head || b.begin.time < c.times[1] {
-		if err := c.addEach(b); err != nil {
-			return err
-		}
-	} else {
-		c.take(&b.begin, b.offset)
-		c.take(&b.end, b.offset)
-		for _, n := range b.nodes {
-			c.tree = push(c.tree, n)
-		}
-	}
-	for kind, n := range b.kinds {
-		if n > 0 {
-			c.kinds[kind] += n
-		}
-	}
-	for channel, n := range b.channels {
-		c.channels[channel] += *n
-	}
-	b.channels = nil
-	if len(c.channels) > maxChannels {
-		return fmt.Errorf("the file has more than %d channels", maxChannels)
-	}
-	return nil
-}
-
-// addEach takes the decisions of a block one by one, and names the first that
-// does not follow.
-func (c *checker) addEach(b *block) error {
-	w := b.walk()
-	defer w.end()
+// add takes the decisions of a block, and names the first that does not follow.
+func (c *checker) add(w *walk) error {
 	for w.next() {
-		at := Fault{Decision: w.number, Offset: b.offset, Within: w.within, Reason: changed}
+		at := Fault{Decision: w.number, Offset: w.offset, Within: w.within, Reason: changed}
 		follows := w.previous == c.head
 		switch {
 		case c.brokenLink != nil && follows:
@@ -234,28 +159,36 @@ func (c *checker) addEach(b *block) error {
 			at.Reason = "its time is before that of the decision before"
 			return &at
 		}
-		c.take(&w.decision, b.offset)
+		if w.number == c.first {
+			c.times[0] = w.time
+		}
+		c.head, c.times[1], c.next, c.at = w.digest, w.time, w.number+1, at
 		c.tree = push(c.tree, node{0, w.number - 1, w.digest})
-		if err := c.compare(b.offset); err != nil {
+		if err := c.compare(w.offset); err != nil {
+			return err
+		}
+		if err := c.count(&w.decision); err != nil {
 			return err
 		}
 	}
 	switch {
-	case b.fault != nil && c.brokenLink != nil:
+	case w.fault != nil && c.brokenLink != nil:
 		return &c.brokenLink.before
-	case b.fault != nil:
-		return b.fault
+	case w.fault != nil:
+		return w.fault
 	}
 	return nil
 }
 
-// take makes a decision the one before the next.
-func (c *checker) take(d *decision, offset int64) {
-	if d.number == c.first {
-		c.times[0] = d.time
+func (c *checker) count(d *decision) error {
+	c.kinds[int(d.kind)]++
+	if len(d.controller) > 0 && len(d.reader) > 0 {
+		c.channels[string(d.controller)+"\x00"+string(d.reader)]++
 	}
-	c.head, c.times[1], c.next = d.digest, d.time, d.number+1
-	c.at = Fault{Decision: d.number, Offset: offset, Within: d.within, Reason: changed}
+	if len(c.channels) > maxChannels {
+		return fmt.Errorf("the file has more than %d channels", maxChannels)
+	}
+	return nil
 }
 
 // compare looks at the earlier checkpoints of the tree as it is.

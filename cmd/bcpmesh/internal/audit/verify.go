@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -90,7 +89,7 @@ func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []strin
 	if len(keys) == 0 {
 		return cli.Usagef("audit verify: --key is needed").WithHint(logKeyHint)
 	}
-	o := verify.Options{Run: runParallel}
+	var o verify.Options
 	var err error
 	if o.Keys, err = keysOrFiles("--key", keys, verify.CheckKey, logKeyHint); err != nil {
 		return err
@@ -132,15 +131,6 @@ func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []strin
 		o.Since = append(o.Since, s.Checkpoint)
 	}
 	return nil
-}
-
-// runParallel runs tasks at the same time.
-func runParallel(n int, task func(int)) {
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() { task(i) })
-	}
-	all.Wait()
 }
 
 func verifyFile(p *cli.Program, ctx context.Context, name string, o verify.Options) (verify.Summary, error) {
