@@ -14,111 +14,30 @@ type members struct {
 // and trusts no length beyond them.
 func readMembers(b []byte) (m members, ok bool) {
 	s := scan{b: b}
-	entries, at := s.mapLength(), s.at
 	var seen [3]bool
-	for range entries {
-		// What is short, as most is, is passed over without a call: there are some 30
-		// values in a decision.
-		if at >= len(b) {
-			return members{}, false
-		}
-		end := at + int(short[b[at]])
-		if end == at {
-			end = valueEnd(b, at)
-		}
-		if end >= len(b) {
-			return members{}, false
-		}
-		key, ok := readText(b[at:end])
-		if at, end = end, end+int(short[b[end]]); end == at {
-			end = valueEnd(b, at)
-		}
-		if !ok || end > len(b) {
-			return members{}, false
-		}
-		value := b[at:end]
-		at = end
-		switch string(key) {
+	for entries := s.mapLength(); entries > 0 && !s.bad; entries-- {
+		switch string(s.text()) {
 		case "n":
-			m.number, ok = readNumber(value)
-			seen[0] = true
+			m.number, seen[0] = s.number(), true
 		case "h":
-			var h []byte
-			if h, ok = readBytes(value); ok && len(h) == len(m.previous) {
+			if h := s.binary(); len(h) == len(m.previous) {
 				m.previous = Hash(h)
 			} else {
-				ok = false
+				s.bad = true
 			}
 		case "t":
-			var t uint64
-			t, ok = readNumber(value)
-			m.time, seen[1] = int64(t), true
+			m.time, seen[1] = int64(s.number()), true
 		case "k":
-			m.kind, ok = readNumber(value)
-			seen[2] = true
+			m.kind, seen[2] = s.number(), true
 		case "co":
-			m.controller, ok = readText(value)
+			m.controller = s.text()
 		case "re":
-			m.reader, ok = readText(value)
-		}
-		if !ok {
-			return members{}, false
-		}
-	}
-	return m, !s.bad && at == len(b) && seen == [3]bool{true, true, true} && m.number <= maxNumber && m.time >= 0
-}
-
-// short is the length of a value in bytes, by its first byte; 0 if that is not
-// enough to know it.
-var short = func() (n [256]uint8) {
-	for c := range n {
-		switch {
-		case c <= 0x7f, c >= 0xe0, c == 0xc0, c == 0xc2, c == 0xc3: // small numbers, nil, booleans
-			n[c] = 1
-		case c >= 0xa0 && c <= 0xbf: // text
-			n[c] = 1 + uint8(c&0x1f)
-		case c >= 0xcc && c <= 0xd3: // numbers
-			n[c] = 1 + 1<<(c&3)
+			m.reader = s.text()
+		default:
+			s.skip()
 		}
 	}
-	return n
-}()
-
-// valueEnd returns where the whole value at b[at] ends, or a place past the end
-// of b if there is no complete value.
-func valueEnd(b []byte, at int) int {
-	if b[at] == 0xc4 && at+1 < len(b) { // binary
-		return at + 2 + int(b[at+1])
-	}
-	s := scan{b: b, at: at}
-	s.skip()
-	if s.bad {
-		return len(b) + 1
-	}
-	return s.at
-}
-
-// readNumber, readText and readBytes read a whole value.
-
-func readNumber(v []byte) (n uint64, ok bool) {
-	s := scan{b: v}
-	n = s.number()
-	return n, !s.bad
-}
-
-func readText(v []byte) (t []byte, ok bool) {
-	if v[0]&0xe0 == 0xa0 {
-		return v[1:], true
-	}
-	s := scan{b: v}
-	t = s.text()
-	return t, !s.bad
-}
-
-func readBytes(v []byte) (b []byte, ok bool) {
-	s := scan{b: v}
-	b = s.binary()
-	return b, !s.bad
+	return m, !s.bad && s.at == len(b) && seen == [3]bool{true, true, true} && m.number <= maxNumber && m.time >= 0
 }
 
 // scan reads MessagePack. What it returns after bad was set means nothing.
