@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
-	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
 // RedecideOptions select the decisions to make again, and with what.
@@ -59,22 +57,6 @@ func DecidedBy(def *bcp.Mesh, version string) (bcp.Digest, error) {
 	return r.Context(), nil
 }
 
-const (
-	// openTogether is how many decisions one goroutine opens, and openAhead the
-	// number of such goroutines.
-	openTogether = 256
-	openAhead    = 8
-)
-
-// opening is a part of the journal that is being decoded and opened.
-type opening struct {
-	records   [][]byte
-	done, all uint64
-	recorded  []state.Recorded
-	err       error
-	ready     chan struct{}
-}
-
 var errUntil = errors.New("the rest is not asked for")
 
 // redecider returns what decides again, from where the journal begins.
@@ -98,85 +80,36 @@ func (s *Source) redecider(ctx context.Context, o RedecideOptions) (*state.Redec
 	return redecider, err
 }
 
-// redecide decides in the order of the journal, while the following records are opened.
 func (s *Source) redecide(ctx context.Context, o RedecideOptions) (by bcp.Digest, err error) {
 	redecider, err := s.redecider(ctx, o)
 	if err != nil {
 		return by, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	parts := make(chan *opening, openAhead)
-	var work sync.WaitGroup
-	defer work.Wait()
-	defer cancel(errUntil)
-	var readErr error // before parts is closed
-	work.Go(func() {
-		defer close(parts)
-		readErr = s.readParts(ctx, parts, &work)
-	})
-	for part := range parts {
-		<-part.ready
-		if part.err != nil {
-			return by, part.err
-		}
-		for i := range part.recorded {
-			rec := &part.recorded[i]
-			if !o.Until.IsZero() && !rec.Decision.At().Before(o.Until) {
-				return redecider.Context(), nil
+	done := uint64(0)
+	err = s.Records(ctx, func(decisions [][]byte, left uint64) error {
+		for _, record := range decisions {
+			rec, err := s.Keys.Recorded(ctx, record)
+			if err != nil {
+				return err
 			}
-			result, err := redecider.Next(rec, o.wants(&rec.Decision))
+			if !o.Until.IsZero() && !rec.Decision.At().Before(o.Until) {
+				return errUntil
+			}
+			result, err := redecider.Next(&rec, o.wants(&rec.Decision))
 			if err == nil {
 				err = o.Each(&rec.Decision, result)
 			}
 			if err != nil {
-				return by, err
+				return err
 			}
 		}
-		if o.Progress != nil {
-			o.Progress(part.done, part.all)
+		if done++; o.Progress != nil {
+			o.Progress(done, done+left)
 		}
-	}
-	return redecider.Context(), readErr
-}
-
-// readParts sends the journal in parts, each opened by its own goroutine.
-func (s *Source) readParts(ctx context.Context, parts chan<- *opening, work *sync.WaitGroup) error {
-	part := &opening{}
-	send := func() error {
-		p := part
-		p.ready = make(chan struct{})
-		part = &opening{}
-		work.Go(func() {
-			defer close(p.ready)
-			p.open(ctx, s.Keys)
-		})
-		select {
-		case parts <- p:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	done := uint64(0)
-	err := s.Records(ctx, func(decisions [][]byte, left uint64) error {
-		done++
-		part.records, part.done, part.all = append(part.records, decisions...), done, done+left
-		if len(part.records) < openTogether {
-			return ctx.Err()
-		}
-		return send()
+		return ctx.Err()
 	})
-	if err == nil && len(part.records) > 0 {
-		err = send()
+	if errors.Is(err, errUntil) {
+		err = nil
 	}
-	return err
-}
-
-func (p *opening) open(ctx context.Context, keys *jetstream.SealingKeys) {
-	p.recorded = make([]state.Recorded, len(p.records))
-	for i, record := range p.records {
-		if p.recorded[i], p.err = keys.Recorded(ctx, record); p.err != nil {
-			return
-		}
-	}
+	return redecider.Context(), err
 }
