@@ -10,7 +10,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
-	"github.com/bcpmesh/bcpmesh/mesh/trace/otlp"
 )
 
 // Metrics counts decisions. Its methods may be used concurrently.
@@ -285,11 +284,11 @@ func (m *Metrics) Notified(route string, err error) {
 	m.count(notified, 1, route, outcome)
 }
 
-// SpansSent implements [otlp.Counter], as the next two do.
+// SpansSent counts spans that the collector took: this and the next two are a Counter of package otlp.
 func (m *Metrics) SpansSent(n int) { m.count(spansTotal, n, "sent") }
 
-// SpansDropped counts spans that did not arrive.
-func (m *Metrics) SpansDropped(why otlp.Loss, n int) { m.count(spansTotal, n, string(why)) }
+// SpansLost counts spans that did not arrive.
+func (m *Metrics) SpansLost(n int) { m.count(spansTotal, n, "undelivered") }
 
 // DecisionsUntraced counts decisions without a span.
 func (m *Metrics) DecisionsUntraced(n int) { m.count(untracedTotal, n) }

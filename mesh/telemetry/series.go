@@ -9,7 +9,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/text"
-	"github.com/bcpmesh/bcpmesh/mesh/trace/otlp"
 )
 
 // series is one series: its family and the values of its labels, in their order.
@@ -55,9 +54,7 @@ func seriesOf(vecs map[*Family]prometheus.Collector, definition *bcp.Mesh) map[s
 	d.add(recordSeconds)
 	d.add(untracedTotal)
 	d.add(spansTotal, "sent")
-	for _, loss := range otlp.Losses() {
-		d.add(spansTotal, string(loss))
-	}
+	d.add(spansTotal, "undelivered")
 	for i := range definition.Notify {
 		d.add(notified, definition.Notify[i].Name, "taken")
 		d.add(notified, definition.Notify[i].Name, "failed")

@@ -3,8 +3,8 @@
 //	exporter, err := otlp.Start(otlp.Config{Endpoint: url, Definition: definition})
 //	m, err := mesh.Start(ctx, mesh.Config{…, OnDecision: exporter.Observe, OnReload: exporter.Use})
 //
-// Nothing waits for a collector. Decisions go into a queue, their spans into
-// another, and what does not fit is dropped and counted. A collector that is
+// Nothing waits for a collector. Decisions go into a queue, and what does not fit
+// is dropped and counted. A collector that is
 // down, slow or hostile only costs traces; the journal is complete. The
 // messages and the client are OpenTelemetry's.
 //

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -18,14 +17,12 @@ import (
 
 // Limits of one exporter.
 const (
-	// maxFacts is how many decisions may wait to become spans, and maxSpans how
-	// many spans to be sent.
+	// maxFacts is how many decisions may wait to become spans, while others are sent.
 	maxFacts = 16384
-	maxSpans = 32768
 	// factWait is how long a decision waits for others, unless the queue is half
 	// full: waking the goroutine for each would cost more than its spans do.
 	factWait = time.Second
-	// maxBatch is the number of spans that is sent without waiting for more.
+	// maxBatch is the number of spans in a request, or a few more.
 	maxBatch = 1024
 	// sendTimeout bounds one request.
 	sendTimeout = 10 * time.Second
@@ -36,24 +33,12 @@ const (
 	patience   = 30 * time.Second
 )
 
-// Loss is why a span did not arrive.
-type Loss string
-
-// The losses.
-const (
-	QueueFull   Loss = "queue_full"  // too many were waiting
-	Undelivered Loss = "undelivered" // the collector could not be reached, or refused them
-)
-
-// Losses returns every loss.
-func Losses() []Loss { return []Loss{QueueFull, Undelivered} }
-
 // Counter counts results. Its methods must not block, and are called
 // concurrently.
 type Counter interface {
 	SpansSent(n int)
-	SpansDropped(why Loss, n int)
-	DecisionsUntraced(n int) // because spans are made too slowly
+	SpansLost(n int)         // the collector could not be reached, or refused them
+	DecisionsUntraced(n int) // too many were waiting
 }
 
 // Config configures an exporter.
@@ -85,8 +70,6 @@ type Exporter struct {
 	came  chan struct{} // has an element if there are facts
 	many  chan struct{} // has an element if there are many
 
-	batches  chan []*tracepb.Span
-	waiting  atomic.Int64 // spans in batches
 	stopping chan struct{}
 	stop     sync.Once
 	cancel   context.CancelFunc // cancels the current request
@@ -121,12 +104,11 @@ func Start(config Config) (*Exporter, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &Exporter{
 		config: config, collector: collector, came: make(chan struct{}, 1), many: make(chan struct{}, 1),
-		batches: make(chan []*tracepb.Span, maxSpans), stopping: make(chan struct{}), cancel: cancel, done: make(chan struct{}),
+		stopping: make(chan struct{}), cancel: cancel, done: make(chan struct{}),
 	}
 	var key trace.Key
 	_, _ = rand.Read(key[:]) // it does not fail
-	go e.project(trace.New(key, config.Definition))
-	go e.send(ctx)
+	go e.run(ctx, trace.New(key, config.Definition))
 	return e, nil
 }
 
@@ -185,14 +167,16 @@ func (e *Exporter) Stop(ctx context.Context) {
 	e.collector.close()
 }
 
-// project makes spans of facts until Stop.
-func (e *Exporter) project(p *trace.Projection) {
-	defer close(e.batches)
+// run makes spans of facts and sends them, until Stop.
+func (e *Exporter) run(ctx context.Context, p *trace.Projection) {
+	defer close(e.done)
 	var facts []fact
-	var b []*tracepb.Span
-	add := func(spans []trace.Span) {
-		if b = appendSpans(b, spans); len(b) >= maxBatch {
-			e.enqueue(&b)
+	var spans []*tracepb.Span
+	failing := false
+	add := func(more []trace.Span, least int) {
+		if spans = appendSpans(spans, more); len(spans) >= least {
+			failing = e.send(ctx, spans, failing)
+			spans = nil
 		}
 	}
 	for more := true; more; {
@@ -204,14 +188,15 @@ func (e *Exporter) project(p *trace.Projection) {
 			if f := &facts[i]; f.use != nil {
 				p.Use(f.use)
 			} else {
-				add(p.Add(f.Fact))
+				add(p.Add(f.Fact), maxBatch)
 			}
 		}
 		clear(facts)
+		var unfinished []trace.Span
 		if !more {
-			add(p.End(time.Now()))
+			unfinished = p.End(time.Now())
 		}
-		e.enqueue(&b)
+		add(unfinished, 1)
 	}
 }
 
@@ -235,68 +220,27 @@ func (e *Exporter) wait() (more bool) {
 	}
 }
 
-// enqueue queues a batch for sending if there is room, and begins another.
-func (e *Exporter) enqueue(b *[]*tracepb.Span) {
-	n := len(*b)
-	if n == 0 {
-		return
+// send sends a batch, and reports whether some of it is lost. It logs the first of several
+// such batches, and the first that is not.
+func (e *Exporter) send(ctx context.Context, spans []*tracepb.Span, failing bool) (lost bool) {
+	n, err := e.collector.send(ctx, spans)
+	if n > 0 {
+		e.config.Counter.SpansLost(n)
 	}
-	if e.waiting.Load() < maxSpans {
-		e.waiting.Add(int64(n))
-		e.batches <- *b // it holds as many as there may be spans
-	} else {
-		e.config.Counter.SpansDropped(QueueFull, n)
-	}
-	*b = nil
-}
-
-// send sends batches until there are no more.
-func (e *Exporter) send(ctx context.Context) {
-	defer close(e.done)
-	failing := false
-	for b := range e.batches {
-		b = e.fillBatch(b)
-		lost, err := e.collector.send(ctx, b)
-		e.waiting.Add(int64(-len(b)))
-		if lost > 0 {
-			e.config.Counter.SpansDropped(Undelivered, lost)
-		}
-		e.config.Counter.SpansSent(len(b) - lost)
-		if failed := lost > 0; failed != failing && ctx.Err() == nil {
-			failing = failed
-			e.tell(failing, err)
-		}
-	}
-}
-
-// fillBatch adds what already waits, up to a full batch.
-func (e *Exporter) fillBatch(b []*tracepb.Span) []*tracepb.Span {
-	for len(b) < maxBatch {
-		select {
-		case next, more := <-e.batches:
-			if !more {
-				return b
-			}
-			b = append(b, next...)
-		default:
-			return b
-		}
-	}
-	return b
-}
-
-// tell logs the first of several lost batches, and the first that is not lost.
-func (e *Exporter) tell(lost bool, err error) {
-	if lost {
+	e.config.Counter.SpansSent(len(spans) - n)
+	switch lost = n > 0; {
+	case lost == failing || ctx.Err() != nil:
+	case lost:
 		e.config.Logger.Warn("traces are lost: the collector does not take them", "error", err)
-	} else {
+	default:
 		e.config.Logger.Warn("the collector takes traces again")
 	}
+	return lost
 }
 
 // uncounted is a Counter that counts nothing.
 type uncounted struct{}
 
-func (uncounted) SpansSent(int)          {}
-func (uncounted) SpansDropped(Loss, int) {}
-func (uncounted) DecisionsUntraced(int)  {}
+func (uncounted) SpansSent(int)         {}
+func (uncounted) SpansLost(int)         {}
+func (uncounted) DecisionsUntraced(int) {}

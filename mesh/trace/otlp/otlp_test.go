@@ -140,38 +140,33 @@ func (c *collector) await(t *testing.T, requests int) {
 
 // counts is a Counter.
 type counts struct {
-	mu                   sync.Mutex
-	sent, full, lost, un int
+	mu             sync.Mutex
+	sent, lost, un int
 }
 
-func (c *counts) SpansSent(n int) { c.add(&c.sent, n) }
-func (c *counts) SpansDropped(why otlp.Loss, n int) {
-	if why == otlp.QueueFull {
-		c.add(&c.full, n)
-	} else {
-		c.add(&c.lost, n)
-	}
-}
+func (c *counts) SpansSent(n int)         { c.add(&c.sent, n) }
+func (c *counts) SpansLost(n int)         { c.add(&c.lost, n) }
 func (c *counts) DecisionsUntraced(n int) { c.add(&c.un, n) }
+
 func (c *counts) add(to *int, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	*to += n
 }
 
-// overfull reports whether decisions were missed, and spans dropped.
+// overfull reports whether decisions were missed.
 func (c *counts) overfull() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.un > 0 && c.full > 0
+	return c.un > 0
 }
 
 func (c *counts) expect(t testing.TB, sent, lost int) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.sent != sent || c.lost != lost || c.full+c.un != 0 {
-		t.Errorf("sent %d, lost %d, too many %d, untraced %d; not %d and %d", c.sent, c.lost, c.full, c.un, sent, lost)
+	if c.sent != sent || c.lost != lost || c.un != 0 {
+		t.Errorf("sent %d, lost %d, untraced %d; not %d and %d", c.sent, c.lost, c.un, sent, lost)
 	}
 }
 
@@ -312,7 +307,7 @@ func TestAgentsHaveNoPartInTraces(t *testing.T) {
 	}
 	counted.mu.Lock()
 	defer counted.mu.Unlock()
-	if counted.sent != len(c.spans) || counted.full+counted.lost+counted.un != 0 {
+	if counted.sent != len(c.spans) || counted.lost+counted.un != 0 {
 		t.Errorf("%d spans came, and %+v", len(c.spans), counted)
 	}
 }
@@ -342,7 +337,7 @@ func TestCollectorThatHangsHarmsNothing(t *testing.T) {
 	}
 	push()
 	c.await(t, 1)
-	// It hangs now. More comes than may wait, at both places.
+	// It hangs now. More comes than may wait.
 	many := 0
 	for patience := time.Now().Add(meshtest.Patience); !counted.overfull() && time.Now().Before(patience); {
 		for range 10_000 {
@@ -359,9 +354,9 @@ func TestCollectorThatHangsHarmsNothing(t *testing.T) {
 	defer counted.mu.Unlock()
 	// Two spans of each that was traced, and up to three of the pushes that were
 	// delivered, of which the last came too late.
-	spans, least := counted.sent+counted.full+counted.lost, 2*(many-counted.un)
-	if counted.sent != 0 || counted.full == 0 || counted.un == 0 || spans < least || spans > least+6 {
-		t.Errorf("%d spans of %d facts: sent %d, too many %d, lost %d, untraced %d", spans, many, counted.sent, counted.full, counted.lost, counted.un)
+	spans, least := counted.sent+counted.lost, 2*(many-counted.un)
+	if counted.sent != 0 || counted.un == 0 || spans < least || spans > least+6 {
+		t.Errorf("%d spans of %d facts: sent %d, lost %d, untraced %d", spans, many, counted.sent, counted.lost, counted.un)
 	}
 }
 
