@@ -357,7 +357,7 @@ func (heldRuns) EachHeld(f func(bcp.AgentName, bcp.ItemKind, time.Time)) {
 func TestHeldCallsOfRuns(t *testing.T) {
 	t.Parallel()
 	definition := &bcp.Mesh{Kernels: []bcp.KernelRights{{Kernel: "desk"}}}
-	s, err := state.New(state.Config{Mesh: definition, Runs: func([]byte) (bcp.Runs, error) { return heldRuns{}, nil }})
+	s, err := state.New(state.Config{Mesh: definition, Runs: func([]bcp.SavedRun) (bcp.Runs, error) { return heldRuns{}, nil }})
 	noError(t, err)
 	scraped := scrapeOf(t, telemetry.New(definition), held{state: s})
 	scraped.expect(t, 2, "held_items", "controller=desk", "reader=", "kind=effect")
