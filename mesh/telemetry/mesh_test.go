@@ -344,6 +344,8 @@ func (h held) Inspect(_ context.Context, f func(*state.State)) error {
 
 type heldRuns struct{ bcp.Runs }
 
+func (heldRuns) EndorseBy(func(bcp.EndorsedCall) *bcp.EndorseChange) {}
+
 func (heldRuns) EachHeld(f func(bcp.AgentName, bcp.ItemKind, time.Time)) {
 	f("desk", bcp.ItemEffect, time.Now().Add(-time.Minute))
 	f("desk", bcp.ItemEffect, time.Now().Add(-time.Hour))
