@@ -45,7 +45,7 @@ type limits struct {
 
 func defaults() limits {
 	return limits{
-		messages: mailbox.MaxListed, message: int64(mailbox.DefaultLimits().MaxMessageBytes), all: 1 << 30,
+		messages: mailbox.MaxListed, message: mailbox.MaxMessage, all: 1 << 30,
 		silence: time.Minute, poll: time.Minute, soon: 5 * time.Second, late: 5 * time.Minute,
 		locked: time.Minute, longest: 30 * time.Minute, forget: time.Hour,
 	}

@@ -38,7 +38,7 @@ func OpenBox(path string) (*Box, error) {
 		}
 		b.fsys, b.name = b.dir, "."
 	}
-	opened, err := OpenFS(b.fsys, b.name, Limits{})
+	opened, err := OpenFS(b.fsys, b.name)
 	if err == nil {
 		err = opened.Close()
 	}
@@ -126,7 +126,6 @@ func (b *Box) Newest(ctx context.Context, n int) ([]*Message, error) {
 // load calls visit for each message that still exists, once. It stops if visit returns
 // false.
 func (b *Box) load(ctx context.Context, keys []string, visit func(key string, m *Message) bool) error {
-	limits := DefaultLimits()
 	if b.dir == nil {
 		wanted := map[string]bool{}
 		for _, key := range keys {
@@ -136,7 +135,7 @@ func (b *Box) load(ctx context.Context, keys []string, visit func(key string, m 
 		_, err := b.split(ctx, func(raw []byte, size int64) {
 			if key := messageID(raw); wanted[key] && !ended {
 				wanted[key] = false
-				ended = !visit(key, limited(ctx, raw, size, limits))
+				ended = !visit(key, limited(ctx, raw, size))
 			}
 		})
 		return err
@@ -157,8 +156,8 @@ func (b *Box) load(ctx context.Context, keys []string, visit func(key string, m 
 		if !ok {
 			continue
 		}
-		raw, size, readable, _ := (&maildir{fsys: b.fsys, files: []string{file}}).next(limits.MaxMessageBytes)
-		if readable && !visit(key, limited(ctx, raw, size, limits)) {
+		raw, size, readable, _ := (&maildir{fsys: b.fsys, files: []string{file}}).next(MaxMessage)
+		if readable && !visit(key, limited(ctx, raw, size)) {
 			return nil
 		}
 	}
@@ -182,7 +181,7 @@ func (b *Box) split(ctx context.Context, visit func(raw []byte, size int64)) (ol
 		if ctx.Err() != nil {
 			return false, tool.TimedOut
 		}
-		raw, size, readable, err := src.next(defaultMaxMessageBytes)
+		raw, size, readable, err := src.next(MaxMessage)
 		switch {
 		case errors.Is(err, io.EOF):
 			return older, nil
@@ -217,11 +216,11 @@ func (b *mbox) skipTo(last int64) (bool, error) {
 }
 
 // limited reads a message, unless it is set aside.
-func limited(ctx context.Context, raw []byte, size int64, limits Limits) *Message {
+func limited(ctx context.Context, raw []byte, size int64) *Message {
 	if tool.Reading(ctx, raw) != nil {
 		return &Message{Size: size, Defects: []Defect{SetAside}}
 	}
-	m := Parse(raw, limits)
+	m := Parse(raw)
 	m.Size = size
 	if size > int64(len(raw)) {
 		m.mark(TooLarge)

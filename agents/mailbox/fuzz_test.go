@@ -8,12 +8,12 @@ import (
 )
 
 // checkMessage holds for every message, whoever wrote it.
-func checkMessage(t *testing.T, m *Message, limits Limits) {
+func checkMessage(t *testing.T, m *Message, limits limits) {
 	t.Helper()
 	texts := []string{m.Subject, m.Text, m.Hidden, m.From.Name, m.From.Address}
 	for _, a := range m.Attachments {
 		texts = append(texts, a.Name, a.Type, a.Text)
-		if len(a.Text) > limits.MaxAttachmentText {
+		if len(a.Text) > limits.attachmentText {
 			t.Errorf("attachment text of %d bytes", len(a.Text))
 		}
 	}
@@ -25,8 +25,8 @@ func checkMessage(t *testing.T, m *Message, limits Limits) {
 			t.Errorf("not UTF-8: %q", s)
 		}
 	}
-	if len(m.ID) != 16 || len(m.Text) > limits.MaxTextBytes || len(m.Hidden) > limits.MaxTextBytes ||
-		len(m.Attachments) > limits.MaxParts || len(m.To) > maxRecipients {
+	if len(m.ID) != 16 || len(m.Text) > limits.text || len(m.Hidden) > limits.text ||
+		len(m.Attachments) > limits.parts || len(m.To) > maxRecipients {
 		t.Errorf("past a limit: %+v", m)
 	}
 }
@@ -40,9 +40,9 @@ func FuzzMessage(f *testing.F) {
 	f.Add([]byte(attachedMail(20)))
 	f.Add([]byte("Content-Type: text/html\n\n<p hidden><p style=\"color:red;background:red\">x<!-- y --></p>"))
 	f.Add([]byte("From: <\nDate: x\nReceived: ;\nContent-Type: multipart/mixed\n\n"))
-	limits := Limits{MaxMessageBytes: 1 << 16, MaxParts: 20, MaxDepth: 5, MaxTextBytes: 4096, MaxAttachmentText: 1024}
+	limits := limits{message: 1 << 16, parts: 20, depth: 5, text: 4096, attachmentText: 1024}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		checkMessage(t, Parse(raw, limits), limits)
+		checkMessage(t, parse(raw, limits), limits)
 	})
 }
 
@@ -51,9 +51,9 @@ func FuzzMbox(f *testing.F) {
 	f.Add(writeMbox(shippedRaw(f)[:3]))
 	f.Add([]byte("From a 10:00 2026\n\n\n\nFrom b 10:00 2026\n>From c"))
 	f.Add([]byte("\n\r\n"))
-	limits := Limits{MaxMessageBytes: 1 << 12, MaxMessages: 50, MaxTextBytes: 4096, MaxAttachmentText: 1024}
+	limits := limits{message: 1 << 12, messages: 50, parts: 200, depth: 12, text: 4096, attachmentText: 1024}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		box, err := OpenFS(mboxFS(data), "box", limits)
+		box, err := openFS(mboxFS(data), "box", limits)
 		if errors.Is(err, ErrNotMailbox) {
 			return
 		}
@@ -70,7 +70,7 @@ func FuzzMbox(f *testing.F) {
 				t.Fatal(err)
 			}
 			total += m.Size
-			checkMessage(t, m, limits.withDefaults())
+			checkMessage(t, m, limits)
 		}
 		if total > int64(len(data)) {
 			t.Errorf("messages of %d bytes from %d", total, len(data))

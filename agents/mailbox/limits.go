@@ -2,36 +2,23 @@ package mailbox
 
 import "time"
 
-// Limits bounds the work and memory for mail. A field that is zero or negative
-// takes its default.
-type Limits struct {
-	// MaxMessageBytes is the size up to which a message is kept; the rest is
-	// counted and dropped, and the message is marked [TooLarge]. 8 MiB holds the
-	// text of any mail together with the usual attachments.
-	MaxMessageBytes int
-	// MaxMessages ends a mailbox with [ErrTooManyMessages]. A Reader works
-	// through a mailbox in one sitting; 100,000 is years of one person's mail.
-	MaxMessages int
-	// MaxParts is the number of MIME parts of a message that are read,
-	// including containers; real mail has under 50.
-	MaxParts int
-	// MaxDepth is how deep containers and attached messages may nest, the
-	// message itself being depth 1; real mail stays under 6.
-	MaxDepth int
-	// MaxTextBytes is the size of Text and of Hidden, each, in bytes of UTF-8.
-	MaxTextBytes int
-	// MaxAttachmentText is the size of the text of one attachment.
-	MaxAttachmentText int
+// limits bounds the work and memory for mail. They are smaller in tests.
+type limits struct {
+	message        int // bytes of one that are kept; the rest is counted and dropped
+	messages       int // of a mailbox, which then ends with [ErrTooManyMessages]
+	parts          int // of a message, including containers
+	depth          int // of containers and attached messages in each other, the message itself being 1
+	text           int // bytes of Text and of Hidden, each
+	attachmentText int // bytes
 }
 
-const (
-	defaultMaxMessageBytes   = 8 << 20
-	defaultMaxMessages       = 100_000
-	defaultMaxParts          = 200
-	defaultMaxDepth          = 12
-	defaultMaxTextBytes      = 256 << 10
-	defaultMaxAttachmentText = 64 << 10
+// MaxMessage is the size up to which a message is kept, in bytes: the text of any mail together with the usual attachments.
+const MaxMessage = 8 << 20
 
+// standard are far from real mail, which has under 50 parts and a depth under 6; 100,000 messages are years of one person's.
+var standard = limits{message: MaxMessage, messages: 100_000, parts: 200, depth: 12, text: 256 << 10, attachmentText: 64 << 10}
+
+const (
 	// maxHeaderBytes is how much of a message's header block is parsed: twice
 	// what common servers accept. A longer one is cut at the end of a line.
 	maxHeaderBytes = 256 << 10
@@ -51,23 +38,3 @@ const (
 	// separator of an mbox file.
 	maxPostmarkBytes = 512
 )
-
-// DefaultLimits returns the limits that [Open] uses.
-func DefaultLimits() Limits {
-	return Limits{}.withDefaults()
-}
-
-func (l Limits) withDefaults() Limits {
-	fill := func(v *int, def int) {
-		if *v <= 0 {
-			*v = def
-		}
-	}
-	fill(&l.MaxMessageBytes, defaultMaxMessageBytes)
-	fill(&l.MaxMessages, defaultMaxMessages)
-	fill(&l.MaxParts, defaultMaxParts)
-	fill(&l.MaxDepth, defaultMaxDepth)
-	fill(&l.MaxTextBytes, defaultMaxTextBytes)
-	fill(&l.MaxAttachmentText, defaultMaxAttachmentText)
-	return l
-}

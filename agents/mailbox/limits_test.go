@@ -52,7 +52,7 @@ func TestLimitsAtAndPast(t *testing.T) {
 		h := strings.Repeat(line, n/len(line)-2)
 		return h + "X-Last: " + strings.Repeat("y", n-len(h)-len("X-Last: \n")) + "\n\nbody\n"
 	}
-	limits := Limits{MaxMessageBytes: 3 << 20, MaxParts: 10, MaxDepth: 5, MaxTextBytes: 100, MaxAttachmentText: 50}
+	limits := limits{message: 3 << 20, parts: 10, depth: 5, text: 100, attachmentText: 50}
 	cases := []struct {
 		name     string
 		at, past string
@@ -70,10 +70,10 @@ func TestLimitsAtAndPast(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if m := Parse([]byte(c.at), limits); m.Has(c.defect) {
+			if m := parse([]byte(c.at), limits); m.Has(c.defect) {
 				t.Errorf("at the limit: %v", m.Defects)
 			}
-			if m := Parse([]byte(c.past), limits); !m.Has(c.defect) {
+			if m := parse([]byte(c.past), limits); !m.Has(c.defect) {
 				t.Errorf("past the limit: %v", m.Defects)
 			}
 		})
@@ -83,12 +83,12 @@ func TestLimitsAtAndPast(t *testing.T) {
 func TestFieldLimits(t *testing.T) {
 	t.Parallel()
 	for _, extra := range []int{0, 1} {
-		m := Parse([]byte("Subject: "+strings.Repeat("x", maxFieldBytes+extra)+"\n\n"), Limits{})
+		m := Parse([]byte("Subject: " + strings.Repeat("x", maxFieldBytes+extra) + "\n\n"))
 		if len(m.Subject) != maxFieldBytes {
 			t.Errorf("%d over: subject of %d bytes", extra, len(m.Subject))
 		}
 		to := strings.TrimSuffix(strings.Repeat("a@example.com, ", maxRecipients+extra), ", ")
-		if m := Parse([]byte("To: "+to+"\n\n"), Limits{}); len(m.To) != maxRecipients || m.Has(AddressesCut) != (extra > 0) {
+		if m := Parse([]byte("To: " + to + "\n\n")); len(m.To) != maxRecipients || m.Has(AddressesCut) != (extra > 0) {
 			t.Errorf("%d over: %d recipients, %v", extra, len(m.To), m.Defects)
 		}
 	}
@@ -101,7 +101,7 @@ func TestMessageLimit(t *testing.T) {
 		limit, want int
 		err         error
 	}{{3, 3, io.EOF}, {2, 2, ErrTooManyMessages}} {
-		box, err := OpenFS(mboxFS(data), "box", Limits{MaxMessages: c.limit})
+		box, err := openFS(mboxFS(data), "box", limits{message: MaxMessage, messages: c.limit, parts: 1, depth: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,17 +125,10 @@ func TestOversizeMessageInsideMbox(t *testing.T) {
 	t.Parallel()
 	big := "Subject: big\n\n" + strings.Repeat(strings.Repeat("x", 200_000)+"\n", 20)
 	data := writeMbox([][]byte{[]byte("Subject: a\n\n1\n"), []byte(big), []byte("Subject: b\n\n2\n")})
-	box, err := OpenFS(mboxFS(data), "box", Limits{MaxMessageBytes: 1000})
+	box, err := openFS(mboxFS(data), "box", limits{message: 1000, messages: 3, parts: 1, depth: 1, text: 1000})
 	got := readAll(t, box, err)
 	if len(got) != 3 || !got[1].Has(TooLarge) || got[1].Size != int64(len(big)) || got[2].Text != "2" || got[2].Has(TooLarge) {
 		t.Errorf("%d messages, second %v of %d bytes, want %d", len(got), got[1].Defects, got[1].Size, len(big))
-	}
-}
-
-func TestZeroLimitsAreTheDefaults(t *testing.T) {
-	t.Parallel()
-	if got := (Limits{MaxParts: -1}).withDefaults(); got != DefaultLimits() || got.MaxMessageBytes != defaultMaxMessageBytes {
-		t.Errorf("%+v", got)
 	}
 }
 
@@ -189,7 +182,7 @@ func (hiddenInfo) Mode() fs.FileMode { return 0 }
 func TestMboxIsStreamed(t *testing.T) {
 	const size = 96 << 20
 	endless := &endlessMbox{left: size, unit: writeMbox([][]byte{[]byte("Subject: x\n\n" + strings.Repeat(strings.Repeat("y", 78)+"\n", 2_000))})}
-	box, err := OpenFS(endless, "box", Limits{})
+	box, err := OpenFS(endless, "box")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +190,7 @@ func TestMboxIsStreamed(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	peak, total := uint64(0), int64(0)
 	for {
-		raw, n, _, err := box.source.next(defaultMaxMessageBytes)
+		raw, n, _, err := box.source.next(MaxMessage)
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -250,7 +243,7 @@ func TestReadErrorInMbox(t *testing.T) {
 	data := string(writeMbox([][]byte{[]byte("Subject: a\n\n1\n"), []byte("Subject: b\n\n2\n")}))
 	r := newReader(nil)
 	r.Reset(io.MultiReader(strings.NewReader(data), failing{}))
-	box := &Mailbox{limits: DefaultLimits(), source: &mbox{r: r, f: io.NopCloser(nil)}}
+	box := &Mailbox{limits: standard, source: &mbox{r: r, f: io.NopCloser(nil)}}
 	first, err := box.Next()
 	if err != nil || first.Has(Unreadable) {
 		t.Fatalf("first: %v, %v", first, err)
@@ -300,7 +293,7 @@ func TestCostlyStructures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			data := data[:effort.Rounds(len(data), len(data)/8)]
 			start := time.Now()
-			m := Parse([]byte(data), Limits{})
+			m := Parse([]byte(data))
 			took := time.Since(start)
 			t.Logf("%d KiB took %v, defects %v", len(data)>>10, took.Round(time.Millisecond), m.Defects)
 			if took > time.Minute { // where it grows with the square it takes hours; a busy machine takes seconds

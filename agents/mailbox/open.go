@@ -3,12 +3,9 @@ package mailbox
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"sort"
@@ -17,18 +14,18 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/folder"
 )
 
-// Errors of Open and Next. Damage of a single message is never an error.
+// Errors of OpenFS and Next. Damage of a single message is never an error.
 var (
 	// ErrNotMailbox: neither a Maildir, an mbox file nor a message.
 	ErrNotMailbox = errors.New("not a Maildir, an mbox file or a mail message")
-	// ErrTooManyMessages: the mailbox holds more than Limits.MaxMessages; those
+	// ErrTooManyMessages: the mailbox holds more than 100,000 messages; those
 	// up to the limit were returned.
 	ErrTooManyMessages = errors.New("more messages than the limit")
 )
 
 // Mailbox is an open mailbox. It is for one goroutine; Close it at the end.
 type Mailbox struct {
-	limits Limits
+	limits limits
 	source source
 	count  int
 	err    error
@@ -41,30 +38,6 @@ type source interface {
 	io.Closer
 }
 
-// Open opens the mailbox at path with the default limits. A folder must be a
-// Maildir (it has cur or new); a file is an mbox when it begins with "From " or
-// is empty, and else a single message.
-func Open(path string) (*Mailbox, error) {
-	return OpenLimited(path, DefaultLimits())
-}
-
-// OpenLimited is Open with limits of the caller.
-func OpenLimited(path string, limits Limits) (*Mailbox, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("mailbox %s: %w", path, err)
-	}
-	dir, name := filepath.Split(abs)
-	if name == "" {
-		name = "."
-	}
-	box, err := OpenFS(os.DirFS(dir), name, limits)
-	if err != nil {
-		return nil, fmt.Errorf("mailbox %s: %w", path, withoutPath(err))
-	}
-	return box, nil
-}
-
 // withoutPath drops the inner path of an error, which gets wrapped with a better one.
 func withoutPath(err error) error {
 	var pathErr *fs.PathError
@@ -75,9 +48,12 @@ func withoutPath(err error) error {
 }
 
 // OpenFS opens the mailbox named name in a file system, such as an embedded
-// one. "." is its root.
-func OpenFS(fsys fs.FS, name string, limits Limits) (*Mailbox, error) {
-	box := &Mailbox{limits: limits.withDefaults()}
+// one. "." is its root. A folder must be a Maildir (it has cur or new); a file is an mbox
+// when it begins with "From " or is empty, and else a single message.
+func OpenFS(fsys fs.FS, name string) (*Mailbox, error) { return openFS(fsys, name, standard) }
+
+func openFS(fsys fs.FS, name string, l limits) (*Mailbox, error) {
+	box := &Mailbox{limits: l}
 	info, err := fs.Stat(fsys, name)
 	if err != nil {
 		return nil, err
@@ -103,8 +79,8 @@ func (b *Mailbox) Next() (*Message, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	raw, size, readable, err := b.source.next(b.limits.MaxMessageBytes)
-	if err == nil && b.count == b.limits.MaxMessages {
+	raw, size, readable, err := b.source.next(b.limits.message)
+	if err == nil && b.count == b.limits.messages {
 		err = ErrTooManyMessages
 	}
 	if err != nil {
@@ -112,7 +88,7 @@ func (b *Mailbox) Next() (*Message, error) {
 		return nil, err
 	}
 	b.count++
-	m := Parse(raw, b.limits)
+	m := parse(raw, b.limits)
 	m.Size = size
 	if size > int64(len(raw)) {
 		m.mark(TooLarge)

@@ -58,7 +58,7 @@ func letterWords(text string) []string {
 // lost returns a word that go-message reads in a mail and this package does not, without a defect that says so.
 func lost(raw []byte) string {
 	words, ok := oracleWords(raw)
-	m := Parse(raw, Limits{MaxAttachmentText: 1 << 20, MaxTextBytes: 1 << 20})
+	m := parse(raw, limits{message: MaxMessage, parts: 200, depth: 12, text: 1 << 20, attachmentText: 1 << 20})
 	if !ok || len(m.Defects) > 0 {
 		return ""
 	}
@@ -95,7 +95,7 @@ func FuzzNothingIsLost(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if word := lost(raw); word != "" {
-			t.Errorf("%q is lost: %+v", word, Parse(raw, Limits{}))
+			t.Errorf("%q is lost: %+v", word, Parse(raw))
 		}
 	})
 }
@@ -129,7 +129,7 @@ func TestAgainstGoMessage(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		raw := soundHead + part(t, 3)
-		m := Parse([]byte(raw), Limits{})
+		m := Parse([]byte(raw))
 		if word := lost([]byte(raw)); word != "" || m.Has(BadStructure) || m.Has(BadHeader) || m.Has(BadEncoding) {
 			t.Fatalf("%s\n%q is lost: %+v", raw, word, m)
 		}

@@ -15,10 +15,11 @@ import (
 // Parse decodes one message. It accepts any bytes, keeps no reference to them
 // and never fails: problems are in Defects. Bytes past the limit on messages are
 // ignored. It may be called concurrently.
-func Parse(raw []byte, limits Limits) (m *Message) {
-	limits = limits.withDefaults()
+func Parse(raw []byte) *Message { return parse(raw, standard) }
+
+func parse(raw []byte, limits limits) (m *Message) {
 	size := int64(len(raw))
-	raw = raw[:min(len(raw), limits.MaxMessageBytes)]
+	raw = raw[:min(len(raw), limits.message)]
 	id := messageID(raw)
 	// A message on which a library panics must not stop the reading of a mailbox.
 	defer func() {
@@ -41,7 +42,7 @@ func Parse(raw []byte, limits Limits) (m *Message) {
 // walker collects the text of one message and of those attached to it.
 type walker struct {
 	message   *Message
-	limits    Limits
+	limits    limits
 	parts     int
 	html      int       // bytes of HTML that may still be parsed
 	until     time.Time // and for how long
@@ -73,12 +74,12 @@ func (w *walker) parse(raw []byte, depth int) {
 // kind what it is if it does not say.
 func (w *walker) entity(h header, body []byte, kind string, group *alternative, depth int) {
 	m := w.message
-	if depth > w.limits.MaxDepth {
+	if depth > w.limits.depth {
 		m.mark(TooDeep)
 		return
 	}
 	w.parts++
-	if w.parts > w.limits.MaxParts {
+	if w.parts > w.limits.parts {
 		m.mark(TooManyParts)
 		return
 	}
@@ -135,7 +136,7 @@ func (w *walker) multipart(kind, boundary string, body []byte, group *alternativ
 	if boundary == "" {
 		return false
 	}
-	parts, before, after, closed, more := split(body, boundary, w.limits.MaxParts-w.parts)
+	parts, before, after, closed, more := split(body, boundary, w.limits.parts-w.parts)
 	if more {
 		w.message.mark(TooManyParts)
 	}
@@ -187,13 +188,13 @@ func (w *walker) attach(p leaf, depth int) {
 		p.kind == "application/json", p.kind == "application/xml":
 		a.Text = tidy(w.text(p.content, p.charset))
 	}
-	a.Text = w.cut(a.Text, w.limits.MaxAttachmentText)
+	a.Text = w.cut(a.Text, w.limits.attachmentText)
 	w.message.Attachments = append(w.message.Attachments, a)
 }
 
 // attachedMessage gives author, subject and text of a message inside this one. Its own attachments are named.
 func (w *walker) attachedMessage(raw []byte, depth int) string {
-	if depth >= w.limits.MaxDepth {
+	if depth >= w.limits.depth {
 		w.message.mark(TooDeep)
 		return ""
 	}
@@ -275,7 +276,7 @@ func (w *walker) texts() (text, hidden string) {
 		}
 	}
 	hidden = strings.Join(w.hidden, "\n\n")
-	return w.cut(text, w.limits.MaxTextBytes), w.cut(hidden, w.limits.MaxTextBytes)
+	return w.cut(text, w.limits.text), w.cut(hidden, w.limits.text)
 }
 
 // hasMore reports whether a text has words that another one has not.

@@ -55,7 +55,7 @@ func TestDefects(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			m := Parse([]byte(c.in), Limits{})
+			m := Parse([]byte(c.in))
 			if diff := cmp.Diff(c.want, m.Defects); diff != "" {
 				t.Error(diff)
 			}
@@ -95,7 +95,7 @@ func TestTextOfAlternatives(t *testing.T) {
 		{"related", rich, "rich"},
 	}
 	for _, c := range cases {
-		m := Parse([]byte("Content-Type: multipart/"+c.kind+"; boundary=q\n\n"+c.parts+"--q--\n"), Limits{})
+		m := Parse([]byte("Content-Type: multipart/" + c.kind + "; boundary=q\n\n" + c.parts + "--q--\n"))
 		if m.Text != c.text || strings.Contains(c.parts, "note") && m.Hidden != "note" {
 			t.Errorf("%s %q: text %q, hidden %q", c.kind, c.parts, m.Text, m.Hidden)
 		}
@@ -158,11 +158,11 @@ func TestEncodedWords(t *testing.T) {
 		"plain café":                                                    "plain café",
 		"\"=?utf-8?Q?a?=\"":                                             "\"a\"",
 	} {
-		m := Parse([]byte("From: a@example.com\nDate: Mon, 2 Mar 2026 08:05:10 +0000\nSubject: "+in+"\n\n"), Limits{})
+		m := Parse([]byte("From: a@example.com\nDate: Mon, 2 Mar 2026 08:05:10 +0000\nSubject: " + in + "\n\n"))
 		if m.Subject != want || len(m.Defects) > 0 {
 			t.Errorf("%s: %q, want %q; %v", in, m.Subject, want, m.Defects)
 		}
-		m = Parse([]byte("From: "+in+" <a@example.com>\n\n"), Limits{})
+		m = Parse([]byte("From: " + in + " <a@example.com>\n\n"))
 		if m.From.Address != "a@example.com" || m.From.Name != strings.Trim(want, `"`) {
 			t.Errorf("%s: from %+v, want %q", in, m.From, want)
 		}
@@ -191,7 +191,7 @@ func TestAddresses(t *testing.T) {
 		"a@b@c, d@e.example":                        {{"", "a@b@c"}, {"", "d@e.example"}},
 		", ,a@b.example,":                           {{"", "a@b.example"}},
 	} {
-		m := Parse([]byte("To: "+in+"\nCc: "+in+"\n\n"), Limits{})
+		m := Parse([]byte("To: " + in + "\nCc: " + in + "\n\n"))
 		if diff := cmp.Diff(want, m.To); diff != "" {
 			t.Errorf("%s: %s", in, diff)
 		}
@@ -211,7 +211,7 @@ func TestFlowedText(t *testing.T) {
 		{"format=flowed", " From space \n-- \nAnn \n", "From space\n--\nAnn"},
 		{"format=fixed", "The total is \n40 euro.\n", "The total is\n40 euro."},
 	} {
-		m := Parse([]byte("From: a@example.org\nContent-Type: text/plain; "+test.parameters+"\n\n"+test.body), Limits{})
+		m := Parse([]byte("From: a@example.org\nContent-Type: text/plain; " + test.parameters + "\n\n" + test.body))
 		if m.Text != test.want {
 			t.Errorf("%s: %q is read as %q", test.parameters, test.body, m.Text)
 		}
@@ -239,7 +239,7 @@ func TestNamedBodies(t *testing.T) {
 		mixed + "Content-Type: text/plain; name=a.txt\nContent-Disposition: attachment\n\nx\n--q--":          {"", "a.txt"},
 		mixed + "Content-Type: text/csv; name=a.csv\n\nx\n--q--":                                             {"", "a.csv"},
 	} {
-		m := Parse([]byte(in), Limits{})
+		m := Parse([]byte(in))
 		name := ""
 		if len(m.Attachments) > 0 {
 			name = m.Attachments[0].Name
@@ -258,15 +258,15 @@ func TestNamedBodies(t *testing.T) {
 func TestNothingIsLostSilently(t *testing.T) {
 	t.Parallel()
 	parts := "--q\nContent-Type: text/plain\n\nplain\n--q\nContent-Type: text/html\n\n<p>plain and more\n--q--\n"
-	m := Parse([]byte("Content-Type: multipart/alternative; boundary=q\n\n"+parts), Limits{})
+	m := Parse([]byte("Content-Type: multipart/alternative; boundary=q\n\n" + parts))
 	if m.Text != "plain" || !m.Has(VersionsDiffer) {
 		t.Errorf("versions: %q, %v", m.Text, m.Defects)
 	}
-	m = Parse([]byte("Content-Type: multipart/mixed; boundary=q\n\nThis is a multi-part message in MIME format.\n"+parts+"after"), Limits{})
+	m = Parse([]byte("Content-Type: multipart/mixed; boundary=q\n\nThis is a multi-part message in MIME format.\n" + parts + "after"))
 	if m.Text != "plain\n\nplain and more" || m.Hidden != "after" || m.Has(VersionsDiffer) {
 		t.Errorf("beside: %q, %q, %v", m.Text, m.Hidden, m.Defects)
 	}
-	m = Parse([]byte("Content-Type: text/html\n\n<title>t</title><img alt=x>a<!--y--><p hidden>z"), Limits{})
+	m = Parse([]byte("Content-Type: text/html\n\n<title>t</title><img alt=x>a<!--y--><p hidden>z"))
 	if m.Text != "a" || m.Hidden != "t\n\nx\n\ny\n\nz" {
 		t.Errorf("hidden: %q, %q", m.Text, m.Hidden)
 	}

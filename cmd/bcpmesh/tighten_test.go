@@ -52,7 +52,7 @@ func playMailroom(t *testing.T, dir string, files fs.FS, after func(mailroom.Don
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := mailbox.OpenFS(files, ".", mailbox.Limits{})
+	box, err := mailbox.OpenFS(files, ".")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func start(ctx context.Context, state string, decided func(*bcp.Decision)) (*mes
 	if err != nil {
 		return nil, mailroom.Options{}, err
 	}
-	box, err := mailbox.OpenFS(mail.FS, ".", mailbox.Limits{})
+	box, err := mailbox.OpenFS(mail.FS, ".")
 	if err != nil {
 		return nil, mailroom.Options{}, err
 	}

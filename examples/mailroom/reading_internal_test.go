@@ -20,7 +20,7 @@ func TestReadings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := mailbox.OpenFS(mail.FS, ".", mailbox.Limits{})
+	box, err := mailbox.OpenFS(mail.FS, ".")
 	if err != nil {
 		t.Fatal(err)
 	}

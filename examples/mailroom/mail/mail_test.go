@@ -48,7 +48,7 @@ func TestShippedMailNamesNobody(t *testing.T) {
 		if bytes.Contains(raw, []byte("\r")) {
 			t.Errorf("carriage return in a message of %d bytes; Maildir wants LF", len(raw))
 		}
-		m := mailbox.Parse(raw, mailbox.Limits{})
+		m := mailbox.Parse(raw)
 		texts = append(texts, string(raw), m.Text, m.Hidden)
 		for _, a := range m.Attachments {
 			texts = append(texts, a.Text)

@@ -98,7 +98,7 @@ func newStory(out *cli.Output) *story {
 
 // demoMailroom tells the story of a mailbox, with web also as a page, until ctx ends.
 func demoMailroom(ctx context.Context, p *cli.Program, keep, at string) error {
-	box, err := mailbox.OpenFS(mail.FS, ".", mailbox.Limits{})
+	box, err := mailbox.OpenFS(mail.FS, ".")
 	if err != nil {
 		return cli.Failf("the example mail cannot be read: %s", err)
 	}
