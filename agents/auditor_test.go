@@ -219,34 +219,6 @@ func TestLastIsTheNewestRecord(t *testing.T) {
 	}
 }
 
-// A stream that is made, or gets a leader, a moment after it is asked for is read.
-//
-// covers P11.4, A-RECONN
-func TestAuditorWaitsForAStream(t *testing.T) {
-	t.Parallel()
-	s := startServer(t, nil)
-	conn := connect(t, s.ClientURL(), agents.Options{Name: "bob"})
-	read := make(chan error, 1)
-	go func() {
-		_, err := agents.NewAuditor(conn).Ledger(t.Context())
-		read <- err
-	}()
-	until(t, "a request that nobody answers", func() bool { return conn.NATS().Stats().InMsgs > 0 })
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
-	if _, err := g.nc.Subscribe(subjects.AuditPrefix+".DIRECT.GET."+subjects.LedgerStream, func(m *nats.Msg) {
-		empty := nats.NewMsg(m.Reply)
-		empty.Header.Set("Status", "404")
-		if err := m.RespondMsg(empty); err != nil {
-			t.Error(err)
-		}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := next(t, read, "an end"); err != nil {
-		t.Error(err)
-	}
-}
-
 // The newest record is asked for again where nobody answers yet, and where an answer
 // is lost.
 //

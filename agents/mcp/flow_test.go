@@ -171,48 +171,6 @@ func alert(priority string) string {
 	return `{"subscription_id":"research-alerts","controller":"main","response":{"has_breaking_news":true,"priority":"` + priority + `"}}`
 }
 
-// Hosts go on over a restart of the mesh, with a query open, a delivery not yet
-// acknowledged, and calls that are made while it is away.
-//
-// covers P9.5, P2.6
-func TestHostsOutliveAMeshRestart(t *testing.T) {
-	t.Parallel()
-	for name, connect := range transports {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m, main, researcher := hosts(t, desk(), connect, connect)
-			researcher.must(t, "BCPPublish", alert("low"))
-			delivery := member(t, main.must(t, "BCPInbox", `{"wait_seconds":20}`), "deliveries", 0, "delivery_id").(string)
-			id := member(t, main.must(t, "BCPQuery", askYes), "query_id").(string)
-			researcher.must(t, "BCPQueries", `{"wait_seconds":20}`)
-
-			m.Stop(t)
-			published := make(chan bool, 1)
-			go func() { // a call that waits for the mesh
-				result, err := researcher.CallTool(context.WithoutCancel(t.Context()), &sdk.CallToolParams{Name: "BCPPublish", Arguments: raw(alert("high"))})
-				published <- err == nil && !result.IsError
-			}()
-			m.Start(t)
-			if !next(t, published, "the call") {
-				t.Error("the call that was made while the mesh was away failed")
-			}
-			main.must(t, "BCPInbox", `{"acknowledge":["`+delivery+`"]}`)
-			m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindAcknowledge && string(d.Delivery) == delivery })
-			// The Reader's answer is heard over its new connection.
-			if judged := researcher.must(t, "BCPRespond", `{"query_id":"`+id+`","fields":{"is_urgent":true,"mood":"calm"}}`); judged["status"] != "delivered" {
-				t.Errorf("judged: %v", judged)
-			}
-			answer := main.must(t, "BCPInbox", `{"wait_seconds":20,"query_id":"`+id+`"}`)
-			if got := text(t, member(t, answer, "deliveries", 0, "response")); got != `{"is_urgent":true,"mood":"calm"}` {
-				t.Errorf("answer %s", got)
-			}
-			if n := m.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindPush && d.Verdict == bcp.Accept && !d.Repeat }); n != 2 {
-				t.Errorf("%d pushes were accepted", n)
-			}
-		})
-	}
-}
-
 // A host that cancels a call that waits gets rid of it, and loses nothing.
 //
 // covers P9.1

@@ -23,7 +23,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
@@ -325,56 +324,4 @@ func FuzzAnswer(f *testing.F) {
 			}
 		}
 	})
-}
-
-// In a real mesh: the gateway's refusal of an answer is heard by the next run, and the
-// Controller gets what that one says.
-//
-// covers P3.10
-func TestProgramInAMesh(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, map[string]string{
-		"mesh.yaml": "name: desk\n",
-		"agents/main.md": `---
-name: main
-bcp_channels:
-  - {peer: researcher, role: controller, max_category: 2, budget_bits: 1000}
----
-`,
-		"agents/researcher.md": `---
-name: researcher
-bcp_channels:
-  - {peer: main, role: reader, max_category: 2, budget_bits: 1000}
----
-`,
-	})
-	connect := func(name bcp.AgentName, role bcp.Role) *agents.Connection {
-		c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, name, role)), agents.Options{Name: name, Logger: hclog.NewNullLogger()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Close)
-		return c
-	}
-	p, _, _ := program(t, `cat > $HERE/q; if grep -q '"attempt":0}' $HERE/q; then echo '{"urgent": "yes"}'; else cp $HERE/q $HERE/again; echo '{"urgent": true}'; fi`)
-	reader := agents.NewReader(connect("researcher", bcp.RoleReader))
-	reader.OnQuery(p.Answer)
-	if err := reader.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	controller := agents.NewController(connect("main", bcp.RoleController))
-	if err := controller.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	got, err := controller.AskAndWait(ctx, "researcher", urgent, agents.AskOptions{})
-	if err != nil || string(got.Response) != `{"urgent":true}` {
-		t.Errorf("%s %s, %v", got.Response, got.Outcome, err)
-	}
-	for _, stop := range []func(context.Context) error{reader.Stop, controller.Stop} {
-		if err := stop(ctx); err != nil {
-			t.Error(err)
-		}
-	}
 }

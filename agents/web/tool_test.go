@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
@@ -304,27 +302,6 @@ func TestPrompt(t *testing.T) {
 	}
 	if denied, isInstruction := turns[4].Results[0].Parts[0].(llm.Instruction); !isInstruction || denied.Text() != "The call failed: the host is not on the allow-list (host)." {
 		t.Errorf("%v", turns[4].Results)
-	}
-}
-
-// From a real server, over the real transport.
-//
-// covers ALF-86
-func TestRealServer(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain")
-		fmt.Fprint(w, "a page")
-	}))
-	defer server.Close()
-	address := server.Listener.Addr().String()
-	ledger := &books{most: 1}
-	tool, err := New(fetch.Options{Ledger: ledger, Policy: fetch.Policy([]string{address}, func(string) (string, bool) { return "", false })})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r := call(t, tool, `{"url":"http://`+address+`/"}`); r.Text != "a page" || len(ledger.settled) != 1 || ledger.settled[0] < 100 || ledger.settled[0] > fetch.MaxExchange {
-		t.Errorf("%+v, settled %v", r, ledger.settled)
 	}
 }
 
