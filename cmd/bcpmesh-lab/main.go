@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/conform"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/measure"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
@@ -21,6 +20,6 @@ func rootCommand(p *cli.Program) *cobra.Command {
 	return cli.Root(p, help, cli.WriteUsage, []cli.CommandGroup{{Title: "Laboratory", Commands: []*cobra.Command{
 		conform.ConformanceCommand(p),
 		conform.RedteamCommand(p),
-		measure.BenchCommand(p),
-	}}}, measure.BenchPartCommand(p))
+		conform.BenchCommand(p),
+	}}}, conform.BenchPartCommand(p))
 }

@@ -356,18 +356,18 @@ var rules = []rule{
 	// Computes what samples say of leaks.
 	{folder: "cmd/bcpmesh-lab/internal/redteam/stats"},
 	// Looks for more bits than are charged.
-	{folder: "cmd/bcpmesh-lab/internal/redteam/leakage", foreign: true, internal: []string{"bcp", "cmd/bcpmesh-lab/internal/plot", "cmd/bcpmesh-lab/internal/redteam", "cmd/bcpmesh-lab/internal/redteam/exact", "cmd/bcpmesh-lab/internal/redteam/stats", "subjects"}, external: []string{natsClient}},
+	{folder: "cmd/bcpmesh-lab/internal/redteam/leakage", foreign: true, internal: []string{"bcp", "cmd/bcpmesh-lab/internal/redteam", "cmd/bcpmesh-lab/internal/redteam/exact", "cmd/bcpmesh-lab/internal/redteam/stats", "subjects"}, external: []string{natsClient}},
 	// Says what attackers have written, and counts what arrives.
 	{folder: "cmd/bcpmesh-lab/internal/redteam/corpus", foreign: true, internal: []string{"bcp", "bcp/constraint", "bcp/definition", "cmd/bcpmesh-lab/internal/redteam", "cmd/bcpmesh-lab/internal/redteam/stats"}, external: []string{"github.com/goccy/go-yaml"}},
 	// Makes the table of what words weigh, and measures it.
-	{folder: "cmd/bcpmesh-lab/internal/redteam/judge", internal: []string{"bcp", "bcp/text", "cmd/bcpmesh-lab/internal/plot", "cmd/bcpmesh-lab/internal/redteam/stats"}},
+	{folder: "cmd/bcpmesh-lab/internal/redteam/judge", internal: []string{"bcp", "bcp/text", "cmd/bcpmesh-lab/internal/redteam/stats"}},
 	{folder: "cmd/bcpmesh-lab/internal/conformance", internal: []string{"accounts", "bcp", "bcp/definition", "mesh/server", "subjects"}, external: []string{jsonText, natsClient}},
-	// Draws figures, and knows nothing of what they are.
-	{folder: "cmd/bcpmesh-lab/internal/plot"},
+	// Puts tables into documents, and knows nothing of what they are.
+	{folder: "cmd/bcpmesh-lab/internal/section"},
 	// Puts meshes and floors together to measure them; nothing that runs knows of it.
 	{
 		folder:   "cmd/bcpmesh-lab/internal/bench",
-		internal: append([]string{"accounts", "agents", "jetstream", "mesh", "cmd/bcpmesh-lab/internal/plot", "mesh/server", "mesh/web"}, corePackages...),
+		internal: append([]string{"accounts", "agents", "jetstream", "mesh", "cmd/bcpmesh-lab/internal/section", "mesh/server", "mesh/web"}, corePackages...),
 		external: []string{jsonText, logging, natsClient, natsServer},
 	},
 	{
@@ -377,17 +377,12 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh-lab/internal/conform", program: true,
-		internal: []string{"agents", "bcp", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh-lab/internal/conformance", "cmd/bcpmesh-lab/internal/plot", "cmd/bcpmesh-lab/internal/redteam", "cmd/bcpmesh-lab/internal/redteam/corpus", "cmd/bcpmesh-lab/internal/redteam/leakage", "mesh/server"},
+		internal: []string{"agents", "bcp", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh-lab/internal/bench", "cmd/bcpmesh-lab/internal/conformance", "cmd/bcpmesh-lab/internal/redteam", "cmd/bcpmesh-lab/internal/redteam/corpus", "cmd/bcpmesh-lab/internal/redteam/leakage", "cmd/bcpmesh-lab/internal/section", "mesh/server"},
 		external: []string{commandLines, jsonText},
 	},
-	{
-		folder: "cmd/bcpmesh-lab/internal/measure", program: true,
-		internal: []string{"cmd/internal/cli", "cmd/bcpmesh-lab/internal/bench"},
-		external: []string{commandLines, jsonText, progressBars},
-	},
-	{folder: "cmd/bcpmesh-lab", program: true, internal: []string{"cmd/bcpmesh-lab/internal/conform", "cmd/bcpmesh-lab/internal/measure", "cmd/internal/cli"}, external: []string{commandLines}},
+	{folder: "cmd/bcpmesh-lab", program: true, internal: []string{"cmd/bcpmesh-lab/internal/conform", "cmd/internal/cli"}, external: []string{commandLines}},
 	{folder: "cmd/bcpmesh-lab/letters", program: true, external: []string{"github.com/clipperhouse/uax29/v2", textLib}},
-	{folder: "cmd/bcpmesh-lab/judge", program: true, internal: []string{"cmd/bcpmesh-lab/internal/plot", "cmd/bcpmesh-lab/internal/redteam/judge"}},
+	{folder: "cmd/bcpmesh-lab/judge", program: true, internal: []string{"cmd/bcpmesh-lab/internal/redteam/judge", "cmd/bcpmesh-lab/internal/section"}},
 	{folder: "cmd/bcpmesh-lab/weaken", program: true, internal: []string{"cmd/bcpmesh-lab/internal/redteam", "cmd/bcpmesh-lab/internal/redteam/corpus", "cmd/bcpmesh-lab/internal/redteam/leakage"}},
 
 	// The bridges, a module of their own.

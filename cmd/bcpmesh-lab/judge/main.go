@@ -11,8 +11,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/plot"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/redteam/judge"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/section"
 )
 
 func main() {
@@ -33,12 +33,12 @@ func run(args []string) error {
 	guard := filepath.Join(args[1], "docs", "guard.md")
 	document, err := os.ReadFile(guard)
 	if err == nil {
-		document, err = plot.Section(document, "judge", made.Figures)
+		document, err = section.Replace(document, "judge", made.Figures)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", guard, err)
 	}
-	for path, data := range map[string][]byte{guard: document, filepath.Join(args[1], "docs", "judge.svg"): made.Curve, filepath.Join(args[1], "bcp", "text", "weights.bin"): made.Table} {
+	for path, data := range map[string][]byte{guard: document, filepath.Join(args[1], "bcp", "text", "weights.bin"): made.Table} {
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/plot"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/section"
 )
 
 // String describes the machine in one line.
@@ -26,12 +26,11 @@ func (m Machine) String() string {
 	return text
 }
 
-// figuresFile is the report, next to the plots.
+// figuresFile is the report, in a folder beside the document.
 const figuresFile = "figures.json"
 
-// Markdown writes the section of a document about this run. folder is the path
-// of the plots in the document.
-func (r *Report) Markdown(folder string) string {
+// Markdown writes the section of a document about this run.
+func (r *Report) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Measured %s with %s: %s.\n", r.Date.Format("2006-01-02 15:04 UTC"), r.Version, r.Machine)
 	fmt.Fprintf(&b, "Medians of %d rounds of %s; the whole run took %s. ", r.Rounds, r.Round, r.Took)
@@ -44,9 +43,6 @@ func (r *Report) Markdown(folder string) string {
 	for _, row := range r.targetRows() {
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 	}
-	for _, p := range r.plots() {
-		fmt.Fprintf(&b, "\n![%s](%s/%s)\n", p.Title, folder, p.file)
-	}
 	return b.String()
 }
 
@@ -58,7 +54,7 @@ func (r *Report) targetRows() [][]string {
 		if f.Target == "" {
 			continue
 		}
-		value := plot.Amount(f.Value, f.Unit)
+		value := amount(f.Value, f.Unit)
 		if f.InFlight > 0 {
 			value = fmt.Sprintf("%d: %s", f.InFlight, value)
 		}
@@ -89,14 +85,14 @@ func CheckFiles(folder string) error {
 		return nil
 	}
 	if err == nil {
-		_, err = (&Report{}).replaceSection(text, folder)
+		_, err = (&Report{}).replaceSection(text)
 	}
 	return err
 }
 
 func documentPath(folder string) string { return filepath.Clean(folder) + ".md" }
 
-// WriteFiles writes the plots and the report to a folder, which it creates. If
+// WriteFiles writes the report to a folder, which it creates. If
 // there is a document next to the folder, with its name and .md, its tables are
 // replaced.
 func (r *Report) WriteFiles(folder string) error {
@@ -107,17 +103,12 @@ func (r *Report) WriteFiles(folder string) error {
 	}
 	known := err == nil
 	if known {
-		if text, err = r.replaceSection(text, filepath.Base(filepath.Clean(folder))); err != nil {
+		if text, err = r.replaceSection(text); err != nil {
 			return err
 		}
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
-	}
-	for _, p := range r.plots() {
-		if err := os.WriteFile(filepath.Join(folder, p.file), plot.SVG(p.Plot), 0o644); err != nil {
-			return err
-		}
 	}
 	report, err := json.Marshal(r, json.Deterministic(true), jsontext.Multiline(true))
 	if err != nil {
@@ -132,6 +123,6 @@ func (r *Report) WriteFiles(folder string) error {
 	return os.WriteFile(document, text, 0o644)
 }
 
-func (r *Report) replaceSection(text []byte, folder string) ([]byte, error) {
-	return plot.Section(text, "bench", r.Markdown(folder))
+func (r *Report) replaceSection(text []byte) ([]byte, error) {
+	return section.Replace(text, "bench", r.Markdown())
 }

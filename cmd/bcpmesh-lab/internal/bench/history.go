@@ -9,7 +9,10 @@ import (
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/constraint"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
@@ -48,7 +51,8 @@ func writeHistory(ctx context.Context, folder string, def *bcp.Mesh, s shape, de
 	if err != nil {
 		return err
 	}
-	state, err := state.New(stateConfig(def))
+	state, err := state.New(state.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, VerifyPasskey: accounts.VerifiesPasskey,
+		Schedules: definition.ParseSchedule, Definitions: definition.Digest(def), Version: "bench"})
 	if err != nil {
 		return err
 	}
@@ -73,6 +77,8 @@ func writeHistory(ctx context.Context, folder string, def *bcp.Mesh, s shape, de
 	}
 	return h.write(ctx, journal)
 }
+
+var errRefused = errors.New("a message of a measurement was refused")
 
 type history struct {
 	state   *state.State

@@ -31,9 +31,6 @@ const (
 	doRoundTrip = "round-trip" // measure deliveries and their acknowledgements, from the gateway's end
 	doConnect   = "connect"    // be agents
 	doLoad      = "load"       // send
-	// Without a running mesh.
-	doDefinitions = "definitions" // measure the cost of a mesh of a shape
-	doMemory      = "memory"      // measure the memory of a state for messages
 )
 
 // order is one line to a part.
@@ -79,8 +76,6 @@ type reply struct {
 	Issued   time.Duration `json:"issued,omitempty"`
 	// For connect: how often a connection was refused and retried.
 	TurnedAway int `json:"turned_away,omitempty"`
-	// Of definitions and memory.
-	Sizes []size `json:"sizes,omitempty"`
 	// For usage and project, if there is a mesh.
 	Stored stored `json:"stored,omitzero"`
 }
@@ -186,12 +181,6 @@ func (p *part) do(ctx context.Context, o order) (r reply, err error) {
 			p.agents = &agentsPart{}
 		}
 		return p.agents.connect(ctx, o)
-	case doDefinitions:
-		r.Sizes, err = measureDefinitions(o.State, o.Shape)
-		return r, err
-	case doMemory:
-		r.Sizes, err = measureMemory(o.Shape, o.History)
-		return r, err
 	case doLoad:
 		if p.agents == nil {
 			return r, errOrder

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/plot"
 )
 
 // Report is the result of one run.
@@ -129,22 +127,19 @@ func (r *Report) Missed() []Figure {
 	return missed
 }
 
-// FigureHeader and LoadHeader are the columns of the two tables.
-var (
-	FigureHeader = []string{"figure", "in flight", "value", "floor", "ratio", "target", "result"}
-	LoadHeader   = []string{"path", "in flight", "p50", "p99", "max", "a second", "processor time each"}
-)
+// FigureHeader are the columns of the table of figures.
+var FigureHeader = []string{"figure", "in flight", "value", "floor", "ratio", "target", "result"}
 
-// FigureRows are the cells of the first table.
+// FigureRows are its cells.
 func (r *Report) FigureRows() [][]string {
 	var rows [][]string
 	for _, f := range r.Figures {
-		row := []string{f.Name + ": " + f.What, number(f.InFlight), plot.Amount(f.Value, f.Unit), "", "", f.Target, f.Result()}
+		row := []string{f.Name + ": " + f.What, number(f.InFlight), amount(f.Value, f.Unit), "", "", f.Target, f.Result()}
 		if f.NotMeasured != "" {
 			row[2] = "not measured: " + f.NotMeasured
 		}
 		if f.FloorIs != "" {
-			row[3], row[4] = plot.Amount(f.Floor, f.Unit)+" "+f.FloorIs, fmt.Sprintf("%.2f", f.Ratio)
+			row[3], row[4] = amount(f.Floor, f.Unit)+" "+f.FloorIs, fmt.Sprintf("%.2f", f.Ratio)
 		}
 		rows = append(rows, row)
 	}
@@ -162,30 +157,6 @@ func (f Figure) Result() string {
 	return "MISSED"
 }
 
-// LoadRows are the cells of the second table.
-func (r *Report) LoadRows() [][]string {
-	var rows [][]string
-	for _, l := range r.Loads {
-		rows = append(rows, []string{l.Name + ": " + l.Path, number(l.InFlight), span(l.P50), span(l.P99), span(l.Max),
-			plot.Amount(l.Rate, ""), plot.Amount(l.Processor, "µs")})
-	}
-	return rows
-}
-
-// CurveHeader and CurveRows are the third.
-func (r *Report) CurveRows() [][]string {
-	var rows [][]string
-	for _, c := range r.Curves {
-		for _, p := range c.Steps {
-			rows = append(rows, []string{c.Name, plot.Amount(float64(p.At), "") + " " + c.Over, plot.Amount(p.Value, c.Unit)})
-		}
-	}
-	return rows
-}
-
-// CurveHeader are the columns of the third table.
-var CurveHeader = []string{"curve", "over", "value"}
-
 func number(n int) string {
 	if n == 0 {
 		return ""
@@ -194,4 +165,17 @@ func number(n int) string {
 }
 
 // span writes a duration with three digits.
-func span(d Span) string { return plot.Amount(float64(d)/float64(time.Millisecond), "ms") }
+func span(d Span) string { return amount(float64(d)/float64(time.Millisecond), "ms") }
+
+// amount writes a number with three digits or more and its unit.
+func amount(v float64, unit string) string {
+	digits := 0
+	for limit := 100.0; v < limit && v > 0 && digits < 3; limit /= 10 {
+		digits++
+	}
+	text := fmt.Sprintf("%.*f", digits, v)
+	if v == float64(int64(v)) && v < 100 {
+		text = fmt.Sprintf("%.0f", v)
+	}
+	return text + " " + unit
+}

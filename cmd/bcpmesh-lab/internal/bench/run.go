@@ -57,7 +57,6 @@ var measurements = []struct {
 	{"idle", (*runner).idle},
 	{"channels", (*runner).channels},
 	{"decisions", (*runner).decisions},
-	{"sizes", (*runner).sizes},
 }
 
 // Names returns the names of all measurements.

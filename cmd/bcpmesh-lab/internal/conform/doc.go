@@ -1,2 +1,2 @@
-// Package conform has the command conformance, which tests one program.
+// Package conform has the commands, which attack meshes, measure them, and test agents.
 package conform

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/plot"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/redteam"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/redteam/leakage"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/section"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
@@ -33,7 +33,7 @@ func leakageCommand(p *cli.Program) *cobra.Command {
 	}
 	cmd.Flags().StringSliceVar(&o.only, "only", nil, "only these tests and methods: `IDS`")
 	cmd.Flags().Var(&o.time, "time", "about how long it may take on two cores")
-	cmd.Flags().StringVar(&o.write, "write", "", "write tables into leakage.md of `DIR`, and the plot next to it")
+	cmd.Flags().StringVar(&o.write, "write", "", "write tables into leakage.md of `DIR`")
 	cli.Complete(cmd, "write", cli.CompleteFolders)
 	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "`NUMBER` that seeds random acts")
 	_ = cmd.RegisterFlagCompletionFunc("only", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -115,18 +115,15 @@ func showLeakage(p *cli.Program, found leakage.Report) error {
 	return nil
 }
 
-// writeLeakage writes the document's tables and its plot.
+// writeLeakage writes the document's tables.
 func writeLeakage(folder string, found leakage.Report) error {
-	const document, picture = "leakage.md", "leakage.svg"
-	text, err := os.ReadFile(filepath.Join(folder, document))
+	document := filepath.Join(folder, "leakage.md")
+	text, err := os.ReadFile(document)
 	if err == nil {
-		text, err = plot.Section(text, "redteam leakage", found.Markdown(picture))
+		text, err = section.Replace(text, "redteam leakage", found.Markdown())
 	}
 	if err == nil {
-		err = os.WriteFile(filepath.Join(folder, picture), found.Plot(), 0o644)
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(folder, document), text, 0o644)
+		err = os.WriteFile(document, text, 0o644)
 	}
 	if err != nil {
 		return cli.Failf("--write %s: %s", cli.Quoted(folder), cli.FileReason(err))

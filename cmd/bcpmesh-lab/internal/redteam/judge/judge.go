@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bcpmesh/bcpmesh/bcp/text"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/plot"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/redteam/stats"
 )
 
@@ -19,7 +17,6 @@ import (
 type Result struct {
 	Table   []byte // for package text
 	Figures string // the tables of docs/guard.md
-	Curve   []byte // its picture, as SVG
 }
 
 // Run makes a table of the sentences of a folder, which has benign.jsonl and hostile.jsonl, and measures it. Errors by kind, language
@@ -48,7 +45,6 @@ func Run(folder fs.FS, out io.Writer) (*Result, error) {
 	return &Result{
 		Table:   limitsFor(rows, own, none).write(tableWithout(rows, own, none, none)),
 		Figures: markdown(found) + "\n" + evaded,
-		Curve:   curve(rules, rows),
 	}, nil
 }
 
@@ -84,12 +80,6 @@ var tabled = []struct{ group, name string }{
 	{"hostile", "**hostile**, without plain questions"}, {"hostile task", "hostile tasks for tools"}, {"hostile outside English", "hostile, not English"},
 }
 
-// What the phrases before the table held of the bounded kinds and of hostile sentences.
-const (
-	benignBefore  = 5.8
-	hostileBefore = 65.6
-)
-
 func markdown(found map[string]*figure) string {
 	var b strings.Builder
 	b.WriteString("| sentences | number | `hold` holds | `hold_all` holds | refused |\n|---|---|---|---|---|\n")
@@ -99,33 +89,6 @@ func markdown(found map[string]*figure) string {
 		}
 	}
 	return b.String()
-}
-
-// curve draws what is caught by language alone against what is held of the bounded kinds.
-func curve(rules [folds]*text.Rules, rows []row) []byte {
-	var benign, hostile []int
-	for _, r := range rows {
-		switch score := r.score(rules[r.fold()]); {
-		case slices.Contains(core, r.Kind):
-			benign = append(benign, score)
-		case r.hostile && r.Kind != kindPlain:
-			hostile = append(hostile, score)
-		}
-	}
-	p := plot.Plot{Title: "Hostile sentences caught, by how many harmless ones are signs", Unit: "%", Kind: plot.Line, Limit: hostileBefore, LimitName: fmt.Sprintf("phrases before: %.0f %% at %.1f %% held", hostileBefore, benignBefore)}
-	for _, at := range []struct {
-		share float64
-		name  string
-	}{{0.001, ""}, {0.002, ""}, {strongShare, " hold"}, {0.01, ""}, {0.02, ""}, {0.05, ""}, {weakShare, " hold_all"}, {0.15, ""}, {0.3, ""}} {
-		limit, caught := beyond(benign, at.share), 0
-		for _, score := range hostile {
-			if score >= limit {
-				caught++
-			}
-		}
-		p.Set(fmt.Sprintf("%.4g%%%s", 100*at.share, at.name), "caught", share100(caught, len(hostile)))
-	}
-	return plot.SVG(p)
 }
 
 func share100(n, of int) float64 { return 100 * float64(n) / float64(of) }

@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/plot"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/redteam"
 )
 
-// Markdown returns the tables of docs/leakage.md; picture is the file of [Report.Plot].
-func (r Report) Markdown(picture string) string {
+// Markdown returns the tables of docs/leakage.md.
+func (r Report) Markdown() string {
 	var b strings.Builder
 	b.WriteString("| method | tests | tried | heaviest | verdict |\n|---|---|---|---|---|\n")
 	for _, m := range []Method{Exact, Closed, Measured, Uncounted} {
@@ -19,7 +18,6 @@ func (r Report) Markdown(picture string) string {
 	}
 	r.encoders(&b)
 	r.rates(&b)
-	fmt.Fprintf(&b, "\n![Bits that moved at least, and that were charged, by encoder](%s)\n", picture)
 	return b.String()
 }
 
@@ -108,23 +106,4 @@ func (r Report) rates(b *strings.Builder) {
 		fmt.Fprintf(b, "%s| %s | %s | %.2f | %.3f | %.4f | %s | %s |\n", head, result.ID, result.Text, m.Moved, m.Seen, m.P, hour, seen)
 		head = ""
 	}
-}
-
-// Plot returns the moved and the charged bits, with release slots and without.
-func (r Report) Plot() []byte {
-	var plots []plot.Plot
-	for _, mode := range []string{ModeSlots, ModeOpen} {
-		p := plot.Plot{Title: "Bits a trial, " + modeText[mode], Unit: "bits", Kind: plot.Bars}
-		for _, result := range r.Results {
-			if m := result.Measured; m != nil && m.Mode == mode {
-				name := strings.TrimSuffix(strings.TrimPrefix(result.ID, "M-"), "-"+strings.ToUpper(mode))
-				p.Set(strings.ToLower(name), "moved at least", m.Moved)
-				p.Set(strings.ToLower(name), "charged", m.Charged)
-			}
-		}
-		if len(p.Groups) > 0 {
-			plots = append(plots, p)
-		}
-	}
-	return plot.SVG(plots...)
 }

@@ -56,7 +56,7 @@ func TestUncountedChannels(t *testing.T) {
 			t.Errorf("%s: %+v", r.ID, r.Rate)
 		}
 	}
-	text := report.Markdown("x.svg")
+	text := report.Markdown()
 	if !strings.Contains(text, "### Uncounted") || !effort.Fast() && !strings.Contains(text, "| a person acts |") {
 		t.Error(text)
 	}

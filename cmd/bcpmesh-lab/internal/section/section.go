@@ -1,4 +1,5 @@
-package plot
+// Package section puts the tables that a tool writes into a document.
+package section
 
 import (
 	"bytes"
@@ -10,9 +11,9 @@ import (
 // than one.
 var ErrSection = errors.New("it has no place for the tables, or more than one")
 
-// Section returns a document in which text, which ends with a line feed, replaces
+// Replace returns a document in which text, which ends with a line feed, replaces
 // everything between the two comments of a command.
-func Section(document []byte, command, text string) ([]byte, error) {
+func Replace(document []byte, command, text string) ([]byte, error) {
 	begin, end := "<!-- bcpmesh "+command+": begin -->\n", "<!-- bcpmesh "+command+": end -->\n"
 	before, rest, begins := bytes.Cut(document, []byte(begin))
 	_, after, ends := bytes.Cut(rest, []byte(end))

@@ -1,4 +1,4 @@
-package measure
+package conform
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/internal/bench"
@@ -19,7 +18,7 @@ type benchOptions struct {
 	quick, strict bool
 	only          []string
 	duration      cli.DurationFlag
-	plots, state  string
+	write, state  string
 }
 
 // BenchCommand returns the command bench.
@@ -40,10 +39,10 @@ func BenchCommand(p *cli.Program) *cobra.Command {
 	cmd.Flags().BoolVar(&o.strict, "strict", false, "fail when a target is missed")
 	cmd.Flags().StringSliceVar(&o.only, "only", nil, "measure only these: `NAME,…`")
 	cmd.Flags().Var(&o.duration, "duration", "how long one measurement of a round takes (default 1s, quick 100ms)")
-	cmd.Flags().StringVar(&o.plots, "plots", "", "write plots and figures to `DIR`, and the tables into their places in DIR.md")
+	cmd.Flags().StringVar(&o.write, "write", "", "write figures to `DIR`, and the tables into their places in DIR.md")
 	cmd.Flags().StringVar(&o.state, "state", "", "`DIR` for the temporary state, whose disk is measured (default the system's)")
 	cli.Complete(cmd, "only", cobra.FixedCompletions(bench.Names(), cobra.ShellCompDirectiveNoFileComp))
-	cli.Complete(cmd, "plots", cli.CompleteFolders)
+	cli.Complete(cmd, "write", cli.CompleteFolders)
 	cli.Complete(cmd, "state", cli.CompleteFolders)
 	return cmd
 }
@@ -55,7 +54,8 @@ func BenchPartCommand(p *cli.Program) *cobra.Command {
 		Use:    "bench-part",
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := bench.Serve(cmd.Context(), p.In, partOutput{p.Out}); err != nil {
+			// Every reply is written at once.
+			if err := bench.Serve(cmd.Context(), p.In, os.Stdout); err != nil {
 				return cli.Failf("%s", err)
 			}
 			return nil
@@ -63,22 +63,10 @@ func BenchPartCommand(p *cli.Program) *cobra.Command {
 	}
 }
 
-// partOutput writes every reply at once.
-type partOutput struct{ out *cli.Output }
-
-// Write writes one reply.
-func (o partOutput) Write(b []byte) (int, error) {
-	n, err := o.out.Stdout.Write(b)
-	if err == nil {
-		err = o.out.Stdout.Flush()
-	}
-	return n, err
-}
-
 func runBench(ctx context.Context, p *cli.Program, o benchOptions) error {
-	if o.plots != "" {
-		if err := bench.CheckFiles(o.plots); err != nil {
-			return cli.Failf("--plots %s: %s", cli.Quoted(o.plots), cli.FileReason(err))
+	if o.write != "" {
+		if err := bench.CheckFiles(o.write); err != nil {
+			return cli.Failf("--write %s: %s", cli.Quoted(o.write), cli.FileReason(err))
 		}
 	}
 	program, err := os.Executable()
@@ -90,7 +78,6 @@ func runBench(ctx context.Context, p *cli.Program, o benchOptions) error {
 		return cli.Failf("a temporary folder: %s", cli.FileReason(err))
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // we made it, and nothing in it is of use
-	var bar *progressbar.ProgressBar
 	report, err := bench.Run(ctx, bench.Options{
 		Only: o.only, Quick: o.quick, Duration: o.duration.Value, State: folder, Version: cli.ProgramVersion(),
 		Command: func(ctx context.Context) *exec.Cmd {
@@ -100,29 +87,20 @@ func runBench(ctx context.Context, p *cli.Program, o benchOptions) error {
 			return cmd
 		},
 		Progress: func(done, all int, next string) {
-			if !p.Out.TalkTerminal {
-				return
+			if p.Out.TalkTerminal {
+				p.Out.Talkf("%d of %d: %s", done+1, all, next)
 			}
-			if bar == nil {
-				bar = progressbar.NewOptions(all, progressbar.OptionSetWriter(p.Out.Stderr), progressbar.OptionShowCount(),
-					progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(true))
-			}
-			bar.Describe(next)
-			_ = bar.Set(done) // it is talk
 		},
 	})
-	if bar != nil {
-		_ = bar.Exit() // it is talk
-	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
 		return cli.Failf("%s", err)
 	}
-	if o.plots != "" {
-		if err := report.WriteFiles(o.plots); err != nil {
-			return cli.Failf("--plots %s: %s", cli.Quoted(o.plots), cli.FileReason(err))
+	if o.write != "" {
+		if err := report.WriteFiles(o.write); err != nil {
+			return cli.Failf("--write %s: %s", cli.Quoted(o.write), cli.FileReason(err))
 		}
 	}
 	if err := showBench(p.Out, report); err != nil {
@@ -142,14 +120,6 @@ func showBench(o *cli.Output, r *bench.Report) error {
 	if len(r.Figures) > 0 {
 		o.Heading("\nFigures")
 		o.Table(bench.FigureHeader, r.FigureRows())
-	}
-	if len(r.Loads) > 0 {
-		o.Heading("\nPaths")
-		o.Table(bench.LoadHeader, r.LoadRows())
-	}
-	if len(r.Curves) > 0 {
-		o.Heading("\nCurves")
-		o.Table(bench.CurveHeader, r.CurveRows())
 	}
 	o.Printf("\n%s, %s of %s each, %s\n", cli.Count(len(r.Missed()), "target")+" missed", cli.Count(r.Rounds, "round"), r.Round, r.Took)
 	return nil

@@ -1,2 +1,0 @@
-// Package measure has the command bench, which measures this machine.
-package measure
