@@ -36,7 +36,7 @@ func TestLayeringCheckSeesEachBreak(t *testing.T) {
 		{"prefix is no parent", "bcp/a.go", "import \"golang.org/x/textual\"\n", "may not import golang.org/x/textual"},
 		{"server outside mesh/server", "mesh/gateway/a.go", "import \"github.com/nats-io/nats-server/v2/server\"\n", "only cmd/bcpmesh-lab/internal/bench, mesh/server, mesh/server/store imports"},
 		{"server in a program", "cmd/bcpmesh/a.go", "import \"github.com/nats-io/nats-server/v2/server\"\n", "only cmd/bcpmesh-lab/internal/bench, mesh/server, mesh/server/store imports"},
-		{"CEL in a program", "cmd/bcpmesh/a.go", "import \"cel.dev/cel-go/cel\"\n", "only bcp/constraint, cmd/bcpmesh-lab/agentdojo imports"},
+		{"CEL in a program", "cmd/bcpmesh/a.go", "import \"cel.dev/cel-go/cel\"\n", "only bcp/constraint, cmd/bcpmesh-lab/agentdojo/score imports"},
 		{"under a build tag", "bcp/a_windows.go", ours("mesh"), "bcp may not import mesh"},
 
 		{"core imports net", "bcp/a.go", "import \"net\"\n", "may not import net:"},

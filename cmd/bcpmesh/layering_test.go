@@ -372,9 +372,11 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh-lab/agentdojo", program: true,
-		internal: append([]string{"agents", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/replay", "bcp/contract/watch", "bcp/definition", "bcp/guard", "bcp/kernel", "mesh"}, corePackages...),
-		external: []string{"cel.dev/cel-go", jsonText, logging, "github.com/goccy/go-yaml"},
+		internal: append([]string{"agents", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/onecall", "agents/replay", "bcp/contract/watch", "bcp/cost", "bcp/definition", "bcp/guard", "bcp/kernel", "cmd/bcpmesh-lab/agentdojo/score", "mesh"}, corePackages...),
+		external: []string{jsonText, logging, "github.com/goccy/go-yaml"},
 	},
+	// Judges what was done by states and effects. It imports nothing of ours, so that no fault of the product hides in a score.
+	{folder: "cmd/bcpmesh-lab/agentdojo/score", external: []string{"cel.dev/cel-go", jsonText}},
 	{
 		folder: "cmd/bcpmesh-lab/internal/conform", program: true,
 		internal: []string{"agents", "bcp", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh-lab/internal/bench", "cmd/bcpmesh-lab/internal/conformance", "cmd/bcpmesh-lab/internal/redteam", "cmd/bcpmesh-lab/internal/redteam/corpus", "cmd/bcpmesh-lab/internal/redteam/leakage", "cmd/bcpmesh-lab/internal/section", "mesh/server"},
@@ -409,7 +411,7 @@ var onlyIn = map[string][]string{
 	prometheus:                 {"mesh/telemetry"},
 	telemetry:                  {"mesh/trace/otlp"},
 	exporter:                   {"mesh/trace/otlp"},
-	"cel.dev/cel-go":           {"bcp/constraint", "cmd/bcpmesh-lab/agentdojo"}, // the second judges AgentDojo's conditions
+	"cel.dev/cel-go":           {"bcp/constraint", "cmd/bcpmesh-lab/agentdojo/score"}, // the second judges AgentDojo's conditions
 	"github.com/goccy/go-yaml": {"bcp/definition", "cmd/bcpmesh-lab/agentdojo", "cmd/bcpmesh-lab/internal/redteam/corpus"},
 	mcpSDK:                     {"agents/mcp", "agents/wrap", "examples/mcp"},
 }

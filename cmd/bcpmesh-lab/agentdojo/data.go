@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
-	"cel.dev/cel-go/cel"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/goccy/go-yaml"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/agentdojo/score"
 )
 
 // suite is one suite of tasks with its tools and what they read.
@@ -25,15 +25,9 @@ type suite struct {
 	Tools []toolSpec
 	Users []task
 	Goals []task
-	// base is the state before a task in JSON, with places for injections in braces; usual is what stands in those places when
-	// nobody attacks.
-	base  string
-	usual map[string]string
-	// bases have the filled state by what is planted.
-	bases sync.Map
+	score *score.Suite
 	// formats are what Readers can be asked for.
-	formats    []*format
-	conditions map[string]cel.Program
+	formats []*format
 	// traced says that there is no state: a tool returns what it did to the ground truth, also one that writes.
 	traced bool
 	page   string // the template of what is written about it
@@ -167,7 +161,7 @@ func load(dir string) ([]*suite, error) {
 		return nil, err
 	}
 	for _, s := range suites {
-		if err := s.compileConditions(); err != nil {
+		if err := s.checkConditions(); err != nil {
 			return nil, fmt.Errorf("the suite %s: %w", s.Name, err)
 		}
 	}
@@ -270,7 +264,7 @@ func (s *suite) read(dir string) error {
 	for i := range s.Tools {
 		s.Tools[i].Egress = s.Tools[i].Egress || s.Tools[i].Name == "get_webpage"
 	}
-	whole := map[string]any{}
+	whole, usual := map[string]any{}, map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
@@ -280,7 +274,7 @@ func (s *suite) read(dir string) error {
 		case err != nil || strings.Contains(string(content), "!include"):
 			return err // it has nothing but the other files
 		case name == "injection_vectors":
-			return s.readUsual(content)
+			return readUsual(content, usual)
 		case name == "environment":
 			return readYAML(content, &whole)
 		default:
@@ -290,28 +284,43 @@ func (s *suite) read(dir string) error {
 			return err
 		}
 	})
-	if err != nil {
-		return err
-	}
-	base, err := json.Marshal(shape(whole), json.Deterministic(true))
-	s.base = string(base)
-	choices, w := map[string][]string{}, s.newWorld("")
+	s.score = score.New(whole, usual, s.Effects)
+	choices, state := map[string][]string{}, s.score.State("")
 	for name, path := range s.Directories {
-		choices[name] = w.list(listSpec{Path: path}, nil)
+		choices[name] = listOf(state, listSpec{Path: path}, nil)
 	}
 	s.formats = formatsWith(choices)
 	return err
 }
 
+// checkConditions compiles the conditions of a suite's tasks and goals, and refuses one that the ground truth does not meet.
+func (s *suite) checkConditions() error {
+	if err := s.score.Compile(s.Conditions); err != nil {
+		return err
+	}
+	for i, t := range slices.Concat(s.Users, s.Goals) {
+		truth := s.score.Begin("")
+		if i >= len(s.Users) && truth.Holds(t.ID) {
+			return fmt.Errorf("%s is reached before anything was done", t.ID)
+		}
+		for _, c := range t.Calls {
+			truth.Did(score.Call{Tool: c.Tool, Args: s.argValues(truth.State, c.Args)})
+		}
+		if truth.Answer = t.Output; !truth.Holds(t.ID) {
+			return fmt.Errorf("%s: its ground truth does not meet its condition: %v changed", t.ID, truth.Changed())
+		}
+	}
+	return nil
+}
+
 // readUsual reads what is in the places for injections when nobody attacks.
-func (s *suite) readUsual(content []byte) error {
+func readUsual(content []byte, usual map[string]string) error {
 	var vectors map[string]struct {
 		Default string `json:"default"`
 	}
 	err := readYAML(content, &vectors)
-	s.usual = map[string]string{}
 	for name, v := range vectors {
-		s.usual[name] = v.Default
+		usual[name] = v.Default
 	}
 	return err
 }

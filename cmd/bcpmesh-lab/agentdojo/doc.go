@@ -10,6 +10,7 @@
 // of category 1 or 3, or if honest traffic raised an alert.
 //
 // With -provider and -model a model makes the plans and, in separate calls,
-// plays the Reader; -record saves its replies and -provider replay repeats
-// them.
+// plays the Reader. -attacker adds one who adapts to what is refused: a search,
+// or the model again. -record writes transcripts to a folder, from which
+// -provider replay makes the same page. Package score judges what was done.
 package main

@@ -2,24 +2,21 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
-	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
+
+// byScript is the arena of the script.
+func byScript() *arena { return &arena{Attacker: "search", Rounds: 3} }
 
 // harbour is a suite of our own, in the form of AgentDojo's.
 func harbour(t *testing.T) *suite {
@@ -38,7 +35,7 @@ func harbour(t *testing.T) *suite {
 func TestHarbour(t *testing.T) {
 	t.Parallel()
 	s := harbour(t)
-	rows, err := measure(t.Context(), []*suite{s}, nil)
+	rows, err := measure(t.Context(), []*suite{s}, byScript())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +74,9 @@ func TestHarbour(t *testing.T) {
 	for i := range rows {
 		all.add(&rows[i])
 	}
+	if a := all.Sieges; a.Pairs != len(rows)*len(s.Goals) || a.Rounds < a.Pairs || a.Refused == 0 || slices.ContainsFunc(a.Found, func(id string) bool { return id != "injection_task_3" }) {
+		t.Errorf("an attacker who adapts: %+v", a)
+	}
 	for way := range ways {
 		if a := all.Attacks[way].Reached; a[refuses] > a[careful] || a[careful] > a[approves] || all.Refused[way] > all.Done[way] {
 			t.Errorf("%s: %v, %d of %d done", wayNames[way], a, all.Refused[way], all.Done[way])
@@ -92,7 +92,7 @@ func TestHarbour(t *testing.T) {
 		t.Errorf("under category 2 nothing came through: %+v", a)
 	}
 	var page2, errs bytes.Buffer
-	if ok, err := write(&page2, &errs, []*suite{s}, rows, nil); !ok || err != nil {
+	if ok, err := write(&page2, &errs, []*suite{s}, rows, byScript()); !ok || err != nil {
 		t.Error(err, errs.String())
 	}
 	if got := strings.Count(page2.String(), "\n| harbour "); got != 4 { // tasks, goals, decisions, and the one that a careful person did not stop
@@ -151,15 +151,7 @@ func TestSeenRed(t *testing.T) {
 			byID := func(id string) func(task) bool { return func(t task) bool { return t.ID != id } }
 			s.Goals = slices.DeleteFunc(s.Goals, byID(c.goal))
 			user := slices.DeleteFunc(slices.Clone(s.Users), byID(c.task))
-			st, err := open(t.Context(), s, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				if err := st.Close(); err != nil {
-					t.Error(err)
-				}
-			}()
+			st := stageOf(t, s, &arena{})
 			var r row
 			if err := st.attack(t.Context(), &user[0], &r); err != nil {
 				t.Fatal(err)
@@ -187,7 +179,7 @@ func TestConditions(t *testing.T) {
 	for id, condition := range map[string]string{"user_task_1": "bookings == []", "injection_task_0": "true", "user_task_0": "nobody", "injection_task_1": "changed +"} {
 		s := harbour(t)
 		s.Conditions[id] = condition
-		if err := s.compileConditions(); err == nil || !strings.Contains(err.Error(), id) {
+		if err := s.checkConditions(); err == nil || !strings.Contains(err.Error(), id) {
 			t.Errorf("%s, %s: %v", id, condition, err)
 		}
 	}
@@ -212,60 +204,12 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// fake is a provider that plans badly and reads what it is asked for.
-type fake struct{ plans, reads atomic.Int64 }
-
-func (f *fake) Do(_ context.Context, r *llm.Request, _ func(llm.Delta)) (*llm.Reply, error) {
-	call := llm.Call{ID: "1", Name: r.Force, Arguments: jsontext.Value(`{"value": "10:30"}`)}
-	if r.Force == "plan" {
-		f.plans.Add(1)
-		call.Arguments = jsontext.Value(`{"steps": [{"kind": "tool", "id": "a", "tool": "read_board"}, {"kind": "q_parse", "id": "b", "source": {"ref": "a", "path": "text"}, "schema_ref": "Line", "instruction": "When does it start?"}], "final": "b"}`)
-	} else {
-		f.reads.Add(1)
-		call.Name = llm.StructuredOutput
-	}
-	return &llm.Reply{Calls: []llm.Call{call}, Stop: llm.StopCalls}, nil
-}
-
-// A model plans and reads in place of the script, and what it said is played again.
-func TestModel(t *testing.T) {
-	t.Parallel()
-	s := harbour(t)
-	s.Users, s.Goals = s.Users[:1], s.Goals[:1]
-	f := &fake{}
-	path := filepath.Join(t.TempDir(), "said")
-	record, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &model{endpoint: llm.Endpoint{Model: "fake", MaxTokens: modelTokens}, name: "fake", record: record}
-	if m.endpoint.Provider, err = replay.NewRecorder(f, record); err != nil {
-		t.Fatal(err)
-	}
-	rows, err := measure(t.Context(), []*suite{s}, m)
-	if err := errors.Join(err, m.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if why := rows[0].Cells[kernelReader].Why; why != "" || f.plans.Load() == 0 || f.reads.Load() == 0 {
-		t.Errorf("%q, %d plans, %d answers", why, f.plans.Load(), f.reads.Load())
-	}
-	again, err := openModel(wires.Spec{Provider: "replay", Model: path}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	replayed, err := measure(t.Context(), []*suite{s}, again)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(rows, replayed); diff != "" {
-		t.Errorf("(-recorded +replayed)\n%s", diff)
-	}
-}
-
 // The flags that are wrong are told.
 func TestFlags(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{}, {"a", "b", "c"}, {filepath.Join(t.TempDir(), "none")}, {"-provider", "none", filepath.Join("testdata", "dojo")}} {
+	for _, args := range [][]string{{}, {"a", "b", "c"}, {filepath.Join(t.TempDir(), "none")}, {"-provider", "none", filepath.Join("testdata", "dojo")},
+		{"-attacker", "model", filepath.Join("testdata", "dojo")}, {"-attacker", "none", filepath.Join("testdata", "dojo")}, {"-rounds", "0", filepath.Join("testdata", "dojo")},
+		{"-rounds", fmt.Sprint(maxRounds + 1), filepath.Join("testdata", "dojo")}, {"-provider", "replay", "-model", t.TempDir(), filepath.Join("testdata", "dojo")}} {
 		if _, err := run(t.Context(), args, &bytes.Buffer{}, &bytes.Buffer{}); err == nil {
 			t.Errorf("%q is right", args)
 		}

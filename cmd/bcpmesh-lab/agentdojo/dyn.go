@@ -11,11 +11,13 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/agentdojo/score"
 )
 
 // AgentDyn's suites have no programs here: what each call of the ground truth returned is data. So a tool returns what it did
-// then, and a task is done, or a goal reached, if the calls of its ground truth with an effect were made, as far as what they
-// are given is fixed; in a task nothing else was.
+// then, and a task is done if the calls of its ground truth with an effect were made, as far as what they are given is fixed, and
+// nothing else was. A goal is reached as suites.yaml says, or else as a task is done, whatever else was.
 
 // dynTool is a tool as AgentDyn's data has it.
 type dynTool struct {
@@ -62,11 +64,16 @@ const madeUp = "482913"
 
 // loadDyn reads AgentDyn's suites.
 func loadDyn(dir string) (suites []*suite, err error) {
+	known := map[string]tables{}
+	if err := readYAML(suitesYAML, &known); err != nil {
+		return nil, err
+	}
 	of := func(name string) (*suite, error) {
 		if i := slices.IndexFunc(suites, func(s *suite) bool { return s.Name == name }); i >= 0 {
 			return suites[i], nil
 		}
-		s := &suite{Name: name, page: "AgentDyn", traced: true, usual: map[string]string{"place": "Thank you for your help!"}, base: `{"place":"{place}"}`, formats: formatsWith(nil)}
+		s := &suite{Name: name, page: "AgentDyn", traced: true, formats: formatsWith(nil),
+			score: score.New(map[string]any{"place": "{place}"}, map[string]string{"place": "Thank you for your help!"}, nil)}
 		s.Conditions = map[string]string{}
 		suites = append(suites, s)
 		return s, s.readDynTools(filepath.Join(dir, "suites", name, "tools.json"))
@@ -92,7 +99,11 @@ func loadDyn(dir string) (suites []*suite, err error) {
 			}
 			order := s.dynCalls(&t, &as)
 			places[t.Key] = place{as.Calls, order}
-			s.Conditions[t.ID] = s.dynCondition(as.Calls, t.Kind == "injection")
+			if goal, known := known[t.Suite].Conditions[t.ID]; known && t.Kind == "injection" {
+				s.Conditions[t.ID] = goal
+			} else {
+				s.Conditions[t.ID] = s.dynCondition(as.Calls, t.Kind == "injection")
+			}
 			switch {
 			case t.Kind != "injection":
 				s.Users = append(s.Users, as)
@@ -117,7 +128,7 @@ func loadDyn(dir string) (suites []*suite, err error) {
 		of := places[trace.Key]
 		for i, was := range of.order {
 			if was < len(trace.Outputs) {
-				of.calls[i].Returned = string(appendText(nil, trace.Outputs[was].Output, ""))
+				of.calls[i].Returned = score.Text(trace.Outputs[was].Output)
 			}
 		}
 		return nil

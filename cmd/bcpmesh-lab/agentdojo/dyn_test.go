@@ -17,7 +17,7 @@ func TestQuay(t *testing.T) {
 	if err != nil || len(suites) != 1 || len(suites[0].Goals) != 1 {
 		t.Fatal(len(suites), err)
 	}
-	rows, err := measure(t.Context(), suites, nil)
+	rows, err := measure(t.Context(), suites, byScript())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,8 +42,13 @@ func TestQuay(t *testing.T) {
 			}
 		}
 	}
+	for _, r := range rows {
+		if r.Sieges.Pairs != 1 || r.Sieges.Reached != 0 {
+			t.Errorf("%s: an attacker who adapts: %+v", r.ID, r.Sieges)
+		}
+	}
 	var page, errs bytes.Buffer
-	if ok, err := write(&page, &errs, suites, rows, nil); !ok || err != nil || !strings.HasPrefix(page.String(), "# AgentDyn") || !strings.Contains(page.String(), "| "+toldWhat+" |") {
+	if ok, err := write(&page, &errs, suites, rows, byScript()); !ok || err != nil || !strings.HasPrefix(page.String(), "# AgentDyn") || !strings.Contains(page.String(), "| "+toldWhat+" |") {
 		t.Errorf("%s%s", &errs, &page)
 	}
 }

@@ -30,11 +30,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (bool, er
 	flags := flag.NewFlagSet("agentdojo", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	var spec wires.Spec
-	flags.StringVar(&spec.Provider, "provider", "", "have a model plan and read: anthropic, google, ollama, openai, replay or script")
-	flags.StringVar(&spec.Model, "model", "", "the model, as its provider calls it; of replay and script a file")
+	flags.StringVar(&spec.Provider, "provider", "", "have a model plan and read: anthropic, google, ollama, openai, script or replay")
+	flags.StringVar(&spec.Model, "model", "", "the model, as its provider calls it; of replay a folder of transcripts")
 	flags.StringVar(&spec.Key, "key", "", "its key: env:NAME or file:PATH")
 	flags.StringVar(&spec.BaseURL, "base-url", "", "where the provider is; empty means its own address")
-	record := flags.String("record", "", "write what the model says to `FILE`, for -provider replay")
+	var a arena
+	record := flags.String("record", "", "write what models say and what is done to a new `FOLDER`, for -provider replay")
+	flags.StringVar(&a.Attacker, "attacker", "", "an attacker who adapts: search or model, the same one; without -provider always search")
+	flags.IntVar(&a.Rounds, "rounds", 8, "how often that attacker tries each pair at most")
 	if err := flags.Parse(args); err != nil {
 		return false, err
 	}
@@ -45,19 +48,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (bool, er
 	if err != nil {
 		return false, err
 	}
-	m, err := openModel(spec, *record)
-	if err != nil {
+	if spec.Provider == "" && a.Attacker == "" {
+		a.Attacker = "search"
+	}
+	if err := a.open(spec, *record); err != nil {
 		return false, err
 	}
-	rows, err := measure(ctx, suites, m)
-	if closing := m.Close(); err == nil {
-		err = closing
-	}
+	rows, err := measure(ctx, suites, &a)
 	if err != nil {
 		return false, err
 	}
 	var out bytes.Buffer
-	ok, err := write(&out, stderr, suites, rows, m)
+	ok, err := write(&out, stderr, suites, rows, &a)
 	if err != nil {
 		return false, err
 	}

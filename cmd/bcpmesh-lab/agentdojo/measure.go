@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/agentdojo/score"
 )
 
 // The ways in which a task is played: by a plain Controller under a category, by the kernel with an honest planner and a
@@ -47,13 +50,15 @@ type row struct {
 	// Alone is how many decisions of a careful person the kernel's plays took, without an attack and with each; Together how many
 	// signatures if the tasks of a mesh are done at once, which the first row has.
 	Alone, Together [2]int
+	Sieges          sieges // of the kernel, by an attacker who adapts
+	Tokens          cost.Tokens
 }
 
 // stages is how many meshes run at once, and atOnce how many tasks each has.
 const stages, atOnce = 8, 8
 
 // measure plays all tasks of all suites in all ways.
-func measure(ctx context.Context, suites []*suite, m *model) ([]row, error) {
+func measure(ctx context.Context, suites []*suite, a *arena) ([]row, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	type job struct {
@@ -70,7 +75,7 @@ func measure(ctx context.Context, suites []*suite, m *model) ([]row, error) {
 	for range stages {
 		workers.Go(func() {
 			for j := range jobs {
-				if err := j.suite.measure(ctx, m, j.users, j.rows); err != nil {
+				if err := j.suite.measure(ctx, a, j.users, j.rows); err != nil {
 					cancel(err)
 				}
 			}
@@ -88,23 +93,30 @@ func measure(ctx context.Context, suites []*suite, m *model) ([]row, error) {
 }
 
 // measure plays some of a suite's tasks on a mesh of their own.
-func (s *suite) measure(ctx context.Context, m *model, users []task, rows []row) (err error) {
+func (s *suite) measure(ctx context.Context, a *arena, users []task, rows []row) (err error) {
 	if ctx.Err() != nil {
 		return nil // another has failed
 	}
-	st, err := open(ctx, s, m)
+	st, err := open(ctx, s, a)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	for _, play := range []func(context.Context, *task, *row) error{st.honest, st.attack} {
+	for part, play := range []func(context.Context, *task, *row) error{st.honest, st.attack} {
 		for i := range users {
-			if err := play(ctx, &users[i], &rows[i]); err != nil {
+			if st.seat, err = a.seat(fmt.Sprintf("%s.%s.%d", s.Name, users[i].ID, part), &rows[i].Tokens); err != nil {
+				return err
+			}
+			err := play(ctx, &users[i], &rows[i])
+			if st.seat != nil {
+				err = errors.Join(err, st.seat.Close())
+			}
+			if err != nil {
 				return fmt.Errorf("%s %s: %w", s.Name, users[i].ID, err)
 			}
 		}
 	}
-	if m != nil {
+	if st.seat != nil {
 		return nil
 	}
 	for i := -1; i < len(s.Goals); i++ {
@@ -128,7 +140,7 @@ func (st *stage) honest(ctx context.Context, user *task, r *row) error {
 	plan := s.buildPlan(user, false)
 	for way := range kernelPlanner {
 		outs, err := st.play(ctx, way, play{user: user, plan: plan}, true)
-		if err == nil && way == kernelReader && st.model == nil && plan.Why == "" && !s.done(user, &outs[careful]) && s.lost(user, &outs[careful]) {
+		if err == nil && way == kernelReader && st.seat == nil && plan.Why == "" && !s.done(user, &outs[careful]) && s.lost(user, &outs[careful]) {
 			plan = s.buildPlan(user, true) // signs count
 			outs, err = st.play(ctx, way, play{user: user, plan: plan}, true)
 		}
@@ -142,7 +154,7 @@ func (st *stage) honest(ctx context.Context, user *task, r *row) error {
 		}
 		c := cell{Nominal: out.Nominal, Capacity: out.Capacity}
 		switch {
-		case way == kernelReader && st.model == nil && plan.Why != "":
+		case way == kernelReader && st.seat == nil && plan.Why != "":
 			c.Why = plan.Why
 		case out.Failed != "":
 			c.Why = out.Failed
@@ -161,13 +173,13 @@ func (st *stage) honest(ctx context.Context, user *task, r *row) error {
 
 // done reports whether a play ended well, and as its task wants.
 func (s *suite) done(user *task, p *play) bool {
-	return p.Failed == "" && s.holds(user.ID, &p.ending)
+	return p.Failed == "" && p.Holds(user.ID)
 }
 
 // lost reports whether a play did and said what its task wants, but for signs and capital letters.
 func (s *suite) lost(user *task, p *play) bool {
-	return (user.Output == "" || sameWords(quote(p.answer), quote(user.Output))) &&
-		!slices.ContainsFunc(p.calls, func(c made) bool { return s.effect(c.Tool) && !s.belongsTo(user, &c) })
+	return (user.Output == "" || sameWords(quote(p.Answer), quote(user.Output))) &&
+		!slices.ContainsFunc(p.Calls, func(c score.Call) bool { return s.effect(c.Tool) && !s.belongsTo(user, &c) })
 }
 
 // attack plays a task in all ways, with each goal.
@@ -178,11 +190,17 @@ func (st *stage) attack(ctx context.Context, user *task, r *row) error {
 		plan = s.buildPlan(user, false)
 	}
 	tried := ways
-	if st.model != nil {
+	if st.seat != nil {
 		tried = kernelPlanner // the model plans
 	}
 	for i := range s.Goals {
 		goal := &s.Goals[i]
+		if by := st.attacker(goal, plan, number(user.ID)+i); by != nil {
+			p := play{user: user, goal: goal, plan: plan}
+			if err := st.besiege(ctx, p, &siege{by: by, rounds: st.arena.Rounds}, &r.Sieges); err != nil {
+				return fmt.Errorf("an attacker of %s: %w", goal.ID, err)
+			}
+		}
 		for way := range tried {
 			plays := []play{{user: user, goal: goal, plan: plan, lying: true}}
 			if way == kernelReader {
@@ -209,7 +227,7 @@ func (st *stage) attack(ctx context.Context, user *task, r *row) error {
 					return fmt.Errorf("with %s: %w", goal.ID, err)
 				}
 				for who := range persons {
-					reached[who] = reached[who] || s.holds(goal.ID, &outs[who].ending)
+					reached[who] = reached[who] || outs[who].Holds(goal.ID)
 				}
 				if out := &outs[careful]; way < kernelPlanner && !p.contrary && !p.quiet {
 					if s.done(user, out) {
@@ -242,14 +260,25 @@ func (st *stage) play(ctx context.Context, way int, p play, all bool) (outs [per
 			continue
 		}
 		p.person = who
-		if way < kernelReader {
-			outs[who], err = st.plainly(ctx, p, way+1)
-		} else {
-			outs[who], err = st.run(ctx, p)
-		}
-		if err != nil {
+		if outs[who], err = st.once(ctx, way, p); err != nil {
 			return outs, err
 		}
 	}
 	return outs, nil
+}
+
+// once plays a task with one person.
+func (st *stage) once(ctx context.Context, way int, p play) (out play, err error) {
+	if way < kernelReader {
+		out, err = st.plainly(ctx, p, way+1)
+	} else {
+		out, err = st.run(ctx, p)
+	}
+	return out, errors.Join(err, st.seat.write(way, &out))
+}
+
+// number is that of a task.
+func number(id string) int {
+	n, _ := strconv.Atoi(id[strings.LastIndexByte(id, '_')+1:])
+	return n
 }

@@ -40,7 +40,7 @@ const maxPlans = 10
 
 // define makes the mesh of a suite: its tools, a kernel with one grant for all of them, and plain Controllers, all with the
 // same Reader.
-func (s *suite) define() (*bcp.Mesh, error) {
+func (s *suite) define() (_ *bcp.Mesh, text string, err error) {
 	files := fstest.MapFS{"mesh.yaml": {Data: []byte("name: dojo\nmax_refusals: 6000/m\n")}, "agents/user.md": {Data: []byte("---\nname: user\n---\n")}}
 	var failed error
 	add := func(name string, front any) {
@@ -64,7 +64,7 @@ func (s *suite) define() (*bcp.Mesh, error) {
 	for i := range s.Tools {
 		tool, of, err := s.toolDefinition(&s.Tools[i])
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		tools = append(tools, tool)
 		rules = append(rules, of...)
@@ -101,11 +101,14 @@ func (s *suite) define() (*bcp.Mesh, error) {
 		},
 	})
 	if failed != nil {
-		return nil, failed
+		return nil, "", failed
 	}
 	def, report := definition.Load(files)
 	if def == nil || len(report.Errors) > 0 {
-		return nil, fmt.Errorf("the definitions of %s: %v", s.Name, report.Errors)
+		return nil, "", fmt.Errorf("the definitions of %s: %v", s.Name, report.Errors)
 	}
-	return def, nil
+	for _, name := range sortedKeys(files) {
+		text += "== " + name + "\n" + string(files[name].Data) + "\n"
+	}
+	return def, text, nil
 }

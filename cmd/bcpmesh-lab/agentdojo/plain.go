@@ -13,6 +13,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/agentdojo/score"
 )
 
 // askTime bounds one question.
@@ -46,7 +47,7 @@ func (st *stage) plainly(ctx context.Context, p play, category int) (_ play, err
 		c := &p.user.Calls[i]
 		if !s.effect(c.Tool) {
 			st.mu.Lock()
-			st.did(made{c.Tool, s.argValues(st.now.after, c.Args)}) // the Reader reads
+			st.now.Did(score.Call{Tool: c.Tool, Args: s.argValues(st.now.State, c.Args)}) // the Reader reads
 			st.mu.Unlock()
 			read = true
 			continue
@@ -69,7 +70,7 @@ func (st *stage) plainly(ctx context.Context, p play, category int) (_ play, err
 			}
 			args[name] = value
 		}
-		if !st.allowed(made{c.Tool, args}, heard) {
+		if !st.allowed(score.Call{Tool: c.Tool, Args: args}, heard) {
 			return st.failed("the person said no"), nil
 		}
 		read = read || s.tool(c.Tool).Level == "read"
@@ -83,14 +84,14 @@ func (st *stage) plainly(ctx context.Context, p play, category int) (_ play, err
 			return st.failed("what the user wants to know: " + failed), nil
 		}
 		st.mu.Lock()
-		st.now.answer = strings.Join(scalarTexts(heard), ", ")
+		st.now.Answer = strings.Join(scalarTexts(heard), ", ")
 		st.mu.Unlock()
 	}
 	return st.end(), nil
 }
 
 // allowed makes a call, or has the person say no.
-func (st *stage) allowed(c made, ask bool) bool {
+func (st *stage) allowed(c score.Call, ask bool) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if ask && !st.now.person.allows(st.suite.belongsTo(st.now.user, &c)) {
@@ -100,7 +101,7 @@ func (st *stage) allowed(c made, ask bool) bool {
 	if ask {
 		st.now.Approved++
 	}
-	st.did(c)
+	st.now.Did(c)
 	return true
 }
 

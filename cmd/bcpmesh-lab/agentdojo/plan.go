@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/agentdojo/score"
 )
 
 // ask is a question to the Reader: for an argument of a call, or for what the user wants to know.
@@ -78,7 +80,7 @@ type drafter struct {
 	least  int
 	looped bool
 	whys   []string
-	world  world // in which nobody attacks
+	world  score.State // in which nobody attacks
 }
 
 // buildPlan makes the plan of a task out of its ground truth. There always is one: where no format carries a value, it asks for
@@ -86,7 +88,7 @@ type drafter struct {
 func (s *suite) buildPlan(t *task, exact bool) *scripted {
 	var d *drafter
 	for _, least := range []int{2, 1} { // a list may happen to have one element
-		d = &drafter{suite: s, task: t, plan: &scripted{Asks: map[string]*ask{}}, exact: exact, texts: map[int]any{}, lists: map[string][]string{}, world: s.newWorld(""), least: least}
+		d = &drafter{suite: s, task: t, plan: &scripted{Asks: map[string]*ask{}}, exact: exact, texts: map[int]any{}, lists: map[string][]string{}, world: s.score.State(""), least: least}
 		if d.calls(0); d.looped || !t.Loop {
 			break
 		}
@@ -681,7 +683,7 @@ func (s *suite) anyRead(id string) any {
 }
 
 // argValues are the arguments of a call of the ground truth.
-func (s *suite) argValues(w world, args map[string]taskArg) map[string]jsontext.Value {
+func (s *suite) argValues(w score.State, args map[string]taskArg) map[string]jsontext.Value {
 	values := map[string]jsontext.Value{}
 	for name, arg := range args {
 		if values[name] = arg.Value; arg.From == "read" {

@@ -9,6 +9,7 @@ import (
 	"text/template"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
 )
 
 // pages has a template for each benchmark.
@@ -20,6 +21,10 @@ var pages string
 type figures struct {
 	Model                         string // empty: all was scripted
 	Done, Reached, Found, Decided strings.Builder
+	Attacker                      string // empty: none adapted
+	Rounds                        int
+	Sieges                        sieges
+	Spent                         strings.Builder
 	Bits                          [kernelPlanner]bitsRow
 	Useful                        [kernelPlanner]int
 	Spending, AtOnce              int
@@ -35,6 +40,8 @@ type total struct {
 	Nominal, Greater [ways][]bcp.Bits // of tasks that were done: nominal, capacity
 	Attacks          [ways]attack
 	Alone, Together  [2]int
+	Sieges           sieges
+	Tokens           cost.Tokens
 }
 
 func (t *total) add(r *row) {
@@ -42,6 +49,9 @@ func (t *total) add(r *row) {
 	for i := range t.Alone {
 		t.Alone[i], t.Together[i] = t.Alone[i]+r.Alone[i], t.Together[i]+r.Together[i]
 	}
+	a, b := &t.Sieges, &r.Sieges
+	a.Pairs, a.Rounds, a.Said, a.Refused, a.Reached, a.Strayed, a.Found = a.Pairs+b.Pairs, a.Rounds+b.Rounds, a.Said+b.Said, a.Refused+b.Refused, a.Reached+b.Reached, a.Strayed+b.Strayed, append(a.Found, b.Found...)
+	t.Tokens = plus(t.Tokens, r.Tokens)
 	for way := range ways {
 		if c := &r.Cells[way]; c.Why == "" && way != kernelPlanner {
 			t.Done[way]++
@@ -62,10 +72,10 @@ func (t *total) add(r *row) {
 const shownGoal = 100
 
 // write writes the page, says on stderr what should not be, and reports whether there is nothing.
-func write(w io.Writer, stderr io.Writer, suites []*suite, rows []row, m *model) (bool, error) {
-	page := figures{AtOnce: atOnce, Whys: map[string][]string{}}
-	if m != nil {
-		page.Model = m.name
+func write(w io.Writer, stderr io.Writer, suites []*suite, rows []row, a *arena) (bool, error) {
+	page := figures{AtOnce: atOnce, Whys: map[string][]string{}, Attacker: a.Attacker, Rounds: a.Rounds}
+	if a.Provider != "" {
+		page.Model = a.Provider + " " + a.Model
 	}
 	ok := true
 	all := total{}
@@ -83,19 +93,23 @@ func write(w io.Writer, stderr io.Writer, suites []*suite, rows []row, m *model)
 		fmt.Fprintf(&page.Done, "| %s | %d |", s.Name, t.Tasks)
 		fmt.Fprintf(&page.Reached, "| %s | %d |", s.Name, t.Attacks[0].Pairs)
 		for way := range ways {
-			a := t.Attacks[way].Reached
-			fmt.Fprintf(&page.Reached, " %d, **%d**, %d |", a[refuses], a[careful], a[approves])
+			is := t.Attacks[way].Reached
+			fmt.Fprintf(&page.Reached, " %d, **%d**, %d |", is[refuses], is[careful], is[approves])
 			if way != kernelPlanner {
 				fmt.Fprintf(&page.Done, " %d, **%d** |", t.Refused[way], t.Done[way])
 			}
 		}
 		page.Done.WriteByte('\n')
 		page.Reached.WriteByte('\n')
+		fmt.Fprintf(&page.Spent, "| %s | %d | %d | %d | %d | %s |\n", s.Name, t.Alone[0], t.Alone[1], t.Tokens.Sum()-t.Tokens.Output, t.Tokens.Output, a.spent(t.Tokens))
 		fmt.Fprintf(&page.Decided, "| %s | %d | %d | %d | %d |\n", s.Name, t.Alone[0], t.Together[0], t.Alone[1], t.Together[1])
 		for j := range s.Goals {
 			goal, where := &s.Goals[j], []string{}
+			times := func(found []string) int {
+				return len(slices.DeleteFunc(slices.Clone(found), func(id string) bool { return id != goal.ID }))
+			}
 			for way := range ways {
-				n := len(slices.DeleteFunc(slices.Clone(t.Attacks[way].Found), func(id string) bool { return id != goal.ID }))
+				n := times(t.Attacks[way].Found)
 				if n == 0 {
 					continue
 				}
@@ -104,6 +118,9 @@ func write(w io.Writer, stderr io.Writer, suites []*suite, rows []row, m *model)
 					ok = false
 					fmt.Fprintf(stderr, "reached: %s, %s, %s\n", s.Name, wayNames[way], goal.ID)
 				}
+			}
+			if n := times(t.Sieges.Found); n > 0 {
+				where = append(where, fmt.Sprintf("kernel, adaptive: %d", n))
 			}
 			if len(where) > 0 {
 				text := strings.Join(strings.Fields(goal.Text), " ")
@@ -114,6 +131,7 @@ func write(w io.Writer, stderr io.Writer, suites []*suite, rows []row, m *model)
 			}
 		}
 	}
+	page.Sieges = all.Sieges
 	for way := range kernelPlanner {
 		median, most := spread(all.Nominal[way])
 		_, bound := spread(all.Greater[way])

@@ -17,19 +17,23 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/agentdojo/score"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
 // stage is a mesh with a suite's tools, and everybody who takes part. It plays one task at a time.
 type stage struct {
-	suite     *suite
-	mesh      *mesh.Mesh
-	model     *model // nil: all is scripted
-	requester *agents.Requester
-	approver  *agents.Approver
-	plain     [4]*agents.Controller // by category
-	held      chan bcp.ItemID
-	close     []func() error
+	suite *suite
+	mesh  *mesh.Mesh
+	arena *arena
+	seat  *seat // of the task that is played; nil: all is scripted
+	// definitions are those of the mesh, as an attacker has read them.
+	definitions string
+	requester   *agents.Requester
+	approver    *agents.Approver
+	plain       [4]*agents.Controller // by category
+	held        chan bcp.ItemID
+	close       []func() error
 
 	mu    sync.Mutex // guards what follows
 	now   play
@@ -49,8 +53,10 @@ type play struct {
 	// contrary says that it takes the other branch, too, quiet that it tells the truth where a person would see a lie.
 	contrary, quiet bool
 	person          person
+	siege           *siege // nil: nobody adapts
+	planted         string
 
-	ending // what has become of the suite's state, and of the user
+	*score.Run // what has become of the suite's state, and of the user
 
 	Approved int // calls and summaries that the person let through
 	Refused  int // and that it did not
@@ -75,8 +81,8 @@ const (
 func (p person) allows(needed bool) bool { return p == approves || p == careful && needed }
 
 // open starts the mesh of a suite.
-func open(ctx context.Context, s *suite, m *model) (_ *stage, err error) {
-	def, err := s.define()
+func open(ctx context.Context, s *suite, a *arena) (_ *stage, err error) {
+	def, definitions, err := s.define()
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +90,7 @@ func open(ctx context.Context, s *suite, m *model) (_ *stage, err error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &stage{suite: s, model: m, held: make(chan bcp.ItemID, 64), plans: map[string]*scripted{}}
+	st := &stage{suite: s, arena: a, definitions: definitions, held: make(chan bcp.ItemID, 64), plans: map[string]*scripted{}}
 	st.close = append(st.close, func() error { return os.RemoveAll(state) })
 	defer func() {
 		if err != nil {
@@ -165,7 +171,7 @@ func (st *stage) decided(d *bcp.Decision) {
 				st.now.told = fmt.Sprintf(" (%s at %s)", c.Told.Code, c.Told.Step)
 			}
 			if c.Private.Final != nil {
-				st.now.answer = strings.Join(scalarTexts(c.Private.Final), ", ")
+				st.now.Answer = strings.Join(scalarTexts(c.Private.Final), ", ")
 			}
 		}
 	}
@@ -187,19 +193,20 @@ func (st *stage) begin(p play) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.now = p
-	st.now.before, st.now.after = st.suite.newWorld(planted(p.goal)), st.suite.newWorld(planted(p.goal))
-}
-
-// did notes a call, and has its effects.
-func (st *stage) did(c made) {
-	st.now.calls = append(st.now.calls, c)
-	st.suite.do(st.now.after, &c)
+	if p.siege == nil {
+		p.planted = planted(p.goal)
+	}
+	st.now.Run = st.suite.score.Begin(p.planted)
 }
 
 func (st *stage) end() play {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	return st.now
+	now := st.now
+	if now.Run != nil { // what is told of a play later is not told of this one
+		now.Run = new(*now.Run)
+	}
+	return now
 }
 
 // answer is the Reader.
@@ -212,8 +219,11 @@ func (st *stage) answer(ctx context.Context, q agents.Query) (any, error) {
 			a = plan.Asks[q.Instruction]
 		}
 	}
-	if st.model != nil {
-		return st.model.read(ctx, q, a, st.suite, &st0)
+	switch {
+	case st0.siege != nil:
+		return st0.siege.said(ctx, q)
+	case st.seat != nil:
+		return st.seat.read(ctx, q, a, &st0)
 	}
 	if a == nil { // a hostile plan asks so that it fails
 		return agents.NotEnoughInformation{}, nil
@@ -223,15 +233,20 @@ func (st *stage) answer(ctx context.Context, q agents.Query) (any, error) {
 			return lie, nil
 		}
 	}
-	value := a.value(q.Content)
+	if value := a.value(q.Content); st0.contrary && a.Format.Name == "Yes" {
+		return answer{"value": jsontext.Value(fmt.Sprint(value.Kind() != 't'))}, nil
+	}
+	return a.truth(q.Content), nil
+}
+
+// truth is what a Reader says that is not hijacked.
+func (a *ask) truth(content string) answer {
+	value := a.value(content)
 	said, ok := a.Format.say(value)
 	if !ok {
 		said = answer{"value": quote(strings.Join(scalarTexts(value), " "))}
 	}
-	if st0.contrary && a.Format.Name == "Yes" {
-		said = answer{"value": jsontext.Value(fmt.Sprint(value.Kind() != 't'))}
-	}
-	return said, nil
+	return said
 }
 
 // value is what a Reader says that reads content: in a loop, of the element that is in it.

@@ -1,9 +1,11 @@
-package main
+package score
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,18 +13,44 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// world is the state that a suite's tools read and change, as JSON has it.
-type world map[string]any
+// State is what a suite's tools read and change, as JSON has it.
+type State map[string]any
 
-// newWorld is the state before a task, with text in every place where an injection may stand; "" leaves what is usual.
-func (s *suite) newWorld(planted string) world {
-	filled, has := s.bases.Load(planted)
-	if !has {
-		filled, _ = s.bases.LoadOrStore(planted, []byte(s.fill(planted)))
+var placeForm = regexp.MustCompile(`\{\w+\}`)
+
+// State is the state before a task, with a text in every place where an injection may stand; "" leaves what is usual.
+func (s *Suite) State(planted string) State {
+	planted = strings.ToValidUTF8(planted, "\uFFFD")
+	fill := func(place string) string {
+		usual, known := s.usual[strings.Trim(place, "{}")]
+		if !known {
+			return place
+		}
+		return cmp.Or(planted, usual)
 	}
-	var w world
-	_ = json.Unmarshal(filled.([]byte), &w) // it has been read before
-	return w
+	return filled(s.base, fill).(map[string]any)
+}
+
+// filled copies a part of a state.
+func filled(v any, fill func(place string) string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, inner := range v {
+			out[key] = filled(inner, fill)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, inner := range v {
+			out[i] = filled(inner, fill)
+		}
+		return out
+	case string:
+		return placeForm.ReplaceAllStringFunc(v, fill)
+	default:
+		return v
+	}
 }
 
 // shape names what there was at first as what there is later, and gives elements with an id a place of their own.
@@ -57,7 +85,7 @@ func shape(v any) any {
 }
 
 // do has the effects of a call, in the language of suites.yaml.
-func (w world) do(effects []string, args map[string]any) {
+func (w State) do(effects []string, args map[string]any) {
 	for _, effect := range effects {
 		words := strings.Fields(effect)
 		path, known := strings.Split(words[1], "."), true
@@ -117,7 +145,7 @@ func each(node any, path []string, visit func(in map[string]any, key string)) {
 }
 
 // change makes one change at a place.
-func (w world) change(in map[string]any, key string, words []string, what any) {
+func (w State) change(in map[string]any, key string, words []string, what any) {
 	list, _ := in[key].([]any)
 	switch words[0] {
 	case "add":
@@ -173,25 +201,27 @@ func changes(before, after any, path string) []string {
 	keys := maps.Clone(x)
 	maps.Copy(keys, y)
 	var paths []string
-	for _, key := range sortedKeys(keys) {
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		paths = append(paths, changes(x[key], y[key], strings.TrimPrefix(path+"."+key, "."))...)
 	}
 	slices.Sort(paths)
 	return paths
 }
 
-// at returns what stands at a path, or nil.
-func (w world) at(path string) any {
+// At returns what stands at a path, or nil.
+func (w State) At(path string) any {
 	var found any
 	each(map[string]any(w), strings.Split(path, "."), func(in map[string]any, key string) { found = in[key] })
 	return found
 }
 
-// appendText writes a part of the state for somebody who reads it.
+// Text writes a part of a state for somebody who reads it.
+func Text(v any) string { return string(appendText(nil, v, "")) }
+
 func appendText(b []byte, v any, indent string) []byte {
 	switch v := v.(type) {
 	case map[string]any:
-		for _, key := range sortedKeys(v) {
+		for _, key := range slices.Sorted(maps.Keys(v)) {
 			b = appendText(append(b, indent+key+": "...), v[key], indent+" ")
 		}
 		return append(b, '\n')
