@@ -1,10 +1,6 @@
 package bcp
 
-import (
-	"slices"
-
-	"github.com/bcpmesh/bcpmesh/bcp/wire"
-)
+import "github.com/bcpmesh/bcpmesh/bcp/wire"
 
 // Check is one of the rules that a message is held to, one after the other: the
 // first that objects decides. The decision of a refusal names it.
@@ -134,32 +130,6 @@ var checks = []CheckInfo{
 	{CheckEndorse, "endorse", "P7.8", "the mesh lets the person endorse so much", "endorse"},
 	{CheckHandle, "handle", "P3.12", "each handle is of a sealed value of the controller's open session", ""},
 }
-
-// order has the checks of each kind of decision as its code has them; a test
-// compares the two.
-var order = map[DecisionKind][]Check{
-	KindAsk: {CheckRefusals, CheckSuspended, CheckMessage, CheckChannelFirst, CheckShape, CheckRepeat, CheckChannel, CheckRole, CheckCategory, CheckSpec, CheckHandle,
-		CheckJustified, CheckOwnWords, CheckSessionFailed, CheckEscalations, CheckCat2Queries,
-		CheckBudget, CheckPushBudget, CheckCapacityBudget, CheckWindowBudget, CheckTotalBudget, CheckReader, CheckOutbox},
-	KindAnswer: {CheckRefusals, CheckSuspended, CheckMessage, CheckQuery, CheckAnswered, CheckCancelled, CheckDeadline, CheckNoInformation, CheckAnswer, CheckQueue},
-	KindPush: {CheckRefusals, CheckSuspended, CheckMessage, CheckRepeat, CheckSubscription, CheckRole, CheckRate, CheckBatch, CheckAnswer, CheckFilter,
-		CheckBudget, CheckPushBudget, CheckCapacityBudget, CheckWindowBudget, CheckTotalBudget, CheckQueue, CheckOutbox, CheckController},
-	KindSession:   {CheckRefusals, CheckMessage},
-	KindPropose:   {CheckChannel, CheckCategory, CheckSpec, CheckQueue},
-	KindHand:      {CheckRefusals, CheckHandle},
-	KindEgress:    {CheckRefusals, CheckMessage, CheckSuspended, CheckKeeper, CheckNetwork, CheckRepeat, CheckLinks, CheckEgressBudget, CheckEgressBytes},
-	KindUsage:     {CheckRefusals, CheckMessage, CheckSuspended, CheckModel, CheckRepeat, CheckTokenBudget, CheckCostBudget},
-	KindTaint:     {CheckAct},
-	KindApproval:  {CheckMessage, CheckItem, CheckInTime, CheckDigest, CheckApprover, CheckSignature, CheckStands, CheckApproval},
-	KindEndorse:   {CheckMessage, CheckApprover, CheckSignature, CheckItem, CheckInTime, CheckEndorse, CheckStands, CheckQueue},
-	KindViolation: {CheckPermission},
-	KindErase:     {CheckAct, CheckErasure},
-	KindDeclare:   {CheckRefusals, CheckRole},
-}
-
-// Checks returns the checks of a kind of decision in the order in which they are
-// made, empty for a kind that nothing can refuse.
-func Checks(kind DecisionKind) []Check { return slices.Clone(order[kind]) }
 
 // Info returns what a check is; that of an unknown one is empty.
 func (c Check) Info() CheckInfo {

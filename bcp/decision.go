@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
-
-	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // Digest is a SHA-256 sum; its text form is lower-case hexadecimal.
@@ -36,64 +34,6 @@ func (d *Digest) UnmarshalText(b []byte) error {
 }
 
 var errDigest = errors.New("a digest is 64 hexadecimal digits")
-
-// Kind of a decision: what happened. The numbers are frozen, since journals
-// hold them.
-type DecisionKind uint8
-
-// The kinds of decisions.
-const (
-	KindStart       DecisionKind = 1  // a gateway began to write
-	KindSession     DecisionKind = 2  // a Controller opened or closed its session
-	KindAsk         DecisionKind = 3  // an ask was accepted, held or refused
-	KindAnswer      DecisionKind = 4  // an answer to a query
-	KindPush        DecisionKind = 5  // a push against a subscription
-	KindAcknowledge DecisionKind = 6  // an agent has its delivery
-	KindExpire      DecisionKind = 7  // a query or an item ran out of time
-	KindConnect     DecisionKind = 8  // an agent connected
-	KindDisconnect  DecisionKind = 9  // an agent's connection ended
-	KindViolation   DecisionKind = 10 // the server denied an agent a subject
-	KindRefusals    DecisionKind = 11 // refusals beyond max_refusals, counted
-	KindAlert       DecisionKind = 12 // something that an operator should look at
-	KindApproval    DecisionKind = 13 // a person decided about an item, or was refused
-	KindProcess     DecisionKind = 14 // an agent's command started, ended, or could not be started
-	KindReload      DecisionKind = 15 // other definitions hold from here on
-	KindTaint       DecisionKind = 16 // what an agent read was reported, or forgotten
-	KindPrompt      DecisionKind = 17 // a cron schedule came up
-	KindErase       DecisionKind = 18 // the sealing keys of a channel's days are destroyed
-	KindTruncate    DecisionKind = 19 // the operator has the journal begin here
-	KindCredential  DecisionKind = 20 // credentials were given or taken, or keys changed
-	KindBatch       DecisionKind = 21 // a window ended: its pushes are one delivery
-	KindPropose     DecisionKind = 22 // a Controller proposed a subscription
-	KindEgress      DecisionKind = 23 // an agent's keeper asked for a request to a host, or told of one
-	KindRun         DecisionKind = 24 // a requester, a person or time about a run of a kernel
-	KindPlan        DecisionKind = 25 // a planner, or time, about a plan
-	KindStep        DecisionKind = 26 // a Reader's answer to a run, or a person about a call
-	KindCall        DecisionKind = 27 // time, or a restart, about a call
-	KindOutcome     DecisionKind = 28 // a tool's answer to a call
-	KindDeclare     DecisionKind = 29 // an agent of another organisation declared its roles, or was judged again
-	KindUsage       DecisionKind = 30 // an agent's keeper asked for a call of its model, or told of one
-	KindEndorse     DecisionKind = 31 // a person gave or revoked an endorsement, or was refused
-	KindHand        DecisionKind = 32 // a Controller handed a sealed value to a person
-)
-
-var kindWords = []string{"", "start", "session", "ask", "answer", "push", "acknowledge", "expire", "connect", "disconnect", "violation", "refusals", "alert",
-	"approval", "process", "reload", "taint", "prompt", "erase", "truncate", "credential", "batch", "propose", "egress",
-	"run", "plan", "step", "call", "outcome", "declare", "usage", "endorse", "hand"}
-
-func (k DecisionKind) String() string { return wire.Word(kindWords, k) }
-
-// MarshalText returns the word that audit subjects and tools use.
-func (k DecisionKind) MarshalText() ([]byte, error) { return wire.MarshalWord(kindWords, k) }
-
-// DecisionKinds returns every kind.
-func DecisionKinds() []DecisionKind {
-	kinds := make([]DecisionKind, 0, len(kindWords)-1)
-	for k := KindStart; int(k) < len(kindWords); k++ {
-		kinds = append(kinds, k)
-	}
-	return kinds
-}
 
 // Balance is what a channel's pool holds after a decision. All in nano-bits.
 type Balance struct {
@@ -395,12 +335,6 @@ func (d *Digest) DecodeMsgpack(dec *msgpack.Decoder) error {
 	copy(d[:], b)
 	return nil
 }
-
-// EncodeMsgpack writes the number.
-func (k DecisionKind) EncodeMsgpack(e *msgpack.Encoder) error { return e.EncodeUint(uint64(k)) }
-
-// DecodeMsgpack reads the number.
-func (k *DecisionKind) DecodeMsgpack(d *msgpack.Decoder) error { return decodeNumber(d, k) }
 
 // EncodeMsgpack writes the number.
 func (r Role) EncodeMsgpack(e *msgpack.Encoder) error { return e.EncodeUint(uint64(r)) }

@@ -122,9 +122,6 @@ const WaitsForPerson = "person"
 // WaitsForRequester is what a run waits for that asked its requester something.
 const WaitsForRequester = "requester"
 
-// IsRun reports whether decisions of the kind are about a run of a kernel.
-func (k DecisionKind) IsRun() bool { return k >= KindRun && k <= KindOutcome }
-
 // RunMessage is a message to a kernel, or what time decided, as it is to be recorded.
 type RunMessage struct {
 	Kind   DecisionKind

@@ -67,11 +67,8 @@ const MaxFreeBytes = 4 << 10
 
 // rawKept is how much of the message the record keeps.
 func (d *Decision) rawKept() int {
-	switch d.Kind {
-	case KindAlert: // it is what a mistake was made over
-		return MaxRawBytes
-	case KindSession, KindTaint, KindDeclare, KindRefusals, KindViolation, KindHand:
-		return MaxFreeBytes
+	if kept := d.Kind.row().kept; kept > 0 {
+		return kept
 	}
 	if d.Verdict == Reject && d.Delivery == "" || d.Repeat {
 		return MaxFreeBytes

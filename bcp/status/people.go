@@ -119,12 +119,8 @@ func (p *People) Add(d *bcp.Decision) (s Settled, ok bool) {
 		switch {
 		case d.Run != nil:
 			it = heldItem{key: bcp.ChannelKey{Controller: d.Run.Kernel}, rules: []string{string(bcp.ItemEffect)}, since: d.Time}
-		case d.Kind == bcp.KindAsk:
-			it.rules = []string{string(bcp.ItemEscalation)}
-		case d.Kind == bcp.KindPropose:
-			it.rules = []string{string(bcp.ItemProposal)}
-		case d.Kind == bcp.KindHand:
-			it.rules = []string{string(bcp.ItemHanded)}
+		case d.Kind.Item() != "":
+			it.rules = []string{string(d.Kind.Item())}
 		case d.Category == 3: // held every time, whatever the rules say
 			it.rules = []string{string(bcp.ItemSummary)}
 		default:

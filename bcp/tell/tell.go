@@ -76,15 +76,10 @@ func Line(d *bcp.Decision, begun time.Time) string {
 
 // describeActor says who did what.
 func describeActor(d *bcp.Decision) string {
+	if verb := d.Kind.Verb(); verb != "" {
+		return string(d.Agent) + " " + verb
+	}
 	switch d.Kind {
-	case bcp.KindAsk:
-		return string(d.Agent) + " asks"
-	case bcp.KindAnswer:
-		return string(d.Agent) + " answers"
-	case bcp.KindPush:
-		return string(d.Agent) + " pushes"
-	case bcp.KindAcknowledge:
-		return string(d.Agent) + " has it"
 	case bcp.KindApproval:
 		verb := map[string]string{string(bcp.Approve): " approves", string(bcp.RejectItem): " rejects", string(bcp.EditItem): " edits"}[d.Event]
 		return string(d.Agent) + verb
