@@ -188,20 +188,12 @@ const (
 )
 
 // handshakes are the acknowledgements of bcp_subscriptions_active.
-type handshakes struct{ plain }
-
-func (handshakes) decide(*Gateway, bcp.Moment, *outcome) (bcp.Decision, bool) {
-	return bcp.Decision{}, false
-}
+type handshakes struct{ undecided }
 
 func (handshakes) answer(g *Gateway, o *outcome) { g.acknowledgedSubscriptions(o.message.subject) }
 
 // receipts are the acknowledgements of results of answers, which change nothing.
-type receipts struct{ plain }
-
-func (receipts) decide(*Gateway, bcp.Moment, *outcome) (bcp.Decision, bool) {
-	return bcp.Decision{}, false
-}
+type receipts struct{ undecided }
 
 // acknowledgements are those of deliveries and notices.
 type acknowledgements struct{ plain }

@@ -51,38 +51,36 @@ func (controls) answer(g *Gateway, o *outcome) {
 	case act == bcp.ControlKey:
 		g.giveKey(m)
 	case act == bcp.ControlCredentials && g.config.Credentials != nil:
-		g.background(m, "looking at the key store", reloadTimeout, func(ctx context.Context) (any, error) {
+		g.background("looking at the key store", reloadTimeout, func(ctx context.Context) (any, error) {
 			return g.config.Credentials(ctx, m.body)
-		})
+		}, g.answerer(m))
 	case act == bcp.ControlStorage && g.config.Storage != nil:
-		g.calls.Go(func() {
-			s := g.config.Storage(context.Background())
-			g.tell(call(func() {
-				s.Decisions, s.Closed = g.state.Last(), g.closedBy()
-				g.answer(m, s)
-			}))
+		g.background("looking at the disk", reloadTimeout, func(ctx context.Context) (any, error) { return g.config.Storage(ctx), nil }, func(answer any) {
+			s := answer.(status.Storage)
+			s.Decisions, s.Closed = g.state.Last(), g.closedBy()
+			g.answer(m, s)
 		})
 	case act == bcp.ControlAgents && g.config.Agents != nil:
 		g.tellAgents(m)
 	case act == bcp.ControlTruncate && g.config.Truncate != nil:
 		g.truncate(m)
 	case act == bcp.ControlReload && g.config.Reload != nil:
-		g.background(m, "reloading", reloadTimeout, func(ctx context.Context) (any, error) {
+		g.background("reloading", reloadTimeout, func(ctx context.Context) (any, error) {
 			result, err := g.config.Reload(ctx)
 			if err != nil {
 				g.log.Error("reloading", "error", err)
 				result.Errors = append(result.Errors, err.Error())
 			}
 			return result, nil
-		})
+		}, g.answerer(m))
 	default:
 		g.answer(m, bcp.RefusalOf(bcp.Unavailable))
 	}
 }
 
-// background answers a message with what f returns, which must not use the state and ends
-// with its context. After an error it is refused.
-func (g *Gateway) background(m *message, doing string, limit time.Duration, f func(context.Context) (any, error)) {
+// background calls f, which must not use the state, until the gateway is about to end, and
+// has its goroutine call then with the answer. After an error that is a refusal.
+func (g *Gateway) background(doing string, limit time.Duration, f func(context.Context) (any, error), then func(answer any)) {
 	g.calls.Go(func() {
 		ctx, cancel := g.whileServing(context.Background(), limit)
 		defer cancel()
@@ -91,9 +89,12 @@ func (g *Gateway) background(m *message, doing string, limit time.Duration, f fu
 			g.log.Error(doing, "error", err)
 			answer = bcp.RefusalOf(bcp.Unavailable)
 		}
-		g.tell(call(func() { g.answer(m, answer) }))
+		g.tell(call(func() { then(answer) }))
 	})
 }
+
+// answerer answers a message later.
+func (g *Gateway) answerer(m *message) func(any) { return func(answer any) { g.answer(m, answer) } }
 
 // tellAgents sends the status of the agents, beginning with one.
 func (g *Gateway) tellAgents(m *message) {
@@ -102,9 +103,9 @@ func (g *Gateway) tellAgents(m *message) {
 		g.answer(m, bcp.RefusalOf(bcp.Malformed))
 		return
 	}
-	g.background(m, "looking at the agents", recordTimeout, func(ctx context.Context) (any, error) {
+	g.background("looking at the agents", recordTimeout, func(ctx context.Context) (any, error) {
 		return g.config.Agents(ctx, c.Agent)
-	})
+	}, g.answerer(m))
 }
 
 // giveKey gives the operator a sealing key, which is in the state folder anyway:
@@ -115,13 +116,13 @@ func (g *Gateway) giveKey(m *message) {
 		g.answer(m, bcp.RefusalOf(bcp.Malformed))
 		return
 	}
-	g.background(m, "giving out a sealing key", recordTimeout, func(ctx context.Context) (any, error) {
+	g.background("giving out a sealing key", recordTimeout, func(ctx context.Context) (any, error) {
 		given, err := g.keys.Give(ctx, c.Key)
 		if errors.Is(err, subjects.ErrSubject) {
 			return bcp.RefusalOf(bcp.Malformed), nil
 		}
 		return given, err
-	})
+	}, g.answerer(m))
 }
 
 // reconcile adds up the journal so far again, in the background, and then
@@ -131,21 +132,11 @@ func (g *Gateway) reconcile(m *message) {
 		return
 	}
 	last, pools := g.state.Last(), g.state.Pools()
-	g.calls.Go(func() {
-		ctx, cancel := g.whileServing(context.Background(), reconcileTimeout)
-		defer cancel()
-		var answer any
-		result, err := g.recount(ctx, last, pools)
-		if answer = result; err != nil {
-			g.log.Error("reconciling", "error", err)
-			answer = bcp.RefusalOf(bcp.Unavailable)
+	g.background("reconciling", reconcileTimeout, func(ctx context.Context) (any, error) { return g.recount(ctx, last, pools) }, func(answer any) {
+		for _, m := range g.reconciling {
+			g.answer(m, answer)
 		}
-		g.tell(call(func() {
-			for _, m := range g.reconciling {
-				g.answer(m, answer)
-			}
-			g.reconciling = nil
-		}))
+		g.reconciling = nil
 	})
 }
 

@@ -282,10 +282,7 @@ func (g *Gateway) decideRevocations(now bcp.Moment, m *message) (bcp.Decision, b
 
 // showsRoles reports whether an agent's requests about roles are accepted in this role:
 // of an agent with both roles only one counts.
-func (g *Gateway) showsRoles(who agentRole) bool {
-	a, _ := g.config.State.Mesh.Agent(who.Agent)
-	return who.Role == bcp.RoleController || who.Role == bcp.RoleReader && !a.Controller
-}
+func (g *Gateway) showsRoles(who agentRole) bool { return who.Role == g.rolesOver(who.Agent) }
 
 // rolesOver is in which role an agent negotiates: of an agent with both only one counts.
 func (g *Gateway) rolesOver(agent bcp.AgentName) bcp.Role {

@@ -47,9 +47,7 @@ type erasures struct{}
 // release carries out a recorded erasure of the batch.
 func (erasures) release(g *Gateway, o *outcome) {
 	m, d, config := o.message, o.decision, g.config.State
-	g.calls.Go(func() {
-		ctx, cancel := g.whileServing(context.Background(), eraseTimeout)
-		defer cancel()
+	g.background("erasing", eraseTimeout, func(ctx context.Context) (any, error) {
 		result, err := g.destroy(ctx, &d, config)
 		if err != nil {
 			g.log.Error("erasing", "error", err)
@@ -58,8 +56,8 @@ func (erasures) release(g *Gateway, o *outcome) {
 			g.log.Info("erased", "controller", d.Controller, "reader", d.Reader, "before", time.Unix(0, d.Before).UTC().Format(time.DateOnly),
 				"keys", result.Keys, "raw_keys", result.RawKeys)
 		}
-		g.tell(call(func() { g.answer(m, result) }))
-	})
+		return result, nil
+	}, g.answerer(m))
 }
 
 // destroy carries out a recorded erasure. It continues an interrupted one.

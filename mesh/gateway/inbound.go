@@ -567,13 +567,9 @@ func nobodyListens(m *nats.Msg) bool {
 
 // unheard is a message with which the server says that nobody listened to one with this
 // reply subject.
-type unheard struct{ plain }
+type unheard struct{ undecided }
 
 var notHeard = &received{request: unheard{}}
-
-func (unheard) decide(*Gateway, bcp.Moment, *outcome) (bcp.Decision, bool) {
-	return bcp.Decision{}, false
-}
 
 func (unheard) answer(g *Gateway, o *outcome) {
 	if m := o.message; m.isOnceOnly() {

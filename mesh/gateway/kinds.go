@@ -107,6 +107,13 @@ func (plain) refusal(_ *Gateway, _ *message, code bcp.Code) any { return bcp.Ref
 
 func (plain) channel(g *Gateway, m *message) bcp.ChannelKey { return g.channelOf(m) }
 
+// undecided is of requests of which nothing is recorded.
+type undecided struct{ plain }
+
+func (undecided) decide(*Gateway, bcp.Moment, *outcome) (bcp.Decision, bool) {
+	return bcp.Decision{}, false
+}
+
 // A releaser releases the recorded decisions of one kind: it sends agents and people what
 // follows from them, besides the deliveries, notices and alerts that they name. Of an
 // event something may follow besides.

@@ -109,11 +109,7 @@ func (approvals) answer(g *Gateway, o *outcome) {
 }
 
 // viewings are requests of people that decide nothing: the list, or one item.
-type viewings struct{ plain }
-
-func (viewings) decide(*Gateway, bcp.Moment, *outcome) (bcp.Decision, bool) {
-	return bcp.Decision{}, false
-}
+type viewings struct{ undecided }
 
 func (viewings) answer(g *Gateway, o *outcome) {
 	m := o.message

@@ -75,20 +75,17 @@ func (g *Gateway) truncate(m *message) {
 	if g.truncating[asked] = waiting; len(waiting) > 1 {
 		return
 	}
-	g.calls.Go(func() {
-		ctx, cancel := g.whileServing(context.Background(), reconcileTimeout)
-		defer cancel()
-		var result truncated
-		var err error
-		if result.Position, err = g.config.Truncate(ctx, asked); err != nil {
+	g.background("truncating the journal", reconcileTimeout, func(ctx context.Context) (any, error) {
+		position, err := g.config.Truncate(ctx, asked)
+		if err != nil {
 			g.log.Error("truncating the journal", "error", err)
-			result.Failed = err.Error()
+			return truncated{position, err.Error()}, nil
 		}
-		g.tell(call(func() {
-			for _, m := range g.truncating[asked] {
-				g.answer(m, result)
-			}
-			delete(g.truncating, asked)
-		}))
+		return truncated{Position: position}, nil
+	}, func(answer any) {
+		for _, m := range g.truncating[asked] {
+			g.answer(m, answer)
+		}
+		delete(g.truncating, asked)
 	})
 }
