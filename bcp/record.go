@@ -248,6 +248,30 @@ func writeInt[T ~int | ~int64 | ~uint8](w *recordWriter, k string, v T) {
 	}
 }
 
+func writePointer[T any](w *recordWriter, k string, v *T, write func(*recordWriter, *T)) {
+	if v != nil {
+		w.key(k)
+		writeMap(w, v, write)
+	}
+}
+
+func writeList[T any](w *recordWriter, k string, v []T, write func(*recordWriter, *T)) {
+	if len(v) == 0 {
+		return
+	}
+	w.key(k)
+	w.putLength(0x90, 0xdc, len(v))
+	for i := range v {
+		writeMap(w, &v[i], write)
+	}
+}
+
+func writeMap[T any](w *recordWriter, v *T, write func(*recordWriter, *T)) {
+	at, members := w.open()
+	write(w, v)
+	w.close(at, members)
+}
+
 // open begins a map in a member, and close ends it.
 func (w *recordWriter) open() (at, members int) {
 	at, members = len(w.b), w.members

@@ -82,57 +82,14 @@ func (w *recordWriter) decision(d *Decision) {
 	writeInt(w, "ct", d.Count)
 	writeText(w, "fm", d.Family)
 	writeText(w, "ve", d.Versions)
-	if len(d.Files) > 0 {
-		w.key("fi")
-		w.putLength(0x90, 0xdc, len(d.Files))
-		for i := range d.Files {
-			at, members := w.open()
-			w.file(&d.Files[i])
-			w.close(at, members)
-		}
-	}
-	if d.Truncation != nil {
-		w.key("tc")
-		at, members := w.open()
-		w.truncation(d.Truncation)
-		w.close(at, members)
-	}
-	if d.Credential != nil {
-		w.key("cr")
-		at, members := w.open()
-		w.credentialChange(d.Credential)
-		w.close(at, members)
-	}
-	if d.Egress != nil {
-		w.key("eg")
-		at, members := w.open()
-		w.egressChange(d.Egress)
-		w.close(at, members)
-	}
-	if d.Run != nil {
-		w.key("ru")
-		at, members := w.open()
-		w.runChange(d.Run)
-		w.close(at, members)
-	}
-	if d.Declare != nil {
-		w.key("de")
-		at, members := w.open()
-		w.declareChange(d.Declare)
-		w.close(at, members)
-	}
-	if d.Usage != nil {
-		w.key("ug")
-		at, members := w.open()
-		w.usageChange(d.Usage)
-		w.close(at, members)
-	}
-	if d.Endorsed != nil {
-		w.key("en")
-		at, members := w.open()
-		w.endorseChange(d.Endorsed)
-		w.close(at, members)
-	}
+	writeList(w, "fi", d.Files, (*recordWriter).file)
+	writePointer(w, "tc", d.Truncation, (*recordWriter).truncation)
+	writePointer(w, "cr", d.Credential, (*recordWriter).credentialChange)
+	writePointer(w, "eg", d.Egress, (*recordWriter).egressChange)
+	writePointer(w, "ru", d.Run, (*recordWriter).runChange)
+	writePointer(w, "de", d.Declare, (*recordWriter).declareChange)
+	writePointer(w, "ug", d.Usage, (*recordWriter).usageChange)
+	writePointer(w, "en", d.Endorsed, (*recordWriter).endorseChange)
 }
 
 func (w *recordWriter) private(d *Private) {

@@ -232,12 +232,11 @@ func (g *fieldGenerator) record(f field) {
 		always, read = "at, members := w.open()\nw."+name+"(&$v)\nw.close(at, members)", "r."+name+"(&$v)"
 	case t.Kind() == reflect.Pointer:
 		name := g.nested(t.Elem())
-		some = "if $v != nil {\nw.key($k)\nat, members := w.open()\nw." + name + "($v)\nw.close(at, members)\n}"
+		some = "writePointer(w, $k, $v, (*recordWriter)." + name + ")"
 		read = "readPointer(r, &$v, (*recordReader)." + name + ")"
 	case t.Kind() == reflect.Slice:
 		name := g.nested(t.Elem())
-		some = "if len($v) > 0 {\nw.key($k)\nw.putLength(0x90, 0xdc, len($v))\n" +
-			"for i := range $v {\nat, members := w.open()\nw." + name + "(&$v[i])\nw.close(at, members)\n}\n}"
+		some = "writeList(w, $k, $v, (*recordWriter)." + name + ")"
 		read = "readList(r, &$v, (*recordReader)." + name + ")"
 	}
 	if always != "" {
