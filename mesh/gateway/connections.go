@@ -95,18 +95,12 @@ func (g *Gateway) carryOn() {
 	}
 	for who, c := range g.agents {
 		if who.Role != bcp.RoleReader {
-			for _, key := range g.state.ChannelsOf(who.Agent) {
-				g.sendDeliveries(key)
-			}
+			g.sendAllDeliveries(who.Agent)
 			continue
 		}
 		c.handshake, c.acks = bcp.DeliveryID(string(rune(handshakeLetter))+g.moment().Fresh), acks{}
 		g.sendSubscriptions(who, c.handshake, 0, g.clock())
-		for _, id := range g.state.OpenQueries(who.Agent) {
-			if len(g.dispatched[id]) == 0 {
-				g.sendQuery(id)
-			}
-		}
+		g.sendQueries(who.Agent, false)
 	}
 }
 
@@ -129,11 +123,7 @@ func (g *Gateway) sendWaiting(who agentRole, c *connection) {
 // it listens: of what was sent before, nobody knows how much has come.
 func (g *Gateway) deliverInOrder(who agentRole, c *connection, pause time.Duration) {
 	c.ready, c.resume = false, g.clock().Add(pause)
-	send := func() {
-		for _, key := range g.state.ChannelsOf(who.Agent) {
-			g.sendDeliveries(key)
-		}
-	}
+	send := func() { g.sendAllDeliveries(who.Agent) }
 	for _, key := range g.state.ChannelsOf(who.Agent) {
 		g.park(key)
 	}
@@ -157,9 +147,7 @@ func (g *Gateway) listens(who agentRole) {
 		return
 	}
 	c.ready, c.unheard = true, 0
-	for _, key := range g.state.ChannelsOf(who.Agent) {
-		g.sendDeliveries(key)
-	}
+	g.sendAllDeliveries(who.Agent)
 	g.sendNoticesTo(who)
 }
 
@@ -235,18 +223,21 @@ func (g *Gateway) sendOpenQueries(who agentRole, c *connection) {
 	c.ready, c.owed = true, false
 	if c.shared.begun && g.state.SharesQueries(who.Agent) {
 		g.offer(who, c, len(c.shared.waiting))
-		for _, id := range g.state.OpenQueries(who.Agent) {
-			if len(g.dispatched[id]) == 0 {
-				g.sendQuery(id)
-			}
-		}
+		g.sendQueries(who.Agent, false)
 	} else {
 		c.shared = shared{begun: true, trying: c.shared.trying}
-		for _, id := range g.state.OpenQueries(who.Agent) {
+		g.sendQueries(who.Agent, true)
+	}
+	g.sendNoticesTo(who)
+}
+
+// sendQueries sends the open queries of a Reader, also those that were sent before.
+func (g *Gateway) sendQueries(reader bcp.AgentName, again bool) {
+	for _, id := range g.state.OpenQueries(reader) {
+		if again || len(g.dispatched[id]) == 0 {
 			g.sendQuery(id)
 		}
 	}
-	g.sendNoticesTo(who)
 }
 
 // sendQuery sends an open query to its Reader, if the Reader listens.

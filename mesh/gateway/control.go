@@ -39,11 +39,11 @@ func (controls) answer(g *Gateway, o *outcome) {
 	m := o.message
 	switch act := m.subject.Event; {
 	case act == bcp.ControlSessions:
-		g.answer(m, sessionList{Sessions: g.state.Sessions(g.clock())})
+		g.answer(m, map[string]any{"sessions": g.state.Sessions(g.clock())})
 	case act == bcp.ControlProposals:
-		g.answer(m, proposalList{Proposals: g.state.Approved()})
+		g.answer(m, map[string]any{"proposals": g.state.Approved()})
 	case act == bcp.ControlForecast:
-		g.answer(m, forecastList{Forecasts: g.state.Forecasts(g.clock())})
+		g.answer(m, map[string]any{"forecasts": g.state.Forecasts(g.clock())})
 	case act == bcp.ControlReconcile:
 		g.reconcile(m)
 	case act == bcp.ControlErase:
@@ -153,18 +153,6 @@ func (g *Gateway) recount(ctx context.Context, last uint64, pools []bcp.PoolBala
 		return status.Reconciliation{}, err
 	}
 	return jetstream.Reconcile(ctx, js, g.config.Bases, last, pools)
-}
-
-type sessionList struct {
-	Sessions []bcp.SessionView `json:"sessions"`
-}
-
-type proposalList struct {
-	Proposals []bcp.ApprovedProposal `json:"proposals"`
-}
-
-type forecastList struct {
-	Forecasts []bcp.Forecast `json:"forecasts"`
 }
 
 // Reloaded is the result of a reload.

@@ -67,6 +67,12 @@ func (g *Gateway) sendDeliveries(key bcp.ChannelKey) {
 	}
 }
 
+func (g *Gateway) sendAllDeliveries(controller bcp.AgentName) {
+	for _, key := range g.state.ChannelsOf(controller) {
+		g.sendDeliveries(key)
+	}
+}
+
 // firstBackoff is the first timeout for the acknowledgement of a delivery. An agent
 // that listens gets the delivery, unless its connection ends, which we are told of:
 // repeating it while everybody is busy would only add load. An agent that has just
