@@ -61,8 +61,8 @@ type Mesh struct {
 	EndorseTools []EndorseTool
 	// Services are the tool services that a kernel calls and the mesh starts, by name.
 	Services []Service
-	// OpenRuns makes the state of the kernels' runs; nil if there is no kernel.
-	OpenRuns OpenRuns `json:"-"`
+	// Compiled are the kernels, which package kernel knows (kernel.OfMesh); nil without one.
+	Compiled any `json:"-"`
 	// Files are the files that the mesh was read from, for the audit.
 	Files []File
 }

@@ -1,49 +1,8 @@
 package bcp
 
 import (
-	"time"
-
 	"github.com/go-json-experiment/json/jsontext"
 )
-
-// Runs is the state of the runs of kernels: like the rest of a [state.State] it follows from
-// the records, in their order, and from nothing else. A State owns it.
-type Runs interface {
-	// ApplyRun makes the change that a decision has as its Run, and returns what it says
-	// of agents.
-	ApplyRun(d *Decision) ([]Seen, error)
-	// Save returns the whole state in parts: the same for the same state, and none where
-	// there was no run.
-	Save() []SavedRun
-	// OpenSince counts the runs that began before a time, Unix nanoseconds, and have not
-	// ended: what they said may not be erased.
-	OpenSince(before int64) int
-
-	// Requester returns the agent that started a run, and nothing of one that is not known.
-	Requester(run string) AgentName
-
-	// Items returns the calls and questions that wait for people, in any order, and Item one
-	// of them.
-	Items() []RunItem
-	Item(id ItemID) (RunItem, bool)
-	// EachHeld calls f with the kernel of each of these, the kind of its item, and since
-	// when it waits.
-	EachHeld(f func(kernel AgentName, kind ItemKind, since time.Time))
-	// Result reads the response of a person who says what a call returned, or answers a
-	// question, in canonical JSON.
-	Result(id ItemID, response []byte) (canonical []byte, ok bool)
-	// DecideItem decides what a person decided about an item, whose right and signature
-	// are judged before: [Approve] makes the call, [RejectItem] does not, and [EditItem]
-	// takes the result or answer in content for its own.
-	DecideItem(m Moment, id ItemID, act Act, by AgentName, content []byte) RunMessage
-	// EndorseBy says what asks whether a call was endorsed that a person would have to decide
-	// about. Without it none was.
-	EndorseBy(endorsed func(EndorsedCall) *EndorseChange)
-}
-
-// OpenRuns makes the state of the kernels' runs: of what [Runs.Save] returned, or of
-// nothing. It is safe for concurrent use.
-type OpenRuns func(saved []SavedRun) (Runs, error)
 
 // RunChange is what a decision says of a run of a kernel. What it changed is in
 // Change, which package kernel writes and reads; what was said is in

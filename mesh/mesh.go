@@ -415,10 +415,7 @@ func newTopology(def *bcp.Mesh) jetstream.Topology {
 func (m *Mesh) stateConfig(def *bcp.Mesh) state.Config { return newStateConfig(def, m.config.Version) }
 
 func newStateConfig(def *bcp.Mesh, version string) state.Config {
-	runs := def.OpenRuns
-	if runs == nil { // there may have been kernels before
-		runs = kernel.Open()
-	}
+	runs := kernel.Open(kernel.OfMesh(def)...) // without one too: there may have been some before
 	return state.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, VerifyPasskey: accounts.VerifiesPasskey, Schedules: definition.ParseSchedule,
 		Definitions: definition.Digest(def), Version: version, Runs: runs}
 }

@@ -58,7 +58,7 @@ func (b *builder) kernels(m *bcp.Mesh) {
 		}
 	}
 	if len(kernels) > 0 {
-		m.OpenRuns = kernel.Open(kernels...)
+		m.Compiled = kernels
 	}
 	for _, s := range b.services {
 		if service, ok := b.started(m, s); ok {

@@ -90,9 +90,7 @@ func TestKernelOfAMesh(t *testing.T) {
 	if mesh == nil {
 		t.Fatal(report)
 	}
-	runs, err := mesh.OpenRuns(nil)
-	noError(t, err)
-	k := runs.(*kernel.State).Kernels()["desk"]
+	k := kernel.OfMesh(mesh)[0]
 	if k == nil {
 		t.Fatal("there is no kernel desk")
 	}
@@ -134,9 +132,7 @@ func TestRulesOfAMesh(t *testing.T) {
 	if mesh == nil {
 		t.Fatal(report)
 	}
-	runs, err := mesh.OpenRuns(nil)
-	noError(t, err)
-	k := runs.(*kernel.State).Kernels()["desk"]
+	k := kernel.OfMesh(mesh)[0]
 	plan := func(to string) kernel.Ruling {
 		checked, fault := k.ReadPlan(fmt.Appendf(nil, `{"steps":[{"kind":"tool","id":"s","tool":"send","args":{"to":%q,"body":"x"}}],"final":"s"}`, to),
 			kernel.Frame{Grant: kernel.NewGrant("mail.send"), Query: kernel.Trusted()})

@@ -291,7 +291,7 @@ func sameSubscription(a, b bcp.Subscription) bool {
 func sameBeside(before, after *bcp.Mesh, key bcp.ChannelKey) bool {
 	was, same := *before, *after
 	same.Files = was.Files
-	was.OpenRuns, same.OpenRuns = nil, nil // functions are never equal
+	was.Compiled, same.Compiled = nil, nil // their definitions are compared
 	without := func(channels []bcp.Channel) []bcp.Channel {
 		return slices.DeleteFunc(slices.Clone(channels), func(c bcp.Channel) bool { return c.ChannelKey == key })
 	}

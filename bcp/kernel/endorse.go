@@ -11,7 +11,8 @@ import (
 // arguments, whatever the others are, as far as content chose no more than so many bits of
 // them. Who endorsed what, and how much is left, is the mesh's state, which a State asks.
 
-// EndorseBy implements [bcp.Runs].
+// EndorseBy says what asks whether a call was endorsed that a person would have to decide
+// about. Without it none was.
 func (s *State) EndorseBy(endorsed func(bcp.EndorsedCall) *bcp.EndorseChange) { s.endorsed = endorsed }
 
 // endorsed returns the endorsement by which a call is made that the gate asks a person

@@ -307,7 +307,7 @@ func TestRunOfTheExample(t *testing.T) {
 }
 
 // savedText is all that is saved of runs, to compare it.
-func savedText(runs bcp.Runs) string {
+func savedText(runs *kernel.State) string {
 	var text strings.Builder
 	for _, r := range runs.Save() {
 		fmt.Fprintf(&text, "%d %s %s\n", r.At, r.Open, r.Said)

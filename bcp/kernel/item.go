@@ -17,7 +17,8 @@ func (s *State) Items() []bcp.RunItem {
 	return items
 }
 
-// EachHeld implements [bcp.Runs].
+// EachHeld calls f with the kernel of each of these, the kind of its item, and since when
+// it waits.
 func (s *State) EachHeld(f func(kernel bcp.AgentName, kind bcp.ItemKind, since time.Time)) {
 	for _, r := range s.runs {
 		if r.end == nil && r.wait.Kind.Person() {

@@ -236,7 +236,7 @@ func TestCallIsRefused(t *testing.T) {
 	if d := l.state.DecideApproval(late, "ada", bcp.Sender{Key: "key"}, bcp.RejectItem, approval(it, bcp.RejectItem, []byte("No."), nil)); d.Code != bcp.ItemExpired {
 		t.Errorf("at the deadline: %s", d.Code)
 	}
-	runs := l.state.Runs().(*kernel.State)
+	runs := l.state.Runs()
 	due, ok := runs.DecideDue(late)
 	if !ok || due.End == nil || due.End.Code != kernel.ApprovalExpired {
 		t.Fatalf("%+v", due)

@@ -10,25 +10,21 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// A State is the [bcp.Runs] of a mesh: a change is recorded as one decision.
+// A State is of a mesh: a change is recorded as one decision.
 
-// Open returns what makes the state of runs for [state.Config]: of what [State.Save]
-// returned, or of nothing. It is safe for concurrent use; the kernels are shared.
-func Open(kernels ...*Kernel) bcp.OpenRuns {
-	return func(saved []bcp.SavedRun) (bcp.Runs, error) { return Restore(saved, kernels...) }
+// Opener makes the state of runs: of what [State.Save] returned, or of nothing. It is safe
+// for concurrent use; the kernels are shared.
+type Opener func(saved []bcp.SavedRun) (*State, error)
+
+// Open returns the opener of kernels.
+func Open(kernels ...*Kernel) Opener {
+	return func(saved []bcp.SavedRun) (*State, error) { return Restore(saved, kernels...) }
 }
 
 // OfMesh returns the kernels of definitions, sorted by name.
 func OfMesh(m *bcp.Mesh) []*Kernel {
-	if m.OpenRuns == nil {
-		return nil
-	}
-	runs, err := m.OpenRuns(nil)
-	s, ok := runs.(*State)
-	if err != nil || !ok {
-		return nil
-	}
-	return slices.SortedFunc(maps.Values(s.kernels), func(a, b *Kernel) int { return cmp.Compare(a.Name(), b.Name()) })
+	kernels, _ := m.Compiled.([]*Kernel)
+	return slices.SortedFunc(slices.Values(kernels), func(a, b *Kernel) int { return cmp.Compare(a.Name(), b.Name()) })
 }
 
 // Record returns what is recorded of a change. From is who sent the message that it is
@@ -100,7 +96,7 @@ func (s *State) ApplyRun(d *bcp.Decision) ([]bcp.Seen, error) {
 	return c.seen(d.Run.From, before, len(s.ended) < maxEndedRuns), nil
 }
 
-// Requester implements [bcp.Runs].
+// Requester returns the agent that started a run, and nothing of one that is not known.
 func (s *State) Requester(run string) bcp.AgentName {
 	if r := s.runs[RunID(run)]; r != nil {
 		return bcp.AgentName(r.start.Requester.Name)

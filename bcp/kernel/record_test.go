@@ -44,7 +44,7 @@ func newLedger(t *testing.T, agents ...bcp.Agent) *ledger {
 func (l *ledger) record(c kernel.Change, from bcp.AgentName, body string) bcp.Decision {
 	l.t.Helper()
 	m := bcp.Moment{Now: time.Unix(0, c.Time), Fresh: fmt.Sprintf("%024d", len(l.records)), Salt: [16]byte{1, byte(len(l.records))}}
-	r := l.state.Runs().(*kernel.State).Record(&c, from)
+	r := l.state.Runs().Record(&c, from)
 	r.Body = []byte(body)
 	d := l.state.DecideRun(m, r)
 	l.commit(&d)
@@ -174,7 +174,7 @@ func TestRunsAreNotLost(t *testing.T) {
 		t.Error("a checkpoint leaves out the runs of the one before")
 	}
 	broken := l.config
-	broken.Runs = func([]bcp.SavedRun) (bcp.Runs, error) { return nil, kernel.ErrSaved }
+	broken.Runs = func([]bcp.SavedRun) (*kernel.State, error) { return nil, kernel.ErrSaved }
 	if _, err := state.Restore(broken, checkpoint(t, l.state)); !errors.Is(err, state.ErrCheckpoint) {
 		t.Errorf("got %v", err)
 	}
@@ -231,7 +231,7 @@ func TestRunRecordsAreChecked(t *testing.T) {
 	t.Parallel()
 	l := newLedger(t)
 	l.example(1)
-	runs := l.state.Runs().(*kernel.State)
+	runs := l.state.Runs()
 	before := savedText(runs)
 	last := l.g.changes[len(l.g.changes)-1]
 	good := func() bcp.Decision {
@@ -351,7 +351,7 @@ func TestEndsAreTold(t *testing.T) {
 		t.Errorf("the end is recorded with %s and %s", d.Capacity, d.Taint)
 	}
 	told(bcp.Bit)
-	runs := l.state.Runs().(*kernel.State)
+	runs := l.state.Runs()
 	if runs.Ended(last.Run) != last.Time || l.state.HasForgotten("kim", last.Time) || runs.Ended("r") != 0 {
 		t.Error("it has forgotten what it was told just now")
 	}

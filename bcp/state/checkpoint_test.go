@@ -197,7 +197,7 @@ func edits() map[string]edit {
 		"Mesh.RawRetention":     {kept, func(m *bcp.Mesh) { m.RawRetention = time.Hour }},
 		"Mesh.MaxDisk":          {kept, func(m *bcp.Mesh) { m.MaxDisk = 1 }},
 		"Mesh.Services":         {kept, func(m *bcp.Mesh) { m.Services = []bcp.Service{{Name: "mail"}} }},
-		"Mesh.OpenRuns":         {kept, func(m *bcp.Mesh) { m.OpenRuns = func([]bcp.SavedRun) (bcp.Runs, error) { return nil, nil } }},
+		"Mesh.Compiled":         {kept, func(m *bcp.Mesh) { m.Compiled = 1 }},
 		"Mesh.Kernels":          {kept, func(m *bcp.Mesh) { m.Kernels = []bcp.KernelRights{{Kernel: "desk"}} }},
 		"Mesh.EndorseTools":     {kept, func(m *bcp.Mesh) { m.EndorseTools = []bcp.EndorseTool{{Kernel: "desk", Tool: "send"}} }},
 		"Mesh.AllowAddresses":   {kept, func(m *bcp.Mesh) { m.AllowAddresses = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
 // flood decides the same again and again within a second, and returns how many records
@@ -358,14 +359,6 @@ func TestAdmitKeepersAndAcknowledgements(t *testing.T) {
 	}
 }
 
-// requesters are the requesters of runs.
-type requesters struct {
-	bcp.Runs
-	of map[string]bcp.AgentName
-}
-
-func (r requesters) Requester(run string) bcp.AgentName { return r.of[run] }
-
 // A record is of the share of who caused it: a run's of its requester's, a batch of its Reader's.
 // It is as large as what is sealed and what the run changed.
 //
@@ -373,8 +366,12 @@ func (r requesters) Requester(run string) bcp.AgentName { return r.of[run] }
 func TestWhoseShareARecordIs(t *testing.T) {
 	t.Parallel()
 	step := &bcp.RunChange{Run: "r", Change: make([]byte, 100)}
+	runs := kernel.NewState()
+	if err := runs.Apply(&kernel.Change{Kind: kernel.ChangeRun, Time: 1, Run: "r", Start: &kernel.Start{Kernel: "desk", Requester: kernel.Requester{Name: "planner"}}}); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
-		runs  bcp.Runs
+		runs  *kernel.State
 		d     bcp.Decision
 		whose bcp.AgentName
 		bytes int64
@@ -382,10 +379,10 @@ func TestWhoseShareARecordIs(t *testing.T) {
 		"an agent's":           {nil, bcp.Decision{Agent: "mail", Controller: "planner", Reader: "mail", Sealed: make([]byte, 7), SealedRaw: make([]byte, 5)}, "mail", recordBytes + 12},
 		"time's":               {nil, bcp.Decision{Controller: "planner", Reader: "mail"}, "planner", recordBytes},
 		"a batch":              {nil, bcp.Decision{Kind: bcp.KindBatch, Controller: "planner", Reader: "mail"}, "mail", recordBytes},
-		"a run's":              {requesters{of: map[string]bcp.AgentName{"r": "planner"}}, bcp.Decision{Agent: "mail", Run: step}, "planner", recordBytes + 100},
-		"of a forgotten run":   {requesters{}, bcp.Decision{Agent: "mail", Run: step}, "mail", recordBytes + 100},
+		"a run's":              {runs, bcp.Decision{Agent: "mail", Run: step}, "planner", recordBytes + 100},
+		"of a forgotten run":   {kernel.NewState(), bcp.Decision{Agent: "mail", Run: step}, "mail", recordBytes + 100},
 		"where no run is kept": {nil, bcp.Decision{Agent: "mail", Run: step}, "mail", recordBytes + 100},
-		"of no run":            {requesters{of: map[string]bcp.AgentName{"": "planner"}}, bcp.Decision{Agent: "mail"}, "mail", recordBytes},
+		"of no run":            {runs, bcp.Decision{Agent: "mail"}, "mail", recordBytes},
 	} {
 		s := newWorld(t, testMesh()).state
 		s.runs, s.share = c.runs, journalShare{of: map[bcp.AgentName]int64{}}

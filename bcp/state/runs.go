@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
 // JournalTime is the time of the next decision: that of m, unless the journal is ahead.
@@ -62,7 +63,7 @@ func (s *State) DecideContent(m bcp.Moment, reader bcp.AgentName) (bcp.Decision,
 const taintContent = "content"
 
 // Runs returns the state of the runs that Config.Runs made; nil without one.
-func (s *State) Runs() bcp.Runs { return s.runs }
+func (s *State) Runs() *kernel.State { return s.runs }
 
 // DecideRun makes the decision of what a kernel decided.
 func (s *State) DecideRun(m bcp.Moment, r bcp.RunMessage) bcp.Decision {

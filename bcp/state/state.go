@@ -10,6 +10,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract/watch"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
@@ -50,7 +51,7 @@ type State struct {
 	prepared  *Prepared                       // the spec of the ask that is decided about
 	foreign   undefinedNames
 	marks     definitionDigests
-	runs      bcp.Runs
+	runs      *kernel.State
 	calls     map[bcp.AgentName]endorsements // of the calls of kernels
 	share     journalShare
 	roles     roleState
@@ -193,7 +194,7 @@ type Config struct {
 	Schedules bcp.ScheduleParser
 	// Runs makes the state of the kernels' runs, of what it saved or of nothing; nil
 	// keeps none, and such a state cannot be saved once a record was about a run.
-	Runs bcp.OpenRuns
+	Runs kernel.Opener
 	// Definitions is the digest of the definition files, and Version that of
 	// the program: both go into every decision's context.
 	Definitions bcp.Digest

@@ -10,7 +10,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/explain"
-	"github.com/bcpmesh/bcpmesh/bcp/tell"
+	sentences "github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
 // maxKindFiles is how many files besides tests one more kind of decision touches.
@@ -58,8 +58,8 @@ func TestKindIsToldEverywhere(t *testing.T) {
 	for _, kind := range bcp.DecisionKinds() {
 		d := bcp.Decision{Seq: 1, Time: 1, Kind: kind, Agent: "main", Verdict: bcp.Accept}
 		words = append(words, kind.String())
-		if tell.Sentence(&d) == "" || explain.Explain(&d, nil).Decided == "" {
-			t.Errorf("%s is told as %q, and explained as %q", kind, tell.Sentence(&d), explain.Explain(&d, nil).Decided)
+		if sentences.Sentence(&d) == "" || explain.Explain(&d, nil).Decided == "" {
+			t.Errorf("%s is told as %q, and explained as %q", kind, sentences.Sentence(&d), explain.Explain(&d, nil).Decided)
 		}
 	}
 	if list == nil || string(list[1]) != strings.Join(words, ", ") {

@@ -548,11 +548,11 @@ func kernelOf(c *state.Config, name bcp.AgentName) *kernel.Kernel {
 	if c.Runs == nil {
 		return nil
 	}
-	runs, _ := c.Runs(nil)
-	if s, ok := runs.(*kernel.State); ok {
-		return s.Kernels()[name]
+	runs, err := c.Runs(nil)
+	if err != nil {
+		return nil
 	}
-	return nil
+	return runs.Kernels()[name]
 }
 
 // nobodyListens recognises the server's own message to a reply subject when no

@@ -41,8 +41,7 @@ type runs struct {
 
 // runState returns the state of the runs; nil if there are none.
 func (g *Gateway) runState() *kernel.State {
-	s, _ := g.state.Runs().(*kernel.State)
-	return s
+	return g.state.Runs()
 }
 
 // runMoment returns a moment of journal time for the decisions of both states.
@@ -481,7 +480,7 @@ func (g *Gateway) result(o *outcome) (outcome, bool) {
 // connectKernels listens to the planners and tools of kernels, and makes their dispatchers
 // anew, which connect at their next calls.
 func (g *Gateway) connectKernels(state *state.State) error {
-	runs, _ := state.Runs().(*kernel.State)
+	runs := state.Runs()
 	if runs == nil {
 		return nil
 	}

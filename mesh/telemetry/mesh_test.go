@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/mesh"
@@ -342,16 +344,6 @@ func (h held) Inspect(_ context.Context, f func(*state.State)) error {
 	return nil
 }
 
-type heldRuns struct{ bcp.Runs }
-
-func (heldRuns) EndorseBy(func(bcp.EndorsedCall) *bcp.EndorseChange) {}
-
-func (heldRuns) EachHeld(f func(bcp.AgentName, bcp.ItemKind, time.Time)) {
-	f("desk", bcp.ItemEffect, time.Now().Add(-time.Minute))
-	f("desk", bcp.ItemEffect, time.Now().Add(-time.Hour))
-	f("removed", bcp.ItemInDoubt, time.Now())
-}
-
 // Calls of runs that wait for a person are held items too: under their kernel, which the
 // definitions have.
 //
@@ -359,7 +351,16 @@ func (heldRuns) EachHeld(f func(bcp.AgentName, bcp.ItemKind, time.Time)) {
 func TestHeldCallsOfRuns(t *testing.T) {
 	t.Parallel()
 	definition := &bcp.Mesh{Kernels: []bcp.KernelRights{{Kernel: "desk"}}}
-	s, err := state.New(state.Config{Mesh: definition, Runs: func([]bcp.SavedRun) (bcp.Runs, error) { return heldRuns{}, nil }})
+	runs := kernel.NewState()
+	for i, held := range []kernel.Change{
+		{Start: &kernel.Start{Kernel: "desk"}, Wait: &kernel.Wait{Kind: kernel.WaitApproval, Since: time.Now().Add(-time.Minute).UnixNano()}},
+		{Start: &kernel.Start{Kernel: "desk"}, Wait: &kernel.Wait{Kind: kernel.WaitApproval, Since: time.Now().Add(-time.Hour).UnixNano()}},
+		{Start: &kernel.Start{Kernel: "removed"}, Wait: &kernel.Wait{Kind: kernel.WaitDoubt, Since: time.Now().UnixNano()}},
+	} {
+		held.Kind, held.Run, held.Wait.ID = kernel.ChangeRun, kernel.RunID(strconv.Itoa(i)), strconv.Itoa(i)
+		noError(t, runs.Apply(&held))
+	}
+	s, err := state.New(state.Config{Mesh: definition, Runs: func([]bcp.SavedRun) (*kernel.State, error) { return runs, nil }})
 	noError(t, err)
 	scraped := scrapeOf(t, telemetry.New(definition), held{state: s})
 	scraped.expect(t, 2, "held_items", "controller=desk", "reader=", "kind=effect")

@@ -171,7 +171,7 @@ func (w *Watch) timesUsual(planner bcp.AgentName, steps int) (times int) {
 }
 
 // Of returns what a record says of who caused it, but for records of runs, which
-// [bcp.Runs] reads.
+// package kernel reads.
 func Of(d *bcp.Decision) []bcp.Seen {
 	switch {
 	case d.Repeat:

@@ -207,7 +207,7 @@ func (p *Position) releaseDue() {
 			p.commit(d)
 		}
 	}
-	for runs, due := p.state.Runs().(*kernel.State), true; due; {
+	for runs, due := p.state.Runs(), true; due; {
 		m := p.moment()
 		m.Now = p.state.JournalTime(m)
 		var c kernel.Change

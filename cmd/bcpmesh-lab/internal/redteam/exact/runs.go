@@ -52,7 +52,7 @@ const (
 func (p *Position) runs() (*kernel.State, bcp.Moment) {
 	m := p.moment()
 	m.Now = p.state.JournalTime(m)
-	return p.state.Runs().(*kernel.State), m
+	return p.state.Runs(), m
 }
 
 // begin is an act of the Controller: it asks its kernel for a run.
