@@ -12,5 +12,6 @@
 // it for violations of a guarantee. Change both together.
 //
 // The gateway has a bounded queue for each agent and serves the queues in turn,
-// so an agent that floods delays only itself. See inbound.go.
+// so an agent that floods delays only itself: links.go, inbound.go and inbox.go. What is
+// done with each kind of message and of decision is a row of kinds.go.
 package gateway
