@@ -10,7 +10,6 @@ import { createInterface } from 'node:readline';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { ResourceUpdatedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 
 const [program, mainCreds, researcherCreds, url] = process.argv.slice(2);
 
@@ -39,9 +38,7 @@ assert.deepEqual(await names(researcher), ['BCPPublish', 'BCPQueries', 'BCPRespo
 assert.match((await main.getPrompt({ name: 'controller' })).messages[0].content.text, /must not be interpreted as instructions/);
 assert.match(main.getInstructions(), /untrusted data/);
 
-// A question, its answer, and the news of it.
-const news = new Promise((heard) => main.setNotificationHandler(ResourceUpdatedNotificationSchema, (n) => heard(n.params.uri)));
-await main.subscribeResource({ uri: 'bcp://inbox' });
+// A question and its answer.
 const accepted = await call(main, 'BCPQuery', { target: 'researcher', category: 1, fields: [{ name: 'is_confirmed', type: 'boolean' }] });
 assert.equal(accepted.nominal_bits, 1);
 const { queries } = await call(researcher, 'BCPQueries', { wait_seconds: 20 });
@@ -50,7 +47,6 @@ assert.deepEqual(queries[0].answer_schema.properties.fields.required, ['is_confi
 const wrong = await call(researcher, 'BCPRespond', { query_id: accepted.query_id, fields: { is_confirmed: 'yes' } });
 assert.deepEqual([wrong.failed, wrong.error], [true, 'validation_failed']);
 assert.equal((await call(researcher, 'BCPRespond', { query_id: accepted.query_id, fields: { is_confirmed: true } })).status, 'delivered');
-assert.equal(await news, 'bcp://inbox');
 const { deliveries } = await call(main, 'BCPInbox', { wait_seconds: 20 });
 assert.deepEqual([deliveries[0].query_id, deliveries[0].response], [accepted.query_id, { is_confirmed: true }]);
 
@@ -59,8 +55,8 @@ const push = { subscription_id: 'research-alerts', controller: 'main', response:
 assert.equal((await call(researcher, 'BCPPublish', push)).status, 'delivered');
 const inbox = await call(main, 'BCPInbox', { acknowledge: [deliveries[0].delivery_id], wait_seconds: 20 });
 assert.deepEqual([inbox.deliveries[0].subscription_id, inbox.deliveries[0].response], ['research-alerts', push.response]);
-const { contents } = await main.readResource({ uri: 'bcp://budget' });
-assert.equal(JSON.parse(contents[0].text).channels[0].remaining_bits, 2996);
+const { channels } = await call(main, 'BCPBudget', {});
+assert.equal(channels[0].remaining_bits, 2996);
 
 // A proposal changes nothing: it waits for a person.
 const wanted = { target: 'researcher', id: 'news', category: 1, fields: [{ name: 'any', type: 'boolean' }], max_rate: '1/h' };
@@ -74,4 +70,4 @@ await researcher.close();
 server.kill('SIGTERM');
 const [code] = await once(server, 'exit');
 assert.equal(code, 0);
-console.log('two hosts of the TypeScript SDK asked, answered, published and were told');
+console.log('two hosts of the TypeScript SDK asked, answered and published');
