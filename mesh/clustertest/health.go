@@ -147,20 +147,6 @@ func (n *node) streamLeader(name string) (string, error) {
 	return "", err
 }
 
-// MetaLeader returns the leader of the cluster itself.
-func (c *Cluster) MetaLeader(t testing.TB) int {
-	t.Helper()
-	leader := -1
-	await(t, "a leader of the cluster", func() (err error) {
-		leader, err = c.leader(func(n *node) (string, error) {
-			meta, _, err := n.streams()
-			return meta.Leader, err
-		})
-		return err
-	})
-	return leader
-}
-
 // leader returns the node that the reachable nodes name.
 func (c *Cluster) leader(named func(*node) (string, error)) (int, error) {
 	leader, reached := "", map[string]int{}
