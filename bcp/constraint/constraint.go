@@ -33,7 +33,8 @@ var (
 func Compile(expression string, variables []bcp.Variable) (compiled bcp.Constraint, err error) {
 	source := language{
 		environment: func() (*cel.Env, error) { return environmentFor(variables) },
-		describe:    func(issues []*cel.Error) error { return describe(issues, variables) }, sizes: estimator{},
+		describe:    func(issues []*cel.Error) error { return describe(issues, variables) },
+		sizes:       func(string, bool) int { return maxTextChars },
 	}
 	environment, tree, err := source.check(expression)
 	if err != nil {
@@ -52,7 +53,7 @@ var errPrepare = errors.New("the expression cannot be prepared")
 type language struct {
 	environment func() (*cel.Env, error)
 	describe    func([]*cel.Error) error
-	sizes       cost.Estimator
+	sizes       sizes
 	lists       bool // it has all and exists
 }
 
@@ -147,51 +148,20 @@ var base = sync.OnceValues(func() (*cel.Env, error) {
 	)
 })
 
-// ofSpecs are the environments of specs.
-var ofSpecs environments
+var ofSpecs = environments{language: base}
 
 func environmentFor(variables []bcp.Variable) (*cel.Env, error) {
-	key := keyOf(variables, func(v *bcp.Variable) (string, byte) { return v.Name, byte(v.Kind) })
-	return ofSpecs.find(key, func() (*cel.Env, error) { return newEnvironment(variables) })
-}
-
-func newEnvironment(variables []bcp.Variable) (*cel.Env, error) {
 	if len(variables) > maxVariables {
 		return nil, fmt.Errorf("expected at most %d variables", maxVariables)
 	}
-	options := make([]cel.EnvOption, len(variables))
+	names := make([]named, len(variables))
 	for i, v := range variables {
-		celType, ok := celType(v.Kind)
-		if !ok || v.Name == "" {
-			return nil, fmt.Errorf("variable %d has no name or no kind", i+1)
-		}
-		options[i] = cel.Variable(v.Name, celType)
+		names[i] = named{v.Name, variableTypes[v.Kind]}
 	}
-	b, err := base()
-	if err != nil {
-		return nil, errors.New("the language of constraints cannot be set up")
-	}
-	extended, err := b.Extend(options...)
-	if err != nil {
-		return nil, errors.New("a name of the spec cannot be used in a constraint")
-	}
-	return extended, nil
+	return ofSpecs.with(names)
 }
 
-func celType(kind bcp.Kind) (*cel.Type, bool) {
-	switch kind {
-	case bcp.KindBool:
-		return cel.BoolType, true
-	case bcp.KindInt:
-		return cel.IntType, true
-	case bcp.KindText:
-		return cel.StringType, true
-	case bcp.KindDate:
-		return dateType, true
-	default:
-		return nil, false
-	}
-}
+var variableTypes = map[bcp.Kind]*cel.Type{bcp.KindBool: cel.BoolType, bcp.KindInt: cel.IntType, bcp.KindText: cel.StringType, bcp.KindDate: dateType}
 
 // checkTree refuses what the type checker lets through: another result than a
 // boolean, and literals and constructions of types that answers do not have.
@@ -262,23 +232,37 @@ func placed(issue *cel.Error, message string) error {
 	return &PlacedError{issue.Location.Line(), issue.Location.Column() + 1, message}
 }
 
-// estimator tells the cost model how long a text can be.
-type estimator struct{}
+// sizes tell the cost model how long the text of a name can be, each of a list of texts, or the
+// list itself. What is longer than that is not read, so that the bound at compile time holds:
+// counting the cost of each evaluation of a rule as well would double it.
+type sizes func(name string, list bool) int
 
-func (estimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
-	switch {
-	case element.Type().IsExactType(dateType):
+// EstimateSize implements [cost.Estimator].
+func (s sizes) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
+	path := element.Path()
+	switch t := element.Type(); {
+	case t.IsExactType(dateType), t.IsExactType(decimalType), t.IsExactType(partType):
 		return &cost.SizeEstimate{Min: 1, Max: 1}
-	case len(element.Path()) == 1 && element.Type().IsExactType(cel.StringType):
-		return &cost.SizeEstimate{Min: 0, Max: maxTextChars}
+	case len(path) > 0 && (t.IsExactType(cel.StringType) || t.Kind() == types.ListKind):
+		return &cost.SizeEstimate{Min: 0, Max: uint64(s(path[0], t.Kind() == types.ListKind))}
 	default:
 		return nil
 	}
 }
 
-func (estimator) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
+// EstimateCallCost implements [cost.Estimator].
+func (sizes) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
 	return nil
 }
+
+// resolver finds the values of one evaluation by name.
+type resolver func(name string) (any, bool)
+
+// ResolveName implements [cel.Activation].
+func (r resolver) ResolveName(name string) (any, bool) { return r(name) }
+
+// Parent implements [cel.Activation].
+func (resolver) Parent() cel.Activation { return nil }
 
 // constraint is one compiled expression.
 type constraint struct {
@@ -296,7 +280,14 @@ func (c *constraint) Holds(values []bcp.Value) (bool, error) {
 			return false, ErrValues
 		}
 	}
-	result, _, err := c.program.Eval(&activation{variables: c.variables, values: values})
+	result, _, err := c.program.Eval(resolver(func(name string) (any, bool) {
+		for i := range c.variables {
+			if c.variables[i].Name == name {
+				return native(&values[i]), true
+			}
+		}
+		return nil, false
+	}))
 	if err != nil {
 		return false, ErrEvaluation
 	}
@@ -306,23 +297,6 @@ func (c *constraint) Holds(values []bcp.Value) (bool, error) {
 	}
 	return bool(holds), nil
 }
-
-// activation finds the values of one evaluation by name.
-type activation struct {
-	variables []bcp.Variable
-	values    []bcp.Value
-}
-
-func (a *activation) ResolveName(name string) (any, bool) {
-	for i := range a.variables {
-		if a.variables[i].Name == name {
-			return native(&a.values[i]), true
-		}
-	}
-	return nil, false
-}
-
-func (a *activation) Parent() cel.Activation { return nil }
 
 func native(v *bcp.Value) ref.Val {
 	switch v.Kind {

@@ -32,16 +32,18 @@ func TestOneEnvironmentForASpec(t *testing.T) {
 	if two, errTwo := ruleEnvironment(facts); err != nil || errTwo != nil || one != two {
 		t.Errorf("%v, %v: the rules of a tool have two environments", err, errTwo)
 	}
-	var e environments
-	made := 0
+	made := map[*cel.Env]bool{}
+	e := environments{language: base}
 	for i := range maxEnvironments + 1 {
 		for range 2 {
-			if _, err := e.find(fmt.Sprint(i), func() (*cel.Env, error) { made++; return &cel.Env{}, nil }); err != nil {
+			environment, err := e.with([]named{{fmt.Sprint("v", i), cel.BoolType}})
+			if err != nil {
 				t.Fatal(err)
 			}
+			made[environment] = true
 		}
 	}
-	if made != maxEnvironments+1 || len(e.made) > maxEnvironments {
-		t.Errorf("made %d, keeps %d", made, len(e.made))
+	if len(made) != maxEnvironments+1 || len(e.made) > maxEnvironments {
+		t.Errorf("made %d, keeps %d", len(made), len(e.made))
 	}
 }

@@ -3,13 +3,11 @@ package constraint
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
-	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
@@ -114,7 +112,8 @@ type ruleFact struct {
 func CompileRule(expression string, names []FactName) (*Rule, error) {
 	source := language{
 		environment: func() (*cel.Env, error) { return ruleEnvironment(names) },
-		describe:    func(issues []*cel.Error) error { return placed(issues[0], issues[0].Message) }, sizes: ruleEstimator{names}, lists: true,
+		describe:    func(issues []*cel.Error) error { return placed(issues[0], issues[0].Message) },
+		sizes:       func(name string, list bool) int { return sizeOf(names, name, list) }, lists: true,
 	}
 	environment, tree, err := source.check(expression)
 	if err != nil {
@@ -130,7 +129,14 @@ func CompileRule(expression string, names []FactName) (*Rule, error) {
 // Evaluate decides the rule. A part that does not change the result may fail or
 // be undecided: "false && x" is false whatever x is.
 func (r *Rule) Evaluate(facts Facts) Truth {
-	result, _, err := r.program.Eval(&ruleActivation{r.facts, facts})
+	result, _, err := r.program.Eval(resolver(func(name string) (any, bool) {
+		for i := range r.facts {
+			if f := &r.facts[i]; f.Name == name {
+				return nativeFact(&f.FactName, facts.Fact(f.index)), true
+			}
+		}
+		return nil, false
+	}))
 	if err != nil {
 		return Failed
 	}
@@ -192,32 +198,14 @@ var ruleBase = sync.OnceValues(func() (*cel.Env, error) {
 	return b.Extend(options...)
 })
 
-// ofTools are the environments of rules about a tool.
-var ofTools environments
+var ofTools = environments{language: ruleBase}
 
-func ruleEnvironment(names []FactName) (*cel.Env, error) {
-	key := keyOf(names, func(n *FactName) (string, byte) { return n.Name, byte(n.Kind) })
-	return ofTools.find(key, func() (*cel.Env, error) { return newRuleEnvironment(names) })
-}
-
-func newRuleEnvironment(names []FactName) (*cel.Env, error) {
-	options := make([]cel.EnvOption, len(names))
-	for i, n := range names {
-		celType, ok := factTypes[n.Kind]
-		if !ok || n.Name == "" {
-			return nil, fmt.Errorf("fact %d has no name or no kind", i+1)
-		}
-		options[i] = cel.Variable(n.Name, celType)
+func ruleEnvironment(facts []FactName) (*cel.Env, error) {
+	names := make([]named, len(facts))
+	for i, f := range facts {
+		names[i] = named{f.Name, factTypes[f.Kind]}
 	}
-	b, err := ruleBase()
-	if err != nil {
-		return nil, errors.New("the language of rules cannot be set up")
-	}
-	extended, err := b.Extend(options...)
-	if err != nil {
-		return nil, errors.New("a name cannot be used in a rule")
-	}
-	return extended, nil
+	return ofTools.with(names)
 }
 
 var factTypes = map[FactKind]*cel.Type{
@@ -225,65 +213,25 @@ var factTypes = map[FactKind]*cel.Type{
 	FactTexts: cel.ListType(cel.StringType), FactInts: cel.ListType(cel.IntType), FactPart: partType,
 }
 
-// ruleEstimator tells the cost model how long facts can be. What is longer cannot
-// be read, so that the bound at compile time holds: counting the cost of each
-// evaluation as well would double it.
-type ruleEstimator struct{ names []FactName }
-
-func (e ruleEstimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
-	path := element.Path()
-	switch t := element.Type(); {
-	case t.IsExactType(decimalType), t.IsExactType(partType):
-		return &cost.SizeEstimate{Min: 1, Max: 1}
-	case len(path) == 0:
-		return nil
-	case t.IsExactType(cel.StringType):
-		return &cost.SizeEstimate{Min: 0, Max: uint64(e.find(path[0]).bytes())}
-	case t.Kind() == types.ListKind:
-		return &cost.SizeEstimate{Min: 0, Max: uint64(e.find(path[0]).items())}
-	default:
-		return nil
+func sizeOf(names []FactName, name string, list bool) int {
+	n := &FactName{}
+	if i := slices.IndexFunc(names, func(n FactName) bool { return n.Name == name }); i >= 0 {
+		n = &names[i]
 	}
-}
-
-func (e ruleEstimator) find(name string) *FactName {
-	for i := range e.names {
-		if e.names[i].Name == name {
-			return &e.names[i]
-		}
+	if list {
+		return n.items()
 	}
-	return &FactName{}
+	return n.bytes()
 }
 
 // bytes and items bound what can be read of a fact.
 func (n *FactName) bytes() int { return min(cmp.Or(n.Bytes, maxFactBytes), maxFactBytes) }
 func (n *FactName) items() int { return min(cmp.Or(n.Items, maxFactItems), maxFactItems) }
 
-func (ruleEstimator) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
-	return nil
-}
-
-// ruleActivation finds the facts of one evaluation by name.
-type ruleActivation struct {
-	facts []ruleFact
-	from  Facts
-}
-
 var (
 	errUnreadable = types.NewErr("the value cannot be read")
 	undecided     = types.NewUnknown(1, nil)
 )
-
-func (a *ruleActivation) ResolveName(name string) (any, bool) {
-	for i := range a.facts {
-		if f := &a.facts[i]; f.Name == name {
-			return nativeFact(&f.FactName, a.from.Fact(f.index)), true
-		}
-	}
-	return nil, false
-}
-
-func (a *ruleActivation) Parent() cel.Activation { return nil }
 
 func nativeFact(n *FactName, f Fact) ref.Val {
 	switch {
