@@ -97,73 +97,6 @@ func many(t *testing.T, m *meshtest.Mesh, name bcp.AgentName, n int) []*meshtest
 	return all
 }
 
-// A hundred pushes over twenty connections, with a budget for ten.
-//
-// covers A-RACE, P4.5, SUB-82, SUB-96
-func TestPushesOfManyConnections(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, with(crowd(pair(10)), "mesh.yaml", people))
-	main := controller(t, m, "main")
-	readers := many(t, m, "mailer", 20)
-	results := make([]map[string]any, 100)
-	together(len(results), func(i int) {
-		results[i] = reply(t, readers[i%len(readers)], pushAlert, meshtest.PushText("main", "alerts", `{"urgent":true}`, fmt.Sprintf(`,"push_id":"p%d"`, i)))
-	})
-	codes := map[string]int{}
-	for _, r := range results {
-		codes[textOf(r, "code")]++
-	}
-	if codes[""] != 10 || codes["budget_exhausted"] != 90 {
-		t.Errorf("%v", codes)
-	}
-	for range 10 {
-		main.delivery(t)
-	}
-	m.Settle(t)
-	if more := main.rest(t); len(more) > 0 {
-		t.Errorf("and %s", more[0].JSON)
-	}
-	if j := checkStreams(t, m); len(j.Pushes) != 10 || len(j.Delivered) != 10 {
-		t.Errorf("%d pushes, %d deliveries", len(j.Pushes), len(j.Delivered))
-	}
-}
-
-// A hundred category 2 asks over twenty connections, of which seven are allowed.
-//
-// covers A-CONCQ, SUB-26, P4.4, P4.5
-func TestAsksOfManyConnections(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, with(crowd(pair(100_000, "max_cat2_queries: 7")), "mesh.yaml", people))
-	controllers := many(t, m, "main", 20)
-	results := make([]map[string]any, 100)
-	together(len(results), func(i int) {
-		results[i] = reply(t, controllers[i%len(controllers)], subjects.Ask("main", "mailer"), withID(askWho, "request_id", fmt.Sprint("r", i)))
-	})
-	codes := map[string]int{}
-	queries := map[string]bool{}
-	for _, r := range results {
-		codes[textOf(r, "error")]++
-		queries[textOf(r, "query_id")] = true
-	}
-	if codes[""] != 7 || codes["query_limit_reached"] != 93 || len(queries) != 8 {
-		t.Errorf("%v, %d ids", codes, len(queries))
-	}
-	mailer := reader(t, m, "mailer")
-	delete(queries, "") // of the refused
-	asked := map[string]bool{}
-	for len(asked) < len(queries) { // a query may be sent again
-		asked[mailer.queries.Next(t).Text("query_id")] = true
-	}
-	m.Settle(t)
-	for _, more := range mailer.queries.Taken(t) {
-		asked[more.Text("query_id")] = true
-	}
-	if !maps.Equal(asked, queries) {
-		t.Errorf("accepted %v, asked %v", queries, asked)
-	}
-	checkStreams(t, m)
-}
-
 // Three people decide fifty times about one item, each way: one decision counts,
 // every other hears that, and what both agents get is the winner's.
 //
@@ -510,7 +443,7 @@ func (h *history) do(client int, op budgetOp) budgetResult {
 // pushes with a budget for a few, repeats, failures that give bits back, and
 // renewals. -rapid.checks says how many histories.
 //
-// covers P4.3, P4.4, P4.5, P4.7, P2.6, SUB-26, SUB-95, SUB-96, SUB-98
+// covers P4.3, P4.4, P4.5, P4.7, P2.6, SUB-26, SUB-82, SUB-95, SUB-96, SUB-98, A-RACE, A-CONCQ
 func TestBudgetIsLinearizable(t *testing.T) {
 	t.Parallel()
 	channel := channelBudget{budget: 30, pushBudget: 12, maxCat2: 2}

@@ -1,8 +1,6 @@
 package mesh_test
 
 import (
-	"context"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,19 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bcpmesh/bcpmesh/accounts"
-	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/constraint"
-	"github.com/bcpmesh/bcpmesh/bcp/definition"
-	"github.com/bcpmesh/bcpmesh/bcp/state"
-	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
-)
-
-var (
-	historyDecisions = flag.Int("decisions", 3000, "how many decisions TestStartWithHistory starts with")
-	historyApart     = flag.Duration("apart", time.Second, "how far they are apart")
 )
 
 // snapshotFiles lists the snapshots of a mesh, newest first.
@@ -179,103 +166,4 @@ func TestSnapshotsWhileServing(t *testing.T) {
 	if want := picture(t, m); got != want {
 		t.Errorf("from a snapshot\n%s\nfrom the journal\n%s", got, want)
 	}
-}
-
-// How long a start takes with a long history: the measure is
-//
-//	go test ./mesh -run TestStartWithHistory -v -decisions 1000000 -apart 1s
-//
-// covers P4.5, P9.1
-func TestStartWithHistory(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	m := meshtest.Prepare(t, pair(1_000_000_000), func(c *mesh.Config) { c.Now = func() time.Time { return now } })
-	m.Start(t) // makes the streams
-	m.Stop(t)
-	now = fillJournal(t, m, now)
-	timed := func(name string) (read int, shown string) {
-		begun := time.Now()
-		m.Start(t)
-		took := time.Since(begun)
-		decisions, read, _ := startedFrom(m)
-		shown = picture(t, m)
-		begun = time.Now()
-		m.Stop(t)
-		t.Logf("%s: %d decisions, %d read, %v to start, %v to stop", name, decisions, read, took, time.Since(begun))
-		return read, shown
-	}
-	all, want := timed("from the journal")
-	read, got := timed("from a snapshot")
-	if got != want || all < *historyDecisions || read != 0 {
-		t.Errorf("read %d, then %d\n%s\nwant\n%s", all, read, got, want)
-	}
-	for _, name := range snapshotFiles(t, m)[:1] {
-		if info, err := os.Stat(name); err == nil {
-			t.Logf("a snapshot has %.1f MB", float64(info.Size())/1e6)
-		}
-	}
-}
-
-// fillJournal writes decisions as a gateway would, without one: asks, answers
-// and acknowledgements in turn.
-func fillJournal(t *testing.T, m *meshtest.Mesh, now time.Time) time.Time {
-	t.Helper()
-	js, end := m.Streams(t)
-	defer end()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
-	defer cancel()
-	state, err := state.New(state.Config{Mesh: m.Definition, Constraints: constraint.Compile, Verify: accounts.Verify, VerifyPasskey: accounts.VerifiesPasskey,
-		Schedules: definition.ParseSchedule, Definitions: definition.Digest(m.Definition), Version: "test"})
-	noError(t, err)
-	journal, err := jetstream.OpenJournal(ctx, js)
-	noError(t, err)
-	keys := jetstream.NewSealingKeys(js)
-	if err := journal.Replay(ctx, func(record []byte) error {
-		d, err := keys.Decode(ctx, record)
-		if err != nil {
-			return err
-		}
-		return state.Apply(&d, bcp.RecordDigest(record))
-	}); err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	moment := func() bcp.Moment {
-		n++
-		now = now.Add(*historyApart)
-		return bcp.Moment{Now: now, Fresh: fmt.Sprintf("%026d", n), Salt: [16]byte{1, byte(n), byte(n >> 8), byte(n >> 16)}}
-	}
-	var batch [][]byte
-	apply := func(d bcp.Decision) {
-		err := keys.Seal(ctx, &d, nil)
-		var record []byte
-		if err == nil {
-			record, err = bcp.EncodeDecision(&d)
-		}
-		if err == nil {
-			err = state.Apply(&d, bcp.RecordDigest(record))
-		}
-		if err == nil {
-			if batch = append(batch, record); len(batch) == 256 {
-				err = journal.Append(ctx, batch)
-				batch = nil
-			}
-		}
-		noError(t, err)
-	}
-	for n < *historyDecisions {
-		ask := state.DecideAsk(moment(), "main", "mailer", []byte(strings.Replace(askUrgent, "{", fmt.Sprintf(`{"request_id":"r%d",`, n), 1)))
-		apply(ask)
-		if ask.Verdict != bcp.Accept {
-			t.Fatalf("an ask got %s", ask.Code)
-		}
-		apply(state.DecideAnswer(moment(), "mailer", ask.Query, 0, fmt.Appendf(nil, `{"type":"bcp_response","query_id":%q,%s}`, ask.Query, isUrgent)))
-		for _, out := range state.Outbox(bcp.ChannelKey{Controller: "main", Reader: "mailer"}) {
-			d, _ := state.DecideAcknowledge(moment(), "main", bcp.RoleController, out.DeliveryID)
-			apply(d)
-			break
-		}
-	}
-	noError(t, journal.Append(ctx, batch))
-	return now
 }

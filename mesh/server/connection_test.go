@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -233,55 +232,6 @@ func auditStream(t *testing.T, gateway *nats.Conn) natsjs.JetStream {
 		}
 	}
 	return js
-}
-
-// covers A-JSAPI, BCP-19
-func TestAuditorReadsTheAuditAlone(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	js := auditStream(t, b.gateway())
-	record, key := subjects.Audit("main", "researcher", "query"), subjects.Key("main", "researcher", subjects.SealedRaw, "2026-03-15")
-	for _, subject := range []string{record, key} {
-		if _, err := js.Publish(t.Context(), subject, []byte(subject)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	bob := b.connect("bob", bcp.RoleAuditor)
-	for _, request := range []string{subjects.AuditPrefix + ".DIRECT.GET.BCP_AUDIT." + record, subjects.AuditPrefix + ".DIRECT.GET.BCP_AUDIT"} {
-		body := ""
-		if request == subjects.AuditPrefix+".DIRECT.GET.BCP_AUDIT" {
-			body = `{"seq":1}`
-		}
-		reply, err := bob.Request(request, []byte(body), patience)
-		if err != nil || string(reply.Data) != record {
-			t.Errorf("%s: %v: %+v", request, err, reply)
-		}
-	}
-	reply, err := bob.Request(subjects.AuditPrefix+".STREAM.INFO.BCP_AUDIT", nil, patience)
-	noError(t, err)
-	var info struct {
-		Config struct {
-			Name string `json:"name"`
-		} `json:"config"`
-	}
-	if err := json.Unmarshal(reply.Data, &info); err != nil || info.Config.Name != subjects.AuditStream {
-		t.Errorf("%v: %s", err, reply.Data)
-	}
-	// A batch has many replies to one request.
-	batch := listen(t, bob.Conn, subjects.InboxPrefix("bob")+".batch.>")
-	noError(t, bob.PublishRequest(subjects.AuditPrefix+".DIRECT.GET.BCP_AUDIT", subjects.InboxPrefix("bob")+".batch.1", []byte(`{"seq":1,"batch":10}`)))
-	var replies []*nats.Msg
-	for deadline := time.Now().Add(patience); len(replies) < 2; replies = append(replies, batch()...) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d replies", len(replies))
-		}
-	}
-	if string(replies[0].Data) != record || replies[1].Header.Get("Status") != "204" {
-		t.Errorf("%+v, %+v", replies[0], replies[1])
-	}
-	if refused := bob.refusals(); len(refused) != 0 {
-		t.Errorf("refused %v", refused)
-	}
 }
 
 // covers P11.1
