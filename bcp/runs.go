@@ -124,6 +124,11 @@ type Effect struct {
 	// content's influence on its arguments that are not critical is of so many Bits.
 	Person string `json:"person,omitempty"`
 	Bits   Bits   `json:"bits,omitzero"`
+	// Element says for which of the Elements of a list a call of a loop is made, from 1.
+	// Early says that its turn has not come: approving it keeps it from being held then.
+	Element  int  `json:"element,omitzero"`
+	Elements int  `json:"elements,omitzero"`
+	Early    bool `json:"early,omitzero"`
 	// Changed says that the definitions of today have no such call: it can only be
 	// refused.
 	Changed bool `json:"changed,omitzero"`

@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"cmp"
+
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
@@ -122,12 +124,20 @@ func (d *draft) call(f *frame, s *Step, at Origin) {
 	d.change.Steps = append(d.change.Steps, g.record)
 	w := g.wait(d)
 	if verdict.Ruling == NeedPerson {
-		w = Wait{Step: w.Step, Tool: w.Tool, Key: w.Key, Tainted: w.Tainted}
-		if d.change.Endorsed = d.endorsed(&g.call, &verdict); d.change.Endorsed == nil {
+		w = Wait{Step: w.Step, Tool: w.Tool, Key: w.Key, Tainted: w.Tainted, Approved: d.isLeft(&g)}
+		if !w.Approved {
+			d.change.Endorsed = d.endorsed(&g.call, &verdict)
+		}
+		switch {
+		case d.change.Endorsed != nil:
+			w.Endorsed = d.change.Endorsed.ID
+		case !w.Approved:
+			if f.checked.loopOf(len(f.done)) != "" {
+				w.ID = d.run.listed(w.Key)
+			}
 			d.askPerson(w, WaitApproval, g.bytes)
 			return
 		}
-		w.Endorsed = d.change.Endorsed.ID
 	}
 	if d.intend(w, g.bytes); d.change.End != nil {
 		d.change.Endorsed = nil
@@ -180,7 +190,7 @@ func (d *draft) askPerson(w Wait, kind WaitKind, arguments []byte) {
 		d.end(Blocked, ApprovalQueueFull, w.Step)
 		return
 	}
-	w.Kind, w.ID = kind, "i"+d.moment.Fresh
+	w.Kind, w.ID = kind, cmp.Or(w.ID, "i"+d.moment.Fresh)
 	w.Deadline = d.change.Time + int64(d.run.start.Limits.ApprovalTTL)
 	d.await(w, arguments)
 }

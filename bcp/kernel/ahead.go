@@ -94,6 +94,8 @@ type given struct {
 	args  []Argument
 	bytes []byte
 	call  Call
+	// Of a call of a loop that is looked at before its turn:
+	element, elements int
 	// Of a parse:
 	schema  *Schema
 	source  node

@@ -174,6 +174,9 @@ func (c *Change) fold(old *run) (*run, error) {
 	case c.Wait != nil:
 		r.await(*c.Wait, c.Private.Arguments)
 	}
+	if c.Leave != nil {
+		r.leaves = append(r.leaves, *c.Leave)
+	}
 	for i := range c.Ahead {
 		var args []byte // of none where they were erased
 		if i < len(c.Private.Ahead) {

@@ -115,6 +115,8 @@ type Change struct {
 	Wait *Wait
 	// Ahead are calls and parses that are begun ahead of their turn, or sent again.
 	Ahead []Wait
+	// Leave is a person's for a call whose turn has not come.
+	Leave *Leave
 	End   *End
 	// Totals and Deadline are those of the run afterwards.
 	Totals   Totals

@@ -216,6 +216,7 @@ func (c *Change) fields(f *codec) {
 	nested(f, "sub", &c.Sub, (*Frame).fields)
 	nested(f, "wait", &c.Wait, (*Wait).fields)
 	objects(f, "ahead", &c.Ahead, (*Wait).fields)
+	nested(f, "leave", &c.Leave, (*Leave).fields)
 	nested(f, "end", &c.End, (*End).fields)
 	totals := &c.Totals
 	if f.reading || c.Totals != (Totals{}) {
@@ -225,6 +226,13 @@ func (c *Change) fields(f *codec) {
 	number(f, "deadline", &c.Deadline)
 	text(f, "alert", &c.Alert)
 	nested(f, "place", &c.Place, (*RulePlace).fields)
+}
+
+func (l *Leave) fields(f *codec) {
+	f.digest("key", &l.Key)
+	text(f, "step", &l.Step)
+	text(f, "by", &l.By)
+	number(f, "until", &l.Until)
 }
 
 func (p *RulePlace) fields(f *codec) {

@@ -50,6 +50,9 @@ func (c *Change) Events() []Event {
 	for i := range c.Steps {
 		add(c.stepEvents(&c.Steps[i], c.Result != nil && i == 0 && c.Steps[i].Done || c.Steps[i].Begun)...)
 	}
+	if l := c.Leave; l != nil {
+		add(Event{Word: "approved_early", Step: l.Step})
+	}
 	if w := c.Wait; w != nil && w.Kind == WaitTool && w.Attempt == 1 && !w.Begun {
 		add(Event{Word: "effect_intended", Step: w.Step, Tool: w.Tool})
 	}

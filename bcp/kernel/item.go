@@ -6,13 +6,21 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Items returns the calls and questions that wait for people, in any order.
+// Items returns the calls and questions that wait for people, in any order, and later calls
+// of the loops of these.
 func (s *State) Items() []bcp.RunItem {
 	var items []bcp.RunItem
 	for _, r := range s.runs {
-		if r.end == nil && r.wait.Kind.Person() {
-			items = append(items, s.buildItem(r))
+		if r.end != nil || !r.wait.Kind.Person() {
+			continue
 		}
+		items = append(items, s.buildItem(r))
+		more := 0
+		s.later(r, func(g *given) bool {
+			more++
+			items = append(items, s.buildLater(r, g, more))
+			return more < bcp.MaxBatch-1
+		})
 	}
 	return items
 }
@@ -39,16 +47,41 @@ func (w *Wait) itemKind() bcp.ItemKind {
 
 // Item returns what waits for a person under this id, if something does.
 func (s *State) Item(id bcp.ItemID) (bcp.RunItem, bool) {
-	r := s.open(string(id), WaitApproval, WaitDoubt, WaitQuestion)
-	if r == nil {
-		return bcp.RunItem{}, false
+	if r := s.open(string(id), WaitApproval, WaitDoubt, WaitQuestion); r != nil {
+		return s.buildItem(r), true
 	}
-	return s.buildItem(r), true
+	if r, g := s.laterCall(string(id)); r != nil {
+		return s.buildLater(r, g, 0), true
+	}
+	return bcp.RunItem{}, false
 }
 
-// buildItem shows a call, or a question, to a person. What the definitions of today do not have any more is
-// tainted, and can only be refused.
+// buildLater shows a call whose turn has not come.
+func (s *State) buildLater(r *run, g *given, nth int) bcp.RunItem {
+	of := *r
+	of.wait, of.args = g.wait(&draft{change: &Change{}}), g.bytes
+	of.wait.Kind, of.wait.ID, of.wait.Since, of.wait.Deadline = WaitApproval, r.listed(g.record.Key), r.wait.Since+int64(nth), r.wait.Since+int64(r.start.Limits.ApprovalTTL)
+	it := s.itemOf(&of, &g.call)
+	it.Effect.Element, it.Effect.Elements, it.Effect.Early = g.element, g.elements, true
+	return it
+}
+
+// buildItem shows what a run waits for.
 func (s *State) buildItem(r *run) bcp.RunItem {
+	k := s.kernels[r.start.Kernel]
+	if k == nil || r.asks() != nil {
+		return s.itemOf(r, nil)
+	}
+	it := s.itemOf(r, s.openCall(k, r, r.wait.ID))
+	if d, f, _ := s.waitsAt(k, r); d != nil {
+		it.Effect.Element, it.Effect.Elements = f.checked.elementOf(len(f.done))
+	}
+	return it
+}
+
+// itemOf shows a call, or a question, to a person. What the definitions of today do not have any more is
+// tainted, and can only be refused.
+func (s *State) itemOf(r *run, call *Call) bcp.RunItem {
 	w := &r.wait
 	it := bcp.RunItem{Content: effectJSON(r), Item: bcp.Item{
 		ID: bcp.ItemID(w.ID), Kind: w.itemKind(), Controller: r.start.Kernel, Taint: bcp.TaintHigh,
@@ -74,7 +107,6 @@ func (s *State) buildItem(r *run) bcp.RunItem {
 	}
 	it.Reader = bcp.AgentName(t.Service)
 	e.Service, e.Description, e.Level, e.Result = it.Reader, t.Description, t.Level.Word(), t.Output.AppendJSONSchema(nil)
-	call := s.openCall(k, r, w.ID)
 	if call == nil {
 		return it
 	}
@@ -154,9 +186,13 @@ func parseSaid(response []byte, key string) (*Value, bool) {
 
 // DecideItem decides what a person decided about an item. The person's right and
 // signature are judged before.
-func (s *State) DecideItem(m bcp.Moment, id bcp.ItemID, act bcp.Act, by bcp.AgentName, content []byte) bcp.RunMessage {
+func (s *State) DecideItem(m bcp.Moment, id bcp.ItemID, act bcp.Act, by bcp.AgentName, until time.Time, content []byte) bcp.RunMessage {
 	decision, result := NoDecision, []byte(nil)
 	item, _ := s.Item(id)
+	if item.Effect.Early && act == bcp.Approve {
+		c := s.decideLater(m, string(id), by, until.UnixNano())
+		return s.Record(&c, by)
+	}
 	switch {
 	case act == bcp.RejectItem:
 		decision = Reject

@@ -256,7 +256,7 @@ func (d *draft) unanswered() {
 	w := d.run.wait
 	t := d.kernel.tools[w.Tool]
 	if t == nil || !t.Repeats() {
-		w.Call = w.ID
+		w.Call, w.ID = w.ID, ""
 		d.askPerson(w, WaitDoubt, d.run.args)
 		return
 	}

@@ -40,6 +40,8 @@ func (s *State) Redecide(c *Change, from bcp.AgentName, salt [16]byte, message [
 		return Change{}, false
 	case c.Kind == ChangeRun && c.End != nil && c.End.Code == Suspended:
 		return s.DecideStop(m, c.Run, Suspended), true
+	case c.Leave != nil:
+		return s.decideLater(m, c.Input, from, c.Leave.Until), true
 	case c.Kind == ChangeStep && from != "":
 		return s.DecidePerson(m, c.Input, c.person(r), c.Private.Value), true
 	case c.Kind == ChangeStep:

@@ -27,6 +27,7 @@ type run struct {
 	wait     Wait
 	args     []byte // of the call that the wait is about
 	ahead    []ahead
+	leaves   []Leave // for later calls of the loop that it waits in
 	end      *End
 	ended    int64
 }
@@ -72,7 +73,7 @@ type done struct {
 // copy returns a run that can be changed.
 func (r *run) copy() *run {
 	c := *r
-	c.frames, c.told, c.results, c.settled, c.ahead = slices.Clip(r.frames), slices.Clip(r.told), slices.Clip(r.results), slices.Clip(r.settled), slices.Clip(r.ahead)
+	c.frames, c.told, c.results, c.settled, c.ahead, c.leaves = slices.Clip(r.frames), slices.Clip(r.told), slices.Clip(r.results), slices.Clip(r.settled), slices.Clip(r.ahead), slices.Clip(r.leaves)
 	return &c
 }
 
@@ -173,7 +174,7 @@ func (r *run) open(sub Frame, instruction string, content *Value) {
 // addPlanError adds an error that the planner is told, and gives up the plan: the one
 // that ran, or else the one that it answered with. That of a sub-run is never told.
 func (r *run) addPlanError(e PlanError, answered []byte) {
-	r.told = append(r.told, e)
+	r.told, r.leaves = append(r.told, e), nil
 	r.dropAhead()
 	if r.failed = r.frames[0].bytes; r.failed == nil {
 		r.failed = answered
@@ -200,7 +201,7 @@ func (r *run) stop(e End, at int64) {
 	r.end, r.ended, r.wait = &e, at, Wait{}
 	r.frames = []*frame{{Frame: r.frames[0].Frame}}
 	r.frames[0].Asker = Asker{}
-	r.results, r.args, r.failed, r.task, r.salt, r.rules = nil, nil, nil, "", bcp.Digest{}, nil
+	r.results, r.args, r.failed, r.leaves, r.task, r.salt, r.rules = nil, nil, nil, nil, "", bcp.Digest{}, nil
 }
 
 // due is when time has something to decide about the run; 0 is never.

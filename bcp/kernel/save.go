@@ -183,6 +183,7 @@ func (r *run) fields(f *codec) {
 	nested(f, "wait", &wait, (*Wait).fields)
 	r.wait = *wait
 	objects(f, "ahead", &r.ahead, (*ahead).fields)
+	objects(f, "leaves", &r.leaves, (*Leave).fields)
 	nested(f, "end", &r.end, (*End).fields)
 	number(f, "ended", &r.ended)
 }

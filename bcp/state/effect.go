@@ -76,7 +76,7 @@ func (s *State) decideRunItem(d bcp.Decision, m bcp.Moment, it *bcp.RunItem, fro
 	var run bcp.RunMessage
 	stands := func() bool {
 		m.Now = s.JournalTime(m)
-		run = s.runs.DecideItem(m, it.ID, act, d.Agent, content)
+		run = s.runs.DecideItem(m, it.ID, act, d.Agent, a.Expires, content)
 		return run.Change.Code == ""
 	}
 	if check, refused := s.judgeApproval(&it.Item, s.mayDecideRun(d.Agent, it), stands, from, act, a, content, code); refused != "" {

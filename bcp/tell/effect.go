@@ -38,6 +38,13 @@ func effectFacts(e *bcp.Effect, kernel bcp.AgentName) []ItemFact {
 	for _, a := range e.Arguments {
 		facts = append(facts, ItemFact{"argument", a.Name + ": " + originText(a)})
 	}
+	if e.Elements > 0 {
+		loop := strconv.Itoa(e.Element) + " of " + strconv.Itoa(e.Elements)
+		if e.Early {
+			loop += ", whose turn has not come: it is not held then if it is approved, alone or with others, and is exactly this"
+		}
+		facts = append(facts, ItemFact{"loop", loop})
+	}
 	if e.Changed {
 		facts = append(facts, ItemFact{"changed", "the definitions of today have no such call: reject it"})
 	}
@@ -167,12 +174,16 @@ func effectConsequence(v *bcp.ItemView, act bcp.Act) string {
 		return "the run goes on with your answer"
 	case act == bcp.Approve && doubt:
 		return tool + " is called again"
+	case act == bcp.Approve && v.Effect.Early:
+		return tool + " is called, once, when its turn comes"
 	case act == bcp.Approve:
 		return tool + " is called, once"
 	case act == bcp.EditItem:
 		return "the run goes on with what you say that " + tool + " returned"
 	case doubt:
 		return "the run ends in doubt"
+	case v.Effect.Early:
+		return "it is held when its turn comes"
 	}
 	return tool + " is not called, and the run is blocked"
 }
