@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 )
+
+// Command is a command of this usage, which checks its arguments. What the help says of it is in the page of helps.
+func Command(use string, run func(ctx context.Context, args []string) error) *cobra.Command {
+	return &cobra.Command{Use: use, RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }}
+}
 
 // DateFlag is a day in UTC.
 type DateFlag struct{ Text string }
@@ -230,7 +236,7 @@ func addConnectionFlags(p *Program, root *cobra.Command) {
 				}
 			}
 		}
-		return nil
+		return p.useContext(cmd, flags)
 	}
 }
 

@@ -3,12 +3,15 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -84,6 +87,27 @@ func Failf(format string, args ...any) *Failure {
 // Usagef says that the command line is wrong.
 func Usagef(format string, args ...any) *Failure {
 	return &Failure{Code: ExitUsage, Message: fmt.Sprintf(format, args...)}
+}
+
+// Faults are a catalogue: what is said of errors that are known, and what to do about them. The first one that is so counts.
+type Faults []Fault
+
+// Fault is an entry. In its texts {it} is what the failure is about, quoted, {path} the same as it is, and {why} what the error
+// says.
+type Fault struct {
+	Of   error
+	Says string // empty: the error's words
+	Hint string
+}
+
+// Failure is what the catalogue says of an error, nil if it does not know it.
+func (list Faults) Failure(err error, about string) *Failure {
+	i := slices.IndexFunc(list, func(f Fault) bool { return errors.Is(err, f.Of) })
+	if i < 0 {
+		return nil
+	}
+	fill := strings.NewReplacer("{it}", Quoted(about), "{path}", Plain(about), "{why}", Plain(err.Error())).Replace
+	return &Failure{Code: ExitFailed, Message: fill(cmp.Or(list[i].Says, "{why}")), Hint: fill(list[i].Hint), Cause: err}
 }
 
 // Output is where a command's results and talk go. Use it from one goroutine.

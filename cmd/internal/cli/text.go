@@ -33,6 +33,15 @@ func Map[T, U any](list []T, f func(T) U) []U {
 	return made
 }
 
+// Rows are the cells that row makes of each of a list, which it does not change; nil of none.
+func Rows[T any](list []T, row func(*T) []string) [][]string {
+	var rows [][]string
+	for i := range list {
+		rows = append(rows, row(&list[i]))
+	}
+	return rows
+}
+
 // Seconds returns the whole seconds of d.
 func Seconds(d time.Duration) int64 { return int64(d / time.Second) }
 

@@ -163,16 +163,13 @@ func inTrouble(a *status.Agent) bool {
 // says whom of those that somebody else starts nothing can be started with.
 func AgentTable(o *cli.Output, list []status.Agent, creds map[bcp.AgentName]string) {
 	now := time.Now()
-	var rows [][]string
-	for i := range list {
-		a := &list[i]
+	o.Table([]string{"agent", "state", "waits", "details"}, cli.Rows(list, func(a *status.Agent) []string {
 		says := tell.Agent(a, now)
 		if problem := creds[a.Agent]; a.State == status.Away && problem != "" {
 			says += "\n" + problem
 		}
-		rows = append(rows, []string{string(a.Agent), string(a.State), tell.Waits(a), says})
-	}
-	o.Table([]string{"agent", "state", "waits", "details"}, rows)
+		return []string{string(a.Agent), string(a.State), tell.Waits(a), says}
+	}))
 	for i := range list {
 		if line := lastLine(&list[i]); line != "" {
 			o.Printf("%s\n", cli.Plain(line))

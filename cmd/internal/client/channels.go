@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,9 +72,12 @@ func completeDefined(names func(*bcp.Mesh) []string) cobra.CompletionFunc {
 // completionTime is how long a shell waits for what only the running mesh knows.
 const completionTime = 3 * time.Second
 
-// CompleteFrom completes the first argument by what a role is told of the running mesh, in its order.
-func CompleteFrom(who *Flags, role bcp.Role, ids func(context.Context, *Client) []string) cobra.CompletionFunc {
-	return cli.FirstArgument(func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+// CompleteFrom completes as many arguments as most by what a role is told of the running mesh, in its order.
+func CompleteFrom(who *Flags, role bcp.Role, most int, ids func(context.Context, *Client) []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
 		defer cancel()
 		c, err := who.Connect(ctx, role)
@@ -81,8 +85,12 @@ func CompleteFrom(who *Flags, role bcp.Role, ids func(context.Context, *Client) 
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer c.Close()
-		return ids(ctx, c), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-	})
+		left := slices.DeleteFunc(ids(ctx, c), func(one string) bool { // an id may have a description
+			id, _, _ := strings.Cut(one, "\t")
+			return slices.Contains(args, id)
+		})
+		return left, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
 }
 
 // LoadMesh loads the definitions of the mesh that a command line is about.

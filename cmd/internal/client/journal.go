@@ -135,32 +135,30 @@ func After(err, wrapped error) string {
 	return cli.Plain(rest)
 }
 
+// JournalFaults are what may be wrong with a journal or a backup.
+var JournalFaults = cli.Faults{
+	{Of: server.ErrInUse, Says: "a mesh is starting on {it}", Hint: "try again when it serves"},
+	{Of: mesh.ErrSalvage, Says: "a mesh runs on {it}", Hint: "stop it first: the journal of a running mesh is backed up, and not salvaged"},
+	{Of: jetstream.ErrBase, Hint: BaseHint},
+	{Of: state.ErrDefinitions, Hint: "bcpmesh restore OLDEST... NEWEST DIR rebuilds the whole journal from backups: look there"},
+	{Of: jetstream.ErrHashes, Hint: "they are in that file: tar -xzf FILE -C .bcpmesh tree/hashes"},
+	{Of: jetstream.ErrNothingToSalvage},
+	{Of: jetstream.ErrLost, Hint: "bcpmesh backup --salvage saves what is left"},
+	{Of: jetstream.ErrRewritten, Hint: "bcpmesh backup --salvage saves what is left"},
+	{Of: jetstream.ErrRecord, Says: "the journal is damaged: {why}", Hint: "bcpmesh backup --salvage saves everything before the damage"},
+	{Of: accounts.ErrBusy, Hint: "another command is using {path}: try again"},
+}
+
 // JournalFailure says what is wrong with a journal or a backup, and what to do.
 func JournalFailure(err error, folder string) error {
-	var said *cli.Failure
-	switch {
-	case errors.As(err, &said):
+	if said, ok := errors.AsType[*cli.Failure](err); ok {
 		return said
-	case errors.Is(err, context.Canceled):
+	}
+	if errors.Is(err, context.Canceled) {
 		return err
-	case errors.Is(err, server.ErrInUse):
-		return cli.Failf("a mesh is starting on %s", cli.Quoted(folder)).WithHint("try again when it serves")
-	case errors.Is(err, mesh.ErrSalvage):
-		return cli.Failf("a mesh runs on %s", cli.Quoted(folder)).WithHint("stop it first: the journal of a running mesh is backed up, and not salvaged")
-	case errors.Is(err, jetstream.ErrBase):
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint(BaseHint)
-	case errors.Is(err, state.ErrDefinitions):
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("bcpmesh restore OLDEST... NEWEST DIR rebuilds the whole journal from backups: look there")
-	case errors.Is(err, jetstream.ErrHashes):
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("they are in that file: tar -xzf FILE -C .bcpmesh tree/hashes")
-	case errors.Is(err, jetstream.ErrNothingToSalvage):
-		return cli.Failf("%s", cli.Plain(err.Error()))
-	case errors.Is(err, jetstream.ErrLost), errors.Is(err, jetstream.ErrRewritten):
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("bcpmesh backup --salvage saves what is left")
-	case errors.Is(err, jetstream.ErrRecord):
-		return cli.Failf("the journal is damaged: %s", cli.Plain(err.Error())).WithHint("bcpmesh backup --salvage saves everything before the damage")
-	case errors.Is(err, accounts.ErrBusy):
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("another command is using %s: try again", cli.Plain(folder))
+	}
+	if known := JournalFaults.Failure(err, folder); known != nil {
+		return known
 	}
 	return cli.Failf("%s", cli.Plain(err.Error()))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/clitest"
 )
 
 // A server of a cluster that answers may be behind the others: what a journal is known to
@@ -67,4 +68,10 @@ func TestJournalThatIsBehind(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What may be wrong with a journal is said with what to do.
+func TestJournalFaults(t *testing.T) {
+	t.Parallel()
+	clitest.Faults(t, JournalFaults)
 }

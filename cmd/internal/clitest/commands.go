@@ -268,3 +268,21 @@ func LastLines(text string) string {
 	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-shownLines):], "")
 }
+
+// Faults checks each entry of a catalogue: it is what is said of its error, whatever that is wrapped in, and it fills all of
+// its texts.
+func Faults(t *testing.T, list cli.Faults) {
+	t.Helper()
+	for _, f := range list {
+		got := list.Failure(fmt.Errorf("reading: %w", f.Of), "a folder")
+		alone := cli.Faults{f}.Failure(fmt.Errorf("reading: %w", f.Of), "a folder")
+		if got == nil || got.Message != alone.Message || got.Hint != alone.Hint || !errors.Is(got, f.Of) {
+			t.Errorf("%v: an entry before it answers: %v", f.Of, got)
+		} else if strings.ContainsAny(got.Message+got.Hint, "{}") || got.Message == "" || got.Code != cli.ExitFailed {
+			t.Errorf("%v: %+v", f.Of, got)
+		}
+	}
+	if got := list.Failure(errors.New("unknown"), "a folder"); got != nil {
+		t.Errorf("an unknown error: %v", got)
+	}
+}

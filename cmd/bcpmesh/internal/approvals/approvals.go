@@ -105,21 +105,12 @@ func (f *approverFlags) view(ctx context.Context, a *agents.Approver, id bcp.Ite
 
 // showItems shows what waits.
 func showItems(o *cli.Output, items []bcp.Item, now time.Time) error {
-	if o.JSON {
-		return o.Value(items)
-	}
-	if len(items) == 0 {
-		o.Talkf("nothing waits for a decision")
-		return nil
-	}
-	var rows [][]string
-	for i := range items {
-		it := &items[i]
-		rows = append(rows, []string{string(it.ID), string(it.Kind), channelText(it), categoryText(it), it.Nominal.Rounded(),
-			strings.Join(it.Anomalies, ", "), tell.Roughly(now.Sub(it.Since)), tell.Roughly(it.Deadline.Sub(now))})
-	}
-	o.Table([]string{"item", "kind", "channel", "category", "bits", "anomalies", "age", "left"}, rows)
-	return nil
+	return cli.ShowList(o, items, "nothing waits for a decision", func(o *cli.Output, items []bcp.Item) {
+		o.Table([]string{"item", "kind", "channel", "category", "bits", "anomalies", "age", "left"}, cli.Rows(items, func(it *bcp.Item) []string {
+			return []string{string(it.ID), string(it.Kind), channelText(it), categoryText(it), it.Nominal.Rounded(),
+				strings.Join(it.Anomalies, ", "), tell.Roughly(now.Sub(it.Since)), tell.Roughly(it.Deadline.Sub(now))}
+		}))
+	})
 }
 
 // categoryText is empty for a call of a run, which is of none.
@@ -160,35 +151,14 @@ func itemArguments(cmd *cobra.Command, args []string) (ids []bcp.ItemID, err err
 	return ids, nil
 }
 
-// completionTime is how long a shell waits for ids from the running mesh.
-const completionTime = 2 * time.Second
-
 // completeItems completes ids of items that wait in the running mesh, most in number.
 func completeItems(who *client.Flags, most int) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) >= most {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
-		defer cancel()
-		c, err := who.Connect(ctx, bcp.RoleApprover)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		defer c.Close()
-		items, err := agents.NewApprover(c.Connection).List(ctx)
-		if items == nil && err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var ids []string
-		for i := range items {
-			if slices.Contains(args, string(items[i].ID)) {
-				continue
-			}
-			ids = append(ids, cobra.CompletionWithDesc(string(items[i].ID), string(items[i].Kind)+" "+channelText(&items[i])))
-		}
-		return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-	}
+	return client.CompleteFrom(who, bcp.RoleApprover, most, func(ctx context.Context, c *client.Client) []string {
+		items, _ := agents.NewApprover(c.Connection).List(ctx) // what did not answer in time is not completed
+		return cli.Map(items, func(it bcp.Item) string {
+			return cobra.CompletionWithDesc(string(it.ID), string(it.Kind)+" "+channelText(&it))
+		})
+	})
 }
 
 // ShowUndecided reports why a decision, or a look, did not come about: with --json

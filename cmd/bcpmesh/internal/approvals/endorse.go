@@ -118,19 +118,10 @@ func listEndorsed(ctx context.Context, p *cli.Program, f *approverFlags, revoke 
 
 // showEndorsed shows what may be released without a person.
 func showEndorsed(o *cli.Output, list []bcp.EndorsementView) error {
-	if o.JSON {
-		return o.Value(list)
-	}
-	if len(list) == 0 {
-		o.Talkf("nothing is endorsed")
-		return nil
-	}
-	var rows [][]string
-	for i := range list {
-		e := &list[i]
-		channel, what, signs := tell.Endorsed(&e.Endorsement)
-		rows = append(rows, []string{string(e.ID), string(e.By), channel, what, signs, tell.UsesLeft(e), e.BitsLeft.Rounded(), tell.EndorsementState(e)})
-	}
-	o.Table([]string{"endorsement", "by", "channel", "what", "signs", "uses left", "bits left", ""}, rows)
-	return nil
+	return cli.ShowList(o, list, "nothing is endorsed", func(o *cli.Output, list []bcp.EndorsementView) {
+		o.Table([]string{"endorsement", "by", "channel", "what", "signs", "uses left", "bits left", ""}, cli.Rows(list, func(e *bcp.EndorsementView) []string {
+			channel, what, signs := tell.Endorsed(&e.Endorsement)
+			return []string{string(e.ID), string(e.By), channel, what, signs, tell.UsesLeft(e), e.BitsLeft.Rounded(), tell.EndorsementState(e)}
+		}))
+	})
 }

@@ -49,28 +49,25 @@ func BackupCommand(p *cli.Program) *cobra.Command {
 	var truncate bool
 	var whole string
 	var of client.ClusterFlags
-	cmd := &cobra.Command{
-		Use: "backup FILE",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if truncate && o.Salvage {
-				return cli.Usagef("backup: --truncate and --salvage cannot be combined: a damaged journal is not truncated")
-			}
-			if whole != "" && (!truncate || of != (client.ClusterFlags{})) {
-				return cli.Usagef("backup: --from needs --truncate, without --url and --creds: it names the backup that is truncated")
-			}
-			if whole != "" && o.WithoutKeys {
-				return cli.Usagef("backup: --from and --without-keys cannot be combined: a backup without keys stays without")
-			}
-			if whole != "" {
-				return truncateBackup(cmd.Context(), p, &where, args[0], whole, o)
-			}
-			if of != (client.ClusterFlags{}) && truncate {
-				return cli.Usagef("backup: a cluster's journal is not truncated in place").
-					WithHint("back it up while no gateway serves, and then: bcpmesh backup --truncate --from FILE CUT (docs/production.md)")
-			}
-			return backup(cmd.Context(), p, &where, args[0], o, of, truncate)
-		},
-	}
+	cmd := cli.Command("backup FILE", func(ctx context.Context, args []string) error {
+		if truncate && o.Salvage {
+			return cli.Usagef("backup: --truncate and --salvage cannot be combined: a damaged journal is not truncated")
+		}
+		if whole != "" && (!truncate || of != (client.ClusterFlags{})) {
+			return cli.Usagef("backup: --from needs --truncate, without --url and --creds: it names the backup that is truncated")
+		}
+		if whole != "" && o.WithoutKeys {
+			return cli.Usagef("backup: --from and --without-keys cannot be combined: a backup without keys stays without")
+		}
+		if whole != "" {
+			return truncateBackup(ctx, p, &where, args[0], whole, o)
+		}
+		if of != (client.ClusterFlags{}) && truncate {
+			return cli.Usagef("backup: a cluster's journal is not truncated in place").
+				WithHint("back it up while no gateway serves, and then: bcpmesh backup --truncate --from FILE CUT (docs/production.md)")
+		}
+		return backup(ctx, p, &where, args[0], o, of, truncate)
+	})
 	where.AddTo(cmd)
 	of.AddTo(cmd, "of a cluster: ")
 	cmd.Flags().BoolVar(&o.WithoutKeys, "without-keys", false, "leave the keys out")

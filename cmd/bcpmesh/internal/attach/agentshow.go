@@ -2,6 +2,7 @@ package attach
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"reflect"
 	"strings"
@@ -17,17 +18,14 @@ import (
 
 func agentShowCommand(p *cli.Program) *cobra.Command {
 	var whole bool
-	cmd := &cobra.Command{
-		Use: "show FILE",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := readRecording(args[0])
-			if err != nil {
-				return err
-			}
-			return p.Out.Show(r, func() { showRecording(&transcriptPrinter{out: p.Out, whole: whole}, r) })
-		},
-		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
-	}
+	cmd := cli.Command("show FILE", func(_ context.Context, args []string) error {
+		r, err := readRecording(args[0])
+		if err != nil {
+			return err
+		}
+		return p.Out.Show(r, func() { showRecording(&transcriptPrinter{out: p.Out, whole: whole}, r) })
+	})
+	cmd.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	cmd.Flags().BoolVar(&whole, "whole", false, "do not cut long texts")
 	return cmd
 }

@@ -26,10 +26,7 @@ type mcpOptions struct {
 // MCPCommand returns the command mcp.
 func MCPCommand(p *cli.Program) *cobra.Command {
 	var o mcpOptions
-	cmd := &cobra.Command{
-		Use:  "mcp",
-		RunE: func(cmd *cobra.Command, _ []string) error { return serveMCP(cmd.Context(), p, o) },
-	}
+	cmd := cli.Command("mcp", func(ctx context.Context, _ []string) error { return serveMCP(ctx, p, o) })
 	o.AddTo(cmd, "creds `FILE` of a controller or a reader")
 	cmd.Flags().StringVar(&o.http, "http", "", "serve over HTTP on this `HOST:PORT` of this machine; port 0 means any free one")
 	cmd.Flags().StringArrayVar(&o.tools, "tools", nil, "also offer the host the tools of this `FILE` of bcpmesh wrap; may be repeated")

@@ -29,21 +29,18 @@ func auditTailCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var follow, connections bool
 	number := cli.NumberFlag{Value: 20}
-	cmd := &cobra.Command{
-		Use: "audit [COMMAND]",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			wanted := exceptConnections
-			if connections {
-				wanted = everyRecord
-			}
-			c, err := who.Books(cmd.Context(), p, follow)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			return tail(cmd.Context(), p, c, number.Value, follow, wanted)
-		},
-	}
+	cmd := cli.Command("audit [COMMAND]", func(ctx context.Context, _ []string) error {
+		wanted := exceptConnections
+		if connections {
+			wanted = everyRecord
+		}
+		c, err := who.Books(ctx, p, follow)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return tail(ctx, p, c, number.Value, follow, wanted)
+	})
 	who.AddTo(cmd, "auditor")
 	cmd.Flags().VarP(&number, "number", "n", "how many records")
 	cmd.Flags().BoolVar(&connections, "connections", false, "show who connected and disconnected, too")
@@ -222,7 +219,7 @@ const completedRecords = 200
 
 // completeExchanges completes the ids of queries and items in the newest records, newest first.
 func completeExchanges(who *client.Flags) cobra.CompletionFunc {
-	return client.CompleteFrom(who, bcp.RoleAuditor, func(ctx context.Context, c *client.Client) (ids []string) {
+	return client.CompleteFrom(who, bcp.RoleAuditor, 1, func(ctx context.Context, c *client.Client) (ids []string) {
 		seen := map[string]bool{"": true}
 		records, _, _ := NewestRecords(ctx, c.Auditor(), completedRecords, nil) // without an answer none is completed
 		for _, d := range slices.Backward(records) {

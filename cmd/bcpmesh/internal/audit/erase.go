@@ -22,41 +22,38 @@ func auditEraseCommand(p *cli.Program) *cobra.Command {
 	var channel client.ChannelFlag
 	var before cli.DateFlag
 	var raw, yes bool
-	cmd := &cobra.Command{
-		Use: "erase",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if channel.Text == "" || before.Text == "" {
-				return cli.Usagef("audit erase: expected --channel and --before").WithHint("audit erase --help shows an example")
+	cmd := cli.Command("erase", func(ctx context.Context, _ []string) error {
+		if channel.Text == "" || before.Text == "" {
+			return cli.Usagef("audit erase: expected --channel and --before").WithHint("audit erase --help shows an example")
+		}
+		if !yes {
+			if !p.Interactive() {
+				return cli.Usagef("audit erase: expected --yes, since there is no terminal to ask on")
 			}
-			if !yes {
-				if !p.Interactive() {
-					return cli.Usagef("audit erase: expected --yes, since there is no terminal to ask on")
-				}
-				ok, err := cli.NewPrompter(cmd.Context(), p).Confirm(fmt.Sprintf("Erase what was said on %s before %s, for ever?", channel.Text, before.Text))
-				if err != nil {
-					return err
-				}
-				if !ok {
-					return cli.Failf("nothing was erased")
-				}
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
-			defer cancel()
-			// Asked again, it would record another erasure.
-			who := client.Flags{Where: where, Attempt: wait.Value}
-			c, err := who.Connect(ctx, bcp.RoleOperator)
+			ok, err := cli.NewPrompter(ctx, p).Confirm(fmt.Sprintf("Erase what was said on %s before %s, for ever?", channel.Text, before.Text))
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			result, err := c.Operator().Erase(ctx, bcp.EraseRequest{Controller: channel.Value.Controller, Reader: channel.Value.Reader,
-				Before: before.Text, Raw: raw})
-			if err != nil {
-				return meshdir.Failure(err)
+			if !ok {
+				return cli.Failf("nothing was erased")
 			}
-			return showErased(p, result, &channel, before.Text)
-		},
-	}
+		}
+		ctx, cancel := context.WithTimeout(ctx, wait.Value)
+		defer cancel()
+		// Asked again, it would record another erasure.
+		who := client.Flags{Where: where, Attempt: wait.Value}
+		c, err := who.Connect(ctx, bcp.RoleOperator)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		result, err := c.Operator().Erase(ctx, bcp.EraseRequest{Controller: channel.Value.Controller, Reader: channel.Value.Reader,
+			Before: before.Text, Raw: raw})
+		if err != nil {
+			return meshdir.Failure(err)
+		}
+		return showErased(p, result, &channel, before.Text)
+	})
 	where.AddTo(cmd)
 	cli.WaitFlag(cmd, &wait, 10*time.Minute, "how long to try")
 	cmd.Flags().Var(&channel, "channel", "the channel, or _ for content of no channel")

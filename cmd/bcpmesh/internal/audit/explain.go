@@ -41,21 +41,18 @@ type explainedDecision struct {
 // ExplainCommand returns the command explain.
 func ExplainCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
-	cmd := &cobra.Command{
-		Use:               "explain ID",
-		ValidArgsFunction: completeExchanges(&who),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, err := bcp.ParseQueryID(args[0]); err != nil {
-				return cli.Usagef("explain: %s is neither an id nor a number", cli.Quoted(args[0])).WithHint("bcpmesh audit replay shows both")
-			}
-			c, err := who.Books(cmd.Context(), p, false)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			return explainDecision(cmd.Context(), p, c, args[0])
-		},
-	}
+	cmd := cli.Command("explain ID", func(ctx context.Context, args []string) error {
+		if _, err := bcp.ParseQueryID(args[0]); err != nil {
+			return cli.Usagef("explain: %s is neither an id nor a number", cli.Quoted(args[0])).WithHint("bcpmesh audit replay shows both")
+		}
+		c, err := who.Books(ctx, p, false)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return explainDecision(ctx, p, c, args[0])
+	})
+	cmd.ValidArgsFunction = completeExchanges(&who)
 	who.AddTo(cmd, "auditor")
 	return cmd
 }
@@ -221,14 +218,13 @@ func showExplanation(o *cli.Output, e *explainedDecision) {
 	if ids := cli.Plain(strings.Join(cli.Compact(labelled("query", d.Query), labelled("subscription", d.Subscription), labelled("delivery", d.Delivery), labelled("item", d.Item)), ", ")); ids != "" {
 		o.Printf("%s\n", ids)
 	}
-	var rows [][]string
-	for _, r := range e.Rules {
+	rows := cli.Map(e.Rules, func(r explain.Evaluated) []string {
 		passed := "ok"
 		if !r.Passed {
 			passed = "REFUSES"
 		}
-		rows = append(rows, []string{r.Rule, passed, r.Text, r.Detail})
-	}
+		return []string{r.Rule, passed, r.Text, r.Detail}
+	})
 	if len(rows) > 0 {
 		o.Table([]string{"rule", "", "what it asks", "here"}, rows)
 	}

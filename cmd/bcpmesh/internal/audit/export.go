@@ -152,24 +152,21 @@ func checkpointKeyFailure(err error, folder meshdir.Folder) error {
 
 func auditKeyCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
-	cmd := &cobra.Command{
-		Use: "key",
-		RunE: func(*cobra.Command, []string) error {
-			folder, err := where.Folder()
-			if err != nil {
-				return err
-			}
-			store, err := accounts.Open(folder.State)
-			if err != nil {
-				return checkpointKeyFailure(err, folder)
-			}
-			key, err := store.CheckpointPublic()
-			if err != nil {
-				return checkpointKeyFailure(err, folder)
-			}
-			return p.Out.Show(publicKey{key}, func() { p.Out.Printf("%s\n", key) })
-		},
-	}
+	cmd := cli.Command("key", func(_ context.Context, _ []string) error {
+		folder, err := where.Folder()
+		if err != nil {
+			return err
+		}
+		store, err := accounts.Open(folder.State)
+		if err != nil {
+			return checkpointKeyFailure(err, folder)
+		}
+		key, err := store.CheckpointPublic()
+		if err != nil {
+			return checkpointKeyFailure(err, folder)
+		}
+		return p.Out.Show(publicKey{key}, func() { p.Out.Printf("%s\n", key) })
+	})
 	where.AddTo(cmd)
 	return cmd
 }

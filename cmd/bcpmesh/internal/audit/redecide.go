@@ -40,15 +40,12 @@ type redecideFlags struct {
 
 func auditRedecideCommand(p *cli.Program) *cobra.Command {
 	f := redecideFlags{number: cli.NumberFlag{Value: 20, Least: 1}}
-	cmd := &cobra.Command{
-		Use: "redecide",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.run != "" {
-				return redecideRun(cmd.Context(), p, &client.Flags{Where: f.where}, f.run)
-			}
-			return redecide(cmd.Context(), p, &f)
-		},
-	}
+	cmd := cli.Command("redecide", func(ctx context.Context, _ []string) error {
+		if f.run != "" {
+			return redecideRun(ctx, p, &client.Flags{Where: f.where}, f.run)
+		}
+		return redecide(ctx, p, &f)
+	})
 	f.where.AddTo(cmd)
 	cmd.Flags().StringVar(&f.definitions, "definitions", "", "decide by the definitions in `DIR` (default: those of the mesh)")
 	cmd.Flags().StringVar(&f.backup, "backup", "", "decide about the journal in this `FILE` (default: that of the mesh)")

@@ -171,12 +171,9 @@ func partsThatDiffer(a, b *kernel.Change) []string {
 
 func (r *rerun) report(o *cli.Output) error {
 	if err := o.ShowLine(r, func() {
-		var rows [][]string
-		for i := range r.Results {
-			one := &r.Results[i]
-			rows = append(rows, []string{strconv.FormatUint(one.Decision, 10), one.Kind.String(), string(one.From), one.Result, strings.Join(one.Parts, ", ")})
-		}
-		o.Table([]string{"record", "kind", "from", "decided again", "differs in"}, rows)
+		o.Table([]string{"record", "kind", "from", "decided again", "differs in"}, cli.Rows(r.Results, func(one *rerunRecord) []string {
+			return []string{strconv.FormatUint(one.Decision, 10), one.Kind.String(), string(one.From), one.Result, strings.Join(one.Parts, ", ")}
+		}))
 		o.Printf("%s of run %s: %d same, %d differ, %d not possible\n", cli.Count(r.Records, "record"), cli.Plain(string(r.Run)), r.Same, r.Differ, r.NotPossible)
 	}); err != nil {
 		return err

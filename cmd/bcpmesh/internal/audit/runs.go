@@ -210,15 +210,13 @@ func explainRun(o *cli.Output, r *tell.RunStory) {
 	}
 	if len(r.Values) > 0 {
 		o.Heading("Where each value came from")
-		var rows [][]string
-		for _, v := range r.Values {
+		o.Table([]string{"value", "made by", "from", "label", "bits that content chose"}, cli.Map(r.Values, func(v tell.RunValue) []string {
 			from := strings.Join(v.Inputs, ", ")
 			if v.Reused {
 				from = strings.Join(cli.Compact(from, "an earlier plan"), ", ")
 			}
-			rows = append(rows, []string{v.Step, strings.Join(cli.Compact(v.Kind, v.Tool), " "), cmp.Or(from, "the plan"), labelWords(&v.Label), strings.Trim(v.Label.Width().String(), `"`)})
-		}
-		o.Table([]string{"value", "made by", "from", "label", "bits that content chose"}, rows)
+			return []string{v.Step, strings.Join(cli.Compact(v.Kind, v.Tool), " "), cmp.Or(from, "the plan"), labelWords(&v.Label), strings.Trim(v.Label.Width().String(), `"`)}
+		}))
 	}
 	if r.Limits.Control > 0 && len(r.Values) > 0 {
 		o.Heading("Which way it went")
@@ -268,7 +266,7 @@ func labelWords(l *kernel.Label) string {
 
 // completeRuns completes the ids of runs, newest first.
 func completeRuns(who *client.Flags) cobra.CompletionFunc {
-	return client.CompleteFrom(who, bcp.RoleAuditor, func(ctx context.Context, c *client.Client) (ids []string) {
+	return client.CompleteFrom(who, bcp.RoleAuditor, 1, func(ctx context.Context, c *client.Client) (ids []string) {
 		records, _, _ := NewestRecords(ctx, c.Auditor(), completedRecords, nil) // without an answer none is completed
 		for _, d := range slices.Backward(records) {
 			if d.Kind == bcp.KindRun && d.Run != nil && d.Run.Run != "" {

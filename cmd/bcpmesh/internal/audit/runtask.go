@@ -28,64 +28,61 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 	var id string
 	var wait cli.DurationFlag
 	var noWait, plan bool
-	cmd := &cobra.Command{
-		Use:               "run KERNEL GRANT TASK",
-		ValidArgsFunction: completeRun,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := bcp.ParseAgentName(args[0])
-			if err != nil {
-				return cli.Usagef("kernel run: %s: %s", cli.Quoted(args[0]), err)
+	cmd := cli.Command("run KERNEL GRANT TASK", func(ctx context.Context, args []string) error {
+		name, err := bcp.ParseAgentName(args[0])
+		if err != nil {
+			return cli.Usagef("kernel run: %s: %s", cli.Quoted(args[0]), err)
+		}
+		if err := checkTask("kernel run", args[2]); err != nil {
+			return err
+		}
+		task := agents.RunTask{ID: bcp.ClientID(id), Task: args[2], PlanOnly: plan, NewSession: true} // what a screen showed taints nobody
+		if _, err := bcp.ParseClientID(id); id != "" && err != nil {
+			return cli.Usagef("kernel run: --request-id: %s", err)
+		}
+		for _, rule := range forbid {
+			tool, when, ok := strings.Cut(rule, "=")
+			if !ok || tool == "" || when == "" {
+				return cli.Usagef("kernel run: --forbid %s: expected TOOL=CEL", cli.Quoted(rule)).WithHint("such as --forbid 'send_email=args.to.value != \"kim@example.org\"'")
 			}
-			if err := checkTask("kernel run", args[2]); err != nil {
-				return err
-			}
-			task := agents.RunTask{ID: bcp.ClientID(id), Task: args[2], PlanOnly: plan, NewSession: true} // what a screen showed taints nobody
-			if _, err := bcp.ParseClientID(id); id != "" && err != nil {
-				return cli.Usagef("kernel run: --request-id: %s", err)
-			}
-			for _, rule := range forbid {
-				tool, when, ok := strings.Cut(rule, "=")
-				if !ok || tool == "" || when == "" {
-					return cli.Usagef("kernel run: --forbid %s: expected TOOL=CEL", cli.Quoted(rule)).WithHint("such as --forbid 'send_email=args.to.value != \"kim@example.org\"'")
-				}
-				task.Forbid = append(task.Forbid, agents.ForbidRule{Tool: tool, When: when})
-			}
-			if plan && (who.Creds != "" || who.URL != "") {
-				return cli.Usagef("kernel run: --plan takes neither --creds nor --url: the plan is for the owner of the state folder")
-			}
-			answers, err := parseAnswers(given)
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
-			defer cancel()
-			if err := findRequester(&who, name, args[1]); err != nil {
-				return err
-			}
-			c, err := who.Connect(ctx, bcp.RoleController)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			run, err := agents.NewRequester(c.Connection).Run(ctx, name, args[1], task)
-			switch {
-			case err != nil:
-				return runFailure(err)
-			case plan:
-				return showPlan(ctx, p, c, &who, run, name, args[1])
-			case noWait:
-				return showBegun(p.Out, run.ID)
-			}
-			if err := waitForEnd(ctx, p, run, &answerer{given: answers}); err != nil || p.Out.JSON {
-				return err
-			}
-			if who.Creds != "" || who.URL != "" {
-				p.Out.Talkf("its value is for the owner of the state folder: bcpmesh kernel %s --raw", run.ID)
-				return nil
-			}
-			return showValue(ctx, p.Out, &client.Flags{Where: who.Where}, run.ID)
-		},
-	}
+			task.Forbid = append(task.Forbid, agents.ForbidRule{Tool: tool, When: when})
+		}
+		if plan && (who.Creds != "" || who.URL != "") {
+			return cli.Usagef("kernel run: --plan takes neither --creds nor --url: the plan is for the owner of the state folder")
+		}
+		answers, err := parseAnswers(given)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, wait.Value)
+		defer cancel()
+		if err := findRequester(&who, name, args[1]); err != nil {
+			return err
+		}
+		c, err := who.Connect(ctx, bcp.RoleController)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		run, err := agents.NewRequester(c.Connection).Run(ctx, name, args[1], task)
+		switch {
+		case err != nil:
+			return runFailure(err)
+		case plan:
+			return showPlan(ctx, p, c, &who, run, name, args[1])
+		case noWait:
+			return showBegun(p.Out, run.ID)
+		}
+		if err := waitForEnd(ctx, p, run, &answerer{given: answers}); err != nil || p.Out.JSON {
+			return err
+		}
+		if who.Creds != "" || who.URL != "" {
+			p.Out.Talkf("its value is for the owner of the state folder: bcpmesh kernel %s --raw", run.ID)
+			return nil
+		}
+		return showValue(ctx, p.Out, &client.Flags{Where: who.Where}, run.ID)
+	})
+	cmd.ValidArgsFunction = completeRun
 	who.AddTo(cmd, "requester")
 	cmd.Flags().StringArrayVar(&forbid, "forbid", nil, "refuse calls for which this `TOOL=CEL` holds, in this run")
 	cmd.Flags().StringArrayVar(&given, "answer", nil, "answer the question with this `ID=VALUE`, if the plan asks it")

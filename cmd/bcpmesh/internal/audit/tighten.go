@@ -23,12 +23,9 @@ func auditTightenCommand(p *cli.Program) *cobra.Command {
 	var f redecideFlags
 	var exclude []string
 	var write string
-	cmd := &cobra.Command{
-		Use: "tighten",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return tightenMesh(cmd.Context(), p, &f, exclude, write)
-		},
-	}
+	cmd := cli.Command("tighten", func(ctx context.Context, _ []string) error {
+		return tightenMesh(ctx, p, &f, exclude, write)
+	})
 	f.where.AddTo(cmd)
 	cmd.Flags().StringVar(&f.backup, "backup", "", "learn from the journal in this `FILE` (default: that of the mesh)")
 	f.span.AddTo(cmd)

@@ -203,10 +203,7 @@ func showVerified(p *cli.Program, name string, s verify.Summary, cosigned []veri
 			p.Out.Printf("It is partial: of the decisions before %d it has only hashes.\n", r.First)
 		}
 		p.Out.Printf("\n")
-		var rows [][]string
-		for _, kind := range slices.Sorted(maps.Keys(r.Kinds)) {
-			rows = append(rows, []string{kind, strconv.FormatUint(r.Kinds[kind], 10)})
-		}
+		rows := cli.Map(slices.Sorted(maps.Keys(r.Kinds)), func(kind string) []string { return []string{kind, strconv.FormatUint(r.Kinds[kind], 10)} })
 		p.Out.Table([]string{"kind", "decisions"}, rows)
 		if len(r.Channels) > 0 {
 			rows = nil

@@ -23,21 +23,17 @@ func InboxCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var follow, keep bool
 	var wait cli.DurationFlag
-	cmd := &cobra.Command{
-		Use: "inbox",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if keep && follow {
-				return cli.Usagef("inbox: --keep and --follow cannot be combined")
-			}
-			ctx := cmd.Context()
-			c, err := who.Connect(ctx, bcp.RoleController)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			return inbox(ctx, p, c, follow, keep, wait.Value)
-		},
-	}
+	cmd := cli.Command("inbox", func(ctx context.Context, _ []string) error {
+		if keep && follow {
+			return cli.Usagef("inbox: --keep and --follow cannot be combined")
+		}
+		c, err := who.Connect(ctx, bcp.RoleController)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return inbox(ctx, p, c, follow, keep, wait.Value)
+	})
 	who.AddTo(cmd, "controller")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow until interrupted")
 	cmd.Flags().BoolVar(&keep, "keep", false, "acknowledge nothing")

@@ -218,23 +218,12 @@ func listQueries(ctx context.Context, p *cli.Program, r *agents.Reader, wait tim
 	if err != nil {
 		return err
 	}
-	if p.Out.JSON {
-		return p.Out.Value(queries)
-	}
-	if len(queries) == 0 {
-		p.Out.Talkf("no query waits")
-		return nil
-	}
-	var rows [][]string
-	for _, q := range queries {
-		spec, err := bcp.Encode(q.Spec, bcp.JSON)
-		if err != nil {
-			return cli.Failf("%s", err)
-		}
-		rows = append(rows, []string{string(q.QueryID), string(q.Controller), strconv.Itoa(int(q.Category)), AskedFor(spec)})
-	}
-	p.Out.Table([]string{"query", "from", "category", "asks"}, rows)
-	return nil
+	return cli.ShowList(p.Out, queries, "no query waits", func(o *cli.Output, queries []pendingQuery) {
+		o.Table([]string{"query", "from", "category", "asks"}, cli.Rows(queries, func(q *pendingQuery) []string {
+			spec, _ := bcp.Encode(q.Spec, bcp.JSON) // it was decoded
+			return []string{string(q.QueryID), string(q.Controller), strconv.Itoa(int(q.Category)), AskedFor(spec)}
+		}))
+	})
 }
 
 // answerQuery answers one query when it comes and waits for the result.
@@ -372,7 +361,7 @@ func completePush(who *client.Flags) cobra.CompletionFunc {
 
 // completeQueries completes the ids of the queries that wait for a reader.
 func completeQueries(who *client.Flags) cobra.CompletionFunc {
-	return client.CompleteFrom(who, bcp.RoleReader, func(ctx context.Context, c *client.Client) []string {
+	return client.CompleteFrom(who, bcp.RoleReader, 1, func(ctx context.Context, c *client.Client) []string {
 		queries, _ := waitingQueries(ctx, agents.NewReader(c.Connection), listWait) // without an answer none is completed
 		return cli.Map(queries, func(q pendingQuery) string {
 			return cobra.CompletionWithDesc(string(q.QueryID), "from "+string(q.Controller))

@@ -148,38 +148,35 @@ func QueryCommand(p *cli.Program) *cobra.Command {
 	var because, requestID string
 	var wait cli.DurationFlag
 	var noWait bool
-	cmd := &cobra.Command{
-		Use: "query READER",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			reader, err := bcp.ParseAgentName(args[0])
-			if err != nil {
-				return cli.Usagef("query: %s: %s", cli.Quoted(args[0]), err)
-			}
-			if _, err := bcp.ParseClientID(requestID); requestID != "" && err != nil {
-				return cli.Usagef("query: --request-id: %s", err)
-			}
-			asked, err := spec.spec(cmd.Context(), p.In)
-			if err != nil {
-				return err
-			}
-			options := agents.AskOptions{Justification: because, RequestID: bcp.ClientID(requestID), ReturnHeld: true}
-			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
-			defer cancel()
-			c, err := who.Connect(ctx, bcp.RoleController)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			channel, err := c.FindChannel(reader, bcp.RoleController)
-			if err != nil {
-				return err
-			}
-			if err := checkSpec(c.Definition, channel, asked); err != nil {
-				return err
-			}
-			return query(ctx, p, &who, agents.NewController(c.Connection), reader, asked, options, noWait)
-		},
-	}
+	cmd := cli.Command("query READER", func(ctx context.Context, args []string) error {
+		reader, err := bcp.ParseAgentName(args[0])
+		if err != nil {
+			return cli.Usagef("query: %s: %s", cli.Quoted(args[0]), err)
+		}
+		if _, err := bcp.ParseClientID(requestID); requestID != "" && err != nil {
+			return cli.Usagef("query: --request-id: %s", err)
+		}
+		asked, err := spec.spec(ctx, p.In)
+		if err != nil {
+			return err
+		}
+		options := agents.AskOptions{Justification: because, RequestID: bcp.ClientID(requestID), ReturnHeld: true}
+		ctx, cancel := context.WithTimeout(ctx, wait.Value)
+		defer cancel()
+		c, err := who.Connect(ctx, bcp.RoleController)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		channel, err := c.FindChannel(reader, bcp.RoleController)
+		if err != nil {
+			return err
+		}
+		if err := checkSpec(c.Definition, channel, asked); err != nil {
+			return err
+		}
+		return query(ctx, p, &who, agents.NewController(c.Connection), reader, asked, options, noWait)
+	})
 	who.AddTo(cmd, "controller")
 	spec.addTo(cmd)
 	cmd.Flags().StringVar(&because, "because", "", "reason for an escalation, in your own `WORDS`")

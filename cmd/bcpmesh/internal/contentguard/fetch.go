@@ -31,26 +31,23 @@ func FetchURLCommand(p *cli.Program) *cobra.Command {
 	var maxChars int
 	var whole bool
 	var as string
-	cmd := &cobra.Command{
-		Use: "fetch URL",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if maxChars < 1 || maxChars > web.MaxChars {
-				return cli.Usagef("fetch: --max-chars: expected a number from 1 to %d, got %d", web.MaxChars, maxChars)
+	cmd := cli.Command("fetch URL", func(ctx context.Context, args []string) error {
+		if maxChars < 1 || maxChars > web.MaxChars {
+			return cli.Usagef("fetch: --max-chars: expected a number from 1 to %d, got %d", web.MaxChars, maxChars)
+		}
+		if as != "" {
+			if allow.entries != nil {
+				return cli.Usagef("fetch: --as and --allow cannot be combined")
 			}
-			if as != "" {
-				if allow.entries != nil {
-					return cli.Usagef("fetch: --as and --allow cannot be combined")
-				}
-				return fetchAs(cmd.Context(), p, as, args[0], web.ReadOptions{MaxChars: maxChars, Whole: whole})
-			}
-			policy, err := allow.policy(p)
-			if err != nil {
-				return err
-			}
-			return fetchForPeople(cmd.Context(), p, args[0], policy, web.ReadOptions{MaxChars: maxChars, Whole: whole})
-		},
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
+			return fetchAs(ctx, p, as, args[0], web.ReadOptions{MaxChars: maxChars, Whole: whole})
+		}
+		policy, err := allow.policy(p)
+		if err != nil {
+			return err
+		}
+		return fetchForPeople(ctx, p, args[0], policy, web.ReadOptions{MaxChars: maxChars, Whole: whole})
+	})
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	allow.addTo(cmd)
 	cli.TakeGiven(cmd, "--as: apply the definition of this agent", cli.Into{"as": &as})
 	cmd.Flags().IntVar(&maxChars, "max-chars", web.DefaultChars, "maximum characters of the text, at most 400000")

@@ -1,6 +1,7 @@
 package define
 
 import (
+	"context"
 	"os"
 	"path"
 	"path/filepath"
@@ -22,18 +23,15 @@ import (
 func CheckCommand(p *cli.Program) *cobra.Command {
 	var elsewhere bool
 	schema := cli.WordFlag{Words: []string{"mesh", "agent", "tools"}}
-	cmd := &cobra.Command{
-		Use: "check [DIR]",
-		RunE: func(_ *cobra.Command, args []string) error {
-			if schema.Value == "" {
-				return check(p, args, elsewhere)
-			}
-			if len(args) > 0 {
-				return cli.Usagef("check: --schema takes no DIR, got %s", cli.Quoted(args[0])).WithHint("the schema is the same for every mesh")
-			}
-			return showSchema(p, schema.Value)
-		},
-	}
+	cmd := cli.Command("check [DIR]", func(_ context.Context, args []string) error {
+		if schema.Value == "" {
+			return check(p, args, elsewhere)
+		}
+		if len(args) > 0 {
+			return cli.Usagef("check: --schema takes no DIR, got %s", cli.Quoted(args[0])).WithHint("the schema is the same for every mesh")
+		}
+		return showSchema(p, schema.Value)
+	})
 	cmd.Flags().BoolVar(&elsewhere, "elsewhere", false, "the mesh runs on another machine: do not look for the programs of commands")
 	schema.AddTo(cmd, "schema", "print the JSON Schema of mesh.yaml, of an agent or of a file of tools")
 	return cmd
@@ -185,19 +183,18 @@ func showCheck(p *cli.Program, folder meshdir.Folder, mesh *bcp.Mesh, result che
 		return
 	}
 	p.Out.Heading("Channels")
-	var rows [][]string
-	for _, c := range result.Channels {
+	rows := cli.Map(result.Channels, func(c channelInfo) []string {
 		var ids, nominal, capacity []string
 		for _, s := range c.Subscriptions {
 			ids = append(ids, string(s.ID)+" ("+strconv.Itoa(int(s.Category))+")")
 			nominal = append(nominal, s.NominalBits.Rounded())
 			capacity = append(capacity, s.CapacityBits.Rounded())
 		}
-		rows = append(rows, []string{
+		return []string{
 			string(c.Controller), string(c.Reader), strconv.Itoa(int(c.MaxCategory)), c.BudgetBits.Rounded(),
 			strings.Join(ids, "\n"), strings.Join(nominal, "\n"), strings.Join(capacity, "\n"), c.Timing,
-		})
-	}
+		}
+	})
 	if len(rows) == 0 {
 		p.Out.Printf("none: no two entries name each other\n")
 	} else {

@@ -2,6 +2,7 @@ package define
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,43 +30,40 @@ import (
 func PermsCommand(p *cli.Program) *cobra.Command {
 	var agent string
 	var prove proveFlags
-	cmd := &cobra.Command{
-		Use: "perms [DIR]",
-		RunE: func(_ *cobra.Command, args []string) error {
-			switch {
-			case prove.prove && agent != "":
-				return cli.Usagef("perms: --prove is of all agents, and takes no --agent")
-			case prove.prove:
-				return provePermissions(p, prove, args)
-			case len(prove.jwts)+len(prove.trust)+len(prove.through) > 0:
-				return cli.Usagef("perms: --jwts, --trust and --through need --prove")
+	cmd := cli.Command("perms [DIR]", func(_ context.Context, args []string) error {
+		switch {
+		case prove.prove && agent != "":
+			return cli.Usagef("perms: --prove is of all agents, and takes no --agent")
+		case prove.prove:
+			return provePermissions(p, prove, args)
+		case len(prove.jwts)+len(prove.trust)+len(prove.through) > 0:
+			return cli.Usagef("perms: --jwts, --trust and --through need --prove")
+		}
+		folder, err := meshdir.Argument(args)
+		if err != nil {
+			return err
+		}
+		mesh, err := folder.Load()
+		if err != nil {
+			return err
+		}
+		all, taints, reach := collectPermissions(subjects.Permissions(mesh)), agentTaints(mesh), describeReach(mesh)
+		if agent != "" {
+			roles, ok := all[bcp.AgentName(agent)]
+			if !ok {
+				return cli.UnknownAgent(agent, slices.Sorted(maps.Keys(all)))
 			}
-			folder, err := meshdir.Argument(args)
-			if err != nil {
-				return err
-			}
-			mesh, err := folder.Load()
-			if err != nil {
-				return err
-			}
-			all, taints, reach := collectPermissions(subjects.Permissions(mesh)), agentTaints(mesh), describeReach(mesh)
-			if agent != "" {
-				roles, ok := all[bcp.AgentName(agent)]
-				if !ok {
-					return cli.UnknownAgent(agent, slices.Sorted(maps.Keys(all)))
-				}
-				all = permissions{bcp.AgentName(agent): roles}
-				taints = slices.DeleteFunc(taints, func(t agentTaint) bool { return t.agent != bcp.AgentName(agent) })
-				reach = slices.DeleteFunc(reach, func(r reachInfo) bool { return r.Agent != bcp.AgentName(agent) })
-			}
-			return p.Out.Show(withReach(withTaints(all, taints), reach), func() {
-				showPermissions(p, all)
-				showTaints(p, taints)
-				showEgress(p, reach)
-				showPartners(p, reach, "\n", "")
-			})
-		},
-	}
+			all = permissions{bcp.AgentName(agent): roles}
+			taints = slices.DeleteFunc(taints, func(t agentTaint) bool { return t.agent != bcp.AgentName(agent) })
+			reach = slices.DeleteFunc(reach, func(r reachInfo) bool { return r.Agent != bcp.AgentName(agent) })
+		}
+		return p.Out.Show(withReach(withTaints(all, taints), reach), func() {
+			showPermissions(p, all)
+			showTaints(p, taints)
+			showEgress(p, reach)
+			showPartners(p, reach, "\n", "")
+		})
+	})
 	cmd.Flags().StringVar(&agent, "agent", "", "show this agent or person only")
 	cli.Complete(cmd, "agent", meshdir.CompleteAgents(true))
 	prove.addTo(cmd)
@@ -339,15 +337,13 @@ func showProof(p *cli.Program, r proved) {
 	p.Out.Printf("trusted %s\n", cli.Plain(cli.FirstNames(r.Trusted)))
 	p.Out.Printf("%s, %s, %s of agents and people, %s of what they publish\n\n",
 		cli.Count(r.Accounts, "account"), cli.Count(len(r.Principals), "principal"), cli.Count(r.Pairs, "pair"), cli.Count(r.Ways, "station"))
-	var rows [][]string
-	for _, c := range r.Claims {
+	p.Out.Table([]string{"claim", "what it says", "result"}, cli.Map(r.Claims, func(c provedClaim) []string {
 		verdict := "proven"
 		if c.Holes > 0 {
 			verdict = cli.Count(c.Holes, "way") + " past it"
 		}
-		rows = append(rows, []string{string(c.Claim), c.Text, verdict})
-	}
-	p.Out.Table([]string{"claim", "what it says", "result"}, rows)
+		return []string{string(c.Claim), c.Text, verdict}
+	}))
 	showRoles(p, r.Report)
 	for i, h := range r.Holes {
 		if i == maxShownHoles {

@@ -30,32 +30,29 @@ func ProposalsCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var wait cli.DurationFlag
 	var apply bool
-	cmd := &cobra.Command{
-		Use: "proposals [ITEM|FILE|COMMAND]",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
-			defer cancel()
-			if len(args) > 0 && isFile(args[0]) {
-				return applyNarrowed(p, where, args[0], !apply)
-			}
-			if len(args) > 0 {
-				return applyProposal(ctx, p, where, bcp.ItemID(args[0]), !apply)
-			}
-			if apply {
-				return cli.Usagef("proposals: --apply: expected ITEM or FILE").WithHint("bcpmesh proposals lists them")
-			}
-			c, err := client.ConnectOperator(ctx, where)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			list, err := c.Operator().Proposals(ctx)
-			if err != nil {
-				return meshdir.Failure(err)
-			}
-			return cli.ShowList(p.Out, list, "no approved proposal of the last day is missing from the definitions", proposalTable)
-		},
-	}
+	cmd := cli.Command("proposals [ITEM|FILE|COMMAND]", func(ctx context.Context, args []string) error {
+		ctx, cancel := context.WithTimeout(ctx, wait.Value)
+		defer cancel()
+		if len(args) > 0 && isFile(args[0]) {
+			return applyNarrowed(p, where, args[0], !apply)
+		}
+		if len(args) > 0 {
+			return applyProposal(ctx, p, where, bcp.ItemID(args[0]), !apply)
+		}
+		if apply {
+			return cli.Usagef("proposals: --apply: expected ITEM or FILE").WithHint("bcpmesh proposals lists them")
+		}
+		c, err := client.ConnectOperator(ctx, where)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		list, err := c.Operator().Proposals(ctx)
+		if err != nil {
+			return meshdir.Failure(err)
+		}
+		return cli.ShowList(p.Out, list, "no approved proposal of the last day is missing from the definitions", proposalTable)
+	})
 	where.AddTo(cmd)
 	cmd.Flags().BoolVar(&apply, "apply", false, "write it into the definition")
 	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
@@ -66,12 +63,9 @@ func ProposalsCommand(p *cli.Program) *cobra.Command {
 func isFile(word string) bool { return strings.ContainsAny(word, `./\`) }
 
 func proposalTable(o *cli.Output, list []bcp.ApprovedProposal) {
-	var rows [][]string
-	for i := range list {
-		a := &list[i]
-		rows = append(rows, []string{string(a.Item), cli.ChannelName(a.Controller, a.Reader), cli.Plain(string(a.Subscription.ID)), a.Approved.Local().Format(time.DateTime)})
-	}
-	o.Table([]string{"item", "channel", "subscription", "approved"}, rows)
+	o.Table([]string{"item", "channel", "subscription", "approved"}, cli.Rows(list, func(a *bcp.ApprovedProposal) []string {
+		return []string{string(a.Item), cli.ChannelName(a.Controller, a.Reader), cli.Plain(string(a.Subscription.ID)), a.Approved.Local().Format(time.DateTime)}
+	}))
 	o.Talkf("write one into the definitions: bcpmesh proposals ITEM --apply")
 }
 

@@ -67,45 +67,42 @@ func (c *checkup) count(h health) (n int) {
 func DoctorCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var confined, model bool
-	cmd := &cobra.Command{
-		Use: "doctor",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), doctorTime)
-			defer cancel()
-			c := &checkup{now: time.Now()}
-			switch {
-			case confined:
-				if who.Creds != "" || who.URL != "" || who.CA != "" {
-					return cli.Usagef("doctor: --sandbox checks this machine only")
-				}
-				c.confinement(ctx)
-			case model:
-				if who.Creds != "" || who.URL != "" || who.CA != "" {
-					return cli.Usagef("doctor: --model calls the models of a folder's agents")
-				}
-				folder, err := who.Where.Folder()
-				if err != nil {
-					return err
-				}
-				if err := c.models(ctx, folder); err != nil {
-					return err
-				}
-			case who.Creds != "" && who.URL == "":
-				return cli.Usagef("doctor: --creds needs --url").WithHint("for example --url tls://mesh.example.org:4222")
-			case who.Creds == "" && (who.URL != "" || who.CA != ""):
-				return cli.Usagef("doctor: --url and --ca need --creds")
-			case who.Creds != "":
-				c.remote(ctx, &who)
-			default:
-				folder, err := who.Where.Folder()
-				if err != nil {
-					return err
-				}
-				c.local(ctx, who.Where, folder)
+	cmd := cli.Command("doctor", func(ctx context.Context, _ []string) error {
+		ctx, cancel := context.WithTimeout(ctx, doctorTime)
+		defer cancel()
+		c := &checkup{now: time.Now()}
+		switch {
+		case confined:
+			if who.Creds != "" || who.URL != "" || who.CA != "" {
+				return cli.Usagef("doctor: --sandbox checks this machine only")
 			}
-			return showCheckup(p, c)
-		},
-	}
+			c.confinement(ctx)
+		case model:
+			if who.Creds != "" || who.URL != "" || who.CA != "" {
+				return cli.Usagef("doctor: --model calls the models of a folder's agents")
+			}
+			folder, err := who.Where.Folder()
+			if err != nil {
+				return err
+			}
+			if err := c.models(ctx, folder); err != nil {
+				return err
+			}
+		case who.Creds != "" && who.URL == "":
+			return cli.Usagef("doctor: --creds needs --url").WithHint("for example --url tls://mesh.example.org:4222")
+		case who.Creds == "" && (who.URL != "" || who.CA != ""):
+			return cli.Usagef("doctor: --url and --ca need --creds")
+		case who.Creds != "":
+			c.remote(ctx, &who)
+		default:
+			folder, err := who.Where.Folder()
+			if err != nil {
+				return err
+			}
+			c.local(ctx, who.Where, folder)
+		}
+		return showCheckup(p, c)
+	})
 	cli.TakeGiven(cmd, "--creds with --url: check from an agent's side", cli.Into{"creds": &who.Creds, "url": &who.URL, "ca": &who.CA})
 	cmd.Flags().BoolVar(&confined, "sandbox", false, "check the sandbox for agents here, and try to break out of it")
 	cmd.Flags().BoolVar(&model, "model", false, "call each model of the agents once; this is paid")

@@ -22,34 +22,31 @@ import (
 func NotifyCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var test bool
-	cmd := &cobra.Command{
-		Use: "notify [ROUTE]...",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			def, folder, err := loadRoutes(where)
-			if err != nil {
-				return err
-			}
-			routes, err := chosen(def, args)
-			if err != nil {
-				return err
-			}
-			place := notify.Place{Folder: cli.Absolute(folder.Dir), Environ: os.Environ()}
-			if !test {
-				return listRoutes(p, folder, routes, place)
-			}
-			var results []tried
-			for i := range routes {
-				results = append(results, tryRoute(cmd.Context(), p, def, &routes[i], place))
-			}
-			return showTried(p, results)
-		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			def, _, err := loadRoutes(where)
-			if err != nil {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return routeNames(def), cobra.ShellCompDirectiveNoFileComp
-		},
+	cmd := cli.Command("notify [ROUTE]...", func(ctx context.Context, args []string) error {
+		def, folder, err := loadRoutes(where)
+		if err != nil {
+			return err
+		}
+		routes, err := chosen(def, args)
+		if err != nil {
+			return err
+		}
+		place := notify.Place{Folder: cli.Absolute(folder.Dir), Environ: os.Environ()}
+		if !test {
+			return listRoutes(p, folder, routes, place)
+		}
+		var results []tried
+		for i := range routes {
+			results = append(results, tryRoute(ctx, p, def, &routes[i], place))
+		}
+		return showTried(p, results)
+	})
+	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		def, _, err := loadRoutes(where)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return routeNames(def), cobra.ShellCompDirectiveNoFileComp
 	}
 	where.AddTo(cmd)
 	cmd.Flags().BoolVar(&test, "test", false, "send a test message by each")

@@ -50,14 +50,11 @@ type meshStatus struct {
 // StatusCommand returns the command status.
 func StatusCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
-	cmd := &cobra.Command{
-		Use: "status",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
-			defer cancel()
-			return show(ctx, p, &who)
-		},
-	}
+	cmd := cli.Command("status", func(ctx context.Context, _ []string) error {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		return show(ctx, p, &who)
+	})
 	who.Where.AddTo(cmd)
 	return cmd
 }
@@ -216,13 +213,10 @@ func showStatus(o *cli.Output, def *bcp.Mesh, s *meshStatus) {
 	if len(s.Held) > 0 {
 		o.Printf("\n")
 		o.Heading(cli.Count(len(s.Held), "item") + " held for a person")
-		var rows [][]string
-		for i := range s.Held {
-			it := &s.Held[i]
-			rows = append(rows, []string{string(it.ID), string(it.Kind), string(it.Controller) + " ← " + string(it.Reader),
-				it.Nominal.Rounded(), it.Since.Local().Format(time.DateTime), it.Deadline.Local().Format(time.DateTime)})
-		}
-		o.Table([]string{"item", "kind", "channel", "bits", "since", "deadline"}, rows)
+		o.Table([]string{"item", "kind", "channel", "bits", "since", "deadline"}, cli.Rows(s.Held, func(it *bcp.Item) []string {
+			return []string{string(it.ID), string(it.Kind), string(it.Controller) + " ← " + string(it.Reader),
+				it.Nominal.Rounded(), it.Since.Local().Format(time.DateTime), it.Deadline.Local().Format(time.DateTime)}
+		}))
 		o.Printf("decide: bcpmesh approvals approve ITEM, or bcpmesh approvals --help\n")
 	}
 	if len(s.Ledger) > 0 {

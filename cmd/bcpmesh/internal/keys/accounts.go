@@ -277,15 +277,13 @@ func listLogins(p *cli.Program, store *accounts.Store) error {
 	return p.Out.Show(struct {
 		Logins []accounts.Remote `json:"logins"`
 	}{remotes}, func() {
-		var rows [][]string
-		for _, r := range remotes {
+		p.Out.Table([]string{"gateway", "account", "made", "status", "public key"}, cli.Map(remotes, func(r accounts.Remote) []string {
 			status := "valid"
 			if !r.Revoked.IsZero() {
 				status = "revoked " + cli.Moment(r.Revoked)
 			}
-			rows = append(rows, []string{cmp.Or(string(r.Gateway), "you"), r.Account, cli.Moment(r.Made), status, r.PublicKey})
-		}
-		p.Out.Table([]string{"gateway", "account", "made", "status", "public key"}, rows)
+			return []string{cmp.Or(string(r.Gateway), "you"), r.Account, cli.Moment(r.Made), status, r.PublicKey}
+		}))
 	})
 }
 

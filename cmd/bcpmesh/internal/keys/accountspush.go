@@ -45,12 +45,9 @@ type Pushed struct {
 
 func accountsPushCommand(p *cli.Program) *cobra.Command {
 	var f PushFlags
-	cmd := &cobra.Command{
-		Use: "push [DIR]",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return pushAccounts(p, cmd.Context(), f, args)
-		},
-	}
+	cmd := cli.Command("push [DIR]", func(ctx context.Context, args []string) error {
+		return pushAccounts(p, ctx, f, args)
+	})
 	f.where.AddTo(cmd)
 	cli.TakeGiven(cmd, "--url URLS of servers of the cluster, with commas; --creds: system.creds of the export", cli.Into{"url": &f.URL, "creds": &f.Creds, "ca": &f.ca})
 	cli.WaitFlag(cmd, &f.Wait, 30*time.Second, "how long to wait for credential changes to be recorded")

@@ -26,38 +26,35 @@ const askTimeout = 5 * time.Second
 func credsListCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var all, gateways bool
-	cmd := &cobra.Command{
-		Use:               "creds [FILE]",
-		ValidArgsFunction: cli.FirstArgument(cobra.FixedCompletions([]string{"creds"}, cobra.ShellCompDirectiveFilterFileExt)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case len(args) > 0 && (all || gateways):
-				return cli.Usagef("creds: --all and --gateways are for the list")
-			case len(args) > 0:
-				return showCreds(p, where, args[0])
-			}
-			folder, store, err := where.KeyStore()
-			if err != nil {
-				return err
-			}
-			if gateways {
-				return listLogins(p, store)
-			}
-			users, err := store.Users()
-			if err != nil {
-				return err
-			}
-			invitations, err := store.Invitations(time.Now())
-			if err != nil {
-				return err
-			}
-			seen, err := mesh.Seen(folder.State)
-			if err != nil { // of no weight: the audit has it too
-				p.Out.Talkf("warning: %s", err)
-			}
-			return showUsers(p, append(users, invited(invitations)...), seen, connections(cmd.Context(), where, folder), all)
-		},
-	}
+	cmd := cli.Command("creds [FILE]", func(ctx context.Context, args []string) error {
+		switch {
+		case len(args) > 0 && (all || gateways):
+			return cli.Usagef("creds: --all and --gateways are for the list")
+		case len(args) > 0:
+			return showCreds(p, where, args[0])
+		}
+		folder, store, err := where.KeyStore()
+		if err != nil {
+			return err
+		}
+		if gateways {
+			return listLogins(p, store)
+		}
+		users, err := store.Users()
+		if err != nil {
+			return err
+		}
+		invitations, err := store.Invitations(time.Now())
+		if err != nil {
+			return err
+		}
+		seen, err := mesh.Seen(folder.State)
+		if err != nil { // of no weight: the audit has it too
+			p.Out.Talkf("warning: %s", err)
+		}
+		return showUsers(p, append(users, invited(invitations)...), seen, connections(ctx, where, folder), all)
+	})
+	cmd.ValidArgsFunction = cli.FirstArgument(cobra.FixedCompletions([]string{"creds"}, cobra.ShellCompDirectiveFilterFileExt))
 	where.AddTo(cmd)
 	cmd.Flags().BoolVar(&gateways, "gateways", false, "the logins of a cluster's gateways, and yours to push with, in place of credentials")
 	cmd.Flags().BoolVar(&all, "all", false, "also those that commands made for themselves")

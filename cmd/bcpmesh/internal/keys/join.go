@@ -108,12 +108,9 @@ func enrolAt(page string, token accounts.Token) string {
 func JoinCommand(p *cli.Program) *cobra.Command {
 	var url, out, ca, passkey string
 	var wait cli.DurationFlag
-	cmd := &cobra.Command{
-		Use: "join TOKEN",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return join(cmd.Context(), p, args[0], url, meshdir.Trust{CA: ca}, out, passkey, wait.Value)
-		},
-	}
+	cmd := cli.Command("join TOKEN", func(ctx context.Context, args []string) error {
+		return join(ctx, p, args[0], url, meshdir.Trust{CA: ca}, out, passkey, wait.Value)
+	})
 	cli.TakeGiven(cmd, "", cli.Into{"url": &url, "ca": &ca})
 	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write; it must not exist")
 	cmd.Flags().StringVar(&passkey, "passkey", "", "let an approver decide only with the passkey in this `FILE`")

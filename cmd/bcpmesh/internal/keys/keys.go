@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -23,33 +24,30 @@ func KeysCommand(p *cli.Program) *cobra.Command {
 func keysSealCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var undo bool
-	cmd := &cobra.Command{
-		Use: "seal",
-		RunE: func(*cobra.Command, []string) error {
-			folder, store, err := where.KeyStore()
-			if err != nil {
-				return err
-			}
-			if undo {
-				return unseal(p, folder, store)
-			}
-			if err := meshdir.SealKeys(store); err != nil {
-				return err
-			}
-			serves := folder.Serves()
-			if !serves {
-				err = mesh.RemoveCommandCreds(folder.State)
-				serves = errors.Is(err, server.ErrInUse)
-			}
-			switch {
-			case serves:
-				p.Out.Talkf("the mesh keeps running; to follow later key changes it needs the passphrase: restart it. Until it stops, the credentials of the agents that it starts stay in the clear, in run/")
-			case err != nil:
-				return cli.Failf("the keys are sealed; the credentials that a killed mesh left in run/ are not removed: %s", cli.FileReason(err))
-			}
-			return showSealed(p, folder, true)
-		},
-	}
+	cmd := cli.Command("seal", func(_ context.Context, _ []string) error {
+		folder, store, err := where.KeyStore()
+		if err != nil {
+			return err
+		}
+		if undo {
+			return unseal(p, folder, store)
+		}
+		if err := meshdir.SealKeys(store); err != nil {
+			return err
+		}
+		serves := folder.Serves()
+		if !serves {
+			err = mesh.RemoveCommandCreds(folder.State)
+			serves = errors.Is(err, server.ErrInUse)
+		}
+		switch {
+		case serves:
+			p.Out.Talkf("the mesh keeps running; to follow later key changes it needs the passphrase: restart it. Until it stops, the credentials of the agents that it starts stay in the clear, in run/")
+		case err != nil:
+			return cli.Failf("the keys are sealed; the credentials that a killed mesh left in run/ are not removed: %s", cli.FileReason(err))
+		}
+		return showSealed(p, folder, true)
+	})
 	where.AddTo(cmd)
 	cmd.Flags().BoolVar(&undo, "undo", false, "store the keys unencrypted again")
 	return cmd

@@ -84,9 +84,7 @@ func sortLines(lines []bcp.LedgerLine) {
 }
 
 func historyTable(o *cli.Output, lines []bcp.LedgerLine) {
-	var rows [][]string
-	for i := range lines {
-		l := &lines[i]
+	o.Table([]string{"seq", "time", "channel", "epoch", "by", "query or subscription", "cat", "reserves", "settles", "capacity", "then settled", "reserved"}, cli.Rows(lines, func(l *bcp.LedgerLine) []string {
 		what := string(l.Query)
 		if l.Subscription != "" {
 			what = string(l.Subscription)
@@ -95,11 +93,10 @@ func historyTable(o *cli.Output, lines []bcp.LedgerLine) {
 		if l.Kind == bcp.KindAsk {
 			reserved, settled = settled, ""
 		}
-		rows = append(rows, []string{strconv.FormatUint(l.Seq, 10), l.Time.Local().Format(time.DateTime), cli.ChannelName(l.Controller, l.Reader),
+		return []string{strconv.FormatUint(l.Seq, 10), l.Time.Local().Format(time.DateTime), cli.ChannelName(l.Controller, l.Reader),
 			strconv.FormatUint(l.Epoch, 10), l.Kind.String(), what, strconv.Itoa(int(l.Category)), reserved, settled, l.Capacity.Rounded(),
-			l.Balance.Settled.Rounded(), l.Balance.Reserved.Rounded()})
-	}
-	o.Table([]string{"seq", "time", "channel", "epoch", "by", "query or subscription", "cat", "reserves", "settles", "capacity", "then settled", "reserved"}, rows)
+			l.Balance.Settled.Rounded(), l.Balance.Reserved.Rounded()}
+	}))
 }
 
 func showSubscriptions(ctx context.Context, o *cli.Output, c *client.Client, channel bcp.ChannelKey, span *client.SpanFlags) error {
@@ -142,9 +139,7 @@ func PushCounts(ctx context.Context, auditor *agents.Auditor, def *bcp.Mesh, onl
 
 // PushTable shows what became of pushes.
 func PushTable(o *cli.Output, counts []state.PushCount) {
-	var rows [][]string
-	for i := range counts {
-		c := &counts[i]
+	o.Table([]string{"channel", "subscription", "pushes", "accepted", "held", "filtered", "too often", "invalid", "refused", "windows", "bits", "capacity", "last"}, cli.Rows(counts, func(c *state.PushCount) []string {
 		last := ""
 		if !c.Last.IsZero() {
 			last = c.Last.Local().Format(time.DateTime)
@@ -157,9 +152,8 @@ func PushTable(o *cli.Output, counts []state.PushCount) {
 		if c.Invalid > 0 {
 			invalid += " (" + strconv.Itoa(c.InvalidPercent()) + " %)"
 		}
-		rows = append(rows, append(row, invalid, strconv.Itoa(c.Refused), strconv.Itoa(c.Windows), c.Nominal.Rounded(), c.Capacity.Rounded(), last))
-	}
-	o.Table([]string{"channel", "subscription", "pushes", "accepted", "held", "filtered", "too often", "invalid", "refused", "windows", "bits", "capacity", "last"}, rows)
+		return append(row, invalid, strconv.Itoa(c.Refused), strconv.Itoa(c.Windows), c.Nominal.Rounded(), c.Capacity.Rounded(), last)
+	}))
 }
 
 // showCost shows what counts of each agent's model. A decision says itself up to when it
@@ -176,9 +170,7 @@ func showCost(ctx context.Context, o *cli.Output, c *client.Client) error {
 }
 
 func costTable(o *cli.Output, uses []tally.Use) {
-	var rows [][]string
-	for i := range uses {
-		u := &uses[i]
+	o.Table([]string{"agent", "model", "calls", "tokens", "US dollars", "bits delivered", "dollars a bit", "refused", "budget", "window"}, cli.Rows(uses, func(u *tally.Use) []string {
 		budget, window, price := "", "", u.Cost.String()
 		switch {
 		case u.CostBudget > 0 && u.TokenBudget > 0:
@@ -201,9 +193,8 @@ func costTable(o *cli.Output, uses []tally.Use) {
 		if u.ReservedTokens > 0 {
 			tokens += fmt.Sprintf(" + %d reserved", u.ReservedTokens)
 		}
-		rows = append(rows, []string{string(u.Agent), cli.Plain(u.Model), strconv.Itoa(u.Calls), tokens, price, u.Delivered.Rounded(), perBit(u), strconv.Itoa(u.Refused), budget, window})
-	}
-	o.Table([]string{"agent", "model", "calls", "tokens", "US dollars", "bits delivered", "dollars a bit", "refused", "budget", "window"}, rows)
+		return []string{string(u.Agent), cli.Plain(u.Model), strconv.Itoa(u.Calls), tokens, price, u.Delivered.Rounded(), perBit(u), strconv.Itoa(u.Refused), budget, window}
+	}))
 }
 
 // perBit is what a delivered bit cost, or empty if that is not known.
@@ -228,9 +219,7 @@ func showEgress(ctx context.Context, o *cli.Output, c *client.Client) error {
 }
 
 func egressTable(o *cli.Output, uses []state.EgressUse) {
-	var rows [][]string
-	for i := range uses {
-		u := &uses[i]
+	o.Table([]string{"agent", "bits", "budget", "remaining", "bytes", "limit", "requests", "refused", "window"}, cli.Rows(uses, func(u *state.EgressUse) []string {
 		budget, left, limit, window := "", "", "", ""
 		if u.Window > 0 {
 			budget, left = u.Budget.Rounded(), max(0, u.Budget-u.Bits).Rounded()
@@ -240,9 +229,8 @@ func egressTable(o *cli.Output, uses []state.EgressUse) {
 		if u.ReservedBytes > 0 {
 			bytes += fmt.Sprintf(" + %d reserved", u.ReservedBytes)
 		}
-		rows = append(rows, []string{string(u.Agent), u.Bits.Rounded(), budget, left, bytes, limit, strconv.Itoa(u.Requests), strconv.Itoa(u.Refused), window})
-	}
-	o.Table([]string{"agent", "bits", "budget", "remaining", "bytes", "limit", "requests", "refused", "window"}, rows)
+		return []string{string(u.Agent), u.Bits.Rounded(), budget, left, bytes, limit, strconv.Itoa(u.Requests), strconv.Itoa(u.Refused), window}
+	}))
 }
 
 // showPeople shows what deciding has cost people, of all channels or of one.
@@ -269,9 +257,7 @@ func showPeople(ctx context.Context, o *cli.Output, c *client.Client, only bcp.C
 	if len(e.Held) == 0 {
 		return nil
 	}
-	var rows [][]string
-	for i := range e.Held {
-		h := &e.Held[i]
+	rows := cli.Rows(e.Held, func(h *status.HeldFor) []string {
 		channel, rule, wrong := string(h.Controller), h.Rule, ""
 		if h.Reader != "" {
 			channel = cli.ChannelName(h.Controller, h.Reader)
@@ -282,8 +268,8 @@ func showPeople(ctx context.Context, o *cli.Output, c *client.Client, only bcp.C
 		if h.Signs > 0 {
 			wrong = strconv.Itoa(100*h.False/h.Signs) + " %"
 		}
-		rows = append(rows, []string{channel, rule, strconv.Itoa(h.Approved), strconv.Itoa(h.Edited), strconv.Itoa(h.Rejected), strconv.Itoa(h.Expired), strconv.Itoa(h.Seconds), wrong})
-	}
+		return []string{channel, rule, strconv.Itoa(h.Approved), strconv.Itoa(h.Edited), strconv.Itoa(h.Rejected), strconv.Itoa(h.Expired), strconv.Itoa(h.Seconds), wrong}
+	})
 	o.Printf("\n")
 	o.Table([]string{"channel", "held for", "approved", "edited", "rejected", "expired", "seconds", "false holds"}, rows)
 	for i := range e.Held {

@@ -268,28 +268,25 @@ func leftOrNone(b *ledgerBook) string {
 func ledgerReconcileCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var wait cli.DurationFlag
-	cmd := &cobra.Command{
-		Use: "reconcile",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
-			defer cancel()
-			source, err := client.OpenSource(ctx, where)
-			if err != nil {
+	cmd := cli.Command("reconcile", func(ctx context.Context, _ []string) error {
+		ctx, cancel := context.WithTimeout(ctx, wait.Value)
+		defer cancel()
+		source, err := client.OpenSource(ctx, where)
+		if err != nil {
+			return err
+		}
+		defer source.Close()
+		if !source.Running { // the state is made under the definitions
+			if _, err := source.Folder.Load(); err != nil {
 				return err
 			}
-			defer source.Close()
-			if !source.Running { // the state is made under the definitions
-				if _, err := source.Folder.Load(); err != nil {
-					return err
-				}
-			}
-			r, err := source.Reconcile(ctx, cli.ProgramVersion())
-			if err != nil {
-				return meshdir.Failure(err)
-			}
-			return showReconciliation(p, &r)
-		},
-	}
+		}
+		r, err := source.Reconcile(ctx, cli.ProgramVersion())
+		if err != nil {
+			return meshdir.Failure(err)
+		}
+		return showReconciliation(p, &r)
+	})
 	where.AddTo(cmd)
 	cli.WaitFlag(cmd, &wait, 10*time.Minute, "how long it may take")
 	return cmd
@@ -297,12 +294,11 @@ func ledgerReconcileCommand(p *cli.Program) *cobra.Command {
 
 func showReconciliation(p *cli.Program, r *status.Reconciliation) error {
 	if err := p.Out.Show(r, func() {
-		var rows [][]string
-		for _, pool := range r.Pools {
+		rows := cli.Map(r.Pools, func(pool bcp.PoolBalance) []string {
 			b := &pool.Balance
-			rows = append(rows, []string{cli.ChannelName(pool.Controller, pool.Reader), strconv.FormatUint(pool.Epoch, 10), b.Settled.Rounded(), b.Reserved.Rounded(),
-				b.Pushed.Rounded(), b.SettledCapacity.Rounded(), b.ReservedCapacity.Rounded(), strconv.Itoa(b.Cat2Queries)})
-		}
+			return []string{cli.ChannelName(pool.Controller, pool.Reader), strconv.FormatUint(pool.Epoch, 10), b.Settled.Rounded(), b.Reserved.Rounded(),
+				b.Pushed.Rounded(), b.SettledCapacity.Rounded(), b.ReservedCapacity.Rounded(), strconv.Itoa(b.Cat2Queries)}
+		})
 		if len(rows) > 0 {
 			p.Out.Table([]string{"channel", "epoch", "settled", "reserved", "by pushes", "capacity settled", "reserved", "cat 2 queries"}, rows)
 		}

@@ -20,31 +20,28 @@ func WebCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var listen, approver string
 	var site siteFlags
-	cmd := &cobra.Command{
-		Use: "web",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if approver != "" && who.Creds != "" {
-				return cli.Usagef("web: --approver is for the folder of the mesh, and --creds for a mesh elsewhere")
-			}
-			if approver != "" && site.origin != "" {
-				return cli.Usagef("web: with --origin everybody decides as themselves").WithHint("leave --approver out, and invite people: bcpmesh creds invite NAME --role approver --web %s", site.origin)
-			}
-			config := web.Config{Listen: listen}
-			var err error
-			if config.Site, err = site.open(p, &who); err != nil {
-				return err
-			}
-			server, err := listenAt(p, "--listen", config)
-			if err != nil {
-				return err
-			}
-			if site.origin != "" {
-				p.Out.Talkf("pages of %s at %s", site.origin, server.Address())
-				p.Out.Talkf("people enrol with an invitation: bcpmesh creds invite NAME --role approver --web %s", site.origin)
-			}
-			return serve(cmd.Context(), server, &source{who, approver})
-		},
-	}
+	cmd := cli.Command("web", func(ctx context.Context, _ []string) error {
+		if approver != "" && who.Creds != "" {
+			return cli.Usagef("web: --approver is for the folder of the mesh, and --creds for a mesh elsewhere")
+		}
+		if approver != "" && site.origin != "" {
+			return cli.Usagef("web: with --origin everybody decides as themselves").WithHint("leave --approver out, and invite people: bcpmesh creds invite NAME --role approver --web %s", site.origin)
+		}
+		config := web.Config{Listen: listen}
+		var err error
+		if config.Site, err = site.open(p, &who); err != nil {
+			return err
+		}
+		server, err := listenAt(p, "--listen", config)
+		if err != nil {
+			return err
+		}
+		if site.origin != "" {
+			p.Out.Talkf("pages of %s at %s", site.origin, server.Address())
+			p.Out.Talkf("people enrol with an invitation: bcpmesh creds invite NAME --role approver --web %s", site.origin)
+		}
+		return serve(ctx, server, &source{who, approver})
+	})
 	who.AddTo(cmd, "auditor")
 	cmd.Flags().StringVar(&listen, "listen", "localhost:4280", "serve at this `ADDRESS`; port 0 means any free port")
 	cmd.Flags().StringVar(&approver, "approver", "", "in the folder of the mesh: decide as this `PERSON` (default: the mesh's only approver)")

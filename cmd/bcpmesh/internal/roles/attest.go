@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -38,20 +39,17 @@ type signing struct {
 
 func attestCommand(p *cli.Program) *cobra.Command {
 	f := signing{expiry: cli.DurationFlag{Least: time.Second, Value: 24 * time.Hour}}
-	cmd := &cobra.Command{
-		Use: "attest [KERNEL...]",
-		RunE: func(_ *cobra.Command, args []string) error {
-			switch {
-			case f.key:
-				return f.printKey(p)
-			case f.undo && (len(f.keys) > 0 || f.report != ""):
-				return cli.Usagef("role attest: --revoke takes neither --speaks nor --report")
-			case f.undo:
-				return f.revoke(p, args)
-			}
-			return f.attest(p, args)
-		},
-	}
+	cmd := cli.Command("attest [KERNEL...]", func(_ context.Context, args []string) error {
+		switch {
+		case f.key:
+			return f.printKey(p)
+		case f.undo && (len(f.keys) > 0 || f.report != ""):
+			return cli.Usagef("role attest: --revoke takes neither --speaks nor --report")
+		case f.undo:
+			return f.revoke(p, args)
+		}
+		return f.attest(p, args)
+	})
 	f.where.AddTo(cmd)
 	cmd.Flags().Var(&f.expiry, "expires", "how long it is valid: 1s to 7d")
 	cmd.Flags().StringArrayVar(&f.keys, "speaks", nil, "public user `NKEY` of another mesh that speaks for the agents, too; may be repeated")

@@ -2,6 +2,7 @@ package roles
 
 import (
 	"bytes"
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,24 +15,21 @@ import (
 func contractsCommand(p *cli.Program) *cobra.Command {
 	var name string
 	var matrix bool
-	cmd := &cobra.Command{
-		Use: "contracts [FILE...]",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if matrix {
-				if name != "" || len(args) > 0 {
-					return cli.Usagef("role contracts: --matrix takes nothing else")
-				}
-				return showMatrix(p)
+	cmd := cli.Command("contracts [FILE...]", func(_ context.Context, args []string) error {
+		if matrix {
+			if name != "" || len(args) > 0 {
+				return cli.Usagef("role contracts: --matrix takes nothing else")
 			}
-			if name == "" {
-				return showContracts(p, args)
-			}
-			if len(args) > 0 {
-				return cli.Usagef("role contracts: --print takes no files").WithHint("leave one out")
-			}
-			return printContract(p, name)
-		},
-	}
+			return showMatrix(p)
+		}
+		if name == "" {
+			return showContracts(p, args)
+		}
+		if len(args) > 0 {
+			return cli.Usagef("role contracts: --print takes no files").WithHint("leave one out")
+		}
+		return printContract(p, name)
+	})
 	cmd.Flags().BoolVar(&matrix, "matrix", false, "show what each role sees, and whom it speaks to")
 	cmd.Flags().StringVar(&name, "print", "", "print the built-in contract of this `NAME`, byte for byte")
 	cli.Complete(cmd, "print", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -193,14 +191,13 @@ func showMatrix(p *cli.Program) error {
 		for _, column := range contract.Columns() {
 			header = append(header, words(string(column)))
 		}
-		var rows [][]string
-		for _, role := range contract.Roles() {
+		rows := cli.Map(contract.Roles(), func(role contract.Role) []string {
 			row := []string{string(role)}
 			for _, column := range contract.Columns() {
 				row = append(row, string(contract.Sees(role, column).Sees))
 			}
-			rows = append(rows, row)
-		}
+			return row
+		})
 		p.Out.Table(header, rows)
 		rows = nil
 		for _, e := range report.Edges {

@@ -194,14 +194,13 @@ func showReports(o *cli.Output, reports []kept) {
 			verdict = "is kept"
 		}
 		o.Heading(k.Contract + " " + verdict + " by " + strings.Join(names, ", "))
-		var rows [][]string
-		for _, v := range k.Report.Invariants {
+		rows := cli.Map(k.Report.Invariants, func(v contract.InvariantReport) []string {
 			verdict := string(v.Verdict)
 			if v.But != "" {
 				verdict += ", but for errors"
 			}
-			rows = append(rows, []string{v.ID, v.Predicate, v.Declared.String(), levels(v.Shown), verdict})
-		}
+			return []string{v.ID, v.Predicate, v.Declared.String(), levels(v.Shown), verdict}
+		})
 		for _, w := range k.Report.Prohibited {
 			verdict := string(contract.Holds)
 			switch {

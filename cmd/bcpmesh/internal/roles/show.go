@@ -27,31 +27,28 @@ type showing struct {
 
 func showCommand(p *cli.Program) *cobra.Command {
 	var f showing
-	cmd := &cobra.Command{
-		Use: "show [ATTESTATION] REVOCATIONS",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && f.who.Creds == "" && f.to == "" {
-				return f.bring(cmd.Context(), p.Out, args[0])
-			}
-			if len(args) == 1 || f.who.Creds == "" || f.to == "" {
-				return cli.Usagef("role show: expected ATTESTATION, --creds and --to").WithHint("the creds are those that the other mesh has issued")
-			}
-			papers, err := f.readPapers(args)
-			if err != nil {
-				return err
-			}
-			c, err := f.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			v, err := f.show(cmd.Context(), c, papers)
-			if err != nil {
-				return err
-			}
-			return showVerdict(p.Out, v, 0)
-		},
-	}
+	cmd := cli.Command("show [ATTESTATION] REVOCATIONS", func(ctx context.Context, args []string) error {
+		if len(args) == 1 && f.who.Creds == "" && f.to == "" {
+			return f.bring(ctx, p.Out, args[0])
+		}
+		if len(args) == 1 || f.who.Creds == "" || f.to == "" {
+			return cli.Usagef("role show: expected ATTESTATION, --creds and --to").WithHint("the creds are those that the other mesh has issued")
+		}
+		papers, err := f.readPapers(args)
+		if err != nil {
+			return err
+		}
+		c, err := f.connect(ctx)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		v, err := f.show(ctx, c, papers)
+		if err != nil {
+			return err
+		}
+		return showVerdict(p.Out, v, 0)
+	})
 	cli.TakeGiven(cmd, "--creds, --url: of the other mesh", cli.Into{"creds": &f.who.Creds, "url": &f.who.URL, "ca": &f.who.CA})
 	f.who.Where.AddTo(cmd)
 	cmd.Flags().StringVar(&f.to, "to", "", "the `ORGANISATION` whose mesh it is")

@@ -193,17 +193,22 @@ func isDamaged(err error) bool {
 	return errors.Is(err, jetstream.ErrRecord) || errors.Is(err, jetstream.ErrLost)
 }
 
-// gatewayFailure says what to do about what commonly keeps a gateway from starting.
+// gatewayFaults are what commonly keeps a gateway from starting.
+var gatewayFaults = cli.Faults{
+	{Of: cluster.ErrClaims, Says: gatewayRests, Hint: "bcpmesh accounts push sends the cluster what the definitions need"},
+	{Of: cluster.ErrCreds, Says: gatewayRests, Hint: "bcpmesh accounts export --force --gateway {path} writes them; its other logins stay the same"},
+	{Of: jetstream.ErrRecord, Says: gatewayRests, Hint: damagedHint},
+	{Of: jetstream.ErrLost, Says: gatewayRests, Hint: damagedHint},
+}
+
+const gatewayRests = "the gateway does not start: {why}"
+
 func gatewayFailure(err error, o gatewayOptions) error {
-	switch {
-	case errors.Is(err, cluster.ErrClaims):
-		return cli.Failf("the gateway does not start: %s", err).WithHint("bcpmesh accounts push sends the cluster what the definitions need")
-	case errors.Is(err, cluster.ErrCreds):
-		return cli.Failf("the gateway does not start: %s", err).WithHint("bcpmesh accounts export --force --gateway %s writes them; its other logins stay the same", o.name)
-	case isDamaged(err):
-		return cli.Failf("the gateway does not start: %s", err).WithHint(damagedHint)
-	case errors.Is(err, server.ErrInUse):
+	if errors.Is(err, server.ErrInUse) {
 		return cli.Failf("a gateway runs on %s already", cli.Quoted(o.state)).WithHint("give each its own with --state or --name")
+	}
+	if known := gatewayFaults.Failure(err, o.name); known != nil {
+		return known
 	}
 	return o.Failure("the gateway does not start", err)
 }

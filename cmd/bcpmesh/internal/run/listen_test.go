@@ -1,6 +1,10 @@
 package run
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/cmd/internal/clitest"
+)
 
 // Addresses beyond this machine need TLS or the one flag, on each listener.
 //
@@ -30,4 +34,11 @@ func TestListeningBeyondLoopback(t *testing.T) {
 	if got := open.exposed(); len(got) != 1 || got[0] != "--listen 0.0.0.0:4222" {
 		t.Errorf("it warns of %v", got)
 	}
+}
+
+// What keeps a mesh or a gateway from starting is said with what to do.
+func TestStartFaults(t *testing.T) {
+	t.Parallel()
+	clitest.Faults(t, startFaults)
+	clitest.Faults(t, gatewayFaults)
 }

@@ -327,42 +327,49 @@ func (l *startLog) release() {
 	_, _ = l.lines.WriteTo(l.to)
 }
 
-// startFailure says what to do about what commonly keeps a mesh from starting.
+// startFaults are what commonly keeps a mesh from starting.
+var startFaults = cli.Faults{
+	{Of: server.ErrInUse, Says: "a mesh runs on {it} already", Hint: "stop it first, or name another folder with --state"},
+	{Of: mesh.ErrRequireWitness, Says: notStarted, Hint: "name one: bcpmesh up --witness KEY=URL (docs/operators.md#witnesses)"},
+	{Of: accounts.ErrBusy, Says: notStarted, Hint: "another command is using {path}: try again"},
+	{Of: accounts.ErrUnsafe, Says: notStarted, Hint: "{path} must belong to you and be closed to others: chmod -R go= {path}"},
+	{Of: jetstream.ErrBase, Says: notStarted, Hint: client.BaseHint},
+	{Of: jetstream.ErrFull, Says: notStarted, Hint: "bcpmesh backup --truncate makes room, or a larger max_disk_mb"},
+	{Of: jetstream.ErrLost, Says: notStarted, Hint: recordsAway}, // the next start tries again to read them
+	{Of: jetstream.ErrMissing, Says: notStarted, Hint: recordsAway},
+	{Of: jetstream.ErrRewritten, Says: notStarted, Hint: "it is not the journal that was signed: restore the newest backup, and compare with an earlier export"},
+	{Of: jetstream.ErrTree, Says: notStarted, Hint: "move {path}/tree away: it is rebuilt from the journal; a backup has the earlier checkpoints"},
+	{Of: jetstream.ErrUncertain, Says: notStarted, Hint: diskFails},
+	{Of: server.ErrStreams, Says: notStarted, Hint: diskFails},
+	{Of: syscall.ENOSPC, Says: notStarted, Hint: diskFails},
+	{Of: syscall.EIO, Says: notStarted, Hint: diskFails},
+	{Of: gateway.ErrPanic, Says: notStarted, Hint: "nobody was served and the journal is unchanged: start the version of bcpmesh that wrote it, and report the log to the authors"},
+	{Of: state.ErrReplay, Says: notStarted, Hint: otherJournal},
+	{Of: jetstream.ErrRecord, Says: notStarted, Hint: otherJournal},
+}
+
+const (
+	notStarted   = "the mesh does not start: {why}"
+	recordsAway  = "the disk of {path} could not be read, or records were removed: start again; if they stay away, bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it: lost charges and releases happen again"
+	diskFails    = "the disk of {path} is full or fails, or too many files are open: fix that, and start again"
+	otherJournal = "the journal was written by another version, or was changed: bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it"
+)
+
+// startFailure says what to do about what keeps a mesh from starting.
 func startFailure(err error, l listening, folder string) error {
-	f := cli.Failf("the mesh does not start: %s", err)
-	switch {
-	case errors.Is(err, server.ErrInUse):
-		return cli.Failf("a mesh runs on %s already", cli.Quoted(folder)).WithHint("stop it first, or name another folder with --state")
-	case errors.Is(err, server.ErrPlaintext):
-		return meshdir.BeyondLoopback("--listen", l.address)
-	case l.address != "" && meshdir.PortTaken(l.address):
-		return cli.Failf("--listen %s: another program uses that port", cli.Quoted(l.address)).WithHint("stop it, or listen on any free port: --listen 127.0.0.1:0")
-	case l.webSocket != "" && meshdir.PortTaken(l.webSocket):
-		return cli.Failf("--websocket %s: another program uses that port", cli.Quoted(l.webSocket)).WithHint("stop it, or listen on any free port: --websocket 127.0.0.1:0")
-	case errors.Is(err, mesh.ErrRequireWitness):
-		return f.WithHint("name one: bcpmesh up --witness KEY=URL (docs/operators.md#witnesses)")
-	case errors.Is(err, accounts.ErrBusy):
-		return f.WithHint("another command is using %s: try again", folder)
-	case errors.Is(err, accounts.ErrUnsafe):
-		return f.WithHint("%s must belong to you and be closed to others: chmod -R go= %s", folder, folder)
-	case errors.Is(err, jetstream.ErrBase):
-		return f.WithHint(client.BaseHint)
-	case errors.Is(err, jetstream.ErrFull):
-		return f.WithHint("bcpmesh backup --truncate makes room, or a larger max_disk_mb")
-	case errors.Is(err, jetstream.ErrLost), errors.Is(err, jetstream.ErrMissing): // the next start tries again to read them
-		return f.WithHint("the disk of %s could not be read, or records were removed: start again; if they stay away, bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it: lost charges and releases happen again", folder)
-	case errors.Is(err, jetstream.ErrRewritten):
-		return f.WithHint("it is not the journal that was signed: restore the newest backup, and compare with an earlier export")
-	case errors.Is(err, jetstream.ErrTree):
-		return f.WithHint("move %s away: it is rebuilt from the journal; a backup has the earlier checkpoints", filepath.Join(folder, "tree"))
-	case errors.Is(err, jetstream.ErrUncertain), errors.Is(err, server.ErrStreams), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EIO):
-		return f.WithHint("the disk of %s is full or fails, or too many files are open: fix that, and start again", folder)
-	case errors.Is(err, gateway.ErrPanic):
-		return f.WithHint("nobody was served and the journal is unchanged: start the version of bcpmesh that wrote it, and report the log to the authors")
-	case errors.Is(err, state.ErrReplay), errors.Is(err, jetstream.ErrRecord):
-		return f.WithHint("the journal was written by another version, or was changed: bcpmesh restore takes a backup, or what bcpmesh backup --salvage makes of it")
+	for _, of := range [][2]string{{"--listen", l.address}, {"--websocket", l.webSocket}} {
+		flag, address := of[0], of[1]
+		if address != "" && !errors.Is(err, server.ErrInUse) && !errors.Is(err, server.ErrPlaintext) && meshdir.PortTaken(address) {
+			return cli.Failf("%s %s: another program uses that port", flag, cli.Quoted(address)).WithHint("stop it, or listen on any free port: %s 127.0.0.1:0", flag)
+		}
 	}
-	return f.WithHint("the state folder is %s; --state names another", folder)
+	if errors.Is(err, server.ErrPlaintext) {
+		return meshdir.BeyondLoopback("--listen", l.address)
+	}
+	if known := startFaults.Failure(err, folder); known != nil {
+		return known
+	}
+	return cli.Failf("the mesh does not start: %s", err).WithHint("the state folder is %s; --state names another", folder)
 }
 
 // builtin is the command that runs an agent by its model: this program.

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,13 +24,10 @@ type kernelCheckOptions struct{ kernel, grant, as, dir string }
 
 func kernelCheckCommand(p *cli.Program) *cobra.Command {
 	var o kernelCheckOptions
-	cmd := &cobra.Command{
-		Use: "check KERNEL [PLAN]",
-		RunE: func(_ *cobra.Command, args []string) error {
-			o.kernel = args[0]
-			return checkDefined(p, &o, args[1:])
-		},
-	}
+	cmd := cli.Command("check KERNEL [PLAN]", func(_ context.Context, args []string) error {
+		o.kernel = args[0]
+		return checkDefined(p, &o, args[1:])
+	})
 	cmd.Flags().StringVar(&o.grant, "grant", "", "with this `GRANT` (default: its only one)")
 	cli.TakeGiven(cmd, "--as: the requester (default: the only one with the grant)", cli.Into{"as": &o.as, "dir": &o.dir})
 	return cmd
