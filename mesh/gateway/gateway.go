@@ -357,8 +357,7 @@ func (g *Gateway) alertUnrecorded(a bcp.Alert) {
 func (g *Gateway) observe(d *bcp.Decision) {
 	g.observed = d.Seq
 	if g.config.OnDecision != nil {
-		err := safely(func() error { g.config.OnDecision(d); return nil })
-		if mistake := mistakeIn(err); mistake != nil {
+		if mistake := caught(func() { g.config.OnDecision(d) }); mistake != nil {
 			g.logMistake("telling of a decision", mistake) // an alert would cause it again
 		}
 	}

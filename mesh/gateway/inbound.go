@@ -69,10 +69,7 @@ func prepare[T any](g *Gateway, body []byte, key string, compile func(*state.Con
 	}
 	g.preparing.Lock()
 	defer g.preparing.Unlock()
-	_ = safely(func() error { // deciding meets the mistake again
-		prepared = compile(definitions)
-		return nil
-	})
+	caught(func() { prepared = compile(definitions) }) // deciding meets the mistake again
 	return prepared
 }
 

@@ -66,7 +66,7 @@ var (
 func requestOn(s *subjects.Subject) *received {
 	switch s.Kind {
 	case subjects.KindApproval:
-		if _, decides := verbAct(s.Verb); !decides {
+		if acts[s.Verb] == "" {
 			return views
 		}
 	case subjects.KindReply:

@@ -58,6 +58,11 @@ func safely(f func() error) (err error) {
 	return f()
 }
 
+// caught calls f, and returns its panic, or nil.
+func caught(f func()) *panicError {
+	return mistakeIn(safely(func() error { f(); return nil }))
+}
+
 // newPanicError must be called by the deferred function that recovers a value.
 func newPanicError(value any) *panicError {
 	var counters [4 * maxFrames]uintptr
@@ -109,7 +114,7 @@ func (a *aside) lengthen(now time.Time) {
 
 // guard calls f, which must not change state. Its panic only causes an alert.
 func (g *Gateway) guard(doing string, f func()) {
-	if mistake := mistakeIn(safely(func() error { f(); return nil })); mistake != nil {
+	if mistake := caught(f); mistake != nil {
 		g.logMistake(doing, mistake)
 		g.tellOwnMistake()
 	}
@@ -203,25 +208,18 @@ func (g *Gateway) channelOf(m *message) bcp.ChannelKey {
 	if s.Controller != "" && s.Reader != "" {
 		return bcp.ChannelKey{Controller: s.Controller, Reader: s.Reader}
 	}
-	if q, reader, _, open := g.openQuery(bcp.QueryID(s.ID)); open {
-		return bcp.ChannelKey{Controller: q.Controller, Reader: reader}
-	}
-	return bcp.ChannelKey{}
-}
-
-// openQuery reads the state's query, when the state may be inconsistent.
-func (g *Gateway) openQuery(id bcp.QueryID) (q bcp.Query, reader bcp.AgentName, attempt int, open bool) {
-	_ = safely(func() error {
-		q, reader, attempt, open = g.state.Open(id)
-		return nil
+	var channel bcp.ChannelKey
+	caught(func() { // the state may be inconsistent
+		if q, reader, _, open := g.state.Open(bcp.QueryID(s.ID)); open {
+			channel = bcp.ChannelKey{Controller: q.Controller, Reader: reader}
+		}
 	})
-	return q, reader, attempt, open
+	return channel
 }
 
 // releaseSafely is release for an outcome that may cause a panic.
 func (g *Gateway) releaseSafely(o *outcome) {
-	mistake := mistakeIn(safely(func() error { g.release(o); return nil }))
-	switch {
+	switch mistake := caught(func() { g.release(o) }); {
 	case mistake == nil:
 	case o.message != nil:
 		g.quarantine(o.in, mistake)

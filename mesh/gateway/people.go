@@ -20,7 +20,7 @@ func (approvals) prepare(_ *Gateway, m *message, sent *nats.Msg) { m.from = read
 
 // channel is that of the item or the endorsement.
 func (approvals) channel(g *Gateway, m *message) bcp.ChannelKey {
-	if act, _ := verbAct(m.subject.Verb); act == bcp.Endorse || act == bcp.Revoke {
+	if act := acts[m.subject.Verb]; act == bcp.Endorse || act == bcp.Revoke {
 		e, _ := bcp.ParseEndorsement(act, m.body)
 		return e.Channel()
 	}
@@ -35,7 +35,7 @@ func (approvals) channel(g *Gateway, m *message) bcp.ChannelKey {
 
 func (approvals) decide(g *Gateway, now bcp.Moment, o *outcome) (bcp.Decision, bool) {
 	m := o.message
-	act, _ := verbAct(m.subject.Verb)
+	act := acts[m.subject.Verb]
 	if act == bcp.EditItem && unsigned(m.body) {
 		return bcp.Decision{}, false
 	}
@@ -60,20 +60,12 @@ func (approvals) release(g *Gateway, o *outcome) {
 	}
 }
 
-func verbAct(verb subjects.Verb) (act bcp.Act, decides bool) {
-	switch verb {
-	case subjects.VerbApprove:
-		return bcp.Approve, true
-	case subjects.VerbReject:
-		return bcp.RejectItem, true
-	case subjects.VerbEdit:
-		return bcp.EditItem, true
-	case subjects.VerbEndorse:
-		return bcp.Endorse, true
-	case subjects.VerbRevoke:
-		return bcp.Revoke, true
-	}
-	return "", false
+var acts = map[subjects.Verb]bcp.Act{
+	subjects.VerbApprove: bcp.Approve,
+	subjects.VerbReject:  bcp.RejectItem,
+	subjects.VerbEdit:    bcp.EditItem,
+	subjects.VerbEndorse: bcp.Endorse,
+	subjects.VerbRevoke:  bcp.Revoke,
 }
 
 // unsigned reports whether an edit only asks for a preview.

@@ -14,11 +14,7 @@ import (
 // isOnceOnly reports whether a message can be sent only once: the server lets planners
 // and tools answer each message once.
 func (m *message) isOnceOnly() bool {
-	switch m.subject.Role {
-	case bcp.RolePlanner, bcp.RoleSubplanner, bcp.RoleTool:
-		return m.subject.Kind == subjects.KindReply
-	}
-	return false
+	return m.subject.Kind == subjects.KindReply && m.subject.Role != bcp.RoleReader && m.subject.Role != bcp.RoleController
 }
 
 // servesKernel returns the planners and tools of a kernel. Its requesters are
