@@ -58,7 +58,7 @@ func ApprovalsCommand(p *cli.Program) *cobra.Command {
 		},
 	}
 	f.addTo(cmd)
-	return cli.Noun(cmd, cli.IsID, approveCommand(p), rejectCommand(p), editCommand(p), endorseCommand(p))
+	return cli.Noun(cmd, cli.IsID, approveCommand(p), rejectCommand(p), editCommand(p), endorseCommand(p), watchCommand(p))
 }
 
 // approverFlags are what all commands of an approver have.
