@@ -133,6 +133,10 @@ type Decision struct {
 	// the channel has none.
 	Slot      int64 `msgpack:"st,omitempty" json:"slot_at,omitzero"`
 	SlotBegan int64 `msgpack:"so,omitempty" json:"slot_began_at,omitzero"`
+	// IdleTimeout, in a start or a reload, and BudgetWindow, in the first charge of a channel
+	// that has another, hold from here on, in nanoseconds. 0 is what held before.
+	IdleTimeout  int64 `msgpack:"it,omitempty" json:"idle_timeout,omitzero"`
+	BudgetWindow int64 `msgpack:"bw,omitempty" json:"budget_window,omitzero"`
 
 	// Place orders the deliveries of one release slot: 1 is of queries, which go out as
 	// they were asked, 2 and on of subscriptions, in the order of their definitions. It

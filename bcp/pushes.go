@@ -21,11 +21,14 @@ type Rate struct {
 // many pushes of each of its subscriptions.
 const MaxRateCount = 1000
 
+// MaxRateSpan is the longest Span: what is older counts for none.
+const MaxRateSpan = 24 * time.Hour
+
 // rateUnits are the spans that a rate can have, and their letters.
 var rateUnits = []struct {
 	letter string
 	span   time.Duration
-}{{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour}}
+}{{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", MaxRateSpan}}
 
 // String writes the rate as definitions have it, such as 1/h; nothing for the zero
 // value.

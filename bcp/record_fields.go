@@ -58,6 +58,8 @@ func (w *recordWriter) decision(d *Decision) {
 	writeInt(w, "rl", d.Release)
 	writeInt(w, "st", d.Slot)
 	writeInt(w, "so", d.SlotBegan)
+	writeInt(w, "it", d.IdleTimeout)
+	writeInt(w, "bw", d.BudgetWindow)
 	w.uint("op", d.Place)
 	w.flag("xc", d.Excused)
 	w.bytes("sl", d.Sealed)
@@ -317,6 +319,10 @@ func (r *recordReader) decision(d *Decision) {
 			readInt(r, &d.Slot)
 		case "so":
 			readInt(r, &d.SlotBegan)
+		case "it":
+			readInt(r, &d.IdleTimeout)
+		case "bw":
+			readInt(r, &d.BudgetWindow)
 		case "op":
 			r.uint(&d.Place)
 		case "xc":
@@ -693,6 +699,8 @@ func (w *jsonWriter) decision(d *Decision) {
 	w.count("release_at", d.Release)
 	w.count("slot_at", d.Slot)
 	w.count("slot_began_at", d.SlotBegan)
+	w.count("idle_timeout", d.IdleTimeout)
+	w.count("budget_window", d.BudgetWindow)
 	w.someUnsigned("place", d.Place)
 	w.someFlag("excused", d.Excused)
 	w.someDigest("raw_commitment", &d.RawCommitment)

@@ -36,9 +36,8 @@ func (o *RedecideOptions) wants(d *bcp.Decision) bool {
 
 // Redecide makes the decisions about recorded messages again and compares them
 // (PROTOCOL P11.3), up to the newest when it begins. A truncated journal is decided again
-// from its base on: if the definitions need more than the base has, the error wraps
-// [state.ErrDefinitions]. Nothing is changed. The digest is of the program and
-// definitions: decisions with this digest as context were made by the same.
+// from its base on. Nothing is changed. The digest is of the program and definitions:
+// decisions with this digest as context were made by the same.
 func (s *Source) Redecide(ctx context.Context, o RedecideOptions) (bcp.Digest, error) {
 	by, err := s.redecide(ctx, o)
 	if err != nil {
@@ -73,11 +72,7 @@ func (s *Source) redecider(ctx context.Context, o RedecideOptions) (*state.Redec
 	if err != nil {
 		return nil, err
 	}
-	redecider, err := state.NewRedeciderBehind(config, checkpoint)
-	if err != nil {
-		err = fmt.Errorf("%w; the journal was truncated after decision %d", err, begin.Decision)
-	}
-	return redecider, err
+	return state.NewRedeciderBehind(config, checkpoint)
 }
 
 func (s *Source) redecide(ctx context.Context, o RedecideOptions) (by bcp.Digest, err error) {

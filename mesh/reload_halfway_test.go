@@ -38,7 +38,7 @@ func (f *fuse) look() {
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
 	for {
 		frame, more := frames.Next()
-		if strings.HasSuffix(frame.Function, "gateway.(*Gateway).readUnder") || strings.HasSuffix(frame.Function, "gateway.(*Gateway).switchTo.func1") {
+		if strings.HasSuffix(frame.Function, "gateway.(*Gateway).between") || strings.HasSuffix(frame.Function, "gateway.(*Gateway).Reload.func2") {
 			if f.left.Add(-1) <= 0 {
 				f.end()
 			}

@@ -309,7 +309,7 @@ func checkBase(config state.Config, checkpoint []byte) error {
 	}
 	bare, err := bcp.AppendSaid(nil, nil)
 	if err == nil {
-		_, err = state.RestoreBase(config, append(bare, rest...))
+		_, err = state.Restore(config, append(bare, rest...))
 	}
 	return err
 }

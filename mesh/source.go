@@ -278,11 +278,7 @@ func (s *Source) origin(ctx context.Context, begin jetstream.Beginning, config s
 	if err != nil {
 		return nil, err
 	}
-	made, err := state.RestoreBase(config, checkpoint)
-	if errors.Is(err, state.ErrDefinitions) {
-		err = fmt.Errorf("%w; the journal was truncated after decision %d", err, begin.Decision)
-	}
-	return made, err
+	return state.Restore(config, checkpoint)
 }
 
 // Reconcile adds up the journal again and compares the result with the ledger, and with

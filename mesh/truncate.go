@@ -309,7 +309,7 @@ func (c *cutter) truncate(ctx context.Context, t bcp.Truncation) (place jetstrea
 		checkpoint, err = jetstream.NewSealingKeys(c.js).OpenCheckpoint(ctx, base.Checkpoint)
 	}
 	if err == nil {
-		_, err = state.RestoreBase(c.config(), checkpoint)
+		_, err = state.Restore(c.config(), checkpoint)
 	}
 	if err != nil {
 		return place, err

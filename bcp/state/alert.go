@@ -102,6 +102,8 @@ func (s *State) applyAlert(d *bcp.Decision, ch *channelState) {
 	switch kind {
 	case bcp.AlertThreshold:
 		ch.alerted = d.Epoch
+		s.noteThreshold(ch)
+		return
 	case bcp.AlertExhausted:
 		ch.exhausted = d.Epoch
 	case bcp.AlertSpending:
@@ -136,10 +138,9 @@ const (
 
 // noteSpending looks at a channel after a charge.
 func (s *State) noteSpending(ch *channelState, settled bcp.Bits) {
-	limit := ch.definition.AlertBits
-	s.raise(ch, bcp.AlertThreshold, limit > 0 && ch.alerted != ch.newest() && ch.pool(ch.newest()).Spent() >= limit)
+	s.noteThreshold(ch)
 	w := &ch.spending
-	if id := s.agents[ch.definition.Controller].session.id; id != w.session {
+	if id := ch.controller.session.id; id != w.session {
 		if w.spent > 0 {
 			w.past = append(w.past, w.spent)
 			w.past = w.past[max(0, len(w.past)-medianOf):]
@@ -148,6 +149,20 @@ func (s *State) noteSpending(ch *channelState, settled bcp.Bits) {
 	}
 	w.spent += max(0, settled)
 	s.raise(ch, bcp.AlertSpending, !w.alerted && w.far())
+}
+
+// noteThreshold keeps crossed, which is not saved: it follows from the pools and the
+// definitions of today.
+func (s *State) noteThreshold(ch *channelState) {
+	limit := ch.definition.AlertBits
+	due := limit > 0 && ch.alerted != ch.newest() && ch.pool(ch.newest()).Spent() >= limit
+	at, crossed := slices.BinarySearchFunc(s.crossed, ch.definition.ChannelKey, bcp.ChannelKey.Compare)
+	switch {
+	case due && !crossed:
+		s.crossed = slices.Insert(s.crossed, at, ch.definition.ChannelKey)
+	case !due && crossed:
+		s.crossed = slices.Delete(s.crossed, at, at+1)
+	}
 }
 
 // far reports whether the session took more than farAbove times the median.

@@ -42,7 +42,7 @@ func (s *State) applyQuotable(d *bcp.Decision, record bcp.Digest, runs [][8]byte
 }
 
 func (s *State) apply(d *bcp.Decision, runs [][8]byte) error {
-	s.noteUndefined(d)
+	s.meet(d)
 	s.countShare(d)
 	s.countRecord(d)
 	if d.Repeat {
@@ -76,9 +76,9 @@ func (s *State) apply(d *bcp.Decision, runs [][8]byte) error {
 	if !ok {
 		return nil
 	}
-	ch := s.channels[key]
+	ch := s.channel(key)
 	if ch == nil {
-		return nil // a channel that the definitions no longer have
+		return nil // there is none
 	}
 	ch.settleEpoch(d.Time)
 	if err := s.check(d, ch); err != nil {
@@ -145,7 +145,7 @@ func (ch *channelState) posted(id bcp.DeliveryID) int {
 }
 
 func (s *State) applyAsk(d *bcp.Decision, ch *channelState) error {
-	if session := &s.agents[d.Controller].session; d.Code == bcp.EscalationLimitReached && d.Session == session.id && session.begun {
+	if session := &ch.controller.session; d.Code == bcp.EscalationLimitReached && d.Session == session.id && session.begun {
 		ch.enterSession(d.Session)
 		ch.failed = true
 	}
@@ -153,8 +153,8 @@ func (s *State) applyAsk(d *bcp.Decision, ch *channelState) error {
 		s.noteExhausted(d, ch)
 		return nil
 	}
-	v, prices, err := s.asked(d, ch)
-	if err != nil {
+	v, prices, err := s.asked(d.Spec, d.Nominal, d.Capacity, d.Category, ch)
+	if err != nil && d.Context == s.context && !d.Erased {
 		return err
 	}
 	if err := s.charge(d, ch, nil); err != nil {
@@ -171,7 +171,7 @@ func (s *State) applyAsk(d *bcp.Decision, ch *channelState) error {
 	q := &queryState{
 		channel: ch.definition.ChannelKey, session: d.Session, epoch: d.Epoch, category: d.Category, validator: v, prices: prices,
 		nominal: d.Nominal, capacity: d.Capacity, accepted: d.Seq, since: d.Time, deadline: d.Deadline, phase: phaseSent, sent: true,
-		spec: d.Spec, maxBytes: maxAnswerBytes(v),
+		spec: d.Spec,
 	}
 	if d.Unfunded {
 		q.nominal, q.capacity, q.validator, q.prices, q.sent, q.unfunded = 0, 0, nil, bcp.Prices{}, false, true
@@ -186,54 +186,45 @@ func (s *State) applyAsk(d *bcp.Decision, ch *channelState) error {
 	} else {
 		s.addTimer(timer{at: d.Deadline, query: d.Query})
 	}
-	if v == nil || d.Unfunded {
+	if d.Unfunded {
 		q.cancelled = true
 		s.addTimer(timer{at: d.Time, query: d.Query})
 	}
+	s.wakeForVoid(d.Query, q)
 	s.post(d, ch, "")
 	return nil
 }
 
 // asked compiles an accepted ask's spec and compares its prices with what was
 // reserved. Under other definitions than those of the decision they may
-// differ, and a spec may have been erased: then there is no validator, and the
-// query is cancelled if it is still open once the journal is read.
-func (s *State) asked(d *bcp.Decision, ch *channelState) (*bcp.Validator, bcp.Prices, error) {
-	if d.Erased {
-		return nil, unasked(d.Nominal, d.Capacity), nil
+// differ, a spec may have been erased, and the channel may be a past one: then there is no
+// validator, and the query is void.
+func (s *State) asked(b []byte, nominal, capacity bcp.Bits, category bcp.Category, ch *channelState) (*bcp.Validator, bcp.Prices, error) {
+	void := bcp.Prices{Nominal: nominal, Capacity: capacity, FailedNominal: min(bcp.Bit, nominal), FailedCapacity: capacity}
+	if s.channels[ch.definition.ChannelKey] == nil {
+		return nil, void, nil
 	}
-	v, err := s.findCompiled(ch, d.Spec), error(nil)
+	v, err := s.findCompiled(ch, b), error(nil)
 	if v == nil {
 		var spec bcp.Spec
-		if err := json.Unmarshal(d.Spec, &spec, json.RejectUnknownMembers(true)); err != nil {
-			return nil, bcp.Prices{}, err
+		if err = json.Unmarshal(b, &spec, json.RejectUnknownMembers(true)); err == nil {
+			v, _, err = s.validator(ch, spec)
 		}
-		v, _, err = s.validator(ch, spec)
 	}
-	if err == nil && (v.Prices().Nominal != d.Nominal || v.Prices().Reserve() != d.Capacity || v.Spec().Category != d.Category) {
+	if err == nil && (v.Prices().Nominal != nominal || v.Prices().Reserve() != capacity || v.Spec().Category != category) {
 		err = errAsked
 	}
-	switch {
-	case err == nil:
-		return v, v.Prices(), nil
-	case d.Context == s.context:
-		return nil, bcp.Prices{}, err
-	default:
-		return nil, unasked(d.Nominal, d.Capacity), nil
+	if err != nil {
+		return nil, void, err
 	}
+	return v, v.Prices(), nil
 }
 
-// unasked are the prices of a query whose spec cannot be asked any more.
-func unasked(nominal, capacity bcp.Bits) bcp.Prices {
-	return bcp.Prices{Nominal: nominal, Capacity: capacity, FailedNominal: min(bcp.Bit, nominal), FailedCapacity: capacity}
-}
-
-// maxAnswerBytes is the limit of an answer that v judges.
-func maxAnswerBytes(v *bcp.Validator) int {
-	if v == nil {
-		return bcp.MaxControllerMessage
+// wakeForVoid has a query that the definitions of today do not ask be ended.
+func (s *State) wakeForVoid(id bcp.QueryID, q *queryState) {
+	if q.validator == nil && !q.unfunded && q.reserves() {
+		s.addTimer(timer{at: q.since, query: id, void: true})
 	}
-	return v.MaxBytes()
 }
 
 var errAsked = errors.New("the price of the spec differs from the reserved one")
@@ -416,6 +407,7 @@ func (s *State) charge(d *bcp.Decision, ch *channelState, q *queryState) error {
 	p.flow.addDecision(d, q)
 	ch.flow.addDecision(d, q)
 	settled := d.Balance.Settled - p.Settled
+	ch.hearWindow(d)
 	if settled > 0 {
 		ch.window.add(d.Time, max(d.Time, d.Slot), settled)
 	}
@@ -439,6 +431,7 @@ func (s *State) charge(d *bcp.Decision, ch *channelState, q *queryState) error {
 // book has the decision say what it moves: the balance after it, and the slot.
 func (ch *channelState) book(d *bcp.Decision, q *queryState) {
 	d.Balance = ch.balanceAfter(d, q)
+	ch.sayWindow(d)
 	if d.Slot = ch.slotted(d.Time); d.Slot != 0 {
 		d.SlotBegan = ch.slotBegan(d.Time)
 	}
@@ -498,7 +491,7 @@ func isWrong(d *bcp.Decision) bool {
 // Reader, and otherwise nil: it is answered, or its Controller or time ended it.
 func (s *State) answeredAgain(d *bcp.Decision) *queryState {
 	q := s.queries[d.Query]
-	if d.Kind != bcp.KindAnswer || d.Verdict != bcp.Reject || d.Delivery != "" || q == nil || s.agents[d.Agent] == nil || q.channel.Reader != d.Agent {
+	if d.Kind != bcp.KindAnswer || d.Verdict != bcp.Reject || d.Delivery != "" || q == nil || s.agent(d.Agent) == nil || q.channel.Reader != d.Agent {
 		return nil
 	}
 	switch d.Code {
@@ -541,7 +534,7 @@ func (s *State) obsolete(t timer) bool {
 	case t.item != "":
 		return s.items[t.item] == nil
 	case t.subscription != "":
-		ch := s.channels[t.channel]
+		ch := s.channel(t.channel)
 		return ch.findPushes(t.subscription).findBatch(t.at) == nil
 	}
 	q := s.queries[t.query]

@@ -81,7 +81,7 @@ func (s *State) View(approver bcp.AgentName, id bcp.ItemID) (bcp.ItemView, bcp.C
 		view.Endorse = s.limit(approver, &view)
 		return view, ""
 	}
-	it := s.items[id]
+	it := s.findItem(id)
 	if it == nil {
 		return bcp.ItemView{}, s.goneItem(id, s.last.Time)
 	}
@@ -116,6 +116,14 @@ func (s *State) View(approver bcp.AgentName, id bcp.ItemID) (bcp.ItemView, bcp.C
 	}
 	view.Endorse = s.limit(approver, &view)
 	return view, ""
+}
+
+// findItem returns an item that somebody may decide: not one of a past channel, which expires.
+func (s *State) findItem(id bcp.ItemID) *itemState {
+	if it := s.items[id]; it != nil && s.channels[it.Channel()] != nil {
+		return it
+	}
+	return nil
 }
 
 // itemValidator returns what judged an item's content, nil where the definitions
@@ -161,7 +169,7 @@ func (s *State) Preview(approver bcp.AgentName, body []byte) (bcp.EditPreview, b
 	if it, ok := s.runItem(a.Item); ok {
 		return s.previewResult(approver, &it, &a)
 	}
-	it := s.items[a.Item]
+	it := s.findItem(a.Item)
 	switch {
 	case it == nil:
 		return bcp.EditPreview{}, bcp.RefusalOf(s.goneItem(a.Item, s.last.Time))
@@ -205,13 +213,13 @@ func (s *State) DecideApproval(m bcp.Moment, approver bcp.AgentName, from bcp.Se
 	if it, ok := s.runItem(a.Item); ok {
 		return s.decideRunItem(d, m, &it, from, act, &a)
 	}
-	it := s.items[a.Item]
+	it := s.findItem(a.Item)
 	if it == nil {
 		return refuse(d, bcp.CheckItem, s.goneItem(a.Item, d.Time))
 	}
 	d.Controller, d.Reader, d.Query, d.Subscription, d.Category = it.Controller, it.Reader, it.Query, it.declared(), it.Category
 	q := s.queries[it.Query]
-	if d.Time >= it.deadline || !d.At().Before(a.Expires) || it.Kind == bcp.ItemEscalation && q.cancelled {
+	if d.Time >= it.deadline || !d.At().Before(a.Expires) || it.Kind == bcp.ItemEscalation && q.isCancelled() {
 		return refuse(d, bcp.CheckInTime, bcp.ItemExpired)
 	}
 	content, code := s.decidedBytes(it, act, a)
@@ -296,7 +304,7 @@ func (s *State) carryOut(d *bcp.Decision, m bcp.Moment, it *itemState, act bcp.A
 // delivery, or with an outcome, which only the Controller of a query hears. The
 // Reader gets the final result (PROTOCOL P7.6).
 func (s *State) settleItem(d *bcp.Decision, m bcp.Moment, it *itemState, outcome bcp.Code) {
-	ch := s.channels[it.Channel()]
+	ch := s.channel(it.Channel())
 	if pushes := ch.findPushes(it.Subscription); outcome == "" && pushes.window > 0 {
 		d.Release, d.Taint = pushes.endWithRoom(d.Time), bcp.MaxTaint(s.answerTaint(it.Reader, d.Time), it.Taint)
 		d.Nominal, d.Capacity, d.Timing, d.Prepaid = it.Nominal, it.Capacity, ch.definition.ReleaseInterval > 0, true
@@ -345,9 +353,9 @@ func (s *State) drop(d *bcp.Decision, code bcp.Code) {
 		return
 	}
 	if it.counted {
-		s.channels[it.Channel()].pending--
+		s.channel(it.Channel()).pending--
 	}
-	if p := s.channels[it.Channel()].pools[d.Epoch]; it.Query != "" && it.Kind != bcp.ItemEscalation && p != nil {
+	if p := s.channel(it.Channel()).pools[d.Epoch]; it.Query != "" && it.Kind != bcp.ItemEscalation && p != nil {
 		p.held--
 	}
 	delete(s.items, it.ID)

@@ -108,7 +108,7 @@ func (s *State) wakeForBatch(ch *channelState, id bcp.SubscriptionID, release in
 
 // decideBatch closes the window that t was set for.
 func (s *State) decideBatch(m bcp.Moment, t timer) (bcp.Decision, bool) {
-	ch := s.channels[t.channel]
+	ch := s.channel(t.channel)
 	b := ch.findPushes(t.subscription).findBatch(t.at)
 	if b == nil {
 		return bcp.Decision{}, false

@@ -254,7 +254,8 @@ func TestBatchOverReloads(t *testing.T) {
 	w := newWorld(t, batched()).play(pushName("ada"))
 	w.reload(edited(func(c *bcp.Channel) { c.ChannelKey.Reader = "web"; c.Subscriptions = nil }))
 	w.play(`wait 2h
-		due => nothing`)
+		due => batch
+		due => nothing`) // it waits for the channel to come back
 }
 
 // A window that ends while no gateway runs is closed by the next, and its pushes

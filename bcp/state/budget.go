@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -101,8 +102,9 @@ func (s *State) askedBy(d *bcp.Decision, a *agentState) bcp.Bits {
 // slidingWindow sums charges over a span of journal time in windowParts parts.
 // A part is forgotten as a whole and never early, so the sum is never low.
 type slidingWindow struct {
-	span  int64
-	parts []windowPart // oldest first
+	span     int64
+	recorded bool         // by a charge; else the span is of the definitions
+	parts    []windowPart // oldest first
 }
 
 type windowPart struct {
@@ -122,6 +124,34 @@ func (w *slidingWindow) sum(now int64) bcp.Bits {
 		}
 	}
 	return sum
+}
+
+// over returns the window over another span. What a part holds was charged at its end at
+// the latest; what a longer span would still count is forgotten.
+func (w *slidingWindow) over(span int64) *slidingWindow {
+	if span == w.span {
+		return w
+	}
+	other := &slidingWindow{span: span, parts: slices.Clone(w.parts)}
+	for i := range other.parts {
+		other.parts[i].begin += w.width()
+	}
+	return other
+}
+
+// sayWindow has a charge say the channel's budget_window, where those before it say another.
+func (ch *channelState) sayWindow(d *bcp.Decision) {
+	if span := int64(ch.definition.BudgetWindow); span != ch.window.span || !ch.window.recorded {
+		d.BudgetWindow = span
+	}
+}
+
+// hearWindow is sayWindow of a charge that is applied.
+func (ch *channelState) hearWindow(d *bcp.Decision) {
+	if d.BudgetWindow > 0 {
+		ch.window = *ch.window.over(d.BudgetWindow)
+		ch.window.recorded = true
+	}
 }
 
 // add counts bits that were settled now, as of a time that is not before.
@@ -149,7 +179,7 @@ type Window struct {
 
 // NewWindow returns the window of a channel's budget_window.
 func NewWindow(c *bcp.Channel) *Window {
-	return &Window{slidingWindow{span: int64(c.BudgetWindow)}, channelState{definition: bcp.Channel{ReleaseInterval: c.ReleaseInterval}}}
+	return &Window{slidingWindow{span: int64(c.BudgetWindow), recorded: true}, channelState{definition: bcp.Channel{ReleaseInterval: c.ReleaseInterval}}}
 }
 
 // Reach is how far back a line can still count.

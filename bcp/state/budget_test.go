@@ -343,3 +343,24 @@ func TestChangedBudgetAppliesAtOnce(t *testing.T) {
 		ask planner mail yes                => budget_exhausted
 		answer mail 2 {"q":"ada"}           => delivers settled:32.0`)
 }
+
+// A shorter window never counts less than what was charged in it.
+//
+// covers P4.4, P4.5
+func TestAnotherWindow(t *testing.T) {
+	t.Parallel()
+	const long, short = 64 * time.Hour, 64 * time.Minute
+	was := slidingWindow{span: int64(long)}
+	charged := int64(long) + int64(time.Hour) - 1 // at the end of a part
+	was.add(charged, charged, bcp.Bit)
+	is := was.over(int64(short))
+	if sum := is.sum(charged + int64(short)); sum != bcp.Bit {
+		t.Errorf("at the end of the window it counts %d", sum)
+	}
+	if sum := is.sum(charged + int64(short) + 2*is.width()); sum != 0 {
+		t.Errorf("behind it %d", sum)
+	}
+	if longer := was.over(2 * int64(long)); longer.sum(charged+2*int64(long)) != bcp.Bit {
+		t.Error("a longer window forgets what the shorter one knew")
+	}
+}

@@ -77,7 +77,7 @@ func (s *State) AgentWaits() map[bcp.AgentName]status.Wait {
 			add(key.Controller, func(w *status.Wait) { w.Deliveries += n })
 		}
 	}
-	for _, it := range s.items {
+	for _, it := range s.Items() {
 		add(it.Controller, func(w *status.Wait) { w.Held++ })
 		add(it.Reader, func(w *status.Wait) { w.Held++ })
 	}

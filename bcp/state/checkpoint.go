@@ -19,23 +19,18 @@ import (
 // A checkpoint is everything that a State remembers, as bytes: with it a start
 // reads the end of the journal instead of all of it. It is a memo of the journal
 // and never the truth. [Restore] makes of it exactly the state that the whole
-// journal would make, or refuses it: then the journal is read.
+// journal would make, under whatever definitions: Apply reads the records alone.
 
 // checkpointVersion is in front. Another version is refused: the journal is
 // read once, and a new checkpoint made.
-const checkpointVersion = 20
+const checkpointVersion = 21
 
 // maxCheckpointDepth is that of an anomaly of a push of a window of a channel.
 const maxCheckpointDepth = 11
 
-var (
-	// ErrCheckpoint says that the bytes are no checkpoint of this version, or
-	// contradict themselves.
-	ErrCheckpoint = errors.New("the checkpoint cannot be used")
-	// ErrDefinitions says that a checkpoint was made under definitions that read
-	// the journal otherwise than those of today.
-	ErrDefinitions = errors.New("the checkpoint was made under definitions that give another state")
-)
+// ErrCheckpoint says that the bytes are no checkpoint of this version, or contradict
+// themselves.
+var ErrCheckpoint = errors.New("the checkpoint cannot be used")
 
 // Checkpoint writes the state down: the same bytes for the same state. It begins with what
 // was said ([bcp.CutSaid]), which has to be sealed before it is stored.
@@ -44,7 +39,7 @@ func (s *State) Checkpoint() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	saved := savedState{Version: checkpointVersion, Mesh: s.marks.mesh, Last: last, Head: s.head, Origin: s.origin}
+	saved := savedState{Version: checkpointVersion, Context: s.context, Idle: s.idle, Begun: s.begun, Last: last, Head: s.head, Origin: s.origin}
 	if saved.Runs, err = s.saveRuns(); err != nil {
 		return nil, err
 	}
@@ -58,8 +53,10 @@ func (s *State) Checkpoint() ([]byte, error) {
 		saved.Calls = append(saved.Calls, savedCalls{Kernel: kernel, Endorsements: s.calls[kernel].save()})
 	}
 	keys := s.keys(&saved)
-	for _, name := range slices.Sorted(maps.Keys(s.agents)) {
-		a, err := saveAgent(name, s.agents[name])
+	names := slices.AppendSeq(slices.Collect(maps.Keys(s.agents)), maps.Keys(s.past.agents))
+	slices.Sort(names)
+	for _, name := range names {
+		a, err := saveAgent(name, s.agent(name))
 		if err != nil {
 			return nil, err
 		}
@@ -67,16 +64,10 @@ func (s *State) Checkpoint() ([]byte, error) {
 	}
 	for i, k := range saved.Keys {
 		key := bcp.ChannelKey{Controller: k.Controller, Reader: k.Reader}
-		if ch := s.channels[key]; ch != nil {
-			c := saveChannel(ch)
-			c.Key, c.Mark = i, s.marks.channels[key]
-			saved.Channels = append(saved.Channels, c)
-		}
-		if s.foreign.channels[key] {
-			saved.ForeignChannels = append(saved.ForeignChannels, i)
-		}
+		c := saveChannel(s.channel(key))
+		c.Key = i
+		saved.Channels = append(saved.Channels, c)
 	}
-	saved.ForeignAgents = slices.Sorted(maps.Keys(s.foreign.agents))
 	for id, q := range s.open {
 		saved.Open = append(saved.Open, saveQuery(id, q, keys))
 	}
@@ -96,13 +87,13 @@ func (s *State) Checkpoint() ([]byte, error) {
 		saved.Decided = append(saved.Decided, savedDecided{ID: d.id, At: d.at, Code: d.code, Content: d.content, Controller: d.channel.Controller, Reader: d.channel.Reader})
 	}
 	for _, t := range s.deadline {
-		if t.subscription != "" { // its window says it
+		if t.subscription != "" || t.cron > 0 || t.void || s.obsolete(t) { // its window says it, or the definitions do
 			continue
 		}
-		saved.Deadlines = append(saved.Deadlines, savedTimer{At: t.at, Query: t.query, Item: t.item, Cron: t.cron})
+		saved.Deadlines = append(saved.Deadlines, savedTimer{At: t.at, Query: t.query, Item: t.item})
 	}
 	slices.SortFunc(saved.Deadlines, func(a, b savedTimer) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Query, b.Query), cmp.Compare(a.Item, b.Item), cmp.Compare(a.Cron, b.Cron))
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Query, b.Query), cmp.Compare(a.Item, b.Item))
 	})
 	for _, a := range s.alerts {
 		key, ok := keys[a.channel]
@@ -111,9 +102,12 @@ func (s *State) Checkpoint() ([]byte, error) {
 		}
 		saved.Alerts = append(saved.Alerts, savedAlert{Key: key, Kind: a.kind, Epoch: a.epoch, Agent: a.suspect.Agent, Rule: a.suspect.Rule, Count: a.suspect.Count})
 	}
-	for i := range s.crons {
-		saved.Crons = append(saved.Crons, savedCron{Last: s.crons[i].last, Due: s.crons[i].due})
+	for key, run := range s.prompted {
+		saved.Prompted = append(saved.Prompted, savedPrompted{Agent: key.agent, Schedule: key.schedule, Message: key.message, Run: run})
 	}
+	slices.SortFunc(saved.Prompted, func(a, b savedPrompted) int {
+		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Schedule, b.Schedule), cmp.Compare(a.Message, b.Message))
+	})
 	said := vault{}
 	saved.said(&said)
 	parts, err := said.save()
@@ -135,7 +129,7 @@ func (s *State) keys(saved *savedState) map[bcp.ChannelKey]int {
 	for key := range s.channels {
 		keys[key] = 0
 	}
-	for key := range s.foreign.channels {
+	for key := range s.past.channels {
 		keys[key] = 0
 	}
 	for i, key := range slices.SortedFunc(maps.Keys(keys), bcp.ChannelKey.Compare) {
@@ -232,7 +226,7 @@ func saveChannel(ch *channelState) savedChannel {
 		Epoch: ch.epoch.save(), Alerted: ch.alerted, Exhausted: ch.exhausted,
 		Spender: ch.spending.session, Spent: ch.spending.spent, SpentAlerted: ch.spending.alerted, Past: ch.spending.past,
 		Pushes: ch.savePushes(), Session: ch.session, Escalations: ch.escalations, Armed: ch.armed, Arming: ch.arming, Endorsements: ch.endorsements.save(),
-		ArmingAt: ch.armingAt, Failed: ch.failed, Pending: ch.pending, Span: ch.window.span,
+		ArmingAt: ch.armingAt, Failed: ch.failed, Pending: ch.pending, Span: ch.window.span, SpanRecorded: ch.window.recorded,
 		OpeningBegan: ch.opening.began, OpeningSlot: ch.opening.slot, OpeningNumber: ch.opening.number,
 		KeptSlot: ch.kept.slot, Kept: ch.kept.epochState.save(), Flow: ch.flow.save(),
 	}
@@ -292,7 +286,7 @@ func savePushed(pushes []bcp.Pushed) (saved []savedPushed) {
 func saveQuery(id bcp.QueryID, q *queryState, keys map[bcp.ChannelKey]int) savedQuery {
 	return savedQuery{
 		ID: id, Key: keys[q.channel], Session: q.session, Epoch: q.epoch, Category: q.category, Spec: q.spec, Asked: q.validator != nil,
-		MaxBytes: q.maxBytes, Nominal: q.nominal, Capacity: q.capacity, Accepted: q.accepted, Since: q.since, Deadline: q.deadline, Attempt: q.attempt,
+		Nominal: q.nominal, Capacity: q.capacity, Accepted: q.accepted, Since: q.since, Deadline: q.deadline, Attempt: q.attempt,
 		Phase: uint8(q.phase), Sent: q.sent, Item: q.item, Cancelled: q.cancelled, Unfunded: q.unfunded, EndedAt: q.ended, Heard: q.heard, Others: q.others,
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
 // richHistory leaves something of everything that a state remembers.
@@ -67,8 +68,8 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		of     any
 		fields string
 	}{
-		{State{}, "mesh rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting envelopes noticed alerts crons verify passkeys origin compiled prepared foreign marks runs calls share roles watch suspended runsUnkept"},
-		{agentState{}, "definition asks answers askTotal reported exposure told forgot session arrivals renewed refusals gathered reports unavailable sources egress usage notices"},
+		{State{}, "mesh idle rules constraints context last head agents channels queries open openWith items firsts endings decided deadline waiting envelopes noticed alerts crossed crons begun prompted verify passkeys origin compiled prepared past runs calls makeRuns share roles watch suspended runsUnkept"},
+		{agentState{}, "definition asks answers pastAsks askTotal reported exposure told forgot session arrivals renewed refusals gathered reports unavailable sources egress usage notices"},
 		{egressState{}, "policy pool alerted refusals"},
 		{usageState{}, "tokens money warned alerted fault since"},
 		{sessionState{}, "id begun byDelivery closed since touched provoked provokedEnd exposure quotes releases"},
@@ -86,10 +87,10 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		{amounts{}, "nominal capacity"},
 		{arrival{}, "at delivery session late exposure told full release runs"},
 		{bcp.Balance{}, "Settled Reserved Pushed SettledCapacity ReservedCapacity Cat2Queries"},
-		{slidingWindow{}, "span parts"},
+		{slidingWindow{}, "span recorded parts"},
 		{windowPart{}, "begin sum"},
 		{spending{}, "session spent alerted past"},
-		{queryState{}, "channel session epoch category validator prices spec maxBytes nominal capacity accepted since deadline attempt phase sent unfunded item cancelled ended heard others"},
+		{queryState{}, "channel session epoch category validator prices spec nominal capacity accepted since deadline attempt phase sent unfunded item cancelled ended heard others"},
 		{itemState{}, "Item deadline counted content justification carries client"},
 		{bcp.Item{}, "ID Kind Controller Reader Query Subscription Category Anomalies Taint Nominal Capacity Since Deadline"},
 		{Outgoing{}, "Delivery Controller Seq Release since order"},
@@ -99,10 +100,11 @@ func TestCheckpointKnowsEveryField(t *testing.T) {
 		{firstOutcomes{}, "chunks base oldest count index"},
 		{first{}, "digest time nominal capacity epoch remains repeats verdict reason category code field query"},
 		{decidedItem{}, "id at code content channel"},
-		{timer{}, "at query item cron channel subscription"},
+		{timer{}, "at query item cron void channel subscription"},
 		{alert{}, "channel kind epoch suspect"},
-		{cron{}, "agent role CronSchedule next last due"},
-		{undefinedNames{}, "agents channels"},
+		{cron{}, "agent role CronSchedule next due"},
+		{scheduleKey{}, "agent schedule message"},
+		{past{}, "agents channels"},
 		{journalShare{}, "all of"},
 		{roleState{}, "accepted numbers"},
 		{roleKey{}, "agent requirement"},
@@ -153,14 +155,8 @@ func TestCheckpointAfterEveryDecision(t *testing.T) {
 	}
 }
 
-// edit changes one field of richMesh; kept says that Apply does not read it.
-type edit struct {
-	kept bool
-	edit func(*bcp.Mesh)
-}
-
 // edits has one for every field of the definitions.
-func edits() map[string]edit {
+func edits() map[string]func(*bcp.Mesh) {
 	mail, clerk := plannerMail, bcp.ChannelKey{Controller: "clerk", Reader: "mail"}
 	each := func(edit func(*bcp.Channel)) func(*bcp.Mesh) {
 		return func(m *bcp.Mesh) {
@@ -183,166 +179,193 @@ func edits() map[string]edit {
 			}
 		}
 	}
-	const kept, refused = true, false
-	return map[string]edit{
-		"Mesh.Name":             {kept, func(m *bcp.Mesh) { m.Name = "other" }},
-		"Mesh.TimeZone":         {refused, func(m *bcp.Mesh) { m.TimeZone = time.FixedZone("X", 7200) }},
-		"Mesh.IdleTimeout":      {refused, func(m *bcp.Mesh) { m.IdleTimeout = time.Minute }},
-		"Mesh.Vocabularies":     {refused, func(m *bcp.Mesh) { m.Vocabularies = map[string][]string{"fruit": {"apple"}} }},
-		"Mesh.Approvers":        {kept, func(m *bcp.Mesh) { m.Approvers = []bcp.AgentName{"zoe"} }},
-		"Mesh.Auditors":         {kept, func(m *bcp.Mesh) { m.Auditors = []bcp.AgentName{"zoe"} }},
-		"Mesh.Replicas":         {kept, func(m *bcp.Mesh) { m.Replicas = 3 }},
-		"Mesh.SyncAlways":       {kept, func(m *bcp.Mesh) { m.SyncAlways = !m.SyncAlways }},
-		"Mesh.SyncInterval":     {kept, func(m *bcp.Mesh) { m.SyncInterval = time.Hour }},
-		"Mesh.RawRetention":     {kept, func(m *bcp.Mesh) { m.RawRetention = time.Hour }},
-		"Mesh.MaxDisk":          {kept, func(m *bcp.Mesh) { m.MaxDisk = 1 }},
-		"Mesh.Services":         {kept, func(m *bcp.Mesh) { m.Services = []bcp.Service{{Name: "mail"}} }},
-		"Mesh.Compiled":         {kept, func(m *bcp.Mesh) { m.Compiled = 1 }},
-		"Mesh.Kernels":          {kept, func(m *bcp.Mesh) { m.Kernels = []bcp.KernelRights{{Kernel: "desk"}} }},
-		"Mesh.EndorseTools":     {kept, func(m *bcp.Mesh) { m.EndorseTools = []bcp.EndorseTool{{Kernel: "desk", Tool: "send"}} }},
-		"Mesh.AllowAddresses":   {kept, func(m *bcp.Mesh) { m.AllowAddresses = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }},
-		"Mesh.MCPServers":       {kept, func(m *bcp.Mesh) { m.MCPServers = []bcp.MCPServer{{}} }},
-		"Mesh.Models":           {kept, func(m *bcp.Mesh) { m.Models = []bcp.Model{{Name: "small"}} }},
-		"Mesh.RequireWitness":   {kept, func(m *bcp.Mesh) { m.RequireWitness = time.Hour }},
-		"Mesh.Notify":           {kept, func(m *bcp.Mesh) { m.Notify = []bcp.Route{{Name: "desk"}} }},
-		"Mesh.Origin":           {kept, func(m *bcp.Mesh) { m.Origin = "https://mesh.example.org" }},
-		"Mesh.Trust":            {kept, func(m *bcp.Mesh) { m.Trust = []bcp.Trust{{Organisation: "org2.example"}} }},
-		"Mesh.RoleRequirements": {kept, func(m *bcp.Mesh) { m.RoleRequirements = []bcp.RoleRequirement{{Name: "x"}} }},
-		"Mesh.MaxRefusals":      {kept, func(m *bcp.Mesh) { m.MaxRefusals = 1 }},
-		"Mesh.SuspendSuspects":  {kept, func(m *bcp.Mesh) { m.SuspendSuspects = true }},
-		"Mesh.Agents": {kept, func(m *bcp.Mesh) {
+	return map[string]func(*bcp.Mesh){
+		"Mesh.Name":             func(m *bcp.Mesh) { m.Name = "other" },
+		"Mesh.TimeZone":         func(m *bcp.Mesh) { m.TimeZone = time.FixedZone("X", 7200) },
+		"Mesh.IdleTimeout":      func(m *bcp.Mesh) { m.IdleTimeout = time.Minute },
+		"Mesh.Vocabularies":     func(m *bcp.Mesh) { m.Vocabularies = map[string][]string{"fruit": {"apple"}} },
+		"Mesh.Approvers":        func(m *bcp.Mesh) { m.Approvers = []bcp.AgentName{"zoe"} },
+		"Mesh.Auditors":         func(m *bcp.Mesh) { m.Auditors = []bcp.AgentName{"zoe"} },
+		"Mesh.Replicas":         func(m *bcp.Mesh) { m.Replicas = 3 },
+		"Mesh.SyncAlways":       func(m *bcp.Mesh) { m.SyncAlways = !m.SyncAlways },
+		"Mesh.SyncInterval":     func(m *bcp.Mesh) { m.SyncInterval = time.Hour },
+		"Mesh.RawRetention":     func(m *bcp.Mesh) { m.RawRetention = time.Hour },
+		"Mesh.MaxDisk":          func(m *bcp.Mesh) { m.MaxDisk = 1 },
+		"Mesh.Services":         func(m *bcp.Mesh) { m.Services = []bcp.Service{{Name: "mail"}} },
+		"Mesh.Compiled":         func(m *bcp.Mesh) { m.Compiled = 1 },
+		"Mesh.Kernels":          func(m *bcp.Mesh) { m.Kernels = []bcp.KernelRights{{Kernel: "desk"}} },
+		"Mesh.EndorseTools":     func(m *bcp.Mesh) { m.EndorseTools = []bcp.EndorseTool{{Kernel: "desk", Tool: "send"}} },
+		"Mesh.AllowAddresses":   func(m *bcp.Mesh) { m.AllowAddresses = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} },
+		"Mesh.MCPServers":       func(m *bcp.Mesh) { m.MCPServers = []bcp.MCPServer{{}} },
+		"Mesh.Models":           func(m *bcp.Mesh) { m.Models = []bcp.Model{{Name: "small"}} },
+		"Mesh.RequireWitness":   func(m *bcp.Mesh) { m.RequireWitness = time.Hour },
+		"Mesh.Notify":           func(m *bcp.Mesh) { m.Notify = []bcp.Route{{Name: "desk"}} },
+		"Mesh.Origin":           func(m *bcp.Mesh) { m.Origin = "https://mesh.example.org" },
+		"Mesh.Trust":            func(m *bcp.Mesh) { m.Trust = []bcp.Trust{{Organisation: "org2.example"}} },
+		"Mesh.RoleRequirements": func(m *bcp.Mesh) { m.RoleRequirements = []bcp.RoleRequirement{{Name: "x"}} },
+		"Mesh.MaxRefusals":      func(m *bcp.Mesh) { m.MaxRefusals = 1 },
+		"Mesh.SuspendSuspects":  func(m *bcp.Mesh) { m.SuspendSuspects = true },
+		"Mesh.Agents": func(m *bcp.Mesh) {
 			m.Agents = append(m.Agents, bcp.Agent{Name: "zed", Encoding: bcp.JSON, Reader: true})
-		}},
-		"Mesh.Channels": {kept, func(m *bcp.Mesh) {
+		},
+		"Mesh.Channels": func(m *bcp.Mesh) {
 			m.Channels = append(m.Channels, testChannel("clerk", "web"))
-		}},
-		"Mesh.Organisation": {kept, func(m *bcp.Mesh) { m.Organisation = "org1.example" }},
-		"Mesh.Contracts":    {kept, func(m *bcp.Mesh) { m.Contracts = []bcp.ContractFile{{Name: "x"}} }},
-		"Mesh.Files":        {kept, func(m *bcp.Mesh) { m.Files = []bcp.File{{Path: "x"}} }},
+		},
+		"Mesh.Organisation": func(m *bcp.Mesh) { m.Organisation = "org1.example" },
+		"Mesh.Contracts":    func(m *bcp.Mesh) { m.Contracts = []bcp.ContractFile{{Name: "x"}} },
+		"Mesh.Files":        func(m *bcp.Mesh) { m.Files = []bcp.File{{Path: "x"}} },
 
-		"Agent.Name":           {refused, func(m *bcp.Mesh) { m.Agents[1].Name = "post"; m.Channels = nil }},
-		"Agent.Description":    {kept, agents(func(a *bcp.Agent) { a.Description = "x" })},
-		"Agent.Model":          {kept, agents(func(a *bcp.Agent) { a.Model = "x" })},
-		"Agent.Tools":          {kept, agents(func(a *bcp.Agent) { a.Tools = []string{"x"} })},
-		"Agent.Network":        {kept, agents(func(a *bcp.Agent) { a.Network = "x" })},
-		"Agent.Egress":         {kept, agents(func(a *bcp.Agent) { a.Egress.Budget = bcp.Bit })},
-		"Agent.Command":        {kept, agents(func(a *bcp.Agent) { a.Command = []string{"x"} })},
-		"Agent.Builtin":        {kept, agents(func(a *bcp.Agent) { a.Builtin = true })},
-		"Agent.OnDemand":       {kept, agents(func(a *bcp.Agent) { a.OnDemand = true })},
-		"Agent.Run":            {kept, agents(func(a *bcp.Agent) { a.Run.MaxTurns = 3 })},
-		"Agent.Sandbox":        {kept, agents(func(a *bcp.Agent) { a.Sandbox = bcp.SandboxOwn })},
-		"Agent.Files":          {kept, agents(func(a *bcp.Agent) { a.Files = []string{"x"} })},
-		"Agent.Mailbox":        {kept, agents(func(a *bcp.Agent) { a.Mailbox = "x" })},
-		"Agent.MailboxKey":     {kept, agents(func(a *bcp.Agent) { a.MailboxKey = "x" })},
-		"Agent.Address":        {kept, agents(func(a *bcp.Agent) { a.Address = "x" })},
-		"Agent.Execution":      {kept, agents(func(a *bcp.Agent) { a.Execution.Role = "planner" })},
-		"Agent.Feeds":          {kept, agents(func(a *bcp.Agent) { a.Feeds = []string{"x"} })},
-		"Agent.Encoding":       {kept, agents(func(a *bcp.Agent) { a.Encoding = bcp.MessagePack })},
-		"Agent.BaseTaint":      {kept, agents(func(a *bcp.Agent) { a.BaseTaint = bcp.TaintHigh })},
-		"Agent.ShareQueries":   {kept, agents(func(a *bcp.Agent) { a.ShareQueries = !a.ShareQueries })},
-		"Agent.MaxConnections": {kept, agents(func(a *bcp.Agent) { a.MaxConnections += 3 })},
-		"Agent.TotalBudget":    {kept, agents(func(a *bcp.Agent) { a.TotalBudget = bcp.Bit })},
-		"Agent.CronSchedules":  {refused, agents(func(a *bcp.Agent) { a.CronSchedules = []bcp.CronSchedule{{Schedule: "2h", Message: "Plan"}} })},
-		"Agent.Prompt":         {kept, agents(func(a *bcp.Agent) { a.Prompt = "x" })},
-		"Agent.File":           {kept, agents(func(a *bcp.Agent) { a.File = "x" })},
-		"Agent.Controller":     {refused, agents(func(a *bcp.Agent) { a.Controller = !a.Controller })}, // the role of its schedules
-		"Agent.Reader":         {kept, agents(func(a *bcp.Agent) { a.Reader = true })},
+		"Agent.Name":           func(m *bcp.Mesh) { m.Agents[1].Name = "post"; m.Channels = nil },
+		"Agent.Description":    agents(func(a *bcp.Agent) { a.Description = "x" }),
+		"Agent.Model":          agents(func(a *bcp.Agent) { a.Model = "x" }),
+		"Agent.Tools":          agents(func(a *bcp.Agent) { a.Tools = []string{"x"} }),
+		"Agent.Network":        agents(func(a *bcp.Agent) { a.Network = "x" }),
+		"Agent.Egress":         agents(func(a *bcp.Agent) { a.Egress.Budget = bcp.Bit }),
+		"Agent.Command":        agents(func(a *bcp.Agent) { a.Command = []string{"x"} }),
+		"Agent.Builtin":        agents(func(a *bcp.Agent) { a.Builtin = true }),
+		"Agent.OnDemand":       agents(func(a *bcp.Agent) { a.OnDemand = true }),
+		"Agent.Run":            agents(func(a *bcp.Agent) { a.Run.MaxTurns = 3 }),
+		"Agent.Sandbox":        agents(func(a *bcp.Agent) { a.Sandbox = bcp.SandboxOwn }),
+		"Agent.Files":          agents(func(a *bcp.Agent) { a.Files = []string{"x"} }),
+		"Agent.Mailbox":        agents(func(a *bcp.Agent) { a.Mailbox = "x" }),
+		"Agent.MailboxKey":     agents(func(a *bcp.Agent) { a.MailboxKey = "x" }),
+		"Agent.Address":        agents(func(a *bcp.Agent) { a.Address = "x" }),
+		"Agent.Execution":      agents(func(a *bcp.Agent) { a.Execution.Role = "planner" }),
+		"Agent.Feeds":          agents(func(a *bcp.Agent) { a.Feeds = []string{"x"} }),
+		"Agent.Encoding":       agents(func(a *bcp.Agent) { a.Encoding = bcp.MessagePack }),
+		"Agent.BaseTaint":      agents(func(a *bcp.Agent) { a.BaseTaint = bcp.TaintHigh }),
+		"Agent.ShareQueries":   agents(func(a *bcp.Agent) { a.ShareQueries = !a.ShareQueries }),
+		"Agent.MaxConnections": agents(func(a *bcp.Agent) { a.MaxConnections += 3 }),
+		"Agent.TotalBudget":    agents(func(a *bcp.Agent) { a.TotalBudget = bcp.Bit }),
+		"Agent.CronSchedules":  agents(func(a *bcp.Agent) { a.CronSchedules = []bcp.CronSchedule{{Schedule: "2h", Message: "Plan"}} }),
+		"Agent.Prompt":         agents(func(a *bcp.Agent) { a.Prompt = "x" }),
+		"Agent.File":           agents(func(a *bcp.Agent) { a.File = "x" }),
+		"Agent.Controller":     agents(func(a *bcp.Agent) { a.Controller = !a.Controller }),
+		"Agent.Reader":         agents(func(a *bcp.Agent) { a.Reader = true }),
 
-		"Channel.ChannelKey":              {refused, func(m *bcp.Mesh) { channelIn(m, mail).Reader = "planner" }},
-		"Channel.MaxCategory":             {kept, each(func(c *bcp.Channel) { c.MaxCategory = 1 })},
-		"Channel.Budget":                  {kept, each(func(c *bcp.Channel) { c.Budget = bcp.Bit })},
-		"Channel.MaxCat2Queries":          {kept, each(func(c *bcp.Channel) { c.MaxCat2Queries = 0 })},
-		"Channel.MaxEscalations":          {kept, each(func(c *bcp.Channel) { c.MaxEscalations = 0 })},
-		"Channel.MaxJustificationWords":   {kept, each(func(c *bcp.Channel) { c.MaxJustificationWords = 1 })},
-		"Channel.MaxJustificationChars":   {kept, each(func(c *bcp.Channel) { c.MaxJustificationChars = 1 })},
-		"Channel.JustificationVocabulary": {kept, each(func(c *bcp.Channel) { c.JustificationVocabulary = "none" })},
-		"Channel.ControllerRole":          {kept, each(func(c *bcp.Channel) { c.ControllerRole = "x" })},
-		"Channel.ReaderRole":              {kept, each(func(c *bcp.Channel) { c.ReaderRole = "x" })},
-		"Channel.MaxArgumentBytes":        {kept, each(func(c *bcp.Channel) { c.MaxArgumentBytes = 1 })},
-		"Channel.BaseCategory":            {kept, each(func(c *bcp.Channel) { c.BaseCategory = 1 })},
-		"Channel.MaxRetries":              {kept, each(func(c *bcp.Channel) { c.MaxRetries = 0 })},
-		"Channel.QueryTTL":                {refused, each(func(c *bcp.Channel) { c.QueryTTL *= 2 })}, // release slots cost
-		"Channel.WindowBudget":            {kept, each(func(c *bcp.Channel) { c.WindowBudget = bcp.Bit })},
-		"Channel.BudgetWindow":            {refused, each(func(c *bcp.Channel) { c.BudgetWindow *= 2 })},
-		"Channel.BudgetRenew":             {kept, each(func(c *bcp.Channel) { c.BudgetRenew = time.Second })},
-		"Channel.PushBudget":              {kept, each(func(c *bcp.Channel) { c.PushBudget = 0 })},
-		"Channel.CapacityBudget":          {kept, each(func(c *bcp.Channel) { c.CapacityBudget = bcp.Bit })},
-		"Channel.AlertBits":               {refused, each(func(c *bcp.Channel) { c.AlertBits = bcp.Bit })},
-		"Channel.ReleaseInterval":         {refused, func(m *bcp.Mesh) { channelIn(m, clerk).ReleaseInterval = 0 }},
-		"Channel.OnAnomaly":               {refused, each(func(c *bcp.Channel) { c.OnAnomaly = bcp.AnomalyReject })},
-		"Channel.PreserveCase":            {refused, each(func(c *bcp.Channel) { c.PreserveCase = true })},
-		"Channel.MaxPendingApprovals":     {kept, each(func(c *bcp.Channel) { c.MaxPendingApprovals = 0 })},
-		"Channel.ApprovalTTL":             {refused, each(func(c *bcp.Channel) { c.ApprovalTTL *= 2 })}, // release slots cost
-		"Channel.Approvers":               {kept, each(func(c *bcp.Channel) { c.Approvers = nil })},
-		"Channel.Endorse":                 {kept, each(func(c *bcp.Channel) { c.Endorse = bcp.EndorseRule{} })},
-		"Channel.Subscriptions":           {kept, func(m *bcp.Mesh) { slices.Reverse(channelIn(m, mail).Subscriptions) }},
+		"Channel.ChannelKey":              func(m *bcp.Mesh) { channelIn(m, mail).Reader = "planner" },
+		"Channel.MaxCategory":             each(func(c *bcp.Channel) { c.MaxCategory = 1 }),
+		"Channel.Budget":                  each(func(c *bcp.Channel) { c.Budget = bcp.Bit }),
+		"Channel.MaxCat2Queries":          each(func(c *bcp.Channel) { c.MaxCat2Queries = 0 }),
+		"Channel.MaxEscalations":          each(func(c *bcp.Channel) { c.MaxEscalations = 0 }),
+		"Channel.MaxJustificationWords":   each(func(c *bcp.Channel) { c.MaxJustificationWords = 1 }),
+		"Channel.MaxJustificationChars":   each(func(c *bcp.Channel) { c.MaxJustificationChars = 1 }),
+		"Channel.JustificationVocabulary": each(func(c *bcp.Channel) { c.JustificationVocabulary = "none" }),
+		"Channel.ControllerRole":          each(func(c *bcp.Channel) { c.ControllerRole = "x" }),
+		"Channel.ReaderRole":              each(func(c *bcp.Channel) { c.ReaderRole = "x" }),
+		"Channel.MaxArgumentBytes":        each(func(c *bcp.Channel) { c.MaxArgumentBytes = 1 }),
+		"Channel.BaseCategory":            each(func(c *bcp.Channel) { c.BaseCategory = 1 }),
+		"Channel.MaxRetries":              each(func(c *bcp.Channel) { c.MaxRetries = 0 }),
+		"Channel.QueryTTL":                each(func(c *bcp.Channel) { c.QueryTTL *= 2 }),
+		"Channel.WindowBudget":            each(func(c *bcp.Channel) { c.WindowBudget = bcp.Bit }),
+		"Channel.BudgetWindow":            each(func(c *bcp.Channel) { c.BudgetWindow *= 2 }),
+		"Channel.BudgetRenew":             each(func(c *bcp.Channel) { c.BudgetRenew = time.Second }),
+		"Channel.PushBudget":              each(func(c *bcp.Channel) { c.PushBudget = 0 }),
+		"Channel.CapacityBudget":          each(func(c *bcp.Channel) { c.CapacityBudget = bcp.Bit }),
+		"Channel.AlertBits":               each(func(c *bcp.Channel) { c.AlertBits = bcp.Bit }),
+		"Channel.ReleaseInterval":         func(m *bcp.Mesh) { channelIn(m, clerk).ReleaseInterval = 0 },
+		"Channel.OnAnomaly":               each(func(c *bcp.Channel) { c.OnAnomaly = bcp.AnomalyReject }),
+		"Channel.PreserveCase":            each(func(c *bcp.Channel) { c.PreserveCase = true }),
+		"Channel.MaxPendingApprovals":     each(func(c *bcp.Channel) { c.MaxPendingApprovals = 0 }),
+		"Channel.ApprovalTTL":             each(func(c *bcp.Channel) { c.ApprovalTTL *= 2 }),
+		"Channel.Approvers":               each(func(c *bcp.Channel) { c.Approvers = nil }),
+		"Channel.Endorse":                 each(func(c *bcp.Channel) { c.Endorse = bcp.EndorseRule{} }),
+		"Channel.Subscriptions":           func(m *bcp.Mesh) { slices.Reverse(channelIn(m, mail).Subscriptions) },
 
-		"Subscription.ID": {kept, subscriptions(func(s *bcp.Subscription) {
+		"Subscription.ID": subscriptions(func(s *bcp.Subscription) {
 			if s.MaxRate.Count == 0 {
 				s.ID += "x"
 			}
-		})},
-		"Subscription.Spec": {kept, subscriptions(func(s *bcp.Subscription) {
+		}),
+		"Subscription.Spec": subscriptions(func(s *bcp.Subscription) {
 			s.Spec = bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "ok", Type: bcp.TypeBoolean}, {Name: "no", Type: bcp.TypeBoolean}}}
-		})},
-		"Subscription.MaxRate":     {refused, subscriptions(func(s *bcp.Subscription) { s.MaxRate = bcp.Rate{Count: 7, Span: time.Hour} })},
-		"Subscription.BatchWindow": {kept, subscriptions(func(s *bcp.Subscription) { s.BatchWindow = time.Hour })},
-		"Subscription.PublishWhen": {kept, subscriptions(func(s *bcp.Subscription) { s.PublishWhen = "" })},
+		}),
+		"Subscription.MaxRate":     subscriptions(func(s *bcp.Subscription) { s.MaxRate = bcp.Rate{Count: 7, Span: time.Hour} }),
+		"Subscription.BatchWindow": subscriptions(func(s *bcp.Subscription) { s.BatchWindow = time.Hour }),
+		"Subscription.PublishWhen": subscriptions(func(s *bcp.Subscription) { s.PublishWhen = "" }),
 	}
 }
 
-// Whatever field of the definitions changes: a checkpoint under the old ones
-// restores to what the journal makes under the new ones, or is refused. A field
-// that Apply begins to read fails here until readMarks has it.
+// Whatever of the definitions changes: a checkpoint restores to what the journal makes under
+// the new ones, and that plays on until nothing is open.
 //
-// covers P1.5, P4.5, P11.3
-func TestMarks(t *testing.T) {
+// covers P1.5, P4.5, P11.1, P11.3
+func TestOtherDefinitions(t *testing.T) {
 	t.Parallel()
 	before := newWorld(t, richMesh()).play(richHistory)
 	checkpoint, err := before.state.Checkpoint()
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := edits()
+	all := edits()
 	for _, kind := range []reflect.Type{reflect.TypeFor[bcp.Mesh](), reflect.TypeFor[bcp.Agent](), reflect.TypeFor[bcp.Channel](), reflect.TypeFor[bcp.Subscription]()} {
 		for i := range kind.NumField() {
-			if name := kind.Name() + "." + kind.Field(i).Name; tests[name].edit == nil {
+			if name := kind.Name() + "." + kind.Field(i).Name; all[name] == nil {
 				t.Errorf("nobody says whether a replay depends on %s", name)
 			}
 		}
 	}
-	for name, c := range tests {
+	tests := map[string]func(*Config){
+		"nothing":         func(c *Config) { c.Definitions[0]-- },
+		"another program": func(c *Config) { c.Version = "another" },
+		"no schedules":    func(c *Config) { c.Schedules = nil },
+		"another rule":    func(c *Config) { c.Rules = new(text.Rules) },
+	}
+	for name, edit := range all {
+		tests[name] = func(c *Config) { edit(c.Mesh) }
+	}
+	for name, edit := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := before.alike(t)
 			w.config.Mesh = richMesh()
 			w.config.Definitions[0]++
-			c.edit(w.config.Mesh)
+			edit(&w.config)
 			restored, err := Restore(w.config, checkpoint)
-			if errors.Is(err, ErrDefinitions) != !c.kept || err != nil && c.kept {
-				t.Fatalf("got %v", err)
-			}
-			if !c.kept {
-				return
+			if err != nil {
+				t.Fatal(err)
 			}
 			if diff := cmp.Diff(dump(w.replay()), dump(restored)); diff != "" {
 				t.Errorf("a checkpoint restores to another state (-journal +restored):\n%s", diff)
 			}
+			live, err := Restore(before.config, checkpoint)
+			if err == nil {
+				live, err = live.Under(w.fresh())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(dump(restored), dump(live)); diff != "" {
+				t.Errorf("a reload makes another state (-restored +reloaded):\n%s", diff)
+			}
+			if diff := cmp.Diff(dumpRecords(before.state), dumpRecords(restored)); diff != "" {
+				t.Errorf("the definitions change what the records make (-before +restored):\n%s", diff)
+			}
+			w.state = live
+			w.act("start")
+			w.act("due")
+			w.act("wait 100h")
+			for range 100 {
+				if d, ok := w.state.DecideDue(w.moment()); !ok {
+					break
+				} else {
+					w.commit(d)
+				}
+			}
+			for _, channels := range []map[bcp.ChannelKey]*channelState{w.state.channels, w.state.past.channels} {
+				for key, ch := range channels {
+					for epoch, p := range ch.pools {
+						if p.open != 0 || p.held != 0 || p.Reserved != 0 {
+							t.Errorf("epoch %d of %v holds %+v for ever", epoch, key, p)
+						}
+					}
+				}
+			}
+			if diff := cmp.Diff(dump(w.replay()), dump(w.state)); diff != "" {
+				t.Errorf("it does not go on as the journal says (-journal +live):\n%s", diff)
+			}
 		})
 	}
-	t.Run("rules and program", func(t *testing.T) {
-		t.Parallel()
-		config := before.config
-		config.Version = "another"
-		if _, err := Restore(config, checkpoint); !errors.Is(err, ErrDefinitions) {
-			t.Errorf("another program: %v", err)
-		}
-		config = before.config
-		config.Schedules = nil
-		if _, err := Restore(config, checkpoint); !errors.Is(err, ErrDefinitions) {
-			t.Errorf("no schedules: %v", err)
-		}
-	})
 }
 
 // lackingMeshes are testMesh without a channel and without an agent.
@@ -354,34 +377,54 @@ func lackingMeshes() map[string]*bcp.Mesh {
 	return map[string]*bcp.Mesh{"channel": channel, "agent": agent}
 }
 
-// What definitions drop and later have again goes on where it was: a checkpoint
-// from between knows nothing of it and is refused.
+// What definitions drop is kept: its open queries are cancelled, nothing of it is decided or
+// shown, and if it comes back, it goes on where it was.
 //
 // covers P1.5, P4.4, P4.5
-func TestCheckpointWithoutAChannel(t *testing.T) {
+func TestWhatComesBackGoesOn(t *testing.T) {
 	t.Parallel()
 	full := newWorld(t, testMesh()).play(richHistory)
+	epoch, balance, _ := full.state.Balance(plannerMail)
+	waiting := len(full.state.Outbox(plannerMail))
+	if balance.Reserved == 0 || waiting == 0 {
+		t.Fatal("nothing is open, or nothing waits")
+	}
 	for name, lacking := range lackingMeshes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := full.alike(t)
-			with, err := w.state.Checkpoint()
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.config.Mesh = lacking
-			if _, err := Restore(w.config, with); !errors.Is(err, ErrDefinitions) {
-				t.Errorf("dropped: %v", err)
-			}
+			w.state = w.replay()
 			w.reload(lacking)
-			w.play("ask planner relay yes => accept")
-			without, err := w.state.Checkpoint()
-			if err != nil {
-				t.Fatal(err)
+			for range 20 {
+				w.play("due")
 			}
-			w.config.Mesh = testMesh()
-			if _, err := Restore(w.config, without); !errors.Is(err, ErrDefinitions) {
-				t.Errorf("back: %v", err)
+			there := name == "agent"
+			if _, _, ok := w.state.Balance(plannerMail); ok != there {
+				t.Errorf("the channel is there: %t", ok)
+			}
+			acknowledged := 0
+			if !there { // what was on its way may be acknowledged, and nothing else happens to it
+				out := full.state.channels[plannerMail].outbox[0]
+				d, ok := w.state.DecideAcknowledge(w.moment(), "planner", bcp.RoleController, out.DeliveryID)
+				if !ok {
+					t.Fatal("a delivery that arrived cannot be acknowledged")
+				}
+				w.commit(d)
+				acknowledged = 1
+				for id, q := range w.state.queries {
+					if d := w.state.DecideAnswer(w.moment(), "mail", id, 0, answerBytes(id, `{"ok":true}`)); q.channel == plannerMail && d.Code != bcp.QueryUnknown {
+						t.Errorf("an answer to a query of a channel that is gone is %s", d.Code)
+					}
+				}
+			}
+			w.play("ask planner relay yes => accept")
+			w.reload(testMesh())
+			now, after, _ := w.state.Balance(plannerMail)
+			if now != epoch || after.Settled < balance.Settled || name == "channel" && (after.Reserved != 0 || after.Settled == balance.Settled) {
+				t.Errorf("epoch %d has %+v, and epoch %d had %+v", now, after, epoch, balance)
+			}
+			if n := len(w.state.Outbox(plannerMail)); n < waiting-acknowledged {
+				t.Errorf("%d deliveries wait, and %d did", n, waiting)
 			}
 		})
 	}
@@ -440,7 +483,6 @@ func TestDamagedCheckpoint(t *testing.T) {
 		"a query less":           checkpoint(func(s *State) { delete(s.queries, open[0]); delete(s.open, open[0]) }),
 		"a query cheaper":        checkpoint(func(s *State) { s.queries[open[0]].nominal-- }),
 		"another spec":           checkpoint(func(s *State) { s.queries[open[0]].spec = []byte("{" + testSpecs["day"] + "}") }),
-		"a longer answer":        checkpoint(func(s *State) { s.queries[open[0]].maxBytes++ }),
 		"an item less":           checkpoint(func(s *State) { delete(s.items, item) }),
 		"an item of nothing":     checkpoint(func(s *State) { s.items[item].Query = "q-none" }),
 		"fewer pending":          checkpoint(func(s *State) { s.channels[plannerMail].pending++ }),
@@ -480,7 +522,7 @@ func FuzzRestore(f *testing.F) {
 		}
 		s, err := Restore(w.config, b)
 		if err != nil {
-			if !errors.Is(err, ErrCheckpoint) && !errors.Is(err, ErrDefinitions) {
+			if !errors.Is(err, ErrCheckpoint) {
 				t.Fatal(err)
 			}
 			return

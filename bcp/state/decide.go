@@ -16,6 +16,7 @@ import (
 func (s *State) DecideStart(m bcp.Moment, version string) bcp.Decision {
 	d := s.next(m, bcp.KindStart)
 	d.Agent, d.Versions, d.Files, d.Changes = bcp.Gateway, Versions(version), s.mesh.Files, lint.AcceptedLegs(s.mesh)
+	s.saySettings(&d)
 	return d
 }
 
@@ -157,12 +158,14 @@ func (s *State) DecideAnswer(m bcp.Moment, reader bcp.AgentName, id bcp.QueryID,
 		return refuse(d, bcp.CheckSuspended, bcp.Suspended)
 	}
 	q := s.queries[id]
-	if q != nil && (q.channel.Reader != reader || !q.sent || q.forgotten(d.Time)) {
+	if q != nil && (q.channel.Reader != reader || s.channels[q.channel] == nil || !q.sent || q.forgotten(d.Time)) {
 		q = nil
 	}
 	limit := bcp.MaxControllerMessage
 	if q != nil {
-		limit = q.maxBytes
+		if q.validator != nil {
+			limit = q.validator.MaxBytes()
+		}
 		d.Controller, d.Category, d.Epoch = q.channel.Controller, q.category, q.epoch
 	}
 	var in bcp.Incoming
@@ -187,7 +190,7 @@ func (s *State) DecideAnswer(m bcp.Moment, reader bcp.AgentName, id bcp.QueryID,
 		switch {
 		case q.phase != phaseSent:
 			d = refuse(d, bcp.CheckAnswered, q.heard)
-		case q.cancelled:
+		case q.isCancelled():
 			d = refuse(d, bcp.CheckCancelled, bcp.Cancelled)
 		default:
 			d = refuse(d, bcp.CheckDeadline, bcp.QueryExpired)
@@ -396,7 +399,7 @@ func (s *State) DecideAcknowledge(m bcp.Moment, agent bcp.AgentName, role bcp.Ro
 	if !ok || key.Controller != agent || role != bcp.RoleController {
 		return bcp.Decision{}, false
 	}
-	ch := s.channels[key]
+	ch := s.channel(key) // also a past one: the delivery may have been on its way
 	i := ch.posted(id)
 	if i < 0 {
 		return bcp.Decision{}, false
@@ -497,7 +500,7 @@ func (ch *channelState) armedAt(now int64) int {
 // or the greatest that it was exposed to as a Controller (PROTOCOL P8.2). A new
 // session of its own does not lower it, or two sessions would launder.
 func (s *State) answerTaint(reader bcp.AgentName, now int64) bcp.Taint {
-	a := s.agents[reader]
+	a := s.agent(reader)
 	if a == nil {
 		return bcp.TaintHigh
 	}

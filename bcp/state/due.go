@@ -49,6 +49,12 @@ func (s *State) DecideDueBut(m bcp.Moment, passOver func(Due) bool) (bcp.Decisio
 			}
 		}
 	}
+	for _, key := range s.crossed {
+		a := alert{channel: key, kind: bcp.AlertThreshold, epoch: s.channels[key].newest()}
+		if !passOver(Due{alert: a}) {
+			return s.decideAlert(m, a), true
+		}
+	}
 	for _, a := range s.alerts {
 		if passOver(Due{alert: a}) {
 			continue
@@ -56,11 +62,15 @@ func (s *State) DecideDueBut(m bcp.Moment, passOver func(Due) bool) (bcp.Decisio
 		if a.kind == bcp.AlertSuspect {
 			return s.decideSuspect(m, &a), true
 		}
-		d := s.next(m, bcp.KindAlert)
-		d.Event, d.Controller, d.Reader, d.Epoch, d.Balance = string(a.kind), a.channel.Controller, a.channel.Reader, a.epoch, s.channels[a.channel].pool(a.epoch)
-		return d, true
+		return s.decideAlert(m, a), true
 	}
 	return bcp.Decision{}, false
+}
+
+func (s *State) decideAlert(m bcp.Moment, a alert) bcp.Decision {
+	d := s.next(m, bcp.KindAlert)
+	d.Event, d.Controller, d.Reader, d.Epoch, d.Balance = string(a.kind), a.channel.Controller, a.channel.Reader, a.epoch, s.channel(a.channel).pool(a.epoch)
+	return d
 }
 
 // expire decides about the query or item that t was set for, if it still waits.
@@ -79,7 +89,7 @@ func (s *State) expire(m bcp.Moment, t timer, passOver func(Due) bool) (bcp.Deci
 		if it == nil {
 			return bcp.Decision{}, false
 		}
-		ch := s.channels[bcp.ChannelKey{Controller: it.Controller, Reader: it.Reader}]
+		ch := s.channel(it.Channel())
 		d.Item, d.Query, d.Subscription, d.Category = it.ID, it.Query, it.declared(), it.Category
 		d.Controller, d.Reader, d.Epoch = it.Controller, it.Reader, ch.newest()
 		q := s.queries[it.Query]
@@ -100,7 +110,7 @@ func (s *State) expire(m bcp.Moment, t timer, passOver func(Due) bool) (bcp.Deci
 	if q == nil || !q.reserves() {
 		return bcp.Decision{}, false
 	}
-	ch := s.channels[q.channel]
+	ch := s.channel(q.channel)
 	d.Query, d.Category, d.Controller, d.Reader, d.Epoch = t.query, q.category, q.channel.Controller, q.channel.Reader, q.epoch
 	if q.unfunded {
 		s.deliver(&d, m, ch, bcp.BudgetExhausted)
@@ -108,9 +118,9 @@ func (s *State) expire(m bcp.Moment, t timer, passOver func(Due) bool) (bcp.Deci
 		return d, true
 	}
 	outcome := bcp.Expired
-	if q.cancelled {
+	if q.isCancelled() {
 		outcome, d.Item = bcp.Cancelled, q.item
-		if q.validator != nil {
+		if q.validator != nil || s.channels[q.channel] == nil {
 			// Its Controller closed the session: the delivery belongs to that one, and begins none.
 			d.Session = q.session
 		}
@@ -128,6 +138,8 @@ type timer struct {
 	query bcp.QueryID
 	item  bcp.ItemID
 	cron  int // from 1; 0 for none
+	// void says that it is of a query that the definitions do not ask any more
+	void bool
 	// channel and subscription are of a window that ends
 	channel      bcp.ChannelKey
 	subscription bcp.SubscriptionID
@@ -162,7 +174,7 @@ func (d deadlines) dueAfterFirst(at int64) deadlines {
 // NextDue returns when DecideDue next has something to decide: an alert that waits for
 // its record has been due since the last decision.
 func (s *State) NextDue() (at time.Time, ok bool) {
-	if len(s.alerts) > 0 {
+	if len(s.crossed) > 0 || len(s.alerts) > 0 {
 		return time.Unix(0, s.last.Time), true
 	}
 	if len(s.deadline) == 0 {

@@ -148,11 +148,11 @@ func (s *State) settleEgress(d bcp.Decision, a *agentState, r bcp.EgressRequest)
 
 // applyEgress moves what a decision says, and compares the result with what it recorded.
 func (s *State) applyEgress(d *bcp.Decision) error {
-	a, change := s.agents[d.Agent], d.Egress
+	a, change := s.agent(d.Agent), d.Egress
 	if change == nil {
 		return errUnfounded
 	}
-	if a == nil { // an agent that the definitions no longer have
+	if a == nil { // nobody that is known
 		return nil
 	}
 	e := &a.egress

@@ -38,7 +38,7 @@ func (s *State) enclose(d *bcp.Decision) {
 	}
 	e := &envelope{controller: d.Controller, reader: d.Reader, seq: d.Seq, time: d.Time, release: max(d.Time, d.Release), values: len(d.Enclosed), sealed: d.Sealed}
 	if e.release <= d.Time {
-		e.session = s.agents[d.Controller].session.id
+		e.session = s.agent(d.Controller).session.id
 	}
 	s.envelopes[d.Delivery] = e
 }
@@ -47,7 +47,7 @@ func (s *State) enclose(d *bcp.Decision) {
 // it in its session of now.
 func (s *State) findEnclosed(controller bcp.AgentName, h bcp.Handle, now int64) (e *envelope, i int) {
 	id, i, ok := h.Parse()
-	if e = s.envelopes[id]; !ok || e == nil || e.controller != controller || i >= e.values {
+	if e = s.envelopes[id]; !ok || e == nil || e.controller != controller || s.channels[bcp.ChannelKey{Controller: controller, Reader: e.reader}] == nil || i >= e.values {
 		return nil, 0
 	}
 	session := s.sessionAt(s.agents[controller], now)
@@ -132,7 +132,7 @@ func (s *State) used() map[bcp.DeliveryID]bool {
 	for _, q := range s.open {
 		var spec bcp.Spec
 		if bytes.Contains(q.spec, []byte(bcp.HandlePrefix)) && json.Unmarshal(q.spec, &spec) == nil {
-			for _, h := range s.handles(q.channel.Controller, &spec) {
+			for _, h := range spec.Handles() {
 				note(h)
 			}
 		}
@@ -144,7 +144,7 @@ func (s *State) used() map[bcp.DeliveryID]bool {
 // as its session begins or ends, and with each such answer. With an erasure, so that what
 // is left follows from what is not erased.
 func (s *State) dropEnvelopes(d *bcp.Decision) {
-	a := s.agents[d.Controller]
+	a := s.agent(d.Controller)
 	if len(s.envelopes) == 0 || a == nil || !d.SessionBegins && !d.SessionEnds && len(d.Enclosed) == 0 && d.Kind != bcp.KindErase {
 		return
 	}
@@ -153,7 +153,7 @@ func (s *State) dropEnvelopes(d *bcp.Decision) {
 	for id, e := range s.envelopes {
 		switch {
 		case e.controller != d.Controller || used[id]:
-		case e.session != "" && (e.session != a.session.id || !a.session.openAt(d.Time, int64(s.mesh.IdleTimeout))):
+		case e.session != "" && (e.session != a.session.id || !a.session.openAt(d.Time, s.idleTimeout())):
 			delete(s.envelopes, id)
 		default:
 			kept = append(kept, id)
@@ -183,7 +183,7 @@ func (s *State) saveEnvelopes() (saved []savedEnvelope) {
 
 func (s *State) restoreEnvelopes(saved []savedEnvelope) error {
 	for _, e := range saved {
-		if s.envelopes[e.Delivery] != nil || s.agents[e.Controller] == nil || e.Values < 1 || e.Values > bcp.MaxFields {
+		if s.envelopes[e.Delivery] != nil || s.agent(e.Controller) == nil || e.Values < 1 || e.Values > bcp.MaxFields {
 			return errSaved
 		}
 		s.envelopes[e.Delivery] = &envelope{controller: e.Controller, reader: e.Reader, session: e.Session, seq: e.Seq, time: e.Time, release: e.Release,

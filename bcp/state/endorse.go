@@ -64,7 +64,7 @@ func (s *State) endorsementsOf(key bcp.ChannelKey) endorsements {
 	if key.Reader == "" {
 		return s.calls[key.Controller]
 	}
-	if ch := s.channels[key]; ch != nil {
+	if ch := s.channel(key); ch != nil {
 		return ch.endorsements
 	}
 	return nil
@@ -255,7 +255,7 @@ func (s *State) applyEndorsed(d *bcp.Decision, key bcp.ChannelKey) {
 	if key.Reader == "" {
 		s.calls[key.Controller] = list
 	} else {
-		s.channels[key].endorsements = list
+		s.channel(key).endorsements = list
 	}
 }
 

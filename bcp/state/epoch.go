@@ -108,9 +108,11 @@ func (ch *channelState) pushEpoch(now int64) (number uint64, opens bool) {
 
 // renew has the next charge of each of an agent's channels open an epoch.
 func (a *agentState) renew(now int64) {
-	for _, ch := range a.asks {
-		if ch.settleEpoch(now); ch.epoch.started != 0 && ch.epoch.due == 0 {
-			ch.epoch.due = now
+	for _, channels := range [...][]*channelState{a.asks, a.pastAsks} {
+		for _, ch := range channels {
+			if ch.settleEpoch(now); ch.epoch.started != 0 && ch.epoch.due == 0 {
+				ch.epoch.due = now
+			}
 		}
 	}
 	a.renewed = now

@@ -45,7 +45,7 @@ func (s *State) needed(d *bcp.Decision) (reasons []string) {
 		}
 	}
 	key := bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}
-	if key != (bcp.ChannelKey{}) && s.channels[key] == nil && !s.foreign.channels[key] {
+	if key != (bcp.ChannelKey{}) && s.channel(key) == nil {
 		return []string{fmt.Sprintf("the definitions have no channel %s/%s, and nothing in the journal is of one: the controller is named first", key.Controller, key.Reader)}
 	}
 	open, remembered, held, waiting, gathered, last := 0, 0, 0, 0, 0, int64(0) // last: when the last of the remembered ended
@@ -64,12 +64,12 @@ func (s *State) needed(d *bcp.Decision) (reasons []string) {
 			held++
 		}
 	}
-	for _, out := range s.Outbox(key) {
+	for _, out := range s.Outbox(key) { // of a past channel nobody takes what waits
 		if out.since < d.Before {
 			waiting++
 		}
 	}
-	if ch := s.channels[key]; ch != nil {
+	if ch := s.channel(key); ch != nil {
 		for _, p := range ch.pushes {
 			for i := range p.batches {
 				if p.batches[i].since < d.Before {
@@ -109,7 +109,7 @@ func (s *State) needed(d *bcp.Decision) (reasons []string) {
 // applyErase forgets what the state holds of the days of an erasure.
 func (s *State) applyErase(d *bcp.Decision) {
 	s.eraseEnvelopes(d)
-	if a := s.agents[d.Controller]; a != nil {
+	if a := s.agent(d.Controller); a != nil {
 		session := &a.session
 		session.releases = slices.Clone(session.releases) // they were handed out
 		for i := range session.releases {
@@ -121,7 +121,8 @@ func (s *State) applyErase(d *bcp.Decision) {
 			session.quotes = quotations{}
 		}
 	}
-	if ch := s.channels[bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}]; ch != nil {
+	if ch := s.channel(bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}); ch != nil {
+		s.dropOutbox(ch, d.Before)
 		ch.endorsements.forget(d.Before)
 	}
 	if d.Controller == "" { // of what has no channel
@@ -129,7 +130,7 @@ func (s *State) applyErase(d *bcp.Decision) {
 			list.forget(d.Before)
 		}
 	}
-	if a := s.agents[d.Reader]; a != nil {
+	if a := s.agent(d.Reader); a != nil {
 		a.notices = slices.Clone(a.notices)
 		for i := range a.notices {
 			n := &a.notices[i]
@@ -139,4 +140,17 @@ func (s *State) applyErase(d *bcp.Decision) {
 			}
 		}
 	}
+}
+
+// dropOutbox forgets deliveries that were decided before: of a channel that is not past
+// there are none.
+func (s *State) dropOutbox(ch *channelState, before int64) {
+	ch.outbox = slices.DeleteFunc(ch.outbox, func(out Outgoing) bool {
+		gone := out.since < before
+		if gone {
+			ch.count(&out, -1)
+			delete(s.waiting, out.DeliveryID)
+		}
+		return gone
+	})
 }

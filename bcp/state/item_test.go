@@ -291,8 +291,8 @@ func TestDecisionsUnderOtherDefinitions(t *testing.T) {
 		})
 	}
 
-	// A channel that is gone has nothing to decide; when it comes back, what
-	// waited too long has expired and the rest is decided.
+	// A channel that is gone has nothing to decide, and its open queries are cancelled; when
+	// it comes back, the rest is decided.
 	w := newWorld(t, testMesh()).play(push + gate)
 	mesh := testMesh()
 	mesh.Channels = slices.DeleteFunc(mesh.Channels, func(c bcp.Channel) bool { return c.ChannelKey == plannerMail })
@@ -300,7 +300,7 @@ func TestDecisionsUnderOtherDefinitions(t *testing.T) {
 	if len(w.state.ItemsFor("mia")) > 0 || len(w.state.Items()) > 0 {
 		t.Errorf("of a channel that is gone there waits %v", w.state.Items())
 	}
-	w.play("approve 1 => item_not_found\nwait 2h\ndue => nothing")
+	w.play("approve 1 => item_not_found\nwait 2h\ndue => out:cancelled\ndue => nothing")
 	w.reload(testMesh())
-	w.play("due => nothing\napprove 1 => delivers\nwait 22h\ndue => out:approval_expired\ndue => nothing")
+	w.play("due => nothing\napprove 1 => delivers\nwait 22h\ndue => nothing")
 }

@@ -91,7 +91,7 @@ func (s *State) refusalChanges(d *bcp.Decision) bool {
 		return true
 	}
 	key, _ := d.Channel()
-	ch := s.channels[key]
+	ch := s.channel(key)
 	switch {
 	case ch == nil:
 		return false
@@ -106,7 +106,7 @@ func (s *State) refusalChanges(d *bcp.Decision) bool {
 
 // taintChanges reports whether a report raises an agent's taint, or names a new source.
 func (s *State) taintChanges(d *bcp.Decision) bool {
-	a := s.agents[d.Target]
+	a := s.agent(d.Target)
 	return a != nil && (bcp.MaxTaint(a.reported, d.Taint) != a.reported || !slices.Contains(a.sources, d.Event))
 }
 
@@ -177,7 +177,7 @@ func (s *State) countShare(d *bcp.Decision) {
 // countRecord counts what max_refusals limits: an agent's records of each kind, and those
 // of its keeper, each for itself. Not those of people who may have the name of an agent.
 func (s *State) countRecord(d *bcp.Decision) {
-	a := s.agents[d.Agent]
+	a := s.agent(d.Agent)
 	kind := s.costs(d)
 	switch {
 	case a == nil || kind == costsElsewhere:

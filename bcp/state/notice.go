@@ -38,6 +38,10 @@ func (s *State) Notices(agent bcp.AgentName, role bcp.Role) []Notice {
 	var notices []Notice
 	for _, n := range a.notices {
 		if n.Role == role {
+			if prompt, ok := n.Message.(bcp.Prompt); ok {
+				prompt.Time = prompt.Time.In(s.mesh.TimeZone)
+				n.Message = prompt
+			}
 			notices = append(notices, n)
 		}
 	}
@@ -51,7 +55,7 @@ func (s *State) Waits(id bcp.DeliveryID) bool {
 }
 
 func (s *State) notify(n Notice) {
-	a := s.agents[n.Agent]
+	a := s.agent(n.Agent)
 	if a == nil {
 		return
 	}
@@ -63,7 +67,7 @@ func (s *State) notify(n Notice) {
 }
 
 func (s *State) forgetNotice(id bcp.DeliveryID) {
-	a := s.agents[s.noticed[id].agent]
+	a := s.agent(s.noticed[id].agent)
 	delete(s.noticed, id)
 	if a != nil {
 		a.notices = slices.DeleteFunc(a.notices, func(n Notice) bool { return n.ID == id })

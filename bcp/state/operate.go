@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -66,8 +67,21 @@ func (s *State) DecideProcess(m bcp.Moment, agent bcp.AgentName, event, note str
 func (s *State) DecideReload(m bcp.Moment, version string, changes []string) bcp.Decision {
 	d := s.next(m, bcp.KindReload)
 	d.Agent, d.Role, d.Versions, d.Files, d.Changes = bcp.Operator, bcp.RoleOperator, Versions(version), s.mesh.Files, changes
+	s.saySettings(&d)
 	return d
 }
+
+// saySettings has a decision say what Apply reads of the definitions, where the records
+// before it say another.
+func (s *State) saySettings(d *bcp.Decision) {
+	if idle := int64(s.mesh.IdleTimeout); idle != s.idle {
+		d.IdleTimeout = idle
+	}
+}
+
+// idleTimeout is that of the newest start or reload. Records of programs that did not say
+// it are read under that of today.
+func (s *State) idleTimeout() int64 { return cmp.Or(s.idle, int64(s.mesh.IdleTimeout)) }
 
 // DecideTruncate records that the journal may begin with this record, or the snapshot and
 // the backup of what is in front of an earlier one.
@@ -84,6 +98,9 @@ func (s *State) applyAgent(d *bcp.Decision) {
 		for _, a := range s.agents {
 			a.unavailable = false
 		}
+		for _, a := range s.past.agents {
+			a.unavailable = false
+		}
 		s.applyBegin(d)
 	case bcp.KindReload:
 		s.applyBegin(d)
@@ -94,11 +111,11 @@ func (s *State) applyAgent(d *bcp.Decision) {
 			s.forgetNotice(d.Notice)
 		}
 	case bcp.KindConnect:
-		if a := s.agents[d.Agent]; a != nil && d.Role.IsAgent() {
+		if a := s.agent(d.Agent); a != nil && d.Role.IsAgent() {
 			a.unavailable = false
 		}
 	case bcp.KindProcess:
-		if a := s.agents[d.Agent]; a != nil {
+		if a := s.agent(d.Agent); a != nil {
 			a.unavailable = d.Event == bcp.ProcessUnavailable
 		}
 	case bcp.KindTaint:
@@ -112,7 +129,7 @@ func (s *State) applyAgent(d *bcp.Decision) {
 
 // applyTaint raises what was reported; only an operator lowers it.
 func (s *State) applyTaint(d *bcp.Decision) {
-	a := s.agents[d.Target]
+	a := s.agent(d.Target)
 	if a == nil || d.Verdict != bcp.Accept {
 		return
 	}
@@ -129,7 +146,7 @@ func (s *State) applyTaint(d *bcp.Decision) {
 
 // report has an agent be tainted by a source.
 func (s *State) report(agent bcp.AgentName, taint bcp.Taint, source string) {
-	a := s.agents[agent]
+	a := s.addAgent(agent)
 	a.reported = bcp.MaxTaint(a.reported, taint)
 	if !slices.Contains(a.sources, source) {
 		a.sources = append(a.sources, source)

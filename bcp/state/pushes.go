@@ -10,7 +10,7 @@ import (
 type pushState struct {
 	rate   bcp.Rate // of the definitions, like window
 	window int64    // whose pushes are one delivery; 0 for none
-	times  []int64  // of the newest that were accepted, as many as rate counts
+	times  []int64  // of the newest that were accepted, as many as any rate counts
 
 	released int64 // release of the last one
 	before   int64 // the last one before that slot
@@ -42,15 +42,15 @@ func (p *pushState) empty() bool { return len(p.times) == 0 && p.released == 0 &
 
 // notePush remembers a push that was accepted or held.
 func (ch *channelState) notePush(d *bcp.Decision) {
-	p := ch.pushes[d.Subscription]
-	if p != nil && p.rate.Count > 0 {
-		p.times = append(p.times, d.Time)
-		p.times = p.times[max(0, len(p.times)-p.rate.Count):]
+	p := ch.findPushes(d.Subscription)
+	p.times = append(p.times, d.Time)
+	for len(p.times) > bcp.MaxRateCount || d.Time-p.times[0] >= int64(bcp.MaxRateSpan) {
+		p.times = p.times[1:]
 	}
 	if d.Verdict != bcp.Accept {
 		return // a held push is no delivery
 	}
-	if p = ch.findPushes(d.Subscription); d.Release > p.released {
+	if d.Release > p.released {
 		p.before, p.released = p.released, d.Release
 	}
 }
@@ -71,7 +71,7 @@ func (p *pushState) left(now int64) int {
 			left--
 		}
 	}
-	return left
+	return max(0, left) // of a lower rate than before
 }
 
 // RetryAfter is how long a Reader that hears rate_limited has to wait: for the

@@ -206,8 +206,8 @@ func isEdit(d *bcp.Decision) bool {
 // that it would not ask, or not at this price.
 func (r *Redecider) asked(d *bcp.Decision, refused bool) {
 	q := r.state.queries[d.Query]
-	ask := redecidedAsk{seq: d.Seq, refused: refused || q == nil, erased: d.Erased}
-	if q != nil && q.validator == nil && !d.Erased && !d.Unfunded {
+	ask := redecidedAsk{seq: d.Seq, refused: refused || q == nil || r.state.channels[q.channel] == nil, erased: d.Erased}
+	if !ask.refused && q.validator == nil && !d.Erased && !d.Unfunded {
 		var spec bcp.Spec
 		err := json.Unmarshal(d.Spec, &spec, json.RejectUnknownMembers(true))
 		if err == nil {
@@ -258,7 +258,7 @@ func (r *Redecider) judge(rec *Recorded) Redecision {
 		case ask.validator != nil && q != nil && !same:
 			before := *q
 			defer func() { *q = before }()
-			q.validator, q.prices, q.maxBytes, q.cancelled = ask.validator, ask.validator.Prices(), ask.validator.MaxBytes(), ask.cancelled
+			q.validator, q.prices, q.cancelled = ask.validator, ask.validator.Prices(), ask.cancelled
 		}
 	}
 	if rec.Gone || d.Erased {
@@ -346,7 +346,7 @@ func (s *State) recordedAttempt(d *bcp.Decision) int {
 // edit judges what a person wrote in place of an answer. What was charged for the
 // item, and who may decide it, is not looked at.
 func (r *Redecider) edit(d *bcp.Decision, body []byte) (would bcp.Decision, not Comparison) {
-	it := r.state.items[d.Item]
+	it := r.state.findItem(d.Item)
 	if it == nil || r.state.itemValidator(it) == nil {
 		return bcp.Decision{}, ComparedFollows
 	}
@@ -414,6 +414,9 @@ func recordedAs(d *bcp.Decision, rec *Recorded) bool {
 		d.PayloadCommitment = d.Commit(d.Payload)
 	}
 	d.Sealed, d.SealedRaw = was.Sealed, was.SealedRaw
+	if was.BudgetWindow == 0 { // of a program that did not say it
+		d.BudgetWindow = 0
+	}
 	b, err := bcp.EncodeDecision(d)
 	return err == nil && bytes.Equal(b, rec.Record)
 }
@@ -450,14 +453,13 @@ func refusingRule(aspect Aspect, was, would *bcp.Decision) string {
 
 // NewRedeciderBehind returns one that begins with the first decision of a
 // truncated journal, after the checkpoint of its base. What is in front is
-// history that the base stands for, as it does for a gateway: it fails with
-// [ErrDefinitions] where [RestoreBase] does.
+// history that the base stands for, as it does for a gateway.
 func NewRedeciderBehind(c Config, base []byte) (*Redecider, error) {
 	saved, err := readCheckpoint(base)
 	if err != nil {
 		return nil, err
 	}
-	s, err := RestoreBase(c, base)
+	s, err := restore(c, saved)
 	if err != nil {
 		return nil, err
 	}
@@ -472,10 +474,11 @@ func NewRedeciderBehind(c Config, base []byte) (*Redecider, error) {
 		}
 		ask := redecidedAsk{seq: q.accepted, cancelled: from.Cancelled}
 		var spec bcp.Spec
-		if err = json.Unmarshal(q.spec, &spec, json.RejectUnknownMembers(true)); err == nil {
-			ask.validator, _, err = s.validator(s.channels[q.channel], spec)
+		err := json.Unmarshal(q.spec, &spec, json.RejectUnknownMembers(true))
+		if ch := s.channels[q.channel]; err == nil && ch != nil {
+			ask.validator, _, err = s.validator(ch, spec)
 		}
-		ask.refused = err != nil
+		ask.refused = err != nil || ask.validator == nil
 		r.asks[from.ID] = ask
 	}
 	return r, nil

@@ -96,11 +96,6 @@ func TestRedecideBehindABaseThatDoesNotKnow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := w.config
-	config.Mesh = edited(func(c *bcp.Channel) { c.BudgetWindow = 48 * time.Hour })
-	if _, err := NewRedeciderBehind(config, base); !errors.Is(err, ErrDefinitions) {
-		t.Errorf("a longer window: %v", err)
-	}
 	if _, err := NewRedeciderBehind(w.config, base[1:]); !errors.Is(err, ErrCheckpoint) {
 		t.Errorf("a damaged base: %v", err)
 	}

@@ -3,7 +3,6 @@ package state
 import (
 	"bytes"
 	"cmp"
-	"container/heap"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -18,38 +17,32 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
-// Restore makes the state that a checkpoint was made of, under the definitions
-// of c: the one that the whole journal up to there makes under them. It fails
-// with [ErrDefinitions] where only the journal can tell what that is, and with
-// [ErrCheckpoint] where the bytes cannot be used; the journal is read then.
+// Restore makes the state that a checkpoint was made of, under the definitions of c: the one
+// that the journal up to there makes under them. It fails with [ErrCheckpoint] where the
+// bytes cannot be used.
 func Restore(c Config, checkpoint []byte) (*State, error) {
-	s, saved, err := restoring(c, checkpoint)
+	saved, err := readCheckpoint(checkpoint)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.sameHistory(saved); err != nil {
+	return restore(c, saved)
+}
+
+func restore(c Config, saved *savedState) (*State, error) {
+	s, err := New(c)
+	if err != nil {
 		return nil, err
 	}
-	if err := s.restore(saved, s.context); err != nil {
+	if err := s.openRuns(saved.Runs); err != nil {
+		return nil, err
+	}
+	if err := saved.check(); err != nil {
+		return nil, err
+	}
+	if err := s.restore(saved); err != nil {
 		return nil, err
 	}
 	return s, nil
-}
-
-// restoring returns a state without history, and the checkpoint that it is to have.
-func restoring(c Config, checkpoint []byte) (*State, *savedState, error) {
-	saved, err := readCheckpoint(checkpoint)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := New(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := s.openRuns(c, saved.Runs); err != nil {
-		return nil, nil, err
-	}
-	return s, saved, nil
 }
 
 func readCheckpoint(checkpoint []byte) (*savedState, error) {
@@ -83,51 +76,22 @@ func readCheckpoint(checkpoint []byte) (*savedState, error) {
 
 var errSaved = fmt.Errorf("%w: it contradicts itself", ErrCheckpoint)
 
-// sameHistory reports whether the definitions of today make of the history what
-// those of the checkpoint made of it. What is new may be there as long as no
-// decision ever named it: then there is no history of it.
-func (s *State) sameHistory(saved *savedState) error {
-	if saved.Mesh != s.marks.mesh || len(saved.Crons) != len(s.crons) {
-		return fmt.Errorf("%w: what holds for the whole mesh", ErrDefinitions)
-	}
-	agents := make(map[bcp.AgentName]bool, len(saved.Agents))
+// check refuses what names agents or channels twice, or channels that are not there.
+func (saved *savedState) check() error {
+	agents, channels := make(map[bcp.AgentName]bool, len(saved.Agents)), make(map[int]bool, len(saved.Channels))
 	for i := range saved.Agents {
-		a := &saved.Agents[i]
-		if agents[a.Name] {
+		name := saved.Agents[i].Name
+		if agents[name] {
 			return errSaved
 		}
-		agents[a.Name] = true
-		if s.agents[a.Name] == nil {
-			return fmt.Errorf("%w: agent %s", ErrDefinitions, a.Name)
-		}
+		agents[name] = true
 	}
-	channels := make(map[int]bool, len(saved.Channels))
 	for i := range saved.Channels {
-		c := &saved.Channels[i]
-		if channels[c.Key] || c.Key < 0 || c.Key >= len(saved.Keys) {
+		key := saved.Channels[i].Key
+		if channels[key] || key < 0 || key >= len(saved.Keys) {
 			return errSaved
 		}
-		channels[c.Key] = true
-		key := saved.key(c.Key)
-		if mark, ok := s.marks.channels[key]; !ok || mark != c.Mark {
-			return fmt.Errorf("%w: channel of %s and %s", ErrDefinitions, key.Controller, key.Reader)
-		}
-	}
-	for _, name := range saved.ForeignAgents {
-		if s.agents[name] != nil {
-			return fmt.Errorf("%w: agent %s is back", ErrDefinitions, name)
-		}
-		s.foreign.agents[name] = true
-	}
-	for _, i := range saved.ForeignChannels {
-		if i < 0 || i >= len(saved.Keys) {
-			return errSaved
-		}
-		key := saved.key(i)
-		if s.channels[key] != nil {
-			return fmt.Errorf("%w: the channel of %s and %s is back", ErrDefinitions, key.Controller, key.Reader)
-		}
-		s.foreign.channels[key] = true
+		channels[key] = true
 	}
 	return nil
 }
@@ -136,9 +100,8 @@ func (saved *savedState) key(i int) bcp.ChannelKey {
 	return bcp.ChannelKey{Controller: saved.Keys[i].Controller, Reader: saved.Keys[i].Reader}
 }
 
-// restore fills a new state. Open queries of another context than that of the
-// definitions need not compile any more, as in [State.asked].
-func (s *State) restore(saved *savedState, context bcp.Digest) error {
+// restore fills a new state.
+func (s *State) restore(saved *savedState) error {
 	last, err := bcp.DecodeDecision(saved.Last)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
@@ -160,20 +123,20 @@ func (s *State) restore(saved *savedState, context bcp.Digest) error {
 	}
 	for i := range saved.Channels {
 		c := &saved.Channels[i]
-		if err := s.restoreChannel(c, s.channels[saved.key(c.Key)]); err != nil {
+		if err := s.restoreChannel(c, s.addChannel(saved.key(c.Key))); err != nil {
 			return err
 		}
 	}
 	s.queries = make(map[bcp.QueryID]*queryState, len(saved.Open)+len(saved.Ended))
 	s.endings = make([]bcp.QueryID, 0, len(saved.Ended))
 	for i := range saved.Open {
-		if err := s.restoreQuery(saved, &saved.Open[i], context); err != nil {
+		if err := s.restoreQuery(saved, &saved.Open[i]); err != nil {
 			return err
 		}
 	}
 	for i := range saved.Ended {
 		q := &saved.Ended[i]
-		if err := s.restoreQuery(saved, q, context); err != nil || phase(q.Phase) != phaseEnded {
+		if err := s.restoreQuery(saved, q); err != nil || phase(q.Phase) != phaseEnded {
 			return cmp.Or(err, errSaved)
 		}
 		s.endings = append(s.endings, q.ID)
@@ -192,12 +155,13 @@ func (s *State) restore(saved *savedState, context bcp.Digest) error {
 		s.decided = append(s.decided, decidedItem{id: d.ID, at: d.At, code: d.Code, content: d.Content, channel: bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}})
 	}
 	for _, t := range saved.Deadlines {
-		if t.Cron < 0 || t.Cron > len(s.crons) {
-			return errSaved
-		}
-		s.deadline = append(s.deadline, timer{at: t.At, query: t.Query, item: t.Item, cron: t.Cron})
+		s.addTimer(timer{at: t.At, query: t.Query, item: t.Item})
 	}
-	heap.Init(&s.deadline)
+	s.begun, s.idle = saved.Begun, saved.Idle
+	for _, p := range saved.Prompted {
+		s.prompted[scheduleKey{p.Agent, p.Schedule, p.Message}] = p.Run
+	}
+	s.scheduleAll()
 	if s.watch, err = watch.Restore(saved.Watch); err != nil {
 		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
 	}
@@ -212,7 +176,7 @@ func (s *State) restore(saved *savedState, context bcp.Digest) error {
 			s.alerts = append(s.alerts, alert{kind: a.Kind, suspect: bcp.Seen{Agent: a.Agent, Rule: a.Rule, Count: a.Count}})
 			continue
 		}
-		if a.Key < 0 || a.Key >= len(saved.Keys) || s.channels[saved.key(a.Key)] == nil {
+		if a.Key < 0 || a.Key >= len(saved.Keys) || s.channel(saved.key(a.Key)) == nil {
 			return errSaved
 		}
 		s.alerts = append(s.alerts, alert{channel: saved.key(a.Key), kind: a.Kind, epoch: a.Epoch})
@@ -220,14 +184,14 @@ func (s *State) restore(saved *savedState, context bcp.Digest) error {
 	if err := s.restoreEnvelopes(saved.Envelopes); err != nil {
 		return err
 	}
-	for i, c := range saved.Crons {
-		s.crons[i].last, s.crons[i].due = c.Last, c.Due
+	for _, ch := range s.channels {
+		s.noteThreshold(ch)
 	}
-	return s.consistent()
+	return s.consistent(saved)
 }
 
 func (s *State) restoreAgent(saved *savedAgent) error {
-	a := s.agents[saved.Name]
+	a := s.addAgent(saved.Name)
 	a.reported, a.exposure, a.told, a.forgot, a.renewed = saved.Reported, saved.Exposure, saved.Told, saved.Forgot, saved.Renewed
 	a.refusals = refusalCount{minute: saved.RefusedIn, count: saved.Refused}
 	a.gathered = refusalCount{minute: saved.GatheredIn, count: saved.Gathered}
@@ -282,7 +246,7 @@ func (s *State) restoreAgent(saved *savedAgent) error {
 		var err error
 		if n.Prompt {
 			err = json.Unmarshal(n.Message, &prompt, json.RejectUnknownMembers(true))
-			prompt.Time = time.Unix(0, n.Time).In(s.mesh.TimeZone)
+			prompt.Time = time.Unix(0, n.Time).UTC()
 			notice.Message = prompt
 		} else {
 			err = json.Unmarshal(n.Message, &result, json.RejectUnknownMembers(true))
@@ -322,7 +286,7 @@ func (s *State) restoreChannel(c *savedChannel, ch *channelState) error {
 		if !p.empty() {
 			return errSaved
 		}
-		p.times, p.released, p.before = saved.Times[max(0, len(saved.Times)-p.rate.Count):], saved.Released, saved.Before
+		p.times, p.released, p.before = saved.Times, saved.Released, saved.Before
 		for _, b := range saved.Batches {
 			if p.findBatch(b.Release) != nil || b.Count < 1 || len(b.Pushes) > b.Count {
 				return errSaved
@@ -343,6 +307,7 @@ func (s *State) restoreChannel(c *savedChannel, ch *channelState) error {
 	if ch.pools[ch.epoch.number] == nil || len(c.Window)%2 != 0 {
 		return errSaved
 	}
+	ch.window.span, ch.window.recorded = c.Span, c.SpanRecorded
 	for w := c.Window; len(w) > 0; w = w[2:] {
 		ch.window.parts = append(ch.window.parts, windowPart{begin: w[0], sum: bcp.Bits(w[1])})
 	}
@@ -376,16 +341,16 @@ func restorePushed(saved []savedPushed) (pushes []bcp.Pushed) {
 	return pushes
 }
 
-func (s *State) restoreQuery(saved *savedState, from *savedQuery, context bcp.Digest) error {
+func (s *State) restoreQuery(saved *savedState, from *savedQuery) error {
 	if from.Key < 0 || from.Key >= len(saved.Keys) || s.queries[from.ID] != nil || phase(from.Phase) < phaseGate || phase(from.Phase) > phaseEnded {
 		return errSaved
 	}
 	q := &queryState{
-		channel: saved.key(from.Key), session: from.Session, epoch: from.Epoch, category: from.Category, maxBytes: from.MaxBytes,
+		channel: saved.key(from.Key), session: from.Session, epoch: from.Epoch, category: from.Category,
 		nominal: from.Nominal, capacity: from.Capacity, accepted: from.Accepted, since: from.Since, deadline: from.Deadline, attempt: from.Attempt,
 		phase: phase(from.Phase), sent: from.Sent, item: from.Item, cancelled: from.Cancelled, unfunded: from.Unfunded, ended: from.EndedAt, heard: from.Heard, others: from.Others,
 	}
-	ch := s.channels[q.channel]
+	ch := s.channel(q.channel)
 	if ch == nil {
 		return errSaved
 	}
@@ -394,28 +359,15 @@ func (s *State) restoreQuery(saved *savedState, from *savedQuery, context bcp.Di
 		return nil
 	}
 	s.begin(from.ID, q)
-	q.spec, q.prices = from.Spec, unasked(q.nominal, q.capacity)
-	if !from.Asked {
-		if !q.cancelled {
-			return errSaved
-		}
+	q.spec = from.Spec
+	if q.unfunded {
 		return nil
 	}
-	// The same spec under the same marks compiles to the same, or the checkpoint
-	// lies.
-	asked := bcp.Decision{Private: bcp.Private{Spec: q.spec, Erased: q.spec == nil}, Nominal: q.nominal, Capacity: q.capacity, Category: q.category, Context: context}
 	var err error
-	if q.validator, q.prices, err = s.asked(&asked, ch); err != nil {
+	if q.validator, q.prices, err = s.asked(q.spec, q.nominal, q.capacity, q.category, ch); err != nil && from.Asked && q.spec != nil && saved.Context == s.context {
 		return errSaved
 	}
-	if q.validator == nil && !q.cancelled {
-		q.cancelled = true
-		s.addTimer(timer{at: s.last.Time, query: from.ID})
-	}
-	if context == s.context && q.validator != nil && q.validator.MaxBytes() != q.maxBytes {
-		return errSaved
-	}
-	q.maxBytes = maxAnswerBytes(q.validator)
+	s.wakeForVoid(from.ID, q)
 	return nil
 }
 
@@ -425,7 +377,7 @@ func (s *State) restoreItem(saved *savedState, from *savedItem) error {
 	}
 	key := saved.key(from.Key)
 	q := s.queries[from.Query]
-	if s.channels[key] == nil || from.Query != "" && (q == nil || q.channel != key || q.item != from.ID) {
+	if s.channel(key) == nil || from.Query != "" && (q == nil || q.channel != key || q.item != from.ID) {
 		return errSaved
 	}
 	s.items[from.ID] = &itemState{
@@ -440,7 +392,7 @@ func (s *State) restoreItem(saved *savedState, from *savedItem) error {
 }
 
 func (s *State) restoreFirst(from *savedFirst) error {
-	if len(from.Key) != len(clientKey{}) || len(from.Digest) < len(first{}.digest) || from.Repeats < 0 || from.Verdict >= 1<<verdictBits || from.Category > 3 {
+	if len(from.Key) != len(clientKey{}) || len(from.Digest) != len(first{}.digest) || from.Repeats < 0 || from.Verdict >= 1<<verdictBits || from.Category > 3 {
 		return errSaved
 	}
 	key := clientKey(from.Key)
@@ -457,7 +409,7 @@ func (s *State) restoreFirst(from *savedFirst) error {
 
 // consistent holds the pools against the queries and items that they are the
 // sums of. Sums that a checkpoint gets wrong would be spent.
-func (s *State) consistent() error {
+func (s *State) consistent(saved *savedState) error {
 	type sums struct {
 		reserved, capacity bcp.Bits
 		open, held         int
@@ -491,7 +443,12 @@ func (s *State) consistent() error {
 		}
 	}
 	pools := 0
-	for key, ch := range s.channels {
+	for _, key := range saved.Keys {
+		key := bcp.ChannelKey{Controller: key.Controller, Reader: key.Reader}
+		ch := s.channel(key)
+		if ch == nil {
+			return errSaved
+		}
 		if ch.pending != pending[key] {
 			return fmt.Errorf("%w: %d items wait on the channel of %s and %s, and %d are there", ErrCheckpoint, ch.pending, key.Controller, key.Reader, pending[key])
 		}

@@ -35,7 +35,7 @@ func (s *State) Anew(controller bcp.AgentName, m bcp.Moment) (bits bcp.Bits, tol
 	if bits, told = s.Told(controller, m); !told || bits >= bcp.MaxBits*bcp.Bit {
 		return bits, told
 	}
-	then := agentState{asks: a.asks, told: bits}
+	then := agentState{asks: a.asks, pastAsks: a.pastAsks, told: bits}
 	then.forget(s.now(m))
 	return then.told, then.told > 0
 }
@@ -97,7 +97,7 @@ func (s *State) applyRun(d *bcp.Decision) error {
 		}
 		s.decided = append(s.decided, gone)
 	}
-	if a := s.agents[d.Agent]; a != nil && d.SessionBegins {
+	if a := s.agent(d.Agent); a != nil && d.SessionBegins {
 		s.settleArrivals(a, d.Time)
 		a.forget(d.Time)
 	}
@@ -105,9 +105,9 @@ func (s *State) applyRun(d *bcp.Decision) error {
 		s.runsUnkept = true
 		return nil
 	}
-	if a := s.agents[cmp.Or(d.Agent, s.runs.Requester(d.Run.Run))]; a != nil && d.Capacity > 0 {
+	if a := s.agent(cmp.Or(d.Agent, s.runs.Requester(d.Run.Run))); a != nil && d.Capacity > 0 {
 		s.settleArrivals(a, d.Time) // the end itself is told at once, and begins no session
-		a.hear(&arrival{at: d.Time, late: true, exposure: d.Taint, told: d.Capacity}, int64(s.mesh.IdleTimeout))
+		a.hear(&arrival{at: d.Time, late: true, exposure: d.Taint, told: d.Capacity}, s.idleTimeout())
 	}
 	seen, err := s.runs.ApplyRun(d)
 	s.see(d, seen)
@@ -115,12 +115,12 @@ func (s *State) applyRun(d *bcp.Decision) error {
 }
 
 // openRuns makes the state of runs of what a checkpoint saved.
-func (s *State) openRuns(c Config, saved []bcp.SavedRun) error {
-	if c.Runs == nil {
+func (s *State) openRuns(saved []bcp.SavedRun) error {
+	if s.makeRuns == nil {
 		s.runsUnkept = len(saved) > 0
 		return nil
 	}
-	runs, err := c.Runs(saved)
+	runs, err := s.makeRuns(saved)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
 	}

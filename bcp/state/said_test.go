@@ -62,7 +62,7 @@ func TestWhatWasSaidIsApart(t *testing.T) {
 	}
 	want := dump(w.replay())
 	for _, base := range bases {
-		s, err := RestoreBase(w.config, base.bare)
+		s, err := Restore(w.config, base.bare)
 		for i := base.records; err == nil && i < len(w.journal); i++ {
 			var d bcp.Decision
 			if d, err = w.open(w.journal[i]); err == nil {

@@ -14,32 +14,31 @@ type (
 	savedState struct {
 		_msgpack struct{} `msgpack:",as_array"`
 
-		Version         int
-		Mesh            bcp.Digest
-		Last            []byte // the newest decision, as EncodeDecision wrote that much of it
-		Head            bcp.Digest
-		Origin          int64
-		Keys            []savedKey // channels, by which the rest names them
-		Agents          []savedAgent
-		Channels        []savedChannel
-		Open            []savedQuery // by acceptance
-		Ended           []savedQuery // as they ended
-		Items           []savedItem
-		Firsts          []savedFirst // oldest first
-		Decided         []savedDecided
-		Deadlines       []savedTimer
-		Alerts          []savedAlert
-		Crons           []savedCron
-		ForeignAgents   []bcp.AgentName
-		ForeignChannels []int
-		Runs            []bcp.SavedRun
-		Roles           []savedRole
-		Revocations     []savedNumber
-		Watch           []byte // as it saves itself
-		Suspended       []bcp.AgentName
-		Envelopes       []savedEnvelope
-		Share           []savedShare
-		Calls           []savedCalls // by kernel
+		Version     int
+		Context     bcp.Digest // of the definitions that it was made under
+		Last        []byte     // the newest decision, as EncodeDecision wrote that much of it
+		Head        bcp.Digest
+		Origin      int64
+		Keys        []savedKey // channels, by which the rest names them
+		Agents      []savedAgent
+		Channels    []savedChannel
+		Open        []savedQuery // by acceptance
+		Ended       []savedQuery // as they ended
+		Items       []savedItem
+		Firsts      []savedFirst // oldest first
+		Decided     []savedDecided
+		Deadlines   []savedTimer
+		Alerts      []savedAlert
+		Begun, Idle int64
+		Prompted    []savedPrompted
+		Runs        []bcp.SavedRun
+		Roles       []savedRole
+		Revocations []savedNumber
+		Watch       []byte // as it saves itself
+		Suspended   []bcp.AgentName
+		Envelopes   []savedEnvelope
+		Calls       []savedCalls // by kernel
+		Share       []savedShare
 	}
 	savedEnvelope struct {
 		_msgpack struct{} `msgpack:",as_array"`
@@ -61,9 +60,7 @@ type (
 	savedAgent struct {
 		_msgpack struct{} `msgpack:",as_array"`
 
-		Name bcp.AgentName
-		// Mark is not read: an agent's definition changes nothing of its history.
-		Mark               bcp.Digest
+		Name               bcp.AgentName
 		Reported, Exposure bcp.Taint
 		Told               bcp.Bits
 		Forgot             int64
@@ -129,7 +126,6 @@ type (
 		_msgpack struct{} `msgpack:",as_array"`
 
 		Key                       int
-		Mark                      bcp.Digest
 		Epoch                     savedEpoch
 		OpeningBegan, OpeningSlot int64
 		OpeningNumber             uint64
@@ -137,7 +133,8 @@ type (
 		Kept                      savedEpoch
 		Pools                     []savedPool
 		Flow                      savedFlow
-		Span                      int64   // of the window
+		Span                      int64 // of the window
+		SpanRecorded              bool
 		Window                    []int64 // begin and sum in turn
 		Alerted, Exhausted        uint64
 		Spender                   bcp.SessionID
@@ -262,7 +259,6 @@ type (
 		Category          bcp.Category
 		Spec              []byte
 		Asked             bool // its spec compiles
-		MaxBytes          int
 		Nominal, Capacity bcp.Bits
 		Accepted          uint64
 		Since, Deadline   int64
@@ -297,7 +293,7 @@ type (
 	}
 	savedFirst struct { // see fields
 		Key               []byte
-		Digest            []byte // 16 bytes; earlier programs wrote 32
+		Digest            []byte // 16 bytes
 		Time              int64
 		Verdict           bcp.Outcome
 		Code              bcp.Code
@@ -307,7 +303,6 @@ type (
 		Category          bcp.Category
 		Nominal, Capacity bcp.Bits
 		Epoch             uint64
-		Balance           []byte // of earlier programs: not read
 		Remaining         bcp.Bits
 		Repeats           int
 	}
@@ -326,7 +321,6 @@ type (
 		At    int64
 		Query bcp.QueryID
 		Item  bcp.ItemID
-		Cron  int
 	}
 	savedAlert struct {
 		_msgpack struct{} `msgpack:",as_array"`
@@ -339,10 +333,12 @@ type (
 		Rule  bcp.SuspectRule
 		Count int
 	}
-	savedCron struct {
+	savedPrompted struct {
 		_msgpack struct{} `msgpack:",as_array"`
 
-		Last, Due int64
+		Agent             bcp.AgentName
+		Schedule, Message string
+		Run               int64
 	}
 )
 
@@ -382,7 +378,6 @@ func (q *savedQuery) fields(c *coder) {
 	number(c, &q.Category)
 	c.bytes(&q.Spec)
 	c.flag(&q.Asked)
-	number(c, &q.MaxBytes)
 	number(c, &q.Nominal)
 	number(c, &q.Capacity)
 	number(c, &q.Accepted)
@@ -412,14 +407,13 @@ func (f *savedFirst) fields(c *coder) {
 	number(c, &f.Nominal)
 	number(c, &f.Capacity)
 	number(c, &f.Epoch)
-	c.bytes(&f.Balance)
 	number(c, &f.Remaining)
 	number(c, &f.Repeats)
 }
 
 const (
-	queryFields = 22
-	firstFields = 15
+	queryFields = 21
+	firstFields = 14
 )
 
 // EncodeMsgpack writes the fields as a list.

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -21,9 +22,16 @@ type cron struct {
 	role  bcp.Role
 	bcp.CronSchedule
 	next bcp.Schedule
-	last int64 // the run up to which everything is decided
-	due  int64 // the next one; 0 while nothing is scheduled
+	due  int64 // the next run; 0 while nothing is scheduled
 }
+
+// scheduleKey names a schedule in the journal, whatever the definitions of today have.
+type scheduleKey struct {
+	agent             bcp.AgentName
+	schedule, message string
+}
+
+func (c *cron) key() scheduleKey { return scheduleKey{c.agent, c.Schedule, c.Message} }
 
 func (s *State) readSchedules(parse bcp.ScheduleParser) error {
 	if parse == nil {
@@ -45,11 +53,11 @@ func (s *State) readSchedules(parse bcp.ScheduleParser) error {
 	return nil
 }
 
-// schedule sets when the next run after last is due.
+// schedule sets when the next run is due after the last that is decided.
 func (s *State) schedule(i int) {
 	c := &s.crons[i]
 	c.due = 0
-	if at := c.next(time.Unix(0, c.last)); !at.IsZero() {
+	if at := c.next(time.Unix(0, max(s.begun, s.prompted[c.key()]))); s.begun != 0 && !at.IsZero() {
 		c.due = at.UnixNano()
 		s.addTimer(timer{at: c.due, cron: i + 1})
 	}
@@ -59,10 +67,16 @@ func (s *State) schedule(i int) {
 // that were loaded. Under the same definitions as before, runs since the last
 // one were missed; under others nobody knows which they would have been.
 func (s *State) applyBegin(d *bcp.Decision) {
+	s.idle = cmp.Or(d.IdleTimeout, s.idle)
+	if s.begun == 0 || d.Context != s.last.Context {
+		s.begun = d.Time
+		clear(s.prompted)
+	}
+	s.scheduleAll()
+}
+
+func (s *State) scheduleAll() {
 	for i := range s.crons {
-		if c := &s.crons[i]; c.last == 0 || d.Context != s.last.Context {
-			c.last = d.Time
-		}
 		s.schedule(i)
 	}
 }
@@ -99,13 +113,14 @@ func (s *State) decidePrompt(m bcp.Moment, c *cron) (bcp.Decision, bool) {
 }
 
 func (s *State) applyPrompt(d *bcp.Decision) {
+	key := scheduleKey{d.Agent, d.Event, d.Note}
+	s.prompted[key] = d.Scheduled
 	for i := range s.crons {
-		if c := &s.crons[i]; c.agent == d.Agent && c.Schedule == d.Event && c.Message == d.Note {
-			c.last = d.Scheduled
+		if s.crons[i].key() == key {
 			s.schedule(i)
 		}
 	}
-	a := s.agents[d.Agent]
+	a := s.agent(d.Agent)
 	if d.Notice == "" || a == nil {
 		return
 	}
@@ -117,5 +132,5 @@ func (s *State) applyPrompt(d *bcp.Decision) {
 		}
 	}
 	s.notify(Notice{ID: d.Notice, Agent: d.Agent, Role: d.Role, Peer: bcp.Gateway, schedule: schedule,
-		Message: bcp.Prompt{Type: bcp.TypePrompt, PromptID: d.Notice, Message: d.Note, Time: time.Unix(0, d.Scheduled).In(s.mesh.TimeZone)}})
+		Message: bcp.Prompt{Type: bcp.TypePrompt, PromptID: d.Notice, Message: d.Note, Time: time.Unix(0, d.Scheduled).UTC()}})
 }

@@ -112,7 +112,7 @@ func (s *State) sessionAt(a *agentState, now int64) sessionState {
 			break
 		}
 		session.releases = slices.Clip(session.releases)
-		session.arrive(&a.arrivals[i], int64(s.mesh.IdleTimeout))
+		session.arrive(&a.arrivals[i], s.idleTimeout())
 	}
 	return session
 }
@@ -126,7 +126,7 @@ func (s *State) setSession(d *bcp.Decision, m bcp.Moment, controller bcp.AgentNa
 	if byDelivery {
 		now = max(now, d.Release)
 	}
-	last := s.sessionAt(s.agents[controller], now)
+	last := s.sessionAt(s.agent(controller), now)
 	if last.openAt(now, idle) {
 		d.Session = last.id
 		return
@@ -138,7 +138,7 @@ func (s *State) setSession(d *bcp.Decision, m bcp.Moment, controller bcp.AgentNa
 
 // exposureIn is that of the decision's session so far.
 func (s *State) exposureIn(d *bcp.Decision) bcp.Taint {
-	if session := s.sessionAt(s.agents[d.Controller], max(d.Time, d.Release)); session.id == d.Session {
+	if session := s.sessionAt(s.agent(d.Controller), max(d.Time, d.Release)); session.id == d.Session {
 		return session.exposure
 	}
 	return bcp.TaintLow
@@ -167,7 +167,7 @@ func (s *State) settleArrivals(a *agentState, now int64) {
 	n := 0
 	for ; n < len(a.arrivals) && a.arrivals[n].at <= now; n++ {
 		r := &a.arrivals[n]
-		a.hear(r, int64(s.mesh.IdleTimeout))
+		a.hear(r, s.idleTimeout())
 		if e := s.envelopes[r.delivery]; e != nil {
 			e.session = a.session.id
 		}
@@ -201,10 +201,12 @@ func (a *agentState) learn(r *arrival) {
 // knows nothing of what it was told, unless that waits to be told again. What it was told
 // is held, it has forgotten as well, so that what becomes of it counts whole from now on.
 func (a *agentState) forget(now int64) {
-	for _, ch := range a.asks {
-		for i := range ch.outbox {
-			if ch.outbox[i].Release.UnixNano() <= now {
-				return
+	for _, channels := range [...][]*channelState{a.asks, a.pastAsks} {
+		for _, ch := range channels {
+			for i := range ch.outbox {
+				if ch.outbox[i].Release.UnixNano() <= now {
+					return
+				}
 			}
 		}
 	}
@@ -236,7 +238,7 @@ func (a *agentState) tells(d *bcp.Decision) bcp.Bits {
 
 // applySession applies what a decision changes of its Controller's session.
 func (s *State) applySession(d *bcp.Decision, runs [][8]byte) {
-	a := s.agents[d.Controller]
+	a := s.agent(d.Controller)
 	if a == nil {
 		return
 	}
@@ -251,7 +253,7 @@ func (s *State) applySession(d *bcp.Decision, runs [][8]byte) {
 	if d.SessionRenews {
 		a.renew(d.Time)
 	}
-	session, idle := &a.session, int64(s.mesh.IdleTimeout)
+	session, idle := &a.session, s.idleTimeout()
 	if d.SessionBegins {
 		session.begin(d.Session, d.Time, idle, d.SessionByDelivery, d.SessionRenews)
 		if d.Kind == bcp.KindSession && d.Role == bcp.RoleController { // it said so, and did not only ask
@@ -272,7 +274,7 @@ func (s *State) applySession(d *bcp.Decision, runs [][8]byte) {
 
 // expect keeps a delivery until its release, which may be now.
 func (s *State) expect(a *agentState, d *bcp.Decision, runs [][8]byte) {
-	idle := int64(s.mesh.IdleTimeout)
+	idle := s.idleTimeout()
 	r := arrival{at: max(d.Time, d.Release), delivery: d.Delivery, session: d.Session, exposure: d.Taint, told: a.tells(d), full: d.Capacity, runs: runs, release: bcp.Release{
 		Reader: d.Reader, Query: d.Query, Subscription: d.Subscription, Category: d.Category, Outcome: d.Outcome, Nominal: d.Nominal, Time: d.At()}}
 	if d.Outcome == "" {

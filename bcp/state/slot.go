@@ -101,7 +101,7 @@ func (ch *channelState) spentCapacity(epoch uint64, now int64) usage {
 // are any.
 func (ch *channelState) windowed(now int64) usage {
 	f := ch.flow.flowIn(ch.slotted(now))
-	return usage{ch.window.sum(ch.slotBegan(now)) + ch.reserved(), f.unfunded.nominal, f.pushed.nominal, f.back.nominal}
+	return usage{ch.window.over(int64(ch.definition.BudgetWindow)).sum(ch.slotBegan(now)) + ch.reserved(), f.unfunded.nominal, f.pushed.nominal, f.back.nominal}
 }
 
 // asked is what asks used of an epoch, as the Controller knows it.

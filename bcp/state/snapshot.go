@@ -117,6 +117,9 @@ func (s *State) held() map[HeldKey]HeldSnapshot {
 		held[key] = h
 	}
 	for _, it := range s.items {
+		if s.channels[it.Channel()] == nil {
+			continue
+		}
 		count(HeldKey{it.Channel(), it.Kind}, it.Since)
 	}
 	if s.runs != nil {

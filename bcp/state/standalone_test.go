@@ -13,15 +13,15 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// A state that the records alone make, under any later definitions that are not refused
-// a snapshot, is the live one: what was decided is never looked up again. The edits are
-// those of TestMarks, several at once, over any part of a history.
+// A state that the records alone make, under any later definitions, is the live one: what
+// was decided is never looked up again. The edits are those of TestOtherDefinitions, several
+// at once, over any part of a history.
 //
 // covers P1.5, P4.5, P11.1
 func TestRecordsStandAlone(t *testing.T) {
 	t.Parallel()
 	all := edits()
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(name string) bool { return !all[name].kept || name == "Mesh.Agents" || name == "Mesh.Channels" }) // those add somebody
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(name string) bool { return name == "Agent.Name" || name == "Channel.ChannelKey" }) // the others need those
 	lines := strings.Split(strings.TrimSpace(richHistory), "\n")
 	rapid.Check(t, func(r *rapid.T) {
 		live := newWorld(t, richMesh())
@@ -32,9 +32,9 @@ func TestRecordsStandAlone(t *testing.T) {
 		later.config.Mesh = richMesh()
 		later.config.Definitions[0]++
 		for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom(names), rapid.ID[string]).Draw(r, "edits") {
-			all[name].edit(later.config.Mesh)
+			all[name](later.config.Mesh)
 		}
-		if diff := cmp.Diff(dump(live.state), dump(later.replay())); diff != "" {
+		if diff := cmp.Diff(dumpRecords(live.state), dumpRecords(later.replay())); diff != "" {
 			r.Errorf("the records make another state (-live +replayed):\n%s", diff)
 		}
 	})

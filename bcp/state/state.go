@@ -22,6 +22,7 @@ import (
 // A State is owned by one goroutine.
 type State struct {
 	mesh        *bcp.Mesh
+	idle        int64 // the newest recorded idle_timeout, 0 for none
 	rules       *text.Rules
 	constraints bcp.ConstraintCompiler
 	context     bcp.Digest
@@ -43,16 +44,19 @@ type State struct {
 	envelopes map[bcp.DeliveryID]*envelope
 	noticed   map[bcp.DeliveryID]agentRole // notices that are not acknowledged
 	alerts    []alert                      // not yet recorded
+	crossed   []bcp.ChannelKey             // channels whose alert_bits were reached, not yet recorded
 	crons     []cron
+	begun     int64                 // when the schedules of the newest definitions began, 0 for never
+	prompted  map[scheduleKey]int64 // the newest run of each since then that is decided
 	verify    bcp.Verifier
 	passkeys  bcp.PasskeyVerifier
 	origin    int64                           // time of the first decision
 	compiled  map[compiledSpec]*bcp.Validator // memo of asks' specs
 	prepared  *Prepared                       // the spec of the ask that is decided about
-	foreign   undefinedNames
-	marks     definitionDigests
+	past      past
 	runs      *kernel.State
 	calls     map[bcp.AgentName]endorsements // of the calls of kernels
+	makeRuns  kernel.Opener
 	share     journalShare
 	roles     roleState
 	watch     *watch.Watch
@@ -81,6 +85,7 @@ type agentState struct {
 	// asks and answers are its channels as Controller and as Reader, in the order of
 	// the definitions.
 	asks, answers []*channelState
+	pastAsks      []*channelState
 	askTotal      bcp.Bits  // the part of its total budget that asks may take
 	reported      bcp.Taint // TaintLow until somebody reports more
 	exposure      bcp.Taint // the greatest of all its sessions: what it learnt, it may tell
@@ -142,10 +147,9 @@ type queryState struct {
 	session   bcp.SessionID
 	epoch     uint64
 	category  bcp.Category
-	validator *bcp.Validator // nil where the definitions of today do not compile it, and once it ended
+	validator *bcp.Validator // nil where the definitions of today do not compile it, and once it ended; not saved, like prices
 	prices    bcp.Prices     // zero once it ended
 	spec      []byte         // as it was asked, until it ended
-	maxBytes  int            // of an answer, also of one that comes too late
 	nominal   bcp.Bits       // reserved, like capacity
 	capacity  bcp.Bits
 	accepted  uint64
@@ -156,7 +160,7 @@ type queryState struct {
 	sent      bool       // to the Reader, at some time
 	unfunded  bool       // it never will be
 	item      bcp.ItemID // at phaseGate and phaseHeld
-	cancelled bool       // to be ended by the next DecideDue
+	cancelled bool       // by its session's end, or unfunded
 	ended     int64      // when phase became phaseEnded
 	heard     bcp.Code   // what a Reader hears that answers it then
 	others    int        // answers that came when it was answered
@@ -208,7 +212,7 @@ func New(c Config) (*State, error) {
 		c.Rules = text.DefaultRules()
 	}
 	s := &State{
-		mesh: c.Mesh, rules: c.Rules, constraints: c.Constraints, verify: c.Verify, passkeys: c.VerifyPasskey,
+		mesh: c.Mesh, rules: c.Rules, constraints: c.Constraints, verify: c.Verify, passkeys: c.VerifyPasskey, makeRuns: c.Runs,
 		agents:    make(map[bcp.AgentName]*agentState),
 		channels:  make(map[bcp.ChannelKey]*channelState),
 		queries:   make(map[bcp.QueryID]*queryState),
@@ -222,14 +226,15 @@ func New(c Config) (*State, error) {
 		roles:     restoreRoles(nil, nil),
 		calls:     make(map[bcp.AgentName]endorsements),
 		share:     journalShare{of: make(map[bcp.AgentName]int64)},
-		watch:     watch.New(), suspended: make(map[bcp.AgentName]bool),
+		watch:     watch.New(), suspended: make(map[bcp.AgentName]bool), prompted: make(map[scheduleKey]int64),
+		past: past{make(map[bcp.AgentName]*agentState), make(map[bcp.ChannelKey]*channelState)},
 	}
 	s.context = contextDigest(c)
-	if err := s.openRuns(c, nil); err != nil {
+	if err := s.openRuns(nil); err != nil {
 		return nil, err
 	}
 	for _, a := range c.Mesh.Agents {
-		s.agents[a.Name] = &agentState{definition: a, reported: bcp.TaintLow, exposure: bcp.TaintLow, session: sessionState{exposure: bcp.TaintLow}, egress: newEgressState(a.Egress), usage: newUsageState()}
+		s.agents[a.Name] = newAgentState(a)
 	}
 	var compiler bcp.Compiler
 	for _, definition := range c.Mesh.Channels {
@@ -237,9 +242,8 @@ func New(c Config) (*State, error) {
 		if controller == nil || reader == nil {
 			return nil, errChannelAgents
 		}
-		ch := &channelState{definition: definition, controller: controller, epoch: epochState{number: 1}, pools: map[uint64]*pool{1: {}}, settings: definition.Settings(c.Mesh, c.Rules, c.Constraints)}
-		ch.window.span = int64(definition.BudgetWindow)
-		ch.pushes = ch.pushStates()
+		ch := newChannelState(definition, controller)
+		ch.settings = definition.Settings(c.Mesh, c.Rules, c.Constraints)
 		if err := ch.compileSubscriptions(&compiler); err != nil {
 			return nil, err
 		}
@@ -250,8 +254,18 @@ func New(c Config) (*State, error) {
 	if err := s.readSchedules(c.Schedules); err != nil {
 		return nil, err
 	}
-	s.foreign, s.marks = newUndefinedNames(), s.readMarks(c)
 	return s, nil
+}
+
+func newAgentState(a bcp.Agent) *agentState {
+	return &agentState{definition: a, reported: bcp.TaintLow, exposure: bcp.TaintLow, session: sessionState{exposure: bcp.TaintLow}, egress: newEgressState(a.Egress), usage: newUsageState()}
+}
+
+func newChannelState(definition bcp.Channel, controller *agentState) *channelState {
+	ch := &channelState{definition: definition, controller: controller, epoch: epochState{number: 1}, pools: map[uint64]*pool{1: {}}}
+	ch.window.span = int64(definition.BudgetWindow) // until a charge says another
+	ch.pushes = ch.pushStates()
+	return ch
 }
 
 var errChannelAgents = errors.New("a channel needs both its agents")
@@ -416,7 +430,11 @@ func (s *State) ended(id bcp.QueryID, q *queryState) {
 }
 
 // waits reports whether the query waits for its Reader.
-func (q *queryState) waits() bool { return q.phase == phaseSent && !q.cancelled }
+func (q *queryState) waits() bool { return q.phase == phaseSent && !q.isCancelled() }
+
+// isCancelled reports whether the next DecideDue ends the open query: it was cancelled, or
+// the definitions of today do not ask it, or not at its price.
+func (q *queryState) isCancelled() bool { return q.cancelled || q.validator == nil }
 
 // Outbox returns the deliveries of a channel that are not acknowledged, in
 // release order. The caller must not change them.
@@ -429,7 +447,7 @@ func (s *State) Outbox(key bcp.ChannelKey) []Outgoing {
 
 // Items returns what waits for a person, oldest first.
 func (s *State) Items() []bcp.Item {
-	return s.itemsWhere(func(bcp.Item) bool { return true }, func(*bcp.RunItem) bool { return true })
+	return s.itemsWhere(func(it bcp.Item) bool { return s.channels[it.Channel()] != nil }, func(*bcp.RunItem) bool { return true })
 }
 
 // itemsWhere returns the items of channels and of runs for which these hold.

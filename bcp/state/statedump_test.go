@@ -2,13 +2,29 @@ package state
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// dump writes down everything that a state remembers, but for what it is built
-// from and the memo of compiled specs.
+// dump writes down everything that a state remembers, and what follows from that under its
+// definitions, but for the memo of compiled specs.
 func dump(s *State) string {
+	var b strings.Builder
+	b.WriteString(dumpRecords(s))
+	fmt.Fprintf(&b, "crossed %v\n", s.crossed)
+	for _, c := range s.crons {
+		fmt.Fprintf(&b, "cron %s %s %d\n", c.agent, c.Schedule, c.due)
+	}
+	sortedLines(&b, s.open, func(q *queryState) string { return fmt.Sprintf("%v %+v", q.validator != nil, q.prices) })
+	dumpTimers(&b, s, func(timer) bool { return true })
+	return b.String()
+}
+
+// dumpRecords writes down what the records alone make.
+func dumpRecords(s *State) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "last %+v\nhead %x origin %d endings %v decided %v waiting %v noticed %v alerts %v\n",
 		s.last, s.head, s.origin, s.endings, s.decided, s.waiting, s.noticed, s.alerts)
@@ -16,18 +32,47 @@ func dump(s *State) string {
 	fmt.Fprintf(&b, "watch %s %v suspended %v\n", saved, err, s.suspended)
 	fmt.Fprintf(&b, "share %v\n", s.share)
 	sortedLines(&b, s.envelopes, func(e *envelope) string { return fmt.Sprintf("%+v", *e) })
-	fmt.Fprintf(&b, "foreign %v\n", s.foreign)
-	sortedLines(&b, s.agents, func(a *agentState) string {
-		return fmt.Sprintf("%v %v %d %v %d %+v %+v %+v %+v %+v %v %v %v", a.reported, a.exposure, a.told, a.forgot, a.renewed, a.refusals, a.gathered, a.reports, a.session, a.arrivals, a.unavailable, a.sources, a.notices)
+	known := maps.Clone(s.agents)
+	maps.Copy(known, s.past.agents)
+	sortedLines(&b, known, dumpAgent)
+	fmt.Fprintf(&b, "begun %d %v idle %d\n", s.begun, s.prompted, s.idle)
+	channels := maps.Clone(s.channels)
+	maps.Copy(channels, s.past.channels)
+	sortedLines(&b, channels, dumpChannel)
+	sortedLines(&b, s.queries, func(q *queryState) string {
+		c := *q
+		c.validator, c.prices = nil, bcp.Prices{}
+		return fmt.Sprintf("%+v", c)
 	})
-	for _, c := range s.crons {
-		fmt.Fprintf(&b, "cron %s %s %d %d\n", c.agent, c.Schedule, c.last, c.due)
+	sortedLines(&b, s.items, func(it *itemState) string { return fmt.Sprintf("%+v", *it) })
+	for key, f := range s.firsts.all() {
+		fmt.Fprintf(&b, "%x: %+v\n", key, f)
 	}
-	sortedLines(&b, s.channels, func(ch *channelState) string {
+	dumpTimers(&b, s, func(t timer) bool { return t.cron == 0 && !t.void })
+	return b.String()
+}
+
+// dumpAgent is nothing for one that no record names, as dumpChannel is.
+func dumpAgent(a *agentState) string {
+	line := func(a *agentState) string {
+		return fmt.Sprintf("%v %v %d %v %d %+v %+v %+v %+v %+v %v %v %v", a.reported, a.exposure, a.told, a.forgot, a.renewed, a.refusals, a.gathered, a.reports, a.session, a.arrivals, a.unavailable, a.sources, a.notices)
+	}
+	if line(a) == line(newAgentState(bcp.Agent{})) {
+		return ""
+	}
+	return line(a)
+}
+
+func dumpChannel(ch *channelState) string {
+	line := func(ch *channelState) string {
 		var c strings.Builder
+		window := ch.window
+		if !window.recorded {
+			window.span = 0
+		}
 		fmt.Fprintf(&c, "opening %+v kept %+v flow %+v queue %d %d\n", ch.opening, ch.kept, ch.flow, ch.ends, ch.holds)
 		fmt.Fprintf(&c, "epoch %+v window %v alerted %d %d %+v session %q %d %d %d %d %v pending %d\n", ch.epoch,
-			ch.window.parts, ch.alerted, ch.exhausted, ch.spending, ch.session, ch.escalations, ch.armed, ch.arming, ch.armingAt, ch.failed, ch.pending)
+			window, ch.alerted, ch.exhausted, ch.spending, ch.session, ch.escalations, ch.armed, ch.arming, ch.armingAt, ch.failed, ch.pending)
 		for _, saved := range ch.savePushes() {
 			fmt.Fprintf(&c, "  pushes %+v\n", saved)
 		}
@@ -36,29 +81,30 @@ func dump(s *State) string {
 			fmt.Fprintf(&c, "  out %+v\n", out)
 		}
 		return c.String()
-	})
-	sortedLines(&b, s.queries, func(q *queryState) string {
-		c := *q
-		c.validator = nil
-		return fmt.Sprintf("%+v %v", c, q.validator != nil)
-	})
-	sortedLines(&b, s.items, func(it *itemState) string { return fmt.Sprintf("%+v", *it) })
-	for key, f := range s.firsts.all() {
-		fmt.Fprintf(&b, "%x: %+v\n", key, f)
 	}
+	if line(ch) == line(newChannelState(bcp.Channel{}, nil)) {
+		return ""
+	}
+	return line(ch)
+}
+
+func dumpTimers(b *strings.Builder, s *State, shown func(timer) bool) {
 	timers := make([]string, 0, len(s.deadline))
 	for _, t := range s.deadline {
-		timers = append(timers, fmt.Sprintf("%+v", t))
+		if !s.obsolete(t) && shown(t) {
+			timers = append(timers, fmt.Sprintf("%+v", t))
+		}
 	}
 	slices.Sort(timers)
-	fmt.Fprintln(&b, timers)
-	return b.String()
+	fmt.Fprintln(b, slices.Compact(timers))
 }
 
 func sortedLines[K comparable, V any](b *strings.Builder, m map[K]V, line func(V) string) {
 	lines := make([]string, 0, len(m))
 	for k, v := range m {
-		lines = append(lines, fmt.Sprintf("%v: %s\n", k, line(v)))
+		if line := line(v); line != "" {
+			lines = append(lines, fmt.Sprintf("%v: %s\n", k, line))
+		}
 	}
 	slices.Sort(lines)
 	fmt.Fprintln(b, strings.Join(lines, ""))

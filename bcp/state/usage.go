@@ -199,11 +199,11 @@ func (u *usageState) alert(d *bcp.Decision, percent int) {
 
 // applyUsage moves what a decision says, and compares the result with what it recorded.
 func (s *State) applyUsage(d *bcp.Decision) error {
-	a, c := s.agents[d.Agent], d.Usage
+	a, c := s.agent(d.Agent), d.Usage
 	if c == nil {
 		return errUnfounded
 	}
-	if a == nil { // an agent that the definitions no longer have
+	if a == nil { // nobody that is known
 		return nil
 	}
 	u := &a.usage

@@ -73,8 +73,6 @@ func (g *Gateway) replaySnapshot(ctx context.Context, journal *jetstream.Journal
 		case errors.Is(err, jetstream.ErrPosition):
 			ahead = max(ahead, r.state.Last())
 			log.Warn("a snapshot is passed over", "snapshot", name, "reason", err)
-		case errors.Is(err, state.ErrDefinitions):
-			log.Info("a snapshot is passed over", "snapshot", name, "reason", err)
 		default:
 			log.Warn("a snapshot is passed over", "snapshot", name, "reason", err)
 		}
@@ -107,13 +105,10 @@ func (o *origin) replay(ctx context.Context, journal *jetstream.Journal, keys *j
 			if err != nil {
 				return nil, err
 			}
-			return state.RestoreBase(config, checkpoint)
+			return state.Restore(config, checkpoint)
 		}
 	}
 	restored, err := restore()
-	if errors.Is(err, state.ErrDefinitions) {
-		err = fmt.Errorf("%w; the journal begins after decision %d; earlier decisions are in %s and older backups", err, o.Decision, o.Truncation.File)
-	}
 	if err != nil {
 		return replayed{}, err
 	}

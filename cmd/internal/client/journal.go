@@ -13,7 +13,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream"
@@ -140,7 +139,6 @@ var JournalFaults = cli.Faults{
 	{Of: server.ErrInUse, Says: "a mesh is starting on {it}", Hint: "try again when it serves"},
 	{Of: mesh.ErrSalvage, Says: "a mesh runs on {it}", Hint: "stop it first: the journal of a running mesh is backed up, and not salvaged"},
 	{Of: jetstream.ErrBase, Hint: BaseHint},
-	{Of: state.ErrDefinitions, Hint: "bcpmesh restore OLDEST... NEWEST DIR rebuilds the whole journal from backups: look there"},
 	{Of: jetstream.ErrHashes, Hint: "they are in that file: tar -xzf FILE -C .bcpmesh tree/hashes"},
 	{Of: jetstream.ErrNothingToSalvage},
 	{Of: jetstream.ErrLost, Hint: "bcpmesh backup --salvage saves what is left"},

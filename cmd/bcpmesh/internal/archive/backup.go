@@ -15,7 +15,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -349,8 +348,6 @@ func restoreCluster(ctx context.Context, p *cli.Program, files []string, of clie
 	switch {
 	case errors.Is(err, mesh.ErrNotEmpty):
 		return cli.Failf("the cluster has another journal").WithHint("a backup goes into a cluster that has none")
-	case errors.Is(err, state.ErrDefinitions):
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("nothing was written")
 	case errors.Is(err, jetstream.ErrBackup):
 		return r.failure(err, len(files), "")
 	case err != nil:

@@ -1,0 +1,96 @@
+package state
+
+import (
+	"maps"
+	"reflect"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
+
+// Under moves what s remembers into a state that [New] made, which has remembered nothing:
+// what [Restore] makes of a checkpoint of s under those definitions, in less time. s must
+// not be used any more.
+func (s *State) Under(next *State) (*State, error) {
+	saved, err := s.saveRuns()
+	if err != nil {
+		return nil, err
+	}
+	if err := next.openRuns(saved); err != nil {
+		return nil, err
+	}
+	next.idle, next.last, next.head, next.origin = s.idle, s.last, s.head, s.origin
+	next.queries, next.open, next.openWith, next.endings = s.queries, s.open, s.openWith, s.endings
+	next.items, next.decided, next.firsts = s.items, s.decided, s.firsts
+	next.waiting, next.envelopes, next.noticed = s.waiting, s.envelopes, s.noticed
+	next.alerts, next.begun, next.prompted = s.alerts, s.begun, s.prompted
+	next.share, next.roles, next.watch, next.suspended, next.calls = s.share, s.roles, s.watch, s.suspended, s.calls
+	for _, agents := range [...]map[bcp.AgentName]*agentState{s.agents, s.past.agents} {
+		for name, from := range agents {
+			next.addAgent(name).remember(from)
+		}
+	}
+	same := next.sameTexts(s)
+	kept := make(map[bcp.ChannelKey]bool) // whose queries cost what they did
+	for key, from := range s.channels {
+		ch := next.channels[key]
+		if ch == nil {
+			next.addChannel(key).remember(from)
+			continue
+		}
+		ch.remember(from)
+		next.noteThreshold(ch)
+		if same && len(s.openWith[key.Reader]) > 0 && reflect.DeepEqual(&from.definition, &ch.definition) {
+			kept[key] = true
+		}
+	}
+	for key, from := range s.past.channels {
+		ch := next.addChannel(key)
+		ch.remember(from)
+		if next.channels[key] != nil {
+			next.noteThreshold(ch)
+		}
+	}
+	for _, t := range s.deadline {
+		if t.cron == 0 && !t.void && !s.obsolete(t) {
+			next.addTimer(t)
+		}
+	}
+	next.scheduleAll()
+	for id, q := range next.open {
+		if !kept[q.channel] && !q.unfunded {
+			q.validator, q.prices, _ = next.asked(q.spec, q.nominal, q.capacity, q.category, next.channel(q.channel))
+		}
+		next.wakeForVoid(id, q)
+	}
+	return next, nil
+}
+
+// sameTexts reports whether a spec of an equal channel compiles to the same.
+func (s *State) sameTexts(other *State) bool {
+	return s.rules.Digest() == other.rules.Digest() && (s.constraints == nil) == (other.constraints == nil) &&
+		maps.EqualFunc(s.mesh.Vocabularies, other.mesh.Vocabularies, func(a, b []string) bool { return reflect.DeepEqual(a, b) })
+}
+
+// remember takes over all that is not of the definitions.
+func (a *agentState) remember(from *agentState) {
+	definition, asks, answers, pastAsks, askTotal, policy := a.definition, a.asks, a.answers, a.pastAsks, a.askTotal, a.egress.policy
+	*a = *from
+	a.definition, a.asks, a.answers, a.pastAsks, a.askTotal, a.egress.policy = definition, asks, answers, pastAsks, askTotal, policy
+}
+
+// remember takes over all that is not of the definitions.
+func (ch *channelState) remember(from *channelState) {
+	definition, subscriptions, settings, controller, pushTotal, pushes := ch.definition, ch.subscriptions, ch.settings, ch.controller, ch.pushTotal, ch.pushes
+	*ch = *from
+	ch.definition, ch.subscriptions, ch.settings, ch.controller, ch.pushTotal, ch.pushes = definition, subscriptions, settings, controller, pushTotal, pushes
+	if span := int64(definition.BudgetWindow); !ch.window.recorded && len(ch.window.parts) == 0 && span > 0 {
+		ch.window.span = span
+	}
+	for id, was := range from.pushes {
+		if was.empty() {
+			continue
+		}
+		p := ch.findPushes(id)
+		p.times, p.released, p.before, p.batches = was.times, was.released, was.before, was.batches
+	}
+}
