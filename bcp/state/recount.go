@@ -24,9 +24,17 @@ type reservation struct {
 }
 
 // Begin has a new count begin after the checkpoint that a truncated journal
-// begins after.
+// begins after. What was said moves no bits: it is left out, sealed or not.
 func (r *Recount) Begin(checkpoint []byte) error {
-	saved, err := readCheckpoint(checkpoint)
+	_, rest, err := bcp.CutSaid(checkpoint)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	bare, err := bcp.AppendSaid(nil, nil)
+	if err != nil {
+		return err
+	}
+	saved, err := readCheckpoint(append(bare, rest...))
 	if err != nil {
 		return err
 	}
