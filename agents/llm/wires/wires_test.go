@@ -226,6 +226,8 @@ func checkWire(t *testing.T, v vendor, streams bool, replies [4]string) {
 }
 
 // What a provider has cached of a call is what the next call of the conversation begins with.
+//
+// covers AGENTS A4
 func TestPrefixesStay(t *testing.T) {
 	t.Parallel()
 	for _, v := range vendors {
@@ -573,6 +575,8 @@ func (f *failing) Do(context.Context, *llm.Request, func(llm.Delta)) (*llm.Reply
 }
 
 // A call that failed for want of room is made four times at most, later and later, and never beyond its deadline.
+//
+// covers AGENTS A4
 func TestPatient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
