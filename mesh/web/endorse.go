@@ -86,8 +86,13 @@ func (s *Server) showEndorse(w http.ResponseWriter, r *http.Request, status int,
 	for _, b := range []*bound{&of.Uses, &of.Time, &of.Bits} {
 		b.First = min(b.First, b.Most)
 	}
-	if what == "" {
+	switch {
+	case e.Kernel != "":
+		what = "calls of " + what
+	case what == "":
 		what = "answers to exactly this question"
+	default:
+		what = "pushes of the subscription " + what
 	}
 	facts := []fact{{Name: "channel", Value: channel}, {Name: "released", Value: what}, {Name: "signs", Value: signs + ", and no other"}, {Name: "bits", Value: tell.Count(int(each), "bit") + " for each one"}}
 	if before := s.decidedAlike(&e); before != "" {

@@ -67,7 +67,7 @@ func pagesOf(t *testing.T, m *meshtest.Mesh, name bcp.AgentName, passkey *meshte
 	t.Cleanup(c.Close)
 	person.Approver = agents.NewApprover(c)
 	b := &desktop{Server: newServer(testPort, config)}
-	shown := &Mesh{Connected: func() bool { return true }, Definition: func() *bcp.Mesh { return m.Definition }}
+	shown := &Mesh{Connected: func() bool { return true }, Definition: func() *bcp.Mesh { return nil }} // as with --creds
 	if passkey == nil {
 		shown.Owner = person
 	}
@@ -186,7 +186,7 @@ func TestEndorseInAPage(t *testing.T) {
 	}
 	items := waitingItems(t, kim.mesh.Load().Owner.Approver)
 	item := items["anomaly url"]
-	kim.sees(t, item, `/endorse"><button>Let answers like this through</button>`)
+	kim.sees(t, item, `/endorse"><button>Let what is like this through</button>`)
 	page := kim.sees(t, item+"/endorse", "no person sees them first", "url, and no other", "pushes of the subscription wants", "main ← mail", "at most 3", "Hours from now, at most 2", "at most 5000")
 	form, _ := filled(t, page)
 	if strings.Contains(page, "people approved") || strings.Contains(page, "data-sign") {
@@ -203,7 +203,7 @@ func TestEndorseInAPage(t *testing.T) {
 		"a summary":   {kim, items["summary"], "this is of kind summary"},
 		"no item":     {kim, "/approvals/i0000000000000000000", "No such item"},
 	} {
-		if _, page := c.by.ask(t, http.MethodGet, c.item, "same-origin", nil); strings.Contains(page, "Let answers like this through") {
+		if _, page := c.by.ask(t, http.MethodGet, c.item, "same-origin", nil); strings.Contains(page, "Let what is like this through") {
 			t.Errorf("%s: the page of the item offers it", name)
 		}
 		if status, page := c.by.ask(t, http.MethodGet, c.item+"/endorse", "same-origin", nil); status == http.StatusOK || !strings.Contains(page, c.says) {
@@ -238,7 +238,7 @@ func TestEndorseInAPage(t *testing.T) {
 	form.Set("uses", "3")
 	form.Set("time", "2")
 	form.Set("bits", "5000")
-	if status, page := kim.post(t, item+"/endorse", form); status != http.StatusOK || !strings.Contains(page, "up to 3 answers like it, with url, will be released without a person until") {
+	if status, page := kim.post(t, item+"/endorse", form); status != http.StatusOK || !strings.Contains(page, "up to 3 answers like it, will be let through without a person until") {
 		t.Fatalf("endorsing: %d %s", status, page)
 	}
 	if status, page := kim.post(t, item+"/endorse", form); status != http.StatusConflict || !strings.Contains(page, "Already decided") {

@@ -227,19 +227,19 @@ func approvals() []Attack {
 				r.Broken("the Controller got %s", got[0].Data)
 			}
 		}},
-		{ID: "A-ENDORSE", Class: ClassPeople, Text: "gets more out than a person endorsed, or after it was revoked, or by somebody who may not", Property: "each use is counted, of whom the mesh names", files: endorsable(), Run: func(r *Rig) {
+		{ID: "A-ENDORSE", Class: ClassPeople, Text: "gets more out or called than a person endorsed, or after it was revoked, or by somebody who may not, or chooses whom an endorsed call reaches", Property: "each use is counted, of whom the mesh names, and content chose nothing that is pinned", files: endorsable(), Run: func(r *Rig) {
 			r.Client(main, bcp.RoleController)
 			hijacked := r.Client(mailer, bcp.RoleReader)
 			push := func() string { return hijacked.Push(main, "notes", `{"note":"see evil.com"}`, "").Text("status") }
 			if status := push(); status != "held" {
 				r.abandon("what has an address is %s", status)
 			}
-			if reply := r.endorse(kim, "e00000000000000000000", 2); reply.Text("error") == "" || push() != "held" {
+			if reply := r.endorse(kim, r.endorsedNotes("e00000000000000000000", 2)); reply.Text("error") == "" || push() != "held" {
 				r.Broken("somebody endorsed whom the mesh does not name: %s", reply.Data)
 			}
 			for i, uses := range []int{1, 2} {
 				id := bcp.EndorsementID(fmt.Sprintf("e1111111111111111111%d", i))
-				if reply := r.endorse(ann, id, uses); reply.Text("error") != "" {
+				if reply := r.endorse(ann, r.endorsedNotes(id, uses)); reply.Text("error") != "" {
 					r.abandon("an endorsement: %s", reply.Data)
 				}
 				if status := push(); status != "delivered" {
@@ -252,6 +252,7 @@ func approvals() []Attack {
 					r.Broken("of %d uses, one used and the others revoked, the next is %s", uses, status)
 				}
 			}
+			r.callsEndorsed()
 		}},
 		{ID: "A-BURY", Class: ClassPeople, Text: "floods a person with items", Property: "as many wait as the channel allows", files: sample(100_000, "max_pending_approvals: 3"), Run: func(r *Rig) {
 			hijacked := r.Client(mailer, bcp.RoleReader)
@@ -268,23 +269,86 @@ func approvals() []Attack {
 
 // endorsable is the sample, where ann may endorse two pushes, and kim is an approver too.
 func endorsable() map[string]string {
-	files := sample(100_000)
-	files["mesh.yaml"] = strings.Replace(files["mesh.yaml"], "[ann]", "[ann, kim]", 1) + "endorse:\n- {controller: main, reader: mailer, people: [ann], max_uses: 2, max_time: 1h, max_bits: 10000}\n"
+	files := kernelFiles()
+	files["mesh.yaml"] = strings.Replace(files["mesh.yaml"], "[ann]", "[ann, kim]", 1) + "endorse:\n- {controller: main, reader: mailer, people: [ann], max_uses: 2, max_time: 1h, max_bits: 10000}\n" +
+		"- {kernel: desk, tools: [send], people: [ann], max_uses: 2, max_time: 1h, max_bits: 10000}\n"
+	files["tools/mailbox.yaml"] = strings.NewReplacer("to: {type: string}", "to: {type: string, critical: true}", "body: {type: string}", "body: {type: string, maxLength: 40}").Replace(kernelTools)
+	head, _, _ := strings.Cut(kernelHead, "  rules:\n")
+	head = fmt.Sprintf(head, sage, "[all, read]", 1) + "  rules:\n  - id: words\n    effect: ask\n    tool: send\n    when: args.angry.tainted || args.to.tainted\n" +
+		"    examples:\n      yes: [{args: {to: a@b, angry: {tainted: true}}}]\n      no: [{args: {to: a@b, angry: false}}]\n"
+	files["desk.md"] = agentFile(desk, head, channel(mailer, "max_category: 1", "budget_bits: 1000"))
 	return files
 }
 
-// endorse has a person sign that notes with an address are released, so many.
-func (r *Rig) endorse(name bcp.AgentName, id bcp.EndorsementID, uses int) Message {
+// callsEndorsed has content steer calls that a person endorsed to kim alone.
+func (r *Rig) callsEndorsed() {
+	s := r.stage(desk, sage)
+	made := func(plan string) bool { // what is looked at says kim's address
+		before, t := len(r.items()), s.begin("all")
+		s.plan(t.asked, t.asked.Text("plan_id"), plan)
+		for until := time.Now().Add(patience); time.Now().Before(until); {
+			if call, ok := s.call(10 * time.Millisecond); ok && call.Text("tool") == "send" {
+				s.outcome(call, call.Text("call_id"), results["send"])
+				return true
+			} else if ok {
+				s.outcome(call, call.Text("call_id"), `{"body":`+quoted(kimAt)+`}`)
+			}
+			if query, ok := s.reads.await(func(m Message) bool { return m.Text("type") == "bcp_query" }, 0); ok {
+				s.reads.Answer(query, `"response":{"angry":true}`)
+			}
+			if len(r.items()) > before {
+				return false
+			}
+		}
+		r.abandon("a run does not come to its call")
+		return false
+	}
+	const body = `{"ref":"mail","path":"body"}`
+	other := writePlan(lookStep, moodStep, sendStep(quoted("eve@evil.example"), moodPath))
+	e := bcp.Endorsement{ID: "e22222222222222222222", Kernel: desk, Tool: "send", Spec: sha256.Sum256([]byte(`{"to":` + quoted(kimAt) + `}`)), Uses: 2}
+	if reply := r.endorse(kim, e); reply.Text("error") == "" || made(goodPlan) {
+		r.Broken("a call was endorsed by somebody whom the mesh does not name: %s", reply.Data)
+	}
+	if reply := r.endorse(ann, e); reply.Text("error") != "" {
+		r.abandon("an endorsement of calls: %s", reply.Data)
+	}
+	for _, plan := range []string{other, writePlan(lookStep, moodStep, sendStep(body, moodPath)), writePlan(lookStep, moodStep, `{"kind":"merge","id":"m","inputs":{"to":`+body+`}}`, sendStep(`{"ref":"m","path":"to"}`, moodPath))} {
+		if made(plan) {
+			r.Broken("an endorsement makes the call of %s", plan)
+		}
+	}
+	if !made(goodPlan) {
+		r.abandon("what was endorsed is held")
+	}
+	r.Client(kim, bcp.RoleApprover).Request(subjects.Approval(kim, subjects.VerbRevoke), fmt.Sprintf(`{"endorsement_id":%q,"kernel":%q}`, e.ID, desk))
+	if made(goodPlan) {
+		r.Broken("what was revoked makes a call")
+	}
+	e.ID, e.Uses = e.ID+"x", 1
+	if reply := r.endorse(ann, e); reply.Text("error") != "" || !made(goodPlan) {
+		r.abandon("what was endorsed anew is held: %s", reply.Data)
+	}
+	if made(goodPlan) {
+		r.Broken("of one use two were made")
+	}
+}
+
+// endorsedNotes is of notes with an address, so many.
+func (r *Rig) endorsedNotes(id bcp.EndorsementID, uses int) bcp.Endorsement {
+	channel, _ := r.definition.Channel(bcp.ChannelKey{Controller: main, Reader: mailer})
+	notes := slices.IndexFunc(channel.Subscriptions, func(s bcp.Subscription) bool { return s.ID == "notes" })
+	return bcp.Endorsement{ID: id, Controller: main, Reader: mailer, Subscription: "notes", Spec: bcp.SpecDigest(channel.Subscriptions[notes].Spec), Codes: []string{"url"}, Uses: uses}
+}
+
+// endorse has a person sign an endorsement.
+func (r *Rig) endorse(name bcp.AgentName, e bcp.Endorsement) Message {
 	creds := r.Creds(name, bcp.RoleApprover)
 	person, err := r.Connect(name, bcp.RoleApprover, creds)
 	if err != nil {
 		r.abandon("%s: %v", name, err)
 	}
 	defer person.conn.Close()
-	channel, _ := r.definition.Channel(bcp.ChannelKey{Controller: main, Reader: mailer})
-	notes := slices.IndexFunc(channel.Subscriptions, func(s bcp.Subscription) bool { return s.ID == "notes" })
-	e := bcp.Endorsement{ID: id, Controller: main, Reader: mailer, Subscription: "notes", Spec: bcp.SpecDigest(channel.Subscriptions[notes].Spec), Codes: []string{"url"},
-		Uses: uses, Bits: 10_000, Until: time.Now().Add(30 * time.Minute).UTC().Truncate(time.Second)}
+	e.Bits, e.Until = 10_000, time.Now().Add(30*time.Minute).UTC().Truncate(time.Second)
 	signature, err := r.parseKey(creds).Sign(e.Statement())
 	if err != nil {
 		r.abandon("signing: %v", err)
