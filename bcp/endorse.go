@@ -136,7 +136,7 @@ func ParseEndorsement(act Act, b []byte) (Endorsement, Code) {
 	if _, bad := parseID[string](e.Tool); (e.Kernel != "") != (e.Tool != "") || e.Tool != "" && (bad != nil || len(e.Codes) > 0) || e.Tool == "" && !Endorsable(e.Codes) {
 		return Endorsement{}, Malformed
 	}
-	if e.Spec.IsZero() || e.Uses < 1 || e.Bits < 1 || e.Bits > MaxBits || e.Until.Nanosecond() != 0 || e.Until.Unix() < 0 || e.Until.Year() > yearMax {
+	if e.Spec.IsZero() || e.Uses < 1 || e.Bits < 1 || e.Bits > MaxBits || e.Until.Nanosecond() != 0 || e.Until.Unix() < 0 || e.Until.UTC().Year() > yearMax {
 		return Endorsement{}, Malformed
 	}
 	return e, ""

@@ -50,6 +50,7 @@ func newEndorsing(t *testing.T, edit func(*kernel.Definition)) *endorsing {
 	l := &endorsing{ledger: signedLedger(t, k)}
 	rule := bcp.EndorseRule{People: []bcp.AgentName{"ada", "bob"}, MaxUses: 3, MaxTime: time.Hour, MaxBits: 10 * bcp.Bit}
 	l.config.Mesh.Kernels = []bcp.KernelRights{k.Rights()}
+	l.config.Mesh.EndorseTools = []bcp.EndorseTool{{Kernel: "other", Tool: "send_email", EndorseRule: bcp.EndorseRule{People: []bcp.AgentName{"ada", "cyd"}, MaxUses: 99, MaxTime: 99 * time.Hour, MaxBits: 99 * bcp.Bit}}}
 	for _, tool := range []string{"send_email", "create_event"} {
 		l.config.Mesh.EndorseTools = append(l.config.Mesh.EndorseTools, bcp.EndorseTool{Kernel: "desk", Tool: tool, EndorseRule: rule})
 	}
@@ -202,9 +203,28 @@ func TestEndorsedCallsAreMade(t *testing.T) {
 	if len(released) != 1 || !released[0].Allowed(l.g.kernels[0].Gate()) {
 		t.Errorf("its dispatcher refuses it: %+v", released)
 	}
-	released[0].Call.Arguments[1].Label = tainted(kernel.Influence{Origin: "inbox", Bits: 1})
-	if released[0].Allowed(l.g.kernels[0].Gate()) {
-		t.Error("its dispatcher makes it, and content chose to whom")
+	others := kernel.Trusted()
+	others.Subjects = kernel.ThirdParty
+	for name, change := range map[string]func(*kernel.Call){
+		"content chose to whom":         func(c *kernel.Call) { c.Arguments[1].Label = tainted(kernel.Influence{Origin: "inbox", Bits: 1}) },
+		"content said to whom":          func(c *kernel.Call) { c.Arguments[1].Label = tainted(kernel.Influence{Origin: "inbox"}) },
+		"others' words to whom":         func(c *kernel.Call) { c.Arguments[1].Label = others },
+		"a part of to whom":             func(c *kernel.Call) { c.Arguments[1].Label.Influence = []kernel.Influence{{Origin: "inbox", Bits: 1}} },
+		"words without a bound":         func(c *kernel.Call) { c.Arguments[0].Label = tainted() },
+		"content had it made":           func(c *kernel.Call) { c.Control = tainted(kernel.Influence{Origin: "inbox", Bits: 1}) },
+		"others' words had it made":     func(c *kernel.Call) { c.Control = others },
+		"content led the plan to it":    func(c *kernel.Call) { c.Steer = new(tainted(kernel.Influence{Origin: "inbox", Bits: 1})) },
+		"a value that nobody knows yet": func(c *kernel.Call) { c.Arguments[0].Value = nil },
+	} {
+		other, call := released[0], *released[0].Call
+		call.Arguments = slices.Clone(call.Arguments)
+		if call.Arguments[1].Name != "to" {
+			t.Fatalf("the arguments are %+v", call.Arguments)
+		}
+		change(&call)
+		if other.Call = &call; other.Allowed(l.g.kernels[0].Gate()) {
+			t.Errorf("its dispatcher makes it: %s", name)
+		}
 	}
 	last, err := bcp.DecodeDecision(l.records[len(l.records)-1])
 	if err != nil || last.Endorsed == nil || last.Endorsed.ID != endorsementID || last.Endorsed.Uses != 1 {
@@ -359,9 +379,9 @@ func TestEndorsementsMakeNoOtherCalls(t *testing.T) {
 		"its person may not":     {then: func(l *endorsing) { l.allow(func(m *bcp.Mesh) { m.EndorseTools = nil }) }},
 		"its person left":        {then: func(l *endorsing) { l.allow(func(m *bcp.Mesh) { m.Kernels[0].Approvers = []bcp.AgentName{"cyd"} }) }},
 		"its person is an agent": {then: func(l *endorsing) { l.allow(func(m *bcp.Mesh) { m.Agents = append(m.Agents, bcp.Agent{Name: "ada"}) }) }},
-		"fewer uses are allowed": {then: func(l *endorsing) { l.allow(func(m *bcp.Mesh) { m.EndorseTools[0].MaxUses = 1 }) }},
-		"fewer bits are allowed": {then: func(l *endorsing) { l.allow(func(m *bcp.Mesh) { m.EndorseTools[0].MaxBits = 9 * bcp.Bit }) }},
-		"less time is allowed":   {then: func(l *endorsing) { l.allow(func(m *bcp.Mesh) { m.EndorseTools[0].MaxTime = time.Minute }) }},
+		"fewer uses are allowed": {then: func(l *endorsing) { l.allow(func(m *bcp.Mesh) { m.EndorseTools[1].MaxUses = 1 }) }},
+		"fewer bits are allowed": {then: func(l *endorsing) { l.allow(func(m *bcp.Mesh) { m.EndorseTools[1].MaxBits = 9 * bcp.Bit }) }},
+		"less time is allowed":   {then: func(l *endorsing) { l.allow(func(m *bcp.Mesh) { m.EndorseTools[1].MaxTime = time.Minute }) }},
 		"not given":              {give: func(e *bcp.Endorsement) { e.Spec = sha256.Sum256([]byte(`{"to":"eve@example.com"}`)) }},
 		"content chose to whom":  {plan: with(`"ann@example.com"`, `{"ref":"slot","path":"slot"}`), give: func(e *bcp.Endorsement) { e.Spec = sha256.Sum256([]byte(`{"to":"mon"}`)) }},
 		"a tool said to whom":    {plan: with(`"ann@example.com"`, `{"ref":"inbox","path":"latest.sender"}`), give: func(e *bcp.Endorsement) { e.Spec = sha256.Sum256([]byte(`{"to":"boss"}`)) }},

@@ -189,9 +189,15 @@ func TestEndorsementsThatAreRefused(t *testing.T) {
 		"by an agent": {edit: func(c *bcp.Channel) {
 			c.Approvers, c.Endorse.People = []bcp.AgentName{"mail"}, []bcp.AgentName{"mail"}
 		}, do: line("endorse as=mail"), want: bcp.NotPermitted},
-		"where nobody may":             {edit: func(c *bcp.Channel) { c.Endorse = bcp.EndorseRule{} }, do: line("endorse"), want: bcp.NotPermitted},
-		"of a channel that is not":     {do: changed(func(e *bcp.Endorsement) { e.Reader = "nobody" }), want: bcp.NotPermitted},
-		"a subscription that is not":   {do: line("endorse sub=none"), want: bcp.NotPermitted},
+		"where nobody may":           {edit: func(c *bcp.Channel) { c.Endorse = bcp.EndorseRule{} }, do: line("endorse"), want: bcp.NotPermitted},
+		"of a channel that is not":   {do: changed(func(e *bcp.Endorsement) { e.Reader = "nobody" }), want: bcp.NotPermitted},
+		"a subscription that is not": {do: line("endorse sub=none"), want: bcp.NotPermitted},
+		"another question's spec": {do: func(w *world) bcp.Decision {
+			return w.endorse(func(name string) string { return map[string]string{"sub": "note"}[name] }, func(e *bcp.Endorsement) {
+				e.Spec[31]++
+				e.Signature = base64.StdEncoding.EncodeToString([]byte("mia-key " + string(e.Statement())))
+			})
+		}, want: bcp.NotPermitted},
 		"an instruction":               {do: line("endorse codes=instruction"), want: bcp.Malformed},
 		"a secret":                     {do: line("endorse codes=secret"), want: bcp.Malformed},
 		"what is invisible":            {do: line("endorse codes=url,invisible"), want: bcp.Malformed},

@@ -136,7 +136,11 @@ func (st *stage) decide(ctx context.Context, id bcp.ItemID) error {
 		return fmt.Errorf("an item of the kind %s waits", view.Kind)
 	}
 	needed = now.person.allows(needed)
+	_, why := bcp.EndorsementOf(&view, "e")
 	st.mu.Lock()
+	if view.Effect != nil && why == "" {
+		st.now.Endorsable++
+	}
 	if needed {
 		st.now.Approved++
 	} else {

@@ -52,6 +52,7 @@ type row struct {
 	Alone, Together [2]int
 	Sieges          sieges // of the kernel, by an attacker who adapts
 	Tokens          cost.Tokens
+	Endorsable      int // of Alone
 }
 
 // stages is how many meshes run at once, and atOnce how many tasks each has.
@@ -151,6 +152,7 @@ func (st *stage) honest(ctx context.Context, user *task, r *row) error {
 		out := &outs[careful]
 		if way == kernelReader {
 			r.Alone[0] += out.Approved + out.Refused
+			r.Endorsable += out.Endorsable
 		}
 		c := cell{Nominal: out.Nominal, Capacity: out.Capacity}
 		switch {
@@ -235,6 +237,7 @@ func (st *stage) attack(ctx context.Context, user *task, r *row) error {
 					}
 					if way == kernelReader {
 						r.Alone[1] += out.Approved + out.Refused
+						r.Endorsable += out.Endorsable
 					}
 				}
 			}

@@ -27,7 +27,7 @@ type figures struct {
 	Spent                         strings.Builder
 	Bits                          [kernelPlanner]bitsRow
 	Useful                        [kernelPlanner]int
-	Spending, AtOnce              int
+	Spending, AtOnce, Endorsable  int
 	Whys                          map[string][]string // tasks by why they were not done
 }
 
@@ -42,10 +42,12 @@ type total struct {
 	Alone, Together  [2]int
 	Sieges           sieges
 	Tokens           cost.Tokens
+	Endorsable       int
 }
 
 func (t *total) add(r *row) {
 	t.Tasks++
+	t.Endorsable += r.Endorsable
 	for i := range t.Alone {
 		t.Alone[i], t.Together[i] = t.Alone[i]+r.Alone[i], t.Together[i]+r.Together[i]
 	}
@@ -103,6 +105,7 @@ func write(w io.Writer, stderr io.Writer, suites []*suite, rows []row, a *arena)
 		page.Reached.WriteByte('\n')
 		fmt.Fprintf(&page.Spent, "| %s | %d | %d | %d | %d | %s |\n", s.Name, t.Alone[0], t.Alone[1], t.Tokens.Sum()-t.Tokens.Output, t.Tokens.Output, a.spent(t.Tokens))
 		fmt.Fprintf(&page.Decided, "| %s | %d | %d | %d | %d |\n", s.Name, t.Alone[0], t.Together[0], t.Alone[1], t.Together[1])
+		page.Endorsable = t.Endorsable // of all, in the end
 		for j := range s.Goals {
 			goal, where := &s.Goals[j], []string{}
 			times := func(found []string) int {

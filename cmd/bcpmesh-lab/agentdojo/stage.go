@@ -60,11 +60,13 @@ type play struct {
 
 	Approved int // calls and summaries that the person let through
 	Refused  int // and that it did not
-	Nominal  bcp.Bits
-	Capacity bcp.Bits
-	Alerts   []string
-	Failed   string // why a plain Controller gave up, or the run did not commit
-	told     string // the first error of a plan
+	// Endorsable of these calls one endorsement could have been for.
+	Endorsable int
+	Nominal    bcp.Bits
+	Capacity   bcp.Bits
+	Alerts     []string
+	Failed     string // why a plain Controller gave up, or the run did not commit
+	told       string // the first error of a plan
 }
 
 // person is who is asked.
