@@ -81,8 +81,9 @@ var sent = map[string]func([]byte) bcp.Code{
 		}
 		return ""
 	},
-	"approval": func(b []byte) bcp.Code { _, code := bcp.ParseApproval(b); return code },
-	"response": func(b []byte) bcp.Code { _, code := bcp.ParseResponse(b, bcp.JSON); return code },
+	"approval":    func(b []byte) bcp.Code { _, code := bcp.ParseApproval(b); return code },
+	"endorsement": func(b []byte) bcp.Code { _, code := bcp.ParseEndorsement(bcp.Endorse, b); return code },
+	"response":    func(b []byte) bcp.Code { _, code := bcp.ParseResponse(b, bcp.JSON); return code },
 }
 
 // got are the messages that agents get: what the gateway writes them from.
@@ -109,7 +110,8 @@ var got = map[string]func() any{
 }
 
 type wireItems struct {
-	Items []bcp.Item `json:"items"`
+	Items        []bcp.Item            `json:"items"`
+	Endorsements []bcp.EndorsementView `json:"endorsements,omitempty"`
 }
 
 // personal are the messages of people, who speak JSON.
