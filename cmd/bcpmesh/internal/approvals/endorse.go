@@ -78,9 +78,9 @@ func endorseCommand(p *cli.Program) *cobra.Command {
 		},
 	}
 	f.addTo(cmd)
-	cmd.Flags().IntVar(&uses, "uses", 0, "how many answers or calls it lets through")
+	cmd.Flags().IntVar(&uses, "uses", 0, "how many it lets through")
 	cmd.Flags().Var(&length, "for", "how long it holds")
-	cmd.Flags().IntVar(&bits, "bits", 0, "bits of all that it lets through, together")
+	cmd.Flags().IntVar(&bits, "bits", 0, "bits of all that it lets through")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	cmd.Flags().StringVar(&revoke, "revoke", "", "end the endorsement with this `ID`")
 	return cmd
