@@ -54,7 +54,7 @@ func TestProtocolDocument(t *testing.T) {
 		}
 	}
 	rules := regexp.MustCompile(`(?m)^- \*\*(P[0-9]+\.[0-9]+)\*\*`).FindAllStringSubmatch(document, -1)
-	if len(rules) != 5+8+12+7+4+9+3+6+7+5+6+4+6+3 {
+	if len(rules) != 5+8+12+7+4+10+3+6+7+5+6+4+6+3 {
 		t.Errorf("the document has %d rules", len(rules))
 	}
 	seen := map[string]bool{}
