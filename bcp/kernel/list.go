@@ -45,7 +45,12 @@ func (c *Checked) elementOf(i int) (element, of int) {
 		if by.Kind == EachStep {
 			name, _, _ := strings.Cut(strings.TrimPrefix(s.scope, by.id()+"/"), "/")
 			n, _ := strconv.Atoi(name)
-			return n + 1, len(c.view.plan.Steps[s.under-1+by.span+1].scopes)
+			for _, end := range c.view.plan.Steps[s.under:] { // a case that was taken has made what is between shorter
+				if end.Kind == EndStep && end.index == s.under-1 {
+					return n + 1, len(end.scopes)
+				}
+			}
+			return 0, 0
 		}
 		s = by
 	}
