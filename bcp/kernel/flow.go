@@ -37,6 +37,9 @@ type Case struct {
 	name string // in paths: the value, if that can stand there
 }
 
+// Name is that of the case in the paths of its steps.
+func (c *Case) Name() string { return c.name }
+
 const (
 	elseName = "_else"
 	// maxCases is how many values may be told apart by a when, and maxElements how many

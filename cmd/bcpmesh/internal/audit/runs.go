@@ -167,6 +167,7 @@ func showRun(o *cli.Output, r *tell.RunStory) {
 		return []string{strconv.FormatUint(e.Decision, 10), e.At.Format(tell.TimeFormat), e.Word, e.Step, e.Tool, e.Detail, string(e.From)}
 	})
 	o.Table([]string{"record", "time, UTC", "event", "step", "tool", "", "from"}, rows)
+	showWay(o, r)
 	for _, said := range r.Said {
 		o.Heading(fmt.Sprintf("%s, record %d, as it was said", said.What, said.Decision))
 		for _, line := range inert.Prefixed(inert.Gutter, said.Text, rawWidth) {
@@ -218,12 +219,7 @@ func explainRun(o *cli.Output, r *tell.RunStory) {
 			return []string{v.Step, strings.Join(cli.Compact(v.Kind, v.Tool), " "), cmp.Or(from, "the plan"), labelWords(&v.Label), strings.Trim(v.Label.Width().String(), `"`)}
 		}))
 	}
-	if r.Limits.Control > 0 && len(r.Values) > 0 {
-		o.Heading("Which way it went")
-		for _, line := range tell.TreeLines(r.Tree()) {
-			o.Printf("%s\n", cli.Plain(line))
-		}
-	}
+	showWay(o, r)
 	explainTask(o, r)
 	explain := kernel.Explain
 	if r.Status == tell.Refused {
@@ -231,6 +227,18 @@ func explainRun(o *cli.Output, r *tell.RunStory) {
 	}
 	if why := explain(r.Code); why != "" {
 		o.Printf("%s\n", why)
+	}
+}
+
+// showWay draws the plan of a run that content could steer, with the way that it went.
+func showWay(o *cli.Output, r *tell.RunStory) {
+	tree := r.Tree()
+	if r.Limits.Control == 0 || len(tree) == 0 {
+		return
+	}
+	o.Heading("Which way it went")
+	for _, line := range tell.TreeLines(tree) {
+		o.Printf("%s\n", cli.Plain(line))
 	}
 }
 
