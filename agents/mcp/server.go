@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/hashicorp/go-hclog"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -87,11 +88,18 @@ func New(name bcp.AgentName, role bcp.Role, o Options) *Server {
 	return s
 }
 
+// errNoResources answers requests for resources, of which there are none. The library's own
+// answer repeats the URI in what is no JSON for some of them, and ends the session.
+var errNoResources = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "there are no resources"}
+
 // whenReady makes requests about the agent wait until its channels or subscriptions are
 // known.
 func (s *Server) whenReady(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 		kind, _, _ := strings.Cut(method, "/")
+		if kind == "resources" {
+			return nil, errNoResources
+		}
 		if kind == "tools" || kind == "prompts" {
 			patience := time.NewTimer(readyTimeout)
 			defer patience.Stop()
