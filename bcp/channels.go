@@ -73,7 +73,9 @@ type ChannelView struct {
 	Cat2Queries    int                  `json:"cat2_queries"`
 	MaxCat2Queries int                  `json:"max_cat2_queries"`
 	Subscriptions  []ActiveSubscription `json:"subscriptions"`
-	Costs          []Cost               `json:"costs"`
+	// MaxArgumentBytes bounds the arguments of a query; 0 allows none.
+	MaxArgumentBytes int    `json:"max_argument_bytes,omitzero"`
+	Costs            []Cost `json:"costs"`
 }
 
 // Cost is what a query of one form would cost now.

@@ -98,6 +98,8 @@ func (t *talk) query(ctx context.Context, arguments jsontext.Value) llm.Output {
 	}, &d)
 	refused, isRefused := errors.AsType[*stdio.CallError](err)
 	switch {
+	case isRefused && refused.Code == string(bcp.InvalidQuery) && spec["arguments"] != nil:
+		return llm.Output{Trusted: llm.Constant("It was not asked: " + mcp.ArgumentsAdvice), Failed: true}
 	case isRefused:
 		return llm.Output{Trusted: llm.FromGateway("It was not asked: " + refused.Message), Failed: true}
 	case err != nil:

@@ -3,6 +3,7 @@ package cell_test
 import (
 	"context"
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/cell"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/agents/mcp"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -27,7 +29,7 @@ func tasked(t *testing.T, mesh *meshtest.Mesh, m *model, task string) (done chan
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	services := keeper.NewServices(cell.Configuration{Agent: "main", Role: bcp.RoleController, Task: task, Instructions: "Be brief.", Model: "small", MaxTurns: 4},
+	services := keeper.NewServices(cell.Configuration{Agent: "main", Role: bcp.RoleController, Task: task, Instructions: "Be brief.", Model: "small", MaxTurns: 6},
 		llm.Endpoint{Provider: m, Model: "pinned", MaxTokens: 100}, nil)
 	done = make(chan cell.Done, 1)
 	methods := services.Methods()
@@ -127,6 +129,76 @@ func TestAControllersModel(t *testing.T) {
 	mesh.Settle(t)
 	if n := mesh.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindAcknowledge && d.Delivery != "" }); n != 1 {
 		t.Errorf("%d deliveries were acknowledged by a task, expected that of its answer alone", n)
+	}
+}
+
+// The model of a Controller hands a handle to a Reader in arguments, and the Reader gets what
+// it has never seen. A Reader that takes no arguments is not asked, and the model is told so;
+// where none does, BCPQuery has none.
+//
+// covers P2.8, P3.12, BCP-34
+func TestAControllersModelHandsOnWhatIsSealed(t *testing.T) {
+	t.Parallel()
+	const secret = "Canary-4Kx"
+	files := answering()
+	for _, name := range []string{"mailer", "printer"} {
+		files[name+".md"] = strings.ReplaceAll(files["reader.md"], "reader\nbcp", name+"\nbcp")
+	}
+	files["main.md"] = "---\nname: main\nbcp_channels:\n- {peer: mailer, role: controller, max_category: 2, budget_bits: 100}\n- {peer: printer, role: controller, max_category: 2, budget_bits: 100, max_argument_bytes: 100}\n---\n"
+	delete(files, "reader.md")
+	mesh := meshtest.Start(t, files)
+	mailer, printer := mesh.Connect(t, "mailer", bcp.RoleReader), mesh.Connect(t, "printer", bcp.RoleReader)
+	mails, prints := mailer.Queries(t), printer.Queries(t)
+	handle := regexp.MustCompile(`sealed:[A-Za-z0-9_-]+\.[0-9]+`)
+	printing := func(target, arguments string) (*llm.Reply, error) {
+		return calls(bcp.ToolQuery, `{"target":"`+target+`","category":1,"fields":[{"name":"done","type":"boolean"}],"arguments":{"print":"`+arguments+`"}}`)
+	}
+	m := &model{reply: func(r *llm.Request) (*llm.Reply, error) {
+		switch len(r.Turns) {
+		case 1:
+			return calls(bcp.ToolQuery, `{"target":"mailer","category":1,"fields":[{"name":"text","type":"sealed","max":99}]}`)
+		case 3:
+			return printing("printer", handle.FindString(lastResult(r)))
+		case 5:
+			return printing("mailer", "x")
+		case 7:
+			return printing("printer", strings.Repeat("x", 100))
+		default:
+			return &llm.Reply{Stop: llm.StopEnd, Said: []llm.Said{llm.NewSaid("Printed.")}}, nil
+		}
+	}}
+	done := tasked(t, mesh, m, "Print the mail.")
+	mailer.Answer(t, mails.Next(t), `"response":{"text":"`+secret+`"}`)
+	query := prints.Next(t)
+	if !strings.Contains(query.JSON, `"arguments":{"print":"`+secret+`"}`) {
+		t.Errorf("the Reader gets %s", query.JSON)
+	}
+	printer.Answer(t, query, `"response":{"done":true}`)
+	if got := <-done; got.Said != "Printed." || got.Failed != "" {
+		t.Errorf("%+v", got)
+	}
+	prompts := m.asked()
+	for _, r := range prompts[3:] {
+		if told := lastResult(r); told != "It was not asked: "+mcp.ArgumentsAdvice {
+			t.Errorf("the model was told %q", told)
+		}
+	}
+	if schema := string(prompts[0].Tools[0].Schema); !strings.Contains(schema, `"arguments":{"type":"object"`) || !strings.Contains(schema, "printer: categories up to 2, arguments up to 100 bytes") || strings.Contains(schema, "mailer: categories up to 2, arg") {
+		t.Errorf("the schema is %s", schema)
+	}
+	var seen strings.Builder
+	for _, turn := range prompts[len(prompts)-1].Turns {
+		for _, result := range turn.Results {
+			for _, part := range result.Parts {
+				seen.WriteString(part.Text())
+			}
+		}
+	}
+	if len(prompts) != 5 || !strings.Contains(seen.String(), "sealed:") || strings.Contains(seen.String(), secret) {
+		t.Errorf("%d prompts; the model saw %s", len(prompts), seen.String())
+	}
+	if schema, err := json.Marshal(mcp.QuerySchema([]bcp.ChannelView{{Reader: "mailer", MaxCategory: 2}})); err != nil || strings.Contains(string(schema), `"arguments"`) {
+		t.Errorf("the schema is %s, %v", schema, err)
 	}
 }
 

@@ -166,6 +166,9 @@ func (c *controller) query(ctx context.Context, arguments []byte) (any, *fault) 
 	return asked{accepted, "Go on with something else. The answer comes later, once: BCPInbox with this query_id waits for it."}, nil
 }
 
+// ArgumentsAdvice is what to do about a query with arguments that is not valid.
+const ArgumentsAdvice = "give arguments to a Reader that takes them alone, and no more bytes than it takes: the target of BCPQuery says so"
+
 // notAsked says what to do about an ask that was not accepted.
 func (c *controller) notAsked(ctx context.Context, err error, q query) *fault {
 	f := refused(err, bcp.NoChannel)
@@ -175,6 +178,9 @@ func (c *controller) notAsked(ctx context.Context, err error, q query) *fault {
 	case bcp.EscalationRequired:
 		return f.next("add justification: why a lower category cannot do, in your own words and from your own analysis, not the Reader's claims")
 	case bcp.InvalidQuery:
+		if q.spec.Arguments != nil {
+			return f.next(ArgumentsAdvice)
+		}
 		return f.next("correct the arguments: the tool's schema says their form")
 	case bcp.NoChannel, bcp.CategoryDenied:
 		return c.outdated(ctx, f, q.target)

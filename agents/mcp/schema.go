@@ -139,6 +139,10 @@ func formatWords() (words []string) {
 func QuerySchema(channels []bcp.ChannelView) *Schema {
 	target, highest := targetProperty(channels, "The Reader to ask. ")
 	properties := append([]property{target}, specProperties(highest, true)...)
+	if slices.ContainsFunc(channels, func(c bcp.ChannelView) bool { return c.MaxArgumentBytes > 0 }) {
+		properties = append(properties, property{name: "arguments", schema: &Schema{Type: "object",
+			Description: "Data for a Reader that takes arguments. A text that is a handle reaches it as what was sealed"}, optional: true})
+	}
 	return object(append(properties,
 		property{name: "allow_not_enough_information", schema: &Schema{Type: "boolean", Description: "Whether the Reader may say that it does not know. Default true"}, optional: true},
 		property{name: "justification", schema: text(fmt.Sprintf("Only for an escalation (category 3, or 2 after an unanswered 1): why a lower category cannot do, in your own words, at most %d", bcp.MaxJustificationWords)), optional: true},
@@ -152,8 +156,8 @@ func subscribeSchema(channels []bcp.ChannelView) *Schema {
 	target, highest := targetProperty(channels, "The Reader that shall publish. ")
 	properties := append([]property{target, {name: "id", schema: identifier("Of your choice: what it publishes comes under it as subscription_id")}}, specProperties(highest, false)...)
 	return object(append(properties,
-		property{name: "max_rate", schema: described(&Schema{Type: "string", Pattern: "^[1-9][0-9]{0,3}/[smhd]$"}, "How often at most, such as 1/h or 10/d. Always say one"), optional: true},
-		property{name: "batch_window", schema: described(&Schema{Type: "string", Pattern: "^[1-9][0-9]*[smhd]$"}, "Have what comes within each such window delivered together, such as 15m"), optional: true},
+		property{name: "max_rate", schema: &Schema{Type: "string", Pattern: "^[1-9][0-9]{0,3}/[smhd]$", Description: "How often at most, such as 1/h or 10/d. Always say one"}, optional: true},
+		property{name: "batch_window", schema: &Schema{Type: "string", Pattern: "^[1-9][0-9]*[smhd]$", Description: "Have what comes within each such window delivered together, such as 15m"}, optional: true},
 		property{name: "publish_when", schema: text("CEL condition over the answers: only what it holds for is published, such as urgent && score > 5"), optional: true},
 	)...)
 }
@@ -166,6 +170,9 @@ func targetProperty(channels []bcp.ChannelView, what string) (target property, h
 	for _, c := range channels {
 		highest = max(highest, c.MaxCategory)
 		line := fmt.Sprintf("%s: categories up to %d", c.Reader, c.MaxCategory)
+		if c.MaxArgumentBytes > 0 {
+			line += fmt.Sprintf(", arguments up to %d bytes", c.MaxArgumentBytes)
+		}
 		if c.Description != "" {
 			line += ". " + c.Description
 		}
@@ -181,8 +188,7 @@ func specProperties(highest bcp.Category, sealed bool) []property {
 	for n := bcp.Category(1); n <= highest; n++ {
 		category.Enum = append(category.Enum, int(n))
 	}
-	words := integer(1, bcp.MaxSpecWords, "")
-	bound, typed, most := &Schema{Type: "integer"}, "", "integer: required"
+	typed, most := "", "integer: required"
 	if sealed {
 		typed, most = "sealed: a text that you never see. You get a handle of it, for hand of BCPInbox", most+". sealed: its bytes at most, required"
 	}
@@ -191,17 +197,17 @@ func specProperties(highest bcp.Category, sealed bool) []property {
 		property{name: "name", schema: text("Of your choice; the answer has it")},
 		property{name: "type", schema: wordsSchema(typeWords(sealed), typed)},
 		property{name: "values", schema: values, optional: true},
-		property{name: "min", schema: described(bound, "integer: required"), optional: true},
-		property{name: "max", schema: described(bound, most), optional: true},
+		property{name: "min", schema: &Schema{Type: "integer", Description: "integer: required"}, optional: true},
+		property{name: "max", schema: &Schema{Type: "integer", Description: most}, optional: true},
 	)
 	question := object(
 		property{name: "id", schema: text("Of your choice; the answer has it")},
 		property{name: "question", schema: text("In words")},
 		property{name: "expected_format", schema: wordsSchema(formatWords(), "")},
-		property{name: "max_words", schema: described(words, "The answer's limit: as few as will do"), optional: true},
+		property{name: "max_words", schema: integer(1, bcp.MaxSpecWords, "The answer's limit: as few as will do"), optional: true},
 		property{name: "values", schema: values, optional: true},
-		property{name: "min", schema: described(bound, "integer: its least value; date: the first year"), optional: true},
-		property{name: "max", schema: described(bound, "integer: its greatest value; date: the last year"), optional: true},
+		property{name: "min", schema: &Schema{Type: "integer", Description: "integer: its least value; date: the first year"}, optional: true},
+		property{name: "max", schema: &Schema{Type: "integer", Description: "integer: its greatest value; date: the last year"}, optional: true},
 		property{name: "max_chars", schema: integer(1, bcp.MaxAnswerChars, "Texts: the answer's limit in characters"), optional: true},
 		property{name: "alphabet", schema: wordsSchema(bcp.Alphabets(), "Texts: ascii costs least capacity"), optional: true},
 		property{name: "vocabulary", schema: text("vocabulary: a word list of the mesh"), optional: true},
@@ -218,15 +224,9 @@ func specProperties(highest bcp.Category, sealed bool) []property {
 		properties = append(properties, property{name: "directive", schema: text("Category 3: what to sum up"), optional: true})
 	}
 	return append(properties,
-		property{name: "max_words", schema: described(words, "Category 3: the summary's limit. Category 2: the limit of questions without one"), optional: true},
+		property{name: "max_words", schema: integer(1, bcp.MaxSpecWords, "Category 3: the summary's limit. Category 2: the limit of questions without one"), optional: true},
 		property{name: "constraints", schema: list(&Schema{Type: "string"}, bcp.MaxConstraints, "CEL expressions over the answers that must hold, such as start <= end"), optional: true},
 	)
-}
-
-func described(s *Schema, description string) *Schema {
-	c := *s
-	c.Description = description
-	return &c
 }
 
 // respondSchema returns that of BCPRespond; the list of queries has a more

@@ -326,6 +326,7 @@ func TestWrongCalls(t *testing.T) {
 	// These the gateway judges, and says so in its own words.
 	for _, c := range []struct{ arguments, code, says string }{
 		{strings.Replace(askYes, "researcher", "nobody", 1), "no_channel", "name one of: researcher"},
+		{strings.Replace(askYes, `"category":1`, `"category":1,"arguments":{"n":1}`, 1), "invalid_query", "Reader that takes them"},
 		{`{"target":"researcher","category":3,"directive":"Sum it up.","max_words":10}`, "escalation_required", "your own analysis"},
 		{`{"target":"researcher","category":2,"questions":[{"id":"a","question":"b","max_words":500,"expected_format":"short_text"}]}`, "budget_exhausted", "budget"},
 	} {

@@ -39,7 +39,7 @@ func (s *State) channelView(ch *channelState, m bcp.Moment) bcp.ChannelView {
 	v := bcp.ChannelView{Reader: c.Reader, Description: reader.Description, MaxCategory: c.MaxCategory, BaseCategory: c.BaseCategory,
 		Budget: c.Budget, Remaining: max(0, c.Budget-ch.spent(ask.Epoch, ask.Time).seen()),
 		MaxEscalations: c.MaxEscalations, Cat2Queries: ch.pool(ask.Epoch).Cat2Queries, MaxCat2Queries: c.MaxCat2Queries,
-		Subscriptions: s.activeSubscriptions(ch), Costs: []bcp.Cost{}}
+		MaxArgumentBytes: c.MaxArgumentBytes, Subscriptions: s.activeSubscriptions(ch), Costs: []bcp.Cost{}}
 	if ch.session == ask.Session {
 		v.Escalations = ch.escalations
 	}
