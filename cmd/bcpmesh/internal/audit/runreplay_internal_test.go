@@ -7,6 +7,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	people "github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
 // A record that the same definitions decide otherwise is an incident; one that others made,
@@ -20,6 +21,10 @@ func TestIncidentsOfARun(t *testing.T) {
 	})
 	if len(defects) > 0 {
 		t.Fatal(defects)
+	}
+	approvers, err := people.New(people.Config{Mesh: &bcp.Mesh{}})
+	if err != nil {
+		t.Fatal(err)
 	}
 	by, other := bcp.Digest{1}, bcp.Digest{2}
 	message := []byte(`{"task":"Do it."}`)
@@ -42,7 +47,7 @@ func TestIncidentsOfARun(t *testing.T) {
 		recorded := state.Record(&change, "kim")
 		one := &replayed{Decision: bcp.Decision{Seq: 1, Kind: bcp.KindRun, Time: change.Time, Context: c.context, Run: &recorded.Change}, Raw: &c.raw}
 		one.RunSaid = recorded.Said
-		r := rerun{Run: change.Run, By: by}
+		r := rerun{Run: change.Run, By: by, people: approvers}
 		if err := r.redecide(state, one); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
