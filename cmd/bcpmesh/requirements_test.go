@@ -31,7 +31,7 @@ const (
 
 // protocolSections says how many numbered rules each section of the protocol has. A section with none is named bare.
 var protocolSections = map[string]int{
-	"P0": 0, "P1": 5, "P2": 8, "P3": 12, "P4": 7, "P5": 0, "P6": 4, "P7": 8, "P8": 3, "P9": 6, "P10": 0, "P11": 7, "P12": 5, "P13": 6, "P14": 4, "P15": 6, "P16": 3,
+	"P0": 0, "P1": 5, "P2": 8, "P3": 12, "P4": 7, "P5": 0, "P6": 4, "P7": 10, "P8": 3, "P9": 6, "P10": 0, "P11": 7, "P12": 5, "P13": 6, "P14": 4, "P15": 6, "P16": 3,
 }
 
 var (
