@@ -46,7 +46,8 @@ type CallRight struct {
 	Tool    string
 }
 
-// ResultSubscription is the subscription that a kernel pushes the values of its runs to.
+// ResultSubscription is the subscription that a kernel pushes the values of its runs to, if
+// it has one type of them. Otherwise the names of the types are those of subscriptions.
 const ResultSubscription SubscriptionID = "result"
 
 // TypeRun is the type of the messages about a run.

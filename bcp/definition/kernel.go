@@ -237,7 +237,10 @@ func (b *builder) kernel(m *bcp.Mesh, agent *bcp.Agent, a *agent, tools []kernel
 			d.Schemas = append(d.Schemas, schema)
 		}
 	}
-	d.Result = b.buildResult(m, a, o)
+	for _, t := range o.get("results").named {
+		at[fmt.Sprintf("result %q", t.name)] = place{a.source, t.position, t.path}
+	}
+	d.Results = b.buildResults(m, a, o)
 	k, defects := kernel.New(d)
 	for _, defect := range defects {
 		p, known := at[defect.Where]
@@ -336,43 +339,64 @@ func (b *builder) results(m *bcp.Mesh, c, r *end, ch *bcp.Channel) {
 	}
 	o := r.agent.object.get("kernel").objects[0]
 	switch {
-	case !o.has("result"):
+	case !o.has("result") && !o.has("results"):
 		r.errorf("role", CodeKernel, "a kernel answers no queries: with the key result it tells requesters what their runs came to")
 	case !slices.ContainsFunc(o.get("requesters").named, func(n named) bool { return n.name == string(ch.Controller) }):
 		r.errorf("peer", CodeKernel, "%s is no requester: it has no runs to hear of", ch.Controller)
 	case c.object.has("subscriptions"):
 		c.errorf("subscriptions", CodeKernel, "a kernel says nothing but the result that its definition declares")
 	default:
-		result := o.get("result").objects[0]
-		spec := buildSpec(result)
-		if result.bad {
-			return
+		types := resultTypes(o)
+		for _, t := range types {
+			if t.object == nil || t.object.bad {
+				continue
+			}
+			spec := buildSpec(t.object)
+			if spec.Category > ch.MaxCategory {
+				c.errorf("max_category", CodeAboveCategory, "the result of %s is of category %d, and the smaller max_category of both ends is %d", ch.Reader, spec.Category, ch.MaxCategory)
+				continue
+			}
+			sub := bcp.Subscription{ID: bcp.SubscriptionID(t.name), Spec: spec}
+			ch.Subscriptions = append(ch.Subscriptions, sub)
+			b.checkSubscription(m, r, t.object, *ch, sub, len(types))
 		}
-		if spec.Category > ch.MaxCategory {
-			c.errorf("max_category", CodeAboveCategory, "the result of %s is of category %d, and the smaller max_category of both ends is %d", ch.Reader, spec.Category, ch.MaxCategory)
-			return
-		}
-		sub := bcp.Subscription{ID: bcp.ResultSubscription, Spec: spec}
-		ch.Subscriptions = append(ch.Subscriptions, sub)
-		b.checkSubscription(m, r, result, *ch, sub, 1)
 	}
 }
 
-// buildResult is what a kernel may say of its runs; nil for nothing.
-func (b *builder) buildResult(m *bcp.Mesh, a *agent, o *object) *kernel.Schema {
-	if !o.has("result") {
+// resultTypes are what a kernel may say of its runs, by the names of subscriptions.
+func resultTypes(o *object) []named {
+	if o.has("result") {
+		return []named{{name: string(bcp.ResultSubscription), object: o.get("result").objects[0]}}
+	}
+	return o.get("results").named
+}
+
+// buildResults are what a kernel may say of its runs; the only one has no name.
+func (b *builder) buildResults(m *bcp.Mesh, a *agent, o *object) (results []kernel.Schema) {
+	key := "results"
+	switch {
+	case o.has("result") && o.has(key):
+		a.source.errorf(o.at(key), CodeKernel, join(o.path, key), "a kernel has one result, or several results that plans name")
+	case o.has("result"):
+		key = "result"
+	case !o.has(key):
 		return nil
 	}
-	for i := range m.Channels {
-		if ch := &m.Channels[i]; ch.Reader == a.name() && len(ch.Subscriptions) > 0 {
-			sub := ch.Subscriptions[0]
-			return &kernel.Schema{Name: string(sub.ID), Reader: a.name(), Spec: sub.Spec, Settings: ch.Settings(m, nil, constraint.Compile)}
+	i := slices.IndexFunc(m.Channels, func(c bcp.Channel) bool { return c.Reader == a.name() && len(c.Subscriptions) > 0 })
+	if i < 0 {
+		if !b.incomplete {
+			a.source.warnf(o.at(key), CodeNoEffect, join(o.path, key), "no effect: no requester has a channel to the kernel, with role controller there and reader here")
 		}
+		return nil
 	}
-	if !b.incomplete {
-		a.source.warnf(o.at("result"), CodeNoEffect, join(o.path, "result"), "no effect: no requester has a channel to the kernel, with role controller there and reader here")
+	ch := &m.Channels[i]
+	for _, sub := range ch.Subscriptions {
+		results = append(results, kernel.Schema{Name: string(sub.ID), Reader: a.name(), Spec: sub.Spec, Settings: ch.Settings(m, nil, constraint.Compile)})
 	}
-	return nil
+	if key == "result" {
+		results[0].Name = ""
+	}
+	return results
 }
 
 // checkSeat refuses what would run a kernel: it is a part of the gateway.

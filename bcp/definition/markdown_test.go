@@ -214,7 +214,7 @@ func TestRowsAreBoundToFields(t *testing.T) {
 	own := map[Level]string{
 		LevelMesh: "endorse models mcp_servers rules trust role_requirements on_suspect notify", LevelAgent: "bcp_channels kernel",
 		LevelChannel: "peer role max_category budget_bits max_cat2_queries subscriptions", LevelModel: "price", LevelNotify: "for",
-		LevelKernel: "requesters requires_role grants schemas result grant_limits rules", LevelGrant: "control_budget_bits", LevelParse: "reader", LevelRule: "examples",
+		LevelKernel: "requesters requires_role grants schemas result results grant_limits rules", LevelGrant: "control_budget_bits", LevelParse: "reader", LevelRule: "examples",
 		LevelService: "tools", LevelTool: "egress result_subjects", LevelEndorse: "controller reader kernel tools", LevelMCPServer: "tools", LevelMCPTool: "name input_schema",
 		LevelTrust: "key until", LevelRequirement: "name architectures orchestrators invariants evidence", LevelInvariant: "predicate args level", LevelEvidence: "permission_proof max_age",
 	}

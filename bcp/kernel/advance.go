@@ -30,7 +30,7 @@ func (d *draft) step(f *frame, s *Step) {
 	switch s.Kind {
 	case ConstStep:
 		d.finish(record, f.view.constant(s, at))
-	case MergeStep, ItemStep, EndStep:
+	case MergeStep, ItemStep, EndStep, ResultStep:
 		d.local(f, s, record, at)
 	case WhenStep, EachStep:
 		d.fork(f, s, at)
@@ -76,7 +76,7 @@ func (d *draft) local(f *frame, s *Step, record StepRecord, at Origin) {
 		for i := range s.Inputs {
 			record.Inputs = append(record.Inputs, f.origin(&s.Inputs[i].Ref))
 		}
-		if s.Kind == ItemStep {
+		if s.Kind == ItemStep || s.Kind == ResultStep {
 			record.Inputs = []string{f.origin(&s.Source)}
 		}
 		d.finish(record, n)
@@ -286,14 +286,18 @@ func subQuery(source Label, at Origin) Label {
 
 // finishFrame takes the final value of the innermost frame.
 func (d *draft) finishFrame(f *frame) {
-	final := f.view.nodes[f.checked.final()]
-	step := f.checked.view.plan.Final
-	value, ok := d.content(f, &final, f.path(step))
+	at := f.checked.returned(f.checked.final())[0]
+	final, s := f.view.nodes[at], &f.checked.view.plan.Steps[at]
+	step := f.path(s.id())
+	value, ok := d.content(f, &final, step)
 	if !ok {
 		return
 	}
 	if len(d.run.frames) == 1 {
-		d.change.End = &End{Status: Committed, Step: f.path(step), Label: final.label}
+		d.change.End = &End{Status: Committed, Step: step, Label: final.label}
+		if s.Kind == ResultStep {
+			d.change.End.Result = s.Schema
+		}
 		d.change.Private.Final = value.JSON()
 		d.run.stop(*d.change.End, d.change.Time)
 		return

@@ -262,8 +262,10 @@ type End struct {
 	Step   string // the full path of the step that ended it
 	// Cause is what ended a sub-run that ended the run.
 	Cause Code
-	// Label is that of the final value, where it was committed.
-	Label Label
+	// Label is that of the final value, where it was committed, and Result names its type
+	// where the kernel has several.
+	Label  Label
+	Result string
 }
 
 // Totals are what a run has used of its limits.

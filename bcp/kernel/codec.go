@@ -370,6 +370,7 @@ func (e *End) fields(f *codec) {
 	text(f, "cause", &e.Cause)
 	if e.Status == Committed {
 		f.label("label", &e.Label)
+		text(f, "result", &e.Result)
 	}
 }
 

@@ -579,8 +579,12 @@ func (c *Checked) branch(i int, s *Step) string {
 // Worst is what the dearest path through the plan costs by what content steers.
 func (c *Checked) Worst() bcp.Bits { return c.worst(0, len(c.view.plan.Steps)).control }
 
-// lookup returns the index of the step with an id that is seen from a scope, or -1.
+// lookup returns the index of the step with an id that is seen from a scope, or -1: no
+// step in a case or an element is seen from outside of it, where it may be none.
 func (c *Checked) lookup(scope, id string) int {
+	if strings.Contains(id, "/") {
+		return -1
+	}
 	for {
 		if i := c.find(scope + id); i >= 0 || scope == "" {
 			return i
@@ -659,6 +663,8 @@ func (f *frame) localNode(v *view, s *Step, at Origin) (node, Code) {
 		return v.item(s, at)
 	case EndStep:
 		return f.checked.end(v, s, at)
+	case ResultStep:
+		return f.checked.result(v, s, at)
 	default:
 		return v.forkNode(s, at)
 	}

@@ -5,7 +5,7 @@ import "slices"
 // StepKind is the kind of a step. The zero value is none.
 type StepKind uint8
 
-// The kinds. A planner writes all but the last two, which [Kernel.Check] adds.
+// The kinds. A planner writes all but ItemStep and EndStep, which [Kernel.Check] adds.
 const (
 	NoStep StepKind = iota
 	ConstStep
@@ -18,13 +18,14 @@ const (
 	AskStep
 	ItemStep // an element of an each, before the steps that it is for
 	EndStep  // behind the steps of a when or an each: what they give
+	ResultStep
 )
 
 // Word returns the word of the kind.
 func (k StepKind) Word() string { return stepWords[min(int(k), len(stepWords)-1)] }
 
 // stepWords are the words of all kinds, by number.
-var stepWords = []string{"", "const", "tool", "q_parse", "subkernel", "merge", "when", "each", "ask_requester", "item", "end"}
+var stepWords = []string{"", "const", "tool", "q_parse", "subkernel", "merge", "when", "each", "ask_requester", "item", "end", "result"}
 
 // Plan is a plan that was read, and not checked yet: see [Kernel.Check].
 type Plan struct {
@@ -44,8 +45,8 @@ type Step struct {
 	Value       Value        // const
 	Tool        string       // tool
 	Args        []NamedArg   // tool, by name
-	Source      Ref          // q_parse, subkernel, when (on), each (over)
-	Schema      string       // q_parse, and subkernel where it has one
+	Source      Ref          // q_parse, subkernel, result, when (on), each (over)
+	Schema      string       // q_parse, result, and subkernel where it has one
 	Instruction string       // q_parse, subkernel
 	Grant       []Capability // subkernel
 	Inputs      []NamedRef   // merge, by name
@@ -105,6 +106,7 @@ var planTable = []struct {
 		{name: "collect", form: inputsForm, optional: true}, {name: "on_more", form: moreForm, optional: true},
 	}},
 	{AskStep, []planKey{{name: "questions", form: questionsForm}}},
+	{ResultStep, []planKey{{name: "source", form: refForm}, {name: "schema_ref", form: textForm}}},
 }
 
 // planKey is one key of a step.

@@ -8,11 +8,12 @@ import (
 
 // AppendPlanSchema appends the JSON Schema of a plan, for planners: what
 // [ParsePlan] reads, as far as a schema can say it. It is made from the same table.
-// steers says that content may steer plans, asks that they may ask the requester.
-func AppendPlanSchema(dst []byte, steers, asks bool) []byte {
+// steers says that content may steer plans, asks that they may ask the requester, names
+// that they name what they return.
+func AppendPlanSchema(dst []byte, steers, asks, names bool) []byte {
 	steps := List()
 	for i := range planTable {
-		if s := (&Step{Kind: planTable[i].kind}); s.forks() && !steers || s.Kind == AskStep && !asks {
+		if s := (&Step{Kind: planTable[i].kind}); s.forks() && !steers || s.Kind == AskStep && !asks || s.Kind == ResultStep && !names {
 			continue
 		}
 		steps.list = append(steps.list, stepSchema(i))

@@ -306,8 +306,10 @@ func (k *Kernel) planRequest(r *run) []byte {
 	if rules := k.reasons(r.start.Grant); len(rules.list) > 0 {
 		v.add("rules", rules)
 	}
-	if result := k.definition.Result; result != nil {
-		v.add("result", result.catalogue())
+	if results := k.definition.Results; k.namesResults() {
+		v.add("results", schemaList(results))
+	} else if len(results) > 0 {
+		v.add("result", results[0].catalogue())
 	}
 	v.add("errors", told)
 	if r.failed != nil {
@@ -334,7 +336,7 @@ func (k *Kernel) subPlanRequest(r *run) []byte {
 func (k *Kernel) request(r *run, g Grant) Value {
 	limits := &r.start.Limits
 	v := object(
-		member{"type", Text(TypePlanRequest)}, member{"plan_id", Text(r.wait.ID)}, member{"catalogue", k.catalogue(g)}, member{"schemas", k.schemaList()},
+		member{"type", Text(TypePlanRequest)}, member{"plan_id", Text(r.wait.ID)}, member{"catalogue", k.catalogue(g)}, member{"schemas", schemaList(k.definition.Schemas)},
 		member{"limits", object(
 			member{"max_steps", Int(int64(limits.MaxSteps))}, member{"max_effects", Int(int64(limits.MaxEffects))},
 			member{"max_q_parses", Int(int64(limits.MaxParses))}, member{"max_depth", Int(int64(limits.MaxDepth))},
@@ -380,12 +382,12 @@ func (k *Kernel) reasons(g Grant) Value {
 	return list
 }
 
-// schemaList lists what Readers can be asked.
-func (k *Kernel) schemaList() Value {
+// schemaList lists what plans name: what Readers can be asked, or what they may return.
+func schemaList(schemas []Schema) Value {
 	list := List()
-	for i := range k.definition.Schemas {
-		schema := k.definition.Schemas[i].catalogue()
-		schema.add("name", Text(k.definition.Schemas[i].Name))
+	for i := range schemas {
+		schema := schemas[i].catalogue()
+		schema.add("name", Text(schemas[i].Name))
 		list.list = append(list.list, schema)
 	}
 	return list

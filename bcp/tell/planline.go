@@ -54,6 +54,8 @@ func stepText(s *kernel.Step) string {
 		return "a sub-run over " + refText(&s.Source) + ": " + s.Instruction
 	case kernel.AskStep:
 		return "the requester's answer: " + questionsText(s.Asks.Spec.Questions)
+	case kernel.ResultStep:
+		return "returns " + refText(&s.Source) + " as " + s.Schema
 	case kernel.MergeStep:
 		return inputsText(s.Inputs)
 	case kernel.WhenStep:

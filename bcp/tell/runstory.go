@@ -21,6 +21,7 @@ type RunStory struct {
 	Status string      `json:"status"`
 	Code   kernel.Code `json:"code,omitempty"`
 	Step   string      `json:"step,omitempty"`
+	Result string      `json:"result,omitempty"` // names the type of the value
 	Began  time.Time   `json:"began"`
 	// Ended is that of the end, or of the newest record.
 	Ended time.Time `json:"ended"`
@@ -233,7 +234,7 @@ func (r *RunStory) add(d *bcp.Decision, c *kernel.Change) {
 		r.event(d, "waits_for_"+w.Kind.Word(), w.Step, w.Tool, string(w.Agent))
 	}
 	if c.End != nil {
-		r.Status, r.Code, r.Step = string(c.End.Status), c.End.Code, c.End.Step
+		r.Status, r.Code, r.Step, r.Result = string(c.End.Status), c.End.Code, c.End.Step, c.End.Result
 	}
 }
 

@@ -94,6 +94,8 @@ func describeRun(r *tell.RunStory) string {
 		return strings.TrimSuffix("waits for "+strings.Join(cli.Compact(describePerson(r.Waits.Kind), string(r.Waits.Agent), r.Waits.Tool), " "), " ")
 	case r.Code != "":
 		return r.Status + ": " + string(r.Code)
+	case r.Result != "":
+		return r.Status + ": " + r.Result
 	default:
 		return r.Status
 	}
