@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		"TestRateAndCondition", "TestReloadAddsAndRemovesAgents", "TestReloadAsATermBegins", "TestReloadBehindATruncation",
 		"TestReloadDisconnectsInTheMiddle", "TestReloadThatEndsHalfWay", "TestReloadUnderTraffic", "TestRestartAtEveryStep", "TestSalvage",
 		"TestSlowReader", "TestSnapshotsWhileServing", "TestStartFromSnapshot", "TestStartOfTheCheckpointsAwaitsTheJournal",
-		"TestStartOfTheCheckpointsWaits", "TestStartWithHistory", "TestStopWhileStreamsAreClosed", "TestStorage", "TestTruncate",
+		"TestStartOfTheCheckpointsWaits", "TestStopWhileStreamsAreClosed", "TestStorage", "TestTruncate",
 		"TestTruncateBackup", "TestTruncateEndsAtEveryStep", "TestTruncateEndsInTheMiddle", "TestTruncatedClusterRefuses",
 		"TestViolationsAreAudited",
 	)

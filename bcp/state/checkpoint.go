@@ -293,7 +293,7 @@ func saveQuery(id bcp.QueryID, q *queryState, keys map[bcp.ChannelKey]int) saved
 
 func saveItem(it *itemState, keys map[bcp.ChannelKey]int) savedItem {
 	return savedItem{
-		ID: it.ID, Kind: it.Kind, Key: keys[it.Channel()], Query: it.Query, Subscription: it.Subscription, Category: it.Category,
+		ID: it.ID, Kind: it.Kind, Key: keys[it.Channel()], Query: it.Query, Subscription: it.declared(), Category: it.Category,
 		Anomalies: it.Anomalies, Taint: it.Taint, Nominal: it.Nominal, Capacity: it.Capacity, Since: it.Since.UnixNano(), Deadline: it.deadline,
 		Counted: it.counted, Content: it.content, Justification: it.justification, JustificationBits: it.carries, Client: []byte(it.client),
 	}

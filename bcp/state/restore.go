@@ -380,9 +380,13 @@ func (s *State) restoreItem(saved *savedState, from *savedItem) error {
 	if s.channel(key) == nil || from.Query != "" && (q == nil || q.channel != key || q.item != from.ID) {
 		return errSaved
 	}
+	subscription := from.Subscription
+	if p, ok := parseProposal(from.Content); ok && from.Kind == bcp.ItemProposal {
+		subscription = p.Subscription.ID // its Controller's word is with what was said
+	}
 	s.items[from.ID] = &itemState{
 		Item: bcp.Item{
-			ID: from.ID, Kind: from.Kind, Controller: key.Controller, Reader: key.Reader, Query: from.Query, Subscription: from.Subscription,
+			ID: from.ID, Kind: from.Kind, Controller: key.Controller, Reader: key.Reader, Query: from.Query, Subscription: subscription,
 			Category: from.Category, Anomalies: from.Anomalies, Taint: from.Taint, Nominal: from.Nominal, Capacity: from.Capacity,
 			Since: time.Unix(0, from.Since).UTC(), Deadline: time.Unix(0, from.Deadline).UTC(),
 		},

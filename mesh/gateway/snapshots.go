@@ -64,18 +64,19 @@ func (g *Gateway) replaySnapshot(ctx context.Context, journal *jetstream.Journal
 		log.Warn("reading the snapshots", "error", err)
 	}
 	for _, name := range names {
-		r, err := g.replayFrom(ctx, journal, name, config, each)
+		snapshot, err := snapshots.Read(name)
+		if err == nil {
+			r, err = g.replayFrom(ctx, journal, snapshot, config, each)
+		}
 		switch {
 		case err == nil:
 			return r, ahead, nil
 		case ctx.Err() != nil, jetstream.Unanswered(err): // not the snapshot's fault
 			return replayed{}, 0, err
-		case errors.Is(err, jetstream.ErrPosition):
-			ahead = max(ahead, r.state.Last())
-			log.Warn("a snapshot is passed over", "snapshot", name, "reason", err)
-		default:
-			log.Warn("a snapshot is passed over", "snapshot", name, "reason", err)
+		case errors.Is(err, jetstream.ErrPosition), errors.Is(err, jetstream.ErrKeyLost): // with the journal perhaps
+			ahead = max(ahead, snapshot.Decision)
 		}
+		log.Warn("a snapshot is passed over", "snapshot", name, "reason", err)
 	}
 	return replayed{}, ahead, nil
 }
@@ -120,11 +121,7 @@ func (o *origin) replay(ctx context.Context, journal *jetstream.Journal, keys *j
 // know to be stored.
 var errUnseen = errors.New("it has decisions that were not acknowledged")
 
-func (g *Gateway) replayFrom(ctx context.Context, journal *jetstream.Journal, name string, config state.Config, each func(*bcp.Decision)) (replayed, error) {
-	snapshot, err := g.config.Snapshots.Read(name)
-	if err != nil {
-		return replayed{}, err
-	}
+func (g *Gateway) replayFrom(ctx context.Context, journal *jetstream.Journal, snapshot jetstream.Snapshot, config state.Config, each func(*bcp.Decision)) (replayed, error) {
 	checkpoint, err := g.keys.OpenCheckpoint(ctx, snapshot.Checkpoint)
 	if err != nil {
 		return replayed{}, err

@@ -96,7 +96,7 @@ func readChange(d *bcp.Decision) (*kernel.Change, error) {
 func (r *rerun) redecide(state *kernel.State, one *replayed) error {
 	d := &one.Decision
 	c, err := readChange(d)
-	if err == nil && (c != nil || d.Kind == bcp.KindEndorse && d.Reader == "") {
+	if err == nil && (c != nil || d.Endorsed != nil && d.Reader == "") {
 		defer r.people.ApplyCall(d) // what was given before a journal was cut off it does not know
 	}
 	if c == nil {
