@@ -26,21 +26,21 @@ type room struct {
 func (r room) outgrown(is int) bool { return is > r.most+r.most/200 }
 
 var house = []room{
-	{"lines: bcp", 54563, lines("bcp")},
-	{"lines: mesh", 26998, lines("mesh")},
-	{"lines: cmd", 27452, lines("cmd/bcpmesh", "cmd/internal")},
-	{"lines: agents", 28583, lines("agents")},
+	{"lines: bcp", 55791, lines("bcp")},
+	{"lines: mesh", 27106, lines("mesh")},
+	{"lines: cmd", 27689, lines("cmd/bcpmesh", "cmd/internal")},
+	{"lines: agents", 28609, lines("agents")},
 	{"lines: jetstream, accounts, subjects", 15096, lines("jetstream", "accounts", "subjects")},
 	{"lines: examples", 1229, lines("examples")},
-	{"lines: all of the root module", 158177, lines("bcp", "mesh", "cmd/bcpmesh", "cmd/internal", "agents", "jetstream", "accounts", "subjects", "examples")},
-	{"lines: lab, bridge, .ci", 23921, lines("cmd/bcpmesh-lab", "cmd/bcpmesh-bridge", ".ci")},
-	{"lines: all", 182116, lines(".")},
-	{"lines of tests", 134600, func(t *tree) int { return t.tests }},
+	{"lines: all of the root module", 155520, lines("bcp", "mesh", "cmd/bcpmesh", "cmd/internal", "agents", "jetstream", "accounts", "subjects", "examples")},
+	{"lines: lab, bridge, .ci", 23997, lines("cmd/bcpmesh-lab", "cmd/bcpmesh-bridge", ".ci")},
+	{"lines: all", 179517, lines(".")},
+	{"lines of tests", 133246, func(t *tree) int { return t.tests }},
 	{"packages", 123, func(t *tree) int { return len(t.packages) }},
-	{"commands", 85, func(t *tree) int { return t.commands }},
+	{"commands", 86, func(t *tree) int { return t.commands }},
 	{"flags declared", 258, func(t *tree) int { return t.flags }},
-	{"words of documents", 59984, func(t *tree) int { return t.words }},
-	{"words of help", 14127, func(t *tree) int { return t.help }},
+	{"words of documents", 59979, func(t *tree) int { return t.words }},
+	{"words of help", 14221, func(t *tree) int { return t.help }},
 	{"decision records", 25, func(t *tree) int { return t.records }},
 }
 
