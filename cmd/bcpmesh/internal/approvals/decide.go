@@ -217,17 +217,11 @@ func approveCommand(p *cli.Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for i := range b.views {
-				if b.views[i].Kind == bcp.ItemQuestion {
-					return cli.Failf("%s: %s", b.views[i].ID, tell.NotApproved)
-				}
+			if err := approvable(b.views); err != nil {
+				return err
 			}
 			if asking && len(b.views) > 0 {
-				question := tell.Question(&b.views[0])
-				if len(b.views) > 1 {
-					question = fmt.Sprintf("Approve all %d", len(b.views))
-				}
-				if ok, err := showAll(ctx, p, b.views).Confirm(question + "?"); err != nil || !ok {
+				if ok, err := showAll(ctx, p, b.views).Confirm(approveQuestion(b.views) + "?"); err != nil || !ok {
 					return undecidedOr(err)
 				}
 			}
@@ -238,6 +232,24 @@ func approveCommand(p *cli.Program) *cobra.Command {
 	cmd.Flags().Var(&digest, "sha256", "release only the bytes with this SHA-256, which show prints")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
+}
+
+// approvable fails for an item that has to be answered.
+func approvable(views []bcp.ItemView) error {
+	for i := range views {
+		if views[i].Kind == bcp.ItemQuestion {
+			return cli.Failf("%s: %s", views[i].ID, tell.NotApproved)
+		}
+	}
+	return nil
+}
+
+// approveQuestion asks whether to approve some items.
+func approveQuestion(views []bcp.ItemView) string {
+	if len(views) > 1 {
+		return fmt.Sprintf("Approve all %d", len(views))
+	}
+	return tell.Question(&views[0])
 }
 
 // showAll shows items to the person who is asked next.

@@ -33,7 +33,7 @@ func watchCommand(p *cli.Program) *cobra.Command {
 				return err
 			}
 			defer c.Close()
-			d := &desk{flags: &f, p: p, approver: approver, held: make(chan struct{}, 1), lines: make(chan string), seen: map[bcp.ItemID]bcp.ItemView{}}
+			d := &desk{flags: &f, p: p, approver: approver, held: make(chan struct{}, 1), lines: make(chan string)}
 			err = c.OnAlert(func(a bcp.Alert) {
 				if a.Alert == bcp.AlertHeld {
 					select {
@@ -61,10 +61,9 @@ type desk struct {
 	held     chan struct{} // something was held; holds one
 	lines    chan string   // what the person types; closed at its end
 
-	items  []bcp.Item // as they are numbered on the terminal
-	seen   map[bcp.ItemID]bcp.ItemView
-	newest bcp.ItemID // the one seen last
-	marked []bcp.ItemID
+	items  []bcp.Item     // as they are numbered on the terminal
+	newest []bcp.ItemView // the one seen last, if it still waits
+	marked []bcp.ItemView // as they were seen
 }
 
 const deskHelp = "NUMBER shows, m marks, a approves, r REASON rejects, Enter lists, q leaves"
@@ -146,7 +145,7 @@ func (d *desk) do(ctx context.Context, line string) error {
 		return err
 	}
 	writeItem(d.p.Out.Stderr, ItemLines(&view, time.Now(), cli.Columns(d.p.Out.Stderr)), d.p.Out.Colours)
-	d.seen[view.ID], d.newest = view, view.ID
+	d.newest = []bcp.ItemView{view}
 	return nil
 }
 
@@ -159,18 +158,15 @@ func (d *desk) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	waits := func(id bcp.ItemID) bool {
-		return slices.ContainsFunc(d.items, func(it bcp.Item) bool { return it.ID == id })
+	gone := func(v bcp.ItemView) bool {
+		return !slices.ContainsFunc(d.items, func(it bcp.Item) bool { return it.ID == v.ID })
 	}
-	d.marked = slices.DeleteFunc(d.marked, func(id bcp.ItemID) bool { return !waits(id) })
-	if !waits(d.newest) {
-		d.newest = ""
-	}
+	d.marked, d.newest = slices.DeleteFunc(d.marked, gone), slices.DeleteFunc(d.newest, gone)
 	return cli.ShowList(d.p.Out, d.items, "nothing waits for a decision", func(o *cli.Output, items []bcp.Item) {
 		number := 0
 		o.Table([]string{"number", "marked", "kind", "channel", "bits", "anomalies", "left"}, cli.Rows(items, func(it *bcp.Item) []string {
 			mark := ""
-			if number++; slices.Contains(d.marked, it.ID) {
+			if number++; d.isMarked(it.ID) {
 				mark = "m"
 			}
 			return []string{strconv.Itoa(number), mark, string(it.Kind), channelText(it), it.Nominal.Rounded(),
@@ -179,15 +175,19 @@ func (d *desk) list(ctx context.Context) error {
 	})
 }
 
+func (d *desk) isMarked(id bcp.ItemID) bool {
+	return slices.ContainsFunc(d.marked, func(v bcp.ItemView) bool { return v.ID == id })
+}
+
 func (d *desk) mark() error {
 	switch {
-	case d.newest == "":
+	case len(d.newest) == 0:
 		return cli.Failf("only an item that you have seen can be marked: type its number")
-	case slices.Contains(d.marked, d.newest):
+	case d.isMarked(d.newest[0].ID):
 	case len(d.marked) == bcp.MaxBatch:
 		return cli.Failf("one signature is of at most %d items", bcp.MaxBatch)
 	default:
-		d.marked = append(d.marked, d.newest)
+		d.marked = append(d.marked, d.newest...)
 	}
 	d.p.Out.Talkf("%d marked", len(d.marked))
 	return nil
@@ -195,38 +195,35 @@ func (d *desk) mark() error {
 
 // decide signs a decision about the bytes that were seen.
 func (d *desk) decide(ctx context.Context, act bcp.Act, reason string) error {
-	ids := slices.Clone(d.marked)
-	if len(ids) == 0 && d.newest != "" {
-		ids = append(ids, d.newest)
+	views := d.marked
+	if len(views) == 0 {
+		views = d.newest
 	}
-	if len(ids) == 0 {
+	if len(views) == 0 {
 		return cli.Failf("nothing is marked")
 	}
-	seen := &digestFlag{}
-	for _, id := range ids {
-		view := d.seen[id]
-		if seen.values = append(seen.values, view.SHA256); act == bcp.Approve && view.Kind == bcp.ItemQuestion {
-			return cli.Failf("%s: %s", id, tell.NotApproved)
-		}
-	}
-	first := d.seen[ids[0]]
-	question := tell.Question(&first)
+	question := "Reject it"
 	switch {
-	case len(ids) > 1 && act == bcp.Approve:
-		question = fmt.Sprintf("Approve all %d", len(ids))
-	case act == bcp.RejectItem:
-		question = fmt.Sprintf("Reject all %d", len(ids))
+	case act == bcp.Approve:
+		if err := approvable(views); err != nil {
+			return err
+		}
+		question = approveQuestion(views)
+	case len(views) > 1:
+		question = fmt.Sprintf("Reject all %d", len(views))
 	}
 	d.prompt(question + "? [y/N] ")
 	answer, ok := <-d.lines
 	if !ok || !strings.EqualFold(answer, "y") && !strings.EqualFold(answer, "yes") {
 		return errUndecided
 	}
+	seen := &digestFlag{values: cli.Map(views, func(v bcp.ItemView) bcp.Digest { return v.SHA256 })}
+	ids := cli.Map(views, func(v bcp.ItemView) bcp.ItemID { return v.ID })
 	b, err := d.flags.batch(ctx, d.p, d.approver, ids, seen)
 	if err != nil {
 		return err
 	}
 	err = d.flags.decide(ctx, d.p, d.approver, act, b, reason)
-	d.marked, d.newest = nil, ""
+	d.marked, d.newest = nil, nil
 	return err
 }
