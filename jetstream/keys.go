@@ -264,10 +264,7 @@ func (k *SealingKeys) eachSaid(ctx context.Context, checkpoint []byte, toSeal bo
 		if err == nil {
 			err = do(key, s)
 		}
-		if errors.Is(err, bcp.ErrSealed) {
-			err = fmt.Errorf("%w: another one is there", ErrKeyLost)
-		}
-		if err != nil {
+		if err = otherKey(err); err != nil {
 			return nil, fmt.Errorf("what was said on %s in a snapshot: %w", formatDay(s.Day), err)
 		}
 		kept = append(kept, *s)
@@ -276,11 +273,16 @@ func (k *SealingKeys) eachSaid(ctx context.Context, checkpoint []byte, toSeal bo
 	return append(said, rest...), err
 }
 
-func lost(d *bcp.Decision, err error) error {
+// otherKey says of what a key does not open that its own is lost.
+func otherKey(err error) error {
 	if errors.Is(err, bcp.ErrSealed) {
-		err = fmt.Errorf("%w: another one is there", ErrKeyLost)
+		return fmt.Errorf("%w: another one is there", ErrKeyLost)
 	}
-	if err != nil {
+	return err
+}
+
+func lost(d *bcp.Decision, err error) error {
+	if err = otherKey(err); err != nil {
 		err = fmt.Errorf("decision %d of %s: %w", d.Seq, d.At().Format(time.DateOnly), err)
 	}
 	return err
