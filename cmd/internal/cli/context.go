@@ -82,8 +82,11 @@ func (p *Program) useContext(cmd *cobra.Command, flags *pflag.FlagSet) error {
 			return nil // another mesh is meant
 		}
 	}
+	if !slices.ContainsFunc(contextFlags, func(flag string) bool { return cmd.Annotations[connection+flag] == ambient }) {
+		return nil // it has no connection flags
+	}
 	name := p.selected()
-	if name == "" || !slices.ContainsFunc(contextFlags, func(flag string) bool { return cmd.Annotations[connection+flag] == ambient }) {
+	if name == "" {
 		return nil
 	}
 	c, err := p.readContext(name)
@@ -184,6 +187,6 @@ func (p *Program) listContexts() error {
 
 // contexts are the names of the contexts, sorted.
 func (p *Program) contexts() []string {
-	files, _ := os.ReadDir(filepath.Dir(p.contextFile("x"))) // without the folder there is none
+	files, _ := os.ReadDir(filepath.Dir(p.contextFile("x"))) // no folder, no contexts
 	return Map(files, func(file os.DirEntry) string { return strings.TrimSuffix(file.Name(), ".json") })
 }
