@@ -276,7 +276,7 @@ func (m *Mesh) Agent(name AgentName) (Agent, bool) {
 	return m.Agents[i], true
 }
 
-// Kernel returns what a kernel needs of the server; nil: there is none of this name.
+// Kernel returns what a kernel needs of the server, or nil if there is none of this name.
 func (m *Mesh) Kernel(name AgentName) *KernelRights {
 	i := slices.IndexFunc(m.Kernels, func(k KernelRights) bool { return k.Kernel == name })
 	if i < 0 {

@@ -59,7 +59,7 @@ func newEndorsing(t *testing.T, edit func(*kernel.Definition)) *endorsing {
 	return l
 }
 
-// open begins anew with the journal so far, under definitions.
+// open makes the state of the journal so far, under definitions.
 func (l *endorsing) open(config state.Config) {
 	l.t.Helper()
 	l.config = config

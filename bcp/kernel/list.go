@@ -11,10 +11,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// A person who is asked about a call of a loop is shown the later calls of the same loop
-// (PROTOCOL P7.10), too, as far as all their arguments are known: each is an item of its own, with its own
-// bytes, so that one signature of several decisions (PROTOCOL P7.7) can be of the whole
-// list, in any order. A call that a person let through ahead of its turn is not held when
+// A person who is asked about a call of a loop is also shown the later calls of the same
+// loop, as far as all their arguments are known (PROTOCOL P7.10). Each is an item of its
+// own, with its own bytes, so that one signature of several decisions (PROTOCOL P7.7) can be
+// of the whole list, in any order. A call that a person let through ahead of its turn is not held when
 // its turn comes, if it is that very call. All others are.
 
 // Leave lets one call of a loop through when its turn comes.

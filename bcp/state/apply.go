@@ -78,7 +78,7 @@ func (s *State) apply(d *bcp.Decision, runs [][8]byte) error {
 	}
 	ch := s.channel(key)
 	if ch == nil {
-		return nil // there is none
+		return nil // nobody met such a channel
 	}
 	ch.settleEpoch(d.Time)
 	if err := s.check(d, ch); err != nil {
