@@ -224,10 +224,7 @@ var rules = []rule{
 		internal: append([]string{"accounts", "agents", "agents/mailbox", "examples/mailroom/mail", "mesh"}, corePackages...),
 		external: []string{"*"},
 	},
-	{
-		folder: "examples/assistant", program: true,
-		internal: append([]string{"agents", "agents/office", "mesh"}, corePackages...), external: []string{jsonText, logging},
-	},
+	{folder: "examples/assistant"},
 	{
 		folder: "examples/researchdesk", program: true,
 		internal: append([]string{"agents", "agents/cell", "agents/fetch", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/stdio", "examples/mailroom/mail", "mesh"}, corePackages...), external: []string{"github.com/google/go-cmp/cmp", jsonText, logging},

@@ -1,8 +1,7 @@
 // Package assistant is the example of the reasoning kernel: "Summarise my latest mail and send it to me", on real mail,
 // with a planted instruction, a Reader that obeys it, a loop with links that nobody reads, and a planner that is compromised.
 //
-// The folder mesh is for `bcpmesh up`; [Serve] plays its planner, Reader and
-// tools in one process, as `bcpmesh demo --kernel` does.
+// The folder mesh is for `bcpmesh up`, with programs in its seats. `bcpmesh demo --kernel` tells of it.
 package assistant
 
 import (

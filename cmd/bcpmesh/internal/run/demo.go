@@ -38,20 +38,11 @@ func DemoCommand(p *cli.Program) *cobra.Command {
 				}
 			}
 			cli.IgnoreBrokenPipes()
-			for _, other := range []struct {
-				name  string
-				asked bool
-				tell  func(context.Context, *cli.Program, string) error
-			}{{"kernel", runs, demoKernel}, {"desk", desk, demoDesk}} {
-				if !other.asked {
-					continue
-				}
-				for _, name := range []string{"web", "kernel", "desk"} {
-					if name != other.name && cmd.Flags().Changed(name) {
-						return cli.Usagef("demo: --%s and --%s cannot be combined", other.name, name)
-					}
-				}
-				return other.tell(cmd.Context(), p, keep)
+			switch {
+			case runs:
+				return demoKernel(cmd.Context(), p, keep)
+			case desk:
+				return demoDesk(cmd.Context(), p, keep)
 			}
 			return demoMailroom(cmd.Context(), p, keep, pagesAt)
 		},
@@ -61,6 +52,7 @@ func DemoCommand(p *cli.Program) *cobra.Command {
 	cli.Complete(cmd, "web", cobra.FixedCompletions([]string{"localhost:4280"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVar(&desk, "desk", false, "tell the story of agents that models run")
 	cmd.Flags().BoolVar(&runs, "kernel", false, "tell the story of a task that a kernel does")
+	cmd.MarkFlagsMutuallyExclusive("web", "kernel", "desk")
 	return cmd
 }
 
@@ -110,7 +102,10 @@ func perform(ctx context.Context, p *cli.Program, keep string, files fs.FS, hear
 		close(s.changed)
 		s.changed = make(chan struct{})
 	}
-	s.mesh, err = launch(ctx, mesh.Config{Definition: s.def, State: home.State(dir), Version: cli.ProgramVersion(), OnDecision: decided, Logger: cli.NewLogger(hclog.Error, p.Out.Stderr)})
+	s.mesh, err = launch(ctx, mesh.Config{
+		Definition: s.def, State: home.State(dir), Version: cli.ProgramVersion(), OnDecision: decided, Logger: cli.NewLogger(hclog.Error, p.Out.Stderr),
+		Folder: dir, Environ: withProgram(os.Environ()),
+	})
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
@@ -119,6 +114,15 @@ func perform(ctx context.Context, p *cli.Program, keep string, files fs.FS, hear
 	}
 	defer func() { err = errors.Join(err, stopMesh(s.mesh)) }()
 	return play(s)
+}
+
+// withProgram is an environment whose PATH begins with the folder of this program: the commands of a demonstration are its own.
+func withProgram(env []string) []string {
+	self, err := os.Executable()
+	if err != nil {
+		return env
+	}
+	return append(env, "PATH="+filepath.Dir(self)+string(filepath.ListSeparator)+os.Getenv("PATH"))
 }
 
 // stopped is why a story ends early, if it does.
@@ -159,6 +163,9 @@ func (s *stage) credentials(agent bcp.AgentName, role bcp.Role) (agents.Credenti
 	return agents.CredsText(creds.Text()), nil
 }
 
+// storyWidth is how wide the story is at most.
+const storyWidth = 100
+
 //go:embed demo.txt
 var stories string
 
@@ -177,7 +184,10 @@ func say(o *cli.Output, name string, data any) error {
 			}
 			return row
 		},
-		"wrap":   func(parts ...any) string { return cli.Wrap(joined(parts), min(storyWidth, o.Width)) + "\n" },
+		"wrap": func(parts ...any) string { return cli.Wrap(joined(parts), min(storyWidth, o.Width)) + "\n" },
+		"fit": func(indent int, parts ...any) string {
+			return strings.Repeat(" ", indent) + cli.Short(cli.Plain(joined(parts)), min(storyWidth, o.Width)-indent) + "\n"
+		},
 		"bar":    func(said string) string { return bar(o, said) },
 		"bars":   func(said string) string { return bars(o, said) },
 		"line":   inert.Line,

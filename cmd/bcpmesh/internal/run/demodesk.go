@@ -28,12 +28,10 @@ const hijackedModel = "gullible"
 
 // deskScene is one time that the desk works on its task.
 type deskScene struct {
-	Title     string                   `json:"title"`
-	Models    map[bcp.AgentName]string `json:"models"`
-	Exchanges []*deskExchange          `json:"exchanges"`
-	Brief     string                   `json:"brief"` // what the editor says: hostile
-	Tokens    map[bcp.AgentName]int64  `json:"tokens"`
-	Totals    deskTotals               `json:"totals"`
+	Title     string          `json:"title"`
+	Exchanges []*deskExchange `json:"exchanges"`
+	Brief     string          `json:"brief"` // what the editor says: hostile
+	Totals    deskTotals      `json:"totals"`
 
 	// Of the scene's text.
 	Heading  string `json:"-"`
@@ -67,7 +65,6 @@ type deskExchange struct {
 	Delivered jsontext.Value `json:"delivered,omitzero"`
 	Outcome   bcp.Code       `json:"outcome,omitempty"`
 	Nominal   bcp.Bits       `json:"nominal_bits"`
-	Capacity  bcp.Bits       `json:"capacity_bits"`
 }
 
 // deskRequest is a request that the keeper of a Reader asked for.
@@ -85,45 +82,19 @@ func (c *deskScene) add(d *bcp.Decision) {
 			c.Exchanges = append(c.Exchanges, &deskExchange{Query: d.Query, Reader: d.Reader, Category: d.Category, Asked: byhand.AskedFor(d.Spec), Requests: []deskRequest{}, Said: []string{}, Refusals: []string{}})
 		}
 	case bcp.KindEgress:
-		c.egress(d)
+		if of := c.newest(d.Agent); of != nil && d.Egress != nil {
+			of.egress(d, &c.Totals)
+		}
 	case bcp.KindAnswer, bcp.KindExpire:
-		for _, e := range c.Exchanges {
-			if e.Query != d.Query {
-				continue
-			}
-			switch {
-			case d.Delivery != "" && d.Outcome == "":
-				e.Delivered = jsontext.Value(slices.Clone(d.Payload))
-			case d.Outcome != "":
-				e.Outcome = d.Outcome
-			case d.Verdict == bcp.Reject:
-				e.Refusals = append(e.Refusals, "["+explain.Rule(d)+"] "+d.Reason.String())
-			}
-			e.Nominal, e.Capacity = e.Nominal+d.Nominal, e.Capacity+d.Capacity
+		// A Reader works on one exchange at a time.
+		if e := c.newest(d.Reader); e != nil && e.Query == d.Query {
+			e.end(d, &c.Totals)
 		}
 	}
 }
 
-// egress adds a request to the exchange that its Reader works on.
-func (c *deskScene) egress(d *bcp.Decision) {
-	of := c.openExchange(d.Agent)
-	if of == nil || d.Egress == nil {
-		return
-	}
-	var sealed struct {
-		URL string `json:"url"`
-	}
-	_ = json.Unmarshal(d.Payload, &sealed) // a refusal has none
-	switch {
-	case d.Verdict != bcp.Accept:
-		of.Requests = append(of.Requests, deskRequest{Refused: string(d.Egress.Why)})
-	case d.Egress.Act == bcp.EgressReserve:
-		of.Requests = append(of.Requests, deskRequest{URL: sealed.URL, By: string(d.Egress.By), Bits: d.Egress.Bits})
-	}
-}
-
-// openExchange is the exchange that a Reader works on: it has one at a time.
-func (c *deskScene) openExchange(reader bcp.AgentName) *deskExchange {
+// newest is the exchange that a Reader works on, nil for none.
+func (c *deskScene) newest(reader bcp.AgentName) *deskExchange {
 	for _, e := range slices.Backward(c.Exchanges) {
 		if e.Reader == reader {
 			return e
@@ -132,10 +103,44 @@ func (c *deskScene) openExchange(reader bcp.AgentName) *deskExchange {
 	return nil
 }
 
+// end adds what becomes of an answer.
+func (e *deskExchange) end(d *bcp.Decision, t *deskTotals) {
+	switch {
+	case d.Delivery != "" && d.Outcome == "":
+		e.Delivered = jsontext.Value(slices.Clone(d.Payload))
+		t.Answers++
+		for _, word := range researchdesk.Words {
+			t.Words += strings.Count(strings.ToLower(string(e.Delivered)), word)
+		}
+	case d.Outcome != "":
+		e.Outcome = d.Outcome
+	case d.Verdict == bcp.Reject:
+		e.Refusals = append(e.Refusals, "["+explain.Rule(d)+"] "+d.Reason.String())
+	}
+	e.Nominal += d.Nominal
+	t.Nominal, t.Capacity = t.Nominal+d.Nominal, t.Capacity+d.Capacity
+}
+
+// egress adds a request.
+func (e *deskExchange) egress(d *bcp.Decision, t *deskTotals) {
+	var sealed struct {
+		URL string `json:"url"`
+	}
+	_ = json.Unmarshal(d.Payload, &sealed) // a refusal has none
+	switch {
+	case d.Verdict != bcp.Accept:
+		e.Requests = append(e.Requests, deskRequest{Refused: string(d.Egress.Why)})
+		t.Refused++
+	case d.Egress.Act == bcp.EgressReserve:
+		e.Requests = append(e.Requests, deskRequest{URL: sealed.URL, By: string(d.Egress.By), Bits: d.Egress.Bits})
+		t.Pages, t.EgressBits = t.Pages+1, t.EgressBits+d.Egress.Bits
+	}
+}
+
 // addSaid adds what the model of an agent says.
 func (c *deskScene) addSaid(agent bcp.AgentName, r *llm.Reply) {
-	c.Tokens[agent] += r.Usage.Input + r.Usage.CacheRead + r.Usage.CacheWrite + r.Usage.Output
-	of := c.openExchange(agent)
+	c.Totals.Tokens += r.Usage.Input + r.Usage.CacheRead + r.Usage.CacheWrite + r.Usage.Output
+	of := c.newest(agent)
 	if of == nil {
 		return
 	}
@@ -231,7 +236,6 @@ func demoDesk(ctx context.Context, p *cli.Program, keep string) error {
 
 // play has the desk work on its task once.
 func (c *deskScene) play(ctx context.Context, s *stage, archive *fetch.Archive) error {
-	c.Models, c.Tokens = map[bcp.AgentName]string{}, map[bcp.AgentName]int64{}
 	said, err := researchdesk.Work(ctx, researchdesk.Options{
 		URL: s.mesh.URL(), Definition: s.def, Mail: filepath.Join(s.folder.Dir, "mail"), Archive: archive, Logger: cli.NewLogger(hclog.Error, s.p.Out.Stderr), Credentials: s.credentials,
 		Model: func(a *bcp.Agent) (llm.Endpoint, error) {
@@ -244,7 +248,6 @@ func (c *deskScene) play(ctx context.Context, s *stage, archive *fetch.Archive) 
 			if err != nil {
 				return e, cli.Failf("the model of %s: %s", a.Name, err)
 			}
-			c.Models[a.Name] = model.Provider + "/" + model.Model
 			e.Provider = replyObserver{e.Provider, func(r *llm.Reply) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
@@ -261,30 +264,5 @@ func (c *deskScene) play(ctx context.Context, s *stage, archive *fetch.Archive) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.Brief = strings.TrimSpace(said)
-	c.sum()
 	return err
-}
-
-func (c *deskScene) sum() {
-	t := &c.Totals
-	for _, e := range c.Exchanges {
-		for _, r := range e.Requests {
-			if r.Refused != "" {
-				t.Refused++
-			} else {
-				t.Pages++
-			}
-			t.EgressBits += r.Bits
-		}
-		if e.Delivered != nil {
-			t.Answers++
-		}
-		t.Nominal, t.Capacity = t.Nominal+e.Nominal, t.Capacity+e.Capacity
-		for _, word := range researchdesk.Words {
-			t.Words += strings.Count(strings.ToLower(string(e.Delivered)), word)
-		}
-	}
-	for _, n := range c.Tokens {
-		t.Tokens += n
-	}
 }

@@ -5,13 +5,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -250,7 +247,10 @@ func (s *story) tell(done mailroom.Done) {
 	clear(s.said)
 }
 
-// end tells three mails, sums up, and says what next.
+// The mails that are told: an honest one, and one whose planted instruction is refused word for word, held, and left a lie.
+const honestMail, hostileMail = 1, 26
+
+// end tells two mails, sums up, and says what next.
 func (s *story) end() error {
 	t := s.totals()
 	if s.out.JSON {
@@ -259,7 +259,13 @@ func (s *story) end() error {
 			Totals   DemoTotals `json:"totals"`
 		}{s.told, t})
 	}
-	s.examples()
+	for i := range s.told {
+		if m := &s.told[i]; m.Number == honestMail || m.Number == hostileMail {
+			if err := say(s.out, "mail", m); err != nil {
+				return err
+			}
+		}
+	}
 	return say(s.out, "comes to", struct {
 		DemoTotals
 		Budget bcp.Bits
@@ -268,119 +274,28 @@ func (s *story) end() error {
 	}{t, s.def.Channels[0].Budget, s.keep, t.Waiting - t.Held})
 }
 
-// examples tells three mails: an honest one, a planted instruction that is refused word for
-// word with the lie that is left to it, and something that waits for a person.
-func (s *story) examples() {
-	refused := func(e demoEvent) bool { return e.Hijacked && e.Verdict == bcp.Reject }
-	lie := func(e demoEvent) bool { return e.Hijacked && e.Delivered != nil }
-	held := func(e demoEvent) bool { return e.Hijacked && e.Verdict == bcp.Hold }
-	last := 0
-	for _, example := range []struct {
-		hostile, acts bool
-		has           []func(demoEvent) bool
-	}{
-		{has: []func(demoEvent) bool{func(e demoEvent) bool { return e.Delivered != nil }}},
-		{true, true, []func(demoEvent) bool{refused, lie}},
-		{true, false, []func(demoEvent) bool{held}},
-	} {
-		for _, m := range s.told {
-			var events []demoEvent
-			for _, is := range example.has {
-				if i := slices.IndexFunc(m.Events, is); i >= 0 {
-					events = append(events, m.Events[i])
-				}
-			}
-			if m.Number == last || m.Hostile != example.hostile || len(events) < len(example.has) {
-				continue
-			}
-			if m.Events = events; !example.acts {
-				m.Acts = nil
-			}
-			s.tellMail(&m)
-			last = m.Number
-			break
-		}
-	}
-}
-
-// The layout of the story: a mail is one line, what was said about it another,
-// what became of that a third. No line is longer than the terminal is wide, or storyWidth.
-const (
-	storyWidth = 100
-	saidIndent = "    "
-	doneIndent = "              "
-)
-
-func (s *story) tellMail(m *demoMail) {
-	mark := ""
-	if m.Hostile {
-		mark = "  ✱ planted in " + placeText(m.Place)
-	}
-	from := cli.Short(cli.Plain(m.From), 30)
-	subject := cli.Short(cmp.Or(cli.Plain(m.Subject), "(no subject)"), s.width()-len("123  — ")-text.StringWidthWithoutEscSequences(from+mark))
-	s.out.Printf("%s  %s — %s%s\n", s.paint(text.Bold, fmt.Sprintf("%3d", m.Number)), s.paint(text.Bold, from), subject, s.paint(text.FgRed, mark))
-	for i := range m.Events {
-		s.tellEvent(&m.Events[i])
-	}
-	for _, act := range m.Acts {
-		s.line("assistant", text.FgBlue, "", act)
-	}
-}
-
-// line writes who said what. The words are the reader's, or the attacker's.
-func (s *story) line(who string, colour text.Color, does, words string) {
-	s.out.Printf("%s%s %s%s\n", saidIndent, s.paint(colour, fmt.Sprintf("%-9s", who)), does, s.wrapped(cli.Plain(words), len(doneIndent)+len(does)))
-}
-
-func (s *story) width() int { return min(storyWidth, s.out.Width) }
-
-// wrapped fits words after what a line has already, and continues in a second
-// line if they need it. What is still left is cut.
-func (s *story) wrapped(words string, used int) string {
-	room := s.width() - used
-	if text.StringWidthWithoutEscSequences(words) <= room {
-		return words
-	}
-	at, columns := 0, 0
-	for i, r := range words {
-		if columns += text.RuneWidth(r); columns > room {
-			break
-		}
-		if r == ' ' || r == ',' || at < i && columns < room/2 {
-			at = i + utf8.RuneLen(r)
-		}
-	}
-	return strings.TrimRight(words[:at], " ") + "\n" + doneIndent + cli.Short(words[at:], s.width()-len(doneIndent))
-}
-
-func (s *story) tellEvent(e *demoEvent) {
-	who, colour := "reader", text.FgHiBlack
+// Said is who said what: the words are the reader's, or the attacker's.
+func (e *demoEvent) Said() string {
+	who := "reader   "
 	if e.Hijacked {
-		who, colour = "attacker", text.FgRed
+		who = "attacker "
 	}
 	switch e.Kind {
 	case bcp.KindAsk:
-		s.line("assistant", text.FgBlue, fmt.Sprintf("asks in category %d: ", e.Category), e.Asked)
+		return fmt.Sprintf("assistant asks in category %d: %s", e.Category, e.Asked)
 	case bcp.KindPush:
-		s.line(who, colour, fmt.Sprintf("pushes %s: ", e.Subscription), string(e.Raw))
+		return fmt.Sprintf("%s pushes %s: %s", who, e.Subscription, e.Raw)
 	case bcp.KindAnswer:
-		s.line(who, colour, "answers: ", e.words())
+		return who + " answers: " + e.words()
 	}
-	mark, colour, what := describeVerdict(e)
-	if what == "" {
-		s.out.Printf("%s%s\n", doneIndent, s.paint(colour, mark))
-		return
-	}
-	mark += ": "
-	s.out.Printf("%s%s%s\n", doneIndent, s.paint(colour, mark), s.wrapped(cli.Plain(what), len(doneIndent)+text.StringWidthWithoutEscSequences(mark)))
+	return ""
 }
 
 // words are what the reader said.
 func (e *demoEvent) words() string { return cmp.Or(string(e.Raw), "not enough information") }
 
-// describeVerdict is the second line of an event: what the gateway made of it, and
-// what that costs.
-func describeVerdict(e *demoEvent) (mark string, colour text.Color, what string) {
+// Came is what the gateway made of an event, and what that costs.
+func (e *demoEvent) Came() string {
 	why := strings.Join(cli.Compact(e.Reason, strings.Join(e.Anomalies, ", ")), ", ")
 	if e.Rule != "" {
 		why = strings.Join(cli.Compact(why, "["+e.Rule+"]"), " ")
@@ -388,28 +303,30 @@ func describeVerdict(e *demoEvent) (mark string, colour text.Color, what string)
 	cost := ", " + e.Nominal.Words()
 	switch {
 	case e.Delivered != nil:
-		return "✓ delivered" + cost, text.FgGreen, string(e.Delivered)
+		return "✓ delivered" + cost + ": " + string(e.Delivered)
 	case e.Verdict == bcp.Hold && e.Kind == bcp.KindAsk:
-		return "⏸ held" + cost + " reserved", text.FgYellow, "a person must approve the escalation " + why
+		return "⏸ held" + cost + " reserved: a person must approve the escalation " + why
 	case e.Verdict == bcp.Hold:
-		return "⏸ held for a person" + cost, text.FgYellow, why
+		return "⏸ held for a person" + cost + ": " + why
 	case e.Kind == bcp.KindAsk && e.Verdict == bcp.Accept:
-		return "✓ accepted" + cost + " reserved", text.FgGreen, ""
+		return "✓ accepted" + cost + " reserved"
 	case e.Outcome != "":
-		return "✗ the query ends" + cost, text.FgRed, strings.Join(cli.Compact(string(e.Outcome), why), ", ")
+		return "✗ the query ends" + cost + ": " + strings.Join(cli.Compact(string(e.Outcome), why), ", ")
 	}
-	return "✗ refused", text.FgRed, strings.Join(cli.Compact(string(e.Code), why), ", ")
+	return "✗ refused: " + strings.Join(cli.Compact(string(e.Code), why), ", ")
 }
 
-// placeText says where in a mail an instruction was planted.
-func placeText(place string) string {
-	switch place {
+// Where says where in a mail an instruction was planted; nothing of an honest one.
+func (m *demoMail) Where() string {
+	switch m.Place {
+	case "":
+		return ""
 	case "hidden":
 		return "hidden text"
 	case "display_name":
 		return "the sender's name"
 	}
-	return "the " + cli.Plain(strings.ReplaceAll(place, "_", " "))
+	return "the " + strings.ReplaceAll(m.Place, "_", " ")
 }
 
 // totals sums up what was told.
@@ -450,10 +367,7 @@ func (s *story) scenes() (scenes []web.Scene) {
 	defer s.mu.Unlock()
 	for i := range s.told {
 		m := &s.told[i]
-		scene := web.Scene{Number: m.Number, From: m.From, Subject: cmp.Or(m.Subject, "(no subject)")}
-		if m.Hostile {
-			scene.Planted = placeText(m.Place)
-		}
+		scene := web.Scene{Number: m.Number, From: m.From, Subject: cmp.Or(m.Subject, "(no subject)"), Planted: m.Where()}
 		for j := range m.Events {
 			e := &m.Events[j]
 			if e.Kind != bcp.KindPush && e.Kind != bcp.KindAnswer {
@@ -487,12 +401,4 @@ func quotes(delivered, planted string) bool {
 
 func splitWords(s string) []string {
 	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-}
-
-// paint colours text on a terminal.
-func (s *story) paint(colour text.Color, what string) string {
-	if !s.out.Terminal || !s.out.Colours {
-		return what
-	}
-	return text.Colors{colour}.EscapeSeq() + what + text.Reset.EscapeSeq()
 }
