@@ -31,7 +31,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
-	"github.com/bcpmesh/bcpmesh/mesh/trace/otlp"
+	"github.com/bcpmesh/bcpmesh/mesh/trace"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -39,7 +39,7 @@ import (
 type watchedMesh struct {
 	*meshtest.Mesh
 	metrics  *telemetry.Metrics
-	exporter *otlp.Exporter
+	exporter *trace.Exporter
 
 	mu     sync.Mutex
 	traces []byte
@@ -64,7 +64,7 @@ func watched(t *testing.T, files map[string]string, change func(*mesh.Config)) *
 	})
 	w.metrics = telemetry.New(w.Definition)
 	var err error
-	if w.exporter, err = otlp.Start(otlp.Config{Endpoint: collector.URL + otlp.Path, Definition: w.Definition}); err != nil {
+	if w.exporter, err = trace.Start(trace.Config{Endpoint: collector.URL + trace.Path, Definition: w.Definition}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.sent() })

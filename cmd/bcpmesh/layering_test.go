@@ -54,8 +54,7 @@ const (
 	msgpack          = "github.com/vmihailenco/msgpack/v5"
 	natsClient       = "github.com/nats-io/nats.go"
 	natsServer       = "github.com/nats-io/nats-server/v2"
-	exporter         = "go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	telemetry        = "go.opentelemetry.io/proto/otlp"
+	openTelemetry    = "go.opentelemetry.io/otel"
 	prometheus       = "github.com/prometheus/client_golang/prometheus"
 	nkeys            = "github.com/nats-io/nkeys"
 	ageSeal          = "filippo.io/age"
@@ -202,9 +201,8 @@ var rules = []rule{
 	},
 	// It is told what happened and may look at the state; the mesh does not know of it.
 	{folder: "mesh/telemetry", internal: []string{"bcp", "bcp/cost", "bcp/guard", "bcp/state", "bcp/status", "bcp/text"}, external: []string{logging, prometheus}},
-	// Makes traces of decisions; otlp sends them, and is the one that talks to a collector.
-	{folder: "mesh/trace", core: true, internal: []string{"bcp", "bcp/explain"}},
-	{folder: "mesh/trace/otlp", internal: []string{"bcp", "mesh/trace"}, external: []string{"github.com/go-logr/logr", "go.opentelemetry.io/otel", logging, telemetry, exporter}},
+	// Makes traces of decisions, and talks to a collector.
+	{folder: "mesh/trace", internal: []string{"bcp", "bcp/explain"}, external: []string{"github.com/go-logr/logr", logging, openTelemetry}},
 	// Pages for people: a client of the mesh like any other.
 	{folder: "mesh/web", internal: []string{"accounts", "agents", "bcp", "bcp/explain", "bcp/inert", "bcp/lint", "bcp/status", "bcp/tell"}, external: []string{jsonText, logging}},
 	// Says how much tests do.
@@ -320,7 +318,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/explain", "bcp/inert", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace/otlp", "mesh/web"},
+		internal: []string{"accounts", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/explain", "bcp/inert", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
 		external: []string{commandLines, "github.com/fsnotify/fsnotify", "golang.org/x/net/http/httpguts", jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{
@@ -406,8 +404,7 @@ var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost",
 var onlyIn = map[string][]string{
 	natsServer:                 {"cmd/bcpmesh-lab/internal/bench", "mesh/server", "mesh/server/store"},
 	prometheus:                 {"mesh/telemetry"},
-	telemetry:                  {"mesh/trace/otlp"},
-	exporter:                   {"mesh/trace/otlp"},
+	openTelemetry:              {"mesh/trace"},
 	"cel.dev/cel-go":           {"bcp/constraint", "cmd/bcpmesh-lab/agentdojo/score"}, // the second judges AgentDojo's conditions
 	"github.com/goccy/go-yaml": {"bcp/definition", "cmd/bcpmesh-lab/agentdojo", "cmd/bcpmesh-lab/internal/redteam/corpus"},
 	mcpSDK:                     {"agents/mcp", "agents/wrap", "examples/mcp"},

@@ -68,8 +68,7 @@ var (
 	modelCost      = declare(Counter, "model_cost_usd_total", "agent", "US dollars", "What settled calls of an agent's model cost, where the price is known")
 	alertsTotal    = declare(Counter, "alerts_total", "alert", "alerts", "Alerts")
 	notified       = declare(Counter, "notifications_total", "route outcome", "attempts", "Attempts to send a notification")
-	spansTotal     = declare(Counter, "trace_spans_total", "outcome", "spans", "Spans that the collector took, and that were lost")
-	untracedTotal  = declare(Counter, "trace_decisions_missed_total", "", "decisions", "Decisions without spans, since they came too fast")
+	spansTotal     = declare(Counter, "trace_spans_total", "outcome", "spans", "Spans that the collector took (sent), that did not reach it (undelivered), and that came too fast (dropped)")
 	querySeconds   = declare(Histogram, "query_seconds", "outcome", "seconds", "Time from an ask to the end of its query, if this process saw the ask",
 		.01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 4*3600, 12*3600, 24*3600)
 	decidedSigns  = declare(Counter, "decided_signs_total", "controller reader rule false", "items", "Items that people decided, by the rule that held them, and once for the rule any; false ones were approved unchanged")

@@ -284,14 +284,8 @@ func (m *Metrics) Notified(route string, err error) {
 	m.count(notified, 1, route, outcome)
 }
 
-// SpansSent counts spans that the collector took: this and the next two are a Counter of package otlp.
-func (m *Metrics) SpansSent(n int) { m.count(spansTotal, n, "sent") }
-
-// SpansLost counts spans that did not arrive.
-func (m *Metrics) SpansLost(n int) { m.count(spansTotal, n, "undelivered") }
-
-// DecisionsUntraced counts decisions without a span.
-func (m *Metrics) DecisionsUntraced(n int) { m.count(untracedTotal, n) }
+// Spans counts what became of spans: it is Counted of package trace.
+func (m *Metrics) Spans(outcome string, n int) { m.count(spansTotal, n, outcome) }
 
 func (m *Metrics) count(f *Family, n int, labels ...string) {
 	m.mu.Lock()

@@ -52,9 +52,9 @@ func seriesOf(vecs map[*Family]prometheus.Collector, definition *bcp.Mesh) map[s
 		d.add(querySeconds, string(outcome))
 	}
 	d.add(recordSeconds)
-	d.add(untracedTotal)
-	d.add(spansTotal, "sent")
-	d.add(spansTotal, "undelivered")
+	for _, outcome := range []string{"sent", "undelivered", "dropped"} {
+		d.add(spansTotal, outcome)
+	}
 	for i := range definition.Notify {
 		d.add(notified, definition.Notify[i].Name, "taken")
 		d.add(notified, definition.Notify[i].Name, "failed")

@@ -2,7 +2,10 @@ package trace
 
 import (
 	"container/list"
-	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -10,44 +13,39 @@ import (
 // exchange is a query or a push with its results so far, or a message without
 // an exchange.
 type exchange struct {
-	name  string
-	trace TraceID
-	root  SpanID
-
-	channel      bcp.ChannelKey // zero if not in the definitions
-	subscription bcp.SubscriptionID
-	query        bcp.QueryID
-	session      bcp.SessionID
-	category     bcp.Category
-	items        []bcp.ItemID
+	root  oteltrace.Span
+	query bcp.QueryID
+	items []bcp.ItemID
 
 	begun, last int64
-	continued   bool // it began before there was a projection
 	ended       bool // only acknowledgements can follow
-	outcome     string
-	nominal     bcp.Bits
-	capacity    bcp.Bits
 
 	reading    wait // the query is with its Reader
 	approving  wait // something waits for a person
-	delivering []wait
+	delivering map[bcp.DeliveryID]wait
 	place      *list.Element // among the open ones
 }
 
 // wait is a span that has begun; the zero value is none.
 type wait struct {
-	part    part
-	seq     uint64 // of the decision that begins it
+	span    oteltrace.Span
 	since   int64
 	attempt int
-	item    bcp.ItemID
-
-	delivery bcp.DeliveryID
-	outcome  string // of the delivery
-	taint    string
 }
 
-var waitNames = map[part]string{partReader: "reader", partApproval: "approval", partDeliver: "deliver"}
+// end ends a wait, with a mark.
+func (e *exchange) end(w *wait, at int64, mark string) {
+	if w.span == nil {
+		return
+	}
+	at = max(at, w.since)
+	e.last = max(e.last, at)
+	if mark != "" {
+		w.span.SetAttributes(attribute.Bool(mark, true))
+	}
+	w.span.End(oteltrace.WithTimestamp(time.Unix(0, at)))
+	*w = wait{}
+}
 
 // The outcomes of exchanges for which bcp has no code.
 const (
@@ -57,82 +55,37 @@ const (
 	gathered  = "gathered" // a push waits for the end of its window, which has its own trace
 )
 
-// advance applies a decision and returns the waits that end with it.
-func (e *exchange) advance(f *Fact) (ended [2]wait) {
-	if outcome := f.ends(); outcome != "" {
-		e.ended, e.outcome, e.nominal, e.capacity = true, outcome, f.nominal, f.capacity
-	}
-	if f.repeat {
-		return ended
-	}
-	read := func() {
-		ended[0], e.reading = e.reading, wait{part: partReader, seq: f.seq, since: f.stored, attempt: f.attempt}
-	}
-	switch f.kind {
-	case bcp.KindAsk:
-		if f.verdict == bcp.Accept {
-			read()
-		}
-	case bcp.KindAnswer:
-		switch {
-		case f.delivery != "" || f.verdict == bcp.Hold:
-			ended[0], e.reading = e.reading, wait{}
-		case f.attempt > e.reading.attempt: // an answer to an earlier sending leaves the newest with the Reader
-			read()
-		}
-	case bcp.KindApproval:
-		if f.verdict != bcp.Accept {
-			break
-		}
-		ended[1], e.approving = e.approving, wait{}
-		if f.query != "" && f.delivery == "" {
-			read()
-		}
-	case bcp.KindExpire:
-		ended[0], ended[1], e.reading, e.approving = e.reading, e.approving, wait{}, wait{}
-	}
-	if f.verdict == bcp.Hold {
-		e.approving = wait{part: partApproval, seq: f.seq, since: f.stored, item: f.item}
-	}
-	if f.delivery != "" {
-		w := wait{part: partDeliver, seq: f.seq, since: max(f.stored, f.release), delivery: f.delivery, outcome: deliveredOr(f.outcome)}
-		if f.outcome == "" {
-			w.taint = f.taint.String()
-		}
-		e.delivering = append(e.delivering, w)
-	}
-	return ended
-}
+// known reports whether the gateway knew the subject of the message. Otherwise
+// its ids are the sender's choice.
+func known(d *bcp.Decision) bool { return d.Controller != "" }
 
-// acknowledged removes a delivery, and returns its wait.
-func (e *exchange) acknowledged(id bcp.DeliveryID) wait {
-	i := slices.IndexFunc(e.delivering, func(w wait) bool { return w.delivery == id })
-	w := e.delivering[i]
-	e.delivering = slices.Delete(e.delivering, i, i+1)
-	return w
+// moves reports whether the decision continues an exchange: a late answer, or a
+// refused act of a person, does not.
+func moves(d *bcp.Decision) bool {
+	return !d.Repeat && (d.Kind == bcp.KindExpire || d.Verdict == bcp.Accept || d.Verdict == bcp.Hold || d.Delivery != "" || d.Attempt > 0)
 }
 
 // ends returns how the exchange ends with the decision, and nothing if it
 // continues.
-func (f *Fact) ends() string {
+func ends(d *bcp.Decision) string {
 	switch {
-	case f.repeat:
+	case d.Repeat:
 		return repeated
-	case f.delivery != "" && f.outcome != bcp.Held:
-		return deliveredOr(f.outcome)
-	case f.delivery != "":
+	case d.Delivery != "" && d.Outcome != bcp.Held:
+		return deliveredOr(d.Outcome)
+	case d.Delivery != "":
 		return ""
-	case f.verdict == bcp.Reject && (f.kind == bcp.KindAsk || f.kind == bcp.KindPush || !f.known()):
+	case d.Verdict == bcp.Reject && (d.Kind == bcp.KindAsk || d.Kind == bcp.KindPush || !known(d)):
 		return refused
-	case f.query != "":
+	case d.Query != "":
 		return ""
-	case f.kind == bcp.KindPush && f.verdict == bcp.Accept:
+	case d.Kind == bcp.KindPush && d.Verdict == bcp.Accept:
 		return gathered
-	case f.kind == bcp.KindApproval && f.verdict == bcp.Accept && f.event != string(bcp.RejectItem):
+	case d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept && d.Event != string(bcp.RejectItem):
 		return gathered
-	case f.kind == bcp.KindApproval && f.verdict == bcp.Accept: // a held push, which has no receipt
+	case d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept: // a held push, which has no receipt
 		return string(bcp.ApprovalRejected)
-	case f.kind == bcp.KindExpire:
+	case d.Kind == bcp.KindExpire:
 		return string(bcp.ApprovalExpired)
 	}
 	return ""

@@ -1,26 +1,30 @@
-package trace_test
+package trace
 
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	oteltrace "go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
-	"github.com/bcpmesh/bcpmesh/mesh/trace"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	effort.LeaveOut("TestAnswersOfCollectors")
+	goleak.VerifyTestMain(m)
+}
 
 var office = map[string]string{
 	"mesh.yaml": "approvers: [ann]\n",
@@ -44,66 +48,55 @@ const (
 	askSum    = `{"category":3,"directive":"Sum it up.","max_words":10,"escalation":{"justification":"The fields do not say it."}}`
 )
 
-var key = trace.Key{1, 2, 3}
+// projected is a projection whose spans are kept.
+func projected(definition *bcp.Mesh) (*projection, *tracetest.InMemoryExporter) {
+	spans := tracetest.NewInMemoryExporter()
+	return newProjection(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)).Tracer("test"), definition), spans
+}
 
 // spansOf makes the spans of decisions, each of which was stored at once.
-func spansOf(definition *bcp.Mesh, decisions []bcp.Decision) []trace.Span {
-	p := trace.New(key, definition)
-	var spans []trace.Span
+func spansOf(definition *bcp.Mesh, decisions []bcp.Decision) []tracetest.SpanStub {
+	p, spans := projected(definition)
 	end := time.Unix(0, 0)
 	for i := range decisions {
 		end = decisions[i].At()
-		spans = append(spans, clone(p.Add(trace.FactOf(&decisions[i], end)))...)
+		p.add(&decisions[i], end)
 	}
-	return append(spans, clone(p.End(end))...)
+	p.end(end)
+	return spans.GetSpans()
 }
 
-// attribute is what a span says, as people read it, and empty for nothing.
-func attribute(s trace.Span, key string) string {
+// says is what a span says of a key, and empty for nothing.
+func says(s tracetest.SpanStub, key string) string {
 	for _, a := range s.Attributes {
-		switch {
-		case a.Key != key:
-		case a.Kind == trace.Text:
-			return a.Text
-		case a.Kind == trace.Truth:
-			return "true"
-		default:
-			return strconv.FormatInt(a.Number, 10)
+		if string(a.Key) == key {
+			return a.Value.Emit()
 		}
 	}
 	return ""
 }
 
-// clone keeps spans beyond the next call.
-func clone(spans []trace.Span) []trace.Span {
-	spans = slices.Clone(spans)
-	for i := range spans {
-		spans[i].Attributes = slices.Clone(spans[i].Attributes)
-	}
-	return spans
-}
-
 // tree writes traces as an outline, in the order of their beginnings.
-func tree(spans []trace.Span) string {
+func tree(spans []tracetest.SpanStub) string {
 	shown := []string{"bcp.verdict", "bcp.code", "bcp.rule", "bcp.act", "bcp.attempt", "bcp.repeat", "bcp.outcome", "bcp.acknowledged", "bcp.continued", "bcp.unfinished"}
-	children := map[trace.SpanID][]trace.Span{}
-	var roots []trace.Span
+	children := map[oteltrace.SpanID][]tracetest.SpanStub{}
+	var roots []tracetest.SpanStub
 	for _, s := range spans {
-		if s.Parent == (trace.SpanID{}) {
-			roots = append(roots, s)
+		if s.Parent.IsValid() {
+			children[s.Parent.SpanID()] = append(children[s.Parent.SpanID()], s)
 		} else {
-			children[s.Parent] = append(children[s.Parent], s)
+			roots = append(roots, s)
 		}
 	}
-	byBegin := func(a, b trace.Span) int {
-		return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(a.End, b.End), cmp.Compare(a.Name, b.Name))
+	byBegin := func(a, b tracetest.SpanStub) int {
+		return cmp.Or(a.StartTime.Compare(b.StartTime), a.EndTime.Compare(b.EndTime), cmp.Compare(a.Name, b.Name))
 	}
 	slices.SortFunc(roots, byBegin)
 	var b strings.Builder
-	write := func(indent string, s trace.Span) {
+	write := func(indent string, s tracetest.SpanStub) {
 		b.WriteString(indent + s.Name)
 		for _, key := range shown {
-			if v := attribute(s, key); v != "" {
+			if v := says(s, key); v != "" {
 				fmt.Fprintf(&b, " %s=%s", strings.TrimPrefix(key, "bcp."), v)
 			}
 		}
@@ -111,8 +104,9 @@ func tree(spans []trace.Span) string {
 	}
 	for _, root := range roots {
 		write("", root)
-		slices.SortFunc(children[root.ID], byBegin)
-		for _, child := range children[root.ID] {
+		below := children[root.SpanContext.SpanID()]
+		slices.SortFunc(below, byBegin)
+		for _, child := range below {
 			write("  ", child)
 		}
 	}
@@ -240,15 +234,12 @@ answer outcome=refused
 	}
 	checkSpans(t, spans)
 	for _, s := range spans {
-		if id := attribute(s, "bcp.query_id"); s.Name == "answer" && id != "" {
+		if id := says(s, "bcp.query_id"); s.Name == "answer" && id != "" {
 			t.Errorf("an answer to nothing names the query %s, which its sender made up", id)
 		}
-		if s.Parent == (trace.SpanID{}) && (attribute(s, "bcp.controller") == "") == (s.Name != "answer") {
+		if !s.Parent.IsValid() && (says(s, "bcp.controller") == "") == (s.Name != "answer") {
 			t.Errorf("%s has %v", s.Name, s.Attributes)
 		}
-	}
-	if again := spansOf(m.Definition, decisions); !reflect.DeepEqual(spans, again) {
-		t.Error("the same decisions make other spans")
 	}
 }
 
@@ -297,7 +288,7 @@ batch outcome=delivered
 func TestWhatAgentsWroteIsInNoFact(t *testing.T) {
 	t.Parallel()
 	m, decisions := day(t)
-	spans := spansOf(m.Definition, decisions)
+	before := tree(spansOf(m.Definition, decisions))
 	for i := range decisions {
 		d := &decisions[i]
 		d.Private = bcp.Private{Client: "kanarienvogel", Payload: []byte("kanarienvogel"), Spec: []byte("kanarienvogel"), RawBytes: 77}
@@ -307,8 +298,14 @@ func TestWhatAgentsWroteIsInNoFact(t *testing.T) {
 			d.Event = "kanarienvogel"
 		}
 	}
-	if diff := gocmp.Diff(spans, spansOf(m.Definition, decisions)); diff != "" {
+	after := spansOf(m.Definition, decisions)
+	if diff := gocmp.Diff(before, tree(after)); diff != "" {
 		t.Errorf("-as it was +as agents would have it:\n%s", diff)
+	}
+	for _, s := range after {
+		if text := fmt.Sprint(s.Name, s.Attributes); strings.Contains(text, "kanarienvogel") {
+			t.Errorf("a span is %s", text)
+		}
 	}
 }
 
@@ -325,21 +322,22 @@ func TestOnlyDeclaredNamesAreShown(t *testing.T) {
 	})
 	for _, s := range spansOf(other, decisions) {
 		for _, a := range s.Attributes {
-			switch a.Text {
+			switch a.Value.Emit() {
 			case "mailer", "ann", "alerts", "digest":
-				t.Errorf("%s says %s=%s", s.Name, a.Key, a.Text)
+				t.Errorf("%s says %s=%s", s.Name, a.Key, a.Value.Emit())
 			}
 		}
 	}
 	// After a reload the names of then hold.
-	p := trace.New(key, other)
-	p.Use(m.Definition)
-	named := 0
+	p, spans := projected(other)
+	p.use(m.Definition)
 	for i := range decisions {
-		for _, s := range p.Add(trace.FactOf(&decisions[i], decisions[i].At())) {
-			if attribute(s, "bcp.reader") == "mailer" {
-				named++
-			}
+		p.add(&decisions[i], decisions[i].At())
+	}
+	named := 0
+	for _, s := range spans.GetSpans() {
+		if says(s, "bcp.reader") == "mailer" {
+			named++
 		}
 	}
 	if named < 6 {
@@ -366,60 +364,32 @@ func TestTracesBeginAnywhere(t *testing.T) {
 	}
 }
 
-// Without the key nobody can tell the id of a trace, whatever he knows of the
-// exchange; with it, no two traces share one.
-func TestIDsFollowFromTheKey(t *testing.T) {
-	t.Parallel()
-	m, decisions := day(t)
-	ids := func(key trace.Key) map[trace.TraceID]bool {
-		p, found := trace.New(key, m.Definition), map[trace.TraceID]bool{}
-		for i := range decisions {
-			for _, s := range p.Add(trace.FactOf(&decisions[i], decisions[i].At())) {
-				found[s.Trace] = true
-			}
-		}
-		return found
-	}
-	one, other := ids(trace.Key{1}), ids(trace.Key{2})
-	if len(one) != 9 {
-		t.Errorf("%d traces", len(one))
-	}
-	for id := range one {
-		if other[id] {
-			t.Errorf("trace %x under two keys", id)
-		}
-	}
-}
-
 // checkSpans checks what holds of any spans.
-func checkSpans(t rapid.TB, spans []trace.Span) {
+func checkSpans(t rapid.TB, spans []tracetest.SpanStub) {
 	t.Helper()
-	ids, roots := map[trace.SpanID]bool{}, map[trace.TraceID]trace.Span{}
+	ids, roots := map[oteltrace.SpanID]bool{}, map[oteltrace.TraceID]tracetest.SpanStub{}
 	for _, s := range spans {
-		if s.Trace == (trace.TraceID{}) || s.ID == (trace.SpanID{}) || ids[s.ID] {
-			t.Fatalf("%s has the ids %x and %x", s.Name, s.Trace, s.ID)
+		if !s.SpanContext.IsValid() || ids[s.SpanContext.SpanID()] {
+			t.Fatalf("%s has the ids %v", s.Name, s.SpanContext)
 		}
-		ids[s.ID] = true
-		if s.Begin > s.End {
-			t.Fatalf("%s ends %d before it begins", s.Name, s.Begin-s.End)
+		ids[s.SpanContext.SpanID()] = true
+		if s.StartTime.After(s.EndTime) {
+			t.Fatalf("%s ends before it begins", s.Name)
 		}
-		if s.Parent != (trace.SpanID{}) {
+		if s.Parent.IsValid() {
 			continue
 		}
-		if _, twice := roots[s.Trace]; twice {
-			t.Fatalf("two roots of %x", s.Trace)
+		if _, twice := roots[s.SpanContext.TraceID()]; twice {
+			t.Fatalf("two roots of %v", s.SpanContext.TraceID())
 		}
-		roots[s.Trace] = s
+		roots[s.SpanContext.TraceID()] = s
 	}
 	for _, s := range spans {
-		root, rooted := roots[s.Trace]
-		if s.ID == root.ID {
-			continue
-		}
+		root, rooted := roots[s.SpanContext.TraceID()]
 		if !rooted {
 			t.Fatalf("%s has no root", s.Name)
 		}
-		if s.Parent != root.ID || s.Begin < root.Begin || s.End > root.End {
+		if s.Parent.IsValid() && (s.Parent.SpanID() != root.SpanContext.SpanID() || s.StartTime.Before(root.StartTime) || s.EndTime.After(root.EndTime)) {
 			t.Fatalf("%s is not below %s", s.Name, root.Name)
 		}
 	}
@@ -451,18 +421,13 @@ func TestAnyDecisionsMakeSoundSpans(t *testing.T) {
 			if d.Kind == bcp.KindAsk && d.Query != "" && !d.Repeat {
 				d.Query = bcp.QueryID(fmt.Sprint("q", seq))
 			}
-			if trace.Traced(d.Kind) && d.Kind != bcp.KindAcknowledge {
+			if decisionNames[d.Kind] != "" {
 				traced++
 			}
 			decisions = append(decisions, d)
 		}
 		decided := 0
-		p := trace.New(key, definition)
-		var spans []trace.Span
-		for i := range decisions {
-			spans = append(spans, clone(p.Add(trace.FactOf(&decisions[i], decisions[i].At())))...)
-		}
-		spans = append(spans, clone(p.End(decisions[len(decisions)-1].At()))...)
+		spans := spansOf(definition, decisions)
 		checkSpans(t, spans)
 		for _, s := range spans {
 			if strings.HasPrefix(s.Name, "decide ") {
@@ -472,9 +437,6 @@ func TestAnyDecisionsMakeSoundSpans(t *testing.T) {
 		if decided != traced {
 			t.Fatalf("%d spans of %d decisions", decided, traced)
 		}
-		if rest := p.End(time.Time{}); len(rest) > 0 {
-			t.Fatalf("%d spans were left", len(rest))
-		}
 	})
 }
 
@@ -482,17 +444,16 @@ func TestAnyDecisionsMakeSoundSpans(t *testing.T) {
 // unfinished.
 func TestOpenExchangesAreBounded(t *testing.T) {
 	t.Parallel()
-	p := trace.New(key, meshtest.Parse(t, office))
-	const limit = 16 << 10
-	for i := range limit + 1 {
+	p, spans := projected(meshtest.Parse(t, office))
+	for i := range maxOpen + 1 {
+		if i == maxOpen && len(spans.GetSpans()) != maxOpen { // that of each decision
+			t.Fatalf("%d spans at the limit", len(spans.GetSpans()))
+		}
 		d := bcp.Decision{Seq: uint64(i + 1), Time: int64(i), Kind: bcp.KindAsk, Controller: "main", Reader: "mailer", Verdict: bcp.Accept, Query: bcp.QueryID(fmt.Sprint("q", i))}
-		spans := p.Add(trace.FactOf(&d, d.At()))
-		roots := slices.DeleteFunc(spans, func(s trace.Span) bool { return s.Parent != (trace.SpanID{}) })
-		if want := max(0, i+1-limit); len(roots) != want {
-			t.Fatalf("%d roots after %d asks", len(roots), i+1)
-		}
-		if len(roots) == 1 && (attribute(roots[0], "bcp.query_id") != "q0" || attribute(roots[0], "bcp.unfinished") != "true") {
-			t.Errorf("the root has %v", roots[0].Attributes)
-		}
+		p.add(&d, d.At())
+	}
+	roots := slices.DeleteFunc(spans.GetSpans(), func(s tracetest.SpanStub) bool { return s.Parent.IsValid() })
+	if len(roots) != 1 || says(roots[0], "bcp.query_id") != "q0" || says(roots[0], "bcp.unfinished") != "true" {
+		t.Errorf("the roots are %v", roots)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
-	"github.com/bcpmesh/bcpmesh/mesh/trace/otlp"
+	"github.com/bcpmesh/bcpmesh/mesh/trace"
 )
 
 // observed are the flags of what looks at a gateway from outside, and what came of
@@ -29,9 +29,9 @@ type observed struct {
 	measured  bool   // serve them
 	tracesTo  string
 
-	traces   otlp.Config
+	traces   trace.Config
 	metrics  *telemetry.Metrics // nil where none are served
-	exporter *otlp.Exporter     // nil where none are sent
+	exporter *trace.Exporter    // nil where none are sent
 	serves   *telemetry.Server
 }
 
@@ -87,13 +87,13 @@ func (o *observed) start(def *bcp.Mesh, logger hclog.Logger) (of observer, err e
 	if o.measured {
 		o.metrics = telemetry.New(def)
 		of = observer{o.metrics.Observe, o.metrics.Use, o.metrics.Notified}
-		traces.Counter = o.metrics
+		traces.Counted = o.metrics.Spans
 	}
 	if traces.Endpoint == "" {
 		return of, nil
 	}
 	traces.Definition, traces.Version, traces.Logger = def, cli.ProgramVersion(), logger.Named("traces")
-	if o.exporter, err = otlp.Start(traces); err != nil {
+	if o.exporter, err = trace.Start(traces); err != nil {
 		return observer{}, tracesFailure(err, "traces", traces.Endpoint)
 	}
 	return observer{callBoth(of.decision, o.exporter.Observe), callBoth(of.reload, o.exporter.Use), of.notified}, nil
@@ -130,8 +130,8 @@ const tracesTimeout = 3 * time.Second
 
 // traceConfig returns where traces go, by the flag or by the environment variables of
 // OpenTelemetry, and an empty endpoint if they go nowhere.
-func traceConfig(flag string, env func(string) string) (otlp.Config, error) {
-	var c otlp.Config
+func traceConfig(flag string, env func(string) string) (trace.Config, error) {
+	var c trace.Config
 	from, endpoint := "--traces", flag
 	switch {
 	case endpoint != "":
@@ -141,7 +141,7 @@ func traceConfig(flag string, env func(string) string) (otlp.Config, error) {
 	case env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "":
 		from, endpoint = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 	case env("OTEL_EXPORTER_OTLP_ENDPOINT") != "":
-		from, endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT", strings.TrimSuffix(env("OTEL_EXPORTER_OTLP_ENDPOINT"), "/")+otlp.Path
+		from, endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT", strings.TrimSuffix(env("OTEL_EXPORTER_OTLP_ENDPOINT"), "/")+trace.Path
 	default:
 		return c, nil
 	}
@@ -150,7 +150,7 @@ func traceConfig(flag string, env func(string) string) (otlp.Config, error) {
 			WithHint("collectors accept it on port 4318; or set OTEL_TRACES_EXPORTER=none")
 	}
 	c.Endpoint, c.Service = endpoint, env("OTEL_SERVICE_NAME")
-	if err := otlp.CheckEndpoint(endpoint); err != nil {
+	if err := trace.CheckEndpoint(endpoint); err != nil {
 		return c, tracesFailure(err, from, endpoint)
 	}
 	var err error
@@ -188,7 +188,7 @@ func tracesVariable(env func(string) string, name string) string {
 // tracesBelow completes a URL that names a collector and no path.
 func tracesBelow(endpoint string) string {
 	if u, err := url.Parse(endpoint); err == nil && u.Host != "" && strings.Trim(u.Path, "/") == "" {
-		return u.JoinPath(otlp.Path).String()
+		return u.JoinPath(trace.Path).String()
 	}
 	return endpoint
 }
@@ -221,7 +221,7 @@ func parseHeaders(text string) (map[string]string, error) {
 // tracesFailure says why traces cannot be sent there. The mesh does not go on
 // without them: whoever asked for them would miss them when it counts.
 func tracesFailure(err error, from, endpoint string) *cli.Failure {
-	if errors.Is(err, otlp.ErrPlaintext) {
+	if errors.Is(err, trace.ErrPlaintext) {
 		return cli.Failf("%s %s is on another machine, and there is no TLS", from, cli.Quoted(withoutQuery(endpoint))).
 			WithHint("use https://…, or a collector on this machine that forwards them")
 	}
@@ -229,10 +229,10 @@ func tracesFailure(err error, from, endpoint string) *cli.Failure {
 	if from == "--traces" {
 		bad, from = cli.Usagef, "up: --traces"
 	}
-	return bad("%s: %s, got %s", from, otlp.ErrEndpoint, cli.Quoted(withoutQuery(endpoint))).WithHint("for example http://127.0.0.1:4318")
+	return bad("%s: %s, got %s", from, trace.ErrEndpoint, cli.Quoted(withoutQuery(endpoint))).WithHint("for example http://127.0.0.1:4318")
 }
 
-func stopTraces(e *otlp.Exporter) {
+func stopTraces(e *trace.Exporter) {
 	ctx, cancel := context.WithTimeout(context.Background(), tracesTimeout)
 	defer cancel()
 	e.Stop(ctx)

@@ -1,4 +1,4 @@
-package otlp_test
+package trace
 
 import (
 	"compress/gzip"
@@ -18,23 +18,15 @@ import (
 	"github.com/nats-io/nats.go"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
-	"github.com/bcpmesh/bcpmesh/mesh/trace/otlp"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-func TestMain(m *testing.M) {
-	effort.LeaveOut("TestAnswersOfCollectors")
-	goleak.VerifyTestMain(m)
-}
-
-var office = map[string]string{
+var branch = map[string]string{
 	"mesh.yaml": "approvers: [ann]\nmax_refusals: 1000/m\n",
 	"main.md": `---
 name: main
@@ -55,8 +47,8 @@ bcp_channels:
 
 const askWho = `{"category":2,"questions":[{"id":"who","question":"Who wrote?","max_words":3,"expected_format":"person_name"}]}`
 
-// collector is an OTLP receiver that keeps what it gets, and answers as it is told.
-type collector struct {
+// receiver is an OTLP receiver that keeps what it gets, and answers as it is told.
+type receiver struct {
 	*httptest.Server
 
 	mu       sync.Mutex
@@ -67,15 +59,15 @@ type collector struct {
 	resource map[string]string
 }
 
-func receive(t testing.TB, start func(http.Handler) *httptest.Server, answers ...func(http.ResponseWriter)) *collector {
+func receive(t testing.TB, start func(http.Handler) *httptest.Server, answers ...func(http.ResponseWriter)) *receiver {
 	t.Helper()
-	c := &collector{answers: answers, resource: map[string]string{}}
+	c := &receiver{answers: answers, resource: map[string]string{}}
 	c.Server = start(c)
 	t.Cleanup(c.Close)
 	return c
 }
 
-func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	text := io.Reader(r.Body)
 	if r.Header.Get("Content-Encoding") == "gzip" {
 		unpacked, err := gzip.NewReader(r.Body)
@@ -90,7 +82,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = proto.Unmarshal(body, &request)
 	}
-	if err != nil || r.Method != http.MethodPost || r.URL.Path != otlp.Path || r.Header.Get("Content-Type") != "application/x-protobuf" {
+	if err != nil || r.Method != http.MethodPost || r.URL.Path != Path || r.Header.Get("Content-Type") != "application/x-protobuf" {
 		http.Error(w, "no traces", http.StatusBadRequest)
 		return
 	}
@@ -116,20 +108,20 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (c *collector) taken() []*tracepb.Span {
+func (c *receiver) taken() []*tracepb.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]*tracepb.Span(nil), c.spans...)
 }
 
-func (c *collector) asked() int {
+func (c *receiver) asked() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.requests)
 }
 
 // await waits until so many requests have come.
-func (c *collector) await(t *testing.T, requests int) {
+func (c *receiver) await(t *testing.T, requests int) {
 	t.Helper()
 	for patience := time.Now().Add(meshtest.Patience); c.asked() < requests; time.Sleep(time.Millisecond) {
 		if time.Now().After(patience) {
@@ -138,48 +130,44 @@ func (c *collector) await(t *testing.T, requests int) {
 	}
 }
 
-// counts is a Counter.
+// counts are what became of spans.
 type counts struct {
-	mu             sync.Mutex
-	sent, lost, un int
+	mu sync.Mutex
+	of map[string]int
 }
 
-func (c *counts) SpansSent(n int)         { c.add(&c.sent, n) }
-func (c *counts) SpansLost(n int)         { c.add(&c.lost, n) }
-func (c *counts) DecisionsUntraced(n int) { c.add(&c.un, n) }
-
-func (c *counts) add(to *int, n int) {
+func (c *counts) add(outcome string, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	*to += n
+	c.of[outcome] += n
 }
 
-// overfull reports whether decisions were missed.
+// overfull reports whether spans were dropped.
 func (c *counts) overfull() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.un > 0
+	return c.of[Dropped] > 0
 }
 
 func (c *counts) expect(t testing.TB, sent, lost int) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.sent != sent || c.lost != lost || c.un != 0 {
-		t.Errorf("sent %d, lost %d, untraced %d; not %d and %d", c.sent, c.lost, c.un, sent, lost)
+	if c.of[Sent] != sent || c.of[Undelivered] != lost || c.of[Dropped] != 0 {
+		t.Errorf("%v, and not %d sent and %d lost", c.of, sent, lost)
 	}
 }
 
 // export starts an exporter to an endpoint; stop ends it, with time for what is
 // left.
-func export(t testing.TB, config otlp.Config) (e *otlp.Exporter, counted *counts, stop func()) {
+func export(t testing.TB, config Config) (e *Exporter, counted *counts, stop func()) {
 	t.Helper()
-	counted = &counts{}
-	config.Counter = counted
+	counted = &counts{of: map[string]int{}}
+	config.Counted = counted.add
 	if config.Definition == nil {
-		config.Definition = meshtest.Parse(t, office)
+		config.Definition = meshtest.Parse(t, branch)
 	}
-	e, err := otlp.Start(config)
+	e, err := Start(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,8 +189,8 @@ func refusedPush(seq uint64) *bcp.Decision {
 // traced is a mesh whose traces go to a collector.
 func traced(t testing.TB, endpoint string) (*meshtest.Mesh, *counts, func()) {
 	t.Helper()
-	e, counted, stop := export(t, otlp.Config{Endpoint: endpoint, Version: "test"})
-	m := meshtest.Start(t, office, func(c *mesh.Config) {
+	e, counted, stop := export(t, Config{Endpoint: endpoint, Version: "test"})
+	m := meshtest.Start(t, branch, func(c *mesh.Config) {
 		note := c.OnDecision
 		c.OnDecision = func(d *bcp.Decision) { note(d); e.Observe(d) }
 		c.OnReload = e.Use
@@ -219,7 +207,7 @@ func TestAgentsHaveNoPartInTraces(t *testing.T) {
 	t.Parallel()
 	const canary, theirs = "kanarienvogel", "0af7651916cd43dd8448eb211c80319c"
 	c := receive(t, httptest.NewServer)
-	m, counted, stop := traced(t, c.URL+otlp.Path)
+	m, counted, stop := traced(t, c.URL+Path)
 	main, mailer := m.Connect(t, "main", bcp.RoleController), m.Connect(t, "mailer", bcp.RoleReader, nats.Name(canary))
 	header := nats.Header{
 		"traceparent": {"00-" + theirs + "-b7ad6b7169203331-01"}, "Traceparent": {"00-" + theirs + "-b7ad6b7169203331-01"},
@@ -307,8 +295,8 @@ func TestAgentsHaveNoPartInTraces(t *testing.T) {
 	}
 	counted.mu.Lock()
 	defer counted.mu.Unlock()
-	if counted.sent != len(c.spans) || counted.lost+counted.un != 0 {
-		t.Errorf("%d spans came, and %+v", len(c.spans), counted)
+	if counted.of[Sent] != len(c.spans) || counted.of[Undelivered]+counted.of[Dropped] != 0 {
+		t.Errorf("%d spans came, and %v", len(c.spans), counted.of)
 	}
 }
 
@@ -323,8 +311,8 @@ func TestCollectorThatHangsHarmsNothing(t *testing.T) {
 	hang := func(http.ResponseWriter) { <-release }
 	c := receive(t, httptest.NewServer, hang, hang, hang, hang)
 	t.Cleanup(func() { close(release) }) // before the collector closes
-	e, counted, _ := export(t, otlp.Config{Endpoint: c.URL + otlp.Path})
-	m := meshtest.Start(t, office, func(c *mesh.Config) {
+	e, counted, _ := export(t, Config{Endpoint: c.URL + Path})
+	m := meshtest.Start(t, branch, func(c *mesh.Config) {
 		note := c.OnDecision
 		c.OnDecision = func(d *bcp.Decision) { note(d); e.Observe(d) }
 	})
@@ -352,11 +340,10 @@ func TestCollectorThatHangsHarmsNothing(t *testing.T) {
 	push()
 	counted.mu.Lock()
 	defer counted.mu.Unlock()
-	// Two spans of each that was traced, and up to three of the pushes that were
-	// delivered, of which the last came too late.
-	spans, least := counted.sent+counted.lost, 2*(many-counted.un)
-	if counted.sent != 0 || counted.un == 0 || spans < least || spans > least+6 {
-		t.Errorf("%d spans of %d facts: sent %d, lost %d, untraced %d", spans, many, counted.sent, counted.lost, counted.un)
+	// Two spans of each, and up to three of the pushes that were delivered, of which the last came too late.
+	spans, least := counted.of[Undelivered]+counted.of[Dropped], 2*many
+	if counted.of[Sent] != 0 || counted.of[Undelivered] > maxSpans || counted.of[Dropped] == 0 || spans < least || spans > least+6 {
+		t.Errorf("spans of %d pushes: %v", many, counted.of)
 	}
 }
 
@@ -365,7 +352,7 @@ func TestCollectorThatIsGone(t *testing.T) {
 	t.Parallel()
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	e, counted, stop := export(t, otlp.Config{Endpoint: gone.URL + otlp.Path})
+	e, counted, stop := export(t, Config{Endpoint: gone.URL + Path})
 	e.Observe(refusedPush(1))
 	stop()
 	counted.expect(t, 0, 2)
@@ -397,7 +384,7 @@ func TestAnswersOfCollectors(t *testing.T) {
 		{"taken", nil, 1, 2, 0},
 		{"busy, then taken", []func(http.ResponseWriter){status(503, "Retry-After", "1")}, 2, 2, 0},
 		{"refused", []func(http.ResponseWriter){status(400)}, 1, 0, 2},
-		{"elsewhere", []func(http.ResponseWriter){status(307, "Location", elsewhere.URL+otlp.Path)}, 1, 0, 2},
+		{"elsewhere", []func(http.ResponseWriter){status(307, "Location", elsewhere.URL+Path)}, 1, 0, 2},
 		{"partly", []func(http.ResponseWriter){func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "application/x-protobuf")
 			_, _ = w.Write(partly)
@@ -411,7 +398,7 @@ func TestAnswersOfCollectors(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			to := receive(t, httptest.NewServer, c.answers...)
-			e, counted, stop := export(t, otlp.Config{Endpoint: to.URL + otlp.Path, Headers: map[string]string{"Authorization": "Bearer secret"}})
+			e, counted, stop := export(t, Config{Endpoint: to.URL + Path, Headers: map[string]string{"Authorization": "Bearer secret"}})
 			e.Observe(refusedPush(1))
 			to.await(t, c.requests)
 			stop()
@@ -436,15 +423,15 @@ func TestAnswersOfCollectors(t *testing.T) {
 func TestTracesLeaveOverTLSAlone(t *testing.T) {
 	t.Parallel()
 	for endpoint, want := range map[string]error{
-		"": otlp.ErrEndpoint, "127.0.0.1:4318": otlp.ErrEndpoint, "grpc://127.0.0.1:4317": otlp.ErrEndpoint, "http://": otlp.ErrEndpoint,
-		"https://me:secret@collector.example/": otlp.ErrEndpoint, "https://collector.example/?key=secret": otlp.ErrEndpoint, "http://collector.example:4318/v1/traces": otlp.ErrPlaintext,
-		"HTTP://192.0.2.1/": otlp.ErrPlaintext, "http://0.0.0.0:4318/": otlp.ErrPlaintext, "http://localhost.example:4318/": otlp.ErrPlaintext,
+		"": ErrEndpoint, "127.0.0.1:4318": ErrEndpoint, "grpc://127.0.0.1:4317": ErrEndpoint, "http://": ErrEndpoint,
+		"https://me:secret@collector.example/": ErrEndpoint, "https://collector.example/?key=secret": ErrEndpoint, "http://collector.example:4318/v1/traces": ErrPlaintext,
+		"HTTP://192.0.2.1/": ErrPlaintext, "http://0.0.0.0:4318/": ErrPlaintext, "http://localhost.example:4318/": ErrPlaintext,
 		"http://[::1]:4318/v1/traces": nil, "http://127.8.9.1:4318/v1/traces": nil, "HTTP://localhost:4318/v1/traces": nil, "https://collector.example/v1/traces": nil,
 	} {
-		if err := otlp.CheckEndpoint(endpoint); !errors.Is(err, want) {
+		if err := CheckEndpoint(endpoint); !errors.Is(err, want) {
 			t.Errorf("%q: %v", endpoint, err)
 		}
-		e, err := otlp.Start(otlp.Config{Endpoint: endpoint, Definition: meshtest.Parse(t, office)})
+		e, err := Start(Config{Endpoint: endpoint, Definition: meshtest.Parse(t, branch)})
 		if !errors.Is(err, want) {
 			t.Errorf("%q starts: %v", endpoint, err)
 		}
@@ -452,19 +439,19 @@ func TestTracesLeaveOverTLSAlone(t *testing.T) {
 			e.Stop(t.Context())
 		}
 	}
-	if _, err := otlp.Start(otlp.Config{Endpoint: "http://127.0.0.1:4318"}); err == nil {
+	if _, err := Start(Config{Endpoint: "http://127.0.0.1:4318"}); err == nil {
 		t.Error("it starts without definitions")
 	}
 
 	c := receive(t, httptest.NewTLSServer)
 	c.Config.ErrorLog = nil
-	e, counted, stop := export(t, otlp.Config{Endpoint: c.URL + otlp.Path})
+	e, counted, stop := export(t, Config{Endpoint: c.URL + Path})
 	e.Observe(refusedPush(1))
 	stop()
 	counted.expect(t, 0, 2)
 	roots := x509.NewCertPool()
 	roots.AddCert(c.Certificate())
-	e, counted, stop = export(t, otlp.Config{Endpoint: c.URL + otlp.Path, Roots: roots})
+	e, counted, stop = export(t, Config{Endpoint: c.URL + Path, Roots: roots})
 	e.Observe(refusedPush(1))
 	stop()
 	counted.expect(t, 2, 0)
@@ -480,7 +467,7 @@ func TestTracesLeaveOverTLSAlone(t *testing.T) {
 func TestVariablesSendTracesNowhereElse(t *testing.T) {
 	elsewhere := receive(t, httptest.NewServer)
 	for name, value := range map[string]string{
-		"ENDPOINT": elsewhere.URL, "TRACES_ENDPOINT": elsewhere.URL + otlp.Path, "INSECURE": "true", "TRACES_INSECURE": "true",
+		"ENDPOINT": elsewhere.URL, "TRACES_ENDPOINT": elsewhere.URL + Path, "INSECURE": "true", "TRACES_INSECURE": "true",
 		"HEADERS": "Authorization=other", "TRACES_HEADERS": "Authorization=other", "PROTOCOL": "http/json", "TRACES_PROTOCOL": "http/json", "COMPRESSION": "none",
 	} {
 		t.Setenv("OTEL_EXPORTER_OTLP_"+name, value)
@@ -491,7 +478,7 @@ func TestVariablesSendTracesNowhereElse(t *testing.T) {
 	to := receive(t, httptest.NewTLSServer)
 	roots := x509.NewCertPool()
 	roots.AddCert(to.Certificate())
-	e, counted, stop := export(t, otlp.Config{Endpoint: to.URL + otlp.Path, Roots: roots, Gzip: true})
+	e, counted, stop := export(t, Config{Endpoint: to.URL + Path, Roots: roots, Gzip: true})
 	e.Observe(refusedPush(1))
 	stop()
 	counted.expect(t, 2, 0)
@@ -514,7 +501,7 @@ func TestLogHasNoWordOfCollectors(t *testing.T) {
 	const canary = "kanarienvogel"
 	c := receive(t, httptest.NewServer, func(w http.ResponseWriter) { http.Error(w, canary, http.StatusTeapot) })
 	var log strings.Builder
-	e, counted, stop := export(t, otlp.Config{Endpoint: c.URL + otlp.Path, Logger: hclog.New(&hclog.LoggerOptions{Output: &log})})
+	e, counted, stop := export(t, Config{Endpoint: c.URL + Path, Logger: hclog.New(&hclog.LoggerOptions{Output: &log})})
 	e.Observe(refusedPush(1))
 	c.await(t, 1)
 	stop()

@@ -1,4 +1,4 @@
-package otlp
+package trace
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"regexp"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 var (
@@ -36,12 +37,16 @@ const Path = "/v1/traces"
 // maxReply bounds how much of a collector's reply is read.
 const maxReply = 64 << 10
 
-// collector sends to one collector, by OpenTelemetry's client. Only the sender uses it.
+// collector sends to one collector, by OpenTelemetry's client. It sends one batch at a time.
 type collector struct {
-	client    otlptrace.Client
+	*otlptrace.Exporter
+	config    Config
 	transport *http.Transport
-	sender    sender
 	status    int // of the last answer, 0 for none
+	failing   bool
+	waiting   atomic.Int64    // spans that are not sent
+	patient   context.Context // ends when nothing more is to be sent
+	giveUp    context.CancelFunc
 }
 
 // CheckEndpoint returns an error for a URL that traces cannot be sent to:
@@ -70,13 +75,14 @@ func newCollector(c Config) (*collector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("send traces: %w", err)
 	}
-	to := &collector{transport: newTransport(u.Scheme, c.Roots), sender: newSender(c)}
+	to := &collector{config: c, transport: newTransport(u.Scheme, c.Roots)}
+	to.patient, to.giveUp = context.WithCancel(context.Background())
 	compression := otlptracehttp.NoCompression
 	if c.Gzip {
 		compression = otlptracehttp.GzipCompression
 	}
 	otel.SetLogger(logr.Discard()) // it would write variables that it cannot read to stderr
-	to.client = otlptracehttp.NewClient(
+	to.Exporter = otlptrace.NewUnstarted(otlptracehttp.NewClient(
 		otlptracehttp.WithEndpointURL(u.String()), otlptracehttp.WithHeaders(c.Headers), otlptracehttp.WithCompression(compression),
 		otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf), otlptracehttp.WithMaxResponseSize(maxReply),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: maxPause, MaxElapsedTime: patience}),
@@ -84,8 +90,8 @@ func newCollector(c Config) (*collector, error) {
 			Transport: to, Timeout: sendTimeout,
 			// Elsewhere may be in the clear.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}))
-	return to, to.client.Start(context.Background())
+		})))
+	return to, to.Start(context.Background())
 }
 
 // RoundTrip notes what the collector answers: the client's errors hold its text.
@@ -129,11 +135,34 @@ func isLoopback(host string) bool {
 // did not keep. The collector's own text is before it.
 var rejectedSpans = regexp.MustCompile(`\(([0-9]+) spans rejected\)$`)
 
-// send sends spans, with retries if they may help, and returns how many of them the
-// collector does not have. The error contains none of the collector's text.
-func (c *collector) send(ctx context.Context, spans []*tracepb.Span) (lost int, err error) {
+// ExportSpans implements [sdktrace.SpanExporter]. It retries if that may help, counts what the collector does not have,
+// and logs the first of several batches of which some is lost, and the first that is not. None of the collector's text is
+// in the log, and there is no error, which OpenTelemetry would write to stderr.
+func (c *collector) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	defer c.waiting.Add(-int64(len(spans)))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.patient, cancel)()
+	lost, err := c.send(ctx, spans)
+	if lost > 0 {
+		c.config.Counted(Undelivered, lost)
+	}
+	c.config.Counted(Sent, len(spans)-lost)
+	switch failing := lost > 0; {
+	case failing == c.failing || c.patient.Err() != nil:
+	case failing:
+		c.config.Logger.Warn("traces are lost: the collector does not take them", "error", err)
+	default:
+		c.config.Logger.Warn("the collector takes traces again")
+	}
+	c.failing = lost > 0
+	return nil
+}
+
+// send returns how many spans the collector does not have, and why in our words.
+func (c *collector) send(ctx context.Context, spans []sdktrace.ReadOnlySpan) (lost int, err error) {
 	c.status = 0
-	err = c.client.UploadTraces(ctx, c.sender.resourceSpans(spans))
+	err = c.Exporter.ExportSpans(ctx, spans)
 	switch {
 	case err == nil:
 		return 0, nil
@@ -147,5 +176,3 @@ func (c *collector) send(ctx context.Context, spans []*tracepb.Span) (lost int, 
 	}
 	return len(spans), err // it was not reached
 }
-
-func (c *collector) close() { c.transport.CloseIdleConnections() }
