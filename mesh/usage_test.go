@@ -145,7 +145,7 @@ type provider struct {
 	calls int
 }
 
-func (p *provider) Do(context.Context, *llm.Request, func(llm.Delta)) (*llm.Reply, error) {
+func (p *provider) Do(context.Context, *llm.Request) (*llm.Reply, error) {
 	p.calls++
 	return p.reply, p.err
 }
@@ -181,7 +181,7 @@ func TestMeter(t *testing.T) {
 	} {
 		fresh := meshtest.Start(t, withModel(""))
 		p := c.provider
-		reply, err := keeper.NewMeter(keeperOf(t, fresh, "reader"), "small", &p).Do(t.Context(), request, nil)
+		reply, err := keeper.NewMeter(keeperOf(t, fresh, "reader"), "small", &p).Do(t.Context(), request)
 		if reply != c.provider.reply || !errors.Is(err, c.provider.err) || p.calls != 1 {
 			t.Errorf("%s: %v, %v, %d calls", name, reply, err, p.calls)
 		}
@@ -201,11 +201,11 @@ func TestMeter(t *testing.T) {
 	noError(t, k.ReserveCall(t.Context(), bcp.UsageRequest{ID: "all", Model: "small", RequestBytes: 100000 - cost.Overhead - 1, MaxTokens: 1}))
 	before := m.Count(meshtest.Of(bcp.KindUsage))
 	for range 50 { // a cell that asks on and on
-		if _, err := meter.Do(t.Context(), request, nil); !errors.Is(err, llm.Budget{}) {
+		if _, err := meter.Do(t.Context(), request); !errors.Is(err, llm.Budget{}) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := keeper.NewMeter(k, "another", &refused).Do(t.Context(), request, nil); !errors.Is(err, llm.Unrecorded{}) {
+	if _, err := keeper.NewMeter(k, "another", &refused).Do(t.Context(), request); !errors.Is(err, llm.Unrecorded{}) {
 		t.Errorf("a model that the mesh does not know: %v", err)
 	}
 	m.Settle(t)
@@ -215,7 +215,7 @@ func TestMeter(t *testing.T) {
 	m.Stop(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := keeper.NewMeter(k, "small", &refused).Do(ctx, request, nil); err == nil {
+	if _, err := keeper.NewMeter(k, "small", &refused).Do(ctx, request); err == nil {
 		t.Error("a call without a mesh")
 	}
 	if refused.calls != 0 {

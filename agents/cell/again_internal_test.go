@@ -60,7 +60,7 @@ func TestCallsAreMadeAgain(t *testing.T) {
 			go func() { ended <- door.Run(t.Context(), toCell, maxLine) }()
 			begun := time.Now()
 			talk := &talk{cell: &Cell{door: door}, id: "c", ends: time.Now().Add(lasts)}
-			_, err := talk.Do(t.Context(), &llm.Request{Model: "m"}, nil)
+			_, err := talk.Do(t.Context(), &llm.Request{Model: "m"})
 			if !errors.Is(err, c.want) || calls != c.calls || time.Since(begun) != c.lasted {
 				t.Errorf("%s: %v after %d calls and %s", name, err, calls, time.Since(begun))
 			}

@@ -236,7 +236,7 @@ const (
 // Do implements [llm.Provider]. A call that failed for lack of capacity, or because the
 // provider could not be understood, is made again: the conversation goes on when the provider
 // is back, and what it has cost is not lost.
-func (t *talk) Do(ctx context.Context, r *llm.Request, _ func(llm.Delta)) (*llm.Reply, error) {
+func (t *talk) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
 	}

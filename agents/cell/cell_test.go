@@ -33,7 +33,7 @@ type model struct {
 	reply   func(r *llm.Request) (*llm.Reply, error)
 }
 
-func (m *model) Do(_ context.Context, r *llm.Request, _ func(llm.Delta)) (*llm.Reply, error) {
+func (m *model) Do(_ context.Context, r *llm.Request) (*llm.Reply, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
 	}

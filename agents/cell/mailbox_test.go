@@ -51,7 +51,7 @@ func TestAHijackedModelReadsMail(t *testing.T) {
 		case 3:
 			return calls("mailbox_read", fmt.Sprintf(`{"message":%d}`, number))
 		}
-		reply, err := hijacked.Provider.Do(context.Background(), r, nil)
+		reply, err := hijacked.Provider.Do(context.Background(), r)
 		mu.Lock()
 		defer mu.Unlock()
 		heard[number] = r.Turns[4].Results[0].Parts[0].Text()

@@ -46,7 +46,7 @@ func NewHealth(report func(context.Context, bcp.ModelFault, string) error, log h
 }
 
 // Do implements [llm.Provider].
-func (h *Health) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
+func (h *Health) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 	over := false
 	silent := time.AfterFunc(patience, func() {
 		h.mu.Lock()
@@ -57,7 +57,7 @@ func (h *Health) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 	})
 	defer silent.Stop()
 	trace := &httptrace.ClientTrace{GotFirstResponseByte: func() { silent.Stop() }}
-	reply, err := h.provider.Do(httptrace.WithClientTrace(ctx, trace), r, delta)
+	reply, err := h.provider.Do(httptrace.WithClientTrace(ctx, trace), r)
 	if ctx.Err() != nil {
 		return reply, err
 	}

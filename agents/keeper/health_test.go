@@ -18,7 +18,7 @@ import (
 // slowly answers after a time.
 type slowly struct{ after time.Duration }
 
-func (s slowly) Do(ctx context.Context, _ *llm.Request, _ func(llm.Delta)) (*llm.Reply, error) {
+func (s slowly) Do(ctx context.Context, _ *llm.Request) (*llm.Reply, error) {
 	select {
 	case <-time.After(s.after):
 		return &llm.Reply{}, nil
@@ -61,7 +61,7 @@ func TestHealth(t *testing.T) {
 			return nil
 		}, hclog.NewNullLogger(), &llm.Script{Turns: c.turns})
 		for range c.turns {
-			_, _ = h.Do(t.Context(), &llm.Request{Model: "m"}, nil) // its errors are the script's
+			_, _ = h.Do(t.Context(), &llm.Request{Model: "m"}) // its errors are the script's
 		}
 		if !slices.Equal(told, c.want) {
 			t.Errorf("%s: %q", name, told)
@@ -105,7 +105,7 @@ func TestHealthOfSilence(t *testing.T) {
 				told = append(told, f.String())
 				return nil
 			}, hclog.NewNullLogger(), slowly{after})
-			if _, err := h.Do(t.Context(), &llm.Request{Model: "m"}, nil); err != nil || !slices.Equal(told, want) {
+			if _, err := h.Do(t.Context(), &llm.Request{Model: "m"}); err != nil || !slices.Equal(told, want) {
 				t.Errorf("%s: %q, %v", after, told, err)
 			}
 		})
@@ -123,7 +123,7 @@ func TestHealthIsToldAgain(t *testing.T) {
 		return nil
 	}, hclog.NewNullLogger(), &llm.Script{Turns: make([]llm.ScriptTurn, 5)})
 	for range 5 {
-		_, _ = h.Do(t.Context(), &llm.Request{Model: "m"}, nil)
+		_, _ = h.Do(t.Context(), &llm.Request{Model: "m"})
 	}
 	if tries != 3 {
 		t.Errorf("told %d times", tries)

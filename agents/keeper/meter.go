@@ -38,7 +38,7 @@ func NewMeter(k *agents.Keeper, model string, p llm.Provider) *Meter {
 
 // Do implements [llm.Provider]. Without a record the error is [llm.Budget],
 // [llm.Unrecorded] or of ctx, and no call was made.
-func (m *Meter) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
+func (m *Meter) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 	if m.resting() {
 		return nil, llm.Budget{}
 	}
@@ -46,7 +46,7 @@ func (m *Meter) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (
 	if err != nil {
 		return nil, err
 	}
-	reply, err := m.provider.Do(ctx, r, delta)
+	reply, err := m.provider.Do(ctx, r)
 	u, known := llm.Cost(err)
 	if err == nil {
 		u, known = reply.Usage, reply.Usage != llm.Usage{}

@@ -123,7 +123,7 @@ func (s *Services) callModel(ctx context.Context, raw jsontext.Value) (any, erro
 	if s.model.MaxTokens > 0 && (r.MaxTokens <= 0 || r.MaxTokens > s.model.MaxTokens) {
 		r.MaxTokens = s.model.MaxTokens
 	}
-	reply, err := s.model.Provider.Do(ctx, r, nil)
+	reply, err := s.model.Provider.Do(ctx, r)
 	if err != nil {
 		code := llm.ErrorCode(err)
 		return nil, &stdio.CallError{Code: code, Message: llm.ErrorOf(code).Error()}

@@ -104,7 +104,7 @@ func (c Conversation) Run(ctx context.Context, asked ...Part) ([]Said, error) {
 		if err := request.Check(); err != nil {
 			return nil, err
 		}
-		reply, err := c.Model.Provider.Do(ctx, request, nil)
+		reply, err := c.Model.Provider.Do(ctx, request)
 		if err != nil {
 			return nil, fmt.Errorf("llm: %w", err)
 		}

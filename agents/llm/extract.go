@@ -79,7 +79,7 @@ func Extract(ctx context.Context, model Endpoint, untrusted string, instruction 
 		return nil, false, err
 	}
 	for attempt := 0; attempt < min(max(o.MaxTurns, 1), maxExtractTurns); attempt++ {
-		reply, err := model.Provider.Do(ctx, request, nil)
+		reply, err := model.Provider.Do(ctx, request)
 		if err != nil {
 			return nil, false, fmt.Errorf("llm: extract: %w", err)
 		}

@@ -9,9 +9,8 @@ import (
 
 // Provider is one way to a model.
 type Provider interface {
-	// Do makes one call without retries. delta, if not nil, gets pieces of the reply as
-	// they come. The error is one of the types of this package, or of the context.
-	Do(ctx context.Context, r *Request, delta func(Delta)) (*Reply, error)
+	// Do makes one call without retries. The error is one of the types of this package, or of the context.
+	Do(ctx context.Context, r *Request) (*Reply, error)
 }
 
 // Request is a request to a model.
@@ -81,9 +80,6 @@ const (
 
 // Usage counts tokens.
 type Usage struct{ Input, CacheRead, CacheWrite, Output int64 }
-
-// Delta is a piece of an incomplete reply.
-type Delta struct{ Text string }
 
 var (
 	errEmptyPart   = errors.New("llm: a part of the request is empty")

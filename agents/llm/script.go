@@ -23,7 +23,7 @@ type ScriptTurn struct {
 var ErrScriptEnd = errors.New("llm: the script has no more turns")
 
 // Do implements [Provider].
-func (s *Script) Do(ctx context.Context, r *Request, delta func(Delta)) (*Reply, error) {
+func (s *Script) Do(ctx context.Context, r *Request) (*Reply, error) {
 	if err := errors.Join(ctx.Err(), r.Check()); err != nil {
 		return nil, err
 	}
@@ -35,11 +35,6 @@ func (s *Script) Do(ctx context.Context, r *Request, delta func(Delta)) (*Reply,
 	turn := s.Turns[n]
 	if turn.Err != nil {
 		return nil, turn.Err
-	}
-	if delta != nil {
-		for _, said := range turn.Reply.Said {
-			delta(Delta{said.Text()})
-		}
 	}
 	return &turn.Reply, nil
 }

@@ -97,7 +97,7 @@ func (p *Planner) ask(ctx context.Context, about possible, subRuns bool, system,
 	if err != nil {
 		return nil, fmt.Errorf("onecall: %w", err)
 	}
-	reply, err := p.Model.Provider.Do(ctx, request, nil)
+	reply, err := p.Model.Provider.Do(ctx, request)
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)

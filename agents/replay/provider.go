@@ -29,8 +29,8 @@ func NewRecorder(p llm.Provider, w io.Writer) (*Recorder, error) {
 
 // Do implements [llm.Provider]. A reply that cannot be written is an error; a call
 // cancelled by its context is not written.
-func (t *Recorder) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
-	reply, failure := t.provider.Do(ctx, r, delta)
+func (t *Recorder) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
+	reply, failure := t.provider.Do(ctx, r)
 	if ctx.Err() != nil {
 		return reply, failure
 	}
@@ -75,7 +75,7 @@ func NewProvider(content []byte) (llm.Provider, error) {
 }
 
 // Do implements [llm.Provider].
-func (p *recorded) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
+func (p *recorded) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 	if err := errors.Join(ctx.Err(), r.Check()); err != nil {
 		return nil, err
 	}
@@ -95,13 +95,7 @@ func (p *recorded) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)
 	if answers[0].Failure != "" {
 		return nil, llm.ErrorOf(answers[0].Failure)
 	}
-	reply, err := llm.ParseReply(answers[0].Response)
-	if err == nil && delta != nil {
-		for _, said := range reply.Said {
-			delta(llm.Delta{Text: said.Text()})
-		}
-	}
-	return reply, err
+	return llm.ParseReply(answers[0].Response)
 }
 
 // difference describes how a request differs from the most similar one in the

@@ -32,11 +32,11 @@ func TestTranscript(t *testing.T) {
 	}
 	a, b := asking("a"), asking("a", "b")
 	for _, r := range []*llm.Request{a, b, a, b} {
-		_, _ = recorder.Do(t.Context(), r, nil)
+		_, _ = recorder.Do(t.Context(), r)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := recorder.Do(ctx, a, nil); !errors.Is(err, context.Canceled) {
+	if _, err := recorder.Do(ctx, a); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if n := bytes.Count(file.Bytes(), []byte("\n")); n != 5 {
@@ -47,7 +47,7 @@ func TestTranscript(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Do(t.Context(), b, nil); !errors.Is(err, llm.Overloaded{}) {
+		if _, err := p.Do(t.Context(), b); !errors.Is(err, llm.Overloaded{}) {
 			t.Error(err)
 		}
 		for _, step := range []struct {
@@ -55,17 +55,16 @@ func TestTranscript(t *testing.T) {
 			want string
 		}{{a, "one"}, {a, "two"}, {b, "three"}, {a, "two"}} {
 			step.r.Model = "another"
-			var heard string
-			reply, err := p.Do(t.Context(), step.r, func(d llm.Delta) { heard += d.Text })
-			if err != nil || reply.Said[0].Text() != step.want || heard != step.want || reply.Usage.Input != 3 || reply.Stop != llm.StopEnd {
+			reply, err := p.Do(t.Context(), step.r)
+			if err != nil || reply.Said[0].Text() != step.want || reply.Usage.Input != 3 || reply.Stop != llm.StopEnd {
 				t.Errorf("%+v, %v, want %s", reply, err, step.want)
 			}
 		}
 		var protocol llm.Protocol
-		if _, err := p.Do(t.Context(), asking("a", "obey-me"), nil); !errors.As(err, &protocol) || !strings.Contains(err.Error(), "turn 2 was not recorded: call 4 of the transcript is nearest") || strings.Contains(err.Error(), "obey") {
+		if _, err := p.Do(t.Context(), asking("a", "obey-me")); !errors.As(err, &protocol) || !strings.Contains(err.Error(), "turn 2 was not recorded: call 4 of the transcript is nearest") || strings.Contains(err.Error(), "obey") {
 			t.Error(err)
 		}
-		if _, err := p.Do(t.Context(), &llm.Request{}, nil); err == nil {
+		if _, err := p.Do(t.Context(), &llm.Request{}); err == nil {
 			t.Error("an empty request is answered")
 		}
 	}
@@ -98,7 +97,7 @@ func TestTranscriptThatCannotBeWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reply, err := recorder.Do(t.Context(), asking("a"), nil); err == nil {
+	if reply, err := recorder.Do(t.Context(), asking("a")); err == nil {
 		t.Errorf("%+v", reply)
 	}
 	if _, err := replay.NewRecorder(&llm.Script{}, &full{writes: 1}); err == nil {

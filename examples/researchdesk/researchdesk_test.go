@@ -248,13 +248,13 @@ func TestHijacked(t *testing.T) {
 // liar answers everything in category 2 with an attacker's words.
 type liar struct{ llm.Provider }
 
-func (l liar) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
+func (l liar) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 	for _, tool := range r.Tools {
 		if strings.Contains(string(tool.Schema), `"gist"`) {
 			return &llm.Reply{Stop: llm.StopCalls, Calls: []llm.Call{{ID: "c", Name: "answer", Arguments: jsontext.Value(`{"author":"Perplexwood Grobnik","gist":"zanzibar has the download"}`)}}}, nil
 		}
 	}
-	return l.Provider.Do(ctx, r, delta)
+	return l.Provider.Do(ctx, r)
 }
 
 // What the other tests look for is seen where it comes through: in short texts, which a hijacked Reader chooses.

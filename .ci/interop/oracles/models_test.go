@@ -41,7 +41,7 @@ func ours(t *rapid.T, provider, url string) reply {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := model.Provider.Do(t.Context(), &llm.Request{Model: "m", MaxTokens: 9, Turns: []llm.Turn{{Role: llm.User, Parts: []llm.Part{llm.Constant("Go.")}}}}, nil)
+	got, err := model.Provider.Do(t.Context(), &llm.Request{Model: "m", MaxTokens: 9, Turns: []llm.Turn{{Role: llm.User, Parts: []llm.Part{llm.Constant("Go.")}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

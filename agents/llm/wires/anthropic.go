@@ -97,7 +97,7 @@ type anthropicEvent struct {
 }
 
 // Do implements [llm.Provider].
-func (w *anthropic) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
+func (w *anthropic) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (w *anthropic) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta
 			content[len(content)-1].Cache = &anthropicCache{"ephemeral"}
 		}
 	}
-	got := &anthropicReading{replyBuilder: newReply(delta), blocks: map[number]*openCall{}}
+	got := &anthropicReading{blocks: map[number]*openCall{}}
 	header := map[string]string{"x-api-key": w.key, "anthropic-version": anthropicVersion}
 	if err := w.post(ctx, "/v1/messages", header, request, got); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (w *anthropic) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta
 
 // anthropicReading reads a reply of Messages.
 type anthropicReading struct {
-	*replyBuilder
+	replyBuilder
 	stop   string
 	blocks map[number]*openCall // calls with incomplete arguments
 	count  int                  // of blocks so far

@@ -28,7 +28,7 @@ func replied(t *testing.T, provider, contentType, body string) (string, *llm.Rep
 		w.Header().Set("Content-Type", contentType)
 		_, _ = io.WriteString(w, body)
 	})
-	reply, err := model.Provider.Do(t.Context(), request, nil)
+	reply, err := model.Provider.Do(t.Context(), request)
 	if err != nil {
 		return "", nil, err
 	}
@@ -202,7 +202,7 @@ func answered(t *testing.T, provider string, status int, after, body string) err
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body)
 	})
-	_, err := model.Provider.Do(t.Context(), request, nil)
+	_, err := model.Provider.Do(t.Context(), request)
 	return err
 }
 
@@ -323,7 +323,7 @@ func TestWhatIsSentBack(t *testing.T) {
 				}
 				_, _ = io.WriteString(w, v.text)
 			})
-			if _, err := model.Provider.Do(t.Context(), &r, nil); err != nil {
+			if _, err := model.Provider.Do(t.Context(), &r); err != nil {
 				t.Error(err)
 			}
 			got, want := "", tt.openAI

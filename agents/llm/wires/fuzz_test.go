@@ -32,33 +32,27 @@ func FuzzStream(f *testing.F) {
 		if !errors.Is(err2, err) || !equal(blocks, bytewise) {
 			t.Errorf("%q and %q, %v and %v", blocks, bytewise, err, err2)
 		}
-		for name, begin := range map[string]func(*replyBuilder) reading{
-			"anthropic": func(b *replyBuilder) reading {
-				return &anthropicReading{replyBuilder: b, blocks: map[number]*openCall{}}
-			},
-			"openai": func(b *replyBuilder) reading { return &openAIReading{replyBuilder: b, open: map[number]*openCall{}} },
-			"google": func(b *replyBuilder) reading { return &googleReading{replyBuilder: b} },
+		for name, reading := range map[string]interface {
+			reading
+			end(cut bool) (*llm.Reply, error)
+		}{
+			"anthropic": &anthropicReading{blocks: map[number]*openCall{}},
+			"openai":    &openAIReading{open: map[number]*openCall{}},
+			"google":    &googleReading{},
 		} {
-			var told string
-			b := newReply(func(d llm.Delta) { told += d.Text })
-			reading := begin(b)
 			err := readEvents(bytes.NewReader(sent), reading.event)
 			if err != nil && !reading.complete() {
 				continue
 			}
-			reply, err := b.end(false)
+			reply, err := reading.end(false)
 			if err != nil {
 				if !errors.As(err, new(llm.Protocol)) {
 					t.Errorf("%s: %v", name, err)
 				}
 				continue
 			}
-			said := ""
-			for _, s := range reply.Said {
-				said += s.Text()
-			}
-			if said != told || len(reply.Calls) > maxCalls || min(reply.Usage.Input, reply.Usage.CacheRead, reply.Usage.CacheWrite, reply.Usage.Output) < 0 {
-				t.Errorf("%s: %+v, told %q", name, reply, told)
+			if len(reply.Calls) > maxCalls || min(reply.Usage.Input, reply.Usage.CacheRead, reply.Usage.CacheWrite, reply.Usage.Output) < 0 {
+				t.Errorf("%s: %+v", name, reply)
 			}
 		}
 	})

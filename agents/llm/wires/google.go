@@ -84,7 +84,7 @@ type googleReply struct {
 }
 
 // Do implements [llm.Provider].
-func (w *google) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
+func (w *google) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (w *google) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 		request.Config.Calling.Mode, request.Config.Calling.Allowed = "ANY", []string{r.Force}
 	}
 	request.Generation.MaxTokens = r.MaxTokens
-	got := &googleReading{replyBuilder: newReply(delta)}
+	got := &googleReading{}
 	if err := w.post(ctx, "/v1beta/models/"+url.PathEscape(r.Model)+":streamGenerateContent?alt=sse", map[string]string{"x-goog-api-key": w.key}, request, got); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ const blocked = "BLOCKED"
 // googleReading reads a reply of generateContent, whose pieces have the form of the
 // whole.
 type googleReading struct {
-	*replyBuilder
+	replyBuilder
 	finish string
 }
 

@@ -57,12 +57,12 @@ const asking = "BCPQuery"
 const declining = "not_enough_information"
 
 // Do implements [llm.Provider].
-func (gullible) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
+func (gullible) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 	if err := errors.Join(ctx.Err(), r.Check()); err != nil {
 		return nil, err
 	}
 	heard, attempts := listen(r)
-	b := newReply(delta)
+	b := &replyBuilder{}
 	call := func(t llm.Tool, arguments any) {
 		if len(b.calls) == maxCalls {
 			return

@@ -91,7 +91,7 @@ type openAIPiece struct {
 }
 
 // Do implements [llm.Provider].
-func (w *openAI) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
+func (w *openAI) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (w *openAI) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 	if w.key != "" {
 		header["Authorization"] = "Bearer " + w.key
 	}
-	got := &openAIReading{replyBuilder: newReply(delta), open: map[number]*openCall{}}
+	got := &openAIReading{open: map[number]*openCall{}}
 	if err := w.post(ctx, "/chat/completions", header, request, got); err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (w *openAI) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 
 // openAIReading reads a reply of Chat Completions.
 type openAIReading struct {
-	*replyBuilder
+	replyBuilder
 	finish   string
 	filtered bool
 	open     map[number]*openCall // by the index of a chunk

@@ -39,14 +39,14 @@ type Patient struct {
 }
 
 // Do implements [llm.Provider].
-func (p *Patient) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
+func (p *Patient) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 	r = r.Redacted(guard.Keys)
 	pause := firstPause
 	for try := 1; ; try++ {
 		if p.resting() {
 			return nil, llm.Overloaded{}
 		}
-		reply, err := p.Provider.Do(ctx, r, delta)
+		reply, err := p.Provider.Do(ctx, r)
 		var limited llm.RateLimited
 		var overloaded llm.Overloaded
 		again := errors.As(err, &limited) || errors.As(err, &overloaded)

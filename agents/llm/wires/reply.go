@@ -21,7 +21,6 @@ type replyBuilder struct {
 	calls []*openCall
 	size  int    // bytes of all text and calls
 	bad   string // the first protocol violation
-	delta func(llm.Delta)
 }
 
 // openCall is a call with incomplete arguments.
@@ -57,8 +56,6 @@ func (c *openCall) written() jsontext.Value {
 	return arguments
 }
 
-func newReply(delta func(llm.Delta)) *replyBuilder { return &replyBuilder{delta: delta} }
-
 // begun reports whether part of the reply has come.
 func (b *replyBuilder) begun() bool { return len(b.said)+len(b.calls) > 0 }
 
@@ -75,9 +72,6 @@ func (b *replyBuilder) say(text string) {
 	}
 	last := len(b.said) - 1
 	b.said[last] = append(b.said[last], text...)
-	if b.delta != nil {
-		b.delta(llm.Delta{Text: text})
-	}
 }
 
 // call begins a call. Its arguments are kept as the model wrote them; if there are

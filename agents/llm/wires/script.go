@@ -73,7 +73,7 @@ func readScript(path string) (*script, error) {
 }
 
 // Do implements [llm.Provider].
-func (s *script) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
+func (s *script) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 	if err := errors.Join(ctx.Err(), r.Check()); err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (s *script) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) 
 		if !ok {
 			continue
 		}
-		b := newReply(delta)
+		b := &replyBuilder{}
 		b.say(fill.Replace(l.Say))
 		if l.Call != nil {
 			b.call(fmt.Sprintf("call-%d", turn), l.Call.Name, fill.Replace(string(l.Call.Arguments)))

@@ -70,7 +70,7 @@ func serve(w http.ResponseWriter, r *http.Request, model llm.Endpoint) {
 		fail(w, refused(strings.TrimPrefix(err.Error(), "llm: ")))
 		return
 	}
-	reply, err := model.Provider.Do(r.Context(), asked, nil)
+	reply, err := model.Provider.Do(r.Context(), asked)
 	if err != nil {
 		fail(w, err)
 		return

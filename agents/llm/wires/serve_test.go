@@ -26,7 +26,7 @@ type asked struct {
 	err      error
 }
 
-func (a *asked) Do(_ context.Context, r *llm.Request, _ func(llm.Delta)) (*llm.Reply, error) {
+func (a *asked) Do(_ context.Context, r *llm.Request) (*llm.Reply, error) {
 	a.requests = append(a.requests, r)
 	reply := a.reply
 	return &reply, a.err
@@ -79,7 +79,7 @@ func TestServedWiresLoseNothing(t *testing.T) {
 					{Role: llm.User, Results: []llm.Result{{Call: "call-1", Parts: []llm.Part{text(`{"found": "x"}`)}}, {Call: "call-2", Parts: []llm.Part{text("It is dark.")}}}},
 				},
 			}
-			reply, err := outer.Provider.Do(t.Context(), sent, nil)
+			reply, err := outer.Provider.Do(t.Context(), sent)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +92,7 @@ func TestServedWiresLoseNothing(t *testing.T) {
 				t.Errorf("the reply (-said +read):\n%s", diff)
 			}
 			sent.MaxTokens = 101
-			if _, err := outer.Provider.Do(t.Context(), sent, nil); err != nil || inner.requests[1].MaxTokens != 100 {
+			if _, err := outer.Provider.Do(t.Context(), sent); err != nil || inner.requests[1].MaxTokens != 100 {
 				t.Errorf("one token more than it may have: %d, %v", inner.requests[1].MaxTokens, err)
 			}
 		})

@@ -141,7 +141,7 @@ func TestBaseURLs(t *testing.T) {
 				t.Fatal(err)
 			}
 			request, _ := conversation(t)
-			_, _ = e.Provider.Do(t.Context(), request, nil)
+			_, _ = e.Provider.Do(t.Context(), request)
 			if server.Close(); got != want {
 				t.Errorf("%s at %q: asked %s, want %s", provider, base, got, want)
 			}
@@ -184,43 +184,42 @@ func checkWire(t *testing.T, v vendor, streams bool, replies [4]string) {
 			_, _ = io.WriteString(w, reply)
 		}
 	})
-	var streamed string
-	text, err := model.Provider.Do(t.Context(), request, func(d llm.Delta) { streamed += d.Text })
-	if err != nil || len(text.Said) != 1 || text.Said[0].Text() != "Hello" || streamed != "Hello" || text.Stop != llm.StopEnd || text.Usage != v.usage {
+	text, err := model.Provider.Do(t.Context(), request)
+	if err != nil || len(text.Said) != 1 || text.Said[0].Text() != "Hello" || text.Stop != llm.StopEnd || text.Usage != v.usage {
 		t.Errorf("%+v, %v", text, err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("it sends something else (-want +got):\n%s", diff)
 	}
 	reply = replies[1]
-	called, err := model.Provider.Do(t.Context(), request, nil)
+	called, err := model.Provider.Do(t.Context(), request)
 	if err != nil || called.Stop != llm.StopCalls || len(called.Calls) != 2 || string(called.Calls[0].Arguments) != `{"a":1}` || string(called.Calls[1].Arguments) != `{"a":2}` || called.Calls[0].ID == called.Calls[1].ID || called.Calls[0].Name != "fetch" {
 		t.Errorf("%+v, %v", called, err)
 	}
 	if v.provider == "openai" { // what has to come back with a call does, such as a signature of Google's
 		id, extra := called.Calls[0].ID, `"extra_content":{"google":{"thought_signature":"sig="}},`
 		reply = strings.Replace(reply, `"id":"t1"`, extra+`"id":"t1"`, 1)
-		if called, err = model.Provider.Do(t.Context(), request, nil); err != nil || called.Calls[0].ID == id || called.Calls[1].ID != "t2" {
+		if called, err = model.Provider.Do(t.Context(), request); err != nil || called.Calls[0].ID == id || called.Calls[1].ID != "t2" {
 			t.Fatalf("%+v, %v", called, err)
 		}
 		request.Turns[1].Calls[0].ID, request.Turns[2].Results[0].Call = called.Calls[0].ID, called.Calls[0].ID
 		sent := func(id string) string { return strings.ReplaceAll(fmt.Sprint(want), "id:c1", "id:"+id) }
-		if _, err := model.Provider.Do(t.Context(), request, nil); err != nil || fmt.Sprint(got) != strings.Replace(sent("t1"), "function:map[arguments:{\"a\":1}", "extra_content:map[google:map[thought_signature:sig=]] function:map[arguments:{\"a\":1}", 1) {
+		if _, err := model.Provider.Do(t.Context(), request); err != nil || fmt.Sprint(got) != strings.Replace(sent("t1"), "function:map[arguments:{\"a\":1}", "extra_content:map[google:map[thought_signature:sig=]] function:map[arguments:{\"a\":1}", 1) {
 			t.Errorf("%v, %v", got, err)
 		}
 	}
 	if v.provider == "google" { // and so does the signature of its own interface
 		request.Turns[1].Calls[0].ID, request.Turns[2].Results[0].Call = called.Calls[0].ID, called.Calls[0].ID
-		if _, err := model.Provider.Do(t.Context(), request, nil); err != nil || !strings.Contains(fmt.Sprint(got), "thoughtSignature:sig=") {
+		if _, err := model.Provider.Do(t.Context(), request); err != nil || !strings.Contains(fmt.Sprint(got), "thoughtSignature:sig=") {
 			t.Errorf("%v, %v", got, err)
 		}
 	}
 	reply = replies[2]
-	if cut, err := model.Provider.Do(t.Context(), request, nil); err != nil || cut.Stop != llm.StopLength || cut.Usage.Input != 0 || cut.Usage.Output > 1 {
+	if cut, err := model.Provider.Do(t.Context(), request); err != nil || cut.Stop != llm.StopLength || cut.Usage.Input != 0 || cut.Usage.Output > 1 {
 		t.Errorf("%+v, %v", cut, err)
 	}
 	reply = replies[3]
-	if r, err := model.Provider.Do(t.Context(), request, nil); !errors.Is(err, llm.Filtered{}) {
+	if r, err := model.Provider.Do(t.Context(), request); !errors.Is(err, llm.Filtered{}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -242,7 +241,7 @@ func TestPrefixesStay(t *testing.T) {
 			r := *request
 			r.Turns = request.Turns[:n]
 			for range 2 {
-				if _, err := model.Provider.Do(t.Context(), &r, nil); err != nil {
+				if _, err := model.Provider.Do(t.Context(), &r); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -322,7 +321,7 @@ func TestWireErrors(t *testing.T) {
 			"too long": {400, v.tooLong, llm.TooLong{}}, "too large": {413, "", llm.TooLong{}},
 		} {
 			status, body = c.status, c.body
-			_, err := model.Provider.Do(t.Context(), request, nil)
+			_, err := model.Provider.Do(t.Context(), request)
 			if !errors.Is(err, c.want) {
 				t.Errorf("%s, %s: %v", v.provider, name, err)
 			}
@@ -340,7 +339,7 @@ func TestWireErrors(t *testing.T) {
 		} {
 			status, body = c.status, c.body
 			var protocol llm.Protocol
-			if _, err := model.Provider.Do(t.Context(), request, nil); !errors.As(err, &protocol) || strings.Contains(err.Error(), "obey") || strings.Contains(err.Error(), "k-123") {
+			if _, err := model.Provider.Do(t.Context(), request); !errors.As(err, &protocol) || strings.Contains(err.Error(), "obey") || strings.Contains(err.Error(), "k-123") {
 				t.Errorf("%s, %s: %v", v.provider, name, err)
 			}
 		}
@@ -349,11 +348,11 @@ func TestWireErrors(t *testing.T) {
 		}
 		status, body, header = 429, "", http.Header{"Retry-After": {"3"}}
 		var limited llm.RateLimited
-		if _, err := model.Provider.Do(t.Context(), request, nil); !errors.As(err, &limited) || limited.RetryAfter != 3*time.Second {
+		if _, err := model.Provider.Do(t.Context(), request); !errors.As(err, &limited) || limited.RetryAfter != 3*time.Second {
 			t.Errorf("%s: %v", v.provider, err)
 		}
 		request.Turns[0].Parts = []llm.Part{llm.FromController(strings.Repeat("x", 4<<20))}
-		if _, err := model.Provider.Do(t.Context(), request, nil); !errors.Is(err, llm.TooLong{}) {
+		if _, err := model.Provider.Do(t.Context(), request); !errors.Is(err, llm.TooLong{}) {
 			t.Errorf("%s, a request of more than 4 MiB: %v", v.provider, err)
 		}
 	}
@@ -372,7 +371,7 @@ func TestWiresThatBreak(t *testing.T) {
 			<-r.Context().Done()
 			close(ended)
 		})
-		if _, err := hangs.Provider.Do(ctx, request, nil); !errors.Is(err, context.Canceled) {
+		if _, err := hangs.Provider.Do(ctx, request); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s hangs: %v", v.provider, err)
 		}
 		<-ended
@@ -380,7 +379,7 @@ func TestWiresThatBreak(t *testing.T) {
 			w.Header().Set("Content-Length", "1000")
 			_, _ = io.WriteString(w, v.text)
 		})
-		if _, err := cuts.Provider.Do(t.Context(), request, nil); !errors.Is(err, llm.Protocol{What: "the reply was cut"}) {
+		if _, err := cuts.Provider.Do(t.Context(), request); !errors.Is(err, llm.Protocol{What: "the reply was cut"}) {
 			t.Errorf("%s cuts: %v", v.provider, err)
 		}
 	}
@@ -395,7 +394,7 @@ func TestStreamsThatBreak(t *testing.T) {
 		events := ""
 		model := opened(t, v, func(w http.ResponseWriter, _ *http.Request) { stream(w, events) })
 		do := func() error {
-			_, err := model.Provider.Do(t.Context(), request, nil)
+			_, err := model.Provider.Do(t.Context(), request)
 			if err != nil && (strings.Contains(err.Error(), "obey") || strings.Contains(err.Error(), "k-123")) {
 				t.Errorf("%s: %v", v.provider, err)
 			}
@@ -475,7 +474,7 @@ func TestEndlessReplies(t *testing.T) {
 					}
 				})
 				var protocol llm.Protocol
-				if _, err := model.Provider.Do(t.Context(), request, nil); !errors.As(err, &protocol) {
+				if _, err := model.Provider.Do(t.Context(), request); !errors.As(err, &protocol) {
 					t.Errorf("%s, endless %s: %v", v.provider, name, err)
 				}
 			}
@@ -513,7 +512,7 @@ func TestBoundsOfReplies(t *testing.T) {
 			long(v, 1<<20): true, long(v, 1<<20+1): false,
 		} {
 			model := opened(t, v, func(w http.ResponseWriter, _ *http.Request) { stream(w, events) })
-			reply, err := model.Provider.Do(t.Context(), request, nil)
+			reply, err := model.Provider.Do(t.Context(), request)
 			if (err == nil) != fits || err != nil && !errors.As(err, new(llm.Protocol)) || err == nil && len(reply.Calls) != 64 && len(reply.Said[0].Text()) != 1<<20 {
 				t.Errorf("%s, a stream of %d bytes: %v", v.provider, len(events), err)
 			}
@@ -551,7 +550,7 @@ func TestSilence(t *testing.T) {
 					t.Fatal(err)
 				}
 				begun := time.Now()
-				_, err = e.Provider.(*wires.Patient).Provider.Do(t.Context(), request, nil)
+				_, err = e.Provider.(*wires.Patient).Provider.Do(t.Context(), request)
 				if took := time.Since(begun); !errors.Is(err, c.want) || took != time.Minute {
 					t.Errorf("%s, %s: %v after %s", v.provider, name, err, took)
 				}
@@ -566,7 +565,7 @@ type failing struct {
 	calls []time.Time
 }
 
-func (f *failing) Do(context.Context, *llm.Request, func(llm.Delta)) (*llm.Reply, error) {
+func (f *failing) Do(context.Context, *llm.Request) (*llm.Reply, error) {
 	f.calls = append(f.calls, time.Now())
 	if n := len(f.calls); n <= len(f.errs) {
 		return nil, f.errs[n-1]
@@ -583,7 +582,7 @@ func TestPatient(t *testing.T) {
 		busy := llm.Overloaded{}
 		f := &failing{errs: []error{busy, llm.RateLimited{RetryAfter: 20 * time.Second}, busy}}
 		p := &wires.Patient{Provider: f}
-		if _, err := p.Do(t.Context(), &llm.Request{}, nil); err != nil || len(f.calls) != 4 {
+		if _, err := p.Do(t.Context(), &llm.Request{}); err != nil || len(f.calls) != 4 {
 			t.Errorf("%v after %d calls", err, len(f.calls))
 		}
 		for i, least := range []time.Duration{500 * time.Millisecond, 20 * time.Second, 2 * time.Second} {
@@ -592,19 +591,19 @@ func TestPatient(t *testing.T) {
 			}
 		}
 		f = &failing{errs: []error{busy, busy, busy, busy}}
-		if _, err := (&wires.Patient{Provider: f}).Do(t.Context(), &llm.Request{}, nil); !errors.Is(err, busy) || len(f.calls) != 4 {
+		if _, err := (&wires.Patient{Provider: f}).Do(t.Context(), &llm.Request{}); !errors.Is(err, busy) || len(f.calls) != 4 {
 			t.Errorf("%v after %d calls", err, len(f.calls))
 		}
 		for _, final := range []error{llm.Auth{}, llm.TooLong{}, llm.Filtered{}, llm.Budget{}, llm.Protocol{}, context.Canceled} {
 			f = &failing{errs: []error{final}}
-			if _, err := (&wires.Patient{Provider: f}).Do(t.Context(), &llm.Request{}, nil); !errors.Is(err, final) || len(f.calls) != 1 {
+			if _, err := (&wires.Patient{Provider: f}).Do(t.Context(), &llm.Request{}); !errors.Is(err, final) || len(f.calls) != 1 {
 				t.Errorf("%v after %d calls", err, len(f.calls))
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		f = &failing{errs: []error{llm.RateLimited{RetryAfter: 15 * time.Second}}}
-		if _, err := (&wires.Patient{Provider: f}).Do(ctx, &llm.Request{}, nil); err == nil || len(f.calls) != 1 {
+		if _, err := (&wires.Patient{Provider: f}).Do(ctx, &llm.Request{}); err == nil || len(f.calls) != 1 {
 			t.Errorf("%v after %d calls", err, len(f.calls))
 		}
 	})
@@ -622,7 +621,7 @@ func TestPatientRedacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	request := &llm.Request{Model: "m", Turns: []llm.Turn{{Role: llm.User, Parts: []llm.Part{llm.Data{Fenced: fenced}}}}}
-	if _, err := (&wires.Patient{Provider: script}).Do(t.Context(), request, nil); err != nil {
+	if _, err := (&wires.Patient{Provider: script}).Do(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
 	if sent := script.Requests[0].Turns[0].Parts[0].Text(); strings.Contains(sent, secret) || !strings.Contains(sent, "my token is [REDACTED:") {
@@ -639,7 +638,7 @@ func TestPatientRests(t *testing.T) {
 		p := &wires.Patient{Provider: f}
 		do := func(want error, calls int) {
 			t.Helper()
-			if _, err := p.Do(t.Context(), &llm.Request{}, nil); !errors.Is(err, want) || len(f.calls) != calls {
+			if _, err := p.Do(t.Context(), &llm.Request{}); !errors.Is(err, want) || len(f.calls) != calls {
 				t.Errorf("%v after %d calls, want %v after %d", err, len(f.calls), want, calls)
 			}
 		}
@@ -720,20 +719,20 @@ func TestScript(t *testing.T) {
 	}
 	whole, _ := conversation(t)
 	first := &llm.Request{Model: "m", Turns: whole.Turns[:1]}
-	r, err := model.Provider.Do(t.Context(), first, nil)
+	r, err := model.Provider.Do(t.Context(), first)
 	if err != nil || len(r.Calls) != 1 || string(r.Calls[0].Arguments) != `{"url": "https://a.test/"}` {
 		t.Errorf("%+v, %v", r, err)
 	}
-	r, err = model.Provider.Do(t.Context(), whole, nil)
+	r, err = model.Provider.Do(t.Context(), whole)
 	if err != nil || len(r.Calls) != 1 || r.Calls[0].Name != "answer" || string(r.Calls[0].Arguments) != `{"word": "failed"}` {
 		t.Errorf("%+v, %v", r, err)
 	}
 	whole.Turns[2].Results = nil
-	if r, err = model.Provider.Do(t.Context(), whole, nil); err != nil || len(r.Said) != 1 || r.Said[0].Text() != "done" {
+	if r, err = model.Provider.Do(t.Context(), whole); err != nil || len(r.Said) != 1 || r.Said[0].Text() != "done" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	whole.Turns = append(whole.Turns, whole.Turns[1], whole.Turns[2])
-	if r, err = model.Provider.Do(t.Context(), whole, nil); !errors.As(err, new(llm.Protocol)) {
+	if r, err = model.Provider.Do(t.Context(), whole); !errors.As(err, new(llm.Protocol)) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for name, content := range map[string]string{"both": `{"say":"a","call":{"name":"b"}}`, "neither": `{}`, "unknown": `{"say":"a","then":"b"}`, "pattern": `{"when":{"query":"("},"say":"a"}`} {
@@ -780,7 +779,7 @@ func TestWordsOfAProvider(t *testing.T) {
 		"\xff\xfeabc":                                                                   "abc",
 	} {
 		body = said
-		_, err := model.Provider.Do(t.Context(), request, nil)
+		_, err := model.Provider.Do(t.Context(), request)
 		answered, ok := errors.AsType[*llm.Answered](err)
 		if !ok || answered.Said != want || strings.Contains(err.Error(), "no such") {
 			t.Errorf("%q is shown as %q, not %q (%v)", said, answered.Said, want, err)

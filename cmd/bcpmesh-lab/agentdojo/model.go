@@ -163,8 +163,8 @@ type meter struct {
 }
 
 // Do implements [llm.Provider].
-func (m *meter) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
-	reply, err := m.Provider.Do(ctx, r, delta)
+func (m *meter) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
+	reply, err := m.Provider.Do(ctx, r)
 	if err == nil {
 		m.of.mu.Lock()
 		defer m.of.mu.Unlock()
@@ -249,7 +249,7 @@ func (h *hacker) call(ctx context.Context, seen []sight, tool, schema, asked str
 		Model: h.Model, System: []llm.Part{llm.Constant(hackerRules), llm.FromOperator(h.definitions)}, MaxTokens: h.MaxTokens, Force: tool,
 		Tools: []llm.Tool{{Name: tool, Description: llm.Constant("Takes it."), Schema: jsontext.Value(schema)}},
 		Turns: []llm.Turn{{Role: llm.User, Parts: []llm.Part{llm.FromOperator("The goal: " + h.goal.Text + "\nWhat you saw: " + strings.ToValidUTF8(string(saw), "") + "\n" + asked)}}},
-	}, nil)
+	})
 	if _, filtered := errors.AsType[llm.Filtered](err); filtered {
 		return nil, nil
 	}

@@ -204,7 +204,7 @@ func (c *checkup) model(ctx context.Context, folder meshdir.Folder, name string,
 	ctx, cancel := context.WithTimeout(ctx, modelPatience)
 	defer cancel()
 	begun := time.Now()
-	_, err = once.Do(ctx, &llm.Request{Model: model.Model, MaxTokens: modelTokens, Turns: []llm.Turn{{Role: llm.User, Parts: []llm.Part{llm.Constant("Answer with the word yes.")}}}}, nil)
+	_, err = once.Do(ctx, &llm.Request{Model: model.Model, MaxTokens: modelTokens, Turns: []llm.Turn{{Role: llm.User, Parts: []llm.Part{llm.Constant("Answer with the word yes.")}}}})
 	fault, known := keeper.FaultOf(err)
 	if errors.Is(err, context.DeadlineExceeded) {
 		fault, known = bcp.ModelFault{Fault: bcp.FaultSilent}, true

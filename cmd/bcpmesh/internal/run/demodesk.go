@@ -158,8 +158,8 @@ type replyObserver struct {
 }
 
 // Do implements [llm.Provider].
-func (c replyObserver) Do(ctx context.Context, r *llm.Request, delta func(llm.Delta)) (*llm.Reply, error) {
-	reply, err := c.Provider.Do(ctx, r, delta)
+func (c replyObserver) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
+	reply, err := c.Provider.Do(ctx, r)
 	if err == nil {
 		c.of(reply)
 	}
