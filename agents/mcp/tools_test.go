@@ -223,10 +223,14 @@ func listen(t *testing.T, h *host) {
 func TestWhatModelsWrite(t *testing.T) {
 	t.Parallel()
 	_, main, researcher := hosts(t, desk(), overLines, overHTTP)
+	main.must(t, "BCPQuery", `{"target":"researcher","category":1.0,"justification":null,"request_id":null,"questions":null,"fields":[{"name":"n","type":"integer","min":0.0,"max":1e2,"values":null},{"name":"ok","type":"boolean","min":null}]}`)
+	id := member(t, researcher.must(t, "BCPQueries", `{"wait_seconds":20.0}`), "queries", 0, "query_id").(string)
+	if got := researcher.must(t, "BCPRespond", `{"query_id":"`+id+`","fields":"{\"n\":12.0,\"ok\":true}","summary":null,"not_enough_information":null}`); got["status"] == nil {
+		t.Errorf("the answer is %v", got)
+	}
 	for tool, all := range map[string][]string{
 		"BCPBudget": {`null`, `{"target":null}`, `{}`, `""`, `"{}"`}, "BCPInbox": {`null`, `{"wait_seconds":0.0,"acknowledge":null,"query_id":null}`, `{"wait_seconds":1e0}`},
 		"BCPQuery": {
-			`{"target":"researcher","category":1.0,"justification":null,"request_id":null,"questions":null,"fields":[{"name":"n","type":"integer","min":0.0,"max":1e2,"values":null},{"name":"ok","type":"boolean","min":null}]}`,
 			`{"target":"researcher","category":"1","fields":"[{\"name\":\"ok\",\"type\":\"boolean\"}]"}`,
 			`"{\"target\":\"researcher\",\"category\":1,\"fields\":[{\"name\":\"ok\",\"type\":\"boolean\"}]}"`,
 		},
@@ -234,10 +238,6 @@ func TestWhatModelsWrite(t *testing.T) {
 		for _, arguments := range all {
 			main.must(t, tool, arguments)
 		}
-	}
-	id := member(t, researcher.must(t, "BCPQueries", `{"wait_seconds":20.0}`), "queries", 0, "query_id").(string)
-	if got := researcher.must(t, "BCPRespond", `{"query_id":"`+id+`","fields":"{\"n\":12.0,\"ok\":true}","summary":null,"not_enough_information":null}`); got["status"] == nil {
-		t.Errorf("the answer is %v", got)
 	}
 }
 
