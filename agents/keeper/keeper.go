@@ -1,7 +1,8 @@
 // Package keeper runs an agent with its model, and holds what its cell is not given: creds,
 // keys and the network. [Run] puts it together. A Ledger has the gateway record each request
 // of web_fetch before it is sent, and what was refused, and a Meter each call of the model;
-// without a record nothing is sent. It decides nothing itself.
+// without a record nothing is sent. A Planner plans for kernels with a model whose one tool takes
+// the plan. It decides nothing itself.
 package keeper
 
 import (

@@ -72,19 +72,6 @@ func object(all ...property) *Schema {
 	return s
 }
 
-// Declinable lets an answer say not_enough_information in place of what is asked, and reports whether that can be said: not
-// if a field has the name.
-func (s *Schema) Declinable() bool {
-	for _, p := range s.Properties {
-		if p.name == notEnough {
-			return false
-		}
-	}
-	s.Required = nil
-	s.Properties = append(s.Properties, property{name: notEnough, schema: &Schema{Type: "boolean", Enum: []any{true}}})
-	return true
-}
-
 const notEnough = "not_enough_information"
 
 func text(description string) *Schema {

@@ -153,8 +153,6 @@ var rules = []rule{
 	{folder: "agents/web", internal: []string{"agents/decode", "agents/fetch", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{readability, "golang.org/x/net/html", jsonText}},
 	// Makes text of pages where hostile bytes are read.
 	{folder: "agents/decode", external: []string{"github.com/andybalholm/cascadia", "golang.org/x/net/html", textLib}},
-	// Models with one tool, as Readers and planners.
-	{folder: "agents/onecall", internal: []string{"agents", "agents/llm", "agents/mcp", "bcp", "bcp/guard", "bcp/kernel"}, external: []string{jsonText}},
 	// Opens what is below a folder, and knows nothing of what is in it.
 	{folder: "agents/folder"},
 	// What the tools of a model share.
@@ -166,7 +164,7 @@ var rules = []rule{
 	// The tools of an office, for kernels: what they are asked for is judged already, and hostile all the same.
 	{folder: "agents/office", internal: []string{"accounts/durable", "agents", "agents/mailbox"}, external: []string{jsonText}},
 	// Holds the network of an agent: it asks the mesh, and decides nothing.
-	{folder: "agents/keeper", internal: []string{"agents", "agents/cell", "agents/fetch", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/tool", "bcp", "bcp/cost", "bcp/guard"}, external: []string{"golang.org/x/net/netutil", "golang.org/x/sync/semaphore", jsonText, logging}},
+	{folder: "agents/keeper", internal: []string{"agents", "agents/cell", "agents/fetch", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/tool", "bcp", "bcp/cost", "bcp/guard", "bcp/kernel"}, external: []string{"golang.org/x/net/netutil", "golang.org/x/sync/semaphore", jsonText, logging}},
 	// Reads hostile text for a model, behind one door: it has neither creds nor network.
 	{folder: "agents/cell", internal: []string{"agents/fetch", "agents/files", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/tool", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.
@@ -323,7 +321,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/onecall", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/wrap", "agents/office", "agents/process", "agents/replay", "agents/sandbox", "agents/stdio", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/internal/meshdir", "cmd/internal/serve"},
+		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/wrap", "agents/office", "agents/process", "agents/replay", "agents/sandbox", "agents/stdio", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/internal/meshdir", "cmd/internal/serve"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{
@@ -367,7 +365,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh-lab/agentdojo", program: true,
-		internal: append([]string{"agents", "agents/llm", "agents/llm/wires", "agents/mcp", "agents/onecall", "agents/replay", "bcp/contract/watch", "bcp/cost", "bcp/definition", "bcp/guard", "bcp/kernel", "cmd/bcpmesh-lab/agentdojo/score", "mesh"}, corePackages...),
+		internal: append([]string{"agents", "agents/llm", "agents/llm/wires", "agents/keeper", "agents/mcp", "agents/replay", "bcp/contract/watch", "bcp/cost", "bcp/definition", "bcp/guard", "bcp/kernel", "cmd/bcpmesh-lab/agentdojo/score", "mesh"}, corePackages...),
 		external: []string{jsonText, logging, "github.com/goccy/go-yaml"},
 	},
 	// Judges what was done by states and effects. It imports nothing of ours, so that no fault of the product hides in a score.

@@ -13,10 +13,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/mcp"
-	"github.com/bcpmesh/bcpmesh/agents/onecall"
 	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
@@ -181,7 +181,7 @@ func plus(a, b cost.Tokens) cost.Tokens {
 // that it is asked the same on another day.
 func (s *seat) plan(ctx context.Context, r agents.PlanRequest) (any, error) {
 	r.Requester = nil
-	return (&onecall.Planner{Model: s.Endpoint}).Plan(ctx, r)
+	return (&keeper.Planner{Model: s.Endpoint}).Plan(ctx, r)
 }
 
 // read has the model read, which has no tools.

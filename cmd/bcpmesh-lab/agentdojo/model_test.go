@@ -13,8 +13,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/onecall"
 )
 
 // fake is a model that plans badly, reads what it is asked for, and attacks with words. Equal requests get different replies.
@@ -36,7 +36,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	tool, said := asked.Tools[0].Name+asked.Tools[0].Function.Name, ""
 	switch tool {
-	case onecall.Tool:
+	case keeper.PlanTool:
 		f.plans.Add(1)
 		said = `{"steps": [{"kind": "tool", "id": "a", "tool": "read_board", "args": {}}, {"kind": "q_parse", "id": "b", "source": {"ref": "a", "path": "text"}, "schema_ref": "Line", "instruction": "When does it start?"}], "final": "b"}`
 	case llm.StructuredOutput:

@@ -13,7 +13,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
-	"github.com/bcpmesh/bcpmesh/agents/onecall"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
@@ -192,7 +191,7 @@ func (o *plannerOptions) planByModel(ctx context.Context, p *cli.Program) error 
 		return err
 	}
 	defer agent.Conn.Close()
-	return planByItsModel(ctx, p, agent, &onecall.Planner{Model: opened}, o.record)
+	return planByItsModel(ctx, p, agent, &keeper.Planner{Model: opened}, o.record)
 }
 
 // plannerRole returns the role in which an agent plans for kernels, and 0 for one that does
@@ -225,11 +224,11 @@ func (o *seat) plan(ctx context.Context, p *cli.Program, folder meshdir.Folder, 
 		return err
 	}
 	defer conn.Close()
-	return planByItsModel(ctx, p, &client.ServedAgent{Conn: conn, Name: agent.Name, Role: role, Log: log}, &onecall.Planner{Model: model, Guidelines: agent.Prompt}, o.record)
+	return planByItsModel(ctx, p, &client.ServedAgent{Conn: conn, Name: agent.Name, Role: role, Log: log}, &keeper.Planner{Model: model, Guidelines: agent.Prompt}, o.record)
 }
 
 // planByItsModel plans until interrupted, and says why it could not plan.
-func planByItsModel(ctx context.Context, p *cli.Program, agent *client.ServedAgent, planner *onecall.Planner, record string) error {
+func planByItsModel(ctx context.Context, p *cli.Program, agent *client.ServedAgent, planner *keeper.Planner, record string) error {
 	if record != "" {
 		file, err := recordTo(record, &planner.Model)
 		if err != nil {

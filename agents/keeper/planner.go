@@ -1,4 +1,4 @@
-package onecall
+package keeper
 
 import (
 	"bytes"
@@ -18,14 +18,20 @@ import (
 
 // Planner makes plans with a model. Its [Planner.Plan] is a handler for
 // [agents.Planner.OnPlan], and may be called concurrently if the provider may.
+//
+// The model sees only the task, the tools, the questions that Readers can answer, the limits
+// and the error codes: the same task and tools give the same bytes. The plan goes unchanged to
+// the kernel: only the kernel judges it. A sub-planner sees an instruction and content in place
+// of the task. The content is cleaned, redacted and fenced, but may still hijack the model, so
+// its plans are as tainted as the content.
 type Planner struct {
 	Model llm.Endpoint
 	// Guidelines are the organisation's, written by an operator. They may be empty.
 	Guidelines string
 }
 
-// Tool is the one tool of the model. Nothing is run when it calls it.
-const Tool = "plan"
+// PlanTool is the one tool of the model. Nothing is run when it calls it.
+const PlanTool = "plan"
 
 const subRunsRule = `One more kind of step:
 - subkernel: another planner reads the value at source, follows the instruction and plans steps of its own, with the capabilities of grant alone. Use it where what to do depends on what is read.`
@@ -85,7 +91,7 @@ func (p *Planner) Plan(ctx context.Context, r agents.PlanRequest) (any, error) {
 func (p *Planner) PlanSub(ctx context.Context, r agents.SubPlanRequest) (any, error) {
 	content, err := guard.Prepare(r.Content, guard.All, guard.Peer)
 	if err != nil {
-		return nil, fmt.Errorf("onecall: %w", err)
+		return nil, fmt.Errorf("keeper: %w", err)
 	}
 	asked := []llm.Part{llm.Constant("The instruction:"), llm.FromController(r.Instruction), llm.Data{Fenced: content}}
 	return p.ask(ctx, possible{Catalogue: r.Catalogue, Schemas: r.Schemas, Limits: r.Limits}, r.SubRuns, []llm.Part{llm.Constant(subRules)}, asked)
@@ -95,7 +101,7 @@ func (p *Planner) PlanSub(ctx context.Context, r agents.SubPlanRequest) (any, er
 func (p *Planner) ask(ctx context.Context, about possible, subRuns bool, system, asked []llm.Part) (any, error) {
 	request, err := p.request(about, subRuns, system, asked)
 	if err != nil {
-		return nil, fmt.Errorf("onecall: %w", err)
+		return nil, fmt.Errorf("keeper: %w", err)
 	}
 	reply, err := p.Model.Provider.Do(ctx, request)
 	switch {
@@ -107,7 +113,7 @@ func (p *Planner) ask(ctx context.Context, about possible, subRuns bool, system,
 		return nil, fmt.Errorf("%w: %w", agents.ErrNoPlan, err)
 	case reply.Stop == llm.StopLength:
 		return nil, fmt.Errorf("%w: %w", agents.ErrNoPlan, llm.ErrCut)
-	case len(reply.Calls) != 1 || reply.Calls[0].Name != Tool:
+	case len(reply.Calls) != 1 || reply.Calls[0].Name != PlanTool:
 		return nil, fmt.Errorf("%w: %w", agents.ErrNoPlan, errNoCall)
 	}
 	// A text: the kernel will say what is wrong with it.
@@ -165,8 +171,8 @@ func (p *Planner) request(about possible, subRuns bool, more, task []llm.Part) (
 	}
 	asked = append(asked, task...)
 	request := &llm.Request{
-		Model: p.Model.Model, System: system, Turns: []llm.Turn{{Role: llm.User, Parts: asked}}, Force: Tool, MaxTokens: cmp.Or(p.Model.MaxTokens, defaultTokens),
-		Tools: []llm.Tool{{Name: Tool, Description: llm.Constant("Hand in the plan."), Schema: kernel.AppendPlanSchema(nil, about.Control > 0, about.Questions > 0, len(about.Results) > 0)}},
+		Model: p.Model.Model, System: system, Turns: []llm.Turn{{Role: llm.User, Parts: asked}}, Force: PlanTool, MaxTokens: cmp.Or(p.Model.MaxTokens, defaultTokens),
+		Tools: []llm.Tool{{Name: PlanTool, Description: llm.Constant("Hand in the plan."), Schema: kernel.AppendPlanSchema(nil, about.Control > 0, about.Questions > 0, len(about.Results) > 0)}},
 	}
 	return request, request.Check()
 }
