@@ -2,13 +2,16 @@ package wrap
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // Result is what a tool returned, as its server wrote it.
@@ -37,6 +40,8 @@ func parseResult(raw jsontext.Value) (*Result, error) {
 		Structured jsontext.Value `json:"structuredContent"`
 		IsError    jsontext.Value `json:"isError"`
 		Type       string         `json:"resultType"`
+		Meta       jsontext.Value `json:"_meta"`
+		Others     jsontext.Value `json:",embed"`
 	}
 	if err := json.Unmarshal(raw, &in, lenient); err != nil {
 		return nil, ErrEnded
@@ -72,7 +77,19 @@ func parseResult(raw jsontext.Value) (*Result, error) {
 	default: // some servers return a part, or a text, in place of a list
 		r.blocks = append(r.blocks, parseBlock(in.Content))
 	}
+	switch {
+	case r.Structured != nil || len(r.blocks) > 0:
+	case r.Failed:
+		r.blocks = []block{{note: "[the tool failed, and its server does not say why]"}}
+	case in.Others != nil:
+		r.blocks = []block{{note: fmt.Sprintf("[a result without content left out: %d bytes]", len(in.Others))}}
+	}
 	return r, nil
+}
+
+// refusal is the result of a call that a server answered with an error of JSON-RPC.
+func refusal(e *jsonrpc.Error) *Result {
+	return &Result{Failed: true, blocks: []block{{note: fmt.Sprintf("[the server refused the call with error %d]", e.Code), text: words(e.Message, string(e.Data))}}}
 }
 
 func parseBlock(raw jsontext.Value) block {
@@ -106,6 +123,9 @@ func parseBlock(raw jsontext.Value) block {
 	case in.Kind == "resource" && of.Text != nil:
 		return block{note: words("[resource", of.URI, of.MIMEType) + "]", text: *of.Text}
 	case in.Kind == "resource":
+		if content, err := base64.StdEncoding.DecodeString(of.Blob); err == nil && len(content) > 0 && utf8.Valid(content) && isTextual(of.MIMEType) {
+			return block{note: words("[resource", of.URI, of.MIMEType) + "]", text: string(content)}
+		}
 		return block{note: words("[resource", of.URI, of.MIMEType) + fmt.Sprintf(" left out: %d bytes]", decodedLen(of.Blob))}
 	case in.Kind == "resource_link":
 		size := ""
@@ -117,6 +137,12 @@ func parseBlock(raw jsontext.Value) block {
 		return block{note: words("["+in.Kind, in.MIMEType) + fmt.Sprintf(" left out: %d bytes]", decodedLen(in.Data))}
 	}
 	return block{note: fmt.Sprintf("[a part of the kind %.64q left out: %d bytes]", in.Kind, len(raw))}
+}
+
+// isTextual reports whether a media type is that of a text: some servers have each resource in Base64.
+func isTextual(media string) bool {
+	media, _, _ = strings.Cut(strings.ToLower(media), ";")
+	return strings.HasPrefix(media, "text/") || strings.HasSuffix(media, "json") || strings.HasSuffix(media, "xml") || strings.HasSuffix(media, "yaml")
 }
 
 // words joins what there is of these texts, each of them on one line.

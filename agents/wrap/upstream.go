@@ -193,8 +193,8 @@ func (u *Upstream) page(ctx context.Context, cursor string) (*sdk.ListToolsResul
 // answer.
 const notSent = -32005
 
-// Call calls a tool; meta may be nil. If the server refuses the call, the result is an
-// error without any of the server's text. After an error the outcome of the call is
+// Call calls a tool; meta may be nil. If the server refuses the call, the result has
+// failed, with what the server says of it. After an error the outcome of the call is
 // unknown: the server has ended ([ErrEnded]), or did not answer before ctx ended.
 func (u *Upstream) Call(ctx context.Context, name string, input jsontext.Value, meta sdk.Meta) (*Result, error) {
 	asked := capture{only: true}
@@ -205,7 +205,7 @@ func (u *Upstream) Call(ctx context.Context, name string, input jsontext.Value, 
 		return parseResult(asked.raw)
 	}
 	if e, answered := errors.AsType[*jsonrpc.Error](err); answered && e.Code != notSent {
-		return &Result{Failed: true}, nil // its text is the server's
+		return refusal(e), nil
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
