@@ -401,7 +401,7 @@ var meshKeys = []Key{
 		Doc: "Of the part of the request that the provider caches."},
 
 	{Level: LevelNotify, Name: "name", Type: TypeName, Required: true, Rule: "P4.6", field: of(func(r *bcp.Route) any { return &r.Name }),
-		Doc: "Names the route in logs, metrics and `bcpmesh notify`."},
+		Doc: "Names the route in logs and metrics."},
 	{Level: LevelNotify, Name: "person", Type: TypeName, DefaultRule: "nobody's: held items are told without their ids", Rule: "P4.6, P10", field: of(func(r *bcp.Route) any { return &r.Person }),
 		Doc: "The approver or auditor whom it reaches."},
 	{Level: LevelNotify, Name: "webhook", Type: TypeSecretName, DefaultRule: "none", Rule: "P4.6", field: of(func(r *bcp.Route) any { return &r.Webhook }),

@@ -177,7 +177,7 @@ func TestHelpListsCommands(t *testing.T) {
 
 func TestBadCommandLines(t *testing.T) {
 	t.Parallel()
-	clitest.Root(rootCommand).CheckBadCommandLines(t, "validate", "restore", "role attest", "role contracts", "notify")
+	clitest.Root(rootCommand).CheckBadCommandLines(t, "validate", "restore", "role attest", "role contracts")
 }
 
 func checkTalk(t testing.TB, stderr string) {

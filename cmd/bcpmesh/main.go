@@ -62,7 +62,6 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 		{Title: "Decide", Commands: []*cobra.Command{
 			approvals.ApprovalsCommand(p),
 			define.ProposalsCommand(p),
-			health.NotifyCommand(p),
 		}},
 		{Title: "Look back", Commands: []*cobra.Command{
 			audit.AuditCommand(p),

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
@@ -66,46 +67,44 @@ func (c *checkup) count(h health) (n int) {
 // DoctorCommand returns the command doctor.
 func DoctorCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
-	var confined, model bool
+	var confined, model, routes bool
 	cmd := cli.Command("doctor", func(ctx context.Context, _ []string) error {
 		ctx, cancel := context.WithTimeout(ctx, doctorTime)
 		defer cancel()
 		c := &checkup{now: time.Now()}
+		elsewhere := who.Creds+who.URL+who.CA != ""
 		switch {
+		case elsewhere && (confined || model || routes):
+			return cli.Usagef("doctor: --sandbox, --model and --notify look at this machine alone")
 		case confined:
-			if who.Creds != "" || who.URL != "" || who.CA != "" {
-				return cli.Usagef("doctor: --sandbox checks this machine only")
-			}
 			c.confinement(ctx)
-		case model:
-			if who.Creds != "" || who.URL != "" || who.CA != "" {
-				return cli.Usagef("doctor: --model calls the models of a folder's agents")
-			}
-			folder, err := who.Where.Folder()
-			if err != nil {
-				return err
-			}
-			if err := c.models(ctx, folder); err != nil {
-				return err
-			}
 		case who.Creds != "" && who.URL == "":
 			return cli.Usagef("doctor: --creds needs --url").WithHint("for example --url tls://mesh.example.org:4222")
-		case who.Creds == "" && (who.URL != "" || who.CA != ""):
+		case elsewhere && who.Creds == "":
 			return cli.Usagef("doctor: --url and --ca need --creds")
-		case who.Creds != "":
+		case elsewhere:
 			c.remote(ctx, &who)
 		default:
 			folder, err := who.Where.Folder()
+			switch {
+			case err != nil:
+			case model:
+				err = c.models(ctx, folder)
+			case routes:
+				err = c.routes(ctx, folder, cli.NewLogger(hclog.Info, p.Out.Stderr))
+			default:
+				c.local(ctx, who.Where, folder)
+			}
 			if err != nil {
 				return err
 			}
-			c.local(ctx, who.Where, folder)
 		}
 		return showCheckup(p, c)
 	})
 	cli.TakeGiven(cmd, "--creds with --url: check from an agent's side", cli.Into{"creds": &who.Creds, "url": &who.URL, "ca": &who.CA})
 	cmd.Flags().BoolVar(&confined, "sandbox", false, "check the sandbox for agents here, and try to break out of it")
 	cmd.Flags().BoolVar(&model, "model", false, "call each model of the agents once; this is paid")
+	cmd.Flags().BoolVar(&routes, "notify", false, "send a test message by each notification route")
 	who.Where.AddTo(cmd)
 	return cmd
 }
