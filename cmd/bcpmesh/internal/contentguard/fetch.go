@@ -6,10 +6,8 @@ import (
 	"context"
 	"encoding/base64"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,64 +15,61 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/web"
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 func fetchCode(err error) guard.Code { return fetch.CodeOf(err) }
 
-// FetchURLCommand returns the command fetch.
+// allowFlags are the flags with a list of hosts.
+type allowFlags struct{ entries []string }
+
+func (a *allowFlags) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&a.entries, "allow", nil, "hosts that may be reached: `HOST,*.HOST,HOST:PORT`")
+	cli.Complete(cmd, "allow", cobra.NoFileCompletions)
+}
+
+const entryHint = "an entry is HOST or *.HOST, perhaps with :PORT"
+
+// valid returns the entries of the flags or, without them, of the environment.
+func (a *allowFlags) valid(p *cli.Program) ([]string, error) {
+	entries := a.entries
+	if entries == nil {
+		entries = guard.SplitHosts(p.Env(guard.AllowVariable))
+	}
+	if _, invalid := guard.ParsePolicy(entries); len(invalid) > 0 {
+		return nil, cli.Usagef("%s is not a valid host of an allow-list", cli.Quoted(invalid[0])).WithHint(entryHint)
+	}
+	return entries, nil
+}
+
+// FetchURLCommand returns the command fetch, which gets one page from the real network.
 func FetchURLCommand(p *cli.Program) *cobra.Command {
 	var allow allowFlags
-	var maxChars int
-	var whole bool
-	var as string
 	cmd := cli.Command("fetch URL", func(ctx context.Context, args []string) error {
-		if maxChars < 1 || maxChars > web.MaxChars {
-			return cli.Usagef("fetch: --max-chars: expected a number from 1 to %d, got %d", web.MaxChars, maxChars)
-		}
-		if as != "" {
-			if allow.entries != nil {
-				return cli.Usagef("fetch: --as and --allow cannot be combined")
-			}
-			return fetchAs(ctx, p, as, args[0], web.ReadOptions{MaxChars: maxChars, Whole: whole})
-		}
-		policy, err := allow.policy(p)
+		entries, err := allow.valid(p)
 		if err != nil {
 			return err
 		}
-		return fetchForPeople(ctx, p, args[0], policy, web.ReadOptions{MaxChars: maxChars, Whole: whole})
+		policy, _ := guard.ParsePolicy(entries)
+		f := fetch.Client{Policy: func() guard.Policy { return policy }, Resolver: fetch.NewResolver(), Transport: fetch.NewTransport(nil, nil)}
+		read, err := fetchPage(ctx, &f, args[0], web.ReadOptions{})
+		if p.Out.JSON {
+			if err := p.Out.Value(newFetchResult(read, err)); err != nil {
+				return err
+			}
+		}
+		switch {
+		case err != nil:
+			return deniedf(err, args[0])
+		case !p.Out.JSON:
+			showPage(p, read)
+		}
+		return nil
 	})
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	allow.addTo(cmd)
-	cli.TakeGiven(cmd, "--as: apply the definition of this agent", cli.Into{"as": &as})
-	cmd.Flags().IntVar(&maxChars, "max-chars", web.DefaultChars, "maximum characters of the text, at most 400000")
-	cli.Complete(cmd, "max-chars", cobra.NoFileCompletions)
-	cmd.Flags().BoolVar(&whole, "whole", false, "show all visible text, not only the readable part")
 	return cmd
-}
-
-// fetchForPeople gets one page from the real network.
-func fetchForPeople(ctx context.Context, p *cli.Program, url string, policy guard.Policy, o web.ReadOptions) error {
-	f := fetch.Client{
-		Policy:   func() guard.Policy { return policy },
-		Resolver: fetch.NewResolver(), Transport: fetch.NewTransport(nil, nil),
-	}
-	read, err := fetchPage(ctx, &f, url, o)
-	if p.Out.JSON {
-		if err := p.Out.Value(newFetchResult(read, err)); err != nil {
-			return err
-		}
-	}
-	switch {
-	case err != nil:
-		return deniedf(err, url)
-	case !p.Out.JSON:
-		showPage(p, read)
-	}
-	return nil
 }
 
 // showPage shows a page to a person.
@@ -92,7 +87,7 @@ func showPage(p *cli.Program, read web.Page) {
 		p.Out.Talkf("%s", note)
 	}
 	if read.Truncated {
-		p.Out.Talkf("the text is cut; --max-chars shows more")
+		p.Out.Talkf("the text is cut")
 	}
 }
 
@@ -284,69 +279,4 @@ func (r routeCase) route() (fetch.Route, bool) {
 		return route, err == nil
 	}
 	return route, true
-}
-
-// fetchAs gets one page by the definition of an agent: its hosts, start URLs and limits, as if it had sent nothing before.
-func fetchAs(ctx context.Context, p *cli.Program, name, url string, o web.ReadOptions) error {
-	folder, err := meshdir.Find(".")
-	if err != nil {
-		return err
-	}
-	mesh, err := folder.Load()
-	if err != nil {
-		return err
-	}
-	agent, ok := mesh.Agent(bcp.AgentName(name))
-	if !ok {
-		return cli.Usagef("fetch: --as: the mesh has no agent %s", cli.Quoted(name))
-	}
-	e := agent.Egress
-	meter := fetch.NewMeter(guard.PoolLimits{Budget: guard.NanoBits(e.Budget), Bytes: e.MaxBytes, HostBytes: e.MaxHostBytes, Window: e.Window}, time.Now)
-	tool, err := web.New(fetch.Options{
-		Policy: fetch.Policy(e.Hosts, os.LookupEnv), StartURLs: e.StartURLs, LinksOnly: e.LinksOnly,
-		Addresses: mesh.AllowAddresses, Redact: o.Set, Ledger: meter,
-	})
-	if err != nil {
-		return err
-	}
-	arguments, err := json.Marshal(struct {
-		URL      string `json:"url"`
-		MaxChars int    `json:"max_chars"`
-		Whole    bool   `json:"whole"`
-	}{url, o.MaxChars, o.Whole})
-	if err != nil {
-		return err
-	}
-	r := tool.Call(ctx, arguments)
-	used := meter.Use()
-	bits := bcp.Bits(used.Bits)
-	if p.Out.JSON {
-		err := p.Out.Value(struct {
-			Result     web.Result `json:"result"`
-			EgressBits bcp.Bits   `json:"egress_bits"`
-			Bytes      int64      `json:"bytes"`
-		}{r, bits, used.Bytes})
-		if err != nil {
-			return err
-		}
-	}
-	if r.Error != "" {
-		_, err := fetch.Fetched{Error: r.Error, Status: r.Status}.Served()
-		f := deniedf(err, url)
-		if r.Error == guard.DenyAll || r.Error == guard.HostDenied || r.Error == guard.PortDenied {
-			f = f.WithHint("network in %s lists the hosts of %s", agent.File, name)
-		}
-		return f
-	}
-	if p.Out.JSON {
-		return nil
-	}
-	read := web.Page{Title: r.Title, Text: r.Text, Truncated: r.Truncated}
-	for _, link := range r.Links {
-		read.Links = append(read.Links, web.Link{URL: link.URL})
-	}
-	showPage(p, read)
-	p.Out.Talkf("it told hosts at most %s of %s over %s; %s of %s on the wire",
-		bits.Words(), e.Budget.Rounded(), e.Window, cli.Count(int(used.Bytes), "byte"), cli.Count(int(e.MaxBytes), "byte"))
-	return nil
 }

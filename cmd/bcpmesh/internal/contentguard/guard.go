@@ -12,24 +12,43 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
+
+// operation is one thing that the guard does, to a text or to an argument.
+type operation struct {
+	name     string
+	flags    string // that it takes
+	argument string // what people give; empty for a text, in a file or on stdin
+	judge    judgement
+}
+
+// judgement judges what is in a case. What it returns has the keys of the result; the code says why there is none.
+type judgement func(in input) (any, guard.Code)
+
+// onlyCases judge cases alone, with more in them.
+var onlyCases = map[string]func(ctx context.Context, raw jsontext.Value) (any, guard.Code){"fetch": judgeFetch, "quarantine": judgeQuarantine}
+
+var operations = []operation{
+	{"redact", "set", "", judgeRedact},
+	{"clean", "", "", func(in input) (any, guard.Code) { return textResult{guard.Clean(string(in.Text))}, "" }},
+	{"fence", "source", "", judgeFence},
+	{"tainted", "", "", func(in input) (any, guard.Code) { return taintedResult{guard.IsTainted(string(in.Text))}, "" }},
+	{"egress", "allow", "URL", judgeEgress},
+	{"hosts", "", "LIST", judgeHosts},
+	{"address", "", "ADDRESS", func(in input) (any, guard.Code) { return addressResult{guard.PublicText(string(in.Address))}, "" }},
+	{"price", "", "URL", judgePrice},
+	{"fetch", "", "", nil},
+	{"quarantine", "", "", nil},
+}
 
 // guardFlags are the flags of guard.
 type guardFlags struct {
 	set, source cli.WordFlag
 	allow       allowFlags
-}
-
-// operation is one thing that the guard does: to a text, which people may stream, or to an argument.
-type operation struct {
-	name, flags, argument string
-	judge                 judgement
-	in                    func(text string) any
-	text                  func(string) error
-	stream                func(io.Reader) error
-	one                   func(argument string) error
 }
 
 // GuardCommand returns the command guard.
@@ -40,7 +59,6 @@ func GuardCommand(p *cli.Program) *cobra.Command {
 	for _, s := range guard.Sources {
 		g.source.Words = append(g.source.Words, string(s))
 	}
-	operations := g.operations(p)
 	names := cli.Map(operations, func(o operation) string { return o.name })
 	cmd := &cobra.Command{
 		Use: "guard OPERATION [FILE|ARGUMENT]",
@@ -72,37 +90,151 @@ func (g *guardFlags) run(cmd *cobra.Command, p *cli.Program, o *operation, args 
 		}
 	}
 	ctx, argument := cmd.Context(), strings.Join(args, "")
+	if len(args) == 0 && o.name == "hosts" && !p.Out.JSON {
+		argument = p.Env(guard.AllowVariable)
+	}
 	switch {
-	case len(args) > 0 && o.one == nil && o.in == nil:
+	case o.judge == nil && len(args) > 0:
 		return cli.Usagef("guard %s: one argument too many: %s", o.name, cli.Quoted(argument))
 	case p.Out.JSON && len(args) == 0:
-		return judgeLines(ctx, p, o.name, o.judge)
-	case o.name == "hosts" && len(args) == 0:
-		return o.one(p.Env(guard.AllowVariable))
-	case o.one != nil && len(args) > 0:
-		return o.one(argument)
-	case o.one != nil:
-		return cli.Usagef("guard %s: expected %s", o.name, o.argument).WithHint("or --json, to read cases from stdin")
-	case o.in == nil:
+		return judgeLines(ctx, p, o)
+	case o.judge == nil:
 		return cli.Usagef("guard %s: expected --json", o.name).WithHint("it reads cases from stdin; bcpmesh fetch gets a page from the real network")
+	case o.argument == "":
+		return g.readInput(ctx, p, o, argument)
+	case len(args) == 0 && o.name != "hosts":
+		return cli.Usagef("guard %s: expected %s", o.name, o.argument).WithHint("or --json, to read cases from stdin")
 	}
-	return readInput(ctx, p, argument, func(r io.Reader) error {
-		if o.stream != nil && !p.Out.JSON {
-			return o.stream(r)
-		}
-		text, err := readText(r)
-		switch {
-		case err != nil:
+	in := input{URL: new(caseURL(argument)), Env: new(caseText(argument)), Address: caseText(argument)}
+	if o.name == "egress" {
+		entries, err := g.allow.valid(p)
+		if err != nil {
 			return err
-		case p.Out.JSON:
-			return judgeOne(ctx, p, o.judge, o.in(text))
 		}
-		return o.text(text)
-	})
+		in.Allow = cli.Map(entries, func(s string) caseText { return caseText(s) })
+	}
+	return tell(p, o, in, argument)
 }
 
-// judgement judges one case. What it returns has the keys of the result; the code says why there is none.
-type judgement func(ctx context.Context, in jsontext.Value) (any, guard.Code)
+// readInput does an operation to the text of a file or of stdin.
+func (g *guardFlags) readInput(ctx context.Context, p *cli.Program, o *operation, name string) error {
+	from := p.In
+	if name != "" && name != "-" {
+		f, err := agentsfolder.OpenFile(name)
+		if err != nil {
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
+		}
+		defer f.Close()
+		from = f
+	} else if cli.IsTerminal(p.In) {
+		p.Out.Talkf("reading text from the terminal; Ctrl-D ends it")
+	}
+	from = cli.Interruptible(ctx, from)
+	if o.name == "redact" && !p.Out.JSON {
+		return redactStream(p, from, g.set.Value)
+	}
+	text, err := io.ReadAll(io.LimitReader(from, maxCaseText+1))
+	switch {
+	case err != nil:
+		return cli.Failf("the input cannot be read: %s", cli.FileReason(err))
+	case len(text) > maxCaseText:
+		return cli.Failf("the input is longer than 64 MiB")
+	}
+	in := input{Text: caseText(text), Set: g.set.Value, Source: caseText(g.source.Value)}
+	if o.name == "tainted" && !p.Out.JSON {
+		in.Text = caseText(strings.TrimSuffix(string(in.Text), "\n"))
+	}
+	return tell(p, o, in, name)
+}
+
+// tell tells a person, or a program of theirs, what came of an operation.
+func tell(p *cli.Program, o *operation, in input, argument string) error {
+	result, code := o.judge(in)
+	switch {
+	case code != "" && o.argument != "":
+		return deniedf(code, argument)
+	case code != "":
+		return cli.Usagef("%s", code.Error())
+	}
+	var said string
+	var denied *cli.Failure
+	switch r := result.(type) {
+	case textResult:
+		said = r.Text
+	case fenceResult:
+		said = r.Text + "\n"
+	case taintedResult:
+		if said = "one whole fence\n"; !r.Tainted {
+			denied = cli.Failf("the text is not one whole fence")
+		}
+	case egressResult:
+		if said = "allowed: " + r.Canonical + "\n"; !r.Allowed {
+			denied = deniedf(r.Code, argument)
+		}
+	case hostsResult:
+		valid := slices.DeleteFunc(slices.Clone(r.Allow), func(entry string) bool { return guard.ParseEntry(entry) != nil })
+		if said = strings.Join(valid, "\n") + "\n"; len(r.Invalid) > 0 {
+			denied = cli.Failf("%s is not a valid entry", cli.Quoted(r.Invalid[0])).WithHint(entryHint)
+		} else if len(valid) == 0 {
+			said = ""
+			p.Out.Talkf("no host is allowed")
+		}
+	case addressResult:
+		if said = "public\n"; !r.Public {
+			denied = cli.Failf("%s is not a public address", cli.Quoted(argument))
+			denied.Code = cli.ExitRefused
+		}
+	case priceResult:
+		said = bcp.Bits(r.NanoBits).Words() + "\n"
+	}
+	if p.Out.JSON {
+		if err := p.Out.Value(result); err != nil {
+			return err
+		}
+	} else if _, hosts := result.(hostsResult); denied == nil || hosts {
+		if _, err := (flushingWriter{p}).Write([]byte(said)); err != nil {
+			return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
+		}
+	}
+	if denied != nil {
+		return denied
+	}
+	return nil
+}
+
+// redactStream redacts what comes while it comes.
+func redactStream(p *cli.Program, r io.Reader, set string) error {
+	chosen, err := guard.ParseSet(set)
+	if err != nil {
+		return cli.Usagef("%s", err)
+	}
+	stream := guard.NewStream(flushingWriter{p}, chosen)
+	if _, err := io.Copy(stream, r); err != nil {
+		return cli.Failf("the text cannot be redacted: %s", cli.FileReason(err))
+	}
+	if err := stream.Close(); err != nil {
+		return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
+	}
+	return nil
+}
+
+// flushingWriter writes results at once; on a terminal they are made harmless.
+type flushingWriter struct{ p *cli.Program }
+
+func (w flushingWriter) Write(b []byte) (int, error) {
+	text := string(b)
+	if w.p.Out.Terminal {
+		lines := strings.Split(text, "\n")
+		for i, line := range lines {
+			lines[i] = cli.Plain(line)
+		}
+		text = strings.Join(lines, "\n")
+	}
+	if _, err := w.p.Out.Stdout.WriteString(text); err != nil {
+		return 0, err
+	}
+	return len(b), w.p.Out.Stdout.Flush()
+}
 
 // Codes of cases that cannot be judged.
 const (
@@ -125,7 +257,7 @@ type guardCase struct {
 var caseOptions = json.JoinOptions(jsontext.AllowInvalidUTF8(true), json.MatchCaseInsensitiveNames(false))
 
 // judgeLines judges the cases of one command.
-func judgeLines(ctx context.Context, p *cli.Program, op string, judge judgement) error {
+func judgeLines(ctx context.Context, p *cli.Program, o *operation) error {
 	if cli.IsTerminal(p.In) {
 		p.Out.Talkf("reading cases from the terminal; Ctrl-D ends them")
 	}
@@ -147,7 +279,7 @@ func judgeLines(ctx context.Context, p *cli.Program, op string, judge judgement)
 		case err != nil:
 			return cli.Failf("the input cannot be read: %s", cli.FileReason(err))
 		default:
-			err = judgeLine(ctx, p, op, judge, line)
+			err = judgeLine(ctx, p, o, line)
 		}
 		if err != nil {
 			return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
@@ -155,21 +287,27 @@ func judgeLines(ctx context.Context, p *cli.Program, op string, judge judgement)
 	}
 }
 
-func judgeLine(ctx context.Context, p *cli.Program, op string, judge judgement, line []byte) error {
+func judgeLine(ctx context.Context, p *cli.Program, o *operation, line []byte) error {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return nil
 	}
 	var c guardCase
-	if err := json.Unmarshal(line, &c, caseOptions); err != nil {
-		return writeCase(p, c.ID, nil, unreadableCase)
-	}
+	var in input
+	wrong := json.Unmarshal(line, &c, caseOptions)
 	switch {
-	case c.Op != "" && c.Op != op:
+	case wrong != nil:
+		return writeCase(p, c.ID, nil, unreadableCase)
+	case c.Op != "" && c.Op != o.name:
 		return writeCase(p, c.ID, nil, otherOp)
 	case c.In.Kind() != '{':
 		return writeCase(p, c.ID, nil, unreadableCase)
+	case o.judge == nil:
+		result, code := onlyCases[o.name](ctx, c.In)
+		return writeCase(p, c.ID, result, code)
+	case json.Unmarshal(c.In, &in, caseOptions) != nil:
+		return writeCase(p, c.ID, nil, unreadableCase)
 	}
-	result, code := judge(ctx, c.In)
+	result, code := o.judge(in)
 	return writeCase(p, c.ID, result, code)
 }
 
@@ -191,27 +329,25 @@ func writeCase(p *cli.Program, id jsontext.Value, result any, code guard.Code) e
 	return p.Out.HarmlessLine(append(append(line, ','), keys[1:]...))
 }
 
-// judged makes a judgement of a function that takes the members of a case.
-func judged[In any](judge func(in In) (any, guard.Code)) judgement {
-	return func(_ context.Context, raw jsontext.Value) (any, guard.Code) {
-		var in In
-		if err := json.Unmarshal(raw, &in, caseOptions); err != nil {
-			return nil, unreadableCase
-		}
-		return judge(in)
-	}
+// input is what is in a case: what its operation takes of it.
+type input struct {
+	Text    caseText   `json:"text"`
+	Set     string     `json:"set"`
+	Source  caseText   `json:"source"`
+	URL     *caseURL   `json:"url"`
+	Allow   []caseText `json:"allow"`
+	Env     *caseText  `json:"env"`
+	Address caseText   `json:"address"`
+	Link    bool       `json:"link"`
+	Starts  uint64     `json:"start_urls"`
+	Served  []uint64   `json:"served"`
 }
 
 type textResult struct {
 	Text string `json:"text"`
 }
 
-type redactCase struct {
-	Text caseText `json:"text"`
-	Set  string   `json:"set"`
-}
-
-func judgeRedact(in redactCase) (any, guard.Code) {
+func judgeRedact(in input) (any, guard.Code) {
 	set := guard.All
 	if in.Set != "" {
 		var err error
@@ -222,23 +358,8 @@ func judgeRedact(in redactCase) (any, guard.Code) {
 	return textResult{guard.Redact(string(in.Text), set)}, ""
 }
 
-type textCase struct {
-	Text caseText `json:"text"`
-}
-
-func judgeClean(in textCase) (any, guard.Code) { return textResult{guard.Clean(string(in.Text))}, "" }
-
 type taintedResult struct {
 	Tainted bool `json:"tainted"`
-}
-
-func judgeTainted(in textCase) (any, guard.Code) {
-	return taintedResult{guard.IsTainted(string(in.Text))}, ""
-}
-
-type fenceCase struct {
-	Text   caseText `json:"text"`
-	Source caseText `json:"source"`
 }
 
 type fenceResult struct {
@@ -246,22 +367,12 @@ type fenceResult struct {
 	Tainted bool   `json:"tainted"`
 }
 
-func judgeFence(in fenceCase) (any, guard.Code) {
+func judgeFence(in input) (any, guard.Code) {
 	fenced, err := guard.Fence(string(in.Text), guard.Source(in.Source))
 	if err != nil {
 		return nil, unknownSource
 	}
 	return fenceResult{fenced.String(), guard.IsTainted(fenced.String())}, ""
-}
-
-type egressCase struct {
-	URL   caseURL    `json:"url"`
-	Allow []caseText `json:"allow"`
-}
-
-func (c egressCase) policy() guard.Policy {
-	policy, _ := guard.ParsePolicy(entryTexts(c.Allow))
-	return policy
 }
 
 func entryTexts(list []caseText) []string {
@@ -275,20 +386,17 @@ type egressResult struct {
 	Code      guard.Code `json:"code,omitzero"`
 }
 
-func judgeEgress(in egressCase) (any, guard.Code) {
-	return checkEgress(string(in.URL), in.policy()), ""
-}
-
-func checkEgress(url string, policy guard.Policy) egressResult {
-	target, err := guard.Check(url, policy)
-	if err != nil {
-		return egressResult{Code: fetchCode(err)}
+func judgeEgress(in input) (any, guard.Code) {
+	url := caseURL("")
+	if in.URL != nil {
+		url = *in.URL
 	}
-	return egressResult{Allowed: true, Canonical: target.String()}
-}
-
-type hostsCase struct {
-	Env *caseText `json:"env"`
+	policy, _ := guard.ParsePolicy(entryTexts(in.Allow))
+	target, err := guard.Check(string(url), policy)
+	if err != nil {
+		return egressResult{Code: fetchCode(err)}, ""
+	}
+	return egressResult{Allowed: true, Canonical: target.String()}, ""
 }
 
 type hostsResult struct {
@@ -296,36 +404,17 @@ type hostsResult struct {
 	Invalid []string `json:"invalid"`
 }
 
-func judgeHosts(in hostsCase) (any, guard.Code) {
+func judgeHosts(in input) (any, guard.Code) {
 	if in.Env == nil {
 		return hostsResult{}, ""
 	}
-	return checkHosts(string(*in.Env)), ""
-}
-
-func checkHosts(value string) hostsResult {
-	allow := guard.SplitHosts(value)
+	allow := guard.SplitHosts(string(*in.Env))
 	_, invalid := guard.ParsePolicy(allow)
-	return hostsResult{allow, invalid}
-}
-
-type addressCase struct {
-	Address caseText `json:"address"`
+	return hostsResult{allow, invalid}, ""
 }
 
 type addressResult struct {
 	Public bool `json:"public"`
-}
-
-func judgeAddress(in addressCase) (any, guard.Code) {
-	return addressResult{guard.PublicText(string(in.Address))}, ""
-}
-
-type priceCase struct {
-	Link   bool     `json:"link"`
-	Starts uint64   `json:"start_urls"`
-	Served []uint64 `json:"served"`
-	URL    *caseURL `json:"url"`
 }
 
 type priceResult struct {
@@ -333,7 +422,7 @@ type priceResult struct {
 	Bytes    int            `json:"bytes,omitzero"`
 }
 
-func judgePrice(in priceCase) (any, guard.Code) {
+func judgePrice(in input) (any, guard.Code) {
 	if in.Link || in.URL == nil {
 		return priceResult{NanoBits: guard.LinkPrice(in.Starts, in.Served)}, ""
 	}
