@@ -161,8 +161,6 @@ var rules = []rule{
 	{folder: "agents/files", internal: []string{"agents/folder", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
 	// Reads mail, for a model as well.
 	{folder: "agents/mailbox", internal: []string{"agents/decode", "agents/folder", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
-	// The tools of an office, for kernels: what they are asked for is judged already, and hostile all the same.
-	{folder: "agents/office", internal: []string{"accounts/durable", "agents", "agents/mailbox"}, external: []string{jsonText}},
 	// Holds the network of an agent: it asks the mesh, and decides nothing.
 	{folder: "agents/keeper", internal: []string{"agents", "agents/cell", "agents/fetch", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/tool", "bcp", "bcp/cost", "bcp/guard", "bcp/kernel"}, external: []string{"golang.org/x/net/netutil", "golang.org/x/sync/semaphore", jsonText, logging}},
 	// Reads hostile text for a model, behind one door: it has neither creds nor network.
@@ -321,7 +319,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/wrap", "agents/office", "agents/process", "agents/replay", "agents/sandbox", "agents/stdio", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/internal/meshdir", "cmd/internal/serve"},
+		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/wrap", "agents/process", "agents/replay", "agents/sandbox", "agents/stdio", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/internal/meshdir", "cmd/internal/serve"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{

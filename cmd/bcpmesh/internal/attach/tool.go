@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -12,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/office"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -23,9 +21,8 @@ import (
 // toolOptions are the flags of tool.
 type toolOptions struct {
 	servingFlags
-	office, from, remember string
-	definition             bool
-	pins                   []string
+	remember string
+	pins     []string
 }
 
 // ToolCommand returns the command tool.
@@ -34,18 +31,9 @@ func ToolCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "tool [-- PROGRAM [ARG...]]",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.definition {
-				if len(args) > 0 {
-					return cli.Arguments(0)(cmd, args)
-				}
-				_, err := p.Out.Stdout.Write(office.Definition)
-				return err
-			}
-			switch way, err := o.way(p, cmd, args, "pin", "office"); {
+			switch way, err := o.way(p, cmd, args, "pin"); {
 			case err != nil:
 				return err
-			case way == "office":
-				return o.serveOffice(cmd.Context(), p)
 			case way == "pin":
 				return o.serveMCP(cmd.Context(), p, args)
 			}
@@ -56,9 +44,6 @@ func ToolCommand(p *cli.Program) *cobra.Command {
 	o.addTo(cmd, bcp.RoleTool)
 	cmd.Flags().StringVar(&o.remember, "remember", "", "remember finished calls in this `FILE`")
 	cmd.Flags().StringArrayVar(&o.pins, "pin", nil, "a `TOOL` of the MCP server after --, as bcpmesh tool import writes it; may be repeated")
-	cmd.Flags().StringVar(&o.office, "office", "", "serve the office in this `DIR`")
-	cmd.Flags().StringVar(&o.from, "from", "bcpmesh@localhost", "with --office: `ADDRESS` that mails are sent from")
-	cmd.Flags().BoolVar(&o.definition, "definition", false, "print the definition of an office's tools, and serve nothing")
 	cmd.AddCommand(toolImportCommand(p))
 	return cmd
 }
@@ -76,25 +61,6 @@ func (o *toolOptions) serveProgram(ctx context.Context, p *cli.Program, command 
 	return serveTools(ctx, p, s.Conn, o.remember, fmt.Sprintf("%s serves its tools with %s", s.Name, cli.Quoted(command[0])), func(ctx context.Context, c agents.Call) (any, error) {
 		return callProgram(ctx, &s.program, c)
 	})
-}
-
-// rememberedFile is where the tools of an office keep what they did, in its folder.
-const rememberedFile = ".done"
-
-// serveOffice serves the tools of an office.
-func (o *toolOptions) serveOffice(ctx context.Context, p *cli.Program) error {
-	opened, err := office.Open(o.office, o.from)
-	if err != nil {
-		return cli.Failf("%s", err).WithHint("bcpmesh tool --help says what is in the folder")
-	}
-	defer func() { _ = opened.Close() }() // every effect is on the disk
-	agent, err := o.connect(ctx, p)
-	if err != nil {
-		return err
-	}
-	defer agent.Conn.Close()
-	return serveTools(ctx, p, agent.Conn, filepath.Join(o.office, rememberedFile), fmt.Sprintf("%s serves the office in %s", agent.Name, cli.Quoted(o.office)),
-		func(ctx context.Context, c agents.Call) (any, error) { return opened.Call(ctx, c) })
 }
 
 // serveTools does all calls of a service until interrupted. What was done is kept in a
