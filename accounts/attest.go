@@ -9,13 +9,10 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 )
 
@@ -58,19 +55,7 @@ type attestations struct {
 
 // Attester returns the organisation's signer. Its key is made at the first call.
 func (s *Store) Attester() (Attester, error) {
-	file := filepath.Join(s.folder, AttestKeyFile)
-	content, err := s.readSecret(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = s.locked(func() error {
-			if content, err = s.readSecret(file); !errors.Is(err, fs.ErrNotExist) {
-				return err // somebody was quicker
-			}
-			if content, err = newAttestKey(); err != nil {
-				return err
-			}
-			return errors.Join(s.writeSecret(file, content, createFile), durable.SyncFolder(s.folder))
-		})
-	}
+	content, err := s.secretOrNew(AttestKeyFile, newAttestKey)
 	if err != nil {
 		return Attester{}, fmt.Errorf("the key of the attestations: %w", err)
 	}
@@ -149,7 +134,7 @@ func (a Attester) envelope(payload []byte) ([]byte, error) {
 // Attest signs an organisation's statement about an agent: its Declaration and Keys,
 // valid for a time from now, at most [contract.MaxValidity]. It sets the other fields
 // of the statement. Earlier attestations stay valid.
-func (s *Store) Attest(statement *contract.Statement, evidence contract.AttestedEvidence, validity time.Duration) (envelope []byte, err error) {
+func (s *Store) Attest(statement *contract.Statement, evidence contract.AttestedEvidence, validity time.Duration) ([]byte, error) {
 	if validity < time.Second || validity > contract.MaxValidity {
 		return nil, fmt.Errorf("attest: an attestation is good for 1 second to %s", contract.MaxValidity)
 	}
@@ -157,27 +142,24 @@ func (s *Store) Attest(statement *contract.Statement, evidence contract.Attested
 	if err != nil {
 		return nil, fmt.Errorf("attest: %w", err)
 	}
-	err = s.change(func(st *state, now time.Time) error {
+	return changed(s, "attest", func(st *state, now time.Time) ([]byte, error) {
 		a := st.attestations(now)
 		if len(a.Current) >= maxAttested {
-			return fmt.Errorf("%w: %d attestations are current", ErrFull, maxAttested)
+			return nil, fmt.Errorf("%w: %d attestations are current", ErrFull, maxAttested)
 		}
 		statement.Issued, statement.Expires = now, now.Add(validity.Truncate(time.Second))
 		statement.Serial = strings.ToLower(rand.Text())
 		payload, err := contract.WriteStatement(statement, evidence)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if envelope, err = signer.envelope(payload); err != nil {
-			return err
+		envelope, err := signer.envelope(payload)
+		if err != nil {
+			return nil, err
 		}
 		a.Current = append(a.Current, attested{statement.Declaration.Agent.String(), statement.Serial, slices.Clone(statement.Keys), statement.Expires, false})
-		return nil
+		return envelope, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("attest: %w", err)
-	}
-	return envelope, nil
 }
 
 // attestations drops expired ones, which nobody accepts any more.
@@ -193,8 +175,8 @@ func (st *state) attestations(now time.Time) *attestations {
 // RevokeAttestations revokes the current attestations of an agent, such as
 // agent-a@org1.example, or the one with a serial. Peers get this with the next list of
 // [Store.Revocations]. It returns the serials, or [ErrNotAttested] if there are none.
-func (s *Store) RevokeAttestations(agentOrSerial string) (serials []string, err error) {
-	err = s.change(func(st *state, now time.Time) error {
+func (s *Store) RevokeAttestations(agentOrSerial string) ([]string, error) {
+	return changed(s, "revoke", func(st *state, now time.Time) (serials []string, err error) {
 		current := st.attestations(now).Current
 		for i := range current {
 			if x := &current[i]; x.Agent == agentOrSerial || x.Serial == agentOrSerial {
@@ -203,20 +185,16 @@ func (s *Store) RevokeAttestations(agentOrSerial string) (serials []string, err 
 			}
 		}
 		if len(serials) == 0 {
-			return ErrNotAttested
+			return nil, ErrNotAttested
 		}
-		return nil
+		return serials, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("revoke: %w", err)
-	}
-	return serials, nil
 }
 
 // RevokeAttestedKey revokes a user nkey for ever: its holder cannot prove to be an agent
 // any more.
 func (s *Store) RevokeAttestedKey(key string) error {
-	err := s.change(func(st *state, now time.Time) error {
+	return s.change("revoke", func(st *state, now time.Time) error {
 		a := st.attestations(now)
 		if slices.Contains(a.Keys, key) {
 			return errUnchanged
@@ -227,10 +205,6 @@ func (s *Store) RevokeAttestedKey(key string) error {
 		a.Keys = append(a.Keys, key)
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("revoke: %w", err)
-	}
-	return nil
 }
 
 // Revocations signs the list of revocations: revoked serials and keys, and the keys of
@@ -245,7 +219,7 @@ func (s *Store) Revocations(organisation string, next time.Duration) (envelope [
 	if err != nil {
 		return nil, list, fmt.Errorf("the list of revocations: %w", err)
 	}
-	err = s.change(func(st *state, now time.Time) error {
+	err = s.change("the list of revocations", func(st *state, now time.Time) error {
 		a := st.attestations(now)
 		a.Number = max(a.Number+1, now.Unix())
 		list = contract.Revocations{Number: a.Number, Issued: now, Next: now.Add(next.Truncate(time.Second)), Keys: slices.Clone(a.Keys)}
@@ -267,7 +241,7 @@ func (s *Store) Revocations(organisation string, next time.Duration) (envelope [
 		return err
 	})
 	if err != nil {
-		return nil, contract.Revocations{}, fmt.Errorf("the list of revocations: %w", err)
+		return nil, contract.Revocations{}, err
 	}
 	return envelope, list, nil
 }

@@ -20,9 +20,9 @@ type Change = bcp.CredentialRecord
 const forgotten = 30 * 24 * time.Hour
 
 // change makes f change the state, at a time in whole seconds. It is not saved after
-// an error of f; [errUnchanged] means only that.
-func (s *Store) change(f func(st *state, now time.Time) error) error {
-	return s.locked(func() error {
+// an error of f; [errUnchanged] means only that. Other errors begin with what was done.
+func (s *Store) change(what string, f func(st *state, now time.Time) error) error {
+	err := s.locked(func() error {
 		st, err := s.load()
 		if err != nil {
 			return err
@@ -37,6 +37,23 @@ func (s *Store) change(f func(st *state, now time.Time) error) error {
 		}
 		return s.save(st)
 	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// changed is [Store.change] with what f makes, which is nothing after an error.
+func changed[T any](s *Store, what string, f func(st *state, now time.Time) (T, error)) (T, error) {
+	var none, made T
+	err := s.change(what, func(st *state, now time.Time) (err error) {
+		made, err = f(st, now)
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	return made, nil
 }
 
 // forget revokes users whose time is over, and drops entries that are no longer needed.
@@ -113,12 +130,8 @@ func (a Stamp) Same(b Stamp) bool {
 
 // Recorded forgets the changes up to a number: the audit shows them.
 func (s *Store) Recorded(number uint64) error {
-	err := s.change(func(st *state, _ time.Time) error {
+	return s.change("forget the changes of the key store", func(st *state, _ time.Time) error {
 		st.Changes = slices.DeleteFunc(st.Changes, func(c Change) bool { return c.Number <= number })
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("forget the changes of the key store: %w", err)
-	}
-	return nil
 }

@@ -7,13 +7,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
 	"golang.org/x/mod/sumdb/note"
-
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
 )
 
 // CheckpointKeyFile is the name of the file with the key that signs checkpoints: a note's
@@ -29,21 +26,10 @@ func checkpointOrigin() string { return "bcpmesh/" + strings.ToLower(rand.Text()
 // key, and the public key that verifies them. The key is made at the first call. It
 // cannot issue or open anything.
 func (s *Store) CheckpointKey() (signer note.Signer, public string, err error) {
-	name := filepath.Join(s.folder, CheckpointKeyFile)
-	content, err := s.readSecret(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = s.locked(func() error {
-			if content, err = s.readSecret(name); !errors.Is(err, fs.ErrNotExist) {
-				return err // somebody was quicker
-			}
-			private, public, err := note.GenerateKey(rand.Reader, checkpointOrigin())
-			if err != nil {
-				return err
-			}
-			content = []byte(private + "\n" + public + "\n")
-			return errors.Join(s.writeSecret(name, content, createFile), durable.SyncFolder(s.folder))
-		})
-	}
+	content, err := s.secretOrNew(CheckpointKeyFile, func() ([]byte, error) {
+		private, public, err := note.GenerateKey(rand.Reader, checkpointOrigin())
+		return []byte(private + "\n" + public + "\n"), err
+	})
 	if err != nil {
 		return nil, "", fmt.Errorf("the key of the checkpoints: %w", err)
 	}

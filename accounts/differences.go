@@ -102,56 +102,6 @@ func differ(who string, has, wants []string) []string {
 	return lines
 }
 
-// Changes returns the differences to the claims of another bundle of the same mesh:
-// removed (-) and added (+), one a line. For a removed or added agent it lists its
-// permissions. Both must be bundles of [CompileCluster] or [Enforced].
-func (b Bundle) Changes(next Bundle) []string {
-	before, after := b.says(), next.says()
-	var lines []string
-	list := func(sign string, has, other map[string][]string) {
-		for _, who := range slices.Sorted(maps.Keys(has)) {
-			for _, line := range has[who] {
-				known := len(other[who]) > 0
-				if known && !slices.Contains(other[who], line) || !known && strings.HasPrefix(line, "may ") {
-					lines = append(lines, sign+" "+who+" "+line)
-				}
-			}
-		}
-	}
-	list("-", before, after)
-	list("+", after, before)
-	return lines
-}
-
-// says returns everything in the claims of a bundle, by subject.
-func (b Bundle) says() map[string][]string {
-	lines := map[string][]string{}
-	all, _ := b.claims() // unreadable claims are skipped
-	for name, claims := range all {
-		lines[name] = append(lines[name], accountLines(claims)...)
-		for key := range claims.Revocations {
-			lines[name] = append(lines[name], "refuses the user "+key)
-		}
-		for key, scope := range claims.SigningKeys {
-			who := name
-			if record, ok := b.scopes[key]; ok {
-				who = title(record.party())
-			} else if scope, ok := scope.(*jwt.UserScope); ok && scope != nil {
-				who = name + ": " + scope.Role
-			}
-			lines[who] = append(lines[who], "has the signing key "+key)
-			if scope, ok := scope.(*jwt.UserScope); ok && scope != nil {
-				lines[who] = append(lines[who], templateLines(scope.Template)...)
-			}
-		}
-	}
-	for who := range lines {
-		slices.Sort(lines[who])
-		lines[who] = slices.Compact(lines[who])
-	}
-	return lines
-}
-
 // claims returns the decoded JWTs of the accounts, by name.
 func (b Bundle) claims() (map[string]*jwt.AccountClaims, error) {
 	all := map[string]*jwt.AccountClaims{}

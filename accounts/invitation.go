@@ -78,44 +78,38 @@ func InviteBound(i *Invitation) { i.Bound = true }
 // agent or a person in a role, with credentials of a given lifetime. role may be
 // zero if the agent has exactly one; lives zero is for ever.
 func (s *Store) Invite(agent bcp.AgentName, role bcp.Role, within, lives time.Duration, r Restriction, options ...func(*Invitation)) (Token, error) {
-	if within < time.Second || within > MaxInvitation {
-		return Token{}, fmt.Errorf("invite: it is good for a second to %s", MaxInvitation)
-	}
-	if err := checkExpires(lives); err != nil {
-		return Token{}, fmt.Errorf("invite: %w", err)
-	}
-	r, err := r.Checked()
-	if err != nil {
-		return Token{}, fmt.Errorf("invite: %w", err)
-	}
-	var token Token
-	err = s.change(func(st *state, now time.Time) error {
+	return changed(s, "invite", func(st *state, now time.Time) (token Token, err error) {
+		if within < time.Second || within > MaxInvitation {
+			return token, fmt.Errorf("it is good for a second to %s", MaxInvitation)
+		}
+		if err := checkExpires(lives); err != nil {
+			return token, err
+		}
+		if r, err = r.Checked(); err != nil {
+			return token, err
+		}
 		scope, err := find(st.Scopes, agent, role)
 		if err != nil {
-			return err
+			return token, err
 		}
 		st.Invitations = slices.DeleteFunc(st.Invitations, func(i Invitation) bool { return !now.Before(i.Ends) })
 		if len(st.Invitations) >= maxInvitations {
-			return fmt.Errorf("there are %d invitations already", maxInvitations)
+			return token, fmt.Errorf("there are %d invitations already", maxInvitations)
 		}
 		i := Invitation{Agent: scope.Agent, Role: scope.Role, Made: now, Ends: now.Add(within).Truncate(time.Second), Lives: int64(lives / time.Second), Restriction: r}
 		for _, option := range options {
 			option(&i)
 		}
 		if i.Bound && i.Role != bcp.RoleApprover {
-			return errPasskey
+			return token, errPasskey
 		}
 		if token, err = s.invite(i); err != nil {
-			return err
+			return token, err
 		}
 		st.Invitations = append(st.Invitations, token.Invitation)
 		st.recordChange(now, bcp.CredentialInvited, User{PublicKey: token.PublicKey, Agent: i.Agent, Role: i.Role, Expires: i.Ends, Restriction: r})
-		return nil
+		return token, nil
 	})
-	if err != nil {
-		return Token{}, fmt.Errorf("invite: %w", err)
-	}
-	return token, nil
 }
 
 func (s *Store) invite(i Invitation) (Token, error) {
@@ -155,7 +149,7 @@ func (s *Store) Join(invitation, key string, passkey bcp.Digest, proof []byte) (
 	var joined User
 	var token string
 	refused := false
-	err := s.change(func(st *state, now time.Time) error {
+	err := s.change("join", func(st *state, now time.Time) error {
 		at := slices.IndexFunc(st.Invitations, func(i Invitation) bool { return i.PublicKey == invitation })
 		if at < 0 {
 			return ErrNotInvited
@@ -203,10 +197,10 @@ func (s *Store) Join(invitation, key string, passkey bcp.Digest, proof []byte) (
 		return nil
 	})
 	if err == nil && refused {
-		err = ErrNotInvited
+		err = fmt.Errorf("join: %w", ErrNotInvited)
 	}
 	if err != nil {
-		return User{}, "", fmt.Errorf("join: %w", err)
+		return User{}, "", err
 	}
 	return joined, token, nil
 }

@@ -86,28 +86,31 @@ func (s *Store) letInFromOutside(st state, claims map[string]*jwt.AccountClaims)
 // Gateway returns the logins of a gateway of a cluster: to CORE and to SYS. They are the same each time until [Store.RevokeGateway]. The
 // first call of this or of [Store.Push] marks the store as exported.
 func (s *Store) Gateway(name bcp.AgentName) (core, system Creds, err error) {
-	if _, err := bcp.ParseAgentName(string(name)); err != nil {
-		return Creds{}, Creds{}, fmt.Errorf("a gateway's name: %w", err)
-	}
-	err = s.change(func(st *state, now time.Time) error {
-		if core, err = s.remote(st, now, outsideGateway, name); err != nil {
-			return err
+	return s.remotes("creds of a gateway", name, outsideGateway, outsideMonitor)
+}
+
+// remotes returns two logins of one owner.
+func (s *Store) remotes(what string, name bcp.AgentName, one, other outside) (first, second Creds, err error) {
+	both, err := changed(s, what, func(st *state, now time.Time) (both [2]Creds, err error) {
+		if _, err := bcp.ParseAgentName(string(name)); err != nil {
+			return both, fmt.Errorf("the name: %w", err)
 		}
-		system, err = s.remote(st, now, outsideMonitor, name)
-		return err
+		for i, o := range []outside{one, other} {
+			if both[i], err = s.remote(st, now, o, name); err != nil {
+				return both, err
+			}
+		}
+		return both, nil
 	})
-	if err != nil {
-		return Creds{}, Creds{}, fmt.Errorf("creds of a gateway: %w", err)
-	}
-	return core, system, nil
+	return both[0], both[1], err
 }
 
 // Dispatchers returns the logins of a gateway of a cluster for calling tools for kernels:
 // one for each dispatcher of the scopes, by name. They are the same each time until
 // [Store.RevokeGateway]. Call [CompileCluster] with the scopes before, and again after.
 func (s *Store) Dispatchers(gateway bcp.AgentName, scopes []subjects.Scope) (map[bcp.AgentName]Creds, error) {
-	all := map[bcp.AgentName]Creds{}
-	err := s.change(func(st *state, now time.Time) (err error) {
+	return changed(s, "creds of a gateway's dispatchers", func(st *state, now time.Time) (all map[bcp.AgentName]Creds, err error) {
+		all = map[bcp.AgentName]Creds{}
 		for _, scope := range scopes {
 			if scope.Role != bcp.RoleDispatcher || err != nil {
 				continue
@@ -115,44 +118,20 @@ func (s *Store) Dispatchers(gateway bcp.AgentName, scopes []subjects.Scope) (map
 			who := party{scope.Agent, scope.Role}
 			all[scope.Agent], err = s.remote(st, now, outside{account: st.assignHome(who), name: userName(who), scopeKey: scopeKey(who, Restriction{})}, gateway)
 		}
-		return err
+		return all, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("creds of a gateway's dispatchers: %w", err)
-	}
-	return all, nil
 }
 
 // Push returns the login to SYS of the program that pushes claims to a cluster.
-func (s *Store) Push() (creds Creds, err error) {
-	err = s.change(func(st *state, now time.Time) error {
-		creds, err = s.remote(st, now, outsidePush, "")
-		return err
-	})
-	if err != nil {
-		return Creds{}, fmt.Errorf("creds to push claims: %w", err)
-	}
-	return creds, nil
+func (s *Store) Push() (Creds, error) {
+	return changed(s, "creds to push claims", func(st *state, now time.Time) (Creds, error) { return s.remote(st, now, outsidePush, "") })
 }
 
 // Guest returns the logins to SYS of another mesh on the same cluster, which has one
 // system account: for its gateways, and to push its claims. They let nobody in to another
 // account. [Store.RevokeGateway] revokes them.
 func (s *Store) Guest(mesh bcp.AgentName) (system, push Creds, err error) {
-	if _, err := bcp.ParseAgentName(string(mesh)); err != nil {
-		return Creds{}, Creds{}, fmt.Errorf("a guest's name: %w", err)
-	}
-	err = s.change(func(st *state, now time.Time) error {
-		if system, err = s.remote(st, now, outsideMonitor, mesh); err != nil {
-			return err
-		}
-		push, err = s.remote(st, now, outsidePush, mesh)
-		return err
-	})
-	if err != nil {
-		return Creds{}, Creds{}, fmt.Errorf("creds of a guest: %w", err)
-	}
-	return system, push, nil
+	return s.remotes("creds of a guest", mesh, outsideMonitor, outsidePush)
 }
 
 // remoteKey is the file of a login's key. No name of an agent has a dot.
@@ -227,7 +206,7 @@ func (st *state) noteRemote(now time.Time, act bcp.CredentialAct, r Remote) {
 // next [Store.Gateway] makes new ones. It returns [ErrNoUser] if the gateway has
 // none.
 func (s *Store) RevokeGateway(name bcp.AgentName) error {
-	err := s.change(func(st *state, now time.Time) error {
+	return s.change("revoke a gateway", func(st *state, now time.Time) error {
 		found := false
 		for i := range st.Remotes {
 			if r := &st.Remotes[i]; r.Gateway == name && name != "" && r.Revoked.IsZero() {
@@ -240,10 +219,6 @@ func (s *Store) RevokeGateway(name bcp.AgentName) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("revoke a gateway: %w", err)
-	}
-	return nil
 }
 
 // Remotes returns the record of all logins from outside, oldest first. Where there

@@ -16,7 +16,7 @@ var ErrNoUser = errors.New("no such credentials")
 // from the next [Compile] that reaches them, and close their connections. Revoking twice
 // changes nothing. Several are revoked in one change.
 func (s *Store) Revoke(publicKeys ...string) error {
-	err := s.change(func(st *state, now time.Time) error {
+	return s.change("revoke creds", func(st *state, now time.Time) error {
 		for _, key := range publicKeys {
 			if err := st.revokeKey(key, now); err != nil {
 				return err
@@ -24,10 +24,6 @@ func (s *Store) Revoke(publicKeys ...string) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("revoke creds: %w", err)
-	}
-	return nil
 }
 
 func (st *state) revokeKey(publicKey string, now time.Time) error {
@@ -47,11 +43,10 @@ func (st *state) revokeKey(publicKey string, now time.Time) error {
 // users that they signed elsewhere are refused as well. It returns the public
 // keys of those that were valid until now.
 func (s *Store) RevokeAll(agent bcp.AgentName, role bcp.Role) ([]User, error) {
-	var revoked []User
-	err := s.change(func(st *state, now time.Time) error {
+	return changed(s, "revoke creds", func(st *state, now time.Time) (revoked []User, err error) {
 		parties, err := st.agentParties(agent, role)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, who := range parties {
 			for i := range st.Users {
@@ -61,35 +56,30 @@ func (s *Store) RevokeAll(agent bcp.AgentName, role bcp.Role) ([]User, error) {
 			}
 			st.cancel(now, func(i Invitation) bool { return i.party() == who })
 			if err := s.replaceScope(st, who, now, now); err != nil {
-				return err
+				return nil, err
 			}
 			st.recordChange(now, bcp.CredentialScope, User{Agent: who.agent, Role: who.role, Revoked: now})
 		}
-		return nil
+		return revoked, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("revoke creds: %w", err)
-	}
-	return revoked, nil
 }
 
 // Rotate makes credentials that replace a user's: for the same agent, role and
 // restriction. The old user is refused when overlap has passed. expires is the
 // lifetime of the new ones; 0 means the same as the old ones.
 func (s *Store) Rotate(publicKey string, overlap, expires time.Duration) (Creds, error) {
-	if err := errors.Join(checkExpires(expires), checkExpires(overlap)); err != nil {
-		return Creds{}, fmt.Errorf("rotate creds: %w", err)
-	}
-	var creds Creds
-	err := s.change(func(st *state, now time.Time) error {
+	return changed(s, "rotate creds", func(st *state, now time.Time) (creds Creds, err error) {
+		if err := errors.Join(checkExpires(expires), checkExpires(overlap)); err != nil {
+			return creds, err
+		}
 		u := st.user(publicKey)
 		switch {
 		case u == nil:
-			return fmt.Errorf("%w: none with this public key were issued", ErrNoUser)
+			return creds, fmt.Errorf("%w: none with this public key were issued", ErrNoUser)
 		case !u.Valid(now):
-			return fmt.Errorf("%w: these are not valid any more", ErrNoUser)
+			return creds, fmt.Errorf("%w: these are not valid any more", ErrNoUser)
 		case u.ReplacedBy != "":
-			return fmt.Errorf("%w: others have taken their place already", ErrNoUser)
+			return creds, fmt.Errorf("%w: others have taken their place already", ErrNoUser)
 		}
 		if expires == 0 && !u.Expires.IsZero() {
 			expires = u.Expires.Sub(u.Issued)
@@ -99,22 +89,17 @@ func (s *Store) Rotate(publicKey string, overlap, expires time.Duration) (Creds,
 		}
 		next := User{Agent: u.Agent, Role: u.Role, Restriction: u.Restriction, Passkey: u.Passkey}
 		if _, err := find(st.Scopes, next.Agent, next.Role); err != nil {
-			return err
+			return creds, err
 		}
 		st.recordChange(now, bcp.CredentialRotated, *u)
-		var err error
 		if creds, err = s.issue(st, next, now, expires); err != nil {
-			return err
+			return creds, err
 		}
 		st.user(publicKey).ReplacedBy = creds.PublicKey
 		st.recordChange(now, bcp.CredentialIssued, creds.User)
 		st.forget(now)
-		return nil
+		return creds, nil
 	})
-	if err != nil {
-		return Creds{}, fmt.Errorf("rotate creds: %w", err)
-	}
-	return creds, nil
 }
 
 // findRestriction returns the restriction of the users that a key signed.

@@ -147,37 +147,6 @@ func TestRotatedCredsEndWithTheOverlap(t *testing.T) {
 	}
 }
 
-// covers A-REVOKED, A-JWTSELF
-func TestRotatedScopeLetsInUntilTheOverlapEnds(t *testing.T) {
-	t.Parallel()
-	store, _ := newStore(t)
-	compile(t, store, scopes())
-	old := issue(t, store)
-	start := time.Now()
-	noError(t, store.RotateScope("researcher", 0, time.Minute))
-	next := issue(t, store)
-	oldUser, _ := userOf(t, old)
-	if nextUser, _ := userOf(t, next); nextUser.Issuer == oldUser.Issuer {
-		t.Fatal("the same key signs")
-	}
-	b := compileAt(t, store, scopes(), start)
-	if !admitted(t, b, old) || !admitted(t, b, next) {
-		t.Errorf("meanwhile: the old ones %t, the new ones %t", admitted(t, b, old), admitted(t, b, next))
-	}
-	if agent, role, ok := b.ScopeOf(oldUser.Issuer); !ok || agent != "researcher" || role != bcp.RoleReader {
-		t.Error("nobody knows the old key")
-	}
-	scope := claimsOf(t, b, accounts.Readers).SigningKeys
-	user, _ := userOf(t, next)
-	if diff := cmp.Diff(scope[user.Issuer].(*jwt.UserScope).Template, scope[oldUser.Issuer].(*jwt.UserScope).Template); diff != "" {
-		t.Errorf("the two may do other things: %s", diff)
-	}
-	b = compileAt(t, store, scopes(), start.Add(time.Minute+time.Second))
-	if claimsOf(t, b, accounts.Readers).SigningKeys[oldUser.Issuer] != nil || !admitted(t, b, next) {
-		t.Error("the old key signs on, or the new one does not")
-	}
-}
-
 // What a file is restricted to stands in the account, in a scope of its own.
 //
 // covers BCP-19

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
@@ -61,6 +62,15 @@ func TestOperatorIsReplaced(t *testing.T) {
 	if identity2 != identity || signing2 == signing || !admitted(t, second, creds) {
 		t.Errorf("the operator is %s, was %s; it signs with %s, before with %s", identity2, identity, signing2, signing)
 	}
+	for _, name := range []string{accounts.Core, accounts.System} {
+		was, is := claimsOf(t, before, name).SigningKeys.Keys(), claimsOf(t, second, name).SigningKeys.Keys()
+		if len(is) != 1 || slices.Contains(was, is[0]) {
+			t.Errorf("%s: signed by %v, before by %v", name, is, was)
+		}
+	}
+	if before.Gateway.JWT == second.Gateway.JWT || before.Gateway.Signer.PublicKey() == second.Gateway.Signer.PublicKey() || before.Monitor.Signer.PublicKey() == second.Monitor.Signer.PublicKey() {
+		t.Error("a login of this process is as it was")
+	}
 	away := filepath.Join(folder, "operator.nk")
 	noError(t, os.Rename(filepath.Join(folder, "keys", "operator.nk"), away))
 	if err := store.RotateOperator(false); !errors.Is(err, accounts.ErrOperatorAway) {
@@ -91,18 +101,19 @@ func TestOperatorIsReplaced(t *testing.T) {
 	if _, signs := trusts(t, compile(t, store, scopes())); signs != public {
 		t.Errorf("%s signs", signs)
 	}
-	want := []bcp.CredentialAct{bcp.CredentialIssued, bcp.CredentialOperator, bcp.CredentialIdentity, bcp.CredentialOperator, bcp.CredentialIdentity, bcp.CredentialOperator}
+	want := []bcp.CredentialAct{bcp.CredentialIssued, bcp.CredentialOperator, bcp.CredentialAccount, bcp.CredentialAccount,
+		bcp.CredentialIdentity, bcp.CredentialOperator, bcp.CredentialAccount, bcp.CredentialAccount, bcp.CredentialIdentity, bcp.CredentialOperator}
 	if got := actsOf(t, store); !slices.Equal(got, want) {
 		t.Errorf("the audit shows %v, want %v", got, want)
 	}
 }
 
-// What the keys of an account have signed is let in until the overlap ends, and
-// refused from then on; other accounts do not notice. Invitations end with it too,
-// and this process's own logins have none.
+// What the keys of accounts have signed is let in until the overlap ends, and refused
+// from then on. Invitations end with it too. The logins of this process are the
+// operator's matter.
 //
 // covers A-REVOKED, A-JWTSELF, P7.5, P11.1
-func TestKeysOfAnAccountAreReplaced(t *testing.T) {
+func TestKeysOfAccountsAreReplaced(t *testing.T) {
 	t.Parallel()
 	store, _ := newStore(t)
 	first := compile(t, store, scopes())
@@ -110,16 +121,11 @@ func TestKeysOfAnAccountAreReplaced(t *testing.T) {
 	token, err := store.Invite("researcher", 0, time.Hour, 0, accounts.Restriction{})
 	noError(t, err)
 	start := time.Now()
-	for _, name := range []string{accounts.Readers, accounts.Joiners, accounts.Core, accounts.System} {
-		noError(t, store.RotateAccount(name, time.Minute))
-	}
-	if err := store.RotateAccount("READERS-2", time.Minute); !errors.Is(err, accounts.ErrUnknown) {
-		t.Errorf("an account that there is not: %v", err)
-	}
-	if err := store.RotateAccount(accounts.Readers, -time.Second); err == nil {
+	if err := store.RotateAccounts(-time.Second); err == nil {
 		t.Error("an overlap of less than nothing")
 	}
-	over := time.Now().Add(time.Minute + time.Second) // of each rotation, however long they took
+	noError(t, store.RotateAccounts(time.Minute))
+	over := time.Now().Add(time.Minute + time.Second) // however long it took
 	next := issue(t, store)
 	meanwhile, behind := compileAt(t, store, scopes(), start), compileAt(t, store, scopes(), over)
 	if !admitted(t, meanwhile, old) || !admitted(t, meanwhile, next) {
@@ -128,13 +134,17 @@ func TestKeysOfAnAccountAreReplaced(t *testing.T) {
 	if admitted(t, behind, old) || !admitted(t, behind, next) {
 		t.Error("behind the overlap the old ones are let in, or the new ones refused")
 	}
-	was, _ := first.Account(accounts.Controllers)
-	if is, _ := behind.Account(accounts.Controllers); was.Digest != is.Digest {
-		t.Error("another account has changed")
-	}
-	user, _ := userOf(t, old)
-	if claimsOf(t, behind, accounts.Readers).SigningKeys[user.Issuer] != nil {
+	oldUser, _ := userOf(t, old)
+	user, _ := userOf(t, next)
+	if claimsOf(t, behind, accounts.Readers).SigningKeys[oldUser.Issuer] != nil || user.Issuer == oldUser.Issuer {
 		t.Error("the old key signs on")
+	}
+	if agent, role, ok := meanwhile.ScopeOf(oldUser.Issuer); !ok || agent != "researcher" || role != bcp.RoleReader {
+		t.Error("nobody knows the old key")
+	}
+	scope := claimsOf(t, meanwhile, accounts.Readers).SigningKeys
+	if diff := cmp.Diff(scope[user.Issuer].(*jwt.UserScope).Template, scope[oldUser.Issuer].(*jwt.UserScope).Template); diff != "" {
+		t.Errorf("the two may do other things: %s", diff)
 	}
 	join := claimsOf(t, first, accounts.Joiners).SigningKeys.Keys()[0]
 	if during, after := claimsOf(t, meanwhile, accounts.Joiners).SigningKeys, claimsOf(t, behind, accounts.Joiners).SigningKeys; during[join] == nil || len(during) != 2 || after[join] != nil || len(after) != 1 {
@@ -145,14 +155,8 @@ func TestKeysOfAnAccountAreReplaced(t *testing.T) {
 			t.Errorf("%d invitations at %v: %v", len(open), at, err)
 		}
 	}
-	for _, name := range []string{accounts.Core, accounts.System} {
-		was, is := claimsOf(t, first, name).SigningKeys.Keys(), claimsOf(t, meanwhile, name).SigningKeys.Keys()
-		if len(is) != 1 || slices.Contains(was, is[0]) {
-			t.Errorf("%s: signed by %v, before by %v", name, is, was)
-		}
-	}
-	if first.Gateway.JWT == meanwhile.Gateway.JWT || first.Gateway.Signer.PublicKey() == meanwhile.Gateway.Signer.PublicKey() || first.Monitor.Signer.PublicKey() == meanwhile.Monitor.Signer.PublicKey() {
-		t.Error("a login of this process is as it was")
+	if first.Gateway.Signer.PublicKey() != meanwhile.Gateway.Signer.PublicKey() {
+		t.Error("a login of this process is another one")
 	}
 }
 
@@ -166,7 +170,7 @@ func TestCredsOfAReplacedKeyAreReplaced(t *testing.T) {
 	compile(t, store, scopes())
 	old := issue(t, store)
 	start := time.Now()
-	noError(t, store.RotateAll(false, time.Minute))
+	noError(t, store.RotateAccounts(time.Minute))
 	next, err := store.Rotate(old.PublicKey, time.Hour, 0)
 	noError(t, err)
 	if _, err := store.Rotate(old.PublicKey, time.Hour, 0); !errors.Is(err, accounts.ErrNoUser) {
@@ -174,15 +178,8 @@ func TestCredsOfAReplacedKeyAreReplaced(t *testing.T) {
 	}
 	// An account has no room for a third key of everybody.
 	acts := actsOf(t, store)
-	for name, rotate := range map[string]func(time.Duration) error{
-		"an agent":    func(d time.Duration) error { return store.RotateScope("researcher", 0, d) },
-		"an account":  func(d time.Duration) error { return store.RotateAccount(accounts.Readers, d) },
-		"invitations": func(d time.Duration) error { return store.RotateAccount(accounts.Joiners, d) },
-		"all":         func(d time.Duration) error { return store.RotateAll(false, d) },
-	} {
-		if err := rotate(time.Minute); !errors.Is(err, accounts.ErrOverlap) {
-			t.Errorf("%s in the overlap: %v", name, err)
-		}
+	if err := store.RotateAccounts(time.Minute); !errors.Is(err, accounts.ErrOverlap) {
+		t.Errorf("in the overlap: %v", err)
 	}
 	if now := actsOf(t, store); !slices.Equal(now, acts) {
 		t.Errorf("what was refused is on record: %v", now)
@@ -193,7 +190,7 @@ func TestCredsOfAReplacedKeyAreReplaced(t *testing.T) {
 	if b := compileAt(t, store, scopes(), start.Add(time.Minute+time.Second)); admitted(t, b, old) || !admitted(t, b, next) {
 		t.Error("behind the overlap the old ones are let in, or the new ones refused")
 	}
-	if err := store.RotateAll(false, 0); err != nil {
+	if err := store.RotateAccounts(0); err != nil {
 		t.Errorf("at once: %v", err)
 	}
 	if b := compileAt(t, store, scopes(), time.Now()); admitted(t, b, old) || admitted(t, b, next) {
@@ -215,10 +212,7 @@ func TestSealedKeysAreReplacedBySealedOnes(t *testing.T) {
 	acts := actsOf(t, store)
 	for name, rotate := range map[string]func(*accounts.Store) error{
 		"the operator": func(s *accounts.Store) error { return s.RotateOperator(true) },
-		"an account":   func(s *accounts.Store) error { return s.RotateAccount(accounts.Readers, time.Minute) },
-		"the gateway":  func(s *accounts.Store) error { return s.RotateAccount(accounts.Core, 0) },
-		"invitations":  func(s *accounts.Store) error { return s.RotateAccount(accounts.Joiners, 0) },
-		"all":          func(s *accounts.Store) error { return s.RotateAll(true, 0) },
+		"the accounts": func(s *accounts.Store) error { return s.RotateAccounts(time.Minute) },
 	} {
 		if err := rotate(locked); !errors.Is(err, accounts.ErrSealed) {
 			t.Errorf("%s without a passphrase: %v", name, err)
@@ -231,7 +225,7 @@ func TestSealedKeysAreReplacedBySealedOnes(t *testing.T) {
 		t.Errorf("what was refused is on record: %v", now)
 	}
 	open := openStore(t, folder, asks(passphrase, nil))
-	noError(t, open.RotateAll(true, 0))
+	noError(t, errors.Join(open.RotateOperator(true), open.RotateAccounts(0)))
 	compile(t, open, scopes())
 	if lie := openSeeds(t, folder); len(lie) > 0 {
 		t.Errorf("%v were made open", lie)

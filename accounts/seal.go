@@ -242,15 +242,33 @@ func (s *Store) writeSecret(path string, content []byte, write func(path string,
 	return write(path, content)
 }
 
+// secretOrNew reads a file of the store with a private key, and makes it at the first call.
+func (s *Store) secretOrNew(name string, create func() ([]byte, error)) (content []byte, err error) {
+	path := filepath.Join(s.folder, name)
+	if content, err = s.readSecret(path); !errors.Is(err, fs.ErrNotExist) {
+		return content, err
+	}
+	err = s.locked(func() error {
+		if content, err = s.readSecret(path); !errors.Is(err, fs.ErrNotExist) {
+			return err // somebody was quicker
+		}
+		if content, err = create(); err != nil {
+			return err
+		}
+		return errors.Join(s.writeSecret(path, content, createFile), durable.SyncFolder(s.folder))
+	})
+	return content, err
+}
+
 // Seal seals the store's keys with a passphrase, including the keys of checkpoints
 // and of the TLS authority. After a crash only some keys may be sealed; Seal with the
 // same passphrase continues. The unsealed keys may still be recoverable from the
 // disk.
 func (s *Store) Seal(passphrase []byte) error {
-	if len(passphrase) < MinPassphrase {
-		return fmt.Errorf("seal the keys: %w: it has %d characters or more", ErrPassphrase, MinPassphrase)
-	}
-	err := s.change(func(st *state, now time.Time) error {
+	return s.change("seal the keys", func(st *state, now time.Time) error {
+		if len(passphrase) < MinPassphrase {
+			return fmt.Errorf("%w: it has %d characters or more", ErrPassphrase, MinPassphrase)
+		}
 		file := filepath.Join(s.folder, sealFile)
 		content, err := readFile(file)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -283,10 +301,6 @@ func (s *Store) Seal(passphrase []byte) error {
 		}
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("seal the keys: %w", err)
-	}
-	return nil
 }
 
 func newSeal(passphrase []byte, work int) ([]byte, error) {
@@ -306,7 +320,7 @@ func newSeal(passphrase []byte, work int) ([]byte, error) {
 
 // Unseal removes the seal: then everybody who can read the folder has the keys.
 func (s *Store) Unseal(passphrase []byte) error {
-	err := s.change(func(st *state, now time.Time) error {
+	return s.change("unseal the keys", func(st *state, now time.Time) error {
 		file := filepath.Join(s.folder, sealFile)
 		content, err := readFile(file)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -335,10 +349,6 @@ func (s *Store) Unseal(passphrase []byte) error {
 		st.recordChange(now, bcp.CredentialUnsealed, User{})
 		return errors.Join(os.Remove(file), durable.SyncFolder(s.folder))
 	})
-	if err != nil {
-		return fmt.Errorf("unseal the keys: %w", err)
-	}
-	return nil
 }
 
 // removeDrafts removes drafts of killed writers, which may hold old keys. The

@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 var passphrase = []byte("correct horse battery")
@@ -97,7 +96,7 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	if _, err := accounts.Compile(locked, scopes(), now); !errors.Is(err, accounts.ErrSealed) {
 		t.Errorf("compiled without the passphrase: %v", err)
 	}
-	if err := locked.RotateScope("main", 0, 0); !errors.Is(err, accounts.ErrSealed) {
+	if err := locked.RotateAccounts(0); !errors.Is(err, accounts.ErrSealed) {
 		t.Errorf("rotated without the passphrase: %v", err)
 	}
 	if err := locked.Revoke(creds.PublicKey); err != nil {
@@ -115,7 +114,7 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	open := openStore(t, folder, asks(passphrase, &asked))
 	fresh, err := open.Issue("main", 0, 0, accounts.Restricted(accounts.Restriction{Connections: []string{accounts.WebSocket}}))
 	noError(t, err)
-	noError(t, open.RotateScope("researcher", bcp.RoleReader, time.Minute))
+	noError(t, open.RotateAccounts(time.Minute))
 	after := compile(t, open, scopes())
 	if user, _ := userOf(t, fresh); claimsOf(t, after, accounts.Controllers).SigningKeys[user.Issuer] == nil {
 		t.Error("what was issued is refused")

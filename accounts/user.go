@@ -176,83 +176,48 @@ func checkPasskey(role bcp.Role, passkey bcp.Digest) error {
 // If the last Compile did not have the agent or role, the error wraps
 // [ErrUnknown] and lists those that exist.
 func (s *Store) Issue(agent bcp.AgentName, role bcp.Role, expires time.Duration, options ...IssueOption) (Creds, error) {
-	if err := checkExpires(expires); err != nil {
-		return Creds{}, fmt.Errorf("issue creds: %w", err)
-	}
-	var creds Creds
-	err := s.change(func(st *state, now time.Time) error {
+	return changed(s, "issue creds", func(st *state, now time.Time) (Creds, error) {
 		scope, err := find(st.Scopes, agent, role)
-		if err == nil {
-			creds, err = s.issueTo(st, scope, now, expires, options)
+		if err != nil {
+			return Creds{}, err
 		}
-		return err
+		return s.issueTo(st, scope, now, expires, options)
 	})
-	if err != nil {
-		return Creds{}, fmt.Errorf("issue creds: %w", err)
-	}
-	return creds, nil
 }
 
-// IssueAll makes a fresh user of each agent and person in each of its roles, as the
-// last [Compile] has them, and in one change of the record: thousands one by one
-// take minutes.
-func (s *Store) IssueAll(expires time.Duration, options ...IssueOption) ([]Creds, error) {
-	if err := checkExpires(expires); err != nil {
-		return nil, fmt.Errorf("issue creds: %w", err)
-	}
-	return s.issueEach(func(st *state) ([]scopeRecord, error) { return st.Scopes, nil }, expires, options)
-}
-
-// IssueTo is [Store.IssueAll] for some agents or people: in one role or, if role is
-// zero, in each that they have. If one is unknown, the error is [ErrUnknown] and none
+// IssueTo is [Store.Issue] for several agents or people, in one change of the record: thousands one by one take minutes. It
+// makes a user in one role or, if role is zero, in each that they have. If one is unknown, the error is [ErrUnknown] and none
 // are made.
 func (s *Store) IssueTo(agents []bcp.AgentName, role bcp.Role, expires time.Duration, options ...IssueOption) ([]Creds, error) {
-	if err := checkExpires(expires); err != nil {
-		return nil, fmt.Errorf("issue creds: %w", err)
-	}
-	return s.issueEach(func(st *state) ([]scopeRecord, error) {
+	return changed(s, "issue creds", func(st *state, now time.Time) (all []Creds, err error) {
 		of := map[bcp.AgentName][]scopeRecord{}
 		for _, scope := range st.Scopes {
 			if role == 0 || scope.Role == role {
 				of[scope.Agent] = append(of[scope.Agent], scope)
 			}
 		}
-		var scopes []scopeRecord
 		for _, agent := range agents {
 			if len(of[agent]) == 0 {
 				_, err := find(st.Scopes, agent, role)
 				return nil, fmt.Errorf("%s: %w", agent, err)
 			}
-			scopes = append(scopes, of[agent]...)
-		}
-		return scopes, nil
-	}, expires, options)
-}
-
-func (s *Store) issueEach(which func(*state) ([]scopeRecord, error), expires time.Duration, options []IssueOption) ([]Creds, error) {
-	var all []Creds
-	err := s.change(func(st *state, now time.Time) error {
-		scopes, err := which(st)
-		if err != nil {
-			return err
-		}
-		for _, scope := range scopes {
-			creds, err := s.issueTo(st, scope, now, expires, options)
-			if err != nil {
-				return err
+			for _, scope := range of[agent] {
+				creds, err := s.issueTo(st, scope, now, expires, options)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, creds)
 			}
-			all = append(all, creds)
 		}
-		return nil
+		return all, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("issue creds: %w", err)
-	}
-	return all, nil
 }
 
 // issueTo makes a user of the agent of a scope.
 func (s *Store) issueTo(st *state, scope scopeRecord, now time.Time, expires time.Duration, options []IssueOption) (Creds, error) {
+	if err := checkExpires(expires); err != nil {
+		return Creds{}, err
+	}
 	u := User{Agent: scope.Agent, Role: scope.Role}
 	for _, option := range options {
 		if err := option(&u); err != nil {
@@ -347,21 +312,6 @@ func (s *Store) Users() ([]User, error) {
 		return nil, fmt.Errorf("list creds: %w", err)
 	}
 	return st.Users, nil
-}
-
-// ScopeOf returns the agent and role of an issuer key of the last [Compile],
-// the issuer_key in the server's connect events.
-func (s *Store) ScopeOf(issuerKey string) (bcp.AgentName, bcp.Role, bool) {
-	st, err := s.load()
-	if err != nil {
-		return "", 0, false
-	}
-	for _, scope := range st.Scopes {
-		if scope.Key == issuerKey {
-			return scope.Agent, scope.Role, true
-		}
-	}
-	return "", 0, false
 }
 
 // find returns the one scope of agent in role, or an error with all there are.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,13 +35,11 @@ func TestIssueMakesAScopedUser(t *testing.T) {
 	if !ok || scope.ValidateScopedSigner(user) != nil {
 		t.Errorf("no scope stands behind it: %v", scope)
 	}
-	for _, got := range []func(string) (bcp.AgentName, bcp.Role, bool){bundle.ScopeOf, store.ScopeOf} {
-		if agent, role, ok := got(user.Issuer); agent != "relay" || role != bcp.RoleReader || !ok {
-			t.Errorf("its issuer is of %q as %v, %t", agent, role, ok)
-		}
-		if agent, role, ok := got(user.Subject); ok {
-			t.Errorf("a user's key is the scope of %q as %v", agent, role)
-		}
+	if agent, role, ok := bundle.ScopeOf(user.Issuer); agent != "relay" || role != bcp.RoleReader || !ok {
+		t.Errorf("its issuer is of %q as %v, %t", agent, role, ok)
+	}
+	if agent, role, ok := bundle.ScopeOf(user.Subject); ok {
+		t.Errorf("a user's key is the scope of %q as %v", agent, role)
 	}
 	if user.Expires != creds.Expires.Unix() || creds.Issued.Before(before) || creds.Expires.Sub(creds.Issued) != time.Hour {
 		t.Errorf("issued %v, expires %v and %d", creds.Issued, creds.Expires, user.Expires)
@@ -56,50 +53,6 @@ func TestIssueMakesAScopedUser(t *testing.T) {
 	users, err := again.Users()
 	if diff := cmp.Diff([]accounts.User{creds.User, second.User}, users); err != nil || diff != "" {
 		t.Errorf("on record: %s, %v", diff, err)
-	}
-}
-
-// Everybody gets creds of their own, under their own scope, and all of them are on
-// record.
-//
-// covers A-JWTSELF, BCP-7
-func TestIssueAll(t *testing.T) {
-	t.Parallel()
-	store, _ := newStore(t)
-	if all, err := store.IssueAll(0); err != nil || len(all) > 0 {
-		t.Errorf("before anything was compiled: %d, %v", len(all), err)
-	}
-	bundle := compile(t, store, scopes())
-	if _, err := store.IssueAll(time.Second - 1); err == nil {
-		t.Error("issued for less than a second")
-	}
-	if all, err := store.IssueAll(0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{{}}})); err == nil || len(all) > 0 {
-		t.Errorf("with a restriction that is none: %d, %v", len(all), err)
-	}
-	all, err := store.IssueAll(time.Hour)
-	if err != nil || len(all) != len(scopes()) {
-		t.Fatalf("%d of %d: %v", len(all), len(scopes()), err)
-	}
-	var users []accounts.User
-	keys := map[string]bool{}
-	for i, s := range scopes() {
-		user, _ := userOf(t, all[i])
-		agent, role, ok := bundle.ScopeOf(user.Issuer)
-		if !ok || agent != s.Agent || role != s.Role || all[i].Agent != agent || all[i].Role != role {
-			t.Errorf("%s as %s: its issuer is of %q as %s", s.Agent, s.Role, agent, role)
-		}
-		keys[user.Subject] = true
-		users = append(users, all[i].User)
-	}
-	if len(keys) != len(all) {
-		t.Errorf("%d keys for %d users", len(keys), len(all))
-	}
-	recorded, err := store.Users()
-	if diff := cmp.Diff(users, recorded); err != nil || diff != "" {
-		t.Errorf("on record: %s, %v", diff, err)
-	}
-	if changes, _, err := store.Pending(now); err != nil || len(changes) != len(all) {
-		t.Errorf("the audit will show %d of %d: %v", len(changes), len(all), err)
 	}
 }
 
@@ -196,21 +149,11 @@ func TestRevokeIsInTheNextClaims(t *testing.T) {
 
 // Several are issued together or not at all.
 //
-// covers P7.5, BCP-19
+// covers P7.5, BCP-19, BCP-7, A-JWTSELF
 func TestIssueTo(t *testing.T) {
 	t.Parallel()
 	store, _ := newStore(t)
-	compile(t, store, scopes())
-	all, err := store.IssueTo([]bcp.AgentName{"relay", "researcher"}, 0, time.Hour)
-	noError(t, err)
-	var parties []string
-	for _, c := range all {
-		parties = append(parties, string(c.Agent)+" "+c.Role.String())
-	}
-	slices.Sort(parties)
-	if diff := cmp.Diff([]string{"relay controller", "relay reader", "researcher reader"}, parties); diff != "" {
-		t.Error(diff)
-	}
+	bundle := compile(t, store, scopes())
 	for name, try := range map[string]func() ([]accounts.Creds, error){
 		"one is not there": func() ([]accounts.Creds, error) { return store.IssueTo([]bcp.AgentName{"main", "nobody"}, 0, 0) },
 		"one is not in a role": func() ([]accounts.Creds, error) {
@@ -221,19 +164,49 @@ func TestIssueTo(t *testing.T) {
 			t.Errorf("%s: %d made, %v", name, len(made), err)
 		}
 	}
-	users, err := store.Users()
-	if err != nil || len(users) != len(all) {
-		t.Errorf("%d are on record: %v", len(users), err)
+	names := []bcp.AgentName{"relay", "researcher"}
+	if _, err := store.IssueTo(names, 0, time.Second-1); err == nil {
+		t.Error("issued for less than a second")
+	}
+	if made, err := store.IssueTo(names, 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{{}}})); err == nil || len(made) > 0 {
+		t.Errorf("with a restriction that is none: %d, %v", len(made), err)
+	}
+	all, err := store.IssueTo(names, 0, time.Hour)
+	noError(t, err)
+	var parties []string
+	var users []accounts.User
+	keys := map[string]bool{}
+	for _, c := range all {
+		user, _ := userOf(t, c)
+		agent, role, ok := bundle.ScopeOf(user.Issuer)
+		if !ok || c.Agent != agent || c.Role != role {
+			t.Errorf("%s as %s: its issuer is of %q as %s", c.Agent, c.Role, agent, role)
+		}
+		keys[user.Subject] = true
+		parties, users = append(parties, string(agent)+" "+role.String()), append(users, c.User)
+	}
+	if len(keys) != len(all) {
+		t.Errorf("%d keys for %d users", len(keys), len(all))
+	}
+	if diff := cmp.Diff([]string{"relay controller", "relay reader", "researcher reader"}, parties); diff != "" {
+		t.Error(diff)
+	}
+	recorded, err := store.Users()
+	if diff := cmp.Diff(users, recorded); err != nil || diff != "" {
+		t.Errorf("on record: %s, %v", diff, err)
+	}
+	if changes, _, err := store.Pending(now); err != nil || len(changes) != len(all) {
+		t.Errorf("the audit will show %d of %d: %v", len(changes), len(all), err)
 	}
 	folder := t.TempDir()
 	if n, err := accounts.WriteFiles(folder, all, []string{"a", "b", "a"}); n != 2 || !errors.Is(err, fs.ErrExist) {
 		t.Errorf("%d written: %v", n, err)
 	}
-	keys := []string{all[0].PublicKey, all[2].PublicKey}
-	if err := store.Revoke(append(keys, "U")...); !errors.Is(err, accounts.ErrNoUser) {
+	revoked := []string{all[0].PublicKey, all[2].PublicKey}
+	if err := store.Revoke(append(revoked, "U")...); !errors.Is(err, accounts.ErrNoUser) {
 		t.Errorf("one is not on record: %v", err)
 	}
-	noError(t, store.Revoke(keys...))
+	noError(t, store.Revoke(revoked...))
 	users, err = store.Users()
 	if err != nil || users[0].Revoked.IsZero() || !users[1].Revoked.IsZero() || users[2].Revoked.IsZero() {
 		t.Errorf("%+v: %v", users, err)

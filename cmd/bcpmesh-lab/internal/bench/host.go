@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -12,6 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // host is a mesh or a floor.
@@ -41,7 +43,13 @@ func startHost(ctx context.Context, o order) (*host, reply, error) {
 	}
 	r := reply{Compiled: time.Since(begin)}
 	begin = time.Now()
-	all, err := store.IssueAll(0, accounts.ForItself)
+	var everybody []bcp.AgentName
+	for _, scope := range subjects.Permissions(def) {
+		if scope.Role != bcp.RoleDispatcher {
+			everybody = append(everybody, scope.Agent)
+		}
+	}
+	all, err := store.IssueTo(slices.Compact(everybody), 0, 0, accounts.ForItself)
 	if err != nil {
 		return nil, reply{}, err
 	}

@@ -34,7 +34,6 @@ type Pushed struct {
 	Servers []string `json:"servers"`          // that have all claims now
 	Silent  int      `json:"silent,omitzero"`  // servers that did not answer
 	Updated []string `json:"updated_accounts"` // at one of them or more
-	Changes []string `json:"changes"`          // of what claims say, a line each
 	// Recorded counts changes of credentials that the audit shows now, Waiting
 	// those that it does not.
 	Recorded int `json:"recorded"`
@@ -171,9 +170,9 @@ func (f *PushFlags) operator(ctx context.Context, store *accounts.Store) (*agent
 // showPushed shows what was done, and fails with what was not.
 func showPushed(p *cli.Program, r Pushed, unrecorded error) error {
 	if err := p.Out.Show(r, func() {
-		p.Out.Printf("%s of claims; %s updated at %s\n", cli.Count(len(r.Changes), "change"), cli.Count(len(r.Updated), "account"), cli.Count(len(r.Servers), "server"))
-		for _, line := range r.Changes {
-			p.Out.Printf("  %s\n", cli.Plain(line))
+		p.Out.Printf("%s updated at %s\n", cli.Count(len(r.Updated), "account"), cli.Count(len(r.Servers), "server"))
+		for _, name := range r.Updated {
+			p.Out.Printf("  %s\n", name)
 		}
 		if r.Recorded > 0 {
 			p.Out.Printf("%s of credentials recorded\n", cli.Count(r.Recorded, "change"))
@@ -406,7 +405,7 @@ func signedBy(operator, token string) bool {
 // push compiles the accounts, and gives the servers those that one of them has
 // otherwise.
 func (h *hand) push(ctx context.Context, store *accounts.Store, scopes []subjects.Scope) (Pushed, error) {
-	result := Pushed{Updated: []string{}, Changes: []string{}}
+	result := Pushed{Updated: []string{}}
 	if err := h.Meet(ctx); err != nil {
 		return result, err
 	}
@@ -415,7 +414,6 @@ func (h *hand) push(ctx context.Context, store *accounts.Store, scopes []subject
 	if err != nil {
 		return result, cli.Failf("%s", err)
 	}
-	var before []string
 	var changed []accounts.Account
 	for _, account := range next.Accounts {
 		tokens, err := h.kept(ctx, account.PublicKey)
@@ -426,19 +424,10 @@ func (h *hand) push(ctx context.Context, store *accounts.Store, scopes []subject
 		if other >= 0 || len(tokens) < len(h.servers) {
 			changed = append(changed, account)
 		}
-		switch {
-		case other < 0:
-			before = append(before, account.JWT)
-		case tokens[other] != "":
-			if !signedBy(next.Operator, tokens[other]) {
-				return result, cli.Failf("the servers keep account %s as another key of the operator has signed it", account.Name).
-					WithHint("if that key was replaced: bcpmesh accounts export --force, then give its resolver.conf to each node and start it again")
-			}
-			before = append(before, tokens[other])
+		if other >= 0 && tokens[other] != "" && !signedBy(next.Operator, tokens[other]) {
+			return result, cli.Failf("the servers keep account %s as another key of the operator has signed it", account.Name).
+				WithHint("if that key was replaced: bcpmesh accounts export --force, then give its resolver.conf to each node and start it again")
 		}
-	}
-	if current, err := accounts.Enforced(next.Operator, before); err == nil {
-		result.Changes = append(result.Changes, current.Changes(next)...)
 	}
 	accounts.SortForUpdate(changed)
 	for _, account := range changed {

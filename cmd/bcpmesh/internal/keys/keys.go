@@ -3,8 +3,6 @@ package keys
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,77 +80,33 @@ func showSealed(p *cli.Program, folder meshdir.Folder, sealed bool) error {
 
 func keysRotateCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
-	var identity bool
+	var operator, identity bool
 	overlap := cli.DurationFlag{Value: defaultKeyOverlap}
-	words := []string{"operator", "account", "scope", "all"}
-	cmd := &cobra.Command{
-		Use: "rotate operator|account NAME|scope AGENT|all",
-		Args: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case len(args) == 0 || !slices.Contains(words, args[0]):
-				return cli.Usagef("keys rotate: expected %s", cli.JoinOr(words)).WithHint("%s --help shows an example", cmd.CommandPath())
-			case args[0] == "account":
-				return cli.Arguments(2, "account", "NAME")(cmd, args)
-			case args[0] == "scope":
-				return cli.Arguments(2, "scope", "AGENT")(cmd, args)
-			}
-			return cli.Arguments(1, args[0])(cmd, args)
-		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			switch {
-			case len(args) == 0:
-				return words, cobra.ShellCompDirectiveNoFileComp
-			case len(args) == 1 && args[0] == "account":
-				return completeAccounts(&where)(cmd, args, begun)
-			case len(args) == 1 && args[0] == "scope":
-				return meshdir.CompleteAgents(true)(cmd, args, begun)
-			}
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		},
-	}
+	cmd := cli.Command("rotate", func(ctx context.Context, _ []string) error {
+		folder, store, err := where.KeyStore()
+		if err != nil {
+			return err
+		}
+		if operator || identity {
+			err = store.RotateOperator(identity)
+			return showRotatedKeys(ctx, p, folder, store, err, "the operator has new keys", operatorOfCluster, []string{}, 0)
+		}
+		before, err := store.Users()
+		if err != nil {
+			return cli.Failf("%s", err)
+		}
+		if err := store.RotateAccounts(overlap.Value); err != nil {
+			return cli.Failf("%s", err)
+		}
+		after, err := store.Users()
+		return showRotatedKeys(ctx, p, folder, store, err, "all accounts have new signing keys", tellCluster, shortenedUsers(before, after), overlap.Value)
+	})
 	where.AddTo(cmd)
-	role := meshdir.RoleFlag(cmd)
 	cmd.Flags().Var(&overlap, "overlap", "how long to accept what the old ones signed")
-	cmd.Flags().BoolVar(&identity, "identity", false, "operator and all: also replace the operator's own key")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		signed := args[0] == "operator" || args[0] == "all"
-		switch {
-		case identity && !signed:
-			return cli.Usagef("keys rotate: --identity is of the operator's keys")
-		case role.Value != "" && args[0] != "scope":
-			return cli.Usagef("keys rotate: --role is of a scope")
-		case cmd.Flags().Changed("overlap") && args[0] == "operator":
-			return cli.Usagef("keys rotate: the operator's keys have no --overlap")
-		}
-		r := rotation{cluster: tellCluster, overlap: overlap.Value}
-		switch args[0] {
-		case "operator":
-			r.done, r.cluster, r.overlap = "the operator has a new signing key", operatorOfCluster, 0
-			if identity {
-				r.done = "there is a new operator, with a new signing key"
-			}
-			r.rotate = func(store *accounts.Store) error { return store.RotateOperator(identity) }
-		case "all":
-			r.done, r.cluster = "the operator and all accounts have new signing keys", operatorOfCluster
-			r.rotate = func(store *accounts.Store) error { return store.RotateAll(identity, overlap.Value) }
-		case "account":
-			r.done = args[1] + " has new signing keys"
-			if args[1] == accounts.Core || args[1] == accounts.System {
-				r.overlap = 0
-			}
-			r.rotate = func(store *accounts.Store) error { return store.RotateAccount(args[1], overlap.Value) }
-		case "scope":
-			agent, err := meshdir.AgentArgument("keys rotate", args[1])
-			if err != nil {
-				return err
-			}
-			r.done = string(agent) + " has a new signing key"
-			r.rotate = func(store *accounts.Store) error {
-				return store.RotateScope(agent, meshdir.ParsedRole(role), overlap.Value)
-			}
-		}
-		return r.do(p, cmd, where)
-	}
+	cmd.Flags().BoolVar(&operator, "operator", false, "the operator's signing key in place of the accounts'")
+	cmd.Flags().BoolVar(&identity, "identity", false, "--operator, and the operator's own key too")
+	cmd.MarkFlagsMutuallyExclusive("operator", "overlap")
+	cmd.MarkFlagsMutuallyExclusive("identity", "overlap")
 	return cmd
 }
 
@@ -160,71 +114,37 @@ func keysRotateCommand(p *cli.Program) *cobra.Command {
 // enough to replace files by hand.
 const defaultKeyOverlap = 24 * time.Hour
 
-// completeAccounts completes the accounts of the mesh.
-func completeAccounts(where *meshdir.StateFlags) cobra.CompletionFunc {
-	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		folder, err := where.Folder()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		store, err := accounts.Open(folder.State)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		names, _ := store.Accounts() // nothing to complete
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
 // operatorOfCluster says what a cluster needs for other keys of the operator.
 const operatorOfCluster = "the servers of a cluster have the operator in their configuration: run bcpmesh accounts export, and restart them with it"
 
-// rotation replaces keys. cluster is said where accounts were exported. What the old keys signed is good for overlap more.
-type rotation struct {
-	done, cluster string
-	overlap       time.Duration
-	rotate        func(*accounts.Store) error
-}
-
-// do replaces the keys, and has the running mesh follow.
-func (r *rotation) do(p *cli.Program, cmd *cobra.Command, where meshdir.StateFlags) error {
-	folder, store, err := where.KeyStore()
-	if err != nil {
-		return err
+// showRotatedKeys has the running mesh follow, and shows what was replaced, if nothing failed. On a cluster more is to be done.
+// The files that are ending are refused after the overlap.
+func showRotatedKeys(ctx context.Context, p *cli.Program, folder meshdir.Folder, store *accounts.Store, failed error, done, cluster string, ending []string, overlap time.Duration) error {
+	if failed != nil {
+		return cli.Failf("%s", failed)
 	}
-	before, err := store.Users()
-	if err != nil {
-		return cli.Failf("%s", err)
-	}
-	if err := r.rotate(store); err != nil {
-		return cli.Failf("%s", err)
-	}
-	after, err := store.Users()
-	if err != nil {
-		return cli.Failf("%s", err)
-	}
-	ending := shortenedUsers(before, after)
-	running, err := followed(cmd.Context(), folder, store)
+	running, err := followed(ctx, folder, store)
 	if err != nil {
 		return err
 	}
 	if meshdir.WasExported(folder.State) {
-		p.Out.Talkf("%s", r.cluster)
+		p.Out.Talkf("%s", cluster)
 	}
+	until := time.Now().Add(overlap)
 	return p.Out.Show(struct {
 		Ending  []string  `json:"ending"` // public keys of files that end with the overlap
 		Until   time.Time `json:"until"`
 		Applied bool      `json:"applied"` // by a running mesh
-	}{ending, time.Now().Add(r.overlap).UTC().Truncate(time.Second), running}, func() {
-		p.Out.Printf("%s\n", r.done)
-		when := "it takes effect at the next start: no mesh runs here"
-		if running {
-			when = "the mesh has applied it"
-		}
+	}{ending, until.UTC().Truncate(time.Second), running}, func() {
+		p.Out.Printf("%s\n", done)
 		if len(ending) > 0 {
-			when = strings.Join([]string{cli.Count(len(ending), "file") + " refused from " + cli.Moment(time.Now().Add(r.overlap)) + " on: bcpmesh creds rotate or creds issue makes others", when}, "; ")
+			p.Out.Talkf("%s refused from %s on: bcpmesh creds rotate or creds issue makes others", cli.Count(len(ending), "file"), cli.Moment(until))
 		}
-		p.Out.Talkf("%s", when)
+		if running {
+			p.Out.Talkf("the mesh has applied it")
+		} else {
+			p.Out.Talkf("it takes effect at the next start: no mesh runs here")
+		}
 	})
 }
 
