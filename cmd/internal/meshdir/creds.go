@@ -54,7 +54,7 @@ func NotTaken(url, creds string, err error) *cli.Failure {
 		return f
 	}
 	if folder, failed := Find(filepath.Dir(creds)); failed == nil {
-		who.Status = recorded(folder, who)
+		_ = who.Judge(folder.State) // without the keys it is what the file says
 	}
 	if errors.Is(err, nats.ErrAuthRevoked) {
 		who.Status = "revoked"
@@ -66,22 +66,25 @@ func NotTaken(url, creds string, err error) *cli.Failure {
 	return f
 }
 
-// recorded is what the keys of a mesh say of credentials, or what the file says.
-func recorded(folder Folder, who Creds) string {
-	store, err := accounts.Open(folder.State)
+// Judge sets the status to what the keys in a state folder say of the credentials, which they may not know.
+func (c *Creds) Judge(state string) error {
+	store, err := accounts.Open(state)
 	if err != nil {
-		return who.Status
+		return KeysFailure(err, state)
 	}
 	users, err := store.Users()
 	if err != nil {
-		return who.Status
+		return cli.Failf("%s", err)
+	}
+	if c.Status != "expired" {
+		c.Status = "unknown"
 	}
 	for _, u := range users {
-		if u.PublicKey == who.PublicKey && u.Agent == who.Agent && u.Role == who.Role {
-			return CredsStatus(u, time.Now())
+		if u.PublicKey == c.PublicKey && u.Agent == c.Agent && u.Role == c.Role {
+			c.Status = CredsStatus(u, time.Now())
 		}
 	}
-	return who.Status
+	return nil
 }
 
 // CredsStatus is the word for the state of issued credentials.

@@ -188,6 +188,19 @@ func AgentArgument(command, name string) (bcp.AgentName, error) {
 	return agent, nil
 }
 
+// AgentArguments reads several.
+func AgentArguments(command string, names []string) ([]bcp.AgentName, error) {
+	var list []bcp.AgentName
+	for _, name := range names {
+		agent, err := AgentArgument(command, name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, agent)
+	}
+	return list, nil
+}
+
 // CheckKeys refuses a state that has lost its keys: with new ones the mesh would
 // not find its journal, and begin another without a word.
 func CheckKeys(state string) error {

@@ -78,7 +78,7 @@ func accountsExportCommand(p *cli.Program) *cobra.Command {
 		if out == "" {
 			return cli.Usagef("accounts export: expected --out DIR").WithHint("for example --out ./cluster")
 		}
-		names, err := gatewayNames("accounts export", gateways)
+		names, err := meshdir.AgentArguments("accounts export", gateways)
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func accountsExportCommand(p *cli.Program) *cobra.Command {
 		if _, err := os.Stat(filepath.Join(out, guestPush)); err == nil {
 			e.guest = true
 		}
-		if e.guests, err = gatewayNames("accounts export", guests); err != nil {
+		if e.guests, err = meshdir.AgentArguments("accounts export", guests); err != nil {
 			return err
 		}
 		folder, err := where.Folder(args)
@@ -113,18 +113,6 @@ func accountsExportCommand(p *cli.Program) *cobra.Command {
 		return showExport(p, folder, e, names)
 	}
 	return cmd
-}
-
-func gatewayNames(command string, names []string) ([]bcp.AgentName, error) {
-	var list []bcp.AgentName
-	for _, text := range names {
-		name, err := meshdir.AgentArgument(command, text)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, name)
-	}
-	return list, nil
 }
 
 // export is the writing of one set of files.

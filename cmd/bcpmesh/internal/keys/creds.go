@@ -26,47 +26,56 @@ func CredsCommand(p *cli.Program) *cobra.Command {
 	return cli.Noun(credsListCommand(p), cli.IsID, credsIssueCommand(p), credsInviteCommand(p), credsRotateCommand(p), credsRevokeCommand(p))
 }
 
+// issuing is what one run of creds issue makes.
+type issuing struct {
+	names   []string
+	all     bool
+	role    *cli.WordFlag
+	out     string
+	expires cli.DurationFlag
+	options []accounts.IssueOption
+}
+
+// one reports whether it is a file, and not a folder of them.
+func (i *issuing) one() bool { return !i.all && len(i.names) == 1 }
+
 func credsIssueCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
-	var out string
-	var all bool
 	var restriction restrictionFlags
 	var passkey string
-	expires := cli.DurationFlag{Least: time.Second}
-	cmd := &cobra.Command{
-		Use: "issue AGENT...",
-	}
-	where.AddTo(cmd)
-	role := meshdir.RoleFlag(cmd)
-	cmd.Flags().StringVar(&out, "out", "", "new `FILE` to write; for several agents, a folder")
-	cmd.Flags().BoolVar(&all, "all", false, "issue to all agents and people in the definitions")
-	cmd.Flags().Var(&expires, "expires", "refuse the credentials after this time (default: never)")
-	cmd.Flags().StringVar(&passkey, "passkey", "", "let an approver decide only with the passkey in this `FILE`")
-	restriction.addTo(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	i := issuing{expires: cli.DurationFlag{Least: time.Second}}
+	cmd := cli.Command("issue AGENT...", func(ctx context.Context, args []string) error {
+		i.names = args
 		r, err := restriction.value("creds issue")
 		switch {
 		case err != nil:
 			return err
-		case all && len(args) > 0:
+		case i.all && len(args) > 0:
 			return cli.Usagef("creds issue: --all and agents cannot be combined")
-		case !all && len(args) == 0:
+		case !i.all && len(args) == 0:
 			return cli.Usagef("creds issue: expected AGENT").WithHint("--all issues to all of them")
-		case passkey != "" && (all || len(args) > 1):
+		case passkey != "" && !i.one():
 			return cli.Usagef("creds issue: --passkey is for one person")
-		case all || len(args) > 1:
-			return issueSeveral(cmd.Context(), p, where, args, meshdir.ParsedRole(role), out, expires.Value, r)
+		case i.out == "":
+			return cli.Usagef("creds issue: expected --out").WithHint("a new file, such as agent.creds; for several agents a new folder")
 		}
-		options := []accounts.IssueOption{accounts.Restricted(r)}
+		i.options = []accounts.IssueOption{accounts.Restricted(r)}
 		if passkey != "" {
 			hash, err := readPasskey(passkey)
 			if err != nil {
 				return err
 			}
-			options = append(options, accounts.BoundTo(hash))
+			i.options = append(i.options, accounts.BoundTo(hash))
 		}
-		return issueCreds(cmd.Context(), p, where, args[0], meshdir.ParsedRole(role), out, expires.Value, options)
-	}
+		return i.issue(ctx, p, where)
+	})
+	where.AddTo(cmd)
+	i.role = meshdir.RoleFlag(cmd)
+	cmd.Flags().StringVar(&i.out, "out", "", "new `FILE` to write; for several agents, a new folder")
+	cmd.Flags().BoolVar(&i.all, "all", false, "issue to all agents and people in the definitions")
+	cmd.Flags().Var(&i.expires, "expires", "refuse the credentials after this time (default: never)")
+	cmd.Flags().StringVar(&passkey, "passkey", "", "let an approver decide only with the passkey in this `FILE`")
+	restriction.addTo(cmd)
 	return cmd
 }
 
@@ -118,55 +127,116 @@ func (f *restrictionFlags) value(command string) (accounts.Restriction, error) {
 	return r, nil
 }
 
-func issueCreds(ctx context.Context, p *cli.Program, where meshdir.StateFlags, agent string, role bcp.Role, out string, expires time.Duration, options []accounts.IssueOption) error {
-	name, err := meshdir.AgentArgument("creds issue", agent)
-	if err != nil {
-		return err
-	}
-	if out == "" {
-		return cli.Usagef("creds issue: expected --out FILE").WithHint("for example --out %s.creds", agent)
-	}
-	if err := cli.CheckNewFile(out); err != nil {
-		return err
-	}
+// issue makes the credentials in one change of the keys, and writes them.
+func (i *issuing) issue(ctx context.Context, p *cli.Program, where meshdir.StateFlags) error {
 	folder, err := where.Folder()
 	if err != nil {
 		return err
 	}
-	store, creds, err := issue(folder, where.Dir != "" || where.State == "", name, role, expires, options...)
+	role := meshdir.ParsedRole(i.role)
+	agents, err := i.agents(folder, role)
+	if err == nil {
+		err = i.checkNew()
+	}
 	if err != nil {
 		return err
 	}
-	if err := creds.WriteFile(out); err != nil {
-		// Nobody has them: let nobody use them.
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.FileReason(errors.Join(err, store.Revoke(creds.PublicKey))))
+	var all []accounts.Creds
+	store, err := issueBy(folder, where.Dir != "" || where.State == "", func(store *accounts.Store) (err error) {
+		if !i.one() {
+			all, err = store.IssueTo(agents, role, i.expires.Value, i.options...)
+			return err
+		}
+		creds, err := store.Issue(agents[0], role, i.expires.Value, i.options...)
+		all = []accounts.Creds{creds}
+		return err
+	}, func(scopes []subjects.Scope) error {
+		for _, agent := range agents {
+			known := slices.ContainsFunc(scopes, func(s subjects.Scope) bool { return s.Agent == agent && (role == 0 || s.Role == role) })
+			if i.one() || !known {
+				return checkRole(scopes, agent, role)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	if len(creds.Restriction.Lines()) > 0 { // the server does not know of it yet
+	list, err := i.write(all)
+	if err != nil { // half of them are of no use: none is good, and none is left
+		keys := cli.Map(all, func(c accounts.Creds) string { return c.PublicKey })
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(i.out), cli.FileReason(errors.Join(err, store.Revoke(keys...))))
+	}
+	if len(all) > 0 && len(all[0].Restriction.Lines()) > 0 { // the server does not know of it yet
 		if _, err := applyChange(p, ctx, where, folder); err != nil {
 			return err
 		}
 	}
-	return p.Out.Show(issuedFile{creds.User, out}, func() {
-		p.Out.Printf("%s\n", cli.Plain(out))
-		p.Out.Talkf("%s as %s, %s: keep it as you keep a password", creds.Agent, creds.Role, strings.Join(append([]string{lasts(creds.User)}, creds.Lines()...), ", "))
+	var shown any = list
+	if i.one() {
+		shown = list[0]
+	}
+	return p.Out.Show(shown, func() {
+		for _, l := range list {
+			p.Out.Printf("%s\n", cli.Plain(l.File))
+		}
+		switch {
+		case i.one():
+			p.Out.Talkf("%s as %s, %s: keep it as you keep a password", list[0].Agent, list[0].Role, strings.Join(append([]string{lasts(list[0].User)}, list[0].Lines()...), ", "))
+		case len(list) > 0:
+			p.Out.Talkf("%s, %s: keep each as you keep a password", cli.Count(len(list), "file"), lasts(list[0].User))
+		}
 	})
 }
 
-// issue makes a user with the keys of the mesh, which it makes first where
-// there are none. What the mesh last ran with decides about who there is; an
-// agent that is new in the definitions is added to it, if it is sure that they
-// belong together.
-func issue(folder meshdir.Folder, sure bool, agent bcp.AgentName, role bcp.Role, expires time.Duration, options ...accounts.IssueOption) (*accounts.Store, accounts.Creds, error) {
-	var creds accounts.Creds
-	store, err := issueBy(folder, sure, func(store *accounts.Store) (err error) {
-		creds, err = store.Issue(agent, role, expires, options...)
-		return err
-	}, func(scopes []subjects.Scope) error { return checkRole(scopes, agent, role) })
-	return store, creds, err
+// checkNew refuses a file, or files in a folder, before anything changes.
+func (i *issuing) checkNew() error {
+	if i.one() {
+		return cli.CheckNewFile(i.out)
+	}
+	entries, err := os.ReadDir(i.out)
+	switch {
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return cli.Failf("%s cannot be read: %s", cli.Quoted(i.out), cli.FileReason(err))
+	case len(entries) > 0:
+		return cli.Failf("%s is not empty", cli.Quoted(i.out)).WithHint("name a new folder")
+	}
+	return nil
 }
 
-// issueBy has make do it, again if the definitions know more than the keys and
-// check finds nothing wrong with them.
+// write writes the files: in a folder with the role if an agent has several. After an error there is none.
+func (i *issuing) write(all []accounts.Creds) ([]issuedFile, error) {
+	if i.one() {
+		return []issuedFile{{all[0].User, i.out}}, all[0].WriteFile(i.out)
+	}
+	roles := map[bcp.AgentName]int{}
+	for _, c := range all {
+		roles[c.Agent]++
+	}
+	names := cli.Map(all, func(c accounts.Creds) string {
+		if roles[c.Agent] > 1 {
+			return string(c.Agent) + "." + c.Role.String() + ".creds" // no name has a dot
+		}
+		return string(c.Agent) + ".creds"
+	})
+	if err := os.MkdirAll(i.out, 0o700); err != nil {
+		return nil, err
+	}
+	written, err := accounts.WriteFiles(i.out, all, names)
+	list := []issuedFile{}
+	for at, c := range all {
+		list = append(list, issuedFile{c.User, filepath.Join(i.out, names[at])})
+		if err != nil && at < written {
+			err = errors.Join(err, os.Remove(list[at].File))
+		}
+	}
+	return list, err
+}
+
+// issueBy has make do it, with the keys of the mesh, which it makes first where there
+// are none, and again if the definitions know more than the keys and check finds nothing
+// wrong with them. What the mesh last ran with decides about who there is; an agent that
+// is new in the definitions is added to it, if it is sure that they belong together.
 func issueBy(folder meshdir.Folder, sure bool, make func(*accounts.Store) error, check func([]subjects.Scope) error) (*accounts.Store, error) {
 	store, err := accounts.Open(folder.State, meshdir.Unlock())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -237,83 +307,11 @@ type issuedFile struct {
 	File string `json:"file"`
 }
 
-// issueSeveral makes the credentials of agents, or of all where none is named, in
-// one change of the keys, and writes them into a folder.
-func issueSeveral(ctx context.Context, p *cli.Program, where meshdir.StateFlags, names []string, role bcp.Role, out string, expires time.Duration, r accounts.Restriction) error {
-	if out == "" {
-		return cli.Usagef("creds issue: expected --out DIR").WithHint("for example --out creds")
-	}
-	folder, err := where.Folder()
-	if err != nil {
-		return err
-	}
-	agents, err := severalAgents(folder, names, role)
-	if err != nil {
-		return err
-	}
-	if err := checkNewFiles(out, agents); err != nil {
-		return err
-	}
-	var all []accounts.Creds
-	store, err := issueBy(folder, where.Dir != "" || where.State == "", func(store *accounts.Store) (err error) {
-		all, err = store.IssueTo(agents, role, expires, accounts.Restricted(r))
-		return err
-	}, func(scopes []subjects.Scope) error {
-		for _, agent := range agents {
-			if !slices.ContainsFunc(scopes, func(s subjects.Scope) bool { return s.Agent == agent && (role == 0 || s.Role == role) }) {
-				return checkRole(scopes, agent, role)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	files := credsFiles(all)
-	written, err := 0, os.MkdirAll(out, 0o700)
-	if err == nil {
-		written, err = accounts.WriteFiles(out, all, files)
-	}
-	if err != nil { // half of them are of no use: none is good, and none is left
-		for _, name := range files[:written] {
-			err = errors.Join(err, os.Remove(filepath.Join(out, name)))
-		}
-		keys := cli.Map(all, func(c accounts.Creds) string { return c.PublicKey })
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.FileReason(errors.Join(err, store.Revoke(keys...))))
-	}
-	if len(r.Lines()) > 0 { // the server does not know of it yet
-		if _, err := applyChange(p, ctx, where, folder); err != nil {
-			return err
-		}
-	}
-	list := make([]issuedFile, len(all))
-	for i, c := range all {
-		list[i] = issuedFile{c.User, filepath.Join(out, files[i])}
-	}
-	return p.Out.Show(list, func() {
-		for _, l := range list {
-			p.Out.Printf("%s\n", cli.Plain(l.File))
-		}
-		if len(all) > 0 {
-			p.Out.Talkf("%s, %s: keep each as you keep a password", cli.Count(len(all), "file"), lasts(all[0].User))
-		}
-	})
-}
-
-// severalAgents returns who is named, once each, or all that the definitions name.
+// agents returns who is named, once each, or all that the definitions name.
 // The operator is not among these, whose credentials are nobody's everyday ones, and no
 // dispatcher, which is a part of the mesh.
-func severalAgents(folder meshdir.Folder, names []string, role bcp.Role) ([]bcp.AgentName, error) {
-	var agents []bcp.AgentName
-	if len(names) > 0 {
-		for _, name := range names {
-			agent, err := meshdir.AgentArgument("creds issue", name)
-			if err != nil {
-				return nil, err
-			}
-			agents = append(agents, agent)
-		}
-	} else {
+func (i *issuing) agents(folder meshdir.Folder, role bcp.Role) (agents []bcp.AgentName, err error) {
+	if i.all {
 		if folder.Dir == "" {
 			return nil, cli.Failf("--all needs the definitions").WithHint("name the mesh with --dir")
 		}
@@ -329,55 +327,9 @@ func severalAgents(folder meshdir.Folder, names []string, role bcp.Role) ([]bcp.
 		if len(agents) == 0 {
 			return nil, cli.Failf("the definitions have nobody in that role")
 		}
+	} else if agents, err = meshdir.AgentArguments("creds issue", i.names); err != nil {
+		return nil, err
 	}
 	slices.Sort(agents)
 	return slices.Compact(agents), nil
-}
-
-// checkNewFiles refuses files that are there, before anything changes. Which roles
-// the agents have is not known yet.
-func checkNewFiles(out string, agents []bcp.AgentName) error {
-	entries, err := os.ReadDir(out)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return cli.Failf("%s cannot be read: %s", cli.Quoted(out), cli.FileReason(err))
-	}
-	there := map[string]bool{}
-	for _, e := range entries {
-		there[e.Name()] = true
-	}
-	for _, agent := range agents {
-		names := []string{string(agent) + ".creds"}
-		for _, role := range []bcp.Role{bcp.RoleController, bcp.RoleReader, bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleKeeper, bcp.RolePlanner, bcp.RoleSubplanner, bcp.RoleTool} {
-			names = append(names, roleFile(agent, role))
-		}
-		for _, name := range names {
-			if there[name] {
-				return cli.Failf("%s exists", cli.Quoted(filepath.Join(out, name))).WithHint("name another folder, or remove it")
-			}
-		}
-	}
-	return nil
-}
-
-// credsFiles names the files: with the role if an agent has several.
-func credsFiles(all []accounts.Creds) []string {
-	roles := map[bcp.AgentName]int{}
-	for _, c := range all {
-		roles[c.Agent]++
-	}
-	names := make([]string, len(all))
-	for i, c := range all {
-		names[i] = string(c.Agent) + ".creds"
-		if roles[c.Agent] > 1 {
-			names[i] = roleFile(c.Agent, c.Role)
-		}
-	}
-	return names
-}
-
-func roleFile(agent bcp.AgentName, role bcp.Role) string {
-	return string(agent) + "." + role.String() + ".creds" // no name has a dot
 }

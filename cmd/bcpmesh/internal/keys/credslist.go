@@ -130,13 +130,10 @@ func showUsers(p *cli.Program, users []accounts.User, seen map[string]time.Time,
 		}
 		list = append(list, l)
 		ends := "never"
-		switch {
-		case !u.Revoked.IsZero():
-			ends = cli.Moment(u.Revoked)
-		case !u.Until.IsZero():
-			ends = cli.Moment(u.Until)
-		case !u.Expires.IsZero():
-			ends = cli.Moment(u.Expires)
+		for _, end := range []time.Time{u.Expires, u.Until, u.Revoked} { // the last counts
+			if !end.IsZero() {
+				ends = cli.Moment(end)
+			}
 		}
 		rows = append(rows, []string{string(u.Agent), u.Role.String(), cli.Moment(u.Issued), ends, l.Status, warning, at, connectedFrom(l.Connected), strings.Join(only, ", "), u.PublicKey})
 	}
@@ -156,13 +153,18 @@ func connectedFrom(open []agents.ClientConnection) string {
 	return strings.Join(hosts, ", ")
 }
 
-// WithoutCreds tells of each agent with which no program could connect, and what to do.
-func WithoutCreds(state string, def *bcp.Mesh) map[bcp.AgentName]string {
+// usersOf reads what was issued with the keys in a state folder.
+func usersOf(state string) ([]accounts.User, error) {
 	store, err := accounts.Open(state)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	users, err := store.Users()
+	return store.Users()
+}
+
+// WithoutCreds tells of each agent with which no program could connect, and what to do.
+func WithoutCreds(state string, def *bcp.Mesh) map[bcp.AgentName]string {
+	users, err := usersOf(state)
 	if err != nil {
 		return nil
 	}
@@ -195,30 +197,28 @@ func WithoutCreds(state string, def *bcp.Mesh) map[bcp.AgentName]string {
 
 // showCreds shows whose credentials a file holds.
 func showCreds(p *cli.Program, where meshdir.StateFlags, name string) error {
-	content, err := cli.ReadSmall(name)
+	shown, err := meshdir.ReadCreds(name)
 	if err != nil {
-		return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
+		return err
 	}
-	shown, err := meshdir.ParseCreds(content)
-	if err != nil {
-		return cli.Failf("%s holds no credentials of a mesh: %s", cli.Quoted(name), err)
+	folder, err := where.Folder()
+	if err == nil {
+		err = shown.Judge(folder.State)
 	}
-	if err := judgeCreds(&shown, where); err != nil {
+	if err != nil && where != (meshdir.StateFlags{}) { // without flags that name a mesh there need be none
 		return err
 	}
 	if info, err := os.Stat(name); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		p.Out.Talkf("warning: others may read %s: chmod 600 %s", name, name)
 	}
-	if p.Out.JSON {
-		err = p.Out.Value(shown)
-	} else {
+	err = p.Out.Show(shown, func() {
 		expires := "never"
 		if !shown.Expires.IsZero() {
 			expires = cli.Moment(shown.Expires)
 		}
 		p.Out.Printf("agent       %s\nrole        %s\nstatus      %s\nissued      %s\nexpires     %s\npublic key  %s\nissuer key  %s\naccount key %s\n",
 			shown.Agent, shown.Role, shown.Status, cli.Moment(shown.Issued), expires, shown.PublicKey, shown.IssuerKey, shown.AccountKey)
-	}
+	})
 	switch {
 	case err != nil:
 		return err
@@ -226,37 +226,6 @@ func showCreds(p *cli.Program, where meshdir.StateFlags, name string) error {
 		return cli.Failf("the credentials are not of this mesh")
 	case shown.Status == "expired" || shown.Status == "revoked":
 		return cli.Failf("the credentials are %s", shown.Status)
-	}
-	return nil
-}
-
-// judgeCreds asks the keys of the mesh about the credentials, if there are any.
-// Without flags that name a mesh, its absence is no failure.
-func judgeCreds(s *meshdir.Creds, where meshdir.StateFlags) error {
-	folder, err := where.Folder()
-	named := where != meshdir.StateFlags{}
-	if err != nil {
-		if named {
-			return err
-		}
-		return nil
-	}
-	store, err := accounts.Open(folder.State)
-	if err != nil {
-		if named {
-			return meshdir.KeysFailure(err, folder.State)
-		}
-		return nil
-	}
-	users, err := store.Users()
-	if err != nil {
-		return cli.Failf("%s", err)
-	}
-	s.Status = "unknown"
-	for _, u := range users {
-		if u.PublicKey == s.PublicKey && u.Agent == s.Agent && u.Role == s.Role {
-			s.Status = meshdir.CredsStatus(u, time.Now())
-		}
 	}
 	return nil
 }
@@ -301,14 +270,7 @@ func WarnOfExpiry(o *cli.Output, soon []string) {
 
 // ExpiringIn is what expiring says of a state folder, or nothing if it has no keys.
 func ExpiringIn(state string, def *bcp.Mesh) []string {
-	store, err := accounts.Open(state)
-	if err != nil {
-		return nil
-	}
-	users, err := store.Users()
-	if err != nil {
-		return nil
-	}
+	users, _ := usersOf(state) // nobody's creds expire
 	_, soon, _ := Expiring(users, def, time.Now())
 	return soon
 }
