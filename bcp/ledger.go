@@ -43,53 +43,31 @@ const usualLine = 160
 // EncodeLedgerLine returns a line's record, with lines of its channel from before, oldest
 // first, as member "m". The library writes it so with numbers in their shortest form.
 func EncodeLedgerLine(l *LedgerLine, earlier ...LedgerLine) []byte {
-	w := recordWriter{b: make([]byte, 0, usualLine*(1+len(earlier)))}
-	w.ledgerLine(l, earlier)
-	return w.b
+	c := recordCoder{b: make([]byte, 0, usualLine*(1+len(earlier))), writes: true}
+	for m := c.open(); c.walk(&m); {
+		l.members(&c)
+		recordList(&c, "m", &earlier, (*LedgerLine).members)
+	}
+	return c.b
 }
 
-func (w *recordWriter) ledgerLine(l *LedgerLine, earlier []LedgerLine) {
-	at, members := w.open()
-	w.key("n")
-	w.putUint(l.Seq)
-	w.key("t")
-	w.putTime(l.Time)
-	w.key("k")
-	w.putInt(int64(l.Kind))
-	w.key("co")
-	w.putText(string(l.Controller))
-	w.key("re")
-	w.putText(string(l.Reader))
-	w.key("e")
-	w.putUint(l.Epoch)
-	writeText(w, "q", l.Query)
-	writeText(w, "su", l.Subscription)
-	w.key("ca")
-	w.putInt(int64(l.Category))
-	w.key("bn")
-	w.putInt(int64(l.Nominal))
-	w.key("bc")
-	w.putInt(int64(l.Capacity))
-	w.key("tm")
-	timing := byte(0xc2)
-	if l.Timing {
-		timing = 0xc3
-	}
-	w.b = append(w.b, timing)
-	w.key("ex")
-	w.putInt(int64(l.Exposure))
-	w.key("b")
-	inner, outer := w.open()
-	w.balance(&l.Balance)
-	w.close(inner, outer)
-	if len(earlier) > 0 {
-		w.key("m")
-		w.putLength(0x90, 0xdc, len(earlier))
-		for i := range earlier {
-			w.ledgerLine(&earlier[i], nil)
-		}
-	}
-	w.close(at, members)
+// members are written alone: the library reads them.
+func (l *LedgerLine) members(c *recordCoder) {
+	recordInt(c.required(), "n", &l.Seq)
+	c.begin("t")
+	c.writeTime(l.Time)
+	recordInt(c.required(), "k", &l.Kind)
+	recordText(c.required(), "co", &l.Controller)
+	recordText(c.required(), "re", &l.Reader)
+	recordInt(c.required(), "e", &l.Epoch)
+	recordText(c, "q", &l.Query)
+	recordText(c, "su", &l.Subscription)
+	recordInt(c.required(), "ca", &l.Category)
+	recordInt(c.required(), "bn", &l.Nominal)
+	recordInt(c.required(), "bc", &l.Capacity)
+	c.required().flag("tm", &l.Timing)
+	recordInt(c.required(), "ex", &l.Exposure)
+	l.Balance.member(c, "b")
 }
 
 // DecodeLedgerLine reads a record of the ledger, without lines from before.

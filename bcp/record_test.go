@@ -316,9 +316,9 @@ func TestRecordLength(t *testing.T) {
 	t.Parallel()
 	for _, head := range []string{"\x93", "\xdc\x00\x03", "\xdd\x00\x00\x00\x03"} {
 		for behind, want := range []int{0, 0, 0, 3, 3} {
-			r := recordReader{b: []byte(head + strings.Repeat("a", behind))}
-			if n := r.length(0x90, 0xdc); n != want || r.bad != (want == 0) {
-				t.Errorf("%x: %d values in %d bytes, %v", head, n, behind, r.bad)
+			c := recordCoder{b: []byte(head + strings.Repeat("a", behind))}
+			if n := c.readLength(0x90, 0xdc); n != want || c.bad != (want == 0) {
+				t.Errorf("%x: %d values in %d bytes, %v", head, n, behind, c.bad)
 			}
 		}
 	}
@@ -368,8 +368,11 @@ func libraryRecord(v any) ([]byte, error) {
 
 // decodePrivate reads what stands in b alone.
 func decodePrivate(b []byte) (p Private, err error) {
-	r := recordReader{b: b}
-	if r.private(&p); r.bad || len(r.b) > 0 {
+	c := recordCoder{b: b}
+	for m := c.open(); c.walk(&m); {
+		p.members(&c)
+	}
+	if c.bad || len(c.b) > 0 {
 		return Private{}, errRecord
 	}
 	return p, nil
@@ -445,14 +448,15 @@ func TestRecordsAreTheLibrarys(t *testing.T) {
 		var p Private
 		fill(t, reflect.ValueOf(&p).Elem(), sizes)
 		want, err := libraryRecord(&p)
-		w := recordWriter{b: []byte{0}}
-		w.private(&p)
-		w.b[0] = 0x80 | byte(w.members)
-		if err != nil || !bytes.Equal(w.b, want) {
-			t.Fatalf("%+v is %x, %v, want %x", p, w.b, err, want)
+		c := recordCoder{writes: true}
+		for m := c.open(); c.walk(&m); {
+			p.members(&c)
 		}
-		read, err := decodePrivate(w.b)
-		if err := likeLibrary(w.b, &read, err); err != nil {
+		if err != nil || !bytes.Equal(c.b, want) {
+			t.Fatalf("%+v is %x, %v, want %x", p, c.b, err, want)
+		}
+		read, err := decodePrivate(c.b)
+		if err := likeLibrary(c.b, &read, err); err != nil {
 			t.Fatalf("%v", err)
 		}
 	})

@@ -3,6 +3,7 @@ package bcp
 //lint:file-ignore U1000 the field _msgpack tells the library to write an array
 
 import (
+	"bytes"
 	"errors"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -52,9 +53,9 @@ func CutSaid(checkpoint []byte) (parts []Said, rest []byte, err error) {
 
 // Seal seals the part, with a salt that is used once.
 func (s *Said) Seal(k SealingKey, salt [16]byte) error {
-	w := recordWriter{b: make([]byte, nonceSize, sealedRoom+len(s.Bytes))}
-	w.putBytes(s.Bytes)
-	sealed, err := k.seal(s.place(salt), sealedSaid, w.b)
+	c := recordCoder{b: make([]byte, nonceSize, sealedRoom+len(s.Bytes)), writes: true}
+	c.writeBytes(s.Bytes)
+	sealed, err := k.seal(s.place(salt), sealedSaid, c.b)
 	if err == nil {
 		s.Sealed, s.Bytes = true, sealed
 	}
@@ -67,9 +68,9 @@ func (s *Said) Open(k SealingKey) error {
 	if err != nil || !s.Sealed {
 		return ErrSealed
 	}
-	r := recordReader{b: b} // zeros follow
-	var said []byte
-	if r.bytes(&said); r.bad {
+	c := recordCoder{b: b} // zeros follow
+	said := bytes.Clone(c.readBytes())
+	if c.bad {
 		return errRecord
 	}
 	s.Sealed, s.Bytes = false, said

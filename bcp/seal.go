@@ -1,6 +1,7 @@
 package bcp
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"encoding/binary"
@@ -42,6 +43,21 @@ type Private struct {
 
 	// Erased says that the key is destroyed, and that nobody knows the rest.
 	Erased bool `msgpack:"-"`
+}
+
+func (p *Private) members(c *recordCoder) {
+	recordText(c, "cl", &p.Client)
+	c.digest("cd", &p.ClientDigest)
+	recordBytes(c, "sp", &p.Spec)
+	recordText(c, "qf", &p.QueryField)
+	recordBytes(c, "pl", &p.Payload)
+	c.texts("en", &p.Enclosed)
+	c.array("sa", p.Salt[:])
+	recordInt(c, "rb", &p.RawBytes)
+	c.digest("dg", &p.Released)
+	recordBytes(c, "sg", &p.Signature)
+	recordBytes(c, "ba", &p.Batch)
+	recordBytes(c, "rd", &p.RunSaid)
 }
 
 // Says reports whether there is anything to seal. A salt alone is nothing.
@@ -111,11 +127,12 @@ func (d *Decision) Seal(k SealingKey) error {
 	if len(d.Payload) > 0 {
 		d.PayloadCommitment = d.Commit(d.Payload)
 	}
-	w := recordWriter{b: make([]byte, nonceSize+1, sealedRoom+len(d.Spec)+len(d.Payload)+len(d.RunSaid))}
-	w.private(&d.Private)
-	w.b[nonceSize] = 0x80 | byte(w.members)
+	c := recordCoder{b: make([]byte, nonceSize, sealedRoom+len(d.Spec)+len(d.Payload)+len(d.RunSaid)), writes: true}
+	for m := c.open(); c.walk(&m); {
+		d.Private.members(&c)
+	}
 	var err error
-	d.Sealed, err = k.seal(d, sealedPrivate, w.b)
+	d.Sealed, err = k.seal(d, sealedPrivate, c.b)
 	return err
 }
 
@@ -123,10 +140,10 @@ func (d *Decision) Seal(k SealingKey) error {
 // of it, or [MaxFreeBytes].
 func (d *Decision) SealRaw(k SealingKey, message []byte) error {
 	message = message[:min(len(message), d.rawKept())]
-	w := recordWriter{b: make([]byte, nonceSize, sealedRoom+len(message))}
-	w.putBytes(message)
+	c := recordCoder{b: make([]byte, nonceSize, sealedRoom+len(message)), writes: true}
+	c.writeBytes(message)
 	var err error
-	d.SealedRaw, err = k.seal(d, sealedRaw, w.b)
+	d.SealedRaw, err = k.seal(d, sealedRaw, c.b)
 	return err
 }
 
@@ -174,9 +191,12 @@ func (d *Decision) Open(k SealingKey) error {
 	if err != nil {
 		return err
 	}
-	r := recordReader{b: b} // zeros follow
+	c := recordCoder{b: b} // zeros follow
 	var p Private
-	if r.private(&p); r.bad {
+	for m := c.open(); c.walk(&m); {
+		p.members(&c)
+	}
+	if c.bad {
 		return errRecord
 	}
 	d.Private = p
@@ -193,9 +213,9 @@ func (d *Decision) OpenRaw(k SealingKey) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := recordReader{b: b}
-	var message []byte
-	if r.bytes(&message); r.bad {
+	c := recordCoder{b: b}
+	message := bytes.Clone(c.readBytes())
+	if c.bad {
 		return nil, errRecord
 	}
 	return message, nil

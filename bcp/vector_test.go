@@ -13,7 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
-var update = flag.Bool("update", false, "rewrite the expectations of the vectors and the generated fields of records")
+var update = flag.Bool("update", false, "rewrite the expectations of the vectors")
 
 const vectorFolder = "testdata/vectors"
 

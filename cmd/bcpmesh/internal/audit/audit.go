@@ -201,19 +201,6 @@ func auditRow(d *bcp.Decision, layout string) []string {
 	return []string{strconv.FormatUint(d.Seq, 10), d.At().UTC().Format(layout), d.Kind.String(), who, verdict, what, bits}
 }
 
-// writeDecisions returns what writes decisions as line does. The bytes of one are the
-// room for the next.
-func writeDecisions(o *cli.Output) func(*bcp.Decision) error {
-	var b []byte
-	return func(d *bcp.Decision) error {
-		var ok bool
-		if b, ok = d.AppendJSON(b[:0]); !ok {
-			return o.Line(d)
-		}
-		return o.HarmlessLine(b)
-	}
-}
-
 // completedRecords is how many of the newest records are looked through.
 const completedRecords = 200
 

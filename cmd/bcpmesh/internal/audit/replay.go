@@ -110,10 +110,9 @@ func (r *Replaying) run(ctx context.Context, out *cli.Output, records iter.Seq2[
 		tell = teller.standalone
 	}
 	if out.JSON {
-		write := writeDecisions(out)
 		tell = func(one *replayed) error {
 			if one.Raw == nil {
-				return write(&one.Decision)
+				return out.Line(&one.Decision)
 			}
 			return out.Line(one)
 		}
