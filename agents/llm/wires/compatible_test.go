@@ -345,3 +345,39 @@ func TestWhatIsSentBack(t *testing.T) {
 		}
 	}
 }
+
+// An endpoint that knows another form of a request says so in its refusal, and is asked in that form from then on; any other
+// refusal is one.
+func TestFormsOfARequest(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		refusals []string // by their field
+		requests int      // for two calls
+	}{
+		"the newer name of the limit": {[]string{"max_tokens", `{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."}}`}, 3},
+		"no usage of a stream":        {[]string{"stream_options", `{"detail":[{"type":"extra_forbidden","loc":["body","stream_options"],"msg":"Extra inputs are not permitted"}]}`}, 3},
+		"something else":              {[]string{"max_tokens", `{"error":{"message":"max_tokens is too large"}}`}, 2},
+	} {
+		request, _ := conversation(t)
+		requests := 0
+		model := opened(t, vendorOf("openai"), func(w http.ResponseWriter, r *http.Request) {
+			requests++
+			body, _ := io.ReadAll(r.Body)
+			if strings.Contains(string(body), `"`+tt.refusals[0]+`"`) {
+				w.WriteHeader(http.StatusUnprocessableEntity)
+				_, _ = io.WriteString(w, tt.refusals[1])
+				return
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`))
+		})
+		for range 2 {
+			if _, err := model.Provider.Do(t.Context(), request); (err == nil) != (tt.requests == 3) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if requests != tt.requests {
+			t.Errorf("%s: %d requests for two calls", name, requests)
+		}
+	}
+}

@@ -101,7 +101,9 @@ func Open(s Spec, o Options) (llm.Endpoint, error) {
 	case "google":
 		w = &google{c}
 	default:
-		w = &openAI{client: c, own: s.Provider == "openai" && s.BaseURL == ""}
+		chat := &openAI{client: c}
+		chat.newer.Store(s.Provider == "openai" && s.BaseURL == "")
+		w = chat
 	}
 	return llm.Endpoint{Provider: &Patient{Provider: w}, Model: s.Model, MaxTokens: o.MaxTokens}, nil
 }

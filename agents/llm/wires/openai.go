@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
+	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -14,7 +17,8 @@ import (
 // openAI is the wire of Chat Completions.
 type openAI struct {
 	client
-	own bool // the endpoint is OpenAI's, where the token limit has a newer name
+	newer   atomic.Bool // the endpoint knows the token limit by its newer name alone, as OpenAI's does
+	noUsage atomic.Bool // the endpoint cannot be asked for the usage of a stream
 }
 
 type openAIMessage struct {
@@ -55,9 +59,11 @@ type openAIRequest struct {
 	MaxTokens           int             `json:"max_tokens,omitzero"`
 	MaxCompletionTokens int             `json:"max_completion_tokens,omitzero"`
 	Stream              bool            `json:"stream"`
-	StreamOptions       struct {
-		IncludeUsage bool `json:"include_usage"`
-	} `json:"stream_options"`
+	StreamOptions       *streamOptions  `json:"stream_options,omitzero"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
 }
 
 // openAIReply is a whole reply, or a chunk of one.
@@ -96,12 +102,6 @@ func (w *openAI) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 		return nil, err
 	}
 	request := openAIRequest{Model: r.Model, Messages: openAIMessages(r), Stream: true}
-	request.StreamOptions.IncludeUsage = true
-	if w.own {
-		request.MaxCompletionTokens = r.MaxTokens
-	} else {
-		request.MaxTokens = r.MaxTokens
-	}
 	for _, t := range r.Tools {
 		request.Tools = append(request.Tools, openAITool{"function", openAIFunction{Name: t.Name, Description: t.Description.Text(), Parameters: t.Schema}})
 	}
@@ -112,14 +112,45 @@ func (w *openAI) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 	if w.key != "" {
 		header["Authorization"] = "Bearer " + w.key
 	}
-	got := &openAIReading{open: map[number]*openCall{}}
-	if err := w.post(ctx, "/chat/completions", header, request, got); err != nil {
-		return nil, err
+	var got *openAIReading
+	for {
+		request.MaxTokens, request.MaxCompletionTokens, request.StreamOptions = r.MaxTokens, 0, &streamOptions{true}
+		if w.newer.Load() {
+			request.MaxTokens, request.MaxCompletionTokens = 0, r.MaxTokens
+		}
+		if w.noUsage.Load() {
+			request.StreamOptions = nil
+		}
+		got = &openAIReading{open: map[number]*openCall{}}
+		err := w.post(ctx, "/chat/completions", header, request, got)
+		if err == nil {
+			break
+		}
+		if !w.adapt(&request, err) {
+			return nil, err
+		}
 	}
 	if got.filtered {
 		return nil, llm.Filtered{Usage: got.usage}
 	}
 	return got.end(got.finish == "length")
+}
+
+// adapt learns from a refusal which form of a request an endpoint knows, and reports whether it is worth another try.
+func (w *openAI) adapt(request *openAIRequest, err error) bool {
+	refused, ok := errors.AsType[*llm.Answered](err)
+	if !ok || refused.Status != http.StatusBadRequest && refused.Status != http.StatusUnprocessableEntity {
+		return false
+	}
+	switch {
+	case request.MaxTokens != 0 && strings.Contains(refused.Said, "max_completion_tokens"):
+		w.newer.Store(true)
+	case request.StreamOptions != nil && strings.Contains(refused.Said, "stream_options"):
+		w.noUsage.Store(true)
+	default:
+		return false
+	}
+	return true
 }
 
 // openAIReading reads a reply of Chat Completions.
