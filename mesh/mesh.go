@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,11 +108,8 @@ type bus interface {
 	WebSocketURL() string
 }
 
-// Folders in the state folder: of snapshots, and of messages in quarantine.
-const (
-	snapshotFolder   = "snapshots"
-	quarantineFolder = "quarantine"
-)
+// snapshotFolder is the folder of snapshots, in the state folder.
+const snapshotFolder = "snapshots"
 
 // Mesh is a running mesh. Its methods may be used concurrently.
 type Mesh struct {
@@ -315,12 +311,6 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 	own.State, own.Conn, own.Connect = m.stateConfig(config.Definition), conn, func() (*nats.Conn, error) { return m.bus.Gateway() }
 	own.Slow, own.Kick = func(agent bcp.AgentName, role bcp.Role) { m.bus.Slow(server.Party{Agent: agent, Role: role}) }, m.clients.kickAll
 	own.Snapshots, own.SnapshotEvery = openSnapshots(config.State), config.SnapshotEvery
-	if own.Quarantine, err = gateway.OpenQuarantine(filepath.Join(config.State, quarantineFolder)); err != nil {
-		return fmt.Errorf("start the mesh: %w", err)
-	}
-	if n := own.Quarantine.Len(); n > 0 {
-		config.Logger.Warn("messages are in quarantine: they are refused until their files are removed", "messages", n, "folder", filepath.Join(config.State, quarantineFolder))
-	}
 	own.Bases, own.Storage, own.Wake = openBases(config.State), m.storageNow, m.wake
 	if m.clustered() {
 		own.Bases = own.Bases.Shared(m.js)

@@ -77,9 +77,6 @@ type Config struct {
 	Bases *jetstream.Bases
 	// Roles, if set, has agents of other organisations judged.
 	Roles *Roles
-	// Quarantine, if set, has the messages that are refused unread because they made the
-	// gateway panic.
-	Quarantine *Quarantine
 	// SyncKeys, if set, writes the stream of sealing keys to disk: for a store
 	// that syncs at intervals.
 	SyncKeys func() error

@@ -83,8 +83,5 @@ func (g *Gateway) destroy(ctx context.Context, d *bcp.Decision, config state.Con
 		// Made after the erasure, it has nothing of those days; earlier ones may.
 		err = errors.Join(g.makeSnapshot(ctx, config), g.config.Snapshots.RemoveBefore(d.Seq))
 	}
-	if err == nil {
-		err = g.config.Quarantine.erase(channel, before)
-	}
 	return e, err
 }

@@ -95,9 +95,10 @@ type Gateway struct {
 	failed    error // of a reload whose record was not acknowledged
 	// working is the work that a panic would belong to; mistakes are the alerts of panics
 	// that have not been sent yet.
-	working    work
-	mistakes   []*input
-	ownMistake time.Time // when the last alert without a message was recorded
+	working     work
+	mistakes    []*input
+	ownMistake  time.Time // when the last alert without a message was recorded
+	quarantined quarantine
 	// dueAside is what is due but must wait since it caused a panic; overdue says that
 	// something due in the last step was not decided.
 	dueAside map[state.Due]aside

@@ -127,7 +127,7 @@ func (g *Gateway) stepSafely(ctx context.Context, batch []*input) error {
 func (g *Gateway) decideSafely(in *input) (o outcome, recorded bool) {
 	g.working = work{in: in}
 	refused := outcome{in: in, message: in.message, event: in.event, decision: bcp.Decision{Code: bcp.Internal}}
-	if in.message != nil && in.message.kind != notHeard && g.config.Quarantine.holds(in.message) {
+	if in.message != nil && in.message.kind != notHeard && g.quarantined.holds(in.message) {
 		return refused, false
 	}
 	defer func() {

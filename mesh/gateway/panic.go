@@ -1,10 +1,12 @@
 package gateway
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"path"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,8 +17,9 @@ import (
 // A panic of this program is caused by a message, an event or time, and ends only the
 // work on its cause. Nothing of the batch is recorded, the state is read from the journal
 // again, since it may be half changed, and the cause is set aside: a message goes into
-// quarantine, an event is dropped, and a due decision waits. People are alerted, and the
-// log has the stack. It never has a value that an agent chose.
+// quarantine, an event is dropped, and a due decision waits. People are alerted, the
+// message is sealed with that record, and the log has the stack. It never has a value that
+// an agent chose.
 
 // ErrPanic says that this program made a mistake.
 var ErrPanic = errors.New("this program made a mistake")
@@ -31,6 +34,8 @@ const (
 	ownMistakePause = time.Minute
 	// maxFrames bounds the stack in the log.
 	maxFrames = 24
+	// maxQuarantined bounds the messages in quarantine; beyond it the oldest is let out.
+	maxQuarantined = 1000
 )
 
 // panicError is a panic without its value, which may contain what an agent said.
@@ -180,6 +185,27 @@ func (g *Gateway) setAside(mistake *panicError) {
 	}
 }
 
+// quarantine has the digests of messages that made the gateway panic, oldest first: such a
+// message is refused unread until the gateway ends.
+type quarantine struct{ held [][sha256.Size]byte }
+
+// messageDigest is that of a message, the same each time that it is sent.
+func messageDigest(m *message) [sha256.Size]byte {
+	subject := m.subject
+	subject.Attempt = 0
+	return sha256.Sum256(append([]byte(subject.String()+"\n"), m.body...))
+}
+
+func (q *quarantine) holds(m *message) bool {
+	return len(q.held) > 0 && slices.Contains(q.held, messageDigest(m))
+}
+
+func (q *quarantine) add(m *message) {
+	if q.held = append(q.held, messageDigest(m)); len(q.held) > maxQuarantined {
+		q.held = q.held[1:]
+	}
+}
+
 // quarantine keeps a message from being tried again, and stops reading its sender for a
 // while.
 func (g *Gateway) quarantine(in *input, mistake *panicError) {
@@ -187,9 +213,7 @@ func (g *Gateway) quarantine(in *input, mistake *panicError) {
 	who, channel := g.sender(m), g.channelOf(m)
 	g.logMistake(m.subject.Kind.String()+" of "+string(who.Agent), mistake)
 	in.dropped = true
-	if err := g.config.Quarantine.add(m, who, channel, mistake, g.clock()); err != nil {
-		g.log.Error("the quarantine cannot be written: the message is refused until the gateway ends", "error", err)
-	}
+	g.quarantined.add(m)
 	g.tellMistake(panicked{agent: who, channel: channel, body: m.body})
 	if l := in.lane; l != nil {
 		l.aside.lengthen(g.clock())
