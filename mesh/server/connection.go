@@ -223,15 +223,11 @@ func (s *Server) admits(issuer string, webSocket bool) bool {
 
 // identify returns who a client is, or was, and false if the server does not list it.
 // It must not be called from the server's callbacks.
-func (s *Server) identify(clientID uint64) (from source, found bool) {
+func (s *Server) identify(clientID uint64) (who Party, found bool) {
 	list, err := s.server.Load().Connz(&natsserver.ConnzOptions{Username: true, CID: clientID, State: natsserver.ConnAll})
 	if err != nil || len(list.Conns) != 1 {
-		return source{}, false
+		return Party{}, false
 	}
-	c := list.Conns[0]
-	from.host = printable(c.IP, 64)
-	if p, ok := s.party(c.IssuerKey); ok {
-		from.party, from.userKey = p, c.AuthorizedUser
-	}
-	return from, true
+	who, _ = s.party(list.Conns[0].IssuerKey)
+	return who, true
 }

@@ -6,13 +6,12 @@ import (
 )
 
 const (
-	// denialWindow is the time in which refusals of one kind to one party
-	// become at most two records (PROTOCOL P4.7).
-	denialWindow = time.Second
-	// denialPause is the minimum time between two checks of refusals.
-	denialPause = 2 * time.Millisecond
-	// maxDenials bounds the refusals that wait to be identified, and the
-	// parties that are counted at a time.
+	// denialPause is the time between two looks at refusals: those of a party in between
+	// are reported together. The gateway records them once a second (PROTOCOL P4.7).
+	denialPause = 250 * time.Millisecond
+	// denialPatience is how long it may be unknown who was refused.
+	denialPatience = time.Second
+	// maxDenials bounds the refusals that wait to be identified.
 	maxDenials = 1024
 	// maxSubject bounds the subject in a Denial, in bytes: sealed, all of them are
 	// of one size.
@@ -42,17 +41,13 @@ func (o Operation) String() string {
 	return "unknown"
 }
 
-// Denial says that the server refused something (PROTOCOL P11.1). The first of
-// a party and operation in a second is reported at once, the others of that
-// second together at its end.
+// Denial says that the server refused something (PROTOCOL P11.1). The first of a party and
+// operation is reported at once, the others of the next quarter of a second together.
 type Denial struct {
 	Operation Operation
-	// Party and UserKey are zero for [Connect], where nobody is authenticated,
-	// and if more was refused than could be identified.
+	// Party is zero for [Connect], where nobody is authenticated, and if more was refused
+	// than could be identified.
 	Party
-	UserKey  string
-	ClientID uint64 // one of the connections
-	Host     string // host of that connection; empty inside this process
 	// Subject is one of the refused: printable ASCII, escaped, at most 120
 	// bytes. The client chose it: it is for the journal, sealed, and not for a log.
 	Subject string
@@ -61,9 +56,9 @@ type Denial struct {
 
 // denials counts refusals in the server's log, and reports them.
 type denials struct {
-	// identify returns who a client is, if it has shown that, and its host; false for
-	// one that is not listed.
-	identify func(clientID uint64) (source, bool)
+	// identify returns who a client is, if it has shown that; false for one that is not
+	// listed.
+	identify func(clientID uint64) (Party, bool)
 	handle   func(Denial)
 	wake     chan struct{}
 	quit     chan struct{}
@@ -86,21 +81,7 @@ type refused struct {
 	since   time.Time // of the first
 }
 
-// source is who is counted together.
-type source struct {
-	party     Party
-	userKey   string
-	host      string // only of Connect
-	operation Operation
-}
-
-// window is the count of a source since it was reported.
-type window struct {
-	denial Denial
-	until  time.Time
-}
-
-func newDenials(identify func(uint64) (source, bool), handle func(Denial)) *denials {
+func newDenials(identify func(uint64) (Party, bool), handle func(Denial)) *denials {
 	d := &denials{
 		identify: identify, handle: handle,
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{}),
@@ -118,14 +99,21 @@ func (d *denials) stop() {
 
 // add counts a refusal. It never waits.
 func (d *denials) add(clientID uint64, operation Operation, subject string) {
+	d.put(refusal{clientID, operation}, refused{subject: printable(subject, maxSubject), count: 1, since: time.Now()})
+}
+
+// put adds to the refusals that wait.
+func (d *denials) put(key refusal, r refused) {
 	d.mu.Lock()
-	key := refusal{clientID, operation}
-	if r := d.incoming[key]; r != nil {
-		r.count++
+	if before := d.incoming[key]; before != nil {
+		before.count += r.count
+		if r.since.Before(before.since) {
+			before.since = r.since
+		}
 	} else if len(d.incoming) < maxDenials {
-		d.incoming[key] = &refused{subject: printable(subject, maxSubject), count: 1, since: time.Now()}
+		d.incoming[key] = &r
 	} else {
-		d.lost++
+		d.lost += r.count
 	}
 	d.mu.Unlock()
 	select {
@@ -142,118 +130,51 @@ func (d *denials) take() (map[refusal]*refused, int) {
 	return incoming, lost
 }
 
-// putBack has a refusal wait for the next look at who it was.
-func (d *denials) putBack(key refusal, r *refused) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if newer := d.incoming[key]; newer != nil {
-		newer.count += r.count
-		newer.since = r.since
-	} else if len(d.incoming) < maxDenials {
-		d.incoming[key] = r
-	} else {
-		d.lost += r.count
-	}
-}
-
 func (d *denials) run() {
 	defer close(d.ended)
-	// Only this goroutine uses both.
-	open := map[source]*window{}
-	known := map[uint64]source{}
-	tick := time.NewTicker(denialWindow / 4)
-	defer tick.Stop()
-	pause := time.NewTimer(denialPause)
-	defer pause.Stop()
-	var wake <-chan struct{}
 	for {
 		select {
-		case <-wake:
-			d.sort(open, known, time.Now())
-			// A flood is sorted now and then, not message by message.
-			wake = nil
-			pause.Reset(denialPause)
-		case <-pause.C:
-			wake = d.wake
-		case now := <-tick.C:
-			d.sort(open, known, now)
-			d.close(open, now)
-			clear(known)
+		case <-d.wake:
+			d.report(time.Now())
 		case <-d.quit:
-			late := time.Now().Add(denialWindow) // nothing is put back any more
-			d.sort(open, known, late)
-			d.close(open, late.Add(denialWindow))
+			d.report(time.Now().Add(denialPatience)) // nothing is put back any more
 			return
+		}
+		select {
+		case <-time.After(denialPause):
+		case <-d.quit:
 		}
 	}
 }
 
-// sort reports the first refusal of each source at once, and counts the others. A client
-// that has just ended is for a moment neither among the open nor among the closed ones:
-// its refusals are put back, for at most [denialWindow].
-func (d *denials) sort(open map[source]*window, known map[uint64]source, now time.Time) {
+// report reports the refusals of each party and operation. A client that has just ended is
+// for a moment neither among the open nor among the closed ones: its refusals are put back,
+// for at most [denialPatience].
+func (d *denials) report(now time.Time) {
 	incoming, lost := d.take()
+	sums := map[Denial]*Denial{}
 	if lost > 0 {
-		d.count(open, source{}, Denial{Count: lost}, now)
+		sums[Denial{}] = &Denial{Count: lost}
 	}
 	for key, r := range incoming {
-		from, found := d.source(known, key.clientID)
-		if !found && now.Before(r.since.Add(denialWindow)) {
-			d.putBack(key, r)
-			continue
+		of := Denial{Operation: key.operation}
+		if key.operation != Connect { // of nobody
+			if party, found := d.identify(key.clientID); found {
+				of.Party = party
+			} else if now.Before(r.since.Add(denialPatience)) {
+				d.put(key, *r)
+				continue
+			}
 		}
-		denial := Denial{Operation: key.operation, Party: from.party, UserKey: from.userKey, ClientID: key.clientID, Host: from.host, Subject: r.subject, Count: r.count}
-		if from.operation = key.operation; from.operation == Connect { // nobody
-			denial.Party, denial.UserKey, from.party, from.userKey = Party{}, "", Party{}, ""
-		} else {
-			from.host = "" // an agent is one, wherever it is
+		sum := sums[of]
+		if sum == nil {
+			sum = &Denial{Operation: of.Operation, Party: of.Party}
+			sums[of] = sum
 		}
-		d.count(open, from, denial, now)
+		sum.Subject = r.subject
+		sum.Count += r.count
 	}
-}
-
-func (d *denials) count(open map[source]*window, from source, denial Denial, now time.Time) {
-	if w := open[from]; w != nil {
-		denial.Count += w.denial.Count
-		w.denial = denial
-		return
-	}
-	if len(open) >= maxDenials {
-		// No more sources are distinguished until windows close.
-		from = source{}
-		denial = Denial{Count: denial.Count}
-		if w := open[from]; w != nil {
-			w.denial.Count += denial.Count
-			return
-		}
-	}
-	open[from] = &window{until: now.Add(denialWindow)}
-	d.handle(denial)
-}
-
-func (d *denials) source(known map[uint64]source, clientID uint64) (from source, found bool) {
-	if from, found = known[clientID]; found {
-		return from, true
-	}
-	if from, found = d.identify(clientID); !found {
-		return source{}, false
-	}
-	known[clientID] = from
-	return from, true
-}
-
-// close ends the windows whose time has passed. One with refusals is reported
-// and begins again, so that a flood is one record a second.
-func (d *denials) close(open map[source]*window, now time.Time) {
-	for from, w := range open {
-		if now.Before(w.until) {
-			continue
-		}
-		if w.denial.Count == 0 {
-			delete(open, from)
-			continue
-		}
-		d.handle(w.denial)
-		*w = window{until: now.Add(denialWindow)}
+	for _, sum := range sums {
+		d.handle(*sum)
 	}
 }

@@ -44,15 +44,14 @@ func refusalsAreTold(t *testing.T, w way) {
 		noError(t, c.do())
 		got := next(t, denials)
 		want := server.Denial{
-			Operation: c.operation, Party: server.Party{Agent: "researcher", Role: bcp.RoleReader}, UserKey: researcher.key,
-			ClientID: got.ClientID, Host: "127.0.0.1", Subject: c.subject, Count: 1,
+			Operation: c.operation, Party: server.Party{Agent: "researcher", Role: bcp.RoleReader}, Subject: c.subject, Count: 1,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
 	}
-	// Of those that follow within a second one says how many and, as an
-	// example, the last; it is escaped and cut.
+	// Of those that follow soon one says how many and has one as an example; it is escaped
+	// and cut.
 	const more = 50
 	for range more {
 		publish(t, researcher.Conn, "\x1b[31m\u202ea."+strings.Repeat("b", 500), "")
@@ -80,7 +79,7 @@ func refusalsAreTold(t *testing.T, w way) {
 }
 
 // covers P4.7, A-FLOODRESP
-func TestAFloodOfRefusalsIsFewRecords(t *testing.T) {
+func TestAFloodOfRefusalsIsFewReports(t *testing.T) {
 	t.Parallel()
 	log := &lines{}
 	b, denials := startWithDenials(t, func(c *server.Config) { c.Logger = log.logger() })
@@ -114,8 +113,8 @@ func TestAFloodOfRefusalsIsFewRecords(t *testing.T) {
 		total += d.Count
 	}
 	seconds := int(time.Since(begun)/time.Second) + 1
-	if total != flood || other != 1 || records > seconds+1 {
-		t.Errorf("%d refusals in %d records, and %d of another, within %d s", total, records, other, seconds)
+	if total != flood || other != 1 || records > 4*seconds+1 {
+		t.Errorf("%d refusals in %d reports, and %d of another, within %d s", total, records, other, seconds)
 	}
 	if count := strings.Count(log.text(), "refused a publish"); count > 10*(seconds+1) {
 		t.Errorf("%d lines in the log", count)
@@ -133,7 +132,7 @@ func TestRefusedConnectionsAreTold(t *testing.T) {
 		t.Fatal("connected")
 	}
 	got := next(t, denials)
-	if diff := cmp.Diff(server.Denial{Operation: server.Connect, ClientID: got.ClientID, Host: "127.0.0.1", Count: 1}, got); diff != "" {
+	if diff := cmp.Diff(server.Denial{Operation: server.Connect, Count: 1}, got); diff != "" {
 		t.Error(diff)
 	}
 	if strings.Contains(log.text(), canary) || !strings.Contains(log.text(), "refused a connection") {

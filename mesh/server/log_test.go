@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -124,41 +123,6 @@ func TestAdapterKeepsTheFirstFatalLine(t *testing.T) {
 	a.Fatalf("and so on")
 	if err := a.fatal(); err == nil || err.Error() != "cannot listen on 1" {
 		t.Error(err)
-	}
-}
-
-// covers P4.7
-func TestDenialsAreBounded(t *testing.T) {
-	t.Parallel()
-	var told []Denial
-	d := &denials{
-		identify: func(id uint64) (source, bool) { return source{party: Party{Agent: "a"}, userKey: fmt.Sprint(id)}, true },
-		handle:   func(denial Denial) { told = append(told, denial) },
-		wake:     make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{}), incoming: map[refusal]*refused{},
-	}
-	const more = 10
-	for id := range uint64(maxDenials + more) {
-		d.add(id, Publish, "s")
-	}
-	if len(d.incoming) != maxDenials || d.lost != more {
-		t.Errorf("%d wait, %d are lost", len(d.incoming), d.lost)
-	}
-	go d.run()
-	d.stop()
-	total := 0
-	for _, denial := range told {
-		total += denial.Count
-	}
-	if total != maxDenials+more || len(told) > maxDenials+2 {
-		t.Errorf("%d refusals in %d records", total, len(told))
-	}
-	first := map[Operation]int{}
-	for _, denial := range told {
-		first[denial.Operation]++
-	}
-	// The sum of what cannot be told apart is one of them.
-	if diff := cmp.Diff(map[Operation]int{0: 2, Publish: maxDenials - 1}, first); diff != "" {
-		t.Error(diff)
 	}
 }
 
