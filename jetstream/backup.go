@@ -233,16 +233,6 @@ func (w *BackupWriter) holds(chain Chain) {
 	w.manifest.Last = time.Unix(0, chain.Time).UTC()
 }
 
-// Truncated writes a journal that has only the decision of its truncation.
-func (w *BackupWriter) Truncated(decision []byte) error {
-	var chain Chain
-	if err := chain.Add([][]byte{decision}); err != nil {
-		return err
-	}
-	w.holds(chain)
-	return w.Put(partName(chain.Records), encodePart([][]byte{decision}))
-}
-
 // ErrNothingToSalvage says that a journal has lost its first record, so the rest
 // cannot be replayed. Only an older backup can help.
 var ErrNothingToSalvage = errors.New("there is nothing to salvage; restore an older backup")
@@ -266,7 +256,7 @@ func (w *BackupWriter) Keys(ctx context.Context, js natsjs.JetStream) error {
 	if err != nil {
 		return err
 	}
-	return w.PutKeys(keys)
+	return w.putKeys(keys)
 }
 
 // GivenKeys writes the sealing keys that the decisions written so far need. A key
@@ -281,7 +271,7 @@ func (w *BackupWriter) GivenKeys(ctx context.Context, given KeyGiver) error {
 		keys = append(keys, key)
 	}
 	slices.SortFunc(keys, func(a, b StoredKey) int { return cmp.Compare(a.Subject, b.Subject) })
-	return w.PutKeys(keys)
+	return w.putKeys(keys)
 }
 
 // storedKey returns a key as the stream keeps it.
@@ -299,8 +289,7 @@ func storedKey(ctx context.Context, of sealingKey, given KeyGiver) (StoredKey, e
 	return stored, err
 }
 
-// PutKeys writes keys of another backup.
-func (w *BackupWriter) PutKeys(keys []StoredKey) error {
+func (w *BackupWriter) putKeys(keys []StoredKey) error {
 	b, err := json.Marshal(keys)
 	if err != nil {
 		return fmt.Errorf("writing the backup: %w", err)

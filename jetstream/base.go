@@ -20,7 +20,7 @@ import (
 // and backed up, while the journal grows, and the second names both. Everything in front
 // of the first is cut off once the second is on disk. So a journal begins with its very
 // first record, or with one that announces it, and has one that names its base: any other
-// is damaged. (A backup that is truncated needs one record, which does both.)
+// is damaged.
 
 // ErrBase says that the base of a truncated journal is missing or is a
 // different one.
@@ -288,9 +288,6 @@ func (f *BaseFile) Open(begin Beginning) (Snapshot, error) {
 	}
 	return f.open(begin)
 }
-
-// NewBaseFile returns the file of a base.
-func NewBaseFile(s Snapshot) BaseFile { return BaseFile{BaseName(s.Decision), s.encode()} }
 
 // Snapshot returns the snapshot in a file that is known to be whole.
 func (f *BaseFile) Snapshot() (Snapshot, error) {

@@ -26,7 +26,8 @@ func TestBaseOfACluster(t *testing.T) {
 	t.Parallel()
 	js := streams(t)
 	at := jetstream.Position{Sequence: 7, Decision: 9, Head: bcp.Digest{1}}
-	base := jetstream.NewBaseFile(jetstream.Snapshot{Position: at, Checkpoint: bytes.Repeat([]byte("0123456789abcdef"), 50_000)})
+	base, err := jetstream.NewBases(t.TempDir()).Write(jetstream.Snapshot{Position: at, Checkpoint: bytes.Repeat([]byte("0123456789abcdef"), 50_000)})
+	noError(t, err)
 	begin := jetstream.Beginning{Position: at, Truncation: bcp.Truncation{Sequence: 7, Base: sha256.Sum256(base.Content), File: "office.tar.gz"}}
 	read := func() error {
 		folder := filepath.Join(t.TempDir(), "base")

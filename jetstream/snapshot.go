@@ -108,13 +108,6 @@ func (s *Snapshot) header() []byte {
 	return append(binary.BigEndian.AppendUint64(header, s.Decision), s.Head[:]...)
 }
 
-// encode returns the contents of the file.
-func (s *Snapshot) encode() []byte {
-	b := append(s.header(), s.Checkpoint...)
-	sum := sha256.Sum256(b)
-	return append(b, sum[:]...)
-}
-
 // RemoveBefore removes the snapshots made before a decision.
 func (s *Snapshots) RemoveBefore(decision uint64) error {
 	names, err := s.List()

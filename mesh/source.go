@@ -300,14 +300,10 @@ func (s *Source) Reconcile(ctx context.Context, version string) (r status.Reconc
 	return r, nil
 }
 
-// backed is what a backup has besides the records of its journal.
+// backed is what a backup has besides the records and the keys of its journal.
 type backed struct {
-	from     io.ReadSeeker
 	manifest jetstream.Manifest
-	files    []jetstream.BaseFile // but snapshots, bases, and what is signed
 	bases    []jetstream.BaseFile
-	keys     []jetstream.StoredKey
-	kept     bool // by a mesh in one process, which has snapshots
 }
 
 // base returns the base after a decision.
@@ -321,32 +317,26 @@ func (b *backed) base(decision uint64) jetstream.BaseFile {
 
 // Read opens a backup, all of which is checked first.
 func Read(from io.ReadSeeker) (*Source, error) {
-	b := &backed{from: from}
-	keyed := false
+	b := &backed{}
+	s := &Source{backed: b, end: func() error { return nil }}
 	var err error
 	b.manifest, err = readBackup(from, jetstream.Restoring{File: func(name string, content io.Reader) error {
-		folder := path.Dir(name)
-		if folder == snapshotFolder || folder == treeFolder || path.Base(name) == accounts.CheckpointKeyFile {
-			b.kept = b.kept || folder == snapshotFolder
-			return nil // they may be large, and are made again
+		if path.Dir(name) != jetstream.BaseFolder {
+			return nil
 		}
-		file := jetstream.BaseFile{Name: name}
-		var err error
-		if file.Content, err = io.ReadAll(content); folder == jetstream.BaseFolder {
-			b.bases = append(b.bases, file)
-		} else {
-			b.files = append(b.files, file)
-		}
+		base, err := io.ReadAll(content)
+		b.bases = append(b.bases, jetstream.BaseFile{Name: name, Content: base})
 		return err
-	}, Keys: func(keys []jetstream.StoredKey) error { b.keys, keyed = keys, true; return nil }})
-	if err == nil && !keyed {
+	}, Keys: func(keys []jetstream.StoredKey) (err error) {
+		s.Keys, err = jetstream.SealingKeysOf(keys)
+		return err
+	}})
+	if err == nil && s.Keys == nil {
 		err = fmt.Errorf("%w: it has no sealing keys", jetstream.ErrBackup)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{backed: b, end: func() error { return nil }}
-	s.Keys, err = jetstream.SealingKeysOf(b.keys)
 	read := func(each func(sequence uint64, decisions [][]byte) error) error {
 		sequence := b.manifest.Begins.Sequence
 		_, err := readBackup(from, jetstream.Restoring{Record: func(decisions [][]byte) error {

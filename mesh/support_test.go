@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 		"TestReloadDisconnectsInTheMiddle", "TestReloadThatEndsHalfWay", "TestReloadUnderTraffic", "TestRestartAtEveryStep", "TestSalvage",
 		"TestSlowReader", "TestSnapshotsWhileServing", "TestStartFromSnapshot", "TestStartOfTheCheckpointsAwaitsTheJournal",
 		"TestStartOfTheCheckpointsWaits", "TestStopWhileStreamsAreClosed", "TestStorage", "TestTruncate",
-		"TestTruncateBackup", "TestTruncateEndsAtEveryStep", "TestTruncateEndsInTheMiddle", "TestTruncatedClusterRefuses",
+		"TestTruncateCluster", "TestTruncateEndsAtEveryStep", "TestTruncateEndsInTheMiddle", "TestTruncatedClusterRefuses",
 		"TestViolationsAreAudited",
 	)
 	effort.Parallel(6)

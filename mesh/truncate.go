@@ -9,14 +9,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
 	"reflect"
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
@@ -35,7 +33,7 @@ type TruncateOptions struct {
 
 var (
 	errDamagedJournal = errors.New("a damaged journal is not truncated")
-	errClusterJournal = errors.New("the journal of a cluster is not truncated in place: each of its nodes would cut at another moment. Truncate a backup of it")
+	errClusterJournal = errors.New("the journal of a cluster is not truncated in place: each of its nodes would cut at another moment. Truncate that of a folder made from a backup of it")
 )
 
 // Truncate writes a backup as [Source.Backup] does, and removes from the journal what is
@@ -122,8 +120,7 @@ func (t *truncation) truncater(ctx context.Context) (func(context.Context, bcp.T
 	}
 	// Limits of an earlier truncation must not cut what is appended, and a full
 	// journal must take the record.
-	topology := newTopology(t.s.def)
-	topology.MaxDisk = 0
+	topology := jetstream.Topology{Replicas: 1}
 	if err := jetstream.Create(ctx, t.s.js, topology); err != nil {
 		return nil, err
 	}
@@ -369,78 +366,4 @@ func (m *Mesh) truncate(ctx context.Context, t bcp.Truncation) (jetstream.Positi
 		config: func() state.Config { return m.stateConfig(m.definition.Load()) }, cut: m.gateway.Cut,
 	}
 	return c.truncate(ctx, t)
-}
-
-// TruncateBackup makes of a backup one whose journal is truncated after all of it, and
-// writes it to w: for a cluster, which is restored from it. whole is the file of the
-// original, which has what is cut off and must be kept, and def the definitions. What is
-// cut off is signed first, with the keys of the state folder.
-//
-// It is no [Source.Truncate]: what it truncates is written by nobody, so that one record
-// both announces and names the base.
-func (s *Source) TruncateBackup(ctx context.Context, whole, state string, def *bcp.Mesh, w io.Writer, o BackupOptions) (jetstream.Manifest, error) {
-	m, err := s.truncateBackup(ctx, filepath.Base(whole), state, newStateConfig(def, o.Version), w, o)
-	if err != nil {
-		return jetstream.Manifest{}, fmt.Errorf("truncate: %w", err)
-	}
-	return m, nil
-}
-
-var (
-	errNotOfCluster = errors.New("the backup is of a mesh in one process: bcpmesh backup --truncate truncates its journal in place")
-	errSalvaged     = errors.New("the backup is of a damaged journal, and is incomplete")
-)
-
-func (s *Source) truncateBackup(ctx context.Context, whole, folder string, config state.Config, w io.Writer, o BackupOptions) (m jetstream.Manifest, err error) {
-	b := s.backed
-	switch {
-	case b.manifest.Lost != "":
-		return m, errSalvaged
-	case b.kept:
-		return m, errNotOfCluster
-	}
-	made, sequence, err := s.replay(ctx, config, 0, o.Progress)
-	if err != nil {
-		return m, err
-	}
-	proven, err := provenBase(ctx, s.Keys, made, sequence, config)
-	if err != nil {
-		return m, err
-	}
-	base := jetstream.NewBaseFile(proven)
-	if _, err := SignCheckpoint(ctx, folder, s.From, o.Keys...); err != nil {
-		return m, err
-	}
-	sum := sha256.New()
-	if _, err := b.from.Seek(0, io.SeekStart); err != nil {
-		return m, err
-	}
-	if _, err := io.Copy(sum, b.from); err != nil {
-		return m, err
-	}
-	moment := bcp.Moment{Now: time.Now(), Fresh: rand.Text()}
-	_, _ = rand.Read(moment.Salt[:])
-	d := made.DecideTruncate(moment, bcp.Truncation{Sequence: sequence, Base: sha256.Sum256(base.Content), Backup: bcp.Digest(sum.Sum(nil)), File: whole})
-	record, err := bcp.EncodeDecision(&d)
-	if err != nil {
-		return m, err
-	}
-	out := jetstream.NewBackupWriter(w, o.Version, time.Now())
-	keyed := false
-	for _, file := range append(b.files, base) {
-		keyed = keyed || path.Dir(file.Name) == accounts.KeyFolder
-		if err := out.Put(file.Name, file.Content); err != nil {
-			return m, err
-		}
-	}
-	err = errors.Join(out.Truncated(record), out.PutKeys(b.keys), putFile(out, folder, path.Join(treeFolder, jetstream.TreeHashes)))
-	for _, name := range signedFiles {
-		if err == nil && keyed {
-			err = putFile(out, folder, name)
-		}
-	}
-	if err != nil {
-		return m, err
-	}
-	return out.Close()
 }

@@ -43,19 +43,22 @@ func (c *clustered) backup(t *testing.T, name string) string {
 	return file
 }
 
-// cut truncates a backup.
-func (c *clustered) cut(t *testing.T, def *bcp.Mesh, whole string) (string, error) {
+// cut truncates a backup, as the operator does: in a folder that is made from it. It returns
+// what is cut off and what is left.
+func (c *clustered) cut(t *testing.T, def *bcp.Mesh, whole string) (off, left string, err error) {
 	t.Helper()
-	content, err := os.ReadFile(whole)
-	noError(t, err)
-	file := filepath.Join(t.TempDir(), "cut-"+filepath.Base(whole))
-	f, err := os.Create(file)
-	noError(t, err)
-	source, err := mesh.Read(bytes.NewReader(content))
-	if err == nil {
-		_, err = source.TruncateBackup(t.Context(), whole, c.state, def, f, mesh.BackupOptions{Version: "test"})
+	folder, _, err := restored(t, whole)
+	if err != nil {
+		return "", "", err
 	}
-	return file, errors.Join(err, f.Close())
+	off, left = filepath.Join(t.TempDir(), "off-"+filepath.Base(whole)), filepath.Join(t.TempDir(), "left.tar.gz")
+	_, err = truncate(t.Context(), folder, def, off, nil)
+	noError(t, err)
+	f, err := os.Create(left)
+	noError(t, err)
+	_, err = backUp(t.Context(), folder, def, f, mesh.BackupOptions{Version: "test"})
+	noError(t, errors.Join(err, f.Close(), os.RemoveAll(filepath.Join(c.state, "tree")), os.CopyFS(filepath.Join(c.state, "tree"), os.DirFS(filepath.Join(folder, "tree")))))
+	return off, left, nil
 }
 
 func (c *clustered) restore(t *testing.T, def *bcp.Mesh, files ...string) error {
@@ -126,7 +129,7 @@ func (c *clustered) streams(t *testing.T) natsjs.JetStream {
 // newest alone is a mesh.
 //
 // covers P4.3, P11.1, P11.2
-func TestTruncateBackup(t *testing.T) {
+func TestTruncateCluster(t *testing.T) {
 	t.Parallel()
 	def := meshOf(t, pair(100))
 	c := startCluster(t, def, "one")
@@ -172,9 +175,9 @@ func TestTruncateBackup(t *testing.T) {
 	var wholes []string
 	for round := range 2 {
 		c.stop(t, g)
-		wholes = append(wholes, c.backup(t, fmt.Sprintf("office-%d.tar.gz", round)))
-		cut, err := c.cut(t, def, wholes[round])
+		off, cut, err := c.cut(t, def, c.backup(t, fmt.Sprintf("office-%d.tar.gz", round)))
 		noError(t, err)
+		wholes = append(wholes, off)
 		if err := c.restore(t, def, cut); !errors.Is(err, mesh.ErrNotEmpty) {
 			t.Errorf("into a cluster that has a journal: %v", err)
 		}
@@ -219,7 +222,7 @@ func TestTruncateBackup(t *testing.T) {
 	}
 }
 
-// A backup is not truncated that is damaged, or of one process, and gateways do not begin
+// A backup is not truncated that is damaged, and gateways do not begin
 // behind a base that was altered, and say which backup has it.
 //
 // covers P11.2, A-CHAIN
@@ -235,17 +238,11 @@ func TestTruncatedClusterRefuses(t *testing.T) {
 	noError(t, err)
 	half := filepath.Join(t.TempDir(), "half.tar.gz")
 	noError(t, os.WriteFile(half, content[:len(content)/2], 0o600))
-	if _, err := c.cut(t, def, half); !errors.Is(err, jetstream.ErrBackup) {
+	if _, _, err := c.cut(t, def, half); !errors.Is(err, jetstream.ErrBackup) {
 		t.Errorf("a half: %v", err)
 	}
-	m := busy(t)
-	m.Stop(t)
-	single, _ := backupTo(t, m, "single.tar.gz")
-	if _, err := c.cut(t, m.Definition, single); err == nil {
-		t.Error("of one process")
-	}
 
-	cut, err := c.cut(t, def, whole)
+	_, cut, err := c.cut(t, def, whole)
 	noError(t, err)
 	c.empty(t)
 	noError(t, c.restore(t, def, cut))
@@ -267,7 +264,7 @@ func TestTruncatedClusterRefuses(t *testing.T) {
 	<-g.Done()
 	var b bytes.Buffer
 	_, err = backUpCluster(t.Context(), c.access(), "", &b, mesh.BackupOptions{WithoutKeys: true})
-	if !errors.Is(err, jetstream.ErrBase) || !bytes.Contains([]byte(err.Error()), []byte("office.tar.gz")) {
+	if !errors.Is(err, jetstream.ErrBase) || !bytes.Contains([]byte(err.Error()), []byte("off-office.tar.gz")) {
 		t.Errorf("an altered base: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -300,7 +297,7 @@ func TestTruncatedJournalWithOneCopyIsServed(t *testing.T) {
 	push("first")
 	c.stop(t, g)
 	whole := c.backup(t, "office.tar.gz")
-	cut, err := c.cut(t, def, whole)
+	_, cut, err := c.cut(t, def, whole)
 	noError(t, err)
 	c.empty(t)
 	noError(t, c.restore(t, def, cut))

@@ -46,24 +46,14 @@ func BackupCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var o mesh.BackupOptions
 	var truncate bool
-	var whole string
 	var of client.ClusterFlags
 	cmd := cli.Command("backup FILE", func(ctx context.Context, args []string) error {
 		if truncate && o.Salvage {
 			return cli.Usagef("backup: --truncate and --salvage cannot be combined: a damaged journal is not truncated")
 		}
-		if whole != "" && (!truncate || of != (client.ClusterFlags{})) {
-			return cli.Usagef("backup: --from needs --truncate, without --url and --creds: it names the backup that is truncated")
-		}
-		if whole != "" && o.WithoutKeys {
-			return cli.Usagef("backup: --from and --without-keys cannot be combined: a backup without keys stays without")
-		}
-		if whole != "" {
-			return truncateBackup(ctx, p, &where, args[0], whole, o)
-		}
 		if of != (client.ClusterFlags{}) && truncate {
 			return cli.Usagef("backup: a cluster's journal is not truncated in place").
-				WithHint("back it up while no gateway serves, and then: bcpmesh backup --truncate --from FILE CUT (docs/production.md)")
+				WithHint("back it up while no gateway serves, restore that into a folder, and truncate the journal there (docs/production.md)")
 		}
 		return backup(ctx, p, &where, args[0], o, of, truncate)
 	})
@@ -71,7 +61,6 @@ func BackupCommand(p *cli.Program) *cobra.Command {
 	of.AddTo(cmd, "of a cluster: ")
 	cmd.Flags().BoolVar(&o.WithoutKeys, "without-keys", false, "leave the keys out")
 	cmd.Flags().BoolVar(&truncate, "truncate", false, "remove the backed-up decisions from the journal")
-	cmd.Flags().StringVar(&whole, "from", "", "with --truncate: truncate the cluster's backup in `FILE`")
 	cmd.Flags().BoolVar(&o.Salvage, "salvage", false, "back up a damaged journal up to its last good record")
 	return cmd
 }
@@ -273,54 +262,6 @@ func openCluster(ctx context.Context, folder meshdir.Folder, of client.ClusterFl
 		return nil, of.Failure("the backup", err)
 	}
 	return &client.Source{Source: source, Folder: folder}, nil
-}
-
-// truncateBackup makes a backup of another one, with a journal that begins after that.
-func truncateBackup(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file, whole string, o mesh.BackupOptions) error {
-	if file == "" {
-		return cli.Usagef("backup: expected a file, got an empty name")
-	}
-	folder, def, err := where.Load()
-	if err != nil {
-		return err
-	}
-	var of backupResult
-	from, closeAll, err := of.open([]string{whole})
-	defer closeAll()
-	if err != nil {
-		return err
-	}
-	out, err := cli.CreateFile(file)
-	if err != nil {
-		return err
-	}
-	defer out.Discard()
-	o.Version, o.Keys = cli.ProgramVersion(), []accounts.OpenOption{meshdir.Unlock()}
-	var finish func()
-	o.Progress, finish = client.RecordProgress(p, "truncating")
-	source, err := mesh.Read(from[0])
-	var m jetstream.Manifest
-	if err == nil {
-		m, err = source.TruncateBackup(ctx, whole, folder.State, def, out, o)
-	}
-	finish()
-	r := backupResult{File: file}
-	if err == nil {
-		r.Bytes, r.SHA256, err = out.Keep()
-	}
-	switch {
-	case errors.Is(err, jetstream.ErrBackup):
-		return of.failure(err, 1, folder.State)
-	case err != nil:
-		return client.JournalFailure(err, folder.State)
-	}
-	if err := showBackup(p, "truncated", r, m); err != nil {
-		return err
-	}
-	if !p.Out.JSON {
-		p.Out.Talkf("keep %s: it has the removed decisions", cli.Plain(whole))
-	}
-	return nil
 }
 
 func restoreCluster(ctx context.Context, p *cli.Program, files []string, of client.ClusterFlags) error {
