@@ -155,8 +155,8 @@ func (k *SealingKeys) Sync() error {
 }
 
 // Seal seals the content of a decision, and its message, before it is encoded. The
-// first call for a channel and day makes their keys, unless MakeAhead did, and waits
-// until they are stored as safely as the journal's records.
+// first call for a channel and day makes their keys, and waits until they are stored as
+// safely as the journal's records.
 func (k *SealingKeys) Seal(ctx context.Context, d *bcp.Decision, message []byte) error {
 	if !d.Says() {
 		return nil
@@ -302,7 +302,9 @@ func (k *SealingKeys) key(ctx context.Context, of sealingKey, toSeal bool) (bcp.
 		var err error
 		if toSeal && k.js != nil {
 			key, err = k.create(ctx, of) // usually missing, and the caller waits
-			k.unsynced()                 // also after an error, and if it is there: MakeAhead may just have made it
+			k.mu.Lock()
+			k.made++ // also after an error, and if it is there: it may not be on disk
+			k.mu.Unlock()
 		} else {
 			key, err = k.load(ctx, of)
 		}
@@ -315,13 +317,6 @@ func (k *SealingKeys) key(ctx context.Context, of sealingKey, toSeal bool) (bcp.
 		return bcp.SealingKey{}, ErrErased
 	}
 	return key, nil
-}
-
-// unsynced notes that from now on a key may not be on disk.
-func (k *SealingKeys) unsynced() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.made++
 }
 
 func (k *SealingKeys) knows(of sealingKey) bool {

@@ -127,55 +127,6 @@ func TestKeysAreSynced(t *testing.T) {
 	sync(next, 0, nil)
 }
 
-// Tomorrow's keys are made ahead for whatever spoke today, and for nothing else, and are
-// on the disk before they seal: the first message of the day asks nobody.
-//
-// covers P4.5, P11.5
-func TestKeysAreMadeAhead(t *testing.T) {
-	t.Parallel()
-	server := startServer(t)
-	js := connect(t, server.ClientURL())
-	create(t, js)
-	own := connect(t, server.ClientURL())
-	keys := jetstream.NewSealingKeys(own)
-	var synced int
-	failing := errors.New("broken")
-	keys.SyncWith(func() error { synced++; return failing })
-	spoken(t, keys, bcp.ChannelKey{Controller: "main", Reader: "other"}, noon.Add(-24*time.Hour))
-	spoken(t, keys, channel, noon)
-	spoken(t, keys, bcp.ChannelKey{}, noon)
-
-	if n, err := keys.MakeAhead(within(t), noon); n != 0 || !errors.Is(err, failing) || synced != 1 {
-		t.Errorf("made %d, synced %d times: %v", n, synced, err)
-	}
-	next := noon.Add(24 * time.Hour)
-	spoken(t, keys, channel, next) // comes between, and does not trust what is not on the disk
-	if err := keys.Sync(); !errors.Is(err, failing) || synced != 2 {
-		t.Errorf("synced %d times: %v", synced, err)
-	}
-	failing = nil
-	if n, err := keys.MakeAhead(within(t), noon); n != 2 || err != nil || synced != 3 {
-		t.Errorf("made %d, synced %d times: %v", n, synced, err)
-	}
-	if n, err := keys.MakeAhead(within(t), noon); n != 0 || err != nil || synced != 3 {
-		t.Errorf("made %d again, synced %d times: %v", n, synced, err)
-	}
-	want := 1 + 2 + 4 + 4 // the makers', yesterday's, today's, tomorrow's
-	if made := meshtest.ReadKeys(t, js); len(made) != want {
-		t.Errorf("%d keys, want %d", len(made), want)
-	}
-	own.Conn().Close()
-	for _, key := range []bcp.ChannelKey{channel, {}} {
-		record := spoken(t, keys, key, next)
-		if said, raw := opened(t, jetstream.NewSealingKeys(js), record); said != "open" || raw != "open" {
-			t.Errorf("%s, %s", said, raw)
-		}
-	}
-	if err := keys.Sync(); err != nil || synced != 3 {
-		t.Errorf("synced %d times: %v", synced, err)
-	}
-}
-
 // What is destroyed is told apart from what is lost, and nothing else is touched.
 //
 // covers P11.4, P11.5

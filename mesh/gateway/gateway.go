@@ -192,7 +192,6 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 	}
 	g.began.decision, g.released = g.state.Last(), g.state.Last()
 	g.beside.Go(func() { g.makeSnapshots(runCtx) })
-	g.beside.Go(func() { g.makeKeysAhead(runCtx) })
 	if g.snappedUpTo.Load() > 0 && !g.checked {
 		g.beside.Go(func() { g.checkJournal(runCtx) })
 	}
