@@ -15,6 +15,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 )
 
 // treeFolder has the Merkle tree over the journal and its checkpoints, in the state folder.
@@ -108,7 +109,7 @@ type checkpoints struct {
 
 // prepareCheckpoints runs before the server starts, so that the last checkpoint
 // is signed when all of it is on disk.
-func (m *Mesh) prepareCheckpoints(log hclog.Logger) (*checkpoints, error) {
+func (m *Mesh) prepareCheckpoints(marks *gateway.Marks, log hclog.Logger) (*checkpoints, error) {
 	key, err := loadCheckpointKey(m.store)
 	if err != nil {
 		return nil, fmt.Errorf("start the checkpoints: %w", err)
@@ -117,7 +118,7 @@ func (m *Mesh) prepareCheckpoints(log hclog.Logger) (*checkpoints, error) {
 	if def := m.config.Definition; !def.SyncAlways {
 		c.wait = 2 * def.SyncInterval
 	}
-	c.witnesses = newWitnesses(m.config, c.tree, func(kind bcp.AlertKind) {
+	c.witnesses = newWitnesses(m.config, c.tree, marks, func(kind bcp.AlertKind) {
 		if g := m.recorder.Load(); g != nil {
 			g.Alert(kind)
 		}

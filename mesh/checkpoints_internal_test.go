@@ -54,7 +54,7 @@ func checkpointing(t *testing.T) (m *Mesh, c *checkpoints, js natsjs.JetStream, 
 	noError(t, err)
 	<-given
 	if js, err = natsjs.New(conn); err == nil {
-		c, err = m.prepareCheckpoints(hclog.NewNullLogger())
+		c, err = m.prepareCheckpoints(nil, hclog.NewNullLogger())
 	}
 	noError(t, err)
 	return m, c, js, given

@@ -27,31 +27,33 @@ func (m *Mesh) openMarks() (*gateway.Marks, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("start the mesh: %w", err)
 	}
-	back, err := gateway.OpenSetBack(filepath.Join(folder, setBackFile))
+	marks, err := gateway.OpenMarks(filepath.Join(folder, setBackFile), secret)
 	if err != nil {
 		return nil, fmt.Errorf("start the mesh: %w", err)
 	}
-	return &gateway.Marks{Secret: secret, SetBack: back}, nil
+	return marks, nil
 }
 
-// acceptSetBack lets the mesh serve again after agents and people had closed it in an
-// earlier run, if the operator accepts that. It is recorded first, and nobody is served
-// yet.
-func (m *Mesh) acceptSetBack(ctx context.Context, back *gateway.SetBack) error {
+// acceptRollback lets the mesh serve although a witness, or agents and people in an earlier
+// run, have seen more of the journal, if the operator accepts that. It is recorded first,
+// and nobody is served yet. Whoever has seen even more closes it again.
+func (m *Mesh) acceptRollback(ctx context.Context, marks *gateway.Marks, w *witnesses) error {
 	log := m.config.Logger.Named("marks")
+	seen := w.seenMore()
 	switch {
-	case !back.Pending():
+	case !marks.Pending() && len(seen) == 0:
 		return nil
 	case !m.config.AcceptRollback:
-		log.Error("the journal was set back, as agents or people have shown; what this closes waits for up --accept-rollback")
+		log.Error("the journal was set back, as witnesses, agents or people have shown; what this closes waits for up --accept-rollback")
 		return nil
 	}
 	if err := m.recordAccepted(ctx); err != nil {
 		return fmt.Errorf("start the mesh: %w", err)
 	}
-	if err := back.Accept(time.Now()); err != nil {
+	if err := marks.Accept(time.Now(), seen); err != nil {
 		return fmt.Errorf("start the mesh: %w", err)
 	}
+	w.accept()
 	log.Warn("the operator has accepted that the journal was set back")
 	return nil
 }

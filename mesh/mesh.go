@@ -22,7 +22,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
-	"github.com/bcpmesh/bcpmesh/jetstream/witness"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -80,7 +79,7 @@ type Config struct {
 	Rebuild bool
 	// Witnesses cosign the checkpoints of the journal. If the definitions set
 	// require_witness, there must be one.
-	Witnesses []*witness.Peer
+	Witnesses []*Witness
 	// AcceptRollback lets the mesh start although a witness, or agents and people in an
 	// earlier run, have seen more of the journal than there is or another history. It is
 	// recorded.
@@ -200,7 +199,11 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	}
 	m.store = store
 
-	checkpoints, err := m.prepareCheckpoints(config.Logger.Named("checkpoints"))
+	marks, err := m.openMarks()
+	if err != nil {
+		return err
+	}
+	checkpoints, err := m.prepareCheckpoints(marks, config.Logger.Named("checkpoints"))
 	if err != nil {
 		return err
 	}
@@ -234,17 +237,11 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	if !config.Definition.SyncAlways {
 		syncKeys = func() error { return m.server.Sync(jetstream.KeyStream) }
 	}
-	marks, err := m.openMarks()
-	if err != nil {
-		return err
-	}
 	if err := m.serve(ctx, checkpoints, gateway.Config{SyncKeys: syncKeys, Credentials: m.lookAtKeys, Closed: checkpoints.witnesses.closed, Marks: marks, ConnectTool: m.server.Dispatcher, Unheard: m.server.Unheard}); err != nil {
 		return err
 	}
-	if err := m.acceptSetBack(ctx, marks.SetBack); err != nil {
-		return err
-	}
-	if err := m.startWitnesses(ctx, checkpoints.witnesses); err != nil {
+	m.startWitnesses(ctx, checkpoints.witnesses)
+	if err := m.acceptRollback(ctx, marks, checkpoints.witnesses); err != nil {
 		return err
 	}
 	m.watchKeys(compiled)

@@ -4,21 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
-	"github.com/bcpmesh/bcpmesh/jetstream/witness"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 )
 
@@ -45,13 +39,13 @@ type uncosigned struct {
 
 // refuses reports whether the witness has seen another history, or more of this one.
 func (u uncosigned) refuses() bool {
-	return errors.Is(u.err, witness.ErrRolledBack) || errors.Is(u.err, witness.ErrForked)
+	return errors.Is(u.err, ErrRolledBack) || errors.Is(u.err, ErrForked)
 }
 
 // cosign asks the witnesses that have not done so within refresh to cosign the newest
 // checkpoint of a tree, and stores the cosignatures. It returns the errors of the others
-// ([witness.ErrRolledBack] and so on), by name.
-func cosign(ctx context.Context, tree *jetstream.Tree, peers []*witness.Peer, refresh time.Duration) (map[string]uncosigned, error) {
+// ([ErrRolledBack] and so on), by name.
+func cosign(ctx context.Context, tree *jetstream.Tree, peers []*Witness, refresh time.Duration) (map[string]uncosigned, error) {
 	signed, newest, err := tree.Signed()
 	if err != nil {
 		return nil, fmt.Errorf("ask witnesses: %w", err)
@@ -94,7 +88,7 @@ func cosign(ctx context.Context, tree *jetstream.Tree, peers []*witness.Peer, re
 
 // CosignNewest asks the witnesses to cosign the newest checkpoint in a state
 // folder in which no mesh signs: that of a cluster.
-func CosignNewest(ctx context.Context, state string, peers []*witness.Peer) error {
+func CosignNewest(ctx context.Context, state string, peers []*Witness) error {
 	failed, err := cosign(ctx, Tree(state), peers, 0)
 	errs := []error{err}
 	for _, name := range slices.Sorted(maps.Keys(failed)) {
@@ -107,32 +101,26 @@ func CosignNewest(ctx context.Context, state string, peers []*witness.Peer) erro
 // witness answers for longer than require, asks and pushes are refused.
 type witnesses struct {
 	tree    *jetstream.Tree
-	peers   []*witness.Peer
+	peers   []*Witness
 	require time.Duration // 0: they stop nothing
 	alert   func(bcp.AlertKind)
 	log     hclog.Logger
 	now     func() time.Time
 	signed  chan struct{} // has room for one
 
-	mu      sync.Mutex
-	newest  time.Time         // of all cosignatures
-	told    map[string]string // last error of each failing witness
-	refused bool              // a witness refuses, and the operator has not accepted it
-	seen    map[string]int64  // size of the journal seen by refusing witnesses
-	// accepted is the size up to which the operator lets the mesh go on despite a
-	// witness.
-	accepted map[string]int64
-	file     string // with accepted
+	marks *gateway.Marks // with what the operator accepts
+
+	mu     sync.Mutex
+	newest time.Time         // of all cosignatures
+	told   map[string]string // last error of each failing witness
+	// seen are the sizes of the journal seen by witnesses that refuse, unless the operator
+	// has accepted that.
+	seen map[string]int64
 }
 
-// acceptedFile is in the tree's folder, and in no backup: after a restore everything is
-// checked again.
-const acceptedFile = "accepted"
-
-func newWitnesses(config Config, tree *jetstream.Tree, alert func(bcp.AlertKind), log hclog.Logger) *witnesses {
+func newWitnesses(config Config, tree *jetstream.Tree, marks *gateway.Marks, alert func(bcp.AlertKind), log hclog.Logger) *witnesses {
 	w := &witnesses{tree: tree, peers: config.Witnesses, require: config.Definition.RequireWitness, alert: alert, log: log.Named("witnesses"),
-		now: config.Now, signed: make(chan struct{}, 1), told: make(map[string]string), seen: make(map[string]int64), file: filepath.Join(config.State, treeFolder, acceptedFile)}
-	w.accepted = readAccepted(w.file, log)
+		now: config.Now, signed: make(chan struct{}, 1), told: make(map[string]string), seen: make(map[string]int64), marks: marks}
 	if w.now == nil {
 		w.now = time.Now
 	}
@@ -188,17 +176,19 @@ func (w *witnesses) recordFailures(failed map[string]uncosigned) {
 		}
 	}
 	var alerts []bcp.AlertKind
-	refused := false
 	for _, peer := range w.peers {
 		of := failed[peer.Name]
 		kind := bcp.AlertKind("")
 		switch {
 		case of.refuses():
 			kind = bcp.AlertWitnessRefused
-			w.seen[peer.Name] = of.seen
-			refused = refused || of.seen > w.accepted[peer.Name]
+			if of.seen > w.marks.Witnessed(peer.Name) {
+				w.seen[peer.Name] = of.seen
+			}
 		case of.err != nil:
 			kind = bcp.AlertWitnessMissing
+		default:
+			delete(w.seen, peer.Name)
 		}
 		if kind != "" && w.told[peer.Name] != string(kind) {
 			w.log.Error("a witness has not cosigned", "error", of.err)
@@ -206,7 +196,6 @@ func (w *witnesses) recordFailures(failed map[string]uncosigned) {
 		}
 		w.told[peer.Name] = string(kind)
 	}
-	w.refused = refused
 	w.mu.Unlock()
 	for _, kind := range alerts {
 		w.alert(kind)
@@ -238,7 +227,7 @@ func (w *witnesses) closed() gateway.Closing {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.refused:
+	case len(w.seen) > 0:
 		return gateway.ClosedToAll
 	case w.require > 0 && w.now().Sub(w.newest) > w.require:
 		return gateway.ClosedToNew
@@ -246,65 +235,30 @@ func (w *witnesses) closed() gateway.Closing {
 	return gateway.Open
 }
 
-// accept lets the mesh go on despite what the witnesses have seen so far, once record
-// has returned. A witness that has seen more closes it again.
-func (w *witnesses) accept(ctx context.Context, record func(context.Context) error) error {
-	w.mu.Lock()
-	refused := w.refused
-	w.mu.Unlock()
-	if !refused {
-		return nil
-	}
-	if err := record(ctx); err != nil {
-		return err
-	}
+// seenMore returns the sizes of the journal that witnesses have seen which refuse.
+func (w *witnesses) seenMore() map[string]int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for name, size := range w.seen {
-		w.accepted[name] = max(size, w.accepted[name])
-	}
-	content, err := json.Marshal(w.accepted)
-	if err == nil {
-		err = durable.Replace(w.file, append(content, '\n'), 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("accept that the journal was set back: %w", err)
-	}
-	w.refused = false
-	return nil
+	return maps.Clone(w.seen)
 }
 
-// readAccepted reads what the operator has accepted; an unreadable file counts as
-// nothing.
-func readAccepted(file string, log hclog.Logger) map[string]int64 {
-	accepted := make(map[string]int64)
-	content, err := os.ReadFile(file)
-	if err == nil {
-		err = json.Unmarshal(content, &accepted)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log.Error("what the operator has accepted cannot be read", "error", err)
-		return make(map[string]int64)
-	}
-	return accepted
+// accept notes that the operator has accepted what witnesses have seen so far.
+func (w *witnesses) accept() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.seen, func(witness string, size int64) bool { return size <= w.marks.Witnessed(witness) })
 }
 
 // startWitnesses begins to ask before anybody is served: if a witness has seen more of
 // the journal, that is known from the first message on.
-func (m *Mesh) startWitnesses(ctx context.Context, w *witnesses) error {
+func (m *Mesh) startWitnesses(ctx context.Context, w *witnesses) {
 	if len(w.peers) == 0 {
-		return nil
+		return
 	}
 	first, cancel := context.WithTimeout(ctx, firstWitness)
 	defer cancel()
 	w.ask(first)
-	if m.config.AcceptRollback {
-		if err := w.accept(ctx, m.recordAccepted); err != nil {
-			return fmt.Errorf("start the mesh: %w", err)
-		}
-	}
 	m.inBackground(w.run)
-	return nil
 }
 
 // lastWitness asks once more when the last checkpoint of a mesh is signed.

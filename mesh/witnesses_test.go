@@ -14,8 +14,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
-	"github.com/bcpmesh/bcpmesh/jetstream/witness"
-	"github.com/bcpmesh/bcpmesh/jetstream/witness/witnesstest"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
@@ -30,7 +28,7 @@ func TestRequireWitness(t *testing.T) {
 	files := pair(1000)
 	files["mesh.yaml"] = "require_witness: 1h\n"
 	var later atomic.Int64 // how far the mesh's clock is ahead
-	var serves atomic.Pointer[witnesstest.Witness]
+	var serves atomic.Pointer[meshtest.Witness]
 	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
 		if w := serves.Load(); w != nil {
 			w.ServeHTTP(out, in)
@@ -39,7 +37,7 @@ func TestRequireWitness(t *testing.T) {
 		out.WriteHeader(http.StatusServiceUnavailable)
 	}))
 	t.Cleanup(server.Close)
-	var peers []*witness.Peer
+	var peers []*mesh.Witness
 	m := meshtest.Prepare(t, files, func(c *mesh.Config) {
 		c.Witnesses = peers
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
@@ -52,11 +50,11 @@ func TestRequireWitness(t *testing.T) {
 	}
 	key, err := mesh.CheckpointKey(m.State)
 	noError(t, err)
-	w, err := witnesstest.New("witness.example/one", key.Public)
+	w, err := meshtest.NewWitness("witness.example/one", key.Public)
 	noError(t, err)
-	peer, err := witness.ParsePeer(w.Key+"="+server.URL, nil)
+	peer, err := mesh.ParseWitness(w.Key+"="+server.URL, nil)
 	noError(t, err)
-	peers = []*witness.Peer{peer}
+	peers = []*mesh.Witness{peer}
 	m.Start(t)
 	main := controller(t, m, "main")
 	if reply := main.Ask(t, "mailer", askUrgent); reply.Text("error") != string(bcp.Unavailable) {
@@ -92,10 +90,10 @@ func TestRolledBack(t *testing.T) {
 	t.Cleanup(server.Close)
 	public, _, err := ed25519.GenerateKey(rand.Reader)
 	noError(t, err)
-	peer, err := witness.ParsePeer(verify.CosignerKey("witness.example/one", public)+"="+server.URL, nil)
+	peer, err := mesh.ParseWitness(verify.CosignerKey("witness.example/one", public)+"="+server.URL, nil)
 	noError(t, err)
 	accept := false
-	m := meshtest.Start(t, pair(1000), func(c *mesh.Config) { c.Witnesses, c.AcceptRollback = []*witness.Peer{peer}, accept })
+	m := meshtest.Start(t, pair(1000), func(c *mesh.Config) { c.Witnesses, c.AcceptRollback = []*mesh.Witness{peer}, accept })
 	main, mailer := controller(t, m, "main"), reader(t, m, "mailer") // one that is away stops nothing
 	main.Accepted(t, "mailer", askUrgent)
 	mailer.queries.Next(t)

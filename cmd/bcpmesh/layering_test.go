@@ -122,9 +122,6 @@ var rules = []rule{
 	},
 	// Shares nothing with what it checks. Unpacking is here so that the limits of a file and the place of a fault are.
 	{folder: "jetstream/verify", core: true, external: []string{noteFormat, treeHashes, zstdFormat}},
-	// It asks witnesses: it knows logs, and nothing of a mesh.
-	{folder: "jetstream/witness", internal: []string{"jetstream/verify"}, external: []string{noteFormat, treeHashes}},
-	{folder: "jetstream/witness/witnesstest", testSupport: true, internal: []string{"jetstream/verify"}, external: []string{noteFormat, treeHashes}},
 
 	// What an agent links against: it never sees the mesh, its streams or its keys.
 	{folder: "agents", internal: []string{"accounts/durable", "bcp", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/status", "bcp/wire", "subjects"}, external: []string{jsonText, logging, natsClient, nkeys}},
@@ -192,8 +189,8 @@ var rules = []rule{
 	{folder: "mesh/notify", internal: []string{"accounts/durable", "agents/folder", "agents/process", "bcp", "jetstream"}, external: []string{jsonText, logging, "github.com/wneessen/go-mail/smtp", natsClient}},
 	{
 		folder:   "mesh",
-		internal: append([]string{"accounts", "accounts/durable", "agents/sandbox", "jetstream", "jetstream/witness", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/notify", "mesh/server", "mesh/supervisor"}, corePackages...),
-		external: []string{fileLock, jsonText, logging, natsClient, nkeys},
+		internal: append([]string{"accounts", "accounts/durable", "agents/sandbox", "jetstream", "jetstream/verify", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/notify", "mesh/server", "mesh/supervisor"}, corePackages...),
+		external: []string{fileLock, jsonText, logging, natsClient, nkeys, noteFormat, treeHashes},
 	},
 	// It is told what happened and may look at the state; the mesh does not know of it.
 	{folder: "mesh/telemetry", internal: []string{"bcp", "bcp/cost", "bcp/guard", "bcp/state", "bcp/status", "bcp/text"}, external: []string{logging, prometheus}},
@@ -205,8 +202,8 @@ var rules = []rule{
 	{folder: "mesh/meshtest/effort", testSupport: true},
 	{
 		folder: "mesh/meshtest", testSupport: true,
-		internal: append([]string{"accounts", "agents", "jetstream", "mesh", "mesh/server"}, corePackages...),
-		external: []string{jsonText, logging, msgpack, natsClient},
+		internal: append([]string{"accounts", "agents", "jetstream", "jetstream/verify", "mesh", "mesh/server"}, corePackages...),
+		external: []string{jsonText, logging, msgpack, natsClient, noteFormat, treeHashes},
 	},
 
 	// Stock servers, which know nothing of a mesh, and which it does not link.
@@ -299,7 +296,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/audit", program: true,
-		internal: []string{"accounts", "agents", "agents/folder", "bcp", "bcp/constraint", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/tell", "bcp/tighten", "cmd/bcpmesh/internal/byhand", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "jetstream/verify", "jetstream/witness", "mesh", "subjects"},
+		internal: []string{"accounts", "agents", "agents/folder", "bcp", "bcp/constraint", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/tell", "bcp/tighten", "cmd/bcpmesh/internal/byhand", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "jetstream/verify", "mesh", "subjects"},
 		external: []string{commandLines, jsonText, logging, progressBars},
 	},
 	{

@@ -22,7 +22,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/clitest"
-	"github.com/bcpmesh/bcpmesh/jetstream/witness/witnesstest"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
 // scriptCommands are what our scripts can do beyond testscript's own commands.
@@ -232,7 +232,7 @@ func witnessCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: witness VAR NAME LOG FILE")
 	}
-	w, err := witnesstest.New(args[1], strings.TrimSpace(ts.ReadFile(args[2])))
+	w, err := meshtest.NewWitness(args[1], strings.TrimSpace(ts.ReadFile(args[2])))
 	ts.Check(err)
 	server := httptest.NewServer(w)
 	ts.Defer(server.Close)

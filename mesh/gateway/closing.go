@@ -28,11 +28,11 @@ func (g *Gateway) closing() Closing {
 
 // closes reports whether a message is refused, because its channel or everything is closed.
 func (g *Gateway) closes(m *message) bool {
-	return m.kind.closed != Open && (g.closing() >= m.kind.closed || g.setBack() && g.config.Marks.SetBack.closed(m.kind.channel(g, m)))
+	return m.kind.closed != Open && (g.closing() >= m.kind.closed || g.setBack() && g.config.Marks.closed(m.kind.channel(g, m)))
 }
 
 // setBack reports whether any channel is closed since the journal was set back.
-func (g *Gateway) setBack() bool { return g.marker != nil && g.config.Marks.SetBack.Pending() }
+func (g *Gateway) setBack() bool { return g.config.Marks != nil && g.config.Marks.Pending() }
 
 // closedBy returns the alert that says why something is closed, or nothing.
 func (g *Gateway) closedBy() bcp.AlertKind {
@@ -50,5 +50,5 @@ func (g *Gateway) closedBy() bcp.AlertKind {
 // waitsForOperator reports whether something due belongs to a channel that is closed
 // because of a rollback of the journal.
 func (g *Gateway) waitsForOperator(due state.Due) bool {
-	return g.setBack() && g.config.Marks.SetBack.closed(g.state.ChannelDue(due))
+	return g.setBack() && g.config.Marks.closed(g.state.ChannelDue(due))
 }

@@ -111,7 +111,6 @@ type Gateway struct {
 	counting   map[agentRole]countingRecord // the part of counts that this batch records
 	countedAt  map[agentRole]time.Time      // when counts of them were recorded last
 	timers     timers
-	marker     *marker // nil without marks
 	tellings   map[agentRole]*telling
 	flaps      map[agentRole]connectionEvents
 	crowding   map[bcp.AgentName]time.Time // when it was told last that the journal takes no more of an agent
@@ -163,11 +162,6 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]count), counting: make(map[agentRole]countingRecord), countedAt: make(map[agentRole]time.Time),
 		runs:  runs{sent: make(map[string]int), unmade: make(map[string]int), unheard: make(map[string]int), dispatchers: make(map[bcp.AgentName]*Dispatcher)},
 		flaps: make(map[agentRole]connectionEvents), crowding: make(map[bcp.AgentName]time.Time), snapshots: make(chan state.Config), dueAside: make(map[state.Due]aside), tellings: make(map[agentRole]*telling),
-	}
-	if config.Marks != nil {
-		if g.marker, err = newMarker(config.Marks.Secret); err != nil {
-			return nil, fmt.Errorf("starting the gateway: %w", err)
-		}
 	}
 	g.keys.SyncWith(config.SyncKeys)
 	g.events = g.inbox.lane()

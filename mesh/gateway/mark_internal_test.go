@@ -101,9 +101,9 @@ func testMarkerOfRun(t testing.TB, run byte) *marker {
 func TestSetBackClosesUntilItIsAccepted(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "set-back")
-	opened := func() *SetBack {
+	opened := func() *Marks {
 		t.Helper()
-		s, err := OpenSetBack(file)
+		s, err := OpenMarks(file, make([]byte, 32))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestSetBackClosesUntilItIsAccepted(t *testing.T) {
 		if reads := c.role == bcp.RoleReader; !again.Pending() || again.closed(own) != c.own || again.closed(other) != (c.both || reads) {
 			t.Errorf("%s: pending %t, closed %t and %t", c.role, again.Pending(), again.closed(own), again.closed(other))
 		}
-		if err := again.Accept(now); err != nil {
+		if err := again.Accept(now, nil); err != nil {
 			t.Fatal(err)
 		}
 		if again = opened(); again.Pending() || again.closed(own) || !again.accepted().Equal(now.Add(time.Hour)) {
@@ -140,7 +140,7 @@ func TestSetBackClosesUntilItIsAccepted(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenSetBack(file); err == nil {
+	if _, err := OpenMarks(file, make([]byte, 32)); err == nil {
 		t.Error("a file that says nothing is read as one that says that nothing is closed")
 	}
 }
@@ -150,7 +150,7 @@ func TestSetBackClosesUntilItIsAccepted(t *testing.T) {
 // covers P11.7
 func TestSetBackThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	s, err := OpenSetBack(filepath.Join(t.TempDir(), "missing", "set-back"))
+	s, err := OpenMarks(filepath.Join(t.TempDir(), "missing", "set-back"), make([]byte, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestSetBackThatCannotBeWritten(t *testing.T) {
 	if !s.closed(bcp.ChannelKey{Controller: "main", Reader: "mailer"}) {
 		t.Error("the channel is open")
 	}
-	if err := s.Accept(time.Now()); err == nil || !s.Pending() {
+	if err := s.Accept(time.Now(), nil); err == nil || !s.Pending() {
 		t.Errorf("it is open although the acceptance could not be written: %v", err)
 	}
 }

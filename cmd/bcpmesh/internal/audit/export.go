@@ -14,7 +14,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream"
-	tlogwitness "github.com/bcpmesh/bcpmesh/jetstream/witness"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
@@ -199,7 +198,7 @@ func exportCheckpoint(ctx context.Context, p *cli.Program, where meshdir.StateFl
 
 // newestCheckpoint is the newest: on a cluster, of what the journal has now. With an error it
 // was signed, and not cosigned.
-func newestCheckpoint(ctx context.Context, where meshdir.StateFlags, peers []*tlogwitness.Peer) ([]byte, error) {
+func newestCheckpoint(ctx context.Context, where meshdir.StateFlags, peers []*mesh.Witness) ([]byte, error) {
 	folder, err := where.Folder()
 	if err != nil {
 		return nil, err

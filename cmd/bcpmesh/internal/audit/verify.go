@@ -23,7 +23,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
-	tlogwitness "github.com/bcpmesh/bcpmesh/jetstream/witness"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
@@ -350,12 +349,12 @@ func (f *WitnessFlags) AddTo(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.list, "witness", nil, "`KEY=URL` of a witness that cosigns checkpoints; may be repeated")
 }
 
-func (f *WitnessFlags) Peers(command string) ([]*tlogwitness.Peer, error) {
-	var peers []*tlogwitness.Peer
+func (f *WitnessFlags) Peers(command string) ([]*mesh.Witness, error) {
+	var peers []*mesh.Witness
 	names := make(map[string]bool)
 	client := &http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for _, s := range f.list {
-		peer, err := tlogwitness.ParsePeer(s, client)
+		peer, err := mesh.ParseWitness(s, client)
 		if err != nil {
 			return nil, cli.Usagef("%s: --witness: %s, got %s", command, cli.Plain(err.Error()), cli.Quoted(s)).
 				WithHint("whoever runs the witness publishes its key; as in --witness \"$(cat key.pub)=http://witness.example.org:8053\"")
@@ -372,7 +371,7 @@ func (f *WitnessFlags) Peers(command string) ([]*tlogwitness.Peer, error) {
 // cosignFailure says what witnesses said of a checkpoint.
 func cosignFailure(err error) error {
 	f := cli.Failf("not cosigned: %s", cli.Plain(strings.ReplaceAll(err.Error(), "\n", "; ")))
-	if errors.Is(err, tlogwitness.ErrRolledBack) || errors.Is(err, tlogwitness.ErrForked) {
+	if errors.Is(err, mesh.ErrRolledBack) || errors.Is(err, mesh.ErrForked) {
 		return f.WithHint("this journal is not the one that the witness has seen: it was rolled back or rewritten")
 	}
 	return f

@@ -1,4 +1,4 @@
-package witness
+package mesh
 
 import (
 	"bytes"
@@ -29,8 +29,12 @@ var (
 	ErrUnknownLog = errors.New("the witness does not know this log: give it the key (bcpmesh audit key)")
 )
 
-// Peer is a witness to ask for cosignatures. It is immutable.
-type Peer struct {
+// Witness is a witness of logs to ask for cosignatures (C2SP tlog-witness,
+// https://c2sp.org/tlog-witness). Somebody else runs it. It cosigns a checkpoint only with a
+// proof that it continues the newest one that it has cosigned of that log, so nobody who
+// trusts it can be shown two histories of one log, or a rolled-back one. It sees sizes and
+// hashes, never a decision. It is immutable.
+type Witness struct {
 	Name string // of its key
 	Key  string // its verifier key
 	url  string
@@ -39,9 +43,9 @@ type Peer struct {
 	client   *http.Client
 }
 
-// ParsePeer reads VKEY=URL: the key of a witness, and the URL prefix of its
+// ParseWitness reads VKEY=URL: the key of a witness, and the URL prefix of its
 // add-checkpoint. A nil client is http.DefaultClient's transport without redirects.
-func ParsePeer(s string, client *http.Client) (*Peer, error) {
+func ParseWitness(s string, client *http.Client) (*Witness, error) {
 	at := strings.Index(s, "=http")
 	if at < 0 {
 		return nil, errors.New("expected KEY=URL")
@@ -58,25 +62,23 @@ func ParsePeer(s string, client *http.Client) (*Peer, error) {
 	if client == nil {
 		client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
-	return &Peer{Name: v.Name(), Key: key, url: strings.TrimSuffix(address, "/") + "/add-checkpoint", verifier: v, client: client}, nil
+	return &Witness{Name: v.Name(), Key: key, url: strings.TrimSuffix(address, "/") + "/add-checkpoint", verifier: v, client: client}, nil
 }
-
-// Proof proves that a tree of the log continues an earlier one of old leaves.
-type Proof func(old int64) (tlog.TreeProof, error)
 
 // maxTries is how often a witness is asked for one checkpoint: meanwhile another process
 // of the log may ask it.
 const maxTries = 4
 
 // Cosign asks for the cosignature of a signed checkpoint. old is the size of the last one
-// that the witness is known to have cosigned. It returns the verified signature line. The
+// that the witness is known to have cosigned, and prove proves that the checkpoint's tree
+// continues that of old leaves. It returns the verified signature line. The
 // error wraps ErrRolledBack, ErrForked or ErrUnknownLog, or says why the witness could
 // not be asked. seen is the size of the newest tree that the witness says it has
 // cosigned, 0 if it did not say.
-func (p *Peer) Cosign(ctx context.Context, signed []byte, old int64, prove Proof) (line []byte, seen int64, err error) {
+func (w *Witness) Cosign(ctx context.Context, signed []byte, old int64, prove func(old int64) (tlog.TreeProof, error)) (line []byte, seen int64, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("witness %s: %w", p.Name, err)
+			err = fmt.Errorf("witness %s: %w", w.Name, err)
 		}
 	}()
 	size, err := checkpointSize(signed)
@@ -91,13 +93,13 @@ func (p *Peer) Cosign(ctx context.Context, signed []byte, old int64, prove Proof
 				return nil, seen, err
 			}
 		}
-		status, reply, err := p.post(ctx, request(old, proof, signed))
+		status, reply, err := w.post(ctx, request(old, proof, signed))
 		if err != nil {
 			return nil, seen, err
 		}
 		switch status {
 		case http.StatusOK:
-			line, err := p.own(signed, reply)
+			line, err := w.own(signed, reply)
 			return line, size, err
 		case http.StatusConflict:
 			newest, err := parseSize(strings.TrimSuffix(string(reply), "\n"))
@@ -124,12 +126,12 @@ func (p *Peer) Cosign(ctx context.Context, signed []byte, old int64, prove Proof
 // maxBody bounds what is read of an answer.
 const maxBody = 16 << 10
 
-func (p *Peer) post(ctx context.Context, body []byte) (status int, reply []byte, err error) {
-	in, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(body))
+func (w *Witness) post(ctx context.Context, body []byte) (status int, reply []byte, err error) {
+	in, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, err
 	}
-	out, err := p.client.Do(in)
+	out, err := w.client.Do(in)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -139,8 +141,8 @@ func (p *Peer) post(ctx context.Context, body []byte) (status int, reply []byte,
 }
 
 // own returns the line of an answer with this witness's cosignature.
-func (p *Peer) own(signed, lines []byte) ([]byte, error) {
-	n, err := note.Open(append(bytes.Clone(signed), lines...), note.VerifierList(p.verifier))
+func (w *Witness) own(signed, lines []byte) ([]byte, error) {
+	n, err := note.Open(append(bytes.Clone(signed), lines...), note.VerifierList(w.verifier))
 	if err != nil || len(n.Sigs) == 0 {
 		return nil, errors.New("its answer is not its cosignature")
 	}

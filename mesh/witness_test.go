@@ -1,4 +1,4 @@
-package witness_test
+package mesh_test
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
-	"github.com/bcpmesh/bcpmesh/jetstream/witness"
-	"github.com/bcpmesh/bcpmesh/jetstream/witness/witnesstest"
+	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
 // testLog is a log in memory. Its leaves are numbers.
@@ -88,14 +88,14 @@ func (l *testLog) prove(old, n int64) tlog.TreeProof {
 	return proof
 }
 
-// serve starts a witness of the log, and returns a peer that asks it.
-func serve(t *testing.T, name string, l *testLog) (*witnesstest.Witness, *witness.Peer) {
+// serveWitness starts a witness of the log, and returns a peer that asks it.
+func serveWitness(t *testing.T, name string, l *testLog) (*meshtest.Witness, *mesh.Witness) {
 	t.Helper()
-	w, err := witnesstest.New(name, l.key)
+	w, err := meshtest.NewWitness(name, l.key)
 	noError(t, err)
 	server := httptest.NewServer(w)
 	t.Cleanup(server.Close)
-	peer, err := witness.ParsePeer(w.Key+"="+server.URL+"/prefix/", server.Client())
+	peer, err := mesh.ParseWitness(w.Key+"="+server.URL+"/prefix/", server.Client())
 	noError(t, err)
 	return w, peer
 }
@@ -108,7 +108,7 @@ func TestCosignature(t *testing.T) {
 	t.Parallel()
 	log := newLog(t, "log.example/a")
 	log.grow(t, 3, "leaf")
-	w, peer := serve(t, "witness.example/one", log)
+	w, peer := serveWitness(t, "witness.example/one", log)
 	line, _, err := peer.Cosign(t.Context(), log.checkpoint(t, 3), 0, nil)
 	noError(t, err)
 	cosigned := append(log.checkpoint(t, 3), line...)
@@ -149,11 +149,11 @@ func TestCosignature(t *testing.T) {
 // meanwhile, after the log was set back, and when it forked.
 //
 // covers P11.6, A-ROLLBACK
-func TestPeer(t *testing.T) {
+func TestWitness(t *testing.T) {
 	t.Parallel()
 	log := newLog(t, "log.example/a")
 	log.grow(t, 30, "leaf")
-	w, peer := serve(t, "witness.example/one", log)
+	w, peer := serveWitness(t, "witness.example/one", log)
 	ask := func(l *testLog, n, old int64) error {
 		line, seen, err := peer.Cosign(t.Context(), l.checkpoint(t, n), old, func(old int64) (tlog.TreeProof, error) { return l.prove(old, n), nil })
 		if err == nil {
@@ -168,20 +168,20 @@ func TestPeer(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
-	if err := ask(log, 21, 21); !errors.Is(err, witness.ErrRolledBack) {
+	if err := ask(log, 21, 21); !errors.Is(err, mesh.ErrRolledBack) {
 		t.Errorf("set back: %v", err)
 	}
-	if err := ask(log, 3, 0); !errors.Is(err, witness.ErrRolledBack) {
+	if err := ask(log, 3, 0); !errors.Is(err, mesh.ErrRolledBack) {
 		t.Errorf("set back: %v", err)
 	}
 	other := log.fork(10)
 	other.grow(t, 30, "other")
 	for _, n := range []int64{22, 30} {
-		if err := ask(other, n, 0); !errors.Is(err, witness.ErrForked) {
+		if err := ask(other, n, 0); !errors.Is(err, mesh.ErrForked) {
 			t.Errorf("forked at %d: %v", n, err)
 		}
 	}
-	if err := ask(newLog(t, "log.example/b"), 0, 0); !errors.Is(err, witness.ErrUnknownLog) {
+	if err := ask(newLog(t, "log.example/b"), 0, 0); !errors.Is(err, mesh.ErrUnknownLog) {
 		t.Errorf("unknown: %v", err)
 	}
 }
@@ -189,12 +189,12 @@ func TestPeer(t *testing.T) {
 // A server that is no witness, or another one, is not believed.
 //
 // covers P11.6
-func TestPeerIsNotBelieved(t *testing.T) {
+func TestWitnessIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	log := newLog(t, "log.example/a")
 	log.grow(t, 30, "leaf")
-	w, _ := serve(t, "witness.example/one", log)
-	other, _ := serve(t, "witness.example/one", log)
+	w, _ := serveWitness(t, "witness.example/one", log)
+	other, _ := serveWitness(t, "witness.example/one", log)
 	for name, answer := range map[string]http.HandlerFunc{
 		"another witness": other.ServeHTTP,
 		"nothing":         func(http.ResponseWriter, *http.Request) {},
@@ -213,7 +213,7 @@ func TestPeerIsNotBelieved(t *testing.T) {
 		}(),
 	} {
 		server := httptest.NewServer(answer)
-		peer, err := witness.ParsePeer(w.Key+"="+server.URL, nil)
+		peer, err := mesh.ParseWitness(w.Key+"="+server.URL, nil)
 		noError(t, err)
 		line, _, err := peer.Cosign(t.Context(), log.checkpoint(t, 30), 0, func(old int64) (tlog.TreeProof, error) { return log.prove(old, 30), nil })
 		if err == nil || line != nil {
@@ -222,16 +222,8 @@ func TestPeerIsNotBelieved(t *testing.T) {
 		server.Close()
 	}
 	for _, s := range []string{"", "x", w.Key, w.Key + "=", w.Key + "=ftp://x", w.Key + "=http://", "x+y=http://h", w.Key + "=http://a:b@h", w.Key + "=http://h/?q", log.key + "=http://h"} {
-		if _, err := witness.ParsePeer(s, nil); err == nil {
+		if _, err := mesh.ParseWitness(s, nil); err == nil {
 			t.Errorf("%q is taken for a witness", s)
 		}
-	}
-}
-
-// noError ends a test on an error.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

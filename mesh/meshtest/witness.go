@@ -1,6 +1,4 @@
-// Package witnesstest is a witness for tests: a small stand-in for the stock witnesses of
-// C2SP tlog-witness, of one log and in memory.
-package witnesstest
+package meshtest
 
 import (
 	"bytes"
@@ -20,7 +18,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
 )
 
-// Witness cosigns the checkpoints of one log, each only with a proof that it continues the
+// Witness is a small stand-in for the stock witnesses of C2SP tlog-witness, of one log and
+// in memory. It cosigns the checkpoints of its log, each only with a proof that it continues the
 // one before. It is an HTTP handler of add-checkpoint below any prefix, safe for concurrent
 // use.
 type Witness struct {
@@ -34,8 +33,8 @@ type Witness struct {
 	newest tlog.Tree
 }
 
-// New returns a witness of the log with this verifier key.
-func New(name, log string) (*Witness, error) {
+// NewWitness returns a witness of the log with this verifier key.
+func NewWitness(name, log string) (*Witness, error) {
 	known, err := note.NewVerifier(log)
 	if err != nil {
 		return nil, err

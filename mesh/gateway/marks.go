@@ -1,0 +1,266 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+
+	"github.com/bcpmesh/bcpmesh/accounts/durable"
+	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
+)
+
+// Marks let agents and people tell whether the journal was rolled back. A file lists who has
+// shown it, until the operator accepts it. Meanwhile their channels are closed, also after a
+// restart; if a person has shown it, all are. Its methods may be used concurrently.
+type Marks struct {
+	marker *marker
+	file   string
+
+	mu    sync.Mutex
+	known setBack
+}
+
+// setBack is what the file says.
+type setBack struct {
+	// Shown are those who have seen more than the journal has.
+	Shown []shown `json:"shown,omitempty"`
+	// Accepted is when the operator last accepted it, or when the newest mark of Shown
+	// was given, if that is later: marks up to then are nothing new.
+	Accepted time.Time `json:"accepted,omitzero"`
+	// Witnessed are the sizes of the journal, by the witness that has seen it, that the
+	// operator accepted, too.
+	Witnessed map[string]int64 `json:"witnessed,omitempty"`
+}
+
+type shown struct {
+	Agent bcp.AgentName `json:"agent"`
+	Role  bcp.Role      `json:"role"`
+	Seen  time.Time     `json:"seen"` // when its mark was given
+}
+
+// OpenMarks reads a file; a missing file is empty. The secret, of 32 bytes, is as old as the
+// mesh: a gateway with an older state must be able to read the marks of a later one.
+func OpenMarks(file string, secret []byte) (*Marks, error) {
+	sealer, err := newMarker(secret)
+	if err != nil {
+		return nil, err
+	}
+	s := &Marks{marker: sealer, file: file}
+	content, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(content, &s.known)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading who has seen more than the journal has: %w", err)
+	}
+	return s, nil
+}
+
+// Pending reports whether something is closed.
+func (s *Marks) Pending() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.known.Shown) > 0
+}
+
+// Witnessed returns up to which size the operator accepted that a witness has seen more.
+func (s *Marks) Witnessed(witness string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known.Witnessed[witness]
+}
+
+// Accept opens what is closed, and accepts what witnesses have seen. Call it once the
+// acceptance is recorded.
+func (s *Marks) Accept(now time.Time, witnessed map[string]int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := setBack{Accepted: now, Witnessed: map[string]int64{}}
+	for _, one := range s.known.Shown { // the clock may have been set back, too
+		if one.Seen.After(next.Accepted) {
+			next.Accepted = one.Seen
+		}
+	}
+	maps.Copy(next.Witnessed, s.known.Witnessed)
+	for witness, size := range witnessed {
+		next.Witnessed[witness] = max(size, next.Witnessed[witness])
+	}
+	if err := s.write(next); err != nil {
+		return fmt.Errorf("accept that the journal was set back: %w", err)
+	}
+	s.known = next
+	return nil
+}
+
+func (s *Marks) write(next setBack) error {
+	content, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	return durable.Replace(s.file, append(content, '\n'), 0o600)
+}
+
+// add closes the channels of an agent, or all if a person has shown it. After an error
+// they are closed until the gateway stops. It returns false if this is already known.
+func (s *Marks) add(who agentRole, seen time.Time) (added bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shownBy(who) {
+		return false, nil
+	}
+	s.known.Shown = append(s.known.Shown, shown{who.Agent, who.Role, seen})
+	return true, s.write(s.known)
+}
+
+func (s *Marks) shownBy(who agentRole) bool {
+	return slices.ContainsFunc(s.known.Shown, func(one shown) bool { return one.Agent == who.Agent && one.Role == who.Role })
+}
+
+// has reports whether somebody is among those who have shown it.
+func (s *Marks) has(who agentRole) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shownBy(who)
+}
+
+// accepted is when the operator accepted it last.
+func (s *Marks) accepted() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known.Accepted
+}
+
+// closed reports whether a channel is closed: one of its agents in its role there, the
+// keeper of one, or a person has shown that the journal was rolled back.
+func (s *Marks) closed(key bcp.ChannelKey) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.known.Shown, func(one shown) bool {
+		switch one.Role {
+		case bcp.RoleController:
+			return one.Agent == key.Controller
+		case bcp.RoleReader:
+			return one.Agent == key.Reader
+		case bcp.RoleKeeper:
+			return one.Agent == key.Controller || one.Agent == key.Reader
+		default:
+			return true
+		}
+	})
+}
+
+// markPause is the minimum time between two marks for one party, except in releases to a
+// Controller: each of those has one.
+const markPause = time.Second
+
+// telling is the state of marks of one agent or person in one role in this run.
+type telling struct {
+	// heard says that it has shown its mark, or that it has none. Until then it is given
+	// no mark, which would replace the one that it must show.
+	heard bool
+	given time.Time // when it got a mark last
+	// newest is the sequence of the newest record that it has shown and the journal has:
+	// older ones are not looked up.
+	newest  uint64
+	strange bool // it has shown something that is not a mark
+}
+
+// readMark checks a message's mark before the message is decided.
+func (g *Gateway) readMark(ctx context.Context, in *input) {
+	if m := in.message; g.config.Marks != nil && m != nil && m.shows {
+		g.guard("a mark", func() { g.hearMark(ctx, m) })
+	}
+}
+
+func (g *Gateway) hearMark(ctx context.Context, said *message) {
+	who := g.sender(said)
+	t := g.tellings[who]
+	if t == nil {
+		t = &telling{}
+		g.tellings[who] = t
+	}
+	if said.mark == "" {
+		t.heard = true
+		return
+	}
+	m, own, err := g.config.Marks.marker.open(said.mark, who)
+	switch {
+	case own:
+		t.heard = true
+	case err != nil:
+		if t.heard = true; !t.strange {
+			t.strange = true
+			g.log.Warn("a mark is not of this mesh, or of another key of it", "agent", who.Agent, "role", who.Role)
+			g.raiseAlert(bcp.AlertMarkStrange, who)
+		}
+	case m.sequence <= t.newest:
+		t.heard = true
+	default:
+		g.compare(ctx, who, t, m)
+	}
+}
+
+// compare checks that the journal has the record that an agent has seen.
+func (g *Gateway) compare(ctx context.Context, who agentRole, t *telling, m mark) {
+	back := g.config.Marks
+	switch err := g.journal.Holds(ctx, m.position()); {
+	case err == nil:
+		t.heard, t.newest = true, m.sequence
+	case !errors.Is(err, jetstream.ErrPosition):
+		g.log.Warn("a mark cannot be compared with the journal", "error", err) // the next message shows it again
+	case !m.at.After(back.accepted()):
+		t.heard, t.newest = true, m.sequence
+	default:
+		t.newest = m.sequence
+		added, err := back.add(who, m.at)
+		if err != nil {
+			g.log.Error("that the journal was set back is forgotten when the gateway ends", "error", err)
+		}
+		if added {
+			g.log.Error("the journal was set back: somebody has seen more of it; what this closes waits for up --accept-rollback",
+				"agent", who.Agent, "role", who.Role, "seen", m.at.UTC().Format(time.RFC3339))
+			g.raiseAlert(bcp.AlertRollbackSeen, who)
+		}
+	}
+}
+
+// raiseAlert has an alert about somebody recorded with the next batch.
+func (g *Gateway) raiseAlert(kind bcp.AlertKind, who agentRole) {
+	g.tellMistake(report{made: func(m bcp.Moment) bcp.Decision {
+		d := g.state.DecideAlert(m, kind)
+		d.Agent, d.Role = who.Agent, who.Role
+		return d
+	}})
+}
+
+// markFor returns the mark for a message, or nothing. delivers says that it releases
+// something to a Controller.
+func (g *Gateway) markFor(who agentRole, delivers bool) nats.Header {
+	if g.config.Marks == nil || !g.sound || g.failed != nil {
+		return nil
+	}
+	t := g.tellings[who]
+	if t == nil || !t.heard || g.config.Marks.has(who) {
+		return nil
+	}
+	now := g.clock()
+	if !delivers && now.Sub(t.given).Abs() < markPause {
+		return nil
+	}
+	t.given = now
+	m := mark{sequence: g.journal.Last(), head: g.state.Head(), at: now}
+	return nats.Header{bcp.MarkHeader: {g.config.Marks.marker.seal(m, who)}}
+}
