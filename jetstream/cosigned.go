@@ -1,22 +1,16 @@
 package jetstream
 
 import (
-	"bufio"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"golang.org/x/mod/sumdb/tlog"
-
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
 )
 
 // TreeCosignatures is the file of the tree's folder with a line of JSON for each
@@ -58,43 +52,27 @@ func (t *Tree) Signed() ([]byte, tlog.Tree, error) {
 // decisions.
 func (t *Tree) ProveFrom(old int64) (tlog.TreeProof, error) {
 	newest, err := t.newest()
+	if err == nil && (old < 1 || old > newest.tree.N) {
+		err = fmt.Errorf("%w: the newest is of %d decisions", ErrNoCheckpoint, newest.tree.N)
+	}
+	var proof tlog.TreeProof
+	if err == nil {
+		if proof, err = tlog.ProveTree(newest.tree.N, old, t); err != nil {
+			err = fmt.Errorf("%w: %w", ErrTree, err)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("proving the tree: %w", err)
-	}
-	if old < 1 || old > newest.tree.N {
-		return nil, fmt.Errorf("proving the tree: %w: the newest is of %d decisions", ErrNoCheckpoint, newest.tree.N)
-	}
-	f, err := os.Open(filepath.Join(t.dir, TreeHashes))
-	if err != nil {
-		return nil, fmt.Errorf("proving the tree: %w", err)
-	}
-	defer func() { _ = f.Close() }() // it is only read
-	proof, err := tlog.ProveTree(newest.tree.N, old, hashFile{f})
-	if err != nil {
-		return nil, fmt.Errorf("proving the tree: %w: %w", ErrTree, err)
 	}
 	return proof, nil
 }
 
 // AddCosignature keeps one. It is on the disk when it returns.
-func (t *Tree) AddCosignature(c Cosignature) (err error) {
-	line, err := json.Marshal(c)
-	if err != nil {
+func (t *Tree) AddCosignature(c Cosignature) error {
+	if err := appendLine(filepath.Join(t.dir, TreeCosignatures), c); err != nil {
 		return fmt.Errorf("keeping a cosignature: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(t.dir, TreeCosignatures), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return fmt.Errorf("keeping a cosignature: %w", err)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	end, err := wholeLines(f)
-	if err != nil {
-		return fmt.Errorf("keeping a cosignature: %w", err)
-	}
-	if _, err := f.WriteAt(append(line, '\n'), end); err != nil {
-		return fmt.Errorf("keeping a cosignature: %w", err)
-	}
-	return errors.Join(f.Sync(), durable.SyncFolder(t.dir))
+	return nil
 }
 
 // Cosignatures returns the newest of each witness, in the order in which the witnesses
@@ -104,39 +82,26 @@ func (t *Tree) Cosignatures() ([]Cosignature, error) {
 }
 
 // cosignatures returns the newest of each witness among the chosen ones.
-func (t *Tree) cosignatures(chosen func(Cosignature) bool) ([]Cosignature, error) {
-	f, err := os.Open(filepath.Join(t.dir, TreeCosignatures))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+func (t *Tree) cosignatures(chosen func(Cosignature) bool) (list []Cosignature, err error) {
+	err = readLines(filepath.Join(t.dir, TreeCosignatures), func(line []byte) error {
+		var c Cosignature
+		if err := json.Unmarshal(line, &c); err != nil {
+			return fmt.Errorf("%w: %w", ErrTree, err)
+		}
+		i := slices.IndexFunc(list, func(other Cosignature) bool { return other.Witness() == c.Witness() })
+		switch {
+		case !chosen(c):
+		case i < 0:
+			list = append(list, c)
+		default:
+			list[i] = c
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the cosignatures: %w", err)
 	}
-	defer func() { _ = f.Close() }() // it is only read
-	var list []Cosignature
-	place := make(map[string]int)
-	for lines := bufio.NewReader(f); ; {
-		line, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) { // ignore an incomplete last line
-			return list, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading the cosignatures: %w", err)
-		}
-		var c Cosignature
-		if err := json.Unmarshal(line, &c); err != nil {
-			return nil, fmt.Errorf("%w: the cosignatures: %w", ErrTree, err)
-		}
-		if !chosen(c) {
-			continue
-		}
-		at, known := place[c.Witness()]
-		if !known {
-			at = len(list)
-			place[c.Witness()], list = at, append(list, c)
-		}
-		list[at] = c
-	}
+	return list, nil
 }
 
 // cosignatureLines are the cosignatures of one tree, as they follow its checkpoint's signature.

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -22,13 +20,8 @@ func (t *Tree) Prove(number uint64, decision []byte) ([]byte, error) {
 	if number < 1 || number > uint64(newest.tree.N) {
 		return nil, fmt.Errorf("proving a decision: %w: the newest is of %d decisions", ErrNoCheckpoint, newest.tree.N)
 	}
-	f, err := os.Open(filepath.Join(t.dir, TreeHashes))
-	if err != nil {
-		return nil, fmt.Errorf("proving a decision: %w", err)
-	}
-	defer func() { _ = f.Close() }() // it is only read
 	index := int64(number - 1)
-	proof, err := tlog.ProveRecord(newest.tree.N, index, hashFile{f})
+	proof, err := tlog.ProveRecord(newest.tree.N, index, t)
 	if err == nil {
 		err = tlog.CheckRecord(proof, newest.tree.N, newest.tree.Hash, index, tlog.RecordHash(decision))
 	}

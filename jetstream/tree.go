@@ -59,34 +59,24 @@ func (r *recorded) position() Position {
 	return Position{Sequence: r.Sequence, Decision: uint64(r.tree.N), Head: r.Head}
 }
 
-// entries reads all checkpoints, oldest first. An incomplete last line is ignored.
-func (t *Tree) entries() ([]recorded, error) {
-	f, err := os.Open(filepath.Join(t.dir, TreeCheckpoints))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+// entries reads all checkpoints, oldest first.
+func (t *Tree) entries() (list []recorded, err error) {
+	err = readLines(filepath.Join(t.dir, TreeCheckpoints), func(line []byte) error {
+		var r recorded
+		err := json.Unmarshal(line, &r)
+		if err == nil {
+			r.tree, err = parseTree(r.Checkpoint)
+		}
+		if err != nil || len(list) > 0 && r.tree.N < list[len(list)-1].tree.N {
+			return fmt.Errorf("%w: line %d", ErrTree, len(list)+1)
+		}
+		list = append(list, r)
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the checkpoints: %w", err)
 	}
-	defer func() { _ = f.Close() }() // it is only read
-	var list []recorded
-	for lines := bufio.NewReader(f); ; {
-		line, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return list, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading the checkpoints: %w", err)
-		}
-		var r recorded
-		if err := json.Unmarshal(line, &r); err != nil {
-			return nil, fmt.Errorf("%w: line %d: %w", ErrTree, len(list)+1, err)
-		}
-		if r.tree, err = parseTree(r.Checkpoint); err != nil || len(list) > 0 && r.tree.N < list[len(list)-1].tree.N {
-			return nil, fmt.Errorf("%w: line %d", ErrTree, len(list)+1)
-		}
-		list = append(list, r)
-	}
+	return list, nil
 }
 
 // parseTree reads a checkpoint, which this program wrote.
@@ -222,7 +212,7 @@ func (t *Tree) extend(ctx context.Context, j Source, upTo Position) (next record
 	sound := false
 	if len(list) > 0 {
 		newest = list[len(list)-1]
-		tree, err = readFrontier(newest.tree.N, hashFile{f})
+		tree, err = readFrontier(newest.tree.N, t)
 		sound = err == nil && tree.root() == newest.tree
 	}
 	if sound {
@@ -292,39 +282,64 @@ func (t *Tree) Sign(u Unsigned, key CheckpointKey) error {
 	return nil
 }
 
-func (t *Tree) record(r recorded, key CheckpointKey) (err error) {
+func (t *Tree) record(r recorded, key CheckpointKey) error {
 	checkpoint, err := key.sign(r.tree)
 	if err != nil {
 		return err
 	}
 	r.Checkpoint = string(checkpoint)
-	line, err := json.Marshal(r)
+	return appendLine(filepath.Join(t.dir, TreeCheckpoints), r)
+}
+
+// readLines calls each with the lines of a file, if it is there. An incomplete last line, of
+// a crash, is ignored.
+func readLines(name string, each func(line []byte) error) error {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(t.dir, TreeCheckpoints), os.O_RDWR|os.O_CREATE, 0o600)
+	defer func() { _ = f.Close() }() // it is only read
+	for lines := bufio.NewReader(f); ; {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = each(line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// appendLine appends a value as a line of JSON, in place of an incomplete last line. It is on
+// the disk when it returns.
+func appendLine(name string, value any) (err error) {
+	line, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	end, err := wholeLines(f)
+	b, err := io.ReadAll(f)
 	if err != nil {
+		return err
+	}
+	end := int64(bytes.LastIndexByte(b, '\n') + 1)
+	if err := f.Truncate(end); err != nil {
 		return err
 	}
 	if _, err := f.WriteAt(append(line, '\n'), end); err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), durable.SyncFolder(t.dir))
-}
-
-// wholeLines removes an incomplete line after a crash, and returns the length.
-func wholeLines(f *os.File) (int64, error) {
-	b, err := io.ReadAll(f)
-	if err != nil {
-		return 0, err
-	}
-	end := int64(bytes.LastIndexByte(b, '\n') + 1)
-	return end, f.Truncate(end)
+	return errors.Join(f.Sync(), durable.SyncFolder(filepath.Dir(name)))
 }
 
 // treeBefore returns the tree of what was cut off the journal, which only the
@@ -342,12 +357,7 @@ func (t *Tree) treeBefore(begin Beginning, list []recorded) (tree frontier, more
 	if t == nil {
 		return tree, nil, ErrNoCheckpoint
 	}
-	f, err := os.Open(filepath.Join(t.dir, TreeHashes))
-	if err != nil {
-		return tree, nil, err
-	}
-	defer func() { _ = f.Close() }() // it is only read
-	if tree, err = readFrontier(int64(begin.Decision), hashFile{f}); err != nil {
+	if tree, err = readFrontier(int64(begin.Decision), t); err != nil {
 		return tree, nil, err
 	}
 	for len(list) > 0 && list[0].tree.N <= tree.size {
@@ -359,14 +369,16 @@ func (t *Tree) treeBefore(begin Beginning, list []recorded) (tree frontier, more
 	return tree, list, nil
 }
 
-// hashFile reads hashes from the file.
-type hashFile struct{ f io.ReaderAt }
-
-// ReadHashes implements tlog.HashReader.
-func (h hashFile) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+// ReadHashes implements tlog.HashReader, with the file of hashes.
+func (t *Tree) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	f, err := os.Open(filepath.Join(t.dir, TreeHashes))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it is only read
 	hashes := make([]tlog.Hash, len(indexes))
 	for i, index := range indexes {
-		if _, err := h.f.ReadAt(hashes[i][:], index*tlog.HashSize); err != nil {
+		if _, err := f.ReadAt(hashes[i][:], index*tlog.HashSize); err != nil {
 			return nil, err
 		}
 	}
