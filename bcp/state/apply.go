@@ -174,7 +174,7 @@ func (s *State) applyAsk(d *bcp.Decision, ch *channelState) error {
 		spec: d.Spec,
 	}
 	if d.Unfunded {
-		q.nominal, q.capacity, q.validator, q.prices, q.sent, q.unfunded = 0, 0, nil, bcp.Prices{}, false, true
+		q.nominal, q.capacity, q.validator, q.prices, q.sent, q.unfunded, q.cancelled = 0, 0, nil, bcp.Prices{}, false, true, true
 	}
 	s.begin(d.Query, q)
 	if d.Event != "" { // it brings its Reader what another one said
@@ -185,10 +185,6 @@ func (s *State) applyAsk(d *bcp.Decision, ch *channelState) error {
 		s.hold(d, ch, q, bcp.ItemEscalation)
 	} else {
 		s.addTimer(timer{at: d.Deadline, query: d.Query})
-	}
-	if d.Unfunded {
-		q.cancelled = true
-		s.addTimer(timer{at: d.Time, query: d.Query})
 	}
 	s.wakeForVoid(d.Query, q)
 	s.post(d, ch, "")
@@ -319,7 +315,7 @@ func (s *State) hold(d *bcp.Decision, ch *channelState, q *queryState, kind bcp.
 	if q != nil {
 		q.item = d.Item
 	}
-	it := &itemState{deadline: d.Deadline, counted: kind == bcp.ItemSummary || kind == bcp.ItemAnomaly, content: d.Payload, Item: bcp.Item{
+	it := &itemState{subscription: d.Subscription, counted: kind == bcp.ItemSummary || kind == bcp.ItemAnomaly, content: d.Payload, Item: bcp.Item{
 		ID: d.Item, Kind: kind, Controller: d.Controller, Reader: d.Reader, Query: d.Query, Subscription: d.Subscription,
 		Category: d.Category, Anomalies: d.Anomalies, Taint: d.Taint, Nominal: d.Nominal, Capacity: d.Capacity,
 		Since: d.At(), Deadline: time.Unix(0, d.Deadline).UTC(),
@@ -538,5 +534,5 @@ func (s *State) obsolete(t timer) bool {
 		return ch.findPushes(t.subscription).findBatch(t.at) == nil
 	}
 	q := s.queries[t.query]
-	return q == nil || !q.reserves()
+	return q == nil || !q.reserves() || !t.void && t.at != q.deadline
 }

@@ -32,12 +32,19 @@ func newest(releases []bcp.Release) []bcp.Release {
 // itemState is what waits for a person.
 type itemState struct {
 	bcp.Item
-	deadline      int64
-	counted       bool   // against max_pending_approvals
-	content       []byte // what approving releases: the canonical answer, or the spec of an escalation
+	subscription  bcp.SubscriptionID // but a proposed one, which is its Controller's word and not for records
+	counted       bool               // against max_pending_approvals
+	content       []byte             // what approving releases: the canonical answer, or the spec of an escalation
 	justification string
 	carries       bcp.Bits     // what the justification can
 	client        bcp.ClientID // of a push
+}
+
+func (it *itemState) fields() []any {
+	return []any{
+		&it.Kind, &it.Controller, &it.Reader, &it.Query, &it.subscription, &it.Category, &it.Anomalies, &it.Taint, &it.Nominal, &it.Capacity,
+		&it.Since, &it.Deadline, &it.counted, &it.justification, &it.carries,
+	}
 }
 
 // decidedItem is the memory of an item that no longer waits.
@@ -49,6 +56,8 @@ type decidedItem struct {
 	content []byte
 	channel bcp.ChannelKey
 }
+
+func (d *decidedItem) fields() []any { return []any{&d.id, &d.at, &d.code, &d.channel} }
 
 // ItemsFor returns what waits for this approver: items of the channels whose
 // approvers it is one of, oldest first, and the channels taking turns, so that
@@ -141,15 +150,6 @@ func (s *State) itemValidator(it *itemState) *bcp.Validator {
 	return s.channels[it.Channel()].subscriptions[it.Subscription]
 }
 
-// declared returns the subscription that an item is of. A proposed one is the
-// Controller's word, and not for records.
-func (it *itemState) declared() bcp.SubscriptionID {
-	if it.Kind == bcp.ItemProposal {
-		return ""
-	}
-	return it.Subscription
-}
-
 // goneItem says why an item does not wait.
 func (s *State) goneItem(id bcp.ItemID, now int64) bcp.Code {
 	for _, gone := range s.decided {
@@ -217,9 +217,9 @@ func (s *State) DecideApproval(m bcp.Moment, approver bcp.AgentName, from bcp.Se
 	if it == nil {
 		return refuse(d, bcp.CheckItem, s.goneItem(a.Item, d.Time))
 	}
-	d.Controller, d.Reader, d.Query, d.Subscription, d.Category = it.Controller, it.Reader, it.Query, it.declared(), it.Category
+	d.Controller, d.Reader, d.Query, d.Subscription, d.Category = it.Controller, it.Reader, it.Query, it.subscription, it.Category
 	q := s.queries[it.Query]
-	if d.Time >= it.deadline || !d.At().Before(a.Expires) || it.Kind == bcp.ItemEscalation && q.isCancelled() {
+	if !d.At().Before(it.Deadline) || !d.At().Before(a.Expires) || it.Kind == bcp.ItemEscalation && q.isCancelled() {
 		return refuse(d, bcp.CheckInTime, bcp.ItemExpired)
 	}
 	content, code := s.decidedBytes(it, act, a)
@@ -367,6 +367,6 @@ func (s *State) drop(d *bcp.Decision, code bcp.Code) {
 	if d.Notice != "" {
 		result := d.Result()
 		result.PushID = it.client
-		s.notify(Notice{ID: d.Notice, Agent: it.Reader, Role: bcp.RoleReader, Peer: it.Controller, Message: result, held: it.Since.UnixNano()})
+		s.notify(it.Reader, notice{id: d.Notice, role: bcp.RoleReader, peer: it.Controller, at: it.Since.UnixNano(), result: result})
 	}
 }

@@ -32,6 +32,10 @@ type batch struct {
 	pushes   []bcp.Pushed // in an order that the Reader did not choose: by their bytes
 }
 
+func (b *batch) fields() []any {
+	return []any{&b.release, &b.since, &b.category, &b.count, &b.bytes, &b.nominal, &b.capacity, &b.timing, &b.taint, &b.pushes}
+}
+
 func (b *batch) full() bool { return b.count >= bcp.MaxBatchPushes || b.bytes >= maxBatchBytes }
 
 // end is the end of the window of a time.
@@ -110,9 +114,6 @@ func (s *State) wakeForBatch(ch *channelState, id bcp.SubscriptionID, release in
 func (s *State) decideBatch(m bcp.Moment, t timer) (bcp.Decision, bool) {
 	ch := s.channel(t.channel)
 	b := ch.findPushes(t.subscription).findBatch(t.at)
-	if b == nil {
-		return bcp.Decision{}, false
-	}
 	payload, err := json.Marshal(b.pushes, json.Deterministic(true))
 	if err != nil {
 		return bcp.Decision{}, false

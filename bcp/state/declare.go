@@ -39,6 +39,8 @@ type roleKey struct {
 	requirement string
 }
 
+func (k *roleKey) fields() []any { return []any{&k.agent, &k.requirement} }
+
 // acceptedRole is an acceptance, while it lasts.
 type acceptedRole struct {
 	until        int64
@@ -47,6 +49,10 @@ type acceptedRole struct {
 	required     bcp.Digest
 	serial       bcp.Digest
 	key          string // of the user that proved itself
+}
+
+func (a *acceptedRole) fields() []any {
+	return []any{&a.until, &a.organisation, &a.signer, &a.required, &a.serial, &a.key}
 }
 
 // roleState is what is known of the agents of others.
@@ -201,30 +207,4 @@ func (s *State) applyDeclare(d *bcp.Decision) error {
 		delete(s.roles.accepted, key)
 	}
 	return nil
-}
-
-func (r *roleState) save() (roles []savedRole, numbers []savedNumber) {
-	for key, a := range r.accepted {
-		roles = append(roles, savedRole{Agent: key.agent, Requirement: key.requirement, Until: a.until, Organisation: a.organisation,
-			Signer: a.signer, Required: a.required, SerialOf: a.serial, Key: a.key})
-	}
-	slices.SortFunc(roles, func(a, b savedRole) int {
-		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Requirement, b.Requirement))
-	})
-	for organisation, number := range r.numbers {
-		numbers = append(numbers, savedNumber{Organisation: organisation, Number: number})
-	}
-	slices.SortFunc(numbers, func(a, b savedNumber) int { return cmp.Compare(a.Organisation, b.Organisation) })
-	return roles, numbers
-}
-
-func restoreRoles(roles []savedRole, numbers []savedNumber) roleState {
-	r := roleState{map[roleKey]acceptedRole{}, map[string]int64{}}
-	for _, a := range roles {
-		r.accepted[roleKey{a.Agent, a.Requirement}] = acceptedRole{a.Until, a.Organisation, a.Signer, a.Required, a.SerialOf, a.Key}
-	}
-	for _, n := range numbers {
-		r.numbers[n.Organisation] = n.Number
-	}
-	return r
 }

@@ -76,7 +76,7 @@ func (s *State) decideAlert(m bcp.Moment, a alert) bcp.Decision {
 // expire decides about the query or item that t was set for, if it still waits.
 func (s *State) expire(m bcp.Moment, t timer, passOver func(Due) bool) (bcp.Decision, bool) {
 	switch {
-	case passOver(Due{timer: t}):
+	case s.obsolete(t), passOver(Due{timer: t}):
 		return bcp.Decision{}, false
 	case t.cron > 0:
 		return s.decidePrompt(m, &s.crons[t.cron-1])
@@ -86,11 +86,8 @@ func (s *State) expire(m bcp.Moment, t timer, passOver func(Due) bool) (bcp.Deci
 	d := s.next(m, bcp.KindExpire)
 	if t.item != "" {
 		it := s.items[t.item]
-		if it == nil {
-			return bcp.Decision{}, false
-		}
 		ch := s.channel(it.Channel())
-		d.Item, d.Query, d.Subscription, d.Category = it.ID, it.Query, it.declared(), it.Category
+		d.Item, d.Query, d.Subscription, d.Category = it.ID, it.Query, it.subscription, it.Category
 		d.Controller, d.Reader, d.Epoch = it.Controller, it.Reader, ch.newest()
 		q := s.queries[it.Query]
 		if q != nil {
@@ -107,9 +104,6 @@ func (s *State) expire(m bcp.Moment, t timer, passOver func(Due) bool) (bcp.Deci
 		return d, true
 	}
 	q := s.queries[t.query]
-	if q == nil || !q.reserves() {
-		return bcp.Decision{}, false
-	}
 	ch := s.channel(q.channel)
 	d.Query, d.Category, d.Controller, d.Reader, d.Epoch = t.query, q.category, q.channel.Controller, q.channel.Reader, q.epoch
 	if q.unfunded {

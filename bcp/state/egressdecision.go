@@ -23,6 +23,8 @@ type egressState struct {
 	refusals refusalCount
 }
 
+func (e *egressState) fields() []any { return []any{&e.pool, &e.alerted, &e.refusals} }
+
 func newEgressState(e bcp.Egress) egressState {
 	policy, _ := guard.ParsePolicy(e.Hosts) // what is no entry matches nothing
 	return egressState{policy: policy, pool: guard.NewPool()}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -29,6 +28,10 @@ type envelope struct {
 	values             int
 	handed             uint64 // bit i: value i was handed to a person
 	sealed             []byte // as in the record
+}
+
+func (e *envelope) fields() []any {
+	return []any{&e.controller, &e.reader, &e.session, &e.seq, &e.time, &e.release, &e.values, &e.handed, &e.sealed}
 }
 
 // enclose keeps what is sealed of an answer that is applied.
@@ -170,24 +173,4 @@ func (s *State) eraseEnvelopes(d *bcp.Decision) {
 	maps.DeleteFunc(s.envelopes, func(_ bcp.DeliveryID, e *envelope) bool {
 		return e.controller == d.Controller && e.reader == d.Reader && e.time < d.Before
 	})
-}
-
-func (s *State) saveEnvelopes() (saved []savedEnvelope) {
-	for id, e := range s.envelopes {
-		saved = append(saved, savedEnvelope{Delivery: id, Controller: e.controller, Reader: e.reader, Session: e.session, Seq: e.seq, Time: e.time, Release: e.release,
-			Values: e.values, Handed: e.handed, Sealed: e.sealed})
-	}
-	slices.SortFunc(saved, func(a, b savedEnvelope) int { return strings.Compare(string(a.Delivery), string(b.Delivery)) })
-	return saved
-}
-
-func (s *State) restoreEnvelopes(saved []savedEnvelope) error {
-	for _, e := range saved {
-		if s.envelopes[e.Delivery] != nil || s.agent(e.Controller) == nil || e.Values < 1 || e.Values > bcp.MaxFields {
-			return errSaved
-		}
-		s.envelopes[e.Delivery] = &envelope{controller: e.Controller, reader: e.Reader, session: e.Session, seq: e.Seq, time: e.Time, release: e.Release,
-			values: e.Values, handed: e.Handed, sealed: e.Sealed}
-	}
-	return nil
 }

@@ -28,9 +28,24 @@ type endorsement struct {
 	bitsLeft     bcp.Bits
 }
 
+func (e *endorsement) fields() []any {
+	return []any{&e.id, &e.by, &e.subscription, &e.tool, &e.spec, &e.codes, &e.given, &e.until, &e.uses, &e.bits, &e.usesLeft, &e.bitsLeft}
+}
+
 // endorsements are those of a channel, or of a kernel's calls, that were given, oldest first,
 // at least up to their ends.
 type endorsements []endorsement
+
+// valid reports whether they are endorsements of calls, or of what a channel releases.
+func (l endorsements) valid(calls bool) bool {
+	for i := range l {
+		e := &l[i]
+		if l[:i].find(e.id) != nil || !isOf(e.codes, e.tool) || (e.tool != "") != calls || e.usesLeft < 0 || e.usesLeft > e.uses || e.bitsLeft < 0 || e.bitsLeft > e.bits {
+			return false
+		}
+	}
+	return true
+}
 
 // find returns one, or nil.
 func (l endorsements) find(id bcp.EndorsementID) *endorsement {

@@ -133,10 +133,8 @@ func (s *State) applyErase(d *bcp.Decision) {
 	if a := s.agent(d.Reader); a != nil {
 		a.notices = slices.Clone(a.notices)
 		for i := range a.notices {
-			n := &a.notices[i]
-			if result, ok := n.Message.(bcp.ValidationResult); ok && n.Peer == d.Controller && n.held < d.Before {
-				result.PushID = ""
-				n.Message = result
+			if n := &a.notices[i]; n.peer == d.Controller && n.at < d.Before {
+				n.result.PushID = ""
 			}
 		}
 	}

@@ -42,6 +42,12 @@ type first struct {
 	query    bcp.QueryID
 }
 
+func (o *first) fields() []any {
+	return []any{
+		&o.digest, &o.time, &o.nominal, &o.capacity, &o.epoch, &o.remains, &o.repeats, &o.verdict, &o.reason, &o.category, &o.code, &o.field, &o.query,
+	}
+}
+
 // firstOutcomes keeps the first outcome of every client id of a day. There may be
 // tens of millions, so each is written into as few bytes as it needs, behind the one
 // before, and an index finds it by its key: a map of structs took four times as much.
@@ -152,6 +158,17 @@ func (f *firstOutcomes) all() iter.Seq2[clientKey, first] {
 			place = f.after(place, size)
 		}
 	}
+}
+
+// code writes or reads every outcome.
+func (f *firstOutcomes) code(c *coder) {
+	table(c, f.count, f.all(), func(key clientKey, one first) bool {
+		ok := f.find(&key) == 0 && one.verdict < 1<<verdictBits && one.category <= 3 && one.repeats <= maxRepeats
+		if ok {
+			f.add(key, &one)
+		}
+		return ok
+	})
 }
 
 // add keeps an outcome of a key that has none. It is no older than those before.

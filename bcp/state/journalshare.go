@@ -2,7 +2,6 @@ package state
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -116,13 +115,6 @@ type journalShare struct {
 	of  map[bcp.AgentName]int64
 }
 
-func (j *journalShare) save() (saved []savedShare) {
-	for _, name := range slices.Sorted(maps.Keys(j.of)) {
-		saved = append(saved, savedShare{Agent: name, Bytes: j.of[name]})
-	}
-	return saved
-}
-
 // add counts bytes of an agent, or of nobody.
 func (j *journalShare) add(agent bcp.AgentName, bytes int64) {
 	j.all += bytes
@@ -198,6 +190,8 @@ type refusalCount struct {
 	minute int64
 	count  int
 }
+
+func (c *refusalCount) fields() []any { return []any{&c.minute, &c.count} }
 
 func (c *refusalCount) add(d *bcp.Decision) {
 	if minute := d.Time / int64(time.Minute); c.minute != minute {

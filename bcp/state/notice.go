@@ -2,6 +2,7 @@ package state
 
 import (
 	"slices"
+	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -15,9 +16,22 @@ type Notice struct {
 	Role  bcp.Role
 	Peer  bcp.AgentName // in the subject that it is delivered on
 	// Message is a ValidationResult or a Prompt.
-	Message  any
-	schedule string // of a prompt
-	held     int64  // of a result: when the item that it is about began to wait
+	Message any
+}
+
+// notice is what is kept of one.
+type notice struct {
+	id     bcp.DeliveryID
+	role   bcp.Role
+	peer   bcp.AgentName
+	prompt scheduleKey // zero of a result
+	at     int64       // when the prompt was due, or the item that the result is about began to wait
+	result bcp.ValidationResult
+}
+
+func (n *notice) fields() []any {
+	r := &n.result
+	return []any{&n.id, &n.role, &n.peer, &n.prompt, &n.at, &r.Type, &r.QueryID, &r.SubscriptionID, &r.Success, &r.Status, &r.Code, &r.Detail}
 }
 
 type agentRole struct {
@@ -36,16 +50,19 @@ func (s *State) Notices(agent bcp.AgentName, role bcp.Role) []Notice {
 		return nil
 	}
 	var notices []Notice
-	for _, n := range a.notices {
-		if n.Role == role {
-			if prompt, ok := n.Message.(bcp.Prompt); ok {
-				prompt.Time = prompt.Time.In(s.mesh.TimeZone)
-				n.Message = prompt
-			}
-			notices = append(notices, n)
+	for i := range a.notices {
+		if n := &a.notices[i]; n.role == role {
+			notices = append(notices, Notice{n.id, agent, n.role, n.peer, s.noticeMessage(n)})
 		}
 	}
 	return notices
+}
+
+func (s *State) noticeMessage(n *notice) any {
+	if n.prompt != (scheduleKey{}) {
+		return bcp.Prompt{Type: bcp.TypePrompt, PromptID: n.id, Message: n.prompt.message, Time: time.Unix(0, n.at).In(s.mesh.TimeZone)}
+	}
+	return n.result
 }
 
 // Waits reports whether a notice is not acknowledged.
@@ -54,15 +71,15 @@ func (s *State) Waits(id bcp.DeliveryID) bool {
 	return waits
 }
 
-func (s *State) notify(n Notice) {
-	a := s.agent(n.Agent)
+func (s *State) notify(agent bcp.AgentName, n notice) {
+	a := s.agent(agent)
 	if a == nil {
 		return
 	}
 	a.notices = append(a.notices, n)
-	s.noticed[n.ID] = agentRole{n.Agent, n.Role}
+	s.noticed[n.id] = agentRole{agent, n.role}
 	if len(a.notices) > maxNotices {
-		s.forgetNotice(a.notices[0].ID)
+		s.forgetNotice(a.notices[0].id)
 	}
 }
 
@@ -70,6 +87,6 @@ func (s *State) forgetNotice(id bcp.DeliveryID) {
 	a := s.agent(s.noticed[id].agent)
 	delete(s.noticed, id)
 	if a != nil {
-		a.notices = slices.DeleteFunc(a.notices, func(n Notice) bool { return n.ID == id })
+		a.notices = slices.DeleteFunc(a.notices, func(n notice) bool { return n.id == id })
 	}
 }

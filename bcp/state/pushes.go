@@ -1,6 +1,8 @@
 package state
 
 import (
+	"maps"
+	"reflect"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -16,6 +18,20 @@ type pushState struct {
 	before   int64 // the last one before that slot
 
 	batches []batch // what waits for the end of its window, the next end first
+}
+
+func (p *pushState) fields() []any { return []any{&p.times, &p.released, &p.before, &p.batches} }
+
+// pushTable has the subscriptions of which something is remembered.
+type pushTable struct{ ch *channelState }
+
+func (t pushTable) code(c *coder) {
+	remembered := maps.Clone(t.ch.pushes)
+	maps.DeleteFunc(remembered, func(_ bcp.SubscriptionID, p *pushState) bool { return p.empty() })
+	c.plain(reflect.ValueOf(&remembered).Elem())
+	if c.enc == nil {
+		t.ch.pushes = remembered
+	}
 }
 
 func (ch *channelState) pushStates() map[bcp.SubscriptionID]*pushState {

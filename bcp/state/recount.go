@@ -34,26 +34,19 @@ func (r *Recount) Begin(checkpoint []byte) error {
 	if err != nil {
 		return err
 	}
-	saved, err := readCheckpoint(append(bare, rest...))
+	s, err := Restore(Config{Mesh: new(bcp.Mesh)}, append(bare, rest...))
 	if err != nil {
 		return err
 	}
-	known := func(key int) bool { return key >= 0 && key < len(saved.Keys) }
 	r.Pools, r.open = make(map[bcp.PoolKey]bcp.Balance), make(map[bcp.QueryID]reservation)
-	for _, c := range saved.Channels {
-		if !known(c.Key) {
-			return errSaved
-		}
-		for _, p := range c.Pools {
-			r.Pools[bcp.PoolKey{ChannelKey: saved.key(c.Key), Epoch: p.Epoch}] = p.Balance
+	for key, ch := range s.past.channels {
+		for epoch, p := range ch.pools {
+			r.Pools[bcp.PoolKey{ChannelKey: key, Epoch: epoch}] = p.Balance
 		}
 	}
-	for _, q := range saved.Open {
-		if !known(q.Key) {
-			return errSaved
-		}
-		if phase(q.Phase) != phaseHeld { // its answer was charged
-			r.open[q.ID] = reservation{bcp.PoolKey{ChannelKey: saved.key(q.Key), Epoch: q.Epoch}, q.Nominal, q.Capacity}
+	for id, q := range s.open {
+		if q.reserves() { // else its answer was charged
+			r.open[id] = reservation{bcp.PoolKey{ChannelKey: q.channel, Epoch: q.epoch}, q.nominal, q.capacity}
 		}
 	}
 	return nil

@@ -455,31 +455,25 @@ func refusingRule(aspect Aspect, was, would *bcp.Decision) string {
 // truncated journal, after the checkpoint of its base. What is in front is
 // history that the base stands for, as it does for a gateway.
 func NewRedeciderBehind(c Config, base []byte) (*Redecider, error) {
-	saved, err := readCheckpoint(base)
-	if err != nil {
-		return nil, err
-	}
-	s, err := restore(c, saved)
+	s, err := Restore(c, base)
 	if err != nil {
 		return nil, err
 	}
 	r := newRedecider(s)
 	// A gateway cancels the queries that it would not ask, or not at this price;
 	// here their answers are judged all the same, unless their session had ended.
-	for i := range saved.Open {
-		from := &saved.Open[i]
-		q := s.queries[from.ID]
-		if q == nil || q.validator != nil || !from.Asked {
+	for id, q := range s.open {
+		if q.validator != nil || q.unfunded {
 			continue
 		}
-		ask := redecidedAsk{seq: q.accepted, cancelled: from.Cancelled}
+		ask := redecidedAsk{seq: q.accepted, cancelled: q.cancelled}
 		var spec bcp.Spec
 		err := json.Unmarshal(q.spec, &spec, json.RejectUnknownMembers(true))
 		if ch := s.channels[q.channel]; err == nil && ch != nil {
 			ask.validator, _, err = s.validator(ch, spec)
 		}
 		ask.refused = err != nil || ask.validator == nil
-		r.asks[from.ID] = ask
+		r.asks[id] = ask
 	}
 	return r, nil
 }

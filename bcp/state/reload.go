@@ -18,51 +18,24 @@ func (s *State) Under(next *State) (*State, error) {
 	if err := next.openRuns(saved); err != nil {
 		return nil, err
 	}
-	next.idle, next.last, next.head, next.origin = s.idle, s.last, s.head, s.origin
-	next.queries, next.open, next.openWith, next.endings = s.queries, s.open, s.openWith, s.endings
-	next.items, next.decided, next.firsts = s.items, s.decided, s.firsts
-	next.waiting, next.envelopes, next.noticed = s.waiting, s.envelopes, s.noticed
-	next.alerts, next.begun, next.prompted = s.alerts, s.begun, s.prompted
-	next.share, next.roles, next.watch, next.suspended, next.calls = s.share, s.roles, s.watch, s.suspended, s.calls
-	for _, agents := range [...]map[bcp.AgentName]*agentState{s.agents, s.past.agents} {
-		for name, from := range agents {
-			next.addAgent(name).remember(from)
-		}
+	take(next, s)
+	next.queries, next.open, next.endings, next.firsts = s.queries, s.open, s.endings, s.firsts
+	for _, name := range s.agentNames() {
+		take(next.addAgent(name), s.agent(name))
 	}
 	same := next.sameTexts(s)
 	kept := make(map[bcp.ChannelKey]bool) // whose queries cost what they did
-	for key, from := range s.channels {
-		ch := next.channels[key]
-		if ch == nil {
-			next.addChannel(key).remember(from)
-			continue
-		}
+	for _, key := range s.channelKeys() {
+		from, ch := s.channel(key), next.addChannel(key)
 		ch.remember(from)
-		next.noteThreshold(ch)
-		if same && len(s.openWith[key.Reader]) > 0 && reflect.DeepEqual(&from.definition, &ch.definition) {
-			kept[key] = true
+		kept[key] = same && s.channels[key] != nil && next.channels[key] != nil && len(s.openWith[key.Reader]) > 0 && reflect.DeepEqual(&from.definition, &ch.definition)
+	}
+	for _, q := range next.open {
+		if !kept[q.channel] {
+			q.validator, q.prices = nil, bcp.Prices{}
 		}
 	}
-	for key, from := range s.past.channels {
-		ch := next.addChannel(key)
-		ch.remember(from)
-		if next.channels[key] != nil {
-			next.noteThreshold(ch)
-		}
-	}
-	for _, t := range s.deadline {
-		if t.cron == 0 && !t.void && !s.obsolete(t) {
-			next.addTimer(t)
-		}
-	}
-	next.scheduleAll()
-	for id, q := range next.open {
-		if !kept[q.channel] && !q.unfunded {
-			q.validator, q.prices, _ = next.asked(q.spec, q.nominal, q.capacity, q.category, next.channel(q.channel))
-		}
-		next.wakeForVoid(id, q)
-	}
-	return next, nil
+	return next, next.index()
 }
 
 // sameTexts reports whether a spec of an equal channel compiles to the same.
@@ -72,25 +45,14 @@ func (s *State) sameTexts(other *State) bool {
 }
 
 // remember takes over all that is not of the definitions.
-func (a *agentState) remember(from *agentState) {
-	definition, asks, answers, pastAsks, askTotal, policy := a.definition, a.asks, a.answers, a.pastAsks, a.askTotal, a.egress.policy
-	*a = *from
-	a.definition, a.asks, a.answers, a.pastAsks, a.askTotal, a.egress.policy = definition, asks, answers, pastAsks, askTotal, policy
-}
-
-// remember takes over all that is not of the definitions.
 func (ch *channelState) remember(from *channelState) {
-	definition, subscriptions, settings, controller, pushTotal, pushes := ch.definition, ch.subscriptions, ch.settings, ch.controller, ch.pushTotal, ch.pushes
-	*ch = *from
-	ch.definition, ch.subscriptions, ch.settings, ch.controller, ch.pushTotal, ch.pushes = definition, subscriptions, settings, controller, pushTotal, pushes
-	if span := int64(definition.BudgetWindow); !ch.window.recorded && len(ch.window.parts) == 0 && span > 0 {
+	span := ch.window.span
+	if take(ch, from); !ch.window.recorded && len(ch.window.parts) == 0 && span > 0 {
 		ch.window.span = span
 	}
 	for id, was := range from.pushes {
-		if was.empty() {
-			continue
+		if !was.empty() {
+			take(ch.findPushes(id), was)
 		}
-		p := ch.findPushes(id)
-		p.times, p.released, p.before, p.batches = was.times, was.released, was.before, was.batches
 	}
 }

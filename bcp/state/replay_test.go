@@ -318,7 +318,7 @@ func wildDecision(r *rand.Rand, s *State) bcp.Decision {
 func (s *State) noticedID() bcp.DeliveryID {
 	for _, a := range s.agents {
 		if len(a.notices) > 0 {
-			return a.notices[0].ID
+			return a.notices[0].id
 		}
 	}
 	return ""

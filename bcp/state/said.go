@@ -12,11 +12,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// vault takes what was said out of a saved state, and gives it back in the same order
-// (ADR 0013). Of what was erased it gives nothing, as erased records do.
+// vault has what was said of a state, by channel and day, in the order in which the state
+// comes by it (ADR 0013). Of what was erased it gives nothing, as erased records do.
 type vault struct {
 	parts   map[part][][]byte
-	opened  bool // it gives
+	opened  bool // it gives, and else takes
 	damaged bool
 }
 
@@ -25,27 +25,20 @@ type part struct {
 	day     int64
 }
 
-// keep takes some bytes, in whose place it leaves none, and gives them back there.
-func (v *vault) keep(channel bcp.ChannelKey, at int64, b *[]byte) {
+// keep takes some bytes or a word, or gives them back.
+func keep[T ~[]byte | ~string](v *vault, channel bcp.ChannelKey, at int64, p *T) {
 	of := part{channel, at / int64(24*time.Hour)}
-	kept := v.parts[of]
+	kept, ok := v.parts[of]
 	switch {
-	case !v.opened && len(*b) == 0:
-		*b = nil
 	case !v.opened:
-		if v.parts == nil {
-			v.parts = map[part][][]byte{}
-		}
-		v.parts[of], *b = append(kept, *b), []byte{}
-	case *b == nil:
-	case len(*b) > 0:
-		v.damaged = true
-	case v.parts[of] == nil: // it was erased
-		*b = nil
+		v.parts[of] = append(kept, []byte(*p))
+	case !ok: // it was erased, or nothing was said
 	case len(kept) == 0:
 		v.damaged = true
 	default:
-		*b, v.parts[of] = kept[0], kept[1:]
+		if v.parts[of] = kept[1:]; len(kept[0]) > 0 {
+			*p = T(kept[0])
+		}
 	}
 }
 
@@ -54,6 +47,9 @@ func (v *vault) save() ([]byte, error) {
 	for _, of := range slices.SortedFunc(maps.Keys(v.parts), func(a, b part) int {
 		return cmp.Or(a.channel.Compare(b.channel), cmp.Compare(a.day, b.day))
 	}) {
+		if !slices.ContainsFunc(v.parts[of], func(b []byte) bool { return len(b) > 0 }) {
+			continue
+		}
 		b, err := msgpack.Marshal(v.parts[of])
 		if err != nil {
 			return nil, err
@@ -88,64 +84,58 @@ func (v *vault) emptied() bool {
 	return !v.damaged
 }
 
-// said has the vault keep what agents said, but for what people read in the audit.
-func (saved *savedState) said(v *vault) {
-	channel := func(i int) (key bcp.ChannelKey) {
-		if i < 0 || i >= len(saved.Keys) {
-			v.damaged = true
-			return key
-		}
-		return saved.key(i)
+// said has the vault take what agents said, but for what people read in the audit, or give
+// it back.
+func (s *State) said(v *vault, runs []bcp.SavedRun) {
+	for i := range runs {
+		keep(v, bcp.ChannelKey{}, runs[i].At, &runs[i].Said)
 	}
-	for i := range saved.Runs {
-		v.keep(bcp.ChannelKey{}, saved.Runs[i].At, &saved.Runs[i].Said)
-	}
-	for i := range saved.Agents {
-		a := &saved.Agents[i]
-		release := func(r *savedRelease) {
-			v.keep(bcp.ChannelKey{Controller: a.Name, Reader: r.Reader}, r.Time, &r.Content)
+	for _, name := range s.agentNames() {
+		a := s.agent(name)
+		release := func(r *bcp.Release) {
+			keep(v, bcp.ChannelKey{Controller: name, Reader: r.Reader}, r.Time.UnixNano(), &r.Content)
 		}
-		for j := range a.Session.Releases {
-			release(&a.Session.Releases[j])
+		for i := range a.session.releases {
+			release(&a.session.releases[i])
 		}
-		for j := range a.Arrivals {
-			release(&a.Arrivals[j].Release)
+		for i := range a.arrivals {
+			release(&a.arrivals[i].release)
 		}
-		for j := range a.Notices {
-			n := &a.Notices[j]
-			v.keep(bcp.ChannelKey{Controller: n.Peer, Reader: a.Name}, n.Time, &n.PushID)
+		for i := range a.notices {
+			n := &a.notices[i]
+			keep(v, bcp.ChannelKey{Controller: n.peer, Reader: name}, n.at, &n.result.PushID)
 		}
 	}
-	for i := range saved.Channels {
-		c := &saved.Channels[i]
-		key := channel(c.Key)
-		pushed := func(at int64, pushes []savedPushed) {
-			for j := range pushes {
-				v.keep(key, at, &pushes[j].Response)
+	for _, key := range s.channelKeys() {
+		ch := s.channel(key)
+		pushed := func(at int64, pushes []bcp.Pushed) {
+			for i := range pushes {
+				keep(v, key, at, &pushes[i].Response)
 			}
 		}
-		for j := range c.Outbox {
-			o := &c.Outbox[j]
-			v.keep(key, o.Since, &o.Response)
-			pushed(o.Since, o.Batch)
+		for i := range ch.outbox {
+			out := &ch.outbox[i]
+			keep(v, key, out.since, &out.Response)
+			pushed(out.since, out.Batch)
 		}
-		for j := range c.Pushes {
-			for k := range c.Pushes[j].Batches {
-				b := &c.Pushes[j].Batches[k]
-				pushed(b.Since, b.Pushes)
+		for _, id := range slices.Sorted(maps.Keys(ch.pushes)) {
+			batches := ch.pushes[id].batches
+			for i := range batches {
+				pushed(batches[i].since, batches[i].pushes)
 			}
 		}
 	}
-	for i := range saved.Open {
-		v.keep(channel(saved.Open[i].Key), saved.Open[i].Since, &saved.Open[i].Spec)
+	for _, id := range s.openQueries() {
+		q := s.open[id]
+		keep(v, q.channel, q.since, &q.spec)
 	}
-	for i := range saved.Items {
-		it := &saved.Items[i]
-		v.keep(channel(it.Key), it.Since, &it.Content)
-		v.keep(channel(it.Key), it.Since, &it.Client)
+	for _, id := range slices.Sorted(maps.Keys(s.items)) {
+		it := s.items[id]
+		keep(v, it.Channel(), it.Since.UnixNano(), &it.content)
+		keep(v, it.Channel(), it.Since.UnixNano(), &it.client)
 	}
-	for i := range saved.Decided {
-		d := &saved.Decided[i]
-		v.keep(bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}, d.At, &d.Content)
+	for i := range s.decided {
+		d := &s.decided[i]
+		keep(v, d.channel, d.at, &d.content)
 	}
 }

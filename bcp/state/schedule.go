@@ -31,6 +31,8 @@ type scheduleKey struct {
 	schedule, message string
 }
 
+func (k *scheduleKey) fields() []any { return []any{&k.agent, &k.schedule, &k.message} }
+
 func (c *cron) key() scheduleKey { return scheduleKey{c.agent, c.Schedule, c.Message} }
 
 func (s *State) readSchedules(parse bcp.ScheduleParser) error {
@@ -124,13 +126,11 @@ func (s *State) applyPrompt(d *bcp.Decision) {
 	if d.Notice == "" || a == nil {
 		return
 	}
-	schedule := d.Event + "\n" + d.Note
 	for _, n := range a.notices { // an agent that was away is prompted once
-		if n.schedule == schedule {
-			s.forgetNotice(n.ID)
+		if n.prompt == key {
+			s.forgetNotice(n.id)
 			break
 		}
 	}
-	s.notify(Notice{ID: d.Notice, Agent: d.Agent, Role: d.Role, Peer: bcp.Gateway, schedule: schedule,
-		Message: bcp.Prompt{Type: bcp.TypePrompt, PromptID: d.Notice, Message: d.Note, Time: time.Unix(0, d.Scheduled).UTC()}})
+	s.notify(d.Agent, notice{id: d.Notice, role: d.Role, peer: bcp.Gateway, prompt: key, at: d.Scheduled})
 }

@@ -73,6 +73,14 @@ type lastDecision struct {
 	Context bcp.Digest
 }
 
+// fields are what the records make, without agents, channels, queries and first outcomes.
+func (s *State) fields() []any {
+	return []any{
+		&s.last.Seq, &s.last.Time, &s.last.Context, &s.head, &s.origin, &s.idle, &s.begun, &s.prompted, &s.items, &s.decided, &s.envelopes, &s.alerts,
+		&s.calls, &s.roles.accepted, &s.roles.numbers, &s.watch, &s.suspended, &s.share.of,
+	}
+}
+
 // compiledSpec is a spec of a channel's ask, in canonical JSON.
 type compiledSpec struct {
 	channel bcp.ChannelKey
@@ -103,7 +111,14 @@ type agentState struct {
 	sources     []string // what was reported, each once
 	egress      egressState
 	usage       usageState
-	notices     []Notice // oldest first
+	notices     []notice // oldest first
+}
+
+func (a *agentState) fields() []any {
+	return []any{
+		&a.reported, &a.exposure, &a.told, &a.forgot, &a.renewed, &a.refusals, &a.gathered, &a.reports, &a.unavailable, &a.sources,
+		&a.egress, &a.usage, &a.notices, &a.session, &a.arrivals,
+	}
 }
 
 // channelState is one channel's budget, escalations and outbox.
@@ -134,11 +149,18 @@ type channelState struct {
 	armingAt    int64 // when it does
 	failed      bool  // more escalations were tried than the session has
 
-	pending int // items that count against max_pending_approvals
+	pending int // items that count against max_pending_approvals: not saved, like ends and holds
 	outbox  []Outgoing
 	// ends and holds are how many of outbox end a query, or say that its answer is
 	// held.
 	ends, holds int
+}
+
+func (ch *channelState) fields() []any {
+	return []any{
+		&ch.epoch, &ch.opening, &ch.kept, &ch.pools, &ch.flow, &ch.window, &ch.alerted, &ch.exhausted, &ch.spending, pushTable{ch},
+		&ch.endorsements, &ch.session, &ch.escalations, &ch.armed, &ch.arming, &ch.armingAt, &ch.failed, &ch.outbox,
+	}
 }
 
 // queryState is a query from its acceptance to the end of its memory.
@@ -166,6 +188,13 @@ type queryState struct {
 	others    int        // answers that came when it was answered
 }
 
+func (q *queryState) fields() []any {
+	return []any{
+		&q.channel, &q.session, &q.epoch, &q.category, &q.nominal, &q.capacity, &q.accepted, &q.since, &q.deadline, &q.attempt,
+		&q.phase, &q.sent, &q.unfunded, &q.item, &q.cancelled, &q.ended, &q.heard, &q.others,
+	}
+}
+
 type phase uint8
 
 const (
@@ -183,6 +212,13 @@ type Outgoing struct {
 	Release    time.Time // not before
 	since      int64     // when it was decided
 	order      uint64    // canonical place within a release slot
+}
+
+func (out *Outgoing) fields() []any {
+	return []any{
+		&out.Type, &out.DeliveryID, &out.QueryID, &out.SubscriptionID, &out.RunID, &out.Category, &out.FromAgent, &out.Batch, &out.Outcome, &out.Anomalies,
+		&out.BandwidthBits, &out.CapacityBits, &out.Taint, &out.ChannelMode, &out.Controller, &out.Seq, &out.Release, &out.since, &out.order,
+	}
 }
 
 // Config is what a State is built from.
@@ -223,7 +259,7 @@ func New(c Config) (*State, error) {
 		waiting:   make(map[bcp.DeliveryID]bcp.ChannelKey),
 		envelopes: make(map[bcp.DeliveryID]*envelope),
 		noticed:   make(map[bcp.DeliveryID]agentRole),
-		roles:     restoreRoles(nil, nil),
+		roles:     roleState{map[roleKey]acceptedRole{}, map[string]int64{}},
 		calls:     make(map[bcp.AgentName]endorsements),
 		share:     journalShare{of: make(map[bcp.AgentName]int64)},
 		watch:     watch.New(), suspended: make(map[bcp.AgentName]bool), prompted: make(map[scheduleKey]int64),

@@ -73,8 +73,10 @@ func dumpChannel(ch *channelState) string {
 		fmt.Fprintf(&c, "opening %+v kept %+v flow %+v queue %d %d\n", ch.opening, ch.kept, ch.flow, ch.ends, ch.holds)
 		fmt.Fprintf(&c, "epoch %+v window %v alerted %d %d %+v session %q %d %d %d %d %v pending %d\n", ch.epoch,
 			window, ch.alerted, ch.exhausted, ch.spending, ch.session, ch.escalations, ch.armed, ch.arming, ch.armingAt, ch.failed, ch.pending)
-		for _, saved := range ch.savePushes() {
-			fmt.Fprintf(&c, "  pushes %+v\n", saved)
+		for _, id := range slices.Sorted(maps.Keys(ch.pushes)) {
+			if p := ch.pushes[id]; !p.empty() {
+				fmt.Fprintf(&c, "  pushes %s %v %d %d %+v\n", id, p.times, p.released, p.before, p.batches)
+			}
 		}
 		sortedLines(&c, ch.pools, func(p *pool) string { return fmt.Sprintf("%+v", *p) })
 		for _, out := range ch.outbox {
