@@ -31,7 +31,7 @@ import (
 // that takes another is added here.
 var readers = []string{
 	"creds issue main --dir mesh --role approver --passkey FILE --out x.creds", "join CODE --passkey FILE --out x.creds --url nats://127.0.0.1:1", "creds FILE",
-	"agent show FILE", "perms --prove --jwts FILE",
+	"perms --prove --jwts FILE",
 	"audit redecide --backup FILE --dir mesh", "audit verify FILE --key LOGKEY", "audit verify x --key FILE", "audit verify --proof FILE --key LOGKEY", "audit verify x --key LOGKEY --since FILE", "audit verify x --key LOGKEY --witness FILE",
 	"planner --script FILE --creds x",
 	"validate FILE", "guard fence FILE --source web", "restore FILE elsewhere", "query researcher --boolean ok --creds FILE --url nats://127.0.0.1:1",

@@ -34,6 +34,11 @@ func (f *AgentFlags) AddTo(cmd *cobra.Command, creds string) {
 	cli.TakeGiven(cmd, "--"+creds, cli.Into{"creds": &f.Creds, "url": &f.url, "ca": &f.ca, "encoding": &f.encoding})
 }
 
+// CredsVariable is the environment variable with which a mesh names the creds of a role to the commands of its agents.
+func CredsVariable(role bcp.Role) string {
+	return "BCPMESH_" + strings.ToUpper(role.String()) + "_CREDS"
+}
+
 // FromEnvironment takes what a mesh gives to the commands of its agents, for the flags
 // that were not given. roles are those whose creds are looked for.
 func (f *AgentFlags) FromEnvironment(env func(string) string, roles ...bcp.Role) {
@@ -41,7 +46,7 @@ func (f *AgentFlags) FromEnvironment(env func(string) string, roles ...bcp.Role)
 		return
 	}
 	for _, role := range roles {
-		if f.Creds = env("BCPMESH_" + strings.ToUpper(role.String()) + "_CREDS"); f.Creds != "" {
+		if f.Creds = env(CredsVariable(role)); f.Creds != "" {
 			break
 		}
 	}

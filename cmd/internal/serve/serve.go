@@ -132,7 +132,18 @@ func showAddress(o *cli.Output, a Address) error {
 func Queries(ctx context.Context, p *cli.Program, conn *agents.Connection, answer func(context.Context, agents.Query) (any, error), told string) error {
 	reader := agents.NewReader(conn)
 	reader.OnQuery(answer)
-	if err := reader.Start(ctx); err != nil {
+	return Until(ctx, p, reader, told)
+}
+
+// Server serves the messages of an agent.
+type Server interface {
+	Start(ctx context.Context) error
+	Stop(ctx context.Context) error
+}
+
+// Until starts a server, says told once it is there, and serves until ctx ends.
+func Until(ctx context.Context, p *cli.Program, server Server, told string) error {
+	if err := server.Start(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -140,6 +151,6 @@ func Queries(ctx context.Context, p *cli.Program, conn *agents.Connection, answe
 	}
 	p.Out.Talkf("%s", told)
 	<-ctx.Done()
-	_ = reader.Stop(context.WithoutCancel(ctx))
+	_ = server.Stop(context.WithoutCancel(ctx))
 	return nil
 }

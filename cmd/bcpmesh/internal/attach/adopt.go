@@ -22,9 +22,12 @@ import (
 
 // adoptOptions are the flags of adopt.
 type adoptOptions struct {
-	creds, as, name string
+	creds, as       string
 	list, undo, dry bool
 }
+
+// entryName names the mesh's server in the file of a host.
+const entryName = "bcpmesh"
 
 // AdoptCommand returns the command adopt.
 func AdoptCommand(p *cli.Program) *cobra.Command {
@@ -38,7 +41,7 @@ func AdoptCommand(p *cli.Program) *cobra.Command {
 				return err
 			}
 			if o.list {
-				return listHosts(p, place, o.name)
+				return listHosts(p, place)
 			}
 			if len(args) == 0 {
 				return cli.Usagef("adopt: expected a HOST").WithHint("bcpmesh adopt --list shows them")
@@ -58,11 +61,9 @@ func AdoptCommand(p *cli.Program) *cobra.Command {
 		},
 	}
 	cli.TakeGiven(cmd, "--as: the agent that the host becomes; --creds: its file (default: AGENT.creds)", cli.Into{"as": &o.as, "creds": &o.creds})
-	cmd.Flags().StringVar(&o.name, "name", "bcpmesh", "`NAME` of the entry, for a host that is several agents")
 	cmd.Flags().BoolVar(&o.dry, "dry-run", false, "show the change without writing it")
 	cmd.Flags().BoolVar(&o.undo, "undo", false, "remove the entry")
 	cmd.Flags().BoolVar(&o.list, "list", false, "list the hosts, their files and what is in them")
-	cli.Complete(cmd, "name", cobra.NoFileCompletions)
 	return cmd
 }
 
@@ -83,44 +84,44 @@ func findHosts(p *cli.Program) (hosts.Place, error) {
 	return hosts.Place{OS: runtime.GOOS, Home: home, Config: cmp.Or(config, filepath.Join(home, ".config")), Project: project}, nil
 }
 
+// listedHost is a host with its file, and what of the mesh is in that.
+type listedHost struct {
+	Host       string `json:"host"`
+	File       string `json:"file"`
+	State      string `json:"state"`
+	Documented string `json:"documented"`
+}
+
 // listHosts shows each host with its file.
-func listHosts(p *cli.Program, place hosts.Place, name string) error {
-	var rows [][]string
-	for _, h := range hosts.All() {
+func listHosts(p *cli.Program, place hosts.Place) error {
+	list := cli.Map(hosts.All(), func(h hosts.Host) listedHost {
 		file := resolveHostFile(h, place)
-		content, _, err := hostFile(file)
-		state := "no file yet"
-		switch {
-		case err != nil:
-			state = "cannot be read: " + cli.FileReason(err)
-		case content != nil:
-			state = "without the mesh"
-			if _, found, err := h.Remove(content, name); err != nil {
-				state = "cannot be read as a configuration"
-			} else if found {
-				state = "adopted"
-				if s, _, _ := h.Server(content, name); len(s.Args) == 3 {
-					state += " with " + cli.Plain(s.Args[2])
-				}
-			}
-		}
-		if p.Out.JSON {
-			if err := p.Out.Line(struct {
-				Host       string `json:"host"`
-				File       string `json:"file"`
-				State      string `json:"state"`
-				Documented string `json:"documented"`
-			}{h.Name, file, state, h.Documented}); err != nil {
-				return err
-			}
-			continue
-		}
-		rows = append(rows, []string{h.Name, cli.Plain(file), state})
+		return listedHost{h.Name, file, adoption(h, file), h.Documented}
+	})
+	return cli.ShowList(p.Out, list, "", func(o *cli.Output, list []listedHost) {
+		o.Table([]string{"HOST", "FILE", "STATE"}, cli.Rows(list, func(h *listedHost) []string { return []string{h.Host, h.File, h.State} }))
+	})
+}
+
+// adoption says what of the mesh is in the file of a host.
+func adoption(h hosts.Host, file string) string {
+	content, _, err := hostFile(file)
+	switch {
+	case err != nil:
+		return "cannot be read: " + cli.FileReason(err)
+	case content == nil:
+		return "no file yet"
 	}
-	if !p.Out.JSON {
-		p.Out.Table([]string{"HOST", "FILE", "STATE"}, rows)
+	s, found, err := h.Server(content, entryName)
+	switch {
+	case err != nil:
+		return "cannot be read as a configuration"
+	case !found:
+		return "without the mesh"
+	case len(s.Args) == 3:
+		return "adopted with " + s.Args[2]
 	}
-	return nil
+	return "adopted"
 }
 
 // adopt adds the entry.
@@ -136,7 +137,7 @@ func adopt(p *cli.Program, h hosts.Host, place hosts.Place, o adoptOptions) erro
 	}
 	after, err := h.Add(before, server)
 	if err != nil {
-		return hostFailure(file, o.name, err)
+		return hostFailure(file, err)
 	}
 	switch {
 	case bytes.Equal(before, after) && before != nil:
@@ -147,14 +148,14 @@ func adopt(p *cli.Program, h hosts.Host, place hosts.Place, o adoptOptions) erro
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(file), cli.FileReason(err))
+		return cli.NotWritten(file, err)
 	}
 	// The first time alone: what is kept is from before the mesh.
 	if err := durable.Create(keptName(file), before, mode); err != nil && !errors.Is(err, fs.ErrExist) {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(keptName(file)), cli.FileReason(err))
+		return cli.NotWritten(keptName(file), err)
 	}
 	if err := durable.Replace(file, after, mode); err != nil {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(file), cli.FileReason(err))
+		return cli.NotWritten(file, err)
 	}
 	p.Out.Talkf("%s is %s now: %s", h.Title, o.as, cli.Quoted(file))
 	p.Out.Talkf("restart it; to undo: bcpmesh adopt %s --undo", h.Name)
@@ -186,7 +187,7 @@ func serverFor(p *cli.Program, o adoptOptions) (hosts.Server, error) {
 	if err != nil {
 		return hosts.Server{}, err
 	}
-	return hosts.Server{Name: o.name, Command: program, Args: []string{"mcp", "--creds", creds}}, nil
+	return hosts.Server{Name: entryName, Command: program, Args: []string{"mcp", "--creds", creds}}, nil
 }
 
 // undoAdopt takes the entry out: the file as it was, if nothing else has changed since.
@@ -196,19 +197,19 @@ func undoAdopt(p *cli.Program, h hosts.Host, place hosts.Place, o adoptOptions) 
 	if err != nil {
 		return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
 	}
-	rest, found, err := h.Remove(now, o.name)
+	rest, found, err := h.Remove(now, entryName)
 	switch {
 	case err != nil:
-		return hostFailure(file, o.name, err)
+		return hostFailure(file, err)
 	case !found:
-		p.Out.Talkf("%s has no entry %s: %s", h.Title, o.name, cli.Quoted(file))
+		p.Out.Talkf("%s has no entry %s: %s", h.Title, entryName, cli.Quoted(file))
 		return nil
 	}
 	kept, _, err := hostFile(keptName(file))
 	if err != nil {
 		kept = nil
 	}
-	if kept != nil && writtenOver(h, kept, now, o.name) {
+	if kept != nil && writtenOver(h, kept, now) {
 		rest = kept
 	}
 	if o.dry {
@@ -221,7 +222,7 @@ func undoAdopt(p *cli.Program, h hosts.Host, place hosts.Place, o adoptOptions) 
 		err = durable.Replace(file, rest, mode)
 	}
 	if err != nil {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(file), cli.FileReason(err))
+		return cli.NotWritten(file, err)
 	}
 	if kept != nil {
 		_ = os.Remove(keptName(file)) // it may stay: the next adopt keeps what it finds
@@ -231,8 +232,8 @@ func undoAdopt(p *cli.Program, h hosts.Host, place hosts.Place, o adoptOptions) 
 }
 
 // writtenOver reports whether a file is what the kept one became when the entry was added.
-func writtenOver(h hosts.Host, kept, now []byte, name string) bool {
-	server, _, err := h.Server(now, name)
+func writtenOver(h hosts.Host, kept, now []byte) bool {
+	server, _, err := h.Server(now, entryName)
 	if err != nil {
 		return false
 	}
@@ -286,10 +287,10 @@ func added(before, after []byte) string {
 	return b.String()
 }
 
-func hostFailure(file, name string, err error) error {
+func hostFailure(file string, err error) error {
 	switch {
 	case errors.Is(err, hosts.ErrTaken):
-		return cli.Failf("%s has an entry %s that this command did not write", cli.Quoted(file), cli.Quoted(name)).WithHint("remove it, or give ours another --name")
+		return cli.Failf("%s has an entry %s that this command did not write", cli.Quoted(file), cli.Quoted(entryName)).WithHint("remove it first")
 	case errors.Is(err, hosts.ErrSyntax):
 		return cli.Failf("%s cannot be read as its host's configuration", cli.Quoted(file)).WithHint("correct it first; nothing was changed")
 	default:

@@ -50,7 +50,7 @@ func AgentCommand(p *cli.Program) *cobra.Command {
 		},
 	}
 	o.AddTo(cmd, "creds `FILE` of a reader or a controller (default: the one from the mesh)")
-	cmd.AddCommand(agentRunCommand(p), agentShowCommand(p))
+	cmd.AddCommand(agentRunCommand(p))
 	cmd.Flags().StringArrayVar(&read, "read", nil, "let the command read this `FILE` or folder; may be repeated")
 	return cmd
 }

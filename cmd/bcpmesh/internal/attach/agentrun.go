@@ -147,7 +147,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	}
 	defer conn.Close()
 	state := folder.State
-	if creds := p.Env("BCPMESH_KEEPER_CREDS"); creds != "" { // the mesh's, which knows where its state is: STATE/run/NAME/keeper.creds
+	if creds := p.Env(client.CredsVariable(bcp.RoleKeeper)); creds != "" { // the mesh's, which knows where its state is: STATE/run/NAME/keeper.creds
 		state = filepath.Dir(filepath.Dir(filepath.Dir(creds)))
 	}
 	maildir, endMail, err := copyMail(ctx, folder, def, &agent, state, log)
@@ -284,35 +284,13 @@ func createRecord(path string) (*os.File, error) {
 	return file, nil
 }
 
-// recordTo has the calls of a model written to a new file.
-func recordTo(path string, model *llm.Endpoint) (*os.File, error) {
-	file, err := createRecord(path)
-	if err != nil {
-		return nil, err
-	}
-	recorder, err := replay.NewRecorder(model.Provider, file)
-	if err != nil {
-		_ = file.Close()
-		return nil, cli.Failf("the transcript: %s", cli.FileReason(err))
-	}
-	model.Provider = recorder
-	return file, nil
-}
-
 // connectBuiltin connects in a role: with the creds that the mesh gave, or with creds of its own from the keys of the folder.
 func connectBuiltin(ctx context.Context, p *cli.Program, folder meshdir.Folder, agent *bcp.Agent, role bcp.Role, log hclog.Logger) (*agents.Connection, error) {
-	variable, encoding := "BCPMESH_READER_CREDS", agent.Encoding
-	switch role {
-	case bcp.RoleKeeper:
-		variable, encoding = "BCPMESH_KEEPER_CREDS", bcp.JSON
-	case bcp.RoleController:
-		variable = "BCPMESH_CONTROLLER_CREDS"
-	case bcp.RolePlanner:
-		variable, encoding = "BCPMESH_PLANNER_CREDS", bcp.JSON
-	case bcp.RoleSubplanner:
-		variable, encoding = "BCPMESH_SUBPLANNER_CREDS", bcp.JSON
+	encoding := bcp.JSON
+	if role == bcp.RoleReader || role == bcp.RoleController {
+		encoding = agent.Encoding
 	}
-	creds := p.Env(variable)
+	creds := p.Env(client.CredsVariable(role))
 	if creds == "" {
 		who := client.Flags{As: string(agent.Name), Where: meshdir.StateFlags{Dir: folder.Dir}, Handlers: agent.Run.MaxParallel, Logger: log}
 		c, err := who.Connect(ctx, role)

@@ -3,7 +3,6 @@ package attach
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 
 	"github.com/go-json-experiment/json"
@@ -13,16 +12,18 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
+	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
 // plannerOptions are the flags of planner.
 type plannerOptions struct {
 	servingFlags
-	script, model, endpoint, key, record string
+	script string
 }
 
 // PlannerCommand returns the command planner.
@@ -31,29 +32,22 @@ func PlannerCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "planner [-- PROGRAM [ARG...]]",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
 			if len(args) == 2 && args[0] == "script" && cmd.ArgsLenAtDash() < 0 && !cmd.Flags().Changed("script") {
-				_ = cmd.Flags().Set("script", args[1]) // a text
+				_ = cmd.Flags().Set("script", args[1]) // as definitions say it that were written earlier; a text cannot be wrong
 				args = nil
 			}
-			switch way, err := o.way(p, cmd, args, "", "model", "script"); {
+			switch way, err := o.way(p, cmd, args, "", "script"); {
 			case err != nil:
 				return err
-			case way == "model":
-				return o.planByModel(ctx, p)
 			case way == "script":
-				return o.planByScript(ctx, p)
+				return o.planByScript(cmd.Context(), p)
 			}
-			return o.planByProgram(ctx, p, args)
+			return o.planByProgram(cmd.Context(), p, args)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.addTo(cmd, bcp.RolePlanner, bcp.RoleSubplanner)
 	cmd.Flags().StringVar(&o.script, "script", "", "answer with the plans of this `FILE`")
-	cmd.Flags().StringVar(&o.model, "model", "", "the `PROVIDER/MODEL` that plans")
-	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "`URL` of the provider (default: its own)")
-	cmd.Flags().StringVar(&o.key, "key", "", "where the key is, as `PLACE` env:NAME, file:PATH or command:WORDS (default: the usual one)")
-	cmd.Flags().StringVar(&o.record, "record", "", "write the calls of the model to a new `FILE`, for replay/FILE")
 	return cmd
 }
 
@@ -64,7 +58,7 @@ func (o *plannerOptions) planByProgram(ctx context.Context, p *cli.Program, comm
 		return err
 	}
 	defer s.close()
-	plan := func(ctx context.Context, request any) (any, error) {
+	return planWith(ctx, p, s.ServedAgent, func(ctx context.Context, request any) (any, error) {
 		line, err := json.Marshal(request)
 		if err != nil {
 			return nil, err
@@ -82,10 +76,7 @@ func (o *plannerOptions) planByProgram(ctx context.Context, p *cli.Program, comm
 			return nil, agents.ErrNoPlan
 		}
 		return string(printed), nil // the kernel reads it, and says what is wrong with it
-	}
-	return planWith(ctx, p, s.ServedAgent,
-		func(ctx context.Context, r agents.PlanRequest) (any, error) { return plan(ctx, r) },
-		func(ctx context.Context, r agents.SubPlanRequest) (any, error) { return plan(ctx, r) })
+	})
 }
 
 // plannedTask is one entry of a script.
@@ -108,17 +99,21 @@ func (o *plannerOptions) planByScript(ctx context.Context, p *cli.Program) error
 		return err
 	}
 	defer agent.Conn.Close()
-	plan := func(task string) (any, error) {
+	return planWith(ctx, p, agent, func(_ context.Context, request any) (any, error) {
+		task := ""
+		switch r := request.(type) {
+		case agents.PlanRequest:
+			task = r.Task
+		case agents.SubPlanRequest:
+			task = r.Instruction
+		}
 		for _, t := range tasks {
 			if t.Task == task || t.Task == "*" {
 				return t.Plan, nil
 			}
 		}
 		return nil, agents.ErrNoPlan
-	}
-	return planWith(ctx, p, agent,
-		func(_ context.Context, r agents.PlanRequest) (any, error) { return plan(r.Task) },
-		func(_ context.Context, r agents.SubPlanRequest) (any, error) { return plan(r.Instruction) })
+	})
 }
 
 func readScript(name string) ([]plannedTask, error) {
@@ -139,59 +134,18 @@ func readScript(name string) ([]plannedTask, error) {
 	return tasks, nil
 }
 
-// planWith plans until interrupted, tasks or sub-runs by the role of the creds.
-func planWith(ctx context.Context, p *cli.Program, agent *client.ServedAgent, plan func(context.Context, agents.PlanRequest) (any, error), sub func(context.Context, agents.SubPlanRequest) (any, error)) error {
-	var planner interface {
-		Start(context.Context) error
-		Stop(context.Context) error
-	}
+// planWith plans until interrupted, tasks or sub-runs by the role of the creds: plan gets an [agents.PlanRequest], or an
+// [agents.SubPlanRequest].
+func planWith(ctx context.Context, p *cli.Program, agent *client.ServedAgent, plan func(ctx context.Context, request any) (any, error)) error {
+	says := string(agent.Name) + " plans"
 	if agent.Role == bcp.RoleSubplanner {
-		plans := agents.NewSubPlanner(agent.Conn)
-		plans.OnPlan(sub)
-		planner = plans
-	} else {
-		plans := agents.NewPlanner(agent.Conn)
-		plans.OnPlan(plan)
-		planner = plans
+		planner := agents.NewSubPlanner(agent.Conn)
+		planner.OnPlan(func(ctx context.Context, r agents.SubPlanRequest) (any, error) { return plan(ctx, r) })
+		return serve.Until(ctx, p, planner, says)
 	}
-	if err := planner.Start(ctx); err != nil {
-		return meshdir.Failure(err)
-	}
-	p.Out.Talkf("%s plans", agent.Name)
-	<-ctx.Done()
-	_ = planner.Stop(context.WithoutCancel(ctx))
-	return nil
-}
-
-// planTokens are what a plan may have.
-const planTokens = 4096
-
-// planByModel plans until interrupted.
-func (o *plannerOptions) planByModel(ctx context.Context, p *cli.Program) error {
-	model, known := (&bcp.Mesh{}).ModelOf(o.model)
-	if !known {
-		return cli.Usagef("planner: --model: expected PROVIDER/MODEL, got %s", cli.Quoted(o.model)).WithHint("the providers are %s", cli.JoinOr(bcp.Providers()))
-	}
-	if o.endpoint != "" {
-		model.BaseURL, model.Key = o.endpoint, ""
-	}
-	if o.key != "" {
-		model.Key = o.key
-	}
-	folder, err := os.Getwd()
-	if err != nil {
-		return err
-	}
-	opened, err := meshdir.Folder{Dir: folder}.OpenModel(model, planTokens)
-	if err != nil {
-		return cli.Failf("the model %s: %s", cli.Quoted(o.model), err)
-	}
-	agent, err := o.connect(ctx, p)
-	if err != nil {
-		return err
-	}
-	defer agent.Conn.Close()
-	return planByItsModel(ctx, p, agent, &keeper.Planner{Model: opened}, o.record)
+	planner := agents.NewPlanner(agent.Conn)
+	planner.OnPlan(func(ctx context.Context, r agents.PlanRequest) (any, error) { return plan(ctx, r) })
+	return serve.Until(ctx, p, planner, says)
 }
 
 // plannerRole returns the role in which an agent plans for kernels, and 0 for one that does
@@ -224,31 +178,27 @@ func (o *seat) plan(ctx context.Context, p *cli.Program, folder meshdir.Folder, 
 		return err
 	}
 	defer conn.Close()
-	return planByItsModel(ctx, p, &client.ServedAgent{Conn: conn, Name: agent.Name, Role: role, Log: log}, &keeper.Planner{Model: model, Guidelines: agent.Prompt}, o.record)
-}
-
-// planByItsModel plans until interrupted, and says why it could not plan.
-func planByItsModel(ctx context.Context, p *cli.Program, agent *client.ServedAgent, planner *keeper.Planner, record string) error {
-	if record != "" {
-		file, err := recordTo(record, &planner.Model)
+	if o.record != "" {
+		file, err := createRecord(o.record)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = file.Close() }() // each call was written when it ended
+		if model.Provider, err = replay.NewRecorder(model.Provider, file); err != nil {
+			return cli.Failf("the transcript: %s", cli.FileReason(err))
+		}
 	}
-	told := func(ctx context.Context, made any, err error) (any, error) {
+	planner := &keeper.Planner{Model: model, Guidelines: agent.Prompt}
+	return planWith(ctx, p, &client.ServedAgent{Conn: conn, Name: agent.Name, Role: role, Log: log}, func(ctx context.Context, request any) (made any, err error) {
+		switch r := request.(type) {
+		case agents.PlanRequest:
+			made, err = planner.Plan(ctx, r)
+		case agents.SubPlanRequest:
+			made, err = planner.PlanSub(ctx, r)
+		}
 		if err != nil && ctx.Err() == nil {
-			agent.Log.Warn("the model made no plan", "error", err)
+			log.Warn("the model made no plan", "error", err)
 		}
 		return made, err
-	}
-	return planWith(ctx, p, agent,
-		func(ctx context.Context, r agents.PlanRequest) (any, error) {
-			made, err := planner.Plan(ctx, r)
-			return told(ctx, made, err)
-		},
-		func(ctx context.Context, r agents.SubPlanRequest) (any, error) {
-			made, err := planner.PlanSub(ctx, r)
-			return told(ctx, made, err)
-		})
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
 // toolOptions are the flags of tool.
@@ -76,13 +77,7 @@ func serveTools(ctx context.Context, p *cli.Program, conn *agents.Connection, re
 	}
 	tool := agents.NewTool(conn, outcomes)
 	tool.HandleAll(do)
-	if err := tool.Start(ctx); err != nil {
-		return meshdir.Failure(err)
-	}
-	p.Out.Talkf("%s", says)
-	<-ctx.Done()
-	_ = tool.Stop(context.WithoutCancel(ctx))
-	return nil
+	return serve.Until(ctx, p, tool, says)
 }
 
 // callProgram has a program do one call.

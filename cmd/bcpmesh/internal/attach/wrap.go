@@ -131,7 +131,7 @@ func wrapServer(ctx context.Context, p *cli.Program, o wrapOptions, reader strin
 	}
 	definition := fmt.Sprintf(readerDefinition, reader, cli.Quoted(strings.Join(command, " ")), o.as)
 	if err := durable.Create(agent, []byte(definition), 0o600); err != nil {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(agent), cli.FileReason(err))
+		return cli.NotWritten(agent, err)
 	}
 	if err := showTools(p, file, next); err != nil {
 		return err
@@ -252,7 +252,7 @@ func writeTools(name string, f *wrap.File) error {
 		}
 	}
 	if err != nil {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(name), cli.FileReason(err))
+		return cli.NotWritten(name, err)
 	}
 	return nil
 }

@@ -145,7 +145,7 @@ func (s *stage) serve(ctx context.Context, server *web.Server) error {
 	state := home.State(s.folder.Dir)
 	ready := home.Ready(state)
 	if err := meshdir.WriteReady(ready, meshdir.Ready{URL: s.mesh.URL(), State: state, PID: os.Getpid(), Web: server.URL()}); err != nil {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(ready), cli.FileReason(err))
+		return cli.NotWritten(ready, err)
 	}
 	defer func() { _ = os.Remove(ready) }()
 	s.p.Out.Talkf("the story is at %s until you press Ctrl-C", server.URL())

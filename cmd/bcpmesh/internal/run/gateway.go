@@ -132,7 +132,7 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 		return err
 	}
 	if err := meshdir.WriteReady(o.readyFile, about); err != nil {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(o.readyFile), cli.FileReason(err))
+		return cli.NotWritten(o.readyFile, err)
 	}
 	if err := p.Out.ShowLine(about, func() {
 		size := cli.Count(len(def.Agents), "agent") + " and " + cli.Count(len(def.Channels), "channel")

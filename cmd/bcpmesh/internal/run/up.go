@@ -182,7 +182,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	}
 	for _, name := range files {
 		if err := meshdir.WriteReady(name, about); err != nil {
-			return cli.Failf("%s cannot be written: %s", cli.Quoted(name), cli.FileReason(err))
+			return cli.NotWritten(name, err)
 		}
 	}
 	if err := p.Out.ShowLine(about, func() {
