@@ -151,22 +151,10 @@ func (t *tightening) run(p *Proposal, sub *bcp.Subscription) {
 	before := t.price(t.spec)
 	kept, limit := t.peel(t.all())
 	limit = t.stable(kept, limit)
-	p.kept[sub.ID] = counts{len(kept), len(t.messages) - len(kept)}
 	if out := len(t.messages) - len(kept); out > len(t.messages)/tailShare {
 		p.Outliers = append(p.Outliers, t.outliers(kept)...)
 	}
 	spec := t.apply(t.spec, limit)
-	chosen := map[int]bool{}
-	for i := range t.items {
-		if p.history.spelt[ItemKey{sub.ID, t.items[i].name}] {
-			continue
-		}
-		if values := t.choices(i, kept); values != nil {
-			if s := t.with(spec, i, func(q *bcp.Question) { *q = enumOf(*q, values) }); 10*t.price(s).Capacity <= 9*t.price(spec).Capacity {
-				spec, chosen[i] = s, true
-			}
-		}
-	}
 	after := t.price(spec)
 	if after.Capacity >= before.Capacity {
 		t.advise(p, sub, kept)
@@ -180,7 +168,7 @@ func (t *tightening) run(p *Proposal, sub *bcp.Subscription) {
 		}
 		alone := t.price(t.with(t.spec, i, func(q *bcp.Question) { *q = it.seen(&spec) }))
 		p.Changes = append(p.Changes, Change{Subscription: sub.ID, Item: it.name, Was: it.was, Would: would,
-			NominalWas: before.Nominal, Nominal: alone.Nominal, CapacityWas: before.Capacity, Capacity: alone.Capacity, choice: chosen[i]})
+			NominalWas: before.Nominal, Nominal: alone.Nominal, CapacityWas: before.Capacity, Capacity: alone.Capacity})
 	}
 	sub.Spec = spec
 	t.advise(p, sub, kept)
@@ -426,51 +414,6 @@ func (t *tightening) price(spec bcp.Spec) bcp.Prices {
 	return v.Prices()
 }
 
-// maxChoices is how many different texts may become the values of an enum, and timesEach how
-// often each was used on average.
-const maxChoices, timesEach = 24, 10
-
-// choices are the values of an enum that a question of text could be; nil if it should not.
-func (t *tightening) choices(i int, kept []int) (values []string) {
-	it := &t.items[i]
-	switch it.kind {
-	case bcp.FormatPersonName, bcp.FormatShortText, bcp.FormatShortList, bcp.FormatVocabulary:
-	default:
-		return nil
-	}
-	early, fresh := map[string]bool{}, 0
-	for n, m := range kept {
-		text := it.texts[m]
-		if len(early) > maxChoices {
-			return nil
-		}
-		if n < len(kept)*2/3 {
-			early[text] = true
-		} else if !early[text] {
-			fresh++
-		}
-		if !slices.Contains(values, text) {
-			values = append(values, text)
-		}
-	}
-	if fresh*failShare > len(kept)/3 || len(values) > maxChoices || len(values)*timesEach > len(kept) {
-		return nil
-	}
-	slices.Sort(values)
-	if !sameValues(t.spec.Questions[it.place], t.settings, values) {
-		return nil
-	}
-	return values
-}
-
-func enumOf(q bcp.Question, values []string) bcp.Question {
-	words := 1
-	for _, value := range values {
-		words = max(words, len(strings.Fields(value)))
-	}
-	return bcp.Question{ID: q.ID, Question: q.Question, MaxWords: words, SameAs: q.SameAs, ExpectedFormat: bcp.FormatEnum, Values: values}
-}
-
 // outliers are the first messages that are not kept.
 func (t *tightening) outliers(kept []int) (seqs []uint64) {
 	for i := range t.messages {
@@ -480,6 +423,9 @@ func (t *tightening) outliers(kept []int) (seqs []uint64) {
 	}
 	return seqs
 }
+
+// fewValues is how many different texts could be the values of an enum.
+const fewValues = 24
 
 // advise says what cannot be written without changing what is delivered.
 func (t *tightening) advise(p *Proposal, sub *bcp.Subscription, kept []int) {
@@ -500,6 +446,8 @@ func (t *tightening) advise(p *Proposal, sub *bcp.Subscription, kept []int) {
 			p.advise("%s: %s is the same in all %d messages; leave it out", sub.ID, it.name, len(kept))
 		case format == bcp.FormatShortText && t.fits(it, kept) != 0:
 			p.advise("%s: every %s is of the format %s; with it answers are delivered in its spelling, for fewer bits", sub.ID, it.name, t.fits(it, kept))
+		case (format == bcp.FormatShortText || format == bcp.FormatPersonName || format == bcp.FormatVocabulary) && len(values) <= fewValues:
+			p.advise("%s: %s has %d different values; as an enum of them, each in one spelling, it costs fewer bits", sub.ID, it.name, len(values))
 		}
 		for j := range i {
 			if other := &t.items[j]; len(values) > 1 && !slices.ContainsFunc(kept, func(m int) bool { return it.texts[m] != other.texts[m] }) {

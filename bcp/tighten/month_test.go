@@ -210,11 +210,9 @@ func decide(t testing.TB, c bcp.Channel, settings bcp.Settings, messages []writt
 // learn proposes from messages as the command does.
 func learn(t testing.TB, c bcp.Channel, settings bcp.Settings, messages []written) *tighten.Proposal {
 	t.Helper()
-	h := historyOf(messages)
-	p := tighten.Propose(c, settings, h)
-	for p.Rates(); !p.Decided(decide(t, p.Channel, settings, messages, false)); p.Rates() {
-		p = tighten.Propose(c, settings, h)
-	}
+	p := tighten.Propose(c, settings, historyOf(messages))
+	p.Rates()
+	p.Decided(decide(t, p.Channel, settings, messages, false))
 	if err := tighten.Narrows(c, p.Channel, settings); err != nil {
 		t.Errorf("%s: it does not narrow: %v", c.Reader, err)
 	}

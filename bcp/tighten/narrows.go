@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -82,7 +81,7 @@ func narrows(was, would bcp.Subscription, settings bcp.Settings) error {
 		}
 	}
 	for i, q := range a.Questions {
-		if !narrowsQuestion(q, b.Questions[i], settings) {
+		if !narrowsQuestion(q, b.Questions[i]) {
 			return fmt.Errorf("question %s would be wider", q.ID)
 		}
 	}
@@ -101,35 +100,16 @@ func subset(values, of []string) bool {
 	return true
 }
 
-func narrowsQuestion(q, r bcp.Question, settings bcp.Settings) bool {
-	if q.ID != r.ID || q.Question != r.Question || q.SameAs != r.SameAs || q.Vocabulary != r.Vocabulary && r.Vocabulary != "" || r.MaxWords > q.MaxWords {
+func narrowsQuestion(q, r bcp.Question) bool {
+	if q.ID != r.ID || q.Question != r.Question || q.SameAs != r.SameAs || q.Vocabulary != r.Vocabulary || q.ExpectedFormat != r.ExpectedFormat || r.MaxWords > q.MaxWords {
 		return false
-	}
-	if q.ExpectedFormat != r.ExpectedFormat {
-		return r.ExpectedFormat == bcp.FormatEnum && sameValues(q, settings, r.Values)
 	}
 	low, high := span(&q, q.ExpectedFormat) // a stated bound may be beyond the default
 	least, most := span(&r, r.ExpectedFormat)
 	was, known := alphabets[q.Alphabet]
 	would, also := alphabets[r.Alphabet]
-	return subset(r.Values, q.Values) && least >= low && most <= high && q.Vocabulary == r.Vocabulary &&
+	return subset(r.Values, q.Values) && least >= low && most <= high &&
 		(q.MaxChars == 0 || r.MaxChars != 0 && r.MaxChars <= q.MaxChars) && (q.Alphabet == r.Alphabet || known && also && would < was)
-}
-
-// sameValues reports whether a question delivers each of these values as it is, at once.
-// They are ASCII: other bytes can be spelled in several ways.
-func sameValues(q bcp.Question, settings bcp.Settings, values []string) bool {
-	switch q.ExpectedFormat {
-	case bcp.FormatPersonName, bcp.FormatShortText, bcp.FormatShortList, bcp.FormatVocabulary:
-	default:
-		return false
-	}
-	q.SameAs = ""
-	v := question(q, settings)
-	return v != nil && !slices.ContainsFunc(values, func(value string) bool {
-		verdict := judge(v, value)
-		return verdict.Outcome != bcp.Accept || len(verdict.Anomalies) > 0 || textOf(verdict) != value || strings.ContainsFunc(value, func(r rune) bool { return r > unicode.MaxASCII })
-	})
 }
 
 // question compiles one question alone; nil if it is none.

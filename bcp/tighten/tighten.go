@@ -40,14 +40,6 @@ type History struct {
 	Epochs map[uint64]Use
 	// Asked is the highest category of an accepted ask; 0: nothing was asked.
 	Asked bcp.Category
-
-	spelt map[ItemKey]bool // texts that are received in several spellings, and no choices
-}
-
-// ItemKey names an item of a subscription.
-type ItemKey struct {
-	Subscription bcp.SubscriptionID
-	Item         string
 }
 
 // Change is one thing that a proposal narrows: an item of a subscription, its rate, or a
@@ -65,7 +57,6 @@ type Change struct {
 	Capacity      bcp.Bits `json:"capacity_bits"`
 	Refused       int      `json:"refused"` // messages of the history, decided again
 	refusesByRate bool
-	choice        bool // a text becomes an enum
 }
 
 // Proposal narrows one channel. Without Changes it is advice alone.
@@ -87,21 +78,17 @@ type Proposal struct {
 	Channel bcp.Channel `json:"-"` // as it would be
 	was     bcp.Channel
 	history *History
-	kept    map[bcp.SubscriptionID]counts
 	again   map[bcp.SubscriptionID]validators
 }
 
 // validators are those of a subscription, of today and as proposed.
 type validators struct{ was, would *bcp.Validator }
 
-// counts are the messages that a subscription is narrowed to, and those left out.
-type counts struct{ in, out int }
-
 // Propose narrows the specs and max_category of a channel to what its history has.
 // settings are those of the channel's specs. Rates and budgets follow with
 // [Proposal.Decided].
 func Propose(c bcp.Channel, settings bcp.Settings, h *History) *Proposal {
-	p := &Proposal{Controller: c.Controller, Reader: c.Reader, Messages: len(h.Messages), Channel: c, was: c, history: h, kept: map[bcp.SubscriptionID]counts{}}
+	p := &Proposal{Controller: c.Controller, Reader: c.Reader, Messages: len(h.Messages), Channel: c, was: c, history: h}
 	p.Channel.Subscriptions = slices.Clone(c.Subscriptions)
 	if len(h.Messages) < MinMessages {
 		p.advise("%d of at least %d messages that lines are proposed from: try again later", len(h.Messages), MinMessages)
@@ -154,11 +141,9 @@ type Decision struct {
 
 // Decided takes, for each message of the history, what the proposed specs and rates make of
 // it. It counts what they refuse, and sets the budgets to what the epochs would have used.
-// It returns false if the channel has to be proposed anew from the same history: a choice
-// takes one spelling of each value, and the Reader writes others.
-func (p *Proposal) Decided(decisions []Decision) bool {
+func (p *Proposal) Decided(decisions []Decision) {
 	if len(decisions) != len(p.history.Messages) || p.Messages < MinMessages {
-		return true
+		return
 	}
 	for i, d := range decisions {
 		m := &p.history.Messages[i]
@@ -173,19 +158,7 @@ func (p *Proposal) Decided(decisions []Decision) bool {
 			}
 		}
 	}
-	again := false
-	for i := range p.Changes {
-		if c := &p.Changes[i]; c.choice && c.Refused*failShare > p.kept[c.Subscription].out*failShare+p.kept[c.Subscription].in {
-			if p.history.spelt == nil {
-				p.history.spelt = map[ItemKey]bool{}
-			}
-			p.history.spelt[ItemKey{c.Subscription, c.Item}], again = true, true
-		}
-	}
-	if !again {
-		p.budgets(decisions)
-	}
-	return !again
+	p.budgets(decisions)
 }
 
 // Again decides a message again by its canonical answer, where the bytes that were received

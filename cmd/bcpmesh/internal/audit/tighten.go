@@ -107,56 +107,50 @@ func tightenMesh(ctx context.Context, p *cli.Program, f *redecideFlags, exclude 
 	})
 }
 
-// propose makes the proposals, and has the history decided again by them: once more where a
-// choice turns out to be spelt in several ways.
+// propose makes the proposals, and has the history decided again by them.
 func (l *learner) propose(again func(*bcp.Mesh, func(*bcp.Decision, state.Redecision) error) error) ([]*tighten.Proposal, error) {
-	for {
-		proposed := *l.current
-		proposed.Files = nil // what was recorded is by another context
-		proposed.Channels = slices.Clone(l.current.Channels)
-		var proposals []*tighten.Proposal
-		for i := range proposed.Channels {
-			c := &proposed.Channels[i]
-			history := l.channels[c.ChannelKey]
-			if history == nil || l.current.IsKernel(c.Controller) || l.current.IsKernel(c.Reader) {
-				continue
-			}
-			history.decisions = make([]tighten.Decision, len(history.Messages))
-			proposal := tighten.Propose(*c, c.Settings(l.current, nil, constraint.Compile), &history.History)
-			proposal.Rates()
-			*c = proposal.Channel
-			proposals = append(proposals, proposal)
+	proposed := *l.current
+	proposed.Files = nil // what was recorded is by another context
+	proposed.Channels = slices.Clone(l.current.Channels)
+	var proposals []*tighten.Proposal
+	for i := range proposed.Channels {
+		c := &proposed.Channels[i]
+		history := l.channels[c.ChannelKey]
+		if history == nil || l.current.IsKernel(c.Controller) || l.current.IsKernel(c.Reader) {
+			continue
 		}
-		if len(proposals) == 0 {
-			return nil, cli.Failf("there is nothing to learn from: no channel has messages in the journal").WithHint("bcpmesh audit replay shows what was said, when and on which channel")
-		}
-		err := again(&proposed, func(d *bcp.Decision, r state.Redecision) error {
-			key, _ := d.Channel()
-			if history := l.channels[key]; history != nil && history.decisions != nil {
-				if i, known := history.bySeq[d.Seq]; known {
-					history.decisions[i] = decidedAgain(d, &r)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		done := true
-		for _, proposal := range proposals {
-			history := l.channels[proposal.Channel.ChannelKey]
-			settings := proposal.Channel.Settings(l.current, nil, constraint.Compile)
-			for i := range history.decisions {
-				if d := &history.decisions[i]; *d == (tighten.Decision{}) {
-					*d = proposal.Again(&history.Messages[i], settings)
-				}
-			}
-			done = proposal.Decided(history.decisions) && done
-		}
-		if done {
-			return proposals, nil
-		}
+		history.decisions = make([]tighten.Decision, len(history.Messages))
+		proposal := tighten.Propose(*c, c.Settings(l.current, nil, constraint.Compile), &history.History)
+		proposal.Rates()
+		*c = proposal.Channel
+		proposals = append(proposals, proposal)
 	}
+	if len(proposals) == 0 {
+		return nil, cli.Failf("there is nothing to learn from: no channel has messages in the journal").WithHint("bcpmesh audit replay shows what was said, when and on which channel")
+	}
+	err := again(&proposed, func(d *bcp.Decision, r state.Redecision) error {
+		key, _ := d.Channel()
+		if history := l.channels[key]; history != nil && history.decisions != nil {
+			if i, known := history.bySeq[d.Seq]; known {
+				history.decisions[i] = decidedAgain(d, &r)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, proposal := range proposals {
+		history := l.channels[proposal.Channel.ChannelKey]
+		settings := proposal.Channel.Settings(l.current, nil, constraint.Compile)
+		for i := range history.decisions {
+			if d := &history.decisions[i]; *d == (tighten.Decision{}) {
+				*d = proposal.Again(&history.Messages[i], settings)
+			}
+		}
+		proposal.Decided(history.decisions)
+	}
+	return proposals, nil
 }
 
 // again is decide for what is in the span.
