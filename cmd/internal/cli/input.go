@@ -93,6 +93,40 @@ func (l *lineReader) Next() ([]byte, error) {
 // Waits reports whether the next line is not here yet.
 func (l *lineReader) Waits() bool { return l.r.Buffered() == 0 }
 
+// EachLine calls each with the lines of a stream of cases that are not blank, and their numbers from 1; wrong is
+// [ErrLongLine] for one that is too long. What is written is flushed before it waits for more. name is what the input is
+// called in an error, empty for stdin.
+func EachLine(ctx context.Context, p *Program, name string, in io.Reader, each func(n int, line []byte, wrong error) error) error {
+	if name == "" && IsTerminal(in) {
+		p.Out.Talkf("reading cases from the terminal; Ctrl-D ends them")
+	}
+	if name != "" {
+		name = Plain(name) + ": "
+	}
+	for lines := NewLineReader(Interruptible(ctx, in)); ; {
+		if lines.Waits() {
+			if err := p.Out.Stdout.Flush(); err != nil {
+				return Failf("the result cannot be written: %s", FileReason(err))
+			}
+		}
+		line, err := lines.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, ErrLongLine):
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return Failf("%sthe input cannot be read: %s", name, FileReason(err))
+		case len(bytes.TrimSpace(line)) == 0:
+			continue
+		}
+		if err := each(lines.N, line, err); err != nil {
+			return err
+		}
+	}
+}
+
 // AnswerArgument reads an answer, from an argument, or from stdin where that is
 // - or missing. It checks that it is one JSON object, so that a slip of the
 // keyboard does not count as a refusal.

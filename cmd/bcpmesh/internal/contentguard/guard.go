@@ -1,7 +1,6 @@
 package contentguard
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -258,42 +257,21 @@ var caseOptions = json.JoinOptions(jsontext.AllowInvalidUTF8(true), json.MatchCa
 
 // judgeLines judges the cases of one command.
 func judgeLines(ctx context.Context, p *cli.Program, o *operation) error {
-	if cli.IsTerminal(p.In) {
-		p.Out.Talkf("reading cases from the terminal; Ctrl-D ends them")
-	}
-	lines := cli.NewLineReader(cli.Interruptible(ctx, p.In))
-	for {
-		if lines.Waits() {
-			if err := p.Out.Stdout.Flush(); err != nil {
-				return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
-			}
-		}
-		line, err := lines.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case errors.Is(err, cli.ErrLongLine):
-			err = writeCase(p, nil, nil, tooLargeCase)
-		case err != nil && ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			return cli.Failf("the input cannot be read: %s", cli.FileReason(err))
-		default:
-			err = judgeLine(ctx, p, o, line)
-		}
-		if err != nil {
+	return cli.EachLine(ctx, p, "", p.In, func(_ int, line []byte, wrong error) error {
+		if err := judgeLine(ctx, p, o, line, wrong); err != nil {
 			return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
 		}
-	}
+		return nil
+	})
 }
 
-func judgeLine(ctx context.Context, p *cli.Program, o *operation, line []byte) error {
-	if len(bytes.TrimSpace(line)) == 0 {
-		return nil
-	}
+func judgeLine(ctx context.Context, p *cli.Program, o *operation, line []byte, wrong error) error {
 	var c guardCase
 	var in input
-	wrong := json.Unmarshal(line, &c, caseOptions)
+	if wrong != nil {
+		return writeCase(p, nil, nil, tooLargeCase)
+	}
+	wrong = json.Unmarshal(line, &c, caseOptions)
 	switch {
 	case wrong != nil:
 		return writeCase(p, c.ID, nil, unreadableCase)

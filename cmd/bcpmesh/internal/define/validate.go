@@ -10,11 +10,9 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
@@ -51,26 +49,11 @@ func validate(ctx context.Context, p *cli.Program, files []string) error {
 	if len(files) == 0 {
 		files = []string{"-"}
 	}
-	var size int64
+	j := &judge{out: p.Out, ready: map[string]compiled{}}
 	for _, name := range files {
-		if name == "-" {
-			continue
-		}
-		info, err := os.Stat(name)
-		if err != nil {
-			return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
-		}
-		if info.IsDir() {
+		if info, err := os.Stat(name); name != "-" && err == nil && info.IsDir() {
 			return cli.Failf("%s is a folder", cli.Quoted(name))
 		}
-		size += info.Size()
-	}
-	j := &judge{out: p.Out, progress: io.Discard, ready: map[string]compiled{}}
-	if size > 0 && p.Out.TalkTerminal && !p.Out.Terminal {
-		bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(p.Out.Stderr), progressbar.OptionShowBytes(true),
-			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription("validate"))
-		defer bar.Close()
-		j.progress = bar
 	}
 	for _, name := range files {
 		if err := j.file(ctx, p, name); err != nil {
@@ -85,59 +68,38 @@ func validate(ctx context.Context, p *cli.Program, files []string) error {
 
 // judge keeps what one run of validate needs from line to line.
 type judge struct {
-	out      *cli.Output
-	progress io.Writer
-	ready    map[string]compiled
-	bad      int
+	out   *cli.Output
+	ready map[string]compiled
+	bad   int
 }
 
 func (j *judge) file(ctx context.Context, p *cli.Program, name string) error {
-	at := ""
-	input := p.In
+	at, in := "", p.In
 	if name == "-" {
-		if cli.IsTerminal(p.In) {
-			p.Out.Talkf("reading cases from the terminal; Ctrl-D ends them")
-		}
+		name = ""
 	} else {
-		at = cli.Plain(name) + ": "
 		f, err := agentsfolder.OpenFile(name)
 		if err != nil {
 			return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 		}
 		defer f.Close()
-		input = io.TeeReader(f, j.progress)
+		at, in = cli.Plain(name)+": ", f
 	}
-	lines := cli.NewLineReader(cli.Interruptible(ctx, input))
-	for {
-		if lines.Waits() {
-			if err := p.Out.Stdout.Flush(); err != nil {
-				return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
-			}
-		}
-		line, err := lines.Next()
+	return cli.EachLine(ctx, p, name, in, func(n int, line []byte, wrong error) error {
 		var v caseVerdict
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case errors.Is(err, cli.ErrLongLine):
-		case err != nil && ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			return cli.Failf("%sthe input cannot be read: %s", at, cli.FileReason(err))
-		case len(bytes.TrimSpace(line)) == 0:
-			continue
-		default:
-			v, err = j.line(line)
+		if wrong == nil {
+			v, wrong = j.line(line)
 		}
-		if err != nil {
+		if wrong != nil {
 			j.bad++
-			p.Out.Talkf("%sline %d: %s", at, lines.N, err)
-			continue
+			j.out.Talkf("%sline %d: %s", at, n, wrong)
+			return nil
 		}
-		if err := p.Out.Line(v); err != nil {
+		if err := j.out.Line(v); err != nil {
 			return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
 		}
-	}
+		return nil
+	})
 }
 
 // line judges one line. The error says why it cannot be judged.

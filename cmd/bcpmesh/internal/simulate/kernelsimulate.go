@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -35,49 +34,28 @@ func kernelSimulateCommand(p *cli.Program) *cobra.Command {
 // simulate plays the lines of the input, and writes a result for each that can be
 // played. The error of play says why one cannot.
 func simulate(ctx context.Context, p *cli.Program, play func(line []byte) (any, error)) error {
-	if cli.IsTerminal(p.In) {
-		p.Out.Talkf("reading cases from the terminal; Ctrl-D ends them")
-	}
-	lines := cli.NewLineReader(cli.Interruptible(ctx, p.In))
 	var queue resultQueue
 	bad := 0
-	for {
-		if lines.Waits() {
-			if err := p.Out.Stdout.Flush(); err != nil {
-				return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
-			}
-		}
-		line, err := lines.Next()
+	err := cli.EachLine(ctx, p, "", p.In, func(n int, line []byte, wrong error) error {
 		var result any
-		switch {
-		case errors.Is(err, io.EOF):
-			if err := queue.print(p, true); err != nil {
-				return err
-			}
-			if bad > 0 {
-				return cli.Failf("%s not played", cli.Count(bad, "line"))
-			}
-			return nil
-		case errors.Is(err, cli.ErrLongLine):
-		case err != nil && ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			return cli.Failf("the input cannot be read: %s", cli.FileReason(err))
-		case len(bytes.TrimSpace(line)) == 0:
-			continue
-		default:
-			result, err = play(line)
+		if wrong == nil {
+			result, wrong = play(line)
 		}
-		if err != nil {
+		if wrong != nil {
 			bad++
-			p.Out.Talkf("line %d: %s", lines.N, err)
-			continue
+			p.Out.Talkf("line %d: %s", n, wrong)
+			return nil
 		}
 		queue = append(queue, result)
-		if err := queue.print(p, false); err != nil {
-			return err
-		}
+		return queue.print(p, false)
+	})
+	if err == nil {
+		err = queue.print(p, true)
 	}
+	if err == nil && bad > 0 {
+		err = cli.Failf("%s not played", cli.Count(bad, "line"))
+	}
+	return err
 }
 
 // resultQueue has the results that are not printed yet.
