@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -174,57 +173,50 @@ func writeExample(dir, name string, edit func(name string, content []byte) []byt
 	if err != nil {
 		return nil, cli.Failf("the example %s: %s", name, err)
 	}
-	var parts []fs.DirEntry
+	keep := "" // the operator's own
 	for _, e := range top {
-		if _, err := os.Lstat(filepath.Join(dir, e.Name())); err == nil {
-			if e.Name() == ignoreFile {
-				continue // the operator's own
-			}
+		switch _, err := os.Lstat(filepath.Join(dir, e.Name())); {
+		case err != nil:
+		case e.Name() == ignoreFile:
+			keep = ignoreFile
+		default:
 			return nil, cli.Failf("%s exists", cli.Quoted(filepath.Join(dir, e.Name()))).WithHint("init writes into a folder without a mesh: name another one")
 		}
-		parts = append(parts, e)
 	}
 	if meshdir.HasAgentFile(dir) {
 		return nil, cli.Failf("there are agents in %s already", cli.Quoted(dir)).WithHint("init writes into a folder without a mesh: name another one")
 	}
-	files, err := placeWhole(dir, from, parts, edit)
+	files, err := placeWhole(dir, from, keep, edit)
 	if err != nil {
 		return nil, cli.Failf("a mesh cannot be made in %s: %s", cli.Quoted(dir), cli.FileReason(err))
 	}
 	return files, nil
 }
 
-// placeWhole writes a draft next to the place and moves its parts there; what
-// it moved it takes back when a later part fails.
-func placeWhole(dir string, from fs.FS, parts []fs.DirEntry, edit func(name string, content []byte) []byte) (files []string, err error) {
+// placeWhole writes files where none are, but for one; what it made it takes back when a later one fails.
+func placeWhole(dir string, from fs.FS, but string, edit func(name string, content []byte) []byte) (files []string, err error) {
 	made, err := makeFolders(dir)
-	undo := made
 	defer func() {
 		if err != nil {
-			for _, name := range slices.Backward(undo) {
-				err = errors.Join(err, os.RemoveAll(name))
+			for _, name := range slices.Backward(made) {
+				err = errors.Join(err, os.Remove(name))
 			}
 		}
 	}()
 	if err != nil {
 		return nil, err
 	}
-	draft, err := os.MkdirTemp(dir, ".bcpmesh-init-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(draft)) }()
 	err = fs.WalkDir(from, ".", func(name string, e fs.DirEntry, err error) error {
-		to := filepath.Join(draft, filepath.FromSlash(name))
+		to := filepath.Join(dir, filepath.FromSlash(name))
 		switch {
-		case err != nil || name == ".":
+		case err != nil || name == "." || name == but:
 			return err
-		case path.Dir(name) == "." && !slices.ContainsFunc(parts, func(p fs.DirEntry) bool { return p.Name() == name }):
-			return nil
 		case e.IsDir():
-			return os.Mkdir(to, 0o755)
+			if err = os.Mkdir(to, 0o755); err == nil {
+				made = append(made, to)
+			}
+			return err
 		}
-		files = append(files, name)
 		content, err := fs.ReadFile(from, name)
 		if err != nil {
 			return err
@@ -233,31 +225,15 @@ func placeWhole(dir string, from fs.FS, parts []fs.DirEntry, edit func(name stri
 		if bytes.HasPrefix(content, []byte("#!")) {
 			mode = 0o755
 		}
-		return os.WriteFile(to, edit(name, content), mode)
+		f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		if err != nil {
+			return err
+		}
+		made, files = append(made, to), append(files, name)
+		_, err = f.Write(edit(name, content))
+		return errors.Join(err, f.Close())
 	})
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range parts {
-		to := filepath.Join(dir, e.Name())
-		if err := moveNew(filepath.Join(draft, e.Name()), to, e.IsDir()); err != nil {
-			return nil, err
-		}
-		undo = append(undo, to)
-	}
-	return files, nil
-}
-
-// moveNew moves a file or a folder to a name that must be free: renaming
-// replaces a file, but never a folder that holds something.
-func moveNew(from, to string, isFolder bool) error {
-	if isFolder {
-		if _, err := os.Lstat(to); err == nil {
-			return &os.PathError{Op: "make", Path: to, Err: fs.ErrExist}
-		}
-		return durable.Move(from, to)
-	}
-	return os.Link(from, to)
+	return files, err
 }
 
 // makeFolders makes a folder and those above it, and returns what it made.

@@ -17,10 +17,6 @@ func TestInitTakesBack(t *testing.T) {
 	if err := os.Symlink("nowhere", filepath.Join(root, "mesh.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	from, err := examples.ReadDir("meshes/research")
-	if err != nil {
-		t.Fatal(err)
-	}
 	if files, err := writeExample(root, "research", (&modelSeat{}).edit); err == nil {
 		t.Errorf("wrote %v", files)
 	}
@@ -28,7 +24,7 @@ func TestInitTakesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if files, err := placeWhole(filepath.Join(root, "."), sub, from, (&modelSeat{}).edit); err == nil {
+	if files, err := placeWhole(root, sub, "", (&modelSeat{}).edit); err == nil {
 		t.Errorf("placed %v", files)
 	}
 	left, err := os.ReadDir(root)
