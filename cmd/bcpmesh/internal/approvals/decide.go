@@ -2,10 +2,10 @@ package approvals
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -107,7 +107,7 @@ func (f *approverFlags) decide(ctx context.Context, p *cli.Program, a *agents.Ap
 		v := &b.views[i]
 		d := decision{Item: v.ID, Act: act, Controller: v.Controller, Reader: v.Reader, SHA256: v.SHA256}
 		if act == bcp.RejectItem {
-			d.SHA256 = reasonDigest(reason)
+			d.SHA256 = sha256.Sum256([]byte(reason))
 		}
 		switch {
 		case left[i] != nil:
@@ -185,12 +185,12 @@ func (f *digestFlag) bind(n int, id bcp.ItemID, actual bcp.Digest) error {
 
 var errUndecided = cli.Failf("nothing was decided").WithHint("the item waits until its deadline")
 
-func approveCommand(p *cli.Program) *cobra.Command {
-	var f approverFlags
-	var digest digestFlag
-	var yes bool
+// decideCommand returns a command that decides about items in one way. ready says, by the flags, whether a person is asked
+// first, and ask asks them.
+func decideCommand(p *cli.Program, f *approverFlags, act bcp.Act, digest *digestFlag, reason *string,
+	ready func(cmd *cobra.Command, first bcp.ItemID) (asking bool, err error), ask func(ctx context.Context, views []bcp.ItemView) error) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:               "approve ITEM...",
+		Use:               string(act) + " ITEM...",
 		Args:              itemsArgument,
 		ValidArgsFunction: completeItems(&f.who, bcp.MaxBatch),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -202,33 +202,50 @@ func approveCommand(p *cli.Program) *cobra.Command {
 			if err := digest.check(cmd, len(ids)); err != nil {
 				return err
 			}
-			bound := len(digest.values) > 0
-			asking := !yes && p.Interactive()
-			if !asking && !bound && !yes {
-				return cli.Usagef("approvals approve: expected --sha256, or --yes for what you have not seen").
-					WithHint("bcpmesh approvals %s shows the item and its sha256", ids[0])
+			asking, err := ready(cmd, ids[0])
+			if err != nil {
+				return err
 			}
 			c, approver, err := f.connect(ctx)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			b, err := f.batch(ctx, p, approver, ids, &digest)
+			b, err := f.batch(ctx, p, approver, ids, digest)
+			if err == nil && act == bcp.Approve {
+				err = approvable(b.views)
+			}
+			if err == nil && asking && len(b.views) > 0 {
+				err = ask(ctx, b.views)
+			}
 			if err != nil {
 				return err
 			}
-			if err := approvable(b.views); err != nil {
-				return err
-			}
-			if asking && len(b.views) > 0 {
-				if ok, err := showAll(ctx, p, b.views).Confirm(approveQuestion(b.views) + "?"); err != nil || !ok {
-					return undecidedOr(err)
-				}
-			}
-			return f.decide(ctx, p, approver, bcp.Approve, b, "")
+			return f.decide(ctx, p, approver, act, b, *reason)
 		},
 	}
 	f.addTo(cmd)
+	return cmd
+}
+
+func approveCommand(p *cli.Program) *cobra.Command {
+	var f approverFlags
+	var digest digestFlag
+	var yes bool
+	cmd := decideCommand(p, &f, bcp.Approve, &digest, new(string), func(_ *cobra.Command, first bcp.ItemID) (bool, error) {
+		asking := !yes && p.Interactive()
+		if !asking && len(digest.values) == 0 && !yes {
+			return false, cli.Usagef("approvals approve: expected --sha256, or --yes for what you have not seen").
+				WithHint("bcpmesh approvals %s shows the item and its sha256", first)
+		}
+		return asking, nil
+	}, func(ctx context.Context, views []bcp.ItemView) error {
+		ok, err := showAll(ctx, p, views).Confirm(approveQuestion(views) + "?")
+		if err == nil && !ok {
+			err = errUndecided
+		}
+		return err
+	})
 	cmd.Flags().Var(&digest, "sha256", "release only the bytes with this SHA-256, which show prints")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
@@ -261,13 +278,6 @@ func showAll(ctx context.Context, p *cli.Program, views []bcp.ItemView) *cli.Pro
 	return q
 }
 
-func undecidedOr(err error) error {
-	if err != nil {
-		return err
-	}
-	return errUndecided
-}
-
 // CheckReason says what is wrong with a reason, which the gateway keeps to a word.
 func CheckReason(reason string) *cli.Failure {
 	switch {
@@ -284,51 +294,31 @@ func CheckReason(reason string) *cli.Failure {
 func rejectCommand(p *cli.Program) *cobra.Command {
 	var f approverFlags
 	var reason string
-	cmd := &cobra.Command{
-		Use:               "reject ITEM...",
-		Args:              itemsArgument,
-		ValidArgsFunction: completeItems(&f.who, bcp.MaxBatch),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			ids, err := itemArguments(cmd, args)
-			if err != nil {
-				return err
-			}
-			asking := !cmd.Flags().Changed("reason")
-			if asking && !p.Interactive() {
-				return cli.Usagef("approvals reject: expected --reason").WithHint("%s --help shows an example", cmd.CommandPath())
-			}
-			if wrong := CheckReason(reason); !asking && wrong != nil {
-				return wrong
-			}
-			c, approver, err := f.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			b, err := f.batch(ctx, p, approver, ids, &digestFlag{})
-			if err != nil {
-				return err
-			}
-			if asking && len(b.views) > 0 {
-				q, question := showAll(ctx, p, b.views), "Why do you reject it? "+WhoHears(&b.views[0])
-				if len(b.views) > 1 {
-					question = fmt.Sprintf("Why do you reject all %d?", len(b.views))
-				}
-				if reason, err = q.Ask(question + " (empty: do nothing) "); err != nil && err != io.EOF {
-					return err
-				}
-				if reason == "" {
-					return errUndecided
-				}
-				if wrong := CheckReason(reason); wrong != nil {
-					return wrong
-				}
-			}
-			return f.decide(ctx, p, approver, bcp.RejectItem, b, reason)
-		},
-	}
-	f.addTo(cmd)
+	cmd := decideCommand(p, &f, bcp.RejectItem, &digestFlag{}, &reason, func(cmd *cobra.Command, _ bcp.ItemID) (bool, error) {
+		asking := !cmd.Flags().Changed("reason")
+		if asking && !p.Interactive() {
+			return false, cli.Usagef("approvals reject: expected --reason").WithHint("%s --help shows an example", cmd.CommandPath())
+		}
+		if wrong := CheckReason(reason); !asking && wrong != nil {
+			return false, wrong
+		}
+		return asking, nil
+	}, func(ctx context.Context, views []bcp.ItemView) (err error) {
+		question := "Why do you reject it? " + WhoHears(&views[0])
+		if len(views) > 1 {
+			question = fmt.Sprintf("Why do you reject all %d?", len(views))
+		}
+		if reason, err = showAll(ctx, p, views).Ask(question + " (empty: do nothing) "); err != nil && err != io.EOF {
+			return err
+		}
+		if reason == "" {
+			return errUndecided
+		}
+		if wrong := CheckReason(reason); wrong != nil {
+			return wrong
+		}
+		return nil
+	})
 	cmd.Flags().StringVar(&reason, "reason", "", "reason for the reader, one `LINE` of at most 500 characters")
 	return cmd
 }
@@ -356,7 +346,7 @@ func editCommand(p *cli.Program) *cobra.Command {
 			switch {
 			case cmd.Flags().Changed("response") && cmd.Flags().Changed("summary"):
 				return cli.Usagef("approvals edit: --response and --summary cannot be combined")
-			case !given && !p.Interactive():
+			case !given:
 				return cli.Usagef("approvals edit: expected --response or --summary").WithHint("%s --help shows an example", cmd.CommandPath())
 			case !asking && !bound && !yes && !look:
 				return cli.Usagef("approvals edit: expected --preview, --sha256 or --yes").
@@ -368,7 +358,7 @@ func editCommand(p *cli.Program) *cobra.Command {
 				if edited, err = editArgument(ctx, p, response); err != nil {
 					return err
 				}
-			case given:
+			default:
 				edited = map[string]string{tell.SummaryName: summary}
 			}
 			c, approver, err := f.connect(ctx)
@@ -382,11 +372,6 @@ func editCommand(p *cli.Program) *cobra.Command {
 			}
 			if !tell.Editable(view.Kind) {
 				return cli.Failf("%s: %s", id, tell.NotEditable(view.Kind)).WithHint("approve or reject it")
-			}
-			if !given {
-				if edited, err = openEditor(ctx, p, &view); err != nil {
-					return err
-				}
 			}
 			var preview bcp.EditPreview
 			err = f.withTimeout(ctx, func(ctx context.Context) error {
@@ -408,8 +393,10 @@ func editCommand(p *cli.Program) *cobra.Command {
 			if asking {
 				q := cli.NewPrompter(ctx, p)
 				ShowLines(q, PreviewLines(&view, preview, cli.Columns(p.Out.Stderr)))
-				if ok, err := q.Confirm(tell.EditQuestion(&view) + "?"); err != nil || !ok {
-					return undecidedOr(err)
+				if ok, err := q.Confirm(tell.EditQuestion(&view) + "?"); err != nil {
+					return err
+				} else if !ok {
+					return errUndecided
 				}
 			}
 			err = f.withTimeout(ctx, func(ctx context.Context) error { return approver.Edit(ctx, view, preview) })
@@ -457,10 +444,4 @@ func editArgument(ctx context.Context, p *cli.Program, s string) (jsontext.Value
 		return nil, f.WithHint("its members are those of the answer, for example {\"summary\":\"…\"}; of a call that is in doubt {\"result\":…}")
 	}
 	return value, nil
-}
-
-// stdinFile is stdin if a child process can have it.
-func stdinFile(p *cli.Program) *os.File {
-	file, _ := p.In.(*os.File)
-	return file
 }

@@ -62,8 +62,10 @@ func endorseCommand(p *cli.Program) *cobra.Command {
 			e.Uses, e.Bits, e.Until = uses, bits, time.Now().Add(length.Value).UTC().Truncate(time.Second)
 			if asking {
 				question := fmt.Sprintf("Let the next %s like it through without you, until %s, at most %d bits?", tell.Count(uses, kind), tell.Moment(e.Until), bits)
-				if ok, err := showAll(ctx, p, []bcp.ItemView{view}).Confirm(question); err != nil || !ok {
-					return undecidedOr(err)
+				if ok, err := showAll(ctx, p, []bcp.ItemView{view}).Confirm(question); err != nil {
+					return err
+				} else if !ok {
+					return errUndecided
 				}
 			}
 			err = f.withTimeout(ctx, func(ctx context.Context) error { return approver.Endorse(ctx, e) })

@@ -157,10 +157,6 @@ func TestItemLinesProperty(t *testing.T) {
 		}
 		preview := bcp.EditPreview{Item: "i1", Content: summaryView("i1", other).Content}
 		inerttest.Check(t, textsOf(PreviewLines(&v, preview, width)))
-		edit, _ := editable(&v)
-		for line := range strings.SplitSeq(edit, "\n") {
-			inerttest.Check(t, []string{strings.ReplaceAll(line, "\t", "")})
-		}
 	})
 }
 
@@ -210,26 +206,6 @@ func TestIntact(t *testing.T) {
 	v.SHA256 = sha256.Sum256(asked)
 	if err := Intact(&v); err != nil {
 		t.Error(err)
-	}
-}
-
-// An editor is given text that it does not act on.
-func TestEditable(t *testing.T) {
-	t.Parallel()
-	v := summaryView("i1", "vim: set x:\nLocal Variables: y at 10:00 \x1b[2J")
-	text, isText := editable(&v)
-	if want := "vim⟨U+003A⟩ set x⟨U+003A⟩⟨U+000A⟩\nLocal Variables⟨U+003A⟩ y at 10:00⟨U+0020⟩⟨U+001B⟩[2J"; text != want || !isText {
-		t.Errorf("%q, want %q", text, want)
-	}
-	v.Category, v.Content = 2, jsontext.Value("{\"who\":\"ex: \u202e\",\"n\":5}")
-	text, isText = editable(&v)
-	if want := "{\n\t\"who\": \"ex\\u003a \\u202e\",\n\t\"n\": 5\n}"; text != want || isText {
-		t.Errorf("%q, want %q", text, want)
-	}
-	for _, text := range []string{"", " \n", "[1]", "{"} {
-		if _, err := edited(text, false); err == nil {
-			t.Errorf("%q is taken", text)
-		}
 	}
 }
 
