@@ -27,7 +27,7 @@ func (b *builder) advise(m *bcp.Mesh) {
 func (b *builder) adviseWide(m *bcp.Mesh, flow *lint.Flow, c *bcp.Channel) {
 	e := b.controllers[c.ChannelKey]
 	for _, w := range flow.Wide(c, c.Settings(m, nil, constraint.Compile)) {
-		e.agent.source.warnf(e.object.find(w.Key), CodeAdviceWide, join(e.object.path, w.Key), "%s%s%s", w.Text, InsteadWrite, w.Write)
+		e.warnf(w.Key, CodeAdviceWide, "%s%s%s", w.Text, InsteadWrite, w.Write)
 	}
 }
 

@@ -83,7 +83,7 @@ func TestBadInputs(t *testing.T) {
 		{inMesh, "endorse:\n- «tools: [send]\n  people: [operator]\n  max_uses: 1\n  max_time: 1h\n  max_bits: 1\n", definition.CodeMissingKey, "endorse[0]", "a kernel and tools"},
 		{inMesh, "endorse:\n- «controller: main\n  kernel: desk\n  tools: [send]\n  people: [operator]\n  max_uses: 1\n  max_time: 1h\n  max_bits: 1\n", definition.CodeMissingKey, "endorse[0]", "a controller and a reader"},
 		{inMesh, "endorse:\n- «controller: main\n  people: [operator]\n  max_uses: 1\n  max_time: 1h\n  max_bits: 1\n", definition.CodeMissingKey, "endorse[0]", "a controller and a reader"},
-		{inMesh, "notify:\n- {name: a, command: [x]}\n- {name: «a, command: [x]}\n", definition.CodeDuplicate, "notify[1].name", "twice"},
+		{inMesh, "notify:\n- {name: a, command: [x]}\n- {name: «a, command: [x]}\n", definition.CodeDuplicate, "notify[1].name", "the same name"},
 
 		{inMesh, "name:«\ta\n", definition.CodeForbiddenYAML, "", "tabs"},
 		{inMesh, "name: a«\x01b\n", definition.CodeEncoding, "", "control"},

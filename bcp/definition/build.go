@@ -18,14 +18,13 @@ type builder struct {
 	// declares: no mesh results, and nothing is said about what is not there.
 	incomplete bool
 
-	meshSource *source
-	mesh       *object
-	agents     []*agent
-	services   []*service
-	contracts  []bcp.ContractFile
-	files      []bcp.File
+	mesh      *meshForm
+	agents    []*agentForm
+	services  []*serviceForm
+	contracts []bcp.ContractFile
+	files     []bcp.File
 	// controllers are the controller's ends of the channels.
-	controllers map[bcp.ChannelKey]*end
+	controllers map[bcp.ChannelKey]*channelForm
 	compiler    bcp.Compiler
 	// find says why a command cannot be started; nil looks for none.
 	find func(command []string, sandbox bcp.Sandbox) error
@@ -39,26 +38,22 @@ type builder struct {
 	keys func(place, of string) error
 }
 
-// agent is one agent file.
-type agent struct {
-	source *source
-	object *object
-	prompt string
-}
-
 func (b *builder) file(s *source, content []byte) {
 	b.files = append(b.files, bcp.File{Path: s.path, SHA256: sha256.Sum256(content)})
 }
 
+// root reads the mapping of a file; nil if there is none.
+func (b *builder) root(s *source, content []byte, before int) *node {
+	root := parseYAML(s, unixLines(content), before)
+	b.incomplete = b.incomplete || root == nil
+	return root
+}
+
 func (b *builder) readMesh(s *source, content []byte) {
 	b.file(s, content)
-	root := parseYAML(s, unixLines(content), 0)
-	if root == nil {
-		b.incomplete = true
-		return
+	if root := b.root(s, content, 0); root != nil {
+		b.mesh = read[meshForm](s, LevelMesh, root)
 	}
-	b.meshSource = s
-	b.mesh = (&walker{source: s}).object(LevelMesh, root, "")
 }
 
 func (b *builder) readAgent(s *source, content []byte) {
@@ -69,43 +64,44 @@ func (b *builder) readAgent(s *source, content []byte) {
 		return
 	}
 	b.file(s, content)
-	root := parseYAML(s, unixLines(front), 1)
+	root := b.root(s, front, 1)
 	if root == nil {
+		return
+	}
+	a := read[agentForm](s, LevelAgent, root)
+	if !a.has("name") {
 		b.incomplete = true
 		return
 	}
-	o := (&walker{source: s}).object(LevelAgent, root, "")
-	if !o.has("name") {
-		b.incomplete = true
-		return
-	}
-	b.agents = append(b.agents, &agent{source: s, object: o, prompt: string(body)})
+	a.Prompt, a.File = string(body), s.path
+	b.agents = append(b.agents, a)
 }
 
 // build puts the parts together. The mesh is complete only where the report
 // has no error.
 func (b *builder) build(folder *source) *bcp.Mesh {
 	if b.mesh == nil {
-		b.meshSource, b.mesh = folder, &object{level: LevelMesh}
+		b.mesh = read[meshForm](folder, LevelMesh, &node{kind: nodeMapping})
 	}
-	m := b.buildMesh(b.mesh)
+	m := b.buildMesh()
 	if len(b.agents) == 0 && !b.incomplete {
 		folder.errorf(position{}, CodeNoAgents, "", "expected at least one agent: %s/NAME%s with YAML front matter", agentFolder, agentSuffix)
 	}
-	slices.SortStableFunc(b.agents, func(x, y *agent) int { return cmp.Compare(x.name(), y.name()) })
+	slices.SortStableFunc(b.agents, func(x, y *agentForm) int { return cmp.Compare(x.Name, y.Name) })
 	for i, a := range b.agents {
-		if i > 0 && b.agents[i-1].name() == a.name() {
-			a.source.errorf(a.object.at("name"), CodeDuplicate, "name", "the agent %s is defined in %s already", a.name(), b.agents[i-1].source.path)
+		if i > 0 && b.agents[i-1].Name == a.Name {
+			a.errorf("name", CodeDuplicate, "the agent %s is defined in %s already", a.Name, b.agents[i-1].File)
 		}
-		if want := strings.TrimSuffix(path.Base(a.source.path), agentSuffix); want != string(a.name()) {
-			a.source.warnf(a.object.at("name"), CodeFileName, "name", "the file is called %s and the agent %s", quote(path.Base(a.source.path)), a.name())
+		if want := strings.TrimSuffix(path.Base(a.File), agentSuffix); want != string(a.Name) {
+			a.warnf("name", CodeFileName, "the file is called %s and the agent %s", quote(path.Base(a.File)), a.Name)
 		}
-		agent := a.agent()
-		b.command(a, &agent)
-		a.shares(&agent)
-		b.builtin(m, a, &agent)
-		b.egress(a, &agent)
-		m.Agents = append(m.Agents, agent)
+		a.complete()
+		b.command(a)
+		a.shares()
+		b.builtin(m, a)
+		b.egress(a)
+		a.reach()
+		m.Agents = append(m.Agents, a.Agent)
 	}
 	b.checkPeople(m)
 	b.defaultPeople(m)
@@ -124,64 +120,50 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 	return m
 }
 
-func (b *builder) buildMesh(o *object) *bcp.Mesh {
-	m := &bcp.Mesh{Files: b.files, Contracts: b.contracts, SuspendSuspects: o.get("on_suspect").word == "suspend", Models: b.buildModels(o), MCPServers: b.mcpServers(o)}
-	o.fill(m)
-	m.SyncAlways = o.get("sync").word != ""
+func (b *builder) buildMesh() *bcp.Mesh {
+	m := new(bcp.Mesh)
+	*m = b.mesh.Mesh
+	m.Files, m.Contracts, m.SuspendSuspects, m.SyncAlways = b.files, b.contracts, b.mesh.OnSuspect == "suspend", m.SyncInterval == 0
 	m.MaxDisk <<= 20
-	m.Notify = b.routes(o)
-	if m.Replicas > 0 && m.Replicas%2 == 0 {
-		b.meshSource.errorf(o.at("replicas"), CodeOutOfRange, "replicas", "expected 1, 3 or 5: an even number of copies survives no more failures")
+	b.models(m)
+	b.mcpServers(m)
+	b.routes(m)
+	if m.Replicas%2 == 0 {
+		b.mesh.errorf("replicas", CodeOutOfRange, "expected 1, 3 or 5: an even number of copies survives no more failures")
 	}
 	return m
 }
 
 // shares warns of queries that nobody can share.
-func (a *agent) shares(agent *bcp.Agent) {
+func (a *agentForm) shares() {
 	switch {
-	case !agent.ShareQueries:
-	case !agent.Reader:
-		a.source.warnf(a.object.at("share_queries"), CodeNoEffect, "share_queries", "no effect: the agent is no Reader")
-	case agent.MaxConnections == 1:
-		a.source.warnf(a.object.at("share_queries"), CodeNoEffect, "share_queries", "no effect: max_connections lets one process connect at a time")
+	case !a.ShareQueries:
+	case !a.Reader:
+		a.warnf("share_queries", CodeNoEffect, "no effect: the agent is no Reader")
+	case a.MaxConnections == 1:
+		a.warnf("share_queries", CodeNoEffect, "no effect: max_connections lets one process connect at a time")
 	}
 }
 
-func (a *agent) name() bcp.AgentName { return bcp.AgentName(a.object.values["name"].text) }
-
-func (a *agent) agent() bcp.Agent {
-	o := a.object
-	result := bcp.Agent{BaseTaint: bcp.TaintLow, Builtin: o.get("command").word != "", Network: networkText(o), Prompt: a.prompt, File: a.source.path}
-	for _, c := range o.get("bcp_channels").objects {
-		result.Controller = result.Controller || buildRole(c) == bcp.RoleController
-		result.Reader = result.Reader || buildRole(c) == bcp.RoleReader
+// complete sets what the keys of an agent say together.
+func (a *agentForm) complete() {
+	a.Builtin = a.word("command") == "builtin"
+	for _, c := range a.Channels {
+		c.agent = a
+		a.Controller = a.Controller || c.Role == bcp.RoleController
+		a.Reader = a.Reader || c.Role == bcp.RoleReader
 	}
-	if result.Reader {
-		result.BaseTaint = bcp.TaintHigh
+	switch {
+	case a.has("base_taint"):
+	case a.Reader:
+		a.BaseTaint = bcp.TaintHigh
+	default:
+		a.BaseTaint = bcp.TaintLow
 	}
-	o.fill(&result)
-	result.Egress = buildEgress(o, result.Egress)
-	result.Address = canonicalAddress(result.Address)
-	if result.Execution.Contract == "" && result.Execution.Role != "" {
-		result.Execution.Contract = result.Execution.Role + "-v1"
+	a.Address = canonicalAddress(a.Address)
+	if a.Execution.Contract == "" && a.Execution.Role != "" {
+		a.Execution.Contract = a.Execution.Role + "-v1"
 	}
-	return result
-}
-
-func buildRole(channel *object) bcp.Role { return parseWord[bcp.Role](channel.get("role")) }
-
-// parseWord turns a word that the schema let through into its member; the zero
-// value if there is none.
-func parseWord[T any, P interface {
-	*T
-	UnmarshalText([]byte) error
-}](v *value) T {
-	var member T
-	if v.word == "" || P(&member).UnmarshalText([]byte(v.word)) != nil {
-		var zero T
-		return zero
-	}
-	return member
 }
 
 // defaultPeople makes the person who runs the mesh its approver and auditor
@@ -200,13 +182,15 @@ func (b *builder) defaultPeople(m *bcp.Mesh) {
 
 // checkPeople keeps people and agents apart (PROTOCOL P7.3).
 func (b *builder) checkPeople(m *bcp.Mesh) {
-	for _, key := range []string{"approvers", "auditors"} {
-		for i, e := range b.mesh.get(key).texts {
-			if _, isAgent := m.Agent(bcp.AgentName(e.text)); isAgent {
-				b.meshSource.errorf(e.position, CodePersonIsAgent, index(key, i), "%s is an agent: people and agents have different names", e.text)
+	check := func(key string, people []bcp.AgentName) {
+		for i, person := range people {
+			if _, isAgent := m.Agent(person); isAgent {
+				b.mesh.errorf(index(key, i), CodePersonIsAgent, "%s is an agent: people and agents have different names", person)
 			}
 		}
 	}
+	check("approvers", m.Approvers)
+	check("auditors", m.Auditors)
 }
 
 // canonicalAddress returns a mail address as the rules of kernels compare it, which is in

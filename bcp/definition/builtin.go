@@ -1,13 +1,10 @@
 package definition
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -32,226 +29,197 @@ func BuiltinTools() []string {
 	return slices.Compact(names)
 }
 
-// keyPlace is where a key may be. It takes milliseconds to compile, which no program pays that reads none.
-var keyPlace = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:.{1,200}|command:.{1,200})$`)
-})
-
-// buildModels returns the models of mesh.yaml.
-func (b *builder) buildModels(o *object) []bcp.Model {
-	var models []bcp.Model
-	seen := map[string]bool{}
-	for _, m := range o.get("models").objects {
-		var model bcp.Model
-		m.fill(&model)
-		if seen[model.Name] {
-			b.meshSource.errorf(m.at("name"), CodeDuplicate, join(m.path, "name"), "two models have this name")
-		}
-		seen[model.Name] = true
-		if model.Key != "" && !keyPlace().MatchString(model.Key) {
-			b.meshSource.errorf(m.at("key"), CodeBadValue, join(m.path, "key"), "expected where the key is, env:NAME, file:PATH or command:WORDS, and not the key itself")
-		}
+// models judges the models of mesh.yaml.
+func (b *builder) models(m *bcp.Mesh) {
+	for _, model := range b.mesh.ModelEntries {
 		if _, err := guard.ParseTarget(model.BaseURL); model.BaseURL != "" && (err != nil || strings.ContainsAny(model.BaseURL, "?#")) {
-			b.meshSource.errorf(m.at("base_url"), CodeBadValue, join(m.path, "base_url"), "expected an http or https URL such as http://127.0.0.1:8080/v1")
+			model.errorf("base_url", CodeBadValue, "expected an http or https URL such as http://127.0.0.1:8080/v1")
 		}
-		for _, p := range m.get("price").objects { // one, or none
-			input := cost.USD(p.get("input").number)
-			model.Stated = &cost.Price{CacheRead: input, CacheWrite: input}
-			p.fill(model.Stated)
+		price := model.node.value("price")
+		if price.value("cache_read").kind == 0 && model.Stated != nil {
+			model.Stated.CacheRead = model.Stated.Input
 		}
-		models = append(models, model.WithKey())
+		if price.value("cache_write").kind == 0 && model.Stated != nil {
+			model.Stated.CacheWrite = model.Stated.Input
+		}
+		m.Models = append(m.Models, model.WithKey())
 	}
-	return models
 }
 
 // programModel judges the model of an agent whose command somebody else wrote. Its keeper asks it for the command, if the
 // mesh confines that; otherwise a model is what people call it.
-func (b *builder) programModel(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
-	o := a.object
-	_, known := m.ModelOf(agent.Model)
-	asks := known && len(agent.Command) > 0 && agent.Sandbox == bcp.SandboxRequired
-	agent.Run.MaxTurns, agent.Run.MaxParallel = 0, 0 // of conversations that the mesh holds
+func (b *builder) programModel(m *bcp.Mesh, a *agentForm) {
+	_, known := m.ModelOf(a.Model)
+	asks := known && len(a.Command) > 0 && a.Sandbox == bcp.SandboxRequired
+	a.Run.MaxTurns, a.Run.MaxParallel = 0, 0 // of conversations that the mesh holds
 	if asks {
-		b.callable(m, a, agent)
+		b.callable(m, a)
 	} else {
-		agent.Run = bcp.Run{}
+		a.Run = bcp.Run{}
 	}
-	for _, key := range []string{"feeds", "mailbox", "mailbox_key", "max_turns", "max_parallel"} {
-		if o.has(key) {
-			a.source.warnf(o.at(key), CodeNoEffect, key, "no effect: the agent has no `command: builtin`")
-		}
+	a.noEffect("no effect: the agent has no `command: builtin`", "feeds", "mailbox", "mailbox_key", "max_turns", "max_parallel")
+	if !asks {
+		a.noEffect("no effect: the agent has no `command: builtin`, and no command with `sandbox: required` and a model that mesh.yaml has", "max_output_tokens", "cost_budget", "token_budget", "cost_window")
 	}
-	for _, key := range []string{"max_output_tokens", "cost_budget", "token_budget", "cost_window"} {
-		if o.has(key) && !asks {
-			a.source.warnf(o.at(key), CodeNoEffect, key, "no effect: the agent has no `command: builtin`, and no command with `sandbox: required` and a model that mesh.yaml has")
+}
+
+// noEffect warns of keys.
+func (a *agentForm) noEffect(why string, keys ...string) {
+	for _, key := range keys {
+		if a.has(key) {
+			a.warnf(key, CodeNoEffect, "%s", why)
 		}
 	}
 }
 
 // callable judges the model that an agent's keeper calls, and reports whether there is one.
-func (b *builder) callable(m *bcp.Mesh, a *agent, agent *bcp.Agent) bool {
-	o := a.object
+func (b *builder) callable(m *bcp.Mesh, a *agentForm) bool {
 	if b.model != "" {
-		agent.Model = b.model
+		a.Model = b.model
 	}
-	model, ok := m.ModelOf(agent.Model)
+	model, ok := m.ModelOf(a.Model)
 	if !ok {
 		if b.model != "" {
-			a.source.errorf(o.at("model"), CodeBadValue, "model", "there is no model %s: expected a name of models in mesh.yaml, or provider/model with a provider of %s", quote(b.model), strings.Join(bcp.Providers(), ", "))
+			a.errorf("model", CodeBadValue, "there is no model %s: expected a name of models in mesh.yaml, or provider/model with a provider of %s", quote(b.model), strings.Join(bcp.Providers(), ", "))
 		}
 		return false
 	}
-	if _, priced := model.Price(); !priced && agent.Run.CostBudget > 0 {
-		a.source.errorf(o.at("cost_budget"), CodeNoPrice, "cost_budget", "nobody knows what %s costs: state its price under models in mesh.yaml, or use token_budget", quote(agent.Model))
+	if _, priced := model.Price(); !priced && a.Run.CostBudget > 0 {
+		a.errorf("cost_budget", CodeNoPrice, "nobody knows what %s costs: state its price under models in mesh.yaml, or use token_budget", quote(a.Model))
 	}
 	if b.open != nil {
 		if err := b.open(model); err != nil {
-			a.source.errorf(o.at("model"), CodeNoModel, "model", "%s", err)
+			a.errorf("model", CodeNoModel, "%s", err)
 		}
 	}
 	return true
 }
 
 // builtin judges an agent that the mesh itself runs.
-func (b *builder) builtin(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
-	o := a.object
-	if !agent.Builtin {
-		b.programModel(m, a, agent)
+func (b *builder) builtin(m *bcp.Mesh, a *agentForm) {
+	if !a.Builtin {
+		b.programModel(m, a)
 		return
 	}
-	if !b.callable(m, a, agent) && b.model == "" && (o.values["model"] == nil || !o.values["model"].bad) {
-		a.source.errorf(o.at("model"), CodeBadValue, "model", "builtin needs a model: a name of models in mesh.yaml, or provider/model with a provider of %s", strings.Join(bcp.Providers(), ", "))
+	if !b.callable(m, a) && b.model == "" && !a.wrong["model"] {
+		a.errorf("model", CodeBadValue, "builtin needs a model: a name of models in mesh.yaml, or provider/model with a provider of %s", strings.Join(bcp.Providers(), ", "))
 	}
-	if b.plans(agent.Name, "planner") || b.plans(agent.Name, "sub_planner") {
-		b.builtinPlanner(a, agent)
+	if b.plans(a.Name, "planner") || b.plans(a.Name, "sub_planner") {
+		a.builtinPlanner()
 		return
 	}
-	if !agent.Reader && len(o.get("tools").texts) > 0 {
-		a.source.errorf(o.at("tools"), CodeBadValue, "tools", "a Controller that a model runs has the tools of the protocol and no others: what reads hostile text is a Reader")
+	if !a.Reader && len(a.Tools) > 0 {
+		a.errorf("tools", CodeBadValue, "a Controller that a model runs has the tools of the protocol and no others: what reads hostile text is a Reader")
 	}
-	for i, e := range o.get("tools").texts {
-		tool, known := builtinTools[e.text]
-		if _, of := m.MCPTool(e.text); !known && of != nil {
-			tool, known = e.text, true
+	for i, name := range a.Tools {
+		tool, known := builtinTools[name]
+		if _, of := m.MCPTool(name); !known && of != nil {
+			tool, known = name, true
 		}
 		if !known {
-			a.source.errorf(e.position, CodeBadValue, index("tools", i), "builtin has no tool %s: expected %s, or mcp__SERVER__TOOL of mcp_servers in mesh.yaml", quote(e.text), strings.Join(BuiltinTools(), ", "))
+			a.errorf(index("tools", i), CodeBadValue, "builtin has no tool %s: expected %s, or mcp__SERVER__TOOL of mcp_servers in mesh.yaml", quote(name), strings.Join(BuiltinTools(), ", "))
 			continue
 		}
-		agent.Tools[i] = tool
+		a.Tools[i] = tool
 	}
-	b.readByTools(m, a, agent)
-	switch agent.Sandbox {
+	b.readByTools(m, a)
+	switch a.Sandbox {
 	case 0:
-		agent.Sandbox = bcp.SandboxRequired
+		a.Sandbox = bcp.SandboxRequired
 	case bcp.SandboxOwn:
-		a.source.errorf(o.at("sandbox"), CodeBadValue, "sandbox", "builtin is confined by the mesh: expected required or none")
+		a.errorf("sandbox", CodeBadValue, "builtin is confined by the mesh: expected required or none")
 	}
-	if !agent.Reader && !agent.Controller {
-		a.source.errorf(o.at("command"), CodeBadValue, "command", "builtin has nothing to do: the agent has no channel")
+	if !a.Reader && !a.Controller {
+		a.errorf("command", CodeBadValue, "builtin has nothing to do: the agent has no channel")
 	}
-	agent.OnDemand = !agent.Reader && len(agent.CronSchedules) == 0 && !slices.ContainsFunc(o.get("bcp_channels").objects, func(c *object) bool {
-		return len(c.get("subscriptions").objects) > 0
-	})
+	a.OnDemand = !a.Reader && len(a.CronSchedules) == 0 && !slices.ContainsFunc(a.Channels, func(c *channelForm) bool { return len(c.SubscriptionEntries) > 0 })
 }
 
 // plans reports whether a kernel names an agent in a key, planner or sub_planner.
 func (b *builder) plans(name bcp.AgentName, key string) bool {
-	return slices.ContainsFunc(b.agents, func(a *agent) bool {
-		return a.object.has("kernel") && !a.object.values["kernel"].bad && a.object.get("kernel").objects[0].get(key).text == string(name)
+	return slices.ContainsFunc(b.agents, func(a *agentForm) bool {
+		return a.has("kernel") && a.Kernel.word(key) == string(name)
 	})
 }
 
 // builtinPlanner judges a planner or sub-planner that a model runs. Its model has no tools,
 // and all that it can do is to make a plan: nothing has to confine it.
-func (b *builder) builtinPlanner(a *agent, agent *bcp.Agent) {
+func (a *agentForm) builtinPlanner() {
 	for _, key := range []string{"tools", "cron_schedules"} {
-		if a.object.has(key) {
-			a.source.errorf(a.object.at(key), CodeKernel, key, "a planner has no %s: it makes plans, and does nothing else", key)
+		if a.has(key) {
+			a.errorf(key, CodeKernel, "a planner has no %s: it makes plans, and does nothing else", key)
 		}
 	}
-	for _, key := range []string{"sandbox", "network", "max_turns"} {
-		if a.object.has(key) {
-			a.source.warnf(a.object.at(key), CodeNoEffect, key, "no effect: a planner that a model runs asks its model once for each plan, and its model has no tools")
-		}
-	}
-	agent.Sandbox = bcp.SandboxOwn
+	a.noEffect("no effect: a planner that a model runs asks its model once for each plan, and its model has no tools", "sandbox", "network", "max_turns")
+	a.Sandbox = bcp.SandboxOwn
 }
 
 // readByTools judges what the tools of an agent that the mesh runs read.
-func (b *builder) readByTools(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
-	o := a.object
-	if o.has("mailbox_key") && !guard.IsMailServer(agent.Mailbox) {
-		a.source.warnf(o.at("mailbox_key"), CodeNoEffect, "mailbox_key", "no effect: the mailbox is none of a server")
+func (b *builder) readByTools(m *bcp.Mesh, a *agentForm) {
+	if a.has("mailbox_key") && !guard.IsMailServer(a.Mailbox) {
+		a.warnf("mailbox_key", CodeNoEffect, "no effect: the mailbox is none of a server")
+	}
+	mailbox := []string{a.Mailbox}
+	if a.Mailbox == "" {
+		mailbox = nil
 	}
 	for _, reads := range []struct {
-		tool, key, missing string
-		names              []element
+		tool, missing string // the key is called as the tool
+		names         []string
 	}{
-		{filesTool, "files", "the tool files reads below folders: list them in `files`, such as files: [documents]", o.get("files").texts},
-		{mailboxTool, "mailbox", "the tool mailbox reads a Maildir, an mbox file or a mailbox of an IMAP server: name it in `mailbox`, such as mailbox: mail", mailboxElements(o)},
-		{feedsTool, "feeds", "the tool feeds fetches feeds: list their URLs in `feeds`, such as feeds: ['https://news.example.com/feed']", o.get("feeds").texts},
+		{filesTool, "the tool files reads below folders: list them in `files`, such as files: [documents]", a.Files},
+		{mailboxTool, "the tool mailbox reads a Maildir, an mbox file or a mailbox of an IMAP server: name it in `mailbox`, such as mailbox: mail", mailbox},
+		{feedsTool, "the tool feeds fetches feeds: list their URLs in `feeds`, such as feeds: ['https://news.example.com/feed']", a.Feeds},
 	} {
-		switch has := slices.Contains(agent.Tools, reads.tool); {
+		switch has := slices.Contains(a.Tools, reads.tool); {
 		case has && len(reads.names) == 0:
-			a.source.errorf(o.at("tools"), CodeMissingKey, reads.key, "%s", reads.missing)
+			a.source.errorf(a.at("tools"), CodeMissingKey, reads.tool, "%s", reads.missing)
 		case !has && len(reads.names) > 0:
-			a.source.warnf(o.at(reads.key), CodeNoEffect, reads.key, "no effect: the agent has not the tool %s", reads.tool)
-		case has && reads.tool == mailboxTool && guard.IsMailServer(agent.Mailbox):
-			b.mailServer(m, a, agent)
+			a.warnf(reads.tool, CodeNoEffect, "no effect: the agent has not the tool %s", reads.tool)
+		case has && reads.tool == mailboxTool && guard.IsMailServer(a.Mailbox):
+			b.mailServer(m, a)
 		case has && reads.tool != feedsTool:
-			b.readable(a, reads.key, reads.names)
+			b.readable(a, reads.tool, reads.names)
 		}
 	}
 }
 
 // mailServer judges a mailbox of an IMAP server, and where its key is.
-func (b *builder) mailServer(m *bcp.Mesh, a *agent, agent *bcp.Agent) {
-	o := a.object
-	server, err := guard.ParseMailServer(agent.Mailbox)
+func (b *builder) mailServer(m *bcp.Mesh, a *agentForm) {
+	server, err := guard.ParseMailServer(a.Mailbox)
 	if err != nil {
-		a.source.errorf(o.at("mailbox"), CodeBadValue, "mailbox", "%s", strings.TrimPrefix(err.Error(), "guard: "))
+		a.errorf("mailbox", CodeBadValue, "%s", strings.TrimPrefix(err.Error(), "guard: "))
 		return
 	}
 	if address, ok := server.Target.Address(); ok && !guard.Reachable(address, m.AllowAddresses) {
-		a.source.errorf(o.at("mailbox"), CodeBadValue, "mailbox", "%s is no public address: list its prefix in allow_addresses of mesh.yaml", address)
+		a.errorf("mailbox", CodeBadValue, "%s is no public address: list its prefix in allow_addresses of mesh.yaml", address)
 	}
-	switch key := agent.MailboxKey; {
-	case key == "":
-		a.source.errorf(o.at("mailbox"), CodeMissingKey, "mailbox_key", "the server asks for a password: say where it is, such as mailbox_key: env:MAIL_PASSWORD")
-	case !keyPlace().MatchString(key):
-		a.source.errorf(o.at("mailbox_key"), CodeBadValue, "mailbox_key", "expected where the password is, env:NAME, file:PATH or command:WORDS, and not the password itself")
-	case b.keys != nil:
-		if err := b.keys(key, "the key of the mailbox"); err != nil {
-			a.source.errorf(o.at("mailbox_key"), CodeNoFile, "mailbox_key", "%s", err)
+	switch {
+	case !a.written("mailbox_key"):
+		a.source.errorf(a.at("mailbox"), CodeMissingKey, "mailbox_key", "the server asks for a password: say where it is, such as mailbox_key: env:MAIL_PASSWORD")
+	case a.has("mailbox_key") && b.keys != nil:
+		if err := b.keys(a.MailboxKey, "the key of the mailbox"); err != nil {
+			a.errorf("mailbox_key", CodeNoFile, "%s", err)
 		}
 	}
 }
 
-// mailboxElements is what the key mailbox names, nothing if it is not there.
-func mailboxElements(o *object) []element {
-	if !o.has("mailbox") {
-		return nil
-	}
-	return []element{{text: o.get("mailbox").text, position: o.at("mailbox")}}
-}
-
 // readable judges what an agent reads by a tool.
-func (b *builder) readable(a *agent, tool string, names []element) {
+func (b *builder) readable(a *agentForm, tool string, names []string) {
 	for i, name := range names {
 		at := tool
 		if tool == filesTool {
 			at = index(tool, i)
 		}
-		if why := holdsKeys(name.text); why != "" {
-			a.source.errorf(name.position, CodeSandbox, at, "%s %s that the agent needs", quote(name.text), why)
+		if why := holdsKeys(name); why != "" {
+			a.errorf(at, CodeSandbox, "%s %s that the agent needs", quote(name), why)
 			continue
 		}
 		if b.reads == nil {
 			continue
 		}
-		if err := b.reads(tool, name.text); err != nil {
-			a.source.errorf(name.position, CodeNoFile, at, "it cannot be read: %s", err)
+		if err := b.reads(tool, name); err != nil {
+			a.errorf(at, CodeNoFile, "it cannot be read: %s", err)
 		}
 	}
 }

@@ -2,19 +2,10 @@ package definition
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
-
-// end is one entry of bcp_channels.
-type end struct {
-	agent  *agent
-	object *object
-	peer   bcp.AgentName
-	role   bcp.Role
-}
 
 // endKey says which end of which channel an entry is.
 type endKey struct {
@@ -22,154 +13,139 @@ type endKey struct {
 	role     bcp.Role
 }
 
-func (e *end) key() endKey { return endKey{e.agent.name(), e.peer, e.role} }
+func (c *channelForm) key() endKey { return endKey{c.agent.Name, c.Peer, c.Role} }
 
 // channels pairs the entries that name each other (PROTOCOL P1.4).
 func (b *builder) channels(m *bcp.Mesh) {
-	ends := b.ends()
-	b.controllers = make(map[bcp.ChannelKey]*end, len(ends))
-	byKey := make(map[endKey]*end, len(ends))
-	for _, e := range ends {
-		byKey[e.key()] = e
-	}
-	for _, e := range ends {
+	ends, byKey := b.ends()
+	b.controllers = make(map[bcp.ChannelKey]*channelForm, len(ends))
+	for _, c := range ends {
 		other := bcp.RoleReader
-		if e.role == bcp.RoleReader {
+		if c.Role == bcp.RoleReader {
 			other = bcp.RoleController
 		}
-		counterpart := byKey[endKey{e.peer, e.agent.name(), other}]
+		counterpart := byKey[endKey{c.Peer, c.agent.Name, other}]
 		switch {
 		case counterpart == nil:
-			b.noCounterpart(e, other)
-		case e.role == bcp.RoleController:
-			ch := b.channel(m, e, counterpart)
+			b.noCounterpart(c, other)
+		case c.Role == bcp.RoleController:
+			ch := b.channel(m, c, counterpart)
 			m.Channels = append(m.Channels, ch)
-			b.controllers[ch.ChannelKey] = e
+			b.controllers[ch.ChannelKey] = c
 		}
 	}
-	slices.SortFunc(m.Channels, func(x, y bcp.Channel) int {
-		return cmp.Or(cmp.Compare(x.Controller, y.Controller), cmp.Compare(x.Reader, y.Reader))
-	})
+	slices.SortFunc(m.Channels, func(x, y bcp.Channel) int { return x.ChannelKey.Compare(y.ChannelKey) })
 	b.warnTools(m)
 }
 
 // ends returns the entries that can be paired, and reports those that no
 // channel can have.
-func (b *builder) ends() []*end {
-	first := map[endKey]position{}
-	var ends []*end
+func (b *builder) ends() (ends []*channelForm, byKey map[endKey]*channelForm) {
+	byKey = map[endKey]*channelForm{}
 	for _, a := range b.agents {
-		for _, o := range a.object.get("bcp_channels").objects {
-			if !o.has("peer") || !o.has("role") {
+		for _, c := range a.Channels {
+			before := byKey[c.key()]
+			switch {
+			case !c.has("peer") || !c.has("role"):
 				b.incomplete = true
-				continue
+			case c.Peer == a.Name:
+				c.errorf("peer", CodeSelfChannel, "an agent has no channel to itself")
+			case before != nil:
+				c.errorf("peer", CodeDuplicate, "the entry of line %d has the same peer and role: put them together", before.node.line)
+			default:
+				byKey[c.key()] = c
+				ends = append(ends, c)
 			}
-			e := &end{agent: a, object: o, peer: bcp.AgentName(o.get("peer").text), role: buildRole(o)}
-			if e.peer == a.name() {
-				e.errorf("peer", CodeSelfChannel, "an agent has no channel to itself")
-				continue
-			}
-			if before, again := first[e.key()]; again {
-				e.errorf("peer", CodeDuplicate, "the entry of line %d has the same peer and role: put them together", before.line)
-				continue
-			}
-			first[e.key()] = o.position
-			ends = append(ends, e)
 		}
 	}
-	return ends
+	return ends, byKey
 }
 
-func (e *end) errorf(key, code, format string, args ...any) {
-	e.agent.source.errorf(e.object.at(key), code, join(e.object.path, key), format, args...)
-}
-
-func (e *end) warnf(key, code, format string, args ...any) {
-	e.agent.source.warnf(e.object.at(key), code, join(e.object.path, key), format, args...)
-}
-
-func (b *builder) noCounterpart(e *end, other bcp.Role) {
+func (b *builder) noCounterpart(c *channelForm, other bcp.Role) {
 	if b.incomplete {
 		return // the other end may be in what could not be read
 	}
-	missing := "it has no entry with peer " + string(e.agent.name()) + " and role " + other.String()
-	_, known := slices.BinarySearchFunc(b.agents, e.peer, func(a *agent, name bcp.AgentName) int { return cmp.Compare(a.name(), name) })
+	missing := "it has no entry with peer " + string(c.agent.Name) + " and role " + other.String()
+	_, known := slices.BinarySearchFunc(b.agents, c.Peer, func(a *agentForm, name bcp.AgentName) int { return cmp.Compare(a.Name, name) })
 	if !known {
 		missing = "there is no such agent"
 		if len(b.report.Warnings)+len(b.report.Errors) < maxSuggestions { // a search over all agents
-			missing += didYouMean(string(e.peer), b.names())
+			missing += didYouMean(string(c.Peer), b.names())
 		}
 	}
-	if len(e.object.get("subscriptions").objects) > 0 {
-		e.errorf("peer", CodeNoCounterpart, "the subscriptions need the other end of the channel at %s: %s", e.peer, missing)
+	if len(c.SubscriptionEntries) > 0 {
+		c.errorf("peer", CodeNoCounterpart, "the subscriptions need the other end of the channel at %s: %s", c.Peer, missing)
 		return
 	}
-	e.warnf("peer", CodeNoCounterpart, "no channel, since both ends must declare it; %s: %s", e.peer, missing)
+	c.warnf("peer", CodeNoCounterpart, "no channel, since both ends must declare it; %s: %s", c.Peer, missing)
 }
 
 func (b *builder) names() []string {
 	names := make([]string, len(b.agents))
 	for i, a := range b.agents {
-		names[i] = string(a.name())
+		names[i] = string(a.Name)
 	}
 	return names
 }
 
 // channel makes the channel of two ends; the smaller value of both holds.
-func (b *builder) channel(m *bcp.Mesh, c, r *end) bcp.Channel {
-	o := c.object
-	budget := smaller(o, r.object, "budget_bits", func(v *value) bcp.Bits { return v.bits })
-	ch := bcp.Channel{
-		ChannelKey:     bcp.ChannelKey{Controller: c.agent.name(), Reader: r.agent.name()},
-		MaxCategory:    bcp.Category(smaller(o, r.object, "max_category", func(v *value) int64 { return v.number })),
-		Budget:         budget,
-		MaxCat2Queries: -1,
-		WindowBudget:   min(10*min(budget, bcp.MaxBits/10*bcp.Bit), bcp.MaxBits*bcp.Bit),
-		PushBudget:     budget,
-		AlertBits:      budget / 5 * 4,
-		Approvers:      m.Approvers,
-		ControllerRole: r.object.get("requires_role").text,
+func (b *builder) channel(m *bcp.Mesh, c, r *channelForm) bcp.Channel {
+	ch := c.Channel
+	ch.ChannelKey = bcp.ChannelKey{Controller: c.agent.Name, Reader: r.agent.Name}
+	ch.ControllerRole = r.ReaderRole
+	ch.MaxCategory = smaller(c, r, "max_category", c.MaxCategory, r.MaxCategory)
+	ch.Budget = smaller(c, r, "budget_bits", c.Budget, r.Budget)
+	ch.MaxCat2Queries = -1
+	if c.has("max_cat2_queries") || r.has("max_cat2_queries") {
+		ch.MaxCat2Queries = smaller(c, r, "max_cat2_queries", c.MaxCat2Queries, r.MaxCat2Queries)
 	}
-	o.fill(&ch)
-	if o.has("max_cat2_queries") || r.object.has("max_cat2_queries") {
-		ch.MaxCat2Queries = int(smaller(o, r.object, "max_cat2_queries", func(v *value) int64 { return v.number }))
+	defaultBits := func(key string, field *bcp.Bits, bits bcp.Bits) {
+		if !c.has(key) {
+			*field = bits
+		}
+	}
+	defaultBits("window_budget_bits", &ch.WindowBudget, min(10*min(ch.Budget, bcp.MaxBits/10*bcp.Bit), bcp.MaxBits*bcp.Bit))
+	defaultBits("push_budget_bits", &ch.PushBudget, ch.Budget)
+	defaultBits("alert_bits", &ch.AlertBits, ch.Budget/5*4)
+	if !c.has("approvers") {
+		ch.Approvers = m.Approvers
 	}
 	b.checkChannel(m, c, ch)
-	b.subscriptions(m, c, r, &ch)
+	b.subscriptions(m, c, &ch)
 	b.results(m, c, r, &ch)
 	return ch
 }
 
 // smaller returns the smaller of what both entries say, or what one says.
-func smaller[T cmp.Ordered](a, b *object, key string, of func(*value) T) T {
+func smaller[T cmp.Ordered](c, r *channelForm, key string, ofC, ofR T) T {
 	switch {
-	case !b.has(key):
-		return of(a.get(key))
-	case !a.has(key):
-		return of(b.get(key))
+	case !r.has(key):
+		return ofC
+	case !c.has(key):
+		return ofR
 	default:
-		return min(of(a.get(key)), of(b.get(key)))
+		return min(ofC, ofR)
 	}
 }
 
-func (b *builder) checkChannel(m *bcp.Mesh, c *end, ch bcp.Channel) {
+func (b *builder) checkChannel(m *bcp.Mesh, c *channelForm, ch bcp.Channel) {
 	if ch.CapacityBudget > 0 && ch.ReleaseInterval == 0 {
 		c.errorf("capacity_budget_bits", CodeReleaseInterval, "a capacity budget needs a release_interval above 0s: without one the timing of answers is uncounted")
 	}
-	if ch.BaseCategory == 1 && c.agent.object.has("kernel") {
+	if ch.BaseCategory == 1 && c.agent.has("kernel") {
 		c.errorf("base_category", CodeKernel, "a kernel justifies no escalation: with 1 each of its questions of category 2 would be refused")
 	}
-	b.checkApprovers(m, c.agent.source, c.object)
+	b.checkApprovers(m, &c.object, c.Approvers)
 	if list := ch.JustificationVocabulary; list != "" && len(m.Vocabularies[list]) == 0 && !b.incomplete {
-		c.errorf("justification_vocabulary", CodeUnknownList, "expected the name of a word list of the mesh, got %s%s", quote(list), didYouMean(list, slices.Sorted(maps.Keys(m.Vocabularies))))
+		c.errorf("justification_vocabulary", CodeUnknownList, "expected the name of a word list of the mesh, got %s%s", quote(list), didYouMean(list, sortedKeys(m.Vocabularies)))
 	}
 	if ch.WindowBudget == 0 {
 		c.warnf("window_budget_bits", CodeWindowOff, "the window is switched off: only the budget of an epoch limits the channel")
 	}
-	if c.object.has("push_budget_bits") && ch.PushBudget > ch.Budget {
+	if c.has("push_budget_bits") && ch.PushBudget > ch.Budget {
 		c.warnf("push_budget_bits", CodeNoEffect, "no effect: the budget of the channel is %s", ch.Budget.Words())
 	}
-	if c.object.has("alert_bits") && ch.AlertBits > ch.Budget {
+	if c.has("alert_bits") && ch.AlertBits > ch.Budget {
 		c.warnf("alert_bits", CodeNoEffect, "no effect: the budget of the channel is %s", ch.Budget.Words())
 	}
 	if ch.MaxCategory == 3 && len(ch.Approvers) == 0 && !b.incomplete {
@@ -178,7 +154,7 @@ func (b *builder) checkChannel(m *bcp.Mesh, c *end, ch bcp.Channel) {
 }
 
 // checkApprovers finds people that are no approvers of the mesh.
-func (b *builder) checkApprovers(m *bcp.Mesh, s *source, o *object) {
+func (b *builder) checkApprovers(m *bcp.Mesh, o *object, named []bcp.AgentName) {
 	if !o.has("approvers") || b.incomplete {
 		return
 	}
@@ -186,9 +162,9 @@ func (b *builder) checkApprovers(m *bcp.Mesh, s *source, o *object) {
 	for _, p := range m.Approvers {
 		people = append(people, string(p))
 	}
-	for i, e := range o.get("approvers").texts {
-		if !slices.Contains(people, e.text) {
-			s.errorf(e.position, CodeUnknownPerson, index(join(o.path, "approvers"), i), "expected one of the mesh's approvers, got %s%s", quote(e.text), didYouMean(e.text, people))
+	for i, name := range named {
+		if !slices.Contains(m.Approvers, name) {
+			o.errorf(index("approvers", i), CodeUnknownPerson, "expected one of the mesh's approvers, got %s%s", quote(string(name)), didYouMean(string(name), people))
 		}
 	}
 }
@@ -204,18 +180,17 @@ func (b *builder) warnTools(m *bcp.Mesh) {
 	for _, c := range m.Channels {
 		targets[c.Reader] = targets[c.Reader] || len(c.Subscriptions) > 0
 	}
-	for i, a := range b.agents {
-		agent := m.Agents[i]
-		if !agent.Reader || agent.Builtin || len(agent.Tools) == 0 { // a model that the mesh runs may publish whatever it lists
+	for _, a := range b.agents {
+		if !a.Reader || a.Builtin || len(a.Tools) == 0 { // a model that the mesh runs may publish whatever it lists
 			continue
 		}
-		targeted := targets[agent.Name]
-		listed := slices.Contains(agent.ProtocolTools(), publish)
+		targeted := targets[a.Name]
+		listed := slices.Contains(a.ProtocolTools(), publish)
 		switch {
 		case listed && !targeted:
-			a.source.warnf(a.object.at("tools"), CodeNoSubscription, "tools", "%s is listed, but no subscription names this agent", publish)
+			a.warnf("tools", CodeNoSubscription, "%s is listed, but no subscription names this agent", publish)
 		case !listed && targeted:
-			a.source.warnf(a.object.at("tools"), CodeCannotPublish, "tools", "a subscription names this agent, but its tools lack %s", publish)
+			a.warnf("tools", CodeCannotPublish, "a subscription names this agent, but its tools lack %s", publish)
 		}
 	}
 }

@@ -9,32 +9,33 @@ import (
 )
 
 // command judges what starts an agent, and what confines it (PROTOCOL P7.5).
-func (b *builder) command(a *agent, agent *bcp.Agent) {
-	if len(agent.Files) > 0 && !agent.Builtin && agent.Sandbox != bcp.SandboxRequired {
-		a.source.warnf(a.object.at("files"), CodeNoEffect, "files", "no effect: only a command with `sandbox: required` is kept from other files")
+func (b *builder) command(a *agentForm) {
+	if len(a.Files) > 0 && !a.Builtin && a.Sandbox != bcp.SandboxRequired {
+		a.warnf("files", CodeNoEffect, "no effect: only a command with `sandbox: required` is kept from other files")
 	}
-	if len(agent.Command) == 0 {
-		if agent.Sandbox != 0 && !agent.Builtin {
-			a.source.warnf(a.object.at("sandbox"), CodeNoEffect, "sandbox", "no effect: the agent has no command")
+	if len(a.Command) == 0 {
+		if a.Sandbox != 0 && !a.Builtin {
+			a.warnf("sandbox", CodeNoEffect, "no effect: the agent has no command")
 		}
 		return
 	}
-	if agent.Sandbox == bcp.SandboxRequired {
-		b.confined(a, agent)
+	if a.Sandbox == bcp.SandboxRequired {
+		a.confined()
 	}
-	b.startable(a.source, a.object, agent.Command, &agent.Sandbox,
-		"have the mesh confine it with `sandbox: required`; or start it through sudo -u, docker, bwrap or the like; or accept that with `sandbox: none`; or, where it confines itself, say `sandbox: own`")
+	b.startable(&a.object, a.Command, &a.Sandbox, confinable)
 }
 
+// confinable is what to do about a command that nothing confines.
+const confinable = "have the mesh confine it with `sandbox: required`; or start it through sudo -u, docker, bwrap or the like; or accept that with `sandbox: none`; or, where it confines itself, say `sandbox: own`"
+
 // startable judges a command with what confines it; remedy is what to do if nothing does.
-func (b *builder) startable(s *source, o *object, command []string, sandbox *bcp.Sandbox, remedy string) {
-	at := o.at("command")
+func (b *builder) startable(o *object, command []string, sandbox *bcp.Sandbox, remedy string) {
 	if *sandbox == 0 {
-		if o.values["sandbox"] != nil {
+		if o.written("sandbox") {
 			return // it is wrong, as was said
 		}
 		if !confines(command) {
-			s.errorf(at, CodeCommandUser, join(o.path, "command"), "it would run as the user of the mesh, who can read its keys and its journal: %s", remedy)
+			o.errorf("command", CodeCommandUser, "it would run as the user of the mesh, who can read its keys and its journal: %s", remedy)
 			return
 		}
 		*sandbox = bcp.SandboxOwn
@@ -43,18 +44,18 @@ func (b *builder) startable(s *source, o *object, command []string, sandbox *bcp
 		return
 	}
 	if err := b.find(command, *sandbox); err != nil {
-		s.errorf(at, CodeNoCommand, join(o.path, "command"), "it cannot be started: %s", err)
+		o.errorf("command", CodeNoCommand, "it cannot be started: %s", err)
 	}
 }
 
 // confined judges what the mesh shall confine.
-func (b *builder) confined(a *agent, agent *bcp.Agent) {
-	if agent.Controller && agent.Reader {
-		a.source.errorf(a.object.at("sandbox"), CodeSandbox, "sandbox", "a confined command speaks for one role, and %s is a Controller and a Reader: make two agents of it", agent.Name)
+func (a *agentForm) confined() {
+	if a.Controller && a.Reader {
+		a.errorf("sandbox", CodeSandbox, "a confined command speaks for one role, and %s is a Controller and a Reader: make two agents of it", a.Name)
 	}
-	for _, name := range agent.Files {
+	for _, name := range a.Files {
 		if why := holdsKeys(name); why != "" {
-			a.source.errorf(a.object.at("files"), CodeSandbox, "files", "%s %s that the command needs", quote(name), why)
+			a.errorf("files", CodeSandbox, "%s %s that the command needs", quote(name), why)
 		}
 	}
 }

@@ -8,56 +8,51 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// networkText returns what an agent reaches as people read it.
-func networkText(o *object) string {
-	v := o.get("network")
-	if v.word != "" {
-		return v.word
-	}
-	return strings.Join(textsIn(v.texts), ", ")
-}
-
 // defaultEgressBudget is that of an agent with hosts whose definition names none.
 const defaultEgressBudget = 16384 * bcp.Bit
 
-// buildEgress returns what an agent may reach. A word for its network lists no host, and
-// limits of an agent without hosts mean nothing.
-func buildEgress(o *object, e bcp.Egress) bcp.Egress {
-	if len(e.Hosts) == 0 {
-		return bcp.Egress{BudgetStated: o.has("egress_budget_bits")}
+// reach sets what an agent may reach, also as people read it. A word for its network lists no
+// host, and limits of an agent without hosts mean nothing.
+func (a *agentForm) reach() {
+	if a.Network = a.word("network"); a.Network == "" || len(a.Egress.Hosts) > 0 {
+		a.Network = strings.Join(a.Egress.Hosts, ", ")
 	}
-	if e.BudgetStated = o.has("egress_budget_bits"); !e.BudgetStated {
-		e.Budget = defaultEgressBudget
+	if len(a.Egress.Hosts) == 0 {
+		a.Egress = bcp.Egress{}
+	} else if !a.has("egress_budget_bits") {
+		a.Egress.Budget = defaultEgressBudget
 	}
-	return e
+	a.Egress.BudgetStated = a.has("egress_budget_bits")
 }
 
 // egress checks the keys of what an agent may reach against each other.
-func (b *builder) egress(a *agent, agent *bcp.Agent) {
-	e, o := agent.Egress, a.object
-	if v := o.values["network"]; v != nil && v.bad {
+func (b *builder) egress(a *agentForm) {
+	if a.wrong["network"] {
 		return
 	}
+	e := a.Egress
 	policy, _ := guard.ParsePolicy(e.Hosts)
-	for _, key := range []string{"start_urls", "feeds"} {
+	check := func(key string, urls []string) {
 		seen := map[string]bool{}
-		for i, url := range o.get(key).texts {
-			target, err := guard.Check(url.text, policy)
+		for i, url := range urls {
+			target, err := guard.Check(url, policy)
 			switch {
 			case errors.Is(err, guard.DenyAll):
-				a.source.errorf(url.position, CodeBadValue, index(key, i), "the agent's network has no hosts: list the host of this URL there")
+				a.errorf(index(key, i), CodeBadValue, "the agent's network has no hosts: list the host of this URL there")
 			case err != nil:
-				a.source.errorf(url.position, CodeBadValue, index(key, i), "expected a URL within network, got %s: %s", quote(url.text), err)
+				a.errorf(index(key, i), CodeBadValue, "expected a URL within network, got %s: %s", quote(url), err)
 			case seen[target.String()]:
-				a.source.errorf(url.position, CodeDuplicate, index(key, i), "%s is listed twice", quote(url.text))
+				a.errorf(index(key, i), CodeDuplicate, "%s is listed twice", quote(url))
 			}
 			seen[target.String()] = true
 		}
 	}
-	if o.has("egress_host_bytes") && len(e.Hosts) > 0 && e.MaxHostBytes > e.MaxBytes {
-		a.source.warnf(o.at("egress_host_bytes"), CodeNoEffect, "egress_host_bytes", "no effect: the agent may have %s of all hosts", formatBytes(e.MaxBytes))
+	check("start_urls", e.StartURLs)
+	check("feeds", a.Feeds)
+	if a.has("egress_host_bytes") && len(e.Hosts) > 0 && e.MaxHostBytes > e.MaxBytes {
+		a.warnf("egress_host_bytes", CodeNoEffect, "no effect: the agent may have %s of all hosts", formatBytes(e.MaxBytes))
 	}
-	if e.LinksOnly && len(e.Hosts) > 0 && len(e.StartURLs) == 0 && len(agent.Feeds) == 0 {
-		a.source.warnf(o.at("links_only"), CodeNoEffect, "links_only", "the agent can fetch nothing: there are no start_urls, from which it could get links")
+	if e.LinksOnly && len(e.Hosts) > 0 && len(e.StartURLs) == 0 && len(a.Feeds) == 0 {
+		a.warnf("links_only", CodeNoEffect, "the agent can fetch nothing: there are no start_urls, from which it could get links")
 	}
 }

@@ -1,7 +1,6 @@
 package definition
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
@@ -11,25 +10,21 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// ErrNoLevel says that a [Level] is none of the constants.
-var ErrNoLevel = errors.New("no such level of a definition")
-
 // JSONSchema returns the JSON Schema (draft 2020-12) of the mappings of a
-// level, made of [Schema] and the same at every call: of [LevelMesh] for
+// level, made of its keys and the same at every call: of [LevelMesh] for
 // mesh.yaml, of [LevelAgent] for the front matter of an agent, of [LevelService] for a
 // file of tools. It helps
 // editors and decides nothing: whatever loads fits it, but some of what fits
 // does not load, because it takes more than one key, or the mesh, to see.
-// The error is [ErrNoLevel].
-func JSONSchema(level Level) ([]byte, error) {
-	if level == 0 || level.String() == "" {
-		return nil, ErrNoLevel
-	}
+func JSONSchema(level *Level) ([]byte, error) {
 	root := levelSchema(level)
 	root.Dialect = "https://json-schema.org/draft/2020-12/schema"
 	root.Title = "bcpmesh: " + level.String()
-	for _, l := range levelsBelow(level) {
-		root.Definitions = append(root.Definitions, property{definitionNames[l], levelSchema(l)})
+	below := levelsBelow(level)
+	for _, l := range levels {
+		if slices.Contains(below, l) {
+			root.Definitions = append(root.Definitions, property{l.ref, levelSchema(l)})
+		}
 	}
 	b, err := json.Marshal(root, jsontext.WithIndent("  "))
 	if err != nil {
@@ -38,23 +33,14 @@ func JSONSchema(level Level) ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// definitionNames are the names of levels in $defs.
-var definitionNames = map[Level]string{
-	LevelChannel: "channel", LevelCron: "cron", LevelSubscription: "subscription", LevelField: "field", LevelQuestion: "question", LevelModel: "model", LevelNotify: "notify",
-	LevelKernel: "kernel", LevelParse: "parse", LevelResult: "result", LevelLimits: "limits", LevelGrant: "grant", LevelRule: "rule", LevelExamples: "examples", LevelTool: "tool", LevelExecution: "execution",
-	LevelTrust: "trusted", LevelRequirement: "requirement", LevelInvariant: "invariant", LevelEvidence: "evidence", LevelPrice: "price", LevelMCPServer: "mcp_server", LevelMCPTool: "mcp_tool", LevelEndorse: "endorse",
-}
-
 // levelsBelow returns the levels that can stand inside a level.
-func levelsBelow(level Level) []Level {
-	var levels []Level
-	for i := range schema {
-		if k := &schema[i]; k.Level == level && k.Child != 0 {
-			levels = append(append(levels, k.Child), levelsBelow(k.Child)...)
+func levelsBelow(level *Level) (below []*Level) {
+	for i := range level.keys {
+		if child := level.keys[i].Child; child != nil {
+			below = append(append(below, child), levelsBelow(child)...)
 		}
 	}
-	slices.Sort(levels)
-	return slices.Compact(levels)
+	return below
 }
 
 // jsonSchema holds the keywords that we use: those of draft 7 but for $defs,
@@ -118,15 +104,12 @@ func (p properties) MarshalJSONTo(to *jsontext.Encoder) error {
 }
 
 // levelSchema makes the schema of the mappings of a level.
-func levelSchema(level Level) *jsonSchema {
+func levelSchema(level *Level) *jsonSchema {
 	s := &jsonSchema{Type: "object", Additional: false}
 	var denied properties // in a reader entry
 	var demanded []string // in a controller entry
-	for i := range schema {
-		k := &schema[i]
-		if k.Level != level {
-			continue
-		}
+	for i := range level.keys {
+		k := &level.keys[i]
 		s.Properties = append(s.Properties, property{k.Name, k.schema()})
 		switch {
 		case k.ControllerOnly:
@@ -154,7 +137,7 @@ const controllerOnly = "Controller's entry only."
 
 // schema makes the schema of the key's value.
 func (k *Key) schema() *jsonSchema {
-	s := types[k.Type].schema(k)
+	s := k.Type.schema(k)
 	if len(k.Words) > 0 && k.Type != TypeWord {
 		s = &jsonSchema{AnyOf: []*jsonSchema{s, {Words: k.Words}}}
 	}
@@ -197,7 +180,7 @@ func (k *Key) named(each *jsonSchema) *jsonSchema {
 }
 
 func (k *Key) reference() *jsonSchema {
-	return &jsonSchema{Reference: "#/$defs/" + definitionNames[k.Child]}
+	return &jsonSchema{Reference: "#/$defs/" + k.Child.ref}
 }
 
 func capital(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }

@@ -21,12 +21,12 @@ func Markdown() string {
 	b.WriteString(introduction)
 	writeNeeds(&b)
 	b.WriteString("\n## Keys\n\nBehind each key is what it holds, and its default; one in `code` can be written as it is. Keys in bold are required. *C*: only in the controller's entry of a channel.\n\n" + formsInWords)
-	for level := LevelMesh; level.String() != ""; level++ {
+	for _, level := range levels {
 		fmt.Fprintf(&b, "\n### %s\n\n", heading(level))
-		for i := range schema {
-			if k := &schema[i]; k.Level == level && k.ofSubscription() {
+		for i := range level.keys {
+			if k := &level.keys[i]; k.ofSubscription() {
 				fmt.Fprintf(&b, "- `%s`: as of [a subscription](#a-subscription)\n", k.Name)
-			} else if k.Level == level {
+			} else {
 				fmt.Fprintf(&b, "- %s (%s): %s\n", k.shown(), strings.Join(slices.DeleteFunc([]string{k.holds(), k.absent()}, func(part string) bool { return part == "" }), "; "), k.meaning())
 			}
 		}
@@ -92,7 +92,7 @@ func writeNeeds(b *strings.Builder) {
 	}
 }
 
-func heading(level Level) string {
+func heading(level *Level) string {
 	if level == LevelMesh {
 		return "`" + level.String() + "`"
 	}
@@ -101,15 +101,15 @@ func heading(level Level) string {
 
 // ofSubscription reports whether what a kernel asks has the key as a subscription has it.
 func (k *Key) ofSubscription() bool {
-	same := findKey(LevelSubscription, k.Name)
+	same := LevelSubscription.key(k.Name)
 	return (k.Level == LevelParse || k.Level == LevelResult) && same != nil && k.Doc == same.Doc && k.Max == same.Max && k.absent() == same.absent()
 }
 
 // formsInWords says what the forms of a value are called.
-const formsInWords = "A *name* is 1 to 63 of a-z, 0-9 and hyphen, begins with a letter or digit, and is not `gateway`. A *duration* is written 90s or 1h30m; *bytes* 512KiB or 64MiB; a *rate* 30/m or 1/s, of pushes also 1/h or 10/d; *hours* 22:00-07:00; a *host* example.com, *.example.com or example.com:8443. *Bits* and *dollars* have at most nine decimals. A *secret* is the place where it is kept, env:NAME or file:PATH. A *schema* is a closed type in JSON Schema: object, array, string, integer, number, boolean or enum. Numbers behind a text count its characters, behind a list its entries.\n"
+const formsInWords = "A *name* is 1 to 63 of a-z, 0-9 and hyphen, begins with a letter or digit, and is not `gateway`. A *duration* is written 90s or 1h30m; *bytes* 512KiB or 64MiB; a *rate* 30/m or 1/s, of pushes also 1/h or 10/d; *hours* 22:00-07:00; a *host* example.com, *.example.com or example.com:8443. *Bits* and *dollars* have at most nine decimals. A *secret* is the place where it is kept, env:NAME or file:PATH; a *key* also command:WORDS. A *schema* is a closed type in JSON Schema: object, array, string, integer, number, boolean or enum. Numbers behind a text count its characters, behind a list its entries.\n"
 
-var forms = map[Type]string{
-	TypeText: "text", TypeName: "name", TypeSubscription: "subscription id", TypeInteger: "integer", TypeBoolean: "boolean", TypeBits: "bits", TypeUSD: "dollars", TypeDuration: "duration",
+var forms = map[*Type]string{
+	TypeText: "text", TypeName: "name", TypeKeyPlace: "key", TypeVariables: "names of variables", TypeSubscription: "subscription id", TypeInteger: "integer", TypeBoolean: "boolean", TypeBits: "bits", TypeUSD: "dollars", TypeDuration: "duration",
 	TypeRate: "rate a minute", TypePushRate: "rate of pushes", TypeTimeZone: "IANA time zone", TypeCron: "minute, hour, day of month, month, day of week", TypeBytes: "bytes", TypeSecretName: "secret", TypeHours: "hours",
 	TypeServer: "host:port", TypeOrigin: "https://host, perhaps with a port", TypeMailAddress: "mail address", TypeOrganisation: "host name", TypeTexts: "texts", TypeTools: "texts, or one with commas", TypeNames: "names", TypeHosts: "hosts, or one text with commas",
 	TypePrefixes: "prefixes of addresses", TypeMailAddresses: "mail addresses", TypeChoices: "one or more of", TypeWordLists: "lists of words, by name", TypeObjects: "list of", TypeObject: "",
@@ -120,20 +120,20 @@ var forms = map[Type]string{
 func (k *Key) holds() string {
 	form, ok := forms[k.Type]
 	if !ok {
-		panic(fmt.Sprintf("type %d has no form", k.Type))
+		panic(fmt.Sprintf("%s has no form", k.Name))
 	}
 	words := "`" + strings.Join(k.Words, "`, `") + "`"
 	if k.Type == TypeWord {
 		return words
 	}
-	if k.Child != 0 {
+	if k.Child != nil {
 		form = strings.TrimSpace(form + " [" + k.Child.String() + "](#" + strings.ToLower(strings.ReplaceAll(k.Child.String(), " ", "-")) + ")")
 	}
 	if k.Type == TypeChoices {
 		return form + " " + words
 	}
 	if k.bounded() {
-		bound := types[k.Type].bound
+		bound := k.Type.bound
 		if bound == nil {
 			bound = func(n int64) string { return strconv.FormatInt(n, 10) }
 		}
@@ -201,32 +201,6 @@ func TestEachNeedHasItsLowestCategory(t *testing.T) {
 		}
 		if n.category < 3 && (prices.Nominal > text.Nominal || prices.Capacity >= text.Capacity) {
 			t.Errorf("%s: costs %v, and as free text %v", n.name, prices, text)
-		}
-	}
-}
-
-// A row is bound to a field, or code of its own decides about it together with other keys: a
-// new key is one row and one field.
-//
-// covers P1.3
-func TestRowsAreBoundToFields(t *testing.T) {
-	t.Parallel()
-	own := map[Level]string{
-		LevelMesh: "endorse models mcp_servers rules trust role_requirements on_suspect notify", LevelAgent: "bcp_channels kernel",
-		LevelChannel: "peer role max_category budget_bits max_cat2_queries subscriptions", LevelModel: "price", LevelNotify: "for",
-		LevelKernel: "requesters requires_role grants schemas result results grant_limits rules", LevelGrant: "control_budget_bits", LevelParse: "reader", LevelRule: "examples",
-		LevelService: "tools", LevelTool: "egress result_subjects", LevelEndorse: "controller reader kernel tools", LevelMCPServer: "tools", LevelMCPTool: "name input_schema",
-		LevelTrust: "key until", LevelRequirement: "name architectures orchestrators invariants evidence", LevelInvariant: "predicate args level", LevelEvidence: "permission_proof max_age",
-	}
-	for level := range levels {
-		var unbound []string
-		for _, k := range levels[level] {
-			if k.field == nil {
-				unbound = append(unbound, k.Name)
-			}
-		}
-		if got := strings.Join(unbound, " "); got != own[Level(level)] {
-			t.Errorf("%s: without a field are %q, want %q", Level(level), got, own[Level(level)])
 		}
 	}
 }

@@ -15,93 +15,41 @@ const mcpPrefix = "mcp__"
 // maxToolName bounds the whole name of a tool, in bytes: providers of models take no more.
 const maxToolName = 64
 
-// mcpKeys are those of MCP servers.
-var mcpKeys = []Key{
-	{Level: LevelMCPServer, Name: "name", Type: TypeName, Required: true, Rule: "A1", field: of(func(s *bcp.MCPServer) any { return &s.Name }),
-		Doc: "Names the server in the names of its tools."},
-	{Level: LevelMCPServer, Name: "command", Type: TypeTexts, Min: 1, Max: 256, DefaultRule: "there is a url", Rule: "A1, P7.5", field: of(func(s *bcp.MCPServer) any { return &s.Command }),
-		Doc: "A server on stdin and stdout."},
-	{Level: LevelMCPServer, Name: "url", Type: TypeText, Min: 1, Max: 256, DefaultRule: "there is a command", Rule: "A1", field: of(func(s *bcp.MCPServer) any { return &s.URL }),
-		Doc: "A server over streamable HTTP; http only on this machine."},
-	{Level: LevelMCPServer, Name: "key", Type: TypeText, Min: 1, Max: 256, DefaultRule: "none", Rule: "A1", field: of(func(s *bcp.MCPServer) any { return &s.Key }),
-		Doc: "Where the bearer token for the url is: `env:NAME`, `file:PATH` or `command:WORDS`."},
-	{Level: LevelMCPServer, Name: "environment", Type: TypeTexts, Min: 1, Max: 64, DefaultRule: "none", Rule: "P7.5", field: of(func(s *bcp.MCPServer) any { return &s.Environment }),
-		Doc: "Environment variables that the server gets besides PATH, HOME and the like."},
-	{Level: LevelMCPServer, Name: "sandbox", Type: TypeWord, Words: wordsOf[bcp.Sandbox](1, 3), DefaultRule: "a command needs it, but for sudo -u, docker and the like", Rule: "P7.5", field: of(func(s *bcp.MCPServer) any { return &s.Sandbox }),
-		Doc: "What confines the server, as of an agent (tools.md)."},
-	{Level: LevelMCPServer, Name: "tools", Type: TypeObjects, Child: LevelMCPTool, Min: 1, Max: kernel.MaxTools, Required: true, Rule: "A7",
-		Doc: "Its tools that agents may name."},
-
-	{Level: LevelMCPTool, Name: "name", Type: TypeText, Min: 1, Max: 48, Required: true, Rule: "A7",
-		Doc: "Names the tool: letters, digits, hyphens and underscores."},
-	{Level: LevelMCPTool, Name: "listed", Type: TypeText, Min: 1, Max: 128, DefaultRule: "name", Rule: "A7", field: of(func(t *bcp.MCPTool) any { return &t.Listed }),
-		Doc: "The server's name for it."},
-	{Level: LevelMCPTool, Name: "sha256", Type: TypeText, Min: 64, Max: 64, Required: true, Rule: "A7", field: of(func(t *bcp.MCPTool) any { return &t.SHA256 }),
-		Doc: "The hash of what the server declared for it (`bcpmesh tool import --reader`)."},
-	{Level: LevelMCPTool, Name: "description", Type: TypeText, Min: 1, Max: 4000, Required: true, Rule: "A7", field: of(func(t *bcp.MCPTool) any { return &t.Description }),
-		Doc: "Tells the model what the tool does, in your words."},
-	{Level: LevelMCPTool, Name: "input_schema", Type: TypeClosed, Required: true, Rule: "A7",
-		Doc: "The arguments: an object."},
-}
-
-// mcpServers returns the MCP servers of mesh.yaml.
-func (b *builder) mcpServers(o *object) []bcp.MCPServer {
-	var servers []bcp.MCPServer
-	seen := map[string]bool{}
-	for _, s := range o.get("mcp_servers").objects {
-		server := bcp.MCPServer{Service: bcp.Service{File: b.meshSource.path}}
-		s.fill(&server)
-		if seen[string(server.Name)] {
-			b.meshSource.errorf(s.at("name"), CodeDuplicate, join(s.path, "name"), "two servers have this name")
-		}
-		seen[string(server.Name)] = true
+// mcpServers judges the MCP servers of mesh.yaml.
+func (b *builder) mcpServers(m *bcp.Mesh) {
+	for _, s := range b.mesh.ServerEntries {
+		s.File = s.source.path
 		if !s.bad {
-			b.remote(s, &server)
+			b.remote(s)
 		}
-		for _, name := range server.Environment {
-			if !passable(name) {
-				b.meshSource.errorf(s.at("environment"), CodeBadValue, join(s.path, "environment"), "expected names of variables, of letters, digits and underscores, and none of the mesh's own, which begin with BCPMESH_, got %s", quote(name))
-			}
+		if !s.bad && s.URL == "" && s.has("command") {
+			b.startable(&s.object, s.Command, &s.Sandbox, confinable)
 		}
-		if !s.bad && server.URL == "" && s.has("command") {
-			b.startable(b.meshSource, s, server.Command, &server.Sandbox,
-				"have the mesh confine it with `sandbox: required`; or start it through sudo -u, docker, bwrap or the like; or accept that with `sandbox: none`; or, where it confines itself, say `sandbox: own`")
+		for _, t := range s.ToolEntries {
+			t.complete(s.Service.Name)
+			s.Tools = append(s.Tools, t.MCPTool)
 		}
-		for _, t := range s.get("tools").objects {
-			tool := b.mcpTool(&server, t)
-			if seen[tool.Name] {
-				b.meshSource.errorf(t.at("name"), CodeDuplicate, join(t.path, "name"), "two tools of the server have this name")
-			}
-			seen[tool.Name] = true
-			server.Tools = append(server.Tools, tool)
-		}
-		servers = append(servers, server)
+		m.MCPServers = append(m.MCPServers, s.MCPServer)
 	}
-	return servers
 }
 
 // remote judges where a server is: a command or a URL.
-func (b *builder) remote(s *object, server *bcp.MCPServer) {
-	wrong := func(key, code, format string, args ...any) {
-		b.meshSource.errorf(s.at(key), code, join(s.path, key), format, args...)
-	}
-	switch at, err := guard.ParseTarget(server.URL); {
+func (b *builder) remote(s *serverForm) {
+	switch at, err := guard.ParseTarget(s.URL); {
 	case !s.has("url") && !s.has("command"):
-		wrong("name", CodeMissingKey, "a server has a command, which is started, or a url, which is connected to")
+		s.errorf("name", CodeMissingKey, "a server has a command, which is started, or a url, which is connected to")
 	case !s.has("url") && s.has("key"):
-		wrong("key", CodeBadValue, "only a server at a url gets a key: name variables for a command in environment")
+		s.errorf("key", CodeBadValue, "only a server at a url gets a key: name variables for a command in environment")
 	case !s.has("url"):
 	case s.has("command"), s.has("environment"), s.has("sandbox"):
-		wrong("url", CodeBadValue, "nothing is started of a server at a url: leave out command, environment and sandbox")
-	case err != nil || strings.ContainsAny(server.URL, "?#"):
-		wrong("url", CodeBadValue, "expected an https URL such as https://mcp.example.com/mcp, without a query: a key has a place of its own")
+		s.errorf("url", CodeBadValue, "nothing is started of a server at a url: leave out command, environment and sandbox")
+	case err != nil || strings.ContainsAny(s.URL, "?#"):
+		s.errorf("url", CodeBadValue, "expected an https URL such as https://mcp.example.com/mcp, without a query: a key has a place of its own")
 	case at.Scheme() != "https" && !onThisMachine(at):
-		wrong("url", CodeBadValue, "expected https: what the model sends, the answers and the key would be in the clear; http is for this machine, such as http://127.0.0.1:8000/mcp")
-	case s.has("key") && !keyPlace().MatchString(server.Key):
-		wrong("key", CodeBadValue, "expected where the key is, env:NAME, file:PATH or command:WORDS, and not the key itself")
+		s.errorf("url", CodeBadValue, "expected https: what the model sends, the answers and the key would be in the clear; http is for this machine, such as http://127.0.0.1:8000/mcp")
 	case s.has("key") && b.keys != nil:
-		if err := b.keys(server.Key, "the key of the server"); err != nil {
-			wrong("key", CodeNoFile, "%s", err)
+		if err := b.keys(s.Key, "the key of the server"); err != nil {
+			s.errorf("key", CodeNoFile, "%s", err)
 		}
 	}
 }
@@ -111,28 +59,28 @@ func onThisMachine(at guard.Target) bool {
 	return literal && address.IsLoopback() || at.Name() == "localhost"
 }
 
-func (b *builder) mcpTool(server *bcp.MCPServer, o *object) bcp.MCPTool {
-	name := o.get("name").text
-	t := bcp.MCPTool{Name: mcpPrefix + string(server.Name) + "__" + name, Listed: name}
-	o.fill(&t)
-	wrong := func(key, format string, args ...any) {
-		if !o.bad {
-			b.meshSource.errorf(o.at(key), CodeBadValue, join(o.path, key), format, args...)
-		}
+// complete sets and judges what the keys of a tool of a server say together.
+func (t *mcpToolForm) complete(server bcp.AgentName) {
+	name := t.Name
+	t.Name = mcpPrefix + string(server) + "__" + name
+	if !t.has("listed") {
+		t.Listed = name
+	}
+	if t.Input != nil {
+		t.InputSchema = string(t.Input.AppendJSONSchema(nil))
+	}
+	if t.bad {
+		return
 	}
 	if strings.Contains(name, "__") || strings.ContainsFunc(name, func(r rune) bool {
 		return !strings.ContainsRune("-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", r)
 	}) || len(t.Name) > maxToolName {
-		wrong("name", "expected letters, digits, hyphens and single underscores, so that %s has at most %d", boundedKey(t.Name), maxToolName)
+		t.errorf("name", CodeBadValue, "expected letters, digits, hyphens and single underscores, so that %s has at most %d", boundedKey(t.Name), maxToolName)
 	}
 	if _, err := hex.DecodeString(t.SHA256); err != nil || strings.ToLower(t.SHA256) != t.SHA256 {
-		wrong("sha256", "expected 64 digits of 0-9 and a-f, as `bcpmesh tool import --reader` writes them")
+		t.errorf("sha256", CodeBadValue, "expected 64 digits of 0-9 and a-f, as `bcpmesh tool import --reader` writes them")
 	}
-	if typ := o.get("input_schema").typ; typ != nil {
-		if typ.Kind != kernel.ObjectType || typ.Nullable {
-			wrong("input_schema", "expected an object, such as {type: object, properties: {text: {type: string}}}")
-		}
-		t.InputSchema = string(typ.AppendJSONSchema(nil))
+	if t.Input.Kind != kernel.ObjectType || t.Input.Nullable {
+		t.errorf("input_schema", CodeBadValue, "expected an object, such as {type: object, properties: {text: {type: string}}}")
 	}
-	return t
 }

@@ -67,8 +67,8 @@ func TestMCPServers(t *testing.T) {
 		notesServer("", "name: find, description: Finds., input_schema: "+object):                                             "sha256",
 		notesServer("environment: [BCPMESH_X]\n  sandbox: none", ""):                                                          "none of the mesh's own",
 		notesServer("environment: [HOME]", ""):                                                                                "it would run as the user of the mesh",
-		notesServer("", "") + "  - {name: find, sha256: " + hashOfNotes + ", description: x, input_schema: " + object + "}\n": "two tools of the server have this name",
-		notesServer("", "") + strings.TrimPrefix(notesServer("", ""), "mcp_servers:\n"):                                       "two servers have this name",
+		notesServer("", "") + "  - {name: find, sha256: " + hashOfNotes + ", description: x, input_schema: " + object + "}\n": "has the same name",
+		notesServer("", "") + strings.TrimPrefix(notesServer("", ""), "mcp_servers:\n"):                                       "has the same name",
 		"": `builtin has no tool "mcp__notes__find"`,
 	} {
 		if _, got := load(mesh, "[mcp__notes__find]", ""); want == "" && got != "" || !strings.Contains(got, want) {

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode"
@@ -12,105 +13,94 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
-// named checks a mapping whose keys are names of the author's choice.
-func (w *walker) named(v *value, key *Key, n *node, path string) {
+// named reads a mapping whose keys are names of the author's choice.
+func (s *source) named(k *Key, n *node, path string, field reflect.Value) {
 	if n.kind != nodeMapping {
-		w.wrongType(n, path, expected(key))
+		s.wrongType(n, path, expected(k))
 		return
 	}
-	w.count(key, len(n.entries), n, path)
+	s.count(k, len(n.entries), n, path)
 	for _, e := range n.entries {
 		at := join(path, boundedKey(e.key))
-		if _, err := bcp.ParseClientID(e.key); err != nil {
-			w.source.errorf(e.position, CodeBadValue, at, "expected a name of 1 to 64 letters, digits, hyphens and underscores")
+		if !s.entryName(e, at) {
 			continue
 		}
-		entry := named{position: e.position, name: e.key, path: at}
-		switch {
-		case key.Type == TypeNamedObjects:
-			entry.object = w.object(key.Child, e.value, at)
+		entry := reflect.New(field.Type().Elem()).Elem()
+		entry.FieldByName("At").Set(reflect.ValueOf(namedAt{e.position, e.key, at}))
+		switch is := entry.FieldByName("Is"); {
+		case k.Type == TypeNamedObjects:
+			s.within(k.Child, e.value, at, is)
 		case e.value.kind != nodeList:
-			w.wrongType(e.value, at, "a list of texts")
+			s.wrongType(e.value, at, "a list of texts")
 		default:
-			entry.texts = w.distinctTexts(e.value, at)
+			s.list(distinctTexts, e.value, at, is)
 		}
-		v.named = append(v.named, entry)
+		field.Set(reflect.Append(field, entry))
 	}
 }
 
-// distinctTexts checks a list of texts without duplicates.
-func (w *walker) distinctTexts(n *node, path string) []element {
-	if len(n.items) > maxNamedTexts {
-		w.source.errorf(n.position, CodeOutOfRange, path, "expected a list of at most %d texts, got %d", maxNamedTexts, len(n.items))
-		return nil
+// distinctTexts are the texts of a name.
+var distinctTexts = &Key{Type: &Type{want: "a list of at most {max} texts"}, Max: maxNamedTexts}
+
+// entryName refuses what is no name.
+func (s *source) entryName(e entry, at string) bool {
+	_, err := bcp.ParseClientID(e.key)
+	if err != nil {
+		s.errorf(e.position, CodeBadValue, at, "expected a name of 1 to 64 letters, digits, hyphens and underscores")
 	}
-	var texts []element
-	first := map[string]bool{}
-	for i, item := range n.items {
-		switch at := index(path, i); {
-		case item.kind != nodeText:
-			w.wrongType(item, at, "text")
-		case first[item.text]:
-			w.source.errorf(item.position, CodeDuplicate, at, "%s is listed twice", quote(item.text))
-		default:
-			first[item.text] = true
-			texts = append(texts, element{item.position, item.text})
-		}
-	}
-	return texts
+	return err == nil
 }
 
 // closed reads a type.
-func (w *walker) closed(v *value, key *Key, n *node, path string) {
-	text, ok := w.json(n, path)
+func (s *source) closed(k *Key, n *node, path string, field reflect.Value) {
+	text, ok := s.json(n, path)
 	if !ok {
 		return
 	}
 	typ, err := kernel.ParseType(text)
 	if err != nil {
-		w.source.errorf(n.position, CodeBadValue, path, "expected %s: %s", expected(key), err)
+		s.errorf(n.position, CodeBadValue, path, "expected %s: %s", expected(k), err)
+		return
 	}
-	v.typ = typ
+	set(field, typ)
 }
 
 // calls reads the examples of a rule.
-func (w *walker) calls(v *value, key *Key, n *node, path string) {
+func (s *source) calls(k *Key, n *node, path string, field reflect.Value) {
 	if n.kind != nodeList {
-		w.wrongType(n, path, expected(key))
+		s.wrongType(n, path, expected(k))
 		return
 	}
-	if !w.count(key, len(n.items), n, path) {
+	if !s.count(k, len(n.items), n, path) {
 		return
 	}
+	var calls []kernel.Example
 	for i, item := range n.items {
 		at := index(path, i)
 		if item.kind != nodeMapping {
-			w.wrongType(item, at, "a call such as {args: {to: kim}}")
+			s.wrongType(item, at, "a call such as {args: {to: kim}}")
 			continue
 		}
-		text, ok := w.json(item, at)
+		text, ok := s.json(item, at)
 		if !ok {
 			continue
 		}
 		call, err := kernel.ParseExample(text)
 		if err != nil {
-			w.source.errorf(item.position, CodeBadValue, at, "expected a call such as {args: {to: kim}, requester: {name: main}}: %s", err)
+			s.errorf(item.position, CodeBadValue, at, "expected a call such as {args: {to: kim}, requester: {name: main}}: %s", err)
 		}
-		v.calls = append(v.calls, call)
+		calls = append(calls, call)
 	}
+	set(field, calls)
 }
 
 // json writes what is there as JSON. It is false after an error.
-func (w *walker) json(n *node, path string) (jsontext.Value, bool) {
-	outer := w.source.failed
-	w.source.failed = false
-	text := w.appendJSON(nil, n, path)
-	ok := !w.source.failed
-	w.source.failed = outer || !ok
+func (s *source) json(n *node, path string) (text jsontext.Value, ok bool) {
+	ok = !s.failing(func() { text = s.appendJSON(nil, n, path) })
 	return text, ok
 }
 
-func (w *walker) appendJSON(dst []byte, n *node, path string) []byte {
+func (s *source) appendJSON(dst []byte, n *node, path string) []byte {
 	switch n.kind {
 	case nodeText:
 		dst, _ = jsontext.AppendQuote(dst, n.text) // the converter lets UTF-8 alone through
@@ -122,14 +112,14 @@ func (w *walker) appendJSON(dst []byte, n *node, path string) []byte {
 		if number := jsontext.Value(n.text); number.Kind() == '0' && number.IsValid() {
 			return append(dst, n.text...)
 		}
-		w.source.errorf(n.position, CodeBadValue, path, "expected a number as JSON has it, such as 12.5, got %s", quote(n.text))
+		s.errorf(n.position, CodeBadValue, path, "expected a number as JSON has it, such as 12.5, got %s", quote(n.text))
 	case nodeList:
 		dst = append(dst, '[')
 		for i, item := range n.items {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = w.appendJSON(dst, item, index(path, i))
+			dst = s.appendJSON(dst, item, index(path, i))
 		}
 		dst = append(dst, ']')
 	case nodeMapping:
@@ -139,67 +129,62 @@ func (w *walker) appendJSON(dst []byte, n *node, path string) []byte {
 				dst = append(dst, ',')
 			}
 			dst, _ = jsontext.AppendQuote(dst, e.key)
-			dst = w.appendJSON(append(dst, ':'), e.value, join(path, boundedKey(e.key)))
+			dst = s.appendJSON(append(dst, ':'), e.value, join(path, boundedKey(e.key)))
 		}
 		dst = append(dst, '}')
 	default:
-		w.source.failed = true // reported by the converter
+		s.failed = true // reported by the converter
 	}
 	return dst
 }
 
 // wordLists checks `vocabularies`: each list is normalised, sorted and free of
 // duplicates, since its length is a price (PROTOCOL P3.2).
-func (w *walker) wordLists(v *value, key *Key, n *node, path string) {
+func (s *source) wordLists(k *Key, n *node, path string, field reflect.Value) {
 	if n.kind != nodeMapping {
-		w.wrongType(n, path, expected(key))
+		s.wrongType(n, path, expected(k))
 		return
 	}
-	if count := int64(len(n.entries)); count > key.Max {
-		w.source.errorf(n.position, CodeOutOfRange, path, "expected at most %d word lists, got %d", key.Max, count)
+	if count := int64(len(n.entries)); count > k.Max {
+		s.errorf(n.position, CodeOutOfRange, path, "expected at most %d word lists, got %d", k.Max, count)
 	}
-	v.lists = map[string][]string{}
+	lists, words := map[string][]string{}, 0
 	for _, e := range n.entries {
 		at := join(path, boundedKey(e.key))
-		if _, err := bcp.ParseClientID(e.key); err != nil {
-			w.source.errorf(e.position, CodeBadValue, at, "expected a name of 1 to 64 letters, digits, hyphens and underscores")
-			continue
+		switch words += len(e.value.items); {
+		case !s.entryName(e, at):
+		case e.value.kind != nodeList:
+			s.wrongType(e.value, at, "a list of words")
+		case len(e.value.items) == 0:
+			s.errorf(e.value.position, CodeOutOfRange, at, "expected at least one word")
+		case words > MaxVocabularyWords:
+			s.errorf(e.value.position, CodeTooMany, at, "expected at most %d words in all word lists, got %d or more", MaxVocabularyWords, words)
+		default:
+			lists[e.key] = s.wordList(e.value, at)
 		}
-		if e.value.kind != nodeList || len(e.value.items) == 0 {
-			if e.value.kind == nodeList {
-				w.source.errorf(e.value.position, CodeOutOfRange, at, "expected at least one word")
-			} else {
-				w.wrongType(e.value, at, "a list of words")
-			}
-			continue
-		}
-		v.lists[e.key] = w.wordList(e.value, at)
 	}
+	set(field, lists)
 }
 
-func (w *walker) wordList(n *node, path string) []string {
-	if w.words += len(n.items); w.words > MaxVocabularyWords {
-		w.source.errorf(n.position, CodeTooMany, path, "expected at most %d words in all word lists, got %d or more", MaxVocabularyWords, w.words)
-		return nil
-	}
+func (s *source) wordList(n *node, path string) []string {
 	first, looks := make(map[string]int, len(n.items)), make(map[string]int, len(n.items))
 	for i, item := range n.items {
 		at := index(path, i)
 		if item.kind != nodeText {
-			w.wrongType(item, at, "text that is one word")
+			s.wrongType(item, at, "text that is one word")
 			continue
 		}
 		word, ok := normaliseWord(item.text)
 		if !ok {
-			w.source.errorf(item.position, CodeBadValue, at, "expected one word of at most %d letters, digits and hyphens inside, got %s", MaxWordChars, quote(item.text))
+			s.errorf(item.position, CodeBadValue, at, "expected one word of at most %d letters, digits and hyphens inside, got %s", MaxWordChars, quote(item.text))
 			continue
 		}
 		if before, again := first[word]; again {
-			w.source.errorf(item.position, CodeDuplicate, at, "the word is the same as number %d of the list", before+1)
+			s.errorf(item.position, CodeDuplicate, at, "the word is the same as number %d of the list", before+1)
 			continue
 		}
 		if before, again := looks[text.Look(word)]; again {
-			w.source.errorf(item.position, CodeDuplicate, at, "the word looks the same as number %d of the list", before+1)
+			s.errorf(item.position, CodeDuplicate, at, "the word looks the same as number %d of the list", before+1)
 			continue
 		}
 		first[word], looks[text.Look(word)] = i, i

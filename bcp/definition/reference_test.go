@@ -28,7 +28,7 @@ func generated(t *testing.T) map[string]string {
 	}
 }
 
-func jsonSchema(t *testing.T, level definition.Level) string {
+func jsonSchema(t *testing.T, level *definition.Level) string {
 	t.Helper()
 	b, err := definition.JSONSchema(level)
 	noError(t, err)

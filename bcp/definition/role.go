@@ -97,38 +97,36 @@ func (b *builder) roles(m *bcp.Mesh) {
 		if i < 0 {
 			continue
 		}
-		a := b.agents[i]
-		at, key := a.object.at("name"), "name"
-		for _, k := range []string{"execution", "kernel"} {
-			if a.object.has(k) {
-				at, key = a.object.at(k), k
-				break
+		a, key := b.agents[i], "name"
+		for _, k := range []string{"kernel", "execution"} {
+			if a.has(k) {
+				key = k
 			}
 		}
 		switch p.Code {
 		case contract.TwoRoles:
-			a.source.errorf(at, CodeRole, key, "%s has two roles, %s: each needs an agent of its own", p.Agent, p.Other)
+			a.errorf(key, CodeRole, "%s has two roles, %s: each needs an agent of its own", p.Agent, p.Other)
 		case contract.NoKernel:
-			a.source.errorf(at, CodeRole, key, "an orchestrator is a kernel: its file needs the key kernel")
+			a.errorf(key, CodeRole, "an orchestrator is a kernel: its file needs the key kernel")
 		case contract.UnknownType:
-			a.source.errorf(at, CodeRole, join(key, "type"), "an orchestrator needs this key: expected %s", contract.DeterministicInterpreter)
+			a.errorf(join(key, "type"), CodeRole, "an orchestrator needs this key: expected %s", contract.DeterministicInterpreter)
 		case contract.PlannerHasChannel:
-			a.source.errorf(at, CodeRole, key, "a planner has no channel and starts no run: it may never see content")
+			a.errorf(key, CodeRole, "a planner has no channel and starts no run: it may never see content")
 		case contract.PlannerHasTools:
-			a.source.errorf(at, CodeRole, key, "a planner has no tools, and this one has %s: its plans name them, and the kernel calls them", p.Other)
+			a.errorf(key, CodeRole, "a planner has no tools, and this one has %s: its plans name them, and the kernel calls them", p.Other)
 		case contract.ProcessorHasTools:
-			a.source.errorf(at, CodeRole, key, "a processor has no tools but BCPQueries, BCPRespond and the like, and this one has %s", p.Other)
+			a.errorf(key, CodeRole, "a processor has no tools but BCPQueries, BCPRespond and the like, and this one has %s", p.Other)
 		case contract.UnknownContract:
-			a.source.errorf(at, CodeContract, join(key, "contract"), "there is no contract %s%s: write it to %s/%s%s", quote(p.Other), didYouMean(p.Other, sortedKeys(Contracts(m))), contractFolder, boundedKey(p.Other), contractSuffix)
+			a.errorf(join(key, "contract"), CodeContract, "there is no contract %s%s: write it to %s/%s%s", quote(p.Other), didYouMean(p.Other, sortedKeys(Contracts(m))), contractFolder, boundedKey(p.Other), contractSuffix)
 		case contract.ContractOfOtherRole:
-			a.source.errorf(at, CodeContract, join(key, "contract"), "the contract %s is of another role", quote(p.Other))
+			a.errorf(join(key, "contract"), CodeContract, "the contract %s is of another role", quote(p.Other))
 		case contract.SameCommand:
-			a.source.warnf(at, CodeOneProgram, key, "%s, a processor, is started by the same command: one program may then read the task and the content", p.Other)
+			a.warnf(key, CodeOneProgram, "%s, a processor, is started by the same command: one program may then read the task and the content", p.Other)
 		}
 	}
 	for i, a := range b.agents {
 		if x := m.Agents[i].Execution; x.Type != "" && x.Role != string(contract.Orchestrator) || x.ModelFamily != "" && x.Role == string(contract.Orchestrator) {
-			a.source.warnf(a.object.at("execution"), CodeNoEffect, "execution", "no effect: type is of an orchestrator, and model_family of a planner or a processor")
+			a.warnf("execution", CodeNoEffect, "no effect: type is of an orchestrator, and model_family of a planner or a processor")
 		}
 	}
 }

@@ -134,8 +134,8 @@ func TestRolesAreRefused(t *testing.T) {
 		"an orchestrator without a type":        {edit("agents/desk.md", ", type: deterministic_interpreter", ""), "agents/desk.md:3:12: execution.type: an orchestrator needs this key", definition.CodeRole},
 		"an orchestrator that is a model":       {edit("agents/desk.md", "deterministic_interpreter", "llm"), `agents/desk.md:3:39: execution.type: expected one of`, definition.CodeUnknownWord},
 		"a role that is none":                   {edit("agents/kim.md", "name: kim\n", "name: kim\nexecution: {role: tool}\n"), "agents/kim.md:3:19: execution.role: expected one of", definition.CodeUnknownWord},
-		"a contract that is not there":          {edit("agents/ann.md", "planner-v1", "planner-v2"), `agents/ann.md:3:12: execution.contract: there is no contract "planner-v2"; did you mean "planner-v1"?: write it to contracts/planner-v2.json`, definition.CodeContract},
-		"another role's contract":               {edit("agents/ann.md", "planner-v1", "processor-v1"), `agents/ann.md:3:12: execution.contract: the contract "processor-v1" is of another role`, definition.CodeContract},
+		"a contract that is not there":          {edit("agents/ann.md", "planner-v1", "planner-v2"), `agents/ann.md:3:67: execution.contract: there is no contract "planner-v2"; did you mean "planner-v1"?: write it to contracts/planner-v2.json`, definition.CodeContract},
+		"another role's contract":               {edit("agents/ann.md", "planner-v1", "processor-v1"), `agents/ann.md:3:67: execution.contract: the contract "processor-v1" is of another role`, definition.CodeContract},
 		"a file that shadows a built-in one": {func(f map[string][]byte) { f["contracts/planner-v1.json"] = []byte(contractOf(t, "planner-v1")) },
 			"contracts/planner-v1.json:1:1: there is a built-in contract of this name", definition.CodeContract},
 		"a file that is no contract": {func(f map[string][]byte) {

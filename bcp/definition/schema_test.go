@@ -22,14 +22,14 @@ func TestSchemaIsComplete(t *testing.T) {
 			t.Errorf("%s is listed twice", at)
 		}
 		seen[at] = true
-		if k.Level.String() == "" || k.Type == 0 || k.Rule == "" || !strings.HasSuffix(k.Doc, ".") {
+		if k.Level == nil || k.Type == nil || k.Rule == "" || !strings.HasSuffix(k.Doc, ".") {
 			t.Errorf("%s: level, type, rule or sentence is missing", at)
 		}
 		readerEntry := k.Level == definition.LevelChannel && k.Required && k.DefaultRule != ""
 		if (k.Default != "") == (k.DefaultRule != "") != (k.Required && !readerEntry) {
 			t.Errorf("%s: expected one of a default, a rule for the default, and required", at)
 		}
-		if (k.Type == definition.TypeWord) && len(k.Words) == 0 || slices.Contains([]definition.Type{definition.TypeObjects, definition.TypeObject, definition.TypeNamedObjects}, k.Type) != (k.Child != 0) {
+		if (k.Type == definition.TypeWord) && len(k.Words) == 0 || slices.Contains([]*definition.Type{definition.TypeObjects, definition.TypeObject, definition.TypeNamedObjects}, k.Type) != (k.Child != nil) {
 			t.Errorf("%s: words or child do not fit the type", at)
 		}
 	}
@@ -43,7 +43,7 @@ func TestSchemaIsComplete(t *testing.T) {
 // covers P1.3
 func TestWrittenDefaultsAreTheDefaults(t *testing.T) {
 	t.Parallel()
-	written := map[definition.Level]string{}
+	written := map[*definition.Level]string{}
 	for _, k := range definition.Schema() {
 		if k.Default != "" {
 			written[k.Level] += k.Name + ": " + k.Default + "\n"

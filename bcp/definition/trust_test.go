@@ -74,7 +74,7 @@ func TestTrustIsChecked(t *testing.T) {
 		"no moment":               {"2027-01-01T00:00:00Z", "2027-01-01", "expected a moment such as"},
 		"a moment elsewhere":      {"2027-01-01T00:00:00Z", `"2027-01-01T01+01:00"`, "expected a moment such as"},
 		"its own organisation":    {"organisation: org1.example", "organisation: org2.example", "this is the mesh's own organisation"},
-		"a requirement twice":     {"- name: strict", "- name: strict\n  - name: strict", "there is a requirement \"strict\" already"},
+		"a requirement twice":     {"- name: strict", "- name: strict\n  - name: strict", "has the same name"},
 		"the built-in one":        {"- name: strict", "- name: dual-llm\n  - name: strict", "there is a requirement \"dual-llm\" already"},
 		"arguments of another":    {"tool_outputs]", "weather]", "these are no arguments of the predicate"},
 		"one that is missing":     {"- name: strict", "- name: strictly", "there is no role requirement \"strict\"; did you mean \"strictly\"?"},

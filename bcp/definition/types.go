@@ -1,11 +1,12 @@
 package definition
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/netip"
+	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,27 +18,31 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
-// typeRow is all that there is to know about a type: what the loader takes for it, what messages
-// and documents say of it, and its JSON Schema.
-type typeRow struct {
+// Type is what a key may hold, and all that there is to know about that: what the loader takes
+// for it, what messages and documents say of it, and its JSON Schema.
+type Type struct {
 	// want says what a key may hold, as the end of a message. {min} and {max} stand for the
 	// bounds, {child} for the level, {words} for the words.
-	want  string
-	bound func(int64) string // writes a bound; nil: in decimal
-	// closed: the words are all that it may hold, as want says already.
-	closed bool
+	want   string
+	bound  func(int64) string // writes a bound; nil: in decimal
 	schema func(k *Key) *jsonSchema
 
-	// A scalar is of one of these kinds, of text if there are none. read returns a code if
-	// it is wrong, and what it is instead, as messages show it (empty: not at all).
+	// A scalar is of one of these kinds, of text if there are none. parse returns what it
+	// makes of it, and the number that the bounds are about, which they count in units; not
+	// ok is told with the code, or as a bad value.
 	kinds []nodeKind
-	read  func(v *value, k *Key, text string) (code, got string)
+	parse func(text string) (made any, number int64, ok bool)
+	unit  int64
+	code  string
 
-	// Of a list of texts, item says what an entry should be; nothing if it is that. One text
-	// with commas will do for some, and an entry may be there twice in others.
-	item    func(k *Key, text string) (want string)
+	// An entry of a list of texts is right, or each says what it should be. One text with
+	// commas will do for some, one of the words for others, and an entry may be there twice
+	// in others.
+	each    string
+	right   func(text string) bool
 	commas  bool
 	repeats bool
 }
@@ -55,6 +60,8 @@ const (
 	patternPushRate     = `^[1-9][0-9]{0,3}/[smhd]$`
 	patternCron         = `^ *[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4} *$`
 	patternSecretName   = `^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:[^\x00-\x1f]{1,1000})$`
+	patternKeyPlace     = `^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:.{1,200}|command:.{1,200})$`
+	patternVariable     = `^[A-Za-z0-9_]+$`
 	patternHours        = `^([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]$`
 	patternServer       = `^([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}$`
 	patternOrigin       = `^(https://[a-z0-9.-]{1,253}|http://localhost)(:[1-9][0-9]{0,4})?$`
@@ -65,31 +72,33 @@ const (
 
 var (
 	secretNames   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(patternSecretName) }) // takes 16 ms
+	keyPlaces     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(patternKeyPlace) })
+	variables     = regexp.MustCompile(patternVariable)
 	hours         = regexp.MustCompile(patternHours)
 	servers       = regexp.MustCompile(patternServer)
 	origins       = regexp.MustCompile(patternOrigin)
 	mailAddresses = regexp.MustCompile(patternMail)
 )
 
+// ownVariables begins the names of variables that are the mesh's own: none of them is handed on.
+const ownVariables = "BCPMESH_"
+
 // maxToolChars is the longest name of a tool that the loader takes.
 const maxToolChars = 128
 
-var types = [...]typeRow{
-	TypeText: {want: "text of {min} to {max} characters",
+// The types, and what Min and Max of a [Key] bound.
+var (
+	TypeText = &Type{want: "text of {min} to {max} characters", // code points
 		schema: func(k *Key) *jsonSchema { return &jsonSchema{Type: "string", MinLength: &k.Min, MaxLength: &k.Max} },
-		read: func(_ *value, k *Key, text string) (code, got string) {
-			if chars := int64(utf8.RuneCountInString(text)); chars < k.Min || chars > k.Max {
-				return CodeOutOfRange, strconv.FormatInt(chars, 10)
-			}
-			return "", ""
-		}},
-	TypeName: {want: "text that is a name: " + trimName(bcp.ErrAgentName), schema: func(*Key) *jsonSchema { return nameSchema() },
-		read: isRight(func(text string) bool { _, err := bcp.ParseAgentName(text); return err == nil })},
-	TypeSubscription: {want: "text: " + bcp.ErrSubscriptionID.Error(), schema: patterned(patternSubscription),
-		read: isRight(func(text string) bool { _, err := bcp.ParseSubscriptionID(text); return err == nil })},
-	TypeWord: {want: "one of {words}", closed: true, schema: func(k *Key) *jsonSchema { return &jsonSchema{Words: k.Words} },
-		read: func(_ *value, _ *Key, text string) (code, got string) { return CodeUnknownWord, quote(text) }},
-	TypeInteger: {want: "a whole number from {min} to {max}", kinds: []nodeKind{nodeInteger},
+		parse:  func(text string) (any, int64, bool) { return text, int64(utf8.RuneCountInString(text)), true }}
+	TypeName = &Type{want: "text that is a name: " + nameWant, parse: isRight(isName), schema: func(*Key) *jsonSchema { return nameSchema() }} // of an agent or a person (PROTOCOL P1.1)
+
+	TypeSubscription = &Type{want: "text: " + bcp.ErrSubscriptionID.Error(), schema: patterned(patternSubscription),
+		parse: isRight(func(text string) bool { _, err := bcp.ParseSubscriptionID(text); return err == nil })}
+	// TypeWord is one of Words, which are read before anything else.
+	TypeWord = &Type{want: "one of {words}", code: CodeUnknownWord, schema: func(k *Key) *jsonSchema { return &jsonSchema{Words: k.Words} },
+		parse: isRight(func(string) bool { return false })}
+	TypeInteger = &Type{want: "a whole number from {min} to {max}", kinds: []nodeKind{nodeInteger}, code: CodeOutOfRange,
 		schema: func(k *Key) *jsonSchema {
 			s := &jsonSchema{Type: "integer"}
 			if k.bounded() {
@@ -97,190 +106,147 @@ var types = [...]typeRow{
 			}
 			return s
 		},
-		read: func(v *value, k *Key, text string) (code, got string) {
-			number, err := strconv.ParseInt(text, 10, 64)
-			if err != nil || k.bounded() && (number < k.Min || number > k.Max) {
-				return CodeOutOfRange, quote(text)
-			}
-			v.number = number
-			return "", ""
-		}},
-	TypeBoolean: {want: "true or false", kinds: []nodeKind{nodeBoolean}, schema: func(*Key) *jsonSchema { return &jsonSchema{Type: "boolean"} },
-		read: func(v *value, _ *Key, text string) (code, got string) {
-			v.boolean = strings.EqualFold(text, "true")
-			return "", ""
-		}},
-	TypeBits: {want: "a number of bits from {min} to {max} with at most nine decimals", kinds: []nodeKind{nodeInteger, nodeNumber}, schema: numberSchema,
-		read: func(v *value, k *Key, text string) (code, got string) {
-			bits, err := bcp.ParseBits(text)
-			if err != nil || bits < bcp.Bits(k.Min)*bcp.Bit {
-				return CodeOutOfRange, quote(text)
-			}
-			v.bits = bits
-			return "", ""
-		}},
-	TypeUSD: {want: "a number of US dollars from {min} to {max} with at most nine decimals", kinds: []nodeKind{nodeInteger, nodeNumber}, schema: numberSchema,
-		read: func(v *value, k *Key, text string) (code, got string) {
-			usd, err := cost.ParseUSD(text)
-			if err != nil || usd < cost.USD(k.Min)*cost.Dollar || usd > cost.USD(k.Max)*cost.Dollar {
-				return CodeOutOfRange, quote(text)
-			}
-			v.number = int64(usd)
-			return "", ""
-		}},
-	TypeDuration: {want: "a duration from {min} to {max} such as 90s, 15m, 1h30m or 7d", bound: formatDuration,
+		parse: numeric(func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) })}
+	TypeBoolean = &Type{want: "true or false", kinds: []nodeKind{nodeBoolean}, schema: func(*Key) *jsonSchema { return &jsonSchema{Type: "boolean"} },
+		parse: func(text string) (any, int64, bool) { return strings.EqualFold(text, "true"), 0, true }}
+	TypeBits = &Type{want: "a number of bits from {min} to {max} with at most nine decimals", kinds: []nodeKind{nodeInteger, nodeNumber}, code: CodeOutOfRange,
+		unit: int64(bcp.Bit), schema: numberSchema, parse: numeric(bcp.ParseBits)}
+	TypeUSD = &Type{want: "a number of US dollars from {min} to {max} with at most nine decimals", kinds: []nodeKind{nodeInteger, nodeNumber}, code: CodeOutOfRange,
+		unit: int64(cost.Dollar), schema: numberSchema, parse: numeric(cost.ParseUSD)}
+	TypeDuration = &Type{want: "a duration from {min} to {max} such as 90s, 15m, 1h30m or 7d", bound: formatDuration, // seconds
 		schema: func(*Key) *jsonSchema {
 			return &jsonSchema{Type: "string", Pattern: patternDuration, MinLength: new(int64(1))}
 		},
-		read: bounded(func(v *value, text string) (seconds int64, ok bool) {
-			v.duration, ok = parseDuration(text)
-			return int64(v.duration / time.Second), ok
-		})},
-	TypeRate: {want: "a rate from {min}/m to {max}/m such as 30/m or 1/s", schema: patterned(patternRate),
-		read: bounded(func(v *value, text string) (perMinute int64, ok bool) {
-			v.number, ok = parseRate(text)
-			return v.number, ok
-		})},
-	TypePushRate: {want: "a rate of {min} to {max} in a second, minute, hour or day, such as 5/s, 30/m, 1/h or 10/d", schema: patterned(patternPushRate),
-		read: bounded(func(v *value, text string) (count int64, ok bool) {
-			err := v.rate.UnmarshalText([]byte(text))
-			return int64(v.rate.Count), err == nil
-		})},
-	TypeTimeZone: {want: "text that is an IANA time zone such as Europe/Berlin",
+		unit: int64(time.Second), parse: numeric(parseDuration)}
+	TypeRate     = &Type{want: "a rate from {min}/m to {max}/m such as 30/m or 1/s", schema: patterned(patternRate), parse: numeric(parseRate)} // events a minute
+	TypePushRate = &Type{want: "a rate of {min} to {max} in a second, minute, hour or day, such as 5/s, 30/m, 1/h or 10/d", schema: patterned(patternPushRate),
+		parse: func(text string) (any, int64, bool) {
+			var rate bcp.Rate
+			err := rate.UnmarshalText([]byte(text))
+			return rate, int64(rate.Count), err == nil
+		}}
+	TypeTimeZone = &Type{want: "text that is an IANA time zone such as Europe/Berlin",
 		schema: func(*Key) *jsonSchema {
 			return &jsonSchema{Type: "string", MinLength: new(int64(1)), Not: &jsonSchema{Word: "Local"}}
 		},
-		read: func(v *value, _ *Key, text string) (code, got string) {
+		parse: func(text string) (any, int64, bool) {
 			zone, err := time.LoadLocation(text)
-			if err != nil || text == "" || text == "Local" {
-				return CodeBadValue, quote(text)
+			return zone, 0, err == nil && text != "" && text != "Local"
+		}}
+	TypeCron = &Type{want: "text with the five fields minute, hour, day of month, month and day of week", schema: patterned(patternCron),
+		parse: isRight(func(text string) bool { return checkCron(text) == "" })}
+	TypeBytes      = &Type{want: "a number of bytes from {min} to {max} such as 512KiB, 64MiB or 1GiB", bound: formatBytes, schema: patterned(patternBytes), parse: numeric(parseBytes)}
+	TypeSecretName = &Type{want: "where the secret is kept, as env:NAME or file:PATH; the secret itself does not belong here", schema: patterned(patternSecretName),
+		parse: func(text string) (any, int64, bool) {
+			name, variable := strings.CutPrefix(text, "env:")
+			if variable {
+				return bcp.SecretName{Variable: name}, 0, secretNames().MatchString(text)
 			}
-			v.zone = zone
-			return "", ""
-		}},
-	TypeCron: {want: "text with the five fields minute, hour, day of month, month and day of week", schema: patterned(patternCron),
-		read: func(_ *value, _ *Key, text string) (code, got string) {
-			if reason := checkCron(text); reason != "" {
-				return CodeBadValue, quote(text) + ": " + reason
+			return bcp.SecretName{File: strings.TrimPrefix(text, "file:")}, 0, secretNames().MatchString(text)
+		}}
+	TypeKeyPlace = &Type{want: "where the key is, env:NAME, file:PATH or command:WORDS, and not the key itself", schema: patterned(patternKeyPlace),
+		parse: isRight(func(text string) bool { return keyPlaces().MatchString(text) })}
+	TypeHours = &Type{want: "text with two times of the day such as 22:00-07:00", schema: patterned(patternHours),
+		parse: func(text string) (any, int64, bool) {
+			if !hours.MatchString(text) {
+				return nil, 0, false
 			}
-			return "", ""
-		}},
-	TypeBytes: {want: "a number of bytes from {min} to {max} such as 512KiB, 64MiB or 1GiB", bound: formatBytes, schema: patterned(patternBytes),
-		read: bounded(func(v *value, text string) (bytes int64, ok bool) {
-			v.number, ok = parseBytes(text)
-			return v.number, ok
-		})},
-	TypeSecretName: {want: "where the secret is kept, as env:NAME or file:PATH; the secret itself does not belong here", schema: patterned(patternSecretName),
-		read: func(_ *value, _ *Key, text string) (code, got string) {
-			if !secretNames().MatchString(text) {
-				return CodeBadValue, "" // what is there may be the secret
+			minutes := func(at int) int { // of the day, at HH:MM
+				digit := func(i int) int { return int(text[at+i] - '0') }
+				return (digit(0)*10+digit(1))*60 + digit(3)*10 + digit(4)
 			}
-			return "", ""
-		}},
-	TypeHours:       {want: "text with two times of the day such as 22:00-07:00", schema: patterned(patternHours), read: isRight(hours.MatchString)},
-	TypeOrigin:      {want: "https:// and the name of a host, such as https://mesh.example.org", schema: patterned(patternOrigin), read: isRight(origins.MatchString)},
-	TypeServer:      {want: "text that is a host and a port such as smtp.example.org:587", schema: patterned(patternServer), read: isRight(servers.MatchString)},
-	TypeMailAddress: {want: "text that is a mail address such as desk@example.org", schema: patterned(patternMail), read: isRight(mailAddresses.MatchString)},
-	TypeOrganisation: {want: "text that is the name of an organisation such as org1.example, in lower case", read: isRight(contract.IsOrganisation),
+			return bcp.Quiet{Begin: minutes(0), End: minutes(6)}, 0, true
+		}}
+	TypeOrigin       = &Type{want: "https:// and the name of a host, such as https://mesh.example.org", schema: patterned(patternOrigin), parse: isRight(origins.MatchString)}
+	TypeServer       = &Type{want: "text that is a host and a port such as smtp.example.org:587", schema: patterned(patternServer), parse: isRight(servers.MatchString)}
+	TypeMailAddress  = &Type{want: "text that is " + mailWant, schema: patterned(patternMail), parse: isRight(mailAddresses.MatchString)}
+	TypeOrganisation = &Type{want: "text that is the name of an organisation such as org1.example, in lower case", parse: isRight(contract.IsOrganisation),
 		schema: func(*Key) *jsonSchema {
 			return &jsonSchema{Type: "string", Pattern: patternOrganisation, MaxLength: new(int64(253))}
-		}},
+		}}
 
-	TypeTexts: {want: "a list of {min} to {max} texts", repeats: true, item: func(*Key, string) string { return "" },
-		schema: func(k *Key) *jsonSchema { return k.list(&jsonSchema{Type: "string"}, false) }},
-	TypeTools: {want: "a list of at most {max} texts, or one text with commas", commas: true,
+	// Of lists the bounds count the entries.
+	TypeTexts = &Type{want: "a list of {min} to {max} texts", repeats: true, schema: func(k *Key) *jsonSchema { return k.list(&jsonSchema{Type: "string"}, false) }}
+	TypeTools = &Type{want: "a list of at most {max} texts, or one text with commas", commas: true, each: "a tool's name of 1 to 128 characters",
+		right: func(text string) bool { return text != "" && utf8.RuneCountInString(text) <= maxToolChars },
 		schema: func(k *Key) *jsonSchema {
 			item := &jsonSchema{Type: "string", MinLength: new(int64(1)), MaxLength: new(int64(maxToolChars))}
 			return &jsonSchema{AnyOf: []*jsonSchema{k.list(item, true), {Type: "string", MinLength: new(int64(1))}}}
-		},
-		item: func(_ *Key, text string) string {
-			if text == "" || utf8.RuneCountInString(text) > maxToolChars {
-				return "a tool's name of 1 to 128 characters"
-			}
-			return ""
-		}},
-	TypeNames: {want: "a list of {min} to {max} names", schema: func(k *Key) *jsonSchema { return k.list(nameSchema(), true) },
-		item: func(_ *Key, text string) string {
-			if _, err := bcp.ParseAgentName(text); err != nil {
-				return trimName(err)
-			}
-			return ""
-		}},
-	TypeHosts: {want: "a list of at most {max} hosts such as example.com, *.example.com or example.com:8443, or one text with commas", commas: true,
+		}}
+	TypeNames = &Type{want: "a list of {min} to {max} names", each: nameWant, right: isName, schema: func(k *Key) *jsonSchema { return k.list(nameSchema(), true) }}
+	TypeHosts = &Type{want: "a list of at most {max} hosts such as example.com, *.example.com or example.com:8443, or one text with commas", commas: true,
+		each: "a host such as example.com, *.example.com, example.com:8443 or intranet:8080 in its canonical form",
+		// A single label is more often a word than a host, so that it needs its port.
+		right: func(text string) bool { return strings.ContainsAny(text, ".:") && guard.ParseEntry(text) == nil },
 		schema: func(k *Key) *jsonSchema {
 			host := &jsonSchema{Type: "string", Pattern: patternHost}
 			return &jsonSchema{AnyOf: []*jsonSchema{k.list(host, true), host}}
-		},
-		item: func(_ *Key, text string) string {
-			// A single label is more often a word than a host, so that it needs its port.
-			if !strings.ContainsAny(text, ".:") || guard.ParseEntry(text) != nil {
-				return "a host such as example.com, *.example.com, example.com:8443 or intranet:8080 in its canonical form"
-			}
-			return ""
-		}},
-	TypePrefixes: {want: "a list of at most {max} prefixes of addresses such as 10.1.0.0/16",
-		schema: func(k *Key) *jsonSchema { return k.list(&jsonSchema{Type: "string", MinLength: new(int64(1))}, true) },
-		item: func(_ *Key, text string) string {
-			if !isPrefix(text) {
-				return fmt.Sprintf("a prefix of addresses in its canonical form such as 10.1.0.0/16, of %d bits or more", minPrefixBits)
-			}
-			return ""
-		}},
-	TypeMailAddresses: {want: "a list of {min} to {max} mail addresses",
-		schema: func(k *Key) *jsonSchema { return k.list(&jsonSchema{Type: "string", Pattern: patternMail}, true) },
-		item: func(_ *Key, text string) string {
-			if !mailAddresses.MatchString(text) {
-				return "a mail address such as desk@example.org"
-			}
-			return ""
-		}},
-	TypeChoices: {want: "a list of one or more of {words}, or one of them", closed: true,
-		schema: func(k *Key) *jsonSchema { return k.list(&jsonSchema{Words: k.Words}, true) },
-		item: func(k *Key, text string) string {
-			if !slices.Contains(k.Words, text) {
-				return "one of " + strings.Join(k.Words, ", ")
-			}
-			return ""
-		}},
+		}}
+	TypePrefixes = &Type{want: "a list of at most {max} prefixes of addresses such as 10.1.0.0/16", right: isPrefix,
+		each:   fmt.Sprintf("a prefix of addresses in its canonical form such as 10.1.0.0/16, of %d bits or more", minPrefixBits),
+		schema: func(k *Key) *jsonSchema { return k.list(&jsonSchema{Type: "string", MinLength: new(int64(1))}, true) }}
+	TypeMailAddresses = &Type{want: "a list of {min} to {max} mail addresses", each: mailWant, right: mailAddresses.MatchString,
+		schema: func(k *Key) *jsonSchema { return k.list(&jsonSchema{Type: "string", Pattern: patternMail}, true) }}
+	TypeVariables = &Type{want: "a list of {min} to {max} names of variables", repeats: true,
+		right: func(text string) bool { return variables.MatchString(text) && !strings.HasPrefix(text, ownVariables) },
+		each:  "the name of a variable, of letters, digits and underscores, and none of the mesh's own, which begin with " + ownVariables,
+		schema: func(k *Key) *jsonSchema {
+			return k.list(&jsonSchema{Type: "string", Pattern: patternVariable, Not: &jsonSchema{Pattern: "^" + ownVariables}}, false)
+		}}
+	// TypeChoices are Words, of which the list may be one.
+	TypeChoices = &Type{want: "a list of one or more of {words}, or one of them", schema: func(k *Key) *jsonSchema { return k.list(&jsonSchema{Words: k.Words}, true) }}
 
-	// What nests is read by its own function (walker.fill).
-	TypeWordLists: {want: "a mapping of names to lists of words", schema: func(k *Key) *jsonSchema {
+	// What nests is read by functions of its own (source.value). The bounds count entries.
+	TypeWordLists = &Type{want: "a mapping of names to lists of words", schema: func(k *Key) *jsonSchema {
 		words := &jsonSchema{Type: "array", Items: &jsonSchema{Type: "string", MinLength: new(int64(1))}, MinItems: new(int64(1))}
 		return &jsonSchema{Type: "object", PropertyNames: &jsonSchema{Pattern: patternID}, Additional: words, MaxProperties: &k.Max}
-	}},
-	TypeObjects:      {want: "a list of {min} to {max} entries, each {child}", schema: func(k *Key) *jsonSchema { return k.list(k.reference(), false) }},
-	TypeObject:       {want: "a mapping with the keys of {child}", schema: (*Key).reference},
-	TypeNamedObjects: {want: "a mapping of {min} to {max} names, each to {child}", schema: func(k *Key) *jsonSchema { return k.named(k.reference()) }},
-	TypeNameLists: {want: "a mapping of {min} to {max} names to lists of texts", schema: func(k *Key) *jsonSchema {
+	}}
+	TypeObjects      = &Type{want: "a list of {min} to {max} entries, each {child}", schema: func(k *Key) *jsonSchema { return k.list(k.reference(), false) }}
+	TypeObject       = &Type{want: "a mapping with the keys of {child}", schema: (*Key).reference}
+	TypeNamedObjects = &Type{want: "a mapping of {min} to {max} names, each to {child}", schema: func(k *Key) *jsonSchema { return k.named(k.reference()) }}
+	TypeNameLists    = &Type{want: "a mapping of {min} to {max} names to lists of texts", schema: func(k *Key) *jsonSchema {
 		return k.named(&jsonSchema{Type: "array", Items: &jsonSchema{Type: "string"}, MaxItems: new(int64(maxNamedTexts)), UniqueItems: true})
-	}},
-	TypeClosed: {want: "a closed type in JSON Schema: object, array, string, integer, number, boolean or enum", schema: func(*Key) *jsonSchema {
+	}}
+	// TypeClosed is a type as tools have it, TypeCalls are examples of rules.
+	TypeClosed = &Type{want: "a closed type in JSON Schema: object, array, string, integer, number, boolean or enum", schema: func(*Key) *jsonSchema {
 		return &jsonSchema{Type: "object", AnyOf: []*jsonSchema{{Required: []string{"type"}}, {Required: []string{"enum"}}, {Required: []string{"const"}}}}
-	}},
-	TypeCalls: {want: "a list of {min} to {max} calls, such as {args: {to: kim}}", schema: func(k *Key) *jsonSchema { return k.list(&jsonSchema{Type: "object"}, false) }},
+	}}
+	TypeCalls = &Type{want: "a list of {min} to {max} calls, such as {args: {to: kim}}", schema: func(k *Key) *jsonSchema { return k.list(&jsonSchema{Type: "object"}, false) }}
+)
+
+// fieldTypes are the types of keys by those of their fields; a row says which it is if a field
+// has others.
+var fieldTypes = map[reflect.Type]*Type{
+	reflect.TypeFor[string](): TypeText, reflect.TypeFor[bcp.AgentName](): TypeName, reflect.TypeFor[bcp.SubscriptionID](): TypeSubscription,
+	reflect.TypeFor[int](): TypeInteger, reflect.TypeFor[int64](): TypeInteger, reflect.TypeFor[*int64](): TypeInteger, reflect.TypeFor[bcp.Category](): TypeInteger,
+	reflect.TypeFor[bool](): TypeBoolean, reflect.TypeFor[*bool](): TypeBoolean, reflect.TypeFor[bcp.Bits](): TypeBits, reflect.TypeFor[cost.USD](): TypeUSD,
+	reflect.TypeFor[time.Duration](): TypeDuration, reflect.TypeFor[bcp.Rate](): TypePushRate, reflect.TypeFor[*time.Location](): TypeTimeZone,
+	reflect.TypeFor[bcp.SecretName](): TypeSecretName, reflect.TypeFor[bcp.Quiet](): TypeHours, reflect.TypeFor[map[string][]string](): TypeWordLists,
+	reflect.TypeFor[[]string](): TypeTexts, reflect.TypeFor[[]kernel.Capability](): TypeTexts, reflect.TypeFor[[]bcp.AgentName](): TypeNames, reflect.TypeFor[[]netip.Prefix](): TypePrefixes,
+	reflect.TypeFor[[]named[[]string]](): TypeNameLists, reflect.TypeFor[*kernel.Type](): TypeClosed, reflect.TypeFor[[]kernel.Example](): TypeCalls,
 }
 
-// isRight reads a scalar that has one form.
-func isRight(right func(text string) bool) func(*value, *Key, string) (string, string) {
-	return func(_ *value, _ *Key, text string) (code, got string) {
-		if !right(text) {
-			return CodeBadValue, quote(text)
-		}
-		return "", ""
+// isRight parses a text that has one form, and says itself.
+func isRight(right func(text string) bool) func(text string) (any, int64, bool) {
+	return func(text string) (any, int64, bool) { return text, 0, right(text) }
+}
+
+// numeric parses a text that is a number.
+func numeric[T ~int64](parse func(text string) (T, error)) func(text string) (any, int64, bool) {
+	return func(text string) (any, int64, bool) {
+		n, err := parse(text)
+		return n, int64(n), err == nil
 	}
 }
 
-// bounded reads a scalar with a number in it that the key bounds.
-func bounded(parse func(*value, string) (n int64, ok bool)) func(*value, *Key, string) (string, string) {
-	return func(v *value, k *Key, text string) (code, got string) {
-		switch n, ok := parse(v, text); {
-		case !ok:
-			return CodeBadValue, quote(text)
-		case n < k.Min || n > k.Max:
-			return CodeOutOfRange, quote(text)
-		}
-		return "", ""
-	}
+var (
+	nameWant = strings.TrimPrefix(bcp.ErrAgentName.Error(), "an agent name is ")
+	mailWant = "a mail address such as desk@example.org"
+)
+
+func isName(text string) bool {
+	_, err := bcp.ParseAgentName(text)
+	return err == nil
 }
 
 func patterned(pattern string) func(*Key) *jsonSchema {
@@ -297,26 +263,22 @@ func nameSchema() *jsonSchema {
 
 // expected says what a key may hold, as the end of a message.
 func expected(k *Key) string {
-	row := &types[k.Type]
-	want, bound := row.want, row.bound
+	want, bound := k.Type.want, k.Type.bound
 	if k.Type == TypeInteger && !k.bounded() {
 		want = "a whole number"
 	}
 	if bound == nil {
 		bound = func(n int64) string { return strconv.FormatInt(n, 10) }
 	}
-	want = strings.NewReplacer("{min}", bound(k.Min), "{max}", bound(k.Max), "{child}", k.Child.String(), "{words}", strings.Join(k.Words, ", ")).Replace(want)
-	if !row.closed {
-		for _, word := range k.Words {
+	for _, word := range k.Words {
+		if !strings.Contains(want, "{words}") {
 			want += ", or " + word
 		}
 	}
-	return want
+	return strings.NewReplacer("{min}", bound(k.Min), "{max}", bound(k.Max), "{child}", k.Child.String(), "{words}", strings.Join(k.Words, ", ")).Replace(want)
 }
 
 func (k *Key) bounded() bool { return k.Min != 0 || k.Max != 0 }
-
-func trimName(err error) string { return strings.TrimPrefix(err.Error(), "an agent name is ") }
 
 // durationUnits are in descending order, as they must be written.
 var durationUnits = []struct {
@@ -326,7 +288,7 @@ var durationUnits = []struct {
 
 // parseDuration reads whole numbers with units, each unit at most once, the
 // greatest first: 90s, 1h30m, 7d.
-func parseDuration(s string) (time.Duration, bool) {
+func parseDuration(s string) (time.Duration, error) {
 	const mostDays = 100 * 366
 	var total time.Duration
 	rest := s
@@ -337,12 +299,15 @@ func parseDuration(s string) (time.Duration, bool) {
 		}
 		n, err := strconv.ParseInt(digits, 10, 64)
 		if err != nil || n > int64(mostDays*24*time.Hour/unit.length) {
-			return 0, false
+			return 0, errForm
 		}
 		total += time.Duration(n) * unit.length
 		rest = rest[len(digits)+len(unit.name):]
 	}
-	return total, rest == "" && s != ""
+	if rest != "" || s == "" {
+		return 0, errForm
+	}
+	return total, nil
 }
 
 // formatDuration writes seconds with the greatest unit that divides them.
@@ -362,16 +327,17 @@ var byteUnits = []struct {
 }{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
 
 // parseBytes reads a whole number with a unit: 512KiB, 64MiB.
-func parseBytes(s string) (int64, bool) {
+func parseBytes(s string) (int64, error) {
 	for _, unit := range byteUnits {
 		digits, found := strings.CutSuffix(s, unit.name)
 		if !found || digits == "" || len(digits) > 9 || strings.Trim(digits, "0123456789") != "" {
 			continue
 		}
-		n, err := strconv.ParseInt(digits, 10, 64)
-		return n * unit.size, err == nil && n <= math.MaxInt64/unit.size
+		if n, err := strconv.ParseInt(digits, 10, 64); err == nil && n <= math.MaxInt64/unit.size {
+			return n * unit.size, nil
+		}
 	}
-	return 0, false
+	return 0, errForm
 }
 
 // formatBytes writes bytes with the greatest unit that divides them.
@@ -393,24 +359,22 @@ func isPrefix(s string) bool {
 }
 
 // parseRate reads 30/m or 1/s as events a minute.
-func parseRate(s string) (perMinute int64, ok bool) {
-	digits, unit, found := strings.Cut(s, "/")
-	if !found || len(digits) == 0 || len(digits) > 9 || strings.Trim(digits, "0123456789") != "" {
-		return 0, false
+func parseRate(s string) (perMinute int64, err error) {
+	digits, unit, _ := strings.Cut(s, "/")
+	n, err := strconv.ParseUint(digits, 10, 30)
+	switch {
+	case err != nil || len(digits) > 9:
+		return 0, errForm
+	case unit == "s":
+		return int64(n) * 60, nil
+	case unit == "m":
+		return int64(n), nil
 	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
-		return 0, false
-	}
-	switch unit {
-	case "s":
-		return n * 60, true
-	case "m":
-		return n, true
-	default:
-		return 0, false
-	}
+	return 0, errForm
 }
+
+// errForm says that a text is not of the form of its type; messages say what that is.
+var errForm = errors.New("not of this form")
 
 // checkCron returns why an expression of five fields is wrong, or nothing. The
 // parser's own errors are not shown: they quote without bounds.

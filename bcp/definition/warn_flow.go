@@ -16,17 +16,17 @@ func (b *builder) warnFlow(m *bcp.Mesh) {
 	if b.incomplete || !b.report.OK() {
 		return
 	}
-	byName := make(map[bcp.AgentName]*agent, len(b.agents))
+	byName := make(map[bcp.AgentName]*agentForm, len(b.agents))
 	for _, a := range b.agents {
-		byName[a.name()] = a
+		byName[a.Name] = a
 	}
 	for _, f := range lint.FlowOf(m).Findings {
 		a := byName[f.Agents[0]]
 		if agent, _ := m.Agent(f.Agents[0]); f.Code == lint.FindingTrifecta && refusesTrifecta(&agent) {
-			a.source.errorf(a.object.at("name"), CodeLethalTrifecta, "name", "%s; or accept it by writing egress_budget_bits, the bits that may go out over egress_window", f.Text)
+			a.errorf("name", CodeLethalTrifecta, "%s; or accept it by writing egress_budget_bits, the bits that may go out over egress_window", f.Text)
 			continue
 		}
-		a.source.warnf(a.object.at("name"), f.Code, "name", "%s", f.Text)
+		a.warnf("name", f.Code, "%s", f.Text)
 	}
 }
 
@@ -57,7 +57,7 @@ func refusesTrifecta(agent *bcp.Agent) bool {
 // would have of them.
 func (b *builder) warnTotals(m *bcp.Mesh) {
 	for _, a := range b.agents {
-		totals := m.Totals(a.name())
+		totals := m.Totals(a.Name)
 		parts := slices.SortedFunc(maps.Keys(totals.Pushes), func(x, y bcp.ChannelKey) int { return cmp.Compare(x.Reader, y.Reader) })
 		if !slices.ContainsFunc(parts, func(key bcp.ChannelKey) bool {
 			c, _ := m.Channel(key)
@@ -69,7 +69,7 @@ func (b *builder) warnTotals(m *bcp.Mesh) {
 		for _, key := range parts {
 			list = append(list, string(key.Reader)+" "+totals.Pushes[key].String())
 		}
-		a.source.warnf(a.object.at("total_budget_bits"), CodeTotalParts, "total_budget_bits",
+		a.warnf("total_budget_bits", CodeTotalParts,
 			"of it pushes may take a part each (%s), and questions the rest, %s: set push_budget_bits of these channels to what each may take, at most half of it together",
 			strings.Join(list, ", "), totals.Asks)
 	}

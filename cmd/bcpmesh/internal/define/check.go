@@ -40,7 +40,7 @@ func CheckCommand(p *cli.Program) *cobra.Command {
 // showSchema prints the JSON Schema of a kind of file; it is JSON with and
 // without --json.
 func showSchema(p *cli.Program, of string) error {
-	schema, err := definition.JSONSchema(map[string]definition.Level{
+	schema, err := definition.JSONSchema(map[string]*definition.Level{
 		"mesh": definition.LevelMesh, "agent": definition.LevelAgent, "tools": definition.LevelService,
 	}[of])
 	if err != nil {
