@@ -136,9 +136,9 @@ type Mesh struct {
 	// disk returns the free space and the size of the disk of the streams.
 	disk func() (free, size int64, err error)
 
-	// switchAccounts makes the bus enforce definitions, or refuses them.
-	switchAccounts func(context.Context, *bcp.Mesh) error
-	reloading      sync.Mutex // one reload at a time
+	// prepareAccounts returns what makes the bus enforce definitions, or refuses them.
+	prepareAccounts func(*bcp.Mesh) (func(context.Context) error, error)
+	reloading       sync.Mutex // one reload at a time
 
 	stopping  sync.Once
 	stopped   error
@@ -231,7 +231,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 		return err
 	}
 	m.onStop(func() error { return m.server.Stop(context.Background()) })
-	m.bus, m.switchAccounts = m.server, m.updateAccounts
+	m.bus, m.prepareAccounts = m.server, m.signAccounts
 	m.disk = func() (free, size int64, err error) { return diskSpace(config.State) }
 	var syncKeys func() error
 	if !config.Definition.SyncAlways {
@@ -586,13 +586,20 @@ func Keys(state string, m *bcp.Mesh, options ...accounts.OpenOption) (*accounts.
 	return store, bundle, err
 }
 
+// signAccounts signs accounts for definitions, which takes the most of a large reload, and
+// returns what gives them to the server of this process.
+func (m *Mesh) signAccounts(def *bcp.Mesh) (func(context.Context) error, error) {
+	bundle, err := compile(m.store, def)
+	return func(ctx context.Context) error { return m.server.UpdateAccounts(ctx, bundle) }, err
+}
+
 // updateAccounts updates the server of this process from definitions.
 func (m *Mesh) updateAccounts(ctx context.Context, def *bcp.Mesh) error {
-	bundle, err := compile(m.store, def)
+	update, err := m.signAccounts(def)
 	if err != nil {
 		return err
 	}
-	return m.server.UpdateAccounts(ctx, bundle)
+	return update(ctx)
 }
 
 // compile returns what the server needs of the keys and of a mesh.

@@ -19,9 +19,9 @@ import (
 // back with the same creds; removed ones are cut off. The result lists the
 // removed and added permissions, one a line.
 //
-// The journal is read under the new definitions first, so the time it takes grows
-// with its length. Traffic does not wait for this, but only a few milliseconds
-// for the decisions made meanwhile to be read.
+// The definitions are compiled and their accounts are signed beside the traffic, which
+// waits only while the state goes on under them, the server takes the accounts that
+// changed, and one record is written.
 func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, error) {
 	m.reloading.Lock()
 	defer m.reloading.Unlock()
@@ -32,9 +32,13 @@ func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, er
 	}
 	before := m.definition.Load()
 	result := gateway.Reloaded{Changes: changes(before, next), Notes: restartNotes(before, next)}
+	switchAccounts, err := m.prepareAccounts(next)
+	if err != nil {
+		return gateway.Reloaded{}, fmt.Errorf("reload: %w", err)
+	}
 	switched := false
 	switchOver := func() error {
-		if err := m.switchAccounts(ctx, next); err != nil {
+		if err := switchAccounts(ctx); err != nil {
 			return errors.Join(err, m.switchBack(ctx, before))
 		}
 		if m.config.OnReload != nil {
@@ -74,7 +78,7 @@ func (m *Mesh) switchBack(ctx context.Context, before *bcp.Mesh) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), switchBackTimeout)
 	defer cancel()
-	return m.switchAccounts(ctx, before)
+	return m.updateAccounts(ctx, before)
 }
 
 // reloadFiles is a reload on the operator's request.

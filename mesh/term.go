@@ -217,7 +217,9 @@ func (g *Gateway) serve(ctx context.Context) (*Mesh, error) {
 	m := &Mesh{config: Config{
 		Load: config.Load, State: config.State, Version: config.Version, Now: config.Now, SnapshotEvery: config.SnapshotEvery,
 		Logger: g.log, OnDecision: config.OnDecision, OnReload: config.OnReload, OnNotified: config.OnNotified, Folder: config.Folder, Environ: config.Environ,
-	}, bus: g.cluster, switchAccounts: g.check, disk: func() (free, size int64, err error) {
+	}, bus: g.cluster, prepareAccounts: func(def *bcp.Mesh) (func(context.Context) error, error) {
+		return func(ctx context.Context) error { return g.check(ctx, def) }, nil
+	}, disk: func() (free, size int64, err error) {
 		store := g.cluster.Fullest()
 		return store.Limit - min(store.Limit, store.Used), store.Limit, nil
 	}}
