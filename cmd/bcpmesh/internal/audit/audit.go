@@ -27,33 +27,27 @@ func AuditCommand(p *cli.Program) *cobra.Command {
 
 func auditTailCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
-	var follow, connections bool
+	var follow bool
 	number := cli.NumberFlag{Value: 20}
 	cmd := cli.Command("audit [COMMAND]", func(ctx context.Context, _ []string) error {
-		wanted := exceptConnections
-		if connections {
-			wanted = everyRecord
-		}
 		c, err := who.Books(ctx, p, follow)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		return tail(ctx, p, c, number.Value, follow, wanted)
+		return tail(ctx, p, c, number.Value, follow)
 	})
 	who.AddTo(cmd, "auditor")
 	cmd.Flags().VarP(&number, "number", "n", "how many records")
-	cmd.Flags().BoolVar(&connections, "connections", false, "show who connected and disconnected, too")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow new records until interrupted")
 	return cmd
 }
 
-func everyRecord(*bcp.Decision) bool { return true }
-
+// exceptConnections leaves out what each command makes some of.
 func exceptConnections(d *bcp.Decision) bool { return !tell.Connection(d) }
 
-func tail(ctx context.Context, p *cli.Program, c *client.Client, number int, follow bool, wanted func(*bcp.Decision) bool) error {
-	records, next, err := NewestRecords(ctx, c.Auditor(), number, wanted)
+func tail(ctx context.Context, p *cli.Program, c *client.Client, number int, follow bool) error {
+	records, next, err := NewestRecords(ctx, c.Auditor(), number, exceptConnections)
 	if err != nil {
 		return err
 	}
@@ -64,7 +58,7 @@ func tail(ctx context.Context, p *cli.Program, c *client.Client, number int, fol
 		if err != nil {
 			return meshdir.Failure(err)
 		}
-		if !wanted(&r.Decision) {
+		if !exceptConnections(&r.Decision) {
 			continue
 		}
 		if err := showRecords(p.Out, []bcp.Decision{r.Decision}, true); err != nil {

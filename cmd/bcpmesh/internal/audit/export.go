@@ -10,6 +10,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -90,13 +91,13 @@ func auditExport(ctx context.Context, p *cli.Program, where meshdir.StateFlags, 
 	}
 	defer out.Discard()
 	if o.Key, err = mesh.CheckpointKey(j.Folder.State, meshdir.Unlock()); err != nil {
-		return checkpointKeyFailure(err, j.Folder)
+		return failure(err, j.Folder.State)
 	}
 	o.Tree = mesh.Tree(j.Folder.State)
 	if witnessed {
 		last, err := o.Tree.Witnessed()
 		if err != nil {
-			return checkpointFailure(err)
+			return failure(err, j.Folder.State)
 		}
 		if o.Last = uint64(last); last == 0 {
 			return cli.Failf("no witness has cosigned anything yet").WithHint("bcpmesh up --witness KEY=URL has checkpoints cosigned")
@@ -107,7 +108,7 @@ func auditExport(ctx context.Context, p *cli.Program, where meshdir.StateFlags, 
 	exported, err := j.Export(ctx, out, o)
 	finish()
 	if err != nil {
-		return exportFailure(err, j.Folder.State)
+		return failure(err, j.Folder.State)
 	}
 	size, sum, err := out.Keep()
 	if err != nil {
@@ -123,30 +124,31 @@ func auditExport(ctx context.Context, p *cli.Program, where meshdir.StateFlags, 
 	})
 }
 
-func exportFailure(err error, state string) error {
-	var said *cli.Failure
-	switch {
-	case errors.As(err, &said):
-		return said
-	case errors.Is(err, jetstream.ErrNoDecisions):
-		return cli.Failf("there are no decisions in this period")
-	case errors.Is(err, jetstream.ErrRewritten), errors.Is(err, jetstream.ErrLost):
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("nothing was signed; compare with an earlier export, and restore a backup")
-	}
-	return client.JournalFailure(err, state)
+// faults are why decisions cannot be read, exported or signed.
+var faults = cli.Faults{
+	{Of: jetstream.ErrNoDecisions, Says: "there are no decisions in this period"},
+	{Of: jetstream.ErrRewritten, Hint: "nothing was signed; compare with an earlier export, and restore a backup"},
+	{Of: jetstream.ErrLost, Hint: "nothing was signed; compare with an earlier export, and restore a backup"},
+	{Of: jetstream.ErrNoCheckpoint, Hint: "the mesh signs one every ten minutes and when it stops, on a cluster \"bcpmesh audit export --checkpoint\" does; an export ends with one"},
+	{Of: mesh.ErrSigning, Says: "another command is signing checkpoints of this journal", Hint: "try again"},
+	{Of: jetstream.ErrKeyLost},
+	{Of: state.ErrReplay},
+	{Of: fs.ErrNotExist, Says: "there are no keys in {it}", Hint: "no mesh has run there; --state names another folder"},
+	{Of: context.DeadlineExceeded, Says: "no reply in time", Hint: "give it more time with --wait"},
 }
 
-func checkpointKeyFailure(err error, folder meshdir.Folder) error {
-	var said *cli.Failure
-	switch {
-	case errors.As(err, &said):
-		return said
-	case errors.Is(err, fs.ErrNotExist):
-		return cli.Failf("there are no keys in %s", cli.Quoted(folder.State)).WithHint("no mesh has run there; --state names another folder")
-	case errors.Is(err, accounts.ErrBusy):
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("another command is using %s: try again", cli.Plain(folder.State))
+// failure says why, about a state folder; nil for none.
+func failure(err error, about string) error {
+	if err == nil {
+		return nil
 	}
-	return cli.Failf("%s", cli.Plain(err.Error()))
+	if said, ok := errors.AsType[*cli.Failure](err); ok {
+		return said
+	}
+	if known := faults.Failure(err, about); known != nil {
+		return known
+	}
+	return client.JournalFailure(err, about)
 }
 
 func auditKeyCommand(p *cli.Program) *cobra.Command {
@@ -158,11 +160,11 @@ func auditKeyCommand(p *cli.Program) *cobra.Command {
 		}
 		store, err := accounts.Open(folder.State)
 		if err != nil {
-			return checkpointKeyFailure(err, folder)
+			return failure(err, folder.State)
 		}
 		key, err := store.CheckpointPublic()
 		if err != nil {
-			return checkpointKeyFailure(err, folder)
+			return failure(err, folder.State)
 		}
 		return p.Out.Show(publicKey{key}, func() { p.Out.Printf("%s\n", key) })
 	})
@@ -209,7 +211,7 @@ func newestCheckpoint(ctx context.Context, where meshdir.StateFlags, peers []*me
 		}
 		newest, err := mesh.Tree(folder.State).Newest()
 		if err != nil {
-			return nil, checkpointFailure(err)
+			return nil, failure(err, folder.State)
 		}
 		return newest, nil
 	}
@@ -220,7 +222,7 @@ func newestCheckpoint(ctx context.Context, where meshdir.StateFlags, peers []*me
 	defer j.Close()
 	signed, err := mesh.SignCheckpoint(ctx, folder.State, j.From, meshdir.Unlock())
 	if err != nil {
-		return nil, signingFailure(err, folder)
+		return nil, failure(err, folder.State)
 	}
 	if len(peers) == 0 {
 		return signed, nil
@@ -229,23 +231,4 @@ func newestCheckpoint(ctx context.Context, where meshdir.StateFlags, peers []*me
 		return signed, cosignFailure(err)
 	}
 	return mesh.Tree(folder.State).Newest()
-}
-
-func signingFailure(err error, folder meshdir.Folder) error {
-	switch {
-	case errors.Is(err, mesh.ErrSigning):
-		return cli.Failf("another command is signing checkpoints of this journal").WithHint("try again")
-	case errors.Is(err, jetstream.ErrNoCheckpoint):
-		return cli.Failf("nothing has been decided yet")
-	case errors.Is(err, context.DeadlineExceeded):
-		return meshdir.Failure(err)
-	}
-	return exportFailure(err, folder.State)
-}
-
-func checkpointFailure(err error) error {
-	if errors.Is(err, jetstream.ErrNoCheckpoint) {
-		return cli.Failf("%s", cli.Plain(err.Error())).WithHint("the mesh signs one every ten minutes and when it stops, on a cluster \"bcpmesh audit export --checkpoint\" does; an export ends with one")
-	}
-	return cli.Failf("%s", cli.Plain(err.Error()))
 }

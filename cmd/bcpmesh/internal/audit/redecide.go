@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +51,7 @@ func auditRedecideCommand(p *cli.Program) *cobra.Command {
 	f.span.AddTo(cmd)
 	cmd.Flags().Var(&f.channel, "channel", "only this channel, or _ for messages of no channel")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "show normalised answers, which are a reader's words")
-	cmd.Flags().VarP(&f.number, "number", "n", "show at most this many decisions in a table")
+	cmd.Flags().VarP(&f.number, "number", "n", "show at most this many decisions in the table")
 	cmd.Flags().StringVar(&f.run, "run", "", "only the records of this `RUN` of a kernel")
 	for _, other := range []string{"definitions", "backup", "since", "until", "channel", "raw"} {
 		cmd.MarkFlagsMutuallyExclusive("run", other)
@@ -88,7 +87,7 @@ func redecide(ctx context.Context, p *cli.Program, f *redecideFlags) error {
 	if proposed == nil {
 		return cli.Usagef("audit redecide: expected --definitions, since only the state is named")
 	}
-	report := Redecided{out: p.Out, flags: f, Versions: state.Versions(cli.ProgramVersion()), versions: map[bcp.Digest]string{}, groups: map[groupKey]*redecidedGroup{}}
+	report := Redecided{out: p.Out, flags: f, Versions: state.Versions(cli.ProgramVersion()), versions: map[bcp.Digest]string{}}
 	report.Definitions = definition.Digest(proposed)
 	if report.Context, err = f.decide(ctx, p, folder.State, proposed, report.each); err != nil {
 		return err
@@ -116,15 +115,10 @@ func (f *redecideFlags) decide(ctx context.Context, p *cli.Program, folder strin
 
 // failure says why the journal cannot be decided again; nil for none.
 func (f *redecideFlags) failure(err error, folder string) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, jetstream.ErrBackup):
+	if errors.Is(err, jetstream.ErrBackup) {
 		return cli.Failf("%s is not a complete backup: %s", cli.Quoted(f.backup), client.After(err, jetstream.ErrBackup))
-	case errors.Is(err, state.ErrReplay), errors.Is(err, jetstream.ErrKeyLost):
-		return cli.Failf("%s", cli.Plain(err.Error()))
 	}
-	return client.JournalFailure(err, folder)
+	return failure(err, folder)
 }
 
 // source is the journal that is decided again.
@@ -158,8 +152,7 @@ type Redecided struct {
 	out      *cli.Output
 	flags    *redecideFlags
 	versions map[bcp.Digest]string // by the contexts that they were recorded with
-	groups   map[groupKey]*redecidedGroup
-	follows  []string // decisions, for people
+	rows     [][]string            // of those that differ, for people
 
 	Decided   int `json:"decided"` // again
 	Same      int `json:"same"`
@@ -193,17 +186,6 @@ type recordedUnder struct {
 	Versions string     `json:"versions"`
 	First    uint64     `json:"first"` // its first decision
 	Compared int        `json:"compared"`
-}
-
-// groupKey is what the differences are grouped by.
-type groupKey struct {
-	aspect state.Aspect
-	rule   string
-}
-
-type redecidedGroup struct {
-	count int
-	rows  [][]string
 }
 
 // redecidedLine is one difference as JSON; its keys are a contract.
@@ -273,11 +255,8 @@ func (r *Redecided) each(d *bcp.Decision, result state.Redecision) error {
 		return nil
 	}
 	return r.out.ShowLine(r.line(d, &result), func() {
-		switch {
-		case result.Comparison == state.ComparedDiffers:
+		if result.Comparison == state.ComparedDiffers && len(r.rows) < r.flags.number.Value {
 			r.row(d, &result)
-		case result.Comparison == state.ComparedFollows && len(r.follows) < r.flags.number.Value:
-			r.follows = append(r.follows, strconv.FormatUint(d.Seq, 10))
 		}
 	})
 }
@@ -313,15 +292,6 @@ func (r *Redecided) judgement(j *state.Judgement) *judgementLine {
 }
 
 func (r *Redecided) row(d *bcp.Decision, result *state.Redecision) {
-	key := groupKey{result.Aspect, result.Rule}
-	g := r.groups[key]
-	if g == nil {
-		g = &redecidedGroup{}
-		r.groups[key] = g
-	}
-	if g.count++; len(g.rows) >= r.flags.number.Value {
-		return
-	}
 	who := string(d.Agent)
 	if key, ok := d.Channel(); ok {
 		who = cli.ChannelName(key.Controller, key.Reader)
@@ -330,7 +300,7 @@ func (r *Redecided) row(d *bcp.Decision, result *state.Redecision) {
 	if result.Incident {
 		what += " (incident)"
 	}
-	g.rows = append(g.rows, []string{strconv.FormatUint(d.Seq, 10), d.At().Format(time.DateTime), who, what, r.words(&result.Was), r.words(&result.Would)})
+	r.rows = append(r.rows, []string{strconv.FormatUint(d.Seq, 10), d.At().Format(time.DateTime), who, what, result.Rule + " " + result.Aspect.String(), r.words(&result.Was), r.words(&result.Would)})
 }
 
 // words says a judgement in a cell.
@@ -419,33 +389,21 @@ func differ(n int) string {
 	return fmt.Sprintf("%d decisions differ", n)
 }
 
-// show writes the differences for people: a table for each rule, then figures.
+// show writes the differences for people, then figures.
 func (r *Redecided) show() {
-	keys := make([]groupKey, 0, len(r.groups))
-	for key := range r.groups {
-		keys = append(keys, key)
-	}
-	slices.SortFunc(keys, func(a, b groupKey) int { return cmp.Or(cmp.Compare(a.aspect, b.aspect), cmp.Compare(a.rule, b.rule)) })
-	for _, key := range keys {
-		g := r.groups[key]
-		r.out.Heading(fmt.Sprintf("%s %s: %s", key.rule, key.aspect, differ(g.count)))
-		r.out.Table([]string{"seq", "time, UTC", "agent or channel", "about", "was", "would be"}, g.rows)
-		if more := g.count - len(g.rows); more > 0 {
+	if len(r.rows) > 0 {
+		r.out.Table([]string{"seq", "time, UTC", "agent or channel", "about", "rule", "was", "would be"}, r.rows)
+		if more := r.Differ - len(r.rows); more > 0 {
 			r.out.Printf("and %d more: -n shows them, --json all\n", more)
 		}
 		r.out.Printf("\n")
 	}
-	if r.Follow > 0 {
-		more := ""
-		if r.Follow > len(r.follows) {
-			more = ", …"
-		}
-		r.out.Heading("about asks that would be refused")
-		r.out.Printf("%s: %s%s\n\n", cli.Count(r.Follow, "decision"), strings.Join(r.follows, ", "), more)
-	}
 	r.out.Printf("decided again  %d: %d same, %d differ (verdicts %d, values %d, charges %d, records %d)\n",
 		r.Decided, r.Same, r.Differ, r.Verdicts, r.Values, r.Charges, r.Records)
 	r.out.Printf("not possible   %d: %d erased or expired, %d longer than what is kept\n", r.Erased+r.Cut, r.Erased, r.Cut)
+	if r.Follow > 0 {
+		r.out.Printf("not judged     %s about asks that would be refused\n", cli.Count(r.Follow, "decision"))
+	}
 	if r.Signed > 0 {
 		r.out.Printf("signatures     %s of people, %d of them bad\n", cli.Count(r.Signed, "decision"), len(r.Forged))
 	}

@@ -31,19 +31,19 @@ func TestRedecideReport(t *testing.T) {
 	}{
 		"nothing":   {nil, cli.ExitFailed, "decided again  0"},
 		"same":      {[]state.Redecision{comparison(state.ComparedSame), comparison(0)}, cli.ExitOK, "decided again  1: 1 same"},
-		"follows":   {[]state.Redecision{differs, comparison(state.ComparedFollows)}, cli.ExitFailed, "about asks that would be refused\n1 decision: 2\n"},
+		"follows":   {[]state.Redecision{differs, comparison(state.ComparedFollows)}, cli.ExitFailed, "not judged     1 decision about asks that would be refused\n"},
 		"erased":    {[]state.Redecision{comparison(state.ComparedErased)}, cli.ExitPartly, "not possible   1: 1 erased"},
 		"cut":       {[]state.Redecision{comparison(state.ComparedCut)}, cli.ExitPartly, "1 longer than what is kept"},
 		"both":      {[]state.Redecision{differs, comparison(state.ComparedCut)}, cli.ExitFailed, "0 same, 1 differ"},
 		"incident":  {[]state.Redecision{incident}, cli.ExitFailed, "push s (incident)"},
-		"many":      {[]state.Redecision{differs, differs, differs}, cli.ExitFailed, "P3.3 verdict: 3 decisions differ"},
+		"many":      {[]state.Redecision{differs, differs, differs}, cli.ExitFailed, "P3.3 verdict"},
 		"many more": {[]state.Redecision{differs, differs, differs}, cli.ExitFailed, "and 1 more: "},
 	} {
 		for _, asJSON := range []bool{false, true} {
 			var stdout, stderr bytes.Buffer
 			o := cli.NewOutput(&stdout, &stderr, func(string) string { return "" })
 			o.JSON = asJSON
-			r := Redecided{out: o, flags: &redecideFlags{number: cli.NumberFlag{Value: 2}}, versions: map[bcp.Digest]string{}, groups: map[groupKey]*redecidedGroup{}}
+			r := Redecided{out: o, flags: &redecideFlags{number: cli.NumberFlag{Value: 2}}, versions: map[bcp.Digest]string{}}
 			for i, result := range c.results {
 				d := bcp.Decision{Seq: uint64(i + 1), Kind: bcp.KindPush, Agent: "mail", Subscription: "s"}
 				if err := r.each(&d, result); err != nil {

@@ -23,7 +23,6 @@ import (
 func auditReplayCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var r Replaying
-	r.speed = cli.WordFlag{Value: "max", Words: []string{"1x", "10x", "max"}}
 	r.kind.Name = "KIND"
 	for _, kind := range bcp.DecisionKinds() {
 		r.kind.Words = append(r.kind.Words, kind.String())
@@ -31,9 +30,6 @@ func auditReplayCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "replay",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if r.unredacted && !r.raw {
-				return cli.Usagef("audit replay: --unredacted needs --raw").WithHint("without --raw no message is shown")
-			}
 			if r.raw {
 				return r.runRaw(cmd, p.Out, &who)
 			}
@@ -54,9 +50,7 @@ func auditReplayCommand(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&r.query, "query", "", "only the exchange with this `ID` of a query, delivery or item")
 	cli.Complete(cmd, "query", completeExchanges(&who))
 	r.kind.AddTo(cmd, "kind", "only records of this kind, such as ask, answer, approval or violation")
-	r.speed.AddTo(cmd, "speed", "how fast")
 	cmd.Flags().BoolVar(&r.raw, "raw", false, "show verbatim messages: hostile text, for the owner of the state folder")
-	cmd.Flags().BoolVar(&r.unredacted, "unredacted", false, "with --raw: show secrets in messages")
 	cmd.Flags().BoolVarP(&r.follow, "follow", "f", false, "follow new records until interrupted")
 	return cmd
 }
@@ -66,9 +60,8 @@ type Replaying struct {
 	span                  client.SpanFlags
 	channel               client.ChannelFlag
 	agent, session, query string
-	kind, speed           cli.WordFlag
+	kind                  cli.WordFlag
 	follow, raw           bool
-	unredacted            bool
 }
 
 // decisionKind is the kind of --kind, 0 for any.
@@ -84,10 +77,8 @@ func (r *Replaying) decisionKind() bcp.DecisionKind {
 // runRaw tells the journal with its messages. Whoever comes with creds has no right
 // to them.
 func (r *Replaying) runRaw(cmd *cobra.Command, out *cli.Output, who *client.Flags) error {
-	for _, flag := range []string{"creds", "as", "url"} {
-		if cmd.Flags().Changed(flag) {
-			return cli.Usagef("audit replay: --raw takes no --%s: verbatim messages are for the owner of the state folder", flag)
-		}
+	if err := forOwner(cmd, "--raw"); err != nil {
+		return err
 	}
 	if r.follow {
 		return cli.Usagef("audit replay: --raw shows the past, and takes no --follow")
@@ -102,9 +93,7 @@ func (r *Replaying) runRaw(cmd *cobra.Command, out *cli.Output, who *client.Flag
 
 func (r *Replaying) run(ctx context.Context, out *cli.Output, records iter.Seq2[*replayed, error]) error {
 	belongs := r.filter()
-	pace := pacer{factor: map[string]time.Duration{"1x": 1, "10x": 10}[r.speed.Value]}
 	teller := newTeller(out)
-	teller.unredacted = r.unredacted
 	tell := teller.tell
 	if r.decisionKind() != 0 { // there are no exchanges of one kind
 		tell = teller.standalone
@@ -129,14 +118,11 @@ func (r *Replaying) run(ctx context.Context, out *cli.Output, records iter.Seq2[
 		if !belongs(d) {
 			continue
 		}
-		if !pace.wait(ctx, d.At()) {
-			break
-		}
 		told = true
 		if err := tell(one); err != nil {
 			return err
 		}
-		if r.follow || pace.factor > 0 {
+		if r.follow {
 			if err := out.Flush(); err != nil {
 				return err
 			}
@@ -196,39 +182,12 @@ func (r *Replaying) filter() func(*bcp.Decision) bool {
 	}
 }
 
-// pacer waits between records as long as it took, divided by factor; 0 does not
-// wait.
-type pacer struct {
-	factor      time.Duration
-	begun, last time.Time // last is the record's
-}
-
-// wait is false where ctx ended meanwhile.
-func (p *pacer) wait(ctx context.Context, at time.Time) bool {
-	if p.factor == 0 {
-		return ctx.Err() == nil
-	}
-	if p.begun.IsZero() {
-		p.begun, p.last = time.Now(), at
-	}
-	timer := time.NewTimer(time.Until(p.begun.Add(at.Sub(p.last) / p.factor)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // teller tells exchanges. It holds those that go on, at most maxTold.
 type teller struct {
 	out   *cli.Output
 	open  map[string]*exchange
 	of    map[bcp.DeliveryID]string // the exchange that a delivery belongs to
 	order []string                  // of the open ones and others, oldest first
-
-	unredacted bool // messages are shown with their secrets
 }
 
 // exchange is what one query or push led to, so far.
@@ -277,7 +236,7 @@ func (t *teller) tell(one *replayed) error {
 		t.order = append(t.order, key)
 		e.lines.WriteString(tell.Head(d))
 	}
-	e.lines.WriteString(tell.Line(d, e.begun) + one.rawLines(t.unredacted))
+	e.lines.WriteString(tell.Line(d, e.begun) + one.rawLines())
 	switch {
 	case d.Kind == bcp.KindAcknowledge:
 		delete(e.waiting, d.Delivery)
@@ -303,9 +262,9 @@ func (t *teller) standalone(one *replayed) error {
 	d := &one.Decision
 	switch d.Kind {
 	case bcp.KindAsk, bcp.KindAnswer, bcp.KindPush, bcp.KindApproval, bcp.KindExpire:
-		t.out.Printf("%s", tell.Head(d)+tell.Line(d, d.At())+one.rawLines(t.unredacted))
+		t.out.Printf("%s", tell.Head(d)+tell.Line(d, d.At())+one.rawLines())
 	default:
-		t.out.Printf("%s", tell.Event(d)+one.rawLines(t.unredacted))
+		t.out.Printf("%s", tell.Event(d)+one.rawLines())
 	}
 	return nil
 }
@@ -442,8 +401,8 @@ const rawWidth = 100
 
 // rawLines shows the message of a decision under its line. It is told whose words
 // these are, and each of its lines follows a bar, like all hostile text. Secrets
-// in it are hidden unless unredacted is set.
-func (t *replayed) rawLines(unredacted bool) string {
+// in it are hidden.
+func (t *replayed) rawLines() string {
 	const indent = "            "
 	switch {
 	case t.Raw == nil:
@@ -460,11 +419,8 @@ func (t *replayed) rawLines(unredacted bool) string {
 	} else {
 		head += ": text of " + string(t.Agent)
 	}
-	message, text := string(t.Raw.Base64), head+"\n"
-	if !unredacted {
-		message = guard.Redact(message, guard.All)
-	}
-	for _, line := range inert.Prefixed(indent+inert.Gutter, message, rawWidth) {
+	text := head + "\n"
+	for _, line := range inert.Prefixed(indent+inert.Gutter, guard.Redact(string(t.Raw.Base64), guard.All), rawWidth) {
 		text += line + "\n"
 	}
 	return text

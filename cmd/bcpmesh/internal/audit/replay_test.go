@@ -4,13 +4,11 @@ package audit
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -138,34 +136,6 @@ func TestReplayTellsExchanges(t *testing.T) {
 	if err := out.Flush(); err != nil || len(teller.open) != maxTold || numbers(written.String()) != "13" {
 		t.Errorf("%d open, told %q, %v", len(teller.open), numbers(written.String()), err)
 	}
-}
-
-// A replay at a speed takes as long as it took, divided.
-//
-// covers P11.3
-func TestPace(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
-		at := time.Date(2026, 3, 15, 12, 0, 0, 0, time.UTC)
-		for factor, want := range map[time.Duration]time.Duration{0: 0, 1: time.Hour, 10: 6 * time.Minute} {
-			p, begun := pacer{factor: factor}, time.Now()
-			for _, minutes := range []time.Duration{0, 20, 20, 60} {
-				if !p.wait(t.Context(), at.Add(minutes*time.Minute)) {
-					t.Fatal("it ended")
-				}
-			}
-			if got := time.Since(begun); got != want {
-				t.Errorf("%dx takes %s, want %s", factor, got, want)
-			}
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		p := pacer{factor: 1}
-		if !p.wait(ctx, at) || p.wait(ctx, at.Add(time.Hour)) || time.Since(begun) > 3*time.Hour {
-			t.Error("it does not end with its context")
-		}
-	})
 }
 
 // Of a denied subject an auditor hears what would have permitted its kind, and where

@@ -11,7 +11,7 @@ import (
 func TestRawLinesOfALongMessage(t *testing.T) {
 	t.Parallel()
 	long := replayed{Decision: bcp.Decision{Role: bcp.RoleReader, Agent: "mailer"}, Raw: &rawMessage{Base64: []byte("ab"), Bytes: 70_000}}
-	if told := long.rawLines(false); !strings.Contains(told, "verbatim, 70000 bytes, the first 2 bytes: HOSTILE TEXT of mailer\n            │ ab\n") {
+	if told := long.rawLines(); !strings.Contains(told, "verbatim, 70000 bytes, the first 2 bytes: HOSTILE TEXT of mailer\n            │ ab\n") {
 		t.Errorf("a long one:\n%s", told)
 	}
 }

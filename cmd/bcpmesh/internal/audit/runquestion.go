@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -13,24 +12,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
-// answerer answers what a run asks: with what was given beforehand, then with what the
-// person at the terminal says.
+// answerer has the person at the terminal answer what a run asks.
 type answerer struct {
-	given   map[string]string
 	settled bcp.ItemID // of which no more can be said here
-}
-
-// parseAnswers reads ID=VALUE.
-func parseAnswers(list []string) (map[string]string, error) {
-	given := map[string]string{}
-	for _, one := range list {
-		id, value, ok := strings.Cut(one, "=")
-		if !ok || id == "" || value == "" {
-			return nil, cli.Usagef("kernel run: --answer %s: expected ID=VALUE", cli.Quoted(one)).WithHint("such as --answer day=monday")
-		}
-		given[id] = value
-	}
-	return given, nil
 }
 
 // look answers the question of an open run, if it has one.
@@ -38,20 +22,14 @@ func (a *answerer) look(ctx context.Context, p *cli.Program, run *agents.Run, r 
 	if r.QuestionID == "" || r.QuestionID == a.settled {
 		return nil
 	}
-	answers, open := map[string]string{}, []bcp.Question{}
-	for _, q := range r.Questions {
-		if value, given := a.given[q.ID]; given {
-			answers[q.ID] = value
-		} else {
-			open = append(open, q)
-		}
+	if !p.Interactive() {
+		a.settled = r.QuestionID
+		p.Out.Talkf("run %s asks you something, and there is no terminal: an approver may answer with bcpmesh approvals", r.RunID)
+		return nil
 	}
-	if len(open) > 0 && !p.Interactive() {
-		return cli.Failf("run %s asks %s: %s", r.RunID, cli.Plain(open[0].ID), cli.Plain(tell.QuestionText(&open[0]))).
-			WithHint("answer with the same --request-id and --answer ID=VALUE, or as an approver with bcpmesh approvals")
-	}
+	answers := map[string]string{}
 	prompt := cli.NewPrompter(ctx, p)
-	for _, q := range open {
+	for _, q := range r.Questions {
 		answer, err := prompt.Ask(cli.Plain(tell.QuestionText(&q)) + ": ")
 		if err != nil && err != io.EOF {
 			return err
@@ -76,8 +54,8 @@ func (a *answerer) sent(p *cli.Program, id bcp.ItemID, err error) error {
 		return err
 	case kernel.Code(refused.Code) == kernel.UnknownItem: // answered before, by a person or a message whose reply was lost
 		return nil
-	case kernel.Code(refused.Code) == kernel.BadOutcome && p.Interactive():
-		a.settled, a.given = "", nil
+	case kernel.Code(refused.Code) == kernel.BadOutcome:
+		a.settled = ""
 		p.Out.Talkf("%s", kernel.ExplainRefusal(kernel.BadOutcome))
 		return nil
 	default:

@@ -3,23 +3,19 @@ package audit
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	people "github.com/bcpmesh/bcpmesh/bcp/state"
-	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // rerun is a run that is decided again.
@@ -183,59 +179,6 @@ func (r *rerun) report(o *cli.Output) error {
 		return cli.Failf("%s: the same definitions and version decide differently", cli.Count(r.Incidents, "incident")).WithHint("bcpmesh audit verify says whether the journal was changed")
 	case r.Differ > 0:
 		return cli.Failf("%s decided differently by the current definitions", cli.Count(r.Differ, "record")+" would be").WithHint("it was made under others")
-	}
-	return nil
-}
-
-// storyWithContexts tells a run with what its planners and Readers were sent.
-func storyWithContexts(cmd *cobra.Command, who *client.Flags, id string, raw bool) (*tell.RunStory, error) {
-	state, _, err := runState(who)
-	if err != nil {
-		return nil, err
-	}
-	stories := tell.NewRunStories()
-	var contexts []tell.RunSaid
-	err = eachOpened(cmd, "--context", who, func(one *replayed) error {
-		d := &one.Decision
-		c, err := readChange(d)
-		if c == nil {
-			return err
-		}
-		if applied := state.Apply(c); d.Run.Run != id || applied != nil {
-			return nil
-		}
-		stories.Add(d)
-		for _, sent := range state.Releases(c) {
-			contexts = append(contexts, modelContexts(d.Seq, &sent)...)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	r, err := onlyRun(stories, id)
-	if err != nil {
-		return nil, err
-	}
-	if !raw {
-		r.Said = nil
-	}
-	r.Said = append(r.Said, contexts...)
-	return r, nil
-}
-
-// modelContexts is what a release sends to a model.
-func modelContexts(record uint64, r *kernel.Release) []tell.RunSaid {
-	said := func(what string, text []byte) tell.RunSaid {
-		return tell.RunSaid{Decision: record, What: fmt.Sprintf("%s to %s", what, r.Agent), Text: string(text)}
-	}
-	switch r.Kind {
-	case kernel.ReleasePlan:
-		return []tell.RunSaid{said("plan request", r.Body)}
-	case kernel.ReleaseSubPlan:
-		return []tell.RunSaid{said("plan request of a sub-run", r.Body)}
-	case kernel.ReleaseParse:
-		return []tell.RunSaid{said("instruction", []byte(r.Instruction)), said("content", r.Content)}
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ import (
 func KernelCommand(p *cli.Program, alone ...*cobra.Command) *cobra.Command {
 	var who client.Flags
 	var span client.SpanFlags
-	var open, raw, contexts, stop bool
+	var open, raw, stop bool
 	cmd := &cobra.Command{
 		Use: "kernel [RUN|COMMAND]",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,8 +37,8 @@ func KernelCommand(p *cli.Program, alone ...*cobra.Command) *cobra.Command {
 			case len(args) > 0 && stop:
 				return stopRun(cmd.Context(), p.Out, who.Where, args[0])
 			case len(args) > 0:
-				return showOneRun(cmd, p, &who, args[0], raw, contexts)
-			case raw || contexts || stop:
+				return showOneRun(cmd, p, &who, args[0], raw)
+			case raw || stop:
 				return cli.Usagef("kernel: expected RUN").WithHint("bcpmesh kernel lists all runs")
 			}
 			stories := tell.NewRunStories()
@@ -58,24 +58,22 @@ func KernelCommand(p *cli.Program, alone ...*cobra.Command) *cobra.Command {
 	span.AddTo(cmd)
 	cmd.Flags().BoolVar(&open, "open", false, "only those that have not ended")
 	cmd.Flags().BoolVar(&raw, "raw", false, "show content: hostile text, for the owner of the state folder")
-	cmd.Flags().BoolVar(&contexts, "context", false, "show what each planner and Reader was sent, for the owner of the state folder")
 	cmd.Flags().BoolVar(&stop, "stop", false, "stop the run before its next call")
 	cmd.MarkFlagsMutuallyExclusive("stop", "raw")
-	cmd.MarkFlagsMutuallyExclusive("stop", "context")
 	return cli.Noun(cmd, cli.IsID, append(alone, kernelRunCommand(p))...)
 }
 
 func listRuns(o *cli.Output, runs []*tell.RunStory) error {
-	if o.JSON {
+	switch {
+	case o.JSON:
 		for _, r := range runs {
 			if err := o.Line(r); err != nil {
 				return err
 			}
 		}
 		return nil
-	}
-	if len(runs) == 0 {
-		o.Printf("no runs\n")
+	case len(runs) == 0:
+		o.Talkf("no runs")
 		return nil
 	}
 	rows := cli.Map(runs, func(r *tell.RunStory) []string {
@@ -113,26 +111,8 @@ func describePerson(kind string) string {
 	}
 }
 
-func showOneRun(cmd *cobra.Command, p *cli.Program, who *client.Flags, id string, raw, contexts bool) error {
-	var r *tell.RunStory
-	var err error
-	if contexts {
-		r, err = storyWithContexts(cmd, who, id, raw)
-	} else {
-		r, err = readRunStory(cmd, p, who, id, raw)
-	}
-	switch {
-	case err != nil:
-		return err
-	case p.Out.JSON:
-		return p.Out.Value(r)
-	}
-	showRun(p.Out, r)
-	return nil
-}
-
-// readRunStory tells one run, with raw from the opened journal.
-func readRunStory(cmd *cobra.Command, p *cli.Program, who *client.Flags, id string, raw bool) (*tell.RunStory, error) {
+// showOneRun tells one run, with raw from the opened journal.
+func showOneRun(cmd *cobra.Command, p *cli.Program, who *client.Flags, id string, raw bool) error {
 	stories := tell.NewRunStories()
 	add := func(d *bcp.Decision) {
 		if d.Run != nil && d.Run.Run == id {
@@ -141,22 +121,20 @@ func readRunStory(cmd *cobra.Command, p *cli.Program, who *client.Flags, id stri
 			stories.Hear(d)
 		}
 	}
-	if raw {
-		if err := eachOpened(cmd, "--raw", who, func(one *replayed) error { add(&one.Decision); return nil }); err != nil {
-			return nil, err
-		}
-	} else if err := EachDecision(cmd.Context(), p, who, add); err != nil {
-		return nil, err
+	var err error
+	if !raw {
+		err = EachDecision(cmd.Context(), p, who, add)
+	} else if err = forOwner(cmd, "--raw"); err == nil {
+		err = readOpened(cmd.Context(), who, func(one *replayed) error { add(&one.Decision); return nil })
 	}
-	return onlyRun(stories, id)
-}
-
-// onlyRun is the run that a story is told of, if there is one.
-func onlyRun(stories *tell.RunStories, id string) (*tell.RunStory, error) {
-	if len(stories.All()) == 0 {
-		return nil, noRun(id)
+	switch {
+	case err != nil:
+		return err
+	case len(stories.All()) == 0:
+		return noRun(id)
 	}
-	return stories.All()[0], nil
+	r := stories.All()[0]
+	return p.Out.Show(r, func() { showRun(p.Out, r) })
 }
 
 func noRun(id string) error {
@@ -303,15 +281,14 @@ func EachDecision(ctx context.Context, p *cli.Program, who *client.Flags, each f
 	return nil
 }
 
-// eachOpened reads the journal with what was said, which the command, or its flag,
-// needs.
-func eachOpened(cmd *cobra.Command, needs string, who *client.Flags, each func(*replayed) error) error {
+// forOwner refuses flags of somebody else for one that shows what was said.
+func forOwner(cmd *cobra.Command, needs string) error {
 	for _, flag := range []string{"creds", "as", "url"} {
 		if cmd.Flags().Changed(flag) {
 			return cli.Usagef("%s%s takes no --%s: content is for the owner of the state folder", cli.Prefix(cmd), needs, flag)
 		}
 	}
-	return readOpened(cmd.Context(), who, each)
+	return nil
 }
 
 // readOpened reads the journal of the folder with what was said.

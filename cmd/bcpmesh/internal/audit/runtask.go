@@ -24,7 +24,7 @@ import (
 
 func kernelRunCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
-	var forbid, given []string
+	var forbid []string
 	var id string
 	var wait cli.DurationFlag
 	var noWait, plan bool
@@ -50,10 +50,6 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 		if plan && (who.Creds != "" || who.URL != "") {
 			return cli.Usagef("kernel run: --plan takes neither --creds nor --url: the plan is for the owner of the state folder")
 		}
-		answers, err := parseAnswers(given)
-		if err != nil {
-			return err
-		}
 		ctx, cancel := context.WithTimeout(ctx, wait.Value)
 		defer cancel()
 		if err := findRequester(&who, name, args[1]); err != nil {
@@ -73,7 +69,7 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 		case noWait:
 			return showBegun(p.Out, run.ID)
 		}
-		if err := waitForEnd(ctx, p, run, &answerer{given: answers}); err != nil || p.Out.JSON {
+		if err := waitForEnd(ctx, p, run, &answerer{}); err != nil || p.Out.JSON {
 			return err
 		}
 		if who.Creds != "" || who.URL != "" {
@@ -85,7 +81,6 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 	cmd.ValidArgsFunction = completeRun
 	who.AddTo(cmd, "requester")
 	cmd.Flags().StringArrayVar(&forbid, "forbid", nil, "refuse calls for which this `TOOL=CEL` holds, in this run")
-	cmd.Flags().StringArrayVar(&given, "answer", nil, "answer the question with this `ID=VALUE`, if the plan asks it")
 	cmd.Flags().StringVar(&id, "request-id", "", "repeat a task with the same `ID`: it is done once")
 	cli.WaitFlag(cmd, &wait, 15*time.Minute, "how long to wait for the end")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once the run has begun")

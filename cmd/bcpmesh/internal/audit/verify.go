@@ -7,10 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -201,18 +198,7 @@ func showVerified(p *cli.Program, name string, s verify.Summary, cosigned []veri
 		if r.First > 1 {
 			p.Out.Printf("It is partial: of the decisions before %d it has only hashes.\n", r.First)
 		}
-		p.Out.Printf("\n")
-		rows := cli.Map(slices.Sorted(maps.Keys(r.Kinds)), func(kind string) []string { return []string{kind, strconv.FormatUint(r.Kinds[kind], 10)} })
-		p.Out.Table([]string{"kind", "decisions"}, rows)
-		if len(r.Channels) > 0 {
-			rows = nil
-			for _, c := range r.Channels {
-				rows = append(rows, []string{c.Controller + " ← " + c.Reader, strconv.FormatUint(c.Decisions, 10)})
-			}
-			p.Out.Printf("\n")
-			p.Out.Table([]string{"channel", "decisions"}, rows)
-		}
-		p.Out.Printf("\ncheckpoint of %s over %d decisions, root %s\n", cli.Plain(s.Checkpoint.Origin), s.Checkpoint.Size, base64.StdEncoding.EncodeToString(s.Checkpoint.Root[:]))
+		p.Out.Printf("checkpoint of %s over %d decisions, root %s\n", cli.Plain(s.Checkpoint.Origin), s.Checkpoint.Size, base64.StdEncoding.EncodeToString(s.Checkpoint.Root[:]))
 		for _, w := range cosigned {
 			p.Out.Printf("cosigned by %s at %s\n", cli.Plain(w.Name), w.Time.Format(time.RFC3339))
 		}
@@ -231,7 +217,7 @@ func exportProof(ctx context.Context, p *cli.Program, where meshdir.StateFlags, 
 	defer j.Close()
 	tree := mesh.Tree(j.Folder.State)
 	if _, err := tree.Newest(); err != nil {
-		return checkpointFailure(err)
+		return failure(err, j.Folder.State)
 	}
 	var decision []byte
 	var next uint64 // number of the decision that is due
@@ -253,11 +239,11 @@ func exportProof(ctx context.Context, p *cli.Program, where meshdir.StateFlags, 
 		return nil
 	})
 	if err != nil && !errors.Is(err, errFound) {
-		return exportFailure(err, j.Folder.State)
+		return failure(err, j.Folder.State)
 	}
 	proof, err := tree.Prove(number, decision)
 	if err != nil {
-		return checkpointFailure(err)
+		return failure(err, j.Folder.State)
 	}
 	return p.Out.Show(map[string]string{"proof": string(proof)}, func() { p.Out.Printf("%s", proof) })
 }
