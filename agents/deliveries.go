@@ -3,7 +3,6 @@ package agents
 import (
 	"context"
 	"errors"
-	"iter"
 	"slices"
 
 	"github.com/nats-io/nats.go"
@@ -47,89 +46,6 @@ func (c *Controller) Start(ctx context.Context) error {
 		c.lanes.begin(r)
 	}, c.receive)
 }
-
-// Deliveries is OnDelivery as a loop, one delivery at a time. A delivery is
-// acknowledged after the loop body, also after break or return, but not after a
-// panic. It starts the Controller if necessary, and then stops it after the
-// loop. An error, always the last value, says why it could not start; when ctx
-// ends, the loop ends.
-func (c *Controller) Deliveries(ctx context.Context) iter.Seq2[bcp.Delivery, error] {
-	return func(yield func(bcp.Delivery, error) bool) {
-		loop := deliveryLoop{make(chan bcp.Delivery), make(chan struct{}), make(chan struct{})}
-		if !c.setHandler(loop.handle) {
-			yield(bcp.Delivery{}, ErrStarted)
-			return
-		}
-		started := false
-		defer func() {
-			c.OnDelivery(nil)
-			close(loop.left) // releases the handlers that Stop waits for
-			if started {
-				_ = c.Stop(context.WithoutCancel(ctx))
-			}
-		}()
-		if c.runner.running() == nil {
-			if err := c.Start(ctx); err != nil {
-				yield(bcp.Delivery{}, err)
-				return
-			}
-			started = true
-		}
-		loop.run(ctx, yield)
-	}
-}
-
-// setHandler sets the handler unless one is set.
-func (c *Controller) setHandler(handler func(context.Context, bcp.Delivery) error) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.handler != nil {
-		return false
-	}
-	c.handler = handler
-	return true
-}
-
-// deliveryLoop brings deliveries from the handlers of several channels to one
-// loop.
-type deliveryLoop struct {
-	deliveries    chan bcp.Delivery
-	handled, left chan struct{}
-}
-
-func (l deliveryLoop) handle(ctx context.Context, d bcp.Delivery) error {
-	select {
-	case l.deliveries <- d:
-	case <-l.left:
-		return errLeft
-	case <-ctx.Done():
-		return ended(ctx)
-	}
-	// The loop body has d now; wait for its end, not for that of ctx.
-	select {
-	case <-l.handled:
-		return nil
-	case <-l.left:
-		return errLeft
-	}
-}
-
-func (l deliveryLoop) run(ctx context.Context, yield func(bcp.Delivery, error) bool) {
-	for {
-		select {
-		case d := <-l.deliveries:
-			more := yield(d, nil)
-			l.handled <- struct{}{}
-			if !more {
-				return
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-var errLeft = errors.New("agents: the loop over deliveries has ended")
 
 // receive checks one message: its sender, its kind, and whether it is new.
 func (c *Controller) receive(_ *run, m *nats.Msg, to subjects.Subject) {
@@ -253,27 +169,19 @@ func (c *Controller) endWait(id bcp.QueryID, w chan bcp.Delivery) {
 
 // enqueue puts a delivery into the lane of its channel. Called with mu held.
 func (c *Controller) enqueue(d bcp.Delivery) {
-	if c.handler == nil {
+	handler := c.handler
+	if handler == nil {
 		delete(c.busy, d.DeliveryID)
 		return
 	}
-	if !c.lanes.add(d.FromAgent, func(ctx context.Context, r *run) { c.deliver(ctx, r, d) }) {
+	if !c.lanes.add(d.FromAgent, func(ctx context.Context, r *run) { c.deliver(ctx, r, handler, d) }) {
 		c.drop(d)
 	}
 }
 
-// deliver calls the handler until it succeeds, the handler is removed, or the run ends.
-func (c *Controller) deliver(ctx context.Context, r *run, d bcp.Delivery) {
+// deliver calls the handler until it succeeds, or the run ends.
+func (c *Controller) deliver(ctx context.Context, r *run, handler func(context.Context, bcp.Delivery) error, d bcp.Delivery) {
 	for n := 1; ; n++ {
-		c.mu.Lock()
-		handler := c.handler
-		if handler == nil {
-			delete(c.busy, d.DeliveryID)
-		}
-		c.mu.Unlock()
-		if handler == nil {
-			return
-		}
 		var err error
 		called := r.handle(ctx, func() {
 			err = guarded("delivery", string(d.DeliveryID), func() error { return handler(ctx, d) })
@@ -286,9 +194,6 @@ func (c *Controller) deliver(ctx context.Context, r *run, d bcp.Delivery) {
 			return
 		case errors.Is(err, ErrKeep), interrupted(ctx, err):
 			return
-		case errors.Is(err, errLeft):
-			n = 0
-			continue
 		}
 		c.conn.handlerFailed(err)
 		if !sleep(ctx, r.stopping, pauseBefore(n, firstHandlerWait, maxHandlerWait)) {

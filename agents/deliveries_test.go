@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -452,68 +451,14 @@ func TestUnclaimedDeliveriesStayWithTheGateway(t *testing.T) {
 	}
 	next(t, claimed, "the acknowledgement of the answer")
 	none(t, unclaimed, "an acknowledgement of what nobody got")
-	for d, err := range controller.Deliveries(within(t)) {
-		if err != nil || d.DeliveryID != "d1" {
-			t.Errorf("got %v, %v", d, err)
-		}
-		break
+	if err := controller.Stop(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	controller.OnDelivery(func(context.Context, bcp.Delivery) error { return nil })
+	if err := controller.Start(within(t)); err != nil {
+		t.Fatal(err)
 	}
 	next(t, unclaimed, "the acknowledgement of the push")
-}
-
-// The loop acknowledges what its body is done with, and nothing else.
-//
-// covers P9.1
-func TestDeliveriesLoop(t *testing.T) {
-	t.Parallel()
-	s, g := startBoth(t, bcp.JSON)
-	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
-	acknowledged := g.persist(pushed("d1", researcher), pushed("d2", "other"), pushed("d3", researcher))
-	var got []bcp.DeliveryID
-	for d, err := range controller.Deliveries(within(t)) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, d.DeliveryID)
-		for _, err := range controller.Deliveries(t.Context()) {
-			if !errors.Is(err, agents.ErrStarted) {
-				t.Errorf("a second loop: %v", err)
-			}
-		}
-		if len(got) == 3 {
-			break
-		}
-	}
-	next(t, acknowledged, "the acknowledgements")
-	// What is sent before it listens comes behind what is sent then.
-	slices.Sort(got)
-	if !slices.Equal(got, []bcp.DeliveryID{"d1", "d2", "d3"}) {
-		t.Errorf("got %v", got)
-	}
-
-	acknowledged = g.persist(pushed("d4", researcher))
-	func() {
-		defer func() { _ = recover() }()
-		for d := range controller.Deliveries(within(t)) {
-			panic(d)
-		}
-	}()
-	none(t, acknowledged, "an acknowledgement of what the body did not finish")
-	for d := range controller.Deliveries(within(t)) {
-		if d.DeliveryID != "d4" {
-			t.Errorf("got %v", d)
-		}
-		break
-	}
-	next(t, acknowledged, "the acknowledgement")
-
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, err := range controller.Deliveries(ctx) {
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v", err)
-		}
-	}
 }
 
 // A kept delivery is handled once, holds up nothing, and ends when it is

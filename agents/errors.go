@@ -15,8 +15,7 @@ var (
 	// ErrNotStarted: the call needs Start first, or was waiting when the client
 	// was stopped.
 	ErrNotStarted = errors.New("agents: not started")
-	// ErrStarted: the client is running already, or its deliveries have a
-	// consumer already.
+	// ErrStarted: the client is running already.
 	ErrStarted = errors.New("agents: started already")
 	// ErrClosed: the connection is closed.
 	ErrClosed = errors.New("agents: the connection is closed")

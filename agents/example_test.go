@@ -159,32 +159,6 @@ func ExampleController_AskAndWait() {
 	// Output: not_enough_information
 }
 
-// Deliveries as a loop, for a Controller that does one thing at a time.
-func ExampleController_Deliveries() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	m, stop := exampleMesh(ctx)
-	defer stop()
-	researcher := exampleAgent(ctx, m, "researcher")
-	defer researcher.Close()
-	reader := agents.NewReader(researcher)
-	if _, err := reader.Push(ctx, "main", "mail", map[string]any{"urgent": true}, agents.PushOptions{}); err != nil {
-		panic(err)
-	}
-	connection := exampleAgent(ctx, m, "main")
-	defer connection.Close()
-
-	controller := agents.NewController(connection)
-	for d, err := range controller.Deliveries(ctx) {
-		if err != nil {
-			panic(err)
-		}
-		fmt.Println(d.SubscriptionID, d.Response)
-		break // or go on, until ctx ends
-	}
-	// Output: mail {"urgent":true}
-}
-
 // An Approver sees that something waits, and nothing of its content.
 func ExampleApprover() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

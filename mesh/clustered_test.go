@@ -166,13 +166,13 @@ func TestGatewaysTakeTurns(t *testing.T) {
 
 	deliveries := make(chan bcp.Delivery, 16)
 	controller := agents.NewController(c.connect(t, "main", bcp.RoleController, 0))
-	go func() {
-		for d, err := range controller.Deliveries(t.Context()) {
-			if err == nil {
-				deliveries <- d
-			}
-		}
-	}()
+	controller.OnDelivery(func(_ context.Context, d bcp.Delivery) error {
+		deliveries <- d
+		return nil
+	})
+	if err := controller.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	conn := c.connect(t, "mailer", bcp.RoleReader, 1)
 	push := func(id bcp.ClientID) {
 		t.Helper()
