@@ -23,7 +23,6 @@ type controller struct {
 	server  *Server
 	log     hclog.Logger
 	agent   *agents.Controller
-	refresh time.Duration
 	inbox   keyedQueue[bcp.DeliveryID, bcp.Delivery]
 	prompts prompts
 	files   []*wrap.File
@@ -32,10 +31,7 @@ type controller struct {
 }
 
 func newController(s *Server, conn *agents.Connection, o Options) *controller {
-	c := &controller{server: s, log: s.log, agent: agents.NewController(conn), refresh: o.Refresh, files: o.Tools, away: o.Away, nudge: make(chan struct{}, 1)}
-	if c.refresh <= 0 {
-		c.refresh = defaultRefresh
-	}
+	c := &controller{server: s, log: s.log, agent: agents.NewController(conn), files: o.Tools, away: o.Away, nudge: make(chan struct{}, 1)}
 	c.agent.OnDelivery(func(_ context.Context, d bcp.Delivery) error {
 		c.inbox.put(d.DeliveryID, d)
 		return agents.ErrKeep
@@ -70,7 +66,7 @@ func (c *controller) stop(ctx context.Context) error {
 
 // keepUp has the tools follow the definitions.
 func (c *controller) keepUp(ctx context.Context) {
-	ticker := time.NewTicker(c.refresh)
+	ticker := time.NewTicker(refreshTime)
 	defer ticker.Stop()
 	for {
 		select {

@@ -99,7 +99,7 @@ func serve(t *testing.T, m *meshtest.Mesh, name bcp.AgentName, role bcp.Role) (s
 	if err != nil {
 		t.Fatal(err)
 	}
-	s = mcp.New(name, role, mcp.Options{Version: "test", Refresh: 50 * time.Millisecond})
+	s = mcp.New(name, role, mcp.Options{Version: "test"})
 	if err := s.Start(t.Context(), conn); err != nil {
 		t.Fatal(err)
 	}

@@ -42,8 +42,8 @@ const (
 	// readyTimeout is how long a host's request about the agent waits for the mesh.
 	// Hosts give a list of tools half a minute.
 	readyTimeout = 20 * time.Second
-	// defaultRefresh is how often a Controller asks for its channels.
-	defaultRefresh = 5 * time.Second
+	// refreshTime is how often a Controller asks whether its channels have changed.
+	refreshTime = 5 * time.Second
 	// sessionIdle is how long a session over HTTP lives without a request.
 	sessionIdle = 24 * time.Hour
 )

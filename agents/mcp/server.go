@@ -26,9 +26,6 @@ type Options struct {
 	Version string
 	// Logger gets events, and never a payload. Nil discards.
 	Logger hclog.Logger
-	// Refresh is how often a Controller asks the gateway whether its channels
-	// have changed. Zero is 5 s.
-	Refresh time.Duration
 	// Tools are wrapped servers whose tools a Controller's host also gets.
 	Tools []*wrap.File
 	// Away reports whether a Reader of this Controller is not connected, for the host of
