@@ -102,27 +102,6 @@ func (b *Box) keys(ctx context.Context) (keys []string, older bool, err error) {
 	return keys, older, nil
 }
 
-// Newest returns the newest messages, at most n, the newest first. Messages removed
-// meanwhile are left out.
-func (b *Box) Newest(ctx context.Context, n int) ([]*Message, error) {
-	keys, _, err := b.keys(ctx)
-	if err != nil {
-		return nil, err
-	}
-	keys = keys[:min(len(keys), n)]
-	found := make(map[string]*Message, len(keys))
-	if err := b.load(ctx, keys, func(key string, m *Message) bool { found[key] = m; return true }); err != nil {
-		return nil, err
-	}
-	var messages []*Message
-	for _, key := range keys {
-		if m := found[key]; m != nil {
-			messages = append(messages, m)
-		}
-	}
-	return messages, nil
-}
-
 // load calls visit for each message that still exists, once. It stops if visit returns
 // false.
 func (b *Box) load(ctx context.Context, keys []string, visit func(key string, m *Message) bool) error {
