@@ -4,7 +4,7 @@
 // [Read] decodes the character set of a page, finds the readable part of HTML,
 // and writes it as text with headings, lists, tables and numbered links. It
 // leaves out what a person would not see (scripts, styles, comments, hidden
-// elements). [ParseFeed] reads RSS, Atom and JSON feeds.
+// elements). [ParseFeed] reads RSS and Atom.
 //
 // It parses hostile bytes, and so runs inside the agent's process. Package
 // agents/fetch, which gets the bytes, runs outside of it. A [Tool] belongs to

@@ -1,18 +1,15 @@
 package web
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/net/html"
 
 	"github.com/bcpmesh/bcpmesh/agents/decode"
-	"github.com/bcpmesh/bcpmesh/agents/fetch"
 )
 
 const (
@@ -20,8 +17,8 @@ const (
 	maxField   = 1 << 20 // bytes of a title or a text
 )
 
-// ErrNoFeed says that a text is neither an RSS, an Atom nor a JSON feed.
-var ErrNoFeed = errors.New("web: neither an RSS, an Atom nor a JSON feed")
+// ErrNoFeed says that a text is neither an RSS nor an Atom feed.
+var ErrNoFeed = errors.New("web: neither an RSS nor an Atom feed")
 
 // Feed is a parsed feed. All of it came from outside.
 type Feed struct {
@@ -50,11 +47,6 @@ type Entry struct {
 // first MiB of a text are read.
 func ParseFeed(contentType string, body []byte) (Feed, error) {
 	text, sound := decode.HTML(body, decode.Label(contentType))
-	text = strings.TrimLeft(text, " \t\r\n")
-	if strings.HasSuffix(fetch.MediaType(contentType), "json") || strings.HasPrefix(text, "{") {
-		text, sound = decode.Text(body, "utf-8")
-		return parseJSON(strings.TrimLeft(text, " \t\r\n"), sound)
-	}
 	p := parser{}
 	p.feed.mark(!sound, BadCharset)
 	p.run(text)
@@ -88,15 +80,6 @@ func (f *Feed) add(e Entry, date string) {
 		}
 	}
 	f.Entries = append(f.Entries, e)
-}
-
-// cut bounds a text.
-func (f *Feed) cut(text string) string {
-	if len(text) > maxField {
-		f.mark(true, TooLarge)
-		text = strings.ToValidUTF8(text[:maxField], "")
-	}
-	return text
 }
 
 // fields are the parsed elements of an entry, by name: the first non-empty element for
@@ -253,135 +236,9 @@ func (p *parser) endEntry(closed bool) {
 	if len(e) == 0 {
 		return
 	}
-	entry := Entry{ID: e["id"], Title: e["title"], Author: e["author"], Link: e["link"], Text: first(e["text"], e["summary"])}
+	entry := Entry{ID: e["id"], Title: e["title"], Author: e["author"], Link: e["link"], Text: cmp.Or(e["text"], e["summary"])}
 	if e["text"] != "" {
 		entry.Summary = e["summary"]
 	}
-	p.feed.add(entry, first(e["date"], e["updated"]))
-}
-
-func first(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
-}
-
-// item is an entry of a JSON feed.
-type item struct {
-	ID       jsontext.Value `json:"id"` // a text; some write a number
-	URL      string         `json:"url"`
-	External string         `json:"external_url"`
-	Title    string         `json:"title"`
-	HTML     string         `json:"content_html"`
-	Text     string         `json:"content_text"`
-	Summary  string         `json:"summary"`
-	Date     string         `json:"date_published"`
-	Modified string         `json:"date_modified"`
-	Author   jsontext.Value `json:"author"`
-	Authors  jsontext.Value `json:"authors"`
-}
-
-var lax = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-
-// parseJSON reads a JSON feed, versions 1 and 1.1, one entry at a time: 8 MiB of empty ones would
-// take a gigabyte.
-func parseJSON(text string, sound bool) (Feed, error) {
-	d := jsontext.NewDecoder(strings.NewReader(text), lax)
-	feed, version := Feed{}, ""
-	feed.mark(!sound, BadCharset)
-	err := feed.readJSON(d, &version)
-	if !strings.HasPrefix(version, "https://jsonfeed.org/version/1") {
-		return Feed{}, ErrNoFeed
-	}
-	feed.mark(err != nil, BadStructure)
-	return feed, nil
-}
-
-func (f *Feed) readJSON(d *jsontext.Decoder, version *string) error {
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
-		return ErrNoFeed
-	}
-	for d.PeekKind() != '}' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return err
-		}
-		switch name := name.String(); {
-		case name == "items" && d.PeekKind() == '[':
-			if err := f.readItems(d); err != nil {
-				return err
-			}
-		case name == "version" || name == "title":
-			value, err := d.ReadValue()
-			if err != nil {
-				return err
-			}
-			var text string
-			f.mark(json.Unmarshal(value, &text, lax) != nil, BadStructure)
-			if name == "version" {
-				*version = text
-			} else {
-				f.Title = f.cut(html.EscapeString(text))
-			}
-		default:
-			if err := d.SkipValue(); err != nil {
-				return err
-			}
-		}
-	}
-	_, err := d.ReadToken()
-	return err
-}
-
-func (f *Feed) readItems(d *jsontext.Decoder) error {
-	if _, err := d.ReadToken(); err != nil {
-		return err
-	}
-	for d.PeekKind() != ']' {
-		value, err := d.ReadValue()
-		if err != nil {
-			return err
-		}
-		if len(f.Entries) == maxEntries {
-			f.add(Entry{}, "")
-			continue
-		}
-		var i item
-		if err := json.Unmarshal(value, &i, lax); err != nil { // it may have some of its members
-			f.mark(true, BadStructure)
-		}
-		e := Entry{
-			ID: f.cut(string(i.ID)), Title: f.cut(html.EscapeString(i.Title)), Author: f.cut(html.EscapeString(authorOf(i))), Link: f.cut(first(i.URL, i.External)),
-			Text: f.cut(first(i.HTML, asHTML(i.Text), asHTML(i.Summary))),
-		}
-		if i.HTML != "" || i.Text != "" {
-			e.Summary = f.cut(asHTML(i.Summary))
-		}
-		f.add(e, first(i.Date, i.Modified))
-	}
-	_, err := d.ReadToken()
-	return err
-}
-
-func asHTML(text string) string {
-	return strings.ReplaceAll(html.EscapeString(text), "\n", "<br>")
-}
-
-// authorOf returns the name of the first author.
-func authorOf(i item) string {
-	d := jsontext.NewDecoder(bytes.NewReader(i.Authors), lax)
-	value := i.Author
-	if t, err := d.ReadToken(); err == nil && t.Kind() == '[' {
-		if one, err := d.ReadValue(); err == nil {
-			value = one
-		}
-	}
-	var author struct {
-		Name string `json:"name"`
-	}
-	_ = json.Unmarshal(value, &author, lax) // one without a name is none
-	return author.Name
+	p.feed.add(entry, cmp.Or(e["date"], e["updated"]))
 }

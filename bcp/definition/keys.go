@@ -290,7 +290,7 @@ var (
 			{Name: "files", Field: &a.Files, Max: 64, DefaultRule: "none", Rule: "P7.5", Doc: "Folders that the tool files, or a command with sandbox: required, may read, relative to mesh.yaml."},
 			{Name: "mailbox", Field: &a.Mailbox, Min: 1, Max: 4096, DefaultRule: "none", Rule: "A1", Doc: "The Maildir or mbox that the tool mailbox reads, relative to mesh.yaml; or imaps://user@host/INBOX."},
 			{Name: "mailbox_key", Field: &a.MailboxKey, Type: TypeKeyPlace, DefaultRule: "none", Rule: "A1, A7", Doc: "Its password."},
-			{Name: "feeds", Field: &a.Feeds, Max: 64, DefaultRule: "none", Rule: "A1", Doc: "RSS, Atom and JSON feeds that the tool feeds fetches, at the price of a link."},
+			{Name: "feeds", Field: &a.Feeds, Max: 64, DefaultRule: "none", Rule: "A1", Doc: "RSS and Atom feeds that the tool feeds fetches, at the price of a link."},
 			{Name: "encoding", Field: &a.Encoding, Words: wordsOf[bcp.Encoding](1, 2), Default: "json", Rule: "P1.3, P2.1", Doc: "How the agent writes its messages; the other encoding is refused."},
 			{Name: "base_taint", Field: &a.BaseTaint, Words: wordsOf[bcp.Taint](1, 3), DefaultRule: "high where the agent has a reader entry, else low", Rule: "P1.3, P8.1", Doc: "The lowest taint of the agent."},
 			{Name: "max_connections", Field: &a.MaxConnections, Min: 1, Max: 64, Default: "2", Rule: "P1.3", Doc: "Connections in each role; beyond it the oldest is closed."},
