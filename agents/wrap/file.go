@@ -55,10 +55,8 @@ type Tool struct {
 	// Answer is the spec of the host's question.
 	Answer bcp.Spec `json:"answer"`
 	// From says, for each name of the spec, how its value is taken out of a result: a CEL
-	// expression over result.structured, result.text, result.error and arguments. With
-	// Extract, a program prints the answer instead.
-	From    map[string]string `json:"from,omitempty"`
-	Extract []string          `json:"extract,omitempty"`
+	// expression over result.structured, result.text, result.error and arguments.
+	From map[string]string `json:"from"`
 	// Decide lists open decisions; `check` is for a person, never for a program.
 	Decide []string `json:"decide,omitempty"`
 
@@ -149,8 +147,6 @@ func (t *Tool) check() error {
 		return fmt.Errorf("input_schema: expected an object of at most %d KiB", maxSchema>>10)
 	case t.Answer.Arguments != nil:
 		return errors.New("answer: arguments are the host's")
-	case (len(t.From) > 0) == (len(t.Extract) > 0):
-		return errors.New("expected one of from and extract")
 	}
 	_, inText := seen(t.Description)
 	if _, inSchema, err := seenSchema(t.InputSchema); err != nil {
@@ -160,9 +156,6 @@ func (t *Tool) check() error {
 	}
 	if _, err := bcp.Compile(t.Answer, bcp.Settings{Constraints: constraint.Compile}); err != nil {
 		return wrongAt("/answer", "answer: %w", err)
-	}
-	if len(t.Extract) > 0 {
-		return nil
 	}
 	names := stdio.AnswerNames(t.Answer)
 	for _, name := range slices.Sorted(maps.Keys(t.From)) { // the first mistake is always the same

@@ -72,7 +72,7 @@ func (t *Tool) noteUnseen() {
 // draft fills in an answer from what is known of a result: with whole all of it, otherwise
 // only what is narrow, if something is.
 func (t *Tool) draft(properties map[string]property, whole bool) {
-	t.Answer, t.From, t.Extract, t.Decide = bcp.Spec{}, map[string]string{}, nil, nil
+	t.Answer, t.From, t.Decide = bcp.Spec{}, map[string]string{}, nil
 	narrow, wide := bcp.Spec{Category: 1}, bcp.Spec{Category: 2}
 	var open []string // what only a question asks for
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
@@ -191,7 +191,7 @@ func Update(f *File, listed []*sdk.Tool) (*File, Difference, error) {
 			entry = *before
 		default:
 			d.Changed = append(d.Changed, tool.Name)
-			entry.Answer, entry.From, entry.Extract = before.Answer, before.From, before.Extract
+			entry.Answer, entry.From = before.Answer, before.From
 			entry.Decide = []string{"the server has changed it: does the answer still fit?"}
 			entry.noteUnseen()
 		}

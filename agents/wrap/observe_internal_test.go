@@ -70,7 +70,7 @@ func TestObserved(t *testing.T) {
 		for _, raw := range c.results {
 			results = append(results, must(parseResult(jsontext.Value(raw))))
 		}
-		before := Tool{Name: "x", InputSchema: jsontext.Value(`{}`), SHA256: "p", Extract: []string{"./old"}}
+		before := Tool{Name: "x", InputSchema: jsontext.Value(`{}`), SHA256: "p"}
 		tool, err := before.Observed(results)
 		if err != nil || answerOf(tool.Answer) != c.want || tool.SHA256 != "p" {
 			t.Errorf("%s: %s, %v (%q)", name, answerOf(tool.Answer), err, tool.Decide)

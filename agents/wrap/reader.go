@@ -16,8 +16,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/process"
-	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
@@ -35,8 +33,6 @@ type Call struct {
 // Reader answers queries with a server. Its methods may be used concurrently.
 type Reader struct {
 	server *Server
-	env    []string
-	dir    string
 	log    hclog.Logger
 	tools  map[string]*pinned
 }
@@ -49,15 +45,12 @@ type pinned struct {
 
 // NewReader returns the Reader of a file, with the tools that the server lists as pinned.
 // changed names the others: queries for them are not answered.
-func NewReader(ctx context.Context, f *File, u *Upstream, program Program) (r *Reader, changed []string, err error) {
-	if program.Logger == nil {
-		program.Logger = hclog.NewNullLogger()
-	}
+func NewReader(ctx context.Context, f *File, u *Upstream, log hclog.Logger) (r *Reader, changed []string, err error) {
 	var pins []Pinned
 	for _, t := range f.Tools {
 		pins = append(pins, Pinned{Name: t.Name, Listed: t.Name, SHA256: t.SHA256})
 	}
-	r = &Reader{env: program.Env, dir: program.Dir, log: program.Logger, tools: map[string]*pinned{}}
+	r = &Reader{log: log, tools: map[string]*pinned{}}
 	if r.server, err = NewServer(u, callTimeout, pins); err != nil {
 		return nil, nil, err
 	}
@@ -111,9 +104,6 @@ func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 	if result.Failed { // why it failed is no result, and what it says is nothing that was asked for
 		tree["text"], tree["structured"] = "", nil
 	}
-	if len(tool.Extract) > 0 {
-		return r.extract(ctx, q, tool.Tool, tree)
-	}
 	input, err := decode(call.Input)
 	if err != nil {
 		return agents.NotEnoughInformation{}, nil
@@ -137,23 +127,6 @@ func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 	}
 	return answer, nil
 }
-
-// extract has a program take the answer out of a result: both are JSON.
-func (r *Reader) extract(ctx context.Context, q agents.Query, t *Tool, tree map[string]any) (any, error) {
-	b, err := json.Marshal(map[string]any{"query": json.RawMessage(q.Arguments), "result": tree})
-	if err != nil {
-		return agents.NotEnoughInformation{}, nil
-	}
-	output := process.NewOutput(r.log)
-	defer output.End()
-	// The program sees the result as the arguments of the query.
-	q.Arguments = b
-	program := stdio.Program{Command: t.Extract, Env: r.env, Timeout: extractTimeout, Output: output, Logger: r.log}
-	return program.Answer(ctx, q)
-}
-
-// extractTimeout is the timeout for one run of an extraction program.
-const extractTimeout = 30 * time.Second
 
 // parseTree is a result as expressions see it.
 func parseTree(result *Result) map[string]any {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/hashicorp/go-hclog"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
@@ -216,7 +217,7 @@ bcp_channels: [{peer: mailer, role: controller, max_category: 2, budget_bits: 10
 		t.Fatal(err)
 	}
 	t.Cleanup(u.Close)
-	answers, changed, err := wrap.NewReader(t.Context(), f, u, foreign(kind))
+	answers, changed, err := wrap.NewReader(t.Context(), f, u, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -418,7 +419,6 @@ func TestParse(t *testing.T) {
 		"another name":   func(t *wrap.Tool) { t.From["nope"] = "true" },
 		"no CEL":         func(t *wrap.Tool) { t.From["urgent"] = "result." },
 		"another thing":  func(t *wrap.Tool) { t.From["urgent"] = "query.urgent" },
-		"both":           func(t *wrap.Tool) { t.Extract = []string{"x"} },
 		"neither":        func(t *wrap.Tool) { t.From = nil },
 		"a wrong answer": func(t *wrap.Tool) { t.Answer.Category = 7 },
 		"arguments":      func(t *wrap.Tool) { t.Answer.Arguments = []byte("{}") },

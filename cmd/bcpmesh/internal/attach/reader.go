@@ -72,12 +72,12 @@ func (o *readerOptions) answerWithTools(ctx context.Context, p *cli.Program) err
 	if agent.Name != file.Reader {
 		return cli.Failf("%s belongs to %s: expected the creds of the reader %s", cli.Quoted(o.Creds), agent.Name, file.Reader)
 	}
-	u, program, err := startUpstream(ctx, p, file.Server, o.pass, agent.Log)
+	u, err := startUpstream(ctx, p, file.Server, o.pass, agent.Log)
 	if err != nil {
 		return err
 	}
 	defer u.Close()
-	answers, changed, err := wrap.NewReader(ctx, file, u, program)
+	answers, changed, err := wrap.NewReader(ctx, file, u, agent.Log)
 	if err != nil {
 		return cli.Failf("%s", err)
 	}

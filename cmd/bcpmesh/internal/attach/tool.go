@@ -127,7 +127,7 @@ func (o *toolOptions) serveMCP(ctx context.Context, p *cli.Program, command []st
 		return err
 	}
 	defer agent.Conn.Close()
-	upstream, _, err := startUpstream(ctx, p, command, o.pass, agent.Log)
+	upstream, err := startUpstream(ctx, p, command, o.pass, agent.Log)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func toolImportCommand(p *cli.Program) *cobra.Command {
 					err = cli.Failf("%s: %s", cli.Quoted(url), err)
 				}
 			} else {
-				upstream, _, err = startUpstream(cmd.Context(), p, server.Command, pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
+				upstream, err = startUpstream(cmd.Context(), p, server.Command, pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
 			}
 			if err != nil {
 				return err

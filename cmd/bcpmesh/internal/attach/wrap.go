@@ -95,17 +95,16 @@ func passedEnv(pass []string) ([]string, error) {
 }
 
 // startUpstream starts a server, and says why it does not.
-func startUpstream(ctx context.Context, p *cli.Program, command, pass []string, log hclog.Logger) (*wrap.Upstream, wrap.Program, error) {
+func startUpstream(ctx context.Context, p *cli.Program, command, pass []string, log hclog.Logger) (*wrap.Upstream, error) {
 	env, err := passedEnv(pass)
 	if err != nil {
-		return nil, wrap.Program{}, err
+		return nil, err
 	}
-	program := wrap.Program{Command: command, Env: env, Logger: log}
-	u, err := wrap.Start(ctx, program)
+	u, err := wrap.Start(ctx, wrap.Program{Command: command, Env: env, Logger: log})
 	if err != nil {
-		return nil, program, cli.Failf("%s: %s", cli.Quoted(command[0]), err).WithHint("try the same command by hand; --pass gives it variables of the environment")
+		return nil, cli.Failf("%s: %s", cli.Quoted(command[0]), err).WithHint("try the same command by hand; --pass gives it variables of the environment")
 	}
-	return u, program, nil
+	return u, nil
 }
 
 func wrapServer(ctx context.Context, p *cli.Program, o wrapOptions, reader string, command []string) error {
@@ -172,7 +171,7 @@ bcp_channels:
 
 // list lists the tools of a file's server now.
 func list(ctx context.Context, p *cli.Program, o wrapOptions, f *wrap.File) (*wrap.File, wrap.Difference, error) {
-	u, _, err := startUpstream(ctx, p, f.Server, o.pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
+	u, err := startUpstream(ctx, p, f.Server, o.pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
 	if err != nil {
 		return nil, wrap.Difference{}, err
 	}
@@ -286,7 +285,7 @@ func observe(ctx context.Context, p *cli.Program, o wrapOptions, reader string) 
 	if !o.yes && !p.Interactive() {
 		return cli.Usagef("wrap: expected --yes with --observe, since there is no terminal to ask on")
 	}
-	u, _, err := startUpstream(ctx, p, f.Server, o.pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
+	u, err := startUpstream(ctx, p, f.Server, o.pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
 	if err != nil {
 		return err
 	}
