@@ -20,10 +20,8 @@ func pauseBefore(n int, first, most time.Duration) time.Duration {
 
 // sleep waits for d and reports whether it did: not if ctx or stop ended first.
 func sleep(ctx context.Context, stop <-chan struct{}, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

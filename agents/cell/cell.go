@@ -250,11 +250,9 @@ func (t *talk) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 			return reply, err
 		}
 		t.again++
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
-			timer.Stop()
 			return nil, ctx.Err()
 		}
 	}

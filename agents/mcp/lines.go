@@ -261,8 +261,7 @@ func (c *lineConnection) Close() error {
 func (c *lineConnection) SessionID() string { return "" }
 
 func (c *lineConnection) finish(ctx context.Context) {
-	timer := time.NewTimer(finishTimeout)
-	defer timer.Stop()
+	late := time.After(finishTimeout)
 	for {
 		c.mu.Lock()
 		open := len(c.open)
@@ -272,7 +271,7 @@ func (c *lineConnection) finish(ctx context.Context) {
 		}
 		select {
 		case <-c.answered:
-		case <-timer.C:
+		case <-late:
 			return
 		case <-ctx.Done():
 			return

@@ -217,12 +217,10 @@ func (r *reader) respond(ctx context.Context, arguments []byte) (any, *fault) {
 		return nil, newFault(bcp.AlreadyAnswered).next("BCPQueries lists the queries that wait for an answer")
 	}
 	p.answer <- answer.value()
-	timer := time.NewTimer(resultTimeout)
-	defer timer.Stop()
 	select {
 	case got := <-result:
 		return judged(got)
-	case <-timer.C:
+	case <-time.After(resultTimeout):
 		return nil, newFault(bcp.Unavailable).saying("the answer was sent, and the gateway has not said what became of it").
 			next("list BCPQueries: if the query waits again, answer it again")
 	case <-ctx.Done():

@@ -98,13 +98,11 @@ func (s *Server) whenReady(next sdk.MethodHandler) sdk.MethodHandler {
 			return nil, errNoResources
 		}
 		if kind == "tools" || kind == "prompts" {
-			patience := time.NewTimer(readyTimeout)
-			defer patience.Stop()
 			select {
 			case <-s.ready:
 			case <-ctx.Done():
 				return nil, ctx.Err()
-			case <-patience.C:
+			case <-time.After(readyTimeout):
 				if method == "tools/call" {
 					return newFault(bcp.Unavailable).saying("there is no mesh yet").next("try again in a minute; an operator starts the mesh with bcpmesh up").result(), nil
 				}

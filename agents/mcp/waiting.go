@@ -80,8 +80,7 @@ func (s *keyedQueue[K, V]) growsLocked() <-chan struct{} {
 // waits until there is one, for at most a time, or until ctx ends or woken is
 // closed.
 func (s *keyedQueue[K, V]) wait(ctx context.Context, d time.Duration, woken <-chan struct{}, most int, match func(V) bool) (found []V, more int) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+	late := time.After(d)
 	for {
 		s.mu.Lock()
 		found, more = s.listLocked(most, match)
@@ -92,7 +91,7 @@ func (s *keyedQueue[K, V]) wait(ctx context.Context, d time.Duration, woken <-ch
 		}
 		select {
 		case <-grown:
-		case <-timer.C:
+		case <-late:
 			return nil, 0
 		case <-woken:
 			return nil, 0

@@ -177,59 +177,30 @@ func (l *Line) ModelRequest() (*llm.Request, error) {
 	return llm.ParseRequest(whole)
 }
 
-// Reader reads a transcript line by line.
-type Reader struct {
-	lines *bufio.Scanner
-	n     int // number of the last line read; 1 is the format's
-}
-
-// NewReader reads from r.
-func NewReader(r io.Reader) *Reader {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxLine)
-	return &Reader{lines: lines}
-}
-
-// Next returns the next line; a model call in it is always valid. At the end the error is
-// [io.EOF]; otherwise it is [ErrFormat], with the line number.
-func (r *Reader) Next() (l Line, err error) {
-	if r.n == 0 {
-		if !r.lines.Scan() || r.lines.Text() != format {
-			return l, ErrFormat
-		}
-		r.n = 1
-	}
-	if !r.lines.Scan() {
-		if r.lines.Err() != nil {
-			return l, fmt.Errorf("%w: a line is too long", ErrFormat)
-		}
-		return l, io.EOF
-	}
-	r.n++
-	switch {
-	case json.Unmarshal(r.lines.Bytes(), &l, json.RejectUnknownMembers(true)) != nil || l.Response != nil && l.Failure != "":
-		return Line{}, fmt.Errorf("%w: line %d", ErrFormat, r.n)
-	case len(l.Request) > 0 && l.Digest != digest(l.Request):
-		return Line{}, fmt.Errorf("%w: line %d: the digest of its request is another one", ErrFormat, r.n)
-	case l.Kind == Model && l.checkModel() != nil:
-		return Line{}, fmt.Errorf("%w: line %d", ErrFormat, r.n)
-	}
-	return l, nil
-}
-
 // Parse reads a transcript, in which every model call must be valid. The error is
 // [ErrFormat], with the line number.
 func Parse(content []byte) (list []Line, err error) {
-	for r := NewReader(bytes.NewReader(content)); ; {
-		l, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return list, nil
-		}
-		if err != nil {
-			return nil, err
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	lines.Buffer(nil, maxLine)
+	if !lines.Scan() || lines.Text() != format {
+		return nil, ErrFormat
+	}
+	for n := 2; lines.Scan(); n++ {
+		var l Line
+		switch {
+		case json.Unmarshal(lines.Bytes(), &l, json.RejectUnknownMembers(true)) != nil || l.Response != nil && l.Failure != "":
+			return nil, fmt.Errorf("%w: line %d", ErrFormat, n)
+		case len(l.Request) > 0 && l.Digest != digest(l.Request):
+			return nil, fmt.Errorf("%w: line %d: the digest of its request is another one", ErrFormat, n)
+		case l.Kind == Model && l.checkModel() != nil:
+			return nil, fmt.Errorf("%w: line %d", ErrFormat, n)
 		}
 		list = append(list, l)
 	}
+	if lines.Err() != nil {
+		return nil, fmt.Errorf("%w: a line is too long", ErrFormat)
+	}
+	return list, nil
 }
 
 func (l *Line) checkModel() error {

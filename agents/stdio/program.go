@@ -133,14 +133,12 @@ func (p *Program) Once(ctx context.Context, line []byte) (printed []byte, exit i
 // much, and returns that as the error.
 func (p *Program) await(ctx context.Context, running *process.Process, stdout *bounded) (reason *RunError) {
 	timeout := cmp.Or(p.Timeout, DefaultTimeout)
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
 	select {
 	case <-running.Done():
 		return stdout.reason()
 	case <-ctx.Done():
 	case <-stdout.over:
-	case <-timer.C:
+	case <-time.After(timeout):
 		reason = &RunError{Reason: fmt.Sprintf("no answer within %s", timeout)}
 	}
 	running.Kill()
@@ -255,10 +253,8 @@ func (w *bounded) reason() *RunError {
 
 // sleep waits, and returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

@@ -185,11 +185,9 @@ func (p *peer) finish() {
 	if idle == nil {
 		return
 	}
-	timer := time.NewTimer(finishTimeout)
-	defer timer.Stop()
 	select {
 	case <-idle:
-	case <-timer.C:
+	case <-time.After(finishTimeout):
 	}
 }
 
@@ -245,8 +243,7 @@ func (p *peer) ask(ctx context.Context, method string, params any) (jsontext.Val
 	if err := p.send(message{ID: jsontext.Value(call.Call), Method: method, Params: b}, written); err != nil {
 		return nil, p.notWritten(err)
 	}
-	timer := time.NewTimer(handlerTimeout)
-	defer timer.Stop()
+	late := time.After(handlerTimeout)
 	for {
 		select {
 		case m := <-answer:
@@ -263,7 +260,7 @@ func (p *peer) ask(ctx context.Context, method string, params any) (jsontext.Val
 				return nil, p.notWritten(err)
 			}
 			written = nil
-		case <-timer.C:
+		case <-late:
 			return nil, &RunError{Reason: fmt.Sprintf("no answer within %s", handlerTimeout)}
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)

@@ -59,11 +59,9 @@ func (p *Patient) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 			return nil, err
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
-			timer.Stop()
 			return nil, ctx.Err()
 		}
 	}
