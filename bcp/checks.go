@@ -166,3 +166,62 @@ func (c *Check) UnmarshalText(b []byte) error {
 	}
 	return wire.ErrWord
 }
+
+// DecidedBy returns the number of the rule that decided, in PROTOCOL.md; it is empty where
+// every rule was kept and nothing else is to say.
+func (d *Decision) DecidedBy() string {
+	switch {
+	case d.Repeat:
+		return "P2.6"
+	case d.Check == CheckAnswer:
+		return reasonRule(d.Reason, d.Category)
+	case d.Check != 0:
+		return d.Check.Info().Rule
+	case d.Kind == KindAsk && d.Verdict == Hold:
+		return "P6.3"
+	case d.Verdict == Hold && d.Category == 3:
+		return "P3.5"
+	case d.Verdict == Hold:
+		return "P3.6"
+	case d.Kind == KindApproval:
+		return "P7.3"
+	case d.Endorsed != nil && (d.Kind.IsRun() || d.Endorsed.Tool != ""):
+		return "P7.9"
+	case d.Endorsed != nil:
+		return "P7.8"
+	case d.Kind == KindBatch:
+		return "P12.3"
+	case d.Kind == KindExpire && d.Outcome == Cancelled:
+		return "P7.6"
+	case d.Kind == KindExpire && d.Outcome == BudgetExhausted:
+		return "P4.2"
+	case d.Kind == KindExpire && d.Item != "":
+		return "P7.3"
+	case d.Kind == KindExpire:
+		return "P9.2"
+	case d.Outcome == NotEnoughInformation:
+		return "P3.9"
+	}
+	return ""
+}
+
+// reasonRule is the number of the rule that an answer of a category broke.
+func reasonRule(r Reason, c Category) string {
+	switch r {
+	case ReasonTooLarge, ReasonMalformed:
+		return "P2.2"
+	case ReasonWords, ReasonWordLength:
+		return "P3.3"
+	case ReasonScript, ReasonLook, ReasonCharacters, ReasonAlphabet, ReasonEmpty:
+		return "P3.4"
+	case ReasonAnomaly:
+		return "P3.6"
+	}
+	switch c {
+	case 1:
+		return "P3.1"
+	case 3:
+		return "P3.5"
+	}
+	return "P3.2"
+}

@@ -110,20 +110,3 @@ func (d *DeclareChange) members(c *recordCoder) {
 	recordInt(c, "n", &d.Number)
 	c.texts("x", &d.Ended)
 }
-
-// Text says for people what was decided.
-func (c *DeclareChange) Text() string {
-	switch {
-	case c.Act == DeclareRevocations:
-		return "a list of revocations"
-	case c.Act == DeclareRequired:
-		return "refused: " + string(RoleRequired)
-	case c.Act == DeclareHeard && c.Why == "":
-		return "it accepts the agent"
-	case c.Act == DeclareHeard:
-		return "it does not accept the agent: " + c.Why
-	case c.Why == "":
-		return "accepted for " + c.Requirement + " until " + time.Unix(0, c.Until).UTC().Format(time.RFC3339)
-	}
-	return "not accepted: " + c.Why
-}

@@ -14,7 +14,7 @@
 //
 // Package bcp/state holds everything that a gateway remembers; its Decide methods return
 // a [Decision] and change nothing, and its Apply is the only way to change it.
-// Package bcp/explain says why a decision came out as it did, and bcp/lint advises about
+// Package bcp/tell says why a decision came out as it did, and bcp/lint advises about
 // specs and channels. Bytes of a Reader reach a Controller only inside an [Answer], and only
 // this package makes one.
 //

@@ -14,7 +14,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
-	"github.com/bcpmesh/bcpmesh/bcp/cost/tally"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -92,7 +91,7 @@ func TestModelBudgetOutlivesEverything(t *testing.T) {
 			t.Errorf("the status of %s says %+v", a.Agent, a.Model)
 		}
 	}
-	uses := tally.New(m.Definition, time.Now())
+	uses := status.NewTally(m.Definition, time.Now())
 	for _, d := range m.Decisions() {
 		uses.Add(&d)
 	}

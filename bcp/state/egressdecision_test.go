@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/explain"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
 // reserving is a keeper's request, in the form of the world's acts.
@@ -120,7 +120,7 @@ func TestEgressShowsNoWordOfTheAgent(t *testing.T) {
 			t.Fatal(err)
 		}
 		alert, _ := d.Alert()
-		shown := fmt.Sprintf("%s %+v %+v", record, alert, explain.Explain(&d, w.config.Mesh))
+		shown := fmt.Sprintf("%s %+v %+v", record, alert, tell.Explain(&d, w.config.Mesh))
 		if strings.Contains(shown, "qcanary") {
 			t.Errorf("%s shows %s", line, shown)
 		}

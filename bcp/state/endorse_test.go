@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/explain"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
 const testEndorsement = "e0000000000000000000000001"
@@ -106,8 +106,8 @@ func TestEndorsedAnswersAreReleased(t *testing.T) {
 			if m.Anomalies != nil || len(d.Anomalies) == 0 || !d.Accepted() || d.Capacity == 0 {
 				t.Errorf("delivered was %+v, by %+v", m, d)
 			}
-			if public := d.Public(); !strings.Contains(explain.Explain(&public, nil).Decided, testEndorsement[:20]) || explain.Rule(&public) != "P7.8" {
-				t.Errorf("explained as %+v", explain.Explain(&public, nil))
+			if public := d.Public(); !strings.Contains(tell.Explain(&public, nil).Decided, testEndorsement[:20]) || public.DecidedBy() != "P7.8" {
+				t.Errorf("explained as %+v", tell.Explain(&public, nil))
 			}
 		}
 	}

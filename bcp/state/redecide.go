@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/explain"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
@@ -432,9 +431,9 @@ func refusingRule(aspect Aspect, was, would *bcp.Decision) string {
 	case aspect == AspectRecord:
 		return "P11.3"
 	case would.Verdict == bcp.Reject && (was.Verdict != bcp.Reject || was.Code != would.Code || was.Reason != would.Reason || was.FieldName() != would.FieldName()):
-		return explain.Rule(would)
+		return would.DecidedBy()
 	case was.Verdict == bcp.Reject && would.Verdict != bcp.Reject:
-		return explain.Rule(was)
+		return was.DecidedBy()
 	case was.Endorsed != nil || would.Endorsed != nil:
 		return "P7.8"
 	case was.Outcome == bcp.NotEnoughInformation || would.Outcome == bcp.NotEnoughInformation:

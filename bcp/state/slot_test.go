@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/explain"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
 // slotted is a testMesh whose channel of planner and mail has slots of a minute. The
@@ -73,8 +73,8 @@ func TestUnfundedAsk(t *testing.T) {
 		if _, moves := d.Line(); err != nil || moves {
 			lines++
 		}
-		if d.Unfunded && (d.Check != bcp.CheckBudget || d.Price != 10*bcp.Bit || d.Lack != bcp.Bit || explain.Rule(&d) != "P4.2" || !strings.Contains(explain.Explain(&d, nil).Decided, "not sent")) {
-			t.Errorf("%s of %s lacking %s is explained as %+v", d.Check, d.Price, d.Lack, explain.Explain(&d, nil))
+		if d.Unfunded && (d.Check != bcp.CheckBudget || d.Price != 10*bcp.Bit || d.Lack != bcp.Bit || d.DecidedBy() != "P4.2" || !strings.Contains(tell.Explain(&d, nil).Decided, "not sent")) {
+			t.Errorf("%s of %s lacking %s is explained as %+v", d.Check, d.Price, d.Lack, tell.Explain(&d, nil))
 		}
 	}
 	if lines != 5 {

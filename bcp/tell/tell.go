@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/explain"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 )
 
@@ -48,7 +47,7 @@ func Sentence(d *bcp.Decision) string {
 	if key, ok := d.Channel(); ok {
 		line += " on " + Channel(key.Controller, key.Reader)
 	}
-	if became := describeOutcome(d); became != "" {
+	if became := describeOutcome(d, d.DecidedBy()); became != "" {
 		line += ": " + became
 	}
 	return line
@@ -68,7 +67,7 @@ func Line(d *bcp.Decision, begun time.Time) string {
 	millis := since % time.Second / time.Millisecond
 	line = append(line, '.', '0'+byte(millis/100), '0'+byte(millis/10%10), '0'+byte(millis%10))
 	line = append(append(line, "s  "...), describeActor(d)...)
-	if became := describeOutcome(d); became != "" {
+	if became := describeOutcome(d, d.DecidedBy()); became != "" {
 		line = append(append(line, ": "...), became...)
 	}
 	return string(append(line, '\n'))
@@ -162,16 +161,15 @@ func describeTarget(d *bcp.Decision) string {
 }
 
 // describeOutcome says what the gateway made of it, by which rule, and what it costs.
-func describeOutcome(d *bcp.Decision) string {
-	rule := ""
-	if r := explain.Rule(d); r != "" {
-		rule = "[" + r + "]"
+func describeOutcome(d *bcp.Decision, rule string) string {
+	if rule != "" {
+		rule = "[" + rule + "]"
 	}
 	var parts []string
 	add := func(text string) { parts = append(parts, text) }
 	switch {
 	case d.Repeat:
-		return "a repeat, which hears the same " + rule
+		return words("a repeat, which hears the same", rule)
 	case d.Kind == bcp.KindViolation, d.Kind == bcp.KindAcknowledge:
 		return rule
 	case d.Kind == bcp.KindEgress:
@@ -193,7 +191,9 @@ func describeOutcome(d *bcp.Decision) string {
 	case d.Verdict == bcp.Hold:
 		add(words("held for a person", rule))
 	case d.Endorsed != nil && d.Kind != bcp.KindEndorse:
-		add(words("let through without a person", rule, "by the endorsement "+inert.Line(string(d.Endorsed.ID))+", of which "+Count(d.Endorsed.Uses, "use")+" is left"))
+		add(words("let through without a person", rule, "by the endorsement "+inert.Line(string(d.Endorsed.ID))+", of which "+Count(d.Endorsed.Uses, "use")+" and "+d.Endorsed.Bits.Words()+" are left"))
+	case d.Kind == bcp.KindEndorse && d.Endorsed != nil:
+		add(endorsement(d))
 	case d.Kind == bcp.KindAsk && d.Verdict == bcp.Accept, d.Kind == bcp.KindPush, d.Kind == bcp.KindAnswer:
 		add("accepted")
 	}
@@ -243,6 +243,19 @@ func describeOutcome(d *bcp.Decision) string {
 		add(inert.Cut(inert.Line(d.Note), longest))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// endorsement says what a person endorsed, or that it is ended.
+func endorsement(d *bcp.Decision) string {
+	e := d.Endorsed
+	if d.Event == string(bcp.Revoke) {
+		return "ended " + inert.Line(string(e.ID))
+	}
+	what := "answers with " + strings.Join(e.Codes, "+")
+	if e.Tool != "" {
+		what = "calls of " + inert.Line(e.Tool)
+	}
+	return fmt.Sprintf("%s, as %s: %s, %s, until %s", what, inert.Line(string(e.ID)), Count(e.Uses, "use"), e.Bits.Words(), Moment(time.Unix(0, e.Until)))
 }
 
 // declared says what was decided about the roles of an agent.
@@ -307,7 +320,7 @@ func bitsMoved(d *bcp.Decision) string {
 	case d.Prepaid:
 		return text + ", charged before"
 	case d.Unfunded:
-		return text + " not reserved"
+		return text + " not reserved, and the question is not sent: pushes of its release slot have taken what it needs"
 	case d.Kind == bcp.KindAsk:
 		return text + " reserved"
 	}

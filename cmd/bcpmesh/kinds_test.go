@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/explain"
 	sentences "github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
@@ -58,8 +57,8 @@ func TestKindIsToldEverywhere(t *testing.T) {
 	for _, kind := range bcp.DecisionKinds() {
 		d := bcp.Decision{Seq: 1, Time: 1, Kind: kind, Agent: "main", Verdict: bcp.Accept}
 		words = append(words, kind.String())
-		if sentences.Sentence(&d) == "" || explain.Explain(&d, nil).Decided == "" {
-			t.Errorf("%s is told as %q, and explained as %q", kind, sentences.Sentence(&d), explain.Explain(&d, nil).Decided)
+		if sentences.Sentence(&d) == "" || sentences.Explain(&d, nil).Decided == "" {
+			t.Errorf("%s is told as %q, and explained as %q", kind, sentences.Sentence(&d), sentences.Explain(&d, nil).Decided)
 		}
 	}
 	if list == nil || string(list[1]) != strings.Join(words, ", ") {

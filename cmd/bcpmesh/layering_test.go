@@ -72,9 +72,8 @@ const (
 var rules = []rule{
 	{folder: "bcp", core: true, internal: []string{"bcp/cost", "bcp/guard", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack, textLib}},
 	// Decides from what it remembers, and is told of records alone.
-	{folder: "bcp/state", core: true, internal: []string{"bcp", "bcp/contract/watch", "bcp/cost", "bcp/explain", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/status", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack}},
+	{folder: "bcp/state", core: true, internal: []string{"bcp", "bcp/contract/watch", "bcp/cost", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/status", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack}},
 	// Explains records, without the state that made them.
-	{folder: "bcp/explain", core: true, internal: []string{"bcp", "bcp/guard", "bcp/text"}},
 	// Reads definitions as a reviewer would.
 	{folder: "bcp/lint", core: true, internal: []string{"bcp"}},
 	// Narrows definitions to what was said, and knows nothing of where that is kept.
@@ -83,7 +82,6 @@ var rules = []rule{
 	// What calls of models cost.
 	{folder: "bcp/status", core: true, internal: []string{"bcp", "bcp/cost"}},
 	{folder: "bcp/cost", core: true, external: []string{jsonText}},
-	{folder: "bcp/cost/tally", core: true, internal: []string{"bcp", "bcp/cost"}},
 	{folder: "bcp/text", core: true, external: []string{jsonText, textLib}},
 	// Decides what agents read and where they reach; package bcp asks it, so it knows nothing of bcp.
 	{folder: "bcp/guard", core: true, external: []string{internationalNames, jsonText, textLib}},
@@ -92,7 +90,7 @@ var rules = []rule{
 	{folder: "bcp/inert", core: true},
 	{folder: "bcp/inert/inerttest", testSupport: true, external: []string{"pgregory.net/rapid"}},
 	// Writes decisions as sentences.
-	{folder: "bcp/tell", core: true, internal: []string{"bcp", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/status", "bcp/text"}, external: []string{jsonText}},
+	{folder: "bcp/tell", core: true, internal: []string{"bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/status", "bcp/text"}, external: []string{jsonText}},
 	// Turns tasks into effects by rules, and has no way to make one: it never sees the state of channels, nor the guard.
 	{folder: "bcp/kernel", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/text", "bcp/wire"}, external: []string{textLib}},
 	// Judges promises and attestations; the check of a signature is an argument.
@@ -195,9 +193,9 @@ var rules = []rule{
 	// It is told what happened and may look at the state; the mesh does not know of it.
 	{folder: "mesh/telemetry", internal: []string{"bcp", "bcp/cost", "bcp/guard", "bcp/state", "bcp/status", "bcp/text"}, external: []string{logging, prometheus}},
 	// Makes traces of decisions, and talks to a collector.
-	{folder: "mesh/trace", internal: []string{"bcp", "bcp/explain"}, external: []string{"github.com/go-logr/logr", logging, openTelemetry}},
+	{folder: "mesh/trace", internal: []string{"bcp"}, external: []string{"github.com/go-logr/logr", logging, openTelemetry}},
 	// Pages for people: a client of the mesh like any other.
-	{folder: "mesh/web", internal: []string{"accounts", "agents", "bcp", "bcp/explain", "bcp/inert", "bcp/lint", "bcp/status", "bcp/tell"}, external: []string{jsonText, logging}},
+	{folder: "mesh/web", internal: []string{"accounts", "agents", "bcp", "bcp/inert", "bcp/lint", "bcp/status", "bcp/tell"}, external: []string{jsonText, logging}},
 	// Says how much tests do.
 	{folder: "mesh/meshtest/effort", testSupport: true},
 	{
@@ -291,12 +289,12 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/ledger", program: true,
-		internal: []string{"agents", "bcp", "bcp/cost", "bcp/cost/tally", "bcp/state", "bcp/status", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
+		internal: []string{"agents", "bcp", "bcp/cost", "bcp/state", "bcp/status", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
 		external: []string{commandLines},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/audit", program: true,
-		internal: []string{"accounts", "agents", "agents/folder", "bcp", "bcp/constraint", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/tell", "bcp/tighten", "cmd/bcpmesh/internal/byhand", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "jetstream/verify", "mesh", "subjects"},
+		internal: []string{"accounts", "agents", "agents/folder", "bcp", "bcp/constraint", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/tell", "bcp/tighten", "cmd/bcpmesh/internal/byhand", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "jetstream/verify", "mesh", "subjects"},
 		external: []string{commandLines, jsonText, logging, progressBars},
 	},
 	{
@@ -311,7 +309,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/explain", "bcp/inert", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
+		internal: []string{"accounts", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/inert", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
 		external: []string{commandLines, "github.com/fsnotify/fsnotify", "golang.org/x/net/http/httpguts", jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{
@@ -391,7 +389,7 @@ var rules = []rule{
 }
 
 // corePackages may not be imported by a core package through this list: each names what it needs.
-var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/definition", "bcp/explain", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/lint", "bcp/state", "bcp/status", "bcp/tell", "bcp/text", "bcp/tighten", "bcp/wire", "subjects"}
+var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/lint", "bcp/state", "bcp/status", "bcp/tell", "bcp/text", "bcp/tighten", "bcp/wire", "subjects"}
 
 // onlyIn names folders that alone may import a module, also where a rule says "*".
 var onlyIn = map[string][]string{

@@ -9,7 +9,6 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/explain"
 )
 
 // maxOpen bounds the exchanges that a projection follows at once. Beyond it the
@@ -258,7 +257,7 @@ func judgement(d *bcp.Decision, names map[bcp.AgentName]bool) attributes {
 	if d.Verdict >= bcp.Accept && d.Verdict <= bcp.Reject {
 		a = a.text("bcp.verdict", d.Verdict.String())
 	}
-	a = a.text("bcp.code", codeWord(d.Code)).text("bcp.check", d.Check.Info().Name).text("bcp.rule", explain.Rule(d))
+	a = a.text("bcp.code", codeWord(d.Code)).text("bcp.check", d.Check.Info().Name).text("bcp.rule", d.DecidedBy())
 	if d.Reason != 0 {
 		a = a.text("bcp.reason", d.Reason.String())
 	}

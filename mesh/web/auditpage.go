@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/explain"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
@@ -126,7 +125,7 @@ func (s *Server) decision(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	exchange := exchangeEntries(f, e)
-	p := page{facts: f, Title: "Decision " + strconv.FormatUint(seq, 10), Of: decisionData{e.event(), explain.Explain(&e.Decision, f.definition), runOf(exchange, e)}}
+	p := page{facts: f, Title: "Decision " + strconv.FormatUint(seq, 10), Of: decisionData{e.event(), tell.Explain(&e.Decision, f.definition), runOf(exchange, e)}}
 	if _, ok := e.Line(); ok {
 		p.Facts = []fact{{Name: "Nominal bits", Value: e.Nominal.Rounded()}, {Name: "Capacity bits", Value: e.Capacity.Rounded()},
 			{Name: "Epoch's nominal bits", Value: e.Balance.Spent().Rounded()}, {Name: "Epoch's capacity bits", Value: e.Balance.SpentCapacity().Rounded()}}
@@ -143,7 +142,7 @@ func (s *Server) decision(w http.ResponseWriter, r *http.Request) {
 // decisionData is a decision, and why it is as it is.
 type decisionData struct {
 	Event event
-	Why   explain.Explanation
+	Why   tell.Explanation
 	Run   *tell.RunStory // that it is about; nil for others
 }
 

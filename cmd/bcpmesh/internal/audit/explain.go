@@ -15,7 +15,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
-	"github.com/bcpmesh/bcpmesh/bcp/explain"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -31,7 +30,7 @@ type explained struct {
 }
 
 type explainedDecision struct {
-	explain.Explanation `json:",inline"`
+	tell.Explanation `json:",inline"`
 	// Today says whether the definitions, rules and program that decided are
 	// those of today; it is absent if they are not at hand.
 	Today    *bool        `json:"decided_by_todays_definitions,omitzero"`
@@ -109,7 +108,7 @@ func showExplained(p *cli.Program, def *bcp.Mesh, decisions []bcp.Decision, id s
 	result := explained{ID: id}
 	for i := range decisions {
 		d := &decisions[i]
-		e := explainedDecision{Explanation: explain.Explain(d, def), Decision: *d}
+		e := explainedDecision{Explanation: tell.Explain(d, def), Decision: *d}
 		if d.Kind == bcp.KindViolation {
 			e.Changes = violationChanges(d, e.Changes)
 		}
@@ -218,7 +217,7 @@ func showExplanation(o *cli.Output, e *explainedDecision) {
 	if ids := cli.Plain(strings.Join(cli.Compact(labelled("query", d.Query), labelled("subscription", d.Subscription), labelled("delivery", d.Delivery), labelled("item", d.Item)), ", ")); ids != "" {
 		o.Printf("%s\n", ids)
 	}
-	rows := cli.Map(e.Rules, func(r explain.Evaluated) []string {
+	rows := cli.Map(e.Rules, func(r tell.Evaluated) []string {
 		passed := "ok"
 		if !r.Passed {
 			passed = "REFUSES"

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/explain"
+	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
@@ -44,10 +44,10 @@ func TestReplayIsInert(t *testing.T) {
 			if err := teller.tell(&replayed{Decision: d, Raw: &rawMessage{Base64: []byte(evil), Bytes: len(evil) + 1}}); err != nil {
 				t.Fatal(err)
 			}
-			showExplanation(out, &explainedDecision{Explanation: explain.Explain(&d, nil), Decision: d})
+			showExplanation(out, &explainedDecision{Explanation: tell.Explain(&d, nil), Decision: d})
 			d = base
 			d.Kind = kind
-			showExplanation(out, &explainedDecision{Explanation: explain.Explain(&d, nil), Decision: d})
+			showExplanation(out, &explainedDecision{Explanation: tell.Explain(&d, nil), Decision: d})
 			if err := out.Flush(); err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
-	"github.com/bcpmesh/bcpmesh/bcp/cost/tally"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -159,7 +158,7 @@ func PushTable(o *cli.Output, counts []state.PushCount) {
 // showCost shows what counts of each agent's model. A decision says itself up to when it
 // counts, whatever the window is now, so all are read.
 func showCost(ctx context.Context, o *cli.Output, c *client.Client) error {
-	uses := tally.New(c.Definition, time.Now())
+	uses := status.NewTally(c.Definition, time.Now())
 	for r, err := range c.Auditor().Select(ctx, agents.Selection{}) {
 		if err != nil {
 			return meshdir.Failure(err)
@@ -169,8 +168,8 @@ func showCost(ctx context.Context, o *cli.Output, c *client.Client) error {
 	return cli.ShowList(o, uses.List(), "no model runs an agent", costTable)
 }
 
-func costTable(o *cli.Output, uses []tally.Use) {
-	o.Table([]string{"agent", "model", "calls", "tokens", "US dollars", "bits delivered", "dollars a bit", "refused", "budget", "window"}, cli.Rows(uses, func(u *tally.Use) []string {
+func costTable(o *cli.Output, uses []status.Use) {
+	o.Table([]string{"agent", "model", "calls", "tokens", "US dollars", "bits delivered", "dollars a bit", "refused", "budget", "window"}, cli.Rows(uses, func(u *status.Use) []string {
 		budget, window, price := "", "", u.Cost.String()
 		switch {
 		case u.CostBudget > 0 && u.TokenBudget > 0:
@@ -198,7 +197,7 @@ func costTable(o *cli.Output, uses []tally.Use) {
 }
 
 // perBit is what a delivered bit cost, or empty if that is not known.
-func perBit(u *tally.Use) string {
+func perBit(u *status.Use) string {
 	if u.Delivered < bcp.Bit || u.Unpriced {
 		return ""
 	}

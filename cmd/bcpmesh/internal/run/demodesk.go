@@ -15,7 +15,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/explain"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -115,7 +114,7 @@ func (e *deskExchange) end(d *bcp.Decision, t *deskTotals) {
 	case d.Outcome != "":
 		e.Outcome = d.Outcome
 	case d.Verdict == bcp.Reject:
-		e.Refusals = append(e.Refusals, "["+explain.Rule(d)+"] "+d.Reason.String())
+		e.Refusals = append(e.Refusals, "["+d.DecidedBy()+"] "+d.Reason.String())
 	}
 	e.Nominal += d.Nominal
 	t.Nominal, t.Capacity = t.Nominal+d.Nominal, t.Capacity+d.Capacity

@@ -12,7 +12,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/explain"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/pages"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -197,7 +196,7 @@ func (s *story) hear(d *bcp.Decision) {
 
 func (s *story) event(d *bcp.Decision) demoEvent {
 	e := demoEvent{Seq: d.Seq, Kind: d.Kind, Category: d.Category, Subscription: d.Subscription, Query: d.Query, Verdict: d.Verdict, Code: d.Code,
-		Anomalies: d.Anomalies, Outcome: d.Outcome, Nominal: d.Nominal, Capacity: d.Capacity, Item: d.Item, Rule: explain.Rule(d)}
+		Anomalies: d.Anomalies, Outcome: d.Outcome, Nominal: d.Nominal, Capacity: d.Capacity, Item: d.Item, Rule: d.DecidedBy()}
 	if d.Prepaid {
 		e.Nominal, e.Capacity = 0, 0 // charged when it was held
 	}

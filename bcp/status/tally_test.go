@@ -1,4 +1,4 @@
-package tally_test
+package status_test
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
-	"github.com/bcpmesh/bcpmesh/bcp/cost/tally"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 )
 
 // Only what counts now is counted: by agent and model, with what each of the agent's bits cost.
@@ -18,7 +18,7 @@ func TestTally(t *testing.T) {
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	later := now.Add(time.Minute).UnixNano()
 	mesh := &bcp.Mesh{Agents: []bcp.Agent{{Name: "a", Builtin: true, Model: "m", Run: bcp.Run{Window: time.Hour, CostBudget: cost.Dollar}}, {Name: "b"}}}
-	uses := tally.New(mesh, now)
+	uses := status.NewTally(mesh, now)
 	usage := func(seq uint64, c bcp.UsageChange) bcp.Decision {
 		return bcp.Decision{Seq: seq, Kind: bcp.KindUsage, Agent: "a", Verdict: bcp.Accept, Usage: &c}
 	}
@@ -38,7 +38,7 @@ func TestTally(t *testing.T) {
 	} {
 		uses.Add(&d)
 	}
-	want := []tally.Use{
+	want := []status.Use{
 		{Agent: "a", Model: "m", Calls: 2, Refused: 1, Tokens: cost.Tokens{Input: 10, Output: 2}, Cost: 6, ReservedTokens: 100, ReservedCost: 50, Delivered: 3 * bcp.Bit, CostBudget: cost.Dollar, Window: 3600},
 		{Agent: "a", Model: "n", Calls: 1, Tokens: cost.Tokens{Output: 5}, Unpriced: true, Delivered: 3 * bcp.Bit, CostBudget: cost.Dollar, Window: 3600},
 	}

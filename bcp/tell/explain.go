@@ -1,4 +1,4 @@
-package explain
+package tell
 
 import (
 	"cmp"
@@ -12,7 +12,8 @@ import (
 // Explanation says why a decision came out as it did: the rules that its message
 // was held to, in order, which of them decided, and what would have to change.
 // It follows from the decision, which names the check that objected, and from
-// the table that has the checks in the order of the code.
+// the table that has the checks in the order of the code: it decides nothing and needs no
+// state, so an auditor can explain an export.
 type Explanation struct {
 	Seq     uint64           `json:"seq"`
 	Time    time.Time        `json:"time"`
@@ -45,7 +46,7 @@ type Evaluated struct {
 func Explain(d *bcp.Decision, m *bcp.Mesh) Explanation {
 	e := newExplainer(d, m)
 	x := Explanation{Seq: d.Seq, Time: d.At(), Kind: d.Kind, Verdict: d.Verdict, Code: d.Code, Outcome: d.Outcome, Rules: []Evaluated{},
-		Rule: Rule(d), Decided: e.decided(), Changes: e.changes()}
+		Rule: d.DecidedBy(), Decided: cmp.Or(describeOutcome(d, ""), Sentence(d)), Changes: e.changes()}
 	if d.Repeat {
 		return x
 	}
@@ -73,65 +74,6 @@ func newExplainer(d *bcp.Decision, m *bcp.Mesh) explainer {
 		e.channel, e.known = m.Channel(key)
 	}
 	return e
-}
-
-// Rule returns the number of the rule that decided, in bcp/PROTOCOL.md; it is
-// empty where every rule was kept and nothing else is to say.
-func Rule(d *bcp.Decision) string {
-	switch {
-	case d.Repeat:
-		return "P2.6"
-	case d.Check == bcp.CheckAnswer:
-		return reasonRule(d.Reason, d.Category)
-	case d.Check != 0:
-		return d.Check.Info().Rule
-	case d.Kind == bcp.KindAsk && d.Verdict == bcp.Hold:
-		return "P6.3"
-	case d.Verdict == bcp.Hold && d.Category == 3:
-		return "P3.5"
-	case d.Verdict == bcp.Hold:
-		return "P3.6"
-	case d.Kind == bcp.KindApproval:
-		return "P7.3"
-	case d.Endorsed != nil && (d.Kind.IsRun() || d.Endorsed.Tool != ""):
-		return "P7.9"
-	case d.Endorsed != nil:
-		return "P7.8"
-	case d.Kind == bcp.KindBatch:
-		return "P12.3"
-	case d.Kind == bcp.KindExpire && d.Outcome == bcp.Cancelled:
-		return "P7.6"
-	case d.Kind == bcp.KindExpire && d.Outcome == bcp.BudgetExhausted:
-		return "P4.2"
-	case d.Kind == bcp.KindExpire && d.Item != "":
-		return "P7.3"
-	case d.Kind == bcp.KindExpire:
-		return "P9.2"
-	case d.Outcome == bcp.NotEnoughInformation:
-		return "P3.9"
-	}
-	return ""
-}
-
-// reasonRule is the number of the rule that an answer of a category broke.
-func reasonRule(r bcp.Reason, c bcp.Category) string {
-	switch r {
-	case bcp.ReasonTooLarge, bcp.ReasonMalformed:
-		return "P2.2"
-	case bcp.ReasonWords, bcp.ReasonWordLength:
-		return "P3.3"
-	case bcp.ReasonScript, bcp.ReasonLook, bcp.ReasonCharacters, bcp.ReasonAlphabet, bcp.ReasonEmpty:
-		return "P3.4"
-	case bcp.ReasonAnomaly:
-		return "P3.6"
-	}
-	switch c {
-	case 1:
-		return "P3.1"
-	case 3:
-		return "P3.5"
-	}
-	return "P3.2"
 }
 
 type explainer struct {
@@ -265,16 +207,6 @@ func (e *explainer) enough() (value bcp.Bits, known bool) {
 // remaining is what a budget that refused had left.
 func remaining(d *bcp.Decision) bcp.Bits { return max(0, d.Price-d.Lack) }
 
-// Enough returns the value of the budget that refused a decision with which it would not
-// have. It is false if another check refused it, or the definitions do not say.
-func Enough(d *bcp.Decision, m *bcp.Mesh) (bcp.Bits, bool) {
-	if !isBudget(d.Check) {
-		return 0, false
-	}
-	e := newExplainer(d, m)
-	return e.enough()
-}
-
 func isBudget(c bcp.Check) bool { return c >= bcp.CheckBudget && c <= bcp.CheckTotalBudget }
 
 // detail has the figures of a check.
@@ -373,82 +305,4 @@ func (e *explainer) answer() string {
 		parts = append(parts, strings.Join(d.Anomalies, ", "))
 	}
 	return strings.Join(parts, "; ")
-}
-
-// decided says what came of it.
-func (e *explainer) decided() string {
-	d := e.d
-	switch {
-	case d.Repeat:
-		return "it repeats a message that was decided before, and hears the same"
-	case d.Kind == bcp.KindViolation:
-		return fmt.Sprintf("the server denied the %s %s to %s what none of its channels gives it", d.Role, d.Agent, d.Event)
-	case d.Kind == bcp.KindEgress && d.Verdict == bcp.Reject && d.Egress != nil && d.Egress.Why != "":
-		return "not fetched: " + d.Egress.Why.Error()
-	case d.Kind == bcp.KindEgress && d.Egress != nil && d.Egress.Act == bcp.EgressSettle:
-		return fmt.Sprintf("%d bytes went over the wire", d.Egress.Bytes)
-	case d.Kind == bcp.KindEgress && d.Egress != nil && d.Verdict == bcp.Accept:
-		return fmt.Sprintf("reserved: it tells its host at most %s", d.Egress.Bits.Words())
-	case d.Kind == bcp.KindDeclare && d.Declare != nil:
-		return d.Declare.Text()
-	case d.Kind == bcp.KindUsage && d.Usage != nil && d.Usage.Act == bcp.UsageSettle && d.Verdict == bcp.Accept:
-		return fmt.Sprintf("it took %d tokens and %s USD", d.Usage.Tokens, d.Usage.Cost)
-	case d.Kind == bcp.KindUsage && d.Usage != nil && d.Usage.Act == bcp.UsageReport && d.Verdict == bcp.Accept:
-		return cmp.Or(d.Usage.ModelFault().String(), "the model works again")
-	case d.Kind == bcp.KindUsage && d.Usage != nil && d.Verdict == bcp.Accept:
-		return fmt.Sprintf("reserved: it takes at most %d tokens and %s USD", d.Usage.Tokens, d.Usage.Cost)
-	case d.Kind.IsRun() && d.Capacity > 0:
-		return fmt.Sprintf("how the run ended tells its requester at most %s", d.Capacity.Words())
-	case d.Kind.IsRun() && d.Run != nil && d.Run.Code != "":
-		return "refused by the kernel: " + d.Run.Code
-	case d.Verdict == bcp.Reject && d.Outcome != "":
-		return fmt.Sprintf("refused: %s. No retry is left, and the query ends: %s", d.Code, d.Outcome)
-	case d.Verdict == bcp.Reject && d.Attempt > 0:
-		return fmt.Sprintf("refused: %s. The reader is asked again", d.Code)
-	case d.Verdict == bcp.Reject:
-		return "refused: " + string(d.Code)
-	case d.Kind == bcp.KindAsk && d.Verdict == bcp.Hold:
-		return "held: an escalation to category 3 waits for a person"
-	case d.Verdict == bcp.Hold && d.Category == 3:
-		return "held: a summary waits for a person"
-	case d.Verdict == bcp.Hold:
-		return "held: the rules object, and a person decides"
-	case d.Kind == bcp.KindApproval && d.Outcome != "":
-		return fmt.Sprintf("a person decided: %s. The query ends: %s", d.Event, d.Outcome)
-	case d.Kind == bcp.KindApproval:
-		return "a person decided: " + d.Event
-	case d.Kind == bcp.KindEndorse && d.Endorsed != nil && d.Event == string(bcp.Revoke):
-		return "a person ended the endorsement " + string(d.Endorsed.ID)
-	case d.Kind == bcp.KindEndorse && d.Endorsed != nil:
-		what := "answers with " + strings.Join(d.Endorsed.Codes, "+")
-		if d.Endorsed.Tool != "" {
-			what = "calls of " + d.Endorsed.Tool
-		}
-		return fmt.Sprintf("a person endorsed %s, as %s: %s, %s, until %s", what, d.Endorsed.ID, counted(int64(d.Endorsed.Uses), "use", "uses"),
-			d.Endorsed.Bits.Words(), time.Unix(0, d.Endorsed.Until).UTC().Format(time.DateTime))
-	case d.Endorsed != nil:
-		what := "released without a person, " + d.Nominal.Words()
-		if d.Kind.IsRun() {
-			what = "called without a person"
-		}
-		return fmt.Sprintf("%s: the rules object, and the endorsement %s lets it through; %s and %s are left of it", what, d.Endorsed.ID,
-			counted(int64(d.Endorsed.Uses), "use", "uses"), d.Endorsed.Bits.Words())
-	case d.Kind == bcp.KindAcknowledge:
-		return "its receiver has it"
-	case d.Outcome != "":
-		return "the query ends: " + string(d.Outcome)
-	case d.Kind == bcp.KindBatch:
-		return fmt.Sprintf("the window ended, and its delivery has %s", counted(int64(d.Count), "push", "pushes"))
-	case d.Gathered():
-		return fmt.Sprintf("accepted, %s; it waits for the end of its window", d.Nominal.Words())
-	case d.Delivery != "":
-		return fmt.Sprintf("accepted and delivered, %s", d.Nominal.Words())
-	case d.Unfunded:
-		return "accepted, and not sent: pushes of its release slot have taken what it needs. It ends with them: " + string(bcp.BudgetExhausted)
-	case d.Kind == bcp.KindAsk:
-		return fmt.Sprintf("accepted, %s reserved", d.Nominal.Words())
-	case d.Verdict == bcp.Accept:
-		return "accepted"
-	}
-	return "recorded: " + strings.TrimSpace(d.Kind.String()+" "+d.Event)
 }

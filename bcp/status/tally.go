@@ -1,6 +1,4 @@
-// Package tally adds up the tokens and costs of agents' models, from decisions
-// in the journal or the audit.
-package tally
+package status
 
 import (
 	"cmp"
@@ -11,8 +9,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
 )
 
-// usual is the window of an agent whose definition is not at hand.
-const usual = 24 * time.Hour
+// usualWindow is the window of an agent whose definition is not at hand.
+const usualWindow = 24 * time.Hour
 
 // Use is what counts of one model of an agent at a time (PROTOCOL P15), beside the
 // budgets of the agent.
@@ -36,7 +34,8 @@ type Use struct {
 	Window      int64    `json:"window_seconds"`
 }
 
-// Tally counts what the models of agents take at one time, from their decisions.
+// Tally adds up the tokens and costs of agents' models at one time, from decisions in the
+// journal or the audit.
 type Tally struct {
 	now    time.Time
 	runs   map[bcp.AgentName]bcp.Run
@@ -46,9 +45,9 @@ type Tally struct {
 	owner  map[uint64]*Use
 }
 
-// New counts what counts at a time. Agents of the definitions, which may be nil,
+// NewTally counts what counts at a time. Agents of the definitions, which may be nil,
 // are listed without a call too if a model runs them.
-func New(m *bcp.Mesh, now time.Time) *Tally {
+func NewTally(m *bcp.Mesh, now time.Time) *Tally {
 	u := &Tally{now, map[bcp.AgentName]bcp.Run{}, map[[2]string]*Use{}, map[bcp.AgentName]bcp.Bits{}, map[uint64]*bcp.UsageChange{}, map[uint64]*Use{}}
 	if m != nil {
 		for i := range m.Agents {
@@ -73,7 +72,7 @@ func (u *Tally) of(agent bcp.AgentName, model string) *Use {
 // Add counts a decision, as the journal or the audit has it. A call comes before its
 // settlement.
 func (u *Tally) Add(d *bcp.Decision) {
-	if m, ok := d.Message(); ok && m.Outcome == "" && d.At().After(u.now.Add(-cmp.Or(u.runs[d.Reader].Window, usual))) {
+	if m, ok := d.Message(); ok && m.Outcome == "" && d.At().After(u.now.Add(-cmp.Or(u.runs[d.Reader].Window, usualWindow))) {
 		u.bits[d.Reader] += d.Nominal
 	}
 	c := d.Usage

@@ -1,4 +1,4 @@
-package explain
+package tell
 
 import (
 	"fmt"
@@ -211,9 +211,9 @@ func (e *explainer) cheaper() []string {
 	case left < bcp.Bit:
 		changes = append(changes, "nothing: the least that anything costs is 1 bit")
 	case words == 0:
-		changes = append(changes, form+fmt.Sprintf("%s at 1 bit each", counted(int64(left/bcp.Bit), "boolean", "booleans")))
+		changes = append(changes, form+fmt.Sprintf("%s at 1 bit each", Count(int(left/bcp.Bit), "boolean")))
 	default:
-		changes = append(changes, form+fmt.Sprintf("%s at 11 bits each, or %s at 1 bit", counted(int64(words), "word", "words"), counted(int64(left/bcp.Bit), "boolean", "booleans")))
+		changes = append(changes, form+fmt.Sprintf("%s at 11 bits each, or %s at 1 bit", Count(int(words), "word"), Count(int(left/bcp.Bit), "boolean")))
 	}
 	if d.Check == bcp.CheckWindowBudget {
 		return append(changes, "time: bcpmesh ledger forecast shows when the window gives back how much")
@@ -227,13 +227,6 @@ func roundBits(b bcp.Bits) string {
 		return fmt.Sprint(int64(b / bcp.Bit))
 	}
 	return b.String()
-}
-
-func counted(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // answerable says how an answer would have been taken.
