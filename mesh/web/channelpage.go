@@ -29,11 +29,11 @@ func (s *Server) channel(w http.ResponseWriter, r *http.Request) {
 	if c.line != nil {
 		epoch = strconv.FormatUint(c.line.Epoch, 10)
 	}
-	of := channelData{Forecast: c.forecast, Subscriptions: f.subscriptions(c)}
+	of := channelData{Forecast: c.forecast, Subscriptions: f.subscriptions(c), Rates: rates(f.now, c)}
 	if c.forecast != nil {
 		of.Budgets, of.Fits = budgets(c.forecast), slices.Concat(c.forecast.Queries.Fits, c.forecast.Pushes.Fits)
 	}
-	s.show(w, r, http.StatusOK, "channel", page{facts: f, Title: c.Name(), Of: of, Plot: spending(f.now, c), Story: events(newest(c.entries, 0, newestOfChannel, anyEntry)), Nothing: "Nothing was decided on it yet.",
+	s.show(w, r, http.StatusOK, "channel", page{facts: f, Title: c.Name(), Of: of, Story: events(newest(c.entries, 0, newestOfChannel, anyEntry)), Nothing: "Nothing was decided on it yet.",
 		Facts: append([]fact{{Name: "Nominal bits", Value: c.Nominal()}, {Name: "Capacity bits", Value: c.Capacity()}, {Name: "Delivered taint", Value: c.Taint.String()}, {Name: "Epoch", Value: epoch},
 			{Name: "Accepted", Value: strconv.Itoa(c.Accepted())}, {Name: "Held", Value: strconv.Itoa(c.Held())}, {Name: "Refused", Value: strconv.Itoa(c.Refused())}}, f.effort(c)...)})
 }
@@ -64,6 +64,7 @@ type channelData struct {
 	Budgets       []budget
 	Fits          []bcp.Fit
 	Subscriptions []subscription
+	Rates         []spending
 }
 
 // budget is one limit, for queries or for pushes, and what is left of it.
@@ -120,6 +121,33 @@ func (f *facts) subscriptions(c *channel) (list []subscription) {
 			}
 			list = append(list, subscription{sub.ID, sub.Spec.Category, rate, pushes[sub.ID]})
 		}
+	}
+	return list
+}
+
+// spending is what a channel is charged at a rate, and when its budget is spent so.
+type spending struct {
+	Name    string
+	Charged bcp.Bits
+	End     string
+}
+
+// rates are those of the last hour and day; none if the budget is not known.
+func rates(now time.Time, c *channel) (list []spending) {
+	budget, ok := c.budget(bcp.CheckBudget)
+	if !ok {
+		return nil
+	}
+	for _, last := range []struct {
+		name string
+		span time.Duration
+	}{{"hour", time.Hour}, {"day", 24 * time.Hour}} {
+		charged, spent := rate(now, c, last.span, budget.Left)
+		one := spending{last.name, charged, "not at this rate"}
+		if charged >= bcp.Bit {
+			one.End = "in about " + tell.Within(spent)
+		}
+		list = append(list, one)
 	}
 	return list
 }

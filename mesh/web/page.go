@@ -46,8 +46,7 @@ type page struct {
 	Frames       []frame
 	Channels     []*channel
 	Picture      *picture // of Channels
-	Plot         *plot
-	Story        []event // decisions, and what is said if there are none
+	Story        []event  // decisions, and what is said if there are none
 	Nothing      string
 	Of           any // what only this page has
 
