@@ -66,10 +66,10 @@ type Proof struct {
 
 // Challenge is what a proof answers. The asker chose the nonce, and uses it once.
 type Challenge struct {
-	Nonce string
-	Asker string
+	Nonce string `json:"nonce"`
+	Asker string `json:"asker"`
 	// Verify checks a signature of a user nkey. Nil refuses.
-	Verify bcp.Verifier
+	Verify bcp.Verifier `json:"-"`
 }
 
 // ProofStatement returns the bytes that a user nkey signs to answer a challenge about

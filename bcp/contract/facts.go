@@ -12,57 +12,59 @@ type Facts struct {
 	// Roles and Effects are claims of the permission proof, computed from the JWTs
 	// that the server enforces: who hears the subjects of each column and speaks
 	// along which edge, and that each call subject has one publisher.
-	Roles   *Claim
-	Effects *Claim
+	Roles   *Claim `json:"roles"`
+	Effects *Claim `json:"effects"`
 	// Messages are all the types of messages between roles, each of them closed.
-	Messages []MessageType
+	Messages []MessageType `json:"messages"`
 	// Decoders are the strict decoders, tested with their embedded vectors.
-	Decoders []SelfTest
+	Decoders []SelfTest `json:"decoders"`
 	// Monitors are the counters of what is checked while runs go on.
-	Monitors []Monitor
+	Monitors []Monitor `json:"monitors"`
 	// ErrorBits is how much the errors of one run can tell a planner, of which content may
 	// have chosen all: the greatest max_planner_bits of the kernels.
-	ErrorBits int
+	ErrorBits int `json:"-"`
 	// Rules says what the rules of the kernels read.
-	Rules *Rules
+	Rules *Rules `json:"rules"`
 	// Build says what the program is made of.
-	Build *Build
+	Build *Build `json:"build"`
 }
 
 // Claim is what a permission proof shows.
 type Claim struct {
 	// JWTs is the digest of the JWTs that were proven.
-	JWTs bcp.Digest
+	JWTs bcp.Digest `json:"jwts"`
 	// Holes are the ways past the claim. With any of them the claim shows nothing.
-	Holes []Hole
+	Holes []Hole `json:"holes"`
 }
 
 // Hole is one way past a claim: a role that hears a column, or one that reaches
 // another.
 type Hole struct {
-	Role   Role   // who hears, or speaks
-	Column Column // what it hears; or
-	To     Role   // whom it reaches
+	Role   Role   `json:"role"`   // who hears, or speaks
+	Column Column `json:"column"` // what it hears; or
+	To     Role   `json:"to"`     // whom it reaches
 	// Way is the way for people: accounts, agents and subjects.
-	Way string
+	Way string `json:"way"`
 }
 
 // MessageType is the closed type of what one role can be sent by another.
 type MessageType struct {
-	From, To Role
+	From Role `json:"from"`
+	To   Role `json:"to"`
 	// Kind is what the message is: a word of [OnlyMessages].
-	Kind string
+	Kind string `json:"kind"`
 	// Holds are the columns that the type has room for.
-	Holds []Column
+	Holds []Column `json:"holds"`
 }
 
 // SelfTest is the result of a decoder over its embedded vectors.
 type SelfTest struct {
 	// Output is what the decoder reads: planner.output or processor.output.
-	Output string
+	Output string `json:"output"`
 	// Vectors is the digest of the vectors; Passed and Failed count them.
-	Vectors        bcp.Digest
-	Passed, Failed int
+	Vectors bcp.Digest `json:"vectors"`
+	Passed  int        `json:"passed"`
+	Failed  int        `json:"failed"`
 }
 
 // Monitor counts how often a predicate was checked at run time.
@@ -78,15 +80,15 @@ type Monitor struct {
 
 // Rules says what rules read.
 type Rules struct {
-	Digest bcp.Digest
+	Digest bcp.Digest `json:"sha256"`
 	// ReadData are the ids of rules that say reads: data.
-	ReadData []string
+	ReadData []string `json:"read_data"`
 }
 
 // Build is the program that decides.
 type Build struct {
-	Version string
+	Version string `json:"version"`
 	// PureInterpreter says that the interpreter's import table was checked for this
 	// build: it reaches no clock, randomness, network or model.
-	PureInterpreter bool
+	PureInterpreter bool `json:"pure_interpreter"`
 }

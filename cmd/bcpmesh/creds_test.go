@@ -11,10 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 )
 
 // Processes that issue the first credentials of a mesh at the same moment
@@ -45,40 +42,6 @@ func TestIssueTogether(t *testing.T) {
 	if got := execute(t, "", "creds", "--dir", dir); strings.Count(got.stdout, "\nmain ") != processes {
 		t.Errorf("%+v", got)
 	}
-}
-
-// Credentials that are issued while the mesh runs let in at once; those that
-// are issued while it rests, when it runs again.
-//
-// covers P7.5
-func TestIssueWhileTheMeshRunsAndRests(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "office")
-	if got := execute(t, "", "init", dir); got.code != cli.ExitOK {
-		t.Fatalf("%+v", got)
-	}
-	issue := func(agent string) string {
-		out := filepath.Join(dir, agent+".creds")
-		if got := execute(t, "", "creds", "issue", agent, "--dir", dir, "--out", out); got.code != cli.ExitOK {
-			t.Fatalf("%+v", got)
-		}
-		return out
-	}
-	resting := issue("researcher")
-	url, stop := startMesh(t, dir)
-	running := issue("main")
-	for _, creds := range []string{resting, running} {
-		connection, err := nats.Connect(url, nats.UserCredentials(creds), nats.CustomInboxPrefix("_INBOX.x"), nats.Timeout(clustertest.Patience))
-		if err != nil {
-			t.Errorf("%s: %s", creds, err)
-			continue
-		}
-		connection.Close()
-	}
-	if got := execute(t, "", "creds", running, "--dir", dir); got.code != cli.ExitOK {
-		t.Errorf("%+v", got)
-	}
-	stop()
 }
 
 // startMesh runs the mesh of dir until stop, and returns its address.

@@ -1,12 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -105,60 +100,3 @@ func TestDemoAddsUp(t *testing.T) {
 		t.Errorf("events charged %d and %d, totals %+v, ledger %+v", nominal, capacity, totals, ledger)
 	}
 }
-
-// Whatever the hijacked reader puts where category 1 wants a value is refused:
-// all text that arrives in category 1 is of the values that the definitions list.
-//
-// covers P3.1
-func TestDemoRefusesTheAttacker(t *testing.T) {
-	t.Parallel()
-	declared := []string{"billing", "support", "meeting", "newsletter", "spam", "personal", "other", "positive", "neutral", "negative"}
-	said := 0
-	for _, m := range runDemo(t).Messages {
-		for _, e := range m.Events {
-			if e.Category != 1 || e.Raw == nil {
-				continue
-			}
-			var raw struct {
-				Kind string `json:"kind"`
-			}
-			_ = json.Unmarshal(e.Raw, &raw) // an answer has no kind
-			if raw.Kind != "" && !slices.Contains(declared, raw.Kind) {
-				said++
-				if !e.Hijacked || e.Verdict != "reject" || e.Delivered != nil {
-					t.Errorf("mail %d: %s was not refused: %+v", m.Number, e.Raw, e)
-				}
-			}
-			if e.Delivered == nil {
-				continue
-			}
-			var values map[string]any
-			noError(t, json.Unmarshal(e.Delivered, &values))
-			for name, value := range values {
-				if word, isText := value.(string); isText && !slices.Contains(declared, word) {
-					t.Errorf("mail %d: %s is %q", m.Number, name, word)
-				}
-			}
-		}
-	}
-	if said < 8 {
-		t.Errorf("the attacker spoke %d times where category 1 wants a value", said)
-	}
-}
-
-// An interrupted demonstration says so and leaves nothing behind.
-func TestDemoInterrupted(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	keep := filepath.Join(t.TempDir(), "kept")
-	var stderr bytes.Buffer
-	stdout := writerFunc(func(b []byte) (int, error) { cancel(); return len(b), nil })
-	code := runCommandLine(ctx, []string{"demo", "--keep", keep}, strings.NewReader(""), stdout, &stderr, func(string) string { return "" })
-	if _, err := os.Stat(keep); code != cli.ExitFailed || stderr.String() != "bcpmesh: interrupted\n" || err == nil {
-		t.Errorf("exit %d, stderr %q, kept: %v", code, stderr.String(), err == nil)
-	}
-}
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

@@ -17,7 +17,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 	researchdesk "github.com/bcpmesh/bcpmesh/examples/mcp"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -48,31 +47,6 @@ func mcpFiles(t *testing.T) (m *meshtest.Mesh, creds func(bcp.AgentName) string)
 		file := filepath.Join(dir, string(name)+".creds")
 		noError(t, os.WriteFile(file, m.Creds(t, name, 0), 0o600))
 		return file
-	}
-}
-
-// A host that starts the program finds every tool, and the program ends with it.
-//
-// covers BCP-121, SUB-140
-func TestMCPOverStdio(t *testing.T) {
-	t.Parallel()
-	m, creds := mcpFiles(t)
-	for name, want := range map[bcp.AgentName]string{"main": "BCPBudget BCPInbox BCPQuery BCPSubscribe", "researcher": "BCPPublish BCPQueries BCPRespond"} {
-		program := exec.Command("bcpmesh", "mcp", "--creds", creds(name), "--url", m.URL())
-		client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
-		session, err := client.Connect(t.Context(), &sdk.CommandTransport{Command: program}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := toolsOf(t, session); got != want {
-			t.Errorf("%s has %s", name, got)
-		}
-		if err := session.Close(); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if code := program.ProcessState.ExitCode(); code != cli.ExitOK {
-			t.Errorf("%s: it ended with %d", name, code)
-		}
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // aKey is in no output of anything.
@@ -178,4 +181,32 @@ func startDesk(ctx context.Context, t *testing.T, c *terminal) (log func() strin
 		}
 		return string(text)
 	}
+}
+
+// completions answers as a server of Chat Completions does, with a call of the tool answer.
+func completions(t *testing.T, asked chan<- string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var request struct {
+			Messages []struct {
+				Content string `json:"content"`
+			} `json:"messages"`
+			Tools []jsontext.Value `json:"tools"`
+		}
+		if err := json.UnmarshalRead(r.Body, &request); err != nil || r.URL.Path != "/v1/chat/completions" || len(request.Tools) == 0 {
+			t.Errorf("%s: %+v, %v", r.URL, request, err)
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, data := range []string{
+			`{"choices":[{"delta":{"content":null,"tool_calls":[{"index":0,"id":"a1","type":"function","function":{"name":"answer","arguments":"{\"breaking\":true}"}}]}}]}`,
+			`{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}`, `{"choices":[],"usage":{"prompt_tokens":90,"completion_tokens":9}}`, `[DONE]`,
+		} {
+			if _, err := fmt.Fprintf(w, "data: %s\n\n", data); err != nil {
+				return // the test has ended
+			}
+		}
+		select {
+		case asked <- request.Messages[len(request.Messages)-1].Content:
+		default:
+		}
+	})
 }

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -141,8 +140,6 @@ func TestRoleReports(t *testing.T) {
 // signed is an attestation that an organisation signed, on disk.
 type signed struct {
 	folder, attestation, revocations, key string
-	agent                                 nkeys.KeyPair
-	envelope                              []byte
 }
 
 func sha256Hex(b []byte) string { d := sha256.Sum256(b); return hex.EncodeToString(d[:]) }
@@ -187,8 +184,8 @@ func signAttestation(t *testing.T) signed {
 		"orchestrator": map[string]any{"type": "deterministic_interpreter", "contract_ref": ref["orchestrator-v1"]},
 	}}
 	list := map[string]any{"number": 7, "issued": "2026-03-01T00:00:00Z", "next": "2026-03-01T12:00:00Z", "serials": []any{"a-9"}, "keys": []any{}}
-	s := signed{folder: t.TempDir(), agent: agent}
-	s.envelope = seal("agent-a@org1.example", "role", marshal(declaration), map[string]any{
+	s := signed{folder: t.TempDir()}
+	envelope := seal("agent-a@org1.example", "role", marshal(declaration), map[string]any{
 		"declaration": declaration, "evidence": map[string]any{"permission_proof": map[string]any{"claims": 8, "holes": 0, "jwts": "aa"}},
 		"keys": []any{speaks}, "issued": "2026-03-01T00:00:00Z", "expires": "2026-03-02T00:00:00Z", "serial": "a-1",
 	})
@@ -201,7 +198,7 @@ func signAttestation(t *testing.T) signed {
 		noError(t, os.WriteFile(file, b, 0o600))
 		return file
 	}
-	s.attestation = write("attestation.json", s.envelope)
+	s.attestation = write("attestation.json", envelope)
 	s.revocations = write("revocations.json", seal("org1.example", "revocations", marshal(list), list))
 	s.key = write("org1.pem", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: spki}))
 	return s
@@ -254,47 +251,5 @@ func TestRoleVerify(t *testing.T) {
 	got := execute(t, "", append([]string{"role", "verify", s.attestation, "--json"}, all...)...)
 	if want := `{"accepted":true,"code":"","agent":"agent-a@org1.example","until":"2026-03-01T12:00:00Z"}` + "\n"; got.code != cli.ExitOK || got.stdout != want {
 		t.Errorf("exit %d: %s", got.code, got.stdout)
-	}
-}
-
-// A case with a challenge asks for a proof by the agent's own key.
-// covers DUAL-93, DUAL-105
-func TestRoleChallenge(t *testing.T) {
-	t.Parallel()
-	s := signAttestation(t)
-	key := readFile(t, s.key)
-	speaks, err := s.agent.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	signature, err := s.agent.Sign(contract.ProofStatement("n1", "desk", s.envelope))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var contracts []string
-	for _, b := range contract.Builtins() {
-		contracts = append(contracts, b.Bytes)
-	}
-	input := map[string]any{
-		"envelope": string(s.envelope), "trust": []any{map[string]any{"organisation": "org1.example", "key": string(key), "until": "2026-03-01T08:00:00Z"}},
-		"revocations":            map[string]any{"number": 7, "issued": "2026-03-01T00:00:00Z", "next": "2026-03-01T12:00:00Z", "serials": []any{}, "keys": []any{}},
-		"last_revocation_number": 7, "now": "2026-03-01T06:00:00Z", "contracts": contracts, "agent": "agent-a@org1.example",
-		"challenge": map[string]any{"nonce": "n1", "asker": "desk"}, "proof": map[string]any{"key": speaks, "signature": base64.StdEncoding.EncodeToString(signature)},
-	}
-	for name, c := range map[string]struct {
-		change map[string]any
-		want   map[string]any
-	}{
-		"right":              {nil, map[string]any{"accepted": true, "code": "", "until": "2026-03-01T08:00:00Z"}},
-		"another nonce":      {map[string]any{"challenge": map[string]any{"nonce": "n2", "asker": "desk"}}, map[string]any{"accepted": false, "code": "no_proof"}},
-		"no proof":           {map[string]any{"proof": map[string]any{}}, map[string]any{"accepted": false, "code": "no_proof"}},
-		"a key of no form":   {map[string]any{"trust": []any{map[string]any{"organisation": "org1.example", "key": "x"}}}, map[string]any{"accepted": false, "code": "unknown_organisation"}},
-		"no revocation list": {map[string]any{"revocations": nil}, map[string]any{"accepted": false, "code": "not_current"}},
-	} {
-		changed := maps.Clone(input)
-		maps.Copy(changed, c.change)
-		if diff := cmp.Diff(c.want, playRoles(t, "attest", changed, nil)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
 	}
 }

@@ -48,13 +48,15 @@ func Seconds(d time.Duration) int64 { return int64(d / time.Second) }
 // Moment writes a time for people.
 func Moment(t time.Time) string { return tell.Moment(t) }
 
-// FirstAndCount names the first of a list, and how many more there are.
-func FirstAndCount(list []string) string {
-	const most = 3
-	if len(list) <= most {
-		return strings.Join(list, ", ")
+// FirstNames names at most so many of a list, and how many more there are.
+func FirstNames(names []string, most int) string {
+	switch {
+	case len(names) == 0:
+		return "nobody"
+	case len(names) <= most:
+		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 // ChannelName writes a channel as CONTROLLER/READER.
@@ -67,18 +69,6 @@ func UnknownAgent[T ~string](name string, known []T) error {
 		return Failf("the mesh has no agent %s", Quoted(name))
 	}
 	return Failf("the mesh has no agent %s", Quoted(name)).WithHint("it has %s", strings.Join(names, ", ")).Near(name, names)
-}
-
-// FirstNames names the first of many.
-func FirstNames(names []string) string {
-	const most = 12
-	if len(names) == 0 {
-		return "nobody"
-	}
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	return strings.Join(names, ", ")
 }
 
 // Short cuts text for one line of a terminal.

@@ -26,7 +26,7 @@ func PublishCommand(p *cli.Program) *cobra.Command {
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
 		Use:               "publish CONTROLLER SUBSCRIPTION [JSON]",
-		ValidArgsFunction: completePush(&who),
+		ValidArgsFunction: completePush,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			controller, err := bcp.ParseAgentName(args[0])
 			if err != nil {
@@ -60,7 +60,7 @@ func PublishCommand(p *cli.Program) *cobra.Command {
 					Status: bcp.StatusRefused, Code: refused.Code, Detail: refused.Detail}))
 			}
 			if err != nil {
-				return withChoices(meshdir.Failure(err), subscriptionSpec(c, controller, id))
+				return meshdir.Failure(err)
 			}
 			return p.Out.Show(result, func() { p.Out.Printf("%s: %s\n", result.Status, cli.Plain(result.Detail)) })
 		},
@@ -292,71 +292,24 @@ func showResult(o *cli.Output, r bcp.ValidationResult) error {
 	return nil
 }
 
-// maxChoices is how many values a hint lists.
-const maxChoices = 20
-
-// subscriptionSpec returns what a push to a subscription answers, if the definitions are at hand.
-func subscriptionSpec(c *client.Client, controller bcp.AgentName, id bcp.SubscriptionID) *bcp.Spec {
-	channel, err := c.FindChannel(controller, bcp.RoleReader)
-	if err != nil || channel == nil {
-		return nil
+// completePush completes CONTROLLER, and then its subscriptions.
+func completePush(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return meshdir.CompleteAgents(false)(cmd, args, begun)
 	}
-	for i := range channel.Subscriptions {
-		if channel.Subscriptions[i].ID == id {
-			return &channel.Subscriptions[i].Spec
-		}
+	mesh, err := client.LoadMesh(cmd)
+	if err != nil || len(args) > 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return nil
-}
-
-// withChoices lists the values of a field in the hint of a refusal that says only that
-// the answer has none of them. It is for people who answer by hand: an agent has the
-// spec that it answers.
-func withChoices(err error, spec *bcp.Spec) error {
-	var failure *cli.Failure
-	if spec == nil || !errors.As(err, &failure) {
-		return err
-	}
-	for _, f := range spec.Fields {
-		if len(f.Values) == 0 || !strings.Contains(failure.Message, ": "+f.Name+": is not one of the values") {
-			continue
-		}
-		words := f.Values
-		if len(words) > maxChoices {
-			words = append(words[:maxChoices:maxChoices], "others")
-		}
-		return failure.WithHint("%s is %s", f.Name, cli.JoinOr(words))
-	}
-	return err
-}
-
-// completePush completes CONTROLLER, and then its subscriptions to the reader that
-// the command line acts as, or to any.
-func completePush(who *client.Flags) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		mesh, err := client.LoadMesh(cmd)
-		if err != nil || len(args) > 1 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var words []string
-		seen := map[bcp.AgentName]bool{}
-		for i := range mesh.Channels {
-			c := &mesh.Channels[i]
-			switch {
-			case who.As != "" && who.As != string(c.Reader):
-			case len(args) == 0:
-				if !seen[c.Controller] {
-					seen[c.Controller] = true
-					words = append(words, string(c.Controller))
-				}
-			case args[0] == string(c.Controller):
-				for _, s := range c.Subscriptions {
-					words = append(words, cobra.CompletionWithDesc(string(s.ID), "to "+string(c.Reader)))
-				}
+	var words []string
+	for _, c := range mesh.Channels {
+		for _, s := range c.Subscriptions {
+			if string(c.Controller) == args[0] {
+				words = append(words, cobra.CompletionWithDesc(string(s.ID), "to "+string(c.Reader)))
 			}
 		}
-		return words, cobra.ShellCompDirectiveNoFileComp
 	}
+	return words, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeQueries completes the ids of the queries that wait for a reader.

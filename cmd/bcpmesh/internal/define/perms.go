@@ -333,8 +333,8 @@ const maxShownHoles = 20
 func showProof(p *cli.Program, r proved) {
 	p.Out.Heading("Proof")
 	p.Out.Printf("of      %s\n", cli.Plain(r.Source))
-	p.Out.Printf("agents  %s\n", cli.Plain(cli.FirstNames(r.Principals)))
-	p.Out.Printf("trusted %s\n", cli.Plain(cli.FirstNames(r.Trusted)))
+	p.Out.Printf("agents  %s\n", cli.Plain(cli.FirstNames(r.Principals, 12)))
+	p.Out.Printf("trusted %s\n", cli.Plain(cli.FirstNames(r.Trusted, 12)))
 	p.Out.Printf("%s, %s, %s of agents and people, %s of what they publish\n\n",
 		cli.Count(r.Accounts, "account"), cli.Count(len(r.Principals), "principal"), cli.Count(r.Pairs, "pair"), cli.Count(r.Ways, "station"))
 	p.Out.Table([]string{"claim", "what it says", "result"}, cli.Map(r.Claims, func(c provedClaim) []string {

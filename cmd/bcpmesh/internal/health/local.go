@@ -106,7 +106,7 @@ func (c *checkup) commands(folder meshdir.Folder, def *bcp.Mesh) {
 		c.add(id, failed, "fix it, then bcpmesh reload", "%s", e)
 	}
 	if len(unconfined) > 0 {
-		c.add(id, warned, "have agents that read hostile text confined by `sandbox: required`, or start them through sudo -u, docker, bwrap or the like", "nothing confines the commands of %s, which can read the keys and the journal", cli.FirstAndCount(unconfined))
+		c.add(id, warned, "have agents that read hostile text confined by `sandbox: required`, or start them through sudo -u, docker, bwrap or the like", "nothing confines the commands of %s, which can read the keys and the journal", cli.FirstNames(unconfined, 3))
 	}
 	if len(report.Errors) == 0 && len(unconfined) == 0 {
 		c.ok(id, "%s can be started, and are confined", cli.Count(commands, "command"))
@@ -146,7 +146,7 @@ func (c *checkup) modes(state string) {
 		c.add(id, failed, "only you may read the state folder, and you must be able to", "%s cannot be read: %s", cli.Quoted(state), cli.FileReason(err))
 	case len(open) > 0:
 		slices.Sort(open)
-		c.add(id, failed, "chmod -R go= "+state+"; if somebody else could read keys, rotate them", "others may access %s", cli.FirstAndCount(open))
+		c.add(id, failed, "chmod -R go= "+state+"; if somebody else could read keys, rotate them", "others may access %s", cli.FirstNames(open, 3))
 	default:
 		c.ok(id, "only you can access %s", state)
 	}
@@ -177,9 +177,9 @@ func (c *checkup) expiry(users []accounts.User, def *bcp.Mesh) {
 	over, soon, parties := keys.Expiring(users, def, c.now)
 	switch {
 	case len(over) > 0:
-		c.add(id, warned, "bcpmesh creds issue AGENT --out FILE", "the last creds have expired: %s", cli.FirstAndCount(over))
+		c.add(id, warned, "bcpmesh creds issue AGENT --out FILE", "the last creds have expired: %s", cli.FirstNames(over, 3))
 	case len(soon) > 0:
-		c.add(id, warned, "bcpmesh creds rotate AGENT --out FILE", "the last creds expire soon: %s", cli.FirstAndCount(soon))
+		c.add(id, warned, "bcpmesh creds rotate AGENT --out FILE", "the last creds expire soon: %s", cli.FirstNames(soon, 3))
 	default:
 		c.ok(id, "%d parties have creds that do not expire soon", parties)
 	}
@@ -253,7 +253,7 @@ func (c *checkup) permissions(def *bcp.Mesh, claims []*jwt.AccountClaims) {
 		}
 	}
 	if len(differ) > 0 {
-		c.add(id, warned, "bcpmesh reload, or a start, applies the definitions", "the server's permissions differ from the definitions for %s", cli.FirstAndCount(differ))
+		c.add(id, warned, "bcpmesh reload, or a start, applies the definitions", "the server's permissions differ from the definitions for %s", cli.FirstNames(differ, 3))
 		return
 	}
 	c.ok(id, "the server has what the definitions say")

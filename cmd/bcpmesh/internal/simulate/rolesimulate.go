@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
@@ -288,16 +287,16 @@ func document(v jsontext.Value) []byte {
 
 // attestInput is an attestation, and everything that a verdict about it depends on.
 type attestInput struct {
-	Envelope    jsontext.Value   `json:"envelope"`
-	Trust       []caseTrust      `json:"trust"`
-	Revocations jsontext.Value   `json:"revocations"`
-	LastNumber  int64            `json:"last_revocation_number"`
-	Now         string           `json:"now"`
-	Requirement jsontext.Value   `json:"requirement"`
-	Contracts   []jsontext.Value `json:"contracts"`
-	Agent       string           `json:"agent"`
-	Challenge   *caseChallenge   `json:"challenge"`
-	Proof       caseProof        `json:"proof"`
+	Envelope    jsontext.Value      `json:"envelope"`
+	Trust       []caseTrust         `json:"trust"`
+	Revocations jsontext.Value      `json:"revocations"`
+	LastNumber  int64               `json:"last_revocation_number"`
+	Now         string              `json:"now"`
+	Requirement jsontext.Value      `json:"requirement"`
+	Contracts   []jsontext.Value    `json:"contracts"`
+	Agent       string              `json:"agent"`
+	Challenge   *contract.Challenge `json:"challenge"`
+	Proof       contract.Proof      `json:"proof"`
 }
 
 type caseTrust struct {
@@ -306,21 +305,11 @@ type caseTrust struct {
 	Until        string `json:"until"`
 }
 
-type caseChallenge struct {
-	Nonce string `json:"nonce"`
-	Asker string `json:"asker"`
-}
-
-type caseProof struct {
-	Key       string `json:"key"`
-	Signature []byte `json:"signature"`
-}
-
 // examination returns what is to be judged. A key that cannot be read is not trusted,
 // and a revocation list that cannot be read is not current.
 func (in *attestInput) examination() (contract.Examination, error) {
 	e := contract.Examination{
-		Envelope: document(in.Envelope), Agent: in.Agent, LastNumber: in.LastNumber, Proof: contract.Proof(in.Proof), Verify: VerifyEd25519,
+		Envelope: document(in.Envelope), Agent: in.Agent, LastNumber: in.LastNumber, Proof: in.Proof, Challenge: in.Challenge, Verify: VerifyEd25519,
 	}
 	var err error
 	if e.Now, err = time.Parse(time.RFC3339, in.Now); err != nil {
@@ -348,7 +337,7 @@ func (in *attestInput) examination() (contract.Examination, error) {
 		e.Contracts = append(e.Contracts, document(c))
 	}
 	if in.Challenge != nil {
-		e.Challenge = &contract.Challenge{Nonce: in.Challenge.Nonce, Asker: in.Challenge.Asker, Verify: accounts.Verify}
+		in.Challenge.Verify = accounts.Verify
 	}
 	return e, nil
 }
@@ -387,39 +376,8 @@ func VerifyEd25519(key [32]byte, message, signature []byte) bool {
 
 // caseFacts are facts about a mesh in JSON.
 type caseFacts struct {
-	Roles    *caseClaim    `json:"roles"`
-	Effects  *caseClaim    `json:"effects"`
-	Messages []caseMessage `json:"messages"`
-	Decoders []caseDecoder `json:"decoders"`
+	contract.Facts
 	Monitors []caseMonitor `json:"monitors"`
-	Rules    *caseRules    `json:"rules"`
-	Build    *caseBuild    `json:"build"`
-}
-
-type caseClaim struct {
-	JWTs  bcp.Digest `json:"jwts"`
-	Holes []caseHole `json:"holes"`
-}
-
-type caseHole struct {
-	Role   contract.Role   `json:"role"`
-	Column contract.Column `json:"column"`
-	To     contract.Role   `json:"to"`
-	Way    string          `json:"way"`
-}
-
-type caseMessage struct {
-	From  contract.Role     `json:"from"`
-	To    contract.Role     `json:"to"`
-	Kind  string            `json:"kind"`
-	Holds []contract.Column `json:"holds"`
-}
-
-type caseDecoder struct {
-	Output  string     `json:"output"`
-	Vectors bcp.Digest `json:"vectors"`
-	Passed  int        `json:"passed"`
-	Failed  int        `json:"failed"`
 }
 
 type caseMonitor struct {
@@ -430,41 +388,13 @@ type caseMonitor struct {
 	Since     time.Time      `json:"since"`
 }
 
-type caseRules struct {
-	Digest   bcp.Digest `json:"sha256"`
-	ReadData []string   `json:"read_data"`
-}
-
-type caseBuild struct {
-	Version         string `json:"version"`
-	PureInterpreter bool   `json:"pure_interpreter"`
-}
-
-func (c *caseClaim) claim() *contract.Claim {
-	if c == nil {
-		return nil
-	}
-	claim := &contract.Claim{JWTs: c.JWTs}
-	for _, h := range c.Holes {
-		claim.Holes = append(claim.Holes, contract.Hole(h))
-	}
-	return claim
-}
-
 func (f *caseFacts) facts() (contract.Facts, error) {
-	facts := contract.Facts{Roles: f.Roles.claim(), Effects: f.Effects.claim(), Rules: (*contract.Rules)(f.Rules), Build: (*contract.Build)(f.Build)}
-	for _, m := range f.Messages {
-		facts.Messages = append(facts.Messages, contract.MessageType(m))
-	}
-	for _, d := range f.Decoders {
-		facts.Decoders = append(facts.Decoders, contract.SelfTest(d))
-	}
 	for i, m := range f.Monitors {
 		predicate, code := contract.ParsePredicate(m.Predicate)
 		if code != "" {
-			return facts, fmt.Errorf("input.facts.monitors[%d].predicate: %s (%s)", i, code.Text(), code)
+			return f.Facts, fmt.Errorf("input.facts.monitors[%d].predicate: %s (%s)", i, code.Text(), code)
 		}
-		facts.Monitors = append(facts.Monitors, contract.Monitor{Predicate: predicate, Checked: m.Checked, Violated: m.Violated, First: m.First, Since: m.Since})
+		f.Facts.Monitors = append(f.Facts.Monitors, contract.Monitor{Predicate: predicate, Checked: m.Checked, Violated: m.Violated, First: m.First, Since: m.Since})
 	}
-	return facts, nil
+	return f.Facts, nil
 }
