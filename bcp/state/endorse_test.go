@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
@@ -407,74 +406,4 @@ func TestErasedEndorsementReleasesNothing(t *testing.T) {
 	if diff := cmp.Diff(dump(w.state), dump(w.replay())); diff != "" {
 		t.Error(diff)
 	}
-}
-
-// The second model (model_test.go) of endorsements alone, where no budget gets in the way.
-//
-// covers P7.8, P11.3, A-ENDORSE
-func TestRandomEndorsementsAgreeWithTheModel(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(r *rapid.T) {
-		mesh := endorsing(func(c *bcp.Channel) {
-			c.MaxPendingApprovals, c.MaxEscalations, c.CapacityBudget, c.QueryTTL = 1000, 1000, 1<<24*bcp.Bit, 24*time.Hour
-			c.Endorse.MaxUses, c.Endorse.MaxTime, c.Endorse.MaxBits = 3, time.Hour, 10_000*bcp.Bit
-		})
-		mesh.MaxRefusals = 1 << 20
-		w, m := newWorld(t, mesh), newModel(mesh)
-		c := m.channels[plannerMail]
-		v, _, err := w.state.validator(w.state.channels[plannerMail], mustSpec(t, "text"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		pushed := w.state.channels[plannerMail].subscriptions["note"].Prices().Capacity + bcp.PushTiming(1)
-		var history []string
-		released := 0
-		for step := range rapid.IntRange(5, 60).Draw(r, "steps") {
-			m.event = step + 1
-			id := fmt.Sprintf("e%025d", rapid.IntRange(1, 4).Draw(r, "id"))
-			var line string
-			var want bcp.Code
-			held := false
-			switch rapid.SampledFrom([]string{"endorse", "endorse", "revoke", "answer", "answer", "answer", "push", "push", "wait"}).Draw(r, "act") {
-			case "endorse":
-				given := modelEndorsement{id: id, ch: c, sub: rapid.SampledFrom([]string{"", "note"}).Draw(r, "of"), uses: rapid.IntRange(1, 4).Draw(r, "uses"),
-					bits: bcp.Bits(rapid.SampledFrom([]int{3000, 4000, 7000, 10_000, 10_001}).Draw(r, "bits")) * bcp.Bit}
-				length := rapid.SampledFrom([]time.Duration{0, 5 * time.Minute, time.Hour, time.Hour + time.Second}).Draw(r, "length")
-				line = fmt.Sprintf("endorse id=%s sub=%s uses=%d bits=%d for=%s", id, given.sub, given.uses, given.bits/bcp.Bit, length)
-				want = m.endorse(given, length)
-			case "revoke":
-				line, want = "revoke id="+id, m.revoke(c, id)
-			case "answer":
-				_, q := m.ask(c, "text", 2, v.Prices())
-				w.act("ask planner mail text why=so")
-				line = fmt.Sprintf("answer mail %d {\"q\":\"see_evil.com\"}", len(w.queries))
-				held, _ = m.holds(c, "", "url", v.Prices().Capacity)
-				m.answer(q, "mail", "url", 0)
-			case "push":
-				line = `push mail planner note {"q":"see_evil.com"}`
-				held, _ = m.holds(c, "note", "url", pushed)
-				want = m.push(c, "text", "url", 88*bcp.Bit, pushed)
-			case "wait":
-				d := rapid.SampledFrom([]time.Duration{time.Minute, 5*time.Minute - time.Second, time.Hour}).Draw(r, "time")
-				m.now = m.now.Add(d)
-				line = "wait " + d.String()
-			}
-			history = append(history, line)
-			words := w.act(line)
-			if strings.HasPrefix(line, "wait") {
-				continue
-			}
-			if d := &w.last; d.Endorsed != nil && d.Kind != bcp.KindEndorse {
-				released++
-			}
-			if w.last.Code != want || held != (w.last.Verdict == bcp.Hold) || released != m.without {
-				r.Fatalf("%s\nwant %q, held %v, %d released; got %v and %d", strings.Join(history, "\n"), want, held, m.without, words, released)
-			}
-		}
-		if a, b := dump(w.state), dump(w.replay()); a != b {
-			r.Fatalf("the journal replays to another state:\n%s", cmp.Diff(a, b))
-		}
-		w.same(w.state)
-		w.redecideSame()
-	})
 }

@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -124,36 +121,6 @@ func (w *world) upTo(n int) *State {
 	short := *w
 	short.journal = w.journal[:n]
 	return short.replay()
-}
-
-// A journal is read under the definitions of today, whatever has changed.
-//
-// covers P1.5, P4.4, P4.5
-func TestReplayUnderOtherDefinitions(t *testing.T) {
-	t.Parallel()
-	for name, edit := range map[string]func(*bcp.Mesh){
-		"nothing":           func(*bcp.Mesh) {},
-		"channel gone":      func(m *bcp.Mesh) { m.Channels = m.Channels[:1] },
-		"agents gone":       func(m *bcp.Mesh) { m.Channels, m.Agents = nil, m.Agents[:1] },
-		"interval":          func(m *bcp.Mesh) { channelIn(m, plannerMail).ReleaseInterval = time.Minute },
-		"anomalies":         func(m *bcp.Mesh) { channelIn(m, plannerMail).OnAnomaly = bcp.AnomalyFlag },
-		"budgets":           func(m *bcp.Mesh) { channelIn(m, plannerMail).Budget, channelIn(m, plannerMail).MaxCategory = 0, 1 },
-		"idle timeout":      func(m *bcp.Mesh) { m.IdleTimeout = time.Nanosecond },
-		"subscription gone": func(m *bcp.Mesh) { channelIn(m, plannerMail).Subscriptions = nil },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, testMesh()).play(someHistory)
-			mesh := testMesh()
-			edit(mesh)
-			w.config = Config{Mesh: mesh, Definitions: bcp.Digest{1}}
-			w.state = w.replay()
-			for range 10 {
-				w.act("due")
-			}
-			w.play("event connect mail 1")
-		})
-	}
 }
 
 // An open query whose spec cannot be asked today is cancelled; one that ended
@@ -364,29 +331,6 @@ func soothe(r *rand.Rand, s *State, d *bcp.Decision, ch *channelState, q *queryS
 		d.Delivery = bcp.DeliveryID("d" + unique)
 		if d.Kind == bcp.KindAnswer && d.Verdict == bcp.Hold {
 			d.Item = bcp.ItemID("i" + unique)
-		}
-	}
-}
-
-// covers P4.5
-func TestReplayIsTheSameAfterEveryDecision(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, testMesh())
-	s := w.fresh()
-	for line := range strings.Lines(someHistory) {
-		n := len(w.journal)
-		w.play(line)
-		for ; n < len(w.journal); n++ {
-			d, err := decodeOpen(w.journal[n])
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Apply(&d, bcp.RecordDigest(w.journal[n])); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if diff := cmp.Diff(dump(w.state), dump(s)); diff != "" {
-			t.Fatalf("after %s the states differ:\n%s", line, diff)
 		}
 	}
 }
