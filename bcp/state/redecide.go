@@ -121,31 +121,12 @@ type Redecision struct {
 	// it differs.
 	Aspect     Aspect
 	Rule       string
-	Was, Would Judgement
+	Was, Would *bcp.Decision
 	// Incident says that the same definitions and version decided something else:
 	// the record was changed, or the gateway did not decide by it.
 	Incident bool
 	// Ask is the decision that a follower follows from, 0 where it is not known.
 	Ask uint64
-}
-
-// Judgement is what a decision says of its message.
-type Judgement struct {
-	Verdict   bcp.Outcome
-	Code      bcp.Code
-	Reason    bcp.Reason
-	Field     string
-	Outcome   bcp.Code // of a query that it ends without an answer
-	Anomalies []string
-	Flagged   bool
-	Payload   []byte // the normalised answer: a Reader's words
-	Nominal   bcp.Bits
-	Capacity  bcp.Bits
-	Timing    bool
-}
-
-func newJudgement(d *bcp.Decision) Judgement {
-	return Judgement{d.Verdict, d.Code, d.Reason, d.FieldName(), d.Outcome, d.Anomalies, d.Flagged, d.Payload, d.Nominal, d.Capacity, d.Timing}
 }
 
 // Next takes the next decision of the journal. Where judge is false it is only
@@ -207,12 +188,7 @@ func (r *Redecider) asked(d *bcp.Decision, refused bool) {
 	q := r.state.queries[d.Query]
 	ask := redecidedAsk{seq: d.Seq, refused: refused || q == nil || r.state.channels[q.channel] == nil, erased: d.Erased}
 	if !ask.refused && q.validator == nil && !d.Erased && !d.Unfunded {
-		var spec bcp.Spec
-		err := json.Unmarshal(d.Spec, &spec, json.RejectUnknownMembers(true))
-		if err == nil {
-			ask.validator, _, err = r.state.validator(r.state.channels[q.channel], spec)
-		}
-		ask.refused = ask.refused || err != nil
+		r.compile(&ask, q)
 	}
 	if !ask.refused && !ask.erased && ask.validator == nil {
 		return
@@ -221,6 +197,16 @@ func (r *Redecider) asked(d *bcp.Decision, refused bool) {
 		maps.DeleteFunc(r.asks, func(id bcp.QueryID, _ redecidedAsk) bool { return r.state.queries[id] == nil })
 	}
 	r.asks[d.Query] = ask
+}
+
+// compile finds out what a query that is void is asked by, whatever it costs.
+func (r *Redecider) compile(ask *redecidedAsk, q *queryState) {
+	var spec bcp.Spec
+	err, ch := json.Unmarshal(q.spec, &spec, json.RejectUnknownMembers(true)), r.state.channels[q.channel]
+	if err == nil && ch != nil {
+		ask.validator, _, err = r.state.validator(ch, spec)
+	}
+	ask.refused = err != nil || ask.validator == nil
 }
 
 // cancelled marks the queries of a session that its Controller closed.
@@ -398,7 +384,7 @@ func (r *Redecider) compare(rec *Recorded, would *bcp.Decision) Redecision {
 	default:
 		return Redecision{Comparison: ComparedSame}
 	}
-	result.Comparison, result.Was, result.Would = ComparedDiffers, newJudgement(d), newJudgement(would)
+	result.Comparison, result.Was, result.Would = ComparedDiffers, d, would
 	result.Rule = refusingRule(result.Aspect, d, would)
 	return result
 }
@@ -466,12 +452,7 @@ func NewRedeciderBehind(c Config, base []byte) (*Redecider, error) {
 			continue
 		}
 		ask := redecidedAsk{seq: q.accepted, cancelled: q.cancelled}
-		var spec bcp.Spec
-		err := json.Unmarshal(q.spec, &spec, json.RejectUnknownMembers(true))
-		if ch := s.channels[q.channel]; err == nil && ch != nil {
-			ask.validator, _, err = s.validator(ch, spec)
-		}
-		ask.refused = err != nil || ask.validator == nil
+		r.compile(&ask, q)
 		r.asks[id] = ask
 	}
 	return r, nil

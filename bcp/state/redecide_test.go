@@ -71,8 +71,8 @@ func spelt(r Redecision) string {
 		return ""
 	case ComparedDiffers:
 		was, would := r.Was, r.Would
-		say := func(j Judgement) string {
-			words := []string{j.Verdict.String(), string(j.Code), j.Field, string(j.Outcome), strings.Join(j.Anomalies, "+"), string(j.Payload)}
+		say := func(j *bcp.Decision) string {
+			words := []string{j.Verdict.String(), string(j.Code), j.FieldName(), string(j.Outcome), strings.Join(j.Anomalies, "+"), string(j.Payload)}
 			if j.Nominal > 0 {
 				words = append(words, j.Nominal.String())
 			}

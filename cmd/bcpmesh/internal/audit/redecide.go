@@ -275,13 +275,13 @@ func (r *Redecided) line(d *bcp.Decision, result *state.Redecision) redecidedLin
 	line := redecidedLine{Seq: d.Seq, Time: d.At(), Kind: d.Kind, Agent: d.Agent, Controller: d.Controller, Reader: d.Reader, Query: d.Query,
 		Subscription: d.Subscription, Comparison: result.Comparison, Aspect: result.Aspect, Rule: result.Rule, Incident: result.Incident, Ask: result.Ask}
 	if result.Comparison == state.ComparedDiffers {
-		line.Was, line.Would = r.judgement(&result.Was), r.judgement(&result.Would)
+		line.Was, line.Would = r.judgement(result.Was), r.judgement(result.Would)
 	}
 	return line
 }
 
-func (r *Redecided) judgement(j *state.Judgement) *judgementLine {
-	line := &judgementLine{Verdict: j.Verdict, Code: j.Code, Field: j.Field, Outcome: j.Outcome, Anomalies: j.Anomalies, Nominal: j.Nominal, Capacity: j.Capacity}
+func (r *Redecided) judgement(j *bcp.Decision) *judgementLine {
+	line := &judgementLine{Verdict: j.Verdict, Code: j.Code, Field: j.FieldName(), Outcome: j.Outcome, Anomalies: j.Anomalies, Nominal: j.Nominal, Capacity: j.Capacity}
 	if j.Reason != 0 {
 		line.Reason = j.Reason.String()
 	}
@@ -300,18 +300,18 @@ func (r *Redecided) row(d *bcp.Decision, result *state.Redecision) {
 	if result.Incident {
 		what += " (incident)"
 	}
-	r.rows = append(r.rows, []string{strconv.FormatUint(d.Seq, 10), d.At().Format(time.DateTime), who, what, result.Rule + " " + result.Aspect.String(), r.words(&result.Was), r.words(&result.Would)})
+	r.rows = append(r.rows, []string{strconv.FormatUint(d.Seq, 10), d.At().Format(time.DateTime), who, what, result.Rule + " " + result.Aspect.String(), r.words(result.Was), r.words(result.Would)})
 }
 
 // words says a judgement in a cell.
-func (r *Redecided) words(j *state.Judgement) string {
+func (r *Redecided) words(j *bcp.Decision) string {
 	verdict := ""
 	if j.Verdict != 0 {
 		verdict = j.Verdict.String()
 	}
 	reason := ""
 	if j.Reason != 0 {
-		reason = strings.TrimPrefix(j.Field+": "+j.Reason.String(), ": ")
+		reason = strings.TrimPrefix(j.FieldName()+": "+j.Reason.String(), ": ")
 	}
 	bits := ""
 	if j.Nominal > 0 || j.Capacity > 0 {

@@ -19,8 +19,8 @@ import (
 func TestRedecideReport(t *testing.T) {
 	t.Parallel()
 	const hostile = "q\x1b[2J\u202e"
-	differs := state.Redecision{Comparison: state.ComparedDiffers, Aspect: state.AspectVerdict, Rule: "P3.3", Was: state.Judgement{Verdict: bcp.Accept, Payload: []byte(`"canary"`)},
-		Would: state.Judgement{Verdict: bcp.Reject, Code: bcp.ValidationFailed, Reason: bcp.ReasonWords, Field: hostile}}
+	differs := state.Redecision{Comparison: state.ComparedDiffers, Aspect: state.AspectVerdict, Rule: "P3.3", Was: &bcp.Decision{Verdict: bcp.Accept, Private: bcp.Private{Payload: []byte(`"canary"`)}},
+		Would: &bcp.Decision{Verdict: bcp.Reject, Code: bcp.ValidationFailed, Reason: bcp.ReasonWords, Field: hostile}}
 	incident := differs
 	incident.Incident = true
 	comparison := func(c state.Comparison) state.Redecision { return state.Redecision{Comparison: c} }
@@ -68,7 +68,7 @@ func TestRedecidedAnswersAreRedacted(t *testing.T) {
 	t.Parallel()
 	const answer = `{"q":"password: x9k-mfa2z"}`
 	r := &Redecided{flags: &redecideFlags{raw: true}}
-	j := &state.Judgement{Verdict: bcp.Accept, Payload: []byte(answer)}
+	j := &bcp.Decision{Verdict: bcp.Accept, Private: bcp.Private{Payload: []byte(answer)}}
 	if cell := r.words(j); !strings.Contains(cell, "[REDACTED:dotenv]") || strings.Contains(cell, "x9k-mfa2z") {
 		t.Errorf("%s", cell)
 	}

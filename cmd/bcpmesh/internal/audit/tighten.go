@@ -228,7 +228,7 @@ func decidedAgain(d *bcp.Decision, r *state.Redecision) tighten.Decision {
 		return tighten.Decision{Refused: true}
 	case state.ComparedDiffers:
 		if r.Would.Verdict == bcp.Reject {
-			return tighten.Decision{Refused: true, Field: r.Would.Field, Rate: r.Would.Code == bcp.RateLimited}
+			return tighten.Decision{Refused: true, Field: r.Would.FieldName(), Rate: r.Would.Code == bcp.RateLimited}
 		}
 		return tighten.Decision{Nominal: r.Would.Nominal, Capacity: r.Would.Capacity}
 	}
