@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -126,13 +125,7 @@ func codeKeys(c *coder) {
 
 func (s *State) codeAgents(c *coder) {
 	names, last := s.agentNames(), bcp.AgentName("")
-	all := func(yield func(bcp.AgentName, agentState) bool) {
-		for _, name := range names {
-			if !yield(name, *s.agent(name)) {
-				return
-			}
-		}
-	}
+	all := each(names, func(name bcp.AgentName) agentState { return *s.agent(name) })
 	table(c, len(names), all, func(name bcp.AgentName, a agentState) bool {
 		take(s.addAgent(name), &a)
 		ascends := name > last
@@ -158,17 +151,8 @@ func (s *State) codeChannels(c *coder) {
 
 // codeQueries has those that are open, by acceptance, and then the others, as they ended.
 func (s *State) codeQueries(c *coder) {
-	open := s.openQueries()
-	all := func(yield func(bcp.QueryID, queryState) bool) {
-		for _, ids := range [...][]bcp.QueryID{open, s.endings} {
-			for _, id := range ids {
-				if !yield(id, *s.queries[id]) {
-					return
-				}
-			}
-		}
-	}
-	table(c, len(open)+len(s.endings), all, func(id bcp.QueryID, q queryState) bool {
+	ids := append(s.openQueries(), s.endings...)
+	table(c, len(ids), each(ids, func(id bcp.QueryID) queryState { return *s.queries[id] }), func(id bcp.QueryID, q queryState) bool {
 		if s.queries[id] != nil || q.phase < phaseGate || q.phase > phaseEnded || s.channel(q.channel) == nil {
 			return false
 		}
@@ -179,17 +163,6 @@ func (s *State) codeQueries(c *coder) {
 		}
 		return true
 	})
-}
-
-// sorted are the entries of a map in order.
-func sorted[K comparable, V any](m map[K]V, compare func(a, b K) int) iter.Seq2[K, V] {
-	return func(yield func(K, V) bool) {
-		for _, key := range slices.SortedFunc(maps.Keys(m), compare) {
-			if !yield(key, m[key]) {
-				return
-			}
-		}
-	}
 }
 
 // agentNames are those of all agents, also past ones, sorted.

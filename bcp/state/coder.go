@@ -308,3 +308,14 @@ func table[K, V any](c *coder, n int, all iter.Seq2[K, V], put func(K, V) bool) 
 		}
 	}
 }
+
+// each are the entries of some keys.
+func each[K, V any](keys []K, get func(K) V) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for _, key := range keys {
+			if !yield(key, get(key)) {
+				return
+			}
+		}
+	}
+}

@@ -23,13 +23,10 @@ func (s *State) DecideStart(m bcp.Moment, version string) bcp.Decision {
 // DecideAsk judges a Controller's ask. An accepted one reserves its price and
 // has a Query; an escalation to category 3 is held at its gate instead.
 func (s *State) DecideAsk(m bcp.Moment, controller, reader bcp.AgentName, body []byte) bcp.Decision {
-	d, limited := s.fromAgent(m, bcp.KindAsk, controller, bcp.RoleController, body)
+	d, heard := s.fromUnsuspended(m, bcp.KindAsk, controller, bcp.RoleController, body)
 	d.Controller, d.Reader = controller, reader
-	if limited {
-		return refuse(d, bcp.CheckRefusals, bcp.RateLimited)
-	}
-	if s.suspended[controller] {
-		return refuse(d, bcp.CheckSuspended, bcp.Suspended)
+	if !heard {
+		return d
 	}
 	ch := s.channels[bcp.ChannelKey{Controller: controller, Reader: reader}]
 	ask, code := bcp.ParseAsk(body, s.Encoding(controller), reader)
@@ -149,13 +146,10 @@ func (s *State) escalate(d *bcp.Decision, ch *channelState, escalation *bcp.Esca
 // DecideAnswer judges a Reader's answer to a query. The attempt is the one in
 // the reply subject that the Reader answered on.
 func (s *State) DecideAnswer(m bcp.Moment, reader bcp.AgentName, id bcp.QueryID, attempt int, body []byte) bcp.Decision {
-	d, limited := s.fromAgent(m, bcp.KindAnswer, reader, bcp.RoleReader, body)
+	d, heard := s.fromUnsuspended(m, bcp.KindAnswer, reader, bcp.RoleReader, body)
 	d.Query, d.Reader = id, reader
-	if limited {
-		return refuse(d, bcp.CheckRefusals, bcp.RateLimited)
-	}
-	if s.suspended[reader] {
-		return refuse(d, bcp.CheckSuspended, bcp.Suspended)
+	if !heard {
+		return d
 	}
 	q := s.queries[id]
 	if q != nil && (q.channel.Reader != reader || s.channels[q.channel] == nil || !q.sent || q.forgotten(d.Time)) {
@@ -265,13 +259,10 @@ func (s *State) fail(d *bcp.Decision, m bcp.Moment, ch *channelState, q *querySt
 
 // DecidePush judges an unsolicited answer against a subscription.
 func (s *State) DecidePush(m bcp.Moment, reader, controller bcp.AgentName, id bcp.SubscriptionID, body []byte) bcp.Decision {
-	d, limited := s.fromAgent(m, bcp.KindPush, reader, bcp.RoleReader, body)
+	d, heard := s.fromUnsuspended(m, bcp.KindPush, reader, bcp.RoleReader, body)
 	d.Reader, d.Controller, d.Subscription = reader, controller, id
-	if limited {
-		return refuse(d, bcp.CheckRefusals, bcp.RateLimited)
-	}
-	if s.suspended[reader] {
-		return refuse(d, bcp.CheckSuspended, bcp.Suspended)
+	if !heard {
+		return d
 	}
 	ch := s.channels[bcp.ChannelKey{Controller: controller, Reader: reader}]
 	var v *bcp.Validator
@@ -413,10 +404,10 @@ func (s *State) DecideAcknowledge(m bcp.Moment, agent bcp.AgentName, role bcp.Ro
 
 // DecideSession opens or closes a Controller's session.
 func (s *State) DecideSession(m bcp.Moment, controller bcp.AgentName, body []byte) bcp.Decision {
-	d, limited := s.fromAgent(m, bcp.KindSession, controller, bcp.RoleController, body)
+	d, heard := s.fromAgent(m, bcp.KindSession, controller, bcp.RoleController, body)
 	d.Controller = controller
-	if limited {
-		return refuse(d, bcp.CheckRefusals, bcp.RateLimited)
+	if !heard {
+		return d
 	}
 	message, code := bcp.ParseSession(body, s.Encoding(controller))
 	if code == bcp.InvalidQuery {
@@ -508,16 +499,26 @@ func (s *State) answerTaint(reader bcp.AgentName, now int64) bcp.Taint {
 	return bcp.MaxTaint(bcp.MaxTaint(a.definition.BaseTaint, a.reported).StepDown(), exposure)
 }
 
-// fromAgent begins a decision about an agent's message, and reports whether the
-// agent used up its refusals: then nothing is read, not even for a commitment,
-// since there will be no record.
-func (s *State) fromAgent(m bcp.Moment, kind bcp.DecisionKind, agent bcp.AgentName, role bcp.Role, body []byte) (d bcp.Decision, limited bool) {
+// fromAgent begins a decision about an agent's message, and refuses it where the agent used
+// up its refusals and is not heard: then nothing is read, not even for a commitment, since
+// there will be no record.
+func (s *State) fromAgent(m bcp.Moment, kind bcp.DecisionKind, agent bcp.AgentName, role bcp.Role, body []byte) (d bcp.Decision, heard bool) {
 	d = s.next(m, kind)
 	d.Agent, d.Role, d.RawBytes = agent, role, len(body)
-	if limited = s.limited(agent, d.Time); !limited {
-		d.RawCommitment = d.Commit(body)
+	if s.limited(agent, d.Time) {
+		return refuse(d, bcp.CheckRefusals, bcp.RateLimited), false
 	}
-	return d, limited
+	d.RawCommitment = d.Commit(body)
+	return d, true
+}
+
+// fromUnsuspended is fromAgent of an agent that may be suspended: then it neither asks nor
+// says anything.
+func (s *State) fromUnsuspended(m bcp.Moment, kind bcp.DecisionKind, agent bcp.AgentName, role bcp.Role, body []byte) (d bcp.Decision, heard bool) {
+	if d, heard = s.fromAgent(m, kind, agent, role, body); heard && s.suspended[agent] {
+		return refuse(d, bcp.CheckSuspended, bcp.Suspended), false
+	}
+	return d, heard
 }
 
 // identify keeps the client's id and what it was used for.

@@ -87,9 +87,9 @@ func (s *State) MayRun(kernel, requester bcp.AgentName, now time.Time) bool {
 
 // DecideRoleMissing refuses a run of a requester that has not shown its roles.
 func (s *State) DecideRoleMissing(m bcp.Moment, requester bcp.AgentName, body []byte) bcp.Decision {
-	d, limited := s.fromAgent(m, bcp.KindDeclare, requester, bcp.RoleController, body)
-	if limited {
-		return refuse(d, bcp.CheckRefusals, bcp.RateLimited)
+	d, heard := s.fromAgent(m, bcp.KindDeclare, requester, bcp.RoleController, body)
+	if !heard {
+		return d
 	}
 	d.Declare = &bcp.DeclareChange{Act: bcp.DeclareRequired}
 	return refuse(d, bcp.CheckRole, bcp.RoleRequired)
@@ -101,9 +101,9 @@ func (s *State) LastRevocations(organisation string) int64 { return s.roles.numb
 // DecideDeclare records a verdict about an agent. Key is the user that it is connected
 // as, which had to prove itself.
 func (s *State) DecideDeclare(m bcp.Moment, agent bcp.AgentName, role bcp.Role, requirement, key string, body []byte, v RoleVerdict) bcp.Decision {
-	d, limited := s.fromAgent(m, bcp.KindDeclare, agent, role, body)
-	if limited {
-		return refuse(d, bcp.CheckRefusals, bcp.RateLimited)
+	d, heard := s.fromAgent(m, bcp.KindDeclare, agent, role, body)
+	if !heard {
+		return d
 	}
 	r, known := s.mesh.Requirement(requirement)
 	d.Declare = &bcp.DeclareChange{Act: bcp.DeclareJudged, Why: v.Code, Statement: v.Statement}
@@ -128,9 +128,9 @@ func (s *State) DecideDeclare(m bcp.Moment, agent bcp.AgentName, role bcp.Role, 
 // DecideHeard records what an agent of another organisation told about one of ours. It
 // changes nothing.
 func (s *State) DecideHeard(m bcp.Moment, agent bcp.AgentName, role bcp.Role, about bcp.AgentName, body []byte, v RoleVerdict) bcp.Decision {
-	d, limited := s.fromAgent(m, bcp.KindDeclare, agent, role, body)
-	if limited {
-		return refuse(d, bcp.CheckRefusals, bcp.RateLimited)
+	d, heard := s.fromAgent(m, bcp.KindDeclare, agent, role, body)
+	if !heard {
+		return d
 	}
 	d.Verdict, d.Target, d.Declare = bcp.Accept, about, &bcp.DeclareChange{Act: bcp.DeclareHeard, Why: v.Code}
 	if v.Accepted {
@@ -142,14 +142,14 @@ func (s *State) DecideHeard(m bcp.Moment, agent bcp.AgentName, role bcp.Role, ab
 // DecideRevocations takes a list of an organisation, whoever brought it: its signature is
 // checked. It is false for one that changes nothing; an older one is refused.
 func (s *State) DecideRevocations(m bcp.Moment, agent bcp.AgentName, role bcp.Role, body []byte, list RoleRevocations) (bcp.Decision, bool) {
-	d, limited := s.next(m, bcp.KindDeclare), false
+	d, heard := s.next(m, bcp.KindDeclare), true
 	if d.Agent, d.Role = agent, role; role != bcp.RoleOperator {
-		d, limited = s.fromAgent(m, bcp.KindDeclare, agent, role, body)
+		d, heard = s.fromAgent(m, bcp.KindDeclare, agent, role, body)
 	}
 	d.Declare = &bcp.DeclareChange{Act: bcp.DeclareRevocations}
 	switch {
-	case limited:
-		return refuse(d, bcp.CheckRefusals, bcp.RateLimited), false
+	case !heard:
+		return d, false
 	case !s.trusts(list.Organisation) || s.older(&list):
 		return refuse(d, bcp.CheckRole, bcp.NotPermitted), true
 	case !s.newer(&list):

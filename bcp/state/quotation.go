@@ -3,6 +3,8 @@ package state
 import (
 	"bytes"
 	"encoding/binary"
+	"maps"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/bcpmesh/bcpmesh/bcp/text"
@@ -30,7 +32,8 @@ func (q *quotations) code(c *coder) {
 	if c.enc == nil {
 		*q = quotations{}
 	}
-	table(c, len(*q), sorted(*q, func(a, b [8]byte) int { return bytes.Compare(a[:], b[:]) }), func(run [8]byte, release int64) bool {
+	runs := slices.SortedFunc(maps.Keys(*q), func(a, b [8]byte) int { return bytes.Compare(a[:], b[:]) })
+	table(c, len(runs), each(runs, func(run [8]byte) int64 { return (*q)[run] }), func(run [8]byte, release int64) bool {
 		_, twice := (*q)[run]
 		(*q)[run] = release
 		return !twice
