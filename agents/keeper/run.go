@@ -43,8 +43,8 @@ type Options struct {
 	// MCP are its tools of MCP servers, which CallTools calls. Nil calls none.
 	MCP       []cell.MCPTool
 	CallTools func(context.Context, tool.Call) tool.Result
-	// Trace is told what passes the door, as in [stdio.Agent]; its error ends the keeper. Nil traces nothing.
-	Trace   func(stdio.Passage) error
+	// Record takes a transcript of the model's calls: nothing goes on that it does not take. Nil takes none.
+	Record  io.Writer
 	Aside   []string     // inputs that ended cells before this one, which it is not to read
 	Version string       // of the program
 	Logger  hclog.Logger // nil is silent
@@ -73,6 +73,11 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 	o.Logger = cmp.Or[hclog.Logger](o.Logger, hclog.NewNullLogger())
 	k := agents.NewKeeper(o.Kept)
 	model := Metered(o.Model, k, o.Agent, o.Logger)
+	if o.Record != nil {
+		if model.Provider, err = wires.NewRecorder(model.Provider, o.Record); err != nil {
+			return r, err
+		}
+	}
 	services := NewServices(cell.Configuration{
 		Agent: o.Agent.Name, Role: o.Role, Task: o.Task, Instructions: o.Agent.Prompt, Model: model.Model, Tools: o.Agent.Tools, MCP: o.MCP, Files: o.Files, Mailbox: o.Mailbox, Feeds: o.Agent.Feeds,
 		MaxTurns: o.Agent.Run.MaxTurns, MaxTokens: o.Agent.Run.MaxTokens, Confined: o.Confined,
@@ -96,19 +101,9 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 			return struct{}{}, nil
 		}
 	}
-	var trace func(stdio.Passage) error
-	if o.Trace != nil {
-		trace = func(passed stdio.Passage) error {
-			err := o.Trace(passed)
-			if err != nil { // a transcript with a gap is of no use
-				end()
-			}
-			return err
-		}
-	}
 	err = stdio.Serve(serving, stdio.Agent{
 		Connection: o.Connection, Name: o.Agent.Name, Role: o.Role, Version: o.Version, Logger: o.Logger,
-		Methods: methods, Rooms: services.Rooms(), MaxLine: MaxLine, Trace: trace,
+		Methods: methods, Rooms: services.Rooms(), MaxLine: MaxLine,
 	}, door.Out, door.In)
 	_, _ = door.In.Close(), door.Out.Close()
 	door.End()

@@ -84,9 +84,6 @@ func (p *peer) answer(m message, call func() (any, error)) {
 	if err != nil {
 		answer.Error = toRPCError(err)
 	}
-	if err := p.passed(Passage{Method: m.Method, Params: m.Params, Done: true, Result: answer.Result, Err: answer.Error.call()}); err != nil {
-		answer = message{ID: m.ID, Error: toRPCError(err)}
-	}
 	written := make(chan struct{})
 	if p.send(answer, written) == nil { // or the next read finds that the other side is gone
 		<-written // its memory is that of a call at work

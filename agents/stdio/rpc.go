@@ -81,8 +81,7 @@ func readMessage(line []byte) (m message, failed *rpcError) {
 // concurrently. Lines are written by a goroutine, so that whoever does not read them holds
 // up only those who wait for that.
 type peer struct {
-	out   io.Writer
-	trace func(Passage) error // nil traces nothing
+	out io.Writer
 
 	patience time.Duration // for a line to be read
 
@@ -198,20 +197,9 @@ func (p *peer) failed() error {
 	return p.broken
 }
 
-// passed reports a message to Trace.
-func (p *peer) passed(what Passage) error {
-	if p.trace == nil {
-		return nil
-	}
-	return p.trace(what)
-}
-
 // notify sends a notification.
 func (p *peer) notify(method string, params any) {
 	b, err := json.Marshal(params, json.Deterministic(true))
-	if err == nil {
-		err = p.passed(Passage{Method: method, Params: b})
-	}
 	if err == nil {
 		_ = p.send(message{Method: method, Params: b}, nil) // the next read finds that it is gone
 	}
@@ -235,22 +223,14 @@ func (p *peer) ask(ctx context.Context, method string, params any) (jsontext.Val
 		defer p.mu.Unlock()
 		delete(p.waiting, id)
 	}()
-	call := Passage{Call: strconv.FormatInt(id, 10), Method: method, Params: b}
-	if err := p.passed(call); err != nil {
-		return nil, err
-	}
 	written := make(chan struct{})
-	if err := p.send(message{ID: jsontext.Value(call.Call), Method: method, Params: b}, written); err != nil {
+	if err := p.send(message{ID: jsontext.Value(strconv.FormatInt(id, 10)), Method: method, Params: b}, written); err != nil {
 		return nil, p.notWritten(err)
 	}
 	late := time.After(handlerTimeout)
 	for {
 		select {
 		case m := <-answer:
-			call.Done, call.Result, call.Err = true, m.Result, m.Error.call()
-			if err := p.passed(call); err != nil {
-				return nil, err
-			}
 			if m.Error != nil {
 				return nil, m.Error
 			}

@@ -35,21 +35,6 @@ type Agent struct {
 	Rooms map[string]int64
 	// MaxLine bounds a line of the program, in bytes; 0 is 1 MiB.
 	MaxLine int
-	// Trace, if not nil, gets the messages between the agent and the program. Its error
-	// stops a message and fails the call. It may be called concurrently.
-	Trace func(Passage) error
-}
-
-// Passage is a message between an agent and its program.
-type Passage struct {
-	Call   string // id of our call, which passes twice; empty for notifications and for calls of the program
-	Method string
-	Params jsontext.Value
-	// Done says that the call has ended, with a Result or with Err. A call of the
-	// program is passed when it has ended.
-	Done   bool
-	Result jsontext.Value
-	Err    *CallError
 }
 
 // Method is a method for the other side.
@@ -87,7 +72,6 @@ type server struct {
 // start; it contains no text of the program.
 func Serve(ctx context.Context, a Agent, in io.Reader, out io.Writer) error {
 	s := &server{Agent: a, peer: newPeer(out), slots: make(chan struct{}, maxCalls), atWork: semaphore.NewWeighted(MaxAtWork)}
-	s.peer.trace = a.Trace
 	s.peer.notify("ready", ready{a.Name, a.Role.String(), a.Version})
 	handling, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -162,8 +162,6 @@ var rules = []rule{
 	{folder: "agents/cell", internal: []string{"agents/fetch", "agents/files", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/tool", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.
 	{folder: "agents/llm", internal: []string{"bcp/guard", "bcp/wire"}, external: []string{jsonSchema, jsonText}},
-	// Writes and reads such records; as a model, it answers from one.
-	{folder: "agents/replay", internal: []string{"agents/cell", "agents/llm", "agents/stdio"}, external: []string{jsonText}},
 	// The ways to models: wires of our own and a script.
 	{folder: "agents/llm/wires", internal: []string{"agents/folder", "agents/llm", "bcp/guard", "bcp/inert", "bcp/wire"}, external: []string{jsonText}},
 
@@ -239,7 +237,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/internal/meshdir", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/process", "agents/replay", "bcp", "bcp/definition", "cmd/internal/cli", "mesh", "mesh/home", "mesh/server", "subjects"},
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/process", "bcp", "bcp/definition", "cmd/internal/cli", "mesh", "mesh/home", "mesh/server", "subjects"},
 		external: []string{commandLines, fileLock, "golang.org/x/term", jsonText, jwtClaims, natsClient, nkeys},
 	},
 	{
@@ -314,7 +312,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/wrap", "agents/process", "agents/replay", "agents/sandbox", "agents/stdio", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/internal/meshdir", "cmd/internal/serve"},
+		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/wrap", "agents/process", "agents/sandbox", "agents/stdio", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard", "cmd/internal/meshdir", "cmd/internal/serve"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{
@@ -358,7 +356,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh-lab/agentdojo", program: true,
-		internal: append([]string{"agents", "agents/llm", "agents/llm/wires", "agents/keeper", "agents/mcp", "agents/replay", "bcp/contract/watch", "bcp/cost", "bcp/definition", "bcp/guard", "bcp/kernel", "cmd/bcpmesh-lab/agentdojo/score", "mesh"}, corePackages...),
+		internal: append([]string{"agents", "agents/llm", "agents/llm/wires", "agents/keeper", "agents/mcp", "bcp/contract/watch", "bcp/cost", "bcp/definition", "bcp/guard", "bcp/kernel", "cmd/bcpmesh-lab/agentdojo/score", "mesh"}, corePackages...),
 		external: []string{jsonText, logging, "github.com/goccy/go-yaml"},
 	},
 	// Judges what was done by states and effects. It imports nothing of ours, so that no fault of the product hides in a score.

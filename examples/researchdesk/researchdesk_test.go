@@ -19,7 +19,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
-	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
@@ -91,7 +90,7 @@ func work(t *testing.T, models func(bcp.AgentName) string, wrap func(bcp.AgentNa
 				name = other
 			}
 			model, _ := def.ModelOf(name)
-			e, err := wires.Open(wires.Spec{Name: model.Name, Provider: model.Provider, Model: model.Model}, wires.Options{Folder: dir, Replay: replay.NewProvider, MaxTokens: a.Run.MaxTokens})
+			e, err := wires.Open(wires.Spec{Name: model.Name, Provider: model.Provider, Model: model.Model}, wires.Options{Folder: dir, MaxTokens: a.Run.MaxTokens})
 			if err != nil {
 				return e, err
 			}
@@ -99,7 +98,7 @@ func work(t *testing.T, models func(bcp.AgentName) string, wrap func(bcp.AgentNa
 			if wrap != nil {
 				e.Provider = wrap(a.Name, e.Provider)
 			}
-			e.Provider, err = replay.NewRecorder(e.Provider, transcripts[a.Name])
+			e.Provider, err = wires.NewRecorder(e.Provider, transcripts[a.Name])
 			return e, err
 		},
 	}, researchdesk.Task)

@@ -34,8 +34,6 @@ type Options struct {
 	// sealed file. Nil means that this is not supported.
 	Run    func(words []string) ([]byte, error)
 	Unseal func(sealed []byte) ([]byte, error)
-	// Replay makes a model of a transcript, as replay.NewProvider does. Nil means that there is none.
-	Replay func(transcript []byte) (llm.Provider, error)
 	// Transport sends requests; nil is one of our own.
 	Transport http.RoundTripper
 	MaxTokens int  // of a turn
@@ -73,13 +71,10 @@ func Open(s Spec, o Options) (llm.Endpoint, error) {
 		return llm.Endpoint{Provider: gullible{}, Model: s.Model, MaxTokens: o.MaxTokens}, nil
 	case "replay":
 		content, err := readRegular(inFolder(o.Folder, s.Model), "transcript", maxTranscript)
-		switch {
-		case err != nil:
+		if err != nil {
 			return llm.Endpoint{}, err
-		case o.Replay == nil:
-			return llm.Endpoint{}, ErrProvider
 		}
-		recorded, err := o.Replay(content)
+		recorded, err := NewReplay(content)
 		return llm.Endpoint{Provider: recorded, Model: s.Model, MaxTokens: o.MaxTokens}, err
 	case "script":
 		script, err := readScript(inFolder(o.Folder, s.Model))
@@ -128,10 +123,7 @@ func readRegular(path, what string, most int64) ([]byte, error) {
 	return content, nil
 }
 
-const (
-	maxKey        = 4 << 10   // bytes of a file with a key
-	maxTranscript = 256 << 20 // and of one with a transcript
-)
+const maxKey = 4 << 10 // bytes of a file with a key
 
 // sealedSuffix is the suffix of a file encrypted with age.
 const sealedSuffix = ".age"

@@ -16,7 +16,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
-	"github.com/bcpmesh/bcpmesh/agents/replay"
 )
 
 // asked is a provider that keeps what it was asked, and has one reply or error.
@@ -239,12 +238,12 @@ func TestServedErrorsSayNothingOfOtherConversations(t *testing.T) {
 		return w.Body.String()
 	}
 	var file bytes.Buffer
-	recorder, err := replay.NewRecorder(&asked{reply: llm.Reply{Stop: llm.StopEnd}}, &file)
+	recorder, err := wires.NewRecorder(&asked{reply: llm.Reply{Stop: llm.StopEnd}}, &file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ask(recorder, "The code is 4711.")
-	recorded, err := replay.NewProvider(file.Bytes())
+	recorded, err := wires.NewReplay(file.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/mcp"
-	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/agentdojo/score"
@@ -101,7 +100,7 @@ func (a *arena) seat(name string, tokens *cost.Tokens) (_ *seat, err error) {
 	case a.replays:
 		content, err := os.ReadFile(path + ".calls.jsonl")
 		if err == nil {
-			s.Provider, err = replay.NewProvider(content)
+			s.Provider, err = wires.NewReplay(content)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the transcripts: %w", err)
@@ -115,7 +114,7 @@ func (a *arena) seat(name string, tokens *cost.Tokens) (_ *seat, err error) {
 			return nil, errors.Join(err, calls.Close())
 		}
 		s.close = append(s.close, calls.Close, s.plays.Close)
-		if s.Provider, err = replay.NewRecorder(s.Provider, calls); err != nil {
+		if s.Provider, err = wires.NewRecorder(s.Provider, calls); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/process"
-	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/mesh"
@@ -103,7 +102,6 @@ func (m Folder) OpenModel(model bcp.Model, tokens int) (llm.Endpoint, error) {
 }
 
 func openModel(model bcp.Model, o wires.Options) (llm.Endpoint, error) {
-	o.Replay = replay.NewProvider
 	e, err := wires.Open(wires.Spec{Name: model.Name, Provider: model.Provider, Model: model.Model, Key: model.Key, BaseURL: model.BaseURL}, o)
 	if err != nil {
 		return e, errors.New(strings.TrimPrefix(err.Error(), "wires: "))

@@ -22,9 +22,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/process"
-	"github.com/bcpmesh/bcpmesh/agents/replay"
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
-	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	confinement "github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
@@ -128,18 +126,14 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		return done, err
 	}
 	defer kept.Close()
-	record, written := func(stdio.Passage) error { return nil }, func() error { return nil }
+	var record io.Writer
 	if o.record != "" {
 		file, err := createRecord(o.record)
 		if err != nil {
 			return done, err
 		}
-		defer func() { _ = file.Close() }() // each line was written when it was told
-		to, err := replay.NewWriter(file)
-		if err != nil {
-			return done, cli.Failf("the transcript: %s", cli.FileReason(err))
-		}
-		record, written = replay.Record(to), to.Err
+		defer func() { _ = file.Close() }() // each call was written when it ended
+		record = file
 	}
 	conn, err := connectBuiltin(ctx, p, folder, &agent, role, log)
 	if err != nil {
@@ -174,7 +168,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		Files:    read[:len(agent.Files)], Mailbox: strings.Join(read[len(agent.Files):], ""), Archive: archive, LookUp: os.LookupEnv,
 		MCP: listMCPTools(def, &agent), CallTools: tools.Call, Aside: readAside(state, agent.Name),
 		Version: cli.ProgramVersion(), Logger: log,
-		Trace: record,
+		Record: record,
 	}
 	if o.task == "" {
 		p.Out.Talkf("%s answers with %s", agent.Name, cli.Quoted(agent.Model))
@@ -184,9 +178,6 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		if err := writeAside(state, agent.Name, result.Aside); err != nil {
 			log.Warn("what the cell was reading when it ended cannot be set aside", "error", cli.FileReason(err))
 		}
-	}
-	if unwritten := written(); unwritten != nil {
-		return done, cli.Failf("the transcript: %s", strings.TrimPrefix(cli.FileReason(unwritten), "replay: "))
 	}
 	var f *cli.Failure
 	switch {

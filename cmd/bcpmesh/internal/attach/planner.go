@@ -12,7 +12,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
-	"github.com/bcpmesh/bcpmesh/agents/replay"
+	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
@@ -184,7 +184,7 @@ func (o *seat) plan(ctx context.Context, p *cli.Program, folder meshdir.Folder, 
 			return err
 		}
 		defer func() { _ = file.Close() }() // each call was written when it ended
-		if model.Provider, err = replay.NewRecorder(model.Provider, file); err != nil {
+		if model.Provider, err = wires.NewRecorder(model.Provider, file); err != nil {
 			return cli.Failf("the transcript: %s", cli.FileReason(err))
 		}
 	}

@@ -1,4 +1,4 @@
-package replay_test
+package wires_test
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/replay"
+	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 )
 
 func asking(words ...string) *llm.Request {
@@ -26,7 +26,7 @@ func TestTranscript(t *testing.T) {
 		return llm.ScriptTurn{Reply: llm.Reply{Said: []llm.Said{llm.NewSaid(s)}, Stop: llm.StopEnd, Usage: llm.Usage{Input: 3, Output: 1}}}
 	}
 	var file bytes.Buffer
-	recorder, err := replay.NewRecorder(&llm.Script{Turns: []llm.ScriptTurn{says("one"), {Err: llm.Overloaded{}}, says("two"), says("three")}}, &file)
+	recorder, err := wires.NewRecorder(&llm.Script{Turns: []llm.ScriptTurn{says("one"), {Err: llm.Overloaded{}}, says("two"), says("three")}}, &file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestTranscript(t *testing.T) {
 		t.Errorf("%d lines:\n%s", n, file.Bytes())
 	}
 	for range 2 { // byte for byte the same, whatever lies between
-		p, err := replay.NewProvider(file.Bytes())
+		p, err := wires.NewReplay(file.Bytes())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestTranscript(t *testing.T) {
 		"half of a line": whole[:len(whole)-20], "no answer": strings.Replace(whole, `"failure"`, `"other"`, 1), "two answers": strings.Replace(whole, `"failure":"overloaded"`, `"failure":"overloaded","response":{}`, 1),
 		"no reply": strings.Replace(whole, `"stop":"end"`, `"stop":7`, 1),
 	} {
-		if _, err := replay.NewProvider([]byte(content)); err == nil || !strings.Contains(err.Error(), "no transcript") {
+		if _, err := wires.NewReplay([]byte(content)); err == nil || !strings.Contains(err.Error(), "no transcript") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -93,14 +93,14 @@ func (f *full) Write(b []byte) (int, error) {
 // Nothing goes on that cannot be recorded.
 func TestTranscriptThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	recorder, err := replay.NewRecorder(&llm.Script{Turns: make([]llm.ScriptTurn, 1)}, &full{})
+	recorder, err := wires.NewRecorder(&llm.Script{Turns: make([]llm.ScriptTurn, 1)}, &full{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if reply, err := recorder.Do(t.Context(), asking("a")); err == nil {
 		t.Errorf("%+v", reply)
 	}
-	if _, err := replay.NewRecorder(&llm.Script{}, &full{writes: 1}); err == nil {
+	if _, err := wires.NewRecorder(&llm.Script{}, &full{writes: 1}); err == nil {
 		t.Error("it begins")
 	}
 }

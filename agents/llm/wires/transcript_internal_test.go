@@ -1,0 +1,63 @@
+package wires
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/bcpmesh/bcpmesh/agents/llm"
+)
+
+// A transcript takes lines up to its last byte, and then none, so that what is there can be read.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	var file bytes.Buffer
+	script := &llm.Script{Turns: make([]llm.ScriptTurn, 4)}
+	w, err := NewRecorder(script, &file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := &llm.Request{Model: "m"}
+	before := file.Len()
+	if _, err := w.Do(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	w.left = file.Len() - before // room for one more
+	_, err = w.Do(t.Context(), request)
+	if _, past := w.Do(t.Context(), request); err != nil || !errors.Is(past, errTranscriptFull) {
+		t.Errorf("%v, and one past it: %v", err, past)
+	}
+	if lines, err := readTranscript(file.Bytes()); err != nil || len(lines) != 2 || lines[1].N != 2 {
+		t.Errorf("%v, %+v", err, lines)
+	}
+	if _, err := w.Do(t.Context(), request); !errors.Is(err, errTranscriptFull) || len(script.Requests) != 3 {
+		t.Errorf("after it: %v, %d calls", err, len(script.Requests))
+	}
+}
+
+func FuzzReadTranscript(f *testing.F) {
+	f.Add([]byte(transcriptFormat + "\n" + `{"n":1,"kind":"model","model":"m","request":{"model":"","turns":[]},"failure":"auth"}` + "\n"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		lines, err := readTranscript(content)
+		if err != nil {
+			if !errors.Is(err, errTranscript) {
+				t.Error(err)
+			}
+			return
+		}
+		var file bytes.Buffer
+		w, err := NewRecorder(nil, &file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range lines {
+			if err := w.write(l); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again, err := readTranscript(file.Bytes())
+		if err != nil || len(again) != len(lines) {
+			t.Errorf("what was read cannot be written and read: %v, %d of %d", err, len(again), len(lines))
+		}
+	})
+}
