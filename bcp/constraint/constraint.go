@@ -3,6 +3,7 @@ package constraint
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -12,7 +13,7 @@ import (
 	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/env"
 	"cel.dev/cel-go/common/types"
-	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/ext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -136,7 +137,8 @@ var base = sync.OnceValues(func() (*cel.Env, error) {
 	}
 	return cel.NewCustomEnv(
 		cel.CustomTypeAdapter(registry),
-		cel.CustomTypeProvider(dateProvider{registry}),
+		cel.CustomTypeProvider(registry),
+		ext.NativeTypes(reflect.TypeFor[date](), ext.ParseStructTags(true)),
 		cel.StdLib(cel.StdLibSubset(subset)),
 		cel.Macros(cel.HasMacro),
 		cel.DefaultUTCTimeZone(true),
@@ -167,7 +169,7 @@ var variableTypes = map[bcp.Kind]*cel.Type{bcp.KindBool: cel.BoolType, bcp.KindI
 // boolean, and literals and constructions of types that answers do not have.
 func checkTree(tree *cel.Ast, lists bool) error {
 	if !tree.OutputType().IsExactType(cel.BoolType) {
-		return fmt.Errorf("expected a condition that is true or false, got %s", tree.OutputType())
+		return fmt.Errorf("expected a condition that is true or false, got %s", plainTypes.Replace(tree.OutputType().String()))
 	}
 	var err error
 	refuse := func(e ast.Expr, what string) {
@@ -215,6 +217,9 @@ func describe(issues []*cel.Error, variables []bcp.Variable) error {
 	return placed(first, message)
 }
 
+// plainTypes names the types of ours without their package.
+var plainTypes = strings.NewReplacer(dateType.String(), "date")
+
 // PlacedError says what is wrong at a place of an expression.
 type PlacedError struct {
 	Line, Column int // from 1
@@ -225,7 +230,7 @@ func (e *PlacedError) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e
 
 // placed returns a message in one line, with the place that it is about.
 func placed(issue *cel.Error, message string) error {
-	message = strings.Join(strings.FieldsFunc(message, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+	message = strings.Join(strings.FieldsFunc(plainTypes.Replace(message), func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
 	if len(message) > maxErrorBytes {
 		message = strings.ToValidUTF8(message[:maxErrorBytes], "") + "…"
 	}
@@ -298,7 +303,7 @@ func (c *constraint) Holds(values []bcp.Value) (bool, error) {
 	return bool(holds), nil
 }
 
-func native(v *bcp.Value) ref.Val {
+func native(v *bcp.Value) any {
 	switch v.Kind {
 	case bcp.KindBool:
 		return types.Bool(v.Bool)
@@ -307,6 +312,6 @@ func native(v *bcp.Value) ref.Val {
 	case bcp.KindText:
 		return types.String(v.Text)
 	default:
-		return date{Date: v.Date}
+		return date(v.Date)
 	}
 }

@@ -3,6 +3,7 @@ package constraint
 import (
 	"cmp"
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -264,6 +265,17 @@ func nativeFact(n *FactName, f Fact) ref.Val {
 		return errUnreadable
 	}
 }
+
+// opaque is what values are made of that nothing converts.
+type opaque struct{}
+
+var errConversion = errors.New("the value cannot be converted")
+
+// ConvertToNative implements [ref.Val].
+func (opaque) ConvertToNative(reflect.Type) (any, error) { return nil, errConversion }
+
+// ConvertToType implements [ref.Val].
+func (opaque) ConvertToType(ref.Type) ref.Val { return types.WrapErr(errConversion) }
 
 var decimalType = cel.ObjectType("decimal", traits.ComparerType)
 
