@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -200,85 +201,54 @@ func lastLine(lines []string, from, indent int) int {
 }
 
 // SubscriptionLines are the lines of a subscription in a definition, without its
-// dash and indentation. Texts are quoted, and what cannot be seen is escaped.
-func SubscriptionLines(sub *bcp.ProposedSubscription) []string {
-	var lines []string
-	add := func(key, value string) { lines = append(lines, key+": "+value) }
-	text := func(key, value string) {
-		if value != "" {
-			add(key, strconv.Quote(value))
-		}
+// dash and indentation: its members in JSON, which the front matter reads too. Texts are quoted, and what cannot be seen is escaped.
+func SubscriptionLines(sub *bcp.ProposedSubscription) (lines []string) {
+	text, err := json.Marshal(sub)
+	if err != nil {
+		return nil // what is no UTF-8 is no text of a definition
 	}
-	add("id", strconv.Quote(string(sub.ID)))
-	add("category", strconv.Itoa(int(sub.Category)))
-	if sub.MaxRate != (bcp.Rate{}) {
-		add("max_rate", sub.MaxRate.String())
+	from := jsontext.NewDecoder(bytes.NewReader(text))
+	next := func() string { // a token
+		token, _ := from.ReadToken()
+		return token.String()
 	}
-	text("batch_window", sub.BatchWindow)
-	text("publish_when", sub.PublishWhen)
-	text("directive", sub.Directive)
-	if sub.MaxWords != 0 {
-		add("max_words", strconv.Itoa(sub.MaxWords))
-	}
-	if sub.RequiresApproval != nil {
-		add("requires_approval", strconv.FormatBool(*sub.RequiresApproval))
-	}
-	if sub.AllowNotEnoughInformation != nil {
-		add("allow_not_enough_information", strconv.FormatBool(*sub.AllowNotEnoughInformation))
-	}
-	if len(sub.Constraints) > 0 {
-		add("constraints", quotedList(sub.Constraints))
-	}
-	if len(sub.Fields) > 0 {
-		lines = append(lines, "fields:")
-	}
-	for i := range sub.Fields {
-		f := &sub.Fields[i]
-		members := []string{"name: " + strconv.Quote(f.Name), "type: " + f.Type.String()}
-		lines = append(lines, "  - {"+strings.Join(append(members, choices(f.Values, f.Min, f.Max)...), ", ")+"}")
-	}
-	if len(sub.Questions) > 0 {
-		lines = append(lines, "questions:")
-	}
-	for i := range sub.Questions {
-		q := &sub.Questions[i]
-		members := []string{"id: " + strconv.Quote(q.ID), "question: " + strconv.Quote(q.Question), "expected_format: " + q.ExpectedFormat.String()}
-		if q.MaxWords != 0 {
-			members = append(members, "max_words: "+strconv.Itoa(q.MaxWords))
-		}
-		members = append(members, choices(q.Values, q.Min, q.Max)...)
-		if q.MaxChars != 0 {
-			members = append(members, "max_chars: "+strconv.Itoa(q.MaxChars))
-		}
-		for _, m := range [][2]string{{"vocabulary", q.Vocabulary}, {"alphabet", q.Alphabet}, {"same_as", q.SameAs}} {
-			if m[1] != "" {
-				members = append(members, m[0]+": "+strconv.Quote(m[1]))
+	for next(); from.PeekKind() != '}'; {
+		switch name := next(); name {
+		case "fields", "questions":
+			lines = append(lines, name+":")
+			for next(); from.PeekKind() != ']'; {
+				lines = append(lines, "  - "+inFlow(from))
 			}
+			next()
+		default:
+			lines = append(lines, name+": "+inFlow(from))
 		}
-		lines = append(lines, "  - {"+strings.Join(members, ", ")+"}")
 	}
 	return lines
 }
 
-func choices(values []string, least, most *int64) (members []string) {
-	if len(values) > 0 {
-		members = append(members, "values: "+quotedList(values))
+// inFlow writes the next value in one line.
+func inFlow(from *jsontext.Decoder) string {
+	token, _ := from.ReadToken()
+	kind, open := token.Kind(), token.String()
+	switch kind {
+	case '"':
+		return strconv.Quote(open)
+	case '{', '[':
+	default:
+		return open
 	}
-	if least != nil {
-		members = append(members, "min: "+strconv.FormatInt(*least, 10))
+	var members []string
+	for from.PeekKind() != kind+2 { // the closing one, in ASCII
+		name := ""
+		if kind == '{' {
+			token, _ := from.ReadToken()
+			name = token.String() + ": "
+		}
+		members = append(members, name+inFlow(from))
 	}
-	if most != nil {
-		members = append(members, "max: "+strconv.FormatInt(*most, 10))
-	}
-	return members
-}
-
-func quotedList(texts []string) string {
-	quoted := make([]string, len(texts))
-	for i, text := range texts {
-		quoted[i] = strconv.Quote(text)
-	}
-	return "[" + strings.Join(quoted, ", ") + "]"
+	end, _ := from.ReadToken()
+	return open + strings.Join(members, ", ") + end.String()
 }
 
 func sameSubscription(a, b bcp.Subscription) bool {

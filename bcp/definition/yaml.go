@@ -50,22 +50,7 @@ const (
 
 // String names the kind as messages do.
 func (k nodeKind) String() string {
-	switch k {
-	case nodeText:
-		return "text"
-	case nodeInteger:
-		return "a whole number"
-	case nodeNumber:
-		return "a number"
-	case nodeBoolean:
-		return "true or false"
-	case nodeMapping:
-		return "a mapping"
-	case nodeList:
-		return "a list"
-	default:
-		return "nothing"
-	}
+	return [...]string{"nothing", "text", "a whole number", "a number", "true or false", "nothing", "a mapping", "a list"}[k]
 }
 
 // parseYAML reads one mapping. before is the number of lines of the file above

@@ -165,46 +165,35 @@ func (g *graph) components() (component, size []int) {
 	n := len(g.names)
 	component = make([]int, n)
 	low, order := make([]int, n), make([]int, n) // order 0: not visited
-	var open, path []int
-	next := make([]int, n) // how many edges were followed
+	var open []int
 	visited := 0
-	for root := range n {
-		if order[root] > 0 {
-			continue
+	var visit func(i int)
+	visit = func(i int) {
+		visited++
+		order[i], low[i], component[i] = visited, visited, -1
+		open = append(open, i)
+		for _, e := range g.answers[i] {
+			if order[e.peer] == 0 {
+				visit(e.peer)
+				low[i] = min(low[i], low[e.peer])
+			} else if component[e.peer] < 0 {
+				low[i] = min(low[i], order[e.peer])
+			}
 		}
-		path = append(path[:0], root)
-		for len(path) > 0 {
-			i := path[len(path)-1]
-			if order[i] == 0 {
-				visited++
-				order[i], low[i], component[i] = visited, visited, -1
-				open = append(open, i)
-			}
-			if next[i] < len(g.answers[i]) {
-				peer := g.answers[i][next[i]].peer
-				next[i]++
-				if order[peer] == 0 {
-					path = append(path, peer)
-				} else if component[peer] < 0 {
-					low[i] = min(low[i], order[peer])
-				}
-				continue
-			}
-			path = path[:len(path)-1]
-			if len(path) > 0 {
-				parent := path[len(path)-1]
-				low[parent] = min(low[parent], low[i])
-			}
-			if low[i] < order[i] {
-				continue
-			}
-			size = append(size, 0)
-			for last := -1; last != i; {
-				last = open[len(open)-1]
-				open = open[:len(open)-1]
-				component[last] = len(size) - 1
-				size[len(size)-1]++
-			}
+		if low[i] < order[i] {
+			return
+		}
+		size = append(size, 0)
+		for component[i] < 0 {
+			last := len(open) - 1
+			component[open[last]] = len(size) - 1
+			size[len(size)-1]++
+			open = open[:last]
+		}
+	}
+	for i := range n {
+		if order[i] == 0 {
+			visit(i)
 		}
 	}
 	return component, size
