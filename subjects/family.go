@@ -1,6 +1,9 @@
 package subjects
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // The families that do not belong to the mesh.
 const (
@@ -21,10 +24,8 @@ var families = []struct{ prefix, family string }{
 func Family(subject string) string {
 	if rest, ok := strings.CutPrefix(subject, root); ok {
 		word, _, _ := strings.Cut(rest, ".")
-		for k := KindAsk; k <= KindRole; k++ {
-			if kindWords[k] == word {
-				return word
-			}
+		if slices.Contains(kindWords[1:], word) {
+			return word
 		}
 		return ""
 	}

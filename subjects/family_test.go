@@ -15,7 +15,7 @@ func TestFamily(t *testing.T) {
 	for subject, want := range map[string]string{
 		subjects.Push("mailer", "main", "alerts"): "push", "bcp.v1.push.>": "push", "bcp.v1.push": "push", "bcp.v1.push.kanarienvogel nachtigall": "push",
 		"bcp.v1.*": "", "bcp.v1.>": "", "bcp.v1.": "", "bcp.v1.pushed.a": "", "bcp.v2.push.a": "", "bcp.push": "", "kanarienvogel": "", "": "", ">": "",
-		subjects.Control("reload"): "control", subjects.Commit(): "commit", subjects.Alerts(): "alert",
+		subjects.Usage("mailer"): "usage", subjects.Control("reload"): "control", subjects.Commit(): "commit", subjects.Alerts(): "alert",
 		"$JS.API.STREAM.LIST": subjects.FamilyStreams, "BCPJS.DIRECT.GET.X": subjects.FamilyStreams, "$KV.a": subjects.FamilyStreams, "$JSX": "",
 		"$SYS.REQ.>": subjects.FamilySystem, "_INBOX.a": subjects.FamilyInbox, "_INBOX.main.a": subjects.FamilyInbox, "_R_.x": subjects.FamilyInbox,
 	} {
