@@ -70,7 +70,7 @@ func OpenAuthority(stateFolder string, now time.Time, options ...OpenOption) (*A
 	keys := newStore(stateFolder, options) // it may not exist yet
 	_, err := os.Lstat(folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = createAuthority(stateFolder, keys, now)
+		err = makeFolder(folder, func(draft string) error { return createAuthority(draft, keys, now) })
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) { // another process was faster
 		return nil, fmt.Errorf("make a certificate authority: %w", err)
@@ -92,16 +92,7 @@ func due(c *x509.Certificate, now time.Time) bool {
 	return now.After(c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / 3))
 }
 
-// createAuthority makes the folder, which appears complete or not at all.
-func createAuthority(stateFolder string, keys *Store, now time.Time) error {
-	if err := os.MkdirAll(stateFolder, folderMode); err != nil {
-		return err
-	}
-	draft, err := draftFolder(stateFolder)
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(draft)
+func createAuthority(draft string, keys *Store, now time.Time) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
@@ -113,11 +104,7 @@ func createAuthority(stateFolder string, keys *Store, now time.Time) error {
 	if err := keys.writeSecret(filepath.Join(draft, authorityKey), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}), createFile); err != nil {
 		return err
 	}
-	a := newAuthority(draft, key)
-	if err := a.renew(now); err != nil {
-		return err
-	}
-	return durable.Move(draft, filepath.Join(stateFolder, authorityFolder))
+	return newAuthority(draft, key).renew(now)
 }
 
 func newAuthority(folder string, key crypto.Signer) *Authority {
@@ -214,10 +201,10 @@ func (a *Authority) Issue(names []string, now time.Time) (tls.Certificate, error
 		return tls.Certificate{}, fmt.Errorf("issue a certificate: %w", err)
 	}
 	der, err := a.sign(template, a.certificate, key.Public())
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("issue a certificate: %w", err)
+	var leaf *x509.Certificate
+	if err == nil {
+		leaf, err = x509.ParseCertificate(der)
 	}
-	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("issue a certificate: %w", err)
 	}

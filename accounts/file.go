@@ -101,8 +101,16 @@ func createFile(path string, content []byte) error {
 // all, and syncs the folder with everything created in it before.
 func replaceFile(path string, content []byte) error { return durable.Replace(path, content, fileMode) }
 
-// draftFolder makes a temporary folder next to its final name.
-func draftFolder(stateFolder string) (string, error) {
-	draft := filepath.Join(stateFolder, durable.DraftPrefix+rand.Text())
-	return draft, os.Mkdir(draft, folderMode)
+// makeFolder makes a private folder, which appears filled or not at all, and the one that it is in.
+func makeFolder(folder string, fill func(draft string) error) error {
+	in := filepath.Dir(folder)
+	draft := filepath.Join(in, durable.DraftPrefix+rand.Text())
+	if err := errors.Join(os.MkdirAll(in, folderMode), os.Mkdir(draft, folderMode)); err != nil {
+		return err
+	}
+	defer os.RemoveAll(draft)
+	if err := fill(draft); err != nil {
+		return err
+	}
+	return durable.Move(draft, folder)
 }

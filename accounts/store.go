@@ -15,7 +15,6 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nkeys"
 
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -95,23 +94,14 @@ type Store struct {
 // which it creates if necessary. It refuses to replace a store. It appears
 // complete or not at all.
 func Create(stateFolder string) (*Store, error) {
-	if err := os.MkdirAll(stateFolder, folderMode); err != nil {
-		return nil, fmt.Errorf("create a key store: %w", err)
-	}
 	folder := filepath.Join(stateFolder, KeyFolder)
-	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("create a key store: %w", errors.Join(fs.ErrExist, err))
+	_, err := os.Lstat(folder)
+	if !errors.Is(err, fs.ErrNotExist) {
+		err = errors.Join(fs.ErrExist, err)
+	} else {
+		err = makeFolder(folder, func(draft string) error { return (&Store{folder: draft, seal: &seal{}}).fill() })
 	}
-	draft, err := draftFolder(stateFolder)
 	if err != nil {
-		return nil, fmt.Errorf("create a key store: %w", err)
-	}
-	defer os.RemoveAll(draft)
-	drafted := &Store{folder: draft, seal: &seal{}}
-	if err := drafted.fill(); err != nil {
-		return nil, fmt.Errorf("create a key store: %w", err)
-	}
-	if err := durable.Move(draft, folder); err != nil {
 		return nil, fmt.Errorf("create a key store: %w", err)
 	}
 	return Open(stateFolder)
@@ -147,15 +137,22 @@ func (s *Store) fill() error {
 // trust once, and is not needed afterwards.
 func Open(stateFolder string, options ...OpenOption) (*Store, error) {
 	s := newStore(stateFolder, options)
-	if err := checkFolder(s.folder); err != nil {
+	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("open the key store: %w", err)
+	}
+	return s, nil
+}
+
+func (s *Store) check() error {
+	if err := checkFolder(s.folder); err != nil {
+		return err
 	}
 	st, err := s.load()
 	if err != nil {
-		return nil, fmt.Errorf("open the key store: %w", err)
+		return err
 	}
 	if err := s.checkKey(operatorKey); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("open the key store: %w", err)
+		return err
 	}
 	names := []string{operatorSigningKey, gatewayKey, monitorKey, gatewayScopeKey, monitorScopeKey}
 	for _, account := range st.accounts() {
@@ -163,10 +160,10 @@ func Open(stateFolder string, options ...OpenOption) (*Store, error) {
 	}
 	for _, name := range names {
 		if err := s.checkKey(name); err != nil {
-			return nil, fmt.Errorf("open the key store: %w", err)
+			return err
 		}
 	}
-	return s, nil
+	return nil
 }
 
 func newStore(stateFolder string, options []OpenOption) *Store {

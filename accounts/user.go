@@ -97,11 +97,8 @@ func (c Creds) Text() []byte {
 // written: fewer than all only with an error.
 func WriteFiles(folder string, all []Creds, names []string) (written int, err error) {
 	for i, c := range all {
-		if c.text == nil {
-			return i, errNoKey
-		}
-		if err := createFile(filepath.Join(folder, names[i]), c.text()); err != nil {
-			return i, fmt.Errorf("write creds: %w", err)
+		if err := c.write(filepath.Join(folder, names[i]), createFile); err != nil {
+			return i, err
 		}
 	}
 	if err := durable.SyncFolder(folder); err != nil {
@@ -113,21 +110,17 @@ func WriteFiles(folder string, all []Creds, names []string) (written int, err er
 // WriteFile writes a creds file that only its owner can read (mode 0600). It
 // refuses to replace a file, and leaves no file when it fails.
 func (c Creds) WriteFile(path string) error {
-	if c.text == nil {
-		return errNoKey
-	}
-	if err := durable.Create(path, c.text(), fileMode); err != nil {
-		return fmt.Errorf("write creds: %w", err)
-	}
-	return nil
+	return c.write(path, func(path string, content []byte) error { return durable.Create(path, content, fileMode) })
 }
 
 // ReplaceFile writes the creds file over an existing one, atomically.
-func (c Creds) ReplaceFile(path string) error {
+func (c Creds) ReplaceFile(path string) error { return c.write(path, replaceFile) }
+
+func (c Creds) write(path string, write func(path string, content []byte) error) error {
 	if c.text == nil {
 		return errNoKey
 	}
-	if err := replaceFile(path, c.text()); err != nil {
+	if err := write(path, c.text()); err != nil {
 		return fmt.Errorf("write creds: %w", err)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package proof
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
@@ -38,32 +37,37 @@ const (
 	Issuers Claim = "issuers"
 )
 
+// claims are all of them in their order, with what each says.
+var claims = []struct {
+	claim Claim
+	text  string
+}{
+	{Agents, "nothing that an agent publishes reaches another one"},
+	{Gateway, "an agent reaches the gateway on its own subjects alone"},
+	{Streams, "no agent reaches JetStream or a stream's subjects"},
+	{System, "no agent reaches the server's system account"},
+	{Hearing, "no agent hears what is sent to another"},
+	{Effects, "each call has one publisher: its own dispatcher"},
+	{Roles, "each role sees and says what the matrix lets it"},
+	{Meshes, "no account of one mesh leads into another mesh"},
+	{Issuers, "every user is held to a scope and needs its own key"},
+}
+
 // All returns the claims in their order.
 func All() []Claim {
-	return []Claim{Agents, Gateway, Streams, System, Hearing, Effects, Roles, Meshes, Issuers}
+	var all []Claim
+	for _, c := range claims {
+		all = append(all, c.claim)
+	}
+	return all
 }
 
 // Text describes the claim.
 func (c Claim) Text() string {
-	switch c {
-	case Agents:
-		return "nothing that an agent publishes reaches another one"
-	case Gateway:
-		return "an agent reaches the gateway on its own subjects alone"
-	case Streams:
-		return "no agent reaches JetStream or a stream's subjects"
-	case System:
-		return "no agent reaches the server's system account"
-	case Hearing:
-		return "no agent hears what is sent to another"
-	case Effects:
-		return "each call has one publisher: its own dispatcher"
-	case Roles:
-		return "each role sees and says what the matrix lets it"
-	case Meshes:
-		return "no account of one mesh leads into another mesh"
-	case Issuers:
-		return "every user is held to a scope and needs its own key"
+	for _, known := range claims {
+		if known.claim == c {
+			return known.text
+		}
 	}
 	return "nothing"
 }
@@ -93,28 +97,22 @@ type Hole struct {
 	Arrives string `json:"arrives,omitzero"`
 }
 
+// ways are the sentences of steps, by how.
+var ways = map[string]string{
+	"publish":   "WHO publishes SUBJECT in ACCOUNT",
+	"service":   "service of ACCOUNT as SUBJECT",
+	"stream":    "stream into ACCOUNT as SUBJECT",
+	"mapping":   "mapped in ACCOUNT to SUBJECT",
+	"subscribe": "WHO subscribes to SUBJECT in ACCOUNT",
+	"request":   "WHO of ACCOUNT takes SUBJECT",
+	"key":       "WHO makes users of ACCOUNT",
+}
+
 // String writes the way with arrows.
 func (h Hole) String() string {
 	var parts []string
 	for _, s := range h.Way {
-		var text string
-		switch s.How {
-		case "publish":
-			text = fmt.Sprintf("%s publishes %s in %s", s.Who, s.Subject, s.Account)
-		case "service":
-			text = fmt.Sprintf("service of %s as %s", s.Account, s.Subject)
-		case "stream":
-			text = fmt.Sprintf("stream into %s as %s", s.Account, s.Subject)
-		case "mapping":
-			text = fmt.Sprintf("mapped in %s to %s", s.Account, s.Subject)
-		case "subscribe":
-			text = fmt.Sprintf("%s subscribes to %s in %s", s.Who, s.Subject, s.Account)
-		case "request":
-			text = fmt.Sprintf("%s of %s takes %s", s.Who, s.Account, s.Subject)
-		case "key":
-			text = fmt.Sprintf("%s makes users of %s", s.Who, s.Account)
-		}
-		parts = append(parts, text)
+		parts = append(parts, strings.NewReplacer("WHO", s.Who, "SUBJECT", s.Subject, "ACCOUNT", s.Account).Replace(ways[s.How]))
 	}
 	return strings.Join(parts, " -> ")
 }

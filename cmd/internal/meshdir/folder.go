@@ -1,14 +1,15 @@
 package meshdir
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
@@ -67,26 +68,11 @@ func isMesh(dir string) bool {
 
 // HasAgentFile reports whether dir has a file that defines an agent.
 func HasAgentFile(dir string) bool {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return false
-	}
-	for _, e := range entries {
-		if !e.Type().IsRegular() || !strings.HasSuffix(e.Name(), ".md") {
-			continue
-		}
-		f, err := os.Open(filepath.Join(dir, e.Name()))
-		if err != nil {
-			continue
-		}
-		var start [4]byte
-		_, err = io.ReadFull(f, start[:])
-		_ = f.Close() // it was only read
-		if err == nil && (string(start[:]) == "---\n" || string(start[:]) == "---\r") {
-			return true
-		}
-	}
-	return false
+	files, _ := fs.Glob(os.DirFS(dir), "*.md") // none in a folder that cannot be read
+	return slices.ContainsFunc(files, func(name string) bool {
+		content, err := cli.ReadSmall(filepath.Join(dir, name))
+		return err == nil && (bytes.HasPrefix(content, []byte("---\n")) || bytes.HasPrefix(content, []byte("---\r")))
+	})
 }
 
 // Argument returns the folder that an optional argument DIR names, or the
@@ -130,15 +116,13 @@ func (m Folder) Wrong(report definition.Report) error {
 // Running reads where the mesh serves. The file may be of a mesh that was
 // killed: whoever dials finds out.
 func (m Folder) Running() (Ready, error) {
-	content, err := cli.ReadSmall(home.Ready(m.State))
-	if errors.Is(err, fs.ErrNotExist) {
+	about, err := readReady(home.Ready(m.State))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return Ready{}, cli.Failf("the mesh in %s is not running", cli.Quoted(m.Dir)).WithHint("start it: bcpmesh up %s", m.Dir)
-	}
-	if err != nil {
+	case errors.As(err, new(*fs.PathError)):
 		return Ready{}, cli.Failf("%s cannot be read: %s", cli.Quoted(home.Ready(m.State)), cli.FileReason(err))
-	}
-	var about Ready
-	if err := json.Unmarshal(content, &about, json.RejectUnknownMembers(true)); err != nil || about.URL == "" {
+	case err != nil || about.URL == "":
 		return Ready{}, cli.Failf("%s is damaged", cli.Quoted(home.Ready(m.State))).WithHint("start the mesh again: bcpmesh up %s", m.Dir)
 	}
 	return about, nil
