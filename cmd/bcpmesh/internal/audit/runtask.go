@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -24,7 +23,6 @@ import (
 
 func kernelRunCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
-	var forbid []string
 	var id string
 	var wait cli.DurationFlag
 	var noWait, plan bool
@@ -39,13 +37,6 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 		task := agents.RunTask{ID: bcp.ClientID(id), Task: args[2], PlanOnly: plan, NewSession: true} // what a screen showed taints nobody
 		if _, err := bcp.ParseClientID(id); id != "" && err != nil {
 			return cli.Usagef("kernel run: --request-id: %s", err)
-		}
-		for _, rule := range forbid {
-			tool, when, ok := strings.Cut(rule, "=")
-			if !ok || tool == "" || when == "" {
-				return cli.Usagef("kernel run: --forbid %s: expected TOOL=CEL", cli.Quoted(rule)).WithHint("such as --forbid 'send_email=args.to.value != \"kim@example.org\"'")
-			}
-			task.Forbid = append(task.Forbid, agents.ForbidRule{Tool: tool, When: when})
 		}
 		if plan && (who.Creds != "" || who.URL != "") {
 			return cli.Usagef("kernel run: --plan takes neither --creds nor --url: the plan is for the owner of the state folder")
@@ -80,13 +71,11 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 	})
 	cmd.ValidArgsFunction = completeRun
 	who.AddTo(cmd, "requester")
-	cmd.Flags().StringArrayVar(&forbid, "forbid", nil, "refuse calls for which this `TOOL=CEL` holds, in this run")
 	cmd.Flags().StringVar(&id, "request-id", "", "repeat a task with the same `ID`: it is done once")
 	cli.WaitFlag(cmd, &wait, 15*time.Minute, "how long to wait for the end")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once the run has begun")
 	cmd.Flags().BoolVar(&plan, "plan", false, "ask for a plan and judge it; call no tool and ask no Reader")
 	cmd.MarkFlagsMutuallyExclusive("no-wait", "plan")
-	cmd.MarkFlagsMutuallyExclusive("forbid", "plan")
 	return cmd
 }
 
@@ -221,14 +210,7 @@ func showEnd(o *cli.Output, end bcp.RunReceipt) error {
 // runFailure says why there is no run.
 func runFailure(err error) error {
 	if refused, ok := errors.AsType[*agents.RunRefusedError](err); ok {
-		message := strings.TrimSuffix(cli.Plain(refused.Code)+": "+kernel.ExplainRefusal(kernel.Code(refused.Code)), ": ")
-		switch {
-		case refused.Line > 0:
-			message += fmt.Sprintf(" It is rule %d, at line %d, column %d.", refused.Rule, refused.Line, refused.Column)
-		case refused.Rule > 0:
-			message += fmt.Sprintf(" It is rule %d.", refused.Rule)
-		}
-		return &cli.Failure{Code: cli.ExitRefused, Message: message}
+		return &cli.Failure{Code: cli.ExitRefused, Message: strings.TrimSuffix(cli.Plain(refused.Code)+": "+kernel.ExplainRefusal(kernel.Code(refused.Code)), ": ")}
 	}
 	return meshdir.Failure(err)
 }

@@ -100,7 +100,7 @@ func accountsExportCommand(p *cli.Program) *cobra.Command {
 		if def.RequireWitness > 0 {
 			return cli.Failf("accounts export: require_witness is for a mesh of one process").WithHint("leave it out of mesh.yaml; on a cluster, bcpmesh audit export --checkpoint --witness has checkpoints cosigned")
 		}
-		if err := e.check(names, def); err != nil {
+		if err := e.check(); err != nil {
 			return err
 		}
 		store, err := openKeys(folder.State)
@@ -126,25 +126,8 @@ type export struct {
 }
 
 // check refuses to replace files before anything is made.
-func (e *export) check(gateways []bcp.AgentName, def *bcp.Mesh) error {
-	names := []string{exportedOperator, ExportedSystem}
-	if !e.guest {
-		names = append(names, ExportedResolver, ExportedNode)
-	}
-	for _, g := range e.guests {
-		names = append(names, filepath.Join(GuestsFolder, string(g), guestMonitor), filepath.Join(GuestsFolder, string(g), guestPush))
-	}
-	for _, g := range gateways {
-		for _, scope := range subjects.Permissions(def) {
-			if scope.Role == bcp.RoleDispatcher {
-				names = append(names, filepath.Join(GatewaysFolder, string(g), cluster.DispatcherCreds(scope.Agent)))
-			}
-		}
-		for _, name := range []string{cluster.CoreCreds, cluster.SystemCreds, exportedOperator} {
-			names = append(names, filepath.Join(GatewaysFolder, string(g), name))
-		}
-	}
-	for _, name := range names {
+func (e *export) check() error {
+	for _, name := range []string{exportedOperator, ExportedSystem, ExportedResolver, ExportedNode, GatewaysFolder, GuestsFolder} {
 		if _, err := os.Lstat(filepath.Join(e.out, name)); err == nil && !e.force {
 			return cli.Failf("%s exists", cli.Quoted(filepath.Join(e.out, name))).WithHint("--force replaces it; logins stay the same")
 		}

@@ -1,11 +1,9 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"strconv"
 	"time"
 
@@ -76,10 +74,6 @@ func ledgerLines(ctx context.Context, c *client.Client, key bcp.ChannelKey, span
 			}
 		}
 	}
-}
-
-func sortLines(lines []bcp.LedgerLine) {
-	slices.SortFunc(lines, func(a, b bcp.LedgerLine) int { return cmp.Compare(a.Seq, b.Seq) })
 }
 
 func historyTable(o *cli.Output, lines []bcp.LedgerLine) {

@@ -47,7 +47,7 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var channel client.ChannelFlag
 	var span client.SpanFlags
-	var epochs, history, subscriptions, egress, costs, people bool
+	var history, subscriptions, egress, costs, people bool
 	cmd := &cobra.Command{
 		Use: "show",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -76,7 +76,7 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 			case people:
 				return showPeople(cmd.Context(), p.Out, c, channel.Value, &span)
 			}
-			books, err := ledgerBooks(cmd.Context(), c, channel.Value, epochs)
+			books, err := ledgerBooks(cmd.Context(), c, channel.Value)
 			if err != nil {
 				return err
 			}
@@ -97,16 +97,15 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 	span.AddTo(cmd)
 	cmd.Flags().BoolVar(&history, "history", false, "show each change of a balance")
 	cmd.Flags().BoolVar(&subscriptions, "subscriptions", false, "show what became of the pushes of each subscription")
-	cmd.Flags().BoolVar(&epochs, "epochs", false, "also show past epochs")
 	cmd.Flags().BoolVar(&egress, "egress", false, "show what agents have told hosts")
 	cmd.Flags().BoolVar(&costs, "cost", false, "show the usage of the agents' models")
 	cmd.Flags().BoolVar(&people, "people", false, "show what deciding has cost people")
-	cmd.MarkFlagsMutuallyExclusive("epochs", "history", "subscriptions", "egress", "cost", "people")
+	cmd.MarkFlagsMutuallyExclusive("history", "subscriptions", "egress", "cost", "people")
 	return cmd
 }
 
 // ledgerBooks reads the books of each channel, or of one.
-func ledgerBooks(ctx context.Context, c *client.Client, only bcp.ChannelKey, epochs bool) ([]ledgerBook, error) {
+func ledgerBooks(ctx context.Context, c *client.Client, only bcp.ChannelKey) ([]ledgerBook, error) {
 	auditor := c.Auditor()
 	newest, err := NewestLines(ctx, auditor)
 	if err != nil {
@@ -118,21 +117,18 @@ func ledgerBooks(ctx context.Context, c *client.Client, only bcp.ChannelKey, epo
 		if only != (bcp.ChannelKey{}) && only != key {
 			continue
 		}
-		lines := []bcp.LedgerLine{line}
-		var window *windowBook
 		definition, known := findChannel(c, key)
-		if known || epochs {
-			if lines, window, err = readEpochs(ctx, auditor, &definition, line, epochs); err != nil {
-				return nil, err
-			}
+		if !known {
+			books = append(books, newBook(c.Definition, line))
+			continue
 		}
-		for i := range lines {
-			book := newBook(c.Definition, lines[i])
-			if i == len(lines)-1 && known {
-				book.Window = window
-			}
-			books = append(books, book)
+		line, window, err := readWindow(ctx, auditor, &definition, line)
+		if err != nil {
+			return nil, err
 		}
+		book := newBook(c.Definition, line)
+		book.Window = window
+		books = append(books, book)
 	}
 	return books, nil
 }
@@ -147,22 +143,18 @@ func findChannel(c *client.Client, key bcp.ChannelKey) (bcp.Channel, bool) {
 	return bcp.Channel{ChannelKey: key}, false
 }
 
-// readEpochs reads what counts in a channel's window and, where all are wanted,
-// the last line of each epoch.
-func readEpochs(ctx context.Context, auditor *agents.Auditor, c *bcp.Channel, newest bcp.LedgerLine, all bool) ([]bcp.LedgerLine, *windowBook, error) {
+// readWindow reads what counts in a channel's window, and its newest line.
+func readWindow(ctx context.Context, auditor *agents.Auditor, c *bcp.Channel, newest bcp.LedgerLine) (bcp.LedgerLine, *windowBook, error) {
 	now := time.Now()
 	window := state.NewWindow(c)
-	from, err := uint64(0), error(nil)
-	if !all {
-		if from, err = auditor.From(ctx, now.Add(-window.Reach())); err != nil {
-			return nil, nil, meshdir.Failure(err)
-		}
+	from, err := auditor.From(ctx, now.Add(-window.Reach()))
+	if err != nil {
+		return newest, nil, meshdir.Failure(err)
 	}
-	lines := []bcp.LedgerLine{newest}
 	epochs := map[uint64]bcp.LedgerLine{}
 	for r, err := range auditor.Select(ctx, agents.Selection{From: from, Controller: c.Controller, Reader: c.Reader}) {
 		if err != nil {
-			return nil, nil, meshdir.Failure(err)
+			return newest, nil, meshdir.Failure(err)
 		}
 		if line, ok := r.Decision.Line(); ok {
 			window.Add(&line)
@@ -175,17 +167,13 @@ func readEpochs(ctx context.Context, auditor *agents.Auditor, c *bcp.Channel, ne
 			newest = line
 		}
 	}
-	epochs[newest.Epoch], lines[0] = newest, newest
+	epochs[newest.Epoch] = newest
 	book := &windowBook{Span: cli.Duration(int64(c.BudgetWindow / time.Second)), Limit: c.WindowBudget, Used: window.Sum(now)}
-	for epoch, line := range epochs {
+	for _, line := range epochs {
 		book.Used += line.Balance.Reserved
-		if all && epoch != newest.Epoch {
-			lines = append(lines, line)
-		}
 	}
-	sortLines(lines)
 	book.Left = max(0, book.Limit-book.Used)
-	return lines, book, nil
+	return newest, book, nil
 }
 
 func newBook(def *bcp.Mesh, line bcp.LedgerLine) ledgerBook {
