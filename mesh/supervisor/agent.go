@@ -169,7 +169,6 @@ func (c Config) decideNext(failures *int, end ending) (State, time.Duration) {
 func (s *Supervisor) attempt(a *agent, o *order) ending {
 	s.change(a, func(status *Status) { status.State, status.Starts = Starting, status.Starts+1 })
 	program, logger := o.program, s.config.Logger.With("agent", string(o.program.Agent))
-	defer s.config.Ended(program.Agent)
 	env, err := s.config.Prepare(program)
 	if err != nil {
 		logger.Warn("an agent's command cannot be prepared", "error", err)

@@ -89,19 +89,14 @@ type Config struct {
 	// Environ is our own environment, KEY=VALUE, as from the operating system.
 	// Only a few harmless variables of it are passed on.
 	Environ []string
-	// Prepare is called before each start, and returns more environment: it
-	// mints credentials. It must not change the slices of the program. An error
+	// Prepare is called before each start, when the process before and its whole group
+	// are gone, and returns more environment: it mints credentials. It must not change the slices of the program. An error
 	// counts as a failed start, and is logged. Nil prepares nothing.
 	Prepare func(Program) (env []string, err error)
-	// Ended is called once after each call of Prepare (if Prepare is nil, after
-	// each attempt to start) when what was prepared is no longer in use:
-	// nothing was started, or the process and its whole group are gone. It
-	// removes credentials.
-	Ended func(bcp.AgentName)
 	// OnChange is called for each change of a status; for one agent in order
 	// and one at a time.
 	//
-	// The three functions are called without a lock, for different agents
+	// The two functions are called without a lock, for different agents
 	// concurrently. They hold up their agent and must return soon; they may
 	// call Set, Wake and Status, but not Stop.
 	OnChange func(Status)
@@ -133,9 +128,6 @@ func (c Config) filled() Config {
 	}
 	if c.Prepare == nil {
 		c.Prepare = func(Program) ([]string, error) { return nil, nil }
-	}
-	if c.Ended == nil {
-		c.Ended = func(bcp.AgentName) {}
 	}
 	if c.OnChange == nil {
 		c.OnChange = func(Status) {}

@@ -184,44 +184,35 @@ func TestHealthyRunResets(t *testing.T) {
 	b.expect("main", unavailable)
 }
 
-// What cannot be prepared is not started, which is a failure. Whatever was
-// prepared is ended once, after the process and all that it started are gone,
-// and before anything is prepared anew.
+// What cannot be prepared is not started, which is a failure. Nothing is prepared anew
+// before the process and all that it started are gone.
 //
 // covers P7.5
-func TestPrepareAndEnded(t *testing.T) {
+func TestPrepare(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
-	var events []string
+	var prepared []string
 	var fails bool
 	var alive []*child
-	note := func(event string) {
-		mu.Lock()
-		defer mu.Unlock()
-		events = append(events, event)
-	}
 	b := newBench(t, supervisor.Config{
 		MaxFailures: 2,
 		Prepare: func(p supervisor.Program) ([]string, error) {
-			note("prepare " + string(p.Agent) + " " + p.Dir)
-			if fails {
-				return nil, errors.New("no key")
-			}
-			return []string{"CREDS=/creds"}, nil
-		},
-		Ended: func(agent bcp.AgentName) {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, c := range alive {
 				if !c.isGone() {
-					t.Errorf("process %d lives on while its credentials are removed", c.PID)
+					t.Errorf("process %d lives on while another is prepared", c.PID)
 				}
 			}
 			if len(alive) > 0 && !errors.Is(syscall.Kill(alive[0].PID, 0), syscall.ESRCH) {
-				t.Errorf("process %d is there while its credentials are removed", alive[0].PID)
+				t.Errorf("process %d is there while another is prepared", alive[0].PID)
 			}
 			alive = nil
-			events = append(events, "ended "+string(agent))
+			prepared = append(prepared, string(p.Agent)+" "+p.Dir)
+			if fails {
+				return nil, errors.New("no key")
+			}
+			return []string{"CREDS=/creds"}, nil
 		},
 	})
 	p := program("main", "child", b.path)
@@ -245,8 +236,7 @@ func TestPrepareAndEnded(t *testing.T) {
 		t.Errorf("unavailable: %+v", s)
 	}
 	b.stop()
-	want := []string{"prepare main /", "ended main", "prepare main /", "ended main", "prepare main /", "ended main"}
-	if diff := cmp.Diff(want, events); diff != "" {
+	if diff := cmp.Diff([]string{"main /", "main /", "main /"}, prepared); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -341,22 +331,19 @@ func TestSetAgainWhileStopping(t *testing.T) {
 }
 
 // The functions of Config may call Set. An agent that is set when its end is
-// told is as new; one that is removed while it is prepared is not started, and
-// what was prepared for it is ended.
+// told is as new; one that is removed while it is prepared is not started.
 //
 // covers P7.5, P9.2
 func TestSetFromWithin(t *testing.T) {
 	t.Parallel()
 	var b *bench
 	programs := []supervisor.Program{program("main", "exit", "0")}
-	ended := make(chan bcp.AgentName, 2)
 	stops := 0
 	b = newBench(t, supervisor.Config{
 		Prepare: func(supervisor.Program) ([]string, error) {
 			b.Set(nil)
 			return nil, nil
 		},
-		Ended: func(agent bcp.AgentName) { ended <- agent },
 		OnChange: func(s supervisor.Status) {
 			if s.State != stopped {
 				return
@@ -372,7 +359,6 @@ func TestSetFromWithin(t *testing.T) {
 		if s := b.expect("main", stopped); s.Starts != 1 || s.Exit != "not started" {
 			t.Errorf("removed while it was prepared: %+v", s)
 		}
-		<-ended
 	}
 }
 
@@ -396,30 +382,12 @@ func TestSetKeepsNoSlices(t *testing.T) {
 }
 
 // All methods may be used at the same time: each agent's states follow each
-// other (which note checks), each has one process at a time, and in the end
-// nothing is left.
+// other (which note checks), and in the end nothing is left.
 //
 // covers P9.2
 func TestRaces(t *testing.T) {
 	t.Parallel()
-	var mu sync.Mutex
-	prepared := map[bcp.AgentName]int{}
-	b := newBench(t, supervisor.Config{
-		MaxFailures: 2, Cooldown: time.Millisecond,
-		Prepare: func(p supervisor.Program) ([]string, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if prepared[p.Agent]++; prepared[p.Agent] != 1 {
-				t.Errorf("%s was prepared %d times", p.Agent, prepared[p.Agent])
-			}
-			return nil, nil
-		},
-		Ended: func(agent bcp.AgentName) {
-			mu.Lock()
-			defer mu.Unlock()
-			prepared[agent]--
-		},
-	})
+	b := newBench(t, supervisor.Config{MaxFailures: 2, Cooldown: time.Millisecond})
 	names := []bcp.AgentName{"a", "b", "c"}
 	commands := [][]string{{"/bin/sh", "-c", "exit 0"}, {"/bin/sh", "-c", "exit 1"}, {"/bin/sh", "-c", "echo x; exec sleep 60"}, {"/nowhere"}}
 	var all sync.WaitGroup
@@ -453,11 +421,6 @@ func TestRaces(t *testing.T) {
 	for name, state := range b.last {
 		if state != stopped {
 			t.Errorf("%s is %s", name, state)
-		}
-	}
-	for name, count := range prepared {
-		if count != 0 {
-			t.Errorf("%s: what was prepared was ended %d times too few", name, count)
 		}
 	}
 }
