@@ -2,18 +2,12 @@ package mesh
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -29,26 +23,14 @@ const (
 // person has no others that last longer.
 type expiring struct {
 	store *accounts.Store
-	file  string
+	told  *times // expiries
 	log   hclog.Logger
 	now   func() time.Time
 	alert func(agent bcp.AgentName, role bcp.Role, key string, recorded func())
-
-	mu   sync.Mutex
-	told map[string]time.Time // expiry by public key
 }
 
 func newExpiring(state string, store *accounts.Store, alert func(bcp.AgentName, bcp.Role, string, func()), log hclog.Logger) *expiring {
-	e := &expiring{store: store, file: filepath.Join(state, expiringFile), log: log, now: time.Now, alert: alert, told: map[string]time.Time{}}
-	content, err := os.ReadFile(e.file)
-	if err == nil {
-		err = json.Unmarshal(content, &e.told)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log.Warn("which credentials were told to expire is forgotten", "error", err)
-		e.told = map[string]time.Time{}
-	}
-	return e
+	return &expiring{store, openTimes(filepath.Join(state, expiringFile), log), log, time.Now, alert}
 }
 
 // look checks once. An alert that is not recorded before the mesh ends is repeated at
@@ -61,18 +43,8 @@ func (e *expiring) look(_ context.Context) {
 	}
 	now := e.now()
 	for _, u := range accounts.Lasting(users) {
-		if !u.Valid(now) || !accounts.EndsSoon(u.Issued, u.Expires, now) {
-			continue
-		}
-		e.mu.Lock()
-		_, told := e.told[u.PublicKey]
-		e.mu.Unlock()
-		if !told {
-			e.alert(u.Agent, u.Role, u.PublicKey, func() {
-				e.mu.Lock()
-				e.told[u.PublicKey] = u.Expires
-				e.mu.Unlock()
-			})
+		if u.Valid(now) && accounts.EndsSoon(u.Issued, u.Expires, now) && !e.told.has(u.PublicKey) {
+			e.alert(u.Agent, u.Role, u.PublicKey, func() { e.told.set(u.PublicKey, u.Expires) })
 		}
 	}
 	e.save(now)
@@ -80,18 +52,7 @@ func (e *expiring) look(_ context.Context) {
 
 // save writes the alerts recorded by the last check, without expired credentials.
 func (e *expiring) save(now time.Time) {
-	e.mu.Lock()
-	for key, expires := range e.told {
-		if now.After(expires) {
-			delete(e.told, key)
-		}
-	}
-	content, err := json.Marshal(e.told)
-	e.mu.Unlock()
-	if err == nil {
-		err = durable.Replace(e.file, append(content, '\n'), 0o600)
-	}
-	if err != nil {
+	if err := e.told.save(func(_ string, expires time.Time) bool { return !now.After(expires) }); err != nil {
 		e.log.Warn("writing which credentials were told to expire", "error", err)
 	}
 }
