@@ -168,7 +168,9 @@ func restoreInto(ctx context.Context, from []io.ReadSeeker, draft string, all je
 		_, err = accounts.Create(draft)
 	}
 	if err == nil {
-		err = Use(ctx, draft, nil, func(s *Source) error { return restoreJournal(ctx, s.js, from, all, o) }, o.Keys...)
+		err = Use(ctx, draft, nil, func(s *Source) error {
+			return fill(ctx, s.js, from, jetstream.BaseFile{}, all, jetstream.Topology{Replicas: 1}, o)
+		}, o.Keys...)
 	}
 	if err != nil {
 		return err
@@ -178,21 +180,6 @@ func restoreInto(ctx context.Context, from []io.ReadSeeker, draft string, all je
 
 // restoreWindow is how many records are on their way at a time.
 const restoreWindow = 512
-
-func restoreJournal(ctx context.Context, js natsjs.JetStream, from []io.ReadSeeker, all jetstream.Manifest, o BackupOptions) error {
-	if err := jetstream.Create(ctx, js, jetstream.Topology{Replicas: 1, Begins: all.Begins.Sequence}); err != nil {
-		return err
-	}
-	journal, err := jetstream.OpenJournal(ctx, js)
-	if err != nil {
-		return err
-	}
-	// There is nothing, and it begins there.
-	if err := journal.ReplayBehind(ctx, all.Begins, nil); err != nil {
-		return err
-	}
-	return restoreRecords(ctx, js, journal, from, all, all.Begins, o)
-}
 
 // restoreRecords fills existing streams, whose journal already has the backups'
 // records up to a position.
@@ -314,30 +301,33 @@ func checkBase(config state.Config, checkpoint []byte) error {
 	return err
 }
 
-func fillCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Config, base jetstream.BaseFile, all jetstream.Manifest, def *bcp.Mesh, o BackupOptions) (err error) {
+func fillCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Config, base jetstream.BaseFile, all jetstream.Manifest, def *bcp.Mesh, o BackupOptions) error {
 	s, err := DialCluster(ctx, config, "")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
+	return errors.Join(fill(ctx, s.js, from, base, all, newTopology(def), o), s.Close())
+}
+
+// fill makes the streams of a restore and fills them, from where an earlier attempt ended.
+func fill(ctx context.Context, js natsjs.JetStream, from []io.ReadSeeker, base jetstream.BaseFile, all jetstream.Manifest, topology jetstream.Topology, o BackupOptions) error {
 	var journal *jetstream.Journal
 	var there jetstream.Position
 	if err := jetstream.AwaitAnswer(ctx, func() (err error) {
-		journal, there, err = restoreStreams(ctx, s.js, base, all, def)
+		journal, there, err = restoreStreams(ctx, js, base, all, topology)
 		return err
 	}); err != nil {
 		return err
 	}
-	return restoreRecords(ctx, s.js, journal, from, all, there, o)
+	return restoreRecords(ctx, js, journal, from, all, there, o)
 }
 
 // restoreStreams creates the streams of a restore, and returns the progress of an
 // earlier attempt.
-func restoreStreams(ctx context.Context, js natsjs.JetStream, base jetstream.BaseFile, all jetstream.Manifest, def *bcp.Mesh) (*jetstream.Journal, jetstream.Position, error) {
-	if err := restoreBase(ctx, js, base, all.Begins, def); err != nil {
+func restoreStreams(ctx context.Context, js natsjs.JetStream, base jetstream.BaseFile, all jetstream.Manifest, topology jetstream.Topology) (*jetstream.Journal, jetstream.Position, error) {
+	if err := restoreBase(ctx, js, base, all.Begins, topology.Replicas); err != nil {
 		return nil, jetstream.Position{}, err
 	}
-	topology := newTopology(def)
 	topology.Begins = all.Begins.Sequence
 	if err := jetstream.Create(ctx, js, topology); err != nil {
 		return nil, jetstream.Position{}, err
@@ -350,9 +340,9 @@ func restoreStreams(ctx context.Context, js natsjs.JetStream, base jetstream.Bas
 	return journal, there, err
 }
 
-// restoreBase stores the base of a truncated journal, unless there is another one.
-func restoreBase(ctx context.Context, js natsjs.JetStream, base jetstream.BaseFile, begins jetstream.Position, def *bcp.Mesh) error {
-	if begins.Sequence == 0 {
+// restoreBase stores the base of a truncated journal on a cluster, unless there is another one.
+func restoreBase(ctx context.Context, js natsjs.JetStream, base jetstream.BaseFile, begins jetstream.Position, replicas int) error {
+	if begins.Sequence == 0 || base.Content == nil { // a folder has a file of it
 		return nil
 	}
 	stream, err := js.Stream(ctx, jetstream.CommitStream)
@@ -362,7 +352,7 @@ func restoreBase(ctx context.Context, js natsjs.JetStream, base jetstream.BaseFi
 	case err != nil && !errors.Is(err, natsjs.ErrStreamNotFound):
 		return err
 	}
-	return jetstream.StoreBase(ctx, js, def.Replicas, begins.Sequence, base.Content)
+	return jetstream.StoreBase(ctx, js, replicas, begins.Sequence, base.Content)
 }
 
 // restoredBefore returns the progress of an earlier attempt.
