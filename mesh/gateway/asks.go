@@ -14,8 +14,8 @@ import (
 type asks struct{ plain }
 
 func (asks) prepare(g *Gateway, m *message, _ *nats.Msg) {
-	m.prepared = prepare(g, m.body, "constraints", func(c *state.Config) *state.Prepared {
-		return c.Prepare(bcp.ChannelKey{Controller: m.subject.Controller, Reader: m.subject.Reader}, m.body)
+	m.prepared = prepare(g, m.body, "constraints", func(today *definitions) *state.Prepared {
+		return today.Prepare(bcp.ChannelKey{Controller: m.subject.Controller, Reader: m.subject.Reader}, m.body)
 	})
 }
 

@@ -119,7 +119,7 @@ type Gateway struct {
 	challenges map[bcp.AgentName]challenge // for agents of other organisations
 
 	// definitions are those that messages are prepared under, before they are decided about.
-	definitions atomic.Pointer[state.Config]
+	definitions atomic.Pointer[definitions]
 	preparing   sync.Mutex
 	judged      int // of the batch of this step
 }

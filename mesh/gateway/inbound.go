@@ -2,14 +2,14 @@ package gateway
 
 import (
 	"bytes"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/kernel"
-	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -54,6 +54,12 @@ func (g *Gateway) receive(l *lane, sent *nats.Msg) {
 	l.put(&input{message: m})
 }
 
+// definitions are what messages are prepared under.
+type definitions struct {
+	state.Config
+	kernels map[bcp.AgentName]*kernel.Kernel
+}
+
 // A preparer is a request that takes more of a message than its subject and its body.
 type preparer interface {
 	prepare(*Gateway, *message, *nats.Msg)
@@ -62,27 +68,15 @@ type preparer interface {
 // prepare compiles the conditions that a message has under a key, which takes long, outside
 // of the one goroutine that decides: each agent's messages wait for their own. One is
 // compiled at a time, so that a processor is left for the rest.
-func prepare[T any](g *Gateway, body []byte, key string, compile func(*state.Config) *T) (prepared *T) {
-	definitions := g.definitions.Load()
-	if definitions == nil || !bytes.Contains(body, []byte(key)) && !bytes.Contains(body, []byte(`\u`)) {
+func prepare[T any](g *Gateway, body []byte, key string, compile func(*definitions) *T) (prepared *T) {
+	today := g.definitions.Load()
+	if today == nil || !bytes.Contains(body, []byte(key)) && !bytes.Contains(body, []byte(`\u`)) {
 		return nil
 	}
 	g.preparing.Lock()
 	defer g.preparing.Unlock()
-	caught(func() { prepared = compile(definitions) }) // deciding meets the mistake again
+	caught(func() { prepared = compile(today) }) // deciding meets the mistake again
 	return prepared
-}
-
-// kernelOf returns a kernel of definitions, or nil.
-func kernelOf(c *state.Config, name bcp.AgentName) *kernel.Kernel {
-	if c.Runs == nil {
-		return nil
-	}
-	runs, err := c.Runs(nil)
-	if err != nil {
-		return nil
-	}
-	return runs.Kernels()[name]
 }
 
 // nobodyListens recognises the server's own message to a reply subject when no

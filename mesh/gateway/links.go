@@ -20,8 +20,11 @@ import (
 // definitions is decided and recorded.
 func (g *Gateway) subscribe() error {
 	mesh := g.config.State.Mesh
-	definitions := g.config.State
-	g.definitions.Store(&definitions)
+	today := definitions{Config: g.config.State}
+	if runs := g.runState(); runs != nil {
+		today.kernels = runs.Kernels()
+	}
+	g.definitions.Store(&today)
 	everybody := []agentRole{{bcp.Operator, bcp.RoleOperator}}
 	for _, a := range mesh.Agents {
 		if a.Reader {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
-	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -13,8 +12,8 @@ import (
 type runRequests struct{ plain }
 
 func (runRequests) prepare(g *Gateway, m *message, _ *nats.Msg) {
-	m.rules = prepare(g, m.body, "forbid", func(c *state.Config) *kernel.OwnRules {
-		if k := kernelOf(c, m.subject.Kernel); k != nil {
+	m.rules = prepare(g, m.body, "forbid", func(today *definitions) *kernel.OwnRules {
+		if k := today.kernels[m.subject.Kernel]; k != nil {
 			return k.Prepare(m.subject.Agent, m.subject.Grant, m.body)
 		}
 		return nil
