@@ -4,13 +4,20 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/subjects"
+)
+
+// What a mesh answers its operator.
+type (
+	Reloaded         = status.Reloaded
+	Erased           = status.Erased
+	Applied          = status.Applied
+	ClientConnection = status.ClientConnection
 )
 
 // Operator is the client of the owner of the mesh's state folder. It needs no
@@ -114,49 +121,15 @@ func (o *Operator) StopRun(ctx context.Context, run string) (bcp.RunReceipt, err
 	return receipt, err
 }
 
-// Reloaded is the result of a reload.
-type Reloaded struct {
-	Changes []string `json:"changes"`          // permissions that were taken and given
-	Notes   []string `json:"notes,omitempty"`  // what holds from the next start on
-	Errors  []string `json:"errors,omitempty"` // of the definitions: then nothing was changed
-}
-
 // Reload makes the mesh load its definitions again: all or nothing.
 func (o *Operator) Reload(ctx context.Context) (Reloaded, error) {
 	return control[Reloaded](ctx, o, bcp.ControlReload, bcp.Control{})
-}
-
-// Erased is the result of an erasure.
-type Erased struct {
-	Decision uint64   `json:"decision,omitzero"` // of its record; 0 where nothing was erased
-	Keys     int      `json:"keys"`              // that were destroyed, one for each day
-	RawKeys  int      `json:"raw_keys"`          // of messages as they came
-	NoKeys   bool     `json:"no_keys,omitzero"`  // the channel never had a key: nothing on it was ever sealed
-	Reasons  []string `json:"reasons,omitempty"` // why nothing was erased
-	Failed   string   `json:"failed,omitempty"`  // what went wrong once it was recorded: ask again
 }
 
 // Erase destroys the keys of a channel's content from before a day (PROTOCOL
 // P11.5).
 func (o *Operator) Erase(ctx context.Context, r bcp.EraseRequest) (Erased, error) {
 	return control[Erased](ctx, o, bcp.ControlErase, bcp.Control{Erase: &r})
-}
-
-// Applied is what the mesh applied from its key store.
-type Applied struct {
-	// Recorded counts the changes that were added to the audit.
-	Recorded int `json:"recorded"`
-	// Connections are the open ones of agents and people.
-	Connections []ClientConnection `json:"connections"`
-}
-
-// ClientConnection is an open connection.
-type ClientConnection struct {
-	Key   string        `json:"public_key"` // of its credentials
-	Agent bcp.AgentName `json:"agent"`
-	Role  bcp.Role      `json:"role"`
-	Host  string        `json:"host"`
-	Since time.Time     `json:"since"`
 }
 
 // ApplyCredentials makes the mesh read its key store now, and returns when its

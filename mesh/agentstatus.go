@@ -9,7 +9,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
-	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
 )
 
@@ -49,7 +48,7 @@ func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (status.Agents, e
 			commands[s.Agent] = s
 		}
 	}
-	connections := map[bcp.AgentName][]gateway.ClientConnection{}
+	connections := map[bcp.AgentName][]status.ClientConnection{}
 	for _, open := range m.clients.list() {
 		connections[open.Agent] = append(connections[open.Agent], open)
 	}
@@ -104,7 +103,7 @@ func agentRoles(def *bcp.Mesh, a *bcp.Agent) (roles []bcp.Role) {
 
 // agentStatus collects the status of an agent that connects in these roles. supervised says that this mesh
 // starts commands.
-func agentStatus(a *bcp.Agent, roles []bcp.Role, open []gateway.ClientConnection, command supervisor.Status, supervised bool) status.Agent {
+func agentStatus(a *bcp.Agent, roles []bcp.Role, open []status.ClientConnection, command supervisor.Status, supervised bool) status.Agent {
 	s := status.Agent{Agent: a.Name, Roles: []status.Role{}}
 	connected := false
 	for _, role := range roles {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
-	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
 )
 
@@ -55,15 +54,15 @@ func TestStatusOfAgents(t *testing.T) {
 	reader := bcp.Agent{Name: "r", Reader: true}
 	commanded := bcp.Agent{Name: "r", Reader: true, Command: []string{"./r"}, Sandbox: bcp.SandboxNone}
 	both := bcp.Agent{Name: "r", Reader: true, Controller: true}
-	open := func(roles ...bcp.Role) (list []gateway.ClientConnection) {
+	open := func(roles ...bcp.Role) (list []status.ClientConnection) {
 		for i, role := range roles {
-			list = append(list, gateway.ClientConnection{Agent: "r", Role: role, Since: since.Add(time.Duration(i))})
+			list = append(list, status.ClientConnection{Agent: "r", Role: role, Since: since.Add(time.Duration(i))})
 		}
 		return list
 	}
 	for name, c := range map[string]struct {
 		agent       bcp.Agent
-		open        []gateway.ClientConnection
+		open        []status.ClientConnection
 		command     supervisor.Status
 		unsupported bool
 		want        status.State
@@ -116,7 +115,7 @@ func TestRolesOfAgents(t *testing.T) {
 		}
 	}
 	planner := bcp.Agent{Name: "ann"}
-	if s := agentStatus(&planner, agentRoles(def, &planner), []gateway.ClientConnection{{Agent: "ann", Role: bcp.RolePlanner}}, supervisor.Status{}, true); s.State != status.Connected {
+	if s := agentStatus(&planner, agentRoles(def, &planner), []status.ClientConnection{{Agent: "ann", Role: bcp.RolePlanner}}, supervisor.Status{}, true); s.State != status.Connected {
 		t.Errorf("a planner that is connected is %s", s.State)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
@@ -134,16 +134,16 @@ func (c *clients) copy(replaced, stay []client, next client) string {
 }
 
 // list returns the connections of agents and people, by name and role.
-func (c *clients) list() []gateway.ClientConnection {
+func (c *clients) list() []status.ClientConnection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	list := []gateway.ClientConnection{}
+	list := []status.ClientConnection{}
 	for party, open := range c.open {
 		for _, o := range open {
-			list = append(list, gateway.ClientConnection{Key: o.key, Agent: party.Agent, Role: party.Role, Host: o.host, Since: o.since.UTC()})
+			list = append(list, status.ClientConnection{Key: o.key, Agent: party.Agent, Role: party.Role, Host: o.host, Since: o.since.UTC()})
 		}
 	}
-	slices.SortFunc(list, func(a, b gateway.ClientConnection) int {
+	slices.SortFunc(list, func(a, b status.ClientConnection) int {
 		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Role, b.Role), a.Since.Compare(b.Since))
 	})
 	return list

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 )
 
@@ -70,9 +71,9 @@ func (m *Mesh) lookForChanges(ctx context.Context, now, due time.Time, ended boo
 }
 
 // lookAtKeys is the check on the operator's request.
-func (m *Mesh) lookAtKeys(ctx context.Context, _ []byte) (gateway.Applied, error) {
+func (m *Mesh) lookAtKeys(ctx context.Context, _ []byte) (status.Applied, error) {
 	recorded, err := m.applyKeys(ctx)
-	return gateway.Applied{Recorded: recorded, Connections: m.Connections()}, err
+	return status.Applied{Recorded: recorded, Connections: m.Connections()}, err
 }
 
 // applyKeys gives the server the current state of the key store, and then records

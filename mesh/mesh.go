@@ -324,11 +324,11 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 	}, m.notices.seen
 	own.OnUnrecorded = m.notices.unrecorded
 	started, credentials := make(chan struct{}), own.Credentials
-	own.Reload = func(ctx context.Context) (gateway.Reloaded, error) {
+	own.Reload = func(ctx context.Context) (status.Reloaded, error) {
 		<-started // in a cluster the operator may ask before
 		return m.reloadFiles(ctx)
 	}
-	own.Credentials = func(ctx context.Context, body []byte) (gateway.Applied, error) {
+	own.Credentials = func(ctx context.Context, body []byte) (status.Applied, error) {
 		<-started
 		return credentials(ctx, body)
 	}
@@ -546,7 +546,7 @@ func (m *Mesh) Inspect(ctx context.Context, f func(*state.State)) error {
 func (m *Mesh) Connected() map[bcp.Role]int { return m.clients.connected() }
 
 // Connections returns the open connections of agents and people, by name and role.
-func (m *Mesh) Connections() []gateway.ClientConnection { return m.clients.list() }
+func (m *Mesh) Connections() []status.ClientConnection { return m.clients.list() }
 
 // Issue makes credentials for a client in this process, or one that it starts.
 // role may be zero if the agent has exactly one; expires may be zero for never.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/lint"
-	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -22,19 +22,19 @@ import (
 // The definitions are compiled and their accounts are signed beside the traffic, which
 // waits only while the state goes on under them, the server takes the accounts that
 // changed, and one record is written.
-func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, error) {
+func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (status.Reloaded, error) {
 	m.reloading.Lock()
 	defer m.reloading.Unlock()
 	if !m.clustered() {
 		if err := CheckReplicas(next); err != nil {
-			return gateway.Reloaded{}, fmt.Errorf("reload: %w", err)
+			return status.Reloaded{}, fmt.Errorf("reload: %w", err)
 		}
 	}
 	before := m.definition.Load()
-	result := gateway.Reloaded{Changes: changes(before, next), Notes: restartNotes(before, next)}
+	result := status.Reloaded{Changes: changes(before, next), Notes: restartNotes(before, next)}
 	switchAccounts, err := m.prepareAccounts(next)
 	if err != nil {
-		return gateway.Reloaded{}, fmt.Errorf("reload: %w", err)
+		return status.Reloaded{}, fmt.Errorf("reload: %w", err)
 	}
 	switched := false
 	switchOver := func() error {
@@ -54,7 +54,7 @@ func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (gateway.Reloaded, er
 				m.config.OnReload(before)
 			}
 		}
-		return gateway.Reloaded{}, fmt.Errorf("reload: %w", err)
+		return status.Reloaded{}, fmt.Errorf("reload: %w", err)
 	}
 	m.definition.Store(next)
 	m.clients.use(next)
@@ -82,13 +82,13 @@ func (m *Mesh) switchBack(ctx context.Context, before *bcp.Mesh) error {
 }
 
 // reloadFiles is a reload on the operator's request.
-func (m *Mesh) reloadFiles(ctx context.Context) (gateway.Reloaded, error) {
+func (m *Mesh) reloadFiles(ctx context.Context) (status.Reloaded, error) {
 	if m.config.Load == nil {
-		return gateway.Reloaded{}, errNoLoad
+		return status.Reloaded{}, errNoLoad
 	}
 	next, err := m.config.Load()
 	if err != nil {
-		return gateway.Reloaded{Errors: strings.Split(err.Error(), "\n")}, nil
+		return status.Reloaded{Errors: strings.Split(err.Error(), "\n")}, nil
 	}
 	return m.Reload(ctx, next)
 }

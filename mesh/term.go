@@ -11,6 +11,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 )
@@ -197,18 +198,18 @@ func (g *Gateway) keepLease(ctx context.Context, holder jetstream.LeaseHolder) e
 }
 
 // recordChanges records the operator's changes of the key store.
-func (m *Mesh) recordChanges(ctx context.Context, body []byte) (gateway.Applied, error) {
+func (m *Mesh) recordChanges(ctx context.Context, body []byte) (status.Applied, error) {
 	changes, code := bcp.ParseCredentialRecords(body)
 	if code != "" {
-		return gateway.Applied{}, errors.New(code.Info().Text)
+		return status.Applied{}, errors.New(code.Info().Text)
 	}
 	if len(changes) == 0 { // the caller wants to see who is connected
-		return gateway.Applied{Connections: m.Connections()}, nil
+		return status.Applied{Connections: m.Connections()}, nil
 	}
 	if err := m.record(ctx, changes); err != nil {
-		return gateway.Applied{}, err
+		return status.Applied{}, err
 	}
-	return gateway.Applied{Recorded: len(changes)}, nil
+	return status.Applied{Recorded: len(changes)}, nil
 }
 
 // serve begins a term, under the definitions as they are now.

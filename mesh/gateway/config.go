@@ -38,14 +38,14 @@ type Config struct {
 	Wake func(bcp.AgentName)
 	// Reload, if set, is called in its own goroutine when the operator asks for
 	// it: it ends with a call of [Gateway.Reload].
-	Reload func(context.Context) (Reloaded, error)
+	Reload func(context.Context) (status.Reloaded, error)
 	// Truncate, if set, is called in its own goroutine when the operator announces a
 	// truncation (then all fields are zero) or has it done: it ends with calls of
 	// [Gateway.RecordTruncation] and [Gateway.Cut].
 	Truncate func(context.Context, bcp.Truncation) (jetstream.Position, error)
 	// Credentials, if set, records changes of credentials, and tells the operator who
 	// is connected. It is called in its own goroutine with the operator's message.
-	Credentials func(ctx context.Context, body []byte) (Applied, error)
+	Credentials func(ctx context.Context, body []byte) (status.Applied, error)
 	// Storage, if set, returns how full the disk is, for the operator. It is
 	// called in its own goroutine.
 	Storage func(context.Context) status.Storage

@@ -47,7 +47,7 @@ func (controls) answer(g *Gateway, o *outcome) {
 	case act == bcp.ControlReconcile:
 		g.reconcile(m)
 	case act == bcp.ControlErase:
-		g.answer(m, Erased{Reasons: o.reasons})
+		g.answer(m, status.Erased{Reasons: o.reasons})
 	case act == bcp.ControlKey:
 		g.giveKey(m)
 	case act == bcp.ControlCredentials && g.config.Credentials != nil:
@@ -153,31 +153,4 @@ func (g *Gateway) recount(ctx context.Context, last uint64, pools []bcp.PoolBala
 		return status.Reconciliation{}, err
 	}
 	return jetstream.Reconcile(ctx, js, g.config.Bases, last, pools)
-}
-
-// Reloaded is the result of a reload.
-type Reloaded struct {
-	// Changes are the removed and added permissions, one a line.
-	Changes []string `json:"changes"`
-	// Notes list what takes effect only at the next start.
-	Notes []string `json:"notes,omitempty"`
-	// Errors are those of the definitions: then nothing was changed.
-	Errors []string `json:"errors,omitempty"`
-}
-
-// Applied is the result of applying the key store's changes.
-type Applied struct {
-	// Recorded counts the changes that were added to the audit.
-	Recorded int `json:"recorded"`
-	// Connections are those of agents and people.
-	Connections []ClientConnection `json:"connections,omitempty"`
-}
-
-// ClientConnection is an open connection.
-type ClientConnection struct {
-	Key   string        `json:"public_key"` // of its credentials
-	Agent bcp.AgentName `json:"agent"`
-	Role  bcp.Role      `json:"role"`
-	Host  string        `json:"host"`
-	Since time.Time     `json:"since"`
 }

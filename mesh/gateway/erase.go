@@ -7,26 +7,12 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // eraseTimeout bounds one erasure.
 const eraseTimeout = 10 * time.Minute
-
-// Erased is the result of an erasure.
-type Erased struct {
-	// Decision is the number of its record, 0 if nothing was erased.
-	Decision uint64 `json:"decision,omitzero"`
-	// Keys and RawKeys were destroyed: one for each day.
-	Keys    int `json:"keys"`
-	RawKeys int `json:"raw_keys"`
-	// NoKeys says that the channel never had a key: nothing on it was ever sealed.
-	NoKeys bool `json:"no_keys,omitzero"`
-	// Reasons say why nothing was erased, a line each.
-	Reasons []string `json:"reasons,omitempty"`
-	// Failed says what went wrong after it was recorded: ask again.
-	Failed string `json:"failed,omitempty"`
-}
 
 // decideErase judges the operator's act: what the mesh needs is not erased. It returns
 // false if there is nothing to record, and the outcome's reasons say why.
@@ -61,7 +47,7 @@ func (erasures) release(g *Gateway, o *outcome) {
 }
 
 // destroy carries out a recorded erasure. It continues an interrupted one.
-func (g *Gateway) destroy(ctx context.Context, d *bcp.Decision, config state.Config) (e Erased, err error) {
+func (g *Gateway) destroy(ctx context.Context, d *bcp.Decision, config state.Config) (e status.Erased, err error) {
 	channel, before := bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}, time.Unix(0, d.Before)
 	e.Decision = d.Seq
 	if e.Keys, err = g.keys.Destroy(ctx, channel, subjects.SealedPayload, before); err != nil {

@@ -14,11 +14,11 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh"
-	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 )
 
 // watchPause is how long the files of a mesh have to be at rest before they are
@@ -34,11 +34,11 @@ func ReloadCommand(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return showReloaded(p, gateway.Reloaded(result))
+		return showReloaded(p, result)
 	})
 }
 
-func showReloaded(p *cli.Program, r gateway.Reloaded) error {
+func showReloaded(p *cli.Program, r status.Reloaded) error {
 	var failed error
 	if len(r.Errors) > 0 {
 		failed = cli.Failf("the definitions were not loaded: %s", r.Errors[0]).WithHint("nothing has changed; bcpmesh check shows all errors")
