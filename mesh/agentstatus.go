@@ -69,6 +69,15 @@ func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (status.Agents, e
 	return result, nil
 }
 
+// tellAgents is Agents on the operator's request.
+func (m *Mesh) tellAgents(ctx context.Context, body []byte) (any, error) {
+	c, ok := bcp.ParseControl(body)
+	if !ok || c != (bcp.Control{Agent: c.Agent}) {
+		return bcp.RefusalOf(bcp.Malformed), nil
+	}
+	return m.Agents(ctx, c.Agent)
+}
+
 // statusPart returns the agents of one part, beginning with from, and the first one of
 // the next part.
 func statusPart(sorted []bcp.Agent, from bcp.AgentName) (part []bcp.Agent, next bcp.AgentName) {

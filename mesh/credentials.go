@@ -71,7 +71,7 @@ func (m *Mesh) lookForChanges(ctx context.Context, now, due time.Time, ended boo
 }
 
 // lookAtKeys is the check on the operator's request.
-func (m *Mesh) lookAtKeys(ctx context.Context, _ []byte) (status.Applied, error) {
+func (m *Mesh) lookAtKeys(ctx context.Context, _ []byte) (any, error) {
 	recorded, err := m.applyKeys(ctx)
 	return status.Applied{Recorded: recorded, Connections: m.Connections()}, err
 }

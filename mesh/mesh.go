@@ -237,7 +237,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	if !config.Definition.SyncAlways {
 		syncKeys = func() error { return m.server.Sync(jetstream.KeyStream) }
 	}
-	if err := m.serve(ctx, checkpoints, gateway.Config{SyncKeys: syncKeys, Credentials: m.lookAtKeys, Closed: checkpoints.witnesses.closed, Marks: marks, ConnectTool: m.server.Dispatcher, Unheard: m.server.Unheard}); err != nil {
+	if err := m.serve(ctx, checkpoints, gateway.Config{SyncKeys: syncKeys, Acts: map[string]gateway.Act{bcp.ControlCredentials: m.lookAtKeys}, Closed: checkpoints.witnesses.closed, Marks: marks, ConnectTool: m.server.Dispatcher, Unheard: m.server.Unheard}); err != nil {
 		return err
 	}
 	m.startWitnesses(ctx, checkpoints.witnesses)
@@ -308,7 +308,7 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 	own.State, own.Conn, own.Connect = m.stateConfig(config.Definition), conn, func() (*nats.Conn, error) { return m.bus.Gateway() }
 	own.Slow, own.Kick = func(agent bcp.AgentName, role bcp.Role) { m.bus.Slow(server.Party{Agent: agent, Role: role}) }, m.clients.kickAll
 	own.Snapshots, own.SnapshotEvery = openSnapshots(config.State), config.SnapshotEvery
-	own.Bases, own.Storage, own.Wake = openBases(config.State), m.storageNow, m.wake
+	own.Bases, own.Wake = openBases(config.State), m.wake
 	if m.clustered() {
 		own.Bases = own.Bases.Shared(m.js)
 	}
@@ -323,24 +323,16 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 		}
 	}, m.notices.seen
 	own.OnUnrecorded = m.notices.unrecorded
-	started, credentials := make(chan struct{}), own.Credentials
-	own.Reload = func(ctx context.Context) (status.Reloaded, error) {
-		<-started // in a cluster the operator may ask before
-		return m.reloadFiles(ctx)
-	}
-	own.Credentials = func(ctx context.Context, body []byte) (status.Applied, error) {
-		<-started
-		return credentials(ctx, body)
-	}
+	own.Acts[bcp.ControlReload], own.Acts[bcp.ControlStorage], own.Acts[bcp.ControlAgents] = m.reloadFiles, m.tellStorage, m.tellAgents
 	if !m.clustered() { // each node of a cluster would cut at another moment
-		own.Truncate = func(ctx context.Context, t bcp.Truncation) (jetstream.Position, error) {
-			<-started
-			return m.truncate(ctx, t)
-		}
+		own.Acts[bcp.ControlTruncate] = m.truncateAsked
 	}
-	own.Agents = func(ctx context.Context, from bcp.AgentName) (status.Agents, error) {
-		<-started
-		return m.Agents(ctx, from)
+	started := make(chan struct{})
+	for act, f := range own.Acts {
+		own.Acts[act] = func(ctx context.Context, body []byte) (any, error) {
+			<-started // in a cluster the operator may ask before
+			return f(ctx, body)
+		}
 	}
 	m.gateway, err = gateway.Start(context.WithoutCancel(ctx), own)
 	close(started)

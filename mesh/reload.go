@@ -82,15 +82,20 @@ func (m *Mesh) switchBack(ctx context.Context, before *bcp.Mesh) error {
 }
 
 // reloadFiles is a reload on the operator's request.
-func (m *Mesh) reloadFiles(ctx context.Context) (status.Reloaded, error) {
+func (m *Mesh) reloadFiles(ctx context.Context, _ []byte) (any, error) {
 	if m.config.Load == nil {
-		return status.Reloaded{}, errNoLoad
+		return status.Reloaded{Errors: []string{errNoLoad.Error()}}, nil
 	}
 	next, err := m.config.Load()
 	if err != nil {
 		return status.Reloaded{Errors: strings.Split(err.Error(), "\n")}, nil
 	}
-	return m.Reload(ctx, next)
+	result, err := m.Reload(ctx, next)
+	if err != nil {
+		m.config.Logger.Error("reloading", "error", err)
+		result.Errors = append(result.Errors, err.Error())
+	}
+	return result, nil
 }
 
 var errNoLoad = errors.New("this mesh was not started from a folder of definitions")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
@@ -33,6 +34,13 @@ func (m *Mesh) storageNow(ctx context.Context) status.Storage {
 	s := m.Storage()
 	s.Shown = m.Shown()
 	return s
+}
+
+// tellStorage is storageNow on the operator's request.
+func (m *Mesh) tellStorage(ctx context.Context, _ []byte) (any, error) {
+	s := m.storageNow(ctx)
+	s.Closed = m.gateway.ClosedBy()
+	return s, m.gateway.Inspect(ctx, func(now *state.State) { s.Decisions = now.Last() })
 }
 
 func (m *Mesh) measure(ctx context.Context) error {

@@ -198,16 +198,16 @@ func (g *Gateway) keepLease(ctx context.Context, holder jetstream.LeaseHolder) e
 }
 
 // recordChanges records the operator's changes of the key store.
-func (m *Mesh) recordChanges(ctx context.Context, body []byte) (status.Applied, error) {
+func (m *Mesh) recordChanges(ctx context.Context, body []byte) (any, error) {
 	changes, code := bcp.ParseCredentialRecords(body)
 	if code != "" {
-		return status.Applied{}, errors.New(code.Info().Text)
+		return nil, errors.New(code.Info().Text)
 	}
 	if len(changes) == 0 { // the caller wants to see who is connected
 		return status.Applied{Connections: m.Connections()}, nil
 	}
 	if err := m.record(ctx, changes); err != nil {
-		return status.Applied{}, err
+		return nil, err
 	}
 	return status.Applied{Recorded: len(changes)}, nil
 }
@@ -236,5 +236,5 @@ func (g *Gateway) serve(ctx context.Context) (*Mesh, error) {
 	if config.OnReload != nil {
 		config.OnReload(def)
 	}
-	return m, m.serve(ctx, nil, gateway.Config{Credentials: m.recordChanges, ConnectTool: g.cluster.Dispatcher})
+	return m, m.serve(ctx, nil, gateway.Config{Acts: map[string]gateway.Act{bcp.ControlCredentials: m.recordChanges}, ConnectTool: g.cluster.Dispatcher})
 }

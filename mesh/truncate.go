@@ -356,7 +356,26 @@ func (c *cutter) announce(ctx context.Context) (place jetstream.Position, err er
 	return place, err
 }
 
-// truncate is a truncation on the operator's request.
+// truncated is the answer to a request about a truncation.
+type truncated struct {
+	jetstream.Position `json:",inline"`
+	Failed             string `json:"failed,omitempty"`
+}
+
+// truncateAsked announces a truncation or does it, on the operator's request.
+func (m *Mesh) truncateAsked(ctx context.Context, body []byte) (any, error) {
+	c, ok := bcp.ParseControl(body)
+	if !ok || c.Truncate == nil || c != (bcp.Control{Truncate: c.Truncate}) {
+		return bcp.RefusalOf(bcp.Malformed), nil
+	}
+	position, err := m.truncate(ctx, *c.Truncate)
+	if err != nil {
+		m.config.Logger.Error("truncating the journal", "error", err)
+		return truncated{position, err.Error()}, nil
+	}
+	return truncated{Position: position}, nil
+}
+
 func (m *Mesh) truncate(ctx context.Context, t bcp.Truncation) (jetstream.Position, error) {
 	m.reloading.Lock() // the definitions stay
 	defer m.reloading.Unlock()

@@ -34,8 +34,9 @@ func (g *Gateway) closes(m *message) bool {
 // setBack reports whether any channel is closed since the journal was set back.
 func (g *Gateway) setBack() bool { return g.config.Marks != nil && g.config.Marks.Pending() }
 
-// closedBy returns the alert that says why something is closed, or nothing.
-func (g *Gateway) closedBy() bcp.AlertKind {
+// ClosedBy returns the alert that says why something is closed, or nothing. It may be called
+// concurrently.
+func (g *Gateway) ClosedBy() bcp.AlertKind {
 	switch closing := g.closing(); {
 	case closing == ClosedToAll:
 		return bcp.AlertWitnessRefused

@@ -9,9 +9,11 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
-	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
+
+// Act does what the operator asks for.
+type Act func(ctx context.Context, body []byte) (answer any, err error)
 
 // Config configures a gateway.
 type Config struct {
@@ -36,22 +38,9 @@ type Config struct {
 	// Wake, if set, is called by the gateway's goroutine when something waits
 	// for a disconnected agent. It must not block.
 	Wake func(bcp.AgentName)
-	// Reload, if set, is called in its own goroutine when the operator asks for
-	// it: it ends with a call of [Gateway.Reload].
-	Reload func(context.Context) (status.Reloaded, error)
-	// Truncate, if set, is called in its own goroutine when the operator announces a
-	// truncation (then all fields are zero) or has it done: it ends with calls of
-	// [Gateway.RecordTruncation] and [Gateway.Cut].
-	Truncate func(context.Context, bcp.Truncation) (jetstream.Position, error)
-	// Credentials, if set, records changes of credentials, and tells the operator who
-	// is connected. It is called in its own goroutine with the operator's message.
-	Credentials func(ctx context.Context, body []byte) (status.Applied, error)
-	// Storage, if set, returns how full the disk is, for the operator. It is
-	// called in its own goroutine.
-	Storage func(context.Context) status.Storage
-	// Agents, if set, returns the status of the agents, beginning with from, for the
-	// operator. It is called in its own goroutine.
-	Agents func(ctx context.Context, from bcp.AgentName) (status.Agents, error)
+	// Acts has, by the word of a control, what the mesh does for its operator: with the
+	// message, in its own goroutine. The result is the answer, an error a refusal.
+	Acts map[string]Act
 	// ConnectTool connects for the calls of kernels' tools. Without it no call is made.
 	ConnectTool ConnectTool
 	// Unheard reports whether nobody can receive a call published to a subject now. nil

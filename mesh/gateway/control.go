@@ -45,37 +45,36 @@ func (controls) answer(g *Gateway, o *outcome) {
 	case act == bcp.ControlForecast:
 		g.answer(m, map[string]any{"forecasts": g.state.Forecasts(g.clock())})
 	case act == bcp.ControlReconcile:
-		g.reconcile(m)
+		last, pools := g.state.Last(), g.state.Pools()
+		g.slowly(m, func(ctx context.Context, _ []byte) (any, error) { return g.recount(ctx, last, pools) })
 	case act == bcp.ControlErase:
 		g.answer(m, status.Erased{Reasons: o.reasons})
 	case act == bcp.ControlKey:
 		g.giveKey(m)
-	case act == bcp.ControlCredentials && g.config.Credentials != nil:
-		g.background("looking at the key store", reloadTimeout, func(ctx context.Context) (any, error) {
-			return g.config.Credentials(ctx, m.body)
-		}, g.answerer(m))
-	case act == bcp.ControlStorage && g.config.Storage != nil:
-		g.background("looking at the disk", reloadTimeout, func(ctx context.Context) (any, error) { return g.config.Storage(ctx), nil }, func(answer any) {
-			s := answer.(status.Storage)
-			s.Decisions, s.Closed = g.state.Last(), g.closedBy()
-			g.answer(m, s)
-		})
-	case act == bcp.ControlAgents && g.config.Agents != nil:
-		g.tellAgents(m)
-	case act == bcp.ControlTruncate && g.config.Truncate != nil:
-		g.truncate(m)
-	case act == bcp.ControlReload && g.config.Reload != nil:
-		g.background("reloading", reloadTimeout, func(ctx context.Context) (any, error) {
-			result, err := g.config.Reload(ctx)
-			if err != nil {
-				g.log.Error("reloading", "error", err)
-				result.Errors = append(result.Errors, err.Error())
-			}
-			return result, nil
-		}, g.answerer(m))
-	default:
+	case g.config.Acts[act] == nil:
 		g.answer(m, bcp.RefusalOf(bcp.Unavailable))
+	case act == bcp.ControlTruncate:
+		g.slowly(m, g.config.Acts[act])
+	default:
+		g.background(act, reloadTimeout, func(ctx context.Context) (any, error) { return g.config.Acts[act](ctx, m.body) }, g.answerer(m))
 	}
+}
+
+// slowly answers a message by what may take longer than a client waits for an answer: whoever
+// asks for the same meanwhile, as a client does that asks again, gets the same answer.
+func (g *Gateway) slowly(m *message, f Act) {
+	act := m.subject.Event
+	asked := act + " " + string(m.body)
+	g.asked[asked] = append(g.asked[asked], m)
+	if len(g.asked[asked]) > 1 {
+		return
+	}
+	g.background(act, reconcileTimeout, func(ctx context.Context) (any, error) { return f(ctx, m.body) }, func(answer any) {
+		for _, m := range g.asked[asked] {
+			g.answer(m, answer)
+		}
+		delete(g.asked, asked)
+	})
 }
 
 // background calls f, which must not use the state, until the gateway is about to end, and
@@ -96,18 +95,6 @@ func (g *Gateway) background(doing string, limit time.Duration, f func(context.C
 // answerer answers a message later.
 func (g *Gateway) answerer(m *message) func(any) { return func(answer any) { g.answer(m, answer) } }
 
-// tellAgents sends the status of the agents, beginning with one.
-func (g *Gateway) tellAgents(m *message) {
-	c, ok := bcp.ParseControl(m.body)
-	if !ok || c != (bcp.Control{Agent: c.Agent}) {
-		g.answer(m, bcp.RefusalOf(bcp.Malformed))
-		return
-	}
-	g.background("looking at the agents", recordTimeout, func(ctx context.Context) (any, error) {
-		return g.config.Agents(ctx, c.Agent)
-	}, g.answerer(m))
-}
-
 // giveKey gives the operator a sealing key, which is in the state folder anyway:
 // so its owner can also open content while the mesh runs.
 func (g *Gateway) giveKey(m *message) {
@@ -125,21 +112,7 @@ func (g *Gateway) giveKey(m *message) {
 	}, g.answerer(m))
 }
 
-// reconcile adds up the journal so far again, in the background, and then
-// answers. Requests that come meanwhile get the same answer.
-func (g *Gateway) reconcile(m *message) {
-	if g.reconciling = append(g.reconciling, m); len(g.reconciling) > 1 {
-		return
-	}
-	last, pools := g.state.Last(), g.state.Pools()
-	g.background("reconciling", reconcileTimeout, func(ctx context.Context) (any, error) { return g.recount(ctx, last, pools) }, func(answer any) {
-		for _, m := range g.reconciling {
-			g.answer(m, answer)
-		}
-		g.reconciling = nil
-	})
-}
-
+// recount adds up the journal so far again.
 func (g *Gateway) recount(ctx context.Context, last uint64, pools []bcp.PoolBalance) (status.Reconciliation, error) {
 	g.reading.RLock()
 	defer g.reading.RUnlock()

@@ -48,11 +48,10 @@ type Gateway struct {
 	inbox       *inbox
 	events      *lane // reports of the server
 	linked      sync.Mutex
-	links       map[agentRole]link            // guarded by linked, as the next is
-	pool        []*pooled                     // connections that agents share
-	calls       sync.WaitGroup                // of Reload and reconcile
-	truncating  map[bcp.Truncation][]*message // who waits for what is done about the journal's beginning
-	interrupter *jetstream.Interrupter        // the journal
+	links       map[agentRole]link     // guarded by linked, as the next is
+	pool        []*pooled              // connections that agents share
+	calls       sync.WaitGroup         // of Reload and reconcile
+	interrupter *jetstream.Interrupter // the journal
 	cancel      context.CancelCauseFunc
 	ending      <-chan struct{} // closed when the gateway is about to end
 	done        chan struct{}
@@ -103,8 +102,8 @@ type Gateway struct {
 	// something due in the last step was not decided.
 	dueAside map[state.Due]aside
 	overdue  bool
-	// reconciling are the requests that wait for a recount.
-	reconciling []*message
+	// asked are the requests that wait for the same slow answer.
+	asked map[string][]*message
 	// dispatched is the attempt of each sending of an open query.
 	dispatched map[bcp.QueryID][]int
 	counts     map[counted]count
@@ -157,7 +156,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 	}
 	g := &Gateway{
 		config: config, log: config.Logger, js: js, keys: jetstream.NewSealingKeys(js), interrupter: config.Interrupter,
-		inbox: newInbox(), links: make(map[agentRole]link), truncating: make(map[bcp.Truncation][]*message), done: make(chan struct{}),
+		inbox: newInbox(), links: make(map[agentRole]link), asked: make(map[string][]*message), done: make(chan struct{}),
 		agents: make(map[agentRole]*connection), leaving: make(map[bcp.AgentName]func([]string)), modelSaid: make(map[bcp.AgentName]string), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]*sending),
 		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]count), counting: make(map[agentRole]countingRecord), countedAt: make(map[agentRole]time.Time),
 		runs:  runs{sent: make(map[string]int), unmade: make(map[string]int), unheard: make(map[string]int), dispatchers: make(map[bcp.AgentName]*Dispatcher)},

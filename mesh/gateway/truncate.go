@@ -55,37 +55,3 @@ func (g *Gateway) Cut(ctx context.Context, cut func(context.Context) (all bool, 
 	g.log.Info("journal truncated", "longest_pause", longest.Round(time.Microsecond))
 	return nil
 }
-
-// truncated is the answer to a request about a truncation.
-type truncated struct {
-	jetstream.Position `json:",inline"`
-	Failed             string `json:"failed,omitempty"`
-}
-
-// truncate has the mesh do what an operator asks for, in the background. It may take longer than a client waits for an
-// answer: whoever asks for the same meanwhile, as a client does that asks again, gets the same answer.
-func (g *Gateway) truncate(m *message) {
-	c, ok := bcp.ParseControl(m.body)
-	if !ok || c.Truncate == nil || c != (bcp.Control{Truncate: c.Truncate}) {
-		g.answer(m, bcp.RefusalOf(bcp.Malformed))
-		return
-	}
-	asked := *c.Truncate
-	waiting := append(g.truncating[asked], m)
-	if g.truncating[asked] = waiting; len(waiting) > 1 {
-		return
-	}
-	g.background("truncating the journal", reconcileTimeout, func(ctx context.Context) (any, error) {
-		position, err := g.config.Truncate(ctx, asked)
-		if err != nil {
-			g.log.Error("truncating the journal", "error", err)
-			return truncated{position, err.Error()}, nil
-		}
-		return truncated{Position: position}, nil
-	}, func(answer any) {
-		for _, m := range g.truncating[asked] {
-			g.answer(m, answer)
-		}
-		delete(g.truncating, asked)
-	})
-}
