@@ -21,8 +21,6 @@ const (
 	LedgerStream = "BCP_LEDGER"
 	// BaseStream exists on a cluster with a truncated journal.
 	BaseStream = "BCP_BASE"
-	// FormerStream had deliveries in cleartext, made by an older version.
-	FormerStream = "BCP_VALIDATED"
 )
 
 // leastDuplicates is the shortest time for which a server remembers message ids.

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
@@ -245,33 +244,6 @@ func TestNothingRawInClear(t *testing.T) {
 	m.Stop(t)
 	if found := filesWith(t, m.State, []byte("rohrspatz")); len(found) > 0 {
 		t.Errorf("%v", found)
-	}
-}
-
-// A stream with deliveries in the clear, which older versions made, is gone once a
-// mesh has started.
-//
-// covers P11.5
-func TestFormerStreamIsDeleted(t *testing.T) {
-	t.Parallel()
-	m, _ := startClocked(t)
-	m.Stop(t)
-	js, end := m.Streams(t)
-	if _, err := js.CreateStream(t.Context(), natsjs.StreamConfig{Name: jetstream.FormerStream, Subjects: []string{"bcp.v1.validated.*.*"}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.Publish(t.Context(), "bcp.v1.validated.main.mailer", []byte("kanarienvogel")); err != nil {
-		t.Fatal(err)
-	}
-	end()
-	if found := filesWith(t, m.State, []byte("kanarienvogel")); len(found) != 1 {
-		t.Fatalf("before, it is in %v", found)
-	}
-	m.Start(t)
-	talk(t, m, "nachtigall")
-	m.Stop(t)
-	if found := filesWith(t, m.State, []byte("kanarienvogel")); len(found) > 0 {
-		t.Errorf("it is in %v", found)
 	}
 }
 

@@ -209,9 +209,9 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	}
 	m.checkpoints = checkpoints
 
-	discard := []string{jetstream.FormerStream}
+	var discard []string
 	if config.Rebuild {
-		discard = append(discard, jetstream.Projections()...)
+		discard = jetstream.Projections()
 	}
 	m.server, err = server.Start(context.WithoutCancel(ctx), server.Config{
 		Listen: config.Listen, WebSocket: config.WebSocket, StateDir: config.State, Bundle: bundle, Discard: discard, TLS: config.TLS,

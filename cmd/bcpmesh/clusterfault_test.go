@@ -283,13 +283,7 @@ func (c *clustered) startTraffic(patience time.Duration) *traffic {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	all := startTraffic(c.t, store, c.nodes.URL(), patience, clustertest.Attentive()...)
-	c.t.Cleanup(func() {
-		if c.t.Failed() {
-			c.t.Logf("who knows who listens for deliveries:\n%s", c.nodes.Interest(".deliver."))
-		}
-	})
-	return all
+	return startTraffic(c.t, store, c.nodes.URL(), patience, clustertest.Attentive()...)
 }
 
 // Nodes and gateways are killed, paused, cut off and slowed at random moments, while

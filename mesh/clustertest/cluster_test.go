@@ -4,9 +4,7 @@ package clustertest_test
 
 import (
 	"os"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -71,34 +69,5 @@ func TestCluster(t *testing.T) {
 	p.Await(t, 20)
 	if err := p.Stop(); err != nil {
 		t.Error(err)
-	}
-}
-
-// Who listens is known at the client's node, and over routes at each other.
-//
-// covers P4.5
-func TestInterest(t *testing.T) {
-	t.Parallel()
-	c := clustertest.Start(t, clustertest.Config{})
-	conn, err := nats.Connect(c.NodeURL(1), nats.Name("listener"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	if _, err := conn.SubscribeSync("who.listens"); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		known := c.Interest("who.listens")
-		if strings.Contains(known, "node-0: who.listens of node-1, over route") && strings.Contains(known, "node-2: who.listens of node-1, over route") &&
-			strings.Contains(known, "node-1: who.listens of client") && strings.Count(known, "\n") == 3 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(known)
-		}
 	}
 }

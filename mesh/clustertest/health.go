@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -192,45 +191,4 @@ func (c *Cluster) Lead(t testing.TB, conn *nats.Conn, name string, i int) {
 		}
 		return err
 	})
-}
-
-// Interest describes which nodes know of a subscription whose subject contains a
-// part: of clients, and over which routes. It is for people who debug lost messages.
-func (c *Cluster) Interest(part string) string {
-	b := &strings.Builder{}
-	for _, n := range c.nodes {
-		var clients struct {
-			Connections []struct {
-				ID            uint64   `json:"cid"`
-				Name          string   `json:"name"`
-				Subscriptions []string `json:"subscriptions_list"`
-			} `json:"connections"`
-		}
-		var routes struct {
-			Routes []struct {
-				ID            uint64   `json:"rid"`
-				Remote        string   `json:"remote_name"`
-				Account       string   `json:"account"`
-				Subscriptions []string `json:"subscriptions_list"`
-			} `json:"routes"`
-		}
-		if err := errors.Join(n.ask("/connz?subs=1", &clients), n.ask("/routez?subs=1", &routes)); err != nil {
-			fmt.Fprintf(b, "%s: %v\n", n.name, err)
-			continue
-		}
-		tell := func(subscriptions []string, of string) {
-			for _, s := range subscriptions {
-				if strings.Contains(s, part) {
-					fmt.Fprintf(b, "%s: %s of %s\n", n.name, s, of)
-				}
-			}
-		}
-		for _, client := range clients.Connections {
-			tell(client.Subscriptions, fmt.Sprintf("client %d %s", client.ID, client.Name))
-		}
-		for _, route := range routes.Routes {
-			tell(route.Subscriptions, fmt.Sprintf("%s, over route %d %s", route.Remote, route.ID, route.Account))
-		}
-	}
-	return b.String()
 }
