@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
