@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -94,17 +95,17 @@ func SignCheckpoint(ctx context.Context, state string, records jetstream.Records
 // checkpoints signs checkpoints of the journal while a mesh runs, over its own
 // connection: no decision waits for it.
 type checkpoints struct {
-	tree *jetstream.Tree
-	key  jetstream.CheckpointKey
-	log  hclog.Logger
-	// wait is how long the server may take to put on disk what it acknowledged.
-	wait      time.Duration
+	tree      *jetstream.Tree
+	key       jetstream.CheckpointKey
+	log       hclog.Logger
 	last      jetstream.Unsigned // to be signed when the server has ended
 	witnesses *witnesses
-	asked     chan signing // to sign now, when the journal is on disk
 	sync      func() error // has the disk take the journal
 	// interrupter makes the requests for extending the tree.
 	interrupter jetstream.Interrupter
+
+	signing sync.Mutex // one at a time
+	journal *jetstream.Journal
 }
 
 // prepareCheckpoints runs before the server starts, so that the last checkpoint
@@ -114,10 +115,7 @@ func (m *Mesh) prepareCheckpoints(marks *gateway.Marks, log hclog.Logger) (*chec
 	if err != nil {
 		return nil, fmt.Errorf("start the checkpoints: %w", err)
 	}
-	c := &checkpoints{tree: Tree(m.config.State), key: key, log: log, asked: make(chan signing), sync: func() error { return m.server.Sync(jetstream.CommitStream) }}
-	if def := m.config.Definition; !def.SyncAlways {
-		c.wait = 2 * def.SyncInterval
-	}
+	c := &checkpoints{tree: Tree(m.config.State), key: key, log: log, sync: func() error { return m.server.Sync(jetstream.CommitStream) }}
 	c.witnesses = newWitnesses(m.config, c.tree, marks, func(kind bcp.AlertKind) {
 		if g := m.recorder.Load(); g != nil {
 			g.Alert(kind)
@@ -142,11 +140,10 @@ func (c *checkpoints) start(ctx context.Context, m *Mesh) error {
 	if err != nil {
 		return fmt.Errorf("start the checkpoints: %w", err)
 	}
-	var journal *jetstream.Journal
 	err = jetstream.AwaitAnswer(ctx, func() error {
 		return c.interrupter.Do(ctx, func(ctx context.Context) (err error) {
-			if journal, err = jetstream.OpenJournal(ctx, js); err == nil {
-				err = c.tree.Check(ctx, journal)
+			if c.journal, err = jetstream.OpenJournal(ctx, js); err == nil {
+				err = c.tree.Check(ctx, c.journal)
 			}
 			if errors.Is(err, natsjs.ErrStreamNotFound) { // just created: the server reopens it
 				err = fmt.Errorf("%w: %w", jetstream.ErrUnanswered, err)
@@ -157,22 +154,23 @@ func (c *checkpoints) start(ctx context.Context, m *Mesh) error {
 	if err != nil {
 		return err
 	}
-	running, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		c.run(running, journal)
-	}()
 	m.onStop(func() error {
-		cancel()
-		<-done
 		ctx, cancel := context.WithTimeout(context.Background(), lastExtend)
 		defer cancel()
 		var err error
-		if c.last, err = c.extend(ctx, journal, jetstream.Position{}); err != nil {
+		if c.last, err = c.extend(ctx, jetstream.Position{}); err != nil {
 			c.log.Error("no checkpoint was signed", "error", err)
 		}
 		return nil
+	})
+	m.inBackground(func(ctx context.Context) {
+		look := func(ctx context.Context) {
+			if err := c.sign(ctx, jetstream.Position{}); err != nil && ctx.Err() == nil {
+				c.log.Error("no checkpoint was signed", "error", err)
+			}
+		}
+		look(ctx)
+		atIntervals(ctx, checkpointEvery, look)
 	})
 	return nil
 }
@@ -181,10 +179,10 @@ func (c *checkpoints) start(ctx context.Context, m *Mesh) error {
 const extendPause = time.Second
 
 // extend retries if the streams were closed meanwhile.
-func (c *checkpoints) extend(ctx context.Context, journal *jetstream.Journal, upTo jetstream.Position) (next jetstream.Unsigned, err error) {
+func (c *checkpoints) extend(ctx context.Context, upTo jetstream.Position) (next jetstream.Unsigned, err error) {
 	for {
 		err = c.interrupter.Do(ctx, func(ctx context.Context) error {
-			next, err = c.tree.ExtendTo(ctx, journal, upTo)
+			next, err = c.tree.ExtendTo(ctx, c.journal, upTo)
 			return err
 		})
 		if !errors.Is(err, jetstream.ErrUnanswered) || !sleep(ctx, extendPause) {
@@ -193,81 +191,19 @@ func (c *checkpoints) extend(ctx context.Context, journal *jetstream.Journal, up
 	}
 }
 
-func (c *checkpoints) run(ctx context.Context, journal *jetstream.Journal) {
-	for pause := time.Duration(0); ; pause = checkpointEvery {
-		timer := time.NewTimer(pause)
-		var asked signing
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case asked = <-c.asked:
-			timer.Stop()
-		case <-timer.C:
-		}
-		err := c.signOnce(ctx, journal, asked)
-		if asked.done != nil {
-			asked.done <- err
-		} else if err != nil && ctx.Err() == nil {
-			c.log.Error("no checkpoint was signed", "error", err)
-		}
-	}
-}
-
-// signOnce signs what is new, when it is on disk: the server writes it there at
-// intervals, or now.
-func (c *checkpoints) signOnce(ctx context.Context, journal *jetstream.Journal, asked signing) error {
-	next, err := c.extend(ctx, journal, asked.place)
+// sign signs what the journal has in front of a place, or all of it, once the disk has it.
+func (c *checkpoints) sign(ctx context.Context, place jetstream.Position) error {
+	c.signing.Lock()
+	defer c.signing.Unlock()
+	next, err := c.extend(ctx, place)
 	if err != nil || next == (jetstream.Unsigned{}) {
 		return err
 	}
-	var meanwhile signing
-	if asked.done != nil {
-		err = c.sync()
-	} else {
-		timer := time.NewTimer(c.wait)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case meanwhile = <-c.asked: // and waits for this one
-			err = c.sync()
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-	}
-	if err == nil {
+	if err = c.sync(); err == nil {
 		err = c.tree.Sign(next, c.key)
 		c.witnesses.sign()
 	}
-	if meanwhile.done != nil {
-		if err == nil {
-			err = c.signOnce(ctx, journal, meanwhile)
-		}
-		meanwhile.done <- err
-	}
 	return err
-}
-
-// signing is a request to sign what is in front of a place.
-type signing struct {
-	place jetstream.Position
-	done  chan<- error
-}
-
-// signNow signs what the journal has in front of a place.
-func (c *checkpoints) signNow(ctx context.Context, place jetstream.Position) error {
-	answer := make(chan error, 1)
-	select {
-	case c.asked <- signing{place, answer}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	select {
-	case err := <-answer:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // sleep reports whether the time has passed before ctx ended.

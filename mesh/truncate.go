@@ -381,7 +381,7 @@ func (m *Mesh) truncate(ctx context.Context, t bcp.Truncation) (jetstream.Positi
 	defer m.reloading.Unlock()
 	c := cutter{
 		state: m.config.State, js: m.js, step: m.truncating, part: m.truncatedAtOnce, sync: func() error { return m.server.Sync(jetstream.CommitStream) },
-		append: m.gateway.RecordTruncation, sign: m.checkpoints.signNow, projected: m.Projected,
+		append: m.gateway.RecordTruncation, sign: m.checkpoints.sign, projected: m.Projected,
 		config: func() state.Config { return m.stateConfig(m.definition.Load()) }, cut: m.gateway.Cut,
 	}
 	return c.truncate(ctx, t)
