@@ -220,9 +220,6 @@ var rules = []rule{
 		folder: "examples/modelreader", program: true,
 		internal: append([]string{"agents", "agents/keeper", "agents/llm/wires", "mesh"}, corePackages...),
 	},
-	// Hosts of MCP, which know nothing of a mesh.
-	{folder: "examples/mcp", program: true, external: []string{mcpSDK}},
-	{folder: "examples/mcp/play", program: true, internal: []string{"examples/mcp"}},
 	// The commands, from what all are written with to what uses most of it. Package main imports all of them; none
 	// imports one that is below it here.
 	{
@@ -396,7 +393,7 @@ var onlyIn = map[string][]string{
 	openTelemetry:              {"mesh/trace"},
 	"cel.dev/cel-go":           {"bcp/constraint", "cmd/bcpmesh-lab/agentdojo/score"}, // the second judges AgentDojo's conditions
 	"github.com/goccy/go-yaml": {"bcp/definition", "cmd/bcpmesh-lab/agentdojo", "cmd/bcpmesh-lab/internal/redteam/corpus"},
-	mcpSDK:                     {"agents/mcp", "agents/wrap", "examples/mcp"},
+	mcpSDK:                     {"agents/mcp", "agents/wrap"},
 }
 
 // An exception allows one thing to one file. One that is not needed fails.

@@ -2,8 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
-	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -11,27 +9,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
-	researchdesk "github.com/bcpmesh/bcpmesh/examples/mcp"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
-
-// playDesk is the command desk of scripts: two scripted MCP hosts.
-func playDesk() {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	err := researchdesk.Play(ctx, researchdesk.Options{Program: "bcpmesh", URL: os.Args[1], Main: os.Args[2], Researcher: os.Args[3], Out: os.Stdout})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "desk:", err)
-		os.Exit(1)
-	}
-}
 
 // mcpFiles runs the mesh of the example and writes the creds of its agents.
 func mcpFiles(t *testing.T) (m *meshtest.Mesh, creds func(bcp.AgentName) string) {

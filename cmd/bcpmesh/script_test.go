@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite golden files")
 // programs are what a copy of this program is, by its name. One that takenOver says is played
 // already is none of them.
 var (
-	programs  = map[string]func(){"bcpmesh": main, "desk": playDesk, "hostile": playHostile, "mailserver": playMail, "notes": playNotes}
+	programs  = map[string]func(){"bcpmesh": main, "hostile": playHostile, "mailserver": playMail, "notes": playNotes}
 	takenOver = func() bool { return false }
 )
 

@@ -111,30 +111,38 @@ func (f *AgentFlags) Connect(ctx context.Context, p *cli.Program, command string
 	if err != nil {
 		return nil, err
 	}
-	url, known := f.url, meshdir.Trust{CA: f.ca}
-	if url == "" {
-		url, known = MeshNear(f.Creds)
-	}
-	secure, err := known.Options()
+	log := cli.NewLogger(hclog.Info, p.Out.Stderr)
+	conn, _, err := dial(ctx, f.Creds, f.url, f.ca, f.encoding, agents.Options{
+		Name: name, Logger: log, Handlers: handlers, NATS: []nats.Option{nats.Name("bcpmesh " + command + " " + string(name))},
+	})
 	if err != nil {
 		return nil, err
 	}
-	encoding := bcp.JSON
-	if f.encoding == "msgpack" {
-		encoding = bcp.MessagePack
+	return &ServedAgent{conn, name, role, log}, nil
+}
+
+// dial connects with a creds file, to a mesh that is named or that is near the file, and returns the encoding of the agent.
+func dial(ctx context.Context, creds, url, ca, encoding string, o agents.Options) (*agents.Connection, bcp.Encoding, error) {
+	known := meshdir.Trust{CA: ca}
+	if url == "" {
+		url, known = MeshNear(creds)
 	}
-	log := cli.NewLogger(hclog.Info, p.Out.Stderr)
-	conn, err := agents.Connect(ctx, url, agents.CredsFile(f.Creds), agents.Options{
-		Name: name, Encoding: encoding, Logger: log, Handlers: handlers,
-		NATS: append(secure, nats.Name("bcpmesh "+command+" "+string(name))),
-	})
+	secure, err := known.Options()
+	if err != nil {
+		return nil, 0, err
+	}
+	o.NATS = append(o.NATS, secure...)
+	if o.Encoding = bcp.JSON; encoding == "msgpack" {
+		o.Encoding = bcp.MessagePack
+	}
+	conn, err := agents.Connect(ctx, url, agents.CredsFile(creds), o)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, ctx.Err()
+		return nil, 0, ctx.Err()
 	case err != nil:
-		return nil, meshdir.NotTaken(url, f.Creds, err)
+		return nil, 0, meshdir.NotTaken(url, creds, err)
 	}
-	return &ServedAgent{conn, name, role, log}, nil
+	return conn, o.Encoding, nil
 }
 
 // MeshNear is where the mesh serves in whose folder a file lies, or where one

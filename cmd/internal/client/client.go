@@ -157,27 +157,11 @@ func (f *Flags) Remote(ctx context.Context, role bcp.Role) (*Client, error) {
 		refused.Code = cli.ExitRefused
 		return nil, refused.WithHint("bcpmesh creds issue %s --role %s --out FILE makes one, if the definitions allow it", who.Agent, role)
 	}
-	name := who.Agent
-	url, known := f.URL, meshdir.Trust{CA: f.CA}
-	if url == "" {
-		url, known = MeshNear(f.Creds)
-	}
-	encoding := bcp.JSON
-	if f.Encoding == "msgpack" {
-		encoding = bcp.MessagePack
-	}
-	secure, err := known.Options()
+	conn, encoding, err := dial(ctx, f.Creds, f.URL, f.CA, f.Encoding, agents.Options{Name: who.Agent, Logger: hclog.NewNullLogger()})
 	if err != nil {
-		return nil, err
+		return nil, meshdir.Failure(err)
 	}
-	conn, err := agents.Connect(ctx, url, agents.CredsFile(f.Creds), agents.Options{Name: name, Encoding: encoding, NATS: secure, Logger: hclog.NewNullLogger()})
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, meshdir.Failure(ctx.Err())
-	case err != nil:
-		return nil, meshdir.NotTaken(url, f.Creds, err)
-	}
-	return &Client{Connection: conn, Name: name, Encoding: encoding}, nil
+	return &Client{Connection: conn, Name: who.Agent, Encoding: encoding}, nil
 }
 
 // actor is the agent or person that a command acts as.

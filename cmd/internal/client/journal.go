@@ -44,7 +44,7 @@ func OpenSource(ctx context.Context, where meshdir.StateFlags) (*Source, error) 
 		if err != nil {
 			return nil, err
 		}
-		return &Source{dial(c, folder), folder, true}, nil
+		return &Source{sourceOf(c, folder), folder, true}, nil
 	}
 	if _, err := os.Stat(home.Streams(folder.State)); err != nil {
 		if meshdir.WasExported(folder.State) {
@@ -62,8 +62,8 @@ func OpenSource(ctx context.Context, where meshdir.StateFlags) (*Source, error) 
 // Close ends what the source needs; it was only read, or what was written says so itself.
 func (s *Source) Close() { _ = s.Source.Close() }
 
-// dial is a running mesh as its operator asks it; closing it disconnects.
-func dial(c *Client, folder meshdir.Folder) *mesh.Source {
+// sourceOf is a running mesh as its operator asks it; closing it disconnects.
+func sourceOf(c *Client, folder meshdir.Folder) *mesh.Source {
 	o := c.Operator()
 	// Whoever looks at the checkpoints says that they cannot be read.
 	least, _ := mesh.Tree(folder.State).Reaches()
@@ -222,7 +222,13 @@ func (f *Flags) Books(ctx context.Context, p *cli.Program, follow bool) (*Client
 	}
 	ctx, cancel := context.WithTimeout(ctx, booksPatience)
 	defer cancel()
-	c.Late = lateness(ctx, c, c.Owner)
+	var operator *agents.Operator
+	if c.Owner != nil {
+		operator = c.Owner.Operator()
+	}
+	if c.Late, err = readPosition(ctx, c.Auditor(), operator); err != nil {
+		c.Late = Late{} // whoever reads the books says so
+	}
 	if c.Owner != nil {
 		c.Late.Talk(p)
 	}
@@ -247,21 +253,9 @@ func (f *Flags) booksOfFiles(ctx context.Context) (*Client, error) {
 	return c, nil
 }
 
-// lateness looks how far the books are that an auditor reads. With the operator the gateway says
+// readPosition looks how far the books are that an auditor reads. With the operator the gateway says
 // what it has decided, and is waited for; where that is nil, or when it does not answer, the audit
 // alone is looked at.
-func lateness(ctx context.Context, auditor, operator *Client) Late {
-	var o *agents.Operator
-	if operator != nil {
-		o = operator.Operator()
-	}
-	p, err := readPosition(ctx, auditor.Auditor(), o)
-	if err != nil {
-		return Late{} // whoever reads the books says so
-	}
-	return p
-}
-
 func readPosition(ctx context.Context, auditor *agents.Auditor, operator *agents.Operator) (p Late, err error) {
 	var decided uint64
 	for deadline := time.Now().Add(booksPatience); ; {
