@@ -70,7 +70,7 @@ func judged(t *testing.T, store *accounts.Store, envelope, revocations []byte, l
 	noError(t, err)
 	verify := func(key [32]byte, message, signature []byte) bool { return ed25519.Verify(key[:], message, signature) }
 	e := contract.Examination{
-		Envelope: envelope, Agent: "agent-a@org1.example", Trust: []contract.Trusted{{Organisation: "org1.example", Key: attestPublic(t, signer.PublicPEM())}},
+		Envelope: envelope, Agent: "agent-a@org1.example", Trust: []bcp.Trust{{Organisation: "org1.example", Key: attestPublic(t, signer.PublicPEM())}},
 		LastNumber: last, Now: time.Now(), Requirement: contract.DualLLMRequirement(), Verify: verify,
 	}
 	for _, b := range contract.Builtins() {

@@ -72,7 +72,7 @@ func (c *Connection) ShowRole(ctx context.Context, organisation, requirement str
 
 // RoleTrust is how an agent of another organisation is judged.
 type RoleTrust struct {
-	Keys []contract.Trusted
+	Keys []bcp.Trust
 	// LastRevocations is the number of the newest list seen.
 	LastRevocations int64
 	Requirement     contract.Requirement

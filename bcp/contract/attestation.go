@@ -47,13 +47,6 @@ func VerdictCodes() []VerdictCode { return verdictTexts.codes() }
 // Text returns a sentence for people, or the code itself if it is unknown.
 func (c VerdictCode) Text() string { return verdictTexts.of(c) }
 
-// Trusted is a key that an organisation signs with. No key is ever fetched.
-type Trusted struct {
-	Organisation string
-	Key          [32]byte  // ed25519
-	Until        time.Time // the first moment at which it is not trusted; zero: always
-}
-
 // Verifier checks an ed25519 signature. It must not panic. Nil refuses everything.
 type Verifier func(key [32]byte, message, signature []byte) bool
 
@@ -88,7 +81,7 @@ type Examination struct {
 	Agent       string
 	Declaration []byte
 	// Trust has the keys of organisations.
-	Trust []Trusted
+	Trust []bcp.Trust
 	// Revocations is the list of the agent's organisation, and LastNumber the
 	// greatest number of such a list that was seen.
 	Revocations Revocations
@@ -170,20 +163,20 @@ func JudgeAttestation(e *Examination) Acceptance {
 }
 
 // validKeys returns the keys that are trusted for an organisation at a moment.
-func validKeys(trust []Trusted, organisation string, now time.Time) []Trusted {
-	return slices.DeleteFunc(slices.Clone(trust), func(t Trusted) bool {
+func validKeys(trust []bcp.Trust, organisation string, now time.Time) []bcp.Trust {
+	return slices.DeleteFunc(slices.Clone(trust), func(t bcp.Trust) bool {
 		return t.Organisation != organisation || !t.Until.IsZero() && !now.Before(t.Until)
 	})
 }
 
 // signer returns the key of which the envelope has a signature, the one that is
 // trusted longest if there are several.
-func signer(keys []Trusted, envelope *Envelope, verify Verifier) (Trusted, bool) {
+func signer(keys []bcp.Trust, envelope *Envelope, verify Verifier) (bcp.Trust, bool) {
 	if verify == nil {
-		return Trusted{}, false
+		return bcp.Trust{}, false
 	}
 	message := PAE(PayloadType, envelope.Payload)
-	var best Trusted
+	var best bcp.Trust
 	found := false
 	for _, key := range keys {
 		signed := slices.ContainsFunc(envelope.Signatures, func(signature []byte) bool { return verify(key.Key, message, signature) })
@@ -312,7 +305,7 @@ func (r *Requirement) hasEvidence(s *Statement, now time.Time) bool {
 
 // validUntil returns when an acceptance ends: with the statement, the trust in its signer,
 // the revocations or the age of the evidence, whichever is first.
-func (e *Examination) validUntil(s *Statement, signer Trusted) time.Time {
+func (e *Examination) validUntil(s *Statement, signer bcp.Trust) time.Time {
 	until := s.Expires
 	first := func(t time.Time) {
 		if t.Before(until) {

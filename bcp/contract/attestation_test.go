@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 )
 
@@ -99,7 +100,7 @@ func (a *attested) envelope() []byte {
 // examination is one that accepts.
 func examination(t testing.TB, envelope []byte) contract.Examination {
 	e := contract.Examination{
-		Envelope: envelope, Agent: "agent-a@org1.example", Trust: []contract.Trusted{{Organisation: "org1.example", Key: public(signingKey)}},
+		Envelope: envelope, Agent: "agent-a@org1.example", Trust: []bcp.Trust{{Organisation: "org1.example", Key: public(signingKey)}},
 		Revocations: contract.Revocations{Number: 7, Issued: issued, Next: issued.Add(12 * time.Hour), Serials: []string{"a-9"}},
 		LastNumber:  7, Now: issued.Add(6 * time.Hour), Requirement: contract.DualLLMRequirement(), Verify: verify,
 	}
@@ -130,7 +131,7 @@ func TestJudgeAttestation(t *testing.T) {
 	demand := func(name string, level contract.Level) both {
 		return judge(func(e *contract.Examination) { e.Requirement.Demands = []contract.Demand{{Name: name, Level: level}} })
 	}
-	org2 := contract.Trusted{Organisation: "org2.example", Key: public(otherKey)}
+	org2 := bcp.Trust{Organisation: "org2.example", Key: public(otherKey)}
 	for _, c := range []struct {
 		name   string
 		change both
@@ -140,7 +141,7 @@ func TestJudgeAttestation(t *testing.T) {
 		{"two signatures, one by a stranger", func(a *attested, _ *contract.Examination) { a.sign = []ed25519.PrivateKey{otherKey, signingKey} }, ""},
 		{"more evidence", set(evidence, "weather", fields{"fine": true}), ""},
 		{"a key that rotates", judge(func(e *contract.Examination) {
-			e.Trust = append([]contract.Trusted{{Organisation: "org1.example", Key: public(otherKey)}}, e.Trust...)
+			e.Trust = append([]bcp.Trust{{Organisation: "org1.example", Key: public(otherKey)}}, e.Trust...)
 		}), ""},
 
 		{"another type of payload", func(a *attested, _ *contract.Examination) { a.payloadType = "application/json" }, contract.MalformedAttestation},

@@ -3,7 +3,7 @@
 //
 // The roles are planner, processor (a Reader), orchestrator (the interpreter inside
 // the gateway), tool and user. [Matrix] and [Edges] say what each role sees and
-// sends to whom. [CheckAgents] refuses definitions that mix roles.
+// sends to whom; package definition refuses agents that mix roles.
 //
 // A [Contract] says what a role does and never does, in the JSON of the draft
 // ([Parse]). Each invariant is tested by a [Predicate] from a closed set.

@@ -71,22 +71,6 @@ type roleDocument struct {
 	Serial      string         `json:"serial"`
 }
 
-// evidenceDocument is what is written. Of what is read, the proof and the digest of the
-// reports count, and kinds that are not known are nothing.
-type evidenceDocument struct {
-	Proof       *proofDocument `json:"permission_proof,omitzero"`
-	Definitions string         `json:"definitions,omitzero"`
-	Reports     string         `json:"reports,omitzero"`
-	Build       string         `json:"build,omitzero"`
-	Checkpoint  string         `json:"checkpoint,omitzero"`
-}
-
-type proofDocument struct {
-	Claims int64  `json:"claims"`
-	Holes  int64  `json:"holes"`
-	JWTs   string `json:"jwts"`
-}
-
 type revocationsDocument struct {
 	Number  int64    `json:"number"`
 	Issued  string   `json:"issued"`

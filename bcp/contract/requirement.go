@@ -29,6 +29,9 @@ type Demand struct {
 // DualLLM is the architecture of the draft.
 const DualLLM = "dual_llm"
 
+// DeterministicInterpreter is the type of this mesh's orchestrators.
+const DeterministicInterpreter = "deterministic_interpreter"
+
 // DualLLMRequirement returns the built-in requirement dual-llm: the draft's six
 // invariants at their levels, and a permission proof of the last 24 hours.
 func DualLLMRequirement() Requirement {

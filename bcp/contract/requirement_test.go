@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 )
 
@@ -19,7 +20,7 @@ func revocations(number int) fields {
 // covers DUAL-93
 func TestOpenRevocations(t *testing.T) {
 	t.Parallel()
-	trust := []contract.Trusted{{Organisation: "org1.example", Key: public(signingKey)}, {Organisation: "org2.example", Key: public(otherKey)}}
+	trust := []bcp.Trust{{Organisation: "org1.example", Key: public(signingKey)}, {Organisation: "org2.example", Key: public(otherKey)}}
 	build := func(change func(s, list fields), key ed25519.PrivateKey) []byte {
 		list := revocations(7)
 		s := fields{"_type": "https://in-toto.io/Statement/v1", "predicateType": "https://bcpmesh.dev/attestation/revocations/v1"}

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"slices"
 	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // Revocations is an organisation's list of what is no longer good. Whoever gives it
@@ -36,7 +38,7 @@ func ParseRevocations(b []byte) (Revocations, bool) {
 // OpenRevocations reads a signed list of an organisation: a statement about the
 // organisation and the digest of the list. The code is empty, malformed,
 // unknown_organisation, bad_signature, or wrong_agent for another subject.
-func OpenRevocations(b []byte, organisation string, trust []Trusted, now time.Time, verify Verifier) (Revocations, VerdictCode) {
+func OpenRevocations(b []byte, organisation string, trust []bcp.Trust, now time.Time, verify Verifier) (Revocations, VerdictCode) {
 	envelope, ok := ParseEnvelope(b)
 	if !ok {
 		return Revocations{}, MalformedAttestation

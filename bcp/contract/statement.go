@@ -41,8 +41,9 @@ type Statement struct {
 
 // PermissionProof is the evidence that permissions keep the roles apart.
 type PermissionProof struct {
-	Claims, Holes int64
-	JWTs          string // the digest of the JWTs that were proven
+	Claims int64  `json:"claims"`
+	Holes  int64  `json:"holes"`
+	JWTs   string `json:"jwts"` // the digest of the JWTs that were proven
 }
 
 // shows reports whether a proof shows anything: claims without holes.
@@ -102,10 +103,6 @@ func (s *Statement) readEvidence(b []byte) bool {
 	if doc.Proof == nil {
 		return true
 	}
-	proof := proofDocument{Claims: -1, Holes: -1}
-	if !decode(doc.Proof, &proof) {
-		return false
-	}
-	s.Proof = &PermissionProof{proof.Claims, proof.Holes, proof.JWTs}
-	return proof.Claims >= 0 && proof.Holes >= 0 && areLabels(proof.JWTs)
+	s.Proof = &PermissionProof{Claims: -1, Holes: -1}
+	return decode(doc.Proof, s.Proof) && s.Proof.Claims >= 0 && s.Proof.Holes >= 0 && areLabels(s.Proof.JWTs)
 }

@@ -20,17 +20,18 @@ var (
 )
 
 // AttestedEvidence is what an organisation states of its mesh beside a declaration. Nobody else
-// signs it. The zero value states nothing.
+// signs it. The zero value states nothing. Of what is read, the proof and the digest of the
+// reports count, and kinds that are not known are nothing.
 type AttestedEvidence struct {
-	Proof *PermissionProof
+	Proof *PermissionProof `json:"permission_proof,omitzero"`
 	// Definitions is the digest of the definition files, which have all rules.
-	Definitions bcp.Digest
+	Definitions bcp.Digest `json:"definitions,omitzero"`
 	// Reports is the digest of what bcpmesh role report --json said, byte for byte.
-	Reports bcp.Digest
+	Reports bcp.Digest `json:"reports,omitzero"`
 	// Build is the version of the program.
-	Build string
+	Build string `json:"build,omitzero"`
 	// Checkpoint is the newest checkpoint of the journal, a note.
-	Checkpoint string
+	Checkpoint string `json:"checkpoint,omitzero"`
 }
 
 // String writes a reference as sha256:<hex>, or nothing of one that names no contract.
@@ -66,11 +67,7 @@ func WriteStatement(s *Statement, evidence AttestedEvidence) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := evidenceDocument{Definitions: digits(evidence.Definitions), Reports: digits(evidence.Reports), Build: evidence.Build, Checkpoint: evidence.Checkpoint}
-	if p := evidence.Proof; p != nil {
-		e.Proof = &proofDocument{p.Claims, p.Holes, p.JWTs}
-	}
-	stated, err := json.Marshal(e)
+	stated, err := json.Marshal(evidence)
 	if err != nil {
 		return nil, err
 	}
@@ -117,13 +114,6 @@ func WriteEnvelope(payload []byte, keyID string, signature []byte) []byte {
 	sig := base64.StdEncoding.EncodeToString(signature)
 	b, _ := json.Marshal(envelopeDocument{PayloadType, base64.StdEncoding.EncodeToString(payload), []signatureDocument{{keyID, &sig}}})
 	return b // texts alone cannot fail
-}
-
-func digits(d bcp.Digest) string {
-	if d == (bcp.Digest{}) {
-		return ""
-	}
-	return hex.EncodeToString(d[:])
 }
 
 func nonNil(list []string) []string {

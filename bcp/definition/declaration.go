@@ -39,7 +39,7 @@ func Declaration(m *bcp.Mesh, name bcp.AgentName) (contract.Declaration, error) 
 		return d, err
 	}
 	var processors []bcp.AgentName
-	for _, k := range kernel.OfMesh(m) { // not RoleAgents, which looks at each agent: a gateway asks
+	for _, k := range kernel.OfMesh(m) { // not RoleKernels, which looks at each kernel: a gateway asks
 		if k.Name() != name {
 			continue
 		}

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"bytes"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -48,28 +49,55 @@ func Contracts(m *bcp.Mesh) map[string]contract.Contract {
 	return contracts
 }
 
-// RoleAgents returns the agents of a mesh as far as roles go.
-func RoleAgents(m *bcp.Mesh) []contract.Agent {
-	kernels := map[bcp.AgentName]*contract.Kernel{}
+// KernelRoles are the agents that a kernel asks. SubPlanner may be empty.
+type KernelRoles struct {
+	Planner, SubPlanner bcp.AgentName
+	Processors          []bcp.AgentName // the Readers of its schemas
+}
+
+// RoleKernels returns whom each kernel of a mesh asks.
+func RoleKernels(m *bcp.Mesh) map[bcp.AgentName]KernelRoles {
+	kernels := map[bcp.AgentName]KernelRoles{}
 	for _, k := range m.Kernels {
-		kernels[k.Kernel] = &contract.Kernel{Planner: string(k.Planner), SubPlanner: string(k.SubPlanner)}
+		kernels[k.Kernel] = KernelRoles{Planner: k.Planner, SubPlanner: k.SubPlanner}
 	}
 	for _, k := range kernel.OfMesh(m) {
+		asks, known := kernels[k.Name()]
 		for _, s := range k.Definition().Schemas {
-			if known := kernels[k.Name()]; known != nil && !slices.Contains(known.Processors, string(s.Reader)) {
-				known.Processors = append(known.Processors, string(s.Reader))
+			if known && !slices.Contains(asks.Processors, s.Reader) {
+				asks.Processors = append(asks.Processors, s.Reader)
 			}
 		}
+		if known {
+			kernels[k.Name()] = asks
+		}
 	}
-	var agents []contract.Agent
+	return kernels
+}
+
+// rolesOf returns the roles that each agent has, by its own entry and by the kernels that
+// ask it. None is allowed to have two.
+func rolesOf(m *bcp.Mesh, kernels map[bcp.AgentName]KernelRoles) map[bcp.AgentName][]string {
+	plays := map[bcp.AgentName][]string{}
+	play := func(name bcp.AgentName, role string) {
+		if role != "" && !slices.Contains(plays[name], role) {
+			plays[name] = append(plays[name], role)
+		}
+	}
 	for i := range m.Agents {
 		a := &m.Agents[i]
-		agents = append(agents, contract.Agent{
-			Name: string(a.Name), Declared: contract.Role(a.Execution.Role), Type: a.Execution.Type, Contract: a.Execution.Contract,
-			Kernel: kernels[a.Name], Channels: a.Controller || a.Reader, Tools: otherTools(a), Command: a.Command,
-		})
+		play(a.Name, a.Execution.Role)
+		k, asks := kernels[a.Name]
+		if !asks {
+			continue
+		}
+		play(a.Name, string(contract.Orchestrator))
+		play(k.Planner, string(contract.Planner))
+		for _, name := range append(slices.Clone(k.Processors), k.SubPlanner) {
+			play(name, string(contract.Processor))
+		}
 	}
-	return agents
+	return plays
 }
 
 // otherTools returns what an agent can do apart from taking part in the protocol.
@@ -91,42 +119,60 @@ func (b *builder) roles(m *bcp.Mesh) {
 	if b.incomplete || !b.report.OK() {
 		return // whom a kernel asks is known once it is right
 	}
+	const planner, processor, orchestrator = string(contract.Planner), string(contract.Processor), string(contract.Orchestrator)
 	// Who plans may be started elsewhere, without a file; a sub-planner with one is judged with its kernel.
-	for _, p := range contract.CheckAgents(RoleAgents(m), Contracts(m)) {
-		i := slices.IndexFunc(m.Agents, func(a bcp.Agent) bool { return string(a.Name) == p.Agent })
-		if i < 0 {
-			continue
-		}
-		a, key := b.agents[i], "name"
-		for _, k := range []string{"kernel", "execution"} {
-			if a.has(k) {
-				key = k
+	kernels, contracts := RoleKernels(m), Contracts(m)
+	plays := rolesOf(m, kernels)
+	planners := map[string]int{} // by command
+	for i, a := range b.agents {
+		agent := &m.Agents[i]
+		x, roles, tools, key := &agent.Execution, plays[agent.Name], strings.Join(otherTools(agent), ", "), roleKey(a)
+		plans, reads := slices.Contains(roles, planner), slices.Contains(roles, processor)
+		_, isKernel := kernels[agent.Name]
+		for _, rule := range []struct {
+			broken   bool
+			at, text string
+		}{
+			{len(roles) > 1, key, fmt.Sprintf("%s has two roles, %s: each needs an agent of its own", agent.Name, strings.Join(roles, ", "))},
+			{x.Role == orchestrator && !isKernel, key, "an orchestrator is a kernel: its file needs the key kernel"},
+			{x.Role == orchestrator && x.Type != contract.DeterministicInterpreter, join(key, "type"), "an orchestrator needs this key: expected " + contract.DeterministicInterpreter},
+			{plans && (agent.Controller || agent.Reader), key, "a planner has no channel and starts no run: it may never see content"},
+			{plans && tools != "", key, fmt.Sprintf("a planner has no tools, and this one has %s: its plans name them, and the kernel calls them", tools)},
+			{reads && tools != "", key, "a processor has no tools but BCPQueries, BCPRespond and the like, and this one has " + tools},
+		} {
+			if rule.broken {
+				a.errorf(rule.at, CodeRole, "%s", rule.text)
 			}
 		}
-		switch p.Code {
-		case contract.TwoRoles:
-			a.errorf(key, CodeRole, "%s has two roles, %s: each needs an agent of its own", p.Agent, p.Other)
-		case contract.NoKernel:
-			a.errorf(key, CodeRole, "an orchestrator is a kernel: its file needs the key kernel")
-		case contract.UnknownType:
-			a.errorf(join(key, "type"), CodeRole, "an orchestrator needs this key: expected %s", contract.DeterministicInterpreter)
-		case contract.PlannerHasChannel:
-			a.errorf(key, CodeRole, "a planner has no channel and starts no run: it may never see content")
-		case contract.PlannerHasTools:
-			a.errorf(key, CodeRole, "a planner has no tools, and this one has %s: its plans name them, and the kernel calls them", p.Other)
-		case contract.ProcessorHasTools:
-			a.errorf(key, CodeRole, "a processor has no tools but BCPQueries, BCPRespond and the like, and this one has %s", p.Other)
-		case contract.UnknownContract:
-			a.errorf(join(key, "contract"), CodeContract, "there is no contract %s%s: write it to %s/%s%s", quote(p.Other), didYouMean(p.Other, sortedKeys(Contracts(m))), contractFolder, boundedKey(p.Other), contractSuffix)
-		case contract.ContractOfOtherRole:
-			a.errorf(join(key, "contract"), CodeContract, "the contract %s is of another role", quote(p.Other))
-		case contract.SameCommand:
-			a.warnf(key, CodeOneProgram, "%s, a processor, is started by the same command: one program may then read the task and the content", p.Other)
+		switch found, known := contracts[x.Contract]; {
+		case x.Contract == "":
+		case !known:
+			a.errorf(join(key, "contract"), CodeContract, "there is no contract %s%s: write it to %s/%s%s", quote(x.Contract), didYouMean(x.Contract, sortedKeys(contracts)), contractFolder, boundedKey(x.Contract), contractSuffix)
+		case string(found.Role) != x.Role:
+			a.errorf(join(key, "contract"), CodeContract, "the contract %s is of another role", quote(x.Contract))
 		}
-	}
-	for i, a := range b.agents {
-		if x := m.Agents[i].Execution; x.Type != "" && x.Role != string(contract.Orchestrator) || x.ModelFamily != "" && x.Role == string(contract.Orchestrator) {
+		if x.Type != "" && x.Role != orchestrator || x.ModelFamily != "" && x.Role == orchestrator {
 			a.warnf("execution", CodeNoEffect, "no effect: type is of an orchestrator, and model_family of a planner or a processor")
 		}
+		if plans && len(agent.Command) > 0 {
+			planners[strings.Join(agent.Command, "\x00")] = i
+		}
 	}
+	// One model would read the task and the content.
+	for i := range m.Agents {
+		a := &m.Agents[i]
+		if at, same := planners[strings.Join(a.Command, "\x00")]; same && at != i && slices.Contains(plays[a.Name], processor) {
+			b.agents[at].warnf(roleKey(b.agents[at]), CodeOneProgram, "%s, a processor, is started by the same command: one program may then read the task and the content", a.Name)
+		}
+	}
+}
+
+// roleKey is the key that gives an agent its role.
+func roleKey(a *agentForm) string {
+	for _, key := range []string{"execution", "kernel"} {
+		if a.has(key) {
+			return key
+		}
+	}
+	return "name"
 }

@@ -539,7 +539,7 @@ func negotiate(t *testing.T, asker, peer *company) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	trust := agents.RoleTrust{Keys: []contract.Trusted{{Organisation: asker.name, Key: asker.key}}, Requirement: contract.DualLLMRequirement()}
+	trust := agents.RoleTrust{Keys: []bcp.Trust{{Organisation: asker.name, Key: asker.key}}, Requirement: contract.DualLLMRequirement()}
 	judges := func() (v agents.RoleVerdict, refused bool) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), scriptTimeout)

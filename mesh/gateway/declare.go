@@ -177,18 +177,9 @@ func (g *Gateway) takeChallenge(now time.Time, agent bcp.AgentName) challenge {
 	return c
 }
 
-// trust returns the keys of other organisations.
-func (g *Gateway) trust() []contract.Trusted {
-	var trust []contract.Trusted
-	for _, t := range g.config.State.Mesh.Trust {
-		trust = append(trust, contract.Trusted(t))
-	}
-	return trust
-}
-
 // openRevocations reads a list signed by a trusted organisation.
 func (g *Gateway) openRevocations(envelope []byte, now time.Time) (state.RoleRevocations, bool) {
-	trust := g.trust()
+	trust := g.config.State.Mesh.Trust
 	for _, t := range trust {
 		if list, code := contract.OpenRevocations(envelope, t.Organisation, trust, now, verifyEd25519); code == "" {
 			return newRevocations(t.Organisation, &list), true
@@ -217,7 +208,7 @@ func (g *Gateway) judge(now time.Time, m *message, said *contract.Message, asked
 	organisation := agent.Organisation
 	agent.Name = m.subject.Agent // its creds say so
 	e := contract.Examination{
-		Envelope: said.Attestation, Agent: agent.String(), Trust: g.trust(), LastNumber: g.state.LastRevocations(organisation), Now: now,
+		Envelope: said.Attestation, Agent: agent.String(), Trust: g.config.State.Mesh.Trust, LastNumber: g.state.LastRevocations(organisation), Now: now,
 		Requirement: requirement, Declaration: said.Declaration, Challenge: &contract.Challenge{Nonce: asked.nonce, Asker: g.config.State.Mesh.Organisation}, Verify: verifyEd25519,
 	}
 	if asked.nonce != "" && said.Proof != nil && said.Proof.Key == m.from.Key {

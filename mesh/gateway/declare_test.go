@@ -374,7 +374,7 @@ func TestChallengedGateway(t *testing.T) {
 	t.Parallel()
 	r := newRoleBench(t)
 	about := contract.AgentID{Name: "main", Organisation: r.org1.name}
-	trust := agents.RoleTrust{Keys: []contract.Trusted{{Organisation: r.org1.name, Key: r.org1.key}}, Requirement: contract.DualLLMRequirement()}
+	trust := agents.RoleTrust{Keys: []bcp.Trust{{Organisation: r.org1.name, Key: r.org1.key}}, Requirement: contract.DualLLMRequirement()}
 	v, list, err := r.mailer.JudgeRole(t.Context(), about, trust)
 	if err != nil || !v.Accepted || list.Number == 0 {
 		t.Fatalf("%+v, %+v: %v", v, list, err)
@@ -423,7 +423,7 @@ func TestChallengedGatewayThatLies(t *testing.T) {
 	t.Parallel()
 	r := newRoleBench(t)
 	about := contract.AgentID{Name: "main", Organisation: r.org1.name}
-	trust := agents.RoleTrust{Keys: []contract.Trusted{{Organisation: r.org1.name, Key: r.org1.key}}, Requirement: contract.DualLLMRequirement()}
+	trust := agents.RoleTrust{Keys: []bcp.Trust{{Organisation: r.org1.name, Key: r.org1.key}}, Requirement: contract.DualLLMRequirement()}
 	signed := func(o *organisation, agent bcp.AgentName, key string, change func(*contract.Statement, *contract.AttestedEvidence)) agents.Papers {
 		t.Helper()
 		papers, _ := o.papers(t, agent, []string{key}, change)

@@ -32,31 +32,33 @@ type part struct {
 // listParts returns who plays the roles of kernels in a mesh: by its own file, or by the
 // kernel that asks it. A planner may have no file.
 func listParts(m *bcp.Mesh) []part {
-	agents := definition.RoleAgents(m)
+	kernels := definition.RoleKernels(m)
 	var parts []part
-	add := func(name string, role contract.Role, kernel string) {
-		i := slices.IndexFunc(parts, func(p part) bool { return string(p.Agent) == name && p.Role == role })
+	add := func(name bcp.AgentName, role contract.Role, kernel bcp.AgentName) {
+		i := slices.IndexFunc(parts, func(p part) bool { return p.Agent == name && p.Role == role })
 		if i < 0 {
 			i = len(parts)
-			parts = append(parts, part{Agent: bcp.AgentName(name), Role: role, Contract: string(role) + "-v1", By: []string{}})
+			parts = append(parts, part{Agent: name, Role: role, Contract: string(role) + "-v1", By: []string{}})
 		}
 		if kernel != "" {
-			parts[i].By = append(parts[i].By, kernel)
+			parts[i].By = append(parts[i].By, string(kernel))
 		}
 	}
-	for _, a := range agents {
-		if a.Declared != "" {
-			add(a.Name, a.Declared, "")
+	for i := range m.Agents {
+		a := &m.Agents[i]
+		if a.Execution.Role != "" {
+			add(a.Name, contract.Role(a.Execution.Role), "")
 		}
-		if a.Kernel == nil {
+		k, asks := kernels[a.Name]
+		if !asks {
 			continue
 		}
 		add(a.Name, contract.Orchestrator, "")
-		add(a.Kernel.Planner, contract.Planner, a.Name)
-		if a.Kernel.SubPlanner != "" {
-			add(a.Kernel.SubPlanner, contract.Processor, a.Name)
+		add(k.Planner, contract.Planner, a.Name)
+		if k.SubPlanner != "" {
+			add(k.SubPlanner, contract.Processor, a.Name)
 		}
-		for _, reader := range a.Kernel.Processors {
+		for _, reader := range k.Processors {
 			add(reader, contract.Processor, a.Name)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/simulate"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -254,7 +255,7 @@ func (f *verifyFlags) examination(file, agent string) (contract.Examination, err
 
 // readTrust reads the flags --trust: ORGANISATION=FILE, with a public key in
 // PEM.
-func readTrust(words []string) (keys []contract.Trusted, err error) {
+func readTrust(words []string) (keys []bcp.Trust, err error) {
 	for _, word := range words {
 		organisation, file, found := strings.Cut(word, "=")
 		if !found || !contract.IsOrganisation(organisation) {
@@ -268,7 +269,7 @@ func readTrust(words []string) (keys []contract.Trusted, err error) {
 		if !ok {
 			return nil, cli.Failf("%s has no public ed25519 key in PEM", cli.Quoted(file)).WithHint("openssl pkey -in KEY -pubout writes one")
 		}
-		keys = append(keys, contract.Trusted{Organisation: organisation, Key: key})
+		keys = append(keys, bcp.Trust{Organisation: organisation, Key: key})
 	}
 	return keys, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
@@ -316,7 +317,7 @@ func (in *attestInput) examination() (contract.Examination, error) {
 		return e, errors.New("input.now: expected a time such as 2026-03-01T06:00:00Z")
 	}
 	for i, t := range in.Trust {
-		trusted := contract.Trusted{Organisation: t.Organisation}
+		trusted := bcp.Trust{Organisation: t.Organisation}
 		if t.Until != "" {
 			if trusted.Until, err = time.Parse(time.RFC3339, t.Until); err != nil {
 				return e, fmt.Errorf("input.trust[%d].until: expected a time such as 2026-03-01T06:00:00Z", i)
