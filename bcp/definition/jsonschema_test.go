@@ -92,60 +92,6 @@ func refusals(t *testing.T, s *jsonschema.Schema, text string) []string {
 	return places
 }
 
-// Both schemas are schemas of their draft, every key of the table is in the
-// place of its level, and no mapping takes any other.
-//
-// covers P1.2, P1.3
-func TestJSONSchemaHasEveryKey(t *testing.T) {
-	t.Parallel()
-	agent := compileSchema(t, definition.LevelAgent)
-	levels := map[*definition.Level]*jsonschema.Schema{definition.LevelMesh: compileSchema(t, definition.LevelMesh), definition.LevelAgent: agent, definition.LevelService: compileSchema(t, definition.LevelService)}
-	keys := map[*definition.Level]int{}
-	table := definition.Schema()
-	for range 4 { // levels nest so deep below an agent
-		for _, k := range table {
-			if k.Child == nil || levels[k.Level] == nil {
-				continue
-			}
-			items := levels[k.Level].Properties[k.Name]
-			switch k.Type {
-			case definition.TypeObjects:
-				items = items.Items2020
-			case definition.TypeNamedObjects:
-				items, _ = items.AdditionalProperties.(*jsonschema.Schema)
-			}
-			if items == nil || items.Ref == nil {
-				t.Fatalf("%s of %s has no items", k.Name, k.Level)
-			}
-			levels[k.Child] = items.Ref
-		}
-	}
-	for _, k := range table {
-		keys[k.Level]++
-		p := levels[k.Level].Properties[k.Name]
-		if p == nil {
-			t.Errorf("%s of %s is missing", k.Name, k.Level)
-			continue
-		}
-		if !strings.HasPrefix(p.Description, k.Doc) {
-			t.Errorf("%s of %s: description %q", k.Name, k.Level, p.Description)
-		}
-		if (p.Default != nil) != (k.Default != "") {
-			t.Errorf("%s of %s: default %v, want %q", k.Name, k.Level, p.Default, k.Default)
-		} else if p.Default != nil && fmt.Sprint(*p.Default) != k.Default {
-			t.Errorf("%s of %s: default %v, want %q", k.Name, k.Level, *p.Default, k.Default)
-		}
-		if want := k.Required && k.DefaultRule == ""; slices.Contains(levels[k.Level].Required, k.Name) != want {
-			t.Errorf("%s of %s: required %v", k.Name, k.Level, !want)
-		}
-	}
-	for level, s := range levels {
-		if len(s.Properties) != keys[level] || s.AdditionalProperties != false {
-			t.Errorf("%s: %d properties for %d keys, others: %v", level, len(s.Properties), keys[level], s.AdditionalProperties)
-		}
-	}
-}
-
 // What loads fits the schemas: the seed's examples, those that init writes and
 // those of the reference.
 //
@@ -238,55 +184,26 @@ func TestJSONSchemaRefuses(t *testing.T) {
 // covers P1.1, P1.2, P1.3
 func TestJSONSchemaAgreesWithTheLoader(t *testing.T) {
 	t.Parallel()
-	// What stands around a mapping of a level, and the path of its keys.
-	around := map[*definition.Level]struct{ text, path string }{
-		definition.LevelMesh:         {"%s", ""},
-		definition.LevelAgent:        {"%s", ""},
-		definition.LevelChannel:      {"bcp_channels: [{%s}]", "bcp_channels[0]."},
-		definition.LevelCron:         {"cron_schedules: [{%s}]", "cron_schedules[0]."},
-		definition.LevelSubscription: {"bcp_channels: [{subscriptions: [{%s}]}]", "bcp_channels[0].subscriptions[0]."},
-		definition.LevelField:        {"bcp_channels: [{subscriptions: [{fields: [{%s}]}]}]", "bcp_channels[0].subscriptions[0].fields[0]."},
-		definition.LevelModel:        {"models: [{%s}]", "models[0]."},
-		definition.LevelQuestion:     {"bcp_channels: [{subscriptions: [{questions: [{%s}]}]}]", "bcp_channels[0].subscriptions[0].questions[0]."},
-		definition.LevelNotify:       {"notify: [{%s}]", "notify[0]."},
-		definition.LevelKernel:       {"kernel: {%s}", "kernel."},
-		definition.LevelResult:       {"kernel: {result: {%s}}", "kernel.result."},
-		definition.LevelParse:        {"kernel: {schemas: {s: {%s}}}", "kernel.schemas.s."},
-		definition.LevelLimits:       {"kernel: {limits: {%s}}", "kernel.limits."},
-		definition.LevelGrant:        {"kernel: {grant_limits: {g: {%s}}}", "kernel.grant_limits.g."},
-		definition.LevelRule:         {"rules: [{%s}]", "rules[0]."},
-		definition.LevelExamples:     {"rules: [{examples: {%s}}]", "rules[0].examples."},
-		definition.LevelService:      {"%s", ""},
-		definition.LevelTool:         {"tools: [{%s}]", "tools[0]."},
-		definition.LevelExecution:    {"execution: {%s}", "execution."},
-		definition.LevelTrust:        {"trust: [{%s}]", "trust[0]."},
-		definition.LevelRequirement:  {"role_requirements: [{%s}]", "role_requirements[0]."},
-		definition.LevelInvariant:    {"role_requirements: [{invariants: [{%s}]}]", "role_requirements[0].invariants[0]."},
-		definition.LevelEvidence:     {"role_requirements: [{evidence: {%s}}]", "role_requirements[0].evidence."},
-		definition.LevelPrice:        {"models: [{name: m, provider: openai, model: m, price: {%s}}]", "models[0].price."},
-		definition.LevelMCPServer:    {"mcp_servers: [{%s}]", "mcp_servers[0]."},
-		definition.LevelMCPTool:      {"mcp_servers: [{tools: [{%s}]}]", "mcp_servers[0].tools[0]."},
-		definition.LevelEndorse:      {"endorse: [{%s}]", "endorse[0]."},
+	schemas := map[*definition.Level]*jsonschema.Schema{}
+	for _, root := range []*definition.Level{definition.LevelMesh, definition.LevelAgent, definition.LevelService} {
+		schemas[root] = compileSchema(t, root)
 	}
-	mesh, agent, service := compileSchema(t, definition.LevelMesh), compileSchema(t, definition.LevelAgent), compileSchema(t, definition.LevelService)
-	inMesh := []*definition.Level{definition.LevelMesh, definition.LevelModel, definition.LevelPrice, definition.LevelNotify, definition.LevelRule, definition.LevelExamples,
-		definition.LevelTrust, definition.LevelRequirement, definition.LevelInvariant, definition.LevelEvidence, definition.LevelMCPServer, definition.LevelMCPTool, definition.LevelEndorse}
 	checked := 0
 	for _, k := range definition.Schema() {
 		good, bad := candidates(k)
 		for i, value := range append(good, bad...) {
 			want := i < len(good)
-			text := fmt.Sprintf(around[k.Level].text, k.Name+": "+value) + "\n"
-			at := around[k.Level].path + k.Name
+			root, text, at := around(k.Level, k.Name+": "+value, k.Name)
+			text += "\n"
 			here := func(place string) bool {
 				return place == at || strings.HasPrefix(place, at+"[") || strings.HasPrefix(place, at+".")
 			}
-			s, contents := agent, files("agents/a.md", "---\n"+text+"---\n")
-			switch {
-			case slices.Contains(inMesh, k.Level):
-				s, contents = mesh, files("mesh.yaml", text)
-			case k.Level == definition.LevelService || k.Level == definition.LevelTool:
-				s, contents = service, files("tools/a.yaml", text)
+			s, contents := schemas[root], files("agents/a.md", "---\n"+text+"---\n")
+			switch root {
+			case definition.LevelMesh:
+				contents = files("mesh.yaml", text)
+			case definition.LevelService:
+				contents = files("tools/a.yaml", text)
 			}
 			if fits := !slices.ContainsFunc(refusals(t, s, text), here); fits != want {
 				t.Errorf("%.80q: fits the schema: %v, refused at %q", text, fits, refusals(t, s, text))
@@ -309,6 +226,23 @@ func TestJSONSchemaAgreesWithTheLoader(t *testing.T) {
 	if checked < 400 {
 		t.Errorf("%d values", checked)
 	}
+}
+
+// around puts text into a mapping of a level, and returns the file's level and the path of its keys.
+func around(level *definition.Level, text, path string) (root *definition.Level, whole, at string) {
+	for _, k := range definition.Schema() {
+		switch {
+		case k.Child != level:
+			continue
+		case k.Type == definition.TypeObjects:
+			return around(k.Level, k.Name+": [{"+text+"}]", k.Name+"[0]."+path)
+		case k.Type == definition.TypeNamedObjects:
+			return around(k.Level, k.Name+": {s: {"+text+"}}", k.Name+".s."+path)
+		default:
+			return around(k.Level, k.Name+": {"+text+"}", k.Name+"."+path)
+		}
+	}
+	return level, text, path
 }
 
 // candidates returns YAML values that a key takes and that it refuses.

@@ -52,48 +52,6 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 	}
 }
 
-// Every key stands under its level, with its sentence and its default.
-//
-// covers P1.3
-func TestMarkdownHasEveryKey(t *testing.T) {
-	t.Parallel()
-	sections := map[string]string{}
-	for _, part := range strings.Split(definition.Markdown(), "\n### ")[1:] {
-		title, body, _ := strings.Cut(part, "\n")
-		body, _, _ = strings.Cut(body, "\n## ")
-		sections[strings.ToLower(strings.Trim(title, "`"))] = body
-	}
-	rows := 0
-	for _, k := range definition.Schema() {
-		section := strings.ReplaceAll(sections[strings.ToLower(k.Level.String())], "**", "")
-		at := strings.Index(section, "\n- `"+k.Name+"`")
-		if at < 0 {
-			t.Errorf("%s of %s is missing", k.Name, k.Level)
-			continue
-		}
-		row, _, _ := strings.Cut(section[at+1:], "\n")
-		rows++
-		if (k.Level == definition.LevelParse || k.Level == definition.LevelResult) && strings.Contains(row, "(#a-subscription)") {
-			continue
-		}
-		if strings.Contains(row, "; ;") || strings.Contains(row, "(;") {
-			t.Errorf("%s of %s: a part is empty: %s", k.Name, k.Level, row)
-		}
-		for _, want := range append([]string{k.Doc, k.Default, k.DefaultRule}, k.Words...) {
-			if !strings.Contains(row, want) {
-				t.Errorf("%s of %s: expected %q in %s", k.Name, k.Level, want, row)
-			}
-		}
-	}
-	found := 0
-	for _, section := range sections {
-		found += strings.Count(strings.ReplaceAll(section, "**", ""), "\n- `")
-	}
-	if found != rows {
-		t.Errorf("%d rows for %d keys", found, rows)
-	}
-}
-
 var (
 	links    = regexp.MustCompile(`\]\(([^)]*)\)`)
 	headings = regexp.MustCompile(`(?m)^#+ (.*)$`)

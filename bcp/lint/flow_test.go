@@ -209,28 +209,6 @@ func TestFlowIsTheLeastFixpoint(t *testing.T) {
 	})
 }
 
-// A channel more, or more taint in an agent, never makes another's less.
-//
-// covers P8.2
-func TestFlowIsMonotone(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		m := drawMesh(t)
-		before := FlowOf(m)
-		i := rapid.IntRange(0, len(m.Agents)-1).Draw(t, "agent")
-		if rapid.Bool().Draw(t, "more taint") {
-			m.Agents[i].BaseTaint = bcp.MaxTaint(m.Agents[i].BaseTaint, bcp.Taint(rapid.IntRange(1, 3).Draw(t, "taint")))
-		} else {
-			m.Channels = append(m.Channels, drawChannel(t, len(m.Agents)))
-		}
-		for j, a := range FlowOf(m).Agents {
-			if was := before.Agents[j]; a.Exposure < was.Exposure || a.Answers < was.Answers || a.Base < was.Base {
-				t.Errorf("%s was %+v and is %+v", a.Name, was, a)
-			}
-		}
-	})
-}
-
 // Agents that reach each other are in one loop finding, and nobody else is.
 //
 // covers P8.2
