@@ -112,7 +112,6 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 	b.trust(m)
 	b.checkRequired(m)
 	b.roles(m)
-	b.checkWitness(m)
 	b.warnTotals(m)
 	b.warnFlow(m)
 	b.warnArguments(m)
@@ -130,6 +129,10 @@ func (b *builder) buildMesh() *bcp.Mesh {
 	b.routes(m)
 	if m.Replicas%2 == 0 {
 		b.mesh.errorf("replicas", CodeOutOfRange, "expected 1, 3 or 5: an even number of copies survives no more failures")
+	}
+	// The gateways of a cluster have no key that signs checkpoints. One that runs there with one copy is refused at its start.
+	if m.RequireWitness > 0 && m.Replicas > 1 {
+		b.mesh.errorf("require_witness", CodeWitness, "require_witness is for a mesh of one process, and replicas say that this one is a cluster's: leave it out, and have bcpmesh audit export --checkpoint --witness cosign")
 	}
 	return m
 }

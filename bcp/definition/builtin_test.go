@@ -133,7 +133,7 @@ func TestModelOfACommand(t *testing.T) {
 		"command: [./r]\nsandbox: required\nmodel: sonnet\ntoken_budget: 5\n":                       {false, "token_budget: no effect"},
 		"command: [./r]\nsandbox: required\n":                                                       {false, ""},
 		"command: [./r]\nsandbox: none\nmodel: small\ncost_window: 1h\n":                            {false, "cost_window: no effect"},
-		"command: [docker, run, r]\nmodel: small\nmax_output_tokens: 16\n":                          {false, "max_output_tokens: no effect"},
+		"command: [docker, run, r]\nsandbox: own\nmodel: small\nmax_output_tokens: 16\n":            {false, "max_output_tokens: no effect"},
 		"model: small\ncost_budget: 1\n":                                                            {false, "cost_budget: no effect"},
 	} {
 		m, report := definition.Parse(readerWith(front))

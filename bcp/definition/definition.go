@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -183,13 +184,9 @@ func isIn(name, folder, suffix string) bool {
 // the lines that `sha256sum mesh.yaml agents/*.md tools/*.yaml contracts/*.json` prints, sorted by path.
 func Digest(mesh *bcp.Mesh) [sha256.Size]byte {
 	files := slices.SortedFunc(slices.Values(mesh.Files), func(a, b bcp.File) int { return cmp.Compare(a.Path, b.Path) })
-	const hexDigits = "0123456789abcdef"
 	var lines []byte
 	for _, f := range files {
-		for _, octet := range f.SHA256 {
-			lines = append(lines, hexDigits[octet>>4], hexDigits[octet&15])
-		}
-		lines = append(lines, "  "+f.Path+"\n"...)
+		lines = fmt.Appendf(lines, "%x  %s\n", f.SHA256, f.Path)
 	}
 	return sha256.Sum256(lines)
 }

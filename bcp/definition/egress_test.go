@@ -114,18 +114,18 @@ func TestTrifectaIsRefused(t *testing.T) {
 	t.Parallel()
 	const stated = "egress_budget_bits: 16384\n"
 	for keys, refused := range map[string]bool{
-		"tools: [Read, web_fetch]\nnetwork: [a.test]\n":                            true,
-		"tools: [files]\nnetwork: [a.test]\n":                                      true,
-		"tools: [Mailbox]\nnetwork: [a.test]\n":                                    true,
-		"tools: [Mailbox, mcp__x__y]\ncommand: [docker, run, x]\n":                 true,
-		"tools: [Bash]\nbase_taint: high\ncommand: [docker, run, x]\n":             true,
-		"tools: [WebFetch]\ncommand: [run]\nsandbox: none\n":                       false, // sandbox: none accepts by itself that it reads the keys
-		"tools: [web_fetch]\nnetwork: [a.test]\n":                                  false, // nothing private
-		"tools: [Mailbox]\nnetwork: none\ncommand: [docker, run, x]\n":             false, // no way out
-		"tools: [Read, SendMessage]\ncommand: [docker, run, x]\n":                  false, // nothing untrusted
-		"tools: [Read, WebFetch]\nnetwork: outbound\n":                             false, // somebody else runs it, and is warned
-		"tools: [Read, WebFetch]\nnetwork: outbound\ncommand: [docker, run, x]\n":  true,
-		"tools: [Bash]\nnetwork: none\nbase_taint: high\ncommand: [docker, run]\n": false,
+		"tools: [Read, web_fetch]\nnetwork: [a.test]\n":                                          true,
+		"tools: [files]\nnetwork: [a.test]\n":                                                    true,
+		"tools: [Mailbox]\nnetwork: [a.test]\n":                                                  true,
+		"tools: [Mailbox, mcp__x__y]\ncommand: [docker, run, x]\nsandbox: own\n":                 true,
+		"tools: [Bash]\nbase_taint: high\ncommand: [docker, run, x]\nsandbox: own\n":             true,
+		"tools: [WebFetch]\ncommand: [run]\nsandbox: none\n":                                     false, // sandbox: none accepts by itself that it reads the keys
+		"tools: [web_fetch]\nnetwork: [a.test]\n":                                                false, // nothing private
+		"tools: [Mailbox]\nnetwork: none\ncommand: [docker, run, x]\nsandbox: own\n":             false, // no way out
+		"tools: [Read, SendMessage]\ncommand: [docker, run, x]\nsandbox: own\n":                  false, // nothing untrusted
+		"tools: [Read, WebFetch]\nnetwork: outbound\n":                                           false, // somebody else runs it, and is warned
+		"tools: [Read, WebFetch]\nnetwork: outbound\ncommand: [docker, run, x]\nsandbox: own\n":  true,
+		"tools: [Bash]\nnetwork: none\nbase_taint: high\ncommand: [docker, run]\nsandbox: own\n": false,
 	} {
 		_, report := definition.Parse(map[string][]byte{"a.md": []byte("---\nname: a\n" + keys + "---\n")})
 		if got := len(report.Errors) == 1 && report.Errors[0].Code == definition.CodeLethalTrifecta && report.Errors[0].Line == 2; got != refused || !refused && !report.OK() {

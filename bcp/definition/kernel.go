@@ -72,7 +72,7 @@ func (b *builder) started(m *bcp.Mesh, s *serviceForm) bool {
 	if len(s.Command) == 0 {
 		return false
 	}
-	b.startable(&s.object, s.Command, &s.Sandbox, "start it through sudo -u, docker, bwrap or the like; or accept that with `sandbox: none`; or, if it confines itself, say `sandbox: own`")
+	b.startable(&s.object, s.Command, s.Sandbox)
 	called := slices.ContainsFunc(m.Kernels, func(k bcp.KernelRights) bool {
 		return slices.ContainsFunc(k.Calls, func(c bcp.CallRight) bool { return c.Service == s.Name })
 	})

@@ -281,7 +281,7 @@ var (
 				Doc: "US dollars that the model may cost. A call reserves the most that it can cost."},
 			{Name: "token_budget", Field: &a.Run.TokenBudget, Words: []string{"none"}, Min: 1, Max: 1 << 40, Default: "none", Rule: "A1, P15.3", Doc: "Tokens that the model may use, requests and replies together."},
 			{Name: "cost_window", Field: &a.Run.Window, Min: minute, Max: year, Default: "24h", Rule: "A1, P15.3", Doc: "The sliding window of both budgets."},
-			{Name: "sandbox", Field: &a.Sandbox, Words: wordsOf[bcp.Sandbox](1, 3), DefaultRule: "a command needs it, but for builtin, sudo -u, docker and the like", Rule: "P1.3, P7.5",
+			{Name: "sandbox", Field: &a.Sandbox, Words: wordsOf[bcp.Sandbox](1, 3), DefaultRule: "a command needs it, but for builtin", Rule: "P1.3, P7.5",
 				Doc: "What confines the command (sandbox.md): the mesh, itself, or nothing."},
 			{Name: "files", Field: &a.Files, Max: 64, DefaultRule: "none", Rule: "P7.5", Doc: "Folders that the tool files, or a command with sandbox: required, may read, relative to mesh.yaml."},
 			{Name: "mailbox", Field: &a.Mailbox, Min: 1, Max: 4096, DefaultRule: "none", Rule: "A1", Doc: "The Maildir or mbox that the tool mailbox reads, relative to mesh.yaml; or imaps://user@host/INBOX."},
@@ -478,7 +478,7 @@ var (
 			{Name: "service", Field: &s.Name, Required: true, Rule: "K2", Doc: "Names the service; no agent's name."},
 			{Name: "command", Field: &s.Command, Min: 1, Max: 256, DefaultRule: "somebody else starts it", Rule: "K2", Doc: "What the mesh starts to serve the tools, such as bcpmesh tool -- ./mail.py."},
 			{Name: "environment", Field: &s.Environment, Type: TypeVariables, Min: 1, Max: 64, DefaultRule: "none", Rule: "P7.5", Doc: "Environment variables that the command gets besides PATH, HOME and the like."},
-			{Name: "sandbox", Field: &s.Sandbox, Words: []string{"none", "own"}, DefaultRule: "a command needs it, but for sudo -u, docker and the like", Rule: "P7.5", Doc: "What confines the command, as of an agent."},
+			{Name: "sandbox", Field: &s.Sandbox, Words: []string{"none", "own"}, DefaultRule: "a command needs it", Rule: "P7.5", Doc: "What confines the command, as of an agent."},
 			{Name: "tools", Field: &s.ToolEntries, Min: 1, Max: kernel.MaxTools, Required: true, Rule: "K2", Doc: "Its tools."},
 		}
 	})
@@ -552,7 +552,7 @@ var (
 			{Name: "url", Field: &s.URL, Min: 1, Max: 256, DefaultRule: "there is a command", Rule: "A1", Doc: "A server over streamable HTTP; http only on this machine."},
 			{Name: "key", Field: &s.Key, Type: TypeKeyPlace, DefaultRule: "none", Rule: "A1", Doc: "The bearer token for the url."},
 			{Name: "environment", Field: &s.Environment, Type: TypeVariables, Min: 1, Max: 64, DefaultRule: "none", Rule: "P7.5", Doc: "Environment variables that the server gets besides PATH, HOME and the like."},
-			{Name: "sandbox", Field: &s.Sandbox, Words: wordsOf[bcp.Sandbox](1, 3), DefaultRule: "a command needs it, but for sudo -u, docker and the like", Rule: "P7.5", Doc: "What confines the server, as of an agent (tools.md)."},
+			{Name: "sandbox", Field: &s.Sandbox, Words: wordsOf[bcp.Sandbox](1, 3), DefaultRule: "a command needs it", Rule: "P7.5", Doc: "What confines the server, as of an agent (tools.md)."},
 			{Name: "tools", Field: &s.ToolEntries, Min: 1, Max: kernel.MaxTools, Required: true, Rule: "A7", Doc: "Its tools that agents may name."},
 		}
 	})

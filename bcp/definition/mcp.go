@@ -23,7 +23,7 @@ func (b *builder) mcpServers(m *bcp.Mesh) {
 			b.remote(s)
 		}
 		if !s.bad && s.URL == "" && s.has("command") {
-			b.startable(&s.object, s.Command, &s.Sandbox, confinable)
+			b.startable(&s.object, s.Command, s.Sandbox)
 		}
 		for _, t := range s.ToolEntries {
 			t.complete(s.Service.Name)

@@ -7,16 +7,10 @@ import "github.com/bcpmesh/bcpmesh/bcp"
 // and what a reload changes of them.
 func AcceptedLegs(m *bcp.Mesh) []string {
 	var lines []string
-	var flow *Flow
+	flow := FlowOf(m)
 	for i := range m.Agents {
 		a := &m.Agents[i]
-		if !a.Egress.BudgetStated {
-			continue
-		}
-		if flow == nil {
-			flow = FlowOf(m)
-		}
-		if flow.Legs(a.Name).All() {
+		if a.Egress.BudgetStated && flow.Legs(a.Name).All() {
 			lines = append(lines, string(a.Name)+" may have private data, untrusted input and a way out (egress_budget_bits)")
 		}
 	}

@@ -106,7 +106,7 @@ func (c *checkup) commands(folder meshdir.Folder, def *bcp.Mesh) {
 		c.add(id, failed, "fix it, then bcpmesh reload", "%s", e)
 	}
 	if len(unconfined) > 0 {
-		c.add(id, warned, "have agents that read hostile text confined by `sandbox: required`, or start them through sudo -u, docker, bwrap or the like", "nothing confines the commands of %s, which can read the keys and the journal", cli.FirstNames(unconfined, 3))
+		c.add(id, warned, "have agents that read hostile text confined by `sandbox: required`, or start them through sudo -u, docker, bwrap or the like, with `sandbox: own`", "nothing confines the commands of %s, which can read the keys and the journal", cli.FirstNames(unconfined, 3))
 	}
 	if len(report.Errors) == 0 && len(unconfined) == 0 {
 		c.ok(id, "%s can be started, and are confined", cli.Count(commands, "command"))
