@@ -70,7 +70,7 @@ func spansOf(definition *bcp.Mesh, decisions []bcp.Decision) []tracetest.SpanStu
 func says(s tracetest.SpanStub, key string) string {
 	for _, a := range s.Attributes {
 		if string(a.Key) == key {
-			return a.Value.Emit()
+			return a.Value.String()
 		}
 	}
 	return ""
@@ -322,9 +322,9 @@ func TestOnlyDeclaredNamesAreShown(t *testing.T) {
 	})
 	for _, s := range spansOf(other, decisions) {
 		for _, a := range s.Attributes {
-			switch a.Value.Emit() {
+			switch a.Value.String() {
 			case "mailer", "ann", "alerts", "digest":
-				t.Errorf("%s says %s=%s", s.Name, a.Key, a.Value.Emit())
+				t.Errorf("%s says %s=%s", s.Name, a.Key, a.Value.String())
 			}
 		}
 	}
