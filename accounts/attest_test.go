@@ -5,13 +5,10 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"crypto/x509"
-	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,14 +18,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 )
-
-func attestStore(t *testing.T) (*accounts.Store, string) {
-	t.Helper()
-	folder := t.TempDir()
-	store, err := accounts.Create(folder)
-	noError(t, err)
-	return store, folder
-}
 
 func attestedStatement(keys ...string) *contract.Statement {
 	ref := func(name string) contract.ContractRef {
@@ -89,7 +78,7 @@ func judged(t *testing.T, store *accounts.Store, envelope, revocations []byte, l
 // covers DUAL-90, DUAL-93, DUAL-105
 func TestAttest(t *testing.T) {
 	t.Parallel()
-	store, folder := attestStore(t)
+	store, folder := newStore(t)
 	if _, err := accounts.Compile(store, scopes(), now); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +139,7 @@ func TestAttest(t *testing.T) {
 // accept is not signed.
 func TestAttestLimits(t *testing.T) {
 	t.Parallel()
-	store, _ := attestStore(t)
+	store, _ := newStore(t)
 	for validity, ok := range map[time.Duration]bool{0: false, time.Second - 1: false, time.Second: true, contract.MaxValidity: true, contract.MaxValidity + 1: false, -1: false} {
 		if _, err := store.Attest(attestedStatement("U"), shown, validity); (err == nil) != ok {
 			t.Errorf("an attestation for %s: %v", validity, err)
@@ -186,7 +175,7 @@ func TestAttestLimits(t *testing.T) {
 // nowhere.
 func TestAttestKey(t *testing.T) {
 	t.Parallel()
-	store, folder := attestStore(t)
+	store, folder := newStore(t)
 	var made [8][]byte
 	done := make(chan int)
 	for i := range made {
@@ -235,57 +224,5 @@ func TestAttestKey(t *testing.T) {
 		if _, err := opened.Attester(); err == nil {
 			t.Errorf("%s is taken for a key", name)
 		}
-	}
-}
-
-// openssl, which knows nothing of us, verifies an attestation by the public key, and
-// refuses it with a bit changed.
-// covers DUAL-90
-func TestOpensslVerifies(t *testing.T) {
-	t.Parallel()
-	openssl, err := exec.LookPath("openssl")
-	if err != nil {
-		t.Log("openssl is not here; .ci/run interop verifies with another library")
-		return
-	}
-	store, folder := attestStore(t)
-	envelope, err := store.Attest(attestedStatement("U"), shown, time.Hour)
-	noError(t, err)
-	var e struct {
-		Payload    []byte `json:"payload"`
-		Signatures []struct {
-			KeyID string `json:"keyid"`
-			Sig   string `json:"sig"`
-		} `json:"signatures"`
-	}
-	noError(t, json.Unmarshal(envelope, &e))
-	signature, err := base64.StdEncoding.DecodeString(e.Signatures[0].Sig)
-	noError(t, err)
-	signer, _ := store.Attester()
-	write := func(name string, content []byte) string {
-		name = filepath.Join(folder, name)
-		noError(t, os.WriteFile(name, content, 0o600))
-		return name
-	}
-	key := write("org1.pem", signer.PublicPEM())
-	verified := func(message []byte) bool {
-		out, err := exec.Command(openssl, "pkeyutl", "-verify", "-pubin", "-inkey", key, "-rawin", "-in", write("message", message), "-sigfile", write("signature", signature)).CombinedOutput()
-		return err == nil && strings.Contains(string(out), "Success")
-	}
-	message := []byte(fmt.Sprintf("DSSEv1 28 application/vnd.in-toto+json %d %s", len(e.Payload), e.Payload))
-	if !verified(message) {
-		t.Error("openssl refuses what was signed")
-	}
-	message[len(message)-3] ^= 1
-	if verified(message) {
-		t.Error("openssl verifies what was not signed")
-	}
-	out, err := exec.Command(openssl, "pkey", "-in", filepath.Join(folder, "keys", accounts.AttestKeyFile), "-pubout").Output()
-	if err != nil || !bytes.Equal(out, signer.PublicPEM()) {
-		t.Errorf("openssl makes another public key of the private one: %s, %v", out, err)
-	}
-	der, err := exec.Command(openssl, "pkey", "-pubin", "-in", key, "-outform", "DER").Output()
-	if sum := sha256.Sum256(der); err != nil || fmt.Sprintf("%x", sum) != e.Signatures[0].KeyID {
-		t.Errorf("the key id is not SHA-256 of the SPKI: %v", err)
 	}
 }

@@ -197,37 +197,3 @@ func TestCredsOfAReplacedKeyAreReplaced(t *testing.T) {
 		t.Error("without an overlap there is one")
 	}
 }
-
-// Sealed keys are replaced by sealed ones, and not without the passphrase.
-//
-// covers P7.5, BCP-19
-func TestSealedKeysAreReplacedBySealedOnes(t *testing.T) {
-	t.Parallel()
-	store, folder := newStore(t)
-	store.LittleWork()
-	compile(t, store, scopes())
-	noError(t, store.Seal(passphrase))
-	locked := openStore(t, folder)
-	wrong := openStore(t, folder, asks([]byte("wrong horse battery"), nil))
-	acts := actsOf(t, store)
-	for name, rotate := range map[string]func(*accounts.Store) error{
-		"the operator": func(s *accounts.Store) error { return s.RotateOperator(true) },
-		"the accounts": func(s *accounts.Store) error { return s.RotateAccounts(time.Minute) },
-	} {
-		if err := rotate(locked); !errors.Is(err, accounts.ErrSealed) {
-			t.Errorf("%s without a passphrase: %v", name, err)
-		}
-		if err := rotate(wrong); !errors.Is(err, accounts.ErrPassphrase) {
-			t.Errorf("%s with a wrong one: %v", name, err)
-		}
-	}
-	if now := actsOf(t, store); !slices.Equal(now, acts) {
-		t.Errorf("what was refused is on record: %v", now)
-	}
-	open := openStore(t, folder, asks(passphrase, nil))
-	noError(t, errors.Join(open.RotateOperator(true), open.RotateAccounts(0)))
-	compile(t, open, scopes())
-	if lie := openSeeds(t, folder); len(lie) > 0 {
-		t.Errorf("%v were made open", lie)
-	}
-}

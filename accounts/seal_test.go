@@ -96,8 +96,14 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	if _, err := accounts.Compile(locked, scopes(), now); !errors.Is(err, accounts.ErrSealed) {
 		t.Errorf("compiled without the passphrase: %v", err)
 	}
-	if err := locked.RotateAccounts(0); !errors.Is(err, accounts.ErrSealed) {
-		t.Errorf("rotated without the passphrase: %v", err)
+	acts := actsOf(t, store)
+	for _, err := range []error{locked.RotateAccounts(0), locked.RotateOperator(true)} {
+		if !errors.Is(err, accounts.ErrSealed) {
+			t.Errorf("rotated without the passphrase: %v", err)
+		}
+	}
+	if now := actsOf(t, store); !slices.Equal(now, acts) {
+		t.Errorf("what was refused is on record: %v", now)
 	}
 	if err := locked.Revoke(creds.PublicKey); err != nil {
 		t.Errorf("to revoke one needs no key: %v", err)
@@ -114,7 +120,7 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	open := openStore(t, folder, asks(passphrase, &asked))
 	fresh, err := open.Issue("main", 0, 0, accounts.Restricted(accounts.Restriction{Connections: []string{accounts.WebSocket}}))
 	noError(t, err)
-	noError(t, open.RotateAccounts(time.Minute))
+	noError(t, errors.Join(open.RotateAccounts(time.Minute), open.RotateOperator(true)))
 	after := compile(t, open, scopes())
 	if user, _ := userOf(t, fresh); claimsOf(t, after, accounts.Controllers).SigningKeys[user.Issuer] == nil {
 		t.Error("what was issued is refused")

@@ -15,6 +15,22 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
+// chain is a way over so many accounts, A0 to the last, on a subject.
+func chain(t *testing.T, hops int, subject string) (i *issuer, last string) {
+	t.Helper()
+	i = newIssuer(t)
+	for n := range hops + 1 {
+		before := last
+		last = fmt.Sprintf("A%d", n)
+		i.account(t, last)
+		export(i, last, subject, jwt.Service)
+		if n > 0 {
+			importing(i, before, last, subject, subject, jwt.Service)
+		}
+	}
+	return i, last
+}
+
 // A way over sixteen accounts is followed. One over more is not, and then
 // nothing is said to be shown.
 func TestLongWays(t *testing.T) {
@@ -23,16 +39,9 @@ func TestLongWays(t *testing.T) {
 		hops int
 		err  error
 	}{{16, nil}, {17, proof.ErrTangled}} {
-		i := newIssuer(t)
-		for n := range c.hops + 1 {
-			i.account(t, fmt.Sprintf("A%d", n))
-			export(i, fmt.Sprintf("A%d", n), "s", jwt.Service)
-			if n > 0 {
-				importing(i, fmt.Sprintf("A%d", n-1), fmt.Sprintf("A%d", n), "s", "s", jwt.Service)
-			}
-		}
+		i, last := chain(t, c.hops, "s")
 		i.scope(t, "A0", "from").Template.Pub.Allow.Add("s")
-		to := i.scope(t, fmt.Sprintf("A%d", c.hops), "to")
+		to := i.scope(t, last, "to")
 		to.Template.Sub.Allow.Add("s")
 		to.Template.Pub.Deny.Add(">")
 		report, err := proof.Prove(i.claims(t), proof.Policy{})
@@ -68,14 +77,7 @@ func TestLongWaysOfTheTrusted(t *testing.T) {
 	t.Parallel()
 	for _, way := range []struct{ subject, last string }{{"s", "tool-mail"}, {subjects.All(subjects.KindRun), "nobody"}} {
 		for hops, want := range map[int]error{16: nil, 17: proof.ErrTangled} {
-			i := newIssuer(t)
-			for n := range hops + 1 {
-				i.account(t, fmt.Sprintf("A%d", n))
-				export(i, fmt.Sprintf("A%d", n), way.subject, jwt.Service)
-				if n > 0 {
-					importing(i, fmt.Sprintf("A%d", n-1), fmt.Sprintf("A%d", n), way.subject, way.subject, jwt.Service)
-				}
-			}
+			i, _ := chain(t, hops, way.subject)
 			i.scope(t, "A0", "gateway").Template.Pub.Allow.Add(way.subject)
 			i.scope(t, "A0", way.last).Template.Pub.Deny.Add(">")
 			if _, err := proof.Prove(i.claims(t), proof.Policy{Trusted: []string{"gateway"}}); !errors.Is(err, want) {

@@ -21,24 +21,6 @@ type piece struct {
 	tail    bool // everything that the ">" of from matches
 }
 
-// same maps every subject of p to itself.
-func same(p pattern) mapping {
-	m := mapping{from: p}
-	wild := 0
-	for _, token := range p {
-		switch token {
-		case anyToken:
-			wild++
-			m.to = append(m.to, piece{wild: wild})
-		case anyTail:
-			m.to = append(m.to, piece{tail: true})
-		default:
-			m.to = append(m.to, piece{literal: token})
-		}
-	}
-	return m
-}
-
 // mapToAnything maps from to anything that to matches.
 func mapToAnything(from, to pattern) mapping {
 	m := mapping{from: from}
@@ -84,9 +66,6 @@ func imported(subject, local string, outward bool) (mapping, bool) {
 	outer, near := parsePattern(subject), parsePattern(local)
 	if outer == nil || near == nil {
 		return mapping{}, false
-	}
-	if slices.Equal(outer, near) {
-		return same(outer), true
 	}
 	// A token of local names a wildcard of subject, or is the next.
 	var named []int
