@@ -195,16 +195,13 @@ func (r *backupResult) open(files []string) (from []io.ReadSeeker, closeAll func
 			return nil, closeAll, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 		}
 		opened = append(opened, f)
-		info, err := f.Stat()
-		if err != nil || !info.Mode().IsRegular() {
-			return nil, closeAll, cli.Failf("%s is not a file", cli.Quoted(name))
-		}
 		sum := sha256.New()
-		if _, err := io.Copy(sum, f); err != nil {
+		size, err := io.Copy(sum, f)
+		if err != nil {
 			return nil, closeAll, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 		}
 		from = append(from, f)
-		r.File, r.Bytes, r.SHA256 = name, info.Size(), bcp.Digest(sum.Sum(nil))
+		r.File, r.Bytes, r.SHA256 = name, size, bcp.Digest(sum.Sum(nil))
 	}
 	return from, closeAll, nil
 }

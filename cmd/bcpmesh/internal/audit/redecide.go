@@ -135,10 +135,6 @@ func (f *redecideFlags) source(ctx context.Context) (*mesh.Source, func(), error
 		return nil, nil, cli.Failf("%s cannot be read: %s", cli.Quoted(f.backup), cli.FileReason(err))
 	}
 	closeFile := func() { _ = file.Close() } // it was only read
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		closeFile()
-		return nil, nil, cli.Failf("%s is not a file", cli.Quoted(f.backup))
-	}
 	source, err := mesh.Read(file)
 	if err != nil {
 		closeFile()

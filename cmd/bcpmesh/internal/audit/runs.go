@@ -52,7 +52,7 @@ func KernelCommand(p *cli.Program, alone ...*cobra.Command) *cobra.Command {
 			})
 			return listRuns(p.Out, runs)
 		},
-		ValidArgsFunction: completeRuns(&who),
+		ValidArgsFunction: completeIDs(&who, runsOf),
 	}
 	who.AddTo(cmd, "auditor")
 	span.AddTo(cmd)
@@ -252,17 +252,12 @@ func labelWords(l *kernel.Label) string {
 	return words
 }
 
-// completeRuns completes the ids of runs, newest first.
-func completeRuns(who *client.Flags) cobra.CompletionFunc {
-	return client.CompleteFrom(who, bcp.RoleAuditor, 1, func(ctx context.Context, c *client.Client) (ids []string) {
-		records, _, _ := NewestRecords(ctx, c.Auditor(), completedRecords, nil) // without an answer none is completed
-		for _, d := range slices.Backward(records) {
-			if d.Kind == bcp.KindRun && d.Run != nil && d.Run.Run != "" {
-				ids = append(ids, cobra.CompletionWithDesc(d.Run.Run, "of "+string(d.Run.Kernel)))
-			}
-		}
-		return ids
-	})
+// runsOf is the id of the run that a decision is about.
+func runsOf(d *bcp.Decision) []string {
+	if d.Kind != bcp.KindRun || d.Run == nil {
+		return nil
+	}
+	return []string{d.Run.Run}
 }
 
 // EachDecision reads all decisions of the audit.

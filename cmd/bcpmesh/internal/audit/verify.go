@@ -139,9 +139,6 @@ func verifyFile(p *cli.Program, ctx context.Context, name string, o verify.Optio
 	if err != nil {
 		return verify.Summary{}, err
 	}
-	if !info.Mode().IsRegular() {
-		return verify.Summary{}, errors.New("it is not a file")
-	}
 	var r io.Reader = untilDone{ctx, f}
 	if p.Out.TalkTerminal {
 		bar := progressbar.NewOptions64(info.Size(), progressbar.OptionSetWriter(p.Out.Stderr), progressbar.OptionShowBytes(true),

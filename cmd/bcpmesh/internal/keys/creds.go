@@ -168,7 +168,7 @@ func (i *issuing) issue(ctx context.Context, p *cli.Program, where meshdir.State
 		return cli.Failf("%s cannot be written: %s", cli.Quoted(i.out), cli.FileReason(errors.Join(err, store.Revoke(keys...))))
 	}
 	if len(all) > 0 && len(all[0].Restriction.Lines()) > 0 { // the server does not know of it yet
-		if _, err := applyChange(p, ctx, where, folder); err != nil {
+		if _, err := follow(ctx, p, folder, store, tellCluster); err != nil {
 			return err
 		}
 	}

@@ -11,10 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
@@ -29,30 +27,6 @@ const applyTimeout = 30 * time.Second
 // followPause is how often a command looks whether the running mesh has followed.
 const followPause = 50 * time.Millisecond
 
-// applyChange has the mesh of a folder do what its key store says, if it runs. The
-// command has done its part: what is left is told, and failed says whether
-// credentials may still be taken that should not be.
-func applyChange(p *cli.Program, ctx context.Context, where meshdir.StateFlags, folder meshdir.Folder) (running bool, err error) {
-	if meshdir.WasExported(folder.State) {
-		p.Out.Talkf("%s", tellCluster)
-	}
-	about, err := folder.Running()
-	if err != nil || !about.Alive() || about.Cluster {
-		return false, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
-	defer cancel()
-	c, err := client.ConnectOperator(ctx, where)
-	if err == nil {
-		defer c.Close()
-		_, err = agents.NewOperator(c.Connection).ApplyCredentials(ctx)
-	}
-	if err != nil {
-		return true, notFollowed(err)
-	}
-	return true, nil
-}
-
 const tellCluster = "a cluster follows after a push: bcpmesh accounts push"
 
 func notFollowed(err error) *cli.Failure {
@@ -60,14 +34,17 @@ func notFollowed(err error) *cli.Failure {
 		WithHint("it looks for changes every second; bcpmesh audit shows them. If it does not, restart it: it follows when it starts")
 }
 
-// followed waits until the mesh of a folder, if it runs, has done by itself what its
-// key store says: where keys change that a connection to it would need.
-func followed(ctx context.Context, folder meshdir.Folder, store *accounts.Store) (running bool, err error) {
+// follow waits until the mesh of a folder, if it runs, has done what its key store says. The command has done its part: what a
+// cluster needs is told, and an error says that credentials may still be taken that should not be.
+func follow(ctx context.Context, p *cli.Program, folder meshdir.Folder, store *accounts.Store, cluster string) (running bool, err error) {
+	if meshdir.WasExported(folder.State) {
+		p.Out.Talkf("%s", cluster)
+	}
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
 	for {
 		about, err := folder.Running()
-		if err != nil || !meshdir.Alive(about.PID) {
+		if err != nil || about.Cluster || !about.Alive() {
 			return false, nil
 		}
 		pending, _, err := store.Pending(time.Now())
@@ -109,26 +86,19 @@ func credsRevokeCommand(p *cli.Program) *cobra.Command {
 			return revokeGateway(p, store, agent)
 		}
 		var revoked []accounts.User
-		var running bool
-		if all { // the operator's own signing key may be among those that change
-			if revoked, err = store.RevokeAll(agent, meshdir.ParsedRole(role)); err != nil {
-				return cli.Failf("%s", err)
-			}
-			if meshdir.WasExported(folder.State) {
-				p.Out.Talkf("%s", tellCluster)
-			}
-			running, err = followed(cmd.Context(), folder, store)
+		if all {
+			revoked, err = store.RevokeAll(agent, meshdir.ParsedRole(role))
 		} else {
 			var u accounts.User
 			if u, err = oneUser(store, agent, meshdir.ParsedRole(role), user, true); err != nil {
 				return err
 			}
-			if err := store.Revoke(u.PublicKey); err != nil {
-				return cli.Failf("%s", err)
-			}
-			revoked = []accounts.User{u}
-			running, err = applyChange(p, cmd.Context(), where, folder)
+			revoked, err = []accounts.User{u}, store.Revoke(u.PublicKey)
 		}
+		if err != nil {
+			return cli.Failf("%s", err)
+		}
+		running, err := follow(cmd.Context(), p, folder, store, tellCluster)
 		if err != nil {
 			return err
 		}
@@ -276,7 +246,7 @@ func credsRotateCommand(p *cli.Program) *cobra.Command {
 			return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.FileReason(errors.Join(err, store.Revoke(creds.PublicKey)))).
 				WithHint("the old credentials are refused from %s on: issue new ones", cli.Moment(time.Now().Add(overlap.Value)))
 		}
-		if _, err := applyChange(p, cmd.Context(), where, folder); err != nil {
+		if _, err := follow(cmd.Context(), p, folder, store, tellCluster); err != nil {
 			return err
 		}
 		return showRotated(p, creds.User, u, out, time.Now().Add(overlap.Value))

@@ -123,12 +123,9 @@ func showRotatedKeys(ctx context.Context, p *cli.Program, folder meshdir.Folder,
 	if failed != nil {
 		return cli.Failf("%s", failed)
 	}
-	running, err := followed(ctx, folder, store)
+	running, err := follow(ctx, p, folder, store, cluster)
 	if err != nil {
 		return err
-	}
-	if meshdir.WasExported(folder.State) {
-		p.Out.Talkf("%s", cluster)
 	}
 	until := time.Now().Add(overlap)
 	return p.Out.Show(struct {
