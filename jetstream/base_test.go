@@ -77,7 +77,7 @@ func TestTruncate(t *testing.T) {
 	}
 	for n := range 3 {
 		for range 200 { // 100 MB, which is cut off in two parts
-			appendAll(t, j, m.apply(m.state.DecideProcess(m.moment(), "mailer", bcp.ProcessStarted, strings.Repeat("a", 1<<19))))
+			appendAll(t, j, m.apply(m.state.DecideEvent(m.moment(), bcp.Decision{Kind: bcp.KindProcess, Agent: "mailer", Event: bcp.ProcessStarted, Note: strings.Repeat("a", 1<<19)})))
 		}
 		behind := m.position(j)
 		if n > 0 { // a truncation that does not wait for what is decided meanwhile

@@ -169,7 +169,7 @@ func (m *maker) next() []byte {
 		text := fmt.Sprintf(`{"category":1,"fields":[{"name":"urgent","type":"boolean"}],"request_id":"r%d"}`, m.n)
 		return m.apply(m.state.DecideAsk(m.moment(), "main", "mailer", []byte(text)))
 	default:
-		return m.apply(m.state.DecideEvent(m.moment(), bcp.KindConnect, "mailer", bcp.RoleReader, 0))
+		return m.apply(m.state.DecideEvent(m.moment(), bcp.Decision{Kind: bcp.KindConnect, Agent: "mailer", Role: bcp.RoleReader}))
 	}
 }
 

@@ -73,7 +73,7 @@ func TestStorage(t *testing.T) {
 			t.Fatal(err)
 		}
 		for {
-			d := state.DecideProcess(bcp.Moment{}, "mailer", bcp.ProcessStarted, strings.Repeat("a", len(page)))
+			d := state.DecideEvent(bcp.Moment{}, bcp.Decision{Kind: bcp.KindProcess, Agent: "mailer", Event: bcp.ProcessStarted, Note: strings.Repeat("a", len(page))})
 			record, err := bcp.EncodeDecision(&d)
 			noError(t, err)
 			full := errors.Join(journal.Append(t.Context(), [][]byte{record}), state.Apply(&d, bcp.RecordDigest(record)))

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -74,49 +73,6 @@ func TestCompilerSharesEqualSpecs(t *testing.T) {
 
 func noConstraints(string, []bcp.Variable) (bcp.Constraint, error) { return nil, nil }
 
-// What is known of open queries is what the phases of all queries say, after every
-// decision.
-//
-// covers P4.5, P9.5
-func TestOpenQueriesAreThoseThatHaveNotEnded(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, richMesh())
-	most := 0
-	for line := range strings.Lines(richHistory) {
-		line, _, _ = strings.Cut(line, "=>")
-		if strings.TrimSpace(line) == "" {
-			continue
-		}
-		w.act(strings.TrimSpace(line))
-		for id, q := range w.state.queries {
-			if known := w.state.open[id] == q; known != (q.phase != phaseEnded) {
-				t.Errorf("after %q query %s is at phase %d, and known as open: %v", line, id, q.phase, known)
-			}
-		}
-		for id := range w.state.open {
-			if w.state.queries[id] == nil {
-				t.Errorf("after %q query %s is open and unknown", line, id)
-			}
-		}
-		with := 0
-		for reader, queries := range w.state.openWith {
-			with += len(queries)
-			for id, q := range queries {
-				if len(queries) == 0 || w.state.open[id] != q || q.channel.Reader != reader {
-					t.Errorf("after %q query %s is not one of %s", line, id, reader)
-				}
-			}
-		}
-		if with != len(w.state.open) {
-			t.Errorf("after %q %d queries are open, and %d by their Readers", line, len(w.state.open), with)
-		}
-		most = max(most, len(w.state.open))
-	}
-	if most < 2 || len(w.state.queries) == len(w.state.open) {
-		t.Errorf("at most %d queries were open and all still are", most)
-	}
-}
-
 // What a State says of one agent's channels is what the definitions have.
 //
 // covers P1.4, P9.3
@@ -147,30 +103,6 @@ func TestChannelsOfAnAgent(t *testing.T) {
 		if got := len(s.Subscriptions(a.Name).Subscriptions); got != pushes {
 			t.Errorf("%s may push %d subscriptions, want %d", a.Name, got, pushes)
 		}
-	}
-}
-
-// BenchmarkOpenQueries is what a start asks for every Reader, and every Reader's connection
-// asks for itself: it depends on what is with that Reader.
-func BenchmarkOpenQueries(b *testing.B) {
-	for _, readers := range []int{10, 1000} {
-		b.Run(fmt.Sprintf("readers=%d", readers), func(b *testing.B) {
-			s, err := New(Config{Mesh: richMesh(), Constraints: noConstraints})
-			if err != nil {
-				b.Fatal(err)
-			}
-			for r := range readers {
-				for n := range 16 {
-					q := &queryState{channel: bcp.ChannelKey{Controller: "main", Reader: bcp.AgentName(fmt.Sprintf("r%d", r))}, phase: phaseSent, accepted: uint64(n)}
-					s.begin(bcp.QueryID(fmt.Sprintf("q%d-%d", r, n)), q)
-				}
-			}
-			for b.Loop() {
-				if n := len(s.OpenQueries("r7")); n != 16 {
-					b.Fatal(n)
-				}
-			}
-		})
 	}
 }
 

@@ -443,12 +443,13 @@ func (s *State) DecideSession(m bcp.Moment, controller bcp.AgentName, body []byt
 	return d
 }
 
-// DecideEvent records something that happened to an agent: a connection, or
-// refusals that were only counted.
-func (s *State) DecideEvent(m bcp.Moment, kind bcp.DecisionKind, agent bcp.AgentName, role bcp.Role, count int) bcp.Decision {
-	d := s.next(m, kind)
-	d.Agent, d.Role, d.Count = agent, role, count
-	return d
+// DecideEvent records what happened, of which nothing is decided: that an agent's connection,
+// command or credentials changed, or how many messages were refused that nobody read. It
+// completes what is said of it.
+func (s *State) DecideEvent(m bcp.Moment, said bcp.Decision) bcp.Decision {
+	d := s.next(m, said.Kind)
+	said.Seq, said.Prev, said.Time, said.Context, said.Salt = d.Seq, d.Prev, d.Time, d.Context, d.Salt
+	return said
 }
 
 // DecideViolation records that the server denied an agent something, count times. Act
@@ -456,8 +457,8 @@ func (s *State) DecideEvent(m bcp.Moment, kind bcp.DecisionKind, agent bcp.Agent
 // the subject, which the agent chose: it has to be sealed as the message that the
 // decision is about.
 func (s *State) DecideViolation(m bcp.Moment, agent bcp.AgentName, role bcp.Role, act, family string, denied []byte, count int) bcp.Decision {
-	d := s.DecideEvent(m, bcp.KindViolation, agent, role, count)
-	d.Check, d.Code, d.Event, d.Family = bcp.CheckPermission, bcp.NotPermitted, act, family
+	d := s.next(m, bcp.KindViolation)
+	d.Agent, d.Role, d.Count, d.Check, d.Code, d.Event, d.Family = agent, role, count, bcp.CheckPermission, bcp.NotPermitted, act, family
 	if len(denied) > 0 {
 		d.RawBytes, d.RawCommitment = len(denied), d.Commit(denied)
 	}

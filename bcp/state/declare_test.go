@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -216,47 +215,6 @@ func TestRevocationsEndAcceptance(t *testing.T) {
 	if got := w.state.LastRevocations("org2.example"); got != 8 {
 		t.Errorf("the newest list is %d", got)
 	}
-}
-
-// Whatever is decided about roles, a state that is restored from a checkpoint, or reads
-// the journal, accepts the same agents.
-//
-// covers P14.2, P4.5
-func TestRolesAreHistory(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(r *rapid.T) {
-		w := newWorld(t, roleMesh())
-		for range rapid.IntRange(1, 12).Draw(r, "acts") {
-			number := int64(rapid.IntRange(1, 4).Draw(r, "number"))
-			serial := rapid.SampledFrom([]string{"a", "b"}).Draw(r, "serial")
-			switch rapid.IntRange(0, 3).Draw(r, "act") {
-			case 0:
-				w.judged(rapid.SampledFrom([]string{"strict", bcp.DualLLMRole, "none"}).Draw(r, "name"), w.verdict(serial, number, time.Hour))
-			case 1:
-				w.judged("strict", RoleVerdict{Code: "no_proof"})
-			case 2:
-				if d, records := w.state.DecideRevocations(w.moment(), bcp.Operator, bcp.RoleOperator, nil, RoleRevocations{"org2.example", number, []string{serial}, nil}); records {
-					w.commit(d)
-				}
-			default:
-				w.play("wait 20m")
-			}
-		}
-		saved, err := w.state.Checkpoint()
-		if err != nil {
-			r.Fatal(err)
-		}
-		restored, err := Restore(w.config, saved)
-		if err != nil {
-			r.Fatal(err)
-		}
-		want := fmt.Sprint(w.state.roles)
-		for _, s := range []*State{restored, w.replay()} {
-			if got := fmt.Sprint(s.roles); got != want {
-				r.Fatalf("%s, want %s", got, want)
-			}
-		}
-	})
 }
 
 // What agents told about agents of the mesh is recorded, and changes nothing; a run of

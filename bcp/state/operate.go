@@ -55,13 +55,6 @@ func (s *State) DecideControl(m bcp.Moment, act string, body []byte) bcp.Decisio
 	return d
 }
 
-// DecideProcess records what became of an agent's command.
-func (s *State) DecideProcess(m bcp.Moment, agent bcp.AgentName, event, note string) bcp.Decision {
-	d := s.next(m, bcp.KindProcess)
-	d.Agent, d.Event, d.Note = agent, event, note
-	return d
-}
-
 // DecideReload records that other definitions hold, with the permissions that
 // were taken and given.
 func (s *State) DecideReload(m bcp.Moment, version string, changes []string) bcp.Decision {

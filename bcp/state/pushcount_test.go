@@ -34,7 +34,8 @@ func TestPushCounts(t *testing.T) {
 		wait 1h
 		due                                         => expire
 		due                                         => batch`)
-	w.commit(w.state.DecideLimited(w.moment(), "mail", "planner", "alarm", 7))
+	w.commit(w.state.DecideEvent(w.moment(), bcp.Decision{Kind: bcp.KindRefusals, Agent: "mail", Role: bcp.RoleReader, Reader: "mail", Controller: "planner", Subscription: "alarm",
+		Check: bcp.CheckRate, Code: bcp.RateLimited, Count: 7}))
 	var counts PushCounts
 	counts.Declare(channelIn(w.config.Mesh, plannerMail))
 	for _, record := range w.journal {

@@ -111,15 +111,6 @@ func (s *State) RetryAfter(now time.Time, reader, controller bcp.AgentName, id b
 	return time.Duration(until - at)
 }
 
-// DecideLimited records how many pushes were refused beyond the max_rate of a
-// subscription, or beyond what its window takes.
-func (s *State) DecideLimited(m bcp.Moment, reader, controller bcp.AgentName, id bcp.SubscriptionID, count int) bcp.Decision {
-	d := s.next(m, bcp.KindRefusals)
-	d.Agent, d.Role, d.Reader, d.Controller, d.Subscription = reader, bcp.RoleReader, reader, controller, id
-	d.Check, d.Code, d.Count = bcp.CheckRate, bcp.RateLimited, count
-	return d
-}
-
 // slotsSince counts the release slots since the subscription's last push, or since
 // the journal began at origin. Pushes of one slot are all counted from an earlier
 // one, or their prices would tell which came first. Other deliveries do not count:

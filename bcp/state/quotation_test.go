@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // quoting are the words of a delivery, which look like no other word of the tests.
@@ -141,25 +139,5 @@ func TestQuotationsAreBounded(t *testing.T) {
 	}
 	if !q.quotesReleased(long, 0) || q.quotesReleased(short, 0) {
 		t.Errorf("full: %v %v", q.quotesReleased(long, 0), q.quotesReleased(short, 0))
-	}
-}
-
-// covers P6.4
-func BenchmarkQuotations(b *testing.B) {
-	delivered := `{"q":"` + strings.Repeat("the quarterly report shows that revenue in the northern region grew by half ", 8) + `"}`
-	b.Run("deliver", func(b *testing.B) {
-		for b.Loop() {
-			wordRuns(delivered)
-		}
-	})
-	q := quotations{}
-	q.add(wordRuns(delivered), 0)
-	widest := strings.TrimSpace(strings.Repeat("abcdefghijklmnopqrstuvw ", bcp.MaxJustificationWords))
-	for name, why := range map[string]string{"why": "the narrow question was not answered, and the task needs the amount in words before it can go on", "widest": widest} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				q.quotesReleased(why, 0)
-			}
-		})
 	}
 }

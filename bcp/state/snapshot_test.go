@@ -98,7 +98,7 @@ func TestSnapshot(t *testing.T) {
 	w.play(`close planner`)
 	session = false
 	check()
-	w.commit(w.state.DecideProcess(w.moment(), "relay", bcp.ProcessUnavailable, ""))
+	w.commit(w.state.DecideEvent(w.moment(), bcp.Decision{Kind: bcp.KindProcess, Agent: "relay", Event: bcp.ProcessUnavailable}))
 	unavailable = true
 	check()
 }

@@ -19,6 +19,7 @@ func dump(s *State) string {
 		fmt.Fprintf(&b, "cron %s %s %d\n", c.agent, c.Schedule, c.due)
 	}
 	sortedLines(&b, s.open, func(q *queryState) string { return fmt.Sprintf("%v %+v", q.validator != nil, q.prices) })
+	sortedLines(&b, s.openWith, func(with map[bcp.QueryID]*queryState) string { return fmt.Sprint(slices.Sorted(maps.Keys(with))) })
 	dumpTimers(&b, s, func(timer) bool { return true })
 	return b.String()
 }
@@ -30,7 +31,7 @@ func dumpRecords(s *State) string {
 		s.last, s.head, s.origin, s.endings, s.decided, s.waiting, s.noticed, s.alerts)
 	saved, err := s.watch.Save()
 	fmt.Fprintf(&b, "watch %s %v suspended %v\n", saved, err, s.suspended)
-	fmt.Fprintf(&b, "share %v\n", s.share)
+	fmt.Fprintf(&b, "share %v roles %v\n", s.share, s.roles)
 	sortedLines(&b, s.envelopes, func(e *envelope) string { return fmt.Sprintf("%+v", *e) })
 	known := maps.Clone(s.agents)
 	maps.Copy(known, s.past.agents)

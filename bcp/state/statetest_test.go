@@ -507,7 +507,7 @@ func (w *world) act(line string) []string {
 	case "reset":
 		d = w.state.DecideControl(w.moment(), bcp.ControlResetTaint, w.said(fmt.Appendf(nil, `{"agent":%q}`, words[1])))
 	case "process":
-		d = w.state.DecideProcess(w.moment(), agent(1), words[2], "")
+		d = w.state.DecideEvent(w.moment(), bcp.Decision{Kind: bcp.KindProcess, Agent: agent(1), Event: words[2]})
 	case "start":
 		d = w.state.DecideStart(w.moment(), "test")
 	case "reload":
@@ -538,7 +538,7 @@ func (w *world) act(line string) []string {
 		kind := map[string]bcp.DecisionKind{"violation": bcp.KindViolation, "refusals": bcp.KindRefusals, "connect": bcp.KindConnect}[words[1]]
 		n, _ := strconv.Atoi(words[3])
 		if kind != bcp.KindViolation {
-			d = w.state.DecideEvent(w.moment(), kind, agent(2), bcp.RoleReader, n)
+			d = w.state.DecideEvent(w.moment(), bcp.Decision{Kind: kind, Agent: agent(2), Role: bcp.RoleReader, Count: n})
 			break
 		}
 		w.body = []byte("bcp.v1.push." + words[2])

@@ -98,10 +98,12 @@ func (g *Gateway) decideCounted(c counted, n int) outcome {
 		denied := []byte(c.subject)
 		return outcome{body: denied, decision: g.state.DecideViolation(g.moment(), c.agent.Agent, c.agent.Role, c.act, subjects.Family(c.subject), denied, n)}
 	}
-	if s, err := subjects.Parse(c.subject); c.kind == bcp.KindRefusals && err == nil {
-		return outcome{decision: g.state.DecideLimited(g.moment(), s.Reader, s.Controller, s.Subscription, n)}
+	said := bcp.Decision{Kind: c.kind, Agent: c.agent.Agent, Role: c.agent.Role, Count: n}
+	if s, err := subjects.Parse(c.subject); c.kind == bcp.KindRefusals && err == nil { // beyond max_rate, or what a window takes
+		said.Agent, said.Role, said.Reader, said.Controller, said.Subscription = s.Reader, bcp.RoleReader, s.Reader, s.Controller, s.Subscription
+		said.Check, said.Code = bcp.CheckRate, bcp.RateLimited
 	}
-	return outcome{decision: g.state.DecideEvent(g.moment(), c.kind, c.agent.Agent, c.agent.Role, n)}
+	return outcome{decision: g.state.DecideEvent(g.moment(), said)}
 }
 
 // countsRecorded removes the counts in this batch's decisions up to the last stored

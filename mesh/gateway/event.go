@@ -63,7 +63,7 @@ func (e *connects) decide(g *Gateway, _ *outcome) (bcp.Decision, bool) {
 	if g.onlyCounted(e) {
 		return bcp.Decision{}, false
 	}
-	return g.state.DecideConnection(g.moment(), e.kind, e.agent.Agent, e.agent.Role, e.key, e.host), true
+	return g.state.DecideEvent(g.moment(), bcp.Decision{Kind: e.kind, Agent: e.agent.Agent, Role: e.agent.Role, Key: e.key, Note: e.host}), true
 }
 
 // onlyCounted reports whether it gets no record of its own.
@@ -129,21 +129,26 @@ func (e report) recorded(*Gateway, *bcp.Decision) {
 	}
 }
 
+// happened has an event be recorded.
+func (g *Gateway) happened(said bcp.Decision, recorded func()) {
+	g.tell(report{made: func(m bcp.Moment) bcp.Decision { return g.state.DecideEvent(m, said) }, done: recorded})
+}
+
 // Process tells it the change of an agent's command: one of the events of
 // package bcp, and how it ended, in our own words.
 func (g *Gateway) Process(agent bcp.AgentName, process, note string) {
-	g.tell(report{made: func(m bcp.Moment) bcp.Decision { return g.state.DecideProcess(m, agent, process, note) }})
+	g.happened(bcp.Decision{Kind: bcp.KindProcess, Agent: agent, Event: process, Note: note}, nil)
 }
 
 // Shared tells it that credentials are used in two places at once.
 func (g *Gateway) Shared(agent bcp.AgentName, role bcp.Role, key, hosts string) {
-	g.tell(report{made: func(m bcp.Moment) bcp.Decision { return g.state.DecideShared(m, agent, role, key, hosts) }})
+	g.happened(bcp.Decision{Kind: bcp.KindAlert, Agent: agent, Role: role, Event: string(bcp.AlertShared), Key: key, Note: hosts}, nil)
 }
 
 // Expiring tells it that credentials expire soon. The gateway's goroutine calls
 // recorded once that is stored; if the gateway stops earlier, it is not called.
 func (g *Gateway) Expiring(agent bcp.AgentName, role bcp.Role, key string, recorded func()) {
-	g.tell(report{made: func(m bcp.Moment) bcp.Decision { return g.state.DecideExpiring(m, agent, role, key) }, done: recorded})
+	g.happened(bcp.Decision{Kind: bcp.KindAlert, Agent: agent, Role: role, Event: string(bcp.AlertExpiring), Key: key}, recorded)
 }
 
 // Change is one change of keys or credentials.

@@ -327,7 +327,7 @@ func (p *Position) Judge(n int, act bcp.Act) {
 
 // Process is a move of an agent whose command cannot be started, or can again.
 func (p *Position) Process(agent bcp.AgentName, event string) {
-	p.commit(p.state.DecideProcess(p.moment(), agent, event, ""))
+	p.commit(p.state.DecideEvent(p.moment(), bcp.Decision{Kind: bcp.KindProcess, Agent: agent, Event: event}))
 }
 
 // limits fails the play if more was spent of a budget than there is.
