@@ -65,9 +65,9 @@ var lineRules = []struct {
 	{anchorOpenAI, true, (*redactor).anthropic}, {anchorOpenAI, true, (*redactor).openAI}, {anchorAWS, true, (*redactor).aws},
 	{anchorGitHub, true, (*redactor).gitHub}, {anchorGoogle, true, (*redactor).google}, {anchorBearer, true, (*redactor).bearer},
 	{anchorToken, false, (*redactor).vendorToken}, {anchorCurl, false, (*redactor).curlProgram}, {anchorUser, false, (*redactor).curl}, {anchorJWT, false, (*redactor).jwt},
-	{anchorBasic, false, (*redactor).basic}, {anchorURL, false, (*redactor).urlPassword}, {anchorTelegram, false, (*redactor).telegram},
-	{anchorMailchimp, false, (*redactor).mailchimp}, {anchorAzure, false, (*redactor).azure}, {anchorTerraform, false, (*redactor).terraform},
-	{anchorAirtable, false, (*redactor).airtable}, {anchorZhipu, false, (*redactor).zhipu}, {anchorSignature, false, (*redactor).signature},
+	{anchorBasic, false, (*redactor).basic}, {anchorURL, false, (*redactor).urlPassword}, {anchorTelegram, false, (*redactor).marked},
+	{anchorMailchimp, false, (*redactor).marked}, {anchorAzure, false, (*redactor).marked}, {anchorTerraform, false, (*redactor).marked},
+	{anchorAirtable, false, (*redactor).airtable}, {anchorZhipu, false, (*redactor).marked}, {anchorSignature, false, (*redactor).signature},
 	{anchorNetrc, false, (*redactor).netrc},
 }
 

@@ -36,82 +36,56 @@ func (r *redactor) jwt(h hit) {
 	r.claim(span{start: start, end: stop, kind: "jwt", certain: true, class: &urlSet})
 }
 
-// telegram looks at a digit and ":AA" that end at end: a bot's number, a colon and 35 characters.
-func (r *redactor) telegram(h hit) {
-	colon := h.end - len(":AA")
-	digits := parseByteSet("0-9")
-	start := r.runStart(colon, 10, &digits)
-	if n := colon - start; n < 8 || n > 10 {
-		return
-	}
-	r.exact("telegram-token", start, colon+1, 35, &urlSet, &wordSet, &urlSet)
-}
-
-// mailchimp looks at a hex digit, "-us" and a digit that end at end.
-func (r *redactor) mailchimp(h hit) {
-	end := h.end
-	dash := end - len("-us0")
-	start := r.runStart(dash, 32, &lowerHexSet)
-	if dash-start != 32 || r.blocked(start-1, &wordSet) {
-		return
-	}
-	if end < r.end && r.text[end]-'0' <= 9 {
-		end++
-	}
-	if !r.blocked(end, &wordSet) {
-		r.claim(span{start: start, end: end, kind: "mailchimp-key", certain: true})
-	}
-}
-
 var (
-	lowerHexSet = parseByteSet("a-f0-9")
-	azureSet    = parseByteSet("_~." + alnumChars + "-")
+	digitSet     = parseByteSet("0-9")
+	lowerHexSet  = parseByteSet("a-f0-9")
+	azureSet     = parseByteSet("_~." + alnumChars + "-")
+	terraformSet = parseByteSet("=" + urlChars)
 )
 
-const minAzure, maxAzure = 31, 34
-
-// azure looks at a digit and "Q~" that end at end: three characters and the digit before it, 31 to 34 after it.
-func (r *redactor) azure(h hit) {
-	end := h.end
-	start := end - len("Q~") - 4
-	if start < r.start || r.blocked(start-1, &azureSet) {
-		return
-	}
-	for i := start; i < start+3; i++ {
-		if !azureSet.has(r.text[i]) {
-			return
-		}
-	}
-	stop := end
-	for stop < r.end && stop-end <= maxAzure && azureSet.has(r.text[stop]) {
-		stop++
-	}
-	for stop > end && r.text[stop-1] == '.' {
-		stop--
-	}
-	if n := stop - end; n < minAzure || n > maxAzure || r.meetsPlaceholder(stop) {
-		return
-	}
-	r.claim(span{start: start, end: stop, kind: "azure-client-secret", certain: true})
+// marked is a token with a mark inside it: so many characters of a class before the mark, and so many behind it.
+type marked struct {
+	kind          string
+	back, mark    int // bytes of the anchor from the mark on, and of the mark
+	before, after *byteSet
+	fewest, most  int // characters before the mark
+	least, limit  int // and behind it
+	left, right   *byteSet
+	long          bool // more may stand behind it, which is none of it
+	trim          bool // full stops at its end are the end of a sentence
 }
 
-const minTerraform, maxTerraform = 60, 70
+var markedTokens = map[anchorID]*marked{
+	anchorTelegram:  {kind: "telegram-token", back: 3, mark: 1, before: &digitSet, fewest: 8, most: 10, after: &urlSet, least: 35, limit: 35, left: &wordSet, right: &urlSet},
+	anchorMailchimp: {kind: "mailchimp-key", back: 4, mark: 3, before: &lowerHexSet, fewest: 32, most: 32, after: &digitSet, least: 1, limit: 2, left: &wordSet, right: &wordSet},
+	anchorAzure:     {kind: "azure-client-secret", back: 2, mark: 2, before: &azureSet, fewest: 4, most: 4, after: &azureSet, least: 31, limit: 34, left: &azureSet, trim: true},
+	anchorTerraform: {kind: "terraform-token", back: 9, mark: 9, before: &alnumSet, fewest: 14, most: 14, after: &terraformSet, least: 60, limit: 70, left: &alnumSet, long: true},
+	anchorZhipu:     {kind: "zhipu-glm-key", back: 2, mark: 1, before: &lowerHexSet, fewest: 32, most: 32, after: &alnumSet, least: 16, limit: 16, left: &wordSet, right: &wordSet},
+}
 
-// terraform looks at an ".atlasv1." that ends at end: 14 characters before it, 60 to 70 after it.
-func (r *redactor) terraform(h hit) {
-	end := h.end
-	dot := end - len(".atlasv1.")
-	start := dot - 14
-	if start < r.start || r.runStart(dot, 14, &alnumSet) > start || r.blocked(start-1, &alnumSet) {
+// marked looks around a mark.
+func (r *redactor) marked(h hit) {
+	t := markedTokens[h.id]
+	at := h.end - t.back
+	start := r.runStart(at, t.most, t.before)
+	if n := at - start; n < t.fewest || n > t.most || r.blocked(start-1, t.left) {
 		return
 	}
-	stop := end
-	for stop < r.end && stop-end < maxTerraform && (urlSet.has(r.text[stop]) || r.text[stop] == '=') {
+	body := at + t.mark
+	stop := body
+	for stop < r.end && stop-body <= t.limit && t.after.has(r.text[stop]) {
 		stop++
 	}
-	if stop-end >= minTerraform && !r.meetsPlaceholder(stop) {
-		r.claim(span{start: start, end: stop, kind: "terraform-token", certain: true})
+	if t.long {
+		stop = min(stop, body+t.limit)
 	}
+	for t.trim && stop > body && r.text[stop-1] == '.' {
+		stop--
+	}
+	if n := stop - body; n < t.least || n > t.limit || r.meetsPlaceholder(stop) || t.right != nil && r.blocked(stop, t.right) {
+		return
+	}
+	r.claim(span{start: start, end: stop, kind: t.kind, certain: true})
 }
 
 // airtable looks at a "pat" and one character that end at end: 14 characters, a full stop and 64 hex digits.
@@ -128,17 +102,6 @@ func (r *redactor) airtable(h hit) {
 		}
 	}
 	r.exact("airtable-token", start, dot+1, 64, &lowerHexSet, &alnumSet, &alnumSet)
-}
-
-// zhipu looks at three hex digits, a full stop and one character that end at end: 32 hex digits, a full stop and 16
-// characters.
-func (r *redactor) zhipu(h hit) {
-	dot := h.end - len(".x")
-	start := r.runStart(dot, 32, &lowerHexSet)
-	if dot-start != 32 {
-		return
-	}
-	r.exact("zhipu-glm-key", start, dot+1, 16, &alnumSet, &wordSet, &wordSet)
 }
 
 // blobs looks for hex and base64 in the long runs of the segment.
