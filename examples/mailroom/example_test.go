@@ -2,6 +2,7 @@ package mailroom_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -22,12 +23,15 @@ func ExampleRun() {
 	}
 	defer m.Stop(ctx)
 
-	options.Limit = 4
+	enough := errors.New("enough")
 	options.After = func(done mailroom.Done) error {
 		fmt.Printf("%d: %s\n", done.Number, done.Message.Subject)
+		if done.Number == 4 {
+			return enough
+		}
 		return nil
 	}
-	if err := mailroom.Run(ctx, options); err != nil {
+	if err := mailroom.Run(ctx, options); !errors.Is(err, enough) {
 		panic(err)
 	}
 	// Output:

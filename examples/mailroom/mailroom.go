@@ -18,7 +18,6 @@ type Options struct {
 	URL               string
 	Reader, Assistant agents.Credentials
 	Mail              *mailbox.Mailbox
-	Limit             int              // of messages; optional, 0 reads all
 	Said              func(Said)       // optional: hears everything that the Reader sends
 	Did               func(string)     // optional: hears what the assistant does
 	After             func(Done) error // optional: called after each message
@@ -75,7 +74,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, a.client.Stop(context.WithoutCancel(ctx))) }()
 
-	for number := 1; o.Limit == 0 || number <= o.Limit; number++ {
+	for number := 1; ; number++ {
 		m, err := o.Mail.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -90,5 +89,4 @@ func Run(ctx context.Context, o Options) (err error) {
 			return err
 		}
 	}
-	return nil
 }

@@ -83,9 +83,9 @@ func keepProgram(ctx context.Context, p *cli.Program, o client.AgentFlags, read,
 		return cli.Failf("the program cannot be confined, and is not started: %s", err).WithHint(sandbox.Remedy)
 	}
 	env := process.Scrub(os.Environ())
-	path, err := process.LookUp(command[0], env)
+	path, err := findProgram(command[0], env)
 	if err != nil {
-		return cli.Failf("there is no program %s in PATH", cli.Quoted(command[0])).WithHint("install it, or write its path: ./%s", command[0])
+		return err
 	}
 	read = append(read, namedFiles(command[1:])...)
 	if definition := p.Env("BCPMESH_DEFINITION"); definition != "" {

@@ -195,9 +195,9 @@ func mcpProgram(folder meshdir.Folder, s *bcp.MCPServer) (wrap.Program, error) {
 	if err := sandbox.Detect().Missing(); err != nil {
 		return program, cli.Failf("it cannot be confined and is not started: %s", err)
 	}
-	path, err := process.LookUp(s.Command[0], program.Env)
+	path, err := findProgram(s.Command[0], program.Env)
 	if err != nil {
-		return program, cli.Failf("there is no program %s in PATH", cli.Quoted(s.Command[0]))
+		return program, err
 	}
 	in := func(name string) string {
 		if filepath.IsAbs(name) {

@@ -146,14 +146,23 @@ func (s *served) close() {
 	s.Conn.Close()
 }
 
+// findProgram finds the file of a command in the PATH of its environment.
+func findProgram(name string, env []string) (string, error) {
+	path, err := process.LookUp(name, env)
+	if err != nil {
+		return "", cli.Failf("there is no program %s in PATH", cli.Quoted(name)).WithHint("install it, or write its path: ./%s", name)
+	}
+	return path, nil
+}
+
 // connectProgram finds a program, and connects.
 func (o *servingFlags) connectProgram(ctx context.Context, p *cli.Program, command []string) (*served, error) {
 	env, err := passedEnv(o.pass)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := process.LookUp(command[0], env); err != nil {
-		return nil, cli.Failf("there is no program %s in PATH", cli.Quoted(command[0])).WithHint("install it, or write its path: ./%s", command[0])
+	if _, err := findProgram(command[0], env); err != nil {
+		return nil, err
 	}
 	agent, err := o.connect(ctx, p)
 	if err != nil {

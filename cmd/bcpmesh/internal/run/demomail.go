@@ -70,10 +70,10 @@ type demoMail struct {
 	planted string
 }
 
-// DemoTotals sums up. Quoting counts the messages of the reader that have words of a
+// demoTotals sums up. Quoting counts the messages of the reader that have words of a
 // planted instruction, plantedRun of them or more in their order; Fragments counts the
 // deliveries that do.
-type DemoTotals struct {
+type demoTotals struct {
 	Mail      int      `json:"mail"`
 	Hostile   int      `json:"hostile"`
 	Attempts  int      `json:"hijacked_attempts"`
@@ -255,7 +255,7 @@ func (s *story) end() error {
 	if s.out.JSON {
 		return s.out.Value(struct {
 			Messages []demoMail `json:"messages"`
-			Totals   DemoTotals `json:"totals"`
+			Totals   demoTotals `json:"totals"`
 		}{s.told, t})
 	}
 	for i := range s.told {
@@ -266,7 +266,7 @@ func (s *story) end() error {
 		}
 	}
 	return say(s.out, "comes to", struct {
-		DemoTotals
+		demoTotals
 		Budget bcp.Bits
 		Keep   string
 		Honest int
@@ -329,7 +329,7 @@ func (m *demoMail) Where() string {
 }
 
 // totals sums up what was told.
-func (s *story) totals() (t DemoTotals) {
+func (s *story) totals() (t demoTotals) {
 	t.Mail = len(s.told)
 	for i := range s.told {
 		m := &s.told[i]

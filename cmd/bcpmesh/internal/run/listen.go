@@ -67,22 +67,11 @@ func (l *listening) check() error {
 	return nil
 }
 
-// reachable reports whether another machine can reach an address.
-func (l *listening) reachable() bool {
-	for _, address := range []string{l.address, l.webSocket} {
-		if host, _, err := net.SplitHostPort(address); err == nil && !meshdir.Loopback(host) {
-			return true
-		}
-	}
-	return false
-}
-
-// exposed are the flags whose address can be reached without TLS from elsewhere.
-func (l *listening) exposed() []string {
-	var flags []string
-	for _, a := range []struct{ flag, address string }{{"--listen", l.address}, {"--websocket", l.webSocket}} {
-		if host, _, err := net.SplitHostPort(a.address); err == nil && !meshdir.Loopback(host) && !l.sealed() {
-			flags = append(flags, a.flag+" "+a.address)
+// beyond are the flags with an address that another machine can reach.
+func (l *listening) beyond() (flags []string) {
+	for _, a := range [][2]string{{"--listen", l.address}, {"--websocket", l.webSocket}} {
+		if host, _, err := net.SplitHostPort(a[1]); err == nil && !meshdir.Loopback(host) {
+			flags = append(flags, a[0]+" "+a[1])
 		}
 	}
 	return flags

@@ -31,7 +31,7 @@ func TestListeningBeyondLoopback(t *testing.T) {
 		}
 	}
 	open := listening{address: "0.0.0.0:4222", webSocket: "127.0.0.1:8080", plaintext: true}
-	if got := open.exposed(); len(got) != 1 || got[0] != "--listen 0.0.0.0:4222" {
+	if got := open.beyond(); len(got) != 1 || got[0] != "--listen 0.0.0.0:4222" {
 		t.Errorf("it warns of %v", got)
 	}
 }

@@ -111,15 +111,17 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	if err := meshdir.CheckKeys(folder.State); err != nil {
 		return err
 	}
-	if err := meshdir.RequireSealed(folder.State, o.seal, o.reachable()); err != nil {
+	if err := meshdir.RequireSealed(folder.State, o.seal, len(o.beyond()) > 0); err != nil {
 		return err
 	}
 	commandsIn, err := filepath.Abs(folder.Dir)
 	if err != nil {
 		return cli.Failf("the folder %s: %s", cli.Quoted(folder.Dir), cli.FileReason(err))
 	}
-	for _, exposed := range o.exposed() {
-		p.Out.Talkf("WARNING: %s --insecure-plaintext: anyone on the network path can read and change what agents say", exposed)
+	for _, exposed := range o.beyond() {
+		if !o.sealed() {
+			p.Out.Talkf("WARNING: %s --insecure-plaintext: anyone on the network path can read and change what agents say", exposed)
+		}
 	}
 	warnOfCommands(folder, p)
 	cli.IgnoreBrokenPipes()
