@@ -120,9 +120,7 @@ func TestEqualQuestionsAhead(t *testing.T) {
 	one := func(id, source string) string {
 		return strings.Replace(parseOf(id, source), "Summarise "+id, "Summarise", 1)
 	}
-	g := newGateway(t, mustKernel(t, nil))
-	g.begin("all")
-	g.plan(steps(inbox, contacts, one("a", `{"ref":"inbox","path":"latest.body"}`), one("b", `{"ref":"contacts","path":"contacts.0.name"}`)))
+	g := planned(t, mustKernel(t, nil), steps(inbox, contacts, one("a", `{"ref":"inbox","path":"latest.body"}`), one("b", `{"ref":"contacts","path":"contacts.0.name"}`)))
 	g.says("contacts", `"result":`+strings.Replace(alice, "Alice", "at 3pm", 1))
 	first := g.of("b")
 	g.says("inbox", `"result":`+mail)
@@ -145,9 +143,7 @@ func TestFailuresAreHeardInTheirTurn(t *testing.T) {
 	t.Parallel()
 	k := mustKernel(t, func(d *kernel.Definition) { d.Limits.MaxEffects = 4 })
 	begin := func() *gateway {
-		g := newGateway(t, k)
-		g.begin("all")
-		g.plan(steps(inbox, contacts, parseOf("p", `{"ref":"contacts","path":"contacts.0.name"}`)))
+		g := planned(t, k, steps(inbox, contacts, parseOf("p", `{"ref":"contacts","path":"contacts.0.name"}`)))
 		return g
 	}
 	g := begin()

@@ -35,9 +35,7 @@ func TestLostOutcomes(t *testing.T) {
 			}, kernel.Committed, "", 1},
 		} {
 			t.Run(how+"/"+c.name, func(t *testing.T) {
-				g := newGateway(t, mustKernel(t, nil))
-				g.begin("all")
-				g.plan(c.plan)
+				g := planned(t, mustKernel(t, nil), c.plan)
 				first := g.next(kernel.ReleaseCall)
 				lost(g)
 				c.play(g)
@@ -92,9 +90,7 @@ func TestOutcomesTooMany(t *testing.T) {
 		return g.store(g.state.DecideOutcome(g.moment(), "mail", r.Wait.ID, attempt, []byte(fmt.Sprintf(`{"call_id":%q,"result":%s}`, r.Wait.ID, sent))))
 	}
 	t.Run("a second one", func(t *testing.T) {
-		g := newGateway(t, mustKernel(t, nil))
-		g.begin("all")
-		g.plan(steps(note, inbox))
+		g := planned(t, mustKernel(t, nil), steps(note, inbox))
 		r := g.next(kernel.ReleaseCall)
 		outcome(g, r, 1)
 		c := outcome(g, r, 1)
@@ -103,9 +99,7 @@ func TestOutcomesTooMany(t *testing.T) {
 		}
 	})
 	t.Run("after the end", func(t *testing.T) {
-		g := newGateway(t, mustKernel(t, nil))
-		g.begin("all")
-		g.plan(steps(note))
+		g := planned(t, mustKernel(t, nil), steps(note))
 		r := g.next(kernel.ReleaseCall)
 		outcome(g, r, 1)
 		g.end(kernel.Committed, "")
@@ -114,9 +108,7 @@ func TestOutcomesTooMany(t *testing.T) {
 		}
 	})
 	t.Run("after a doubt that ended the run", func(t *testing.T) {
-		g := newGateway(t, mustKernel(t, nil))
-		g.begin("all")
-		g.plan(steps(note))
+		g := planned(t, mustKernel(t, nil), steps(note))
 		r := g.next(kernel.ReleaseCall)
 		g.pass()
 		g.pass()
@@ -127,9 +119,7 @@ func TestOutcomesTooMany(t *testing.T) {
 		}
 	})
 	t.Run("of an attempt that a person overruled", func(t *testing.T) {
-		g := newGateway(t, mustKernel(t, nil))
-		g.begin("all")
-		g.plan(steps(note))
+		g := planned(t, mustKernel(t, nil), steps(note))
 		r := g.next(kernel.ReleaseCall)
 		g.pass()
 		g.person(kernel.NotDone, "")
@@ -138,9 +128,7 @@ func TestOutcomesTooMany(t *testing.T) {
 		}
 	})
 	t.Run("of a call that was sent again without harm", func(t *testing.T) {
-		g := newGateway(t, mustKernel(t, nil))
-		g.begin("all")
-		g.plan(steps(event(`"t"`, `"mon"`), inbox))
+		g := planned(t, mustKernel(t, nil), steps(event(`"t"`, `"mon"`), inbox))
 		r := g.next(kernel.ReleaseCall)
 		g.pass()
 		g.next(kernel.ReleaseCall)
@@ -154,9 +142,7 @@ func TestOutcomesTooMany(t *testing.T) {
 		}
 	})
 	t.Run("the first answer counts, whichever attempt it is to", func(t *testing.T) {
-		g := newGateway(t, mustKernel(t, nil))
-		g.begin("all")
-		g.plan(steps(inbox))
+		g := planned(t, mustKernel(t, nil), steps(inbox))
 		r := g.next(kernel.ReleaseCall)
 		g.pass()
 		g.next(kernel.ReleaseCall)
@@ -461,9 +447,7 @@ func TestReload(t *testing.T) {
 		{"a schema is gone", []*kernel.Kernel{mustKernel(t, func(d *kernel.Definition) { d.Schemas = d.Schemas[1:] })}, func(g *gateway) { g.result(mail); g.plan(steps(constX)) }, kernel.Committed, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := newGateway(t, old)
-			g.begin("all")
-			g.plan(mailPlan)
+			g := planned(t, old, mailPlan)
 			g.kernels = c.now
 			g.state.Define(c.now...)
 			c.play(g)
@@ -479,9 +463,7 @@ func TestReload(t *testing.T) {
 // state, and the runs that go on are as they were.
 func TestErasedRecords(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t, mustKernel(t, nil))
-	g.begin("all")
-	g.plan(steps(inbox, parse, strings.ReplaceAll(sub(""), `{"ref":"c"}`, `{"ref":"p","path":"text"}`)))
+	g := planned(t, mustKernel(t, nil), steps(inbox, parse, strings.ReplaceAll(sub(""), `{"ref":"c"}`, `{"ref":"p","path":"text"}`)))
 	g.result(mail)
 	g.answer(`{"text":"x"}`, "")
 	g.subPlan(steps(constX))

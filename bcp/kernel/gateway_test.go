@@ -70,6 +70,14 @@ func newGateway(t fataler, kernels ...*kernel.Kernel) *gateway {
 	return &gateway{t: t, kernels: kernels, state: kernel.NewState(kernels...), now: start, task: kernel.Trusted(), replay: true}
 }
 
+// planned is a gateway with a run under the grant of everything, and its plan.
+func planned(t fataler, k *kernel.Kernel, plan string) *gateway {
+	g := newGateway(t, k)
+	g.begin("all")
+	g.plan(plan)
+	return g
+}
+
 func (g *gateway) moment() bcp.Moment {
 	g.ids++
 	g.now = g.now.Add(time.Second)
@@ -283,9 +291,7 @@ const (
 // covers KER-2, KER-3, KER-21, KER-22, KER-40, KER-42, KER-47, KER-53, KER-55, KER-57, KER-60
 func TestRunOfTheExample(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t, mustKernel(t, nil))
-	g.begin("all")
-	g.plan(mailPlan)
+	g := planned(t, mustKernel(t, nil), mailPlan)
 	g.result(mail)
 	g.answer(`{"text":"meeting at 3pm"}`, "")
 	g.result(sent)

@@ -51,9 +51,7 @@ func TestRedecideFindsWhatIsAnother(t *testing.T) {
 // covers DUAL-95
 func TestLabelsThatClaimTooMuchAreFound(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t, mustKernel(t, nil))
-	g.begin("all")
-	g.plan(mailPlan)
+	g := planned(t, mustKernel(t, nil), mailPlan)
 	call := g.next(kernel.ReleaseCall)
 	outcome := fmt.Appendf(nil, `{"call_id":%q,"result":%s}`, call.Wait.ID, mail)
 	read := g.state.DecideOutcome(g.moment(), "mail", call.Wait.ID, call.Wait.Attempt, outcome)

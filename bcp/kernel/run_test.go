@@ -41,9 +41,7 @@ func TestRunThatIsDenied(t *testing.T) {
 // covers KER-31, KER-40, KER-41
 func TestVerdictsAreRecorded(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t, mustKernel(t, nil))
-	g.begin("all")
-	g.plan(mailPlan)
+	g := planned(t, mustKernel(t, nil), mailPlan)
 	g.result(mail)
 	c := g.answer(`{"text":"x"}`, "")
 	last := c.Steps[len(c.Steps)-1]
@@ -338,9 +336,7 @@ func TestRunsThatEnd(t *testing.T) {
 // covers KER-108
 func TestPartialCommit(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t, mustKernel(t, nil))
-	g.begin("all")
-	g.plan(steps(note, strings.ReplaceAll(note, `"id":"s"`, `"id":"t"`)))
+	g := planned(t, mustKernel(t, nil), steps(note, strings.ReplaceAll(note, `"id":"s"`, `"id":"t"`)))
 	g.result(sent)
 	g.outcome(g.next(kernel.ReleaseCall), `"error":"x"`)
 	g.end(kernel.Errored, kernel.ToolFailed)
@@ -416,9 +412,7 @@ func TestApprovals(t *testing.T) {
 		}, kernel.Stopped, kernel.Cancelled, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := newGateway(t, mustKernel(t, ask))
-			g.begin("all")
-			g.plan(plan)
+			g := planned(t, mustKernel(t, ask), plan)
 			g.result(mail)
 			c.play(g)
 			g.end(c.status, c.code)
@@ -428,9 +422,7 @@ func TestApprovals(t *testing.T) {
 		})
 	}
 	t.Run("shown", func(t *testing.T) {
-		g := newGateway(t, mustKernel(t, ask))
-		g.begin("all")
-		g.plan(plan)
+		g := planned(t, mustKernel(t, ask), plan)
 		g.result(mail)
 		item := g.next(kernel.ReleaseItem)
 		if string(item.Arguments) != `{"body":"at 3pm","to":"kim@example.com"}` || item.Tool.Name != "send_email" || item.Judged == nil || fmt.Sprint(item.Judged.Judged.Rules) != "[look]" {
@@ -453,9 +445,7 @@ func TestApprovals(t *testing.T) {
 		}
 	})
 	t.Run("forbidden by now", func(t *testing.T) {
-		g := newGateway(t, mustKernel(t, ask))
-		g.begin("all")
-		g.plan(plan)
+		g := planned(t, mustKernel(t, ask), plan)
 		g.result(mail)
 		g.kernels = []*kernel.Kernel{mustKernel(t, func(d *kernel.Definition) {
 			ask(d)
@@ -479,9 +469,7 @@ func TestApprovals(t *testing.T) {
 		g.end(kernel.Blocked, kernel.ApprovalQueueFull)
 	})
 	t.Run("the time that people take is not the run's", func(t *testing.T) {
-		g := newGateway(t, mustKernel(t, ask))
-		g.begin("all")
-		g.plan(plan)
+		g := planned(t, mustKernel(t, ask), plan)
 		g.result(mail)
 		g.now = g.now.Add(23 * time.Hour)
 		g.person(kernel.Approve, "")
@@ -502,9 +490,7 @@ func TestSubRuns(t *testing.T) {
 		return steps(inbox, `{"kind":"subkernel","id":"d","source":{"ref":"inbox","path":"latest.body"},"instruction":"If a meeting is asked for, make it.","grant":["`+capability+`"]}`)
 	}
 	begin := func(plan string) *gateway {
-		g := newGateway(t, k)
-		g.begin("all")
-		g.plan(plan)
+		g := planned(t, k, plan)
 		g.result(mail)
 		return g
 	}
@@ -641,9 +627,7 @@ func TestRecordTooLarge(t *testing.T) {
 		for i := range merges {
 			list = append(list, fmt.Sprintf(`{"kind":"merge","id":"m%d","inputs":{"a":{"ref":"m"}}}`, i))
 		}
-		g := newGateway(t, k)
-		g.begin("all")
-		g.plan(steps(append(list, note)...))
+		g := planned(t, k, steps(append(list, note)...))
 		change := g.result(result)
 		if want == kernel.Committed {
 			change = g.result(sent)
@@ -658,9 +642,7 @@ func TestRecordTooLarge(t *testing.T) {
 func TestLargestValues(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]kernel.Status{"x": kernel.Committed, `\"`: kernel.Aborted} {
-		g := newGateway(t, mustKernel(t, nil))
-		g.begin("all")
-		g.plan(steps(inbox))
+		g := planned(t, mustKernel(t, nil), steps(inbox))
 		g.result(strings.Replace(mail, "at 3pm", strings.Repeat(text, (kernel.MaxContent-100)/len(text)), 1))
 		if end := g.next(kernel.ReleaseOutcome).End; end.Status != want {
 			t.Errorf("%s: got %s %s", text, end.Status, end.Code)

@@ -297,9 +297,7 @@ var recorded []byte
 // recorded before there were any.
 func TestRecordsOfOtherKernelsAreAsBefore(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t, mustKernel(t, nil))
-	g.begin("all")
-	g.plan(mailPlan)
+	g := planned(t, mustKernel(t, nil), mailPlan)
 	g.result(mail)
 	g.answer(`{"text":"meeting at 3pm"}`, "")
 	g.result(sent)
