@@ -29,7 +29,7 @@ func (b *builder) command(a *agentForm) {
 func (b *builder) startable(o *object, command []string, sandbox bcp.Sandbox) {
 	if sandbox == 0 {
 		if !o.written("sandbox") { // else it is wrong, as was said
-			o.errorf("command", CodeCommandUser, "it would run as the user of the mesh, who can read its keys and its journal: say what confines it, as `sandbox: required` (the mesh; no service of tools), `own` (itself, or sudo -u, docker, bwrap and the like), or `none`, which accepts that")
+			o.errorf("command", CodeCommandUser, "it would run as the user of the mesh, who can read its keys and its journal: say what confines it, as `sandbox: required` (the mesh; no service of tools), `sandbox: own` (itself, or sudo -u, docker, bwrap and the like), or `sandbox: none`, which accepts that")
 		}
 		return
 	}
