@@ -3,10 +3,8 @@ package mesh_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -116,40 +114,6 @@ func TestEgressHostsAreReloaded(t *testing.T) {
 	}
 	if _, err := m.Issue("reader", bcp.RoleKeeper, time.Hour); err == nil {
 		t.Error("creds for a keeper of an agent without a network")
-	}
-}
-
-// However many ask at once, the pool is never exceeded, and the records say exactly what it holds.
-//
-// covers P13.3
-func TestEgressIsExactUnderLoad(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, withNetwork("egress_budget_bits: 1470\n")) // ten of 147
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	allowed := 0
-	for w := range 4 {
-		k := keeperOf(t, m, "reader")
-		wg.Go(func() {
-			for i := range 10 {
-				err := k.Reserve(t.Context(), composed(fmt.Sprintf("%d-%d", w, i), "https://docs.example.org/"))
-				mu.Lock()
-				if err == nil {
-					allowed++
-				} else if !errors.Is(err, guard.BudgetExhausted) {
-					t.Error(err)
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	m.Settle(t)
-	if n := m.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindEgress && d.Verdict == bcp.Accept }); allowed != 10 || n != 10 {
-		t.Errorf("%d requests of 10 were allowed, and %d are recorded", allowed, n)
-	}
-	if n := m.Count(func(d *bcp.Decision) bool { a, ok := d.Alert(); return ok && a.Alert == bcp.AlertEgress }); n != 1 {
-		t.Errorf("%d alerts of one window", n)
 	}
 }
 

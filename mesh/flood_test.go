@@ -225,37 +225,3 @@ func TestNewestConnectionsWin(t *testing.T) {
 		}
 	}
 }
-
-// covers A-RECONN, A-LOGFILL, P1.3
-func TestFlappingIsCounted(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, pair(1000))
-	main := controller(t, m, "main")
-	const flaps = 60
-	creds := m.Creds(t, "mailer", bcp.RoleReader)
-	begin := time.Now()
-	for range flaps {
-		a := meshtest.NewAgent(bcp.Agent{Name: "mailer", Reader: true})
-		a.Dial(t, m.URL(), creds)
-		a.Close()
-	}
-	events, records := 0, 0
-	m.Wait(t, func(d *bcp.Decision) bool {
-		if d.Agent == "mailer" && (d.Kind == bcp.KindConnect || d.Kind == bcp.KindDisconnect) {
-			events += max(1, d.Count)
-			records++
-		}
-		return events == 2*flaps
-	})
-	// Thirty in each minute have a record of their own, the others two in each second.
-	end := time.Now()
-	minutes := int(end.Truncate(time.Minute).Sub(begin.Truncate(time.Minute))/time.Minute) + 1
-	if most := 30*minutes + 2*int(end.Sub(begin).Seconds()) + 2; records > most {
-		t.Errorf("%d records of %d events, at most %d", records, events, most)
-	}
-	// It is known to be gone, and welcome.
-	id := main.Accepted(t, "mailer", askUrgent)
-	mailer := reader(t, m, "mailer")
-	mailer.Answer(t, mailer.queries.NextOf(t, meshtest.With("query_id", string(id))), isUrgent)
-	main.delivery(t)
-}

@@ -3,12 +3,8 @@ package mesh_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
@@ -161,78 +157,6 @@ func project(t *testing.T, m *meshtest.Mesh, seq uint64) {
 	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 	defer cancel()
 	noError(t, m.Projected(ctx, seq))
-}
-
-// A projection that lost its tail, or everything, is filled from the journal.
-//
-// covers P11.1, BCP-170, BCP-171, BCP-172, BCP-145
-func TestProjectionsAreFilledAgain(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, pair(1000))
-	_, mailer := connect(t, m)
-	push := func(n int) {
-		for range n {
-			mailer.Push(t, "main", "alerts", `{"urgent":true}`, "")
-		}
-		decisions := m.Decisions()
-		project(t, m, decisions[len(decisions)-1].Seq)
-	}
-	push(20)
-	m.Stop(t)
-	folders := func(stream string) string {
-		found, err := filepath.Glob(filepath.Join(m.State, "jetstream", "jetstream", "*", "streams", stream))
-		if err != nil || len(found) != 1 {
-			t.Fatalf("%v %v", found, err)
-		}
-		return found[0]
-	}
-	old := filepath.Join(t.TempDir(), "old")
-	noError(t, os.CopyFS(filepath.Join(old, jetstream.AuditStream), os.DirFS(folders(jetstream.AuditStream))))
-	m.Start(t)
-	mailer = reader(t, m, "mailer")
-	push(20)
-	m.Stop(t)
-	// The audit as it was before, the ledger not at all.
-	for _, stream := range []string{jetstream.AuditStream, jetstream.LedgerStream} {
-		folder := folders(stream)
-		noError(t, os.RemoveAll(folder))
-		if stream == jetstream.LedgerStream {
-			continue
-		}
-		noError(t, os.CopyFS(folder, os.DirFS(filepath.Join(old, stream))))
-	}
-	m.Start(t)
-	if j := checkStreams(t, m); len(j.Delivered) != 40 {
-		t.Errorf("%d deliveries", len(j.Delivered))
-	}
-}
-
-// A journal that was changed is refused, and says where.
-//
-// covers P11.1, A-CHAIN
-func TestChangedJournalIsRefused(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, pair(1000))
-	_, mailer := connect(t, m)
-	for range 3 {
-		mailer.Push(t, "main", "alerts", `{"urgent":true}`, "")
-	}
-	m.Stop(t)
-	js, end := m.Streams(t)
-	records := meshtest.ReadStream(t, js, jetstream.CommitStream)
-	// The last record once more: well-formed, and not the next decision.
-	if _, err := js.Publish(t.Context(), records[0].Subject, records[len(records)-1].Data); err != nil {
-		t.Fatal(err)
-	}
-	end()
-	err := m.TryStart(t)
-	if err == nil || !strings.Contains(err.Error(), "does not follow") {
-		t.Errorf("started on a changed journal: %v", err)
-	}
-	var r map[string]any
-	if err := msgpack.Unmarshal(records[0].Data, &r); err != nil || r["v"] == nil {
-		t.Errorf("a record: %v %v", r, err)
-	}
 }
 
 // Starting and stopping leaves nothing behind, also where two start at once.

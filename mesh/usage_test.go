@@ -3,9 +3,7 @@ package mesh_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
-	"sync"
 	"testing"
 	"time"
 
@@ -97,43 +95,6 @@ func TestModelBudgetOutlivesEverything(t *testing.T) {
 	}
 	if got := uses.List(); len(got) != 1 || got[0].Tokens != counted || got[0].ReservedTokens != 6000 || got[0].Calls != 4 || got[0].Refused != 2 || got[0].ReservedCost != 3*aCallCosts || got[0].TokenBudget != 6000 {
 		t.Errorf("%+v", got)
-	}
-}
-
-// However many ask at once, the pool is never exceeded, and the records say exactly what it holds.
-//
-// covers P15.3
-func TestModelBudgetIsExactUnderLoad(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		budget string
-		want   int
-	}{{cost.USD(10 * aCallCosts).String(), 10}, {cost.USD(10*aCallCosts - 1).String(), 9}} {
-		m := meshtest.Start(t, withModel("cost_budget: "+c.budget+"\n"))
-		k := keeperOf(t, m, "reader")
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		allowed := 0
-		for w := range 32 {
-			wg.Go(func() {
-				err := k.ReserveCall(t.Context(), aCall(fmt.Sprint("w", w)))
-				mu.Lock()
-				defer mu.Unlock()
-				if err == nil {
-					allowed++
-				} else if refused, ok := errors.AsType[*agents.RefusedError](err); !ok || refused.Code != bcp.BudgetExhausted {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-		m.Settle(t)
-		if n := m.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindUsage && d.Verdict == bcp.Accept }); allowed != c.want || n != c.want {
-			t.Errorf("%s USD: %d calls were allowed and %d are recorded, not %d", c.budget, allowed, n, c.want)
-		}
-		if n := m.Count(func(d *bcp.Decision) bool { a, ok := d.Alert(); return ok && a.Alert == bcp.AlertModel }); n != 1 {
-			t.Errorf("%d alerts", n)
-		}
 	}
 }
 

@@ -244,39 +244,6 @@ func TestNoKeyNoRecord(t *testing.T) {
 	}
 }
 
-// covers P4.5, P9.5
-func TestSecondGatewayFencesTheFirst(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	first := b.start(t)
-	mailer := b.agent(t, "mailer")
-	first.wait(t, 1, of(bcp.KindConnect)) // it has no more to write while the second reads
-	if r := mailer.Request(t, pushAlert, alert("")); r.Fields["success"] != true {
-		t.Fatal(r.JSON)
-	}
-	second := b.start(t)
-	// The first gateway learns of it with its next record. Both hear the push;
-	// only the one that could record it says that it was accepted.
-	r := mailer.Request(t, pushAlert, alert(`,"push_id":"p"`))
-	for r.Fields["success"] != true {
-		r = mailer.Request(t, pushAlert, alert(`,"push_id":"p"`))
-	}
-	select {
-	case <-first.Done():
-	case <-time.After(meshtest.Patience):
-		t.Fatal("the first gateway goes on")
-	}
-	if err := first.Stop(); !errors.Is(err, jetstream.ErrFenced) {
-		t.Errorf("it ended with %v", err)
-	}
-	if err := second.Stop(); err != nil {
-		t.Error(err)
-	}
-	if j := b.journal(t); j.Kinds[uint64(bcp.KindStart)] != 2 || j.Pushes["main mailer p"] != 1 {
-		t.Errorf("%+v", j)
-	}
-}
-
 // What is on a subject that no builder makes, and what has a reply subject of
 // its sender's own, gets no decision and no answer.
 //
