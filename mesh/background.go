@@ -13,6 +13,11 @@ func (m *Mesh) fromNow(interval time.Duration, f func(context.Context)) {
 		m.runEvery(interval, f)
 		return
 	}
+	m.nowAndEvery(interval, f)
+}
+
+// nowAndEvery is runEvery, and f is called at once, too.
+func (m *Mesh) nowAndEvery(interval time.Duration, f func(context.Context)) {
 	m.inBackground(func(ctx context.Context) {
 		f(ctx)
 		atIntervals(ctx, interval, f)

@@ -163,14 +163,10 @@ func (c *checkpoints) start(ctx context.Context, m *Mesh) error {
 		}
 		return nil
 	})
-	m.inBackground(func(ctx context.Context) {
-		look := func(ctx context.Context) {
-			if err := c.sign(ctx, jetstream.Position{}); err != nil && ctx.Err() == nil {
-				c.log.Error("no checkpoint was signed", "error", err)
-			}
+	m.nowAndEvery(checkpointEvery, func(ctx context.Context) {
+		if err := c.sign(ctx, jetstream.Position{}); err != nil && ctx.Err() == nil {
+			c.log.Error("no checkpoint was signed", "error", err)
 		}
-		look(ctx)
-		atIntervals(ctx, checkpointEvery, look)
 	})
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
@@ -27,14 +26,10 @@ const (
 // then checks for new ones until the mesh stops. The server has the keys as of
 // compiled.
 func (m *Mesh) watchKeys(compiled time.Time) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() {
-		ticker := time.NewTicker(keysInterval)
-		defer ticker.Stop()
+	m.inBackground(func(ctx context.Context) {
 		_, due, _ := m.store.Pending(compiled)
 		var seen accounts.Stamp
-		for ctx.Err() == nil {
+		look := func(ctx context.Context) {
 			now := time.Now()
 			// With thousands of users the record takes long to read.
 			stamp, err := m.store.Stamp()
@@ -46,13 +41,10 @@ func (m *Mesh) watchKeys(compiled time.Time) {
 				stamp = accounts.Stamp{}
 			}
 			seen = stamp
-			select {
-			case <-ctx.Done():
-			case <-ticker.C:
-			}
 		}
+		look(ctx)
+		atIntervals(ctx, keysInterval, look)
 	})
-	m.onStop(func() error { cancel(); done.Wait(); return nil })
 }
 
 // lookForChanges applies unrecorded changes of keys and overlaps that have ended,

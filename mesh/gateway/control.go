@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	natsjs "github.com/nats-io/nats.go/jetstream"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
@@ -114,16 +112,10 @@ func (g *Gateway) giveKey(m *message) {
 
 // recount adds up the journal so far again.
 func (g *Gateway) recount(ctx context.Context, last uint64, pools []bcp.PoolBalance) (status.Reconciliation, error) {
-	g.reading.RLock()
-	defer g.reading.RUnlock()
-	conn, err := g.config.Connect()
+	js, end, err := g.ownStreams()
 	if err != nil {
 		return status.Reconciliation{}, err
 	}
-	defer conn.Close()
-	js, err := natsjs.New(conn)
-	if err != nil {
-		return status.Reconciliation{}, err
-	}
+	defer end()
 	return jetstream.Reconcile(ctx, js, g.config.Bases, last, pools)
 }

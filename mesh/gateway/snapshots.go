@@ -203,10 +203,9 @@ func (g *Gateway) makeSnapshots(ctx context.Context) {
 	}
 }
 
-// readJournal opens the journal over its own connection, which the caller
-// closes: reading all of it does not affect the connection of the deciding
-// loop. Until then nothing is cut off it.
-func (g *Gateway) readJournal(ctx context.Context) (journal *jetstream.Journal, end func(), err error) {
+// ownStreams connects to the streams, until the caller calls end: reading all of the journal
+// does not affect the connection of the deciding loop. Until then nothing is cut off it.
+func (g *Gateway) ownStreams() (js natsjs.JetStream, end func(), err error) {
 	g.reading.RLock()
 	conn, err := g.config.Connect()
 	if err != nil {
@@ -217,15 +216,22 @@ func (g *Gateway) readJournal(ctx context.Context) (journal *jetstream.Journal, 
 		conn.Close()
 		g.reading.RUnlock()
 	}
-	js, err := natsjs.New(conn)
-	if err == nil {
-		journal, err = jetstream.OpenJournal(ctx, js)
-	}
-	if err != nil {
+	if js, err = natsjs.New(conn); err != nil {
 		end()
+	}
+	return js, end, err
+}
+
+// readJournal opens the journal over [Gateway.ownStreams].
+func (g *Gateway) readJournal(ctx context.Context) (journal *jetstream.Journal, end func(), err error) {
+	js, end, err := g.ownStreams()
+	if err != nil {
 		return nil, nil, err
 	}
-	return journal, end, nil
+	if journal, err = jetstream.OpenJournal(ctx, js); err != nil {
+		end()
+	}
+	return journal, end, err
 }
 
 // makeSnapshot makes one at a time, so that a snapshot from before an erasure
