@@ -267,3 +267,23 @@ func agentPatterns(who agentRole) []string {
 	}
 	return nil
 }
+
+// prune stops listening to agents and people that are not in the definitions.
+func (g *Gateway) prune() {
+	known := map[bcp.AgentName]bool{bcp.Operator: true}
+	for _, a := range g.config.State.Mesh.Agents {
+		known[a.Name] = true
+	}
+	for _, name := range g.config.State.Mesh.Approvers {
+		known[name] = true
+	}
+	serves := map[agentRole]bool{}
+	if state := g.runState(); state != nil {
+		for _, k := range state.Kernels() {
+			for _, who := range servesKernel(k) {
+				serves[who] = true
+			}
+		}
+	}
+	g.drop(func(who agentRole) bool { return !known[who.Agent] && !serves[who] })
+}
