@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -125,7 +126,7 @@ func auditExport(ctx context.Context, p *cli.Program, where meshdir.StateFlags, 
 }
 
 // faults are why decisions cannot be read, exported or signed.
-var faults = cli.Faults{
+var faults = slices.Concat(cli.Faults{
 	{Of: jetstream.ErrNoDecisions, Says: "there are no decisions in this period"},
 	{Of: jetstream.ErrRewritten, Hint: "nothing was signed; compare with an earlier export, and restore a backup"},
 	{Of: jetstream.ErrLost, Hint: "nothing was signed; compare with an earlier export, and restore a backup"},
@@ -133,9 +134,10 @@ var faults = cli.Faults{
 	{Of: mesh.ErrSigning, Says: "another command is signing checkpoints of this journal", Hint: "try again"},
 	{Of: jetstream.ErrKeyLost},
 	{Of: state.ErrReplay},
-	{Of: fs.ErrNotExist, Says: "there are no keys in {it}", Hint: "no mesh has run there; --state names another folder"},
+}, client.JournalFaults, cli.Faults{
+	{Of: fs.ErrNotExist, Says: "there are no keys in {it}", Hint: "no mesh has run there; --state names another folder"}, // of others, each is known by its name
 	{Of: context.DeadlineExceeded, Says: "no reply in time", Hint: "give it more time with --wait"},
-}
+})
 
 // failure says why, about a state folder; nil for none.
 func failure(err error, about string) error {
