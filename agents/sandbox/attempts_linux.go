@@ -43,11 +43,13 @@ var attempts = []attempt{
 	{name: "remove-file", does: "remove a file", try: func(b Bait) error { return os.Remove(filepath.Join(b.Folder, "removed")) }},
 	{name: "open-file", does: "let others read a file", try: func(b Bait) error { return os.Chmod(filepath.Join(b.Folder, "mode"), 0o644) }},
 	{name: "touch-file", does: "change the time of a file", try: func(b Bait) error { return os.Chtimes(filepath.Join(b.Folder, "mode"), time.Time{}, time.Unix(1, 0)) }},
-	{name: "lease-file", does: "have whoever opens a file wait", elsewhere: true, try: func(Bait) error { return onItself(unix.F_SETLEASE, unix.F_RDLCK) }},
-	{name: "watch-folder", does: "hear who changes a folder", elsewhere: true, try: func(Bait) error { return onItself(unix.F_NOTIFY, 2) }}, // DN_MODIFY
-	{name: "change-file", does: "change the flags of a file", elsewhere: true, try: func(Bait) error { return changeFlags() }},
-	{name: "lock-file", does: "lock a file that others read", try: func(b Bait) error { return lockFile() }},
-	{name: "lock-range", does: "lock a range of a file that others read", try: func(Bait) error { return lockRanges() }},
+	{name: "lease-file", does: "have whoever opens a file wait", elsewhere: true, try: func(Bait) error { return onItself(control(unix.F_SETLEASE, unix.F_RDLCK)) }},
+	{name: "watch-folder", does: "hear who changes a folder", elsewhere: true, try: func(Bait) error { return onItself(control(unix.F_NOTIFY, 2)) }}, // DN_MODIFY
+	{name: "change-file", does: "change the flags of a file", elsewhere: true, try: func(Bait) error { return onItself(changeFlags) }},
+	{name: "lock-file", does: "lock a file that others read", try: func(Bait) error {
+		return onItself(func(fd uintptr) error { return unix.Flock(int(fd), unix.LOCK_SH|unix.LOCK_NB) })
+	}},
+	{name: "lock-range", does: "lock a range of a file that others read", try: func(Bait) error { return onItself(lockRanges) }},
 	{name: "run-program", does: "run a program of its own making", try: func(b Bait) error { return exec.Command(filepath.Join(b.Folder, "program")).Run() }},
 	{name: "run-memory", does: "run a program that is in memory alone", try: func(Bait) error { return runMemory() }},
 	{name: "grow", does: "hold more memory than its limit", elsewhere: true, try: func(Bait) error { return grow() }},
@@ -122,50 +124,46 @@ func Try(b Bait) []Outcome {
 	return outcomes
 }
 
-// openItself opens the program's own file, which it may read.
-func openItself() (*os.File, error) {
+// onItself does something with the program's own file, which it may read. Some users do not own theirs.
+func onItself(do func(fd uintptr) error) error {
 	name, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return os.Open(name)
-}
-
-// onItself asks something of the program's own file. Some users do not own theirs.
-func onItself(command, argument int) error {
-	file, err := openItself()
+	file, err := os.Open(name)
 	if err != nil {
 		return err
 	}
-	_, err = unix.FcntlInt(file.Fd(), command, argument)
-	if errors.Is(err, unix.ENOTDIR) {
-		err = nil // it was allowed to say so, of a folder
-	}
-	return errors.Join(err, file.Close())
+	return errors.Join(do(file.Fd()), file.Close())
 }
 
-// lockFile locks the program's own file as a whole.
-func lockFile() error {
-	file, err := openItself()
-	if err != nil {
+// control asks something of a file by fcntl.
+func control(command, argument int) func(fd uintptr) error {
+	return func(fd uintptr) error {
+		_, err := unix.FcntlInt(fd, command, argument)
+		if errors.Is(err, unix.ENOTDIR) {
+			err = nil // it was allowed to say so, of a folder
+		}
 		return err
 	}
-	return errors.Join(unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB), file.Close())
 }
 
-// lockRanges locks a part of the program's own file in each of the ways, and asks for the locks of others.
-func lockRanges() error {
-	file, err := openItself()
-	if err != nil {
-		return err
-	}
-	defer file.Close()
+// lockRanges locks a part of a file in each of the ways, and asks for the locks of others.
+func lockRanges(fd uintptr) (err error) {
 	for _, way := range []int{unix.F_SETLK, unix.F_SETLKW, unix.F_GETLK, unix.F_OFD_SETLK, unix.F_OFD_SETLKW, unix.F_OFD_GETLK} {
-		if err = unix.FcntlFlock(file.Fd(), way, &unix.Flock_t{Type: unix.F_RDLCK, Len: 1}); err == nil {
+		if err = unix.FcntlFlock(fd, way, &unix.Flock_t{Type: unix.F_RDLCK, Len: 1}); err == nil {
 			return nil
 		}
 	}
 	return err
+}
+
+// changeFlags would change flags of a file.
+func changeFlags(fd uintptr) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, unix.FS_IOC_SETFLAGS, 0); errno != unix.EFAULT {
+		return errno
+	}
+	return nil // it was allowed to say which, nowhere
 }
 
 // runMemory runs a copy of /bin/true from a file in memory.
@@ -205,19 +203,6 @@ func grow() error {
 	}
 	stack := unix.Rlimit{Cur: more, Max: more}
 	return unix.Setrlimit(unix.RLIMIT_STACK, &stack)
-}
-
-// changeFlags would change flags of the program's own file.
-func changeFlags() error {
-	file, err := openItself()
-	if err != nil {
-		return err
-	}
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, file.Fd(), unix.FS_IOC_SETFLAGS, 0)
-	if errno == unix.EFAULT {
-		return file.Close() // it was allowed to say which, nowhere
-	}
-	return errors.Join(errno, file.Close())
 }
 
 // byNumber uses what processes share by its number, as whoever guesses one can.
