@@ -275,7 +275,7 @@ func TestAModelPublishes(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	want := []string{`{"controller":"main","conversation":"1","response":{"urgent":true},"subscription_id":"alert"}`, `{"controller":"boss","conversation":"1","response":{"urgent":1},"subscription_id":"alert"}`}
+	want := []string{`{"controller":"main","response":{"urgent":true},"subscription_id":"alert"}`, `{"controller":"boss","response":{"urgent":1},"subscription_id":"alert"}`}
 	if fmt.Sprint(pushed) != fmt.Sprint(want) {
 		t.Errorf("%v", pushed)
 	}

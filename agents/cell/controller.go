@@ -59,7 +59,7 @@ func (t *talk) channels(ctx context.Context) ([]bcp.ChannelView, error) {
 	var list struct {
 		Channels []bcp.ChannelView `json:"channels"`
 	}
-	if err := t.cell.door.Call(ctx, "channels", params{Conversation: t.id}, &list); err != nil {
+	if err := t.cell.door.Call(ctx, "channels", nil, &list); err != nil {
 		return nil, fmt.Errorf("cell: the channels: %w", err)
 	}
 	return list.Channels, nil
@@ -94,7 +94,7 @@ func (t *talk) query(ctx context.Context, arguments jsontext.Value) llm.Output {
 	}
 	var d bcp.Delivery
 	err = t.cell.door.Call(ctx, "ask_and_wait", map[string]any{
-		"target": target, "spec": spec, "justification": justification, "request_id": id, "return_held": true, "timeout_seconds": int(answerTimeout / time.Second), "conversation": t.id,
+		"target": target, "spec": spec, "justification": justification, "request_id": id, "return_held": true, "timeout_seconds": int(answerTimeout / time.Second),
 	}, &d)
 	refused, isRefused := errors.AsType[*stdio.CallError](err)
 	switch {

@@ -60,7 +60,7 @@ func (t *talk) publishing(name string, s bcp.ActiveSubscription) (llm.Executable
 				return llm.Output{Trusted: llm.Constant("The arguments are not one JSON object."), Failed: true}
 			}
 			var result bcp.ValidationResult
-			err := t.cell.door.Call(ctx, "push", map[string]any{"controller": s.Controller, "subscription_id": s.SubscriptionID, "response": arguments, "conversation": t.id}, &result)
+			err := t.cell.door.Call(ctx, "push", map[string]any{"controller": s.Controller, "subscription_id": s.SubscriptionID, "response": arguments}, &result)
 			var refused *stdio.CallError
 			switch {
 			case errors.As(err, &refused):

@@ -213,11 +213,9 @@ func method[P any](do func(ctx context.Context, in P) (any, error)) Method {
 	}
 }
 
-// timed is the timeout of a call, in every method's parameters, and the program's name
-// for the work, which is only for its own record.
+// timed is the timeout of a call, in every method's parameters.
 type timed struct {
-	Timeout      int    `json:"timeout_seconds,omitzero"`
-	Conversation string `json:"conversation,omitzero"`
+	Timeout int `json:"timeout_seconds,omitzero"`
 }
 
 func (t timed) within(ctx context.Context) (context.Context, context.CancelFunc) {
