@@ -341,7 +341,7 @@ func (w *answerWalk) text(i int, raw []byte) bool {
 			return text.AllIn(w.norm[value.from:], it.values) || w.fail(ReasonValue, i)
 		}
 		w.anomalies |= result.Anomalies
-		if guard.HasSecret(raw) || guard.HasSecret(w.norm[value.from:value.to]) {
+		if !result.Prose && (guard.HasSecret(raw) || guard.HasSecret(w.norm[value.from:value.to])) {
 			w.anomalies |= text.Secret
 		}
 		return true

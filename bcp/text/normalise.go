@@ -35,6 +35,10 @@ type Result struct {
 	Chars int
 	// Capitals counts the initial capitals kept; 0 without PreserveCase.
 	Capitals int
+	// Prose says that the text as received is nothing but ASCII letters and numbers, with a blank or line break after each, and
+	// perhaps a full stop or comma before that: words are shorter than 16 characters and numbers than 7, and none has both
+	// letters and digits. No key or password can be in such a text (package guard), and no code, markup or address.
+	Prose bool
 	// Anomalies are the codes raised by the rules.
 	Anomalies Set
 }
@@ -75,8 +79,8 @@ func Normalise(dst, src []byte, o Options) (Result, error) {
 	if kept > 0 {
 		kept = s.raise()
 	}
-	out := Result{Text: s.out, Words: max(s.segments, s.splits), Chars: s.chars, Capitals: kept}
-	if out.Anomalies = rules.Screen(src, s.out[s.begun:]); o.PersonName {
+	out := Result{Text: s.out, Words: max(s.segments, s.splits), Chars: s.chars, Capitals: kept, Prose: isProse(src)}
+	if out.Anomalies = rules.screen(src, s.out[s.begun:], out.Prose); o.PersonName {
 		out.Anomalies = out.Anomalies.InName()
 	}
 	return out, nil

@@ -9,11 +9,25 @@ func (r *Rules) Screen(received, normalised []byte) Set {
 	if r == nil {
 		r = DefaultRules()
 	}
+	return r.screen(received, normalised, isProse(received))
+}
+
+// everything is what unusable rules find, so that nothing passes them unseen.
+const everything = Instruction | URL | Code | Encoded | RoleMarker | ToolCall | Invisible
+
+// foldedRoom is the size up to which received text is read without allocating.
+const foldedRoom = 1024
+
+// screen is Screen. In prose there is nothing but words.
+func (r *Rules) screen(received, normalised []byte, prose bool) Set {
 	if r.phrases == nil {
 		return everything
 	}
 	w := r.walk()
 	found := w.text(normalised)
+	if prose {
+		return found
+	}
 	if hasInvisible(received) {
 		found |= Invisible
 	}
@@ -28,12 +42,6 @@ func (r *Rules) Screen(received, normalised []byte) Set {
 	return found
 }
 
-// everything is what unusable rules find, so that nothing passes them unseen.
-const everything = Instruction | URL | Code | Encoded | RoleMarker | ToolCall | Invisible
-
-// foldedRoom is the size up to which received text is read without allocating.
-const foldedRoom = 1024
-
 func hasInvisible(text []byte) bool {
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRune(text[i:])
@@ -43,4 +51,39 @@ func hasInvisible(text []byte) bool {
 		i += size
 	}
 	return false
+}
+
+// The longest word and number of prose: a longer word may be encoded data, and a number of prose is a year, and one or two
+// digits more.
+const proseLetters, proseDigits = 15, 6
+
+// isProse is [Result.Prose].
+func isProse(text []byte) bool {
+	letters, digits := 0, 0 // of the word that ends here
+	for i, b := range text {
+		switch c := asciiClass[b&0x7f]; {
+		case b >= utf8.RuneSelf:
+			return false
+		case c == classLetter:
+			letters++
+		case c == classDigit:
+			digits++
+		case b == '.', b == ',':
+			if letters+digits == 0 || i+1 < len(text) && text[i+1] != ' ' && text[i+1] != '\n' {
+				return false
+			}
+			letters, digits = 0, 0
+		case b == ' ', b == '\n':
+			if letters+digits == 0 && i > 0 && text[i-1] != '.' && text[i-1] != ',' {
+				return false
+			}
+			letters, digits = 0, 0
+		default:
+			return false
+		}
+		if letters > proseLetters || digits > proseDigits || letters > 0 && digits > 0 {
+			return false
+		}
+	}
+	return true
 }
