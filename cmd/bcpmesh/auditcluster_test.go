@@ -87,8 +87,8 @@ func TestAuditOfACluster(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "export")
 	x.says(cli.ExitOK, "audit export "+file, "exported decisions 1 to", "key "+key)
-	r := execute(t, "", "audit", "verify", file, "--key", key, "--since", x.write("first", first), "--since", x.write("second", second))
-	if r.code != cli.ExitOK || !strings.Contains(r.stdout, "main ← mailer") || !strings.Contains(r.stdout, "boss ← clerk") {
+	r := execute(t, "", "audit", "verify", file, "--json", "--key", key, "--since", x.write("first", first), "--since", x.write("second", second))
+	if r.code != cli.ExitOK || !strings.Contains(r.stdout, `"controller":"main","reader":"mailer"`) || !strings.Contains(r.stdout, `"controller":"boss","reader":"clerk"`) {
 		t.Errorf("verify: %d %s%s", r.code, r.stdout, r.stderr)
 	}
 	proof := x.write("proof", x.says(cli.ExitOK, "audit export --decision 3", "c2sp.org/tlog-proof@v1", "index 2"))
