@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -127,7 +128,7 @@ func (s *State) codeAgents(c *coder) {
 	names, last := s.agentNames(), bcp.AgentName("")
 	all := each(names, func(name bcp.AgentName) agentState { return *s.agent(name) })
 	table(c, len(names), all, func(name bcp.AgentName, a agentState) bool {
-		take(s.addAgent(name), &a)
+		s.addAgent(name).remember(&a)
 		ascends := name > last
 		last = name
 		return ascends
@@ -165,6 +166,19 @@ func (s *State) codeQueries(c *coder) {
 	})
 }
 
+// both are the entries of two maps, in any order.
+func both[K comparable, V any](one, other map[K]V) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for _, m := range [...]map[K]V{one, other} {
+			for key, value := range m {
+				if !yield(key, value) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // agentNames are those of all agents, also past ones, sorted.
 func (s *State) agentNames() []bcp.AgentName {
 	names := slices.AppendSeq(slices.Collect(maps.Keys(s.agents)), maps.Keys(s.past.agents))
@@ -190,13 +204,13 @@ func (s *State) openQueries() []bcp.QueryID {
 // its time wait. It fails where that contradicts itself: sums that a checkpoint gets wrong
 // would be spent.
 func (s *State) index() error {
-	for _, name := range s.agentNames() {
-		if !s.indexAgent(name, s.agent(name)) {
+	for name, a := range both(s.agents, s.past.agents) {
+		if !s.indexAgent(name, a) {
 			return errSaved
 		}
 	}
-	for _, key := range s.channelKeys() {
-		if !s.indexChannel(s.channel(key)) {
+	for _, ch := range both(s.channels, s.past.channels) {
+		if !s.indexChannel(ch) {
 			return errSaved
 		}
 	}
@@ -328,8 +342,8 @@ func (s *State) addUp() error {
 			sums[p] = sum
 		}
 	}
-	for _, key := range s.channelKeys() {
-		for number, p := range s.channel(key).pools {
+	for key, ch := range both(s.channels, s.past.channels) {
+		for number, p := range ch.pools {
 			if sum := sums[p]; sum.Reserved != p.Reserved || sum.ReservedCapacity != p.ReservedCapacity {
 				return fmt.Errorf("%w: epoch %d of %s and %s is not the sum of its queries", ErrCheckpoint, number, key.Controller, key.Reader)
 			}

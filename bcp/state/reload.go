@@ -19,23 +19,34 @@ func (s *State) Under(next *State) (*State, error) {
 		return nil, err
 	}
 	take(next, s)
-	next.queries, next.open, next.endings, next.firsts = s.queries, s.open, s.endings, s.firsts
-	for _, name := range s.agentNames() {
-		take(next.addAgent(name), s.agent(name))
+	next.queries, next.open, next.openWith, next.endings, next.firsts = s.queries, s.open, s.openWith, s.endings, s.firsts
+	next.waiting, next.noticed, next.share = s.waiting, s.noticed, s.share
+	for name, a := range both(s.agents, s.past.agents) {
+		next.addAgent(name).remember(a)
 	}
 	same := next.sameTexts(s)
 	kept := make(map[bcp.ChannelKey]bool) // whose queries cost what they did
-	for _, key := range s.channelKeys() {
-		from, ch := s.channel(key), next.addChannel(key)
-		ch.remember(from)
-		kept[key] = same && s.channels[key] != nil && next.channels[key] != nil && len(s.openWith[key.Reader]) > 0 && reflect.DeepEqual(&from.definition, &ch.definition)
+	for key, from := range both(s.channels, s.past.channels) {
+		ch := next.addChannel(key)
+		if ch.remember(from); next.channels[key] == nil {
+			continue
+		}
+		next.noteThreshold(ch)
+		kept[key] = same && s.channels[key] != nil && len(s.openWith[key.Reader]) > 0 && reflect.DeepEqual(&from.definition, &ch.definition)
 	}
-	for _, q := range next.open {
-		if !kept[q.channel] {
-			q.validator, q.prices = nil, bcp.Prices{}
+	for _, t := range s.deadline {
+		if t.cron == 0 && !t.void && !s.obsolete(t) {
+			next.addTimer(t)
 		}
 	}
-	return next, next.index()
+	next.scheduleAll()
+	for id, q := range next.open {
+		if !kept[q.channel] && !q.unfunded {
+			q.validator, q.prices, _ = next.asked(q.spec, q.nominal, q.capacity, q.category, next.channel(q.channel))
+		}
+		next.wakeForVoid(id, q)
+	}
+	return next, nil
 }
 
 // sameTexts reports whether a spec of an equal channel compiles to the same.
@@ -44,10 +55,20 @@ func (s *State) sameTexts(other *State) bool {
 		maps.EqualFunc(s.mesh.Vocabularies, other.mesh.Vocabularies, func(a, b []string) bool { return reflect.DeepEqual(a, b) })
 }
 
+// remember takes over all that is not of the definitions. A reload does it for all agents
+// while messages wait, so it lists no fields.
+func (a *agentState) remember(from *agentState) {
+	definition, asks, answers, pastAsks, askTotal, policy := a.definition, a.asks, a.answers, a.pastAsks, a.askTotal, a.egress.policy
+	*a = *from
+	a.definition, a.asks, a.answers, a.pastAsks, a.askTotal, a.egress.policy = definition, asks, answers, pastAsks, askTotal, policy
+}
+
 // remember takes over all that is not of the definitions.
 func (ch *channelState) remember(from *channelState) {
-	span := ch.window.span
-	if take(ch, from); !ch.window.recorded && len(ch.window.parts) == 0 && span > 0 {
+	definition, subscriptions, settings, controller, pushTotal, pushes, span := ch.definition, ch.subscriptions, ch.settings, ch.controller, ch.pushTotal, ch.pushes, ch.window.span
+	*ch = *from
+	ch.definition, ch.subscriptions, ch.settings, ch.controller, ch.pushTotal, ch.pushes = definition, subscriptions, settings, controller, pushTotal, pushes
+	if !ch.window.recorded && len(ch.window.parts) == 0 && span > 0 {
 		ch.window.span = span
 	}
 	for id, was := range from.pushes {
