@@ -66,7 +66,7 @@ func TestRunning(t *testing.T) {
 		"more":     {`{"url":"u","state":"/s","pid":7,"x":1}`, "", "is damaged"},
 		"trailing": {`{"url":"u","state":"/s","pid":7}{}`, "", "is damaged"},
 		"limit":    {`{"url":"u"}` + strings.Repeat(" ", cli.MaxSmallFile-11), "u", ""},
-		"too long": {`{"url":"u"}` + strings.Repeat(" ", cli.MaxSmallFile-10), "", "is too large"},
+		"too long": {`{"url":"u"}` + strings.Repeat(" ", cli.MaxSmallFile-10), "", "is damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
