@@ -24,9 +24,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	effort.LeaveOut(
-		"TestFloodOfNamesMakesNoSeries",
-	)
 	effort.Parallel(8)
 	goleak.VerifyTestMain(m)
 }
