@@ -6,12 +6,11 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // covers BCP-35, BCP-88
 func BenchmarkValidate(b *testing.B) {
-	for _, w := range bcptest.Workloads() {
+	for _, w := range Workloads() {
 		v, err := bcp.Compile(w.Spec, bcp.Settings{})
 		if err != nil {
 			b.Fatal(err)
@@ -27,7 +26,7 @@ func BenchmarkValidate(b *testing.B) {
 				b.SetBytes(int64(size / len(inputs)))
 				i := 0
 				for b.Loop() {
-					one(inputs[i%bcptest.WorkloadInputs])
+					one(inputs[i%WorkloadInputs])
 					i++
 				}
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "answers/s")
@@ -56,7 +55,7 @@ func BenchmarkValidate(b *testing.B) {
 //
 // covers P2.2, P3.6, A-CRASH
 func TestValidateRatios(t *testing.T) {
-	for _, w := range bcptest.Workloads() {
+	for _, w := range Workloads() {
 		v, err := bcp.Compile(w.Spec, bcp.Settings{})
 		noError(t, err)
 		kept, err := bcp.Compile(w.Spec, bcp.Settings{PreserveCase: true})
@@ -69,7 +68,7 @@ func TestValidateRatios(t *testing.T) {
 			_ = json.Unmarshal(in, &m)
 		})
 		worst, worstUnit, again := time.Duration(0), "", func() {}
-		for _, unit := range bcptest.HostileUnits {
+		for _, unit := range HostileUnits {
 			attacks := make([][]byte, 32)
 			for i := range attacks {
 				attacks[i] = []byte(w.Attack(unit, len(honest[i])))

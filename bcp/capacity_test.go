@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
@@ -226,7 +225,7 @@ func TestPushTiming(t *testing.T) {
 // covers P4.1
 func TestUnknownApprovalSlotsArePricedHigh(t *testing.T) {
 	t.Parallel()
-	spec := bcptest.Workloads()[1].Spec
+	spec := Workloads()[1].Spec
 	given := compiled(t, spec, bcp.Settings{ReleaseSlots: 15, ApprovalSlots: 1440}).Prices()
 	unknown := compiled(t, spec, bcp.Settings{ReleaseSlots: 15}).Prices()
 	if unknown.Capacity < given.Capacity+20*bcp.Bit {

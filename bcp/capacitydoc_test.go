@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
@@ -73,7 +72,7 @@ func capacityFigures(t *testing.T) string {
 		{"email of 64 characters", ask(bcp.Question{ExpectedFormat: bcp.FormatEmail, MaxWords: 1})},
 		{"date", ask(bcp.Question{ExpectedFormat: bcp.FormatDate, MaxWords: 4})},
 		{"time", ask(bcp.Question{ExpectedFormat: bcp.FormatTime, MaxWords: 1})},
-		{"a boolean, an enum of 3, an integer of 5", bcptest.Workloads()[0].Spec},
+		{"a boolean, an enum of 3, an integer of 5", Workloads()[0].Spec},
 	} {
 		p := price(q.spec)
 		fmt.Fprintf(&b, "| %s | | | | %s | %s |\n", q.name, short(p.Capacity), short(p.Nominal))

@@ -10,12 +10,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 )
 
 func compiled(t interface{ Fatalf(string, ...any) }, spec bcp.Spec, settings bcp.Settings) *bcp.Validator {
-	settings.Vocabularies = bcptest.Vocabularies()
+	settings.Vocabularies = Vocabularies()
 	v, err := bcp.Compile(spec, settings)
 	if err != nil {
 		t.Fatalf("%v", err)
@@ -32,19 +31,19 @@ func compiled(t interface{ Fatalf(string, ...any) }, spec bcp.Spec, settings bcp
 func TestSpellingsAreDeliveredAlike(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		spec := bcptest.Specs().Draw(t, "spec")
-		answer := bcptest.Answers(spec).Draw(t, "answer")
+		spec := Specs().Draw(t, "spec")
+		answer := Answers(spec).Draw(t, "answer")
 		v := compiled(t, spec, bcp.Settings{OnAnomaly: bcp.AnomalyFlag})
 		push := compiled(t, spec, bcp.Settings{OnAnomaly: bcp.AnomalyFlag, Subscriptions: 2})
 		want := answer.Canonical()
 		for range 4 {
-			m := bcptest.Spellings(answer).Draw(t, "message")
+			m := Spellings(answer).Draw(t, "message")
 			got := v.Validate(m.Raw, m.Encoding)
 			if got.Answer.String() != want {
-				t.Fatalf("%s of %q\n got %s\nwant %s", m.Encoding, m.Raw, bcptest.Describe(got), want)
+				t.Fatalf("%s of %q\n got %s\nwant %s", m.Encoding, m.Raw, Describe(got), want)
 			}
-			if pushed := push.Validate(m.Raw, m.Encoding); bcptest.Describe(pushed) != bcptest.Describe(got) {
-				t.Fatalf("a push of %q is judged as %s and an answer as %s", m.Raw, bcptest.Describe(pushed), bcptest.Describe(got))
+			if pushed := push.Validate(m.Raw, m.Encoding); Describe(pushed) != Describe(got) {
+				t.Fatalf("a push of %q is judged as %s and an answer as %s", m.Raw, Describe(pushed), Describe(got))
 			}
 			if again := v.Validate([]byte(want), bcp.JSON); again.Answer.String() != want {
 				t.Fatalf("delivered %s, which is delivered as %s", want, again.Answer)
@@ -58,7 +57,7 @@ func TestSpellingsAreDeliveredAlike(t *testing.T) {
 // covers BCP-155, A-ORD
 func TestFieldOrdersHaveOneDigest(t *testing.T) {
 	t.Parallel()
-	spec := bcptest.Workloads()[0].Spec
+	spec := Workloads()[0].Spec
 	spec.Fields = append(spec.Fields, bcp.Field{Name: "category", Type: bcp.TypeEnum, Values: []string{"billing", "legal"}})
 	v := compiled(t, spec, bcp.Settings{})
 	members := []string{`"is_urgent":true`, `"sentiment":"neutral"`, `"confidence":3`, `"category":"legal"`}
@@ -93,17 +92,17 @@ func permute(s []string, i int, visit func()) {
 func TestVerdictsDoNotEcho(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		spec := bcptest.Specs().Draw(t, "spec")
-		message := bcptest.Spellings(bcptest.Answers(spec).Draw(t, "answer")).Draw(t, "message")
+		spec := Specs().Draw(t, "spec")
+		message := Spellings(Answers(spec).Draw(t, "answer")).Draw(t, "message")
 		mode := bcp.OnAnomaly(rapid.IntRange(0, 3).Draw(t, "on_anomaly"))
 		v := compiled(t, spec, bcp.Settings{OnAnomaly: mode})
-		raw := bcptest.Mutations(message.Raw).Draw(t, "raw")
+		raw := Mutations(message.Raw).Draw(t, "raw")
 		got := v.Validate(raw, message.Encoding)
 		if rejected := got.Outcome == bcp.Reject; rejected != got.Answer.IsZero() || rejected == (got.Reason == 0) {
-			t.Fatalf("a verdict that says two things: %s", bcptest.Describe(got))
+			t.Fatalf("a verdict that says two things: %s", Describe(got))
 		}
 		got.Answer = bcp.Answer{}
-		if told := fmt.Sprintf("%+v %s", got, bcptest.Describe(got)); strings.Contains(told, bcptest.Canary) {
+		if told := fmt.Sprintf("%+v %s", got, Describe(got)); strings.Contains(told, Canary) {
 			t.Fatalf("%q was echoed in %s", raw, told)
 		}
 		if got.Field != "" && !named(spec, got.Field) {
@@ -148,7 +147,7 @@ func TestLookAlikesAreNotFolded(t *testing.T) {
 // covers A-WSJ, P2.2
 func TestSizeLimit(t *testing.T) {
 	t.Parallel()
-	for _, w := range bcptest.Workloads() {
+	for _, w := range Workloads() {
 		v := compiled(t, w.Spec, bcp.Settings{})
 		answer := w.Inputs(false)[0]
 		want := v.Validate(answer, bcp.JSON).Answer
@@ -157,10 +156,10 @@ func TestSizeLimit(t *testing.T) {
 			padded = append(padded, " \t\r\n"[len(padded)%4])
 		}
 		if got := v.Validate(padded, bcp.JSON); !got.Answer.Equal(want) || want.IsZero() {
-			t.Errorf("%s: at the limit: %s", w.Name, bcptest.Describe(got))
+			t.Errorf("%s: at the limit: %s", w.Name, Describe(got))
 		}
 		if got := v.Validate(append(padded, ' '), bcp.JSON); got.Reason != bcp.ReasonTooLarge {
-			t.Errorf("%s: past the limit: %s", w.Name, bcptest.Describe(got))
+			t.Errorf("%s: past the limit: %s", w.Name, Describe(got))
 		}
 	}
 }
@@ -175,7 +174,7 @@ func TestEnumFindsItsLongestSpellings(t *testing.T) {
 		v := compiled(t, bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "e", Type: bcp.TypeEnum, Values: []string{value}}}}, bcp.Settings{})
 		want := v.Validate(fmt.Appendf(nil, `{"e":"%s"}`, value), bcp.JSON)
 		if got := v.Validate(fmt.Appendf(nil, `{"e":"%s"}`, spelled), bcp.JSON); got.Outcome != bcp.Accept || !got.Answer.Equal(want.Answer) {
-			t.Errorf("%+q: %s", spelled, bcptest.Describe(got))
+			t.Errorf("%+q: %s", spelled, Describe(got))
 		}
 	}
 }
@@ -200,7 +199,7 @@ func TestValidatorIsSafeForConcurrentUse(t *testing.T) {
 				}
 				raw := fmt.Appendf(nil, `{"again":"%c","n":%d,"text":"%c"}`, 'A'+i, n%10, 'a'+i)
 				if got := v.Validate(raw, bcp.JSON); got.Outcome != want || got.Answer.String() != fmt.Sprintf(`{"n":"%d","text":"%c","again":"%[2]c"}`, n%10, 'a'+i) {
-					t.Errorf("%s: %s", raw, bcptest.Describe(got))
+					t.Errorf("%s: %s", raw, Describe(got))
 					return
 				}
 			}

@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
@@ -25,7 +24,7 @@ type delivered struct {
 // the value and nothing else. Anomalies do not matter here.
 func deliveries(t *testing.T, spec bcp.Spec, preserveCase bool) *delivered {
 	t.Helper()
-	settings := bcp.Settings{PreserveCase: preserveCase, Subscriptions: 1, Vocabularies: bcptest.Vocabularies(), OnAnomaly: bcp.AnomalyReject}
+	settings := bcp.Settings{PreserveCase: preserveCase, Subscriptions: 1, Vocabularies: Vocabularies(), OnAnomaly: bcp.AnomalyReject}
 	v, err := bcp.Compile(spec, settings)
 	noError(t, err)
 	price := v.Prices().Capacity
@@ -169,8 +168,8 @@ func TestFiniteFormatsDeliverWhatTheyArePricedFor(t *testing.T) {
 // covers P3.2, P4.1, A-SYN
 func TestVocabularyIsBounded(t *testing.T) {
 	t.Parallel()
-	d := deliveries(t, ask(bcp.Question{ExpectedFormat: bcp.FormatVocabulary, MaxWords: 3, Vocabulary: bcptest.Vocabulary}), false)
-	words := append(bcptest.Vocabularies()[bcptest.Vocabulary], "pink", "RED", "re", "rеd", "red-blue", "")
+	d := deliveries(t, ask(bcp.Question{ExpectedFormat: bcp.FormatVocabulary, MaxWords: 3, Vocabulary: Vocabulary}), false)
+	words := append(Vocabularies()[Vocabulary], "pink", "RED", "re", "rеd", "red-blue", "")
 	inputs(words, 4, func(parts []string) {
 		for _, joiner := range []string{" ", ", ", "\n", "-", "\u200b"} {
 			d.try(reply(strings.Join(parts, joiner)))

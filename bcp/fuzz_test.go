@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
@@ -29,7 +28,7 @@ func fuzzSpecs(f *testing.F) []*bcp.Validator {
 		{Category: 2, Questions: []bcp.Question{q("p", bcp.FormatPersonName), q("d", bcp.FormatDate), q("m", bcp.FormatEmail), q("t", bcp.FormatShortText)}},
 		{Category: 2, Constraints: []string{"i < 3 || b"}, Questions: []bcp.Question{q("l", bcp.FormatShortList), q("i", bcp.FormatInteger), q("b", bcp.FormatBoolean),
 			q("e", bcp.FormatEnum, func(q *bcp.Question) { q.Values = []string{"x", "y z"} }), q("c", bcp.FormatTime),
-			q("v", bcp.FormatVocabulary, func(q *bcp.Question) { q.Vocabulary = bcptest.Vocabulary })}},
+			q("v", bcp.FormatVocabulary, func(q *bcp.Question) { q.Vocabulary = Vocabulary })}},
 		{Category: 2, Questions: []bcp.Question{q("t", bcp.FormatShortText, func(q *bcp.Question) { q.Alphabet, q.MaxChars = "ascii", 12 }),
 			q("u", bcp.FormatShortText, func(q *bcp.Question) { q.SameAs = "t" })}},
 		{Category: 3, Directive: "Summarize.", MaxWords: 20},
@@ -37,7 +36,7 @@ func fuzzSpecs(f *testing.F) []*bcp.Validator {
 	var validators []*bcp.Validator
 	for _, spec := range specs {
 		for _, settings := range []bcp.Settings{{}, {OnAnomaly: bcp.AnomalyFlag, PreserveCase: true}} {
-			settings.Vocabularies, settings.Constraints = bcptest.Vocabularies(), constraint.Compile
+			settings.Vocabularies, settings.Constraints = Vocabularies(), constraint.Compile
 			v, err := bcp.Compile(spec, settings)
 			if err != nil {
 				f.Fatal(err)
@@ -54,7 +53,7 @@ func fuzzSpecs(f *testing.F) []*bcp.Validator {
 // covers P2.2, P2.4, BCP-35, BCP-160, A-CRASH, A-UTF8, A-CTRL, A-LEN
 func FuzzValidate(f *testing.F) {
 	validators := fuzzSpecs(f)
-	groups, err := bcptest.Load(os.DirFS(vectorFolder))
+	groups, err := Load(os.DirFS(vectorFolder))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -78,12 +77,12 @@ func FuzzValidate(f *testing.F) {
 			encoding = bcp.MessagePack
 		}
 		got := v.Validate(raw, encoding)
-		if again := v.Validate(raw, encoding); bcptest.Describe(again) != bcptest.Describe(got) {
-			t.Fatalf("two verdicts on %q: %s, %s", raw, bcptest.Describe(got), bcptest.Describe(again))
+		if again := v.Validate(raw, encoding); Describe(again) != Describe(got) {
+			t.Fatalf("two verdicts on %q: %s, %s", raw, Describe(got), Describe(again))
 		}
 		if got.Outcome == bcp.Reject {
 			if !got.Answer.IsZero() || got.Reason == 0 {
-				t.Fatalf("%q: %s", raw, bcptest.Describe(got))
+				t.Fatalf("%q: %s", raw, Describe(got))
 			}
 			return
 		}
@@ -92,12 +91,12 @@ func FuzzValidate(f *testing.F) {
 			t.Fatalf("%q is delivered as %q", raw, answer)
 		}
 		if again := v.Validate(answer, bcp.JSON); !again.Answer.Equal(got.Answer) {
-			t.Fatalf("%q is delivered as %s, and that as %s", raw, answer, bcptest.Describe(again))
+			t.Fatalf("%q is delivered as %s, and that as %s", raw, answer, Describe(again))
 		}
 		packedAnswer, err := wire.MsgpackFromJSON(nil, answer)
 		noError(t, err)
 		if again := v.Validate(packedAnswer, bcp.MessagePack); !again.Answer.Equal(got.Answer) {
-			t.Fatalf("%s in MessagePack is delivered as %s", answer, bcptest.Describe(again))
+			t.Fatalf("%s in MessagePack is delivered as %s", answer, Describe(again))
 		}
 	})
 }
@@ -107,7 +106,7 @@ func FuzzValidate(f *testing.F) {
 //
 // covers P1.3, P3.1, P3.2, A-ENUMDUP, A-ZEROW, A-FMT
 func FuzzSpec(f *testing.F) {
-	groups, err := bcptest.Load(os.DirFS(vectorFolder))
+	groups, err := Load(os.DirFS(vectorFolder))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -124,7 +123,7 @@ func FuzzSpec(f *testing.F) {
 		if err != nil {
 			return
 		}
-		v, err := bcp.Compile(spec, bcp.Settings{Vocabularies: bcptest.Vocabularies(), Constraints: constraint.Compile})
+		v, err := bcp.Compile(spec, bcp.Settings{Vocabularies: Vocabularies(), Constraints: constraint.Compile})
 		if err != nil {
 			return
 		}
@@ -138,7 +137,7 @@ func FuzzSpec(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s is written as %s, which is no spec: %v", b, written, err)
 		}
-		w, err := bcp.Compile(again, bcp.Settings{Vocabularies: bcptest.Vocabularies(), Constraints: constraint.Compile})
+		w, err := bcp.Compile(again, bcp.Settings{Vocabularies: Vocabularies(), Constraints: constraint.Compile})
 		if err != nil || w.Prices() != p {
 			t.Fatalf("%s is written as %s: %v", b, written, err)
 		}

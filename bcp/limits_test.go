@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 )
 
@@ -56,8 +55,8 @@ func TestNoAnswerMayExceedMaxAnswerBytes(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		mesh := bcp.Mesh{Vocabularies: bcptest.Vocabularies()}
-		v, err := bcp.Compile(bcptest.Specs().Draw(t, "spec"), bcp.Settings{Vocabularies: mesh.Vocabularies, Constraints: constraint.Compile})
+		mesh := bcp.Mesh{Vocabularies: Vocabularies()}
+		v, err := bcp.Compile(Specs().Draw(t, "spec"), bcp.Settings{Vocabularies: mesh.Vocabularies, Constraints: constraint.Compile})
 		if err == nil && v.MaxBytes() > mesh.MaxAnswerBytes() {
 			t.Fatalf("%d bytes, the bound is %d", v.MaxBytes(), mesh.MaxAnswerBytes())
 		}

@@ -7,7 +7,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
@@ -21,15 +20,15 @@ func TestConditionsLookAtEveryAnswer(t *testing.T) {
 	never := func(string, []bcp.Variable) (bcp.Constraint, error) { return refusing{}, nil }
 	raw := []byte(`{"b":true}`)
 	if got := compiled(t, spec, bcp.Settings{}).Validate(raw, bcp.JSON); got.Outcome != bcp.Accept {
-		t.Fatal(bcptest.Describe(got))
+		t.Fatal(Describe(got))
 	}
 	filtered := compiled(t, spec, bcp.Settings{Constraints: never, Subscriptions: 1, PublishWhen: "b"})
 	if got := filtered.Validate(raw, bcp.JSON); got.Reason != bcp.ReasonFiltered {
-		t.Error(bcptest.Describe(got))
+		t.Error(Describe(got))
 	}
 	spec.Constraints = []string{"b"}
 	if got := compiled(t, spec, bcp.Settings{Constraints: never}).Validate(raw, bcp.JSON); got.Outcome != bcp.Hold {
-		t.Error(bcptest.Describe(got))
+		t.Error(Describe(got))
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
@@ -20,14 +19,14 @@ const vectorFolder = "testdata/vectors"
 // Each file names its own rules in its comment.
 func TestVectors(t *testing.T) {
 	t.Parallel()
-	groups, err := bcptest.Load(os.DirFS(vectorFolder))
+	groups, err := Load(os.DirFS(vectorFolder))
 	noError(t, err)
 	total := 0
 	for _, g := range groups {
 		total += len(g.Cases)
 		t.Run(g.File, func(t *testing.T) {
 			v, err := g.Compile()
-			prices := bcptest.DescribePrices(v, err)
+			prices := DescribePrices(v, err)
 			if g.Spec != nil && *update {
 				g.Prices = prices
 			} else if diff := cmp.Diff(g.Prices, prices); g.Spec != nil && diff != "" {
@@ -59,7 +58,7 @@ func TestVectors(t *testing.T) {
 // covers P2.1, P2.4, BCP-160
 func TestVectorsInBothEncodings(t *testing.T) {
 	t.Parallel()
-	groups, err := bcptest.Load(os.DirFS(vectorFolder))
+	groups, err := Load(os.DirFS(vectorFolder))
 	noError(t, err)
 	for _, g := range groups {
 		v, err := g.Compile()
@@ -79,8 +78,8 @@ func TestVectorsInBothEncodings(t *testing.T) {
 					continue // MsgpackFromJSON reads what the gateway wrote, and is laxer
 				}
 				again := v.Validate(translated, other)
-				if len(translated) <= v.MaxBytes() && len(c.Raw) <= v.MaxBytes() && bcptest.Describe(again) != bcptest.Describe(verdict) {
-					t.Errorf("%s %s: %s\nin the other encoding: %s", g.File, c.Name, bcptest.Describe(verdict), bcptest.Describe(again))
+				if len(translated) <= v.MaxBytes() && len(c.Raw) <= v.MaxBytes() && Describe(again) != Describe(verdict) {
+					t.Errorf("%s %s: %s\nin the other encoding: %s", g.File, c.Name, Describe(verdict), Describe(again))
 				}
 			} else if verdict.Outcome != bcp.Reject {
 				t.Errorf("%s %s: accepted, but it has no other encoding: %v", g.File, c.Name, err)

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // A forgotten field denies: the zero value of each type is refused by whatever
@@ -71,7 +70,7 @@ func TestZeroValuesDeny(t *testing.T) {
 	// and take no constraints.
 	strict, err := bcp.Compile(bcp.Spec{Category: 2, Questions: []bcp.Question{question}}, bcp.Settings{})
 	noError(t, err)
-	if got := bcptest.Describe(strict.Validate([]byte(`{"q":"<b>"}`), bcp.JSON)); got != "hold\n{\"q\":\"b\"}\nanomalies code" {
+	if got := Describe(strict.Validate([]byte(`{"q":"<b>"}`), bcp.JSON)); got != "hold\n{\"q\":\"b\"}\nanomalies code" {
 		t.Errorf("the zero Settings: %s", got)
 	}
 	if compiles(bcp.Spec{Category: 1, Fields: []bcp.Field{boolean}, Constraints: []string{"b"}}) {

@@ -26,20 +26,20 @@ type room struct {
 func (r room) outgrown(is int) bool { return is > r.most+r.most/200 }
 
 var house = []room{
-	{"lines: bcp", 53592, lines("bcp")},
+	{"lines: bcp", 52607, lines("bcp")},
 	{"lines: mesh", 26301, lines("mesh")},
 	{"lines: cmd", 25935, lines("cmd/bcpmesh", "cmd/internal")},
 	{"lines: agents", 27313, lines("agents")},
 	{"lines: jetstream, accounts, subjects", 14378, lines("jetstream", "accounts", "subjects")},
 	{"lines: examples", 777, lines("examples")},
-	{"lines: all of the root module", 148296, lines("bcp", "mesh", "cmd/bcpmesh", "cmd/internal", "agents", "jetstream", "accounts", "subjects", "examples")},
+	{"lines: all of the root module", 147311, lines("bcp", "mesh", "cmd/bcpmesh", "cmd/internal", "agents", "jetstream", "accounts", "subjects", "examples")},
 	{"lines: lab, bridge, .ci", 23997, lines("cmd/bcpmesh-lab", "cmd/bcpmesh-bridge", ".ci")},
-	{"lines: all", 172300, lines(".")},
-	{"lines of tests", 129131, func(t *tree) int { return t.tests }},
-	{"packages", 113, func(t *tree) int { return len(t.packages) }},
+	{"lines: all", 171315, lines(".")},
+	{"lines of tests", 130085, func(t *tree) int { return t.tests }},
+	{"packages", 112, func(t *tree) int { return len(t.packages) }},
 	{"commands", 84, func(t *tree) int { return t.commands }},
 	{"flags declared", 239, func(t *tree) int { return t.flags }},
-	{"words of documents", 59949, func(t *tree) int { return t.words }},
+	{"words of documents", 59943, func(t *tree) int { return t.words }},
 	{"words of help", 13672, func(t *tree) int { return t.help }},
 	{"decision records", 25, func(t *tree) int { return t.records }},
 }

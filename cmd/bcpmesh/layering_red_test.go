@@ -22,7 +22,7 @@ func TestLayeringCheckSeesEachBreak(t *testing.T) {
 		{"sound", "bcp/a.go", "import \"time\"\nimport \"math\"\nvar d = time.Second * math.MaxInt8\nvar t time.Time\n", ""},
 		{"allowed internal", "subjects/a.go", ours("bcp"), ""},
 		{"allowed external", "bcp/text/a.go", "import \"golang.org/x/text/unicode/norm\"\n", ""},
-		{"tests are free", "bcp/a_test.go", ours("bcp/bcptest") + "import \"net\"\nimport \"time\"\nvar n = time.Now\nvar s = \"bcp.v1.ask\"\nfunc f() { go f() }\n", ""},
+		{"tests are free", "bcp/a_test.go", ours("mesh/meshtest") + "import \"net\"\nimport \"time\"\nvar n = time.Now\nvar s = \"bcp.v1.ask\"\nfunc f() { go f() }\n", ""},
 		{"testdata is not ours", "bcp/testdata/util/a.go", "no Go", ""},
 
 		{"core imports effects", "bcp/a.go", ours("accounts"), "bcp may not import accounts"},
@@ -30,7 +30,7 @@ func TestLayeringCheckSeesEachBreak(t *testing.T) {
 		{"agents import jetstream", "agents/a.go", ours("jetstream"), "agents may not import jetstream"},
 		{"agents import accounts", "agents/a.go", ours("accounts"), "agents may not import accounts"},
 		{"mesh imports agents", "mesh/a.go", ours("agents"), "mesh may not import agents"},
-		{"production imports test support", "mesh/gateway/a.go", ours("bcp/bcptest"), "mesh/gateway may not import bcp/bcptest"},
+		{"production imports test support", "mesh/gateway/a.go", ours("mesh/meshtest"), "mesh/gateway may not import mesh/meshtest"},
 		{"own prefix of another module", "bcp/a.go", "import \"github.com/bcpmesh/bcpmeshed/x\"\n", "bcp may not import github.com/bcpmesh/bcpmeshed/x"},
 		{"core imports NATS", "subjects/a.go", "import \"github.com/nats-io/nats.go\"\n", "subjects may not import github.com/nats-io/nats.go"},
 		{"prefix is no parent", "bcp/a.go", "import \"golang.org/x/textual\"\n", "may not import golang.org/x/textual"},
@@ -132,7 +132,7 @@ func TestLayeringCheckJudgesItsTable(t *testing.T) {
 		{"core without core", []rule{{folder: "bcp/planted"}}, "bcp/planted must say core"},
 		{"verifier without core", []rule{{folder: "jetstream/verify/proof"}}, "jetstream/verify/proof must say core"},
 		{"allows what has no rule", []rule{{folder: "mesh/barn", internal: []string{"attic"}}}, "allows attic, which has no rule"},
-		{"allows test support", []rule{{folder: "mesh/barn", internal: []string{"bcp/bcptest"}}}, "which is for tests alone"},
+		{"allows test support", []rule{{folder: "mesh/barn", internal: []string{"mesh/meshtest"}}}, "which is for tests alone"},
 		{"core allows effects", []rule{{folder: "bcp/planted", core: true, internal: []string{"accounts"}}}, "which has effects"},
 		{"loop", []rule{{folder: "mesh/barn", internal: []string{"mesh/attic"}}, {folder: "mesh/attic", internal: []string{"mesh/barn"}}}, "the rules allow a loop: mesh/attic, mesh/barn, mesh/attic"},
 	}

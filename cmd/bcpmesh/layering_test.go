@@ -103,7 +103,6 @@ var rules = []rule{
 		external: []string{"github.com/goccy/go-yaml", cronParser, jsonText, textLib},
 	},
 	{folder: "bcp/explore", testSupport: true},
-	{folder: "bcp/bcptest", testSupport: true, internal: corePackages, external: []string{"*"}},
 
 	{folder: "subjects", core: true, internal: []string{"bcp"}},
 	// Writes files, and knows nothing of what is in them.

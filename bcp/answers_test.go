@@ -1,4 +1,4 @@
-package bcptest
+package bcp_test
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 )
 
 // Answer is a valid answer to a spec: its values by place, each with what it is
-// delivered as.
+// deliveredForm as.
 type Answer struct {
 	Category bcp.Category
 	Values   []Value
@@ -58,7 +58,7 @@ func Answers(spec bcp.Spec) *rapid.Generator[Answer] {
 			a.Values = append(a.Values, v)
 		}
 		for _, q := range spec.Questions {
-			a.Values = append(a.Values, Value{Name: q.ID, Format: q.ExpectedFormat, Delivered: delivered(t, q)})
+			a.Values = append(a.Values, Value{Name: q.ID, Format: q.ExpectedFormat, Delivered: deliveredForm(t, q)})
 		}
 		if spec.Category == 3 {
 			n := rapid.IntRange(1, spec.MaxWords).Draw(t, "words")
@@ -79,7 +79,7 @@ var (
 	nameWords  = []string{"jane", "smith", "o'brien", "maria", "j", "berg"}
 )
 
-func delivered(t *rapid.T, q bcp.Question) string {
+func deliveredForm(t *rapid.T, q bcp.Question) string {
 	switch q.ExpectedFormat {
 	case bcp.FormatDate:
 		least, greatest := int64(1), int64(9999)

@@ -1,4 +1,19 @@
-package bcptest
+package bcp_test
+
+// The vectors are in testdata/vectors.
+//
+// A file is a txtar archive (golang.org/x/tools/txtar) about one spec. Its
+// comment names the rules that it tests. Its first sections are
+//
+//   - settings: optional, see [Settings].
+//   - spec: the spec in JSON, exactly as it would be asked.
+//   - prices: what the spec costs, or "invalid" and the error of its key.
+//
+// and then each case is two sections, the answer alone under NAME.json (text;
+// the last newline is not part of it), NAME.hex (JSON in hexadecimal, for bytes
+// that a text file cannot hold) or NAME.msgpack (MessagePack in hexadecimal),
+// and NAME.want with the verdict as [Describe] writes it. A file about specs
+// has no answers but NAME.spec, and prices in NAME.want.
 
 import (
 	"encoding/hex"

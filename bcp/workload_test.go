@@ -1,4 +1,4 @@
-package bcptest
+package bcp_test
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package bcptest
+package bcp_test
 
 import (
 	"fmt"
@@ -130,9 +130,9 @@ func value(t *rapid.T, category bcp.Category, v Value) string {
 	case bcp.FormatSummary:
 		return quote(t, sentences(t, v.Delivered))
 	case bcp.FormatPersonName:
-		return quote(t, padded(t, words(t, v.Delivered, ",.")))
+		return quote(t, padded(t, respaced(t, v.Delivered, ",.")))
 	default:
-		return quote(t, padded(t, words(t, v.Delivered, `!?";:()`)))
+		return quote(t, padded(t, respaced(t, v.Delivered, `!?";:()`)))
 	}
 }
 
@@ -173,8 +173,8 @@ func wide(t *rapid.T, s string) string {
 	}, s)
 }
 
-// words spells a text of words between single spaces; marks may stand between.
-func words(t *rapid.T, s, marks string) string {
+// respaced spells a text of words between single spaces; marks may stand between.
+func respaced(t *rapid.T, s, marks string) string {
 	parts := strings.Split(s, " ")
 	for i := range parts {
 		parts[i] = wide(t, composed(t, anyCase(t, parts[i])))
@@ -201,7 +201,7 @@ func list(t *rapid.T, s string) string {
 	style := rapid.SampledFrom([]string{", ", "; ", "\n", "\n- ", "\n\u2022 ", "#", ",,", ";\r\n"}).Draw(t, "list style")
 	var b strings.Builder
 	for i, item := range items {
-		item = oneLine(words(t, item, `!?":()`))
+		item = oneLine(respaced(t, item, `!?":()`))
 		if style == "#" {
 			fmt.Fprintf(&b, "%d. %s\n", i+1, item)
 			continue
@@ -223,7 +223,7 @@ func sentences(t *rapid.T, s string) string {
 		if i > 0 {
 			b.WriteString(rapid.SampledFrom([]string{". ", "! ", "?\n", "...  ", ".\u00a0", "?! "}).Draw(t, "stop"))
 		}
-		b.WriteString(words(t, part, `",;:()`))
+		b.WriteString(respaced(t, part, `",;:()`))
 	}
 	return b.String() + rapid.SampledFrom([]string{"", ".", "!", " "}).Draw(t, "end")
 }

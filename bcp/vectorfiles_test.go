@@ -1,4 +1,4 @@
-package bcptest_test
+package bcp_test
 
 import (
 	"os"
@@ -8,10 +8,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
-const folder = "../testdata/vectors"
+const folder = "testdata/vectors"
 
 // A file of vectors is written as it was read, so that -update changes nothing
 // but expectations.
@@ -19,7 +18,7 @@ const folder = "../testdata/vectors"
 // covers P2.4
 func TestFilesAreWrittenAsTheyWereRead(t *testing.T) {
 	t.Parallel()
-	groups, err := bcptest.Load(os.DirFS(folder))
+	groups, err := Load(os.DirFS(folder))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +46,7 @@ func TestBadFilesAreRefused(t *testing.T) {
 		"want of other":     "-- spec --\n{}\n-- a.json --\n{}\n-- b.want --\naccept\n",
 		"settings mistyped": "-- settings --\n{\"on_anomoly\":\"flag\"}\n-- spec --\n{\"category\":1,\"fields\":[{\"name\":\"b\",\"type\":\"boolean\"}]}\n",
 	} {
-		g, err := bcptest.Parse(name, []byte(text))
+		g, err := Parse(name, []byte(text))
 		if err == nil {
 			_, err = g.Compile()
 		}
@@ -63,19 +62,19 @@ func TestBadFilesAreRefused(t *testing.T) {
 // covers P1.3, P3.1, P3.2
 func TestGenerators(t *testing.T) {
 	t.Parallel()
-	settings := bcp.Settings{Vocabularies: bcptest.Vocabularies()}
+	settings := bcp.Settings{Vocabularies: Vocabularies()}
 	rapid.Check(t, func(t *rapid.T) {
-		spec := bcptest.Specs().Draw(t, "spec")
+		spec := Specs().Draw(t, "spec")
 		if _, err := bcp.Compile(spec, settings); err != nil {
 			t.Fatalf("%v", err)
 		}
-		if _, err := bcp.Compile(bcptest.BrokenSpecs().Draw(t, "broken"), settings); err == nil {
+		if _, err := bcp.Compile(BrokenSpecs().Draw(t, "broken"), settings); err == nil {
 			t.Fatal("a broken spec compiles")
 		}
-		answer := bcptest.Answers(spec).Draw(t, "answer")
-		message := bcptest.Spellings(answer).Draw(t, "message")
-		damaged := bcptest.Mutations(message.Raw).Draw(t, "damaged")
-		if len(message.Raw) == 0 || strings.Contains(string(message.Raw), bcptest.Canary) || len(damaged) > 8*len(message.Raw)+8*64 {
+		answer := Answers(spec).Draw(t, "answer")
+		message := Spellings(answer).Draw(t, "message")
+		damaged := Mutations(message.Raw).Draw(t, "damaged")
+		if len(message.Raw) == 0 || strings.Contains(string(message.Raw), Canary) || len(damaged) > 8*len(message.Raw)+8*64 {
 			t.Fatalf("%q, damaged %q", message.Raw, damaged)
 		}
 	})
