@@ -12,6 +12,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
 )
 
 // Result is what a tool returned, as its server wrote it.
@@ -123,7 +125,8 @@ func parseBlock(raw jsontext.Value) block {
 	case in.Kind == "resource" && of.Text != nil:
 		return block{note: words("[resource", of.URI, of.MIMEType) + "]", text: *of.Text}
 	case in.Kind == "resource":
-		if content, err := base64.StdEncoding.DecodeString(of.Blob); err == nil && len(content) > 0 && utf8.Valid(content) && isTextual(of.MIMEType) {
+		// Some servers have each resource in Base64.
+		if content, err := base64.StdEncoding.DecodeString(of.Blob); err == nil && len(content) > 0 && utf8.Valid(content) && of.MIMEType != "" && fetch.IsText(of.MIMEType, content) {
 			return block{note: words("[resource", of.URI, of.MIMEType) + "]", text: string(content)}
 		}
 		return block{note: words("[resource", of.URI, of.MIMEType) + fmt.Sprintf(" left out: %d bytes]", decodedLen(of.Blob))}
@@ -137,12 +140,6 @@ func parseBlock(raw jsontext.Value) block {
 		return block{note: words("["+in.Kind, in.MIMEType) + fmt.Sprintf(" left out: %d bytes]", decodedLen(in.Data))}
 	}
 	return block{note: fmt.Sprintf("[a part of the kind %.64q left out: %d bytes]", in.Kind, len(raw))}
-}
-
-// isTextual reports whether a media type is that of a text: some servers have each resource in Base64.
-func isTextual(media string) bool {
-	media, _, _ = strings.Cut(strings.ToLower(media), ";")
-	return strings.HasPrefix(media, "text/") || strings.HasSuffix(media, "json") || strings.HasSuffix(media, "xml") || strings.HasSuffix(media, "yaml")
 }
 
 // words joins what there is of these texts, each of them on one line.

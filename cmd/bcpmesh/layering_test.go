@@ -133,7 +133,7 @@ var rules = []rule{
 	{folder: "agents/stdio", internal: []string{"agents", "agents/process", "bcp", "bcp/wire"}, external: []string{"golang.org/x/sync/semaphore", jsonText, logging, natsClient}},
 
 	// Calls tools of foreign MCP servers, for Readers, kernels and models: it trusts nothing that a server says.
-	{folder: "agents/wrap", internal: []string{"agents", "agents/process", "agents/stdio", "agents/tool", "bcp", "bcp/constraint", "bcp/guard", "bcp/kernel", "bcp/wire"}, external: []string{jsonText, logging, mcpSDK}},
+	{folder: "agents/wrap", internal: []string{"agents", "agents/fetch", "agents/process", "agents/stdio", "agents/tool", "bcp", "bcp/constraint", "bcp/guard", "bcp/kernel", "bcp/wire"}, external: []string{jsonText, logging, mcpSDK}},
 	// The configuration files of MCP hosts, as text.
 	{folder: "agents/hosts", external: []string{jsonText, jsonWithComments}},
 	// What hosts of MCP are served by: a client of the mesh like any other.
