@@ -201,7 +201,7 @@ type Prompt struct {
 // Encode writes a message in an agent's encoding: keys in the order of its
 // type, shortest forms (PROTOCOL P2.4).
 func Encode(message any, encoding Encoding) ([]byte, error) {
-	b, err := encodeJSON(message)
+	b, err := json.Marshal(message, json.Deterministic(true))
 	if err != nil {
 		return nil, fmt.Errorf("encoding a message: %w", err)
 	}

@@ -82,7 +82,7 @@ type subscribedSpec struct {
 
 // Compile is [Compile]. What is refused is refused again each time.
 func (c *Compiler) Compile(spec Spec, settings Settings) (*Validator, error) {
-	text, err := encodeJSON(spec)
+	text, err := Encode(spec, JSON)
 	if err != nil {
 		return nil, err
 	}
