@@ -16,7 +16,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // CheckCommand returns the command check.
@@ -52,41 +51,24 @@ func showSchema(p *cli.Program, of string) error {
 
 // checkResult is the JSON form of check: its keys are a contract.
 type checkResult struct {
-	OK          bool                 `json:"ok"`
-	Errors      []definition.Problem `json:"errors"`
-	Warnings    []definition.Problem `json:"warnings"`
-	Channels    []channelInfo        `json:"channels"`
-	Kernels     []kernelInfo         `json:"kernels,omitzero"`
-	Permissions permissions          `json:"permissions"`
-	Agents      []reachInfo          `json:"agents,omitzero"`   // what each holds, reads and may send out
-	Replicas    int                  `json:"replicas,omitzero"` // if above 1: only a cluster can run it
+	OK       bool                 `json:"ok"`
+	Errors   []definition.Problem `json:"errors"`
+	Warnings []definition.Problem `json:"warnings"`
+	Channels []channelInfo        `json:"channels"`
+	Kernels  []kernelInfo         `json:"kernels,omitzero"`
+	Agents   []reachInfo          `json:"agents,omitzero"`   // what each holds, reads and may send out
+	Replicas int                  `json:"replicas,omitzero"` // if above 1: only a cluster can run it
 }
 
-// channelInfo describes one channel. Durations are in seconds; 0 and absent
-// values mean none, as in the definition.
+// channelInfo describes one channel by what both ends say together, and what its
+// subscriptions cost.
 type channelInfo struct {
-	Controller         bcp.AgentName      `json:"controller"`
-	Reader             bcp.AgentName      `json:"reader"`
-	MaxCategory        bcp.Category       `json:"max_category"`
-	BaseCategory       bcp.Category       `json:"base_category"`
-	BudgetBits         bcp.Bits           `json:"budget_bits"`
-	PushBudgetBits     bcp.Bits           `json:"push_budget_bits"`
-	WindowBudgetBits   bcp.Bits           `json:"window_budget_bits"`
-	BudgetWindow       int64              `json:"budget_window_seconds"`
-	BudgetRenew        int64              `json:"budget_renew_seconds"`
-	CapacityBudgetBits bcp.Bits           `json:"capacity_budget_bits"`
-	AlertBits          bcp.Bits           `json:"alert_bits"`
-	MaxCat2Queries     *int               `json:"max_cat2_queries"` // null: no limit
-	MaxEscalations     int                `json:"max_escalations"`
-	JustificationBits  bcp.Bits           `json:"justification_bits"` // what one can carry at most
-	MaxRetries         int                `json:"max_retries"`
-	QueryTTL           int64              `json:"query_ttl_seconds"`
-	ReleaseInterval    int64              `json:"release_interval_seconds"`
-	Timing             string             `json:"timing"` // counted or uncounted
-	OnAnomaly          bcp.OnAnomaly      `json:"on_anomaly"`
-	PreserveCase       bool               `json:"preserve_case"`
-	Approvers          []bcp.AgentName    `json:"approvers"`
-	Subscriptions      []subscriptionInfo `json:"subscriptions"`
+	Controller    bcp.AgentName      `json:"controller"`
+	Reader        bcp.AgentName      `json:"reader"`
+	MaxCategory   bcp.Category       `json:"max_category"`
+	BudgetBits    bcp.Bits           `json:"budget_bits"`
+	Timing        string             `json:"timing"` // counted or uncounted
+	Subscriptions []subscriptionInfo `json:"subscriptions"`
 }
 
 // subscriptionInfo describes one subscription and the price of one push,
@@ -116,14 +98,13 @@ func check(p *cli.Program, args []string, elsewhere bool) error {
 	}
 	mesh, report := definition.Load(os.DirFS(folder.Dir), options...)
 	report.Errors = append(report.Errors, checkWrapped(folder.Dir)...)
-	result := checkResult{OK: mesh != nil && report.OK(), Errors: report.Errors, Warnings: report.Warnings, Permissions: permissions{}}
+	result := checkResult{OK: mesh != nil && report.OK(), Errors: report.Errors, Warnings: report.Warnings}
 	if mesh != nil {
 		result.Kernels = describeKernels(mesh)
 		if result.Channels, err = describeChannels(mesh); err != nil {
 			return err
 		}
 		result.Agents = describeReach(mesh)
-		result.Permissions = collectPermissions(subjects.Permissions(mesh))
 		if mesh.Replicas > 1 {
 			result.Replicas = mesh.Replicas
 		}
@@ -202,9 +183,7 @@ func showCheck(p *cli.Program, folder meshdir.Folder, mesh *bcp.Mesh, result che
 	}
 	p.Out.Printf("\n")
 	showKernels(p.Out, result.Kernels)
-	showReach(p, result.Agents)
-	showPartners(p, result.Agents, "", "\n")
-	showPermissions(p, result.Permissions)
+	showReach(p.Out, result.Agents)
 	p.Out.Printf("\n%s, %s, ", cli.Count(len(mesh.Agents), "agent"), cli.Count(len(result.Channels), "channel"))
 	p.Out.Printf("%s", cli.Count(len(result.Warnings)-advice, "warning"))
 	switch advice {
@@ -223,18 +202,7 @@ func showCheck(p *cli.Program, folder meshdir.Folder, mesh *bcp.Mesh, result che
 func describeChannels(mesh *bcp.Mesh) ([]channelInfo, error) {
 	channels := []channelInfo{}
 	for _, c := range mesh.Channels {
-		info := channelInfo{
-			Controller: c.Controller, Reader: c.Reader, MaxCategory: c.MaxCategory, BaseCategory: c.BaseCategory,
-			BudgetBits: c.Budget, PushBudgetBits: c.PushBudget, WindowBudgetBits: c.WindowBudget,
-			BudgetWindow: cli.Seconds(c.BudgetWindow), BudgetRenew: cli.Seconds(c.BudgetRenew),
-			CapacityBudgetBits: c.CapacityBudget, AlertBits: c.AlertBits,
-			MaxEscalations: c.MaxEscalations, JustificationBits: c.JustificationBits(mesh), MaxRetries: c.MaxRetries,
-			QueryTTL: cli.Seconds(c.QueryTTL), ReleaseInterval: cli.Seconds(c.ReleaseInterval), Timing: "uncounted",
-			OnAnomaly: c.OnAnomaly, PreserveCase: c.PreserveCase, Approvers: c.Approvers,
-		}
-		if c.MaxCat2Queries >= 0 {
-			info.MaxCat2Queries = &c.MaxCat2Queries
-		}
+		info := channelInfo{Controller: c.Controller, Reader: c.Reader, MaxCategory: c.MaxCategory, BudgetBits: c.Budget, Timing: "uncounted"}
 		if c.ReleaseInterval > 0 {
 			info.Timing = "counted"
 		}

@@ -1,8 +1,6 @@
 package define
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,37 +13,29 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
-// reachInfo says what an agent holds, reads and may send out: the JSON form of the legs
-// of the lethal trifecta, and of what the mesh fetches for it.
+// reachInfo says how tainted an agent is, what it holds, reads and may send out (the legs of the
+// lethal trifecta), and to whom its keeper speaks.
 type reachInfo struct {
-	Agent     bcp.AgentName `json:"agent"`
-	Private   []string      `json:"private"`
-	Untrusted []string      `json:"untrusted"`
-	Out       []string      `json:"out"`
-	Network   string        `json:"network,omitzero"`
-	Hosts     []string      `json:"hosts"`
-	LinksOnly bool          `json:"links_only,omitzero"`
-	// What may leave in 24 hours by which URLs are fetched, and the limits over the window.
-	BitsPerDay   bcp.Bits `json:"egress_bits_per_day"`
-	BudgetBits   bcp.Bits `json:"egress_budget_bits"`
-	Window       int64    `json:"egress_window_seconds"`
-	MaxBytes     int64    `json:"egress_bytes"`
-	MaxHostBytes int64    `json:"egress_host_bytes"`
-	// Partners are all to whom the agent's keeper speaks, hosts too.
-	Partners []partner `json:"speaks_to,omitempty"`
+	Agent bcp.AgentName `json:"agent"`
+	Taint bcp.Taint     `json:"base_taint"`
+	// Exposure is the greatest taint that its channels can deliver.
+	Exposure   bcp.Taint `json:"exposure"`
+	Private    []string  `json:"private"`
+	Untrusted  []string  `json:"untrusted"`
+	Out        []string  `json:"out"`
+	Partners   []partner `json:"speaks_to,omitempty"`
+	BitsPerDay bcp.Bits  `json:"egress_bits_per_day"` // that hosts can learn by which URLs are fetched
 }
 
-// describeReach returns what each agent of a mesh holds, reads and may send out.
 func describeReach(mesh *bcp.Mesh) []reachInfo {
 	flow := lint.FlowOf(mesh)
 	list := make([]reachInfo, 0, len(mesh.Agents))
-	for _, a := range mesh.Agents {
-		legs, e := flow.Legs(a.Name), a.Egress
+	for i, a := range mesh.Agents {
+		legs := flow.Legs(a.Name)
 		list = append(list, reachInfo{
-			Agent: a.Name, Private: nonNil(legs.Private), Untrusted: nonNil(legs.Untrusted), Out: nonNil(legs.Out),
-			Network: a.Network, Hosts: nonNil(e.Hosts), LinksOnly: e.LinksOnly,
-			BitsPerDay: e.PerDay(), BudgetBits: e.Budget, Window: cli.Seconds(e.Window), MaxBytes: e.MaxBytes, MaxHostBytes: e.MaxHostBytes,
-			Partners: listPartners(mesh, &a),
+			Agent: a.Name, Taint: flow.Agents[i].Base, Exposure: flow.Agents[i].Exposure,
+			Private: nonNil(legs.Private), Untrusted: nonNil(legs.Untrusted), Out: nonNil(legs.Out),
+			Partners: listPartners(mesh, &a), BitsPerDay: a.Egress.PerDay(),
 		})
 	}
 	return list
@@ -54,76 +44,33 @@ func describeReach(mesh *bcp.Mesh) []reachInfo {
 // nonNil returns a list that JSON shows as one also if it is empty.
 func nonNil(texts []string) []string { return append([]string{}, texts...) }
 
-// showReach shows the agents that hold, read or reach something.
-func showReach(p *cli.Program, list []reachInfo) {
-	var rows [][]string
-	for _, r := range list {
-		if len(r.Private)+len(r.Untrusted)+len(r.Out) == 0 {
-			continue
+func showReach(o *cli.Output, list []reachInfo) {
+	o.Heading("Agents")
+	o.Table([]string{"agent", "taint", "exposure", "private", "untrusted", "out", "speaks to", "bits a day"}, cli.Map(list, func(r reachInfo) []string {
+		hosts, partners := 0, []string{}
+		for _, to := range r.Partners {
+			if to.Kind == hostKind {
+				if hosts++; hosts > maxShownHosts {
+					continue
+				}
+			}
+			partners = append(partners, strings.Join(cli.Compact(to.Kind, to.Name, to.Host), " "))
 		}
-		rows = append(rows, []string{
-			string(r.Agent), strings.Join(r.Private, "\n"), strings.Join(r.Untrusted, "\n"), strings.Join(r.Out, "\n"), hostsText(r), bitsPerDay(r),
-		})
-	}
-	if len(rows) == 0 {
-		return
-	}
-	p.Out.Heading("Private data, untrusted input, ways out")
-	p.Out.Table([]string{"agent", "private", "untrusted", "out", "hosts", "bits a day"}, rows)
-	p.Out.Printf("\n")
+		if hosts > maxShownHosts {
+			partners = append(partners, strconv.Itoa(hosts-maxShownHosts)+" more")
+		}
+		perDay := ""
+		if hosts > 0 {
+			perDay = r.BitsPerDay.Rounded()
+		} else if len(r.Out) > 0 { // what a runtime does with a network of its own nobody counts
+			perDay = "uncounted"
+		}
+		return []string{string(r.Agent), r.Taint.String(), r.Exposure.String(), strings.Join(r.Private, "\n"), strings.Join(r.Untrusted, "\n"), strings.Join(r.Out, "\n"), strings.Join(partners, "\n"), perDay}
+	}))
 }
 
-func hostsText(r reachInfo) string {
-	const most = 8
-	hosts := r.Hosts
-	if len(hosts) > most {
-		hosts = append(hosts[:most:most], strconv.Itoa(len(r.Hosts)-most)+" more")
-	}
-	return strings.Join(hosts, "\n")
-}
-
-// bitsPerDay says what an agent can tell hosts in a day. What a runtime does with a network
-// of its own nobody counts.
-func bitsPerDay(r reachInfo) string {
-	switch {
-	case len(r.Hosts) > 0:
-		return r.BitsPerDay.Rounded()
-	case len(r.Out) > 0:
-		return "uncounted"
-	}
-	return ""
-}
-
-// withReach adds the agents whose keepers speak to somebody to the JSON form of perms: no role is called egress.
-func withReach(all map[bcp.AgentName]map[string]any, list []reachInfo) map[bcp.AgentName]map[string]any {
-	for _, r := range list {
-		if len(r.Partners) > 0 && all[r.Agent] != nil {
-			all[r.Agent]["egress"] = r
-		}
-	}
-	return all
-}
-
-// showEgress shows the agents that have hosts.
-func showEgress(p *cli.Program, list []reachInfo) {
-	var rows [][]string
-	for _, r := range list {
-		if len(r.Hosts) == 0 {
-			continue
-		}
-		composed := "yes"
-		if r.LinksOnly {
-			composed = "no"
-		}
-		rows = append(rows, []string{string(r.Agent), hostsText(r), composed, r.BudgetBits.Rounded(), cli.Duration(r.Window), strconv.FormatInt(r.MaxBytes, 10), strconv.FormatInt(r.MaxHostBytes, 10)})
-	}
-	if len(rows) == 0 {
-		return
-	}
-	p.Out.Printf("\n")
-	p.Out.Heading("Egress")
-	p.Out.Table([]string{"agent", "hosts", "composed URLs", "bits", "over", "bytes", "bytes a host"}, rows)
-}
+// maxShownHosts is how many hosts of an agent a person is shown; --json has all.
+const maxShownHosts = 8
 
 // partner is somebody to whom an agent's keeper speaks.
 type partner struct {
@@ -175,28 +122,6 @@ func hostAndPort(url string) string {
 	return target.Authority()
 }
 
-// showPartners shows to whom keepers speak, between two texts, unless that is nobody.
-func showPartners(p *cli.Program, list []reachInfo, before, after string) {
-	var rows [][]string
-	for _, r := range list {
-		for _, to := range r.Partners {
-			if to.Kind != hostKind {
-				rows = append(rows, []string{string(r.Agent), to.Kind, to.Name, cmp.Or(to.Host, "this machine")})
-			}
-		}
-		if len(r.Hosts) > 0 {
-			rows = append(rows, []string{string(r.Agent), hostKind, "", hostsText(r)})
-		}
-	}
-	if len(rows) == 0 {
-		return
-	}
-	p.Out.Printf("%s", before)
-	p.Out.Heading("What keepers speak to")
-	p.Out.Table([]string{"agent", "kind", "name", "at"}, rows)
-	p.Out.Printf("%s", after)
-}
-
 // kernelInfo is what a requester can have a kernel do with a grant.
 type kernelInfo struct {
 	Kernel    bcp.AgentName `json:"kernel"`
@@ -204,10 +129,6 @@ type kernelInfo struct {
 	Requester bcp.AgentName `json:"requester"`
 	Grant     string        `json:"grant"`
 	Tools     []string      `json:"tools"`
-	// Sends and Keeps are the tools that read, by whether their arguments may leave the
-	// mesh, and so are judged as those of a write.
-	Sends []string `json:"reads_that_may_send"`
-	Keeps []string `json:"reads_that_keep"`
 }
 
 func describeKernels(mesh *bcp.Mesh) []kernelInfo {
@@ -216,17 +137,7 @@ func describeKernels(mesh *bcp.Mesh) []kernelInfo {
 		rights := k.Rights()
 		for _, r := range rights.Runs {
 			grant, _ := k.GrantOf(r.Requester, r.Grant)
-			info := kernelInfo{rights.Kernel, rights.Planner, r.Requester, r.Grant, append([]string{}, k.Catalogue(grant)...), []string{}, []string{}}
-			for _, t := range k.Definition().Tools {
-				switch {
-				case t.Level != kernel.Read || !slices.Contains(info.Tools, t.Name):
-				case t.NoEgress:
-					info.Keeps = append(info.Keeps, t.Name)
-				default:
-					info.Sends = append(info.Sends, t.Name)
-				}
-			}
-			infos = append(infos, info)
+			infos = append(infos, kernelInfo{rights.Kernel, rights.Planner, r.Requester, r.Grant, nonNil(k.Catalogue(grant))})
 		}
 	}
 	return infos
@@ -236,26 +147,9 @@ func showKernels(o *cli.Output, infos []kernelInfo) {
 	if len(infos) == 0 {
 		return
 	}
-	var rows [][]string
-	sends, keeps := map[string]bool{}, map[string]bool{}
-	for _, k := range infos {
-		rows = append(rows, []string{string(k.Kernel), string(k.Planner), string(k.Requester), k.Grant, strings.Join(k.Tools, ", ")})
-		for _, name := range k.Sends {
-			sends[name] = true
-		}
-		for _, name := range k.Keeps {
-			keeps[name] = true
-		}
-	}
 	o.Heading("Kernels")
-	o.Table([]string{"kernel", "planner", "requester", "grant", "may call"}, rows)
-	for _, of := range []struct {
-		what  string
-		names map[string]bool
-	}{{"Judged as a write, since what they are asked may leave the mesh", sends}, {"Trusted to keep what they are asked (egress: false)", keeps}} {
-		if len(of.names) > 0 {
-			o.Printf("%s: %s\n", of.what, strings.Join(slices.Sorted(maps.Keys(of.names)), ", "))
-		}
-	}
+	o.Table([]string{"kernel", "planner", "requester", "grant", "may call"}, cli.Map(infos, func(k kernelInfo) []string {
+		return []string{string(k.Kernel), string(k.Planner), string(k.Requester), k.Grant, strings.Join(k.Tools, ", ")}
+	}))
 	o.Printf("\n")
 }

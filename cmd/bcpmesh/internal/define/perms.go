@@ -19,7 +19,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts/proof"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
-	"github.com/bcpmesh/bcpmesh/bcp/lint"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
@@ -47,22 +46,15 @@ func PermsCommand(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		all, taints, reach := collectPermissions(subjects.Permissions(mesh)), agentTaints(mesh), describeReach(mesh)
+		all := collectPermissions(subjects.Permissions(mesh))
 		if agent != "" {
 			roles, ok := all[bcp.AgentName(agent)]
 			if !ok {
 				return cli.UnknownAgent(agent, slices.Sorted(maps.Keys(all)))
 			}
 			all = permissions{bcp.AgentName(agent): roles}
-			taints = slices.DeleteFunc(taints, func(t agentTaint) bool { return t.agent != bcp.AgentName(agent) })
-			reach = slices.DeleteFunc(reach, func(r reachInfo) bool { return r.Agent != bcp.AgentName(agent) })
 		}
-		return p.Out.Show(withReach(withTaints(all, taints), reach), func() {
-			showPermissions(p, all)
-			showTaints(p, taints)
-			showEgress(p, reach)
-			showPartners(p, reach, "\n", "")
-		})
+		return p.Out.Show(all, func() { showPermissions(p.Out, all) })
 	})
 	cmd.Flags().StringVar(&agent, "agent", "", "show this agent or person only")
 	cli.Complete(cmd, "agent", meshdir.CompleteAgents(true))
@@ -84,41 +76,6 @@ type rights struct {
 	MaxSubscriptions int   `json:"max_subscriptions"`
 }
 
-// agentTaint is the taint of one agent at worst.
-type agentTaint struct {
-	agent    bcp.AgentName
-	Base     bcp.Taint       `json:"base"`
-	Exposure bcp.Taint       `json:"exposure"`
-	Way      []bcp.AgentName `json:"way"` // empty where the exposure is low
-}
-
-func agentTaints(mesh *bcp.Mesh) []agentTaint {
-	flow := lint.FlowOf(mesh)
-	var taints []agentTaint
-	for i, a := range flow.Agents {
-		taints = append(taints, agentTaint{agent: a.Name, Base: a.Base, Exposure: a.Exposure, Way: flow.Way(i)})
-	}
-	return taints
-}
-
-// withTaints is the JSON form of perms: no role is called taint.
-func withTaints(all permissions, taints []agentTaint) map[bcp.AgentName]map[string]any {
-	result := map[bcp.AgentName]map[string]any{}
-	for agent, roles := range all {
-		result[agent] = map[string]any{}
-		for role, r := range roles {
-			result[agent][role] = r
-		}
-	}
-	for _, t := range taints {
-		if result[t.agent] == nil { // an agent without a channel
-			result[t.agent] = map[string]any{}
-		}
-		result[t.agent]["taint"] = t
-	}
-	return result
-}
-
 func collectPermissions(scopes []subjects.Scope) permissions {
 	all := permissions{}
 	for _, s := range scopes {
@@ -132,37 +89,19 @@ func collectPermissions(scopes []subjects.Scope) permissions {
 	return all
 }
 
-func showPermissions(p *cli.Program, all permissions) {
-	p.Out.Heading("Permissions")
+func showPermissions(o *cli.Output, all permissions) {
 	var rows [][]string
 	for _, agent := range slices.Sorted(maps.Keys(all)) {
 		for _, role := range slices.Sorted(maps.Keys(all[agent])) {
 			r := all[agent][role]
-			publish, replies := strings.Join(r.Publish, "\n"), "none"
-			if len(r.Publish) == 0 {
-				publish = "nothing"
-			}
+			replies := "none"
 			if r.Respond {
 				replies = "one within " + cli.Duration(r.RespondFor)
 			}
-			rows = append(rows, []string{string(agent), role, publish, strings.Join(r.Subscribe, "\n"), replies})
+			rows = append(rows, []string{string(agent), role, cmp.Or(strings.Join(r.Publish, "\n"), "nothing"), strings.Join(r.Subscribe, "\n"), replies})
 		}
 	}
-	p.Out.Table([]string{"agent", "role", "may publish", "may subscribe", "replies"}, rows)
-}
-
-func showTaints(p *cli.Program, taints []agentTaint) {
-	var rows [][]string
-	for _, t := range taints {
-		way := cli.Map(t.Way, func(name bcp.AgentName) string { return string(name) })
-		rows = append(rows, []string{string(t.agent), t.Base.String(), t.Exposure.String(), cmp.Or(strings.Join(way, " > "), "nobody")})
-	}
-	if len(rows) == 0 {
-		return // a person
-	}
-	p.Out.Printf("\n")
-	p.Out.Heading("Taint")
-	p.Out.Table([]string{"agent", "base", "exposure at worst", "by way of"}, rows)
+	o.Table([]string{"agent", "role", "may publish", "may subscribe", "replies"}, rows)
 }
 
 // proveFlags are those of perms --prove.
