@@ -98,7 +98,6 @@ const (
 	CodeSecretLike      = "secret_like"      // warning: a value that may be a secret
 
 	CodeCombinedBudgets = lint.FindingCombined   // warning: several tainted channels into a clean agent
-	CodeLoop            = lint.FindingLoop       // warning: a chain of channels that returns to an agent
 	CodeArgumentsOut    = "arguments_out"        // warning: secrets may leave with arguments of a query
 	CodeLethalTrifecta  = lint.FindingTrifecta   // warning: private data, untrusted input and a way out
 	CodeSharedDisk      = lint.FindingSharedDisk // warning: a way around the gateway through files

@@ -24,7 +24,6 @@ type Finding struct {
 // The codes of findings. The words are frozen.
 const (
 	FindingCombined   = "combined_budgets" // several tainted channels into a clean agent
-	FindingLoop       = "loop"             // a chain of channels that returns to an agent
 	FindingTrifecta   = "lethal_trifecta"  // private data, untrusted input and a way out
 	FindingSharedDisk = "shared_disk"      // a way around the mesh through files
 	FindingChain      = "chain"            // a tainted agent's word inside another's answers
@@ -111,24 +110,16 @@ func normalNetwork(a *bcp.Agent) string { return strings.ToLower(strings.TrimSpa
 func reachesOut(a *bcp.Agent) bool { return normalNetwork(a) != "" && normalNetwork(a) != networkNone }
 
 func findings(m *bcp.Mesh, g *graph, f *Flow) []Finding {
-	component, size := g.components()
 	var all []Finding
 	for i := range m.Agents {
 		all = append(all, combined(m, g, f, i)...)
-	}
-	looped := make([]bool, len(size))
-	for i := range m.Agents {
-		if c := component[i]; size[c] > 1 && !looped[c] {
-			looped[c] = true
-			all = append(all, loopFinding(g.loop(i, component)))
-		}
 	}
 	for i := range m.Agents {
 		all = append(all, trifecta(m, g, f, i)...)
 	}
 	all = append(all, sharedDisks(m, f)...)
 	for i := range m.Agents {
-		all = append(all, chain(g, f, component, i)...)
+		all = append(all, chain(g, f, i)...)
 	}
 	return all
 }
@@ -175,27 +166,6 @@ func addUpTo(a, b bcp.Bits) bcp.Bits {
 		return math.MaxInt64
 	}
 	return a + b
-}
-
-func loopFinding(way []bcp.AgentName) Finding {
-	return Finding{FindingLoop, way[:len(way)-1], fmt.Sprintf(
-		"what %s answers can come back to it as another's answer (%s), and be passed on until budgets are spent; remove one of these channels",
-		way[0], wayText(way))}
-}
-
-// wayText shows a way, without the middle of a long one.
-func wayText(way []bcp.AgentName) string {
-	const most = 8
-	var words []string
-	for i, name := range way {
-		switch {
-		case len(way) <= most || i < most/2 || i >= len(way)-most/2+1:
-			words = append(words, string(name))
-		case i == most/2:
-			words = append(words, "...")
-		}
-	}
-	return strings.Join(words, " > ")
 }
 
 // Legs are the three legs of the lethal trifecta, each with what gives it to an
@@ -275,23 +245,19 @@ func sharedDisks(m *bcp.Mesh, f *Flow) []Finding {
 }
 
 // chain finds an agent that hears tainted ones and answers others with text.
-// Where all of them form a loop, that is the finding.
-func chain(g *graph, f *Flow, component []int, i int) []Finding {
+func chain(g *graph, f *Flow, i int) []Finding {
 	var sources, ends []bcp.AgentName
-	open := false // some of them is outside the loop
 	for _, e := range g.asks[i] {
 		if f.Agents[e.peer].Answers > bcp.TaintLow {
 			sources = append(sources, g.names[e.peer])
-			open = open || component[e.peer] != component[i]
 		}
 	}
 	for _, e := range g.answers[i] {
 		if e.channel.MaxCategory > 1 {
 			ends = append(ends, g.names[e.peer])
-			open = open || component[e.peer] != component[i]
 		}
 	}
-	if len(sources) == 0 || len(ends) == 0 || !open {
+	if len(sources) == 0 || len(ends) == 0 || len(sources) == 1 && slices.Equal(sources, ends) { // its own words come back to it
 		return nil
 	}
 	agents := append([]bcp.AgentName{g.names[i]}, sources[:min(len(sources), listed)]...)

@@ -93,13 +93,6 @@ func (a *agent) lastLine() []tell.Frame {
 
 func (a *agent) facts() []fact {
 	facts := []fact{{Name: "Roles", Value: a.Roles()}, {Name: taintName(a.reader), Value: a.Taint.String()}, {Name: "Violations of permissions", Value: strconv.Itoa(a.violations)}}
-	if len(a.way) > 0 {
-		var names []string
-		for _, name := range a.way {
-			names = append(names, string(name))
-		}
-		facts = append(facts, fact{Name: "Taint comes by", Value: strings.Join(names, " → ")})
-	}
 	if d := a.definition; d != nil {
 		facts = append(facts, fact{Name: "Own taint", Value: d.BaseTaint.String()}, fact{Name: "Network", Value: d.Network})
 		if d.Model != "" {

@@ -40,8 +40,7 @@ type channel struct {
 type agent struct {
 	Name               bcp.AgentName
 	controller, reader bool
-	Taint              bcp.Taint // of its answers as a Reader, of its input as a Controller
-	way                []bcp.AgentName
+	Taint              bcp.Taint        // of its answers as a Reader, of its input as a Controller
 	definition         *bcp.Agent       // or nil
 	status             *status.Agent    // or nil
 	session            *bcp.SessionView // or nil
@@ -140,7 +139,7 @@ func (f *facts) findAgents() {
 			a := at(d.Name)
 			a.definition, a.controller, a.reader = d, a.controller || d.Controller, a.reader || d.Reader
 			if i < len(f.flow.Agents) {
-				a.way, a.Taint = f.flow.Way(i), f.flow.Agents[i].Answers
+				a.Taint = f.flow.Agents[i].Answers
 				if !a.reader {
 					a.Taint = f.flow.Agents[i].Exposure
 				}
