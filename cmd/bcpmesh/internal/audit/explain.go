@@ -10,17 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/constraint"
-	"github.com/bcpmesh/bcpmesh/bcp/definition"
-	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // explained is what explain shows.
@@ -31,10 +26,7 @@ type explained struct {
 
 type explainedDecision struct {
 	tell.Explanation `json:",inline"`
-	// Today says whether the definitions, rules and program that decided are
-	// those of today; it is absent if they are not at hand.
-	Today    *bool        `json:"decided_by_todays_definitions,omitzero"`
-	Decision bcp.Decision `json:"decision"` // as the audit has it
+	Decision         bcp.Decision `json:"decision"` // as the audit has it
 }
 
 // ExplainCommand returns the command explain.
@@ -104,18 +96,10 @@ func showExplained(p *cli.Program, def *bcp.Mesh, decisions []bcp.Decision, id s
 	if len(decisions) == 0 {
 		return cli.Failf("the audit has nothing with the id %s", cli.Quoted(id)).WithHint("bcpmesh audit replay shows the ids and numbers")
 	}
-	today, known := todaysContext(def)
 	result := explained{ID: id}
 	for i := range decisions {
 		d := &decisions[i]
-		e := explainedDecision{Explanation: tell.Explain(d, def), Decision: *d}
-		if d.Kind == bcp.KindViolation {
-			e.Changes = violationChanges(d, e.Changes)
-		}
-		if same := d.Context == today; known {
-			e.Today = &same
-		}
-		result.Decisions = append(result.Decisions, e)
+		result.Decisions = append(result.Decisions, explainedDecision{Explanation: tell.Explain(d, def), Decision: *d})
 	}
 	return p.Out.Show(result, func() {
 		for i := range result.Decisions {
@@ -171,39 +155,6 @@ func readAbout(decisions iter.Seq2[bcp.Decision, error], id string) (found []bcp
 	return found, query, nil
 }
 
-// todaysContext is what a decision by the definitions of today would bear.
-func todaysContext(def *bcp.Mesh) (bcp.Digest, bool) {
-	if def == nil {
-		return bcp.Digest{}, false
-	}
-	state, err := state.New(state.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, VerifyPasskey: accounts.VerifiesPasskey, Schedules: definition.ParseSchedule,
-		Definitions: definition.Digest(def), Version: cli.ProgramVersion()})
-	if err != nil {
-		return bcp.Digest{}, false
-	}
-	return state.Context(), true
-}
-
-// violationChanges says what would have permitted what the server denied, as far as
-// the family of the subject tells: the subject is for those who may see messages.
-func violationChanges(d *bcp.Decision, otherwise []string) []string {
-	switch d.Family {
-	case subjects.KindAsk.String(), subjects.KindQuery.String():
-		return []string{"an entry for each of two agents that names the other, one with role: controller and one with role: reader, under bcp_channels"}
-	case subjects.KindPush.String():
-		return []string{"a subscription with that id in the entry {role: controller} of the controller, and the creds of its reader"}
-	case subjects.KindReply.String():
-		return []string{"nothing: a query or delivery permits its recipient one answer, in its time"}
-	case subjects.KindSession.String(), subjects.KindDeliver.String(), subjects.FamilyInbox:
-		return []string{"the creds of the agent and role that the subject names"}
-	case subjects.KindApproval.String(), subjects.KindControl.String(), subjects.KindAlert.String():
-		return []string{"nothing: only people's creds permit it"}
-	case "", subjects.FamilyStreams, subjects.FamilySystem:
-		return []string{"nothing: no channel gives an agent a subject of this form"}
-	}
-	return otherwise
-}
-
 func showExplanation(o *cli.Output, e *explainedDecision) {
 	d := &e.Decision
 	what := d.Kind.String()
@@ -237,9 +188,6 @@ func showExplanation(o *cli.Output, e *explainedDecision) {
 		for _, change := range e.Changes {
 			o.Printf("  - %s\n", cli.Plain(change))
 		}
-	}
-	if e.Today != nil && !*e.Today {
-		o.Printf("the definitions, the rules or the program have changed since; values are the current ones\n")
 	}
 }
 

@@ -137,23 +137,3 @@ func TestReplayTellsExchanges(t *testing.T) {
 		t.Errorf("%d open, told %q, %v", len(teller.open), numbers(written.String()), err)
 	}
 }
-
-// Of a denied subject an auditor hears what would have permitted its kind, and where
-// nothing would, that.
-//
-// covers P11.3, P1.4
-func TestExplainTellsWhatWouldPermit(t *testing.T) {
-	t.Parallel()
-	nothing := []string{"nothing was changed"}
-	for _, c := range []struct{ family, want string }{
-		{"ask", "under bcp_channels"}, {"query", "under bcp_channels"}, {"push", "a subscription with that id"}, {"reply", "one answer"},
-		{"session", "the creds of the agent"}, {"deliver", "the creds of the agent"}, {"inbox", "the creds of the agent"},
-		{"approval", "only people"}, {"control", "only people"}, {"alert", "only people"},
-		{"streams", "no channel gives"}, {"system", "no channel gives"}, {"", "no channel gives"}, {"commit", nothing[0]},
-	} {
-		got := violationChanges(&bcp.Decision{Kind: bcp.KindViolation, Family: c.family}, nothing)
-		if len(got) != 1 || !strings.Contains(got[0], c.want) {
-			t.Errorf("%q: %q, not %q", c.family, got, c.want)
-		}
-	}
-}
