@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -97,13 +98,13 @@ func newTightening(spec bcp.Spec, settings bcp.Settings, messages []Message) *ti
 		}
 	}
 	for i := range t.items {
-		t.items[i].measure(t)
+		t.items[i].measure(t.spec)
 	}
 	return t
 }
 
 // measure finds what each message demands of the item.
-func (it *item) measure(t *tightening) {
+func (it *item) measure(spec bcp.Spec) {
 	count := map[string]int{}
 	for _, text := range it.texts {
 		count[text]++
@@ -112,9 +113,8 @@ func (it *item) measure(t *tightening) {
 		it.ranked = append(it.ranked, text)
 	}
 	slices.SortFunc(it.ranked, func(a, b string) int { return cmp.Or(count[b]-count[a], cmp.Compare(a, b)) })
-	it.was = it.yaml(t.spec)
+	it.was = it.yaml(spec)
 	known := make(map[string]limits, len(it.ranked))
-	probe := newProbe(t, it)
 	for n, text := range it.ranked {
 		var d limits
 		for i := range d {
@@ -134,10 +134,9 @@ func (it *item) measure(t *tightening) {
 		case bcp.FormatEmail:
 			d[chars] = int64(utf8.RuneCountInString(text))
 		case bcp.FormatVocabulary, bcp.FormatSummary:
-			d[words] = probe.words(text)
+			d[words] = int64(len(strings.Fields(text)))
 		case bcp.FormatPersonName, bcp.FormatShortText, bcp.FormatShortList:
-			d[words], d[chars] = probe.words(text), int64(utf8.RuneCountInString(text))
-			d[alphabet] = probe.alphabet(text)
+			d[words], d[chars], d[alphabet] = int64(len(strings.Fields(text))), int64(utf8.RuneCountInString(text)), alphabetOf(text)
 		}
 		known[text] = d
 	}
@@ -364,6 +363,17 @@ func (t *tightening) apply(spec bcp.Spec, limit []limits) bcp.Spec {
 // alphabets are those of texts that others are a part of, the narrowest first. Those of other scripts are none to narrow to:
 // they read letters that look alike as their own.
 var alphabets = map[string]int64{"ascii": 0, "latin": 1, "any": 2, "": 2}
+
+// alphabetOf is the narrowest of them that has the letters of a text.
+func alphabetOf(text string) int64 {
+	switch {
+	case !strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }):
+		return 0
+	case !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r) }):
+		return 1
+	}
+	return 2
+}
 
 // span is the range of an integer, or of the years of a date.
 func span(q *bcp.Question, kind bcp.Format) (low, high int64) {

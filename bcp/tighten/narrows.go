@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -129,64 +127,4 @@ func judge(v *bcp.Validator, text string) bcp.Verdict {
 		return bcp.Verdict{Outcome: bcp.Reject}
 	}
 	return v.Validate(append(quoted, '}'), bcp.JSON)
-}
-
-// textOf is the value of the one question.
-func textOf(verdict bcp.Verdict) string {
-	value := jsontext.Value(verdict.Answer.JSON()[len(`{"q":`):])
-	text, err := jsontext.AppendUnquote(nil, value[:len(value)-1])
-	if err != nil {
-		return ""
-	}
-	return string(text)
-}
-
-// probe measures the texts of an item by the validator itself.
-type probe struct {
-	question bcp.Question
-	settings bcp.Settings
-	made     map[string]*bcp.Validator // by what is asked for
-}
-
-func newProbe(t *tightening, it *item) *probe {
-	p := &probe{question: it.seen(&t.spec), settings: t.settings, made: map[string]*bcp.Validator{}}
-	if p.question.SameAs = ""; t.spec.Category == 3 { // its sentences are counted without their full stops
-		p.question.Question, p.question.ExpectedFormat = "q", bcp.FormatShortText
-	}
-	return p
-}
-
-// judge judges a text by the question with another limit; if that is no question, the text is refused.
-func (p *probe) judge(text, limit string, set func(*bcp.Question)) bcp.Verdict {
-	v, known := p.made[limit]
-	if !known {
-		q := p.question
-		set(&q)
-		v = question(q, p.settings)
-		p.made[limit] = v
-	}
-	if v == nil {
-		return bcp.Verdict{Outcome: bcp.Reject}
-	}
-	return judge(v, text)
-}
-
-// words is the least max_words that accepts a text.
-func (p *probe) words(text string) int64 {
-	n := max(1, len(strings.Fields(text)))
-	for n < p.question.MaxWords && p.judge(text, strconv.Itoa(n), func(q *bcp.Question) { q.MaxWords = n }).Outcome == bcp.Reject {
-		n++
-	}
-	return int64(n)
-}
-
-// alphabet is the narrowest of [alphabets] that a text is accepted in, as it is.
-func (p *probe) alphabet(text string) int64 {
-	for i, word := range []string{"ascii", "latin"} {
-		verdict := p.judge(text, word, func(q *bcp.Question) { q.Alphabet = word })
-		if verdict.Outcome != bcp.Reject && textOf(verdict) == text {
-			return int64(i)
-		}
-	}
-	return 2
 }

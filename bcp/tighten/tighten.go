@@ -76,19 +76,14 @@ type Proposal struct {
 	Capacity    bcp.Bits `json:"capacity_bits"`
 
 	Channel bcp.Channel `json:"-"` // as it would be
-	was     bcp.Channel
 	history *History
-	again   map[bcp.SubscriptionID]validators
 }
-
-// validators are those of a subscription, of today and as proposed.
-type validators struct{ was, would *bcp.Validator }
 
 // Propose narrows the specs and max_category of a channel to what its history has.
 // settings are those of the channel's specs. Rates and budgets follow with
 // [Proposal.Decided].
 func Propose(c bcp.Channel, settings bcp.Settings, h *History) *Proposal {
-	p := &Proposal{Controller: c.Controller, Reader: c.Reader, Messages: len(h.Messages), Channel: c, was: c, history: h}
+	p := &Proposal{Controller: c.Controller, Reader: c.Reader, Messages: len(h.Messages), Channel: c, history: h}
 	p.Channel.Subscriptions = slices.Clone(c.Subscriptions)
 	if len(h.Messages) < MinMessages {
 		p.advise("%d of at least %d messages that lines are proposed from: try again later", len(h.Messages), MinMessages)
@@ -130,7 +125,8 @@ func (p *Proposal) of(id bcp.SubscriptionID) (messages []Message) {
 	return messages
 }
 
-// Decision is what comes of a message of the history when it is decided again.
+// Decision is what comes of a message of the history when it is decided again; the zero value
+// where it cannot be, since what was received is there no more.
 type Decision struct {
 	Refused bool
 	Field   string // the item that was answered wrongly
@@ -141,12 +137,17 @@ type Decision struct {
 
 // Decided takes, for each message of the history, what the proposed specs and rates make of
 // it. It counts what they refuse, and sets the budgets to what the epochs would have used.
+// What cannot be decided again counts as it was.
 func (p *Proposal) Decided(decisions []Decision) {
 	if len(decisions) != len(p.history.Messages) || p.Messages < MinMessages {
 		return
 	}
 	for i, d := range decisions {
 		m := &p.history.Messages[i]
+		if d == (Decision{}) {
+			d.Nominal, d.Capacity = m.Nominal, m.Capacity
+			decisions[i] = d
+		}
 		if !d.Refused {
 			p.CapacityWas, p.Capacity = p.CapacityWas+m.Capacity, p.Capacity+d.Capacity
 			continue
@@ -159,39 +160,6 @@ func (p *Proposal) Decided(decisions []Decision) {
 		}
 	}
 	p.budgets(decisions)
-}
-
-// Again decides a message again by its canonical answer, where the bytes that were received
-// are no longer there.
-func (p *Proposal) Again(m *Message, settings bcp.Settings) Decision {
-	if p.again == nil {
-		p.again = p.compile(settings)
-	}
-	v, compiled := p.again[m.Subscription]
-	if !compiled {
-		return Decision{Nominal: m.Nominal, Capacity: m.Capacity}
-	}
-	verdict := v.would.Validate(m.Answer, bcp.JSON)
-	if verdict.Outcome == bcp.Reject {
-		return Decision{Refused: true, Field: verdict.Field}
-	}
-	was, would := v.was.Prices(), v.would.Prices()
-	less := func(charged, before, after bcp.Bits) bcp.Bits { return max(0, charged-max(0, before-after)) }
-	return Decision{Nominal: less(m.Nominal, was.Nominal, would.Nominal), Capacity: less(m.Capacity, was.Capacity, would.Capacity)}
-}
-
-// compile returns the validators of the subscriptions, without those that do not compile.
-func (p *Proposal) compile(settings bcp.Settings) map[bcp.SubscriptionID]validators {
-	all := map[bcp.SubscriptionID]validators{}
-	for i, sub := range p.Channel.Subscriptions {
-		old := p.was.Subscriptions[i]
-		was, err := bcp.Compile(old.Spec, settings.OfSubscription(old, len(p.Channel.Subscriptions)))
-		would, wrong := bcp.Compile(sub.Spec, settings.OfSubscription(sub, len(p.Channel.Subscriptions)))
-		if err == nil && wrong == nil {
-			all[sub.ID] = validators{was, would}
-		}
-	}
-	return all
 }
 
 // Rates proposes max_rate for subscriptions without one, or with a greater one of the same

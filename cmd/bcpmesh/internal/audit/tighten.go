@@ -141,14 +141,7 @@ func (l *learner) propose(again func(*bcp.Mesh, func(*bcp.Decision, state.Redeci
 		return nil, err
 	}
 	for _, proposal := range proposals {
-		history := l.channels[proposal.Channel.ChannelKey]
-		settings := proposal.Channel.Settings(l.current, nil, constraint.Compile)
-		for i := range history.decisions {
-			if d := &history.decisions[i]; *d == (tighten.Decision{}) {
-				*d = proposal.Again(&history.Messages[i], settings)
-			}
-		}
-		proposal.Decided(history.decisions)
+		proposal.Decided(l.channels[proposal.Channel.ChannelKey].decisions)
 	}
 	return proposals, nil
 }
