@@ -1,11 +1,10 @@
 package define
 
 import (
-	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -25,29 +24,19 @@ func parseSettings(raw jsontext.Value) (bcp.Settings, int, error) {
 	if err != nil {
 		return bcp.Settings{}, 0, fmt.Errorf("settings: %w", err)
 	}
-	entry := []member{
-		{"peer", jsontext.Value(`"reader"`)},
-		{"role", jsontext.Value(`"controller"`)},
-		{"max_category", jsontext.Value(`3`)},
-		{"budget_bits", jsontext.Value(`1000000000`)},
-	}
-	var mesh []member
+	entry := map[string]jsontext.Value{"max_category": jsontext.Value("3"), "budget_bits": jsontext.Value("1000000000")}
+	mesh := map[string]jsontext.Value{}
 	for _, m := range members {
 		switch m.name {
-		case "peer", "role":
-			continue // which channel it is makes no difference
 		case "vocabularies":
-			mesh = append(mesh, m)
-			continue
+			mesh[m.name] = m.value
 		case "approvers":
-			mesh = append(mesh, m)
-		}
-		if i := slices.IndexFunc(entry, func(e member) bool { return e.name == m.name }); i >= 0 {
-			entry[i] = m
-		} else {
-			entry = append(entry, m)
+			mesh[m.name], entry[m.name] = m.value, m.value
+		default:
+			entry[m.name] = m.value
 		}
 	}
+	entry["peer"], entry["role"] = jsontext.Value(`"reader"`), jsontext.Value(`"controller"`) // which channel it is makes no difference
 	entryYAML, err := flowYAML(entry)
 	if err != nil {
 		return bcp.Settings{}, 0, err
@@ -77,23 +66,10 @@ func parseSettings(raw jsontext.Value) (bcp.Settings, int, error) {
 }
 
 // flowYAML writes a JSON object in one line that every YAML parser takes.
-func flowYAML(members []member) ([]byte, error) {
-	var b bytes.Buffer
-	enc := jsontext.NewEncoder(&b, jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true), jsontext.EscapeForJS(true))
-	err := enc.WriteToken(jsontext.BeginObject)
-	for _, m := range members {
-		if err == nil {
-			err = enc.WriteToken(jsontext.String(m.name))
-		}
-		if err == nil {
-			err = enc.WriteValue(m.value)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("settings: a key is there twice, or a text is not valid Unicode")
-		}
+func flowYAML(members map[string]jsontext.Value) ([]byte, error) {
+	text, err := json.Marshal(members, json.Deterministic(true), jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true), jsontext.EscapeForJS(true))
+	if err != nil {
+		return nil, fmt.Errorf("settings: a key is there twice, or a text is not valid Unicode")
 	}
-	if err := enc.WriteToken(jsontext.EndObject); err != nil {
-		return nil, fmt.Errorf("settings: not JSON")
-	}
-	return bytes.TrimSpace(b.Bytes()), nil
+	return text, nil
 }
