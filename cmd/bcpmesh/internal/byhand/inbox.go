@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -15,28 +14,23 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // InboxCommand returns the command inbox.
 func InboxCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
-	var follow, keep bool
+	var follow bool
 	var wait cli.DurationFlag
 	cmd := cli.Command("inbox", func(ctx context.Context, _ []string) error {
-		if keep && follow {
-			return cli.Usagef("inbox: --keep and --follow cannot be combined")
-		}
 		c, err := who.Connect(ctx, bcp.RoleController)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		return inbox(ctx, p, c, follow, keep, wait.Value)
+		return inbox(ctx, p, agents.NewController(c.Connection), follow, wait.Value)
 	})
 	who.AddTo(cmd, "controller")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow until interrupted")
-	cmd.Flags().BoolVar(&keep, "keep", false, "acknowledge nothing")
 	cli.WaitFlag(cmd, &wait, time.Second, "how long to wait for the next one")
 	return cmd
 }
@@ -50,18 +44,20 @@ type arrival struct {
 	shown    chan<- error // has room
 }
 
-// inbox shows deliveries until none has come for a while, or until interrupted.
-func inbox(ctx context.Context, p *cli.Program, c *client.Client, follow, keep bool, wait time.Duration) error {
-	listen := acknowledge
-	if keep {
-		listen = look
-	}
-	arrivals := make(chan arrival)
-	stop, err := listen(ctx, c, arrivals)
-	if err != nil {
+// inbox shows deliveries until none has come for a while, or until interrupted. Each is
+// acknowledged once it was shown.
+func inbox(ctx context.Context, p *cli.Program, c *agents.Controller, follow bool, wait time.Duration) error {
+	arrivals, left := make(chan arrival), make(chan struct{})
+	c.OnDelivery(handOver(arrivals, left))
+	// What was shown is acknowledged even when the command is interrupted.
+	lasting := context.WithoutCancel(ctx)
+	if err := c.Start(lasting); err != nil {
 		return meshdir.Failure(err)
 	}
-	defer stop()
+	defer func() {
+		close(left)
+		_ = c.Stop(lasting) // what was not shown comes again
+	}()
 	patience := time.NewTimer(wait)
 	defer patience.Stop()
 	if follow {
@@ -89,22 +85,6 @@ func inbox(ctx context.Context, p *cli.Program, c *client.Client, follow, keep b
 	}
 }
 
-// acknowledge hands deliveries over, and acknowledges each once it was shown.
-func acknowledge(ctx context.Context, c *client.Client, arrivals chan<- arrival) (stop func(), err error) {
-	// What was shown is acknowledged even when the command is interrupted.
-	ctx = context.WithoutCancel(ctx)
-	left := make(chan struct{})
-	controller := agents.NewController(c.Connection)
-	controller.OnDelivery(handOver(arrivals, left))
-	if err := controller.Start(ctx); err != nil {
-		return nil, err
-	}
-	return func() {
-		close(left)
-		_ = controller.Stop(ctx) // what was not shown comes again
-	}, nil
-}
-
 // handOver is a handler of deliveries that hands them over until left is closed. The
 // agent acknowledges each that was shown.
 func handOver(arrivals chan<- arrival, left <-chan struct{}) func(context.Context, bcp.Delivery) error {
@@ -117,32 +97,6 @@ func handOver(arrivals chan<- arrival, left <-chan struct{}) func(context.Contex
 			return ErrKept
 		}
 	}
-}
-
-// look hands deliveries over and acknowledges none, which the SDK does not
-// offer: an agent that acknowledges nothing gets no further.
-func look(_ context.Context, c *client.Client, arrivals chan<- arrival) (stop func(), err error) {
-	left := make(chan struct{})
-	seen := make(map[bcp.DeliveryID]bool)
-	nc := c.NATS()
-	sub, err := nc.Subscribe(subjects.DeliveriesOf(bcp.RoleController, c.Name), func(m *nats.Msg) {
-		var d bcp.Delivery
-		if bcp.Decode(m.Data, c.Encoding, &d) != nil || seen[d.DeliveryID] {
-			return
-		}
-		seen[d.DeliveryID] = true
-		select {
-		case arrivals <- arrival{d, make(chan error, 1)}:
-		case <-left:
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	return func() {
-		close(left)
-		_ = sub.Unsubscribe() // the connection is closed next
-	}, nc.Flush()
 }
 
 // showArrived shows one delivery of an inbox, at once.

@@ -186,36 +186,22 @@ func writeExample(dir, name string, edit func(name string, content []byte) []byt
 	if meshdir.HasAgentFile(dir) {
 		return nil, cli.Failf("there are agents in %s already", cli.Quoted(dir)).WithHint("init writes into a folder without a mesh: name another one")
 	}
-	files, err := placeWhole(dir, from, keep, edit)
+	files, err := place(dir, from, keep, edit)
 	if err != nil {
 		return nil, cli.Failf("a mesh cannot be made in %s: %s", cli.Quoted(dir), cli.FileReason(err))
 	}
 	return files, nil
 }
 
-// placeWhole writes files where none are, but for one; what it made it takes back when a later one fails.
-func placeWhole(dir string, from fs.FS, but string, edit func(name string, content []byte) []byte) (files []string, err error) {
-	made, err := makeFolders(dir)
-	defer func() {
-		if err != nil {
-			for _, name := range slices.Backward(made) {
-				err = errors.Join(err, os.Remove(name))
-			}
-		}
-	}()
-	if err != nil {
-		return nil, err
-	}
-	err = fs.WalkDir(from, ".", func(name string, e fs.DirEntry, err error) error {
+// place writes files where none are, but for one.
+func place(dir string, from fs.FS, but string, edit func(name string, content []byte) []byte) (files []string, err error) {
+	return files, fs.WalkDir(from, ".", func(name string, e fs.DirEntry, err error) error {
 		to := filepath.Join(dir, filepath.FromSlash(name))
 		switch {
-		case err != nil || name == "." || name == but:
+		case err != nil || name == but:
 			return err
 		case e.IsDir():
-			if err = os.Mkdir(to, 0o755); err == nil {
-				made = append(made, to)
-			}
-			return err
+			return os.MkdirAll(to, 0o755)
 		}
 		content, err := fs.ReadFile(from, name)
 		if err != nil {
@@ -229,32 +215,8 @@ func placeWhole(dir string, from fs.FS, but string, edit func(name string, conte
 		if err != nil {
 			return err
 		}
-		made, files = append(made, to), append(files, name)
+		files = append(files, name)
 		_, err = f.Write(edit(name, content))
 		return errors.Join(err, f.Close())
 	})
-	return files, err
-}
-
-// makeFolders makes a folder and those above it, and returns what it made.
-func makeFolders(dir string) ([]string, error) {
-	info, err := os.Stat(dir)
-	switch {
-	case err == nil && info.IsDir():
-		return nil, nil
-	case err == nil:
-		return nil, fmt.Errorf("it is not a folder")
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, err
-	}
-	var made []string
-	if parent := filepath.Dir(dir); parent != dir {
-		if made, err = makeFolders(parent); err != nil {
-			return made, err
-		}
-	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return made, err
-	}
-	return append(made, dir), nil
 }

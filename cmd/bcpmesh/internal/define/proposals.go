@@ -103,70 +103,31 @@ func proposalsSendCommand(p *cli.Program) *cobra.Command {
 }
 
 func applyProposal(ctx context.Context, p *cli.Program, where meshdir.StateFlags, item bcp.ItemID, dry bool) error {
-	folder, err := where.Folder()
-	if err != nil {
-		return err
-	}
 	c, err := client.ConnectOperator(ctx, where)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	list, err := c.Operator().Proposals(ctx)
-	for i := range list {
-		if list[i].Item == item {
-			return editDefinition(folder, p, &list[i], dry)
-		}
-	}
 	if err != nil {
 		return meshdir.Failure(err)
 	}
-	return cli.Failf("there is no approved proposal %s", cli.Quoted(string(item))).WithHint("bcpmesh proposals lists those of the last day; bcpmesh approvals those that wait")
-}
-
-// editDefinition edits the folder's definition of the controller.
-func editDefinition(m meshdir.Folder, p *cli.Program, a *bcp.ApprovedProposal, dry bool) error {
-	def, err := m.Load()
-	if err != nil {
-		return err
+	i := slices.IndexFunc(list, func(a bcp.ApprovedProposal) bool { return a.Item == item })
+	if i < 0 {
+		return cli.Failf("there is no approved proposal %s", cli.Quoted(string(item))).WithHint("bcpmesh proposals lists those of the last day; bcpmesh approvals those that wait")
 	}
-	files, err := definitionFiles(m, def)
-	if err != nil {
-		return err
-	}
-	path, edited, err := definition.AddSubscription(files, a.Controller, &a.Proposal)
-	if err != nil {
-		f := cli.Failf("%s: %s", cli.Quoted(filepath.Join(m.Dir, path)), cli.Plain(err.Error()))
+	a := &list[i]
+	return edit(p, where, dry, func(_ *bcp.Mesh, files map[string][]byte) error {
+		path, edited, err := definition.AddSubscription(files, a.Controller, &a.Proposal)
 		if errors.Is(err, definition.ErrStyle) {
-			f = f.WithHint("the lines:\n%s", plainLines(definition.SubscriptionLines(&a.Subscription)))
+			return cli.Failf("%s: %s", cli.Quoted(path), cli.Plain(err.Error())).WithHint("the lines:\n%s", plainLines(definition.SubscriptionLines(&a.Subscription)))
 		}
-		return f
-	}
-	name := filepath.Join(m.Dir, path)
-	if dry {
-		if p.Out.JSON {
-			return p.Out.Value(map[string]string{"file": name, "patch": unifiedDiff(name, files[path], edited)})
+		if err != nil {
+			return cli.Failf("%s: %s", cli.Quoted(path), cli.Plain(err.Error()))
 		}
-		p.Out.Printf("%s", unifiedDiff(name, files[path], edited))
+		files[path] = edited
 		return nil
-	}
-	if err := cli.ReplaceFile(name, edited); err != nil {
-		return err
-	}
-	return p.Out.Show(map[string]string{"file": name, "subscription_id": string(a.Subscription.ID)}, func() {
-		p.Out.Printf("%s: subscription %s is added\n", name, cli.Plain(string(a.Subscription.ID)))
-		p.Out.Talkf("the mesh uses it after: bcpmesh reload")
 	})
-}
-
-func definitionFiles(m meshdir.Folder, def *bcp.Mesh) (files map[string][]byte, err error) {
-	files = make(map[string][]byte, len(def.Files))
-	for _, f := range def.Files {
-		if files[f.Path], err = os.ReadFile(filepath.Join(m.Dir, f.Path)); err != nil {
-			return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(f.Path), cli.FileReason(err))
-		}
-	}
-	return files, nil
 }
 
 // maxNarrowed bounds a file of audit tighten.
@@ -174,10 +135,6 @@ const maxNarrowed = 16 << 20
 
 // applyNarrowed writes a proposal of audit tighten. Whoever wrote the file, it only narrows.
 func applyNarrowed(p *cli.Program, where meshdir.StateFlags, name string, dry bool) error {
-	folder, err := where.Folder()
-	if err != nil {
-		return err
-	}
 	content, err := cli.ReadFile(name, maxNarrowed)
 	if err != nil {
 		return err
@@ -186,53 +143,69 @@ func applyNarrowed(p *cli.Program, where meshdir.StateFlags, name string, dry bo
 	if err := json.Unmarshal(content, &proposals, json.RejectUnknownMembers(true)); err != nil {
 		return cli.Failf("%s is not what bcpmesh audit tighten --write writes", cli.Quoted(name))
 	}
-	def, err := folder.Load()
-	if err != nil {
-		return err
-	}
-	files, err := definitionFiles(folder, def)
-	if err != nil {
-		return err
-	}
-	before, edited := maps.Clone(files), map[string][]byte{}
-	for i := range proposals {
-		n := &proposals[i]
-		channel := cli.ChannelName(n.Controller, n.Reader)
-		was, exists := def.Channel(bcp.ChannelKey{Controller: n.Controller, Reader: n.Reader})
-		if !exists {
-			return cli.Failf("there is no channel %s", channel)
-		}
-		want, err := n.Over(was)
-		if err == nil {
-			err = tighten.Narrows(was, want, was.Settings(def, nil, constraint.Compile))
-		}
-		if err != nil {
-			return cli.Failf("%s: this does not narrow: %s", channel, cli.Plain(err.Error())).WithHint("the definitions may have changed since: bcpmesh audit tighten proposes anew")
-		}
-		path, after, err := definition.Narrow(files, want)
-		if err != nil {
-			return cli.Failf("%s: %s", cli.Quoted(filepath.Join(folder.Dir, path)), cli.Plain(err.Error()))
-		}
-		files[path], edited[path] = after, after
-	}
-	lines := map[string]string{}
-	for _, path := range slices.Sorted(maps.Keys(edited)) {
-		file := filepath.Join(folder.Dir, path)
-		lines[file] = unifiedDiff(file, before[path], edited[path])
-		if dry {
-			if !p.Out.JSON {
-				p.Out.Printf("%s", lines[file])
+	return edit(p, where, dry, func(mesh *bcp.Mesh, files map[string][]byte) error {
+		for i := range proposals {
+			n := &proposals[i]
+			channel := cli.ChannelName(n.Controller, n.Reader)
+			was, exists := mesh.Channel(bcp.ChannelKey{Controller: n.Controller, Reader: n.Reader})
+			if !exists {
+				return cli.Failf("there is no channel %s", channel)
 			}
+			want, err := n.Over(was)
+			if err == nil {
+				err = tighten.Narrows(was, want, was.Settings(mesh, nil, constraint.Compile))
+			}
+			if err != nil {
+				return cli.Failf("%s: this does not narrow: %s", channel, cli.Plain(err.Error())).WithHint("the definitions may have changed since: bcpmesh audit tighten proposes anew")
+			}
+			path, edited, err := definition.Narrow(files, want)
+			if err != nil {
+				return cli.Failf("%s: %s", cli.Quoted(path), cli.Plain(err.Error()))
+			}
+			files[path] = edited
+		}
+		return nil
+	})
+}
+
+// edit has the files of a mesh's definitions changed, and shows the patches, or writes them.
+func edit(p *cli.Program, where meshdir.StateFlags, dry bool, change func(mesh *bcp.Mesh, files map[string][]byte) error) error {
+	folder, mesh, err := where.Load()
+	if err != nil {
+		return err
+	}
+	files := make(map[string][]byte, len(mesh.Files))
+	for _, f := range mesh.Files {
+		if files[f.Path], err = os.ReadFile(filepath.Join(folder.Dir, f.Path)); err != nil {
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(f.Path), cli.FileReason(err))
+		}
+	}
+	before := maps.Clone(files)
+	if err := change(mesh, files); err != nil {
+		return err
+	}
+	patches := map[string]string{}
+	for path, edited := range files {
+		if bytes.Equal(edited, before[path]) {
 			continue
 		}
-		if err := cli.ReplaceFile(file, edited[path]); err != nil {
+		name := filepath.Join(folder.Dir, path)
+		patches[name] = unifiedDiff(name, before[path], edited)
+		if dry {
+			continue
+		}
+		if err := cli.ReplaceFile(name, edited); err != nil {
 			return err
 		}
-		if !p.Out.JSON {
-			p.Out.Printf("%s is narrower\n", file)
-		}
 	}
-	return p.Out.Show(map[string]any{"patches": lines, "written": !dry}, func() {
+	return p.Out.Show(map[string]any{"patches": patches, "written": !dry}, func() {
+		for _, name := range slices.Sorted(maps.Keys(patches)) {
+			if dry {
+				p.Out.Printf("%s", patches[name])
+			} else {
+				p.Out.Printf("%s is written\n", name)
+			}
+		}
 		if !dry {
 			p.Out.Talkf("the mesh uses it after: bcpmesh reload")
 		}
