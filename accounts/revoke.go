@@ -64,44 +64,6 @@ func (s *Store) RevokeAll(agent bcp.AgentName, role bcp.Role) ([]User, error) {
 	})
 }
 
-// Rotate makes credentials that replace a user's: for the same agent, role and
-// restriction. The old user is refused when overlap has passed. expires is the
-// lifetime of the new ones; 0 means the same as the old ones.
-func (s *Store) Rotate(publicKey string, overlap, expires time.Duration) (Creds, error) {
-	return changed(s, "rotate creds", func(st *state, now time.Time) (creds Creds, err error) {
-		if err := errors.Join(checkExpires(expires), checkExpires(overlap)); err != nil {
-			return creds, err
-		}
-		u := st.user(publicKey)
-		switch {
-		case u == nil:
-			return creds, fmt.Errorf("%w: none with this public key were issued", ErrNoUser)
-		case !u.Valid(now):
-			return creds, fmt.Errorf("%w: these are not valid any more", ErrNoUser)
-		case u.ReplacedBy != "":
-			return creds, fmt.Errorf("%w: others have taken their place already", ErrNoUser)
-		}
-		if expires == 0 && !u.Expires.IsZero() {
-			expires = u.Expires.Sub(u.Issued)
-		}
-		if until := now.Add(overlap); u.Until.IsZero() || until.Before(u.Until) { // its key may end before
-			u.Until = until
-		}
-		next := User{Agent: u.Agent, Role: u.Role, Restriction: u.Restriction, Passkey: u.Passkey}
-		if _, err := find(st.Scopes, next.Agent, next.Role); err != nil {
-			return creds, err
-		}
-		st.recordChange(now, bcp.CredentialRotated, *u)
-		if creds, err = s.issue(st, next, now, expires); err != nil {
-			return creds, err
-		}
-		st.user(publicKey).ReplacedBy = creds.PublicKey
-		st.recordChange(now, bcp.CredentialIssued, creds.User)
-		st.forget(now)
-		return creds, nil
-	})
-}
-
 // findRestriction returns the restriction of the users that a key signed.
 func (st *state) findRestriction(issuer string) Restriction {
 	for _, u := range st.Users {

@@ -108,45 +108,6 @@ func TestRevokeAllRefusesWhatACopiedKeySigned(t *testing.T) {
 	}
 }
 
-// covers A-REVOKED
-func TestRotatedCredsEndWithTheOverlap(t *testing.T) {
-	t.Parallel()
-	store, _ := newStore(t)
-	compile(t, store, scopes())
-	old := issue(t, store, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.1.2.3/16")}}))
-	next, err := store.Rotate(old.PublicKey, time.Minute, 0)
-	noError(t, err)
-	if next.Agent != old.Agent || next.Role != old.Role || !cmp.Equal(next.Lines(), old.Lines()) || next.Expires.Sub(next.Issued) != time.Hour {
-		t.Errorf("not the same: %+v", next.User)
-	}
-	_, due, err := store.Pending(time.Now())
-	if err != nil || due.Before(next.Issued.Add(time.Minute)) || due.After(next.Issued.Add(time.Minute+time.Second)) {
-		t.Fatalf("due at %v: %v", due, err)
-	}
-	if _, err := store.Rotate(old.PublicKey, time.Minute, 0); !errors.Is(err, accounts.ErrNoUser) {
-		t.Errorf("twice: %v", err)
-	}
-	if b := compileAt(t, store, scopes(), due.Add(-time.Second)); !admitted(t, b, old) || !admitted(t, b, next) {
-		t.Errorf("meanwhile: the old ones %t, the new ones %t", admitted(t, b, old), admitted(t, b, next))
-	}
-	// From then on, whatever the clock says.
-	for _, at := range []time.Time{due, now} {
-		if b := compileAt(t, store, scopes(), at); admitted(t, b, old) || !admitted(t, b, next) {
-			t.Errorf("%v: the old ones %t, the new ones %t", at, admitted(t, b, old), admitted(t, b, next))
-		}
-	}
-	at, err := store.Rotate(next.PublicKey, 0, 0)
-	noError(t, err)
-	if b := compileAt(t, store, scopes(), time.Now()); admitted(t, b, next) || !admitted(t, b, at) {
-		t.Error("no overlap is one")
-	}
-	for name, key := range map[string]string{"revoked": next.PublicKey, "unknown": "U"} {
-		if _, err := store.Rotate(key, 0, 0); !errors.Is(err, accounts.ErrNoUser) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // What a file is restricted to stands in the account, in a scope of its own.
 //
 // covers BCP-19
@@ -202,8 +163,7 @@ func TestChangesWaitForTheirRecord(t *testing.T) {
 	compile(t, store, scopes())
 	own := issue(t, store, accounts.ForItself)
 	creds := issue(t, store)
-	next, err := store.Rotate(creds.PublicKey, time.Minute, 0)
-	noError(t, err)
+	next := issue(t, store)
 	for range 2 { // the second changes nothing
 		noError(t, store.Revoke(next.PublicKey))
 	}
@@ -217,12 +177,12 @@ func TestChangesWaitForTheirRecord(t *testing.T) {
 		}
 		got = append(got, string(c.Act)+" "+c.Key)
 	}
-	want := []string{"issue " + creds.PublicKey, "rotate " + creds.PublicKey, "issue " + next.PublicKey, "revoke " + next.PublicKey}
+	want := []string{"issue " + creds.PublicKey, "issue " + next.PublicKey, "revoke " + next.PublicKey}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	noError(t, again.Recorded(3))
-	if changes, _, err = store.Pending(now); err != nil || len(changes) != 1 || changes[0].Number != 4 {
+	noError(t, again.Recorded(2))
+	if changes, _, err = store.Pending(now); err != nil || len(changes) != 1 || changes[0].Number != 3 {
 		t.Errorf("%v, %v", changes, err)
 	}
 	if users, err := store.Users(); err != nil || len(users) != 3 || users[0].PublicKey != own.PublicKey || !users[0].Own {

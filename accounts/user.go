@@ -24,11 +24,8 @@ type User struct {
 	Role      bcp.Role      `json:"role"`
 	Issued    time.Time     `json:"issued"`
 	Expires   time.Time     `json:"expires,omitzero"` // zero: never
-	// Until is when it will be revoked, since it or the key that signed it was
-	// replaced. Zero: never.
+	// Until is when it will be revoked, since the key that signed it was replaced. Zero: never.
 	Until time.Time `json:"until,omitzero"`
-	// ReplacedBy is the public key of the user that replaced it.
-	ReplacedBy string `json:"replaced_by,omitempty"`
 	// Revoked is when it was. Whatever a clock says later, it stays so. Zero: not.
 	Revoked time.Time `json:"revoked,omitzero"`
 	Restriction

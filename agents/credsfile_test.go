@@ -87,7 +87,7 @@ func TestCredentialsAreSwappedUnderTraffic(t *testing.T) {
 	}
 	for range 2 {
 		for name, file := range files {
-			next, err := store.Rotate(held[name].PublicKey, time.Hour, 0)
+			next, err := store.Issue(name, 0, time.Hour)
 			if err != nil {
 				t.Fatal(err)
 			}

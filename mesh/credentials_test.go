@@ -157,30 +157,6 @@ func TestChangesOfARestingMeshAreRecordedWhenItStarts(t *testing.T) {
 	}
 }
 
-// An overlap ends while the mesh runs, without anybody telling it.
-//
-// covers A-REVOKED
-func TestOverlapEndsByItself(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, pair(100))
-	store, owner := keysOf(t, m), operator(t, m)
-	old := issued(t, store, "mailer", bcp.RoleReader)
-	ended, err := dial(t, m, "mailer", old)
-	noError(t, err)
-	next, err := store.Rotate(old.PublicKey, 2*time.Second, 0)
-	noError(t, err)
-	if _, err := owner.ApplyCredentials(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	waitEnded(t, ended, "who was replaced")
-	if _, err := dial(t, m, "mailer", old); err == nil {
-		t.Error("the old ones are taken behind the overlap")
-	}
-	if _, err := dial(t, m, "mailer", next); err != nil {
-		t.Error(err)
-	}
-}
-
 func invite(t *testing.T, store *accounts.Store, within time.Duration) accounts.Token {
 	t.Helper()
 	token, err := store.Invite("mailer", bcp.RoleReader, within, time.Hour, accounts.Restriction{})

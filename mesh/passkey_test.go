@@ -47,14 +47,9 @@ func TestPasskeysDecide(t *testing.T) {
 	if _, name, role, err := agents.JoinBound(t.Context(), m.URL(), token.Text(), own.Hash()); err != nil || name != "ann" || role != bcp.RoleApprover {
 		t.Fatalf("%s, %s, %v", name, role, err)
 	}
-	users, err := store.Users()
+	bound, err := store.Issue("ann", bcp.RoleApprover, time.Hour, accounts.BoundTo(own.Hash()))
 	noError(t, err)
-	first := users[len(users)-1]
-	rotated, err := store.Rotate(first.PublicKey, time.Hour, 0)
-	if err != nil || rotated.Passkey != own.Hash() {
-		t.Fatalf("rotated: %+v, %v", rotated.User, err)
-	}
-	ann.Dial(t, m.URL(), rotated.Text())
+	ann.Dial(t, m.URL(), bound.Text())
 	for range 3 {
 		mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, "")
 	}
@@ -87,7 +82,7 @@ func TestPasskeysDecide(t *testing.T) {
 	}
 
 	// A client of ours sends nothing that could only be refused, and what is signed already.
-	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(rotated.Text()), agents.Options{Name: "ann"})
+	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(bound.Text()), agents.Options{Name: "ann"})
 	noError(t, err)
 	t.Cleanup(c.Close)
 	desk := agents.NewApprover(c)
@@ -123,7 +118,7 @@ func TestPasskeysDecide(t *testing.T) {
 	d := m.Wait(t, func(d *bcp.Decision) bool {
 		return d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept && d.Event == "approve"
 	})
-	if d.Passkey != own.Hash() || !d.Synced || d.Unsealed || d.Key != rotated.PublicKey {
+	if d.Passkey != own.Hash() || !d.Synced || d.Unsealed || d.Key != bound.PublicKey {
 		t.Errorf("it is recorded as %+v", d)
 	}
 	if err := accounts.VerifyDecision(&d); err != nil {

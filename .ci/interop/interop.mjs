@@ -4,7 +4,7 @@
 //   node interop.mjs BCPMESH NATS TYPESCRIPT FOLDER
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
-import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
@@ -111,10 +111,17 @@ assert.equal(refused.error, "category_denied");
 for (const { child } of [inbox, answers]) child.kill();
 step("nats: a push, an ask and its answer, as the contexts say");
 
-// TypeScript: a thousand exchanges, while creds are rotated and revoked, and the mesh
+// TypeScript: a thousand exchanges, while creds are renewed and revoked, and the mesh
 // is started again.
 const creds = { main: "main.creds", researcher: "researcher.creds" };
 for (const [agent, file] of Object.entries(creds)) await mesh("creds", "issue", agent, "--out", file, "--expires", "1h");
+const keyOf = async (file) => JSON.parse((await mesh("creds", file, "--json")).stdout).public_key;
+const renew = async (agent) => {
+  const old = await keyOf(creds[agent]);
+  await mesh("creds", "issue", agent, "--out", "new.creds", "--expires", "1h");
+  renameSync(join(office, "new.creds"), join(office, creds[agent]));
+  await mesh("creds", "revoke", agent, "--user", old);
+};
 const play = (role, name, peer) => start(role, process.execPath, [join(typescript, "exchange.js"), role, "--url", url, "--ca", ca,
   "--creds", join(office, creds[name]), "--name", name, "--peer", peer, "--count", "500"]);
 const controller = play("controller", "main", "researcher");
@@ -123,8 +130,8 @@ const reader = play("reader", "researcher", "main");
 const arrived = (n) => controller.until(`${n} exchanges`, (line) => line.arrived >= n);
 
 await arrived(150);
-await mesh("creds", "rotate", "researcher", "--out", creds.researcher, "--overlap", "0s");
-step("rotated the Reader's creds");
+await renew("researcher");
+step("renewed the Reader's creds");
 
 await arrived(350);
 await end(server);
@@ -132,12 +139,12 @@ server = await up(address);
 step("ended the mesh and started it again");
 
 await arrived(550);
-await mesh("creds", "rotate", "main", "--out", creds.main);
-step("rotated the Controller's creds");
+await renew("main");
+step("renewed the Controller's creds");
 
 await arrived(750);
 const before = reader.lines.length;
-const key = JSON.parse((await mesh("creds", creds.researcher, "--json")).stdout).public_key;
+const key = await keyOf(creds.researcher);
 await mesh("creds", "revoke", "researcher", "--user", key);
 const revoked = Date.now();
 const cut = await reader.until("it is cut off", (line) => line.status === "disconnect", before);

@@ -179,7 +179,7 @@ func (c *checkup) expiry(users []accounts.User, def *bcp.Mesh) {
 	case len(over) > 0:
 		c.add(id, warned, "bcpmesh creds issue AGENT --out FILE", "the last creds have expired: %s", cli.FirstNames(over, 3))
 	case len(soon) > 0:
-		c.add(id, warned, "bcpmesh creds rotate AGENT --out FILE", "the last creds expire soon: %s", cli.FirstNames(soon, 3))
+		c.add(id, warned, "bcpmesh creds issue AGENT --out FILE", "the last creds expire soon: %s", cli.FirstNames(soon, 3))
 	default:
 		c.ok(id, "%d parties have creds that do not expire soon", parties)
 	}

@@ -99,9 +99,9 @@ func (c *checkup) credsEnd(claims *jwt.UserClaims) {
 	case claims.Expires == 0:
 		c.ok(id, "they never expire")
 	case !c.now.Before(ends):
-		c.add(id, failed, "have the operator rotate them: bcpmesh creds rotate; or set this machine's clock", "they expired at %s", cli.Moment(ends))
+		c.add(id, failed, "have the operator issue others: bcpmesh creds issue; or set this machine's clock", "they expired at %s", cli.Moment(ends))
 	case accounts.EndsSoon(time.Unix(claims.IssuedAt, 0), ends, c.now):
-		c.add(id, warned, "have the operator rotate them: bcpmesh creds rotate", "they expire in %s", client.Within(ends.Sub(c.now)))
+		c.add(id, warned, "have the operator issue others: bcpmesh creds issue", "they expire in %s", client.Within(ends.Sub(c.now)))
 	default:
 		c.ok(id, "they expire in %s", client.Within(ends.Sub(c.now)))
 	}

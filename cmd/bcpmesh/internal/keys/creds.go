@@ -23,7 +23,7 @@ import (
 
 // CredsCommand returns the command creds.
 func CredsCommand(p *cli.Program) *cobra.Command {
-	return cli.Noun(credsListCommand(p), cli.IsID, credsIssueCommand(p), credsInviteCommand(p), credsRotateCommand(p), credsRevokeCommand(p))
+	return cli.Noun(credsListCommand(p), cli.IsID, credsIssueCommand(p), credsInviteCommand(p), credsRevokeCommand(p))
 }
 
 // issuing is what one run of creds issue makes.

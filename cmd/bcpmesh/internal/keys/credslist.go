@@ -264,7 +264,7 @@ func Expiring(users []accounts.User, def *bcp.Mesh, now time.Time) (over, soon [
 // WarnOfExpiry tells whose last creds do not last.
 func WarnOfExpiry(o *cli.Output, soon []string) {
 	if len(soon) > 0 {
-		o.Talkf("warning: the last creds expire soon: %s: bcpmesh creds rotate AGENT --out FILE", cli.FirstNames(soon, 3))
+		o.Talkf("warning: the last creds expire soon: %s: bcpmesh creds issue AGENT --out FILE", cli.FirstNames(soon, 3))
 	}
 }
 

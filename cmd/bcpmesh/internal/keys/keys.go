@@ -135,7 +135,7 @@ func showRotatedKeys(ctx context.Context, p *cli.Program, folder meshdir.Folder,
 	}{ending, until.UTC().Truncate(time.Second), running}, func() {
 		p.Out.Printf("%s\n", done)
 		if len(ending) > 0 {
-			p.Out.Talkf("%s refused from %s on: bcpmesh creds rotate or creds issue makes others", cli.Count(len(ending), "file"), cli.Moment(until))
+			p.Out.Talkf("%s refused from %s on: bcpmesh creds issue makes others", cli.Count(len(ending), "file"), cli.Moment(until))
 		}
 		if running {
 			p.Out.Talkf("the mesh has applied it")
