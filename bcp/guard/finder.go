@@ -30,9 +30,7 @@ func parseByteSet(chars string) byteSet {
 	return s
 }
 
-func (s byteSet) union(t byteSet) byteSet {
-	return byteSet{s[0] | t[0], s[1] | t[1], s[2] | t[2], s[3] | t[3]}
-}
+func (s byteSet) complement() byteSet { return byteSet{^s[0], ^s[1], ^s[2], ^s[3]} }
 
 // members returns the bytes of the set, and how much of a text they are, roughly.
 func (s byteSet) members() (members []byte, share int) {
@@ -47,13 +45,40 @@ func (s byteSet) members() (members []byte, share int) {
 	return members, share
 }
 
-func (s byteSet) complement() byteSet { return byteSet{^s[0], ^s[1], ^s[2], ^s[3]} }
+// parseAnchor returns the sequence of byte sets of a pattern: letters and classes such as [a-z] or [^a-z]. Behind (?i) a
+// letter is one in either case.
+func parseAnchor(pattern string) (sets []byteSet) {
+	for folded := false; pattern != ""; {
+		if rest, ok := strings.CutPrefix(pattern, "(?i)"); ok {
+			folded, pattern = true, rest
+			continue
+		}
+		set := parseByteSet(pattern[:1])
+		if c := pattern[0]; folded && c|0x20-'a' <= 25 {
+			set.add(c ^ 0x20)
+		}
+		rest := pattern[1:]
+		if pattern[0] == '[' {
+			var class string
+			class, rest, _ = strings.Cut(rest, "]")
+			chars, not := strings.CutPrefix(class, "^")
+			if set = parseByteSet(chars); not {
+				set = set.complement()
+			}
+		}
+		sets, pattern = append(sets, set), rest
+	}
+	return sets
+}
 
 // anchor is a pattern that finds where a rule has to look: a sequence of byte sets.
 type anchor struct {
-	id   anchorID
+	rule int
 	sets []byteSet
 }
+
+// hit is where an anchor of a rule ends.
+type hit struct{ rule, end int }
 
 // finder finds anchors by two neighbouring bytes of each: nearly all places of a text have none of these pairs.
 type finder struct {
@@ -67,23 +92,21 @@ type sought struct{ anchor, at int }
 
 // newFinder chooses, for each anchor, the pair that the fewest texts have by chance.
 func newFinder(anchors []anchor) *finder {
-	all := byteSet{}.complement()
 	byPair := map[uint16][]sought{}
 	for n, a := range anchors {
-		sets := append([]byteSet{all}, a.sets...) // of which the first pair is for an anchor of one byte
 		best, least := 0, math.MaxInt
-		for i := range a.sets {
-			_, first := sets[i].members()
-			if _, second := sets[i+1].members(); first*second < least {
+		for i := range len(a.sets) - 1 {
+			_, first := a.sets[i].members()
+			if _, second := a.sets[i+1].members(); first*second < least {
 				best, least = i, first*second
 			}
 		}
-		firsts, _ := sets[best].members()
-		seconds, _ := sets[best+1].members()
+		firsts, _ := a.sets[best].members()
+		seconds, _ := a.sets[best+1].members()
 		for _, first := range firsts {
 			for _, second := range seconds {
 				pair := uint16(first)<<8 | uint16(second)
-				byPair[pair] = append(byPair[pair], sought{n, best})
+				byPair[pair] = append(byPair[pair], sought{n, best + 1})
 			}
 		}
 	}
@@ -95,29 +118,30 @@ func newFinder(anchors []anchor) *finder {
 	return f
 }
 
-// find appends the hits in text, in the order of their ends. What is before the text counts as a line break.
-func find[T string | []byte](f *finder, text T, hits []hit) []hit {
-	first, last := len(hits), byte('\n')
-	for i := range len(text) {
+// find appends the hits in text from a place on, those of the first rule first, each rule's in the order of their ends.
+// What is before that place counts as a line break.
+func find[T string | []byte](f *finder, text T, from int, hits []hit) []hit {
+	last := byte('\n')
+	for i := from; i < len(text); i++ {
 		if n := f.pairs[uint16(last)<<8|uint16(text[i])]; n != 0 {
 			for _, s := range f.lists[n] {
-				if a := &f.anchors[s.anchor]; begins(a, text, i-s.at) {
-					hits = append(hits, hit{end: i - s.at + len(a.sets), id: a.id})
+				if a := &f.anchors[s.anchor]; begins(a, text, from, i-s.at) {
+					hits = append(hits, hit{a.rule, i - s.at + len(a.sets)})
 				}
 			}
 		}
 		last = text[i]
 	}
-	slices.SortStableFunc(hits[first:], func(a, b hit) int { return cmp.Compare(a.end, b.end) })
+	slices.SortFunc(hits, func(a, b hit) int { return cmp.Or(cmp.Compare(a.rule, b.rule), cmp.Compare(a.end, b.end)) })
 	return hits
 }
 
 // begins reports whether an anchor is at a place of text, or one byte before it.
-func begins[T string | []byte](a *anchor, text T, at int) bool {
-	if at < -1 || at+len(a.sets) > len(text) || at < 0 && !a.sets[0].has('\n') {
+func begins[T string | []byte](a *anchor, text T, from, at int) bool {
+	if at < from-1 || at+len(a.sets) > len(text) || at < from && !a.sets[0].has('\n') {
 		return false
 	}
-	for i := max(0, -at); i < len(a.sets); i++ {
+	for i := max(0, from-at); i < len(a.sets); i++ {
 		if !a.sets[i].has(text[at+i]) {
 			return false
 		}

@@ -5,52 +5,52 @@ import (
 	"strings"
 )
 
-const kindPEM = "pem"
+const (
+	kindPEM  = "pem"
+	beginPEM = "-----BEGIN"
+	endPEM   = "-----END"
 
-// findFixed finds what is known before rules look at lines, from a place on: the placeholders of the text, private keys, and
-// quoted values that go over lines. If one of them may go on after the chunk, r.hold is where it begins.
-func (r *redactor) findFixed(from int) {
+	maxBlock    = 64 << 10 // bytes of what goes over lines
+	maxPEMLabel = 64       // bytes of the label of a key
+)
+
+// findFixed finds what is known before rules look at lines: the placeholders of the text, private keys, and quoted values
+// that go over lines. If one of them may go on after the text, r.hold is where it begins.
+func (r *redactor) findFixed() {
 	r.hold = len(r.text)
-	r.fixed = r.fixed[:0]
-	var begins, ends []int
-	for _, h := range r.hits {
-		switch h.id {
-		case anchorPlaceholder:
-			if start := h.end - len(anchorPlaceholderText); start >= from {
-				r.placeholder(start, h.end)
-			}
-		case anchorBegin:
-			if start := h.end - len(anchorBeginText); start >= from {
-				begins = append(begins, start)
-			}
-		case anchorEnd:
-			if end := labelEnd(r.text, h.end); end >= 0 {
-				ends = append(ends, end)
-			}
+	for _, start := range indexes(r.text, placeholderBegin) {
+		kind := start + len(placeholderBegin)
+		i := strings.IndexByte(r.text[kind:min(kind+maxKind+1, len(r.text))], ']')
+		if i > 0 && isKind(r.text[kind:kind+i]) {
+			r.fixed = append(r.fixed, atom{start: start, end: kind + i + 1, placeholder: true})
 		}
 	}
+	begins := indexes(r.text, beginPEM)
 	if len(begins) == 0 {
 		return
 	}
 	if r.set != Seed {
-		r.privateKeys(begins, ends)
+		r.privateKeys(begins)
 	}
-	r.start, r.end = from, len(r.text)
+	r.end = len(r.text) // for what looks at a line
 	r.quotedBlocks(begins)
 }
 
-// placeholder adds a placeholder that is well-formed.
-func (r *redactor) placeholder(start, kind int) {
-	most := min(kind+maxKind+1, len(r.text))
-	i := strings.IndexByte(r.text[kind:most], ']')
-	if i > 0 && isKind(r.text[kind:kind+i]) {
-		r.fixed = append(r.fixed, atom{from: start, start: start, end: kind + i + 1, placeholder: true})
+// indexes returns the places of s in text.
+func indexes(text, s string) (places []int) {
+	for at := 0; ; {
+		i := strings.Index(text[at:], s)
+		if i < 0 {
+			return places
+		}
+		places = append(places, at+i)
+		at += i + len(s)
 	}
 }
 
-// holdBack notes that what begins at i may go on after the chunk, if the chunk is no longer than it may be.
+// holdBack notes that what begins at i may go on after the text, if that is no longer than it may be.
 func (r *redactor) holdBack(i int) bool {
-	if r.final || i+maxKey+2*r.limits.block+r.limits.quote <= len(r.text) {
+	if r.final || i+maxKey+2*maxBlock+maxQuote <= len(r.text) {
 		return false
 	}
 	r.hold = min(r.hold, i)
@@ -59,14 +59,20 @@ func (r *redactor) holdBack(i int) bool {
 
 // privateKeys finds private keys in PEM: from BEGIN to the next END, or, if that is too far away or is not there, as much
 // base64 as follows.
-func (r *redactor) privateKeys(begins, ends []int) {
+func (r *redactor) privateKeys(begins []int) {
+	var ends []int
+	for _, i := range indexes(r.text, endPEM) {
+		if end := labelEnd(r.text, i+len(endPEM)); end >= 0 {
+			ends = append(ends, end)
+		}
+	}
 	done := 0
 	var atoms []atom
 	for _, begin := range begins {
 		if begin < done {
 			continue
 		}
-		body := labelEnd(r.text, begin+len(anchorBeginText))
+		body := labelEnd(r.text, begin+len(beginPEM))
 		if body < 0 {
 			continue
 		}
@@ -74,18 +80,18 @@ func (r *redactor) privateKeys(begins, ends []int) {
 			ends = ends[1:]
 		}
 		end := -1
-		if len(ends) > 0 && ends[0]-begin <= r.limits.block {
+		if len(ends) > 0 && ends[0]-begin <= maxBlock {
 			end = ends[0]
 		}
 		if end < 0 && r.holdBack(begin) {
 			break
 		}
 		if end < 0 || r.touchesFixed(begin, end) {
-			if end = base64Body(r.text, body, begin+r.limits.block); end < 0 || r.touchesFixed(begin, end) {
+			if end = base64Body(r.text, body, begin+maxBlock); end < 0 || r.touchesFixed(begin, end) {
 				continue
 			}
 		}
-		atoms = append(atoms, atom{from: begin, start: begin, end: end, kind: kindPEM})
+		atoms = append(atoms, atom{start: begin, end: end, kind: kindPEM})
 		done = end
 	}
 	r.addFixed(atoms)
@@ -105,8 +111,6 @@ func (r *redactor) addFixed(atoms []atom) {
 	}
 }
 
-const maxPEMLabel = 64 // bytes of the label of a key
-
 // labelEnd returns where the line -----BEGIN … PRIVATE KEY----- ends, of which the label begins at i, or -1.
 func labelEnd(text string, i int) int {
 	end := strings.Index(text[i:min(len(text), i+maxPEMLabel)], "-----")
@@ -121,8 +125,6 @@ func labelEnd(text string, i int) int {
 }
 
 const minBody = 64 // characters of base64 of a key that is cut off
-
-var base64Set = parseByteSet("+/=" + alnumChars)
 
 // base64Body returns where the base64 ends that begins at i, on lines, which may be written with escapes; -1 if it is too
 // short to be a key.
@@ -173,28 +175,27 @@ func (r *redactor) quotedBlocks(begins []int) {
 	done := 0
 	for _, begin := range begins {
 		quote := begin - 1
-		if quote <= max(done, r.start) || !isQuote(r.text[quote]) || r.text[quote-1] != '=' || r.touchesFixed(quote, begin+1) {
+		if quote <= done || !isQuote(r.text[quote]) || r.text[quote-1] != '=' || r.touchesFixed(quote, begin+1) {
 			continue
 		}
 		key, secret := r.upperKey(quote - 1)
 		if !secret {
 			continue
 		}
-		limit := min(quote+r.limits.block, len(r.text))
-		end, overLines := r.blockEnd(quote, limit)
+		end, overLines := r.blockEnd(quote)
 		if (end < 0 || end > r.hold) && r.holdBack(key) {
 			break
 		}
 		if end < 0 || !overLines {
 			continue
 		}
-		for limit := min(end+r.limits.quote, len(r.text)); end < limit && !isSpaceAt(r.text, end) && !r.touchesFixed(end, end+1); {
+		for limit := min(end+maxQuote, len(r.text)); end < limit && !isSpaceAt(r.text, end) && !r.touchesFixed(end, end+1); {
 			end++
 		}
-		if (end+len(anchorBeginText)+maxPEMLabel > len(r.text) || end > r.hold) && r.holdBack(key) {
+		if (end+len(beginPEM)+maxPEMLabel > len(r.text) || end > r.hold) && r.holdBack(key) {
 			break
 		}
-		atoms = append(atoms, atom{from: key, start: quote, end: end, kind: kindDotenv})
+		atoms = append(atoms, atom{start: quote, end: end, kind: kindDotenv})
 		done = end
 	}
 	for _, a := range atoms {
@@ -204,9 +205,9 @@ func (r *redactor) quotedBlocks(begins []int) {
 }
 
 // blockEnd returns where a quoted value is closed, and whether a line ends inside it.
-func (r *redactor) blockEnd(quote, limit int) (end int, overLines bool) {
+func (r *redactor) blockEnd(quote int) (end int, overLines bool) {
 	fixed := r.fixed
-	for i := quote + 1; i < limit; i++ {
+	for i, limit := quote+1, min(quote+maxBlock, len(r.text)); i < limit; i++ {
 		for len(fixed) > 0 && fixed[0].end <= i {
 			fixed = fixed[1:]
 		}

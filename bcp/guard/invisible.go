@@ -2,22 +2,47 @@ package guard
 
 import (
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/rangetable"
 )
 
-// invisible reports whether r shows nothing: controls, format characters, default ignorables, variation selectors, private
-// use and the blank Braille pattern. White space is not invisible.
-func invisible(r rune) bool {
-	if r < 0x80 {
-		return r < ' ' && !isSpaceByte(byte(r)) || r == 0x7f
+// hidden has a bit for each code point that shows nothing: controls, format characters, default ignorables, variation
+// selectors, private use and the blank Braille pattern. White space is not invisible.
+var hidden = sync.OnceValue(func() *[(unicode.MaxRune + 1) / 64]uint64 {
+	var bits [(unicode.MaxRune + 1) / 64]uint64
+	for _, table := range []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Co, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point, rangetable.New(0x2800)} {
+		rangetable.Visit(table, func(r rune) {
+			if !unicode.IsSpace(r) {
+				bits[r>>6] |= 1 << (r & 63)
+			}
+		})
 	}
-	return !unicode.IsSpace(r) && unicode.In(r, hidden...)
-}
+	return &bits
+})
 
-var hidden = []*unicode.RangeTable{
-	unicode.Cc, unicode.Cf, unicode.Co, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point,
-	{R16: []unicode.Range16{{Lo: 0x2800, Hi: 0x2800, Stride: 1}}},
+func invisible(r rune) bool { return hidden()[r>>6]>>(r&63)&1 != 0 }
+
+// hasInvisible reports whether a text has an invisible code point.
+func hasInvisible[T string | []byte](text T) bool {
+	for i := 0; i < len(text); {
+		c := text[i]
+		if c < utf8.RuneSelf {
+			if c < ' ' && !isSpaceByte(c) || c == 0x7f {
+				return true
+			}
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(string(text[i:min(len(text), i+utf8.UTFMax)]))
+		if invisible(r) {
+			return true
+		}
+		i += size
+	}
+	return false
 }
 
 // isSpaceByte reports whether c is white space of ASCII: tab, LF, VT, FF, CR or space.

@@ -7,7 +7,7 @@ import (
 )
 
 // oracle is redaction as GUARD's rules say it, slow and plain: no automaton, no chunks, no bitmaps, every rule tried at
-// every place of every line. It cuts no long lines. What a value or a name is like (plausible, isPathOfWords, …), and the
+// every place of every line. What a value or a name is like (plausible, isPathOfWords, …), and the
 // data of the vendors' tokens, are those of the package.
 type oracle struct {
 	set   Set
@@ -240,10 +240,6 @@ func (o *oracle) rules() {
 	each(func(i int) { o.scheme(i, "bearer") })
 	if o.set != Seed {
 		each(o.vendor)
-		each(o.curl)
-		each(o.jwt)
-		each(func(i int) { o.scheme(i, "basic") })
-		each(o.url)
 		each(func(i int) {
 			if n := o.run(i, parseByteSet("0-9")) - i; n >= 8 && n <= 10 && !o.beside(i-1, wordSet) && o.has(i+n, ":AA") {
 				o.exact(i, i+n+1, 35, urlSet, wordSet, urlSet, "telegram-token")
@@ -262,14 +258,15 @@ func (o *oracle) rules() {
 			}
 		})
 		each(func(i int) {
-			if i+6 > len(o.text) || o.at(i+3)-'0' > 9 || !o.has(i+4, "Q~") || o.run(i, azureSet) < i+3 || o.beside(i-1, azureSet) {
+			if i+6 > len(o.text) || o.at(i+3)-'0' > 9 || !o.has(i+4, "Q~") || o.run(i, parseByteSet("_~.A-Za-z0-9-")) < i+3 || o.beside(i-1, parseByteSet("_~.A-Za-z0-9-")) {
 				return
 			}
-			end := min(o.run(i+6, azureSet), i+6+35)
+			end := min(o.run(i+6, parseByteSet("_~.A-Za-z0-9-")), i+6+35)
+			edge := end
 			for end > i+6 && o.at(end-1) == '.' {
 				end--
 			}
-			if n := end - i - 6; n >= 31 && n <= 34 && !o.placeholderAt(end) {
+			if n := end - i - 6; n >= 31 && n <= 34 && !o.placeholderAt(edge) {
 				o.claim(i, end, "azure-client-secret")
 			}
 		})
@@ -277,7 +274,7 @@ func (o *oracle) rules() {
 			if o.run(i, alnumSet) != i+14 || !o.has(i+14, ".atlasv1.") || o.beside(i-1, alnumSet) {
 				return
 			}
-			end := min(o.run(i+23, urlSet.union(parseByteSet("="))), i+23+70)
+			end := min(o.run(i+23, parseByteSet("="+urlChars)), i+23+70)
 			if end-i-23 >= 60 && !o.placeholderAt(end) {
 				o.claim(i, end, "terraform-token")
 			}
@@ -292,6 +289,10 @@ func (o *oracle) rules() {
 				o.exact(i, i+33, 16, alnumSet, wordSet, wordSet, "zhipu-glm-key")
 			}
 		})
+		each(o.curl)
+		each(o.jwt)
+		each(func(i int) { o.scheme(i, "basic") })
+		each(o.url)
 		each(o.signature)
 		each(o.netrc)
 	}
@@ -440,7 +441,7 @@ func (o *oracle) signature(i int) {
 
 // taken is a redactor of the line that knows what is taken: the grammars of some rules are those of the package.
 func (o *oracle) taken() *redactor {
-	r := &redactor{text: o.text, start: o.line.start, end: o.line.end, last: '\n', final: true, taken: make([]bool, o.line.end-o.line.start)}
+	r := &redactor{text: o.text, start: o.line.start, end: o.line.end, taken: make([]bool, o.line.end-o.line.start)}
 	for k := o.line.start; k < o.line.end; k++ {
 		r.taken[k-r.start] = o.mark[k] != 0
 	}
@@ -508,7 +509,7 @@ func (o *oracle) scheme(i int, word string) {
 
 func (o *oracle) vendor(i int) {
 	for _, rule := range tokenRules() {
-		if !o.has(i, rule.Prefix) {
+		if rule.Seed || rule.before != nil || !o.has(i, rule.Prefix) {
 			continue
 		}
 		body := i + len(rule.Prefix)
@@ -520,7 +521,7 @@ func (o *oracle) vendor(i int) {
 		if o.beside(i-1, rule.left.set) || o.placeholderAt(end) {
 			continue
 		}
-		for rule.class.trim && end > body && o.text[end-1] == '.' {
+		for rule.class.trim != "" && end > body && o.text[end-1] == '.' {
 			end--
 		}
 		if end-body >= rule.Min && (!rule.Digit || hasDigit(o.text[body:end])) {

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 )
@@ -42,91 +43,28 @@ type Finding struct {
 	// Certain: the shape alone says that it is a secret of this kind (a private key, a vendor's token, a password in a URL).
 	// A value of an assignment and a blob are only like one.
 	Certain bool
-
-	joined bool // goes on with the finding before it, which a cut of a long line divided
 }
 
 // Redact returns text with a placeholder, such as [REDACTED:github-token], in place of every secret that the rules of set
 // find. Text without secrets is returned as it is.
 //
 // Redaction knows shapes, so a password in prose passes. Applying it twice gives the same as once. It takes time linear in
-// the text and any bytes; text that is not UTF-8 stays as it is.
-//
-// Lines are judged on their own, up to 64 KiB of them at a time: a longer line is cut at a blank between two words if there
-// is one, where no rule can look across, and else inside a run of characters that belong together, which stays one run.
-// Only a private key, and a quoted value that begins like one, go over lines, for 64 KiB.
-func Redact(text string, set Set) string {
-	return redactWithin(text, set, productionLimits)
-}
-
-func redactWithin(text string, set Set, l limits) string {
-	var b strings.Builder
-	at := 0 // of text, what is written
-	eachFinding(text, set, l, func(f Finding) {
-		if b.Len() == 0 {
-			b.Grow(len(text))
-		}
-		writeFinding(&b, text[at:f.Start], f)
-		at = f.End
-	})
-	if at == 0 {
-		return text
-	}
-	b.WriteString(text[at:])
-	return b.String()
-}
-
-// writeRedacted writes text with its findings replaced.
-func writeRedacted(b *strings.Builder, text string, findings []Finding) {
-	at := 0
-	for _, f := range findings {
-		writeFinding(b, text[at:f.Start], f)
-		at = f.End
-	}
-	b.WriteString(text[at:])
-}
-
-// writeFinding writes the text before a finding, and its placeholder. A finding that goes on has no placeholder of its own,
-// and what is invisible before it is a part of it.
-func writeFinding(b *strings.Builder, before string, f Finding) {
-	if f.joined {
-		return
-	}
-	b.WriteString(before)
-	b.WriteString(anchorPlaceholderText)
-	b.WriteString(f.Kind)
-	b.WriteByte(']')
-}
+// the text and any bytes; text that is not UTF-8 stays as it is. Lines are judged on their own; only a private key, and a
+// quoted value that begins like one, go over lines, for 64 KiB.
+func Redact(text string, set Set) string { return replaced(text, Find(text, set)) }
 
 // Find returns the secrets that [Redact] hides, in their order, which do not overlap.
 func Find(text string, set Set) []Finding {
-	var found []Finding
-	eachFinding(text, set, productionLimits, func(f Finding) { found = append(found, f) })
-	return found
+	findings, _ := findSecrets(text, set, true)
+	return findings
 }
 
 // HasSecret reports whether the rules of [Keys] find a secret in text. It allocates only if there is a place to look at.
 func HasSecret(text []byte) bool {
 	var room [8]hit
-	return len(find(scanner(), text, room[:0])) > 0 && len(Find(string(text), Keys)) > 0
+	_, scanner := allRules()
+	return (hasInvisible(text) || bytes.Contains(text, []byte(beginPEM)) || len(find(scanner, text, 0, room[:0])) > 0) && len(Find(string(text), Keys)) > 0
 }
-
-// eachFinding calls do with the findings of text, in their order.
-func eachFinding(text string, set Set, l limits, do func(Finding)) {
-	r := newRedactor(set, l)
-	for at := 0; at < len(text); {
-		end := min(at+r.limits.chunk, len(text))
-		consumed, findings := r.process(text[at:end], end == len(text))
-		for _, f := range findings {
-			f.Start += at
-			f.End += at
-			do(f)
-		}
-		at += consumed
-	}
-}
-
-const maxKind = 32 // characters of a kind in a placeholder
 
 // RedactTo redacts the first end bytes of text, with the rest in view: a secret that begins before end is hidden whole, and
 // nothing that begins at end or later is returned.
@@ -140,8 +78,28 @@ func RedactTo(text string, end int, set Set) string {
 		}
 		end = max(end, f.End)
 	}
+	return replaced(text[:end], findings)
+}
+
+// replaced returns text with placeholders for its findings.
+func replaced(text string, findings []Finding) string {
+	if len(findings) == 0 {
+		return text
+	}
 	var b strings.Builder
-	b.Grow(end)
-	writeRedacted(&b, text[:end], findings)
+	b.Grow(len(text))
+	at := 0
+	for _, f := range findings {
+		b.WriteString(text[at:f.Start] + placeholder(f.Kind))
+		at = f.End
+	}
+	b.WriteString(text[at:])
 	return b.String()
 }
+
+const (
+	placeholderBegin = "[REDACTED:"
+	maxKind          = 32 // characters of a kind in a placeholder
+)
+
+func placeholder(kind string) string { return placeholderBegin + kind + "]" }

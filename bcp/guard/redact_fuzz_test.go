@@ -110,22 +110,16 @@ func FuzzRedact(f *testing.F) {
 	})
 }
 
-// minLook is the smallest limits.quote: the line that begins a private key is in view whole.
-const minLook = len(anchorBeginText) + maxPEMLabel + len(anchorEndText)
-
-// However a text is divided, a stream writes what the whole gives. The limits are small, so that lines are cut all the time.
+// However a text is divided, a stream writes what the whole gives.
 func TestStreamIsWhole(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10000) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		text := randomText(rng, 1+rng.IntN(200))
-		l := limits{quote: minLook + rng.IntN(30), block: 64 + rng.IntN(200)}
-		l.line = l.quote + 30 + rng.IntN(200)
-		l.chunk = l.line + 2*l.block + l.quote + 200 + rng.IntN(400)
 		set := Set(rng.IntN(3))
-		want := redactWithin(text, set, l)
+		want := Redact(text, set)
 		var got strings.Builder
-		s := newStream(&got, set, l)
+		s := NewStream(&got, set)
 		var splits []int
 		most := 1 + rng.IntN(300)
 		for rest := text; rest != ""; {
@@ -138,7 +132,7 @@ func TestStreamIsWhole(t *testing.T) {
 		}
 		noError(t, s.Close())
 		if got.String() != want {
-			t.Fatalf("%d %v %+v %v\n in   %q\n got  %q\n want %q", seed, set, l, splits, text, got.String(), want)
+			t.Fatalf("%d %v %v\n in   %q\n got  %q\n want %q", seed, set, splits, text, got.String(), want)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 // Credentials in headers and URLs.
 
+var bearerSet = parseByteSet("._~+/=" + alnumChars + "-")
+
 const minBearer = 8 // characters of a token after the word alone
 
 // bearer looks at a word "bearer" and a blank that end at end. Behind Authorization it has any token after it, elsewhere one
@@ -20,7 +22,7 @@ func (r *redactor) bearer(h hit) {
 		return
 	}
 	if r.afterAuthorization(word) || stop-body >= minBearer && hasDigit(r.text[body:stop]) {
-		r.claim(span{start: body, end: stop, kind: "bearer-token", class: &bearerSet})
+		r.claim(span{start: body, end: stop, kind: "bearer-token"})
 	}
 }
 
@@ -55,7 +57,7 @@ func (r *redactor) basic(h hit) {
 		return
 	}
 	if r.afterAuthorization(word) || isUserPassword(r.text[body:stop]) {
-		r.claim(span{start: body, end: stop, kind: "basic-auth", certain: true, class: &base64Set})
+		r.claim(span{start: body, end: stop, kind: "basic-auth", certain: true})
 	}
 }
 
@@ -221,7 +223,7 @@ func (r *redactor) netrc(h hit) {
 		return
 	}
 	if start, stop := r.netrcPassword(word); start < stop && !r.meetsPlaceholder(stop) {
-		r.claim(span{start: start, end: stop, kind: kindUserPassword, class: &nonBlankSet})
+		r.claim(span{start: start, end: stop, kind: kindUserPassword})
 	}
 }
 
@@ -235,12 +237,7 @@ func (r *redactor) netrcPassword(word int) (start, end int) {
 	}
 	value, at := r.text[start:end], r.blanksBefore(word)
 	if at == r.start {
-		begins := r.start == 0 && r.last == '\n' || r.start > 0 && r.text[r.start-1] == '\n'
-		rest := end
-		for rest < len(r.text) && strings.IndexByte(" \t\r", r.text[rest]) >= 0 {
-			rest++
-		}
-		if begins && (rest == len(r.text) && r.final || rest < len(r.text) && r.text[rest] == '\n') && plausible(value, true) {
+		if strings.TrimRight(r.text[end:r.end], " \t\r\n") == "" && plausible(value, true) {
 			return start, end
 		}
 		return 0, 0
@@ -300,6 +297,6 @@ func (r *redactor) signature(h hit) {
 	}
 	stop := r.runEnd(end, &signatureSet)
 	if begin > r.start && stop-end >= minSignature && hasDigit(r.text[end:stop]) && !r.meetsPlaceholder(stop) {
-		r.claim(span{start: end, end: stop, kind: "url-signature", certain: true, class: &signatureSet})
+		r.claim(span{start: end, end: stop, kind: "url-signature", certain: true})
 	}
 }

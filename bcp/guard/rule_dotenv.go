@@ -7,7 +7,10 @@ import (
 
 const kindDotenv = "dotenv"
 
-const maxKey = 64 // characters of a key
+const (
+	maxKey   = 64      // characters of a key
+	maxQuote = 4 << 10 // bytes of a quoted value on its line
+)
 
 // keySet are the characters of an upper-case key.
 var keySet = parseByteSet("A-Z0-9_")
@@ -37,17 +40,14 @@ func (r *redactor) assignment(h hit) {
 	if !secret || r.takenRange(start, sign) {
 		return
 	}
-	if end, class := r.valueEnd(sign + 1); end > sign+1 {
-		r.claimValue(sign+1, end, class)
+	if end := r.valueEnd(sign + 1); end > sign+1 {
+		r.claimValue(sign+1, end)
 	}
 }
 
-// nonBlankSet is what an unquoted value goes on with.
-var nonBlankSet = parseByteSet(" \t\n\v\f\r").complement()
-
 // valueEnd returns where the value ends that begins at i: a quoted one, with what touches its closing quote, or one that
 // goes up to white space. A taken span is like one character.
-func (r *redactor) valueEnd(i int) (end int, class *byteSet) {
+func (r *redactor) valueEnd(i int) (end int) {
 	end = i
 	if i < r.end && isQuote(r.text[i]) && !r.isTaken(i) {
 		if closed := r.quoteEnd(i); closed > 0 {
@@ -57,12 +57,12 @@ func (r *redactor) valueEnd(i int) (end int, class *byteSet) {
 	for end < r.end && (r.isTaken(end) || !isSpaceAt(r.text, end)) {
 		end++
 	}
-	return end, &nonBlankSet
+	return end
 }
 
 // quoteEnd returns where the quoted text ends that begins at i, or -1.
 func (r *redactor) quoteEnd(i int) int {
-	limit := min(r.end, i+r.limits.quote)
+	limit := min(r.end, i+maxQuote)
 	for j := i + 1; j < limit; j++ {
 		switch {
 		case r.isTaken(j):
@@ -79,7 +79,7 @@ func (r *redactor) quoteEnd(i int) int {
 
 // claimValue takes the value of an assignment, with all that was taken inside it. A value that is one placeholder, or one
 // finding, stays as it is.
-func (r *redactor) claimValue(start, end int, class *byteSet) {
+func (r *redactor) claimValue(start, end int) {
 	for _, a := range r.fixed {
 		if a.start == start && a.end == end {
 			return
@@ -88,7 +88,7 @@ func (r *redactor) claimValue(start, end int, class *byteSet) {
 			break
 		}
 	}
-	s := span{start: start, end: end, kind: kindDotenv, class: class}
+	s := span{start: start, end: end, kind: kindDotenv}
 	if r.claim(s) {
 		return
 	}

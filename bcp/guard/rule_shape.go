@@ -2,7 +2,7 @@ package guard
 
 import "strings"
 
-// Tokens whose shape is not a prefix: JSON web tokens, and those with a mark inside.
+// Tokens whose shape is not a prefix: JSON web tokens, hex and base64.
 
 const (
 	minJWTPart  = 10
@@ -33,96 +33,19 @@ func (r *redactor) jwt(h hit) {
 	if parts < 2 || r.meetsPlaceholder(stop) || parts < maxJWTParts && r.begins(stop, ".") && r.meetsPlaceholder(stop+1) {
 		return
 	}
-	r.claim(span{start: start, end: stop, kind: "jwt", certain: true, class: &urlSet})
+	r.claim(span{start: start, end: stop, kind: "jwt", certain: true})
 }
 
-var (
-	digitSet     = parseByteSet("0-9")
-	lowerHexSet  = parseByteSet("a-f0-9")
-	azureSet     = parseByteSet("_~." + alnumChars + "-")
-	terraformSet = parseByteSet("=" + urlChars)
-)
-
-// marked is a token with a mark inside it: so many characters of a class before the mark, and so many behind it.
-type marked struct {
-	kind          string
-	back, mark    int // bytes of the anchor from the mark on, and of the mark
-	before, after *byteSet
-	fewest, most  int // characters before the mark
-	least, limit  int // and behind it
-	left, right   *byteSet
-	long          bool // more may stand behind it, which is none of it
-	trim          bool // full stops at its end are the end of a sentence
-}
-
-var markedTokens = map[anchorID]*marked{
-	anchorTelegram:  {kind: "telegram-token", back: 3, mark: 1, before: &digitSet, fewest: 8, most: 10, after: &urlSet, least: 35, limit: 35, left: &wordSet, right: &urlSet},
-	anchorMailchimp: {kind: "mailchimp-key", back: 4, mark: 3, before: &lowerHexSet, fewest: 32, most: 32, after: &digitSet, least: 1, limit: 2, left: &wordSet, right: &wordSet},
-	anchorAzure:     {kind: "azure-client-secret", back: 2, mark: 2, before: &azureSet, fewest: 4, most: 4, after: &azureSet, least: 31, limit: 34, left: &azureSet, trim: true},
-	anchorTerraform: {kind: "terraform-token", back: 9, mark: 9, before: &alnumSet, fewest: 14, most: 14, after: &terraformSet, least: 60, limit: 70, left: &alnumSet, long: true},
-	anchorZhipu:     {kind: "zhipu-glm-key", back: 2, mark: 1, before: &lowerHexSet, fewest: 32, most: 32, after: &alnumSet, least: 16, limit: 16, left: &wordSet, right: &wordSet},
-}
-
-// marked looks around a mark.
-func (r *redactor) marked(h hit) {
-	t := markedTokens[h.id]
-	at := h.end - t.back
-	start := r.runStart(at, t.most, t.before)
-	if n := at - start; n < t.fewest || n > t.most || r.blocked(start-1, t.left) {
-		return
-	}
-	body := at + t.mark
-	stop := body
-	for stop < r.end && stop-body <= t.limit && t.after.has(r.text[stop]) {
-		stop++
-	}
-	if t.long {
-		stop = min(stop, body+t.limit)
-	}
-	for t.trim && stop > body && r.text[stop-1] == '.' {
-		stop--
-	}
-	if n := stop - body; n < t.least || n > t.limit || r.meetsPlaceholder(stop) || t.right != nil && r.blocked(stop, t.right) {
-		return
-	}
-	r.claim(span{start: start, end: stop, kind: t.kind, certain: true})
-}
-
-// airtable looks at a "pat" and one character that end at end: 14 characters, a full stop and 64 hex digits.
-func (r *redactor) airtable(h hit) {
-	end := h.end
-	start := end - 1 - len("pat")
-	dot := start + len("pat") + 14
-	if start < r.start || dot >= r.end || r.text[dot] != '.' || r.blocked(start-1, &alnumSet) {
-		return
-	}
-	for i := end; i < dot; i++ {
-		if !alnumSet.has(r.text[i]) {
-			return
-		}
-	}
-	r.exact("airtable-token", start, dot+1, 64, &lowerHexSet, &alnumSet, &alnumSet)
-}
-
-// blobs looks for hex and base64 in the long runs of the segment.
+// blobs looks for hex and base64 in the long runs of the line.
 func (r *redactor) blobs() {
-	var long []run
 	for _, u := range r.runs {
-		if u.start >= r.end {
-			break
-		}
-		if u = (run{max(u.start, r.start), min(u.end, r.end)}); u.end-u.start >= minBlob {
-			long = append(long, u)
-		}
-	}
-	for _, u := range long {
 		r.eachPart(u, &wordSet, r.hexBlob)
 	}
-	for _, u := range long {
+	for _, u := range r.runs {
 		r.eachPart(u, &stdSet, r.base64Blob)
 	}
 	if r.set == All {
-		for _, u := range long {
+		for _, u := range r.runs {
 			r.eachPart(u, &urlSet, r.urlBlob)
 		}
 	}
@@ -150,25 +73,55 @@ func (r *redactor) hexBlob(start, end int) {
 			return
 		}
 	}
-	r.claim(span{start: start, end: end, kind: "hex-blob", class: &hexSet})
+	r.claim(span{start: start, end: end, kind: "hex-blob"})
 }
 
 func (r *redactor) base64Blob(start, end int) {
 	if s := r.text[start:end]; r.set == All && (isPathOfWords(s) || isCamelCase(s)) {
 		return
 	}
-	r.claimBlob(start, end, &stdSet)
+	r.claimBlob(start, end)
 }
 
 func (r *redactor) urlBlob(start, end int) {
 	if s := r.text[start:end]; strings.ContainsAny(s, "-_") && looksRandom(s) {
-		r.claimBlob(start, end, &urlSet)
+		r.claimBlob(start, end)
 	}
 }
 
-func (r *redactor) claimBlob(start, end int, class *byteSet) {
+func (r *redactor) claimBlob(start, end int) {
 	for end < r.end && r.text[end] == '=' && !r.isTaken(end) {
 		end++
 	}
-	r.claim(span{start: start, end: end, kind: "base64-blob", class: class})
+	r.claim(span{start: start, end: end, kind: "base64-blob"})
+}
+
+// run is a stretch of text that may hold a blob.
+type run struct{ start, end int }
+
+const minBlob = 40 // characters of a blob
+
+// blobBytes are the characters of blobs of all alphabets.
+var blobBytes = byteTable(parseByteSet("+/" + urlChars))
+
+func byteTable(s byteSet) (table [256]bool) {
+	for c := range 256 {
+		table[c] = s.has(byte(c))
+	}
+	return table
+}
+
+// appendRuns appends the stretches of blobBytes, of at least 40, between two places of text.
+func appendRuns(runs []run, text string, at, end int) []run {
+	start := at
+	for i := at; i <= end; i++ {
+		if i < end && blobBytes[text[i]] {
+			continue
+		}
+		if i-start >= minBlob {
+			runs = append(runs, run{start, i})
+		}
+		start = i + 1
+	}
+	return runs
 }

@@ -4,32 +4,27 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"strings"
 )
 
-// Stream redacts what is written to it, for a log or a terminal. It holds back what is not decided yet: the last line, of
-// which it keeps at most 64 KiB, and a private key that has begun; at most 256 KiB in all. However the text is divided
-// into writes, what comes out is what [Redact] makes of the whole.
+// maxLine is how much of a line a [Stream] holds back.
+const maxLine = 1 << 20
+
+// Stream redacts what is written to it, for a log or a terminal. It holds back what is not decided yet: the last line, and
+// a private key that has begun. However the text is divided into writes, what comes out is what [Redact] makes of the
+// whole, unless a line is longer than 1 MiB before it ends: such a line is withheld, and a placeholder says so.
 //
 // A Stream belongs to one goroutine. Close writes the rest; it does not close the writer below.
 type Stream struct {
 	to    io.Writer
-	r     *redactor
+	set   Set
 	rest  []byte // not decided yet
 	tried int    // bytes of rest that are not enough to decide more
-	ended bool   // a line has ended since then
-	out   strings.Builder
+	long  bool   // the rest of a line is withheld
 	err   error
 }
 
 // NewStream returns a stream that writes to w.
-func NewStream(w io.Writer, set Set) *Stream {
-	return newStream(w, set, productionLimits)
-}
-
-func newStream(w io.Writer, set Set, l limits) *Stream {
-	return &Stream{to: w, r: newRedactor(set, l)}
-}
+func NewStream(w io.Writer, set Set) *Stream { return &Stream{to: w, set: set} }
 
 var errClosed = errors.New("guard: write to a closed stream")
 
@@ -38,60 +33,56 @@ func (s *Stream) Write(p []byte) (int, error) {
 	if s.err != nil {
 		return 0, s.err
 	}
-	s.rest = append(s.rest, p...)
-	s.ended = s.ended || bytes.IndexByte(p, '\n') >= 0
-	if err := s.advance(false); err != nil {
-		return 0, err
+	n, ended := len(p), bytes.IndexByte(p, '\n')
+	if s.long {
+		if ended < 0 {
+			return n, nil
+		}
+		p, s.long = p[ended:], false
 	}
-	return len(p), nil
+	s.rest = append(s.rest, p...)
+	if ended >= 0 && len(s.rest)-s.tried >= s.tried/4 {
+		s.advance(len(s.rest), false)
+	}
+	if line := bytes.LastIndexByte(s.rest, '\n') + 1; s.err == nil && len(s.rest)-line > maxLine {
+		s.advance(line, true)
+		s.write(placeholder("long-line"))
+		s.rest, s.tried, s.long = s.rest[:0], 0, true
+	}
+	if s.err != nil {
+		return 0, s.err
+	}
+	return n, nil
 }
 
 // Close writes what was held back. Later writes fail.
 func (s *Stream) Close() error {
-	if s.err != nil {
-		if errors.Is(s.err, errClosed) {
-			return nil
-		}
-		return s.err
+	if s.err == nil {
+		s.advance(len(s.rest), true)
 	}
-	if err := s.advance(true); err != nil {
-		return err
-	}
-	s.err = errClosed
-	return nil
-}
-
-// advance decides as much as it can and writes it.
-func (s *Stream) advance(final bool) error {
-	at := 0
-	for at < len(s.rest) {
-		end := min(at+s.r.limits.chunk, len(s.rest))
-		full := end-at == s.r.limits.chunk
-		last := final && end == len(s.rest)
-		if !full && !last && !s.worthTrying(end-at) {
-			break
-		}
-		chunk := string(s.rest[at:end])
-		consumed, findings := s.r.process(chunk, last)
-		writeRedacted(&s.out, chunk[:consumed], findings)
-		at += consumed
-		s.tried, s.ended = 0, s.ended && full
-		if consumed == 0 {
-			s.tried = end - at
-			break
-		}
-	}
-	s.rest = append(s.rest[:0], s.rest[at:]...)
-	if s.out.Len() == 0 {
+	if s.err == nil {
+		s.err = errClosed
 		return nil
 	}
-	_, err := io.WriteString(s.to, s.out.String())
-	s.out.Reset()
-	s.err = err
-	return err
+	if errors.Is(s.err, errClosed) {
+		return nil
+	}
+	return s.err
 }
 
-// worthTrying reports whether more can be decided of n bytes than at the last attempt: a line has ended, or much has come.
-func (s *Stream) worthTrying(n int) bool {
-	return s.ended && n-s.tried >= s.tried/4 || n > s.tried+s.r.limits.line
+// advance decides what it can of the first n bytes, all of them if nothing comes after them, and writes it.
+func (s *Stream) advance(n int, final bool) {
+	text := string(s.rest[:n])
+	findings, decided := findSecrets(text, s.set, final)
+	s.write(replaced(text[:decided], findings))
+	if s.tried = 0; decided == 0 {
+		s.tried = n
+	}
+	s.rest = append(s.rest[:0], s.rest[decided:]...)
+}
+
+func (s *Stream) write(text string) {
+	if s.err == nil && text != "" {
+		_, s.err = io.WriteString(s.to, text)
+	}
 }
