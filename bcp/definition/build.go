@@ -26,16 +26,7 @@ type builder struct {
 	// controllers are the controller's ends of the channels.
 	controllers map[bcp.ChannelKey]*channelForm
 	compiler    bcp.Compiler
-	// find says why a command cannot be started; nil looks for none.
-	find func(command []string, sandbox bcp.Sandbox) error
-	// open says why a model cannot be called; nil looks at none.
-	open func(bcp.Model) error
-	// model is the model of all agents that the mesh runs; empty: what they name.
-	model string
-	// reads says why what a tool reads cannot be read. Nil where that is not looked at.
-	reads func(tool, path string) error
-	// keys says why a key cannot be had. Nil where that is not looked at.
-	keys func(place, of string) error
+	site        Site
 }
 
 func (b *builder) file(s *source, content []byte) {

@@ -74,21 +74,21 @@ func (a *agentForm) noEffect(why string, keys ...string) {
 
 // callable judges the model that an agent's keeper calls, and reports whether there is one.
 func (b *builder) callable(m *bcp.Mesh, a *agentForm) bool {
-	if b.model != "" {
-		a.Model = b.model
+	if b.site.Model != "" {
+		a.Model = b.site.Model
 	}
 	model, ok := m.ModelOf(a.Model)
 	if !ok {
-		if b.model != "" {
-			a.errorf("model", CodeBadValue, "there is no model %s: expected a name of models in mesh.yaml, or provider/model with a provider of %s", quote(b.model), strings.Join(bcp.Providers(), ", "))
+		if b.site.Model != "" {
+			a.errorf("model", CodeBadValue, "there is no model %s: expected a name of models in mesh.yaml, or provider/model with a provider of %s", quote(b.site.Model), strings.Join(bcp.Providers(), ", "))
 		}
 		return false
 	}
 	if _, priced := model.Price(); !priced && a.Run.CostBudget > 0 {
 		a.errorf("cost_budget", CodeNoPrice, "nobody knows what %s costs: state its price under models in mesh.yaml, or use token_budget", quote(a.Model))
 	}
-	if b.open != nil {
-		if err := b.open(model); err != nil {
+	if b.site.Open != nil {
+		if err := b.site.Open(model); err != nil {
 			a.errorf("model", CodeNoModel, "%s", err)
 		}
 	}
@@ -101,7 +101,7 @@ func (b *builder) builtin(m *bcp.Mesh, a *agentForm) {
 		b.programModel(m, a)
 		return
 	}
-	if !b.callable(m, a) && b.model == "" && !a.wrong["model"] {
+	if !b.callable(m, a) && b.site.Model == "" && !a.wrong["model"] {
 		a.errorf("model", CodeBadValue, "builtin needs a model: a name of models in mesh.yaml, or provider/model with a provider of %s", strings.Join(bcp.Providers(), ", "))
 	}
 	if b.plans(a.Name, "planner") || b.plans(a.Name, "sub_planner") {
@@ -197,8 +197,8 @@ func (b *builder) mailServer(m *bcp.Mesh, a *agentForm) {
 	switch {
 	case !a.written("mailbox_key"):
 		a.source.errorf(a.at("mailbox"), CodeMissingKey, "mailbox_key", "the server asks for a password: say where it is, such as mailbox_key: env:MAIL_PASSWORD")
-	case a.has("mailbox_key") && b.keys != nil:
-		if err := b.keys(a.MailboxKey, "the key of the mailbox"); err != nil {
+	case a.has("mailbox_key") && b.site.Key != nil:
+		if err := b.site.Key(a.MailboxKey, "the key of the mailbox"); err != nil {
 			a.errorf("mailbox_key", CodeNoFile, "%s", err)
 		}
 	}
@@ -215,10 +215,10 @@ func (b *builder) readable(a *agentForm, tool string, names []string) {
 			a.errorf(at, CodeSandbox, "%s %s that the agent needs", quote(name), why)
 			continue
 		}
-		if b.reads == nil {
+		if b.site.Read == nil {
 			continue
 		}
-		if err := b.reads(tool, name); err != nil {
+		if err := b.site.Read(tool, name); err != nil {
 			a.errorf(at, CodeNoFile, "it cannot be read: %s", err)
 		}
 	}

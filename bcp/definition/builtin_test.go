@@ -90,8 +90,8 @@ func TestBuiltin(t *testing.T) {
 			t.Errorf("%q: %s", front, got)
 		}
 	}
-	unopened := definition.Models(func(m bcp.Model) error { return errors.New("no key for " + m.Name) })
-	if _, report := definition.Load(folderOf(readerWith("command: builtin\nmodel: small\n")), unopened); len(report.Errors) != 1 || report.Errors[0].Code != definition.CodeNoModel || !strings.Contains(report.Errors[0].String(), "no key for small") {
+	unopened := definition.Site{Open: func(m bcp.Model) error { return errors.New("no key for " + m.Name) }}
+	if _, report := unopened.Load(folderOf(readerWith("command: builtin\nmodel: small\n"))); len(report.Errors) != 1 || report.Errors[0].Code != definition.CodeNoModel || !strings.Contains(report.Errors[0].String(), "no key for small") {
 		t.Errorf("%v", report.Errors)
 	}
 	files := readerWith("command: builtin\nmodel: small\n")
@@ -148,8 +148,8 @@ func TestModelOfACommand(t *testing.T) {
 			t.Errorf("%q: %+v", front, agent)
 		}
 	}
-	unopened := definition.Models(func(m bcp.Model) error { return errors.New("no key for " + m.Name) })
-	if _, report := definition.Load(folderOf(readerWith("command: [./r]\nsandbox: required\nmodel: openai/x\n")), unopened); len(report.Errors) != 1 || report.Errors[0].Code != definition.CodeNoModel {
+	unopened := definition.Site{Open: func(m bcp.Model) error { return errors.New("no key for " + m.Name) }}
+	if _, report := unopened.Load(folderOf(readerWith("command: [./r]\nsandbox: required\nmodel: openai/x\n"))); len(report.Errors) != 1 || report.Errors[0].Code != definition.CodeNoModel {
 		t.Errorf("%v", report.Errors)
 	}
 }
@@ -159,18 +159,20 @@ func TestModelOfACommand(t *testing.T) {
 // covers ALF-78
 func TestWhatToolsRead(t *testing.T) {
 	t.Parallel()
-	keys := definition.Keys(func(place, _ string) error {
-		if place == "env:GONE" {
-			return errors.New("the environment variable GONE is not set")
-		}
-		return nil
-	})
-	reads := definition.Reads(func(tool, path string) error {
-		if path == "gone" || tool == "mailbox" && path == "documents" {
-			return errors.New("no such file or directory")
-		}
-		return nil
-	})
+	site := definition.Site{
+		Key: func(place, _ string) error {
+			if place == "env:GONE" {
+				return errors.New("the environment variable GONE is not set")
+			}
+			return nil
+		},
+		Read: func(tool, path string) error {
+			if path == "gone" || tool == "mailbox" && path == "documents" {
+				return errors.New("no such file or directory")
+			}
+			return nil
+		},
+	}
 	for front, want := range map[string]string{
 		"tools: [files]\nfiles: [documents, /srv/public]\n":                                  "",
 		"tools: Read\nfiles: [documents]\n":                                                  "",
@@ -206,11 +208,11 @@ func TestWhatToolsRead(t *testing.T) {
 		"mailbox: mail\n":      "no effect: the agent has not the tool mailbox",
 		"files: [documents]\n": "no effect: the agent has not the tool files",
 	} {
-		_, report := definition.Load(folderOf(map[string][]byte{
+		_, report := site.Load(folderOf(map[string][]byte{
 			"agents/main.md":   []byte("---\nname: main\nbcp_channels:\n- {peer: reader, role: controller, max_category: 1, budget_bits: 9}\n---\n"),
 			"agents/reader.md": []byte("---\nname: reader\ncommand: builtin\nmodel: ollama/m\n" + front + "bcp_channels:\n- {peer: main, role: reader}\n---\n"),
 			"mesh.yaml":        []byte("allow_addresses: [192.168.0.0/16]\n"),
-		}), reads, keys)
+		}))
 		if got := strings.Join(messages(append(report.Errors, report.Warnings...)), "\n"); want == "" && len(report.Errors) > 0 || !strings.Contains(got, want) {
 			t.Errorf("%q: %s", front, got)
 		}

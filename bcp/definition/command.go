@@ -33,10 +33,10 @@ func (b *builder) startable(o *object, command []string, sandbox bcp.Sandbox) {
 		}
 		return
 	}
-	if b.find == nil {
+	if b.site.Find == nil {
 		return
 	}
-	if err := b.find(command, sandbox); err != nil {
+	if err := b.site.Find(command, sandbox); err != nil {
 		o.errorf("command", CodeNoCommand, "it cannot be started: %s", err)
 	}
 }

@@ -52,7 +52,7 @@ func TestCommandsAreLookedFor(t *testing.T) {
 		}
 		return nil
 	}
-	mesh, report := definition.Load(folder, definition.Commands(find))
+	mesh, report := definition.Site{Find: find}.Load(folder)
 	if mesh != nil || len(report.Errors) != 1 {
 		t.Fatalf("%v", report)
 	}

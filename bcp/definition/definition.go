@@ -33,57 +33,35 @@ const (
 	byteOrderMark = "\xef\xbb\xbf"
 )
 
-// Option has [Load] look at more than the folder.
-type Option func(*builder)
-
-// Commands has each agent's command looked for: find says why one cannot be started
-// where the mesh runs, in words for people, and its error is one of the definitions
-// ([CodeNoCommand]).
-func Commands(find func(command []string, sandbox bcp.Sandbox) error) Option {
-	return func(b *builder) { b.find = find }
+// Site is where a mesh runs, as [Site.Load] asks it. A function says in words for people why
+// something cannot be had there, which is an error of the definitions; nil looks at nothing.
+type Site struct {
+	// Model is what every agent that the mesh runs uses, whatever its definition names; empty
+	// changes nothing.
+	Model string
+	Find  func(command []string, sandbox bcp.Sandbox) error // the program of a command: CodeNoCommand
+	Open  func(bcp.Model) error                             // the model of an agent: CodeNoModel
+	Read  func(tool, path string) error                     // what a tool of an agent reads: CodeNoFile
+	Key   func(place, of string) error                      // of a mailbox or an MCP server: CodeNoFile
 }
-
-// Models has the model of each agent that the mesh runs looked at: open says why it cannot
-// be called from where the mesh runs, such as for want of its key, in words for people, and
-// its error is one of the definitions ([CodeNoModel]).
-func Models(open func(bcp.Model) error) Option { return func(b *builder) { b.open = open } }
-
-// Model has every agent that the mesh runs use one model, whatever its definition names. Empty changes nothing.
-func Model(name string) Option { return func(b *builder) { b.model = name } }
-
-// Reads has what each tool of an agent reads looked at: open says why it cannot be read
-// where the mesh runs, in words for people, and its error is one of the definitions
-// ([CodeNoFile]).
-func Reads(open func(tool, path string) error) Option { return func(b *builder) { b.reads = open } }
-
-// Keys has the key of each mailbox of a server and of each MCP server at a URL looked for: read
-// says why it is not where the definition says, in words for people, and its error is one of
-// the definitions ([CodeNoFile]).
-func Keys(read func(place, of string) error) Option { return func(b *builder) { b.keys = read } }
 
 // Load reads the folder and returns its mesh, or nil and all its errors. It
 // reads mesh.yaml, agents/*.md, tools/*.yaml, contracts/*.json and *.md at the root, and nothing else;
 // files whose names begin with a dot are left alone. What it found is decided by
 // [Parse].
-func Load(fsys fs.FS, options ...Option) (*bcp.Mesh, Report) {
+func Load(fsys fs.FS) (*bcp.Mesh, Report) { return Site{}.Load(fsys) }
+
+// Load is [Load] where the mesh runs.
+func (s Site) Load(fsys fs.FS) (*bcp.Mesh, Report) {
 	files, report := Read(fsys)
-	b := builderWith(options)
 	// What cannot be read may be what the others refer to: their own errors are shown, and
 	// nothing that depends on the whole.
-	b.incomplete = !report.OK()
+	b := builder{site: s, incomplete: !report.OK()}
 	mesh := b.parse(files)
 	report.Errors = append(report.Errors, b.report.Errors...)
 	report.Warnings = append(report.Warnings, b.report.Warnings...)
 	report.sort()
 	return mesh, report
-}
-
-func builderWith(options []Option) *builder {
-	b := &builder{}
-	for _, option := range options {
-		option(b)
-	}
-	return b
 }
 
 // Read returns the files that [Load] decides on, by path inside the folder. They are
@@ -116,7 +94,7 @@ func Read(fsys fs.FS) (files map[string][]byte, report Report) {
 // folder. It has no effects, keeps nothing of the maps, and returns a mesh only
 // where the report has no error.
 func Parse(files map[string][]byte) (*bcp.Mesh, Report) {
-	b := builderWith(nil)
+	b := builder{}
 	return b.parse(files), b.report
 }
 

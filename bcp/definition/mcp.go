@@ -47,8 +47,8 @@ func (b *builder) remote(s *serverForm) {
 		s.errorf("url", CodeBadValue, "expected an https URL such as https://mcp.example.com/mcp, without a query: a key has a place of its own")
 	case at.Scheme() != "https" && !onThisMachine(at):
 		s.errorf("url", CodeBadValue, "expected https: what the model sends, the answers and the key would be in the clear; http is for this machine, such as http://127.0.0.1:8000/mcp")
-	case s.has("key") && b.keys != nil:
-		if err := b.keys(s.Key, "the key of the server"); err != nil {
+	case s.has("key") && b.site.Key != nil:
+		if err := b.site.Key(s.Key, "the key of the server"); err != nil {
 			s.errorf("key", CodeNoFile, "%s", err)
 		}
 	}

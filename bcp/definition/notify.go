@@ -57,8 +57,8 @@ func (b *builder) checkRoute(r *routeForm) {
 	if r.has("quiet") && r.Quiet.Begin == r.Quiet.End {
 		r.errorf("quiet", CodeBadValue, "expected two different times, got %s", quote(r.word("quiet")))
 	}
-	if r.has("command") && b.find != nil {
-		if err := b.find(r.Command, 0); err != nil {
+	if r.has("command") && b.site.Find != nil {
+		if err := b.site.Find(r.Command, 0); err != nil {
 			r.errorf("command", CodeNoCommand, "it cannot be started: %s", err)
 		}
 	}

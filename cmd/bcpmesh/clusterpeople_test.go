@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -70,7 +71,7 @@ func (x *clusterMesh) gateway(name string) (stop func()) {
 	x.t.Helper()
 	folder := meshdir.Folder{Dir: x.dir}
 	g, err := mesh.StartGateway(x.t.Context(), mesh.GatewayConfig{
-		Load: func() (*bcp.Mesh, error) { return folder.LoadAll() }, URL: x.cluster.URL(), Creds: filepath.Join(x.files, keys.GatewaysFolder, name), Name: name,
+		Load: func() (*bcp.Mesh, error) { return folder.LoadAll(definition.Site{}) }, URL: x.cluster.URL(), Creds: filepath.Join(x.files, keys.GatewaysFolder, name), Name: name,
 		State: filepath.Join(x.t.TempDir(), name), Version: "test", Logger: hclog.New(&hclog.LoggerOptions{Output: x.t.Output()}),
 	})
 	if err != nil {

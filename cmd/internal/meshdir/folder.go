@@ -96,7 +96,7 @@ func Argument(args []string) (Folder, error) {
 
 // Load reads the definitions. A mesh with errors is a failure.
 func (m Folder) Load() (*bcp.Mesh, error) {
-	mesh, report := definition.Load(os.DirFS(m.Dir), OneModel())
+	mesh, report := Elsewhere().Load(os.DirFS(m.Dir))
 	if mesh == nil {
 		return nil, m.Wrong(report)
 	}
@@ -185,7 +185,7 @@ func TalkProblem(p *cli.Program, folder Folder, kind string, w definition.Proble
 }
 
 // LoadRunning is LoadAll for a mesh that starts the commands of its agents.
-func (m Folder) LoadRunning() (*bcp.Mesh, error) { return m.LoadAll(m.Commands()...) }
+func (m Folder) LoadRunning() (*bcp.Mesh, error) { return m.LoadAll(m.Here()) }
 
 // ArchiveVariable is the environment variable that names a folder of saved pages, or says ArchiveOff for the network.
 const (
@@ -205,20 +205,25 @@ func (m Folder) Archive(name string) (*fetch.Archive, error) {
 	return fetch.NewArchive(os.DirFS(path)), nil
 }
 
-// OneModel has all agents with `command: builtin` use the model that [mesh.ModelVariable] names, if it is set.
-func OneModel() definition.Option { return definition.Model(os.Getenv(mesh.ModelVariable)) }
+// Elsewhere looks for nothing on this machine. All agents with `command: builtin` use the model that
+// [mesh.ModelVariable] names, if it is set.
+func Elsewhere() definition.Site { return definition.Site{Model: os.Getenv(mesh.ModelVariable)} }
 
-// Commands has each command, each model and what tools read looked for, as this machine would start it.
-func (m Folder) Commands() []definition.Option {
-	return []definition.Option{OneModel(), definition.Commands(mesh.FindCommand(m.Dir, os.Environ())), definition.Models(func(model bcp.Model) error {
+// Here has each command, each model, what tools read and keys looked for, as this machine would start it.
+func (m Folder) Here() definition.Site {
+	here := Elsewhere()
+	here.Find, here.Read = mesh.FindCommand(m.Dir, os.Environ()), m.readable
+	here.Open = func(model bcp.Model) error {
 		_, err := openModel(model, m.lookedFor())
 		return err
-	}), definition.Reads(m.readable), definition.Keys(func(place, of string) error {
+	}
+	here.Key = func(place, of string) error {
 		o := m.lookedFor()
 		o.Token = true // if it is that of a mailbox
 		_, err := readKey(place, of, o)
 		return err
-	})}
+	}
+	return here
 }
 
 // Secrets returns the state of the mesh and the files with keys that an agent's keeper reads: nothing of either is for the agent.
@@ -267,8 +272,8 @@ func (m Folder) readable(tool, name string) error {
 }
 
 // LoadAll is load with every error, a line each, for a mesh that runs.
-func (m Folder) LoadAll(options ...definition.Option) (*bcp.Mesh, error) {
-	def, report := definition.Load(os.DirFS(m.Dir), options...)
+func (m Folder) LoadAll(site definition.Site) (*bcp.Mesh, error) {
+	def, report := site.Load(os.DirFS(m.Dir))
 	if def != nil {
 		return def, nil
 	}

@@ -75,7 +75,7 @@ func TestCheckRunsNoCommand(t *testing.T) {
 		}
 	}
 	folder := meshdir.In(dir)
-	_, report := definition.Load(os.DirFS(dir), folder.Commands()...)
+	_, report := folder.Here().Load(os.DirFS(dir))
 	if len(report.Errors) != 1 || report.Errors[0].Code != definition.CodeNoModel || report.Errors[0].File != "agents/c.md" {
 		t.Errorf("%v", report.Errors)
 	}

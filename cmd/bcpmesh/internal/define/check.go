@@ -92,11 +92,11 @@ func check(p *cli.Program, args []string, elsewhere bool) error {
 			folder = meshdir.In(args[0])
 		}
 	}
-	options := []definition.Option{meshdir.OneModel()}
+	site := meshdir.Elsewhere()
 	if !elsewhere {
-		options = folder.Commands()
+		site = folder.Here()
 	}
-	mesh, report := definition.Load(os.DirFS(folder.Dir), options...)
+	mesh, report := site.Load(os.DirFS(folder.Dir))
 	report.Errors = append(report.Errors, checkWrapped(folder.Dir)...)
 	result := checkResult{OK: mesh != nil && report.OK(), Errors: report.Errors, Warnings: report.Warnings}
 	if mesh != nil {

@@ -18,7 +18,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
@@ -101,7 +100,7 @@ func (c *checkup) commands(folder meshdir.Folder, def *bcp.Mesh) {
 	if commands == 0 {
 		return
 	}
-	_, report := definition.Load(os.DirFS(folder.Dir), folder.Commands()...)
+	_, report := folder.Here().Load(os.DirFS(folder.Dir))
 	for _, e := range report.Errors {
 		c.add(id, failed, "fix it, then bcpmesh reload", "%s", e)
 	}

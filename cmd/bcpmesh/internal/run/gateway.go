@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -97,7 +98,7 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 	serve.AppendOnly(os.Stdout, os.Stderr)
 	logger := cli.NewLogger(o.level, p.Out.Stderr)
 	config := mesh.GatewayConfig{
-		Load: func() (*bcp.Mesh, error) { return folder.LoadAll() }, URL: o.URL, Creds: o.Creds, Name: o.name, NATS: access.NATS, State: o.state, Version: cli.ProgramVersion(), Logger: logger,
+		Load: func() (*bcp.Mesh, error) { return folder.LoadAll(definition.Site{}) }, URL: o.URL, Creds: o.Creds, Name: o.name, NATS: access.NATS, State: o.state, Version: cli.ProgramVersion(), Logger: logger,
 		Folder: cli.Absolute(folder.Dir), Environ: os.Environ(),
 	}
 	defer o.stop()

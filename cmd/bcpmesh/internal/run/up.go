@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
@@ -241,7 +240,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 // warnOfCommands tells which commands cannot be started. The mesh starts without them:
 // it serves the others, and starts them when they are there.
 func warnOfCommands(m meshdir.Folder, p *cli.Program) {
-	_, report := definition.Load(os.DirFS(m.Dir), m.Commands()...)
+	_, report := m.Here().Load(os.DirFS(m.Dir))
 	for _, e := range report.Errors {
 		meshdir.TalkProblem(p, m, "warning", e)
 	}
