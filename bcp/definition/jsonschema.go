@@ -5,8 +5,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // jsonSchema holds keywords, those of draft 7 but for $defs, so that editors of that age
@@ -16,9 +14,8 @@ type jsonSchema map[string]any
 // JSONSchema returns the JSON Schema (draft 2020-12) of the mappings of a
 // level, made of its keys and the same at every call: of [LevelMesh] for
 // mesh.yaml, of [LevelAgent] for the front matter of an agent, of [LevelService] for a
-// file of tools. It helps
-// editors and decides nothing: whatever loads fits it, but some of what fits
-// does not load, because it takes more than one key, or the mesh, to see.
+// file of tools. It helps editors and decides nothing: whatever loads fits it, which says the
+// keys, what kind of value each has, and in words what the loader takes.
 func JSONSchema(level *Level) ([]byte, error) {
 	root := level.schema()
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -42,17 +39,12 @@ func (l *Level) addBelow(to jsonSchema) {
 
 // schema makes the schema of the mappings of a level.
 func (l *Level) schema() jsonSchema {
-	properties, denied := jsonSchema{}, jsonSchema{} // denied: in a reader entry
-	var required, demanded []string                  // demanded: in a controller entry
+	properties := jsonSchema{}
+	var required []string
 	for i := range l.keys {
 		k := &l.keys[i]
 		properties[k.Name] = k.schema()
-		switch {
-		case k.ControllerOnly:
-			denied[k.Name] = false
-		case k.Required && k.DefaultRule != "":
-			demanded = append(demanded, k.Name)
-		case k.Required:
+		if k.Required && k.DefaultRule == "" {
 			required = append(required, k.Name)
 		}
 	}
@@ -60,27 +52,14 @@ func (l *Level) schema() jsonSchema {
 	if len(required) > 0 {
 		s["required"] = required
 	}
-	if l == LevelChannel {
-		s["allOf"] = []jsonSchema{
-			{"if": whereRole(bcp.RoleReader), "then": jsonSchema{"properties": denied}},
-			{"if": whereRole(bcp.RoleController), "then": jsonSchema{"required": demanded}},
-		}
-	}
 	return s
-}
-
-func whereRole(role bcp.Role) jsonSchema {
-	return jsonSchema{"required": []string{"role"}, "properties": jsonSchema{"role": jsonSchema{"const": role.String()}}}
 }
 
 // schema makes the schema of the key's value.
 func (k *Key) schema() jsonSchema {
-	s := patterned(k.Type.pattern)
-	if k.Type.schema != nil {
-		s = k.Type.schema(k)
-	}
+	s := k.kind()
 	if len(k.Words) > 0 && k.Type != TypeWord {
-		s = anyOf(s, jsonSchema{"enum": k.Words})
+		s = jsonSchema{"anyOf": []jsonSchema{s, {"enum": k.Words}}}
 	}
 	description := k.Doc + " " + capital(expected(k)) + "."
 	switch {
@@ -109,26 +88,39 @@ func (k *Key) defaultJSON() any {
 	return jsontext.Value(k.Default)
 }
 
-func anyOf(schemas ...jsonSchema) jsonSchema { return jsonSchema{"anyOf": schemas} }
-
-func patterned(pattern string) jsonSchema { return jsonSchema{"type": "string", "pattern": pattern} }
-
-func numberSchema(k *Key) jsonSchema {
-	return jsonSchema{"type": "number", "minimum": k.Min, "maximum": k.Max}
-}
-
-func nameSchema() jsonSchema {
-	return jsonSchema{"type": "string", "pattern": patternName, "not": jsonSchema{"const": bcp.Gateway}}
-}
-
-// list is the schema of a list.
-func (k *Key) list(item jsonSchema, unique bool) jsonSchema {
-	return jsonSchema{"type": "array", "items": item, "minItems": k.Min, "maxItems": k.Max, "uniqueItems": unique}
-}
-
-// named is the schema of a mapping of names to what each has.
-func (k *Key) named(each jsonSchema) jsonSchema {
-	return jsonSchema{"type": "object", "propertyNames": jsonSchema{"pattern": patternID}, "additionalProperties": each, "minProperties": k.Min, "maxProperties": k.Max}
+// kind is the schema of the kind of value that the key has.
+func (k *Key) kind() jsonSchema {
+	texts := jsonSchema{"type": "array", "items": jsonSchema{"type": "string"}}
+	named := func(each jsonSchema) jsonSchema { return jsonSchema{"type": "object", "additionalProperties": each} }
+	switch t := k.Type; {
+	case t == TypeWord:
+		return jsonSchema{"enum": k.Words}
+	case t == TypeChoices:
+		return jsonSchema{"type": "array", "items": jsonSchema{"enum": k.Words}}
+	case t == TypeObject:
+		return k.reference()
+	case t == TypeObjects:
+		return jsonSchema{"type": "array", "items": k.reference()}
+	case t == TypeNamedObjects:
+		return named(k.reference())
+	case t == TypeWordLists, t == TypeNameLists:
+		return named(texts)
+	case t == TypeClosed:
+		return jsonSchema{"type": "object"}
+	case t == TypeCalls:
+		return jsonSchema{"type": "array", "items": jsonSchema{"type": "object"}}
+	case t.commas:
+		return jsonSchema{"anyOf": []jsonSchema{texts, {"type": "string"}}}
+	case t.parse == nil:
+		return texts
+	case t.kinds == nil:
+		return jsonSchema{"type": "string"}
+	}
+	s := jsonSchema{"type": map[nodeKind]string{nodeInteger: "integer", nodeNumber: "number", nodeBoolean: "boolean"}[k.Type.kinds[len(k.Type.kinds)-1]]}
+	if k.bounded() {
+		s["minimum"], s["maximum"] = k.Min, k.Max
+	}
+	return s
 }
 
 func (k *Key) reference() jsonSchema { return jsonSchema{"$ref": "#/$defs/" + k.Child.ref} }

@@ -21,15 +21,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
-// Type is what a key may hold, and all that there is to know about that: what the loader takes
-// for it, what messages and documents say of it, and its JSON Schema.
+// Type is what a key may hold: what the loader takes for it, and what messages and documents
+// say of it.
 type Type struct {
 	// want says what a key may hold, as the end of a message. {min} and {max} stand for the
 	// bounds, {child} for the level, {words} for the words.
-	want    string
-	bound   func(int64) string // writes a bound; nil: in decimal
-	pattern string
-	schema  func(k *Key) jsonSchema // nil: a text with the pattern
+	want  string
+	bound func(int64) string // writes a bound; nil: in decimal
 
 	// A scalar is of one of these kinds, of text if there are none. parse returns what it
 	// makes of it, and the number that the bounds are about, which they count in units; not
@@ -48,37 +46,17 @@ type Type struct {
 	repeats bool
 }
 
-// Patterns of what a regular expression can tell, for the JSON Schemas and, of some, the loader;
-// ECMA 262 reads them as Go does.
-const (
-	patternName         = `^[a-z0-9][a-z0-9-]{0,62}$`
-	patternSubscription = `^[A-Za-z0-9-]{1,64}$`
-	patternID           = `^[A-Za-z0-9_-]{1,64}$`
-	patternDuration     = `^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?$`
-	patternHost         = `[.:]`
-	patternBytes        = `^[0-9]{1,9}[KMGT]iB$`
-	patternRate         = `^[0-9]{1,9}/[sm]$`
-	patternPushRate     = `^[1-9][0-9]{0,3}/[smhd]$`
-	patternCron         = `^ *[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4} *$`
-	patternSecretName   = `^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:[^\x00-\x1f]{1,1000})$`
-	patternKeyPlace     = `^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:.{1,200}|command:.{1,200})$`
-	patternVariable     = `^[A-Za-z0-9_]+$`
-	patternHours        = `^([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]$`
-	patternServer       = `^([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}$`
-	patternOrigin       = `^(https://[a-z0-9.-]{1,253}|http://localhost)(:[1-9][0-9]{0,4})?$`
-	patternMail         = `^[A-Za-z0-9.!#$%&'*+/=?^_{|}~-]{1,64}@[A-Za-z0-9.-]{1,189}$`
-	// patternOrganisation is what [contract.IsOrganisation] takes, of at most 253 bytes.
-	patternOrganisation = `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`
-)
-
 var (
-	secretNames   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(patternSecretName) }) // takes 16 ms
-	keyPlaces     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(patternKeyPlace) })
-	variables     = regexp.MustCompile(patternVariable)
-	hours         = regexp.MustCompile(patternHours)
-	servers       = regexp.MustCompile(patternServer)
-	origins       = regexp.MustCompile(patternOrigin)
-	mailAddresses = regexp.MustCompile(patternMail)
+	secretNames = sync.OnceValue(func() *regexp.Regexp { // takes 16 ms
+		return regexp.MustCompile(`^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:[^\x00-\x1f]{1,1000})$`)
+	})
+	keyPlaces = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(env:[A-Za-z_][A-Za-z0-9_]{0,127}|file:.{1,200}|command:.{1,200})$`)
+	})
+	variables     = regexp.MustCompile(`^[A-Za-z0-9_]+$`)
+	servers       = regexp.MustCompile(`^([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}$`)
+	origins       = regexp.MustCompile(`^(https://[a-z0-9.-]{1,253}|http://localhost)(:[1-9][0-9]{0,4})?$`)
+	mailAddresses = regexp.MustCompile("^[A-Za-z0-9.!#$%&'*+/=?^_{|}~-]{1,64}@[A-Za-z0-9.-]{1,189}$")
 )
 
 // ownVariables begins the names of variables that are the mesh's own: none of them is handed on.
@@ -90,55 +68,40 @@ const maxToolChars = 128
 // The types, and what Min and Max of a [Key] bound.
 var (
 	TypeText = &Type{want: "text of {min} to {max} characters", // code points
-		schema: func(k *Key) jsonSchema {
-			return jsonSchema{"type": "string", "minLength": k.Min, "maxLength": k.Max}
-		},
 		parse: func(text string) (any, int64, bool) { return text, int64(utf8.RuneCountInString(text)), true }}
-	TypeName = &Type{want: "text that is a name: " + nameWant, parse: isRight(isName), schema: func(*Key) jsonSchema { return nameSchema() }} // of an agent or a person (PROTOCOL P1.1)
+	TypeName = &Type{want: "text that is a name: " + nameWant, parse: isRight(isName)} // of an agent or a person (PROTOCOL P1.1)
 
-	TypeSubscription = &Type{want: "text: " + bcp.ErrSubscriptionID.Error(), pattern: patternSubscription,
+	TypeSubscription = &Type{want: "text: " + bcp.ErrSubscriptionID.Error(),
 		parse: isRight(func(text string) bool { _, err := bcp.ParseSubscriptionID(text); return err == nil })}
 	// TypeWord is one of Words, which are read before anything else.
-	TypeWord = &Type{want: "one of {words}", code: CodeUnknownWord, schema: func(k *Key) jsonSchema { return jsonSchema{"enum": k.Words} },
+	TypeWord = &Type{want: "one of {words}", code: CodeUnknownWord,
 		parse: isRight(func(string) bool { return false })}
 	TypeInteger = &Type{want: "a whole number from {min} to {max}", kinds: []nodeKind{nodeInteger}, code: CodeOutOfRange,
-		schema: func(k *Key) jsonSchema {
-			if !k.bounded() {
-				return jsonSchema{"type": "integer"}
-			}
-			return jsonSchema{"type": "integer", "minimum": k.Min, "maximum": k.Max}
-		},
 		parse: numeric(func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) })}
-	TypeBoolean = &Type{want: "true or false", kinds: []nodeKind{nodeBoolean}, schema: func(*Key) jsonSchema { return jsonSchema{"type": "boolean"} },
+	TypeBoolean = &Type{want: "true or false", kinds: []nodeKind{nodeBoolean},
 		parse: func(text string) (any, int64, bool) { return strings.EqualFold(text, "true"), 0, true }}
 	TypeBits = &Type{want: "a number of bits from {min} to {max} with at most nine decimals", kinds: []nodeKind{nodeInteger, nodeNumber}, code: CodeOutOfRange,
-		unit: int64(bcp.Bit), schema: numberSchema, parse: numeric(bcp.ParseBits)}
+		unit: int64(bcp.Bit), parse: numeric(bcp.ParseBits)}
 	TypeUSD = &Type{want: "a number of US dollars from {min} to {max} with at most nine decimals", kinds: []nodeKind{nodeInteger, nodeNumber}, code: CodeOutOfRange,
-		unit: int64(cost.Dollar), schema: numberSchema, parse: numeric(cost.ParseUSD)}
+		unit: int64(cost.Dollar), parse: numeric(cost.ParseUSD)}
 	TypeDuration = &Type{want: "a duration from {min} to {max} such as 90s, 15m, 1h30m or 7d", bound: formatDuration, // seconds
-		schema: func(*Key) jsonSchema {
-			return jsonSchema{"type": "string", "pattern": patternDuration, "minLength": 1}
-		},
 		unit: int64(time.Second), parse: numeric(parseDuration)}
-	TypeRate     = &Type{want: "a rate from {min}/m to {max}/m such as 30/m or 1/s", pattern: patternRate, parse: numeric(parseRate)} // events a minute
-	TypePushRate = &Type{want: "a rate of {min} to {max} in a second, minute, hour or day, such as 5/s, 30/m, 1/h or 10/d", pattern: patternPushRate,
+	TypeRate     = &Type{want: "a rate from {min}/m to {max}/m such as 30/m or 1/s", parse: numeric(parseRate)} // events a minute
+	TypePushRate = &Type{want: "a rate of {min} to {max} in a second, minute, hour or day, such as 5/s, 30/m, 1/h or 10/d",
 		parse: func(text string) (any, int64, bool) {
 			var rate bcp.Rate
 			err := rate.UnmarshalText([]byte(text))
 			return rate, int64(rate.Count), err == nil
 		}}
 	TypeTimeZone = &Type{want: "text that is an IANA time zone such as Europe/Berlin",
-		schema: func(*Key) jsonSchema {
-			return jsonSchema{"type": "string", "minLength": 1, "not": jsonSchema{"const": "Local"}}
-		},
 		parse: func(text string) (any, int64, bool) {
 			zone, err := time.LoadLocation(text)
 			return zone, 0, err == nil && text != "" && text != "Local"
 		}}
-	TypeCron = &Type{want: "text with the five fields minute, hour, day of month, month and day of week", pattern: patternCron,
+	TypeCron = &Type{want: "text with the five fields minute, hour, day of month, month and day of week",
 		parse: isRight(func(text string) bool { return checkCron(text) == "" })}
-	TypeBytes      = &Type{want: "a number of bytes from {min} to {max} such as 512KiB, 64MiB or 1GiB", bound: formatBytes, pattern: patternBytes, parse: numeric(parseBytes)}
-	TypeSecretName = &Type{want: "where the secret is kept, as env:NAME or file:PATH; the secret itself does not belong here", pattern: patternSecretName,
+	TypeBytes      = &Type{want: "a number of bytes from {min} to {max} such as 512KiB, 64MiB or 1GiB", bound: formatBytes, parse: numeric(parseBytes)}
+	TypeSecretName = &Type{want: "where the secret is kept, as env:NAME or file:PATH; the secret itself does not belong here",
 		parse: func(text string) (any, int64, bool) {
 			name, variable := strings.CutPrefix(text, "env:")
 			if variable {
@@ -146,75 +109,48 @@ var (
 			}
 			return bcp.SecretName{File: strings.TrimPrefix(text, "file:")}, 0, secretNames().MatchString(text)
 		}}
-	TypeKeyPlace = &Type{want: "where the key is, env:NAME, file:PATH or command:WORDS, and not the key itself", pattern: patternKeyPlace,
+	TypeKeyPlace = &Type{want: "where the key is, env:NAME, file:PATH or command:WORDS, and not the key itself",
 		parse: isRight(func(text string) bool { return keyPlaces().MatchString(text) })}
-	TypeHours = &Type{want: "text with two times of the day such as 22:00-07:00", pattern: patternHours,
+	TypeHours = &Type{want: "text with two times of the day such as 22:00-07:00",
 		parse: func(text string) (any, int64, bool) {
-			if !hours.MatchString(text) {
-				return nil, 0, false
-			}
-			minutes := func(at int) int { // of the day, at HH:MM
-				digit := func(i int) int { return int(text[at+i] - '0') }
-				return (digit(0)*10+digit(1))*60 + digit(3)*10 + digit(4)
-			}
-			return bcp.Quiet{Begin: minutes(0), End: minutes(6)}, 0, true
+			begin, end, _ := strings.Cut(text, "-")
+			from, err := time.Parse("15:04", begin)
+			to, wrong := time.Parse("15:04", end)
+			minutes := func(t time.Time) int { return t.Hour()*60 + t.Minute() } // of the day
+			return bcp.Quiet{Begin: minutes(from), End: minutes(to)}, 0, err == nil && wrong == nil && len(text) == len("22:00-07:00")
 		}}
-	TypeOrigin       = &Type{want: "https:// and the name of a host, such as https://mesh.example.org", pattern: patternOrigin, parse: isRight(origins.MatchString)}
-	TypeServer       = &Type{want: "text that is a host and a port such as smtp.example.org:587", pattern: patternServer, parse: isRight(servers.MatchString)}
-	TypeMailAddress  = &Type{want: "text that is " + mailWant, pattern: patternMail, parse: isRight(mailAddresses.MatchString)}
-	TypeOrganisation = &Type{want: "text that is the name of an organisation such as org1.example, in lower case", parse: isRight(contract.IsOrganisation),
-		schema: func(*Key) jsonSchema {
-			return jsonSchema{"type": "string", "pattern": patternOrganisation, "maxLength": 253}
-		}}
+	TypeOrigin       = &Type{want: "https:// and the name of a host, such as https://mesh.example.org", parse: isRight(origins.MatchString)}
+	TypeServer       = &Type{want: "text that is a host and a port such as smtp.example.org:587", parse: isRight(servers.MatchString)}
+	TypeMailAddress  = &Type{want: "text that is " + mailWant, parse: isRight(mailAddresses.MatchString)}
+	TypeOrganisation = &Type{want: "text that is the name of an organisation such as org1.example, in lower case", parse: isRight(contract.IsOrganisation)}
 
 	// Of lists the bounds count the entries.
-	TypeTexts = &Type{want: "a list of {min} to {max} texts", repeats: true, schema: func(k *Key) jsonSchema { return k.list(jsonSchema{"type": "string"}, false) }}
+	TypeTexts = &Type{want: "a list of {min} to {max} texts", repeats: true}
 	TypeTools = &Type{want: "a list of at most {max} texts, or one text with commas", commas: true, each: "a tool's name of 1 to 128 characters",
-		right: func(text string) bool { return text != "" && utf8.RuneCountInString(text) <= maxToolChars },
-		schema: func(k *Key) jsonSchema {
-			item := jsonSchema{"type": "string", "minLength": 1, "maxLength": maxToolChars}
-			return anyOf(k.list(item, true), jsonSchema{"type": "string", "minLength": 1})
-		}}
-	TypeNames = &Type{want: "a list of {min} to {max} names", each: nameWant, right: isName, schema: func(k *Key) jsonSchema { return k.list(nameSchema(), true) }}
+		right: func(text string) bool { return text != "" && utf8.RuneCountInString(text) <= maxToolChars }}
+	TypeNames = &Type{want: "a list of {min} to {max} names", each: nameWant, right: isName}
 	TypeHosts = &Type{want: "a list of at most {max} hosts such as example.com, *.example.com or example.com:8443, or one text with commas", commas: true,
 		each: "a host such as example.com, *.example.com, example.com:8443 or intranet:8080 in its canonical form",
 		// A single label is more often a word than a host, so that it needs its port.
-		right: func(text string) bool { return strings.ContainsAny(text, ".:") && guard.ParseEntry(text) == nil },
-		schema: func(k *Key) jsonSchema {
-			host := patterned(patternHost)
-			return anyOf(k.list(host, true), host)
-		}}
+		right: func(text string) bool { return strings.ContainsAny(text, ".:") && guard.ParseEntry(text) == nil }}
 	TypePrefixes = &Type{want: "a list of at most {max} prefixes of addresses such as 10.1.0.0/16", right: isPrefix,
-		each:   fmt.Sprintf("a prefix of addresses in its canonical form such as 10.1.0.0/16, of %d bits or more", minPrefixBits),
-		schema: func(k *Key) jsonSchema { return k.list(jsonSchema{"type": "string", "minLength": 1}, true) }}
-	TypeMailAddresses = &Type{want: "a list of {min} to {max} mail addresses", each: mailWant, right: mailAddresses.MatchString,
-		schema: func(k *Key) jsonSchema { return k.list(patterned(patternMail), true) }}
-	TypeVariables = &Type{want: "a list of {min} to {max} names of variables", repeats: true,
+		each: fmt.Sprintf("a prefix of addresses in its canonical form such as 10.1.0.0/16, of %d bits or more", minPrefixBits)}
+	TypeMailAddresses = &Type{want: "a list of {min} to {max} mail addresses", each: mailWant, right: mailAddresses.MatchString}
+	TypeVariables     = &Type{want: "a list of {min} to {max} names of variables", repeats: true,
 		right: func(text string) bool { return variables.MatchString(text) && !strings.HasPrefix(text, ownVariables) },
-		each:  "the name of a variable, of letters, digits and underscores, and none of the mesh's own, which begin with " + ownVariables,
-		schema: func(k *Key) jsonSchema {
-			return k.list(jsonSchema{"type": "string", "pattern": patternVariable, "not": jsonSchema{"pattern": "^" + ownVariables}}, false)
-		}}
+		each:  "the name of a variable, of letters, digits and underscores, and none of the mesh's own, which begin with " + ownVariables}
 	// TypeChoices are Words, of which the list may be one.
-	TypeChoices = &Type{want: "a list of one or more of {words}, or one of them", schema: func(k *Key) jsonSchema { return k.list(jsonSchema{"enum": k.Words}, true) }}
+	TypeChoices = &Type{want: "a list of one or more of {words}, or one of them"}
 
 	// What nests is read by functions of its own (source.value). The bounds count entries.
-	TypeWordLists = &Type{want: "a mapping of names to lists of words", schema: func(k *Key) jsonSchema {
-		return k.named(jsonSchema{"type": "array", "items": jsonSchema{"type": "string", "minLength": 1}, "minItems": 1})
-	}}
-	TypeObjects      = &Type{want: "a list of {min} to {max} entries, each {child}", schema: func(k *Key) jsonSchema { return k.list(k.reference(), false) }}
-	TypeObject       = &Type{want: "a mapping with the keys of {child}", schema: (*Key).reference}
-	TypeNamedObjects = &Type{want: "a mapping of {min} to {max} names, each to {child}", schema: func(k *Key) jsonSchema { return k.named(k.reference()) }}
-	TypeNameLists    = &Type{want: "a mapping of {min} to {max} names to lists of texts", schema: func(k *Key) jsonSchema {
-		return k.named(distinctTexts.list(jsonSchema{"type": "string"}, true))
-	}}
+	TypeWordLists    = &Type{want: "a mapping of names to lists of words"}
+	TypeObjects      = &Type{want: "a list of {min} to {max} entries, each {child}"}
+	TypeObject       = &Type{want: "a mapping with the keys of {child}"}
+	TypeNamedObjects = &Type{want: "a mapping of {min} to {max} names, each to {child}"}
+	TypeNameLists    = &Type{want: "a mapping of {min} to {max} names to lists of texts"}
 	// TypeClosed is a type as tools have it, TypeCalls are examples of rules.
-	TypeClosed = &Type{want: "a closed type in JSON Schema: object, array, string, integer, number, boolean or enum", schema: func(*Key) jsonSchema {
-		s := anyOf(jsonSchema{"required": []string{"type"}}, jsonSchema{"required": []string{"enum"}}, jsonSchema{"required": []string{"const"}})
-		s["type"] = "object"
-		return s
-	}}
-	TypeCalls = &Type{want: "a list of {min} to {max} calls, such as {args: {to: kim}}", schema: func(k *Key) jsonSchema { return k.list(jsonSchema{"type": "object"}, false) }}
+	TypeClosed = &Type{want: "a closed type in JSON Schema: object, array, string, integer, number, boolean or enum"}
+	TypeCalls  = &Type{want: "a list of {min} to {max} calls, such as {args: {to: kim}}"}
 )
 
 // fieldTypes are the types of keys by those of their fields; a row says which it is if a field
