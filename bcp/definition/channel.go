@@ -35,7 +35,6 @@ func (b *builder) channels(m *bcp.Mesh) {
 		}
 	}
 	slices.SortFunc(m.Channels, func(x, y bcp.Channel) int { return x.ChannelKey.Compare(y.ChannelKey) })
-	b.warnTools(m)
 }
 
 // ends returns the entries that can be paired, and reports those that no
@@ -165,32 +164,6 @@ func (b *builder) checkApprovers(m *bcp.Mesh, o *object, named []bcp.AgentName) 
 	for i, name := range named {
 		if !slices.Contains(m.Approvers, name) {
 			o.errorf(index("approvers", i), CodeUnknownPerson, "expected one of the mesh's approvers, got %s%s", quote(string(name)), didYouMean(string(name), people))
-		}
-	}
-}
-
-// warnTools warns of a Reader whose tools and subscriptions do not fit. Agents
-// that list no tools are left alone.
-func (b *builder) warnTools(m *bcp.Mesh) {
-	const publish = bcp.ToolPublish
-	if b.incomplete {
-		return
-	}
-	targets := map[bcp.AgentName]bool{}
-	for _, c := range m.Channels {
-		targets[c.Reader] = targets[c.Reader] || len(c.Subscriptions) > 0
-	}
-	for _, a := range b.agents {
-		if !a.Reader || a.Builtin || len(a.Tools) == 0 { // a model that the mesh runs may publish whatever it lists
-			continue
-		}
-		targeted := targets[a.Name]
-		listed := slices.Contains(a.ProtocolTools(), publish)
-		switch {
-		case listed && !targeted:
-			a.warnf("tools", CodeNoSubscription, "%s is listed, but no subscription names this agent", publish)
-		case !listed && targeted:
-			a.warnf("tools", CodeCannotPublish, "a subscription names this agent, but its tools lack %s", publish)
 		}
 	}
 }

@@ -13,13 +13,11 @@ func (b *builder) endorse(m *bcp.Mesh) {
 	}
 	for _, r := range b.mesh.EndorseEntries {
 		key := bcp.ChannelKey{Controller: r.Controller, Reader: r.Reader}
-		ofChannel, ofCalls := r.has("controller") && r.has("reader"), r.has("kernel") && r.has("tools")
 		n, found := slices.BinarySearchFunc(m.Channels, key, func(c bcp.Channel, key bcp.ChannelKey) int { return c.ChannelKey.Compare(key) })
 		switch {
-		case ofCalls && !r.has("controller") && !r.has("reader"):
+		case r.bad:
+		case r.Kernel != "":
 			r.calls(m)
-		case !ofChannel || r.has("kernel") || r.has("tools"):
-			r.errorf("", CodeMissingKey, "an entry of endorse is of a controller and a reader, or of a kernel and tools")
 		case !found:
 			r.errorf("", CodeNoCounterpart, "there is no channel of the controller %s and the reader %s", key.Controller, key.Reader)
 		case len(m.Channels[n].Endorse.People) > 0:

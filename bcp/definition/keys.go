@@ -47,6 +47,10 @@ type Key struct {
 	Required bool
 	// No two entries of a list have the same value of a Unique key.
 	Unique bool
+	// Of its level there is exactly one of the keys that are OneOf, and with a key those that it
+	// Needs.
+	OneOf bool
+	Needs []string
 	// Default is the value of an absent key, as it is written in YAML.
 	// DefaultRule says in words what an absent key means where no constant
 	// does. A required key has neither.
@@ -389,14 +393,14 @@ var (
 		return []Key{
 			{Name: "name", Field: &r.Name, Unique: true, Type: TypeName, Required: true, Rule: "P4.6", Doc: "Names the route in logs and metrics."},
 			{Name: "person", Field: &r.Person, DefaultRule: "nobody's: held items are told without their ids", Rule: "P4.6, P10", Doc: "The approver or auditor whom it reaches."},
-			{Name: "webhook", Field: &r.Webhook, DefaultRule: "none", Rule: "P4.6", Doc: "The URL to post to."},
-			{Name: "format", Field: &r.Format, Words: wordsOf[bcp.WebhookFormat](1, 4), Default: "json", Rule: "P4.6", Doc: "The format of the posts to the webhook."},
-			{Name: "mail_server", Field: &r.MailServer, Type: TypeServer, DefaultRule: "none", Rule: "P4.6", Doc: "The SMTP server: STARTTLS, or TLS at port 465, unless it is on this machine."},
-			{Name: "mail_user", Field: &r.MailUser, Min: 1, Max: 256, DefaultRule: "no login", Rule: "P4.6", Doc: "The user at the mail server."},
-			{Name: "mail_password", Field: &r.Password, DefaultRule: "none; required with mail_user", Rule: "P4.6", Doc: "Its password."},
-			{Name: "mail_from", Field: &r.MailFrom, Type: TypeMailAddress, DefaultRule: "required with mail_server", Rule: "P4.6", Doc: "The address that mail comes from."},
-			{Name: "mail_to", Field: &r.MailTo, Type: TypeMailAddresses, Min: 1, Max: 32, DefaultRule: "required with mail_server", Rule: "P4.6", Doc: "The addresses that mail goes to."},
-			{Name: "command", Field: &r.Command, Min: 1, Max: 256, DefaultRule: "none", Rule: "P4.6", Doc: "A program that gets the message as JSON on stdin."},
+			{Name: "webhook", Field: &r.Webhook, DefaultRule: "none", OneOf: true, Rule: "P4.6", Doc: "The URL to post to."},
+			{Name: "format", Field: &r.Format, Words: wordsOf[bcp.WebhookFormat](1, 4), Default: "json", Needs: []string{"webhook"}, Rule: "P4.6", Doc: "The format of the posts to the webhook."},
+			{Name: "mail_server", Field: &r.MailServer, Type: TypeServer, DefaultRule: "none", OneOf: true, Needs: []string{"mail_from", "mail_to"}, Rule: "P4.6", Doc: "The SMTP server: STARTTLS, or TLS at port 465, unless it is on this machine."},
+			{Name: "mail_user", Field: &r.MailUser, Min: 1, Max: 256, DefaultRule: "no login", Needs: []string{"mail_server", "mail_password"}, Rule: "P4.6", Doc: "The user at the mail server."},
+			{Name: "mail_password", Field: &r.Password, DefaultRule: "none; required with mail_user", Needs: []string{"mail_user"}, Rule: "P4.6", Doc: "Its password."},
+			{Name: "mail_from", Field: &r.MailFrom, Type: TypeMailAddress, DefaultRule: "required with mail_server", Needs: []string{"mail_server"}, Rule: "P4.6", Doc: "The address that mail comes from."},
+			{Name: "mail_to", Field: &r.MailTo, Type: TypeMailAddresses, Min: 1, Max: 32, DefaultRule: "required with mail_server", Needs: []string{"mail_server"}, Rule: "P4.6", Doc: "The addresses that mail goes to."},
+			{Name: "command", Field: &r.Command, Min: 1, Max: 256, DefaultRule: "none", OneOf: true, Rule: "P4.6", Doc: "A program that gets the message as JSON on stdin."},
 			{Name: "for", Field: &r.Topics, Type: TypeChoices, Words: wordsOf[bcp.NoticeTopic](1, 3), Min: 1, Max: 3, DefaultRule: "held, alerts and credentials", Rule: "P4.6", Doc: "The kinds of notifications."},
 			{Name: "severity", Field: &r.Severity, Words: wordsOf[bcp.Severity](1, 3), Default: "warning", Rule: "P4.6", Doc: "The lowest severity that is notified."},
 			{Name: "quiet", Field: &r.Quiet, DefaultRule: "none", Rule: "P4.6", Doc: "Hours in which what is not critical waits, in time_zone."},
@@ -548,11 +552,11 @@ var (
 	LevelMCPServer = level("an MCP server", "mcp_server", func(s *serverForm) []Key {
 		return []Key{
 			{Name: "name", Field: &s.Name, Unique: true, Required: true, Rule: "A1", Doc: "Names the server in the names of its tools."},
-			{Name: "command", Field: &s.Command, Min: 1, Max: 256, DefaultRule: "there is a url", Rule: "A1, P7.5", Doc: "A server on stdin and stdout."},
-			{Name: "url", Field: &s.URL, Min: 1, Max: 256, DefaultRule: "there is a command", Rule: "A1", Doc: "A server over streamable HTTP; http only on this machine."},
-			{Name: "key", Field: &s.Key, Type: TypeKeyPlace, DefaultRule: "none", Rule: "A1", Doc: "The bearer token for the url."},
-			{Name: "environment", Field: &s.Environment, Type: TypeVariables, Min: 1, Max: 64, DefaultRule: "none", Rule: "P7.5", Doc: "Environment variables that the server gets besides PATH, HOME and the like."},
-			{Name: "sandbox", Field: &s.Sandbox, Words: wordsOf[bcp.Sandbox](1, 3), DefaultRule: "a command needs it", Rule: "P7.5", Doc: "What confines the server, as of an agent (tools.md)."},
+			{Name: "command", Field: &s.Command, Min: 1, Max: 256, DefaultRule: "there is a url", OneOf: true, Rule: "A1, P7.5", Doc: "A server on stdin and stdout."},
+			{Name: "url", Field: &s.URL, Min: 1, Max: 256, DefaultRule: "there is a command", OneOf: true, Rule: "A1", Doc: "A server over streamable HTTP; http only on this machine."},
+			{Name: "key", Field: &s.Key, Type: TypeKeyPlace, DefaultRule: "none", Needs: []string{"url"}, Rule: "A1", Doc: "The bearer token for the url."},
+			{Name: "environment", Field: &s.Environment, Type: TypeVariables, Min: 1, Max: 64, DefaultRule: "none", Needs: []string{"command"}, Rule: "P7.5", Doc: "Environment variables that the server gets besides PATH, HOME and the like."},
+			{Name: "sandbox", Field: &s.Sandbox, Words: wordsOf[bcp.Sandbox](1, 3), DefaultRule: "a command needs it", Needs: []string{"command"}, Rule: "P7.5", Doc: "What confines the server, as of an agent (tools.md)."},
 			{Name: "tools", Field: &s.ToolEntries, Min: 1, Max: kernel.MaxTools, Required: true, Rule: "A7", Doc: "Its tools that agents may name."},
 		}
 	})
@@ -567,10 +571,10 @@ var (
 	})
 	LevelEndorse = level("an entry of endorse", "endorse", func(r *endorseForm) []Key {
 		return []Key{
-			{Name: "controller", Field: &r.Controller, DefaultRule: "a kernel", Rule: "P7.8", Doc: "The Controller of the channel."},
-			{Name: "reader", Field: &r.Reader, DefaultRule: "a kernel", Rule: "P7.8", Doc: "Its Reader."},
-			{Name: "kernel", Field: &r.Kernel, DefaultRule: "a channel", Rule: "P7.9", Doc: "The kernel, for calls."},
-			{Name: "tools", Field: &r.Tools, Min: 1, Max: kernel.MaxTools, DefaultRule: "a channel", Rule: "P7.9", Doc: "Its tools."},
+			{Name: "controller", Field: &r.Controller, DefaultRule: "a kernel", OneOf: true, Needs: []string{"reader"}, Rule: "P7.8", Doc: "The Controller of the channel."},
+			{Name: "reader", Field: &r.Reader, DefaultRule: "a kernel", Needs: []string{"controller"}, Rule: "P7.8", Doc: "Its Reader."},
+			{Name: "kernel", Field: &r.Kernel, DefaultRule: "a channel", OneOf: true, Needs: []string{"tools"}, Rule: "P7.9", Doc: "The kernel, for calls."},
+			{Name: "tools", Field: &r.Tools, Min: 1, Max: kernel.MaxTools, DefaultRule: "a channel", Needs: []string{"kernel"}, Rule: "P7.9", Doc: "Its tools."},
 			{Name: "people", Field: &r.People, Min: 1, Max: 256, Required: true, Rule: "P7.8", Doc: "Approvers who may endorse. Without them theirs end."},
 			{Name: "max_uses", Field: &r.MaxUses, Min: 1, Max: 10_000, Required: true, Rule: "P7.8", Doc: "How many answers or calls one endorsement lets through."},
 			{Name: "max_time", Field: &r.MaxTime, Min: minute, Max: 90 * day, Required: true, Rule: "P7.8", Doc: "How long one may hold."},

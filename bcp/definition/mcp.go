@@ -19,10 +19,11 @@ const maxToolName = 64
 func (b *builder) mcpServers(m *bcp.Mesh) {
 	for _, s := range b.mesh.ServerEntries {
 		s.File = s.source.path
-		if !s.bad {
+		switch {
+		case s.bad:
+		case s.URL != "":
 			b.remote(s)
-		}
-		if !s.bad && s.URL == "" && s.has("command") {
+		default:
 			b.startable(&s.object, s.Command, s.Sandbox)
 		}
 		for _, t := range s.ToolEntries {
@@ -33,16 +34,9 @@ func (b *builder) mcpServers(m *bcp.Mesh) {
 	}
 }
 
-// remote judges where a server is: a command or a URL.
+// remote judges where a server at a URL is.
 func (b *builder) remote(s *serverForm) {
 	switch at, err := guard.ParseTarget(s.URL); {
-	case !s.has("url") && !s.has("command"):
-		s.errorf("name", CodeMissingKey, "a server has a command, which is started, or a url, which is connected to")
-	case !s.has("url") && s.has("key"):
-		s.errorf("key", CodeBadValue, "only a server at a url gets a key: name variables for a command in environment")
-	case !s.has("url"):
-	case s.has("command"), s.has("environment"), s.has("sandbox"):
-		s.errorf("url", CodeBadValue, "nothing is started of a server at a url: leave out command, environment and sandbox")
 	case err != nil || strings.ContainsAny(s.URL, "?#"):
 		s.errorf("url", CodeBadValue, "expected an https URL such as https://mcp.example.com/mcp, without a query: a key has a place of its own")
 	case at.Scheme() != "https" && !onThisMachine(at):

@@ -98,11 +98,11 @@ func TestMCPServers(t *testing.T) {
 		at("url: https://user:secret@mcp.example.com/mcp"):                "expected an https URL",
 		at("url: https://mcp.example.com/mcp?key=secret"):                 "expected an https URL",
 		at("url: https://mcp.example.com/mcp\n  key: sk-7f3a"):            "and not the key itself",
-		at("url: https://mcp.example.com/mcp\n  sandbox: none"):           "nothing is started",
-		at("url: https://mcp.example.com/mcp\n  environment: [A_B]"):      "nothing is started",
-		notesServer("url: https://mcp.example.com/mcp", ""):               "nothing is started",
-		notesServer("sandbox: none\n  key: env:NOTES_KEY", ""):            "only a server at a url gets a key",
-		strings.Replace(at("url: x"), "  url: x\n", "", 1):                "a server has a command, which is started, or a url",
+		at("url: https://mcp.example.com/mcp\n  sandbox: none"):           "sandbox: it goes with command",
+		at("url: https://mcp.example.com/mcp\n  environment: [A_B]"):      "environment: it goes with command",
+		notesServer("url: https://mcp.example.com/mcp", ""):               "expected one of command, url, got 2",
+		notesServer("sandbox: none\n  key: env:NOTES_KEY", ""):            "key: it goes with url",
+		strings.Replace(at("url: x"), "  url: x\n", "", 1):                "expected one of command, url, got 0",
 	} {
 		m, got := load(mesh, "[mcp__notes__find]", "")
 		if want == "" && got != "" || !strings.Contains(got, want) || strings.Contains(got, "secret") || strings.Contains(got, "7f3a") {

@@ -2,7 +2,6 @@ package definition
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -19,41 +18,8 @@ func (b *builder) routes(m *bcp.Mesh) {
 	}
 }
 
-// ways are the keys of which a route has one, and keysOfWay those that need it.
-var (
-	ways      = []string{"webhook", "mail_server", "command"}
-	keysOfWay = []struct{ way, key string }{
-		{"webhook", "format"}, {"mail_server", "mail_user"}, {"mail_server", "mail_password"}, {"mail_server", "mail_from"}, {"mail_server", "mail_to"},
-	}
-)
-
-// checkRoute checks the keys of one route against each other.
+// checkRoute checks what the rows of the keys cannot.
 func (b *builder) checkRoute(r *routeForm) {
-	var have []string
-	for _, way := range ways {
-		if r.written(way) {
-			have = append(have, way)
-		}
-	}
-	if len(have) != 1 {
-		r.errorf("", CodeBadValue, "expected one of %s, got %d of them", strings.Join(ways, ", "), len(have))
-		return
-	}
-	for _, k := range keysOfWay {
-		if r.written(k.key) && k.way != have[0] {
-			r.errorf(k.key, CodeBadValue, "it goes with %s, and this route has a %s", k.way, have[0])
-		}
-	}
-	if have[0] == "mail_server" {
-		for _, key := range []string{"mail_from", "mail_to"} {
-			if !r.written(key) {
-				r.errorf(key, CodeMissingKey, "a route with mail_server needs this key: expected %s", expected(LevelNotify.key(key)))
-			}
-		}
-		if r.written("mail_user") != r.written("mail_password") {
-			r.errorf("", CodeBadValue, "mail_user and mail_password go together")
-		}
-	}
 	if r.has("quiet") && r.Quiet.Begin == r.Quiet.End {
 		r.errorf("quiet", CodeBadValue, "expected two different times, got %s", quote(r.word("quiet")))
 	}

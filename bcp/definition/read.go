@@ -99,10 +99,6 @@ func (s *source) object(l *Level, n *node, path string, form reflect.Value) bool
 		s.wrongType(n, path, "a mapping with the keys of "+l.String())
 		return false
 	}
-	if other := meantLevel(l, n); other != nil {
-		s.errorf(n.position, CodeUnknownKey, path, "expected the keys of %s, got those of %s: category 1 has fields, and category 2 has questions", l, other)
-		return false
-	}
 	o := object{source: s, node: n, path: path}
 	refuse := func(key string) {
 		if o.bad = true; o.wrong == nil {
@@ -139,32 +135,37 @@ func (s *source) object(l *Level, n *node, path string, form reflect.Value) bool
 			o.bad = true
 		}
 	}
+	o.bad = s.failing(func() { s.together(l, n, path) }) || o.bad
 	if f, ok := form.Addr().Interface().(interface{ base() *object }); ok {
 		*f.base() = o
 	}
 	return true
 }
 
-// meantLevel tells a mapping whose keys are those of the other part of a spec, and hardly one of
-// which is of its level.
-func meantLevel(l *Level, n *node) *Level {
-	other := map[*Level]*Level{LevelField: LevelQuestion, LevelQuestion: LevelField}[l]
-	if other == nil {
-		return nil
-	}
-	here, there := 0, 0
-	for _, e := range n.entries {
-		if l.key(e.key) != nil {
-			here++
-		}
-		if other.key(e.key) != nil {
-			there++
+// together refuses keys that do not go together.
+func (s *source) together(l *Level, n *node, path string) {
+	there := func(name string) bool { return n.value(name).kind != 0 }
+	var oneOf []string
+	written := 0
+	for i := range l.keys {
+		if k := &l.keys[i]; k.OneOf {
+			if oneOf = append(oneOf, k.Name); there(k.Name) {
+				written++
+			}
 		}
 	}
-	if there > 1 && there > here && there == len(n.entries) {
-		return other
+	if len(oneOf) > 0 && written != 1 {
+		s.errorf(n.position, CodeMissingKey, path, "expected one of %s, got %d of them", strings.Join(oneOf, ", "), written)
+		return
 	}
-	return nil
+	for i := range l.keys {
+		k := &l.keys[i]
+		for _, need := range k.Needs {
+			if there(k.Name) && !there(need) {
+				s.errorf(n.value(k.Name).position, CodeMissingKey, join(path, k.Name), "it goes with %s, which is missing", need)
+			}
+		}
+	}
 }
 
 // roleIn looks ahead at the role of a channel entry, which decides what the

@@ -90,8 +90,6 @@ const (
 	CodeCategory3       = "category_3"       // warning: every push waits for a person
 	CodeNoApprovers     = "no_approvers"     // warning: nobody can approve
 	CodeCapacity        = "capacity"         // warning: capacity above 4 x nominal
-	CodeNoSubscription  = "no_subscription"  // warning: a tool without use
-	CodeCannotPublish   = "cannot_publish"   // warning: a subscription without the tool
 	CodeNoEffect        = "no_effect"        // warning: a limit that never applies
 	CodeConstant        = "constant"         // warning: every push says the same
 	CodeTotalParts      = "total_parts"      // warning: pushes may take more than half of a total budget
