@@ -82,7 +82,7 @@ func commandSays(state status.State, c *status.Command, now time.Time) string {
 		}
 		return ""
 	case state == status.Running:
-		says := "its command runs since " + spell(now.Sub(c.Since)) + ", and has not connected"
+		says := "its command runs for " + Roughly(now.Sub(c.Since)) + ", and has not connected"
 		if c.Failures > 0 {
 			says += "; before, it " + failures(c)
 		}
@@ -117,17 +117,9 @@ func failures(c *status.Command) string {
 // describeTime tells when something is to happen.
 func describeTime(at, now time.Time) string {
 	if d := at.Sub(now); d > 0 {
-		return "in " + spell(d)
+		return "in " + Roughly(d)
 	}
 	return "now"
-}
-
-// spell writes how long something lasts, from a second on.
-func spell(d time.Duration) string {
-	if d < 2*time.Minute {
-		return Count(int(max(d, time.Second).Round(time.Second)/time.Second), "second")
-	}
-	return Within(d)
 }
 
 // Waits tells what waits for an agent, and what it waits for.

@@ -26,7 +26,7 @@ func PublishCommand(p *cli.Program) *cobra.Command {
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
 		Use:               "publish CONTROLLER SUBSCRIPTION [JSON]",
-		ValidArgsFunction: completePush,
+		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(false)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			controller, err := bcp.ParseAgentName(args[0])
 			if err != nil {
@@ -107,8 +107,7 @@ func AnswerCommand(p *cli.Program) *cobra.Command {
 	var wait cli.DurationFlag
 	var unknown bool
 	cmd := &cobra.Command{
-		Use:               "answer [QUERY_ID] [JSON]",
-		ValidArgsFunction: completeQueries(&who),
+		Use: "answer [QUERY_ID] [JSON]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var id bcp.QueryID
 			var answer any = agents.NotEnoughInformation{}
@@ -290,34 +289,4 @@ func showResult(o *cli.Output, r bcp.ValidationResult) error {
 		o.Printf("%s\n", r.Status)
 	}
 	return nil
-}
-
-// completePush completes CONTROLLER, and then its subscriptions.
-func completePush(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return meshdir.CompleteAgents(false)(cmd, args, begun)
-	}
-	mesh, err := client.LoadMesh(cmd)
-	if err != nil || len(args) > 1 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var words []string
-	for _, c := range mesh.Channels {
-		for _, s := range c.Subscriptions {
-			if string(c.Controller) == args[0] {
-				words = append(words, cobra.CompletionWithDesc(string(s.ID), "to "+string(c.Reader)))
-			}
-		}
-	}
-	return words, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeQueries completes the ids of the queries that wait for a reader.
-func completeQueries(who *client.Flags) cobra.CompletionFunc {
-	return client.CompleteFrom(who, bcp.RoleReader, 1, func(ctx context.Context, c *client.Client) []string {
-		queries, _ := waitingQueries(ctx, agents.NewReader(c.Connection), listWait) // without an answer none is completed
-		return cli.Map(queries, func(q pendingQuery) string {
-			return cobra.CompletionWithDesc(string(q.QueryID), "from "+string(q.Controller))
-		})
-	})
 }

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -336,21 +334,7 @@ func specReason(err error) string {
 	if errors.Is(err, json.ErrUnknownName) {
 		return cli.Plain(string(wrong.JSONPointer)) + ": a spec has no such member"
 	}
-	var words []string
-	switch wrong.GoType {
-	case reflect.TypeFor[bcp.Type]():
-		for t := bcp.TypeBoolean; t <= bcp.TypeInteger; t++ {
-			words = append(words, t.String())
-		}
-	case reflect.TypeFor[bcp.Format]():
-		for f := bcp.FormatPersonName; f < bcp.FormatSummary; f++ {
-			words = append(words, f.String())
-		}
-	}
-	if len(words) > 0 {
-		return fmt.Sprintf("%s: expected one of %s", cli.Plain(string(wrong.JSONPointer)), strings.Join(words, ", "))
-	}
-	return cli.Plain(string(wrong.JSONPointer)) + ": has another type than a spec has there"
+	return cli.Plain(string(wrong.JSONPointer)) + ": has another type or word than a spec has there"
 }
 
 // AskedFor names what a spec asks, in one line.
