@@ -38,12 +38,6 @@ func TestChannelAdvice(t *testing.T) {
 		"one of two is summary": {"", "max_category: 3, budget_bits: 100", []string{number("a", 2), summary("b")}, nil},
 		"two of four":           {"", "max_category: 3, budget_bits: 100", []string{number("a", 2), summary("b"), number("c", 2), summary("d")}, []string{share}},
 		"two of five":           {"", "max_category: 3, budget_bits: 100", []string{number("a", 2), summary("b"), number("c", 2), summary("d"), number("e", 2)}, nil},
-		"fit together":          {"", "max_category: 1, budget_bits: 14", []string{number("a", 1024), number("b", 16)}, nil},
-		"do not fit together": {"Read", "max_category: 3, budget_bits: 13", []string{number("a", 1024), number("b", 16)},
-			[]string{maxCategory1, "advice_budget bcp_channels[0].budget_bits; write budget_bits: 14"}},
-		"nor into pushes": {"", "max_category: 1, budget_bits: 14, push_budget_bits: 13", []string{number("a", 1024), number("b", 16)},
-			[]string{"advice_budget bcp_channels[0].push_budget_bits; write push_budget_bits: 14"}},
-		"one never fits": {"", "max_category: 1, budget_bits: 13", []string{number("a", 1024), number("b", 1<<20)}, nil},
 	} {
 		text := controller("c", "r", tt.limits+", subscriptions: ["+strings.Join(tt.subscriptions, ", ")+"]")
 		if tt.tools != "" {

@@ -15,7 +15,6 @@ type Narrowed struct {
 	Controller     bcp.AgentName              `json:"controller"`
 	Reader         bcp.AgentName              `json:"reader"`
 	MaxCategory    bcp.Category               `json:"max_category"`
-	MaxCat2Queries *int                       `json:"max_cat2_queries,omitempty"`
 	Budget         bcp.Bits                   `json:"budget_bits"`
 	CapacityBudget bcp.Bits                   `json:"capacity_budget_bits,omitzero"`
 	Subscriptions  []bcp.ProposedSubscription `json:"subscriptions,omitempty"`
@@ -24,9 +23,6 @@ type Narrowed struct {
 // NarrowedOf is what makes the second channel of the first.
 func NarrowedOf(was, would bcp.Channel) Narrowed {
 	n := Narrowed{Controller: would.Controller, Reader: would.Reader, MaxCategory: would.MaxCategory, Budget: would.Budget, CapacityBudget: would.CapacityBudget}
-	if would.MaxCat2Queries >= 0 {
-		n.MaxCat2Queries = &would.MaxCat2Queries
-	}
 	for i, sub := range would.Subscriptions {
 		if !sameSubscription(was.Subscriptions[i], sub) {
 			n.Subscriptions = append(n.Subscriptions, bcp.ProposedOf(sub))
@@ -37,10 +33,7 @@ func NarrowedOf(was, would bcp.Channel) Narrowed {
 
 // Over returns a channel as the proposal has it. Whether that is narrower is not looked at.
 func (n *Narrowed) Over(c bcp.Channel) (bcp.Channel, error) {
-	c.MaxCategory, c.MaxCat2Queries, c.Budget, c.CapacityBudget = n.MaxCategory, -1, n.Budget, n.CapacityBudget
-	if n.MaxCat2Queries != nil {
-		c.MaxCat2Queries = *n.MaxCat2Queries
-	}
+	c.MaxCategory, c.Budget, c.CapacityBudget = n.MaxCategory, n.Budget, n.CapacityBudget
 	c.Subscriptions = slices.Clone(c.Subscriptions)
 	for i := range n.Subscriptions {
 		sub, err := n.Subscriptions[i].Subscription()
@@ -73,18 +66,10 @@ func Narrow(files map[string][]byte, want bcp.Channel) (path string, edited []by
 			}
 		}
 		e.limit("max_category", int64(was.MaxCategory), int64(want.MaxCategory))
-		e.limit("max_cat2_queries", int64(was.MaxCat2Queries), int64(want.MaxCat2Queries))
 		e.limit("capacity_budget_bits", int64(was.CapacityBudget/bcp.Bit), int64(want.CapacityBudget/bcp.Bit))
-		if e.limit("budget_bits", int64(was.Budget/bcp.Bit), int64(want.Budget/bcp.Bit)); was.Budget == want.Budget {
-			return
-		}
-		for _, part := range []string{"push_budget_bits", "alert_bits"} { // above the budget they would have no effect
-			if stated, err := bcp.ParseBits(e.node.value(part).text); err == nil && stated > want.Budget {
-				e.limit(part, 0, int64(want.Budget/bcp.Bit))
-			}
-		}
+		e.limit("budget_bits", int64(was.Budget/bcp.Bit), int64(want.Budget/bcp.Bit))
 	}, func(_, now bcp.Channel) bool {
-		return now.MaxCategory == want.MaxCategory && now.MaxCat2Queries == want.MaxCat2Queries && now.Budget == want.Budget && now.CapacityBudget == want.CapacityBudget &&
+		return now.MaxCategory == want.MaxCategory && now.Budget == want.Budget && now.CapacityBudget == want.CapacityBudget &&
 			slices.EqualFunc(now.Subscriptions, want.Subscriptions, sameSubscription)
 	})
 }

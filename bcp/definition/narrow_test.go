@@ -21,7 +21,7 @@ func narrowed(t *testing.T, folder map[string][]byte) bcp.Channel {
 		t.Fatal(report.Errors)
 	}
 	c := mesh.Channels[0]
-	c.MaxCategory, c.Budget, c.MaxCat2Queries, c.CapacityBudget = 1, 60*bcp.Bit, 3, 70*bcp.Bit
+	c.MaxCategory, c.Budget, c.CapacityBudget = 1, 60*bcp.Bit, 70*bcp.Bit
 	c.Subscriptions = slices.Clone(c.Subscriptions)
 	sub := &c.Subscriptions[0]
 	sub.Spec.Fields = slices.Clone(sub.Spec.Fields)
@@ -37,7 +37,7 @@ func TestNarrow(t *testing.T) {
 	t.Parallel()
 	const before = "---\nname: c\nbcp_channels:\n  # the mail\n  - peer: r\n    role: controller # asks\n    release_interval: 1s\n    max_category: 2 # enough\n    budget_bits: 500\n    push_budget_bits: 100\n" +
 		"    subscriptions:\n      # one\n      - id: one # first\n        category: 1\n        batch_window: 90s\n        # its fields\n        fields:\n          - {name: a, type: enum, values: [a, b]}\n      # two\n      - id: two\n        category: 1\n        fields: [{name: a, type: boolean}]\n---\nHello.\n"
-	const after = "---\nname: c\nbcp_channels:\n  # the mail\n  - peer: r\n    role: controller # asks\n    capacity_budget_bits: 70\n    max_cat2_queries: 3\n    release_interval: 1s\n    max_category: 1 # enough\n    budget_bits: 60\n    push_budget_bits: 60\n" +
+	const after = "---\nname: c\nbcp_channels:\n  # the mail\n  - peer: r\n    role: controller # asks\n    capacity_budget_bits: 70\n    release_interval: 1s\n    max_category: 1 # enough\n    budget_bits: 60\n    push_budget_bits: 100\n" +
 		"    subscriptions:\n      # one\n      # its fields\n      - id: \"one\"\n        max_rate: \"2/h\"\n        batch_window: \"90s\"\n        category: 1\n        fields:\n          - {name: \"a\", type: \"enum\", values: [\"b\"]}\n      # two\n      - id: two\n        category: 1\n        fields: [{name: a, type: boolean}]\n---\nHello.\n"
 	for _, end := range []string{"\n", "\r\n"} {
 		folder := files("agents/c.md", strings.ReplaceAll(before, "\n", end), "agents/r.md", patchReader)

@@ -1,6 +1,7 @@
 package tighten
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -29,9 +30,8 @@ func Narrows(before, after bcp.Channel, settings bcp.Settings) error {
 		{"max_category", int64(before.MaxCategory), int64(after.MaxCategory)},
 		{"budget_bits", int64(before.Budget), int64(after.Budget)},
 		{"push_budget_bits", int64(before.PushBudget), int64(after.PushBudget)},
-		{"window_budget_bits", unlimited(int64(before.WindowBudget), 0), unlimited(int64(after.WindowBudget), 0)},
-		{"capacity_budget_bits", unlimited(int64(before.CapacityBudget), 0), unlimited(int64(after.CapacityBudget), 0)},
-		{"max_cat2_queries", unlimited(int64(before.MaxCat2Queries), -1), unlimited(int64(after.MaxCat2Queries), -1)},
+		{"window_budget_bits", int64(cmp.Or(before.WindowBudget, anything)), int64(cmp.Or(after.WindowBudget, anything))},
+		{"capacity_budget_bits", int64(cmp.Or(before.CapacityBudget, anything)), int64(cmp.Or(after.CapacityBudget, anything))},
 	} {
 		if limit.would > limit.was {
 			return fmt.Errorf("%s would be greater", limit.key)
@@ -39,18 +39,11 @@ func Narrows(before, after bcp.Channel, settings bcp.Settings) error {
 	}
 	rest := before
 	rest.Subscriptions, rest.MaxCategory, rest.Budget, rest.PushBudget, rest.WindowBudget = after.Subscriptions, after.MaxCategory, after.Budget, after.PushBudget, after.WindowBudget
-	rest.CapacityBudget, rest.MaxCat2Queries, rest.AlertBits, rest.BaseCategory = after.CapacityBudget, after.MaxCat2Queries, after.AlertBits, min(before.BaseCategory, after.MaxCategory)
+	rest.CapacityBudget, rest.AlertBits, rest.BaseCategory = after.CapacityBudget, after.AlertBits, min(before.BaseCategory, after.MaxCategory)
 	if !reflect.DeepEqual(rest, after) {
 		return fmt.Errorf("something else would change")
 	}
 	return nil
-}
-
-func unlimited(n, none int64) int64 {
-	if n == none {
-		return anything
-	}
-	return n
 }
 
 func narrows(was, would bcp.Subscription, settings bcp.Settings) error {

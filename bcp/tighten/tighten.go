@@ -28,7 +28,6 @@ type Message struct {
 // Use is the most that was used of an epoch at once.
 type Use struct {
 	Nominal, Capacity bcp.Bits
-	Cat2Queries       int
 }
 
 // History is what is known of a channel. The zero value is empty.
@@ -245,10 +244,8 @@ func (p *Proposal) budgets(decisions []Decision) {
 		return
 	}
 	var nominal, capacity []bcp.Bits
-	cat2 := 0
 	for _, u := range use {
 		nominal, capacity = append(nominal, max(u.Nominal, least.Nominal)), append(capacity, max(u.Capacity, least.Capacity))
-		cat2 = max(cat2, u.Cat2Queries)
 	}
 	c := &p.Channel
 	budget, change := enough(nominal), Change{NominalWas: c.Budget}
@@ -269,14 +266,6 @@ func (p *Proposal) budgets(decisions []Decision) {
 		p.Changes = append(p.Changes, Change{Was: "capacity_budget_bits: " + was, Would: "capacity_budget_bits: " + whole(budget), CapacityWas: c.CapacityBudget, Capacity: budget,
 			Refused: p.beyond(decisions, func(d *Decision) bcp.Bits { return d.Capacity }, budget)})
 		c.CapacityBudget = budget
-	}
-	if n := cat2 + cat2/4; c.MaxCat2Queries < 0 && cat2 > 0 || cat2 > 0 && n < c.MaxCat2Queries {
-		was := "none"
-		if c.MaxCat2Queries >= 0 {
-			was = fmt.Sprint(c.MaxCat2Queries)
-		}
-		p.Changes = append(p.Changes, Change{Was: "max_cat2_queries: " + was, Would: fmt.Sprintf("max_cat2_queries: %d", n)})
-		c.MaxCat2Queries = n
 	}
 }
 

@@ -208,7 +208,7 @@ func TestNarrowsLimits(t *testing.T) {
 	}{
 		"same": {func(*bcp.Channel) {}, true},
 		"less": {func(c *bcp.Channel) {
-			c.MaxCategory, c.BaseCategory, c.Budget, c.CapacityBudget, c.MaxCat2Queries = 1, 1, 99, 199, 4
+			c.MaxCategory, c.BaseCategory, c.Budget, c.CapacityBudget = 1, 1, 99, 199
 		}, true},
 		"a lower rate":       {func(c *bcp.Channel) { c.Subscriptions[0].MaxRate.Count = 4 }, true},
 		"category":           {func(c *bcp.Channel) { c.MaxCategory = 3 }, false},

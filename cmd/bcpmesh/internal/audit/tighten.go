@@ -175,7 +175,7 @@ func (l *learner) learn(d *bcp.Decision, _ state.Redecision) error {
 	}
 	if d.Epoch > 0 {
 		u := h.Epochs[d.Epoch]
-		h.Epochs[d.Epoch] = tighten.Use{Nominal: max(u.Nominal, d.Balance.Spent()), Capacity: max(u.Capacity, d.Balance.SpentCapacity()), Cat2Queries: max(u.Cat2Queries, d.Balance.Cat2Queries)}
+		h.Epochs[d.Epoch] = tighten.Use{Nominal: max(u.Nominal, d.Balance.Spent()), Capacity: max(u.Capacity, d.Balance.SpentCapacity())}
 	}
 	if d.Kind == bcp.KindPush && (d.Verdict == bcp.Accept || d.Verdict == bcp.Hold) {
 		h.Pushes[d.Subscription] = append(h.Pushes[d.Subscription], d.Time)
