@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -239,12 +240,7 @@ func parseDuration(s string) (time.Duration, error) {
 
 // formatDuration writes seconds with the greatest unit that divides them.
 func formatDuration(seconds int64) string {
-	for _, unit := range durationUnits {
-		if length := int64(unit.length / time.Second); seconds != 0 && seconds%length == 0 {
-			return strconv.FormatInt(seconds/length, 10) + unit.name
-		}
-	}
-	return strconv.FormatInt(seconds, 10) + "s"
+	return cmp.Or(bcp.WindowText(time.Duration(seconds)*time.Second), "0s")
 }
 
 // byteUnits are in descending order.

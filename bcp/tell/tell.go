@@ -56,21 +56,12 @@ func Sentence(d *bcp.Decision) string {
 // Line tells one decision of an exchange that began at a time: its number, the time
 // since, who did what, and what became of it.
 func Line(d *bcp.Decision, begun time.Time) string {
-	since := d.At().Sub(begun)
-	line := make([]byte, 0, 160)
-	seq := strconv.FormatUint(d.Seq, 10)
-	for range 8 - len(seq) {
-		line = append(line, ' ')
-	}
-	line = append(append(line, seq...), "  +"...)
-	line = strconv.AppendInt(line, int64(since/time.Second), 10)
-	millis := since % time.Second / time.Millisecond
-	line = append(line, '.', '0'+byte(millis/100), '0'+byte(millis/10%10), '0'+byte(millis%10))
-	line = append(append(line, "s  "...), describeActor(d)...)
+	since := d.At().Sub(begun).Milliseconds()
+	line := fmt.Sprintf("%8d  +%d.%03ds  %s", d.Seq, since/1000, since%1000, describeActor(d))
 	if became := describeOutcome(d, d.DecidedBy()); became != "" {
-		line = append(append(line, ": "...), became...)
+		line += ": " + became
 	}
-	return string(append(line, '\n'))
+	return line + "\n"
 }
 
 // describeActor says who did what.

@@ -2,6 +2,7 @@ package define
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -142,23 +143,21 @@ func showCheck(p *cli.Program, folder meshdir.Folder, mesh *bcp.Mesh, result che
 		e.File = filepath.Join(folder.Dir, e.File)
 		p.Out.Talkf("%s", e)
 	}
-	advice := 0
+	// Advice comes after what matters more, with what to write on a line of
+	// its own, ready to be copied.
+	var advice []definition.Problem
 	for _, w := range result.Warnings {
 		if w.Advice() {
-			advice++
+			advice = append(advice, w)
 		} else {
 			meshdir.TalkProblem(p, folder, "warning", w)
 		}
 	}
-	// Advice comes after what matters more, with what to write on a line of
-	// its own, ready to be copied.
-	for _, w := range result.Warnings {
-		if w.Advice() {
-			why, write, _ := strings.Cut(w.Message, definition.InsteadWrite)
-			w.Message = why
-			meshdir.TalkProblem(p, folder, "advice", w)
-			p.Out.Talkf("    write: %s", write)
-		}
+	for _, w := range advice {
+		why, write, _ := strings.Cut(w.Message, definition.InsteadWrite)
+		w.Message = why
+		meshdir.TalkProblem(p, folder, "advice", w)
+		p.Out.Talkf("    write: %s", write)
 	}
 	if !result.OK {
 		return
@@ -184,16 +183,15 @@ func showCheck(p *cli.Program, folder meshdir.Folder, mesh *bcp.Mesh, result che
 	p.Out.Printf("\n")
 	showKernels(p.Out, result.Kernels)
 	showReach(p.Out, result.Agents)
-	p.Out.Printf("\n%s, %s, ", cli.Count(len(mesh.Agents), "agent"), cli.Count(len(result.Channels), "channel"))
-	p.Out.Printf("%s", cli.Count(len(result.Warnings)-advice, "warning"))
-	switch advice {
+	counts := fmt.Sprintf("%s, %s, %s", cli.Count(len(mesh.Agents), "agent"), cli.Count(len(result.Channels), "channel"), cli.Count(len(result.Warnings)-len(advice), "warning"))
+	switch len(advice) {
 	case 0:
 	case 1:
-		p.Out.Printf(", 1 piece of advice")
+		counts += ", 1 piece of advice"
 	default:
-		p.Out.Printf(", %d pieces of advice", advice)
+		counts += fmt.Sprintf(", %d pieces of advice", len(advice))
 	}
-	p.Out.Printf("\n")
+	p.Out.Printf("\n%s\n", counts)
 	if result.Replicas > 0 {
 		p.Out.Printf("replicas: %d needs a NATS cluster: bcpmesh gateway runs this mesh, and bcpmesh up refuses it\n", result.Replicas)
 	}
