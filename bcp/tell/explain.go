@@ -275,21 +275,8 @@ func (e *explainer) detail(c bcp.Check) string {
 		if accepted && e.known {
 			return fmt.Sprintf("it costs %s of capacity; %s of %s are spent with it", d.Capacity.Words(), d.Balance.SpentCapacity().Rounded(), e.channel.CapacityBudget.Rounded())
 		}
-	case bcp.CheckCat2Queries:
-		if e.known && e.channel.MaxCat2Queries >= 0 {
-			return fmt.Sprintf("max_cat2_queries is %d", e.channel.MaxCat2Queries)
-		}
-		return "no limit"
 	case bcp.CheckAnswer:
 		return e.answer()
-	case bcp.CheckRate:
-		return "max_rate is " + e.subscription().MaxRate.String()
-	case bcp.CheckBatch:
-		return fmt.Sprintf("batch_window is %s; a delivery has at most %d pushes", bcp.WindowText(e.subscription().BatchWindow), bcp.MaxBatchPushes)
-	case bcp.CheckFilter:
-		if when := e.subscription().PublishWhen; when != "" {
-			return "publish_when is " + when
-		}
 	}
 	return ""
 }
