@@ -112,13 +112,13 @@ func TestHostileMsgpackAllocatesLittle(t *testing.T) {
 func TestMsgpackExpansionIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, src := range [][]byte{
-		{codeFalse},
-		append([]byte{fixarray | 15}, bytes.Repeat([]byte{codeFalse}, 15)...),
-		append([]byte{codeArray16, 0xff, 0xff}, bytes.Repeat([]byte{codeFalse}, 65535)...),
-		append([]byte{fixstr | 31}, make([]byte, 31)...),
-		append([]byte{codeStr8, 255}, bytes.Repeat([]byte{0x7f}, 255)...),
-		{fixmap | 1, fixstr, codeFalse},
-		{fixarray},
+		{0xc2},
+		append([]byte{0x90 | 15}, bytes.Repeat([]byte{0xc2}, 15)...),
+		append([]byte{0xdc, 0xff, 0xff}, bytes.Repeat([]byte{0xc2}, 65535)...),
+		append([]byte{0xa0 | 31}, make([]byte, 31)...),
+		append([]byte{0xd9, 255}, bytes.Repeat([]byte{0x7f}, 255)...),
+		{0x80 | 1, 0xa0, 0xc2},
+		{0x90},
 	} {
 		doc, err := JSONFromMsgpack(nil, src)
 		if err != nil || len(doc) > 6*len(src) {

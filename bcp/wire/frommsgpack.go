@@ -1,8 +1,8 @@
 package wire
 
 import (
-	"encoding/binary"
 	"math"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -19,6 +19,13 @@ import (
 // returned slice is dst as it was. dst and src must not overlap.
 func JSONFromMsgpack(dst, src []byte) ([]byte, error) {
 	return transcode(dst, &reader{buf: src})
+}
+
+// JSONFromGateway is [JSONFromMsgpack] for a message that the gateway made, which
+// may also hold what no agent may send: float64 and nil. Its result is for a JSON
+// library; [Check] refuses both.
+func JSONFromGateway(dst, src []byte) ([]byte, error) {
+	return transcode(dst, &reader{buf: src, gateway: true})
 }
 
 func transcode(dst []byte, r *reader) ([]byte, error) {
@@ -81,16 +88,14 @@ func (r *reader) document(dst []byte) ([]byte, error) {
 
 // key transcodes the key of a pair.
 func (r *reader) key(dst []byte) ([]byte, error) {
-	if r.pos >= len(r.buf) {
-		return nil, ErrTruncated
-	}
-	if c := r.buf[r.pos]; !isString(c) {
-		if c == codeNever {
-			return nil, ErrSyntax
-		}
+	if rest := r.buf[r.pos:]; len(rest) > 0 && rest[0] != codeNever && msgpackCodes[rest[0]].kind != MsgpackText {
 		return nil, ErrKind
 	}
-	ref, why := r.text()
+	_, size, why := r.head()
+	if why != nil {
+		return nil, why
+	}
+	ref, why := r.text(size)
 	if why != nil {
 		return nil, why
 	}
@@ -103,61 +108,74 @@ func (r *reader) key(dst []byte) ([]byte, error) {
 
 // value transcodes a scalar, or the beginning of an array or map.
 func (r *reader) value(dst []byte) ([]byte, error) {
-	if r.pos >= len(r.buf) {
-		return nil, ErrTruncated
+	kind, n, why := r.head()
+	if why != nil {
+		return nil, why
 	}
-	switch c := r.buf[r.pos]; {
-	case isString(c):
-		ref, why := r.text()
+	switch kind {
+	case MsgpackText:
+		ref, why := r.text(n)
 		if why != nil {
 			return nil, why
 		}
 		return appendQuoted(dst, r.buf[ref.start:ref.end]), nil
-	case c == codeFalse || c == codeTrue:
-		r.pos++
-		return AppendBool(dst, c == codeTrue), nil
-	case c <= fixintMax || c >= negFixintMin || c >= codeUint8 && c <= codeInt64:
-		n, why := r.integer()
-		if why != nil {
-			return nil, why
+	case MsgpackBool:
+		return AppendBool(dst, n == 1), nil
+	case MsgpackUint, MsgpackInt:
+		if kind == MsgpackUint && n > math.MaxInt64 {
+			return nil, ErrNumber
 		}
-		return AppendInt(dst, n), nil
-	case c&0xf0 == fixarray || c == codeArray16 || c == codeArray32:
-		if why := r.enter(false, fixarray, codeArray16); why != nil {
-			return nil, why
+		return AppendInt(dst, int64(n)), nil
+	case MsgpackArray:
+		return append(dst, '['), r.enter(false, n)
+	case MsgpackMap:
+		return append(dst, '{'), r.enter(true, n)
+	case MsgpackFloat: // of the gateway, a float64
+		const notFinite = 0x7ff // the exponent of infinity and NaN
+		if n>>52&notFinite == notFinite {
+			return nil, ErrNumber
 		}
-		return append(dst, '['), nil
-	case c&0xf0 == fixmap || c == codeMap16 || c == codeMap32:
-		if why := r.enter(true, fixmap, codeMap16); why != nil {
-			return nil, why
-		}
-		return append(dst, '{'), nil
-	case r.gateway && (c == codeFloat64 || c == codeNil):
-		return r.ofGateway(dst)
-	case c == codeFloat32 || c == codeFloat64:
-		return nil, ErrNumber
-	case c == codeNever:
-		return nil, ErrSyntax
-	default: // nil, bin and extension types
-		return nil, ErrKind
+		return strconv.AppendFloat(dst, math.Float64frombits(n), 'f', -1, 64), nil
+	default: // nil of the gateway
+		return append(dst, "null"...), nil
 	}
 }
 
-// text reads a string and returns where it is.
-func (r *reader) text() (span, error) {
-	var size uint64
-	if c := r.buf[r.pos]; c&0xe0 == fixstr {
-		size = uint64(c & 0x1f)
-		r.pos++
-	} else {
-		var why error
-		if size, why = r.uint(1 << (c - codeStr8)); why != nil {
-			return span{}, why
-		}
-		if size <= 31 || c != codeStr8 && size <= math.MaxUint8 || c == codeStr32 && size <= math.MaxUint16 {
-			return span{}, ErrNotMinimal
-		}
+// head reads the head of a value, which has to be of a kind that is allowed, in its
+// shortest form.
+func (r *reader) head() (MsgpackKind, uint64, error) {
+	if r.pos >= len(r.buf) {
+		return 0, 0, ErrTruncated
 	}
+	kind, n, size := MsgpackHead(r.buf[r.pos:])
+	switch code := r.buf[r.pos]; kind {
+	case MsgpackFloat:
+		if !r.gateway || code != codeFloat64 {
+			return 0, 0, ErrNumber
+		}
+	case MsgpackNil:
+		if !r.gateway {
+			return 0, 0, ErrKind
+		}
+	case MsgpackBytes, 0:
+		if code == codeNever {
+			return 0, 0, ErrSyntax
+		}
+		return 0, 0, ErrKind
+	}
+	if size == 0 {
+		return 0, 0, ErrTruncated
+	}
+	var room [9]byte
+	if kind != MsgpackFloat && AppendMsgpack(room[:0], kind, n)[0] != r.buf[r.pos] {
+		return 0, 0, ErrNotMinimal
+	}
+	r.pos += size
+	return kind, n, nil
+}
+
+// text passes over the bytes of a string and returns where they are.
+func (r *reader) text(size uint64) (span, error) {
 	if size > uint64(len(r.buf)-r.pos) {
 		return span{}, ErrTruncated
 	}
@@ -169,32 +187,18 @@ func (r *reader) text() (span, error) {
 	return ref, nil
 }
 
-// enter reads the header of an array or map.
-func (r *reader) enter(isMap bool, fix, code16 byte) error {
-	if r.depth >= MaxDepth {
-		return ErrDepth
-	}
-	var size uint64
-	if c := r.buf[r.pos]; c&0xf0 == fix {
-		size = uint64(c & 0x0f)
-		r.pos++
-	} else {
-		var why error
-		if size, why = r.uint(2 << (c - code16)); why != nil {
-			return why
-		}
-		if size <= 15 || c != code16 && size <= math.MaxUint16 {
-			return ErrNotMinimal
-		}
-	}
+// enter begins an array or map.
+func (r *reader) enter(isMap bool, size uint64) error {
 	left := uint64(len(r.buf) - r.pos)
 	if isMap {
 		left /= 2
 	}
-	if size > left {
+	switch {
+	case r.depth >= MaxDepth:
+		return ErrDepth
+	case size > left:
 		return ErrTruncated
-	}
-	if isMap && size > MaxKeys {
+	case isMap && size > MaxKeys:
 		return ErrTooManyKeys
 	}
 	r.depth++
@@ -203,86 +207,8 @@ func (r *reader) enter(isMap bool, fix, code16 byte) error {
 	return nil
 }
 
-// integer reads an integer in its shortest form.
-func (r *reader) integer() (int64, error) {
-	c := r.buf[r.pos]
-	if c <= fixintMax || c >= negFixintMin {
-		r.pos++
-		return int64(int8(c)), nil
-	}
-	if c >= codeInt8 {
-		width := 1 << (c - codeInt8)
-		bits, why := r.uint(width)
-		if why != nil {
-			return 0, why
-		}
-		shift := 64 - 8*width
-		n := int64(bits<<shift) >> shift
-		if width == 1 && n >= -32 || n >= -1<<(4*width-1) {
-			return 0, ErrNotMinimal
-		}
-		return n, nil
-	}
-	width := 1 << (c - codeUint8)
-	n, why := r.uint(width)
-	if why != nil {
-		return 0, why
-	}
-	if width == 1 && n <= fixintMax || width > 1 && n < 1<<(4*width) {
-		return 0, ErrNotMinimal
-	}
-	if n > math.MaxInt64 {
-		return 0, ErrNumber
-	}
-	return int64(n), nil
-}
-
-// uint reads the big-endian number of a width of 1, 2, 4 or 8 bytes that follows
-// a code byte, and passes over both.
-func (r *reader) uint(width int) (uint64, error) {
-	b := r.buf[r.pos+1:]
-	if len(b) < width {
-		return 0, ErrTruncated
-	}
-	var n uint64
-	switch width {
-	case 1:
-		n = uint64(b[0])
-	case 2:
-		n = uint64(binary.BigEndian.Uint16(b))
-	case 4:
-		n = uint64(binary.BigEndian.Uint32(b))
-	default:
-		n = binary.BigEndian.Uint64(b)
-	}
-	r.pos += 1 + width
-	return n, nil
-}
-
-// The code bytes of the MessagePack specification that the package reads or
-// writes.
+// Codes that alone tell what a value is.
 const (
-	fixintMax    = 0x7f
-	fixmap       = 0x80
-	fixarray     = 0x90
-	fixstr       = 0xa0
-	codeNil      = 0xc0
-	codeNever    = 0xc1
-	codeFalse    = 0xc2
-	codeTrue     = 0xc3
-	codeFloat32  = 0xca
-	codeFloat64  = 0xcb
-	codeUint8    = 0xcc
-	codeInt8     = 0xd0
-	codeInt64    = 0xd3
-	codeStr8     = 0xd9
-	codeStr32    = 0xdb
-	codeArray16  = 0xdc
-	codeArray32  = 0xdd
-	codeMap16    = 0xde
-	codeMap32    = 0xdf
-	negFixintMin = 0xe0
+	codeNever   = 0xc1
+	codeFloat64 = 0xcb
 )
-
-// isString reports whether a code byte begins a string.
-func isString(c byte) bool { return c&0xe0 == fixstr || c >= codeStr8 && c <= codeStr32 }

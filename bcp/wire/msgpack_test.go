@@ -19,13 +19,13 @@ func packedKeys(n int) string {
 	b := make([]byte, 0, 8*n)
 	switch {
 	case n <= 15:
-		b = append(b, fixmap|byte(n))
+		b = append(b, 0x80|byte(n))
 	default:
-		b = append(b, codeMap16, byte(n>>8), byte(n))
+		b = append(b, 0xde, byte(n>>8), byte(n))
 	}
 	for i := range n {
 		key := "k" + strconv.Itoa(i)
-		b = append(append(b, fixstr|byte(len(key))), key...)
+		b = append(append(b, 0xa0|byte(len(key))), key...)
 		b = append(b, 1)
 	}
 	return string(b)
@@ -114,7 +114,7 @@ var packedStrictness = []struct {
 	{"256 bytes", "\xda\x01\x00" + strings.Repeat("a", 256), `"` + strings.Repeat("a", 256) + `"`, nil},
 	{"65535 bytes as str32", "\xdb\x00\x00\xff\xff" + strings.Repeat("a", 65535), "", ErrNotMinimal},
 	{"65536 bytes", "\xdb\x00\x01\x00\x00" + strings.Repeat("a", 65536), `"` + strings.Repeat("a", 65536) + `"`, nil},
-	{"cut fixstr", "\xa2a", "", ErrTruncated},
+	{"cut 0xa0", "\xa2a", "", ErrTruncated},
 	{"cut str8", "\xd9\x20" + strings.Repeat("a", 31), "", ErrTruncated},
 	{"str8 without length", "\xd9", "", ErrTruncated},
 	{"str32 bomb", "\xdb\xff\xff\xff\xff", "", ErrTruncated},

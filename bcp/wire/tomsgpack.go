@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -85,10 +86,11 @@ func appendValue(dst []byte, s *Scanner, kind Kind) ([]byte, error) {
 		return appendMsgpackNumber(dst, s)
 	case KindBool:
 		v, err := s.Bool()
+		n := uint64(0)
 		if v {
-			return append(dst, codeTrue), err
+			n = 1
 		}
-		return append(dst, codeFalse), err
+		return AppendMsgpack(dst, MsgpackBool, n), err
 	case KindNull:
 		return nil, s.fail(s.pos, ErrKind)
 	default:
@@ -118,26 +120,12 @@ type header struct {
 // write fills in the header. One of more than 15 elements needs more than the one
 // byte of room, so what comes after it moves; each level moves it once.
 func (h header) write(dst []byte) []byte {
-	fix, code16, code32 := byte(fixarray), byte(codeArray16), byte(codeArray32)
+	kind := MsgpackArray
 	if h.isMap {
-		fix, code16, code32 = fixmap, codeMap16, codeMap32
+		kind = MsgpackMap
 	}
-	if h.size <= 15 {
-		dst[h.at] = fix | byte(h.size)
-		return dst
-	}
-	if h.size <= math.MaxUint16 {
-		dst = append(dst, 0, 0)
-		copy(dst[h.at+3:], dst[h.at+1:])
-		dst[h.at] = code16
-		binary.BigEndian.PutUint16(dst[h.at+1:], uint16(h.size))
-		return dst
-	}
-	dst = append(dst, 0, 0, 0, 0)
-	copy(dst[h.at+5:], dst[h.at+1:])
-	dst[h.at] = code32
-	binary.BigEndian.PutUint32(dst[h.at+1:], uint32(h.size))
-	return dst
+	var room [9]byte
+	return slices.Replace(dst, h.at, h.at+1, AppendMsgpack(room[:0], kind, uint64(h.size))...)
 }
 
 // appendMsgpackText appends the string that a span spells. An escaped one is
@@ -145,30 +133,12 @@ func (h header) write(dst []byte) []byte {
 func appendMsgpackText(dst, buf []byte, ref span) []byte {
 	raw := buf[ref.start:ref.end]
 	if !ref.escaped {
-		return append(appendTextHeader(dst, len(raw)), raw...)
+		return append(AppendMsgpack(dst, MsgpackText, uint64(len(raw))), raw...)
 	}
 	at := len(dst)
 	dst = appendUnescaped(dst, raw)
-	n := len(dst) - at
-	var room [5]byte
-	head := appendTextHeader(room[:0], n)
-	dst = append(dst, head...)
-	copy(dst[at+len(head):], dst[at:at+n])
-	copy(dst[at:], head)
-	return dst
-}
-
-func appendTextHeader(dst []byte, n int) []byte {
-	switch {
-	case n <= 31:
-		return append(dst, fixstr|byte(n))
-	case n <= math.MaxUint8:
-		return append(dst, codeStr8, byte(n))
-	case n <= math.MaxUint16:
-		return binary.BigEndian.AppendUint16(append(dst, codeStr8+1), uint16(n))
-	default:
-		return binary.BigEndian.AppendUint32(append(dst, codeStr32), uint32(n))
-	}
+	var room [9]byte
+	return slices.Insert(dst, at, AppendMsgpack(room[:0], MsgpackText, uint64(len(dst)-at))...)
 }
 
 func appendMsgpackNumber(dst []byte, s *Scanner) ([]byte, error) {
@@ -186,36 +156,7 @@ func appendMsgpackNumber(dst []byte, s *Scanner) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return appendMsgpackInt(dst, n), nil
-}
-
-func appendMsgpackInt(dst []byte, n int64) []byte {
-	if n < 0 {
-		switch {
-		case n >= -32:
-			return append(dst, byte(n))
-		case n >= math.MinInt8:
-			return append(dst, codeInt8, byte(n))
-		case n >= math.MinInt16:
-			return binary.BigEndian.AppendUint16(append(dst, codeInt8+1), uint16(n))
-		case n >= math.MinInt32:
-			return binary.BigEndian.AppendUint32(append(dst, codeInt8+2), uint32(n))
-		default:
-			return binary.BigEndian.AppendUint64(append(dst, codeInt64), uint64(n))
-		}
-	}
-	switch {
-	case n <= fixintMax:
-		return append(dst, byte(n))
-	case n <= math.MaxUint8:
-		return append(dst, codeUint8, byte(n))
-	case n <= math.MaxUint16:
-		return binary.BigEndian.AppendUint16(append(dst, codeUint8+1), uint16(n))
-	case n <= math.MaxUint32:
-		return binary.BigEndian.AppendUint32(append(dst, codeUint8+2), uint32(n))
-	default:
-		return binary.BigEndian.AppendUint64(append(dst, codeUint8+3), uint64(n))
-	}
+	return AppendMsgpack(dst, MsgpackInt, uint64(n)), nil
 }
 
 // fraction passes over a number that has a fraction or an exponent and returns
@@ -226,14 +167,14 @@ func (s *Scanner) fraction() []byte {
 	if s.buf[i] == '-' {
 		i++
 	}
-	whole := s.digits(i)
+	whole := digits(s.buf, i)
 	if whole == i || s.buf[i] == '0' && whole > i+1 {
 		return nil
 	}
 	end := whole
 	if end < len(s.buf) && s.buf[end] == '.' {
 		i = end + 1
-		if end = s.digits(i); end == i {
+		if end = digits(s.buf, i); end == i {
 			return nil
 		}
 	}
@@ -242,7 +183,7 @@ func (s *Scanner) fraction() []byte {
 		if i < len(s.buf) && (s.buf[i] == '+' || s.buf[i] == '-') {
 			i++
 		}
-		if end = s.digits(i); end == i {
+		if end = digits(s.buf, i); end == i {
 			return nil
 		}
 	}
@@ -253,12 +194,4 @@ func (s *Scanner) fraction() []byte {
 	s.pos = end
 	s.endValue()
 	return literal
-}
-
-// digits returns the offset after the decimal digits at i.
-func (s *Scanner) digits(i int) int {
-	for i < len(s.buf) && s.buf[i]-'0' <= 9 {
-		i++
-	}
-	return i
 }
