@@ -79,7 +79,7 @@ func (c *recordCoder) open() recordMap {
 	if c.writes {
 		c.b, c.members = append(c.b, 0xde, 0, 0), 0
 	} else {
-		c.members = c.readLength(0x80, 0xde) + 1
+		c.members = c.readLength(wire.MsgpackMap) + 1
 		c.next()
 	}
 	return m
@@ -126,18 +126,14 @@ func (c *recordCoder) flag(key string, v *bool) {
 	}
 	if c.writes {
 		c.begin(key)
-		code := byte(0xc2)
+		n := uint64(0)
 		if *v {
-			code = 0xc3
+			n = 1
 		}
-		c.b = append(c.b, code)
+		c.b = wire.AppendMsgpack(c.b, wire.MsgpackBool, n)
 		return
 	}
-	code := c.readCode()
-	if code != 0xc2 && code != 0xc3 {
-		c.fail()
-	}
-	*v = code == 0xc3
+	*v = c.readHead(wire.MsgpackBool) == 1
 	c.next()
 }
 
@@ -175,13 +171,13 @@ func (c *recordCoder) texts(key string, v *[]string) {
 	}
 	if c.writes {
 		c.begin(key)
-		c.writeLength(0x90, 0xdc, len(*v))
+		c.writeHead(wire.MsgpackArray, len(*v))
 		for _, s := range *v {
 			c.writeText(s)
 		}
 		return
 	}
-	*v = make([]string, c.readLength(0x90, 0xdc))
+	*v = make([]string, c.readLength(wire.MsgpackArray))
 	for i := range *v {
 		(*v)[i] = string(c.readText())
 	}
@@ -207,12 +203,18 @@ func recordInt[T ~int | ~int64 | ~uint8 | ~uint64](c *recordCoder, key string, v
 	}
 	if c.writes {
 		c.begin(key)
-		c.writeNumber(uint64(*v), *v < 0)
+		kind := wire.MsgpackUint
+		if *v < 0 {
+			kind = wire.MsgpackInt
+		}
+		c.b = wire.AppendMsgpack(c.b, kind, uint64(*v))
 		return
 	}
-	n, negative := c.readNumber()
+	kind, n, size := wire.MsgpackHead(c.b)
+	c.take(uint64(size))
 	*v = T(n)
-	if uint64(*v) != n || (*v < 0) != negative {
+	negative := kind == wire.MsgpackInt && int64(n) < 0
+	if size == 0 || kind != wire.MsgpackUint && kind != wire.MsgpackInt || uint64(*v) != n || (*v < 0) != negative {
 		c.fail()
 	}
 	c.next()
@@ -254,13 +256,13 @@ func recordList[T any](c *recordCoder, key string, v *[]T, list func(*T, *record
 	}
 	if c.writes {
 		c.begin(key)
-		c.writeLength(0x90, 0xdc, len(*v))
+		c.writeHead(wire.MsgpackArray, len(*v))
 		for i := range *v {
 			recordStruct(c, &(*v)[i], list)
 		}
 		return
 	}
-	n := c.readLength(0x90, 0xdc)
+	n := c.readLength(wire.MsgpackArray)
 	if *v != nil {
 		c.fail()
 	}
@@ -284,63 +286,18 @@ func recordStruct[T any](c *recordCoder, v *T, list func(*T, *recordCoder)) {
 	*c = inner
 }
 
-// writeNumber writes the bits of a number.
-func (c *recordCoder) writeNumber(n uint64, negative bool) {
-	switch signed := int64(n); {
-	case negative && signed >= -32:
-		c.b = append(c.b, byte(n))
-	case negative && signed >= math.MinInt8:
-		c.b = append(c.b, 0xd0, byte(n))
-	case negative && signed >= math.MinInt16:
-		c.writeSize(0xd1, 2, n)
-	case negative && signed >= math.MinInt32:
-		c.writeSize(0xd2, 4, n)
-	case negative:
-		c.writeSize(0xd3, 8, n)
-	case n <= math.MaxInt8:
-		c.b = append(c.b, byte(n))
-	case n <= math.MaxUint8:
-		c.b = append(c.b, 0xcc, byte(n))
-	case n <= math.MaxUint16:
-		c.writeSize(0xcd, 2, n)
-	case n <= math.MaxUint32:
-		c.writeSize(0xce, 4, n)
-	default:
-		c.writeSize(0xcf, 8, n)
-	}
-}
-
-// writeSize writes a code and the lowest bytes of n, the highest of them first.
-func (c *recordCoder) writeSize(code byte, bytes int, n uint64) {
-	c.b = append(c.b, code)
-	for i := bytes - 1; i >= 0; i-- {
-		c.b = append(c.b, byte(n>>(8*i)))
-	}
+// writeHead writes the length of what follows.
+func (c *recordCoder) writeHead(kind wire.MsgpackKind, n int) {
+	c.b = wire.AppendMsgpack(c.b, kind, uint64(n))
 }
 
 func (c *recordCoder) writeText(s string) {
-	switch n := len(s); {
-	case n < 32:
-		c.b = append(c.b, 0xa0|byte(n))
-	case n <= math.MaxUint8:
-		c.b = append(c.b, 0xd9, byte(n))
-	case n <= math.MaxUint16:
-		c.writeSize(0xda, 2, uint64(n))
-	default:
-		c.writeSize(0xdb, 4, uint64(n))
-	}
+	c.writeHead(wire.MsgpackText, len(s))
 	c.b = append(c.b, s...)
 }
 
 func (c *recordCoder) writeBytes(b []byte) {
-	switch n := len(b); {
-	case n <= math.MaxUint8:
-		c.b = append(c.b, 0xc4, byte(n))
-	case n <= math.MaxUint16:
-		c.writeSize(0xc5, 2, uint64(n))
-	default:
-		c.writeSize(0xc6, 4, uint64(n))
-	}
+	c.writeHead(wire.MsgpackBytes, len(b))
 	c.b = append(c.b, b...)
 }
 
@@ -361,17 +318,6 @@ func (c *recordCoder) writeTime(t time.Time) {
 	}
 }
 
-func (c *recordCoder) writeLength(short, code byte, n int) {
-	switch {
-	case n < 16:
-		c.b = append(c.b, short|byte(n))
-	case n <= math.MaxUint16:
-		c.writeSize(code, 2, uint64(n))
-	default:
-		c.writeSize(code+1, 4, uint64(n))
-	}
-}
-
 func (c *recordCoder) fail() { c.b, c.members, c.key, c.bad = nil, 0, nil, true }
 
 // take returns the next n bytes, which are not copied, and nil where they are not there.
@@ -385,84 +331,27 @@ func (c *recordCoder) take(n uint64) []byte {
 	return b
 }
 
-// readCode returns the byte that a value begins with, and if there is none the only one
-// that begins no value.
-func (c *recordCoder) readCode() byte {
-	if len(c.b) == 0 {
+// readHead returns the number of a head that has to be of a kind.
+func (c *recordCoder) readHead(kind wire.MsgpackKind) uint64 {
+	found, n, size := wire.MsgpackHead(c.b)
+	if size == 0 || found != kind {
 		c.fail()
-		return 0xc1
+		return 0
 	}
-	code := c.b[0]
-	c.b = c.b[1:]
-	return code
-}
-
-// readSize reads what writeSize wrote after the code.
-func (c *recordCoder) readSize(bytes uint64) (n uint64) {
-	for _, one := range c.take(bytes) {
-		n = n<<8 | uint64(one)
-	}
+	c.b = c.b[size:]
 	return n
 }
 
-// readNumber returns a number as the bits of a uint64, or of an int64 below zero.
-func (c *recordCoder) readNumber() (n uint64, negative bool) {
-	switch code := c.readCode(); {
-	case code <= math.MaxInt8:
-		return uint64(code), false
-	case code >= 0xe0:
-		return uint64(int8(code)), true
-	case code >= 0xcc && code <= 0xcf:
-		return c.readSize(1 << (code - 0xcc)), false
-	case code >= 0xd0 && code <= 0xd3:
-		bytes := uint64(1) << (code - 0xd0)
-		unused := 64 - 8*bytes
-		signed := int64(c.readSize(bytes)<<unused) >> unused
-		return uint64(signed), signed < 0
-	}
-	c.fail()
-	return 0, false
-}
-
 // readText returns the bytes of a text, which are not copied.
-func (c *recordCoder) readText() []byte {
-	if len(c.b) > 0 { // most are short, as keys are
-		if n := int(c.b[0] ^ 0xa0); n < 32 && n < len(c.b) {
-			text := c.b[1 : n+1]
-			c.b = c.b[n+1:]
-			return text
-		}
-	}
-	switch code := c.readCode(); {
-	case code&0xe0 == 0xa0:
-		return c.take(uint64(code & 0x1f))
-	case code >= 0xd9 && code <= 0xdb:
-		return c.take(c.readSize(1 << (code - 0xd9)))
-	}
-	c.fail()
-	return nil
-}
+func (c *recordCoder) readText() []byte { return c.take(c.readHead(wire.MsgpackText)) }
 
 // readBytes returns bytes, which are not copied.
-func (c *recordCoder) readBytes() []byte {
-	code := c.readCode()
-	if code < 0xc4 || code > 0xc6 {
-		c.fail()
-		return nil
-	}
-	return c.take(c.readSize(1 << (code - 0xc4)))
-}
+func (c *recordCoder) readBytes() []byte { return c.take(c.readHead(wire.MsgpackBytes)) }
 
-// readLength reads what writeLength wrote. As every value has a byte or more, there are no
-// more of them than bytes.
-func (c *recordCoder) readLength(short, code byte) int {
-	n := uint64(math.MaxUint64)
-	switch first := c.readCode(); {
-	case first&0xf0 == short:
-		n = uint64(first & 0x0f)
-	case first == code, first == code+1:
-		n = c.readSize(2 << (first - code))
-	}
+// readLength returns how many values follow. As each has a byte or more, there are no more
+// of them than bytes.
+func (c *recordCoder) readLength(kind wire.MsgpackKind) int {
+	n := c.readHead(kind)
 	if n > uint64(len(c.b)) {
 		c.fail()
 		return 0

@@ -317,7 +317,7 @@ func TestRecordLength(t *testing.T) {
 	for _, head := range []string{"\x93", "\xdc\x00\x03", "\xdd\x00\x00\x00\x03"} {
 		for behind, want := range []int{0, 0, 0, 3, 3} {
 			c := recordCoder{b: []byte(head + strings.Repeat("a", behind))}
-			if n := c.readLength(0x90, 0xdc); n != want || c.bad != (want == 0) {
+			if n := c.readLength(wire.MsgpackArray); n != want || c.bad != (want == 0) {
 				t.Errorf("%x: %d values in %d bytes, %v", head, n, behind, c.bad)
 			}
 		}
