@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -87,21 +86,6 @@ func (c Creds) Text() []byte {
 		return nil
 	}
 	return c.text()
-}
-
-// WriteFiles writes creds files into a folder as [Creds.WriteFile] does, each under
-// the name with its index, and syncs the folder once. It returns how many were
-// written: fewer than all only with an error.
-func WriteFiles(folder string, all []Creds, names []string) (written int, err error) {
-	for i, c := range all {
-		if err := c.write(filepath.Join(folder, names[i]), createFile); err != nil {
-			return i, err
-		}
-	}
-	if err := durable.SyncFolder(folder); err != nil {
-		return 0, fmt.Errorf("write creds: %w", err)
-	}
-	return len(all), nil
 }
 
 // WriteFile writes a creds file that only its owner can read (mode 0600). It

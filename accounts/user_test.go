@@ -2,7 +2,6 @@ package accounts_test
 
 import (
 	"errors"
-	"io/fs"
 	"net/netip"
 	"strings"
 	"testing"
@@ -197,10 +196,6 @@ func TestIssueTo(t *testing.T) {
 	}
 	if changes, _, err := store.Pending(now); err != nil || len(changes) != len(all) {
 		t.Errorf("the audit will show %d of %d: %v", len(changes), len(all), err)
-	}
-	folder := t.TempDir()
-	if n, err := accounts.WriteFiles(folder, all, []string{"a", "b", "a"}); n != 2 || !errors.Is(err, fs.ErrExist) {
-		t.Errorf("%d written: %v", n, err)
 	}
 	revoked := []string{all[0].PublicKey, all[2].PublicKey}
 	if err := store.Revoke(append(revoked, "U")...); !errors.Is(err, accounts.ErrNoUser) {

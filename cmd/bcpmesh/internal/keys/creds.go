@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -28,36 +26,26 @@ func CredsCommand(p *cli.Program) *cobra.Command {
 
 // issuing is what one run of creds issue makes.
 type issuing struct {
-	names   []string
-	all     bool
+	agent   string
 	role    *cli.WordFlag
 	out     string
 	expires cli.DurationFlag
 	options []accounts.IssueOption
 }
 
-// one reports whether it is a file, and not a folder of them.
-func (i *issuing) one() bool { return !i.all && len(i.names) == 1 }
-
 func credsIssueCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var restriction restrictionFlags
 	var passkey string
 	i := issuing{expires: cli.DurationFlag{Least: time.Second}}
-	cmd := cli.Command("issue AGENT...", func(ctx context.Context, args []string) error {
-		i.names = args
+	cmd := cli.Command("issue AGENT", func(ctx context.Context, args []string) error {
+		i.agent = args[0]
 		r, err := restriction.value("creds issue")
 		switch {
 		case err != nil:
 			return err
-		case i.all && len(args) > 0:
-			return cli.Usagef("creds issue: --all and agents cannot be combined")
-		case !i.all && len(args) == 0:
-			return cli.Usagef("creds issue: expected AGENT").WithHint("--all issues to all of them")
-		case passkey != "" && !i.one():
-			return cli.Usagef("creds issue: --passkey is for one person")
 		case i.out == "":
-			return cli.Usagef("creds issue: expected --out").WithHint("a new file, such as agent.creds; for several agents a new folder")
+			return cli.Usagef("creds issue: expected --out FILE").WithHint("for example --out %s.creds", i.agent)
 		}
 		i.options = []accounts.IssueOption{accounts.Restricted(r)}
 		if passkey != "" {
@@ -71,8 +59,7 @@ func credsIssueCommand(p *cli.Program) *cobra.Command {
 	})
 	where.AddTo(cmd)
 	i.role = meshdir.RoleFlag(cmd)
-	cmd.Flags().StringVar(&i.out, "out", "", "new `FILE` to write; for several agents, a new folder")
-	cmd.Flags().BoolVar(&i.all, "all", false, "issue to all agents and people in the definitions")
+	cmd.Flags().StringVar(&i.out, "out", "", "new `FILE` to write")
 	cmd.Flags().Var(&i.expires, "expires", "refuse the credentials after this time (default: never)")
 	cmd.Flags().StringVar(&passkey, "passkey", "", "let an approver decide only with the passkey in this `FILE`")
 	restriction.addTo(cmd)
@@ -127,110 +114,40 @@ func (f *restrictionFlags) value(command string) (accounts.Restriction, error) {
 	return r, nil
 }
 
-// issue makes the credentials in one change of the keys, and writes them.
+// issue makes the credentials, and writes them.
 func (i *issuing) issue(ctx context.Context, p *cli.Program, where meshdir.StateFlags) error {
 	folder, err := where.Folder()
 	if err != nil {
 		return err
 	}
 	role := meshdir.ParsedRole(i.role)
-	agents, err := i.agents(folder, role)
+	agent, err := meshdir.AgentArgument("creds issue", i.agent)
 	if err == nil {
-		err = i.checkNew()
+		err = cli.CheckNewFile(i.out)
 	}
 	if err != nil {
 		return err
 	}
-	var all []accounts.Creds
+	var creds accounts.Creds
 	store, err := issueBy(folder, where.Dir != "" || where.State == "", func(store *accounts.Store) (err error) {
-		if !i.one() {
-			all, err = store.IssueTo(agents, role, i.expires.Value, i.options...)
-			return err
-		}
-		creds, err := store.Issue(agents[0], role, i.expires.Value, i.options...)
-		all = []accounts.Creds{creds}
+		creds, err = store.Issue(agent, role, i.expires.Value, i.options...)
 		return err
-	}, func(scopes []subjects.Scope) error {
-		for _, agent := range agents {
-			known := slices.ContainsFunc(scopes, func(s subjects.Scope) bool { return s.Agent == agent && (role == 0 || s.Role == role) })
-			if i.one() || !known {
-				return checkRole(scopes, agent, role)
-			}
-		}
-		return nil
-	})
+	}, func(scopes []subjects.Scope) error { return checkRole(scopes, agent, role) })
 	if err != nil {
 		return err
 	}
-	list, err := i.write(all)
-	if err != nil { // half of them are of no use: none is good, and none is left
-		keys := cli.Map(all, func(c accounts.Creds) string { return c.PublicKey })
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(i.out), cli.FileReason(errors.Join(err, store.Revoke(keys...))))
+	if err := creds.WriteFile(i.out); err != nil { // nobody can use them
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(i.out), cli.FileReason(errors.Join(err, store.Revoke(creds.PublicKey))))
 	}
-	if len(all) > 0 && len(all[0].Restriction.Lines()) > 0 { // the server does not know of it yet
+	if len(creds.Restriction.Lines()) > 0 { // the server does not know of it yet
 		if _, err := follow(ctx, p, folder, store, tellCluster); err != nil {
 			return err
 		}
 	}
-	var shown any = list
-	if i.one() {
-		shown = list[0]
-	}
-	return p.Out.Show(shown, func() {
-		for _, l := range list {
-			p.Out.Printf("%s\n", cli.Plain(l.File))
-		}
-		switch {
-		case i.one():
-			p.Out.Talkf("%s as %s, %s: keep it as you keep a password", list[0].Agent, list[0].Role, strings.Join(append([]string{lasts(list[0].User)}, list[0].Lines()...), ", "))
-		case len(list) > 0:
-			p.Out.Talkf("%s, %s: keep each as you keep a password", cli.Count(len(list), "file"), lasts(list[0].User))
-		}
+	return p.Out.Show(issuedFile{creds.User, i.out}, func() {
+		p.Out.Printf("%s\n", cli.Plain(i.out))
+		p.Out.Talkf("%s as %s, %s: keep it as you keep a password", creds.Agent, creds.Role, strings.Join(append([]string{lasts(creds.User)}, creds.Lines()...), ", "))
 	})
-}
-
-// checkNew refuses a file, or files in a folder, before anything changes.
-func (i *issuing) checkNew() error {
-	if i.one() {
-		return cli.CheckNewFile(i.out)
-	}
-	entries, err := os.ReadDir(i.out)
-	switch {
-	case err != nil && !errors.Is(err, os.ErrNotExist):
-		return cli.Failf("%s cannot be read: %s", cli.Quoted(i.out), cli.FileReason(err))
-	case len(entries) > 0:
-		return cli.Failf("%s is not empty", cli.Quoted(i.out)).WithHint("name a new folder")
-	}
-	return nil
-}
-
-// write writes the files: in a folder with the role if an agent has several. After an error there is none.
-func (i *issuing) write(all []accounts.Creds) ([]issuedFile, error) {
-	if i.one() {
-		return []issuedFile{{all[0].User, i.out}}, all[0].WriteFile(i.out)
-	}
-	roles := map[bcp.AgentName]int{}
-	for _, c := range all {
-		roles[c.Agent]++
-	}
-	names := cli.Map(all, func(c accounts.Creds) string {
-		if roles[c.Agent] > 1 {
-			return string(c.Agent) + "." + c.Role.String() + ".creds" // no name has a dot
-		}
-		return string(c.Agent) + ".creds"
-	})
-	if err := os.MkdirAll(i.out, 0o700); err != nil {
-		return nil, err
-	}
-	written, err := accounts.WriteFiles(i.out, all, names)
-	list := []issuedFile{}
-	for at, c := range all {
-		list = append(list, issuedFile{c.User, filepath.Join(i.out, names[at])})
-		if err != nil && at < written {
-			err = errors.Join(err, os.Remove(list[at].File))
-		}
-	}
-	return list, err
 }
 
 // issueBy has make do it, with the keys of the mesh, which it makes first where there
@@ -305,31 +222,4 @@ func checkRole(scopes []subjects.Scope, agent bcp.AgentName, role bcp.Role) erro
 type issuedFile struct {
 	accounts.User
 	File string `json:"file"`
-}
-
-// agents returns who is named, once each, or all that the definitions name.
-// The operator is not among these, whose credentials are nobody's everyday ones, and no
-// dispatcher, which is a part of the mesh.
-func (i *issuing) agents(folder meshdir.Folder, role bcp.Role) (agents []bcp.AgentName, err error) {
-	if i.all {
-		if folder.Dir == "" {
-			return nil, cli.Failf("--all needs the definitions").WithHint("name the mesh with --dir")
-		}
-		def, err := folder.Load()
-		if err != nil {
-			return nil, err
-		}
-		for _, scope := range subjects.Permissions(def) {
-			if scope.Agent != bcp.Operator && scope.Role != bcp.RoleDispatcher && (role == 0 || scope.Role == role) {
-				agents = append(agents, scope.Agent)
-			}
-		}
-		if len(agents) == 0 {
-			return nil, cli.Failf("the definitions have nobody in that role")
-		}
-	} else if agents, err = meshdir.AgentArguments("creds issue", i.names); err != nil {
-		return nil, err
-	}
-	slices.Sort(agents)
-	return slices.Compact(agents), nil
 }
