@@ -121,7 +121,7 @@ func TestWhatAgentsChooseIsKeptAsSECURITYSays(t *testing.T) {
 	files["main.md"] = agentFile("main", "", controls("mailer", 100000, "max_retries: 20\n"+alerts), controls("noisy", 1000, alerts), controls("script", 1000, alerts))
 	folder := t.TempDir()
 	m := watched(t, files, func(config *mesh.Config) {
-		config.Now, config.Folder, config.Environ, config.WebSocket = c.now, folder, os.Environ(), "127.0.0.1:0"
+		config.Now, config.Folder, config.Environ = c.now, folder, os.Environ()
 	})
 
 	// How it connects.
@@ -131,11 +131,6 @@ func TestWhatAgentsChooseIsKeptAsSECURITYSays(t *testing.T) {
 		conn.Close()
 		t.Fatal("a stranger is let in")
 	}
-	definition, _ := m.Definition.Agent("noisy")
-	browser := meshtest.NewAgent(definition)
-	browser.Dial(t, m.WebSocketURL(), m.Creds(t, "noisy", bcp.RoleReader), nats.WebSocketConnectionHeaders(http.Header{
-		word("headers"): {word("headers")}, "X-Forwarded-For": {word("headers")}, "User-Agent": {word("headers")}, "Cookie": {word("headers")}, "Origin": {word("headers")}}))
-	browser.Close()
 	main := controller(t, m.Mesh, "main")
 	mailer := side{Agent: m.Connect(t, "mailer", bcp.RoleReader, nats.Name(name), nats.SetCustomDialer(dialer)), seen: map[string]bool{}}
 	mailer.queries, mailer.told = mailer.Queries(t), mailer.Deliveries(t)

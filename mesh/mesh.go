@@ -54,9 +54,6 @@ type Config struct {
 	// Listen is the address for agents; the default is a free port of the
 	// loopback interface. Anything else needs TLS.
 	Listen string
-	// WebSocket is the listen address for agents that use NATS over WebSocket,
-	// empty for none.
-	WebSocket string
 	// TLS, if set, is required of agents.
 	TLS *tls.Config
 	// CA names the file with the CA certificate that agents need for TLS, unless
@@ -104,7 +101,6 @@ type bus interface {
 	Kick(server.ClientID) error
 	Slow(server.Party)
 	URL() string
-	WebSocketURL() string
 }
 
 // snapshotFolder is the folder of snapshots, in the state folder.
@@ -214,7 +210,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 		discard = jetstream.Projections()
 	}
 	m.server, err = server.Start(context.WithoutCancel(ctx), server.Config{
-		Listen: config.Listen, WebSocket: config.WebSocket, StateDir: config.State, Bundle: bundle, Discard: discard, TLS: config.TLS,
+		Listen: config.Listen, StateDir: config.State, Bundle: bundle, Discard: discard, TLS: config.TLS,
 		AllowNetworkWithoutTLS: config.AllowNetworkWithoutTLS, Logger: config.Logger.Named("server"), Shut: true,
 		MaxStore: config.Definition.MaxDisk, SyncAlways: config.Definition.SyncAlways, SyncInterval: config.Definition.SyncInterval,
 		Denials: func(d server.Denial) {
@@ -520,9 +516,6 @@ func (m *Mesh) Done() <-chan struct{} { return m.gateway.Done() }
 
 // URL returns the URL for agents.
 func (m *Mesh) URL() string { return m.bus.URL() }
-
-// WebSocketURL returns the WebSocket URL for agents, empty without one.
-func (m *Mesh) WebSocketURL() string { return m.bus.WebSocketURL() }
 
 // Definition returns the running definitions; they must not be changed.
 func (m *Mesh) Definition() *bcp.Mesh { return m.definition.Load() }

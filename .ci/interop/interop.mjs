@@ -57,7 +57,7 @@ const step = (text) => console.log(`${((Date.now() - begin) / 1000).toFixed(1).p
 const begin = Date.now();
 
 async function up(listen) {
-  const server = start("up", bcpmesh, ["up", "--listen", listen, "--websocket", "127.0.0.1:0", "--tls", "--json"]);
+  const server = start("up", bcpmesh, ["up", "--listen", listen, "--tls", "--json"]);
   return { ...server, about: await server.until("it serves", (line) => line.url) };
 }
 

@@ -140,9 +140,6 @@ func (c *Cluster) Close() {
 // URL returns the URLs for agents.
 func (c *Cluster) URL() string { return c.config.URL }
 
-// WebSocketURL returns nothing: only the servers know their addresses.
-func (c *Cluster) WebSocketURL() string { return "" }
-
 // Slow does nothing: a cluster reads everybody as fast as they send. Who floods is
 // disconnected.
 func (c *Cluster) Slow(server.Party) {}

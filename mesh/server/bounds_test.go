@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/tls"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,14 +29,10 @@ type rawClient struct {
 	seen bytes.Buffer
 }
 
-const upgrade = "GET / HTTP/1.1\r\nHost: mesh\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
-	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
-
-// dial comes as far as the protocol of NATS; header is added to the request for
-// WebSocket.
-func (b *bench) dial(header string) *rawClient {
+// dial comes as far as the protocol of NATS.
+func (b *bench) dial() *rawClient {
 	b.t.Helper()
-	_, address, _ := strings.Cut(b.address(), "://")
+	_, address, _ := strings.Cut(b.URL(), "://")
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		b.t.Fatal(err)
@@ -48,38 +43,21 @@ func (b *bench) dial(header string) *rawClient {
 		b.t.Fatal(err)
 	}
 	if b.way.sealed {
-		if !b.way.webSocket {
-			c.heard("INFO ")
-		}
+		c.heard("INFO ")
 		c.Conn = tls.Client(conn, &tls.Config{RootCAs: rootsOf(b.t, b.state), ServerName: "127.0.0.1"})
 	}
-	if b.way.webSocket {
-		c.write([]byte(upgrade + header + "\r\n"))
-	}
 	return c
-}
-
-func (c *rawClient) write(b []byte) {
-	c.t.Helper()
-	if _, err := c.Write(b); err != nil {
-		c.t.Fatal(err)
-	}
 }
 
 // say sends text of the protocol.
 func (c *rawClient) say(text string) {
 	c.t.Helper()
-	if !c.way.webSocket {
-		c.write([]byte(text))
-		return
+	if _, err := c.Write([]byte(text)); err != nil {
+		c.t.Fatal(err)
 	}
-	// With a mask of zeros.
-	head := binary.BigEndian.AppendUint64([]byte{0x82, 0xff}, uint64(len(text)))
-	c.write(append(append(head, 0, 0, 0, 0), text...))
 }
 
-// heard waits for a line that contains text, and returns all lines so far. The
-// server's frames have no masks.
+// heard waits for a line that contains text, and returns all lines so far.
 func (c *rawClient) heard(text string) string {
 	c.t.Helper()
 	b := make([]byte, 1)
@@ -135,7 +113,7 @@ func (c *rawClient) show(b *bench, agent bcp.AgentName, role bcp.Role) {
 func TestSlowClientIsLetIn(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	c := b.dial("")
+	c := b.dial()
 	c.show(b, "main", bcp.RoleController)
 	time.Sleep(2500 * time.Millisecond) // the server's first question comes after 2.4 s at most
 	c.say("PING\r\n")
@@ -183,7 +161,7 @@ func TestBoundsHoldOnEachWay(t *testing.T) {
 			for name, test := range clients {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
-					c := b.dial("")
+					c := b.dial()
 					c.t = t
 					test(t, c)
 				})
@@ -191,49 +169,6 @@ func TestBoundsHoldOnEachWay(t *testing.T) {
 		})
 		if got := arrived(); len(got) != 1 || len(got[0].Data) != 1<<10 {
 			t.Errorf("%d messages arrived", len(got))
-		}
-	})
-}
-
-// What could hide lines from the pace, or reach another part of the server, is
-// not carried on.
-//
-// covers A-FLOODRESP, A-FRAME, A-FWD
-func TestWebSocketIsNothingElse(t *testing.T) {
-	t.Parallel()
-	log := &lines{}
-	b := start(t, way{webSocket: true}, func(c *server.Config) { c.Logger = log.logger() })
-	for name, tt := range map[string]struct {
-		header, says string
-		greeted      bool // it comes as far as the protocol of NATS
-	}{
-		"a frame without a mask":      {"", "\x82\x06PING\r\n", true},
-		"a compressed frame":          {"Sec-WebSocket-Extensions: permessage-deflate\r\n", "\xc2\x86\x00\x00\x00\x00PING\r\n", true},
-		"another request":             {"", upgrade + "\r\n", true},
-		"a request that never ends":   {strings.Repeat("A: b\r\n", 2000), "", false},
-		"no words":                    {"", "", true},
-		"a client's word where it is": {"X-Forwarded-For: 203.0.113.9\r\n", "\x82\x86\x00\x00\x00\x00PING\r\n", true},
-		"a proxy's word where it is":  {"", "PROXY TCP4 203.0.113.9 127.0.0.1 1 1\r\n", true},
-		"a body":                      {"Content-Length: 9\r\n", "", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := b.dial(tt.header)
-			c.t = t
-			if tt.greeted {
-				c.heard("INFO ")
-			}
-			if _, err := c.Write([]byte(tt.says)); err != nil {
-				return // it is closed already
-			}
-			if text := c.ends(); strings.Contains(text, "INFO ") {
-				t.Errorf("it hears %q", text)
-			}
-		})
-	}
-	t.Cleanup(func() {
-		if text := log.text(); strings.Contains(text, "203.0.113.9") || strings.Contains(text, "DO NOT USE") {
-			t.Errorf("the log has: %s", text)
 		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 	"time"
 
@@ -28,7 +27,7 @@ const (
 	// that refused clients can be identified.
 	maxClosed = 1024
 	// authTime bounds the time until a client has shown its creds, with the
-	// handshakes of TLS and WebSocket.
+	// handshake of TLS.
 	authTime = 3 * time.Second
 	// maxSubjectTokens bounds the work of matching a subscription. The mesh's
 	// own have at most seven.
@@ -53,9 +52,6 @@ type Config struct {
 	// Listen is the address of the client port; port 0 means any free one.
 	// Default: 127.0.0.1:0. Anything but loopback needs TLS.
 	Listen string
-	// WebSocket is an address for clients that use NATS over WebSocket, in the
-	// form of Listen; empty for none.
-	WebSocket string
 	// StateDir is the folder of the streams and of the server's lock. One
 	// server runs on it at a time.
 	StateDir string
@@ -123,16 +119,12 @@ func (c Config) filled() Config {
 
 // check refuses a config, with defaults set, that cannot be run safely.
 func (c Config) check() error {
-	for _, address := range c.addresses() {
-		host, _, err := splitAddress(address)
-		if err != nil {
-			return err
-		}
-		if c.TLS == nil && !c.AllowNetworkWithoutTLS && !isLoopback(host) {
-			return fmt.Errorf("%w: %s", ErrPlaintext, address)
-		}
+	if _, _, err := splitAddress(c.Listen); err != nil {
+		return err
 	}
 	switch {
+	case c.exposed() && !c.AllowNetworkWithoutTLS:
+		return fmt.Errorf("%w: %s", ErrPlaintext, c.Listen)
 	case c.StateDir == "":
 		return errors.New("a state folder is required")
 	case c.Bundle.Operator == "" || len(c.Bundle.Accounts) == 0 || c.Bundle.Monitor.JWT == "":
@@ -150,20 +142,10 @@ func (c Config) check() error {
 // storeDir is the folder of the streams.
 func (c Config) storeDir() string { return home.Streams(c.StateDir) }
 
-// addresses returns the listen addresses.
-func (c Config) addresses() []string {
-	if c.WebSocket == "" {
-		return []string{c.Listen}
-	}
-	return []string{c.Listen, c.WebSocket}
-}
-
 // exposed reports whether agents' messages can be read on the way.
 func (c Config) exposed() bool {
-	return c.TLS == nil && slices.ContainsFunc(c.addresses(), func(address string) bool {
-		host, _, err := splitAddress(address)
-		return err != nil || !isLoopback(host)
-	})
+	host, _, err := splitAddress(c.Listen)
+	return c.TLS == nil && (err != nil || !isLoopback(host))
 }
 
 func splitAddress(address string) (string, int, error) {

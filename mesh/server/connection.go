@@ -210,15 +210,11 @@ func (s *Server) party(issuer string) (Party, bool) {
 }
 
 // admits reports whether users of an issuer key, also of the previous definitions, may
-// come from outside of this process, by WebSocket or without it.
-func (s *Server) admits(issuer string, webSocket bool) bool {
+// come from outside of this process.
+func (s *Server) admits(issuer string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	connection := accounts.Standard
-	if webSocket {
-		connection = accounts.WebSocket
-	}
-	return slices.ContainsFunc(s.bundles, func(b accounts.Bundle) bool { return b.Admits(issuer, connection) })
+	return slices.ContainsFunc(s.bundles, func(b accounts.Bundle) bool { return b.Admits(issuer, accounts.Standard) })
 }
 
 // identify returns who a client is, or was, and false if the server does not list it.

@@ -14,8 +14,7 @@
 // It has no port, neither for clients nor for monitoring: whoever shares the machine
 // could use it.
 //
-// Clients connect through this package's proxy, over TCP or WebSocket, which
-// terminates both and TLS. It listens on the loopback interface unless it has TLS. It
+// Clients connect through this package's proxy, which terminates TLS. It listens on the loopback interface unless it has TLS. It
 // limits the read rate of each agent and the number of connections, so a flood waits in
 // its sender's socket. docs/limits.md has the limits.
 //

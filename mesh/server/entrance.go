@@ -50,15 +50,14 @@ const tooMany = "INFO {\"server_id\":\"bcpmesh\",\"version\":\"" + natsserver.VE
 
 // entrance is the proxy: it listens in place of the server, which has no port, and
 // forwards each connection to it inside of this process, at a limited pace. It
-// terminates TLS and WebSocket, so that it can count lines. It tells the server where a
-// client comes from, with a number in place of the port.
+// terminates TLS, so that it can count lines. It tells the server where a client comes
+// from, with a number in place of the port.
 type entrance struct {
 	tls *tls.Config // required of clients, if set
 	// inside connects to the server.
 	inside func() (net.Conn, error)
-	// admits reports whether the users of an issuer key may come by WebSocket, or
-	// without it.
-	admits  func(issuer string, webSocket bool) bool
+	// admits reports whether the users of an issuer key may come from outside.
+	admits  func(issuer string) bool
 	failed  func(what string) // called when a client's connection could not begin
 	most    int               // clients
 	running sync.WaitGroup
@@ -76,22 +75,16 @@ type entrance struct {
 	came     map[Party]time.Time
 }
 
-func newEntrance(config *tls.Config, inside func() (net.Conn, error), admits func(issuer string, webSocket bool) bool) *entrance {
+func newEntrance(config *tls.Config, inside func() (net.Conn, error), admits func(issuer string) bool) *entrance {
 	return &entrance{
 		tls: config, inside: inside, admits: admits, failed: func(string) {}, most: maxConnections,
 		passages: map[uint16]*passage{}, paces: map[Party]*pace{}, came: map[Party]time.Time{},
 	}
 }
 
-// gate is a listen address for clients.
-type gate struct {
-	listener  net.Listener
-	webSocket bool
-}
-
-// open lets clients in by a gate, in their turns, until its listener is closed.
-func (e *entrance) open(g *gate) {
-	e.running.Go(func() { e.accept(g) })
+// open lets clients in, in their turns, until the listener is closed.
+func (e *entrance) open(listener net.Listener) {
+	e.running.Go(func() { e.accept(listener) })
 }
 
 // close ends all connections. The listener is already closed. It returns when
@@ -107,9 +100,9 @@ func (e *entrance) close() {
 	e.running.Wait()
 }
 
-func (e *entrance) accept(g *gate) {
+func (e *entrance) accept(listener net.Listener) {
 	for {
-		conn, err := g.listener.Accept()
+		conn, err := listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -117,17 +110,17 @@ func (e *entrance) accept(g *gate) {
 			time.Sleep(acceptPause)
 			continue
 		}
-		e.running.Go(func() { e.let(conn.(*net.TCPConn), g) })
+		e.running.Go(func() { e.let(conn.(*net.TCPConn)) })
 	}
 }
 
 // let lets a client through to the server, when it is its turn.
-func (e *entrance) let(client *net.TCPConn, g *gate) {
+func (e *entrance) let(client *net.TCPConn) {
 	from := client.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
 	host := hostOf(from)
 	full := e.full()
 	if full && e.turns.admit(host) {
-		e.refuse(client, g)
+		e.refuse(client)
 		return
 	}
 	var turnEnds func()
@@ -143,16 +136,12 @@ func (e *entrance) let(client *net.TCPConn, g *gate) {
 	_ = client.SetReadBuffer(socketBuffer)
 	_ = client.SetWriteBuffer(socketBuffer)
 	p := &passage{
-		socket: client, client: client, meter: meter{sealed: e.tls != nil}, host: host,
+		socket: client, client: client, said: speech{sealed: e.tls != nil, admits: e.admits}, host: host,
 		from: from, turnEnds: turnEnds, closed: make(chan struct{}),
 	}
 	p.outbox = newOutbox(func() { e.failed(store.SlowConsumer) })
-	p.meter.said.admits = func(issuer string) bool { return e.admits(issuer, g.webSocket) }
 	if e.tls != nil {
 		p.client = tls.Server(client, e.tls)
-	}
-	if g.webSocket {
-		p.meter.frames = &frames{}
 	}
 	p.pace.Store(&pace{paid: time.Now().Add(paceBurst)}) // no burst
 	var err error
@@ -163,16 +152,14 @@ func (e *entrance) let(client *net.TCPConn, g *gate) {
 	}
 	if err := e.register(p); err != nil {
 		if errors.Is(err, errFull) {
-			e.refuse(client, g)
+			e.refuse(client)
 		}
 		p.close()
 		return
 	}
 	if err := p.begin(); err != nil {
-		for _, of := range []error{errTLS, errRequest} {
-			if errors.Is(err, of) {
-				e.failed(of.Error())
-			}
+		if errors.Is(err, errTLS) {
+			e.failed(tlsFailed)
 		}
 		p.close()
 		e.endPassage(p)
@@ -240,9 +227,9 @@ func (e *entrance) forget(p *passage) {
 }
 
 // refuse tells a client why it is not accepted, if it listens, and closes it.
-func (e *entrance) refuse(client *net.TCPConn, g *gate) {
+func (e *entrance) refuse(client *net.TCPConn) {
 	defer client.Close()
-	if e.tls != nil || g.webSocket {
+	if e.tls != nil {
 		return
 	}
 	_ = client.SetDeadline(time.Now().Add(refusalTime))
@@ -255,7 +242,7 @@ func (e *entrance) refuse(client *net.TCPConn, g *gate) {
 }
 
 // known gives a connection the pace of an agent or a person, shared with the
-// others of the same role, or ends it if the issuer's users may not come by its gate. It
+// others of the same role, or ends it if the issuer's users may not come from outside. It
 // does nothing for one that has ended, or is of this process.
 func (e *entrance) known(address net.Addr, who Party, issuer string) {
 	e.mu.Lock()
@@ -265,7 +252,7 @@ func (e *entrance) known(address net.Addr, who Party, issuer string) {
 	if p == nil {
 		return
 	}
-	if !e.admits(issuer, p.meter.frames != nil) {
+	if !e.admits(issuer) {
 		p.close()
 		return
 	}

@@ -26,21 +26,21 @@ const patience = 45 * time.Second
 // connection to it.
 func behind(t *testing.T) (e *entrance, address string, serve func() net.Conn) {
 	t.Helper()
-	return behindGate(t, false, nil)
+	return behindTLS(t, nil)
 }
 
 const hello = "INFO {}\r\n"
 
-func behindGate(t *testing.T, webSocket bool, config *tls.Config) (e *entrance, address string, serve func() net.Conn) {
+func behindTLS(t *testing.T, config *tls.Config) (e *entrance, address string, serve func() net.Conn) {
 	t.Helper()
 	outer, inner := listenHere(t), make(chan net.Conn, 8)
 	e = newEntrance(config, func() (net.Conn, error) {
 		server, client := net.Pipe()
 		inner <- server
 		return client, nil
-	}, func(string, bool) bool { return true })
+	}, func(string) bool { return true })
 	e.turns.open()
-	e.open(&gate{listener: outer, webSocket: webSocket})
+	e.open(outer)
 	t.Cleanup(func() {
 		outer.Close()
 		e.close()
@@ -176,56 +176,43 @@ func TestServerDoesNotWaitForClients(t *testing.T) {
 	}
 }
 
-// Over WebSocket and TLS too a line costs what it costs.
+// Under TLS too a line costs what it costs.
 //
 // covers A-FLOODRESP, A-FRAME
 func TestAgentIsReadAtItsPace(t *testing.T) {
 	t.Parallel()
-	for name, way := range map[string]struct{ sealed, webSocket bool }{"nats": {}, "tls": {sealed: true}, "ws": {webSocket: true}, "wss": {true, true}} {
+	for name, sealed := range map[string]bool{"nats": false, "tls": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			readAtItsPace(t, way.sealed, way.webSocket)
+			readAtItsPace(t, sealed)
 		})
 	}
 }
 
-func readAtItsPace(t *testing.T, sealed, webSocket bool) {
+func readAtItsPace(t *testing.T, sealed bool) {
 	var config *tls.Config
 	if sealed {
 		config = certified(t)
 	}
-	e, address, serve := behindGate(t, webSocket, config)
-	says := func(text string) []byte {
-		if webSocket {
-			return frame([]byte(text), 0x82, [4]byte{1, 2, 3, 4})
-		}
-		return []byte(text)
-	}
+	e, address, serve := behindTLS(t, config)
 	// connect begins as a client of the way does.
 	connect := func() (client, server net.Conn, number uint16) {
 		client, server = dial(t, address), serve()
 		number = greets(t, server, hello)
-		if sealed && !webSocket {
-			heard(t, client, `INFO {"tls_required":true,}`+"\r\n")
-		}
 		if sealed {
+			heard(t, client, `INFO {"tls_required":true,}`+"\r\n")
 			client = tls.Client(client, &tls.Config{InsecureSkipVerify: true})
 		}
-		if webSocket {
-			if _, err := client.Write([]byte(request)); err != nil {
-				t.Fatal(err)
-			}
-			heard(t, client, response+string(appendFrame(nil, frameBinary, []byte(hello))))
-		} else if !sealed {
+		if !sealed {
 			heard(t, client, hello)
 		}
-		if _, err := client.Write(says("CONNECT {}\r\n")); err != nil {
+		if _, err := client.Write([]byte("CONNECT {}\r\n")); err != nil {
 			t.Fatal(err)
 		}
 		heard(t, server, "CONNECT {}\r\n")
 		return client, server, number
 	}
-	pings, size := says(strings.Repeat("PING\r\n", 5000)), len("PING\r\n")
+	pings, size := []byte(strings.Repeat("PING\r\n", 5000)), len("PING\r\n")
 	mailer := Party{Agent: "mailer", Role: bcp.RoleReader}
 	var clients, servers []net.Conn
 	for range 3 {
@@ -265,7 +252,7 @@ func readAtItsPace(t *testing.T, sealed, webSocket bool) {
 	}
 	// Nobody else waits for it.
 	client, server, _ := connect()
-	if _, err := client.Write(says("PING\r\n")); err != nil {
+	if _, err := client.Write([]byte("PING\r\n")); err != nil {
 		t.Fatal(err)
 	}
 	heard(t, server, "PING\r\n")
@@ -444,7 +431,7 @@ func TestHeaderSaysWhereAClientComesFrom(t *testing.T) {
 // covers A-SLOW, A-STRIP
 func TestClientWithoutTLSIsClosed(t *testing.T) {
 	t.Parallel()
-	e, address, serve := behindGate(t, false, certified(t))
+	e, address, serve := behindTLS(t, certified(t))
 	client, server := dial(t, address), serve()
 	greets(t, server, hello)
 	if _, err := client.Write([]byte("CONNECT {}\r\nPING\r\n")); err != nil {

@@ -24,7 +24,7 @@ func (s *Server) LoseMonitor() error { return s.monitor.ForceReconnect() }
 func (s *Server) AdmitAll() {
 	s.entrance.mu.Lock()
 	defer s.entrance.mu.Unlock()
-	s.entrance.admits = func(string, bool) bool { return true }
+	s.entrance.admits = func(string) bool { return true }
 }
 
 // MaxComing is how many connections of this process come back at a time.

@@ -110,11 +110,8 @@ const tlsFailed = "a TLS handshake failed"
 
 // class is the constant that replaces a line about a client.
 func class(c store.Client) string {
-	switch c.Tail {
-	case tlsFailed:
+	if c.Tail == tlsFailed {
 		return tlsFailed
-	case errRequest.Error():
-		return "refused a client over WebSocket"
 	}
 	return c.Class()
 }

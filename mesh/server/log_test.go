@@ -93,7 +93,6 @@ func TestLinesOfEachKindAreBounded(t *testing.T) {
 			func(i int) { a.Errorf("Account fetch failed: %v", i) },
 			func(i int) { a.Warnf("%d: a stranger", i) },
 			func(int) { a.client(tlsFailed) },
-			func(int) { a.client(errRequest.Error()) },
 			func(i int) { a.Errorf("pipe - cid:%d - authentication error", i) },
 			func(i int) { a.Errorf("%s - %s", fmt.Sprintf("pipe - cid:%d", i), "its words") },
 		}

@@ -24,9 +24,8 @@ const (
 	maxDebt = time.Second
 	// leastWait keeps a waiting connection from waking up too often.
 	leastWait = 5 * time.Millisecond
-	// lineBytes is the minimum cost of a line, a TLS record and a WebSocket
-	// frame: a ping of six bytes is more work than a hundred bytes of a
-	// message. A message has two lines.
+	// lineBytes is the minimum cost of a line and of a TLS record: a ping of six
+	// bytes is more work than a hundred bytes of a message. A message has two lines.
 	lineBytes = 1 << 10
 )
 

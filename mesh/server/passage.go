@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/tls"
 	"errors"
@@ -33,7 +34,7 @@ type passage struct {
 	number uint16 // by which the server knows it, in place of a port
 	from   netip.Addr
 	host   string // of the client
-	meter  meter  // of what the client sends
+	said   speech // by the client
 	outbox *outbox
 	pace   atomic.Pointer[pace]
 	// turnEnds lets the next one in. It may be called several times.
@@ -42,15 +43,32 @@ type passage struct {
 	once     sync.Once
 }
 
-var errTLS = errors.New(tlsFailed)
+// maxGreeting bounds the server's first line. It has half a kilobyte.
+const maxGreeting = 8 << 10
 
-// begin tells the server where a client comes from, does the handshakes of TLS and
-// WebSocket with the client, and passes it the server's first line. With TLS the
-// protocol of NATS begins in cleartext: that line, which has no secrets, says that TLS
-// is required.
+var (
+	greetingBegins = []byte("INFO {")
+	tlsRequired    = []byte(`"tls_required":true,`)
+	errGreeting    = errors.New("the server does not greet")
+	errTLS         = errors.New(tlsFailed)
+)
+
+// readGreeting reads the server's first line, and nothing after it.
+func readGreeting(server net.Conn) ([]byte, error) {
+	b := bufio.NewReaderSize(server, maxGreeting)
+	line, err := b.ReadSlice('\n')
+	if err != nil || b.Buffered() > 0 || !bytes.HasPrefix(line, greetingBegins) {
+		return nil, errors.Join(errGreeting, err)
+	}
+	return line, nil
+}
+
+// begin tells the server where a client comes from, does the handshake of TLS with the
+// client, and passes it the server's first line. With TLS the protocol of NATS begins in
+// cleartext: that line, which has no secrets, says that TLS is required.
 func (p *passage) begin() error {
 	deadline := time.Now().Add(authTime)
-	_ = p.socket.SetDeadline(deadline) // the handshakes say more
+	_ = p.socket.SetDeadline(deadline) // the handshake says more
 	_ = p.server.SetDeadline(deadline)
 	greeting, err := readGreeting(p.server)
 	if err != nil {
@@ -59,23 +77,17 @@ func (p *passage) begin() error {
 	if _, err := p.server.Write(proxyHeader(p.from, p.number)); err != nil {
 		return err
 	}
-	sealed, isSealed := p.client.(*tls.Conn)
-	if isSealed && p.meter.frames == nil {
+	if sealed, isSealed := p.client.(*tls.Conn); isSealed {
 		n := len(greetingBegins)
 		if _, err := p.socket.Write(bytes.Join([][]byte{greeting[:n], tlsRequired, greeting[n:]}, nil)); err != nil {
 			return err
 		}
-		greeting = nil
-	}
-	if isSealed && sealed.Handshake() != nil {
-		return errTLS
-	}
-	if p.meter.frames != nil {
-		if err := upgrade(p.client); err != nil {
-			return err
+		if sealed.Handshake() != nil {
+			return errTLS
 		}
+	} else {
+		p.outbox.add(greeting)
 	}
-	p.send(greeting)
 	_ = p.socket.SetDeadline(time.Time{})
 	_ = p.server.SetDeadline(time.Time{})
 	return nil
@@ -87,18 +99,12 @@ func (p *passage) copyIn() {
 	defer p.server.Close()
 	for b := newChunk(); ; b.fit() {
 		n, err := p.client.Read(b.bytes)
-		cost, on, ok := p.meter.read(b.read(n))
+		cost, on, ok := p.said.read(b.read(n))
 		if !ok {
 			return
 		}
 		if _, failed := p.server.Write(on); failed != nil || err != nil {
 			return
-		}
-		if f := p.meter.frames; f != nil {
-			if !p.outbox.add(f.answers) || f.ended {
-				return
-			}
-			f.answers = nil
 		}
 		d := p.pace.Load().charge(cost, time.Now())
 		if d == 0 {
@@ -119,7 +125,7 @@ func (p *passage) copyOut() {
 	defer p.outbox.end()
 	for b := newChunk(); ; b.fit() {
 		n, err := p.server.Read(b.bytes)
-		if !p.send(b.read(n)) {
+		if !p.outbox.add(b.read(n)) {
 			p.close()
 			return
 		}
@@ -127,14 +133,6 @@ func (p *passage) copyOut() {
 			return
 		}
 	}
-}
-
-// send puts what the server says into the outbox.
-func (p *passage) send(b []byte) bool {
-	if p.meter.frames != nil && len(b) > 0 {
-		b = appendFrame(nil, frameBinary, b)
-	}
-	return p.outbox.add(b)
 }
 
 // deliver sends the client what is in its outbox, and then ends the passage.

@@ -17,7 +17,7 @@ func from(address string) nats.Option {
 }
 
 // A file with sources is good from these networks alone, whatever way it comes,
-// and one with a type of connection in this way alone. The server refuses the
+// and one for WebSocket alone, as on a cluster, not at all. The server refuses the
 // others before they can say anything.
 //
 // covers BCP-19, A-REVOKED
@@ -42,19 +42,19 @@ func TestRestrictedCredsAreGoodWhereTheyShould(t *testing.T) {
 			good  bool
 		}{
 			"anywhere":             {issue(accounts.Restriction{}), "127.0.0.2", true},
-			"the network":          {issue(networks("127.0.0.2/32")), "127.0.0.2", !w.webSocket},
-			"one of the networks":  {issue(networks("10.0.0.0/8", "127.0.0.0/30")), "127.0.0.3", !w.webSocket},
+			"the network":          {issue(networks("127.0.0.2/32")), "127.0.0.2", true},
+			"one of the networks":  {issue(networks("10.0.0.0/8", "127.0.0.0/30")), "127.0.0.3", true},
 			"next to the network":  {issue(networks("127.0.0.0/30")), "127.0.0.4", false},
 			"another network":      {issue(networks("10.0.0.0/8", "2001:db8::/32")), "127.0.0.2", false},
 			"the server's machine": {issue(networks("127.0.0.1/32")), "127.0.0.2", false},
-			"standard":             {issue(only(accounts.Standard)), "127.0.0.1", !w.webSocket},
-			"WebSocket":            {issue(only(accounts.WebSocket)), "127.0.0.1", w.webSocket},
+			"standard":             {issue(only(accounts.Standard)), "127.0.0.1", true},
+			"WebSocket":            {issue(only(accounts.WebSocket)), "127.0.0.1", false},
 			"both":                 {issue(only(accounts.WebSocket, accounts.Standard)), "127.0.0.1", true},
 		}
 		noError(t, b.UpdateAccounts(t.Context(), b.compile(b.scopes)))
 		for name, tt := range cases {
 			options := append(w.options(b), nats.UserCredentialBytes(tt.creds), nats.NoReconnect(), nats.Timeout(patience), from(tt.host))
-			nc, err := nats.Connect(b.address(), options...)
+			nc, err := nats.Connect(b.URL(), options...)
 			if (err == nil) != tt.good {
 				t.Errorf("%s, from %s: %v", name, tt.host, err)
 			}

@@ -40,8 +40,8 @@ type Server struct {
 	server   atomic.Pointer[natsserver.Server]
 	lock     *flock.Flock
 	entrance *entrance
-	gates    []*gate // the one for NATS first
-	urls     []string
+	listener net.Listener
+	url      string
 	log      *adapter
 	logger   hclog.Logger
 	denials  *denials
@@ -92,7 +92,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 		return nil, errors.Join(fmt.Errorf("start the server: %w", err), s.Stop(context.WithoutCancel(ctx)))
 	}
 	if config.exposed() {
-		config.Logger.Warn("LISTENING WITHOUT TLS: everything that agents say can be read and changed on the way", "addresses", config.addresses())
+		config.Logger.Warn("LISTENING WITHOUT TLS: everything that agents say can be read and changed on the way", "address", config.Listen)
 	}
 	context.AfterFunc(ctx, func() { _ = s.Stop(context.WithoutCancel(ctx)) })
 	return s, nil
@@ -106,9 +106,7 @@ func (s *Server) start(ctx context.Context, config Config) error {
 	s.log = &adapter{logger: config.Logger, denials: s.denials, unwritten: make(chan string, 1)}
 	s.entrance = newEntrance(config.TLS, inProcess{s}.wait, s.admits)
 	s.entrance.failed, s.entrance.most = s.log.client, connectionsHere(config.Logger)
-	for _, g := range s.gates { // clients that come already wait for a turn
-		s.entrance.open(g)
-	}
+	s.entrance.open(s.listener) // clients that come already wait for a turn
 	if err := s.begin(config); err != nil {
 		return err
 	}
@@ -131,7 +129,7 @@ func (s *Server) start(ctx context.Context, config Config) error {
 	if !config.Shut {
 		s.Open()
 	}
-	config.Logger.Info("listening for agents and people", "urls", s.urls)
+	config.Logger.Info("listening for agents and people", "url", s.url)
 	return nil
 }
 
@@ -162,8 +160,8 @@ func (s *Server) stop() error {
 	if s.monitor != nil {
 		s.monitor.Close()
 	}
-	for _, g := range s.gates {
-		g.listener.Close()
+	if s.listener != nil {
+		s.listener.Close()
 	}
 	if s.entrance != nil {
 		s.entrance.turns.close()
@@ -185,15 +183,7 @@ func (s *Server) Done() <-chan struct{} { return s.done }
 
 // URL returns the URL for clients: on this machine, if the server listens on every
 // address.
-func (s *Server) URL() string { return s.urls[0] }
-
-// WebSocketURL returns the URL for clients over WebSocket, or nothing.
-func (s *Server) WebSocketURL() string {
-	if len(s.urls) < 2 {
-		return ""
-	}
-	return s.urls[1]
-}
+func (s *Server) URL() string { return s.url }
 
 // Gateway returns a new connection of the gateway to its own account, inside
 // this process. It reconnects until the caller closes it. With one for each
@@ -288,26 +278,19 @@ func discard(config Config) error {
 	return nil
 }
 
-// listen listens for clients, and stores its addresses.
-func (s *Server) listen(ctx context.Context, config Config) error {
-	schemes := []string{"nats://", "ws://"}
+// listen listens for clients, and stores where.
+func (s *Server) listen(ctx context.Context, config Config) (err error) {
+	scheme := "nats://"
 	if config.TLS != nil {
-		schemes = []string{"tls://", "wss://"}
+		scheme = "tls://"
 	}
 	// The server finds out who is gone, by its own pings.
 	quiet := net.ListenConfig{KeepAlive: -1}
-	for i, address := range config.addresses() {
-		listener, err := quiet.Listen(ctx, "tcp", address)
-		if err != nil {
-			return err
-		}
-		s.gates = append(s.gates, &gate{listener: listener, webSocket: i > 0})
-		host, _, err := splitAddress(address)
-		if err != nil {
-			return err
-		}
-		s.urls = append(s.urls, schemes[i]+net.JoinHostPort(localAddress(host), strconv.Itoa(portNumber(listener.Addr()))))
+	if s.listener, err = quiet.Listen(ctx, "tcp", config.Listen); err != nil {
+		return err
 	}
+	host, _, _ := splitAddress(config.Listen) // it was checked
+	s.url = scheme + net.JoinHostPort(localAddress(host), strconv.Itoa(portNumber(s.listener.Addr())))
 	return nil
 }
 

@@ -10,35 +10,45 @@ import (
 // maxControlLine bounds the first line of a client: the server accepts half of it.
 const maxControlLine = 8 << 10
 
-// speech reads the first line that a client sends, which has to be CONNECT: the server
-// takes every client for one of its own process, so the creds that a client shows are
-// looked at here for whether they may come by its gate. Everything else is the server's.
-// Creds that are shown later are looked at when the server has accepted them
-// ([entrance.known]). The zero value lets no creds in.
+// speech reads what one client sends, for one goroutine: what it costs the server to read
+// it, and the first line, which has to be CONNECT. The server takes every client for one of
+// its own process, so the creds that a client shows are looked at here for whether they may
+// come from outside. Everything else is the server's. Creds that are shown later are looked
+// at when the server has accepted them ([entrance.known]). The zero value lets no creds in.
 type speech struct {
-	admits func(issuer string) bool // whether its users may come by this gate
-	begun  bool
+	sealed bool                     // with TLS, a read gets at most one record
+	admits func(issuer string) bool // whether its users may come from outside
+	begun  bool                     // the first line was read
+	first  []byte                   // what has come of it
 }
 
-// read checks the next data. Creds that may not come by are replaced, in place, by none.
-// The rest is a line without its end: it is passed in again with more data. If ok is
-// false, nothing may be forwarded.
-func (s *speech) read(b []byte) (rest []byte, ok bool) {
+// read charges for the next data, and returns the part that goes on to the server: the first
+// line is sent with its end, and creds in it that may not come by are replaced, in place, by
+// none. ok is false if a client must not send that: then nothing after it may be read.
+func (s *speech) read(b []byte) (cost int, on []byte, ok bool) {
+	lines := bytes.Count(b, newline)
+	if s.sealed && len(b) > 0 {
+		lines = max(1, lines)
+	}
+	cost = max(len(b), lineBytes*lines)
 	if s.begun {
-		return nil, true
+		return cost, b, true
 	}
-	end := bytes.IndexByte(b, '\n')
+	s.first = append(s.first, b...)
+	end := bytes.IndexByte(s.first, '\n')
 	if end < 0 {
-		return b, len(b) <= maxControlLine
+		return cost, nil, len(s.first) <= maxControlLine
 	}
-	line := bytes.TrimSuffix(b[:end], []byte("\r"))
+	on, s.first, s.begun = s.first, nil, true
+	line := bytes.TrimSuffix(on[:end], []byte("\r"))
 	i := bytes.IndexAny(line, " \t")
-	if end > maxControlLine || i < 0 || !bytes.EqualFold(line[:i], []byte("CONNECT")) || bytes.IndexByte(line, '\r') >= 0 {
-		return nil, false
+	if end > maxControlLine || i < 0 || !bytes.EqualFold(line[:i], []byte("CONNECT")) || bytes.IndexByte(line, '\r') >= 0 || !s.connect(line[i:]) {
+		return cost, nil, false
 	}
-	s.begun = true
-	return nil, s.connect(line[i:])
+	return cost, on, true
 }
+
+var newline = []byte("\n")
 
 // connect looks at the creds that a client shows, with the server's own readers: what
 // it says of them is true if the server finds that they are signed.

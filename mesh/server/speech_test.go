@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,34 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 )
+
+// covers A-FLOODRESP, A-FRAME
+func TestCostOfWhatIsRead(t *testing.T) {
+	t.Parallel()
+	large := append([]byte("PUB a 5000\r\n"), make([]byte, 5000)...)
+	for name, tt := range map[string]struct {
+		read   []byte
+		sealed bool
+		want   int
+	}{
+		"nothing":               {nil, false, 0},
+		"nothing, under TLS":    {nil, true, 0},
+		"a part of a message":   {make([]byte, 5000), false, 5000},
+		"a ping":                {[]byte("PING\r\n"), false, lineBytes},
+		"a small message":       {[]byte("PUB a 0\r\n\r\n"), false, 2 * lineBytes},
+		"pings":                 {bytes.Repeat([]byte("PING\r\n"), 100), false, 100 * lineBytes},
+		"a large message":       {large, false, len(large)},
+		"a byte":                {[]byte("P"), false, 1},
+		"a byte, under TLS":     {[]byte("P"), true, lineBytes},
+		"pings, under TLS":      {bytes.Repeat([]byte("PING\r\n"), 100), true, 100 * lineBytes},
+		"many bytes, in one go": {make([]byte, lineBytes+1), true, lineBytes + 1},
+	} {
+		s := speech{sealed: tt.sealed, begun: true}
+		if got, on, ok := s.read(tt.read); got != tt.want || !ok || !bytes.Equal(on, tt.read) {
+			t.Errorf("%s costs %d, not %d (%t)", name, got, tt.want, ok)
+		}
+	}
+}
 
 // The first line that goes on is CONNECT, whole and in a spelling that the server reads
 // in no other way; all after it goes on as it comes.
@@ -34,7 +63,7 @@ func TestFirstLineIsConnect(t *testing.T) {
 		"a line without end":                {strings.Repeat("x", maxControlLine+1), false},
 	} {
 		for size := 1; size <= len(tt.said); size = size*3 + 1 {
-			m, got, fine := meter{}, "", true
+			m, got, fine := speech{}, "", true
 			for said := []byte(tt.said); len(said) > 0 && fine; {
 				n := min(size, len(said))
 				var on []byte
@@ -46,11 +75,6 @@ func TestFirstLineIsConnect(t *testing.T) {
 			if want := tt.said; fine != tt.passes || fine && got != want || !fine && got != "" {
 				t.Errorf("%s, in pieces of %d: %t, %q goes on", name, size, fine, got)
 			}
-		}
-		m := meter{frames: &frames{}}
-		_, on, ok := m.read(frame([]byte(tt.said), 0x82, [4]byte{1, 2, 3, 4}))
-		if ok != tt.passes || ok && string(on) != tt.said {
-			t.Errorf("%s, over WebSocket: %t, %q", name, ok, on)
 		}
 	}
 }
@@ -84,7 +108,7 @@ func TestCredsComeByTheirGate(t *testing.T) {
 	} {
 		for _, admitted := range []bool{true, false} {
 			for _, word := range []string{"CONNECT", "connect"} {
-				m := meter{said: speech{admits: func(key string) bool { return admitted || key != issuer }}}
+				m := speech{admits: func(key string) bool { return admitted || key != issuer }}
 				line := word + tt.options + "\r\n"
 				_, on, ok := m.read([]byte(line))
 				want := line
@@ -98,7 +122,7 @@ func TestCredsComeByTheirGate(t *testing.T) {
 		}
 	}
 	// The zero value lets nobody in.
-	if _, on, ok := (&meter{}).read([]byte(`CONNECT {"jwt":"` + token + "\"}\r\n")); !ok || !strings.HasPrefix(string(on), "CONNECT {}  ") {
+	if _, on, ok := (&speech{}).read([]byte(`CONNECT {"jwt":"` + token + "\"}\r\n")); !ok || !strings.HasPrefix(string(on), "CONNECT {}  ") {
 		t.Errorf("%t, %q", ok, on)
 	}
 }

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	effort.LeaveOut(
-		"TestBoundsHoldOnEachWay", "TestForgedUsersAreRefused", "TestTLSIsRequiredOfClients", "TestWebSocketIsNothingElse",
+		"TestBoundsHoldOnEachWay", "TestForgedUsersAreRefused", "TestTLSIsRequiredOfClients",
 	)
 	effort.Parallel(8)
 	goleak.VerifyTestMain(m)
@@ -169,7 +169,7 @@ func (b *bench) connect(name bcp.AgentName, role bcp.Role, options ...nats.Optio
 		nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectJitter(0, 0),
 	}, options...)
 	var err error
-	if a.Conn, err = nats.Connect(b.address(), append(options, b.way.options(b)...)...); err != nil {
+	if a.Conn, err = nats.Connect(b.URL(), append(options, b.way.options(b)...)...); err != nil {
 		b.t.Fatalf("%s as %s: %v", name, role, err)
 	}
 	b.t.Cleanup(a.Close)

@@ -154,7 +154,7 @@ func TestHostsTakeTurns(t *testing.T) {
 // covers A-RECONN
 func TestAgentsOfAHostComeBackTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEntrance(nil, nil, func(string, bool) bool { return true })
+		e := newEntrance(nil, nil, func(string) bool { return true })
 		e.turns.open()
 		comes := func(agent string) bool {
 			end, ok := e.turns.takeTurn("192.0.2.7")
@@ -195,7 +195,7 @@ func TestClientOfNoServerIsClosed(t *testing.T) {
 	outer := listenHere(t)
 	e := newEntrance(nil, func() (net.Conn, error) { return nil, errBeginning }, nil)
 	e.turns.open()
-	e.open(&gate{listener: outer})
+	e.open(outer)
 	client := dial(t, outer.Addr().String())
 	if _, err := client.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
 		t.Errorf("it is kept: %v", err)

@@ -14,26 +14,21 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // way is how agents come to a server. The zero value is plain NATS.
-type way struct{ sealed, webSocket bool }
+type way struct{ sealed bool }
 
 func (w way) String() string {
-	return map[way]string{{}: "nats", {sealed: true}: "tls", {webSocket: true}: "ws", {true, true}: "wss"}[w]
+	return map[way]string{{}: "nats", {sealed: true}: "tls"}[w]
 }
-
-// ways are those that agents come by. The fast form has the first and the last, which
-// have the parts of all.
-var ways = []way{{}, {sealed: true}, {webSocket: true}, {true, true}}
 
 // everyWay tests a property of a server for each way.
 func everyWay(t *testing.T, test func(*testing.T, way)) {
 	t.Parallel()
-	for _, w := range effort.Sample(ways, 3) {
+	for _, w := range []way{{}, {sealed: true}} {
 		t.Run(w.String(), func(t *testing.T) {
 			t.Parallel()
 			test(t, w)
@@ -44,9 +39,6 @@ func everyWay(t *testing.T, test func(*testing.T, way)) {
 // change has a server serve it, and no other.
 func (w way) change(t *testing.T, c *server.Config) {
 	t.Helper()
-	if w.webSocket {
-		c.WebSocket = "127.0.0.1:0"
-	}
 	if w.sealed {
 		c.TLS = issued(t, c.StateDir)
 	}
@@ -68,14 +60,6 @@ func rootsOf(t *testing.T, state string) *x509.CertPool {
 	return roots
 }
 
-// address is where agents of the test's way connect.
-func (b *bench) address() string {
-	if b.way.webSocket {
-		return b.WebSocketURL()
-	}
-	return b.URL()
-}
-
 func (w way) options(b *bench) []nats.Option {
 	if !w.sealed {
 		return nil
@@ -87,11 +71,8 @@ func (w way) options(b *bench) []nats.Option {
 func TestAddressOfEachWay(t *testing.T) {
 	everyWay(t, func(t *testing.T, w way) {
 		b := start(t, w)
-		if scheme, _, _ := strings.Cut(b.address(), "://"); scheme != w.String() {
-			t.Errorf("%s is at %s", w, b.address())
-		}
-		if (b.WebSocketURL() != "") != w.webSocket {
-			t.Errorf("WebSocket at %q", b.WebSocketURL())
+		if scheme, _, _ := strings.Cut(b.URL(), "://"); scheme != w.String() {
+			t.Errorf("%s is at %s", w, b.URL())
 		}
 		main := b.connect("main", bcp.RoleController)
 		arrived := listen(t, b.gateway(), subjects.Session("main"))
@@ -106,32 +87,25 @@ func TestAddressOfEachWay(t *testing.T) {
 // covers BCP-19, A-STRIP
 func TestTLSIsRequiredOfClients(t *testing.T) {
 	t.Parallel()
-	b := start(t, way{sealed: true, webSocket: true})
+	b := start(t, way{sealed: true})
 	others := t.TempDir()
 	issued(t, others)
-	port := func(url string) string {
-		_, port, err := net.SplitHostPort(url[strings.Index(url, "://")+3:])
-		noError(t, err)
-		return port
-	}
-	nats4222, ws := port(b.URL()), port(b.WebSocketURL())
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(b.URL(), "tls://"))
+	noError(t, err)
 	creds := nats.UserCredentialBytes(b.issue("main", bcp.RoleController).Text())
 	for name, tt := range map[string]struct {
 		url   string
 		roots *x509.CertPool
 		works bool
 	}{
-		"TLS":                         {"tls://127.0.0.1:" + nats4222, rootsOf(t, b.state), true},
-		"TLS by the server's word":    {"nats://127.0.0.1:" + nats4222, rootsOf(t, b.state), true},
-		"WebSocket":                   {"wss://localhost:" + ws, rootsOf(t, b.state), true},
-		"another's certificate":       {"tls://127.0.0.1:" + nats4222, rootsOf(t, others), false},
-		"another's, over WebSocket":   {"wss://127.0.0.1:" + ws, rootsOf(t, others), false},
-		"another address":             {"tls://127.0.0.2:" + nats4222, rootsOf(t, b.state), false},
-		"an unknown certificate":      {"tls://127.0.0.1:" + nats4222, nil, false},
-		"WebSocket in the clear":      {"ws://127.0.0.1:" + ws, nil, false},
-		"NATS at WebSocket's address": {"tls://127.0.0.1:" + ws, rootsOf(t, b.state), false},
-		"WebSocket at NATS's address": {"wss://127.0.0.1:" + nats4222, rootsOf(t, b.state), false},
-		"the clear at NATS's, forced": {"ws://127.0.0.1:" + nats4222, nil, false},
+		"TLS":                      {"tls://127.0.0.1:" + port, rootsOf(t, b.state), true},
+		"TLS by the server's word": {"nats://127.0.0.1:" + port, rootsOf(t, b.state), true},
+		"by its name":              {"tls://localhost:" + port, rootsOf(t, b.state), true},
+		"another's certificate":    {"tls://127.0.0.1:" + port, rootsOf(t, others), false},
+		"another address":          {"tls://127.0.0.2:" + port, rootsOf(t, b.state), false},
+		"an unknown certificate":   {"tls://127.0.0.1:" + port, nil, false},
+		"WebSocket":                {"wss://127.0.0.1:" + port, rootsOf(t, b.state), false},
+		"WebSocket in the clear":   {"ws://127.0.0.1:" + port, nil, false},
 	} {
 		options := []nats.Option{creds, nats.NoReconnect(), nats.Timeout(patience)}
 		if tt.roots != nil {

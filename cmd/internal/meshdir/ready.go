@@ -43,8 +43,6 @@ type Ready struct {
 	Metrics string `json:"metrics,omitempty"` // where they are, if they are served
 	Traces  string `json:"traces,omitempty"`  // where they go, if they are sent
 	Web     string `json:"web,omitempty"`     // where pages for people are, if they are served
-	// WebSocket is where agents connect over it, if they can.
-	WebSocket string `json:"websocket,omitempty"`
 	// Cluster says that the mesh is on a cluster, and has no process here.
 	Cluster bool `json:"cluster,omitzero"`
 	Trust

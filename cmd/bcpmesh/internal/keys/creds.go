@@ -86,7 +86,7 @@ type restrictionFlags struct{ sources, connections []string }
 
 func (f *restrictionFlags) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.sources, "source", nil, "`CIDR` that it may connect from, such as 10.1.0.0/16; may be repeated")
-	cmd.Flags().StringSliceVar(&f.connections, "connection", nil, "standard or websocket: how it may connect (default: both)")
+	cmd.Flags().StringSliceVar(&f.connections, "connection", nil, "standard or websocket (on a cluster that has it): how it may connect (default: both)")
 	cli.Complete(cmd, "connection", cobra.FixedCompletions(accounts.ConnectionTypes(), cobra.ShellCompDirectiveNoFileComp))
 }
 

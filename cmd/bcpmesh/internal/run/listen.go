@@ -20,17 +20,16 @@ import (
 
 // listening says where a mesh listens for agents, and what it shows them.
 type listening struct {
-	address, webSocket string
-	ownTLS             bool // by the mesh's own authority
-	names              []string
-	cert, key          string // PEM files
-	plaintext          bool   // beyond loopback without TLS
+	address   string
+	ownTLS    bool // by the mesh's own authority
+	names     []string
+	cert, key string // PEM files
+	plaintext bool   // beyond loopback without TLS
 }
 
 func (l *listening) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&l.address, "listen", "127.0.0.1:4222", "`HOST:PORT` for agents; port 0 means any free one")
-	f.StringVar(&l.webSocket, "websocket", "", "`HOST:PORT` for agents that speak NATS over WebSocket")
 	f.BoolVar(&l.ownTLS, "tls", false, "require TLS, with a certificate of the mesh's own authority")
 	f.StringArrayVar(&l.names, "tls-name", nil, "with --tls: a further `HOST` that the certificate is for; may be repeated")
 	f.StringVar(&l.cert, "tls-cert", "", "require TLS, with the certificate in this PEM `FILE`")
@@ -57,27 +56,16 @@ func (l *listening) check() error {
 			return cli.Usagef("up: --tls-name: %s is neither a host name nor an IP address", cli.Quoted(name))
 		}
 	}
-	open := l.sealed() || l.plaintext
-	if err := meshdir.CheckListen("--listen", l.address, open); err != nil {
-		return err
-	}
-	if l.webSocket != "" {
-		return meshdir.CheckListen("--websocket", l.webSocket, open)
-	}
-	return nil
+	return meshdir.CheckListen("--listen", l.address, l.sealed() || l.plaintext)
 }
 
-// beyond are the flags with an address that another machine can reach.
-func (l *listening) beyond() (flags []string) {
-	for _, a := range [][2]string{{"--listen", l.address}, {"--websocket", l.webSocket}} {
-		if host, _, err := net.SplitHostPort(a[1]); err == nil && !meshdir.Loopback(host) {
-			flags = append(flags, a[0]+" "+a[1])
-		}
-	}
-	return flags
+// beyond reports whether another machine can reach the address.
+func (l *listening) beyond() bool {
+	host, _, err := net.SplitHostPort(l.address)
+	return err == nil && !meshdir.Loopback(host)
 }
 
-// tls makes what the listeners show, nil for nothing.
+// tls makes what the listener shows, nil for nothing.
 func (l *listening) tls(state string, log hclog.Logger) (*tls.Config, meshdir.Trust, error) {
 	switch {
 	case l.ownTLS:
@@ -120,20 +108,17 @@ func authorityFailure(err error, state string) error {
 	return f
 }
 
-// allNames are those under which this machine may be reached at the listeners.
+// allNames are those under which this machine may be reached at the listener.
 func (l *listening) allNames() []string {
-	names := []string{"localhost", "127.0.0.1", "::1"}
-	for _, address := range []string{l.address, l.webSocket} {
-		host, _, err := net.SplitHostPort(address)
-		switch ip := net.ParseIP(host); {
-		case err != nil:
-		case host == "" || ip != nil && ip.IsUnspecified():
-			names = append(names, machineNames()...)
-		default:
-			names = append(names, host)
-		}
+	names := append([]string{"localhost", "127.0.0.1", "::1"}, l.names...)
+	host, _, err := net.SplitHostPort(l.address)
+	switch ip := net.ParseIP(host); {
+	case err != nil:
+	case host == "" || ip != nil && ip.IsUnspecified():
+		names = append(names, machineNames()...)
+	default:
+		names = append(names, host)
 	}
-	names = append(names, l.names...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -110,17 +110,15 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	if err := meshdir.CheckKeys(folder.State); err != nil {
 		return err
 	}
-	if err := meshdir.RequireSealed(folder.State, o.seal, len(o.beyond()) > 0); err != nil {
+	if err := meshdir.RequireSealed(folder.State, o.seal, o.beyond()); err != nil {
 		return err
 	}
 	commandsIn, err := filepath.Abs(folder.Dir)
 	if err != nil {
 		return cli.Failf("the folder %s: %s", cli.Quoted(folder.Dir), cli.FileReason(err))
 	}
-	for _, exposed := range o.beyond() {
-		if !o.sealed() {
-			p.Out.Talkf("WARNING: %s --insecure-plaintext: anyone on the network path can read and change what agents say", exposed)
-		}
+	if o.beyond() && !o.sealed() {
+		p.Out.Talkf("WARNING: --listen %s --insecure-plaintext: anyone on the network path can read and change what agents say", o.address)
 	}
 	warnOfCommands(folder, p)
 	cli.IgnoreBrokenPipes()
@@ -138,7 +136,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	config := mesh.Config{
 		Keys:       []accounts.OpenOption{meshdir.Unlock()},
 		Definition: def, Load: folder.LoadRunning, Folder: commandsIn, Environ: os.Environ(), Builtin: builtin(), State: folder.State, Version: cli.ProgramVersion(),
-		Listen: o.address, WebSocket: o.webSocket, TLS: shows, CA: known.CA, AllowNetworkWithoutTLS: o.plaintext,
+		Listen: o.address, TLS: shows, CA: known.CA, AllowNetworkWithoutTLS: o.plaintext,
 		Keeper: cell.Keeper(), Rebuild: o.rebuild, Logger: logger, Witnesses: peers, AcceptRollback: o.acceptRollback,
 	}
 	server, err := o.listenWeb(p)
@@ -162,7 +160,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	log.release()
 	// The files go first: a mesh that starts when this one has let go of the
 	// state writes its own.
-	about := meshdir.Ready{URL: m.URL(), WebSocket: m.WebSocketURL(), State: folder.State, PID: os.Getpid(), Trust: known}
+	about := meshdir.Ready{URL: m.URL(), State: folder.State, PID: os.Getpid(), Trust: known}
 	files := []string{home.Ready(folder.State), o.readyFile}
 	defer func() {
 		for _, name := range files {
@@ -188,9 +186,6 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	}
 	if err := p.Out.ShowLine(about, func() {
 		p.Out.Talkf("%s serves %s and %s at %s", meshdir.MeshName(def), cli.Count(len(def.Agents), "agent"), cli.Count(len(def.Channels), "channel"), about.URL)
-		if about.WebSocket != "" {
-			p.Out.Talkf("over WebSocket at %s", about.WebSocket)
-		}
 		p.Out.Talkf("state in %s", folder.State)
 		if o.ownTLS {
 			p.Out.Talkf("agents recognise it by %s: give it to them with their creds", about.CA)
@@ -358,14 +353,11 @@ const (
 
 // startFailure says what to do about what keeps a mesh from starting.
 func startFailure(err error, l listening, folder string) error {
-	for _, of := range [][2]string{{"--listen", l.address}, {"--websocket", l.webSocket}} {
-		flag, address := of[0], of[1]
-		if address != "" && !errors.Is(err, server.ErrInUse) && !errors.Is(err, server.ErrPlaintext) && meshdir.PortTaken(address) {
-			return cli.Failf("%s %s: another program uses that port", flag, cli.Quoted(address)).WithHint("stop it, or listen on any free port: %s 127.0.0.1:0", flag)
-		}
-	}
-	if errors.Is(err, server.ErrPlaintext) {
+	switch {
+	case errors.Is(err, server.ErrPlaintext):
 		return meshdir.BeyondLoopback("--listen", l.address)
+	case l.address != "" && !errors.Is(err, server.ErrInUse) && meshdir.PortTaken(l.address):
+		return cli.Failf("--listen %s: another program uses that port", cli.Quoted(l.address)).WithHint("stop it, or listen on any free port: --listen 127.0.0.1:0")
 	}
 	if known := startFaults.Failure(err, folder); known != nil {
 		return known
