@@ -60,14 +60,6 @@ type CredentialChange struct {
 	Limits []string `msgpack:"l,omitempty" json:"limits,omitempty"`
 }
 
-func (h *CredentialChange) members(c *recordCoder) {
-	recordInt(c.required(), "n", &h.Number)
-	recordInt(c.required(), "t", &h.Time)
-	recordInt(c, "r", &h.Role)
-	recordInt(c, "u", &h.Until)
-	c.texts("l", &h.Limits)
-}
-
 // JoinRequest is what who joins a mesh asks with. Key is the public nkey that it
 // has made, and Signature its signature of [JoinStatement], in base64.
 type JoinRequest struct {

@@ -5,8 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"time"
-
-	"github.com/vmihailenco/msgpack/v5"
 )
 
 // Digest is a SHA-256 sum; its text form is lower-case hexadecimal.
@@ -45,31 +43,6 @@ type Balance struct {
 	Cat2Queries      int  `msgpack:"q,omitempty" json:"cat2_queries"`
 }
 
-// member is the balance as a member.
-func (b *Balance) member(c *recordCoder, key string) {
-	if c.lacks(key, false) {
-		return
-	}
-	if c.writes {
-		c.begin(key)
-	}
-	for m := c.open(); c.walk(&m); {
-		b.members(c)
-	}
-	if !c.writes {
-		c.next()
-	}
-}
-
-func (b *Balance) members(c *recordCoder) {
-	recordInt(c.required(), "s", &b.Settled)
-	recordInt(c, "r", &b.Reserved)
-	recordInt(c, "p", &b.Pushed)
-	recordInt(c, "c", &b.SettledCapacity)
-	recordInt(c, "d", &b.ReservedCapacity)
-	recordInt(c, "q", &b.Cat2Queries)
-}
-
 // Spent is what counts against budget_bits.
 func (b Balance) Spent() Bits { return b.Settled + b.Reserved }
 
@@ -79,7 +52,7 @@ func (b Balance) SpentCapacity() Bits { return b.SettledCapacity + b.ReservedCap
 // Decision is one decision of the gateway with everything that it changes. The
 // journal holds decisions, hash-chained; [state.State.Apply] of them in order is the
 // whole state. Records are MessagePack with these short keys; a field may be
-// added, here and in the list of members, never renamed or given another meaning.
+// added, never renamed or given another meaning.
 type Decision struct {
 	Seq     uint64       `msgpack:"n" json:"seq"`            // 1, 2, 3, … without gaps
 	Prev    Digest       `msgpack:"h,omitempty" json:"prev"` // RecordDigest of the one before, zero for the first
@@ -237,94 +210,6 @@ type Decision struct {
 	Endorsed *EndorseChange `msgpack:"en,omitempty" json:"endorsed,omitempty"`
 }
 
-func (d *Decision) members(c *recordCoder) {
-	recordInt(c.required(), "n", &d.Seq)
-	c.digest("h", &d.Prev)
-	recordInt(c.required(), "t", &d.Time)
-	recordInt(c.required(), "k", &d.Kind)
-	c.array("x", d.Context[:])
-	recordText(c, "a", &d.Agent)
-	recordInt(c, "ro", &d.Role)
-	recordText(c, "co", &d.Controller)
-	recordText(c, "re", &d.Reader)
-	recordText(c, "se", &d.Session)
-	c.flag("sb", &d.SessionBegins)
-	c.flag("sd", &d.SessionByDelivery)
-	c.flag("sr", &d.SessionRenews)
-	c.flag("sx", &d.SessionEnds)
-	recordInt(c, "e", &d.Epoch)
-	recordText(c, "q", &d.Query)
-	recordText(c, "su", &d.Subscription)
-	recordText(c, "d", &d.Delivery)
-	recordText(c, "i", &d.Item)
-	recordInt(c, "at", &d.Attempt)
-	recordInt(c, "ca", &d.Category)
-	c.flag("es", &d.Escalation)
-	c.flag("rp", &d.Repeat)
-	recordInt(c, "v", &d.Verdict)
-	c.flag("uf", &d.Unfunded)
-	recordText(c, "c", &d.Code)
-	recordText(c, "f", &d.Field)
-	recordInt(c, "rs", &d.Reason)
-	recordInt(c, "ck", &d.Check)
-	recordInt(c, "pr", &d.Price)
-	recordInt(c, "lk", &d.Lack)
-	recordText(c, "o", &d.Outcome)
-	c.texts("an", &d.Anomalies)
-	c.flag("fl", &d.Flagged)
-	recordInt(c, "ta", &d.Taint)
-	recordInt(c, "ex", &d.Exposure)
-	c.flag("tm", &d.Timing)
-	c.flag("pp", &d.Prepaid)
-	recordInt(c, "bn", &d.Nominal)
-	recordInt(c, "bc", &d.Capacity)
-	d.Balance.member(c, "b")
-	recordInt(c, "rm", &d.Remaining)
-	recordText(c, "j", &d.Justification)
-	recordInt(c, "jb", &d.JustificationBits)
-	recordInt(c, "dl", &d.Deadline)
-	recordInt(c, "rl", &d.Release)
-	recordInt(c, "st", &d.Slot)
-	recordInt(c, "so", &d.SlotBegan)
-	recordInt(c, "it", &d.IdleTimeout)
-	recordInt(c, "bw", &d.BudgetWindow)
-	recordInt(c, "op", &d.Place)
-	c.flag("xc", &d.Excused)
-	recordBytes(c, "sl", &d.Sealed)
-	recordBytes(c, "ra", &d.SealedRaw)
-	c.digest("rc", &d.RawCommitment)
-	c.digest("pc", &d.PayloadCommitment)
-	if c.done() { // most have nothing of the rest
-		return
-	}
-	recordText(c, "ev", &d.Event)
-	recordText(c, "wr", &d.Rule)
-	c.flag("sp", &d.Suspends)
-	recordText(c, "tg", &d.Target)
-	recordText(c, "no", &d.Note)
-	recordText(c, "nt", &d.Notice)
-	recordInt(c, "sc", &d.Scheduled)
-	c.texts("cg", &d.Changes)
-	recordText(c, "ky", &d.Key)
-	recordInt(c, "xu", &d.SignedUntil)
-	c.flag("us", &d.Unsealed)
-	c.digest("pk", &d.Passkey)
-	c.flag("sy", &d.Synced)
-	c.digest("sm", &d.Statement)
-	recordInt(c, "be", &d.Before)
-	recordInt(c, "ct", &d.Count)
-	recordText(c, "fm", &d.Family)
-	recordText(c, "ve", &d.Versions)
-	recordList(c, "fi", &d.Files, (*File).members)
-	recordPointer(c, "tc", &d.Truncation, (*Truncation).members)
-	recordPointer(c, "cr", &d.Credential, (*CredentialChange).members)
-	recordPointer(c, "eg", &d.Egress, (*EgressChange).members)
-	recordPointer(c, "ru", &d.Run, (*RunChange).members)
-	recordPointer(c, "de", &d.Declare, (*DeclareChange).members)
-	recordPointer(c, "ug", &d.Usage, (*UsageChange).members)
-	recordPointer(c, "en", &d.Endorsed, (*EndorseChange).members)
-}
-
 // Truncation says that the journal may begin with the record of the decision
 // that bears it: Seq-1 and Prev are the number and the digest of the decision
 // that it then begins after. Where it is only announced, the other fields are zero, and
@@ -334,13 +219,6 @@ type Truncation struct {
 	Base     Digest `msgpack:"b" json:"base"`     // SHA-256 of the snapshot that stands for what is cut off
 	Backup   Digest `msgpack:"a" json:"backup"`   // SHA-256 of the backup that holds it
 	File     string `msgpack:"f" json:"file"`     // the name of the backup, without its folder
-}
-
-func (t *Truncation) members(c *recordCoder) {
-	recordInt(c.required(), "s", &t.Sequence)
-	c.array("b", t.Base[:])
-	c.array("a", t.Backup[:])
-	recordText(c.required(), "f", &t.File)
 }
 
 // ItemID names what waits for a person.
@@ -442,49 +320,3 @@ func (d *Decision) Result() ValidationResult {
 
 // IsZero reports whether there is no digest.
 func (d Digest) IsZero() bool { return d == Digest{} }
-
-// EncodeMsgpack writes the 32 bytes.
-func (d Digest) EncodeMsgpack(e *msgpack.Encoder) error { return e.EncodeBytes(d[:]) }
-
-// DecodeMsgpack reads exactly 32 bytes.
-func (d *Digest) DecodeMsgpack(dec *msgpack.Decoder) error {
-	b, err := dec.DecodeBytes()
-	if err != nil {
-		return err
-	}
-	if len(b) != len(d) {
-		return errDigest
-	}
-	copy(d[:], b)
-	return nil
-}
-
-// EncodeMsgpack writes the number.
-func (r Role) EncodeMsgpack(e *msgpack.Encoder) error { return e.EncodeUint(uint64(r)) }
-
-// DecodeMsgpack reads the number.
-func (r *Role) DecodeMsgpack(d *msgpack.Decoder) error { return decodeNumber(d, r) }
-
-// EncodeMsgpack writes the number.
-func (o Outcome) EncodeMsgpack(e *msgpack.Encoder) error { return e.EncodeUint(uint64(o)) }
-
-// DecodeMsgpack reads the number.
-func (o *Outcome) DecodeMsgpack(d *msgpack.Decoder) error { return decodeNumber(d, o) }
-
-// EncodeMsgpack writes the number.
-func (t Taint) EncodeMsgpack(e *msgpack.Encoder) error { return e.EncodeUint(uint64(t)) }
-
-// DecodeMsgpack reads the number.
-func (t *Taint) DecodeMsgpack(d *msgpack.Decoder) error { return decodeNumber(d, t) }
-
-// EncodeMsgpack writes the number.
-func (c Check) EncodeMsgpack(e *msgpack.Encoder) error { return e.EncodeUint(uint64(c)) }
-
-// DecodeMsgpack reads the number.
-func (c *Check) DecodeMsgpack(d *msgpack.Decoder) error { return decodeNumber(d, c) }
-
-func decodeNumber[T ~uint8](d *msgpack.Decoder, v *T) error {
-	n, err := d.DecodeUint8()
-	*v = T(n)
-	return err
-}

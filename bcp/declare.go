@@ -96,17 +96,3 @@ type DeclareChange struct {
 	// Ended are the agents whose acceptance a list ends.
 	Ended []string `msgpack:"x,omitempty" json:"ended,omitempty"`
 }
-
-func (d *DeclareChange) members(c *recordCoder) {
-	recordText(c.required(), "a", &d.Act)
-	recordText(c, "q", &d.Requirement)
-	c.digest("d", &d.Required)
-	recordText(c, "w", &d.Why)
-	recordInt(c, "u", &d.Until)
-	recordText(c, "o", &d.Organisation)
-	c.digest("s", &d.Signer)
-	c.digest("e", &d.Statement)
-	c.digest("r", &d.Serial)
-	recordInt(c, "n", &d.Number)
-	c.texts("x", &d.Ended)
-}

@@ -120,20 +120,6 @@ type EgressChange struct {
 	Alert bool `msgpack:"l,omitempty" json:"alert,omitzero"`
 }
 
-func (e *EgressChange) members(c *recordCoder) {
-	recordText(c.required(), "a", &e.Act)
-	recordText(c, "b", &e.By)
-	recordText(c, "e", &e.Entry)
-	recordText(c, "w", &e.Why)
-	recordInt(c, "n", &e.Bits)
-	recordInt(c, "y", &e.Bytes)
-	recordInt(c, "u", &e.Until)
-	recordInt(c, "s", &e.UsedBits)
-	recordInt(c, "t", &e.UsedBytes)
-	recordInt(c, "r", &e.Reserved)
-	c.flag("l", &e.Alert)
-}
-
 // ParseEgress reads what a keeper says, strictly. The code is [Malformed] or
 // [MessageTooLarge].
 func ParseEgress(b []byte) (r EgressRequest, code Code) {
@@ -263,27 +249,6 @@ type UsageChange struct {
 	Fault  Fault `msgpack:"f,omitempty" json:"fault,omitempty"`
 	Status int   `msgpack:"h,omitempty" json:"http_status,omitzero"`
 	Since  int64 `msgpack:"b,omitempty" json:"failing_since,omitzero"`
-}
-
-func (u *UsageChange) members(c *recordCoder) {
-	recordText(c.required(), "a", &u.Act)
-	recordText(c, "i", &u.ID)
-	recordText(c, "m", &u.Model)
-	recordInt(c, "t", &u.Tokens)
-	recordInt(c, "n", &u.Input)
-	recordInt(c, "r", &u.CacheRead)
-	recordInt(c, "w", &u.CacheWrite)
-	recordInt(c, "o", &u.Output)
-	recordInt(c, "c", &u.Cost)
-	c.flag("p", &u.Unpriced)
-	recordInt(c, "u", &u.Until)
-	recordInt(c, "s", &u.UsedTokens)
-	recordInt(c, "d", &u.UsedCost)
-	recordInt(c, "e", &u.Reserved)
-	recordInt(c, "l", &u.Alert)
-	recordText(c, "f", &u.Fault)
-	recordInt(c, "h", &u.Status)
-	recordInt(c, "b", &u.Since)
 }
 
 // ModelFault is that of a report.

@@ -185,15 +185,6 @@ type EndorseChange struct {
 	Until int64    `msgpack:"t,omitempty" json:"until,omitzero"`
 }
 
-func (e *EndorseChange) members(c *recordCoder) {
-	recordText(c.required(), "i", &e.ID)
-	recordInt(c, "u", &e.Uses)
-	recordInt(c, "b", &e.Bits)
-	c.texts("c", &e.Codes)
-	recordText(c, "o", &e.Tool)
-	recordInt(c, "t", &e.Until)
-}
-
 // EndorseStatement is what a person signed who gave an endorsement, as the decision, which
 // must be opened, has it.
 func (d *Decision) EndorseStatement() []byte {

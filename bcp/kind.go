@@ -3,8 +3,6 @@ package bcp
 import (
 	"slices"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
@@ -143,9 +141,3 @@ func DecisionKinds() []DecisionKind {
 	}
 	return all
 }
-
-// EncodeMsgpack writes the number.
-func (k DecisionKind) EncodeMsgpack(e *msgpack.Encoder) error { return e.EncodeUint(uint64(k)) }
-
-// DecodeMsgpack reads the number.
-func (k *DecisionKind) DecodeMsgpack(d *msgpack.Decoder) error { return decodeNumber(d, k) }

@@ -1,10 +1,9 @@
 package bcp
 
 import (
-	"fmt"
+	"errors"
+	"reflect"
 	"time"
-
-	"github.com/vmihailenco/msgpack/v5"
 )
 
 // LedgerLine is one movement of a channel's pool, as the ledger shows it.
@@ -40,43 +39,40 @@ func (d *Decision) Line() (LedgerLine, bool) {
 // usualLine is the room that most lines need, in bytes.
 const usualLine = 160
 
+// ledgerRecord is a message of the ledger: a line, with lines of its channel from before.
+type ledgerRecord struct {
+	LedgerLine
+	Earlier []LedgerLine `msgpack:"m,omitempty"`
+}
+
 // EncodeLedgerLine returns a line's record, with lines of its channel from before, oldest
 // first, as member "m". The library writes it so with numbers in their shortest form.
 func EncodeLedgerLine(l *LedgerLine, earlier ...LedgerLine) []byte {
-	c := recordCoder{b: make([]byte, 0, usualLine*(1+len(earlier))), writes: true}
-	for m := c.open(); c.walk(&m); {
-		l.members(&c)
-		recordList(&c, "m", &earlier, (*LedgerLine).members)
-	}
+	c := recordCoder{b: make([]byte, 0, usualLine*(1+len(earlier)))}
+	c.writeMembers(reflect.ValueOf(&ledgerRecord{*l, earlier}).Elem(), ledgerMembers)
 	return c.b
 }
 
-// members are written alone: the library reads them.
-func (l *LedgerLine) members(c *recordCoder) {
-	recordInt(c.required(), "n", &l.Seq)
-	c.begin("t")
-	c.writeTime(l.Time)
-	recordInt(c.required(), "k", &l.Kind)
-	recordText(c.required(), "co", &l.Controller)
-	recordText(c.required(), "re", &l.Reader)
-	recordInt(c.required(), "e", &l.Epoch)
-	recordText(c, "q", &l.Query)
-	recordText(c, "su", &l.Subscription)
-	recordInt(c.required(), "ca", &l.Category)
-	recordInt(c.required(), "bn", &l.Nominal)
-	recordInt(c.required(), "bc", &l.Capacity)
-	c.required().flag("tm", &l.Timing)
-	recordInt(c.required(), "ex", &l.Exposure)
-	l.Balance.member(c, "b")
+// DecodeLedgerLines reads a record of the ledger: lines of one channel, oldest first.
+func DecodeLedgerLines(b []byte) ([]LedgerLine, error) {
+	var r ledgerRecord
+	c := recordCoder{b: b}
+	c.readMembers(reflect.ValueOf(&r).Elem(), ledgerMembers)
+	if c.bad || len(c.b) > 0 {
+		return nil, errLedger
+	}
+	return append(r.Earlier, r.LedgerLine), nil
 }
+
+var errLedger = errors.New("decoding a ledger line: not one whole record")
 
 // DecodeLedgerLine reads a record of the ledger, without lines from before.
 func DecodeLedgerLine(b []byte) (LedgerLine, error) {
-	var line LedgerLine
-	if err := msgpack.Unmarshal(b, &line); err != nil {
-		return LedgerLine{}, fmt.Errorf("decoding a ledger line: %w", err)
+	lines, err := DecodeLedgerLines(b)
+	if err != nil {
+		return LedgerLine{}, err
 	}
-	return line, nil
+	return lines[len(lines)-1], nil
 }
 
 // PoolKey names one epoch of a channel.

@@ -124,11 +124,6 @@ type File struct {
 	SHA256 [32]byte
 }
 
-func (f *File) members(c *recordCoder) {
-	recordText(c.required(), "Path", &f.Path)
-	c.array("SHA256", f.SHA256[:])
-}
-
 // MarshalJSON shows the digest as it is shown elsewhere.
 func (f File) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {

@@ -3,6 +3,7 @@ package bcp
 import (
 	"crypto/sha256"
 	"errors"
+	"reflect"
 )
 
 // usualRecord is the room that most decisions need, in bytes, but for what they
@@ -22,10 +23,8 @@ func AppendDecision(b []byte, d *Decision) ([]byte, error) {
 	if len(d.Sealed) == 0 && d.Says() {
 		return b, ErrUnsealed
 	}
-	c := recordCoder{b: b, writes: true}
-	for m := c.open(); c.walk(&m); {
-		d.members(&c)
-	}
+	c := recordCoder{b: b}
+	c.writeMembers(reflect.ValueOf(d).Elem(), decisionMembers)
 	return c.b, nil
 }
 
@@ -35,9 +34,7 @@ func AppendDecision(b []byte, d *Decision) ([]byte, error) {
 // there.
 func DecodeDecision(b []byte) (d Decision, err error) {
 	c := recordCoder{b: b}
-	for m := c.open(); c.walk(&m); {
-		d.members(&c)
-	}
+	c.readMembers(reflect.ValueOf(&d).Elem(), decisionMembers)
 	if c.bad || len(c.b) > 0 {
 		return Decision{}, errRecord
 	}

@@ -2,16 +2,19 @@ package bcp
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"math"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
-// recordCoder writes records, or reads them: each type lists its members once, for both.
+// recordCoder writes records, or reads them.
 //
-// Written are members that are not empty, in the order of their list, numbers in their
+// Written are members that are not empty, in the order of their type, numbers in their
 // shortest form: the bytes that the library would write, as a test checks. For each record
 // the library looks up which members are empty.
 //
@@ -21,269 +24,191 @@ import (
 // that are too great: all that is damage here. Once something is, nothing more is read, and
 // what was read is worth nothing.
 type recordCoder struct {
-	b       []byte // what is written, or still to be read
-	writes  bool
-	always  bool   // the next member is written even if it is empty
-	members int    // of the map at hand: those written, or still to be read
-	key     []byte // of the member to be read next
-	bad     bool
+	b   []byte // what is written, or still to be read
+	bad bool
 }
 
-// A list of members, as [Decision] has it, goes through these.
-
-// required has the next member written even if it is empty.
-func (c *recordCoder) required() *recordCoder {
-	c.always = true
-	return c
+// recordMember is a member of the map that a struct is in a record: its tag names it, as
+// msgpack:"key", and says with omitempty that it is left out if it is empty.
+type recordMember struct {
+	key    string
+	field  []int // of the struct, as package reflect has it
+	always bool
+	of     []recordMember // of the struct that it is, or points to, or is a list of
 }
 
-// lacks reports whether the next member of the map at hand is another one. It is all that
-// most members cost, since most are empty: it has to be inlined.
-func (c *recordCoder) lacks(key string, empty bool) bool {
-	if c.writes {
-		return empty && !c.always
+// The members of records, and of what is sealed in them.
+var (
+	decisionMembers = membersOf(reflect.TypeFor[Decision]())
+	privateMembers  = membersOf(reflect.TypeFor[Private]())
+	ledgerMembers   = membersOf(reflect.TypeFor[ledgerRecord]())
+)
+
+func membersOf(t reflect.Type) (members []recordMember) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
 	}
-	return len(c.key) != len(key) || c.key[0] != key[0] || string(c.key) != key
-}
-
-// begin writes the key of a member that is not lacking.
-func (c *recordCoder) begin(key string) {
-	c.always = false
-	c.members++
-	c.b = append(append(c.b, 0xa0|byte(len(key))), key...)
-}
-
-// next reads the key of the next member of the map at hand, if there is one.
-func (c *recordCoder) next() {
-	c.members--
-	if c.key = nil; c.members > 0 {
-		c.key = c.readText()
+	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() {
+		return nil
 	}
-}
-
-// recordMap is a map at hand, and what was at hand before it.
-type recordMap struct {
-	at, outer int
-	left      int // members when it was last walked
-	walked    bool
-}
-
-// done reports whether all members of the map at hand are read.
-func (c *recordCoder) done() bool { return !c.writes && c.members <= 0 }
-
-// open begins a map. Its members are walked while [recordCoder.walk] says so: once to write
-// them; to read them once if they stand in the order of their list, as they were written.
-// What walks calls the list itself: through a function value all would be on the heap.
-func (c *recordCoder) open() recordMap {
-	m := recordMap{at: len(c.b), outer: c.members}
-	if c.writes {
-		c.b, c.members = append(c.b, 0xde, 0, 0), 0
-	} else {
-		c.members = c.readLength(wire.MsgpackMap) + 1
-		c.next()
-	}
-	return m
-}
-
-// walk reports whether the members of a map are to be walked, and ends the map if not.
-func (c *recordCoder) walk(m *recordMap) bool {
-	switch {
-	case c.writes && !m.walked:
-		m.walked = true
-		return true
-	case c.writes:
-		c.endMap(m.at)
-	default:
-		if m.walked && m.left == c.members {
-			c.skip()
-		}
-		if m.walked, m.left = true, c.members; c.members > 0 {
-			return true
+	for i := range t.NumField() {
+		f := t.Field(i)
+		switch key, option, _ := strings.Cut(f.Tag.Get("msgpack"), ","); {
+		case key == "-":
+		case f.Anonymous && key == "":
+			for _, m := range membersOf(f.Type) {
+				m.field = append([]int{i}, m.field...)
+				members = append(members, m)
+			}
+		default:
+			members = append(members, recordMember{cmp.Or(key, f.Name), []int{i}, option != "omitempty", membersOf(f.Type)})
 		}
 	}
-	if !c.bad {
-		c.members = m.outer
-	}
-	return false
+	return members
 }
 
-// endMap writes how many members the map at an offset has, which has room for any number.
-func (c *recordCoder) endMap(at int) {
-	const room = 3
-	if c.members > 15 {
-		c.b[at+1], c.b[at+2] = byte(c.members>>8), byte(c.members)
+// writeMembers writes the map that a struct is.
+func (c *recordCoder) writeMembers(v reflect.Value, members []recordMember) {
+	const room = 3 // for any number of members
+	at, n := len(c.b), 0
+	c.b = append(c.b, 0xde, 0, 0)
+	for i := range members {
+		m := &members[i]
+		f := v.FieldByIndex(m.field)
+		if !m.always && (f.Kind() == reflect.Slice && f.Len() == 0 || f.IsZero()) {
+			continue
+		}
+		n++
+		c.writeText(m.key)
+		c.write(f, m.of)
+	}
+	if n > 15 {
+		c.b[at+1], c.b[at+2] = byte(n>>8), byte(n)
 		return
 	}
-	c.b[at] = 0x80 | byte(c.members)
+	c.b[at] = 0x80 | byte(n)
 	c.b = append(c.b[:at+1], c.b[at+room:]...)
 }
 
-// The members of a list of members.
-
-func (c *recordCoder) flag(key string, v *bool) {
-	if c.lacks(key, !*v) {
-		return
-	}
-	if c.writes {
-		c.begin(key)
+func (c *recordCoder) write(v reflect.Value, of []recordMember) {
+	switch v.Kind() {
+	case reflect.Bool:
 		n := uint64(0)
-		if *v {
+		if v.Bool() {
 			n = 1
 		}
 		c.b = wire.AppendMsgpack(c.b, wire.MsgpackBool, n)
-		return
-	}
-	*v = c.readHead(wire.MsgpackBool) == 1
-	c.next()
-}
-
-func (c *recordCoder) digest(key string, v *Digest) {
-	if !c.lacks(key, v.IsZero()) {
-		c.exactly(key, v[:])
-	}
-}
-
-// array is always written.
-func (c *recordCoder) array(key string, v []byte) {
-	if !c.lacks(key, false) {
-		c.exactly(key, v)
-	}
-}
-
-// exactly is a member of as many bytes as v has.
-func (c *recordCoder) exactly(key string, v []byte) {
-	if c.writes {
-		c.begin(key)
-		c.writeBytes(v)
-		return
-	}
-	b := c.readBytes()
-	if len(b) != len(v) {
-		c.fail()
-	}
-	copy(v, b)
-	c.next()
-}
-
-func (c *recordCoder) texts(key string, v *[]string) {
-	if c.lacks(key, len(*v) == 0) {
-		return
-	}
-	if c.writes {
-		c.begin(key)
-		c.writeHead(wire.MsgpackArray, len(*v))
-		for _, s := range *v {
-			c.writeText(s)
+	case reflect.Int, reflect.Int64:
+		c.b = wire.AppendMsgpack(c.b, wire.MsgpackInt, uint64(v.Int()))
+	case reflect.Uint8, reflect.Uint64:
+		c.b = wire.AppendMsgpack(c.b, wire.MsgpackUint, v.Uint())
+	case reflect.String:
+		c.writeText(v.String())
+	case reflect.Array:
+		c.writeBytes(v.Bytes())
+	case reflect.Pointer:
+		c.writeMembers(v.Elem(), of)
+	case reflect.Struct:
+		if t, ok := v.Addr().Interface().(*time.Time); ok {
+			c.writeTime(*t)
+			return
 		}
-		return
-	}
-	*v = make([]string, c.readLength(wire.MsgpackArray))
-	for i := range *v {
-		(*v)[i] = string(c.readText())
-	}
-	c.next()
-}
-
-func recordText[T ~string](c *recordCoder, key string, v *T) {
-	if c.lacks(key, *v == "") {
-		return
-	}
-	if c.writes {
-		c.begin(key)
-		c.writeText(string(*v))
-		return
-	}
-	*v = T(c.readText())
-	c.next()
-}
-
-func recordInt[T ~int | ~int64 | ~uint8 | ~uint64](c *recordCoder, key string, v *T) {
-	if c.lacks(key, *v == 0) {
-		return
-	}
-	if c.writes {
-		c.begin(key)
-		kind := wire.MsgpackUint
-		if *v < 0 {
-			kind = wire.MsgpackInt
+		c.writeMembers(v, of)
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			c.writeBytes(v.Bytes())
+			return
 		}
-		c.b = wire.AppendMsgpack(c.b, kind, uint64(*v))
-		return
-	}
-	kind, n, size := wire.MsgpackHead(c.b)
-	c.take(uint64(size))
-	*v = T(n)
-	negative := kind == wire.MsgpackInt && int64(n) < 0
-	if size == 0 || kind != wire.MsgpackUint && kind != wire.MsgpackInt || uint64(*v) != n || (*v < 0) != negative {
-		c.fail()
-	}
-	c.next()
-}
-
-func recordBytes[T ~[]byte](c *recordCoder, key string, v *T) {
-	if c.lacks(key, len(*v) == 0) {
-		return
-	}
-	if c.writes {
-		c.begin(key)
-		c.writeBytes(*v)
-		return
-	}
-	*v = bytes.Clone(c.readBytes())
-	c.next()
-}
-
-func recordPointer[T any](c *recordCoder, key string, v **T, list func(*T, *recordCoder)) {
-	if c.lacks(key, *v == nil) {
-		return
-	}
-	if c.writes {
-		c.begin(key)
-		recordStruct(c, *v, list)
-		return
-	}
-	if *v == nil {
-		*v = new(T)
-	}
-	recordStruct(c, *v, list)
-	c.next()
-}
-
-// recordList is a list that comes once: the library would mix a second one with the first.
-func recordList[T any](c *recordCoder, key string, v *[]T, list func(*T, *recordCoder)) {
-	if c.lacks(key, len(*v) == 0) {
-		return
-	}
-	if c.writes {
-		c.begin(key)
-		c.writeHead(wire.MsgpackArray, len(*v))
-		for i := range *v {
-			recordStruct(c, &(*v)[i], list)
+		c.writeHead(wire.MsgpackArray, v.Len())
+		for i := range v.Len() {
+			c.write(v.Index(i), of)
 		}
-		return
+	default:
+		panic("a record has no " + v.Type().String())
 	}
-	n := c.readLength(wire.MsgpackArray)
-	if *v != nil {
-		c.fail()
-	}
-	for range n {
-		var one T
-		recordStruct(c, &one, list)
+}
+
+// readMembers reads a map into the struct that it is. Members that were written come in
+// their order: each is looked for behind the one before first.
+func (c *recordCoder) readMembers(v reflect.Value, members []recordMember) {
+	next := 0
+	for range c.readLength(wire.MsgpackMap) {
+		key, found := c.readText(), -1
+		for i := range members {
+			if at := (next + i) % len(members); string(key) == members[at].key {
+				found = at
+				break
+			}
+		}
+		if found < 0 {
+			c.skip()
+		} else {
+			c.read(v.FieldByIndex(members[found].field), members[found].of)
+			next = found + 1
+		}
 		if c.bad {
 			return
 		}
-		*v = append(*v, one)
 	}
-	c.next()
 }
 
-// recordStruct is a map that few records have: for it alone a coder is on the heap.
-func recordStruct[T any](c *recordCoder, v *T, list func(*T, *recordCoder)) {
-	inner := *c
-	for m := inner.open(); inner.walk(&m); {
-		list(v, &inner)
+func (c *recordCoder) read(v reflect.Value, of []recordMember) {
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(c.readHead(wire.MsgpackBool) == 1)
+	case reflect.Int, reflect.Int64:
+		n, negative := c.readNumber()
+		if (int64(n) < 0) != negative || v.OverflowInt(int64(n)) {
+			c.fail()
+		}
+		v.SetInt(int64(n))
+	case reflect.Uint8, reflect.Uint64:
+		n, negative := c.readNumber()
+		if negative || v.OverflowUint(n) {
+			c.fail()
+		}
+		v.SetUint(n)
+	case reflect.String:
+		v.SetString(string(c.readText()))
+	case reflect.Array:
+		b := c.readBytes()
+		if len(b) != v.Len() {
+			c.fail()
+		}
+		copy(v.Bytes(), b)
+	case reflect.Pointer:
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		c.readMembers(v.Elem(), of)
+	case reflect.Struct:
+		if t, ok := v.Addr().Interface().(*time.Time); ok {
+			*t = c.readTime()
+			return
+		}
+		c.readMembers(v, of)
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			v.SetBytes(bytes.Clone(c.readBytes()))
+			return
+		}
+		c.readList(v, of)
 	}
-	*c = inner
+}
+
+// readList reads a list. One of structs comes once: the library would mix a second one with
+// the first.
+func (c *recordCoder) readList(v reflect.Value, of []recordMember) {
+	n := c.readLength(wire.MsgpackArray)
+	if of != nil && !v.IsNil() {
+		c.fail()
+	}
+	v.SetZero()
+	for i := 0; i < n && !c.bad; i++ {
+		v.Grow(1)
+		v.SetLen(i + 1)
+		c.read(v.Index(i), of)
+	}
 }
 
 // writeHead writes the length of what follows.
@@ -318,7 +243,7 @@ func (c *recordCoder) writeTime(t time.Time) {
 	}
 }
 
-func (c *recordCoder) fail() { c.b, c.members, c.key, c.bad = nil, 0, nil, true }
+func (c *recordCoder) fail() { c.b, c.bad = nil, true }
 
 // take returns the next n bytes, which are not copied, and nil where they are not there.
 func (c *recordCoder) take(n uint64) []byte {
@@ -340,6 +265,35 @@ func (c *recordCoder) readHead(kind wire.MsgpackKind) uint64 {
 	}
 	c.b = c.b[size:]
 	return n
+}
+
+// readNumber returns a number as the bits of a uint64, or of an int64 below zero.
+func (c *recordCoder) readNumber() (n uint64, negative bool) {
+	kind, n, size := wire.MsgpackHead(c.b)
+	if size == 0 || kind != wire.MsgpackUint && kind != wire.MsgpackInt {
+		c.fail()
+		return 0, false
+	}
+	c.b = c.b[size:]
+	return n, kind == wire.MsgpackInt && int64(n) < 0
+}
+
+// readTime reads what writeTime wrote.
+func (c *recordCoder) readTime() time.Time {
+	switch b := c.b; {
+	case len(b) >= 6 && string(b[:2]) == "\xd6\xff":
+		c.b = b[6:]
+		return time.Unix(int64(binary.BigEndian.Uint32(b[2:])), 0)
+	case len(b) >= 10 && string(b[:2]) == "\xd7\xff":
+		c.b = b[10:]
+		n := binary.BigEndian.Uint64(b[2:])
+		return time.Unix(int64(n&(1<<34-1)), int64(n>>34))
+	case len(b) >= 15 && string(b[:3]) == "\xc7\x0c\xff":
+		c.b = b[15:]
+		return time.Unix(int64(binary.BigEndian.Uint64(b[7:])), int64(binary.BigEndian.Uint32(b[3:])))
+	}
+	c.fail()
+	return time.Time{}
 }
 
 // readText returns the bytes of a text, which are not copied.
@@ -370,5 +324,4 @@ func (c *recordCoder) skip() {
 		return
 	}
 	c.b = rest
-	c.next()
 }

@@ -22,16 +22,6 @@ type RunChange struct {
 	Change jsontext.Value `msgpack:"h,omitempty" json:"change,omitzero"`
 }
 
-func (r *RunChange) members(c *recordCoder) {
-	recordText(c, "r", &r.Run)
-	recordText(c, "k", &r.Kernel)
-	recordText(c, "f", &r.From)
-	recordText(c, "c", &r.Code)
-	recordText(c, "a", &r.Alert)
-	recordText(c, "i", &r.Held)
-	recordBytes(c, "h", &r.Change)
-}
-
 // KernelRights are what a kernel needs of the server: who may start its runs, who plans
 // them, and which tools it calls.
 type KernelRights struct {

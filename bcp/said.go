@@ -53,7 +53,7 @@ func CutSaid(checkpoint []byte) (parts []Said, rest []byte, err error) {
 
 // Seal seals the part, with a salt that is used once.
 func (s *Said) Seal(k SealingKey, salt [16]byte) error {
-	c := recordCoder{b: make([]byte, nonceSize, sealedRoom+len(s.Bytes)), writes: true}
+	c := recordCoder{b: make([]byte, nonceSize, sealedRoom+len(s.Bytes))}
 	c.writeBytes(s.Bytes)
 	sealed, err := k.seal(s.place(salt), sealedSaid, c.b)
 	if err == nil {

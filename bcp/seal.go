@@ -6,6 +6,7 @@ import (
 	"crypto/cipher"
 	"encoding/binary"
 	"errors"
+	"reflect"
 	"slices"
 )
 
@@ -43,21 +44,6 @@ type Private struct {
 
 	// Erased says that the key is destroyed, and that nobody knows the rest.
 	Erased bool `msgpack:"-"`
-}
-
-func (p *Private) members(c *recordCoder) {
-	recordText(c, "cl", &p.Client)
-	c.digest("cd", &p.ClientDigest)
-	recordBytes(c, "sp", &p.Spec)
-	recordText(c, "qf", &p.QueryField)
-	recordBytes(c, "pl", &p.Payload)
-	c.texts("en", &p.Enclosed)
-	c.array("sa", p.Salt[:])
-	recordInt(c, "rb", &p.RawBytes)
-	c.digest("dg", &p.Released)
-	recordBytes(c, "sg", &p.Signature)
-	recordBytes(c, "ba", &p.Batch)
-	recordBytes(c, "rd", &p.RunSaid)
 }
 
 // Says reports whether there is anything to seal. A salt alone is nothing.
@@ -127,10 +113,8 @@ func (d *Decision) Seal(k SealingKey) error {
 	if len(d.Payload) > 0 {
 		d.PayloadCommitment = d.Commit(d.Payload)
 	}
-	c := recordCoder{b: make([]byte, nonceSize, sealedRoom+len(d.Spec)+len(d.Payload)+len(d.RunSaid)), writes: true}
-	for m := c.open(); c.walk(&m); {
-		d.Private.members(&c)
-	}
+	c := recordCoder{b: make([]byte, nonceSize, sealedRoom+len(d.Spec)+len(d.Payload)+len(d.RunSaid))}
+	c.writeMembers(reflect.ValueOf(&d.Private).Elem(), privateMembers)
 	var err error
 	d.Sealed, err = k.seal(d, sealedPrivate, c.b)
 	return err
@@ -140,7 +124,7 @@ func (d *Decision) Seal(k SealingKey) error {
 // of it, or [MaxFreeBytes].
 func (d *Decision) SealRaw(k SealingKey, message []byte) error {
 	message = message[:min(len(message), d.rawKept())]
-	c := recordCoder{b: make([]byte, nonceSize, sealedRoom+len(message)), writes: true}
+	c := recordCoder{b: make([]byte, nonceSize, sealedRoom+len(message))}
 	c.writeBytes(message)
 	var err error
 	d.SealedRaw, err = k.seal(d, sealedRaw, c.b)
@@ -193,9 +177,7 @@ func (d *Decision) Open(k SealingKey) error {
 	}
 	c := recordCoder{b: b} // zeros follow
 	var p Private
-	for m := c.open(); c.walk(&m); {
-		p.members(&c)
-	}
+	c.readMembers(reflect.ValueOf(&p).Elem(), privateMembers)
 	if c.bad {
 		return errRecord
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -19,19 +18,6 @@ const (
 	// gatherDecisions, and one record.
 	maxProjected = gatherDecisions - 1 + MaxRecordDecisions
 )
-
-// DecodeLedger reads a message of the ledger: lines of one channel, in the order of their
-// decisions.
-func DecodeLedger(data []byte) ([]bcp.LedgerLine, error) {
-	var m struct {
-		bcp.LedgerLine
-		Earlier []bcp.LedgerLine `msgpack:"m"`
-	}
-	if err := msgpack.Unmarshal(data, &m); err != nil {
-		return nil, fmt.Errorf("decoding lines of the ledger: %w", err)
-	}
-	return append(m.Earlier, m.LedgerLine), nil
-}
 
 // lines are the ledger lines of decisions that are projected together, by channel.
 type lines struct {

@@ -58,7 +58,7 @@ func contents(t *testing.T, js natsjs.JetStream) map[string][]string {
 func ledgerLines(t *testing.T, js natsjs.JetStream) (lines []bcp.LedgerLine) {
 	t.Helper()
 	for _, m := range meshtest.ReadStream(t, js, jetstream.LedgerStream) {
-		of, err := jetstream.DecodeLedger(m.Data)
+		of, err := bcp.DecodeLedgerLines(m.Data)
 		noError(t, err)
 		for _, line := range of {
 			if want := subjects.Ledger(line.Controller, line.Reader); m.Subject != want {

@@ -152,7 +152,7 @@ func (l *ledgerLines) advance(ctx context.Context, r *status.Reconciliation) err
 		return fmt.Errorf("reading the ledger: %w", err)
 	}
 	l.read = m.sequence
-	lines, err := DecodeLedger(m.data)
+	lines, err := bcp.DecodeLedgerLines(m.data)
 	if err != nil {
 		r.Differ(status.BookLedger, 0, "message %d of the ledger cannot be read", l.read)
 		return nil

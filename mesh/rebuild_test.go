@@ -55,7 +55,7 @@ func TestRebuild(t *testing.T) {
 	// Which lines of the ledger are one message depends on how the journal grew.
 	lines := func(messages []natsjs.RawStreamMsg) (all []natsjs.RawStreamMsg) {
 		for _, msg := range messages {
-			of, err := jetstream.DecodeLedger(msg.Data)
+			of, err := bcp.DecodeLedgerLines(msg.Data)
 			noError(t, err)
 			for _, line := range of {
 				all = append(all, natsjs.RawStreamMsg{Subject: msg.Subject, Data: bcp.EncodeLedgerLine(&line)})

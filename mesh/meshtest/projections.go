@@ -37,7 +37,7 @@ func CheckProjections(t testing.TB, js natsjs.JetStream, decisions int) (lines [
 		}
 	}
 	for _, m := range ReadStream(t, js, jetstream.LedgerStream) {
-		of, err := jetstream.DecodeLedger(m.Data)
+		of, err := bcp.DecodeLedgerLines(m.Data)
 		if err != nil {
 			t.Fatal(err)
 		}
