@@ -168,7 +168,7 @@ var rules = []rule{
 	{folder: "mesh/home"},
 	// What one version of the server has on disk and says.
 	{folder: "mesh/server/store", internal: []string{"accounts/durable"}, external: []string{logging, natsServer}},
-	{folder: "mesh/server", internal: []string{"accounts", "agents/folder", "bcp", "mesh/home", "mesh/server/store", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys, "golang.org/x/net/http/httpguts"}},
+	{folder: "mesh/server", internal: []string{"accounts", "agents/folder", "bcp", "mesh/home", "mesh/server/store", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys}},
 	// A gateway's way to servers that are not in its process: it has creds and no key.
 	{folder: "mesh/cluster", internal: []string{"accounts", "bcp", "mesh/server", "subjects"}, external: []string{logging, natsClient}},
 	// Runs agents' commands, and knows nothing of what they may say.
@@ -304,7 +304,7 @@ var rules = []rule{
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
 		internal: []string{"accounts", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/inert", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
-		external: []string{commandLines, "github.com/fsnotify/fsnotify", "golang.org/x/net/http/httpguts", jsonText, logging, natsClient, progressBars, textTables},
+		external: []string{commandLines, "github.com/fsnotify/fsnotify", jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,

@@ -41,7 +41,6 @@ var readers = []string{
 	"role verify agent@o.example --creds main.creds --trust o=FILE", "role contracts FILE", "role show FILE file --to o --creds main.creds", "role show file FILE --to o --creds main.creds", "role show FILE --dir mesh",
 	"adopt cursor-project --as main --creds ../main.creds --dry-run", // whose file is FILE
 	"up mesh --listen 127.0.0.1:0 --metrics 127.0.0.1:0 --metrics-token FILE", "up mesh --listen 127.0.0.1:0 --tls-cert FILE --tls-key file", "up mesh --listen 127.0.0.1:0 --tls-cert file --tls-key FILE",
-	"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 OTEL_EXPORTER_OTLP_CERTIFICATE=FILE up mesh --listen 127.0.0.1:0",
 	"BCPMESH_PASSPHRASE_FILE=FILE keys seal --dir mesh",
 }
 

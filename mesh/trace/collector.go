@@ -77,13 +77,9 @@ func newCollector(c Config) (*collector, error) {
 	}
 	to := &collector{config: c, transport: newTransport(u.Scheme, c.Roots)}
 	to.patient, to.giveUp = context.WithCancel(context.Background())
-	compression := otlptracehttp.NoCompression
-	if c.Gzip {
-		compression = otlptracehttp.GzipCompression
-	}
 	otel.SetLogger(logr.Discard()) // it would write variables that it cannot read to stderr
 	to.Exporter = otlptrace.NewUnstarted(otlptracehttp.NewClient(
-		otlptracehttp.WithEndpointURL(u.String()), otlptracehttp.WithHeaders(c.Headers), otlptracehttp.WithCompression(compression),
+		otlptracehttp.WithEndpointURL(u.String()), otlptracehttp.WithHeaders(map[string]string{}), otlptracehttp.WithCompression(otlptracehttp.NoCompression),
 		otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf), otlptracehttp.WithMaxResponseSize(maxReply),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstPause, MaxInterval: maxPause, MaxElapsedTime: patience}),
 		otlptracehttp.WithHTTPClient(&http.Client{

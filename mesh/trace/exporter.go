@@ -46,14 +46,10 @@ type Config struct {
 	// machine. It is required, like Definition.
 	Endpoint   string
 	Definition *bcp.Mesh
-	// Headers go with each request: a collector's password, perhaps.
-	Headers map[string]string
-	// Gzip compresses requests.
-	Gzip bool
 	// Roots verify the collector's certificate; nil means the system's.
 	Roots *x509.CertPool
-	// Service names the sender; the default is "bcpmesh". Version is the program's.
-	Service, Version string
+	// Version is the program's.
+	Version string
 	// Counted, if set, is called with what became of spans. It must not block, and is
 	// called concurrently.
 	Counted func(outcome string, spans int)
@@ -82,14 +78,11 @@ func Start(config Config) (*Exporter, error) {
 	if config.Counted == nil {
 		config.Counted = func(string, int) {}
 	}
-	if config.Service == "" {
-		config.Service = "bcpmesh"
-	}
 	to, err := newCollector(config)
 	if err != nil {
 		return nil, err
 	}
-	about := []attribute.KeyValue{attribute.String("service.name", config.Service), attribute.String("bcp.mesh", config.Definition.Name)}
+	about := []attribute.KeyValue{attribute.String("service.name", "bcpmesh"), attribute.String("bcp.mesh", config.Definition.Name)}
 	if config.Version != "" {
 		about = append(about, attribute.String("service.version", config.Version))
 	}

@@ -398,7 +398,7 @@ func TestAnswersOfCollectors(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			to := receive(t, httptest.NewServer, c.answers...)
-			e, counted, stop := export(t, Config{Endpoint: to.URL + Path, Headers: map[string]string{"Authorization": "Bearer secret"}})
+			e, counted, stop := export(t, Config{Endpoint: to.URL + Path})
 			e.Observe(refusedPush(1))
 			to.await(t, c.requests)
 			stop()
@@ -408,9 +408,6 @@ func TestAnswersOfCollectors(t *testing.T) {
 			}
 			if elsewhere.asked() != 0 {
 				t.Error("it follows a collector elsewhere")
-			}
-			if got := to.requests[0].Header.Get("Authorization"); got != "Bearer secret" {
-				t.Errorf("the header is %q", got)
 			}
 		})
 	}
@@ -468,7 +465,7 @@ func TestVariablesSendTracesNowhereElse(t *testing.T) {
 	elsewhere := receive(t, httptest.NewServer)
 	for name, value := range map[string]string{
 		"ENDPOINT": elsewhere.URL, "TRACES_ENDPOINT": elsewhere.URL + Path, "INSECURE": "true", "TRACES_INSECURE": "true",
-		"HEADERS": "Authorization=other", "TRACES_HEADERS": "Authorization=other", "PROTOCOL": "http/json", "TRACES_PROTOCOL": "http/json", "COMPRESSION": "none",
+		"HEADERS": "Authorization=other", "TRACES_HEADERS": "Authorization=other", "PROTOCOL": "http/json", "TRACES_PROTOCOL": "http/json", "COMPRESSION": "gzip",
 	} {
 		t.Setenv("OTEL_EXPORTER_OTLP_"+name, value)
 	}
@@ -478,7 +475,7 @@ func TestVariablesSendTracesNowhereElse(t *testing.T) {
 	to := receive(t, httptest.NewTLSServer)
 	roots := x509.NewCertPool()
 	roots.AddCert(to.Certificate())
-	e, counted, stop := export(t, Config{Endpoint: to.URL + Path, Roots: roots, Gzip: true})
+	e, counted, stop := export(t, Config{Endpoint: to.URL + Path, Roots: roots})
 	e.Observe(refusedPush(1))
 	stop()
 	counted.expect(t, 2, 0)
@@ -488,7 +485,7 @@ func TestVariablesSendTracesNowhereElse(t *testing.T) {
 	if got := to.requests[0].Header.Values("Authorization"); got != nil {
 		t.Errorf("the header is %q", got)
 	}
-	if got := to.requests[0].Header.Get("Content-Encoding"); got != "gzip" {
+	if got := to.requests[0].Header.Get("Content-Encoding"); got != "" {
 		t.Errorf("it is packed as %q", got)
 	}
 }

@@ -82,7 +82,7 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 		err = o.complete(folder)
 	}
 	if err == nil {
-		err = o.observed.check(p)
+		err = o.observed.check()
 	}
 	if err != nil {
 		return err

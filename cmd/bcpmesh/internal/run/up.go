@@ -76,7 +76,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	if err := o.listening.check(); err != nil {
 		return err
 	}
-	if err := o.observed.check(p); err != nil {
+	if err := o.observed.check(); err != nil {
 		return err
 	}
 	peers, err := o.witnesses.Peers("up")
