@@ -17,41 +17,13 @@ import (
 
 // What signs what: the operator's identity key signs the root of trust, which names
 // the operator's signing key; that key signs the accounts' JWTs, which name the
-// signing keys of each agent in each role; and these sign users. Each of these keys
-// can be replaced. The identity keys of accounts sign nothing, and stay: every
-// creds file names its account by them.
+// signing keys of each agent in each role; and these sign users. The last can be replaced.
+// The identity keys of accounts sign nothing, and stay: every creds file names its account
+// by them.
 
 // ErrOverlap says that signing keys were replaced recently, and that users of their
 // predecessors are still accepted: an account has room for two keys of each.
 var ErrOverlap = errors.New("the signing keys were replaced already")
-
-// RotateOperator replaces the operator's signing key and, where identity is true,
-// the operator itself, and with them the logins of this process in [Core] and [System].
-// They sign nothing outside the mesh, so there is no overlap, and credentials stay
-// valid. A server reads the operator's keys when it starts, and restarts with the next
-// [Compile] that reaches it. Logins from outside ([Store.Gateway]) keep their keys.
-//
-// The operator's own key must be in the store ([ErrOperatorAway]), unless identity
-// is true: then the old one is not needed, and no longer valid.
-func (s *Store) RotateOperator(identity bool) error {
-	return s.change("rotate the operator's key", func(st *state, now time.Time) error {
-		if err := s.rotateOperator(st, now, identity); err != nil {
-			return err
-		}
-		for _, login := range []struct{ account, user, scope string }{{Core, gatewayKey, gatewayScopeKey}, {System, monitorKey, monitorScopeKey}} {
-			if _, err := s.replaceKey(login.user, nkeys.CreateUser); err != nil {
-				return err
-			}
-			if _, err := s.replaceKey(login.scope, nkeys.CreateAccount); err != nil {
-				return err
-			}
-			if err := s.noteAccount(st, login.account, now, now); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
 
 // noteAccount records that all signing keys of an account were replaced.
 func (s *Store) noteAccount(st *state, name string, now, until time.Time) error {
@@ -60,37 +32,6 @@ func (s *Store) noteAccount(st *state, name string, now, until time.Time) error 
 		st.recordChange(now, bcp.CredentialAccount, User{PublicKey: account.PublicKey(), Until: until})
 	}
 	return err
-}
-
-func (s *Store) rotateOperator(st *state, now time.Time, identity bool) error {
-	before, err := s.key(operatorSigningKey)
-	if err != nil {
-		return err
-	}
-	system, err := s.key(accountKey(System))
-	if err != nil {
-		return err
-	}
-	if err := s.noteOperator(st, now, before.PublicKey()); err != nil { // a store that has not recorded it yet
-		return err
-	}
-	if identity {
-		_, err = s.replaceKey(operatorKey, nkeys.CreateOperator)
-	} else if _, err = s.key(operatorKey); errors.Is(err, fs.ErrNotExist) {
-		err = operatorAway()
-	}
-	if err != nil {
-		return err
-	}
-	// After a crash from here on the next compilation does the rest.
-	signing, err := s.replaceKey(operatorSigningKey, nkeys.CreateOperator)
-	if err != nil {
-		return err
-	}
-	if _, err = s.operatorJWT(system.PublicKey(), signing.PublicKey()); err != nil {
-		return err
-	}
-	return s.noteOperator(st, now, signing.PublicKey())
 }
 
 // noteOperator records in the audit that keys of the operator differ from before,

@@ -97,10 +97,8 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 		t.Errorf("compiled without the passphrase: %v", err)
 	}
 	acts := actsOf(t, store)
-	for _, err := range []error{locked.RotateAccounts(0), locked.RotateOperator(true)} {
-		if !errors.Is(err, accounts.ErrSealed) {
-			t.Errorf("rotated without the passphrase: %v", err)
-		}
+	if err := locked.RotateAccounts(0); !errors.Is(err, accounts.ErrSealed) {
+		t.Errorf("rotated without the passphrase: %v", err)
 	}
 	if now := actsOf(t, store); !slices.Equal(now, acts) {
 		t.Errorf("what was refused is on record: %v", now)
@@ -120,7 +118,7 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	open := openStore(t, folder, asks(passphrase, &asked))
 	fresh, err := open.Issue("main", 0, 0, accounts.Restricted(accounts.Restriction{Connections: []string{accounts.WebSocket}}))
 	noError(t, err)
-	noError(t, errors.Join(open.RotateAccounts(time.Minute), open.RotateOperator(true)))
+	noError(t, open.RotateAccounts(time.Minute))
 	after := compile(t, open, scopes())
 	if user, _ := userOf(t, fresh); claimsOf(t, after, accounts.Controllers).SigningKeys[user.Issuer] == nil {
 		t.Error("what was issued is refused")

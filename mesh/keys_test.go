@@ -15,42 +15,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
-// The operator's keys and those of this process are replaced in the middle of what
-// agents say. The server begins again, the agents come back with the same
-// credentials, and nothing is lost or comes twice. Who has the old keys cannot sign
-// anything that the server takes.
-//
-// covers A-RECONN, P4.5, P9.1, P11.1
-func TestOperatorIsReplacedUnderTraffic(t *testing.T) {
-	t.Parallel()
-	files := pair(1_000_000)
-	files["mesh.yaml"] = "max_refusals: 6000/m\n"
-	m := meshtest.Start(t, files)
-	store, owner := keysOf(t, m), operator(t, m)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*meshtest.Patience)
-	defer cancel()
-	all := startTraffic(ctx, t, m, sdk(t, m, "main"), sdk(t, m, "mailer"))
-	for i, rotate := range []func() error{
-		func() error { return store.RotateOperator(false) },
-		func() error { return store.RotateOperator(true) },
-	} {
-		noError(t, rotate())
-		if _, err := owner.ApplyCredentials(ctx); err != nil {
-			t.Fatal(err)
-		}
-		// Both are back before the next one.
-		for _, name := range []bcp.AgentName{"main", "mailer"} {
-			m.WaitCount(t, i+2, by(bcp.KindConnect, name))
-		}
-	}
-	all.check(ctx, t, m)
-	for act, want := range map[bcp.CredentialAct]int{bcp.CredentialOperator: 2, bcp.CredentialIdentity: 1, bcp.CredentialAccount: 4} {
-		if n := m.Count(credentialAct(act, "")); n != want {
-			t.Errorf("%d records of %s, want %d", n, act, want)
-		}
-	}
-}
-
 // All signing keys of agents are replaced in the middle of what they say. Files that
 // the old ones signed are good until the overlap ends and not after; agents that are
 // given new ones meanwhile lose nothing.
@@ -121,7 +85,7 @@ func TestKeysAreReplacedWhileTheMeshRests(t *testing.T) {
 	store := keysOf(t, m)
 	old := issued(t, store, "mailer", bcp.RoleReader)
 	m.Stop(t)
-	noError(t, errors.Join(store.RotateOperator(true), store.RotateAccounts(0)))
+	noError(t, store.RotateAccounts(0))
 	fresh := issued(t, store, "mailer", bcp.RoleReader)
 	m.Start(t)
 	if _, err := dial(t, m, "mailer", old); !errors.Is(err, nats.ErrAuthorization) {
@@ -130,7 +94,7 @@ func TestKeysAreReplacedWhileTheMeshRests(t *testing.T) {
 	if _, err := dial(t, m, "mailer", fresh); err != nil {
 		t.Error(err)
 	}
-	for _, act := range []bcp.CredentialAct{bcp.CredentialOperator, bcp.CredentialIdentity, bcp.CredentialAccount, bcp.CredentialScope} {
+	for _, act := range []bcp.CredentialAct{bcp.CredentialAccount, bcp.CredentialScope} {
 		m.Wait(t, credentialAct(act, ""))
 	}
 }

@@ -392,16 +392,6 @@ func sameClaims(a, b string) bool {
 	return err == nil && first.ID == second.ID && first.Subject == second.Subject
 }
 
-// signedBy reports whether an operator has signed an account's JWT.
-func signedBy(operator, token string) bool {
-	root, err := jwt.DecodeOperatorClaims(operator)
-	if err != nil {
-		return false
-	}
-	claims, err := jwt.DecodeAccountClaims(token)
-	return err == nil && root.DidSign(claims)
-}
-
 // push compiles the accounts, and gives the servers those that one of them has
 // otherwise.
 func (h *hand) push(ctx context.Context, store *accounts.Store, scopes []subjects.Scope) (Pushed, error) {
@@ -420,13 +410,8 @@ func (h *hand) push(ctx context.Context, store *accounts.Store, scopes []subject
 		if err != nil {
 			return result, cli.Failf("account %s cannot be read: %s", account.Name, err)
 		}
-		other := slices.IndexFunc(tokens, func(t string) bool { return !sameClaims(t, account.JWT) })
-		if other >= 0 || len(tokens) < len(h.servers) {
+		if len(tokens) < len(h.servers) || slices.ContainsFunc(tokens, func(t string) bool { return !sameClaims(t, account.JWT) }) {
 			changed = append(changed, account)
-		}
-		if other >= 0 && tokens[other] != "" && !signedBy(next.Operator, tokens[other]) {
-			return result, cli.Failf("the servers keep account %s as another key of the operator has signed it", account.Name).
-				WithHint("if that key was replaced: bcpmesh accounts export --force, then give its resolver.conf to each node and start it again")
 		}
 	}
 	accounts.SortForUpdate(changed)

@@ -140,7 +140,7 @@ func (i *issuing) issue(ctx context.Context, p *cli.Program, where meshdir.State
 		return cli.Failf("%s cannot be written: %s", cli.Quoted(i.out), cli.FileReason(errors.Join(err, store.Revoke(creds.PublicKey))))
 	}
 	if len(creds.Restriction.Lines()) > 0 { // the server does not know of it yet
-		if _, err := follow(ctx, p, folder, store, tellCluster); err != nil {
+		if _, err := follow(ctx, p, folder, store); err != nil {
 			return err
 		}
 	}

@@ -21,8 +21,6 @@ const applyTimeout = 30 * time.Second
 // followPause is how often a command looks whether the running mesh has followed.
 const followPause = 50 * time.Millisecond
 
-const tellCluster = "a cluster follows after a push: bcpmesh accounts push"
-
 func notFollowed(err error) *cli.Failure {
 	return cli.Failf("the key store is changed, but the running mesh did not confirm that it follows: %s", cli.FileReason(meshdir.Failure(err))).
 		WithHint("it looks for changes every second; bcpmesh audit shows them. If it does not, restart it: it follows when it starts")
@@ -30,9 +28,9 @@ func notFollowed(err error) *cli.Failure {
 
 // follow waits until the mesh of a folder, if it runs, has done what its key store says. The command has done its part: what a
 // cluster needs is told, and an error says that credentials may still be taken that should not be.
-func follow(ctx context.Context, p *cli.Program, folder meshdir.Folder, store *accounts.Store, cluster string) (running bool, err error) {
+func follow(ctx context.Context, p *cli.Program, folder meshdir.Folder, store *accounts.Store) (running bool, err error) {
 	if meshdir.WasExported(folder.State) {
-		p.Out.Talkf("%s", cluster)
+		p.Out.Talkf("a cluster follows after a push: bcpmesh accounts push")
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
@@ -92,7 +90,7 @@ func credsRevokeCommand(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return cli.Failf("%s", err)
 		}
-		running, err := follow(cmd.Context(), p, folder, store, tellCluster)
+		running, err := follow(cmd.Context(), p, folder, store)
 		if err != nil {
 			return err
 		}

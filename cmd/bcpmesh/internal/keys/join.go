@@ -58,7 +58,7 @@ func credsInviteCommand(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return cli.Failf("%s", err)
 		}
-		if _, err := follow(cmd.Context(), p, folder, store, tellCluster); err != nil {
+		if _, err := follow(cmd.Context(), p, folder, store); err != nil {
 			return err
 		}
 		if p.Out.JSON {

@@ -80,16 +80,11 @@ func showSealed(p *cli.Program, folder meshdir.Folder, sealed bool) error {
 
 func keysRotateCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
-	var operator, identity bool
 	overlap := cli.DurationFlag{Value: defaultKeyOverlap}
 	cmd := cli.Command("rotate", func(ctx context.Context, _ []string) error {
 		folder, store, err := where.KeyStore()
 		if err != nil {
 			return err
-		}
-		if operator || identity {
-			err = store.RotateOperator(identity)
-			return showRotatedKeys(ctx, p, folder, store, err, "the operator has new keys", operatorOfCluster, []string{}, 0)
 		}
 		before, err := store.Users()
 		if err != nil {
@@ -99,51 +94,38 @@ func keysRotateCommand(p *cli.Program) *cobra.Command {
 			return cli.Failf("%s", err)
 		}
 		after, err := store.Users()
-		return showRotatedKeys(ctx, p, folder, store, err, "all accounts have new signing keys", tellCluster, shortenedUsers(before, after), overlap.Value)
+		if err != nil {
+			return cli.Failf("%s", err)
+		}
+		running, err := follow(ctx, p, folder, store)
+		if err != nil {
+			return err
+		}
+		ending, until := shortenedUsers(before, after), time.Now().Add(overlap.Value)
+		return p.Out.Show(struct {
+			Ending  []string  `json:"ending"` // public keys of files that end with the overlap
+			Until   time.Time `json:"until"`
+			Applied bool      `json:"applied"` // by a running mesh
+		}{ending, until.UTC().Truncate(time.Second), running}, func() {
+			p.Out.Printf("all accounts have new signing keys\n")
+			if len(ending) > 0 {
+				p.Out.Talkf("%s refused from %s on: bcpmesh creds issue makes others", cli.Count(len(ending), "file"), cli.Moment(until))
+			}
+			if running {
+				p.Out.Talkf("the mesh has applied it")
+			} else {
+				p.Out.Talkf("it takes effect at the next start: no mesh runs here")
+			}
+		})
 	})
 	where.AddTo(cmd)
 	cmd.Flags().Var(&overlap, "overlap", "how long to accept what the old ones signed")
-	cmd.Flags().BoolVar(&operator, "operator", false, "the operator's signing key in place of the accounts'")
-	cmd.Flags().BoolVar(&identity, "identity", false, "--operator, and the operator's own key too")
-	cmd.MarkFlagsMutuallyExclusive("operator", "overlap")
-	cmd.MarkFlagsMutuallyExclusive("identity", "overlap")
 	return cmd
 }
 
 // defaultKeyOverlap is how long what a replaced key has signed is still taken: long
 // enough to replace files by hand.
 const defaultKeyOverlap = 24 * time.Hour
-
-// operatorOfCluster says what a cluster needs for other keys of the operator.
-const operatorOfCluster = "the servers of a cluster have the operator in their configuration: run bcpmesh accounts export, and restart them with it"
-
-// showRotatedKeys has the running mesh follow, and shows what was replaced, if nothing failed. On a cluster more is to be done.
-// The files that are ending are refused after the overlap.
-func showRotatedKeys(ctx context.Context, p *cli.Program, folder meshdir.Folder, store *accounts.Store, failed error, done, cluster string, ending []string, overlap time.Duration) error {
-	if failed != nil {
-		return cli.Failf("%s", failed)
-	}
-	running, err := follow(ctx, p, folder, store, cluster)
-	if err != nil {
-		return err
-	}
-	until := time.Now().Add(overlap)
-	return p.Out.Show(struct {
-		Ending  []string  `json:"ending"` // public keys of files that end with the overlap
-		Until   time.Time `json:"until"`
-		Applied bool      `json:"applied"` // by a running mesh
-	}{ending, until.UTC().Truncate(time.Second), running}, func() {
-		p.Out.Printf("%s\n", done)
-		if len(ending) > 0 {
-			p.Out.Talkf("%s refused from %s on: bcpmesh creds issue makes others", cli.Count(len(ending), "file"), cli.Moment(until))
-		}
-		if running {
-			p.Out.Talkf("the mesh has applied it")
-		} else {
-			p.Out.Talkf("it takes effect at the next start: no mesh runs here")
-		}
-	})
-}
 
 // shortenedUsers returns the users that were good for longer before.
 func shortenedUsers(before, after []accounts.User) []string {
