@@ -50,16 +50,13 @@ func (o *first) fields() []any {
 
 // firstOutcomes keeps the first outcome of every client id of a day. There may be
 // tens of millions, so each is written into as few bytes as it needs, behind the one
-// before, and an index finds it by its key: a map of structs took four times as much.
+// before, and an index finds it by its key: a map of structs took more than twice as much.
 // There is no pointer to any of them, for the collector of garbage.
 type firstOutcomes struct {
 	chunks []firstChunk // oldest first
 	base   uint32       // number of the first
-	oldest uint32       // place of the oldest outcome
-	count  int
-	// The index has parts, each of which grows by itself: a message never waits until
-	// an index of all of them is made again.
-	index []firstIndex
+	oldest outcomePlace // of the oldest outcome
+	places map[clientKey]outcomePlace
 }
 
 // firstChunk has encoded outcomes, in the order of their times.
@@ -68,102 +65,59 @@ type firstChunk struct {
 	encoded []byte
 }
 
-// firstIndex is a hash table with linear probing: places of outcomes, 0 for none.
-type firstIndex struct {
-	places []uint32
-	used   int
-}
+// outcomePlace is where an outcome is: its chunk, whose number wraps around when the oldest
+// are long forgotten, and the bytes before it there.
+type outcomePlace struct{ chunk, at uint32 }
 
 const (
-	firstParts = 512
-	// A place counts units. It wraps around after eight GiB, when the oldest are long
-	// forgotten. The first unit of a chunk is left out, so that no place is 0.
-	firstUnit  = 2
-	chunkUnits = 1 << 15
-	chunkBytes = chunkUnits * firstUnit
-	chunkCount = 1 << 32 / chunkUnits // different numbers of chunks
+	chunkBytes = 1 << 16
 	// firstMost bounds an encoded outcome without its words.
 	firstMost = len(clientKey{}) + len(first{}.digest) + 2 + 9*binary.MaxVarintLen64
 )
 
-func (f *firstOutcomes) chunk(place uint32) *firstChunk {
-	return &f.chunks[(place/chunkUnits-f.base)%chunkCount]
-}
+func (f *firstOutcomes) chunk(place outcomePlace) *firstChunk { return &f.chunks[place.chunk-f.base] }
 
 // at returns the encoded outcome in a place, and what follows in its chunk.
-func (f *firstOutcomes) at(place uint32) []byte {
-	return f.chunk(place).encoded[place%chunkUnits*firstUnit:]
-}
+func (f *firstOutcomes) at(place outcomePlace) []byte { return f.chunk(place).encoded[place.at:] }
 
-// after returns the place behind an outcome of a size.
-func (f *firstOutcomes) after(place uint32, size int) uint32 {
-	next := place%chunkUnits + uint32(size+firstUnit-1)/firstUnit
-	if int(next)*firstUnit >= len(f.chunk(place).encoded) {
-		return (place/chunkUnits+1)*chunkUnits + 1
+// read returns the outcome in a place, its key, and the place behind it.
+func (f *firstOutcomes) read(place outcomePlace) (key clientKey, one first, next outcomePlace) {
+	one, size := decodeFirst(f.at(place), f.chunk(place).began)
+	next = outcomePlace{place.chunk, place.at + uint32(size)}
+	if int(next.at) == len(f.chunk(place).encoded) {
+		next = outcomePlace{chunk: place.chunk + 1}
 	}
-	return place - place%chunkUnits + next
-}
-
-func (f *firstOutcomes) part(key *clientKey) *firstIndex {
-	return &f.index[binary.BigEndian.Uint16(key[:])%firstParts]
-}
-
-// slot is where a key is looked for first.
-func (i *firstIndex) slot(key *clientKey) int {
-	return int(uint64(binary.BigEndian.Uint32(key[4:])) * uint64(len(i.places)) >> 32)
-}
-
-func (i *firstIndex) next(slot int) int {
-	if slot++; slot == len(i.places) {
-		return 0
-	}
-	return slot
-}
-
-// find returns the place of the outcome of a key, 0 if there is none.
-func (f *firstOutcomes) find(key *clientKey) uint32 {
-	if f.count == 0 {
-		return 0
-	}
-	part := f.part(key)
-	if part.used == 0 {
-		return 0
-	}
-	for slot := part.slot(key); ; slot = part.next(slot) {
-		if place := part.places[slot]; place == 0 || clientKey(f.at(place)) == *key {
-			return place
-		}
-	}
+	return clientKey(f.at(place)), one, next
 }
 
 // get returns the first outcome of a key.
-func (f *firstOutcomes) get(key clientKey) (first, bool) {
-	place := f.find(&key)
-	if place == 0 {
-		return first{}, false
+func (f *firstOutcomes) get(key clientKey) (one first, ok bool) {
+	place, ok := f.places[key]
+	if ok {
+		_, one, _ = f.read(place)
 	}
-	one, _ := decodeFirst(f.at(place), f.chunk(place).began)
-	return one, true
+	return one, ok
 }
 
 // all returns every outcome, oldest first.
 func (f *firstOutcomes) all() iter.Seq2[clientKey, first] {
 	return func(yield func(clientKey, first) bool) {
 		place := f.oldest
-		for range f.count {
-			one, size := decodeFirst(f.at(place), f.chunk(place).began)
-			if !yield(clientKey(f.at(place)), one) {
+		for range len(f.places) {
+			key, one, next := f.read(place)
+			if !yield(key, one) {
 				return
 			}
-			place = f.after(place, size)
+			place = next
 		}
 	}
 }
 
 // code writes or reads every outcome.
 func (f *firstOutcomes) code(c *coder) {
-	table(c, f.count, f.all(), func(key clientKey, one first) bool {
-		ok := f.find(&key) == 0 && one.verdict < 1<<verdictBits && one.category <= 3 && one.repeats <= maxRepeats
+	table(c, len(f.places), f.all(), func(key clientKey, one first) bool {
+		_, twice := f.places[key]
+		ok := !twice && one.verdict < 1<<verdictBits && one.category <= 3 && one.repeats <= maxRepeats
 		if ok {
 			f.add(key, &one)
 		}
@@ -173,88 +127,38 @@ func (f *firstOutcomes) code(c *coder) {
 
 // add keeps an outcome of a key that has none. It is no older than those before.
 func (f *firstOutcomes) add(key clientKey, one *first) {
-	if f.index == nil {
-		f.index = make([]firstIndex, firstParts)
+	if f.places == nil {
+		f.places = make(map[clientKey]outcomePlace)
 	}
 	most := firstMost + len(one.code) + len(one.field) + len(one.query)
-	if n := len(f.chunks); n == 0 || len(f.chunks[n-1].encoded)+most > chunkBytes {
-		chunk := firstChunk{began: one.time, encoded: make([]byte, firstUnit)}
-		if n > 0 {
-			chunk.encoded = make([]byte, firstUnit, chunkBytes)
-		}
-		f.chunks = append(f.chunks, chunk)
+	if n := len(f.chunks); n == 0 {
+		f.chunks = append(f.chunks, firstChunk{began: one.time})
+	} else if len(f.chunks[n-1].encoded)+most > chunkBytes {
+		f.chunks = append(f.chunks, firstChunk{one.time, make([]byte, 0, chunkBytes)})
 	}
 	last := len(f.chunks) - 1
-	chunk := &f.chunks[last]
-	place := (f.base+uint32(last))*chunkUnits + uint32(len(chunk.encoded)/firstUnit)
+	chunk, place := &f.chunks[last], outcomePlace{f.base + uint32(last), uint32(len(f.chunks[last].encoded))}
 	chunk.encoded = one.encode(append(chunk.encoded, key[:]...), chunk.began)
-	if len(chunk.encoded)%firstUnit > 0 {
-		chunk.encoded = append(chunk.encoded, 0)
-	}
-	if f.count++; f.count == 1 {
+	if len(f.places) == 0 {
 		f.oldest = place
 	}
-	part := f.part(&key)
-	if 4*(part.used+1) > 3*len(part.places) {
-		part.resize(f, len(part.places)+len(part.places)/4+4)
-	}
-	part.put(f, place)
-	part.used++
-}
-
-func (i *firstIndex) put(f *firstOutcomes, place uint32) {
-	key := clientKey(f.at(place))
-	slot := i.slot(&key)
-	for i.places[slot] != 0 {
-		slot = i.next(slot)
-	}
-	i.places[slot] = place
-}
-
-func (i *firstIndex) resize(f *firstOutcomes, size int) {
-	old := i.places
-	i.places = make([]uint32, size)
-	for _, place := range old {
-		if place != 0 {
-			i.put(f, place)
-		}
-	}
-}
-
-// remove forgets a place, and puts again what was probed past it.
-func (i *firstIndex) remove(f *firstOutcomes, gone uint32) {
-	key := clientKey(f.at(gone))
-	slot := i.slot(&key)
-	for i.places[slot] != gone {
-		slot = i.next(slot)
-	}
-	i.places[slot] = 0
-	for slot = i.next(slot); i.places[slot] != 0; slot = i.next(slot) {
-		place := i.places[slot]
-		i.places[slot] = 0
-		i.put(f, place)
-	}
-	if i.used--; 4*i.used < len(i.places) {
-		i.resize(f, len(i.places)/2)
-	}
+	f.places[key] = place
 }
 
 // forget drops what is older than clientMemory.
 func (f *firstOutcomes) forget(now int64) {
-	for f.count > 0 {
-		one, size := decodeFirst(f.at(f.oldest), f.chunk(f.oldest).began)
+	for len(f.places) > 0 {
+		key, one, next := f.read(f.oldest)
 		if now-one.time < clientMemory {
 			return
 		}
-		key, next := clientKey(f.at(f.oldest)), f.after(f.oldest, size)
-		f.part(&key).remove(f, f.oldest)
-		if f.count--; f.count == 0 {
+		if delete(f.places, key); len(f.places) == 0 {
 			*f = firstOutcomes{}
 			return
 		}
-		if next/chunkUnits != f.oldest/chunkUnits {
+		if next.chunk != f.oldest.chunk {
 			f.chunks[0] = firstChunk{}
-			f.chunks, f.base = f.chunks[1:], (f.base+1)%chunkCount
+			f.chunks, f.base = f.chunks[1:], next.chunk
 		}
 		f.oldest = next
 	}
@@ -337,7 +241,7 @@ func (s *State) remember(d *bcp.Decision) {
 		return
 	}
 	key := newClientKey(d)
-	if s.firsts.find(&key) != 0 {
+	if _, known := s.firsts.places[key]; known {
 		return
 	}
 	s.firsts.add(key, &first{
@@ -348,8 +252,7 @@ func (s *State) remember(d *bcp.Decision) {
 
 // repeat counts a repeat.
 func (s *State) repeat(d *bcp.Decision) {
-	key := newClientKey(d)
-	if place := s.firsts.find(&key); place != 0 {
+	if place, known := s.firsts.places[newClientKey(d)]; known {
 		if n := &s.firsts.at(place)[repeatsAt]; *n < maxRepeats {
 			*n++
 		}
