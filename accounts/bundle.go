@@ -80,9 +80,8 @@ func (b Bundle) ScopeOf(issuerKey string) (bcp.AgentName, bcp.Role, bool) {
 }
 
 // Admits reports whether users of an issuer key may come from outside of the server's
-// process, over one of the [ConnectionTypes]: agents and people without another
-// restriction, and joiners, but no login of this process.
-func (b Bundle) Admits(issuerKey, connection string) bool {
-	s, ok := b.scopes[issuerKey]
-	return slices.Contains(b.joiners, issuerKey) || ok && (len(s.Restriction.Connections) == 0 || slices.Contains(s.Restriction.Connections, connection))
+// process: agents, people and joiners, but no login of this process.
+func (b Bundle) Admits(issuerKey string) bool {
+	_, ok := b.scopes[issuerKey]
+	return ok || slices.Contains(b.joiners, issuerKey)
 }

@@ -189,11 +189,6 @@ func restrictionIn(t jwt.UserPermissionLimits) Restriction {
 		}
 		r.Sources = append(r.Sources, p)
 	}
-	for name, written := range connectionTypes {
-		if slices.Contains(t.AllowedConnectionTypes, written) {
-			r.Connections = append(r.Connections, name)
-		}
-	}
 	r, err := r.Checked()
 	if err != nil {
 		return Restriction{}

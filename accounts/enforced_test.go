@@ -54,7 +54,7 @@ func TestEnforcedIsWhatWasCompiled(t *testing.T) {
 	if _, err := store.Issue("researcher", 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Issue("main", 0, 0, accounts.Restricted(accounts.Restriction{Connections: []string{accounts.WebSocket}})); err != nil {
+	if _, err := store.Issue("main", 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})); err != nil {
 		t.Fatal(err)
 	}
 	noError(t, store.RotateAccounts(time.Hour))
@@ -189,7 +189,7 @@ func TestDifferencesTellWhatClaimsGrantBeyondTheDefinitions(t *testing.T) {
 		})
 	}
 	// A key that stands for the agent beside another is held to the same.
-	if _, err := store.Issue("researcher", 0, 0, accounts.Restricted(accounts.Restriction{Connections: []string{accounts.WebSocket}})); err != nil {
+	if _, err := store.Issue("researcher", 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})); err != nil {
 		t.Fatal(err)
 	}
 	restricted := compileCluster(t, store, scopes())

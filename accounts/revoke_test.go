@@ -66,7 +66,7 @@ func TestRevokeAllRefusesWhatACopiedKeySigned(t *testing.T) {
 	t.Parallel()
 	store, folder := newStore(t)
 	compile(t, store, scopes())
-	creds, restricted := issue(t, store), issue(t, store, accounts.Restricted(accounts.Restriction{Connections: []string{accounts.WebSocket}}))
+	creds, restricted := issue(t, store), issue(t, store, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}))
 	main, err := store.Issue("main", 0, 0)
 	noError(t, err)
 	before := compile(t, store, scopes())
@@ -141,11 +141,8 @@ func TestRestrictionIsInTheAccount(t *testing.T) {
 		t.Errorf("beside it: %s", diff)
 	}
 	for name, bad := range map[string]accounts.Restriction{
-		"no network":       {Sources: []netip.Prefix{{}}},
-		"too many":         {Sources: make([]netip.Prefix, 17)},
-		"no such way":      {Connections: []string{"leafnode"}},
-		"in-process":       {Connections: []string{"in_process"}},
-		"source of a page": {Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Connections: []string{accounts.WebSocket}},
+		"no network": {Sources: []netip.Prefix{{}}},
+		"too many":   {Sources: make([]netip.Prefix, 17)},
 	} {
 		if _, err := store.Issue("researcher", 0, 0, accounts.Restricted(bad)); err == nil {
 			t.Errorf("%s: issued", name)

@@ -214,7 +214,7 @@ func (s *Server) party(issuer string) (Party, bool) {
 func (s *Server) admits(issuer string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.bundles, func(b accounts.Bundle) bool { return b.Admits(issuer, accounts.Standard) })
+	return slices.ContainsFunc(s.bundles, func(b accounts.Bundle) bool { return b.Admits(issuer) })
 }
 
 // identify returns who a client is, or was, and false if the server does not list it.

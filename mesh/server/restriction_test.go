@@ -35,7 +35,6 @@ func TestRestrictedCredsAreGoodWhereTheyShould(t *testing.T) {
 			}
 			return r
 		}
-		only := func(types ...string) accounts.Restriction { return accounts.Restriction{Connections: types} }
 		cases := map[string]struct {
 			creds []byte
 			host  string
@@ -47,9 +46,6 @@ func TestRestrictedCredsAreGoodWhereTheyShould(t *testing.T) {
 			"next to the network":  {issue(networks("127.0.0.0/30")), "127.0.0.4", false},
 			"another network":      {issue(networks("10.0.0.0/8", "2001:db8::/32")), "127.0.0.2", false},
 			"the server's machine": {issue(networks("127.0.0.1/32")), "127.0.0.2", false},
-			"standard":             {issue(only(accounts.Standard)), "127.0.0.1", true},
-			"WebSocket":            {issue(only(accounts.WebSocket)), "127.0.0.1", false},
-			"both":                 {issue(only(accounts.WebSocket, accounts.Standard)), "127.0.0.1", true},
 		}
 		noError(t, b.UpdateAccounts(t.Context(), b.compile(b.scopes)))
 		for name, tt := range cases {

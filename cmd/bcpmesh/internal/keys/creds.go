@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -81,17 +80,14 @@ func readPasskey(name string) (bcp.Digest, error) {
 	return passkey.Hash()
 }
 
-// restrictionFlags say from where and how credentials are good.
-type restrictionFlags struct{ sources, connections []string }
+// restrictionFlags say from where credentials are good.
+type restrictionFlags struct{ sources []string }
 
 func (f *restrictionFlags) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.sources, "source", nil, "`CIDR` that it may connect from, such as 10.1.0.0/16; may be repeated")
-	cmd.Flags().StringSliceVar(&f.connections, "connection", nil, "standard or websocket (on a cluster that has it): how it may connect (default: both)")
-	cli.Complete(cmd, "connection", cobra.FixedCompletions(accounts.ConnectionTypes(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-func (f *restrictionFlags) value(command string) (accounts.Restriction, error) {
-	r := accounts.Restriction{Connections: f.connections}
+func (f *restrictionFlags) value(command string) (r accounts.Restriction, err error) {
 	for _, text := range f.sources {
 		prefix, err := netip.ParsePrefix(text)
 		if address, parseErr := netip.ParseAddr(text); parseErr == nil && address.Zone() == "" {
@@ -102,13 +98,7 @@ func (f *restrictionFlags) value(command string) (accounts.Restriction, error) {
 		}
 		r.Sources = append(r.Sources, prefix)
 	}
-	for _, word := range f.connections {
-		if !slices.Contains(accounts.ConnectionTypes(), word) {
-			return r, cli.Usagef("%s: --connection: expected %s, got %s", command, cli.JoinOr(accounts.ConnectionTypes()), cli.Quoted(word))
-		}
-	}
-	r, err := r.Checked()
-	if err != nil {
+	if r, err = r.Checked(); err != nil {
 		return r, cli.Usagef("%s: %s", command, err)
 	}
 	return r, nil
