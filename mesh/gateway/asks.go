@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -105,4 +106,101 @@ func (g *Gateway) forgetEnded(id bcp.QueryID) {
 	if _, _, _, open := g.state.Open(id); !open {
 		delete(g.dispatched, id)
 	}
+}
+
+// pushes are those of Readers against subscriptions.
+type pushes struct{ plain }
+
+func (pushes) decide(g *Gateway, now bcp.Moment, o *outcome) (bcp.Decision, bool) {
+	s := &o.message.subject
+	d := g.state.DecidePush(now, s.Reader, s.Controller, s.Subscription, o.message.body)
+	return d, d.Code != bcp.RateLimited
+}
+
+func (p pushes) refuse(g *Gateway, o *outcome) {
+	if o.gathered {
+		p.release(g, o)
+	} else {
+		g.answer(o.message, p.refusal(g, o.message, o.decision.Code))
+	}
+}
+
+func (pushes) refusal(g *Gateway, m *message, code bcp.Code) any {
+	s := &m.subject
+	result := bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: s.Subscription,
+		Status: bcp.StatusRefused, Code: code, Detail: code.Info().Text}
+	if code == bcp.RateLimited {
+		wait := g.state.RetryAfter(g.clock(), s.Reader, s.Controller, s.Subscription)
+		result.RetryAfter = int64((wait + time.Second - 1) / time.Second)
+	}
+	return result
+}
+
+func (pushes) release(g *Gateway, o *outcome) { g.answer(o.message, o.decision.Result()) }
+
+// sessions are the acts of Controllers about their sessions: what they read, proposals, and
+// sealed values for people too.
+type sessions struct{ plain }
+
+func (sessions) decide(g *Gateway, now bcp.Moment, o *outcome) (bcp.Decision, bool) {
+	m := o.message
+	if g.state.ListsChannels(now, m.subject.Controller, m.body) {
+		return bcp.Decision{}, false
+	}
+	d := g.state.DecideSession(now, m.subject.Controller, m.body)
+	return d, d.Code != bcp.RateLimited
+}
+
+func (sessions) answer(g *Gateway, o *outcome) {
+	g.answer(o.message, g.state.Channels(o.message.subject.Controller, g.clock()))
+}
+
+func (sessions) release(g *Gateway, o *outcome) {
+	switch d := &o.decision; d.Verdict {
+	case bcp.Accept:
+		g.answer(o.message, sessionReceipt{Session: d.Session})
+	case bcp.Hold: // a proposal, or a sealed value
+		g.answer(o.message, bcp.Proposed{Item: d.Item})
+	default:
+		g.answer(o.message, bcp.RefusalOf(d.Code))
+	}
+}
+
+type sessionReceipt struct {
+	Session bcp.SessionID `json:"session_id"`
+}
+
+// unseal returns the value of a handle that a Controller was given. It goes to a Reader or
+// a person from here, and nowhere else.
+func (g *Gateway) unseal(controller bcp.AgentName, h bcp.Handle) (value string, ok bool) {
+	d, i, ok := g.state.Enclosing(h)
+	if !ok || d.Controller != controller {
+		return "", false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+	defer cancel()
+	if err := g.keys.Open(ctx, &d); err != nil {
+		g.log.Error("opening a sealed value", "error", err)
+		return "", false
+	}
+	if i >= len(d.Enclosed) {
+		return "", false
+	}
+	return d.Enclosed[i], true
+}
+
+// fillIn puts values in the places of handles in a query's arguments. Without one of them
+// the query is not sent, and expires.
+func (g *Gateway) fillIn(q *bcp.Query) (ok bool) {
+	if g.isKernel(q.Controller) {
+		return true
+	}
+	values := make(map[bcp.Handle]string)
+	for _, h := range q.Handles() {
+		if values[h], ok = g.unseal(q.Controller, h); !ok {
+			return false
+		}
+	}
+	q.Arguments, ok = q.Fill(values)
+	return ok
 }

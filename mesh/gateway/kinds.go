@@ -6,7 +6,7 @@ import (
 )
 
 // A request is what the gateway does with one kind of message. Each is in the file of its
-// family: asks.go, pushes.go, sessions.go, keepers.go, people.go, control.go, declare.go,
+// family: asks.go, keepers.go, people.go, control.go, declare.go,
 // runmessages.go and connections.go.
 type request interface {
 	// decide judges the message; it sends nothing. It returns false if there is nothing to
