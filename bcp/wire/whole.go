@@ -2,11 +2,19 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
+	"math/big"
+	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxExponent bounds the exponent of a number that is spelled out: beyond it none is an integer of the wire.
-const maxExponent = 32
+// maxExponent and maxSpelling, in bytes, bound a number that is spelled out: beyond them none is an integer of the wire.
+const (
+	maxExponent = 32
+	maxSpelling = 64
+)
 
 // WholeNumbers returns JSON with each whole number as the wire spells it: to JSON Schema 12.0, 1.2e1 and 12 are one integer,
 // and models write all of them. It is for what a model wrote, before that is judged; the wire takes no such spelling. What
@@ -41,52 +49,16 @@ func WholeNumbers(b []byte) []byte {
 
 // wholeNumber spells a whole number that has a fraction or an exponent, or is a negative zero, without.
 func wholeNumber(number []byte) (whole []byte, ok bool) {
-	rest, negative := bytes.CutPrefix(number, []byte("-"))
-	end := digits(rest, 0)
-	integer, rest := rest[:end], rest[end:]
-	if len(integer) == 0 || len(integer) > 1 && integer[0] == '0' {
+	_, exponent, _ := strings.Cut(strings.ToLower(string(number)), "e")
+	e, err := strconv.Atoi(cmp.Or(exponent, "0"))
+	switch {
+	case len(number) > maxSpelling || !jsontext.Value(number).IsValid(), err != nil, e < -maxExponent || e > maxExponent,
+		!bytes.ContainsAny(number, ".eE") && string(number) != "-0": // it is spelled so already
 		return nil, false
 	}
-	var fraction []byte
-	if after, has := bytes.CutPrefix(rest, []byte(".")); has {
-		end := digits(after, 0)
-		if end == 0 {
-			return nil, false
-		}
-		fraction, rest = after[:end], after[end:]
-	} else if len(rest) == 0 && !(negative && integer[0] == '0') {
-		return nil, false // it is spelled so already
-	}
-	exponent := 0
-	if len(rest) > 0 {
-		if rest[0]|0x20 != 'e' {
-			return nil, false
-		}
-		rest = rest[1:]
-		below := len(rest) > 0 && rest[0] == '-'
-		if below || len(rest) > 0 && rest[0] == '+' {
-			rest = rest[1:]
-		}
-		if len(rest) == 0 || digits(rest, 0) != len(rest) {
-			return nil, false
-		}
-		for _, c := range rest {
-			exponent = min(10*exponent+int(c-'0'), maxExponent+1)
-		}
-		if below {
-			exponent = -exponent
-		}
-	}
-	all := bytes.TrimRight(append(bytes.Clone(integer), fraction...), "0")
-	point := len(integer) + exponent // after so many digits
-	all = append(all, bytes.Repeat([]byte("0"), max(0, min(point, maxExponent)-len(all)))...)
-	if trimmed := bytes.TrimLeft(all, "0"); len(trimmed) == 0 {
-		return []byte("0"), true
-	} else if len(all) > point || exponent > maxExponent || point > maxExponent {
+	n, ok := new(big.Rat).SetString(string(number))
+	if !ok || !n.IsInt() {
 		return nil, false
-	} else if negative {
-		return append([]byte("-"), trimmed...), true
-	} else {
-		return trimmed, true
 	}
+	return n.Num().Append(nil, 10), true
 }
