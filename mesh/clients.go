@@ -149,19 +149,6 @@ func (c *clients) list() []status.ClientConnection {
 	return list
 }
 
-// keys returns the public keys of open connections.
-func (c *clients) keys() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var keys []string
-	for _, open := range c.open {
-		for _, o := range open {
-			keys = append(keys, o.key)
-		}
-	}
-	return keys
-}
-
 // connected counts the parties, by role.
 func (c *clients) connected() map[bcp.Role]int {
 	c.mu.Lock()

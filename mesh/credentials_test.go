@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +17,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -304,36 +301,6 @@ func TestStolenFileThatIsUsedTwiceIsNoticed(t *testing.T) {
 	if d.Agent != "mailer" || d.Role != bcp.RoleReader || d.Key != creds.PublicKey || d.Note != "127.0.0.1" {
 		t.Errorf("%+v", d)
 	}
-}
-
-// When credentials were last connected is kept when the mesh ends, and over a start;
-// a file of it that is damaged stops nothing.
-//
-// covers P11.1
-func TestLastSeenIsKept(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, pair(100))
-	store := keysOf(t, m)
-	used, unused := issued(t, store, "mailer", bcp.RoleReader), issued(t, store, "mailer", bcp.RoleReader)
-	before := time.Now().Add(-time.Second)
-	if _, err := dial(t, m, "mailer", used); err != nil {
-		t.Fatal(err)
-	}
-	m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindConnect && d.Key == used.PublicKey })
-	for range 2 {
-		m.Stop(t)
-		last, err := mesh.Seen(m.State)
-		if err != nil || last[used.PublicKey].Before(before) || !last[unused.PublicKey].IsZero() {
-			t.Errorf("%v: %v", last, err)
-		}
-		m.Start(t)
-	}
-	m.Stop(t)
-	noError(t, os.WriteFile(filepath.Join(m.State, "seen.json"), []byte("{"), 0o600))
-	if _, err := mesh.Seen(m.State); err == nil {
-		t.Error("damage is not told")
-	}
-	m.Start(t)
 }
 
 // Whoever floods with an invitation that is good no more is refused unread, and counted;

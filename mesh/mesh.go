@@ -116,7 +116,6 @@ type Mesh struct {
 	gateway     *gateway.Gateway
 	recorder    atomic.Pointer[gateway.Gateway] // nil until it has started: the server may refuse somebody before
 	clients     *clients
-	seen        *lastSeen                // nil if the keys are elsewhere
 	running     atomic.Pointer[commands] // nil if no commands are started
 	js          natsjs.JetStream
 	storage     atomic.Pointer[status.Storage] // nil until it was measured
@@ -298,9 +297,6 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 	}
 	m.clients = newClients(config.Definition, m.bus.Kick, config.Logger)
 	m.onStop(m.clients.stop)
-	if m.store != nil {
-		m.seen = newLastSeen(config.State, m.store, m.clients.keys, config.Logger)
-	}
 	own.State, own.Conn, own.Connect = m.stateConfig(config.Definition), conn, func() (*nats.Conn, error) { return m.bus.Gateway() }
 	own.Slow, own.Kick = func(agent bcp.AgentName, role bcp.Role) { m.bus.Slow(server.Party{Agent: agent, Role: role}) }, m.clients.kickAll
 	own.Snapshots, own.SnapshotEvery = openSnapshots(config.State), config.SnapshotEvery
@@ -351,7 +347,6 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 	}
 
 	unwatch, err := m.bus.Watch(func(c server.Connection) {
-		m.seen.setSeen(c.UserKey)
 		if shared := m.clients.update(c); shared != "" {
 			m.gateway.Shared(c.Agent, c.Role, c.UserKey, shared)
 		}
@@ -365,15 +360,6 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 		return err
 	}
 	m.onStop(func() error { unwatch(); return nil })
-	if m.seen != nil {
-		save := func(context.Context) {
-			if err := m.seen.save(); err != nil {
-				config.Logger.Warn("writing when credentials were last seen", "error", err)
-			}
-		}
-		m.onStop(func() error { save(context.Background()); return nil })
-		m.runEvery(seenInterval, save)
-	}
 	return nil
 }
 

@@ -55,7 +55,7 @@ var (
 	// longScripts take more than a second or two. Only -short leaves them out.
 	longScripts = []string{
 		"accounts", "agents", "answer", "approvals", "approvalslayers", "approvalsterminal", "audit", "auditerase", "auditexport", "auditraw",
-		"auditredecide", "backup", "command", "creds", "credsrevoke", "credsseen", "damage", "demo",
+		"auditredecide", "backup", "command", "creds", "credsrevoke", "damage", "demo",
 		"doctor", "ledger", "mcp", "metrics", "proposals", "publish", "query", "reader", "reload", "sandbox", "session", "status", "taint", "toolmcp", "traces", "up",
 	}
 )

@@ -16,7 +16,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -48,11 +47,7 @@ func credsListCommand(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		seen, err := mesh.Seen(folder.State)
-		if err != nil { // of no weight: the audit has it too
-			p.Out.Talkf("warning: %s", err)
-		}
-		return showUsers(p, append(users, invited(invitations)...), seen, connections(ctx, where, folder), all)
+		return showUsers(p, append(users, invited(invitations)...), connections(ctx, where, folder), all)
 	})
 	cmd.ValidArgsFunction = cli.FirstArgument(cobra.FixedCompletions([]string{"creds"}, cobra.ShellCompDirectiveFilterFileExt))
 	where.AddTo(cmd)
@@ -97,33 +92,25 @@ type listedUser struct {
 	// ExpiresSoon: in the last tenth of its time, a week at most, if that is more than
 	// a day in all.
 	ExpiresSoon bool `json:"expires_soon,omitzero"`
-	// Seen is when it was last connected, to some minutes; zero: never, or not known.
-	Seen time.Time `json:"last_seen,omitzero"`
 	// PasskeyWords are those that people compare.
 	PasskeyWords string `json:"passkey_words,omitempty"`
 	// Connected are its connections to the mesh, if that runs.
 	Connected []agents.ClientConnection `json:"connected,omitempty"`
 }
 
-func showUsers(p *cli.Program, users []accounts.User, seen map[string]time.Time, open map[string][]agents.ClientConnection, all bool) error {
+func showUsers(p *cli.Program, users []accounts.User, open map[string][]agents.ClientConnection, all bool) error {
 	list, now := []listedUser{}, time.Now()
 	var rows [][]string
 	for _, u := range users {
 		if u.Own && !all {
 			continue
 		}
-		l := listedUser{User: u, Status: meshdir.CredsStatus(u, now), Seen: seen[u.PublicKey], Connected: open[u.PublicKey]}
+		l := listedUser{User: u, Status: meshdir.CredsStatus(u, now), Connected: open[u.PublicKey]}
 		l.ExpiresSoon = l.Status == "valid" && accounts.EndsSoon(u.Issued, u.Expires, now)
-		at, warning, only := "", "", u.Restriction.Lines()
+		warning, only := "", u.Restriction.Lines()
 		if !u.Passkey.IsZero() {
 			l.PasskeyWords = accounts.PasskeyWords(u.Passkey)
 			only = append(only, "passkey "+l.PasskeyWords)
-		}
-		switch {
-		case len(l.Connected) > 0:
-			l.Seen, at = now.UTC().Truncate(time.Second), "now"
-		case !l.Seen.IsZero():
-			at = cli.Moment(l.Seen)
 		}
 		if l.ExpiresSoon {
 			warning = "expires in " + client.Within(u.Expires.Sub(now))
@@ -135,7 +122,7 @@ func showUsers(p *cli.Program, users []accounts.User, seen map[string]time.Time,
 				ends = cli.Moment(end)
 			}
 		}
-		rows = append(rows, []string{string(u.Agent), u.Role.String(), cli.Moment(u.Issued), ends, l.Status, warning, at, connectedFrom(l.Connected), strings.Join(only, ", "), u.PublicKey})
+		rows = append(rows, []string{string(u.Agent), u.Role.String(), cli.Moment(u.Issued), ends, l.Status, warning, connectedFrom(l.Connected), strings.Join(only, ", "), u.PublicKey})
 	}
 	if p.Out.JSON {
 		return p.Out.Value(list)
@@ -144,7 +131,7 @@ func showUsers(p *cli.Program, users []accounts.User, seen map[string]time.Time,
 		p.Out.Talkf("none issued yet")
 		return nil
 	}
-	p.Out.Table([]string{"agent", "role", "issued", "ends", "status", "warning", "last seen", "connected from", "only", "public key"}, rows)
+	p.Out.Table([]string{"agent", "role", "issued", "ends", "status", "warning", "connected from", "only", "public key"}, rows)
 	return nil
 }
 
