@@ -2,7 +2,6 @@ package wire
 
 import (
 	"math"
-	"strconv"
 	"unicode/utf8"
 )
 
@@ -19,13 +18,6 @@ import (
 // returned slice is dst as it was. dst and src must not overlap.
 func JSONFromMsgpack(dst, src []byte) ([]byte, error) {
 	return transcode(dst, &reader{buf: src})
-}
-
-// JSONFromGateway is [JSONFromMsgpack] for a message that the gateway made, which
-// may also hold what no agent may send: float64 and nil. Its result is for a JSON
-// library; [Check] refuses both.
-func JSONFromGateway(dst, src []byte) ([]byte, error) {
-	return transcode(dst, &reader{buf: src, gateway: true})
 }
 
 func transcode(dst []byte, r *reader) ([]byte, error) {
@@ -131,11 +123,7 @@ func (r *reader) value(dst []byte) ([]byte, error) {
 	case MsgpackMap:
 		return append(dst, '{'), r.enter(true, n)
 	case MsgpackFloat: // of the gateway, a float64
-		const notFinite = 0x7ff // the exponent of infinity and NaN
-		if n>>52&notFinite == notFinite {
-			return nil, ErrNumber
-		}
-		return strconv.AppendFloat(dst, math.Float64frombits(n), 'f', -1, 64), nil
+		return appendFraction(dst, n)
 	default: // nil of the gateway
 		return append(dst, "null"...), nil
 	}

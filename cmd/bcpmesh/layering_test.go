@@ -78,7 +78,8 @@ var rules = []rule{
 	{folder: "bcp/lint", core: true, internal: []string{"bcp"}},
 	// Narrows definitions to what was said, and knows nothing of where that is kept.
 	{folder: "bcp/tighten", core: true, internal: []string{"bcp"}, external: []string{jsonText}},
-	{folder: "bcp/wire", core: true},
+	// Judges bytes by rules of its own; whether a model wrote a number the library says.
+	{folder: "bcp/wire", core: true, external: []string{jsonText}},
 	// What calls of models cost.
 	{folder: "bcp/status", core: true, internal: []string{"bcp", "bcp/cost"}},
 	{folder: "bcp/cost", core: true, external: []string{jsonText}},
