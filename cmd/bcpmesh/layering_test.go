@@ -415,8 +415,8 @@ var exceptions = []exception{
 	{"bcp/definition/definition.go", "io/fs", definitionEdge},
 	{"bcp/definition/types.go", "time/tzdata", zoneNames},
 	{"bcp/definition/types.go", "time.LoadLocation", zoneNames},
-	{"bcp/wire/frommsgpack.go", "strconv.AppendFloat", returningFraction},
-	{"bcp/wire/frommsgpack.go", "math.Float64frombits", returningFraction},
+	{"bcp/wire/fromgateway.go", "strconv.AppendFloat", returningFraction},
+	{"bcp/wire/fromgateway.go", "math.Float64frombits", returningFraction},
 	{"bcp/wire/tomsgpack.go", "strconv.ParseFloat", outgoingFraction},
 	{"bcp/wire/tomsgpack.go", "math.Float64bits", outgoingFraction},
 }
