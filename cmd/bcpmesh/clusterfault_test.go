@@ -191,15 +191,15 @@ type clusterFault struct {
 // clusterFaults are all of them.
 func clusterFaults() []clusterFault {
 	var all []clusterFault
-	for _, f := range clustertest.Faults {
+	for _, f := range nodeFaults {
 		all = append(all, clusterFault{
-			f.Name + " leader",
-			func(c *clustered, leader, _, _, _ int) { f.Begin(c.t, c.nodes, leader) },
-			func(c *clustered, leader, _, _, _ int) { f.End(c.t, c.nodes, leader) },
+			f.name + " leader",
+			func(c *clustered, leader, _, _, _ int) { f.begin(c.t, c.nodes, leader) },
+			func(c *clustered, leader, _, _, _ int) { f.end(c.t, c.nodes, leader) },
 		}, clusterFault{
-			f.Name + " other node",
-			func(c *clustered, _, other, _, _ int) { f.Begin(c.t, c.nodes, other) },
-			func(c *clustered, _, other, _, _ int) { f.End(c.t, c.nodes, other) },
+			f.name + " other node",
+			func(c *clustered, _, other, _, _ int) { f.begin(c.t, c.nodes, other) },
+			func(c *clustered, _, other, _, _ int) { f.end(c.t, c.nodes, other) },
 		})
 	}
 	return append(all,
@@ -297,8 +297,8 @@ func TestClusterFaults(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(chooseSeed(t), 0))
 	c := startClustered(t, clustertest.Config{Wires: true})
-	clustertest.CreateFloor(t, c.js)
-	floor := clustertest.StartPublisher(t, c.nodes.URL(), 300, c.coreOptions()...)
+	createFloor(t, c.js)
+	floor := startPublisher(t, c.nodes.URL(), 300, c.coreOptions()...)
 	traffic := c.startTraffic(clustertest.Patience)
 	faults := slices.DeleteFunc(clusterFaults(), func(f clusterFault) bool {
 		chosen, err := regexp.MatchString(*clusterOnly, f.name)
@@ -313,7 +313,7 @@ func TestClusterFaults(t *testing.T) {
 		length := 1 + random.IntN(2*roundLength)
 		traffic.awaitCount("progress", length)
 		leader := c.nodes.Leader(t, jetstream.CommitStream)
-		c.nodes.Lead(t, c.core, clustertest.Floor, leader)
+		c.nodes.Lead(t, c.core, floorStream, leader)
 		other := (leader + 1 + random.IntN(c.nodes.Size()-1)) % c.nodes.Size()
 		active := c.active()
 		time.Sleep(time.Duration(random.IntN(5000)) * time.Microsecond) // anywhere in a step

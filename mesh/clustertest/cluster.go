@@ -214,7 +214,7 @@ func (c *Cluster) Retire(t testing.TB, i int) {
 	t.Helper()
 	n := c.nodes[i]
 	c.signal(t, i, syscall.SIGUSR2)
-	await(t, n.name+" to hand over", func() error {
+	Await(t, n.name+" to hand over", func() error {
 		select {
 		case <-n.ended:
 			return nil
@@ -288,7 +288,7 @@ func (c *Cluster) Slow(t testing.TB, i int, delay time.Duration) {
 	if err := n.strace.Start(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "strace to attach", func() error {
+	Await(t, "strace to attach", func() error {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.PID(i)))
 		if err == nil && strings.Contains(string(status), "TracerPid:\t0\n") {
 			err = fmt.Errorf("nobody traces %s: %s", n.name, stderr)

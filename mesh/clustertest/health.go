@@ -108,7 +108,7 @@ func (n *node) unhealthy(size int) error {
 // up to date.
 func (c *Cluster) AwaitHealthy(t testing.TB) {
 	t.Helper()
-	await(t, "a healthy cluster", func() error {
+	Await(t, "a healthy cluster", func() error {
 		for _, n := range c.nodes {
 			select {
 			case <-n.ended:
@@ -128,7 +128,7 @@ func (c *Cluster) AwaitHealthy(t testing.TB) {
 func (c *Cluster) Leader(t testing.TB, name string) int {
 	t.Helper()
 	leader := -1
-	await(t, "a leader of "+name, func() (err error) {
+	Await(t, "a leader of "+name, func() (err error) {
 		leader, err = c.leader(func(n *node) (string, error) { return n.streamLeader(name) })
 		return err
 	})
@@ -166,8 +166,8 @@ func (c *Cluster) leader(named func(*node) (string, error)) (int, error) {
 	return -1, fmt.Errorf("%d nodes answer, and name %q", len(reached), leader)
 }
 
-// await tries until it succeeds.
-func await(t testing.TB, what string, try func() error) {
+// Await tries until it succeeds.
+func Await(t testing.TB, what string, try func() error) {
 	t.Helper()
 	var err error
 	for deadline := time.Now().Add(Patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
@@ -178,11 +178,20 @@ func await(t testing.TB, what string, try func() error) {
 	t.Fatalf("waited for %s: %v", what, err)
 }
 
+// Attentive returns options for a client that soon notices that its node is down.
+func Attentive() []nats.Option {
+	return []nats.Option{
+		nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.Timeout(time.Second),
+		nats.PingInterval(500 * time.Millisecond), nats.MaxPingsOutstanding(2),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // the default prints
+	}
+}
+
 // Lead has a node lead a stream of the connection's account.
 func (c *Cluster) Lead(t testing.TB, conn *nats.Conn, name string, i int) {
 	t.Helper()
 	ask := fmt.Appendf(nil, `{"placement":{"preferred":%q}}`, c.nodes[i].name)
-	await(t, c.nodes[i].name+" to lead "+name, func() error {
+	Await(t, c.nodes[i].name+" to lead "+name, func() error {
 		leader, err := c.leader(func(n *node) (string, error) { return n.streamLeader(name) })
 		if err == nil && leader != i {
 			// Whether it is answered or not shows later.

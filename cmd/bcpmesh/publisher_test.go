@@ -1,6 +1,6 @@
 //go:build unix
 
-package clustertest
+package main_test
 
 import (
 	"context"
@@ -12,17 +12,19 @@ import (
 
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 )
 
-// Floor is the stream of a [Publisher].
-const Floor = "FLOOR"
+// floorStream is the stream of a publisher.
+const floorStream = "FLOOR"
 
-// Publisher only writes into a stream with three replicas, as a journal is
+// publisher only writes into a stream with three replicas, as a journal is
 // written: each message has the sequence that it expects to follow, and waits
 // until the previous one is acknowledged. After an error it reads the stream and
 // continues, and leaves a node without progress. No gateway on the same cluster
 // can be better than this.
-type Publisher struct {
+type publisher struct {
 	conn   *nats.Conn
 	js     natsjs.JetStream
 	data   []byte
@@ -38,41 +40,32 @@ type Publisher struct {
 }
 
 const (
-	// attempt is how long a publisher waits for an acknowledgement.
-	attempt = 500 * time.Millisecond
-	// enough is how long it stays at a node without progress.
-	enough = 2 * time.Second
-	// pace leaves the cluster time for others.
-	pace = 2 * time.Millisecond
+	// publishWait is how long a publisher waits for an acknowledgement.
+	publishWait = 500 * time.Millisecond
+	// nodePatience is how long it stays at a node without progress.
+	nodePatience = 2 * time.Second
+	// publishPause leaves the cluster time for others.
+	publishPause = 2 * time.Millisecond
 )
 
-// Attentive returns options for a client that soon notices that its node is down.
-func Attentive() []nats.Option {
-	return []nats.Option{
-		nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.Timeout(time.Second),
-		nats.PingInterval(500 * time.Millisecond), nats.MaxPingsOutstanding(2),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // the default prints
-	}
-}
-
-// CreateFloor creates the stream unless it exists. A newly formed cluster may
+// createFloor creates the stream unless it exists. A newly formed cluster may
 // lose a reply.
-func CreateFloor(t testing.TB, js natsjs.JetStream) {
+func createFloor(t testing.TB, js natsjs.JetStream) {
 	t.Helper()
-	await(t, "the stream "+Floor, func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), enough)
+	clustertest.Await(t, "the stream "+floorStream, func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), nodePatience)
 		defer cancel()
 		_, err := js.CreateOrUpdateStream(ctx, natsjs.StreamConfig{
-			Name: Floor, Subjects: []string{"floor"}, Storage: natsjs.FileStorage, Replicas: 3,
+			Name: floorStream, Subjects: []string{"floor"}, Storage: natsjs.FileStorage, Replicas: 3,
 			Discard: natsjs.DiscardNew, Duplicates: 100 * time.Millisecond,
 		})
 		return err
 	})
 }
 
-// StartPublisher publishes messages of a size in bytes until Stop or the end of
+// startPublisher publishes messages of a size in bytes until Stop or the end of
 // the test. The stream is there already.
-func StartPublisher(t testing.TB, url string, size int, options ...nats.Option) *Publisher {
+func startPublisher(t testing.TB, url string, size int, options ...nats.Option) *publisher {
 	t.Helper()
 	conn, err := nats.Connect(url, options...)
 	if err != nil {
@@ -83,7 +76,7 @@ func StartPublisher(t testing.TB, url string, size int, options ...nats.Option) 
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &Publisher{conn: conn, js: js, data: make([]byte, size), cancel: cancel, done: make(chan struct{}), last: time.Now()}
+	p := &publisher{conn: conn, js: js, data: make([]byte, size), cancel: cancel, done: make(chan struct{}), last: time.Now()}
 	go p.run(ctx)
 	t.Cleanup(func() { _ = p.Stop() }) // the caller of Stop gets the error
 	return p
@@ -91,7 +84,7 @@ func StartPublisher(t testing.TB, url string, size int, options ...nats.Option) 
 
 // Stop stops it, and returns what was wrong with the stream, if anything. It
 // may be called twice.
-func (p *Publisher) Stop() error {
+func (p *publisher) Stop() error {
 	p.cancel()
 	<-p.done
 	p.conn.Close()
@@ -102,7 +95,7 @@ func (p *Publisher) Stop() error {
 
 // Gap returns the longest time without an acknowledgement since it was last
 // called, up to now, and how many there were.
-func (p *Publisher) Gap() (longest time.Duration, acked int) {
+func (p *publisher) Gap() (longest time.Duration, acked int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	longest, acked = max(p.longest, time.Since(p.last)), p.acked
@@ -111,12 +104,12 @@ func (p *Publisher) Gap() (longest time.Duration, acked int) {
 }
 
 // Await waits until n more messages are acknowledged.
-func (p *Publisher) Await(t testing.TB, n int) {
+func (p *publisher) Await(t testing.TB, n int) {
 	t.Helper()
 	p.mu.Lock()
 	want := p.acked + n
 	p.mu.Unlock()
-	await(t, "acknowledgements", func() error {
+	clustertest.Await(t, "acknowledgements", func() error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.wrong != nil {
@@ -129,7 +122,7 @@ func (p *Publisher) Await(t testing.TB, n int) {
 	})
 }
 
-func (p *Publisher) run(ctx context.Context) {
+func (p *publisher) run(ctx context.Context) {
 	defer close(p.done)
 	var acknowledged uint64
 	for ctx.Err() == nil {
@@ -149,23 +142,23 @@ func (p *Publisher) run(ctx context.Context) {
 			}
 			last, acknowledged = ack.Sequence, ack.Sequence
 			p.countAcked()
-			time.Sleep(pace)
+			time.Sleep(publishPause)
 		}
 		p.changeNode(ctx)
 	}
 }
 
-func (p *Publisher) publish(ctx context.Context, last uint64) (*natsjs.PubAck, error) {
-	ctx, cancel := context.WithTimeout(ctx, attempt)
+func (p *publisher) publish(ctx context.Context, last uint64) (*natsjs.PubAck, error) {
+	ctx, cancel := context.WithTimeout(ctx, publishWait)
 	defer cancel()
 	return p.js.PublishMsg(ctx, &nats.Msg{Subject: "floor", Data: p.data}, natsjs.WithExpectLastSequence(last), natsjs.WithRetryAttempts(0))
 }
 
 // end is the last sequence of the stream.
-func (p *Publisher) end(ctx context.Context) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, attempt)
+func (p *publisher) end(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, publishWait)
 	defer cancel()
-	s, err := p.js.Stream(ctx, Floor)
+	s, err := p.js.Stream(ctx, floorStream)
 	if err != nil {
 		return 0, err
 	}
@@ -177,11 +170,11 @@ func (p *Publisher) end(ctx context.Context) (uint64, error) {
 }
 
 // changeNode pauses after a failure, and after enough of them switches to another node.
-func (p *Publisher) changeNode(ctx context.Context) {
+func (p *publisher) changeNode(ctx context.Context) {
 	p.mu.Lock()
 	silent := time.Since(p.last)
 	p.mu.Unlock()
-	if silent > enough && time.Since(p.left) > enough {
+	if silent > nodePatience && time.Since(p.left) > nodePatience {
 		p.left = time.Now()
 		_ = p.conn.ForceReconnect() // unless it is closed
 	}
@@ -191,7 +184,7 @@ func (p *Publisher) changeNode(ctx context.Context) {
 	}
 }
 
-func (p *Publisher) countAcked() {
+func (p *publisher) countAcked() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -200,7 +193,7 @@ func (p *Publisher) countAcked() {
 	p.acked++
 }
 
-func (p *Publisher) fail(err error) {
+func (p *publisher) fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.wrong = err

@@ -1,24 +1,17 @@
 //go:build unix
 
-package clustertest_test
+package main_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
-func TestMain(m *testing.M) {
-	effort.LeaveOut("TestCluster")
-	os.Exit(m.Run())
-}
-
-func connect(t testing.TB, url string) natsjs.JetStream {
+func connectStreams(t testing.TB, url string) natsjs.JetStream {
 	t.Helper()
 	conn, err := nats.Connect(url, clustertest.Attentive()...)
 	if err != nil {
@@ -37,13 +30,13 @@ func connect(t testing.TB, url string) natsjs.JetStream {
 // node that comes back has it too.
 //
 // covers P4.5, A-CRASH
-func TestCluster(t *testing.T) {
+func TestClusterNodes(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Config{Wires: true})
-	clustertest.CreateFloor(t, connect(t, c.URL()))
-	leader := c.Leader(t, clustertest.Floor)
+	createFloor(t, connectStreams(t, c.URL()))
+	leader := c.Leader(t, floorStream)
 	follower := (leader + 1) % c.Size()
-	p := clustertest.StartPublisher(t, c.NodeURL(leader)+","+c.URL(), 300, append(clustertest.Attentive(), nats.DontRandomize())...)
+	p := startPublisher(t, c.NodeURL(leader)+","+c.URL(), 300, append(clustertest.Attentive(), nats.DontRandomize())...)
 	p.Await(t, 20)
 
 	c.Partition(t, follower)
@@ -61,7 +54,7 @@ func TestCluster(t *testing.T) {
 
 	c.Retire(t, leader)
 	p.Await(t, 20)
-	if c.Leader(t, clustertest.Floor) == leader {
+	if c.Leader(t, floorStream) == leader {
 		t.Error("a node that was retired leads the stream")
 	}
 	c.Restart(t, leader)

@@ -1,6 +1,6 @@
 //go:build faults && unix
 
-package clustertest_test
+package main_test
 
 import (
 	"flag"
@@ -23,50 +23,50 @@ var floors = flag.Int("floors", 0, "how often TestFloor has each fault; 0: two f
 func TestFloor(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Config{Wires: true})
-	clustertest.CreateFloor(t, connect(t, c.URL()))
-	faults, each := clustertest.Faults, *floors
+	createFloor(t, connectStreams(t, c.URL()))
+	faults, each := nodeFaults, *floors
 	if each == 0 {
 		each = 1
-		faults = slices.DeleteFunc(slices.Clone(faults), func(f clustertest.Fault) bool { return f.Name != "kill" && f.Name != "isolate" })
+		faults = slices.DeleteFunc(slices.Clone(faults), func(f nodeFault) bool { return f.name != "kill" && f.name != "isolate" })
 	}
 	for _, f := range faults {
 		for _, at := range []string{"at the leader", "elsewhere"} {
-			if *floors == 0 && (f.Name == "kill") != (at == "elsewhere") {
+			if *floors == 0 && (f.name == "kill") != (at == "elsewhere") {
 				continue
 			}
 			var gaps, healings []time.Duration
 			for range each {
-				gap, healing := underFault(t, c, f, at == "elsewhere")
+				gap, healing := floorUnder(t, c, f, at == "elsewhere")
 				gaps, healings = append(gaps, gap), append(healings, healing)
 			}
-			t.Logf("%-9s %-13s %s; when it ends: %s", f.Name, at, spread(gaps), spread(healings))
+			t.Logf("%-9s %-13s %s; when it ends: %s", f.name, at, spread(gaps), spread(healings))
 		}
 	}
 }
 
-// underFault has a fault at the leader of the stream, with a client that is
+// floorUnder has a fault at the leader of the stream, with a client that is
 // connected to it or elsewhere.
-func underFault(t *testing.T, c *clustertest.Cluster, f clustertest.Fault, elsewhere bool) (gap, healing time.Duration) {
+func floorUnder(t *testing.T, c *clustertest.Cluster, f nodeFault, elsewhere bool) (gap, healing time.Duration) {
 	t.Helper()
-	leader := c.Leader(t, clustertest.Floor)
+	leader := c.Leader(t, floorStream)
 	first := leader
 	if elsewhere {
 		first = (leader + 1) % c.Size()
 	}
-	p := clustertest.StartPublisher(t, c.NodeURL(first)+","+c.URL(), 300, append(clustertest.Attentive(), nats.DontRandomize())...)
+	p := startPublisher(t, c.NodeURL(first)+","+c.URL(), 300, append(clustertest.Attentive(), nats.DontRandomize())...)
 	p.Await(t, 50)
 	p.Gap()
-	f.Begin(t, c, leader)
+	f.begin(t, c, leader)
 	for begun := time.Now(); time.Since(begun) < time.Second; { // a fault may show late
 		p.Await(t, 20)
 	}
 	gap, _ = p.Gap()
-	f.End(t, c, leader)
+	f.end(t, c, leader)
 	c.AwaitHealthy(t)
 	p.Await(t, 50)
 	healing, _ = p.Gap()
 	if err := p.Stop(); err != nil {
-		t.Fatalf("%s: %v", f.Name, err)
+		t.Fatalf("%s: %v", f.name, err)
 	}
 	return gap, healing
 }
