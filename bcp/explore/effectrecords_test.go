@@ -131,9 +131,6 @@ func errands(r effectRevert) *kernel.Kernel {
 	look := tool(reads, kernel.Free)
 	look.Level = kernel.Read
 	book := tool(keyed, kernel.ByKey)
-	if r.hasty {
-		book.Level, book.Idempotency = kernel.Read, kernel.Free
-	}
 	ofPlain := kernel.Once
 	if r.careless {
 		ofPlain = kernel.ByKey

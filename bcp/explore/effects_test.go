@@ -26,7 +26,6 @@ type effectRevert struct {
 	rekeyed   bool // a call that is sent again has another key
 	silent    bool // a start does not look at calls without an outcome
 	credulous bool // a call without an outcome counts as done after a start
-	hasty     bool // a call that has an effect is begun like a read
 }
 
 // The promises about effects.
@@ -36,11 +35,10 @@ const (
 	onceUnlessOld = "a call without a key is done once, and again only if a person says that it was not done"
 	committedDone = "a run that is committed did what it says, or a person says so"
 	effectReplays = "the journal makes the state, and every record follows"
-	effectsWait   = "an effect waits for the reads before it"
 	runsEnd       = comesToRest
 )
 
-var effectPromises = []string{intendedFirst, onceByKey, onceUnlessOld, committedDone, effectReplays, effectsWait, comesToRest}
+var effectPromises = []string{intendedFirst, onceByKey, onceUnlessOld, committedDone, effectReplays, comesToRest}
 
 // clerk is a gateway with its dispatcher.
 type clerk struct {
@@ -66,8 +64,6 @@ type office struct {
 	elapsed int8
 	failed  bool
 	found   []breach
-	// firstReads is how many reads the plan has before its first effect.
-	firstReads int8
 }
 
 // answerOfTool is on the way to a gateway, and may come more than once.
@@ -99,11 +95,7 @@ const (
 )
 
 func (e *effects) begin() *office {
-	w := &office{tip: e.root}
-	for int(w.firstReads) < len(e.cast.calls) && e.cast.calls[w.firstReads] == reads {
-		w.firstReads++
-	}
-	return w
+	return &office{tip: e.root}
 }
 func (e *effects) made() int { return e.changes }
 
@@ -330,9 +322,6 @@ func (w *office) arrive(n int8, declined bool) {
 	if !slices.Contains(w.tip.intents, c) {
 		w.found = append(w.found, breach{intendedFirst, fmt.Sprintf("the tool gets %s, and the journal does not have it", c)})
 	}
-	if c.tool != reads && w.did[reads] < w.firstReads {
-		w.found = append(w.found, breach{effectsWait, fmt.Sprintf("%s comes after %d reads of %d", c, w.did[reads], w.firstReads)})
-	}
 	known := c.tool == keyed && slices.ContainsFunc(w.keys, func(k intent) bool { return k.key == c.key })
 	switch {
 	case known:
@@ -489,7 +478,6 @@ var revertedEffects = []revertOfEffects{
 	{"send again by itself what has no key", effectRevert{careless: true}, effectCast{calls: []int{plain}, crashes: 1}, onceUnlessOld},
 	{"take a call without an outcome as done", effectRevert{credulous: true}, effectCast{calls: []int{keyed}, crashes: 1}, committedDone},
 	{"append whatever sequence was expected", effectRevert{unguarded: true}, effectCast{calls: []int{keyed}, standby: true, crashes: 1}, effectReplays},
-	{"begin an effect ahead of its turn", effectRevert{hasty: true}, effectCast{calls: []int{reads, keyed}}, effectsWait},
 	{"forget a call at a start", effectRevert{silent: true}, effectCast{calls: []int{keyed}, crashes: 1}, comesToRest},
 }
 

@@ -18,9 +18,6 @@ func (d *draft) advance() {
 		}
 		d.step(f, &steps[len(f.done)])
 	}
-	if d.change.End == nil && d.change.Wait != nil {
-		d.beginAhead()
-	}
 }
 
 // step runs the next step of the innermost frame.
@@ -118,7 +115,7 @@ func (d *draft) call(f *frame, s *Step, at Origin) {
 		d.denied(s, verdict.Code, &label)
 		return
 	}
-	if d.isTaken(f, &g) {
+	if d.reuse(f, &g) {
 		return
 	}
 	d.change.Steps = append(d.change.Steps, g.record)
@@ -216,7 +213,7 @@ func (d *draft) parse(f *frame, s *Step, at Origin) {
 	case !g.isGiven():
 		d.failStep(s, ParseRejected)
 		return
-	case d.isTaken(f, &g):
+	case d.reuse(f, &g):
 		return
 	case d.run.totals.Parses >= d.run.start.Limits.MaxParses:
 		d.abort(LimitParses, g.record.Path)

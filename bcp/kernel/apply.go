@@ -134,7 +134,7 @@ func (c *Change) fold(old *run) (*run, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.setResult(c.Input, c.Result, c.Attempt, value)
+		r.setResult(c.Result, c.Attempt, value)
 	}
 	if c.Plan != nil {
 		r.accept(c.Private.Plan)
@@ -172,17 +172,10 @@ func (c *Change) fold(old *run) (*run, error) {
 	case c.End != nil:
 		r.stop(*c.End, c.Time)
 	case c.Wait != nil:
-		r.await(*c.Wait, c.Private.Arguments)
+		r.wait, r.args = *c.Wait, c.Private.Arguments
 	}
 	if c.Leave != nil {
 		r.leaves = append(r.leaves, *c.Leave)
-	}
-	for i := range c.Ahead {
-		var args []byte // of none where they were erased
-		if i < len(c.Private.Ahead) {
-			args = c.Private.Ahead[i]
-		}
-		r.setAhead(c.Ahead[i], args)
 	}
 	return r, nil
 }
@@ -205,9 +198,6 @@ func (s *State) forget(r *run) {
 		return
 	}
 	delete(s.waiting, r.wait.ID)
-	for i := range r.ahead {
-		delete(s.waiting, r.ahead[i].wait.ID)
-	}
 	if s.openBy[r.start.Requester.Name]--; s.openBy[r.start.Requester.Name] == 0 {
 		delete(s.openBy, r.start.Requester.Name)
 	}
@@ -232,14 +222,6 @@ func (s *State) index(r *run) {
 		return
 	}
 	s.waiting[r.wait.ID] = r.id
-	for i := range r.ahead {
-		if a := &r.ahead[i]; !a.settled {
-			s.waiting[a.wait.ID] = r.id
-			if a.wait.Kind == WaitTool {
-				s.calls[a.wait.ID] = r.id
-			}
-		}
-	}
 	s.openBy[r.start.Requester.Name]++
 	switch r.wait.Kind {
 	case WaitTool:

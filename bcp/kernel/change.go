@@ -1,8 +1,6 @@
 package kernel
 
 import (
-	"slices"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -66,8 +64,6 @@ type Wait struct {
 	Overruled bool
 	// Tainted says that content had a part in what the call is given.
 	Tainted bool
-	// Begun says that it was begun ahead of its turn, which it is now: nothing is sent.
-	Begun bool
 	// Outages counts how often in a row the planner said that its model is away, and
 	// NotBefore is when it is asked again.
 	Outages   int
@@ -113,8 +109,6 @@ type Change struct {
 	// Sub begins a sub-run.
 	Sub  *Frame
 	Wait *Wait
-	// Ahead are calls and parses that are begun ahead of their turn, or sent again.
-	Ahead []Wait
 	// Leave is a person's for a call whose turn has not come.
 	Leave *Leave
 	End   *End
@@ -140,7 +134,7 @@ type Change struct {
 func (c *Change) size() int {
 	p := &c.Private
 	n := recordOverhead + escaped(p.Plan) + escaped(p.Value) + escaped(p.Content) + escaped(p.Arguments) + escaped(p.Final)
-	for _, value := range slices.Concat(p.Sub, p.Ahead) {
+	for _, value := range p.Sub {
 		n += escaped(value)
 	}
 	for i := range c.Steps {
@@ -232,8 +226,6 @@ type StepRecord struct {
 	Inputs []string
 	Key    bcp.Digest
 	Reused bool
-	// Begun says that it was begun ahead of its turn, and had its answer before.
-	Begun bool
 	// Control is the label of what steered the plan to a call, and Bits what a when or an
 	// each cost.
 	Control *Label
@@ -298,9 +290,6 @@ type Private struct {
 	Content     []byte
 	// Arguments are those of the call that the wait is about, in canonical JSON.
 	Arguments []byte
-	// Ahead are those of the calls that are begun ahead, in the order of Ahead; nil for a
-	// parse.
-	Ahead [][]byte
 	// Final is the value of a run that was committed.
 	Final []byte
 	// Note is what a tool said about its failure.

@@ -215,7 +215,6 @@ func (c *Change) fields(f *codec) {
 	nested(f, "told", &c.Told, (*PlanError).fields)
 	nested(f, "sub", &c.Sub, (*Frame).fields)
 	nested(f, "wait", &c.Wait, (*Wait).fields)
-	objects(f, "ahead", &c.Ahead, (*Wait).fields)
 	nested(f, "leave", &c.Leave, (*Leave).fields)
 	nested(f, "end", &c.End, (*End).fields)
 	totals := &c.Totals
@@ -309,7 +308,6 @@ func (s *StepRecord) fields(f *codec) {
 	f.texts("inputs", &s.Inputs)
 	f.digest("key", &s.Key)
 	f.flag("reused", &s.Reused)
-	f.flag("begun", &s.Begun)
 	f.someLabel("control", &s.Control)
 	number(f, "control_bits", &s.Bits)
 }
@@ -357,7 +355,6 @@ func (w *Wait) fields(f *codec) {
 	text(f, "endorsed", &w.Endorsed)
 	f.flag("overruled", &w.Overruled)
 	f.flag("tainted", &w.Tainted)
-	f.flag("begun", &w.Begun)
 	number(f, "outages", &w.Outages)
 	number(f, "not_before", &w.NotBefore)
 	number(f, "tells", &w.Tells)
@@ -385,7 +382,6 @@ func (p *Private) fields(f *codec) {
 	text(f, "instruction", &p.Instruction)
 	f.bytes("content", &p.Content)
 	f.bytes("arguments", &p.Arguments)
-	f.eachBytes("ahead", &p.Ahead)
 	f.bytes("final", &p.Final)
 	text(f, "note", &p.Note)
 }

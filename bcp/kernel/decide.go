@@ -86,13 +86,10 @@ func (c *Change) repeat(before request) Change {
 // open returns the run that waits for an id, if it waits for one of these.
 func (s *State) open(id string, kinds ...WaitKind) *run {
 	r := s.runs[s.waiting[id]]
-	if r == nil || r.end != nil || r.wait.ID != id && r.inFlight(id) < 0 {
+	if r == nil || r.end != nil || r.wait.ID != id || !slices.Contains(kinds, r.wait.Kind) {
 		return nil
 	}
-	if w, _ := r.waitOf(id); slices.Contains(kinds, w.Kind) {
-		return r
-	}
-	return nil
+	return r
 }
 
 // refused is the change of a message that changes nothing.
@@ -228,9 +225,6 @@ func (s *State) DecideAnswer(m bcp.Moment, id string, answer []byte, code bcp.Co
 		return s.refused(m, ChangeStep, id, UnknownCall)
 	}
 	failed := answerCode(code)
-	if r.inFlight(id) >= 0 {
-		return s.answerAhead(m, r, id, answer, failed)
-	}
 	d, ok := s.begin(m, ChangeStep, r)
 	if !ok || !d.ready() {
 		return d.decided()
@@ -287,7 +281,7 @@ func (d *draft) recordOutcome(code Code, value *Value) {
 	if value != nil {
 		d.change.Private.Value = value.JSON()
 	}
-	d.run.setResult(d.change.Input, d.change.Result, d.change.Attempt, value)
+	d.run.setResult(d.change.Result, d.change.Attempt, value)
 }
 
 // answer gives the step that was waited for its value, and goes on.

@@ -92,7 +92,7 @@ func (k *Kernel) findTool(name string) *Tool {
 func (d *draft) await(w Wait, args []byte) {
 	w.Since = d.change.Time
 	d.change.Wait, d.change.Private.Arguments = &w, args
-	d.run.await(w, args)
+	d.run.wait, d.run.args = w, args
 }
 
 // faultClass says how a run ends whose planner may not be asked again.
@@ -254,9 +254,9 @@ func (d *draft) finish(record StepRecord, n node) {
 	f := d.run.top()
 	if f != d.own {
 		mine := *f
-		ahead := f.stepsReady()
-		mine.done, mine.view.nodes = slices.Grow(slices.Clip(f.done), ahead), slices.Grow(slices.Clip(f.view.nodes), ahead)
-		d.change.Steps = slices.Grow(d.change.Steps, ahead)
+		room := f.stepsReady()
+		mine.done, mine.view.nodes = slices.Grow(slices.Clip(f.done), room), slices.Grow(slices.Clip(f.view.nodes), room)
+		d.change.Steps = slices.Grow(d.change.Steps, room)
 		d.run.replaceTop(&mine)
 		f, d.own = &mine, &mine
 	}

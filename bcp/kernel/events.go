@@ -48,18 +48,13 @@ func (c *Change) Events() []Event {
 		add(Event{Word: "plan_emitted"})
 	}
 	for i := range c.Steps {
-		add(c.stepEvents(&c.Steps[i], c.Result != nil && i == 0 && c.Steps[i].Done || c.Steps[i].Begun)...)
+		add(c.stepEvents(&c.Steps[i], c.Result != nil && i == 0 && c.Steps[i].Done)...)
 	}
 	if l := c.Leave; l != nil {
 		add(Event{Word: "approved_early", Step: l.Step})
 	}
-	if w := c.Wait; w != nil && w.Kind == WaitTool && w.Attempt == 1 && !w.Begun {
+	if w := c.Wait; w != nil && w.Kind == WaitTool && w.Attempt == 1 {
 		add(Event{Word: "effect_intended", Step: w.Step, Tool: w.Tool})
-	}
-	for i := range c.Ahead {
-		if w := &c.Ahead[i]; w.Kind == WaitTool && w.Attempt == 1 {
-			add(Event{Word: "effect_intended", Step: w.Step, Tool: w.Tool})
-		}
 	}
 	if c.End != nil {
 		if inner := subWords[c.End.Code]; inner != "" {

@@ -72,7 +72,7 @@ func (s *State) buildItem(r *run) bcp.RunItem {
 	if k == nil || r.asks() != nil {
 		return s.itemOf(r, nil)
 	}
-	it := s.itemOf(r, s.openCall(k, r, r.wait.ID))
+	it := s.itemOf(r, s.openCall(k, r))
 	if d, f, _ := s.waitsAt(k, r); d != nil {
 		it.Effect.Element, it.Effect.Elements = f.checked.elementOf(len(f.done))
 	}

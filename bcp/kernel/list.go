@@ -154,8 +154,10 @@ func (s *State) decideLater(m bcp.Moment, id string, by bcp.AgentName, until int
 	if r == nil {
 		return s.refused(m, ChangeStep, id, UnknownItem)
 	}
-	d, ok := s.draftAhead(m, ChangeStep, r, id)
+	d, ok := s.begin(m, ChangeStep, r)
+	d.change.Input = id
 	if ok {
+		d.run.deadline = r.deadline
 		d.change.Leave = &Leave{Key: g.record.Key, Step: g.record.Path, By: by, Until: until}
 		d.run.leaves = append(d.run.leaves, *d.change.Leave)
 	}

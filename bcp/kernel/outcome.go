@@ -13,9 +13,6 @@ func (s *State) DecideOutcome(m bcp.Moment, from bcp.AgentName, call string, att
 	if r == nil || r.service(call) != from {
 		return s.refused(m, ChangeOutcome, call, UnknownCall)
 	}
-	if r.inFlight(call) >= 0 {
-		return s.outcomeAhead(m, r, call, attempt, body)
-	}
 	if r.end != nil || r.wait.call() != call {
 		return s.decideLate(m, r, call, attempt)
 	}
@@ -62,9 +59,6 @@ func (s *State) decideLate(m bcp.Moment, r *run, call string, attempt int) Chang
 
 // service returns whom a call was sent to.
 func (r *run) service(call string) bcp.AgentName {
-	if i := r.inFlight(call); i >= 0 {
-		return r.ahead[i].wait.Agent
-	}
 	if r.end == nil && r.wait.call() == call {
 		return r.wait.Agent
 	}
@@ -144,14 +138,6 @@ func (s *State) DecideUnsent(m bcp.Moment, call string, code Code) Change {
 	if r == nil {
 		return s.refused(m, ChangeCall, call, UnknownCall)
 	}
-	if r.inFlight(call) >= 0 {
-		d, ok := s.draftAhead(m, ChangeCall, r, call)
-		if !ok {
-			return d.decided()
-		}
-		d.change.Alert = code
-		return d.settleAhead(code, nil)
-	}
 	d, ok := s.begin(m, ChangeCall, r)
 	if ok {
 		d.recordOutcome(code, nil)
@@ -172,13 +158,6 @@ func (s *State) DecideDue(m bcp.Moment) (Change, bool) {
 
 // overdue is what time decides about a run.
 func (s *State) overdue(m bcp.Moment, r *run) Change {
-	if now := s.now(m); r.mainDue() > now {
-		for i := range r.ahead {
-			if a := &r.ahead[i]; !a.settled && a.wait.Deadline > 0 && a.wait.Deadline <= now {
-				return s.resendAhead(m, r, a.wait.ID)
-			}
-		}
-	}
 	kind := ChangeRun
 	switch r.wait.Kind {
 	case WaitPlanner, WaitSubPlanner:
@@ -224,9 +203,6 @@ func (s *State) DecideRestart(m bcp.Moment, call string) Change {
 	if r == nil {
 		return s.refused(m, ChangeCall, call, UnknownCall)
 	}
-	if r.inFlight(call) >= 0 {
-		return s.resendAhead(m, r, call)
-	}
 	d, ok := s.begin(m, ChangeCall, r)
 	if ok {
 		d.unanswered()
@@ -240,11 +216,6 @@ func (s *State) Unanswered() []string {
 	for _, r := range s.sorted() {
 		if r.end == nil && r.wait.Kind == WaitTool {
 			calls = append(calls, r.wait.ID)
-		}
-		for i := range r.ahead {
-			if a := &r.ahead[i]; !a.settled && a.wait.Kind == WaitTool {
-				calls = append(calls, a.wait.ID)
-			}
 		}
 	}
 	return calls
@@ -266,6 +237,6 @@ func (d *draft) unanswered() {
 // resend sends a call again, with its key.
 func (d *draft) resend(w Wait, t *Tool) {
 	w.Kind, w.ID, w.Call, w.Agent, w.Attempt = WaitTool, w.call(), "", bcp.AgentName(t.Service), w.Attempt+1
-	w.Deadline, w.Begun = d.change.Time+int64(t.timeout()), false
+	w.Deadline = d.change.Time + int64(t.timeout())
 	d.await(w, d.run.args)
 }

@@ -336,14 +336,7 @@ func checkOrder(t fataler, g *gateway) {
 				allowed[s.Path] = s.Judged.Ruling
 			}
 		}
-		sent := slices.Clone(c.Ahead)
-		if c.Wait != nil && !c.Wait.Begun {
-			sent = append(sent, *c.Wait)
-		}
-		for _, w := range sent {
-			if w.Kind != kernel.WaitTool {
-				continue
-			}
+		if w := c.Wait; w != nil && w.Kind == kernel.WaitTool {
 			sends++
 			if ruling, judged := allowed[w.Step]; !judged || ruling == kernel.Deny {
 				t.Fatalf("%s is called without leave", w.Step)

@@ -118,7 +118,7 @@ func (c *Change) seen(from bcp.AgentName, before *run, known bool) (seen []bcp.S
 	case c.Kind == ChangeOutcome && c.Code == UnknownCall && known:
 		add(bcp.SuspectReply, 1)
 	case before == nil || c.Code != "":
-	case c.Kind == ChangeOutcome && c.Result != nil && c.Result.Code == BadOutcome && !before.isTainted(c.Input):
+	case c.Kind == ChangeOutcome && c.Result != nil && c.Result.Code == BadOutcome && !before.wait.Tainted:
 		add(bcp.SuspectOutcome, 1)
 	case c.Kind == ChangePlan && !before.start.Task.Tainted() && (len(before.frames) > 1 || before.totals.Effects+before.totals.Parses == 0):
 		if c.Told != nil && c.Told.Code == UnknownTool || c.End != nil && (c.End.Code == UnknownTool || c.End.Cause == UnknownTool) {

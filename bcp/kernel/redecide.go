@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"strings"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -19,8 +18,6 @@ func (s *State) Redecide(c *Change, from bcp.AgentName, salt [16]byte, message [
 	switch {
 	case c.Start != nil && len(c.Run) > 0:
 		m.Fresh = string(c.Run[1:])
-	case len(c.Ahead) > 0 && len(c.Ahead[0].ID) > 0:
-		m.Fresh, _, _ = strings.Cut(c.Ahead[0].ID[1:], "-")
 	case c.Wait != nil && len(c.Wait.ID) > 0:
 		m.Fresh = c.Wait.ID[1:]
 	}
@@ -46,19 +43,13 @@ func (s *State) Redecide(c *Change, from bcp.AgentName, salt [16]byte, message [
 		return s.DecidePerson(m, c.Input, c.person(r), c.Private.Value), true
 	case c.Kind == ChangeStep:
 		return s.redecideAnswer(m, c)
-	case c.Kind == ChangeCall && r.isCall(c.Input) && (c.Alert == ToolUnavailable || c.Alert == ToolChanged || c.Alert == Suspended):
+	case c.Kind == ChangeCall && r.wait.Kind == WaitTool && (c.Alert == ToolUnavailable || c.Alert == ToolChanged || c.Alert == Suspended):
 		return s.DecideUnsent(m, c.Input, c.Alert), true
-	case c.Kind == ChangeCall && r.isCall(c.Input) && (c.End == nil || c.End.Code != LimitRunTTL):
+	case c.Kind == ChangeCall && r.wait.Kind == WaitTool && (c.End == nil || c.End.Code != LimitRunTTL):
 		return s.DecideRestart(m, c.Input), true // time decides the same
 	default:
 		return s.overdue(m, r), true
 	}
-}
-
-// isCall reports whether the run waits for a tool under an id.
-func (r *run) isCall(id string) bool {
-	w, _ := r.waitOf(id)
-	return w.Kind == WaitTool
 }
 
 // person is what a person decided who made this change.

@@ -75,14 +75,9 @@ func (s *State) Releases(c *Change) []Release {
 	switch {
 	case c.End != nil:
 		out = append(out, Release{Kind: ReleaseOutcome, Run: r.id, Kernel: r.start.Kernel, Agent: bcp.AgentName(r.start.Requester.Name), End: c.End, Final: c.Private.Final})
-	case c.Wait != nil && !c.Wait.Begun:
-		release := s.waitingFor(r, r.wait.ID)
+	case c.Wait != nil:
+		release := s.waitingFor(r)
 		release.Judged = c.judged(c.Wait.Step)
-		out = append(out, release)
-	}
-	for i := range c.Ahead {
-		release := s.waitingFor(r, c.Ahead[i].ID)
-		release.Judged = c.judged(c.Ahead[i].Step)
 		out = append(out, release)
 	}
 	return out
@@ -102,10 +97,10 @@ func (c *Change) judged(step string) *StepRecord {
 // is the same.
 func (s *State) Waiting(id string) (Release, bool) {
 	r := s.runs[s.waiting[id]]
-	if r == nil || r.end != nil || r.wait.ID != id && r.inFlight(id) < 0 {
+	if r == nil || r.end != nil || r.wait.ID != id {
 		return Release{}, false
 	}
-	return s.waitingFor(r, id), true
+	return s.waitingFor(r), true
 }
 
 // RunStatus is what a requester may know of its run.
@@ -153,12 +148,7 @@ func (s *State) Pending() []Release {
 	var out []Release
 	for _, r := range s.sorted() {
 		if r.end == nil && r.wait.Kind != WaitTool {
-			out = append(out, s.waitingFor(r, r.wait.ID))
-		}
-		for i := range r.ahead {
-			if a := &r.ahead[i]; !a.settled && a.wait.Kind != WaitTool {
-				out = append(out, s.waitingFor(r, a.wait.ID))
-			}
+			out = append(out, s.waitingFor(r))
 		}
 	}
 	return out
@@ -174,10 +164,10 @@ func (s *State) sorted() []*run {
 	return runs
 }
 
-// waitingFor returns the release that the run waits for the answer to under an id. It is
-// a function of the run and the definitions.
-func (s *State) waitingFor(r *run, id string) Release {
-	w, args := r.waitOf(id)
+// waitingFor returns the release that the run waits for the answer to. It is a function of
+// the run and the definitions.
+func (s *State) waitingFor(r *run) Release {
+	w, args := r.wait, r.args
 	out := Release{Run: r.id, Kernel: r.start.Kernel, Agent: w.Agent, Wait: w, Arguments: args}
 	k := s.kernels[r.start.Kernel]
 	if k == nil {
@@ -191,7 +181,7 @@ func (s *State) waitingFor(r *run, id string) Release {
 		out.Kind, out.Body, out.Instruction, out.Content = ReleaseSubPlan, k.subPlanRequest(r), f.instruction, contentBytes(f.content)
 	case WaitTool:
 		out.Kind, out.Tool, out.Body = ReleaseCall, k.tools[w.Tool], callMessage(&w, args)
-		out.Call = s.openCall(k, r, id)
+		out.Call = s.openCall(k, r)
 	case WaitApproval, WaitDoubt, WaitQuestion:
 		out.Kind, out.Tool = ReleaseItem, k.tools[w.Tool]
 	case WaitReader:
@@ -227,13 +217,7 @@ func (s *State) waitsAt(k *Kernel, r *run) (*draft, *frame, *Step) {
 }
 
 // openCall returns the call that a run waits for the outcome of.
-func (s *State) openCall(k *Kernel, r *run, id string) *Call {
-	if i := r.inFlight(id); i >= 0 {
-		if g := s.aheadOf(k, r, &r.ahead[i].wait); g != nil && string(g.bytes) == string(r.ahead[i].args) {
-			return &g.call
-		}
-		return nil
-	}
+func (s *State) openCall(k *Kernel, r *run) *Call {
 	d, f, step := s.waitsAt(k, r)
 	if d == nil || step.Kind != ToolStep {
 		return nil
@@ -253,12 +237,6 @@ func known(args []Argument) bool {
 
 // ask fills in what a Reader is asked.
 func (s *State) ask(k *Kernel, r *run, out *Release) {
-	if r.inFlight(out.Wait.ID) >= 0 {
-		if g := s.aheadOf(k, r, &out.Wait); g != nil {
-			out.Schema, out.Instruction, out.Content = g.schema, g.step.Instruction, contentBytes(g.content)
-		}
-		return
-	}
 	d, f, step := s.waitsAt(k, r)
 	if d == nil {
 		return

@@ -25,8 +25,7 @@ type run struct {
 	results  []*result  // of calls and parses, by key
 	settled  []*settled // calls that have an outcome
 	wait     Wait
-	args     []byte // of the call that the wait is about
-	ahead    []ahead
+	args     []byte  // of the call that the wait is about
 	leaves   []Leave // for later calls of the loop that it waits in
 	end      *End
 	ended    int64
@@ -73,7 +72,8 @@ type done struct {
 // copy returns a run that can be changed.
 func (r *run) copy() *run {
 	c := *r
-	c.frames, c.told, c.results, c.settled, c.ahead, c.leaves = slices.Clip(r.frames), slices.Clip(r.told), slices.Clip(r.results), slices.Clip(r.settled), slices.Clip(r.ahead), slices.Clip(r.leaves)
+	c.frames, c.told, c.results = slices.Clip(r.frames), slices.Clip(r.told), slices.Clip(r.results)
+	c.settled, c.leaves = slices.Clip(r.settled), slices.Clip(r.leaves)
 	return &c
 }
 
@@ -102,24 +102,14 @@ func begin(c *Change) *run {
 	return r
 }
 
-// isTainted reports whether content had a part in what was waited for under an id.
-func (r *run) isTainted(id string) bool {
-	w, _ := r.waitOf(id)
-	return w.Tainted
-}
-
 // asker is whom the run serves.
 func (r *run) asker() Asker {
 	return Asker{Requester: r.start.Requester, Task: Task{Known: true, Text: r.task, Label: r.start.Task}}
 }
 
-// setResult notes what a tool or a Reader answered to the wait with an id.
-func (r *run) setResult(id string, o *Result, attempt int, value *Value) {
-	w, _ := r.waitOf(id)
-	if i := r.inFlight(id); i >= 0 {
-		r.ahead = slices.Clone(r.ahead)
-		r.ahead[i].settled, r.ahead[i].code, r.ahead[i].args = true, o.Code, nil
-	}
+// setResult notes what a tool or a Reader answered.
+func (r *run) setResult(o *Result, attempt int, value *Value) {
+	w := &r.wait
 	if o.Code == "" {
 		r.results = append(r.results, &result{o.Key, value, r.top().Path, w.Tool})
 	}
@@ -144,9 +134,6 @@ func (r *run) finish(s *StepRecord, value *Value) bool {
 	}
 	if r.top().Path != parent && (len(r.frames) > 1 || !r.top().forked()) {
 		return false
-	}
-	if s.Begun {
-		r.takeAhead(s.Key)
 	}
 	f := *r.top()
 	f.done = append(slices.Clip(f.done), done{s.Kind, value, s.Label, s.Key})
@@ -175,7 +162,6 @@ func (r *run) open(sub Frame, instruction string, content *Value) {
 // that ran, or else the one that it answered with. That of a sub-run is never told.
 func (r *run) addPlanError(e PlanError, answered []byte) {
 	r.told, r.leaves = append(r.told, e), nil
-	r.dropAhead()
 	if r.failed = r.frames[0].bytes; r.failed == nil {
 		r.failed = answered
 	}
@@ -186,18 +172,11 @@ func (r *run) addPlanError(e PlanError, answered []byte) {
 	r.frames = []*frame{{Frame: next}}
 }
 
-// await sets what the run waits for.
-func (r *run) await(w Wait, args []byte) {
-	r.takeAhead(w.Key)
-	r.wait, r.args = w, args
-}
-
 // stop ends the run. Of its values nothing is kept.
 func (r *run) stop(e End, at int64) {
 	if call := r.wait.call(); call != "" {
 		r.settled = append(r.settled, &settled{call: call, service: r.wait.Agent, sent: r.wait.Attempt})
 	}
-	r.dropAhead()
 	r.end, r.ended, r.wait = &e, at, Wait{}
 	r.frames = []*frame{{Frame: r.frames[0].Frame}}
 	r.frames[0].Asker = Asker{}
@@ -206,18 +185,9 @@ func (r *run) stop(e End, at int64) {
 
 // due is when time has something to decide about the run; 0 is never.
 func (r *run) due() int64 {
-	if r.end != nil {
-		return 0
-	}
-	if ahead := r.nextAhead(); ahead > 0 {
-		return min(ahead, r.mainDue())
-	}
-	return r.mainDue()
-}
-
-// mainDue is due for all but what was begun ahead.
-func (r *run) mainDue() int64 {
 	switch {
+	case r.end != nil:
+		return 0
 	case r.wait.Kind.Person():
 		return r.wait.Deadline
 	case r.wait.Deadline > 0:

@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -647,5 +648,29 @@ func TestLargestValues(t *testing.T) {
 		if end := g.next(kernel.ReleaseOutcome).End; end.Status != want {
 			t.Errorf("%s: got %s %s", text, end.Status, end.Code)
 		}
+	}
+}
+
+// No step begins ahead of its turn: reads and questions that need not wait for each other
+// do. A record of a step that did is none.
+// covers KER-12, KER-21, KER-25
+func TestOneStepAfterAnother(t *testing.T) {
+	t.Parallel()
+	again := `{"kind":"tool","id":"again","tool":"read_inbox","args":{}}`
+	g := planned(t, mustKernel(t, nil), steps(inbox, again, contacts, parse))
+	for _, answer := range []string{mail, mail, alice} {
+		if len(g.state.Unanswered()) != 1 {
+			t.Fatalf("calls at once: %v", g.state.Unanswered())
+		}
+		g.result(answer)
+	}
+	if c := g.answer(`{"text":"x"}`, ""); c.Totals.Effects != 3 || c.Totals.Parses != 1 {
+		t.Errorf("%+v", c.Totals)
+	}
+	g.end(kernel.Committed, "")
+	checkOrder(t, g)
+	record := strings.Replace(string(g.records[2][0]), `{`, `{"ahead":[{"kind":"tool","id":"c1-1"}],`, 1)
+	if _, err := kernel.ParseChange([]byte(record), nil); !errors.Is(err, kernel.ErrRecord) {
+		t.Errorf("a record of a step that began ahead of its turn: %v", err)
 	}
 }

@@ -121,11 +121,6 @@ func (s *State) indexAll(r *run) {
 	if call := r.wait.call(); call != "" {
 		s.calls[call] = r.id
 	}
-	for i := range r.ahead {
-		if a := &r.ahead[i]; !a.settled && a.wait.Kind == WaitTool {
-			s.calls[a.wait.ID] = r.id
-		}
-	}
 }
 
 type savedState struct {
@@ -182,19 +177,9 @@ func (r *run) fields(f *codec) {
 	wait := &r.wait
 	nested(f, "wait", &wait, (*Wait).fields)
 	r.wait = *wait
-	objects(f, "ahead", &r.ahead, (*ahead).fields)
 	objects(f, "leaves", &r.leaves, (*Leave).fields)
 	nested(f, "end", &r.end, (*End).fields)
 	number(f, "ended", &r.ended)
-}
-
-func (a *ahead) fields(f *codec) {
-	wait := &a.wait
-	nested(f, "wait", &wait, (*Wait).fields)
-	a.wait = *wait
-	f.said(func(f *codec) { f.bytes("arguments", &a.args) })
-	f.flag("settled", &a.settled)
-	text(f, "code", &a.code)
 }
 
 // pointed makes of fields those of a pointer.

@@ -244,11 +244,6 @@ func (r *RunStory) said(decision uint64, c *kernel.Change) {
 	if c.Plan == nil {
 		plan = "rejected plan"
 	}
-	for _, args := range p.Ahead {
-		if len(args) > 0 {
-			r.Said = append(r.Said, RunSaid{decision, "arguments", string(args)})
-		}
-	}
 	for _, one := range []struct{ what, text string }{
 		{"task", p.Task}, {plan, string(p.Plan)}, {"arguments", string(p.Arguments)}, {"value", string(p.Value)}, {"instruction", p.Instruction},
 		{"content", string(p.Content)}, {"note", p.Note}, {"final value", string(p.Final)},

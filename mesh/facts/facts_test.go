@@ -215,9 +215,6 @@ func TestContractsFailByTheirCause(t *testing.T) {
 		{"a processor speaks to the planner", "processor-v1", "inv-3", reaches("reader-mail-reader", "planner-planner", "bcp.v1.plan.planner.desk"), "reader-mail-reader publishes way.out", 0},
 		{"a processor's text comes to the planner", "processor-v1", "inv-3", record(text, 3), "violated 1 times", 3},
 		{"a call without a verdict", "orchestrator-v1", "inv-2", record(func(c *kernel.Change) { c.Steps[0].Judged = nil }, 5), "violated 1 times", 5},
-		{"a call ahead of its turn, without a verdict", "orchestrator-v1", "inv-2", record(func(c *kernel.Change) {
-			c.Ahead = []kernel.Wait{{Kind: kernel.WaitTool, ID: "c1-1", Step: "s3", Tool: "look", Attempt: 1}}
-		}, 5), "violated 1 times", 5},
 		{"a call that was denied", "orchestrator-v1", "inv-2", record(func(c *kernel.Change) { c.Steps[0].Judged.Ruling = kernel.Deny }, 5), "violated 1 times", 5},
 		{"a call whose verdict is another's", "orchestrator-v1", "inv-2", record(func(c *kernel.Change) { c.Steps[0].Path = "s1" }, 5), "violated 1 times", 5},
 		{"a rule that reads data", "orchestrator-v1", "inv-3", func(_ *testing.T, _ proof.Claims, f *contract.Facts) { f.Rules.ReadData = []string{"only-small"} }, "rules that read data: only-small", 0},

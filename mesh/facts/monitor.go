@@ -106,18 +106,12 @@ func recordedChecks(c *kernel.Change) []check {
 	if c.Kind == kernel.ChangeStep && c.Result != nil && c.Result.Code == "" {
 		checks = append(checks, check{onlyTyped, true})
 	}
-	begun := slices.Clone(c.Ahead)
-	if c.Wait != nil && !c.Wait.Begun {
-		begun = append(begun, *c.Wait)
-	}
-	for _, w := range begun {
-		if w.Kind == kernel.WaitTool && w.Attempt == 1 {
-			// A call has its verdict in the record that begins it, or a person approved or endorsed it.
-			held := w.Approved || w.Endorsed != "" || slices.ContainsFunc(c.Steps, func(s kernel.StepRecord) bool {
-				return s.Path == w.Step && s.Judged != nil && s.Judged.Ruling == kernel.Allow
-			})
-			checks = append(checks, check{gated, held})
-		}
+	if w := c.Wait; w != nil && w.Kind == kernel.WaitTool && w.Attempt == 1 {
+		// A call has its verdict in the record that begins it, or a person approved or endorsed it.
+		held := w.Approved || w.Endorsed != "" || slices.ContainsFunc(c.Steps, func(s kernel.StepRecord) bool {
+			return s.Path == w.Step && s.Judged != nil && s.Judged.Ruling == kernel.Allow
+		})
+		checks = append(checks, check{gated, held})
 	}
 	return checks
 }
