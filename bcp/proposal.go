@@ -43,17 +43,6 @@ const MaxProposals = 4
 // maxBatchWindow is the longest window that definitions may have.
 const maxBatchWindow = 7 * 24 * time.Hour
 
-// ProposedOf is a subscription with the keys that definitions have.
-func ProposedOf(s Subscription) ProposedSubscription {
-	p := ProposedSubscription{ID: s.ID, MaxRate: s.MaxRate, PublishWhen: s.PublishWhen, Spec: s.Spec}
-	for _, unit := range rateUnits { // the last that divides it is the longest
-		if s.BatchWindow > 0 && s.BatchWindow%unit.span == 0 {
-			p.BatchWindow = strconv.FormatInt(int64(s.BatchWindow/unit.span), 10) + unit.letter
-		}
-	}
-	return p
-}
-
 // Subscription returns what the definitions would hold, or an error that says
 // which key is wrong. Whether its spec compiles is for [Compile] to say.
 func (p *ProposedSubscription) Subscription() (Subscription, error) {

@@ -36,6 +36,16 @@ type entry struct {
 	value *node
 }
 
+// value returns the value of a key of a mapping, or an empty node.
+func (n *node) value(key string) *node {
+	for i := range n.entries {
+		if n.entries[i].key == key {
+			return n.entries[i].value
+		}
+	}
+	return &node{}
+}
+
 type nodeKind uint8
 
 const (

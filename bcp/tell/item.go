@@ -444,7 +444,7 @@ func Decided(act bcp.Act) string {
 func Consequence(view *bcp.ItemView, act bcp.Act) string {
 	switch {
 	case view.Kind == bcp.ItemProposal && act == bcp.Approve:
-		return "nothing changes until it is in the definition: bcpmesh proposals " + string(view.ID) + " --apply"
+		return "nothing changes until it is in the definition: bcpmesh proposals has its lines"
 	case view.Kind == bcp.ItemProposal:
 		return "nothing changes, and no agent hears it"
 	case view.Kind == bcp.ItemHanded:

@@ -481,6 +481,25 @@ func (t *tightening) fits(it *item, kept []int) bcp.Format {
 	return 0
 }
 
+// question compiles one question alone; nil if it is none.
+func question(q bcp.Question, settings bcp.Settings) *bcp.Validator {
+	settings.PublishWhen = ""
+	q.ID = "q"
+	v, err := bcp.Compile(bcp.Spec{Category: 2, Questions: []bcp.Question{q}}, settings)
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+func judge(v *bcp.Validator, text string) bcp.Verdict {
+	quoted, err := jsontext.AppendQuote([]byte(`{"q":`), text)
+	if err != nil {
+		return bcp.Verdict{Outcome: bcp.Reject}
+	}
+	return v.Validate(append(quoted, '}'), bcp.JSON)
+}
+
 // yaml is the item as a definition has it, without what a proposal never changes.
 func (it *item) yaml(spec bcp.Spec) string {
 	q := it.seen(&spec)

@@ -195,49 +195,6 @@ func TestNarrows(t *testing.T) {
 	})
 }
 
-// Each limit that becomes greater, and all else that changes, is no narrowing.
-//
-// covers P4.2
-func TestNarrowsLimits(t *testing.T) {
-	t.Parallel()
-	c := bcp.Channel{MaxCategory: 2, BaseCategory: 2, Budget: 100, PushBudget: 50, WindowBudget: 1000, CapacityBudget: 200, MaxCat2Queries: 5, ReleaseInterval: time.Second, MaxRetries: 1,
-		Subscriptions: []bcp.Subscription{{ID: "s", MaxRate: bcp.Rate{Count: 5, Span: time.Hour}, Spec: bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "a", Type: bcp.TypeBoolean}}}}}}
-	for name, tt := range map[string]struct {
-		change  func(*bcp.Channel)
-		narrows bool
-	}{
-		"same": {func(*bcp.Channel) {}, true},
-		"less": {func(c *bcp.Channel) {
-			c.MaxCategory, c.BaseCategory, c.Budget, c.CapacityBudget = 1, 1, 99, 199
-		}, true},
-		"a lower rate":       {func(c *bcp.Channel) { c.Subscriptions[0].MaxRate.Count = 4 }, true},
-		"category":           {func(c *bcp.Channel) { c.MaxCategory = 3 }, false},
-		"budget":             {func(c *bcp.Channel) { c.Budget++ }, false},
-		"push budget":        {func(c *bcp.Channel) { c.PushBudget++ }, false},
-		"window":             {func(c *bcp.Channel) { c.WindowBudget = 0 }, false},
-		"capacity":           {func(c *bcp.Channel) { c.CapacityBudget++ }, false},
-		"no capacity":        {func(c *bcp.Channel) { c.CapacityBudget = 0 }, false},
-		"any cat 2":          {func(c *bcp.Channel) { c.MaxCat2Queries = -1 }, false},
-		"a higher rate":      {func(c *bcp.Channel) { c.Subscriptions[0].MaxRate.Count++ }, false},
-		"no rate":            {func(c *bcp.Channel) { c.Subscriptions[0].MaxRate = bcp.Rate{} }, false},
-		"another span":       {func(c *bcp.Channel) { c.Subscriptions[0].MaxRate = bcp.Rate{Count: 5, Span: time.Minute} }, false},
-		"no subscription":    {func(c *bcp.Channel) { c.Subscriptions = nil }, false},
-		"another":            {func(c *bcp.Channel) { c.Subscriptions[0].ID = "t" }, false},
-		"a window of pushes": {func(c *bcp.Channel) { c.Subscriptions[0].BatchWindow = time.Hour }, false},
-		"another condition":  {func(c *bcp.Channel) { c.Subscriptions[0].PublishWhen = "a" }, false},
-		"timing":             {func(c *bcp.Channel) { c.ReleaseInterval = 0 }, false},
-		"retries":            {func(c *bcp.Channel) { c.MaxRetries = 2 }, false},
-		"an approver":        {func(c *bcp.Channel) { c.Approvers = []bcp.AgentName{"eve"} }, false},
-	} {
-		after := c
-		after.Subscriptions = slices.Clone(c.Subscriptions)
-		tt.change(&after)
-		if err := tighten.Narrows(c, after, bcp.Settings{Constraints: constraint.Compile}); (err == nil) != tt.narrows {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // Lines come of 50 messages, and of 49 none; what cannot be written is advice.
 //
 // covers P4.1

@@ -7,13 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
-	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/bcp/tighten"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -22,16 +19,14 @@ import (
 func auditTightenCommand(p *cli.Program) *cobra.Command {
 	var f redecideFlags
 	var exclude []string
-	var write string
 	cmd := cli.Command("tighten", func(ctx context.Context, _ []string) error {
-		return tightenMesh(ctx, p, &f, exclude, write)
+		return tightenMesh(ctx, p, &f, exclude)
 	})
 	f.where.AddTo(cmd)
 	cmd.Flags().StringVar(&f.backup, "backup", "", "learn from the journal in this `FILE` (default: that of the mesh)")
 	f.span.AddTo(cmd)
 	cmd.Flags().Var(&f.channel, "channel", "only this channel")
 	cmd.Flags().StringArrayVar(&exclude, "exclude", nil, "leave out the messages of this `SESSION`; may be repeated")
-	cmd.Flags().StringVar(&write, "write", "", "write the proposal to `FILE`, for bcpmesh proposals")
 	cli.Complete(cmd, "backup", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
 	return cmd
 }
@@ -52,7 +47,7 @@ type learnt struct {
 	decisions []tighten.Decision
 }
 
-func tightenMesh(ctx context.Context, p *cli.Program, f *redecideFlags, exclude []string, write string) error {
+func tightenMesh(ctx context.Context, p *cli.Program, f *redecideFlags, exclude []string) error {
 	folder, current, err := f.where.Load()
 	if err != nil {
 		return err
@@ -73,36 +68,12 @@ func tightenMesh(ctx context.Context, p *cli.Program, f *redecideFlags, exclude 
 	if err != nil {
 		return err
 	}
-	var files []definition.Narrowed
-	for _, proposal := range proposals {
-		was, _ := current.Channel(proposal.Channel.ChannelKey)
-		if err := tighten.Narrows(was, proposal.Channel, was.Settings(current, nil, constraint.Compile)); err != nil {
-			return cli.Failf("%s: the proposal does not narrow: %s", cli.ChannelName(was.Controller, was.Reader), cli.Plain(err.Error()))
-		}
-		if len(proposal.Changes) > 0 {
-			files = append(files, definition.NarrowedOf(was, proposal.Channel))
-		}
-	}
-	if write != "" && len(files) > 0 {
-		content, err := json.Marshal(files, jsontext.WithIndent("  "))
-		if err == nil {
-			err = cli.WriteOver(write, append(content, '\n'), 0o600)
-		}
-		if err != nil {
-			return err
-		}
-	}
 	return p.Out.Show(proposals, func() {
 		for _, proposal := range proposals {
 			showProposal(p.Out, proposal)
 		}
-		switch {
-		case len(files) == 0:
+		if !slices.ContainsFunc(proposals, func(p *tighten.Proposal) bool { return len(p.Changes) > 0 }) {
 			p.Out.Talkf("no lines are proposed")
-		case write == "":
-			p.Out.Talkf("keep it: bcpmesh audit tighten --write tight.json")
-		default:
-			p.Out.Talkf("look at the patch: bcpmesh proposals %s", write)
 		}
 	})
 }

@@ -6,14 +6,12 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // Narrows returns nil if the second channel lets nothing through that the first one, which
 // has these settings, does not: each subscription is the same or narrower, and each limit
-// is. It is what a proposal is held to before it is written.
+// is. It is what every proposal is held to.
 func Narrows(before, after bcp.Channel, settings bcp.Settings) error {
 	if len(before.Subscriptions) != len(after.Subscriptions) {
 		return fmt.Errorf("there are other subscriptions")
@@ -101,23 +99,4 @@ func narrowsQuestion(q, r bcp.Question) bool {
 	would, also := alphabets[r.Alphabet]
 	return subset(r.Values, q.Values) && least >= low && most <= high &&
 		(q.MaxChars == 0 || r.MaxChars != 0 && r.MaxChars <= q.MaxChars) && (q.Alphabet == r.Alphabet || known && also && would < was)
-}
-
-// question compiles one question alone; nil if it is none.
-func question(q bcp.Question, settings bcp.Settings) *bcp.Validator {
-	settings.PublishWhen = ""
-	q.ID = "q"
-	v, err := bcp.Compile(bcp.Spec{Category: 2, Questions: []bcp.Question{q}}, settings)
-	if err != nil {
-		return nil
-	}
-	return v
-}
-
-func judge(v *bcp.Validator, text string) bcp.Verdict {
-	quoted, err := jsontext.AppendQuote([]byte(`{"q":`), text)
-	if err != nil {
-		return bcp.Verdict{Outcome: bcp.Reject}
-	}
-	return v.Validate(append(quoted, '}'), bcp.JSON)
 }
