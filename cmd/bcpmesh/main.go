@@ -71,7 +71,6 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 		{Title: "Connect", Commands: []*cobra.Command{
 			keys.CredsCommand(p),
 			keys.JoinCommand(p),
-			cli.ContextCommand(p),
 			attach.MCPCommand(p),
 			attach.WrapCommand(p),
 			attach.AdoptCommand(p),

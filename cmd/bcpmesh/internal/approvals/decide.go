@@ -190,9 +190,8 @@ var errUndecided = cli.Failf("nothing was decided").WithHint("the item waits unt
 func decideCommand(p *cli.Program, f *approverFlags, act bcp.Act, digest *digestFlag, reason *string,
 	ready func(cmd *cobra.Command, first bcp.ItemID) (asking bool, err error), ask func(ctx context.Context, views []bcp.ItemView) error) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:               string(act) + " ITEM...",
-		Args:              itemsArgument,
-		ValidArgsFunction: completeItems(&f.who, bcp.MaxBatch),
+		Use:  string(act) + " ITEM...",
+		Args: itemsArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			ids, err := itemArguments(cmd, args)
@@ -329,8 +328,7 @@ func editCommand(p *cli.Program) *cobra.Command {
 	var digest digestFlag
 	var yes, look bool
 	cmd := &cobra.Command{
-		Use:               "edit ITEM",
-		ValidArgsFunction: completeItems(&f.who, 1),
+		Use: "edit ITEM",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			id, err := itemArgument(cmd, args)

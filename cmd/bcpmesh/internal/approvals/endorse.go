@@ -21,8 +21,7 @@ func endorseCommand(p *cli.Program) *cobra.Command {
 	var yes bool
 	var revoke string
 	cmd := &cobra.Command{
-		Use:               "endorse [ITEM]",
-		ValidArgsFunction: completeItems(&f.who, 1),
+		Use: "endorse [ITEM]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			switch {
