@@ -1,8 +1,6 @@
 package imap
 
 import (
-	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,21 +15,13 @@ import (
 // read returns the messages of a Maildir, the oldest first.
 func read(t *testing.T, folder string) (all []*mailbox.Message) {
 	t.Helper()
-	box, err := mailbox.OpenFS(os.DirFS(folder), ".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer box.Close()
-	for {
-		m, err := box.Next()
-		if errors.Is(err, io.EOF) {
-			return all
-		}
+	for m, err := range mailbox.Messages(os.DirFS(folder)) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, m)
 	}
+	return all
 }
 
 // A Maildir becomes what a real server has, and stays so while mail comes and goes. Nothing changes at the server.

@@ -1,8 +1,6 @@
-// Package mailbox reads real mail: a Maildir, an mbox file or a single message
-// file. [Tools] lets a model read it.
+// Package mailbox reads real mail: a Maildir. [Box.Tools] lets a model read it.
 //
-//	box, err := mailbox.OpenFS(os.DirFS("mail"), "Maildir")
-//	for m, err := box.Next(); err == nil; m, err = box.Next() { ... }
+//	for m, err := range mailbox.Messages(os.DirFS("Maildir")) { ... }
 //
 // Everything in a [Message] was written by strangers, and this package does not
 // protect from it. A Reader answers from it, and the gateway decides what a

@@ -1,8 +1,6 @@
 package mailbox
 
 import (
-	"errors"
-	"io"
 	"testing"
 	"unicode/utf8"
 )
@@ -43,37 +41,5 @@ func FuzzMessage(f *testing.F) {
 	limits := limits{message: 1 << 16, parts: 20, depth: 5, text: 4096, attachmentText: 1024}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		checkMessage(t, parse(raw, limits), limits)
-	})
-}
-
-// covers BCP-18, A-CRASH
-func FuzzMbox(f *testing.F) {
-	f.Add(writeMbox(shippedRaw(f)[:3]))
-	f.Add([]byte("From a 10:00 2026\n\n\n\nFrom b 10:00 2026\n>From c"))
-	f.Add([]byte("\n\r\n"))
-	limits := limits{message: 1 << 12, messages: 50, parts: 200, depth: 12, text: 4096, attachmentText: 1024}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		box, err := openFS(mboxFS(data), "box", limits)
-		if errors.Is(err, ErrNotMailbox) {
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		total := int64(0)
-		for {
-			m, err := box.Next()
-			if errors.Is(err, io.EOF) || errors.Is(err, ErrTooManyMessages) {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			total += m.Size
-			checkMessage(t, m, limits)
-		}
-		if total > int64(len(data)) {
-			t.Errorf("messages of %d bytes from %d", total, len(data))
-		}
 	})
 }

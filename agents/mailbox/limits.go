@@ -5,7 +5,6 @@ import "time"
 // limits bounds the work and memory for mail. They are smaller in tests.
 type limits struct {
 	message        int // bytes of one that are kept; the rest is counted and dropped
-	messages       int // of a mailbox, which then ends with [ErrTooManyMessages]
 	parts          int // of a message, including containers
 	depth          int // of containers and attached messages in each other, the message itself being 1
 	text           int // bytes of Text and of Hidden, each
@@ -15,8 +14,8 @@ type limits struct {
 // MaxMessage is the size up to which a message is kept, in bytes: the text of any mail together with the usual attachments.
 const MaxMessage = 8 << 20
 
-// standard are far from real mail, which has under 50 parts and a depth under 6; 100,000 messages are years of one person's.
-var standard = limits{message: MaxMessage, messages: 100_000, parts: 200, depth: 12, text: 256 << 10, attachmentText: 64 << 10}
+// standard are far from real mail, which has under 50 parts and a depth under 6.
+var standard = limits{message: MaxMessage, parts: 200, depth: 12, text: 256 << 10, attachmentText: 64 << 10}
 
 const (
 	// maxHeaderBytes is how much of a message's header block is parsed: twice
@@ -34,7 +33,4 @@ const (
 	// how long; what comes later is left out, and the message is marked [TextCut].
 	maxHTML   = 4 << 20
 	parseTime = 10 * time.Second
-	// maxPostmarkBytes is how much of a line is looked at to recognise the
-	// separator of an mbox file.
-	maxPostmarkBytes = 512
 )

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -94,51 +93,13 @@ func TestFieldLimits(t *testing.T) {
 	}
 }
 
-func TestMessageLimit(t *testing.T) {
-	t.Parallel()
-	data := writeMbox([][]byte{[]byte("Subject: 1\n\n"), []byte("Subject: 2\n\n"), []byte("Subject: 3\n\n")})
-	for _, c := range []struct {
-		limit, want int
-		err         error
-	}{{3, 3, io.EOF}, {2, 2, ErrTooManyMessages}} {
-		box, err := openFS(mboxFS(data), "box", limits{message: MaxMessage, messages: c.limit, parts: 1, depth: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := 0
-		for ; ; n++ {
-			if _, err = box.Next(); err != nil {
-				break
-			}
-		}
-		_, again := box.Next()
-		if n != c.want || !errors.Is(err, c.err) || !errors.Is(again, c.err) {
-			t.Errorf("limit %d: %d messages, %v, then %v", c.limit, n, err, again)
-		}
-	}
-}
-
-// A message past the size limit is cut, counted, and does not take the next one
-// with it.
-// covers BCP-18
-func TestOversizeMessageInsideMbox(t *testing.T) {
-	t.Parallel()
-	big := "Subject: big\n\n" + strings.Repeat(strings.Repeat("x", 200_000)+"\n", 20)
-	data := writeMbox([][]byte{[]byte("Subject: a\n\n1\n"), []byte(big), []byte("Subject: b\n\n2\n")})
-	box, err := openFS(mboxFS(data), "box", limits{message: 1000, messages: 3, parts: 1, depth: 1, text: 1000})
-	got := readAll(t, box, err)
-	if len(got) != 3 || !got[1].Has(TooLarge) || got[1].Size != int64(len(big)) || got[2].Text != "2" || got[2].Has(TooLarge) {
-		t.Errorf("%d messages, second %v of %d bytes, want %d", len(got), got[1].Defects, got[1].Size, len(big))
-	}
-}
-
 func TestDirectoryLimit(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		entries int
 		want    error
 	}{{maxDirEntries, nil}, {maxDirEntries + 1, ErrTooManyMessages}} {
-		_, err := messageFiles(manyFiles{n: c.entries}, "cur")
+		_, err := regularFiles(manyFiles{n: c.entries}, "cur")
 		if !errors.Is(err, c.want) {
 			t.Errorf("%d entries: %v, want %v", c.entries, err, c.want)
 		}
@@ -176,90 +137,6 @@ type hiddenInfo struct{ fs.FileInfo }
 
 func (hiddenInfo) Name() string      { return ".hidden" }
 func (hiddenInfo) Mode() fs.FileMode { return 0 }
-
-// An mbox file far larger than the memory allowed for it is read in a stream. It
-// measures the heap and so runs beside no other test.
-func TestMboxIsStreamed(t *testing.T) {
-	const size = 96 << 20
-	endless := &endlessMbox{left: size, unit: writeMbox([][]byte{[]byte("Subject: x\n\n" + strings.Repeat(strings.Repeat("y", 78)+"\n", 2_000))})}
-	box, err := OpenFS(endless, "box")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var before, now runtime.MemStats
-	runtime.ReadMemStats(&before)
-	peak, total := uint64(0), int64(0)
-	for {
-		raw, n, _, err := box.source.next(MaxMessage)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		total += n
-		_ = raw
-		runtime.ReadMemStats(&now)
-		peak = max(peak, now.HeapAlloc)
-	}
-	if total < size*9/10 {
-		t.Errorf("read %d bytes of %d", total, size)
-	}
-	if limit := before.HeapAlloc + 32<<20; peak > limit {
-		t.Errorf("heap reached %d MiB for a file of %d MiB", peak>>20, size>>20)
-	}
-}
-
-// endlessMbox is one file that repeats unit until left bytes are read.
-type endlessMbox struct {
-	unit []byte
-	at   int
-	left int
-}
-
-func (e *endlessMbox) Open(string) (fs.File, error) { return e, nil }
-func (e *endlessMbox) Stat() (fs.FileInfo, error)   { return e, nil }
-func (e *endlessMbox) Close() error                 { return nil }
-func (e *endlessMbox) Name() string                 { return "box" }
-func (e *endlessMbox) Size() int64                  { return int64(e.left) }
-func (e *endlessMbox) Mode() fs.FileMode            { return 0 }
-func (e *endlessMbox) ModTime() time.Time           { return time.Time{} }
-func (e *endlessMbox) IsDir() bool                  { return false }
-func (e *endlessMbox) Sys() any                     { return nil }
-func (e *endlessMbox) Read(p []byte) (int, error) {
-	if e.left <= 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, e.unit[e.at:])
-	e.at = (e.at + n) % len(e.unit)
-	e.left -= n
-	return n, nil
-}
-
-// A file that breaks off in the middle gives what was read, marked, and then the
-// error of the file.
-func TestReadErrorInMbox(t *testing.T) {
-	t.Parallel()
-	data := string(writeMbox([][]byte{[]byte("Subject: a\n\n1\n"), []byte("Subject: b\n\n2\n")}))
-	r := newReader(nil)
-	r.Reset(io.MultiReader(strings.NewReader(data), failing{}))
-	box := &Mailbox{limits: standard, source: &mbox{r: r, f: io.NopCloser(nil)}}
-	first, err := box.Next()
-	if err != nil || first.Has(Unreadable) {
-		t.Fatalf("first: %v, %v", first, err)
-	}
-	second, err := box.Next()
-	if err != nil || !second.Has(Unreadable) || second.Text != "2" {
-		t.Fatalf("second: %+v, %v", second, err)
-	}
-	if _, err := box.Next(); !errors.Is(err, fs.ErrInvalid) {
-		t.Errorf("after it: %v", err)
-	}
-}
-
-type failing struct{}
-
-func (failing) Read([]byte) (int, error) { return 0, fs.ErrInvalid }
 
 // Structures made to cost time stay within bounds.
 // covers BCP-18

@@ -1,11 +1,8 @@
 package mailbox
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,42 +13,25 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
 )
 
 const shipped = "../../examples/mailroom/mail"
 
-// readAll returns the messages of a mailbox; an error ends the test.
-func readAll(t testing.TB, box *Mailbox, err error) []*Message {
+// readAll returns the messages of a Maildir; an error ends the test.
+func readAll(t testing.TB, fsys fs.FS) (all []*Message) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer box.Close()
-	var out []*Message
-	for {
-		m, err := box.Next()
-		if errors.Is(err, io.EOF) {
-			return out
-		}
+	for m, err := range Messages(fsys) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, m)
+		all = append(all, m)
 	}
+	return all
 }
 
-func openPath(path string) (*Mailbox, error) {
-	return OpenFS(os.DirFS(filepath.Dir(path)), filepath.Base(path))
-}
-
-func shippedMail(t testing.TB) []*Message {
-	t.Helper()
-	box, err := openPath(shipped)
-	return readAll(t, box, err)
-}
+func shippedMail(t testing.TB) []*Message { return readAll(t, mail.FS) }
 
 // shippedRaw returns the bytes of the shipped messages in mailbox order.
 func shippedRaw(t testing.TB) [][]byte {
@@ -70,29 +50,6 @@ func shippedRaw(t testing.TB) [][]byte {
 		out = append(out, raw)
 	}
 	return out
-}
-
-// writeMbox writes messages in the mboxrd format.
-func writeMbox(raws [][]byte) []byte {
-	var out bytes.Buffer
-	for _, raw := range raws {
-		out.WriteString("From sender@example.com Mon Mar  2 08:05:10 2026\n")
-		for line := range bytes.Lines(raw) {
-			if bytes.HasPrefix(bytes.TrimLeft(line, ">"), []byte("From ")) {
-				out.WriteByte('>')
-			}
-			out.Write(line)
-		}
-		if !bytes.HasSuffix(raw, []byte("\n")) {
-			out.WriteByte('\n')
-		}
-		out.WriteByte('\n')
-	}
-	return out.Bytes()
-}
-
-func mboxFS(data []byte) fs.FS {
-	return fstest.MapFS{"box": {Data: data}}
 }
 
 func TestShippedMailIsSoundAndVaried(t *testing.T) {
@@ -164,94 +121,14 @@ func TestCharsetsAreDecoded(t *testing.T) {
 	}
 }
 
-func TestSameMailInEveryFormat(t *testing.T) {
+// A mail with other line ends is the same mail.
+func TestLineEnds(t *testing.T) {
 	t.Parallel()
 	want := shippedMail(t)
-	raws := shippedRaw(t)
-	data := writeMbox(raws)
-	dir := t.TempDir()
-	file := filepath.Join(dir, "mail.mbox")
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	box, err := openPath(file)
-	if diff := cmp.Diff(want, readAll(t, box, err)); diff != "" {
-		t.Errorf("mbox differs: %s", diff)
-	}
-	box, err = OpenFS(mail.FS, ".")
-	if diff := cmp.Diff(want, readAll(t, box, err)); diff != "" {
-		t.Errorf("embedded Maildir differs: %s", diff)
-	}
-	box, err = OpenFS(mboxFS(bytes.ReplaceAll(data, []byte("\n"), []byte("\r\n"))), "box")
-	for i, m := range readAll(t, box, err) {
-		if m.ID != want[i].ID || m.Subject != want[i].Subject {
+	for i, raw := range shippedRaw(t) {
+		if m := Parse(bytes.ReplaceAll(raw, []byte("\n"), []byte("\r\n"))); m.ID != want[i].ID || m.Subject != want[i].Subject {
 			t.Errorf("message %d with CRLF: %s %q", i+1, m.ID, m.Subject)
 		}
-	}
-	for i, raw := range raws {
-		box, err := OpenFS(fstest.MapFS{"one.eml": {Data: raw}}, "one.eml")
-		if diff := cmp.Diff(want[i:i+1], readAll(t, box, err)); diff != "" {
-			t.Errorf("single file %d differs: %s", i+1, diff)
-		}
-	}
-}
-
-// Any bodies survive the way through an mbox file.
-func TestMboxRoundTrip(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		line := rapid.SampledFrom([]string{"", "From here on", "From a@b.example Mon Mar  2 08:05:10 2026",
-			">From x 08:00:00 2026", ">>From ", "> quoted", "text", strings.Repeat("long ", 600)})
-		bodies := rapid.SliceOfN(rapid.SliceOfN(line, 0, 8), 1, 5).Draw(rt, "bodies")
-		var raws [][]byte
-		for i, lines := range bodies {
-			raws = append(raws, []byte(fmt.Sprintf("Subject: %d\n\n%s\n", i, strings.Join(lines, "\n"))))
-		}
-		box := &mbox{r: newReader(writeMbox(raws)), f: io.NopCloser(nil)}
-		for i, want := range raws {
-			got, size, readable, err := box.next(1 << 20)
-			if err != nil || !readable || size != int64(len(want)) || !bytes.Equal(got, want) {
-				rt.Fatalf("message %d: %q (%d bytes, readable %v, %v), want %q", i, clip(string(got), 200), size, readable, err, clip(string(want), 200))
-			}
-		}
-		if _, _, _, err := box.next(1); !errors.Is(err, io.EOF) {
-			rt.Fatalf("after the last message: %v", err)
-		}
-	})
-}
-
-func TestMboxSeparators(t *testing.T) {
-	t.Parallel()
-	const post = "From a@b.example Mon Mar  2 08:05:10 2026\n"
-	cases := []struct {
-		name, data string
-		want       []string
-	}{
-		{"empty file", "", nil},
-		{"empty lines only", "\n\n", nil},
-		{"one message", post + "Subject: a\n\nx\n", []string{"x"}},
-		{"no line end", post + "Subject: a\n\nx", []string{"x"}},
-		{"empty lines and mark in front", "\ufeff\n\n" + post + "Subject: a\n\nx\n", []string{"x"}},
-		{"postmark without empty line before", post + "Subject: a\n\nx\n" + post + "y\n", []string{"x\n" + strings.TrimSpace(post) + "\ny"}},
-		{"sentence that begins with From", post + "Subject: a\n\nx\n\nFrom now on at 10:00\n", []string{"x\n\nFrom now on at 10:00"}},
-		{"zone before year", post + "S: a\n\nx\n\nFrom 17@xxx Mon Mar 02 08:05:10 +0000 2026\nS: b\n\ny\n", []string{"x", "y"}},
-		{"dash as sender", post + "S: a\n\nx\n\nFrom - Mon Mar 02 08:05:10 2026\nS: b\n\ny\n", []string{"x", "y"}},
-		{"quoted once", post + "S: a\n\n>From x\n", []string{"From x"}},
-		{"quoted twice", post + "S: a\n\n>>From x\n", []string{">From x"}},
-		{"postmark and nothing else", post, []string{""}},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			box, err := OpenFS(mboxFS([]byte(c.data)), "box")
-			var got []string
-			for _, m := range readAll(t, box, err) {
-				got = append(got, m.Text)
-			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Error(diff)
-			}
-		})
 	}
 }
 
@@ -261,13 +138,12 @@ func TestMaildirOrderAndFolders(t *testing.T) {
 		return &fstest.MapFile{Data: []byte("Subject: " + subject + "\n\nx\n")}
 	}
 	fsys := fstest.MapFS{
-		"box/cur/300.c:2,S": file("third"), "box/cur/100.a!2,FS": file("first"), "box/new/200.b": file("second"),
-		"box/tmp/000.z": file("not delivered yet"), "box/new/.hidden": file("no message"), "box/.Sent/cur/1": file("other folder"),
-		"box/cur/400.link": {Data: []byte("Subject: link"), Mode: fs.ModeSymlink},
+		"cur/300.c:2,S": file("third"), "cur/100.a!2,FS": file("first"), "new/200.b": file("second"),
+		"tmp/000.z": file("not delivered yet"), "new/.hidden": file("no message"), ".Sent/cur/1": file("other folder"),
+		"cur/400.link": {Data: []byte("Subject: link"), Mode: fs.ModeSymlink},
 	}
-	box, err := OpenFS(fsys, "box")
 	var got []string
-	for _, m := range readAll(t, box, err) {
+	for _, m := range readAll(t, fsys) {
 		got = append(got, m.Subject)
 	}
 	if diff := cmp.Diff([]string{"first", "second", "third"}, got); diff != "" {
@@ -278,27 +154,23 @@ func TestMaildirOrderAndFolders(t *testing.T) {
 func TestOpenRefusesWhatIsNoMailbox(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write := func(name, data string) string {
-		p := filepath.Join(dir, name)
-		if err := os.WriteFile(p, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
+	file := filepath.Join(dir, "a")
+	if err := os.WriteFile(file, []byte("From: ann@example.com\n\nx\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]error{dir: ErrNotMailbox, filepath.Join(dir, "nothing"): fs.ErrNotExist} {
+		if box, err := OpenBox(path); !errors.Is(err, want) || box != nil {
+			t.Errorf("%s: %v, want %v", path, err, want)
 		}
-		return p
 	}
-	cases := []struct {
-		name, path string
-		want       error
-	}{
-		{"folder without cur and new", dir, ErrNotMailbox},
-		{"binary file", write("a", "\x7fELF\x00\x01"), ErrNotMailbox},
-		{"binary file that begins like a header", write("c", "a: b\x00\x01"), ErrNotMailbox},
-		{"prose", write("b", "Once upon a time\nthere was: a colon\n"), ErrNotMailbox},
-		{"missing", filepath.Join(dir, "nothing"), fs.ErrNotExist},
+	for _, path := range []string{file, os.DevNull} {
+		if box, err := OpenBox(path); err == nil || box != nil {
+			t.Errorf("%s was opened", path)
+		}
 	}
-	for _, c := range cases {
-		box, err := openPath(c.path)
-		if !errors.Is(err, c.want) || box != nil {
-			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+	for m, err := range Messages(os.DirFS(dir)) {
+		if m != nil || !errors.Is(err, ErrNotMailbox) {
+			t.Errorf("%+v, %v", m, err)
 		}
 	}
 }
@@ -308,8 +180,7 @@ func TestUnreadableFileIsOneDefect(t *testing.T) {
 	t.Parallel()
 	good := &fstest.MapFile{Data: []byte("Subject: good\nFrom: a@example.com\n\nx\n")}
 	fsys := brokenFS{fstest.MapFS{"cur/1": good, "cur/2": good, "cur/3": good}, "cur/2"}
-	box, err := OpenFS(fsys, ".")
-	messages := readAll(t, box, err)
+	messages := readAll(t, fsys)
 	if len(messages) != 3 || messages[0].Has(Unreadable) || !messages[1].Has(Unreadable) || messages[2].Has(Unreadable) {
 		t.Errorf("got %d messages: %+v", len(messages), messages)
 	}
@@ -326,19 +197,3 @@ func (b brokenFS) Open(name string) (fs.File, error) {
 	}
 	return b.MapFS.Open(name)
 }
-
-func TestClosedMailboxIsAtItsEnd(t *testing.T) {
-	t.Parallel()
-	box, err := openPath(shipped)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := box.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if m, err := box.Next(); m != nil || !errors.Is(err, io.EOF) {
-		t.Errorf("Next after Close: %v, %v", m, err)
-	}
-}
-
-func newReader(data []byte) *bufio.Reader { return bufio.NewReaderSize(bytes.NewReader(data), 1<<10) }

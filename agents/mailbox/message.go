@@ -10,8 +10,7 @@ import (
 // Message is one mail, decoded to UTF-8. All of its text is as its sender wrote
 // it: look-alikes, invisible characters and lies included.
 type Message struct {
-	// ID is a hash of the message: the same mail has the same ID in a Maildir,
-	// in an mbox and as a file, with any line ends. Two copies of a mail share
+	// ID is a hash of the message, with any line ends: two copies of a mail share
 	// it. 16 hexadecimal digits.
 	ID string
 	// From is the first author. Its parts may be empty.
@@ -117,7 +116,7 @@ func (m *Message) mark(d Defect) {
 }
 
 // messageID hashes the message with line ends folded to \n and without those at
-// its end, which differ between mailbox formats.
+// its end, which differ between servers.
 func messageID(raw []byte) string {
 	raw = bytes.ReplaceAll(raw, []byte("\r\n"), []byte("\n"))
 	raw = bytes.TrimRight(raw, "\n")

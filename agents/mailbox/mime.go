@@ -18,6 +18,9 @@ import (
 // proportion to the bytes, once for each level of nesting, and copies none of them but a part's
 // that is decoded.
 
+// headerLine is the beginning of a line with a field.
+var headerLine = regexp.MustCompile(`^[!-9;-~]+[ \t]*:`)
+
 // header has the values of fields by canonical name, unfolded.
 type header map[string][]string
 

@@ -103,7 +103,7 @@ func (d *desk) row(key string, m *Message) string {
 
 // list is mailbox_list.
 func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
-	keys, older, err := d.keys(ctx)
+	keys, older, err := d.keys()
 	if err != nil {
 		return "", err
 	}
@@ -227,7 +227,7 @@ func (d *desk) search(ctx context.Context, a searchArguments) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, searchTime)
 	defer cancel()
-	keys, older, err := d.keys(ctx)
+	keys, older, err := d.keys()
 	if err != nil {
 		return "", err
 	}

@@ -168,7 +168,7 @@ func (b *builder) readByTools(m *bcp.Mesh, a *agentForm) {
 		names         []string
 	}{
 		{filesTool, "the tool files reads below folders: list them in `files`, such as files: [documents]", a.Files},
-		{mailboxTool, "the tool mailbox reads a Maildir, an mbox file or a mailbox of an IMAP server: name it in `mailbox`, such as mailbox: mail", mailbox},
+		{mailboxTool, "the tool mailbox reads a Maildir or a mailbox of an IMAP server: name it in `mailbox`, such as mailbox: mail", mailbox},
 		{feedsTool, "the tool feeds fetches feeds: list their URLs in `feeds`, such as feeds: ['https://news.example.com/feed']", a.Feeds},
 	} {
 		switch has := slices.Contains(a.Tools, reads.tool); {

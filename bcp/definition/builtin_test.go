@@ -185,7 +185,7 @@ func TestWhatToolsRead(t *testing.T) {
 		"tools: [files]\nfiles: [/]\n":                                                       "holds what no agent may read",
 		"tools: [mailbox]\nmailbox: mail\n":                                                  "",
 		"tools: Mailbox\nmailbox: /var/mail/me\n":                                            "",
-		"tools: [mailbox]\n":                                                                 "the tool mailbox reads a Maildir, an mbox file or a mailbox of an IMAP server: name it in `mailbox`",
+		"tools: [mailbox]\n":                                                                 "the tool mailbox reads a Maildir or a mailbox of an IMAP server: name it in `mailbox`",
 		"tools: [mailbox]\nmailbox: documents\n":                                             "mailbox: it cannot be read: no such file or directory",
 		"tools: [mailbox]\nmailbox: .bcpmesh/x\n":                                            `mailbox: ".bcpmesh/x" holds what no agent may read`,
 		"tools: [feeds]\nnetwork: [a.test]\nfeeds: ['https://a.test/feed']\n":                "",

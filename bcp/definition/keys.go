@@ -288,7 +288,7 @@ var (
 			{Name: "sandbox", Field: &a.Sandbox, Words: wordsOf[bcp.Sandbox](1, 3), DefaultRule: "a command needs it, but for builtin", Rule: "P1.3, P7.5",
 				Doc: "What confines the command (sandbox.md): the mesh, itself, or nothing."},
 			{Name: "files", Field: &a.Files, Max: 64, DefaultRule: "none", Rule: "P7.5", Doc: "Folders that the tool files, or a command with sandbox: required, may read, relative to mesh.yaml."},
-			{Name: "mailbox", Field: &a.Mailbox, Min: 1, Max: 4096, DefaultRule: "none", Rule: "A1", Doc: "The Maildir or mbox that the tool mailbox reads, relative to mesh.yaml; or imaps://user@host/INBOX."},
+			{Name: "mailbox", Field: &a.Mailbox, Min: 1, Max: 4096, DefaultRule: "none", Rule: "A1", Doc: "The Maildir that the tool mailbox reads, relative to mesh.yaml; or imaps://user@host/INBOX."},
 			{Name: "mailbox_key", Field: &a.MailboxKey, Type: TypeKeyPlace, DefaultRule: "none", Rule: "A1, A7", Doc: "Its password."},
 			{Name: "feeds", Field: &a.Feeds, Max: 64, DefaultRule: "none", Rule: "A1", Doc: "RSS and Atom feeds that the tool feeds fetches, at the price of a link."},
 			{Name: "encoding", Field: &a.Encoding, Words: wordsOf[bcp.Encoding](1, 2), Default: "json", Rule: "P1.3, P2.1", Doc: "How the agent writes its messages; the other encoding is refused."},

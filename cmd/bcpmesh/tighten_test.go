@@ -16,7 +16,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/tighten"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -53,11 +52,7 @@ func playMailroom(t *testing.T, dir string, files fs.FS, after func(mailroom.Don
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := mailbox.OpenFS(files, ".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := mailroom.Run(ctx, mailroom.Options{URL: m.URL(), Reader: agents.CredsText(reader.Text()), Assistant: agents.CredsText(assistant.Text()), Mail: box, After: after}); err != nil {
+	if err := mailroom.Run(ctx, mailroom.Options{URL: m.URL(), Reader: agents.CredsText(reader.Text()), Assistant: agents.CredsText(assistant.Text()), Mail: files, After: after}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -17,7 +17,7 @@ import (
 type Options struct {
 	URL               string
 	Reader, Assistant agents.Credentials
-	Mail              *mailbox.Mailbox
+	Mail              fs.FS            // a Maildir
 	Said              func(Said)       // optional: hears everything that the Reader sends
 	Did               func(string)     // optional: hears what the assistant does
 	After             func(Done) error // optional: called after each message
@@ -74,19 +74,17 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, a.client.Stop(context.WithoutCancel(ctx))) }()
 
-	for number := 1; ; number++ {
-		m, err := o.Mail.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
+	number := 0
+	for m, err := range mailbox.Messages(o.Mail) {
+		if number++; err == nil {
+			err = r.handleMail(ctx, m)
 		}
 		if err != nil {
-			return fmt.Errorf("mailroom: message %d: %w", number, err)
-		}
-		if err := r.handleMail(ctx, m); err != nil {
 			return fmt.Errorf("mailroom: message %d: %w", number, err)
 		}
 		if err := o.After(Done{Number: number, Message: m, Injection: r.of(m).Injection}); err != nil {
 			return err
 		}
 	}
+	return nil
 }

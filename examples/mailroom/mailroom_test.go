@@ -13,7 +13,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/agents"
-	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
@@ -70,11 +69,7 @@ func start(ctx context.Context, state string, decided func(*bcp.Decision)) (*mes
 	if err != nil {
 		return nil, mailroom.Options{}, err
 	}
-	box, err := mailbox.OpenFS(mail.FS, ".")
-	if err != nil {
-		return nil, mailroom.Options{}, err
-	}
-	return m, mailroom.Options{URL: m.URL(), Reader: agents.CredsText(reader.Text()), Assistant: agents.CredsText(assistant.Text()), Mail: box}, nil
+	return m, mailroom.Options{URL: m.URL(), Reader: agents.CredsText(reader.Text()), Assistant: agents.CredsText(assistant.Text()), Mail: mail.FS}, nil
 }
 
 // The assistant learns validated values and nothing else: every delivery is in

@@ -1,8 +1,6 @@
 package mailroom
 
 import (
-	"errors"
-	"io"
 	"strings"
 	"testing"
 
@@ -20,16 +18,9 @@ func TestReadings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := mailbox.OpenFS(mail.FS, ".")
-	if err != nil {
-		t.Fatal(err)
-	}
 	shipped, places := 0, map[string]bool{}
-	for ; ; shipped++ {
-		m, err := box.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for m, err := range mailbox.Messages(mail.FS) {
+		shipped++
 		if err != nil {
 			t.Fatal(err)
 		}

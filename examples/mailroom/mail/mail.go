@@ -1,5 +1,5 @@
 // Package mail carries the example mailbox inside the program, so that the
-// demonstration runs from any folder. Open it with mailbox.OpenFS(mail.FS, ".").
+// demonstration runs from any folder. Read it with mailbox.Messages(mail.FS).
 //
 // Every message is fiction: senders, amounts and accounts are made up, all
 // domains are reserved for documentation, and all addresses of servers come

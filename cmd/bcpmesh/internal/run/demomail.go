@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/pages"
@@ -94,14 +93,10 @@ func newStory(out *cli.Output) *story {
 
 // demoMailroom tells the story of a mailbox, with web also as a page, until ctx ends.
 func demoMailroom(ctx context.Context, p *cli.Program, keep, at string) error {
-	box, err := mailbox.OpenFS(mail.FS, ".")
-	if err != nil {
-		return cli.Failf("the example mail cannot be read: %s", err)
-	}
-	defer func() { _ = box.Close() }() // it was only read
 	s := newStory(p.Out)
 	var server *web.Server // nil without --web
 	if at != "" {
+		var err error
 		if server, err = pages.Listen(p, "--web", at, s.scenes); err != nil {
 			return err
 		}
@@ -120,7 +115,7 @@ func demoMailroom(ctx context.Context, p *cli.Program, keep, at string) error {
 		if err != nil {
 			return err
 		}
-		err = mailroom.Run(ctx, mailroom.Options{URL: s.mesh.URL(), Reader: reader, Assistant: assistant, Mail: box, Said: s.addSaid, Did: s.addAction,
+		err = mailroom.Run(ctx, mailroom.Options{URL: s.mesh.URL(), Reader: reader, Assistant: assistant, Mail: mail.FS, Said: s.addSaid, Did: s.addAction,
 			After: func(done mailroom.Done) error {
 				err := s.until(ctx, func() bool { return len(s.open) == 0 })
 				s.tell(done)
