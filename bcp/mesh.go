@@ -148,7 +148,6 @@ type Agent struct {
 	Files          []string // what the tool files reads, or a Command that the mesh confines beside its own files
 	Mailbox        string   // what the tool mailbox reads
 	MailboxKey     string   // where the key of a mailbox of a server is
-	Feeds          []string // URLs that the tool feeds fetches
 	Encoding       Encoding
 	BaseTaint      Taint
 	MaxConnections int

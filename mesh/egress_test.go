@@ -172,8 +172,9 @@ func TestNoRecordNoPacket(t *testing.T) {
 	files["reader.md"] = strings.Replace(files["reader.md"], "docs.example.org", "'"+authority+"'", 1)
 	m := meshtest.Start(t, files)
 	ledger := ledgerOf(t, m, "reader")
-	tool, err := web.New(fetch.Options{Ledger: ledger, Policy: fetch.Policy([]string{authority}, func(string) (string, bool) { return "", false })})
+	desk, err := fetch.NewDesk(fetch.Options{Ledger: ledger, Policy: fetch.Policy([]string{authority}, func(string) (string, bool) { return "", false })})
 	noError(t, err)
+	tool := web.NewTool(desk, 0)
 	if r := tool.Call(t.Context(), arguments(t, "url", host.URL+"/recorded")); r.Error != "" {
 		t.Fatalf("%+v", r)
 	}

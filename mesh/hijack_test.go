@@ -108,11 +108,12 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 	reader := m.Connect(t, "reader", bcp.RoleReader)
 	definition, _ := m.Definition.Agent("reader")
 	egress, names := definition.Egress, &lookups{}
-	tool, err := web.New(fetch.Options{
+	desk, err := fetch.NewDesk(fetch.Options{
 		StartURLs: egress.StartURLs, LinksOnly: egress.LinksOnly, Ledger: ledgerOf(t, m, "reader"), Resolver: names,
 		Policy: fetch.Policy(egress.Hosts, func(string) (string, bool) { return "", false }),
 	})
 	noError(t, err)
+	tool := web.NewTool(desk, 0)
 
 	// It reads the page, whose text reaches the model in a fence alone, and obeys.
 	read := tool.Call(t.Context(), arguments(t, "url", allowed.URL+"/"))

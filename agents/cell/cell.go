@@ -40,7 +40,6 @@ type Configuration struct {
 	MCP          []MCPTool `json:"mcp,omitempty"`     // tools of MCP servers, which the keeper calls
 	Files        []string  `json:"files,omitempty"`   // folders of the tool files
 	Mailbox      string    `json:"mailbox,omitempty"` // of the tool mailbox
-	Feeds        []string  `json:"feeds,omitempty"`   // URLs of the tool feeds
 	MaxTurns     int       `json:"max_turns"`         // of the model in a conversation
 	MaxTokens    int       `json:"max_tokens"`        // of a turn
 	Redact       guard.Set `json:"redact,omitzero"`
@@ -271,9 +270,6 @@ func (t *talk) call(ctx context.Context, request jsontext.Value) (*llm.Reply, er
 	return llm.ParseReply(reply)
 }
 
-// Permit implements [fetch.Fetcher]: who fetches decides.
-func (t *talk) Permit(fetch.Ask) error { return nil }
-
 // Fetch implements [fetch.Fetcher].
 func (t *talk) Fetch(ctx context.Context, a fetch.Ask) (fetch.Served, error) {
 	var fetched fetch.Fetched
@@ -296,9 +292,6 @@ func (t *talk) conversation() llm.Conversation {
 	}
 	if slices.Contains(config.Tools, web.Name) {
 		c.Tools = append(c.Tools, web.NewTool(t, config.Redact).Executable())
-	}
-	if slices.Contains(config.Tools, web.FeedsName) {
-		c.Tools = append(c.Tools, web.FeedTools(config.Feeds, t, config.Redact)...)
 	}
 	if t.cell.files != nil {
 		c.Tools = append(c.Tools, t.cell.files.Tools(config.Redact)...)

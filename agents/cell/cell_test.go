@@ -86,10 +86,10 @@ func living(t *testing.T, mesh *meshtest.Mesh, m *model, confine func(cell.Confi
 		has = of[0]
 	}
 	services := keeper.NewServices(
-		cell.Configuration{Agent: "reader", MCP: has.tools, Role: bcp.RoleReader, Instructions: definition.Prompt, Model: "small", Tools: definition.Tools, Files: definition.Files, Mailbox: definition.Mailbox, Feeds: definition.Feeds, MaxTurns: 6},
+		cell.Configuration{Agent: "reader", MCP: has.tools, Role: bcp.RoleReader, Instructions: definition.Prompt, Model: "small", Tools: definition.Tools, Files: definition.Files, Mailbox: definition.Mailbox, MaxTurns: 6},
 		llm.Endpoint{Provider: m, Model: "pinned", MaxTokens: 100},
 		func() (*fetch.Desk, error) {
-			return fetch.NewDesk(fetch.Options{Ledger: ledger, StartURLs: append(definition.Egress.StartURLs, definition.Feeds...), LinksOnly: definition.Egress.LinksOnly,
+			return fetch.NewDesk(fetch.Options{Ledger: ledger, StartURLs: definition.Egress.StartURLs, LinksOnly: definition.Egress.LinksOnly,
 				Policy: fetch.Policy(definition.Egress.Hosts, func(string) (string, bool) { return "", false })})
 		})
 	if has.call != nil {

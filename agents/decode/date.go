@@ -28,7 +28,7 @@ var (
 
 var days = []string{"2 Jan 2006", "2 January 2006", "2 Jan 06", "2-Jan-2006", "2-Jan-06", "Jan 2 2006", "January 2 2006", "2006 Jan 2", "2006/1/2"}
 
-// Date parses a date as mails and feeds have it: RFC 5322 and its predecessors, RFC 850, that of
+// Date parses a date as mails have it: RFC 5322 and its predecessors, RFC 850, that of
 // the C library, RFC 3339 and ISO 8601; with names or offsets of zones, with or without seconds.
 // It returns false if it is none, and exact false if its zone is not known or not said: then it
 // is taken as UTC, and up to 14 hours wrong. The time is in its own zone, of the years 1970 to 9999 in UTC.

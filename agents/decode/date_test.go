@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Dates of mails and feeds of every form that was met, with names and offsets of zones.
+// Dates of mails of every form that was met, with names and offsets of zones.
 // covers BCP-18
 func TestDate(t *testing.T) {
 	t.Parallel()

@@ -64,7 +64,6 @@ type Options struct {
 	LinksOnly bool // only links and start URLs
 	// Addresses are prefixes that may be dialled in addition to public addresses.
 	Addresses []netip.Prefix
-	Redact    guard.Set
 	// Ledger is required.
 	Ledger Ledger
 	// Resolver and Transport are those of the system if they are nil.
@@ -100,9 +99,6 @@ type Served struct {
 
 // Fetcher fetches for one conversation.
 type Fetcher interface {
-	// Permit says whether an Ask would be allowed: nil, or a code of package guard.
-	// Nothing is sent or recorded, and Fetch decides again.
-	Permit(a Ask) error
 	// Fetch gets a page. The error has a code of package guard.
 	Fetch(ctx context.Context, a Ask) (Served, error)
 }
@@ -177,14 +173,6 @@ func (k *kept) drop(which func(keptPage) bool) {
 		k.size -= len(p.body.Bytes)
 		return true
 	})
-}
-
-// Permit implements [Fetcher].
-func (d *Desk) Permit(a Ask) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, _, _, err := d.target(a)
-	return err
 }
 
 // Fetch implements [Fetcher].

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -79,7 +78,7 @@ func Run(ctx context.Context, o Options) (r Result, err error) {
 		}
 	}
 	services := NewServices(cell.Configuration{
-		Agent: o.Agent.Name, Role: o.Role, Task: o.Task, Instructions: o.Agent.Prompt, Model: model.Model, Tools: o.Agent.Tools, MCP: o.MCP, Files: o.Files, Mailbox: o.Mailbox, Feeds: o.Agent.Feeds,
+		Agent: o.Agent.Name, Role: o.Role, Task: o.Task, Instructions: o.Agent.Prompt, Model: model.Model, Tools: o.Agent.Tools, MCP: o.MCP, Files: o.Files, Mailbox: o.Mailbox,
 		MaxTurns: o.Agent.Run.MaxTurns, MaxTokens: o.Agent.Run.MaxTokens, Confined: o.Confined,
 	}, model, Desks(o.Definition, o.Agent, k, o.LookUp, o.Archive))
 	services.Tools, services.aside = o.CallTools, o.Aside
@@ -152,7 +151,7 @@ func Desks(def *bcp.Mesh, agent *bcp.Agent, k *agents.Keeper, lookUp func(string
 		lookUp = func(string) (string, bool) { return "", false }
 	}
 	o := fetch.Options{
-		Policy: fetch.Policy(agent.Egress.Hosts, lookUp), StartURLs: slices.Concat(agent.Egress.StartURLs, agent.Feeds),
+		Policy: fetch.Policy(agent.Egress.Hosts, lookUp), StartURLs: agent.Egress.StartURLs,
 		LinksOnly: agent.Egress.LinksOnly, Addresses: def.AllowAddresses, Ledger: NewLedger(k),
 	}
 	if archive != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -24,11 +23,21 @@ func endpoint(turns int) (llm.Endpoint, *llm.Script) {
 	return llm.Endpoint{Provider: script, Model: "pinned", MaxTokens: 100}, script
 }
 
+// spent is a ledger that admits everything, and adds up the prices.
+type spent struct{ bits guard.NanoBits }
+
+func (s *spent) Reserve(_ context.Context, h fetch.Hop) (func(sent, received int64), error) {
+	s.bits += h.Price
+	return func(int64, int64) {}, nil
+}
+
+func (s *spent) Refused(context.Context, string, guard.Code) {}
+
 // pages is a desk in a world of one page.
 func pages() (*fetch.Desk, error) {
 	world := &fetch.Scripted{Routes: map[string]fetch.Route{"https://good.test/": {Status: 200, ContentType: "text/plain", Body: []byte("hello https://good.test/next")}}}
 	return fetch.NewDesk(fetch.Options{
-		Ledger: fetch.NewMeter(guard.PoolLimits{Budget: 1 << 50, Bytes: 1 << 40, HostBytes: 1 << 40, Window: 1 << 40}, time.Now), Resolver: world, Transport: world,
+		Ledger: new(spent), Resolver: world, Transport: world,
 		Policy: fetch.Policy([]string{"good.test"}, func(string) (string, bool) { return "", false }),
 	})
 }
@@ -149,18 +158,18 @@ func TestPagesStayInTheirConversation(t *testing.T) {
 // covers ALF-84
 func TestTheConversationIsChosen(t *testing.T) {
 	t.Parallel()
-	meter := fetch.NewMeter(guard.PoolLimits{Budget: 1 << 50, Bytes: 1 << 40, HostBytes: 1 << 40, Window: 1 << 40}, time.Now)
+	var meter spent
 	world := &fetch.Scripted{Routes: map[string]fetch.Route{"https://good.test/": {Status: 200, ContentType: "text/plain", Body: []byte("hello https://good.test/next")}}}
 	model, _ := endpoint(0)
 	methods := keeper.NewServices(nil, model, func() (*fetch.Desk, error) {
-		return fetch.NewDesk(fetch.Options{Ledger: meter, Resolver: world, Transport: world, StartURLs: []string{"https://good.test/"}, Policy: fetch.Policy([]string{"good.test"}, func(string) (string, bool) { return "", false })})
+		return fetch.NewDesk(fetch.Options{Ledger: &meter, Resolver: world, Transport: world, StartURLs: []string{"https://good.test/"}, Policy: fetch.Policy([]string{"good.test"}, func(string) (string, bool) { return "", false })})
 	}).Methods()
 	costs := func(conversation int, ask string) guard.NanoBits {
-		before := meter.Use().Bits
+		before := meter.bits
 		if _, err := methods["fetch"](t.Context(), jsontext.Value(fmt.Sprintf(`{"conversation":"%d","ask":%s}`, conversation, ask))); err != nil {
 			t.Fatal(err)
 		}
-		return meter.Use().Bits - before
+		return meter.bits - before
 	}
 	for n := range 64 {
 		var lengths []uint64

@@ -22,13 +22,11 @@ type Tool[A any] struct {
 	// Run returns outside text, or an error that is a [Failure] or a code of package
 	// guard. The text of any other error is hidden.
 	Run func(context.Context, A) (string, error)
-	// Permit makes the tool outbound; an outbound tool requires it.
-	Permit func(A) error
 }
 
 // New returns a tool as the engine of a conversation takes it.
 func New[A any](t Tool[A]) llm.Executable {
-	e := llm.Executable{
+	return llm.Executable{
 		Tool: llm.Tool{Name: t.Name, Description: t.Description, Schema: t.Schema},
 		Run: func(ctx context.Context, raw jsontext.Value) llm.Output {
 			var arguments A
@@ -44,19 +42,6 @@ func New[A any](t Tool[A]) llm.Executable {
 			return llm.Output{Untrusted: text, Source: t.Source}
 		},
 	}
-	if t.Permit != nil {
-		e.Outbound = true
-		e.Permit = func(_ context.Context, raw jsontext.Value) error {
-			var arguments A
-			if Arguments(raw, &arguments) != nil {
-				return nil // the call says why it fails, and sends nothing
-			}
-			t.Lock.Lock()
-			defer t.Lock.Unlock()
-			return t.Permit(arguments)
-		}
-	}
-	return e
 }
 
 // failed returns the text for the model about an error.

@@ -41,25 +41,6 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-func TestPermitIsForOutboundTools(t *testing.T) {
-	t.Parallel()
-	inside := New(Tool[struct{}]{Lock: new(sync.Mutex)})
-	outbound := New(Tool[struct {
-		N int `json:"n"`
-	}]{Lock: new(sync.Mutex), Permit: func(a struct {
-		N int `json:"n"`
-	}) error {
-		if a.N > 1 {
-			return guard.BudgetExhausted
-		}
-		return nil
-	}})
-	if inside.Outbound || inside.Permit != nil || !outbound.Outbound || outbound.Permit(t.Context(), jsontext.Value(`{"n":1}`)) != nil ||
-		!errors.Is(outbound.Permit(t.Context(), jsontext.Value(`{"n":2}`)), guard.BudgetExhausted) {
-		t.Error("permitted what is not, or the other way round")
-	}
-}
-
 func TestArgumentsAtAndPast(t *testing.T) {
 	t.Parallel()
 	var a struct {

@@ -1,10 +1,10 @@
-// Package web turns web pages and feeds into text for agents, and has the tools
-// web_fetch, feeds_list and feeds_read of an agent's model.
+// Package web turns web pages into text for agents, and has the tool web_fetch of
+// an agent's model.
 //
 // [Read] decodes the character set of a page, finds the readable part of HTML,
 // and writes it as text with headings, lists, tables and numbered links. It
 // leaves out what a person would not see (scripts, styles, comments, hidden
-// elements). [ParseFeed] reads RSS and Atom.
+// elements).
 //
 // It parses hostile bytes, and so runs inside the agent's process. Package
 // agents/fetch, which gets the bytes, runs outside of it. A [Tool] belongs to

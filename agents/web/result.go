@@ -4,8 +4,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
@@ -17,8 +15,7 @@ type Result struct {
 	Untrusted bool // true for every page
 	Title     string
 	Links     []NumberedLink // in the order of their numbers in the text
-	Truncated bool
-	Notes     []string // lines about the text: how much is hidden, and what may be wrong with it
+	Notes     []string       // lines about the text: how much is hidden, and what may be wrong with it
 
 	Error  guard.Code
 	Status int // three digits, if the code is status
@@ -57,22 +54,4 @@ func (r Result) Output() llm.Output {
 		b.WriteString("\n[" + strconv.Itoa(i+1) + "] " + link.Link + " " + link.URL)
 	}
 	return llm.Output{Untrusted: b.String(), Source: guard.Web}
-}
-
-// MarshalJSON writes one of two forms: {text, untrusted, title?, links, truncated, notes?}, or {error, status?}.
-func (r Result) MarshalJSON() ([]byte, error) {
-	if r.Error != "" || !r.Untrusted {
-		return json.Marshal(struct {
-			Error  guard.Code `json:"error"`
-			Status int        `json:"status,omitzero"`
-		}{r.Error, r.Status})
-	}
-	return json.Marshal(struct {
-		Text      string         `json:"text"`
-		Untrusted bool           `json:"untrusted"`
-		Title     string         `json:"title,omitzero"`
-		Links     []NumberedLink `json:"links"`
-		Truncated bool           `json:"truncated"`
-		Notes     []string       `json:"notes,omitempty"`
-	}{r.Text, true, r.Title, r.Links, r.Truncated, r.Notes})
 }

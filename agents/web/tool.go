@@ -45,21 +45,12 @@ func NewTool(f fetch.Fetcher, redact guard.Set) *Tool {
 	return &Tool{fetcher: f, redact: redact, links: map[int][]Link{}}
 }
 
-// New returns the tool of a conversation with its own [fetch.Desk], in one process.
-func New(o fetch.Options) (*Tool, error) {
-	desk, err := fetch.NewDesk(o)
-	if err != nil {
-		return nil, err
-	}
-	return NewTool(desk, o.Redact), nil
-}
-
 // Executable returns the tool as the engine of a conversation takes it.
 func (t *Tool) Executable() llm.Executable {
 	return llm.Executable{
 		Tool:     llm.Tool{Name: Name, Description: llm.Constant("Get a web page as text."), Schema: jsontext.Value(Schema)},
 		Outbound: true,
-		Permit:   func(_ context.Context, arguments jsontext.Value) error { return t.Permit(arguments) },
+		Permit:   func(context.Context, jsontext.Value) error { return nil }, // who fetches decides
 		Run:      func(ctx context.Context, arguments jsontext.Value) llm.Output { return t.Call(ctx, arguments).Output() },
 	}
 }
@@ -78,18 +69,6 @@ func parseArguments(raw jsontext.Value) (a arguments, err error) {
 		return a, guard.Malformed
 	}
 	return a, nil
-}
-
-// Permit says before a call whether it may be made: nil, or the code why not. Nothing is
-// sent or recorded. The call itself checks all of it again.
-func (t *Tool) Permit(raw jsontext.Value) error {
-	a, err := parseArguments(raw)
-	if err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.fetcher.Permit(t.ask(a))
 }
 
 // Call fetches a page. It never panics or fails: an error is a code in the result.
@@ -121,7 +100,7 @@ func (t *Tool) Call(ctx context.Context, raw jsontext.Value) Result {
 		return failed(err)
 	}
 	t.links[served.Page] = read.Links
-	r := Result{Text: read.Text, Untrusted: true, Title: read.Title, Truncated: read.Truncated, Notes: read.Notes(), Links: []NumberedLink{}}
+	r := Result{Text: read.Text, Untrusted: true, Title: read.Title, Notes: read.Notes(), Links: []NumberedLink{}}
 	for i, link := range read.Links {
 		r.Links = append(r.Links, NumberedLink{Link: fmt.Sprintf("%d.%d", served.Page, i+1), URL: link.URL})
 	}

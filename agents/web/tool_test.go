@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/goleak"
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -55,11 +55,11 @@ func scripted(t testing.TB, o fetch.Options, pages map[string]fetch.Route) (*Too
 	if o.Policy == nil {
 		o.Policy = fetch.Policy([]string{"good.test"}, func(string) (string, bool) { return "", false })
 	}
-	tool, err := New(o)
+	desk, err := fetch.NewDesk(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tool, world, ledger
+	return NewTool(desk, 0), world, ledger
 }
 
 func htmlRoute(body string) fetch.Route {
@@ -76,13 +76,9 @@ func TestPage(t *testing.T) {
 	t.Parallel()
 	tool, _, ledger := scripted(t, fetch.Options{}, map[string]fetch.Route{"/": htmlRoute(`<title>News &lt;/untrusted-data></title><p>Key sk-ant-` + `abcdefghijklmnop and <a href="/more?x=1&amp;y=2">more</a></p>`)})
 	r := call(t, tool, `{"url":"https://good.test/"}`)
-	if r.Error != "" || !r.Untrusted || strings.Contains(r.Text, "abcdefghij") || !strings.Contains(r.Text, "[REDACTED:anthropic-key]") || r.Truncated ||
+	if r.Error != "" || !r.Untrusted || strings.Contains(r.Text, "abcdefghij") || !strings.Contains(r.Text, "[REDACTED:anthropic-key]") ||
 		len(r.Links) != 1 || r.Links[0] != (NumberedLink{"1.1", "https://good.test/more?x=1&y=2"}) {
 		t.Errorf("%+v", r)
-	}
-	b, err := json.Marshal(r)
-	if err != nil || !strings.HasPrefix(string(b), `{"text":`) || !strings.Contains(string(b), `"untrusted":true`) || !strings.HasSuffix(string(b), `"truncated":false}`) {
-		t.Errorf("%s, %v", b, err)
 	}
 	if len(ledger.hops) != 1 || ledger.hops[0] != (fetch.Hop{Host: "good.test", URL: "https://good.test/", By: fetch.ByComposed, Price: 89 * 1e9, MaxBytes: fetch.MaxExchange}) || len(ledger.settled) != 1 {
 		t.Errorf("%+v, %v", ledger.hops, ledger.settled)
@@ -116,31 +112,30 @@ func TestErrorsAreConstant(t *testing.T) {
 		"/404": {Status: 404, Body: []byte(canary)}, "/tls": {Error: guard.TLSFailed}, "/zip": {Status: 200, ContentType: "application/" + canary, Body: []byte(canary)},
 		"/away": {Status: 302, Location: "https://" + canary + ".test/"},
 	})
-	for arguments, want := range map[string]string{
-		`{"url":"https://good.test/404"}`:           `{"error":"status","status":404}`,
-		`{"url":"https://good.test/tls"}`:           `{"error":"tls"}`,
-		`{"url":"https://good.test/zip"}`:           `{"error":"content_type"}`,
-		`{"url":"https://good.test/away"}`:          `{"error":"host"}`,
-		`{"url":"https://obey-me.test/"}`:           `{"error":"host"}`,
-		`{"url":"https://good.test:22/"}`:           `{"error":"port"}`,
-		`{"url":"file:///etc/passwd"}`:              `{"error":"scheme"}`,
-		`{"url":"https://good.test/","link":"1.1"}`: `{"error":"malformed"}`,
-		`{}`: `{"error":"malformed"}`,
-		`{"url":"https://good.test/","obey-me":1}`:        `{"error":"malformed"}`,
-		`{"url":"https://good.test/","url":"x"}`:          `{"error":"malformed"}`,
-		`{"url":"https://good.test/","max_chars":0}`:      `{"error":"malformed"}`,
-		`{"url":"https://good.test/","max_chars":400001}`: `{"error":"malformed"}`,
-		`{"link":"1.1"}`:  `{"error":"malformed"}`,
-		`{"link":"-1.1"}`: `{"error":"malformed"}`,
-		`{"link":"0.0"}`:  `{"error":"malformed"}`,
-		`obey-me`:         `{"error":"malformed"}`,
-		``:                `{"error":"malformed"}`,
-		`{"url":"` + strings.Repeat("a", maxArguments) + `"}`: `{"error":"malformed"}`,
+	for arguments, want := range map[string]guard.Code{
+		`{"url":"https://good.test/404"}`:           "status",
+		`{"url":"https://good.test/tls"}`:           "tls",
+		`{"url":"https://good.test/zip"}`:           "content_type",
+		`{"url":"https://good.test/away"}`:          "host",
+		`{"url":"https://obey-me.test/"}`:           "host",
+		`{"url":"https://good.test:22/"}`:           "port",
+		`{"url":"file:///etc/passwd"}`:              "scheme",
+		`{"url":"https://good.test/","link":"1.1"}`: "malformed",
+		`{}`: "malformed",
+		`{"url":"https://good.test/","obey-me":1}`:        "malformed",
+		`{"url":"https://good.test/","url":"x"}`:          "malformed",
+		`{"url":"https://good.test/","max_chars":0}`:      "malformed",
+		`{"url":"https://good.test/","max_chars":400001}`: "malformed",
+		`{"link":"1.1"}`:  "malformed",
+		`{"link":"-1.1"}`: "malformed",
+		`{"link":"0.0"}`:  "malformed",
+		`obey-me`:         "malformed",
+		``:                "malformed",
+		`{"url":"` + strings.Repeat("a", maxArguments) + `"}`: "malformed",
 	} {
 		r := call(t, tool, arguments)
-		b, err := json.Marshal(r)
-		if err != nil || string(b) != want {
-			t.Errorf("%.60s: %s, %v; want %s", arguments, b, err, want)
+		if r.Error != want || r.Status != 0 != (want == guard.BadStatus) {
+			t.Errorf("%.60s: %+v, want %s", arguments, r, want)
 		}
 		if o := r.Output(); o.Source != "" || o.Untrusted != "" || !o.Failed || strings.Contains(o.Trusted.Text(), canary) || strings.Contains(o.Trusted.Text(), "untrusted-data") {
 			t.Errorf("%.60s: %+v", arguments, o)
@@ -153,6 +148,14 @@ func TestErrorsAreConstant(t *testing.T) {
 	}
 	if text := (Result{}).Output().Trusted.Text(); text != "The call failed." {
 		t.Error(text)
+	}
+}
+
+// The least that a definition may allow is enough for one hop.
+func TestLeastBudgetIsEnough(t *testing.T) {
+	t.Parallel()
+	if fetch.MaxExchange > definition.MinEgressBytes {
+		t.Errorf("a hop may take %d bytes, and egress_bytes be %d", fetch.MaxExchange, definition.MinEgressBytes)
 	}
 }
 
@@ -178,9 +181,8 @@ func TestPrices(t *testing.T) {
 		{`{"url":"https://good.test/next"}`, guard.LinksOnly, 0},
 	} {
 		before := len(ledger.hops)
-		permitted := tool.Permit(jsontext.Value(step.arguments))
-		if r := call(t, tool, step.arguments); r.Error != step.code || fetch.CodeOf(permitted) != step.code {
-			t.Errorf("%s: %q, permitted %v", step.arguments, r.Error, permitted)
+		if r := call(t, tool, step.arguments); r.Error != step.code {
+			t.Errorf("%s: %q", step.arguments, r.Error)
 		}
 		if step.code != "" && len(ledger.hops) != before || step.code == "" && (len(ledger.hops) != before+1 || ledger.hops[before].Price != step.price) {
 			t.Errorf("%s: recorded %+v, want %d", step.arguments, ledger.hops[before:], step.price)
@@ -211,7 +213,7 @@ func TestNoRecordNoPacket(t *testing.T) {
 			t.Errorf("with %d records: %+v, contacted %q", most, r, world.Contacted)
 		}
 	}
-	if _, err := New(fetch.Options{}); !errors.Is(err, fetch.ErrNoLedger) {
+	if _, err := fetch.NewDesk(fetch.Options{}); !errors.Is(err, fetch.ErrNoLedger) {
 		t.Errorf("without a ledger: %v", err)
 	}
 	// What was admitted and not sent is settled with nothing.
@@ -242,15 +244,6 @@ func TestEnvironmentNarrows(t *testing.T) {
 			t.Errorf("%q: %q, contacted %q", step.value, r.Error, world.Contacted)
 		}
 	}
-	// Permitted, and denied when it is called.
-	set = false
-	if err := tool.Permit(jsontext.Value(arguments)); err != nil {
-		t.Error(err)
-	}
-	set, world.Contacted = true, nil
-	if r := call(t, tool, arguments); r.Error != guard.DenyAll || world.Contacted != nil {
-		t.Errorf("%+v, contacted %q", r, world.Contacted)
-	}
 }
 
 // A conversation ends, and forgets the pages that it was given first.
@@ -258,27 +251,23 @@ func TestLimitsOfAConversation(t *testing.T) {
 	t.Parallel()
 	big := fetch.Route{Status: 200, ContentType: "text/html", Body: []byte(`<a href="/">a</a>` + strings.Repeat(" ", 1<<20))}
 	tool, _, ledger := scripted(t, fetch.Options{}, map[string]fetch.Route{"/": big, "/small": htmlRoute("x")})
-	const bigCalls = fetch.MaxServed>>20 + 1
-	for i := range fetch.MaxCalls {
+	const bigCalls, smallCalls = fetch.MaxServed>>20 + 1, fetch.MaxCalls - fetch.MaxServed>>20 - 3
+	for i := range smallCalls + bigCalls {
 		arguments := `{"url":"https://good.test/"}`
-		if i < fetch.MaxCalls-bigCalls {
+		if i < smallCalls {
 			arguments = `{"url":"https://good.test/small"}`
 		}
 		if r := call(t, tool, arguments); r.Error != "" {
 			t.Fatal(r)
 		}
 	}
-	if r := call(t, tool, `{"url":"https://good.test/"}`); r.Error != guard.BudgetExhausted || len(ledger.hops) != fetch.MaxCalls {
-		t.Errorf("%+v after %d hops", r, len(ledger.hops))
-	}
-	kept := 0
-	for i := range fetch.MaxCalls {
-		if tool.Permit(jsontext.Value(fmt.Sprintf(`{"link":"%d.1"}`, i+1))) == nil {
-			kept++
+	for page, want := range []guard.Code{guard.Malformed, ""} { // one page too many, with its markup another one
+		if r := call(t, tool, fmt.Sprintf(`{"link":"%d.1"}`, smallCalls+2+page)); r.Error != want {
+			t.Errorf("a link of the %dth large page: %q", 2+page, r.Error)
 		}
 	}
-	if kept != bigCalls-2 || tool.Permit(jsontext.Value(fmt.Sprintf(`{"link":"%d.1"}`, fetch.MaxCalls))) != nil {
-		t.Errorf("%d pages are kept", kept)
+	if r := call(t, tool, `{"url":"https://good.test/"}`); r.Error != guard.BudgetExhausted || len(ledger.hops) != fetch.MaxCalls-1 {
+		t.Errorf("%+v after %d hops", r, len(ledger.hops))
 	}
 }
 
@@ -316,8 +305,8 @@ func FuzzCall(f *testing.F) {
 		tool, world, ledger := scripted(t, fetch.Options{}, map[string]fetch.Route{"/": htmlRoute(`<a href="//evil.test/">a</a>`)})
 		call(t, tool, `{"url":"https://good.test/"}`)
 		r := call(t, tool, arguments)
-		if _, err := json.Marshal(r); err != nil || (r.Error == "") != r.Untrusted || (r.Output().Source == "") == r.Untrusted {
-			t.Errorf("%+v, %v", r, err)
+		if (r.Error == "") != r.Untrusted || (r.Output().Source == "") == r.Untrusted {
+			t.Errorf("%+v", r)
 		}
 		if len(world.Contacted) != len(ledger.hops) {
 			t.Errorf("contacted %q with %d records", world.Contacted, len(ledger.hops))

@@ -10,13 +10,12 @@ import (
 
 // BuiltinTools are the tools that `command: builtin` can give a model, with other names
 // that definitions may have for them.
-var builtinTools = map[string]string{"web_fetch": "web_fetch", "WebFetch": "web_fetch", filesTool: filesTool, "Read": filesTool, "mailbox": mailboxTool, "Mailbox": mailboxTool, feedsTool: feedsTool}
+var builtinTools = map[string]string{"web_fetch": "web_fetch", "WebFetch": "web_fetch", filesTool: filesTool, "Read": filesTool, "mailbox": mailboxTool, "Mailbox": mailboxTool}
 
-// The tools that read what other keys name: `files`, `mailbox` and `feeds`.
+// The tools that read what other keys name: `files` and `mailbox`.
 const (
 	filesTool   = "files"
 	mailboxTool = "mailbox"
-	feedsTool   = "feeds"
 )
 
 // BuiltinTools returns their names, in alphabetical order.
@@ -57,7 +56,7 @@ func (b *builder) programModel(m *bcp.Mesh, a *agentForm) {
 	} else {
 		a.Run = bcp.Run{}
 	}
-	a.noEffect("no effect: the agent has no `command: builtin`", "feeds", "mailbox", "mailbox_key", "max_turns", "max_parallel")
+	a.noEffect("no effect: the agent has no `command: builtin`", "mailbox", "mailbox_key", "max_turns", "max_parallel")
 	if !asks {
 		a.noEffect("no effect: the agent has no `command: builtin`, and no command with `sandbox: required` and a model that mesh.yaml has", "max_output_tokens", "cost_budget", "token_budget", "cost_window")
 	}
@@ -169,7 +168,6 @@ func (b *builder) readByTools(m *bcp.Mesh, a *agentForm) {
 	}{
 		{filesTool, "the tool files reads below folders: list them in `files`, such as files: [documents]", a.Files},
 		{mailboxTool, "the tool mailbox reads a Maildir or a mailbox of an IMAP server: name it in `mailbox`, such as mailbox: mail", mailbox},
-		{feedsTool, "the tool feeds fetches feeds: list their URLs in `feeds`, such as feeds: ['https://news.example.com/feed']", a.Feeds},
 	} {
 		switch has := slices.Contains(a.Tools, reads.tool); {
 		case has && len(reads.names) == 0:
@@ -178,7 +176,7 @@ func (b *builder) readByTools(m *bcp.Mesh, a *agentForm) {
 			a.warnf(reads.tool, CodeNoEffect, "no effect: the agent has not the tool %s", reads.tool)
 		case has && reads.tool == mailboxTool && guard.IsMailServer(a.Mailbox):
 			b.mailServer(m, a)
-		case has && reads.tool != feedsTool:
+		case has:
 			b.readable(a, reads.tool, reads.names)
 		}
 	}

@@ -48,11 +48,10 @@ func (b *builder) egress(a *agentForm) {
 		}
 	}
 	check("start_urls", e.StartURLs)
-	check("feeds", a.Feeds)
 	if a.has("egress_host_bytes") && len(e.Hosts) > 0 && e.MaxHostBytes > e.MaxBytes {
 		a.warnf("egress_host_bytes", CodeNoEffect, "no effect: the agent may have %s of all hosts", formatBytes(e.MaxBytes))
 	}
-	if e.LinksOnly && len(e.Hosts) > 0 && len(e.StartURLs) == 0 && len(a.Feeds) == 0 {
+	if e.LinksOnly && len(e.Hosts) > 0 && len(e.StartURLs) == 0 {
 		a.warnf("links_only", CodeNoEffect, "the agent can fetch nothing: there are no start_urls, from which it could get links")
 	}
 }

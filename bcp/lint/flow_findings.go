@@ -66,7 +66,6 @@ var toolUses = []struct {
 	{"WebSearch", useUntrusted},
 	{"SendMessage", useOut},
 	{"web_fetch", useUntrusted | useOut},
-	{"feeds", useUntrusted | useOut},
 	{"Mailbox", usePrivate | useUntrusted},
 	{"files", usePrivate | useUntrusted | useRead},
 	{mcpTools, useUntrusted | useOut},
