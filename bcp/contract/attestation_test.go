@@ -276,8 +276,6 @@ func TestJudgeAttestation(t *testing.T) {
 		{"no proof", set(evidence, "permission_proof", fields{"claims": 0, "holes": 0, "jwts": "aa"}), contract.EvidenceMissing},
 		{"no evidence", func(a *attested, _ *contract.Examination) { delete(a.predicate, "evidence") }, contract.EvidenceMissing},
 		{"evidence without a proof", set(evidence, "permission_proof", nil), contract.MalformedAttestation},
-		{"reports without a digest", set(evidence, "reports", "all is well"), contract.MalformedAttestation},
-		{"reports with a digest", set(evidence, "reports", strings.Repeat("0", 64)), ""},
 		{"evidence of another kind", set(predicate, "evidence", fields{"build": "test"}), contract.EvidenceMissing},
 		{"a proof with a hole", set(evidence, "permission_proof", fields{"claims": 8, "holes": 1, "jwts": "aa"}), contract.EvidenceMissing},
 		{"no proof, and none is asked for", func(a *attested, e *contract.Examination) {

@@ -5,22 +5,20 @@ import "slices"
 // Edge is a way from one role to another. There are eight.
 type Edge struct {
 	From, To Role
-	// Message says what goes this way.
-	Message string
 	// Family is the family of subjects that carries it.
 	Family string
 }
 
 // edges are all the ways between roles. Each has the orchestrator at one end.
 var edges = []Edge{
-	{User, Orchestrator, "task", "run"},
-	{Orchestrator, Planner, "plan request and errors", "plan"},
-	{Planner, Orchestrator, "plan", "reply.planner"},
-	{Orchestrator, Tool, "call", "call"},
-	{Tool, Orchestrator, "outcome", "reply.tool"},
-	{Orchestrator, Processor, "content", "query"},
-	{Processor, Orchestrator, "answer or not_enough_information", "reply.reader"},
-	{Orchestrator, User, "result", "deliver"},
+	{User, Orchestrator, "run"},
+	{Orchestrator, Planner, "plan"},
+	{Planner, Orchestrator, "reply.planner"},
+	{Orchestrator, Tool, "call"},
+	{Tool, Orchestrator, "reply.tool"},
+	{Orchestrator, Processor, "query"},
+	{Processor, Orchestrator, "reply.reader"},
+	{Orchestrator, User, "deliver"},
 }
 
 // Edges returns all the ways between roles.

@@ -31,8 +31,6 @@ type Statement struct {
 	DeclarationDigest bcp.Digest
 	// Proof is the permission proof, or nil.
 	Proof *PermissionProof
-	// Reports is the digest of the reports on the contracts, zero if nothing is said of them.
-	Reports bcp.Digest
 	// Keys are the user nkeys that may speak for the agent.
 	Keys            []string
 	Issued, Expires time.Time
@@ -94,10 +92,9 @@ func (s *Statement) readEvidence(b []byte) bool {
 		return true
 	}
 	var doc struct {
-		Proof   jsontext.Value `json:"permission_proof"`
-		Reports *string        `json:"reports"`
+		Proof jsontext.Value `json:"permission_proof"`
 	}
-	if json.Unmarshal(b, &doc) != nil || doc.Reports != nil && s.Reports.UnmarshalText([]byte(*doc.Reports)) != nil {
+	if json.Unmarshal(b, &doc) != nil {
 		return false
 	}
 	if doc.Proof == nil {

@@ -20,14 +20,11 @@ var (
 )
 
 // AttestedEvidence is what an organisation states of its mesh beside a declaration. Nobody else
-// signs it. The zero value states nothing. Of what is read, the proof and the digest of the
-// reports count, and kinds that are not known are nothing.
+// signs it. The zero value states nothing. Of what is read the proof counts, and kinds that are not known are nothing.
 type AttestedEvidence struct {
 	Proof *PermissionProof `json:"permission_proof,omitzero"`
 	// Definitions is the digest of the definition files, which have all rules.
 	Definitions bcp.Digest `json:"definitions,omitzero"`
-	// Reports is the digest of what bcpmesh role report --json said, byte for byte.
-	Reports bcp.Digest `json:"reports,omitzero"`
 	// Build is the version of the program.
 	Build string `json:"build,omitzero"`
 	// Checkpoint is the newest checkpoint of the journal, a note.

@@ -2,9 +2,7 @@ package roles
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -32,7 +30,6 @@ type signing struct {
 	where  meshdir.StateFlags
 	expiry cli.DurationFlag
 	keys   []string
-	report string
 	key    bool
 	undo   bool
 }
@@ -43,8 +40,8 @@ func attestCommand(p *cli.Program) *cobra.Command {
 		switch {
 		case f.key:
 			return f.printKey(p)
-		case f.undo && (len(f.keys) > 0 || f.report != ""):
-			return cli.Usagef("role attest: --revoke takes neither --speaks nor --report")
+		case f.undo && len(f.keys) > 0:
+			return cli.Usagef("role attest: --revoke takes no --speaks")
 		case f.undo:
 			return f.revoke(p, args)
 		}
@@ -53,7 +50,6 @@ func attestCommand(p *cli.Program) *cobra.Command {
 	f.where.AddTo(cmd)
 	cmd.Flags().Var(&f.expiry, "expires", "how long it is valid: 1s to 7d")
 	cmd.Flags().StringArrayVar(&f.keys, "speaks", nil, "public user `NKEY` of another mesh that speaks for the agents, too; may be repeated")
-	cmd.Flags().StringVar(&f.report, "report", "", "`FILE` that role report --json wrote: its digest is attested")
 	cmd.Flags().BoolVar(&f.undo, "revoke", false, "revoke the `AGENTS`, serials or user keys, and sign the list")
 	cmd.Flags().BoolVar(&f.key, "key", false, "print the public key in PEM, and sign nothing")
 	cli.Complete(cmd, "speaks", cobra.NoFileCompletions)
@@ -115,10 +111,6 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 		Proof:       &contract.PermissionProof{Claims: int64(len(proof.All())), Holes: holes, JWTs: hex.EncodeToString(jwts[:])},
 		Definitions: definition.Digest(def), Build: cli.ProgramVersion(),
 	}
-	var good bool
-	if evidence.Reports, good, err = f.reports(); err != nil {
-		return err
-	}
 	if evidence.Checkpoint, err = newestCheckpoint(folder.State); err != nil {
 		return err
 	}
@@ -152,42 +144,10 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 		for _, s := range all {
 			p.Out.Printf("%s until %s, serial %s\n", s.Agent, s.Expires.UTC().Format(time.RFC3339), s.Serial)
 		}
-		if !good {
-			p.Out.Talkf("%s says that some contract is not shown to be kept", cli.Quoted(f.report))
-		}
 		if holes > 0 {
 			p.Out.Talkf("%s past the permissions: nobody who requires a permission proof accepts this. bcpmesh perms --prove shows them", cli.Count(int(holes), "way"))
 		}
 	})
-}
-
-// maxReport is the most bytes of a file that is attested.
-const maxReport = 1 << 20
-
-// reports returns the digest of the file with the reports, zero without one, and whether
-// all of them say that a contract is kept.
-func (f *signing) reports() (digest bcp.Digest, good bool, err error) {
-	if f.report == "" {
-		return digest, true, nil
-	}
-	b, err := cli.ReadFile(f.report, maxReport)
-	if err != nil {
-		return digest, false, err
-	}
-	var reports []struct {
-		Report *struct{ OK bool }
-	}
-	if err := json.Unmarshal(b, &reports); err != nil || len(reports) == 0 {
-		return digest, false, cli.Failf("%s has no reports", cli.Quoted(f.report)).WithHint("bcpmesh role report --json writes them")
-	}
-	good = true
-	for _, r := range reports {
-		if r.Report == nil {
-			return digest, false, cli.Failf("%s has no reports", cli.Quoted(f.report)).WithHint("bcpmesh role report --json writes them")
-		}
-		good = good && r.Report.OK
-	}
-	return sha256.Sum256(b), good, nil
 }
 
 // newestCheckpoint returns the newest checkpoint of the journal, or nothing: the first is

@@ -14,14 +14,7 @@ import (
 
 func contractsCommand(p *cli.Program) *cobra.Command {
 	var name string
-	var matrix bool
 	cmd := cli.Command("contracts [FILE...]", func(_ context.Context, args []string) error {
-		if matrix {
-			if name != "" || len(args) > 0 {
-				return cli.Usagef("role contracts: --matrix takes nothing else")
-			}
-			return showMatrix(p)
-		}
 		if name == "" {
 			return showContracts(p, args)
 		}
@@ -30,7 +23,6 @@ func contractsCommand(p *cli.Program) *cobra.Command {
 		}
 		return printContract(p, name)
 	})
-	cmd.Flags().BoolVar(&matrix, "matrix", false, "show what each role sees, and whom it speaks to")
 	cmd.Flags().StringVar(&name, "print", "", "print the built-in contract of this `NAME`, byte for byte")
 	cli.Complete(cmd, "print", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return builtinNames(), cobra.ShellCompDirectiveNoFileComp
@@ -157,56 +149,3 @@ func showContractReports(o *cli.Output, reports []contractReport) {
 		o.Table([]string{"invariant", "predicate", "enforcement", "level"}, rows)
 	}
 }
-
-// matrixCell is a cell of the isolation matrix in JSON.
-type matrixCell struct {
-	Role   contract.Role   `json:"role"`
-	Column contract.Column `json:"column"`
-	Sees   contract.Sight  `json:"sees"`
-	How    string          `json:"how"`
-}
-
-type matrixEdge struct {
-	From    contract.Role `json:"from"`
-	To      contract.Role `json:"to"`
-	Message string        `json:"message"`
-	Family  string        `json:"family"`
-}
-
-type matrixReport struct {
-	Cells []matrixCell `json:"cells"`
-	Edges []matrixEdge `json:"edges"`
-}
-
-func showMatrix(p *cli.Program) error {
-	var report matrixReport
-	for _, c := range contract.Matrix() {
-		report.Cells = append(report.Cells, matrixCell(c))
-	}
-	for _, e := range contract.Edges() {
-		report.Edges = append(report.Edges, matrixEdge(e))
-	}
-	return p.Out.Show(report, func() {
-		header := []string{"can see"}
-		for _, column := range contract.Columns() {
-			header = append(header, words(string(column)))
-		}
-		rows := cli.Map(contract.Roles(), func(role contract.Role) []string {
-			row := []string{string(role)}
-			for _, column := range contract.Columns() {
-				row = append(row, string(contract.Sees(role, column).Sees))
-			}
-			return row
-		})
-		p.Out.Table(header, rows)
-		rows = nil
-		for _, e := range report.Edges {
-			rows = append(rows, []string{string(e.From), string(e.To), e.Message, e.Family})
-		}
-		p.Out.Printf("\n")
-		p.Out.Table([]string{"from", "to", "message", "subjects"}, rows)
-	})
-}
-
-// words writes a word of the format for people.
-func words(word string) string { return strings.ReplaceAll(word, "_", " ") }

@@ -2,8 +2,6 @@ package roles
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"strings"
 	"time"
 
@@ -26,7 +24,6 @@ type verifyFlags struct {
 	lastNumber       int64
 	requirement      string
 	at               string
-	jwts, report     string
 }
 
 func verifyCommand(p *cli.Program) *cobra.Command {
@@ -48,8 +45,6 @@ func verifyCommand(p *cli.Program) *cobra.Command {
 	flags.StringVar(&f.revocations, "revocations", "", "`FILE` with the organisation's signed revocation list")
 	flags.Int64Var(&f.lastNumber, "last-revocations", 0, "`NUMBER` of the newest list seen; older ones are refused")
 	flags.StringVar(&f.requirement, "requirement", "", "JSON `FILE` with the requirement (default: the draft's six invariants)")
-	flags.StringVar(&f.jwts, "jwts", "", "`FOLDER` with the JWTs that were attested: they are proven again")
-	flags.StringVar(&f.report, "report", "", "`FILE` with the reports that were attested")
 	flags.StringVar(&f.at, "at", "", "judge as of this `MOMENT`, such as 2026-03-01T06:00:00Z (default: now)")
 	cli.Complete(cmd, "trust", cobra.NoFileCompletions)
 	cli.Complete(cmd, "at", cobra.NoFileCompletions)
@@ -64,21 +59,11 @@ type acceptanceReport struct {
 	Message  string               `json:"message,omitempty"`
 	Agent    string               `json:"agent"`
 	Until    string               `json:"until,omitempty"`
-	Proven   *provenAgain         `json:"proven,omitempty"`
-	// Reported says that the reports are those of the attestation.
-	Reported bool `json:"reported,omitzero"`
-}
-
-// provenAgain is what the JWTs of the other mesh show here.
-type provenAgain struct {
-	Attested bool   `json:"attested"` // they are those of the attestation
-	JWTs     string `json:"jwts"`     // their digest
-	Holes    int    `json:"holes"`
 }
 
 // challenge has the agent's mesh prove what it is, and judges the answer.
 func (f *verifyFlags) challenge(cmd *cobra.Command, p *cli.Program, name string) error {
-	for _, flag := range []string{"contract", "revocations", "jwts", "report", "at"} {
+	for _, flag := range []string{"contract", "revocations", "at"} {
 		if cmd.Flags().Changed(flag) {
 			return cli.Usagef("role verify: --%s is for a FILE", flag).WithHint("without one the mesh of AGENT is challenged")
 		}
@@ -128,53 +113,13 @@ func (f *verifyFlags) verify(p *cli.Program, file, agent string) error {
 	}
 	a := contract.JudgeAttestation(&e)
 	report := acceptanceReport{Accepted: a.Accepted, Code: a.Code, Agent: agent}
-	if f.jwts != "" && a.Accepted {
-		if report.Proven, err = proveAgain(f.jwts, a.Statement.Proof); err != nil {
-			return err
-		}
-		report.Accepted = !report.Proven.fails()
-	}
-	if f.report != "" && report.Accepted {
-		b, err := cli.ReadFile(f.report, maxReport)
-		if err != nil {
-			return err
-		}
-		report.Reported = a.Statement.Reports == sha256.Sum256(b)
-		report.Accepted = report.Reported
-	}
-	switch {
-	case report.Accepted:
+	if a.Accepted {
 		report.Until = a.Until.UTC().Format(time.RFC3339)
-	case a.Accepted && report.Proven.fails():
-		report.Message = report.Proven.refusal()
-	case a.Accepted:
-		report.Message = "the reports are not those that were attested"
-	default:
-		report.Message = a.Code.Text()
+		return p.Out.Show(report, func() { p.Out.Printf("%s is accepted until %s.\n", cli.Plain(agent), report.Until) })
 	}
-	if p.Out.JSON {
-		if err := p.Out.Value(report); err != nil {
-			return err
-		}
-	}
-	switch {
-	case report.Accepted && p.Out.JSON:
-		return nil
-	case report.Accepted:
-		p.Out.Printf("%s is accepted until %s.\n", cli.Plain(agent), report.Until)
-		if report.Proven != nil {
-			p.Out.Printf("Its JWTs are those that were attested, and have no way past the permissions.\n")
-		}
-		if report.Reported {
-			p.Out.Printf("The reports on its contracts are those that were attested.\n")
-		}
-		return nil
-	case a.Accepted && !report.Proven.fails():
-		refusal := &cli.Failure{Code: cli.ExitRefused, Message: cli.Quoted(agent) + " is not accepted: " + report.Message}
-		return refusal.WithHint("ask its operator for the file that role attest --report was given")
-	case a.Accepted:
-		refusal := &cli.Failure{Code: cli.ExitRefused, Message: cli.Quoted(agent) + " is not accepted: " + report.Message}
-		return refusal.WithHint("ask its operator for operator.jwt and accounts of the state folder at the time of the attestation; a newer attestation may have other JWTs")
+	report.Message = a.Code.Text()
+	if err := p.Out.Show(report, func() {}); err != nil {
+		return err
 	}
 	refusal := &cli.Failure{Code: cli.ExitRefused, Message: cli.Quoted(agent) + " is not accepted: " + a.Code.Text() + " (" + string(a.Code) + ")"}
 	switch {
@@ -187,31 +132,6 @@ func (f *verifyFlags) verify(p *cli.Program, file, agent string) error {
 	default:
 		return refusal
 	}
-}
-
-// proveAgain proves the JWTs in a folder, and compares them with those of an attestation.
-func proveAgain(folder string, attested *contract.PermissionProof) (*provenAgain, error) {
-	proven, digest, err := meshdir.Prove(folder)
-	if err != nil {
-		return nil, err
-	}
-	if proven == nil {
-		return nil, cli.Failf("%s has no operator.jwt", cli.Quoted(folder)).WithHint("expected operator.jwt and the folder accounts of the other mesh's state folder")
-	}
-	again := &provenAgain{JWTs: hex.EncodeToString(digest[:]), Holes: len(proven.Holes)}
-	again.Attested = attested != nil && attested.JWTs == again.JWTs
-	return again, nil
-}
-
-// fails reports whether JWTs that were given do not show what was attested.
-func (p *provenAgain) fails() bool { return p != nil && (!p.Attested || p.Holes > 0) }
-
-// refusal says why the JWTs do not show what was attested.
-func (p *provenAgain) refusal() string {
-	if !p.Attested {
-		return "the JWTs are not those that were attested"
-	}
-	return "its JWTs have " + cli.Count(p.Holes, "way") + " past the permissions"
 }
 
 // examination gathers what an attestation is judged by.
