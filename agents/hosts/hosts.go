@@ -21,8 +21,7 @@ type Host struct {
 	// Documented is the vendor's page about the file.
 	Documented string
 	file       func(Place) string
-	format     format
-	key        string // of the object, or table, of the servers by name
+	key        string // of the object of the servers by name
 	typed      bool   // an entry says "type": "stdio"
 }
 
@@ -41,19 +40,9 @@ type Server struct {
 	Args    []string
 }
 
-type format uint8
-
-const (
-	formatJSON format = iota + 1 // with comments and trailing commas if the host allows them
-	formatTOML
-)
-
 var (
 	// ErrSyntax says that the host could not read the file, so nothing can be added.
 	ErrSyntax = errors.New("hosts: the file cannot be read as its host's configuration")
-	// ErrTaken says that the file has another entry of that name, in a form that this
-	// package does not change.
-	ErrTaken = errors.New("hosts: there is another entry of that name")
 	// ErrSize says that a file is larger than [MaxFile].
 	ErrSize = errors.New("hosts: the file is too large")
 )
@@ -62,24 +51,22 @@ var (
 const MaxFile = 16 << 20
 
 var all = []Host{
-	{Name: "claude-code", Title: "Claude Code, in this project", Documented: "https://code.claude.com/docs/en/mcp", key: "mcpServers", format: formatJSON,
+	{Name: "claude-code", Title: "Claude Code, in this project", Documented: "https://code.claude.com/docs/en/mcp", key: "mcpServers",
 		file: func(p Place) string { return filepath.Join(p.Project, ".mcp.json") }},
-	{Name: "claude-desktop", Title: "Claude Desktop", Documented: "https://modelcontextprotocol.io/docs/develop/connect-local-servers", key: "mcpServers", format: formatJSON,
+	{Name: "claude-desktop", Title: "Claude Desktop", Documented: "https://modelcontextprotocol.io/docs/develop/connect-local-servers", key: "mcpServers",
 		file: func(p Place) string {
 			if p.OS == "darwin" {
 				return filepath.Join(p.Home, "Library", "Application Support", "Claude", "claude_desktop_config.json")
 			}
 			return filepath.Join(p.Config, "Claude", "claude_desktop_config.json")
 		}},
-	{Name: "codex", Title: "Codex", Documented: "https://developers.openai.com/codex/mcp", key: "mcp_servers", format: formatTOML,
-		file: func(p Place) string { return filepath.Join(p.Home, ".codex", "config.toml") }},
-	{Name: "cursor", Title: "Cursor", Documented: "https://cursor.com/docs/mcp", key: "mcpServers", format: formatJSON,
+	{Name: "cursor", Title: "Cursor", Documented: "https://cursor.com/docs/mcp", key: "mcpServers",
 		file: func(p Place) string { return filepath.Join(p.Home, ".cursor", "mcp.json") }},
-	{Name: "cursor-project", Title: "Cursor, in this project", Documented: "https://cursor.com/docs/mcp", key: "mcpServers", format: formatJSON,
+	{Name: "cursor-project", Title: "Cursor, in this project", Documented: "https://cursor.com/docs/mcp", key: "mcpServers",
 		file: func(p Place) string { return filepath.Join(p.Project, ".cursor", "mcp.json") }},
-	{Name: "gemini", Title: "Gemini CLI", Documented: "https://geminicli.com/docs/tools/mcp-server/", key: "mcpServers", format: formatJSON,
+	{Name: "gemini", Title: "Gemini CLI", Documented: "https://geminicli.com/docs/tools/mcp-server/", key: "mcpServers",
 		file: func(p Place) string { return filepath.Join(p.Home, ".gemini", "settings.json") }},
-	{Name: "vscode", Title: "VS Code, in this project", Documented: "https://code.visualstudio.com/docs/copilot/customization/mcp-servers", key: "servers", format: formatJSON, typed: true,
+	{Name: "vscode", Title: "VS Code, in this project", Documented: "https://code.visualstudio.com/docs/copilot/customization/mcp-servers", key: "servers", typed: true,
 		file: func(p Place) string { return filepath.Join(p.Project, ".vscode", "mcp.json") }},
 }
 
@@ -100,7 +87,7 @@ func (h Host) File(p Place) string { return h.file(p) }
 
 // Add returns the content of a host's file with a server added. Nil content stands for
 // a missing file. Existing content is unchanged; an entry of the same name is replaced.
-// Errors are [ErrSyntax], [ErrTaken] and [ErrSize].
+// Errors are [ErrSyntax] and [ErrSize].
 func (h Host) Add(content []byte, s Server) ([]byte, error) {
 	e, err := h.find(content, s.Name)
 	if err != nil {
@@ -129,24 +116,6 @@ func (h Host) Remove(content []byte, name string) (rest []byte, found bool, err 
 		return content, false, err
 	}
 	return e.remove(), true, nil
-}
-
-// entry is the place of a server in a file, where it is or would be.
-type entry interface {
-	there() bool
-	put(Server) []byte // the file with it
-	server() Server    // what is there, without its name
-	remove() []byte    // the file without it
-}
-
-func (h Host) find(content []byte, name string) (entry, error) {
-	switch {
-	case len(content) > MaxFile:
-		return nil, ErrSize
-	case h.format == formatTOML:
-		return findTOML(content, h.key, name)
-	}
-	return h.findJSON(content, name)
 }
 
 func splice(content []byte, from, to int, text string) []byte {

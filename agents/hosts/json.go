@@ -49,8 +49,8 @@ func asObject(v hujson.Value) (object, error) {
 	return object{o, v.StartOffset}, nil
 }
 
-// jsonEntry is an entry of a file in JSON.
-type jsonEntry struct {
+// entry is the place of a server in a file, where it is or would be.
+type entry struct {
 	host    Host
 	content []byte
 	name    string
@@ -59,8 +59,11 @@ type jsonEntry struct {
 	at      int    // of the entry among them, or -1
 }
 
-func (h Host) findJSON(content []byte, name string) (*jsonEntry, error) {
-	e := &jsonEntry{host: h, content: content, name: name, at: -1}
+func (h Host) find(content []byte, name string) (*entry, error) {
+	if len(content) > MaxFile {
+		return nil, ErrSize
+	}
+	e := &entry{host: h, content: content, name: name, at: -1}
 	if len(bytes.Trim(content, " \t\r\n")) == 0 {
 		return e, nil
 	}
@@ -82,16 +85,17 @@ func (h Host) findJSON(content []byte, name string) (*jsonEntry, error) {
 	return e, err
 }
 
-func (e *jsonEntry) there() bool { return e.at >= 0 }
+func (e *entry) there() bool { return e.at >= 0 }
 
-func (e *jsonEntry) put(s Server) []byte {
-	entry := written{Command: s.Command, Args: append([]string{}, s.Args...)}
+// put returns the file with a server.
+func (e *entry) put(s Server) []byte {
+	w := written{Command: s.Command, Args: append([]string{}, s.Args...)}
 	if e.host.typed {
-		entry.Type = "stdio"
+		w.Type = "stdio"
 	}
 	// all returns the member for the servers, with this one.
 	all := func(indent, unit string) string {
-		return quoted(e.host.key) + ": {\n" + indent + unit + quoted(e.name) + ": " + entry.text(indent+unit, unit) + "\n" + indent + "}"
+		return quoted(e.host.key) + ": {\n" + indent + unit + quoted(e.name) + ": " + w.text(indent+unit, unit) + "\n" + indent + "}"
 	}
 	if e.top.Object == nil {
 		base := lineIndent(e.content, len(e.content))
@@ -106,14 +110,16 @@ func (e *jsonEntry) put(s Server) []byte {
 	indent := e.servers.indent(e.content, outer, unit)
 	if e.there() {
 		v := e.servers.Members[e.at].Value
-		return splice(e.content, v.StartOffset, v.EndOffset, entry.text(indent, unit))
+		return splice(e.content, v.StartOffset, v.EndOffset, w.text(indent, unit))
 	}
-	return e.servers.insert(e.content, indent, quoted(e.name)+": "+entry.text(indent, unit))
+	return e.servers.insert(e.content, indent, quoted(e.name)+": "+w.text(indent, unit))
 }
 
-func (e *jsonEntry) remove() []byte { return e.servers.remove(e.content, e.at) }
+// remove returns the file without the server.
+func (e *entry) remove() []byte { return e.servers.remove(e.content, e.at) }
 
-func (e *jsonEntry) server() Server {
+// server returns what is there, without its name.
+func (e *entry) server() Server {
 	v := e.servers.Members[e.at].Value.Clone()
 	v.Standardize()
 	var w written

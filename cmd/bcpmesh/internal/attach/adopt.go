@@ -288,12 +288,8 @@ func added(before, after []byte) string {
 }
 
 func hostFailure(file string, err error) error {
-	switch {
-	case errors.Is(err, hosts.ErrTaken):
-		return cli.Failf("%s has an entry %s that this command did not write", cli.Quoted(file), cli.Quoted(entryName)).WithHint("remove it first")
-	case errors.Is(err, hosts.ErrSyntax):
+	if errors.Is(err, hosts.ErrSyntax) {
 		return cli.Failf("%s cannot be read as its host's configuration", cli.Quoted(file)).WithHint("correct it first; nothing was changed")
-	default:
-		return cli.Failf("%s: %s", cli.Quoted(file), cli.FileReason(err))
 	}
+	return cli.Failf("%s: %s", cli.Quoted(file), cli.FileReason(err))
 }
