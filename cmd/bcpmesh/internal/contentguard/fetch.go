@@ -19,39 +19,26 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
-func fetchCode(err error) guard.Code { return fetch.CodeOf(err) }
-
-// allowFlags are the flags with a list of hosts.
-type allowFlags struct{ entries []string }
-
-func (a *allowFlags) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&a.entries, "allow", nil, "hosts that may be reached: `HOST,*.HOST,HOST:PORT`")
-	cli.Complete(cmd, "allow", cobra.NoFileCompletions)
-}
-
-const entryHint = "an entry is HOST or *.HOST, perhaps with :PORT"
-
-// valid returns the entries of the flags or, without them, of the environment.
-func (a *allowFlags) valid(p *cli.Program) ([]string, error) {
-	entries := a.entries
+// allowed returns the policy of some entries or, without them, of the environment.
+func allowed(p *cli.Program, entries []string) (guard.Policy, error) {
 	if entries == nil {
 		entries = guard.SplitHosts(p.Env(guard.AllowVariable))
 	}
-	if _, invalid := guard.ParsePolicy(entries); len(invalid) > 0 {
-		return nil, cli.Usagef("%s is not a valid host of an allow-list", cli.Quoted(invalid[0])).WithHint(entryHint)
+	policy, invalid := guard.ParsePolicy(entries)
+	if len(invalid) > 0 {
+		return policy, cli.Usagef("%s is not a valid host of an allow-list", cli.Quoted(invalid[0])).WithHint("an entry is HOST or *.HOST, perhaps with :PORT")
 	}
-	return entries, nil
+	return policy, nil
 }
 
 // FetchURLCommand returns the command fetch, which gets one page from the real network.
 func FetchURLCommand(p *cli.Program) *cobra.Command {
-	var allow allowFlags
+	var allow []string
 	cmd := cli.Command("fetch URL", func(ctx context.Context, args []string) error {
-		entries, err := allow.valid(p)
+		policy, err := allowed(p, allow)
 		if err != nil {
 			return err
 		}
-		policy, _ := guard.ParsePolicy(entries)
 		f := fetch.Client{Policy: func() guard.Policy { return policy }, Resolver: fetch.NewResolver(), Transport: fetch.NewTransport(nil, nil)}
 		read, err := fetchPage(ctx, &f, args[0], web.ReadOptions{})
 		if p.Out.JSON {
@@ -68,7 +55,8 @@ func FetchURLCommand(p *cli.Program) *cobra.Command {
 		return nil
 	})
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
-	allow.addTo(cmd)
+	cmd.Flags().StringSliceVar(&allow, "allow", nil, "hosts that may be reached: `HOST,*.HOST,HOST:PORT`")
+	cli.Complete(cmd, "allow", cobra.NoFileCompletions)
 	return cmd
 }
 
@@ -93,7 +81,7 @@ func showPage(p *cli.Program, read web.Page) {
 
 // deniedf says why a URL is not fetched.
 func deniedf(err error, url string) *cli.Failure {
-	code, reason := fetchCode(err), fetchCode(err).Error()
+	code, reason := fetch.CodeOf(err), fetch.CodeOf(err).Error()
 	if status := fetch.StatusOf(err); status > 0 {
 		reason += ", " + strconv.Itoa(status)
 	}
@@ -145,7 +133,7 @@ type fetchResult struct {
 
 func newFetchResult(read web.Page, err error) fetchResult {
 	if err != nil {
-		r := fetchResult{Code: fetchCode(err), Text: fetchCode(err).Error()}
+		r := fetchResult{Code: fetch.CodeOf(err), Text: fetch.CodeOf(err).Error()}
 		if status, ok := err.(fetch.StatusError); ok {
 			r.Status = int(status)
 		}

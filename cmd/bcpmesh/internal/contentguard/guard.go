@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,62 +12,52 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
-// operation is one thing that the guard does, to a text or to an argument.
-type operation struct {
-	name     string
-	flags    string // that it takes
-	argument string // what people give; empty for a text, in a file or on stdin
-	judge    judgement
-}
-
 // judgement judges what is in a case. What it returns has the keys of the result; the code says why there is none.
 type judgement func(in input) (any, guard.Code)
 
-// onlyCases judge cases alone, with more in them.
-var onlyCases = map[string]func(ctx context.Context, raw jsontext.Value) (any, guard.Code){"fetch": judgeFetch, "quarantine": judgeQuarantine}
-
-var operations = []operation{
-	{"redact", "set", "", judgeRedact},
-	{"clean", "", "", func(in input) (any, guard.Code) { return textResult{guard.Clean(string(in.Text))}, "" }},
-	{"fence", "source", "", judgeFence},
-	{"tainted", "", "", func(in input) (any, guard.Code) { return taintedResult{guard.IsTainted(string(in.Text))}, "" }},
-	{"egress", "allow", "URL", judgeEgress},
-	{"hosts", "", "LIST", judgeHosts},
-	{"address", "", "ADDRESS", func(in input) (any, guard.Code) { return addressResult{guard.PublicText(string(in.Address))}, "" }},
-	{"price", "", "URL", judgePrice},
-	{"fetch", "", "", nil},
-	{"quarantine", "", "", nil},
+// operations are what the guard does to what is in a case.
+var operations = map[string]judgement{
+	"redact":  judgeRedact,
+	"clean":   func(in input) (any, guard.Code) { return textResult{guard.Clean(string(in.Text))}, "" },
+	"fence":   judgeFence,
+	"tainted": func(in input) (any, guard.Code) { return taintedResult{guard.IsTainted(string(in.Text))}, "" },
+	"egress":  judgeEgress,
+	"hosts":   judgeHosts,
+	"address": func(in input) (any, guard.Code) { return addressResult{guard.PublicText(string(in.Address))}, "" },
+	"price":   judgePrice,
 }
 
-// guardFlags are the flags of guard.
-type guardFlags struct {
-	set, source cli.WordFlag
-	allow       allowFlags
-}
+// scripted are operations whose cases have a world of their own.
+var scripted = map[string]func(ctx context.Context, raw jsontext.Value) (any, guard.Code){"fetch": judgeFetch, "quarantine": judgeQuarantine}
 
 // GuardCommand returns the command guard.
 func GuardCommand(p *cli.Program) *cobra.Command {
-	var g guardFlags
-	g.set = cli.WordFlag{Value: guard.All.String(), Words: []string{guard.All.String(), guard.Keys.String(), guard.Seed.String()}}
-	g.source = cli.WordFlag{Value: string(guard.File), Name: "SOURCE"}
-	for _, s := range guard.Sources {
-		g.source.Words = append(g.source.Words, string(s))
-	}
-	names := cli.Map(operations, func(o operation) string { return o.name })
+	set := cli.WordFlag{Value: guard.All.String(), Words: []string{guard.All.String(), guard.Keys.String(), guard.Seed.String()}}
+	names := slices.Sorted(maps.Keys(operations))
+	names = append(names, slices.Sorted(maps.Keys(scripted))...)
 	cmd := &cobra.Command{
-		Use: "guard OPERATION [FILE|ARGUMENT]",
+		Use: "guard OPERATION [FILE]",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			at := slices.Index(names, args[0])
-			if at < 0 {
-				return cli.Usagef("guard: no operation %s", cli.Quoted(args[0])).WithHint("%s --help lists them", cmd.CommandPath()).Near(args[0], names)
+			switch name := args[0]; {
+			case !slices.Contains(names, name):
+				return cli.Usagef("guard: no operation %s", cli.Quoted(name)).WithHint("%s --help lists them", cmd.CommandPath()).Near(name, names)
+			case !p.Out.JSON && name == "redact":
+				return redactFile(cmd.Context(), p, strings.Join(args[1:], ""), set.Value)
+			case !p.Out.JSON:
+				return cli.Usagef("guard %s: expected --json", name).WithHint("it reads cases from stdin; bcpmesh fetch gets a page from the real network")
+			case len(args) > 1:
+				return cli.Usagef("guard %s: one argument too many: %s", name, cli.Quoted(args[1]))
+			case cmd.Flags().Changed("set"):
+				return cli.Usagef("guard %s: --set does nothing here: a case has its own", name)
+			default:
+				return judgeLines(cmd.Context(), p, name)
 			}
-			return g.run(cmd, p, &operations[at], args[1:])
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) > 0 {
@@ -75,48 +66,12 @@ func GuardCommand(p *cli.Program) *cobra.Command {
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	g.set.AddTo(cmd, "set", "redact: which rules; keys leaves hex and base64 alone")
-	g.source.AddTo(cmd, "source", "fence: where the text came from")
-	g.allow.addTo(cmd)
+	set.AddTo(cmd, "set", "redact: which rules; keys leaves hex and base64 alone")
 	return cmd
 }
 
-// run does one operation, for people or for cases.
-func (g *guardFlags) run(cmd *cobra.Command, p *cli.Program, o *operation, args []string) error {
-	for _, name := range []string{"set", "source", "allow"} {
-		if cmd.Flags().Changed(name) && !slices.Contains(strings.Fields(o.flags), name) {
-			return cli.Usagef("guard %s: --%s does nothing here", o.name, name)
-		}
-	}
-	ctx, argument := cmd.Context(), strings.Join(args, "")
-	if len(args) == 0 && o.name == "hosts" && !p.Out.JSON {
-		argument = p.Env(guard.AllowVariable)
-	}
-	switch {
-	case o.judge == nil && len(args) > 0:
-		return cli.Usagef("guard %s: one argument too many: %s", o.name, cli.Quoted(argument))
-	case p.Out.JSON && len(args) == 0:
-		return judgeLines(ctx, p, o)
-	case o.judge == nil:
-		return cli.Usagef("guard %s: expected --json", o.name).WithHint("it reads cases from stdin; bcpmesh fetch gets a page from the real network")
-	case o.argument == "":
-		return g.readInput(ctx, p, o, argument)
-	case len(args) == 0 && o.name != "hosts":
-		return cli.Usagef("guard %s: expected %s", o.name, o.argument).WithHint("or --json, to read cases from stdin")
-	}
-	in := input{URL: new(caseURL(argument)), Env: new(caseText(argument)), Address: caseText(argument)}
-	if o.name == "egress" {
-		entries, err := g.allow.valid(p)
-		if err != nil {
-			return err
-		}
-		in.Allow = cli.Map(entries, func(s string) caseText { return caseText(s) })
-	}
-	return tell(p, o, in, argument)
-}
-
-// readInput does an operation to the text of a file or of stdin.
-func (g *guardFlags) readInput(ctx context.Context, p *cli.Program, o *operation, name string) error {
+// redactFile redacts a file, or what comes on stdin while it comes.
+func redactFile(ctx context.Context, p *cli.Program, name, set string) error {
 	from := p.In
 	if name != "" && name != "-" {
 		f, err := agentsfolder.OpenFile(name)
@@ -128,87 +83,12 @@ func (g *guardFlags) readInput(ctx context.Context, p *cli.Program, o *operation
 	} else if cli.IsTerminal(p.In) {
 		p.Out.Talkf("reading text from the terminal; Ctrl-D ends it")
 	}
-	from = cli.Interruptible(ctx, from)
-	if o.name == "redact" && !p.Out.JSON {
-		return redactStream(p, from, g.set.Value)
-	}
-	text, err := io.ReadAll(io.LimitReader(from, maxCaseText+1))
-	switch {
-	case err != nil:
-		return cli.Failf("the input cannot be read: %s", cli.FileReason(err))
-	case len(text) > maxCaseText:
-		return cli.Failf("the input is longer than 64 MiB")
-	}
-	in := input{Text: caseText(text), Set: g.set.Value, Source: caseText(g.source.Value)}
-	if o.name == "tainted" && !p.Out.JSON {
-		in.Text = caseText(strings.TrimSuffix(string(in.Text), "\n"))
-	}
-	return tell(p, o, in, name)
-}
-
-// tell tells a person, or a program of theirs, what came of an operation.
-func tell(p *cli.Program, o *operation, in input, argument string) error {
-	result, code := o.judge(in)
-	switch {
-	case code != "" && o.argument != "":
-		return deniedf(code, argument)
-	case code != "":
-		return cli.Usagef("%s", code.Error())
-	}
-	var said string
-	var denied *cli.Failure
-	switch r := result.(type) {
-	case textResult:
-		said = r.Text
-	case fenceResult:
-		said = r.Text + "\n"
-	case taintedResult:
-		if said = "one whole fence\n"; !r.Tainted {
-			denied = cli.Failf("the text is not one whole fence")
-		}
-	case egressResult:
-		if said = "allowed: " + r.Canonical + "\n"; !r.Allowed {
-			denied = deniedf(r.Code, argument)
-		}
-	case hostsResult:
-		valid := slices.DeleteFunc(slices.Clone(r.Allow), func(entry string) bool { return guard.ParseEntry(entry) != nil })
-		if said = strings.Join(valid, "\n") + "\n"; len(r.Invalid) > 0 {
-			denied = cli.Failf("%s is not a valid entry", cli.Quoted(r.Invalid[0])).WithHint(entryHint)
-		} else if len(valid) == 0 {
-			said = ""
-			p.Out.Talkf("no host is allowed")
-		}
-	case addressResult:
-		if said = "public\n"; !r.Public {
-			denied = cli.Failf("%s is not a public address", cli.Quoted(argument))
-			denied.Code = cli.ExitRefused
-		}
-	case priceResult:
-		said = bcp.Bits(r.NanoBits).Words() + "\n"
-	}
-	if p.Out.JSON {
-		if err := p.Out.Value(result); err != nil {
-			return err
-		}
-	} else if _, hosts := result.(hostsResult); denied == nil || hosts {
-		if _, err := (flushingWriter{p}).Write([]byte(said)); err != nil {
-			return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
-		}
-	}
-	if denied != nil {
-		return denied
-	}
-	return nil
-}
-
-// redactStream redacts what comes while it comes.
-func redactStream(p *cli.Program, r io.Reader, set string) error {
 	chosen, err := guard.ParseSet(set)
 	if err != nil {
 		return cli.Usagef("%s", err)
 	}
 	stream := guard.NewStream(flushingWriter{p}, chosen)
-	if _, err := io.Copy(stream, r); err != nil {
+	if _, err := io.Copy(stream, cli.Interruptible(ctx, from)); err != nil {
 		return cli.Failf("the text cannot be redacted: %s", cli.FileReason(err))
 	}
 	if err := stream.Close(); err != nil {
@@ -256,16 +136,16 @@ type guardCase struct {
 var caseOptions = json.JoinOptions(jsontext.AllowInvalidUTF8(true), json.MatchCaseInsensitiveNames(false))
 
 // judgeLines judges the cases of one command.
-func judgeLines(ctx context.Context, p *cli.Program, o *operation) error {
+func judgeLines(ctx context.Context, p *cli.Program, name string) error {
 	return cli.EachLine(ctx, p, "", p.In, func(_ int, line []byte, wrong error) error {
-		if err := judgeLine(ctx, p, o, line, wrong); err != nil {
+		if err := judgeLine(ctx, p, name, line, wrong); err != nil {
 			return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
 		}
 		return nil
 	})
 }
 
-func judgeLine(ctx context.Context, p *cli.Program, o *operation, line []byte, wrong error) error {
+func judgeLine(ctx context.Context, p *cli.Program, name string, line []byte, wrong error) error {
 	var c guardCase
 	var in input
 	if wrong != nil {
@@ -275,17 +155,17 @@ func judgeLine(ctx context.Context, p *cli.Program, o *operation, line []byte, w
 	switch {
 	case wrong != nil:
 		return writeCase(p, c.ID, nil, unreadableCase)
-	case c.Op != "" && c.Op != o.name:
+	case c.Op != "" && c.Op != name:
 		return writeCase(p, c.ID, nil, otherOp)
 	case c.In.Kind() != '{':
 		return writeCase(p, c.ID, nil, unreadableCase)
-	case o.judge == nil:
-		result, code := onlyCases[o.name](ctx, c.In)
+	case scripted[name] != nil:
+		result, code := scripted[name](ctx, c.In)
 		return writeCase(p, c.ID, result, code)
 	case json.Unmarshal(c.In, &in, caseOptions) != nil:
 		return writeCase(p, c.ID, nil, unreadableCase)
 	}
-	result, code := o.judge(in)
+	result, code := operations[name](in)
 	return writeCase(p, c.ID, result, code)
 }
 
@@ -372,7 +252,7 @@ func judgeEgress(in input) (any, guard.Code) {
 	policy, _ := guard.ParsePolicy(entryTexts(in.Allow))
 	target, err := guard.Check(string(url), policy)
 	if err != nil {
-		return egressResult{Code: fetchCode(err)}, ""
+		return egressResult{Code: fetch.CodeOf(err)}, ""
 	}
 	return egressResult{Allowed: true, Canonical: target.String()}, ""
 }
@@ -406,7 +286,7 @@ func judgePrice(in input) (any, guard.Code) {
 	}
 	target, err := guard.ParseTarget(string(*in.URL))
 	if err != nil {
-		return nil, fetchCode(err)
+		return nil, fetch.CodeOf(err)
 	}
 	price, length := guard.ComposedPrice(target)
 	return priceResult{price, length}, ""
