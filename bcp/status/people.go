@@ -12,21 +12,21 @@ import (
 // HeldFor is what came of what was held for one rule, or for any, on a channel or for a
 // kernel. The rule is a code of an anomaly, or the kind of an item that none held.
 type HeldFor struct {
-	Controller bcp.AgentName `json:"controller"`
-	Reader     bcp.AgentName `json:"reader,omitzero"`
-	Rule       string        `json:"rule,omitzero"` // empty: any
-	Approved   int           `json:"approved"`
-	Edited     int           `json:"edited"`
-	Rejected   int           `json:"rejected"`
-	Expired    int           `json:"expired"` // nobody decided
+	Controller bcp.AgentName
+	Reader     bcp.AgentName
+	Rule       string // empty: any
+	Approved   int
+	Edited     int
+	Rejected   int
+	Expired    int // nobody decided
 	// Signs counts those that people decided which a rule had held as it objected, False the
 	// ones of them that were approved unchanged.
-	Signs int `json:"decided_signs"`
-	False int `json:"false_holds"`
+	Signs int
+	False int
 	// Waited is the time from the notice to the decision, all together.
-	Waited  time.Duration `json:"-"`
-	Seconds int           `json:"mean_seconds"`
-	Advice  string        `json:"advice,omitzero"`
+	Waited  time.Duration
+	Seconds int
+	Advice  string
 
 	recent []bool // whether the last signs were false, at most recentSigns
 }
@@ -38,24 +38,12 @@ const (
 	mostFalse   = 10
 )
 
-// Effort is what deciding costs people.
-type Effort struct {
-	Tasks      int `json:"tasks"`      // sessions of Controllers, and runs of kernels
-	Decisions  int `json:"decisions"`  // of people
-	Signatures int `json:"signatures"` // one may be of several decisions
-	// PerHundred is how many decisions 100 tasks took.
-	PerHundred int       `json:"decisions_per_100_tasks"`
-	Held       []HeldFor `json:"held"`
-}
-
-// People counts what deciding costs people, from decisions in the order of the journal. It
+// People counts what was held and came of it, from decisions in the order of the journal. It
 // keeps what is held at the time, and which runs it saw.
 type People struct {
-	effort Effort
 	open   map[bcp.ItemID]heldItem
 	held   map[[3]string]*HeldFor
 	runs   map[string]bcp.ItemID        // what each waits for, if for a person
-	signed map[bcp.AgentName]bcp.Digest // the last statement of each person that others were signed with
 }
 
 // maxRuns bounds the runs that are known at once: beyond it all are forgotten.
@@ -70,7 +58,7 @@ type heldItem struct {
 
 // NewPeople counts nothing yet.
 func NewPeople() *People {
-	return &People{open: map[bcp.ItemID]heldItem{}, held: map[[3]string]*HeldFor{}, runs: map[string]bcp.ItemID{}, signed: map[bcp.AgentName]bcp.Digest{}}
+	return &People{open: map[bcp.ItemID]heldItem{}, held: map[[3]string]*HeldFor{}, runs: map[string]bcp.ItemID{}}
 }
 
 // Settled is what a decision says of an item that waited.
@@ -88,9 +76,6 @@ func (p *People) Add(d *bcp.Decision) (s Settled, ok bool) {
 	if d.Repeat {
 		return s, false
 	}
-	if d.SessionBegins {
-		p.effort.Tasks++
-	}
 	item := d.Item
 	if d.Run != nil && d.Run.Code == "" {
 		item = p.run(d.Run) // whatever happens to the run, the item waits no more
@@ -99,11 +84,6 @@ func (p *People) Add(d *bcp.Decision) (s Settled, ok bool) {
 		switch person := d.Role == bcp.RoleApprover; {
 		case person && d.Verdict == bcp.Accept:
 			s.Act = bcp.Act(d.Event)
-			p.effort.Decisions++
-			if d.Statement.IsZero() || p.signed[d.Agent] != d.Statement {
-				p.effort.Signatures++
-			}
-			p.signed[d.Agent] = d.Statement
 		case person || d.Verdict == bcp.Reject:
 			return s, false
 		}
@@ -134,10 +114,8 @@ func (p *People) Add(d *bcp.Decision) (s Settled, ok bool) {
 // run notes what a run waits for, and returns what it waited for before.
 func (p *People) run(c *bcp.RunChange) bcp.ItemID {
 	before, known := p.runs[c.Run]
-	if !known {
-		if p.effort.Tasks++; len(p.runs) >= maxRuns {
-			clear(p.runs)
-		}
+	if !known && len(p.runs) >= maxRuns {
+		clear(p.runs)
 	}
 	p.runs[c.Run] = c.Held
 	return before
@@ -187,14 +165,10 @@ func (h *HeldFor) isWasteful() bool {
 	return len(h.recent) == recentSigns && n > mostFalse
 }
 
-// Effort returns what was counted, of all channels or of one: each rule behind its channel,
+// Held returns what was counted, of all channels or of one: each rule behind its channel,
 // the one with most false holds first. What is held too often without reason has advice:
 // the line to change. The definitions may be nil.
-func (p *People) Effort(def *bcp.Mesh, only bcp.ChannelKey) Effort {
-	e := p.effort
-	if e.Tasks > 0 {
-		e.PerHundred = (100*e.Decisions + e.Tasks/2) / e.Tasks
-	}
+func (p *People) Held(def *bcp.Mesh, only bcp.ChannelKey) (list []HeldFor) {
 	worst := map[bcp.ChannelKey]*HeldFor{}
 	for _, h := range p.held {
 		key := bcp.ChannelKey{Controller: h.Controller, Reader: h.Reader}
@@ -215,12 +189,12 @@ func (p *People) Effort(def *bcp.Mesh, only bcp.ChannelKey) Effort {
 		if h.Rule == "" && h.isWasteful() {
 			one.Advice = advice(def, key, worst[key].Rule)
 		}
-		e.Held = append(e.Held, one)
+		list = append(list, one)
 	}
-	slices.SortFunc(e.Held, func(a, b HeldFor) int {
+	slices.SortFunc(list, func(a, b HeldFor) int {
 		return cmp.Or(cmp.Compare(a.Controller, b.Controller), cmp.Compare(a.Reader, b.Reader), cmp.Compare(min(1, len(a.Rule)), min(1, len(b.Rule))), cmp.Compare(b.False, a.False), cmp.Compare(a.Rule, b.Rule))
 	})
-	return e
+	return list
 }
 
 // advice says which line of a definition to change, given the rule that is wrong most often.

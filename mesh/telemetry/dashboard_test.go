@@ -34,7 +34,7 @@ var alertRules = []struct{ name, expr, wait, severity, summary string }{
 	{"BcpmeshAlert", `sum by (alert) (increase(bcpmesh_alerts_total{alert!="item_held"}[10m])) > 0`, "0s", "warning", "The mesh raised an alert; docs/alerts.md says what each means."},
 	{"BcpmeshAgentUnavailable", `max by (agent) (bcpmesh_agent_unavailable) == 1`, "1m", "warning", "The command of an agent cannot be started: bcpmesh status."},
 	{"BcpmeshNotificationFails", `sum by (route) (increase(bcpmesh_notifications_total{outcome!="taken"}[15m])) > 3`, "0s", "warning", "People are not told of what waits: bcpmesh doctor."},
-	{"BcpmeshFalseHolds", `sum by (controller, reader) (increase(bcpmesh_decided_signs_total{rule="any",false="true"}[30d])) > 0.2 * sum by (controller, reader) (increase(bcpmesh_decided_signs_total{rule="any"}[30d])) and sum by (controller, reader) (increase(bcpmesh_decided_signs_total{rule="any"}[30d])) >= 50`, "1h", "warning", "People approve unchanged more than a fifth of what the rules hold on a channel: bcpmesh ledger show --people names the line to change."},
+	{"BcpmeshFalseHolds", `sum by (controller, reader) (increase(bcpmesh_decided_signs_total{rule="any",false="true"}[30d])) > 0.2 * sum by (controller, reader) (increase(bcpmesh_decided_signs_total{rule="any"}[30d])) and sum by (controller, reader) (increase(bcpmesh_decided_signs_total{rule="any"}[30d])) >= 50`, "1h", "warning", "People approve unchanged more than a fifth of what the rules hold on a channel: the page of the channel names the line to change."},
 	{"BcpmeshRecordsSlow", `histogram_quantile(0.99, sum by (le) (rate(bcpmesh_record_seconds_bucket[5m]))) > 1`, "10m", "warning", "Decisions wait for the disk for more than a second."},
 }
 

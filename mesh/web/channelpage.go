@@ -44,7 +44,7 @@ func (f *facts) effort(c *channel) (list []fact) {
 	for _, e := range c.entries {
 		people.Add(&e.Decision)
 	}
-	for _, h := range people.Effort(f.definition, c.key).Held {
+	for _, h := range people.Held(f.definition, c.key) {
 		if decided := h.Approved + h.Edited + h.Rejected; h.Rule == "" && decided > 0 {
 			list = append(list, fact{Name: "Decided by people", Value: strconv.Itoa(decided) + ", after " + tell.Span(int64(h.Seconds)) + " on average"})
 		}

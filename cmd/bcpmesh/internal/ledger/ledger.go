@@ -47,7 +47,7 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var channel client.ChannelFlag
 	var span client.SpanFlags
-	var history, subscriptions, egress, costs, people bool
+	var history, subscriptions, egress, costs bool
 	cmd := &cobra.Command{
 		Use: "show",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -55,8 +55,8 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 				return cli.Usagef("ledger show: --egress and --cost are about agents, and take no --channel")
 			}
 			for _, flag := range []string{"since", "until"} {
-				if cmd.Flags().Changed(flag) && !history && !subscriptions && !people {
-					return cli.Usagef("ledger show: --%s is for --history, --subscriptions and --people", flag)
+				if cmd.Flags().Changed(flag) && !history && !subscriptions {
+					return cli.Usagef("ledger show: --%s is for --history and --subscriptions", flag)
 				}
 			}
 			c, err := who.Books(cmd.Context(), p, false)
@@ -73,8 +73,6 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 				return showEgress(cmd.Context(), p.Out, c)
 			case costs:
 				return showCost(cmd.Context(), p.Out, c)
-			case people:
-				return showPeople(cmd.Context(), p.Out, c, channel.Value, &span)
 			}
 			books, err := ledgerBooks(cmd.Context(), c, channel.Value)
 			if err != nil {
@@ -99,8 +97,7 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 	cmd.Flags().BoolVar(&subscriptions, "subscriptions", false, "show what became of the pushes of each subscription")
 	cmd.Flags().BoolVar(&egress, "egress", false, "show what agents have told hosts")
 	cmd.Flags().BoolVar(&costs, "cost", false, "show the usage of the agents' models")
-	cmd.Flags().BoolVar(&people, "people", false, "show what deciding has cost people")
-	cmd.MarkFlagsMutuallyExclusive("history", "subscriptions", "egress", "cost", "people")
+	cmd.MarkFlagsMutuallyExclusive("history", "subscriptions", "egress", "cost")
 	return cmd
 }
 
