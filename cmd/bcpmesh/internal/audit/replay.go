@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -93,11 +94,7 @@ func (r *Replaying) runRaw(cmd *cobra.Command, out *cli.Output, who *client.Flag
 
 func (r *Replaying) run(ctx context.Context, out *cli.Output, records iter.Seq2[*replayed, error]) error {
 	belongs := r.filter()
-	teller := newTeller(out)
-	tell := teller.tell
-	if r.decisionKind() != 0 { // there are no exchanges of one kind
-		tell = teller.standalone
-	}
+	tell := (&teller{out: out}).tell
 	if out.JSON {
 		tell = func(one *replayed) error {
 			if one.Raw == nil {
@@ -128,7 +125,6 @@ func (r *Replaying) run(ctx context.Context, out *cli.Output, records iter.Seq2[
 			}
 		}
 	}
-	teller.tellOpen()
 	if !told && !r.follow && ctx.Err() == nil {
 		out.Talkf("%s", r.nothing())
 	}
@@ -182,130 +178,29 @@ func (r *Replaying) filter() func(*bcp.Decision) bool {
 	}
 }
 
-// teller tells exchanges. It holds those that go on, at most maxTold.
+// teller tells records in their order. Those of one exchange that follow each other have one head.
 type teller struct {
 	out   *cli.Output
-	open  map[string]*exchange
-	of    map[bcp.DeliveryID]string // the exchange that a delivery belongs to
-	order []string                  // of the open ones and others, oldest first
-}
-
-// exchange is what one query or push led to, so far.
-type exchange struct {
-	begun   time.Time
-	lines   strings.Builder
-	ended   bool // nothing but acknowledgements can come
-	waiting map[bcp.DeliveryID]bool
-}
-
-const maxTold = 4096
-
-func newTeller(out *cli.Output) *teller {
-	return &teller{out: out, open: map[string]*exchange{}, of: map[bcp.DeliveryID]string{}}
-}
-
-// exchangeKey names the exchange that a decision belongs to; it is empty for one that
-// stands alone.
-func (t *teller) exchangeKey(d *bcp.Decision) string {
-	switch {
-	case d.Kind == bcp.KindAcknowledge && d.Delivery != "":
-		return t.of[d.Delivery]
-	case d.Kind == bcp.KindAcknowledge || d.Check == bcp.CheckQuery:
-		return ""
-	case d.Query != "":
-		return string(d.Query)
-	case d.Item != "":
-		return string(d.Item)
-	}
-	return string(d.Delivery)
+	of    string // the exchange that was told last
+	begun time.Time
 }
 
 func (t *teller) tell(one *replayed) error {
 	d := &one.Decision
-	key := t.exchangeKey(d)
-	if key == "" {
-		return t.standalone(one)
-	}
-	e := t.open[key]
-	if e == nil {
-		if len(t.open) >= maxTold {
-			t.oldest()
-		}
-		e = &exchange{begun: d.At(), waiting: map[bcp.DeliveryID]bool{}}
-		t.open[key] = e
-		t.order = append(t.order, key)
-		e.lines.WriteString(tell.Head(d))
-	}
-	e.lines.WriteString(tell.Line(d, e.begun) + one.rawLines())
-	switch {
-	case d.Kind == bcp.KindAcknowledge:
-		delete(e.waiting, d.Delivery)
-		delete(t.of, d.Delivery)
-	case d.Repeat:
-	case d.Delivery != "":
-		e.waiting[d.Delivery] = true
-		t.of[d.Delivery] = key
-		e.ended = e.ended || d.Outcome != bcp.Held
-	case d.Kind == bcp.KindAsk && d.Verdict == bcp.Reject, d.Kind == bcp.KindPush && d.Verdict == bcp.Reject:
-		e.ended = true
-	case d.Query == "" && (d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept || d.Kind == bcp.KindExpire):
-		e.ended = true // a held push that nobody hears of
-	}
-	if e.ended && len(e.waiting) == 0 {
-		t.close(key)
-	}
-	return nil
-}
-
-// standalone prints a record that belongs to no exchange.
-func (t *teller) standalone(one *replayed) error {
-	d := &one.Decision
+	of := cmp.Or(string(d.Query), string(d.Item), string(d.Delivery))
 	switch d.Kind {
-	case bcp.KindAsk, bcp.KindAnswer, bcp.KindPush, bcp.KindApproval, bcp.KindExpire:
-		t.out.Printf("%s", tell.Head(d)+tell.Line(d, d.At())+one.rawLines())
+	case bcp.KindAsk, bcp.KindAnswer, bcp.KindPush, bcp.KindAcknowledge, bcp.KindApproval, bcp.KindExpire:
 	default:
+		t.of = ""
 		t.out.Printf("%s", tell.Event(d)+one.rawLines())
+		return nil
 	}
+	if of == "" || of != t.of {
+		t.of, t.begun = of, d.At()
+		t.out.Printf("%s", tell.Head(d))
+	}
+	t.out.Printf("%s", tell.Line(d, t.begun)+one.rawLines())
 	return nil
-}
-
-// close tells an exchange.
-func (t *teller) close(key string) {
-	e := t.open[key]
-	delete(t.open, key)
-	for id := range e.waiting {
-		delete(t.of, id)
-	}
-	if len(t.order) > 2*maxTold {
-		var still []string
-		for _, one := range t.order {
-			if t.open[one] != nil {
-				still = append(still, one)
-			}
-		}
-		t.order = still
-	}
-	t.out.Printf("%s", e.lines.String())
-}
-
-// oldest tells the one that has been open for longest.
-func (t *teller) oldest() {
-	for len(t.order) > 0 {
-		key := t.order[0]
-		t.order = t.order[1:]
-		if t.open[key] != nil {
-			t.open[key].lines.WriteString("            it is still open\n")
-			t.close(key)
-			return
-		}
-	}
-}
-
-// tellOpen tells what is still open.
-func (t *teller) tellOpen() {
-	for len(t.open) > 0 {
-		t.oldest()
-	}
 }
 
 // replayed is a decision that is told, with the message that it is about if
