@@ -22,8 +22,8 @@ import (
 
 // adoptOptions are the flags of adopt.
 type adoptOptions struct {
-	creds, as       string
-	list, undo, dry bool
+	creds, as string
+	undo, dry bool
 }
 
 // entryName names the mesh's server in the file of a host.
@@ -34,21 +34,15 @@ func AdoptCommand(p *cli.Program) *cobra.Command {
 	var o adoptOptions
 	cmd := &cobra.Command{
 		Use:  "adopt HOST --as AGENT",
-		Args: cli.Arguments(0, "HOST"),
+		Args: cli.Arguments(1, "HOST"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			place, err := findHosts(p)
 			if err != nil {
 				return err
 			}
-			if o.list {
-				return listHosts(p, place)
-			}
-			if len(args) == 0 {
-				return cli.Usagef("adopt: expected a HOST").WithHint("bcpmesh adopt --list shows them")
-			}
 			host, ok := hosts.Find(args[0])
 			if !ok {
-				return cli.Usagef("adopt: no host %s is known", cli.Quoted(args[0])).WithHint("bcpmesh adopt --list shows those that are; docs/bridges.md has the entry for others")
+				return cli.Usagef("adopt: no host %s is known", cli.Quoted(args[0])).WithHint("bcpmesh adopt --help lists those that are; docs/bridges.md has the entry for others")
 			}
 			if o.undo {
 				return undoAdopt(p, host, place, o)
@@ -63,7 +57,6 @@ func AdoptCommand(p *cli.Program) *cobra.Command {
 	cli.TakeGiven(cmd, "--as: the agent that the host becomes; --creds: its file (default: AGENT.creds)", cli.Into{"as": &o.as, "creds": &o.creds})
 	cmd.Flags().BoolVar(&o.dry, "dry-run", false, "show the change without writing it")
 	cmd.Flags().BoolVar(&o.undo, "undo", false, "remove the entry")
-	cmd.Flags().BoolVar(&o.list, "list", false, "list the hosts, their files and what is in them")
 	return cmd
 }
 
@@ -82,46 +75,6 @@ func findHosts(p *cli.Program) (hosts.Place, error) {
 		config = p.Env("APPDATA")
 	}
 	return hosts.Place{OS: runtime.GOOS, Home: home, Config: cmp.Or(config, filepath.Join(home, ".config")), Project: project}, nil
-}
-
-// listedHost is a host with its file, and what of the mesh is in that.
-type listedHost struct {
-	Host       string `json:"host"`
-	File       string `json:"file"`
-	State      string `json:"state"`
-	Documented string `json:"documented"`
-}
-
-// listHosts shows each host with its file.
-func listHosts(p *cli.Program, place hosts.Place) error {
-	list := cli.Map(hosts.All(), func(h hosts.Host) listedHost {
-		file := resolveHostFile(h, place)
-		return listedHost{h.Name, file, adoption(h, file), h.Documented}
-	})
-	return cli.ShowList(p.Out, list, "", func(o *cli.Output, list []listedHost) {
-		o.Table([]string{"HOST", "FILE", "STATE"}, cli.Rows(list, func(h *listedHost) []string { return []string{h.Host, h.File, h.State} }))
-	})
-}
-
-// adoption says what of the mesh is in the file of a host.
-func adoption(h hosts.Host, file string) string {
-	content, _, err := hostFile(file)
-	switch {
-	case err != nil:
-		return "cannot be read: " + cli.FileReason(err)
-	case content == nil:
-		return "no file yet"
-	}
-	s, found, err := h.Server(content, entryName)
-	switch {
-	case err != nil:
-		return "cannot be read as a configuration"
-	case !found:
-		return "without the mesh"
-	case len(s.Args) == 3:
-		return "adopted with " + s.Args[2]
-	}
-	return "adopted"
 }
 
 // adopt adds the entry.
