@@ -57,7 +57,7 @@ func ApprovalsCommand(p *cli.Program) *cobra.Command {
 		},
 	}
 	f.addTo(cmd)
-	return cli.Noun(cmd, cli.IsID, approveCommand(p), rejectCommand(p), editCommand(p), endorseCommand(p), watchCommand(p))
+	return cli.Noun(cmd, cli.IsID, approveCommand(p), rejectCommand(p), editCommand(p), endorseCommand(p))
 }
 
 // approverFlags are what all commands of an approver have.

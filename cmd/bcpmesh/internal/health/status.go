@@ -217,7 +217,7 @@ func showStatus(o *cli.Output, def *bcp.Mesh, s *meshStatus) {
 			return []string{string(it.ID), string(it.Kind), string(it.Controller) + " ← " + string(it.Reader),
 				it.Nominal.Rounded(), it.Since.Local().Format(time.DateTime), it.Deadline.Local().Format(time.DateTime)}
 		}))
-		o.Printf("decide: bcpmesh approvals watch, or bcpmesh approvals --help\n")
+		o.Printf("decide: bcpmesh approvals --help\n")
 	}
 	if len(s.Ledger) > 0 {
 		o.Printf("\n")
