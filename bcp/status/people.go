@@ -41,9 +41,9 @@ const (
 // People counts what was held and came of it, from decisions in the order of the journal. It
 // keeps what is held at the time, and which runs it saw.
 type People struct {
-	open   map[bcp.ItemID]heldItem
-	held   map[[3]string]*HeldFor
-	runs   map[string]bcp.ItemID        // what each waits for, if for a person
+	open map[bcp.ItemID]heldItem
+	held map[[3]string]*HeldFor
+	runs map[string]bcp.ItemID // what each waits for, if for a person
 }
 
 // maxRuns bounds the runs that are known at once: beyond it all are forgotten.
