@@ -12,17 +12,17 @@ func (d *draft) advance() {
 	for d.isOpen() && d.ready() {
 		f := d.run.top()
 		steps := f.checked.view.plan.Steps
-		if len(f.done) == len(steps) {
+		if len(f.Done) == len(steps) {
 			d.finishFrame(f)
 			continue
 		}
-		d.step(f, &steps[len(f.done)])
+		d.step(f, &steps[len(f.Done)])
 	}
 }
 
 // step runs the next step of the innermost frame.
 func (d *draft) step(f *frame, s *Step) {
-	at := f.checked.view.nodes[len(f.done)].at
+	at := f.checked.view.nodes[len(f.Done)].at
 	record := StepRecord{Path: string(at), Kind: s.Kind}
 	switch s.Kind {
 	case ConstStep:
@@ -52,9 +52,9 @@ func (d *draft) failStep(s *Step, code Code) {
 // that none before it did, is what all of them are made of.
 func (d *draft) errorLabel() Label {
 	f := d.run.top()
-	label := f.checked.view.nodes[len(f.done)].label
-	for i := range f.done {
-		label = label.join(&f.done[i].label)
+	label := f.checked.view.nodes[len(f.Done)].label
+	for i := range f.Done {
+		label = label.join(&f.Done[i].Label)
 	}
 	return label
 }
@@ -64,7 +64,7 @@ func (d *draft) abort(code Code, step string) { d.end(Aborted, code, step) }
 
 func (d *draft) local(f *frame, s *Step, record StepRecord, at Origin) {
 	n, code := f.localNode(&f.view, s, at)
-	switch limit := d.run.start.Limits.MaxValueBytes; {
+	switch limit := d.run.Start.Limits.MaxValueBytes; {
 	case code != "":
 		d.failStep(s, code)
 	case n.size > limit, s.Kind == EndStep && (n.value == nil || len(n.value.JSON()) > limit):
@@ -129,7 +129,7 @@ func (d *draft) call(f *frame, s *Step, at Origin) {
 		case d.change.Endorsed != nil:
 			w.Endorsed = d.change.Endorsed.ID
 		case !w.Approved:
-			if f.checked.loopOf(len(f.done)) != "" {
+			if f.checked.loopOf(len(f.Done)) != "" {
 				w.ID = d.run.listed(w.Key)
 			}
 			d.askPerson(w, WaitApproval, g.bytes)
@@ -166,11 +166,11 @@ func argumentsJSON(args []Argument) []byte {
 
 // intend records that a call is going to be made; it is made once that is stored.
 func (d *draft) intend(w Wait, arguments []byte) {
-	if d.run.totals.Effects >= d.run.start.Limits.MaxEffects {
+	if d.run.Totals.Effects >= d.run.Start.Limits.MaxEffects {
 		d.abort(LimitEffects, w.Step)
 		return
 	}
-	d.run.totals.Effects++
+	d.run.Totals.Effects++
 	t := d.kernel.tools[w.Tool]
 	w.Kind, w.ID, w.Agent, w.Attempt = WaitTool, "c"+d.moment.Fresh, bcp.AgentName(t.Service), 1
 	w.Deadline = d.change.Time + int64(t.timeout())
@@ -179,7 +179,7 @@ func (d *draft) intend(w Wait, arguments []byte) {
 
 // askPerson has a person look at a call, or answer a question.
 func (d *draft) askPerson(w Wait, kind WaitKind, arguments []byte) {
-	if d.pending() >= d.run.start.Limits.MaxPendingApprovals {
+	if d.pending() >= d.run.Start.Limits.MaxPendingApprovals {
 		if kind == WaitDoubt {
 			d.end(Doubted, InDoubt, w.Step)
 			return
@@ -188,14 +188,14 @@ func (d *draft) askPerson(w Wait, kind WaitKind, arguments []byte) {
 		return
 	}
 	w.Kind, w.ID = kind, cmp.Or(w.ID, "i"+d.moment.Fresh)
-	w.Deadline = d.change.Time + int64(d.run.start.Limits.ApprovalTTL)
+	w.Deadline = d.change.Time + int64(d.run.Start.Limits.ApprovalTTL)
 	d.await(w, arguments)
 }
 
 // pending is how many other items of the kernel wait for a person.
 func (d *draft) pending() int {
-	n := d.state.pending[d.run.start.Kernel]
-	if d.change.from != nil && d.change.from.wait.Kind.Person() {
+	n := d.state.pending[d.run.Start.Kernel]
+	if d.change.from != nil && d.change.from.Wait.Kind.Person() {
 		n--
 	}
 	return n
@@ -215,11 +215,11 @@ func (d *draft) parse(f *frame, s *Step, at Origin) {
 		return
 	case d.reuse(f, &g):
 		return
-	case d.run.totals.Parses >= d.run.start.Limits.MaxParses:
+	case d.run.Totals.Parses >= d.run.Start.Limits.MaxParses:
 		d.abort(LimitParses, g.record.Path)
 		return
 	}
-	d.run.totals.Parses++
+	d.run.Totals.Parses++
 	d.change.Steps = append(d.change.Steps, g.record)
 	w := g.wait(d)
 	w.ID = "k" + d.moment.Fresh
@@ -230,7 +230,7 @@ func (d *draft) parse(f *frame, s *Step, at Origin) {
 // deep that a record of it could not be read.
 func (d *draft) content(f *frame, n *node, step string) (*Value, bool) {
 	value, known := f.view.whole(n)
-	if !known || value.depth() > wire.MaxDepth || len(value.JSON()) > d.run.start.Limits.MaxValueBytes {
+	if !known || value.depth() > wire.MaxDepth || len(value.JSON()) > d.run.Start.Limits.MaxValueBytes {
 		d.abort(LimitValueBytes, step)
 		return nil, false
 	}
@@ -240,7 +240,7 @@ func (d *draft) content(f *frame, n *node, step string) (*Value, bool) {
 // sub begins a sub-run: its grant is no more than the run's, and what its planner
 // makes up is as tainted as what it read.
 func (d *draft) sub(f *frame, s *Step, at Origin) {
-	if f.Depth+1 > d.run.start.Limits.MaxDepth {
+	if f.Depth+1 > d.run.Start.Limits.MaxDepth {
 		d.abort(LimitDepth, string(at))
 		return
 	}
@@ -271,7 +271,7 @@ func (d *draft) sub(f *frame, s *Step, at Origin) {
 	d.run.open(inner, s.Instruction, content)
 	d.await(Wait{
 		Kind: WaitSubPlanner, ID: "p" + d.moment.Fresh, Step: string(at), Agent: planner,
-		Deadline: d.change.Time + int64(d.run.start.Limits.PlannerTimeout),
+		Deadline: d.change.Time + int64(d.run.Start.Limits.PlannerTimeout),
 	}, nil)
 }
 
@@ -290,7 +290,7 @@ func (d *draft) finishFrame(f *frame) {
 	if !ok {
 		return
 	}
-	if len(d.run.frames) == 1 {
+	if len(d.run.Frames) == 1 {
 		d.change.End = &End{Status: Committed, Step: step, Label: final.label}
 		if s.Kind == ResultStep {
 			d.change.End.Result = s.Schema
@@ -304,12 +304,12 @@ func (d *draft) finishFrame(f *frame) {
 
 // finishSub gives the step around a sub-run its value.
 func (d *draft) finishSub(inner *frame, value *Value, label Label) {
-	d.run.frames = d.run.frames[: len(d.run.frames)-1 : len(d.run.frames)-1]
+	d.run.Frames = d.run.Frames[: len(d.run.Frames)-1 : len(d.run.Frames)-1]
 	if !d.ready() {
 		return
 	}
 	f := d.run.top()
-	s := &f.checked.view.plan.Steps[len(f.done)]
+	s := &f.checked.view.plan.Steps[len(f.Done)]
 	source, code := f.view.ref(&s.Source)
 	if code != "" {
 		d.failStep(s, code)

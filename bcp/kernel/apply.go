@@ -29,20 +29,20 @@ type State struct {
 }
 
 type requestKey struct {
-	kernel    bcp.AgentName
-	requester string
-	id        bcp.ClientID
+	Kernel    bcp.AgentName `record:"kernel"`
+	Requester string        `record:"requester"`
+	ID        bcp.ClientID  `record:"id"`
 }
 
 // request is what became of a message with a request id.
 type request struct {
-	digest bcp.Digest
-	run    RunID
-	code   Code
-	at     int64
+	Digest bcp.Digest `record:"digest,said"`
+	Run    RunID      `record:"run"`
+	Code   Code       `record:"code"`
+	At     int64      `record:"at"`
 	// status is how its run ended, and why says why: the run is forgotten earlier.
-	status Status
-	why    Code
+	Status Status `record:"status"`
+	Why    Code   `record:"why"`
 }
 
 // endedRun is a run that is over, and is forgotten some day.
@@ -62,7 +62,7 @@ type requestEnd struct {
 }
 
 func (e requestEnd) compare(o requestEnd) int {
-	return cmp.Or(cmp.Compare(e.at, o.at), cmp.Compare(e.key.id, o.key.id), cmp.Compare(e.key.kernel, o.key.kernel))
+	return cmp.Or(cmp.Compare(e.at, o.at), cmp.Compare(e.key.ID, o.key.ID), cmp.Compare(e.key.Kernel, o.key.Kernel))
 }
 
 // NewState returns the state before the first change, under the definitions of
@@ -124,7 +124,7 @@ func (c *Change) fold(old *run) (*run, error) {
 	switch {
 	case c.Start != nil && old == nil:
 		r = begin(c)
-	case c.Start == nil && old != nil && old.end == nil:
+	case c.Start == nil && old != nil && old.End == nil:
 		r = old.copy()
 	default:
 		return nil, ErrChange
@@ -167,15 +167,15 @@ func (c *Change) fold(old *run) (*run, error) {
 		}
 		r.open(*c.Sub, c.Private.Instruction, content)
 	}
-	r.totals, r.deadline = c.Totals, c.Deadline
+	r.Totals, r.Deadline = c.Totals, c.Deadline
 	switch {
 	case c.End != nil:
 		r.stop(*c.End, c.Time)
 	case c.Wait != nil:
-		r.wait, r.args = *c.Wait, c.Private.Arguments
+		r.Wait, r.Args = *c.Wait, c.Private.Arguments
 	}
 	if c.Leave != nil {
-		r.leaves = append(r.leaves, *c.Leave)
+		r.Leaves = append(r.Leaves, *c.Leave)
 	}
 	return r, nil
 }
@@ -194,42 +194,42 @@ func (p *Private) value(b []byte) (*Value, error) {
 
 // forget takes an old form of a run out of the indexes.
 func (s *State) forget(r *run) {
-	if r == nil || r.end != nil {
+	if r == nil || r.End != nil {
 		return
 	}
-	delete(s.waiting, r.wait.ID)
-	if s.openBy[r.start.Requester.Name]--; s.openBy[r.start.Requester.Name] == 0 {
-		delete(s.openBy, r.start.Requester.Name)
+	delete(s.waiting, r.Wait.ID)
+	if s.openBy[r.Start.Requester.Name]--; s.openBy[r.Start.Requester.Name] == 0 {
+		delete(s.openBy, r.Start.Requester.Name)
 	}
-	if r.wait.Kind.Person() {
-		s.pending[r.start.Kernel]--
+	if r.Wait.Kind.Person() {
+		s.pending[r.Start.Kernel]--
 	}
 }
 
 // index finds the run by what it waits for, and when it is due.
 func (s *State) index(r *run) {
-	if r.end != nil {
-		delete(s.own, r.id)
-		s.ended = append(s.ended, endedRun{r.ended, r.id})
+	if r.End != nil {
+		delete(s.own, r.ID)
+		s.ended = append(s.ended, endedRun{r.Ended, r.ID})
 		for i := len(s.ended) - 1; i > 0 && s.ended[i].at == s.ended[i-1].at && s.ended[i].run < s.ended[i-1].run; i-- {
 			s.ended[i], s.ended[i-1] = s.ended[i-1], s.ended[i]
 		}
-		key := requestKey{r.start.Kernel, r.start.Requester.Name, r.start.Request}
-		if asked, known := s.requests[key]; known && asked.run == r.id {
-			asked.status, asked.why = r.end.Status, r.end.Code
+		key := requestKey{r.Start.Kernel, r.Start.Requester.Name, r.Start.Request}
+		if asked, known := s.requests[key]; known && asked.Run == r.ID {
+			asked.Status, asked.Why = r.End.Status, r.End.Code
 			s.requests[key] = asked
 		}
 		return
 	}
-	s.waiting[r.wait.ID] = r.id
-	s.openBy[r.start.Requester.Name]++
-	switch r.wait.Kind {
+	s.waiting[r.Wait.ID] = r.ID
+	s.openBy[r.Start.Requester.Name]++
+	switch r.Wait.Kind {
 	case WaitTool:
-		s.calls[r.wait.ID] = r.id
+		s.calls[r.Wait.ID] = r.ID
 	case WaitApproval, WaitDoubt, WaitQuestion:
-		s.pending[r.start.Kernel]++
+		s.pending[r.Start.Kernel]++
 	}
-	heap.Push(&s.deadline, timer{r.due(), r.id})
+	heap.Push(&s.deadline, timer{r.due(), r.ID})
 }
 
 // remember notes what became of a message with a request id, of which each requester has
@@ -242,7 +242,7 @@ func (s *State) remember(c *Change) {
 	if _, known := s.asked(key, c.Time); known {
 		return
 	}
-	told := s.told[key.requester]
+	told := s.told[key.Requester]
 	for len(told) > 0 && (len(told) >= MaxRequests || c.Time-told[0].at >= int64(runMemory)) {
 		delete(s.requests, told[0].key)
 		told = told[1:]
@@ -251,26 +251,26 @@ func (s *State) remember(c *Change) {
 	if c.Code != "" {
 		run = ""
 	}
-	s.requests[key] = request{digest: c.Private.Digest, run: run, code: c.Code, at: c.Time}
+	s.requests[key] = request{Digest: c.Private.Digest, Run: run, Code: c.Code, At: c.Time}
 	told = append(told, requestEnd{c.Time, key})
 	for i := len(told) - 1; i > 0 && told[i].compare(told[i-1]) < 0; i-- {
 		told[i], told[i-1] = told[i-1], told[i]
 	}
-	s.told[key.requester] = told
+	s.told[key.Requester] = told
 }
 
 // asked returns what became of a message, for a day.
 func (s *State) asked(key requestKey, now int64) (request, bool) {
 	r, known := s.requests[key]
-	return r, known && now-r.at < int64(runMemory)
+	return r, known && now-r.At < int64(runMemory)
 }
 
 // prune forgets what ended more than a day ago, the oldest of more runs than are kept,
 // and timers of what is over.
 func (s *State) prune() {
 	for len(s.ended) > 0 && (len(s.ended) > maxEndedRuns || s.time-s.ended[0].at >= int64(runMemory)) {
-		for _, c := range s.runs[s.ended[0].run].settled {
-			delete(s.calls, c.call)
+		for _, c := range s.runs[s.ended[0].run].Settled {
+			delete(s.calls, c.Call)
 		}
 		delete(s.runs, s.ended[0].run)
 		s.ended = s.ended[1:]

@@ -44,32 +44,32 @@ func (k WaitKind) Person() bool { return k == WaitApproval || k == WaitDoubt || 
 
 // Wait is what a run waits for. What it says is released once it is recorded.
 type Wait struct {
-	Kind WaitKind
+	Kind WaitKind `record:"kind"`
 	// ID is of the plan request, the ask, the call or the item.
-	ID string
+	ID string `record:"id"`
 	// Call is the id of the call that a doubt is about.
-	Call     string
-	Step     string        // the full path, such as delegate/p; empty for the planner
-	Agent    bcp.AgentName // planner, sub-planner, Reader, or service of the tool
-	Tool     string
-	Key      bcp.Digest // of the call or the parse
-	Attempt  int        // of a call, from 1
-	Since    int64      // journal time
-	Deadline int64      // 0: that of the run alone
+	Call     string        `record:"call"`
+	Step     string        `record:"step"`  // the full path, such as delegate/p; empty for the planner
+	Agent    bcp.AgentName `record:"agent"` // planner, sub-planner, Reader, or service of the tool
+	Tool     string        `record:"tool"`
+	Key      bcp.Digest    `record:"key"`      // of the call or the parse
+	Attempt  int           `record:"attempt"`  // of a call, from 1
+	Since    int64         `record:"since"`    // journal time
+	Deadline int64         `record:"deadline"` // 0: that of the run alone
 	// Approved says that a person let the call through, and Endorsed by which endorsement.
-	Approved bool
-	Endorsed bcp.EndorsementID
+	Approved bool              `record:"approved"`
+	Endorsed bcp.EndorsementID `record:"endorsed"`
 	// Overruled says that a person had the call sent again: an outcome of an earlier
 	// attempt is a second effect.
-	Overruled bool
+	Overruled bool `record:"overruled"`
 	// Tainted says that content had a part in what the call is given.
-	Tainted bool
+	Tainted bool `record:"tainted"`
 	// Outages counts how often in a row the planner said that its model is away, and
 	// NotBefore is when it is asked again.
-	Outages   int
-	NotBefore int64
+	Outages   int   `record:"outages"`
+	NotBefore int64 `record:"not_before"`
 	// Tells bounds what content can say to the requester by a question.
-	Tells bcp.Bits
+	Tells bcp.Bits `record:"tells"`
 }
 
 // call returns the id of the call that may have been made, if there is one.
@@ -88,40 +88,40 @@ func (w *Wait) call() string {
 // changed. [State.Apply] of all changes in order is the whole state, without the
 // definitions. What agents and people said is in Private.
 type Change struct {
-	Kind ChangeKind
-	Time int64 // journal time, Unix nanoseconds
-	Run  RunID
+	Kind ChangeKind `record:"kind"`
+	Time int64      `record:"time"` // journal time, Unix nanoseconds
+	Run  RunID      `record:"run"`
 	// Code says that the message was refused; then nothing else changed.
-	Code Code
+	Code Code `record:"code"`
 	// Input is the id of the wait that was answered, with its attempt.
-	Input   string
-	Attempt int
+	Input   string `record:"input"`
+	Attempt int    `record:"attempt"`
 
-	Start *Start
+	Start *Start `record:"start"`
 	// Result is what a tool or a Reader answered.
-	Result *Result
+	Result *Result `record:"result"`
 	// Plan says that the plan of the innermost frame was accepted.
-	Plan *Accepted
+	Plan *Accepted `record:"plan"`
 	// Steps is what happened to steps, in order.
-	Steps []StepRecord
+	Steps []StepRecord `record:"steps"`
 	// Told is an error that the planner is told with its next request.
-	Told *PlanError
+	Told *PlanError `record:"told"`
 	// Sub begins a sub-run.
-	Sub  *Frame
-	Wait *Wait
+	Sub  *Frame `record:"sub"`
+	Wait *Wait  `record:"wait"`
 	// Leave is a person's for a call whose turn has not come.
-	Leave *Leave
-	End   *End
+	Leave *Leave `record:"leave"`
+	End   *End   `record:"end"`
 	// Totals and Deadline are those of the run afterwards.
-	Totals   Totals
-	Deadline int64
+	Totals   Totals `record:"totals"`
+	Deadline int64  `record:"deadline"`
 	// Alert is something that people should look at.
-	Alert Code
+	Alert Code `record:"alert"`
 	// Endorsed is the endorsement that lets the call of Wait through, after that: it stands
 	// beside the change, in its decision.
 	Endorsed *bcp.EndorseChange
 	// Place is what a [BadRule] is about.
-	Place *RulePlace
+	Place *RulePlace `record:"place"`
 
 	Private Private
 
@@ -181,126 +181,137 @@ func escaped(b []byte) int {
 
 // Start says how a run begins.
 type Start struct {
-	Kernel    bcp.AgentName
-	Requester Requester
-	GrantName string
-	Grant     Grant
-	Request   bcp.ClientID // what the requester calls it
-	Task      Label
-	Limits    Limits
+	Kernel bcp.AgentName `record:"kernel"`
+	Requester
+	GrantName string       `record:"grant_name"`
+	Grant     Grant        `record:"grant"`
+	Request   bcp.ClientID `record:"request_id"` // what the requester calls it
+	Task      Label        `record:"task,always"`
+	Limits    Limits       `record:"limits,always"`
 	// PlanOnly ends the run once a plan was judged, before its first step.
-	PlanOnly bool
+	PlanOnly bool `record:"plan_only"`
 	// Anew says that the requester begins anew with this run.
-	Anew bool
+	Anew bool `record:"new_session"`
 }
 
 // Result is the outcome of a call, or the answer of a Reader. Its value is
 // private.
 type Result struct {
-	Key bcp.Digest
+	Key bcp.Digest `record:"key"`
 	// Code says why there is no value.
-	Code Code
+	Code Code `record:"code"`
 }
 
 // Accepted is a plan that was accepted.
 type Accepted struct {
-	Attempt int // 1 is the first of the run; 0 in a sub-run
-	Steps   int
+	Attempt int `record:"attempt"` // 1 is the first of the run; 0 in a sub-run
+	Steps   int `record:"steps"`
 }
 
 // StepRecord says what happened to one step.
 type StepRecord struct {
-	Path string
-	Kind StepKind
-	Tool string
+	Path string   `record:"path"`
+	Kind StepKind `record:"kind"`
+	Tool string   `record:"tool"`
 	// Judged is the verdict of the gate about a call; Early says that it came before
 	// the plan began.
-	Judged    *Verdict
-	Early     bool
-	Arguments []NamedLabel
+	Judged    *Verdict     `record:"judged"`
+	Early     bool         `record:"early"`
+	Arguments []NamedLabel `record:"arguments"`
 	// Done says that the step has a value, with the label and from the inputs given.
 	// Private has the value of a sub-run; that of a call or a parse is the result
 	// with the key, perhaps of an earlier plan (Reused).
-	Done   bool
-	Label  Label
-	Inputs []string
-	Key    bcp.Digest
-	Reused bool
+	Done   bool       `record:"done"`
+	Label  Label      `record:"label,always"`
+	Inputs []string   `record:"inputs"`
+	Key    bcp.Digest `record:"key"`
+	Reused bool       `record:"reused"`
 	// Control is the label of what steered the plan to a call, and Bits what a when or an
 	// each cost.
-	Control *Label
-	Bits    bcp.Bits
+	Control *Label   `record:"control"`
+	Bits    bcp.Bits `record:"control_bits"`
 }
 
 // NamedLabel is the label of an argument.
 type NamedLabel struct {
-	Name  string
-	Label Label
+	Name  string `record:"name"`
+	Label Label  `record:"label,always"`
 }
 
 // PlanError is what a planner is told: no text, and no part of a value.
 type PlanError struct {
-	Attempt int
-	Step    string // the planner's own id, or empty
-	Code    Code
+	Attempt int    `record:"attempt"`
+	Step    string `record:"step"` // the planner's own id, or empty
+	Code    Code   `record:"code"`
 	// Control is what content chose of the error, if anything: all later plans have it.
-	Control *Label
+	Control *Label `record:"control"`
 }
 
 // End says how a run ended.
 type End struct {
-	Status Status
-	Code   Code   // empty where it was committed
-	Step   string // the full path of the step that ended it
+	Status Status `record:"status"`
+	Code   Code   `record:"code"` // empty where it was committed
+	Step   string `record:"step"` // the full path of the step that ended it
 	// Cause is what ended a sub-run that ended the run.
-	Cause Code
+	Cause Code `record:"cause"`
 	// Label is that of the final value, where it was committed, and Result names its type
 	// where the kernel has several.
-	Label  Label
-	Result string
+	Label  Label  `record:"label,always"`
+	Result string `record:"result"`
 }
 
 // Totals are what a run has used of its limits.
 type Totals struct {
-	Steps, Effects, Parses, Plans, PlannerBits int
+	Steps       int `record:"steps"`
+	Effects     int `record:"effects"`
+	Parses      int `record:"q_parses"`
+	Plans       int `record:"plans"`
+	PlannerBits int `record:"planner_bits"`
 	// Control is what content steered by, and ControlWorst what it could have, by the plans
 	// that were accepted: that is limited, since it does not depend on content.
-	Control, ControlWorst bcp.Bits
+	Control      bcp.Bits `record:"control"`
+	ControlWorst bcp.Bits `record:"control_worst"`
 	// Questions are those that the requester was asked. Told bounds what content told it by
 	// them, of which ToldControl is what steered.
-	Questions         int
-	Told, ToldControl bcp.Bits
+	Questions   int      `record:"questions"`
+	Told        bcp.Bits `record:"told"`
+	ToldControl bcp.Bits `record:"told_control"`
 }
 
 // Private is what agents and people said, apart from the rest of a record so that it
 // can be sealed. Only what the change is about is set.
 type Private struct {
-	Task string
+	Task string `record:"task"`
 	// Digest is that of the message that begins a run, and Salt makes the keys of its
 	// calls and parses: who has neither cannot try out what they are of.
-	Digest, Salt bcp.Digest
-	Rules        []RunRule // of the requester
-	Plan         []byte    // also one that was not accepted
+	Digest bcp.Digest `record:"digest"`
+	Salt   bcp.Digest `record:"salt"`
+	Rules  []RunRule  `record:"rules"` // of the requester
+	Plan   []byte     `record:"plan"`  // also one that was not accepted
 	// Value is the result's value, in canonical JSON.
-	Value []byte
+	Value []byte `record:"value"`
 	// Sub are the values of sub-runs that ended, in the order of Steps.
-	Sub [][]byte
+	Sub [][]byte `record:"sub"`
 	// Instruction and Content are what a sub-planner is given.
-	Instruction string
-	Content     []byte
+	Instruction string `record:"instruction"`
+	Content     []byte `record:"content"`
 	// Arguments are those of the call that the wait is about, in canonical JSON.
-	Arguments []byte
+	Arguments []byte `record:"arguments"`
 	// Final is the value of a run that was committed.
-	Final []byte
+	Final []byte `record:"final"`
 	// Note is what a tool said about its failure.
-	Note string
+	Note string `record:"note"`
 }
 
 // RulePlace is a place in the rules of a requester, each from 1; 0 is the whole.
-type RulePlace struct{ Rule, Line, Column int }
+type RulePlace struct {
+	Rule   int `record:"rule"`
+	Line   int `record:"line"`
+	Column int `record:"column"`
+}
 
 // RunRule is a forbid rule that a requester adds to its run.
 type RunRule struct {
-	Tool string // or [AnyTool]
-	When string
+	Tool string `record:"tool"` // or [AnyTool]
+	When string `record:"when"`
 }

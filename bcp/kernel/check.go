@@ -9,17 +9,17 @@ import (
 
 // Frame is where a plan runs: the run itself, or a sub-run of it.
 type Frame struct {
-	Path  string // of the sub-run's step, such as delegate; empty for the run
-	Depth int
-	Grant Grant
+	Path  string `record:"path"` // of the sub-run's step, such as delegate; empty for the run
+	Depth int    `record:"depth"`
+	Grant Grant  `record:"grant"`
 	// Query is the label of what the planner was given, errors included: so it is that of
 	// constants.
-	Query Label
+	Query Label `record:"query,always"`
 	// Control is the label of what decided which calls the plan makes, where that is not
 	// Query: a sub-run is steered by what its planner read.
-	Control *Label
+	Control *Label `record:"control"`
 	// Steer is the label of what steers the sub-run around it, if something does.
-	Steer *Label
+	Steer *Label `record:"steer"`
 	// Asker is who asked for the run, for what. It is not recorded with the frame, and
 	// the limits are not either: how many bits content may steer by, and how many questions
 	// the requester may be asked.

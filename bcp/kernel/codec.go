@@ -3,125 +3,211 @@ package kernel
 import (
 	"encoding/base64"
 	"errors"
+	"reflect"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // A change is stored as two JSON objects: what everybody reads who may read the
-// journal, and what is sealed. Each type says its fields once, for both directions.
-// A field may be added, never renamed or given another meaning; one that is empty is
-// left out.
+// journal, and what is sealed. The tags of a type name its members: a field may be added,
+// never renamed or given another meaning; one that is empty is left out. What is not
+// known, or is spelled though it is empty, is no record.
 
 // ErrRecord says that bytes are no stored change; it quotes nothing.
 var ErrRecord = errors.New("kernel: no record of a change")
 
 // AppendJSON appends the open part of the change.
-func (c *Change) AppendJSON(dst []byte) []byte { return encode(dst, c.fields) }
+func (c *Change) AppendJSON(dst []byte) []byte { return appendRecord(dst, c) }
 
 // AppendJSON appends the private part of a change.
-func (p *Private) AppendJSON(dst []byte) []byte { return encode(dst, p.fields) }
+func (p *Private) AppendJSON(dst []byte) []byte { return appendRecord(dst, p) }
+
+func appendRecord(dst []byte, of any) []byte {
+	v := encode(of, false)
+	return v.AppendJSON(dst)
+}
 
 // ParseChange reads what the two AppendJSON wrote. private is nil where it was
 // erased.
 func ParseChange(open, private []byte) (Change, error) {
 	var c Change
-	if !decode(open, c.fields) || private != nil && !decode(private, c.Private.fields) {
+	if !parseRecord(open, &c) || private != nil && !parseRecord(private, &c.Private) {
 		return Change{}, ErrRecord
 	}
 	return c, nil
 }
 
-func encode(dst []byte, fields func(*codec)) []byte {
-	v := new(codec).encode(fields)
-	return v.AppendJSON(dst)
-}
-
-func decode(b []byte, fields func(*codec)) bool {
+func parseRecord(b []byte, into any) bool {
 	v, err := ParseValue(b)
-	return err == nil && new(codec).decode(&v, fields)
+	return err == nil && decode(&v, into, false)
 }
 
-// codec writes the fields of one object, or reads them.
-type codec struct {
-	object  Value
-	reading bool
-	known   int // members that were read
-	ok      bool
-	apart   *apart // of what is saved
+// recordField is a field that is a member of the object that its struct is: its tag is
+// record:"key". With always behind the key it is written though it is empty, and with said
+// it is one of those that a saved state keeps apart.
+type recordField struct {
+	key    string
+	index  []int
+	option string
 }
 
-// encode writes an object in this one.
-func (c *codec) encode(fields func(*codec)) Value {
-	inner := codec{object: object(), ok: true, apart: c.apart}
-	fields(&inner)
-	return inner.object
-}
+var recordTypes sync.Map // of the fields of structs that were met
 
-// decode reads an object in this one.
-func (c *codec) decode(v *Value, fields func(*codec)) bool {
-	inner := codec{object: *v, reading: true, ok: v.kind == ObjectValue, apart: c.apart}
-	fields(&inner)
-	return inner.ok && inner.known == len(v.keys)
-}
-
-// field writes a member, unless it is empty, or reads it, if it is there.
-func (c *codec) field(key string, kind ValueKind, write func() Value, empty bool, read func(*Value) bool) {
-	if !c.reading {
-		if !empty {
-			c.object.add(key, write())
+func recordFields(t reflect.Type) []recordField {
+	if known, ok := recordTypes.Load(t); ok {
+		return known.([]recordField)
+	}
+	var fields []recordField
+	for _, f := range reflect.VisibleFields(t) {
+		if tag, ok := f.Tag.Lookup("record"); ok {
+			key, option, _ := strings.Cut(tag, ",")
+			fields = append(fields, recordField{key, f.Index, option})
 		}
-		return
 	}
-	if v := c.object.member(key); v != nil {
-		c.known++
-		c.ok = c.ok && v.kind == kind && read(v)
+	recordTypes.Store(t, fields)
+	return fields
+}
+
+// partial is a struct that has some of its members at times only.
+type partial interface{ lacks(key string) bool }
+
+func (s *StepRecord) lacks(key string) bool { return key == "label" && !s.Done }
+func (e *End) lacks(key string) bool {
+	return (key == "label" || key == "result") && e.Status != Committed
+}
+
+func lacks(of reflect.Value, key string) bool {
+	p, ok := of.Addr().Interface().(partial)
+	return ok && p.lacks(key)
+}
+
+// spelled is a type that has a spelling of its own in records.
+type spelled interface {
+	recorded() Value
+	read(v *Value) bool
+}
+
+// recordWords are the types that are numbers, and words in records.
+var recordWords = map[reflect.Type][]string{
+	reflect.TypeFor[StepKind](): stepWords, reflect.TypeFor[Ruling](): rulingWords, reflect.TypeFor[WaitKind](): waitWords,
+}
+
+// encode returns the object that a struct is, of the fields that are said or of all others.
+func encode(of any, said bool) Value { return encodeStruct(reflect.ValueOf(of).Elem(), said) }
+
+func encodeStruct(of reflect.Value, said bool) Value {
+	o := object()
+	for _, f := range recordFields(of.Type()) {
+		field := of.FieldByIndex(f.index)
+		if always := f.option == "always"; (f.option == "said") != said || !always && field.IsZero() || lacks(of, f.key) {
+			continue
+		}
+		if v := encodeField(field); v.kind != ListValue || len(v.list) > 0 {
+			o.add(f.key, v)
+		}
 	}
+	return o
 }
 
-func text[T ~string](c *codec, key string, p *T) {
-	c.field(key, TextValue, func() Value { return Text(string(*p)) }, *p == "", func(v *Value) bool {
-		*p = T(v.text)
-		return true
-	})
+func encodeField(f reflect.Value) Value {
+	if s, ok := f.Addr().Interface().(spelled); ok {
+		return s.recorded()
+	}
+	switch f.Kind() {
+	case reflect.Bool:
+		return Bool(f.Bool())
+	case reflect.Int, reflect.Int64:
+		return Int(f.Int())
+	case reflect.Uint8:
+		if words := recordWords[f.Type()]; words != nil {
+			return Text(words[f.Uint()])
+		}
+		return Int(int64(f.Uint()))
+	case reflect.String:
+		return Text(f.String())
+	case reflect.Array:
+		return digestValue(f.Interface().(bcp.Digest))
+	case reflect.Pointer:
+		return encodeField(f.Elem())
+	case reflect.Struct:
+		return encodeStruct(f, false)
+	}
+	if f.Type().Elem().Kind() == reflect.Uint8 {
+		return Text(base64.StdEncoding.EncodeToString(f.Bytes()))
+	}
+	list := List()
+	for i := range f.Len() {
+		list.list = append(list.list, encodeField(f.Index(i)))
+	}
+	return list
 }
 
-func number[T ~int | ~int64 | ~uint8](c *codec, key string, p *T) {
-	c.field(key, IntValue, func() Value { return Int(int64(*p)) }, *p == 0, func(v *Value) bool {
-		*p = T(v.n)
-		return int64(*p) == v.n
-	})
+// decode reads what encode wrote.
+func decode(v *Value, into any, said bool) bool {
+	return decodeStruct(v, reflect.ValueOf(into).Elem(), said)
 }
 
-func (c *codec) flag(key string, p *bool) {
-	c.field(key, BoolValue, func() Value { return Bool(true) }, !*p, func(v *Value) bool {
-		*p = true
+func decodeStruct(v *Value, into reflect.Value, said bool) bool {
+	known := 0
+	for _, f := range recordFields(into.Type()) {
+		m := v.member(f.key)
+		if m == nil || (f.option == "said") != said || lacks(into, f.key) {
+			continue
+		}
+		if known++; !decodeField(m, into.FieldByIndex(f.index)) {
+			return false
+		}
+	}
+	return v.kind == ObjectValue && known == len(v.keys)
+}
+
+func decodeField(v *Value, into reflect.Value) bool {
+	if s, ok := into.Addr().Interface().(spelled); ok {
+		return s.read(v)
+	}
+	switch into.Kind() {
+	case reflect.Bool:
+		into.SetBool(v.flag)
 		return v.flag
-	})
-}
-
-func (c *codec) bytes(key string, p *[]byte) {
-	c.field(key, TextValue, func() Value { return Text(base64.StdEncoding.EncodeToString(*p)) }, *p == nil, func(v *Value) bool {
-		b, err := base64.StdEncoding.DecodeString(v.text)
-		*p = b
-		return err == nil
-	})
-}
-
-// eachBytes is a list of bytes; nil is written as no bytes.
-func (c *codec) eachBytes(key string, p *[][]byte) {
-	list(c, key, p, func(b *[]byte) Value { return Text(base64.StdEncoding.EncodeToString(*b)) }, func(v *Value, b *[]byte) (ok bool) {
-		if v.text == "" {
-			return v.kind == TextValue
+	case reflect.Int, reflect.Int64:
+		into.SetInt(v.n)
+		return v.kind == IntValue && !into.OverflowInt(v.n)
+	case reflect.Uint8:
+		n := v.n
+		if words := recordWords[into.Type()]; words != nil {
+			n = int64(slices.Index(words, v.text))
+			into.SetUint(uint64(max(n, 0)))
+			return v.kind == TextValue && n > 0
 		}
-		decoded, err := base64.StdEncoding.DecodeString(v.text)
-		*b = decoded
+		into.SetUint(uint64(n))
+		return v.kind == IntValue && n >= 0 && !into.OverflowUint(uint64(n))
+	case reflect.String:
+		into.SetString(v.text)
+		return v.kind == TextValue
+	case reflect.Array:
+		d := into.Addr().Interface().(*bcp.Digest)
+		return v.kind == TextValue && d.UnmarshalText([]byte(v.text)) == nil && *d != bcp.Digest{}
+	case reflect.Pointer:
+		into.Set(reflect.New(into.Type().Elem()))
+		return decodeField(v, into.Elem())
+	case reflect.Struct:
+		return decodeStruct(v, into, false)
+	}
+	if into.Type().Elem().Kind() == reflect.Uint8 {
+		b, err := base64.StdEncoding.DecodeString(v.text)
+		into.SetBytes(b)
 		return v.kind == TextValue && err == nil
-	})
-}
-
-func (c *codec) digest(key string, p *bcp.Digest) {
-	c.field(key, TextValue, func() Value { return digestValue(*p) }, *p == bcp.Digest{}, func(v *Value) bool { return p.UnmarshalText([]byte(v.text)) == nil && *p != bcp.Digest{} })
+	}
+	into.Set(reflect.MakeSlice(into.Type(), len(v.list), len(v.list)))
+	for i := range v.list {
+		if !decodeField(&v.list[i], into.Index(i)) {
+			return false
+		}
+	}
+	return v.kind == ListValue && len(v.list) > 0
 }
 
 func digestValue(d bcp.Digest) Value {
@@ -129,264 +215,36 @@ func digestValue(d bcp.Digest) Value {
 	return Text(string(b))
 }
 
-func (c *codec) label(key string, p *Label) {
-	c.field(key, ObjectValue, p.recorded, false, func(v *Value) bool {
-		l, err := parseLabel(v)
-		*p = l
-		return err == nil
-	})
-}
-
-// someLabel is a label that may be absent.
-func (c *codec) someLabel(key string, p **Label) {
-	c.field(key, ObjectValue, func() Value { return (*p).recorded() }, *p == nil, func(v *Value) bool {
-		l, err := parseLabel(v)
-		*p = &l
-		return err == nil
-	})
-}
-
-func (c *codec) grant(key string, p *Grant) {
-	c.field(key, ListValue, func() Value { return texts(p.held) }, len(p.held) == 0, func(v *Value) bool {
-		readers, ok := parseReaders(v)
-		*p = Grant{readers.Capabilities()}
-		return ok && len(p.held) > 0
-	})
-}
-
-// word writes a number as its word.
-func word[T ~uint8](c *codec, key string, p *T, words []string) {
-	c.field(key, TextValue, func() Value { return Text(words[*p]) }, *p == 0, func(v *Value) bool {
-		i := slices.Index(words, v.text)
-		*p = T(max(i, 0))
-		return i > 0
-	})
-}
-
-func list[T any](c *codec, key string, p *[]T, encode func(*T) Value, decode func(*Value, *T) bool) {
-	c.field(key, ListValue, func() Value {
-		v := List()
-		for i := range *p {
-			v.list = append(v.list, encode(&(*p)[i]))
-		}
-		return v
-	}, len(*p) == 0, func(v *Value) bool {
-		*p = make([]T, len(v.list))
-		for i := range v.list {
-			if !decode(&v.list[i], &(*p)[i]) {
-				return false
-			}
-		}
-		return len(v.list) > 0
-	})
-}
-
-func (c *codec) texts(key string, p *[]string) {
-	list(c, key, p, func(s *string) Value { return Text(*s) }, func(v *Value, s *string) bool {
-		*s = v.text
-		return v.kind == TextValue
-	})
-}
-
-func objects[T any](c *codec, key string, p *[]T, fields func(*T, *codec)) {
-	list(c, key, p, func(e *T) Value { return c.encode(func(c *codec) { fields(e, c) }) },
-		func(v *Value, e *T) bool { return c.decode(v, func(c *codec) { fields(e, c) }) })
-}
-
-// nested writes an object that is there even if all of it is empty.
-func nested[T any](c *codec, key string, p **T, fields func(*T, *codec)) {
-	c.field(key, ObjectValue, func() Value { return c.encode(func(c *codec) { fields(*p, c) }) }, *p == nil, func(v *Value) bool {
-		*p = new(T)
-		return c.decode(v, func(c *codec) { fields(*p, c) })
-	})
-}
-
-func (c *Change) fields(f *codec) {
-	number(f, "kind", &c.Kind)
-	number(f, "time", &c.Time)
-	text(f, "run", &c.Run)
-	text(f, "code", &c.Code)
-	text(f, "input", &c.Input)
-	number(f, "attempt", &c.Attempt)
-	nested(f, "start", &c.Start, (*Start).fields)
-	nested(f, "result", &c.Result, (*Result).fields)
-	nested(f, "plan", &c.Plan, (*Accepted).fields)
-	objects(f, "steps", &c.Steps, (*StepRecord).fields)
-	nested(f, "told", &c.Told, (*PlanError).fields)
-	nested(f, "sub", &c.Sub, (*Frame).fields)
-	nested(f, "wait", &c.Wait, (*Wait).fields)
-	nested(f, "leave", &c.Leave, (*Leave).fields)
-	nested(f, "end", &c.End, (*End).fields)
-	totals := &c.Totals
-	if f.reading || c.Totals != (Totals{}) {
-		nested(f, "totals", &totals, (*Totals).fields)
-		c.Totals = *totals
+// recorded is the label as the journal has it: with the tools that content came from.
+func (l *Label) recorded() Value {
+	v := l.value()
+	if len(l.Tools) > 0 {
+		v.add("tools", texts(l.Tools))
 	}
-	number(f, "deadline", &c.Deadline)
-	text(f, "alert", &c.Alert)
-	nested(f, "place", &c.Place, (*RulePlace).fields)
+	return v
 }
 
-func (l *Leave) fields(f *codec) {
-	f.digest("key", &l.Key)
-	text(f, "step", &l.Step)
-	text(f, "by", &l.By)
-	number(f, "until", &l.Until)
+func (l *Label) read(v *Value) (ok bool) {
+	read, err := parseLabel(v)
+	*l = read
+	return err == nil
 }
 
-func (p *RulePlace) fields(f *codec) {
-	number(f, "rule", &p.Rule)
-	number(f, "line", &p.Line)
-	number(f, "column", &p.Column)
+func (g *Grant) recorded() Value { return texts(g.held) }
+
+func (g *Grant) read(v *Value) bool {
+	readers, ok := parseReaders(v)
+	*g = Grant{readers.Capabilities()}
+	return ok && v.kind == ListValue && len(g.held) > 0
 }
 
-func (t *Totals) fields(f *codec) {
-	number(f, "steps", &t.Steps)
-	number(f, "effects", &t.Effects)
-	number(f, "q_parses", &t.Parses)
-	number(f, "plans", &t.Plans)
-	number(f, "planner_bits", &t.PlannerBits)
-	number(f, "control", &t.Control)
-	number(f, "control_worst", &t.ControlWorst)
-	number(f, "questions", &t.Questions)
-	number(f, "told", &t.Told)
-	number(f, "told_control", &t.ToldControl)
-}
+// recorded is the canonical JSON of a value in a text: values nest as deep as records do.
+func (v *Value) recorded() Value { return Text(base64.StdEncoding.EncodeToString(v.JSON())) }
 
-func (s *Start) fields(f *codec) {
-	text(f, "kernel", &s.Kernel)
-	text(f, "requester", &s.Requester.Name)
-	text(f, "address", &s.Requester.Address)
-	text(f, "grant_name", &s.GrantName)
-	f.grant("grant", &s.Grant)
-	text(f, "request_id", &s.Request)
-	f.label("task", &s.Task)
-	limits := &s.Limits
-	nested(f, "limits", &limits, (*Limits).fields)
-	s.Limits = *limits
-	f.flag("plan_only", &s.PlanOnly)
-	f.flag("new_session", &s.Anew)
-}
-
-func (l *Limits) fields(f *codec) {
-	number(f, "max_steps", &l.MaxSteps)
-	number(f, "max_effects", &l.MaxEffects)
-	number(f, "max_q_parses", &l.MaxParses)
-	number(f, "max_depth", &l.MaxDepth)
-	number(f, "max_plans", &l.MaxPlans)
-	number(f, "max_planner_bits", &l.MaxPlannerBits)
-	number(f, "max_value_bytes", &l.MaxValueBytes)
-	number(f, "max_pending_approvals", &l.MaxPendingApprovals)
-	number(f, "planner_timeout", &l.PlannerTimeout)
-	number(f, "run_ttl", &l.RunTTL)
-	number(f, "approval_ttl", &l.ApprovalTTL)
-	number(f, "control_budget_bits", &l.ControlBits)
-	number(f, "max_questions", &l.MaxQuestions)
-}
-
-func (o *Result) fields(f *codec) {
-	f.digest("key", &o.Key)
-	text(f, "code", &o.Code)
-}
-
-func (a *Accepted) fields(f *codec) {
-	number(f, "attempt", &a.Attempt)
-	number(f, "steps", &a.Steps)
-}
-
-func (s *StepRecord) fields(f *codec) {
-	text(f, "path", &s.Path)
-	word(f, "kind", &s.Kind, stepWords)
-	text(f, "tool", &s.Tool)
-	nested(f, "judged", &s.Judged, (*Verdict).fields)
-	f.flag("early", &s.Early)
-	objects(f, "arguments", &s.Arguments, (*NamedLabel).fields)
-	f.flag("done", &s.Done)
-	if s.Done {
-		f.label("label", &s.Label)
+func (v *Value) read(text *Value) bool {
+	b, err := base64.StdEncoding.DecodeString(text.text)
+	if err == nil {
+		*v, err = ParseValue(b)
 	}
-	f.texts("inputs", &s.Inputs)
-	f.digest("key", &s.Key)
-	f.flag("reused", &s.Reused)
-	f.someLabel("control", &s.Control)
-	number(f, "control_bits", &s.Bits)
-}
-
-func (v *Verdict) fields(f *codec) {
-	word(f, "ruling", &v.Ruling, rulingWords)
-	text(f, "code", &v.Code)
-	f.texts("rules", &v.Rules)
-}
-
-func (n *NamedLabel) fields(f *codec) {
-	text(f, "name", &n.Name)
-	f.label("label", &n.Label)
-}
-
-func (e *PlanError) fields(f *codec) {
-	number(f, "attempt", &e.Attempt)
-	text(f, "step", &e.Step)
-	text(f, "code", &e.Code)
-	f.someLabel("control", &e.Control)
-}
-
-// fields of a frame are those that a sub-run begins with.
-func (s *Frame) fields(f *codec) {
-	text(f, "path", &s.Path)
-	number(f, "depth", &s.Depth)
-	f.grant("grant", &s.Grant)
-	f.label("query", &s.Query)
-	f.someLabel("control", &s.Control)
-	f.someLabel("steer", &s.Steer)
-}
-
-func (w *Wait) fields(f *codec) {
-	word(f, "kind", &w.Kind, waitWords)
-	text(f, "id", &w.ID)
-	text(f, "call", &w.Call)
-	text(f, "step", &w.Step)
-	text(f, "agent", &w.Agent)
-	text(f, "tool", &w.Tool)
-	f.digest("key", &w.Key)
-	number(f, "attempt", &w.Attempt)
-	number(f, "since", &w.Since)
-	number(f, "deadline", &w.Deadline)
-	f.flag("approved", &w.Approved)
-	text(f, "endorsed", &w.Endorsed)
-	f.flag("overruled", &w.Overruled)
-	f.flag("tainted", &w.Tainted)
-	number(f, "outages", &w.Outages)
-	number(f, "not_before", &w.NotBefore)
-	number(f, "tells", &w.Tells)
-}
-
-func (e *End) fields(f *codec) {
-	text(f, "status", &e.Status)
-	text(f, "code", &e.Code)
-	text(f, "step", &e.Step)
-	text(f, "cause", &e.Cause)
-	if e.Status == Committed {
-		f.label("label", &e.Label)
-		text(f, "result", &e.Result)
-	}
-}
-
-func (p *Private) fields(f *codec) {
-	text(f, "task", &p.Task)
-	f.digest("digest", &p.Digest)
-	f.digest("salt", &p.Salt)
-	objects(f, "rules", &p.Rules, (*RunRule).fields)
-	f.bytes("plan", &p.Plan)
-	f.bytes("value", &p.Value)
-	f.eachBytes("sub", &p.Sub)
-	text(f, "instruction", &p.Instruction)
-	f.bytes("content", &p.Content)
-	f.bytes("arguments", &p.Arguments)
-	f.bytes("final", &p.Final)
-	text(f, "note", &p.Note)
-}
-
-func (r *RunRule) fields(f *codec) {
-	text(f, "tool", &r.Tool)
-	text(f, "when", &r.When)
+	return text.kind == TextValue && err == nil
 }

@@ -55,7 +55,7 @@ func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 	c.Private.Task, c.Private.Rules, c.Private.Salt = message.task, message.rules, runSalt(m)
 	d := &draft{state: s, kernel: k, moment: m, run: begin(&c), change: &c}
 	s.keepOwn(c.Run, k, own)
-	d.run.deadline = c.Time + int64(c.Start.Limits.RunTTL)
+	d.run.Deadline = c.Time + int64(c.Start.Limits.RunTTL)
 	d.askPlanner()
 	return d.decided()
 }
@@ -70,14 +70,14 @@ func (s *State) RefuseRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 // ended, if it has.
 func (c *Change) repeat(before request) Change {
 	switch {
-	case before.digest != c.Private.Digest:
+	case before.Digest != c.Private.Digest:
 		c.Code = Malformed
-	case before.code != "":
-		c.Code = before.code
+	case before.Code != "":
+		c.Code = before.Code
 	default:
-		c.Code, c.Run = Repeated, before.run
-		if before.status != "" {
-			c.End = &End{Status: before.status, Code: before.why}
+		c.Code, c.Run = Repeated, before.Run
+		if before.Status != "" {
+			c.End = &End{Status: before.Status, Code: before.Why}
 		}
 	}
 	return *c
@@ -86,7 +86,7 @@ func (c *Change) repeat(before request) Change {
 // open returns the run that waits for an id, if it waits for one of these.
 func (s *State) open(id string, kinds ...WaitKind) *run {
 	r := s.runs[s.waiting[id]]
-	if r == nil || r.end != nil || r.wait.ID != id || !slices.Contains(kinds, r.wait.Kind) {
+	if r == nil || r.End != nil || r.Wait.ID != id || !slices.Contains(kinds, r.Wait.Kind) {
 		return nil
 	}
 	return r
@@ -111,7 +111,7 @@ func (s *State) begin(m bcp.Moment, kind ChangeKind, r *run) (*draft, bool) {
 // this id.
 func (s *State) DecidePlan(m bcp.Moment, from bcp.AgentName, id string, body []byte) Change {
 	r := s.open(id, WaitPlanner, WaitSubPlanner)
-	if r == nil || r.wait.Agent != from {
+	if r == nil || r.Wait.Agent != from {
 		return s.refused(m, ChangePlan, id, UnknownPlan)
 	}
 	d, ok := s.begin(m, ChangePlan, r)
@@ -119,7 +119,7 @@ func (s *State) DecidePlan(m bcp.Moment, from bcp.AgentName, id string, body []b
 		return d.decided()
 	}
 	switch plan, code := parsePlanMessage(body, id); {
-	case code == PlannerUnavailable && r.wait.Kind == WaitPlanner:
+	case code == PlannerUnavailable && r.Wait.Kind == WaitPlanner:
 		d.askLater()
 	case code == PlannerUnavailable: // a sub-planner read content, and has no say in when a run ends
 		d.fail(badPlan, Fault{Code: PlannerRefused}, nil)
@@ -140,17 +140,17 @@ func (d *draft) plan(plan []byte) {
 		d.fail(badPlan, fault, nil)
 		return
 	}
-	limits := &d.run.start.Limits
+	limits := &d.run.Start.Limits
 	worst := checked.worst(0, len(checked.view.plan.Steps))
-	if d.run.totals.ControlWorst+worst.control > bcp.Bits(limits.ControlBits)*bcp.Bit {
+	if d.run.Totals.ControlWorst+worst.control > bcp.Bits(limits.ControlBits)*bcp.Bit {
 		d.fail(badPlan, Fault{Code: ControlTooWide, Bits: worst.control, steps: checked.view.plan.size}, nil)
 		return
 	}
-	d.run.totals.Steps += worst.steps
-	d.run.totals.ControlWorst += worst.control
+	d.run.Totals.Steps += worst.steps
+	d.run.Totals.ControlWorst += worst.control
 	accepted := &Accepted{Steps: worst.steps}
-	if len(d.run.frames) == 1 {
-		accepted.Attempt = d.run.totals.Plans
+	if len(d.run.Frames) == 1 {
+		accepted.Attempt = d.run.Totals.Plans
 	}
 	d.change.Plan = accepted
 	d.run.accept(plan)
@@ -158,13 +158,13 @@ func (d *draft) plan(plan []byte) {
 	frame.checked, frame.view = checked, view{plan: checked.view.plan, query: &checked.frame.Query, own: checked.view.own}
 	d.run.replaceTop(&frame)
 	switch {
-	case d.run.totals.Steps > limits.MaxSteps:
+	case d.run.Totals.Steps > limits.MaxSteps:
 		d.abort(LimitSteps, "")
 	case checked.subs > 0 && checked.frame.Depth+1 > limits.MaxDepth:
 		d.abort(LimitDepth, "")
-	case d.run.totals.Effects+d.run.fewest(checked, ToolStep, worst.effects) > limits.MaxEffects:
+	case d.run.Totals.Effects+d.run.fewest(checked, ToolStep, worst.effects) > limits.MaxEffects:
 		d.abort(LimitEffects, "")
-	case d.run.totals.Parses+d.run.fewest(checked, ParseStep, worst.parses) > limits.MaxParses:
+	case d.run.Totals.Parses+d.run.fewest(checked, ParseStep, worst.parses) > limits.MaxParses:
 		d.abort(LimitParses, "")
 	case worst.questions > limits.MaxQuestions:
 		d.abort(LimitQuestions, "")
@@ -176,7 +176,7 @@ func (d *draft) plan(plan []byte) {
 			d.denied(f.step, f.Verdict.Code, nil)
 			return
 		}
-		if d.run.start.PlanOnly {
+		if d.run.Start.PlanOnly {
 			d.end(Planned, "", "")
 			return
 		}
@@ -190,9 +190,9 @@ func (d *draft) plan(plan []byte) {
 func (r *run) fewest(c *Checked, kind StepKind, most int) int {
 	n := 0
 	left := map[string]int{}
-	for _, made := range r.results {
-		if made.frame == c.frame.Path && (made.tool == "") == (kind == ParseStep) {
-			left[made.tool]++
+	for _, made := range r.Results {
+		if made.Frame == c.frame.Path && (made.Tool == "") == (kind == ParseStep) {
+			left[made.Tool]++
 			most--
 		}
 	}
@@ -230,10 +230,10 @@ func (s *State) DecideAnswer(m bcp.Moment, id string, answer []byte, code bcp.Co
 		return d.decided()
 	}
 	f := d.run.top()
-	step := &f.checked.view.plan.Steps[len(f.done)]
+	step := &f.checked.view.plan.Steps[len(f.Done)]
 	if failed == ParseUnavailable {
 		d.recordOutcome(ParseUnavailable, nil)
-		d.end(Errored, ParseUnavailable, d.run.wait.Step)
+		d.end(Errored, ParseUnavailable, d.run.Wait.Step)
 		return d.decided()
 	}
 	var value Value
@@ -253,7 +253,7 @@ func (s *State) DecideAnswer(m bcp.Moment, id string, answer []byte, code bcp.Co
 		d.failStep(step, missing)
 		return d.decided()
 	}
-	at := f.checked.view.nodes[len(f.done)].at
+	at := f.checked.view.nodes[len(f.Done)].at
 	d.answer(StepRecord{Path: string(at), Kind: ParseStep, Inputs: []string{f.origin(&step.Source)}},
 		node{typ: schema.typ, value: &value, label: f.view.steered(step, schema.parseLabel(source.label, at)), at: at})
 	return d.decided()
@@ -277,7 +277,7 @@ func answerCode(code bcp.Code) Code {
 
 // recordOutcome notes what came of a call or an ask.
 func (d *draft) recordOutcome(code Code, value *Value) {
-	d.change.Result = &Result{Key: d.run.wait.Key, Code: code}
+	d.change.Result = &Result{Key: d.run.Wait.Key, Code: code}
 	if value != nil {
 		d.change.Private.Value = value.JSON()
 	}
@@ -286,9 +286,9 @@ func (d *draft) recordOutcome(code Code, value *Value) {
 
 // answer gives the step that was waited for its value, and goes on.
 func (d *draft) answer(record StepRecord, n node) {
-	record.Key = d.run.wait.Key
+	record.Key = d.run.Wait.Key
 	d.recordOutcome("", n.value)
-	if len(d.change.Private.Value) > d.run.start.Limits.MaxValueBytes {
+	if len(d.change.Private.Value) > d.run.Start.Limits.MaxValueBytes {
 		d.abort(LimitValueBytes, record.Path)
 		return
 	}

@@ -22,10 +22,10 @@ type draft struct {
 
 // draft begins a decision about an open run.
 func (s *State) draft(m bcp.Moment, kind ChangeKind, r *run) *draft {
-	d := &draft{state: s, moment: m, kernel: s.kernels[r.start.Kernel], run: r.copy(), change: &Change{Kind: kind, Time: s.now(m), Run: r.id, from: r}}
-	d.change.Input, d.change.Attempt = r.wait.ID, r.wait.Attempt
-	if r.wait.Kind.Person() {
-		d.run.deadline += d.change.Time - r.wait.Since
+	d := &draft{state: s, moment: m, kernel: s.kernels[r.Start.Kernel], run: r.copy(), change: &Change{Kind: kind, Time: s.now(m), Run: r.ID, from: r}}
+	d.change.Input, d.change.Attempt = r.Wait.ID, r.Wait.Attempt
+	if r.Wait.Kind.Person() {
+		d.run.Deadline += d.change.Time - r.Wait.Since
 	}
 	return d
 }
@@ -42,11 +42,11 @@ func (d *draft) decided() Change {
 		if d.change.Result != nil {
 			over.recordOutcome(LimitValueBytes, nil)
 		}
-		over.abort(LimitValueBytes, from.wait.Step)
+		over.abort(LimitValueBytes, from.Wait.Step)
 		d = over
 	}
 	c := d.change
-	c.Totals, c.Deadline, c.next = d.run.totals, d.run.deadline, d.run
+	c.Totals, c.Deadline, c.next = d.run.Totals, d.run.Deadline, d.run
 	return *c
 }
 
@@ -56,13 +56,13 @@ func (d *draft) isOpen() bool { return d.change.End == nil && d.change.Wait == n
 // end ends the run. What a tool may have done is then in doubt, unless doing it twice
 // is as good as once.
 func (d *draft) end(status Status, code Code, step string) {
-	if call := d.run.wait.call(); call != "" && d.change.Result == nil && d.change.Alert == "" && status != Doubted {
-		if t := d.kernel.findTool(d.run.wait.Tool); t == nil || t.idempotency() != Free {
+	if call := d.run.Wait.call(); call != "" && d.change.Result == nil && d.change.Alert == "" && status != Doubted {
+		if t := d.kernel.findTool(d.run.Wait.Tool); t == nil || t.idempotency() != Free {
 			d.change.Alert = InDoubt
 		}
 	}
 	d.change.End = &End{Status: status, Code: code, Step: step}
-	if len(d.run.frames) > 1 && status != Aborted && status != Doubted && status != Stopped {
+	if len(d.run.Frames) > 1 && status != Aborted && status != Doubted && status != Stopped {
 		d.change.End.Status, d.change.End.Code, d.change.End.Cause = Errored, subCode(status), code
 	}
 	d.run.stop(*d.change.End, d.change.Time)
@@ -92,7 +92,7 @@ func (k *Kernel) findTool(name string) *Tool {
 func (d *draft) await(w Wait, args []byte) {
 	w.Since = d.change.Time
 	d.change.Wait, d.change.Private.Arguments = &w, args
-	d.run.wait, d.run.args = w, args
+	d.run.Wait, d.run.Args = w, args
 }
 
 // faultClass says how a run ends whose planner may not be asked again.
@@ -117,17 +117,17 @@ func (d *draft) fail(class faultClass, f Fault, label *Label) {
 		path = d.run.top().path(f.scope + f.Step)
 	}
 	status := [...]Status{badPlan: PlanRejected, badStep: Errored, badCall: Blocked}[class]
-	if len(d.run.frames) > 1 || d.run.totals.Plans >= d.run.start.Limits.MaxPlans {
+	if len(d.run.Frames) > 1 || d.run.Totals.Plans >= d.run.Start.Limits.MaxPlans {
 		d.end(status, f.Code, path)
 		return
 	}
-	cost := errorBits(steps, d.run.start.Limits.ControlBits > 0)
-	if d.run.totals.PlannerBits+cost > d.run.start.Limits.MaxPlannerBits {
+	cost := errorBits(steps, d.run.Start.Limits.ControlBits > 0)
+	if d.run.Totals.PlannerBits+cost > d.run.Start.Limits.MaxPlannerBits {
 		d.end(Aborted, LimitPlannerBits, path)
 		return
 	}
-	d.run.totals.PlannerBits += cost
-	e := PlanError{Attempt: d.run.totals.Plans, Step: f.Step, Code: f.Code}
+	d.run.Totals.PlannerBits += cost
+	e := PlanError{Attempt: d.run.Totals.Plans, Step: f.Step, Code: f.Code}
 	if label != nil && (label.Tainted() || label.ThirdParty()) {
 		control := label.influencedBy(Origin(errorOrigin+strconv.Itoa(e.Attempt)), Width(cost))
 		e.Control = &control
@@ -149,25 +149,25 @@ func errorBits(steps int, steers bool) int {
 
 // askPlanner asks for the first or the next plan.
 func (d *draft) askPlanner() {
-	if d.run.totals.Plans >= d.run.start.Limits.MaxPlans {
+	if d.run.Totals.Plans >= d.run.Start.Limits.MaxPlans {
 		d.end(Aborted, LimitPlans, "")
 		return
 	}
-	d.run.totals.Plans++
+	d.run.Totals.Plans++
 	d.await(Wait{
-		Kind: WaitPlanner, ID: "p" + d.moment.Fresh, Agent: d.kernel.definition.Planner, Attempt: d.run.totals.Plans,
-		Deadline: d.change.Time + int64(d.run.start.Limits.PlannerTimeout),
+		Kind: WaitPlanner, ID: "p" + d.moment.Fresh, Agent: d.kernel.definition.Planner, Attempt: d.run.Totals.Plans,
+		Deadline: d.change.Time + int64(d.run.Start.Limits.PlannerTimeout),
 	}, nil)
 }
 
 // askLater asks a planner again whose model is away: that is no plan, and tells it
 // nothing. What bounds it is the time that the run has.
 func (d *draft) askLater() {
-	w := d.run.wait
+	w := d.run.Wait
 	w.ID = "p" + d.moment.Fresh
 	w.NotBefore = d.change.Time + int64(min(firstPlannerPause<<min(w.Outages, 16), maxPlannerPause))
 	w.Outages++
-	w.Deadline = w.NotBefore + int64(d.run.start.Limits.PlannerTimeout)
+	w.Deadline = w.NotBefore + int64(d.run.Start.Limits.PlannerTimeout)
 	d.await(w, nil)
 }
 
@@ -183,7 +183,7 @@ func (d *draft) ready() bool {
 
 // isBuilt is ready, and gives up nothing.
 func (d *draft) isBuilt() bool {
-	if d.run.top().bytes == nil {
+	if d.run.top().Plan == nil {
 		return false
 	}
 	_, fault, _ := d.build()
@@ -192,7 +192,7 @@ func (d *draft) isBuilt() bool {
 
 func (d *draft) build() (faultClass, Fault, *Label) {
 	f := d.run.top()
-	if f.checked != nil && f.checked.kernel == d.kernel && len(f.view.nodes) == len(f.done) {
+	if f.checked != nil && f.checked.kernel == d.kernel && len(f.view.nodes) == len(f.Done) {
 		return 0, Fault{}, nil
 	}
 	next := *f
@@ -200,17 +200,17 @@ func (d *draft) build() (faultClass, Fault, *Label) {
 		next.checked = next.checked.base
 	}
 	if next.checked == nil || next.checked.kernel != d.kernel {
-		checked, fault := d.kernel.ReadPlan(f.bytes, f.Frame)
+		checked, fault := d.kernel.ReadPlan(f.Plan, f.Frame)
 		if fault.Code != "" {
 			return badPlan, fault, nil
 		}
 		next.checked = checked
 	}
 	next.view = view{plan: next.checked.view.plan, query: &next.checked.frame.Query, own: next.checked.view.own}
-	for i := range f.done {
-		n, code := next.buildNode(&f.done[i])
+	for i := range f.Done {
+		n, code := next.buildNode(&f.Done[i])
 		if code != "" {
-			label := Join(f.Query, f.done[i].label)
+			label := Join(f.Query, f.Done[i].Label)
 			s := &next.checked.view.plan.Steps[i]
 			return badStep, Fault{Code: code, Step: s.ID, scope: s.scope}, &label
 		}
@@ -233,12 +233,12 @@ func (f *frame) buildNode(s *done) (node, Code) {
 	foreseen := f.checked.view.nodes[len(f.view.nodes)]
 	if step := &f.checked.view.plan.Steps[len(f.view.nodes)]; step.local() && step.Kind != ConstStep {
 		n, code := f.localNode(&f.view, step, foreseen.at)
-		if n.label = s.label; code == "" && n.value == nil && n.merge == nil {
+		if n.label = s.Label; code == "" && n.value == nil && n.merge == nil {
 			code = PathMissing // it was erased
 		}
 		return n, code
 	}
-	n := node{typ: foreseen.typ, value: s.value, label: s.label, at: foreseen.at, literal: foreseen.literal}
+	n := node{typ: foreseen.typ, value: s.Value, label: s.Label, at: foreseen.at, literal: foreseen.literal}
 	if n.literal {
 		n.value = foreseen.value
 	}
@@ -255,12 +255,12 @@ func (d *draft) finish(record StepRecord, n node) {
 	if f != d.own {
 		mine := *f
 		room := f.stepsReady()
-		mine.done, mine.view.nodes = slices.Grow(slices.Clip(f.done), room), slices.Grow(slices.Clip(f.view.nodes), room)
+		mine.Done, mine.view.nodes = slices.Grow(slices.Clip(f.Done), room), slices.Grow(slices.Clip(f.view.nodes), room)
 		d.change.Steps = slices.Grow(d.change.Steps, room)
 		d.run.replaceTop(&mine)
 		f, d.own = &mine, &mine
 	}
-	f.done = append(f.done, done{record.Kind, n.value, n.label, record.Key})
+	f.Done = append(f.Done, done{record.Kind, n.value, n.label, record.Key})
 	f.view.nodes = append(f.view.nodes, n)
 	d.change.Steps = append(d.change.Steps, record)
 }
@@ -268,7 +268,7 @@ func (d *draft) finish(record StepRecord, n node) {
 // stepsReady is how many steps of the frame can be done before it has to wait again.
 func (f *frame) stepsReady() int {
 	n := 1
-	for i := len(f.done) + 1; i < len(f.checked.view.plan.Steps); i, n = i+1, n+1 {
+	for i := len(f.Done) + 1; i < len(f.checked.view.plan.Steps); i, n = i+1, n+1 {
 		if kind := f.checked.view.plan.Steps[i].Kind; kind != ConstStep && kind != MergeStep {
 			break
 		}

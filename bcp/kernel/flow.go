@@ -635,7 +635,7 @@ func (d *draft) fork(f *frame, s *Step, at Origin) {
 		return
 	}
 	names, code := n.fork.taken(s, n.value)
-	d.run.totals.Control += n.fork.cost
+	d.run.Totals.Control += n.fork.cost
 	record := StepRecord{Path: string(at), Kind: s.Kind, Inputs: []string{f.origin(&s.Source)}, Bits: n.fork.cost}
 	if code != "" {
 		d.change.Steps = append(d.change.Steps, record)
@@ -644,7 +644,7 @@ func (d *draft) fork(f *frame, s *Step, at Origin) {
 	}
 	d.finish(record, n)
 	f = d.run.top()
-	checked, fault := f.checked.unfold(len(f.done)-1, names)
+	checked, fault := f.checked.unfold(len(f.Done)-1, names)
 	if fault.Code != "" {
 		d.fail(badPlan, fault, nil)
 		return

@@ -24,16 +24,16 @@ func (r Ruling) Word() string { return rulingWords[min(int(r), len(rulingWords)-
 
 // Verdict is a ruling with its reasons. The zero value denies.
 type Verdict struct {
-	Ruling Ruling
-	Code   Code
+	Ruling Ruling `record:"ruling"`
+	Code   Code   `record:"code"`
 	// Rules are the ids of the rules that decided, in the order of the definitions.
-	Rules []string
+	Rules []string `record:"rules"`
 }
 
 // Requester is who started a run, as rules see them.
 type Requester struct {
-	Name    string
-	Address string
+	Name    string `record:"requester"`
+	Address string `record:"address"`
 }
 
 // Argument is one argument of a call.

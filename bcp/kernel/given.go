@@ -76,7 +76,7 @@ func (d *draft) prepare(f *frame, v *view, s *Step, at Origin, had []bcp.Digest)
 		return g, ""
 	}
 	bytes := content.JSON()
-	if len(bytes) > d.run.start.Limits.MaxValueBytes {
+	if len(bytes) > d.run.Start.Limits.MaxValueBytes {
 		return g, ""
 	}
 	g.content = content

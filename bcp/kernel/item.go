@@ -11,7 +11,7 @@ import (
 func (s *State) Items() []bcp.RunItem {
 	var items []bcp.RunItem
 	for _, r := range s.runs {
-		if r.end != nil || !r.wait.Kind.Person() {
+		if r.End != nil || !r.Wait.Kind.Person() {
 			continue
 		}
 		items = append(items, s.buildItem(r))
@@ -29,8 +29,8 @@ func (s *State) Items() []bcp.RunItem {
 // it waits.
 func (s *State) EachHeld(f func(kernel bcp.AgentName, kind bcp.ItemKind, since time.Time)) {
 	for _, r := range s.runs {
-		if r.end == nil && r.wait.Kind.Person() {
-			f(r.start.Kernel, r.wait.itemKind(), time.Unix(0, r.wait.Since).UTC())
+		if r.End == nil && r.Wait.Kind.Person() {
+			f(r.Start.Kernel, r.Wait.itemKind(), time.Unix(0, r.Wait.Since).UTC())
 		}
 	}
 }
@@ -59,8 +59,8 @@ func (s *State) Item(id bcp.ItemID) (bcp.RunItem, bool) {
 // buildLater shows a call whose turn has not come.
 func (s *State) buildLater(r *run, g *given, nth int) bcp.RunItem {
 	of := *r
-	of.wait, of.args = g.wait(&draft{change: &Change{}}), g.bytes
-	of.wait.Kind, of.wait.ID, of.wait.Since, of.wait.Deadline = WaitApproval, r.listed(g.record.Key), r.wait.Since+int64(nth), r.wait.Since+int64(r.start.Limits.ApprovalTTL)
+	of.Wait, of.Args = g.wait(&draft{change: &Change{}}), g.bytes
+	of.Wait.Kind, of.Wait.ID, of.Wait.Since, of.Wait.Deadline = WaitApproval, r.listed(g.record.Key), r.Wait.Since+int64(nth), r.Wait.Since+int64(r.Start.Limits.ApprovalTTL)
 	it := s.itemOf(&of, &g.call)
 	it.Effect.Element, it.Effect.Elements, it.Effect.Early = g.element, g.elements, true
 	return it
@@ -68,13 +68,13 @@ func (s *State) buildLater(r *run, g *given, nth int) bcp.RunItem {
 
 // buildItem shows what a run waits for.
 func (s *State) buildItem(r *run) bcp.RunItem {
-	k := s.kernels[r.start.Kernel]
+	k := s.kernels[r.Start.Kernel]
 	if k == nil || r.asks() != nil {
 		return s.itemOf(r, nil)
 	}
 	it := s.itemOf(r, s.openCall(k, r))
 	if d, f, _ := s.waitsAt(k, r); d != nil {
-		it.Effect.Element, it.Effect.Elements = f.checked.elementOf(len(f.done))
+		it.Effect.Element, it.Effect.Elements = f.checked.elementOf(len(f.Done))
 	}
 	return it
 }
@@ -82,16 +82,16 @@ func (s *State) buildItem(r *run) bcp.RunItem {
 // itemOf shows a call, or a question, to a person. What the definitions of today do not have any more is
 // tainted, and can only be refused.
 func (s *State) itemOf(r *run, call *Call) bcp.RunItem {
-	w := &r.wait
+	w := &r.Wait
 	it := bcp.RunItem{Content: effectJSON(r), Item: bcp.Item{
-		ID: bcp.ItemID(w.ID), Kind: w.itemKind(), Controller: r.start.Kernel, Taint: bcp.TaintHigh,
+		ID: bcp.ItemID(w.ID), Kind: w.itemKind(), Controller: r.Start.Kernel, Taint: bcp.TaintHigh,
 		Since: time.Unix(0, w.Since).UTC(), Deadline: time.Unix(0, w.Deadline).UTC(),
 	}}
 	e := &it.Effect
 	*e = bcp.Effect{
-		Run: string(r.id), Requester: bcp.AgentName(r.start.Requester.Name), Grant: r.start.GrantName, Step: w.Step, Tool: w.Tool, Attempt: w.Attempt, Changed: true,
+		Run: string(r.ID), Requester: bcp.AgentName(r.Start.Requester.Name), Grant: r.Start.GrantName, Step: w.Step, Tool: w.Tool, Attempt: w.Attempt, Changed: true,
 	}
-	k := s.kernels[r.start.Kernel]
+	k := s.kernels[r.Start.Kernel]
 	if k == nil {
 		return it
 	}
@@ -127,22 +127,22 @@ func (s *State) itemOf(r *run, call *Call) bcp.RunItem {
 
 // effectJSON is what a person signs: this call of this run, in canonical JSON.
 func effectJSON(r *run) []byte {
-	arguments, err := ParseValue(r.args)
+	arguments, err := ParseValue(r.Args)
 	if err != nil {
 		arguments = Null()
 	}
-	key, _ := r.wait.Key.MarshalText()
-	v := object(member{"run_id", Text(string(r.id))}, member{"key", Text(string(key))}, member{"tool", Text(r.wait.Tool)}, member{"args", arguments})
+	key, _ := r.Wait.Key.MarshalText()
+	v := object(member{"run_id", Text(string(r.ID))}, member{"key", Text(string(key))}, member{"tool", Text(r.Wait.Tool)}, member{"args", arguments})
 	return v.JSON()
 }
 
 // questionJSON is what a person is shown of a question: of this run, in canonical JSON.
 func questionJSON(r *run) []byte {
-	questions, err := ParseValue(r.args)
+	questions, err := ParseValue(r.Args)
 	if err != nil {
 		questions = Null()
 	}
-	v := object(member{"run_id", Text(string(r.id))}, member{"step", Text(r.wait.Step)}, member{"questions", questions})
+	v := object(member{"run_id", Text(string(r.ID))}, member{"step", Text(r.Wait.Step)}, member{"questions", questions})
 	return v.JSON()
 }
 
@@ -162,12 +162,12 @@ func (s *State) Result(id bcp.ItemID, response []byte) ([]byte, bool) {
 		v := object(member{"answer", value})
 		return v.JSON(), ok
 	}
-	k := s.kernels[r.start.Kernel]
-	if k == nil || k.tools[r.wait.Tool] == nil {
+	k := s.kernels[r.Start.Kernel]
+	if k == nil || k.tools[r.Wait.Tool] == nil {
 		return nil, false
 	}
 	result, ok := parseSaid(response, "result")
-	if !ok || !k.tools[r.wait.Tool].Output.Has(result) {
+	if !ok || !k.tools[r.Wait.Tool].Output.Has(result) {
 		return nil, false
 	}
 	v := object(member{"result", *result})
@@ -223,7 +223,7 @@ func (c *Change) held() bcp.ItemID {
 // made.
 func (s *State) settledItem(c *Change) bcp.ItemID {
 	r := s.runs[c.Run]
-	if r == nil || c.Code != "" || !r.wait.Kind.Person() || r.wait.ID != c.Input {
+	if r == nil || c.Code != "" || !r.Wait.Kind.Person() || r.Wait.ID != c.Input {
 		return ""
 	}
 	return bcp.ItemID(c.Input)

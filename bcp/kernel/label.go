@@ -317,15 +317,6 @@ func (l *Label) value() Value {
 	return v
 }
 
-// recorded is the label as the journal has it: with the tools that content came from.
-func (l *Label) recorded() Value {
-	v := l.value()
-	if len(l.Tools) > 0 {
-		v.add("tools", texts(l.Tools))
-	}
-	return v
-}
-
 func (r *Readers) value() Value {
 	if r.All() {
 		return Null()

@@ -86,31 +86,31 @@ const (
 type Limits struct {
 	// MaxSteps is the number of steps of all plans, counted when a plan is
 	// accepted.
-	MaxSteps int
+	MaxSteps int `record:"max_steps"`
 	// MaxEffects is the number of calls of any level.
-	MaxEffects int
+	MaxEffects int `record:"max_effects"`
 	// MaxParses is the number of q_parse that are asked.
-	MaxParses int
+	MaxParses int `record:"max_q_parses"`
 	// MaxDepth is how deep sub-runs nest.
-	MaxDepth int
+	MaxDepth int `record:"max_depth"`
 	// MaxPlans is how often the planner is asked.
-	MaxPlans int
+	MaxPlans int `record:"max_plans"`
 	// MaxPlannerBits is how many bits the errors may tell the planner.
-	MaxPlannerBits int
+	MaxPlannerBits int `record:"max_planner_bits"`
 	// ControlBits is how many bits content may steer plans by; 0 is not at all.
-	ControlBits int
+	ControlBits int `record:"control_budget_bits"`
 	// MaxQuestions is how often the requester is asked something; 0 is never.
-	MaxQuestions int
+	MaxQuestions int `record:"max_questions"`
 	// MaxValueBytes is the size of one value in canonical JSON.
-	MaxValueBytes int
+	MaxValueBytes int `record:"max_value_bytes"`
 	// PlannerTimeout is how long a planner or sub-planner may take for a plan.
-	PlannerTimeout time.Duration
+	PlannerTimeout time.Duration `record:"planner_timeout"`
 	// RunTTL is how long a run may take, without the time that people take.
-	RunTTL time.Duration
+	RunTTL time.Duration `record:"run_ttl"`
 	// ApprovalTTL is how long an item waits for a person.
-	ApprovalTTL time.Duration
+	ApprovalTTL time.Duration `record:"approval_ttl"`
 	// MaxPendingApprovals is how many items of one kernel may wait.
-	MaxPendingApprovals int
+	MaxPendingApprovals int `record:"max_pending_approvals"`
 }
 
 // DefaultLimits returns the limits of a kernel whose definition says nothing.

@@ -19,10 +19,10 @@ import (
 
 // Leave lets one call of a loop through when its turn comes.
 type Leave struct {
-	Key   bcp.Digest    // of the call: its tool and arguments follow from it
-	Step  string        // the full path, in the loop
-	By    bcp.AgentName // who gave it
-	Until int64         // journal time
+	Key   bcp.Digest    `record:"key"`   // of the call: its tool and arguments follow from it
+	Step  string        `record:"step"`  // the full path, in the loop
+	By    bcp.AgentName `record:"by"`    // who gave it
+	Until int64         `record:"until"` // journal time
 }
 
 // loopOf returns the path of the outermost each that a step is in, with a slash behind it;
@@ -60,7 +60,7 @@ func (c *Checked) elementOf(i int) (element, of int) {
 // listed is the id of the item of a call of a loop: the same before its turn and in it, and
 // another in another plan.
 func (r *run) listed(key bcp.Digest) string {
-	sum := sha256.Sum256(binary.AppendUvarint(key[:], uint64(r.totals.Plans)))
+	sum := sha256.Sum256(binary.AppendUvarint(key[:], uint64(r.Totals.Plans)))
 	return "i" + hex.EncodeToString(sum[:12])
 }
 
@@ -68,8 +68,8 @@ func (r *run) listed(key bcp.Digest) string {
 // that one let through, behind that call: those that a person will have to decide about and
 // whose arguments are all known.
 func (s *State) later(r *run, visit func(g *given) bool) {
-	k := s.kernels[r.start.Kernel]
-	if k == nil || r.end != nil || r.wait.Kind != WaitApproval && !(r.wait.Kind == WaitTool && r.wait.Approved) || !strings.Contains(r.wait.Step, "/") {
+	k := s.kernels[r.Start.Kernel]
+	if k == nil || r.End != nil || r.Wait.Kind != WaitApproval && !(r.Wait.Kind == WaitTool && r.Wait.Approved) || !strings.Contains(r.Wait.Step, "/") {
 		return
 	}
 	d := &draft{state: s, kernel: k, run: r.copy(), change: &Change{}}
@@ -77,13 +77,13 @@ func (s *State) later(r *run, visit func(g *given) bool) {
 		return
 	}
 	f := d.run.top()
-	c, first := f.checked, len(f.done)
+	c, first := f.checked, len(f.Done)
 	loop := c.loopOf(first)
 	if loop == "" {
 		return
 	}
 	v := view{plan: f.view.plan, query: f.view.query, own: f.view.own, nodes: slices.Concat(f.view.nodes, c.view.nodes[first:])}
-	keys := append(f.keys(), r.wait.Key)
+	keys := append(f.keys(), r.Wait.Key)
 	for i := first + 1; i < len(v.plan.Steps); i++ {
 		step := &v.plan.Steps[i]
 		if !strings.HasPrefix(c.frame.path(step.id()), loop) {
@@ -134,9 +134,9 @@ func (s *State) laterCall(id string) (of *run, found *given) {
 
 // leave returns what lets a call through that a person decided about before its turn.
 func (r *run) leave(key bcp.Digest) *Leave {
-	for i := range r.leaves {
-		if r.leaves[i].Key == key {
-			return &r.leaves[i]
+	for i := range r.Leaves {
+		if r.Leaves[i].Key == key {
+			return &r.Leaves[i]
 		}
 	}
 	return nil
@@ -157,9 +157,9 @@ func (s *State) decideLater(m bcp.Moment, id string, by bcp.AgentName, until int
 	d, ok := s.begin(m, ChangeStep, r)
 	d.change.Input = id
 	if ok {
-		d.run.deadline = r.deadline
+		d.run.Deadline = r.Deadline
 		d.change.Leave = &Leave{Key: g.record.Key, Step: g.record.Path, By: by, Until: until}
-		d.run.leaves = append(d.run.leaves, *d.change.Leave)
+		d.run.Leaves = append(d.run.Leaves, *d.change.Leave)
 	}
 	return d.decided()
 }

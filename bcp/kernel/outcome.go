@@ -13,7 +13,7 @@ func (s *State) DecideOutcome(m bcp.Moment, from bcp.AgentName, call string, att
 	if r == nil || r.service(call) != from {
 		return s.refused(m, ChangeOutcome, call, UnknownCall)
 	}
-	if r.end != nil || r.wait.call() != call {
+	if r.End != nil || r.Wait.call() != call {
 		return s.decideLate(m, r, call, attempt)
 	}
 	d, ok := s.begin(m, ChangeOutcome, r)
@@ -21,12 +21,12 @@ func (s *State) DecideOutcome(m bcp.Moment, from bcp.AgentName, call string, att
 	if !ok {
 		return d.decided()
 	}
-	if attempt < 1 || attempt > r.wait.Attempt {
+	if attempt < 1 || attempt > r.Wait.Attempt {
 		return s.refused(m, ChangeOutcome, call, UnknownCall)
 	}
-	if attempt < r.wait.Attempt && r.wait.Overruled {
+	if attempt < r.Wait.Attempt && r.Wait.Overruled {
 		d.change.Alert = LateOutcome
-		d.end(Errored, LateOutcome, r.wait.Step)
+		d.end(Errored, LateOutcome, r.Wait.Step)
 		return d.decided()
 	}
 	d.outcome(body)
@@ -37,11 +37,11 @@ func (s *State) DecideOutcome(m bcp.Moment, from bcp.AgentName, call string, att
 func (s *State) decideLate(m bcp.Moment, r *run, call string, attempt int) Change {
 	over := r.settledCall(call)
 	code := LateOutcome
-	if attempt == over.attempt {
+	if attempt == over.Attempt {
 		code = SecondOutcome
 	}
-	expected := code == LateOutcome && over.again && attempt >= 1 && attempt <= over.sent
-	if r.end == nil && !expected {
+	expected := code == LateOutcome && over.Again && attempt >= 1 && attempt <= over.Sent
+	if r.End == nil && !expected {
 		d, ok := s.begin(m, ChangeOutcome, r)
 		d.change.Input, d.change.Attempt, d.change.Alert = call, attempt, code
 		if ok {
@@ -50,7 +50,7 @@ func (s *State) decideLate(m bcp.Moment, r *run, call string, attempt int) Chang
 		return d.decided()
 	}
 	c := s.refused(m, ChangeOutcome, call, code)
-	c.Run, c.Attempt = r.id, attempt
+	c.Run, c.Attempt = r.ID, attempt
 	if !expected {
 		c.Alert = code
 	}
@@ -59,16 +59,16 @@ func (s *State) decideLate(m bcp.Moment, r *run, call string, attempt int) Chang
 
 // service returns whom a call was sent to.
 func (r *run) service(call string) bcp.AgentName {
-	if r.end == nil && r.wait.call() == call {
-		return r.wait.Agent
+	if r.End == nil && r.Wait.call() == call {
+		return r.Wait.Agent
 	}
-	return r.settledCall(call).service
+	return r.settledCall(call).Service
 }
 
 // settledCall returns what is known of a call that is over.
 func (r *run) settledCall(call string) settled {
-	for _, over := range r.settled {
-		if over.call == call {
+	for _, over := range r.Settled {
+		if over.Call == call {
 			return *over
 		}
 	}
@@ -77,24 +77,24 @@ func (r *run) settledCall(call string) settled {
 
 // outcome takes the answer of the tool that the run waits for.
 func (d *draft) outcome(body []byte) {
-	t := d.kernel.tools[d.run.wait.Tool]
+	t := d.kernel.tools[d.run.Wait.Tool]
 	if t == nil || !d.ready() {
 		if d.isOpen() {
 			d.recordOutcome(ToolChanged, nil)
-			d.end(Errored, ToolChanged, d.run.wait.Step)
+			d.end(Errored, ToolChanged, d.run.Wait.Step)
 		}
 		return
 	}
-	o := parseOutcome(body, d.change.Input, d.run.start.Limits.MaxValueBytes)
+	o := parseOutcome(body, d.change.Input, d.run.Start.Limits.MaxValueBytes)
 	d.change.Private.Note = o.note
 	switch {
 	case o.code == LimitValueBytes:
 		d.recordOutcome(o.code, nil)
-		d.abort(LimitValueBytes, d.run.wait.Step)
+		d.abort(LimitValueBytes, d.run.Wait.Step)
 	case o.code == ToolChanged:
 		d.change.Alert = ToolChanged
 		d.recordOutcome(ToolChanged, nil)
-		d.end(Errored, ToolChanged, d.run.wait.Step)
+		d.end(Errored, ToolChanged, d.run.Wait.Step)
 	case o.code == ToolFailed:
 		d.unperformed(t, ToolFailed, t.Level != Write || o.notPerformed)
 	case o.code != "" || !t.Output.Has(&o.value):
@@ -108,20 +108,20 @@ func (d *draft) outcome(body []byte) {
 // there is no next plan.
 func (d *draft) unperformed(t *Tool, code Code, again bool) {
 	d.recordOutcome(code, nil)
-	step := d.run.wait.Step
+	step := d.run.Wait.Step
 	if !again {
 		d.end(Errored, code, step)
 		return
 	}
 	f := d.run.top()
-	d.failStep(&f.checked.view.plan.Steps[len(f.done)], code)
+	d.failStep(&f.checked.view.plan.Steps[len(f.Done)], code)
 }
 
 // performed gives the step of the call its value.
 func (d *draft) performed(value *Value) {
 	f := d.run.top()
-	s := &f.checked.view.plan.Steps[len(f.done)]
-	at := f.checked.view.nodes[len(f.done)].at
+	s := &f.checked.view.plan.Steps[len(f.Done)]
+	at := f.checked.view.nodes[len(f.Done)].at
 	g, code := d.prepare(f, &f.view, s, at, nil)
 	if code != "" {
 		d.failStep(s, code)
@@ -142,7 +142,7 @@ func (s *State) DecideUnsent(m bcp.Moment, call string, code Code) Change {
 	if ok {
 		d.recordOutcome(code, nil)
 		d.change.Alert = code
-		d.end(Errored, code, r.wait.Step)
+		d.end(Errored, code, r.Wait.Step)
 	}
 	return d.decided()
 }
@@ -159,7 +159,7 @@ func (s *State) DecideDue(m bcp.Moment) (Change, bool) {
 // overdue is what time decides about a run.
 func (s *State) overdue(m bcp.Moment, r *run) Change {
 	kind := ChangeRun
-	switch r.wait.Kind {
+	switch r.Wait.Kind {
 	case WaitPlanner, WaitSubPlanner:
 		kind = ChangePlan
 	case WaitTool, WaitApproval, WaitDoubt, WaitQuestion:
@@ -169,14 +169,14 @@ func (s *State) overdue(m bcp.Moment, r *run) Change {
 	if !ok {
 		return d.decided()
 	}
-	switch w := r.wait; {
+	switch w := r.Wait; {
 	case w.Kind == WaitApproval, w.Kind == WaitQuestion:
 		d.end(Blocked, ApprovalExpired, w.Step)
 	case w.Kind == WaitDoubt:
 		d.end(Doubted, InDoubt, w.Step)
-	case r.deadline <= d.change.Time && r.wait.Outages > 0:
+	case r.Deadline <= d.change.Time && r.Wait.Outages > 0:
 		d.end(Aborted, PlannerUnavailable, w.Step)
-	case r.deadline <= d.change.Time:
+	case r.Deadline <= d.change.Time:
 		d.end(Aborted, LimitRunTTL, w.Step)
 	case w.Kind == WaitTool:
 		d.unanswered()
@@ -214,8 +214,8 @@ func (s *State) DecideRestart(m bcp.Moment, call string) Change {
 func (s *State) Unanswered() []string {
 	var calls []string
 	for _, r := range s.sorted() {
-		if r.end == nil && r.wait.Kind == WaitTool {
-			calls = append(calls, r.wait.ID)
+		if r.End == nil && r.Wait.Kind == WaitTool {
+			calls = append(calls, r.Wait.ID)
 		}
 	}
 	return calls
@@ -224,11 +224,11 @@ func (s *State) Unanswered() []string {
 // unanswered sends a call again where that does no harm, and has a person look at it
 // otherwise.
 func (d *draft) unanswered() {
-	w := d.run.wait
+	w := d.run.Wait
 	t := d.kernel.tools[w.Tool]
 	if t == nil || !t.Repeats() {
 		w.Call, w.ID = w.ID, ""
-		d.askPerson(w, WaitDoubt, d.run.args)
+		d.askPerson(w, WaitDoubt, d.run.Args)
 		return
 	}
 	d.resend(w, t)
@@ -238,5 +238,5 @@ func (d *draft) unanswered() {
 func (d *draft) resend(w Wait, t *Tool) {
 	w.Kind, w.ID, w.Call, w.Agent, w.Attempt = WaitTool, w.call(), "", bcp.AgentName(t.Service), w.Attempt+1
 	w.Deadline = d.change.Time + int64(t.timeout())
-	d.await(w, d.run.args)
+	d.await(w, d.run.Args)
 }

@@ -139,16 +139,16 @@ func (s *State) keepOwn(run RunID, k *Kernel, own map[string]*toolRules) {
 
 // ownRules are the requester's own forbid rules, by tool.
 func (d *draft) ownRules() map[string]*toolRules {
-	if len(d.run.rules) == 0 {
+	if len(d.run.Rules) == 0 {
 		return nil
 	}
-	kept := d.state.own[d.run.id]
+	kept := d.state.own[d.run.ID]
 	if kept.kernel != d.kernel {
-		own, wrong := d.kernel.compileOwn(d.run.rules, d.run.start.Grant)
+		own, wrong := d.kernel.compileOwn(d.run.Rules, d.run.Start.Grant)
 		if wrong != nil {
 			own = d.kernel.forbidAll()
 		}
-		d.state.keepOwn(d.run.id, d.kernel, own)
+		d.state.keepOwn(d.run.ID, d.kernel, own)
 		return own
 	}
 	return kept.own

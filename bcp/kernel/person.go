@@ -49,14 +49,14 @@ func (d PersonDecision) about(kind WaitKind) bool {
 // returned, in JSON, where the person says that it was done, or the answer to a question.
 func (s *State) DecidePerson(m bcp.Moment, item string, decision PersonDecision, result []byte) Change {
 	r := s.open(item, WaitApproval, WaitDoubt, WaitQuestion)
-	if r == nil || !decision.about(r.wait.Kind) {
+	if r == nil || !decision.about(r.Wait.Kind) {
 		return s.refused(m, ChangeStep, item, UnknownItem)
 	}
 	d, ok := s.begin(m, ChangeStep, r)
 	if !ok {
 		return d.decided()
 	}
-	w := r.wait
+	w := r.Wait
 	t := d.kernel.tools[w.Tool]
 	switch {
 	case decision == Reject && w.Kind == WaitDoubt:
@@ -89,11 +89,11 @@ func (s *State) DecidePerson(m bcp.Moment, item string, decision PersonDecision,
 // or since its requester or planner is suspended.
 func (s *State) DecideStop(m bcp.Moment, id RunID, code Code) Change {
 	r := s.runs[id]
-	if r == nil || r.end != nil {
+	if r == nil || r.End != nil {
 		return Change{Kind: ChangeRun, Time: s.now(m), Run: id, Code: UnknownRun}
 	}
 	d := s.draft(m, ChangeRun, r)
-	d.end(Stopped, code, r.wait.Step)
+	d.end(Stopped, code, r.Wait.Step)
 	return d.decided()
 }
 
@@ -101,10 +101,10 @@ func (s *State) DecideStop(m bcp.Moment, id RunID, code Code) Change {
 func (s *State) RunOf(suspended func(bcp.AgentName) bool) (RunID, bool) {
 	for _, id := range s.waiting {
 		r := s.runs[id]
-		if r == nil || r.end != nil {
+		if r == nil || r.End != nil {
 			continue
 		}
-		if k := s.kernels[r.start.Kernel]; suspended(bcp.AgentName(r.start.Requester.Name)) || k != nil && suspended(k.definition.Planner) {
+		if k := s.kernels[r.Start.Kernel]; suspended(bcp.AgentName(r.Start.Requester.Name)) || k != nil && suspended(k.definition.Planner) {
 			return id, true
 		}
 	}
@@ -120,7 +120,7 @@ func (s *State) Suspended(m bcp.Moment, kind ChangeKind, id string) Change {
 // rules forbid by now, nobody can approve, and what was shown is what is made.
 func (d *draft) approve(w Wait) {
 	f := d.run.top()
-	s := &f.checked.view.plan.Steps[len(f.done)]
+	s := &f.checked.view.plan.Steps[len(f.Done)]
 	args, code := f.view.arguments(s)
 	if code != "" {
 		d.failStep(s, code)
@@ -133,9 +133,9 @@ func (d *draft) approve(w Wait) {
 		d.change.Steps = append(d.change.Steps, StepRecord{Path: w.Step, Kind: ToolStep, Tool: w.Tool, Judged: &verdict, Arguments: namedLabels(args), Control: call.Steer})
 		label := d.errorLabel()
 		d.denied(s, verdict.Code, &label)
-	case !known(args) || string(argumentsJSON(args)) != string(d.run.args):
+	case !known(args) || string(argumentsJSON(args)) != string(d.run.Args):
 		d.end(Errored, ToolChanged, w.Step)
 	default:
-		d.intend(Wait{Step: w.Step, Tool: w.Tool, Key: w.Key, Approved: true}, d.run.args)
+		d.intend(Wait{Step: w.Step, Tool: w.Tool, Key: w.Key, Approved: true}, d.run.Args)
 	}
 }

@@ -39,10 +39,10 @@ func (s *Schema) questions() []byte { return s.asked[0].value.JSON() }
 
 // asks is what the requester is asked; nil if it is not asked anything.
 func (r *run) asks() *Schema {
-	if r.end != nil || r.wait.Kind != WaitQuestion {
+	if r.End != nil || r.Wait.Kind != WaitQuestion {
 		return nil
 	}
-	v, err := ParseValue(r.args)
+	v, err := ParseValue(r.Args)
 	if err != nil { // it was erased
 		return nil
 	}
@@ -63,19 +63,19 @@ func (v *view) asked(s *Step, answer *Value, at Origin) node {
 func (d *draft) ask(f *frame, s *Step, at Origin) {
 	record := StepRecord{Path: string(at), Kind: AskStep}
 	questions := s.Asks.questions()
-	record.Key = nth(f.keys(), func(nth int) bcp.Digest { return d.run.hashKey(nth, "question", string(d.run.id), string(questions)) })
+	record.Key = nth(f.keys(), func(nth int) bcp.Digest { return d.run.hashKey(nth, "question", string(d.run.ID), string(questions)) })
 	if answer, made := d.run.value(record.Key); made && answer != nil {
 		record.Reused = true
 		d.finish(record, f.view.asked(s, answer, at))
 		return
 	}
-	t := &d.run.totals
-	if t.Questions >= d.run.start.Limits.MaxQuestions {
+	t := &d.run.Totals
+	if t.Questions >= d.run.Start.Limits.MaxQuestions {
 		d.abort(LimitQuestions, record.Path)
 		return
 	}
 	d.change.Steps = append(d.change.Steps, record)
-	w := Wait{Step: record.Path, Key: record.Key, Agent: bcp.AgentName(d.run.start.Requester.Name)}
+	w := Wait{Step: record.Path, Key: record.Key, Agent: bcp.AgentName(d.run.Start.Requester.Name)}
 	if t.Questions++; t.Parses+t.Effects > 0 {
 		w.Tells = (questionBits*bcp.Bit + f.errorsTold() + t.Control - t.ToldControl + bcp.Bit - 1) / bcp.Bit * bcp.Bit
 		t.Told, t.ToldControl = t.Told+w.Tells, t.Control
@@ -101,13 +101,13 @@ func (s *State) reply(m bcp.Moment, from string, message *runMessage, told Label
 	id := string(message.question)
 	r := s.open(id, WaitQuestion)
 	switch {
-	case r == nil || r.start.Requester.Name != from:
+	case r == nil || r.Start.Requester.Name != from:
 		c := s.refused(m, ChangeStep, id, UnknownItem)
 		c.Run = "" // it is not its own
 		return c
 	case message.refused:
 		return s.DecidePerson(m, id, Reject, nil)
-	case told.Width() > r.start.Task.Width().add(Width(r.totals.Told/bcp.Bit)):
+	case told.Width() > r.Start.Task.Width().add(Width(r.Totals.Told/bcp.Bit)):
 		return s.refused(m, ChangeStep, id, ToldSince)
 	}
 	return s.DecidePerson(m, id, Answer, message.answer)
@@ -117,13 +117,13 @@ func (s *State) reply(m bcp.Moment, from string, message *runMessage, told Label
 // one that does not fit.
 func (d *draft) answerQuestion(answer []byte) bool {
 	f := d.run.top()
-	s := &f.checked.view.plan.Steps[len(f.done)]
+	s := &f.checked.view.plan.Steps[len(f.Done)]
 	if s.Kind != AskStep {
 		return false
 	}
 	value, ok := s.Asks.judge(answer)
 	if ok {
-		at := f.checked.view.nodes[len(f.done)].at
+		at := f.checked.view.nodes[len(f.Done)].at
 		d.answer(StepRecord{Path: string(at), Kind: AskStep}, f.view.asked(s, &value, at))
 	}
 	return ok

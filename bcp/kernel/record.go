@@ -37,7 +37,7 @@ func (s *State) Record(c *Change, from bcp.AgentName) bcp.RunMessage {
 	case c.Start != nil:
 		r.Change.Kernel = c.Start.Kernel
 	case run != nil:
-		r.Change.Kernel = run.start.Kernel
+		r.Change.Kernel = run.Start.Kernel
 	}
 	if said := c.Private.AppendJSON(nil); len(said) > len("{}") {
 		r.Said = said
@@ -99,7 +99,7 @@ func (s *State) ApplyRun(d *bcp.Decision) ([]bcp.Seen, error) {
 // Requester returns the agent that started a run, and nothing of one that is not known.
 func (s *State) Requester(run string) bcp.AgentName {
 	if r := s.runs[RunID(run)]; r != nil {
-		return bcp.AgentName(r.start.Requester.Name)
+		return bcp.AgentName(r.Start.Requester.Name)
 	}
 	return ""
 }
@@ -118,9 +118,9 @@ func (c *Change) seen(from bcp.AgentName, before *run, known bool) (seen []bcp.S
 	case c.Kind == ChangeOutcome && c.Code == UnknownCall && known:
 		add(bcp.SuspectReply, 1)
 	case before == nil || c.Code != "":
-	case c.Kind == ChangeOutcome && c.Result != nil && c.Result.Code == BadOutcome && !before.wait.Tainted:
+	case c.Kind == ChangeOutcome && c.Result != nil && c.Result.Code == BadOutcome && !before.Wait.Tainted:
 		add(bcp.SuspectOutcome, 1)
-	case c.Kind == ChangePlan && !before.start.Task.Tainted() && (len(before.frames) > 1 || before.totals.Effects+before.totals.Parses == 0):
+	case c.Kind == ChangePlan && !before.Start.Task.Tainted() && (len(before.Frames) > 1 || before.Totals.Effects+before.Totals.Parses == 0):
 		if c.Told != nil && c.Told.Code == UnknownTool || c.End != nil && (c.End.Code == UnknownTool || c.End.Cause == UnknownTool) {
 			add(bcp.SuspectTools, 1)
 		}
@@ -144,7 +144,7 @@ func (c *Change) seen(from bcp.AgentName, before *run, known bool) (seen []bcp.S
 func (s *State) OpenSince(before int64) int {
 	n := 0
 	for _, r := range s.runs {
-		if r.end == nil && r.began < before {
+		if r.End == nil && r.Began < before {
 			n++
 		}
 	}

@@ -33,7 +33,7 @@ func (s *State) Redecide(c *Change, from bcp.AgentName, salt [16]byte, message [
 		return s.DecidePlan(m, from, c.Input, message), true
 	case c.Kind == ChangeOutcome:
 		return s.DecideOutcome(m, from, c.Input, c.Attempt, message), true
-	case r == nil || r.end != nil || c.Code != "":
+	case r == nil || r.End != nil || c.Code != "":
 		return Change{}, false
 	case c.Kind == ChangeRun && c.End != nil && c.End.Code == Suspended:
 		return s.DecideStop(m, c.Run, Suspended), true
@@ -43,9 +43,9 @@ func (s *State) Redecide(c *Change, from bcp.AgentName, salt [16]byte, message [
 		return s.DecidePerson(m, c.Input, c.person(r), c.Private.Value), true
 	case c.Kind == ChangeStep:
 		return s.redecideAnswer(m, c)
-	case c.Kind == ChangeCall && r.wait.Kind == WaitTool && (c.Alert == ToolUnavailable || c.Alert == ToolChanged || c.Alert == Suspended):
+	case c.Kind == ChangeCall && r.Wait.Kind == WaitTool && (c.Alert == ToolUnavailable || c.Alert == ToolChanged || c.Alert == Suspended):
 		return s.DecideUnsent(m, c.Input, c.Alert), true
-	case c.Kind == ChangeCall && r.wait.Kind == WaitTool && (c.End == nil || c.End.Code != LimitRunTTL):
+	case c.Kind == ChangeCall && r.Wait.Kind == WaitTool && (c.End == nil || c.End.Code != LimitRunTTL):
 		return s.DecideRestart(m, c.Input), true // time decides the same
 	default:
 		return s.overdue(m, r), true
@@ -54,7 +54,7 @@ func (s *State) Redecide(c *Change, from bcp.AgentName, salt [16]byte, message [
 
 // person is what a person decided who made this change.
 func (c *Change) person(r *run) PersonDecision {
-	switch w := &r.wait; {
+	switch w := &r.Wait; {
 	case w.Kind == WaitQuestion && c.Result != nil:
 		return Answer
 	case w.Kind == WaitQuestion:

@@ -74,7 +74,7 @@ func (s *State) Releases(c *Change) []Release {
 	}
 	switch {
 	case c.End != nil:
-		out = append(out, Release{Kind: ReleaseOutcome, Run: r.id, Kernel: r.start.Kernel, Agent: bcp.AgentName(r.start.Requester.Name), End: c.End, Final: c.Private.Final})
+		out = append(out, Release{Kind: ReleaseOutcome, Run: r.ID, Kernel: r.Start.Kernel, Agent: bcp.AgentName(r.Start.Requester.Name), End: c.End, Final: c.Private.Final})
 	case c.Wait != nil:
 		release := s.waitingFor(r)
 		release.Judged = c.judged(c.Wait.Step)
@@ -97,7 +97,7 @@ func (c *Change) judged(step string) *StepRecord {
 // is the same.
 func (s *State) Waiting(id string) (Release, bool) {
 	r := s.runs[s.waiting[id]]
-	if r == nil || r.end != nil || r.wait.ID != id {
+	if r == nil || r.End != nil || r.Wait.ID != id {
 		return Release{}, false
 	}
 	return s.waitingFor(r), true
@@ -122,11 +122,11 @@ func (s *State) Status(id RunID) (RunStatus, bool) {
 	if r == nil {
 		return RunStatus{}, false
 	}
-	status := RunStatus{Kernel: r.start.Kernel, Requester: r.start.Requester, Wait: r.wait.Kind}
-	if r.end != nil {
-		status.Status, status.Code = r.end.Status, r.end.Code
+	status := RunStatus{Kernel: r.Start.Kernel, Requester: r.Start.Requester, Wait: r.Wait.Kind}
+	if r.End != nil {
+		status.Status, status.Code = r.End.Status, r.End.Code
 	} else if asks := r.asks(); asks != nil {
-		status.Question, status.Asked = r.wait.ID, asks.Spec.Questions
+		status.Question, status.Asked = r.Wait.ID, asks.Spec.Questions
 	}
 	return status, true
 }
@@ -134,7 +134,7 @@ func (s *State) Status(id RunID) (RunStatus, bool) {
 // Ended returns when a run ended, in Unix nanoseconds: 0 of one that is open or forgotten.
 func (s *State) Ended(id RunID) int64 {
 	if r := s.runs[id]; r != nil {
-		return r.ended
+		return r.Ended
 	}
 	return 0
 }
@@ -147,7 +147,7 @@ func (s *State) Kernels() map[bcp.AgentName]*Kernel { return s.kernels }
 func (s *State) Pending() []Release {
 	var out []Release
 	for _, r := range s.sorted() {
-		if r.end == nil && r.wait.Kind != WaitTool {
+		if r.End == nil && r.Wait.Kind != WaitTool {
 			out = append(out, s.waitingFor(r))
 		}
 	}
@@ -160,16 +160,16 @@ func (s *State) sorted() []*run {
 	for _, r := range s.runs {
 		runs = append(runs, r)
 	}
-	slices.SortFunc(runs, func(a, b *run) int { return strings.Compare(string(a.id), string(b.id)) })
+	slices.SortFunc(runs, func(a, b *run) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	return runs
 }
 
 // waitingFor returns the release that the run waits for the answer to. It is a function of
 // the run and the definitions.
 func (s *State) waitingFor(r *run) Release {
-	w, args := r.wait, r.args
-	out := Release{Run: r.id, Kernel: r.start.Kernel, Agent: w.Agent, Wait: w, Arguments: args}
-	k := s.kernels[r.start.Kernel]
+	w, args := r.Wait, r.Args
+	out := Release{Run: r.ID, Kernel: r.Start.Kernel, Agent: w.Agent, Wait: w, Arguments: args}
+	k := s.kernels[r.Start.Kernel]
 	if k == nil {
 		return out // the next decision about it ends it
 	}
@@ -178,7 +178,7 @@ func (s *State) waitingFor(r *run) Release {
 		out.Kind, out.Body = ReleasePlan, k.planRequest(r)
 	case WaitSubPlanner:
 		f := r.top()
-		out.Kind, out.Body, out.Instruction, out.Content = ReleaseSubPlan, k.subPlanRequest(r), f.instruction, contentBytes(f.content)
+		out.Kind, out.Body, out.Instruction, out.Content = ReleaseSubPlan, k.subPlanRequest(r), f.Instruction, contentBytes(f.Content)
 	case WaitTool:
 		out.Kind, out.Tool, out.Body = ReleaseCall, k.tools[w.Tool], callMessage(&w, args)
 		out.Call = s.openCall(k, r)
@@ -213,7 +213,7 @@ func (s *State) waitsAt(k *Kernel, r *run) (*draft, *frame, *Step) {
 		return nil, nil, nil
 	}
 	f := d.run.top()
-	return d, f, &f.checked.view.plan.Steps[len(f.done)]
+	return d, f, &f.checked.view.plan.Steps[len(f.Done)]
 }
 
 // openCall returns the call that a run waits for the outcome of.
@@ -223,7 +223,7 @@ func (s *State) openCall(k *Kernel, r *run) *Call {
 		return nil
 	}
 	args, code := f.view.arguments(step)
-	if code != "" || !known(args) || string(argumentsJSON(args)) != string(r.args) {
+	if code != "" || !known(args) || string(argumentsJSON(args)) != string(r.Args) {
 		return nil
 	}
 	call := f.checked.buildCall(&f.view, step, args, d.ownRules())
@@ -267,21 +267,21 @@ func contentBytes(v *Value) []byte {
 // id (DUAL-58).
 func (k *Kernel) planRequest(r *run) []byte {
 	told := List()
-	for _, e := range r.told {
+	for _, e := range r.Told {
 		step := Null()
 		if e.Step != "" {
 			step = Text(e.Step)
 		}
 		told.list = append(told.list, object(member{"attempt", Int(int64(e.Attempt))}, member{"step", step}, member{"code", Text(string(e.Code))}))
 	}
-	v := k.request(r, r.start.Grant)
-	v.add("task", Text(r.task))
-	asker := object(member{"name", Text(r.start.Requester.Name)}, member{"date", Text(time.Unix(0, r.began).UTC().Format(time.DateOnly))}, member{"zone", Text("UTC")})
-	if address := r.start.Requester.Address; address != "" {
+	v := k.request(r, r.Start.Grant)
+	v.add("task", Text(r.Task))
+	asker := object(member{"name", Text(r.Start.Requester.Name)}, member{"date", Text(time.Unix(0, r.Began).UTC().Format(time.DateOnly))}, member{"zone", Text("UTC")})
+	if address := r.Start.Requester.Address; address != "" {
 		asker.add("address", Text(address))
 	}
 	v.add("requester", asker)
-	if rules := k.reasons(r.start.Grant); len(rules.list) > 0 {
+	if rules := k.reasons(r.Start.Grant); len(rules.list) > 0 {
 		v.add("rules", rules)
 	}
 	if results := k.definition.Results; k.namesResults() {
@@ -290,10 +290,10 @@ func (k *Kernel) planRequest(r *run) []byte {
 		v.add("result", results[0].catalogue())
 	}
 	v.add("errors", told)
-	if r.failed != nil {
-		failed, err := ParseValue(r.failed)
+	if r.Failed != nil {
+		failed, err := ParseValue(r.Failed)
 		if err != nil {
-			failed = Text(strings.ToValidUTF8(string(r.failed), "\uFFFD"))
+			failed = Text(strings.ToValidUTF8(string(r.Failed), "\uFFFD"))
 		}
 		v.add("failed_plan", failed)
 	}
@@ -305,16 +305,16 @@ func (k *Kernel) planRequest(r *run) []byte {
 func (k *Kernel) subPlanRequest(r *run) []byte {
 	f := r.top()
 	v := k.request(r, f.Grant)
-	v.add("instruction", Text(f.instruction))
-	v.add("content", Text(string(contentBytes(f.content))))
+	v.add("instruction", Text(f.Instruction))
+	v.add("content", Text(string(contentBytes(f.Content))))
 	return v.JSON()
 }
 
 // request is what every planner gets.
 func (k *Kernel) request(r *run, g Grant) Value {
-	limits := &r.start.Limits
+	limits := &r.Start.Limits
 	v := object(
-		member{"type", Text(TypePlanRequest)}, member{"plan_id", Text(r.wait.ID)}, member{"catalogue", k.catalogue(g)}, member{"schemas", schemaList(k.definition.Schemas)},
+		member{"type", Text(TypePlanRequest)}, member{"plan_id", Text(r.Wait.ID)}, member{"catalogue", k.catalogue(g)}, member{"schemas", schemaList(k.definition.Schemas)},
 		member{"limits", object(
 			member{"max_steps", Int(int64(limits.MaxSteps))}, member{"max_effects", Int(int64(limits.MaxEffects))},
 			member{"max_q_parses", Int(int64(limits.MaxParses))}, member{"max_depth", Int(int64(limits.MaxDepth))},

@@ -11,50 +11,50 @@ import (
 // are clipped before they grow, so that a decision that is not recorded leaves no
 // trace.
 type run struct {
-	id       RunID
-	start    Start
-	task     string
-	salt     bcp.Digest // of the keys
-	rules    []RunRule
-	totals   Totals
-	began    int64
-	deadline int64
-	frames   []*frame // the run, and the sub-runs that are open
-	told     []PlanError
-	failed   []byte     // the plan that the newest of these is about; nil: there was none
-	results  []*result  // of calls and parses, by key
-	settled  []*settled // calls that have an outcome
-	wait     Wait
-	args     []byte  // of the call that the wait is about
-	leaves   []Leave // for later calls of the loop that it waits in
-	end      *End
-	ended    int64
+	ID       RunID       `record:"id"`
+	Start    Start       `record:"start,always"`
+	Task     string      `record:"task,said"`
+	Salt     bcp.Digest  `record:"salt,said"` // of the keys
+	Rules    []RunRule   `record:"rules,said"`
+	Totals   Totals      `record:"totals,always"`
+	Began    int64       `record:"began"`
+	Deadline int64       `record:"deadline"`
+	Frames   []*frame    `record:"frames"` // the run, and the sub-runs that are open
+	Told     []PlanError `record:"told"`
+	Failed   []byte      `record:"failed,said"` // the plan that the newest of these is about; nil: there was none
+	Results  []*result   `record:"results"`     // of calls and parses, by key
+	Settled  []*settled  `record:"settled"`     // calls that have an outcome
+	Wait     Wait        `record:"wait,always"`
+	Args     []byte      `record:"arguments,said"` // of the call that the wait is about
+	Leaves   []Leave     `record:"leaves"`         // for later calls of the loop that it waits in
+	End      *End        `record:"end"`
+	Ended    int64       `record:"ended"`
 }
 
 // result is a value that a tool or a Reader gave.
 type result struct {
-	key   bcp.Digest
-	value *Value // nil: erased
-	frame string // the path of the sub-run
-	tool  string // empty for a parse
+	Key   bcp.Digest `record:"key"`
+	Value *Value     `record:"value,said"` // nil: erased
+	Frame string     `record:"frame"`      // the path of the sub-run
+	Tool  string     `record:"tool"`       // empty for a parse
 }
 
 // settled is a call that has its outcome.
 type settled struct {
-	call    string
-	service bcp.AgentName
-	attempt int  // that answered
-	sent    int  // attempts
-	again   bool // others may answer, too, and do no harm
+	Call    string        `record:"call"`
+	Service bcp.AgentName `record:"service"`
+	Attempt int           `record:"attempt"` // that answered
+	Sent    int           `record:"sent"`    // attempts
+	Again   bool          `record:"again"`   // others may answer, too, and do no harm
 }
 
 // frame is a run or sub-run with the plan that it is at.
 type frame struct {
 	Frame
-	instruction string
-	content     *Value // of a sub-run
-	bytes       []byte // of the plan; nil: it is asked for
-	done        []done // the steps that have a value
+	Instruction string `record:"instruction,said"`
+	Content     *Value `record:"content,said"` // of a sub-run
+	Plan        []byte `record:"plan,said"`    // nil: it is asked for
+	Done        []done `record:"steps"`        // the steps that have a value
 
 	// What follows is made of the above and the kernel's definition when needed.
 	checked *Checked
@@ -63,33 +63,33 @@ type frame struct {
 
 // done is a step that has a value.
 type done struct {
-	kind  StepKind
-	value *Value // of a call, a parse or a sub-run
-	label Label
-	key   bcp.Digest
+	Kind  StepKind   `record:"kind"`
+	Value *Value     `record:"value,said"` // of a call, a parse or a sub-run
+	Label Label      `record:"label,always"`
+	Key   bcp.Digest `record:"key"`
 }
 
 // copy returns a run that can be changed.
 func (r *run) copy() *run {
 	c := *r
-	c.frames, c.told, c.results = slices.Clip(r.frames), slices.Clip(r.told), slices.Clip(r.results)
-	c.settled, c.leaves = slices.Clip(r.settled), slices.Clip(r.leaves)
+	c.Frames, c.Told, c.Results = slices.Clip(r.Frames), slices.Clip(r.Told), slices.Clip(r.Results)
+	c.Settled, c.Leaves = slices.Clip(r.Settled), slices.Clip(r.Leaves)
 	return &c
 }
 
 // top returns the innermost frame.
-func (r *run) top() *frame { return r.frames[len(r.frames)-1] }
+func (r *run) top() *frame { return r.Frames[len(r.Frames)-1] }
 
 // replaceTop replaces the innermost frame.
 func (r *run) replaceTop(f *frame) {
-	r.frames = append(slices.Clip(r.frames[:len(r.frames)-1]), f)
+	r.Frames = append(slices.Clip(r.Frames[:len(r.Frames)-1]), f)
 }
 
 // value returns the value of a call or parse that was made before, if there is one.
 func (r *run) value(key bcp.Digest) (*Value, bool) {
-	for _, o := range r.results {
-		if o.key == key {
-			return o.value, true
+	for _, o := range r.Results {
+		if o.Key == key {
+			return o.Value, true
 		}
 	}
 	return nil, false
@@ -97,31 +97,31 @@ func (r *run) value(key bcp.Digest) (*Value, bool) {
 
 // begin starts the run of a change.
 func begin(c *Change) *run {
-	r := &run{id: c.Run, began: c.Time, start: *c.Start, task: c.Private.Task, salt: c.Private.Salt, rules: c.Private.Rules}
-	r.frames = []*frame{{Frame: Frame{Grant: c.Start.Grant, Query: c.Start.Task, Asker: r.asker(), ControlBits: c.Start.Limits.ControlBits, Questions: c.Start.Limits.MaxQuestions}}}
+	r := &run{ID: c.Run, Began: c.Time, Start: *c.Start, Task: c.Private.Task, Salt: c.Private.Salt, Rules: c.Private.Rules}
+	r.Frames = []*frame{{Frame: Frame{Grant: c.Start.Grant, Query: c.Start.Task, Asker: r.asker(), ControlBits: c.Start.Limits.ControlBits, Questions: c.Start.Limits.MaxQuestions}}}
 	return r
 }
 
 // asker is whom the run serves.
 func (r *run) asker() Asker {
-	return Asker{Requester: r.start.Requester, Task: Task{Known: true, Text: r.task, Label: r.start.Task}}
+	return Asker{Requester: r.Start.Requester, Task: Task{Known: true, Text: r.Task, Label: r.Start.Task}}
 }
 
 // setResult notes what a tool or a Reader answered.
 func (r *run) setResult(o *Result, attempt int, value *Value) {
-	w := &r.wait
+	w := &r.Wait
 	if o.Code == "" {
-		r.results = append(r.results, &result{o.Key, value, r.top().Path, w.Tool})
+		r.Results = append(r.Results, &result{o.Key, value, r.top().Path, w.Tool})
 	}
 	if call := w.call(); call != "" {
-		r.settled = append(r.settled, &settled{call: call, service: w.Agent, attempt: attempt, sent: w.Attempt, again: !w.Overruled})
+		r.Settled = append(r.Settled, &settled{Call: call, Service: w.Agent, Attempt: attempt, Sent: w.Attempt, Again: !w.Overruled})
 	}
 }
 
 // accept gives the innermost frame its plan.
 func (r *run) accept(plan []byte) {
 	f := *r.top()
-	f.bytes, f.done, f.checked, f.view = plan, nil, nil, view{}
+	f.Plan, f.Done, f.checked, f.view = plan, nil, nil, view{}
 	r.replaceTop(&f)
 }
 
@@ -129,14 +129,14 @@ func (r *run) accept(plan []byte) {
 // a sub-run that is not open.
 func (r *run) finish(s *StepRecord, value *Value) bool {
 	parent := parentPath(s.Path)
-	for len(r.frames) > 1 && r.top().Path != parent {
-		r.frames = slices.Clip(r.frames[:len(r.frames)-1])
+	for len(r.Frames) > 1 && r.top().Path != parent {
+		r.Frames = slices.Clip(r.Frames[:len(r.Frames)-1])
 	}
-	if r.top().Path != parent && (len(r.frames) > 1 || !r.top().forked()) {
+	if r.top().Path != parent && (len(r.Frames) > 1 || !r.top().forked()) {
 		return false
 	}
 	f := *r.top()
-	f.done = append(slices.Clip(f.done), done{s.Kind, value, s.Label, s.Key})
+	f.Done = append(slices.Clip(f.Done), done{s.Kind, value, s.Label, s.Key})
 	r.replaceTop(&f)
 	return true
 }
@@ -144,7 +144,7 @@ func (r *run) finish(s *StepRecord, value *Value) bool {
 // forked reports whether a when or an each of the frame was done: paths of steps are longer
 // then.
 func (f *frame) forked() bool {
-	return slices.ContainsFunc(f.done, func(d done) bool { return d.kind == WhenStep || d.kind == EachStep })
+	return slices.ContainsFunc(f.Done, func(d done) bool { return d.Kind == WhenStep || d.Kind == EachStep })
 }
 
 // parentPath returns the path of the sub-run that a step is in.
@@ -155,44 +155,44 @@ func parentPath(path string) string {
 // open begins a sub-run.
 func (r *run) open(sub Frame, instruction string, content *Value) {
 	sub.Asker = r.asker()
-	r.frames = append(r.frames, &frame{Frame: sub, instruction: instruction, content: content})
+	r.Frames = append(r.Frames, &frame{Frame: sub, Instruction: instruction, Content: content})
 }
 
 // addPlanError adds an error that the planner is told, and gives up the plan: the one
 // that ran, or else the one that it answered with. That of a sub-run is never told.
 func (r *run) addPlanError(e PlanError, answered []byte) {
-	r.told, r.leaves = append(r.told, e), nil
-	if r.failed = r.frames[0].bytes; r.failed == nil {
-		r.failed = answered
+	r.Told, r.Leaves = append(r.Told, e), nil
+	if r.Failed = r.Frames[0].Plan; r.Failed == nil {
+		r.Failed = answered
 	}
-	next := r.frames[0].Frame
+	next := r.Frames[0].Frame
 	if e.Control != nil {
 		next.Query = next.Query.join(e.Control)
 	}
-	r.frames = []*frame{{Frame: next}}
+	r.Frames = []*frame{{Frame: next}}
 }
 
 // stop ends the run. Of its values nothing is kept.
 func (r *run) stop(e End, at int64) {
-	if call := r.wait.call(); call != "" {
-		r.settled = append(r.settled, &settled{call: call, service: r.wait.Agent, sent: r.wait.Attempt})
+	if call := r.Wait.call(); call != "" {
+		r.Settled = append(r.Settled, &settled{Call: call, Service: r.Wait.Agent, Sent: r.Wait.Attempt})
 	}
-	r.end, r.ended, r.wait = &e, at, Wait{}
-	r.frames = []*frame{{Frame: r.frames[0].Frame}}
-	r.frames[0].Asker = Asker{}
-	r.results, r.args, r.failed, r.leaves, r.task, r.salt, r.rules = nil, nil, nil, nil, "", bcp.Digest{}, nil
+	r.End, r.Ended, r.Wait = &e, at, Wait{}
+	r.Frames = []*frame{{Frame: r.Frames[0].Frame}}
+	r.Frames[0].Asker = Asker{}
+	r.Results, r.Args, r.Failed, r.Leaves, r.Task, r.Salt, r.Rules = nil, nil, nil, nil, "", bcp.Digest{}, nil
 }
 
 // due is when time has something to decide about the run; 0 is never.
 func (r *run) due() int64 {
 	switch {
-	case r.end != nil:
+	case r.End != nil:
 		return 0
-	case r.wait.Kind.Person():
-		return r.wait.Deadline
-	case r.wait.Deadline > 0:
-		return min(r.wait.Deadline, r.deadline)
+	case r.Wait.Kind.Person():
+		return r.Wait.Deadline
+	case r.Wait.Deadline > 0:
+		return min(r.Wait.Deadline, r.Deadline)
 	default:
-		return r.deadline
+		return r.Deadline
 	}
 }

@@ -13,6 +13,42 @@ import (
 // ErrSaved says that bytes are no saved state.
 var ErrSaved = errors.New("kernel: no saved state")
 
+// savedState is what is saved of all runs together.
+type savedState struct {
+	Time     int64          `record:"time"`
+	Requests []savedRequest `record:"requests"`
+}
+
+type savedRequest struct {
+	requestKey
+	request
+}
+
+// said are the parts of what is saved that have fields that are kept apart, in their order.
+func (s *savedState) said() (parts []any) {
+	for i := range s.Requests {
+		parts = append(parts, &s.Requests[i])
+	}
+	return parts
+}
+
+// said is as that of a savedState. The value of a step that asks nobody follows from others.
+func (r *run) said() []any {
+	parts := []any{r}
+	for _, f := range r.Frames {
+		parts = append(parts, f)
+		for i := range f.Done {
+			if s := (&Step{Kind: f.Done[i].Kind}); !s.local() {
+				parts = append(parts, &f.Done[i])
+			}
+		}
+	}
+	for _, made := range r.Results {
+		parts = append(parts, made)
+	}
+	return parts
+}
+
 // Save returns the whole state, without the definitions: two states are the same if and
 // only if what they save is. What agents and people said is apart, so that it can be sealed
 // as it is in the records: of a run under the day when it began, of requests under that of
@@ -21,16 +57,16 @@ func (s *State) Save() []bcp.SavedRun {
 	if s.time == 0 {
 		return nil
 	}
-	saved, newest := savedState{time: s.time}, int64(0)
+	head, newest := savedState{Time: s.time}, int64(0)
 	for key, r := range s.requests {
-		saved.requests, newest = append(saved.requests, savedRequest{key, r}), max(newest, r.at)
+		head.Requests, newest = append(head.Requests, savedRequest{key, r}), max(newest, r.At)
 	}
-	slices.SortFunc(saved.requests, func(a, b savedRequest) int {
-		return cmp.Or(cmp.Compare(a.key.kernel, b.key.kernel), cmp.Compare(a.key.requester, b.key.requester), cmp.Compare(a.key.id, b.key.id))
+	slices.SortFunc(head.Requests, func(a, b savedRequest) int {
+		return cmp.Or(cmp.Compare(a.Kernel, b.Kernel), cmp.Compare(a.Requester, b.Requester), cmp.Compare(a.ID, b.ID))
 	})
-	out := []bcp.SavedRun{save(newest, saved.fields)}
+	out := []bcp.SavedRun{save(newest, &head)}
 	for _, r := range s.sorted() {
-		out = append(out, save(r.began, r.fields))
+		out = append(out, save(r.Began, r))
 	}
 	return out
 }
@@ -43,21 +79,24 @@ func Restore(saved []bcp.SavedRun, kernels ...*Kernel) (*State, error) {
 		return s, nil
 	}
 	var head savedState
-	if !restore(&saved[0], head.fields) {
+	if !restore(&saved[0], &head) {
 		return nil, ErrSaved
 	}
-	s.time = head.time
+	s.time = head.Time
 	for i := range saved[1:] {
 		r := &run{}
-		if !restore(&saved[1+i], r.fields) || len(r.frames) == 0 || s.runs[r.id] != nil {
+		if !restore(&saved[1+i], r) || len(r.Frames) == 0 || s.runs[r.ID] != nil {
 			return nil, ErrSaved
 		}
-		s.runs[r.id] = r
+		for _, f := range r.Frames {
+			f.Asker, f.ControlBits, f.Questions = r.asker(), r.Start.Limits.ControlBits, r.Start.Limits.MaxQuestions
+		}
+		s.runs[r.ID] = r
 		s.indexAll(r)
 	}
-	for _, r := range head.requests {
-		s.requests[r.key] = r.request
-		s.told[r.key.requester] = append(s.told[r.key.requester], requestEnd{r.at, r.key})
+	for _, r := range head.Requests {
+		s.requests[r.requestKey] = r.request
+		s.told[r.Requester] = append(s.told[r.Requester], requestEnd{r.At, r.requestKey})
 	}
 	slices.SortFunc(s.ended, endedRun.compare)
 	for _, told := range s.told {
@@ -72,171 +111,50 @@ func Restore(saved []bcp.SavedRun, kernels ...*Kernel) (*State, error) {
 	return s, nil
 }
 
-// apart is what was said of what is saved, in the order in which it is met. Reading, it is
-// nothing where that was erased.
-type apart struct {
-	list   Value
-	erased bool
+// saved is a part of the state that is saved by itself.
+type saved interface{ said() []any }
+
+func save(at int64, part saved) bcp.SavedRun {
+	said, some := List(), false
+	for _, p := range part.said() {
+		v := encode(p, true)
+		said.list, some = append(said.list, v), some || len(v.keys) > 0
+	}
+	out := bcp.SavedRun{At: at, Open: appendRecord(nil, part)}
+	if some {
+		out.Said = said.JSON()
+	}
+	return out
 }
 
-func save(at int64, fields func(*codec)) bcp.SavedRun {
-	c := codec{apart: &apart{list: List()}}
-	open := c.encode(fields)
-	saved := bcp.SavedRun{At: at, Open: open.JSON()}
-	if slices.ContainsFunc(c.apart.list.list, func(v Value) bool { return len(v.keys) > 0 }) {
-		saved.Said = c.apart.list.JSON()
+// restore reads what was saved. What was said is left out where it was erased.
+func restore(from *bcp.SavedRun, part saved) bool {
+	if !parseRecord(from.Open, part) {
+		return false
 	}
-	return saved
-}
-
-func restore(saved *bcp.SavedRun, fields func(*codec)) bool {
-	c := codec{apart: &apart{erased: len(saved.Said) == 0}}
-	open, err := ParseValue(saved.Open)
-	if err == nil && !c.apart.erased {
-		c.apart.list, err = ParseValue(saved.Said)
+	if len(from.Said) == 0 {
+		return true
 	}
-	return err == nil && c.decode(&open, fields) && len(c.apart.list.list) == 0
-}
-
-// said writes or reads fields that are kept apart.
-func (c *codec) said(fields func(*codec)) {
-	switch a := c.apart; {
-	case !c.reading:
-		a.list.list = append(a.list.list, c.encode(fields))
-	case a.erased:
-	case len(a.list.list) == 0:
-		c.ok = false
-	default:
-		c.ok = c.decode(&a.list.list[0], fields) && c.ok
-		a.list.list = a.list.list[1:]
+	said, err := ParseValue(from.Said)
+	parts := part.said()
+	if err != nil || len(said.list) != len(parts) {
+		return false
 	}
+	for i := range parts {
+		if !decode(&said.list[i], parts[i], true) {
+			return false
+		}
+	}
+	return true
 }
 
 // indexAll finds a restored run by everything that it has to be found by.
 func (s *State) indexAll(r *run) {
 	s.index(r)
-	for _, over := range r.settled {
-		s.calls[over.call] = r.id
+	for _, over := range r.Settled {
+		s.calls[over.Call] = r.ID
 	}
-	if call := r.wait.call(); call != "" {
-		s.calls[call] = r.id
-	}
-}
-
-type savedState struct {
-	time     int64
-	requests []savedRequest
-}
-
-type savedRequest struct {
-	key requestKey
-	request
-}
-
-func (s *savedState) fields(f *codec) {
-	number(f, "time", &s.time)
-	objects(f, "requests", &s.requests, (*savedRequest).fields)
-}
-
-func (r *savedRequest) fields(f *codec) {
-	text(f, "kernel", &r.key.kernel)
-	text(f, "requester", &r.key.requester)
-	text(f, "id", &r.key.id)
-	f.said(func(f *codec) { f.digest("digest", &r.digest) })
-	text(f, "run", &r.run)
-	text(f, "code", &r.code)
-	number(f, "at", &r.at)
-	text(f, "status", &r.status)
-	text(f, "why", &r.why)
-}
-
-func (r *run) fields(f *codec) {
-	text(f, "id", &r.id)
-	start := &r.start
-	nested(f, "start", &start, (*Start).fields)
-	r.start = *start
-	f.said(func(f *codec) {
-		text(f, "task", &r.task)
-		f.digest("salt", &r.salt)
-		objects(f, "rules", &r.rules, (*RunRule).fields)
-		f.bytes("failed", &r.failed)
-		f.bytes("arguments", &r.args)
-	})
-	totals := &r.totals
-	nested(f, "totals", &totals, (*Totals).fields)
-	r.totals = *totals
-	number(f, "began", &r.began)
-	number(f, "deadline", &r.deadline)
-	objects(f, "frames", &r.frames, pointed((*frame).fields))
-	for _, frame := range r.frames {
-		frame.Asker, frame.ControlBits, frame.Questions = r.asker(), r.start.Limits.ControlBits, r.start.Limits.MaxQuestions
-	}
-	objects(f, "told", &r.told, (*PlanError).fields)
-	objects(f, "results", &r.results, pointed((*result).fields))
-	objects(f, "settled", &r.settled, pointed((*settled).fields))
-	wait := &r.wait
-	nested(f, "wait", &wait, (*Wait).fields)
-	r.wait = *wait
-	objects(f, "leaves", &r.leaves, (*Leave).fields)
-	nested(f, "end", &r.end, (*End).fields)
-	number(f, "ended", &r.ended)
-}
-
-// pointed makes of fields those of a pointer.
-func pointed[T any](fields func(*T, *codec)) func(**T, *codec) {
-	return func(p **T, f *codec) {
-		if f.reading {
-			*p = new(T)
-		}
-		fields(*p, f)
-	}
-}
-
-func (o *result) fields(f *codec) {
-	f.digest("key", &o.key)
-	f.said(func(f *codec) { f.value("value", &o.value) })
-	text(f, "frame", &o.frame)
-	text(f, "tool", &o.tool)
-}
-
-func (s *settled) fields(f *codec) {
-	text(f, "call", &s.call)
-	text(f, "service", &s.service)
-	number(f, "attempt", &s.attempt)
-	number(f, "sent", &s.sent)
-	f.flag("again", &s.again)
-}
-
-func (x *frame) fields(f *codec) {
-	x.Frame.fields(f)
-	f.said(func(f *codec) {
-		text(f, "instruction", &x.instruction)
-		f.value("content", &x.content)
-		f.bytes("plan", &x.bytes)
-	})
-	objects(f, "steps", &x.done, (*done).fields)
-}
-
-// fields of a step that is done. The value of one that asks nobody follows from others.
-func (d *done) fields(f *codec) {
-	word(f, "kind", &d.kind, stepWords)
-	if s := (&Step{Kind: d.kind}); !s.local() {
-		f.said(func(f *codec) { f.value("value", &d.value) })
-	}
-	f.label("label", &d.label)
-	f.digest("key", &d.key)
-}
-
-// value writes a value as its canonical JSON in a text: values nest as deep as
-// records do.
-func (c *codec) value(key string, p **Value) {
-	var b []byte
-	if *p != nil {
-		b = (*p).JSON()
-	}
-	c.bytes(key, &b)
-	if c.reading && b != nil {
-		v, err := ParseValue(b)
-		*p, c.ok = &v, c.ok && err == nil
+	if call := r.Wait.call(); call != "" {
+		s.calls[call] = r.ID
 	}
 }
