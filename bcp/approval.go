@@ -264,7 +264,7 @@ type Release struct {
 	Subscription SubscriptionID `json:"subscription_id,omitempty"`
 	Category     Category       `json:"category"`
 	Outcome      Code           `json:"outcome,omitempty"`
-	Content      jsontext.Value `json:"content,omitzero"`
+	Content      jsontext.Value `msgpack:"-" json:"content,omitzero"`
 	Nominal      Bits           `json:"nominal_bits"`
 	Time         time.Time      `json:"time"`
 }
@@ -282,12 +282,12 @@ func RunItemKinds() []ItemKind { return []ItemKind{ItemEffect, ItemInDoubt, Item
 
 // Item is what waits for a person (PROTOCOL P7.1).
 type Item struct {
-	ID           ItemID         `json:"item_id"`
+	ID           ItemID         `msgpack:"-" json:"item_id"`
 	Kind         ItemKind       `json:"kind"`
 	Controller   AgentName      `json:"controller"`
 	Reader       AgentName      `json:"reader"`
 	Query        QueryID        `json:"query_id,omitempty"`
-	Subscription SubscriptionID `json:"subscription_id,omitempty"`
+	Subscription SubscriptionID `msgpack:"-" json:"subscription_id,omitempty"`
 	Category     Category       `json:"category,omitzero"`
 	Anomalies    []string       `json:"anomalies,omitempty"`
 	Taint        Taint          `json:"taint"`

@@ -74,7 +74,7 @@ type Delivery struct {
 	Category  Category  `json:"category"`
 	FromAgent AgentName `json:"from_agent"`
 	// Response is the canonical answer.
-	Response jsontext.Value `json:"response,omitzero"`
+	Response jsontext.Value `msgpack:"-" json:"response,omitzero"`
 	// Batch are the pushes of a window of the subscription, sorted by their bytes,
 	// where it has a batch_window. The bits are those of all of them.
 	Batch []Pushed `json:"batch,omitempty"`
@@ -95,7 +95,7 @@ type ValidationResult struct {
 	QueryID        QueryID        `json:"query_id,omitempty"`
 	SubscriptionID SubscriptionID `json:"subscription_id,omitempty"`
 	// PushID is that of the push that a final result is about.
-	PushID  ClientID `json:"push_id,omitempty"`
+	PushID  ClientID `msgpack:"-" json:"push_id,omitempty"`
 	Success bool     `json:"success"`
 	Status  string   `json:"status"` // delivered, held or refused (PROTOCOL P7.6)
 	Code    Code     `json:"code,omitempty"`

@@ -76,7 +76,7 @@ const (
 // Pushed is one push of a delivery that has several.
 type Pushed struct {
 	// Response is the canonical answer.
-	Response jsontext.Value `json:"response"`
+	Response jsontext.Value `msgpack:"-" json:"response"`
 	// Anomalies are set where the channel flags them.
 	Anomalies []string `json:"anomalies,omitempty"`
 }

@@ -3,16 +3,19 @@ package bcp
 import (
 	"bytes"
 	"cmp"
+	"encoding"
 	"encoding/binary"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
-// recordCoder writes records, or reads them.
+// recordCoder writes records and checkpoints, or reads them.
 //
 // Written are members that are not empty, in the order of their type, numbers in their
 // shortest form: the bytes that the library would write, as a test checks. For each record
@@ -23,9 +26,14 @@ import (
 // the library does; the library also takes nil and one type for another, and cuts numbers
 // that are too great: all that is damage here. Once something is, nothing more is read, and
 // what was read is worth nothing.
+//
+// A checkpoint also has fields that are not exported, each left out if it is empty, and Go
+// maps: a list of the keys, each with its value behind it, in the order of their bytes. No
+// member of it may be unknown.
 type recordCoder struct {
-	b   []byte // what is written, or still to be read
-	bad bool
+	b      []byte // what is written, or still to be read
+	bad    bool
+	strict bool // it is a checkpoint
 }
 
 // recordMember is a member of the map that a struct is in a record: its tag names it, as
@@ -34,7 +42,22 @@ type recordMember struct {
 	key    string
 	field  []int // of the struct, as package reflect has it
 	always bool
-	of     []recordMember // of the struct that it is, or points to, or is a list of
+	hidden bool           // not exported: reflect alone would not set it
+	of     []recordMember // of the struct that it is, or points to, or is a list or map of
+}
+
+// open returns a field as one that can be read and set.
+func (m *recordMember) open(f reflect.Value) reflect.Value {
+	if m.hidden {
+		return reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Elem()
+	}
+	return f
+}
+
+// ownForm has a form of its own, as bytes.
+type ownForm interface {
+	encoding.BinaryMarshaler
+	encoding.BinaryUnmarshaler
 }
 
 // The members of records, and of what is sealed in them.
@@ -44,11 +67,24 @@ var (
 	ledgerMembers   = membersOf(reflect.TypeFor[ledgerRecord]())
 )
 
-func membersOf(t reflect.Type) (members []recordMember) {
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+// membersOf returns the members of a struct, or of what a type points to or is a list or map
+// of; none of anything else, and of what has a form of its own, as a time does.
+func membersOf(t reflect.Type) []recordMember {
+	if known, ok := allMembers.Load(t); ok {
+		return known.([]recordMember)
+	}
+	members := findMembers(t)
+	allMembers.Store(t, members)
+	return members
+}
+
+var allMembers sync.Map // by their types
+
+func findMembers(t reflect.Type) (members []recordMember) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() {
+	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[ownForm]()) {
 		return nil
 	}
 	for i := range t.NumField() {
@@ -57,11 +93,11 @@ func membersOf(t reflect.Type) (members []recordMember) {
 		case key == "-":
 		case f.Anonymous && key == "":
 			for _, m := range membersOf(f.Type) {
-				m.field = append([]int{i}, m.field...)
+				m.field, m.hidden = append([]int{i}, m.field...), m.hidden || !f.IsExported()
 				members = append(members, m)
 			}
 		default:
-			members = append(members, recordMember{cmp.Or(key, f.Name), []int{i}, option != "omitempty", membersOf(f.Type)})
+			members = append(members, recordMember{cmp.Or(key, f.Name), []int{i}, option != "omitempty" && f.IsExported(), !f.IsExported(), membersOf(f.Type)})
 		}
 	}
 	return members
@@ -80,7 +116,7 @@ func (c *recordCoder) writeMembers(v reflect.Value, members []recordMember) {
 		}
 		n++
 		c.writeText(m.key)
-		c.write(f, m.of)
+		c.write(m.open(f), m.of)
 	}
 	if n > 15 {
 		c.b[at+1], c.b[at+2] = byte(n>>8), byte(n)
@@ -107,13 +143,22 @@ func (c *recordCoder) write(v reflect.Value, of []recordMember) {
 	case reflect.Array:
 		c.writeBytes(v.Bytes())
 	case reflect.Pointer:
-		c.writeMembers(v.Elem(), of)
+		c.write(v.Elem(), of)
 	case reflect.Struct:
-		if t, ok := v.Addr().Interface().(*time.Time); ok {
-			c.writeTime(*t)
+		if of != nil {
+			c.writeMembers(v, of)
 			return
 		}
-		c.writeMembers(v, of)
+		switch p := v.Addr().Interface().(type) {
+		case *time.Time:
+			c.writeTime(*p)
+		case ownForm:
+			b, err := p.MarshalBinary()
+			c.bad = c.bad || err != nil
+			c.writeBytes(b)
+		}
+	case reflect.Map:
+		c.writeMap(v, of)
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			c.writeBytes(v.Bytes())
@@ -140,11 +185,15 @@ func (c *recordCoder) readMembers(v reflect.Value, members []recordMember) {
 				break
 			}
 		}
-		if found < 0 {
-			c.skip()
-		} else {
-			c.read(v.FieldByIndex(members[found].field), members[found].of)
+		switch {
+		case found >= 0:
+			m := &members[found]
+			c.read(m.open(v.FieldByIndex(m.field)), m.of)
 			next = found + 1
+		case c.strict:
+			c.fail()
+		default:
+			c.skip()
 		}
 		if c.bad {
 			return
@@ -180,13 +229,24 @@ func (c *recordCoder) read(v reflect.Value, of []recordMember) {
 		if v.IsNil() {
 			v.Set(reflect.New(v.Type().Elem()))
 		}
-		c.readMembers(v.Elem(), of)
+		c.read(v.Elem(), of)
 	case reflect.Struct:
-		if t, ok := v.Addr().Interface().(*time.Time); ok {
-			*t = c.readTime()
+		if of != nil {
+			c.readMembers(v, of)
 			return
 		}
-		c.readMembers(v, of)
+		switch p := v.Addr().Interface().(type) {
+		case *time.Time:
+			if *p = c.readTime(); c.strict {
+				*p = p.UTC()
+			}
+		case ownForm:
+			if b := c.readBytes(); !c.bad && p.UnmarshalBinary(b) != nil {
+				c.fail()
+			}
+		}
+	case reflect.Map:
+		c.readMap(v, of)
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			v.SetBytes(bytes.Clone(c.readBytes()))
@@ -208,6 +268,45 @@ func (c *recordCoder) readList(v reflect.Value, of []recordMember) {
 		v.Grow(1)
 		v.SetLen(i + 1)
 		c.read(v.Index(i), of)
+	}
+}
+
+// writeMap writes the entries of a map.
+func (c *recordCoder) writeMap(v reflect.Value, of []recordMember) {
+	key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+	var all recordCoder
+	entries := make([][2]int, 0, v.Len()) // where they begin and end
+	for each := v.MapRange(); each.Next(); {
+		key.SetIterKey(each)
+		value.SetIterValue(each)
+		begin := len(all.b)
+		all.write(key, membersOf(key.Type()))
+		all.write(value, of)
+		entries = append(entries, [2]int{begin, len(all.b)})
+	}
+	slices.SortFunc(entries, func(a, b [2]int) int { return bytes.Compare(all.b[a[0]:a[1]], all.b[b[0]:b[1]]) })
+	c.bad = c.bad || all.bad
+	c.writeHead(wire.MsgpackArray, 2*len(entries))
+	for _, entry := range entries {
+		c.b = append(c.b, all.b[entry[0]:entry[1]]...)
+	}
+}
+
+// readMap reads what writeMap wrote.
+func (c *recordCoder) readMap(v reflect.Value, of []recordMember) {
+	n := c.readLength(wire.MsgpackArray)
+	v.Set(reflect.MakeMap(v.Type()))
+	var last []byte
+	for ; n > 0 && !c.bad; n -= 2 {
+		key, value, begin := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem(), c.b
+		c.read(key, membersOf(key.Type()))
+		if b := begin[:len(begin)-len(c.b)]; n == 1 || last != nil && bytes.Compare(last, b) >= 0 {
+			c.fail()
+		} else {
+			last = b
+		}
+		c.read(value, of)
+		v.SetMapIndex(key, value)
 	}
 }
 

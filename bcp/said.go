@@ -1,14 +1,9 @@
 package bcp
 
-//lint:file-ignore U1000 the field _msgpack tells the library to write an array
-
 import (
 	"bytes"
 	"errors"
-
-	"github.com/vmihailenco/msgpack/v5"
-
-	"github.com/bcpmesh/bcpmesh/bcp/wire"
+	"reflect"
 )
 
 // Said is what was said on a channel on a day, as a checkpoint of a state has it; without a
@@ -16,8 +11,6 @@ import (
 // of the rest can seal each under the key of the records that it was said in, so that what
 // erases these erases it.
 type Said struct {
-	_msgpack struct{} `msgpack:",as_array"`
-
 	Controller, Reader AgentName
 	Day                int64 // since 1970, of journal time, in UTC
 	Sealed             bool
@@ -26,26 +19,41 @@ type Said struct {
 
 // SavedRun is a part of a saved state of runs.
 type SavedRun struct {
-	_msgpack struct{} `msgpack:",as_array"`
-
 	At   int64 // journal time: Said is sealed under the key of this day
 	Open []byte
-	Said []byte // empty where it was erased
+	Said []byte `msgpack:"-"` // empty where it was erased; apart, as [Said]
 }
 
 // ErrSaid says that a checkpoint does not begin with parts of what was said.
 var ErrSaid = errors.New("the checkpoint does not begin with what was said")
 
-// AppendSaid appends the parts that a checkpoint begins with.
-func AppendSaid(dst []byte, parts []Said) ([]byte, error) {
-	b, err := msgpack.Marshal(parts)
-	return append(dst, b...), err
+// AppendSaved appends what p points to, such as a part of a checkpoint: the same bytes for
+// the same value. It is an error where something in it has a form of its own, and fails.
+func AppendSaved(dst []byte, p any) ([]byte, error) {
+	v := reflect.ValueOf(p).Elem()
+	c := recordCoder{b: dst}
+	if c.write(v, membersOf(v.Type())); c.bad {
+		return dst, errRecord
+	}
+	return c.b, nil
 }
+
+// CutSaved reads what [AppendSaved] wrote from the beginning of b, and returns the rest.
+func CutSaved(b []byte, p any) (rest []byte, err error) {
+	v := reflect.ValueOf(p).Elem()
+	c := recordCoder{b: b, strict: true}
+	if c.read(v, membersOf(v.Type())); c.bad {
+		return nil, errRecord
+	}
+	return c.b, nil
+}
+
+// AppendSaid appends the parts that a checkpoint begins with.
+func AppendSaid(dst []byte, parts []Said) ([]byte, error) { return AppendSaved(dst, &parts) }
 
 // CutSaid returns the parts that a checkpoint begins with, and the rest.
 func CutSaid(checkpoint []byte) (parts []Said, rest []byte, err error) {
-	rest, ok := wire.SkipMsgpack(checkpoint, 3) // a list of lists of values
-	if !ok || msgpack.Unmarshal(checkpoint[:len(checkpoint)-len(rest)], &parts) != nil {
+	if rest, err = CutSaved(checkpoint, &parts); err != nil {
 		return nil, nil, ErrSaid
 	}
 	return parts, rest, nil

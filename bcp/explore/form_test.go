@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -86,9 +86,9 @@ func probe(starts int) any {
 	return tree
 }
 
-// treeOf is a checkpoint, but for its last member: how much of the journal is whose grows
-// with each record, and nothing is decided by it where the journal has no limit. In its
-// place is what was said.
+// treeOf is a checkpoint, but for one member: how much of the journal is whose grows with
+// each record, and nothing is decided by it where the journal has no limit. In its place is
+// what was said.
 func treeOf(s *state.State) (any, error) {
 	b, err := s.Checkpoint()
 	if err != nil {
@@ -98,9 +98,16 @@ func treeOf(s *state.State) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var tree []any
+	var tree map[string]any
+	var version int
+	if b, err = bcp.CutSaved(b, &version); err != nil {
+		return nil, err
+	}
 	if err := msgpack.Unmarshal(b, &tree); err != nil {
 		return nil, err
+	}
+	if tree["share"] == nil {
+		return nil, errors.New("a checkpoint has no share")
 	}
 	var said []any
 	for i := range parts {
@@ -110,19 +117,21 @@ func treeOf(s *state.State) (any, error) {
 		}
 		said = append(said, string(parts[i].Controller), string(parts[i].Reader), parts[i].Day, part)
 	}
-	tree[len(tree)-1] = said
+	tree["share"] = said
 	return tree, nil
 }
 
-// below is the path of a member: lists of one kind lie at odd depths.
-func below(path string, i int) string {
-	if strings.Count(path, "/")%2 == 1 {
-		return path + "/*"
-	}
-	return path + "/" + strconv.Itoa(i)
-}
-
 func compare(a, b any, path string, differ map[string]bool) {
+	if one, ok := a.(map[string]any); ok {
+		other, _ := b.(map[string]any)
+		for key := range one {
+			compare(one[key], other[key], path+"/"+key, differ)
+		}
+		for key := range other {
+			compare(one[key], other[key], path+"/"+key, differ)
+		}
+		return
+	}
 	x, isList := a.([]any)
 	y, alsoList := b.([]any)
 	if !isList || !alsoList || len(x) != len(y) {
@@ -132,7 +141,7 @@ func compare(a, b any, path string, differ map[string]bool) {
 		return
 	}
 	for i := range x {
-		compare(x[i], y[i], below(path, i), differ)
+		compare(x[i], y[i], path+"/*", differ)
 	}
 }
 
@@ -169,14 +178,20 @@ func (f *former) of(s *state.State) (form, error) {
 }
 
 func (f *former) visit(v any, path string, leaf func(v any, place bool)) {
-	list, ok := v.([]any)
-	if !ok {
+	switch v := v.(type) {
+	case map[string]any:
+		leaf(len(v), false)
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			leaf(key, false)
+			f.visit(v[key], path+"/"+key, leaf)
+		}
+	case []any:
+		leaf(len(v), false)
+		for _, member := range v {
+			f.visit(member, path+"/*", leaf)
+		}
+	default:
 		leaf(v, f.places[path])
-		return
-	}
-	leaf(len(list), false)
-	for i, member := range list {
-		f.visit(member, below(path, i), leaf)
 	}
 }
 

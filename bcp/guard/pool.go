@@ -179,33 +179,33 @@ type savedPool struct {
 	Open  []PoolHop         `json:"open"` // by id
 }
 
-// Save writes the pool down: the same bytes for the same pool.
-func (p *Pool) Save() ([]byte, error) {
+// MarshalBinary writes the pool down: the same bytes for the same pool.
+func (p *Pool) MarshalBinary() ([]byte, error) {
 	open := slices.SortedFunc(maps.Values(p.open), func(a, b PoolHop) int { return cmp.Compare(a.ID, b.ID) })
 	return json.Marshal(savedPool{p.now, p.bits, p.bytes, p.hosts, open}, json.Deterministic(true))
 }
 
-// RestorePool reads what [Pool.Save] wrote. The error is [Malformed].
-func RestorePool(b []byte) (*Pool, error) {
+// UnmarshalBinary reads what MarshalBinary wrote. The error is [Malformed].
+func (p *Pool) UnmarshalBinary(b []byte) error {
 	var saved savedPool
 	if err := json.Unmarshal(b, &saved, json.RejectUnknownMembers(true)); err != nil || !saved.Bits.isValid() || !saved.Bytes.isValid() {
-		return nil, Malformed
+		return Malformed
 	}
-	p := NewPool()
+	*p = *NewPool()
 	p.now, p.bits, p.bytes = saved.Now, saved.Bits, saved.Bytes
 	for host, w := range saved.Hosts {
 		if !w.isValid() {
-			return nil, Malformed
+			return Malformed
 		}
 		p.hosts[host] = w
 	}
 	for i, h := range saved.Open {
 		if h.ID == "" || h.Bits < 0 || h.Bytes <= 0 || i > 0 && saved.Open[i-1].ID >= h.ID {
-			return nil, Malformed
+			return Malformed
 		}
 		p.open[h.ID] = h
 	}
-	return p, nil
+	return nil
 }
 
 // window are sums by the time up to which they count, the earliest first. It is never changed in place.

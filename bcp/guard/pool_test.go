@@ -128,14 +128,14 @@ func TestPoolForgottenHost(t *testing.T) {
 func TestRestorePoolRefuses(t *testing.T) {
 	t.Parallel()
 	const fine = `{"now":1,"bits":[{"until":5,"sum":1}],"bytes":[],"hosts":{"a":[{"until":5,"sum":1}]},"open":[{"id":"x","host":"a","bits":0,"bytes":1,"until":9}]}`
-	if _, err := RestorePool([]byte(fine)); err != nil {
+	if err := NewPool().UnmarshalBinary([]byte(fine)); err != nil {
 		t.Fatal(err)
 	}
 	for was, is := range map[string]string{
 		`"sum":1}],"bytes"`: `"sum":0}],"bytes"`, `"sum":1}]}`: `"sum":-1}]}`, `"id":"x"`: `"id":""`, `"bits":0`: `"bits":-1`, `"bytes":1`: `"bytes":0`,
 		`[{"until":5,"sum":1}],"bytes"`: `[{"until":5,"sum":1},{"until":5,"sum":1}],"bytes"`, `"now"`: `"then"`, `{"now"`: `[{"now"`,
 	} {
-		if _, err := RestorePool([]byte(strings.Replace(fine, was, is, 1))); err == nil {
+		if NewPool().UnmarshalBinary([]byte(strings.Replace(fine, was, is, 1))) == nil {
 			t.Errorf("%s is taken", is)
 		}
 	}
@@ -190,13 +190,13 @@ func TestPoolNeverLetsMoreOut(t *testing.T) {
 				open[id] = len(events)
 				events = append(events, e)
 			}
-			saved, err := p.Save()
+			saved, err := p.MarshalBinary()
 			noError(t, err)
-			restored, err := RestorePool(saved)
-			if err != nil {
+			restored := NewPool()
+			if err := restored.UnmarshalBinary(saved); err != nil {
 				t.Fatalf("%v: %s", err, saved)
 			}
-			if again, _ := restored.Save(); string(again) != string(saved) {
+			if again, _ := restored.MarshalBinary(); string(again) != string(saved) {
 				t.Fatalf("%s became %s", saved, again)
 			}
 			p.Pool = restored

@@ -33,10 +33,6 @@ type alert struct {
 	suspect bcp.Seen
 }
 
-func (a *alert) fields() []any {
-	return []any{&a.channel, &a.kind, &a.epoch, &a.suspect.Agent, &a.suspect.Rule, &a.suspect.Count}
-}
-
 // see counts what a decision says of agents, and makes an alert due if that is too much.
 func (s *State) see(d *bcp.Decision, all []bcp.Seen) {
 	for _, seen := range all {
@@ -130,8 +126,6 @@ type spending struct {
 	alerted bool
 	past    []bcp.Bits // of sessions before that spent anything, newest last
 }
-
-func (w *spending) fields() []any { return []any{&w.session, &w.spent, &w.alerted, &w.past} }
 
 const (
 	// medianOf is how many sessions the median is taken of, and leastSessions

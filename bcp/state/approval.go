@@ -34,17 +34,10 @@ type itemState struct {
 	bcp.Item
 	subscription  bcp.SubscriptionID // but a proposed one, which is its Controller's word and not for records
 	counted       bool               // against max_pending_approvals
-	content       []byte             // what approving releases: the canonical answer, or the spec of an escalation
+	content       []byte             `msgpack:"-"` // what approving releases: the canonical answer, or the spec of an escalation
 	justification string
 	carries       bcp.Bits     // what the justification can
-	client        bcp.ClientID // of a push
-}
-
-func (it *itemState) fields() []any {
-	return []any{
-		&it.Kind, &it.Controller, &it.Reader, &it.Query, &it.subscription, &it.Category, &it.Anomalies, &it.Taint, &it.Nominal, &it.Capacity,
-		&it.Since, &it.Deadline, &it.counted, &it.justification, &it.carries,
-	}
+	client        bcp.ClientID `msgpack:"-"` // of a push
 }
 
 // decidedItem is the memory of an item that no longer waits.
@@ -53,11 +46,9 @@ type decidedItem struct {
 	at   int64
 	code bcp.Code // what a later decision hears
 	// content is that of a proposal that was approved, for this channel.
-	content []byte
+	content []byte `msgpack:"-"`
 	channel bcp.ChannelKey
 }
-
-func (d *decidedItem) fields() []any { return []any{&d.id, &d.at, &d.code, &d.channel} }
 
 // ItemsFor returns what waits for this approver: items of the channels whose
 // approvers it is one of, oldest first, and the channels taking turns, so that

@@ -32,10 +32,6 @@ type batch struct {
 	pushes   []bcp.Pushed // in an order that the Reader did not choose: by their bytes
 }
 
-func (b *batch) fields() []any {
-	return []any{&b.release, &b.since, &b.category, &b.count, &b.bytes, &b.nominal, &b.capacity, &b.timing, &b.taint, &b.pushes}
-}
-
 func (b *batch) full() bool { return b.count >= bcp.MaxBatchPushes || b.bytes >= maxBatchBytes }
 
 // end is the end of the window of a time.

@@ -112,10 +112,6 @@ type windowPart struct {
 	sum   bcp.Bits
 }
 
-func (w *slidingWindow) fields() []any { return []any{&w.span, &w.recorded, &w.parts} }
-
-func (p *windowPart) fields() []any { return []any{&p.begin, &p.sum} }
-
 const windowParts = 64
 
 func (w *slidingWindow) width() int64 { return max(1, w.span/windowParts) }

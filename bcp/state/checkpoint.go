@@ -1,7 +1,6 @@
 package state
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -10,10 +9,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // A checkpoint is everything that a State remembers, as bytes: with it a start
@@ -21,19 +17,24 @@ import (
 // and never the truth. [Restore] makes of it exactly the state that the whole
 // journal would make, under whatever definitions: Apply reads the records alone.
 
-// checkpointVersion is in front. Another version is refused: the journal is
-// read once, and a new checkpoint made. The fields of all that is remembered are the format:
-// whoever changes them changes it.
-const checkpointVersion = 22
-
-// maxCheckpointDepth is that of an anomaly of a push of a window of a channel.
-const maxCheckpointDepth = 11
+// checkpointVersion is in front. Another version is refused: the journal is read once, and a
+// new checkpoint made. The fields of all that is remembered are the format: whoever changes
+// them changes it.
+const checkpointVersion = 23
 
 // ErrCheckpoint says that the bytes are no checkpoint of this version, or contradict
 // themselves.
 var ErrCheckpoint = errors.New("the checkpoint cannot be used")
 
 var errSaved = fmt.Errorf("%w: it contradicts itself", ErrCheckpoint)
+
+// contents are those of a checkpoint, without what was said.
+type contents struct {
+	agents   map[bcp.AgentName]*agentState // also past ones, as of channels
+	channels map[bcp.ChannelKey]*channelState
+	runs     []bcp.SavedRun
+	*memory
+}
 
 // Checkpoint writes the state down: the same bytes for the same state. It begins with what
 // was said ([bcp.CutSaid]), which has to be sealed before it is stored.
@@ -42,19 +43,25 @@ func (s *State) Checkpoint() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	all := contents{maps.Collect(both(s.agents, s.past.agents)), make(map[bcp.ChannelKey]*channelState), runs, &s.memory}
+	for key, ch := range both(s.channels, s.past.channels) {
+		saved := *ch
+		saved.pushes = maps.Clone(ch.pushes)
+		maps.DeleteFunc(saved.pushes, func(_ bcp.SubscriptionID, p *pushState) bool { return p.empty() })
+		all.channels[key] = &saved
+	}
 	said := vault{parts: map[part][][]byte{}}
 	s.said(&said, runs)
-	parts, err := said.save()
+	b, err := said.save()
+	for _, p := range [...]any{new(checkpointVersion), &all} {
+		if err == nil {
+			b, err = bcp.AppendSaved(b, p)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("encoding a checkpoint: %w", err)
 	}
-	buf := bytes.NewBuffer(parts)
-	c := coder{enc: msgpack.NewEncoder(buf), keys: s.channelKeys()}
-	version := int64(checkpointVersion)
-	if c.object(s.contents(&version, &runs)); c.err != nil {
-		return nil, fmt.Errorf("encoding a checkpoint: %w", c.err)
-	}
-	return buf.Bytes(), nil
+	return b, nil
 }
 
 // Restore makes the state that a checkpoint was made of, under the definitions of c: the one
@@ -73,97 +80,32 @@ func Restore(c Config, checkpoint []byte) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	if rest, ok := wire.SkipMsgpack(checkpoint, maxCheckpointDepth); !ok || len(rest) > 0 {
-		return nil, fmt.Errorf("%w: it is not one whole value", ErrCheckpoint)
-	}
-	var version int64
-	var runs []bcp.SavedRun
-	peek := coder{dec: msgpack.NewDecoder(bytes.NewReader(checkpoint))}
-	peek.length(0)
-	if peek.value(&version); version != checkpointVersion {
+	version, all := 0, contents{memory: &s.memory}
+	if checkpoint, err = bcp.CutSaved(checkpoint, &version); err != nil || version != checkpointVersion {
 		return nil, fmt.Errorf("%w: it has version %d", ErrCheckpoint, version)
 	}
-	read := coder{dec: msgpack.NewDecoder(bytes.NewReader(checkpoint))}
-	if read.object(s.contents(&version, &runs)); read.err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrCheckpoint, read.err)
+	if rest, err := bcp.CutSaved(checkpoint, &all); err != nil || len(rest) > 0 {
+		return nil, fmt.Errorf("%w: it is not one whole value", ErrCheckpoint)
 	}
-	if s.said(said, runs); !said.emptied() {
+	for name, a := range all.agents {
+		s.addAgent(name).remember(a)
+	}
+	for key, ch := range all.channels {
+		s.addChannel(key).remember(ch)
+	}
+	if !s.indexQueries() {
 		return nil, errSaved
 	}
-	if err := s.openRuns(runs); err != nil {
+	if s.said(said, all.runs); !said.emptied() {
+		return nil, errSaved
+	}
+	if err := s.openRuns(all.runs); err != nil {
 		return nil, err
 	}
 	if err := s.index(); err != nil {
 		return nil, err
 	}
 	return s, nil
-}
-
-// codedBy is what a function writes or reads.
-type codedBy func(*coder)
-
-func (f codedBy) code(c *coder) { f(c) }
-
-// contents are those of a checkpoint, without what was said.
-func (s *State) contents(version *int64, runs *[]bcp.SavedRun) []any {
-	return append([]any{
-		version, codedBy(codeKeys), codedBy(s.codeAgents), codedBy(s.codeChannels), codedBy(s.codeQueries), &s.firsts, runs,
-	}, s.fields()...)
-}
-
-func codeKeys(c *coder) {
-	n := c.length(len(c.keys))
-	if c.enc == nil {
-		c.keys = make([]bcp.ChannelKey, max(0, n))
-	}
-	for i := range c.keys {
-		key := &c.keys[i]
-		if c.object([]any{&key.Controller, &key.Reader}); i > 0 && c.keys[i-1].Compare(*key) >= 0 {
-			c.fail()
-		}
-	}
-}
-
-func (s *State) codeAgents(c *coder) {
-	names, last := s.agentNames(), bcp.AgentName("")
-	all := each(names, func(name bcp.AgentName) agentState { return *s.agent(name) })
-	table(c, len(names), all, func(name bcp.AgentName, a agentState) bool {
-		s.addAgent(name).remember(&a)
-		ascends := name > last
-		last = name
-		return ascends
-	})
-}
-
-func (s *State) codeChannels(c *coder) {
-	if c.length(len(c.keys)) != len(c.keys) {
-		c.fail()
-	}
-	for _, key := range c.keys {
-		var ch channelState
-		if c.enc != nil {
-			ch = *s.channel(key)
-		}
-		if c.object(ch.fields()); c.enc == nil && c.err == nil {
-			s.addChannel(key).remember(&ch)
-		}
-	}
-}
-
-// codeQueries has those that are open, by acceptance, and then the others, as they ended.
-func (s *State) codeQueries(c *coder) {
-	ids := append(s.openQueries(), s.endings...)
-	table(c, len(ids), each(ids, func(id bcp.QueryID) queryState { return *s.queries[id] }), func(id bcp.QueryID, q queryState) bool {
-		if s.queries[id] != nil || q.phase < phaseGate || q.phase > phaseEnded || s.channel(q.channel) == nil {
-			return false
-		}
-		if s.queries[id] = &q; q.phase == phaseEnded {
-			s.endings = append(s.endings, id)
-		} else {
-			s.open[id] = &q
-		}
-		return true
-	})
 }
 
 // both are the entries of two maps, in any order.
@@ -198,6 +140,28 @@ func (s *State) openQueries() []bcp.QueryID {
 	return slices.SortedFunc(maps.Keys(s.open), func(a, b bcp.QueryID) int {
 		return cmp.Or(cmp.Compare(s.open[a].accepted, s.open[b].accepted), cmp.Compare(a, b))
 	})
+}
+
+// indexQueries tells the queries that are open from those that ended.
+func (s *State) indexQueries() bool {
+	maps.Copy(s.open, s.queries)
+	for _, id := range s.endings {
+		if q := s.open[id]; q == nil || q.phase != phaseEnded {
+			return false
+		}
+		delete(s.open, id)
+	}
+	for _, q := range s.open {
+		if q.phase < phaseGate || q.phase >= phaseEnded {
+			return false
+		}
+	}
+	for _, q := range s.queries {
+		if s.channel(q.channel) == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // index finds what is remembered by all that it has to be found by, and has what waits for

@@ -39,8 +39,6 @@ type roleKey struct {
 	requirement string
 }
 
-func (k *roleKey) fields() []any { return []any{&k.agent, &k.requirement} }
-
 // acceptedRole is an acceptance, while it lasts.
 type acceptedRole struct {
 	until        int64
@@ -49,10 +47,6 @@ type acceptedRole struct {
 	required     bcp.Digest
 	serial       bcp.Digest
 	key          string // of the user that proved itself
-}
-
-func (a *acceptedRole) fields() []any {
-	return []any{&a.until, &a.organisation, &a.signer, &a.required, &a.serial, &a.key}
 }
 
 // roleState is what is known of the agents of others.

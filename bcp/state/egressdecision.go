@@ -17,13 +17,11 @@ type egressPayload struct {
 
 // egressState is what an agent has sent out.
 type egressState struct {
-	policy   guard.Policy // of its definition
+	policy   guard.Policy `msgpack:"-"` // of its definition
 	pool     *guard.Pool
 	alerted  int64 // up to when no other alert is due
 	refusals refusalCount
 }
-
-func (e *egressState) fields() []any { return []any{&e.pool, &e.alerted, &e.refusals} }
 
 func newEgressState(e bcp.Egress) egressState {
 	policy, _ := guard.ParsePolicy(e.Hosts) // what is no entry matches nothing

@@ -30,10 +30,6 @@ type envelope struct {
 	sealed             []byte // as in the record
 }
 
-func (e *envelope) fields() []any {
-	return []any{&e.controller, &e.reader, &e.session, &e.seq, &e.time, &e.release, &e.values, &e.handed, &e.sealed}
-}
-
 // enclose keeps what is sealed of an answer that is applied.
 func (s *State) enclose(d *bcp.Decision) {
 	if len(d.Enclosed) == 0 {

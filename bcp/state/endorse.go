@@ -28,10 +28,6 @@ type endorsement struct {
 	bitsLeft     bcp.Bits
 }
 
-func (e *endorsement) fields() []any {
-	return []any{&e.id, &e.by, &e.subscription, &e.tool, &e.spec, &e.codes, &e.given, &e.until, &e.uses, &e.bits, &e.usesLeft, &e.bitsLeft}
-}
-
 // endorsements are those of a channel, or of a kernel's calls, that were given, oldest first,
 // at least up to their ends.
 type endorsements []endorsement

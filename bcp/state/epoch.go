@@ -18,15 +18,11 @@ type epochState struct {
 	due     int64  // the first renewal of its Controller since, 0 for none
 }
 
-func (e *epochState) fields() []any { return []any{&e.number, &e.started, &e.due} }
-
 // opening is an epoch that pushes of a slot open at its end.
 type opening struct {
 	began, slot int64 // the slot and its end, 0 for none
 	number      uint64
 }
-
-func (o *opening) fields() []any { return []any{&o.began, &o.slot, &o.number} }
 
 // kept is the epoch that was open when a slot began in which asks opened another.
 type kept struct {
@@ -34,17 +30,13 @@ type kept struct {
 	epochState
 }
 
-func (k *kept) fields() []any { return []any{&k.slot, &k.epochState} }
-
 // pool is what one epoch of a channel holds.
 type pool struct {
 	bcp.Balance
-	open int  // queries that reserved from it and have not ended: not saved, like held
-	held int  // answers that were charged to it and wait for a person
+	open int  `msgpack:"-"` // queries that reserved from it and have not ended
+	held int  `msgpack:"-"` // answers that were charged to it and wait for a person
 	flow flow // of the newest slot
 }
-
-func (p *pool) fields() []any { return []any{&p.Balance, &p.flow} }
 
 // pool returns what an epoch holds; one that is not opened yet holds nothing.
 func (ch *channelState) pool(epoch uint64) bcp.Balance {

@@ -42,12 +42,6 @@ type first struct {
 	query    bcp.QueryID
 }
 
-func (o *first) fields() []any {
-	return []any{
-		&o.digest, &o.time, &o.nominal, &o.capacity, &o.epoch, &o.remains, &o.repeats, &o.verdict, &o.reason, &o.category, &o.code, &o.field, &o.query,
-	}
-}
-
 // firstOutcomes keeps the first outcome of every client id of a day. There may be
 // tens of millions, so each is written into as few bytes as it needs, behind the one
 // before, and an index finds it by its key: a map of structs took more than twice as much.
@@ -113,16 +107,33 @@ func (f *firstOutcomes) all() iter.Seq2[clientKey, first] {
 	}
 }
 
-// code writes or reads every outcome.
-func (f *firstOutcomes) code(c *coder) {
-	table(c, len(f.places), f.all(), func(key clientKey, one first) bool {
-		_, twice := f.places[key]
-		ok := !twice && one.verdict < 1<<verdictBits && one.category <= 3 && one.repeats <= maxRepeats
-		if ok {
-			f.add(key, &one)
+// savedFirst is an outcome in a checkpoint.
+type savedFirst struct {
+	key clientKey
+	first
+}
+
+// MarshalBinary writes every outcome.
+func (f *firstOutcomes) MarshalBinary() (b []byte, err error) {
+	for key, one := range f.all() {
+		if b, err = bcp.AppendSaved(b, &savedFirst{key, one}); err != nil {
+			return nil, err
 		}
-		return ok
-	})
+	}
+	return b, nil
+}
+
+// UnmarshalBinary reads what MarshalBinary wrote.
+func (f *firstOutcomes) UnmarshalBinary(b []byte) (err error) {
+	for len(b) > 0 {
+		var one savedFirst
+		b, err = bcp.CutSaved(b, &one)
+		if _, twice := f.places[one.key]; err != nil || twice || one.verdict >= 1<<verdictBits || one.category > 3 || one.repeats > maxRepeats {
+			return errSaved
+		}
+		f.add(one.key, &one.first)
+	}
+	return nil
 }
 
 // add keeps an outcome of a key that has none. It is no older than those before.

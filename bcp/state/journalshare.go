@@ -111,7 +111,7 @@ func (s *State) taintChanges(d *bcp.Decision) bool {
 
 // journalShare is how much of the journal is whose, in bytes: since it was truncated last.
 type journalShare struct {
-	all int64
+	all int64 `msgpack:"-"`
 	of  map[bcp.AgentName]int64
 }
 
@@ -190,8 +190,6 @@ type refusalCount struct {
 	minute int64
 	count  int
 }
-
-func (c *refusalCount) fields() []any { return []any{&c.minute, &c.count} }
 
 func (c *refusalCount) add(d *bcp.Decision) {
 	if minute := d.Time / int64(time.Minute); c.minute != minute {

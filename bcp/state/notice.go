@@ -29,11 +29,6 @@ type notice struct {
 	result bcp.ValidationResult
 }
 
-func (n *notice) fields() []any {
-	r := &n.result
-	return []any{&n.id, &n.role, &n.peer, &n.prompt, &n.at, &r.Type, &r.QueryID, &r.SubscriptionID, &r.Success, &r.Status, &r.Code, &r.Detail}
-}
-
 type agentRole struct {
 	agent bcp.AgentName
 	role  bcp.Role

@@ -1,8 +1,6 @@
 package state
 
 import (
-	"maps"
-	"reflect"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -10,28 +8,14 @@ import (
 
 // pushState is what a channel remembers of the pushes of one subscription.
 type pushState struct {
-	rate   bcp.Rate // of the definitions, like window
-	window int64    // whose pushes are one delivery; 0 for none
+	rate   bcp.Rate `msgpack:"-"` // of the definitions, like window
+	window int64    `msgpack:"-"` // whose pushes are one delivery; 0 for none
 	times  []int64  // of the newest that were accepted, as many as any rate counts
 
 	released int64 // release of the last one
 	before   int64 // the last one before that slot
 
 	batches []batch // what waits for the end of its window, the next end first
-}
-
-func (p *pushState) fields() []any { return []any{&p.times, &p.released, &p.before, &p.batches} }
-
-// pushTable has the subscriptions of which something is remembered.
-type pushTable struct{ ch *channelState }
-
-func (t pushTable) code(c *coder) {
-	remembered := maps.Clone(t.ch.pushes)
-	maps.DeleteFunc(remembered, func(_ bcp.SubscriptionID, p *pushState) bool { return p.empty() })
-	c.plain(reflect.ValueOf(&remembered).Elem())
-	if c.enc == nil {
-		t.ch.pushes = remembered
-	}
 }
 
 func (ch *channelState) pushStates() map[bcp.SubscriptionID]*pushState {

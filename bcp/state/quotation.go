@@ -1,10 +1,7 @@
 package state
 
 import (
-	"bytes"
 	"encoding/binary"
-	"maps"
-	"slices"
 	"unicode/utf8"
 
 	"github.com/bcpmesh/bcpmesh/bcp/text"
@@ -26,19 +23,6 @@ const (
 // session, as digests, and when the first of each is released: what is not
 // released yet must not be felt.
 type quotations map[[8]byte]int64
-
-// code writes or reads them, sorted.
-func (q *quotations) code(c *coder) {
-	if c.enc == nil {
-		*q = quotations{}
-	}
-	runs := slices.SortedFunc(maps.Keys(*q), func(a, b [8]byte) int { return bytes.Compare(a[:], b[:]) })
-	table(c, len(runs), each(runs, func(run [8]byte) int64 { return (*q)[run] }), func(run [8]byte, release int64) bool {
-		_, twice := (*q)[run]
-		(*q)[run] = release
-		return !twice
-	})
-}
 
 // add keeps the runs of a text that is delivered at release.
 func (q quotations) add(runs [][8]byte, release int64) {

@@ -18,9 +18,7 @@ func (s *State) Under(next *State) (*State, error) {
 	if err := next.openRuns(saved); err != nil {
 		return nil, err
 	}
-	take(next, s)
-	next.queries, next.open, next.openWith, next.endings, next.firsts = s.queries, s.open, s.openWith, s.endings, s.firsts
-	next.waiting, next.noticed, next.share = s.waiting, s.noticed, s.share
+	next.memory, next.open, next.openWith, next.waiting, next.noticed = s.memory, s.open, s.openWith, s.waiting, s.noticed
 	for name, a := range both(s.agents, s.past.agents) {
 		next.addAgent(name).remember(a)
 	}
@@ -55,8 +53,7 @@ func (s *State) sameTexts(other *State) bool {
 		maps.EqualFunc(s.mesh.Vocabularies, other.mesh.Vocabularies, func(a, b []string) bool { return reflect.DeepEqual(a, b) })
 }
 
-// remember takes over all that is not of the definitions. A reload does it for all agents
-// while messages wait, so it lists no fields.
+// remember takes over all that is not of the definitions.
 func (a *agentState) remember(from *agentState) {
 	definition, asks, answers, pastAsks, askTotal, policy := a.definition, a.asks, a.answers, a.pastAsks, a.askTotal, a.egress.policy
 	*a = *from
@@ -72,8 +69,10 @@ func (ch *channelState) remember(from *channelState) {
 		ch.window.span = span
 	}
 	for id, was := range from.pushes {
-		if !was.empty() {
-			take(ch.findPushes(id), was)
+		if p := ch.findPushes(id); !was.empty() {
+			rate, window := p.rate, p.window
+			*p = *was
+			p.rate, p.window = rate, window
 		}
 	}
 }

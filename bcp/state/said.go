@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -50,7 +48,8 @@ func (v *vault) save() ([]byte, error) {
 		if !slices.ContainsFunc(v.parts[of], func(b []byte) bool { return len(b) > 0 }) {
 			continue
 		}
-		b, err := msgpack.Marshal(v.parts[of])
+		kept := v.parts[of]
+		b, err := bcp.AppendSaved(nil, &kept)
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +67,7 @@ func openVault(said []bcp.Said) (*vault, error) {
 		}
 		of := part{bcp.ChannelKey{Controller: p.Controller, Reader: p.Reader}, p.Day}
 		var kept [][]byte
-		if err := msgpack.Unmarshal(p.Bytes, &kept); err != nil || len(kept) == 0 || v.parts[of] != nil {
+		if rest, err := bcp.CutSaved(p.Bytes, &kept); err != nil || len(rest) > 0 || len(kept) == 0 || v.parts[of] != nil {
 			return nil, errSaved
 		}
 		v.parts[of] = kept

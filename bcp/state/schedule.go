@@ -31,8 +31,6 @@ type scheduleKey struct {
 	schedule, message string
 }
 
-func (k *scheduleKey) fields() []any { return []any{&k.agent, &k.schedule, &k.message} }
-
 func (c *cron) key() scheduleKey { return scheduleKey{c.agent, c.Schedule, c.Message} }
 
 func (s *State) readSchedules(parse bcp.ScheduleParser) error {

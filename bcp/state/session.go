@@ -28,13 +28,6 @@ type sessionState struct {
 	releases    []bcp.Release // the newest deliveries, for approvers
 }
 
-func (session *sessionState) fields() []any {
-	return []any{
-		&session.id, &session.begun, &session.byDelivery, &session.closed, &session.since, &session.touched, &session.provoked, &session.provokedEnd,
-		&session.exposure, &session.quotes, &session.releases,
-	}
-}
-
 // arrival is a delivery that is not released yet.
 type arrival struct {
 	at       int64 // its release
@@ -48,10 +41,6 @@ type arrival struct {
 	full     bcp.Bits // the same for who has forgotten that it was held
 	release  bcp.Release
 	runs     [][8]byte // what quotations of it are known by
-}
-
-func (r *arrival) fields() []any {
-	return []any{&r.at, &r.delivery, &r.session, &r.late, &r.exposure, &r.told, &r.full, &r.release, &r.runs}
 }
 
 // openAt reports whether the session is open at a time.

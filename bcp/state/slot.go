@@ -39,16 +39,12 @@ func (a *amounts) add(nominal, capacity bcp.Bits) {
 	a.nominal, a.capacity = a.nominal+nominal, a.capacity+capacity
 }
 
-func (a *amounts) fields() []any { return []any{&a.nominal, &a.capacity} }
-
 // flow is what one release slot moved: what asks reserved, what unfunded asks would
 // have, what pushes settled, and what queries that ended gave back.
 type flow struct {
 	slot                          int64 // its end, 0 for none
 	asked, unfunded, pushed, back amounts
 }
-
-func (f *flow) fields() []any { return []any{&f.slot, &f.asked, &f.unfunded, &f.pushed, &f.back} }
 
 // flowIn returns the flow of a slot: nothing, if it is of another.
 func (f *flow) flowIn(slot int64) flow {

@@ -22,48 +22,53 @@ import (
 // A State is owned by one goroutine.
 type State struct {
 	mesh        *bcp.Mesh
-	idle        int64 // the newest recorded idle_timeout, 0 for none
 	rules       *text.Rules
 	constraints bcp.ConstraintCompiler
 	context     bcp.Digest
 
-	last lastDecision
-	head bcp.Digest // of the newest record
-
-	agents    map[bcp.AgentName]*agentState
-	channels  map[bcp.ChannelKey]*channelState
-	queries   map[bcp.QueryID]*queryState
-	open      map[bcp.QueryID]*queryState                   // those of queries that have not ended
-	openWith  map[bcp.AgentName]map[bcp.QueryID]*queryState // the same by their Readers
-	items     map[bcp.ItemID]*itemState
-	firsts    firstOutcomes
-	endings   []bcp.QueryID // queries that ended, oldest first
-	decided   []decidedItem // items that were decided or expired, oldest first
-	deadline  deadlines
-	waiting   map[bcp.DeliveryID]bcp.ChannelKey // deliveries that are not acknowledged
-	envelopes map[bcp.DeliveryID]*envelope
-	noticed   map[bcp.DeliveryID]agentRole // notices that are not acknowledged
-	alerts    []alert                      // not yet recorded
-	crossed   []bcp.ChannelKey             // channels whose alert_bits were reached, not yet recorded
-	crons     []cron
-	begun     int64                 // when the schedules of the newest definitions began, 0 for never
-	prompted  map[scheduleKey]int64 // the newest run of each since then that is decided
-	verify    bcp.Verifier
-	passkeys  bcp.PasskeyVerifier
-	origin    int64                           // time of the first decision
-	compiled  map[compiledSpec]*bcp.Validator // memo of asks' specs
-	prepared  *Prepared                       // the spec of the ask that is decided about
-	past      past
-	runs      *kernel.State
-	calls     map[bcp.AgentName]endorsements // of the calls of kernels
-	makeRuns  kernel.Opener
-	share     journalShare
-	roles     roleState
-	watch     *watch.Watch
-	// suspended are the agents that nothing is taken from until the operator lifts it.
-	suspended map[bcp.AgentName]bool
+	memory
+	agents   map[bcp.AgentName]*agentState
+	channels map[bcp.ChannelKey]*channelState
+	open     map[bcp.QueryID]*queryState                   // those of queries that have not ended
+	openWith map[bcp.AgentName]map[bcp.QueryID]*queryState // the same by their Readers
+	deadline deadlines
+	waiting  map[bcp.DeliveryID]bcp.ChannelKey // deliveries that are not acknowledged
+	noticed  map[bcp.DeliveryID]agentRole      // notices that are not acknowledged
+	crossed  []bcp.ChannelKey                  // channels whose alert_bits were reached, not yet recorded
+	crons    []cron
+	verify   bcp.Verifier
+	passkeys bcp.PasskeyVerifier
+	compiled map[compiledSpec]*bcp.Validator // memo of asks' specs
+	prepared *Prepared                       // the spec of the ask that is decided about
+	past     past
+	runs     *kernel.State
+	makeRuns kernel.Opener
 	// runsUnkept says that there were runs, and nothing that keeps them.
 	runsUnkept bool
+}
+
+// memory is what the records alone make, whatever the definitions are, besides agents and
+// channels: a checkpoint has its fields, and those of all that it is made of, but for what a
+// tag leaves out. That follows from the rest or from the definitions, or was said.
+type memory struct {
+	last      lastDecision
+	head      bcp.Digest            // of the newest record
+	origin    int64                 // time of the first decision
+	idle      int64                 // the newest recorded idle_timeout, 0 for none
+	begun     int64                 // when the schedules of the newest definitions began, 0 for never
+	prompted  map[scheduleKey]int64 // the newest run of each since then that is decided
+	queries   map[bcp.QueryID]*queryState
+	endings   []bcp.QueryID // queries that ended, oldest first
+	items     map[bcp.ItemID]*itemState
+	decided   []decidedItem // items that were decided or expired, oldest first
+	firsts    firstOutcomes
+	envelopes map[bcp.DeliveryID]*envelope
+	alerts    []alert                        // not yet recorded
+	calls     map[bcp.AgentName]endorsements // of the calls of kernels
+	roles     roleState
+	watch     *watch.Watch
+	suspended map[bcp.AgentName]bool // nothing is taken from them until the operator lifts it
+	share     journalShare
 }
 
 // lastDecision is what the decisions to come need of the one before.
@@ -71,14 +76,6 @@ type lastDecision struct {
 	Seq     uint64
 	Time    int64
 	Context bcp.Digest
-}
-
-// fields are what the records make, without agents, channels, queries and first outcomes.
-func (s *State) fields() []any {
-	return []any{
-		&s.last.Seq, &s.last.Time, &s.last.Context, &s.head, &s.origin, &s.idle, &s.begun, &s.prompted, &s.items, &s.decided, &s.envelopes, &s.alerts,
-		&s.calls, &s.roles.accepted, &s.roles.numbers, &s.watch, &s.suspended, &s.share.of,
-	}
 }
 
 // compiledSpec is a spec of a channel's ask, in canonical JSON.
@@ -89,16 +86,16 @@ type compiledSpec struct {
 
 // agentState is what belongs to one agent over all its channels.
 type agentState struct {
-	definition bcp.Agent
+	definition bcp.Agent `msgpack:"-"`
 	// asks and answers are its channels as Controller and as Reader, in the order of
 	// the definitions.
-	asks, answers []*channelState
-	pastAsks      []*channelState
-	askTotal      bcp.Bits  // the part of its total budget that asks may take
-	reported      bcp.Taint // TaintLow until somebody reports more
-	exposure      bcp.Taint // the greatest of all its sessions: what it learnt, it may tell
-	told          bcp.Bits  // capacity of all that was released to it since it last began anew
-	forgot        int64     // when it did; 0 is never
+	asks, answers []*channelState `msgpack:"-"`
+	pastAsks      []*channelState `msgpack:"-"`
+	askTotal      bcp.Bits        `msgpack:"-"` // the part of its total budget that asks may take
+	reported      bcp.Taint       // TaintLow until somebody reports more
+	exposure      bcp.Taint       // the greatest of all its sessions: what it learnt, it may tell
+	told          bcp.Bits        // capacity of all that was released to it since it last began anew
+	forgot        int64           // when it did; 0 is never
 	session       sessionState
 	arrivals      []arrival    // the next release first
 	renewed       int64        // when it last had its channels open new epochs
@@ -114,26 +111,19 @@ type agentState struct {
 	notices     []notice // oldest first
 }
 
-func (a *agentState) fields() []any {
-	return []any{
-		&a.reported, &a.exposure, &a.told, &a.forgot, &a.renewed, &a.refusals, &a.gathered, &a.reports, &a.unavailable, &a.sources,
-		&a.egress, &a.usage, &a.notices, &a.session, &a.arrivals,
-	}
-}
-
 // channelState is one channel's budget, escalations and outbox.
 type channelState struct {
-	definition    bcp.Channel
-	subscriptions map[bcp.SubscriptionID]*bcp.Validator
-	settings      bcp.Settings
+	definition    bcp.Channel                           `msgpack:"-"`
+	subscriptions map[bcp.SubscriptionID]*bcp.Validator `msgpack:"-"`
+	settings      bcp.Settings                          `msgpack:"-"`
 
-	controller *agentState
-	epoch      epochState // as asks see it
-	opening    opening    // by pushes of the newest slot
+	controller *agentState `msgpack:"-"`
+	epoch      epochState  // as asks see it
+	opening    opening     // by pushes of the newest slot
 	kept       kept
 	pools      map[uint64]*pool
 	flow       flow     // of all pools
-	pushTotal  bcp.Bits // the part of its Controller's total budget that pushes may take
+	pushTotal  bcp.Bits `msgpack:"-"` // the part of its Controller's total budget that pushes may take
 	window     slidingWindow
 	alerted    uint64 // epoch of the last alert of alert_bits
 	exhausted  uint64 // epoch of the last alert of exhaustion
@@ -149,18 +139,11 @@ type channelState struct {
 	armingAt    int64 // when it does
 	failed      bool  // more escalations were tried than the session has
 
-	pending int // items that count against max_pending_approvals: not saved, like ends and holds
+	pending int `msgpack:"-"` // items that count against max_pending_approvals
 	outbox  []Outgoing
 	// ends and holds are how many of outbox end a query, or say that its answer is
 	// held.
-	ends, holds int
-}
-
-func (ch *channelState) fields() []any {
-	return []any{
-		&ch.epoch, &ch.opening, &ch.kept, &ch.pools, &ch.flow, &ch.window, &ch.alerted, &ch.exhausted, &ch.spending, pushTable{ch},
-		&ch.endorsements, &ch.session, &ch.escalations, &ch.armed, &ch.arming, &ch.armingAt, &ch.failed, &ch.outbox,
-	}
+	ends, holds int `msgpack:"-"`
 }
 
 // queryState is a query from its acceptance to the end of its memory.
@@ -169,9 +152,9 @@ type queryState struct {
 	session   bcp.SessionID
 	epoch     uint64
 	category  bcp.Category
-	validator *bcp.Validator // nil where the definitions of today do not compile it, and once it ended; not saved, like prices
-	prices    bcp.Prices     // zero once it ended
-	spec      []byte         // as it was asked, until it ended
+	validator *bcp.Validator `msgpack:"-"` // nil where the definitions of today do not compile it, and once it ended
+	prices    bcp.Prices     `msgpack:"-"` // zero once it ended
+	spec      []byte         `msgpack:"-"` // as it was asked, until it ended
 	nominal   bcp.Bits       // reserved, like capacity
 	capacity  bcp.Bits
 	accepted  uint64
@@ -186,13 +169,6 @@ type queryState struct {
 	ended     int64      // when phase became phaseEnded
 	heard     bcp.Code   // what a Reader hears that answers it then
 	others    int        // answers that came when it was answered
-}
-
-func (q *queryState) fields() []any {
-	return []any{
-		&q.channel, &q.session, &q.epoch, &q.category, &q.nominal, &q.capacity, &q.accepted, &q.since, &q.deadline, &q.attempt,
-		&q.phase, &q.sent, &q.unfunded, &q.item, &q.cancelled, &q.ended, &q.heard, &q.others,
-	}
 }
 
 type phase uint8
@@ -212,13 +188,6 @@ type Outgoing struct {
 	Release    time.Time // not before
 	since      int64     // when it was decided
 	order      uint64    // canonical place within a release slot
-}
-
-func (out *Outgoing) fields() []any {
-	return []any{
-		&out.Type, &out.DeliveryID, &out.QueryID, &out.SubscriptionID, &out.RunID, &out.Category, &out.FromAgent, &out.Batch, &out.Outcome, &out.Anomalies,
-		&out.BandwidthBits, &out.CapacityBits, &out.Taint, &out.ChannelMode, &out.Controller, &out.Seq, &out.Release, &out.since, &out.order,
-	}
 }
 
 // Config is what a State is built from.
@@ -249,20 +218,22 @@ func New(c Config) (*State, error) {
 	}
 	s := &State{
 		mesh: c.Mesh, rules: c.Rules, constraints: c.Constraints, verify: c.Verify, passkeys: c.VerifyPasskey, makeRuns: c.Runs,
-		agents:    make(map[bcp.AgentName]*agentState),
-		channels:  make(map[bcp.ChannelKey]*channelState),
-		queries:   make(map[bcp.QueryID]*queryState),
-		open:      make(map[bcp.QueryID]*queryState),
-		openWith:  make(map[bcp.AgentName]map[bcp.QueryID]*queryState),
-		items:     make(map[bcp.ItemID]*itemState),
-		compiled:  make(map[compiledSpec]*bcp.Validator),
-		waiting:   make(map[bcp.DeliveryID]bcp.ChannelKey),
-		envelopes: make(map[bcp.DeliveryID]*envelope),
-		noticed:   make(map[bcp.DeliveryID]agentRole),
-		roles:     roleState{map[roleKey]acceptedRole{}, map[string]int64{}},
-		calls:     make(map[bcp.AgentName]endorsements),
-		share:     journalShare{of: make(map[bcp.AgentName]int64)},
-		watch:     watch.New(), suspended: make(map[bcp.AgentName]bool), prompted: make(map[scheduleKey]int64),
+		agents:   make(map[bcp.AgentName]*agentState),
+		channels: make(map[bcp.ChannelKey]*channelState),
+		open:     make(map[bcp.QueryID]*queryState),
+		openWith: make(map[bcp.AgentName]map[bcp.QueryID]*queryState),
+		compiled: make(map[compiledSpec]*bcp.Validator),
+		waiting:  make(map[bcp.DeliveryID]bcp.ChannelKey),
+		noticed:  make(map[bcp.DeliveryID]agentRole),
+		memory: memory{
+			queries:   make(map[bcp.QueryID]*queryState),
+			items:     make(map[bcp.ItemID]*itemState),
+			envelopes: make(map[bcp.DeliveryID]*envelope),
+			roles:     roleState{map[roleKey]acceptedRole{}, map[string]int64{}},
+			calls:     make(map[bcp.AgentName]endorsements),
+			share:     journalShare{of: make(map[bcp.AgentName]int64)},
+			watch:     watch.New(), suspended: make(map[bcp.AgentName]bool), prompted: make(map[scheduleKey]int64),
+		},
 		past: past{make(map[bcp.AgentName]*agentState), make(map[bcp.ChannelKey]*channelState)},
 	}
 	s.context = contextDigest(c)

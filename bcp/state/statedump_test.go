@@ -29,7 +29,7 @@ func dumpRecords(s *State) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "last %+v\nhead %x origin %d endings %v decided %v waiting %v noticed %v alerts %v\n",
 		s.last, s.head, s.origin, s.endings, s.decided, s.waiting, s.noticed, s.alerts)
-	saved, err := s.watch.Save()
+	saved, err := s.watch.MarshalBinary()
 	fmt.Fprintf(&b, "watch %s %v suspended %v\n", saved, err, s.suspended)
 	fmt.Fprintf(&b, "share %v roles %v\n", s.share, s.roles)
 	sortedLines(&b, s.envelopes, func(e *envelope) string { return fmt.Sprintf("%+v", *e) })

@@ -23,10 +23,6 @@ type usageState struct {
 	since int64
 }
 
-func (u *usageState) fields() []any {
-	return []any{&u.tokens, &u.money, &u.warned, &u.alerted, &u.fault.Fault, &u.fault.Status, &u.since}
-}
-
 func newUsageState() usageState {
 	return usageState{tokens: guard.NewPool(), money: guard.NewPool()}
 }

@@ -73,12 +73,12 @@ func ThresholdOf(rule bcp.SuspectRule) (Threshold, bool) {
 	return Threshold{}, false
 }
 
-// Watch counts. Make one with [New] or [Restore]; use it from one goroutine.
+// Watch counts. Make one with [New] or a saved one; use it from one goroutine.
 type Watch struct {
 	now   int64 // the latest moment of a record, Unix nanoseconds
 	seen  map[counter]*count
 	sizes map[bcp.AgentName][]int // of the newest plans of a planner, oldest first
-	most  map[bcp.SuspectRule]int // since [New] or [Restore]
+	most  map[bcp.SuspectRule]int // since [New], or since it was restored
 }
 
 type counter struct {
@@ -153,7 +153,7 @@ func (w *Watch) Lift(agent bcp.AgentName) {
 }
 
 // Most returns the highest count of a rule that any agent came to within its time, and of
-// [bcp.SuspectUnusual] how many times the usual steps a plan had, since [New] or [Restore]:
+// [bcp.SuspectUnusual] how many times the usual steps a plan had, since it was made or restored:
 // how far traffic stays below the thresholds.
 func (w *Watch) Most(rule bcp.SuspectRule) int { return w.most[rule] }
 
@@ -233,9 +233,9 @@ func ofAnotherRole(role bcp.Role, family string) bool {
 	return !slices.Contains(sends[role], family)
 }
 
-// Save returns all that the watch remembers: the same bytes for the same watch, and none
+// MarshalBinary returns all that the watch remembers: the same bytes for the same watch, and none
 // of one that has seen nothing. Names, words and numbers are all that is in them.
-func (w *Watch) Save() ([]byte, error) {
+func (w *Watch) MarshalBinary() ([]byte, error) {
 	if w.now == 0 {
 		return nil, nil
 	}
@@ -253,30 +253,30 @@ func (w *Watch) Save() ([]byte, error) {
 // ErrSaved says that bytes are no saved watch.
 var ErrSaved = errors.New("watch: no saved watch")
 
-// Restore returns the watch that was saved.
-func Restore(saved []byte) (*Watch, error) {
-	w := New()
+// UnmarshalBinary makes it the watch that was saved.
+func (w *Watch) UnmarshalBinary(saved []byte) error {
+	*w = *New()
 	if len(saved) == 0 {
-		return w, nil
+		return nil
 	}
 	var s savedWatch
 	if json.Unmarshal(saved, &s, json.RejectUnknownMembers(true)) != nil || s.Now <= 0 {
-		return nil, ErrSaved
+		return ErrSaved
 	}
 	w.now = s.Now
 	for _, c := range s.Counts {
 		key := counter{c.Agent, c.Rule}
 		threshold, known := ThresholdOf(c.Rule)
 		if !known || c.Agent == "" || len(c.Times) >= threshold.Count || w.seen[key] != nil {
-			return nil, ErrSaved
+			return ErrSaved
 		}
 		w.seen[key] = &count{c.Times, c.Quiet}
 	}
 	for _, p := range s.Plans {
 		if p.Agent == "" || len(p.Steps) == 0 || len(p.Steps) > UsualPlans || w.sizes[p.Agent] != nil {
-			return nil, ErrSaved
+			return ErrSaved
 		}
 		w.sizes[p.Agent] = p.Steps
 	}
-	return w, nil
+	return nil
 }

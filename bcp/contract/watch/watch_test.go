@@ -152,7 +152,7 @@ func TestTakenOff(t *testing.T) {
 	}
 	silent := watch.New()
 	silent.See(begin, bcp.Seen{Agent: "kim", Rule: bcp.SuspectAnswer, Count: -1})
-	if saved, err := silent.Save(); err != nil || saved != nil {
+	if saved, err := silent.MarshalBinary(); err != nil || saved != nil {
 		t.Errorf("%s is remembered of a Reader that answers as it should: %v", saved, err)
 	}
 }
@@ -201,7 +201,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			w.See(begin+int64(i)*int64(time.Second)/3, bcp.Seen{Agent: "eve", Rule: rule, Count: 1 + i%7*(1<<40)})
 		}
 		if i%1000 == 0 {
-			saved, err := w.Save()
+			saved, err := w.MarshalBinary()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -228,11 +228,11 @@ func TestRestoreRefuses(t *testing.T) {
 		"no plans":         `{"now":1,"plans":[{"agent":"eve","steps":[]}]}`,
 		"32 plans":         `{"now":1,"plans":[{"agent":"eve","steps":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}]}`,
 	} {
-		if _, err := watch.Restore([]byte(saved)); err == nil {
+		if watch.New().UnmarshalBinary([]byte(saved)) == nil {
 			t.Errorf("%s is restored", name)
 		}
 	}
-	if _, err := watch.Restore([]byte(`{"now":1,"counts":[{"agent":"eve","rule":"subject_denied","times":[1,1]}]}`)); err != nil {
+	if err := watch.New().UnmarshalBinary([]byte(`{"now":1,"counts":[{"agent":"eve","rule":"subject_denied","times":[1,1]}]}`)); err != nil {
 		t.Error(err)
 	}
 }
@@ -358,12 +358,12 @@ func TestReplayRaisesTheSame(t *testing.T) {
 			w := watch.New()
 			for i, e := range events {
 				if i == saved {
-					before, err := w.Save()
+					before, err := w.MarshalBinary()
 					if err != nil {
 						t.Fatal(err)
 					}
-					if w, err = watch.Restore(before); err != nil {
-						t.Fatalf("%v: %s", err, before)
+					if w = watch.New(); w.UnmarshalBinary(before) != nil {
+						t.Fatalf("it cannot be read: %s", before)
 					}
 				}
 				n := w.See(e.at, e.Seen)
@@ -372,7 +372,7 @@ func TestReplayRaisesTheSame(t *testing.T) {
 				}
 				alerts = append(alerts, n)
 			}
-			end, err := w.Save()
+			end, err := w.MarshalBinary()
 			if err != nil {
 				t.Fatal(err)
 			}
