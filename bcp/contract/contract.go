@@ -150,7 +150,7 @@ func (r *reader) invariant(o *object, where string) Invariant {
 	enforcement := o.get("enforcement")
 	word, ok := r.text(enforcement, join(where, "enforcement"), maxLabel)
 	if i.Enforcement = word; ok {
-		if i.Level, ok = parseLevel(word); !ok {
+		if i.Level, ok = enforcements[word]; !ok {
 			r.add(UnknownEnforcement, join(where, "enforcement"), enforcement.at)
 		}
 	}

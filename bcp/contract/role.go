@@ -62,33 +62,11 @@ func ParseLevel(word string) (Level, bool) {
 	return Level(i), true
 }
 
-// enforcements are the words of a contract for its levels, strongest first.
-var enforcements = []struct {
-	word  string
-	level Level
-}{
-	{"architectural", Architectural},
-	{"parser_enforced", Parser},
-	{"schema_validation", Parser},
-	{"orchestrator_enforced", Monitored},
-	{"runtime_monitored", Monitored},
-}
-
-// parseLevel returns the level that a contract's word declares.
-func parseLevel(enforcement string) (Level, bool) {
-	for _, e := range enforcements {
-		if e.word == enforcement {
-			return e.level, true
-		}
-	}
-	return Declared, false
-}
-
-// Enforcements returns the words of contracts for their levels, strongest first.
-func Enforcements() []string {
-	words := make([]string, len(enforcements))
-	for i, e := range enforcements {
-		words[i] = e.word
-	}
-	return words
+// enforcements are the words of a contract for its levels.
+var enforcements = map[string]Level{
+	"architectural":         Architectural,
+	"parser_enforced":       Parser,
+	"schema_validation":     Parser,
+	"orchestrator_enforced": Monitored,
+	"runtime_monitored":     Monitored,
 }

@@ -305,7 +305,7 @@ var rules = []rule{
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
 		internal: []string{"accounts", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/inert", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
-		external: []string{commandLines, "github.com/fsnotify/fsnotify", jsonText, logging, natsClient, progressBars, textTables},
+		external: []string{commandLines, jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,

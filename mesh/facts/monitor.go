@@ -2,7 +2,6 @@ package facts
 
 import (
 	"slices"
-	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
@@ -70,17 +69,6 @@ func (m *Monitor) count(d *bcp.Decision, p contract.Predicate, held bool) {
 
 // Facts returns the counters, for [contract.Facts].
 func (m *Monitor) Facts() []contract.Monitor { return slices.Clone(m.seen) }
-
-// Since returns the time of the first record; zero if there was none.
-func (m *Monitor) Since() time.Time {
-	var first time.Time
-	for _, s := range m.seen {
-		if first.IsZero() || s.Since.Before(first) {
-			first = s.Since
-		}
-	}
-	return first
-}
 
 // check is one invariant in a record.
 type check struct {

@@ -60,16 +60,6 @@ func CompleteFolders(_ *cobra.Command, args []string, _ string) ([]string, cobra
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-// ReplaceFile gives a file other content, with the rights that it has: all of it or
-// nothing.
-func ReplaceFile(name string, content []byte) error {
-	info, err := os.Stat(name)
-	if err != nil {
-		return NotWritten(name, err)
-	}
-	return WriteOver(name, content, info.Mode().Perm())
-}
-
 // Absolute is a path from anywhere; what has none stays.
 func Absolute(name string) string {
 	if path, err := filepath.Abs(name); err == nil {

@@ -38,7 +38,7 @@ type upOptions struct {
 	listening
 	observed
 	state, readyFile string
-	watch, rebuild   bool
+	rebuild          bool
 	seal             bool
 	acceptRollback   bool
 	web              string
@@ -61,7 +61,6 @@ func UpCommand(p *cli.Program) *cobra.Command {
 	cli.Take(cmd, "", cli.Into{"state": &o.state})
 	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, …} to `FILE` once everything serves")
 	cmd.Flags().BoolVar(&o.seal, "seal", false, "encrypt the keys with a passphrase, if they are not yet")
-	cmd.Flags().BoolVar(&o.watch, "watch", false, "load the definitions whenever they are edited")
 	cmd.Flags().BoolVar(&o.rebuild, "rebuild", false, "rebuild audit and ledger from the journal")
 	o.witnesses.AddTo(cmd)
 	cmd.Flags().BoolVar(&o.acceptRollback, "accept-rollback", false, "start although others have seen more of the journal; the audit records it")
@@ -210,20 +209,11 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 
 	ended := serveWeb(ctx, server, meshdir.StateFlags(folder))
 	defer func() { ended.stop() }()
-	watching := make(chan error, 1)
-	if o.watch {
-		watch, cancel := context.WithCancel(ctx)
-		defer func() { cancel(); <-watching }()
-		go func() { watching <- watchFolder(folder, watch, p, m) }()
-	}
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-m.Done():
 	case err := <-ended.failed:
-		return err
-	case err := <-watching:
-		watching <- nil
 		return err
 	}
 	if ctx.Err() != nil {
