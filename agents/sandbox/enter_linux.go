@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"runtime"
 	"syscall"
 
@@ -28,7 +29,11 @@ func Detect() Support {
 }
 
 // UserNamespaces reports whether this user may make a user namespace. It starts a program in one.
-func UserNamespaces() bool { return run(&syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER}) == nil }
+func UserNamespaces() bool {
+	cmd := exec.Command("/bin/true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER}
+	return cmd.Run() == nil
+}
 
 // Inside reports whether this process cannot gain privileges and has its system calls filtered, as [Enter] leaves it. A
 // container may do so, too.

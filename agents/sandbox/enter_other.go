@@ -21,12 +21,6 @@ func Inside() bool { return false }
 // UserNamespaces reports false.
 func UserNamespaces() bool { return false }
 
-// Try tries nothing: nothing is confined here.
-func Try(Bait) []Outcome { return nil }
-
-// NewBait lays out nothing.
-func NewBait(folder string) (Bait, func(), error) { return Bait{Folder: folder}, func() {}, nil }
-
 func ownNetwork() *syscall.SysProcAttr { return nil }
 
 // Listen fails.

@@ -28,11 +28,11 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, sandbox.Enter(os.Args[2], os.Environ()))
 			os.Exit(126)
 		case "attempts":
-			var b sandbox.Bait
+			var b bait
 			if err := json.Unmarshal([]byte(os.Args[2]), &b); err != nil {
 				panic(err)
 			}
-			if err := json.MarshalWrite(os.Stdout, sandbox.Try(b)); err != nil {
+			if err := json.MarshalWrite(os.Stdout, tryAll(b)); err != nil {
 				panic(err)
 			}
 			os.Exit(0)
@@ -114,9 +114,9 @@ func confined(t *testing.T, s sandbox.Spec) (stdout, stderr string, err error) {
 	return out.String(), errs.String(), err
 }
 
-func outcomes(t *testing.T, printed string) []sandbox.Outcome {
+func outcomes(t *testing.T, printed string) []outcome {
 	t.Helper()
-	var list []sandbox.Outcome
+	var list []outcome
 	if err := json.Unmarshal([]byte(printed), &list); err != nil || len(list) < 30 {
 		t.Fatalf("%d outcomes of %q: %v", len(list), printed, err)
 	}
@@ -133,7 +133,7 @@ func TestConfinedProgramReachesNothing(t *testing.T) {
 	for _, s := range []sandbox.Spec{{}, {NoScopes: true}, {Local: true}, {Local: true, NoScopes: true}} {
 		t.Run(fmt.Sprintf("no scopes %t, local %t", s.NoScopes, s.Local), func(t *testing.T) {
 			t.Parallel()
-			bait, closeBait, err := sandbox.NewBait(t.TempDir())
+			bait, closeBait, err := newBait(t.TempDir())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -167,7 +167,7 @@ func TestConfinedProgramReachesNothing(t *testing.T) {
 				return
 			}
 			// The same attempts, by nobody confined, so that they could have failed to fail.
-			for _, o := range sandbox.Try(bait) {
+			for _, o := range tryAll(bait) {
 				if !o.Reached && !o.Elsewhere {
 					t.Errorf("%s is refused without a sandbox, too: %s", o.Attempt, o.Refusal)
 				}

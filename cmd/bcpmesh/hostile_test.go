@@ -41,7 +41,7 @@ func playHostile() {
 func layBait(folder, file string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	bait, end, err := sandbox.NewBait(folder)
+	bait, end, err := newBait(folder)
 	if err != nil {
 		return err
 	}
@@ -66,16 +66,11 @@ func tryBait(file string) (reached []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var bait sandbox.Bait
-	if err := json.Unmarshal(text, &bait); err != nil {
+	var b bait
+	if err := json.Unmarshal(text, &b); err != nil {
 		return nil, err
 	}
-	for _, o := range sandbox.Try(bait) {
-		if o.Reached {
-			reached = append(reached, o.Attempt)
-		}
-	}
-	return reached, nil
+	return b.reached(), nil
 }
 
 func serveHostile(file string, pages []string) error {

@@ -22,7 +22,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/agents/cell"
-	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
@@ -87,17 +86,15 @@ func playHostileCell() {
 		}
 	}
 	var wanted struct {
-		Bait sandbox.Bait `json:"bait"`
-		URLs []string     `json:"urls"`
+		Bait bait     `json:"bait"`
+		URLs []string `json:"urls"`
 	}
 	if err := json.Unmarshal([]byte(config.Instructions), &wanted); err != nil {
 		fmt.Fprintln(os.Stderr, "no instructions:", err)
 		return
 	}
-	for _, o := range sandbox.Try(wanted.Bait) {
-		if o.Reached {
-			say("reached %s", o.Attempt)
-		}
+	for _, name := range wanted.Bait.reached() {
+		say("reached %s", name)
 	}
 	request := jsontext.Value(`{"model":"dearer","max_tokens":1000000,"turns":[{"role":1,"parts":[{"instruction":"x"}]}]}`)
 	var mu sync.Mutex
@@ -151,8 +148,8 @@ func playHostileCell() {
 	select {}
 }
 
-// A cell that somebody has taken over does nothing that its agent may not: no attempt of
-// doctor --sandbox reaches anything, it gets the definition's model with the definition's
+// A cell that somebody has taken over does nothing that its agent may not: none of its
+// attempts reaches anything, it gets the definition's model with the definition's
 // limits, no call without a record, nothing beyond the budget from 32 goroutines, none after
 // a restart, and no page but the one that the definition names. The agent is alive
 // afterwards, and its records add up.
@@ -200,7 +197,7 @@ func TestHostileCell(t *testing.T) {
 	t.Cleanup(func() { _ = server.Close() })
 	address := listener.Addr().String()
 
-	bait, end, err := sandbox.NewBait(t.TempDir())
+	bait, end, err := newBait(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
-//go:build amd64 || arm64
+//go:build linux && (amd64 || arm64)
 
-package sandbox
+package sandbox_test
 
 import (
 	"context"
@@ -16,65 +16,91 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 )
+
+// outcome is the result of a program's attempt to reach something outside its sandbox.
+type outcome struct {
+	Attempt string `json:"attempt"`
+	// Does describes the attempt.
+	Does    string `json:"does"`
+	Reached bool   `json:"reached"`
+	// Refusal is the system's error, empty if the attempt succeeded.
+	Refusal string `json:"refusal,omitempty"`
+	// Elsewhere says that some machines refuse this to every program.
+	Elsewhere bool `json:"elsewhere,omitempty"`
+}
+
+// bait are the targets of tryAll: harmless things that a program without a sandbox can
+// reach.
+type bait struct {
+	Folder   string `json:"folder"`   // with the files secret and program
+	TCP      string `json:"tcp"`      // host:port of a listener
+	UDP      string `json:"udp"`      // host:port
+	Unix     string `json:"unix"`     // path of a stream socket
+	Datagram string `json:"datagram"` // path of a datagram socket
+	Abstract string `json:"abstract"` // name of an abstract stream socket
+	Process  int    `json:"process"`  // of the same user
+}
 
 // attempt is one thing that a hijacked program tries.
 type attempt struct {
 	name, does string
 	elsewhere  bool // some machines refuse it to everybody
-	try        func(Bait) error
+	try        func(bait) error
 }
 
 var attempts = []attempt{
-	{name: "read-file", does: "read a file of the same user", try: func(b Bait) error { return read(filepath.Join(b.Folder, "secret")) }},
-	{name: "list-folder", does: "list a folder of the same user", try: func(b Bait) error { _, err := os.ReadDir(b.Folder); return err }},
-	{name: "read-accounts", does: "read /etc/passwd", try: func(Bait) error { return read("/etc/passwd") }},
-	{name: "read-environment", does: "read the environment of another process", try: func(b Bait) error { return read(fmt.Sprintf("/proc/%d/environ", b.Process)) }},
-	{name: "read-attribute", does: "read an attribute of a file of the same user", elsewhere: true, try: func(b Bait) error {
+	{name: "read-file", does: "read a file of the same user", try: func(b bait) error { return read(filepath.Join(b.Folder, "secret")) }},
+	{name: "list-folder", does: "list a folder of the same user", try: func(b bait) error { _, err := os.ReadDir(b.Folder); return err }},
+	{name: "read-accounts", does: "read /etc/passwd", try: func(bait) error { return read("/etc/passwd") }},
+	{name: "read-environment", does: "read the environment of another process", try: func(b bait) error { return read(fmt.Sprintf("/proc/%d/environ", b.Process)) }},
+	{name: "read-attribute", does: "read an attribute of a file of the same user", elsewhere: true, try: func(b bait) error {
 		_, err := unix.Getxattr(filepath.Join(b.Folder, "secret"), baitAttribute, make([]byte, 16))
 		return err
 	}},
-	{name: "write-file", does: "write a new file", try: func(b Bait) error { return os.WriteFile(filepath.Join(b.Folder, "written"), nil, 0o600) }},
-	{name: "write-temporary", does: "write a file for temporary files", try: func(Bait) error {
+	{name: "write-file", does: "write a new file", try: func(b bait) error { return os.WriteFile(filepath.Join(b.Folder, "written"), nil, 0o600) }},
+	{name: "write-temporary", does: "write a file for temporary files", try: func(bait) error {
 		name := filepath.Join(os.TempDir(), fmt.Sprintf("bcpmesh-attempt-%d", os.Getpid()))
 		return errors.Join(os.WriteFile(name, nil, 0o600), os.RemoveAll(name))
 	}},
-	{name: "cut-file", does: "cut a file short", try: func(b Bait) error { return os.Truncate(filepath.Join(b.Folder, "cut"), 0) }},
-	{name: "remove-file", does: "remove a file", try: func(b Bait) error { return os.Remove(filepath.Join(b.Folder, "removed")) }},
-	{name: "open-file", does: "let others read a file", try: func(b Bait) error { return os.Chmod(filepath.Join(b.Folder, "mode"), 0o644) }},
-	{name: "touch-file", does: "change the time of a file", try: func(b Bait) error { return os.Chtimes(filepath.Join(b.Folder, "mode"), time.Time{}, time.Unix(1, 0)) }},
-	{name: "lease-file", does: "have whoever opens a file wait", elsewhere: true, try: func(Bait) error { return onItself(control(unix.F_SETLEASE, unix.F_RDLCK)) }},
-	{name: "watch-folder", does: "hear who changes a folder", elsewhere: true, try: func(Bait) error { return onItself(control(unix.F_NOTIFY, 2)) }}, // DN_MODIFY
-	{name: "change-file", does: "change the flags of a file", elsewhere: true, try: func(Bait) error { return onItself(changeFlags) }},
-	{name: "lock-file", does: "lock a file that others read", try: func(Bait) error {
+	{name: "cut-file", does: "cut a file short", try: func(b bait) error { return os.Truncate(filepath.Join(b.Folder, "cut"), 0) }},
+	{name: "remove-file", does: "remove a file", try: func(b bait) error { return os.Remove(filepath.Join(b.Folder, "removed")) }},
+	{name: "open-file", does: "let others read a file", try: func(b bait) error { return os.Chmod(filepath.Join(b.Folder, "mode"), 0o644) }},
+	{name: "touch-file", does: "change the time of a file", try: func(b bait) error { return os.Chtimes(filepath.Join(b.Folder, "mode"), time.Time{}, time.Unix(1, 0)) }},
+	{name: "lease-file", does: "have whoever opens a file wait", elsewhere: true, try: func(bait) error { return onItself(control(unix.F_SETLEASE, unix.F_RDLCK)) }},
+	{name: "watch-folder", does: "hear who changes a folder", elsewhere: true, try: func(bait) error { return onItself(control(unix.F_NOTIFY, 2)) }}, // DN_MODIFY
+	{name: "change-file", does: "change the flags of a file", elsewhere: true, try: func(bait) error { return onItself(changeFlags) }},
+	{name: "lock-file", does: "lock a file that others read", try: func(bait) error {
 		return onItself(func(fd uintptr) error { return unix.Flock(int(fd), unix.LOCK_SH|unix.LOCK_NB) })
 	}},
-	{name: "lock-range", does: "lock a range of a file that others read", try: func(Bait) error { return onItself(lockRanges) }},
-	{name: "run-program", does: "run a program of its own making", try: func(b Bait) error { return exec.Command(filepath.Join(b.Folder, "program")).Run() }},
-	{name: "run-memory", does: "run a program that is in memory alone", try: func(Bait) error { return runMemory() }},
-	{name: "grow", does: "hold more memory than its limit", elsewhere: true, try: func(Bait) error { return grow() }},
-	{name: "tcp", does: "connect over TCP", try: func(b Bait) error { return dial("tcp", b.TCP) }},
-	{name: "mptcp", does: "connect over Multipath TCP", elsewhere: true, try: func(b Bait) error { return multipath(b.TCP) }},
-	{name: "udp", does: "send a packet over UDP", try: func(b Bait) error { return dial("udp", b.UDP) }},
+	{name: "lock-range", does: "lock a range of a file that others read", try: func(bait) error { return onItself(lockRanges) }},
+	{name: "run-program", does: "run a program of its own making", try: func(b bait) error { return exec.Command(filepath.Join(b.Folder, "program")).Run() }},
+	{name: "run-memory", does: "run a program that is in memory alone", try: func(bait) error { return runMemory() }},
+	{name: "grow", does: "hold more memory than its limit", elsewhere: true, try: func(bait) error { return grow() }},
+	{name: "tcp", does: "connect over TCP", try: func(b bait) error { return dial("tcp", b.TCP) }},
+	{name: "mptcp", does: "connect over Multipath TCP", elsewhere: true, try: func(b bait) error { return multipath(b.TCP) }},
+	{name: "udp", does: "send a packet over UDP", try: func(b bait) error { return dial("udp", b.UDP) }},
 	{name: "dns", does: "have a name server asked", try: askName},
-	{name: "listen", does: "listen for connections", try: func(Bait) error { return closed(net.Listen("tcp", "127.0.0.1:0")) }},
-	{name: "unix", does: "connect to a socket in the file system", try: func(b Bait) error { return dial("unix", b.Unix) }},
-	{name: "unix-abstract", does: "connect to a socket without a file", try: func(b Bait) error { return dial("unix", "@"+b.Abstract) }},
-	{name: "unix-datagram", does: "send to a socket in the file system from a pair", try: func(b Bait) error { return fromPair(b.Datagram) }},
-	{name: "raw", does: "open a raw socket", elsewhere: true, try: func(Bait) error { return open(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP) }},
-	{name: "packet", does: "open a packet socket", elsewhere: true, try: func(Bait) error { return open(unix.AF_PACKET, unix.SOCK_RAW, 0) }},
-	{name: "netlink", does: "open a netlink socket", try: func(Bait) error { return open(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE) }},
-	{name: "vsock", does: "open a socket to the host of a virtual machine", elsewhere: true, try: func(Bait) error { return open(unix.AF_VSOCK, unix.SOCK_STREAM, 0) }},
-	{name: "io-uring", does: "set up io_uring", elsewhere: true, try: func(Bait) error {
+	{name: "listen", does: "listen for connections", try: func(bait) error { return closed(net.Listen("tcp", "127.0.0.1:0")) }},
+	{name: "unix", does: "connect to a socket in the file system", try: func(b bait) error { return dial("unix", b.Unix) }},
+	{name: "unix-abstract", does: "connect to a socket without a file", try: func(b bait) error { return dial("unix", "@"+b.Abstract) }},
+	{name: "unix-datagram", does: "send to a socket in the file system from a pair", try: func(b bait) error { return fromPair(b.Datagram) }},
+	{name: "raw", does: "open a raw socket", elsewhere: true, try: func(bait) error { return open(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP) }},
+	{name: "packet", does: "open a packet socket", elsewhere: true, try: func(bait) error { return open(unix.AF_PACKET, unix.SOCK_RAW, 0) }},
+	{name: "netlink", does: "open a netlink socket", try: func(bait) error { return open(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE) }},
+	{name: "vsock", does: "open a socket to the host of a virtual machine", elsewhere: true, try: func(bait) error { return open(unix.AF_VSOCK, unix.SOCK_STREAM, 0) }},
+	{name: "io-uring", does: "set up io_uring", elsewhere: true, try: func(bait) error {
 		_, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, 0, 0)
 		if errno == unix.EFAULT {
 			return nil // it was allowed to say how, nowhere
 		}
 		return errno
 	}},
-	{name: "signal", does: "signal another process", try: func(b Bait) error { return unix.Kill(b.Process, 0) }},
+	{name: "signal", does: "signal another process", try: func(b bait) error { return unix.Kill(b.Process, 0) }},
 	{name: "trace", does: "trace another process", elsewhere: true, try: trace},
-	{name: "read-memory", does: "read the memory of another process", elsewhere: true, try: func(b Bait) error {
+	{name: "read-memory", does: "read the memory of another process", elsewhere: true, try: func(b bait) error {
 		var into [1]byte
 		_, err := unix.ProcessVMReadv(b.Process, []unix.Iovec{{Base: &into[0], Len: 1}}, []unix.RemoteIovec{{Base: 4096, Len: 1}}, 0)
 		if errors.Is(err, unix.EFAULT) {
@@ -82,22 +108,22 @@ var attempts = []attempt{
 		}
 		return err
 	}},
-	{name: "limits", does: "look at the limits of another process", try: func(b Bait) error { return unix.Prlimit(b.Process, unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) }},
-	{name: "shared-memory", does: "share memory with another process", elsewhere: true, try: func(Bait) error {
+	{name: "limits", does: "look at the limits of another process", try: func(b bait) error { return unix.Prlimit(b.Process, unix.RLIMIT_NOFILE, nil, new(unix.Rlimit)) }},
+	{name: "shared-memory", does: "share memory with another process", elsewhere: true, try: func(bait) error {
 		id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
 		if err == nil {
 			_, err = unix.SysvShmCtl(id, unix.IPC_RMID, nil)
 		}
 		return err
 	}},
-	{name: "queues", does: "use a queue or semaphores of another process", elsewhere: true, try: func(Bait) error { return byNumber() }},
-	{name: "keyring", does: "look at the user's keys in the kernel", elsewhere: true, try: func(Bait) error {
+	{name: "queues", does: "use a queue or semaphores of another process", elsewhere: true, try: func(bait) error { return byNumber() }},
+	{name: "keyring", does: "look at the user's keys in the kernel", elsewhere: true, try: func(bait) error {
 		_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_USER_KEYRING, false)
 		return err
 	}},
-	{name: "namespace", does: "make a user namespace", elsewhere: true, try: func(Bait) error { return run(&syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER}) }},
-	{name: "leave-group", does: "leave the process group, to outlive it", try: func(Bait) error { return run(&syscall.SysProcAttr{Setpgid: true}) }},
-	{name: "privileges", does: "have capabilities", elsewhere: true, try: func(Bait) error {
+	{name: "namespace", does: "make a user namespace", elsewhere: true, try: func(bait) error { return run(&syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER}) }},
+	{name: "leave-group", does: "leave the process group, to outlive it", try: func(bait) error { return run(&syscall.SysProcAttr{Setpgid: true}) }},
+	{name: "privileges", does: "have capabilities", elsewhere: true, try: func(bait) error {
 		var data [2]unix.CapUserData
 		if err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &data[0]); err != nil {
 			return err
@@ -109,11 +135,11 @@ var attempts = []attempt{
 	}},
 }
 
-// Try tries everything, and never stops at what fails.
-func Try(b Bait) []Outcome {
-	outcomes := make([]Outcome, 0, len(attempts))
+// tryAll tries everything, and never stops at what fails.
+func tryAll(b bait) []outcome {
+	outcomes := make([]outcome, 0, len(attempts))
 	for _, a := range attempts {
-		o := Outcome{Attempt: a.name, Does: a.does, Elsewhere: a.elsewhere}
+		o := outcome{Attempt: a.name, Does: a.does, Elsewhere: a.elsewhere}
 		if err := a.try(b); err != nil {
 			o.Refusal = err.Error()
 		} else {
@@ -184,10 +210,10 @@ func runMemory() error {
 	return (&exec.Cmd{Path: fmt.Sprintf("/proc/self/fd/%d", fd), Args: []string{"true"}}).Run()
 }
 
-// grow asks for more than [DefaultMemory] in each of the ways that there are, and writes into none of it.
+// grow asks for more than [sandbox.DefaultMemory] in each of the ways that there are, and writes into none of it.
 func grow() error {
-	const more, protection = DefaultMemory + 64<<20, unix.PROT_READ | unix.PROT_WRITE
-	if DefaultMemory == 0 {
+	const more, protection = sandbox.DefaultMemory + 64<<20, unix.PROT_READ | unix.PROT_WRITE
+	if sandbox.DefaultMemory == 0 {
 		return errors.New("there is no limit")
 	}
 	for _, flags := range []int{unix.MAP_PRIVATE, unix.MAP_SHARED, unix.MAP_SHARED_VALIDATE, unix.MAP_PRIVATE | unix.MAP_GROWSDOWN} {
@@ -248,7 +274,7 @@ func multipath(address string) error {
 }
 
 // askName has a name server asked, whatever it answers.
-func askName(b Bait) error {
+func askName(b bait) error {
 	asked := make(chan error, 1)
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "udp", b.UDP)
@@ -285,7 +311,7 @@ func fromPair(path string) error {
 }
 
 // trace attaches to a process for a moment.
-func trace(b Bait) error {
+func trace(b bait) error {
 	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(b.Process), 0, 0, 0, 0); errno != 0 {
 		return errno
 	}
@@ -314,10 +340,10 @@ func closedFile(fd int, err error) error {
 	return unix.Close(fd)
 }
 
-// NewBait lays out in a folder, which is empty, what [Try] tries to reach. close takes the sockets away, not the files.
+// newBait lays out in a folder, which is empty, what tryAll tries to reach. close takes the sockets away, not the files.
 // What connects is taken and left alone.
-func NewBait(folder string) (b Bait, close func(), err error) {
-	b = Bait{Folder: folder, Unix: filepath.Join(folder, "stream"), Datagram: filepath.Join(folder, "datagram"), Abstract: fmt.Sprintf("bcpmesh-bait-%d-%d", os.Getpid(), time.Now().UnixNano()), Process: os.Getpid()}
+func newBait(folder string) (b bait, close func(), err error) {
+	b = bait{Folder: folder, Unix: filepath.Join(folder, "stream"), Datagram: filepath.Join(folder, "datagram"), Abstract: fmt.Sprintf("bcpmesh-bait-%d-%d", os.Getpid(), time.Now().UnixNano()), Process: os.Getpid()}
 	var closers []io.Closer
 	close = func() {
 		for _, c := range closers {
