@@ -71,6 +71,7 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 		{Title: "Connect", Commands: []*cobra.Command{
 			keys.CredsCommand(p),
 			keys.JoinCommand(p),
+			cli.ContextCommand(p),
 			attach.MCPCommand(p),
 			attach.WrapCommand(p),
 			attach.AdoptCommand(p),

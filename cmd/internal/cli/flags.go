@@ -136,7 +136,7 @@ func (f *DurationFlag) Set(s string) error {
 // How a command understands a connection flag, which is an annotation of it.
 const (
 	connection = "connection "
-	ambient    = "ambient" // the environment may say it
+	ambient    = "ambient" // the environment or a context may say it
 	given      = "given"   // only the command line does
 )
 
@@ -236,7 +236,7 @@ func addConnectionFlags(p *Program, root *cobra.Command) {
 				}
 			}
 		}
-		return nil
+		return p.useContext(cmd, flags)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,6 +66,30 @@ func completeDefined(names func(*bcp.Mesh) []string) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return names(mesh), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completionTime is how long a shell waits for what only the running mesh knows.
+const completionTime = 3 * time.Second
+
+// CompleteFrom completes as many arguments as most by what a role is told of the running mesh, in its order.
+func CompleteFrom(who *Flags, role bcp.Role, most int, ids func(context.Context, *Client) []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+		defer cancel()
+		c, err := who.Connect(ctx, role)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer c.Close()
+		left := slices.DeleteFunc(ids(ctx, c), func(one string) bool { // an id may have a description
+			id, _, _ := strings.Cut(one, "\t")
+			return slices.Contains(args, id)
+		})
+		return left, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
 }
 

@@ -22,7 +22,8 @@ import (
 func ApprovalsCommand(p *cli.Program) *cobra.Command {
 	var f approverFlags
 	cmd := &cobra.Command{
-		Use: "approvals [ITEM|COMMAND]",
+		Use:               "approvals [ITEM|COMMAND]",
+		ValidArgsFunction: completeItems(&f.who, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			id, err := itemArgument(cmd, args)
@@ -148,6 +149,16 @@ func itemArguments(cmd *cobra.Command, args []string) (ids []bcp.ItemID, err err
 		ids = append(ids, id)
 	}
 	return ids, nil
+}
+
+// completeItems completes ids of items that wait in the running mesh, most in number.
+func completeItems(who *client.Flags, most int) cobra.CompletionFunc {
+	return client.CompleteFrom(who, bcp.RoleApprover, most, func(ctx context.Context, c *client.Client) []string {
+		items, _ := agents.NewApprover(c.Connection).List(ctx) // what did not answer in time is not completed
+		return cli.Map(items, func(it bcp.Item) string {
+			return cobra.CompletionWithDesc(string(it.ID), string(it.Kind)+" "+channelText(&it))
+		})
+	})
 }
 
 // ShowUndecided reports why a decision, or a look, did not come about: with --json

@@ -190,8 +190,9 @@ var errUndecided = cli.Failf("nothing was decided").WithHint("the item waits unt
 func decideCommand(p *cli.Program, f *approverFlags, act bcp.Act, digest *digestFlag, reason *string,
 	ready func(cmd *cobra.Command, first bcp.ItemID) (asking bool, err error), ask func(ctx context.Context, views []bcp.ItemView) error) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:  string(act) + " ITEM...",
-		Args: itemsArgument,
+		Use:               string(act) + " ITEM...",
+		Args:              itemsArgument,
+		ValidArgsFunction: completeItems(&f.who, bcp.MaxBatch),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			ids, err := itemArguments(cmd, args)
@@ -328,7 +329,8 @@ func editCommand(p *cli.Program) *cobra.Command {
 	var digest digestFlag
 	var yes, look bool
 	cmd := &cobra.Command{
-		Use: "edit ITEM",
+		Use:               "edit ITEM",
+		ValidArgsFunction: completeItems(&f.who, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			id, err := itemArgument(cmd, args)

@@ -21,7 +21,8 @@ func endorseCommand(p *cli.Program) *cobra.Command {
 	var yes bool
 	var revoke string
 	cmd := &cobra.Command{
-		Use: "endorse [ITEM]",
+		Use:               "endorse [ITEM]",
+		ValidArgsFunction: completeItems(&f.who, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			switch {

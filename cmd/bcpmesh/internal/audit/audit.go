@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -193,3 +194,26 @@ func auditRow(d *bcp.Decision, layout string) []string {
 	what := strings.Join(cli.Compact(d.Event, string(d.Code), string(d.Outcome), strings.Join(d.Anomalies, "+"), d.Family, note), " ")
 	return []string{strconv.FormatUint(d.Seq, 10), d.At().UTC().Format(layout), d.Kind.String(), who, verdict, what, bits}
 }
+
+// completedRecords is how many of the newest records are looked through.
+const completedRecords = 200
+
+// completeIDs completes the ids that of finds in each of the newest records, newest first.
+func completeIDs(who *client.Flags, of func(*bcp.Decision) []string) cobra.CompletionFunc {
+	return client.CompleteFrom(who, bcp.RoleAuditor, 1, func(ctx context.Context, c *client.Client) (ids []string) {
+		seen := map[string]bool{"": true}
+		records, _, _ := NewestRecords(ctx, c.Auditor(), completedRecords, nil) // without an answer none is completed
+		for _, d := range slices.Backward(records) {
+			for _, id := range of(&d) {
+				if !seen[id] {
+					seen[id] = true
+					ids = append(ids, cobra.CompletionWithDesc(id, d.Kind.String()+" "+d.At().Local().Format(time.TimeOnly)))
+				}
+			}
+		}
+		return ids
+	})
+}
+
+// exchangesOf are the ids of the query and the item that a decision is about.
+func exchangesOf(d *bcp.Decision) []string { return []string{string(d.Item), string(d.Query)} }

@@ -43,6 +43,7 @@ func ExplainCommand(p *cli.Program) *cobra.Command {
 		defer c.Close()
 		return explainDecision(ctx, p, c, args[0])
 	})
+	cmd.ValidArgsFunction = completeIDs(&who, exchangesOf)
 	who.AddTo(cmd, "auditor")
 	return cmd
 }

@@ -49,7 +49,7 @@ func auditReplayCommand(p *cli.Program) *cobra.Command {
 	cli.Complete(cmd, "agent", meshdir.CompleteAgents(true))
 	cmd.Flags().StringVar(&r.session, "session", "", "only this session's `ID`")
 	cmd.Flags().StringVar(&r.query, "query", "", "only the exchange with this `ID` of a query, delivery or item")
-	cli.Complete(cmd, "query", cobra.NoFileCompletions)
+	cli.Complete(cmd, "query", completeIDs(&who, exchangesOf))
 	r.kind.AddTo(cmd, "kind", "only records of this kind, such as ask, answer, approval or violation")
 	cmd.Flags().BoolVar(&r.raw, "raw", false, "show verbatim messages: hostile text, for the owner of the state folder")
 	cmd.Flags().BoolVarP(&r.follow, "follow", "f", false, "follow new records until interrupted")

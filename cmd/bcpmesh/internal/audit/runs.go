@@ -52,6 +52,7 @@ func KernelCommand(p *cli.Program, alone ...*cobra.Command) *cobra.Command {
 			})
 			return listRuns(p.Out, runs)
 		},
+		ValidArgsFunction: completeIDs(&who, runsOf),
 	}
 	who.AddTo(cmd, "auditor")
 	span.AddTo(cmd)
@@ -249,6 +250,14 @@ func labelWords(l *kernel.Label) string {
 		words += ", third party"
 	}
 	return words
+}
+
+// runsOf is the id of the run that a decision is about.
+func runsOf(d *bcp.Decision) []string {
+	if d.Kind != bcp.KindRun || d.Run == nil {
+		return nil
+	}
+	return []string{d.Run.Run}
 }
 
 // EachDecision reads all decisions of the audit.
