@@ -121,7 +121,7 @@ func TestForecastOverTheMesh(t *testing.T) {
 	before := ask()
 	main.Accepted(t, "mailer", askUrgent)
 	after := ask()
-	if b, a := before.Queries.Fits[0], after.Queries.Fits[0]; b.Times != 100 || a.Times != 99 || a.Until != bcp.CheckBudget {
+	if b, a := before.Queries.Budgets[0], after.Queries.Budgets[0]; b.Left != 100*bcp.Bit || a.Left != 99*bcp.Bit || a.Limit != 100*bcp.Bit {
 		t.Errorf("before %+v, after %+v", b, a)
 	}
 	records := m.Count(func(*bcp.Decision) bool { return true })

@@ -56,18 +56,6 @@ func (p *pushState) crowded(now int64) bool {
 	return b != nil && b.full()
 }
 
-// batchRoom is how many pushes the window of now still takes, if they are short.
-func (p *pushState) batchRoom(now int64) int {
-	switch b := p.findBatch(p.end(now)); {
-	case b == nil:
-		return bcp.MaxBatchPushes
-	case b.full():
-		return 0
-	default:
-		return bcp.MaxBatchPushes - b.count
-	}
-}
-
 // endWithRoom is the end of the first window that takes what a person let through.
 func (p *pushState) endWithRoom(now int64) int64 {
 	at := p.end(now)

@@ -29,6 +29,18 @@ func (s *State) Channels(controller bcp.AgentName, now time.Time) bcp.Channels {
 	return list
 }
 
+// queryForms stand for the queries of their category.
+var queryForms = []struct {
+	name string
+	spec bcp.Spec
+}{
+	{"a boolean", bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "answer", Type: bcp.TypeBoolean}}}},
+	{"a number of 1 to 100", bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "answer", Type: bcp.TypeInteger, Min: new(int64(1)), Max: new(int64(100))}}}},
+	{"a date", bcp.Spec{Category: 2, Questions: []bcp.Question{{ID: "answer", Question: "When?", MaxWords: 3, ExpectedFormat: bcp.FormatDate}}}},
+	{"a text of 10 words", bcp.Spec{Category: 2, Questions: []bcp.Question{{ID: "answer", Question: "What?", MaxWords: 10, ExpectedFormat: bcp.FormatShortText}}}},
+	{"a summary of 100 words", bcp.Spec{Category: 3, Directive: "Sum it up.", MaxWords: 100}},
+}
+
 func (s *State) channelView(ch *channelState, m bcp.Moment) bcp.ChannelView {
 	c := &ch.definition
 	reader := &s.agents[c.Reader].definition

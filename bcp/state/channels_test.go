@@ -1,9 +1,11 @@
 package state
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -73,13 +75,30 @@ func TestChannelsTellWhatAnAskWould(t *testing.T) {
 				if cost.Category > channel.MaxCategory {
 					t.Errorf("category %d is no use", cost.Category)
 				}
-				d := again.once(bcp.Fit{Form: cost.Form})
+				d := again.askForm(cost.Form)
 				if d.Accepted() && (d.Nominal != cost.Nominal || d.Capacity != cost.Capacity) || d.Escalation != cost.Escalation && d.Code == "" {
 					t.Errorf("%+v: charged %s and %s, escalation %t", cost, d.Nominal, d.Capacity, d.Escalation)
 				}
 			}
 		})
 	}
+}
+
+// askForm asks a query of one of the forms.
+func (w *world) askForm(name string) bcp.Decision {
+	w.t.Helper()
+	for _, form := range queryForms {
+		if form.name == name {
+			spec, err := json.Marshal(form.spec)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			body := strings.TrimSuffix(string(spec), "}") + `,"escalation":{"justification":"The task needs it."}}`
+			return w.commit(w.state.DecideAsk(w.moment(), "planner", "mail", []byte(body)))
+		}
+	}
+	w.t.Fatalf("no such form: %s", name)
+	return bcp.Decision{}
 }
 
 // A request for the list changes nothing and is no decision; one that is to be

@@ -63,17 +63,6 @@ func (p *pushState) next() int64 {
 	return p.times[len(p.times)-p.rate.Count] + int64(p.rate.Span)
 }
 
-// left is how many pushes the rate has room for now.
-func (p *pushState) left(now int64) int {
-	left := p.rate.Count
-	for _, at := range p.times {
-		if now-at < int64(p.rate.Span) {
-			left--
-		}
-	}
-	return max(0, left) // of a lower rate than before
-}
-
 // RetryAfter is how long a Reader that hears rate_limited has to wait: for the
 // next minute where it used up its refusals, until the subscription's max_rate has
 // room, or until its window ends, which has as much as it takes. It is 0 where

@@ -155,7 +155,7 @@ func TestPagesOfAMesh(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	b.sees(t, "/", "main ← researcher", "3 of 1000", "<svg", ">reject<", "0 of 2")
-	b.sees(t, "/channels/main/researcher", "budget_bits", "997", "push to research-alerts", "When the budget is spent")
+	b.sees(t, "/channels/main/researcher", "budget_bits", "997", "research-alerts")
 	page := b.sees(t, "/audit?kind=push&verdict=reject", ">reject<")
 	refused := regexp.MustCompile(`href="/[A-Z2-7]{26}(/decisions/[0-9]+)"`).FindStringSubmatch(page)
 	if refused == nil {

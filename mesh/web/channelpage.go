@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
@@ -29,9 +28,9 @@ func (s *Server) channel(w http.ResponseWriter, r *http.Request) {
 	if c.line != nil {
 		epoch = strconv.FormatUint(c.line.Epoch, 10)
 	}
-	of := channelData{Forecast: c.forecast, Subscriptions: f.subscriptions(c), Rates: rates(f.now, c)}
-	if c.forecast != nil {
-		of.Budgets, of.Fits = budgets(c.forecast), slices.Concat(c.forecast.Queries.Fits, c.forecast.Pushes.Fits)
+	of := channelData{Known: c.forecast != nil, Subscriptions: f.subscriptions(c)}
+	if of.Known {
+		of.Budgets = budgets(c.forecast, len(of.Subscriptions) > 0)
 	}
 	s.show(w, r, http.StatusOK, "channel", page{facts: f, Title: c.Name(), Of: of, Story: events(newest(c.entries, 0, newestOfChannel, anyEntry)), Nothing: "Nothing was decided on it yet.",
 		Facts: append([]fact{{Name: "Nominal bits", Value: c.Nominal()}, {Name: "Capacity bits", Value: c.Capacity()}, {Name: "Delivered taint", Value: c.Taint.String()}, {Name: "Epoch", Value: epoch},
@@ -60,11 +59,9 @@ func (f *facts) effort(c *channel) (list []fact) {
 
 // channelData is what only the page of a channel has.
 type channelData struct {
-	Forecast      *bcp.Forecast // nil if it is not known
+	Known         bool // what is left
 	Budgets       []budget
-	Fits          []bcp.Fit
 	Subscriptions []subscription
-	Rates         []spending
 }
 
 // budget is one limit, for queries or for pushes, and what is left of it.
@@ -76,12 +73,12 @@ type budget struct {
 
 const gaugeWidth = 120
 
-func budgets(f *bcp.Forecast) (list []budget) {
+func budgets(f *bcp.Forecast, pushes bool) (list []budget) {
 	for _, part := range []struct {
 		of   string
 		room *bcp.Room
 	}{{"queries", &f.Queries}, {"pushes", &f.Pushes}} {
-		if len(part.room.Fits) == 0 {
+		if part.room == &f.Pushes && !pushes {
 			continue
 		}
 		for _, b := range part.room.Budgets {
@@ -123,50 +120,6 @@ func (f *facts) subscriptions(c *channel) (list []subscription) {
 		}
 	}
 	return list
-}
-
-// spending is what a channel is charged at a rate, and when its budget is spent so.
-type spending struct {
-	Name    string
-	Charged bcp.Bits
-	End     string
-}
-
-// rates are those of the last hour and day; none if the budget is not known.
-func rates(now time.Time, c *channel) (list []spending) {
-	budget, ok := c.budget(bcp.CheckBudget)
-	if !ok {
-		return nil
-	}
-	for _, last := range []struct {
-		name string
-		span time.Duration
-	}{{"hour", time.Hour}, {"day", 24 * time.Hour}} {
-		charged, spent := rate(now, c, last.span, budget.Left)
-		one := spending{last.name, charged, "not at this rate"}
-		if charged >= bcp.Bit {
-			one.End = "in about " + tell.Within(spent)
-		}
-		list = append(list, one)
-	}
-	return list
-}
-
-// rate returns what was charged to a channel in the last span, and when its budget
-// will be spent at that rate.
-func rate(now time.Time, c *channel, span time.Duration, left bcp.Bits) (charged bcp.Bits, spent time.Duration) {
-	for _, e := range slices.Backward(c.entries) {
-		if now.Sub(e.At()) > span {
-			break
-		}
-		if _, ok := e.Line(); ok && e.Kind != bcp.KindAsk && !e.Prepaid {
-			charged += e.Nominal
-		}
-	}
-	if perSpan := charged / bcp.Bit; perSpan > 0 {
-		spent = time.Duration(left/bcp.Bit) * (span / time.Duration(perSpan))
-	}
-	return charged, spent
 }
 
 // Name and Path are how pages call a channel, and where its own is.

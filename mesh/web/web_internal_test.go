@@ -92,9 +92,8 @@ func hostileDefinition(text string) *bcp.Mesh {
 
 // hostileKnown has a text wherever the answers of a mesh may have one.
 func hostileKnown(text string, now time.Time) *known {
-	room := bcp.Room{Epoch: 1, Budgets: []bcp.BudgetRoom{{Key: text, Limit: 9 * bcp.Bit, Left: bcp.Bit}, {Key: "budget_bits", Limit: 9 * bcp.Bit, Left: bcp.Bit}},
-		Fits: []bcp.Fit{{Form: text, Category: 1}, {Subscription: bcp.SubscriptionID(text), Category: 2}}}
-	forecast := bcp.Forecast{Controller: "main", Reader: "mailer", Queries: room, Pushes: room, Frees: []bcp.Freed{{At: now, Bits: bcp.Bit}}}
+	room := bcp.Room{Epoch: 1, Budgets: []bcp.BudgetRoom{{Key: text, Limit: 9 * bcp.Bit, Left: bcp.Bit}, {Key: "budget_bits", Limit: 9 * bcp.Bit, Left: bcp.Bit}}}
+	forecast := bcp.Forecast{Controller: "main", Reader: "mailer", Queries: room, Pushes: room}
 	foreign := forecast
 	foreign.Controller, foreign.Reader = bcp.AgentName("c"+text), bcp.AgentName("r"+text)
 	return &known{
