@@ -2,10 +2,8 @@ package decode
 
 import (
 	"bytes"
-	"encoding/base64"
 	"regexp"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"golang.org/x/net/html"
@@ -163,54 +161,6 @@ func decodeAs(e encoding.Encoding, b []byte) (string, bool) {
 	}
 	return string(decoded), !bytes.ContainsRune(decoded, utf8.RuneError)
 }
-
-// IsUTF7 reports whether a label is that of UTF-7 (RFC 2152), which mail programs read and browsers do not.
-func IsUTF7(label string) bool {
-	switch strings.ToLower(strings.Trim(label, " \t\"'")) {
-	case "utf-7", "utf7", "unicode-1-1-utf-7", "csunicode11utf7":
-		return true
-	}
-	return false
-}
-
-// UTF7 returns text in UTF-7, and whether all of the bytes are of it.
-func UTF7(b []byte) (text string, sound bool) {
-	var out strings.Builder
-	sound = true
-	for len(b) > 0 {
-		before, rest, shifted := bytes.Cut(b, []byte("+"))
-		plain, valid := validUTF8(before)
-		out.WriteString(plain)
-		sound = sound && valid && onlyASCII(before)
-		if b = rest; !shifted {
-			break
-		}
-		n := 0
-		for n < len(rest) && strings.IndexByte(base64Letters, rest[n]) >= 0 {
-			n++
-		}
-		units, err := base64.RawStdEncoding.DecodeString(string(rest[:n]))
-		sound = sound && err == nil && (len(units)%2 == 0 || units[len(units)-1] == 0)
-		wide := make([]uint16, 0, len(units)/2)
-		for ; len(units) > 1; units = units[2:] {
-			wide = append(wide, uint16(units[0])<<8|uint16(units[1]))
-		}
-		decoded := string(utf16.Decode(wide))
-		sound = sound && !strings.ContainsRune(decoded, utf8.RuneError)
-		out.WriteString(decoded)
-		ended := n < len(rest) && rest[n] == '-'
-		if b = rest[n:]; ended {
-			b = b[1:]
-		}
-		if n == 0 {
-			out.WriteByte('+')
-			sound = sound && ended
-		}
-	}
-	return out.String(), sound
-}
-
-const base64Letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 func validUTF8(b []byte) (string, bool) {
 	return strings.ToValidUTF8(string(b), "\ufffd"), utf8.Valid(b)

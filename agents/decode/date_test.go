@@ -51,21 +51,3 @@ func TestDateKeepsItsZone(t *testing.T) {
 		}
 	}
 }
-
-// UTF-7 is decoded as RFC 2152 has it, and what is none is said.
-func TestUTF7(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"Hi Mom -+Jjo--!": "Hi Mom -\u263a-!", "A+ImIDkQ.": "A\u2262\u0391.", "+ZeVnLIqe-": "\u65e5\u672c\u8a9e", "1 +- 1 = 2": "1 + 1 = 2",
-		"+ADw-b+AD4-": "<b>", "+2D3eCg-": "\U0001f60a", "": "", "plain": "plain", "+AGE": "a",
-	} {
-		if got, sound := UTF7([]byte(text)); got != want || !sound {
-			t.Errorf("%q: %q, %v; want %q", text, got, sound, want)
-		}
-	}
-	for _, text := range []string{"+", "+!", "a\xff", "+A-", "+2D0-", "+AGEAYg-\x80"} {
-		if got, sound := UTF7([]byte(text)); sound {
-			t.Errorf("%q is sound: %q", text, got)
-		}
-	}
-}

@@ -20,7 +20,7 @@ const (
 // Loss is what a document lost on its way.
 type Loss struct {
 	Cut     bool // what came after a limit was not read
-	TooDeep bool // what was nested too deep was left out
+	TooDeep bool // what was nested too deep, and what came after it, was left out
 	Complex bool // style sheets were too costly to apply: text that they hide may be among the visible
 }
 
@@ -200,108 +200,33 @@ func parse(source string) (root *html.Node, loss Loss) {
 	if most := affordable(source); most < len(source) {
 		source, loss.Cut = source[:most], true
 	}
-	until := time.Now().Add(parseTime)
-	root, cut, err := parseUntil(source, until)
+	r := &reader{source: source, until: time.Now().Add(parseTime)}
+	root, err := html.Parse(r)
 	if err != nil {
 		loss.TooDeep = true
-		if root, cut, err = parseUntil(flatten(source), until); err != nil {
+		r.source, r.at = source[:max(0, strings.LastIndexByte(source[:r.last], '<'))], 0 // which ends before what was too deep
+		if root, err = html.Parse(r); err != nil {
 			root = &html.Node{Type: html.DocumentNode}
 		}
 	}
-	loss.Cut = loss.Cut || cut
+	loss.Cut = loss.Cut || r.late
 	return root, loss
 }
 
-// parseUntil parses for a time. What comes later is cut.
-func parseUntil(source string, until time.Time) (root *html.Node, cut bool, err error) {
-	r := &timedReader{r: strings.NewReader(source), until: until}
-	root, err = html.Parse(r)
-	return root, r.late, err
+// reader reads a source for a time. What comes later is cut.
+type reader struct {
+	source   string
+	at, last int // where the next and the last read begin
+	until    time.Time
+	late     bool
 }
 
-type timedReader struct {
-	r     io.Reader
-	until time.Time
-	late  bool
-}
-
-func (t *timedReader) Read(p []byte) (int, error) {
-	if t.late = t.late || time.Now().After(t.until); t.late {
+func (r *reader) Read(p []byte) (n int, err error) {
+	if r.late = r.late || time.Now().After(r.until); r.late || r.at == len(r.source) {
 		return 0, io.EOF
 	}
-	return t.r.Read(p)
+	r.last = r.at
+	n = copy(p[:min(len(p), 1<<10)], r.source[r.at:])
+	r.at += n
+	return n, nil
 }
-
-// flatten takes out elements below the greatest depth: their text stays if nothing can hide it,
-// as they have no attributes; otherwise it goes too.
-func flatten(source string) string {
-	type element struct {
-		name       string
-		kept, drop bool
-	}
-	var out strings.Builder
-	var open []element
-	count := map[string]int{}
-	kept := 0
-	dropping := func() bool { return len(open) > 0 && open[len(open)-1].drop }
-	pop := func() {
-		last := open[len(open)-1]
-		open = open[:len(open)-1]
-		count[last.name]--
-		if last.kept {
-			kept--
-		}
-	}
-	z := html.NewTokenizer(strings.NewReader(source))
-	for {
-		kind := z.Next()
-		if kind == html.ErrorToken {
-			return out.String()
-		}
-		raw := string(z.Raw())
-		switch kind {
-		case html.StartTagToken, html.SelfClosingTagToken:
-			nameBytes, attributes := z.TagName()
-			name := string(nameBytes)
-			if isVoid(name) {
-				if dropping() {
-					raw = ""
-				}
-				break
-			}
-			if len(open) > 0 && open[len(open)-1].name == name && slices.Contains(siblings, name) {
-				pop() // its end tag was left out
-			}
-			e := element{name: name, kept: kept < maxDepth && !dropping(), drop: dropping()}
-			if !e.kept {
-				e.drop = e.drop || attributes
-				raw = ""
-			} else {
-				kept++
-			}
-			open = append(open, e)
-			count[name]++
-		case html.EndTagToken:
-			nameBytes, _ := z.TagName()
-			name := string(nameBytes)
-			if count[name] == 0 {
-				break
-			}
-			for open[len(open)-1].name != name {
-				pop()
-			}
-			if !open[len(open)-1].kept {
-				raw = ""
-			}
-			pop()
-		default:
-			if dropping() {
-				raw = ""
-			}
-		}
-		out.WriteString(raw)
-	}
-}
-
-// siblings are elements that cannot be in themselves without another one between.
-var siblings = []string{"p", "li", "option", "tr", "td", "th", "dt", "dd", "optgroup", "tbody"}

@@ -369,12 +369,7 @@ func (w *walker) decodeWords(value string) string {
 
 // text decodes bytes of a character set. What was guessed is a defect.
 func (w *walker) text(raw []byte, charset string) string {
-	text, sound := "", false
-	if decode.IsUTF7(charset) {
-		text, sound = decode.UTF7(raw)
-	} else {
-		text, sound = decode.Text(raw, charset)
-	}
+	text, sound := decode.Text(raw, charset)
 	if !sound {
 		w.message.mark(BadCharset)
 	}

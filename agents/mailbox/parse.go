@@ -233,9 +233,6 @@ func (w *walker) stripHTML(p leaf) (text string, hidden []string) {
 		content = content[:min(len(content), w.html)]
 	}
 	w.html -= len(content)
-	if decode.IsUTF7(p.charset) {
-		content, p.charset = []byte(w.text(content, p.charset)), "utf-8"
-	}
 	source, sound := decode.HTML(content, p.charset)
 	d := decode.Parse(source, decode.Options{Mail: true})
 	for defect, holds := range map[Defect]bool{BadCharset: !sound, TextCut: d.Cut, TooDeep: d.TooDeep, TooComplex: d.Complex} {
