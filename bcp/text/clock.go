@@ -1,5 +1,10 @@
 package text
 
+import (
+	"fmt"
+	"time"
+)
+
 // Time is a time of day. The zero value is midnight.
 type Time struct {
 	Hour   int // 0 to 23
@@ -10,22 +15,19 @@ type Time struct {
 func (t Time) String() string { return string(t.Append(nil)) }
 
 // Append appends the delivered form to dst.
-func (t Time) Append(dst []byte) []byte {
-	return appendTwo(append(appendTwo(dst, t.Hour), ':'), t.Minute)
-}
+func (t Time) Append(dst []byte) []byte { return fmt.Appendf(dst, "%02d:%02d", t.Hour, t.Minute) }
 
 // ParseTime reads a time of the form 15:04, two digits each, with nothing but white space around it (PROTOCOL P3.2).
 // The error is ErrTime.
 func ParseTime(src []byte) (Time, error) {
 	var room [16]byte
 	text, ok := plain(room[:], src)
-	if !ok || len(text) != 5 || text[2] != ':' {
+	if !ok || len(text) != len("15:04") {
 		return Time{}, ErrTime
 	}
-	hour, okHour := digits(text[:2])
-	minute, okMinute := digits(text[3:])
-	if !okHour || !okMinute || hour > 23 || minute > 59 {
+	t, err := time.Parse("15:04", string(text))
+	if err != nil {
 		return Time{}, ErrTime
 	}
-	return Time{hour, minute}, nil
+	return Time{t.Hour(), t.Minute()}, nil
 }

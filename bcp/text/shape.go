@@ -43,56 +43,42 @@ func (s *shape) find(received, folded []byte) bool {
 	return false
 }
 
+// nextRun returns the first run of bytes of a kind, and what follows it.
+func nextRun(text []byte, of func(byte) bool) (run, rest []byte) {
+	from := 0
+	for from < len(text) && !of(text[from]) {
+		from++
+	}
+	to := from
+	for to < len(text) && of(text[to]) {
+		to++
+	}
+	return text[from:to], text[to:]
+}
+
 func hostByte(b byte) bool { return wordByte(b) || b == '-' || b == '.' || b >= 0x80 }
 
 // hosts looks at every run of the bytes of host names. The domain of a mailbox is not an address of the web.
 func (s *shape) hosts(text []byte) bool {
-	for i := 0; i < len(text); {
-		if !hostByte(text[i]) {
-			i++
-			continue
-		}
-		begun := i
-		dots := 0
-		for i < len(text) && hostByte(text[i]) {
-			if text[i] == '.' {
-				dots++
-			}
-			i++
-		}
-		if dots == 0 {
-			continue
-		}
-		host := text[begun:i]
-		for len(host) > 0 && (host[0] == '.' || host[0] == '-') {
-			host = host[1:]
-		}
-		for len(host) > 0 && (host[len(host)-1] == '.' || host[len(host)-1] == '-') {
-			host = host[:len(host)-1]
-		}
-		path := i < len(text) && (text[i] == '/' || text[i] == '?' || text[i] == ':' && i+1 < len(text) && text[i+1]-'0' < 10)
+	for run, rest := nextRun(text, hostByte); len(run) > 0; run, rest = nextRun(rest, hostByte) {
+		host := bytes.Trim(run, "-.")
 		dot := bytes.LastIndexByte(host, '.')
-		if dot < 1 || begun > 1 && text[begun-1] == '@' && wordByte(text[begun-2]) && !path {
+		if dot < 0 {
+			continue
+		}
+		port := len(rest) > 1 && rest[0] == ':' && rest[1]-'0' < 10
+		path := port || len(rest) > 0 && (rest[0] == '/' || rest[0] == '?')
+		before := len(text) - len(rest) - len(run)
+		if before > 1 && text[before-1] == '@' && wordByte(text[before-2]) && !path {
 			continue
 		}
 		last := host[dot+1:]
-		if s.words[string(last)] || bytes.HasPrefix(host, []byte("www.")) || path && (s.careful[string(last)] || dottedQuad(host) && (text[i] == ':' || i+1 < len(text) && text[i+1]-'0' >= 10)) {
+		quad := bytes.Count(host, []byte(".")) == 3 && len(bytes.Trim(host, "0123456789.")) == 0
+		if s.words[string(last)] || bytes.HasPrefix(host, []byte("www.")) || path && (s.careful[string(last)] || quad && (port || len(rest) > 1 && rest[1]-'0' >= 10)) {
 			return true
 		}
 	}
 	return false
-}
-
-func dottedQuad(host []byte) bool {
-	dots := 0
-	for _, b := range host {
-		if b == '.' {
-			dots++
-		} else if b-'0' >= 10 {
-			return false
-		}
-	}
-	return dots == 3
 }
 
 // spacedHost finds "name . com": nobody writes a space before a full stop.
@@ -127,26 +113,18 @@ func (s *shape) blob(text []byte) bool {
 		}
 		return 0
 	}
-	for i := 0; i < len(text); {
-		last := kind(text[i])
-		if last == 0 {
-			i++
-			continue
-		}
-		begun, changes := i, 0
-		for i++; i < len(text); i++ {
-			k := kind(text[i])
-			if k == 0 {
-				break
-			}
-			if k != last {
+	known := func(b byte) bool { return kind(b) != 0 }
+	for run, rest := nextRun(text, known); len(run) > 0; run, rest = nextRun(rest, known) {
+		changes, least := 0, s.minimum
+		for i := range run[1:] {
+			if kind(run[i]) != kind(run[i+1]) {
 				changes++
 			}
-			last = k
 		}
-		n := i - begun
-		if n >= s.minimum && changes >= n/4 ||
-			n >= padded && changes >= n/4 && i < len(text) && text[i] == '=' && (i+1 == len(text) || kind(text[i+1]) == 0) {
+		if len(rest) > 0 && rest[0] == '=' && (len(rest) == 1 || !known(rest[1])) {
+			least = min(least, padded)
+		}
+		if len(run) >= least && changes >= len(run)/4 {
 			return true
 		}
 	}
@@ -156,46 +134,24 @@ func (s *shape) blob(text []byte) bool {
 func hexByte(b byte) bool { return b-'0' < 10 || b-'a' < 6 }
 
 func (s *shape) hex(text []byte) bool {
-	for i := 0; i < len(text); {
-		begun, letters, digits := i, 0, 0
-		for i < len(text) && hexByte(text[i]) {
-			if text[i] >= 'a' {
-				letters++
-			} else {
-				digits++
-			}
-			i++
-		}
-		if i-begun >= s.minimum && letters > 0 && digits > 0 {
+	for run, rest := nextRun(text, hexByte); len(run) > 0; run, rest = nextRun(rest, hexByte) {
+		if len(run) >= s.minimum && bytes.ContainsAny(run, "abcdef") && bytes.ContainsAny(run, "0123456789") {
 			return true
-		}
-		if i == begun {
-			i++
 		}
 	}
 	return false
 }
 
 func (s *shape) hexBytes(text []byte) bool {
-	pairs, mixed := 0, 0
-	for i := 0; i < len(text); {
-		if !wordByte(text[i]) {
-			i++
-			continue
-		}
-		begun := i
-		for i < len(text) && wordByte(text[i]) {
-			i++
-		}
-		if i-begun != 2 || !hexByte(text[begun]) || !hexByte(text[begun+1]) {
-			pairs, mixed = 0, 0
+	pairs, mixed := 0, false
+	for word, rest := nextRun(text, wordByte); len(word) > 0; word, rest = nextRun(rest, wordByte) {
+		if len(word) != 2 || !hexByte(word[0]) || !hexByte(word[1]) {
+			pairs, mixed = 0, false
 			continue
 		}
 		pairs++
-		if (text[begun] >= 'a') != (text[begun+1] >= 'a') {
-			mixed++
-		}
-		if pairs >= s.minimum && mixed > 0 {
+		mixed = mixed || (word[0] >= 'a') != (word[1] >= 'a')
+		if pairs >= s.minimum && mixed {
 			return true
 		}
 	}
@@ -204,36 +160,30 @@ func (s *shape) hexBytes(text []byte) bool {
 
 func (s *shape) percent(text []byte) bool {
 	row := 0
-	for i := 0; i < len(text); {
-		if text[i] == '%' && i+2 < len(text) && hexByte(text[i+1]) && hexByte(text[i+2]) {
-			if row++; row >= s.minimum {
-				return true
-			}
+	for i := 0; i+2 < len(text) && row < s.minimum; {
+		if text[i] == '%' && hexByte(text[i+1]) && hexByte(text[i+2]) {
+			row++
 			i += 3
 			continue
 		}
 		row = 0
 		i++
 	}
-	return false
+	return row >= s.minimum
 }
 
 func (s *shape) tag(text []byte) bool {
-	open := -1
-	for i, b := range text {
-		switch b {
-		case '<':
-			open = -1
-			if i+1 < len(text) && (text[i+1]-'a' < 26 || text[i+1] == '/' || text[i+1] == '!' || text[i+1] == '?') {
-				open = i
-			}
-		case '>':
-			if open >= 0 && i-open <= s.minimum && i-open > 1 {
-				return true
-			}
+	for {
+		_, rest, found := bytes.Cut(text, []byte("<"))
+		if !found {
+			return false
 		}
+		end := bytes.IndexAny(rest[:min(len(rest), s.minimum)], "<>")
+		if end > 0 && rest[end] == '>' && (rest[0]-'a' < 26 || bytes.IndexByte([]byte("/!?"), rest[0]) >= 0) {
+			return true
+		}
+		text = rest
 	}
-	return false
 }
 
 func call(text []byte) bool {
