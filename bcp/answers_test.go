@@ -30,7 +30,8 @@ type Value struct {
 func (a Answer) Canonical() string {
 	b := []byte{'{'}
 	for _, v := range a.Values {
-		b, _ = wire.AppendKey(b, v.Name)
+		b, _ = wire.AppendString(wire.AppendSep(b), v.Name)
+		b = append(b, ':')
 		if a.Category == 1 && v.Format != bcp.FormatEnum {
 			b = append(b, v.Delivered...)
 		} else {

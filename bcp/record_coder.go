@@ -129,11 +129,7 @@ func (c *recordCoder) writeMembers(v reflect.Value, members []recordMember) {
 func (c *recordCoder) write(v reflect.Value, of []recordMember) {
 	switch v.Kind() {
 	case reflect.Bool:
-		n := uint64(0)
-		if v.Bool() {
-			n = 1
-		}
-		c.b = wire.AppendMsgpack(c.b, wire.MsgpackBool, n)
+		c.b = wire.AppendMsgpack(c.b, wire.MsgpackBool, wire.MsgpackTruth(v.Bool()))
 	case reflect.Int, reflect.Int64:
 		c.b = wire.AppendMsgpack(c.b, wire.MsgpackInt, uint64(v.Int()))
 	case reflect.Uint8, reflect.Uint64:

@@ -15,16 +15,6 @@ func AppendSep(dst []byte) []byte {
 	return append(dst, ',')
 }
 
-// AppendKey appends a key with the comma before it, if it needs one, and the
-// colon after it. If the key is not valid UTF-8 it returns dst as it was and an
-// error that wraps [ErrUTF8].
-func AppendKey(dst []byte, key string) ([]byte, error) {
-	if !utf8.ValidString(key) {
-		return dst, &Error{Offset: invalidAt([]byte(key)), Reason: ErrUTF8}
-	}
-	return append(appendQuoted(AppendSep(dst), key), ':'), nil
-}
-
 // AppendString appends a JSON string in its one canonical spelling (PROTOCOL
 // P2.4): only the quote, the backslash and control characters, DEL among them,
 // are escaped, by two characters where JSON has such an escape and else as \u00xx

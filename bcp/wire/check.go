@@ -28,63 +28,8 @@ func (s *Scanner) RawValue() ([]byte, error) {
 
 // skip judges and passes over the next value.
 func (s *Scanner) skip() error {
-	var keys keySet
-	floor := s.depth
-	for {
-		var err error
-		switch s.Kind() {
-		case KindObject:
-			err = s.ObjectStart()
-			keys.open(s.depth)
-		case KindArray:
-			err = s.ArrayStart()
-			keys.open(s.depth)
-		case KindString:
-			_, err = s.text()
-		case KindNumber:
-			_, err = s.Int64()
-		case KindBool:
-			_, err = s.Bool()
-		case KindNull:
-			err = s.fail(s.pos, ErrKind)
-		default:
-			err = s.mismatch()
-		}
-		if err != nil {
-			return err
-		}
-		for s.depth > floor {
-			level := s.depth
-			if s.More() {
-				if s.state == stateKey {
-					err = s.uniqueKey(&keys)
-				}
-				break
-			}
-			if s.state == stateFailed {
-				return s.err
-			}
-			keys.close(level)
-		}
-		if err != nil {
-			return err
-		}
-		if s.depth == floor {
-			return nil
-		}
-	}
-}
-
-// uniqueKey reads a key and refuses it if its object had it before.
-func (s *Scanner) uniqueKey(keys *keySet) error {
-	ref, err := s.key()
-	if err != nil {
-		return err
-	}
-	if why := keys.add(s.buf, ref, s.depth); why != nil {
-		return s.fail(ref.start, why)
-	}
-	return nil
+	_, err := s.walk(nil, false)
+	return err
 }
 
 // keySet finds repeated keys in all objects that are open at one time. For each

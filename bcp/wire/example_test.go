@@ -96,22 +96,12 @@ func ExampleJSONFromMsgpack() {
 	// Output: {"is_urgent":true,"confidence":3}
 }
 
-func ExampleAppendKey() {
-	b := []byte{'{'}
-	b, err := wire.AppendKey(b, "is_urgent")
+func ExampleAppendString() {
+	b, err := wire.AppendString([]byte(`{"topic":`), "R&D <plan>\n")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	b = wire.AppendBool(b, true)
-	if b, err = wire.AppendKey(b, "topic"); err != nil {
-		fmt.Println(err)
-		return
-	}
-	if b, err = wire.AppendString(b, "R&D <plan>\n"); err != nil {
-		fmt.Println(err)
-		return
-	}
 	fmt.Printf("%s\n", append(b, '}'))
-	// Output: {"is_urgent":true,"topic":"R&D <plan>\n"}
+	// Output: {"topic":"R&D <plan>\n"}
 }

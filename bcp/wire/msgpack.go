@@ -88,6 +88,14 @@ func AppendMsgpack(dst []byte, kind MsgpackKind, n uint64) []byte {
 	return dst
 }
 
+// MsgpackTruth is the number of a boolean.
+func MsgpackTruth(v bool) uint64 {
+	if v {
+		return 1
+	}
+	return 0
+}
+
 // MsgpackHead reads the head that b begins with, and its size, which is 0 where it is cut
 // off. The number is of as many bits as it has, with its sign.
 func MsgpackHead(b []byte) (kind MsgpackKind, n uint64, size int) {

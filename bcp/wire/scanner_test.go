@@ -15,8 +15,7 @@ func nested(n int) string { return strings.Repeat("[", n) + "1" + strings.Repeat
 func manyKeys(n int) string {
 	b := []byte{'{'}
 	for i := range n {
-		b, _ = AppendKey(b, "k"+string(AppendInt(nil, int64(i))))
-		b = append(b, '1')
+		b = append(appendKey(b, "k"+string(AppendInt(nil, int64(i)))), '1')
 	}
 	return string(append(b, '}'))
 }

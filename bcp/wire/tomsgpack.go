@@ -21,7 +21,7 @@ import (
 // slice is dst as it was. dst and src must not overlap.
 func MsgpackFromJSON(dst, src []byte) ([]byte, error) {
 	s := NewScanner(src)
-	out, err := appendDocument(dst, &s)
+	out, err := s.walk(dst, true)
 	if err == nil {
 		err = s.End()
 	}
@@ -31,66 +31,75 @@ func MsgpackFromJSON(dst, src []byte) ([]byte, error) {
 	return out, nil
 }
 
-func appendDocument(dst []byte, s *Scanner) ([]byte, error) {
+// walk judges and passes over the next value. With pack it also appends the MessagePack of
+// it to dst, and lets fractions through.
+func (s *Scanner) walk(dst []byte, pack bool) ([]byte, error) {
 	var keys keySet
 	var open [MaxDepth + 1]header
+	floor := s.depth
 	for {
 		var err error
 		kind := s.Kind()
-		if dst, err = appendValue(dst, s, kind); err != nil {
+		if dst, err = s.value(dst, kind, pack); err != nil {
 			return nil, err
 		}
 		if kind == KindObject || kind == KindArray {
 			open[s.depth] = header{at: len(dst) - 1, isMap: kind == KindObject}
 			keys.open(s.depth)
 		}
-		for s.depth > 0 {
+		for s.depth > floor {
 			level := s.depth
 			if s.More() {
 				open[level].size++
 				if s.state == stateKey {
-					dst, err = appendMapKey(dst, s, &keys)
+					dst, err = s.uniqueKey(dst, &keys, pack)
 				}
 				break
 			}
 			if s.state == stateFailed {
 				return nil, s.err
 			}
-			dst = open[level].write(dst)
+			if pack {
+				dst = open[level].write(dst)
+			}
 			keys.close(level)
 		}
-		if err != nil {
-			return nil, err
-		}
-		if s.depth == 0 {
-			return dst, nil
+		if err != nil || s.depth == floor {
+			return dst, err
 		}
 	}
 }
 
-// appendValue appends a scalar, or one byte of room for the header of an array
-// or map.
-func appendValue(dst []byte, s *Scanner, kind Kind) ([]byte, error) {
+// value passes over a scalar, or enters an array or map: appended is one byte of room for
+// its header.
+func (s *Scanner) value(dst []byte, kind Kind, pack bool) ([]byte, error) {
 	switch kind {
-	case KindObject:
-		return append(dst, 0), s.ObjectStart()
-	case KindArray:
-		return append(dst, 0), s.ArrayStart()
+	case KindObject, KindArray:
+		if pack {
+			dst = append(dst, 0)
+		}
+		if kind == KindObject {
+			return dst, s.ObjectStart()
+		}
+		return dst, s.ArrayStart()
 	case KindString:
 		ref, err := s.text()
-		if err != nil {
-			return nil, err
+		if err == nil && pack {
+			dst = appendMsgpackText(dst, s.buf, ref)
 		}
-		return appendMsgpackText(dst, s.buf, ref), nil
+		return dst, err
 	case KindNumber:
-		return appendMsgpackNumber(dst, s)
+		if pack {
+			return appendMsgpackNumber(dst, s)
+		}
+		_, err := s.Int64()
+		return dst, err
 	case KindBool:
 		v, err := s.Bool()
-		n := uint64(0)
-		if v {
-			n = 1
+		if pack {
+			dst = AppendMsgpack(dst, MsgpackBool, MsgpackTruth(v))
 		}
-		return AppendMsgpack(dst, MsgpackBool, n), err
+		return dst, err
 	case KindNull:
 		return nil, s.fail(s.pos, ErrKind)
 	default:
@@ -98,7 +107,8 @@ func appendValue(dst []byte, s *Scanner, kind Kind) ([]byte, error) {
 	}
 }
 
-func appendMapKey(dst []byte, s *Scanner, keys *keySet) ([]byte, error) {
+// uniqueKey reads a key and refuses it if its object had it before.
+func (s *Scanner) uniqueKey(dst []byte, keys *keySet, pack bool) ([]byte, error) {
 	ref, err := s.key()
 	if err != nil {
 		return nil, err
@@ -106,7 +116,10 @@ func appendMapKey(dst []byte, s *Scanner, keys *keySet) ([]byte, error) {
 	if why := keys.add(s.buf, ref, s.depth); why != nil {
 		return nil, s.fail(ref.start, why)
 	}
-	return appendMsgpackText(dst, s.buf, ref), nil
+	if pack {
+		dst = appendMsgpackText(dst, s.buf, ref)
+	}
+	return dst, nil
 }
 
 // header is where an array or map is in the output, whose size is known only
