@@ -12,10 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // Act is what an approver does about an item (PROTOCOL P7.3). The zero value
@@ -202,17 +199,13 @@ type PasskeyVerifier func(passkey Digest, a *Assertion, statement []byte) bool
 
 // ParseApproval reads an approver's message. The code is empty or malformed.
 func ParseApproval(b []byte) (Approval, Code) {
-	var a Approval
-	if len(b) > MaxControllerMessage || wire.Check(b) != nil || json.Unmarshal(b, &a, json.RejectUnknownMembers(true)) != nil {
-		return Approval{}, Malformed
+	a, code := parseJSON(b, MaxControllerMessage, func(a *Approval) bool {
+		return isToken(string(a.Item), true) && utf8.RuneCountInString(a.Reason) <= MaxReasonChars && strings.IndexFunc(a.Reason, invisible) < 0
+	})
+	if code != "" {
+		code = Malformed // also of one that is too large
 	}
-	if _, err := parseID[ItemID](string(a.Item)); err != nil {
-		return Approval{}, Malformed
-	}
-	if utf8.RuneCountInString(a.Reason) > MaxReasonChars || strings.IndexFunc(a.Reason, invisible) >= 0 {
-		return Approval{}, Malformed
-	}
-	return a, ""
+	return a, code
 }
 
 // invisible reports whether a person would not see r, or not where it is.
@@ -268,9 +261,6 @@ type Release struct {
 	Nominal      Bits           `json:"nominal_bits"`
 	Time         time.Time      `json:"time"`
 }
-
-// ItemKinds returns every kind of item: those of channels, then those of runs.
-func ItemKinds() []ItemKind { return append(ChannelItemKinds(), RunItemKinds()...) }
 
 // ChannelItemKinds returns the kinds of items that belong to a channel.
 func ChannelItemKinds() []ItemKind {

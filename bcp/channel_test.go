@@ -155,7 +155,7 @@ func TestSizeLimit(t *testing.T) {
 		for len(padded) < v.MaxBytes() {
 			padded = append(padded, " \t\r\n"[len(padded)%4])
 		}
-		if got := v.Validate(padded, bcp.JSON); !got.Answer.Equal(want) || want.IsZero() {
+		if got := v.Validate(padded, bcp.JSON); got.Answer != want || want.IsZero() {
 			t.Errorf("%s: at the limit: %s", w.Name, Describe(got))
 		}
 		if got := v.Validate(append(padded, ' '), bcp.JSON); got.Reason != bcp.ReasonTooLarge {
@@ -173,7 +173,7 @@ func TestEnumFindsItsLongestSpellings(t *testing.T) {
 	for value, spelled := range map[string]string{"\u0390": "\u1fbe\u0308\u0301", "각": "\u1100\u1161\u11a8", "K": "\u212a", "\u1faf": "\u2126\u0314\u0342\u0345"} {
 		v := compiled(t, bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "e", Type: bcp.TypeEnum, Values: []string{value}}}}, bcp.Settings{})
 		want := v.Validate(fmt.Appendf(nil, `{"e":"%s"}`, value), bcp.JSON)
-		if got := v.Validate(fmt.Appendf(nil, `{"e":"%s"}`, spelled), bcp.JSON); got.Outcome != bcp.Accept || !got.Answer.Equal(want.Answer) {
+		if got := v.Validate(fmt.Appendf(nil, `{"e":"%s"}`, spelled), bcp.JSON); got.Outcome != bcp.Accept || got.Answer != want.Answer {
 			t.Errorf("%+q: %s", spelled, Describe(got))
 		}
 	}

@@ -139,33 +139,21 @@ func (c Check) Info() CheckInfo {
 	return checks[c]
 }
 
-// String returns the check's word.
-func (c Check) String() string {
-	if name := c.Info().Name; name != "" {
-		return name
+var checkNames = func() (words []string) {
+	for i := range checks {
+		words = append(words, checks[i].Name)
 	}
-	return "invalid"
-}
+	return words
+}()
+
+// String returns the check's word.
+func (c Check) String() string { return wire.Word(checkNames, c) }
 
 // MarshalText returns the check's word; the zero value has none.
-func (c Check) MarshalText() ([]byte, error) {
-	name := c.Info().Name
-	if name == "" {
-		return nil, wire.ErrWord
-	}
-	return []byte(name), nil
-}
+func (c Check) MarshalText() ([]byte, error) { return wire.MarshalWord(checkNames, c) }
 
 // UnmarshalText accepts exactly a check's word.
-func (c *Check) UnmarshalText(b []byte) error {
-	for _, info := range checks[1:] {
-		if info.Name == string(b) {
-			*c = info.Check
-			return nil
-		}
-	}
-	return wire.ErrWord
-}
+func (c *Check) UnmarshalText(b []byte) error { return wire.ParseWord(checkNames, b, c) }
 
 // DecidedBy returns the number of the rule that decided, in PROTOCOL.md; it is empty where
 // every rule was kept and nothing else is to say.

@@ -7,8 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
-
-	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // CredentialAct is what was done with the keys and the credentials of a mesh.
@@ -122,24 +120,17 @@ type CredentialRecords struct {
 // ParseCredentialRecords reads such a body strictly: what it says is what an audit can
 // show. Without changes, as {} is, whoever asks only wants to see who is connected.
 func ParseCredentialRecords(b []byte) ([]CredentialRecord, Code) {
-	var body CredentialRecords
-	if len(b) > MaxControllerMessage {
-		return nil, MessageTooLarge
-	}
-	if wire.Check(b) != nil || json.Unmarshal(b, &body, json.RejectUnknownMembers(true)) != nil {
-		return nil, Malformed
-	}
-	if len(body.Changes) > MaxCredentialRecords {
-		return nil, Malformed
-	}
-	last := uint64(0)
-	for _, c := range body.Changes {
-		if c.Number <= last || !c.valid() {
-			return nil, Malformed
+	body, code := parseJSON(b, MaxControllerMessage, func(r *CredentialRecords) bool {
+		last := uint64(0)
+		for _, c := range r.Changes {
+			if c.Number <= last || !c.valid() {
+				return false
+			}
+			last = c.Number
 		}
-		last = c.Number
-	}
-	return body.Changes, ""
+		return len(r.Changes) <= MaxCredentialRecords
+	})
+	return body.Changes, code
 }
 
 func (c *CredentialRecord) valid() bool {

@@ -5,11 +5,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
-	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // Egress is what an agent may reach, and how much it may send there. The zero
@@ -122,14 +119,8 @@ type EgressChange struct {
 
 // ParseEgress reads what a keeper says, strictly. The code is [Malformed] or
 // [MessageTooLarge].
-func ParseEgress(b []byte) (r EgressRequest, code Code) {
-	if len(b) > MaxEgressMessage {
-		return r, MessageTooLarge
-	}
-	if wire.Check(b) != nil || json.Unmarshal(b, &r, json.RejectUnknownMembers(true)) != nil || !r.valid() {
-		return EgressRequest{}, Malformed
-	}
-	return r, ""
+func ParseEgress(b []byte) (EgressRequest, Code) {
+	return parseJSON(b, MaxEgressMessage, (*EgressRequest).valid)
 }
 
 func (r *EgressRequest) valid() bool {
@@ -256,14 +247,8 @@ func (c *UsageChange) ModelFault() ModelFault { return ModelFault{c.Fault, c.Sta
 
 // ParseUsage reads what a keeper says of a call, strictly. The code is [Malformed] or
 // [MessageTooLarge].
-func ParseUsage(b []byte) (r UsageRequest, code Code) {
-	if len(b) > MaxEgressMessage {
-		return r, MessageTooLarge
-	}
-	if wire.Check(b) != nil || json.Unmarshal(b, &r, json.RejectUnknownMembers(true)) != nil || !r.valid() {
-		return UsageRequest{}, Malformed
-	}
-	return r, ""
+func ParseUsage(b []byte) (UsageRequest, Code) {
+	return parseJSON(b, MaxEgressMessage, (*UsageRequest).valid)
 }
 
 func (r *UsageRequest) valid() bool {

@@ -13,7 +13,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp/text"
-	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // The acts about an endorsement.
@@ -114,32 +113,31 @@ func codeSet(codes []string) (set text.Set, ok bool) {
 // ParseEndorsement reads an approver's message about an endorsement, which is given or
 // revoked. The code is empty or malformed.
 func ParseEndorsement(act Act, b []byte) (Endorsement, Code) {
-	var e Endorsement
-	if len(b) > MaxControllerMessage || wire.Check(b) != nil || json.Unmarshal(b, &e, json.RejectUnknownMembers(true)) != nil {
-		return Endorsement{}, Malformed
+	e, code := parseJSON(b, MaxControllerMessage, func(e *Endorsement) bool { return e.valid(act) })
+	if code != "" {
+		code = Malformed // also of one that is too large
 	}
+	return e, code
+}
+
+func (e *Endorsement) valid(act Act) bool {
 	_, badID := parseID[EndorsementID](string(e.ID))
 	_, badController := ParseAgentName(string(cmp.Or(e.Controller, e.Kernel)))
 	_, badReader := ParseAgentName(string(cmp.Or(e.Reader, e.Kernel)))
 	if badID != nil || len(e.ID) < minEndorsementID || badController != nil || badReader != nil || e.Kernel != "" && (e.Controller != "" || e.Reader != "" || e.Subscription != "") {
-		return Endorsement{}, Malformed
+		return false
 	}
 	if act == Revoke {
-		if rest := (Endorsement{ID: e.ID, Controller: e.Controller, Reader: e.Reader, Kernel: e.Kernel}); e.Passkey != nil || e.Signature != "" || e.Tool != "" || string(rest.Statement()) != string(e.Statement()) {
-			return Endorsement{}, Malformed
-		}
-		return e, ""
+		rest := Endorsement{ID: e.ID, Controller: e.Controller, Reader: e.Reader, Kernel: e.Kernel}
+		return e.Passkey == nil && e.Signature == "" && e.Tool == "" && string(rest.Statement()) == string(e.Statement())
 	}
 	if _, bad := ParseSubscriptionID(string(e.Subscription)); e.Subscription != "" && bad != nil {
-		return Endorsement{}, Malformed
+		return false
 	}
 	if _, bad := parseID[string](e.Tool); (e.Kernel != "") != (e.Tool != "") || e.Tool != "" && (bad != nil || len(e.Codes) > 0) || e.Tool == "" && !Endorsable(e.Codes) {
-		return Endorsement{}, Malformed
+		return false
 	}
-	if e.Spec.IsZero() || e.Uses < 1 || e.Bits < 1 || e.Bits > MaxBits || e.Until.Nanosecond() != 0 || e.Until.Unix() < 0 || e.Until.UTC().Year() > yearMax {
-		return Endorsement{}, Malformed
-	}
-	return e, ""
+	return !e.Spec.IsZero() && e.Uses >= 1 && e.Bits >= 1 && e.Bits <= MaxBits && e.Until.Nanosecond() == 0 && e.Until.Unix() >= 0 && e.Until.UTC().Year() <= yearMax
 }
 
 // EndorseRule says who may endorse what is held on a channel, or calls of a tool, and how far. The zero value is

@@ -90,12 +90,12 @@ func FuzzValidate(f *testing.F) {
 		if wire.Check(answer) != nil || bytes.ContainsAny(answer, "\n\r\t\x00\x1b") {
 			t.Fatalf("%q is delivered as %q", raw, answer)
 		}
-		if again := v.Validate(answer, bcp.JSON); !again.Answer.Equal(got.Answer) {
+		if again := v.Validate(answer, bcp.JSON); again.Answer != got.Answer {
 			t.Fatalf("%q is delivered as %s, and that as %s", raw, answer, Describe(again))
 		}
 		packedAnswer, err := wire.MsgpackFromJSON(nil, answer)
 		noError(t, err)
-		if again := v.Validate(packedAnswer, bcp.MessagePack); !again.Answer.Equal(got.Answer) {
+		if again := v.Validate(packedAnswer, bcp.MessagePack); again.Answer != got.Answer {
 			t.Fatalf("%s in MessagePack is delivered as %s", answer, Describe(again))
 		}
 	})

@@ -35,14 +35,6 @@ func (c *Channel) JudgeJustification(settings *Settings, e *Escalation) (reason 
 	return string(result.Text), vocabularyBits(len(list), words), true
 }
 
-// JustificationBits is the most that a justification of the channel can carry.
-func (c *Channel) JustificationBits(m *Mesh) Bits {
-	if c.JustificationVocabulary == "" {
-		return textBits(c.MaxJustificationChars)
-	}
-	return vocabularyBits(len(m.Vocabularies[c.JustificationVocabulary]), c.MaxJustificationWords)
-}
-
 // codePoints is the number of Unicode code points that a text can have.
 const codePoints = 0x110000 - 0x800
 

@@ -330,6 +330,18 @@ func ParseProposedSubscription(b []byte) (ProposedSubscription, error) {
 	return p, err
 }
 
+// parseJSON reads a message in JSON strictly: of at most so many bytes, without unknown
+// members, and as valid says. The code is [Malformed] or [MessageTooLarge].
+func parseJSON[T any](b []byte, most int, valid func(*T) bool) (value T, code Code) {
+	if len(b) > most {
+		return value, MessageTooLarge
+	}
+	if wire.Check(b) != nil || json.Unmarshal(b, &value, json.RejectUnknownMembers(true)) != nil || !valid(&value) {
+		return *new(T), Malformed
+	}
+	return value, ""
+}
+
 func parseAlone[T any](b []byte) (value T, err error) {
 	if len(b) > MaxControllerMessage {
 		return value, errSpecSize
@@ -541,6 +553,3 @@ func (a Answer) JSON() []byte { return []byte(a.json) }
 
 // String returns the canonical JSON.
 func (a Answer) String() string { return a.json }
-
-// Equal reports whether two answers are the same bytes.
-func (a Answer) Equal(b Answer) bool { return a.json == b.json }

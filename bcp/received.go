@@ -22,23 +22,19 @@ type Received struct {
 	json []byte
 }
 
-// Receive reads the type of a message, so that it has to be decoded once.
+// Receive reads the type of a message.
 func Receive(b []byte, encoding Encoding) (Received, error) {
 	b, err := fromGateway(b, encoding)
 	if err != nil {
 		return Received{}, err
 	}
-	kind, ok := leadingType(b)
-	if !ok {
-		var typed struct {
-			Type string `json:"type"`
-		}
-		if err := json.Unmarshal(b, &typed); err != nil {
-			return Received{}, err
-		}
-		kind = typed.Type
+	var typed struct {
+		Type string `json:"type"`
 	}
-	return Received{kind, b}, nil
+	if err := json.Unmarshal(b, &typed); err != nil {
+		return Received{}, err
+	}
+	return Received{typed.Type, b}, nil
 }
 
 // Decode reads the message into a value of its type.
@@ -63,20 +59,6 @@ func fromGateway(b []byte, encoding Encoding) ([]byte, error) {
 	default:
 		return nil, errEncoding
 	}
-}
-
-// leadingType finds the type where it is in front, as the gateway writes it.
-func leadingType(b []byte) (kind string, ok bool) {
-	s := wire.NewScanner(b)
-	if s.ObjectStart() != nil || !s.More() {
-		return "", false
-	}
-	var scratch [64]byte
-	if key, err := s.Key(scratch[:]); err != nil || string(key) != "type" {
-		return "", false
-	}
-	word, err := s.String(scratch[:])
-	return string(word), err == nil
 }
 
 // tolerant reads words that are not known as zero values.

@@ -214,10 +214,6 @@ func TestJustificationLimits(t *testing.T) {
 	if d := ask(list, "No short ANSWER!"); d.Justification != "no short answer" {
 		t.Errorf("words of a list are recorded as %q", d.Justification)
 	}
-	c := bcp.Channel{MaxJustificationWords: 3, MaxJustificationChars: 11}
-	if got := c.JustificationBits(&bcp.Mesh{}).String(); got != "220.932906537" {
-		t.Errorf("11 characters can carry %s bits", got)
-	}
 }
 
 // A justification goes to approvers and the audit; no agent hears it.

@@ -380,7 +380,7 @@ func TestItemSkeleton(t *testing.T) {
 		noError(t, pages.ExecuteTemplate(&b, "item", &item))
 		return b.String()
 	}
-	for _, kind := range bcp.ItemKinds() {
+	for _, kind := range append(bcp.ChannelItemKinds(), bcp.RunItemKinds()...) {
 		want := skeleton(t, strings.NewReader(page("benign", kind)))
 		for name, text := range inerttest.Texts {
 			if strings.TrimSpace(text) == "" || !utf8.ValidString(text) {
