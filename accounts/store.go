@@ -312,11 +312,6 @@ func (s *Store) load() (state, error) {
 	if err := json.Unmarshal(content, &st); err != nil {
 		return state{}, fmt.Errorf("%s: %w", stateFile, err)
 	}
-	if st.Homes == nil { // of an older version with one account of each kind
-		for _, r := range st.Scopes {
-			st.Homes = append(st.Homes, home{Agent: r.Agent, Role: r.Role, Account: roleAccount(r.Role)})
-		}
-	}
 	return st, nil
 }
 

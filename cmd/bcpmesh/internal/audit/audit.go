@@ -27,60 +27,35 @@ func AuditCommand(p *cli.Program) *cobra.Command {
 
 func auditTailCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
-	var follow bool
 	number := cli.NumberFlag{Value: 20}
 	cmd := cli.Command("audit [COMMAND]", func(ctx context.Context, _ []string) error {
-		c, err := who.Books(ctx, p, follow)
+		c, err := who.Books(ctx, p, false)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		return tail(ctx, p, c, number.Value, follow)
+		records, err := NewestRecords(ctx, c.Auditor(), number.Value, func(d *bcp.Decision) bool { return !tell.Connection(d) }) // of which each command makes some
+		if err != nil {
+			return err
+		}
+		return showRecords(p.Out, records)
 	})
 	who.AddTo(cmd, "auditor")
 	cmd.Flags().VarP(&number, "number", "n", "how many records")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow new records until interrupted")
 	return cmd
 }
 
-// exceptConnections leaves out what each command makes some of.
-func exceptConnections(d *bcp.Decision) bool { return !tell.Connection(d) }
-
-func tail(ctx context.Context, p *cli.Program, c *client.Client, number int, follow bool) error {
-	records, next, err := NewestRecords(ctx, c.Auditor(), number, exceptConnections)
-	if err != nil {
-		return err
-	}
-	if err := showRecords(p.Out, records, follow); err != nil || !follow {
-		return err
-	}
-	for r, err := range c.Auditor().Select(ctx, agents.Selection{From: next, Follow: true}) {
-		if err != nil {
-			return meshdir.Failure(err)
-		}
-		if !exceptConnections(&r.Decision) {
-			continue
-		}
-		if err := showRecords(p.Out, []bcp.Decision{r.Decision}, true); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// NewestRecords reads the last records of the audit that are wanted, nil for all, and
-// returns the sequence behind them.
-func NewestRecords(ctx context.Context, auditor *agents.Auditor, number int, wanted func(*bcp.Decision) bool) (records []bcp.Decision, next uint64, err error) {
+// NewestRecords reads the last records of the audit that are wanted, nil for all.
+func NewestRecords(ctx context.Context, auditor *agents.Auditor, number int, wanted func(*bcp.Decision) bool) (records []bcp.Decision, err error) {
 	last, err := auditor.Last(ctx)
 	if errors.Is(err, agents.ErrNoRecords) {
-		return nil, 1, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, 0, meshdir.Failure(err)
+		return nil, meshdir.Failure(err)
 	}
-	next = last.Sequence + 1
 	if number == 0 {
-		return nil, next, nil
+		return nil, nil
 	}
 	// Where few of the newest are wanted, it looks further back.
 	for reach := uint64(number); ; reach *= 4 {
@@ -91,38 +66,33 @@ func NewestRecords(ctx context.Context, auditor *agents.Auditor, number int, wan
 		records = nil
 		for r, err := range auditor.Audit(ctx, from) {
 			if err != nil {
-				return nil, 0, meshdir.Failure(err)
+				return nil, meshdir.Failure(err)
 			}
 			if wanted == nil || wanted(&r.Decision) {
 				records = append(records, r.Decision)
 			}
 			if r.Sequence >= last.Sequence {
-				break // what has come since is for whoever follows
+				break
 			}
 		}
 		if len(records) >= number || from == 1 {
-			return records[max(0, len(records)-number):], next, nil
+			return records[max(0, len(records)-number):], nil
 		}
 	}
 }
 
-// showRecords shows records: in a table, or line by line where more follow.
-func showRecords(o *cli.Output, records []bcp.Decision, follow bool) error {
-	switch {
-	case o.JSON:
+// showRecords shows records in a table, or as JSON line by line.
+func showRecords(o *cli.Output, records []bcp.Decision) error {
+	if o.JSON {
 		for i := range records {
 			if err := o.Line(&records[i]); err != nil {
 				return err
 			}
 		}
-	case follow:
-		for i := range records {
-			auditLine(o, &records[i])
-		}
-	case len(records) > 0:
+	} else if len(records) > 0 {
 		AuditTable(o, records)
 	}
-	return o.Flush()
+	return nil
 }
 
 // AuditTable shows records of the audit, with the date if it is not the same
@@ -137,17 +107,6 @@ func AuditTable(o *cli.Output, records []bcp.Decision) {
 		rows = append(rows, auditRow(&records[i], layout))
 	}
 	o.Table([]string{"seq", "time, UTC", "kind", "agent or channel", "verdict", "what", "bits"}, rows)
-}
-
-// auditLine shows a record as it comes, where no table can be drawn since its
-// end is not known.
-func auditLine(o *cli.Output, d *bcp.Decision) {
-	row := auditRow(d, time.DateTime)
-	for i := range row {
-		row[i] = cli.Plain(row[i])
-	}
-	line := fmt.Sprintf("%6s  %s  %-11s  %-30s  %-7s  %s", row[0], row[1], row[2], row[3], row[4], strings.Join(cli.Compact(row[5:]...), "  "))
-	o.Printf("%s\n", strings.TrimRight(line, " "))
 }
 
 // auditRow is a record in the columns of AuditTable.

@@ -146,7 +146,7 @@ func (s *meshStatus) ask(ctx context.Context, who *client.Flags, def *bcp.Mesh) 
 	}
 	if auditor != nil {
 		reads := auditor.Auditor()
-		last, _, err := audit.NewestRecords(ctx, reads, 1, nil)
+		last, err := audit.NewestRecords(ctx, reads, 1, nil)
 		if err != nil {
 			return err
 		}
