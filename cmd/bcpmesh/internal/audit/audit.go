@@ -161,7 +161,7 @@ const completedRecords = 200
 func completeIDs(who *client.Flags, of func(*bcp.Decision) []string) cobra.CompletionFunc {
 	return client.CompleteFrom(who, bcp.RoleAuditor, 1, func(ctx context.Context, c *client.Client) (ids []string) {
 		seen := map[string]bool{"": true}
-		records, _, _ := NewestRecords(ctx, c.Auditor(), completedRecords, nil) // without an answer none is completed
+		records, _ := NewestRecords(ctx, c.Auditor(), completedRecords, nil) // without an answer none is completed
 		for _, d := range slices.Backward(records) {
 			for _, id := range of(&d) {
 				if !seen[id] {
