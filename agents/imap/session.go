@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf16"
 )
 
 var (
@@ -290,7 +289,7 @@ func (s *session) login(user, key string) error {
 func (s *session) examine(mailbox string) error {
 	s.allow(maxChatter, chatterTime)
 	s.exists, s.validity, s.uidNext = 0, -1, 0 // a UIDVALIDITY of 0 is against RFC 3501, and occurs
-	status, err := s.command("EXAMINE "+quote(mailboxName(mailbox)), fetching{})
+	status, err := s.command("EXAMINE "+quote(mailbox), fetching{})
 	switch {
 	case err != nil:
 		return err
@@ -334,34 +333,7 @@ func (s *session) newest(of state, most int) (listed map[int64]message, all bool
 	return listed, status == "OK", nil
 }
 
-// quote returns a quoted string. Users, keys and encoded names of mailboxes are printable ASCII.
+// quote returns a quoted string. Users, keys and names of mailboxes are printable ASCII.
 func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
-}
-
-// mailboxName encodes a name (RFC 3501, section 5.1.3).
-func mailboxName(name string) string {
-	encoding := base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+,").WithPadding(base64.NoPadding)
-	var b strings.Builder
-	var wide []byte
-	flush := func() {
-		if len(wide) > 0 {
-			b.WriteString("&" + encoding.EncodeToString(wide) + "-")
-			wide = nil
-		}
-	}
-	for _, r := range name {
-		if r >= ' ' && r <= '~' {
-			flush()
-			if b.WriteRune(r); r == '&' {
-				b.WriteByte('-')
-			}
-			continue
-		}
-		for _, unit := range utf16.AppendRune(nil, r) {
-			wide = append(wide, byte(unit>>8), byte(unit))
-		}
-	}
-	flush()
-	return b.String()
 }

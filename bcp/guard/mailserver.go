@@ -1,16 +1,17 @@
 package guard
 
 import (
+	"encoding/hex"
 	"errors"
+	"regexp"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
 // MailServer is a mailbox of an IMAP server. It is reached by TLS from the first byte on.
 type MailServer struct {
 	User    string // printable ASCII
-	Mailbox string // INBOX unless the URL names another; no control characters
+	Mailbox string // as the server spells it; INBOX unless the URL names another; printable ASCII
 	Target  Target // host and port
 }
 
@@ -22,7 +23,7 @@ const (
 
 // The errors of [ParseMailServer], for the operator who wrote the URL.
 var (
-	errMailServer   = errors.New("guard: expected imaps://user@host/INBOX, perhaps with :port")
+	errMailServer   = errors.New("guard: expected imaps://user@host/INBOX, perhaps with :port, and a mailbox as the server spells it (Entw&APw-rfe)")
 	errMailScheme   = errors.New("guard: only imaps: the server is reached by TLS from the first byte on")
 	errMailPassword = errors.New("guard: only a user's name stands before the @, with : as %3A and ; as %3B: a password never stands in a URL")
 )
@@ -63,30 +64,18 @@ func ParseMailServer(url string) (MailServer, error) {
 	if m.Mailbox == "" || strings.EqualFold(m.Mailbox, "inbox") {
 		m.Mailbox = "INBOX"
 	}
-	if len(m.User) > maxMailUser || strings.ContainsFunc(m.User, func(r rune) bool { return r < ' ' || r > '~' }) ||
-		len(m.Mailbox) > maxMailboxes || !utf8.ValidString(m.Mailbox) || strings.ContainsFunc(m.Mailbox, unicode.IsControl) {
+	if len(m.User) > maxMailUser || len(m.Mailbox) > maxMailboxes || strings.ContainsFunc(m.User+m.Mailbox, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return MailServer{}, errMailServer
 	}
 	return m, nil
 }
 
+var percentEncoded = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+
 // percentDecoded returns what a [wellSpelled] text says.
 func percentDecoded(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '%' {
-			b.WriteByte(s[i])
-			continue
-		}
-		b.WriteByte(hexDigit(s[i+1])<<4 | hexDigit(s[i+2]))
-		i += 2
-	}
-	return b.String()
-}
-
-func hexDigit(c byte) byte {
-	if c <= '9' {
-		return c - '0'
-	}
-	return c | 0x20 - 'a' + 10
+	return percentEncoded.ReplaceAllStringFunc(s, func(byte string) string {
+		b, _ := hex.DecodeString(byte[1:])
+		return string(b)
+	})
 }
