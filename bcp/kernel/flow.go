@@ -81,7 +81,7 @@ type flowReader struct {
 }
 
 // readFork reads a when or an each.
-func (s *Step) readFork(v *Value, keys []planKey, r *flowReader, fault func(Code) Fault) Fault {
+func (s *Step) readFork(v *Value, keys []string, r *flowReader, fault func(Code) Fault) Fault {
 	r.plan.forked = true
 	if r.level == maxLevels {
 		return fault(Malformed)
@@ -99,18 +99,21 @@ func (s *Step) readFork(v *Value, keys []planKey, r *flowReader, fault func(Code
 	return Fault{}
 }
 
-func (f *Flow) readKey(key *planKey, v *Value, r *flowReader) bool {
-	switch key.form {
-	case idForm:
+func (f *Flow) readKey(name string, v *Value, r *flowReader) (ok bool) {
+	switch name {
+	case "yields", "collect":
+		f.Out, ok = readInputs(v)
+		return ok
+	case "as":
 		f.As = v.text
 		return v.kind == TextValue && isStepID(v.text)
-	case countForm:
+	case "max":
 		f.Max = int(v.n)
 		return v.kind == IntValue && v.n >= 1 && v.n <= maxElements
-	case moreForm:
+	case "on_more":
 		f.First = v.text == "first"
 		return v.kind == TextValue && (v.text == "first" || v.text == "stop")
-	case casesForm:
+	case "cases":
 		if v.kind != ObjectValue || len(v.keys) == 0 || len(v.keys) > maxCases {
 			return false
 		}
@@ -125,7 +128,7 @@ func (f *Flow) readKey(key *planKey, v *Value, r *flowReader) bool {
 		}
 		return true
 	default:
-		return f.readCase(Case{Else: key.name == "else", name: elseName}, v, r)
+		return f.readCase(Case{Else: name == "else", name: elseName}, v, r)
 	}
 }
 

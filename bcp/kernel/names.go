@@ -115,9 +115,6 @@ func isText(s string) bool {
 	return len(s) <= MaxPlanText || len(s) <= MaxPlanText*utf8.UTFMax && utf8.RuneCountInString(s) <= MaxPlanText
 }
 
-// visible is the pattern of texts that says reports.
-const visible = `[\p{L}\p{N}\p{P}\p{S}]`
-
 // says reports whether a text has a character that a reader sees.
 func says(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) })

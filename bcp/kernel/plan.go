@@ -1,6 +1,9 @@
 package kernel
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // StepKind is the kind of a step. The zero value is none.
 type StepKind uint8
@@ -83,56 +86,19 @@ type Arg struct {
 	List   []Arg
 }
 
-// planTable is the form of a plan: what is read, and the JSON Schema that planners
-// are given, come from it.
-var planTable = []struct {
-	kind StepKind
-	keys []planKey // besides kind and id
-}{
-	{ConstStep, []planKey{{name: "value", form: constForm}}},
-	{ToolStep, []planKey{{name: "tool", form: textForm}, {name: "args", form: argsForm, optional: true}}},
-	{ParseStep, []planKey{{name: "source", form: refForm}, {name: "schema_ref", form: textForm}, {name: "instruction", form: textForm}}},
-	{SubStep, []planKey{
-		{name: "source", form: refForm}, {name: "instruction", form: textForm}, {name: "grant", form: grantForm},
-		{name: "schema_ref", form: textForm, optional: true},
-	}},
-	{MergeStep, []planKey{{name: "inputs", form: inputsForm}}},
-	{WhenStep, []planKey{
-		{name: "on", form: refForm}, {name: "cases", form: casesForm}, {name: "else", form: stepsForm, optional: true},
-		{name: "yields", form: inputsForm, optional: true},
-	}},
-	{EachStep, []planKey{
-		{name: "over", form: refForm}, {name: "as", form: idForm}, {name: "max", form: countForm}, {name: "do", form: stepsForm},
-		{name: "collect", form: inputsForm, optional: true}, {name: "on_more", form: moreForm, optional: true},
-	}},
-	{AskStep, []planKey{{name: "questions", form: questionsForm}}},
-	{ResultStep, []planKey{{name: "source", form: refForm}, {name: "schema_ref", form: textForm}}},
+// planKeys are the keys of each kind of step besides kind and id; those with a question
+// mark may be absent. What they hold, plan.schema.json says, too.
+var planKeys = [...][]string{
+	ConstStep:  {"value"},
+	ToolStep:   {"tool", "args?"},
+	ParseStep:  {"source", "schema_ref", "instruction"},
+	SubStep:    {"source", "instruction", "grant", "schema_ref?"},
+	MergeStep:  {"inputs"},
+	WhenStep:   {"on", "cases", "else?", "yields?"},
+	EachStep:   {"over", "as", "max", "do", "collect?", "on_more?"},
+	AskStep:    {"questions"},
+	ResultStep: {"source", "schema_ref"},
 }
-
-// planKey is one key of a step.
-type planKey struct {
-	name     string
-	form     keyForm
-	optional bool
-}
-
-// keyForm is what a key of a step holds.
-type keyForm uint8
-
-const (
-	textForm keyForm = iota
-	constForm
-	argsForm
-	refForm
-	grantForm
-	inputsForm
-	stepsForm
-	casesForm
-	idForm
-	countForm
-	moreForm
-	questionsForm
-)
 
 // ParsePlan reads a plan: strict JSON, exact keys, kinds and forms. What is wrong
 // with the whole is a fault; what is wrong with one step is found by
@@ -192,82 +158,70 @@ func (s *Step) read(v *Value, r *flowReader) Fault {
 		return fault(Malformed)
 	}
 	kind := v.member("kind")
-	for i := range planTable {
-		if kind != nil && kind.kind == TextValue && kind.text == planTable[i].kind.Word() {
-			if s.Kind = planTable[i].kind; s.forks() {
-				return s.readFork(v, planTable[i].keys, r, fault)
-			}
-			if !s.readKeys(v, planTable[i].keys, r) {
-				return fault(Malformed)
-			}
-			return Fault{}
-		}
+	if kind == nil || kind.kind != TextValue {
+		return fault(UnknownKind)
 	}
-	return fault(UnknownKind)
+	s.Kind = StepKind(max(slices.Index(stepWords, kind.text), 0))
+	switch keys := planKeys[s.Kind]; {
+	case keys == nil:
+		return fault(UnknownKind)
+	case s.forks():
+		return s.readFork(v, keys, r, fault)
+	case !s.readKeys(v, keys, r):
+		return fault(Malformed)
+	}
+	return Fault{}
 }
 
 // readKeys reads the keys of a step, which are those of its kind and no other.
-func (s *Step) readKeys(v *Value, keys []planKey, r *flowReader) bool {
+func (s *Step) readKeys(v *Value, keys []string, r *flowReader) bool {
 	id := v.member("id")
 	if id == nil || id.kind != TextValue {
 		return false
 	}
 	s.ID = id.text
 	known := 2 // kind and id
-	for i := range keys {
-		switch value := v.member(keys[i].name); {
+	for _, key := range keys {
+		name, optional := strings.CutSuffix(key, "?")
+		switch value := v.member(name); {
 		case value != nil:
 			known++
-			if !s.readKey(&keys[i], value, r) {
+			if !s.readKey(name, optional, value, r) {
 				return false
 			}
-		case !keys[i].optional:
+		case !optional:
 			return false
 		}
 	}
 	return known == len(v.keys)
 }
 
-func (s *Step) readKey(key *planKey, v *Value, r *flowReader) (ok bool) {
-	switch key.form {
-	case constForm:
+func (s *Step) readKey(name string, optional bool, v *Value, r *flowReader) (ok bool) {
+	isText := v.kind == TextValue && isText(v.text)
+	switch name {
+	case "value":
 		s.Value = *v
 		return literal(v) || v.kind == ListValue && !slices.ContainsFunc(v.list, func(e Value) bool { return !literal(&e) })
-	case argsForm:
+	case "args":
 		s.Args, ok = readArgs(v)
-		return ok
-	case refForm:
+	case "source", "on", "over":
 		s.Source, ok = readRef(v)
-		return ok
-	case grantForm:
+	case "grant":
 		s.Grant, ok = readGrant(v)
-		return ok
-	case inputsForm:
-		if s.Inputs, ok = readInputs(v); s.Flow != nil {
-			s.Flow.Out, s.Inputs = s.Inputs, nil
-		}
-		return ok
-	case questionsForm:
+	case "inputs":
+		s.Inputs, ok = readInputs(v)
+	case "questions":
 		s.Asks, ok = readQuestions(v)
-		return ok
-	case textForm:
-	default:
-		return s.Flow.readKey(key, v, r)
-	}
-	if key.optional && v.kind == NullValue {
-		return true
-	}
-	switch key.name {
 	case "tool":
-		s.Tool = v.text
+		s.Tool, ok = v.text, isText
 	case "schema_ref":
-		s.Schema = v.text
+		s.Schema, ok = v.text, optional && v.kind == NullValue || isText && (v.text != "" || !optional)
 	case "instruction":
-		if s.Instruction = v.text; !says(v.text) {
-			return false
-		}
+		s.Instruction, ok = v.text, isText && says(v.text)
+	default:
+		return s.Flow.readKey(name, v, r)
 	}
-	return v.kind == TextValue && isText(v.text) && (v.text != "" || !key.optional)
+	return ok
 }
 
 // literal reports whether v may stand in a plan as a scalar.

@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite docs/plan.schema.json")
 
-// docs/plan.schema.json is what the table of steps makes.
+// docs/plan.schema.json is all of the schema that planners are given.
 func TestPlanSchemaIsWritten(t *testing.T) {
 	t.Parallel()
 	const file = "../../docs/plan.schema.json"
