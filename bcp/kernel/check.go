@@ -74,7 +74,7 @@ type Checked struct {
 	view   view
 	subs   int // steps that begin a sub-run
 
-	ids  map[string]int // of a plan with many steps, or with steps in steps
+	ids  map[string]int // of the steps that were checked
 	base *Checked       // the plan before anything of it ran, where this is not it
 }
 
@@ -82,11 +82,8 @@ type Checked struct {
 // returns the first fault. A tool that the grant does not allow to call is as none
 // (KER-32).
 func (k *Kernel) Check(p *Plan, f Frame) (*Checked, Fault) {
-	c := &Checked{kernel: k, frame: f, view: view{plan: p, nodes: make([]node, 0, len(p.Steps))}}
+	c := &Checked{kernel: k, frame: f, view: view{plan: p}, ids: map[string]int{}}
 	c.view.query, c.view.own = &c.frame.Query, c.frame.own()
-	if len(p.Steps) > fewSteps || p.forked {
-		c.ids = make(map[string]int, len(p.Steps))
-	}
 	if p.forked {
 		own := *p
 		c.view.plan = &own
@@ -181,9 +178,9 @@ func (c *Checked) open(at int) bool {
 	return c.base != nil || len(c.view.plan.Steps) <= maxUnfolded // what runs, max_steps bounds
 }
 
-// name makes a step that was checked known by its id, in a plan with an index of them.
+// name makes a step that was checked known by its id.
 func (c *Checked) name(i int) {
-	if s := &c.view.plan.Steps[i]; c.ids != nil && !s.forks() {
+	if s := &c.view.plan.Steps[i]; !s.forks() {
 		c.ids[s.id()] = i
 	}
 }
@@ -197,21 +194,10 @@ func (k *Kernel) ReadPlan(b []byte, f Frame) (*Checked, Fault) {
 	return k.Check(p, f)
 }
 
-// fewSteps are as many as are searched one by one.
-const fewSteps = 12
-
 // find returns the index of an earlier step, or -1.
 func (c *Checked) find(id string) int {
-	if c.ids != nil {
-		if i, ok := c.ids[id]; ok {
-			return i
-		}
-		return -1
-	}
-	for i := range c.view.nodes {
-		if c.view.plan.Steps[i].ID == id {
-			return i
-		}
+	if i, ok := c.ids[id]; ok {
+		return i
 	}
 	return -1
 }

@@ -254,24 +254,11 @@ func (d *draft) finish(record StepRecord, n node) {
 	f := d.run.top()
 	if f != d.own {
 		mine := *f
-		room := f.stepsReady()
-		mine.Done, mine.view.nodes = slices.Grow(slices.Clip(f.Done), room), slices.Grow(slices.Clip(f.view.nodes), room)
-		d.change.Steps = slices.Grow(d.change.Steps, room)
+		mine.Done, mine.view.nodes = slices.Clip(f.Done), slices.Clip(f.view.nodes)
 		d.run.replaceTop(&mine)
 		f, d.own = &mine, &mine
 	}
 	f.Done = append(f.Done, done{record.Kind, n.value, n.label, record.Key})
 	f.view.nodes = append(f.view.nodes, n)
 	d.change.Steps = append(d.change.Steps, record)
-}
-
-// stepsReady is how many steps of the frame can be done before it has to wait again.
-func (f *frame) stepsReady() int {
-	n := 1
-	for i := len(f.Done) + 1; i < len(f.checked.view.plan.Steps); i, n = i+1, n+1 {
-		if kind := f.checked.view.plan.Steps[i].Kind; kind != ConstStep && kind != MergeStep {
-			break
-		}
-	}
-	return n
 }

@@ -1,9 +1,9 @@
 package kernel
 
 import (
+	"cmp"
 	"errors"
 	"slices"
-	"strings"
 )
 
 // Sources is a set of where a value came from.
@@ -230,28 +230,13 @@ func joinInfluence(a, b []Influence) []Influence {
 	case len(a) == 0:
 		return b
 	}
-	both := make([]Influence, 0, len(a)+len(b))
-	for len(a) > 0 && len(b) > 0 {
-		switch c := strings.Compare(string(a[0].Origin), string(b[0].Origin)); {
-		case c < 0:
-			both, a = append(both, a[0]), a[1:]
-		case c > 0:
-			both, b = append(both, b[0]), b[1:]
-		default:
-			both = append(both, Influence{a[0].Origin, max(a[0].Bits, b[0].Bits)})
-			a, b = a[1:], b[1:]
-		}
-	}
-	both = append(append(both, a...), b...)
+	both := slices.Concat(a, b)
+	slices.SortFunc(both, func(x, y Influence) int { return cmp.Or(cmp.Compare(x.Origin, y.Origin), cmp.Compare(y.Bits, x.Bits)) })
+	both = slices.CompactFunc(both, func(x, y Influence) bool { return x.Origin == y.Origin })
 	if len(both) > maxOrigins {
 		return manyOrigins
 	}
-	for _, i := range both {
-		if covered(both, i.Origin) {
-			return slices.DeleteFunc(slices.Clone(both), func(i Influence) bool { return covered(both, i.Origin) })
-		}
-	}
-	return both
+	return slices.DeleteFunc(slices.Clone(both), func(i Influence) bool { return covered(both, i.Origin) })
 }
 
 // maxOrigins is how many origins a label tells apart. A plan can name many parts of
@@ -263,15 +248,13 @@ var manyOrigins = []Influence{{"*", Unbounded}}
 
 // covered reports whether an origin that o is under is among those sorted.
 func covered(sorted []Influence, o Origin) bool {
-	for i := strings.IndexByte(string(o), '.'); i >= 0; {
-		if _, found := slices.BinarySearchFunc(sorted, o[:i], func(x Influence, p Origin) int { return strings.Compare(string(x.Origin), string(p)) }); found {
+	for i := range len(o) {
+		if o[i] != '.' {
+			continue
+		}
+		if _, found := slices.BinarySearchFunc(sorted, o[:i], func(x Influence, p Origin) int { return cmp.Compare(x.Origin, p) }); found {
 			return true
 		}
-		next := strings.IndexByte(string(o[i+1:]), '.')
-		if next < 0 {
-			return false
-		}
-		i += 1 + next
 	}
 	return false
 }

@@ -64,10 +64,7 @@ func ParseValue(b []byte) (Value, error) { return readValue(b, 0) }
 // readValue is ParseValue for what may nest deeper: [wire.MaxDepth] for each time that it
 // may, and once more.
 func readValue(b []byte, deeper int) (Value, error) {
-	var open [16]Value // on the stack: they are copied when a list or object ends
-	var keys [16]string
-	room := min(max(len(b)/valueBytes, 1), 64)
-	r := valueReader{deeper: deeper, scan: wire.NewScanner(b), bytes: b, text: string(b), values: parts[Value]{open: open[:0], chunk: room}, keys: parts[string]{open: keys[:0], chunk: room}}
+	r := valueReader{deeper: deeper, scan: wire.NewScanner(b)}
 	v, err := r.value()
 	if err == nil {
 		err = r.scan.End()
@@ -78,43 +75,12 @@ func readValue(b []byte, deeper int) (Value, error) {
 	return v, nil
 }
 
-// valueReader reads one document. Its texts are parts of one copy of the input, and
-// what lists and objects hold lies together, so that a document takes few
-// allocations.
+// valueReader reads one document.
 type valueReader struct {
 	scan   wire.Scanner
-	bytes  []byte
-	text   string
-	values parts[Value]
-	keys   parts[string]
 	depth  int // of what is open
 	deeper int
 }
-
-// parts are the parts of the lists and objects that are being read. Those of one that
-// was read to its end go to room.
-type parts[T any] struct {
-	open, room []T
-	chunk      int // how many are made room for at a time
-}
-
-// close returns the parts since a mark, in a slice of their own.
-func (p *parts[T]) close(mark int) []T {
-	n := len(p.open) - mark
-	if n == 0 {
-		return nil
-	}
-	if cap(p.room)-len(p.room) < n {
-		p.room = make([]T, 0, max(n, p.chunk))
-	}
-	start := len(p.room)
-	p.room = append(p.room, p.open[mark:]...)
-	p.open = p.open[:mark]
-	return p.room[start : start+n : start+n]
-}
-
-// valueBytes is about how long the spelling of one value is in a plan.
-const valueBytes = 14
 
 func (r *valueReader) value() (Value, error) {
 	kind := r.scan.Kind()
@@ -135,28 +101,12 @@ func (r *valueReader) value() (Value, error) {
 		return r.number()
 	case wire.KindString:
 		b, err := r.scan.String(nil)
-		return Value{kind: TextValue, text: r.share(b)}, err
+		return Value{kind: TextValue, text: string(b)}, err
 	case wire.KindArray:
 		return r.array()
 	default:
 		return r.object()
 	}
-}
-
-// share returns b as a string: a part of the copy of the input, if b is a part of
-// the input.
-func (r *valueReader) share(b []byte) string {
-	if len(b) == 0 {
-		return ""
-	}
-	if end := r.scan.Offset() - 1; end >= len(b) {
-		for _, end := range [2]int{end, end - 1} { // after the quote, or the colon of a key
-			if start := end - len(b); start >= 0 && &r.bytes[start] == &b[0] {
-				return r.text[start:end]
-			}
-		}
-	}
-	return string(b)
 }
 
 func (r *valueReader) number() (Value, error) {
@@ -179,65 +129,47 @@ func (r *valueReader) array() (Value, error) {
 	if err := r.scan.ArrayStart(); err != nil {
 		return Value{}, err
 	}
-	mark := len(r.values.open)
+	v := Value{kind: ListValue}
 	r.depth++
 	for r.scan.More() {
 		element, err := r.value()
 		if err != nil {
 			return Value{}, err
 		}
-		r.values.open = append(r.values.open, element)
+		v.list = append(v.list, element)
 	}
 	r.depth--
-	return Value{kind: ListValue, list: r.values.close(mark)}, nil
+	return v, nil
 }
 
 func (r *valueReader) object() (Value, error) {
 	if err := r.scan.ObjectStart(); err != nil {
 		return Value{}, err
 	}
-	mark, keys := len(r.values.open), len(r.keys.open)
-	sorted := true
+	v := Value{kind: ObjectValue}
 	r.depth++
 	for r.scan.More() {
 		key, err := r.scan.Key(nil)
-		if err != nil || len(r.keys.open)-keys == wire.MaxKeys {
+		if err != nil || len(v.keys) == wire.MaxKeys {
 			return Value{}, errValue
 		}
-		name := r.share(key)
-		sorted = sorted && (len(r.keys.open) == keys || r.keys.open[len(r.keys.open)-1] < name)
-		r.keys.open = append(r.keys.open, name)
+		v.keys = append(v.keys, string(key))
 		element, err := r.value()
 		if err != nil {
 			return Value{}, err
 		}
-		r.values.open = append(r.values.open, element)
+		v.list = append(v.list, element)
 	}
 	r.depth--
-	v := Value{kind: ObjectValue, list: r.values.close(mark), keys: r.keys.close(keys)}
-	if !sorted && !v.sort() {
-		return Value{}, errValue
-	}
-	return v, nil
-}
-
-// sort brings the members of an object that was read into their order. It is false
-// where a key is there twice.
-func (v *Value) sort() bool {
-	for i := 1; i < len(v.keys) && len(v.keys) <= 8; i++ {
-		for j := i; j > 0 && v.keys[j] < v.keys[j-1]; j-- {
-			byKey(*v).Swap(j, j-1)
-		}
-	}
-	if len(v.keys) > 8 {
-		sort.Sort(byKey(*v))
+	if !slices.IsSorted(v.keys) {
+		sort.Sort(byKey(v))
 	}
 	for i := 1; i < len(v.keys); i++ {
-		if v.keys[i] == v.keys[i-1] {
-			return false
+		if v.keys[i] == v.keys[i-1] { // a key twice
+			return Value{}, errValue
 		}
 	}
-	return true
+	return v, nil
 }
 
 // byKey sorts the keys of an object, with their values.
