@@ -11,18 +11,17 @@ import (
 func (d *draft) advance() {
 	for d.isOpen() && d.ready() {
 		f := d.run.top()
-		steps := f.checked.view.plan.Steps
-		if len(f.Done) == len(steps) {
+		if len(f.Done) == len(f.checked.view.plan.Steps) {
 			d.finishFrame(f)
 			continue
 		}
-		d.step(f, &steps[len(f.Done)])
+		d.step(f)
 	}
 }
 
 // step runs the next step of the innermost frame.
-func (d *draft) step(f *frame, s *Step) {
-	at := f.checked.view.nodes[len(f.Done)].at
+func (d *draft) step(f *frame) {
+	s, at := f.next()
 	record := StepRecord{Path: string(at), Kind: s.Kind}
 	switch s.Kind {
 	case ConstStep:
@@ -309,7 +308,7 @@ func (d *draft) finishSub(inner *frame, value *Value, label Label) {
 		return
 	}
 	f := d.run.top()
-	s := &f.checked.view.plan.Steps[len(f.Done)]
+	s, _ := f.next()
 	source, code := f.view.ref(&s.Source)
 	if code != "" {
 		d.failStep(s, code)

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -114,16 +115,8 @@ var plannerCodes = []Code{
 	ParseExpired, IndexMissing, BadArguments, ToolFailed, BadOutcome,
 }
 
-// otherCodes are the codes that no planner hears.
-var otherCodes = []Code{
-	Permitted, Declassified, NeedsPerson, NoCapability, Forbidden, NotDeclassified, LimitSteps, LimitEffects, LimitParses, LimitDepth,
-	LimitPlans, LimitQuestions, LimitPlannerBits, LimitValueBytes, LimitElements, LimitRunTTL, PlannerTimeout, PlannerUnavailable, ApprovalRejected, ApprovalExpired, ApprovalQueueFull,
-	InDoubt, ParseUnavailable, ToolUnavailable, ToolChanged, SecondOutcome, LateOutcome, Cancelled, SubBlocked, SubErrored,
-	SubPlanRejected, UnknownKernel, UnknownGrant, UnknownRun, UnknownPlan, UnknownCall, UnknownItem, BadRule, LimitOpenRuns, ToldSince, Suspended, Repeated,
-}
-
-// Codes returns all codes.
-func Codes() []Code { return slices.Concat(plannerCodes, steerCodes, otherCodes) }
+// Codes returns all codes, sorted.
+func Codes() []Code { return slices.Sorted(maps.Keys(explanations)) }
 
 // Fault is what is wrong with a plan or with running it: a code, and the step if
 // it is about one.

@@ -224,13 +224,16 @@ func (s *State) DecideAnswer(m bcp.Moment, id string, answer []byte, code bcp.Co
 	if r == nil {
 		return s.refused(m, ChangeStep, id, UnknownCall)
 	}
-	failed := answerCode(code)
+	failed, known := answerCodes[code]
+	if !known {
+		failed = ParseUnavailable
+	}
 	d, ok := s.begin(m, ChangeStep, r)
 	if !ok || !d.ready() {
 		return d.decided()
 	}
 	f := d.run.top()
-	step := &f.checked.view.plan.Steps[len(f.Done)]
+	step, _ := f.next()
 	if failed == ParseUnavailable {
 		d.recordOutcome(ParseUnavailable, nil)
 		d.end(Errored, ParseUnavailable, d.run.Wait.Step)
@@ -248,31 +251,15 @@ func (s *State) DecideAnswer(m bcp.Moment, id string, answer []byte, code bcp.Co
 		d.failStep(step, failed)
 		return d.decided()
 	}
-	source, missing := f.view.ref(&step.Source)
-	if missing != "" {
-		d.failStep(step, missing)
-		return d.decided()
-	}
-	at := f.checked.view.nodes[len(f.Done)].at
-	d.answer(StepRecord{Path: string(at), Kind: ParseStep, Inputs: []string{f.origin(&step.Source)}},
-		node{typ: schema.typ, value: &value, label: f.view.steered(step, schema.parseLabel(source.label, at)), at: at})
+	d.performed(&value)
 	return d.decided()
 }
 
-// answerCode is why there is no answer of a Reader, in a word of this package.
-func answerCode(code bcp.Code) Code {
-	switch code {
-	case "":
-		return ""
-	case bcp.NotEnoughInformation:
-		return NotEnoughInformation
-	case bcp.Expired:
-		return ParseExpired
-	case bcp.Rejected, bcp.ApprovalRejected, bcp.ApprovalExpired, bcp.EscalationDenied:
-		return ParseRejected
-	default: // the channel has no budget, or nobody who could answer
-		return ParseUnavailable
-	}
+// answerCodes say why there is no answer of a Reader, in words of this package. With any
+// other the channel has no budget, or nobody who could answer.
+var answerCodes = map[bcp.Code]Code{
+	"": "", bcp.NotEnoughInformation: NotEnoughInformation, bcp.Expired: ParseExpired, bcp.Rejected: ParseRejected,
+	bcp.ApprovalRejected: ParseRejected, bcp.ApprovalExpired: ParseRejected, bcp.EscalationDenied: ParseRejected,
 }
 
 // recordOutcome notes what came of a call or an ask.

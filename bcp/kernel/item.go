@@ -73,7 +73,7 @@ func (s *State) buildItem(r *run) bcp.RunItem {
 		return s.itemOf(r, nil)
 	}
 	it := s.itemOf(r, s.openCall(k, r))
-	if d, f, _ := s.waitsAt(k, r); d != nil {
+	if f, _ := s.waitsAt(k, r); f != nil {
 		it.Effect.Element, it.Effect.Elements = f.checked.elementOf(len(f.Done))
 	}
 	return it

@@ -113,21 +113,20 @@ func (d *draft) unperformed(t *Tool, code Code, again bool) {
 		d.end(Errored, code, step)
 		return
 	}
-	f := d.run.top()
-	d.failStep(&f.checked.view.plan.Steps[len(f.Done)], code)
+	s, _ := d.run.top().next()
+	d.failStep(s, code)
 }
 
-// performed gives the step of the call its value.
+// performed gives the step of the call, or of the parse, its value.
 func (d *draft) performed(value *Value) {
 	f := d.run.top()
-	s := &f.checked.view.plan.Steps[len(f.Done)]
-	at := f.checked.view.nodes[len(f.Done)].at
+	s, at := f.next()
 	g, code := d.prepare(f, &f.view, s, at, nil)
 	if code != "" {
 		d.failStep(s, code)
 		return
 	}
-	d.answer(StepRecord{Path: string(at), Kind: ToolStep, Tool: s.Tool, Inputs: g.record.Inputs}, g.node(&f.view, value))
+	d.answer(StepRecord{Path: string(at), Kind: s.Kind, Tool: g.record.Tool, Inputs: g.record.Inputs}, g.node(&f.view, value))
 }
 
 // DecideUnsent takes it that a call was not sent: the server refused the dispatcher, a

@@ -1,6 +1,10 @@
 package kernel
 
-import "github.com/bcpmesh/bcpmesh/bcp"
+import (
+	"slices"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
 
 // PersonDecision is what a person decides about an item. The zero value is nothing
 // that could be decided.
@@ -20,12 +24,8 @@ var decisionWords = []string{"", "approve", "reject", "done", "not_done", "answe
 
 // ParsePersonDecision reads the word of a decision.
 func ParsePersonDecision(s string) (PersonDecision, bool) {
-	for i, word := range decisionWords {
-		if i > 0 && word == s {
-			return PersonDecision(i), true
-		}
-	}
-	return NoDecision, false
+	i := slices.Index(decisionWords, s)
+	return PersonDecision(max(i, 0)), i > 0
 }
 
 // about reports whether it can be decided about what waits.
@@ -120,7 +120,7 @@ func (s *State) Suspended(m bcp.Moment, kind ChangeKind, id string) Change {
 // rules forbid by now, nobody can approve, and what was shown is what is made.
 func (d *draft) approve(w Wait) {
 	f := d.run.top()
-	s := &f.checked.view.plan.Steps[len(f.Done)]
+	s, _ := f.next()
 	args, code := f.view.arguments(s)
 	if code != "" {
 		d.failStep(s, code)

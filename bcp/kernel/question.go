@@ -117,13 +117,12 @@ func (s *State) reply(m bcp.Moment, from string, message *runMessage, told Label
 // one that does not fit.
 func (d *draft) answerQuestion(answer []byte) bool {
 	f := d.run.top()
-	s := &f.checked.view.plan.Steps[len(f.Done)]
+	s, at := f.next()
 	if s.Kind != AskStep {
 		return false
 	}
 	value, ok := s.Asks.judge(answer)
 	if ok {
-		at := f.checked.view.nodes[len(f.Done)].at
 		d.answer(StepRecord{Path: string(at), Kind: AskStep}, f.view.asked(s, &value, at))
 	}
 	return ok

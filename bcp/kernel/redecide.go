@@ -74,17 +74,13 @@ func (c *Change) person(r *run) PersonDecision {
 func (s *State) redecideAnswer(m bcp.Moment, c *Change) (Change, bool) {
 	code := bcp.Unavailable
 	if c.Result != nil {
-		switch c.Result.Code {
-		case "":
-			code = ""
-		case NotEnoughInformation:
-			code = bcp.NotEnoughInformation
-		case ParseExpired:
-			code = bcp.Expired
-		case ParseRejected:
-			code = bcp.Rejected
-		case LimitValueBytes:
+		if c.Result.Code == LimitValueBytes {
 			return Change{}, false
+		}
+		for _, one := range []bcp.Code{"", bcp.NotEnoughInformation, bcp.Expired, bcp.Rejected} {
+			if answerCodes[one] == c.Result.Code {
+				code = one
+			}
 		}
 	}
 	return s.DecideAnswer(m, c.Input, c.Private.Value, code), true

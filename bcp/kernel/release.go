@@ -205,29 +205,33 @@ func (r *Release) Allowed(g Judge) bool {
 	return v.Ruling == Allow || v.Ruling == NeedPerson && (r.Wait.Approved || r.Wait.Endorsed != "" && r.Tool.person(r.Call, &v) == "")
 }
 
-// waitsAt returns the innermost frame of a run with the step that it waits for, under
-// the definitions of today; nil if they do not have it.
-func (s *State) waitsAt(k *Kernel, r *run) (*draft, *frame, *Step) {
+// waitsAt returns the innermost frame of a run with the step that it waits for and, of a
+// call or a parse, what that is given, under the definitions of today; nil if they do not
+// have it.
+func (s *State) waitsAt(k *Kernel, r *run) (*frame, *given) {
 	d := &draft{state: s, kernel: k, run: r.copy(), change: &Change{}}
 	if !d.ready() {
-		return nil, nil, nil
+		return nil, nil
 	}
 	f := d.run.top()
-	return d, f, &f.checked.view.plan.Steps[len(f.Done)]
+	step, at := f.next()
+	if step.Kind != ToolStep && step.Kind != ParseStep {
+		return f, nil
+	}
+	g, code := d.prepare(f, &f.view, step, at, nil)
+	if code != "" {
+		return f, nil
+	}
+	return f, &g
 }
 
 // openCall returns the call that a run waits for the outcome of.
 func (s *State) openCall(k *Kernel, r *run) *Call {
-	d, f, step := s.waitsAt(k, r)
-	if d == nil || step.Kind != ToolStep {
+	_, g := s.waitsAt(k, r)
+	if g == nil || g.tool == nil || g.bytes == nil || string(g.bytes) != string(r.Args) {
 		return nil
 	}
-	args, code := f.view.arguments(step)
-	if code != "" || !known(args) || string(argumentsJSON(args)) != string(r.Args) {
-		return nil
-	}
-	call := f.checked.buildCall(&f.view, step, args, d.ownRules())
-	return &call
+	return &g.call
 }
 
 // known reports whether all arguments have a value.
@@ -237,16 +241,9 @@ func known(args []Argument) bool {
 
 // ask fills in what a Reader is asked.
 func (s *State) ask(k *Kernel, r *run, out *Release) {
-	d, f, step := s.waitsAt(k, r)
-	if d == nil {
-		return
+	if _, g := s.waitsAt(k, r); g != nil && g.content != nil {
+		out.Schema, out.Instruction, out.Content = g.schema, g.step.Instruction, contentBytes(g.content)
 	}
-	source, code := f.view.ref(&step.Source)
-	value, known := f.view.whole(&source)
-	if code != "" || !known {
-		return
-	}
-	out.Schema, out.Instruction, out.Content = k.schemas[step.Schema], step.Instruction, contentBytes(value)
 }
 
 // contentBytes is content as a processor gets it: a text as it is, anything else in

@@ -85,6 +85,11 @@ func (r *run) replaceTop(f *frame) {
 	r.Frames = append(slices.Clip(r.Frames[:len(r.Frames)-1]), f)
 }
 
+// next returns the step whose turn it is, and where it is.
+func (f *frame) next() (*Step, Origin) {
+	return &f.checked.view.plan.Steps[len(f.Done)], f.checked.view.nodes[len(f.Done)].at
+}
+
 // value returns the value of a call or parse that was made before, if there is one.
 func (r *run) value(key bcp.Digest) (*Value, bool) {
 	for _, o := range r.Results {
