@@ -351,7 +351,6 @@ func (c *checkup) running(ctx context.Context, where meshdir.StateFlags, folder 
 		c.add(id, failed, "restart it: it resumes where it was", "the mesh was killed")
 		return nil
 	}
-	c.sealed(ctx, about.URL, about.Trust)
 	o, err := client.ConnectOperator(ctx, where)
 	if err != nil {
 		f := cli.Failf("%s", err)
@@ -360,6 +359,7 @@ func (c *checkup) running(ctx context.Context, where meshdir.StateFlags, folder 
 		return nil
 	}
 	c.ok(id, "it answers at %s", about.URL)
+	c.sealed(about.URL, o.NATS())
 	storage, err := o.Operator().Storage(ctx)
 	switch {
 	case err != nil:

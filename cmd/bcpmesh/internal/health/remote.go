@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"net"
-	"net/url"
 	"os"
 	"runtime"
 	"strings"
@@ -21,25 +19,17 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // remote looks at the way to a mesh from an agent's side, with its creds alone.
 func (c *checkup) remote(ctx context.Context, who *client.Flags) {
 	user, role, ok := c.creds(who.Creds)
-	reached := c.reach(ctx, who.URL)
-	sealed := reached && c.sealed(ctx, who.URL, meshdir.Trust{CA: who.CA})
-	if !ok || !sealed {
+	if !ok {
 		c.versions(nil)
 		return
 	}
 	name := bcp.AgentName(strings.TrimPrefix(user.Name, role.String()+"-"))
-	secure, err := meshdir.Trust{CA: who.CA}.Options()
-	if err != nil {
-		c.add("tls", failed, "", "%s", err)
-		return
-	}
-	conn, err := agents.Connect(ctx, who.URL, agents.CredsFile(who.Creds), agents.Options{Name: name, NATS: secure, Logger: hclog.NewNullLogger()})
+	conn, err := connect(ctx, who, name)
 	if err != nil {
 		f := meshdir.NotReached(who.URL, err)
 		c.add("login", failed, f.Hint, "%s", f.Message)
@@ -48,9 +38,20 @@ func (c *checkup) remote(ctx context.Context, who *client.Flags) {
 	}
 	defer conn.Close()
 	c.ok("login", "the mesh takes the creds of %s as %s", name, role)
+	c.sealed(who.URL, conn.NATS())
 	c.versions(conn.NATS())
-	c.permitted(conn.NATS(), name)
 	c.answers(ctx, conn, role)
+}
+
+func connect(ctx context.Context, who *client.Flags, name bcp.AgentName) (*agents.Connection, error) {
+	if _, err := meshdir.MeshURL(who.URL); err != nil {
+		return nil, err
+	}
+	secure, err := meshdir.Trust{CA: who.CA}.Options()
+	if err != nil {
+		return nil, err
+	}
+	return agents.Connect(ctx, who.URL, agents.CredsFile(who.Creds), agents.Options{Name: name, NATS: secure, Logger: hclog.NewNullLogger()})
 }
 
 // creds looks at a creds file, and says whose it is.
@@ -107,115 +108,22 @@ func (c *checkup) credsEnd(claims *jwt.UserClaims) {
 	}
 }
 
-// dialTime bounds one attempt to reach an address.
-const dialTime = 5 * time.Second
-
-func (c *checkup) reach(ctx context.Context, text string) bool {
-	const id = "reachability"
-	u, err := meshdir.MeshURL(text)
-	if err != nil {
-		c.add(id, failed, "write it as tls://HOST:PORT", "%s", err)
-		return false
-	}
-	dialer := net.Dialer{Timeout: dialTime}
-	begin := time.Now()
-	conn, err := dialer.DialContext(ctx, "tcp", u.Host)
-	var unknown *net.DNSError
-	switch {
-	case errors.As(err, &unknown):
-		c.add(id, failed, "check the host name, and this machine's DNS", "the host %s cannot be resolved here", cli.Quoted(u.Hostname()))
-		return false
-	case err != nil:
-		c.add(id, failed, "is the mesh running, and listening beyond loopback? is a firewall in the way?", "nothing answers at %s: %s", u.Host, cli.FileReason(errors.Unwrap(err)))
-		return false
-	}
-	_ = conn.Close() // it was only tried
-	c.ok(id, "%s answers in %s", u.Host, time.Since(begin).Round(time.Millisecond))
-	return true
-}
-
-// sealed looks at the TLS of an address.
-func (c *checkup) sealed(ctx context.Context, text string, t meshdir.Trust) bool {
+// sealed looks at the TLS of a connection.
+func (c *checkup) sealed(address string, nc *nats.Conn) {
 	const id = "tls"
-	u, err := meshdir.MeshURL(text)
-	if err != nil {
-		return false
-	}
-	if u.Scheme == "nats" || u.Scheme == "ws" {
-		if !meshdir.Loopback(u.Hostname()) {
-			c.add(id, warned, "write tls:// or wss://; the operator starts the mesh with --tls", "%s has no TLS: messages can be read and changed on the way", text)
+	state, err := nc.TLSConnectionState()
+	if err != nil || len(state.PeerCertificates) == 0 {
+		if u, err := meshdir.MeshURL(address); err != nil || !meshdir.Loopback(u.Hostname()) {
+			c.add(id, warned, "write tls:// or wss://; the operator starts the mesh with --tls", "%s has no TLS: messages can be read and changed on the way", address)
 		}
-		return true
-	}
-	state, err := handshake(ctx, u, t)
-	if err != nil {
-		f := meshdir.NotReached(text, err)
-		c.add(id, failed, f.Hint, "%s", f.Message)
-		return false
-	}
-	leaf := state.PeerCertificates[0]
-	if left := leaf.NotAfter.Sub(c.now); left < 7*24*time.Hour {
-		c.add(id, warned, "the operator renews it; bcpmesh renews its own by itself", "the certificate of %s expires in %s", u.Host, client.Within(left))
-		return true
-	}
-	c.ok(id, "%s, a certificate for %s until %s", tls.VersionName(state.Version), u.Hostname(), cli.Moment(leaf.NotAfter))
-	return true
-}
-
-// handshake does TLS as a client does, over NATS after the server's first line.
-func handshake(ctx context.Context, u *url.URL, t meshdir.Trust) (tls.ConnectionState, error) {
-	dialer := net.Dialer{Timeout: dialTime}
-	conn, err := dialer.DialContext(ctx, "tcp", u.Host)
-	if err != nil {
-		return tls.ConnectionState{}, err
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(dialTime)); err != nil {
-		return tls.ConnectionState{}, err
-	}
-	if u.Scheme == "tls" {
-		line := make([]byte, 0, 4<<10)
-		for len(line) < cap(line) && !strings.HasSuffix(string(line), "\n") {
-			n, err := conn.Read(line[len(line) : len(line)+1])
-			if err != nil {
-				return tls.ConnectionState{}, err
-			}
-			line = line[:len(line)+n]
-		}
-		if !strings.Contains(string(line), `"tls_required":true`) {
-			return tls.ConnectionState{}, nats.ErrSecureConnWanted
-		}
-	}
-	config := &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS13}
-	if t.Name != "" {
-		config.ServerName = t.Name
-	}
-	if config.RootCAs, err = t.Roots(); err != nil {
-		return tls.ConnectionState{}, err
-	}
-	client := tls.Client(conn, config)
-	err = client.HandshakeContext(ctx)
-	return client.ConnectionState(), err
-}
-
-// permitted looks whether the server lets the agent have its inbox.
-func (c *checkup) permitted(nc *nats.Conn, name bcp.AgentName) {
-	const id = "permissions"
-	s, err := nc.SubscribeSync(subjects.InboxesOf(name))
-	if err == nil {
-		err = nc.FlushTimeout(dialTime)
-	}
-	if err == nil {
-		if last := nc.LastError(); errors.Is(last, nats.ErrPermissionViolation) {
-			err = last
-		}
-	}
-	if err != nil {
-		c.add(id, failed, "the operator compares: bcpmesh perms --agent "+string(name), "the server refuses the agent its inbox: %s", err)
 		return
 	}
-	_ = s.Unsubscribe()
-	c.ok(id, "the inbox %s is open", subjects.InboxPrefix(name))
+	ends := state.PeerCertificates[0].NotAfter
+	if left := ends.Sub(c.now); left < 7*24*time.Hour {
+		c.add(id, warned, "the operator renews it; bcpmesh renews its own by itself", "the certificate of %s expires in %s", address, client.Within(left))
+		return
+	}
+	c.ok(id, "%s, a certificate until %s", tls.VersionName(state.Version), cli.Moment(ends))
 }
 
 // answers asks the gateway for what costs and changes nothing.
