@@ -35,12 +35,7 @@ type Party struct {
 // soon. stop ends the calls; handle must not call it.
 func (s *Server) Watch(handle func(Connection)) (stop func(), err error) {
 	w := NewWatcher(s.party, s.open, handle)
-	subscription, err := s.monitor.Subscribe(subjects.Connections, func(m *nats.Msg) {
-		var event natsserver.ConnectEventMsg
-		if json.Unmarshal(m.Data, &event) == nil && s.current(event) {
-			w.Event(m.Data)
-		}
-	})
+	subscription, err := s.monitor.Subscribe(subjects.Connections, func(m *nats.Msg) { w.Event(m.Data) })
 	if err != nil {
 		return nil, fmt.Errorf("watch connections: %w", err)
 	}
@@ -66,7 +61,7 @@ func (s *Server) Watch(handle func(Connection)) (stop func(), err error) {
 }
 
 // monitorIsBack makes up for events missed while the monitor's connection was
-// lost, and admits clients after a restart of the server.
+// lost.
 func (s *Server) monitorIsBack(monitor *nats.Conn) {
 	// A client that connects before its subscriptions are in place causes no event, and
 	// must be listed.
@@ -75,7 +70,6 @@ func (s *Server) monitorIsBack(monitor *nats.Conn) {
 		s.logger.Error("looking for connections", "error", err)
 	}
 	s.look()
-	s.Open()
 }
 
 // lookNowAndThen looks until the server ends.
@@ -103,23 +97,17 @@ func (s *Server) look() {
 	}
 }
 
-// current reports whether an event is from the current server: events of a stopped
-// one may arrive late.
-func (s *Server) current(event natsserver.ConnectEventMsg) bool {
-	return event.Server.ID == s.server.Load().ID()
-}
-
 // showed follows the server's events: the proxy learns who has shown creds.
 func (s *Server) showed(m *nats.Msg) {
 	var event natsserver.ConnectEventMsg
-	if json.Unmarshal(m.Data, &event) != nil || event.Type != natsserver.ConnectEventMsgType || !s.current(event) {
+	if json.Unmarshal(m.Data, &event) != nil || event.Type != natsserver.ConnectEventMsgType {
 		return
 	}
 	s.known(event.Client.ID, event.Client.IssuerKey)
 }
 
 func (s *Server) knowAgain() error {
-	conns, err := listConns(s.server.Load())
+	conns, err := listConns(s.server)
 	for _, c := range conns {
 		s.known(c.Cid, c.IssuerKey)
 	}
@@ -128,7 +116,7 @@ func (s *Server) knowAgain() error {
 
 func (s *Server) known(clientID uint64, issuer string) {
 	who, ok := s.party(issuer)
-	client := s.server.Load().GetClient(clientID)
+	client := s.server.GetClient(clientID)
 	if !ok || client == nil {
 		return
 	}
@@ -144,14 +132,13 @@ func (s *Server) Slow(who Party) { s.entrance.slowDown(who) }
 
 // open lists the connections for a [Watcher].
 func (s *Server) open() (OpenConnections, error) {
-	server := s.server.Load()
-	list, err := listConns(server)
+	list, err := listConns(s.server)
 	if err != nil {
 		return OpenConnections{}, err
 	}
 	open := OpenConnections{All: true}
 	for _, c := range list {
-		open.List = append(open.List, OpenConnection{ID: ClientID{Server: server.ID(), Number: c.Cid}, Issuer: c.IssuerKey, UserKey: c.AuthorizedUser, Host: c.IP})
+		open.List = append(open.List, OpenConnection{ID: ClientID{Server: s.server.ID(), Number: c.Cid}, Issuer: c.IssuerKey, UserKey: c.AuthorizedUser, Host: c.IP})
 	}
 	return open, nil
 }
@@ -220,7 +207,7 @@ func (s *Server) admits(issuer string) bool {
 // identify returns who a client is, or was, and false if the server does not list it.
 // It must not be called from the server's callbacks.
 func (s *Server) identify(clientID uint64) (who Party, found bool) {
-	list, err := s.server.Load().Connz(&natsserver.ConnzOptions{Username: true, CID: clientID, State: natsserver.ConnAll})
+	list, err := s.server.Connz(&natsserver.ConnzOptions{Username: true, CID: clientID, State: natsserver.ConnAll})
 	if err != nil || len(list.Conns) != 1 {
 		return Party{}, false
 	}

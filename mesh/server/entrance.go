@@ -63,9 +63,6 @@ type entrance struct {
 	running sync.WaitGroup
 	turns   turns
 
-	// moving is held while the server restarts.
-	moving sync.RWMutex
-
 	mu       sync.Mutex
 	closed   bool
 	passages map[uint16]*passage // by the number that the server sees
@@ -182,12 +179,6 @@ func (e *entrance) full() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.passages)+waiting >= e.most
-}
-
-// moved returns when the server is not restarting.
-func (e *entrance) moved() {
-	e.moving.RLock()
-	defer e.moving.RUnlock()
 }
 
 // register gives a passage a number.

@@ -27,17 +27,14 @@ func (s *Server) AdmitAll() {
 	s.entrance.admits = func(string) bool { return true }
 }
 
-// MaxComing is how many connections of this process come back at a time.
-const MaxComing = maxComing
-
 // LoadedAccounts is how many accounts the server has read.
-func (s *Server) LoadedAccounts() int { return s.server.Load().NumLoadedAccounts() }
+func (s *Server) LoadedAccounts() int { return s.server.NumLoadedAccounts() }
 
 // MonitorOver has the server tell of others over connections that wrap changes.
 func (s *Server) MonitorOver(wrap func(net.Conn) net.Conn) error {
 	s.monitor.Close()
 	var err error
-	s.monitor, err = s.connect(func() accounts.Login { return s.bundle().Monitor }, subjects.MonitorInbox, s.monitorIsBack, nats.InProcessServer(wrapped{inProcess{s}, wrap}))
+	s.monitor, err = s.connect(func() accounts.Login { return s.bundle().Monitor }, subjects.MonitorInbox, s.monitorIsBack, nats.InProcessServer(wrapped{s.server, wrap}))
 	if err != nil {
 		return err
 	}
@@ -46,12 +43,12 @@ func (s *Server) MonitorOver(wrap func(net.Conn) net.Conn) error {
 }
 
 type wrapped struct {
-	inProcess
+	*natsserver.Server
 	wrap func(net.Conn) net.Conn
 }
 
 func (w wrapped) InProcessConn() (net.Conn, error) {
-	connection, err := w.inProcess.InProcessConn()
+	connection, err := w.Server.InProcessConn()
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -37,7 +36,7 @@ const (
 
 // Server is a running server. Its methods may be used concurrently.
 type Server struct {
-	server   atomic.Pointer[natsserver.Server]
+	server   *natsserver.Server // nil until it could be made
 	lock     *flock.Flock
 	entrance *entrance
 	listener net.Listener
@@ -50,9 +49,7 @@ type Server struct {
 	quit     chan struct{} // closed when the server is about to end
 	keeping  sync.WaitGroup
 	done     chan struct{} // closed when everything has ended
-	again    chan again    // asks keep to restart
 	damaged  chan string   // reports a block to keep
-	coming   chan struct{} // has an element for each reconnecting connection of this process
 
 	stopOnce sync.Once
 	stopped  error // set before done is closed
@@ -61,7 +58,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	bundles  []accounts.Bundle           // the newest first; the previous one for those that leave
-	operator string                      // whose JWT the server started with
+	started  accounts.Bundle             // what the server started with
 	held     map[string]accounts.Account // whose claims it has, by name
 	watchers map[*Watcher]bool
 }
@@ -84,8 +81,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	}
 	s := &Server{
 		lock: lock, logger: config.Logger, keeper: store.NewKeeper(config.storeDir(), config.Logger),
-		quit: make(chan struct{}), done: make(chan struct{}), again: make(chan again), damaged: make(chan string),
-		coming:  make(chan struct{}, maxComing),
+		quit: make(chan struct{}), done: make(chan struct{}), damaged: make(chan string),
 		bundles: []accounts.Bundle{config.Bundle}, watchers: map[*Watcher]bool{},
 	}
 	if err := s.start(ctx, config); err != nil {
@@ -104,9 +100,9 @@ func (s *Server) start(ctx context.Context, config Config) error {
 	}
 	s.denials = newDenials(s.identify, config.Denials)
 	s.log = &adapter{logger: config.Logger, denials: s.denials, unwritten: make(chan string, 1)}
-	s.entrance = newEntrance(config.TLS, inProcess{s}.wait, s.admits)
+	s.entrance = newEntrance(config.TLS, func() (net.Conn, error) { return s.server.InProcessConn() }, s.admits)
 	s.entrance.failed, s.entrance.most = s.log.client, connectionsHere(config.Logger)
-	s.entrance.open(s.listener) // clients that come already wait for a turn
+	s.entrance.open(s.listener) // clients that come already wait for a turn, which comes when the server runs
 	if err := s.begin(config); err != nil {
 		return err
 	}
@@ -156,6 +152,83 @@ func (s *Server) Stop(ctx context.Context) error {
 	}
 }
 
+// begin starts the server behind the entrance.
+func (s *Server) begin(config Config) error {
+	options, err := serverOptions(config)
+	if err != nil {
+		return err
+	}
+	if options.AccountResolver, err = newResolver(config); err != nil {
+		return err
+	}
+	if s.server, err = natsserver.NewServer(options); err != nil {
+		return err
+	}
+	s.server.SetLoggerV2(s.log, false, false, false)
+	if err := s.keeper.Begin(); err != nil {
+		return err
+	}
+	rest, err := s.keeper.DropIndexes(store.BlocksAtStart)
+	if err != nil {
+		return err
+	}
+	s.server.Start()
+	if err := s.log.fatal(); err != nil {
+		return err
+	}
+	if !s.server.ReadyForConnections(readyTimeout) {
+		return errors.New("it was not ready in time")
+	}
+	if err := s.checkStreams(); err != nil {
+		return err
+	}
+	if !s.dropDescriptions() {
+		if err := s.keeper.End(); err != nil {
+			return err
+		}
+	}
+	if err := knowAccounts(config, s.server); err != nil {
+		return err
+	}
+	s.keeping.Go(func() { s.lookAt(rest) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.started, s.held = config.Bundle, map[string]accounts.Account{}
+	for _, account := range config.Bundle.Accounts {
+		s.held[account.Name] = account
+	}
+	return nil
+}
+
+// knowAccounts makes the server read the claims of all accounts, which are large.
+// Otherwise it would read them for their first agents, and again for each that
+// comes meanwhile.
+func knowAccounts(config Config, server *natsserver.Server) error {
+	for _, account := range config.Bundle.Accounts {
+		if _, err := server.LookupAccount(account.PublicKey); err != nil {
+			return fmt.Errorf("account %s: %w", account.Name, err)
+		}
+	}
+	return nil
+}
+
+// keepRunning reopens the streams whenever one could not be written, until the server stops.
+func (s *Server) keepRunning(config Config) {
+	for {
+		select {
+		case <-s.quit:
+			return
+		case reason := <-s.log.unwritten:
+			s.openAgain(config, store.BlocksAtStart, "a stream could not be written: "+reason)
+		case block := <-s.damaged:
+			s.openAgain(config, 0, "a block is damaged: "+block)
+		}
+		if !s.pause() {
+			return
+		}
+	}
+}
+
 func (s *Server) stop() error {
 	if s.monitor != nil {
 		s.monitor.Close()
@@ -168,7 +241,10 @@ func (s *Server) stop() error {
 	}
 	close(s.quit)
 	s.keeping.Wait()
-	s.halt()
+	if s.server != nil {
+		s.server.Shutdown()
+		s.server.WaitForShutdown()
+	}
 	if s.entrance != nil {
 		s.entrance.close()
 	}
@@ -212,11 +288,10 @@ func (s *Server) Dispatcher(kernel, service bcp.AgentName, tool string, refused 
 // receive what a dispatcher publishes now. It returns false if that is not known.
 func (s *Server) Unheard(subject string) bool {
 	account, ok := s.bundle().Account(accounts.Dispatchers)
-	server := s.server.Load()
-	if !ok || server == nil {
+	if !ok {
 		return false
 	}
-	at, err := server.LookupAccount(account.PublicKey)
+	at, err := s.server.LookupAccount(account.PublicKey)
 	return err == nil && !at.SubscriptionInterest(subject)
 }
 

@@ -23,7 +23,7 @@ const reopenPause = time.Second
 // stops. newest is as in [store.Keeper.DropIndexes].
 func (s *Server) openAgain(config Config, newest int, reason string) {
 	s.logger.Error("closing the streams, and opening them again", "reason", reason)
-	if err := s.server.Load().ShutdownJetStream(); err != nil {
+	if err := s.server.ShutdownJetStream(); err != nil {
 		s.logger.Error("closing the streams", "error", err)
 	}
 	config.Unwritten(reason)
@@ -67,7 +67,7 @@ func (s *Server) reopen(config Config, newest int, unsynced bool) bool {
 		s.logger.Error("opening the streams again", "error", err)
 		return false
 	}
-	err = s.server.Load().EnableJetStream(&natsserver.JetStreamConfig{
+	err = s.server.EnableJetStream(&natsserver.JetStreamConfig{
 		StoreDir: config.storeDir(), SyncAlways: config.SyncAlways, SyncInterval: config.SyncInterval,
 		MaxMemory: -1, MaxStore: config.MaxStore, Strict: true,
 	})
@@ -76,7 +76,7 @@ func (s *Server) reopen(config Config, newest int, unsynced bool) bool {
 	}
 	if err != nil {
 		s.logger.Error("opening the streams again", "error", err)
-		_ = s.server.Load().ShutdownJetStream() // as far as it runs
+		_ = s.server.ShutdownJetStream() // as far as it runs
 	}
 	return err == nil
 }
@@ -109,7 +109,7 @@ func (s *Server) Sync(stream string) error { return s.keeper.Sync(stream) }
 // written again, and the messages are found there. It reports whether there were
 // any.
 func (s *Server) dropDescriptions() (dropped bool) {
-	for _, e := range s.server.Load().Healthz(&natsserver.HealthzOptions{Details: true}).Errors {
+	for _, e := range s.server.Healthz(&natsserver.HealthzOptions{Details: true}).Errors {
 		if e.Type != natsserver.HealthzErrorStream || !store.Unrecovered(e.Error) {
 			continue
 		}

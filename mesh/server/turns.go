@@ -148,13 +148,6 @@ func (t *turns) open() {
 	t.next()
 }
 
-// pauseTurns makes everybody wait until it is opened again.
-func (t *turns) pauseTurns() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.opened = false
-}
-
 // close refuses waiting and new connections.
 func (t *turns) close() {
 	t.mu.Lock()

@@ -193,7 +193,7 @@ func TestAgentsOfAHostComeBackTogether(t *testing.T) {
 func TestClientOfNoServerIsClosed(t *testing.T) {
 	t.Parallel()
 	outer := listenHere(t)
-	e := newEntrance(nil, func() (net.Conn, error) { return nil, errBeginning }, nil)
+	e := newEntrance(nil, func() (net.Conn, error) { return nil, net.ErrClosed }, nil)
 	e.turns.open()
 	e.open(outer)
 	client := dial(t, outer.Addr().String())
