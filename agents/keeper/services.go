@@ -67,6 +67,11 @@ func (s *Services) Methods() map[string]stdio.Method {
 	}
 }
 
+// ProgramMethods are those of [Services.Methods] for a confined command, which brings its own configuration and tools.
+func (s *Services) ProgramMethods() map[string]stdio.Method {
+	return map[string]stdio.Method{"model": s.callModel, "fetch": s.fetch, "end": s.end}
+}
+
 // Rooms are how many bytes the results of the methods may have, for [stdio.Agent].
 func (s *Services) Rooms() map[string]int64 { return map[string]int64{"fetch": fetch.MaxBody} }
 
@@ -108,6 +113,9 @@ func (s *Services) callModel(ctx context.Context, raw jsontext.Value) (any, erro
 	p, err := readParams(raw)
 	if err != nil {
 		return nil, err
+	}
+	if s.model.Provider == nil {
+		return nil, &stdio.CallError{Code: "not_permitted", Message: "this agent has no model: name one of mesh.yaml in its definition"}
 	}
 	if len(p.Request) > maxRequest {
 		return nil, &stdio.CallError{Code: llm.ErrorCode(llm.TooLong{}), Message: llm.TooLong{}.Error()}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +71,30 @@ func TestACellsModelIsTheDefinitions(t *testing.T) {
 	long := strings.Replace(request, `"x"`, `"`+strings.Repeat("x", 4<<20)+`"`, 1)
 	if _, err := methods["model"](t.Context(), jsontext.Value(long)); code(err) != "too_long" {
 		t.Errorf("%v", err)
+	}
+}
+
+// A confined command has the model and the hosts of its definition, is told why it has no others, and none of what a cell has
+// besides.
+//
+// covers P7.5, ALF-10
+func TestACommandsServices(t *testing.T) {
+	t.Parallel()
+	model, script := endpoint(1)
+	methods := keeper.NewServices("configured", model, pages).ProgramMethods()
+	for method := range keeper.NewServices(nil, model, pages).Methods() {
+		if _, has := methods[method]; has != slices.Contains([]string{"model", "fetch", "end"}, method) {
+			t.Errorf("%s: %t", method, has)
+		}
+	}
+	if _, err := methods["model"](t.Context(), jsontext.Value(request)); err != nil || script.Requests[0].Model != "pinned" || script.Requests[0].MaxTokens != 100 {
+		t.Errorf("%+v, %v", script.Requests, err)
+	}
+	nothing := keeper.NewServices(nil, llm.Endpoint{}, nil).ProgramMethods()
+	for method, params := range map[string]string{"model": request, "fetch": `{"conversation":"c","ask":{"url":"https://good.test/"}}`} {
+		if _, err := nothing[method](t.Context(), jsontext.Value(params)); code(err) != "not_permitted" {
+			t.Errorf("%s: %v", method, err)
+		}
 	}
 }
 

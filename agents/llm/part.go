@@ -37,10 +37,6 @@ func FromController(text string) Instruction { return Instruction{text} }
 // FromGateway returns a text of the gateway, such as why it refused an answer.
 func FromGateway(text string) Instruction { return Instruction{text} }
 
-// FromProgram returns a text that an agent's program sends to its model, and for which
-// the program is responsible: it has no fence, and only means that the program said so.
-func FromProgram(text string) Instruction { return Instruction{text} }
-
 // Failure returns a tool's text for a failure: the constant text of a code, and a number.
 // An unknown code is not shown.
 func Failure(code guard.Code, number int) Instruction {

@@ -170,7 +170,7 @@ func TestNamesStayTogether(t *testing.T) {
 	if clean.Redacted(guard.Keys) != clean {
 		t.Error("a request without secrets is copied")
 	}
-	long := &Request{Turns: []Turn{{Parts: []Part{FromProgram("a " + secret + " b")}}}}
+	long := &Request{Turns: []Turn{{Parts: []Part{FromOperator("a " + secret + " b")}}}}
 	if got := long.Redacted(guard.Keys).Turns[0].Parts[0].Text(); got != "a "+hidden+" b" {
 		t.Errorf("%q", got)
 	}

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"runtime"
-	"syscall"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
 	llsys "github.com/landlock-lsm/go-landlock/landlock/syscall"
@@ -26,13 +24,6 @@ func Detect() Support {
 		s.Landlock = version
 	}
 	return s
-}
-
-// UserNamespaces reports whether this user may make a user namespace. It starts a program in one.
-func UserNamespaces() bool {
-	cmd := exec.Command("/bin/true")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER}
-	return cmd.Run() == nil
 }
 
 // Inside reports whether this process cannot gain privileges and has its system calls filtered, as [Enter] leaves it. A
@@ -58,11 +49,6 @@ func (s Spec) enter(environ []string) error {
 			return fmt.Errorf("limit the program's resources: %w", err)
 		}
 	}
-	if s.Local {
-		if err := handOver(); err != nil {
-			return fmt.Errorf("make a network with the keeper alone, which user namespaces allow where they are allowed: %w", err)
-		}
-	}
 	if err := dropCapabilities(); err != nil {
 		return fmt.Errorf("drop capabilities: %w", err)
 	}
@@ -73,7 +59,7 @@ func (s Spec) enter(environ []string) error {
 	if err := landlock.V11.BestEffort().Restrict(rules...); err != nil {
 		return fmt.Errorf("restrict files: %w", err)
 	}
-	if err := loadFilter(s.Alone, s.Local, s.NoScopes || Detect().Landlock < scopesLandlock); err != nil {
+	if err := loadFilter(s.Alone, s.NoScopes || Detect().Landlock < scopesLandlock); err != nil {
 		return fmt.Errorf("restrict system calls: %w", err)
 	}
 	err = unix.Exec(s.Path, s.Args, environ)
@@ -106,9 +92,6 @@ func dropCapabilities() error {
 // rules returns the rules for the program's files.
 func (s Spec) rules() ([]landlock.Rule, error) {
 	rules := []landlock.Rule{landlock.RWFiles("/dev/null").IgnoreIfMissing(), landlock.ROFiles("/dev/zero", "/dev/urandom", "/dev/random").IgnoreIfMissing()}
-	if s.Local {
-		rules = append(rules, landlock.ConnectTCP(localPort))
-	}
 	names := append(append([]string{s.Path}, s.Read...), System()...)
 	for i, name := range names {
 		info, err := os.Stat(name)

@@ -1,12 +1,11 @@
 // Package sandbox confines a program before it runs. The program can read its
 // own files and those of the system, write nothing, reach no network and no
 // other process, and gain no privileges. It can communicate only over inherited
-// streams and, with [Spec.Local], over one TCP port of its keeper.
+// streams.
 //
 // [Spec.Command] starts a helper of this module, which calls [Enter] to
 // confine itself and then becomes the program. On Linux this uses Landlock
-// (files, TCP, signals) and seccomp (system calls), and needs no privileges;
-// a Local one also needs user namespaces, for a network of its own.
+// (files, TCP, signals) and seccomp (system calls), and needs no privileges.
 // Other systems have no sandbox, and [Support.Missing] says so.
 //
 // It is not a virtual machine: the program shares the kernel, the processor
@@ -37,16 +36,9 @@ type Spec struct {
 	Alone bool `json:"alone,omitzero"`
 	// Memory bounds what each process allocates, in bytes (RLIMIT_DATA); 0 is no limit.
 	Memory int64 `json:"memory,omitzero"`
-	// Local gives the program a network namespace in which it can connect only to
-	// [Address]. Its keeper accepts the connections with [Listen].
-	Local bool `json:"local,omitzero"`
 	// NoScopes filters signals as for kernels whose Landlock lacks that. For tests.
 	NoScopes bool `json:"no_scopes,omitzero"`
 }
-
-// Address is the keeper's address for a program with [Spec.Local]. It is TCP, in a
-// network with nobody else.
-const Address = "127.0.0.1:3128"
 
 const (
 	maxFiles = 512     // that a confined program may have open
@@ -61,11 +53,7 @@ func (s Spec) Command(helper []string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := &exec.Cmd{Path: helper[0], Args: append(append([]string{}, helper...), string(text))}
-	if s.Local {
-		cmd.SysProcAttr = ownNetwork()
-	}
-	return cmd, nil
+	return &exec.Cmd{Path: helper[0], Args: append(append([]string{}, helper...), string(text))}, nil
 }
 
 // Enter confines this process according to a spec of [Spec.Command] and executes the
@@ -103,8 +91,6 @@ type Support struct {
 	// Landlock is its ABI version, 0 for none.
 	Landlock int  `json:"landlock"`
 	Seccomp  bool `json:"seccomp"`
-	// UserNamespaces says whether this user may make one, of [UserNamespaces]. Only [Spec.Local] needs one.
-	UserNamespaces bool `json:"user_namespaces"`
 }
 
 // minLandlock is the first version that prevents truncating files (Linux 6.2).

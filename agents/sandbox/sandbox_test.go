@@ -5,9 +5,6 @@ package sandbox_test
 import (
 	"bytes"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,9 +33,6 @@ func TestMain(m *testing.M) {
 				panic(err)
 			}
 			os.Exit(0)
-		case "get":
-			fmt.Print(get(os.Args[2]))
-			os.Exit(0)
 		case "read":
 			_, err := os.ReadFile(os.Args[2])
 			fmt.Print(err)
@@ -56,20 +50,6 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(m.Run())
-}
-
-// get gets a page.
-func get(url string) string {
-	response, err := http.Get(url)
-	if err != nil {
-		return err.Error()
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err.Error()
-	}
-	return string(body)
 }
 
 // self is the program that is confined.
@@ -91,26 +71,7 @@ func confined(t *testing.T, s sandbox.Spec) (stdout, stderr string, err error) {
 	}
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.Env = &out, &errs, []string{"PATH=/usr/bin:/bin"}
-	if !s.Local {
-		err = cmd.Run()
-		return out.String(), errs.String(), err
-	}
-	theirs, accept, err := sandbox.Listen(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = cmd.Start()
-	_ = theirs.Close()
-	if err != nil {
-		return "", "", err
-	}
-	if listener, err := accept(); err == nil { // or it has ended
-		defer listener.Close()
-		go func() {
-			_ = http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "kept ", r.Host) }))
-		}()
-	}
-	err = cmd.Wait()
+	err = cmd.Run()
 	return out.String(), errs.String(), err
 }
 
@@ -130,8 +91,8 @@ func outcomes(t *testing.T, printed string) []outcome {
 func TestConfinedProgramReachesNothing(t *testing.T) {
 	t.Parallel()
 	program := self(t)
-	for _, s := range []sandbox.Spec{{}, {NoScopes: true}, {Local: true}, {Local: true, NoScopes: true}} {
-		t.Run(fmt.Sprintf("no scopes %t, local %t", s.NoScopes, s.Local), func(t *testing.T) {
+	for _, s := range []sandbox.Spec{{}, {NoScopes: true}} {
+		t.Run(fmt.Sprintf("no scopes %t", s.NoScopes), func(t *testing.T) {
 			t.Parallel()
 			bait, closeBait, err := newBait(t.TempDir())
 			if err != nil {
@@ -144,12 +105,6 @@ func TestConfinedProgramReachesNothing(t *testing.T) {
 			}
 			s.Path, s.Args, s.Memory = program, []string{program, "attempts", string(text)}, sandbox.DefaultMemory
 			printed, errs, err := confined(t, s)
-			if s.Local && !sandbox.UserNamespaces() {
-				if err == nil {
-					t.Error("it was started without a network of its own")
-				}
-				return
-			}
 			if err != nil {
 				t.Fatalf("%v: %s", err, errs)
 			}
@@ -163,7 +118,7 @@ func TestConfinedProgramReachesNothing(t *testing.T) {
 					t.Errorf("%s was changed: %v, %v", name, info, err)
 				}
 			}
-			if s.NoScopes || s.Local {
+			if s.NoScopes {
 				return
 			}
 			// The same attempts, by nobody confined, so that they could have failed to fail.
@@ -173,62 +128,6 @@ func TestConfinedProgramReachesNothing(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// A program with a network of its own finds its keeper there, and nobody at another port or address.
-//
-// covers P7.5
-func TestLocalProgramReachesItsKeeper(t *testing.T) {
-	t.Parallel()
-	program := self(t)
-	outside, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer outside.Close()
-	for url, want := range map[string]string{
-		"http://" + sandbox.Address:           "kept " + sandbox.Address,
-		"http://" + outside.Addr().String():   "permission denied",
-		"http://[::1]:3128":                   "not permitted",
-		"http://192.0.2.1:3128":               "unreachable",
-		"http://localhost.example.invalid:80": "lookup ",
-	} {
-		got, errs, err := confined(t, sandbox.Spec{Path: program, Args: []string{program, "get", url}, Local: true})
-		if !sandbox.UserNamespaces() {
-			if err == nil {
-				t.Errorf("%s: it was started without a network of its own: %s", url, got)
-			}
-			continue
-		}
-		if err != nil || !strings.Contains(got, want) {
-			t.Errorf("%s: %s (%v, %s)", url, got, err, errs)
-		}
-	}
-	if got, _, err := confined(t, sandbox.Spec{Path: program, Args: []string{program, "get", "http://" + sandbox.Address}}); err != nil || !strings.Contains(got, "not permitted") {
-		t.Errorf("without a network of its own: %s, %v", got, err)
-	}
-}
-
-// A keeper hears of a program whose network could not be made, and waits for no other one.
-func TestNoNetworkNoListener(t *testing.T) {
-	t.Parallel()
-	cmd, err := sandbox.Spec{Path: "/bin/true", Args: []string{"true"}, Local: true}.Command([]string{"/bin/true"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs, accept, err := sandbox.Listen(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Run(); (err == nil) != sandbox.UserNamespaces() {
-		t.Fatal(err)
-	}
-	if err := theirs.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if listener, err := accept(); err == nil {
-		t.Errorf("a listener: %v", listener.Addr())
 	}
 }
 

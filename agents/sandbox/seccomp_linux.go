@@ -12,8 +12,8 @@ import (
 
 // denied are the system calls that fail with EPERM, whatever their arguments.
 var denied = append([]uint32{
-	// Sockets that others find.
-	unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4,
+	// Sockets: a program speaks over the streams that it has, and no others.
+	unix.SYS_SOCKET, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4,
 	// Other processes.
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE,
 	unix.SYS_KCMP, unix.SYS_PIDFD_GETFD, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
@@ -48,18 +48,6 @@ var attributes = []uint32{
 	unix.SYS_GETXATTR, unix.SYS_LGETXATTR, unix.SYS_GETXATTRAT, unix.SYS_LISTXATTR, unix.SYS_LLISTXATTR, unix.SYS_LISTXATTRAT,
 }
 
-// connecting are those of a program that speaks over the streams that it has, and no others.
-var connecting = []uint32{unix.SYS_SOCKET, unix.SYS_CONNECT}
-
-// onlyTCP are the conditions of a program with [Spec.Local]: TCP over IPv4 is what its network is for. Multipath TCP, which
-// Landlock does not see, is another protocol.
-var onlyTCP = []condition{
-	{unix.SYS_SOCKET, 0, bpf.JumpNotEqual, unix.AF_INET, 0},
-	{unix.SYS_SOCKET, 1, bpf.JumpBitsNotSet, unix.SOCK_STREAM, 0},
-	{unix.SYS_SOCKET, 1, bpf.JumpBitsSet, socketTypes &^ unix.SOCK_STREAM, 0},
-	{unix.SYS_SOCKET, 2, bpf.JumpBitsSet, ^uint32(unix.IPPROTO_TCP), 0}, // 0 is TCP, too
-}
-
 // A condition refuses a system call by one of its arguments, of which the kernel reads these 32 bits.
 type condition struct {
 	call, argument uint32
@@ -73,7 +61,7 @@ const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWNS 
 	unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
 // conditions of a confined program, whose process id is pid.
-func conditions(pid uint32, alone, local, signals bool) []condition {
+func conditions(pid uint32, alone, signals bool) []condition {
 	list := []condition{
 		{unix.SYS_CLONE, 0, bpf.JumpBitsSet, newNamespaces &^ unix.CLONE_NEWTIME, 0}, // CLONE_NEWTIME is a signal here
 		// A pair of streams is connected to itself. A datagram of a pair would reach any socket.
@@ -106,9 +94,6 @@ func conditions(pid uint32, alone, local, signals bool) []condition {
 	}
 	if alone {
 		list = append(list, condition{unix.SYS_CLONE, 0, bpf.JumpBitsNotSet, unix.CLONE_THREAD, 0})
-	}
-	if local {
-		list = append(list, onlyTCP...)
 	}
 	if !signals {
 		return list
@@ -143,7 +128,7 @@ const (
 )
 
 // filter is the program that judges system calls.
-func filter(pid uint32, alone, local, signals bool) []bpf.Instruction {
+func filter(pid uint32, alone, signals bool) []bpf.Instruction {
 	loadCall := bpf.LoadAbsolute{Off: offsetCall, Size: 4}
 	program := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offsetArch, Size: 4},
@@ -174,11 +159,6 @@ func filter(pid uint32, alone, local, signals bool) []bpf.Instruction {
 		bpf.RetConstant{Val: notKnown},
 		loadCall,
 	)
-	if !local {
-		for _, call := range connecting {
-			refuse(call, notPermitted)
-		}
-	}
 	if alone {
 		for _, call := range forking {
 			refuse(call, notPermitted)
@@ -196,7 +176,7 @@ func filter(pid uint32, alone, local, signals bool) []bpf.Instruction {
 			loadCall,
 		)
 	}
-	for _, c := range conditions(pid, alone, local, signals) {
+	for _, c := range conditions(pid, alone, signals) {
 		mask := c.mask
 		if mask == 0 {
 			mask = ^mask
@@ -221,8 +201,8 @@ func hasFilters() bool {
 }
 
 // loadFilter has all threads of this process filtered. It has no_new_privs.
-func loadFilter(alone, local, signals bool) error {
-	raw, err := bpf.Assemble(filter(uint32(os.Getpid()), alone, local, signals))
+func loadFilter(alone, signals bool) error {
+	raw, err := bpf.Assemble(filter(uint32(os.Getpid()), alone, signals))
 	if err != nil {
 		return err
 	}

@@ -57,6 +57,33 @@ export interface Prompt {
   message: string;
 }
 
+/** A text to follow; or one to read and not to follow, which is fenced; or what the model said. */
+export type Part = { instruction: string } | { data: { source: string; text: string } } | { said: string };
+
+export interface ModelRequest {
+  system?: Part[];
+  /** The role 1 is who asks, 2 the model. */
+  turns: { role: 1 | 2; parts?: Part[]; calls?: ModelCall[]; results?: { call: string; parts: Part[]; failed?: boolean }[] }[];
+  tools?: { name: string; description: string; schema: Message }[];
+  /** The tool that must be called. */
+  force?: string;
+  max_tokens?: number;
+}
+
+export interface ModelCall {
+  id: string;
+  name: string;
+  /** JSON as the model wrote it. */
+  arguments: string;
+}
+
+export interface ModelReply {
+  said?: string[];
+  calls?: ModelCall[];
+  stop: "end" | "calls" | "length";
+  usage: Message;
+}
+
 export interface Options {
   /** Of the mesh; default: that of the creds file's folder, or nats://127.0.0.1:4222. */
   url?: string;
@@ -89,6 +116,8 @@ export class Refused extends MeshError {
 declare abstract class Agent {
   /** Sets what gets the messages of the agent's cron_schedules. */
   onPrompt(handler: (prompt: Prompt) => void | Promise<void>): this;
+  /** Calls the model of the definition, for a command that `sandbox: required` confines (docs/sandbox.md). */
+  model(request: ModelRequest, options?: { conversation?: string }): Promise<ModelReply>;
   /** Connects, and begins to take messages. Set the handlers before. */
   start(): Promise<this>;
   /** Takes nothing more. What was not handled stays with the gateway. */
@@ -99,7 +128,7 @@ declare abstract class Agent {
 
 /** Answers queries and pushes against subscriptions. */
 export class Reader extends Agent {
-  /** Takes a creds file; without one, the creds that a mesh gives to its commands. */
+  /** Takes a creds file; without one, the creds or the streams that a mesh gives to its commands. */
   constructor(creds?: string, options?: Options);
   /** Sets what answers queries. If the handler rejects, nothing is answered. */
   onQuery(handler: (query: Query) => Message | Promise<Message>): this;

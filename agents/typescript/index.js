@@ -39,6 +39,7 @@ function installed() {
 
 class Agent {
   #command;
+  #inherited; // served on this process's own stdin and stdout
   #handlers = new Map();
   #calls = new Map(); // by id: what settles the promise
   #next = 0;
@@ -46,14 +47,15 @@ class Agent {
   #ended; // resolves with the exit code when the program has ended and all was read
 
   constructor(variable, creds, { url, ca, encoding, program } = {}) {
-    if (creds === undefined) {
+    this.#inherited = creds === undefined && process.env.BCPMESH_DOOR === "stdio";
+    if (creds === undefined && !this.#inherited) {
       creds = process.env[variable];
       if (!creds) throw new MeshError(`name a creds file, or set $${variable}`);
       url ??= process.env.BCPMESH_URL;
       ca ??= process.env.BCPMESH_CA;
       encoding ??= process.env.BCPMESH_ENCODING;
     }
-    this.#command = [program ?? process.env.BCPMESH_PROGRAM ?? installed(), "agent", "--creds", creds];
+    this.#command = [program ?? process.env.BCPMESH_PROGRAM ?? installed(), "agent", "--creds", creds ?? ""];
     for (const [flag, value] of [["--url", url], ["--ca", ca], ["--encoding", encoding]]) {
       if (value) this.#command.push(flag, value);
     }
@@ -68,8 +70,18 @@ class Agent {
     return this._on("prompt", handler);
   }
 
+  // Calls the model of the definition, for a command that `sandbox: required` confines.
+  model(request, { conversation = "program" } = {}) {
+    return this._call("model", { conversation, request: { model: "own", ...request } });
+  }
+
   async start() {
     if (this.#process) throw new MeshError("started already");
+    if (this.#inherited) {
+      console.log = console.error; // stdout is the other side's
+      this.#process = { stdin: process.stdout, stdout: process.stdin, exitCode: null, signalCode: null, kill() {} };
+      return this.#serve(process.stdin, 0);
+    }
     const [program, ...flags] = this.#command;
     const child = spawn(program, flags, { stdio: ["pipe", "pipe", "inherit"] });
     this.#process = child;
@@ -80,12 +92,18 @@ class Agent {
         reject(new MeshError(error.code === "ENOENT" ? `there is no program ${program}: install bcpmesh, or set $BCPMESH_PROGRAM` : error.message));
       });
     });
+    return this.#serve(child, 1);
+  }
+
+  // serve speaks with the other side until it closes; that is an exit with the code `otherwise`, unless it has one.
+  #serve(other, otherwise) {
+    const child = this.#process;
     child.stdin.on("error", () => {}); // its end is heard below
     createInterface({ input: child.stdout, crlfDelay: Infinity }).on("line", (line) => this.#heard(line));
-    this.#ended = new Promise((resolve) => child.once("close", (code) => {
+    this.#ended = new Promise((resolve) => other.once("close", (code) => {
       for (const call of this.#calls.values()) call.reject(new MeshError(ENDED));
       this.#calls.clear();
-      resolve(code ?? 1);
+      resolve(Number.isInteger(code) ? code : otherwise);
     }));
     return this;
   }
@@ -94,7 +112,8 @@ class Agent {
     const child = this.#process;
     if (!child) return;
     this.#process = undefined;
-    child.stdin.end();
+    if (this.#inherited) process.stdin.destroy();
+    else child.stdin.end();
     const timer = setTimeout(() => child.kill("SIGKILL"), STOP_MILLISECONDS);
     await this.#ended;
     clearTimeout(timer);

@@ -2,7 +2,6 @@ package main
 
 import (
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/clitest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
@@ -88,12 +86,6 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		UpdateScripts:       *update,
 		Cmds:                scriptCommands,
-		Condition: func(name string) (bool, error) {
-			if name == "namespaces" { // this user may make user namespaces
-				return sandbox.UserNamespaces(), nil
-			}
-			return false, fmt.Errorf("no condition %s", name)
-		},
 		Setup: func(env *testscript.Env) error {
 			// Under -race every process would sleep for a second at its end.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")

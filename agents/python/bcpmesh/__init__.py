@@ -91,6 +91,13 @@ class _Agent:
         self._handlers["prompt"] = handler
         return handler
 
+    async def model(self, request: Message, *, conversation: str = "program") -> Message:
+        """Call the model of the definition, for a command that ``sandbox: required`` confines.
+
+        ``request`` has ``turns``, such as ``[{"role": 1, "parts": [{"instruction": "…"}]}]``; docs/sandbox.md has the rest.
+        """
+        return await self._call("model", None, conversation=conversation, request={"model": "own", **request})
+
     async def start(self: _A) -> _A:
         """Connect, and begin to take messages. Set the handlers before."""
         if self._out is not None:

@@ -2,9 +2,7 @@ package attach
 
 import (
 	"context"
-	"net"
 	"os"
-	"os/exec"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,7 +10,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
@@ -100,17 +97,18 @@ func keepProgram(ctx context.Context, p *cli.Program, o client.AgentFlags, read,
 		return err
 	}
 	defer agent.Conn.Close()
-	local, err := openLocal(ctx, p, agent, append(append(sandbox.System(), path), read...))
+	serve := stdio.Agent{Connection: agent.Conn, Name: agent.Name, Role: agent.Role, Version: cli.ProgramVersion(), Logger: agent.Log}
+	services, kept, err := openServices(ctx, p, agent, append(append(sandbox.System(), path), read...))
 	if err != nil {
 		return err
 	}
-	defer local.close()
-	env = append(append(env, local.environment()...), "BCPMESH_AGENT="+string(agent.Name), "BCPMESH_DOOR=stdio")
-	cmd, err := cell.Confined(sandbox.Spec{Path: path, Args: command, Read: read, Memory: sandbox.DefaultMemory, Local: local != nil})
-	if err != nil {
-		return err
+	if services != nil {
+		defer kept.Close()
+		serve.Methods, serve.Rooms, serve.MaxLine = services.ProgramMethods(), services.Rooms(), keeper.MaxLine
 	}
-	if err := local.prepare(cmd); err != nil {
+	env = append(env, "BCPMESH_AGENT="+string(agent.Name), "BCPMESH_DOOR=stdio")
+	cmd, err := cell.Confined(sandbox.Spec{Path: path, Args: command, Read: read, Memory: sandbox.DefaultMemory})
+	if err != nil {
 		return err
 	}
 	ours, theirs, err := streams()
@@ -124,18 +122,10 @@ func keepProgram(ctx context.Context, p *cli.Program, o client.AgentFlags, read,
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, theirs.in, theirs.out, stderr
 	running, err := process.Start(cmd)
 	theirs.close()
-	switch {
-	case err != nil && local != nil && !sandbox.UserNamespaces():
-		return cli.Failf("the program is not started: it has a model or hosts, so it needs a network of its own, and this user may not create user namespaces")
-	case err != nil:
+	if err != nil {
 		return cli.Failf("the program cannot be started: %s", process.Reason(err))
 	}
-	serving, endServing := context.WithCancel(ctx)
-	defer endServing()
-	local.serve(serving, running)
-	err = stdio.Serve(ctx, stdio.Agent{
-		Connection: agent.Conn, Name: agent.Name, Role: agent.Role, Version: cli.ProgramVersion(), Logger: agent.Log,
-	}, ours.in, ours.out)
+	err = stdio.Serve(ctx, serve, ours.in, ours.out)
 	ours.close()
 	end(ctx, running)
 	stderr.End()
@@ -198,100 +188,40 @@ func streams() (ours, theirs ends, err error) {
 	return ours, theirs, err
 }
 
-// local is what a confined program reaches at [sandbox.Address]: its model and its network, as its definition has them.
-// A nil one is nothing: the program has neither.
-type local struct {
-	services *keeper.Services
-	kept     *agents.Connection // of its keeper
-	model    bool
-	fetches  bool
-	theirs   *os.File
-	accept   func() (net.Listener, error)
-}
-
-// openLocal opens what the definition of a program's agent gives it, if a mesh started this for one. Nothing that the
-// program may read has a key of its keeper below it.
-func openLocal(ctx context.Context, p *cli.Program, of *client.ServedAgent, reads []string) (*local, error) {
+// openServices opens what the definition of a program's agent gives it, if a mesh started this for one: its model and its
+// hosts, over the connection of its keeper. Both are nil for an agent that has neither. Nothing that the program may read has
+// a key of its keeper below it.
+func openServices(ctx context.Context, p *cli.Program, of *client.ServedAgent, reads []string) (*keeper.Services, *agents.Connection, error) {
 	if p.Env("BCPMESH_DEFINITION") == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	folder, def, agent, err := definedAgent(p, "", of.Name)
 	if err != nil || !agent.Kept() {
-		return nil, err
+		return nil, nil, err
 	}
 	secrets, err := folder.Secrets(def, &agent)
 	if err != nil {
-		return nil, cli.Failf("a key of %s: %s", agent.Name, cli.FileReason(err))
+		return nil, nil, cli.Failf("a key of %s: %s", agent.Name, cli.FileReason(err))
 	}
 	for _, secret := range secrets {
 		if covering := meshdir.Covers(reads, secret); covering != "" {
-			return nil, cli.Failf("the program would read %s, which has keys below it", cli.Quoted(covering)).WithHint("give it the folders that it needs, one by one")
+			return nil, nil, cli.Failf("the program would read %s, which has keys below it", cli.Quoted(covering)).WithHint("give it the folders that it needs, one by one")
 		}
 	}
-	l := &local{model: agent.AsksModel(), fetches: len(agent.Egress.Hosts) > 0}
 	var model llm.Endpoint
-	if l.model {
+	if agent.AsksModel() {
 		if model, err = openModel(folder, def, &agent); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	archive, err := openArchive(p, folder)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if l.kept, err = connectKeeper(ctx, p, folder, &agent, of.Log); err != nil {
-		return nil, err
+	kept, err := connectKeeper(ctx, p, folder, &agent, of.Log)
+	if err != nil {
+		return nil, nil, err
 	}
-	k := agents.NewKeeper(l.kept)
-	l.services = keeper.NewServices(nil, keeper.Metered(model, k, &agent, of.Log), keeper.Desks(def, &agent, k, os.LookupEnv, archive))
-	return l, nil
-}
-
-// placeholder is the key that libraries do not start without. It opens nothing.
-const placeholder = "kept-by-bcpmesh"
-
-// environment tells the program, and the library for models in it, where its keeper is.
-func (l *local) environment() []string {
-	if l == nil {
-		return nil
-	}
-	at := "http://" + sandbox.Address
-	var env []string
-	if l.model {
-		env = append(env, "OPENAI_BASE_URL="+at+wires.ServedBase, "OPENAI_API_KEY="+placeholder)
-	}
-	if l.fetches {
-		env = append(env, "BCPMESH_FETCH="+at+"/fetch")
-	}
-	return env
-}
-
-func (l *local) prepare(cmd *exec.Cmd) (err error) {
-	if l != nil {
-		l.theirs, l.accept, err = sandbox.Listen(cmd)
-	}
-	return err
-}
-
-// serve serves a program that was started until ctx ends, and ends one whose network cannot be made: it says why itself.
-func (l *local) serve(ctx context.Context, running *process.Process) {
-	if l == nil {
-		return
-	}
-	_ = l.theirs.Close() // it has its own
-	go func() {
-		listener, err := l.accept()
-		if err != nil {
-			end(ctx, running)
-			return
-		}
-		_ = l.services.Serve(ctx, listener)
-	}()
-}
-
-func (l *local) close() {
-	if l == nil {
-		return
-	}
-	l.kept.Close()
+	k := agents.NewKeeper(kept)
+	return keeper.NewServices(nil, keeper.Metered(model, k, &agent, of.Log), keeper.Desks(def, &agent, k, os.LookupEnv, archive)), kept, nil
 }

@@ -60,29 +60,17 @@ func Confined(s sandbox.Spec) (*exec.Cmd, error) {
 // ErrKilled says that a process that confines itself is killed for a system call, as by the filter of a unit or container.
 var ErrKilled = errors.New("the system calls of this process are filtered, and a program that confines itself is killed")
 
-// Starts starts this program confined, and says why it could not. A local one has a network with its keeper alone.
-func Starts(ctx context.Context, local bool) error {
+// Starts starts this program confined, and says why it could not.
+func Starts(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	cmd, err := Confined(sandbox.Spec{Path: program, Args: []string{program, "--help"}, Memory: sandbox.DefaultMemory, Local: local})
+	cmd, err := Confined(sandbox.Spec{Path: program, Args: []string{program, "--help"}, Memory: sandbox.DefaultMemory})
 	if err != nil {
 		return err
-	}
-	if local {
-		theirs, accept, err := sandbox.Listen(cmd)
-		if err != nil {
-			return err
-		}
-		defer func() {
-			_ = theirs.Close() // it had its own
-			if listener, err := accept(); err == nil {
-				_ = listener.Close() // nobody is there
-			}
-		}()
 	}
 	var stderr bytes.Buffer
 	cmd.Env, cmd.Stderr = process.Scrub(os.Environ()), &stderr

@@ -236,14 +236,13 @@ var modelTodo = map[bcp.Fault]string{
 // confinement looks at what this machine offers to confine agents' commands, and starts a confined program.
 func (c *checkup) confinement(ctx context.Context) {
 	const id = "sandbox"
-	starts := cell.Starts(ctx, false) // before this process asks what a filter may kill it for
+	starts := cell.Starts(ctx) // before this process asks what a filter may kill it for
 	if errors.Is(starts, cell.ErrKilled) {
 		c.add(id, failed, "a unit allows these by name: SystemCallFilter=@system-service landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp",
 			"%s: `sandbox: required` starts nothing here", starts)
 		return
 	}
 	offers := sandbox.Detect()
-	offers.UserNamespaces = sandbox.UserNamespaces()
 	c.Sandbox = &offers
 	if missing := offers.Missing(); missing != nil {
 		c.add(id, failed, sandbox.Remedy, "`sandbox: required` starts nothing here: %s", missing)
@@ -254,14 +253,4 @@ func (c *checkup) confinement(ctx context.Context) {
 		return
 	}
 	c.ok(id, "%s, Landlock version %d, seccomp: `sandbox: required` works", offers.System, offers.Landlock)
-	const localID, remedy = "sandbox-local", "allow user namespaces, such as by a profile of AppArmor; or have the mesh run the agent: `command: builtin`"
-	if !offers.UserNamespaces {
-		c.add(localID, warned, remedy, "this user may not make user namespaces: a confined command that has a model or hosts is not started")
-		return
-	}
-	if err := cell.Starts(ctx, true); err != nil {
-		c.add(localID, warned, remedy, "a confined command that has a model or hosts is not started: %s", err)
-		return
-	}
-	c.ok(localID, "a confined command that has a model or hosts is started, in a network with its keeper alone")
 }
