@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -148,7 +149,7 @@ func (c *kernelScene) hear() {
 	for _, s := range c.Run.Said {
 		switch {
 		case strings.HasSuffix(s.What, "plan") && c.Plan == nil:
-			c.Plan = tell.PlanLines([]byte(s.Text))
+			c.Plan = planLines(s.Text)
 		case c.sealed:
 		case s.What == "value": // of the mail, or what the Reader makes of it
 			var value struct {
@@ -178,6 +179,18 @@ func (c *kernelScene) hear() {
 		c.Verdicts = append(c.Verdicts, []string{v.Tool, v.Ruling, string(v.Code), strings.Join(v.Rules, ", "), strings.Join(tainted, ", "), when})
 	}
 	c.Verdicts = slices.CompactFunc(c.Verdicts, slices.Equal) // what the gate said the same of again is one row
+}
+
+// planLines has a plan as the planner wrote it, a step a line.
+func planLines(plan string) []string {
+	var p struct {
+		Steps []jsontext.Value `json:"steps"`
+		Final string           `json:"final"`
+	}
+	if json.Unmarshal([]byte(plan), &p) != nil {
+		return nil
+	}
+	return append(cli.Map(p.Steps, func(step jsontext.Value) string { return string(step) }), "final: "+p.Final)
 }
 
 // kernelDemo is what --json writes.
