@@ -1,10 +1,6 @@
 package files
 
 import (
-	"context"
-
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/tool"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
@@ -52,14 +48,8 @@ const readSchema = `{"type":"object","additionalProperties":false,"required":["f
 func (f *Folders) Tools(redact guard.Set) []llm.Executable {
 	d := newDesk(f, redact)
 	return []llm.Executable{
-		executable(d, ListName, llm.Constant("List a folder of files. Each entry has a number, by which other tools know it."), listSchema, d.list),
-		executable(d, SearchName, llm.Constant("Search files for a phrase."), searchSchema, d.search),
-		executable(d, ReadName, llm.Constant("Read a text file."), readSchema, d.read),
+		tool.New(ListName, llm.Constant("List a folder of files. Each entry has a number, by which other tools know it."), listSchema, guard.File, &d.mu, d.list),
+		tool.New(SearchName, llm.Constant("Search files for a phrase."), searchSchema, guard.File, &d.mu, d.search),
+		tool.New(ReadName, llm.Constant("Read a text file."), readSchema, guard.File, &d.mu, d.read),
 	}
-}
-
-func executable[A any](d *desk, name string, description llm.Instruction, schema string, run func(context.Context, A) (string, error)) llm.Executable {
-	return tool.New(tool.Tool[A]{
-		Name: name, Description: description, Schema: jsontext.Value(schema), Source: guard.File, Lock: &d.mu, Run: run,
-	})
 }

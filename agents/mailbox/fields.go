@@ -6,21 +6,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/decode"
 )
 
-// keptHeaders are the fields that show what kind of mail it is.
-var keptHeaders = []string{
-	"Auto-Submitted", "List-Id", "List-Post", "List-Unsubscribe", "Message-Id",
-	"Precedence", "Priority", "Reply-To", "X-Priority", "X-Spam-Flag",
-}
-
 func (w *walker) readFields(h header) {
 	m := w.message
-	m.Subject, _ = w.field(h, "Subject")
-	m.Headers = map[string]string{}
-	for _, name := range keptHeaders {
-		if v, ok := w.field(h, name); ok {
-			m.Headers[name] = v
-		}
-	}
+	m.Subject, m.ReplyTo = w.field(h, "Subject"), w.field(h, "Reply-To")
 	for _, name := range []string{"Subject", "From", "To", "Cc", "Date", "Reply-To"} {
 		if len(h[name]) > 1 {
 			m.mark(BadHeader)
@@ -32,13 +20,7 @@ func (w *walker) readFields(h header) {
 }
 
 // field gives the first value of a field, decoded, on one line.
-func (w *walker) field(h header, name string) (string, bool) {
-	values := h[name]
-	if len(values) == 0 {
-		return "", false
-	}
-	return w.line(w.decodeWords(values[0])), true
-}
+func (w *walker) field(h header, name string) string { return w.line(w.decodeWords(h.first(name))) }
 
 // recipients returns the addresses of a field, also those between invalid ones.
 func (w *walker) recipients(values []string) (all []Address) {

@@ -8,15 +8,12 @@ import (
 // checkMessage holds for every message, whoever wrote it.
 func checkMessage(t *testing.T, m *Message, limits limits) {
 	t.Helper()
-	texts := []string{m.Subject, m.Text, m.Hidden, m.From.Name, m.From.Address}
+	texts := []string{m.Subject, m.Text, m.Hidden, m.From.Name, m.From.Address, m.ReplyTo}
 	for _, a := range m.Attachments {
 		texts = append(texts, a.Name, a.Type, a.Text)
 		if len(a.Text) > limits.attachmentText {
 			t.Errorf("attachment text of %d bytes", len(a.Text))
 		}
-	}
-	for _, h := range m.Headers {
-		texts = append(texts, h)
 	}
 	for _, s := range texts {
 		if !utf8.ValidString(s) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"time"
 )
 
@@ -32,10 +33,8 @@ type Message struct {
 	Hidden string
 	// Attachments are in the order of the message.
 	Attachments []Attachment
-	// Headers has the fields that show what kind of mail it is, by canonical
-	// name: Auto-Submitted, List-Id, List-Post, List-Unsubscribe, Precedence,
-	// Priority, Reply-To, X-Priority, X-Spam-Flag, Message-Id. First value only.
-	Headers map[string]string
+	// ReplyTo is the field Reply-To, on one line.
+	ReplyTo string
 	// Size is the number of bytes of the message as it lay in the mailbox,
 	// those past the limit included.
 	Size int64
@@ -100,14 +99,7 @@ const (
 )
 
 // Has reports whether the message has the defect.
-func (m *Message) Has(d Defect) bool {
-	for _, have := range m.Defects {
-		if have == d {
-			return true
-		}
-	}
-	return false
-}
+func (m *Message) Has(d Defect) bool { return slices.Contains(m.Defects, d) }
 
 func (m *Message) mark(d Defect) {
 	if !m.Has(d) {

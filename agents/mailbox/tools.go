@@ -9,8 +9,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/tool"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
@@ -66,16 +64,11 @@ const readSchema = `{"type":"object","additionalProperties":false,"required":["m
 func (b *Box) Tools(redact guard.Set) []llm.Executable {
 	d := &desk{Box: b, redact: redact}
 	return []llm.Executable{
-		executable(d, ListName, llm.Constant("List the mail, the newest first. Each message has a number, by which other tools know it."), listSchema, d.list),
-		executable(d, SearchName, llm.Constant("Search the mail for a phrase."), searchSchema, d.search),
-		executable(d, ReadName, llm.Constant("Read a message: its headers, its text, and that of attachments which are text. Other attachments are named alone."), readSchema, d.read),
+		tool.New(ListName, llm.Constant("List the mail, the newest first. Each message has a number, by which other tools know it."), listSchema, guard.Mail, &d.mu, d.list),
+		tool.New(SearchName, llm.Constant("Search the mail for a phrase."), searchSchema, guard.Mail, &d.mu, d.search),
+		tool.New(ReadName,
+			llm.Constant("Read a message: its headers, its text, and that of attachments which are text. Other attachments are named alone."), readSchema, guard.Mail, &d.mu, d.read),
 	}
-}
-
-func executable[A any](d *desk, name string, description llm.Instruction, schema string, run func(context.Context, A) (string, error)) llm.Executable {
-	return tool.New(tool.Tool[A]{
-		Name: name, Description: description, Schema: jsontext.Value(schema), Source: guard.Mail, Lock: &d.mu, Run: run,
-	})
 }
 
 // desk is the state of one conversation. Its calls run one at a time.
@@ -192,8 +185,8 @@ func (d *desk) head(m *Message) string {
 	for _, cc := range m.Cc {
 		fmt.Fprintf(&b, "Cc: %s\n", d.quote(cc.String()))
 	}
-	if reply := m.Headers["Reply-To"]; reply != "" {
-		fmt.Fprintf(&b, "Reply-To: %s\n", d.quote(reply))
+	if m.ReplyTo != "" {
+		fmt.Fprintf(&b, "Reply-To: %s\n", d.quote(m.ReplyTo))
 	}
 	if !m.Date.IsZero() {
 		fmt.Fprintf(&b, "Date: %s\n", m.Date.Format(time.RFC3339))

@@ -11,35 +11,25 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// Tool is a tool with arguments of type A, all of whose results are outside text.
-type Tool[A any] struct {
-	Name        string
-	Description llm.Instruction
-	Schema      jsontext.Value
-	Source      guard.Source
-	// Lock is held during a call, for the shared state of a conversation's tools.
-	Lock *sync.Mutex
-	// Run returns outside text, or an error that is a [Failure] or a code of package
-	// guard. The text of any other error is hidden.
-	Run func(context.Context, A) (string, error)
-}
-
-// New returns a tool as the engine of a conversation takes it.
-func New[A any](t Tool[A]) llm.Executable {
+// New returns a tool as the engine of a conversation takes it, with arguments of type A and results that are text from a
+// source. lock is held during a call, for the shared state of a conversation's tools. run returns outside text, or an error that
+// is a [Failure] or a code of package guard. The text of any other error is hidden.
+func New[A any](name string, description llm.Instruction, schema string, source guard.Source, lock *sync.Mutex,
+	run func(context.Context, A) (string, error)) llm.Executable {
 	return llm.Executable{
-		Tool: llm.Tool{Name: t.Name, Description: t.Description, Schema: t.Schema},
+		Tool: llm.Tool{Name: name, Description: description, Schema: jsontext.Value(schema)},
 		Run: func(ctx context.Context, raw jsontext.Value) llm.Output {
 			var arguments A
 			if err := Arguments(raw, &arguments); err != nil {
 				return BadArguments.Output()
 			}
-			t.Lock.Lock()
-			defer t.Lock.Unlock()
-			text, err := Watched(ctx, func(ctx context.Context) (string, error) { return t.Run(ctx, arguments) })
+			lock.Lock()
+			defer lock.Unlock()
+			text, err := Watched(ctx, func(ctx context.Context) (string, error) { return run(ctx, arguments) })
 			if err != nil {
 				return failed(err)
 			}
-			return llm.Output{Untrusted: text, Source: t.Source}
+			return llm.Output{Untrusted: text, Source: source}
 		},
 	}
 }

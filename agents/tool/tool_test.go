@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 
+	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -28,7 +29,7 @@ func TestFailures(t *testing.T) {
 		guard.Code(canary):          "The call failed.",
 		errors.Join(TooLarge, Gone): "The call failed: it is too large (too_large).",
 	} {
-		e := New(Tool[struct{}]{Name: "x", Source: guard.File, Lock: new(sync.Mutex), Run: func(context.Context, struct{}) (string, error) { return canary, err }})
+		e := New("x", llm.Instruction{}, "", guard.File, new(sync.Mutex), func(context.Context, struct{}) (string, error) { return canary, err })
 		o := e.Run(t.Context(), jsontext.Value(`{}`))
 		if !o.Failed || o.Source != "" || o.Untrusted != "" || o.Trusted.Text() != want {
 			t.Errorf("%v: %+v %q", err, o, o.Trusted.Text())
