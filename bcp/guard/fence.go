@@ -3,6 +3,7 @@ package guard
 import (
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -29,14 +30,7 @@ var Sources = []Source{Web, MCP, Bash, File, Mail, Feed, Peer}
 var ErrSource = errors.New("guard: unknown source")
 
 // Valid reports whether s is one of [Sources].
-func (s Source) Valid() bool {
-	for _, known := range Sources {
-		if s == known {
-			return true
-		}
-	}
-	return false
-}
+func (s Source) Valid() bool { return slices.Contains(Sources, s) }
 
 const (
 	fenceOpen  = `<untrusted-data source="`

@@ -115,12 +115,7 @@ func asciiName(spelled string) (string, error) {
 const nameChars = "abcdefghijklmnopqrstuvwxyz0123456789._-"
 
 func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
 // isName reports whether s is a lower-case name: labels of 1 to 63 of a-z, 0-9, _ and -, no hyphen at an end, no dot at
@@ -133,20 +128,8 @@ func isName(s string) bool {
 		if label == "" || len(label) > maxLabel || label[0] == '-' || label[len(label)-1] == '-' {
 			return false
 		}
-		for i := range len(label) {
-			if c := label[i]; c-'a' > 25 && c-'0' > 9 && c != '-' && c != '_' {
-				return false
-			}
-		}
 	}
-	return true
+	return strings.Trim(s, nameChars) == ""
 }
 
-func isDigits(s string) bool {
-	for i := range len(s) {
-		if s[i]-'0' > 9 {
-			return false
-		}
-	}
-	return s != ""
-}
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -68,12 +69,12 @@ func ParseTarget(url string) (Target, error) {
 	if !utf8.ValidString(url) || !wellSpelled(url) {
 		return Target{}, Malformed
 	}
-	scheme, rest, ok := strings.Cut(url, ":")
-	if !ok || !isScheme(scheme) {
+	word, rest, ok := strings.Cut(url, ":")
+	if !ok || !scheme.MatchString(word) {
 		return Target{}, Malformed
 	}
 	var t Target
-	switch strings.ToLower(scheme) {
+	switch strings.ToLower(word) {
 	case "http":
 	case "https":
 		t.https = true
@@ -125,19 +126,8 @@ func wellSpelled(url string) bool {
 
 func isHex(c byte) bool { return c-'0' <= 9 || c|0x20-'a' <= 5 }
 
-// isScheme reports whether s is spelled like the scheme of a URL.
-func isScheme(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if c|0x20-'a' <= 25 {
-			continue
-		}
-		if i == 0 || c-'0' > 9 && c != '+' && c != '-' && c != '.' {
-			return false
-		}
-	}
-	return s != ""
-}
+// scheme is the spelling of the scheme of a URL.
+var scheme = regexp.MustCompile(`^[A-Za-z][0-9A-Za-z+.-]*$`)
 
 // cutPort splits an authority before its port, which is 0 if there is none.
 func cutPort(authority string) (name string, port uint16, ok bool) {
@@ -151,17 +141,8 @@ func cutPort(authority string) (name string, port uint16, ok bool) {
 
 // parsePort reads a port from 1 to 65535 without a leading zero.
 func parsePort(s string) (uint16, bool) {
-	if s == "" || len(s) > 5 || s[0] == '0' {
-		return 0, false
-	}
-	n := 0
-	for i := range len(s) {
-		if s[i]-'0' > 9 {
-			return 0, false
-		}
-		n = n*10 + int(s[i]-'0')
-	}
-	return uint16(n), n <= 65535
+	n, err := strconv.ParseUint(s, 10, 16)
+	return uint16(n), err == nil && s[0] != '0'
 }
 
 // encodePath makes path and query what the request line holds.
@@ -196,7 +177,7 @@ func (t Target) Resolve(reference string) (Target, error) {
 		return Target{}, Malformed
 	}
 	reference, _, _ = strings.Cut(reference, "#")
-	if scheme, _, ok := strings.Cut(reference, ":"); ok && isScheme(scheme) {
+	if word, _, ok := strings.Cut(reference, ":"); ok && scheme.MatchString(word) {
 		return ParseTarget(reference)
 	}
 	base, query, asked := strings.Cut(t.path, "?")
