@@ -101,67 +101,33 @@ type known struct {
 const (
 	// readTime is the timeout for a page's data.
 	readTime = 5 * time.Second
-	// viewAge is the age at which the mesh's reply is refreshed, and viewPatience the
-	// age at which a page waits for the refresh: a younger one is shown as it is.
-	viewAge      = time.Second
-	viewPatience = 5 * time.Second
+	// viewAge is how long the mesh's reply is shown as it is.
+	viewAge = time.Second
 )
 
 // viewCache caches the reply of a mesh for a moment, so that many pages cause as many
 // requests as one.
 type viewCache struct {
-	asking sync.Mutex // held during requests to the mesh
-
-	mu    sync.Mutex
-	mesh  *Mesh // whose reply it is
+	mu    sync.Mutex // held during requests to the mesh
+	mesh  *Mesh      // whose reply it is
 	at    time.Time
 	known *known
 }
 
 // current returns the last reply of a mesh; it refreshes it if it is old and the mesh is
-// reachable.
+// reachable. What the mesh does not say stays as it was.
 func (c *viewCache) current(mesh *Mesh, connected bool) *known {
-	said, age := c.last(mesh)
-	switch {
-	case said != nil && (!connected || age < viewAge):
-		return said
-	case said != nil && age < viewPatience:
-		if c.asking.TryLock() {
-			go func() {
-				defer c.asking.Unlock()
-				c.ask(mesh)
-			}()
-		}
-		return said
-	}
-	c.asking.Lock()
-	defer c.asking.Unlock()
-	if said, age := c.last(mesh); said != nil && age < viewAge { // another page refreshed it meanwhile
-		return said
-	}
-	return c.ask(mesh)
-}
-
-// last returns the cached reply, nil if there is none, and its age.
-func (c *viewCache) last(mesh *Mesh) (*known, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mesh != mesh {
 		c.mesh, c.known = mesh, nil
 	}
-	return c.known, time.Since(c.at)
-}
-
-// ask asks the mesh. What it does not say stays as it was.
-func (c *viewCache) ask(mesh *Mesh) *known {
+	if c.known != nil && (!connected || time.Since(c.at) < viewAge) {
+		return c.known
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), readTime)
 	defer cancel()
 	said := ask(ctx, mesh)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.mesh != mesh {
-		return &said // of a mesh that is no longer shown
-	}
 	if said.err != nil && c.known != nil {
 		err := said.err
 		said = *c.known

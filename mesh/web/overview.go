@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -23,39 +22,9 @@ func (s *Server) facts() *facts {
 	said := s.views.current(mesh, connected)
 	total := s.history.total()
 	entries, unread := s.history.all()
-	f := *s.drawn.current(drawnFrom{mesh, total, said}, func() *facts { return newFacts(s.logins.now(), mesh.Definition(), said, entries) })
-	f.fault = describeFault(connected, unread, said)
-	return &f
-}
-
-// drawnAge is how old the facts of older decisions may be: while many decisions come and
-// many people look, they are computed five times a second and not for each of them.
-const drawnAge = 200 * time.Millisecond
-
-// drawnFrom identifies the data of facts.
-type drawnFrom struct {
-	mesh  *Mesh
-	total uint64
-	said  *known
-}
-
-// drawn keeps the facts of the last page. Its method may be called concurrently.
-type drawn struct {
-	mu    sync.Mutex
-	from  drawnFrom
-	at    time.Time
-	facts *facts
-}
-
-func (d *drawn) current(from drawnFrom, draw func() *facts) *facts {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	same := d.facts != nil && d.from.mesh == from.mesh && d.from.said == from.said
-	if age := time.Since(d.at); !same || age >= viewAge || d.from.total != from.total && age >= drawnAge {
-		d.from, d.at, d.facts = from, time.Now(), draw()
-		d.facts.Total = from.total
-	}
-	return d.facts
+	f := newFacts(s.logins.now(), mesh.Definition(), said, entries)
+	f.Total, f.fault = total, describeFault(connected, unread, said)
+	return f
 }
 
 func (s *Server) overview(w http.ResponseWriter, r *http.Request) {

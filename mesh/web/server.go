@@ -54,7 +54,6 @@ type Server struct {
 	scenes    func() []Scene // nil if the mesh is no demonstration
 	mesh      atomic.Pointer[Mesh]
 	views     viewCache
-	drawn     drawn
 	history   history
 	streams   streams
 	ending    chan struct{} // closed when live pages must end

@@ -684,35 +684,24 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// What a mesh said is shown for a second as it is; for four more it is shown while the mesh
-// is asked again, and after that a page waits for the answer.
-func TestViewsAreAskedForBeside(t *testing.T) {
+// What a mesh said is shown for a second as it is, and for as long as it is away.
+func TestViewsAreKeptForAMoment(t *testing.T) {
 	t.Parallel()
 	mesh := &Mesh{}
 	for name, c := range map[string]struct {
+		of        *Mesh
 		age       time.Duration
 		connected bool
 		shown     bool
-		asked     bool
 	}{
-		"new": {viewAge / 2, true, true, false}, "old": {2 * viewAge, true, true, true}, "too old": {viewPatience, true, false, true},
-		"of a mesh that is away": {time.Hour, false, true, false},
+		"new": {mesh, viewAge / 2, true, true}, "old": {mesh, 2 * viewAge, true, false}, "of a mesh that is away": {mesh, time.Hour, false, true},
+		"of another mesh": {&Mesh{}, 0, true, false},
 	} {
 		before := &known{}
-		v := viewCache{mesh: mesh, known: before, at: time.Now().Add(-c.age)}
+		v := viewCache{mesh: c.of, known: before, at: time.Now().Add(-c.age)}
 		if got := v.current(mesh, c.connected); (got == before) != c.shown {
 			t.Errorf("%s: what it said before is shown: %t, want %t", name, got == before, c.shown)
 		}
-		v.asking.Lock() // until whoever asks beside is done
-		if said, _ := v.last(mesh); (said != before) != c.asked {
-			t.Errorf("%s: asked again: %t, want %t", name, said != before, c.asked)
-		}
-		v.asking.Unlock()
-	}
-	before := &known{}
-	v := viewCache{mesh: &Mesh{}, known: before, at: time.Now()}
-	if got := v.current(mesh, true); got == before {
-		t.Error("what another mesh said is shown")
 	}
 }
 
