@@ -23,6 +23,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
+	"github.com/bcpmesh/bcpmesh/mesh/notify"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -124,7 +125,8 @@ type Mesh struct {
 	truncating  func(step string) error
 	// truncatedAtOnce is how many bytes of the journal are cut off between two steps.
 	truncatedAtOnce uint64
-	notices         *notifications
+	notices         *notify.Notifier
+	tidy            chan struct{}         // capacity 1: notification routes may have been removed
 	projecting      jetstream.Interrupter // the projector's
 	interrupter     jetstream.Interrupter // the gateway's
 
@@ -307,14 +309,16 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 	own.Roles = m.roles()
 	own.Cluster, own.Interrupter = m.clustered(), &m.interrupter
 	own.Now, own.Logger = config.Now, config.Logger.Named("gateway")
-	m.notices = newNotifications(m)
+	if m.notices, err = m.newNotices(); err != nil {
+		return err
+	}
 	own.OnDecision, own.OnView = func(d *bcp.Decision) {
-		m.notices.observe(d)
+		m.notices.Observe(d)
 		if config.OnDecision != nil {
 			config.OnDecision(d)
 		}
-	}, m.notices.seen
-	own.OnUnrecorded = m.notices.unrecorded
+	}, m.notices.Seen
+	own.OnUnrecorded = m.notices.Unrecorded
 	own.Acts[bcp.ControlReload], own.Acts[bcp.ControlStorage], own.Acts[bcp.ControlAgents] = m.reloadFiles, m.tellStorage, m.tellAgents
 	if !m.clustered() { // each node of a cluster would cut at another moment
 		own.Acts[bcp.ControlTruncate] = m.truncateAsked
@@ -334,9 +338,9 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 	m.recorder.Store(m.gateway)
 	m.onStop(m.gateway.Stop)
 	m.watchStorage()
-	if err := m.notices.start(config.Definition); err != nil {
-		return err
-	}
+	m.inBackground(m.dropCursors)
+	m.onStop(func() error { m.notices.Stop(); return nil })
+	m.useNotices(config.Definition)
 	if m.store != nil {
 		e := newExpiring(config.State, m.store, m.gateway.Expiring, config.Logger)
 		m.inBackground(func(ctx context.Context) {

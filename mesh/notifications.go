@@ -3,9 +3,7 @@ package mesh
 import (
 	"context"
 	"path/filepath"
-	"sync"
 
-	"github.com/hashicorp/go-hclog"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -14,118 +12,51 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/notify"
 )
 
-// notifications are the routes of the definitions while a mesh runs. The notifier is made
-// with the first route: a mesh without routes has no connection for them.
-type notifications struct {
-	mesh *Mesh
-	log  hclog.Logger
-
-	mu       sync.Mutex
-	notifier *notify.Notifier
-	ended    bool
-	tidy     chan struct{} // capacity 1: routes may have been removed
-}
-
-func newNotifications(m *Mesh) *notifications {
-	return &notifications{mesh: m, log: m.config.Logger.Named("notify"), tidy: make(chan struct{}, 1)}
-}
-
-// start begins to notify once the gateway runs.
-func (n *notifications) start(def *bcp.Mesh) error {
-	n.mesh.inBackground(n.dropCursors)
-	n.mesh.onStop(func() error { n.stop(); return nil })
-	return n.use(def)
-}
-
-// use switches to other definitions.
-func (n *notifications) use(def *bcp.Mesh) error {
-	defer func() {
-		select {
-		case n.tidy <- struct{}{}:
-		default:
-		}
-	}()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch {
-	case n.ended || n.notifier == nil && len(def.Notify) == 0:
-		return nil
-	case n.notifier != nil:
-		n.notifier.Use(def)
-		return nil
-	}
-	m := n.mesh
+// newNotices returns a notifier, which has no routes before [Mesh.useNotices].
+func (m *Mesh) newNotices() (*notify.Notifier, error) {
 	conn, err := m.connect()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	js, err := natsjs.New(conn)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	n.notifier = notify.Start(notify.Config{
-		JS: js, Definition: def, Place: notify.Place{Folder: m.config.Folder, Environ: m.config.Environ}, Status: filepath.Join(m.config.State, notify.StatusFile),
-		Items: m.items, Told: m.config.OnNotified, Logger: n.log,
-	})
-	return nil
+	m.tidy = make(chan struct{}, 1)
+	return notify.New(notify.Config{
+		JS: js, Place: notify.Place{Folder: m.config.Folder, Environ: m.config.Environ}, Status: filepath.Join(m.config.State, notify.StatusFile),
+		Items: m.items, Told: m.config.OnNotified, Logger: m.config.Logger.Named("notify"),
+	}), nil
 }
 
-func (n *notifications) stop() {
-	n.mu.Lock()
-	notifier := n.notifier
-	n.notifier, n.ended = nil, true
-	n.mu.Unlock()
-	if notifier != nil {
-		notifier.Stop()
-	}
-}
-
-func (n *notifications) current() *notify.Notifier {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.notifier
-}
-
-// observe gets each decision. It does not block.
-func (n *notifications) observe(d *bcp.Decision) {
-	if notifier := n.current(); notifier != nil {
-		notifier.Observe(d)
-	}
-}
-
-// unrecorded gets an alert that is not in the journal. It does not block.
-func (n *notifications) unrecorded(a bcp.Alert) {
-	if notifier := n.current(); notifier != nil {
-		notifier.Unrecorded(a)
-	}
-}
-
-// seen notes that a person has looked at a held item.
-func (n *notifications) seen(person bcp.AgentName, item bcp.ItemID) {
-	if notifier := n.current(); notifier != nil {
-		notifier.Seen(person, item)
+// useNotices switches to the routes of definitions once the gateway runs.
+func (m *Mesh) useNotices(def *bcp.Mesh) {
+	m.notices.Use(def)
+	select {
+	case m.tidy <- struct{}{}:
+	default:
 	}
 }
 
 // dropCursors deletes the cursors of removed routes: a route that is added again begins
 // from scratch.
-func (n *notifications) dropCursors(ctx context.Context) {
+func (m *Mesh) dropCursors(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-n.tidy:
+		case <-m.tidy:
 		}
 		for {
 			keep := map[string]bool{}
-			for _, route := range n.mesh.Definition().Notify {
+			for _, route := range m.Definition().Notify {
 				keep[route.Name] = true
 			}
-			err := jetstream.DropCursors(ctx, n.mesh.js, keep)
+			err := jetstream.DropCursors(ctx, m.js, keep)
 			if err == nil || ctx.Err() != nil {
 				break
 			}
-			n.log.Warn("routes that are gone are remembered", "error", err)
+			m.config.Logger.Warn("notification routes that are gone are remembered", "error", err)
 			if !sleep(ctx, termPause) {
 				return
 			}

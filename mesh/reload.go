@@ -58,9 +58,7 @@ func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (status.Reloaded, err
 	}
 	m.definition.Store(next)
 	m.clients.use(next)
-	if err := m.notices.use(next); err != nil {
-		result.Notes = append(result.Notes, "notification routes hold from the next start on: "+err.Error())
-	}
+	m.useNotices(next)
 	if c := m.running.Load(); c != nil {
 		c.use(next)
 	}

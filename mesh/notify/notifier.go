@@ -17,9 +17,8 @@ import (
 // Config configures a notifier.
 type Config struct {
 	// JS accesses the journal, over a different connection than the gateway's: nobody
-	// waits for a notifier. It is required, like Definition and Items.
-	JS         natsjs.JetStream
-	Definition *bcp.Mesh
+	// waits for a notifier. It is required, like Items.
+	JS natsjs.JetStream
 	// Items returns the held items.
 	Items func(context.Context) ([]bcp.Item, error)
 	// Place is where to find secrets and commands.
@@ -33,7 +32,7 @@ type Config struct {
 	Logger hclog.Logger
 }
 
-// Notifier notifies people until Stop. Its methods may be used concurrently, and never
+// Notifier notifies people, by the routes of the definitions in use, until Stop. Its methods may be used concurrently, and never
 // wait for a route.
 type Notifier struct {
 	config Config
@@ -55,14 +54,12 @@ type running struct {
 	done   chan struct{}
 }
 
-// Start begins to notify.
-func Start(config Config) *Notifier {
+// New returns a notifier without definitions.
+func New(config Config) *Notifier {
 	if config.Logger == nil {
 		config.Logger = hclog.NewNullLogger()
 	}
-	n := &Notifier{config: config, status: newStatusFile(config.Status, config.Logger), routes: map[string]*running{}, seen: map[bcp.ItemID]map[bcp.AgentName]bool{}}
-	n.Use(config.Definition)
-	return n
+	return &Notifier{config: config, status: newStatusFile(config.Status, config.Logger), routes: map[string]*running{}, seen: map[bcp.ItemID]map[bcp.AgentName]bool{}}
 }
 
 // Use switches to other definitions. A removed route ends at once, even in the middle of
