@@ -43,7 +43,7 @@ type clustered struct {
 	t          *testing.T
 	dir, state string
 	out        string // what was exported
-	nodes      *clustertest.Cluster
+	nodes      *wiredCluster
 	gateways   []*gatewayProcess
 	core       *nats.Conn // as the first gateway
 	js         natsjs.JetStream
@@ -55,7 +55,7 @@ type gatewayProcess struct {
 	metrics string
 }
 
-func startClustered(t *testing.T, config clustertest.Config) *clustered {
+func startClustered(t *testing.T, config clustertest.Config, start func(testing.TB, clustertest.Config) *wiredCluster) *clustered {
 	t.Helper()
 	folder := t.TempDir()
 	c := &clustered{t: t, dir: filepath.Join(folder, "mesh"), state: filepath.Join(folder, "state"), out: filepath.Join(folder, "out")}
@@ -79,7 +79,7 @@ func startClustered(t *testing.T, config clustertest.Config) *clustered {
 		return fmt.Sprintf("%s\nresolver: {type: full, dir: %q, allow_delete: false, interval: \"2m\", timeout: \"1.9s\"}\nmax_payload: 1048576\n",
 			resolver, filepath.Join(folder, "accounts"))
 	}
-	c.nodes = clustertest.Start(t, config)
+	c.nodes = start(t, config)
 	for i := range gatewayNames {
 		c.gateways = append(c.gateways, nil)
 		c.startGateway(i)
@@ -296,7 +296,7 @@ func (c *clustered) startTraffic(patience time.Duration) *traffic {
 func TestClusterFaults(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(chooseSeed(t), 0))
-	c := startClustered(t, clustertest.Config{Wires: true})
+	c := startClustered(t, clustertest.Config{}, startWired)
 	createFloor(t, c.js)
 	floor := startPublisher(t, c.nodes.URL(), 300, c.coreOptions()...)
 	traffic := c.startTraffic(clustertest.Patience)
@@ -351,7 +351,7 @@ func first(gap time.Duration, _ int) time.Duration { return gap }
 // covers P9.1, P11.1, A-RECONN
 func TestClusterRollingRestart(t *testing.T) {
 	t.Parallel()
-	c := startClustered(t, clustertest.Config{})
+	c := startClustered(t, clustertest.Config{}, startBare)
 	traffic := c.startTraffic(clustertest.Patience)
 	step := func(what string, do func()) {
 		traffic.awaitCount("progress", roundLength)

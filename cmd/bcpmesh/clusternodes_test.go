@@ -32,21 +32,21 @@ func connectStreams(t testing.TB, url string) natsjs.JetStream {
 // covers P4.5, A-CRASH
 func TestClusterNodes(t *testing.T) {
 	t.Parallel()
-	c := clustertest.Start(t, clustertest.Config{Wires: true})
+	c := startWired(t, clustertest.Config{})
 	createFloor(t, connectStreams(t, c.URL()))
 	leader := c.Leader(t, floorStream)
 	follower := (leader + 1) % c.Size()
 	p := startPublisher(t, c.NodeURL(leader)+","+c.URL(), 300, append(clustertest.Attentive(), nats.DontRandomize())...)
 	p.Await(t, 20)
 
-	c.Partition(t, follower)
+	c.partition(follower)
 	p.Await(t, 20)
 	alone, err := nats.Connect(c.NodeURL(follower))
 	if err == nil {
 		alone.Close()
 		t.Error("a client reaches a node that is cut off")
 	}
-	c.Heal()
+	c.heal()
 	c.Kill(t, follower)
 	p.Await(t, 20)
 	c.Restart(t, follower)

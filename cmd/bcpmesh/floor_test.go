@@ -22,7 +22,7 @@ var floors = flag.Int("floors", 0, "how often TestFloor has each fault; 0: two f
 // covers P4.5, A-CRASH
 func TestFloor(t *testing.T) {
 	t.Parallel()
-	c := clustertest.Start(t, clustertest.Config{Wires: true})
+	c := startWired(t, clustertest.Config{})
 	createFloor(t, connectStreams(t, c.URL()))
 	faults, each := nodeFaults, *floors
 	if each == 0 {
@@ -46,7 +46,7 @@ func TestFloor(t *testing.T) {
 
 // floorUnder has a fault at the leader of the stream, with a client that is
 // connected to it or elsewhere.
-func floorUnder(t *testing.T, c *clustertest.Cluster, f nodeFault, elsewhere bool) (gap, healing time.Duration) {
+func floorUnder(t *testing.T, c *wiredCluster, f nodeFault, elsewhere bool) (gap, healing time.Duration) {
 	t.Helper()
 	leader := c.Leader(t, floorStream)
 	first := leader

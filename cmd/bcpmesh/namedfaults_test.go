@@ -114,7 +114,7 @@ func TestNamedFaults(t *testing.T) {
 				patience *= 5
 			}
 			random := rand.New(rand.NewPCG(seed, uint64(n)))
-			c := startClustered(t, clustertest.Config{Sync: *namedSync})
+			c := startClustered(t, clustertest.Config{Sync: *namedSync}, startBare)
 			traffic := c.startTraffic(patience)
 			for range *namedRounds {
 				traffic.awaitCount("progress", 1+random.IntN(roundLength))

@@ -21,9 +21,9 @@ type Config struct {
 	// Text, if set, returns additional configuration of a node, besides its
 	// name, ports, store and routes. folder is the node's own.
 	Text func(node int, folder string) string
-	// Wires makes this process forward everything that nodes and clients send
-	// to nodes, which Isolate and Partition need. It is slower.
-	Wires bool
+	// Wire, if set, returns an address that forwards to that of a node. It is called for
+	// each other node, and with from -1 for the clients, which know no other address.
+	Wire func(from, to int, address string) string
 	// Sync is how often stores are written to disk, as in the server's
 	// configuration; empty is always.
 	Sync string
@@ -36,19 +36,17 @@ const MaxStore = 16 << 30
 // call its methods.
 type Cluster struct {
 	nodes []*node
-	wires map[[2]int]*wire // from a node to another, by their numbers
 }
 
 // node is one server. It keeps its folder and its ports across restarts.
 type node struct {
 	name, folder, binary    string
 	client, monitor, routes string // addresses
-	wire                    *wire  // of clients
+	clients                 string // the address that they know
 
 	through []string  // the program that starts it, and its arguments; empty: none
 	process *exec.Cmd // nil if it is not running
 	ended   chan struct{}
-	strace  *exec.Cmd // slows its disk
 }
 
 // Start runs a cluster until the test ends, and returns once it is healthy.
@@ -61,13 +59,13 @@ func Start(t testing.TB, config Config) *Cluster {
 		config.Sync = "always"
 	}
 	binary := Binary(t)
-	c := &Cluster{wires: map[[2]int]*wire{}}
+	c := &Cluster{}
 	folder := t.TempDir()
 	for i := range config.Nodes {
 		n := &node{name: fmt.Sprintf("node-%d", i), binary: binary, client: FreeAddress(t), monitor: FreeAddress(t), routes: FreeAddress(t)}
 		n.folder = filepath.Join(folder, n.name)
-		if config.Wires {
-			n.wire = newWire(t, n.client)
+		if n.clients = n.client; config.Wire != nil {
+			n.clients = config.Wire(-1, i, n.client)
 		}
 		c.nodes = append(c.nodes, n)
 	}
@@ -75,7 +73,7 @@ func Start(t testing.TB, config Config) *Cluster {
 		if err := os.Mkdir(n.folder, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(n.config(), []byte(c.text(t, i, config)), 0o600); err != nil {
+		if err := os.WriteFile(n.config(), []byte(c.text(i, config)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -92,15 +90,13 @@ func (n *node) config() string { return filepath.Join(n.folder, "nats-server.con
 func (n *node) log() string { return filepath.Join(n.folder, "nats-server.log") }
 
 // text is the configuration of a node.
-func (c *Cluster) text(t testing.TB, i int, config Config) string {
+func (c *Cluster) text(i int, config Config) string {
 	n := c.nodes[i]
 	var routes []string
 	for j, other := range c.nodes {
 		address := other.routes
-		if i != j && config.Wires {
-			w := newWire(t, other.routes)
-			c.wires[[2]int{i, j}] = w
-			address = w.address()
+		if i != j && config.Wire != nil {
+			address = config.Wire(i, j, address)
 		}
 		if i != j {
 			routes = append(routes, fmt.Sprintf("%q", "nats://"+address))
@@ -108,14 +104,14 @@ func (c *Cluster) text(t testing.TB, i int, config Config) string {
 	}
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "server_name: %q\nlisten: %q\nhttp: %q\n", n.name, n.client, n.monitor)
-	if config.Wires {
-		fmt.Fprintf(b, "client_advertise: %q\n", n.wire.address())
+	if config.Wire != nil {
+		fmt.Fprintf(b, "client_advertise: %q\n", n.clients)
 	}
 	fmt.Fprintf(b, "lame_duck_grace_period: 1s\nlame_duck_duration: 30s\n")
 	// Otherwise a node would use the disk's free space when it starts.
 	fmt.Fprintf(b, "jetstream: {store_dir: %q, sync_interval: %s, max_memory_store: 1GB, max_file_store: %d}\n", n.folder, config.Sync, MaxStore)
 	advertise := n.routes
-	if config.Wires { // addresses that nodes announce must not bypass the wires
+	if config.Wire != nil { // addresses that nodes announce must not bypass the wires
 		advertise = unreachable
 	}
 	fmt.Fprintf(b, "cluster: {name: clustertest, listen: %q, advertise: %q, routes: [%s]}\n", n.routes, advertise, strings.Join(routes, ", "))
@@ -141,12 +137,7 @@ func (c *Cluster) URL() string {
 }
 
 // NodeURL returns the clients' URL of one node.
-func (c *Cluster) NodeURL(i int) string {
-	if w := c.nodes[i].wire; w != nil {
-		return "nats://" + w.address()
-	}
-	return "nats://" + c.nodes[i].client
-}
+func (c *Cluster) NodeURL(i int) string { return "nats://" + c.nodes[i].clients }
 
 // PID returns the process id of a running node.
 func (c *Cluster) PID(i int) int { return c.nodes[i].process.Process.Pid }
@@ -242,72 +233,6 @@ func (c *Cluster) Continue(t testing.TB, i int) {
 	c.signal(t, i, syscall.SIGCONT)
 }
 
-// Isolate cuts a node off from the other nodes. Clients still reach it.
-func (c *Cluster) Isolate(t testing.TB, i int) {
-	t.Helper()
-	if len(c.wires) == 0 {
-		t.Fatal("the cluster has no wires: set Config.Wires")
-	}
-	for ends, w := range c.wires {
-		if ends[0] == i || ends[1] == i {
-			w.cut()
-		}
-	}
-}
-
-// Partition cuts a node off from the other nodes and from clients.
-func (c *Cluster) Partition(t testing.TB, i int) {
-	t.Helper()
-	c.Isolate(t, i)
-	c.nodes[i].wire.cut()
-}
-
-// Heal mends all wires.
-func (c *Cluster) Heal() {
-	for _, w := range c.wires {
-		w.mend()
-	}
-	for _, n := range c.nodes {
-		if n.wire != nil {
-			n.wire.mend()
-		}
-	}
-}
-
-// Slow makes each sync of a node's files take longer by delay, until Quick. It
-// needs Linux and strace with permission to trace.
-func (c *Cluster) Slow(t testing.TB, i int, delay time.Duration) {
-	t.Helper()
-	n := c.nodes[i]
-	const syncs = "fsync,fdatasync"
-	n.strace = exec.Command("strace", "-f", "-o", filepath.Join(n.folder, "strace.log"), "-p", fmt.Sprint(c.PID(i)),
-		"-e", "trace="+syncs, "-e", fmt.Sprintf("inject=%s:delay_exit=%dms", syncs, delay.Milliseconds()))
-	n.strace.SysProcAttr = attached()
-	stderr := &strings.Builder{}
-	n.strace.Stderr = stderr
-	if err := n.strace.Start(); err != nil {
-		t.Fatal(err)
-	}
-	Await(t, "strace to attach", func() error {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.PID(i)))
-		if err == nil && strings.Contains(string(status), "TracerPid:\t0\n") {
-			err = fmt.Errorf("nobody traces %s: %s", n.name, stderr)
-		}
-		return err
-	})
-}
-
-// Quick ends what Slow began.
-func (c *Cluster) Quick(t testing.TB, i int) {
-	t.Helper()
-	strace := c.nodes[i].strace
-	c.nodes[i].strace = nil
-	if err := strace.Process.Signal(syscall.SIGINT); err != nil { // it lets the node go
-		t.Fatal(err)
-	}
-	_ = strace.Wait() // it ends by the signal
-}
-
 func (c *Cluster) signal(t testing.TB, i int, s syscall.Signal) {
 	t.Helper()
 	n := c.nodes[i]
@@ -334,10 +259,6 @@ func (c *Cluster) waitForExit(t testing.TB, i int) {
 // end kills all nodes, and shows their logs if the test failed.
 func (c *Cluster) end(t testing.TB) {
 	for _, n := range c.nodes {
-		if n.strace != nil {
-			_ = n.strace.Process.Kill()
-			_ = n.strace.Wait()
-		}
 		if n.process != nil {
 			_ = syscall.Kill(-n.process.Process.Pid, syscall.SIGKILL) // with the program that it was started through
 			<-n.ended

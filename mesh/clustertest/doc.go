@@ -1,10 +1,10 @@
 //go:build unix
 
 // Package clustertest runs clusters of stock nats-server processes for tests,
-// on loopback, and injects faults: nodes are killed, stopped, paused,
-// restarted, partitioned, and get slow disks.
+// on loopback, and injects faults: nodes are killed, stopped, paused and
+// restarted.
 //
-//	c := clustertest.Start(t, clustertest.Config{Wires: true})
+//	c := clustertest.Start(t, clustertest.Config{})
 //	conn, err := nats.Connect(c.URL())
 //	…
 //	c.Kill(t, c.Leader(t, "ORDERS"))

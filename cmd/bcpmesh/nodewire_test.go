@@ -1,17 +1,60 @@
 //go:build unix
 
-package clustertest
+package main_test
 
 import (
 	"net"
 	"sync"
 	"testing"
+
+	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 )
 
-// wire is a proxy for connections to an address. While it is cut it forwards
+// wiredCluster is a cluster whose nodes can be cut off, if it has wires: then this process
+// forwards everything that nodes and clients send to nodes, which is slower.
+type wiredCluster struct {
+	*clustertest.Cluster
+	wires map[[2]int]*nodeWire // from a node, or from the clients, which are -1, to a node
+}
+
+func startWired(t testing.TB, config clustertest.Config) *wiredCluster {
+	t.Helper()
+	c := &wiredCluster{wires: map[[2]int]*nodeWire{}}
+	config.Wire = func(from, to int, address string) string {
+		w := newNodeWire(t, address)
+		c.wires[[2]int{from, to}] = w
+		return w.address()
+	}
+	c.Cluster = clustertest.Start(t, config)
+	return c
+}
+
+// isolate cuts a node off from the other nodes. Clients still reach it.
+func (c *wiredCluster) isolate(node int) {
+	for ends, w := range c.wires {
+		if ends[0] == node || ends[1] == node && ends[0] >= 0 {
+			w.cut()
+		}
+	}
+}
+
+// partition cuts a node off from the other nodes and from clients.
+func (c *wiredCluster) partition(node int) {
+	c.isolate(node)
+	c.wires[[2]int{-1, node}].cut()
+}
+
+// heal mends all wires.
+func (c *wiredCluster) heal() {
+	for _, w := range c.wires {
+		w.mend()
+	}
+}
+
+// nodeWire is a proxy for connections to an address. While it is cut it forwards
 // nothing and reports nothing, like a network that loses all packets. Data sent
 // meanwhile arrives when it is mended, as TCP sends it again.
-type wire struct {
+type nodeWire struct {
 	listener net.Listener
 	to       string
 	running  sync.WaitGroup
@@ -22,22 +65,22 @@ type wire struct {
 	conns map[net.Conn]bool
 }
 
-func newWire(t testing.TB, to string) *wire {
+func newNodeWire(t testing.TB, to string) *nodeWire {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{listener: listener, to: to, whole: make(chan struct{}), ended: make(chan struct{}), conns: map[net.Conn]bool{}}
+	w := &nodeWire{listener: listener, to: to, whole: make(chan struct{}), ended: make(chan struct{}), conns: map[net.Conn]bool{}}
 	close(w.whole)
 	w.running.Go(w.accept)
 	t.Cleanup(w.end)
 	return w
 }
 
-func (w *wire) address() string { return w.listener.Addr().String() }
+func (w *nodeWire) address() string { return w.listener.Addr().String() }
 
-func (w *wire) cut() {
+func (w *nodeWire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	select {
@@ -47,7 +90,7 @@ func (w *wire) cut() {
 	}
 }
 
-func (w *wire) mend() {
+func (w *nodeWire) mend() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	select {
@@ -57,7 +100,7 @@ func (w *wire) mend() {
 	}
 }
 
-func (w *wire) end() {
+func (w *nodeWire) end() {
 	w.mu.Lock()
 	select {
 	case <-w.ended:
@@ -73,7 +116,7 @@ func (w *wire) end() {
 }
 
 // passes waits while the wire is cut, and reports whether it has not ended.
-func (w *wire) passes() bool {
+func (w *nodeWire) passes() bool {
 	w.mu.Lock()
 	whole := w.whole
 	w.mu.Unlock()
@@ -85,7 +128,7 @@ func (w *wire) passes() bool {
 	}
 }
 
-func (w *wire) accept() {
+func (w *nodeWire) accept() {
 	for {
 		from, err := w.listener.Accept()
 		if err != nil {
@@ -96,7 +139,7 @@ func (w *wire) accept() {
 }
 
 // carry carries one connection until one of its sides closes it.
-func (w *wire) carry(from net.Conn) {
+func (w *nodeWire) carry(from net.Conn) {
 	if !w.keep(from) {
 		return
 	}
@@ -115,7 +158,7 @@ func (w *wire) carry(from net.Conn) {
 }
 
 // copy copies what one side sends, and then closes both.
-func (w *wire) copy(to, from net.Conn) {
+func (w *nodeWire) copy(to, from net.Conn) {
 	defer w.drop(from)
 	defer w.drop(to)
 	buffer := make([]byte, 64<<10)
@@ -130,7 +173,7 @@ func (w *wire) copy(to, from net.Conn) {
 	}
 }
 
-func (w *wire) keep(conn net.Conn) bool {
+func (w *nodeWire) keep(conn net.Conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	select {
@@ -143,7 +186,7 @@ func (w *wire) keep(conn net.Conn) bool {
 	}
 }
 
-func (w *wire) drop(conn net.Conn) {
+func (w *nodeWire) drop(conn net.Conn) {
 	_ = conn.Close()
 	w.mu.Lock()
 	defer w.mu.Unlock()
