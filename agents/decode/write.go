@@ -111,28 +111,24 @@ func (w *Writer) line(n int) {
 }
 
 func (w *Writer) open(name string, attributes []html.Attribute) {
+	w.block(name)
 	switch name {
 	case "br":
 		w.space = false
 		w.b.WriteByte('\n')
 		w.breaks++
 	case "hr":
-		w.line(2)
 		w.raw("---")
 		w.line(2)
 	case "h1", "h2", "h3", "h4", "h5", "h6":
-		w.line(2)
 		w.raw(strings.Repeat("#", int(name[1]-'0')) + " ")
 	case "ul", "menu":
-		w.line(1 + min(1, max(0, 1-len(w.lists))))
 		w.lists = append(w.lists, -1)
 	case "ol":
-		w.line(1 + min(1, max(0, 1-len(w.lists))))
 		w.lists = append(w.lists, 1)
 	case "li":
 		w.item()
 	case "tr":
-		w.line(1)
 		w.cells = 0
 	case "td", "th":
 		if w.cells > 0 {
@@ -141,7 +137,6 @@ func (w *Writer) open(name string, attributes []html.Attribute) {
 		}
 		w.cells++
 	case "pre", "textarea":
-		w.line(2)
 		w.pre++
 	case "a":
 		href, ok := attribute(attributes, "href")
@@ -153,38 +148,43 @@ func (w *Writer) open(name string, attributes []html.Attribute) {
 		w.box("")
 	case "input":
 		w.box(inputText(attributes))
-	default:
-		if n := blockBreaks(name); n > 0 {
-			w.line(n)
-		}
 	}
 }
 
 func (w *Writer) close(name string) {
 	switch name {
-	case "h1", "h2", "h3", "h4", "h5", "h6":
-		w.line(2)
 	case "ul", "ol", "menu":
 		if len(w.lists) > 0 {
 			w.lists = w.lists[:len(w.lists)-1]
 		}
-		w.line(1 + min(1, max(0, 1-len(w.lists))))
-	case "li", "tr":
-		w.line(1)
 	case "button":
 		w.box("")
 	case "pre", "textarea":
 		w.pre = max(0, w.pre-1)
-		w.line(2)
 	case "a":
 		if n := len(w.anchors); n > 0 {
 			w.link(w.anchors[n-1])
 			w.anchors = w.anchors[:n-1]
 		}
-	default:
-		if n := blockBreaks(name); n > 0 {
-			w.line(n)
+	}
+	w.block(name)
+}
+
+// block ends the line around an element that is not inline.
+func (w *Writer) block(name string) {
+	switch name {
+	case "ul", "ol", "menu":
+		if len(w.lists) > 0 { // inside of another one
+			w.line(1)
+			return
 		}
+		w.line(2)
+	case "p", "blockquote", "table", "figure", "dl", "section", "article", "header", "footer", "main", "aside", "nav", "form", "fieldset", "details",
+		"h1", "h2", "h3", "h4", "h5", "h6", "hr", "pre", "textarea":
+		w.line(2)
+	case "div", "address", "dt", "dd", "caption", "figcaption", "thead", "tbody", "tfoot", "legend", "summary", "option", "body", "html", "head", "center", "title",
+		"li", "tr":
+		w.line(1)
 	}
 }
 
@@ -206,7 +206,6 @@ func inputText(attributes []html.Attribute) string {
 
 // item begins an item of the innermost list.
 func (w *Writer) item() {
-	w.line(1)
 	mark := "- "
 	if n := len(w.lists); n > 0 {
 		w.raw(strings.Repeat("  ", min(n-1, 8)))
@@ -228,17 +227,6 @@ func (w *Writer) link(a anchor) {
 		w.space = false
 		w.raw(" [" + strconv.Itoa(n) + "]")
 	}
-}
-
-// blockBreaks returns the number of line breaks around an element; 0 for an inline one.
-func blockBreaks(name string) int {
-	switch name {
-	case "p", "blockquote", "table", "figure", "dl", "section", "article", "header", "footer", "main", "aside", "nav", "form", "fieldset", "details":
-		return 2
-	case "div", "address", "dt", "dd", "caption", "figcaption", "thead", "tbody", "tfoot", "legend", "summary", "option", "body", "html", "head", "center", "title":
-		return 1
-	}
-	return 0
 }
 
 func attribute(attributes []html.Attribute, key string) (value string, ok bool) {

@@ -1,7 +1,5 @@
 package text
 
-import "slices"
-
 // Alphabet limits the characters of a delivered text. The zero value is invalid and refuses everything.
 type Alphabet uint8
 
@@ -18,16 +16,41 @@ const (
 	Hebrew   Alphabet = 7
 )
 
-// alphabetWords are their wire words.
-var alphabetWords = []string{Any: "any", ASCII: "ascii", Latin: "latin", Armenian: "armenian", Cyrillic: "cyrillic", Greek: "greek", Hebrew: "hebrew"}
+// alphabets has the wire word of each, the first code point outside of it but for letters of its script, and how many code points
+// can stand inside a word. The zero alphabet has nothing.
+var alphabets = [...]struct {
+	word   string
+	limit  rune
+	script uint8
+	size   int
+}{
+	Any:      {"any", 0x110000, noScript, 115982},
+	ASCII:    {"ascii", limitASCII, noScript, 46},
+	Latin:    {"latin", 0x180, noScript, 133},
+	Armenian: {"armenian", limitASCII, scriptArmenian, 139},
+	Cyrillic: {"cyrillic", limitASCII, scriptCyrillic, 217},
+	Greek:    {"greek", limitASCII, scriptGreek, 215},
+	Hebrew:   {"hebrew", limitASCII, scriptHebrew, 145},
+}
+
+const limitASCII = 0x80
 
 // Alphabets are the wire words of all alphabets, in the order of the constants.
-func Alphabets() []string { return slices.Clone(alphabetWords[Any:]) }
+func Alphabets() (words []string) {
+	for _, a := range alphabets[Any:] {
+		words = append(words, a.word)
+	}
+	return words
+}
 
 // ParseAlphabet finds an alphabet by its wire word; ok is false for an unknown one.
 func ParseAlphabet(word string) (a Alphabet, ok bool) {
-	i := slices.Index(alphabetWords, word)
-	return Alphabet(max(i, 0)), i >= int(Any)
+	for i, known := range alphabets[Any:] {
+		if known.word == word {
+			return Any + Alphabet(i), true
+		}
+	}
+	return 0, false
 }
 
 // noScript is no script of a letter.
@@ -56,38 +79,19 @@ const (
 	MaxMarks = 4
 )
 
-const (
-	limitASCII = 0x80
-	limitLatin = 0x180
-)
-
 // limit is the first code point outside of the alphabet; 0 for an invalid one.
 func (a Alphabet) limit() rune {
-	switch a {
-	case Any:
-		return 0x110000
-	case ASCII, Armenian, Cyrillic, Greek, Hebrew:
-		return limitASCII
-	case Latin:
-		return limitLatin
+	if int(a) >= len(alphabets) {
+		return 0
 	}
-	return 0
+	return alphabets[a].limit
 }
 
 // script is the script whose letters the alphabet has beside those below its limit, or noScript, and the place of the one that
-// words are taken for where nothing says otherwise.
+// words are taken for where nothing says otherwise. The alphabet is valid.
 func (a Alphabet) script() (script uint8, home int) {
-	switch a {
-	case Armenian:
-		script = scriptArmenian
-	case Cyrillic:
-		script = scriptCyrillic
-	case Greek:
-		script = scriptGreek
-	case Hebrew:
-		script = scriptHebrew
-	default:
-		return noScript, latinPlace
+	if script = alphabets[a].script; script == noScript {
+		return script, latinPlace
 	}
 	return script, int(lookPlaces[script]) - 1
 }
@@ -95,34 +99,11 @@ func (a Alphabet) script() (script uint8, home int) {
 // AlphabetSize is the number of distinct code points that can stand inside a word, hyphen included; 0 for an
 // invalid alphabet. Capacity bounds are computed from it (PROTOCOL P4.1).
 func AlphabetSize(a Alphabet) int {
-	switch a {
-	case Any:
-		return sizeAny
-	case ASCII:
-		return sizeASCII
-	case Latin:
-		return sizeLatin
-	case Armenian:
-		return sizeArmenian
-	case Cyrillic:
-		return sizeCyrillic
-	case Greek:
-		return sizeGreek
-	case Hebrew:
-		return sizeHebrew
+	if int(a) >= len(alphabets) {
+		return 0
 	}
-	return 0
+	return alphabets[a].size
 }
-
-const (
-	sizeAny      = 115982
-	sizeASCII    = 46
-	sizeLatin    = 133
-	sizeArmenian = 139
-	sizeCyrillic = 217
-	sizeGreek    = 215
-	sizeHebrew   = 145
-)
 
 // Joiners is the number of ways in which two neighbouring words can be joined: space, hyphen, the separator of
 // the Join, and with Any nothing at all (ideographs). It is 0 for an invalid alphabet or join.

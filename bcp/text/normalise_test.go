@@ -466,7 +466,7 @@ func TestTablesAreCurrent(t *testing.T) {
 // covers P1.3, P3.4
 func TestCapitalsStayInTheAlphabet(t *testing.T) {
 	t.Parallel()
-	for _, limit := range []rune{limitASCII, limitLatin} {
+	for _, limit := range []rune{limitASCII, Latin.limit()} {
 		for r := range limit {
 			up := unicode.ToUpper(r)
 			if e := lookUp(up); class(e&entryClass) == classMapped && mappedTo(e) == r && up >= limit {

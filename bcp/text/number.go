@@ -1,26 +1,19 @@
 package text
 
-import "strconv"
+import (
+	"regexp"
+	"strconv"
+)
+
+var integer = regexp.MustCompile(`^(?:0|-?[1-9][0-9]*)$`)
 
 // ParseInteger reads a decimal integer of 64 bits as PROTOCOL P2.2 writes it: an optional minus, no plus, no leading
 // zero, no -0, no separators; only white space may stand around it. The error is ErrInteger.
 func ParseInteger(src []byte) (int64, error) {
 	var room [32]byte
 	text, ok := plain(room[:], src)
-	if !ok {
+	if !ok || !integer.Match(text) {
 		return 0, ErrInteger
-	}
-	rest := text
-	if rest[0] == '-' {
-		rest = rest[1:]
-	}
-	if len(rest) == 0 || rest[0] == '0' && len(text) > 1 {
-		return 0, ErrInteger
-	}
-	for _, b := range rest {
-		if b-'0' >= 10 {
-			return 0, ErrInteger
-		}
 	}
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil {
