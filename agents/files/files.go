@@ -231,25 +231,16 @@ func (d *desk) text(ctx context.Context, e entry) (tool.Text, error) {
 	if info, err := f.Stat(); err != nil || info.IsDir() {
 		return "", tool.Gone
 	}
-	var b strings.Builder
-	part := make([]byte, 64<<10)
-	for {
-		if ctx.Err() != nil {
-			return "", tool.TimedOut
-		}
-		n, err := f.Read(part)
-		b.Write(part[:n])
-		if b.Len() > maxFile {
-			return "", tool.TooLarge
-		}
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return "", tool.Unreadable
-		}
+	read, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	switch {
+	case ctx.Err() != nil:
+		return "", tool.TimedOut
+	case err != nil:
+		return "", tool.Unreadable
+	case len(read) > maxFile:
+		return "", tool.TooLarge
 	}
-	content := strings.TrimPrefix(b.String(), "\ufeff")
+	content := strings.TrimPrefix(string(read), "\ufeff")
 	if !utf8.ValidString(content) || strings.IndexByte(content, 0) >= 0 {
 		return "", tool.NotText
 	}
