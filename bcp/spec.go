@@ -1,6 +1,10 @@
 package bcp
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // Spec is the shape asked for, of a query or a subscription: the exact objects
 // of the seed's "Query Categories", plus the keys of PROTOCOL P1.3. A Spec is
@@ -66,18 +70,7 @@ type Question struct {
 // shared, as a [Validator] may be. The zero value is ready; it is for one goroutine,
 // and for settings with the same vocabularies, rules and constraints.
 type Compiler struct {
-	known map[subscribedSpec]*Validator
-}
-
-// subscribedSpec is all that a subscription's validator depends on, but for what the
-// compiler is for.
-type subscribedSpec struct {
-	spec                        string // canonical JSON
-	onAnomaly                   OnAnomaly
-	preserveCase, sealed        bool
-	releaseSlots, approvalSlots uint64
-	subscriptions               int
-	publishWhen                 string
+	known map[string]*Validator // by their specs in canonical JSON, and the settings
 }
 
 // Compile is [Compile]. What is refused is refused again each time.
@@ -86,8 +79,9 @@ func (c *Compiler) Compile(spec Spec, settings Settings) (*Validator, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := subscribedSpec{string(text), settings.OnAnomaly, settings.PreserveCase, settings.Sealed, settings.ReleaseSlots, settings.ApprovalSlots,
-		settings.Subscriptions, settings.PublishWhen}
+	of := settings
+	of.Vocabularies, of.Rules, of.Constraints = nil, nil, nil
+	key := fmt.Sprintf("%s %+v", text, of)
 	if v := c.known[key]; v != nil {
 		return v, nil
 	}
@@ -96,7 +90,7 @@ func (c *Compiler) Compile(spec Spec, settings Settings) (*Validator, error) {
 		return nil, err
 	}
 	if c.known == nil {
-		c.known = make(map[subscribedSpec]*Validator)
+		c.known = make(map[string]*Validator)
 	}
 	c.known[key] = v
 	return v, nil

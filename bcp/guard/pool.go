@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/go-json-experiment/json"
 )
 
 // PoolLimits bound what an agent sends out over a sliding window. The zero value lets nothing out.
@@ -170,42 +168,22 @@ func (p *Pool) advance(now time.Time) {
 	maps.DeleteFunc(p.open, func(_ string, h PoolHop) bool { return h.Until <= p.now })
 }
 
-// savedPool is a pool as bytes.
-type savedPool struct {
-	Now   int64             `json:"now"`
-	Bits  window            `json:"bits"`
-	Bytes window            `json:"bytes"`
-	Hosts map[string]window `json:"hosts"`
-	Open  []PoolHop         `json:"open"` // by id
-}
-
-// MarshalBinary writes the pool down: the same bytes for the same pool.
-func (p *Pool) MarshalBinary() ([]byte, error) {
-	open := slices.SortedFunc(maps.Values(p.open), func(a, b PoolHop) int { return cmp.Compare(a.ID, b.ID) })
-	return json.Marshal(savedPool{p.now, p.bits, p.bytes, p.hosts, open}, json.Deterministic(true))
-}
-
-// UnmarshalBinary reads what MarshalBinary wrote. The error is [Malformed].
-func (p *Pool) UnmarshalBinary(b []byte) error {
-	var saved savedPool
-	if err := json.Unmarshal(b, &saved, json.RejectUnknownMembers(true)); err != nil || !saved.Bits.isValid() || !saved.Bytes.isValid() {
-		return Malformed
+// Valid reports whether a pool that was read from a checkpoint is one.
+func (p *Pool) Valid() bool {
+	if p == nil || p.hosts == nil || p.open == nil {
+		return false
 	}
-	*p = *NewPool()
-	p.now, p.bits, p.bytes = saved.Now, saved.Bits, saved.Bytes
-	for host, w := range saved.Hosts {
+	for _, w := range p.hosts {
 		if !w.isValid() {
-			return Malformed
+			return false
 		}
-		p.hosts[host] = w
 	}
-	for i, h := range saved.Open {
-		if h.ID == "" || h.Bits < 0 || h.Bytes <= 0 || i > 0 && saved.Open[i-1].ID >= h.ID {
-			return Malformed
+	for id, h := range p.open {
+		if id == "" || h.ID != id || h.Bits < 0 || h.Bytes <= 0 {
+			return false
 		}
-		p.open[h.ID] = h
 	}
-	return nil
+	return p.bits.isValid() && p.bytes.isValid()
 }
 
 // window are sums by the time up to which they count, the earliest first. It is never changed in place.

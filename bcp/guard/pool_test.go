@@ -3,7 +3,6 @@ package guard
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -124,20 +123,22 @@ func TestPoolForgottenHost(t *testing.T) {
 	}
 }
 
-// What is no saved pool is refused.
-func TestRestorePoolRefuses(t *testing.T) {
+// What is no pool is known.
+func TestPoolValid(t *testing.T) {
 	t.Parallel()
-	const fine = `{"now":1,"bits":[{"until":5,"sum":1}],"bytes":[],"hosts":{"a":[{"until":5,"sum":1}]},"open":[{"id":"x","host":"a","bits":0,"bytes":1,"until":9}]}`
-	if err := NewPool().UnmarshalBinary([]byte(fine)); err != nil {
-		t.Fatal(err)
-	}
-	for was, is := range map[string]string{
-		`"sum":1}],"bytes"`: `"sum":0}],"bytes"`, `"sum":1}]}`: `"sum":-1}]}`, `"id":"x"`: `"id":""`, `"bits":0`: `"bits":-1`, `"bytes":1`: `"bytes":0`,
-		`[{"until":5,"sum":1}],"bytes"`: `[{"until":5,"sum":1},{"until":5,"sum":1}],"bytes"`, `"now"`: `"then"`, `{"now"`: `[{"now"`,
+	for name, spoil := range map[string]func(*Pool){
+		"": func(*Pool) {}, "no bits": func(p *Pool) { p.bits[0].Sum = 0 }, "bits below none": func(p *Pool) { p.hosts["a"][0].Sum = -1 },
+		"no id": func(p *Pool) { p.open[""] = PoolHop{Bytes: 1} }, "another id": func(p *Pool) { p.open["y"] = PoolHop{ID: "x", Bytes: 1} },
+		"a negative price": func(p *Pool) { p.open["x"] = PoolHop{ID: "x", Bits: -1, Bytes: 1} }, "no bytes": func(p *Pool) { p.open["x"] = PoolHop{ID: "x"} },
+		"twice": func(p *Pool) { p.bits = append(p.bits, p.bits[0]) }, "no hosts": func(p *Pool) { p.hosts = nil }, "no list": func(p *Pool) { p.open = nil },
 	} {
-		if NewPool().UnmarshalBinary([]byte(strings.Replace(fine, was, is, 1))) == nil {
-			t.Errorf("%s is taken", is)
+		p := &Pool{now: 1, bits: window{{5, 1}}, hosts: map[string]window{"a": {{5, 1}}}, open: map[string]PoolHop{"x": {ID: "x", Host: "a", Bytes: 1, Until: 9}}}
+		if spoil(p); p.Valid() != (name == "") {
+			t.Errorf("%s: it is taken for a pool: %t", name, p.Valid())
 		}
+	}
+	if (*Pool)(nil).Valid() {
+		t.Error("none is one")
 	}
 }
 
@@ -190,16 +191,9 @@ func TestPoolNeverLetsMoreOut(t *testing.T) {
 				open[id] = len(events)
 				events = append(events, e)
 			}
-			saved, err := p.MarshalBinary()
-			noError(t, err)
-			restored := NewPool()
-			if err := restored.UnmarshalBinary(saved); err != nil {
-				t.Fatalf("%v: %s", err, saved)
+			if !p.Valid() {
+				t.Fatalf("%+v is no pool", p.Pool)
 			}
-			if again, _ := restored.MarshalBinary(); string(again) != string(saved) {
-				t.Fatalf("%s became %s", saved, again)
-			}
-			p.Pool = restored
 			bits, bytes, hosts := NanoBits(0), int64(0), map[string]int64{}
 			for _, e := range events {
 				if e.reserved > now.Add(-limits.Window).UnixNano() {

@@ -193,8 +193,8 @@ func (s *State) index() error {
 			return errSaved
 		}
 	}
-	for _, list := range s.calls {
-		if !list.valid(true) {
+	for key, list := range s.endorsed {
+		if calls := key.Reader == ""; !list.valid(calls) || !calls && s.channel(key) == nil {
 			return errSaved
 		}
 	}
@@ -202,6 +202,9 @@ func (s *State) index() error {
 		if a.kind != bcp.AlertSuspect && s.channel(a.channel) == nil {
 			return errSaved
 		}
+	}
+	if !s.watch.Valid() {
+		return errSaved
 	}
 	for _, bytes := range s.share.of {
 		s.share.all += bytes
@@ -223,7 +226,7 @@ func (s *State) indexAgent(name bcp.AgentName, a *agentState) bool {
 			return false
 		}
 	}
-	return a.session.begun || len(a.session.quotes) == 0
+	return (a.session.begun || len(a.session.quotes) == 0) && a.egress.pool.Valid() && a.usage.tokens.Valid() && a.usage.money.Valid()
 }
 
 func (s *State) indexChannel(ch *channelState) bool {
@@ -251,7 +254,7 @@ func (s *State) indexChannel(ch *channelState) bool {
 	if s.channels[ch.definition.ChannelKey] == ch {
 		s.noteThreshold(ch)
 	}
-	return ch.pools[ch.epoch.number] != nil && ch.endorsements.valid(false)
+	return ch.pools[ch.epoch.number] != nil
 }
 
 func (s *State) indexQuery(id bcp.QueryID, q *queryState) bool {

@@ -37,7 +37,7 @@ func TestChecksStandInTheOrderOfTheCode(t *testing.T) {
 }
 
 // deciding are the functions that Decide methods have refuse for them.
-var deciding = []string{"fromAgent", "fromUnsuspended", "escalate", "repeated", "fits", "limits", "refuseWithoutRoom", "judgeProposal", "refuseEgress", "settleEgress", "reserveEgress", "settleUsage", "reserveUsage", "rejected", "exceed", "refuse", "judgeApproval"}
+var deciding = []string{"fromAgent", "fromKeeper", "fromUnsuspended", "escalate", "repeated", "fits", "limits", "refuseWithoutRoom", "judgeProposal", "refuseEgress", "settleEgress", "reserveEgress", "settleUsage", "reserveUsage", "rejected", "exceed", "refuse", "judgeApproval"}
 
 // namedIn returns the checks that a function names, those of the functions that
 // it calls at the place of the call.

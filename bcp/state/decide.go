@@ -205,7 +205,7 @@ func (s *State) DecideAnswer(m bcp.Moment, reader bcp.AgentName, id bcp.QueryID,
 	verdict := q.validator.Judge(in.Raw)
 	d.Reason, d.QueryField, d.Anomalies = verdict.Reason, verdict.Field, verdict.Anomalies
 	if verdict.Outcome == bcp.Hold {
-		if d.Endorsed = s.endorsed(&d, ch, q.validator, q.prices.Capacity); d.Endorsed != nil {
+		if d.Endorsed = s.endorsedBy(&d, ch, q.validator, q.prices.Capacity); d.Endorsed != nil {
 			verdict.Outcome = bcp.Accept
 		}
 	}
@@ -316,7 +316,7 @@ func (s *State) DecidePush(m bcp.Moment, reader, controller bcp.AgentName, id bc
 	d.Nominal, d.Capacity = ch.pushPrice(v, pushes, d.Time, s.origin)
 	var endorsed *bcp.EndorseChange
 	if verdict.Outcome == bcp.Hold {
-		if endorsed = s.endorsed(&d, ch, v, d.Capacity); endorsed != nil {
+		if endorsed = s.endorsedBy(&d, ch, v, d.Capacity); endorsed != nil {
 			verdict.Outcome = bcp.Accept
 		}
 	}

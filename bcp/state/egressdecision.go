@@ -36,13 +36,10 @@ func poolLimits(e bcp.Egress) guard.PoolLimits {
 // DecideEgress judges what the keeper of an agent says. It is false for what leaves
 // nothing to record: what was answered before, and what comes beyond max_refusals.
 func (s *State) DecideEgress(m bcp.Moment, agent bcp.AgentName, body []byte) (bcp.Decision, bool) {
-	d := s.next(m, bcp.KindEgress)
-	d.Agent, d.Role, d.RawBytes = agent, bcp.RoleKeeper, len(body)
-	a := s.agents[agent]
-	if a == nil || a.egress.refusals.used(d.Time, s.mesh.MaxRefusals) {
-		return refuse(d, bcp.CheckRefusals, bcp.RateLimited), false
+	d, a := s.fromKeeper(m, bcp.KindEgress, agent, body)
+	if a == nil {
+		return d, false
 	}
-	d.RawCommitment = d.Commit(body)
 	r, code := bcp.ParseEgress(body)
 	d.Egress = &bcp.EgressChange{Act: r.Act}
 	if code != "" {
@@ -59,6 +56,18 @@ func (s *State) DecideEgress(m bcp.Moment, agent bcp.AgentName, body []byte) (bc
 	default:
 		return s.reserveEgress(d, a, r)
 	}
+}
+
+// fromKeeper begins a decision about what the keeper of an agent says; the agent is nil where
+// it is not heard.
+func (s *State) fromKeeper(m bcp.Moment, kind bcp.DecisionKind, agent bcp.AgentName, body []byte) (bcp.Decision, *agentState) {
+	d, a := s.next(m, kind), s.agents[agent]
+	d.Agent, d.Role, d.RawBytes = agent, bcp.RoleKeeper, len(body)
+	if a == nil || a.egress.refusals.used(d.Time, s.mesh.MaxRefusals) {
+		return refuse(d, bcp.CheckRefusals, bcp.RateLimited), nil
+	}
+	d.RawCommitment = d.Commit(body)
+	return d, a
 }
 
 // refuseEgress refuses, and says what counts.

@@ -2,7 +2,6 @@ package state
 
 import (
 	"crypto/sha256"
-	"maps"
 	"slices"
 	"time"
 
@@ -70,20 +69,9 @@ func (l endorsements) forget(before int64) {
 	}
 }
 
-// endorsementsOf returns those of a channel, or of a kernel, whose key has no Reader.
-func (s *State) endorsementsOf(key bcp.ChannelKey) endorsements {
-	if key.Reader == "" {
-		return s.calls[key.Controller]
-	}
-	if ch := s.channel(key); ch != nil {
-		return ch.endorsements
-	}
-	return nil
-}
-
 // KnowsEndorsement reports whether an endorsement was given, and not erased since.
 func (s *State) KnowsEndorsement(key bcp.ChannelKey, id bcp.EndorsementID) bool {
-	e := s.endorsementsOf(key).find(id)
+	e := s.endorsed[key].find(id)
 	return e != nil && !e.spec.IsZero()
 }
 
@@ -131,10 +119,10 @@ func (s *State) isAllowed(e *endorsement, key bcp.ChannelKey) bool {
 	return s.approvesKey(e.by, key) && rule.Allows(e.by, e.uses, e.bits, time.Duration(e.until-e.given))
 }
 
-// endorsed returns the endorsement by which an answer is released that has to be held, as it
+// endorsedBy returns the endorsement by which an answer is released that has to be held, as it
 // is after that, or nil. A summary is always for a person.
-func (s *State) endorsed(d *bcp.Decision, ch *channelState, v *bcp.Validator, capacity bcp.Bits) *bcp.EndorseChange {
-	if d.Category == 3 || len(ch.endorsements) == 0 {
+func (s *State) endorsedBy(d *bcp.Decision, ch *channelState, v *bcp.Validator, capacity bcp.Bits) *bcp.EndorseChange {
+	if d.Category == 3 || len(s.endorsed[ch.definition.ChannelKey]) == 0 {
 		return nil
 	}
 	spec := bcp.SpecDigest(v.Spec())
@@ -151,7 +139,7 @@ func (s *State) EndorsedCall(c bcp.EndorsedCall) *bcp.EndorseChange {
 
 // lets returns the oldest endorsement that fits and may be used, as it is after that.
 func (s *State) lets(key bcp.ChannelKey, now int64, cost bcp.Bits, fits func(*endorsement) bool) *bcp.EndorseChange {
-	list := s.endorsementsOf(key)
+	list := s.endorsed[key]
 	for i := range list {
 		e := &list[i]
 		after := bcp.EndorseChange{ID: e.id, Uses: e.usesLeft - 1, Bits: e.bitsLeft - cost}
@@ -185,7 +173,7 @@ func (s *State) DecideEndorse(m bcp.Moment, approver bcp.AgentName, from bcp.Sen
 	if act == bcp.Endorse && !s.signedBy(from, a.Signature, a.Passkey, statement) {
 		return refuse(d, bcp.CheckSignature, bcp.NotPermitted)
 	}
-	list, rule := s.endorsementsOf(key), s.endorseRule(key, a.Tool)
+	list, rule := s.endorsed[key], s.endorseRule(key, a.Tool)
 	known := list.find(a.ID)
 	switch {
 	case act == bcp.Revoke && known == nil:
@@ -223,7 +211,7 @@ func (s *State) checkEndorsed(d *bcp.Decision, key bcp.ChannelKey) bool {
 	if change == nil {
 		return d.Kind != bcp.KindEndorse || d.Verdict == bcp.Reject
 	}
-	list := s.endorsementsOf(key)
+	list := s.endorsed[key]
 	e := list.find(change.ID)
 	switch {
 	case d.Kind == bcp.KindEndorse && (d.Verdict != bcp.Accept || d.Event == string(bcp.Revoke)):
@@ -250,7 +238,7 @@ func isOf(codes []string, tool string) bool {
 
 // applyEndorsed gives or revokes the endorsement, or counts it down.
 func (s *State) applyEndorsed(d *bcp.Decision, key bcp.ChannelKey) {
-	change, list := d.Endorsed, s.endorsementsOf(key)
+	change, list := d.Endorsed, s.endorsed[key]
 	if change == nil {
 		return
 	}
@@ -262,12 +250,7 @@ func (s *State) applyEndorsed(d *bcp.Decision, key bcp.ChannelKey) {
 	given := endorsement{id: change.ID, by: d.Agent, subscription: d.Subscription, tool: change.Tool, codes: change.Codes, given: d.Time, until: change.Until,
 		uses: change.Uses, bits: change.Bits, usesLeft: change.Uses, bitsLeft: change.Bits}
 	copy(given.spec[:], d.Spec)
-	list = append(list, given)
-	if key.Reader == "" {
-		s.calls[key.Controller] = list
-	} else {
-		s.channel(key).endorsements = list
-	}
+	s.endorsed[key] = append(list, given)
 }
 
 // ApplyCall makes what a decision says of an endorsement of a kernel's calls, and nothing
@@ -290,7 +273,7 @@ func (s *State) Endorsements(approver bcp.AgentName, m bcp.Moment) []bcp.Endorse
 	var list []bcp.EndorsementView
 	now := s.now(m)
 	add := func(key bcp.ChannelKey) {
-		of := s.endorsementsOf(key)
+		of := s.endorsed[key]
 		for i := range of {
 			e := &of[i]
 			if e.until <= now || !s.approvesKey(approver, key) {
@@ -307,8 +290,8 @@ func (s *State) Endorsements(approver bcp.AgentName, m bcp.Moment) []bcp.Endorse
 	for i := range s.mesh.Channels {
 		add(s.mesh.Channels[i].ChannelKey)
 	}
-	for _, kernel := range slices.Sorted(maps.Keys(s.calls)) {
-		add(bcp.ChannelKey{Controller: kernel})
+	for i := range s.mesh.Kernels {
+		add(bcp.ChannelKey{Controller: s.mesh.Kernels[i].Kernel})
 	}
 	return list
 }

@@ -123,10 +123,9 @@ func (s *State) applyErase(d *bcp.Decision) {
 	}
 	if ch := s.channel(bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}); ch != nil {
 		s.dropOutbox(ch, d.Before)
-		ch.endorsements.forget(d.Before)
 	}
-	if d.Controller == "" { // of what has no channel
-		for _, list := range s.calls {
+	for key, list := range s.endorsed {
+		if key.Reader == d.Reader && (key.Controller == d.Controller || d.Controller == "") { // which is of what has no channel
 			list.forget(d.Before)
 		}
 	}

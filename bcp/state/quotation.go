@@ -2,7 +2,6 @@ package state
 
 import (
 	"encoding/binary"
-	"unicode/utf8"
 
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
@@ -100,9 +99,6 @@ func (q quotations) completesRun(sum uint64, words []uint64, missing int, now in
 // wordRuns returns the digests of each quotedWords consecutive words: of their
 // letters in order, of the words in any, and of the beginning of the letters.
 func wordRuns(delivered string) [][8]byte {
-	if plainWords(delivered) < quotedWords { // as of most answers
-		return nil
-	}
 	l := text.ReadLetters([]byte(delivered))
 	n := len(l.Ends) - quotedWords + 1
 	if n <= 0 {
@@ -127,23 +123,6 @@ func wordRuns(delivered string) [][8]byte {
 		begin = l.Ends[i]
 	}
 	return runs
-}
-
-// plainWords counts the words of a text in ASCII, and takes any other for long.
-func plainWords(text string) (words int) {
-	inside := false
-	for i := range len(text) {
-		c := text[i]
-		if c >= utf8.RuneSelf {
-			return quotedWords
-		}
-		letter := c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9'
-		if letter && !inside {
-			words++
-		}
-		inside = letter
-	}
-	return words
 }
 
 // lettersFactor is that of the polynomials by which letters are compared, and

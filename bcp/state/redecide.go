@@ -356,7 +356,7 @@ func (r *Redecider) explained(d, would *bcp.Decision) bool {
 	case d.Repeat && !would.Repeat, d.Client != "" && d.Code == bcp.Malformed && would.Code != bcp.Malformed:
 		return any && d.Time-erased < clientMemory
 	case d.Endorsed != nil && would.Endorsed == nil:
-		return r.state.endorsementsOf(key).find(d.Endorsed.ID) != nil && !r.state.KnowsEndorsement(key, d.Endorsed.ID)
+		return r.state.endorsed[key].find(d.Endorsed.ID) != nil && !r.state.KnowsEndorsement(key, d.Endorsed.ID)
 	case d.Code == bcp.EscalationRequired && would.Code != bcp.EscalationRequired:
 		session := r.sessions[d.Controller]
 		return session != "" && r.state.agents[d.Controller].session.id == session

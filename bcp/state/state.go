@@ -63,8 +63,8 @@ type memory struct {
 	decided   []decidedItem // items that were decided or expired, oldest first
 	firsts    firstOutcomes
 	envelopes map[bcp.DeliveryID]*envelope
-	alerts    []alert                        // not yet recorded
-	calls     map[bcp.AgentName]endorsements // of the calls of kernels
+	alerts    []alert                         // not yet recorded
+	endorsed  map[bcp.ChannelKey]endorsements // of a channel, or of the calls of a kernel, whose key has no Reader
 	roles     roleState
 	watch     *watch.Watch
 	suspended map[bcp.AgentName]bool // nothing is taken from them until the operator lifts it
@@ -129,8 +129,6 @@ type channelState struct {
 	exhausted  uint64 // epoch of the last alert of exhaustion
 	spending   spending
 	pushes     map[bcp.SubscriptionID]*pushState
-
-	endorsements endorsements
 
 	session     bcp.SessionID // that escalations belongs to
 	escalations int
@@ -230,7 +228,7 @@ func New(c Config) (*State, error) {
 			items:     make(map[bcp.ItemID]*itemState),
 			envelopes: make(map[bcp.DeliveryID]*envelope),
 			roles:     roleState{map[roleKey]acceptedRole{}, map[string]int64{}},
-			calls:     make(map[bcp.AgentName]endorsements),
+			endorsed:  make(map[bcp.ChannelKey]endorsements),
 			share:     journalShare{of: make(map[bcp.AgentName]int64)},
 			watch:     watch.New(), suspended: make(map[bcp.AgentName]bool), prompted: make(map[scheduleKey]int64),
 		},

@@ -29,9 +29,9 @@ func dumpRecords(s *State) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "last %+v\nhead %x origin %d endings %v decided %v waiting %v noticed %v alerts %v\n",
 		s.last, s.head, s.origin, s.endings, s.decided, s.waiting, s.noticed, s.alerts)
-	saved, err := s.watch.MarshalBinary()
-	fmt.Fprintf(&b, "watch %s %v suspended %v\n", saved, err, s.suspended)
-	fmt.Fprintf(&b, "share %v roles %v\n", s.share, s.roles)
+	saved, err := bcp.AppendSaved(nil, s.watch)
+	fmt.Fprintf(&b, "watch %q %v suspended %v\n", saved, err, s.suspended)
+	fmt.Fprintf(&b, "share %v roles %v endorsed %+v\n", s.share, s.roles, s.endorsed)
 	sortedLines(&b, s.envelopes, func(e *envelope) string { return fmt.Sprintf("%+v", *e) })
 	known := maps.Clone(s.agents)
 	maps.Copy(known, s.past.agents)

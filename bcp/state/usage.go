@@ -45,13 +45,10 @@ func usageLimits(run bcp.Run, most int64) guard.PoolLimits {
 // for what leaves nothing to record: what was answered before, and what comes beyond
 // max_refusals.
 func (s *State) DecideUsage(m bcp.Moment, agent bcp.AgentName, body []byte) (bcp.Decision, bool) {
-	d := s.next(m, bcp.KindUsage)
-	d.Agent, d.Role, d.RawBytes = agent, bcp.RoleKeeper, len(body)
-	a := s.agents[agent]
-	if a == nil || a.egress.refusals.used(d.Time, s.mesh.MaxRefusals) {
-		return refuse(d, bcp.CheckRefusals, bcp.RateLimited), false
+	d, a := s.fromKeeper(m, bcp.KindUsage, agent, body)
+	if a == nil {
+		return d, false
 	}
-	d.RawCommitment = d.Commit(body)
 	r, code := bcp.ParseUsage(body)
 	d.Usage = &bcp.UsageChange{Act: r.Act, ID: r.ID}
 	switch {

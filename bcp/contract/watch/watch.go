@@ -11,13 +11,9 @@
 package watch
 
 import (
-	"cmp"
-	"errors"
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -73,12 +69,13 @@ func ThresholdOf(rule bcp.SuspectRule) (Threshold, bool) {
 	return Threshold{}, false
 }
 
-// Watch counts. Make one with [New] or a saved one; use it from one goroutine.
+// Watch counts. Make one with [New]; use it from one goroutine. A checkpoint has its fields:
+// names, words and numbers.
 type Watch struct {
 	now   int64 // the latest moment of a record, Unix nanoseconds
 	seen  map[counter]*count
 	sizes map[bcp.AgentName][]int // of the newest plans of a planner, oldest first
-	most  map[bcp.SuspectRule]int // since [New], or since it was restored
+	most  map[bcp.SuspectRule]int `msgpack:"-"` // since [New]
 }
 
 type counter struct {
@@ -153,7 +150,7 @@ func (w *Watch) Lift(agent bcp.AgentName) {
 }
 
 // Most returns the highest count of a rule that any agent came to within its time, and of
-// [bcp.SuspectUnusual] how many times the usual steps a plan had, since it was made or restored:
+// [bcp.SuspectUnusual] how many times the usual steps a plan had, since [New]:
 // how far traffic stays below the thresholds.
 func (w *Watch) Most(rule bcp.SuspectRule) int { return w.most[rule] }
 
@@ -194,24 +191,6 @@ func Of(d *bcp.Decision) []bcp.Seen {
 	return nil
 }
 
-type savedWatch struct {
-	Now    int64        `json:"now,omitzero"`
-	Counts []savedCount `json:"counts,omitempty"`
-	Plans  []savedPlans `json:"plans,omitempty"`
-}
-
-type savedCount struct {
-	Agent bcp.AgentName   `json:"agent"`
-	Rule  bcp.SuspectRule `json:"rule"`
-	Times []int64         `json:"times,omitempty"`
-	Quiet int64           `json:"quiet,omitzero"`
-}
-
-type savedPlans struct {
-	Agent bcp.AgentName `json:"agent"`
-	Steps []int         `json:"steps"`
-}
-
 // sends are the families of subjects that an agent publishes to in each of its roles.
 // People and the gateway's own roles are not watched.
 var sends = map[bcp.Role][]string{
@@ -233,50 +212,18 @@ func ofAnotherRole(role bcp.Role, family string) bool {
 	return !slices.Contains(sends[role], family)
 }
 
-// MarshalBinary returns all that the watch remembers: the same bytes for the same watch, and none
-// of one that has seen nothing. Names, words and numbers are all that is in them.
-func (w *Watch) MarshalBinary() ([]byte, error) {
-	if w.now == 0 {
-		return nil, nil
-	}
-	s := savedWatch{Now: w.now}
+// Valid reports whether a watch that was read from a checkpoint remembers what one does, and
+// no more.
+func (w *Watch) Valid() bool {
 	for key, c := range w.seen {
-		s.Counts = append(s.Counts, savedCount{key.agent, key.rule, c.times, c.quiet})
-	}
-	slices.SortFunc(s.Counts, func(a, b savedCount) int { return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Rule, b.Rule)) })
-	for _, name := range slices.Sorted(maps.Keys(w.sizes)) {
-		s.Plans = append(s.Plans, savedPlans{name, w.sizes[name]})
-	}
-	return json.Marshal(&s, json.Deterministic(true))
-}
-
-// ErrSaved says that bytes are no saved watch.
-var ErrSaved = errors.New("watch: no saved watch")
-
-// UnmarshalBinary makes it the watch that was saved.
-func (w *Watch) UnmarshalBinary(saved []byte) error {
-	*w = *New()
-	if len(saved) == 0 {
-		return nil
-	}
-	var s savedWatch
-	if json.Unmarshal(saved, &s, json.RejectUnknownMembers(true)) != nil || s.Now <= 0 {
-		return ErrSaved
-	}
-	w.now = s.Now
-	for _, c := range s.Counts {
-		key := counter{c.Agent, c.Rule}
-		threshold, known := ThresholdOf(c.Rule)
-		if !known || c.Agent == "" || len(c.Times) >= threshold.Count || w.seen[key] != nil {
-			return ErrSaved
+		if threshold, known := ThresholdOf(key.rule); !known || key.agent == "" || len(c.times) >= threshold.Count {
+			return false
 		}
-		w.seen[key] = &count{c.Times, c.Quiet}
 	}
-	for _, p := range s.Plans {
-		if p.Agent == "" || len(p.Steps) == 0 || len(p.Steps) > UsualPlans || w.sizes[p.Agent] != nil {
-			return ErrSaved
+	for name, steps := range w.sizes {
+		if name == "" || len(steps) == 0 || len(steps) > UsualPlans {
+			return false
 		}
-		w.sizes[p.Agent] = p.Steps
 	}
-	return nil
+	return w.now > 0 || len(w.seen)+len(w.sizes) == 0
 }
