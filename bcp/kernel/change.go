@@ -130,54 +130,8 @@ type Change struct {
 	from, next *run
 }
 
-// size bounds the length of both parts of the record, roughly.
-func (c *Change) size() int {
-	p := &c.Private
-	n := recordOverhead + escaped(p.Plan) + escaped(p.Value) + escaped(p.Content) + escaped(p.Arguments) + escaped(p.Final)
-	for _, value := range p.Sub {
-		n += escaped(value)
-	}
-	for i := range c.Steps {
-		s := &c.Steps[i]
-		n += recordOverhead + len(s.Path) + s.Label.size()
-		for j := range s.Arguments {
-			n += len(s.Arguments[j].Name) + s.Arguments[j].Label.size()
-		}
-		for _, input := range s.Inputs {
-			n += len(input) + 3
-		}
-		if s.Control != nil {
-			n += s.Control.size()
-		}
-		if s.Judged != nil {
-			for _, rule := range s.Judged.Rules {
-				n += len(rule) + 3
-			}
-		}
-	}
-	if c.Sub != nil {
-		n += c.Sub.Query.size()
-	}
-	if c.End != nil {
-		n += c.End.Label.size()
-	}
-	return n
-}
-
-// recordOverhead is about what a record, or one step of it, has besides what planners
-// and content decide about.
-const recordOverhead = 512
-
-// escaped is how long JSON is as a text in JSON.
-func escaped(b []byte) int {
-	n := len(b)
-	for _, c := range b {
-		if c == '"' || c == '\\' || c < ' ' {
-			n++
-		}
-	}
-	return n
-}
+// size is the length of both parts of the record.
+func (c *Change) size() int { return len(c.AppendJSON(nil)) + len(c.Private.AppendJSON(nil)) }
 
 // Start says how a run begins.
 type Start struct {

@@ -158,23 +158,6 @@ func (l *Label) chosen() Width {
 	return l.Width()
 }
 
-// size is about how long the label is in JSON.
-func (l *Label) size() int {
-	n := 160
-	for i := range l.Influence {
-		n += len(l.Influence[i].Origin) + 15
-	}
-	for _, readers := range [2]Readers{l.Readers, l.Parsers} {
-		for _, c := range readers.Capabilities() {
-			n += len(c) + 3
-		}
-	}
-	for _, tool := range l.Tools {
-		n += len(tool) + 3
-	}
-	return n
-}
-
 // with returns the label with more sources.
 func (l Label) with(s Sources) Label {
 	l.Sources |= s

@@ -642,12 +642,10 @@ func TestRecordTooLarge(t *testing.T) {
 // A value as large as one may be fits a record, as the value and as the result.
 func TestLargestValues(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]kernel.Status{"x": kernel.Committed, `\"`: kernel.Aborted} {
+	for _, text := range []string{"x", `\"`} {
 		g := planned(t, mustKernel(t, nil), steps(inbox))
 		g.result(strings.Replace(mail, "at 3pm", strings.Repeat(text, (kernel.MaxContent-100)/len(text)), 1))
-		if end := g.next(kernel.ReleaseOutcome).End; end.Status != want {
-			t.Errorf("%s: got %s %s", text, end.Status, end.Code)
-		}
+		g.end(kernel.Committed, "")
 	}
 }
 
