@@ -45,7 +45,8 @@ type RunStory struct {
 	// have written its task.
 	Told []RunTold `json:"told,omitempty"`
 
-	steps []TreeStep // of its newest plan
+	steps []TreeStep   // of its newest plan
+	plan  *kernel.Plan // that, if its record was opened
 }
 
 // RunTold is a delivery to a requester, or the end of an earlier run of its, with what it

@@ -210,7 +210,7 @@ func explainRun(o *cli.Output, r *tell.RunStory) {
 	}
 }
 
-// showWay draws the way that a run went that content could steer.
+// showWay draws the plan of a run that content could steer, with the way that it went.
 func showWay(o *cli.Output, r *tell.RunStory) {
 	tree := r.Tree()
 	if r.Limits.Control == 0 || len(tree) == 0 {
