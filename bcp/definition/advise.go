@@ -4,17 +4,14 @@ import (
 	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/constraint"
-	"github.com/bcpmesh/bcpmesh/bcp/lint"
 )
 
-// advise says where a channel allows more than it can use or needs (BCP-73). It comes after
+// advise says where a channel allows more than it can use (BCP-73). It comes after
 // all warnings: they must not get lost in it. A folder with errors has others to think of first.
 func (b *builder) advise(m *bcp.Mesh) {
 	if b.incomplete || !b.report.OK() {
 		return
 	}
-	flow := lint.FlowOf(m)
 	for i := range m.Channels {
 		c := &m.Channels[i]
 		e, highest, summaries := b.controllers[c.ChannelKey], bcp.Category(1), 0
@@ -29,9 +26,6 @@ func (b *builder) advise(m *bcp.Mesh) {
 		}
 		if summaries >= 2 && 2*summaries >= len(c.Subscriptions) {
 			e.warnf("subscriptions", CodeAdviceShare, "%d of %d subscriptions are summaries: category 3 is for the rare need that no question can put%scategory: 2", summaries, len(c.Subscriptions), InsteadWrite)
-		}
-		for _, w := range flow.Wide(c, c.Settings(m, nil, constraint.Compile)) {
-			e.warnf(w.Key, CodeAdviceWide, "%s%s%s", w.Text, InsteadWrite, w.Write)
 		}
 	}
 }

@@ -104,7 +104,6 @@ const (
 	CodeAdviceMaxCategory = "advice_max_category"     // warning: a category that nothing can use
 	CodeAdviceShare       = "advice_category_3_share" // warning: many summaries
 	CodeAdviceMentions    = "advice_mentions"         // warning: a critical argument that no rule compares with the task
-	CodeAdviceWide        = "advice_wide"             // warning: more bits than there is need for
 )
 
 // advicePrefix begins the codes of advice, and of nothing else.
