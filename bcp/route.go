@@ -14,7 +14,7 @@ type Severity uint8
 const (
 	SeverityInfo     Severity = 1 // worth knowing
 	SeverityWarning  Severity = 2 // somebody has to act, today
-	SeverityCritical Severity = 3 // somebody has to act now; passes quiet hours
+	SeverityCritical Severity = 3 // somebody has to act now
 )
 
 var severityWords = []string{"", "info", "warning", "critical"}
@@ -86,27 +86,6 @@ func (n SecretName) String() string {
 	return ""
 }
 
-// Quiet is the part of each day in which nothing wakes anybody but what is critical, in
-// the mesh's time zone: minutes after midnight, End excluded. It may pass midnight. Where
-// both are the same there is none.
-type Quiet struct{ Begin, End int }
-
-// Until returns the end of the quiet hours that t is in, and false outside of them.
-func (q Quiet) Until(t time.Time, zone *time.Location) (time.Time, bool) {
-	if q.Begin == q.End {
-		return time.Time{}, false
-	}
-	local := t.In(zone)
-	minute, end := local.Hour()*60+local.Minute(), 0
-	switch {
-	case q.Begin < q.End && (minute < q.Begin || minute >= q.End), q.Begin > q.End && minute < q.Begin && minute >= q.End:
-		return time.Time{}, false
-	case minute >= q.End:
-		end = 1 // tomorrow
-	}
-	return time.Date(local.Year(), local.Month(), local.Day()+end, q.End/60, q.End%60, 0, 0, zone), true
-}
-
 // Route is one way to a person: what is told, whom, how, and when. It has a webhook, a
 // mail server or a command.
 type Route struct {
@@ -127,8 +106,7 @@ type Route struct {
 	Command []string
 
 	Topics   []NoticeTopic
-	Severity Severity // the least that is told
-	Quiet    Quiet
+	Severity Severity      // the least that is told
 	Repeat   time.Duration // of held items until somebody has looked; 0: told once
 	Gather   time.Duration // a message in so long, after the first few
 }

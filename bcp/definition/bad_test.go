@@ -73,7 +73,6 @@ func TestBadInputs(t *testing.T) {
 		{inMesh, "notify:\n- name: a\n  mail_server: «a:25\n  mail_from: a@b\n", definition.CodeMissingKey, "notify[0].mail_server", "it goes with mail_to"},
 		{inMesh, "notify:\n- name: a\n  mail_server: a:25\n  mail_from: a@b\n  mail_to: [a@b]\n  mail_user: «u\n", definition.CodeMissingKey, "notify[0].mail_user", "it goes with mail_password"},
 		{inMesh, "notify:\n- {name: a, mail_server: a:25, mail_from: a@b, mail_to: [a@b, «\"a@b\\nBcc: c@d\"]}\n", definition.CodeBadValue, "notify[0].mail_to[1]", "a mail address"},
-		{inMesh, "notify:\n- {name: a, command: [x], quiet: «07:00-07:00}\n", definition.CodeBadValue, "notify[0].quiet", "two different times"},
 		{inMesh, "notify:\n- {name: a, command: [x], for: [held, «holds]}\n", definition.CodeUnknownWord, "notify[0].for[1]", "held, alerts, credentials"},
 		{inMesh, "notify:\n- {name: a, command: [x], severity: «urgent}\n", definition.CodeUnknownWord, "notify[0].severity", "info, warning, critical"},
 		{inMesh, "notify:\n- {name: a, command: [x], person: «eve}\n", definition.CodeUnknownPerson, "notify[0].person", "neither an approver nor an auditor"},

@@ -327,9 +327,6 @@ func candidates(k definition.Key) (good, bad []string) {
 	case definition.TypeVariables:
 		lists("V_#")
 		bad = append(bad, "[BCPMESH_CREDS]", "[A B]", `[""]`, "V")
-	case definition.TypeHours:
-		good = append(good, "22:00-07:00", "00:00-23:59")
-		bad = append(bad, `""`, "22:00", "24:00-07:00", "22:00-7:00", "22:60-07:00", `"22:00 - 07:00"`)
 	case definition.TypeServer:
 		good = append(good, "smtp.example.org:587", "127.0.0.1:25", `"[::1]:25"`)
 		bad = append(bad, `""`, "smtp.example.org", "https://smtp.example.org:25", "a b:25", "a:1234567")

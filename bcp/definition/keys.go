@@ -402,7 +402,6 @@ var (
 			{Name: "command", Field: &r.Command, Min: 1, Max: 256, DefaultRule: "none", OneOf: true, Rule: "P4.6", Doc: "A program that gets the message as JSON on stdin."},
 			{Name: "for", Field: &r.Topics, Type: TypeChoices, Words: wordsOf[bcp.NoticeTopic](1, 3), Min: 1, Max: 3, DefaultRule: "held, alerts and credentials", Rule: "P4.6", Doc: "The kinds of notifications."},
 			{Name: "severity", Field: &r.Severity, Words: wordsOf[bcp.Severity](1, 3), Default: "warning", Rule: "P4.6", Doc: "The lowest severity that is notified."},
-			{Name: "quiet", Field: &r.Quiet, DefaultRule: "none", Rule: "P4.6", Doc: "Hours in which what is not critical waits, in time_zone."},
 			{Name: "repeat", Field: &r.Repeat, Words: []string{"none"}, Min: minute, Max: 7 * day, Default: "none", Rule: "P4.6", Doc: "How often a held item is notified again, until somebody has looked at it."},
 			{Name: "gather", Field: &r.Gather, Min: 1, Max: hour, Default: "30s", Rule: "P4.6", Doc: "After five messages, at most one in this time."},
 		}

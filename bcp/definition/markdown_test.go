@@ -106,11 +106,11 @@ func (k *Key) ofSubscription() bool {
 }
 
 // formsInWords says what the forms of a value are called.
-const formsInWords = "A *name* is 1 to 63 of a-z, 0-9 and hyphen, begins with a letter or digit, and is not `gateway`. A *duration* is written 90s or 1h30m; *bytes* 512KiB or 64MiB; a *rate* 30/m or 1/s, of pushes also 1/h or 10/d; *hours* 22:00-07:00; a *host* example.com, *.example.com or example.com:8443. *Bits* and *dollars* have at most nine decimals. A *secret* is the place where it is kept, env:NAME or file:PATH; a *key* also command:WORDS. A *schema* is a closed type in JSON Schema: object, array, string, integer, number, boolean or enum. Numbers behind a text count its characters, behind a list its entries.\n"
+const formsInWords = "A *name* is 1 to 63 of a-z, 0-9 and hyphen, begins with a letter or digit, and is not `gateway`. A *duration* is written 90s or 1h30m; *bytes* 512KiB or 64MiB; a *rate* 30/m or 1/s, of pushes also 1/h or 10/d; a *host* example.com, *.example.com or example.com:8443. *Bits* and *dollars* have at most nine decimals. A *secret* is the place where it is kept, env:NAME or file:PATH; a *key* also command:WORDS. A *schema* is a closed type in JSON Schema: object, array, string, integer, number, boolean or enum. Numbers behind a text count its characters, behind a list its entries.\n"
 
 var forms = map[*Type]string{
 	TypeText: "text", TypeName: "name", TypeKeyPlace: "key", TypeVariables: "names of variables", TypeSubscription: "subscription id", TypeInteger: "integer", TypeBoolean: "boolean", TypeBits: "bits", TypeUSD: "dollars", TypeDuration: "duration",
-	TypeRate: "rate a minute", TypePushRate: "rate of pushes", TypeTimeZone: "IANA time zone", TypeCron: "minute, hour, day of month, month, day of week", TypeBytes: "bytes", TypeSecretName: "secret", TypeHours: "hours",
+	TypeRate: "rate a minute", TypePushRate: "rate of pushes", TypeTimeZone: "IANA time zone", TypeCron: "minute, hour, day of month, month, day of week", TypeBytes: "bytes", TypeSecretName: "secret",
 	TypeServer: "host:port", TypeOrigin: "https://host, perhaps with a port", TypeMailAddress: "mail address", TypeOrganisation: "host name", TypeTexts: "texts", TypeTools: "texts, or one with commas", TypeNames: "names", TypeHosts: "hosts, or one text with commas",
 	TypePrefixes: "prefixes of addresses", TypeMailAddresses: "mail addresses", TypeChoices: "one or more of", TypeWordLists: "lists of words, by name", TypeObjects: "list of", TypeObject: "",
 	TypeNamedObjects: "by name, each", TypeNameLists: "lists of texts, by name", TypeClosed: "schema", TypeCalls: "calls", TypeWord: "",

@@ -20,9 +20,6 @@ func (b *builder) routes(m *bcp.Mesh) {
 
 // checkRoute checks what the rows of the keys cannot.
 func (b *builder) checkRoute(r *routeForm) {
-	if r.has("quiet") && r.Quiet.Begin == r.Quiet.End {
-		r.errorf("quiet", CodeBadValue, "expected two different times, got %s", quote(r.word("quiet")))
-	}
 	if r.has("command") && b.site.Find != nil {
 		if err := b.site.Find(r.Command, 0); err != nil {
 			r.errorf("command", CodeNoCommand, "it cannot be started: %s", err)

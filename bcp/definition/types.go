@@ -112,14 +112,6 @@ var (
 		}}
 	TypeKeyPlace = &Type{want: "where the key is, env:NAME, file:PATH or command:WORDS, and not the key itself",
 		parse: isRight(func(text string) bool { return keyPlaces().MatchString(text) })}
-	TypeHours = &Type{want: "text with two times of the day such as 22:00-07:00",
-		parse: func(text string) (any, int64, bool) {
-			begin, end, _ := strings.Cut(text, "-")
-			from, err := time.Parse("15:04", begin)
-			to, wrong := time.Parse("15:04", end)
-			minutes := func(t time.Time) int { return t.Hour()*60 + t.Minute() } // of the day
-			return bcp.Quiet{Begin: minutes(from), End: minutes(to)}, 0, err == nil && wrong == nil && len(text) == len("22:00-07:00")
-		}}
 	TypeOrigin       = &Type{want: "https:// and the name of a host, such as https://mesh.example.org", parse: isRight(origins.MatchString)}
 	TypeServer       = &Type{want: "text that is a host and a port such as smtp.example.org:587", parse: isRight(servers.MatchString)}
 	TypeMailAddress  = &Type{want: "text that is " + mailWant, parse: isRight(mailAddresses.MatchString)}
@@ -161,7 +153,7 @@ var fieldTypes = map[reflect.Type]*Type{
 	reflect.TypeFor[int](): TypeInteger, reflect.TypeFor[int64](): TypeInteger, reflect.TypeFor[*int64](): TypeInteger, reflect.TypeFor[bcp.Category](): TypeInteger,
 	reflect.TypeFor[bool](): TypeBoolean, reflect.TypeFor[*bool](): TypeBoolean, reflect.TypeFor[bcp.Bits](): TypeBits, reflect.TypeFor[cost.USD](): TypeUSD,
 	reflect.TypeFor[time.Duration](): TypeDuration, reflect.TypeFor[bcp.Rate](): TypePushRate, reflect.TypeFor[*time.Location](): TypeTimeZone,
-	reflect.TypeFor[bcp.SecretName](): TypeSecretName, reflect.TypeFor[bcp.Quiet](): TypeHours, reflect.TypeFor[map[string][]string](): TypeWordLists,
+	reflect.TypeFor[bcp.SecretName](): TypeSecretName, reflect.TypeFor[map[string][]string](): TypeWordLists,
 	reflect.TypeFor[[]string](): TypeTexts, reflect.TypeFor[[]kernel.Capability](): TypeTexts, reflect.TypeFor[[]bcp.AgentName](): TypeNames, reflect.TypeFor[[]netip.Prefix](): TypePrefixes,
 	reflect.TypeFor[[]named[[]string]](): TypeNameLists, reflect.TypeFor[*kernel.Type](): TypeClosed, reflect.TypeFor[[]kernel.Example](): TypeCalls,
 }

@@ -166,7 +166,7 @@ func (s *sender) handle(ctx context.Context, entries []jetstream.Entry) error {
 		}
 		all = append(all, d)
 	}
-	if all, err = s.postpone(all, def, now); err != nil || len(all) == 0 {
+	if all, err = s.postpone(all, now); err != nil || len(all) == 0 {
 		return err
 	}
 	var notices []Notice
@@ -259,27 +259,15 @@ func (s *sender) findDue(def *bcp.Mesh, e *jetstream.Entry, open map[bcp.ItemID]
 	return result
 }
 
-// postpone returns what may be sent now. The rest comes again: at the end of quiet hours,
-// when the route may be retried, or when it may send another message.
-func (s *sender) postpone(all []due, def *bcp.Mesh, now time.Time) (rest []due, err error) {
-	until, quiet := s.route.Quiet.Until(now, def.TimeZone)
-	for i := range all {
-		critical := slices.ContainsFunc(all[i].notices, func(n Notice) bool { return n.Severity == bcp.SeverityCritical })
-		if quiet && !critical {
-			err = all[i].Later(until.Sub(now))
-		} else {
-			rest = append(rest, all[i])
-		}
-		if err != nil {
-			return nil, fmt.Errorf("keep the place in the journal: %w", err)
-		}
-	}
+// postpone returns what may be sent now. The rest comes again: when the route may be
+// retried, or when it may send another message.
+func (s *sender) postpone(all []due, now time.Time) ([]due, error) {
 	wait := max(s.pause.Sub(now), s.untilToken(now))
 	if wait <= 0 {
-		return rest, nil
+		return all, nil
 	}
-	for i := range rest {
-		if err := rest[i].Later(wait); err != nil {
+	for i := range all {
+		if err := all[i].Later(wait); err != nil {
 			return nil, fmt.Errorf("keep the place in the journal: %w", err)
 		}
 	}
