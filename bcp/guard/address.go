@@ -55,6 +55,13 @@ func PublicText(s string) bool {
 	return err == nil && Public(a)
 }
 
+// Loopback reports whether a host is this machine alone. Of names only localhost is: others
+// may resolve to other addresses later.
+func Loopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
+}
+
 // linkLocal are the prefixes that no allow-list opens: an address there is a neighbour's or a cloud's metadata service.
 var linkLocal = []netip.Prefix{netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10")}
 

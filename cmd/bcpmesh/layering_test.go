@@ -169,7 +169,7 @@ var rules = []rule{
 	{folder: "mesh/home"},
 	// What one version of the server has on disk and says.
 	{folder: "mesh/server/store", internal: []string{"accounts/durable"}, external: []string{logging, natsServer}},
-	{folder: "mesh/server", internal: []string{"accounts", "agents/folder", "bcp", "mesh/home", "mesh/server/store", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys}},
+	{folder: "mesh/server", internal: []string{"accounts", "agents/folder", "bcp", "bcp/guard", "mesh/home", "mesh/server/store", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys}},
 	// A gateway's way to servers that are not in its process: it has creds and no key.
 	{folder: "mesh/cluster", internal: []string{"accounts", "bcp", "mesh/server", "subjects"}, external: []string{logging, natsClient}},
 	// Runs agents' commands, and knows nothing of what they may say.
@@ -182,7 +182,7 @@ var rules = []rule{
 	},
 	// Tells people, and knows nothing of what agents said. It only reads the journal.
 	{folder: "mesh/notify/notifytest", testSupport: true},
-	{folder: "mesh/notify", internal: []string{"accounts/durable", "agents/folder", "agents/process", "bcp", "jetstream"}, external: []string{jsonText, logging, "github.com/wneessen/go-mail/smtp", natsClient}},
+	{folder: "mesh/notify", internal: []string{"accounts/durable", "agents/folder", "agents/process", "bcp", "bcp/guard", "jetstream"}, external: []string{jsonText, logging, "github.com/wneessen/go-mail/smtp", natsClient}},
 	{
 		folder:   "mesh",
 		internal: append([]string{"accounts", "accounts/durable", "agents/sandbox", "jetstream", "jetstream/verify", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/notify", "mesh/server", "mesh/supervisor"}, corePackages...),
@@ -191,7 +191,7 @@ var rules = []rule{
 	// It is told what happened and may look at the state; the mesh does not know of it.
 	{folder: "mesh/telemetry", internal: []string{"bcp", "bcp/cost", "bcp/guard", "bcp/state", "bcp/status", "bcp/text"}, external: []string{logging, prometheus}},
 	// Makes traces of decisions, and talks to a collector.
-	{folder: "mesh/trace", internal: []string{"bcp"}, external: []string{"github.com/go-logr/logr", logging, openTelemetry}},
+	{folder: "mesh/trace", internal: []string{"bcp", "bcp/guard"}, external: []string{"github.com/go-logr/logr", logging, openTelemetry}},
 	// Pages for people: a client of the mesh like any other.
 	{folder: "mesh/web", internal: []string{"accounts", "agents", "bcp", "bcp/inert", "bcp/lint", "bcp/status", "bcp/tell"}, external: []string{jsonText, logging}},
 	// Says how much tests do.
@@ -234,7 +234,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/internal/meshdir", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/process", "bcp", "bcp/definition", "cmd/internal/cli", "mesh", "mesh/home", "mesh/server", "subjects"},
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/process", "bcp", "bcp/guard", "bcp/definition", "cmd/internal/cli", "mesh", "mesh/home", "mesh/server", "subjects"},
 		external: []string{commandLines, fileLock, "golang.org/x/term", jsonText, jwtClaims, natsClient, nkeys},
 	},
 	{
@@ -294,7 +294,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/health", program: true,
-		internal: []string{"accounts", "agents", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/sandbox", "bcp", "bcp/definition", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "mesh", "mesh/home", "mesh/notify", "subjects"},
+		internal: []string{"accounts", "agents", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/sandbox", "bcp", "bcp/definition", "bcp/guard", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "mesh", "mesh/home", "mesh/notify", "subjects"},
 		external: []string{commandLines, jwtClaims, logging, natsClient},
 	},
 	{
@@ -304,7 +304,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/inert", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
+		internal: []string{"accounts", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
 		external: []string{commandLines, jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{
@@ -321,7 +321,7 @@ var rules = []rule{
 		external: []string{commandLines},
 	},
 	// Serves until it is interrupted, and knows nothing of what.
-	{folder: "cmd/internal/serve", program: true, internal: []string{"agents", "cmd/internal/cli", "cmd/internal/meshdir"}, external: []string{"golang.org/x/sys/unix"}},
+	{folder: "cmd/internal/serve", program: true, internal: []string{"agents", "bcp/guard", "cmd/internal/cli", "cmd/internal/meshdir"}, external: []string{"golang.org/x/sys/unix"}},
 	{folder: "cmd/internal/clitest", testSupport: true, internal: []string{"cmd/internal/cli"}, external: []string{"*"}},
 
 	// The laboratory, a module of its own: it attacks and measures the rest, which does not know of it.

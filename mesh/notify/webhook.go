@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 // parseWebhook parses a URL. Without TLS it must be on this machine.
@@ -28,18 +28,10 @@ func parseWebhook(text secret) (*url.URL, error) {
 	switch {
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
 		return nil, failure("the webhook is no http or https URL")
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case u.Scheme == "http" && !guard.Loopback(u.Hostname()):
 		return nil, failure("the webhook is not on this machine: it has to be https")
 	}
 	return u, nil
-}
-
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.IsLoopback()
 }
 
 // post sends a message to the webhook of a route.
@@ -85,7 +77,7 @@ func newTransport(scheme string) *http.Transport {
 	dialer := &net.Dialer{Timeout: webhookTimeout}
 	if scheme == "http" {
 		dialer.Control = func(_, address string, _ syscall.RawConn) error {
-			if host, _, err := net.SplitHostPort(address); err != nil || !isLoopback(host) {
+			if host, _, err := net.SplitHostPort(address); err != nil || !guard.Loopback(host) {
 				return errPlaintext
 			}
 			return nil

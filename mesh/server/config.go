@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"strconv"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/mesh/server/store"
 )
@@ -145,7 +145,7 @@ func (c Config) storeDir() string { return home.Streams(c.StateDir) }
 // exposed reports whether agents' messages can be read on the way.
 func (c Config) exposed() bool {
 	host, _, err := splitAddress(c.Listen)
-	return c.TLS == nil && (err != nil || !isLoopback(host))
+	return c.TLS == nil && (err != nil || !guard.Loopback(host))
 }
 
 func splitAddress(address string) (string, int, error) {
@@ -158,14 +158,4 @@ func splitAddress(address string) (string, int, error) {
 		return "", 0, errors.New("the port is not a number from 0 to 65535")
 	}
 	return host, int(port), nil
-}
-
-// isLoopback accepts no host name except localhost: others may resolve to other
-// addresses later. An empty host means every interface.
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +16,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 // Limits of one server. A scrape stops the gateway's goroutine for a snapshot,
@@ -84,7 +85,7 @@ func Handler(token string, metrics *Metrics, source Source) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		if token == "" && !isLoopback(cutPort(r.Host)) {
+		if token == "" && !guard.Loopback(cutPort(r.Host)) {
 			http.Error(w, "metrics are served on loopback alone", http.StatusForbidden)
 			return
 		}
@@ -150,14 +151,6 @@ func cutPort(address string) string {
 	return address
 }
 
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.IsLoopback()
-}
-
 // Server serves metrics. [Serve] makes one.
 type Server struct {
 	http    *http.Server
@@ -176,7 +169,7 @@ func Serve(ctx context.Context, address, token string, metrics *Metrics, source 
 			return nil, fmt.Errorf("serve metrics: %w", err)
 		}
 	}
-	if token == "" && !isLoopback(cutPort(address)) {
+	if token == "" && !guard.Loopback(cutPort(address)) {
 		return nil, fmt.Errorf("%w: %q", ErrNotLoopback, address)
 	}
 	var config net.ListenConfig
@@ -190,7 +183,7 @@ func Serve(ctx context.Context, address, token string, metrics *Metrics, source 
 		ErrorLog: hclog.NewNullLogger().StandardLogger(nil), // clients' mistakes are not logged
 	}}
 	// What localhost is, the system says.
-	if token == "" && !isLoopback(cutPort(s.address)) {
+	if token == "" && !guard.Loopback(cutPort(s.address)) {
 		return nil, errors.Join(fmt.Errorf("%w: %q is %s", ErrNotLoopback, address, s.address), listener.Close())
 	}
 	s.undo = context.AfterFunc(ctx, func() { _ = s.http.Close() })

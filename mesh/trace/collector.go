@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -21,6 +20,8 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 var (
@@ -61,7 +62,7 @@ func parseEndpoint(endpoint string) (*url.URL, error) {
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil:
 		return nil, ErrEndpoint
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case u.Scheme == "http" && !guard.Loopback(u.Hostname()):
 		return nil, ErrPlaintext
 	case u.RawQuery != "":
 		return nil, ErrEndpoint // it may contain a password, which logs would show
@@ -107,7 +108,7 @@ func newTransport(scheme string, roots *x509.CertPool) *http.Transport {
 	if scheme == "http" {
 		// What localhost is, the system says.
 		dialer.Control = func(_, address string, _ syscall.RawConn) error {
-			if host, _, err := net.SplitHostPort(address); err != nil || !isLoopback(host) {
+			if host, _, err := net.SplitHostPort(address); err != nil || !guard.Loopback(host) {
 				return ErrPlaintext
 			}
 			return nil
@@ -117,14 +118,6 @@ func newTransport(scheme string, roots *x509.CertPool) *http.Transport {
 		DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
 		TLSHandshakeTimeout: sendTimeout, MaxIdleConns: 1, MaxConnsPerHost: 1, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxReply,
 	}
-}
-
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.IsLoopback()
 }
 
 // rejectedSpans is the end of the client's error for spans that the collector took and

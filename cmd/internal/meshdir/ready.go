@@ -20,6 +20,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
@@ -196,16 +197,10 @@ func CheckListen(flag, listen string, open bool) error {
 	if err != nil {
 		return cli.Usagef("up: %s: expected HOST:PORT with a port from 0 to 65535, got %s", flag, cli.Quoted(listen)).WithHint("for example %s 127.0.0.1:4222", flag)
 	}
-	if !open && !Loopback(host) {
+	if !open && !guard.Loopback(host) {
 		return BeyondLoopback(flag, listen)
 	}
 	return nil
-}
-
-// Loopback reports whether host is this machine alone.
-func Loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // BeyondLoopback is the failure of a listener that others would reach unencrypted.

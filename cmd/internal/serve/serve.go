@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
@@ -50,7 +51,7 @@ func Listen(ctx context.Context, command, address string) (net.Listener, error) 
 	if err != nil {
 		return nil, cli.Usagef("%s: --http: expected HOST:PORT, got %s", command, cli.Quoted(address)).WithHint("for example --http 127.0.0.1:7070")
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !guard.Loopback(host) {
 		return nil, meshdir.BeyondLoopback("--http", address)
 	}
 	var config net.ListenConfig

@@ -16,6 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -113,7 +114,7 @@ func (c *checkup) sealed(address string, nc *nats.Conn) {
 	const id = "tls"
 	state, err := nc.TLSConnectionState()
 	if err != nil || len(state.PeerCertificates) == 0 {
-		if u, err := meshdir.MeshURL(address); err != nil || !meshdir.Loopback(u.Hostname()) {
+		if u, err := meshdir.MeshURL(address); err != nil || !guard.Loopback(u.Hostname()) {
 			c.add(id, warned, "write tls:// or wss://; the operator starts the mesh with --tls", "%s has no TLS: messages can be read and changed on the way", address)
 		}
 		return

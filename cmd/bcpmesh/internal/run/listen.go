@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
@@ -62,7 +63,7 @@ func (l *listening) check() error {
 // beyond reports whether another machine can reach the address.
 func (l *listening) beyond() bool {
 	host, _, err := net.SplitHostPort(l.address)
-	return err == nil && !meshdir.Loopback(host)
+	return err == nil && !guard.Loopback(host)
 }
 
 // tls makes what the listener shows, nil for nothing.
