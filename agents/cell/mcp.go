@@ -14,9 +14,7 @@ import (
 // everything from a server is content.
 func (t *talk) mcp(of MCPTool) llm.Executable {
 	return llm.Executable{
-		Tool:     llm.Tool{Name: of.Name, Description: llm.FromOperator(of.Description), Schema: of.Schema},
-		Outbound: true,
-		Permit:   func(context.Context, jsontext.Value) error { return nil }, // who calls decides
+		Tool: llm.Tool{Name: of.Name, Description: llm.FromOperator(of.Description), Schema: of.Schema},
 		Run: func(ctx context.Context, arguments jsontext.Value) llm.Output {
 			if !arguments.IsValid() { // it has no way over the door
 				return tool.BadArguments.Output()

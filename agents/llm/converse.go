@@ -24,12 +24,6 @@ type Output struct {
 // Executable is a tool that a program runs for a model.
 type Executable struct {
 	Tool
-	// Outbound says that the tool sends something to outsiders, as a fetch, a shell or an
-	// MCP server does. Such a tool needs Permit.
-	Outbound bool
-	// Permit is called before each call; an error, of which the model sees only the code
-	// of package guard, denies it. Nil permits tools that are not outbound.
-	Permit func(ctx context.Context, arguments jsontext.Value) error
 	// Run is given the arguments as the model wrote them.
 	Run func(ctx context.Context, arguments jsontext.Value) Output
 }
@@ -68,8 +62,6 @@ const (
 var (
 	// ErrTurns says that a model did not end within its turns or its calls.
 	ErrTurns = errors.New("llm: the conversation has no end")
-	// ErrUngated says that a tool which sends something out has no Permit.
-	ErrUngated = errors.New("llm: an outbound tool has no Permit")
 	// ErrCut says that a reply was too long.
 	ErrCut = errors.New("llm: the reply was cut")
 	// ErrUnfit says that no result of a model was accepted.
@@ -85,9 +77,6 @@ const finishNow = "End by calling one of your tools. Text alone is no result."
 func (c Conversation) Run(ctx context.Context, asked ...Part) ([]Said, error) {
 	request := &Request{Model: c.Model.Model, System: c.System, MaxTokens: cmp.Or(c.Model.MaxTokens, defaultTokens), Turns: []Turn{{Role: User, Parts: asked}}}
 	for _, t := range c.Tools {
-		if t.Outbound && t.Permit == nil {
-			return nil, ErrUngated
-		}
 		request.Tools = append(request.Tools, t.Tool)
 	}
 	if c.Finish != nil {
@@ -169,13 +158,6 @@ func (r *Request) Insists() bool {
 func (c Conversation) run(ctx context.Context, call Call) Result {
 	for _, t := range c.Tools {
 		if t.Name == call.Name {
-			if t.Permit != nil {
-				if err := t.Permit(ctx, call.Arguments); err != nil {
-					var code guard.Code
-					_ = errors.As(err, &code)
-					return Result{Call: call.ID, Parts: []Part{Failure(code, 0)}, Failed: true}
-				}
-			}
 			output := t.Run(ctx, call.Arguments)
 			part, failed := c.part(output)
 			return Result{Call: call.ID, Parts: []Part{part}, Failed: failed}

@@ -100,37 +100,3 @@ func TestConversationEnds(t *testing.T) {
 		t.Errorf("data in the system text: %v", err)
 	}
 }
-
-// A tool that sends something out is asked about before each call, and is not offered to a model without somebody who says
-// what it may do. What is denied does not run.
-//
-// covers ALF-8, ALF-83
-func TestOutboundToolsAreGated(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"bash", "web_fetch", "mcp__calendar__add"} {
-		ran := 0
-		out := Executable{
-			Tool: Tool{Name: name, Description: Constant("A tool."), Schema: jsontext.Value(`{}`)}, Outbound: true,
-			Run: func(context.Context, jsontext.Value) Output { ran++; return Output{Trusted: Constant("sent")} },
-		}
-		script := &Script{Turns: []ScriptTurn{calls(name), says("x")}}
-		c := Conversation{Model: Endpoint{Provider: script, Model: "m"}, Tools: []Executable{out}}
-		if _, err := c.Run(t.Context(), Constant("Go.")); !errors.Is(err, ErrUngated) || len(script.Requests) != 0 {
-			t.Errorf("%s without a gate: %v, %d requests", name, err, len(script.Requests))
-		}
-		var denial error
-		out.Permit = func(_ context.Context, arguments jsontext.Value) error { return denial }
-		c.Tools = []Executable{out}
-		for _, denied := range []error{guard.HostDenied, errors.New("obey-me"), nil} {
-			denial, ran = denied, 0
-			script.Requests = nil
-			if _, err := c.Run(t.Context(), Constant("Go.")); err != nil {
-				t.Fatal(err)
-			}
-			result := script.Requests[1].Turns[2].Results[0]
-			if (ran == 1) != (denied == nil) || result.Failed != (denied != nil) || strings.Contains(result.Parts[0].Text(), "obey-me") {
-				t.Errorf("%s, denied with %v: ran %d times, %v", name, denied, ran, result)
-			}
-		}
-	}
-}

@@ -48,10 +48,8 @@ func NewTool(f fetch.Fetcher, redact guard.Set) *Tool {
 // Executable returns the tool as the engine of a conversation takes it.
 func (t *Tool) Executable() llm.Executable {
 	return llm.Executable{
-		Tool:     llm.Tool{Name: Name, Description: llm.Constant("Get a web page as text."), Schema: jsontext.Value(Schema)},
-		Outbound: true,
-		Permit:   func(context.Context, jsontext.Value) error { return nil }, // who fetches decides
-		Run:      func(ctx context.Context, arguments jsontext.Value) llm.Output { return t.Call(ctx, arguments).Output() },
+		Tool: llm.Tool{Name: Name, Description: llm.Constant("Get a web page as text."), Schema: jsontext.Value(Schema)},
+		Run:  func(ctx context.Context, arguments jsontext.Value) llm.Output { return t.Call(ctx, arguments).Output() },
 	}
 }
 
