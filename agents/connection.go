@@ -107,7 +107,7 @@ type Connection struct {
 	options Options
 	log     hclog.Logger
 	once    *onceLogger
-	closed  chan struct{} // nil if the connection is the caller's
+	closed  chan struct{} // when the connection is
 	watch   sync.WaitGroup
 	marks   markStore
 	dialled atomic.Pointer[nats.Conn] // nc, for callbacks that may come before it is set
@@ -191,7 +191,6 @@ func Connect(ctx context.Context, url string, creds Credentials, o Options) (*Co
 		return nil, err
 	}
 	c := newConnection(o)
-	c.closed = make(chan struct{})
 	dial, err := c.natsOptions(url, creds)
 	if err != nil {
 		return nil, err
@@ -216,26 +215,8 @@ func Connect(ctx context.Context, url string, creds Credentials, o Options) (*Co
 	return c, nil
 }
 
-// Use makes a Connection of nc, which the caller must close. nc must have been
-// made with nats.CustomInboxPrefix(subjects.InboxPrefix(o.Name)): with another
-// prefix every request would time out silently, so that is an error. NATS and
-// MaxWait of o do not apply to nc, denied permissions are not reported, and a
-// request sent before a reconnect is repeated only when its attempt ends.
-func Use(nc *nats.Conn, o Options) (*Connection, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	if nc == nil || nc.Opts.InboxPrefix != subjects.InboxPrefix(o.Name) {
-		return nil, fmt.Errorf("agents: the connection needs nats.CustomInboxPrefix(%q)", subjects.InboxPrefix(o.Name))
-	}
-	c := newConnection(o)
-	c.nc = nc
-	return c, nil
-}
-
 func newConnection(o Options) *Connection {
-	c := &Connection{options: o, once: newOnceLogger(o.Logger, o.Name), runs: make(map[*run]struct{})}
+	c := &Connection{options: o, once: newOnceLogger(o.Logger, o.Name), runs: make(map[*run]struct{}), closed: make(chan struct{})}
 	if c.log = c.once.log; c.once.stderr {
 		c.log = hclog.NewNullLogger()
 	}
@@ -251,8 +232,7 @@ func (c *Connection) NATS() *nats.Conn { return c.nc }
 func (c *Connection) Name() bcp.AgentName { return c.options.Name }
 
 // Close stops the clients of the connection without waiting for their handlers,
-// closes it unless it is the caller's, and returns when every goroutine has
-// ended. Do not call it in a handler or in the body of a loop over Deliveries:
+// closes it, and returns when every goroutine has ended. Do not call it in a handler or in the body of a loop over Deliveries:
 // it would wait for itself. It may be called twice.
 func (c *Connection) Close() {
 	c.mu.Lock()
@@ -266,11 +246,9 @@ func (c *Connection) Close() {
 		r.cancel(ErrClosed)
 		<-r.done
 	}
-	if c.closed != nil {
-		c.nc.Close()
-		<-c.closed
-		c.watch.Wait()
-	}
+	c.nc.Close()
+	<-c.closed
+	c.watch.Wait()
 }
 
 // natsOptions returns the defaults, the caller's options, and then those that

@@ -29,11 +29,6 @@ import (
 func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, nil)
-	nc, err := nats.Connect(s.ClientURL(), nats.CustomInboxPrefix(subjects.InboxPrefix(main)), nats.Timeout(patience))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
 	for name, o := range map[string]agents.Options{
 		"no name":           {},
 		"reserved name":     {Name: bcp.Gateway},
@@ -46,15 +41,6 @@ func TestOptionsAreChecked(t *testing.T) {
 		if _, err := agents.Connect(t.Context(), s.ClientURL(), agents.Credentials{}, o); err == nil {
 			t.Errorf("Connect: %s: no error", name)
 		}
-		if _, err := agents.Use(nc, o); err == nil {
-			t.Errorf("Use: %s: no error", name)
-		}
-	}
-	if _, err := agents.Use(nc, agents.Options{Name: "other"}); err == nil {
-		t.Error("Use took a connection whose requests would time out in silence")
-	}
-	if _, err := agents.Use(nil, agents.Options{Name: main}); err == nil {
-		t.Error("Use took no connection")
 	}
 	failing := func(*nats.Options) error { return errors.New("no") }
 	if _, err := agents.Connect(t.Context(), s.ClientURL(), agents.Credentials{}, agents.Options{Name: main, NATS: []nats.Option{nil, failing}}); err == nil {
@@ -81,40 +67,28 @@ func TestCredentialsShowNothing(t *testing.T) {
 	}
 }
 
-// A caller's connection outlives our use of it; our own ends with all that
-// runs on it.
+// A connection ends with all that runs on it.
 //
 // covers P9.1
-func TestWhoOpenedAConnectionClosesIt(t *testing.T) {
+func TestCloseEndsAll(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, nil)
-	nc, err := nats.Connect(s.ClientURL(), nats.CustomInboxPrefix(subjects.InboxPrefix(main)), nats.Timeout(patience))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	used, err := agents.Use(nc, agents.Options{Name: main})
-	if err != nil {
-		t.Fatal(err)
-	}
 	own := connect(t, s.ClientURL(), agents.Options{Name: main})
-	for _, c := range []*agents.Connection{used, own} {
-		if c.Name() != main {
-			t.Errorf("the name is %s", c.Name())
-		}
-		controller := agents.NewController(c)
-		noError(t, controller.Start(t.Context()))
-		c.Close()
-		c.Close()
-		if err := controller.Stop(t.Context()); err != nil {
-			t.Errorf("stop after close: %v", err)
-		}
-		if err := controller.Start(t.Context()); err == nil {
-			t.Error("started on a closed connection")
-		}
+	if own.Name() != main {
+		t.Errorf("the name is %s", own.Name())
 	}
-	if nc.IsClosed() || !own.NATS().IsClosed() {
-		t.Errorf("closed: the caller's %v, our own %v", nc.IsClosed(), own.NATS().IsClosed())
+	controller := agents.NewController(own)
+	noError(t, controller.Start(t.Context()))
+	own.Close()
+	own.Close()
+	if err := controller.Stop(t.Context()); err != nil {
+		t.Errorf("stop after close: %v", err)
+	}
+	if err := controller.Start(t.Context()); err == nil {
+		t.Error("started on a closed connection")
+	}
+	if !own.NATS().IsClosed() {
+		t.Error("it is not closed")
 	}
 	if _, err := agents.NewController(own).Ask(within(t), researcher, boolean, agents.AskOptions{}); !errors.Is(err, nats.ErrConnectionClosed) {
 		t.Errorf("ask on a closed connection: %v", err)

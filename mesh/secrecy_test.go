@@ -272,7 +272,7 @@ func TestAuditorReadsAuditAndLedgerAlone(t *testing.T) {
 		t.Errorf("the ledger shows %+v, %v", line, err)
 	}
 
-	client, err := agents.Use(ann.Conn, agents.Options{Name: "ann"})
+	client, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "ann", bcp.RoleAuditor)), agents.Options{Name: "ann"})
 	noError(t, err)
 	defer client.Close()
 	figures := agents.NewOperator(client)

@@ -54,7 +54,7 @@ type stage struct {
 	process    *process
 	address    string
 
-	main, researcher, person     *nats.Conn
+	main, researcher             *nats.Conn
 	ann                          *agents.Approver
 	deliveries, queries, results chan *nats.Msg
 
@@ -86,11 +86,16 @@ func newStage(t *testing.T) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.main, s.researcher, s.person = dial(t, store, s.process.url, "main"), dial(t, store, s.process.url, "researcher"), dial(t, store, s.process.url, "ann")
-	c, err := agents.Use(s.person, agents.Options{Name: "ann", Attempt: retryAfter})
+	s.main, s.researcher = dial(t, store, s.process.url, "main"), dial(t, store, s.process.url, "researcher")
+	creds, err := store.Issue("ann", 0, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
+	c, err := agents.Connect(t.Context(), s.process.url, agents.CredsText(creds.Text()), agents.Options{Name: "ann", Attempt: retryAfter})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
 	s.ann = agents.NewApprover(c)
 	for _, listen := range []struct {
 		conn    *nats.Conn
