@@ -204,7 +204,7 @@ func (a *Approver) sign(statement []byte) (by bcp.Approval, err error) {
 	if sign == nil {
 		return by, errNoKey
 	}
-	if slices.ContainsFunc(a.conn.claims().NATS.Tags, func(tag string) bool { return strings.HasPrefix(tag, bcp.PasskeyTag) }) {
+	if slices.ContainsFunc(a.conn.claims().Tags, func(tag string) bool { return strings.HasPrefix(tag, bcp.PasskeyTag) }) {
 		return by, ErrBound
 	}
 	signature, err := sign(statement)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
@@ -81,12 +82,8 @@ func JoinBound(ctx context.Context, url, token string, passkey bcp.Digest, optio
 	if joined.Type != bcp.TypeJoined || joined.JWT == "" {
 		return nil, "", 0, ErrMessage
 	}
-	return credsText(joined.JWT, ownSeed), joined.Agent, joined.Role, nil
-}
-
-// credsText writes a creds file, as stock clients read it.
-func credsText(jwt string, seed []byte) []byte {
-	return fmt.Appendf(nil, "-----BEGIN NATS USER JWT-----\n%s\n------END NATS USER JWT------\n\n"+
-		"************************* IMPORTANT *************************\nNKEY Seed printed below can be used to sign and prove identity.\n\n"+
-		"-----BEGIN USER NKEY SEED-----\n%s\n------END USER NKEY SEED------\n\n*************************************************************\n", jwt, seed)
+	if creds, err = jwt.FormatUserConfig(joined.JWT, ownSeed); err != nil {
+		return nil, "", 0, ErrMessage
+	}
+	return creds, joined.Agent, joined.Role, nil
 }

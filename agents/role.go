@@ -4,14 +4,13 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -175,29 +174,16 @@ func (c *Connection) userKey() string {
 	return user.Subject
 }
 
-// userClaims are the claims of creds about themselves.
-type userClaims struct {
-	Subject string `json:"sub"`
-	NATS    struct {
-		Tags []string `json:"tags"`
-	} `json:"nats"`
-}
-
 // claims reads the connection's creds; the zero value means none.
-func (c *Connection) claims() (user userClaims) {
-	if c.nc.Opts.UserJWT == nil {
-		return userClaims{}
+func (c *Connection) claims() *jwt.UserClaims {
+	if c.nc.Opts.UserJWT != nil {
+		if token, err := c.nc.Opts.UserJWT(); err == nil {
+			if user, err := jwt.DecodeUserClaims(token); err == nil {
+				return user
+			}
+		}
 	}
-	token, err := c.nc.Opts.UserJWT()
-	parts := strings.Split(token, ".")
-	if err != nil || len(parts) != 3 {
-		return userClaims{}
-	}
-	text, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil || json.Unmarshal(text, &user) != nil {
-		return userClaims{}
-	}
-	return user
+	return &jwt.UserClaims{}
 }
 
 func verifyUser(key string, statement, signature []byte) bool {

@@ -122,7 +122,7 @@ var rules = []rule{
 	{folder: "jetstream/verify", core: true, external: []string{noteFormat, treeHashes, zstdFormat}},
 
 	// What an agent links against: it never sees the mesh, its streams or its keys.
-	{folder: "agents", internal: []string{"accounts/durable", "bcp", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/status", "bcp/wire", "subjects"}, external: []string{jsonText, logging, natsClient, nkeys}},
+	{folder: "agents", internal: []string{"accounts/durable", "bcp", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/status", "bcp/wire", "subjects"}, external: []string{jsonText, jwtClaims, logging, natsClient, nkeys}},
 
 	// Starts somebody's program, and knows nothing of what it is for.
 	{folder: "agents/process", internal: []string{"bcp/guard", "bcp/inert"}, external: []string{logging, "golang.org/x/sys/unix"}},
