@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -189,41 +190,31 @@ func (r *Result) Whole() string {
 	return text + "\n" + string(r.Structured)
 }
 
-// says reports whether a text, or one part of the result, is the structured content, or the one value of its member
-// "result", in which servers wrap what is no object.
+// says reports whether a text, or one part of the result, is the structured content, or the one value of its member "result",
+// in which servers wrap what is no object.
 func (r *Result) says(text string) bool {
 	values := []jsontext.Value{r.Structured}
-	var wrapped map[string]jsontext.Value
-	if r.Structured.Kind() == '{' && onlyResult(r.Structured) && json.Unmarshal(r.Structured, &wrapped, lenient) == nil {
-		values = append(values, wrapped["result"])
+	var wrapped struct {
+		Result jsontext.Value `json:"result"`
+		Others jsontext.Value `json:",embed"`
 	}
+	if json.Unmarshal(r.Structured, &wrapped, lenient) == nil && len(wrapped.Result) > 0 && len(wrapped.Others) == 0 {
+		values = append(values, wrapped.Result)
+	}
+	var forms, words []string
 	for _, v := range values {
-		want := canonical(v)
-		same := func(text string) bool {
-			var said string
-			return canonical(jsontext.Value(text)) == want || v.Kind() == '"' && json.Unmarshal(v, &said, lenient) == nil && said == text
+		var said string
+		if form := canonical(v); form != "" {
+			forms = append(forms, form)
 		}
-		if want == "" {
-			continue
-		}
-		if same(text) {
-			return true
-		}
-		for _, b := range r.blocks {
-			if len(r.blocks) > 1 && b.text != "" && same(b.text) {
-				return true
-			}
+		if v.Kind() == '"' && json.Unmarshal(v, &said, lenient) == nil {
+			words = append(words, said)
 		}
 	}
-	return false
-}
-
-// onlyResult reports whether an object has one member, "result".
-func onlyResult(object jsontext.Value) bool {
-	d := jsontext.NewDecoder(bytes.NewBuffer(object), lenient)
-	_, _ = d.ReadToken()
-	name, err := d.ReadToken()
-	return err == nil && name.Kind() == '"' && name.String() == "result" && d.SkipValue() == nil && d.PeekKind() == '}'
+	same := func(text string) bool {
+		return text != "" && (slices.Contains(words, text) || slices.Contains(forms, canonical(jsontext.Value(text))))
+	}
+	return same(text) || slices.ContainsFunc(r.blocks, func(b block) bool { return same(b.text) })
 }
 
 // canonical is JSON without white space and with its members in order, or empty.
