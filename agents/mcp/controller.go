@@ -48,21 +48,14 @@ func (c *controller) start(ctx context.Context, run func(func(context.Context)))
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	if _, f := c.channels(ctx); f != nil {
-		_ = c.stop(ctx)
+		stopNow(ctx, c)
 		return fmt.Errorf("%s: %s", f.Code, f.Detail)
 	}
 	run(c.keepUp)
 	return nil
 }
 
-// stop cancels the context of everything that waits for the host, so that it comes
-// again.
-func (c *controller) stop(ctx context.Context) error {
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	_ = c.agent.Stop(ended) // its error is only that it did not wait
-	return nil
-}
+func (c *controller) stop(ctx context.Context) error { return c.agent.Stop(ctx) }
 
 // keepUp has the tools follow the definitions.
 func (c *controller) keepUp(ctx context.Context) {

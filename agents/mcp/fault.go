@@ -98,15 +98,9 @@ func handler(log hclog.Logger, work func(ctx context.Context, arguments []byte) 
 			return nil, fmt.Errorf("encoding a result: %w", err)
 		}
 		// The text is for hosts that do not read structured results.
-		return &sdk.CallToolResult{StructuredContent: jsonMessage(b), Content: []sdk.Content{&sdk.TextContent{Text: string(b)}}}, nil
+		return &sdk.CallToolResult{StructuredContent: jsontext.Value(b), Content: []sdk.Content{&sdk.TextContent{Text: string(b)}}}, nil
 	}
 }
-
-// jsonMessage is encoded JSON, for encoders of both kinds.
-type jsonMessage []byte
-
-// MarshalJSON returns it.
-func (m jsonMessage) MarshalJSON() ([]byte, error) { return m, nil }
 
 // read decodes the arguments of a call strictly (PROTOCOL P2.2), after what models write is in the wire's spelling: 12.0 is
 // an integer, a member that is null is not there, and what is no text may be JSON in one. Its error is for the host, whose

@@ -61,21 +61,14 @@ func (r *reader) start(ctx context.Context, _ func(func(context.Context))) error
 	case <-r.listed:
 		return nil
 	case <-ctx.Done():
-		_ = r.stop(ctx)
+		stopNow(ctx, r)
 		return context.Cause(ctx)
 	}
 }
 
 var errNotListed = errors.New("the gateway does not say what the reader's subscriptions are")
 
-// stop cancels the context of everything that waits for the host, so that it comes
-// again.
-func (r *reader) stop(ctx context.Context) error {
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	_ = r.agent.Stop(ended) // its error is only that it did not wait
-	return nil
-}
+func (r *reader) stop(ctx context.Context) error { return r.agent.Stop(ctx) }
 
 // queried keeps a query until the host answers it.
 func (r *reader) queried(ctx context.Context, q agents.Query) (any, error) {

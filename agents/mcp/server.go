@@ -139,20 +139,27 @@ func (s *Server) Start(ctx context.Context, c *agents.Connection) error {
 // Stop ends what Start began, and the sessions of all hosts. Unacknowledged and
 // unanswered messages stay with the gateway. It may be called before Start, and
 // twice.
-func (s *Server) Stop(ctx context.Context) error {
+func (s *Server) Stop(ctx context.Context) {
 	s.mu.Lock()
 	stop, side := s.stop, s.side
 	s.mu.Unlock()
 	if stop == nil {
-		return nil
+		return
 	}
 	stop()
-	err := side.stop(ctx)
+	stopNow(ctx, side)
 	for session := range s.mcp.Sessions() {
 		_ = session.Close() // it is over either way
 	}
 	s.work.Wait()
-	return err
+}
+
+// stopNow cancels the context of everything that waits for the host, so that it comes
+// again.
+func stopNow(ctx context.Context, s side) {
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	_ = s.stop(ended) // its error is only that it did not wait
 }
 
 // Serve serves one host until it leaves or ctx ends.

@@ -34,7 +34,7 @@ func (c *controller) wrapped(list []bcp.ChannelView) map[*sdk.Tool]sdk.ToolHandl
 				continue
 			}
 			taken[name] = true
-			tools[&sdk.Tool{Name: name, Description: t.Description, InputSchema: jsonMessage(t.InputSchema), OutputSchema: typedSchema(t.Answer)}] =
+			tools[&sdk.Tool{Name: name, Description: t.Description, InputSchema: t.InputSchema, OutputSchema: typedSchema(t.Answer)}] =
 				handler(c.log, func(ctx context.Context, arguments []byte) (any, *fault) {
 					return c.callWrapped(ctx, file.Reader, t, arguments)
 				})

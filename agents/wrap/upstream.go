@@ -200,7 +200,7 @@ func (u *Upstream) Call(ctx context.Context, name string, input jsontext.Value, 
 	asked := capture{only: true}
 	ctx, cancel := context.WithCancel(context.WithValue(ctx, captureKey{}, &asked))
 	defer cancel()
-	_, err := u.session.CallTool(ctx, &sdk.CallToolParams{Meta: meta, Name: name, Arguments: rawJSON(input)})
+	_, err := u.session.CallTool(ctx, &sdk.CallToolParams{Meta: meta, Name: name, Arguments: input})
 	if err == nil {
 		return parseResult(asked.raw)
 	}
@@ -212,9 +212,3 @@ func (u *Upstream) Call(ctx context.Context, name string, input jsontext.Value, 
 	}
 	return nil, ErrEnded
 }
-
-// rawJSON is encoded JSON.
-type rawJSON []byte
-
-// MarshalJSON returns it.
-func (r rawJSON) MarshalJSON() ([]byte, error) { return r, nil }

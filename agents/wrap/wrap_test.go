@@ -231,7 +231,7 @@ bcp_channels: [{peer: mailer, role: controller, max_category: 2, budget_bits: 10
 	if err := server.Start(t.Context(), connect("main", bcp.RoleController)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = server.Stop(context.Background()) })
+	t.Cleanup(func() { server.Stop(context.Background()) })
 	here, there := sdk.NewInMemoryTransports()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
