@@ -143,12 +143,12 @@ func (s *stage) serve(ctx context.Context, server *web.Server) error {
 	}
 	defer func() { _ = os.Remove(ready) }()
 	s.p.Out.Talkf("the story is at %s until you press Ctrl-C", server.URL())
-	pagesOf := serveWeb(ctx, server, meshdir.StateFlags{Dir: s.folder.Dir})
-	defer pagesOf.stop()
+	failed, stop := serveWeb(ctx, server, meshdir.StateFlags{Dir: s.folder.Dir})
+	defer stop()
 	select {
 	case <-ctx.Done():
 		return nil
-	case err := <-pagesOf.failed:
+	case err := <-failed:
 		return err
 	case <-s.mesh.Done():
 		return cli.Failf("the gateway stopped by itself")

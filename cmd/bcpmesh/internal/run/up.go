@@ -207,13 +207,13 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 		return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
 	}
 
-	ended := serveWeb(ctx, server, meshdir.StateFlags(folder))
-	defer func() { ended.stop() }()
+	failed, stop := serveWeb(ctx, server, meshdir.StateFlags(folder))
+	defer stop()
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-m.Done():
-	case err := <-ended.failed:
+	case err := <-failed:
 		return err
 	}
 	if ctx.Err() != nil {
@@ -372,30 +372,19 @@ func (o *upOptions) listenWeb(p *cli.Program) (*web.Server, error) {
 	return pages.Listen(p, "--web", o.web, nil)
 }
 
-// serving are pages that are served with a mesh. The zero value is none.
-type serving struct {
-	failed chan error
-	stop   func()
-}
-
-// serveWeb serves pages about the mesh that runs in a folder until ctx ends or they are
-// stopped.
-func serveWeb(ctx context.Context, server *web.Server, where meshdir.StateFlags) serving {
+// serveWeb serves pages about the mesh that runs in a folder until ctx ends or stop is
+// called; none without a server.
+func serveWeb(ctx context.Context, server *web.Server, where meshdir.StateFlags) (failed <-chan error, stop func()) {
+	failures := make(chan error, 1)
 	if server == nil {
-		return serving{stop: func() {}}
+		return failures, func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	s := serving{failed: make(chan error, 1)}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	var served sync.WaitGroup
+	served.Go(func() {
 		if err := pages.Serve(ctx, server, where); err != nil && ctx.Err() == nil {
-			s.failed <- err
+			failures <- err
 		}
-	}()
-	s.stop = func() {
-		cancel()
-		<-ended
-	}
-	return s
+	})
+	return failures, func() { cancel(); served.Wait() }
 }
