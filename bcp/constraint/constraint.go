@@ -150,8 +150,6 @@ var base = sync.OnceValues(func() (*cel.Env, error) {
 	)
 })
 
-var ofSpecs = environments{language: base}
-
 func environmentFor(variables []bcp.Variable) (*cel.Env, error) {
 	if len(variables) > maxVariables {
 		return nil, fmt.Errorf("expected at most %d variables", maxVariables)
@@ -160,7 +158,7 @@ func environmentFor(variables []bcp.Variable) (*cel.Env, error) {
 	for i, v := range variables {
 		names[i] = named{v.Name, variableTypes[v.Kind]}
 	}
-	return ofSpecs.with(names)
+	return extend(base, names)
 }
 
 var variableTypes = map[bcp.Kind]*cel.Type{bcp.KindBool: cel.BoolType, bcp.KindInt: cel.IntType, bcp.KindText: cel.StringType, bcp.KindDate: dateType}

@@ -199,14 +199,12 @@ var ruleBase = sync.OnceValues(func() (*cel.Env, error) {
 	return b.Extend(options...)
 })
 
-var ofTools = environments{language: ruleBase}
-
 func ruleEnvironment(facts []FactName) (*cel.Env, error) {
 	names := make([]named, len(facts))
 	for i, f := range facts {
 		names[i] = named{f.Name, factTypes[f.Kind]}
 	}
-	return ofTools.with(names)
+	return extend(ruleBase, names)
 }
 
 var factTypes = map[FactKind]*cel.Type{
