@@ -398,3 +398,47 @@ func TestTreeRefusesDamage(t *testing.T) {
 		}
 	}
 }
+
+// Every decision in front of the newest checkpoint can be proven, and any change
+// of the proof is found.
+//
+// covers P11.2, A-CHAIN
+func TestProve(t *testing.T) {
+	t.Parallel()
+	r := startRecording(t)
+	keys := []string{r.key.Public}
+	if _, err := r.tree.Prove(1, nil); !errors.Is(err, jetstream.ErrNoCheckpoint) {
+		t.Errorf("without a checkpoint: %v", err)
+	}
+	r.write(t, 37)
+	noError(t, r.extend(t))
+	r.write(t, 1)
+	for i, d := range r.written[:37] {
+		proof, err := r.tree.Prove(uint64(i+1), d)
+		noError(t, err)
+		p, err := verify.Proof(proof, keys)
+		if err != nil || p.Decision != uint64(i+1) || !bytes.Equal(p.Bytes, d) || p.Checkpoint != r.newest(t) || p.Time.IsZero() {
+			t.Errorf("decision %d: %+v %v", i+1, p, err)
+		}
+	}
+	proof, err := r.tree.Prove(20, r.written[19])
+	noError(t, err)
+	for i := range proof {
+		changed := bytes.Clone(proof)
+		changed[i] ^= 1
+		if p, err := verify.Proof(changed, keys); err == nil {
+			t.Errorf("byte %d changed: %+v", i, p)
+		}
+		if _, err := verify.Proof(proof[:i], keys); err == nil {
+			t.Errorf("cut behind %d bytes, and it holds", i)
+		}
+	}
+	if _, err := verify.Proof(proof, []string{checkpointKey(t).Public}); !errors.Is(err, verify.ErrCheckpoint) {
+		t.Errorf("with another key: %v", err)
+	}
+	for number, decision := range map[uint64][]byte{0: r.written[0], 38: r.written[37], 5: r.written[5]} {
+		if _, err := r.tree.Prove(number, decision); err == nil {
+			t.Errorf("another decision is proven to be %d", number)
+		}
+	}
+}

@@ -79,6 +79,7 @@ func TestExportsOverTruncations(t *testing.T) {
 		if part.First != made.Begins.Decision+1 || part.Last <= made.Decisions {
 			t.Errorf("%s: decisions %d to %d", name, part.First, part.Last)
 		}
+		proveNewest(t, m, part)
 	}
 	m.State = original
 	damagedHashes(t, m, archives[1])
@@ -107,6 +108,27 @@ func booksAgree(t *testing.T, m *meshtest.Mesh) {
 	}
 	if err != nil || len(r.Differences) > 0 || r.Decisions == 0 {
 		t.Errorf("the books do not agree: %+v %v", r, err)
+	}
+}
+
+// proveNewest proves the decision that is the first of an export.
+func proveNewest(t *testing.T, m *meshtest.Mesh, part verify.Summary) {
+	t.Helper()
+	var first []byte
+	err := readSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
+		return records(t.Context(), func(decisions [][]byte, _ uint64) error {
+			if first == nil {
+				first = decisions[0]
+			}
+			return nil
+		})
+	})
+	noError(t, err)
+	proof, err := mesh.Tree(m.State).Prove(part.First, first)
+	noError(t, err)
+	_, key := signed(t, m.State)
+	if p, err := verify.Proof(proof, []string{key}); err != nil || p.Decision != part.First {
+		t.Errorf("decision %d: %v", p.Decision, err)
 	}
 }
 

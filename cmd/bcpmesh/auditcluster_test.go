@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -54,14 +55,15 @@ func (x *clusterMesh) write(name, content string) string {
 }
 
 // Whoever owns the keys of a mesh on a cluster exports its journal, signs checkpoints of
-// which each continues the one before, and whoever has the public key verifies that
-// without a mesh.
+// which each continues the one before, and proves a decision, and whoever has the public
+// key verifies that without a mesh.
 //
 // covers P11.2, P11.3, A-CHAIN
 func TestAuditOfACluster(t *testing.T) {
 	t.Parallel()
 	x := startClusterDesk(t)
 	x.pushes(2)
+	x.says(cli.ExitFailed, "audit export --decision 1", "no checkpoint was recorded yet", "audit export --checkpoint")
 	first, key := x.signs(), x.key()
 	if !regexp.MustCompile(`^bcpmesh/[a-z2-7]+\+`).MatchString(key) {
 		t.Fatalf("the key is %q", key)
@@ -89,6 +91,11 @@ func TestAuditOfACluster(t *testing.T) {
 	if r.code != cli.ExitOK || !strings.Contains(r.stdout, `"controller":"main","reader":"mailer"`) || !strings.Contains(r.stdout, `"controller":"boss","reader":"clerk"`) {
 		t.Errorf("verify: %d %s%s", r.code, r.stdout, r.stderr)
 	}
+	proof := x.write("proof", x.says(cli.ExitOK, "audit export --decision 3", "c2sp.org/tlog-proof@v1", "index 2"))
+	if r := execute(t, "", "audit", "verify", "--proof", proof, "--key", key); r.code != cli.ExitOK || !strings.Contains(r.stdout, fmt.Sprintf("decision 3 of %d", after.Size)) {
+		t.Errorf("the proof: %d %s%s", r.code, r.stdout, r.stderr)
+	}
+	x.says(cli.ExitFailed, "audit export --decision 9999", "decisions")
 	x.says(cli.ExitOK, "audit redecide", "8 same, 0 differ")
 	x.says(cli.ExitOK, "audit redecide --channel boss/clerk", "4 same, 0 differ")
 	x.says(cli.ExitOK, "audit export --checkpoint", "— "+strings.Split(key, "+")[0]+" ")
@@ -208,7 +215,7 @@ func TestJournalsOfAClusterAreTheOperators(t *testing.T) {
 	about := readFile(t, home.Ready(x.keys))
 	empty := filepath.Join(t.TempDir(), "state")
 	noError(t, errors.Join(os.Mkdir(empty, 0o700), os.WriteFile(home.Ready(empty), about, 0o600)))
-	for _, command := range []string{"audit export " + filepath.Join(t.TempDir(), "e"), "audit export --checkpoint", "audit replay --raw"} {
+	for _, command := range []string{"audit export " + filepath.Join(t.TempDir(), "e"), "audit export --checkpoint", "audit export --decision 1", "audit replay --raw"} {
 		args := append(strings.Fields(command), "--dir", x.dir, "--state", empty)
 		if r := execute(t, "", args...); r.code != cli.ExitFailed || !strings.Contains(r.stderr, "the keys of the mesh") || r.stdout != "" {
 			t.Errorf("%s without keys: %d %s%s", command, r.code, r.stdout, r.stderr)

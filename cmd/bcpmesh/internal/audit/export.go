@@ -36,16 +36,22 @@ func auditExportCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var since, until client.TimeFlag
 	var witnessed, checkpoint bool
+	var decision uint64
 	var wait cli.DurationFlag
 	var witnesses WitnessFlags
 	cmd := &cobra.Command{
 		Use: "export [FILE]",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			one := cmd.Flags().Changed("decision")
 			switch {
-			case (len(args) > 0) == checkpoint:
-				return cli.Usagef("audit export: expected FILE or --checkpoint").WithHint("%s --help shows an example", cmd.CommandPath())
+			case (len(args) > 0) == (one || checkpoint):
+				return cli.Usagef("audit export: expected FILE, --decision or --checkpoint").WithHint("%s --help shows an example", cmd.CommandPath())
 			case len(witnesses.list) > 0 && !checkpoint:
 				return cli.Usagef("audit export: --witness is for --checkpoint")
+			case one && decision == 0:
+				return cli.Usagef("audit export: --decision: decisions count from 1")
+			case one:
+				return exportProof(cmd.Context(), p, where, decision)
 			case checkpoint:
 				ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
 				defer cancel()
@@ -58,11 +64,15 @@ func auditExportCommand(p *cli.Program) *cobra.Command {
 	cmd.Flags().Var(&since, "since", "leave out decisions before this `TIME`, such as 2026-05-01 or 2026-05-01T12:00:00Z")
 	cmd.Flags().BoolVar(&witnessed, "witnessed", false, "end with the newest decision that a witness has cosigned")
 	cmd.Flags().Var(&until, "until", "leave out decisions at this `TIME` or later")
+	cmd.Flags().Uint64Var(&decision, "decision", 0, "write a proof of the decision with this `NUMBER`")
 	cmd.Flags().BoolVar(&checkpoint, "checkpoint", false, "write the newest checkpoint")
 	cli.WaitFlag(cmd, &wait, 10*time.Minute, "for --checkpoint on a cluster: how long it may take")
 	witnesses.AddTo(cmd)
-	for _, period := range []string{"since", "until", "witnessed"} {
+	for _, period := range []string{"since", "until", "witnessed", "decision"} {
 		cmd.MarkFlagsMutuallyExclusive(period, "checkpoint")
+		if period != "decision" {
+			cmd.MarkFlagsMutuallyExclusive(period, "decision")
+		}
 	}
 	return cmd
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -16,6 +17,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
@@ -57,6 +60,7 @@ type verifyChannel struct {
 
 func auditVerifyCommand(p *cli.Program) *cobra.Command {
 	var keys, since []string
+	var proofs bool
 	var quorum quorum
 	cmd := &cobra.Command{
 		Use: "verify FILE...",
@@ -64,16 +68,20 @@ func auditVerifyCommand(p *cli.Program) *cobra.Command {
 			if len(args) == 0 {
 				return cli.Arguments(1, "FILE")(cmd, args)
 			}
-			return auditVerify(cmd.Context(), p, args, keys, since, quorum)
+			return auditVerify(cmd.Context(), p, args, keys, since, proofs, quorum)
 		},
 	}
 	cmd.Flags().StringArrayVar(&keys, "key", nil, "public `KEY` of the mesh, or a file with it; any of several may have signed")
+	cmd.Flags().BoolVar(&proofs, "proof", false, "the files are proofs of \"bcpmesh audit export --decision\"")
 	quorum.addTo(cmd)
 	cmd.Flags().StringArrayVar(&since, "since", nil, "`FILE` with an earlier checkpoint that the exports must continue")
 	return cmd
 }
 
-func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []string, quorum quorum) error {
+func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []string, proofs bool, quorum quorum) error {
+	if proofs && len(since) > 0 {
+		return cli.Usagef("audit verify: --since is for exports, not for proofs")
+	}
 	if len(keys) == 0 {
 		return cli.Usagef("audit verify: --key is needed").WithHint(logKeyHint)
 	}
@@ -84,6 +92,14 @@ func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []strin
 	}
 	if err := quorum.read(); err != nil {
 		return err
+	}
+	if proofs {
+		for _, name := range files {
+			if err := verifyProof(p, name, o.Keys, quorum); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	for _, name := range since {
 		content, err := cli.ReadSmall(name)
@@ -184,6 +200,98 @@ func showVerified(p *cli.Program, name string, s verify.Summary, cosigned []veri
 			p.Out.Printf("cosigned by %s at %s\n", cli.Plain(w.Name), w.Time.Format(time.RFC3339))
 		}
 	})
+}
+
+// errFound ends the reading of a journal.
+var errFound = errors.New("found")
+
+// exportProof writes a proof that a decision was made.
+func exportProof(ctx context.Context, p *cli.Program, where meshdir.StateFlags, number uint64) error {
+	j, err := client.OpenSource(ctx, where)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	tree := mesh.Tree(j.Folder.State)
+	if _, err := tree.Newest(); err != nil {
+		return failure(err, j.Folder.State)
+	}
+	var decision []byte
+	var next uint64 // number of the decision that is due
+	err = j.Records(ctx, func(decisions [][]byte, _ uint64) error {
+		if next == 0 { // a journal may begin later
+			first, err := bcp.DecodeDecision(decisions[0])
+			if err != nil {
+				return err
+			}
+			if next = first.Seq; number < next {
+				return cli.Failf("decision %d was cut off the journal, which begins with decision %d", number, next).WithHint("bcpmesh restore rebuilds the whole journal from backups: prove it there")
+			}
+		}
+		if number-next < uint64(len(decisions)) {
+			decision = decisions[number-next]
+			return errFound
+		}
+		next += uint64(len(decisions))
+		return nil
+	})
+	if err != nil && !errors.Is(err, errFound) {
+		return failure(err, j.Folder.State)
+	}
+	proof, err := tree.Prove(number, decision)
+	if err != nil {
+		return failure(err, j.Folder.State)
+	}
+	return p.Out.Show(map[string]string{"proof": string(proof)}, func() { p.Out.Printf("%s", proof) })
+}
+
+// provenResult is what audit verify --proof says of one file.
+type provenResult struct {
+	File       string    `json:"file"`
+	Verified   bool      `json:"verified"`
+	Decision   uint64    `json:"decision"`
+	Time       time.Time `json:"time"`
+	Kind       string    `json:"kind"`
+	Controller string    `json:"controller,omitempty"`
+	Reader     string    `json:"reader,omitempty"`
+	Digest     string    `json:"digest"` // by which the next decision names it
+	Of         uint64    `json:"of"`     // decisions of the checkpoint
+	// Witnesses have cosigned that, of those that were asked for.
+	Witnesses []verifyWitness `json:"witnesses,omitempty"`
+}
+
+func verifyProof(p *cli.Program, name string, keys []string, quorum quorum) error {
+	content, err := readProof(name)
+	if err != nil {
+		return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
+	}
+	proven, err := verify.Proof(content, keys)
+	if err != nil {
+		return cli.Failf("%s: %s", cli.Quoted(name), cli.Plain(err.Error()))
+	}
+	_, signed, _ := strings.Cut(string(content), "\n\n")
+	cosigned, err := quorum.check(name, []byte(signed), keys)
+	if err != nil {
+		return err
+	}
+	r := provenResult{name, true, proven.Decision, proven.Time, bcp.DecisionKind(proven.Kind).String(), proven.Controller, proven.Reader,
+		fmt.Sprintf("%x", bcp.RecordDigest(proven.Bytes)), proven.Checkpoint.Size, cosigned}
+	return p.Out.ShowLine(r, func() {
+		p.Out.Printf("verified %s: decision %d of %d, %s at %s", cli.Plain(name), r.Decision, r.Of, r.Kind, r.Time.Format(time.RFC3339))
+		if r.Controller != "" && r.Reader != "" {
+			p.Out.Printf(", %s ← %s", cli.Plain(r.Controller), cli.Plain(r.Reader))
+		}
+		p.Out.Printf("\ndigest %s\n", r.Digest)
+		for _, w := range cosigned {
+			p.Out.Printf("cosigned by %s at %s\n", cli.Plain(w.Name), w.Time.Format(time.RFC3339))
+		}
+	})
+}
+
+// readProof reads a file with a proof: the longest holds a decision of a full
+// message in base64.
+func readProof(name string) ([]byte, error) {
+	return folder.ReadFile(name, 2*verify.MaxBlock)
 }
 
 // keysOrFiles replaces names of files by what is in them. Where a text is neither a key
