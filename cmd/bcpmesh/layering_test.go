@@ -157,7 +157,7 @@ var rules = []rule{
 	// Reads mail, for a model as well.
 	{folder: "agents/mailbox", internal: []string{"agents/decode", "agents/folder", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
 	// Holds the network of an agent: it asks the mesh, and decides nothing.
-	{folder: "agents/keeper", internal: []string{"agents", "agents/cell", "agents/fetch", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/tool", "bcp", "bcp/cost", "bcp/guard", "bcp/kernel"}, external: []string{"golang.org/x/net/netutil", "golang.org/x/sync/semaphore", jsonText, logging}},
+	{folder: "agents/keeper", internal: []string{"agents", "agents/cell", "agents/fetch", "agents/llm", "agents/llm/wires", "agents/stdio", "agents/tool", "bcp", "bcp/cost", "bcp/guard", "bcp/kernel"}, external: []string{"golang.org/x/sync/semaphore", jsonText, logging}},
 	// Reads hostile text for a model, behind one door: it has neither creds nor network.
 	{folder: "agents/cell", internal: []string{"agents/fetch", "agents/files", "agents/llm", "agents/mailbox", "agents/mcp", "agents/stdio", "agents/tool", "agents/web", "bcp", "bcp/guard"}, external: []string{jsonText}},
 	// Talks to models.

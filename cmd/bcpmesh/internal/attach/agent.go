@@ -199,14 +199,11 @@ func openServices(ctx context.Context, p *cli.Program, of *client.ServedAgent, r
 	if err != nil || !agent.Kept() {
 		return nil, nil, err
 	}
-	secrets, err := folder.Secrets(def, &agent)
-	if err != nil {
-		return nil, nil, cli.Failf("a key of %s: %s", agent.Name, cli.FileReason(err))
-	}
-	for _, secret := range secrets {
-		if covering := meshdir.Covers(reads, secret); covering != "" {
-			return nil, nil, cli.Failf("the program would read %s, which has keys below it", cli.Quoted(covering)).WithHint("give it the folders that it needs, one by one")
-		}
+	switch covering, err := coveredKey(folder, def, &agent, reads); {
+	case err != nil:
+		return nil, nil, err
+	case covering != "":
+		return nil, nil, cli.Failf("the program would read %s, which has keys below it", cli.Quoted(covering)).WithHint("give it the folders that it needs, one by one")
 	}
 	var model llm.Endpoint
 	if agent.AsksModel() {

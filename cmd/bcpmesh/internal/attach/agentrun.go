@@ -96,12 +96,12 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	if err != nil {
 		return done, err
 	}
-	role := bcp.RoleReader
-	switch plans := plannerRole(def, o.name); {
-	case plans != 0 && o.task == "":
-		return done, o.plan(ctx, p, folder, def, &agent, plans)
-	case plans != 0:
+	role, plans := bcp.RoleReader, plannerRole(def, o.name)
+	switch {
+	case plans != 0 && o.task != "":
 		return done, cli.Failf("%s is a planner, and answers kernels", o.name).WithHint("bcpmesh kernel run gives a kernel a task")
+	case plans != 0:
+		role = plans
 	case !agent.Reader:
 		role = bcp.RoleController
 	case o.task != "":
@@ -111,7 +111,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	if err != nil {
 		return done, err
 	}
-	if agent.Sandbox == bcp.SandboxRequired {
+	if agent.Sandbox == bcp.SandboxRequired && plans == 0 { // a planner has no cell
 		if err := sandbox.Detect().Missing(); err != nil {
 			return done, cli.Failf("%s cannot be confined, and is not started: %s", o.name, err).WithHint("start it in a container or a virtual machine, and say `sandbox: none` there")
 		}
@@ -127,10 +127,10 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	}
 	defer kept.Close()
 	var record io.Writer
-	if o.record != "" {
-		file, err := createRecord(o.record)
+	if o.record != "" { // a new file, which nobody else may read
+		file, err := os.OpenFile(o.record, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
-			return done, err
+			return done, cli.Failf("the transcript: %s", cli.FileReason(err))
 		}
 		defer func() { _ = file.Close() }() // each call was written when it ended
 		record = file
@@ -140,6 +140,10 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 		return done, err
 	}
 	defer conn.Close()
+	if plans != 0 {
+		model = keeper.Metered(model, agents.NewKeeper(kept), &agent, log)
+		return done, planWithModel(ctx, p, &client.ServedAgent{Conn: conn, Name: agent.Name, Role: role, Log: log}, model, agent.Prompt, record)
+	}
 	state := folder.State
 	if creds := p.Env(client.CredsVariable(bcp.RoleKeeper)); creds != "" { // the mesh's, which knows where its state is: STATE/run/NAME/keeper.creds
 		state = filepath.Dir(filepath.Dir(filepath.Dir(creds)))
@@ -242,10 +246,6 @@ func openModel(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) (llm.Endp
 // toolFiles returns what the tools of an agent read: its folders, then its mailbox if it has one of its own. Nothing secret is below
 // any of it.
 func toolFiles(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) ([]string, error) {
-	secrets, err := folder.Secrets(def, agent)
-	if err != nil {
-		return nil, cli.Failf("a key of %s: %s", agent.Name, cli.FileReason(err))
-	}
 	var paths []string
 	names := slices.Clone(agent.Files)
 	if agent.Mailbox != "" && !guard.IsMailServer(agent.Mailbox) {
@@ -256,23 +256,29 @@ func toolFiles(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent) ([]string
 		if err != nil {
 			return nil, cli.Failf("%s cannot read %s: %s", agent.Name, cli.Quoted(name), cli.FileReason(err))
 		}
-		for _, secret := range secrets {
-			if meshdir.Covers([]string{path}, secret) != "" {
-				return nil, cli.Failf("%s would read %s, which has keys below it", agent.Name, cli.Quoted(name)).WithHint("name what it needs below it in %s", agent.File)
-			}
+		switch covering, err := coveredKey(folder, def, agent, []string{path}); {
+		case err != nil:
+			return nil, err
+		case covering != "":
+			return nil, cli.Failf("%s would read %s, which has keys below it", agent.Name, cli.Quoted(name)).WithHint("name what it needs below it in %s", agent.File)
 		}
 		paths = append(paths, path)
 	}
 	return paths, nil
 }
 
-// createRecord makes a new file, which nobody else may read.
-func createRecord(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+// coveredKey returns the first of the paths that has a key of an agent's keeper below it, if there is one.
+func coveredKey(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, paths []string) (string, error) {
+	secrets, err := folder.Secrets(def, agent)
 	if err != nil {
-		return nil, cli.Failf("the transcript: %s", cli.FileReason(err))
+		return "", cli.Failf("a key of %s: %s", agent.Name, cli.FileReason(err))
 	}
-	return file, nil
+	for _, secret := range secrets {
+		if covering := meshdir.Covers(paths, secret); covering != "" {
+			return covering, nil
+		}
+	}
+	return "", nil
 }
 
 // connectBuiltin connects in a role: with the creds that the mesh gave, or with creds of its own from the keys of the folder.

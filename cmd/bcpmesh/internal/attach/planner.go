@@ -3,20 +3,20 @@ package attach
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
+	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
@@ -160,36 +160,16 @@ func plannerRole(def *bcp.Mesh, name bcp.AgentName) bcp.Role {
 	return 0
 }
 
-// plan plans in a role for a definition with command: builtin, until interrupted.
-func (o *seat) plan(ctx context.Context, p *cli.Program, folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, role bcp.Role) error {
-	model, err := openModel(folder, def, agent)
-	if err != nil {
-		return err
-	}
-	log := cli.NewLogger(hclog.Info, p.Out.Stderr)
-	kept, err := connectKeeper(ctx, p, folder, agent, log)
-	if err != nil {
-		return err
-	}
-	defer kept.Close()
-	model = keeper.Metered(model, agents.NewKeeper(kept), agent, log)
-	conn, err := connectBuiltin(ctx, p, folder, agent, role, log)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if o.record != "" {
-		file, err := createRecord(o.record)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = file.Close() }() // each call was written when it ended
-		if model.Provider, err = wires.NewRecorder(model.Provider, file); err != nil {
+// planWithModel plans with a model until interrupted.
+func planWithModel(ctx context.Context, p *cli.Program, agent *client.ServedAgent, model llm.Endpoint, guidelines string, record io.Writer) error {
+	if record != nil {
+		var err error
+		if model.Provider, err = wires.NewRecorder(model.Provider, record); err != nil {
 			return cli.Failf("the transcript: %s", cli.FileReason(err))
 		}
 	}
-	planner := &keeper.Planner{Model: model, Guidelines: agent.Prompt}
-	return planWith(ctx, p, &client.ServedAgent{Conn: conn, Name: agent.Name, Role: role, Log: log}, func(ctx context.Context, request any) (made any, err error) {
+	planner := &keeper.Planner{Model: model, Guidelines: guidelines}
+	return planWith(ctx, p, agent, func(ctx context.Context, request any) (made any, err error) {
 		switch r := request.(type) {
 		case agents.PlanRequest:
 			made, err = planner.Plan(ctx, r)
@@ -197,7 +177,7 @@ func (o *seat) plan(ctx context.Context, p *cli.Program, folder meshdir.Folder, 
 			made, err = planner.PlanSub(ctx, r)
 		}
 		if err != nil && ctx.Err() == nil {
-			log.Warn("the model made no plan", "error", err)
+			agent.Log.Warn("the model made no plan", "error", err)
 		}
 		return made, err
 	})
