@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
@@ -40,8 +39,6 @@ type Services struct {
 	// Tools performs the cell's calls of tools of MCP servers; nil performs none.
 	Tools func(context.Context, tool.Call) tool.Result
 
-	atWork *semaphore.Weighted // bytes of what was asked, and of what may come
-
 	mu            sync.Mutex
 	desk          *fetch.Desk            // the one that others are made of; nil before the first fetch
 	conversations map[string]*fetch.Desk // nil before the first fetch of one
@@ -52,7 +49,7 @@ type Services struct {
 // NewServices returns the services of a cell, which gets the configuration first. desk
 // makes the desk of its conversations; nil fetches nothing.
 func NewServices(configuration any, model llm.Endpoint, desk func() (*fetch.Desk, error)) *Services {
-	return &Services{configuration: configuration, model: model, newDesk: desk, atWork: semaphore.NewWeighted(stdio.MaxAtWork), conversations: map[string]*fetch.Desk{}, reads: map[string]string{}}
+	return &Services{configuration: configuration, model: model, newDesk: desk, conversations: map[string]*fetch.Desk{}, reads: map[string]string{}}
 }
 
 // Methods returns the methods for the cell.

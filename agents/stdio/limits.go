@@ -20,9 +20,9 @@ const (
 	// many of ours it has to answer.
 	maxCalls    = 256
 	MaxHandlers = 64
-	// MaxAtWork bounds the calls at work by the bytes of their parameters and of what
+	// maxAtWork bounds the calls at work by the bytes of their parameters and of what
 	// results are known to have: the next one is read when there is room for it.
-	MaxAtWork = 64 << 20
+	maxAtWork = 64 << 20
 	// maxUnread bounds the bytes of lines for whoever does not read them, which nobody waits
 	// for either.
 	maxUnread = 4 << 20

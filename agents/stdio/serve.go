@@ -71,7 +71,7 @@ type server struct {
 // The error is of a stream, of a line longer than 1 MiB, or why the agent could not
 // start; it contains no text of the program.
 func Serve(ctx context.Context, a Agent, in io.Reader, out io.Writer) error {
-	s := &server{Agent: a, peer: newPeer(out), slots: make(chan struct{}, maxCalls), atWork: semaphore.NewWeighted(MaxAtWork)}
+	s := &server{Agent: a, peer: newPeer(out), slots: make(chan struct{}, maxCalls), atWork: semaphore.NewWeighted(maxAtWork)}
 	s.peer.notify("ready", ready{a.Name, a.Role.String(), a.Version})
 	handling, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
