@@ -117,7 +117,7 @@ declare abstract class Agent {
   /** Sets what gets the messages of the agent's cron_schedules. */
   onPrompt(handler: (prompt: Prompt) => void | Promise<void>): this;
   /** Calls the model of the definition, for a command that `sandbox: required` confines (docs/sandbox.md). */
-  model(request: ModelRequest, options?: { conversation?: string }): Promise<ModelReply>;
+  model(request: ModelRequest): Promise<ModelReply>;
   /** Connects, and begins to take messages. Set the handlers before. */
   start(): Promise<this>;
   /** Takes nothing more. What was not handled stays with the gateway. */

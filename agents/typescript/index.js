@@ -71,14 +71,14 @@ class Agent {
   }
 
   // Calls the model of the definition, for a command that `sandbox: required` confines.
-  model(request, { conversation = "program" } = {}) {
-    return this._call("model", { conversation, request: { model: "own", ...request } });
+  model(request) {
+    return this._call("model", { conversation: "program", request: { model: "own", ...request } });
   }
 
   async start() {
     if (this.#process) throw new MeshError("started already");
     if (this.#inherited) {
-      console.log = console.error; // stdout is the other side's
+      globalThis.console = new console.Console(process.stderr); // stdout is the other side's
       this.#process = { stdin: process.stdout, stdout: process.stdin, exitCode: null, signalCode: null, kill() {} };
       return this.#serve(process.stdin, 0);
     }
@@ -100,10 +100,10 @@ class Agent {
     const child = this.#process;
     child.stdin.on("error", () => {}); // its end is heard below
     createInterface({ input: child.stdout, crlfDelay: Infinity }).on("line", (line) => this.#heard(line));
-    this.#ended = new Promise((resolve) => other.once("close", (code) => {
+    this.#ended = new Promise((resolve) => other.once("close", () => {
       for (const call of this.#calls.values()) call.reject(new MeshError(ENDED));
       this.#calls.clear();
-      resolve(Number.isInteger(code) ? code : otherwise);
+      resolve(child.exitCode ??= otherwise);
     }));
     return this;
   }

@@ -91,12 +91,12 @@ class _Agent:
         self._handlers["prompt"] = handler
         return handler
 
-    async def model(self, request: Message, *, conversation: str = "program") -> Message:
+    async def model(self, request: Message) -> Message:
         """Call the model of the definition, for a command that ``sandbox: required`` confines.
 
         ``request`` has ``turns``, such as ``[{"role": 1, "parts": [{"instruction": "…"}]}]``; docs/sandbox.md has the rest.
         """
-        return await self._call("model", None, conversation=conversation, request={"model": "own", **request})
+        return await self._call("model", None, conversation="program", request={"model": "own", **request})
 
     async def start(self: _A) -> _A:
         """Connect, and begin to take messages. Set the handlers before."""
