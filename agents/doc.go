@@ -9,7 +9,6 @@
 // makes one client on that connection:
 //
 //	Connect     a connection of this package, which reconnects for ever
-//	Use         the caller's connection, which is never closed here
 //	Controller  asks Readers and gets deliveries
 //	Reader      answers queries and pushes against subscriptions
 //	Approver    decides about held items
