@@ -23,8 +23,8 @@ type Result struct {
 
 // NumberedLink is a link of a page.
 type NumberedLink struct {
-	Link string `json:"link"` // what names it in the next call
-	URL  string `json:"url"`
+	Link string // what names it in the next call
+	URL  string
 }
 
 func failed(err error) Result { return Result{Error: fetch.CodeOf(err), Status: fetch.StatusOf(err)} }
