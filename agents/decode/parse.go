@@ -13,7 +13,7 @@ import (
 const (
 	maxSource = 4 << 20         // bytes of HTML that are parsed
 	maxTags   = 150_000         // of them: what begins with <. A node takes about 300 bytes
-	maxDepth  = 400             // elements in each other; the library refuses 512
+	maxOpen   = 400             // formatting elements that are counted as open; the library refuses 512 elements in each other
 	parseTime = 5 * time.Second // a hundred times what the largest document takes
 )
 
@@ -133,7 +133,7 @@ func affordable(source string) int {
 					spent += 8 * weight
 				}
 				open = slices.Delete(open, last, last+1)
-			} else if same == 3 || len(open) == maxDepth { // the parser keeps three, and fails at more
+			} else if same == 3 || len(open) == maxOpen { // the parser keeps three, and fails at more
 				continue
 			}
 			open = append(open, f)

@@ -83,7 +83,7 @@ const (
 	HeaderTooLarge Defect = "header_too_large" // header block cut
 	TooComplex     Defect = "too_complex"      // style sheets too costly: Text may have what they hide
 	TooManyParts   Defect = "too_many_parts"   // parts past 200 left out
-	TooDeep        Defect = "too_deep"         // parts past a depth of 12 left out
+	TooDeep        Defect = "too_deep"         // parts past a depth of 12, or HTML from where it is too deep on, left out
 	TextCut        Defect = "text_cut"         // Text, Hidden or an attachment's text cut
 	BadHeader      Defect = "bad_header"       // a header line or field is malformed
 	BadFrom        Defect = "bad_from"         // no valid author

@@ -47,7 +47,7 @@ type Defect string
 const (
 	BadCharset Defect = "bad_charset" // the character set was guessed, or has not all of the bytes
 	TooLarge   Defect = "too_large"   // the end was not read
-	TooDeep    Defect = "too_deep"    // what was nested too deep is left out
+	TooDeep    Defect = "too_deep"    // what was nested too deep, and what came after it, is left out
 	TooComplex Defect = "too_complex" // hidden text may be in the text
 )
 
