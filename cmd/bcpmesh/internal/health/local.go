@@ -359,7 +359,7 @@ func (c *checkup) running(ctx context.Context, where meshdir.StateFlags, folder 
 		return nil
 	}
 	c.ok(id, "it answers at %s", about.URL)
-	c.sealed(about.URL, o.NATS())
+	c.sealed(o.NATS())
 	storage, err := o.Operator().Storage(ctx)
 	switch {
 	case err != nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net/url"
 	"os"
 	"runtime"
 	"strings"
@@ -39,7 +40,7 @@ func (c *checkup) remote(ctx context.Context, who *client.Flags) {
 	}
 	defer conn.Close()
 	c.ok("login", "the mesh takes the creds of %s as %s", name, role)
-	c.sealed(who.URL, conn.NATS())
+	c.sealed(conn.NATS())
 	c.versions(conn.NATS())
 	c.answers(ctx, conn, role)
 }
@@ -110,11 +111,12 @@ func (c *checkup) credsEnd(claims *jwt.UserClaims) {
 }
 
 // sealed looks at the TLS of a connection.
-func (c *checkup) sealed(address string, nc *nats.Conn) {
+func (c *checkup) sealed(nc *nats.Conn) {
 	const id = "tls"
+	address := nc.ConnectedUrlRedacted() // one of those that were given
 	state, err := nc.TLSConnectionState()
 	if err != nil || len(state.PeerCertificates) == 0 {
-		if u, err := meshdir.MeshURL(address); err != nil || !guard.Loopback(u.Hostname()) {
+		if u, err := url.Parse(address); err != nil || !guard.Loopback(u.Hostname()) {
 			c.add(id, warned, "write tls:// or wss://; the operator starts the mesh with --tls", "%s has no TLS: messages can be read and changed on the way", address)
 		}
 		return
