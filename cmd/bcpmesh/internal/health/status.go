@@ -184,7 +184,7 @@ func closedFailure(why bcp.AlertKind) *cli.Failure {
 	case bcp.AlertWitnessRefused:
 		return cli.Failf("nothing is let through: a witness has seen more of the journal than is here (%s)", why).WithHint(newest)
 	case bcp.AlertWitnessMissing:
-		return cli.Failf("asks and pushes are refused: no witness has answered for longer than require_witness (%s)", why).WithHint("bring a witness back: bcpmesh witness --help")
+		return cli.Failf("asks and pushes are refused: no witness has answered for longer than require_witness (%s)", why).WithHint("bring a witness back, or name another: bcpmesh up --witness")
 	}
 	return cli.Failf("channels are closed: agents or people have seen more of the journal than is here (%s)", why).WithHint(newest)
 }
