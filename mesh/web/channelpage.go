@@ -30,7 +30,7 @@ func (s *Server) channel(w http.ResponseWriter, r *http.Request) {
 	}
 	of := channelData{Known: c.forecast != nil, Subscriptions: f.subscriptions(c)}
 	if of.Known {
-		of.Budgets = budgets(c.forecast, len(of.Subscriptions) > 0)
+		of.Budgets = budgets(c.forecast, f.definition == nil || len(of.Subscriptions) > 0)
 	}
 	s.show(w, r, http.StatusOK, "channel", page{facts: f, Title: c.Name(), Of: of, Story: events(newest(c.entries, 0, newestOfChannel, anyEntry)), Nothing: "Nothing was decided on it yet.",
 		Facts: append([]fact{{Name: "Nominal bits", Value: c.Nominal()}, {Name: "Capacity bits", Value: c.Capacity()}, {Name: "Delivered taint", Value: c.Taint.String()}, {Name: "Epoch", Value: epoch},

@@ -684,6 +684,19 @@ func TestStory(t *testing.T) {
 	}
 }
 
+// Whoever has no definitions sees what is left for pushes, too.
+func TestBudgetsWithoutDefinitions(t *testing.T) {
+	t.Parallel()
+	s := newSite("x")
+	s.mesh.Load().Definition = func() *bcp.Mesh { return nil }
+	s.logins.renew()
+	page, err := io.ReadAll(s.do(request("GET", "/channels/main/mailer", s.logIn(t, s.codes[0]), nil)).Body)
+	noError(t, err)
+	if of := string(page); !strings.Contains(of, "<td>queries</td>") || !strings.Contains(of, "<td>pushes</td>") {
+		t.Error(of)
+	}
+}
+
 // What a mesh said is shown for a second as it is, and for as long as it is away.
 func TestViewsAreKeptForAMoment(t *testing.T) {
 	t.Parallel()
