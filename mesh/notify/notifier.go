@@ -32,8 +32,8 @@ type Config struct {
 	Logger hclog.Logger
 }
 
-// Notifier notifies people, by the routes of the definitions in use, until Stop. Its methods may be used concurrently, and never
-// wait for a route.
+// Notifier notifies people, by the routes of the definitions in use, until Stop. Its
+// methods may be used concurrently, and never wait for a route.
 type Notifier struct {
 	config Config
 	status *statusFile
