@@ -4,7 +4,7 @@
 // deciding the same history again charged, and counts what it refused.
 //
 // A proposal only narrows: whatever it accepts, the definitions accepted before, with the
-// same canonical bytes ([Narrows]). A hostile message in the history can make a proposal
+// same canonical bytes. A hostile message in the history can make a proposal
 // wider than it might be, never wider than what is defined.
 //
 // It has no clock and no I/O. It is not for a history of fewer than [MinMessages].
