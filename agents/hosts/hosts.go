@@ -18,11 +18,9 @@ import (
 type Host struct {
 	Name  string // as people type it
 	Title string
-	// Documented is the vendor's page about the file.
-	Documented string
-	file       func(Place) string
-	key        string // of the object of the servers by name
-	typed      bool   // an entry says "type": "stdio"
+	file  func(Place) string
+	key   string // of the object of the servers by name
+	typed bool   // an entry says "type": "stdio"
 }
 
 // Place determines the path of a host's file.
@@ -50,23 +48,24 @@ var (
 // MaxFile bounds a configuration file, in bytes: some hosts keep more in it than servers.
 const MaxFile = 16 << 20
 
+// all are the hosts, with their vendors' pages about the files.
 var all = []Host{
-	{Name: "claude-code", Title: "Claude Code, in this project", Documented: "https://code.claude.com/docs/en/mcp", key: "mcpServers",
+	{Name: "claude-code", Title: "Claude Code, in this project", key: "mcpServers", // https://code.claude.com/docs/en/mcp
 		file: func(p Place) string { return filepath.Join(p.Project, ".mcp.json") }},
-	{Name: "claude-desktop", Title: "Claude Desktop", Documented: "https://modelcontextprotocol.io/docs/develop/connect-local-servers", key: "mcpServers",
+	{Name: "claude-desktop", Title: "Claude Desktop", key: "mcpServers", // https://modelcontextprotocol.io/docs/develop/connect-local-servers
 		file: func(p Place) string {
 			if p.OS == "darwin" {
 				return filepath.Join(p.Home, "Library", "Application Support", "Claude", "claude_desktop_config.json")
 			}
 			return filepath.Join(p.Config, "Claude", "claude_desktop_config.json")
 		}},
-	{Name: "cursor", Title: "Cursor", Documented: "https://cursor.com/docs/mcp", key: "mcpServers",
+	{Name: "cursor", Title: "Cursor", key: "mcpServers", // https://cursor.com/docs/mcp
 		file: func(p Place) string { return filepath.Join(p.Home, ".cursor", "mcp.json") }},
-	{Name: "cursor-project", Title: "Cursor, in this project", Documented: "https://cursor.com/docs/mcp", key: "mcpServers",
+	{Name: "cursor-project", Title: "Cursor, in this project", key: "mcpServers", // https://cursor.com/docs/mcp
 		file: func(p Place) string { return filepath.Join(p.Project, ".cursor", "mcp.json") }},
-	{Name: "gemini", Title: "Gemini CLI", Documented: "https://geminicli.com/docs/tools/mcp-server/", key: "mcpServers",
+	{Name: "gemini", Title: "Gemini CLI", key: "mcpServers", // https://geminicli.com/docs/tools/mcp-server/
 		file: func(p Place) string { return filepath.Join(p.Home, ".gemini", "settings.json") }},
-	{Name: "vscode", Title: "VS Code, in this project", Documented: "https://code.visualstudio.com/docs/copilot/customization/mcp-servers", key: "servers", typed: true,
+	{Name: "vscode", Title: "VS Code, in this project", key: "servers", typed: true, // https://code.visualstudio.com/docs/copilot/customization/mcp-servers
 		file: func(p Place) string { return filepath.Join(p.Project, ".vscode", "mcp.json") }},
 }
 
