@@ -12,23 +12,17 @@ import (
 // HeldFor is what came of what was held for one rule, or for any, on a channel or for a
 // kernel. The rule is a code of an anomaly, or the kind of an item that none held.
 type HeldFor struct {
-	Controller bcp.AgentName
-	Reader     bcp.AgentName
-	Rule       string // empty: any
-	Approved   int
-	Edited     int
-	Rejected   int
-	Expired    int // nobody decided
+	Rule    string // empty: any
+	Decided int    // by people
 	// Signs counts those that people decided which a rule had held as it objected, False the
 	// ones of them that were approved unchanged.
-	Signs int
-	False int
-	// Waited is the time from the notice to the decision, all together.
-	Waited  time.Duration
-	Seconds int
-	Advice  string
+	Signs   int
+	False   int
+	Seconds int    // from the notice to the decision, on average
+	Advice  string // the line to change, if too much is held without reason
 
-	recent []bool // whether the last signs were false, at most recentSigns
+	waited time.Duration // all together
+	recent []bool        // whether the last signs were false, at most recentSigns
 }
 
 const (
@@ -124,24 +118,17 @@ func (p *People) run(c *bcp.RunChange) bcp.ItemID {
 func (p *People) of(key bcp.ChannelKey, rule string) *HeldFor {
 	at := [3]string{string(key.Controller), string(key.Reader), rule}
 	if p.held[at] == nil {
-		p.held[at] = &HeldFor{Controller: key.Controller, Reader: key.Reader, Rule: rule}
+		p.held[at] = &HeldFor{Rule: rule}
 	}
 	return p.held[at]
 }
 
 func (h *HeldFor) count(s *Settled) {
-	switch s.Act {
-	case bcp.Approve:
-		h.Approved++
-	case bcp.EditItem:
-		h.Edited++
-	case bcp.RejectItem:
-		h.Rejected++
-	default:
-		h.Expired++
+	if s.Act == "" {
 		return
 	}
-	h.Waited += s.Waited
+	h.Decided++
+	h.waited += s.Waited
 	if !s.Sign {
 		return
 	}
@@ -165,35 +152,25 @@ func (h *HeldFor) isWasteful() bool {
 	return len(h.recent) == recentSigns && n > mostFalse
 }
 
-// Held returns what was counted, of all channels or of one: each rule behind its channel,
-// the one with most false holds first. What is held too often without reason has advice:
-// the line to change. The definitions may be nil.
-func (p *People) Held(def *bcp.Mesh, only bcp.ChannelKey) (list []HeldFor) {
-	worst := map[bcp.ChannelKey]*HeldFor{}
-	for _, h := range p.held {
-		key := bcp.ChannelKey{Controller: h.Controller, Reader: h.Reader}
-		if w := worst[key]; h.Rule != "" && (w == nil || cmp.Or(cmp.Compare(h.False, w.False), cmp.Compare(w.Rule, h.Rule)) > 0) {
-			worst[key] = h
-		}
-	}
-	for _, h := range p.held {
-		key := bcp.ChannelKey{Controller: h.Controller, Reader: h.Reader}
-		if only != (bcp.ChannelKey{}) && only != key {
+// Held returns what was counted of a channel: for any rule, and then for each, the one with
+// most false holds first. The definitions may be nil.
+func (p *People) Held(def *bcp.Mesh, of bcp.ChannelKey) (list []HeldFor) {
+	for at, h := range p.held {
+		if at[0] != string(of.Controller) || at[1] != string(of.Reader) {
 			continue
 		}
 		one := *h
-		one.recent = nil
-		if people := h.Approved + h.Edited + h.Rejected; people > 0 {
-			one.Seconds = int((h.Waited/time.Duration(people) + time.Second/2) / time.Second)
-		}
-		if h.Rule == "" && h.isWasteful() {
-			one.Advice = advice(def, key, worst[key].Rule)
+		if h.Decided > 0 {
+			one.Seconds = int((h.waited/time.Duration(h.Decided) + time.Second/2) / time.Second)
 		}
 		list = append(list, one)
 	}
 	slices.SortFunc(list, func(a, b HeldFor) int {
-		return cmp.Or(cmp.Compare(a.Controller, b.Controller), cmp.Compare(a.Reader, b.Reader), cmp.Compare(min(1, len(a.Rule)), min(1, len(b.Rule))), cmp.Compare(b.False, a.False), cmp.Compare(a.Rule, b.Rule))
+		return cmp.Or(cmp.Compare(min(1, len(a.Rule)), min(1, len(b.Rule))), cmp.Compare(b.False, a.False), cmp.Compare(a.Rule, b.Rule))
 	})
+	if len(list) > 1 && list[0].isWasteful() {
+		list[0].Advice = advice(def, of, list[1].Rule)
+	}
 	return list
 }
 

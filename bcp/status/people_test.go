@@ -78,19 +78,18 @@ func TestHeld(t *testing.T) {
 		t.Errorf("a call that nobody decided: %+v", s)
 	}
 
-	main := func(rule string, h HeldFor) HeldFor { h.Controller, h.Reader, h.Rule = "main", "mail", rule; return h }
-	want := []HeldFor{
-		{Controller: "k", Approved: 1, Expired: 1}, {Controller: "k", Rule: "effect", Approved: 1, Expired: 1},
-		main("", HeldFor{Approved: 3, Edited: 1, Rejected: 1, Expired: 1, Signs: 3, False: 1}),
-		main("instruction", HeldFor{Approved: 1, Signs: 1, False: 1}), main("url", HeldFor{Approved: 1, Signs: 1, False: 1}),
-		main("escalation", HeldFor{Approved: 1}), main("inconsistent", HeldFor{Expired: 1}), main("summary", HeldFor{Approved: 1}),
-		main("weak_sign", HeldFor{Edited: 1, Rejected: 1, Signs: 2}),
-	}
-	if diff := cmp.Diff(want, h.p.Held(nil, bcp.ChannelKey{}), cmpopts.IgnoreUnexported(HeldFor{}), cmpopts.IgnoreFields(HeldFor{}, "Waited", "Seconds")); diff != "" {
-		t.Error(diff)
-	}
-	if only := h.p.Held(nil, bcp.ChannelKey{Controller: "k"}); len(only) != 2 {
-		t.Errorf("of one channel: %+v", only)
+	for of, want := range map[bcp.ChannelKey][]HeldFor{
+		{Controller: "k"}: {{Decided: 1}, {Rule: "effect", Decided: 1}},
+		{Controller: "main", Reader: "mail"}: {
+			{Decided: 5, Signs: 3, False: 1},
+			{Rule: "instruction", Decided: 1, Signs: 1, False: 1}, {Rule: "url", Decided: 1, Signs: 1, False: 1},
+			{Rule: "escalation", Decided: 1}, {Rule: "inconsistent"}, {Rule: "summary", Decided: 1}, {Rule: "weak_sign", Decided: 2, Signs: 2},
+		},
+		{Controller: "main"}: nil,
+	} {
+		if diff := cmp.Diff(want, h.p.Held(nil, of), cmpopts.IgnoreUnexported(HeldFor{}), cmpopts.IgnoreFields(HeldFor{}, "Seconds")); diff != "" {
+			t.Error(diff)
+		}
 	}
 }
 
@@ -120,7 +119,7 @@ func TestAdvice(t *testing.T) {
 			}
 			h.decided("i1", act, 0)
 		}
-		held := h.p.Held(def, bcp.ChannelKey{})
+		held := h.p.Held(def, def.Channels[0].ChannelKey)
 		if got := held[0]; got.Rule != "" || (got.Advice == "") != (tt.want == "") || !strings.HasPrefix(got.Advice, tt.want) || held[1].Advice != "" {
 			t.Errorf("%d of %d: %+v", tt.wrong, tt.signs, held)
 		}

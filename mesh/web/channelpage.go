@@ -44,8 +44,8 @@ func (f *facts) effort(c *channel) (list []fact) {
 		people.Add(&e.Decision)
 	}
 	for _, h := range people.Held(f.definition, c.key) {
-		if decided := h.Approved + h.Edited + h.Rejected; h.Rule == "" && decided > 0 {
-			list = append(list, fact{Name: "Decided by people", Value: strconv.Itoa(decided) + ", after " + tell.Span(int64(h.Seconds)) + " on average"})
+		if h.Rule == "" && h.Decided > 0 {
+			list = append(list, fact{Name: "Decided by people", Value: strconv.Itoa(h.Decided) + ", after " + tell.Span(int64(h.Seconds)) + " on average"})
 		}
 		if h.Signs > 0 {
 			list = append(list, fact{Name: strings.TrimSpace("False holds " + h.Rule), Value: strconv.Itoa(100*h.False/h.Signs) + " % of " + strconv.Itoa(h.Signs)})
