@@ -212,9 +212,6 @@ func (g *Gateway) check(ctx context.Context, def *bcp.Mesh) error {
 	return g.cluster.Check(ctx, subjects.Permissions(def))
 }
 
-// Active reports whether this gateway serves.
-func (g *Gateway) Active() bool { return g.mesh.Load() != nil }
-
 // Definition returns what this gateway serves or would serve; it must not be changed.
 func (g *Gateway) Definition() *bcp.Mesh {
 	if m := g.mesh.Load(); m != nil {

@@ -7,6 +7,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
+// Active reports whether this gateway serves.
+func (g *Gateway) Active() bool { return g.mesh.Load() != nil }
+
 // Disconnect closes the connection that a gateway has beside those of its terms.
 func (g *Gateway) Disconnect() { g.conn.Close() }
 
