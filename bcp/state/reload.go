@@ -69,10 +69,10 @@ func (ch *channelState) remember(from *channelState) {
 		ch.window.span = span
 	}
 	for id, was := range from.pushes {
-		if p := ch.findPushes(id); !was.empty() {
-			rate, window := p.rate, p.window
-			*p = *was
-			p.rate, p.window = rate, window
+		if !was.empty() {
+			p, kept := ch.findPushes(id), *was
+			kept.rate, kept.window = p.rate, p.window
+			*p = kept
 		}
 	}
 }
