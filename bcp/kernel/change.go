@@ -126,12 +126,10 @@ type Change struct {
 	Private Private
 
 	// from and next are the run before and after, where this process decided: they
-	// save Apply its work.
+	// save Apply its work. open and said are then both parts of the record, as decided.
 	from, next *run
+	open, said []byte
 }
-
-// size is the length of both parts of the record.
-func (c *Change) size() int { return len(c.AppendJSON(nil)) + len(c.Private.AppendJSON(nil)) }
 
 // Start says how a run begins.
 type Start struct {

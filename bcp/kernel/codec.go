@@ -14,7 +14,7 @@ import (
 // A change is stored as two JSON objects: what everybody reads who may read the
 // journal, and what is sealed. The tags of a type name its members: a field may be added,
 // never renamed or given another meaning; one that is empty is left out. What is not
-// known, or is spelled though it is empty, is no record.
+// known is no record.
 
 // ErrRecord says that bytes are no stored change; it quotes nothing.
 var ErrRecord = errors.New("kernel: no record of a change")

@@ -36,18 +36,26 @@ func (s *State) now(m bcp.Moment) int64 { return max(s.time, m.Now.UnixNano()) }
 // decided completes the change. One that is too large for a record ends the run
 // instead: a planner decides how many labels there are in it, and how long.
 func (d *draft) decided() Change {
-	if from := d.change.from; from != nil && d.change.size() > maxChangeBytes {
-		over := d.state.draft(d.moment, d.change.Kind, from)
-		over.change.Input, over.change.Attempt, over.change.Alert = d.change.Input, d.change.Attempt, d.change.Alert
-		if d.change.Result != nil {
+	c := d.complete()
+	if from := c.from; len(c.open)+len(c.said) > maxChangeBytes {
+		over := d.state.draft(d.moment, c.Kind, from)
+		over.change.Input, over.change.Attempt, over.change.Alert = c.Input, c.Attempt, c.Alert
+		if c.Result != nil {
 			over.recordOutcome(LimitValueBytes, nil)
 		}
 		over.abort(LimitValueBytes, from.Wait.Step)
-		d = over
+		c = over.complete()
 	}
+	return *c
+}
+
+func (d *draft) complete() *Change {
 	c := d.change
 	c.Totals, c.Deadline, c.next = d.run.Totals, d.run.Deadline, d.run
-	return *c
+	if c.from != nil {
+		c.open, c.said = c.AppendJSON(nil), c.Private.AppendJSON(nil)
+	}
+	return c
 }
 
 // isOpen reports whether there is more to do.
@@ -181,15 +189,7 @@ func (d *draft) ready() bool {
 	return fault.Code == ""
 }
 
-// isBuilt is ready, and gives up nothing.
-func (d *draft) isBuilt() bool {
-	if d.run.top().Plan == nil {
-		return false
-	}
-	_, fault, _ := d.build()
-	return fault.Code == ""
-}
-
+// build is ready, and gives up nothing.
 func (d *draft) build() (faultClass, Fault, *Label) {
 	f := d.run.top()
 	if f.checked != nil && f.checked.kernel == d.kernel && len(f.view.nodes) == len(f.Done) {

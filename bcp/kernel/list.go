@@ -73,7 +73,7 @@ func (s *State) later(r *run, visit func(g *given) bool) {
 		return
 	}
 	d := &draft{state: s, kernel: k, run: r.copy(), change: &Change{}}
-	if !d.isBuilt() {
+	if _, fault, _ := d.build(); fault.Code != "" {
 		return
 	}
 	f := d.run.top()

@@ -30,8 +30,12 @@ func OfMesh(m *bcp.Mesh) []*Kernel {
 // Record returns what is recorded of a change. From is who sent the message that it is
 // about, if one did.
 func (s *State) Record(c *Change, from bcp.AgentName) bcp.RunMessage {
+	open, said := c.open, c.said
+	if open == nil {
+		open, said = c.AppendJSON(nil), c.Private.AppendJSON(nil)
+	}
 	r := bcp.RunMessage{Kind: bcp.DecisionKind(c.Kind), Change: bcp.RunChange{
-		Run: string(c.Run), From: from, Code: string(c.Code), Alert: string(c.Alert), Held: c.held(), Change: c.AppendJSON(nil),
+		Run: string(c.Run), From: from, Code: string(c.Code), Alert: string(c.Alert), Held: c.held(), Change: open,
 	}, Endorsed: c.Endorsed, Item: s.settledItem(c), Anew: c.Code == "" && c.Start != nil && c.Start.Anew, Told: c.tells()}
 	switch run := s.runs[c.Run]; {
 	case c.Start != nil:
@@ -39,7 +43,7 @@ func (s *State) Record(c *Change, from bcp.AgentName) bcp.RunMessage {
 	case run != nil:
 		r.Change.Kernel = run.Start.Kernel
 	}
-	if said := c.Private.AppendJSON(nil); len(said) > len("{}") {
+	if len(said) > len("{}") {
 		r.Said = said
 	}
 	return r
