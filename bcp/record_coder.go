@@ -40,7 +40,8 @@ type recordCoder struct {
 // msgpack:"key", and says with omitempty that it is left out if it is empty.
 type recordMember struct {
 	key    string
-	field  []int // of the struct, as package reflect has it
+	head   []byte // the key as it is written
+	field  []int  // of the struct, as package reflect has it
 	always bool
 	hidden bool           // not exported: reflect alone would not set it
 	of     []recordMember // of the struct that it is, or points to, or is a list or map of
@@ -97,7 +98,10 @@ func findMembers(t reflect.Type) (members []recordMember) {
 				members = append(members, m)
 			}
 		default:
-			members = append(members, recordMember{cmp.Or(key, f.Name), []int{i}, option != "omitempty" && f.IsExported(), !f.IsExported(), membersOf(f.Type)})
+			var head recordCoder
+			key = cmp.Or(key, f.Name)
+			head.writeText(key)
+			members = append(members, recordMember{key, head.b, []int{i}, option != "omitempty" && f.IsExported(), !f.IsExported(), membersOf(f.Type)})
 		}
 	}
 	return members
@@ -115,7 +119,7 @@ func (c *recordCoder) writeMembers(v reflect.Value, members []recordMember) {
 			continue
 		}
 		n++
-		c.writeText(m.key)
+		c.b = append(c.b, m.head...)
 		c.write(m.open(f), m.of)
 	}
 	if n > 15 {
@@ -174,18 +178,21 @@ func (c *recordCoder) write(v reflect.Value, of []recordMember) {
 func (c *recordCoder) readMembers(v reflect.Value, members []recordMember) {
 	next := 0
 	for range c.readLength(wire.MsgpackMap) {
-		key, found := c.readText(), -1
-		for i := range members {
-			if at := (next + i) % len(members); string(key) == members[at].key {
-				found = at
+		key, found := c.readText(), false
+		for range members {
+			if next == len(members) {
+				next = 0
+			}
+			if found = string(key) == members[next].key; found {
 				break
 			}
+			next++
 		}
 		switch {
-		case found >= 0:
-			m := &members[found]
+		case found:
+			m := &members[next]
 			c.read(m.open(v.FieldByIndex(m.field)), m.of)
-			next = found + 1
+			next++
 		case c.strict:
 			c.fail()
 		default:
@@ -306,8 +313,9 @@ func (c *recordCoder) readMap(v reflect.Value, of []recordMember) {
 	}
 }
 
-// writeHead writes the length of what follows.
+// writeHead writes the length of what follows, which has 32 bits.
 func (c *recordCoder) writeHead(kind wire.MsgpackKind, n int) {
+	c.bad = c.bad || uint64(n) > math.MaxUint32
 	c.b = wire.AppendMsgpack(c.b, kind, uint64(n))
 }
 

@@ -25,21 +25,22 @@ func newClientKey(d *bcp.Decision) (key clientKey) {
 	return key
 }
 
-// first is the first outcome of a client's id: what its receipt said, and no more.
+// first is the first outcome of a client's id: what its receipt said, and no more. Its
+// tags keep a checkpoint of very many small.
 type first struct {
-	digest   [16]byte // half of that of the message, for the reason of clientKey
-	time     int64
-	nominal  bcp.Bits
-	capacity bcp.Bits
-	epoch    uint64
-	remains  bcp.Bits
-	repeats  uint8 // as many as count: see maxRepeats
-	verdict  bcp.Outcome
-	reason   bcp.Reason
-	category bcp.Category
-	code     bcp.Code
-	field    string
-	query    bcp.QueryID
+	digest   [16]byte     `msgpack:"d"` // half of that of the message, for the reason of clientKey
+	time     int64        `msgpack:"t"`
+	nominal  bcp.Bits     `msgpack:"n"`
+	capacity bcp.Bits     `msgpack:"c"`
+	epoch    uint64       `msgpack:"e"`
+	remains  bcp.Bits     `msgpack:"r"`
+	repeats  uint8        `msgpack:"p"` // as many as count: see maxRepeats
+	verdict  bcp.Outcome  `msgpack:"v"`
+	reason   bcp.Reason   `msgpack:"w"`
+	category bcp.Category `msgpack:"g"`
+	code     bcp.Code     `msgpack:"o"`
+	field    string       `msgpack:"f"`
+	query    bcp.QueryID  `msgpack:"q"`
 }
 
 // firstOutcomes keeps the first outcome of every client id of a day. There may be
@@ -109,7 +110,7 @@ func (f *firstOutcomes) all() iter.Seq2[clientKey, first] {
 
 // savedFirst is an outcome in a checkpoint.
 type savedFirst struct {
-	key clientKey
+	key clientKey `msgpack:"k"`
 	first
 }
 
