@@ -3,7 +3,6 @@ package bcp
 import (
 	"bytes"
 	"cmp"
-	"encoding"
 	"encoding/binary"
 	"math"
 	"reflect"
@@ -55,12 +54,6 @@ func (m *recordMember) open(f reflect.Value) reflect.Value {
 	return f
 }
 
-// ownForm has a form of its own, as bytes.
-type ownForm interface {
-	encoding.BinaryMarshaler
-	encoding.BinaryUnmarshaler
-}
-
 // The members of records, and of what is sealed in them.
 var (
 	decisionMembers = membersOf(reflect.TypeFor[Decision]())
@@ -69,7 +62,7 @@ var (
 )
 
 // membersOf returns the members of a struct, or of what a type points to or is a list or map
-// of; none of anything else, and of what has a form of its own, as a time does.
+// of; none of anything else, and of a time.
 func membersOf(t reflect.Type) []recordMember {
 	if known, ok := allMembers.Load(t); ok {
 		return known.([]recordMember)
@@ -85,7 +78,7 @@ func findMembers(t reflect.Type) (members []recordMember) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[ownForm]()) {
+	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() {
 		return nil
 	}
 	for i := range t.NumField() {
@@ -145,18 +138,11 @@ func (c *recordCoder) write(v reflect.Value, of []recordMember) {
 	case reflect.Pointer:
 		c.write(v.Elem(), of)
 	case reflect.Struct:
-		if of != nil {
-			c.writeMembers(v, of)
+		if t, ok := v.Addr().Interface().(*time.Time); ok {
+			c.writeTime(*t)
 			return
 		}
-		switch p := v.Addr().Interface().(type) {
-		case *time.Time:
-			c.writeTime(*p)
-		case ownForm:
-			b, err := p.MarshalBinary()
-			c.bad = c.bad || err != nil
-			c.writeBytes(b)
-		}
+		c.writeMembers(v, of)
 	case reflect.Map:
 		c.writeMap(v, of)
 	case reflect.Slice:
@@ -234,20 +220,13 @@ func (c *recordCoder) read(v reflect.Value, of []recordMember) {
 		}
 		c.read(v.Elem(), of)
 	case reflect.Struct:
-		if of != nil {
-			c.readMembers(v, of)
+		if t, ok := v.Addr().Interface().(*time.Time); ok {
+			if *t = c.readTime(); c.strict {
+				*t = t.UTC()
+			}
 			return
 		}
-		switch p := v.Addr().Interface().(type) {
-		case *time.Time:
-			if *p = c.readTime(); c.strict {
-				*p = p.UTC()
-			}
-		case ownForm:
-			if b := c.readBytes(); !c.bad && p.UnmarshalBinary(b) != nil {
-				c.fail()
-			}
-		}
+		c.readMembers(v, of)
 	case reflect.Map:
 		c.readMap(v, of)
 	case reflect.Slice:

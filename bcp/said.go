@@ -28,7 +28,7 @@ type SavedRun struct {
 var ErrSaid = errors.New("the checkpoint does not begin with what was said")
 
 // AppendSaved appends what p points to, such as a part of a checkpoint: the same bytes for
-// the same value. It is an error where something in it has a form of its own, and fails.
+// the same value. It is an error where something in it is longer than 4 GiB.
 func AppendSaved(dst []byte, p any) ([]byte, error) {
 	v := reflect.ValueOf(p).Elem()
 	c := recordCoder{b: dst}

@@ -58,6 +58,9 @@ func (s *State) Checkpoint() ([]byte, error) {
 			b, err = bcp.AppendSaved(b, p)
 		}
 	}
+	if err == nil {
+		b, err = s.firsts.save(b)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("encoding a checkpoint: %w", err)
 	}
@@ -84,8 +87,8 @@ func Restore(c Config, checkpoint []byte) (*State, error) {
 	if checkpoint, err = bcp.CutSaved(checkpoint, &version); err != nil || version != checkpointVersion {
 		return nil, fmt.Errorf("%w: it has version %d", ErrCheckpoint, version)
 	}
-	if rest, err := bcp.CutSaved(checkpoint, &all); err != nil || len(rest) > 0 {
-		return nil, fmt.Errorf("%w: it is not one whole value", ErrCheckpoint)
+	if checkpoint, err = bcp.CutSaved(checkpoint, &all); err != nil || s.firsts.restore(checkpoint) != nil {
+		return nil, fmt.Errorf("%w: it is not whole", ErrCheckpoint)
 	}
 	for name, a := range all.agents {
 		s.addAgent(name).remember(a)

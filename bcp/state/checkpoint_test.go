@@ -69,7 +69,7 @@ func TestCheckpointHasEveryField(t *testing.T) {
 		of    any
 		other string
 	}{
-		{memory{}, ""},
+		{memory{}, "firsts"},
 		{agentState{}, "definition asks answers pastAsks askTotal"},
 		{channelState{}, "definition subscriptions settings controller pushTotal pending ends holds"},
 		{pushState{}, "rate window"},

@@ -114,25 +114,33 @@ type savedFirst struct {
 	first
 }
 
-// MarshalBinary writes every outcome.
-func (f *firstOutcomes) MarshalBinary() (b []byte, err error) {
+// save appends how many outcomes there are, and every one: together they may be longer than
+// a value of a checkpoint.
+func (f *firstOutcomes) save(b []byte) ([]byte, error) {
+	n := len(f.places)
+	b, err := bcp.AppendSaved(b, &n)
 	for key, one := range f.all() {
-		if b, err = bcp.AppendSaved(b, &savedFirst{key, one}); err != nil {
-			return nil, err
+		if err == nil {
+			b, err = bcp.AppendSaved(b, &savedFirst{key, one})
 		}
 	}
-	return b, nil
+	return b, err
 }
 
-// UnmarshalBinary reads what MarshalBinary wrote.
-func (f *firstOutcomes) UnmarshalBinary(b []byte) (err error) {
-	for len(b) > 0 {
+// restore reads what save appended to the end.
+func (f *firstOutcomes) restore(b []byte) error {
+	n := 0
+	b, err := bcp.CutSaved(b, &n)
+	for ; err == nil && n > 0; n-- {
 		var one savedFirst
 		b, err = bcp.CutSaved(b, &one)
 		if _, twice := f.places[one.key]; err != nil || twice || one.verdict >= 1<<verdictBits || one.category > 3 || one.repeats > maxRepeats {
 			return errSaved
 		}
 		f.add(one.key, &one.first)
+	}
+	if err != nil || len(b) > 0 {
+		return errSaved
 	}
 	return nil
 }
