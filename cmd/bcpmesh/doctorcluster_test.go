@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
@@ -19,6 +20,7 @@ func TestDoctorOnCluster(t *testing.T) {
 	t.Parallel()
 	x := startClusterDesk(t)
 	x.says(cli.ExitOK, `publish main alerts {"urgent":true} --as mailer --wait 60s`)
+	x.push(cli.ExitOK, keys.ExportedSystem, "--url", x.cluster.URL(), "--wait", "60s") // where it is then known to be
 	unsigned := x.says(cli.ExitOK, "doctor", "ok journal on the cluster, nothing of it was signed yet", "ok resolver the claims are those of the cluster", "ok gateway it decides")
 	x.says(cli.ExitOK, "audit export --checkpoint")
 	signed := x.says(cli.ExitOK, "doctor", "ok journal on the cluster, records, of which are signed")
