@@ -48,9 +48,6 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Mark returns the mark of a character.
-func Mark(r rune) string { return fmt.Sprintf("%cU+%04X%c", markOpen, r, markClose) }
-
 type writer struct {
 	runs  []Run
 	plain strings.Builder
