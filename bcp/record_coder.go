@@ -39,8 +39,7 @@ type recordCoder struct {
 // msgpack:"key", and says with omitempty that it is left out if it is empty.
 type recordMember struct {
 	key    string
-	head   []byte // the key as it is written
-	field  []int  // of the struct, as package reflect has it
+	field  []int // of the struct, as package reflect has it
 	always bool
 	hidden bool           // not exported: reflect alone would not set it
 	of     []recordMember // of the struct that it is, or points to, or is a list or map of
@@ -91,10 +90,7 @@ func findMembers(t reflect.Type) (members []recordMember) {
 				members = append(members, m)
 			}
 		default:
-			var head recordCoder
-			key = cmp.Or(key, f.Name)
-			head.writeText(key)
-			members = append(members, recordMember{key, head.b, []int{i}, option != "omitempty" && f.IsExported(), !f.IsExported(), membersOf(f.Type)})
+			members = append(members, recordMember{cmp.Or(key, f.Name), []int{i}, option != "omitempty" && f.IsExported(), !f.IsExported(), membersOf(f.Type)})
 		}
 	}
 	return members
@@ -112,7 +108,7 @@ func (c *recordCoder) writeMembers(v reflect.Value, members []recordMember) {
 			continue
 		}
 		n++
-		c.b = append(c.b, m.head...)
+		c.writeText(m.key)
 		c.write(m.open(f), m.of)
 	}
 	if n > 15 {
@@ -164,21 +160,18 @@ func (c *recordCoder) write(v reflect.Value, of []recordMember) {
 func (c *recordCoder) readMembers(v reflect.Value, members []recordMember) {
 	next := 0
 	for range c.readLength(wire.MsgpackMap) {
-		key, found := c.readText(), false
-		for range members {
-			if next == len(members) {
-				next = 0
-			}
-			if found = string(key) == members[next].key; found {
+		key, found := c.readText(), -1
+		for i := range members {
+			if at := (next + i) % len(members); string(key) == members[at].key {
+				found = at
 				break
 			}
-			next++
 		}
 		switch {
-		case found:
-			m := &members[next]
+		case found >= 0:
+			m := &members[found]
 			c.read(m.open(v.FieldByIndex(m.field)), m.of)
-			next++
+			next = found + 1
 		case c.strict:
 			c.fail()
 		default:
