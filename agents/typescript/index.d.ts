@@ -118,6 +118,8 @@ declare abstract class Agent {
   onPrompt(handler: (prompt: Prompt) => void | Promise<void>): this;
   /** Calls the model of the definition, for a command that `sandbox: required` confines (docs/sandbox.md). */
   model(request: ModelRequest): Promise<ModelReply>;
+  /** Gets a page of the definition's `network`, for a command that `sandbox: required` confines. Its bytes are base64. */
+  fetch(url: string): Promise<{ url?: string; content_type?: string; bytes?: string; error?: string }>;
   /** Connects, and begins to take messages. Set the handlers before. */
   start(): Promise<this>;
   /** Takes nothing more. What was not handled stays with the gateway. */

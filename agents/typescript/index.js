@@ -1,6 +1,7 @@
 // Agents of a bcpmesh: a Reader and a Controller with async handlers. Each starts
 // `bcpmesh agent` and speaks JSON-RPC lines with it. index.d.ts has the types.
 import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 
@@ -73,6 +74,16 @@ class Agent {
   // Calls the model of the definition, for a command that `sandbox: required` confines.
   model(request) {
     return this._call("model", { conversation: "program", request: { model: "own", ...request } });
+  }
+
+  // Gets a page of the definition's `network`, for a command that `sandbox: required` confines.
+  async fetch(url) {
+    const conversation = randomUUID();
+    try {
+      return await this._call("fetch", { conversation, ask: { url } });
+    } finally {
+      await this._call("end", { conversation });
+    }
   }
 
   async start() {

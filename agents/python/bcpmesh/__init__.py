@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import sysconfig
+import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -97,6 +98,17 @@ class _Agent:
         ``request`` has ``turns``, such as ``[{"role": 1, "parts": [{"instruction": "…"}]}]``; docs/sandbox.md has the rest.
         """
         return await self._call("model", None, conversation="program", request={"model": "own", **request})
+
+    async def fetch(self, url: str) -> Message:
+        """Get a page of the definition's ``network``, for a command that ``sandbox: required`` confines.
+
+        The result has ``url``, ``content_type`` and ``bytes`` (base64), or ``error``.
+        """
+        conversation = uuid.uuid4().hex
+        try:
+            return await self._call("fetch", None, conversation=conversation, ask={"url": url})
+        finally:
+            await self._call("end", None, conversation=conversation)
 
     async def start(self: _A) -> _A:
         """Connect, and begin to take messages. Set the handlers before."""
