@@ -26,20 +26,20 @@ type room struct {
 func (r room) outgrown(is int) bool { return is > r.most+r.most/200 }
 
 var house = []room{
-	{"lines: bcp", 47717, lines("bcp")},
-	{"lines: mesh", 24924, lines("mesh")},
-	{"lines: cmd", 23722, lines("cmd/bcpmesh", "cmd/internal")},
-	{"lines: agents", 24673, lines("agents")},
+	{"lines: bcp", 47685, lines("bcp")},
+	{"lines: mesh", 24921, lines("mesh")},
+	{"lines: cmd", 23724, lines("cmd/bcpmesh", "cmd/internal")},
+	{"lines: agents", 24668, lines("agents")},
 	{"lines: jetstream, accounts, subjects", 14199, lines("jetstream", "accounts", "subjects")},
 	{"lines: examples", 775, lines("examples")},
-	{"lines: all of the root module", 136010, lines("bcp", "mesh", "cmd/bcpmesh", "cmd/internal", "agents", "jetstream", "accounts", "subjects", "examples")},
+	{"lines: all of the root module", 135972, lines("bcp", "mesh", "cmd/bcpmesh", "cmd/internal", "agents", "jetstream", "accounts", "subjects", "examples")},
 	{"lines: lab, bridge, .ci", 23928, lines("cmd/bcpmesh-lab", "cmd/bcpmesh-bridge", ".ci")},
-	{"lines: all", 159938, lines(".")},
-	{"lines of tests", 127872, func(t *tree) int { return t.tests }},
+	{"lines: all", 159900, lines(".")},
+	{"lines of tests", 127910, func(t *tree) int { return t.tests }},
 	{"packages", 111, func(t *tree) int { return len(t.packages) }},
 	{"commands", 82, func(t *tree) int { return t.commands }},
 	{"flags declared", 215, func(t *tree) int { return t.flags }},
-	{"words of documents", 60000, func(t *tree) int { return t.words }},
+	{"words of documents", 59960, func(t *tree) int { return t.words }},
 	{"words of help", 12947, func(t *tree) int { return t.help }},
 	{"decision records", 25, func(t *tree) int { return t.records }},
 }
