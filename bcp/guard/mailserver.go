@@ -74,8 +74,8 @@ var percentEncoded = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
 
 // percentDecoded returns what a [wellSpelled] text says.
 func percentDecoded(s string) string {
-	return percentEncoded.ReplaceAllStringFunc(s, func(byte string) string {
-		b, _ := hex.DecodeString(byte[1:])
+	return percentEncoded.ReplaceAllStringFunc(s, func(pair string) string {
+		b, _ := hex.DecodeString(pair[1:])
 		return string(b)
 	})
 }
