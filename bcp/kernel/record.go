@@ -68,7 +68,7 @@ func (c *Change) tells() bcp.Bits {
 	case c.End.Status == Committed:
 		return bcp.Bit + c.Totals.Control - c.Totals.ToldControl
 	}
-	others := (len(Statuses()) - 1) * (len(Codes()) + 1)
+	others := (len(Statuses()) - 1) * (len(explanations) + 1)
 	return bcp.Bits(1+bits.Len(uint(others-1)))*bcp.Bit + c.Totals.Control - c.Totals.ToldControl
 }
 

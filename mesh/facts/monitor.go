@@ -82,7 +82,7 @@ func recordedChecks(c *kernel.Change) []check {
 	if c.Told != nil || c.Wait != nil && c.Wait.Kind == kernel.WaitPlanner {
 		// A plan request consists of the task, the tools and reports of failures:
 		// numbers, its own ids, words of a closed list.
-		held := c.Told == nil || slices.Contains(kernel.Codes(), c.Told.Code) && (c.Told.Step == "" || kernel.IsStepID(c.Told.Step))
+		held := c.Told == nil || kernel.Explain(c.Told.Code) != "" && (c.Told.Step == "" || kernel.IsStepID(c.Told.Step))
 		checks = append(checks, check{noOutputs, held}, check{fromTask, held}, check{onlyKinds, held})
 		if c.Kind == kernel.ChangeStep {
 			checks = append(checks, check{noText, held})
