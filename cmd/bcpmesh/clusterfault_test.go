@@ -84,7 +84,8 @@ func startClustered(t *testing.T, config clustertest.Config, start func(testing.
 		c.gateways = append(c.gateways, nil)
 		c.startGateway(i)
 	}
-	if c.core, err = nats.Connect(c.nodes.URL(), c.coreOptions()...); err != nil {
+	options := append(clustertest.Attentive(), nats.UserCredentials(filepath.Join(c.out, "gateways", gatewayNames[0], cluster.CoreCreds)))
+	if c.core, err = nats.Connect(c.nodes.URL(), options...); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.core.Close)
@@ -92,11 +93,6 @@ func startClustered(t *testing.T, config clustertest.Config, start func(testing.
 		t.Fatal(err)
 	}
 	return c
-}
-
-// coreOptions let in to the account of the streams.
-func (c *clustered) coreOptions() []nats.Option {
-	return append(clustertest.Attentive(), nats.UserCredentials(filepath.Join(c.out, "gateways", gatewayNames[0], cluster.CoreCreds)))
 }
 
 // startGateway starts a gateway that does not run.
@@ -290,21 +286,18 @@ func (c *clustered) startTraffic(patience time.Duration) *traffic {
 // clients repeat what was not accepted. Afterwards a checker that knows nothing of the
 // writer reads the journal: what was accepted is there once and paid for once, and
 // each channel was delivered in its order. It prints for how long nothing was
-// accepted, beside a stream of the same cluster that is written without a mesh.
+// accepted.
 //
 // covers P9.1, P2.6, P11.1, A-CRASH, A-RECONN, A-RACE
 func TestClusterFaults(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(chooseSeed(t), 0))
 	c := startClustered(t, clustertest.Config{}, startWired)
-	createFloor(t, c.js)
-	floor := startPublisher(t, c.nodes.URL(), 300, c.coreOptions()...)
 	traffic := c.startTraffic(clustertest.Patience)
 	faults := slices.DeleteFunc(clusterFaults(), func(f clusterFault) bool {
 		chosen, err := regexp.MatchString(*clusterOnly, f.name)
 		return err != nil || !chosen
 	})
-	var gaps gapTable
 	for round := range *clusterRounds {
 		if round%len(faults) == 0 {
 			random.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
@@ -313,37 +306,25 @@ func TestClusterFaults(t *testing.T) {
 		length := 1 + random.IntN(2*roundLength)
 		traffic.awaitCount("progress", length)
 		leader := c.nodes.Leader(t, jetstream.CommitStream)
-		c.nodes.Lead(t, c.core, floorStream, leader)
 		other := (leader + 1 + random.IntN(c.nodes.Size()-1)) % c.nodes.Size()
 		active := c.active()
 		time.Sleep(time.Duration(random.IntN(5000)) * time.Microsecond) // anywhere in a step
 		traffic.mark()
-		floor.Gap()
 		f.begin(c, leader, other, active, 1-active)
 		until := time.Now().Add(time.Second) // a fault may show late
 		traffic.awaitCount("service under the fault "+f.name, roundLength)
 		time.Sleep(time.Until(until))
-		floor.Await(t, 1)
-		during, bare := traffic.mark(), first(floor.Gap())
+		during := traffic.mark()
 		f.end(c, leader, other, active, 1-active)
 		c.nodes.AwaitHealthy(t)
 		traffic.awaitCount("service after the fault "+f.name, roundLength/4)
-		floor.Await(t, 1)
-		after, bareAfter := traffic.mark(), first(floor.Gap())
-		t.Logf("round %d: %s: %.2f s without service, %.2f s of the bus alone; when it ended %.2f s and %.2f s", round+1, f.name,
-			during.Seconds(), bare.Seconds(), after.Seconds(), bareAfter.Seconds())
-		gaps.add(f.name, during, bare, after, bareAfter)
+		after := traffic.mark()
+		t.Logf("round %d: %s: %.2f s without service, %.2f s when it ended", round+1, f.name, during.Seconds(), after.Seconds())
 	}
 	traffic.end()
-	t.Log(gaps.String())
-	if err := floor.Stop(); err != nil {
-		t.Error(err)
-	}
 	c.end()
 	c.check(traffic)
 }
-
-func first(gap time.Duration, _ int) time.Duration { return gap }
 
 // All nodes and all gateways are restarted one after the other, in order, under
 // traffic: nothing is lost, and nobody waits long.
@@ -451,40 +432,6 @@ func (c *clustered) check(traffic *traffic) {
 	}
 	// Where a connection breaks, one may be lost and the next one not.
 	c.t.Logf("%d deliveries first came behind a later one", overtaken)
-}
-
-// gapTable is for how long there was no service, by kind of fault.
-type gapTable map[string][][4]time.Duration
-
-func (g *gapTable) add(kind string, gaps ...time.Duration) {
-	if *g == nil {
-		*g = gapTable{}
-	}
-	(*g)[kind] = append((*g)[kind], [4]time.Duration(gaps))
-}
-
-// String has for each kind the median and the longest of each column.
-func (g gapTable) String() string {
-	b := &strings.Builder{}
-	fmt.Fprintf(b, "seconds without service, median (longest)\n%-26s %6s %14s %14s %14s %14s\n", "fault", "times", "mesh", "bus alone", "mesh, at end", "bus, at end")
-	kinds := make([]string, 0, len(g))
-	for kind := range g {
-		kinds = append(kinds, kind)
-	}
-	slices.Sort(kinds)
-	for _, kind := range kinds {
-		fmt.Fprintf(b, "%-26s %6d", kind, len(g[kind]))
-		for column := range 4 {
-			var all []float64
-			for _, gaps := range g[kind] {
-				all = append(all, gaps[column].Seconds())
-			}
-			slices.Sort(all)
-			fmt.Fprintf(b, " %14s", fmt.Sprintf("%.2f (%.2f)", all[len(all)/2], all[len(all)-1]))
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
 }
 
 // awaitCount waits for so much progress since the last mark.

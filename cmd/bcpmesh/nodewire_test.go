@@ -1,4 +1,4 @@
-//go:build unix
+//go:build faults && unix
 
 package main_test
 
