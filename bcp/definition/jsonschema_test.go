@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 )
@@ -32,14 +32,20 @@ func compileSchema(t *testing.T, level *definition.Level) *jsonschema.Schema {
 // instance reads YAML as an editor does.
 func instance(t *testing.T, text string) any {
 	t.Helper()
-	asJSON, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatalf("%q: %v", text, err)
+	var document yaml.Node
+	noError(t, yaml.Load([]byte(text), &document))
+	var untimed func(n *yaml.Node) // a date is text
+	untimed = func(n *yaml.Node) {
+		if n.Tag == "!!timestamp" {
+			n.Tag = "!!str"
+		}
+		for _, inner := range n.Content {
+			untimed(inner)
+		}
 	}
-	value, err := jsonschema.UnmarshalJSON(strings.NewReader(string(asJSON)))
-	if err != nil {
-		t.Fatalf("%q: %v", text, err)
-	}
+	untimed(&document)
+	var value any
+	noError(t, document.Decode(&value))
 	return value
 }
 
@@ -320,7 +326,7 @@ func candidates(k definition.Key) (good, bad []string) {
 		bad = append(bad, "64", "64MB", "MiB", "1.5MiB", `""`, "1234567890KiB")
 	case definition.TypeSecretName:
 		good = append(good, "env:A", "env:_A_9", "file:hook.url", `"file:/etc/a b"`)
-		bad = append(bad, `""`, "https://example.org/hook", "env:", "env:9", "file:", "env:A B", "7")
+		bad = append(bad, `""`, "https://example.org/hook", `"env:"`, "env:9", `"file:"`, "env:A B", "7")
 	case definition.TypeKeyPlace:
 		good = append(good, "env:A", "file:a b", `"command:pass show x"`)
 		bad = append(bad, `""`, "sk-1", `"env:"`, "env:9", `"command:"`, "7")

@@ -27,12 +27,6 @@ const (
 
 	// maxNamedTexts bounds the grants of a requester, and the capabilities of a grant.
 	maxNamedTexts = 256
-	// maxKeys bounds the keys of one file: the YAML parser takes quadratic
-	// time in them.
-	maxKeys = 10_000
-	// maxBlankLines bounds the blank lines in a row: the YAML parser takes
-	// quadratic time in them inside a block of text.
-	maxBlankLines = 64
 	// maxProblems bounds the errors, and the warnings, of one report.
 	maxProblems = 1_000
 	// maxSuggestions bounds the problems for which all agents are searched for

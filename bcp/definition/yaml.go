@@ -3,15 +3,12 @@ package definition
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
@@ -24,7 +21,6 @@ type node struct {
 	position
 	kind    nodeKind
 	text    string // of a scalar, as it reads
-	further int    // the least column of its further lines; 0 without any
 	entries []entry
 	items   []*node
 }
@@ -63,37 +59,52 @@ func (k nodeKind) String() string {
 	return [...]string{"nothing", "text", "a whole number", "a number", "true or false", "nothing", "a mapping", "a list"}[k]
 }
 
+// notYAML is said of a mistake that has no better text.
+const notYAML = "this is not YAML that can be read"
+
+// syntaxTexts says in the words of definitions what the YAML library complains of, by a
+// part of its message. The first that is found holds.
+var syntaxTexts = []struct{ library, ours string }{
+	{"',' or ']'", "a list that begins with [ is not closed: expected a comma or ]"},
+	{"',' or '}'", "a mapping that begins with { is not closed: expected a comma or }"},
+	{"node content", "expected a value: is there a [ or { without its end, a ] or } without its beginning, or a comma too many?"},
+	{"end of stream", "text in quotes is not closed"},
+	{"escape", "there is no such escape in double quotes: write \\\\ for a backslash, or use single quotes"},
+	{"mapping values are not allowed", "a second colon in one line, or other indentation than above: put text with a colon in quotes"},
+	{"could not find expected ':'", "expected a key with a colon, as the lines above have"},
+	{"expected key", "a key cannot be here: is it indented as the keys above?"},
+	{"expected '-'", "expected a list entry (-): is it indented as the entries above?"},
+	{"block sequence entries", "a list entry (-) cannot begin here: is it indented as the entries above?"},
+	{"cannot start any token", "text cannot begin with this character: put it in quotes"},
+	{"comment or line break", "expected nothing but a comment after | or >"},
+}
+
+// What of YAML definitions do without.
+const (
+	noAliases = "aliases (*) are not allowed: write the value out, or put text that begins with * in quotes"
+	noAnchors = "anchors (&) are not allowed: write the value out"
+	noTags    = "tags (!) are not allowed: put text that begins with ! in quotes"
+	noMerge   = "merge keys (<<) are not allowed: write the keys out"
+)
+
 // parseYAML reads one mapping. before is the number of lines of the file above
 // text. It returns nil after an error that leaves nothing to check.
-//
-// The YAML library has been seen to panic on odd input; a panic of it becomes
-// a syntax error. It cannot overflow the stack or take unbounded time, since
-// depth, keys and blank lines are bounded first.
-func parseYAML(s *source, text []byte, before int) (root *node) {
-	defer func() {
-		if recover() != nil {
-			s.errorf(position{before + 1, 1}, CodeSyntax, "", notYAML)
-			root = nil
-		}
-	}()
-	if !checkLines(s, text, before) {
+func parseYAML(s *source, text []byte, before int) *node {
+	content, ok := checkLines(s, text, before)
+	switch {
+	case !ok:
 		return nil
+	case !content:
+		return &node{position: position{before + 1, 1}, kind: nodeMapping}
 	}
-	tokens := lexer.Tokenize(string(text))
-	if !checkTokens(s, tokens, before) || !checkColons(s, tokens, text, before) {
-		return nil
-	}
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
+	var document yaml.Node
+	if err := yaml.Load(text, &document); err != nil || len(document.Content) != 1 {
 		s.syntaxError(err, before)
 		return nil
 	}
-	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
-		return emptyDocument(s, text, before)
-	}
 	c := converter{source: s, before: before}
-	root = c.node(file.Docs[0].Body, "")
-	if root.kind == nodeNull || c.misread {
+	root := c.node(document.Content[0], "")
+	if root.kind == nodeNull || c.tooDeep {
 		return nil
 	}
 	if root.kind != nodeMapping {
@@ -103,31 +114,72 @@ func parseYAML(s *source, text []byte, before int) (root *node) {
 	return root
 }
 
-// emptyDocument stands for a file without keys, unless the library overlooked
-// something in it.
-func emptyDocument(s *source, text []byte, before int) *node {
+// checkLines refuses control characters, directives and all documents but one, which the library
+// lets through. It reports whether there is anything but comments.
+func checkLines(s *source, text []byte, before int) (content, ok bool) {
 	number := before
+	ok = true
 	for line := range bytes.Lines(text) {
 		number++
-		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && !isFence(line) {
-			s.errorf(position{number, 1}, CodeSyntax, "", "expected keys and values such as \"name: main\"")
-			return nil
+		refuse := func(column int, code, why string) {
+			s.errorf(position{number, column + 1}, code, "", "%s", why)
+			ok = false
+		}
+		for column, r := range []rune(string(bytes.TrimSuffix(line, []byte("\n")))) {
+			if r == '\t' {
+				refuse(column, CodeForbiddenYAML, "tabs are not allowed: indent with spaces, and write \"\\t\" in quotes")
+				break
+			} else if isControl(r) || r == '\u2028' || r == '\u2029' {
+				refuse(column, CodeEncoding, "expected text without control characters")
+				break
+			}
+		}
+		begins, rest := line[:min(3, len(line))], bytes.TrimSpace(line[min(3, len(line)):])
+		marker := string(begins) == "---" || string(begins) == "..."
+		switch trimmed := bytes.TrimSpace(line); {
+		case marker && (content || begins[0] == '.') && (len(rest) == 0 || line[3] == ' '):
+			refuse(0, CodeForbiddenYAML, "expected one YAML document: \"---\" and \"...\" inside it are not allowed")
+		case line[0] == '%' && !content:
+			refuse(0, CodeForbiddenYAML, "directives (%) are not allowed")
+		case len(trimmed) > 0 && trimmed[0] != '#' && !isFence(line):
+			content = true
 		}
 	}
-	return &node{position: position{before + 1, 1}, kind: nodeMapping}
+	return content, ok
 }
 
+// syntaxError reports what the library says of a text that it cannot read. It quotes none: the library's
+// words are those of its source code.
 func (s *source) syntaxError(err error, before int) {
-	at, message := position{before + 1, 1}, notYAML
-	var problem yaml.Error
+	at, code, message := position{before + 1, 1}, CodeSyntax, notYAML
+	var problem *yaml.LoadError
 	if errors.As(err, &problem) {
-		message = syntaxText(problem.GetMessage())
-		if t := problem.GetToken(); t != nil && t.Position != nil {
-			at = position{t.Position.Line + before, t.Position.Column}
+		for _, t := range syntaxTexts {
+			if strings.Contains(problem.Message, t.library) {
+				message = t.ours
+				break
+			}
+		}
+		switch problem.Stage {
+		case yaml.ComposerStage: // without anchors there is nothing to refer to
+			code, message = CodeForbiddenYAML, noAliases
+		case yaml.ScannerStage:
+			if strings.Contains(problem.Message, "max depth") {
+				code, message = CodeTooDeep, tooDeep
+			}
+		}
+		mark := problem.Mark
+		if begun := problem.ContextMark; begun.Line > 0 && !strings.Contains(problem.ContextMsg, "block") { // what is not closed
+			mark = begun
+		}
+		if mark.Line > 0 {
+			at = position{mark.Line + before, max(mark.Column, 1)}
 		}
 	}
-	s.errorf(at, CodeSyntax, "", "%s", message)
+	s.errorf(at, code, "", "%s", message)
 }
+
+var tooDeep = fmt.Sprintf("expected at most %d levels of lists and mappings", MaxDepth)
 
 // converter turns the library's tree into ours and reports all that the
 // subset leaves out.
@@ -135,125 +187,81 @@ type converter struct {
 	source *source
 	before int // lines above
 	depth  int
-	// misread says that indentation and tree differ: nothing of the tree counts.
-	misread bool
+	// tooDeep says that something is left out: nothing of the tree counts.
+	tooDeep bool
 }
 
-func (c *converter) at(t *token.Token) position {
-	if t == nil || t.Position == nil {
-		return position{c.before + 1, 1}
+func (c *converter) at(n *yaml.Node) position {
+	return position{n.Line + c.before, max(n.Column, 1)}
+}
+
+// allowed reports whether a value, or a key, is of the subset.
+func (c *converter) allowed(n *yaml.Node, key string) bool {
+	why := ""
+	switch {
+	case n.Kind == yaml.AliasNode:
+		why = noAliases
+	case n.Anchor != "":
+		why = noAnchors
+	case n.Style&yaml.TaggedStyle != 0 || n.Tag == "!":
+		why = noTags
+	case n.Tag == "!!merge":
+		why = noMerge
+	default:
+		return true
 	}
-	return position{t.Position.Line + c.before, max(t.Position.Column, 1)}
+	c.source.errorf(c.at(n), CodeForbiddenYAML, key, "%s", why)
+	return false
 }
 
-func (c *converter) node(n ast.Node, key string) *node {
+func (c *converter) node(n *yaml.Node, key string) *node {
+	at := c.at(n)
 	if c.depth++; c.depth > MaxDepth {
-		c.source.errorf(c.at(n.GetToken()), CodeTooDeep, key, "expected at most %d levels of lists and mappings", MaxDepth)
-		return reported(c.at(n.GetToken()))
+		c.tooDeep = true
+		c.source.errorf(at, CodeTooDeep, key, "%s", tooDeep)
+		return reported(at)
 	}
 	defer func() { c.depth-- }()
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		at := c.at(n.Start)
-		if !n.IsFlowStyle && len(n.Values) > 0 {
-			at = c.at(n.Values[0].Key.GetToken())
-		}
-		return c.mapping(n.Values, at, key, n.IsFlowStyle)
-	case *ast.MappingValueNode:
-		return c.mapping([]*ast.MappingValueNode{n}, c.at(n.Key.GetToken()), key, n.IsFlowStyle)
-	case *ast.SequenceNode:
-		list := &node{position: c.at(n.Start), kind: nodeList}
-		for i, value := range n.Values {
-			item := c.node(value, index(key, i))
-			if !n.IsFlowStyle {
-				c.checkIndent(item, c.at(n.Entries[i].Start), false)
-			}
-			list.items = append(list.items, item)
+	switch {
+	case !c.allowed(n, key):
+		return reported(at)
+	case n.Kind == yaml.MappingNode:
+		return c.mapping(n, key)
+	case n.Kind == yaml.SequenceNode:
+		list := &node{position: at, kind: nodeList}
+		for i, value := range n.Content {
+			list.items = append(list.items, c.node(value, index(key, i)))
 		}
 		return list
-	case *ast.LiteralNode:
-		return c.textNode(n.Value.Value, c.at(n.Start), key)
-	case *ast.StringNode:
-		scalar := c.string(n, key)
-		scalar.further = furtherLines(n.Token.Origin)
-		return scalar
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
-		return c.plain(n.GetToken().Value, c.at(n.GetToken()), key)
-	case *ast.NullNode:
-		return c.null(c.at(n.Token), key)
-	default:
-		c.source.errorf(c.at(n.GetToken()), CodeForbiddenYAML, key, "this kind of YAML is not allowed in a definition")
-		return reported(c.at(n.GetToken()))
+	case n.Style != 0:
+		return c.textNode(n.Value, at, key)
 	}
+	return c.plain(n.Value, at, key)
 }
 
-// checkIndent refuses a value of a block that is in a later line and not
-// deeper than its parent: the library has been seen to attach it to the wrong
-// one. A list may stand as deep as its key.
-func (c *converter) checkIndent(value *node, parent position, key bool) {
-	least := parent.column + 1
-	if key && value.kind == nodeList {
-		least = parent.column
-	}
-	later := value.line > parent.line && value.column < least
-	if value.kind != nodeNull && (later || (value.further != 0 && value.further < least)) {
-		c.misread = true
-		c.source.errorf(value.position, CodeSyntax, "", "expected this to be indented deeper than line %d", parent.line)
-	}
-}
-
-func (c *converter) mapping(values []*ast.MappingValueNode, at position, path string, flow bool) *node {
-	m := &node{position: at, kind: nodeMapping}
+func (c *converter) mapping(n *yaml.Node, path string) *node {
+	m := &node{position: c.at(n), kind: nodeMapping}
 	first := map[string]position{}
-	for _, v := range values {
-		t := v.Key.GetToken()
-		at := c.at(t)
-		if !flow && at.column != m.column {
-			c.misread = true
-			c.source.errorf(at, CodeSyntax, "", "expected this key to be indented like the one in line %d", m.line)
-		}
-		name := t.Value
-		if text, ok := v.Key.(*ast.StringNode); !ok || (t.Type == token.StringType && plainKind(text.Value) != nodeText) {
-			c.source.errorf(at, CodeWrongType, join(path, boundedKey(name)), "expected a key that is text")
-			continue
-		}
+	for i := 0; i < len(n.Content); i += 2 {
+		k := n.Content[i]
+		at, name := c.at(k), k.Value
 		key := join(path, boundedKey(name))
 		if before, again := first[name]; again {
 			c.source.errorf(at, CodeDuplicateKey, key, "this key is already in line %d", before.line)
 			continue
 		}
-		first[name] = at
-		value := c.node(v.Value, key)
-		if !flow {
-			c.checkIndent(value, at, true)
+		switch {
+		case !c.allowed(k, key):
+		case n.Style&yaml.FlowStyle == 0 && at.column != m.column:
+			c.source.errorf(position{at.line, m.column}, CodeForbiddenYAML, key, "keys that begin with ? are not allowed")
+		case k.Kind != yaml.ScalarNode || k.Style == 0 && plainKind(name) != nodeText:
+			c.source.errorf(at, CodeWrongType, key, "expected a key that is text")
+		default:
+			first[name] = at
+			m.entries = append(m.entries, entry{position: at, key: name, value: c.node(n.Content[i+1], key)})
 		}
-		m.entries = append(m.entries, entry{position: at, key: name, value: value})
 	}
 	return m
-}
-
-func (c *converter) string(n *ast.StringNode, key string) *node {
-	if n.Token.Type != token.StringType {
-		return c.textNode(n.Value, c.at(n.Token), key)
-	}
-	return c.plain(n.Value, c.at(n.Token), key)
-}
-
-// furtherLines returns the least column of the second and later lines of a
-// scalar, as it is written in the file; 0 where it has none.
-func furtherLines(written string) int {
-	least := 0
-	_, rest, _ := strings.Cut(written, "\n")
-	for line := range strings.Lines(rest) {
-		text := strings.TrimLeft(line, " ")
-		if strings.TrimSpace(text) == "" {
-			continue
-		}
-		if column := len(line) - len(text) + 1; least == 0 || column < least {
-			least = column
-		}
-	}
-	return least
 }
 
 func (c *converter) textNode(text string, at position, key string) *node {

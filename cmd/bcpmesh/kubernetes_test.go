@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
@@ -43,10 +43,10 @@ type probe struct {
 func gatewayPod(t *testing.T) pod {
 	t.Helper()
 	file, err := os.Open("../../docs/production/kubernetes.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer func() { _ = file.Close() }() // it is only read
+	documents, err := yaml.NewLoader(file)
+	noError(t, err)
 	var set struct {
 		Spec struct {
 			Template struct {
@@ -56,7 +56,7 @@ func gatewayPod(t *testing.T) pod {
 			} `yaml:"template"`
 		} `yaml:"spec"`
 	}
-	if err := yaml.NewDecoder(file).Decode(&set); err != nil || len(set.Spec.Template.Spec.Containers) != 1 {
+	if err := documents.Load(&set); err != nil || len(set.Spec.Template.Spec.Containers) != 1 {
 		t.Fatalf("%d containers: %v", len(set.Spec.Template.Spec.Containers), err)
 	}
 	return set.Spec.Template.Spec.Containers[0]

@@ -59,6 +59,7 @@ const (
 	nkeys            = "github.com/nats-io/nkeys"
 	ageSeal          = "filippo.io/age"
 	textLib          = "golang.org/x/text"
+	yamlText         = "go.yaml.in/yaml/v4"
 
 	commandLines = "github.com/spf13/cobra"
 	textTables   = "github.com/jedib0t/go-pretty/v6"
@@ -101,7 +102,7 @@ var rules = []rule{
 	{
 		folder: "bcp/definition", core: true,
 		internal: []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/text", "bcp/wire"},
-		external: []string{"github.com/goccy/go-yaml", cronParser, jsonText, textLib},
+		external: []string{cronParser, jsonText, textLib, yamlText},
 	},
 	{folder: "bcp/explore", testSupport: true},
 
@@ -392,7 +393,8 @@ var onlyIn = map[string][]string{
 	prometheus:                 {"mesh/telemetry"},
 	openTelemetry:              {"mesh/trace"},
 	"cel.dev/cel-go":           {"bcp/constraint", "cmd/bcpmesh-lab/agentdojo/score"}, // the second judges AgentDojo's conditions
-	"github.com/goccy/go-yaml": {"bcp/definition", "cmd/bcpmesh-lab/agentdojo", "cmd/bcpmesh-lab/internal/redteam/corpus"},
+	yamlText:                   {"bcp/definition"},
+	"github.com/goccy/go-yaml": {"cmd/bcpmesh-lab/agentdojo", "cmd/bcpmesh-lab/internal/redteam/corpus"},
 	mcpSDK:                     {"agents/mcp", "agents/wrap"},
 }
 
