@@ -152,7 +152,7 @@ func TestCommandsOfPeopleOnACluster(t *testing.T) {
 			x.says(cli.ExitOK, "publish "+pair[0]+" "+what+" "+answer+" --as "+pair[1]+" --wait 60s")
 		}
 	}
-	x.comesToSay("audit -n 9999", "push main ← mailer accept 1", "push main ← mailer hold", "push boss ← clerk accept 1", "push boss ← clerk hold")
+	x.comesToSay("audit -n 9999", "mailer pushes: accepted 1 bit", "mailer pushes: held", "clerk pushes: accepted 1 bit", "clerk pushes: held")
 	x.comesToSay("ledger show", "main ← mailer nominal", "boss ← clerk nominal")
 	for command, wants := range map[string][]string{
 		"status":                           {"2 items held", "main ← mailer", "boss ← clerk", "Pushes of the last day"},

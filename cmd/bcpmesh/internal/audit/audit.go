@@ -3,10 +3,7 @@ package audit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,7 +35,14 @@ func auditTailCommand(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return showRecords(p.Out, records)
+		var all Replaying
+		return all.run(ctx, p.Out, func(yield func(*replayed, error) bool) {
+			for _, d := range records {
+				if !yield(&replayed{Decision: d}, nil) {
+					return
+				}
+			}
+		})
 	})
 	who.AddTo(cmd, "auditor")
 	cmd.Flags().VarP(&number, "number", "n", "how many records")
@@ -79,79 +83,6 @@ func NewestRecords(ctx context.Context, auditor *agents.Auditor, number int, wan
 			return records[max(0, len(records)-number):], nil
 		}
 	}
-}
-
-// showRecords shows records in a table, or as JSON line by line.
-func showRecords(o *cli.Output, records []bcp.Decision) error {
-	if o.JSON {
-		for i := range records {
-			if err := o.Line(&records[i]); err != nil {
-				return err
-			}
-		}
-	} else if len(records) > 0 {
-		AuditTable(o, records)
-	}
-	return nil
-}
-
-// AuditTable shows records of the audit, with the date if it is not the same
-// for all.
-func AuditTable(o *cli.Output, records []bcp.Decision) {
-	layout := time.TimeOnly
-	if n := len(records); n > 0 && records[0].At().UTC().YearDay() != records[n-1].At().UTC().YearDay() {
-		layout = time.DateTime
-	}
-	var rows [][]string
-	for i := range records {
-		rows = append(rows, auditRow(&records[i], layout))
-	}
-	o.Table([]string{"seq", "time, UTC", "kind", "agent or channel", "verdict", "what", "bits"}, rows)
-}
-
-// auditRow is a record in the columns of AuditTable.
-func auditRow(d *bcp.Decision, layout string) []string {
-	verdict := ""
-	if d.Verdict != 0 {
-		verdict = tell.Verdict(d).String()
-	}
-	who := string(d.Agent)
-	if key, ok := d.Channel(); ok {
-		who = string(key.Controller) + " ← " + string(key.Reader)
-	}
-	switch {
-	case d.Role == bcp.RoleApprover:
-		who = strings.TrimSuffix(string(d.Agent)+": "+who, ": "+string(d.Agent))
-	case d.Target != "" && d.Target != d.Agent:
-		who += ": " + string(d.Target)
-	}
-	bits := ""
-	if d.Nominal > 0 && !d.Prepaid && !d.Unfunded {
-		bits = d.Nominal.Rounded()
-	}
-	note := ""
-	if d.Kind == bcp.KindProcess || d.Kind == bcp.KindApproval {
-		note = d.Note
-	}
-	if d.Kind == bcp.KindStart {
-		note = cli.Plain(strings.Join(d.Changes, "; "))
-	}
-	if d.Credential != nil {
-		note = strings.Join(cli.Compact(d.Credential.Role.String(), d.Key), " ")
-	}
-	if e := d.Egress; e != nil {
-		note = strings.Join(cli.Compact(string(e.Act), string(e.Why), cli.Plain(e.Entry)), " ")
-		if e.Act == bcp.EgressReserve && d.Verdict == bcp.Accept {
-			bits = e.Bits.Rounded()
-		}
-	}
-	if u := d.Usage; u != nil && u.Act == bcp.UsageReport {
-		note = strings.Join(cli.Compact(string(u.Act), u.ModelFault().String()), " ")
-	} else if u != nil {
-		note = strings.Join(cli.Compact(string(u.Act), cli.Plain(u.Model), fmt.Sprintf("%d tokens", u.Tokens), u.Cost.String()+" USD"), " ")
-	}
-	what := strings.Join(cli.Compact(d.Event, string(d.Code), string(d.Outcome), strings.Join(d.Anomalies, "+"), d.Family, note), " ")
-	return []string{strconv.FormatUint(d.Seq, 10), d.At().UTC().Format(layout), d.Kind.String(), who, verdict, what, bits}
 }
 
 // completedRecords is how many of the newest records are looked through.

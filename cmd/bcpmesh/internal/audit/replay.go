@@ -193,6 +193,11 @@ func (t *teller) tell(one *replayed) error {
 	default:
 		t.of = ""
 		t.out.Printf("%s", tell.Event(d)+one.rawLines())
+		if d.Kind == bcp.KindStart { // what definitions accept is there at each
+			for _, accepted := range d.Changes {
+				t.out.Printf("%25s%s\n", "", cli.Plain(accepted))
+			}
+		}
 		return nil
 	}
 	if of == "" || of != t.of {
