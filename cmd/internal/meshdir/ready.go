@@ -175,18 +175,6 @@ type Trust struct {
 // StandardURL is where `bcpmesh up` serves unless told otherwise.
 const StandardURL = "nats://127.0.0.1:4222"
 
-// MeshURL reads the URL of a mesh.
-func MeshURL(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	if err == nil {
-		_, _, err = net.SplitHostPort(u.Host)
-	}
-	if err != nil || u.Scheme != "nats" && u.Scheme != "tls" && u.Scheme != "ws" && u.Scheme != "wss" {
-		return nil, cli.Usagef("--url: expected a URL such as tls://mesh.example.org:4222, got %s", cli.Quoted(text))
-	}
-	return u, nil
-}
-
 // CheckListen checks an address to listen on before anything is made; open says
 // that it may be one beyond loopback. Who listens has the last word on it.
 func CheckListen(flag, listen string, open bool) error {

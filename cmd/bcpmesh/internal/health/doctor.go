@@ -55,6 +55,15 @@ func (c *checkup) add(id string, h health, todo, format string, args ...any) {
 
 func (c *checkup) ok(id, format string, args ...any) { c.add(id, healthy, "", format, args...) }
 
+// fault adds what a failure says, and what to do about it.
+func (c *checkup) fault(id string, err error) {
+	f, ok := errors.AsType[*cli.Failure](err)
+	if !ok {
+		f = cli.Failf("%s", err)
+	}
+	c.add(id, failed, f.Hint, "%s", f.Message)
+}
+
 func (c *checkup) count(h health) (n int) {
 	for _, f := range c.Findings {
 		if f.Health == h {

@@ -5,12 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/jwt/v2"
-
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 // What a check says at each of its limits.
@@ -27,11 +26,10 @@ func TestDoctorAtItsLimits(t *testing.T) {
 	revoked := user(-time.Hour, 0)
 	revoked.Revoked = now
 	const day = 24 * time.Hour
-	claims := func(issued, expires time.Duration) *jwt.UserClaims {
-		u := &jwt.UserClaims{}
-		u.IssuedAt = now.Add(issued).Unix()
+	file := func(issued, expires time.Duration) *meshdir.Creds {
+		u := &meshdir.Creds{Issued: now.Add(issued)}
 		if expires != 0 {
-			u.Expires = now.Add(expires).Unix()
+			u.Expires = now.Add(expires)
 		}
 		return u
 	}
@@ -39,28 +37,24 @@ func TestDoctorAtItsLimits(t *testing.T) {
 		check func(*checkup)
 		want  health
 	}{
-		"the clock a minute behind":   {func(c *checkup) { c.clock(now.Add(skew), "x") }, healthy},
-		"the clock more behind":       {func(c *checkup) { c.clock(now.Add(skew+time.Second), "x") }, failed},
-		"half of an account's claims": {func(c *checkup) { c.size(accounts.MaxAccountJWT / 2) }, healthy},
-		"more than half":              {func(c *checkup) { c.size(accounts.MaxAccountJWT/2 + 1) }, warned},
-		"all of an account's claims":  {func(c *checkup) { c.size(accounts.MaxAccountJWT) }, warned},
-		"more than all":               {func(c *checkup) { c.size(accounts.MaxAccountJWT + 1) }, failed},
-		"a disk with room":            {func(c *checkup) { c.storage(status.Storage{DiskFree: 21, DiskSize: 100}) }, healthy},
-		"a disk that is low":          {func(c *checkup) { c.storage(status.Storage{DiskFree: 20, DiskSize: 100}) }, warned},
-		"a full disk":                 {func(c *checkup) { c.storage(status.Storage{DiskFree: 5, DiskSize: 100}) }, failed},
-		"a full journal":              {func(c *checkup) { c.storage(status.Storage{Journal: 95, JournalLimit: 100}) }, failed},
-		"creds for ever":              {func(c *checkup) { c.expiry([]accounts.User{user(-day, 0)}, nil) }, healthy},
-		"creds of an hour":            {func(c *checkup) { c.expiry([]accounts.User{user(-time.Hour, time.Second)}, nil) }, healthy},
-		"creds that have expired":     {func(c *checkup) { c.expiry([]accounts.User{user(-day, 0-time.Second)}, nil) }, warned},
-		"others that are good":        {func(c *checkup) { c.expiry([]accounts.User{user(-day, 0-time.Second), user(-time.Hour, day)}, nil) }, healthy},
-		"revoked creds alone":         {func(c *checkup) { c.expiry([]accounts.User{revoked}, nil) }, healthy},
-		"creds in their last tenth":   {func(c *checkup) { c.expiry([]accounts.User{user(-19*day, day)}, nil) }, warned},
-		"creds before that":           {func(c *checkup) { c.expiry([]accounts.User{user(-8*day, 2*day)}, nil) }, healthy},
-		"an agent that is gone":       {func(c *checkup) { c.expiry([]accounts.User{user(-day, 0-time.Second)}, &bcp.Mesh{}) }, healthy},
-		"a file for ever":             {func(c *checkup) { c.credsEnd(claims(-day, 0)) }, healthy},
-		"a file's last second":        {func(c *checkup) { c.credsEnd(claims(-time.Hour, time.Second)) }, healthy},
-		"a file that has expired":     {func(c *checkup) { c.credsEnd(claims(-time.Hour, -time.Second)) }, failed},
-		"a file in its last tenth":    {func(c *checkup) { c.credsEnd(claims(-19*day, day)) }, warned},
+		"the clock a minute behind": {func(c *checkup) { c.clock(now.Add(skew), "x") }, healthy},
+		"the clock more behind":     {func(c *checkup) { c.clock(now.Add(skew+time.Second), "x") }, failed},
+		"a disk with room":          {func(c *checkup) { c.storage(status.Storage{DiskFree: 21, DiskSize: 100}) }, healthy},
+		"a disk that is low":        {func(c *checkup) { c.storage(status.Storage{DiskFree: 20, DiskSize: 100}) }, warned},
+		"a full disk":               {func(c *checkup) { c.storage(status.Storage{DiskFree: 5, DiskSize: 100}) }, failed},
+		"a full journal":            {func(c *checkup) { c.storage(status.Storage{Journal: 95, JournalLimit: 100}) }, failed},
+		"creds for ever":            {func(c *checkup) { c.expiry([]accounts.User{user(-day, 0)}, nil) }, healthy},
+		"creds of an hour":          {func(c *checkup) { c.expiry([]accounts.User{user(-time.Hour, time.Second)}, nil) }, healthy},
+		"creds that have expired":   {func(c *checkup) { c.expiry([]accounts.User{user(-day, 0-time.Second)}, nil) }, warned},
+		"others that are good":      {func(c *checkup) { c.expiry([]accounts.User{user(-day, 0-time.Second), user(-time.Hour, day)}, nil) }, healthy},
+		"revoked creds alone":       {func(c *checkup) { c.expiry([]accounts.User{revoked}, nil) }, healthy},
+		"creds in their last tenth": {func(c *checkup) { c.expiry([]accounts.User{user(-19*day, day)}, nil) }, warned},
+		"creds before that":         {func(c *checkup) { c.expiry([]accounts.User{user(-8*day, 2*day)}, nil) }, healthy},
+		"an agent that is gone":     {func(c *checkup) { c.expiry([]accounts.User{user(-day, 0-time.Second)}, &bcp.Mesh{}) }, healthy},
+		"a file for ever":           {func(c *checkup) { c.credsEnd(file(-day, 0)) }, healthy},
+		"a file's last second":      {func(c *checkup) { c.credsEnd(file(-time.Hour, time.Second)) }, healthy},
+		"a file that has expired":   {func(c *checkup) { c.credsEnd(file(-time.Hour, -time.Second)) }, failed},
+		"a file in its last tenth":  {func(c *checkup) { c.credsEnd(file(-19*day, day)) }, warned},
 	} {
 		c := &checkup{now: now}
 		tt.check(c)

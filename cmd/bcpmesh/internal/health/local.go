@@ -51,7 +51,7 @@ func (c *checkup) local(ctx context.Context, where meshdir.StateFlags, folder me
 	if onCluster(folder.State) {
 		c.ok("resolver", "the claims are those of the cluster, which a gateway checks before it decides")
 	} else {
-		c.permissions(def, c.resolver(folder.State))
+		c.resolver(folder.State, def)
 		c.journalFiles(folder.State)
 	}
 	c.authority(folder.State)
@@ -155,9 +155,7 @@ func (c *checkup) keys(state string, def *bcp.Mesh) bool {
 	const id = "keys"
 	store, err := accounts.Open(state)
 	if err != nil {
-		f := cli.Failf("%s", err)
-		errors.As(meshdir.KeysFailure(err, state), &f)
-		c.add(id, failed, f.Hint, "%s", f.Message)
+		c.fault(id, meshdir.KeysFailure(err, state))
 		return false
 	}
 	c.ok(id, "those of the operator, the accounts and the gateway are there")
@@ -184,16 +182,14 @@ func (c *checkup) expiry(users []accounts.User, def *bcp.Mesh) {
 	}
 }
 
-// resolver reads the claims that the server was given last.
-func (c *checkup) resolver(state string) []*jwt.AccountClaims {
-	const id = "resolver"
+// resolver reads the claims that the server was given last, and compares what it enforces with the definitions.
+func (c *checkup) resolver(state string, def *bcp.Mesh) {
 	files, err := filepath.Glob(filepath.Join(state, "accounts", "*.jwt"))
 	if err != nil || len(files) == 0 {
-		c.ok(id, "no claims yet: the first start makes them")
-		return nil
+		c.ok("resolver", "no claims yet: the first start makes them")
+		return
 	}
-	var claims []*jwt.AccountClaims
-	issuers, names, largest := map[string]bool{}, map[string]bool{}, 0
+	enforced := map[string]string{}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		var account *jwt.AccountClaims
@@ -201,61 +197,30 @@ func (c *checkup) resolver(state string) []*jwt.AccountClaims {
 			account, err = jwt.DecodeAccountClaims(string(content))
 		}
 		if err != nil {
-			c.add(id, failed, "restart the mesh: it rewrites them", "the claims in %s are damaged: %s", filepath.Base(file), cli.FileReason(err))
-			return nil
+			c.add("resolver", failed, "restart the mesh: it rewrites them", "the claims in %s are damaged: %s", filepath.Base(file), cli.FileReason(err))
+			return
 		}
-		claims = append(claims, account)
-		issuers[account.Issuer], names[account.Name] = true, true
-		largest = max(largest, len(content))
-	}
-	if len(issuers) > 1 || !names[accounts.System] || !names[accounts.Core] {
-		c.add(id, failed, "restart the mesh: it rewrites them", "the claims are not those of one mesh")
-		return nil
-	}
-	c.ok(id, "claims of %s", cli.Count(len(claims), "account"))
-	c.size(largest)
-	return claims
-}
-
-// size judges the largest account's claims: beyond 1 MiB nobody connects.
-func (c *checkup) size(largest int) {
-	const id, most = "jwt-size", accounts.MaxAccountJWT
-	switch text := fmt.Sprintf("the largest account's claims have %d KiB of %d", (largest+1023)>>10, most>>10); {
-	case largest > most:
-		c.add(id, failed, "use fewer agents or subscriptions in one mesh", "%s", text)
-	case largest > most/2:
-		c.add(id, warned, "before it is full, use a second mesh", "%s", text)
-	default:
-		c.ok(id, "%s", text)
-	}
-}
-
-// permissions compares what the server enforces with the definitions.
-func (c *checkup) permissions(def *bcp.Mesh, claims []*jwt.AccountClaims) {
-	const id = "permissions"
-	if def == nil || claims == nil {
-		return
-	}
-	enforced := map[string]string{}
-	for _, account := range claims {
 		for _, key := range account.SigningKeys {
 			if scope, ok := key.(*jwt.UserScope); ok {
 				enforced[scope.Role] = granted(scope.Template.Pub.Allow, scope.Template.Sub.Allow)
 			}
 		}
 	}
+	c.ok("resolver", "claims of %s", cli.Count(len(files), "account"))
+	if def == nil {
+		return
+	}
 	var differ []string
 	for _, s := range subjects.Permissions(def) {
-		name := s.Role.String() + "-" + string(s.Agent)
-		if enforced[name] != granted(s.PubAllow, s.SubAllow) {
+		if enforced[s.Role.String()+"-"+string(s.Agent)] != granted(s.PubAllow, s.SubAllow) {
 			differ = append(differ, string(s.Agent)+" as "+s.Role.String())
 		}
 	}
 	if len(differ) > 0 {
-		c.add(id, warned, "bcpmesh reload, or a start, applies the definitions", "the server's permissions differ from the definitions for %s", cli.FirstNames(differ, 3))
+		c.add("permissions", warned, "bcpmesh reload, or a start, applies the definitions", "the server's permissions differ from the definitions for %s", cli.FirstNames(differ, 3))
 		return
 	}
-	c.ok(id, "the server has what the definitions say")
+	c.ok("permissions", "the server has what the definitions say")
 }
 
 func granted(publish, subscribe []string) string {
@@ -353,9 +318,7 @@ func (c *checkup) running(ctx context.Context, where meshdir.StateFlags, folder 
 	}
 	o, err := client.ConnectOperator(ctx, where)
 	if err != nil {
-		f := cli.Failf("%s", err)
-		errors.As(err, &f)
-		c.add(id, failed, f.Hint, "%s", f.Message)
+		c.fault(id, err)
 		return nil
 	}
 	c.ok(id, "it answers at %s", about.URL)
@@ -365,8 +328,7 @@ func (c *checkup) running(ctx context.Context, where meshdir.StateFlags, folder 
 	case err != nil:
 		c.add("gateway", failed, "check the log of the mesh, and its disk", "the gateway does not answer: %s", err)
 	case storage.Closed != "":
-		f := closedFailure(storage.Closed)
-		c.add("gateway", failed, f.Hint, "%s", f.Message)
+		c.fault("gateway", closedFailure(storage.Closed))
 	default:
 		c.ok("gateway", "it decides; %d records in the journal", storage.Records)
 	}

@@ -3,15 +3,11 @@ package health
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net/url"
 	"os"
 	"runtime"
-	"strings"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
@@ -25,88 +21,48 @@ import (
 
 // remote looks at the way to a mesh from an agent's side, with its creds alone.
 func (c *checkup) remote(ctx context.Context, who *client.Flags) {
-	user, role, ok := c.creds(who.Creds)
-	if !ok {
+	of, err := meshdir.ReadCreds(who.Creds)
+	if err != nil {
+		c.fault("creds", err)
 		c.versions(nil)
 		return
 	}
-	name := bcp.AgentName(strings.TrimPrefix(user.Name, role.String()+"-"))
-	conn, err := connect(ctx, who, name)
+	c.creds(who.Creds, &of)
+	conn, err := who.Remote(ctx, 0)
 	if err != nil {
-		f := meshdir.NotReached(who.URL, err)
-		c.add("login", failed, f.Hint, "%s", f.Message)
+		c.fault("login", err)
 		c.versions(nil)
 		return
 	}
 	defer conn.Close()
-	c.ok("login", "the mesh takes the creds of %s as %s", name, role)
+	c.ok("login", "the mesh takes the creds of %s as %s", of.Agent, of.Role)
 	c.sealed(conn.NATS())
 	c.versions(conn.NATS())
-	c.answers(ctx, conn, role)
+	c.answers(ctx, conn.Connection, of.Role)
 }
 
-func connect(ctx context.Context, who *client.Flags, name bcp.AgentName) (*agents.Connection, error) {
-	if _, err := meshdir.MeshURL(who.URL); err != nil {
-		return nil, err
-	}
-	secure, err := meshdir.Trust{CA: who.CA}.Options()
-	if err != nil {
-		return nil, err
-	}
-	return agents.Connect(ctx, who.URL, agents.CredsFile(who.Creds), agents.Options{Name: name, NATS: secure, Logger: hclog.NewNullLogger()})
-}
-
-// creds looks at a creds file, and says whose it is.
-func (c *checkup) creds(file string) (*jwt.UserClaims, bcp.Role, bool) {
-	const id, issue = "creds", "have the operator issue another: bcpmesh creds issue"
-	content, err := cli.ReadSmall(file)
-	if err != nil {
-		c.add(id, failed, issue, "%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
-		return nil, 0, false
-	}
-	token, tokenErr := jwt.ParseDecoratedJWT(content)
-	pair, err := jwt.ParseDecoratedUserNKey(content)
-	var claims *jwt.UserClaims
-	if err = errors.Join(err, tokenErr); err == nil {
-		claims, err = jwt.DecodeUserClaims(token)
-	}
-	if err != nil {
-		c.add(id, failed, issue, "%s holds no credentials", cli.Quoted(file))
-		return nil, 0, false
-	}
-	word, _, _ := strings.Cut(claims.Name, "-")
-	var role bcp.Role
-	public, err := pair.PublicKey()
-	switch {
-	case err != nil || public != claims.Subject:
-		c.add(id, failed, issue, "the key in %s is not that of its token", cli.Quoted(file))
-		return nil, 0, false
-	case role.UnmarshalText([]byte(word)) != nil:
-		c.add(id, failed, issue, "%s is not of a mesh", cli.Quoted(file))
-		return nil, 0, false
-	}
+// creds looks at who may read a creds file, and how long it is good.
+func (c *checkup) creds(file string, of *meshdir.Creds) {
 	if info, err := os.Stat(file); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		c.add(id, failed, "chmod 600 "+file+"; if somebody else could read it, have it rotated", "others may read %s", cli.Quoted(file))
+		c.add("creds", failed, "chmod 600 "+file+"; if somebody else could read it, have it rotated", "others may read %s", cli.Quoted(file))
 	} else {
-		c.ok(id, "%s, issued %s", claims.Name, cli.Moment(time.Unix(claims.IssuedAt, 0)))
+		c.ok("creds", "%s-%s, issued %s", of.Role, of.Agent, cli.Moment(of.Issued))
 	}
-	c.clock(time.Unix(claims.IssuedAt, 0), "the time of issue of "+file)
-	c.credsEnd(claims)
-	return claims, role, true
+	c.clock(of.Issued, "the time of issue of "+file)
+	c.credsEnd(of)
 }
 
-func (c *checkup) credsEnd(claims *jwt.UserClaims) {
-	const id = "creds-expiry"
-	ends := time.Unix(claims.Expires, 0)
+func (c *checkup) credsEnd(of *meshdir.Creds) {
+	const id, issue = "creds-expiry", "have the operator issue others: bcpmesh creds issue"
 	switch {
-	case claims.Expires == 0:
+	case of.Expires.IsZero():
 		c.ok(id, "they never expire")
-	case !c.now.Before(ends):
-		c.add(id, failed, "have the operator issue others: bcpmesh creds issue; or set this machine's clock", "they expired at %s", cli.Moment(ends))
-	case accounts.EndsSoon(time.Unix(claims.IssuedAt, 0), ends, c.now):
-		c.add(id, warned, "have the operator issue others: bcpmesh creds issue", "they expire in %s", client.Within(ends.Sub(c.now)))
+	case !c.now.Before(of.Expires):
+		c.add(id, failed, issue+"; or set this machine's clock", "they expired at %s", cli.Moment(of.Expires))
+	case accounts.EndsSoon(of.Issued, of.Expires, c.now):
+		c.add(id, warned, issue, "they expire in %s", client.Within(of.Expires.Sub(c.now)))
 	default:
-		c.ok(id, "they expire in %s", client.Within(ends.Sub(c.now)))
+		c.ok(id, "they expire in %s", client.Within(of.Expires.Sub(c.now)))
 	}
 }
 
