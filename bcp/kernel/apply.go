@@ -14,6 +14,7 @@ import (
 type State struct {
 	kernels  map[bcp.AgentName]*Kernel
 	prepared *OwnRules // of the message that is decided about
+	made     *Change   // what was decided last, until it is applied
 	endorsed func(bcp.EndorsedCall) *bcp.EndorseChange
 	own      map[RunID]compiledOwn
 	time     int64
@@ -69,7 +70,7 @@ func (e requestEnd) compare(o requestEnd) int {
 // these kernels.
 func NewState(kernels ...*Kernel) *State {
 	s := &State{
-		runs: map[RunID]*run{}, waiting: map[string]RunID{}, calls: map[string]RunID{}, pending: map[bcp.AgentName]int{},
+		made: &Change{}, runs: map[RunID]*run{}, waiting: map[string]RunID{}, calls: map[string]RunID{}, pending: map[bcp.AgentName]int{},
 		own: map[RunID]compiledOwn{}, openBy: map[string]int{}, requests: map[requestKey]request{}, told: map[string][]requestEnd{},
 	}
 	s.Define(kernels...)

@@ -1,14 +1,18 @@
 package kernel
 
 import (
+	"bytes"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // A change is stored as two JSON objects: what everybody reads who may read the
@@ -25,10 +29,7 @@ func (c *Change) AppendJSON(dst []byte) []byte { return appendRecord(dst, c) }
 // AppendJSON appends the private part of a change.
 func (p *Private) AppendJSON(dst []byte) []byte { return appendRecord(dst, p) }
 
-func appendRecord(dst []byte, of any) []byte {
-	v := encode(of, false)
-	return v.AppendJSON(dst)
-}
+func appendRecord(dst []byte, of any) []byte { return encode(dst, of, false) }
 
 // ParseChange reads what the two AppendJSON wrote. private is nil where it was
 // erased.
@@ -67,6 +68,7 @@ func recordFields(t reflect.Type) []recordField {
 			fields = append(fields, recordField{key, f.Index, option})
 		}
 	}
+	slices.SortFunc(fields, func(a, b recordField) int { return strings.Compare(a.key, b.key) })
 	recordTypes.Store(t, fields)
 	return fields
 }
@@ -95,54 +97,60 @@ var recordWords = map[reflect.Type][]string{
 	reflect.TypeFor[StepKind](): stepWords, reflect.TypeFor[Ruling](): rulingWords, reflect.TypeFor[WaitKind](): waitWords,
 }
 
-// encode returns the object that a struct is, of the fields that are said or of all others.
-func encode(of any, said bool) Value { return encodeStruct(reflect.ValueOf(of).Elem(), said) }
+// encode appends the object that a struct is, of the fields that are said or of all others.
+func encode(dst []byte, of any, said bool) []byte {
+	return encodeStruct(dst, reflect.ValueOf(of).Elem(), said)
+}
 
-func encodeStruct(of reflect.Value, said bool) Value {
-	o := object()
+func encodeStruct(dst []byte, of reflect.Value, said bool) []byte {
+	dst = append(dst, '{')
 	for _, f := range recordFields(of.Type()) {
 		field := of.FieldByIndex(f.index)
 		if always := f.option == "always"; (f.option == "said") != said || !always && field.IsZero() || lacks(of, f.key) {
 			continue
 		}
-		if v := encodeField(field); v.kind != ListValue || len(v.list) > 0 {
-			o.add(f.key, v)
+		before := len(dst)
+		dst = encodeField(append(appendText(wire.AppendSep(dst), f.key), ':'), field)
+		if bytes.HasSuffix(dst, []byte(":[]")) {
+			dst = dst[:before]
 		}
 	}
-	return o
+	return append(dst, '}')
 }
 
-func encodeField(f reflect.Value) Value {
-	if s, ok := f.Addr().Interface().(spelled); ok {
-		return s.recorded()
+func encodeField(dst []byte, f reflect.Value) []byte {
+	switch s := f.Addr().Interface().(type) {
+	case spelled:
+		v := s.recorded()
+		return v.AppendJSON(dst)
+	case *bcp.Digest:
+		return append(hex.AppendEncode(append(dst, '"'), s[:]), '"')
 	}
 	switch f.Kind() {
 	case reflect.Bool:
-		return Bool(f.Bool())
+		return strconv.AppendBool(dst, f.Bool())
 	case reflect.Int, reflect.Int64:
-		return Int(f.Int())
+		return strconv.AppendInt(dst, f.Int(), 10)
 	case reflect.Uint8:
 		if words := recordWords[f.Type()]; words != nil {
-			return Text(words[f.Uint()])
+			return appendText(dst, words[f.Uint()])
 		}
-		return Int(int64(f.Uint()))
+		return strconv.AppendUint(dst, f.Uint(), 10)
 	case reflect.String:
-		return Text(f.String())
-	case reflect.Array:
-		return digestValue(f.Interface().(bcp.Digest))
+		return appendText(dst, strings.ToValidUTF8(f.String(), "\ufffd"))
 	case reflect.Pointer:
-		return encodeField(f.Elem())
+		return encodeField(dst, f.Elem())
 	case reflect.Struct:
-		return encodeStruct(f, false)
+		return encodeStruct(dst, f, false)
 	}
 	if f.Type().Elem().Kind() == reflect.Uint8 {
-		return Text(base64.StdEncoding.EncodeToString(f.Bytes()))
+		return append(base64.StdEncoding.AppendEncode(append(dst, '"'), f.Bytes()), '"')
 	}
-	list := List()
+	dst = append(dst, '[')
 	for i := range f.Len() {
-		list.list = append(list.list, encodeField(f.Index(i)))
+		dst = encodeField(wire.AppendSep(dst), f.Index(i))
 	}
-	return list
+	return append(dst, ']')
 }
 
 // decode reads what encode wrote.
@@ -154,14 +162,14 @@ func decodeStruct(v *Value, into reflect.Value, said bool) bool {
 	known := 0
 	for _, f := range recordFields(into.Type()) {
 		m := v.member(f.key)
-		if m == nil || (f.option == "said") != said || lacks(into, f.key) {
+		if m == nil || (f.option == "said") != said {
 			continue
 		}
 		if known++; !decodeField(m, into.FieldByIndex(f.index)) {
 			return false
 		}
 	}
-	return v.kind == ObjectValue && known == len(v.keys)
+	return v.kind == ObjectValue && known == len(v.keys) && !slices.ContainsFunc(v.keys, func(key string) bool { return lacks(into, key) })
 }
 
 func decodeField(v *Value, into reflect.Value) bool {
@@ -208,11 +216,6 @@ func decodeField(v *Value, into reflect.Value) bool {
 		}
 	}
 	return v.kind == ListValue && len(v.list) > 0
-}
-
-func digestValue(d bcp.Digest) Value {
-	b, _ := d.MarshalText()
-	return Text(string(b))
 }
 
 // recorded is the label as the journal has it: with the tools that content came from.

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -46,6 +47,9 @@ func (s *State) Record(c *Change, from bcp.AgentName) bcp.RunMessage {
 	if len(said) > len("{}") {
 		r.Said = said
 	}
+	made := *c
+	made.open, made.said = open, r.Said
+	s.made = &made
 	return r
 }
 
@@ -74,11 +78,17 @@ func (c *Change) tells() bcp.Bits {
 
 // ReadRecord reads the change of a decision. The private part is empty if that was
 // erased, or not opened.
-func ReadRecord(d *bcp.Decision) (Change, error) {
+func ReadRecord(d *bcp.Decision) (Change, error) { return readRecord(d, &Change{}) }
+
+// readRecord is ReadRecord. The change that was made just now is not read again, if the
+// record has its bytes.
+func readRecord(d *bcp.Decision, made *Change) (c Change, err error) {
 	if d.Run == nil || !d.Kind.IsRun() {
 		return Change{}, ErrRecord
 	}
-	c, err := ParseChange(d.Run.Change, d.RunSaid)
+	if c = *made; c.open == nil || !bytes.Equal(c.open, d.Run.Change) || !bytes.Equal(c.said, d.RunSaid) {
+		c, err = ParseChange(d.Run.Change, d.RunSaid)
+	}
 	if err == nil && (c.Kind != ChangeKind(d.Kind) || c.Time != d.Time || string(c.Run) != d.Run.Run || string(c.Code) != d.Run.Code || string(c.Alert) != d.Run.Alert || c.held() != d.Run.Held || (d.Endorsed != nil) != c.uses() || d.Endorsed != nil && d.Endorsed.ID != c.Wait.Endorsed) {
 		err = ErrRecord
 	}
@@ -89,10 +99,11 @@ func ReadRecord(d *bcp.Decision) (Change, error) {
 // ApplyRun makes the change that a decision records, and returns what it says of the
 // planner or tool that sent the message.
 func (s *State) ApplyRun(d *bcp.Decision) ([]bcp.Seen, error) {
-	c, err := ReadRecord(d)
+	c, err := readRecord(d, s.made)
 	if err != nil {
 		return nil, err
 	}
+	s.made = &Change{}
 	before := s.runs[c.Run]
 	if err := s.Apply(&c); err != nil {
 		return nil, fmt.Errorf("run %s: %w", c.Run, err)

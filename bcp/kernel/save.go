@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // ErrSaved says that bytes are no saved state.
@@ -115,14 +116,14 @@ func Restore(saved []bcp.SavedRun, kernels ...*Kernel) (*State, error) {
 type saved interface{ said() []any }
 
 func save(at int64, part saved) bcp.SavedRun {
-	said, some := List(), false
+	out, some := bcp.SavedRun{At: at, Open: appendRecord(nil, part)}, false
+	said := []byte("[")
 	for _, p := range part.said() {
-		v := encode(p, true)
-		said.list, some = append(said.list, v), some || len(v.keys) > 0
+		said = encode(wire.AppendSep(said), p, true)
+		some = some || !bytes.HasSuffix(said, []byte("{}"))
 	}
-	out := bcp.SavedRun{At: at, Open: appendRecord(nil, part)}
 	if some {
-		out.Said = said.JSON()
+		out.Said = append(said, ']')
 	}
 	return out
 }
