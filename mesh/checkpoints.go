@@ -98,7 +98,6 @@ type checkpoints struct {
 	tree      *jetstream.Tree
 	key       jetstream.CheckpointKey
 	log       hclog.Logger
-	last      jetstream.Unsigned // to be signed when the server has ended
 	witnesses *witnesses
 	sync      func() error // has the disk take the journal
 	// interrupter makes the requests for extending the tree.
@@ -108,25 +107,23 @@ type checkpoints struct {
 	journal *jetstream.Journal
 }
 
-// prepareCheckpoints runs before the server starts, so that the last checkpoint
-// is signed when all of it is on disk.
-func (m *Mesh) prepareCheckpoints(marks *gateway.Marks, log hclog.Logger) (*checkpoints, error) {
+// prepareCheckpoints runs before the server starts, so that witnesses are asked for the
+// last time when it has ended.
+func (m *Mesh) prepareCheckpoints(marks *gateway.Marks) error {
 	key, err := loadCheckpointKey(m.store)
 	if err != nil {
-		return nil, fmt.Errorf("start the checkpoints: %w", err)
+		return fmt.Errorf("start the checkpoints: %w", err)
 	}
+	log := m.config.Logger.Named("checkpoints")
 	c := &checkpoints{tree: Tree(m.config.State), key: key, log: log, sync: func() error { return m.server.Sync(jetstream.CommitStream) }}
 	c.witnesses = newWitnesses(m.config, c.tree, marks, func(kind bcp.AlertKind) {
 		if g := m.recorder.Load(); g != nil {
 			g.Alert(kind)
 		}
 	}, log)
-	m.onStop(func() error {
-		err := c.tree.Sign(c.last, key)
-		c.witnesses.lastWitness()
-		return err
-	})
-	return c, nil
+	m.onStop(func() error { c.witnesses.lastWitness(); return nil })
+	m.checkpoints = c
+	return nil
 }
 
 // start begins to sign. It refuses a journal other than that of the newest
@@ -157,8 +154,7 @@ func (c *checkpoints) start(ctx context.Context, m *Mesh) error {
 	m.onStop(func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), lastExtend)
 		defer cancel()
-		var err error
-		if c.last, err = c.extend(ctx, jetstream.Position{}); err != nil {
+		if err := c.sign(ctx, jetstream.Position{}); err != nil {
 			c.log.Error("no checkpoint was signed", "error", err)
 		}
 		return nil

@@ -35,7 +35,7 @@ func checkpointing(t *testing.T) (m *Mesh, c *checkpoints, js natsjs.JetStream, 
 	if def == nil {
 		t.Fatal(report.Errors)
 	}
-	m = &Mesh{config: Config{Definition: def, State: t.TempDir()}}
+	m = &Mesh{config: Config{Definition: def, State: t.TempDir(), Logger: hclog.NewNullLogger()}}
 	m.definition.Store(def)
 	store, bundle, err := Keys(m.config.State, def)
 	noError(t, err)
@@ -49,15 +49,15 @@ func checkpointing(t *testing.T) (m *Mesh, c *checkpoints, js natsjs.JetStream, 
 		}
 	})
 	given = make(chan *nats.Conn, 2)
-	m.bus = tellingBus{running, given}
+	m.server, m.bus = running, tellingBus{running, given}
 	conn, err := m.connect()
 	noError(t, err)
 	<-given
 	if js, err = natsjs.New(conn); err == nil {
-		c, err = m.prepareCheckpoints(nil, hclog.NewNullLogger())
+		err = m.prepareCheckpoints(nil)
 	}
 	noError(t, err)
-	return m, c, js, given
+	return m, m.checkpoints, js, given
 }
 
 // A start waits for the journal where nobody answers who compares it with the newest

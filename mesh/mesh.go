@@ -160,12 +160,17 @@ func Start(ctx context.Context, config Config) (*Mesh, error) {
 	if config.Definition.RequireWitness > 0 && len(config.Witnesses) == 0 {
 		return nil, fmt.Errorf("start the mesh: %w", ErrRequireWitness)
 	}
-	m := &Mesh{config: config, truncating: func(string) error { return nil }, truncatedAtOnce: jetstream.TruncatedBytes}
-	m.definition.Store(config.Definition)
+	m := newMesh(config)
 	if err := m.start(ctx, config); err != nil {
 		return nil, errors.Join(err, m.Stop(context.WithoutCancel(ctx)))
 	}
 	return m, nil
+}
+
+func newMesh(config Config) *Mesh {
+	m := &Mesh{config: config, truncating: func(string) error { return nil }, truncatedAtOnce: jetstream.TruncatedBytes}
+	m.definition.Store(config.Definition)
+	return m
 }
 
 // ErrDisplaced says that a mesh ended because its records went to files that nobody can open again.
@@ -200,12 +205,9 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	checkpoints, err := m.prepareCheckpoints(marks, config.Logger.Named("checkpoints"))
-	if err != nil {
+	if err := m.prepareCheckpoints(marks); err != nil {
 		return err
 	}
-	m.checkpoints = checkpoints
-
 	var discard []string
 	if config.Rebuild {
 		discard = jetstream.Projections()
@@ -220,7 +222,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 			}
 		},
 		Unwritten: func(reason string) {
-			checkpoints.interrupter.Interrupt(reason)
+			m.checkpoints.interrupter.Interrupt(reason)
 			m.interrupt(reason)
 		},
 	})
@@ -234,11 +236,17 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	if !config.Definition.SyncAlways {
 		syncKeys = func() error { return m.server.Sync(jetstream.KeyStream) }
 	}
-	if err := m.serve(ctx, checkpoints, gateway.Config{SyncKeys: syncKeys, Acts: map[string]gateway.Act{bcp.ControlCredentials: m.lookAtKeys}, Closed: checkpoints.witnesses.closed, Marks: marks, ConnectTool: m.server.Dispatcher, Unheard: m.server.Unheard}); err != nil {
+	if err := m.serve(ctx, gateway.Config{SyncKeys: syncKeys, Acts: map[string]gateway.Act{bcp.ControlCredentials: m.lookAtKeys}, Closed: m.checkpoints.witnesses.closed, Marks: marks, ConnectTool: m.server.Dispatcher, Unheard: m.server.Unheard}); err != nil {
 		return err
 	}
-	m.startWitnesses(ctx, checkpoints.witnesses)
-	if err := m.acceptRollback(ctx, marks, checkpoints.witnesses); err != nil {
+	e := newExpiring(config.State, m.store, m.gateway.Expiring, config.Logger)
+	m.inBackground(func(ctx context.Context) {
+		e.look(ctx)
+		atIntervals(ctx, expiringInterval, e.look)
+		e.save(time.Now())
+	})
+	m.startWitnesses(ctx, m.checkpoints.witnesses)
+	if err := m.acceptRollback(ctx, marks, m.checkpoints.witnesses); err != nil {
 		return err
 	}
 	m.watchKeys(compiled)
@@ -262,7 +270,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 
 // serve runs everything on top of the bus, which sets some of the gateway's
 // configuration.
-func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.Config) error {
+func (m *Mesh) serve(ctx context.Context, own gateway.Config) error {
 	config := m.config
 	conn, err := m.connect()
 	if err != nil {
@@ -292,8 +300,8 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 		return err
 	}
 	m.expireRaw(config.Logger)
-	if checkpoints != nil {
-		if err := checkpoints.start(ctx, m); err != nil {
+	if m.checkpoints != nil {
+		if err := m.checkpoints.start(ctx, m); err != nil {
 			return err
 		}
 	}
@@ -341,15 +349,6 @@ func (m *Mesh) serve(ctx context.Context, checkpoints *checkpoints, own gateway.
 	m.inBackground(m.dropCursors)
 	m.onStop(func() error { m.notices.Stop(); return nil })
 	m.useNotices(config.Definition)
-	if m.store != nil {
-		e := newExpiring(config.State, m.store, m.gateway.Expiring, config.Logger)
-		m.inBackground(func(ctx context.Context) {
-			e.look(ctx)
-			atIntervals(ctx, expiringInterval, e.look)
-			e.save(time.Now())
-		})
-	}
-
 	unwatch, err := m.bus.Watch(func(c server.Connection) {
 		if shared := m.clients.update(c); shared != "" {
 			m.gateway.Shared(c.Agent, c.Role, c.UserKey, shared)

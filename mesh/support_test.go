@@ -17,10 +17,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if at := os.Getenv(truncateAt); at != "" {
-		fmt.Fprintln(os.Stderr, truncateAndWait(at))
-		os.Exit(1)
-	}
 	if at := os.Getenv(killRunningAt); at != "" {
 		fmt.Fprintln(os.Stderr, truncateRunningAndWait(at))
 		os.Exit(1)
@@ -36,7 +32,7 @@ func TestMain(m *testing.M) {
 		"TestReloadDisconnectsInTheMiddle", "TestReloadThatEndsHalfWay", "TestReloadUnderTraffic", "TestRestartAtEveryStep", "TestSalvage",
 		"TestSlowReader", "TestSnapshotsWhileServing", "TestStartFromSnapshot", "TestStartOfTheCheckpointsAwaitsTheJournal",
 		"TestStartOfTheCheckpointsWaits", "TestStopWhileStreamsAreClosed", "TestStorage", "TestTruncate",
-		"TestTruncateCluster", "TestTruncateEndsAtEveryStep", "TestTruncateEndsInTheMiddle", "TestTruncatedClusterRefuses",
+		"TestTruncateCluster", "TestTruncateEndsInTheMiddle", "TestTruncatedClusterRefuses",
 		"TestViolationsAreAudited",
 	)
 	effort.Parallel(6)

@@ -236,5 +236,5 @@ func (g *Gateway) serve(ctx context.Context) (*Mesh, error) {
 	if config.OnReload != nil {
 		config.OnReload(def)
 	}
-	return m, m.serve(ctx, nil, gateway.Config{Acts: map[string]gateway.Act{bcp.ControlCredentials: m.recordChanges}, ConnectTool: g.cluster.Dispatcher})
+	return m, m.serve(ctx, gateway.Config{Acts: map[string]gateway.Act{bcp.ControlCredentials: m.recordChanges}, ConnectTool: g.cluster.Dispatcher})
 }

@@ -3,7 +3,6 @@ package mesh
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -11,13 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"time"
 
-	natsjs "github.com/nats-io/nats.go/jetstream"
+	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 )
 
 // TruncateOptions say how to truncate a journal.
@@ -76,9 +75,16 @@ func (t *truncation) run(ctx context.Context, w io.Writer) (err error) {
 	if t.files, err = t.s.readFiles(t.o.BackupOptions); err != nil {
 		return err
 	}
-	truncate, err := t.truncater(ctx)
-	if err != nil {
-		return err
+	truncate := func(ctx context.Context, about bcp.Truncation) (jetstream.Position, error) {
+		return t.s.operator.Truncate(ctx, about)
+	}
+	if t.s.folder() {
+		m, err := t.closed(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, m.Stop(context.WithoutCancel(ctx))) }()
+		truncate = m.truncate
 	}
 	place, err := truncate(ctx, bcp.Truncation{})
 	if err == nil {
@@ -112,89 +118,25 @@ func (t *truncation) step(what string) error {
 	return t.o.Step(what)
 }
 
-// truncater returns what announces a truncation and does it: the running mesh, or the same
-// here, for a folder on which none runs.
-func (t *truncation) truncater(ctx context.Context) (func(context.Context, bcp.Truncation) (jetstream.Position, error), error) {
-	if t.s.operator != nil {
-		return t.s.operator.Truncate, nil
-	}
-	// Limits of an earlier truncation must not cut what is appended, and a full
-	// journal must take the record.
-	topology := jetstream.Topology{Replicas: 1}
-	if err := jetstream.Create(ctx, t.s.js, topology); err != nil {
-		return nil, err
-	}
-	config := newStateConfig(t.s.def, t.o.Version)
-	made, sequence, err := t.s.replay(ctx, config, 0, nil)
+// closed serves the folder of a source, on which no mesh runs, for a truncation alone: its
+// server is on a private address, and its gateway refuses everything and decides nothing by
+// itself: an export of before continues behind the cut. Nobody is notified, and a full journal
+// takes the record.
+func (t *truncation) closed(ctx context.Context) (*Mesh, error) {
+	s, def := t.s, *t.s.def
+	def.Replicas, def.MaxDisk, def.Notify = 1, 0, nil
+	m := newMesh(Config{Definition: &def, State: s.state, Version: t.o.Version, Logger: hclog.NewNullLogger()})
+	m.definition.Store(s.def)
+	m.store, m.server, m.bus, m.truncating = s.store, s.server, s.server, t.step
+	m.disk = func() (free, size int64, err error) { return 0, 0, nil } // else it would be told
+	err := m.prepareCheckpoints(nil)
 	if err == nil {
-		err = jetstream.CheckEnd(ctx, t.s.js, made.Last())
+		err = m.serve(ctx, gateway.Config{Acts: map[string]gateway.Act{}, Continues: true, Closed: func() gateway.Closing { return gateway.ClosedToAll }})
 	}
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, m.Stop(context.WithoutCancel(ctx)))
 	}
-	known, err := t.s.known()
-	if err == nil && made.Last() < known {
-		err = fmt.Errorf("%w: it ends at decision %d, and a snapshot was made of %d", jetstream.ErrLost, made.Last(), known)
-	}
-	if err != nil {
-		return nil, err
-	}
-	journal, err := jetstream.OpenJournal(ctx, t.s.js)
-	if err == nil {
-		err = Tree(t.s.state).Check(ctx, journal)
-	}
-	if err == nil {
-		err = journal.ReplayBehind(ctx, jetstream.Position{Sequence: sequence, Decision: made.Last(), Head: made.Head()}, nil)
-	}
-	if err != nil {
-		return nil, err
-	}
-	c := cutter{
-		state: t.s.state, js: t.s.js, step: t.step, part: jetstream.TruncatedBytes,
-		sync: func() error { return t.s.server.Sync(jetstream.CommitStream) },
-		append: func(ctx context.Context, about bcp.Truncation) (before jetstream.Position, err error) {
-			before = jetstream.Position{Sequence: journal.Last(), Decision: made.Last(), Head: made.Head()}
-			if about.Sequence == 0 {
-				about.Sequence = before.Sequence
-			}
-			m := bcp.Moment{Now: time.Now(), Fresh: rand.Text()}
-			_, _ = rand.Read(m.Salt[:])
-			d := made.DecideTruncate(m, about)
-			record, err := bcp.EncodeDecision(&d)
-			if err == nil {
-				err = journal.Append(ctx, [][]byte{record})
-			}
-			if err == nil {
-				err = made.Apply(&d, bcp.RecordDigest(record))
-			}
-			return before, err
-		},
-		sign: func(ctx context.Context, place jetstream.Position) error {
-			key, err := CheckpointKey(t.s.state, t.o.Keys...)
-			if err != nil {
-				return err
-			}
-			reading, err := jetstream.OpenJournal(ctx, t.s.js) // not the one that is written to
-			if err != nil {
-				return err
-			}
-			next, err := Tree(t.s.state).ExtendTo(ctx, reading, place)
-			if err == nil {
-				err = Tree(t.s.state).Sign(next, key)
-			}
-			return err
-		},
-		projected: jetstream.NewProjector(t.s.js, topology, new(jetstream.Interrupter), nil).Project,
-		config:    func() state.Config { return config },
-		cut: func(ctx context.Context, some func(context.Context) (bool, error)) error {
-			for {
-				if all, err := some(ctx); all || err != nil {
-					return err
-				}
-			}
-		},
-	}
-	return c.truncate, nil
+	return m, nil
 }
 
 // prove makes the base: the checkpoint of the state that the journal makes, which must
@@ -267,32 +209,16 @@ func (t *truncation) check() error {
 	return err
 }
 
-// cutter truncates a journal for whoever writes it: a running mesh, or a command on a
-// folder without one.
-type cutter struct {
-	state string // the folder
-	js    natsjs.JetStream
-	step  func(string) error
-	part  uint64       // bytes that are cut off at once
-	sync  func() error // has the disk take the journal
-	// append records a truncation, and returns where the record before it ends.
-	append func(context.Context, bcp.Truncation) (jetstream.Position, error)
-	// sign extends the tree up to a place, and signs it.
-	sign      func(context.Context, jetstream.Position) error
-	projected func(ctx context.Context, last uint64) error
-	config    func() state.Config
-	// cut calls some until that says that all is cut off. Nothing is appended meanwhile.
-	cut func(ctx context.Context, some func(context.Context) (all bool, err error)) error
-}
-
 // truncate announces a truncation if t is zero, and else does it.
-func (c *cutter) truncate(ctx context.Context, t bcp.Truncation) (place jetstream.Position, err error) {
+func (m *Mesh) truncate(ctx context.Context, t bcp.Truncation) (place jetstream.Position, err error) {
+	m.reloading.Lock() // the definitions stay
+	defer m.reloading.Unlock()
 	if t == (bcp.Truncation{}) {
-		return c.announce(ctx)
+		return m.announce(ctx)
 	}
 	// The base stands for all that is cut off: it must be what the record names, of
 	// the announced place, and such as the next start can begin with.
-	begin, err := jetstream.Announced(ctx, c.js, t.Sequence+1)
+	begin, err := jetstream.Announced(ctx, m.js, t.Sequence+1)
 	if err == nil && !begin.Truncated() {
 		err = fmt.Errorf("%w: there is nothing in front of record %d", jetstream.ErrRecord, t.Sequence+1)
 	}
@@ -300,36 +226,36 @@ func (c *cutter) truncate(ctx context.Context, t bcp.Truncation) (place jetstrea
 		return place, err
 	}
 	begin.Truncation = t
-	base, _, err := openBases(c.state).Read(ctx, begin)
+	base, _, err := openBases(m.config.State).Read(ctx, begin)
 	var checkpoint []byte
 	if err == nil {
-		checkpoint, err = jetstream.NewSealingKeys(c.js).OpenCheckpoint(ctx, base.Checkpoint)
+		checkpoint, err = jetstream.NewSealingKeys(m.js).OpenCheckpoint(ctx, base.Checkpoint)
 	}
 	if err == nil {
-		_, err = state.Restore(c.config(), checkpoint)
+		_, err = state.Restore(m.stateConfig(m.Definition()), checkpoint)
 	}
 	if err != nil {
 		return place, err
 	}
-	if signed, err := Tree(c.state).Reaches(); err != nil || signed < begin.Sequence {
+	if signed, err := Tree(m.config.State).Reaches(); err != nil || signed < begin.Sequence {
 		return place, errors.Join(fmt.Errorf("%w: record %d has no checkpoint", jetstream.ErrTree, begin.Sequence), err)
 	}
 	for _, one := range []struct {
 		step string
 		do   func() error
 	}{
-		{"bringing the projections up to date", func() error { return c.projected(ctx, begin.Decision) }},
+		{"bringing the projections up to date", func() error { return m.Projected(ctx, begin.Decision) }},
 		// The record is on disk before anything is cut off.
-		{"recording the truncation", func() error { _, err := c.append(ctx, t); return err }},
-		{"writing that to disk", c.sync},
+		{"recording the truncation", func() error { _, err := m.gateway.RecordTruncation(ctx, t); return err }},
+		{"writing that to disk", m.checkpoints.sync},
 		{"cutting the journal", func() error {
-			return c.cut(ctx, func(ctx context.Context) (bool, error) {
-				return jetstream.Truncate(ctx, c.js, begin.Position, c.part, c.limited)
+			return m.gateway.Cut(ctx, func(ctx context.Context) (bool, error) {
+				return jetstream.Truncate(ctx, m.js, begin.Position, m.truncatedAtOnce, func() error { return m.truncating("lifting the limit") })
 			})
 		}},
-		{"removing older bases", func() error { return openBases(c.state).Keep(begin.Position) }},
+		{"removing older bases", func() error { return openBases(m.config.State).Keep(begin.Position) }},
 	} {
-		if err = c.step(one.step); err == nil {
+		if err = m.truncating(one.step); err == nil {
 			err = one.do()
 		}
 		if err != nil {
@@ -339,19 +265,17 @@ func (c *cutter) truncate(ctx context.Context, t bcp.Truncation) (place jetstrea
 	return begin.Position, nil
 }
 
-func (c *cutter) limited() error { return c.step("lifting the limit") }
-
 // announce records that the journal may begin with this record, and has the tree cover
 // what is in front of it: from the journal nobody can make that again.
-func (c *cutter) announce(ctx context.Context) (place jetstream.Position, err error) {
-	if place, err = c.append(ctx, bcp.Truncation{}); err == nil {
-		err = c.step("signing a checkpoint")
+func (m *Mesh) announce(ctx context.Context) (place jetstream.Position, err error) {
+	if place, err = m.gateway.RecordTruncation(ctx, bcp.Truncation{}); err == nil {
+		err = m.truncating("signing a checkpoint")
 	}
 	if err == nil {
-		err = c.sync()
+		err = m.checkpoints.sync()
 	}
 	if err == nil {
-		err = c.sign(ctx, place)
+		err = m.checkpoints.sign(ctx, place)
 	}
 	return place, err
 }
@@ -374,15 +298,4 @@ func (m *Mesh) truncateAsked(ctx context.Context, body []byte) (any, error) {
 		return truncated{position, err.Error()}, nil
 	}
 	return truncated{Position: position}, nil
-}
-
-func (m *Mesh) truncate(ctx context.Context, t bcp.Truncation) (jetstream.Position, error) {
-	m.reloading.Lock() // the definitions stay
-	defer m.reloading.Unlock()
-	c := cutter{
-		state: m.config.State, js: m.js, step: m.truncating, part: m.truncatedAtOnce, sync: func() error { return m.server.Sync(jetstream.CommitStream) },
-		append: m.gateway.RecordTruncation, sign: m.checkpoints.sign, projected: m.Projected,
-		config: func() state.Config { return m.stateConfig(m.definition.Load()) }, cut: m.gateway.Cut,
-	}
-	return c.truncate(ctx, t)
 }

@@ -9,25 +9,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
-
-// truncationSteps is how many steps a truncation has.
-const truncationSteps = 12
 
 // archive truncates the journal of a mesh that rests, and returns the backup.
 func archive(t *testing.T, m *meshtest.Mesh, name string) (string, jetstream.Manifest) {
@@ -99,9 +92,8 @@ func beginning(t *testing.T, m *meshtest.Mesh) jetstream.Beginning {
 	return begin
 }
 
-// A truncated journal makes the same mesh, from a snapshot, from its base and
-// under another program; the backups of all truncations together are the whole
-// journal, which a checker that knows nothing of the writer agrees with.
+// The journal of a mesh that rests is truncated, twice, and makes the same mesh: from a
+// snapshot, from its base and under another program. Audits have all of it.
 //
 // covers P4.5, P11.1, P11.2
 func TestTruncate(t *testing.T) {
@@ -110,33 +102,28 @@ func TestTruncate(t *testing.T) {
 	m := busy(t, func(c *mesh.Config) { c.Version = version })
 	want := picture(t, m)
 	m.Stop(t)
-	var archives []string
+	audit, err := filepath.Glob(filepath.Join(m.State, "jetstream", "jetstream", "*", "streams", jetstream.AuditStream))
+	if err != nil || len(audit) != 1 {
+		t.Fatal(audit, err)
+	}
+	noError(t, os.RemoveAll(audit[0])) // a projection that is far behind
 	for n := range 2 {
-		audit, err := filepath.Glob(filepath.Join(m.State, "jetstream", "jetstream", "*", "streams", jetstream.AuditStream))
-		if err != nil || len(audit) != 1 {
-			t.Fatal(audit, err)
-		}
-		if n == 0 { // a projection that is far behind
-			noError(t, os.RemoveAll(audit[0]))
-		}
 		file, made := archive(t, m, fmt.Sprintf("office-%d.tar.gz", n))
-		archives = append(archives, file)
 		begin := beginning(t, m)
 		if begin.Sequence != made.Records || begin.Decision != made.Decisions || begin.Head != made.Head || begin.Truncation.File != filepath.Base(file) {
 			t.Errorf("it begins behind %+v, and the backup ends with %+v", begin, made)
 		}
-		for _, version = range []string{"test", "newer", "test"} {
-			m.Start(t)
-			if got := picture(t, m); got != want {
-				t.Errorf("%s goes on with\n%s\nwant\n%s", version, got, want)
+		for _, without := range []string{"nothing", "snapshots"} {
+			noError(t, os.RemoveAll(filepath.Join(m.State, without)))
+			for _, version = range []string{"test", "newer", "test"} {
+				m.Start(t)
+				if got := picture(t, m); got != want {
+					t.Errorf("%s, without %s, goes on with\n%s\nwant\n%s", version, without, got, want)
+				}
+				m.Stop(t)
 			}
-			m.Stop(t)
 		}
-		noError(t, os.RemoveAll(filepath.Join(m.State, "snapshots")))
 		m.Start(t)
-		if got := picture(t, m); got != want {
-			t.Errorf("from its base it goes on with\n%s\nwant\n%s", got, want)
-		}
 		more(t, m)
 		want = picture(t, m)
 		m.Stop(t)
@@ -150,128 +137,6 @@ func TestTruncate(t *testing.T) {
 	if err != nil || len(bases) != 1 {
 		t.Errorf("bases: %v %v", bases, err)
 	}
-
-	last, _ := backupTo(t, m, "last.tar.gz")
-	whole := append(archives, last)
-	if _, _, err := restored(t, archives[0], last); !errors.Is(err, jetstream.ErrBackup) {
-		t.Errorf("with one missing: %v", err)
-	}
-	if _, _, err := restored(t, archives[1], archives[0]); !errors.Is(err, jetstream.ErrBackup) {
-		t.Errorf("in another order: %v", err)
-	}
-	for name, files := range map[string][]string{"the newest": {last}, "all": whole, "the last two": whole[1:]} {
-		state, _, err := restored(t, files...)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		m.State = state
-		m.Start(t)
-		if got := picture(t, m); got != want {
-			t.Errorf("%s restores to\n%s\nwant\n%s", name, got, want)
-		}
-		more(t, m)
-		m.Stop(t)
-		if name != "all" {
-			continue
-		}
-		js, end = m.Streams(t)
-		var records [][]byte
-		for _, msg := range meshtest.ReadStream(t, js, jetstream.CommitStream) {
-			records = append(records, msg.Data)
-		}
-		keys := meshtest.ReadKeys(t, js)
-		end()
-		if _, err := meshtest.CheckJournal(records, keys, map[string]int64{"main mailer": int64(1000 * bcp.Bit)}); err != nil {
-			t.Errorf("the whole journal: %v", err)
-		}
-	}
-}
-
-// Wherever a truncation of a truncated journal ends: the mesh starts and is what
-// it was, and can be truncated.
-//
-// covers P4.5, P11.2, A-CRASH
-func TestTruncateEndsAtEveryStep(t *testing.T) {
-	t.Parallel()
-	steps := make([]int, truncationSteps)
-	for n := range steps {
-		steps[n] = n
-	}
-	for _, n := range effort.Sample(steps, 3) {
-		t.Run(strconv.Itoa(n), func(t *testing.T) {
-			t.Parallel()
-			m := busy(t)
-			m.Stop(t)
-			archive(t, m, "first.tar.gz")
-			m.Start(t)
-			more(t, m)
-			want := picture(t, m)
-			m.Stop(t)
-			killTruncation(t, m.State, truncateAt, n)
-			m.Start(t)
-			if got := picture(t, m); got != want {
-				t.Errorf("it goes on with\n%s\nwant\n%s", got, want)
-			}
-			more(t, m)
-			want = picture(t, m)
-			m.Stop(t)
-			archive(t, m, "again.tar.gz")
-			m.Start(t)
-			if got := picture(t, m); got != want {
-				t.Errorf("truncated again it goes on with\n%s\nwant\n%s", got, want)
-			}
-		})
-	}
-}
-
-// truncateAt names, in the environment of a process of this test, the step at
-// which it waits to be killed.
-const truncateAt = "BCPMESH_TEST_TRUNCATE_AT"
-
-// killTruncation has another process truncate a journal, and kills it at a step.
-func killTruncation(t *testing.T, state, variable string, at int) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	child := exec.CommandContext(ctx, os.Args[0])
-	child.Env = append(os.Environ(), variable+"="+strconv.Itoa(at), "BCPMESH_TEST_STATE="+state, "BCPMESH_TEST_FILE="+filepath.Join(t.TempDir(), "killed.tar.gz"))
-	child.Stderr = os.Stderr
-	out, err := child.StdoutPipe()
-	if err == nil {
-		err = child.Start()
-	}
-	noError(t, err)
-	line := make([]byte, len("there\n"))
-	if _, err := io.ReadFull(out, line); err != nil || string(line) != "there\n" {
-		t.Errorf("it did not get there: %q %v", line, err)
-	}
-	if err := child.Process.Kill(); err != nil {
-		t.Error(err)
-	}
-	_ = child.Wait() // it was killed
-}
-
-// truncateAndWait is that process.
-func truncateAndWait(at string) error {
-	texts := map[string][]byte{}
-	for name, text := range pair(1000) {
-		texts[name] = []byte(text)
-	}
-	def, report := definition.Parse(texts)
-	if def == nil {
-		return fmt.Errorf("the definitions are wrong: %v", report.Errors)
-	}
-	n := 0
-	_, err := truncate(context.Background(), os.Getenv("BCPMESH_TEST_STATE"), def, os.Getenv("BCPMESH_TEST_FILE"), func(string) error {
-		if strconv.Itoa(n) == at {
-			fmt.Println("there")
-			select {} // until it is killed
-		}
-		n++
-		return nil
-	})
-	return errors.Join(errors.New("the truncation ended"), err)
 }
 
 // A server that dies when the limits are written and nothing is cut yet cuts when
@@ -401,25 +266,20 @@ func TestFailedTruncation(t *testing.T) {
 	want := picture(t, m)
 	m.Stop(t)
 	file := filepath.Join(t.TempDir(), "a.tar.gz")
-	for name, spoil := range map[string]func(step string) error{
-		"backup changed": func(step string) error {
-			if step != "recording the truncation" && step != "checking the backup" {
-				return nil
-			}
-			f, err := os.OpenFile(file, os.O_WRONLY, 0)
-			if err == nil && step == "checking the backup" {
-				_, err = f.WriteAt([]byte{0}, 1000)
-			}
-			return errors.Join(err, f.Close())
-		},
-	} {
-		if _, err := truncate(t.Context(), m.State, m.Definition, file, spoil); err == nil {
-			t.Errorf("%s: it was truncated", name)
+	if _, err := truncate(t.Context(), m.State, m.Definition, file, func(step string) error {
+		if step != "checking the backup" {
+			return nil
 		}
-		m.Stop(t)
-		if begin := beginning(t, m); begin.Truncated() {
-			t.Errorf("%s: it begins at %+v", name, begin)
+		f, err := os.OpenFile(file, os.O_WRONLY, 0)
+		if err == nil {
+			_, err = f.WriteAt([]byte{0}, 1000)
 		}
+		return errors.Join(err, f.Close())
+	}); err == nil {
+		t.Error("with a backup that was changed it was truncated")
+	}
+	if begin := beginning(t, m); begin.Truncated() {
+		t.Errorf("it begins at %+v", begin)
 	}
 	m.Start(t)
 	if diff := cmp.Diff(want, picture(t, m)); diff != "" {

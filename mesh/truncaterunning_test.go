@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -91,10 +93,13 @@ func TestTruncateRunning(t *testing.T) {
 		if got := picture(t, m); got != want {
 			t.Errorf("%s restores to\n%s\nwant\n%s", name, got, want)
 		}
+		more(t, m)
 		m.Stop(t)
 	}
-	if _, _, err := restored(t, whole[0], last); !errors.Is(err, jetstream.ErrBackup) {
-		t.Errorf("with one missing: %v", err)
+	for name, files := range map[string][]string{"with one missing": {whole[0], last}, "in another order": {whole[1], whole[0]}} {
+		if _, _, err := restored(t, files...); !errors.Is(err, jetstream.ErrBackup) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -137,6 +142,29 @@ func TestTruncateRunningRefuses(t *testing.T) {
 	}
 	m.Stop(t)
 	m.Start(t)
+}
+
+// killTruncation has another process run a mesh and truncate its journal, and kills it at a step.
+func killTruncation(t *testing.T, state string, at int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	child := exec.CommandContext(ctx, os.Args[0])
+	child.Env = append(os.Environ(), killRunningAt+"="+strconv.Itoa(at), "BCPMESH_TEST_STATE="+state, "BCPMESH_TEST_FILE="+filepath.Join(t.TempDir(), "killed.tar.gz"))
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	noError(t, err)
+	line := make([]byte, len("there\n"))
+	if _, err := io.ReadFull(out, line); err != nil || string(line) != "there\n" {
+		t.Errorf("it did not get there: %q %v", line, err)
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = child.Wait() // it was killed
 }
 
 // killRunningAt names, in the environment of a process of this test, the step of a
@@ -186,7 +214,7 @@ func truncateRunningAndWait(at string) error {
 // covers P4.5, P11.2, A-CRASH
 func TestKilledWhileTruncating(t *testing.T) {
 	t.Parallel()
-	steps := make([]int, truncationSteps+2) // also between two parts
+	steps := make([]int, 14) // of a truncation, and between two parts
 	for n := range steps {
 		steps[n] = n
 	}
@@ -200,7 +228,7 @@ func TestKilledWhileTruncating(t *testing.T) {
 			more(t, m)
 			want := picture(t, m)
 			m.Stop(t)
-			killTruncation(t, m.State, killRunningAt, n)
+			killTruncation(t, m.State, n)
 			for _, without := range [][]string{nil, {"snapshots"}} {
 				for _, folder := range without {
 					noError(t, os.RemoveAll(filepath.Join(m.State, folder)))

@@ -48,6 +48,9 @@ type Config struct {
 	Unheard func(subject string) bool
 	// Closed, if set, returns what must be refused now. It must not block.
 	Closed func() Closing
+	// Continues says that no other gateway may write to the journal, so that a start is not
+	// recorded.
+	Continues bool
 	// Marks, if set, has agents and people tell whether the journal was set back.
 	Marks *Marks
 	// Now is the clock; nil is the machine's.

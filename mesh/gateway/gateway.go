@@ -298,11 +298,11 @@ func (g *Gateway) open(ctx context.Context) error {
 	g.state, g.journal = state, journal
 	g.snappedUpTo.Store(state.Last() - r.read)
 	g.log.Info("journal replayed", "decisions", state.Last(), "read", r.read)
-	if err := g.takeJournal(ctx, each); err != nil {
-		return err
+	if !g.config.Continues {
+		err = g.takeJournal(ctx, each)
 	}
-	g.sound = true
-	return nil
+	g.sound = err == nil
+	return err
 }
 
 // takeJournal records that this gateway writes from here on. If another gateway wrote first, its
