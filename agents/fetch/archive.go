@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net/http"
 	"net/netip"
 	"strings"
 
@@ -50,10 +51,9 @@ func (a *Archive) Get(_ context.Context, t guard.Target, _ []netip.Addr) (*Respo
 		return nil, guard.ConnectFailed
 	}
 	response := &Response{Received: int64(len(raw))}
-	body := bufio.NewReader(bytes.NewReader(raw))
-	answer, err := readHeader(body)
+	answer, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), nil)
 	if err != nil {
-		return response, err
+		return response, guard.ConnectFailed
 	}
 	defer answer.Body.Close()
 	response.Status, response.Location, response.ContentType = answer.StatusCode, answer.Header.Get("Location"), answer.Header.Get("Content-Type")

@@ -1,18 +1,17 @@
 package fetch
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,7 +24,6 @@ const (
 	connectTime = 5 * time.Second  // TCP and TLS
 	answerTime  = 10 * time.Second // to the first byte
 	maxHeader   = 32 << 10         // bytes of a response's header
-	maxInterim  = 5                // responses 1xx before the real one
 	userAgent   = "bcpmesh"
 	accept      = "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.9, application/xml;q=0.8, */*;q=0.1"
 )
@@ -77,28 +75,41 @@ func (n *NetTransport) Get(ctx context.Context, t guard.Target, addresses []neti
 	if response == nil {
 		response = &Response{}
 	}
-	response.Sent, response.Received = wire.sent, wire.received
+	response.Sent, response.Received = wire.sent.Load(), wire.received.Load()
 	return response, err
 }
 
 func (n *NetTransport) get(ctx context.Context, t guard.Target, addresses []netip.Addr, wire *meteredConn) (*Response, error) {
+	at, err := url.Parse(t.String())
+	if err != nil || at.RequestURI() != t.RequestURI() || at.Host != t.Authority() { // it would ask for something else
+		return nil, guard.Malformed
+	}
 	until := time.Now().Add(connectTime)
-	conn, err := n.dial(ctx, t, addresses, until)
+	dial := func(ctx context.Context, _, _ string) (conn net.Conn, err error) {
+		wire.Conn, err = n.dial(ctx, t, addresses, until)
+		return wire, err
+	}
+	transport := &http.Transport{
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHeader, ResponseHeaderTimeout: answerTime, DialContext: dial,
+		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			if _, err := dial(ctx, "", ""); err != nil {
+				return nil, err
+			}
+			secure, err := n.secure(ctx, t, wire, until, "http/1.1")
+			if err != nil {
+				_ = wire.Close()
+			}
+			return secure, err
+		},
+	}
+	request := &http.Request{Method: http.MethodGet, URL: at, Header: http.Header{"User-Agent": {userAgent}, "Accept": {accept}, "Accept-Encoding": {"gzip"}}}
+	answer, err := transport.RoundTrip(request.WithContext(ctx))
 	if err != nil {
-		return nil, err
+		return nil, readCode(err)
 	}
-	defer conn.Close()
-	wire.Conn = conn
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	if t.Scheme() == "http" {
-		return exchange(ctx, wire, t)
-	}
-	secure, err := n.secure(ctx, t, wire, until, "http/1.1")
-	if err != nil {
-		return nil, err
-	}
-	return exchange(ctx, secure, t)
+	defer answer.Body.Close()
+	response := &Response{Status: answer.StatusCode, Location: answer.Header.Get("Location"), ContentType: answer.Header.Get("Content-Type")}
+	return response, response.readBody(answer.Body, answer.Header.Get("Content-Encoding"))
 }
 
 // dial connects to one of the addresses. Each gets a share of the remaining time.
@@ -111,7 +122,7 @@ func (n *NetTransport) dial(ctx context.Context, t guard.Target, addresses []net
 		if conn, err = dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(a, t.Port()).String()); err == nil {
 			return conn, nil
 		}
-		err = dialCode(err)
+		err = readCode(err)
 		if ctx.Err() != nil {
 			break
 		}
@@ -173,108 +184,20 @@ func (n *NetTransport) control(t guard.Target, addresses []netip.Addr) func(netw
 	}
 }
 
-func dialCode(err error) guard.Code {
-	var code guard.Code
-	switch {
-	case errors.As(err, &code):
-		return code
-	case isTimeout(err):
-		return guard.TimedOut
-	}
-	return guard.ConnectFailed
-}
-
 func isTimeout(err error) bool {
 	var timeout net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// exchange sends the request and reads the answer.
-func exchange(ctx context.Context, conn net.Conn, t guard.Target) (*Response, error) {
-	deadline := time.Now().Add(answerTime)
-	if whole, ok := ctx.Deadline(); ok && whole.Before(deadline) {
-		deadline = whole
-	}
-	_ = conn.SetDeadline(deadline)
-	if _, err := conn.Write(request(t)); err != nil {
-		return nil, readCode(err)
-	}
-	body := bufio.NewReaderSize(conn, 16<<10)
-	answer, err := readHeader(body)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	_ = conn.SetDeadline(time.Time{})
-	if whole, ok := ctx.Deadline(); ok {
-		_ = conn.SetDeadline(whole)
-	}
-	if ctx.Err() != nil { // it may have ended before the line above
-		return nil, guard.TimedOut
-	}
-	response := &Response{Status: answer.StatusCode, Location: answer.Header.Get("Location"), ContentType: answer.Header.Get("Content-Type")}
-	timed := &timedReader{r: answer.Body}
-	err = response.readBody(timed, answer.Header.Get("Content-Encoding"))
-	if err != nil && timed.timedOut {
-		err = guard.TimedOut
-	}
-	return response, err
-}
-
-// request returns the bytes of a request, made only from the fields of the target.
-func request(t guard.Target) []byte {
-	var b bytes.Buffer
-	b.WriteString("GET " + t.RequestURI() + " HTTP/1.1\r\nHost: " + t.Authority() + "\r\nUser-Agent: " + userAgent +
-		"\r\nAccept: " + accept + "\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n")
-	return b.Bytes()
-}
-
-// readHeader reads the header of the response, after interim ones. The body must be
-// read from the same reader.
-func readHeader(r *bufio.Reader) (*http.Response, error) {
-	room := maxHeader
-	for range maxInterim + 1 {
-		header, err := headerBytes(r, room)
-		if err != nil {
-			return nil, err
-		}
-		room -= len(header)
-		answer, err := http.ReadResponse(bufio.NewReader(io.MultiReader(bytes.NewReader(header), r)), &http.Request{Method: http.MethodGet})
-		if err != nil {
-			return nil, guard.ConnectFailed
-		}
-		if answer.StatusCode >= 200 {
-			return answer, nil
-		}
-	}
-	return nil, guard.ConnectFailed
-}
-
-// headerBytes returns the bytes up to the empty line, at most room of them.
-func headerBytes(r *bufio.Reader, room int) ([]byte, error) {
-	var header []byte
-	for {
-		line, err := r.ReadSlice('\n')
-		header = append(header, line...)
-		switch {
-		case len(header) > room:
-			return nil, guard.TooLarge
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err != nil:
-			return nil, readCode(err)
-		}
-		if trimmed := bytes.TrimRight(line, "\r\n"); len(trimmed) == 0 {
-			return header, nil
-		}
-	}
-}
-
+// readCode returns the code of an error of a connection.
 func readCode(err error) guard.Code {
-	if errors.Is(err, guard.TooLarge) {
+	var code guard.Code
+	switch {
+	case errors.As(err, &code):
+		return code
+	case strings.Contains(err.Error(), "headers exceeded"):
 		return guard.TooLarge
-	}
-	if isTimeout(err) {
+	case isTimeout(err):
 		return guard.TimedOut
 	}
 	return guard.ConnectFailed
@@ -283,36 +206,24 @@ func readCode(err error) guard.Code {
 // meteredConn counts the bytes of a connection, and ends it at [MaxExchange].
 type meteredConn struct {
 	net.Conn
-	sent, received int64
+	sent, received atomic.Int64
 }
 
 func (m *meteredConn) Read(p []byte) (int, error) {
-	left := MaxExchange - m.sent - m.received
+	left := MaxExchange - m.sent.Load() - m.received.Load()
 	if left <= 0 {
 		return 0, guard.TooLarge
 	}
 	n, err := m.Conn.Read(p[:min(int64(len(p)), left)])
-	m.received += int64(n)
+	m.received.Add(int64(n))
 	return n, err
 }
 
 func (m *meteredConn) Write(p []byte) (int, error) {
-	if int64(len(p)) > MaxExchange-m.sent-m.received {
+	if int64(len(p)) > MaxExchange-m.sent.Load()-m.received.Load() {
 		return 0, guard.TooLarge
 	}
 	n, err := m.Conn.Write(p)
-	m.sent += int64(n)
-	return n, err
-}
-
-// timedReader remembers whether time was up.
-type timedReader struct {
-	r        io.Reader
-	timedOut bool
-}
-
-func (t *timedReader) Read(p []byte) (int, error) {
-	n, err := t.r.Read(p)
-	t.timedOut = t.timedOut || err != nil && isTimeout(err)
+	m.sent.Add(int64(n))
 	return n, err
 }
