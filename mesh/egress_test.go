@@ -13,6 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
+	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
@@ -175,7 +176,7 @@ func TestNoRecordNoPacket(t *testing.T) {
 	desk, err := fetch.NewDesk(fetch.Options{Ledger: ledger, Policy: fetch.Policy([]string{authority}, func(string) (string, bool) { return "", false })})
 	noError(t, err)
 	tool := web.NewTool(desk, 0)
-	if r := tool.Call(t.Context(), arguments(t, "url", host.URL+"/recorded")); r.Error != "" {
+	if r := tool.Run(t.Context(), arguments(t, "url", host.URL+"/recorded")); r.Failed {
 		t.Fatalf("%+v", r)
 	}
 	settled := m.Wait(t, func(d *bcp.Decision) bool { return d.Egress != nil && d.Egress.Act == bcp.EgressSettle })
@@ -190,7 +191,7 @@ func TestNoRecordNoPacket(t *testing.T) {
 	m.Stop(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if r := tool.Call(ctx, arguments(t, "url", host.URL+"/unrecorded")); r.Error != guard.Unrecorded && r.Error != guard.TimedOut {
+	if r := tool.Run(ctx, arguments(t, "url", host.URL+"/unrecorded")); r.Trusted != llm.Failure(guard.Unrecorded, 0) && r.Trusted != llm.Failure(guard.TimedOut, 0) {
 		t.Errorf("%+v", r)
 	}
 	if got := host.all(); strings.Contains(got, "unrecorded") {

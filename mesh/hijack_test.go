@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/web"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
@@ -116,8 +117,8 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 	tool := web.NewTool(desk, 0)
 
 	// It reads the page, whose text reaches the model in a fence alone, and obeys.
-	read := tool.Call(t.Context(), arguments(t, "url", allowed.URL+"/"))
-	if output := read.Output(); read.Error != "" || output.Source != guard.Web || len(read.Links) != 1 {
+	read := tool.Run(t.Context(), arguments(t, "url", allowed.URL+"/"))
+	if read.Failed || read.Source != guard.Web || strings.Count(read.Untrusted, "\n[") != 1 {
 		t.Fatalf("%+v", read)
 	}
 	env, err := os.ReadFile(envFile)
@@ -144,18 +145,15 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 		"the metadata service": {"url", "http://169.254.169.254/" + stolen, guard.HostDenied},
 		"a fragment, which is dropped and matches a start URL": {"url", allowed.URL + "/#" + stolen, ""},
 	} {
-		r := tool.Call(t.Context(), arguments(t, c.name, c.value))
-		if r.Error != c.code {
-			t.Errorf("%s: %q, want %q", what, r.Error, c.code)
+		r := tool.Run(t.Context(), arguments(t, c.name, c.value))
+		if want := llm.Failure(c.code, 0); r.Failed != (c.code != "") || r.Failed && (r.Trusted != want || r.Source != "" || strings.Contains(want.Text(), stolen)) {
+			t.Errorf("%s: %q, want %q", what, r.Trusted.Text(), want.Text())
 		}
 		if c.code != "" {
 			m.Wait(t, func(d *bcp.Decision) bool {
 				return d.Egress != nil && d.Verdict == bcp.Reject && d.Egress.Why == c.code
 			})
 			codes[c.code]++
-		}
-		if o := r.Output(); r.Error != "" && (o.Source != "" || strings.Contains(o.Trusted.Text(), stolen)) {
-			t.Errorf("%s: %+v", what, o)
 		}
 	}
 	m.Settle(t)

@@ -291,7 +291,7 @@ func (t *talk) conversation() llm.Conversation {
 		c.System = append(c.System, llm.FromOperator(config.Instructions))
 	}
 	if slices.Contains(config.Tools, web.Name) {
-		c.Tools = append(c.Tools, web.NewTool(t, config.Redact).Executable())
+		c.Tools = append(c.Tools, web.NewTool(t, config.Redact))
 	}
 	if t.cell.files != nil {
 		c.Tools = append(c.Tools, t.cell.files.Tools(config.Redact)...)

@@ -27,10 +27,16 @@ func (s StatusError) Error() string { return guard.BadStatus.Error() }
 // Unwrap returns the code.
 func (s StatusError) Unwrap() error { return guard.BadStatus }
 
-// StatusOf returns the status of a [StatusError], if it has three digits; otherwise 0.
-func StatusOf(err error) int {
-	if status, ok := errors.AsType[StatusError](err); ok && status >= 100 && status <= 999 {
-		return int(status)
+// Status returns the status, if it has three digits; otherwise 0.
+func (s StatusError) Status() int {
+	if s < 100 || s > 999 {
+		return 0
 	}
-	return 0
+	return int(s)
+}
+
+// StatusOf returns the status of a [StatusError], and 0 of another error.
+func StatusOf(err error) int {
+	status, _ := errors.AsType[StatusError](err)
+	return status.Status()
 }

@@ -34,11 +34,18 @@ func New[A any](name string, description llm.Instruction, schema string, source 
 	}
 }
 
-// failed returns the text for the model about an error.
+// failed returns the text for the model about an error: one with a code of package guard may have a status, which is a number.
 func failed(err error) llm.Output {
 	if f, ok := errors.AsType[Failure](err); ok {
 		return f.Output()
 	}
 	code, _ := errors.AsType[guard.Code](err)
-	return llm.Output{Trusted: llm.Failure(code, 0), Failed: true}
+	number := 0
+	if host, ok := errors.AsType[interface {
+		error
+		Status() int
+	}](err); ok {
+		number = host.Status()
+	}
+	return llm.Output{Trusted: llm.Failure(code, number), Failed: true}
 }

@@ -7,7 +7,7 @@
 // elements).
 //
 // It parses hostile bytes, and so runs inside the agent's process. Package
-// agents/fetch, which gets the bytes, runs outside of it. A [Tool] belongs to
-// one conversation. It checks arguments, and returns extracted, cleaned, cut and
-// redacted text, or a code: every failure is a [Result] with a code.
+// agents/fetch, which gets the bytes, runs outside of it. The tool of one
+// conversation, [NewTool], checks arguments, and returns extracted, cleaned, cut
+// and redacted text, or a code.
 package web
