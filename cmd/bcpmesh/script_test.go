@@ -37,7 +37,7 @@ func (t tests) Run() int {
 		"TestAccountsPush", "TestAnotherHistoryOnACluster", "TestAuditOfACluster", "TestBackupOfACluster", "TestCommandsOfDocumentsWork",
 		"TestCommandsOfPeopleOnACluster", "TestCrash",
 		"TestFlowsWithRestarts", "TestJournalsOfAClusterAreTheOperators", "TestKernelCrash", "TestKernelDocumentRuns", "TestKilledBetweenTurns", "TestKilledInTheMiddleOfACopy", "TestMCPOverHTTP", "TestOwnCertificate",
-		"TestRecordedActsAreAskedForOnce", "TestReplayOfErasedMessages", "TestSpentBudgetOutlivesKills", "TestTwoMeshesOnACluster", "TestTwoOrganisations", "TestUsageSurvivesKills",
+		"TestRecordedActsAreAskedForOnce", "TestReplayOfErasedMessages", "TestSpentBudgetOutlivesKills", "TestTwoMeshesOnACluster", "TestUsageSurvivesKills",
 	)
 	effort.Parallel(6)
 	return t.M.Run()
