@@ -213,10 +213,7 @@ var rules = []rule{
 		external: []string{"*"},
 	},
 	{folder: "examples/assistant"},
-	{
-		folder: "examples/researchdesk", program: true,
-		internal: append([]string{"agents", "agents/cell", "agents/fetch", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/stdio", "examples/mailroom/mail", "mesh"}, corePackages...), external: []string{"github.com/google/go-cmp/cmp", jsonText, logging},
-	},
+	{folder: "examples/researchdesk", internal: []string{"examples/mailroom/mail"}},
 	{
 		folder: "examples/modelreader", program: true,
 		internal: append([]string{"agents", "agents/keeper", "agents/llm/wires", "mesh"}, corePackages...),
@@ -305,7 +302,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
+		internal: []string{"accounts", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
 		external: []string{commandLines, jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{

@@ -3,8 +3,8 @@
 // which of the week's releases concern a shop, by when, and who wrote about
 // them. Four of its nine pages and fifteen of its mails are hostile.
 //
-// The folder mesh is for `bcpmesh up`; its pages are saved responses. [Work]
-// plays all agents in one process, as `bcpmesh demo --desk` does.
+// The folder mesh is for `bcpmesh up`; its pages are saved responses.
+// `bcpmesh demo --desk` plays all agents in one process.
 package researchdesk
 
 import (

@@ -2,17 +2,23 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/cell"
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
@@ -233,28 +239,15 @@ func demoDesk(ctx context.Context, p *cli.Program, keep string) error {
 	})
 }
 
+// deskTimeout bounds the work on a task.
+const deskTimeout = 10 * time.Minute
+
 // play has the desk work on its task once.
 func (c *deskScene) play(ctx context.Context, s *stage, archive *fetch.Archive) error {
-	said, err := researchdesk.Work(ctx, researchdesk.Options{
-		URL: s.mesh.URL(), Definition: s.def, Mail: filepath.Join(s.folder.Dir, "mail"), Archive: archive, Logger: cli.NewLogger(hclog.Error, s.p.Out.Stderr), Credentials: s.credentials,
-		Model: func(a *bcp.Agent) (llm.Endpoint, error) {
-			name := a.Model
-			if c.hijacked && a.Reader {
-				name = hijackedModel
-			}
-			model, _ := s.def.ModelOf(name) // definitions that load have one
-			e, err := s.folder.OpenModel(model, a.Run.MaxTokens)
-			if err != nil {
-				return e, cli.Failf("the model of %s: %s", a.Name, err)
-			}
-			e.Provider = replyObserver{e.Provider, func(r *llm.Reply) {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				c.addSaid(a.Name, r)
-			}}
-			return e, nil
-		},
-	}, researchdesk.Task)
+	done, err := c.work(ctx, s, archive)
+	if err == nil && done.Failed != "" {
+		err = errors.New("the editor: " + done.Failed)
+	}
 	if err == nil {
 		err = s.until(ctx, func() bool {
 			return !slices.ContainsFunc(c.Exchanges, func(e *deskExchange) bool { return e.Delivered == nil && e.Outcome == "" })
@@ -262,6 +255,79 @@ func (c *deskScene) play(ctx context.Context, s *stage, archive *fetch.Archive) 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.Brief = strings.TrimSpace(said)
+	c.Brief = strings.TrimSpace(done.Said)
 	return err
+}
+
+// work seats the agents, and returns what the editor makes of the task. Each is a keeper and a cell, as ever, but in this
+// process: nothing confines the cells.
+func (c *deskScene) work(ctx context.Context, s *stage, archive *fetch.Archive) (cell.Done, error) {
+	var open []*agents.Connection
+	defer func() {
+		for _, conn := range open {
+			conn.Close()
+		}
+	}()
+	var seats sync.WaitGroup
+	defer seats.Wait()
+	ctx, end := context.WithTimeout(ctx, deskTimeout)
+	defer end()
+	log, done, gone := cli.NewLogger(hclog.Error, s.p.Out.Stderr), make(chan cell.Done, 1), make(chan error, 3)
+	for _, name := range []bcp.AgentName{researchdesk.WebReader, researchdesk.MailReader, researchdesk.Editor} {
+		agent, _ := s.def.Agent(name) // the example has all
+		k := keeper.Options{Definition: s.def, Agent: &agent, Role: bcp.RoleReader, Start: keeper.InProcess, Version: "example", Logger: log,
+			Mailbox: filepath.Join(s.folder.Dir, "mail"), Archive: archive}
+		if name == researchdesk.Editor {
+			k.Role, k.Task = bcp.RoleController, researchdesk.Task
+		}
+		var err error
+		if k.Model, err = c.model(s, &agent); err != nil {
+			return cell.Done{}, err
+		}
+		for role, to := range map[bcp.Role]**agents.Connection{k.Role: &k.Connection, bcp.RoleKeeper: &k.Kept} {
+			creds, err := s.credentials(name, role)
+			if err == nil {
+				*to, err = agents.Connect(ctx, s.mesh.URL(), creds, agents.Options{Name: name, Logger: log, Handlers: 1})
+			}
+			if err != nil {
+				return cell.Done{}, err
+			}
+			open = append(open, *to)
+		}
+		seats.Go(func() {
+			switch r, err := keeper.Run(ctx, k); {
+			case r.Finished:
+				done <- r.Done
+			case err != nil && ctx.Err() == nil:
+				gone <- fmt.Errorf("%s: %w", name, err)
+			}
+		})
+	}
+	select {
+	case d := <-done:
+		return d, nil
+	case err := <-gone:
+		return cell.Done{}, err
+	case <-ctx.Done():
+		return cell.Done{}, context.Cause(ctx)
+	}
+}
+
+// model is that of an agent, whose replies are added to the scene.
+func (c *deskScene) model(s *stage, a *bcp.Agent) (llm.Endpoint, error) {
+	name := a.Model
+	if c.hijacked && a.Reader {
+		name = hijackedModel
+	}
+	model, _ := s.def.ModelOf(name) // definitions that load have one
+	e, err := s.folder.OpenModel(model, a.Run.MaxTokens)
+	if err != nil {
+		return e, cli.Failf("the model of %s: %s", a.Name, err)
+	}
+	e.Provider = replyObserver{e.Provider, func(r *llm.Reply) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		c.addSaid(a.Name, r)
+	}}
+	return e, nil
 }
