@@ -9,28 +9,29 @@ import (
 // Scene is the result of one message that a demonstration's Reader read. Its texts
 // are hostile.
 type Scene struct {
-	Number        int // of the message, from 1
-	From, Subject string
+	Number  int    `json:"number"` // of the message, from 1
+	From    string `json:"from"`
+	Subject string `json:"subject"`
 	// Planted says where in the message an instruction was planted, such as "hidden
 	// text". It is empty for a message without one.
-	Planted   string
-	Exchanges []Exchange // in order
+	Planted   string     `json:"planted_in,omitempty"`
+	Exchanges []Exchange `json:"-"` // in order
 }
 
 // Exchange is one statement of a Reader, and what its Controller got. Without a gateway
 // the Controller would have got the statement itself.
 type Exchange struct {
-	Seq      uint64 // of the decision
-	Asked    string // the Controller's question; empty for a push
-	Said     string // hostile
-	Hijacked bool   // it is what the planted instruction demands
-	Quotes   bool   // it quotes the planted instruction
-	Verdict  bcp.Outcome
-	Why      string // the rule that decided, and details; empty if accepted
-	Heard    string // what the Controller got; empty for nothing
+	Seq      uint64      `json:"seq"`             // of the decision
+	Asked    string      `json:"asked,omitempty"` // the Controller's question; empty for a push
+	Said     string      `json:"said,omitempty"`  // hostile
+	Hijacked bool        `json:"hijacked"`        // it is what the planted instruction demands
+	Quotes   bool        `json:"quotes,omitzero"` // it quotes the planted instruction
+	Verdict  bcp.Outcome `json:"verdict,omitzero"`
+	Why      string      `json:"why,omitempty"`       // details, and the rule that decided
+	Heard    string      `json:"delivered,omitempty"` // what the Controller got; empty for nothing
 	// HeardQuotes says that what the Controller got quotes the planted instruction.
-	HeardQuotes bool
-	Nominal     bcp.Bits
+	HeardQuotes bool     `json:"delivered_quotes,omitzero"`
+	Nominal     bcp.Bits `json:"nominal_bits"`
 }
 
 const storyPath = "/story"

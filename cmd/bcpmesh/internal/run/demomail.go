@@ -8,8 +8,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/pages"
@@ -24,49 +22,30 @@ import (
 // story follows the mailroom decision by decision, and is told mail by mail.
 type story struct {
 	*stage
-	out   *cli.Output
-	news  []demoEvent                // not told yet
-	said  map[string][]mailroom.Said // not judged yet, by the id of the push or query
-	asked map[bcp.QueryID]string     // what the assistant wanted to know
-	open  map[string]bool            // queries with the reader, and deliveries that are not acknowledged
-	acts  []string
-	told  []demoMail
+	out    *cli.Output
+	news   []demoEvent                // not told yet
+	said   map[string][]mailroom.Said // not judged yet, by the id of the push or query
+	asked  map[bcp.QueryID]string     // what the assistant wanted to know
+	open   map[string]bool            // queries with the reader, and deliveries that are not acknowledged
+	acts   []string
+	told   []demoMail
+	totals demoTotals
 }
 
-// demoEvent is one decision of the gateway about what an agent said.
+// demoEvent is one decision of the gateway about what an agent said: an exchange of the page, or a question.
 type demoEvent struct {
-	Seq          uint64             `json:"seq"`
 	Kind         bcp.DecisionKind   `json:"kind"`
 	Category     bcp.Category       `json:"category,omitzero"`
 	Subscription bcp.SubscriptionID `json:"subscription_id,omitempty"`
-	Query        bcp.QueryID        `json:"query_id,omitempty"`
-	Asked        string             `json:"asked,omitempty"`
-	Raw          jsontext.Value     `json:"raw,omitzero"` // what the reader said: hostile
-	Hijacked     bool               `json:"hijacked"`
-	Verdict      bcp.Outcome        `json:"verdict,omitzero"`
-	Code         bcp.Code           `json:"code,omitempty"`
-	Reason       string             `json:"reason,omitempty"`
-	Rule         string             `json:"rule,omitempty"`
-	Anomalies    []string           `json:"anomalies,omitempty"`
-	Delivered    jsontext.Value     `json:"delivered,omitzero"` // what the assistant got
 	Outcome      bcp.Code           `json:"outcome,omitempty"`
-	Nominal      bcp.Bits           `json:"nominal_bits"`
-	Capacity     bcp.Bits           `json:"capacity_bits"`
-	Item         bcp.ItemID         `json:"item_id,omitempty"` // what waits for a person
+	web.Exchange
 }
 
 // demoMail is what happened because of one message.
 type demoMail struct {
-	Number  int         `json:"number"`
-	ID      string      `json:"id"`
-	From    string      `json:"from"`
-	Subject string      `json:"subject"`
-	Hostile bool        `json:"hostile"`
-	Place   string      `json:"planted_in,omitempty"`
-	Events  []demoEvent `json:"events"`
-	Acts    []string    `json:"acts,omitempty"`
-
-	planted string
+	web.Scene
+	Events []demoEvent `json:"events"`
+	Acts   []string    `json:"acts,omitempty"`
 }
 
 // demoTotals sums up. Quoting counts the messages of the reader that have words of a
@@ -189,30 +168,44 @@ func (s *story) hear(d *bcp.Decision) {
 	}
 }
 
+// event is what is told of a decision, which it adds to the totals.
 func (s *story) event(d *bcp.Decision) demoEvent {
-	e := demoEvent{Seq: d.Seq, Kind: d.Kind, Category: d.Category, Subscription: d.Subscription, Query: d.Query, Verdict: d.Verdict, Code: d.Code,
-		Anomalies: d.Anomalies, Outcome: d.Outcome, Nominal: d.Nominal, Capacity: d.Capacity, Item: d.Item, Rule: d.DecidedBy()}
+	e := demoEvent{d.Kind, d.Category, d.Subscription, d.Outcome, web.Exchange{Seq: d.Seq, Verdict: d.Verdict, Nominal: d.Nominal}}
+	capacity := d.Capacity
 	if d.Prepaid {
-		e.Nominal, e.Capacity = 0, 0 // charged when it was held
+		e.Nominal, capacity = 0, 0 // charged when it was held
 	}
-	key := string(d.Query)
-	switch d.Kind {
-	case bcp.KindAsk:
+	if d.Kind == bcp.KindAsk {
 		s.asked[d.Query] = byhand.AskedFor(d.Spec)
-		e.Asked = s.asked[d.Query]
-	case bcp.KindPush:
-		key = string(d.Client)
-	case bcp.KindAnswer:
-		e.Asked = s.asked[d.Query]
 	}
-	if said := s.said[key]; len(said) > 0 && (d.Kind == bcp.KindPush || d.Kind == bcp.KindAnswer) {
-		e.Raw, e.Hijacked, s.said[key] = jsontext.Value(said[0].Raw), said[0].Hijacked, said[1:]
+	e.Asked = s.asked[d.Query]
+	if d.Kind == bcp.KindPush || d.Kind == bcp.KindAnswer {
+		key := cmp.Or(string(d.Client), string(d.Query))
+		e.Said = "not enough information"
+		if said := s.said[key]; len(said) > 0 {
+			e.Said, e.Hijacked, s.said[key] = cmp.Or(string(said[0].Raw), e.Said), said[0].Hijacked, said[1:]
+		}
 	}
+	reason := ""
 	if d.Verdict == bcp.Reject && d.Code == bcp.ValidationFailed {
-		e.Reason = bcp.ReaderDetail(d.Code, d.Reason, d.FieldName(), "", "")
+		reason = bcp.ReaderDetail(d.Code, d.Reason, d.FieldName(), "", "")
+	}
+	e.Why = strings.Join(cli.Compact(string(d.Code), reason, strings.Join(d.Anomalies, ", ")), ", ")
+	if rule := d.DecidedBy(); rule != "" {
+		e.Why = strings.TrimSpace(e.Why + " [" + rule + "]")
 	}
 	if d.Delivery != "" && d.Outcome == "" {
-		e.Delivered = jsontext.Value(string(d.Payload))
+		e.Heard = string(d.Payload)
+	}
+	t := &s.totals
+	t.Waiting += one(d.Item != "" && d.Verdict == bcp.Hold) - one(d.Item != "" && d.Kind == bcp.KindExpire)
+	t.Delivered += one(e.Heard != "")
+	t.Attempts += one(e.Hijacked)
+	t.Passed += one(e.Hijacked && e.Heard != "")
+	t.Held += one(e.Hijacked && e.Heard == "" && d.Verdict == bcp.Hold)
+	t.Refused = t.Attempts - t.Passed - t.Held
+	if d.Kind != bcp.KindAsk {
+		t.Nominal, t.Capacity = t.Nominal+e.Nominal, t.Capacity+capacity
 	}
 	return e
 }
@@ -228,13 +221,27 @@ func (s *story) begin() error {
 	return err
 }
 
-// tell adds what one message led to.
+// tell adds what one message led to. What the assistant asked is told with its answer on the page.
 func (s *story) tell(done mailroom.Done) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := demoMail{Number: done.Number, ID: done.Message.ID, From: cmp.Or(done.Message.From.Name, done.Message.From.Address), Subject: done.Message.Subject, Events: s.news, Acts: s.acts}
+	m := demoMail{Events: s.news, Acts: s.acts}
+	m.Number, m.From = done.Number, cmp.Or(done.Message.From.Name, done.Message.From.Address)
+	m.Subject = cmp.Or(done.Message.Subject, "(no subject)")
+	planted := ""
 	if done.Injection != nil {
-		m.Hostile, m.Place, m.planted = true, done.Injection.Place, done.Injection.Plain
+		m.Planted, planted = where(done.Injection.Place), done.Injection.Plain
+	}
+	s.totals.Mail++
+	s.totals.Hostile += one(m.Planted != "")
+	for i := range m.Events {
+		e := &m.Events[i]
+		e.Quotes, e.HeardQuotes = quotes(e.Said, planted), quotes(e.Heard, planted)
+		s.totals.Quoting += one(e.Hijacked && e.Quotes)
+		s.totals.Fragments += one(e.HeardQuotes)
+		if e.Kind == bcp.KindPush || e.Kind == bcp.KindAnswer {
+			m.Exchanges = append(m.Exchanges, e.Exchange)
+		}
 	}
 	s.told = append(s.told, m)
 	s.news, s.acts = nil, nil
@@ -246,12 +253,11 @@ const honestMail, hostileMail = 1, 26
 
 // end tells two mails, sums up, and says what next.
 func (s *story) end() error {
-	t := s.totals()
 	if s.out.JSON {
 		return s.out.Value(struct {
 			Messages []demoMail `json:"messages"`
 			Totals   demoTotals `json:"totals"`
-		}{s.told, t})
+		}{s.told, s.totals})
 	}
 	for i := range s.told {
 		if m := &s.told[i]; m.Number == honestMail || m.Number == hostileMail {
@@ -265,11 +271,11 @@ func (s *story) end() error {
 		Budget bcp.Bits
 		Keep   string
 		Honest int
-	}{t, s.def.Channels[0].Budget, s.keep, t.Waiting - t.Held})
+	}{s.totals, s.def.Channels[0].Budget, s.keep, s.totals.Waiting - s.totals.Held})
 }
 
-// Said is who said what: the words are the reader's, or the attacker's.
-func (e *demoEvent) Said() string {
+// Line is who said what: the words are the reader's, or the attacker's.
+func (e *demoEvent) Line() string {
 	who := "reader   "
 	if e.Hijacked {
 		who = "attacker "
@@ -278,74 +284,40 @@ func (e *demoEvent) Said() string {
 	case bcp.KindAsk:
 		return fmt.Sprintf("assistant asks in category %d: %s", e.Category, e.Asked)
 	case bcp.KindPush:
-		return fmt.Sprintf("%s pushes %s: %s", who, e.Subscription, e.Raw)
+		return fmt.Sprintf("%s pushes %s: %s", who, e.Subscription, e.Said)
 	case bcp.KindAnswer:
-		return who + " answers: " + e.words()
+		return who + " answers: " + e.Said
 	}
 	return ""
 }
 
-// words are what the reader said.
-func (e *demoEvent) words() string { return cmp.Or(string(e.Raw), "not enough information") }
-
 // Came is what the gateway made of an event, and what that costs.
 func (e *demoEvent) Came() string {
-	why := strings.Join(cli.Compact(e.Reason, strings.Join(e.Anomalies, ", ")), ", ")
-	if e.Rule != "" {
-		why = strings.Join(cli.Compact(why, "["+e.Rule+"]"), " ")
-	}
 	cost := ", " + e.Nominal.Words()
 	switch {
-	case e.Delivered != nil:
-		return "✓ delivered" + cost + ": " + string(e.Delivered)
+	case e.Heard != "":
+		return "✓ delivered" + cost + ": " + e.Heard
 	case e.Verdict == bcp.Hold && e.Kind == bcp.KindAsk:
-		return "⏸ held" + cost + " reserved: a person must approve the escalation " + why
+		return "⏸ held" + cost + " reserved: a person must approve the escalation " + e.Why
 	case e.Verdict == bcp.Hold:
-		return "⏸ held for a person" + cost + ": " + why
+		return "⏸ held for a person" + cost + ": " + e.Why
 	case e.Kind == bcp.KindAsk && e.Verdict == bcp.Accept:
 		return "✓ accepted" + cost + " reserved"
 	case e.Outcome != "":
-		return "✗ the query ends" + cost + ": " + strings.Join(cli.Compact(string(e.Outcome), why), ", ")
+		return "✗ the query ends" + cost + ": " + strings.Join(cli.Compact(string(e.Outcome), e.Why), ", ")
 	}
-	return "✗ refused: " + strings.Join(cli.Compact(string(e.Code), why), ", ")
+	return "✗ refused: " + e.Why
 }
 
-// Where says where in a mail an instruction was planted; nothing of an honest one.
-func (m *demoMail) Where() string {
-	switch m.Place {
-	case "":
-		return ""
+// where says where in a mail an instruction was planted.
+func where(place string) string {
+	switch place {
 	case "hidden":
 		return "hidden text"
 	case "display_name":
 		return "the sender's name"
 	}
-	return "the " + strings.ReplaceAll(m.Place, "_", " ")
-}
-
-// totals sums up what was told.
-func (s *story) totals() (t demoTotals) {
-	t.Mail = len(s.told)
-	for i := range s.told {
-		m := &s.told[i]
-		t.Hostile += one(m.Hostile)
-		for j := range m.Events {
-			e := &m.Events[j]
-			t.Waiting += one(e.Item != "" && e.Verdict == bcp.Hold) - one(e.Item != "" && e.Kind == bcp.KindExpire)
-			t.Delivered += one(e.Delivered != nil)
-			t.Fragments += one(quotes(string(e.Delivered), m.planted))
-			t.Attempts += one(e.Hijacked)
-			t.Quoting += one(e.Hijacked && quotes(string(e.Raw), m.planted))
-			t.Passed += one(e.Hijacked && e.Delivered != nil)
-			t.Held += one(e.Hijacked && e.Delivered == nil && e.Verdict == bcp.Hold)
-			if e.Kind != bcp.KindAsk {
-				t.Nominal += e.Nominal
-				t.Capacity += e.Capacity
-			}
-		}
-	}
-	t.Refused = t.Attempts - t.Passed - t.Held
-	return t
+	return "the " + strings.ReplaceAll(place, "_", " ")
 }
 
 func one(yes bool) int {
@@ -355,27 +327,11 @@ func one(yes bool) int {
 	return 0
 }
 
-// scenes is the story so far, for a page. What the assistant asked is told with its answer.
-func (s *story) scenes() (scenes []web.Scene) {
+// scenes is the story so far, for a page.
+func (s *story) scenes() []web.Scene {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.told {
-		m := &s.told[i]
-		scene := web.Scene{Number: m.Number, From: m.From, Subject: cmp.Or(m.Subject, "(no subject)"), Planted: m.Where()}
-		for j := range m.Events {
-			e := &m.Events[j]
-			if e.Kind != bcp.KindPush && e.Kind != bcp.KindAnswer {
-				continue
-			}
-			scene.Exchanges = append(scene.Exchanges, web.Exchange{
-				Seq: e.Seq, Asked: e.Asked, Said: e.words(), Hijacked: e.Hijacked, Quotes: quotes(e.words(), m.planted),
-				Verdict: e.Verdict, Why: strings.Join(cli.Compact(string(e.Code), e.Reason, strings.Join(e.Anomalies, ", "), e.Rule), ", "),
-				Heard: string(e.Delivered), HeardQuotes: quotes(string(e.Delivered), m.planted), Nominal: e.Nominal,
-			})
-		}
-		scenes = append(scenes, scene)
-	}
-	return scenes
+	return cli.Map(s.told, func(m demoMail) web.Scene { return m.Scene })
 }
 
 // plantedRun is how many words of a planted text in a row make a quotation.

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom"
+	"github.com/bcpmesh/bcpmesh/mesh/web"
 )
 
 // What the story shows of a hostile mail cannot act on a terminal, and no line
@@ -28,12 +28,12 @@ func TestStoryIsInert(t *testing.T) {
 	}
 	for i, raw := range []string{evil, long, strings.Repeat("w", 500), strings.Repeat("漢", 500), ""} {
 		s.news = []demoEvent{
-			{Kind: bcp.KindPush, Raw: jsontext.Value(raw), Hijacked: true, Verdict: bcp.Reject, Code: bcp.ValidationFailed, Reason: raw, Anomalies: []string{raw}},
-			{Kind: bcp.KindAnswer, Raw: jsontext.Value(raw), Verdict: bcp.Accept, Delivered: jsontext.Value(raw)},
-			{Kind: bcp.KindAnswer, Raw: jsontext.Value(raw), Verdict: bcp.Hold, Anomalies: []string{"url"}},
-			{Kind: bcp.KindAsk, Asked: raw, Category: 3, Verdict: bcp.Hold},
-			{Kind: bcp.KindAsk, Asked: raw, Category: 1, Verdict: bcp.Accept},
-			{Kind: bcp.KindAnswer, Raw: jsontext.Value(raw), Outcome: bcp.Rejected},
+			{Kind: bcp.KindPush, Exchange: web.Exchange{Said: raw, Hijacked: true, Verdict: bcp.Reject, Why: raw}},
+			{Kind: bcp.KindAnswer, Exchange: web.Exchange{Said: raw, Verdict: bcp.Accept, Heard: raw}},
+			{Kind: bcp.KindAnswer, Exchange: web.Exchange{Said: raw, Verdict: bcp.Hold, Why: "url"}},
+			{Kind: bcp.KindAsk, Category: 3, Exchange: web.Exchange{Asked: raw, Verdict: bcp.Hold}},
+			{Kind: bcp.KindAsk, Category: 1, Exchange: web.Exchange{Asked: raw, Verdict: bcp.Accept}},
+			{Kind: bcp.KindAnswer, Outcome: bcp.Rejected, Exchange: web.Exchange{Said: raw}},
 		}
 		s.acts = []string{raw}
 		m := &mailbox.Message{Subject: raw}
