@@ -1,11 +1,10 @@
 package accounts
 
 import (
+	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/nats-io/jwt/v2"
 
@@ -91,12 +90,12 @@ func differ(who string, has, wants []string) []string {
 	var lines []string
 	for _, line := range has {
 		if !slices.Contains(wants, line) {
-			lines = append(lines, who+" "+line+", and the definitions do not say so")
+			lines = append(lines, who+":"+line+", and the definitions do not say so")
 		}
 	}
 	for _, line := range wants {
 		if !slices.Contains(has, line) {
-			lines = append(lines, who+" should: "+line)
+			lines = append(lines, who+" should:"+line)
 		}
 	}
 	return lines
@@ -115,75 +114,45 @@ func (b Bundle) claims() (map[string]*jwt.AccountClaims, error) {
 	return all, nil
 }
 
-// templateLines lists everything in a scope's template.
-func templateLines(t jwt.UserPermissionLimits) []string {
-	var lines []string
-	list := func(p jwt.Permission, verb string) {
-		if len(p.Allow)+len(p.Deny) == 0 { // which allows everything
-			lines = append(lines, "may "+verb+" "+everything)
-		}
-		for _, subject := range p.Allow {
-			lines = append(lines, "may "+verb+" "+subject)
-		}
-		for _, subject := range p.Deny {
-			lines = append(lines, "may not "+verb+" "+subject)
-		}
-	}
-	list(t.Pub, "publish")
-	list(t.Sub, "subscribe")
-	if t.Resp != nil {
-		lines = append(lines, fmt.Sprintf("may reply %s within %s", countTimes(t.Resp.MaxMsgs), t.Resp.Expires))
-	}
-	t.Permissions = jwt.Permissions{}
-	return append(lines, fields("is limited to", &t)...)
-}
+// templateLines states everything in a scope's template.
+func templateLines(t jwt.UserPermissionLimits) []string { return statements("", encoded(&t)) }
 
-func countTimes(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
-}
-
-// accountLines lists everything in an account except its signing keys, revocations,
+// accountLines states everything in an account except its signing keys, revocations,
 // and issuer and time of issue.
 func accountLines(c *jwt.AccountClaims) []string {
-	var lines []string
-	for _, e := range c.Exports {
-		lines = append(lines, "exports "+string(e.Subject)+": "+compact(e))
-	}
-	for _, i := range c.Imports {
-		lines = append(lines, "imports "+string(i.Subject)+": "+compact(i))
-	}
 	rest := *c
-	rest.Exports, rest.Imports, rest.SigningKeys, rest.Revocations = nil, nil, nil, nil
+	rest.SigningKeys, rest.Revocations = nil, nil
 	rest.ID, rest.IssuedAt, rest.Issuer = "", 0, ""
 	rest.Type, rest.Version = "", 0
-	return append(append(lines, fields("has", &rest.ClaimsData)...), fields("has", &rest.Account)...)
+	return append(statements("", encoded(&rest.ClaimsData)), statements("", encoded(&rest.Account))...)
 }
 
-// fields states each field of a value: its name and its JSON.
-func fields(verb string, value any) []string {
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(compact(value)), &all); err != nil {
-		return []string{verb + " what cannot be read"}
-	}
-	var lines []string
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if text := string(all[name]); text != "{}" { // which is empty
-			lines = append(lines, verb+" "+name+" "+text)
+// statements states each part of a JSON value: its path and its text.
+func statements(path string, value json.RawMessage) (lines []string) {
+	var list []json.RawMessage
+	var members map[string]json.RawMessage
+	switch {
+	case json.Unmarshal(value, &members) == nil && members != nil:
+		for _, name := range slices.Sorted(maps.Keys(members)) {
+			lines = append(lines, statements(path+" "+name, members[name])...)
 		}
+	case json.Unmarshal(value, &list) == nil && list != nil:
+		for _, element := range list {
+			lines = append(lines, path+" "+string(element))
+		}
+	default:
+		lines = append(lines, path+" "+string(value))
 	}
 	return lines
 }
 
-// compact returns a value of the JWT library as JSON.
-func compact(value any) string {
-	var text strings.Builder
+// encoded returns a value of the JWT library as JSON.
+func encoded(value any) json.RawMessage {
+	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	if e.Encode(value) != nil {
-		return ""
+		return nil // which is as nothing else
 	}
-	return strings.TrimSpace(text.String())
+	return bytes.TrimSpace(text.Bytes())
 }

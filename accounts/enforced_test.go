@@ -137,46 +137,46 @@ func TestDifferencesTellWhatClaimsGrantBeyondTheDefinitions(t *testing.T) {
 		change  func(*jwt.AccountClaims)
 		want    string
 	}{
-		"publishes more":       {accounts.Readers, template("reader-researcher", func(l *jwt.UserPermissionLimits) { l.Pub = jwt.Permission{Allow: jwt.StringList{"x.y"}} }), "researcher (reader) may publish x.y, and the definitions do not say so"},
-		"publishes everything": {accounts.Readers, template("reader-researcher", func(l *jwt.UserPermissionLimits) { l.Pub = jwt.Permission{} }), "researcher (reader) may publish >, and the definitions do not say so"},
-		"publishes less":       {accounts.Controllers, template("controller-main", func(l *jwt.UserPermissionLimits) { l.Pub.Allow = l.Pub.Allow[1:] }), "main (controller) should: may publish bcp.v1.ask.main.relay"},
-		"subscribes to more":   {accounts.Operators, template("approver-alice", func(l *jwt.UserPermissionLimits) { l.Sub.Allow.Add("secret") }), "alice (approver) may subscribe secret"},
-		"is refused more":      {accounts.Operators, template("approver-alice", func(l *jwt.UserPermissionLimits) { l.Sub.Deny.Add("secret") }), "alice (approver) may not subscribe secret"},
-		"answers twice":        {accounts.Readers, template("reader-relay", func(l *jwt.UserPermissionLimits) { l.Resp.MaxMsgs = 2 }), "relay (reader) may reply 2 times"},
-		"answers for ever":     {accounts.Readers, template("reader-relay", func(l *jwt.UserPermissionLimits) { l.Resp.Expires = -1 }), "relay (reader) may reply once within -1ns"},
-		"any payload":          {accounts.Readers, template("reader-relay", func(l *jwt.UserPermissionLimits) { l.Payload = -1 }), "relay (reader) is limited to payload -1"},
-		"any subscriptions":    {accounts.Readers, template("reader-relay", func(l *jwt.UserPermissionLimits) { l.Subs = -1 }), "relay (reader) is limited to subs -1"},
-		"bearer":               {accounts.Readers, template("reader-relay", func(l *jwt.UserPermissionLimits) { l.BearerToken = true }), "relay (reader) is limited to bearer_token true"},
+		"publishes more":       {accounts.Readers, template("reader-researcher", func(l *jwt.UserPermissionLimits) { l.Pub = jwt.Permission{Allow: jwt.StringList{"x.y"}} }), `researcher (reader): pub allow "x.y", and the definitions do not say so`},
+		"publishes everything": {accounts.Readers, template("reader-researcher", func(l *jwt.UserPermissionLimits) { l.Pub = jwt.Permission{} }), `researcher (reader) should: pub deny ">"`},
+		"publishes less":       {accounts.Controllers, template("controller-main", func(l *jwt.UserPermissionLimits) { l.Pub.Allow = l.Pub.Allow[1:] }), `main (controller) should: pub allow "bcp.v1.ask.main.relay"`},
+		"subscribes to more":   {accounts.Operators, template("approver-alice", func(l *jwt.UserPermissionLimits) { l.Sub.Allow.Add("secret") }), `alice (approver): sub allow "secret"`},
+		"is refused more":      {accounts.Operators, template("approver-alice", func(l *jwt.UserPermissionLimits) { l.Sub.Deny.Add("secret") }), `alice (approver): sub deny "secret"`},
+		"answers twice":        {accounts.Readers, template("reader-relay", func(l *jwt.UserPermissionLimits) { l.Resp.MaxMsgs = 2 }), "relay (reader): resp max 2"},
+		"answers for ever":     {accounts.Readers, template("reader-relay", func(l *jwt.UserPermissionLimits) { l.Resp.Expires = -1 }), "relay (reader): resp ttl -1"},
+		"any payload":          {accounts.Readers, template("reader-relay", func(l *jwt.UserPermissionLimits) { l.Payload = -1 }), "relay (reader): payload -1"},
+		"any subscriptions":    {accounts.Readers, template("reader-relay", func(l *jwt.UserPermissionLimits) { l.Subs = -1 }), "relay (reader): subs -1"},
+		"bearer":               {accounts.Readers, template("reader-relay", func(l *jwt.UserPermissionLimits) { l.BearerToken = true }), "relay (reader): bearer_token true"},
 		"leaf node":            {accounts.Readers, template("reader-relay", func(l *jwt.UserPermissionLimits) { l.AllowedConnectionTypes.Add(jwt.ConnectionTypeLeafnode) }), "LEAFNODE"},
-		"any way":              {accounts.Readers, template("reader-relay", func(l *jwt.UserPermissionLimits) { l.AllowedConnectionTypes = nil }), "relay (reader) should: is limited to allowed_connection_types"},
-		"gateway purges":       {accounts.Core, template("gateway", func(l *jwt.UserPermissionLimits) { l.Pub.Deny = l.Pub.Deny[:1] }), "CORE: gateway should: may not publish $JS.API.STREAM.PURGE.>"},
-		"gateway everywhere":   {accounts.Core, template("gateway", func(l *jwt.UserPermissionLimits) { l.AllowedConnectionTypes.Add(jwt.ConnectionTypeLeafnode) }), "CORE: gateway is limited to"},
-		"monitor pushes":       {accounts.System, template("monitor", func(l *jwt.UserPermissionLimits) { l.Pub.Allow.Add(subjects.UpdateClaims) }), "SYS: monitor may publish $SYS.REQ.CLAIMS.UPDATE"},
+		"any way":              {accounts.Readers, template("reader-relay", func(l *jwt.UserPermissionLimits) { l.AllowedConnectionTypes = nil }), "relay (reader) should: allowed_connection_types"},
+		"gateway purges":       {accounts.Core, template("gateway", func(l *jwt.UserPermissionLimits) { l.Pub.Deny = l.Pub.Deny[:1] }), `CORE: gateway should: pub deny "$JS.API.STREAM.PURGE.>"`},
+		"gateway everywhere":   {accounts.Core, template("gateway", func(l *jwt.UserPermissionLimits) { l.AllowedConnectionTypes.Add(jwt.ConnectionTypeLeafnode) }), `CORE: gateway: allowed_connection_types "LEAFNODE"`},
+		"monitor pushes":       {accounts.System, template("monitor", func(l *jwt.UserPermissionLimits) { l.Pub.Allow.Add(subjects.UpdateClaims) }), `SYS: monitor: pub allow "$SYS.REQ.CLAIMS.UPDATE"`},
 		"another agent": {accounts.Readers, func(c *jwt.AccountClaims) {
 			s := jwt.NewUserScope()
 			s.Key, s.Role = publicKey(t, nkeys.CreateAccount), "reader-zoe"
 			s.Template.Pub.Allow.Add("z")
 			c.SigningKeys.AddScopedSigner(s)
-		}, "zoe (reader) may publish z"},
+		}, `zoe (reader): pub allow "z"`},
 		"no monitor":     {accounts.System, func(c *jwt.AccountClaims) { c.SigningKeys.Remove(scopeNamed(t, c, "monitor").Key) }, "SYS: monitor is not in the claims"},
 		"an agent less":  {accounts.Readers, func(c *jwt.AccountClaims) { c.SigningKeys.Remove(scopeNamed(t, c, "reader-relay").Key) }, "relay (reader) is not in the claims"},
-		"an export":      {accounts.Core, func(c *jwt.AccountClaims) { c.Exports.Add(&jwt.Export{Subject: "bcp.v1.commit.*", Type: jwt.Stream}) }, "CORE exports bcp.v1.commit.*"},
+		"an export":      {accounts.Core, func(c *jwt.AccountClaims) { c.Exports.Add(&jwt.Export{Subject: "bcp.v1.commit.*", Type: jwt.Stream}) }, `CORE: exports {"subject":"bcp.v1.commit.*"`},
 		"an export less": {accounts.Core, func(c *jwt.AccountClaims) { c.Exports = c.Exports[1:] }, "CORE should: exports "},
 		"an import": {accounts.Readers, func(c *jwt.AccountClaims) {
 			c.Imports.Add(&jwt.Import{Subject: "bcp.v1.ask.>", Account: accountKeyOf(b, accounts.Core), Type: jwt.Service})
-		}, "READERS imports bcp.v1.ask.>"},
-		"an import renamed": {accounts.Operators, func(c *jwt.AccountClaims) { c.Imports[0].LocalSubject = "x" }, "OPERATORS imports"},
+		}, `READERS: imports {"subject":"bcp.v1.ask.>"`},
+		"an import renamed": {accounts.Operators, func(c *jwt.AccountClaims) { c.Imports[0].LocalSubject = "x" }, "OPERATORS: imports"},
 		"unknown to whom":   {accounts.Readers, func(c *jwt.AccountClaims) { c.Imports[1].Share = !c.Imports[1].Share }, "READERS should: imports"},
-		"JetStream":         {accounts.Readers, func(c *jwt.AccountClaims) { c.Limits.DiskStorage, c.Limits.MemoryStorage = -1, -1 }, "READERS has limits"},
-		"leaf nodes":        {accounts.Readers, func(c *jwt.AccountClaims) { c.Limits.LeafNodeConn = 1 }, "READERS has limits"},
-		"default":           {accounts.Readers, func(c *jwt.AccountClaims) { c.DefaultPermissions = jwt.Permissions{} }, "READERS has default_permissions"},
+		"JetStream":         {accounts.Readers, func(c *jwt.AccountClaims) { c.Limits.DiskStorage, c.Limits.MemoryStorage = -1, -1 }, "READERS: limits"},
+		"leaf nodes":        {accounts.Readers, func(c *jwt.AccountClaims) { c.Limits.LeafNodeConn = 1 }, "READERS: limits"},
+		"default":           {accounts.Readers, func(c *jwt.AccountClaims) { c.DefaultPermissions = jwt.Permissions{} }, "READERS should: default_permissions"},
 		"a mapping": {accounts.Core, func(c *jwt.AccountClaims) {
 			c.Mappings = jwt.Mapping{}
 			c.AddMapping("bcp.v1.deliver.reader.researcher.main", jwt.WeightedMapping{Subject: "bcp.v1.deliver.controller.main.relay", Weight: 100})
-		}, "CORE has mappings"},
-		"a trace":    {accounts.Readers, func(c *jwt.AccountClaims) { c.Trace = &jwt.MsgTrace{Destination: "trace.me", Sampling: 100} }, "READERS has trace"},
-		"an auditor": {accounts.Core, func(c *jwt.AccountClaims) { c.Authorization.AuthUsers.Add(publicKey(t, nkeys.CreateUser)) }, "CORE has authorization"},
-		"an end":     {accounts.Core, func(c *jwt.AccountClaims) { c.Expires = now.Add(1 << 50).Unix() }, "CORE has exp"},
+		}, "CORE: mappings"},
+		"a trace":    {accounts.Readers, func(c *jwt.AccountClaims) { c.Trace = &jwt.MsgTrace{Destination: "trace.me", Sampling: 100} }, "READERS: trace"},
+		"an auditor": {accounts.Core, func(c *jwt.AccountClaims) { c.Authorization.AuthUsers.Add(publicKey(t, nkeys.CreateUser)) }, "CORE: authorization"},
+		"an end":     {accounts.Core, func(c *jwt.AccountClaims) { c.Expires = now.Add(1 << 50).Unix() }, "CORE: exp"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -201,12 +201,12 @@ func TestDifferencesTellWhatClaimsGrantBeyondTheDefinitions(t *testing.T) {
 		}
 	}))
 	noError(t, err)
-	if diff := cmp.Diff([]string{"researcher (reader) may subscribe secret, and the definitions do not say so"}, read.Differences(scopes())); diff != "" {
+	if diff := cmp.Diff([]string{`researcher (reader): sub allow "secret", and the definitions do not say so`}, read.Differences(scopes())); diff != "" {
 		t.Error(diff)
 	}
 	// The other way round: definitions that changed since.
 	fewer := slices.DeleteFunc(scopes(), func(s subjects.Scope) bool { return s.Agent == "researcher" })
-	if lines := enforced(t, b).Differences(fewer); !slices.Contains(lines, "researcher (reader) may subscribe bcp.v1.query.researcher.>, and the definitions do not say so") {
+	if lines := enforced(t, b).Differences(fewer); !slices.Contains(lines, `researcher (reader): sub allow "bcp.v1.query.researcher.>", and the definitions do not say so`) {
 		t.Errorf("%q", lines)
 	}
 	if lines := (accounts.Bundle{}).Differences(nil); len(lines) == 0 {
