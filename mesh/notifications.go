@@ -8,7 +8,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
-	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/notify"
 )
 
@@ -52,7 +51,7 @@ func (m *Mesh) dropCursors(ctx context.Context) {
 			for _, route := range m.Definition().Notify {
 				keep[route.Name] = true
 			}
-			err := jetstream.DropCursors(ctx, m.js, keep)
+			err := notify.DropCursors(ctx, m.js, keep)
 			if err == nil || ctx.Err() != nil {
 				break
 			}

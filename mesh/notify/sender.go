@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
 // sender sends the messages of one route. Its goroutine owns it.
@@ -20,7 +20,7 @@ type sender struct {
 	wake     <-chan struct{}
 	urgent   <-chan bcp.Alert
 	log      hclog.Logger
-	cursor   *jetstream.Cursor
+	cursor   natsjs.Consumer
 
 	waiting  []Notice        // of alerts without a record
 	told     map[uint64]bool // sent decisions of records that come again because of another
@@ -105,7 +105,7 @@ func (s *sender) look(ctx context.Context) error {
 		}
 	}
 	for ctx.Err() == nil {
-		entries, err := s.cursor.Next()
+		entries, err := fetch(s.cursor)
 		if err != nil {
 			s.cursor = nil // the streams may have been reopened
 			return err
@@ -135,20 +135,20 @@ func (s *sender) open(ctx context.Context) error {
 			since = at
 		}
 	}
-	s.cursor, err = jetstream.OpenCursor(ctx, s.notifier.config.JS, s.route.Name, since)
+	s.cursor, err = openCursor(ctx, s.notifier.config.JS, s.route.Name, since)
 	return err
 }
 
 // due is a record with something to send.
 type due struct {
-	*jetstream.Entry
+	*entry
 	notices []Notice
 	held    bool // some of it may have to be repeated
 }
 
 // handle decides about each of some records: there is nothing to send, or it is sent, or
 // comes again. newNotice and pure arithmetic decide; the effects are here.
-func (s *sender) handle(ctx context.Context, entries []jetstream.Entry) error {
+func (s *sender) handle(ctx context.Context, entries []entry) error {
 	open, err := s.heldNow(ctx, entries)
 	if err != nil {
 		return err
@@ -183,12 +183,12 @@ func (s *sender) handle(ctx context.Context, entries []jetstream.Entry) error {
 		d := &all[i]
 		switch {
 		case failed != nil:
-			err = d.Later(s.pause.Sub(now))
+			err = d.NakWithDelay(max(s.pause.Sub(now), time.Millisecond))
 		case d.held && s.route.Repeat > 0:
-			for _, decision := range d.Decisions {
+			for _, decision := range d.decisions {
 				s.told[decision.Seq] = true
 			}
-			err = d.Later(s.route.Repeat)
+			err = d.NakWithDelay(s.route.Repeat)
 		default:
 			err = s.done(d)
 		}
@@ -201,16 +201,16 @@ func (s *sender) handle(ctx context.Context, entries []jetstream.Entry) error {
 
 // done marks a record as finished.
 func (s *sender) done(d *due) error {
-	for i := range d.Decisions {
-		delete(s.told, d.Decisions[i].Seq)
+	for i := range d.decisions {
+		delete(s.told, d.decisions[i].Seq)
 	}
-	return d.Done()
+	return d.Ack()
 }
 
 // heldNow returns the held items, if one of the records is about them.
-func (s *sender) heldNow(ctx context.Context, entries []jetstream.Entry) (map[bcp.ItemID]bool, error) {
-	about := slices.ContainsFunc(entries, func(e jetstream.Entry) bool {
-		return slices.ContainsFunc(e.Decisions, func(d bcp.Decision) bool {
+func (s *sender) heldNow(ctx context.Context, entries []entry) (map[bcp.ItemID]bool, error) {
+	about := slices.ContainsFunc(entries, func(e entry) bool {
+		return slices.ContainsFunc(e.decisions, func(d bcp.Decision) bool {
 			alert, ok := d.Alert()
 			return ok && alert.Alert == bcp.AlertHeld
 		})
@@ -232,16 +232,16 @@ func (s *sender) heldNow(ctx context.Context, entries []jetstream.Entry) (map[bc
 }
 
 // findDue returns what to send for a record.
-func (s *sender) findDue(def *bcp.Mesh, e *jetstream.Entry, open map[bcp.ItemID]bool, now time.Time) due {
-	result := due{Entry: e}
-	for i := range e.Decisions {
-		d := &e.Decisions[i]
+func (s *sender) findDue(def *bcp.Mesh, e *entry, open map[bcp.ItemID]bool, now time.Time) due {
+	result := due{entry: e}
+	for i := range e.decisions {
+		d := &e.decisions[i]
 		n, ok := newNotice(def, s.route, d)
 		switch {
 		case !ok:
 			continue
 		case n.Kind != bcp.AlertHeld:
-			if s.told[d.Seq] || e.Stored.Before(s.cursor.Created()) {
+			if s.told[d.Seq] || e.stored.Before(s.cursor.CachedInfo().Created) {
 				continue
 			}
 		case !open[d.HeldItem()] || s.notifier.hasSeen(s.route.Person, d.HeldItem()):
@@ -249,7 +249,7 @@ func (s *sender) findDue(def *bcp.Mesh, e *jetstream.Entry, open map[bcp.ItemID]
 		default:
 			result.held = true
 			if repeat := s.route.Repeat; repeat > 0 {
-				if times := now.Sub(e.Stored) / repeat; times > 0 {
+				if times := now.Sub(e.stored) / repeat; times > 0 {
 					n.ID += fmt.Sprintf(".%d", times)
 				}
 			}
@@ -267,7 +267,7 @@ func (s *sender) postpone(all []due, now time.Time) ([]due, error) {
 		return all, nil
 	}
 	for i := range all {
-		if err := all[i].Later(wait); err != nil {
+		if err := all[i].NakWithDelay(wait); err != nil {
 			return nil, fmt.Errorf("keep the place in the journal: %w", err)
 		}
 	}
@@ -290,7 +290,7 @@ func (s *sender) send(ctx context.Context, m *Message, all []due) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ticker := time.NewTicker(jetstream.CursorPatience / 4)
+		ticker := time.NewTicker(cursorPatience / 4)
 		defer ticker.Stop()
 		for {
 			select {
@@ -298,7 +298,7 @@ func (s *sender) send(ctx context.Context, m *Message, all []due) error {
 				return
 			case <-ticker.C:
 				for i := range all {
-					_ = all[i].Working() // otherwise it comes again, and is sent twice
+					_ = all[i].InProgress() // otherwise it comes again, and is sent twice
 				}
 			}
 		}
