@@ -42,9 +42,9 @@ func TestPages(t *testing.T) {
 	b.do(chromedp.Navigate(m.base + "/audit?verdict=reject"))
 	refused := eval[string](b, `document.querySelector(".story a").getAttribute("href").replace(/^\/[A-Z2-7]{26}/, "")`)
 	b.do(chromedp.Navigate(m.base + "/sessions"))
-	session := eval[string](b, `document.querySelector("main tbody a[href*='/sessions/']").getAttribute("href").replace(/^\/[A-Z2-7]{26}/, "")`)
+	session := eval[string](b, `document.querySelector("main tbody a[href*='/audit?id=']").getAttribute("href").replace(/^\/[A-Z2-7]{26}/, "")`)
 	paths := []string{"/", "/approvals", item, escalation, "/agents", "/agents/mail-reader", "/agents/assistant", "/sessions", session, "/audit", "/audit?page=2", "/audit?verdict=reject", "/audit?agent=nobody",
-		"/alerts", "/proof", "/channels/assistant/mail-reader", refused}
+		"/audit?kind=alert", "/proof", "/channels/assistant/mail-reader", refused}
 	b.all(m, paths, map[string]string{"/": "mesh", "/approvals": "approvals", item: "item", "/agents/mail-reader": "agent", session: "session", "/channels/assistant/mail-reader": "channel",
 		refused: "decision", "/audit": "audit", "/proof": "proof"})
 }

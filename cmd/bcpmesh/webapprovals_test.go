@@ -91,7 +91,7 @@ func TestDecideInAPage(t *testing.T) {
 	if _, page := b.get(t, "/approvals"); strings.Contains(page, "<script>alert") || !strings.Contains(page, "kanarienvogel") {
 		t.Errorf("the list does not show the words, inert: %s", page)
 	}
-	for _, path := range []string{"/", "/agents", "/agents/mail", "/sessions", "/audit", "/alerts", "/channels/main/mail", "/decisions/5"} {
+	for _, path := range []string{"/", "/agents", "/agents/mail", "/sessions", "/audit", "/audit?kind=alert", "/channels/main/mail", "/decisions/5"} {
 		if _, page := b.get(t, path); strings.Contains(page, "kanarienvogel") {
 			t.Errorf("%s shows what is held", path)
 		}

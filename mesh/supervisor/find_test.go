@@ -22,22 +22,12 @@ func TestFind(t *testing.T) {
 		noError(t, os.WriteFile(filepath.Join(folder, name), []byte(content), mode))
 	}
 	write("good.sh", "#!/bin/sh\nexit 0\n", 0o755)
-	write("spaced.sh", "#! /bin/sh -e\nexit 0\n", 0o755)
-	write("env.sh", "#!/usr/bin/env sh\nexit 0\n", 0o755)
-	write("bare.sh", "#!/bin/sh", 0o755)
 	write("plain.sh", "#!/bin/sh\n", 0o644)
-	write("windows.sh", "#!/bin/sh\r\nexit 0\r\n", 0o755)
-	write("other.sh", "#!/no/such/interpreter -x\n", 0o755)
-	write("noenv.sh", "#!/usr/bin/env no-such-program-anywhere\n", 0o755)
-	write("long.sh", "#!/"+strings.Repeat("x", 10_000), 0o755)
 	environ := []string{"PATH=/usr/bin:/bin"}
 	for command, want := range map[string]string{
 		"./good.sh":                "",
 		"good.sh":                  `no program "good.sh" in PATH`, // no relative folder is searched
 		folder + "/good.sh":        "",
-		"./spaced.sh":              "",
-		"./env.sh":                 "",
-		"./bare.sh":                "",
 		"sh":                       "",
 		"/bin/sh":                  "",
 		"":                         "names no program",
@@ -47,10 +37,6 @@ func TestFind(t *testing.T) {
 		".//":                      "is a folder",
 		"/":                        "/ is a folder",
 		"no-such-program-anywhere": `there is no program "no-such-program-anywhere" in PATH`,
-		"./windows.sh":             "carriage return",
-		"./other.sh":               `is to be run by "/no/such/interpreter"`,
-		"./noenv.sh":               `is to be run by "no-such-program-anywhere"`,
-		"./long.sh":                "which cannot be started",
 		"./good.sh/x":              "cannot be executed",
 	} {
 		p := supervisor.Program{Agent: "main", Command: []string{command, "word"}, Dir: folder}
@@ -60,10 +46,7 @@ func TestFind(t *testing.T) {
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%q: %v, want %s", command, err, want)
 		}
-		// A start says the same, but for a script without its interpreter by way of env.
-		if command == "./noenv.sh" {
-			continue
-		}
+		// A start says the same.
 		b := newBench(t, supervisor.Config{MaxFailures: 1, Environ: environ})
 		b.Set([]supervisor.Program{p})
 		if want == "" {

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
@@ -111,15 +110,4 @@ func (a *agent) facts() []fact {
 func (s *Server) sessions(w http.ResponseWriter, r *http.Request) {
 	f := s.facts()
 	s.show(w, r, http.StatusOK, "sessions", page{facts: f, Title: "Sessions", Of: f.known.sessions})
-}
-
-func (s *Server) session(w http.ResponseWriter, r *http.Request) {
-	f := s.facts()
-	id := bcp.SessionID(r.PathValue("session"))
-	found := newest(f.entries, 0, perPage, func(e *entry) bool { return e.Session == id })
-	if id == "" || len(found) == 0 {
-		s.problem(w, r, "No such session", "None of the newest decisions is of this session. The command reads older ones.", "bcpmesh audit replay --session "+string(id))
-		return
-	}
-	s.show(w, r, http.StatusOK, "decided", page{facts: f, Title: "Session " + string(id), Story: events(found)})
 }

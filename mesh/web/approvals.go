@@ -22,14 +22,12 @@ import (
 )
 
 func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), readTime)
-	defer cancel()
-	mesh, person := s.mesh.Load(), s.person(r)
-	if mesh == nil || person == nil {
+	person := s.person(r)
+	if person == nil {
 		s.show(w, r, http.StatusOK, "nobody", page{Title: "Approvals"})
 		return
 	}
-	p := page{Title: "Approvals"}
+	ctx, p := r.Context(), page{Title: "Approvals"}
 	items, err := person.Approver.List(ctx)
 	if err != nil {
 		p.Fault = "The waiting items are not known now: the mesh does not answer. Check it with bcpmesh doctor, and load the page again."
@@ -39,7 +37,7 @@ func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
 	if more != nil && p.Fault == "" {
 		p.Fault = "What is endorsed is not known now: the mesh does not answer. Load the page again."
 	}
-	p.Of = approvalsData{person.Name, s.waiting(ctx, person, items), groups(items), endorsedRows(given)}
+	p.Of = approvalsData{person.Name, s.waiting(ctx, person, items), endorsedRows(given)}
 	s.show(w, r, http.StatusOK, "approvals", p)
 }
 
@@ -47,7 +45,6 @@ func (s *Server) approvals(w http.ResponseWriter, r *http.Request) {
 type approvalsData struct {
 	As       bcp.AgentName
 	Items    []waiting
-	Groups   []group
 	Endorsed []endorsed
 }
 
@@ -88,20 +85,19 @@ type desk struct {
 
 // look reads the item of a request. If it does not exist or may not be decided, it
 // sends the response itself.
-func (s *Server) look(w http.ResponseWriter, r *http.Request, ctx context.Context) (desk, bool) {
-	mesh, person := s.mesh.Load(), s.person(r)
+func (s *Server) look(w http.ResponseWriter, r *http.Request) (desk, bool) {
 	id := bcp.ItemID(r.PathValue("item"))
 	if _, err := bcp.ParseItemID(string(id)); err != nil {
 		s.missing(w, r)
 		return desk{}, false
 	}
-	if mesh == nil || person == nil {
-		s.show(w, r, http.StatusForbidden, "nobody", page{Title: "Approvals"})
+	person := s.decider(w, r)
+	if person == nil {
 		return desk{}, false
 	}
 	d := desk{root: s.visit(r).root(), by: person.Name, passkey: person.Passkey, approver: person.Approver}
 	var err error
-	if d.view, err = d.approver.View(ctx, id); err != nil {
+	if d.view, err = d.approver.View(r.Context(), id); err != nil {
 		s.showUndecided(w, r, err)
 		return desk{}, false
 	}
@@ -137,9 +133,7 @@ func (s *Server) showUndecided(w http.ResponseWriter, r *http.Request, err error
 }
 
 func (s *Server) item(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), readTime)
-	defer cancel()
-	if d, ok := s.look(w, r, ctx); ok {
+	if d, ok := s.look(w, r); ok {
 		s.showItem(w, r, http.StatusOK, d, "")
 	}
 }
@@ -254,11 +248,9 @@ func edited(v *bcp.ItemView, text string) any {
 }
 
 // decide handles a form about an item, which must be the one that the page showed.
-func (s *Server) decide(act func(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk)) http.HandlerFunc {
+func (s *Server) decide(act func(w http.ResponseWriter, r *http.Request, d desk)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), readTime)
-		defer cancel()
-		d, ok := s.look(w, r, ctx)
+		d, ok := s.look(w, r)
 		if !ok {
 			return
 		}
@@ -269,21 +261,21 @@ func (s *Server) decide(act func(w http.ResponseWriter, r *http.Request, ctx con
 		if p := d.passkey; p != (accounts.Passkey{}) {
 			d.approver = d.approver.By(signed(r, p))
 		}
-		act(w, r, ctx, d)
+		act(w, r, d)
 	}
 }
 
-func (s *Server) approve(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk) {
-	s.decided(w, r, d, bcp.Approve, d.approver.Approve(ctx, d.view))
+func (s *Server) approve(w http.ResponseWriter, r *http.Request, d desk) {
+	s.decided(w, r, d, bcp.Approve, d.approver.Approve(r.Context(), d.view))
 }
 
-func (s *Server) reject(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk) {
+func (s *Server) reject(w http.ResponseWriter, r *http.Request, d desk) {
 	reason := strings.TrimSpace(r.PostFormValue("reason"))
 	if wrong := wrongReason(reason); wrong != "" {
 		s.showItem(w, r, http.StatusUnprocessableEntity, d, wrong)
 		return
 	}
-	s.decided(w, r, d, bcp.RejectItem, d.approver.Reject(ctx, d.view, reason))
+	s.decided(w, r, d, bcp.RejectItem, d.approver.Reject(r.Context(), d.view, reason))
 }
 
 // wrongReason says what is wrong with the reason of a rejection.
@@ -300,8 +292,8 @@ func wrongReason(reason string) string {
 }
 
 // preview shows what an edit would release.
-func (s *Server) preview(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk) {
-	preview, ok := s.readPreview(w, r, ctx, d, r.PostFormValue("response"))
+func (s *Server) preview(w http.ResponseWriter, r *http.Request, d desk) {
+	preview, ok := s.readPreview(w, r, d, r.PostFormValue("response"))
 	if !ok {
 		return
 	}
@@ -320,13 +312,13 @@ type previewData struct {
 	Question, Response, Back string
 }
 
-func (s *Server) readPreview(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk, text string) (bcp.EditPreview, bool) {
+func (s *Server) readPreview(w http.ResponseWriter, r *http.Request, d desk, text string) (bcp.EditPreview, bool) {
 	response := edited(&d.view, text)
 	if response == nil {
 		s.showItem(w, r, http.StatusUnprocessableEntity, d, "The edit does not have the form of an answer. Change only the values, not the names or punctuation.")
 		return bcp.EditPreview{}, false
 	}
-	preview, err := d.approver.Preview(ctx, d.view, response)
+	preview, err := d.approver.Preview(r.Context(), d.view, response)
 	var refused *agents.RefusedError
 	if errors.As(err, &refused) && (refused.Code == bcp.ValidationFailed || refused.Code == bcp.Malformed) {
 		s.showItem(w, r, http.StatusUnprocessableEntity, d, "The edit does not fit the question: "+inert.Line(cmp.Or(refused.Detail, string(refused.Code)))+". Nothing was decided.")
@@ -339,8 +331,8 @@ func (s *Server) readPreview(w http.ResponseWriter, r *http.Request, ctx context
 	return preview, true
 }
 
-func (s *Server) edit(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk) {
-	preview, ok := s.readPreview(w, r, ctx, d, r.PostFormValue("response"))
+func (s *Server) edit(w http.ResponseWriter, r *http.Request, d desk) {
+	preview, ok := s.readPreview(w, r, d, r.PostFormValue("response"))
 	if !ok {
 		return
 	}
@@ -348,7 +340,7 @@ func (s *Server) edit(w http.ResponseWriter, r *http.Request, ctx context.Contex
 		s.showItem(w, r, http.StatusConflict, d, "The edit is not what your page showed. Nothing was decided.")
 		return
 	}
-	s.decided(w, r, d, bcp.EditItem, d.approver.Edit(ctx, d.view, preview))
+	s.decided(w, r, d, bcp.EditItem, d.approver.Edit(r.Context(), d.view, preview))
 }
 
 // decided shows the result of a decision that counted.

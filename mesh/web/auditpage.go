@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
@@ -80,33 +79,6 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 		of.Cut = len(f.entries) == maxHistory
 	}
 	s.show(w, r, http.StatusOK, "audit", page{facts: f, Title: "Audit", Story: events(shown), Nothing: "No decision matches.", Of: of})
-}
-
-// alertCount is how often one kind of alert was raised.
-type alertCount struct {
-	Name, Severity string
-	Count          int
-}
-
-func (s *Server) alerts(w http.ResponseWriter, r *http.Request) {
-	f := s.facts()
-	all := newest(f.entries, 0, len(f.entries), isAlert)
-	count := map[string]int{}
-	for _, e := range all {
-		count[e.Event]++
-	}
-	var counts []alertCount
-	for _, kind := range bcp.AlertKinds() {
-		if n := count[string(kind)]; n > 0 {
-			counts = append(counts, alertCount{strings.ReplaceAll(string(kind), "_", " "), kind.Severity().String(), n})
-		}
-	}
-	s.show(w, r, http.StatusOK, "alerts", page{facts: f, Title: "Alerts", Story: events(all[:min(perPage, len(all))]), Nothing: "There were no alerts.", Of: counts})
-}
-
-// byID leads from an id to the decisions about it.
-func (s *Server) byID(w http.ResponseWriter, r *http.Request) {
-	http.Redirect(w, r, s.visit(r).root()+filter{id: r.PathValue("id")}.path(1), http.StatusSeeOther)
 }
 
 func (s *Server) decision(w http.ResponseWriter, r *http.Request) {

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
 	"net/http"
@@ -55,9 +54,7 @@ type endorseData struct {
 type bound struct{ First, Most int64 }
 
 func (s *Server) endorseForm(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), readTime)
-	defer cancel()
-	if d, ok := s.look(w, r, ctx); ok {
+	if d, ok := s.look(w, r); ok {
 		s.showEndorse(w, r, http.StatusOK, d, "")
 	}
 }
@@ -128,7 +125,7 @@ func (s *Server) decidedAlike(e *bcp.Endorsement) string {
 
 // endorse handles the form that lets answers through. What it says is signed: the end too,
 // which counts from when the page was shown.
-func (s *Server) endorse(w http.ResponseWriter, r *http.Request, ctx context.Context, d desk) {
+func (s *Server) endorse(w http.ResponseWriter, r *http.Request, d desk) {
 	e, why := d.endorsing()
 	if why != "" {
 		s.showLeft(w, r, http.StatusForbidden, "Not endorsed", why)
@@ -156,7 +153,7 @@ func (s *Server) endorse(w http.ResponseWriter, r *http.Request, ctx context.Con
 		return
 	}
 	e.ID, e.Uses, e.Bits, e.Until = bcp.EndorsementID(r.PostFormValue("endorsement")), int(uses), int(bits), until
-	if err := d.approver.Endorse(ctx, e); err != nil {
+	if err := d.approver.Endorse(r.Context(), e); err != nil {
 		s.showUndecided(w, r, err)
 		return
 	}
@@ -181,14 +178,11 @@ func endorsedRows(list []bcp.EndorsementView) (rows []endorsed) {
 
 // revoke ends an endorsement. That gives nobody anything, and is not signed.
 func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), readTime)
-	defer cancel()
-	person := s.person(r)
-	if s.mesh.Load() == nil || person == nil {
-		s.show(w, r, http.StatusForbidden, "nobody", page{Title: "Approvals"})
+	person := s.decider(w, r)
+	if person == nil {
 		return
 	}
-	list, err := person.Approver.Endorsements(ctx)
+	list, err := person.Approver.Endorsements(r.Context())
 	if err != nil {
 		s.showUndecided(w, r, err)
 		return
@@ -198,7 +192,7 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
 		s.showLeft(w, r, http.StatusNotFound, "No such endorsement", "None of this number is known on your channels. It may be over.")
 		return
 	}
-	if err := person.Approver.Revoke(ctx, list[i]); err != nil {
+	if err := person.Approver.Revoke(r.Context(), list[i]); err != nil {
 		s.showUndecided(w, r, err)
 		return
 	}

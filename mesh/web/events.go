@@ -3,7 +3,6 @@ package web
 import (
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -25,45 +24,6 @@ const (
 	// more than 200 in a second.
 	maxEvents = 20
 )
-
-// streams wakes the live pages. Its methods may be called concurrently.
-type streams struct {
-	mu   sync.Mutex
-	open map[chan struct{}]bool
-}
-
-// join returns a channel that is signalled when there are decisions, and false if there
-// are too many pages.
-func (s *streams) join() (news chan struct{}, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.open) >= maxStreams {
-		return nil, false
-	}
-	if s.open == nil {
-		s.open = map[chan struct{}]bool{}
-	}
-	news = make(chan struct{}, 1)
-	s.open[news] = true
-	return news, true
-}
-
-func (s *streams) leave(news chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.open, news)
-}
-
-func (s *streams) wake() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for news := range s.open {
-		select {
-		case news <- struct{}{}:
-		default: // it will look anyway
-		}
-	}
-}
 
 // event is a decision as pages show it: plain text, also for a live page.
 type event struct {
@@ -89,13 +49,12 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "only a page of this server may listen", http.StatusForbidden)
 		return
 	}
-	woken, ok := s.streams.join()
-	if !ok {
+	defer s.live.Add(-1)
+	if s.live.Add(1) > maxStreams {
 		w.Header().Set("Retry-After", "60")
 		http.Error(w, "too many pages are live", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.streams.leave(woken)
 	cookie, err := r.Cookie(s.cookie)
 	if err != nil {
 		return // inside has seen it
@@ -109,6 +68,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	defer beat.Stop()
 	fault := ""
 	for send := true; ; {
+		changed := s.history.changes()
 		if send {
 			m := news{Fault: s.fault()}
 			m.Events, m.Missed, seen = s.since(seen)
@@ -124,7 +84,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-s.ending:
 			return
-		case <-woken:
+		case <-changed:
 			time.Sleep(streamPause)
 		case <-beat.C:
 			if !s.logins.isValid(cookie.Value) {

@@ -82,7 +82,6 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	s.history.add(total+1, &bcp.Decision{Seq: total + 1, Kind: bcp.KindAsk, Verdict: bcp.Accept, Time: 1})
-	s.streams.wake()
 	if m := nextMessage(t, lines); len(m.Events) != 1 || m.Missed != 0 || m.Total != total+1 || m.Events[0].Word != "accept" || !strings.HasPrefix(m.Events[0].Path, "/decisions/") {
 		t.Errorf("after one decision: %+v", m)
 	}
@@ -92,10 +91,9 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%q: %+v", from, m)
 		}
 	}
-	for s.streams.size() < maxStreams {
-		if _, ok := s.streams.join(); !ok {
-			t.Fatal("a stream is refused below the limit")
-		}
+	s.live.Store(maxStreams - 1)
+	if got := s.listen(t, server.URL, cookie, "", nil); got.StatusCode != http.StatusOK {
+		t.Errorf("a stream below the limit: %d", got.StatusCode)
 	}
 	if got := s.listen(t, server.URL, cookie, "", nil); got.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("one stream too many: %d", got.StatusCode)
@@ -106,10 +104,4 @@ func TestEvents(t *testing.T) {
 			t.Errorf("after the end: %s", lines.Text())
 		}
 	}
-}
-
-func (s *streams) size() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.open)
 }

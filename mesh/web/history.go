@@ -17,10 +17,11 @@ type entry struct{ bcp.Decision }
 // be called concurrently. Kept decisions are immutable.
 type history struct {
 	mu      sync.RWMutex
-	entries []*entry // oldest first, at most 2*maxHistory; the last maxHistory count
-	failed  bool     // the audit is unreadable
-	behind  uint64   // the sequence number after the last
-	added   uint64   // decisions, ever
+	entries []*entry      // oldest first, at most 2*maxHistory; the last maxHistory count
+	failed  bool          // the audit is unreadable
+	behind  uint64        // the sequence number after the last
+	added   uint64        // decisions, ever
+	changed chan struct{} // closed with the next one; nil if nobody waits
 }
 
 // add keeps a decision, which has a sequence number in the audit.
@@ -33,6 +34,20 @@ func (h *history) add(sequence uint64, d *bcp.Decision) {
 		h.entries = append(make([]*entry, 0, 2*maxHistory), h.entries[maxHistory:]...)
 	}
 	h.entries = append(h.entries, &entry{Decision: *d})
+	if h.changed != nil {
+		close(h.changed)
+		h.changed = nil
+	}
+}
+
+// changes returns a channel that is closed with the next decision.
+func (h *history) changes() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.changed == nil {
+		h.changed = make(chan struct{})
+	}
+	return h.changed
 }
 
 // total returns the number of decisions ever added.

@@ -69,15 +69,12 @@ func (s *Server) take(records iter.Seq2[agents.AuditRecord, error]) error {
 			return err
 		}
 		s.history.add(r.Sequence, &r.Decision)
-		s.streams.wake()
 	}
 	return nil
 }
 
 // read returns the decision with a number from the audit, if it is not kept.
 func (s *Server) read(ctx context.Context, seq uint64) *entry {
-	ctx, cancel := context.WithTimeout(ctx, readTime)
-	defer cancel()
 	auditor := s.mesh.Load().Auditor
 	if auditor == nil {
 		return nil

@@ -58,13 +58,16 @@ type page struct {
 
 type fact = tell.ItemFact
 
+// alertsPath is the page of the audit with the alerts.
+const alertsPath = "/audit?kind=alert"
+
 type place struct{ Path, Name string }
 
 // show writes a page for a logged-in user, all of it or an error.
 func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, name string, p page) {
 	of := s.visit(r)
 	p.Root, p.Path, p.Word = of.root(), r.URL.Path, of.word
-	p.Places = []place{{"/", "Mesh"}, {"/approvals", "Approvals"}, {"/agents", "Agents"}, {"/sessions", "Sessions"}, {"/audit", "Audit"}, {"/alerts", "Alerts"}}
+	p.Places = []place{{"/", "Mesh"}, {"/approvals", "Approvals"}, {"/agents", "Agents"}, {"/sessions", "Sessions"}, {"/audit", "Audit"}, {alertsPath, "Alerts"}}
 	if s.scenes != nil {
 		p.Places = append([]place{{storyPath, "Story"}}, p.Places...)
 	}

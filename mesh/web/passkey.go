@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -124,8 +123,6 @@ func (s *Server) linked(w http.ResponseWriter, r *http.Request) {
 // enterByPasskey logs in a person who signed one of our nonces with an enrolled
 // passkey, if the mesh accepts the creds bound to it.
 func (s *Server) enterByPasskey(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), readTime)
-	defer cancel()
 	nonce := r.PostFormValue("nonce")
 	p, known := s.site.People.Passkey(r.PostFormValue("id"))
 	assertion := signed(r, p)
@@ -134,7 +131,7 @@ func (s *Server) enterByPasskey(w http.ResponseWriter, r *http.Request) {
 		s.showPasskeyLogin(w, r, http.StatusForbidden, "That passkey does not log in here, or the page was older than five minutes. Try again; if it stays so, enrol again with a new invitation.")
 		return
 	}
-	person, err := s.connected.connect(ctx, s.site.People, p)
+	person, err := s.connected.connect(r.Context(), s.site.People, p)
 	if err != nil {
 		s.showPasskeyLogin(w, r, http.StatusBadGateway, "The mesh cannot be reached, or no longer accepts your credentials. Its operator sees them in bcpmesh creds.")
 		return
@@ -186,8 +183,6 @@ type enrolledData struct {
 // enrolled accepts a passkey made by a browser. With the token of an invitation its
 // person joins; without one, as on a cluster, the operator gets a file.
 func (s *Server) enrolled(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), joinTime)
-	defer cancel()
 	site, _ := accounts.PasskeySite(s.URL())
 	p := accounts.Passkey{RPID: site, PublicKey: r.PostFormValue("public_key"), ID: r.PostFormValue("id")}
 	hash, err := p.Hash()
@@ -206,7 +201,7 @@ func (s *Server) enrolled(w http.ResponseWriter, r *http.Request) {
 		outside(w, http.StatusOK, "enrolled", "Nearly there", "", enrolledData{File: string(file), Words: words})
 		return
 	}
-	name, err := s.site.People.Join(ctx, token, p)
+	name, err := s.site.People.Join(r.Context(), token, p)
 	var refused *agents.RefusedError
 	switch {
 	case errors.Is(err, agents.ErrToken), errors.As(err, &refused):

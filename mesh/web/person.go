@@ -68,13 +68,23 @@ func (s *Site) check() error {
 // person returns the person who sent a request, for decisions; nil if they may not
 // decide.
 func (s *Server) person(r *http.Request) *Person {
-	if s.site != nil {
+	switch mesh := s.mesh.Load(); {
+	case mesh == nil:
+		return nil
+	case s.site != nil:
 		return s.visit(r).person
-	}
-	if mesh := s.mesh.Load(); mesh != nil {
+	default:
 		return mesh.Owner
 	}
-	return nil
+}
+
+// decider is person, and says so itself if there is none.
+func (s *Server) decider(w http.ResponseWriter, r *http.Request) *Person {
+	person := s.person(r)
+	if person == nil {
+		s.show(w, r, http.StatusForbidden, "nobody", page{Title: "Approvals"})
+	}
+	return person
 }
 
 // connectedPeople are the people of a site who are connected. Its methods may be called

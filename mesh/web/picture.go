@@ -1,9 +1,11 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -57,28 +59,40 @@ func topology(channels []*channel, taints map[bcp.AgentName]bcp.Taint) *picture 
 	if len(channels) == 0 {
 		return nil
 	}
-	l := layOut(channels)
-	height := headRoom + max(len(l.channels), len(l.readers), len(l.controllers))*rowHeight
-	left, right := positions(l.readers), positions(l.controllers)
+	readers := column(channels, func(c *channel) bcp.AgentName { return c.key.Reader })
+	controllers := column(channels, func(c *channel) bcp.AgentName { return c.key.Controller })
+	height := headRoom + max(len(channels), len(readers), len(controllers))*rowHeight
 	middle := func(i, n int) int { return headRoom + (2*i+1)*(height-headRoom)/(2*n) }
-	leftY := func(name bcp.AgentName) int { return middle(left[name], len(l.readers)) }
-	rightY := func(name bcp.AgentName) int { return middle(right[name], len(l.controllers)) }
+	leftY := func(name bcp.AgentName) int { return middle(slices.Index(readers, name), len(readers)) }
+	rightY := func(name bcp.AgentName) int { return middle(slices.Index(controllers, name), len(controllers)) }
+	between := slices.SortedStableFunc(slices.Values(channels), func(a, b *channel) int { // so that few lines cross
+		return cmp.Compare(leftY(a.key.Reader)+rightY(a.key.Controller), leftY(b.key.Reader)+rightY(b.key.Controller))
+	})
 	const end = pictureWidth - boxWidth
 	p := &picture{Height: height, Bar: height - headRoom}
-	for i, c := range l.channels {
-		y := middle(i, len(l.channels))
+	for i, c := range between {
+		y := middle(i, len(between))
 		p.Flows = append(p.Flows, flow{c, lineWidth(c.day), y - 8, curve(boxWidth, leftY(c.key.Reader), barLeft, y), curve(barRight, y, end, rightY(c.key.Controller))})
 	}
-	for _, name := range l.readers {
-		if _, both := right[name]; both {
+	for _, name := range readers {
+		if slices.Contains(controllers, name) {
 			p.Same = append(p.Same, curve(boxWidth, leftY(name), end, rightY(name)))
 		}
 		p.Boxes = append(p.Boxes, box{name, strings.ToLower(taintName(true)), taints[name], 0, leftY(name)})
 	}
-	for _, name := range l.controllers {
+	for _, name := range controllers {
 		p.Boxes = append(p.Boxes, box{name, strings.ToLower(taintName(false)), taints[name], end, rightY(name)})
 	}
 	return p
+}
+
+// column has one end of each channel, by name.
+func column(channels []*channel, end func(*channel) bcp.AgentName) (names []bcp.AgentName) {
+	for _, c := range channels {
+		names = append(names, end(c))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // taintName names the taint that the picture shows of an agent.

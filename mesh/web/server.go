@@ -55,7 +55,7 @@ type Server struct {
 	mesh      atomic.Pointer[Mesh]
 	views     viewCache
 	history   history
-	streams   streams
+	live      atomic.Int32  // pages that are live
 	ending    chan struct{} // closed when live pages must end
 	http      http.Server
 }
@@ -258,8 +258,9 @@ func (s *Server) handler() http.Handler {
 func (s *Server) routes() map[string]http.HandlerFunc {
 	inner := http.NewServeMux()
 	for pattern, handle := range s.inner() {
-		inner.HandleFunc(pattern, handle)
+		inner.HandleFunc(pattern, within(readTime, handle))
 	}
+	inner.HandleFunc("GET /events", s.events) // as long as the page is open
 	routes := map[string]http.HandlerFunc{
 		"GET " + scriptPath: serve("text/javascript; charset=utf-8", script),
 		"GET " + stylePath:  serve("text/css; charset=utf-8", style),
@@ -271,9 +272,9 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 	if s.site == nil {
 		routes["GET /login"], routes["POST /login"] = s.login, s.enter
 	} else {
-		routes["GET /login"], routes["POST /login"] = s.loginByPasskey, s.few(s.enterByPasskey)
+		routes["GET /login"], routes["POST /login"] = s.loginByPasskey, s.few(within(readTime, s.enterByPasskey))
 		routes["GET /approvals/{item}"] = s.linked
-		routes["GET "+enrolPath], routes["POST "+enrolPath] = s.enrol, s.few(s.enrolled)
+		routes["GET "+enrolPath], routes["POST "+enrolPath] = s.enrol, s.few(within(joinTime, s.enrolled))
 	}
 	return routes
 }
@@ -285,7 +286,6 @@ func (s *Server) inner() map[string]http.HandlerFunc {
 		"GET /{$}":                            s.overview,
 		"GET /agents":                         s.agents,
 		"GET /agents/{agent}":                 s.agent,
-		"GET /alerts":                         s.alerts,
 		"GET /approvals":                      s.approvals,
 		"GET " + markedPath:                   s.marked,
 		"POST " + markedPath + "/approve":     s.decideMarked(bcp.Approve),
@@ -301,11 +301,8 @@ func (s *Server) inner() map[string]http.HandlerFunc {
 		"GET /audit":                          s.audit,
 		"GET /channels/{controller}/{reader}": s.channel,
 		"GET /decisions/{seq}":                s.decision,
-		"GET /events":                         s.events,
-		"GET /ids/{id}":                       s.byID,
 		"GET /proof":                          s.proof,
 		"GET /sessions":                       s.sessions,
-		"GET /sessions/{session}":             s.session,
 		"GET " + storyPath:                    s.story,
 		"/":                                   s.missing,
 	}
@@ -326,6 +323,15 @@ func (s *Server) few(handle http.HandlerFunc) http.HandlerFunc {
 		}
 		defer s.strangers.Add(-1)
 		handle(w, r)
+	}
+}
+
+// within bounds how long a request may ask the mesh.
+func within(limit time.Duration, handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), limit)
+		defer cancel()
+		handle(w, r.WithContext(ctx))
 	}
 }
 

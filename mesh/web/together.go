@@ -1,12 +1,10 @@
 package web
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -20,39 +18,6 @@ import (
 // Several items are looked at on one page and decided with one signature (PROTOCOL P7.7).
 
 const markedPath = "/approvals/marked"
-
-// group is a link to items that are worth deciding together.
-type group struct{ Name, Path string }
-
-// groups are what waits of one kind on one channel, and what waits for one Controller, where
-// these are several items and not all.
-func groups(items []bcp.Item) (list []group) {
-	names := map[string][]string{}
-	var order []string
-	for i := range items {
-		it := &items[i]
-		kind := string(it.Kind) + " on " + tell.Channel(it.Controller, it.Reader)
-		if it.Subscription != "" {
-			kind += ", " + string(it.Subscription)
-		}
-		for _, name := range []string{kind, "for " + string(it.Controller)} {
-			if names[name] == nil {
-				order = append(order, name)
-			}
-			names[name] = append(names[name], string(it.ID))
-		}
-	}
-	shown := map[string]bool{}
-	for _, name := range order {
-		ids := names[name]
-		path := markedPath + "?" + url.Values{"item": ids[:min(len(ids), bcp.MaxBatch)]}.Encode()
-		if len(ids) > 1 && !shown[path] {
-			shown[path] = true
-			list = append(list, group{strconv.Itoa(min(len(ids), bcp.MaxBatch)) + " " + name, path})
-		}
-	}
-	return list
-}
 
 // markedData is what only the page of several items has.
 type markedData struct {
@@ -77,11 +42,8 @@ type manyAct struct {
 
 // marked is the page of the items that a person has marked.
 func (s *Server) marked(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), readTime)
-	defer cancel()
-	person := s.person(r)
-	if s.mesh.Load() == nil || person == nil {
-		s.show(w, r, http.StatusForbidden, "nobody", page{Title: "Approvals"})
+	person := s.decider(w, r)
+	if person == nil {
 		return
 	}
 	ids := r.URL.Query()["item"]
@@ -102,7 +64,7 @@ func (s *Server) marked(w http.ResponseWriter, r *http.Request) {
 		seen[id] = true
 		d := desk{root: root, passkey: person.Passkey, approver: person.Approver}
 		var err error
-		if d.view, err = d.approver.View(ctx, id); err != nil || !tell.Intact(&d.view) {
+		if d.view, err = d.approver.View(r.Context(), id); err != nil || !tell.Intact(&d.view) {
 			fault += " " + string(id) + " " + left(err) + "."
 			continue
 		}
@@ -166,11 +128,8 @@ func left(err error) string {
 // one which does not wait any more is left out and the others count.
 func (s *Server) decideMarked(act bcp.Act) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), readTime)
-		defer cancel()
-		person := s.person(r)
-		if s.mesh.Load() == nil || person == nil {
-			s.show(w, r, http.StatusForbidden, "nobody", page{Title: "Approvals"})
+		person := s.decider(w, r)
+		if person == nil {
 			return
 		}
 		reason := ""
@@ -197,7 +156,7 @@ func (s *Server) decideMarked(act bcp.Act) http.HandlerFunc {
 		} else {
 			salts = nil // the browser makes them for a passkey alone
 		}
-		why, err := approver.DecideTogether(ctx, act, decisions, salts)
+		why, err := approver.DecideTogether(r.Context(), act, decisions, salts)
 		if err != nil {
 			s.showUndecided(w, r, err)
 			return
