@@ -45,13 +45,16 @@ type first struct {
 
 // firstOutcomes keeps the first outcome of every client id of a day. There may be
 // tens of millions, so each is written into as few bytes as it needs, behind the one
-// before, and an index finds it by its key: a map of structs took more than twice as much.
+// before, and an index finds it: a map of structs takes more than three times as much.
 // There is no pointer to any of them, for the collector of garbage.
 type firstOutcomes struct {
 	chunks []firstChunk // oldest first
 	base   uint32       // number of the first
 	oldest outcomePlace // of the oldest outcome
-	places map[clientKey]outcomePlace
+	kept   int
+	// index has the places of the outcomes by a part of their keys, the oldest first, which is
+	// forgotten first. Whoever has all ids in one part waits for a search through them alone.
+	index map[uint16][]outcomePlace
 }
 
 // firstChunk has encoded outcomes, in the order of their times.
@@ -61,10 +64,16 @@ type firstChunk struct {
 }
 
 // outcomePlace is where an outcome is: its chunk, whose number wraps around when the oldest
-// are long forgotten, and the bytes before it there.
-type outcomePlace struct{ chunk, at uint32 }
+// are long forgotten, and the bytes before it there. In the index it has more of the key: most
+// of the same part are told apart by it, and the others by the key itself, which is in front
+// of the outcome.
+type outcomePlace struct {
+	chunk    uint32
+	at, rest uint16
+}
 
 const (
+	indexParts = 1 << 12
 	chunkBytes = 1 << 16
 	// firstMost bounds an encoded outcome without its words.
 	firstMost = len(clientKey{}) + len(first{}.digest) + 2 + 9*binary.MaxVarintLen64
@@ -78,16 +87,32 @@ func (f *firstOutcomes) at(place outcomePlace) []byte { return f.chunk(place).en
 // read returns the outcome in a place, its key, and the place behind it.
 func (f *firstOutcomes) read(place outcomePlace) (key clientKey, one first, next outcomePlace) {
 	one, size := decodeFirst(f.at(place), f.chunk(place).began)
-	next = outcomePlace{place.chunk, place.at + uint32(size)}
-	if int(next.at) == len(f.chunk(place).encoded) {
-		next = outcomePlace{chunk: place.chunk + 1}
+	next = outcomePlace{chunk: place.chunk + 1}
+	if end := int(place.at) + size; end < len(f.chunk(place).encoded) {
+		next = outcomePlace{chunk: place.chunk, at: uint16(end)}
 	}
 	return clientKey(f.at(place)), one, next
 }
 
+// inIndex returns the part of the index that a key is in, and what tells it apart there.
+func (key clientKey) inIndex() (part, rest uint16) {
+	return binary.LittleEndian.Uint16(key[:]) % indexParts, binary.LittleEndian.Uint16(key[2:])
+}
+
+// find returns the place of a key's outcome.
+func (f *firstOutcomes) find(key clientKey) (place outcomePlace, ok bool) {
+	part, rest := key.inIndex()
+	for _, place := range f.index[part] {
+		if place.rest == rest && clientKey(f.at(place)) == key {
+			return place, true
+		}
+	}
+	return place, false
+}
+
 // get returns the first outcome of a key.
 func (f *firstOutcomes) get(key clientKey) (one first, ok bool) {
-	place, ok := f.places[key]
+	place, ok := f.find(key)
 	if ok {
 		_, one, _ = f.read(place)
 	}
@@ -98,7 +123,7 @@ func (f *firstOutcomes) get(key clientKey) (one first, ok bool) {
 func (f *firstOutcomes) all() iter.Seq2[clientKey, first] {
 	return func(yield func(clientKey, first) bool) {
 		place := f.oldest
-		for range len(f.places) {
+		for range f.kept {
 			key, one, next := f.read(place)
 			if !yield(key, one) {
 				return
@@ -117,8 +142,7 @@ type savedFirst struct {
 // save appends how many outcomes there are, and every one: together they may be longer than
 // a value of a checkpoint.
 func (f *firstOutcomes) save(b []byte) ([]byte, error) {
-	n := len(f.places)
-	b, err := bcp.AppendSaved(b, &n)
+	b, err := bcp.AppendSaved(b, &f.kept)
 	for key, one := range f.all() {
 		if err == nil {
 			b, err = bcp.AppendSaved(b, &savedFirst{key, one})
@@ -134,7 +158,7 @@ func (f *firstOutcomes) restore(b []byte) error {
 	for ; err == nil && n > 0; n-- {
 		var one savedFirst
 		b, err = bcp.CutSaved(b, &one)
-		if _, twice := f.places[one.key]; err != nil || twice || one.verdict >= 1<<verdictBits || one.category > 3 || one.repeats > maxRepeats {
+		if _, twice := f.find(one.key); err != nil || twice || one.verdict >= 1<<verdictBits || one.category > 3 || one.repeats > maxRepeats {
 			return errSaved
 		}
 		f.add(one.key, &one.first)
@@ -147,8 +171,8 @@ func (f *firstOutcomes) restore(b []byte) error {
 
 // add keeps an outcome of a key that has none. It is no older than those before.
 func (f *firstOutcomes) add(key clientKey, one *first) {
-	if f.places == nil {
-		f.places = make(map[clientKey]outcomePlace)
+	if f.index == nil {
+		f.index = make(map[uint16][]outcomePlace)
 	}
 	most := firstMost + len(one.code) + len(one.field) + len(one.query)
 	if n := len(f.chunks); n == 0 {
@@ -157,25 +181,33 @@ func (f *firstOutcomes) add(key clientKey, one *first) {
 		f.chunks = append(f.chunks, firstChunk{one.time, make([]byte, 0, chunkBytes)})
 	}
 	last := len(f.chunks) - 1
-	chunk, place := &f.chunks[last], outcomePlace{f.base + uint32(last), uint32(len(f.chunks[last].encoded))}
+	chunk := &f.chunks[last]
+	part, rest := key.inIndex()
+	place := outcomePlace{f.base + uint32(last), uint16(len(chunk.encoded)), rest}
 	chunk.encoded = one.encode(append(chunk.encoded, key[:]...), chunk.began)
-	if len(f.places) == 0 {
+	if f.kept++; f.kept == 1 {
 		f.oldest = place
 	}
-	f.places[key] = place
+	list := f.index[part]
+	if n := len(list); n == cap(list) { // append would double it
+		list = append(make([]outcomePlace, 0, n+n/8+1), list...)
+	}
+	f.index[part] = append(list, place)
 }
 
 // forget drops what is older than clientMemory.
 func (f *firstOutcomes) forget(now int64) {
-	for len(f.places) > 0 {
+	for f.kept > 0 {
 		key, one, next := f.read(f.oldest)
 		if now-one.time < clientMemory {
 			return
 		}
-		if delete(f.places, key); len(f.places) == 0 {
+		if f.kept--; f.kept == 0 {
 			*f = firstOutcomes{}
 			return
 		}
+		part, _ := key.inIndex()
+		f.index[part] = f.index[part][1:]
 		if next.chunk != f.oldest.chunk {
 			f.chunks[0] = firstChunk{}
 			f.chunks, f.base = f.chunks[1:], next.chunk
@@ -261,7 +293,7 @@ func (s *State) remember(d *bcp.Decision) {
 		return
 	}
 	key := newClientKey(d)
-	if _, known := s.firsts.places[key]; known {
+	if _, known := s.firsts.find(key); known {
 		return
 	}
 	s.firsts.add(key, &first{
@@ -272,7 +304,7 @@ func (s *State) remember(d *bcp.Decision) {
 
 // repeat counts a repeat.
 func (s *State) repeat(d *bcp.Decision) {
-	if place, known := s.firsts.places[newClientKey(d)]; known {
+	if place, known := s.firsts.find(newClientKey(d)); known {
 		if n := &s.firsts.at(place)[repeatsAt]; *n < maxRepeats {
 			*n++
 		}

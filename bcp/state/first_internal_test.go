@@ -49,13 +49,13 @@ func TestFirstOutcomes(t *testing.T) {
 		}
 		f.add(key, &one)
 		model[key], order = one, append(order, key)
-		most = max(most, len(f.places))
+		most = max(most, f.kept)
 		old := order[random.IntN(len(order))]
 		if got, ok := f.get(old); !ok || got != model[old] {
 			t.Fatalf("%d: %+v, %t; it was %+v", i, got, ok, model[old])
 		}
-		if len(f.places) != len(model) {
-			t.Fatalf("%d: %d are kept, not %d", i, len(f.places), len(model))
+		if f.kept != len(model) {
+			t.Fatalf("%d: %d are kept, not %d", i, f.kept, len(model))
 		}
 	}
 	n := 0
@@ -68,8 +68,8 @@ func TestFirstOutcomes(t *testing.T) {
 	if n != len(order) || most < 4096 {
 		t.Errorf("%d of %d in order; %d at most", n, len(order), most)
 	}
-	if f.forget(now + clientMemory); len(f.places) != 0 || f.chunks != nil || f.places != nil {
-		t.Errorf("a day later %d are kept", len(f.places))
+	if f.forget(now + clientMemory); f.kept != 0 || f.chunks != nil || f.index != nil {
+		t.Errorf("a day later %d are kept", f.kept)
 	}
 }
 
@@ -92,12 +92,12 @@ func TestFirstOutcomesWrapAround(t *testing.T) {
 		}
 	}
 	f.forget(clientMemory + all - 2)
-	if got, ok := f.get(key(all - 1)); len(f.places) != 1 || !ok || got.epoch != all-1 || f.base == math.MaxUint32 {
-		t.Errorf("%d are kept; the last: %+v, %t", len(f.places), got, ok)
+	if got, ok := f.get(key(all - 1)); f.kept != 1 || !ok || got.epoch != all-1 || f.base == math.MaxUint32 {
+		t.Errorf("%d are kept; the last: %+v, %t", f.kept, got, ok)
 	}
 }
 
-// A remembered push takes at most 110 bytes of memory. It is measured alone.
+// A remembered push takes at most 60 bytes of memory. It is measured alone.
 //
 // covers P2.6
 func TestRememberedPushIsSmall(t *testing.T) {
@@ -116,7 +116,7 @@ func TestRememberedPushIsSmall(t *testing.T) {
 			verdict: bcp.Accept, category: 1, nominal: 3 * bcp.Bit, capacity: 4 * bcp.Bit, epoch: 7})
 	}
 	each := float64(used()-before) / all
-	if runtime.KeepAlive(&f); each > 110 {
+	if runtime.KeepAlive(&f); each > 60 {
 		t.Errorf("each takes %.1f bytes", each)
 	}
 	t.Logf("each takes %.1f bytes", each)
