@@ -1,9 +1,6 @@
 package wire
 
-import (
-	"strconv"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // AppendSep appends the comma that a next element of an array needs, which is
 // none at the start of dst or after an opening bracket. dst must end where an
@@ -35,12 +32,6 @@ func AppendText(dst, text []byte) ([]byte, error) {
 	}
 	return appendQuoted(dst, text), nil
 }
-
-// AppendInt appends an integer in its shortest form.
-func AppendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10) }
-
-// AppendBool appends true or false.
-func AppendBool(dst []byte, v bool) []byte { return strconv.AppendBool(dst, v) }
 
 // appendQuoted appends valid UTF-8 as a JSON string.
 func appendQuoted[T string | []byte](dst []byte, text T) []byte {

@@ -1,6 +1,6 @@
 package wire
 
-import "unicode/utf8"
+import "hash/fnv"
 
 // Check judges a whole document without a schema: the rules of [Scanner], no
 // repeated key at any level, at most [MaxKeys] keys an object, and no null. Call
@@ -43,9 +43,8 @@ type keySet struct {
 }
 
 type keyRef struct {
-	start, end int
-	hash       uint32
-	escaped    bool
+	span
+	hash uint64 // of the text that it spells
 }
 
 // open begins the object or array of a level.
@@ -60,17 +59,20 @@ func (k *keySet) add(buf []byte, key span, level uint8) error {
 	if k.size-base >= MaxKeys {
 		return ErrTooManyKeys
 	}
-	hash := key.hash(buf)
+	var room, other [64]byte
+	text := key.text(buf, room[:0])
+	hasher := fnv.New64a()
+	hasher.Write(text)
+	hash := hasher.Sum64()
 	for i := base; i < k.size; i++ {
-		ref := k.at(i)
-		if ref.hash == hash && key.equal(buf, span{ref.start, ref.end, ref.escaped}) {
+		if ref := k.at(i); ref.hash == hash && string(ref.text(buf, other[:0])) == string(text) {
 			return ErrDuplicateKey
 		}
 	}
 	if k.size >= len(k.few)+len(k.rest) {
 		k.rest = append(k.rest, keyRef{})
 	}
-	*k.at(k.size) = keyRef{key.start, key.end, hash, key.escaped}
+	*k.at(k.size) = keyRef{key, hash}
 	k.size++
 	return nil
 }
@@ -80,51 +82,4 @@ func (k *keySet) at(i int) *keyRef {
 		return &k.few[i]
 	}
 	return &k.rest[i-len(k.few)]
-}
-
-// hash is FNV-1a over the text that the span spells.
-func (r span) hash(buf []byte) uint32 {
-	const offset, prime = 2166136261, 16777619
-	h := uint32(offset)
-	raw := buf[r.start:r.end]
-	for i := 0; i < len(raw); {
-		if raw[i] != '\\' || !r.escaped {
-			h = (h ^ uint32(raw[i])) * prime
-			i++
-			continue
-		}
-		c, n := unescape(raw[i:])
-		var enc [utf8.UTFMax]byte
-		for _, b := range enc[:utf8.EncodeRune(enc[:], c)] {
-			h = (h ^ uint32(b)) * prime
-		}
-		i += n
-	}
-	return h
-}
-
-// equal reports whether both spans spell the same text.
-func (r span) equal(buf []byte, other span) bool {
-	a, b := buf[r.start:r.end], buf[other.start:other.end]
-	if !r.escaped && !other.escaped {
-		return string(a) == string(b)
-	}
-	for len(a) > 0 && len(b) > 0 {
-		x, n := r.next(a)
-		y, m := other.next(b)
-		if x != y {
-			return false
-		}
-		a, b = a[n:], b[m:]
-	}
-	return len(a) == len(b)
-}
-
-// next returns the character that raw begins with and the length of its
-// spelling.
-func (r span) next(raw []byte) (rune, int) {
-	if r.escaped && raw[0] == '\\' {
-		return unescape(raw)
-	}
-	return utf8.DecodeRune(raw)
 }

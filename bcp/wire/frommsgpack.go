@@ -2,6 +2,7 @@ package wire
 
 import (
 	"math"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -112,12 +113,12 @@ func (r *reader) value(dst []byte) ([]byte, error) {
 		}
 		return appendQuoted(dst, r.buf[ref.start:ref.end]), nil
 	case MsgpackBool:
-		return AppendBool(dst, n == 1), nil
+		return strconv.AppendBool(dst, n == 1), nil
 	case MsgpackUint, MsgpackInt:
 		if kind == MsgpackUint && n > math.MaxInt64 {
 			return nil, ErrNumber
 		}
-		return AppendInt(dst, int64(n)), nil
+		return strconv.AppendInt(dst, int64(n), 10), nil
 	case MsgpackArray:
 		return append(dst, '['), r.enter(false, n)
 	case MsgpackMap:

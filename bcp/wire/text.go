@@ -1,10 +1,13 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"strconv"
+	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // span is where the inside of a string is in the input.
@@ -16,11 +19,16 @@ type span struct {
 // text returns the string that the span spells: a part of buf, or appended to
 // scratch[:0].
 func (r span) text(buf, scratch []byte) []byte {
-	raw := buf[r.start:r.end:r.end]
 	if !r.escaped {
-		return raw
+		return buf[r.start:r.end:r.end]
 	}
-	return appendUnescaped(scratch[:0], raw)
+	return r.appendTo(scratch[:0], buf)
+}
+
+// appendTo appends the string that a span with escapes spells.
+func (r span) appendTo(dst, buf []byte) []byte {
+	dst, _ = jsontext.AppendUnquote(dst, buf[r.start-1:r.end+1]) // it was judged
+	return dst
 }
 
 // quoted reads a string whose opening quote is next, and judges all of it.
@@ -109,86 +117,29 @@ func escapeLen(b []byte) (int, error) {
 	if !ok {
 		return 0, ErrSyntax
 	}
-	if r < surrogateLow || r > surrogateEnd {
+	if !utf16.IsSurrogate(r) {
 		return 6, nil
 	}
-	if r >= surrogateMid || len(b) < 12 || b[6] != '\\' || b[7] != 'u' {
+	if len(b) < 12 || b[6] != '\\' || b[7] != 'u' {
 		return 0, ErrUTF8
 	}
 	low, ok := hex4(b[6:])
-	if !ok {
+	switch {
+	case !ok:
 		return 0, ErrSyntax
-	}
-	if low < surrogateMid || low > surrogateEnd {
+	case utf16.DecodeRune(r, low) == utf8.RuneError:
 		return 0, ErrUTF8
 	}
 	return 12, nil
 }
-
-const (
-	surrogateLow = 0xd800
-	surrogateMid = 0xdc00
-	surrogateEnd = 0xdfff
-)
 
 // hex4 reads the four digits of an escape that b begins with.
 func hex4(b []byte) (rune, bool) {
 	if len(b) < 6 {
 		return 0, false
 	}
-	var r rune
-	for _, c := range b[2:6] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
-	}
-	return r, true
-}
-
-// unescape returns the character that a judged escape spells, and the length of
-// the escape.
-func unescape(b []byte) (rune, int) {
-	switch c := b[1]; c {
-	case 'b':
-		return '\b', 2
-	case 'f':
-		return '\f', 2
-	case 'n':
-		return '\n', 2
-	case 'r':
-		return '\r', 2
-	case 't':
-		return '\t', 2
-	case 'u':
-	default:
-		return rune(c), 2
-	}
-	r, _ := hex4(b)
-	if r < surrogateLow || r > surrogateEnd {
-		return r, 6
-	}
-	low, _ := hex4(b[6:])
-	return (r-surrogateLow)<<10 + (low - surrogateMid) + 0x10000, 12
-}
-
-// appendUnescaped appends the text that the judged inside of a string spells.
-func appendUnescaped(dst, raw []byte) []byte {
-	for {
-		i := bytes.IndexByte(raw, '\\')
-		if i < 0 {
-			return append(dst, raw...)
-		}
-		dst = append(dst, raw[:i]...)
-		r, n := unescape(raw[i:])
-		dst = utf8.AppendRune(dst, r)
-		raw = raw[i+n:]
-	}
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	return rune(n), err == nil
 }
 
 // invalidAt returns the offset of the first byte that is not UTF-8.

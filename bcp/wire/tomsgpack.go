@@ -149,7 +149,7 @@ func appendMsgpackText(dst, buf []byte, ref span) []byte {
 		return append(AppendMsgpack(dst, MsgpackText, uint64(len(raw))), raw...)
 	}
 	at := len(dst)
-	dst = appendUnescaped(dst, raw)
+	dst = ref.appendTo(dst, buf)
 	var room [9]byte
 	return slices.Insert(dst, at, AppendMsgpack(room[:0], MsgpackText, uint64(len(dst)-at))...)
 }
