@@ -5,7 +5,11 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // Version is the version of the format of contracts.
@@ -55,19 +59,27 @@ var (
 // is usable.
 func Parse(b []byte) (Contract, []Defect) {
 	if len(b) > MaxContract {
-		return Contract{}, []Defect{{Code: TooLarge, Offset: MaxContract}}
+		return Contract{}, []Defect{{Code: TooLarge}}
 	}
-	o, at, ok := value{raw: b}.object()
-	if !ok {
-		return Contract{}, []Defect{{Code: Malformed, Offset: at}}
+	var o map[string]jsontext.Value
+	if wire.Check(b) == nil {
+		o = members(b)
+	}
+	if o == nil {
+		return Contract{}, []Defect{{Code: Malformed}}
 	}
 	r := reader{contract: Contract{Digest: sha256.Sum256(b)}}
-	r.keys(&o, contractKeys, "")
-	r.version(o.get(keyVersion))
-	r.role(o.get(keyRole))
-	r.invariants(o.get(keyInvariants))
-	r.contract.Capabilities = r.words(o.get(keyCapabilities), keyCapabilities, nil)
-	r.contract.Prohibited = r.words(o.get(keyProhibited), keyProhibited, r.contract.Capabilities)
+	r.keys(o, contractKeys, "")
+	if version, ok := r.text(o[keyVersion], keyVersion, maxLabel); ok && version != Version {
+		r.add(UnknownVersion, keyVersion)
+	}
+	role, ok := r.text(o[keyRole], keyRole, maxLabel)
+	if r.contract.Role = Role(role); ok && !r.contract.Role.hasContract() {
+		r.add(UnknownRole, keyRole)
+	}
+	r.invariants(o[keyInvariants])
+	r.contract.Capabilities = r.words(o[keyCapabilities], keyCapabilities, nil)
+	r.contract.Prohibited = r.words(o[keyProhibited], keyProhibited, r.contract.Capabilities)
 	if len(r.defects) > 0 {
 		return Contract{}, r.defects
 	}
@@ -81,60 +93,48 @@ type reader struct {
 	defects  []Defect
 }
 
-func (r *reader) add(code DefectCode, where string, at int) {
-	r.defects = append(r.defects, Defect{code, where, at})
+func (r *reader) add(code DefectCode, where string) {
+	r.defects = append(r.defects, Defect{code, where})
 }
 
 // keys notes the keys that are missing and unknown. An unknown key is somebody
 // else's text, and is not repeated.
-func (r *reader) keys(o *object, k keys, where string) {
-	for _, key := range o.missing(k) {
-		r.add(MissingKey, join(where, key), o.at)
+func (r *reader) keys(o map[string]jsontext.Value, k keys, where string) {
+	for _, key := range k.missing(o) {
+		r.add(MissingKey, join(where, key))
 	}
-	for _, at := range o.unknown(k) {
-		r.add(UnknownKey, where, at)
-	}
-}
-
-func (r *reader) version(v value) {
-	if version, ok := r.text(v, keyVersion, maxLabel); ok && version != Version {
-		r.add(UnknownVersion, keyVersion, v.at)
+	for range k.unknown(o) {
+		r.add(UnknownKey, where)
 	}
 }
 
-func (r *reader) role(v value) {
-	word, ok := r.text(v, keyRole, maxLabel)
-	if r.contract.Role = Role(word); ok && !r.contract.Role.hasContract() {
-		r.add(UnknownRole, keyRole, v.at)
-	}
-}
-
-func (r *reader) invariants(v value) {
-	if v.missing() {
+func (r *reader) invariants(v jsontext.Value) {
+	if v == nil {
 		return
 	}
-	elements, long, ok := v.list(maxInvariants)
+	elements, ok := list(v)
 	switch {
-	case long:
-		r.add(TooManyInvariants, keyInvariants, v.at)
 	case !ok:
-		r.add(Malformed, keyInvariants, v.at)
+		r.add(Malformed, keyInvariants)
+	case len(elements) > maxInvariants:
+		r.add(TooManyInvariants, keyInvariants)
+		return
 	case len(elements) == 0:
-		r.add(NoInvariants, keyInvariants, v.at)
+		r.add(NoInvariants, keyInvariants)
 	}
 	seen := map[string]bool{}
 	for i, element := range elements {
 		where := at(keyInvariants, i)
-		o, offset, ok := element.object()
-		if !ok {
-			r.add(Malformed, where, offset)
+		o := members(element)
+		if o == nil {
+			r.add(Malformed, where)
 			continue
 		}
-		r.keys(&o, invariantKeys, where)
-		invariant := r.invariant(&o, where)
+		r.keys(o, invariantKeys, where)
+		invariant := r.invariant(o, where)
 		if id := invariant.ID; id != "" {
 			if seen[id] {
-				r.add(DuplicateID, join(where, "id"), o.get("id").at)
+				r.add(DuplicateID, join(where, "id"))
 			}
 			seen[id] = true
 		}
@@ -142,26 +142,30 @@ func (r *reader) invariants(v value) {
 	}
 }
 
-func (r *reader) invariant(o *object, where string) Invariant {
+func (r *reader) invariant(o map[string]jsontext.Value, where string) Invariant {
 	var i Invariant
-	i.ID = r.id(o.get("id"), join(where, "id"))
-	i.Description, _ = r.text(o.get("description"), join(where, "description"), maxText)
-	i.Formal, _ = r.text(o.get("formal"), join(where, "formal"), maxText)
-	enforcement := o.get("enforcement")
-	word, ok := r.text(enforcement, join(where, "enforcement"), maxLabel)
+	id, ok := r.text(o["id"], join(where, "id"), maxText)
+	if _, err := bcp.ParseClientID(id); err == nil {
+		i.ID = id
+	} else if ok {
+		r.add(BadID, join(where, "id"))
+	}
+	i.Description, _ = r.text(o["description"], join(where, "description"), maxText)
+	i.Formal, _ = r.text(o["formal"], join(where, "formal"), maxText)
+	word, ok := r.text(o["enforcement"], join(where, "enforcement"), maxLabel)
 	if i.Enforcement = word; ok {
 		if i.Level, ok = enforcements[word]; !ok {
-			r.add(UnknownEnforcement, join(where, "enforcement"), enforcement.at)
+			r.add(UnknownEnforcement, join(where, "enforcement"))
 		}
 	}
 	i.Predicate = formals[normaliseFormula(i.Formal)]
-	if stated := o.get("predicate"); !stated.missing() {
-		predicate, code := readPredicate(stated)
+	if stated := o["predicate"]; stated != nil {
+		predicate, code := ParsePredicate(stated)
 		switch {
 		case code != "":
-			r.add(code, join(where, "predicate"), stated.at)
+			r.add(code, join(where, "predicate"))
 		case !i.Predicate.IsZero() && !i.Predicate.Equal(predicate):
-			r.add(PredicateMismatch, join(where, "predicate"), stated.at)
+			r.add(PredicateMismatch, join(where, "predicate"))
 		}
 		i.Predicate = predicate
 	}
@@ -170,49 +174,37 @@ func (r *reader) invariant(o *object, where string) Invariant {
 
 // text reads the text of a member, which may be empty. It is false if there is no
 // text.
-func (r *reader) text(v value, where string, most int) (string, bool) {
-	if v.missing() {
+func (r *reader) text(v jsontext.Value, where string, most int) (text string, ok bool) {
+	if v == nil {
 		return "", false
 	}
-	text, ok := v.text(most)
-	if !ok {
-		r.add(Malformed, where, v.at)
+	if v.Kind() != '"' || json.Unmarshal(v, &text) != nil || len(text) > most {
+		r.add(Malformed, where)
+		return "", false
 	}
-	return text, ok
-}
-
-func (r *reader) id(v value, where string) string {
-	id, ok := r.text(v, where, maxText)
-	if !ok {
-		return ""
-	}
-	if _, err := bcp.ParseClientID(id); err != nil {
-		r.add(BadID, where, v.at)
-		return ""
-	}
-	return id
+	return text, true
 }
 
 // words reads a list of words of the table, which others may not have.
-func (r *reader) words(v value, key string, others []string) []string {
-	if v.missing() {
+func (r *reader) words(v jsontext.Value, key string, others []string) (words []string) {
+	if v == nil {
 		return nil
 	}
-	elements, _, ok := v.list(maxWords)
-	if !ok {
-		r.add(Malformed, key, v.at)
+	elements, ok := list(v)
+	if !ok || len(elements) > maxWords {
+		r.add(Malformed, key)
+		return nil
 	}
-	var words []string
 	for i, element := range elements {
 		word, ok := r.text(element, at(key, i), maxText)
 		switch {
 		case !ok:
 		case !isWord(word):
-			r.add(UnknownWord, at(key, i), element.at)
+			r.add(UnknownWord, at(key, i))
 		case slices.Contains(words, word):
-			r.add(DuplicateWord, at(key, i), element.at)
+			r.add(DuplicateWord, at(key, i))
 		case slices.Contains(others, word):
-			r.add(WordInBoth, at(key, i), element.at)
+			r.add(WordInBoth, at(key, i))
 		default:
 			words = append(words, word)
 		}

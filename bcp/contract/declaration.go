@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/hex"
+	"regexp"
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -29,22 +30,11 @@ func ParseAgentID(text string) (AgentID, bool) {
 
 // IsOrganisation reports whether a text can be the name of an organisation: labels
 // of lower case letters, digits and hyphens, with dots between them (RFC 1123).
-func IsOrganisation(text string) bool {
-	if text == "" || len(text) > 253 {
-		return false
-	}
-	for label := range strings.SplitSeq(text, ".") {
-		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
-			return false
-		}
-		for i := range len(label) {
-			if c := label[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
-				return false
-			}
-		}
-	}
-	return true
-}
+func IsOrganisation(text string) bool { return len(text) <= 253 && organisations.MatchString(text) }
+
+var organisations = regexp.MustCompile(`^` + hostLabel + `(\.` + hostLabel + `)*$`)
+
+const hostLabel = `[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?`
 
 // Declaration says which roles an agent is made of, in the form of the draft
 // (section 6).

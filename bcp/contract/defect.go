@@ -83,9 +83,6 @@ type Defect struct {
 	// Where is a path of the format's own keys and of indices, such as
 	// contract:invariants[0].formal. Empty is the whole contract.
 	Where string
-	// Offset counts the bytes before the place. Of a missing key it is the offset
-	// of the object.
-	Offset int
 }
 
 // Codes returns the codes of defects, each once, in the order of [DefectCodes].

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // The documents that organisations exchange, as they are read and written. Contracts
-// alone are read by hand: what is wrong with one is said with its place.
+// alone are read key by key: all that is wrong with one is said at once.
 
 type envelopeDocument struct {
 	PayloadType string              `json:"payloadType"`
@@ -91,15 +92,41 @@ type requirementDocument struct {
 }
 
 type demandDocument struct {
-	Predicate string         `json:"predicate"`
-	Level     string         `json:"level"`
-	Args      jsontext.Value `json:"args"`
+	Predicate string           `json:"predicate"`
+	Level     string           `json:"level"`
+	Args      []jsontext.Value `json:"args"`
 }
 
 // decode reads a document by the rules of PROTOCOL P2.2, which has no key of others. What
 // is missing stays as it was.
 func decode(b []byte, document any) bool {
 	return wire.Check(b) == nil && json.Unmarshal(b, document, json.RejectUnknownMembers(true)) == nil
+}
+
+// keys are the keys of a closed object.
+type keys struct{ required, optional []string }
+
+// missing returns the required keys that an object does not have.
+func (k keys) missing(o map[string]jsontext.Value) []string {
+	return slices.DeleteFunc(slices.Clone(k.required), func(key string) bool { return o[key] != nil })
+}
+
+// unknown returns the keys that are not of a closed object.
+func (k keys) unknown(o map[string]jsontext.Value) []string {
+	return slices.DeleteFunc(slices.Collect(maps.Keys(o)), func(key string) bool { return slices.Contains(k.required, key) || slices.Contains(k.optional, key) })
+}
+
+// members returns those of an object in a text that [wire.Check] lets through; nil if it is none.
+func members(v jsontext.Value) (o map[string]jsontext.Value) {
+	if v.Kind() != '{' || json.Unmarshal(v, &o) != nil {
+		return nil
+	}
+	return o
+}
+
+// list returns the elements of a list in such a text.
+func list(v jsontext.Value) (elements []jsontext.Value, ok bool) {
+	return elements, v.Kind() == '[' && json.Unmarshal(v, &elements) == nil
 }
 
 // areLabels reports whether texts are there, and of a length that anything of ours has.

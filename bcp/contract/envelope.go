@@ -2,7 +2,7 @@ package contract
 
 import (
 	"encoding/base64"
-	"strconv"
+	"fmt"
 	"strings"
 )
 
@@ -59,12 +59,5 @@ func decodeBase64(text string) ([]byte, bool) {
 // PAE returns the bytes that a signature of a payload is made of: DSSE's
 // pre-authentication encoding, version 1.
 func PAE(payloadType string, payload []byte) []byte {
-	b := []byte("DSSEv1 ")
-	b = strconv.AppendInt(b, int64(len(payloadType)), 10)
-	b = append(b, ' ')
-	b = append(b, payloadType...)
-	b = append(b, ' ')
-	b = strconv.AppendInt(b, int64(len(payload)), 10)
-	b = append(b, ' ')
-	return append(b, payload...)
+	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(payloadType), payloadType, len(payload), payload)
 }

@@ -73,32 +73,27 @@ func ParseMessage(b []byte) (Message, bcp.Code) {
 	if !decode(b, &m) {
 		return Message{}, bcp.Malformed
 	}
-	o, _, _ := value{raw: b}.object()
+	o := members(b)
 	k, known := messageKeys[m.Type]
-	if !known || len(o.missing(k)) > 0 || len(o.unknown(k)) > 0 || !m.whole(&o) {
+	if !known || len(k.missing(o)) > 0 || len(k.unknown(o)) > 0 || !m.whole(o) {
 		return Message{}, bcp.Malformed
 	}
 	return m, ""
 }
 
 // whole reports whether the fields of a message are what they can be, and go together.
-func (m *Message) whole(o *object) bool {
+func (m *Message) whole(o map[string]jsontext.Value) bool {
 	for key, text := range map[string]string{"name": m.Name, "nonce": m.Nonce, "asker": m.Asker, "code": string(m.Code)} {
-		if !o.get(key).missing() && !areLabels(text) {
+		if o[key] != nil && !areLabels(text) {
 			return false
 		}
 	}
 	// A moment and a signature have one spelling.
-	if until := o.get("until"); !until.missing() {
-		if text, _ := until.text(maxLabel); text != moment(m.Until) {
-			return false
-		}
+	if until := o["until"]; until != nil && !isText(until, moment(m.Until)) {
+		return false
 	}
-	if m.Proof != nil {
-		proof, _, _ := o.get("proof").object()
-		if text, _ := proof.get("signature").text(maxLabel); text == "" || text != base64.StdEncoding.EncodeToString(m.Proof.Signature) || !areLabels(m.Proof.Key) {
-			return false
-		}
+	if m.Proof != nil && (!isText(members(o["proof"])["signature"], base64.StdEncoding.EncodeToString(m.Proof.Signature)) || len(m.Proof.Signature) == 0 || !areLabels(m.Proof.Key)) {
+		return false
 	}
 	if len(m.Contracts) > maxContracts || slices.ContainsFunc(m.Contracts, func(c string) bool { return c == "" || len(c) > MaxContract }) {
 		return false
@@ -113,6 +108,12 @@ func (m *Message) whole(o *object) bool {
 	default:
 		return true
 	}
+}
+
+// isText reports whether a value is a text, and this one.
+func isText(v jsontext.Value, want string) bool {
+	var text string
+	return json.Unmarshal(v, &text) == nil && text == want && len(text) <= maxLabel
 }
 
 // WriteMessage returns the bytes of a message. Values come out as they are, but for white

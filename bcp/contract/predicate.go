@@ -3,6 +3,9 @@ package contract
 import (
 	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Predicate is an invariant in the form in which it can be checked: a name of a
@@ -198,35 +201,29 @@ func (p Predicate) subject() Role {
 
 // ParsePredicate reads a predicate of the closed set: {"name": …, "args": […]}. The
 // code is empty if it is one.
-func ParsePredicate(b []byte) (Predicate, DefectCode) { return readPredicate(value{raw: b}) }
-
-// readPredicate reads {"name": …, "args": […]}.
-func readPredicate(v value) (Predicate, DefectCode) {
-	o, ok := v.closed(keys{required: []string{"name", "args"}})
-	if !ok {
+func ParsePredicate(b []byte) (Predicate, DefectCode) {
+	var doc struct {
+		Name *string          `json:"name"`
+		Args []jsontext.Value `json:"args"`
+	}
+	if !decode(b, &doc) || doc.Name == nil || doc.Args == nil {
 		return Predicate{}, Malformed
 	}
-	name, ok := o.get("name").text(maxLabel)
-	if !ok {
-		return Predicate{}, Malformed
-	}
-	return readArgs(name, o.get("args"))
+	return readArgs(*doc.Name, doc.Args)
 }
 
 // readArgs reads the arguments of a predicate by its signature.
-func readArgs(name string, v value) (Predicate, DefectCode) {
+func readArgs(name string, args []jsontext.Value) (Predicate, DefectCode) {
 	s := signatureOf(name)
-	if s == nil {
+	switch {
+	case s == nil:
 		return Predicate{}, UnknownPredicate
-	}
-	parameters := s.parameters
-	elements, _, ok := v.list(len(parameters))
-	if !ok || len(elements) < len(parameters) {
+	case len(args) != len(s.parameters):
 		return Predicate{}, BadArguments
 	}
 	p := Predicate{Name: name}
-	for i, element := range elements {
-		arg, ok := parameters[i].read(element)
+	for i, parameter := range s.parameters {
+		arg, ok := parameter.read(args[i])
 		if !ok {
 			return Predicate{}, BadArguments
 		}
@@ -236,15 +233,15 @@ func readArgs(name string, v value) (Predicate, DefectCode) {
 }
 
 // read reads an argument. A set may be empty, and has no word twice.
-func (p parameter) read(v value) (Arg, bool) {
+func (p parameter) read(v jsontext.Value) (Arg, bool) {
+	unknown := func(word string) bool { return !slices.Contains(p.words, word) }
 	if !p.set {
-		word, ok := v.text(maxLabel)
-		return Arg{Word: word}, ok && slices.Contains(p.words, word)
+		var word string
+		err := json.Unmarshal(v, &word)
+		return Arg{Word: word}, err == nil && !unknown(word)
 	}
-	words, ok := v.texts(len(p.words), maxLabel)
-	for _, word := range words {
-		ok = ok && slices.Contains(p.words, word)
-	}
+	var words []string
+	err := json.Unmarshal(v, &words)
 	arg := setArg(words)
-	return arg, ok && len(arg.Set) == len(words)
+	return arg, err == nil && words != nil && !slices.ContainsFunc(words, unknown) && len(arg.Set) == len(words)
 }

@@ -66,7 +66,7 @@ func ParseRequirement(b []byte) (Requirement, bool) {
 		}
 		d := Demand{Name: i.Predicate, Level: level}
 		if i.Args != nil {
-			p, code := readArgs(i.Predicate, value{raw: i.Args})
+			p, code := readArgs(i.Predicate, i.Args)
 			if code != "" {
 				return Requirement{}, false
 			}

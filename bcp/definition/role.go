@@ -1,7 +1,6 @@
 package definition
 
 import (
-	"bytes"
 	"fmt"
 	"path"
 	"slices"
@@ -27,9 +26,8 @@ func (b *builder) readContract(s *source, content []byte) {
 	}
 	_, defects := contract.Parse(content)
 	for _, d := range defects {
-		before := content[:min(d.Offset, len(content))]
-		at := position{bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')}
-		s.errorf(at, CodeContract, d.Where, "%s", d.Code.Text())
+		line, column := DefectPlace(content, d)
+		s.errorf(position{line, column}, CodeContract, d.Where, "%s", d.Code.Text())
 	}
 	b.contracts = append(b.contracts, bcp.ContractFile{Name: name, Bytes: content})
 }

@@ -10,7 +10,9 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // position is a place in a file, from 1.
@@ -112,6 +114,22 @@ func parseYAML(s *source, text []byte, before int) *node {
 		return nil
 	}
 	return root
+}
+
+// DefectPlace returns the line and the column, from 1, of what is wrong in a contract: of the nearest value that is
+// there, since YAML reads JSON; or where the text stops to be JSON.
+func DefectPlace(text []byte, d contract.Defect) (line, column int) {
+	var document yaml.Node
+	if stopped := new(wire.Error); errors.As(wire.Check(text), &stopped) {
+		at := min(stopped.Offset, len(text))
+		return bytes.Count(text[:at], []byte("\n")) + 1, at - bytes.LastIndexByte(text[:at], '\n')
+	}
+	if yaml.Load(text, &document) != nil {
+		return 1, 1
+	}
+	c := converter{source: &source{report: &Report{}}}
+	at := (&object{node: c.node(document.Content[0], "")}).at(d.Where)
+	return at.line, at.column
 }
 
 // checkLines refuses control characters, directives and all documents but one, which the library

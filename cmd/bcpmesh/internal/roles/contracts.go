@@ -1,7 +1,6 @@
 package roles
 
 import (
-	"bytes"
 	"context"
 	"strings"
 
@@ -9,6 +8,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
@@ -77,17 +77,10 @@ func reportContract(name string, b []byte) contractReport {
 		r.Invariants = append(r.Invariants, invariantReport{i.ID, i.Predicate.String(), i.Enforcement, i.Level})
 	}
 	for _, d := range defects {
-		line, column := position(b, d.Offset)
+		line, column := definition.DefectPlace(b, d)
 		r.Defects = append(r.Defects, contractDefect{d.Code, d.Where, line, column, d.Code.Text()})
 	}
 	return r
-}
-
-// position returns the line and the column of an offset, both from 1; columns are
-// bytes.
-func position(b []byte, offset int) (line, column int) {
-	before := b[:min(offset, len(b))]
-	return bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')
 }
 
 func showContracts(p *cli.Program, files []string) error {
