@@ -23,6 +23,8 @@ const (
 	// whole message of a host.
 	maxArguments = 256 << 10
 	maxMessage   = 1 << 20
+	// maxID bounds the id of a host's request, in bytes.
+	maxID = 256
 
 	// callTimeout is the timeout of one message to the gateway, even across a
 	// restart of the mesh, and resultTimeout that of the gateway's verdict on an

@@ -2,6 +2,10 @@ package mcp_test
 
 import (
 	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,25 +13,96 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// What a host has asked before it leaves is answered, under its own ids. A line that is no message, or that is longer than 1 MiB,
-// ends its session and no other.
+// ids are those that hosts send: each comes back byte for byte.
+var ids = []string{`1`, `0`, `-7`, `9007199254740991`, `9007199254740993`, `-9007199254740993`, `1234567890123456789`, `18446744073709551617`, `1.5`, `2.0`, `1e3`, `"x"`, `"1"`, `"\u0041\n"`, `""`, `"é"`}
+
+// A host is answered under its own ids, and a line that is no message is answered with an error and ends nothing.
 func TestLinesOfHosts(t *testing.T) {
 	t.Parallel()
+	const invalid, broken = -32600, -32700
+	failed := func(id string, code int) string { return fmt.Sprintf(`"id":%s,"error":{"code":%d,`, id, code) }
 	ping := func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}` }
-	wide := func(more int) string { return strings.Repeat(" ", 1<<20-len(ping("1"))+more) + ping("1") }
-	for line, ends := range map[string]bool{
-		"hello": true, "{": true, "5": true, "[]": true, `{"jsonrpc":"1.0","id":1,"method":"ping"}`: true, `{"jsonrpc":"2.0","id":{},"method":"ping"}`: true,
-		"": false, "  \r": false, ping("9007199254740991"): false, ping(`"\u0041\n"`): false, "[" + ping("1") + "," + ping("2") + "]": false,
-		wide(0): false, wide(1): true, "[" + strings.Repeat("1,", 1<<17) + "1]": true,
-	} {
+	pong := func(id string) string { return `"id":` + id + `,"result":{}` }
+	tests := map[string][]string{ // by a line what is answered
+		"hello": {failed("null", broken)}, "{": {failed("null", broken)}, "{}": {failed("null", invalid)}, "5": {failed("null", invalid)}, `"x"`: {failed("null", invalid)}, "null": {failed("null", invalid)},
+		`{"jsonrpc":"2.0","id":1,"method":"ping"`: {failed("null", broken)}, `{"jsonrpc":"2.0","id":NaN,"method":"ping"}`: {failed("null", broken)},
+		`{"id":1,"method":"ping"}`: {failed("null", invalid)}, `{"jsonrpc":"1.0","id":1,"method":"ping"}`: {failed("null", invalid)}, `{"jsonrpc":"2.0","id":1}`: {failed("null", invalid)},
+		`{"jsonrpc":"2.0","id":null,"method":"ping"}`: {failed("null", invalid)}, `{"jsonrpc":"2.0","id":{},"method":"ping"}`: {failed("null", invalid)}, `{"jsonrpc":"2.0","id":true,"method":"ping"}`: {failed("null", invalid)},
+		`{"jsonrpc":"2.0","id":3,"method":5}`: {failed("3", invalid)}, `{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`: {pong("2")},
+		"[]": {failed("null", invalid)}, "[" + ping("1") + "," + ping("2.5") + ",7]": {pong("1"), pong("2.5"), failed("null", invalid)}, "[[" + ping("1") + "]]": {failed("null", invalid)},
+		"\ufeff" + ping("1"): {pong("1")}, " \t" + ping("1") + "\r": {pong("1")}, "": nil, "  ": nil,
+		`{"jsonrpc":"2.0","id":9007199254740993,"method":"nothing"}`: {`"id":9007199254740993,"error":`},
+		ping(`"` + strings.Repeat("x", 254) + `"`):                   {pong(`"` + strings.Repeat("x", 254) + `"`)}, ping(`"` + strings.Repeat("x", 255) + `"`): {failed("null", invalid)},
+		strings.Repeat("x", 1<<20):                                                                     {failed("null", invalid)},
+		ping("1") + strings.Repeat(" ", 1<<20-1-len(ping("1"))):                                        {pong("1")},
+		"[" + strings.Repeat("1,", 1<<17) + "1]":                                                       {failed("null", broken)},
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9007199254740993}}`: nil,
+	}
+	for _, id := range ids {
+		tests[ping(id)] = []string{pong(id)}
+	}
+	for line, want := range tests {
 		var out bytes.Buffer
-		err := mcp.New("main", bcp.RoleController, mcp.Options{}).ServeLines(t.Context(), strings.NewReader(line+"\n"+ping(`"after"`)+"\n"), &out)
-		answered := strings.Contains(out.String(), `"id":"after","result":{}`)
-		if (err != nil) != ends || answered == ends {
-			t.Errorf("%.60q: %v, %.200q", line, err, out.String())
+		in := line + "\n" + ping(`"after"`) + "\n"
+		if err := mcp.New("main", bcp.RoleController, mcp.Options{}).ServeLines(t.Context(), strings.NewReader(in), &out); err != nil {
+			t.Errorf("%.60q: %v", line, err)
 		}
-		if strings.HasPrefix(line, `{"jsonrpc":"2.0","id":9`) && !strings.Contains(out.String(), `"id":9007199254740991,"result"`) {
-			t.Errorf("%s", out.String())
+		got := strings.Split(strings.TrimSpace(out.String()), "\n")
+		for _, one := range append(want, pong(`"after"`)) {
+			i := slices.IndexFunc(got, func(line string) bool { return strings.HasPrefix(line, `{"jsonrpc":"2.0",`+one) })
+			if i < 0 {
+				t.Errorf("%.60q: no %s in %q", line, one, got)
+				continue
+			}
+			got = slices.Delete(got, i, i+1)
+		}
+		if len(got) > 0 {
+			t.Errorf("%.60q: also %q", line, got)
 		}
 	}
+}
+
+// A request is cancelled by its own id, and two requests with one id are not at work at a time.
+func TestCancellationOfExactIDs(t *testing.T) {
+	t.Parallel()
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	done := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { done <- mcp.New("main", bcp.RoleController, mcp.Options{}).ServeLines(ctx, in, out) }()
+	const id = "9007199254740993"
+	answers := make(chan string, 8)
+	go func() {
+		b := make([]byte, 64<<10)
+		for {
+			n, err := fromServer.Read(b)
+			if err != nil {
+				return
+			}
+			answers <- string(b[:n])
+		}
+	}()
+	send := func(line string) {
+		if _, err := io.WriteString(toServer, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"h","version":"1"}}}`)
+	next(t, answers, "the greeting")
+	send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	send(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/list"}`) // waits for a mesh
+	send(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/list"}`)
+	if got := next(t, answers, "a refusal"); !strings.Contains(got, `"id":`+id+`,"error":{"code":-32600`) {
+		t.Errorf("the same id again: %s", got)
+	}
+	send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+	if got := next(t, answers, "the end"); !strings.Contains(got, `"id":`+id+`,"error":`) {
+		t.Errorf("cancelled: %s", got)
+	}
+	_ = toServer.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	_ = out.Close()
 }
