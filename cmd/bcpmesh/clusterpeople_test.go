@@ -155,7 +155,7 @@ func TestCommandsOfPeopleOnACluster(t *testing.T) {
 	x.comesToSay("audit -n 9999", "mailer pushes: accepted 1 bit", "mailer pushes: held", "clerk pushes: accepted 1 bit", "clerk pushes: held")
 	x.comesToSay("ledger show", "main ← mailer nominal", "boss ← clerk nominal")
 	for command, wants := range map[string][]string{
-		"status":                           {"2 items held", "main ← mailer", "boss ← clerk", "Pushes of the last day"},
+		"status":                           {"2 items held"},
 		"session":                          {"main", "boss"},
 		"approvals":                        {"i summary main ← mailer", "i summary boss ← clerk"},
 		"audit replay":                     {"main ← mailer push to alerts", "boss ← clerk push to alerts"},

@@ -167,11 +167,6 @@ func lastLine(a *status.Agent) string {
 	return fmt.Sprintf("%s printed last, and is not to be trusted: │%s│", a.Agent, a.Command.LastLine)
 }
 
-// inTrouble reports whether an agent's command or model fails.
-func inTrouble(a *status.Agent) bool {
-	return a.Failing != nil || a.State == status.Crashed || a.State == status.Unavailable
-}
-
 // AgentTable shows each agent, and what those printed last whose commands fail. creds
 // says whom of those that somebody else starts nothing can be started with.
 func AgentTable(o *cli.Output, list []status.Agent, creds map[bcp.AgentName]string) {
@@ -186,20 +181,6 @@ func AgentTable(o *cli.Output, list []status.Agent, creds map[bcp.AgentName]stri
 	for i := range list {
 		if line := lastLine(&list[i]); line != "" {
 			o.Printf("%s\n", cli.Plain(line))
-		}
-	}
-}
-
-// TalkOfTroubles tells whose commands fail: it is seldom what somebody asked for, and
-// explains what they see.
-func TalkOfTroubles(p *cli.Program, ctx context.Context, o *Client) {
-	if p.Out.JSON {
-		return
-	}
-	list, _ := o.Operator().Agents(ctx) // without an answer there is nothing to add
-	for i := range list {
-		if a := &list[i]; inTrouble(a) {
-			p.Out.Talkf("%s: %s; bcpmesh status shows more", a.Agent, tell.Agent(a, time.Now()))
 		}
 	}
 }

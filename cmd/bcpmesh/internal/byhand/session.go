@@ -80,10 +80,7 @@ func listSessions(ctx context.Context, p *cli.Program, where meshdir.StateFlags)
 	if err != nil {
 		return meshdir.Failure(err)
 	}
-	return p.Out.Show(map[string]any{"sessions": sessions}, func() {
-		showSessions(p.Out, sessions)
-		client.TalkOfTroubles(p, ctx, o)
-	})
+	return p.Out.Show(map[string]any{"sessions": sessions}, func() { showSessions(p.Out, sessions) })
 }
 
 // renewEpochs acts as the operator.

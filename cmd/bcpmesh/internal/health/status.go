@@ -3,8 +3,6 @@ package health
 import (
 	"context"
 	"errors"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
@@ -12,18 +10,12 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/ledger"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
-
-// statusSpan is how far back status counts pushes.
-const statusSpan = 24 * time.Hour
 
 // meshStatus is what status shows.
 type meshStatus struct {
@@ -37,14 +29,11 @@ type meshStatus struct {
 	Agents     int             `json:"agents"`
 	Channels   int             `json:"channels"`
 	Decided    uint64          `json:"decisions"`
-	Last       time.Time       `json:"last_decision,omitzero"`
 	Storage    *status.Storage `json:"storage,omitempty"`  // of a mesh that runs and decides
 	Expiring   []string        `json:"expiring,omitempty"` // whose last creds expire soon
 	// AgentStatus is how each agent is, of a mesh that runs.
-	AgentStatus []status.Agent    `json:"agent_status,omitempty"`
-	Held        []bcp.Item        `json:"held"`
-	Ledger      []bcp.LedgerLine  `json:"ledger"`
-	Pushes      []state.PushCount `json:"pushes"` // of the last day, by subscription
+	AgentStatus []status.Agent `json:"agent_status,omitempty"`
+	Held        []bcp.Item     `json:"held"`
 }
 
 // StatusCommand returns the command status.
@@ -64,31 +53,14 @@ func show(ctx context.Context, p *cli.Program, who *client.Flags) error {
 	if err != nil {
 		return err
 	}
-	s := meshStatus{Name: def.Name, State: folder.State, Agents: len(def.Agents), Channels: len(def.Channels)}
-	if state, err := filepath.Abs(folder.State); err == nil {
-		s.State = state // as a running mesh says it
-	}
+	s := meshStatus{Name: def.Name, State: cli.Absolute(folder.State), Agents: len(def.Agents), Channels: len(def.Channels)}
 	s.Expiring = keys.ExpiringIn(folder.State, def)
 	about, err := folder.Running()
 	if err == nil {
+		err = s.ask(ctx, who, def)
+	}
+	if s.Running {
 		s.URL, s.PID = about.URL, about.PID
-		if s.Unwritable = unwritable(ctx, who); s.Unwritable {
-			s.Running = true
-			err = cli.Failf("the mesh runs but answers nobody: its journal cannot be written").
-				WithHint("its log says why. If the disk is full, make room, and it resumes by itself")
-		} else {
-			err = s.ask(ctx, who, def)
-			if closed := s.closed(); err == nil && closed != nil {
-				err = closed
-			}
-		}
-		var f *cli.Failure
-		if errors.As(err, &f) && f.Code == cli.ExitUsage {
-			return err
-		}
-		if !s.Running {
-			s.URL, s.PID = "", 0
-		}
 	}
 	if err := p.Out.Show(s, func() { showStatus(p.Out, def, &s) }); err != nil {
 		return err
@@ -98,22 +70,16 @@ func show(ctx context.Context, p *cli.Program, who *client.Flags) error {
 
 // unwritable asks the gateway for something that it refuses while it cannot write
 // the journal.
-func unwritable(ctx context.Context, who *client.Flags) bool {
+func unwritable(ctx context.Context, o *agents.Operator) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	o, err := who.Connect(ctx, bcp.RoleOperator)
-	if err != nil {
-		return false // ask says what is wrong
-	}
-	defer o.Close()
-	_, err = o.Operator().Sessions(ctx)
+	_, err := o.Sessions(ctx)
 	var unanswered *agents.UnansweredError
 	var refused *agents.RefusedError
 	return errors.As(err, &unanswered) && errors.As(unanswered.Last, &refused) && refused.Code == bcp.Unavailable
 }
 
-// ask reads the books of the running mesh, as people of it: whatever it has
-// nobody for stays empty.
+// ask asks the running mesh how it is, and what waits for its approvers.
 func (s *meshStatus) ask(ctx context.Context, who *client.Flags, def *bcp.Mesh) error {
 	o, err := who.Connect(ctx, bcp.RoleOperator)
 	if err != nil {
@@ -121,58 +87,31 @@ func (s *meshStatus) ask(ctx context.Context, who *client.Flags, def *bcp.Mesh) 
 	}
 	defer o.Close()
 	s.Running = true
-	var auditor, approver *client.Client
-	if len(def.Auditors) > 0 {
-		who.As = string(def.Auditors[0])
-		if auditor, err = who.Connect(ctx, bcp.RoleAuditor); err != nil {
-			return err
-		}
-		defer auditor.Close()
-	}
-	if len(def.Approvers) > 0 {
-		who.As = string(def.Approvers[0])
-		if approver, err = who.Connect(ctx, bcp.RoleApprover); err != nil {
-			return err
-		}
-		defer approver.Close()
+	if s.Unwritable = unwritable(ctx, o.Operator()); s.Unwritable {
+		return cli.Failf("the mesh runs but answers nobody: its journal cannot be written").
+			WithHint("its log says why. If the disk is full, make room, and it resumes by itself")
 	}
 	storage, err := o.Operator().Storage(ctx)
 	if err != nil {
 		return meshdir.Failure(err)
 	}
-	s.Storage = &storage
+	s.Storage, s.Decided = &storage, storage.Decisions
 	if s.AgentStatus, err = o.Operator().Agents(ctx); err != nil {
 		return meshdir.Failure(err)
 	}
-	if auditor != nil {
-		reads := auditor.Auditor()
-		last, err := audit.NewestRecords(ctx, reads, 1, nil)
+	if len(def.Approvers) > 0 {
+		who.As = string(def.Approvers[0])
+		approver, err := who.Connect(ctx, bcp.RoleApprover)
 		if err != nil {
 			return err
 		}
-		if len(last) > 0 {
-			s.Decided, s.Last = last[0].Seq, last[0].At()
-		}
-		if s.Ledger, err = ledger.NewestLines(ctx, reads); err != nil {
-			return err
-		}
-		span := client.SpanFlags{Since: client.TimeFlag{At: time.Now().Add(-statusSpan)}}
-		if s.Pushes, err = ledger.PushCounts(ctx, reads, auditor.Definition, bcp.ChannelKey{}, &span); err != nil {
-			return err
-		}
-	}
-	if approver != nil {
+		defer approver.Close()
 		if s.Held, err = agents.NewApprover(approver.Connection).List(ctx); err != nil {
 			return meshdir.Failure(err)
 		}
 	}
-	return nil
-}
-
-// closed says why the mesh lets nothing through; nil if it does.
-func (s *meshStatus) closed() *cli.Failure {
-	if s.Storage != nil && s.Storage.Closed != "" {
-		return closedFailure(s.Storage.Closed)
+	if storage.Closed != "" {
+		return closedFailure(storage.Closed)
 	}
 	return nil
 }
@@ -199,11 +138,7 @@ func showStatus(o *cli.Output, def *bcp.Mesh, s *meshStatus) {
 	if !s.Running || s.Unwritable {
 		return
 	}
-	if len(def.Auditors) == 0 {
-		o.Talkf("an auditor can see more: name a person in mesh.yaml, auditors: [kim], and restart the mesh")
-	} else {
-		o.Printf("%s; last at %s\n", cli.Count(int(s.Decided), "decision"), s.Last.Local().Format(time.DateTime))
-	}
+	o.Printf("%s\n", cli.Count(int(s.Decided), "decision"))
 	showStorage(o, s.Storage)
 	if len(s.AgentStatus) > 0 {
 		o.Printf("\n")
@@ -211,23 +146,7 @@ func showStatus(o *cli.Output, def *bcp.Mesh, s *meshStatus) {
 		client.AgentTable(o, s.AgentStatus, keys.WithoutCreds(s.State, def))
 	}
 	if len(s.Held) > 0 {
-		o.Printf("\n")
-		o.Heading(cli.Count(len(s.Held), "item") + " held for a person")
-		o.Table([]string{"item", "kind", "channel", "bits", "since", "deadline"}, cli.Rows(s.Held, func(it *bcp.Item) []string {
-			return []string{string(it.ID), string(it.Kind), string(it.Controller) + " ← " + string(it.Reader),
-				it.Nominal.Rounded(), it.Since.Local().Format(time.DateTime), it.Deadline.Local().Format(time.DateTime)}
-		}))
-		o.Printf("decide: bcpmesh approvals --help\n")
-	}
-	if len(s.Ledger) > 0 {
-		o.Printf("\n")
-		o.Heading("Ledger")
-		ledger.LedgerTable(o, ledger.NewBooks(def, s.Ledger))
-	}
-	if pushed := slices.DeleteFunc(slices.Clone(s.Pushes), func(c state.PushCount) bool { return c.Pushes() == 0 }); len(pushed) > 0 {
-		o.Printf("\n")
-		o.Heading("Pushes of the last day")
-		ledger.PushTable(o, pushed)
+		o.Printf("\n%s held for a person: bcpmesh approvals\n", cli.Count(len(s.Held), "item"))
 	}
 }
 

@@ -93,16 +93,16 @@ func historyTable(o *cli.Output, lines []bcp.LedgerLine) {
 }
 
 func showSubscriptions(ctx context.Context, o *cli.Output, c *client.Client, channel bcp.ChannelKey, span *client.SpanFlags) error {
-	counts, err := PushCounts(ctx, c.Auditor(), c.Definition, channel, span)
+	counts, err := pushCounts(ctx, c.Auditor(), c.Definition, channel, span)
 	if err != nil {
 		return err
 	}
-	return cli.ShowList(o, counts, "there is no subscription, and nothing was pushed", PushTable)
+	return cli.ShowList(o, counts, "there is no subscription, and nothing was pushed", pushTable)
 }
 
-// PushCounts counts the pushes of a span by subscription, of one channel or of
+// pushCounts counts the pushes of a span by subscription, of one channel or of
 // all. Those of the definitions are there without a push too.
-func PushCounts(ctx context.Context, auditor *agents.Auditor, def *bcp.Mesh, only bcp.ChannelKey, span *client.SpanFlags) ([]state.PushCount, error) {
+func pushCounts(ctx context.Context, auditor *agents.Auditor, def *bcp.Mesh, only bcp.ChannelKey, span *client.SpanFlags) ([]state.PushCount, error) {
 	var counts state.PushCounts
 	if def != nil {
 		for i := range def.Channels {
@@ -130,8 +130,8 @@ func PushCounts(ctx context.Context, auditor *agents.Auditor, def *bcp.Mesh, onl
 	return counts.List(), nil
 }
 
-// PushTable shows what became of pushes.
-func PushTable(o *cli.Output, counts []state.PushCount) {
+// pushTable shows what became of pushes.
+func pushTable(o *cli.Output, counts []state.PushCount) {
 	o.Table([]string{"channel", "subscription", "pushes", "accepted", "held", "filtered", "too often", "invalid", "refused", "windows", "bits", "capacity", "last"}, cli.Rows(counts, func(c *state.PushCount) []string {
 		last := ""
 		if !c.Last.IsZero() {

@@ -81,10 +81,8 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 			for i := range books {
 				books[i].Behind = c.Late.Behind()
 			}
-			err = cli.ShowList(p.Out, books, "nothing was charged yet", LedgerTable)
-			if c.Owner != nil {
-				client.TalkOfTroubles(p, cmd.Context(), c.Owner)
-			} else {
+			err = cli.ShowList(p.Out, books, "nothing was charged yet", ledgerTable)
+			if c.Owner == nil {
 				c.Late.Talk(p)
 			}
 			return err
@@ -104,7 +102,7 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 // ledgerBooks reads the books of each channel, or of one.
 func ledgerBooks(ctx context.Context, c *client.Client, only bcp.ChannelKey) ([]ledgerBook, error) {
 	auditor := c.Auditor()
-	newest, err := NewestLines(ctx, auditor)
+	newest, err := newestLines(ctx, auditor)
 	if err != nil {
 		return nil, err
 	}
@@ -185,14 +183,8 @@ func newBook(def *bcp.Mesh, line bcp.LedgerLine) ledgerBook {
 	return book
 }
 
-// NewBooks are the books of lines alone, without their windows.
-func NewBooks(def *bcp.Mesh, lines []bcp.LedgerLine) []ledgerBook {
-	books := cli.Map(lines, func(line bcp.LedgerLine) ledgerBook { return newBook(def, line) })
-	return books
-}
-
-// NewestLines reads the newest line of each channel.
-func NewestLines(ctx context.Context, auditor *agents.Auditor) ([]bcp.LedgerLine, error) {
+// newestLines reads the newest line of each channel.
+func newestLines(ctx context.Context, auditor *agents.Auditor) ([]bcp.LedgerLine, error) {
 	records, err := auditor.Ledger(ctx)
 	if err != nil {
 		return nil, meshdir.Failure(err)
@@ -208,8 +200,8 @@ func NewestLines(ctx context.Context, auditor *agents.Auditor) ([]bcp.LedgerLine
 	return lines, nil
 }
 
-// LedgerTable shows books: nominal and capacity bits side by side, in two lines.
-func LedgerTable(o *cli.Output, books []ledgerBook) {
+// ledgerTable shows books: nominal and capacity bits side by side, in two lines.
+func ledgerTable(o *cli.Output, books []ledgerBook) {
 	var rows [][]string
 	for i := range books {
 		b := &books[i]
