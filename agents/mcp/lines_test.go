@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -105,4 +107,52 @@ func TestCancellationOfExactIDs(t *testing.T) {
 		t.Error(err)
 	}
 	_ = out.Close()
+}
+
+// Over HTTP each id comes back too.
+func TestIDsOverHTTP(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewServer(mcp.New("main", bcp.RoleController, mcp.Options{}).Handler(token))
+	t.Cleanup(web.Close)
+	session := ""
+	post := func(body string) string {
+		method := http.MethodPost
+		if body == "" { // the end
+			method = http.MethodDelete
+		}
+		r, err := http.NewRequestWithContext(t.Context(), method, web.URL, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Authorization": {"Bearer " + token}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+		if session != "" {
+			r.Header.Set("Mcp-Session-Id", session)
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = response.Body.Close() }()
+		if id := response.Header.Get("Mcp-Session-Id"); id != "" {
+			session = id
+		}
+		got, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(got)
+	}
+	first := post(`{"jsonrpc":"2.0","id":9007199254740993,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"h","version":"1"}}}`)
+	if !strings.Contains(first, `"id":9007199254740993,`) {
+		t.Errorf("the greeting is %s", first)
+	}
+	for _, id := range ids {
+		if id == `"\u0041\n"` {
+			continue // a text comes back as one of its spellings
+		}
+		if got := post(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`); !strings.Contains(got, `"id":`+id+`,"result":{}`) {
+			t.Errorf("%s: %s", id, got)
+		}
+	}
+	post("")
 }

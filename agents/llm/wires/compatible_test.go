@@ -88,7 +88,7 @@ func TestPiecesOfCalls(t *testing.T) {
 		"one document, all the same": {`{"choices":[{"message":{"content":[{"type":"text","text":"a"},"b"],"tool_calls":[{"id":"a","function":{"name":"f","arguments":{"n":1.0}}},{"function":{"name":"f"}}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":7.0,"completion_tokens":null}}`, `ab|a f {"n":1}|call-2 f {}`},
 	} {
 		for how, body := range map[string]string{
-			"as it is": tt.stream, "CR LF": strings.ReplaceAll(tt.stream, "\n", "\r\n"), "with a mark": "\ufeff" + tt.stream, "after white space": "\r\n\n" + tt.stream,
+			"as it is": tt.stream, "CR LF": strings.ReplaceAll(tt.stream, "\n", "\r\n"), "CR": strings.ReplaceAll(tt.stream, "\n", "\r"), "with a mark": "\ufeff" + tt.stream, "after white space": "\r\n\n" + tt.stream,
 		} {
 			for _, contentType := range []string{"text/event-stream", "application/json", ""} {
 				if got, _, err := replied(t, "openai", contentType, body); got != tt.want {

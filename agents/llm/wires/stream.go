@@ -21,7 +21,7 @@ var (
 	errCut     = errors.New(cutOff)
 )
 
-// readEvents reads server-sent events, as defined by WHATWG, in lines that end with LF or CR LF, and passes the data of each
+// readEvents reads server-sent events, as defined by WHATWG, and passes the data of each
 // to event until event says that it was the last, or fails. A line and the data of an
 // event are at most 1 MiB long. The error is one of event's, errTooMuch, or errCut: the
 // stream ended or broke before the last event.
@@ -29,6 +29,7 @@ func readEvents(r io.Reader, event func(data []byte) (last bool, err error)) err
 	bounded := &io.LimitedReader{R: r, N: maxStream}
 	lines := bufio.NewScanner(bounded)
 	lines.Buffer(nil, maxReply)
+	lines.Split(splitLines())
 	var data []byte
 	some := false // the event has data
 	for lines.Scan() {
@@ -61,4 +62,26 @@ func readEvents(r io.Reader, event func(data []byte) (last bool, err error)) err
 		return errTooMuch
 	}
 	return errCut
+}
+
+// splitLines splits at LF, CR LF, and CR alone. It does not wait for what comes after a CR.
+func splitLines() bufio.SplitFunc {
+	skip := false // a LF at the beginning belongs to the line before
+	return func(data []byte, atEOF bool) (advance int, line []byte, err error) {
+		begin := 0
+		if skip && len(data) > 0 {
+			skip = false
+			if data[0] == '\n' {
+				begin = 1
+			}
+		}
+		if end := bytes.IndexAny(data[begin:], "\r\n"); end >= 0 {
+			skip = data[begin+end] == '\r'
+			return begin + end + 1, data[begin : begin+end], nil
+		}
+		if atEOF && len(data) > begin {
+			return len(data), data[begin:], nil
+		}
+		return begin, nil, nil
+	}
 }
