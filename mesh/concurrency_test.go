@@ -248,9 +248,9 @@ func TestConcurrentRepeats(t *testing.T) {
 	if j := checkStreams(t, m); j.Asks["main mailer r1"] != 1 || j.Pushes["main mailer r1"] != 1 {
 		t.Errorf("asks %v, pushes %v", j.Asks, j.Pushes)
 	} else {
-		var sum int64
+		var sum bcp.Bits
 		for _, b := range j.Balances {
-			sum += b.Settled + b.Reserved
+			sum += b.Spent()
 		}
 		if sum != 66_000_000_000+44_000_000_000 {
 			t.Errorf("charged %d", sum)

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
@@ -130,19 +129,11 @@ func checkStreams(t *testing.T, m *meshtest.Mesh) meshtest.Journal {
 	for _, c := range m.Definition.Channels {
 		budgets[string(c.Controller)+" "+string(c.Reader)] = int64(c.Budget)
 	}
-	var records [][]byte
-	for _, r := range meshtest.ReadStream(t, js, jetstream.CommitStream) {
-		records = append(records, r.Data)
-	}
-	journal, err := meshtest.CheckJournal(records, meshtest.ReadKeys(t, js), budgets)
+	journal, err := meshtest.CheckStream(t, js, budgets)
 	noError(t, err)
-	balances := map[string]meshtest.Balance{}
+	balances := map[string]bcp.Balance{}
 	for _, line := range meshtest.CheckProjections(t, js, journal.Decisions) {
-		b := line.Balance
-		balances[fmt.Sprintf("%s %s %d", line.Controller, line.Reader, line.Epoch)] = meshtest.Balance{
-			Settled: int64(b.Settled), Reserved: int64(b.Reserved), Pushed: int64(b.Pushed),
-			SettledCapacity: int64(b.SettledCapacity), ReservedCapacity: int64(b.ReservedCapacity), Cat2: int64(b.Cat2Queries),
-		}
+		balances[fmt.Sprintf("%s %s %d", line.Controller, line.Reader, line.Epoch)] = line.Balance
 	}
 	for pool, balance := range journal.Balances {
 		if balances[pool] != balance {

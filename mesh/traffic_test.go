@@ -93,7 +93,7 @@ func (a *traffic) check(ctx context.Context, t *testing.T, m *meshtest.Mesh) {
 	j := checkStreams(t, m)
 	var settled int64
 	for _, b := range j.Balances {
-		settled += b.Settled
+		settled += int64(b.Settled)
 	}
 	if settled != int64(len(a.asked)+a.pushed)*int64(bcp.Bit) || len(j.Asks) != len(a.asked) || len(j.Pushes) != a.pushed {
 		t.Errorf("charged %d for %d queries and %d pushes", settled, len(a.asked), a.pushed)

@@ -79,15 +79,10 @@ func TestTruncateRunning(t *testing.T) {
 		m.State = folder
 		if name == "all" {
 			js, end := m.Streams(t)
-			var records [][]byte
-			for _, msg := range meshtest.ReadStream(t, js, jetstream.CommitStream) {
-				records = append(records, msg.Data)
-			}
-			keys := meshtest.ReadKeys(t, js)
-			end()
-			if _, err := meshtest.CheckJournal(records, keys, map[string]int64{"main mailer": int64(1_000_000 * bcp.Bit)}); err != nil {
+			if _, err := meshtest.CheckStream(t, js, map[string]int64{"main mailer": int64(1_000_000 * bcp.Bit)}); err != nil {
 				t.Errorf("the whole journal: %v", err)
 			}
+			end()
 		}
 		m.Start(t)
 		if got := picture(t, m); got != want {

@@ -396,11 +396,7 @@ func metricOf(text []byte, name string) string {
 func (c *clustered) check(traffic *traffic) {
 	c.t.Helper()
 	js := c.js
-	var records [][]byte
-	for _, m := range meshtest.ReadStream(c.t, js, jetstream.CommitStream) {
-		records = append(records, m.Data)
-	}
-	journal, err := meshtest.CheckJournal(records, meshtest.ReadKeys(c.t, js), crashBudgets)
+	journal, err := meshtest.CheckStream(c.t, js, crashBudgets)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -449,10 +449,7 @@ func journalIn(t *testing.T, state string, definition *bcp.Mesh) (records [][]by
 	if _, err := js.Stream(t.Context(), jetstream.CommitStream); err != nil {
 		return nil, nil, err
 	}
-	for _, m := range meshtest.ReadStream(t, js, jetstream.CommitStream) {
-		records = append(records, m.Data)
-	}
-	return records, meshtest.ReadKeys(t, js), nil
+	return meshtest.ReadJournal(t, js), meshtest.ReadKeys(t, js), nil
 }
 
 func streamFolder(t *testing.T, state, stream string) string {

@@ -511,14 +511,14 @@ func (s *stage) check(total bcp.Bits, deliveries, starts int) {
 	t := s.t
 	t.Helper()
 	journal, js := journalOf(t, flowFiles, s.state, map[string]int64{"main researcher": int64(100_000 * bcp.Bit)})
-	if n := journal.Kinds[uint64(bcp.KindStart)]; n != starts+1 {
+	if n := journal.Kinds[bcp.KindStart]; n != starts+1 {
 		t.Errorf("%d starts, not %d", n, starts+1)
 	}
-	var settled, reserved int64
+	var settled, reserved bcp.Bits
 	for _, b := range journal.Balances {
 		settled, reserved = settled+b.Settled, reserved+b.Reserved
 	}
-	if settled != int64(total) || reserved != 0 {
+	if settled != total || reserved != 0 {
 		t.Errorf("charged %d and %d in reserve, not %d", settled, reserved, total)
 	}
 	if len(journal.Delivered) != deliveries || len(journal.Acknowledged) != deliveries {

@@ -244,12 +244,12 @@ func (p *pushing) check(t *testing.T, state string) meshtest.Journal {
 			t.Errorf("push %s is there %d times", key, n)
 		}
 	}
-	settled := int64(0)
+	settled := bcp.Bits(0)
 	for _, b := range journal.Balances {
 		settled += b.Settled
 	}
-	if settled != int64(len(journal.Pushes))*int64(bcp.Bit) {
-		t.Errorf("settled %d for %d pushes", settled, len(journal.Pushes))
+	if settled != bcp.Bits(len(journal.Pushes))*bcp.Bit {
+		t.Errorf("settled %v for %d pushes", settled, len(journal.Pushes))
 	}
 	return journal
 }

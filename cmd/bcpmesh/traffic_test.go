@@ -18,7 +18,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -351,11 +350,7 @@ func journalOf(t *testing.T, files map[string]string, state string, budgets map[
 	m.Stop(t)
 	js, end := m.Streams(t)
 	t.Cleanup(end)
-	var records [][]byte
-	for _, r := range meshtest.ReadStream(t, js, jetstream.CommitStream) {
-		records = append(records, r.Data)
-	}
-	journal, err := meshtest.CheckJournal(records, meshtest.ReadKeys(t, js), budgets)
+	journal, err := meshtest.CheckStream(t, js, budgets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +365,7 @@ func (c *traffic) check(state string) {
 	c.t.Helper()
 	journal, js := journalOf(c.t, crashFiles, state, crashBudgets)
 	c.t.Logf("%d kills", *rounds)
-	if starts := journal.Kinds[uint64(bcp.KindStart)]; starts != *rounds+2 {
+	if starts := journal.Kinds[bcp.KindStart]; starts != *rounds+2 {
 		c.t.Errorf("%d starts", starts)
 	}
 	c.compare(journal, js)
@@ -411,7 +406,7 @@ func (c *traffic) compare(journal meshtest.Journal, js natsjs.JetStream) {
 	settled := map[string]int64{}
 	for pool, balance := range journal.Balances {
 		// A session renews what was pushed before it.
-		if settled[pool[:strings.LastIndex(pool, " ")]] += balance.Settled; balance.Reserved != 0 {
+		if settled[pool[:strings.LastIndex(pool, " ")]] += int64(balance.Settled); balance.Reserved != 0 {
 			t.Errorf("%s holds %d in reserve", pool, balance.Reserved)
 		}
 	}

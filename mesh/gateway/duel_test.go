@@ -109,17 +109,17 @@ func TestGatewaysFight(t *testing.T) {
 		total += n
 	}
 	t.Logf("%d fights, %d starts too late, %d pushes accepted, %d decisions", fights, beaten, total, journal.Decisions)
-	if starts := journal.Kinds[uint64(bcp.KindStart)]; starts != fights+1 {
+	if starts := journal.Kinds[bcp.KindStart]; starts != fights+1 {
 		t.Errorf("%d starts in the journal, and %d gateways", starts, fights+1)
 	}
 	if fights < enough || total < clients {
 		t.Errorf("only %d fights and %d pushes", fights, total)
 	}
-	settled := int64(0)
+	settled := bcp.Bits(0)
 	for _, balance := range journal.Balances {
 		settled += balance.Settled
 	}
-	if want := int64(len(journal.Pushes)) * int64(bcp.Bit); settled != want {
-		t.Errorf("settled %d, and %d pushes cost %d", settled, len(journal.Pushes), want)
+	if want := bcp.Bits(len(journal.Pushes)) * bcp.Bit; settled != want {
+		t.Errorf("settled %v, and %d pushes cost %v", settled, len(journal.Pushes), want)
 	}
 }

@@ -103,7 +103,7 @@ func TestLostConnectionsComeBack(t *testing.T) {
 			t.Errorf("push %s: %d", id, j.Pushes["main mailer "+id])
 		}
 	}
-	if len(j.Pushes) != len(pushed) || j.Kinds[uint64(bcp.KindStart)] < 2 {
+	if len(j.Pushes) != len(pushed) || j.Kinds[bcp.KindStart] < 2 {
 		t.Errorf("%d pushes, %v", len(j.Pushes), j.Kinds)
 	}
 }

@@ -84,7 +84,7 @@ func TestReloadWithoutRecord(t *testing.T) {
 	if err := g.Stop(); err != nil {
 		t.Error(err)
 	}
-	if j := b.journal(t); j.Kinds[uint64(bcp.KindReload)] != 1 || len(j.Pushes) != 2 {
+	if j := b.journal(t); j.Kinds[bcp.KindReload] != 1 || len(j.Pushes) != 2 {
 		t.Errorf("%+v", j)
 	}
 }
@@ -126,7 +126,7 @@ func TestReloadReadsNothing(t *testing.T) {
 	if err := g.Stop(); err != nil {
 		t.Error(err)
 	}
-	if j := b.journal(t); j.Kinds[uint64(bcp.KindReload)] != 1 || len(j.Pushes) != 2 {
+	if j := b.journal(t); j.Kinds[bcp.KindReload] != 1 || len(j.Pushes) != 2 {
 		t.Errorf("%+v", j)
 	}
 }

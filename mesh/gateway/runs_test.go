@@ -308,7 +308,7 @@ func TestRunIsRecordedAndCalled(t *testing.T) {
 	if c, err := kernel.ReadRecord(&begun); err != nil || c.Start.Task.Tainted() || begun.Agent != "main" || begun.Run.Kernel != "desk" {
 		t.Errorf("the run is recorded as %+v, %v", c.Start, err)
 	}
-	if kinds := b.journal(t).Kinds; kinds[uint64(bcp.KindRun)] != 2 || kinds[uint64(bcp.KindOutcome)] != 1 {
+	if kinds := b.journal(t).Kinds; kinds[bcp.KindRun] != 2 || kinds[bcp.KindOutcome] != 1 {
 		t.Errorf("the journal has %v", kinds)
 	}
 }

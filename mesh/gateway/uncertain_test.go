@@ -96,7 +96,7 @@ func TestStoredEventsAreRecordedOnce(t *testing.T) {
 			}
 			j := b.journal(t)
 			for kind, want := range map[bcp.DecisionKind]int{bcp.KindConnect: 3, bcp.KindProcess: 1, bcp.KindAlert: 2, bcp.KindViolation: 1, bcp.KindCredential: 1} {
-				if n := j.Kinds[uint64(kind)]; n != want {
+				if n := j.Kinds[kind]; n != want {
 					t.Errorf("%d records of kind %v, not %d", n, kind, want)
 				}
 			}
