@@ -90,26 +90,40 @@ func (c *Connection) JudgeRole(ctx context.Context, agent contract.AgentID, trus
 	if err != nil {
 		return RoleVerdict{}, contract.Revocations{}, err
 	}
-	verify := func(key [32]byte, message, signature []byte) bool { return ed25519.Verify(key[:], message, signature) }
-	e := contract.Examination{
-		Envelope: answer.Attestation, Agent: agent.String(), Declaration: answer.Declaration, Trust: trust.Keys, LastNumber: trust.LastRevocations,
-		Now: time.Now(), Requirement: trust.Requirement, Challenge: &contract.Challenge{Nonce: nonce, Asker: key, Verify: verifyUser}, Verify: verify,
-	}
+	e := trust.examination(agent, answer)
+	e.Challenge = &contract.Challenge{Nonce: nonce, Asker: key, Verify: verifyUser}
 	if answer.Proof != nil {
 		e.Proof = *answer.Proof
-	}
-	e.Revocations, _ = contract.OpenRevocations(answer.Revocations, agent.Organisation, trust.Keys, e.Now, verify)
-	for _, b := range contract.Builtins() {
-		e.Contracts = append(e.Contracts, []byte(b.Bytes))
-	}
-	for _, text := range answer.Contracts {
-		e.Contracts = append(e.Contracts, []byte(text))
 	}
 	a := contract.JudgeAttestation(&e)
 	v := RoleVerdict{a.Accepted, a.Code, a.Until}
 	told := contract.Message{Type: contract.TypeVerdict, Accepted: v.Accepted, Code: v.Code, Until: v.Until.UTC().Truncate(time.Second)}
 	_, err = c.askRole(ctx, agent.Name, told)
 	return v, e.Revocations, err
+}
+
+// JudgePapers judges an agent by its papers alone, which anybody may have who has seen them.
+func JudgePapers(agent contract.AgentID, papers Papers, trust RoleTrust) (RoleVerdict, contract.Revocations) {
+	e := trust.examination(agent, contract.Message{Attestation: papers.Attestation, Revocations: papers.Revocations, Contracts: papers.Contracts})
+	a := contract.JudgeAttestation(&e)
+	return RoleVerdict{a.Accepted, a.Code, a.Until}, e.Revocations
+}
+
+// examination is what an agent is judged by, of whom so much was said.
+func (t RoleTrust) examination(agent contract.AgentID, said contract.Message) contract.Examination {
+	e := contract.Examination{
+		Envelope: said.Attestation, Agent: agent.String(), Declaration: said.Declaration, Trust: t.Keys, LastNumber: t.LastRevocations,
+		Now: time.Now(), Requirement: t.Requirement,
+		Verify: func(key [32]byte, message, signature []byte) bool { return ed25519.Verify(key[:], message, signature) },
+	}
+	e.Revocations, _ = contract.OpenRevocations(said.Revocations, agent.Organisation, t.Keys, e.Now, e.Verify)
+	for _, b := range contract.Builtins() {
+		e.Contracts = append(e.Contracts, []byte(b.Bytes))
+	}
+	for _, text := range said.Contracts {
+		e.Contracts = append(e.Contracts, []byte(text))
+	}
+	return e
 }
 
 // OlderList is the detail of the refusal of a list older than one already seen.

@@ -1,22 +1,13 @@
 package main
 
 import (
-	"crypto/ed25519"
-	"crypto/sha256"
-	"crypto/x509"
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/nats-io/nkeys"
 
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -134,122 +125,5 @@ func TestRoleReports(t *testing.T) {
 	result := playRoles(t, "contract", map[string]any{"contract": planner}, map[string]any{"ok": false})
 	if diff := cmp.Diff(map[string]any{"ok": true}, result); diff != "" {
 		t.Errorf("a result has more than was asked: %s", diff)
-	}
-}
-
-// signed is an attestation that an organisation signed, on disk.
-type signed struct {
-	folder, attestation, revocations, key string
-}
-
-func sha256Hex(b []byte) string { d := sha256.Sum256(b); return hex.EncodeToString(d[:]) }
-
-func signAttestation(t *testing.T) signed {
-	t.Helper()
-	key := ed25519.NewKeyFromSeed([]byte("0123456789abcdef0123456789abcdef"))
-	marshal := func(v any) []byte {
-		b, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	seal := func(name, kind string, digestOf []byte, predicate any) []byte {
-		payload := marshal(map[string]any{
-			"_type": "https://in-toto.io/Statement/v1", "predicateType": "https://bcpmesh.dev/attestation/" + kind + "/v1", "predicate": predicate,
-			"subject": []any{map[string]any{"name": name, "digest": map[string]any{"sha256": sha256Hex(digestOf)}}},
-		})
-		sig := ed25519.Sign(key, contract.PAE(contract.PayloadType, payload))
-		return marshal(map[string]any{
-			"payloadType": contract.PayloadType, "payload": base64.StdEncoding.EncodeToString(payload),
-			"signatures": []any{map[string]any{"sig": base64.StdEncoding.EncodeToString(sig)}},
-		})
-	}
-	ref := map[string]string{}
-	for _, b := range contract.Builtins() {
-		ref[b.Name] = "sha256:" + sha256Hex([]byte(b.Bytes))
-	}
-	agent, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	speaks, err := agent.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	declaration := map[string]any{"agent:id": "agent-a@org1.example", "agent:role_declaration": map[string]any{
-		"architecture": "dual_llm",
-		"planner":      map[string]any{"model_family": "claude-sonnet", "contract_ref": ref["planner-v1"]},
-		"processor":    map[string]any{"model_family": "claude-haiku", "contract_ref": ref["processor-v1"]},
-		"orchestrator": map[string]any{"type": "deterministic_interpreter", "contract_ref": ref["orchestrator-v1"]},
-	}}
-	list := map[string]any{"number": 7, "issued": "2026-03-01T00:00:00Z", "next": "2026-03-01T12:00:00Z", "serials": []any{"a-9"}, "keys": []any{}}
-	s := signed{folder: t.TempDir()}
-	envelope := seal("agent-a@org1.example", "role", marshal(declaration), map[string]any{
-		"declaration": declaration, "evidence": map[string]any{"permission_proof": map[string]any{"claims": 8, "holes": 0, "jwts": "aa"}},
-		"keys": []any{speaks}, "issued": "2026-03-01T00:00:00Z", "expires": "2026-03-02T00:00:00Z", "serial": "a-1",
-	})
-	spki, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(name string, b []byte) string {
-		file := filepath.Join(s.folder, name)
-		noError(t, os.WriteFile(file, b, 0o600))
-		return file
-	}
-	s.attestation = write("attestation.json", envelope)
-	s.revocations = write("revocations.json", seal("org1.example", "revocations", marshal(list), list))
-	s.key = write("org1.pem", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: spki}))
-	return s
-}
-
-// role verify accepts an attestation by files alone, and says why it accepts none.
-// covers DUAL-90, DUAL-91, DUAL-92, DUAL-93, DUAL-105
-func TestRoleVerify(t *testing.T) {
-	t.Parallel()
-	s := signAttestation(t)
-	write := func(name, text string) string {
-		file := filepath.Join(s.folder, name)
-		noError(t, os.WriteFile(file, []byte(text), 0o600))
-		return file
-	}
-	const agent, now = "agent-a@org1.example", "2026-03-01T06:00:00Z"
-	all := []string{agent, "--trust", "org1.example=" + s.key, "--revocations", s.revocations, "--at", now}
-	weak := write("weak.json", `{"invariants":[{"predicate":"conforms","level":"architectural"}]}`)
-	for _, c := range []struct {
-		name string
-		args []string
-		code int
-		says string
-	}{
-		{"right", all, cli.ExitOK, agent + " is accepted until 2026-03-01T12:00:00Z."},
-		{"another agent", append([]string{"agent-b@org1.example"}, all[1:]...), cli.ExitRefused, "(wrong_agent)"},
-		{"nobody is trusted", []string{agent, "--revocations", s.revocations, "--at", now}, cli.ExitRefused, "hint: --trust org1.example=FILE"},
-		{"no revocations", all[:3], cli.ExitRefused, "hint: --revocations names the organisation's list"},
-		{"old revocations", append(all, "--last-revocations", "8"), cli.ExitRefused, "(not_current)"},
-		{"too late", append(all[:5:5], "--at", "2026-03-02T00:00:00Z"), cli.ExitRefused, "(not_current)"},
-		{"more is required", append(all, "--requirement", weak), cli.ExitRefused, "(contract_weak)"},
-		{"no requirement", append(all, "--requirement", write("none.json", "[]")), cli.ExitFailed, "expected architectures, orchestrators, invariants and evidence"},
-		{"no revocation list", append(all[:3:3], "--revocations", s.attestation), cli.ExitFailed, "is not a revocation list of org1.example (malformed)"},
-		{"no contract", append(all, "--contract", s.key), cli.ExitFailed, "is not a contract: this is not JSON"},
-		{"a contract more", append(all, "--contract", write("planner.json", contract.Builtins()[0].Bytes)), cli.ExitOK, "is accepted"},
-		{"no key", append(all, "--trust", "org1.example="+weak), cli.ExitFailed, "has no public ed25519 key in PEM"},
-		{"no organisation", append(all, "--trust", "org1.example"), cli.ExitUsage, "hint: expected ORGANISATION=FILE"},
-		{"no agent", append([]string{"agent-a"}, all[1:]...), cli.ExitUsage, "such as agent-a@org1.example"},
-		{"no moment", append(all, "--at", "noon"), cli.ExitUsage, `--at: "noon" is not a time`},
-		{"no such file", append(all, "--contract", filepath.Join(s.folder, "missing")), cli.ExitFailed, "cannot be read: no such file or directory"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			got := execute(t, "", append([]string{"role", "verify", s.attestation}, c.args...)...)
-			if said := got.stdout + got.stderr; got.code != c.code || !strings.Contains(said, c.says) {
-				t.Errorf("exit %d, want %d and %q:\n%s", got.code, c.code, c.says, said)
-			}
-		})
-	}
-	got := execute(t, "", append([]string{"role", "verify", s.attestation, "--json"}, all...)...)
-	if want := `{"accepted":true,"code":"","agent":"agent-a@org1.example","until":"2026-03-01T12:00:00Z"}` + "\n"; got.code != cli.ExitOK || got.stdout != want {
-		t.Errorf("exit %d: %s", got.code, got.stdout)
 	}
 }

@@ -34,18 +34,23 @@ func showCommand(p *cli.Program) *cobra.Command {
 		if len(args) == 1 || f.who.Creds == "" || f.to == "" {
 			return cli.Usagef("role show: expected ATTESTATION, --creds and --to").WithHint("the creds are those that the other mesh has issued")
 		}
-		papers, err := f.readPapers(args)
+		papers, err := readPapers(args[0], args[1], f.contracts)
 		if err != nil {
 			return err
 		}
-		c, err := f.connect(ctx)
+		ctx, cancel := context.WithTimeout(ctx, answerWithin)
+		defer cancel()
+		c, err := f.who.Remote(ctx, 0)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		v, err := f.show(ctx, c, papers)
-		if err != nil {
-			return err
+		v, err := c.ShowRole(ctx, f.to, f.requirement, papers)
+		switch {
+		case errors.Is(err, agents.ErrMessage):
+			return cli.Failf("this is not a mesh of %s", cli.Plain(f.to)).WithHint("nothing is proved to another organisation")
+		case err != nil:
+			return meshdir.Failure(err)
 		}
 		return showVerdict(p.Out, v, 0)
 	})
@@ -59,15 +64,17 @@ func showCommand(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// readPapers reads the files.
-func (f *showing) readPapers(files []string) (papers agents.Papers, err error) {
-	if papers.Attestation, err = readPaper(files[0]); err != nil {
+// readPapers reads files; there may be no list of revocations.
+func readPapers(attestation, revocations string, contracts []string) (papers agents.Papers, err error) {
+	if papers.Attestation, err = readPaper(attestation); err != nil {
 		return papers, err
 	}
-	if papers.Revocations, err = readPaper(files[1]); err != nil {
-		return papers, err
+	if revocations != "" {
+		if papers.Revocations, err = readPaper(revocations); err != nil {
+			return papers, err
+		}
 	}
-	for _, file := range f.contracts {
+	for _, file := range contracts {
 		text, err := readPaper(file)
 		if err != nil {
 			return papers, err
@@ -75,22 +82,6 @@ func (f *showing) readPapers(files []string) (papers agents.Papers, err error) {
 		papers.Contracts = append(papers.Contracts, string(text))
 	}
 	return papers, nil
-}
-
-func (f *showing) connect(ctx context.Context) (*client.Client, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	return f.who.Remote(ctx, 0)
-}
-
-func (f *showing) show(ctx context.Context, c *client.Client, papers agents.Papers) (agents.RoleVerdict, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	v, err := c.ShowRole(ctx, f.to, f.requirement, papers)
-	if errors.Is(err, agents.ErrMessage) {
-		return v, cli.Failf("this is not a mesh of %s", cli.Plain(f.to)).WithHint("nothing is proved to another organisation")
-	}
-	return v, meshdir.Failure(err)
 }
 
 func readPaper(file string) ([]byte, error) { return cli.ReadFile(file, contract.MaxEnvelope) }

@@ -310,7 +310,8 @@ type caseTrust struct {
 // and a revocation list that cannot be read is not current.
 func (in *attestInput) examination() (contract.Examination, error) {
 	e := contract.Examination{
-		Envelope: document(in.Envelope), Agent: in.Agent, LastNumber: in.LastNumber, Proof: in.Proof, Challenge: in.Challenge, Verify: VerifyEd25519,
+		Envelope: document(in.Envelope), Agent: in.Agent, LastNumber: in.LastNumber, Proof: in.Proof, Challenge: in.Challenge,
+		Verify: func(key [32]byte, message, signature []byte) bool { return ed25519.Verify(key[:], message, signature) },
 	}
 	var err error
 	if e.Now, err = time.Parse(time.RFC3339, in.Now); err != nil {
@@ -369,10 +370,6 @@ func ParsePublicKey(b []byte) (key [32]byte, ok bool) {
 	edwards, ok := public.(ed25519.PublicKey)
 	copy(key[:], edwards)
 	return key, ok
-}
-
-func VerifyEd25519(key [32]byte, message, signature []byte) bool {
-	return ed25519.Verify(key[:], message, signature)
 }
 
 // caseFacts are facts about a mesh in JSON.
