@@ -124,15 +124,7 @@ func (s *Store) invite(i Invitation) (Token, error) {
 	if i.PublicKey, err = pair.PublicKey(); err != nil {
 		return Token{}, err
 	}
-	signer, err := s.accountSigner(joinScopeKey)
-	if err != nil {
-		return Token{}, err
-	}
-	account, err := s.accountSigner(accountKey(Joiners))
-	if err != nil {
-		return Token{}, err
-	}
-	token, err := userJWT(User{PublicKey: i.PublicKey, Expires: i.Ends}, subjects.Joiner, account.PublicKey(), signer)
+	token, err := s.tokenUnder(&User{PublicKey: i.PublicKey, Expires: i.Ends}, subjects.Joiner, Joiners, joinScopeKey)
 	if err != nil {
 		return Token{}, err
 	}
@@ -149,7 +141,7 @@ func (s *Store) Join(invitation, key string, passkey bcp.Digest, proof []byte) (
 	var joined User
 	var token string
 	refused := false
-	err := s.change("join", func(st *state, now time.Time) error {
+	err := s.change("join", func(st *state, now time.Time) (err error) {
 		at := slices.IndexFunc(st.Invitations, func(i Invitation) bool { return i.PublicKey == invitation })
 		if at < 0 {
 			return ErrNotInvited
@@ -171,15 +163,7 @@ func (s *Store) Join(invitation, key string, passkey bcp.Digest, proof []byte) (
 				return ErrNotInvited
 			}
 			joined = *u
-			account, err := s.key(accountKey(st.assignHome(u.party())))
-			if err != nil {
-				return err
-			}
-			signer, err := s.accountSigner(scopeKey(u.party(), u.Restriction))
-			if err != nil {
-				return err
-			}
-			if token, err = userJWT(*u, userName(u.party()), account.PublicKey(), signer); err != nil {
+			if token, err = s.token(st, &joined); err != nil {
 				return err
 			}
 			return errUnchanged

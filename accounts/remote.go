@@ -162,16 +162,8 @@ func (s *Store) remote(st *state, now time.Time, o outside, name bcp.AgentName) 
 	if err != nil {
 		return Creds{}, err
 	}
-	account, err := s.accountSigner(accountKey(o.account))
-	if err != nil {
-		return Creds{}, err
-	}
-	issuer, err := s.accountSigner(o.scopeKey)
-	if err != nil {
-		return Creds{}, err
-	}
-	u := User{PublicKey: signer.PublicKey(), Issued: now, Issuer: issuer.PublicKey()}
-	token, err := userJWT(u, user, account.PublicKey(), issuer)
+	u := User{PublicKey: signer.PublicKey(), Issued: now}
+	token, err := s.tokenUnder(&u, user, o.account, o.scopeKey)
 	if err != nil {
 		return Creds{}, err
 	}

@@ -238,24 +238,35 @@ func (s *Store) issue(st *state, u User, now time.Time, expires time.Duration) (
 
 // sign makes the JWT of a public key for u's agent, and keeps the record.
 func (s *Store) sign(st *state, u *User, now time.Time, expires time.Duration) (string, error) {
-	signer, err := s.accountSigner(scopeKey(u.party(), u.Restriction))
-	if err != nil {
-		return "", err
-	}
-	account, err := s.key(accountKey(st.assignHome(u.party())))
-	if err != nil {
-		return "", err
-	}
-	u.Issuer, u.Issued, u.Expires = signer.PublicKey(), now, time.Time{}
+	u.Issued, u.Expires = now, time.Time{}
 	if expires > 0 {
 		u.Expires = now.Add(expires).Truncate(time.Second)
 	}
-	token, err := userJWT(*u, userName(u.party()), account.PublicKey(), signer)
+	token, err := s.token(st, u)
 	if err != nil {
 		return "", err
 	}
 	st.Users = append(st.Users, *u)
 	return token, nil
+}
+
+// token makes the JWT of a user of an agent, and notes what signed it.
+func (s *Store) token(st *state, u *User) (string, error) {
+	return s.tokenUnder(u, userName(u.party()), st.assignHome(u.party()), scopeKey(u.party(), u.Restriction))
+}
+
+// tokenUnder makes the JWT of a user of an account, under the scope with a key. Missing keys are made.
+func (s *Store) tokenUnder(u *User, name, account, scope string) (string, error) {
+	signer, err := s.accountSigner(scope)
+	if err != nil {
+		return "", err
+	}
+	of, err := s.accountSigner(accountKey(account))
+	if err != nil {
+		return "", err
+	}
+	u.Issuer = signer.PublicKey()
+	return userJWT(*u, name, of.PublicKey(), signer)
 }
 
 func userName(who party) string { return subjects.UserName(who.agent, who.role) }
