@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -117,7 +116,7 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 
 	asked := 0
 	open := openStore(t, folder, asks(passphrase, &asked))
-	fresh, err := open.Issue("main", 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}))
+	fresh, err := open.Issue("main", 0, 0)
 	noError(t, err)
 	noError(t, open.RotateAccounts(time.Minute))
 	after := compile(t, open, scopes())
