@@ -35,26 +35,20 @@ func ApprovalsCommand(p *cli.Program) *cobra.Command {
 				return err
 			}
 			defer c.Close()
-			if id != "" {
-				view, err := f.view(ctx, approver, id)
+			if id == "" {
+				items, err := within(ctx, f.wait, approver.List)
 				if err != nil {
 					return ShowUndecided(p.Out, err)
 				}
-				if p.Out.JSON {
-					return p.Out.Value(view)
-				}
-				writeItem(p.Out.Stdout, ItemLines(&view, time.Now(), cli.Columns(p.Out.Screen)), p.Out.Terminal && p.Out.Colours)
-				return nil
+				return showItems(p.Out, items, time.Now())
 			}
-			var items []bcp.Item
-			err = f.withTimeout(ctx, func(ctx context.Context) error {
-				items, err = approver.List(ctx)
-				return err
-			})
+			view, err := f.view(ctx, approver, id)
 			if err != nil {
 				return ShowUndecided(p.Out, err)
 			}
-			return showItems(p.Out, items, time.Now())
+			return p.Out.Show(view, func() {
+				writeItem(p.Out.Stdout, ItemLines(&view, time.Now(), cli.Columns(p.Out.Screen)), p.Out.Terminal && p.Out.Colours)
+			})
 		},
 	}
 	f.addTo(cmd)
@@ -72,19 +66,22 @@ func (f *approverFlags) addTo(cmd *cobra.Command) {
 	cli.WaitFlag(cmd, &f.wait, 30*time.Second, "how long to try")
 }
 
-// withTimeout runs one exchange with the mesh in the time that it has. A person may
+// within runs one exchange with the mesh in the time that it has. A person may
 // think for longer than that between two of them.
-func (f *approverFlags) withTimeout(ctx context.Context, exchange func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, f.wait.Value)
+func within[T any](ctx context.Context, wait cli.DurationFlag, exchange func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait.Value)
 	defer cancel()
 	return exchange(ctx)
 }
 
-func (f *approverFlags) connect(ctx context.Context) (c *client.Client, approver *agents.Approver, err error) {
-	err = f.withTimeout(ctx, func(ctx context.Context) error {
-		c, err = f.who.Connect(ctx, bcp.RoleApprover)
-		return err
-	})
+// signed is within for an exchange that answers nothing.
+func (f *approverFlags) signed(ctx context.Context, exchange func(context.Context) error) error {
+	_, err := within(ctx, f.wait, func(ctx context.Context) (struct{}, error) { return struct{}{}, exchange(ctx) })
+	return err
+}
+
+func (f *approverFlags) connect(ctx context.Context) (*client.Client, *agents.Approver, error) {
+	c, err := within(ctx, f.wait, func(ctx context.Context) (*client.Client, error) { return f.who.Connect(ctx, bcp.RoleApprover) })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -92,11 +89,8 @@ func (f *approverFlags) connect(ctx context.Context) (c *client.Client, approver
 }
 
 // view fetches an item, and makes sure that what is shown is what is signed.
-func (f *approverFlags) view(ctx context.Context, a *agents.Approver, id bcp.ItemID) (view bcp.ItemView, err error) {
-	err = f.withTimeout(ctx, func(ctx context.Context) error {
-		view, err = a.View(ctx, id)
-		return err
-	})
+func (f *approverFlags) view(ctx context.Context, a *agents.Approver, id bcp.ItemID) (bcp.ItemView, error) {
+	view, err := within(ctx, f.wait, func(ctx context.Context) (bcp.ItemView, error) { return a.View(ctx, id) })
 	if err != nil {
 		return view, err
 	}

@@ -91,10 +91,8 @@ func whyLeft(err error) string {
 func (f *approverFlags) decide(ctx context.Context, p *cli.Program, a *agents.Approver, act bcp.Act, b *batch, reason string) error {
 	var left []error
 	if len(b.views) > 0 {
-		err := f.withTimeout(ctx, func(ctx context.Context) (err error) {
-			left, err = a.Together(ctx, act, b.views, reason)
-			return err
-		})
+		var err error
+		left, err = within(ctx, f.wait, func(ctx context.Context) ([]error, error) { return a.Together(ctx, act, b.views, reason) })
 		if err == nil && b.alone {
 			err = left[0]
 		}
@@ -373,11 +371,7 @@ func editCommand(p *cli.Program) *cobra.Command {
 			if !tell.Editable(view.Kind) {
 				return cli.Failf("%s: %s", id, tell.NotEditable(view.Kind)).WithHint("approve or reject it")
 			}
-			var preview bcp.EditPreview
-			err = f.withTimeout(ctx, func(ctx context.Context) error {
-				preview, err = approver.Preview(ctx, view, edited)
-				return err
-			})
+			preview, err := within(ctx, f.wait, func(ctx context.Context) (bcp.EditPreview, error) { return approver.Preview(ctx, view, edited) })
 			if err != nil {
 				return ShowUndecided(p.Out, err)
 			}
@@ -399,7 +393,7 @@ func editCommand(p *cli.Program) *cobra.Command {
 					return errUndecided
 				}
 			}
-			err = f.withTimeout(ctx, func(ctx context.Context) error { return approver.Edit(ctx, view, preview) })
+			err = f.signed(ctx, func(ctx context.Context) error { return approver.Edit(ctx, view, preview) })
 			if err != nil {
 				return ShowUndecided(p.Out, err)
 			}

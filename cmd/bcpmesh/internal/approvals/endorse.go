@@ -68,7 +68,7 @@ func endorseCommand(p *cli.Program) *cobra.Command {
 					return errUndecided
 				}
 			}
-			err = f.withTimeout(ctx, func(ctx context.Context) error { return approver.Endorse(ctx, e) })
+			err = f.signed(ctx, func(ctx context.Context) error { return approver.Endorse(ctx, e) })
 			if err != nil {
 				return ShowUndecided(p.Out, err)
 			}
@@ -95,11 +95,7 @@ func listEndorsed(ctx context.Context, p *cli.Program, f *approverFlags, revoke 
 		return err
 	}
 	defer c.Close()
-	var list []bcp.EndorsementView
-	err = f.withTimeout(ctx, func(ctx context.Context) error {
-		list, err = approver.Endorsements(ctx)
-		return err
-	})
+	list, err := within(ctx, f.wait, approver.Endorsements)
 	if err != nil {
 		return ShowUndecided(p.Out, err)
 	}
@@ -108,7 +104,7 @@ func listEndorsed(ctx context.Context, p *cli.Program, f *approverFlags, revoke 
 			if string(list[i].ID) != revoke {
 				continue
 			}
-			if err := f.withTimeout(ctx, func(ctx context.Context) error { return approver.Revoke(ctx, list[i]) }); err != nil {
+			if err := f.signed(ctx, func(ctx context.Context) error { return approver.Revoke(ctx, list[i]) }); err != nil {
 				return ShowUndecided(p.Out, err)
 			}
 			return p.Out.Show(list[i], func() { p.Out.Printf("ended %s: what is like it is held again\n", revoke) })
