@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,14 +44,14 @@ func elsewhere(p *cli.Program, program, name, short string) *cobra.Command {
 			return start(p, program, named(by), args)
 		},
 		ValidArgsFunction: func(by *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return complete(p, program, slices.Concat(named(by), args, []string{begun}))
+			return complete(program, slices.Concat(named(by), args, []string{begun}))
 		},
 	}
 }
 
 // start has the program take the place of this one: its signals and its exit code are its own.
 func start(p *cli.Program, program string, named, args []string) error {
-	at := find(p, program)
+	at := find(program)
 	if at == "" {
 		return missing(program, strings.Join(named, " "))
 	}
@@ -76,23 +75,12 @@ func start(p *cli.Program, program string, named, args []string) error {
 }
 
 // find returns where a program is, if it is: beside this one, else in an absolute folder of PATH.
-func find(p *cli.Program, program string) string {
-	if runtime.GOOS == "windows" {
-		program += ".exe"
-	}
-	var folders []string
-	if self, err := os.Executable(); err == nil {
-		if real, err := filepath.EvalSymlinks(self); err == nil {
-			folders = append(folders, filepath.Dir(real))
-		}
-		folders = append(folders, filepath.Dir(self))
-	}
-	for _, folder := range append(folders, filepath.SplitList(p.Env("PATH"))...) {
-		if !filepath.IsAbs(folder) {
-			continue // whoever wrote the current folder does not choose what is started
-		}
-		at := filepath.Join(folder, program)
-		if info, err := os.Stat(at); err == nil && info.Mode().IsRegular() && (runtime.GOOS == "windows" || info.Mode()&0o111 != 0) {
+func find(program string) string {
+	self, _ := os.Executable() // without one it is looked for in PATH alone
+	real, _ := filepath.EvalSymlinks(self)
+	for _, folder := range []string{filepath.Dir(real), filepath.Dir(self), ""} {
+		at, err := exec.LookPath(filepath.Join(folder, program))
+		if err == nil && filepath.IsAbs(at) { // whoever wrote the current folder does not choose what is started
 			return at
 		}
 	}
@@ -118,8 +106,8 @@ func missing(program, command string) error {
 }
 
 // complete asks the program how a command line may go on.
-func complete(p *cli.Program, program string, args []string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	at := find(p, program)
+func complete(program string, args []string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	at := find(program)
 	if at == "" {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

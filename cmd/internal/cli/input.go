@@ -105,8 +105,8 @@ func EachLine(ctx context.Context, p *Program, name string, in io.Reader, each f
 	}
 	for lines := NewLineReader(Interruptible(ctx, in)); ; {
 		if lines.Waits() {
-			if err := p.Out.Stdout.Flush(); err != nil {
-				return Failf("the result cannot be written: %s", FileReason(err))
+			if err := p.Out.Flush(); err != nil {
+				return err
 			}
 		}
 		line, err := lines.Next()

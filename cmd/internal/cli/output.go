@@ -16,7 +16,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/mattn/go-isatty"
@@ -158,10 +157,7 @@ func Columns(stream any) int {
 
 // Finish writes what is left and reports err. It returns the exit code.
 func (o *Output) Finish(err error) int {
-	if flushErr := o.Stdout.Flush(); flushErr != nil && err == nil {
-		err = Failf("the result cannot be written: %s", FileReason(flushErr))
-	}
-	if err == nil {
+	if err = cmp.Or(err, o.Flush()); err == nil {
 		return ExitOK
 	}
 	var f *Failure
@@ -192,14 +188,13 @@ func (o *Output) Talkf(format string, args ...any) {
 	_, _ = fmt.Fprintln(o.Stderr, Plain(fmt.Sprintf(format, args...)))
 }
 
-// Value writes a result as JSON: one line, or indented on a terminal.
+// Value writes a result, or a record of a stream of them, as JSON in one line.
 func (o *Output) Value(v any) error {
-	b, err := json.Marshal(v, json.Deterministic(true), json.FormatNilSliceAsNull(false), jsontext.Multiline(o.Terminal))
+	b, err := json.Marshal(v, json.Deterministic(true), json.FormatNilSliceAsNull(false))
 	if err != nil {
 		return Failf("the result cannot be written as JSON: %s", err)
 	}
-	_, err = o.Stdout.Write(append(HarmlessJSON(b), '\n'))
-	return err
+	return o.HarmlessLine(b)
 }
 
 // Show shows a result: as JSON, or as text does.
@@ -209,24 +204,6 @@ func (o *Output) Show(v any, text func()) error {
 	}
 	text()
 	return nil
-}
-
-// ShowLine is Show for a record of a stream.
-func (o *Output) ShowLine(v any, text func()) error {
-	if o.JSON {
-		return o.Line(v)
-	}
-	text()
-	return nil
-}
-
-// Line writes a record of a stream as JSON, in one line whatever stdout is.
-func (o *Output) Line(v any) error {
-	b, err := json.Marshal(v, json.Deterministic(true), json.FormatNilSliceAsNull(false))
-	if err != nil {
-		return Failf("the result cannot be written as JSON: %s", err)
-	}
-	return o.HarmlessLine(b)
 }
 
 // HarmlessLine writes JSON, which it may append to.
@@ -241,7 +218,7 @@ func HarmlessJSON(b []byte) []byte {
 	acts := func(r rune) bool {
 		return r >= 0x7f && !inert.Harmless(r)
 	}
-	if isASCII(b) || bytes.IndexFunc(b, acts) < 0 {
+	if bytes.IndexFunc(b, acts) < 0 {
 		return b
 	}
 	var out []byte
@@ -256,17 +233,6 @@ func HarmlessJSON(b []byte) []byte {
 		}
 	}
 	return out
-}
-
-// isASCII reports whether b has neither DEL nor anything beyond it: most of what
-// is written.
-func isASCII(b []byte) bool {
-	for _, c := range b {
-		if c >= 0x7f {
-			return false
-		}
-	}
-	return true
 }
 
 // Heading writes the title of a part of a result.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"runtime"
 	"runtime/debug"
 
@@ -17,53 +18,13 @@ var (
 	buildDate    string // of the commit, RFC 3339
 )
 
-// source is the commit that this build was made from, and its time; empty if the
-// build does not know.
-func source() (commit, date string) {
-	if buildCommit != "" {
-		return buildCommit, buildDate
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "", ""
-	}
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			commit = s.Value
-		case "vcs.time":
-			date = s.Value
-		}
-	}
-	return commit, date
-}
-
-// ProgramVersion names this build: what the release says, else the module's
-// version, else the revision that it was built from.
+// ProgramVersion names this build: what the release says, else what Go made of the revision that it was built from.
 func ProgramVersion() string {
-	if buildVersion != "" {
-		return buildVersion
-	}
 	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "devel"
+	if buildVersion == "" && ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
 	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	revision, changed := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = s.Value[:min(len(s.Value), 12)]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = "+changed"
-		}
-	}
-	if revision == "" {
-		return "devel"
-	}
-	return "devel-" + revision + changed
+	return cmp.Or(buildVersion, "devel")
 }
 
 // VersionCommand returns the command version.
@@ -81,14 +42,13 @@ shows it, with the commit's date.`,
 
 // ShowVersion writes the version of the program.
 func ShowVersion(p *Program) error {
-	commit, date := source()
 	v := struct {
 		Version string `json:"version"`
 		Commit  string `json:"commit,omitempty"`
 		Date    string `json:"date,omitempty"`
 		Go      string `json:"go"`
 		Unicode string `json:"unicode"`
-	}{ProgramVersion(), commit, date, runtime.Version(), text.Versions()}
+	}{ProgramVersion(), buildCommit, buildDate, runtime.Version(), text.Versions()}
 	return p.Out.Show(v, func() {
 		p.Out.Printf("bcpmesh %s\n", Plain(v.Version))
 		if v.Commit != "" {

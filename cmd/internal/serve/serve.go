@@ -115,7 +115,7 @@ func HTTP(ctx context.Context, p *cli.Program, handler http.Handler, path string
 // showAddress shows where hosts find the server, at once.
 func showAddress(o *cli.Output, a Address) error {
 	if o.JSON {
-		if err := o.Line(a); err != nil {
+		if err := o.Value(a); err != nil {
 			return err
 		}
 		return o.Flush()

@@ -194,7 +194,7 @@ func exportCheckpoint(ctx context.Context, p *cli.Program, where meshdir.StateFl
 		return err
 	}
 	if p.Out.JSON {
-		return errors.Join(err, p.Out.Line(SignedCheckpoint{string(signed)}))
+		return errors.Join(err, p.Out.Value(SignedCheckpoint{string(signed)}))
 	}
 	p.Out.Printf("%s", signed)
 	return err

@@ -250,7 +250,7 @@ func (r *Redecided) each(d *bcp.Decision, result state.Redecision) error {
 	if result.Comparison == state.ComparedSame {
 		return nil
 	}
-	return r.out.ShowLine(r.line(d, &result), func() {
+	return r.out.Show(r.line(d, &result), func() {
 		if result.Comparison == state.ComparedDiffers && len(r.rows) < r.flags.number.Value {
 			r.row(d, &result)
 		}
@@ -342,7 +342,7 @@ func (r *Redecided) finish() error {
 		err = r.nothing()
 	}
 	if r.out.JSON {
-		return errors.Join(r.out.Line(r), err)
+		return errors.Join(r.out.Value(r), err)
 	}
 	r.show()
 	return err

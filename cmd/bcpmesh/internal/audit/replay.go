@@ -98,9 +98,9 @@ func (r *Replaying) run(ctx context.Context, out *cli.Output, records iter.Seq2[
 	if out.JSON {
 		tell = func(one *replayed) error {
 			if one.Raw == nil {
-				return out.Line(&one.Decision)
+				return out.Value(&one.Decision)
 			}
-			return out.Line(one)
+			return out.Value(one)
 		}
 	}
 	told := false

@@ -166,7 +166,7 @@ func partsThatDiffer(a, b *kernel.Change) []string {
 }
 
 func (r *rerun) report(o *cli.Output) error {
-	if err := o.ShowLine(r, func() {
+	if err := o.Show(r, func() {
 		o.Table([]string{"record", "kind", "from", "decided again", "differs in"}, cli.Rows(r.Results, func(one *rerunRecord) []string {
 			return []string{strconv.FormatUint(one.Decision, 10), one.Kind.String(), string(one.From), one.Result, strings.Join(one.Parts, ", ")}
 		}))

@@ -67,7 +67,7 @@ func listRuns(o *cli.Output, runs []*tell.RunStory) error {
 	switch {
 	case o.JSON:
 		for _, r := range runs {
-			if err := o.Line(r); err != nil {
+			if err := o.Value(r); err != nil {
 				return err
 			}
 		}

@@ -191,7 +191,7 @@ func showValue(ctx context.Context, o *cli.Output, who *client.Flags, id string)
 // showEnd shows how a run ended. What is not committed is a refusal.
 func showEnd(o *cli.Output, end bcp.RunReceipt) error {
 	if o.JSON {
-		if err := o.Line(end); err != nil {
+		if err := o.Value(end); err != nil {
 			return err
 		}
 	} else if end.Status == string(kernel.Committed) {

@@ -170,7 +170,7 @@ func notVerified(p *cli.Program, name string, err error) error {
 	case !errors.As(err, &fault):
 		return cli.Failf("%s cannot be verified: %s", cli.Quoted(name), cli.FileReason(err))
 	case p.Out.JSON:
-		if err := p.Out.Line(verifyResult{File: name, Fault: &verifyFault{fault.Decision, fault.Offset, max(fault.Within, 0), fault.Reason}}); err != nil {
+		if err := p.Out.Value(verifyResult{File: name, Fault: &verifyFault{fault.Decision, fault.Offset, max(fault.Within, 0), fault.Reason}}); err != nil {
 			return err
 		}
 	}
@@ -190,7 +190,7 @@ func showVerified(p *cli.Program, name string, s verify.Summary, cosigned []veri
 	for _, c := range s.Channels {
 		r.Channels = append(r.Channels, verifyChannel{c.Controller, c.Reader, c.Decisions})
 	}
-	return p.Out.ShowLine(r, func() {
+	return p.Out.Show(r, func() {
 		p.Out.Printf("verified %s: decisions %d to %d, %s to %s\n", cli.Plain(name), r.First, r.Last, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
 		if r.First > 1 {
 			p.Out.Printf("It is partial: of the decisions before %d it has only hashes.\n", r.First)
@@ -276,7 +276,7 @@ func verifyProof(p *cli.Program, name string, keys []string, quorum quorum) erro
 	}
 	r := provenResult{name, true, proven.Decision, proven.Time, bcp.DecisionKind(proven.Kind).String(), proven.Controller, proven.Reader,
 		fmt.Sprintf("%x", bcp.RecordDigest(proven.Bytes)), proven.Checkpoint.Size, cosigned}
-	return p.Out.ShowLine(r, func() {
+	return p.Out.Show(r, func() {
 		p.Out.Printf("verified %s: decision %d of %d, %s at %s", cli.Plain(name), r.Decision, r.Of, r.Kind, r.Time.Format(time.RFC3339))
 		if r.Controller != "" && r.Reader != "" {
 			p.Out.Printf(", %s ← %s", cli.Plain(r.Controller), cli.Plain(r.Reader))

@@ -101,7 +101,7 @@ func handOver(arrivals chan<- arrival, left <-chan struct{}) func(context.Contex
 
 // showArrived shows one delivery of an inbox, at once.
 func showArrived(o *cli.Output, d bcp.Delivery) error {
-	if err := o.ShowLine(d, func() {
+	if err := o.Show(d, func() {
 		source := "query " + string(d.QueryID)
 		if d.SubscriptionID != "" {
 			source = "subscription " + string(d.SubscriptionID)

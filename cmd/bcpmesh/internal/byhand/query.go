@@ -297,7 +297,7 @@ func showRefused(o *cli.Output, err error) error {
 // showDelivery shows what came for a Controller, at once.
 func showDelivery(o *cli.Output, d bcp.Delivery) error {
 	if o.JSON {
-		if err := o.Line(d); err != nil {
+		if err := o.Value(d); err != nil {
 			return err
 		}
 	} else if d.Outcome == "" {

@@ -95,7 +95,7 @@ func (j *judge) file(ctx context.Context, p *cli.Program, name string) error {
 			j.out.Talkf("%sline %d: %s", at, n, wrong)
 			return nil
 		}
-		if err := j.out.Line(v); err != nil {
+		if err := j.out.Value(v); err != nil {
 			return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
 		}
 		return nil

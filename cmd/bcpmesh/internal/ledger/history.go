@@ -29,7 +29,7 @@ func showHistory(ctx context.Context, o *cli.Output, c *client.Client, channel b
 			return err
 		}
 		if o.JSON {
-			if err := o.Line(line); err != nil {
+			if err := o.Value(line); err != nil {
 				return err
 			}
 			continue

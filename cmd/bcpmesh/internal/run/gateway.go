@@ -135,7 +135,7 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 	if err := meshdir.WriteReady(o.readyFile, about); err != nil {
 		return cli.NotWritten(o.readyFile, err)
 	}
-	if err := p.Out.ShowLine(about, func() {
+	if err := p.Out.Show(about, func() {
 		size := cli.Count(len(def.Agents), "agent") + " and " + cli.Count(len(def.Channels), "channel")
 		p.Out.Talkf("gateway %s of %s with %s is at %s", o.name, meshdir.MeshName(def), size, o.URL)
 		if about.Metrics != "" {

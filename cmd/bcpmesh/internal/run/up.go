@@ -183,7 +183,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 			return cli.NotWritten(name, err)
 		}
 	}
-	if err := p.Out.ShowLine(about, func() {
+	if err := p.Out.Show(about, func() {
 		p.Out.Talkf("%s serves %s and %s at %s", meshdir.MeshName(def), cli.Count(len(def.Agents), "agent"), cli.Count(len(def.Channels), "channel"), about.URL)
 		p.Out.Talkf("state in %s", folder.State)
 		if o.ownTLS {

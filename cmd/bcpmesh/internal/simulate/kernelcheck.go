@@ -209,7 +209,7 @@ const planWidth = 100
 
 func (r *kernelReport) print(p *cli.Program) error {
 	if p.Out.JSON {
-		return p.Out.Line(r)
+		return p.Out.Value(r)
 	}
 	p.Out.Printf("Its grant allows to call: %s.\n", cmp.Or(cli.Plain(strings.Join(r.Tools, ", ")), "nothing"))
 	if len(r.Plan) > 0 {

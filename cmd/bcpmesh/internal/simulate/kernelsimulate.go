@@ -68,7 +68,7 @@ func (q *resultQueue) print(p *cli.Program, end bool) error {
 		if run, ok := (*q)[0].(*runResult); ok && !run.compare() && !end {
 			return nil
 		}
-		if err := p.Out.Line((*q)[0]); err != nil {
+		if err := p.Out.Value((*q)[0]); err != nil {
 			return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
 		}
 		*q = (*q)[1:]
