@@ -27,10 +27,7 @@ func (w *world) sent(n int, act bcp.Act, key string, change func(*bcp.Approval))
 		change(&a)
 	}
 	a.Signature = base64.StdEncoding.EncodeToString([]byte(key + " " + string(bcp.Statement(a.Item, act, a.SHA256, a.Expires))))
-	b, err := bcp.Encode(a, bcp.JSON)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	b := must(bcp.Encode(a, bcp.JSON))
 	return b
 }
 

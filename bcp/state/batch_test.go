@@ -114,10 +114,7 @@ func TestBatchTellsNoOrder(t *testing.T) {
 				r.Fatalf("%d deliveries", len(out))
 			}
 			out[0].DeliveryID = ""
-			b, err := bcp.Encode(out[0].Delivery, bcp.JSON)
-			if err != nil {
-				r.Fatal(err)
-			}
+			b := must(bcp.Encode(out[0].Delivery, bcp.JSON))
 			return string(b)
 		}
 		places := make([]int, len(names))

@@ -89,10 +89,7 @@ func (w *world) askForm(name string) bcp.Decision {
 	w.t.Helper()
 	for _, form := range queryForms {
 		if form.name == name {
-			spec, err := json.Marshal(form.spec)
-			if err != nil {
-				w.t.Fatal(err)
-			}
+			spec := must(json.Marshal(form.spec))
 			body := strings.TrimSuffix(string(spec), "}") + `,"escalation":{"justification":"The task needs it."}}`
 			return w.commit(w.state.DecideAsk(w.moment(), "planner", "mail", []byte(body)))
 		}

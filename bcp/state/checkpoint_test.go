@@ -195,10 +195,7 @@ func alter(v reflect.Value) {
 func TestOtherDefinitions(t *testing.T) {
 	t.Parallel()
 	before := newWorld(t, richMesh()).play(richHistory)
-	checkpoint, err := before.state.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	checkpoint := must(before.state.Checkpoint())
 	all := edits()
 	tests := map[string]func(*Config){
 		"nothing":         func(c *Config) { c.Definitions[0]-- },
@@ -216,10 +213,7 @@ func TestOtherDefinitions(t *testing.T) {
 			w.config.Mesh = richMesh()
 			w.config.Definitions[0]++
 			edit(&w.config)
-			restored, err := Restore(w.config, checkpoint)
-			if err != nil {
-				t.Fatal(err)
-			}
+			restored := must(Restore(w.config, checkpoint))
 			if diff := cmp.Diff(dump(w.replay()), dump(restored)); diff != "" {
 				t.Errorf("a checkpoint restores to another state (-journal +restored):\n%s", diff)
 			}
@@ -334,10 +328,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 	checkpoint := func(change func(*State)) []byte {
 		s := w.replay()
 		change(s)
-		b, err := s.Checkpoint()
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(s.Checkpoint())
 		return b
 	}
 	good := checkpoint(func(*State) {})
@@ -398,10 +389,7 @@ func FuzzRestore(f *testing.F) {
 	w := newWorld(f, richMesh())
 	for line := range strings.Lines(richHistory) {
 		w.play(line)
-		b, err := w.state.Checkpoint()
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must(w.state.Checkpoint())
 		f.Add(b, uint64(0))
 	}
 	for seed := range uint64(300) {
@@ -420,10 +408,7 @@ func FuzzRestore(f *testing.F) {
 			}
 			return
 		}
-		again, err := s.Checkpoint()
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must(s.Checkpoint())
 		if same, err := Restore(w.config, again); err != nil || dump(same) != dump(s) {
 			t.Fatalf("restored twice: %v", err)
 		}
@@ -454,10 +439,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 		w.act("ack planner")
 	}
 	w.journal = nil
-	checkpoint, err := w.state.Checkpoint()
-	if err != nil {
-		b.Fatal(err)
-	}
+	checkpoint := must(w.state.Checkpoint())
 	b.Run("write", func(b *testing.B) {
 		b.ReportMetric(float64(len(checkpoint))/1e6, "MB")
 		for b.Loop() {

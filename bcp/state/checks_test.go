@@ -69,14 +69,8 @@ func functionsOf(t *testing.T) map[string]ast.Node {
 	t.Helper()
 	bodies := make(map[string]ast.Node)
 	for _, name := range []string{"decide.go", "proposal.go", "first.go", "budget.go", "operate.go", "approval.go", "effect.go", "erase.go", "endorse.go", "egressdecision.go", "usage.go"} {
-		content, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, content, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must(os.ReadFile(name))
+		file := must(parser.ParseFile(token.NewFileSet(), name, content, 0))
 		for _, d := range file.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok {
 				bodies[f.Name.Name] = f.Body

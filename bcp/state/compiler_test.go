@@ -19,10 +19,7 @@ func TestCompilerSharesEqualSpecs(t *testing.T) {
 	spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "kind", Type: bcp.TypeEnum, Values: []string{"mail", "chat"}}}}
 	settings := bcp.Settings{Constraints: noConstraints}.OfSubscription(bcp.Subscription{}, 2)
 	var c bcp.Compiler
-	first, err := c.Compile(spec, settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must(c.Compile(spec, settings))
 	again := spec
 	again.Fields = slices.Clone(spec.Fields)
 	again.Fields[0].Values = []string{"mail", "chat"}
@@ -79,10 +76,7 @@ func noConstraints(string, []bcp.Variable) (bcp.Constraint, error) { return nil,
 func TestChannelsOfAnAgent(t *testing.T) {
 	t.Parallel()
 	m := richMesh()
-	s, err := New(Config{Mesh: m, Constraints: noConstraints})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(New(Config{Mesh: m, Constraints: noConstraints}))
 	for _, a := range append(m.Agents, bcp.Agent{Name: "nobody"}) {
 		var asks []bcp.ChannelKey
 		pushes := 0
@@ -118,10 +112,7 @@ func TestPreparedAsksAreCompiledOnce(t *testing.T) {
 		compiled++
 		return testConditions(expression, variables)
 	}}
-	s, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(New(config))
 	spec := func(condition string) string {
 		return `{"category":1,"fields":[{"name":"ok","type":"boolean"}],"constraints":["` + condition + `"]}`
 	}

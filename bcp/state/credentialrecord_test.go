@@ -31,10 +31,7 @@ func FuzzCredentialRecords(f *testing.F) {
 		if dump(w.state) != dump(w.replay()) {
 			t.Fatalf("%q replays to another state", body)
 		}
-		written, err := bcp.Encode(bcp.CredentialRecords{Changes: changes}, bcp.JSON)
-		if err != nil {
-			t.Fatal(err)
-		}
+		written := must(bcp.Encode(bcp.CredentialRecords{Changes: changes}, bcp.JSON))
 		if again, code := bcp.ParseCredentialRecords(written); code != "" && code != bcp.MessageTooLarge || code == "" && fmt.Sprint(again) != fmt.Sprint(changes) {
 			t.Fatalf("%q is written %q and read as %+v, %s", body, written, again, code)
 		}

@@ -201,10 +201,7 @@ func TestDeliveryHidesRejections(t *testing.T) {
 			t.Fatalf("%d deliveries", len(out))
 		}
 		out[0].DeliveryID = "d"
-		b, err := bcp.Encode(out[0].Delivery, bcp.JSON)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(bcp.Encode(out[0].Delivery, bcp.JSON))
 		for _, record := range w.journal {
 			if bytes.Contains(record, []byte(canary)) {
 				t.Errorf("the journal quotes a rejected answer: %q", record)
@@ -237,10 +234,7 @@ func TestFailuresHaveOneForm(t *testing.T) {
 		w.play(history + " bits:1.0 settled:1.0")
 		out := w.state.Outbox(plannerMail)[0].Delivery
 		out.DeliveryID = "d"
-		b, err := bcp.Encode(out, bcp.JSON)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(bcp.Encode(out, bcp.JSON))
 		got := strings.Replace(string(b), string(outcome), "OUTCOME", 1)
 		want := `{"type":"bcp_response_delivery","delivery_id":"d","query_id":"q000001","category":1,"from_agent":"mail","outcome":"OUTCOME",` +
 			`"bandwidth_bits":1.0,"capacity_bits":` + failed.String() + `,"taint":"medium","channel_mode":"bcp"}`

@@ -138,10 +138,7 @@ func TestAskCapacityBudget(t *testing.T) {
 
 func mustSpec(t testing.TB, name string) bcp.Spec {
 	t.Helper()
-	spec, err := bcp.ParseSpec([]byte("{" + testSpecs[name] + "}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must(bcp.ParseSpec([]byte("{" + testSpecs[name] + "}")))
 	return spec
 }
 

@@ -115,10 +115,7 @@ func TestEgressShowsNoWordOfTheAgent(t *testing.T) {
 		`egress web {"act":"refuse","code":"qcanary"}`,
 	} {
 		d := w.play(line).last
-		record, err := bcp.EncodeDecision(&d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		record := must(bcp.EncodeDecision(&d))
 		alert, _ := d.Alert()
 		shown := fmt.Sprintf("%s %+v %+v", record, alert, tell.Explain(&d, w.config.Mesh))
 		if strings.Contains(shown, "qcanary") {
@@ -141,10 +138,7 @@ func TestErasedEgressCounts(t *testing.T) {
 		egress web {"act":"settle","egress_id":"b","bytes":1000}  => accept`)
 	s := w.fresh()
 	for _, record := range w.journal {
-		d, err := decodeOpen(record)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must(decodeOpen(record))
 		if len(d.Sealed) > 0 {
 			d.Private = bcp.Private{Erased: true}
 		}
@@ -241,10 +235,7 @@ func TestEgressNeverExceeds(t *testing.T) {
 		}
 		uses, pool := NewEgressUses(w.config.Mesh, w.now), w.state.agents["web"].egress.pool.Use(w.now)
 		for _, record := range w.journal {
-			d, err := bcp.DecodeDecision(record)
-			if err != nil {
-				rt.Fatal(err)
-			}
+			d := must(bcp.DecodeDecision(record))
 			uses.Add(&d)
 		}
 		for _, use := range uses.List() {
@@ -252,10 +243,7 @@ func TestEgressNeverExceeds(t *testing.T) {
 				rt.Fatalf("the audit shows %+v of %+v", use, pool)
 			}
 		}
-		checkpoint, err := w.state.Checkpoint()
-		if err != nil {
-			rt.Fatal(err)
-		}
+		checkpoint := must(w.state.Checkpoint())
 		again, err := w.replay().Checkpoint()
 		if err != nil || string(again) != string(checkpoint) {
 			rt.Fatalf("a replay makes another state: %v", err)

@@ -89,18 +89,12 @@ func TestSealedValuesAreHandedOn(t *testing.T) {
 	w.hand("planner", handles[0])
 	w.play("reject 2 no => accept silent !notice")
 	w.sealed("mail")
-	checkpoint, err := w.state.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	checkpoint := must(w.state.Checkpoint())
 	if bytes.Contains(checkpoint, []byte(sealedSaid)) || strings.Contains(dump(w.state), sealedSaid) {
 		t.Error("the state has it in the clear")
 	}
 	for _, record := range w.journal {
-		public, err := decodeOpen(record)
-		if err != nil {
-			t.Fatal(err)
-		}
+		public := must(decodeOpen(record))
 		if public = public.Public(); bytes.Contains(record, []byte(sealedSaid)) || strings.Contains(fmt.Sprintf("%+v", public), sealedSaid) {
 			t.Errorf("record %d has it", public.Seq)
 		}

@@ -45,10 +45,7 @@ func (w *world) newEndorsement(option func(string) string) bcp.Endorsement {
 	if declared := ch.subscriptions[sub]; declared != nil {
 		v = declared
 	}
-	length, err := time.ParseDuration(either(option("for"), "1h"))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	length := must(time.ParseDuration(either(option("for"), "1h")))
 	uses, _ := strconv.Atoi(either(option("uses"), "2"))
 	bits, _ := strconv.Atoi(either(option("bits"), "100000"))
 	return bcp.Endorsement{ID: bcp.EndorsementID(either(option("id"), testEndorsement)), Controller: key.Controller, Reader: key.Reader, Subscription: sub, Spec: bcp.SpecDigest(v.Spec()),
@@ -62,10 +59,7 @@ func (w *world) endorse(option func(string) string, change func(*bcp.Endorsement
 	key := either(option("by"), "mia-key")
 	e.Signature = base64.StdEncoding.EncodeToString([]byte(key + " " + string(e.Statement())))
 	change(&e)
-	body, err := bcp.Encode(e, bcp.JSON)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	body := must(bcp.Encode(e, bcp.JSON))
 	return w.state.DecideEndorse(w.moment(), bcp.AgentName(either(option("as"), "mia")), bcp.Sender{Key: either(option("over"), key)}, bcp.Endorse, w.said(body))
 }
 
@@ -96,10 +90,7 @@ func TestEndorsedAnswersAreReleased(t *testing.T) {
 		t.Errorf("listed are %+v", list)
 	}
 	for _, record := range w.journal {
-		d, err := decodeOpen(record)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must(decodeOpen(record))
 		if d.Endorsed != nil && d.Kind != bcp.KindEndorse {
 			m, _ := d.Message()
 			if m.Anomalies != nil || len(d.Anomalies) == 0 || !d.Accepted() || d.Capacity == 0 {
@@ -339,10 +330,7 @@ func TestEndorsementsAreCountedAgain(t *testing.T) {
 		"accepted without one": func(d *bcp.Decision) bool { d.Endorsed = nil; return d.Kind == bcp.KindEndorse },
 	} {
 		for i, record := range w.journal {
-			d, err := decodeOpen(record)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must(decodeOpen(record))
 			if d.Endorsed == nil {
 				d.Endorsed = &bcp.EndorseChange{}
 			} else {
@@ -359,24 +347,12 @@ func TestEndorsementsAreCountedAgain(t *testing.T) {
 	}
 	// Redecided, what nobody may endorse any more would be held.
 	mesh := endorsing(func(c *bcp.Channel) { c.Endorse = bcp.EndorseRule{} })
-	r, err := NewRedecider(Config{Mesh: mesh, Verify: testVerify, Definitions: bcp.Digest{9}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(NewRedecider(Config{Mesh: mesh, Verify: testVerify, Definitions: bcp.Digest{9}}))
 	differ := 0
 	for _, record := range w.journal {
-		d, err := decodeOpen(record)
-		if err != nil {
-			t.Fatal(err)
-		}
-		message, err := d.OpenRaw(testKey)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := r.Next(&Recorded{Record: record, Decision: d, Message: message}, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must(decodeOpen(record))
+		message := must(d.OpenRaw(testKey))
+		got := must(r.Next(&Recorded{Record: record, Decision: d, Message: message}, true))
 		if got.Comparison == ComparedDiffers {
 			if differ++; got.Rule != "P7.8" || got.Would.Verdict != bcp.Hold {
 				t.Errorf("decision %d: %+v", d.Seq, got)

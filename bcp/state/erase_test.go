@@ -53,10 +53,7 @@ func TestErasedJournalMakesTheSameState(t *testing.T) {
 	for _, c := range w.config.Mesh.Channels {
 		w.play("erase " + string(c.Controller) + " " + string(c.Reader) + " latest => accept erase")
 	}
-	checkpoint, err := w.state.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	checkpoint := must(w.state.Checkpoint())
 	for _, text := range said {
 		if bytes.Contains(checkpoint, text) {
 			t.Errorf("a checkpoint has %s", text)
@@ -103,10 +100,7 @@ func TestStateForgets(t *testing.T) {
 	w.act("wait 48h")
 	run := wordRuns(text)[0]
 	has := func() (content, quoted, client bool) {
-		checkpoint, err := w.state.Checkpoint()
-		if err != nil {
-			t.Fatal(err)
-		}
+		checkpoint := must(w.state.Checkpoint())
 		return bytes.Contains(checkpoint, []byte(text)), bytes.Contains(checkpoint, run[:]), bytes.Contains(checkpoint, []byte("canary"))
 	}
 	if content, quoted, client := has(); !content || !quoted || !client {

@@ -104,10 +104,7 @@ func TestReaderEscalatesNothing(t *testing.T) {
 	for _, end := range []string{"answer mail 1 nei", "answer mail 1 junk", "answer mail 1 {\"ok\":false}", "wait 15m"} {
 		w := newWorld(t, edited(func(c *bcp.Channel) { c.MaxRetries = 0 })).play("ask planner mail yes => accept\n" + end + "\ndue\ndue\n")
 		for _, record := range w.journal[1:] {
-			d, err := decodeOpen(record)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must(decodeOpen(record))
 			if d.Kind == bcp.KindAsk || d.Category > 1 || d.Escalation {
 				t.Errorf("%s led to %+v", end, d)
 			}

@@ -60,10 +60,7 @@ func FuzzApproval(f *testing.F) {
 			if _, err := bcp.ParseItemID(string(a.Item)); err != nil || utf8.RuneCountInString(a.Reason) > bcp.MaxReasonChars || strings.ContainsAny(a.Reason, "\n\r\t\x1b\u202e\u200b") {
 				t.Fatalf("%q is %+v", body, a)
 			}
-			written, err := bcp.Encode(a, bcp.JSON)
-			if err != nil {
-				t.Fatal(err)
-			}
+			written := must(bcp.Encode(a, bcp.JSON))
 			if again, code := bcp.ParseApproval(written); code != "" || fmt.Sprint(again) != fmt.Sprint(a) && again.Response == nil {
 				t.Fatalf("%q is written %q and read as %+v, %s", body, written, again, code)
 			}

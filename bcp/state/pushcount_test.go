@@ -39,10 +39,7 @@ func TestPushCounts(t *testing.T) {
 	var counts PushCounts
 	counts.Declare(channelIn(w.config.Mesh, plannerMail))
 	for _, record := range w.journal {
-		d, err := bcp.DecodeDecision(record) // sealed, as the audit has it
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must(bcp.DecodeDecision(record)) // sealed, as the audit has it
 		counts.Add(&d)
 	}
 	begin := time.Unix(1_800_000_000, 0).UTC()

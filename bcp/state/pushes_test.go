@@ -213,10 +213,7 @@ func TestReaderIsShownRateAndCondition(t *testing.T) {
 	w := newWorld(t, limited(bcp.Rate{Count: 1, Span: time.Hour}, "ok"))
 	var got []string
 	for _, sub := range w.state.Subscriptions("mail").Subscriptions[1:3] {
-		b, err := bcp.Encode(sub, bcp.JSON)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(bcp.Encode(sub, bcp.JSON))
 		got = append(got, string(b))
 	}
 	want := []string{

@@ -22,10 +22,7 @@ func TestRecountBeginsBehindACheckpoint(t *testing.T) {
 		close planner
 		due => out:cancelled`)
 	for n := 1; n < len(w.journal); n++ {
-		checkpoint, err := w.upTo(n).Checkpoint()
-		if err != nil {
-			t.Fatal(err)
-		}
+		checkpoint := must(w.upTo(n).Checkpoint())
 		var r Recount
 		if err := r.Begin(checkpoint); err != nil {
 			t.Fatal(err)
@@ -76,10 +73,7 @@ func TestRecountFindsWhatDoesNotAddUp(t *testing.T) {
 			var r Recount
 			moved, found := false, false
 			for k, record := range w.journal {
-				d, err := bcp.DecodeDecision(record)
-				if err != nil {
-					t.Fatal(err)
-				}
+				d := must(bcp.DecodeDecision(record))
 				if k == i {
 					if _, moved = d.Line(); !moved || name == "query" && d.Kind == bcp.KindPush {
 						moved = false

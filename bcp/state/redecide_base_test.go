@@ -63,10 +63,7 @@ func TestRedecideBehindABase(t *testing.T) {
 			if config.Mesh = edited(edit); name != "the same" {
 				config.Definitions = bcp.Digest{7}
 			}
-			behind, err := NewRedeciderBehind(config, base)
-			if err != nil {
-				t.Fatal(err)
-			}
+			behind := must(NewRedeciderBehind(config, base))
 			want := w.redecide(config, nil)[len(journal):]
 			got := w.redecideBy(behind, w.journal[len(journal):], nil)
 			for i := range want {
@@ -92,10 +89,7 @@ func TestRedecideBehindABase(t *testing.T) {
 func TestRedecideBehindABaseThatDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testMesh()).play("start\npush mail planner alarm {\"ok\":true}")
-	base, err := w.state.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := must(w.state.Checkpoint())
 	if _, err := NewRedeciderBehind(w.config, base[1:]); !errors.Is(err, ErrCheckpoint) {
 		t.Errorf("a damaged base: %v", err)
 	}

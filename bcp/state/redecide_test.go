@@ -17,10 +17,7 @@ import (
 // is set, it may change what was recorded.
 func (w *world) redecide(config Config, change func(*Recorded)) []Redecision {
 	w.t.Helper()
-	r, err := NewRedecider(config)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	r := must(NewRedecider(config))
 	return w.redecideBy(r, w.journal, change)
 }
 
@@ -54,10 +51,7 @@ func (w *world) redecideBy(r *Redecider, journal [][]byte, change func(*Recorded
 func (w *world) redecideSame() {
 	w.t.Helper()
 	for i, result := range w.redecide(w.config, nil) {
-		d, err := w.open(w.journal[i])
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		d := must(w.open(w.journal[i]))
 		if result.Incident || d.Context == w.state.context && (result.Comparison == ComparedDiffers || result.Comparison == ComparedFollows) {
 			w.t.Fatalf("decision %d, %s of %s: %s", i+1, d.Kind, d.Agent, spelt(result))
 		}
@@ -285,10 +279,7 @@ func TestRedecideRandomHistories(t *testing.T) {
 		}
 		erasures += len(w.erased)
 		for i, result := range w.redecide(w.config, nil) {
-			d, err := w.open(w.journal[i])
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must(w.open(w.journal[i]))
 			found[result.Comparison]++
 			if d.Context == w.state.context && (result.Incident || result.Comparison == ComparedDiffers || result.Comparison == ComparedFollows) {
 				r.Fatalf("%s\ndecision %d, %s of %s: %s", strings.Join(history, "\n"), i+1, d.Kind, d.Agent, spelt(result))
@@ -375,10 +366,7 @@ func (w *world) redecideChanged(seq uint64, change func(*bcp.Decision)) []Redeci
 		if commitment != rec.Decision.PayloadCommitment {
 			d.PayloadCommitment = commitment
 		}
-		record, err := bcp.EncodeDecision(&d)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		record := must(bcp.EncodeDecision(&d))
 		rec.Record, rec.Decision = record, d
 	})
 }
@@ -432,14 +420,8 @@ func TestRedecideWithoutTheMessage(t *testing.T) {
 	subscriptions[slices.IndexFunc(subscriptions, func(s bcp.Subscription) bool { return s.ID == "note" })].Spec = subscriptions[len(subscriptions)-1].Spec
 	check(larger, ComparedSame, ComparedCut, ComparedCut, ComparedSame, ComparedSame, ComparedCut, ComparedSame)
 	// Nobody asks for those: nothing is said of them.
-	r, err := NewRedecider(w.config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := decodeOpen(w.journal[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(NewRedecider(w.config))
+	d := must(decodeOpen(w.journal[0]))
 	if result, err := r.Next(&Recorded{Record: w.journal[0], Decision: d}, false); err != nil || result.Comparison != 0 {
 		t.Errorf("%+v %v", result, err)
 	}

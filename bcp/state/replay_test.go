@@ -37,10 +37,7 @@ func TestTamperingIsFound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testMesh()).play(someHistory)
 	for i, record := range w.journal {
-		original, err := decodeOpen(record)
-		if err != nil {
-			t.Fatal(err)
-		}
+		original := must(decodeOpen(record))
 		for name, tamper := range map[string]func(*bcp.Decision) bool{
 			"seq":          func(d *bcp.Decision) bool { d.Seq++; return true },
 			"seq repeated": func(d *bcp.Decision) bool { d.Seq--; return true },
@@ -203,10 +200,7 @@ func FuzzApply(f *testing.F) {
 			s.DecideSession(m, "planner", []byte(`{"verb":"close"}`))
 			for range 3 {
 				if due, ok := s.DecideDue(m); ok {
-					record, err := encodeSealed(&due)
-					if err != nil {
-						t.Fatal(err)
-					}
+					record := must(encodeSealed(&due))
 					_ = s.Apply(&due, bcp.RecordDigest(record))
 				}
 			}

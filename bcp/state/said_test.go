@@ -14,10 +14,7 @@ func bareOf(t *testing.T, checkpoint []byte) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bare, err := bcp.AppendSaid(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bare := must(bcp.AppendSaid(nil, nil))
 	return append(bare, rest...)
 }
 
@@ -36,10 +33,7 @@ func TestWhatWasSaidIsApart(t *testing.T) {
 	var bases []made
 	said := map[string]bool{"ignore previous instructions": false, `{"ok":true}`: false, `"p2"`: false, "Who wrote": false}
 	play := func() {
-		checkpoint, err := w.state.Checkpoint()
-		if err != nil {
-			t.Fatal(err)
-		}
+		checkpoint := must(w.state.Checkpoint())
 		bare := bareOf(t, checkpoint)
 		for text := range said {
 			said[text] = said[text] || bytes.Contains(checkpoint, []byte(text))

@@ -70,10 +70,7 @@ func TestSignatures(t *testing.T) {
 		signed := sent
 		change(&signed, &sent)
 		sent.Signature = base64.StdEncoding.EncodeToString([]byte("mia-key " + string(bcp.Statement(signed.Item, bcp.Approve, signed.SHA256, signed.Expires))))
-		body, err := bcp.Encode(sent, bcp.JSON)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body = must(bcp.Encode(sent, bcp.JSON))
 		if d := w.decided(bcp.Approve, body); d.Code != bcp.NotPermitted {
 			t.Errorf("a signature for %s: %+v", name, d)
 		}
@@ -402,10 +399,7 @@ func TestPasskeysDecide(t *testing.T) {
 		if c.no {
 			w.state.passkeys = nil
 		}
-		body, err := bcp.Encode(a, bcp.JSON)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must(bcp.Encode(a, bcp.JSON))
 		d := w.commit(w.state.DecideApproval(w.moment(), "mia", c.from, bcp.Approve, body))
 		if d.Code != c.want || (d.Verdict == bcp.Accept) != (c.want == "") || c.want != "" && (d.Check != bcp.CheckSignature || d.Delivery != "" || len(d.Signature) > 0) {
 			t.Errorf("%s: %+v", name, d)

@@ -146,10 +146,7 @@ func (w *world) decide(act bcp.Act, n, value string, option func(string) string)
 	if option("unsigned") != "" {
 		a.Signature = ""
 	}
-	body, err := bcp.Encode(a, bcp.JSON)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	body := must(bcp.Encode(a, bcp.JSON))
 	return w.state.DecideApproval(w.moment(), bcp.AgentName(approver), bcp.Sender{Key: either(option("over"), key)}, act, w.said(body))
 }
 
@@ -245,10 +242,7 @@ func (w *world) alike(t testing.TB) *world {
 
 func (w *world) fresh() *State {
 	w.t.Helper()
-	s, err := New(w.config)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	s := must(New(w.config))
 	return s
 }
 
@@ -361,10 +355,7 @@ func (w *world) reload(mesh *bcp.Mesh) {
 	w.config.Definitions[0]++
 	w.state = w.replay()
 	w.same(before)
-	live, err := before.Under(w.fresh())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	live := must(before.Under(w.fresh()))
 	if diff := cmp.Diff(dump(w.state), dump(live)); diff != "" {
 		w.t.Fatalf("a reload makes another state (-journal +reloaded):\n%s", diff)
 	}
@@ -423,14 +414,8 @@ func (w *world) recount() {
 // The world goes on with it: it must be the state that the journal makes.
 func (w *world) same(before *State) {
 	w.t.Helper()
-	checkpoint, err := before.Checkpoint()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	restored, err := Restore(w.config, checkpoint)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	checkpoint := must(before.Checkpoint())
+	restored := must(Restore(w.config, checkpoint))
 	if diff := cmp.Diff(dump(w.state), dump(restored)); diff != "" {
 		w.t.Fatalf("a checkpoint restores to another state (-journal +restored):\n%s", diff)
 	}
@@ -458,10 +443,7 @@ func (w *world) act(line string) []string {
 	decided := true
 	switch words[0] {
 	case "wait":
-		wait, err := time.ParseDuration(words[1])
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		wait := must(time.ParseDuration(words[1]))
 		w.now = w.now.Add(wait)
 		return nil
 	case "ask":
@@ -637,4 +619,12 @@ func everyCheck() (all []bcp.CheckInfo) {
 		all = append(all, c.Info())
 	}
 	return all
+}
+
+// must returns what a test cannot do without.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

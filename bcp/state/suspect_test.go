@@ -81,16 +81,10 @@ func TestSuspicionIsHistory(t *testing.T) {
 		event violation mail 3           => violation
 		due                              => alert event:role_suspect
 		event violation planner 3        => violation`)
-	checkpoint, err := s.state.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	checkpoint := must(s.state.Checkpoint())
 	config := s.config
 	config.Mesh = testMesh() // which suspends nobody from now on
-	restored, err := Restore(config, checkpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	restored := must(Restore(config, checkpoint))
 	d, due := restored.DecideDue(s.moment())
 	if !restored.Suspended("mail") || !due || d.Agent != "planner" || d.Rule != bcp.SuspectSubject || d.Suspends {
 		t.Errorf("mail %t, then %+v", restored.Suspended("mail"), d)

@@ -124,10 +124,7 @@ func released(t *testing.T, w *world, key bcp.ChannelKey) []string {
 	for _, out := range w.state.Outbox(key) {
 		order := strings.Index(fmt.Sprint(w.queries), string(out.QueryID))
 		out.Delivery.DeliveryID, out.QueryID = "", ""
-		b, err := bcp.Encode(out.Delivery, bcp.JSON)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(bcp.Encode(out.Delivery, bcp.JSON))
 		lines = append(lines, fmt.Sprintf("%s query %d %s", out.Release.Format(time.TimeOnly), order, b))
 	}
 	return lines

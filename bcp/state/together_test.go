@@ -45,10 +45,7 @@ func signature(statement []byte) string {
 // told sends an approval.
 func (w *world) told(act bcp.Act, a bcp.Approval) bcp.Decision {
 	w.t.Helper()
-	body, err := bcp.Encode(a, bcp.JSON)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	body := must(bcp.Encode(a, bcp.JSON))
 	return w.decided(act, body)
 }
 
@@ -77,10 +74,7 @@ func TestDecidedTogether(t *testing.T) {
 		if want != "" {
 			continue
 		}
-		kept, err := decodeOpen(w.journal[len(w.journal)-1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := must(decodeOpen(w.journal[len(w.journal)-1]))
 		signed, ok := kept.Batch.Signed(bcp.Statement(kept.Item, bcp.Approve, kept.Released, time.Unix(0, kept.SignedUntil)))
 		if !ok || sha256.Sum256(signed) != kept.Statement || !testVerify("mia-key", signed, kept.Signature) {
 			t.Errorf("recorded as %+v", kept)
