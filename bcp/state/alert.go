@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/contract/watch"
 )
 
 // DecidePanic records that the program made a mistake over a message of an agent or a
@@ -69,15 +68,6 @@ func (s *State) applySuspect(d *bcp.Decision) {
 // Suspended reports whether nothing is taken from an agent, as Controller, Reader,
 // requester, planner or tool, until the operator lifts it.
 func (s *State) Suspended(agent bcp.AgentName) bool { return s.suspended[agent] }
-
-// MostSeen returns the highest count of each rule since the state was made (package watch).
-func (s *State) MostSeen() map[bcp.SuspectRule]int {
-	most := make(map[bcp.SuspectRule]int)
-	for _, rule := range watch.Rules() {
-		most[rule] = s.watch.Most(rule)
-	}
-	return most
-}
 
 // AnySuspended reports whether some agent is suspended.
 func (s *State) AnySuspended() bool { return len(s.suspended) > 0 }

@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // Redecider judges recorded messages again, under its own definitions and
@@ -76,43 +75,29 @@ func (r *Recorded) Prepare() {
 	r.prepared, r.digest, r.runs = true, bcp.RecordDigest(r.Record), quotableRuns(&r.Decision)
 }
 
-// Comparison says how a decision compares with the one of today.
-type Comparison uint8
+// Comparison says how a decision compares with the one of today, in the word that tools use.
+type Comparison string
 
 // The comparisons. The zero value is of decisions that are not made again.
 const (
-	ComparedSame    Comparison = 1
-	ComparedDiffers Comparison = 2
-	ComparedFollows Comparison = 3 // it is about something that would not be there
-	ComparedErased  Comparison = 4 // the message, or what it depends on, was erased or has expired
-	ComparedCut     Comparison = 5 // the message is longer than what is kept of it
+	ComparedSame    Comparison = "same"
+	ComparedDiffers Comparison = "differs"
+	ComparedFollows Comparison = "follows" // it is about something that would not be there
+	ComparedErased  Comparison = "erased"  // the message, or what it depends on, was erased or has expired
+	ComparedCut     Comparison = "cut"     // the message is longer than what is kept of it
 )
 
-var comparisonWords = []string{"", "same", "differs", "follows", "erased", "cut"}
-
-func (c Comparison) String() string { return wire.Word(comparisonWords, c) }
-
-// MarshalText returns the word that tools use; the zero value has none.
-func (c Comparison) MarshalText() ([]byte, error) { return wire.MarshalWord(comparisonWords, c) }
-
 // Aspect is what differs.
-type Aspect uint8
+type Aspect string
 
 // The aspects, in the order in which they are looked at: the first that differs
 // is the one that is told.
 const (
-	AspectVerdict Aspect = 1 // also its code, reason, field, anomalies, and whether the query ends
-	AspectValue   Aspect = 2 // the normalised answer
-	AspectCharge  Aspect = 3
-	AspectRecord  Aspect = 4 // anything else, where definitions and version are the same
+	AspectVerdict Aspect = "verdict" // also its code, reason, field, anomalies, and whether the query ends
+	AspectValue   Aspect = "value"   // the normalised answer
+	AspectCharge  Aspect = "charge"
+	AspectRecord  Aspect = "record" // anything else, where definitions and version are the same
 )
-
-var aspectWords = []string{"", "verdict", "value", "charge", "record"}
-
-func (a Aspect) String() string { return wire.Word(aspectWords, a) }
-
-// MarshalText returns the word that tools use; the zero value has none.
-func (a Aspect) MarshalText() ([]byte, error) { return wire.MarshalWord(aspectWords, a) }
 
 // Redecision compares a decision with the one of today.
 type Redecision struct {
@@ -250,7 +235,7 @@ func (r *Redecider) judge(rec *Recorded) Redecision {
 		return Redecision{Comparison: ComparedErased}
 	}
 	would, not := r.decide(rec)
-	if not != 0 {
+	if not != "" {
 		return Redecision{Comparison: not}
 	}
 	return r.compare(rec, &would)
@@ -295,7 +280,7 @@ func (r *Redecider) decide(rec *Recorded) (would bcp.Decision, not Comparison) {
 	if r.explained(d, &would) {
 		return bcp.Decision{}, ComparedErased
 	}
-	return would, 0
+	return would, ""
 }
 
 // recordedMoment is what the decision took from the world.
@@ -341,10 +326,10 @@ func (r *Redecider) edit(d *bcp.Decision, body []byte) (would bcp.Decision, not 
 	if code != "" || verdict.Answer.IsZero() {
 		would.Reason, would.Field, would.Delivery, would.Payload = verdict.Reason, verdict.Field, "", nil
 		would.Nominal, would.Capacity, would.Timing = 0, 0, false
-		return refuse(would, bcp.CheckAnswer, bcp.Malformed), 0
+		return refuse(would, bcp.CheckAnswer, bcp.Malformed), ""
 	}
 	would.Payload = verdict.Answer.JSON()
-	return would, 0
+	return would, ""
 }
 
 // explained reports whether a difference may come from what was erased since: the

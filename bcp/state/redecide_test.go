@@ -61,8 +61,6 @@ func (w *world) redecideSame() {
 // spelt says a result in a line.
 func spelt(r Redecision) string {
 	switch r.Comparison {
-	case 0:
-		return ""
 	case ComparedDiffers:
 		was, would := r.Was, r.Would
 		say := func(j *bcp.Decision) string {
@@ -76,7 +74,7 @@ func spelt(r Redecision) string {
 	case ComparedFollows:
 		return fmt.Sprint("follows ", r.Ask)
 	}
-	return r.Comparison.String()
+	return string(r.Comparison)
 }
 
 // What differs under other definitions is listed, by its rule, and nothing else
@@ -422,7 +420,7 @@ func TestRedecideWithoutTheMessage(t *testing.T) {
 	// Nobody asks for those: nothing is said of them.
 	r := must(NewRedecider(w.config))
 	d := must(decodeOpen(w.journal[0]))
-	if result, err := r.Next(&Recorded{Record: w.journal[0], Decision: d}, false); err != nil || result.Comparison != 0 {
+	if result, err := r.Next(&Recorded{Record: w.journal[0], Decision: d}, false); err != nil || result.Comparison != "" {
 		t.Errorf("%+v %v", result, err)
 	}
 	if _, err := r.Next(&Recorded{Record: w.journal[0], Decision: d}, false); !errors.Is(err, ErrReplay) {
@@ -452,7 +450,7 @@ func TestRedecideBehindAnErasure(t *testing.T) {
 		push mail planner alarm {"ok":true}                                 => delivers`)
 	w.erased = []bcp.Decision{{Controller: "planner", Reader: "mail", Before: time.Date(2027, 1, 16, 0, 0, 0, 0, time.UTC).UnixNano()}}
 	e, s := ComparedErased, ComparedSame
-	want := []Comparison{0, e, e, e, e, e, e, e, e, e, s}
+	want := []Comparison{"", e, e, e, e, e, e, e, e, e, s}
 	var got []Comparison
 	for _, result := range w.redecide(w.config, nil) {
 		got = append(got, result.Comparison)

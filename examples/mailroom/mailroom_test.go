@@ -15,7 +15,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
-	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
 	"github.com/bcpmesh/bcpmesh/mesh"
@@ -133,9 +132,6 @@ func TestRunLetsValidatedValuesThrough(t *testing.T) {
 		t.Errorf("%d messages, %d of them hostile", number, hostile)
 	}
 
-	if err := m.Inspect(ctx, func(s *state.State) { t.Log("suspicion:", s.MostSeen()) }); err != nil {
-		t.Error(err)
-	}
 	delivered, held, refused := 0, 0, 0
 	for _, d := range heard.until(t, bothLeft) {
 		if d.Event == string(bcp.AlertSuspect) {

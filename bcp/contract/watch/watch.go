@@ -75,7 +75,6 @@ type Watch struct {
 	now   int64 // the latest moment of a record, Unix nanoseconds
 	seen  map[counter]*count
 	sizes map[bcp.AgentName][]int // of the newest plans of a planner, oldest first
-	most  map[bcp.SuspectRule]int `msgpack:"-"` // since [New]
 }
 
 type counter struct {
@@ -92,7 +91,7 @@ type count struct {
 
 // New returns a watch that has seen nothing.
 func New() *Watch {
-	return &Watch{seen: map[counter]*count{}, sizes: map[bcp.AgentName][]int{}, most: map[bcp.SuspectRule]int{}}
+	return &Watch{seen: map[counter]*count{}, sizes: map[bcp.AgentName][]int{}}
 }
 
 // See counts what a record of this time, Unix nanoseconds, says of an agent, in the order
@@ -110,9 +109,7 @@ func (w *Watch) See(at int64, s bcp.Seen) int {
 	w.now = max(w.now, at)
 	n := s.Count
 	if s.Rule == bcp.SuspectUnusual {
-		times := w.timesUsual(s.Agent, s.Count)
-		w.most[s.Rule] = max(w.most[s.Rule], times)
-		if times < UnusualTimes {
+		if w.timesUsual(s.Agent, s.Count) < UnusualTimes {
 			return 0
 		}
 		n = 1
@@ -128,9 +125,6 @@ func (w *Watch) See(at int64, s bcp.Seen) int {
 	if n < 0 {
 		c.times = slices.Delete(c.times, 0, len(c.times)-max(len(c.times)+n, 0))
 		return 0
-	}
-	if s.Rule != bcp.SuspectUnusual {
-		w.most[s.Rule] = max(w.most[s.Rule], n+len(c.times))
 	}
 	if n < threshold.Count-len(c.times) {
 		for range n {
@@ -148,11 +142,6 @@ func (w *Watch) See(at int64, s bcp.Seen) int {
 func (w *Watch) Lift(agent bcp.AgentName) {
 	maps.DeleteFunc(w.seen, func(key counter, _ *count) bool { return key.agent == agent })
 }
-
-// Most returns the highest count of a rule that any agent came to within its time, and of
-// [bcp.SuspectUnusual] how many times the usual steps a plan had, since [New]:
-// how far traffic stays below the thresholds.
-func (w *Watch) Most(rule bcp.SuspectRule) int { return w.most[rule] }
 
 // timesUsual notes the steps of a plan, and returns how many times the median of the
 // planner's 31 plans before it they are, or of [LeastUsual] if that is more, rounded down;

@@ -229,13 +229,13 @@ func (r *Redecided) each(d *bcp.Decision, result state.Redecision) error {
 		}
 	}
 	switch result.Comparison {
-	case 0:
+	case "":
 		return nil
 	case state.ComparedSame:
 		r.Same++
 	case state.ComparedDiffers:
 		r.Differ++
-		*[...]*int{nil, &r.Verdicts, &r.Values, &r.Charges, &r.Records}[result.Aspect]++
+		*map[state.Aspect]*int{state.AspectVerdict: &r.Verdicts, state.AspectValue: &r.Values, state.AspectCharge: &r.Charges, state.AspectRecord: &r.Records}[result.Aspect]++
 		if result.Incident {
 			r.Incidents++
 		}
@@ -296,7 +296,7 @@ func (r *Redecided) row(d *bcp.Decision, result *state.Redecision) {
 	if result.Incident {
 		what += " (incident)"
 	}
-	r.rows = append(r.rows, []string{strconv.FormatUint(d.Seq, 10), d.At().Format(time.DateTime), who, what, result.Rule + " " + result.Aspect.String(), r.words(result.Was), r.words(result.Would)})
+	r.rows = append(r.rows, []string{strconv.FormatUint(d.Seq, 10), d.At().Format(time.DateTime), who, what, result.Rule + " " + string(result.Aspect), r.words(result.Was), r.words(result.Would)})
 }
 
 // words says a judgement in a cell.

@@ -30,7 +30,7 @@ func TestRedecideReport(t *testing.T) {
 		says    string
 	}{
 		"nothing":   {nil, cli.ExitFailed, "decided again  0"},
-		"same":      {[]state.Redecision{comparison(state.ComparedSame), comparison(0)}, cli.ExitOK, "decided again  1: 1 same"},
+		"same":      {[]state.Redecision{comparison(state.ComparedSame), comparison("")}, cli.ExitOK, "decided again  1: 1 same"},
 		"follows":   {[]state.Redecision{differs, comparison(state.ComparedFollows)}, cli.ExitFailed, "not judged     1 decision about asks that would be refused\n"},
 		"erased":    {[]state.Redecision{comparison(state.ComparedErased)}, cli.ExitPartly, "not possible   1: 1 erased"},
 		"cut":       {[]state.Redecision{comparison(state.ComparedCut)}, cli.ExitPartly, "1 longer than what is kept"},
