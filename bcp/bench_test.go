@@ -11,10 +11,7 @@ import (
 // covers BCP-35, BCP-88
 func BenchmarkValidate(b *testing.B) {
 	for _, w := range Workloads() {
-		v, err := bcp.Compile(w.Spec, bcp.Settings{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		v := must(bcp.Compile(w.Spec, bcp.Settings{}))
 		honest, hostile := w.Inputs(false), w.Inputs(true)
 		run := func(name string, inputs [][]byte, one func([]byte)) {
 			b.Run(w.Name+"/"+name, func(b *testing.B) {
@@ -56,10 +53,8 @@ func BenchmarkValidate(b *testing.B) {
 // covers P2.2, P3.6, A-CRASH
 func TestValidateRatios(t *testing.T) {
 	for _, w := range Workloads() {
-		v, err := bcp.Compile(w.Spec, bcp.Settings{})
-		noError(t, err)
-		kept, err := bcp.Compile(w.Spec, bcp.Settings{PreserveCase: true})
-		noError(t, err)
+		v := must(bcp.Compile(w.Spec, bcp.Settings{}))
+		kept := must(bcp.Compile(w.Spec, bcp.Settings{PreserveCase: true}))
 		honest := w.Inputs(false)
 		validate := func(in []byte) { v.Validate(in, bcp.JSON) }
 		ours, mixed := fastest(honest, validate), fastest(w.Inputs(true), validate)

@@ -132,8 +132,7 @@ func TestWeightsAddUpToAtMostOne(t *testing.T) {
 			for _, slots := range []uint64{0, 1, 15, 90} {
 				for _, subscriptions := range []int{0, 1, 3} {
 					s := bcp.Settings{OnAnomaly: mode, ReleaseSlots: slots, ApprovalSlots: slots * 96, Subscriptions: subscriptions, Constraints: constraint.Compile}
-					v, err := bcp.Compile(spec.spec, s)
-					noError(t, err)
+					v := must(bcp.Compile(spec.spec, s))
 					held := spec.constrained && (mode == bcp.AnomalyHold || mode == bcp.AnomalyHoldAll)
 					all := observablesOf(v, spec.answers, s, held, false, false)
 					name := fmt.Sprintf("%s, %s, %d slots, %d subscriptions", spec.name, mode, slots, subscriptions)

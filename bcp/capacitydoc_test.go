@@ -17,8 +17,7 @@ import (
 func TestCapacityDocument(t *testing.T) {
 	t.Parallel()
 	const file, begin, end = "CAPACITY.md", "<!-- figures -->\n", "<!-- end -->"
-	document, err := os.ReadFile(file)
-	noError(t, err)
+	document := must(os.ReadFile(file))
 	before, rest, ok := bytes.Cut(document, []byte(begin))
 	figures, behind, ok2 := bytes.Cut(rest, []byte(end))
 	if !ok || !ok2 {

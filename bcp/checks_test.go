@@ -19,8 +19,7 @@ func TestChecksAreFrozen(t *testing.T) {
 			used[c] = true
 		}
 	}
-	protocol, err := os.ReadFile("PROTOCOL.md")
-	noError(t, err)
+	protocol := must(os.ReadFile("PROTOCOL.md"))
 	var words []string
 	for i, info := range checks[1:] {
 		word, err := info.Check.MarshalText()

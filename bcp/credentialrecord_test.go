@@ -87,8 +87,7 @@ func TestCredentialRecordsGoIntoBodies(t *testing.T) {
 			next := uint64(1)
 			for len(waiting) > 0 {
 				body, some := CredentialRecordsOf(waiting)
-				text, err := Encode(body, JSON)
-				noError(t, err)
+				text := must(Encode(body, JSON))
 				changes, code := ParseCredentialRecords(text)
 				if code != "" || len(changes) != some || some == 0 || changes[0].Number != next {
 					t.Fatalf("%d lines, %d changes: %d of them, %q", lines, n, some, code)

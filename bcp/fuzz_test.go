@@ -37,10 +37,7 @@ func fuzzSpecs(f *testing.F) []*bcp.Validator {
 	for _, spec := range specs {
 		for _, settings := range []bcp.Settings{{}, {OnAnomaly: bcp.AnomalyFlag, PreserveCase: true}} {
 			settings.Vocabularies, settings.Constraints = Vocabularies(), constraint.Compile
-			v, err := bcp.Compile(spec, settings)
-			if err != nil {
-				f.Fatal(err)
-			}
+			v := must(bcp.Compile(spec, settings))
 			validators = append(validators, v)
 		}
 	}
@@ -53,10 +50,7 @@ func fuzzSpecs(f *testing.F) []*bcp.Validator {
 // covers P2.2, P2.4, BCP-35, BCP-160, A-CRASH, A-UTF8, A-CTRL, A-LEN
 func FuzzValidate(f *testing.F) {
 	validators := fuzzSpecs(f)
-	groups, err := Load(os.DirFS(vectorFolder))
-	if err != nil {
-		f.Fatal(err)
-	}
+	groups := must(Load(os.DirFS(vectorFolder)))
 	for _, g := range groups {
 		for i, c := range g.Cases {
 			if !c.IsSpec && i%5 == 0 {
@@ -93,8 +87,7 @@ func FuzzValidate(f *testing.F) {
 		if again := v.Validate(answer, bcp.JSON); again.Answer != got.Answer {
 			t.Fatalf("%q is delivered as %s, and that as %s", raw, answer, Describe(again))
 		}
-		packedAnswer, err := wire.MsgpackFromJSON(nil, answer)
-		noError(t, err)
+		packedAnswer := must(wire.MsgpackFromJSON(nil, answer))
 		if again := v.Validate(packedAnswer, bcp.MessagePack); again.Answer != got.Answer {
 			t.Fatalf("%s in MessagePack is delivered as %s", answer, Describe(again))
 		}
@@ -106,10 +99,7 @@ func FuzzValidate(f *testing.F) {
 //
 // covers P1.3, P3.1, P3.2, A-ENUMDUP, A-ZEROW, A-FMT
 func FuzzSpec(f *testing.F) {
-	groups, err := Load(os.DirFS(vectorFolder))
-	if err != nil {
-		f.Fatal(err)
-	}
+	groups := must(Load(os.DirFS(vectorFolder)))
 	for _, g := range groups {
 		f.Add(g.Spec)
 		for _, c := range g.Cases {
@@ -131,8 +121,7 @@ func FuzzSpec(f *testing.F) {
 		if p.Nominal < 0 || p.Capacity < bcp.Bit || p.FailedCapacity < bcp.Bit || p.FailedNominal > p.Nominal || v.MaxBytes() < 1024 {
 			t.Fatalf("%s costs %+v", b, p)
 		}
-		written, err := bcp.Encode(v.Spec(), bcp.JSON)
-		noError(t, err)
+		written := must(bcp.Encode(v.Spec(), bcp.JSON))
 		again, err := bcp.ParseSpec(written)
 		if err != nil {
 			t.Fatalf("%s is written as %s, which is no spec: %v", b, written, err)
@@ -199,7 +188,6 @@ func FuzzMessage(f *testing.F) {
 }
 
 func dump(t *testing.T, v any) string {
-	b, err := json.Marshal(v)
-	noError(t, err)
+	b := must(json.Marshal(v))
 	return strings.ReplaceAll(string(b), " ", "")
 }

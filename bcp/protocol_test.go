@@ -14,8 +14,7 @@ import (
 // covers P10
 func TestProtocolDocument(t *testing.T) {
 	t.Parallel()
-	b, err := os.ReadFile("PROTOCOL.md")
-	noError(t, err)
+	b := must(os.ReadFile("PROTOCOL.md"))
 	document := string(b)
 	lists := map[string][]Code{}
 	for line := range strings.Lines(document) {

@@ -2,6 +2,7 @@ package bcp_test
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -69,15 +70,12 @@ func extended(message, value any) any {
 func TestUnknownMembersAreIgnored(t *testing.T) {
 	t.Parallel()
 	for _, message := range fromTheGateway() {
-		canonical, err := bcp.Encode(message, bcp.JSON)
-		noError(t, err)
+		canonical := must(bcp.Encode(message, bcp.JSON))
 		var tree any
 		noError(t, json.Unmarshal(canonical, &tree))
 		for _, value := range later {
-			text, err := json.Marshal(extended(tree, value), json.Deterministic(true))
-			noError(t, err)
-			member, err := json.Marshal(value)
-			noError(t, err)
+			text := must(json.Marshal(extended(tree, value), json.Deterministic(true)))
+			member := must(json.Marshal(value))
 			inOrder := append(canonical[:len(canonical)-1:len(canonical)-1], fmt.Sprintf(`,"later":%s}`, member)...)
 			for _, text := range [][]byte{text, inOrder} {
 				readsAs(t, text, bcp.JSON, message)
@@ -118,29 +116,7 @@ func readsAs[M any](t *testing.T, b []byte, encoding bcp.Encoding, want M) {
 	equal(got, received.Decode(got))
 }
 
-func emptyOf(message any) any {
-	switch message.(type) {
-	case *bcp.Query:
-		return new(bcp.Query)
-	case *bcp.Accepted:
-		return new(bcp.Accepted)
-	case *bcp.Refusal:
-		return new(bcp.Refusal)
-	case *bcp.ValidationResult:
-		return new(bcp.ValidationResult)
-	case *bcp.Delivery:
-		return new(bcp.Delivery)
-	case *bcp.SubscriptionsActive:
-		return new(bcp.SubscriptionsActive)
-	case *bcp.Prompt:
-		return new(bcp.Prompt)
-	case *bcp.Alert:
-		return new(bcp.Alert)
-	case *bcp.Channels:
-		return new(bcp.Channels)
-	}
-	return new(bcp.Decided)
-}
+func emptyOf(message any) any { return reflect.New(reflect.TypeOf(message).Elem()).Interface() }
 
 // A word that the agent does not know is kept where it is a code, and is no valid
 // member of its list elsewhere; nothing else of the message is lost.
@@ -268,10 +244,7 @@ func TestUnknownMembersOfAgentsAreRefused(t *testing.T) {
 func FuzzReceive(f *testing.F) {
 	for _, message := range fromTheGateway() {
 		for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
-			b, err := bcp.Encode(message, encoding)
-			if err != nil {
-				f.Fatal(err)
-			}
+			b := must(bcp.Encode(message, encoding))
 			f.Add(b, encoding == bcp.MessagePack)
 		}
 	}
@@ -314,10 +287,7 @@ func BenchmarkReceive(b *testing.B) {
 			continue
 		}
 		for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
-			text, err := bcp.Encode(message, encoding)
-			if err != nil {
-				b.Fatal(err)
-			}
+			text := must(bcp.Encode(message, encoding))
 			b.Run(fmt.Sprintf("%T/%s", message, encoding)[len("*bcp."):], func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
@@ -340,4 +310,12 @@ func noError(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// must returns what a test cannot do without.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

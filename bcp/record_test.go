@@ -102,10 +102,8 @@ func TestDecisionRoundTrip(t *testing.T) {
 		}
 	}
 	for _, d := range []Decision{full, {}, {Seq: 1, Balance: Balance{Settled: -1}}} {
-		record, err := EncodeDecision(&d)
-		noError(t, err)
-		got, err := DecodeDecision(record)
-		noError(t, err)
+		record := must(EncodeDecision(&d))
+		got := must(DecodeDecision(record))
 		d.Private = Private{}
 		if diff := cmp.Diff(d, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("decoded (-want +got):\n%s", diff)
@@ -153,12 +151,9 @@ func TestRecordIsFrozen(t *testing.T) {
 		seen[key] = true
 	}
 	frozen := frozenDecision()
-	record, err := EncodeDecision(&frozen)
-	noError(t, err)
-	text, err := os.ReadFile("testdata/decision.hex")
-	noError(t, err)
-	want, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	noError(t, err)
+	record := must(EncodeDecision(&frozen))
+	text := must(os.ReadFile("testdata/decision.hex"))
+	want := must(hex.DecodeString(strings.TrimSpace(string(text))))
 	if !bytes.Equal(record, want) {
 		t.Errorf("older journals would not verify: the decision is written as\n%x, want\n%x", record, want)
 	}
@@ -209,8 +204,7 @@ func TestDigestText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var d, got Digest
 		copy(d[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "digest"))
-		text, err := d.MarshalText()
-		noError(t, err)
+		text := must(d.MarshalText())
 		if err := got.UnmarshalText(text); err != nil || got != d {
 			t.Fatalf("%s is read as %x, %v", text, got, err)
 		}
@@ -328,8 +322,7 @@ func TestRecordLength(t *testing.T) {
 func TestDecodeCopies(t *testing.T) {
 	t.Parallel()
 	full := fullDecision()
-	record, err := EncodeDecision(&full)
-	noError(t, err)
+	record := must(EncodeDecision(&full))
 	got, err := DecodeDecision(record)
 	clear(record)
 	full.Private = Private{}
@@ -382,16 +375,10 @@ func decodePrivate(b []byte) (p Private, err error) {
 // covers P4.5, A-CRASH, A-LEN
 func FuzzDecodeDecision(f *testing.F) {
 	for _, d := range []Decision{{}, fullDecision()} {
-		record, err := EncodeDecision(&d)
-		if err != nil {
-			f.Fatal(err)
-		}
+		record := must(EncodeDecision(&d))
 		f.Add(record)
 	}
-	private, err := libraryRecord(fullPrivate())
-	if err != nil {
-		f.Fatal(err)
-	}
+	private := must(libraryRecord(fullPrivate()))
 	f.Add(private)
 	for _, bomb := range lengthBombs {
 		f.Add([]byte(bomb))
@@ -404,8 +391,7 @@ func FuzzDecodeDecision(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := EncodeDecision(&d)
-		noError(t, err)
+		again := must(EncodeDecision(&d))
 		if got, err := DecodeDecision(again); err != nil || cmp.Diff(d, got, cmpopts.EquateEmpty()) != "" {
 			t.Fatalf("%x decodes as %+v and then as %+v, %v", record, d, got, err)
 		}
@@ -522,10 +508,7 @@ func BenchmarkEncodeDecision(b *testing.B) {
 
 func BenchmarkDecodeDecision(b *testing.B) {
 	d := benchDecision()
-	record, err := EncodeDecision(&d)
-	if err != nil {
-		b.Fatal(err)
-	}
+	record := must(EncodeDecision(&d))
 	for b.Loop() {
 		if _, err := DecodeDecision(record); err != nil {
 			b.Fatal(err)
@@ -594,3 +577,10 @@ func (k DecisionKind) EncodeMsgpack(e *msgpack.Encoder) error { return e.EncodeU
 
 // DecodeMsgpack reads the number.
 func (k *DecisionKind) DecodeMsgpack(d *msgpack.Decoder) error { return decodeNumber(d, k) }
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

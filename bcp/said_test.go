@@ -14,10 +14,7 @@ import (
 // covers P11.5
 func TestSaidIsSealed(t *testing.T) {
 	t.Parallel()
-	key, err := bcp.NewSealingKey([32]byte{1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must(bcp.NewSealingKey([32]byte{1}))
 	other, _ := bcp.NewSealingKey([32]byte{2})
 	said := bcp.Said{Controller: "main", Reader: "mailer", Day: 20000, Bytes: []byte("kanarienvogel")}
 	sealed := said

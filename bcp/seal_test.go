@@ -35,8 +35,7 @@ func TestSealed(t *testing.T) {
 	if b, err := got.OpenRaw(sealingKey); err != nil || !bytes.Equal(b, raw) {
 		t.Errorf("%q, %v", b, err)
 	}
-	other, err := NewSealingKey([32]byte{2})
-	noError(t, err)
+	other := must(NewSealingKey([32]byte{2}))
 	for name, change := range map[string]func(*Decision) SealingKey{
 		"another key": func(*Decision) SealingKey { return other },
 		"no key":      func(*Decision) SealingKey { return SealingKey{} },
@@ -50,8 +49,7 @@ func TestSealed(t *testing.T) {
 		},
 		"the wrong one": func(d *Decision) SealingKey { d.Sealed, d.SealedRaw = d.SealedRaw, d.Sealed; return sealingKey },
 	} {
-		changed, err := DecodeDecision(record)
-		noError(t, err)
+		changed := must(DecodeDecision(record))
 		key := change(&changed)
 		if err := changed.Open(key); !errors.Is(err, ErrSealed) || changed.Says() {
 			t.Errorf("%s: opened %+v, %v", name, changed.Private, err)

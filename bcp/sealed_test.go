@@ -15,8 +15,7 @@ import (
 func TestSealedFields(t *testing.T) {
 	t.Parallel()
 	spec := func(fields, more string) bcp.Spec {
-		s, err := bcp.ParseSpec([]byte(`{"category":1,"fields":[` + fields + `]` + more + `}`))
-		noError(t, err)
+		s := must(bcp.ParseSpec([]byte(`{"category":1,"fields":[` + fields + `]` + more + `}`)))
 		return s
 	}
 	sealed := func(most int) string { return fmt.Sprintf(`{"name":"link","type":"sealed","max":%d}`, most) }
@@ -41,8 +40,7 @@ func TestSealedFields(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	v, err := bcp.Compile(spec(sealed(64), ""), settings)
-	noError(t, err)
+	v := must(bcp.Compile(spec(sealed(64), ""), settings))
 	yes, err := bcp.Compile(spec(`{"name":"link","type":"boolean"}`, ""), settings)
 	if err != nil || v.Prices() != yes.Prices() || v.Prices().Nominal != bcp.Bit {
 		t.Errorf("%v: it costs %+v, a boolean %+v", err, v.Prices(), yes.Prices())

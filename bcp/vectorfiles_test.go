@@ -18,15 +18,9 @@ const folder = "testdata/vectors"
 // covers P2.4
 func TestFilesAreWrittenAsTheyWereRead(t *testing.T) {
 	t.Parallel()
-	groups, err := Load(os.DirFS(folder))
-	if err != nil {
-		t.Fatal(err)
-	}
+	groups := must(Load(os.DirFS(folder)))
 	for _, g := range groups {
-		b, err := os.ReadFile(folder + "/" + g.File)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(os.ReadFile(folder + "/" + g.File))
 		if string(g.Format()) != string(b) {
 			t.Errorf("%s would be written differently", g.File)
 		}

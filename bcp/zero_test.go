@@ -68,8 +68,7 @@ func TestZeroValuesDeny(t *testing.T) {
 	}
 	// The zero Settings hold what is anomalous, fold case, know no vocabulary
 	// and take no constraints.
-	strict, err := bcp.Compile(bcp.Spec{Category: 2, Questions: []bcp.Question{question}}, bcp.Settings{})
-	noError(t, err)
+	strict := must(bcp.Compile(bcp.Spec{Category: 2, Questions: []bcp.Question{question}}, bcp.Settings{}))
 	if got := Describe(strict.Validate([]byte(`{"q":"<b>"}`), bcp.JSON)); got != "hold\n{\"q\":\"b\"}\nanomalies code" {
 		t.Errorf("the zero Settings: %s", got)
 	}

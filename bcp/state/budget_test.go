@@ -228,23 +228,6 @@ func TestClockGoesBack(t *testing.T) {
 	}
 }
 
-// covers SUB-26, P4.4, A-CONCQ
-func TestCat2Queries(t *testing.T) {
-	t.Parallel()
-	newWorld(t, edited(func(c *bcp.Channel) { c.MaxCat2Queries, c.MaxRetries, c.Budget = 2, 0, 1000*bcp.Bit })).play(`
-		push mail planner name {"q":"ada"}  => accept cat2:0
-		ask planner mail name               => accept cat2:1
-		answer mail 1 junk                  => out:rejected cat2:1
-		ask planner mail name               => accept cat2:2
-		ask planner mail name               => query_limit_reached
-		answer mail 2 {"q":"ada"}           => delivers cat2:2
-		ask planner mail name               => query_limit_reached
-		ask planner mail num                => accept cat2:2
-		close planner                       => ends
-		wait 1h
-		ask planner mail name               => accept cat2:1 renews epoch:2`)
-}
-
 // The seed: 500 bits sustain two pushes of 200.
 //
 // covers SUB-94, SUB-97, SUB-98

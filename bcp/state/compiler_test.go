@@ -70,36 +70,6 @@ func TestCompilerSharesEqualSpecs(t *testing.T) {
 
 func noConstraints(string, []bcp.Variable) (bcp.Constraint, error) { return nil, nil }
 
-// What a State says of one agent's channels is what the definitions have.
-//
-// covers P1.4, P9.3
-func TestChannelsOfAnAgent(t *testing.T) {
-	t.Parallel()
-	m := richMesh()
-	s := must(New(Config{Mesh: m, Constraints: noConstraints}))
-	for _, a := range append(m.Agents, bcp.Agent{Name: "nobody"}) {
-		var asks []bcp.ChannelKey
-		pushes := 0
-		for _, c := range m.Channels {
-			if c.Controller == a.Name {
-				asks = append(asks, c.ChannelKey)
-			}
-			if c.Reader == a.Name {
-				pushes += len(c.Subscriptions)
-			}
-		}
-		if got := s.ChannelsOf(a.Name); !slices.Equal(got, asks) {
-			t.Errorf("channels of %s: %v, want %v", a.Name, got, asks)
-		}
-		if got := len(s.Channels(a.Name, time.Time{}).Channels); got != len(asks) {
-			t.Errorf("%s is shown %d channels, want %d", a.Name, got, len(asks))
-		}
-		if got := len(s.Subscriptions(a.Name).Subscriptions); got != pushes {
-			t.Errorf("%s may push %d subscriptions, want %d", a.Name, got, pushes)
-		}
-	}
-}
-
 // What is compiled before an ask is decided about is not compiled again, whether it is right
 // or wrong; under other definitions, for another channel or another spec it is. What an ask
 // is refused for anyway is found without compiling anything.

@@ -79,7 +79,7 @@ func TestAskReturnsBeforeItsAnswer(t *testing.T) {
 // Traffic is limited by bits and by queries of category 2, not by rates: what the
 // budget pays for may be asked at any pace.
 //
-// covers C-28, SUB-25, SUB-26, P4.4
+// covers C-28, SUB-25, SUB-26, P4.4, A-CONCQ
 func TestThrottleIsBitsAndCategory2QueriesNotRates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, edited(func(c *bcp.Channel) { c.Budget, c.MaxCat2Queries = 270*bcp.Bit, 2 }))

@@ -138,8 +138,7 @@ func TestAskCapacityBudget(t *testing.T) {
 
 func mustSpec(t testing.TB, name string) bcp.Spec {
 	t.Helper()
-	spec := must(bcp.ParseSpec([]byte("{" + testSpecs[name] + "}")))
-	return spec
+	return must(bcp.ParseSpec([]byte("{" + testSpecs[name] + "}")))
 }
 
 // covers P2.6
@@ -196,33 +195,6 @@ func TestAskCategory3WaitsAtItsGate(t *testing.T) {
 		answer mail 1 {"summary":"a_b"}         => query_unknown`)
 	if len(w.state.Items()) != 0 {
 		t.Error("the item outlived its deadline")
-	}
-}
-
-// Escalation decisions do not count against max_pending_approvals.
-//
-// covers P7.4
-func TestGatesDoNotFillTheQueue(t *testing.T) {
-	t.Parallel()
-	newWorld(t, edited(func(c *bcp.Channel) { c.MaxPendingApprovals = 1 })).play(`
-		ask planner mail three why=one              => hold
-		ask planner mail three why=two              => hold
-		push mail planner memo {"summary":"a_b"}    => hold
-		push mail planner memo {"summary":"a_c"}    => approval_queue_full`)
-}
-
-// covers BCP-86, P6.1
-func TestNothingIsAskedByItself(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, testMesh()).play(`
-		ask planner mail yes         => accept
-		answer mail 1 junk           => malformed try:1
-		answer mail 1 junk try=1     => malformed try:2
-		answer mail 1 junk try=2     => malformed try:3
-		answer mail 1 junk try=3     => malformed out:rejected
-		due                          => nothing`)
-	if open := w.state.OpenQueries("mail"); len(open) != 0 || len(w.queries) != 1 {
-		t.Errorf("a rejected query led to %v", open)
 	}
 }
 
