@@ -21,13 +21,7 @@ func (d *draft) advance() {
 
 // step runs the next step of the innermost frame.
 func (d *draft) step(f *frame) {
-	s, at := f.next()
-	record := StepRecord{Path: string(at), Kind: s.Kind}
-	switch s.Kind {
-	case ConstStep:
-		d.finish(record, f.view.constant(s, at))
-	case MergeStep, ItemStep, EndStep, ResultStep:
-		d.local(f, s, record, at)
+	switch s, at := f.next(); s.Kind {
 	case WhenStep, EachStep:
 		d.fork(f, s, at)
 	case ToolStep:
@@ -38,6 +32,8 @@ func (d *draft) step(f *frame) {
 		d.sub(f, s, at)
 	case AskStep:
 		d.ask(f, s, at)
+	default:
+		d.local(f, s, at)
 	}
 }
 
@@ -61,8 +57,9 @@ func (d *draft) errorLabel() Label {
 // abort ends the run at a limit.
 func (d *draft) abort(code Code, step string) { d.end(Aborted, code, step) }
 
-func (d *draft) local(f *frame, s *Step, record StepRecord, at Origin) {
-	n, code := f.localNode(&f.view, s, at)
+func (d *draft) local(f *frame, s *Step, at Origin) {
+	record := StepRecord{Path: string(at), Kind: s.Kind}
+	n, code := f.checked.local(&f.view, s, at)
 	switch limit := d.run.Start.Limits.MaxValueBytes; {
 	case code != "":
 		d.failStep(s, code)

@@ -220,8 +220,6 @@ func (c *Checked) step(s *Step) (node, Code) {
 	}
 	at := Origin(c.frame.path(s.id()))
 	switch s.Kind {
-	case ConstStep:
-		return c.view.constant(s, at), ""
 	case ToolStep:
 		return c.call(s, at)
 	case ParseStep:
@@ -230,19 +228,26 @@ func (c *Checked) step(s *Step) (node, Code) {
 		return c.sub(s, at)
 	case AskStep:
 		return c.view.asked(s, nil, at), ""
-	case WhenStep, EachStep:
-		return c.view.forkNode(s, at)
-	case ItemStep:
-		return c.view.item(s, at)
-	case EndStep:
-		return c.end(&c.view, s, at)
-	case ResultStep:
-		return c.result(&c.view, s, at)
 	default:
-		if len(s.Inputs) == 0 {
-			return node{}, EmptyMerge
-		}
-		return c.view.mergeNode(s, at)
+		return c.local(&c.view, s, at)
+	}
+}
+
+// local is the value of a step for which nobody is asked.
+func (c *Checked) local(v *view, s *Step, at Origin) (node, Code) {
+	switch s.Kind {
+	case ConstStep:
+		return v.constant(s, at), ""
+	case MergeStep:
+		return v.mergeNode(s, at)
+	case ItemStep:
+		return v.item(s, at)
+	case EndStep:
+		return c.end(v, s, at)
+	case ResultStep:
+		return c.result(v, s, at)
+	default:
+		return v.forkNode(s, at)
 	}
 }
 

@@ -654,21 +654,3 @@ func (d *draft) fork(f *frame, s *Step, at Origin) {
 	}
 	f.checked, f.view.plan = checked, checked.view.plan
 }
-
-// localNode is the value of a step for which nobody is asked.
-func (f *frame) localNode(v *view, s *Step, at Origin) (node, Code) {
-	switch s.Kind {
-	case ConstStep:
-		return v.constant(s, at), ""
-	case MergeStep:
-		return v.mergeNode(s, at)
-	case ItemStep:
-		return v.item(s, at)
-	case EndStep:
-		return f.checked.end(v, s, at)
-	case ResultStep:
-		return f.checked.result(v, s, at)
-	default:
-		return v.forkNode(s, at)
-	}
-}

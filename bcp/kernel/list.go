@@ -94,7 +94,7 @@ func (s *State) later(r *run, visit func(g *given) bool) {
 			continue
 		}
 		if step.Kind == ItemStep || step.Kind == MergeStep {
-			if n, code := f.localNode(&v, step, v.nodes[i].at); code == "" {
+			if n, code := f.checked.local(&v, step, v.nodes[i].at); code == "" {
 				v.nodes[i] = n
 			}
 		}

@@ -282,6 +282,9 @@ func (v *view) mayBeObject(merge *Step, t *Type) bool {
 // mergeNode returns the value of a merge, or the code of an input that is missing.
 func (v *view) mergeNode(s *Step, at Origin) (node, Code) {
 	n := node{merge: s, at: at}
+	if len(s.Inputs) == 0 {
+		return n, EmptyMerge
+	}
 	for i := range s.Inputs {
 		input, code := v.ref(&s.Inputs[i].Ref)
 		if code != "" {

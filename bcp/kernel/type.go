@@ -302,16 +302,10 @@ func parseTypeValue(v *Value, at string) (*Type, error) {
 		return nil, typeError(at, "no type that is known")
 	}
 	for i, key := range v.keys {
-		var err error
-		switch value := &v.list[i]; {
-		case commonKeys[key]:
-			err = t.setCommon(key, value, at)
-		case !slices.Contains(typeKeys[t.Kind], key):
-			err = typeError(at, fmt.Sprintf("key %q", key))
-		default:
-			err = t.set(key, value, at)
+		if !slices.Contains(commonKeys, key) && !slices.Contains(typeKeys[t.Kind], key) {
+			return nil, typeError(at, fmt.Sprintf("key %q", key))
 		}
-		if err != nil {
+		if err := t.set(key, &v.list[i], at); err != nil {
 			return nil, err
 		}
 	}
@@ -319,23 +313,7 @@ func parseTypeValue(v *Value, at string) (*Type, error) {
 }
 
 // commonKeys are those of all kinds.
-var commonKeys = map[string]bool{"type": true, "description": true, "nullable": true, "critical": true}
-
-func (t *Type) setCommon(key string, v *Value, at string) error {
-	kind := TextValue
-	switch key {
-	case "description":
-		t.Description = v.text
-	case "nullable":
-		kind, t.Nullable = BoolValue, v.flag
-	case "critical":
-		kind, t.Critical = BoolValue, v.flag
-	}
-	if v.kind != kind || len(t.Description) > maxDescription {
-		return typeError(at, key)
-	}
-	return nil
-}
+var commonKeys = []string{"type", "description", "nullable", "critical"}
 
 // parseConst reads the type of one value: a text or an integer.
 func parseConst(v, only *Value, at string) (*Type, error) {
@@ -347,10 +325,10 @@ func parseConst(v, only *Value, at string) (*Type, error) {
 	}
 	for i, key := range v.keys {
 		switch word := &v.list[i]; {
-		case key == "type" && (word.text != "string" || t.Kind != EnumType) && word.text != t.Kind.Word(), key != "const" && !commonKeys[key]:
+		case key == "type" && (word.text != "string" || t.Kind != EnumType) && word.text != t.Kind.Word(), key != "const" && !slices.Contains(commonKeys, key):
 			return nil, typeError(at, fmt.Sprintf("key %q", key))
 		case key != "const":
-			if err := t.setCommon(key, word, at); err != nil {
+			if err := t.set(key, word, at); err != nil {
 				return nil, err
 			}
 		}
@@ -358,11 +336,19 @@ func parseConst(v, only *Value, at string) (*Type, error) {
 	return t, nil
 }
 
-// set takes one key of its kind.
+// set takes one key.
 func (t *Type) set(key string, v *Value, at string) error {
 	number := func(least int64) bool { return v.kind == IntValue && v.n >= least }
 	ok := false
 	switch key {
+	case "type":
+		ok = v.kind == TextValue
+	case "description":
+		ok, t.Description = v.kind == TextValue && len(v.text) <= maxDescription, v.text
+	case "nullable":
+		ok, t.Nullable = v.kind == BoolValue, v.flag
+	case "critical":
+		ok, t.Critical = v.kind == BoolValue, v.flag
 	case "maxItems":
 		ok = number(0) && v.n <= MaxContent
 		t.Limited, t.MaxItems = true, int(v.n)
@@ -478,44 +464,29 @@ func (t *Type) schema() Value {
 		s.add("required", required)
 		s.add("additionalProperties", Bool(false))
 	}
-	for _, length := range [2]struct {
-		key string
-		n   int
-	}{{"minLength", t.MinLength}, {"maxLength", t.MaxLength}} {
-		if length.n > 0 {
-			s.add(length.key, Int(int64(length.n)))
-		}
-	}
-	for _, bound := range [2]struct {
-		key   string
-		whole *int64
-		exact *Value
-	}{{"minimum", t.Min, t.Low}, {"maximum", t.Max, t.High}} {
-		switch {
-		case bound.exact != nil:
-			s.add(bound.key, *bound.exact)
-		case bound.whole != nil:
-			s.add(bound.key, Int(*bound.whole))
-		}
+	flags := map[string]bool{"nullable": t.Nullable, "critical": t.Critical}
+	words := map[string]string{"format": t.Format.Word(), "description": t.Description}
+	if t.Accepts {
+		words["accepts"] = SealedType.Word()
 	}
 	if t.Hosts != nil {
 		s.add("hosts", texts(t.Hosts))
 	}
-	accepts := ""
-	if t.Accepts {
-		accepts = SealedType.Word()
-	}
-	for key, text := range map[string]string{"format": t.Format.Word(), "description": t.Description, "accepts": accepts} {
-		if text != "" {
-			s.add(key, Text(text))
-		}
-	}
-	for key, flag := range map[string]bool{"nullable": t.Nullable, "critical": t.Critical} {
-		if flag {
-			s.add(key, Bool(true))
-		}
-	}
+	addSet(&s, map[string]int{"minLength": t.MinLength, "maxLength": t.MaxLength}, func(n int) Value { return Int(int64(n)) })
+	addSet(&s, map[string]*int64{"minimum": t.Min, "maximum": t.Max}, func(n *int64) Value { return Int(*n) })
+	addSet(&s, map[string]*Value{"minimum": t.Low, "maximum": t.High}, func(v *Value) Value { return *v })
+	addSet(&s, words, Text)
+	addSet(&s, flags, Bool)
 	return s
+}
+
+// addSet adds the members that are set.
+func addSet[T comparable](s *Value, members map[string]T, value func(T) Value) {
+	for key, of := range members {
+		if of != *new(T) {
+			s.add(key, value(of))
+		}
+	}
 }
 
 // member is a key of an object that is being made.
