@@ -117,7 +117,7 @@ const unanswered = time.Second
 // mesh's own server inside of the process, and to a cluster as everybody does.
 func agentScope(s subjects.Scope, record scopeRecord, cluster bool) *jwt.UserScope {
 	scope := newScope(record.Key, userName(record.party()), s.PubAllow, s.SubAllow)
-	addOutsideTypes(scope)
+	record.Restriction.write(&scope.Template)
 	scope.Template.Subs = int64(s.MaxSubscriptions)
 	if s.MaxPayload > 0 {
 		scope.Template.Payload = int64(s.MaxPayload)
@@ -168,13 +168,8 @@ func joinScope(key string) *jwt.UserScope {
 	publish, subscribe := subjects.JoinPermissions()
 	scope := newScope(key, subjects.Joiner, publish, subscribe)
 	scope.Template.Subs, scope.Template.Payload = 2, maxJoinRequest
-	addOutsideTypes(scope)
+	Restriction{}.write(&scope.Template)
 	return scope
-}
-
-// addOutsideTypes allows the connections of agents and people.
-func addOutsideTypes(scope *jwt.UserScope) {
-	scope.Template.AllowedConnectionTypes.Add(jwt.ConnectionTypeStandard, jwt.ConnectionTypeWebsocket)
 }
 
 // newScope allows the two lists. For an empty list it denies everything; it

@@ -79,7 +79,7 @@ func compile(store *Store, scopes []subjects.Scope, now time.Time, cluster bool)
 		st.Serial = max(now.Unix(), st.Serial+1)
 		st.forget(now)
 		var keys []scopeRecord
-		if st.Scopes, keys, err = store.signingKeys(&st, scopes); err != nil {
+		if st.Scopes, keys, err = store.signingKeys(&st, scopes, now, cluster); err != nil {
 			return err
 		}
 		operator, err := store.key(operatorSigningKey)
@@ -129,17 +129,27 @@ func checkScopes(scopes []subjects.Scope) error {
 }
 
 // signingKeys returns the key of each agent in each role, and all accepted
-// keys: those, those of dispatchers, and recently replaced ones. The caller holds the lock.
-func (s *Store) signingKeys(st *state, scopes []subjects.Scope) (agents, all []scopeRecord, err error) {
+// keys: those, those of users with a restriction, and recently replaced ones.
+// The caller holds the lock.
+func (s *Store) signingKeys(st *state, scopes []subjects.Scope, now time.Time, cluster bool) (agents, all []scopeRecord, err error) {
+	restrictions := map[party][]Restriction{}
+	for _, u := range st.Users {
+		if of := restrictions[u.party()]; u.Valid(now) && !u.Restriction.none() && !slices.ContainsFunc(of, u.Restriction.equal) {
+			restrictions[u.party()] = append(of, u.Restriction)
+		}
+	}
 	st.assignHomes(scopes)
 	for _, scope := range scopes {
-		signer, err := s.accountSigner(scopeKey(party{scope.Agent, scope.Role}))
-		if err != nil {
-			return nil, nil, err
-		}
-		all = append(all, scopeRecord{Agent: scope.Agent, Role: scope.Role, Key: signer.PublicKey()})
-		if scope.Role != bcp.RoleDispatcher { // nobody has its creds
-			agents = append(agents, all[len(all)-1])
+		who := party{scope.Agent, scope.Role}
+		for _, r := range append([]Restriction{{}}, restrictions[who]...) {
+			signer, err := s.accountSigner(scopeKey(who, r))
+			if err != nil {
+				return nil, nil, err
+			}
+			all = append(all, scopeRecord{Agent: scope.Agent, Role: scope.Role, Key: signer.PublicKey(), Restriction: r})
+			if r.none() && scope.Role != bcp.RoleDispatcher { // nobody has its creds
+				agents = append(agents, all[len(all)-1])
+			}
 		}
 	}
 	return agents, append(all, st.Replaced...), nil
@@ -244,7 +254,7 @@ func (s *Store) dispatcherLogin(b *Bundle, record scopeRecord, account string) e
 	if err != nil {
 		return err
 	}
-	issuer, err := s.accountSigner(scopeKey(record.party()))
+	issuer, err := s.accountSigner(scopeKey(record.party(), Restriction{}))
 	if err != nil || issuer.PublicKey() != record.Key { // a replaced key
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 // [CompileCluster] would write for scopes: sorted, one a line, and none if they
 // match. It covers scopes, imports and exports, limits, and accounts of others that
 // reach into these. It ignores revoked users and the time of issue. An agent may
-// have several keys, but each must grant exactly the
+// have several keys, with or without restrictions, but each must grant exactly the
 // agent's scope.
 func (b Bundle) Differences(scopes []subjects.Scope) []string {
 	all, err := b.claims()
@@ -48,7 +48,7 @@ func (b Bundle) Differences(scopes []subjects.Scope) []string {
 	}
 	known := map[party]bool{}
 	for _, record := range b.scopes {
-		known[record.party()] = true
+		known[record.party()] = known[record.party()] || record.Restriction.none()
 	}
 	for who := range granted {
 		if !known[who] {

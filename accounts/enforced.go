@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -142,7 +143,7 @@ func (e *enforced) add(claims *jwt.AccountClaims, token string) error {
 			return fmt.Errorf("%s is in %s as well", scope.Role, home)
 		}
 		e.homes[who] = claims.Name
-		e.bundle.scopes[key] = scopeRecord{Agent: agent, Role: role, Key: key}
+		e.bundle.scopes[key] = scopeRecord{Agent: agent, Role: role, Key: key, Restriction: restrictionIn(scope.Template)}
 	}
 	return nil
 }
@@ -175,6 +176,24 @@ func ownScope(account, name string) (outside, bool) {
 func (o outside) hasScopeName(s jwt.Scope) bool {
 	scope, ok := s.(*jwt.UserScope)
 	return ok && scope != nil && scope.Role == o.name
+}
+
+// restrictionIn reads what [Restriction.write] has written. For other input it
+// returns something that would be written differently.
+func restrictionIn(t jwt.UserPermissionLimits) Restriction {
+	var r Restriction
+	for _, text := range t.Src {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return Restriction{}
+		}
+		r.Sources = append(r.Sources, p)
+	}
+	r, err := r.Checked()
+	if err != nil {
+		return Restriction{}
+	}
+	return r
 }
 
 // findIntruders notes accounts of others that reach into ours: whoever signs an

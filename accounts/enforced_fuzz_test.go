@@ -119,6 +119,10 @@ func effects(says map[string]any) map[string]any {
 		scope, _ := s.(map[string]any)
 		template, _ := scope["template"].(map[string]any)
 		template = maps.Clone(template)
+		if role := fmt.Sprint(scope["role"]); strings.Contains(role, "-") { // an agent's, which may have restrictions
+			delete(template, "src")
+			delete(template, "allowed_connection_types")
+		}
 		scopes[fmt.Sprint(scope["role"])] = template
 	}
 	nats["signing_keys"] = scopes

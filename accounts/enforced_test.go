@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -42,14 +43,20 @@ func enforced(t *testing.T, b accounts.Bundle) accounts.Bundle {
 }
 
 // What a cluster enforces says what was compiled for it, whose scope each key is,
-// and nothing different from the definitions: also while a signing key that was
-// replaced is still good.
+// and nothing different from the definitions: also with users that have a
+// restriction, and while a signing key that was replaced is still good.
 //
 // covers BCP-19, SUB-9, P1.4
 func TestEnforcedIsWhatWasCompiled(t *testing.T) {
 	t.Parallel()
 	store, _ := newStore(t)
 	compileCluster(t, store, scopes())
+	if _, err := store.Issue("researcher", 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Issue("main", 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})); err != nil {
+		t.Fatal(err)
+	}
 	noError(t, store.RotateAccounts(time.Hour))
 	if _, err := store.RevokeAll("relay", bcp.RoleReader); err != nil {
 		t.Fatal(err)
@@ -72,8 +79,8 @@ func TestEnforcedIsWhatWasCompiled(t *testing.T) {
 			}
 		}
 	}
-	// One for each scope, and what each but "relay" had before.
-	if want := 2*len(scopes()) - 1; keys < want {
+	// One for each scope, two for restrictions, and what "main" had before.
+	if want := len(scopes()) + 2 + 1; keys < want {
 		t.Errorf("%d keys of agents, want at least %d", keys, want)
 	}
 	if lines := read.Differences(scopes()); len(lines) > 0 {
@@ -181,12 +188,17 @@ func TestDifferencesTellWhatClaimsGrantBeyondTheDefinitions(t *testing.T) {
 			}
 		})
 	}
-	// A key that was replaced, and stands for the agent beside the new one, is held to the same.
-	noError(t, store.RotateAccounts(time.Hour))
-	replaced, err := accounts.CompileCluster(store, scopes(), time.Now())
-	noError(t, err)
-	read, err := accounts.Enforced(replaced.Operator, rewrite(t, folder, replaced, accounts.Readers, func(c *jwt.AccountClaims) {
-		scopeNamed(t, c, "reader-researcher").Template.Sub.Allow.Add("secret")
+	// A key that stands for the agent beside another is held to the same.
+	if _, err := store.Issue("researcher", 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})); err != nil {
+		t.Fatal(err)
+	}
+	restricted := compileCluster(t, store, scopes())
+	read, err := accounts.Enforced(restricted.Operator, rewrite(t, folder, restricted, accounts.Readers, func(c *jwt.AccountClaims) {
+		for _, s := range c.SigningKeys {
+			if s := s.(*jwt.UserScope); s.Role == "reader-researcher" && len(s.Template.AllowedConnectionTypes) == 1 {
+				s.Template.Sub.Allow.Add("secret")
+			}
+		}
 	}))
 	noError(t, err)
 	if diff := cmp.Diff([]string{`researcher (reader): sub allow "secret", and the definitions do not say so`}, read.Differences(scopes())); diff != "" {

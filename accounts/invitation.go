@@ -38,6 +38,7 @@ type Invitation struct {
 	Ends      time.Time     `json:"ends"`
 	// Lives is how many seconds the credentials are good; 0 is for ever.
 	Lives int64 `json:"lives_seconds,omitzero"`
+	Restriction
 	// Bound says that the joiner must have a passkey.
 	Bound bool `json:"bound,omitzero"`
 	// By is the public key of who joined, and Refused how often somebody else was
@@ -76,12 +77,15 @@ func InviteBound(i *Invitation) { i.Bound = true }
 // Invite makes a token with which somebody can join once within a time, as an
 // agent or a person in a role, with credentials of a given lifetime. role may be
 // zero if the agent has exactly one; lives zero is for ever.
-func (s *Store) Invite(agent bcp.AgentName, role bcp.Role, within, lives time.Duration, options ...func(*Invitation)) (Token, error) {
+func (s *Store) Invite(agent bcp.AgentName, role bcp.Role, within, lives time.Duration, r Restriction, options ...func(*Invitation)) (Token, error) {
 	return changed(s, "invite", func(st *state, now time.Time) (token Token, err error) {
 		if within < time.Second || within > MaxInvitation {
 			return token, fmt.Errorf("it is good for a second to %s", MaxInvitation)
 		}
 		if err := checkExpires(lives); err != nil {
+			return token, err
+		}
+		if r, err = r.Checked(); err != nil {
 			return token, err
 		}
 		scope, err := find(st.Scopes, agent, role)
@@ -92,7 +96,7 @@ func (s *Store) Invite(agent bcp.AgentName, role bcp.Role, within, lives time.Du
 		if len(st.Invitations) >= maxInvitations {
 			return token, fmt.Errorf("there are %d invitations already", maxInvitations)
 		}
-		i := Invitation{Agent: scope.Agent, Role: scope.Role, Made: now, Ends: now.Add(within).Truncate(time.Second), Lives: int64(lives / time.Second)}
+		i := Invitation{Agent: scope.Agent, Role: scope.Role, Made: now, Ends: now.Add(within).Truncate(time.Second), Lives: int64(lives / time.Second), Restriction: r}
 		for _, option := range options {
 			option(&i)
 		}
@@ -103,7 +107,7 @@ func (s *Store) Invite(agent bcp.AgentName, role bcp.Role, within, lives time.Du
 			return token, err
 		}
 		st.Invitations = append(st.Invitations, token.Invitation)
-		st.recordChange(now, bcp.CredentialInvited, User{PublicKey: token.PublicKey, Agent: i.Agent, Role: i.Role, Expires: i.Ends})
+		st.recordChange(now, bcp.CredentialInvited, User{PublicKey: token.PublicKey, Agent: i.Agent, Role: i.Role, Expires: i.Ends, Restriction: r})
 		return token, nil
 	})
 }
@@ -167,7 +171,7 @@ func (s *Store) Join(invitation, key string, passkey bcp.Digest, proof []byte) (
 		if _, err := find(st.Scopes, i.Agent, i.Role); err != nil {
 			return fmt.Errorf("%w: %w", ErrNotInvited, err)
 		}
-		u := User{PublicKey: key, Agent: i.Agent, Role: i.Role, Passkey: passkey}
+		u := User{PublicKey: key, Agent: i.Agent, Role: i.Role, Restriction: i.Restriction, Passkey: passkey}
 		signed, err := s.sign(st, &u, now, time.Duration(i.Lives)*time.Second)
 		if err != nil {
 			return err

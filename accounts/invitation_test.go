@@ -27,7 +27,7 @@ func TestJoinsThatChangeNothingWriteNothing(t *testing.T) {
 	agent := scopes()[0]
 	invite := func() accounts.Token {
 		t.Helper()
-		token, err := store.Invite(agent.Agent, agent.Role, time.Hour, time.Hour)
+		token, err := store.Invite(agent.Agent, agent.Role, time.Hour, time.Hour, accounts.Restriction{})
 		noError(t, err)
 		return token
 	}
@@ -94,7 +94,7 @@ func TestWhoJoinsIsBoundToAPasskey(t *testing.T) {
 	passkey, other, none := bcp.Digest{1}, bcp.Digest{2}, bcp.Digest{}
 	invite := func(role bcp.Role, options ...func(*accounts.Invitation)) string {
 		t.Helper()
-		token, err := store.Invite("alice", role, time.Hour, 0, options...)
+		token, err := store.Invite("alice", role, time.Hour, 0, accounts.Restriction{}, options...)
 		noError(t, err)
 		return token.PublicKey
 	}
@@ -138,7 +138,7 @@ func TestWhoJoinsIsBoundToAPasskey(t *testing.T) {
 			t.Errorf("again with %x: %+v, %v", changed[:1], u, err)
 		}
 	}
-	if _, err := store.Invite("alice", bcp.RoleAuditor, time.Hour, 0, accounts.InviteBound); err == nil {
+	if _, err := store.Invite("alice", bcp.RoleAuditor, time.Hour, 0, accounts.Restriction{}, accounts.InviteBound); err == nil {
 		t.Error("an auditor is invited with a passkey")
 	}
 	pending, _, err := store.Pending(time.Now())

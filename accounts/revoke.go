@@ -64,6 +64,16 @@ func (s *Store) RevokeAll(agent bcp.AgentName, role bcp.Role) ([]User, error) {
 	})
 }
 
+// findRestriction returns the restriction of the users that a key signed.
+func (st *state) findRestriction(issuer string) Restriction {
+	for _, u := range st.Users {
+		if u.Issuer == issuer {
+			return u.Restriction
+		}
+	}
+	return Restriction{}
+}
+
 // revoke reports whether the user was valid until now.
 func (st *state) revoke(u *User, now time.Time) bool {
 	if !u.Revoked.IsZero() {

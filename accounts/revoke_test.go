@@ -2,10 +2,12 @@ package accounts_test
 
 import (
 	"errors"
+	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/jwt/v2"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -64,11 +66,11 @@ func TestRevokeAllRefusesWhatACopiedKeySigned(t *testing.T) {
 	t.Parallel()
 	store, folder := newStore(t)
 	compile(t, store, scopes())
-	creds, second := issue(t, store), issue(t, store)
+	creds, restricted := issue(t, store), issue(t, store, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}))
 	main, err := store.Issue("main", 0, 0)
 	noError(t, err)
 	before := compile(t, store, scopes())
-	if !admitted(t, before, creds) || !admitted(t, before, second) {
+	if !admitted(t, before, creds) || !admitted(t, before, restricted) {
 		t.Fatal("not even before")
 	}
 	revoked, err := store.RevokeAll("researcher", 0)
@@ -78,7 +80,7 @@ func TestRevokeAllRefusesWhatACopiedKeySigned(t *testing.T) {
 	again := openStore(t, folder)
 	after := compile(t, again, scopes())
 	readers := claimsOf(t, after, accounts.Readers)
-	for _, c := range []accounts.Creds{creds, second} {
+	for _, c := range []accounts.Creds{creds, restricted} {
 		if user, _ := userOf(t, c); readers.SigningKeys[user.Issuer] != nil {
 			t.Error("what the old key signs is let in")
 		}
@@ -103,6 +105,48 @@ func TestRevokeAllRefusesWhatACopiedKeySigned(t *testing.T) {
 	}
 	if _, err := again.RevokeAll("nobody", 0); !errors.Is(err, accounts.ErrUnknown) {
 		t.Errorf("nobody: %v", err)
+	}
+}
+
+// What a file is restricted to stands in the account, in a scope of its own.
+//
+// covers BCP-19
+func TestRestrictionIsInTheAccount(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	compile(t, store, scopes())
+	r := accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.1.2.3/16"), netip.MustParsePrefix("::ffff:192.0.2.0/120")}}
+	creds := issue(t, store, accounts.Restricted(r))
+	same := issue(t, store, accounts.Restricted(r))
+	plain := issue(t, store)
+	b := compile(t, store, scopes())
+	user, _ := userOf(t, creds)
+	keys := claimsOf(t, b, accounts.Readers).SigningKeys
+	template := func(c accounts.Creds) jwt.UserPermissionLimits {
+		u, _ := userOf(t, c)
+		return keys[u.Issuer].(*jwt.UserScope).Template
+	}
+	got, free := template(creds), template(plain)
+	if diff := cmp.Diff(jwt.CIDRList{"10.1.0.0/16", "192.0.2.0/24"}, got.Src); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeInProcess}, got.AllowedConnectionTypes); diff != "" {
+		t.Errorf("how: %s", diff)
+	}
+	if other, _ := userOf(t, same); other.Issuer != user.Issuer {
+		t.Error("the same restriction has two keys")
+	}
+	got.Src, got.AllowedConnectionTypes = free.Src, free.AllowedConnectionTypes
+	if diff := cmp.Diff(free, got); diff != "" || len(free.Src) > 0 {
+		t.Errorf("beside it: %s", diff)
+	}
+	for name, bad := range map[string]accounts.Restriction{
+		"no network": {Sources: []netip.Prefix{{}}},
+		"too many":   {Sources: make([]netip.Prefix, 17)},
+	} {
+		if _, err := store.Issue("researcher", 0, 0, accounts.Restricted(bad)); err == nil {
+			t.Errorf("%s: issued", name)
+		}
 	}
 }
 

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nkeys"
@@ -105,20 +108,33 @@ func (s *Store) replaceJoinKey(st *state, now, until time.Time) error {
 	return err
 }
 
-// replaceScope makes a new signing key for a party. The old one signs nothing any
-// more; what it signed is accepted until a time. The new key is made before the
-// record of it is saved: after a crash in between, users of the old one are
+// replaceScope makes new signing keys for a party. The old ones sign nothing any
+// more; what they signed is accepted until a time. New keys are made before the
+// record of them is saved: after a crash in between, users of the old ones are
 // refused.
 func (s *Store) replaceScope(st *state, who party, now, until time.Time) error {
 	st.Replaced = slices.DeleteFunc(st.Replaced, func(r scopeRecord) bool { return r.party() == who && !until.After(now) })
-	before, err := s.key(scopeKey(who))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	files, err := filepath.Glob(filepath.Join(s.folder, "scope-"+userName(who)+"*"+keySuffix))
+	if err != nil {
 		return err
 	}
-	if err == nil && until.After(now) {
-		st.Replaced = append(st.Replaced, scopeRecord{Agent: who.agent, Role: who.role, Key: before.PublicKey(), Until: until})
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), keySuffix)
+		if base, _, _ := strings.Cut(name, "."); base != scopeKey(who, Restriction{}) {
+			continue // an agent whose name begins with this one's
+		}
+		signer, err := s.key(name)
+		if err != nil {
+			return err
+		}
+		if until.After(now) {
+			st.Replaced = append(st.Replaced, scopeRecord{Agent: who.agent, Role: who.role, Key: signer.PublicKey(), Restriction: st.findRestriction(signer.PublicKey()), Until: until})
+		}
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	signer, err := s.replaceKey(scopeKey(who), nkeys.CreateAccount)
+	signer, err := s.accountSigner(scopeKey(who, Restriction{}))
 	if err != nil {
 		return err
 	}

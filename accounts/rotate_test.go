@@ -108,7 +108,7 @@ func TestKeysOfAccountsAreReplaced(t *testing.T) {
 	store, _ := newStore(t)
 	first := compile(t, store, scopes())
 	old := issue(t, store)
-	token, err := store.Invite("researcher", 0, time.Hour, 0)
+	token, err := store.Invite("researcher", 0, time.Hour, 0, accounts.Restriction{})
 	noError(t, err)
 	start := time.Now()
 	if err := store.RotateAccounts(-time.Second); err == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -116,7 +117,7 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 
 	asked := 0
 	open := openStore(t, folder, asks(passphrase, &asked))
-	fresh, err := open.Issue("main", 0, 0)
+	fresh, err := open.Issue("main", 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}))
 	noError(t, err)
 	noError(t, open.RotateAccounts(time.Minute))
 	after := compile(t, open, scopes())

@@ -71,8 +71,15 @@ const (
 
 func accountKey(account string) string { return "account-" + account }
 
-// scopeKey is the file of the signing key of an agent in a role.
-func scopeKey(who party) string { return "scope-" + userName(who) }
+// scopeKey is the file of the signing key of an agent in a role; restricted users
+// have keys of their own. No name of an agent has a dot.
+func scopeKey(who party, r Restriction) string {
+	name := "scope-" + userName(who)
+	if r.none() {
+		return name
+	}
+	return name + "." + r.digest()
+}
 
 // Store is the folder with the keys of one mesh, and the record of what was
 // issued with them. It may be used concurrently, also by several processes:
@@ -290,7 +297,8 @@ type scopeRecord struct {
 	Agent bcp.AgentName `json:"agent,omitempty"`
 	Role  bcp.Role      `json:"role,omitzero"`
 	Key   string        `json:"key"`
-	Until time.Time     `json:"until,omitzero"` // of one that was replaced
+	Restriction
+	Until time.Time `json:"until,omitzero"` // of one that was replaced
 }
 
 func (r scopeRecord) party() party { return party{r.Agent, r.Role} }

@@ -27,6 +27,7 @@ type User struct {
 	Until time.Time `json:"until,omitzero"`
 	// Revoked is when it was. Whatever a clock says later, it stays so. Zero: not.
 	Revoked time.Time `json:"revoked,omitzero"`
+	Restriction
 	// Passkey identifies the passkey of an approver's decisions: see
 	// [PasskeyHash]. The user's own key then signs no decision. Zero: none.
 	Passkey bcp.Digest `json:"passkey,omitzero"`
@@ -52,10 +53,11 @@ var errPasskey = errors.New("only an approver decides, and so has a passkey")
 
 // Lines returns the user's limits, as the audit shows them.
 func (u User) Lines() []string {
-	if u.Passkey.IsZero() {
-		return nil
+	lines := u.Restriction.Lines()
+	if !u.Passkey.IsZero() {
+		lines = append(lines, "passkey "+hex.EncodeToString(u.Passkey[:]))
 	}
-	return []string{"passkey " + hex.EncodeToString(u.Passkey[:])}
+	return lines
 }
 
 // Creds are the credentials of one agent in one role. Only Text and WriteFile
@@ -107,6 +109,16 @@ func (c Creds) write(path string, write func(path string, content []byte) error)
 
 // IssueOption changes what [Store.Issue] makes.
 type IssueOption func(*User) error
+
+// Restricted limits where and how the user may connect. If no other user of the
+// agent has the same restriction, the server refuses the user until the next
+// [Compile] that reaches it.
+func Restricted(r Restriction) IssueOption {
+	return func(u *User) (err error) {
+		u.Restriction, err = r.Checked()
+		return err
+	}
+}
 
 // ForItself says that the issuer itself uses the user for a while: the audit
 // shows its connections but not its issue, and it is forgotten when it has
@@ -240,7 +252,7 @@ func (s *Store) sign(st *state, u *User, now time.Time, expires time.Duration) (
 
 // token makes the JWT of a user of an agent, and notes what signed it.
 func (s *Store) token(st *state, u *User) (string, error) {
-	return s.tokenUnder(u, userName(u.party()), st.assignHome(u.party()), scopeKey(u.party()))
+	return s.tokenUnder(u, userName(u.party()), st.assignHome(u.party()), scopeKey(u.party(), u.Restriction))
 }
 
 // tokenUnder makes the JWT of a user of an account, under the scope with a key. Missing keys are made.

@@ -2,6 +2,7 @@ package accounts_test
 
 import (
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -165,6 +166,9 @@ func TestIssueTo(t *testing.T) {
 	names := []bcp.AgentName{"relay", "researcher"}
 	if _, err := store.IssueTo(names, 0, time.Second-1); err == nil {
 		t.Error("issued for less than a second")
+	}
+	if made, err := store.IssueTo(names, 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{{}}})); err == nil || len(made) > 0 {
+		t.Errorf("with a restriction that is none: %d, %v", len(made), err)
 	}
 	all, err := store.IssueTo(names, 0, time.Hour)
 	noError(t, err)

@@ -156,7 +156,7 @@ func TestChangesOfARestingMeshAreRecordedWhenItStarts(t *testing.T) {
 
 func invite(t *testing.T, store *accounts.Store, within time.Duration) accounts.Token {
 	t.Helper()
-	token, err := store.Invite("mailer", bcp.RoleReader, within, time.Hour)
+	token, err := store.Invite("mailer", bcp.RoleReader, within, time.Hour, accounts.Restriction{})
 	noError(t, err)
 	return token
 }

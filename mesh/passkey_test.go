@@ -41,7 +41,7 @@ func TestPasskeysDecide(t *testing.T) {
 	elsewhere := *own
 	elsewhere.Origin = "https://evil.example"
 	ann, bob := person{meshtest.NewAgent(bcp.Agent{Name: "ann"})}, approver(t, m, "bob")
-	token, err := store.Invite("ann", bcp.RoleApprover, time.Hour, time.Hour, accounts.InviteBound)
+	token, err := store.Invite("ann", bcp.RoleApprover, time.Hour, time.Hour, accounts.Restriction{}, accounts.InviteBound)
 	noError(t, err)
 	refusedToJoin(t, m, "without a passkey", token.Text())
 	if _, name, role, err := agents.JoinBound(t.Context(), m.URL(), token.Text(), own.Hash()); err != nil || name != "ann" || role != bcp.RoleApprover {

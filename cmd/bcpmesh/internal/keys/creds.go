@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -33,19 +34,25 @@ type issuing struct {
 
 func credsIssueCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
+	var restriction restrictionFlags
 	var passkey string
 	i := issuing{expires: cli.DurationFlag{Least: time.Second}}
 	cmd := cli.Command("issue AGENT", func(ctx context.Context, args []string) error {
 		i.agent = args[0]
-		if i.out == "" {
+		r, err := restriction.value("creds issue")
+		switch {
+		case err != nil:
+			return err
+		case i.out == "":
 			return cli.Usagef("creds issue: expected --out FILE").WithHint("for example --out %s.creds", i.agent)
 		}
+		i.options = []accounts.IssueOption{accounts.Restricted(r)}
 		if passkey != "" {
 			hash, err := readPasskey(passkey)
 			if err != nil {
 				return err
 			}
-			i.options = []accounts.IssueOption{accounts.BoundTo(hash)}
+			i.options = append(i.options, accounts.BoundTo(hash))
 		}
 		return i.issue(ctx, p, where)
 	})
@@ -54,6 +61,7 @@ func credsIssueCommand(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&i.out, "out", "", "new `FILE` to write")
 	cmd.Flags().Var(&i.expires, "expires", "refuse the credentials after this time (default: never)")
 	cmd.Flags().StringVar(&passkey, "passkey", "", "let an approver decide only with the passkey in this `FILE`")
+	restriction.addTo(cmd)
 	return cmd
 }
 
@@ -70,6 +78,30 @@ func readPasskey(name string) (bcp.Digest, error) {
 		return bcp.Digest{}, cli.Failf("%s is not the public key of a passkey", cli.Quoted(name)).WithHint(`expected {"rp_id": HOST, "public_key": SubjectPublicKeyInfo in base64url without padding}`)
 	}
 	return passkey.Hash()
+}
+
+// restrictionFlags say from where credentials are good.
+type restrictionFlags struct{ sources []string }
+
+func (f *restrictionFlags) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.sources, "source", nil, "`CIDR` that it may connect from, such as 10.1.0.0/16; may be repeated")
+}
+
+func (f *restrictionFlags) value(command string) (r accounts.Restriction, err error) {
+	for _, text := range f.sources {
+		prefix, err := netip.ParsePrefix(text)
+		if address, parseErr := netip.ParseAddr(text); parseErr == nil && address.Zone() == "" {
+			prefix, err = netip.PrefixFrom(address, address.BitLen()), nil
+		}
+		if err != nil {
+			return r, cli.Usagef("%s: --source: %s is not a network", command, cli.Quoted(text)).WithHint("for example 10.1.0.0/16 or 2001:db8::/32")
+		}
+		r.Sources = append(r.Sources, prefix)
+	}
+	if r, err = r.Checked(); err != nil {
+		return r, cli.Usagef("%s: %s", command, err)
+	}
+	return r, nil
 }
 
 // issue makes the credentials, and writes them.
@@ -96,6 +128,11 @@ func (i *issuing) issue(ctx context.Context, p *cli.Program, where meshdir.State
 	}
 	if err := creds.WriteFile(i.out); err != nil { // nobody can use them
 		return cli.Failf("%s cannot be written: %s", cli.Quoted(i.out), cli.FileReason(errors.Join(err, store.Revoke(creds.PublicKey))))
+	}
+	if len(creds.Restriction.Lines()) > 0 { // the server does not know of it yet
+		if _, err := follow(ctx, p, folder, store); err != nil {
+			return err
+		}
 	}
 	return p.Out.Show(issuedFile{creds.User, i.out}, func() {
 		p.Out.Printf("%s\n", cli.Plain(i.out))

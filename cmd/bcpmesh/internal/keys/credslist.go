@@ -81,7 +81,7 @@ func connections(ctx context.Context, where meshdir.StateFlags, folder meshdir.F
 // invited lists invitations as users that are yet to come.
 func invited(invitations []accounts.Invitation) []accounts.User {
 	users := cli.Map(invitations, func(i accounts.Invitation) accounts.User {
-		return accounts.User{PublicKey: i.PublicKey, Agent: i.Agent, Role: i.Role, Issued: i.Made, Expires: i.Ends, Invitation: true}
+		return accounts.User{PublicKey: i.PublicKey, Agent: i.Agent, Role: i.Role, Issued: i.Made, Expires: i.Ends, Restriction: i.Restriction, Invitation: true}
 	})
 	return users
 }
@@ -107,10 +107,10 @@ func showUsers(p *cli.Program, users []accounts.User, open map[string][]agents.C
 		}
 		l := listedUser{User: u, Status: meshdir.CredsStatus(u, now), Connected: open[u.PublicKey]}
 		l.ExpiresSoon = l.Status == "valid" && accounts.EndsSoon(u.Issued, u.Expires, now)
-		warning, only := "", ""
+		warning, only := "", u.Restriction.Lines()
 		if !u.Passkey.IsZero() {
 			l.PasskeyWords = accounts.PasskeyWords(u.Passkey)
-			only = "passkey " + l.PasskeyWords
+			only = append(only, "passkey "+l.PasskeyWords)
 		}
 		if l.ExpiresSoon {
 			warning = "expires in " + client.Within(u.Expires.Sub(now))
@@ -122,7 +122,7 @@ func showUsers(p *cli.Program, users []accounts.User, open map[string][]agents.C
 				ends = cli.Moment(end)
 			}
 		}
-		rows = append(rows, []string{string(u.Agent), u.Role.String(), cli.Moment(u.Issued), ends, l.Status, warning, connectedFrom(l.Connected), only, u.PublicKey})
+		rows = append(rows, []string{string(u.Agent), u.Role.String(), cli.Moment(u.Issued), ends, l.Status, warning, connectedFrom(l.Connected), strings.Join(only, ", "), u.PublicKey})
 	}
 	if p.Out.JSON {
 		return p.Out.Value(list)

@@ -21,6 +21,7 @@ import (
 
 func credsInviteCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
+	var restriction restrictionFlags
 	var bound bool
 	var page string
 	within := cli.DurationFlag{Value: time.Hour, Least: time.Second}
@@ -40,6 +41,10 @@ func credsInviteCommand(p *cli.Program) *cobra.Command {
 		if _, ok := accounts.PasskeySite(page); page != "" && !ok {
 			return cli.Usagef("creds invite: --web: expected the --origin of bcpmesh web, such as https://mesh.example.org, got %s", cli.Quoted(page))
 		}
+		r, err := restriction.value("creds invite")
+		if err != nil {
+			return err
+		}
 		folder, store, err := where.KeyStore()
 		if err != nil {
 			return err
@@ -49,7 +54,7 @@ func credsInviteCommand(p *cli.Program) *cobra.Command {
 		if bound {
 			options = append(options, accounts.InviteBound)
 		}
-		token, err := store.Invite(agent, meshdir.ParsedRole(role), within.Value, expires.Value, options...)
+		token, err := store.Invite(agent, meshdir.ParsedRole(role), within.Value, expires.Value, r, options...)
 		if err != nil {
 			return cli.Failf("%s", err)
 		}
@@ -86,6 +91,7 @@ func credsInviteCommand(p *cli.Program) *cobra.Command {
 	cmd.Flags().BoolVar(&bound, "passkey", false, "for an approver who joins with a passkey only")
 	cmd.Flags().StringVar(&page, "web", "", "for an approver who makes a passkey in the pages at this `ORIGIN`")
 	cli.Complete(cmd, "web", cobra.NoFileCompletions)
+	restriction.addTo(cmd)
 	return cmd
 }
 
