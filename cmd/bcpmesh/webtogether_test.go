@@ -147,11 +147,14 @@ func TestDecideTogetherInAPage(t *testing.T) {
 	if status, page := b.get(t, path); status != http.StatusNotFound || !strings.Contains(page, "Nothing of it waits") {
 		t.Errorf("nothing waits: %d %s", status, page)
 	}
-	if status, _ := b.get(t, "/approvals/marked"); status != http.StatusUnprocessableEntity {
-		t.Errorf("nothing marked: %d", status)
+	for n, want := range map[int]int{0: http.StatusNotFound, 64: http.StatusNotFound, 65: http.StatusUnprocessableEntity} {
+		if status, _ := b.get(t, "/approvals/marked?"+strings.Repeat("item=i1&", n)); status != want {
+			t.Errorf("%d marked, and nothing waits: %d", n, status)
+		}
 	}
 
 	_, page = held("elch", "fuchs")
+	b.sees(t, "/approvals/marked", "Decide: 2 items") // nothing is marked: all are looked at
 	form = marked(t, page, "reject")
 	form.Set("reason", "No news.")
 	if status, page := b.post(t, "/approvals/marked/reject", "same-origin", form); status != http.StatusOK || !strings.Contains(page, "2 of 2 rejected") {

@@ -40,15 +40,25 @@ type manyAct struct {
 	Each       []act
 }
 
-// marked is the page of the items that a person has marked.
+// marked is the page of the items that a person has marked, or of all.
 func (s *Server) marked(w http.ResponseWriter, r *http.Request) {
 	person := s.decider(w, r)
 	if person == nil {
 		return
 	}
 	ids := r.URL.Query()["item"]
-	if len(ids) == 0 || len(ids) > bcp.MaxBatch {
-		s.showLeft(w, r, http.StatusUnprocessableEntity, "Mark 1 to "+strconv.Itoa(bcp.MaxBatch)+" items", "")
+	if len(ids) == 0 { // all, as many as can be
+		items, err := person.Approver.List(r.Context())
+		if err != nil {
+			s.showUndecided(w, r, err)
+			return
+		}
+		for _, it := range items[:min(len(items), bcp.MaxBatch)] {
+			ids = append(ids, string(it.ID))
+		}
+	}
+	if len(ids) > bcp.MaxBatch {
+		s.showLeft(w, r, http.StatusUnprocessableEntity, "Mark at most "+strconv.Itoa(bcp.MaxBatch)+" items", "")
 		return
 	}
 	root, credential := s.visit(r).root(), person.Passkey.ID
