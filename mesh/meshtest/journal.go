@@ -1,17 +1,23 @@
 package meshtest
 
 import (
+	"bytes"
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
+	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
+	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // ReadStream returns the messages of a stream, oldest first.
@@ -106,12 +112,65 @@ func CheckStream(t testing.TB, js natsjs.JetStream, budgets map[string]int64) (J
 	return CheckJournal(ReadJournal(t, js), ReadKeys(t, js), budgets)
 }
 
-// CheckJournal reads the messages of a whole journal, with the keys that they are sealed
-// under, and without the state that made it. It verifies that decisions are numbered without
-// a gap and chained, that time never goes back, that every balance is the sum of what came
-// before it ([state.Recount]), that no query settles twice, that nothing is acknowledged that
-// was not delivered, and that no pool exceeds its budget in nano-bits (by channel; a missing
-// one is not checked).
+// Numbers of the record format that the check knows, from the documentation and
+// not from the writer.
+const (
+	kindAsk, kindAnswer, kindPush, kindAcknowledge, kindExpire, kindApproval, kindBatch = 3, 4, 5, 6, 7, 13, 21
+	verdictAccept, verdictHold, verdictReject                                           = 1, 2, 3
+)
+
+// decision has what the check knows of a decision.
+type decision struct {
+	Number       int64         `msgpack:"n"`
+	Previous     []byte        `msgpack:"h"`
+	Time         int64         `msgpack:"t"`
+	Kind         uint64        `msgpack:"k"`
+	Agent        bcp.AgentName `msgpack:"a"`
+	Role         uint64        `msgpack:"ro"`
+	Controller   bcp.AgentName `msgpack:"co"`
+	Reader       bcp.AgentName `msgpack:"re"`
+	Epoch        uint64        `msgpack:"e"`
+	Query        string        `msgpack:"q"`
+	Subscription string        `msgpack:"su"`
+	Delivery     string        `msgpack:"d"`
+	Item         string        `msgpack:"i"`
+	Notice       string        `msgpack:"nt"`
+	Client       string        `msgpack:"cl"` // sealed
+	Category     int           `msgpack:"ca"`
+	Repeat       bool          `msgpack:"rp"`
+	Verdict      uint64        `msgpack:"v"`
+	Unfunded     bool          `msgpack:"uf"` // nothing was reserved
+	Nominal      bcp.Bits      `msgpack:"bn"`
+	Capacity     bcp.Bits      `msgpack:"bc"`
+	Release      int64         `msgpack:"rl"`
+	Count        int           `msgpack:"ct"`
+	Sealed       []byte        `msgpack:"sl"`
+	Balance      balance       `msgpack:"b"`
+}
+
+// balance is a [bcp.Balance].
+type balance struct {
+	Settled          bcp.Bits `msgpack:"s"`
+	Reserved         bcp.Bits `msgpack:"r"`
+	Pushed           bcp.Bits `msgpack:"p"`
+	SettledCapacity  bcp.Bits `msgpack:"c"`
+	ReservedCapacity bcp.Bits `msgpack:"d"`
+	Cat2Queries      int      `msgpack:"q"`
+}
+
+func (d *decision) accepted() bool { return d.Verdict == verdictAccept || d.Verdict == verdictHold }
+
+func (d *decision) channel() string { return string(d.Controller) + " " + string(d.Reader) }
+
+func (d *decision) pool() string { return fmt.Sprintf("%s %d", d.channel(), d.Epoch) }
+
+// CheckJournal reads the messages of a journal, with the keys that they are sealed
+// under. It shares only the MessagePack library and the names of the keys with the
+// writer. It verifies that every record has the known version, that decisions are
+// numbered without a gap and chained by SHA-256, that time never goes back, that
+// every balance is the sum of what came before it, that no query settles twice,
+// that nothing is acknowledged that was not delivered, and that no pool exceeds
+// its budget in nano-bits (by channel; a missing one is not checked).
 func CheckJournal(messages [][]byte, keys map[string][]byte, budgets map[string]int64) (Journal, error) {
 	c := checker{
 		Journal: Journal{
@@ -119,41 +178,21 @@ func CheckJournal(messages [][]byte, keys map[string][]byte, budgets map[string]
 			Delivered: map[string]int{}, Released: map[string][]string{}, Acknowledged: map[string]int{}, Answered: map[string]int{},
 			Decided: map[string]int{}, Balances: map[string]bcp.Balance{},
 		},
-		budgets: budgets, open: map[bcp.QueryID]bool{}, clients: map[string]bool{}, windows: map[string]window{}, notices: map[bcp.DeliveryID]bool{},
+		budgets: budgets, keys: keys, open: map[string]decision{}, clients: map[string]bool{}, windows: map[string]window{}, notices: map[string]bool{}, head: make([]byte, sha256.Size),
 	}
-	var stored []jetstream.StoredKey
-	for subject, key := range keys {
-		stored = append(stored, jetstream.StoredKey{Subject: subject, Key: key})
-	}
-	opens, err := jetstream.SealingKeysOf(stored)
-	if err != nil {
-		return c.Journal, err
-	}
-	var chain jetstream.Chain
 	for i, message := range messages {
-		decisions, err := jetstream.DecodeRecord(message)
-		if err == nil {
-			err = chain.Add(decisions)
-		}
-		if err == nil && chain.Begin.Truncated() {
-			err = errors.New("the journal is truncated")
-		}
-		for _, b := range decisions {
-			var d bcp.Decision
-			if err == nil {
-				d, err = opens.Decode(context.Background(), b)
-			}
-			if err == nil {
-				err = c.decision(&d)
-			}
-		}
-		if err != nil {
+		if err := c.record(message); err != nil {
 			return c.Journal, fmt.Errorf("record %d: %w", i+1, err)
 		}
-		c.Records++
 	}
-	for pool, balance := range c.counted.Pools {
-		c.Balances[fmt.Sprintf("%s %d", channelOf(pool.ChannelKey), pool.Epoch)] = balance
+	reserved := map[string]bcp.Bits{}
+	for _, q := range c.open {
+		reserved[q.pool()] += q.Nominal
+	}
+	for pool, b := range c.Balances {
+		if reserved[pool] != b.Reserved {
+			return c.Journal, fmt.Errorf("pool %s holds %d in reserve, its open queries %d", pool, b.Reserved, reserved[pool])
+		}
 	}
 	return c.Journal, nil
 }
@@ -161,88 +200,191 @@ func CheckJournal(messages [][]byte, keys map[string][]byte, budgets map[string]
 type checker struct {
 	Journal
 	budgets map[string]int64
-	counted state.Recount
-	open    map[bcp.QueryID]bool
+	keys    map[string][]byte
+	open    map[string]decision // the asks of open queries
 	clients map[string]bool
-	windows map[string]window       // open ones, by channel, subscription and end
-	notices map[bcp.DeliveryID]bool // waiting ones
+	windows map[string]window // open ones, by channel, subscription and end
+	notices map[string]bool   // waiting ones
+	head    []byte
+	time    int64
 }
 
-func channelOf(key bcp.ChannelKey) string { return string(key.Controller) + " " + string(key.Reader) }
+func (c *checker) record(message []byte) error {
+	var r struct {
+		Version   int      `msgpack:"v"`
+		Decisions [][]byte `msgpack:"d"`
+	}
+	if err := decode(message, &r, true); err != nil {
+		return err
+	}
+	if r.Version != 2 || len(r.Decisions) == 0 {
+		return fmt.Errorf("version %d with %d decisions", r.Version, len(r.Decisions))
+	}
+	c.Records++
+	for _, b := range r.Decisions {
+		if err := c.decision(b); err != nil {
+			return fmt.Errorf("decision %d: %w", c.Decisions+1, err)
+		}
+		sum := sha256.Sum256(append([]byte{0}, b...))
+		c.head = sum[:]
+	}
+	return nil
+}
 
-func (c *checker) decision(d *bcp.Decision) error {
+func decode(b []byte, into any, strict bool) error {
+	decoder := msgpack.NewDecoder(bytes.NewReader(b))
+	decoder.DisallowUnknownFields(strict)
+	if err := decoder.Decode(into); err != nil {
+		return err
+	}
+	if _, err := decoder.PeekCode(); err == nil {
+		return errors.New("bytes behind the map")
+	}
+	return nil
+}
+
+func (c *checker) decision(b []byte) error {
+	var d decision
+	err := decode(b, &d, false)
+	if err == nil {
+		err = c.unseal(&d)
+	}
+	if err != nil {
+		return err
+	}
 	c.Decisions++
-	c.Kinds[d.Kind]++
-	if d.Notice != "" && d.Kind != bcp.KindAcknowledge {
+	if d.Previous == nil {
+		d.Previous = make([]byte, sha256.Size)
+	}
+	switch {
+	case d.Number != int64(c.Decisions):
+		return fmt.Errorf("is numbered %d", d.Number)
+	case !bytes.Equal(d.Previous, c.head):
+		return errors.New("is not chained to the one before")
+	case d.Time < c.time:
+		return errors.New("is earlier than the one before")
+	}
+	c.time = d.Time
+	c.Kinds[bcp.DecisionKind(d.Kind)]++
+	if d.Notice != "" && d.Kind != kindAcknowledge {
 		c.notices[d.Notice] = true
 	}
 	if d.Repeat {
 		return nil
 	}
-	if err := c.counted.Add(d); err != nil {
+	return c.effect(&d)
+}
+
+// unseal adds the sealed content to a decision. With a destroyed key it stays
+// absent.
+func (c *checker) unseal(d *decision) error {
+	if d.Sealed == nil {
+		return nil
+	}
+	controller, reader := d.Controller, d.Reader
+	if controller == "" || reader == "" {
+		controller, reader = "", ""
+	}
+	key := c.keys[subjects.Key(controller, reader, subjects.SealedPayload, time.Unix(0, d.Time).UTC().Format(time.DateOnly))]
+	if string(key) == "destroyed" {
+		return nil
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return fmt.Errorf("has no key: %w", err)
+	}
+	gcm, err := cipher.NewGCM(block)
+	if err != nil {
 		return err
 	}
-	key, _ := d.Channel()
-	channel := channelOf(key)
-	client := channel + " " + string(d.Client)
-	if by := fmt.Sprint(d.Role, client); d.Client != "" {
-		if d.Verdict != bcp.Reject && c.clients[by] {
+	place := binary.BigEndian.AppendUint64([]byte("bcpmesh private 1"), uint64(d.Number))
+	place = append(place, string(d.Controller)+"\x00"+string(d.Reader)+"\x00"+string(d.Agent)+"\x00"...)
+	said, err := gcm.Open(nil, d.Sealed[:12], d.Sealed[12:], place)
+	if err != nil {
+		return fmt.Errorf("does not open: %w", err)
+	}
+	return msgpack.NewDecoder(bytes.NewReader(said)).Decode(d) // padding follows
+}
+
+// effect sums up the changes of the decision and compares them with its balance.
+func (c *checker) effect(d *decision) error {
+	channel, after := d.channel(), c.Balances[d.pool()]
+	if by := fmt.Sprint(d.Role, channel, " ", d.Client); d.Client != "" {
+		if d.Verdict != verdictReject && c.clients[by] {
 			return errors.New("a client id has two outcomes")
 		}
 		c.clients[by] = true
 	}
-	of := fmt.Sprint(channel, d.Subscription, d.Release)
-	if (d.Kind == bcp.KindPush || d.Kind == bcp.KindApproval) && d.Verdict == bcp.Accept && d.Delivery == "" && d.Release > 0 {
+	of := fmt.Sprint(channel, " ", d.Subscription, " ", d.Release)
+	if (d.Kind == kindPush || d.Kind == kindApproval) && d.Verdict == verdictAccept && d.Delivery == "" && d.Release > 0 {
 		w := c.windows[of]
 		c.windows[of] = window{w.count + 1, w.nominal + d.Nominal, w.capacity + d.Capacity}
 	}
 	ends := d.Delivery != "" || d.Item != ""
 	switch {
-	case d.Kind == bcp.KindAsk && d.Accepted():
-		if c.open[d.Query] || d.Query == "" {
+	case d.Kind == kindAsk && d.accepted():
+		if _, twice := c.open[d.Query]; twice || d.Query == "" {
 			return errors.New("a query id is used twice")
 		}
-		c.open[d.Query], c.Query[client], ends = true, string(d.Query), false
-		c.count(c.Asks, channel, d)
-	case d.Kind == bcp.KindPush && d.Accepted():
-		c.count(c.Pushes, channel, d)
-	case d.Kind == bcp.KindApproval && d.Accepted():
-		if c.Decided[string(d.Item)]++; c.Decided[string(d.Item)] > 1 {
+		if ends = false; d.Unfunded {
+			d.Nominal, d.Capacity = 0, 0
+		}
+		c.open[d.Query], c.Query[channel+" "+d.Client] = *d, d.Query
+		after.Reserved += d.Nominal
+		after.ReservedCapacity += d.Capacity
+		if d.Category == 2 {
+			after.Cat2Queries++
+		}
+		c.count(c.Asks, d)
+	case d.Kind == kindPush && d.accepted():
+		after.Settled += d.Nominal
+		after.Pushed += d.Nominal
+		after.SettledCapacity += d.Capacity
+		c.count(c.Pushes, d)
+	case d.Kind == kindApproval && d.accepted():
+		if c.Decided[d.Item]++; c.Decided[d.Item] > 1 {
 			return errors.New("an item is decided twice")
 		}
 		// A denied escalation ends its query; a held answer is already paid for.
 		ends = d.Delivery != ""
-	case (d.Kind == bcp.KindAnswer || d.Kind == bcp.KindExpire) && ends:
-		if d.Kind == bcp.KindAnswer && !c.open[d.Query] {
+	case (d.Kind == kindAnswer || d.Kind == kindExpire) && ends:
+		if _, open := c.open[d.Query]; d.Kind == kindAnswer && !open {
 			return errors.New("a query is answered that is not open")
 		}
-	case d.Kind == bcp.KindBatch:
+	case d.Kind == kindBatch:
 		w, waits := c.windows[of]
 		if delete(c.windows, of); !waits || w != (window{d.Count, d.Nominal, d.Capacity}) {
 			return errors.New("a window ends with other pushes than waited for it")
 		}
-	case d.Kind == bcp.KindAcknowledge:
+	case d.Kind == kindAcknowledge:
 		return c.acknowledge(d)
 	default:
 		return nil
 	}
-	if ends && c.open[d.Query] {
+	if q, open := c.open[d.Query]; ends && open {
+		if q.pool() != d.pool() {
+			return errors.New("a query settles in another pool")
+		}
 		delete(c.open, d.Query)
-		c.Answered[string(d.Query)]++
+		c.Answered[d.Query]++
+		after.Reserved -= q.Nominal
+		after.ReservedCapacity -= q.Capacity
+		after.Settled += d.Nominal
+		after.SettledCapacity += d.Capacity
 	}
-	return c.release(key, channel, d)
+	return c.release(d, after)
 }
 
 // count notes what a client asked or pushed.
-func (c *checker) count(of map[string]int, channel string, d *bcp.Decision) {
+func (c *checker) count(of map[string]int, d *decision) {
 	if d.Client != "" {
-		of[channel+" "+string(d.Client)]++
-		c.Order[channel] = append(c.Order[channel], string(d.Client))
+		of[d.channel()+" "+d.Client]++
+		c.Order[d.channel()] = append(c.Order[d.channel()], d.Client)
 	}
 }
 
 // acknowledge is of a delivery or of a notice.
-func (c *checker) acknowledge(d *bcp.Decision) error {
+func (c *checker) acknowledge(d *decision) error {
 	if d.Notice != "" {
 		if !c.notices[d.Notice] {
 			return errors.New("a notice is acknowledged that does not wait")
@@ -250,29 +392,30 @@ func (c *checker) acknowledge(d *bcp.Decision) error {
 		delete(c.notices, d.Notice)
 		return nil
 	}
-	if c.Delivered[string(d.Delivery)] != 1 {
+	if c.Delivered[d.Delivery] != 1 {
 		return errors.New("a delivery is acknowledged that was not made")
 	}
-	if c.Acknowledged[string(d.Delivery)]++; c.Acknowledged[string(d.Delivery)] > 1 {
+	if c.Acknowledged[d.Delivery]++; c.Acknowledged[d.Delivery] > 1 {
 		return errors.New("a delivery is acknowledged twice")
 	}
 	return nil
 }
 
-// release notes what the decision releases to agents, and looks at its balance.
-func (c *checker) release(key bcp.ChannelKey, channel string, d *bcp.Decision) error {
+// release notes what the decision releases to agents, and its balance.
+func (c *checker) release(d *decision, after bcp.Balance) error {
+	channel := d.channel()
 	if d.Delivery != "" {
-		if c.Delivered[string(d.Delivery)]++; c.Delivered[string(d.Delivery)] > 1 {
+		if c.Delivered[d.Delivery]++; c.Delivered[d.Delivery] > 1 {
 			return errors.New("a delivery id is used twice")
 		}
-		c.Released[channel] = append(c.Released[channel], string(d.Delivery))
+		c.Released[channel] = append(c.Released[channel], d.Delivery)
 	}
-	after := c.counted.Pools[bcp.PoolKey{ChannelKey: key, Epoch: d.Epoch}]
-	if budget, ok := c.budgets[channel]; ok && after.Spent() > bcp.Bits(budget) {
-		return fmt.Errorf("the pool of %s, epoch %d, is overdrawn", channel, d.Epoch)
+	if recorded := bcp.Balance(d.Balance); recorded != after {
+		return fmt.Errorf("records balance %+v, the sum is %+v", recorded, after)
 	}
-	if d.Balance != after {
-		return fmt.Errorf("decision %d records balance %+v, the sum is %+v", d.Seq, d.Balance, after)
+	if budget, ok := c.budgets[channel]; ok && after.Settled+after.Reserved > bcp.Bits(budget) {
+		return fmt.Errorf("pool %s is overdrawn", d.pool())
 	}
+	c.Balances[d.pool()] = after
 	return nil
 }
