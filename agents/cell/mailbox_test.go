@@ -35,7 +35,7 @@ func TestAHijackedModelReadsMail(t *testing.T) {
 		"main.md":   "---\nname: main\nbcp_channels:\n- {peer: reader, role: controller, max_category: 1, budget_bits: 10000}\n---\n",
 		"reader.md": "---\nname: reader\ntools: [mailbox, web_fetch]\nnetwork: [news.example]\negress_budget_bits: 1000\nmailbox: '" + mail + "'\nbcp_channels:\n- {peer: main, role: reader}\n---\nYou sort mail.\n",
 	})
-	hijacked, err := wires.Open(wires.Spec{Provider: "gullible", Model: "m"}, wires.Options{})
+	hijacked, err := wires.Open(bcp.Model{Provider: "gullible", Model: "m"}, wires.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

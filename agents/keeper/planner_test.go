@@ -276,7 +276,7 @@ func TestModelPlansARun(t *testing.T) {
 	m := &models{plans: []string{"no JSON", strings.Replace(right, `"tool":"look"`, `"tool":"lookup"`, 1), right}}
 	server := httptest.NewServer(m)
 	t.Cleanup(server.Close)
-	model, err := wires.Open(wires.Spec{Provider: "openai", Model: "m", BaseURL: server.URL}, wires.Options{})
+	model, err := wires.Open(bcp.Model{Provider: "openai", Model: "m", BaseURL: server.URL}, wires.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ func TestHijackedModelGetsNothing(t *testing.T) {
 	m := &models{}
 	server := httptest.NewServer(m)
 	t.Cleanup(server.Close)
-	model, err := wires.Open(wires.Spec{Provider: "openai", Model: "m", BaseURL: server.URL}, wires.Options{})
+	model, err := wires.Open(bcp.Model{Provider: "openai", Model: "m", BaseURL: server.URL}, wires.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -164,7 +164,7 @@ var rules = []rule{
 	// Talks to models.
 	{folder: "agents/llm", internal: []string{"bcp/guard", "bcp/wire"}, external: []string{jsonSchema, jsonText}},
 	// The ways to models: wires of our own and a script.
-	{folder: "agents/llm/wires", internal: []string{"agents/folder", "agents/llm", "bcp/guard", "bcp/inert", "bcp/wire"}, external: []string{jsonText}},
+	{folder: "agents/llm/wires", internal: []string{"agents/folder", "agents/llm", "bcp", "bcp/guard", "bcp/inert", "bcp/wire"}, external: []string{jsonText}},
 
 	// Names what is in a state folder, and does nothing.
 	{folder: "mesh/home"},

@@ -40,7 +40,7 @@ func serve(ctx context.Context, folder string, name bcp.AgentName, url, readerCr
 		return fmt.Errorf("the mesh has no %s", name)
 	}
 	m, _ := def.ModelOf(agent.Model)
-	model, err := wires.Open(wires.Spec{Name: m.Name, Provider: m.Provider, Model: m.Model, Key: m.Key, BaseURL: m.BaseURL}, wires.Options{Env: os.LookupEnv, Folder: folder, MaxTokens: agent.Run.MaxTokens})
+	model, err := wires.Open(m, wires.Options{Env: os.LookupEnv, Folder: folder, MaxTokens: agent.Run.MaxTokens})
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
+	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // reply is what a model said, however it was read.
@@ -37,7 +38,7 @@ func (r *reply) call(id, name, arguments string) {
 
 // ours reads a reply by our own client.
 func ours(t *rapid.T, provider, url string) reply {
-	model, err := wires.Open(wires.Spec{Provider: provider, Model: "m", Key: "env:KEY", BaseURL: url + "/"}, wires.Options{Env: func(string) (string, bool) { return "k", true }})
+	model, err := wires.Open(bcp.Model{Provider: provider, Model: "m", Key: "env:KEY", BaseURL: url + "/"}, wires.Options{Env: func(string) (string, bool) { return "k", true }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
+	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // allocated is how many bytes f allocates, if nothing else runs.
@@ -39,7 +40,7 @@ func TestCrowdedRepliesAreRefused(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, body)
 		}))
-		model, err := wires.Open(wires.Spec{Provider: c.provider, Model: "m", BaseURL: server.URL}, wires.Options{MaxTokens: 10})
+		model, err := wires.Open(bcp.Model{Provider: c.provider, Model: "m", BaseURL: server.URL}, wires.Options{MaxTokens: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,12 +11,13 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 func gullible(t *testing.T) llm.Endpoint {
 	t.Helper()
-	e, err := wires.Open(wires.Spec{Provider: "gullible", Model: "m"}, wires.Options{})
+	e, err := wires.Open(bcp.Model{Provider: "gullible", Model: "m"}, wires.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,16 +12,8 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/bcp"
 )
-
-// Spec names a model, as definitions do.
-type Spec struct {
-	Name     string
-	Provider string // anthropic, google, gullible, ollama, openai, replay or script
-	Model    string // as the provider calls it; of script and replay a file of the folder
-	Key      string // the place of the key, for [ReadKey]; or nothing
-	BaseURL  string // empty: the provider's own
-}
 
 // Options are the options for opening a model.
 type Options struct {
@@ -63,9 +55,9 @@ func BaseOf(provider, base string) string {
 // ErrProvider says that there is no such provider.
 var ErrProvider = errors.New("wires: there is no such provider")
 
-// Open returns a model whose calls are retried as by [Patient]. The key is read at
+// Open returns a model, whose name is a file of the folder for script and replay, and whose calls are retried as by [Patient]. The key is read at
 // once. No error contains it.
-func Open(s Spec, o Options) (llm.Endpoint, error) {
+func Open(s bcp.Model, o Options) (llm.Endpoint, error) {
 	switch s.Provider {
 	case "gullible":
 		return llm.Endpoint{Provider: gullible{}, Model: s.Model, MaxTokens: o.MaxTokens}, nil

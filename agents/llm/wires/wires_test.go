@@ -21,6 +21,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -116,7 +117,7 @@ func opened(t *testing.T, v vendor, serve http.HandlerFunc) llm.Endpoint {
 	t.Helper()
 	server := httptest.NewServer(serve)
 	t.Cleanup(server.Close)
-	e, err := wires.Open(wires.Spec{Provider: v.provider, Model: "m", Key: "env:KEY", BaseURL: server.URL + "/"},
+	e, err := wires.Open(bcp.Model{Provider: v.provider, Model: "m", Key: "env:KEY", BaseURL: server.URL + "/"},
 		wires.Options{Env: func(string) (string, bool) { return "k-123\n", true }})
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +137,7 @@ func TestBaseURLs(t *testing.T) {
 		for base, want := range bases {
 			got := ""
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got = r.URL.Path; w.WriteHeader(http.StatusNotFound) }))
-			e, err := wires.Open(wires.Spec{Provider: provider, Model: "m", BaseURL: server.URL + base}, wires.Options{})
+			e, err := wires.Open(bcp.Model{Provider: provider, Model: "m", BaseURL: server.URL + base}, wires.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -545,7 +546,7 @@ func TestSilence(t *testing.T) {
 		}{"no header": {silent{}, llm.Overloaded{Unknown: true}}, "no byte": {silent{header: true}, llm.Overloaded{Unknown: true}}, "then nothing": {silent{": hello\n", true}, llm.Protocol{What: "the reply was cut"}}} {
 			request, _ := conversation(t)
 			synctest.Test(t, func(t *testing.T) {
-				e, err := wires.Open(wires.Spec{Provider: v.provider, Model: "m"}, wires.Options{Transport: c.silent})
+				e, err := wires.Open(bcp.Model{Provider: v.provider, Model: "m"}, wires.Options{Transport: c.silent})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -629,36 +630,6 @@ func TestPatientRedacts(t *testing.T) {
 	}
 }
 
-// Five failures without a reply between them are followed by a minute in which no call is made.
-func TestPatientRests(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		busy := llm.Overloaded{}
-		f := &failing{errs: []error{busy, busy, busy, busy, llm.Auth{}, busy, busy}}
-		p := &wires.Patient{Provider: f}
-		do := func(want error, calls int) {
-			t.Helper()
-			if _, err := p.Do(t.Context(), &llm.Request{}); !errors.Is(err, want) || len(f.calls) != calls {
-				t.Errorf("%v after %d calls, want %v after %d", err, len(f.calls), want, calls)
-			}
-		}
-		do(busy, 4)
-		do(llm.Auth{}, 5) // says nothing of the room
-		do(busy, 6)       // the fifth: it is not even tried again
-		do(busy, 6)
-		time.Sleep(time.Minute - 1)
-		do(busy, 6)
-		time.Sleep(time.Nanosecond)
-		do(busy, 7) // the sixth
-		do(busy, 7)
-		time.Sleep(time.Minute)
-		do(nil, 8)
-		f.errs = slices.Concat(make([]error, 8), []error{busy, busy, busy, busy})
-		do(busy, 12)
-		do(nil, 13) // a reply counts from none again
-	})
-}
-
 // A key is read from where it is said to be, if nobody else can read it, and is in no error.
 func TestKeys(t *testing.T) {
 	t.Parallel()
@@ -680,7 +651,7 @@ func TestKeys(t *testing.T) {
 		"env:GOOD": "", "file:good": "", "": "", "env:NONE": "NONE is not set", "file:none": "none cannot be read", "file:open": "chmod 600", "file:two": "not a key", "file:empty": "not a key",
 		"file:.": "", "sk-secret": "expected env:NAME",
 	} {
-		_, err := wires.Open(wires.Spec{Provider: "anthropic", Model: "m", Key: key}, wires.Options{Env: env, Folder: folder})
+		_, err := wires.Open(bcp.Model{Provider: "anthropic", Model: "m", Key: key}, wires.Options{Env: env, Folder: folder})
 		if key == "file:." {
 			if err == nil {
 				t.Error("a folder is a key")
@@ -691,7 +662,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%q: %v, want %q", key, err, want)
 		}
 	}
-	if _, err := wires.Open(wires.Spec{Provider: "skynet"}, wires.Options{}); !errors.Is(err, wires.ErrProvider) {
+	if _, err := wires.Open(bcp.Model{Provider: "skynet"}, wires.Options{}); !errors.Is(err, wires.ErrProvider) {
 		t.Error(err)
 	}
 }
@@ -711,7 +682,7 @@ func TestScript(t *testing.T) {
 {"when": {"turn": 2}, "say": "done"}
 `)
 	open := func(name string) (llm.Endpoint, error) {
-		return wires.Open(wires.Spec{Provider: "script", Model: name}, wires.Options{Folder: folder})
+		return wires.Open(bcp.Model{Provider: "script", Model: name}, wires.Options{Folder: folder})
 	}
 	model, err := open("s.jsonl")
 	if err != nil {
@@ -757,7 +728,7 @@ func TestWordsOfAProvider(t *testing.T) {
 		_, _ = io.WriteString(w, body)
 	}))
 	t.Cleanup(server.Close)
-	model, err := wires.Open(wires.Spec{Provider: "openai", Model: "m", Key: "env:K", BaseURL: server.URL}, wires.Options{Env: func(string) (string, bool) { return key, true }})
+	model, err := wires.Open(bcp.Model{Provider: "openai", Model: "m", Key: "env:K", BaseURL: server.URL}, wires.Options{Env: func(string) (string, bool) { return key, true }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"os"
 	"os/signal"
 
-	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
+	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 func main() {
@@ -29,7 +29,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (bool, error) {
 	flags := flag.NewFlagSet("agentdojo", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	var spec wires.Spec
+	var spec bcp.Model
 	flags.StringVar(&spec.Provider, "provider", "", "have a model plan and read: anthropic, google, ollama, openai, script or replay")
 	flags.StringVar(&spec.Model, "model", "", "the model, as its provider calls it; of replay a folder of transcripts")
 	flags.StringVar(&spec.Key, "key", "", "its key: env:NAME or file:PATH")

@@ -17,6 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/mcp"
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-lab/agentdojo/score"
@@ -46,7 +47,7 @@ const (
 var errAttacker = fmt.Errorf("-attacker is search or model, the latter with -provider; -rounds is 1 to %d", maxRounds)
 
 // open opens the model. One that is called replay is a folder of transcripts, which says the rest.
-func (a *arena) open(spec wires.Spec, record string) error {
+func (a *arena) open(spec bcp.Model, record string) error {
 	a.Provider, a.Model = spec.Provider, spec.Model
 	var err error
 	switch {

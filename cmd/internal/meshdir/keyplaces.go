@@ -102,7 +102,7 @@ func (m Folder) OpenModel(model bcp.Model, tokens int) (llm.Endpoint, error) {
 }
 
 func openModel(model bcp.Model, o wires.Options) (llm.Endpoint, error) {
-	e, err := wires.Open(wires.Spec{Name: model.Name, Provider: model.Provider, Model: model.Model, Key: model.Key, BaseURL: model.BaseURL}, o)
+	e, err := wires.Open(model, o)
 	if err != nil {
 		return e, errors.New(strings.TrimPrefix(err.Error(), "wires: "))
 	}
