@@ -1,7 +1,6 @@
 package bcp_test
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"strings"
 	"sync"
@@ -52,39 +51,6 @@ func TestSpellingsAreDeliveredAlike(t *testing.T) {
 	})
 }
 
-// All orders of four fields, in all shapes and encodings, have one digest.
-//
-// covers BCP-155, A-ORD
-func TestFieldOrdersHaveOneDigest(t *testing.T) {
-	t.Parallel()
-	spec := Workloads()[0].Spec
-	spec.Fields = append(spec.Fields, bcp.Field{Name: "category", Type: bcp.TypeEnum, Values: []string{"billing", "legal"}})
-	v := compiled(t, spec, bcp.Settings{})
-	members := []string{`"is_urgent":true`, `"sentiment":"neutral"`, `"confidence":3`, `"category":"legal"`}
-	digests := map[[32]byte]int{}
-	permute(members, 0, func() {
-		for _, shape := range []string{"{%s}", `{"fields":{%s}}`, " {\n%s\t} "} {
-			got := v.Validate(fmt.Appendf(nil, shape, strings.Join(members, ",")), bcp.JSON)
-			digests[sha256.Sum256(got.Answer.JSON())]++
-		}
-	})
-	if len(digests) != 1 || digests[sha256.Sum256([]byte(`{"is_urgent":true,"sentiment":"neutral","confidence":3,"category":"legal"}`))] != 72 {
-		t.Errorf("72 spellings have %d digests", len(digests))
-	}
-}
-
-func permute(s []string, i int, visit func()) {
-	if i == len(s) {
-		visit()
-		return
-	}
-	for j := i; j < len(s); j++ {
-		s[i], s[j] = s[j], s[i]
-		permute(s, i+1, visit)
-		s[i], s[j] = s[j], s[i]
-	}
-}
-
 // No field of a verdict holds bytes of the answer, except the Answer where
 // there is one: not planted keys, not values, not what an anomaly was about.
 //
@@ -123,22 +89,6 @@ func named(spec bcp.Spec, name string) bool {
 		}
 	}
 	return name == "summary" && spec.Category == 3
-}
-
-// A text with a look-alike letter is refused or delivered as it is, but never
-// as the word that it imitates.
-//
-// covers A-HOM, P3.4
-func TestLookAlikesAreNotFolded(t *testing.T) {
-	t.Parallel()
-	v := compiled(t, bcp.Spec{Category: 2, Questions: []bcp.Question{
-		{ID: "t", Question: "What?", MaxWords: 2, ExpectedFormat: bcp.FormatShortText}}}, bcp.Settings{})
-	for _, s := range []string{"pаypal", "рaypal", "paypaⅼ", "pa\u03c1pal", "раураl", "рауpаl", "ραypal"} {
-		got := v.Validate(fmt.Appendf(nil, `{"t":%q}`, s), bcp.JSON)
-		if got.Answer.String() == `{"t":"paypal"}` && s != "paypaⅼ" { // U+217C is l in NFKC
-			t.Errorf("%q was delivered as paypal", s)
-		}
-	}
 }
 
 // White space around values costs its sender bytes and changes nothing; past

@@ -57,22 +57,3 @@ func TestLedgerLineIsTheLibrarys(t *testing.T) {
 		})
 	})
 }
-
-func BenchmarkEncodeLedgerLine(b *testing.B) {
-	line := LedgerLine{
-		Seq: 123456, Time: time.Now(), Kind: KindPush, Controller: "main", Reader: "mailer", Epoch: 1, Subscription: "alerts", Category: 1,
-		Nominal: 10 * Bit, Capacity: 11 * Bit, Timing: true, Exposure: 2, Balance: Balance{Settled: 1000 * Bit, Pushed: 1000 * Bit, SettledCapacity: 1100 * Bit},
-	}
-	b.Run("ours", func(b *testing.B) {
-		for b.Loop() {
-			EncodeLedgerLine(&line)
-		}
-	})
-	b.Run("library", func(b *testing.B) {
-		for b.Loop() {
-			if _, err := msgpack.Marshal(line); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}

@@ -301,10 +301,19 @@ func parseControllerMessage(b []byte, encoding Encoding, message any) Code {
 	if err != nil || wire.Check(b) != nil {
 		return Malformed
 	}
-	if json.Unmarshal(b, message, json.RejectUnknownMembers(true)) != nil || emptyMember(b) {
+	if unmarshal(b, message) != nil {
 		return InvalidQuery
 	}
 	return ""
+}
+
+// unmarshal reads checked JSON without unknown or empty members.
+func unmarshal(b []byte, message any) error {
+	err := json.Unmarshal(b, message, json.RejectUnknownMembers(true))
+	if err == nil && emptyMember(b) {
+		return errEmptyMember
+	}
+	return err
 }
 
 // ParseSpec reads a spec on its own, for tools: strictly, like the spec of an
@@ -346,14 +355,11 @@ func parseAlone[T any](b []byte) (value T, err error) {
 	if len(b) > MaxControllerMessage {
 		return value, errSpecSize
 	}
-	if err := wire.Check(b); err != nil {
-		return value, err
+	if err = wire.Check(b); err == nil {
+		err = unmarshal(b, &value)
 	}
-	if err := json.Unmarshal(b, &value, json.RejectUnknownMembers(true)); err != nil {
+	if err != nil {
 		return *new(T), err
-	}
-	if emptyMember(b) {
-		return *new(T), errEmptyMember
 	}
 	return value, nil
 }
@@ -362,6 +368,12 @@ var (
 	errSpecSize    = fmt.Errorf("a spec has at most %d bytes", MaxControllerMessage)
 	errEmptyMember = errors.New("a limit or name that is 0 or empty: leave it out, or say a value")
 )
+
+// emptySpellings are those of the zero values of keys that may be left out.
+var emptySpellings = map[string]string{
+	"max_words": "0", "max_chars": "0", "directive": `""`, "vocabulary": `""`, "alphabet": `""`, "same_as": `""`,
+	"target": `""`, "request_id": `""`, "type": `""`, "publish_when": `""`, "batch_window": `""`,
+}
 
 // emptyMember reports whether checked JSON spells out the zero value of a key
 // that may be left out. Go cannot tell "max_words": 0 from no max_words at all,
@@ -373,45 +385,29 @@ func emptyMember(b []byte) bool {
 
 func emptyIn(s *wire.Scanner) bool {
 	var scratch [32]byte
-	switch s.Kind() {
-	case wire.KindObject:
-		if s.ObjectStart() != nil {
-			return true
-		}
-		for s.More() {
+	object := s.Kind() == wire.KindObject
+	switch {
+	case object && s.ObjectStart() == nil, s.Kind() == wire.KindArray && s.ArrayStart() == nil:
+	default:
+		_, err := s.RawValue()
+		return err != nil
+	}
+	for s.More() {
+		empty := ""
+		if object {
 			key, err := s.Key(scratch[:])
 			if err != nil {
 				return true
 			}
-			empty := ""
-			switch string(key) {
-			case "max_words", "max_chars":
-				empty = "0"
-			case "directive", "vocabulary", "alphabet", "same_as", "target", "request_id", "type", "publish_when", "batch_window":
-				empty = `""`
-			}
-			if empty == "" {
-				if emptyIn(s) {
-					return true
-				}
-				continue
-			}
-			if value, err := s.RawValue(); err != nil || string(value) == empty {
-				return true
-			}
+			empty = emptySpellings[string(key)]
 		}
-	case wire.KindArray:
-		if s.ArrayStart() != nil {
-			return true
-		}
-		for s.More() {
+		if empty == "" {
 			if emptyIn(s) {
 				return true
 			}
+		} else if value, err := s.RawValue(); err != nil || string(value) == empty {
+			return true
 		}
-	default:
-		_, err := s.RawValue()
-		return err != nil
 	}
 	return false
 }

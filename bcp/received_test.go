@@ -278,32 +278,6 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// What the SDK does with a message: it looks for the type and decodes once.
-func BenchmarkReceive(b *testing.B) {
-	for _, message := range fromTheGateway() {
-		switch message.(type) {
-		case *bcp.Delivery, *bcp.ValidationResult, *bcp.Prompt, *bcp.SubscriptionsActive:
-		default:
-			continue
-		}
-		for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
-			text := must(bcp.Encode(message, encoding))
-			b.Run(fmt.Sprintf("%T/%s", message, encoding)[len("*bcp."):], func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					got, err := bcp.Receive(text, encoding)
-					if err == nil {
-						err = got.Decode(emptyOf(message))
-					}
-					if err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
-	}
-}
-
 // noError ends a test on an error.
 func noError(t testing.TB, err error) {
 	t.Helper()

@@ -135,26 +135,6 @@ func TestSealedLength(t *testing.T) {
 	}
 }
 
-func BenchmarkSeal(b *testing.B) {
-	d := Decision{Seq: 70_000, Controller: "planner", Reader: "mail", Agent: "mail", Private: Private{Client: "p1", ClientDigest: Digest{3},
-		Payload: []byte(`{"q":"ada"}`), Salt: [16]byte{4}, RawBytes: 150}}
-	raw := bytes.Repeat([]byte("x"), 150)
-	b.Run("seal", func(b *testing.B) {
-		for b.Loop() {
-			if err := errors.Join(d.Seal(sealingKey), d.SealRaw(sealingKey, raw)); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("open", func(b *testing.B) {
-		for b.Loop() {
-			if err := d.Open(sealingKey); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}
-
 // sealingKey is that of these tests.
 var sealingKey = func() SealingKey {
 	k, err := NewSealingKey([32]byte{1})

@@ -1,8 +1,6 @@
 package bcp_test
 
 import (
-	"fmt"
-
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -83,47 +81,5 @@ func questions() *rapid.Generator[bcp.Question] {
 			q.Vocabulary = Vocabulary
 		}
 		return q
-	})
-}
-
-// BrokenSpecs generates specs that are wrong in some way, most of them in one.
-func BrokenSpecs() *rapid.Generator[bcp.Spec] {
-	return rapid.Custom(func(t *rapid.T) bcp.Spec {
-		spec := Specs().Draw(t, "spec")
-		switch n := rapid.IntRange(0, 9).Draw(t, "break"); {
-		case n == 0:
-			spec.Category = bcp.Category(rapid.SampledFrom([]int{0, 4, 255}).Draw(t, "category"))
-		case n == 1:
-			spec.Category = spec.Category%3 + 1
-		case n == 2 && spec.Category == 1:
-			spec.Fields = append(spec.Fields, spec.Fields[0])
-		case n == 3 && spec.Category == 1:
-			spec.Fields[0].Name = rapid.SampledFrom([]string{"", "a b", "é", fmt.Sprintf("%065d", 0)}).Draw(t, "name")
-		case n == 4 && spec.Category == 1:
-			spec.Fields[0].Type = bcp.Type(rapid.SampledFrom([]int{0, 4, 255}).Draw(t, "type"))
-		case n == 5 && spec.Category == 1:
-			spec.Fields[0].Min, spec.Fields[0].Max, spec.Fields[0].Values = new(int64), nil, []string{}
-		case spec.Category == 1:
-			spec.Fields = nil
-		case n == 2 && spec.Category == 2:
-			spec.Questions = append(spec.Questions, spec.Questions[0])
-		case n == 3 && spec.Category == 2:
-			spec.Questions[0].MaxWords = rapid.SampledFrom([]int{0, -1, 1001}).Draw(t, "max_words")
-		case n == 4 && spec.Category == 2:
-			spec.Questions[0].ExpectedFormat = bcp.Format(rapid.SampledFrom([]int{0, 11, 12, 255}).Draw(t, "format"))
-		case n == 5 && spec.Category == 2:
-			spec.Questions[0].Question = " "
-		case n == 6 && spec.Category == 2:
-			spec.Questions[0].SameAs = "no-such-question-at-all"
-		case spec.Category == 2:
-			spec.Questions = nil
-		case n == 2:
-			spec.RequiresApproval = new(bool)
-		case n < 6:
-			spec.MaxWords = 0
-		default:
-			spec.Directive = ""
-		}
-		return spec
 	})
 }
