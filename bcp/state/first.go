@@ -1,9 +1,12 @@
 package state
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"hash/maphash"
 	"iter"
+	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -52,8 +55,7 @@ type firstOutcomes struct {
 	base   uint32       // number of the first
 	oldest outcomePlace // of the oldest outcome
 	kept   int
-	// index has the places of the outcomes by a part of their keys, the oldest first, which is
-	// forgotten first. Whoever has all ids in one part waits for a search through them alone.
+	// index has the places of the outcomes in parts by the hashes of their keys, in each part by rest.
 	index map[uint16][]outcomePlace
 }
 
@@ -64,9 +66,9 @@ type firstChunk struct {
 }
 
 // outcomePlace is where an outcome is: its chunk, whose number wraps around when the oldest
-// are long forgotten, and the bytes before it there. In the index it has more of the key: most
-// of the same part are told apart by it, and the others by the key itself, which is in front
-// of the outcome.
+// are long forgotten, and the bytes before it there. In the index it has more of the key's
+// hash: most of the same part are told apart by it, and the others by the key itself, which is
+// in front of the outcome.
 type outcomePlace struct {
 	chunk    uint32
 	at, rest uint16
@@ -94,27 +96,33 @@ func (f *firstOutcomes) read(place outcomePlace) (key clientKey, one first, next
 	return clientKey(f.at(place)), one, next
 }
 
+// indexSeed is of this process, as that of a map: nobody chooses ids that are all in one part.
+var indexSeed = maphash.MakeSeed()
+
 // inIndex returns the part of the index that a key is in, and what tells it apart there.
 func (key clientKey) inIndex() (part, rest uint16) {
-	return binary.LittleEndian.Uint16(key[:]) % indexParts, binary.LittleEndian.Uint16(key[2:])
+	sum := maphash.Comparable(indexSeed, key)
+	return uint16(sum) % indexParts, uint16(sum >> 16)
 }
 
-// find returns the place of a key's outcome.
-func (f *firstOutcomes) find(key clientKey) (place outcomePlace, ok bool) {
+// find returns where the place of a key's outcome is in the index, or would be.
+func (f *firstOutcomes) find(key clientKey) (part uint16, i int, ok bool) {
 	part, rest := key.inIndex()
-	for _, place := range f.index[part] {
-		if place.rest == rest && clientKey(f.at(place)) == key {
-			return place, true
+	places := f.index[part]
+	i, _ = slices.BinarySearchFunc(places, rest, func(p outcomePlace, rest uint16) int { return cmp.Compare(p.rest, rest) })
+	for ; i < len(places) && places[i].rest == rest; i++ {
+		if clientKey(f.at(places[i])) == key {
+			return part, i, true
 		}
 	}
-	return place, false
+	return part, i, false
 }
 
 // get returns the first outcome of a key.
 func (f *firstOutcomes) get(key clientKey) (one first, ok bool) {
-	place, ok := f.find(key)
+	part, i, ok := f.find(key)
 	if ok {
-		_, one, _ = f.read(place)
+		_, one, _ = f.read(f.index[part][i])
 	}
 	return one, ok
 }
@@ -158,7 +166,7 @@ func (f *firstOutcomes) restore(b []byte) error {
 	for ; err == nil && n > 0; n-- {
 		var one savedFirst
 		b, err = bcp.CutSaved(b, &one)
-		if _, twice := f.find(one.key); err != nil || twice || one.verdict >= 1<<verdictBits || one.category > 3 || one.repeats > maxRepeats {
+		if _, _, twice := f.find(one.key); err != nil || twice || one.verdict >= 1<<verdictBits || one.category > 3 || one.repeats > maxRepeats {
 			return errSaved
 		}
 		f.add(one.key, &one.first)
@@ -182,17 +190,18 @@ func (f *firstOutcomes) add(key clientKey, one *first) {
 	}
 	last := len(f.chunks) - 1
 	chunk := &f.chunks[last]
-	part, rest := key.inIndex()
+	_, rest := key.inIndex()
 	place := outcomePlace{f.base + uint32(last), uint16(len(chunk.encoded)), rest}
+	part, i, _ := f.find(key)
 	chunk.encoded = one.encode(append(chunk.encoded, key[:]...), chunk.began)
 	if f.kept++; f.kept == 1 {
 		f.oldest = place
 	}
-	list := f.index[part]
-	if n := len(list); n == cap(list) { // append would double it
-		list = append(make([]outcomePlace, 0, n+n/8+1), list...)
+	places := f.index[part]
+	if n := len(places); n == cap(places) { // append would double it
+		places = append(make([]outcomePlace, 0, n+n/8+1), places...)
 	}
-	f.index[part] = append(list, place)
+	f.index[part] = slices.Insert(places, i, place)
 }
 
 // forget drops what is older than clientMemory.
@@ -206,8 +215,8 @@ func (f *firstOutcomes) forget(now int64) {
 			*f = firstOutcomes{}
 			return
 		}
-		part, _ := key.inIndex()
-		f.index[part] = f.index[part][1:]
+		part, i, _ := f.find(key)
+		f.index[part] = slices.Delete(f.index[part], i, i+1)
 		if next.chunk != f.oldest.chunk {
 			f.chunks[0] = firstChunk{}
 			f.chunks, f.base = f.chunks[1:], next.chunk
@@ -293,7 +302,7 @@ func (s *State) remember(d *bcp.Decision) {
 		return
 	}
 	key := newClientKey(d)
-	if _, known := s.firsts.find(key); known {
+	if _, _, known := s.firsts.find(key); known {
 		return
 	}
 	s.firsts.add(key, &first{
@@ -304,8 +313,8 @@ func (s *State) remember(d *bcp.Decision) {
 
 // repeat counts a repeat.
 func (s *State) repeat(d *bcp.Decision) {
-	if place, known := s.firsts.find(newClientKey(d)); known {
-		if n := &s.firsts.at(place)[repeatsAt]; *n < maxRepeats {
+	if part, i, known := s.firsts.find(newClientKey(d)); known {
+		if n := &s.firsts.at(s.firsts.index[part][i])[repeatsAt]; *n < maxRepeats {
 			*n++
 		}
 	}
