@@ -156,7 +156,6 @@ func (t *tightening) run(p *Proposal, sub *bcp.Subscription) {
 	spec := t.apply(t.spec, limit)
 	after := t.price(spec)
 	if after.Capacity >= before.Capacity {
-		t.advise(p, sub, kept)
 		return
 	}
 	for i := range t.items {
@@ -170,7 +169,6 @@ func (t *tightening) run(p *Proposal, sub *bcp.Subscription) {
 			NominalWas: before.Nominal, Nominal: alone.Nominal, CapacityWas: before.Capacity, Capacity: alone.Capacity})
 	}
 	sub.Spec = spec
-	t.advise(p, sub, kept)
 }
 
 // all returns the numbers of all messages.
@@ -432,72 +430,6 @@ func (t *tightening) outliers(kept []int) (seqs []uint64) {
 		}
 	}
 	return seqs
-}
-
-// fewValues is how many different texts could be the values of an enum.
-const fewValues = 24
-
-// advise says what cannot be written without changing what is delivered.
-func (t *tightening) advise(p *Proposal, sub *bcp.Subscription, kept []int) {
-	choices := sub.Spec.Category == 2
-	for i := range t.items {
-		it := &t.items[i]
-		format := it.kind
-		if sub.Spec.Category == 2 {
-			format = sub.Spec.Questions[it.place].ExpectedFormat
-		}
-		choices = choices && format == bcp.FormatEnum
-		values := map[string]bool{}
-		for _, m := range kept {
-			values[it.texts[m]] = true
-		}
-		switch {
-		case len(values) == 1:
-			p.advise("%s: %s is the same in all %d messages; leave it out", sub.ID, it.name, len(kept))
-		case format == bcp.FormatShortText && t.fits(it, kept) != 0:
-			p.advise("%s: every %s is of the format %s; with it answers are delivered in its spelling, for fewer bits", sub.ID, it.name, t.fits(it, kept))
-		case (format == bcp.FormatShortText || format == bcp.FormatPersonName || format == bcp.FormatVocabulary) && len(values) <= fewValues:
-			p.advise("%s: %s has %d different values; as an enum of them, each in one spelling, it costs fewer bits", sub.ID, it.name, len(values))
-		}
-		for j := range i {
-			if other := &t.items[j]; len(values) > 1 && !slices.ContainsFunc(kept, func(m int) bool { return it.texts[m] != other.texts[m] }) {
-				p.advise("%s: %s and %s are always equal; one of them is enough", sub.ID, other.name, it.name)
-			}
-		}
-	}
-	if choices {
-		p.advise("%s: every question is a choice; category: 1 would serve, with fields of type enum", sub.ID)
-	}
-}
-
-// fits returns a narrower format that all values of a text have, or 0.
-func (t *tightening) fits(it *item, kept []int) bcp.Format {
-	for _, format := range []bcp.Format{bcp.FormatBoolean, bcp.FormatTime, bcp.FormatInteger, bcp.FormatDate, bcp.FormatEmail} {
-		probe := question(bcp.Question{ID: "q", Question: "q", MaxWords: bcp.MaxSpecWords, ExpectedFormat: format}, t.settings)
-		if probe != nil && !slices.ContainsFunc(kept, func(m int) bool { return judge(probe, it.texts[m]).Outcome == bcp.Reject }) {
-			return format
-		}
-	}
-	return 0
-}
-
-// question compiles one question alone; nil if it is none.
-func question(q bcp.Question, settings bcp.Settings) *bcp.Validator {
-	settings.PublishWhen = ""
-	q.ID = "q"
-	v, err := bcp.Compile(bcp.Spec{Category: 2, Questions: []bcp.Question{q}}, settings)
-	if err != nil {
-		return nil
-	}
-	return v
-}
-
-func judge(v *bcp.Validator, text string) bcp.Verdict {
-	quoted, err := jsontext.AppendQuote([]byte(`{"q":`), text)
-	if err != nil {
-		return bcp.Verdict{Outcome: bcp.Reject}
-	}
-	return v.Validate(append(quoted, '}'), bcp.JSON)
 }
 
 // yaml is the item as a definition has it, without what a proposal never changes.

@@ -178,9 +178,6 @@ func (p *Proposal) Rates() {
 			sub.MaxRate = bcp.Rate{Count: n, Span: span}
 			p.Changes = append(p.Changes, Change{Subscription: sub.ID, Was: "max_rate: " + cmp.Or(was, "none"), Would: "max_rate: " + sub.MaxRate.String(), refusesByRate: true})
 		}
-		if sub.BatchWindow == 0 && 2*together(messages) > len(messages) {
-			p.advise("%s: batch_window: 10m would deliver most pushes together with others", sub.ID)
-		}
 	}
 }
 
@@ -210,15 +207,6 @@ func busiest(times []int64, span int64) (counts []int) {
 func room(counts []int) int {
 	most, usual := counts[len(counts)-1], counts[len(counts)*3/4]
 	return min(most+most/4+1, 2*usual+2)
-}
-
-func together(messages []Message) (n int) {
-	for i := 1; i < len(messages); i++ {
-		if messages[i].Time-messages[i-1].Time < int64(10*time.Minute) {
-			n++
-		}
-	}
-	return n
 }
 
 // budgets sets the budgets of an epoch.

@@ -223,10 +223,7 @@ func TestProposalOfFewMessages(t *testing.T) {
 			t.Errorf("no %q in %s", want, lines)
 		}
 	}
-	advice := strings.Join(p.Advice, "\n")
-	for _, want := range []string{"every day is of the format date", "kind has 2 different values", "kind and again are always equal", "same is the same in all 50", "capacity_budget_bits needs a release_interval"} {
-		if !strings.Contains(advice, want) {
-			t.Errorf("no %q in %s", want, advice)
-		}
+	if advice := strings.Join(p.Advice, "\n"); !strings.Contains(advice, "capacity_budget_bits needs a release_interval") {
+		t.Errorf("advice %q", advice)
 	}
 }
