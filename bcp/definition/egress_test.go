@@ -78,14 +78,6 @@ func TestWrongEgressKeys(t *testing.T) {
 		"network: [a.test]\nstart_urls: [https://a.test, https://a.test/]\n": "a.md:4:30: start_urls[1]: " + definition.CodeDuplicate,
 		"start_urls: [https://a.test/]\n":                                    "a.md:3:14: start_urls[0]: " + definition.CodeBadValue,
 		"network: outbound\nstart_urls: [https://a.test/]\n":                 "a.md:4:14: start_urls[0]: " + definition.CodeBadValue,
-		"egress_budget_bits: -1\n":                                           "a.md:3:21: egress_budget_bits: " + definition.CodeOutOfRange,
-		"egress_window: 59s\n":                                               "a.md:3:16: egress_window: " + definition.CodeOutOfRange,
-		"egress_window: 60s\n":                                               "",
-		"egress_bytes: 4096KiB\n":                                            "",
-		"egress_bytes: 4095KiB\n":                                            "a.md:3:15: egress_bytes: " + definition.CodeOutOfRange,
-		"egress_bytes: 1024GiB\n":                                            "",
-		"egress_bytes: 1025GiB\n":                                            "a.md:3:15: egress_bytes: " + definition.CodeOutOfRange,
-		"egress_host_bytes: 16MB\n":                                          "a.md:3:20: egress_host_bytes: " + definition.CodeBadValue,
 	} {
 		_, report := definition.Parse(map[string][]byte{"a.md": []byte("---\nname: a\n" + keys + "---\n")})
 		got := ""

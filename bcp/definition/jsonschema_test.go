@@ -217,6 +217,11 @@ func TestKeysTakeTheirValues(t *testing.T) {
 			if loads != want {
 				t.Errorf("%.80q: loads: %v, %v", text, loads, report.Errors)
 			}
+			if begins := strings.Index(text, k.Name+": "+value) + len(k.Name+": ") + 1; !want && !slices.ContainsFunc(report.Errors, func(p definition.Problem) bool {
+				return here(p.Key) && p.Column >= begins && p.Column < begins+max(1, len(value))
+			}) {
+				t.Errorf("%.80q: no error at column %d: %v", text, begins, report.Errors)
+			}
 			checked++
 		}
 	}
@@ -285,7 +290,7 @@ func candidates(k definition.Key) (good, bad []string) {
 		bad = append(bad, text(65), `""`, "a_b", "ä", "7")
 	case definition.TypeInteger:
 		good = append(good, whole(k.Min), whole(k.Max))
-		bad = append(bad, "1.5", `"1"`, "true", "x")
+		bad = append(bad, "1.5", "1.0", "0x1", "01", "+1", "1_0", "1e0", ".inf", "99999999999999999999", "9223372036854775808", `"1"`, "true", "x")
 		if k.Min != 0 || k.Max != 0 {
 			bad = append(bad, whole(k.Min-1), whole(k.Max+1))
 		}
@@ -294,22 +299,22 @@ func candidates(k definition.Key) (good, bad []string) {
 		bad = append(bad, `"true"`, "1", "yes")
 	case definition.TypeBits, definition.TypeUSD:
 		good = append(good, whole(k.Min), whole(k.Min)+".5", whole(k.Max))
-		bad = append(bad, whole(k.Min-1), whole(k.Max+1), whole(k.Max)+".5", `"5"`, "x")
+		bad = append(bad, whole(k.Min-1), whole(k.Max+1), whole(k.Max)+".5", `"5"`, "0.0000000001", "1e3", ".nan", "x")
 	case definition.TypeDuration:
 		good = append(good, whole(k.Min)+"s", whole(k.Max)+"s", "0d0h0m"+whole(k.Max)+"s", whole(k.Max/3600)+"h"+whole(k.Max%3600)+"s")
-		bad = append(bad, `""`, "30", "soon", "1m1h", "1.5h", "1h 1m", "-1s", "1w")
+		bad = append(bad, `""`, "30", "soon", "1m1h", "1.5h", "1h 1m", "-1s", "1w", whole(k.Min-1)+"s", whole(k.Max+1)+"s", "99999999999999999999d")
 	case definition.TypeRate:
 		good = append(good, whole(k.Min)+"/m", whole(k.Max)+"/m", "1/s")
-		bad = append(bad, "30", "30/h", "/m", "1.5/m", `""`, "1/m/s", "1234567890/m")
+		bad = append(bad, "30", "30/h", "/m", "1.5/m", `""`, "1/m/s", "1234567890/m", whole(k.Min-1)+"/m", whole(k.Max+1)+"/m", whole(k.Max/60+1)+"/s")
 	case definition.TypePushRate:
 		good = append(good, "1/s", "2/m", "1/h", "10/d", whole(k.Max)+"/d")
-		bad = append(bad, "1", "0/h", "01/h", "1/w", "/h", "1.5/h", "-1/h", "1/h/h", `""`, "12345/h", "1 /h")
+		bad = append(bad, "1", "0/h", "01/h", "1/w", "/h", "1.5/h", "-1/h", "1/h/h", `""`, "12345/h", "1 /h", whole(k.Max+1)+"/d")
 	case definition.TypeTimeZone:
 		good = append(good, "UTC", "Europe/Berlin")
-		bad = append(bad, `""`, "Local", "7")
+		bad = append(bad, `""`, "Local", "Mars/Olympus", "../UTC", "7")
 	case definition.TypeCron:
 		good = append(good, `"0 8 * * 1-5"`, `"*/5 0,12 1 JAN mon"`)
-		bad = append(bad, `"0 * * *"`, `"0 0 * * * *"`, `"@daily"`, `"TZ=UTC 0 * * * *"`, `""`, "7")
+		bad = append(bad, `"0 * * *"`, `"0 0 * * * *"`, `"@daily"`, `"TZ=UTC 0 * * * *"`, `"60 * * * *"`, `""`, "7")
 	case definition.TypeTexts:
 		lists("v#")
 		bad = append(bad, "text")
@@ -323,7 +328,7 @@ func candidates(k definition.Key) (good, bad []string) {
 		bad = append(bad, "10.0.0.0/8", "[10.0.0.0/8, 10.0.0.0/8]", `[""]`, "[7]")
 	case definition.TypeBytes:
 		good = append(good, "4MiB", "64MiB", "2GiB", "1TiB", "4096KiB")
-		bad = append(bad, "64", "64MB", "MiB", "1.5MiB", `""`, "1234567890KiB")
+		bad = append(bad, "64", "64MB", "MiB", "1.5MiB", `""`, "1234567890KiB", "4095KiB", "1025GiB")
 	case definition.TypeSecretName:
 		good = append(good, "env:A", "env:_A_9", "file:hook.url", `"file:/etc/a b"`)
 		bad = append(bad, `""`, "https://example.org/hook", `"env:"`, "env:9", `"file:"`, "env:A B", "7")
@@ -359,8 +364,8 @@ func candidates(k definition.Key) (good, bad []string) {
 		lists("v#")
 		bad = append(bad, "[A]", "[gateway]", "[v, v]", "text")
 	case definition.TypeWordLists:
-		good = append(good, "{}", "{x: [a, b]}", "{A_-0: [a]}")
-		bad = append(bad, "[a]", "{x: []}", "{x: a}", "{x: [7]}", `{"x y": [a]}`, `{x: [""]}`)
+		good = append(good, "{}", "{x: [a, b]}", "{A_-0: [a]}", "{x: ["+strings.Repeat("é", 24)+"]}")
+		bad = append(bad, "[a]", "{x: []}", "{x: a}", "{x: [7]}", `{"x y": [a]}`, `{x: [""]}`, "{x: [a b]}", "{x: [a.b]}", "{x: [a--b]}", "{x: ["+strings.Repeat("é", 25)+"]}")
 		if k.Max > 0 {
 			var lists []string
 			for i := range k.Max + 1 {
