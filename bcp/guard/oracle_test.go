@@ -212,83 +212,17 @@ func (o *oracle) rules() {
 	if o.set != Seed {
 		each(o.keyValue)
 	}
-	each(func(i int) {
-		if o.has(i, "sk-ant-") {
-			o.trimmed(i, 7, 10, "anthropic-key")
+	tokens := func(seed bool) {
+		for _, t := range tokenRules() {
+			if t.Seed == seed {
+				each(func(i int) { o.token(&t, i) })
+			}
 		}
-	})
-	each(func(i int) {
-		if o.has(i, "sk-") && !o.has(i, "sk-ant-") && (o.set == Seed || !o.has(i, "sk-ssh-") && !o.has(i, "sk-ecdsa-")) {
-			o.trimmed(i, 3, 20, "openai-key")
-		}
-	})
-	each(func(i int) {
-		if o.has(i, "AKIA") {
-			o.exact(i, i+4, 16, capitalSet, capitalSet, capitalSet, "aws-access-key")
-		}
-	})
-	each(func(i int) {
-		if end := o.run(min(i+4, len(o.text)), alnumSet); (o.has(i, "ghp_") || o.has(i, "gho_")) && end-i-4 >= 20 && !o.beside(i-1, alnumSet) && !o.placeholderAt(end) {
-			o.claim(i, end, "github-token")
-		}
-	})
-	each(func(i int) {
-		if o.has(i, "AIza") {
-			o.exact(i, i+4, 35, urlSet, alnumSet, urlSet, "google-api-key")
-		}
-	})
+	}
+	tokens(true)
 	each(func(i int) { o.scheme(i, "bearer") })
 	if o.set != Seed {
-		each(o.vendor)
-		each(func(i int) {
-			if n := o.run(i, parseByteSet("0-9")) - i; n >= 8 && n <= 10 && !o.beside(i-1, wordSet) && o.has(i+n, ":AA") {
-				o.exact(i, i+n+1, 35, urlSet, wordSet, urlSet, "telegram-token")
-			}
-		})
-		each(func(i int) {
-			k := i + 32
-			if o.run(i, lowerHexSet) == k && o.has(k, "-us") && o.at(k+3)-'0' <= 9 && !o.beside(i-1, wordSet) {
-				end := k + 4
-				if o.at(end)-'0' <= 9 {
-					end++
-				}
-				if !o.beside(end, wordSet) {
-					o.claim(i, end, "mailchimp-key")
-				}
-			}
-		})
-		each(func(i int) {
-			if i+6 > len(o.text) || o.at(i+3)-'0' > 9 || !o.has(i+4, "Q~") || o.run(i, parseByteSet("_~.A-Za-z0-9-")) < i+3 || o.beside(i-1, parseByteSet("_~.A-Za-z0-9-")) {
-				return
-			}
-			end := min(o.run(i+6, parseByteSet("_~.A-Za-z0-9-")), i+6+35)
-			edge := end
-			for end > i+6 && o.at(end-1) == '.' {
-				end--
-			}
-			if n := end - i - 6; n >= 31 && n <= 34 && !o.placeholderAt(edge) {
-				o.claim(i, end, "azure-client-secret")
-			}
-		})
-		each(func(i int) {
-			if o.run(i, alnumSet) != i+14 || !o.has(i+14, ".atlasv1.") || o.beside(i-1, alnumSet) {
-				return
-			}
-			end := min(o.run(i+23, parseByteSet("="+urlChars)), i+23+70)
-			if end-i-23 >= 60 && !o.placeholderAt(end) {
-				o.claim(i, end, "terraform-token")
-			}
-		})
-		each(func(i int) {
-			if o.has(i, "pat") && o.run(i, alnumSet) == i+17 && o.at(i+17) == '.' && !o.beside(i-1, alnumSet) {
-				o.exact(i, i+18, 64, lowerHexSet, alnumSet, alnumSet, "airtable-token")
-			}
-		})
-		each(func(i int) {
-			if o.run(i, lowerHexSet) == i+32 && o.at(i+32) == '.' && !o.beside(i-1, wordSet) {
-				o.exact(i, i+33, 16, alnumSet, wordSet, wordSet, "zhipu-glm-key")
-			}
-		})
+		tokens(false)
 		each(o.curl)
 		each(o.jwt)
 		each(func(i int) { o.scheme(i, "basic") })
@@ -325,28 +259,6 @@ func (o *oracle) rules() {
 }
 
 func (o *oracle) placeholderAt(i int) bool { return i < o.line.end && o.came[i] == 'p' }
-
-// trimmed claims a token without the hyphens at its end.
-func (o *oracle) trimmed(i, prefix, least int, kind string) {
-	end := o.run(i+prefix, urlSet)
-	if o.beside(i-1, alnumSet) || o.placeholderAt(end) {
-		return
-	}
-	for end > i+prefix && o.text[end-1] == '-' {
-		end--
-	}
-	if end-i-prefix >= least {
-		o.claim(i, end, kind)
-	}
-}
-
-func (o *oracle) exact(start, body, n int, class, left, right byteSet, kind string) {
-	end := body + n
-	if end > o.line.end || o.run(body, class) < end || o.beside(start-1, left) || o.beside(end, right) {
-		return
-	}
-	o.claim(start, end, kind)
-}
 
 func (o *oracle) parts(set byteSet, look func(start, end int)) {
 	start := o.line.start
@@ -507,26 +419,33 @@ func (o *oracle) scheme(i int, word string) {
 	}
 }
 
-func (o *oracle) vendor(i int) {
-	for _, rule := range tokenRules() {
-		if rule.Seed || rule.before != nil || !o.has(i, rule.Prefix) {
-			continue
+// token looks for a token of a vendor whose prefix, or mark, is at i.
+func (o *oracle) token(t *tokenRule, i int) {
+	start, body := i, i+len(t.Prefix)
+	other := func(s string) bool { return o.has(body, s) }
+	if !o.has(i, t.Prefix) || slices.ContainsFunc(t.OtherThan, other) || o.set != Seed && slices.ContainsFunc(t.Unlike, other) {
+		return
+	}
+	if t.before != nil {
+		for start > 0 && t.before.set.has(o.text[start-1]) {
+			start--
 		}
-		body := i + len(rule.Prefix)
-		if rule.Max > 0 {
-			o.exact(i, body, rule.Min, rule.class.set, rule.left.set, alnumSet, rule.Kind)
-			continue
+		if i-start < t.Fewest || i-start > t.Most || !o.has(start, t.Begin) || t.last != nil && !t.last.set.has(o.text[i-1]) {
+			return
 		}
-		end := o.run(body, rule.class.set)
-		if o.beside(i-1, rule.left.set) || o.placeholderAt(end) {
-			continue
-		}
-		for rule.class.trim != "" && end > body && o.text[end-1] == '.' {
-			end--
-		}
-		if end-body >= rule.Min && (!rule.Digit || hasDigit(o.text[body:end])) {
-			o.claim(i, end, rule.Kind)
-		}
+	}
+	end := o.run(body, t.class.set)
+	if t.Long {
+		end = min(end, body+t.Max)
+	}
+	if o.beside(start-1, t.left.set) || o.placeholderAt(end) || t.right != nil && o.beside(end, t.right.set) {
+		return
+	}
+	for t.class.trim != "" && end > body && o.text[end-1] == t.class.trim[0] {
+		end--
+	}
+	if n := end - body; n >= t.Min && (t.Max == 0 || n <= t.Max) && (!t.Digit || hasDigit(o.text[body:end])) {
+		o.claim(start, end, t.Kind)
 	}
 }
 
