@@ -109,3 +109,11 @@ func TestLookup(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A sum is never less than its parts.
+func TestPlus(t *testing.T) {
+	t.Parallel()
+	if got := cost.Plus(int64(1<<63-2), 1); got != 1<<63-1 || cost.Plus(got, 1) != got {
+		t.Errorf("a sum has overflowed: %d", got)
+	}
+}

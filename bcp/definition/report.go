@@ -6,10 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
+	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/lint"
 )
 
@@ -146,24 +145,19 @@ func (s *source) warnf(at position, code, key, format string, args ...any) {
 
 func (s *source) problem(at position, code, key, message string) Problem {
 	return Problem{
-		File: inert(s.path), Line: max(at.line, 1), Column: max(at.column, 1), Code: code,
-		Key: inert(guard.Redact(key, guard.Keys)), Message: inert(guard.Redact(message, guard.Keys)),
+		File: shown(s.path), Line: max(at.line, 1), Column: max(at.column, 1), Code: code,
+		Key: shown(guard.Redact(key, guard.Keys)), Message: shown(guard.Redact(message, guard.Keys)),
 	}
 }
 
-// inert makes text safe to show wherever it came from: bounded, and without
-// what could steer a terminal. What it changes was quoted before, except texts
-// of the YAML library and names of files.
-func inert(text string) string {
+// shown makes text safe to show wherever it came from: bounded, and without
+// what could steer a terminal.
+func shown(text string) string {
 	const longest = 2000
 	if len(text) > longest {
 		text = strings.ToValidUTF8(text[:longest], "") + "…"
 	}
-	if !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) && utf8.ValidString(text) {
-		return text
-	}
-	quoted := strconv.Quote(text)
-	return quoted[1 : len(quoted)-1]
+	return inert.Line(text)
 }
 
 // add keeps at most maxProblems; the last one says that there are more.

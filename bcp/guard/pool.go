@@ -3,9 +3,10 @@ package guard
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
 )
 
 // PoolLimits bound what an agent sends out over a sliding window. The zero value lets nothing out.
@@ -79,8 +80,8 @@ func (p *Pool) Use(now time.Time) PoolUse {
 	}
 	for _, r := range p.open {
 		if r.Until > at {
-			u.ReservedBytes = addUpTo(u.ReservedBytes, r.Bytes)
-			u.Hosts[r.Host] = addUpTo(u.Hosts[r.Host], r.Bytes)
+			u.ReservedBytes = cost.Plus(u.ReservedBytes, r.Bytes)
+			u.Hosts[r.Host] = cost.Plus(u.Hosts[r.Host], r.Bytes)
 		}
 	}
 	return u
@@ -119,7 +120,7 @@ func (p *Pool) Fit(now time.Time, l PoolLimits, h PoolHop) Fit {
 	case h.Bytes > l.Bytes-u.Bytes-u.ReservedBytes:
 		return FitsBytes
 	// What is counted of a host that nobody knows any more may have been of this one.
-	case h.Bytes > l.HostBytes-addUpTo(u.Hosts[h.Host], u.Hosts[""]):
+	case h.Bytes > l.HostBytes-cost.Plus(u.Hosts[h.Host], u.Hosts[""]):
 		return FitsHost
 	}
 	return Fits
@@ -207,7 +208,7 @@ func (w window) find(until int64) int {
 
 func (w window) sum(now int64) (sum int64) {
 	for _, p := range w.after(now) {
-		sum = addUpTo(sum, p.Sum)
+		sum = cost.Plus(sum, p.Sum)
 	}
 	return sum
 }
@@ -219,7 +220,7 @@ func (w window) add(until, n int64) window {
 	i := w.find(until)
 	if i < len(w) && w[i].Until == until {
 		w = slices.Clone(w)
-		w[i].Sum = addUpTo(w[i].Sum, n)
+		w[i].Sum = cost.Plus(w[i].Sum, n)
 		return w
 	}
 	return slices.Insert(slices.Clone(w), i, windowPart{until, n})
@@ -232,11 +233,4 @@ func (w window) isValid() bool {
 		}
 	}
 	return true
-}
-
-func addUpTo(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }

@@ -2,12 +2,12 @@ package lint
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/cost"
 )
 
 // Finding is something that adds up across the agents and channels of a mesh,
@@ -137,9 +137,9 @@ func combined(m *bcp.Mesh, g *graph, f *Flow, i int) []Finding {
 			continue
 		}
 		agents = append(agents, g.names[e.peer])
-		nominal = addUpTo(nominal, e.channel.Budget)
+		nominal = cost.Plus(nominal, e.channel.Budget)
 		if e.channel.CapacityBudget > 0 {
-			capacity = addUpTo(capacity, e.channel.CapacityBudget)
+			capacity = cost.Plus(capacity, e.channel.CapacityBudget)
 			bounded++
 		}
 	}
@@ -157,14 +157,6 @@ func combined(m *bcp.Mesh, g *graph, f *Flow, i int) []Finding {
 	return []Finding{{FindingCombined, agents, fmt.Sprintf(
 		"%s has channels from %d agents whose answers are tainted (%s): whoever writes what they read can combine %s; set total_budget_bits to what all of them may carry together",
 		agents[0], channels, list(agents[1:]), sum)}}
-}
-
-// addUpTo adds without overflow.
-func addUpTo(a, b bcp.Bits) bcp.Bits {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }
 
 // Legs are the three legs of the lethal trifecta, each with what gives it to an

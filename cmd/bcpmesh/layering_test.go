@@ -76,7 +76,7 @@ var rules = []rule{
 	{folder: "bcp/state", core: true, internal: []string{"bcp", "bcp/contract/watch", "bcp/cost", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/status", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack}},
 	// Explains records, without the state that made them.
 	// Reads definitions as a reviewer would.
-	{folder: "bcp/lint", core: true, internal: []string{"bcp"}},
+	{folder: "bcp/lint", core: true, internal: []string{"bcp", "bcp/cost"}},
 	// Narrows definitions to what was said, and knows nothing of where that is kept.
 	{folder: "bcp/tighten", core: true, internal: []string{"bcp"}, external: []string{jsonText}},
 	// Judges bytes by rules of its own; whether a model wrote a number the library says.
@@ -86,7 +86,7 @@ var rules = []rule{
 	{folder: "bcp/cost", core: true, external: []string{jsonText}},
 	{folder: "bcp/text", core: true, external: []string{jsonText, textLib}},
 	// Decides what agents read and where they reach; package bcp asks it, so it knows nothing of bcp.
-	{folder: "bcp/guard", core: true, external: []string{internationalNames, jsonText, textLib}},
+	{folder: "bcp/guard", core: true, internal: []string{"bcp/cost"}, external: []string{internationalNames, jsonText, textLib}},
 	{folder: "bcp/constraint", core: true, internal: []string{"bcp"}, external: []string{"cel.dev/cel-go"}},
 	// Shows hostile text to people, and knows nothing of what it is.
 	{folder: "bcp/inert", core: true},
@@ -101,7 +101,7 @@ var rules = []rule{
 	{folder: "bcp/contract/watch", core: true, internal: []string{"bcp"}, external: []string{jsonText}},
 	{
 		folder: "bcp/definition", core: true,
-		internal: []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/text", "bcp/wire"},
+		internal: []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/lint", "bcp/text", "bcp/wire"},
 		external: []string{cronParser, jsonText, textLib, yamlText},
 	},
 	{folder: "bcp/explore", testSupport: true},
