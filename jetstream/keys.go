@@ -161,29 +161,15 @@ func (k *SealingKeys) Seal(ctx context.Context, d *bcp.Decision, message []byte)
 	if !d.Says() {
 		return nil
 	}
-	var raw bcp.SealingKey
-	var failed error
-	var making sync.WaitGroup
-	var mistake any
-	if len(message) > 0 {
-		of := newSealingKey(d, subjects.SealedRaw)
-		if k.knows(of) {
-			raw, failed = k.key(ctx, of, true)
-		} else { // concurrently: each is a write to disk
-			making.Go(func() {
-				defer func() { mistake = recover() }()
-				raw, failed = k.key(ctx, of, true)
-			})
-		}
-	}
 	key, err := k.key(ctx, newSealingKey(d, subjects.SealedPayload), true)
-	if making.Wait(); mistake != nil {
-		panic(mistake) // where the caller can recover it
+	var raw bcp.SealingKey
+	if err == nil && len(message) > 0 {
+		raw, err = k.key(ctx, newSealingKey(d, subjects.SealedRaw), true)
 	}
-	if err = cmp.Or(err, failed); err != nil {
-		return err
+	if err == nil {
+		err = d.Seal(key)
 	}
-	if err := d.Seal(key); err != nil || len(message) == 0 {
+	if err != nil || len(message) == 0 {
 		return err
 	}
 	return d.SealRaw(raw, message)
@@ -317,13 +303,6 @@ func (k *SealingKeys) key(ctx context.Context, of sealingKey, toSeal bool) (bcp.
 		return bcp.SealingKey{}, ErrErased
 	}
 	return key, nil
-}
-
-func (k *SealingKeys) knows(of sealingKey) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	_, known := k.known[of]
-	return known
 }
 
 // keepKey keeps a key, unless it was destroyed while it was read.

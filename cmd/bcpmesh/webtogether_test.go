@@ -135,7 +135,7 @@ func TestDecideTogetherInAPage(t *testing.T) {
 	run("approvals", "reject", form["item"][1], "--reason", "Seen.")
 	form["sha256"][2] = strings.Repeat("0", 63) + "1"
 	status, page := b.post(t, "/approvals/marked/approve", "same-origin", form)
-	if status != http.StatusConflict || !strings.Contains(page, "2 of 4 approved") || !strings.Contains(page, form["item"][1]+" was decided by somebody") || !strings.Contains(page, form["item"][2]+" has changed") {
+	if status != http.StatusConflict || !strings.Contains(page, "2 of 4 approved") || !strings.Contains(page, form["item"][1]+": Already decided.") || !strings.Contains(page, form["item"][2]+": Changed.") {
 		t.Fatalf("approving: %d %s", status, page)
 	}
 	if inbox := run("inbox"); strings.Count(inbox, "digest") != 2 {

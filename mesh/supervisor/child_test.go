@@ -22,7 +22,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
 )
 
@@ -43,7 +42,6 @@ func TestMain(m *testing.M) {
 			select {}
 		}
 	}
-	effort.LeaveOut("TestHealthyRunResets")
 	goleak.VerifyTestMain(m)
 }
 

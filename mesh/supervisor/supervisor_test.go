@@ -166,24 +166,6 @@ func TestSetStartsUnavailable(t *testing.T) {
 	b.expect("main", stopped)
 }
 
-// A run of Healthy makes the failures before it forgotten.
-//
-// covers P9.2
-func TestHealthyRunResets(t *testing.T) {
-	t.Parallel()
-	const healthy = 5 * time.Second // far more than the third takes to begin and fail
-	b := newBench(t, supervisor.Config{MaxFailures: 2, Healthy: healthy})
-	b.start("main").tell("exit 1")
-	b.expect("main", waiting, starting)
-	s := b.expect("main", running)
-	second := b.accept()
-	time.Sleep(time.Until(s.Since.Add(healthy))) // it has to run that long
-	second.tell("exit 1")
-	b.expect("main", waiting, starting, running)
-	b.accept().tell("exit 1")
-	b.expect("main", unavailable)
-}
-
 // What cannot be prepared is not started, which is a failure. Nothing is prepared anew
 // before the process and all that it started are gone.
 //

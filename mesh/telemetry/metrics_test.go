@@ -63,22 +63,6 @@ func TestObserve(t *testing.T) {
 	}
 	s.expect(t, 2, "agent_events_total", "agent=clerk", "kind=prompt", "code=")
 	s.expect(t, 5, "agent_events_total", "agent=clerk", "kind=missed_run", "code=")
-	s.expect(t, 2, "agent_events_total", "agent=clerk", "kind=process", "code=started")
-	s.expect(t, 1, "agent_events_total", "agent=clerk", "kind=process", "code=ended")
-	s.expect(t, 1, "agent_events_total", "agent=clerk", "kind=process", "code=unavailable")
-	s.expect(t, 29, "egress_bits_total", "agent=clerk")
-	s.expect(t, 700, "egress_bytes_total", "agent=clerk")
-	s.expect(t, 1, "agent_events_total", "agent=clerk", "kind=request", "code=host")
-	s.expect(t, 1205, "agent_events_total", "agent=mailer", "kind=refusal", "code=")
-	s.expect(t, 1, "agent_events_total", "agent=operator", "kind=refusal", "code=")
-	s.expect(t, 7, "agent_events_total", "agent=mailer", "kind=violation", "code=")
-	s.expect(t, 1, "agent_events_total", "agent=", "kind=violation", "code=")
-	s.expect(t, 3, "alerts_total", "alert=flood")
-	s.expect(t, 2, "alerts_total", "alert=runs_missed")
-	s.expect(t, 1, "alerts_total", "alert=agent_unavailable")
-	s.expect(t, 1, "alerts_total", "alert=session_spending")
-	s.expect(t, 900, "query_seconds_sum", "outcome=expired")
-	s.expect(t, 0.5, "settled_bits_total", "controller=main", "reader=mailer", "subscription=", "source=query", "measure=nominal")
 	s.expect(t, 0, "settled_bits_total", "controller=main", "reader=mailer", "subscription=", "source=push", "measure=nominal")
 }
 
@@ -96,45 +80,4 @@ func TestManyOpenQueries(t *testing.T) {
 	s := scrapeOf(t, metrics, resting{})
 	s.expect(t, 10, "query_seconds_count", "outcome=delivered")
 	s.expect(t, n, "queries_ended_total", "controller=main", "reader=mailer", "outcome=delivered")
-}
-
-// Counting a decision allocates nothing.
-func TestObserveAllocatesNothing(t *testing.T) {
-	metrics, decisions := traffic(t)
-	if n := testing.AllocsPerRun(100, func() {
-		for i := range decisions {
-			metrics.Observe(&decisions[i])
-		}
-	}); n > 0 {
-		t.Errorf("%v allocations for %d decisions", n, len(decisions))
-	}
-}
-
-// traffic is what ten channels do: each a query with its answer, two pushes, of
-// which one is refused, and acknowledgements.
-func traffic(t testing.TB) (*telemetry.Metrics, []bcp.Decision) {
-	t.Helper()
-	files := map[string]string{}
-	var decisions []bcp.Decision
-	now := time.Now().UnixNano()
-	for i := range 10 {
-		controller, reader := fmt.Sprintf("main%d", i), fmt.Sprintf("mailer%d", i)
-		files[controller+".md"] = fmt.Sprintf(`---
-name: %s
-bcp_channels: [{peer: %s, role: controller, max_category: 1, budget_bits: 100, subscriptions: [{id: alerts, category: 1, fields: [{name: a, type: boolean}]}]}]
----
-`, controller, reader)
-		files[reader+".md"] = fmt.Sprintf("---\nname: %s\nbcp_channels: [{peer: %s, role: reader}]\n---\n", reader, controller)
-		query, delivery := bcp.QueryID(fmt.Sprintf("q%020d", i)), bcp.DeliveryID("d1")
-		add := func(d bcp.Decision) {
-			d.Time, d.Controller, d.Reader = now, bcp.AgentName(controller), bcp.AgentName(reader)
-			decisions = append(decisions, d)
-		}
-		add(bcp.Decision{Kind: bcp.KindAsk, Verdict: bcp.Accept, Query: query, Category: 1, Nominal: bcp.Bit, Agent: bcp.AgentName(controller)})
-		add(bcp.Decision{Kind: bcp.KindAnswer, Verdict: bcp.Accept, Query: query, Category: 1, Nominal: bcp.Bit, Delivery: delivery, Agent: bcp.AgentName(reader)})
-		add(bcp.Decision{Kind: bcp.KindAcknowledge, Query: query, Delivery: delivery, Agent: bcp.AgentName(controller)})
-		add(bcp.Decision{Kind: bcp.KindPush, Verdict: bcp.Accept, Subscription: "alerts", Category: 1, Nominal: bcp.Bit, Capacity: bcp.Bit, Delivery: delivery, Agent: bcp.AgentName(reader)})
-		add(bcp.Decision{Kind: bcp.KindPush, Verdict: bcp.Reject, Code: bcp.ValidationFailed, Subscription: "alerts", Category: 1, Agent: bcp.AgentName(reader)})
-	}
-	return telemetry.New(meshtest.Parse(t, files)), decisions
 }

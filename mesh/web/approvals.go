@@ -110,26 +110,32 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request) (desk, bool) {
 
 // showUndecided says why nothing was decided.
 func (s *Server) showUndecided(w http.ResponseWriter, r *http.Request, err error) {
-	status, title, text := http.StatusBadGateway, "The mesh does not answer", "The outcome of this is not known. Look at the list again; a decision counts at most once."
+	status, title, text := undecided(err)
+	s.showLeft(w, r, status, title, text)
+}
+
+// undecided is why nothing was decided, in a few words and in more.
+func undecided(err error) (status int, title, text string) {
 	var refused *agents.RefusedError
-	if errors.Is(err, agents.ErrBound) {
-		status, title, text = http.StatusForbidden, "Not signed", "You decide with your passkey, and your browser did not sign. Nothing was decided. It needs JavaScript."
-	} else if errors.As(err, &refused) {
-		status, title, text = http.StatusConflict, string(refused.Code), refused.Detail
-		switch refused.Code {
-		case bcp.AlreadyDecided:
-			title, text = "Already decided", "Somebody has decided about this. The audit says who, and what."
-		case bcp.ItemExpired:
-			title, text = "Expired", "The deadline of this item has passed. Nothing of it is delivered."
-		case bcp.ItemNotFound:
-			status, title, text = http.StatusNotFound, "No such item", "No item of this number waits for you. It may have been decided or have expired."
-		case bcp.NotPermitted:
-			status, title, text = http.StatusForbidden, "Not taken", "The mesh does not accept this decision: another passkey signed it, or it is not about what this page shows. Nothing was decided; look at it again."
-		case bcp.DigestMismatch:
-			title, text = "Changed", "The item has changed since this page was loaded. Nothing was decided; look at it again."
-		}
+	switch {
+	case errors.Is(err, agents.ErrBound):
+		return http.StatusForbidden, "Not signed", "You decide with your passkey, and your browser did not sign. Nothing was decided. It needs JavaScript."
+	case !errors.As(err, &refused):
+		return http.StatusBadGateway, "The mesh does not answer", "The outcome of this is not known. Look at the list again; a decision counts at most once."
 	}
-	s.show(w, r, status, "message", page{Title: title, Of: message{Text: text, Links: []place{{"/approvals", "What waits"}}}})
+	switch refused.Code {
+	case bcp.AlreadyDecided:
+		return http.StatusConflict, "Already decided", "Somebody has decided about this. The audit says who, and what."
+	case bcp.ItemExpired:
+		return http.StatusConflict, "Expired", "The deadline of this item has passed. Nothing of it is delivered."
+	case bcp.ItemNotFound:
+		return http.StatusNotFound, "No such item", "No item of this number waits for you. It may have been decided or have expired."
+	case bcp.NotPermitted:
+		return http.StatusForbidden, "Not taken", "The mesh does not accept this decision: another passkey signed it, or it is not about what this page shows. Nothing was decided; look at it again."
+	case bcp.DigestMismatch:
+		return http.StatusConflict, "Changed", "The item has changed since this page was loaded. Nothing was decided; look at it again."
+	}
+	return http.StatusConflict, string(refused.Code), refused.Detail
 }
 
 func (s *Server) item(w http.ResponseWriter, r *http.Request) {

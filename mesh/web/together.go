@@ -75,7 +75,7 @@ func (s *Server) marked(w http.ResponseWriter, r *http.Request) {
 		d := desk{root: root, passkey: person.Passkey, approver: person.Approver}
 		var err error
 		if d.view, err = d.approver.View(r.Context(), id); err != nil || !tell.Intact(&d.view) {
-			fault += " " + string(id) + " " + left(err) + "."
+			fault += " " + string(id) + ": " + left(err) + "."
 			continue
 		}
 		v := &d.view
@@ -114,24 +114,11 @@ func (s *Server) marked(w http.ResponseWriter, r *http.Request) {
 
 // left says in a few words why an item is not decided.
 func left(err error) string {
-	var refused *agents.RefusedError
-	switch {
-	case err == nil:
-		return "does not match its digest: tell the operator"
-	case !errors.As(err, &refused):
-		return "has no answer yet: look at the list again"
+	if err == nil {
+		return "Not what its digest says: tell the operator"
 	}
-	switch refused.Code {
-	case bcp.AlreadyDecided:
-		return "was decided by somebody"
-	case bcp.ItemExpired:
-		return "has expired"
-	case bcp.DigestMismatch:
-		return "has changed since it was shown"
-	case bcp.ItemNotFound:
-		return "does not wait for you"
-	}
-	return "was refused: " + string(refused.Code)
+	_, title, _ := undecided(err)
+	return title
 }
 
 // decideMarked handles a form about several items. The form has all that is signed, so that
@@ -176,7 +163,7 @@ func (s *Server) decideMarked(act bcp.Act) http.HandlerFunc {
 			if err == nil {
 				counted++
 			} else {
-				out += " " + string(decisions[i].Item) + " " + left(err) + "."
+				out += " " + string(decisions[i].Item) + ": " + left(err) + "."
 			}
 		}
 		title, status := strconv.Itoa(counted)+" of "+strconv.Itoa(len(why))+" "+tell.Decided(act), http.StatusOK
