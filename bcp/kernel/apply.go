@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"errors"
+	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -211,10 +212,7 @@ func (s *State) forget(r *run) {
 func (s *State) index(r *run) {
 	if r.End != nil {
 		delete(s.own, r.ID)
-		s.ended = append(s.ended, endedRun{r.Ended, r.ID})
-		for i := len(s.ended) - 1; i > 0 && s.ended[i].at == s.ended[i-1].at && s.ended[i].run < s.ended[i-1].run; i-- {
-			s.ended[i], s.ended[i-1] = s.ended[i-1], s.ended[i]
-		}
+		s.ended = insert(s.ended, endedRun{r.Ended, r.ID}, endedRun.compare)
 		key := requestKey{r.Start.Kernel, r.Start.Requester.Name, r.Start.Request}
 		if asked, known := s.requests[key]; known && asked.Run == r.ID {
 			asked.Status, asked.Why = r.End.Status, r.End.Code
@@ -253,11 +251,13 @@ func (s *State) remember(c *Change) {
 		run = ""
 	}
 	s.requests[key] = request{Digest: c.Private.Digest, Run: run, Code: c.Code, At: c.Time}
-	told = append(told, requestEnd{c.Time, key})
-	for i := len(told) - 1; i > 0 && told[i].compare(told[i-1]) < 0; i-- {
-		told[i], told[i-1] = told[i-1], told[i]
-	}
-	s.told[key.Requester] = told
+	s.told[key.Requester] = insert(told, requestEnd{c.Time, key}, requestEnd.compare)
+}
+
+// insert adds to a list that is in order.
+func insert[T any](list []T, one T, compare func(T, T) int) []T {
+	at, _ := slices.BinarySearchFunc(list, one, compare)
+	return slices.Insert(list, at, one)
 }
 
 // asked returns what became of a message, for a day.

@@ -148,7 +148,7 @@ func (c *Checked) check() Fault {
 	for i := len(c.view.nodes); i < len(c.view.plan.Steps); i++ {
 		s := &c.view.plan.Steps[i]
 		fault := Fault{Step: s.ID, steps: c.view.plan.size, scope: s.scope}
-		if !isStepID(s.ID) {
+		if !IsStepID(s.ID) {
 			return Fault{Code: BadID, steps: c.view.plan.size}
 		}
 		n, code := c.step(s)

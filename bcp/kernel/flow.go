@@ -106,7 +106,7 @@ func (f *Flow) readKey(name string, v *Value, r *flowReader) (ok bool) {
 		return ok
 	case "as":
 		f.As = v.text
-		return v.kind == TextValue && isStepID(v.text)
+		return v.kind == TextValue && IsStepID(v.text)
 	case "max":
 		f.Max = int(v.n)
 		return v.kind == IntValue && v.n >= 1 && v.n <= maxElements
@@ -119,7 +119,7 @@ func (f *Flow) readKey(name string, v *Value, r *flowReader) (ok bool) {
 		}
 		for i, value := range v.keys {
 			c := Case{Value: value, name: value}
-			if !isStepID(value) || value[0] == '_' {
+			if !IsStepID(value) || value[0] == '_' {
 				c.name = "_" + strconv.Itoa(i)
 			}
 			if !f.readCase(c, &v.list[i], r) {

@@ -166,7 +166,7 @@ func (g *gateway) next(kind kernel.ReleaseKind) kernel.Release {
 		if r.Kind == kind {
 			return r
 		}
-		if r.Kind != kernel.ReleaseReply && r.Kind != kernel.ReleaseAlert {
+		if r.Kind != kernel.ReleaseReply {
 			g.t.Fatalf("released kind %d, waited for %d: %+v", r.Kind, kind, r.End)
 		}
 	}

@@ -127,22 +127,14 @@ func (s *State) itemOf(r *run, call *Call) bcp.RunItem {
 
 // effectJSON is what a person signs: this call of this run, in canonical JSON.
 func effectJSON(r *run) []byte {
-	arguments, err := ParseValue(r.Args)
-	if err != nil {
-		arguments = Null()
-	}
 	key, _ := r.Wait.Key.MarshalText()
-	v := object(member{"run_id", Text(string(r.ID))}, member{"key", Text(string(key))}, member{"tool", Text(r.Wait.Tool)}, member{"args", arguments})
+	v := object(member{"run_id", Text(string(r.ID))}, member{"key", Text(string(key))}, member{"tool", Text(r.Wait.Tool)}, member{"args", recordedArguments(r.Args)})
 	return v.JSON()
 }
 
 // questionJSON is what a person is shown of a question: of this run, in canonical JSON.
 func questionJSON(r *run) []byte {
-	questions, err := ParseValue(r.Args)
-	if err != nil {
-		questions = Null()
-	}
-	v := object(member{"run_id", Text(string(r.ID))}, member{"step", Text(r.Wait.Step)}, member{"questions", questions})
+	v := object(member{"run_id", Text(string(r.ID))}, member{"step", Text(r.Wait.Step)}, member{"questions", recordedArguments(r.Args)})
 	return v.JSON()
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -275,7 +276,7 @@ func (l *loading) schemas() {
 			l.failf(DuplicateSchema, where, "another schema has this name")
 			continue
 		}
-		if !isStepID(s.Name) {
+		if !IsStepID(s.Name) {
 			l.failf(BadName, where, "a name is 1 to %d letters, digits, hyphens and underscores", maxNameBytes)
 		}
 		if _, err := bcp.ParseAgentName(string(s.Reader)); err != nil {
@@ -305,7 +306,7 @@ func (l *loading) schemas() {
 func (l *loading) grants() {
 	d := &l.kernel.definition
 	for name, capabilities := range inOrder(d.Grants) {
-		if !isStepID(name) {
+		if !IsStepID(name) {
 			l.failf(BadName, fmt.Sprintf("grant %q", name), "a name is 1 to %d letters, digits, hyphens and underscores", maxNameBytes)
 		}
 		for _, c := range capabilities {
@@ -326,13 +327,9 @@ func (l *loading) grants() {
 
 func (l *loading) limits() {
 	m := &l.kernel.definition.Limits
-	for name, n := range inOrder(map[string]int{
-		"max_steps": m.MaxSteps, "max_effects": m.MaxEffects, "max_q_parses": m.MaxParses, "max_depth": m.MaxDepth, "max_plans": m.MaxPlans,
-		"max_planner_bits": m.MaxPlannerBits, "max_value_bytes": m.MaxValueBytes, "max_pending_approvals": m.MaxPendingApprovals, "max_questions": m.MaxQuestions,
-		"control_budget_bits": m.ControlBits, "planner_timeout": int(m.PlannerTimeout), "run_ttl": int(m.RunTTL), "approval_ttl": int(m.ApprovalTTL),
-	}) {
-		if n < 0 {
-			l.failf(BadLimit, "limits", "%s is below 0", name)
+	for _, f := range recordFields(reflect.TypeOf(*m)) {
+		if reflect.ValueOf(*m).FieldByIndex(f.index).Int() < 0 {
+			l.failf(BadLimit, "limits", "%s is below 0", f.key)
 		}
 	}
 	if m.MaxValueBytes > MaxContent {
@@ -377,7 +374,7 @@ func (l *loading) rule(r *Rule, seen map[string]bool) {
 	case seen[r.ID]:
 		l.failf(DuplicateRule, where, "another rule has this id")
 		return
-	case !isStepID(r.ID):
+	case !IsStepID(r.ID):
 		l.failf(BadName, where, "an id is 1 to %d letters, digits, hyphens and underscores", maxNameBytes)
 	case r.Effect == NoEffect || r.Effect > Ask:
 		l.failf(RuleEffectWord, where, "effect is forbid, declassify or ask, and reads is data or nothing")

@@ -275,7 +275,7 @@ func (l *Label) value() Value {
 		}
 		influence.add(string(i.Origin), bits)
 	}
-	v := object(member{"sources", wordList(uint8(l.Sources), sourceWords)}, member{"subjects", wordList(uint8(l.Subjects), subjectWords)},
+	v := object(member{"sources", wordList(l.Sources, sourceWords)}, member{"subjects", wordList(l.Subjects, subjectWords)},
 		member{"readers", l.Readers.value()}, member{"influence", influence})
 	if !l.Parsers.All() {
 		v.add("parsers", l.Parsers.value())
@@ -290,7 +290,7 @@ func (r *Readers) value() Value {
 	return texts(r.Capabilities())
 }
 
-func wordList(set uint8, words []string) Value {
+func wordList[T ~uint8](set T, words []string) Value {
 	var list []string
 	for i, word := range words {
 		if set>>i&1 != 0 {
@@ -323,13 +323,9 @@ func parseLabel(v *Value) (Label, error) {
 		value, ok := &v.list[i], false
 		switch key {
 		case "sources":
-			var set uint8
-			set, ok = parseSet(value, sourceWords)
-			l.Sources = Sources(set)
+			l.Sources, ok = parseSet[Sources](value, sourceWords)
 		case "subjects":
-			var set uint8
-			set, ok = parseSet(value, subjectWords)
-			l.Subjects = Subjects(set)
+			l.Subjects, ok = parseSet[Subjects](value, subjectWords)
 		case "readers":
 			l.Readers, ok = parseReaders(value)
 		case "parsers":
@@ -349,7 +345,7 @@ func parseLabel(v *Value) (Label, error) {
 	return l, nil
 }
 
-func parseSet(list *Value, words []string) (set uint8, ok bool) {
+func parseSet[T ~uint8](list *Value, words []string) (set T, ok bool) {
 	for i := range list.list {
 		bit := slices.Index(words, list.list[i].text)
 		if bit < 0 {

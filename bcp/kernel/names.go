@@ -69,21 +69,16 @@ func (g Grant) Clamp(asked []Capability) Grant {
 // Capabilities returns the set, sorted. The caller must not change it.
 func (g Grant) Capabilities() []Capability { return g.held }
 
-// IsStepID reports whether a text can be the id of a step: what a planner called one.
-func IsStepID(s string) bool { return isStepID(s) }
-
-// isStepID reports whether s is the id of a step: ^[A-Za-z0-9_-]{1,64}$.
-func isStepID(s string) bool { return len(s) >= 1 && len(s) <= maxNameBytes && onlyNameBytes(s, true) }
+// IsStepID reports whether s can be the id of a step, what a planner called one, or a
+// property of a schema, and so a segment of a path: ^[A-Za-z0-9_-]{1,64}$. The ids of
+// questions have hyphens.
+func IsStepID(s string) bool { return len(s) >= 1 && len(s) <= maxNameBytes && onlyNameBytes(s, true) }
 
 // isName reports whether s names an argument, an input of a merge, or a
 // property of a schema that a rule can read: ^[A-Za-z_][A-Za-z0-9_]{0,63}$.
 func isName(s string) bool {
 	return len(s) >= 1 && len(s) <= maxNameBytes && onlyNameBytes(s, false) && (s[0] < '0' || s[0] > '9')
 }
-
-// isProperty reports whether s can be a property of a schema, and so a segment of a
-// path. The ids of questions have hyphens.
-func isProperty(s string) bool { return isStepID(s) }
 
 func onlyNameBytes(s string, hyphen bool) bool {
 	for i := range len(s) {
@@ -103,7 +98,7 @@ func isPath(s string) bool {
 		return false
 	}
 	for segment := range strings.SplitSeq(s, ".") {
-		if !isProperty(segment) {
+		if !IsStepID(segment) {
 			return false
 		}
 	}

@@ -28,28 +28,15 @@ func ParsePersonDecision(s string) (PersonDecision, bool) {
 	return PersonDecision(max(i, 0)), i > 0
 }
 
-// about reports whether it can be decided about what waits.
-func (d PersonDecision) about(kind WaitKind) bool {
-	switch d {
-	case Reject:
-		return true
-	case Approve:
-		return kind == WaitApproval
-	case Done, NotDone:
-		return kind == WaitDoubt
-	case Answer:
-		return kind == WaitQuestion
-	default:
-		return false
-	}
-}
+// about is what each can be decided about, but for Reject, which goes for all.
+var about = map[PersonDecision]WaitKind{Approve: WaitApproval, Done: WaitDoubt, NotDone: WaitDoubt, Answer: WaitQuestion}
 
 // DecidePerson takes a person's decision about an item. That the person may decide,
 // and signed for these very bytes, is checked before. result is what the tool
 // returned, in JSON, where the person says that it was done, or the answer to a question.
 func (s *State) DecidePerson(m bcp.Moment, item string, decision PersonDecision, result []byte) Change {
 	r := s.open(item, WaitApproval, WaitDoubt, WaitQuestion)
-	if r == nil || !decision.about(r.Wait.Kind) {
+	if r == nil || decision != Reject && about[decision] != r.Wait.Kind {
 		return s.refused(m, ChangeStep, item, UnknownItem)
 	}
 	d, ok := s.begin(m, ChangeStep, r)

@@ -149,7 +149,7 @@ func parsePlanValue(v *Value) (*Plan, Fault) {
 // read reads one step.
 func (s *Step) read(v *Value, r *flowReader) Fault {
 	fault := func(c Code) Fault {
-		if id := v.member("id"); id != nil && isStepID(id.text) {
+		if id := v.member("id"); id != nil && IsStepID(id.text) {
 			return Fault{Code: c, Step: id.text}
 		}
 		return Fault{Code: c}

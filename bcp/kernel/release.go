@@ -21,7 +21,6 @@ const (
 	ReleaseCall                // to a tool, over its dispatcher
 	ReleaseItem                // to the people who may decide
 	ReleaseOutcome             // the end of a run, to its requester
-	ReleaseAlert               // to operators
 )
 
 // Release is one thing that follows from a change that was stored. Sent again it is
@@ -54,7 +53,7 @@ type Release struct {
 	// End is how the run ended; Final is its value, where it was committed.
 	End   *End
 	Final []byte
-	// Code is that of a refusal or an alert; Place is what a [BadRule] is about.
+	// Code is that of a refusal; Place is what a [BadRule] is about.
 	Code  Code
 	Place *RulePlace
 }
@@ -64,9 +63,6 @@ func (s *State) Releases(c *Change) []Release {
 	var out []Release
 	if c.Start != nil {
 		out = append(out, Release{Kind: ReleaseReply, Run: c.Run, Agent: bcp.AgentName(c.Start.Requester.Name), Code: c.Code, Place: c.Place})
-	}
-	if c.Alert != "" {
-		out = append(out, Release{Kind: ReleaseAlert, Run: c.Run, Code: c.Alert})
 	}
 	r := s.runs[c.Run]
 	if r == nil || c.Code != "" {
@@ -368,16 +364,21 @@ func schemaList(schemas []Schema) Value {
 	return list
 }
 
+// recordedArguments are what a wait is about; null if that was erased.
+func recordedArguments(args []byte) Value {
+	v, err := ParseValue(args)
+	if err != nil {
+		return Null()
+	}
+	return v
+}
+
 // callMessage is what a tool gets.
 func callMessage(w *Wait, args []byte) []byte {
-	arguments, err := ParseValue(args)
-	if err != nil {
-		arguments = Null()
-	}
 	key, _ := w.Key.MarshalText()
 	v := object(
 		member{"type", Text(TypeCall)}, member{"call_id", Text(w.ID)}, member{"attempt", Int(int64(w.Attempt))}, member{"tool", Text(w.Tool)},
-		member{"key", Text(string(key))}, member{"args", arguments},
+		member{"key", Text(string(key))}, member{"args", recordedArguments(args)},
 	)
 	return v.JSON()
 }

@@ -393,7 +393,7 @@ func (t *Type) set(key string, v *Value, at string) error {
 				return err
 			}
 			t.Fields = append(t.Fields, TypeField{Name: name, Type: field})
-			ok = ok && isProperty(name)
+			ok = ok && IsStepID(name)
 		}
 	case "required":
 		ok = v.kind == ListValue
