@@ -252,7 +252,7 @@ func (o *kernelForm) adviseRules(d *kernel.Definition) {
 func asks(d *kernel.Definition) bool {
 	return slices.ContainsFunc(d.Rules, func(r kernel.Rule) bool { return r.Effect == kernel.Ask }) ||
 		slices.ContainsFunc(d.Tools, func(t kernel.Tool) bool {
-			return t.Idempotency == kernel.Once || t.Idempotency == 0 && t.Level == kernel.Write
+			return t.Idempotency == kernel.Once || t.Idempotency == kernel.ByLevel && t.Level == kernel.Write
 		})
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
 // object is the mapping that a form was read of.
@@ -271,17 +270,6 @@ func (k *Key) setWord(field reflect.Value, word string) {
 // set puts what was read into a field of any of the types that definitions have.
 func set(field reflect.Value, made any) {
 	v := reflect.ValueOf(made)
-	switch f := field.Addr().Interface().(type) {
-	case *kernel.EffectLevel:
-		*f, _ = kernel.ParseEffectLevel(made.(string))
-		return
-	case *kernel.Idempotency:
-		*f, _ = kernel.ParseIdempotency(made.(string))
-		return
-	case *kernel.RuleEffect:
-		*f, _ = kernel.ParseRuleEffect(made.(string))
-		return
-	}
 	switch {
 	case v.Type().AssignableTo(field.Type()):
 		field.Set(v)

@@ -181,7 +181,7 @@ func (e *effects) inputs(w *office, g *clerk) (all []input) {
 		return []input{{kind: kind, id: g.unasked[0], attempt: 1}}
 	}
 	switch g.base.waits {
-	case kernel.NoWait:
+	case "":
 		if g.base == e.root {
 			all = append(all, input{kind: request})
 		}

@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"slices"
+
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -20,24 +22,22 @@ const (
 )
 
 // WaitKind says whom a run waits for. The zero value is nobody.
-type WaitKind uint8
+type WaitKind string
 
 // Whom a run can wait for.
 const (
-	NoWait WaitKind = iota
-	WaitPlanner
-	WaitSubPlanner
-	WaitReader
-	WaitTool
-	WaitApproval // a person, about a call that is to be made
-	WaitDoubt    // a person, about a call that may have been made
-	WaitQuestion // the requester, or a person in its place
+	WaitPlanner    WaitKind = "planner"
+	WaitSubPlanner WaitKind = "sub_planner"
+	WaitReader     WaitKind = "reader"
+	WaitTool       WaitKind = "tool"
+	WaitApproval   WaitKind = "approval" // a person, about a call that is to be made
+	WaitDoubt      WaitKind = "doubt"    // a person, about a call that may have been made
+	WaitQuestion   WaitKind = "question" // the requester, or a person in its place
 )
 
-var waitWords = []string{"", "planner", "sub_planner", "reader", "tool", "approval", "doubt", "question"}
-
-// Word returns the word for whom a run waits.
-func (k WaitKind) Word() string { return waitWords[min(int(k), len(waitWords)-1)] }
+func (k WaitKind) known() bool {
+	return k.Person() || slices.Contains([]WaitKind{WaitPlanner, WaitSubPlanner, WaitReader, WaitTool}, k)
+}
 
 // Person reports whether the run waits for a person, which takes none of its time.
 func (k WaitKind) Person() bool { return k == WaitApproval || k == WaitDoubt || k == WaitQuestion }

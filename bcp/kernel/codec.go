@@ -92,10 +92,8 @@ type spelled interface {
 	read(v *Value) bool
 }
 
-// recordWords are the types that are numbers, and words in records.
-var recordWords = map[reflect.Type][]string{
-	reflect.TypeFor[StepKind](): stepWords, reflect.TypeFor[Ruling](): rulingWords, reflect.TypeFor[WaitKind](): waitWords,
-}
+// word is one of a list: no record has another.
+type word interface{ known() bool }
 
 // encode appends the object that a struct is, of the fields that are said or of all others.
 func encode(dst []byte, of any, said bool) []byte {
@@ -132,9 +130,6 @@ func encodeField(dst []byte, f reflect.Value) []byte {
 	case reflect.Int, reflect.Int64:
 		return strconv.AppendInt(dst, f.Int(), 10)
 	case reflect.Uint8:
-		if words := recordWords[f.Type()]; words != nil {
-			return appendText(dst, words[f.Uint()])
-		}
 		return strconv.AppendUint(dst, f.Uint(), 10)
 	case reflect.String:
 		return appendText(dst, strings.ToValidUTF8(f.String(), "\ufffd"))
@@ -184,17 +179,12 @@ func decodeField(v *Value, into reflect.Value) bool {
 		into.SetInt(v.n)
 		return v.kind == IntValue && !into.OverflowInt(v.n)
 	case reflect.Uint8:
-		n := v.n
-		if words := recordWords[into.Type()]; words != nil {
-			n = int64(slices.Index(words, v.text))
-			into.SetUint(uint64(max(n, 0)))
-			return v.kind == TextValue && n > 0
-		}
-		into.SetUint(uint64(n))
-		return v.kind == IntValue && n >= 0 && !into.OverflowUint(uint64(n))
+		into.SetUint(uint64(v.n))
+		return v.kind == IntValue && v.n >= 0 && !into.OverflowUint(uint64(v.n))
 	case reflect.String:
 		into.SetString(v.text)
-		return v.kind == TextValue
+		w, listed := into.Interface().(word)
+		return v.kind == TextValue && (!listed || w.known())
 	case reflect.Array:
 		d := into.Addr().Interface().(*bcp.Digest)
 		return v.kind == TextValue && d.UnmarshalText([]byte(v.text)) == nil && *d != bcp.Digest{}

@@ -252,7 +252,7 @@ func TestSteeringIsPriced(t *testing.T) {
 			}
 			for _, change := range g.changes {
 				for _, s := range change.Steps {
-					key := s.Path + " " + s.Kind.Word()
+					key := s.Path + " " + string(s.Kind)
 					if before, known := labels[key]; s.Done && known && spelled(before) != spelled(s.Label) {
 						t.Fatalf("%s: the label of %s depends on content: %s, %s", plan, key, spelled(before), spelled(s.Label))
 					} else if s.Done {

@@ -14,20 +14,15 @@ import (
 // Format is what a string spells. A value of it is in its one canonical spelling, so
 // that a rule which compares texts compares what they mean: an address is exactly one,
 // in lower case. The zero value is any text.
-type Format uint8
+type Format string
 
 // The formats.
 const (
-	AnyText Format = iota
-	Email          // one address: user@host.example
-	Date           // 2026-01-31
-	URI            // with a scheme, in ASCII
+	AnyText Format = ""
+	Email   Format = "email" // one address: user@host.example
+	Date    Format = "date"  // 2026-01-31
+	URI     Format = "uri"   // with a scheme, in ASCII
 )
-
-var formatWords = []string{"", "email", "date", "uri"}
-
-// Word returns the name of the format; any text has none.
-func (f Format) Word() string { return formatWords[min(int(f), len(formatWords)-1)] }
 
 // maxEmail is the length of an address, maxHost that of the name of a host.
 const maxEmail, maxHost = 254, 253

@@ -138,7 +138,7 @@ func FuzzRun(f *testing.F) {
 			case 4:
 				c = g.state.DecideAnswer(m, id, nil, bcp.Code(answer))
 			case 5:
-				c = g.state.DecidePerson(m, id, kernel.PersonDecision(step/10), result)
+				c = g.state.DecidePerson(m, id, []kernel.PersonDecision{"", kernel.Approve, kernel.Reject, kernel.Done, kernel.NotDone, kernel.Answer}[step/10%6], result)
 			case 6:
 				g.now = time.Unix(0, max(g.state.NextDue(), g.now.UnixNano()))
 				c, due = g.state.DecideDue(g.moment())

@@ -1,26 +1,26 @@
 package kernel
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 )
 
 // Ruling is what the gate says about a call. The zero value denies.
-type Ruling uint8
+type Ruling string
 
 // The rulings.
 const (
-	Deny Ruling = iota
-	NeedPerson
-	Allow
+	Deny       Ruling = ""
+	NeedPerson Ruling = "ask"
+	Allow      Ruling = "allow"
 )
 
-// rulingWords are the words of rulings; no record needs that of the zero value.
-var rulingWords = []string{"deny", "ask", "allow"}
+func (r Ruling) known() bool { return r == NeedPerson || r == Allow } // no record has the zero value
 
 // Word returns deny, ask or allow.
-func (r Ruling) Word() string { return rulingWords[min(int(r), len(rulingWords)-1)] }
+func (r Ruling) Word() string { return cmp.Or(string(r), "deny") }
 
 // Verdict is a ruling with its reasons. The zero value denies.
 type Verdict struct {

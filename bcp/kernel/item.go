@@ -106,7 +106,7 @@ func (s *State) itemOf(r *run, call *Call) bcp.RunItem {
 		return it
 	}
 	it.Reader = bcp.AgentName(t.Service)
-	e.Service, e.Description, e.Level, e.Result = it.Reader, t.Description, t.Level.Word(), t.Output.AppendJSONSchema(nil)
+	e.Service, e.Description, e.Level, e.Result = it.Reader, t.Description, string(t.Level), t.Output.AppendJSONSchema(nil)
 	if call == nil {
 		return it
 	}
@@ -179,7 +179,7 @@ func parseSaid(response []byte, key string) (*Value, bool) {
 // DecideItem decides what a person decided about an item. The person's right and
 // signature are judged before.
 func (s *State) DecideItem(m bcp.Moment, id bcp.ItemID, act bcp.Act, by bcp.AgentName, until time.Time, content []byte) bcp.RunMessage {
-	decision, result := NoDecision, []byte(nil)
+	decision, result := PersonDecision(""), []byte(nil)
 	item, _ := s.Item(id)
 	if item.Effect.Early && act == bcp.Approve {
 		c := s.decideLater(m, string(id), by, until.UnixNano())

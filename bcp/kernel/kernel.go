@@ -193,7 +193,7 @@ func (l *loading) tools() {
 			}
 		}
 		switch {
-		case t.Level == NoLevel || t.Level > Write:
+		case !slices.Contains([]EffectLevel{Pure, Read, Write}, t.Level):
 			l.failf(BadType, where, "effect_level is pure, read or write")
 		case t.Level == Write && len(t.RequiredCaps) == 0 && !d.BareWrites:
 			l.failf(WriteWithoutCapability, where, "a tool that writes needs a capability")
@@ -201,7 +201,7 @@ func (l *loading) tools() {
 		if t.Subjects&^(SubjectUser|ThirdParty) != 0 {
 			l.failf(BadType, where, "result_subjects are user and third_party")
 		}
-		if t.Idempotency > Once {
+		if !slices.Contains([]Idempotency{ByLevel, Free, ByKey, Once}, t.Idempotency) {
 			l.failf(BadType, where, "idempotency is free, key or none")
 		}
 		if t.Timeout < 0 {
@@ -376,7 +376,7 @@ func (l *loading) rule(r *Rule, seen map[string]bool) {
 		return
 	case !IsStepID(r.ID):
 		l.failf(BadName, where, "an id is 1 to %d letters, digits, hyphens and underscores", maxNameBytes)
-	case r.Effect == NoEffect || r.Effect > Ask:
+	case !slices.Contains([]RuleEffect{Forbid, Declassify, Ask}, r.Effect):
 		l.failf(RuleEffectWord, where, "effect is forbid, declassify or ask, and reads is data or nothing")
 	case r.ControlBits < 0 || r.ControlBits > MaxControlBits || r.ControlBits > 0 && r.Effect != Declassify:
 		l.failf(RuleEffectWord, where, "control_bits is of a rule that declassifies, and at most %d", MaxControlBits)

@@ -60,7 +60,7 @@ func TestDefinitions(t *testing.T) {
 		{"a tool of 64", func(d *kernel.Definition) { d.Rules, d.Tools[2].Name = nil, strings.Repeat("a", 64) }, ""},
 		{"a tool of 65", func(d *kernel.Definition) { d.Rules, d.Tools[2].Name = nil, strings.Repeat("a", 65) }, kernel.BadName},
 		{"subjects that there are not", tool(func(t *kernel.Tool) { t.Subjects = 1 << 7 }), kernel.BadType},
-		{"an idempotency that there is not", tool(func(t *kernel.Tool) { t.Idempotency = kernel.Once + 1 }), kernel.BadType},
+		{"an idempotency that there is not", tool(func(t *kernel.Tool) { t.Idempotency = "never" }), kernel.BadType},
 		{"a timeout below 0", tool(func(t *kernel.Tool) { t.Timeout = -1 }), kernel.BadLimit},
 		{"a write without capability", tool(func(t *kernel.Tool) { t.RequiredCaps = nil }), kernel.WriteWithoutCapability},
 		{"a read without capability", func(d *kernel.Definition) { d.Tools[0].RequiredCaps = nil }, ""},
@@ -73,8 +73,8 @@ func TestDefinitions(t *testing.T) {
 		{"a capability that begins with a dot", tool(func(t *kernel.Tool) { t.RequiredCaps = caps(".mail") }), kernel.BadCapability},
 		{"a capability of 64", tool(func(t *kernel.Tool) { t.RequiredCaps = caps(kernel.Capability(strings.Repeat("a", 64))) }), kernel.BadCapability},
 		{"a reader that is none", func(d *kernel.Definition) { d.Tools[0].Readers = caps("everybody!") }, kernel.BadCapability},
-		{"no effect level", tool(func(t *kernel.Tool) { t.Level = kernel.NoLevel }), kernel.BadType},
-		{"no such effect level", tool(func(t *kernel.Tool) { t.Level = 9 }), kernel.BadType},
+		{"no effect level", tool(func(t *kernel.Tool) { t.Level = "" }), kernel.BadType},
+		{"no such effect level", tool(func(t *kernel.Tool) { t.Level = "all" }), kernel.BadType},
 		{"no input schema", func(d *kernel.Definition) { d.Rules, d.Tools[2].Input = nil, nil }, kernel.BadType},
 		{"no output schema", tool(func(t *kernel.Tool) { t.Output = nil }), kernel.BadType},
 		{"an input that is a text", func(d *kernel.Definition) { d.Rules, d.Tools[2].Input = nil, mustType(`{"type":"string"}`) }, kernel.BadType},
@@ -109,7 +109,7 @@ func TestDefinitions(t *testing.T) {
 			d.MeshRules = []kernel.Rule{r}
 		}, kernel.DuplicateRule},
 		{"a rule of the mesh that allows", func(d *kernel.Definition) { d.MeshRules, d.Rules = d.Rules, nil }, kernel.RuleEffectWord},
-		{"a rule without effect", with(mailToSelf, func(r *kernel.Rule) { r.Effect = kernel.NoEffect }), kernel.RuleEffectWord},
+		{"a rule without effect", with(mailToSelf, func(r *kernel.Rule) { r.Effect = "" }), kernel.RuleEffectWord},
 		{"a rule with a bad id", with(mailToSelf, func(r *kernel.Rule) { r.ID = "a b" }), kernel.BadName},
 		{"a rule for a tool that is not there", with(mailToSelf, func(r *kernel.Rule) { r.Tool = "sendmail" }), kernel.RuleUnknownTool},
 		{"a rule for no tool", with(mailToSelf, func(r *kernel.Rule) { r.Tool = "" }), kernel.RuleUnknownTool},
@@ -176,7 +176,7 @@ func TestDefinitionTellsAll(t *testing.T) {
 	t.Parallel()
 	d := definition()
 	d.Tools = slices.Clone(d.Tools)
-	d.Tools[0].RequiredCaps, d.Tools[2].Level, d.Schemas[0].Spec = caps("*"), kernel.NoLevel, bcp.Spec{}
+	d.Tools[0].RequiredCaps, d.Tools[2].Level, d.Schemas[0].Spec = caps("*"), "", bcp.Spec{}
 	d.Rules = append(d.Rules, d.Rules[0])
 	_, defects := kernel.New(d)
 	var told []string

@@ -1,32 +1,20 @@
 package kernel
 
 import (
-	"slices"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// PersonDecision is what a person decides about an item. The zero value is nothing
-// that could be decided.
-type PersonDecision uint8
+// PersonDecision is what a person decides about an item.
+type PersonDecision string
 
 // The decisions: about a call that is to be made, and about one that may have been.
 const (
-	NoDecision PersonDecision = iota
-	Approve
-	Reject  // it is not made; or nobody knows, and the run ends in doubt
-	Done    // it was done
-	NotDone // it was not: send it again
-	Answer  // what the requester would
+	Approve PersonDecision = "approve"
+	Reject  PersonDecision = "reject"   // it is not made; or nobody knows, and the run ends in doubt
+	Done    PersonDecision = "done"     // it was done
+	NotDone PersonDecision = "not_done" // it was not: send it again
+	Answer  PersonDecision = "answer"   // what the requester would
 )
-
-var decisionWords = []string{"", "approve", "reject", "done", "not_done", "answer"}
-
-// ParsePersonDecision reads the word of a decision.
-func ParsePersonDecision(s string) (PersonDecision, bool) {
-	i := slices.Index(decisionWords, s)
-	return PersonDecision(max(i, 0)), i > 0
-}
 
 // about is what each can be decided about, but for Reject, which goes for all.
 var about = map[PersonDecision]WaitKind{Approve: WaitApproval, Done: WaitDoubt, NotDone: WaitDoubt, Answer: WaitQuestion}

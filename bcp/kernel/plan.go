@@ -5,30 +5,25 @@ import (
 	"strings"
 )
 
-// StepKind is the kind of a step. The zero value is none.
-type StepKind uint8
+// StepKind is the kind of a step.
+type StepKind string
 
 // The kinds. A planner writes all but ItemStep and EndStep, which [Kernel.Check] adds.
 const (
-	NoStep StepKind = iota
-	ConstStep
-	ToolStep
-	ParseStep
-	SubStep
-	MergeStep
-	WhenStep
-	EachStep
-	AskStep
-	ItemStep // an element of an each, before the steps that it is for
-	EndStep  // behind the steps of a when or an each: what they give
-	ResultStep
+	ConstStep  StepKind = "const"
+	ToolStep   StepKind = "tool"
+	ParseStep  StepKind = "q_parse"
+	SubStep    StepKind = "subkernel"
+	MergeStep  StepKind = "merge"
+	WhenStep   StepKind = "when"
+	EachStep   StepKind = "each"
+	AskStep    StepKind = "ask_requester"
+	ItemStep   StepKind = "item" // an element of an each, before the steps that it is for
+	EndStep    StepKind = "end"  // behind the steps of a when or an each: what they give
+	ResultStep StepKind = "result"
 )
 
-// Word returns the word of the kind.
-func (k StepKind) Word() string { return stepWords[min(int(k), len(stepWords)-1)] }
-
-// stepWords are the words of all kinds, by number.
-var stepWords = []string{"", "const", "tool", "q_parse", "subkernel", "merge", "when", "each", "ask_requester", "item", "end", "result"}
+func (k StepKind) known() bool { return planKeys[k] != nil || k == ItemStep || k == EndStep }
 
 // Plan is a plan that was read, and not checked yet: see [Kernel.Check].
 type Plan struct {
@@ -88,7 +83,7 @@ type Arg struct {
 
 // planKeys are the keys of each kind of step besides kind and id; those with a question
 // mark may be absent. What they hold, plan.schema.json says, too.
-var planKeys = [...][]string{
+var planKeys = map[StepKind][]string{
 	ConstStep:  {"value"},
 	ToolStep:   {"tool", "args?"},
 	ParseStep:  {"source", "schema_ref", "instruction"},
@@ -161,7 +156,7 @@ func (s *Step) read(v *Value, r *flowReader) Fault {
 	if kind == nil || kind.kind != TextValue {
 		return fault(UnknownKind)
 	}
-	s.Kind = StepKind(max(slices.Index(stepWords, kind.text), 0))
+	s.Kind = StepKind(kind.text)
 	switch keys := planKeys[s.Kind]; {
 	case keys == nil:
 		return fault(UnknownKind)

@@ -23,12 +23,12 @@ func AppendPlanSchema(dst []byte, steers, asks, names bool) []byte {
 	steps := definitions.member("steps")
 	kinds := steps.member("items").member("oneOf")
 	kinds.list = slices.DeleteFunc(kinds.list, func(step Value) bool {
-		switch step.member("properties").member("kind").member("const").text {
-		case WhenStep.Word(), EachStep.Word():
+		switch StepKind(step.member("properties").member("kind").member("const").text) {
+		case WhenStep, EachStep:
 			return !steers
-		case AskStep.Word():
+		case AskStep:
 			return !asks
-		case ResultStep.Word():
+		case ResultStep:
 			return !names
 		}
 		return false

@@ -334,7 +334,7 @@ func (k *Kernel) catalogue(g Grant) Value {
 			continue
 		}
 		list.list = append(list.list, object(
-			member{"name", Text(t.Name)}, member{"description", Text(t.Description)}, member{"effect_level", Text(t.Level.Word())},
+			member{"name", Text(t.Name)}, member{"description", Text(t.Description)}, member{"effect_level", Text(string(t.Level))},
 			member{"input_schema", t.Input.schema()}, member{"output_schema", t.Output.schema()},
 		))
 	}
@@ -347,7 +347,7 @@ func (k *Kernel) reasons(g Grant) Value {
 	for i := range k.definition.Rules {
 		r := &k.definition.Rules[i]
 		if r.Because != "" && (r.Tool == AnyTool || k.tool(r.Tool, g) != nil) {
-			list.list = append(list.list, object(member{"tool", Text(r.Tool)}, member{"effect", Text(effectWords[r.Effect])}, member{"because", Text(r.Because)}))
+			list.list = append(list.list, object(member{"tool", Text(r.Tool)}, member{"effect", Text(string(r.Effect))}, member{"because", Text(r.Because)}))
 		}
 	}
 	return list

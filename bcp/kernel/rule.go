@@ -7,25 +7,15 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 )
 
-// RuleEffect says what a rule does to a call for which it holds. The zero value is
-// none, and no rule has it.
-type RuleEffect uint8
+// RuleEffect says what a rule does to a call for which it holds.
+type RuleEffect string
 
 // The effects.
 const (
-	NoEffect RuleEffect = iota
-	Forbid
-	Declassify
-	Ask
+	Forbid     RuleEffect = "forbid"
+	Declassify RuleEffect = "declassify"
+	Ask        RuleEffect = "ask"
 )
-
-var effectWords = []string{"", "forbid", "declassify", "ask"}
-
-// ParseRuleEffect reads the word of an effect.
-func ParseRuleEffect(s string) (RuleEffect, bool) {
-	i := slices.Index(effectWords, s)
-	return RuleEffect(max(i, 0)), i > 0
-}
 
 // AnyTool is the tool of a rule about all tools.
 const AnyTool = "*"

@@ -426,9 +426,9 @@ func TestApprovals(t *testing.T) {
 		if string(item.Arguments) != `{"body":"at 3pm","to":"kim@example.com"}` || item.Tool.Name != "send_email" || item.Judged == nil || fmt.Sprint(item.Judged.Judged.Rules) != "[look]" {
 			t.Errorf("got %s %+v", item.Arguments, item.Judged)
 		}
-		for _, decision := range []kernel.PersonDecision{kernel.NoDecision, kernel.Done, kernel.NotDone, 9} {
+		for _, decision := range []kernel.PersonDecision{"", kernel.Done, kernel.NotDone, "later"} {
 			if c := g.state.DecidePerson(g.moment(), item.Wait.ID, decision, []byte(sent)); c.Code != kernel.UnknownItem {
-				t.Errorf("decision %d: %q", decision, c.Code)
+				t.Errorf("decision %q: %q", decision, c.Code)
 			}
 		}
 		if c := g.state.DecidePerson(g.moment(), "ielse", kernel.Approve, nil); c.Code != kernel.UnknownItem {

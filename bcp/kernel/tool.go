@@ -1,57 +1,31 @@
 package kernel
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
-// EffectLevel says what a call can do to the world. The zero value is none, and
-// no tool has it.
-type EffectLevel uint8
+// EffectLevel says what a call can do to the world.
+type EffectLevel string
 
 // The levels.
 const (
-	NoLevel EffectLevel = iota
-	Pure                // computes
-	Read                // brings content in
-	Write               // changes something
+	Pure  EffectLevel = "pure"  // computes
+	Read  EffectLevel = "read"  // brings content in
+	Write EffectLevel = "write" // changes something
 )
 
 // Idempotency says what becomes of a call that nobody knows to have been done.
-type Idempotency uint8
+type Idempotency string
 
-// The kinds of idempotency. The zero value is that of the level: a read is free,
-// a write is not.
+// The kinds of idempotency.
 const (
-	ByLevel Idempotency = iota
+	// ByLevel: a read is free, a write is not.
+	ByLevel Idempotency = ""
 	// Free: doing it twice is as good as once.
-	Free
+	Free Idempotency = "free"
 	// ByKey: the tool knows the key of a call, and repeats its outcome.
-	ByKey
+	ByKey Idempotency = "key"
 	// Once: it must not be sent again before a person has looked.
-	Once
+	Once Idempotency = "none"
 )
-
-// The words of levels and kinds of idempotency.
-var (
-	levelWords       = []string{"", "pure", "read", "write"}
-	idempotencyWords = []string{"", "free", "key", "none"}
-)
-
-// Word returns the word of the level.
-func (l EffectLevel) Word() string { return levelWords[min(int(l), len(levelWords)-1)] }
-
-// ParseEffectLevel reads the word of a level.
-func ParseEffectLevel(s string) (EffectLevel, bool) {
-	i := slices.Index(levelWords, s)
-	return EffectLevel(max(i, 0)), i > 0
-}
-
-// ParseIdempotency reads the word of a kind of idempotency; none is ByLevel.
-func ParseIdempotency(s string) (Idempotency, bool) {
-	i := slices.Index(idempotencyWords, s)
-	return Idempotency(max(i, 0)), i >= 0
-}
 
 // DefaultToolTimeout is how long a tool may take whose definition says nothing.
 const DefaultToolTimeout = 30 * time.Second

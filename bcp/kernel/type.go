@@ -6,31 +6,20 @@ import (
 	"slices"
 )
 
-// TypeKind is the kind of a [Type].
-type TypeKind uint8
+// TypeKind is the kind of a [Type]. No value is of the zero value.
+type TypeKind string
 
-// The kinds of types. The zero value is none, and no value is of it.
+// The kinds of types.
 const (
-	NoType TypeKind = iota
-	ObjectType
-	ArrayType
-	StringType
-	IntegerType
-	NumberType
-	BooleanType
-	SealedType // a string that nobody reads but a tool that takes it, and Readers
-	EnumType
+	ObjectType  TypeKind = "object"
+	ArrayType   TypeKind = "array"
+	StringType  TypeKind = "string"
+	IntegerType TypeKind = "integer"
+	NumberType  TypeKind = "number"
+	BooleanType TypeKind = "boolean"
+	SealedType  TypeKind = "sealed" // a string that nobody reads but a tool that takes it, and Readers
+	EnumType    TypeKind = "enum"
 )
-
-var typeWords = []string{"", "object", "array", "string", "integer", "number", "boolean", "sealed", "enum"}
-
-// Word returns the name of the kind.
-func (k TypeKind) Word() string {
-	if int(k) < len(typeWords) {
-		return typeWords[k]
-	}
-	return ""
-}
 
 // Type is a closed type: what a tool takes or gives, or what a q_parse makes. A
 // value of it is exactly what it says, with nothing coerced and nothing besides.
@@ -293,12 +282,13 @@ func parseTypeValue(v *Value, at string) (*Type, error) {
 	}
 	t := &Type{Kind: EnumType}
 	if word := v.member("type"); word != nil {
-		t.Kind = TypeKind(max(0, slices.Index(typeWords[:EnumType], word.text)))
-		if t.Kind == StringType && v.member("enum") != nil {
+		if t.Kind = TypeKind(word.text); t.Kind == EnumType {
+			t.Kind = ""
+		} else if t.Kind == StringType && v.member("enum") != nil {
 			t.Kind = EnumType
 		}
 	}
-	if t.Kind == NoType || t.Kind == EnumType && v.member("enum") == nil {
+	if _, known := typeKeys[t.Kind]; !known || t.Kind == EnumType && v.member("enum") == nil {
 		return nil, typeError(at, "no type that is known")
 	}
 	for i, key := range v.keys {
@@ -325,7 +315,7 @@ func parseConst(v, only *Value, at string) (*Type, error) {
 	}
 	for i, key := range v.keys {
 		switch word := &v.list[i]; {
-		case key == "type" && (word.text != "string" || t.Kind != EnumType) && word.text != t.Kind.Word(), key != "const" && !slices.Contains(commonKeys, key):
+		case key == "type" && (word.text != "string" || t.Kind != EnumType) && word.text != string(t.Kind), key != "const" && !slices.Contains(commonKeys, key):
 			return nil, typeError(at, fmt.Sprintf("key %q", key))
 		case key != "const":
 			if err := t.set(key, word, at); err != nil {
@@ -359,14 +349,14 @@ func (t *Type) set(key string, v *Value, at string) error {
 		ok = number(0) && v.n <= MaxContent
 		t.MinLength = int(v.n)
 	case "format":
-		i := slices.Index(formatWords, v.text)
-		ok, t.Format = i > 0, Format(max(i, 0))
+		t.Format = Format(v.text)
+		ok = slices.Contains([]Format{Email, Date, URI}, t.Format)
 	case "minimum":
 		ok = t.setBound(&t.Min, &t.Low, v)
 	case "maximum":
 		ok = t.setBound(&t.Max, &t.High, v)
 	case "accepts":
-		ok, t.Accepts = v.text == SealedType.Word(), true
+		ok, t.Accepts = v.text == string(SealedType), true
 	case "hosts":
 		ok = v.kind == ListValue && len(v.list) > 0
 		for i := range v.list {
@@ -442,7 +432,7 @@ func (t *Type) schema() Value {
 	if t == nil {
 		return object()
 	}
-	s := object(member{"type", Text(t.Kind.Word())})
+	s := object(member{"type", Text(string(t.Kind))})
 	switch t.Kind {
 	case EnumType:
 		s = object(member{"enum", texts(t.Values)})
@@ -465,9 +455,9 @@ func (t *Type) schema() Value {
 		s.add("additionalProperties", Bool(false))
 	}
 	flags := map[string]bool{"nullable": t.Nullable, "critical": t.Critical}
-	words := map[string]string{"format": t.Format.Word(), "description": t.Description}
+	words := map[string]string{"format": string(t.Format), "description": t.Description}
 	if t.Accepts {
-		words["accepts"] = SealedType.Word()
+		words["accepts"] = string(SealedType)
 	}
 	if t.Hosts != nil {
 		s.add("hosts", texts(t.Hosts))

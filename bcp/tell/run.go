@@ -50,7 +50,7 @@ func ofRun(d *bcp.Decision) string {
 		parts = append(parts, "told the planner "+inert.Line(string(change.Told.Code)))
 	}
 	if w := change.Wait; w != nil {
-		parts = append(parts, "waits for "+words(w.Kind.Word(), inert.Line(string(w.Agent)), inert.Line(w.Tool)))
+		parts = append(parts, "waits for "+words(string(w.Kind), inert.Line(string(w.Agent)), inert.Line(w.Tool)))
 	}
 	if e := change.End; e != nil && e.Code != "" {
 		parts = append(parts, inert.Line(string(e.Code)))

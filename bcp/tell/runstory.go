@@ -230,8 +230,8 @@ func (r *RunStory) add(d *bcp.Decision, c *kernel.Change) {
 	r.Steps, r.Calls, r.Questions, r.Plans, r.PlannerBits, r.Control = t.Steps, t.Effects, t.Parses, t.Plans, t.PlannerBits, t.Control
 	if r.Waits = nil; c.Wait != nil {
 		w := c.Wait
-		r.Waits = &RunWait{Kind: w.Kind.Word(), Agent: w.Agent, Tool: w.Tool, Step: w.Step, Attempt: w.Attempt, Since: time.Unix(0, w.Since).UTC()}
-		r.event(d, "waits_for_"+w.Kind.Word(), w.Step, w.Tool, string(w.Agent))
+		r.Waits = &RunWait{Kind: string(w.Kind), Agent: w.Agent, Tool: w.Tool, Step: w.Step, Attempt: w.Attempt, Since: time.Unix(0, w.Since).UTC()}
+		r.event(d, "waits_for_"+string(w.Kind), w.Step, w.Tool, string(w.Agent))
 	}
 	if c.End != nil {
 		r.Status, r.Code, r.Step, r.Result = string(c.End.Status), c.End.Code, c.End.Step, c.End.Result
@@ -270,7 +270,7 @@ func (r *RunStory) step(s *kernel.StepRecord) {
 	}
 	if s.Done {
 		r.Values = append(r.Values, RunValue{
-			Step: s.Path, Kind: s.Kind.Word(), Tool: s.Tool, Inputs: append([]string{}, s.Inputs...), Label: s.Label, Reused: s.Reused,
+			Step: s.Path, Kind: string(s.Kind), Tool: s.Tool, Inputs: append([]string{}, s.Inputs...), Label: s.Label, Reused: s.Reused,
 		})
 	}
 }

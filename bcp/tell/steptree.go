@@ -50,7 +50,7 @@ func StepTree(steps []TreeStep) []*StepNode {
 			in = in.child(part)
 		}
 		n := in.child(parts[len(parts)-1])
-		if s.Kind == kernel.EndStep.Word() {
+		if s.Kind == string(kernel.EndStep) {
 			n.ended = s.State == stepDone
 			continue
 		}
@@ -83,7 +83,7 @@ func (n *StepNode) complete(steps []kernel.Step, state string, inLoop bool) {
 		s := &steps[i]
 		at := slices.IndexFunc(ran, func(r *StepNode) bool { return r.Name == s.ID })
 		if at < 0 {
-			n.Inside = append(n.Inside, &StepNode{Name: s.ID, Kind: s.Kind.Word(), State: state})
+			n.Inside = append(n.Inside, &StepNode{Name: s.ID, Kind: string(s.Kind), State: state})
 		} else {
 			n.Inside = append(n.Inside, ran[at])
 			ran = slices.Delete(ran, at, at+1)
@@ -194,6 +194,6 @@ func (r *RunStory) trace(c *kernel.Change) {
 		if s.Done {
 			state = stepDone
 		}
-		r.steps = append(r.steps, TreeStep{s.Path, s.Kind.Word(), s.Bits, state})
+		r.steps = append(r.steps, TreeStep{s.Path, string(s.Kind), s.Bits, state})
 	}
 }

@@ -87,7 +87,7 @@ func TestDispatcherAsksTheGate(t *testing.T) {
 		"allowed":                      {k.Gate(), release(&tools[1], "send", both...), errStopped},
 		"denied by the gate":           {k.Gate(), release(&tools[1], "send", "mail.read"), errDenied},
 		"zero gate":                    {kernel.Gate{}, release(&tools[1], "send", both...), errDenied},
-		"zero verdict":                 {judgeAll(0), release(&tools[1], "send", both...), errDenied},
+		"zero verdict":                 {judgeAll(""), release(&tools[1], "send", both...), errDenied},
 		"nobody approved":              {judgeAll(kernel.NeedPerson), release(&tools[1], "send", both...), errDenied},
 		"no call":                      {judgeAll(kernel.Allow), uncalled, errDenied},
 		"no release of a call":         {judgeAll(kernel.Allow), parse, errDenied},

@@ -428,9 +428,9 @@ func TestRunsGoOnAfterAKill(t *testing.T) {
 		calls string
 		wait  kernel.WaitKind // that it ends at, if it does not commit
 	}{
-		"planner":   {"", kernel.WaitPlanner, `post{"body":"hello","to":"kim"}1`, 0},
-		"reader":    {mailPlan, kernel.WaitReader, `read_inbox{}1 post{"body":"x","to":"kim"}1`, 0},
-		"keyed":     {postPlan, kernel.WaitTool, `post{"body":"hello","to":"kim"}1 post{"body":"hello","to":"kim"}2`, 0},
+		"planner":   {"", kernel.WaitPlanner, `post{"body":"hello","to":"kim"}1`, ""},
+		"reader":    {mailPlan, kernel.WaitReader, `read_inbox{}1 post{"body":"x","to":"kim"}1`, ""},
+		"keyed":     {postPlan, kernel.WaitTool, `post{"body":"hello","to":"kim"}1 post{"body":"hello","to":"kim"}2`, ""},
 		"not twice": {sendPlan, kernel.WaitTool, `send_email{"body":"hello","to":"kim"}1`, kernel.WaitDoubt},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -474,7 +474,7 @@ func TestRunsGoOnAfterAKill(t *testing.T) {
 			} else {
 				g = b.start(t, b.withKernel)
 			}
-			if c.wait != 0 {
+			if c.wait != "" {
 				g.wait(t, 1, waits(c.wait))
 			} else if end := g.ended(t); end != "committed" {
 				t.Errorf("the run is %s", end)

@@ -80,25 +80,25 @@ type caseTool struct {
 	InputSchema    jsontext.Value      `json:"input_schema"`
 	OutputSchema   jsontext.Value      `json:"output_schema"`
 	RequiredCaps   []kernel.Capability `json:"required_caps"`
-	EffectLevel    string              `json:"effect_level"`
+	EffectLevel    kernel.EffectLevel  `json:"effect_level"`
 	Egress         *bool               `json:"egress"`
 	ResultReaders  []kernel.Capability `json:"result_readers"`
 	ResultSubjects []string            `json:"result_subjects"`
 	ResultTrusted  bool                `json:"result_trusted"`
-	Idempotency    string              `json:"idempotency"`
+	Idempotency    kernel.Idempotency  `json:"idempotency"`
 	Parsers        []string            `json:"parsers"`
 	Timeout        string              `json:"timeout"`
 }
 
 type caseRule struct {
-	ID       string         `json:"id"`
-	Effect   string         `json:"effect"`
-	Tool     string         `json:"tool"`
-	When     string         `json:"when"`
-	Reads    string         `json:"reads"`
-	Control  int            `json:"control_bits"`
-	Because  string         `json:"because"`
-	Examples jsontext.Value `json:"examples"`
+	ID       string            `json:"id"`
+	Effect   kernel.RuleEffect `json:"effect"`
+	Tool     string            `json:"tool"`
+	When     string            `json:"when"`
+	Reads    string            `json:"reads"`
+	Control  int               `json:"control_bits"`
+	Because  string            `json:"because"`
+	Examples jsontext.Value    `json:"examples"`
 }
 
 type caseRequester struct {
@@ -142,9 +142,9 @@ func (r *caseResult) performed() bool {
 }
 
 type casePerson struct {
-	Step     string         `json:"step"`
-	Decision string         `json:"decision"`
-	Result   jsontext.Value `json:"result"`
+	Step     string                `json:"step"`
+	Decision kernel.PersonDecision `json:"decision"`
+	Result   jsontext.Value        `json:"result"`
 }
 
 type caseCrash struct {
@@ -179,7 +179,7 @@ func (in *kernelInput) plan() ([]byte, error) {
 	}
 }
 
-// unknownWord is neither a subject nor an idempotency: loading says so.
+// unknownWord is no subject: loading says so.
 const unknownWord = 1 << 7
 
 // tool returns the tool as a definition has it. What is wrong with it stays wrong, so
@@ -187,12 +187,7 @@ const unknownWord = 1 << 7
 func (t *caseTool) tool() kernel.Tool {
 	out := kernel.Tool{
 		Service: t.Service, Name: t.Name, Description: t.Description, RequiredCaps: t.RequiredCaps, NoEgress: t.Egress != nil && !*t.Egress, Readers: t.ResultReaders,
-		Trusted: t.ResultTrusted, Parsers: t.Parsers,
-	}
-	out.Level, _ = kernel.ParseEffectLevel(t.EffectLevel)
-	var known bool
-	if out.Idempotency, known = kernel.ParseIdempotency(t.Idempotency); !known {
-		out.Idempotency = unknownWord
+		Trusted: t.ResultTrusted, Parsers: t.Parsers, Level: t.EffectLevel, Idempotency: t.Idempotency,
 	}
 	if t.Timeout != "" {
 		var err error
@@ -224,10 +219,9 @@ func (t *caseTool) tool() kernel.Tool {
 }
 
 func (r *caseRule) rule() kernel.Rule {
-	out := kernel.Rule{ID: r.ID, Tool: r.Tool, When: r.When, ReadsData: r.Reads == "data", ControlBits: r.Control, Because: r.Because}
-	out.Effect, _ = kernel.ParseRuleEffect(r.Effect)
+	out := kernel.Rule{ID: r.ID, Tool: r.Tool, When: r.When, ReadsData: r.Reads == "data", ControlBits: r.Control, Because: r.Because, Effect: r.Effect}
 	if r.Reads != "" && r.Reads != "data" {
-		out.Effect = kernel.NoEffect
+		out.Effect = ""
 	}
 	return out
 }

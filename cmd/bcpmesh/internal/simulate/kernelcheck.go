@@ -181,7 +181,7 @@ func (r *kernelReport) plan(k *kernel.Kernel, name string, grant kernel.Grant, r
 	}
 	r.Control = checked.Worst()
 	for _, s := range checked.Steps() {
-		r.Steps = append(r.Steps, stepReport{s.ID, s.Kind.Word(), s.Label, jsontext.Value(s.Label.Width().String()), s.Hazy, s.Bits})
+		r.Steps = append(r.Steps, stepReport{s.ID, string(s.Kind), s.Label, jsontext.Value(s.Label.Width().String()), s.Hazy, s.Bits})
 	}
 	for _, f := range checked.Preflight() {
 		r.Calls = append(r.Calls, callReport{f.Step, f.Tool, f.Verdict.Ruling.Word(), f.Verdict.Code, append([]string{}, f.Verdict.Rules...), f.Certain})
@@ -240,7 +240,7 @@ func (r *kernelReport) print(p *cli.Program) error {
 
 // printTree prints the paths of a plan that content can choose, with what each fork costs.
 func (r *kernelReport) printTree(p *cli.Program) {
-	if !slices.ContainsFunc(r.Steps, func(s stepReport) bool { return s.Kind == kernel.EndStep.Word() }) {
+	if !slices.ContainsFunc(r.Steps, func(s stepReport) bool { return s.Kind == string(kernel.EndStep) }) {
 		return
 	}
 	p.Out.Heading("What content can steer: at most " + r.Control.String() + " of " + r.Budget.String())

@@ -321,7 +321,7 @@ func (w *kernelWorld) restart() error {
 // playPerson has somebody decide about an item, if the case has somebody.
 func (w *kernelWorld) playPerson(r *kernel.Release) error {
 	for i, person := range w.input.People {
-		decision, known := kernel.ParsePersonDecision(person.Decision)
+		decision := person.Decision
 		about := decision == kernel.Reject && r.Wait.Kind != kernel.WaitDoubt
 		switch decision {
 		case kernel.Approve:
@@ -331,7 +331,7 @@ func (w *kernelWorld) playPerson(r *kernel.Release) error {
 		case kernel.Done, kernel.NotDone:
 			about = r.Wait.Kind == kernel.WaitDoubt
 		}
-		if whose := "person " + strconv.Itoa(i); isStep(person.Step, r.Wait.Step) && known && w.used[whose] == 0 && about {
+		if whose := "person " + strconv.Itoa(i); isStep(person.Step, r.Wait.Step) && w.used[whose] == 0 && about {
 			w.used[whose]++
 			change := w.state.DecidePerson(w.moment(), r.Wait.ID, decision, person.Result)
 			if change.Code == "" {
