@@ -59,11 +59,11 @@ type Client struct {
 	Encoding   bcp.Encoding
 	Definition *bcp.Mesh // nil with a creds file, and for the operator
 
-	// Of [Flags.Books]: how far they are, the connection of the state folder's owner, if
-	// the gateway listens, and the files of a stopped mesh.
-	Late  Late
-	Owner *Client
-	files *Source
+	// Of [Flags.Books]: how many decisions of the gateway they lack, the connection of the
+	// state folder's owner, if the gateway listens, and the files of a stopped mesh.
+	Behind uint64
+	Owner  *Client
+	files  *Source
 }
 
 // Close disconnects.

@@ -186,15 +186,6 @@ const (
 	booksPause    = 50 * time.Millisecond
 )
 
-// Late is how far the audit and ledger are, before they are read. The zero value says
-// nothing.
-type Late struct {
-	shown  uint64    // the newest decision of the audit
-	at     time.Time // its time
-	behind uint64    // decisions that the gateway made before, and nobody is shown
-	asked  bool      // the gateway said so
-}
-
 // Books connects as an auditor; of a stopped mesh to a server of its own on its files,
 // for the owner of the state folder. Where the command is of that owner, the audit shows
 // then what the gateway had decided before, or what it lacks is said. follow says that it is
@@ -220,17 +211,14 @@ func (f *Flags) Books(ctx context.Context, p *cli.Program, follow bool) (*Client
 	if f.Creds == "" {
 		c.Owner, _ = ConnectOperator(ctx, f.Where) // the gateway may not listen
 	}
-	ctx, cancel := context.WithTimeout(ctx, booksPatience)
-	defer cancel()
-	var operator *agents.Operator
 	if c.Owner != nil {
-		operator = c.Owner.Operator()
+		c.Behind, err = behind(ctx, c.Auditor(), c.Owner.Operator())
+		if err != nil {
+			p.Out.Talkf("the gateway does not say what it has decided: the newest decisions may not be here")
+		}
 	}
-	if c.Late, err = readPosition(ctx, c.Auditor(), operator); err != nil {
-		c.Late = Late{} // whoever reads the books says so
-	}
-	if c.Owner != nil {
-		c.Late.Talk(p)
+	if c.Behind > 0 {
+		p.Out.Talkf("the ledger does not show the last %s yet", cli.Count(int(c.Behind), "decision"))
 	}
 	return c, nil
 }
@@ -253,48 +241,33 @@ func (f *Flags) booksOfFiles(ctx context.Context) (*Client, error) {
 	return c, nil
 }
 
-// readPosition looks how far the books are that an auditor reads. With the operator the gateway says
-// what it has decided, and is waited for; where that is nil, or when it does not answer, the audit
-// alone is looked at.
-func readPosition(ctx context.Context, auditor *agents.Auditor, operator *agents.Operator) (p Late, err error) {
-	var decided uint64
-	for deadline := time.Now().Add(booksPatience); ; {
-		shown := ^uint64(0)
-		if operator != nil {
-			storage, err := operator.Storage(ctx)
-			if p.asked = err == nil; p.asked && decided == 0 {
-				decided = storage.Decisions
-			}
-			if storage.Shown > 0 {
-				shown = storage.Shown
-			}
-		}
+// behind waits for the audit to show what the gateway had decided, and returns how many decisions it lacks in the end.
+func behind(ctx context.Context, auditor *agents.Auditor, operator *agents.Operator) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, booksPatience)
+	defer cancel()
+	storage, err := operator.Storage(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for decided := storage.Decisions; ; {
 		last, err := auditor.Last(ctx)
 		if err != nil && !errors.Is(err, agents.ErrNoRecords) {
-			return p, err
+			return 0, err
 		}
-		p.shown, p.at = last.Decision.Seq, last.Decision.At()
-		shown = min(shown, p.shown)
-		if p.behind = decided - min(shown, decided); p.behind == 0 || time.Now().After(deadline) {
-			return p, nil
+		shown := last.Decision.Seq
+		if storage.Shown > 0 { // on a cluster another server may have answered
+			shown = min(shown, storage.Shown)
+		}
+		if shown >= decided {
+			return 0, nil
 		}
 		select {
 		case <-ctx.Done():
-			return p, ctx.Err()
+			return decided - shown, nil
 		case <-time.After(booksPause):
 		}
-	}
-}
-
-// Behind is how many decisions the books lack.
-func (l Late) Behind() uint64 { return l.behind }
-
-// Talk says what the books lack, or how far they are if the gateway was not asked.
-func (l Late) Talk(p *cli.Program) {
-	switch {
-	case l.behind > 0:
-		p.Out.Talkf("the ledger does not show the last %s yet", cli.Count(int(l.behind), "decision"))
-	case !l.asked && l.shown > 0:
-		p.Out.Talkf("as of decision %d of %s; the gateway was not asked for newer ones", l.shown, cli.Moment(l.at))
+		if again, err := operator.Storage(ctx); err == nil {
+			storage = again
+		}
 	}
 }

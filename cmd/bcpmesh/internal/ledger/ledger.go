@@ -79,13 +79,9 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 				return err
 			}
 			for i := range books {
-				books[i].Behind = c.Late.Behind()
+				books[i].Behind = c.Behind
 			}
-			err = cli.ShowList(p.Out, books, "nothing was charged yet", ledgerTable)
-			if c.Owner == nil {
-				c.Late.Talk(p)
-			}
-			return err
+			return cli.ShowList(p.Out, books, "nothing was charged yet", ledgerTable)
 		},
 	}
 	who.AddTo(cmd, "auditor")
