@@ -49,7 +49,7 @@ func TestRecordedActsAreAskedForOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f := keys.PushFlags{URL: s.ClientURL(), Wait: cli.DurationFlag{Value: wait}}
+			f := keys.PushFlags{Where: meshdir.StateFlags{State: state}, URL: s.ClientURL(), Wait: cli.DurationFlag{Value: wait}}
 			if recorded, waiting, err := f.Record(t.Context(), store); recorded != 0 || waiting == 0 || err == nil {
 				t.Errorf("%d recorded, %d wait, %v", recorded, waiting, err)
 			}
@@ -164,7 +164,7 @@ func TestPushRecordsThoughNotLetInAtFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := keys.PushFlags{URL: "nats://" + stingy(t, s), Wait: cli.DurationFlag{Value: time.Minute}}
+	f := keys.PushFlags{Where: meshdir.StateFlags{State: state}, URL: "nats://" + stingy(t, s), Wait: cli.DurationFlag{Value: time.Minute}}
 	if recorded, waiting, err := f.Record(t.Context(), store); recorded == 0 || waiting > 0 || err != nil {
 		t.Errorf("%d recorded, %d wait, %v", recorded, waiting, err)
 	}

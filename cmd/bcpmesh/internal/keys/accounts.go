@@ -28,23 +28,6 @@ func AccountsCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("accounts", accountsExportCommand(p), accountsPushCommand(p))
 }
 
-// AccountsFlags say which mesh a command of accounts works on.
-type AccountsFlags struct{ state string }
-
-// AddTo has cmd understand them.
-func (f *AccountsFlags) AddTo(cmd *cobra.Command) {
-	cli.Take(cmd, "", cli.Into{"state": &f.state})
-}
-
-// Folder is the mesh that the arguments name.
-func (f *AccountsFlags) Folder(args []string) (meshdir.Folder, error) {
-	folder, err := meshdir.Argument(args)
-	if f.state != "" {
-		folder.State = f.state
-	}
-	return folder, err
-}
-
 // openKeys opens the keys of a mesh, which it makes if there are none.
 func openKeys(state string) (*accounts.Store, error) {
 	store, err := accounts.Open(state, meshdir.Unlock())
@@ -61,13 +44,11 @@ func openKeys(state string) (*accounts.Store, error) {
 }
 
 func accountsExportCommand(p *cli.Program) *cobra.Command {
-	var where AccountsFlags
+	var where meshdir.StateFlags
 	var out string
 	var gateways, guests []string
 	var force bool
-	cmd := &cobra.Command{
-		Use: "export [DIR]",
-	}
+	cmd := &cobra.Command{Use: "export [DIR]"}
 	where.AddTo(cmd)
 	cmd.Flags().StringVar(&out, "out", "", "`DIR` to write to, created if missing")
 	cmd.Flags().StringArrayVar(&gateways, "gateway", nil, "`NAME` of a gateway that may log in; may be repeated")
@@ -89,7 +70,8 @@ func accountsExportCommand(p *cli.Program) *cobra.Command {
 		if e.guests, err = meshdir.AgentArguments("accounts export", guests); err != nil {
 			return err
 		}
-		folder, err := where.Folder(args)
+		where.Dir = cmp.Or(strings.Join(args, ""), where.Dir)
+		folder, err := where.Folder()
 		if err != nil {
 			return err
 		}
@@ -176,9 +158,10 @@ func (e *export) write(store *accounts.Store, def *bcp.Mesh, gateways []bcp.Agen
 			return cli.NotWritten(filepath.Join(e.out, folder), err)
 		}
 	}
-	for _, f := range e.texts(gateways) {
-		path := filepath.Join(e.out, f.name)
-		if err := cli.WriteOver(path, []byte(f.text), 0o644); err != nil {
+	texts := e.texts(gateways)
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		path := filepath.Join(e.out, name)
+		if err := cli.WriteOver(path, []byte(texts[name]), 0o644); err != nil {
 			return err
 		}
 		e.files = append(e.files, path)
@@ -285,55 +268,36 @@ const (
 	guestPush        = "push.creds"
 )
 
-// exportedText is a file of an export that holds no secret.
-type exportedText struct{ name, text string }
-
-func (e *export) texts(gateways []bcp.AgentName) []exportedText {
-	operator := e.b.Operator + "\n"
-	texts := []exportedText{{exportedOperator, operator}}
+// texts are the files of an export that hold no secret.
+func (e *export) texts(gateways []bcp.AgentName) map[string]string {
+	texts := map[string]string{exportedOperator: e.b.Operator + "\n"}
 	if !e.guest {
-		texts = append(texts, exportedText{ExportedResolver, resolverText(e.b)}, exportedText{ExportedNode, nodeText})
+		texts[ExportedResolver], texts[ExportedNode] = resolverText(e.b), nodeText
 	}
 	for _, folder := range folders(GatewaysFolder, gateways) {
-		texts = append(texts, exportedText{filepath.Join(folder, exportedOperator), operator})
+		texts[filepath.Join(folder, exportedOperator)] = e.b.Operator + "\n"
 	}
 	return texts
 }
 
 func folders(in string, names []bcp.AgentName) []string {
-	list := cli.Map(names, func(name bcp.AgentName) string { return filepath.Join(in, string(name)) })
-	return list
+	return cli.Map(names, func(name bcp.AgentName) string { return filepath.Join(in, string(name)) })
 }
 
 // resolverText is what all nodes include.
 func resolverText(b accounts.Bundle) string {
-	var t strings.Builder
 	system, _ := b.Account(accounts.System)
-	fmt.Fprintf(&t, `# What every node of the cluster includes: who may sign accounts, and the accounts of
-# the mesh as they were exported. Nothing here is secret. Servers keep newer accounts
-# than these: "bcpmesh accounts push" gives them, and a node that was away gets them
-# from the others.
-
-operator: %s
-system_account: %s
-
-# A node that keeps its accounts elsewhere says so behind the line that includes this.
-resolver: {
-  type: full
-  dir: "/var/lib/nats/accounts"
-  allow_delete: false
-  interval: "2m"
-  timeout: "1.9s"
-}
-
-resolver_preload: {
-`, b.Operator, system.PublicKey)
+	text := fmt.Sprintf(resolverHead, b.Operator, system.PublicKey)
 	for _, a := range b.Accounts {
-		fmt.Fprintf(&t, "  # %s\n  %s: %s\n", a.Name, a.PublicKey, a.JWT)
+		text += fmt.Sprintf("  # %s\n  %s: %s\n", a.Name, a.PublicKey, a.JWT)
 	}
-	t.WriteString("}\n")
-	return t.String()
+	return text + "}\n"
 }
+
+// resolverHead is what is before the accounts, with the operator and the system account.
+//
+//go:embed resolver.conf
+var resolverHead string
 
 // nodeText is the configuration of a node as a mesh needs it.
 //

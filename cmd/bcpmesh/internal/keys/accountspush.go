@@ -1,19 +1,19 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
@@ -24,7 +24,7 @@ import (
 
 // PushFlags are those of accounts push.
 type PushFlags struct {
-	where          AccountsFlags
+	Where          meshdir.StateFlags
 	URL, Creds, ca string
 	Wait           cli.DurationFlag
 }
@@ -47,7 +47,7 @@ func accountsPushCommand(p *cli.Program) *cobra.Command {
 	cmd := cli.Command("push [DIR]", func(ctx context.Context, args []string) error {
 		return pushAccounts(p, ctx, f, args)
 	})
-	f.where.AddTo(cmd)
+	f.Where.AddTo(cmd)
 	cli.TakeGiven(cmd, "--url URLS of servers of the cluster, with commas; --creds: system.creds of the export", cli.Into{"url": &f.URL, "creds": &f.Creds, "ca": &f.ca})
 	cli.WaitFlag(cmd, &f.Wait, 30*time.Second, "how long to wait for credential changes to be recorded")
 	return cmd
@@ -57,7 +57,8 @@ func pushAccounts(p *cli.Program, ctx context.Context, f PushFlags, args []strin
 	if f.URL == "" || f.Creds == "" {
 		return cli.Usagef("accounts push: expected --url and --creds").WithHint("for example --url nats://node-1:4222 --creds ./cluster/%s", ExportedSystem)
 	}
-	folder, err := f.where.Folder(args)
+	f.Where.Dir = cmp.Or(strings.Join(args, ""), f.Where.Dir)
+	folder, err := f.Where.Folder()
 	if err != nil {
 		return err
 	}
@@ -119,15 +120,21 @@ func (f *PushFlags) Record(ctx context.Context, store *accounts.Store) (recorded
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.Wait.Value)
 	defer cancel()
-	conn, err := f.operator(ctx, store)
-	if err != nil {
-		return 0, len(changes), err
+	// Asked again, a gateway would record the changes again.
+	who := client.Flags{Where: f.Where, URL: f.URL, CA: f.ca, Attempt: f.Wait.Value}
+	c, err := who.Connect(ctx, bcp.RoleOperator)
+	for err != nil { // a server that is busy closes a connection that it was about to let in
+		select {
+		case <-ctx.Done():
+			return 0, len(changes), err
+		case <-time.After(client.ClusterPause):
+		}
+		c, err = who.Connect(ctx, bcp.RoleOperator)
 	}
-	defer conn.Close()
-	operator := agents.NewOperator(conn)
+	defer c.Close()
 	for len(changes) > 0 {
 		body, n := bcp.CredentialRecordsOf(changes)
-		done, err := operator.RecordCredentials(ctx, body)
+		done, err := c.Operator().RecordCredentials(ctx, body)
 		if err == nil && done.Recorded != n {
 			err = errors.New("the gateway has recorded others")
 		}
@@ -140,31 +147,6 @@ func (f *PushFlags) Record(ctx context.Context, store *accounts.Store) (recorded
 		recorded, changes = recorded+n, changes[n:]
 	}
 	return recorded, 0, nil
-}
-
-// operator connects as the operator, again and again until ctx ends: a server that is
-// busy closes a connection that it was about to let in. The caller closes it.
-func (f *PushFlags) operator(ctx context.Context, store *accounts.Store) (*agents.Connection, error) {
-	secure, err := meshdir.Trust{CA: f.ca}.Options()
-	if err != nil {
-		return nil, err
-	}
-	creds, err := store.Issue(bcp.Operator, bcp.RoleOperator, client.OwnCredsTTL, accounts.ForItself)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		// Asked again, a gateway would record the changes again.
-		conn, err := agents.Connect(ctx, f.URL, agents.CredsText(creds.Text()), agents.Options{Name: bcp.Operator, Attempt: f.Wait.Value, NATS: secure, Logger: hclog.NewNullLogger()})
-		if err == nil {
-			return conn, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(client.ClusterPause):
-		}
-	}
 }
 
 // showPushed shows what was done, and fails with what was not.
