@@ -76,7 +76,7 @@ func runRedecide(t *testing.T, code int, args ...string) (lines []listed) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	env := func(string) string { return "" }
-	p := &cli.Program{In: strings.NewReader(""), Out: cli.NewOutput(&stdout, &stderr, env), Env: env}
+	p := &cli.Program{In: strings.NewReader(""), Out: cli.NewOutput(&stdout, &stderr), Env: env}
 	root := rootCommand(p)
 	root.SetArgs(append([]string{"audit", "redecide", "--json"}, args...))
 	if got := p.Out.Finish(root.ExecuteContext(t.Context())); got != code {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/hashicorp/go-hclog"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/mattn/go-isatty"
 	"golang.org/x/term"
 
@@ -36,8 +35,7 @@ import (
 //     the protocol has one of its own, so that scripts can tell it from failure.
 //   - Nothing is written, neither a file nor a part of a result, for a command
 //     line that is wrong.
-//   - Colours, drawn tables and progress bars are for a terminal. NO_COLOR and
-//     TERM=dumb turn colours off.
+//   - Drawn tables and progress bars are for a terminal. There are no colours.
 //   - What comes from files, agents and arguments is made harmless before it
 //     is shown: control characters and invisible ones are escaped.
 
@@ -119,11 +117,10 @@ type Output struct {
 	Terminal     bool      // stdout is one
 	Width        int       // its columns
 	TalkTerminal bool      // stderr is one
-	Colours      bool      // wanted, where there is a terminal
 }
 
-// NewOutput writes to stdout and stderr, in colours if env and the terminal allow it.
-func NewOutput(stdout, stderr io.Writer, env func(string) string) *Output {
+// NewOutput writes to stdout and stderr.
+func NewOutput(stdout, stderr io.Writer) *Output {
 	return &Output{
 		Stdout:       bufio.NewWriterSize(stdout, 64<<10),
 		Stderr:       stderr,
@@ -131,7 +128,6 @@ func NewOutput(stdout, stderr io.Writer, env func(string) string) *Output {
 		Terminal:     IsTerminal(stdout),
 		Width:        Columns(stdout),
 		TalkTerminal: IsTerminal(stderr),
-		Colours:      env("NO_COLOR") == "" && env("TERM") != "dumb",
 	}
 }
 
@@ -236,12 +232,7 @@ func HarmlessJSON(b []byte) []byte {
 }
 
 // Heading writes the title of a part of a result.
-func (o *Output) Heading(title string) {
-	if o.Terminal && o.Colours {
-		title = text.Colors{text.Bold, text.FgCyan}.EscapeSeq() + title + text.Reset.EscapeSeq()
-	}
-	o.Printf("%s\n", title)
-}
+func (o *Output) Heading(title string) { o.Printf("%s\n", title) }
 
 // Plain makes text harmless for a terminal, as one line.
 func Plain(s string) string { return inert.Line(s) }

@@ -26,7 +26,7 @@ func Main(root func(*Program) *cobra.Command) {
 // is the whole program: everything that it reads and writes is an argument, but
 // for the files that the command line names and the folder it is called in.
 func Run(ctx context.Context, root func(*Program) *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
-	p := &Program{In: stdin, Out: NewOutput(stdout, stderr, env), Env: env}
+	p := &Program{In: stdin, Out: NewOutput(stdout, stderr), Env: env}
 	cmd := root(p)
 	if args == nil {
 		args = []string{} // with nil, cobra takes the arguments of the process

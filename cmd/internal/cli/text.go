@@ -85,19 +85,18 @@ func (o *Output) Table(header []string, rows [][]string) {
 	for _, row := range rows {
 		cells = append(cells, harmlessRow(row))
 	}
-	bold := o.Terminal && o.Colours
 	if o.Terminal {
 		dropEmptyColumns(cells)
 	}
 	switch {
 	case !o.Terminal:
-		o.Printf("%s\n", renderTable(cells, plainTable, false))
+		o.Printf("%s\n", renderTable(cells, plainTable))
 	case drawnWidth(cells) <= o.Width:
-		o.Printf("%s\n", renderTable(cells, table.StyleRounded, bold))
+		o.Printf("%s\n", renderTable(cells, table.StyleRounded))
 	case wrapColumns(cells, o.Width):
-		o.Printf("%s\n", renderTable(cells, plainTable, bold))
+		o.Printf("%s\n", renderTable(cells, plainTable))
 	default:
-		o.Printf("%s", stackedTable(cells, o.Width, bold))
+		o.Printf("%s", stackedTable(cells, o.Width))
 	}
 }
 
@@ -118,16 +117,13 @@ func harmlessRow(row []string) []string {
 	return harmless
 }
 
-func renderTable(cells [][]string, style table.Style, bold bool) string {
+func renderTable(cells [][]string, style table.Style) string {
 	t := table.NewWriter()
 	t.SetStyle(style)
 	t.SuppressTrailingSpaces()
 	for i, row := range cells {
 		line := make(table.Row, len(row))
 		for j, cell := range row {
-			if i == 0 && bold {
-				cell = boldText(strings.ToUpper(cell))
-			}
 			line[j] = cell
 		}
 		if i == 0 {
@@ -137,10 +133,6 @@ func renderTable(cells [][]string, style table.Style, bold bool) string {
 		}
 	}
 	return t.Render()
-}
-
-func boldText(s string) string {
-	return text.Colors{text.Bold}.EscapeSeq() + s + text.Reset.EscapeSeq()
 }
 
 // dropEmptyColumns takes away the columns in which no row has anything.
@@ -234,7 +226,7 @@ func Wrap(s string, width int) string {
 
 // stackedTable writes each row as a block: its first cell, then a line for each other
 // cell that is not empty, below the name of its column.
-func stackedTable(cells [][]string, width int, bold bool) string {
+func stackedTable(cells [][]string, width int) string {
 	var b strings.Builder
 	header := cells[0]
 	name := 0
@@ -247,11 +239,7 @@ func stackedTable(cells [][]string, width int, bold bool) string {
 			if i > 0 {
 				b.WriteString("\n")
 			}
-			title := Wrap(row[0], width)
-			if bold {
-				title = boldText(title)
-			}
-			b.WriteString(title + "\n")
+			b.WriteString(Wrap(row[0], width) + "\n")
 		}
 		for j, cell := range row[1:] {
 			if cell == "" {

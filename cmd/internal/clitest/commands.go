@@ -40,7 +40,7 @@ func (r Root) Execute(stdin string, args ...string) Outcome {
 
 // Each calls f with every command and its words.
 func (r Root) Each(f func(cmd *cobra.Command, words []string)) {
-	p := &cli.Program{In: strings.NewReader(""), Out: cli.NewOutput(&bytes.Buffer{}, &bytes.Buffer{}, os.Getenv), Env: os.Getenv}
+	p := &cli.Program{In: strings.NewReader(""), Out: cli.NewOutput(&bytes.Buffer{}, &bytes.Buffer{}), Env: os.Getenv}
 	var walk func(cmd *cobra.Command, words []string)
 	walk = func(cmd *cobra.Command, words []string) {
 		f(cmd, words)

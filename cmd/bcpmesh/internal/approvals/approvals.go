@@ -47,7 +47,7 @@ func ApprovalsCommand(p *cli.Program) *cobra.Command {
 				return ShowUndecided(p.Out, err)
 			}
 			return p.Out.Show(view, func() {
-				writeItem(p.Out.Stdout, ItemLines(&view, time.Now(), cli.Columns(p.Out.Screen)), p.Out.Terminal && p.Out.Colours)
+				p.Out.Printf("%s\n", strings.Join(ItemLines(&view, time.Now(), p.Out.Width), "\n"))
 			})
 		},
 	}

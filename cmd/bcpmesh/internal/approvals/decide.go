@@ -412,7 +412,7 @@ func editCommand(p *cli.Program) *cobra.Command {
 // showPreview shows what an edit would release.
 func showPreview(o *cli.Output, view *bcp.ItemView, preview bcp.EditPreview) error {
 	return o.Show(preview, func() {
-		writeItem(o.Stdout, PreviewLines(view, preview, cli.Columns(o.Screen)), o.Terminal && o.Colours)
+		o.Printf("%s\n", strings.Join(PreviewLines(view, preview, o.Width), "\n"))
 	})
 }
 

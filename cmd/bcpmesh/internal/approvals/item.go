@@ -4,26 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"strings"
 	"time"
-
-	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-)
-
-// lineKind says whose words a line of an item holds, and so how it is coloured.
-type lineKind int
-
-const (
-	lineHead    lineKind = iota // ours: what the mesh knows
-	lineLabel                   // ours: the edge of a frame
-	lineAsked                   // a question within a frame, behind askedGutter
-	lineContent                 // hostile, behind the gutter
 )
 
 // The edges of frames. What they are drawn with is shown as marks in content.
@@ -33,18 +20,12 @@ const (
 	endGutter   = "└─ "
 )
 
-// itemLine is one line of an item as its approver sees it.
-type itemLine struct {
-	kind lineKind
-	text string
-}
-
 // leastWidth is that of an item in columns, however narrow a terminal is.
 const leastWidth = 40
 
 // itemText collects the lines of an item.
 type itemText struct {
-	lines []itemLine
+	lines []string
 	width int
 }
 
@@ -56,16 +37,12 @@ func (t *itemText) head(key, value string) {
 		if i > 0 {
 			key = ""
 		}
-		t.lines = append(t.lines, itemLine{lineHead, strings.TrimRight(fmt.Sprintf("%-*s%s", column, key, line), " ")})
+		t.lines = append(t.lines, strings.TrimRight(fmt.Sprintf("%-*s%s", column, key, line), " "))
 	}
 }
 
-func (t *itemText) blank() { t.lines = append(t.lines, itemLine{kind: lineHead}) }
-
-func (t *itemText) add(kind lineKind, prefix, s string) {
-	for _, line := range inert.Prefixed(prefix, s, t.width) {
-		t.lines = append(t.lines, itemLine{kind, line})
-	}
+func (t *itemText) add(prefix, s string) {
+	t.lines = append(t.lines, inert.Prefixed(prefix, s, t.width)...)
 }
 
 // frames puts hostile texts into frames that they can neither leave nor imitate.
@@ -75,21 +52,21 @@ func (t *itemText) frames(frames []tell.Frame) {
 		if f.Length != "" {
 			label += ": " + f.Length + ", after bars"
 		}
-		t.blank()
-		t.add(lineLabel, labelGutter, label)
+		t.lines = append(t.lines, "")
+		t.add(labelGutter, label)
 		for _, part := range f.Parts {
 			if part.Asked != "" {
-				t.add(lineAsked, askedGutter, part.Asked)
+				t.add(askedGutter, part.Asked)
 			}
-			t.add(lineContent, inert.Gutter, part.Text)
+			t.add(inert.Gutter, part.Text)
 		}
-		t.add(lineLabel, endGutter, f.End)
+		t.add(endGutter, f.End)
 	}
 }
 
 // ItemLines shows everything that an approver judges an item by (PROTOCOL P7.1,
 // P7.2): what the mesh knows first, then the content, framed.
-func ItemLines(v *bcp.ItemView, now time.Time, width int) []itemLine {
+func ItemLines(v *bcp.ItemView, now time.Time, width int) []string {
 	t := itemText{width: max(width, leastWidth)}
 	t.facts(tell.ItemFacts(v, now))
 	t.frames(tell.ItemFrames(v, now))
@@ -97,13 +74,13 @@ func ItemLines(v *bcp.ItemView, now time.Time, width int) []itemLine {
 }
 
 // PreviewLines shows what an edit would release, and what it replaces.
-func PreviewLines(v *bcp.ItemView, preview bcp.EditPreview, width int) []itemLine {
+func PreviewLines(v *bcp.ItemView, preview bcp.EditPreview, width int) []string {
 	t := itemText{width: max(width, leastWidth)}
 	t.facts(tell.PreviewFacts(v, preview))
 	frames := tell.PreviewFrames(v, preview)
 	t.frames(frames)
 	if len(frames) == 1 {
-		t.blank()
+		t.lines = append(t.lines, "")
 		t.head("changed", "nothing: this is what "+string(v.Reader)+" said. Approve it instead")
 	}
 	return t.lines
@@ -139,33 +116,9 @@ func mismatch(id bcp.ItemID) error {
 		WithHint("do not decide about it, and tell the operator: gateway and program may have different versions")
 }
 
-// writeItem writes an item's lines to a terminal or a file.
-func writeItem(w io.Writer, lines []itemLine, colours bool) {
-	for _, l := range lines {
-		// An error of stdout sticks to its writer; there is nowhere to report one
-		// of stderr.
-		_, _ = fmt.Fprintln(w, painted(l, colours))
-	}
-}
-
 func digestText(d bcp.Digest) string { return hex.EncodeToString(d[:]) }
 
-// painted colours a line of ours. Content is never coloured.
-func painted(l itemLine, colours bool) string {
-	if !colours || l.text == "" {
-		return l.text
-	}
-	switch l.kind {
-	case lineLabel:
-		return text.Colors{text.Bold, text.FgYellow}.EscapeSeq() + l.text + text.Reset.EscapeSeq()
-	case lineAsked:
-		return text.Colors{text.FgCyan}.EscapeSeq() + l.text + text.Reset.EscapeSeq()
-	}
-	return l.text
-}
-
 // ShowLines shows an item to the person who is asked about it next.
-func ShowLines(q *cli.Prompter, lines []itemLine) {
-	writeItem(q.Out.Stderr, lines, q.Out.TalkTerminal && q.Out.Colours)
-	q.Out.Talkf("")
+func ShowLines(q *cli.Prompter, lines []string) {
+	_, _ = fmt.Fprintf(q.Out.Stderr, "%s\n\n", strings.Join(lines, "\n")) // there is nowhere to report an error of stderr
 }

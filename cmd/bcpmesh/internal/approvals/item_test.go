@@ -34,38 +34,26 @@ func summaryView(id, text string) bcp.ItemView {
 
 // said returns what stands behind the gutter in the frame whose label holds
 // label.
-func said(t inerttest.T, lines []itemLine, label string) string {
+func said(t inerttest.T, lines []string, label string) string {
 	t.Helper()
 	var text strings.Builder
 	inside, labelled := false, false
 	for _, l := range lines {
-		prefix := map[lineKind]string{lineContent: inert.Gutter, lineAsked: askedGutter}[l.kind]
-		rest, ok := strings.CutPrefix(l.text, prefix)
-		if !ok || l.kind == lineHead && strings.HasPrefix(l.text, "│") {
-			t.Fatalf("a line of another kind: %q", l.text)
-		}
-		switch l.kind {
-		case lineLabel:
-			inside = strings.Contains(l.text, label) || labelled && strings.HasPrefix(l.text, labelGutter)
-			labelled = inside
-		case lineContent:
+		rest, content := strings.CutPrefix(l, inert.Gutter)
+		switch {
+		case content:
 			labelled = false
 			if inside {
 				text.WriteString(rest)
 			}
+		case strings.HasPrefix(l, labelGutter), strings.HasPrefix(l, endGutter):
+			inside = strings.Contains(l, label) || labelled && strings.HasPrefix(l, labelGutter)
+			labelled = inside
 		default:
 			labelled = false
 		}
 	}
 	return inerttest.ReadBack(t, text.String())
-}
-
-func textsOf(lines []itemLine) []string {
-	var out []string
-	for _, l := range lines {
-		out = append(out, l.text)
-	}
-	return out
 }
 
 // An approver sees the whole content and what the mesh knows about it, under a
@@ -79,7 +67,7 @@ func TestItemLinesTellEverything(t *testing.T) {
 	v.Earlier = []bcp.Release{{Reader: "mail", Query: "q7", Category: 2, Content: jsontext.Value(`{"who":"ann lee"}`), Nominal: 55 * bcp.Bit, Time: testNow.Add(-time.Hour)},
 		{Reader: "mail", Query: "q8", Category: 2, Outcome: bcp.Held},
 		{Reader: "mail", Subscription: "news", Category: 1, Outcome: bcp.Expired, Time: testNow.Add(-time.Minute)}}
-	text := strings.Join(textsOf(ItemLines(&v, testNow, 100)), "\n")
+	text := strings.Join(ItemLines(&v, testNow, 100), "\n")
 	for _, part := range []string{
 		"item      i1\n", "kind      summary: free text", "channel   main ← mail, category 3, subscription digest\n",
 		"agent mail, own taint high, delivered as medium; Reads mail.; network none; tools Read\n",
@@ -100,7 +88,7 @@ func TestItemLinesTellEverything(t *testing.T) {
 		{ID: "who", Question: "Who wrote?", ExpectedFormat: bcp.FormatPersonName, MaxWords: 3},
 		{ID: "n", Question: "How many?", ExpectedFormat: bcp.FormatInteger, MaxWords: 1}}}
 	answer.Content = jsontext.Value(`{"who":"ann lee","n":5}`)
-	text = strings.Join(textsOf(ItemLines(&answer, testNow, 100)), "\n")
+	text = strings.Join(ItemLines(&answer, testNow, 100), "\n")
 	want := "├─ who: Who wrote? (person_name, at most 3 words)\n│ ann lee\n├─ n: How many? (integer, at most 1 word)\n│ 5\n└─ end"
 	if !strings.Contains(text, want) || !strings.Contains(text, "query q1") {
 		t.Errorf("expected %q:\n%s", want, text)
@@ -110,13 +98,13 @@ func TestItemLinesTellEverything(t *testing.T) {
 	fields.Spec = bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "urgent", Type: bcp.TypeBoolean}, {Name: "mood", Type: bcp.TypeEnum, Values: []string{"good", "bad"}}}}
 	fields.Content = jsontext.Value(`{"urgent":true,"mood":"bad"}`)
 	want = "├─ urgent (boolean)\n│ true\n├─ mood (one of good, bad)\n│ bad\n"
-	if text = strings.Join(textsOf(ItemLines(&fields, testNow, 100)), "\n"); !strings.Contains(text, want) {
+	if text = strings.Join(ItemLines(&fields, testNow, 100), "\n"); !strings.Contains(text, want) {
 		t.Errorf("expected %q:\n%s", want, text)
 	}
 
 	escalation := summaryView("i3", "")
 	escalation.Kind, escalation.Justification, escalation.Content = bcp.ItemEscalation, "it has no short answer", nil
-	text = strings.Join(textsOf(ItemLines(&escalation, testNow, 100)), "\n")
+	text = strings.Join(ItemLines(&escalation, testNow, 100), "\n")
 	want = "┌─ an agent's own words (main): what it wants to ask mail\n├─ why\n│ it has no short answer\n├─ directive, for a summary of at most 60 words\n│ Summarise.\n└─ "
 	if !strings.Contains(text, want) || strings.Contains(text, "untrusted content") || strings.Contains(text, "anomalies") {
 		t.Errorf("expected %q:\n%s", want, text)
@@ -138,7 +126,7 @@ func TestItemLinesProperty(t *testing.T) {
 		v.Spec.Directive, v.Justification, v.Source.Description, v.Anomalies = "d"+other, other, other, []string{other}
 		v.Earlier = []bcp.Release{{Reader: "mail", Query: "q", Content: jsontext.Value(other)}}
 		lines := ItemLines(&v, testNow, width)
-		inerttest.Check(t, textsOf(lines))
+		inerttest.Check(t, lines)
 		if got := said(t, lines, "untrusted content from"); got != text {
 			t.Fatalf("shown as %q, want %q", got, text)
 		}
@@ -146,17 +134,17 @@ func TestItemLinesProperty(t *testing.T) {
 			t.Fatalf("earlier: shown as %q, want %q", got, other)
 		}
 		v.Kind = bcp.ItemEscalation
-		inerttest.Check(t, textsOf(ItemLines(&v, testNow, width)))
+		inerttest.Check(t, ItemLines(&v, testNow, width))
 
 		// What is no canonical answer is shown as its bytes.
 		v.Kind, v.Content = bcp.ItemSummary, jsontext.Value(other)
 		lines = ItemLines(&v, testNow, width)
-		inerttest.Check(t, textsOf(lines))
+		inerttest.Check(t, lines)
 		if got := said(t, lines, "untrusted content from"); got != other {
 			t.Fatalf("raw: shown as %q, want %q", got, other)
 		}
 		preview := bcp.EditPreview{Item: "i1", Content: summaryView("i1", other).Content}
-		inerttest.Check(t, textsOf(PreviewLines(&v, preview, width)))
+		inerttest.Check(t, PreviewLines(&v, preview, width))
 	})
 }
 
@@ -234,12 +222,12 @@ func TestItemNamesSecrets(t *testing.T) {
 	t.Parallel()
 	const token = "ghp_" + "abcdefghij0123456789ABCDEFGHIJ012345"
 	v := summaryView("i1", "Use "+token+" and again "+token+", or DB_PASSWORD=kq7mfa2zx9.")
-	text := strings.Join(textsOf(ItemLines(&v, testNow, 200)), "\n")
+	text := strings.Join(ItemLines(&v, testNow, 200), "\n")
 	if !strings.Contains(text, "secrets   github-token, dotenv: who approves it lets them through as they are\n") || strings.Count(text, token) != 2 {
 		t.Error(text)
 	}
 	v = summaryView("i1", "Nothing of that kind.")
-	if text := strings.Join(textsOf(ItemLines(&v, testNow, 200)), "\n"); strings.Contains(text, "secrets ") {
+	if text := strings.Join(ItemLines(&v, testNow, 200), "\n"); strings.Contains(text, "secrets ") {
 		t.Error(text)
 	}
 }

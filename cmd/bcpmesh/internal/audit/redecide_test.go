@@ -41,7 +41,7 @@ func TestRedecideReport(t *testing.T) {
 	} {
 		for _, asJSON := range []bool{false, true} {
 			var stdout, stderr bytes.Buffer
-			o := cli.NewOutput(&stdout, &stderr, func(string) string { return "" })
+			o := cli.NewOutput(&stdout, &stderr)
 			o.JSON = asJSON
 			r := Redecided{out: o, flags: &redecideFlags{number: cli.NumberFlag{Value: 2}}, versions: map[bcp.Digest]string{}}
 			for i, result := range c.results {
@@ -84,7 +84,7 @@ func TestRedecidedAnswersAreRedacted(t *testing.T) {
 func TestRedecideFindsForgedDecisions(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
-	o := cli.NewOutput(&stdout, &stderr, func(string) string { return "" })
+	o := cli.NewOutput(&stdout, &stderr)
 	r := Redecided{out: o, flags: &redecideFlags{}, versions: map[bcp.Digest]string{}}
 	pair, err := nkeys.CreateUser()
 	if err != nil {

@@ -27,7 +27,7 @@ func TestReplayIsInert(t *testing.T) {
 	for _, kind := range bcp.DecisionKinds() {
 		for _, verdict := range []bcp.Outcome{bcp.Accept, bcp.Hold, bcp.Reject} {
 			var written bytes.Buffer
-			out := cli.NewOutput(&written, io.Discard, func(string) string { return "" })
+			out := cli.NewOutput(&written, io.Discard)
 			teller := teller{out: out}
 			d := base
 			d.Kind, d.Verdict = kind, verdict
@@ -66,7 +66,7 @@ func TestReplayIsInert(t *testing.T) {
 func TestReplayTellsExchanges(t *testing.T) {
 	t.Parallel()
 	var written bytes.Buffer
-	out := cli.NewOutput(&written, io.Discard, func(string) string { return "" })
+	out := cli.NewOutput(&written, io.Discard)
 	teller := teller{out: out}
 	for i, d := range []bcp.Decision{
 		{Kind: bcp.KindAsk, Agent: "main", Query: "q1", Verdict: bcp.Hold, Item: "i1", Delivery: "d1", Outcome: bcp.Held},

@@ -32,7 +32,7 @@ func TestTheWayOfARunIsDrawn(t *testing.T) {
 			Private: bcp.Private{RunSaid: c.Private.AppendJSON(nil)}, Run: &bcp.RunChange{Run: "r1", Kernel: "desk", Change: c.AppendJSON(nil)}})
 	}
 	var out bytes.Buffer
-	o := cli.NewOutput(&out, io.Discard, func(string) string { return "" })
+	o := cli.NewOutput(&out, io.Discard)
 	o.Width = 80
 	showWay(o, stories.All()[0])
 	if err := o.Stdout.Flush(); err != nil {

@@ -21,7 +21,7 @@ func TestStoryIsInert(t *testing.T) {
 	const evil = "\x1b]0;owned\x07\x1b[2J\r\n\u202egnp\u2066\u200b\u00ad\ufeff\u009b31m\x00\x7f \u2028\U000e0041"
 	long := strings.Repeat(evil+" 漢字 ", 40)
 	var stdout, stderr bytes.Buffer
-	s := newStory(cli.NewOutput(&stdout, &stderr, func(string) string { return "" }))
+	s := newStory(cli.NewOutput(&stdout, &stderr))
 	s.stage = &stage{def: &bcp.Mesh{Channels: []bcp.Channel{{}}}, keep: evil}
 	if err := s.begin(); err != nil {
 		t.Fatal(err)
