@@ -52,7 +52,8 @@ func playMailroom(t *testing.T, dir string, files fs.FS, after func(mailroom.Don
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := mailroom.Run(ctx, mailroom.Options{URL: m.URL(), Reader: agents.CredsText(reader.Text()), Assistant: agents.CredsText(assistant.Text()), Mail: files, After: after}); err != nil {
+	if err := mailroom.Run(ctx, mailroom.Options{URL: m.URL(), Reader: agents.CredsText(reader.Text()), Assistant: agents.CredsText(assistant.Text()), Mail: files,
+		Said: func(mailroom.Said) {}, Did: func(string) {}, After: after}); err != nil {
 		t.Fatal(err)
 	}
 }

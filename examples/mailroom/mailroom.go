@@ -12,15 +12,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 )
 
-// Options say where the mesh is and what to read. All are required but those
-// marked optional.
+// Options say where the mesh is and what to read.
 type Options struct {
 	URL               string
 	Reader, Assistant agents.Credentials
 	Mail              fs.FS            // a Maildir
-	Said              func(Said)       // optional: hears everything that the Reader sends
-	Did               func(string)     // optional: hears what the assistant does
-	After             func(Done) error // optional: called after each message
+	Said              func(Said)       // hears everything that the Reader sends
+	Did               func(string)     // hears what the assistant does
+	After             func(Done) error // called after each message
 }
 
 // Done says that the Reader has pushed what it had to say about a message.
@@ -33,15 +32,6 @@ type Done struct {
 // Run connects both agents and works through the mail, one message at a time.
 // It returns when the Reader has read everything.
 func Run(ctx context.Context, o Options) (err error) {
-	if o.Said == nil {
-		o.Said = func(Said) {}
-	}
-	if o.Did == nil {
-		o.Did = func(string) {}
-	}
-	if o.After == nil {
-		o.After = func(Done) error { return nil }
-	}
 	readings, err := parseReadings(readingsFile)
 	if err != nil {
 		return err

@@ -21,13 +21,10 @@ import (
 // Said is something that the Reader sent, before anybody judged it: hostile
 // bytes, for the eyes of whoever watches the demonstration.
 type Said struct {
-	Message      int                // number of the mail, from 1
-	Query        bcp.QueryID        // of an answer
-	Attempt      int                // of an answer
-	Subscription bcp.SubscriptionID // of a push
-	Push         bcp.ClientID       // of a push
-	Raw          string             // the answer as JSON
-	Hijacked     bool               // the attacker is talking
+	Query    bcp.QueryID  // of an answer
+	Push     bcp.ClientID // of a push
+	Raw      string       // the answer as JSON
+	Hijacked bool         // the attacker is talking
 }
 
 // reader answers about the mail that it was given so far.
@@ -104,7 +101,7 @@ func (r *reader) push(ctx context.Context, number int, id bcp.SubscriptionID, a 
 	r.pushes++
 	pushID := bcp.ClientID(fmt.Sprintf("mail-%d-push-%d", number, r.pushes))
 	r.mu.Unlock()
-	r.said(Said{Message: number, Subscription: id, Push: pushID, Raw: string(raw), Hijacked: hijacked})
+	r.said(Said{Push: pushID, Raw: string(raw), Hijacked: hijacked})
 	_, err = r.client.Push(ctx, AssistantAgent, id, a, agents.PushOptions{PushID: pushID})
 	var refused *agents.RefusedError
 	if errors.As(err, &refused) {
@@ -153,7 +150,7 @@ func (r *reader) query(_ context.Context, q agents.Query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.said(Said{Message: number, Query: q.QueryID, Attempt: q.Attempt, Raw: string(raw), Hijacked: hijacked})
+	r.said(Said{Query: q.QueryID, Raw: string(raw), Hijacked: hijacked})
 	return a, nil
 }
 
