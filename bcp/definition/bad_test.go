@@ -147,6 +147,12 @@ func TestBadInputs(t *testing.T) {
 		{inAgent, "cron_schedules: [{schedule: «\"60 * * * *\", message: m}]\n", definition.CodeBadValue, "cron_schedules[0].schedule", "out of range"},
 		{inAgent, "cron_schedules: [{schedule: «\"0 0 30 2 *\", message: m}]\n", definition.CodeBadValue, "cron_schedules[0].schedule", "never comes"},
 		{inAgent, "cron_schedules: [{schedule: «\"@daily\", message: m}]\n", definition.CodeBadValue, "cron_schedules[0].schedule", "may hold"},
+		{inAgent, "network: [a.test]\nstart_urls: [«https://b.test/]\n", definition.CodeBadValue, "start_urls[0]", "within network"},
+		{inAgent, "network: [a.test]\nstart_urls: [«http://a.test:8080/]\n", definition.CodeBadValue, "start_urls[0]", "port"},
+		{inAgent, "network: [a.test]\nstart_urls: [«'https://u:p@a.test/']\n", definition.CodeBadValue, "start_urls[0]", "password"},
+		{inAgent, "network: [a.test]\nstart_urls: [https://a.test, «https://a.test/]\n", definition.CodeDuplicate, "start_urls[1]", "listed twice"},
+		{inAgent, "start_urls: [«https://a.test/]\n", definition.CodeBadValue, "start_urls[0]", "no hosts"},
+		{inAgent, "network: outbound\nstart_urls: [«https://a.test/]\n", definition.CodeBadValue, "start_urls[0]", "no hosts"},
 
 		// Channels.
 		{inAgent, "bcp_channels:\n- peer: r\n  role: «Reader\n", definition.CodeUnknownWord, "bcp_channels[0].role", `did you mean "reader"`},

@@ -1,7 +1,6 @@
 package definition_test
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -52,49 +51,6 @@ func TestEgressKeys(t *testing.T) {
 	mesh, _ := mustParse(t, "mesh.yaml", "allow_addresses: [10.1.0.0/16, '64:ff9b::/96']\n", "a.md", "---\nname: a\n---\n")
 	if want := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("64:ff9b::/96")}; !slices.Equal(mesh.AllowAddresses, want) {
 		t.Errorf("allow_addresses: %v", mesh.AllowAddresses)
-	}
-}
-
-// What matches nothing, or could be read in two ways, is an error at its line.
-//
-// covers ALF-30, ALF-31
-func TestWrongEgressKeys(t *testing.T) {
-	t.Parallel()
-	for keys, want := range map[string]string{
-		"network: [a.test, 'http://b.test']\n":                               "a.md:3:19: network[1]: " + definition.CodeBadValue,
-		"network: ['127.1']\n":                                               "a.md:3:11: network[0]: " + definition.CodeBadValue,
-		"network: ['*.test']\n":                                              "a.md:3:11: network[0]: " + definition.CodeBadValue,
-		"network: None\n":                                                    "a.md:3:10: network: " + definition.CodeBadValue,
-		"network: intranet\n":                                                "a.md:3:10: network: " + definition.CodeBadValue,
-		"network: intranet:8080\n":                                           "",
-		"network: [A.test]\n":                                                "",
-		"network: [outbound]\n":                                              "a.md:3:11: network[0]: " + definition.CodeBadValue,
-		"network: [none, a.test]\n":                                          "a.md:3:11: network[0]: " + definition.CodeBadValue,
-		"network: everything and more\n":                                     "a.md:3:10: network: " + definition.CodeBadValue,
-		"network: [a.test, a.test]\n":                                        "a.md:3:19: network[1]: " + definition.CodeDuplicate,
-		"network: [a.test]\nstart_urls: [https://b.test/]\n":                 "a.md:4:14: start_urls[0]: " + definition.CodeBadValue,
-		"network: [a.test]\nstart_urls: [http://a.test:8080/]\n":             "a.md:4:14: start_urls[0]: " + definition.CodeBadValue,
-		"network: [a.test]\nstart_urls: ['https://u:p@a.test/']\n":           "a.md:4:14: start_urls[0]: " + definition.CodeBadValue,
-		"network: [a.test]\nstart_urls: [https://a.test, https://a.test/]\n": "a.md:4:30: start_urls[1]: " + definition.CodeDuplicate,
-		"start_urls: [https://a.test/]\n":                                    "a.md:3:14: start_urls[0]: " + definition.CodeBadValue,
-		"network: outbound\nstart_urls: [https://a.test/]\n":                 "a.md:4:14: start_urls[0]: " + definition.CodeBadValue,
-	} {
-		_, report := definition.Parse(map[string][]byte{"a.md": []byte("---\nname: a\n" + keys + "---\n")})
-		got := ""
-		for _, e := range report.Errors {
-			got += fmt.Sprintf("%s:%d:%d: %s: %s", e.File, e.Line, e.Column, e.Key, e.Code)
-		}
-		if !strings.HasPrefix(got, want) || want == "" && got != "" {
-			t.Errorf("%q: %q, want %q", keys, got, want)
-		}
-	}
-	for prefixes, ok := range map[string]bool{
-		"[10.0.0.0/8]": true, "[10.0.0.0/7]": false, "[0.0.0.0/0]": false, "['::/0']": false, "[10.1.2.3/16]": false, "[10.0.0.0]": false, "['10.0.0.0/08']": false, "['fd00::/8']": true, "['::ffff:10.0.0.0/104']": false,
-	} {
-		_, report := definition.Parse(map[string][]byte{"mesh.yaml": []byte("allow_addresses: " + prefixes + "\n"), "a.md": []byte("---\nname: a\n---\n")})
-		if report.OK() != ok {
-			t.Errorf("allow_addresses %s: %v", prefixes, report.Errors)
-		}
 	}
 }
 

@@ -176,9 +176,9 @@ func TestJSONSchemaRefuses(t *testing.T) {
 }
 
 // The loader takes the values of every key at a limit, and none past it, of another type or
-// of another form; the schemas take all that loads.
+// of another form, which it says at its place; the schemas take all that loads.
 //
-// covers P1.1, P1.2, P1.3
+// covers P1.1, P1.2, P1.3, ALF-30, ALF-31
 func TestKeysTakeTheirValues(t *testing.T) {
 	t.Parallel()
 	schemas := map[*definition.Level]*jsonschema.Schema{}
@@ -320,12 +320,12 @@ func candidates(k definition.Key) (good, bad []string) {
 		bad = append(bad, "text")
 	case definition.TypeHosts:
 		lists("h#.test")
-		good = append(good, "a.test, b.test:8443", `["*.a.test", "[2606:4700::1]:80", 8.8.8.8]`)
-		bad = append(bad, `""`, "[a.test, a.test]", `[""]`, "7")
+		good = append(good, "a.test, b.test:8443", `["*.a.test", "[2606:4700::1]:80", 8.8.8.8]`, "intranet:8080", "[A.test]")
+		bad = append(bad, `""`, "[a.test, a.test]", `[""]`, "7", "[a.test, 'http://b.test']", "['127.1']", "['*.test']", "None", "intranet", "[outbound]", "[none, a.test]", "everything and more")
 	case definition.TypePrefixes:
 		lists("10.#.0.0/16")
-		good = append(good, `["64:ff9b::/96"]`)
-		bad = append(bad, "10.0.0.0/8", "[10.0.0.0/8, 10.0.0.0/8]", `[""]`, "[7]")
+		good = append(good, `["64:ff9b::/96"]`, "[10.0.0.0/8]", "['fd00::/8']")
+		bad = append(bad, "10.0.0.0/8", "[10.0.0.0/8, 10.0.0.0/8]", `[""]`, "[7]", "[10.0.0.0/7]", "[0.0.0.0/0]", "['::/0']", "[10.1.2.3/16]", "[10.0.0.0]", "['10.0.0.0/08']", "['::ffff:10.0.0.0/104']")
 	case definition.TypeBytes:
 		good = append(good, "4MiB", "64MiB", "2GiB", "1TiB", "4096KiB")
 		bad = append(bad, "64", "64MB", "MiB", "1.5MiB", `""`, "1234567890KiB", "4095KiB", "1025GiB")
