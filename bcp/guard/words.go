@@ -82,12 +82,16 @@ type measure struct {
 	words, wordChars   int // words, and their characters
 	letters, digits    int // characters of letters that are no words, and of digits
 	digitRuns, longest int // longest: of the runs of digits
+	strong             int // characters of what is a word rather than chance
 }
 
 func measureName(s string) (m measure) {
 	for s != "" {
 		var p part
 		p, s = nextPart(s)
+		if (p.kind == partWord || p.kind == partLetters) && isStrongWord(p.text) {
+			m.strong += len(p.text)
+		}
 		switch p.kind {
 		case partWord:
 			m.words++
@@ -102,6 +106,9 @@ func measureName(s string) (m measure) {
 	}
 	return m
 }
+
+// weak counts the characters of letters that may be chance.
+func (m measure) weak() int { return m.wordChars + m.letters - m.strong }
 
 // shortWords are words and abbreviations of names that have two letters, or no vowel.
 var shortWords = listed("am an as at be by cd cn cs db de do ec en fn fr fs gb gc go hi id if in io ip is it js kb ln lo mb md me mu my ng no ns of ok on op or os pi rb re " +
@@ -127,32 +134,14 @@ func isStrongWord(s string) bool {
 	return len(s) <= 6 && shortWords[strings.ToLower(s)]
 }
 
-// shares counts the characters of a name by what they belong to.
-func shares(s string) (words, weak, digits int) {
-	for s != "" {
-		var p part
-		p, s = nextPart(s)
-		switch {
-		case p.kind == partDigits:
-			digits += len(p.text)
-		case p.kind == partOther:
-		case isStrongWord(p.text):
-			words += len(p.text)
-		default:
-			weak += len(p.text)
-		}
-	}
-	return words, weak, digits
-}
-
 // isCamelCase reports whether a run of base64 characters is an identifier of joined words: no sign, hardly a digit, and
 // hardly a letter that belongs to no word.
 func isCamelCase(s string) bool {
 	if strings.ContainsAny(s, "+/") {
 		return false
 	}
-	words, weak, digits := shares(s)
-	return weak*12 <= len(s) && digits <= 4 && words*4 >= len(s)*3
+	m := measureName(s)
+	return m.weak()*12 <= len(s) && m.digits <= 4 && m.strong*4 >= len(s)*3
 }
 
 // isPathOfWords reports whether a run of base64 characters is a path, or names that are added up: segments of words, with few
@@ -161,15 +150,15 @@ func isPathOfWords(s string) bool {
 	if !strings.ContainsAny(s, "+/") {
 		return false
 	}
-	n, words, weak, digits := 0, 0, 0, 0
+	n, strong, weak, digits := 0, 0, 0, 0
 	for segment := range strings.FieldsFuncSeq(s, func(c rune) bool { return c == '+' || c == '/' }) {
 		if isCommit(segment) {
 			continue
 		}
-		w, k, d := shares(segment)
-		n, words, weak, digits = n+len(segment), words+w, weak+k, digits+d
+		m := measureName(segment)
+		n, strong, weak, digits = n+len(segment), strong+m.strong, weak+m.weak(), digits+m.digits
 	}
-	return weak*10 <= n && digits*6 <= n && words*3 >= n*2
+	return weak*10 <= n && digits*6 <= n && strong*3 >= n*2
 }
 
 // isCommit reports whether a segment of a path is an abbreviated hash.
@@ -194,8 +183,7 @@ func looksRandom(s string) bool {
 	if !capital || !small || !digit || !entropyAtLeast(s, 42) {
 		return false
 	}
-	words, _, _ := shares(s)
-	return words*5 < len(s)*3
+	return measureName(s).strong*5 < len(s)*3
 }
 
 const maxEntropy = 256 // bytes of a text whose entropy is looked at

@@ -272,41 +272,26 @@ type Answered struct{ Name, Text string }
 
 // AnswersOf reads an object of plain values that is written in the one way in
 // which the gateway writes it.
-func AnswersOf(content jsontext.Value) ([]Answered, bool) {
-	var answers []Answered
-	canonical := []byte{'{'}
-	dec := jsontext.NewDecoder(bytes.NewReader(content))
-	if token, err := dec.ReadToken(); err != nil || token.Kind() != '{' {
-		return nil, false
+func AnswersOf(content jsontext.Value) (answers []Answered, ok bool) {
+	var canonical bytes.Buffer
+	dec, enc := jsontext.NewDecoder(bytes.NewReader(content)), jsontext.NewEncoder(&canonical)
+	next := func(kinds string) (text string, ok bool) {
+		token, err := dec.ReadToken()
+		return token.String(), err == nil && strings.IndexByte(kinds, byte(token.Kind())) >= 0 && enc.WriteToken(token) == nil
 	}
-	for dec.PeekKind() != '}' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return nil, false
-		}
-		a := Answered{Name: name.String()}
-		value, err := dec.ReadToken()
-		if err != nil {
-			return nil, false
-		}
-		a.Text = value.String()
-		if len(answers) > 0 {
-			canonical = append(canonical, ',')
-		}
-		canonical, _ = jsontext.AppendQuote(canonical, a.Name) // it was read as valid
-		canonical = append(canonical, ':')
-		switch value.Kind() {
-		case '"':
-			canonical, _ = jsontext.AppendQuote(canonical, a.Text)
-		case '0', 't', 'f':
-			canonical = append(canonical, a.Text...)
-		default:
-			return nil, false
+	_, ok = next("{")
+	for ok && dec.PeekKind() != '}' {
+		var a Answered
+		if a.Name, ok = next(`"`); ok {
+			a.Text, ok = next(`"0tf`)
 		}
 		answers = append(answers, a)
 	}
-	canonical = append(canonical, '}')
-	return answers, len(answers) > 0 && utf8.Valid(content) && bytes.Equal(canonical, content)
+	_, ended := next("}")
+	if !ok || !ended || len(answers) == 0 || !utf8.Valid(content) || !bytes.Equal(bytes.TrimSuffix(canonical.Bytes(), []byte("\n")), content) {
+		return nil, false
+	}
+	return answers, true
 }
 
 // released leaves out that something was held, which is said of the item itself
