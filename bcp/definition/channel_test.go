@@ -90,6 +90,26 @@ func TestAllMeshAndAgentKeys(t *testing.T) {
 	}
 }
 
+// Every key of a channel reaches the mesh, and its text as it is written.
+//
+// covers P1.2, P1.3
+func TestAllChannelKeys(t *testing.T) {
+	t.Parallel()
+	mesh, _ := mustParse(t, "mesh.yaml", "approvers: [ann, bob]\nvocabularies: {why: [cost]}\n", "r.md", reader("r", "", "c"), "c.md", controller("c", "r", `max_category: 3, budget_bits: 12.5, max_cat2_queries: 7,
+  max_escalations: 4, max_justification_words: 9, max_justification_chars: 99, justification_vocabulary: why, base_category: 1, max_retries: 5, query_ttl: 61s, window_budget_bits: 0.000000001,
+  budget_window: 1h1m, budget_renew: 2d, push_budget_bits: 3, capacity_budget_bits: 4, alert_bits: 5, release_interval: 2m5s, on_anomaly: flag, preserve_case: true, max_pending_approvals: 6, approvers: [bob],
+  approval_ttl: 3h, subscriptions: [{id: A-0, category: 3, max_words: 11, directive: "x: 'é' #{\t漢}\n| > %"}]`))
+	want := bcp.Channel{
+		ChannelKey: bcp.ChannelKey{Controller: "c", Reader: "r"}, MaxCategory: 3, Budget: 12*bcp.Bit + bcp.Bit/2, MaxCat2Queries: 7, MaxEscalations: 4, MaxJustificationWords: 9, MaxJustificationChars: 99,
+		JustificationVocabulary: "why", BaseCategory: 1, MaxRetries: 5, QueryTTL: 61 * time.Second, WindowBudget: 1, BudgetWindow: 61 * time.Minute, BudgetRenew: 48 * time.Hour, PushBudget: 3 * bcp.Bit,
+		CapacityBudget: 4 * bcp.Bit, AlertBits: 5 * bcp.Bit, ReleaseInterval: 125 * time.Second, OnAnomaly: bcp.AnomalyFlag, PreserveCase: true, MaxPendingApprovals: 6, Approvers: []bcp.AgentName{"bob"},
+		ApprovalTTL: 3 * time.Hour, Subscriptions: []bcp.Subscription{{ID: "A-0", Spec: bcp.Spec{Category: 3, MaxWords: 11, Directive: "x: 'é' #{\t漢}\n| > %"}}},
+	}
+	if diff := cmp.Diff([]bcp.Channel{want}, mesh.Channels); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Ids are unique within a channel, not within a mesh.
 //
 // covers C-8, SUB-40, P1.1
