@@ -153,7 +153,7 @@ func (s *Store) remote(st *state, now time.Time, o outside, name bcp.AgentName) 
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		signer, err = s.createKey(user, nkeys.CreateUser)
+		signer, err = s.makeKey(user, nkeys.CreateUser, createFile)
 	}
 	if err != nil {
 		return Creds{}, err

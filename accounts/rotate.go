@@ -25,15 +25,6 @@ import (
 // predecessors are still accepted: an account has room for two keys of each.
 var ErrOverlap = errors.New("the signing keys were replaced already")
 
-// noteAccount records that all signing keys of an account were replaced.
-func (s *Store) noteAccount(st *state, name string, now, until time.Time) error {
-	account, err := s.key(accountKey(name))
-	if err == nil {
-		st.recordChange(now, bcp.CredentialAccount, User{PublicKey: account.PublicKey(), Until: until})
-	}
-	return err
-}
-
 // noteOperator records in the audit that keys of the operator differ from before,
 // whoever changed them.
 func (s *Store) noteOperator(st *state, now time.Time, signing string) error {
@@ -84,11 +75,14 @@ func (s *Store) RotateAccounts(overlap time.Duration) error {
 			return err
 		}
 		for _, name := range append(st.accounts(), Joiners) {
-			if name != Core && name != System {
-				if err := s.noteAccount(st, name, now, until); err != nil {
-					return err
-				}
+			if name == Core || name == System {
+				continue
 			}
+			account, err := s.key(accountKey(name))
+			if err != nil {
+				return err
+			}
+			st.recordChange(now, bcp.CredentialAccount, User{PublicKey: account.PublicKey(), Until: until})
 		}
 		return nil
 	})
@@ -104,7 +98,7 @@ func (s *Store) replaceJoinKey(st *state, now, until time.Time) error {
 	if until.After(now) {
 		st.Replaced = append(st.Replaced, scopeRecord{Key: before.PublicKey(), Until: until})
 	}
-	_, err = s.replaceKey(joinScopeKey, nkeys.CreateAccount)
+	_, err = s.makeKey(joinScopeKey, nkeys.CreateAccount, replaceFile)
 	return err
 }
 

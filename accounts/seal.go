@@ -224,11 +224,7 @@ func (s *Store) checkKey(name string) error {
 	return err
 }
 
-// writeSeed makes write store a private key, sealed if the store is sealed.
-func (s *Store) writeSeed(name string, seed []byte, write func(path string, content []byte) error) error {
-	return s.writeSecret(filepath.Join(s.folder, name+keySuffix), seed, write)
-}
-
+// writeSecret makes write store a private key, sealed if the store is sealed.
 func (s *Store) writeSecret(path string, content []byte, write func(path string, content []byte) error) error {
 	identity, err := s.sealing()
 	if err != nil {

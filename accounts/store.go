@@ -109,7 +109,7 @@ func Create(stateFolder string) (*Store, error) {
 
 func (s *Store) fill() error {
 	make := func(name string, create func() (nkeys.KeyPair, error)) error {
-		_, err := s.createKey(name, create)
+		_, err := s.makeKey(name, create, createFile)
 		return err
 	}
 	err := errors.Join(
@@ -215,17 +215,8 @@ func (s *Store) key(name string) (Signer, error) {
 	return newSigner(pair)
 }
 
-// createKey makes a key that survives a crash once the state is saved.
-func (s *Store) createKey(name string, create func() (nkeys.KeyPair, error)) (Signer, error) {
-	return s.makeKey(name, create, createFile)
-}
-
-// replaceKey makes a key that replaces another, which is deleted. It survives a
-// crash.
-func (s *Store) replaceKey(name string, create func() (nkeys.KeyPair, error)) (Signer, error) {
-	return s.makeKey(name, create, replaceFile)
-}
-
+// makeKey makes a key, which write creates or has replace another. With createFile it
+// survives a crash once the state is saved.
 func (s *Store) makeKey(name string, create func() (nkeys.KeyPair, error), write func(path string, content []byte) error) (Signer, error) {
 	pair, err := create()
 	if err != nil {
@@ -235,7 +226,7 @@ func (s *Store) makeKey(name string, create func() (nkeys.KeyPair, error), write
 	if err != nil {
 		return Signer{}, fmt.Errorf("make a key: %w", err)
 	}
-	if err := s.writeSeed(name, seed, write); err != nil {
+	if err := s.writeSecret(filepath.Join(s.folder, name+keySuffix), seed, write); err != nil {
 		return Signer{}, err
 	}
 	return newSigner(pair)
@@ -246,7 +237,7 @@ func (s *Store) makeKey(name string, create func() (nkeys.KeyPair, error), write
 func (s *Store) accountSigner(name string) (Signer, error) {
 	signer, err := s.key(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return s.createKey(name, nkeys.CreateAccount)
+		return s.makeKey(name, nkeys.CreateAccount, createFile)
 	}
 	return signer, err
 }

@@ -198,7 +198,9 @@ func (p *journalParts) add(decisions [][]byte) error {
 	if p.part.Len() == 0 {
 		p.begin = p.chain.Records
 	}
-	p.part.Write(encodePart(decisions))
+	record := appendRecord(nil, decisions)
+	p.part.Write(binary.BigEndian.AppendUint32(nil, uint32(len(record))))
+	p.part.Write(record)
 	if p.part.Len() < maxBackupPart {
 		return nil
 	}
@@ -209,28 +211,17 @@ func (p *journalParts) flush() error {
 	if p.part.Len() == 0 {
 		return nil
 	}
-	err := p.out.Put(partName(p.begin), p.part.Bytes())
+	err := p.out.Put(fmt.Sprintf("%s%020d", backupJournal, p.begin), p.part.Bytes())
 	p.part.Reset()
 	return err
 }
 
+// end writes what is left, and notes what the backup holds.
 func (p *journalParts) end() error {
-	p.out.holds(p.chain)
+	m, chain := &p.out.manifest, &p.chain
+	m.Begins, m.Last = chain.Begin.Position, time.Unix(0, chain.Time).UTC()
+	m.Records, m.Decisions, m.Head, m.Context = chain.Records, chain.Decisions, chain.Head, chain.Context
 	return p.flush()
-}
-
-func partName(begin uint64) string { return fmt.Sprintf("%s%020d", backupJournal, begin) }
-
-// encodePart is a record in a part of the journal.
-func encodePart(decisions [][]byte) []byte {
-	data := appendRecord(nil, decisions)
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), data...)
-}
-
-func (w *BackupWriter) holds(chain Chain) {
-	w.manifest.Begins = chain.Begin.Position
-	w.manifest.Records, w.manifest.Decisions, w.manifest.Head, w.manifest.Context = chain.Records, chain.Decisions, chain.Head, chain.Context
-	w.manifest.Last = time.Unix(0, chain.Time).UTC()
 }
 
 // ErrNothingToSalvage says that a journal has lost its first record, so the rest

@@ -51,7 +51,8 @@ func Decoders() []contract.SelfTest {
 
 // try counts the vectors that a decoder judges correctly; nil judges none.
 func try(output string, vectors []vector, takes func([]byte) bool) contract.SelfTest {
-	t := contract.SelfTest{Output: output, Vectors: sha256.Sum256(vectorBytes(vectors))}
+	text, _ := json.Marshal(vectors) // of texts and booleans
+	t := contract.SelfTest{Output: output, Vectors: sha256.Sum256(text)}
 	for _, v := range vectors {
 		if takes != nil && takes([]byte(v.Input)) == v.OK {
 			t.Passed++
@@ -60,11 +61,6 @@ func try(output string, vectors []vector, takes func([]byte) bool) contract.Self
 		}
 	}
 	return t
-}
-
-func vectorBytes(vectors []vector) []byte {
-	b, _ := json.Marshal(vectors) // texts and booleans
-	return b
 }
 
 // planDecoder returns the decoder of plans, for a kernel with the tools of the vectors.

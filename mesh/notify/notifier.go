@@ -40,18 +40,9 @@ type Notifier struct {
 
 	mu      sync.Mutex
 	def     *bcp.Mesh
-	routes  map[string]*running
+	routes  map[string]*sender
 	seen    map[bcp.ItemID]map[bcp.AgentName]bool // who has viewed which held item
 	stopped bool
-}
-
-// running is a route with its goroutine.
-type running struct {
-	route  bcp.Route
-	wake   chan struct{} // has room for one
-	urgent chan bcp.Alert
-	cancel context.CancelFunc
-	done   chan struct{}
 }
 
 // New returns a notifier without definitions.
@@ -59,7 +50,7 @@ func New(config Config) *Notifier {
 	if config.Logger == nil {
 		config.Logger = hclog.NewNullLogger()
 	}
-	return &Notifier{config: config, status: newStatusFile(config.Status, config.Logger), routes: map[string]*running{}, seen: map[bcp.ItemID]map[bcp.AgentName]bool{}}
+	return &Notifier{config: config, status: newStatusFile(config.Status, config.Logger), routes: map[string]*sender{}, seen: map[bcp.ItemID]map[bcp.AgentName]bool{}}
 }
 
 // Use switches to other definitions. A removed route ends at once, even in the middle of
@@ -75,15 +66,11 @@ func (n *Notifier) Use(def *bcp.Mesh) {
 	for i := range def.Notify {
 		route := def.Notify[i]
 		keep[route.Name] = true
-		if before := n.routes[route.Name]; before != nil {
-			if reflect.DeepEqual(before.route, route) {
-				continue
-			}
-			before.cancel()
-			n.begin(route, before.done)
+		before := n.routes[route.Name]
+		if before != nil && reflect.DeepEqual(*before.route, route) {
 			continue
 		}
-		n.begin(route, nil)
+		n.routes[route.Name] = n.begin(&route, before)
 	}
 	for name, r := range n.routes {
 		if !keep[name] {
@@ -94,18 +81,20 @@ func (n *Notifier) Use(def *bcp.Mesh) {
 	}
 }
 
-// begin runs a route after the previous one has ended; the caller holds the lock.
-func (n *Notifier) begin(route bcp.Route, before <-chan struct{}) {
+// begin runs a route once the sender before it, if any, has ended.
+func (n *Notifier) begin(route *bcp.Route, before *sender) *sender {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{route: route, wake: make(chan struct{}, 1), urgent: make(chan bcp.Alert, maxUrgent), cancel: cancel, done: make(chan struct{})}
-	n.routes[route.Name] = r
+	s := &sender{notifier: n, route: route, wake: make(chan struct{}, 1), urgent: make(chan bcp.Alert, maxUrgent), cancel: cancel, done: make(chan struct{}),
+		log: n.config.Logger.With("route", route.Name), told: map[uint64]bool{}}
 	go func() {
-		defer close(r.done)
+		defer close(s.done)
 		if before != nil {
-			<-before
+			before.cancel()
+			<-before.done
 		}
-		(&sender{notifier: n, route: &r.route, wake: r.wake, urgent: r.urgent, log: n.config.Logger.With("route", route.Name), told: map[uint64]bool{}}).run(ctx)
+		s.run(ctx)
 	}()
+	return s
 }
 
 // Observe gets each stored decision.
@@ -172,7 +161,7 @@ func (n *Notifier) Stop() {
 	n.mu.Lock()
 	n.stopped = true
 	routes := n.routes
-	n.routes = map[string]*running{}
+	n.routes = map[string]*sender{}
 	n.mu.Unlock()
 	for _, r := range routes {
 		r.cancel()

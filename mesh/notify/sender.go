@@ -13,15 +13,19 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// sender sends the messages of one route. Its goroutine owns it.
+// sender sends the messages of one route, in its goroutine.
 type sender struct {
 	notifier *Notifier
 	route    *bcp.Route
-	wake     <-chan struct{}
-	urgent   <-chan bcp.Alert
+	wake     chan struct{} // has room for one
+	urgent   chan bcp.Alert
+	cancel   context.CancelFunc
+	done     chan struct{}
 	log      hclog.Logger
-	cursor   natsjs.Consumer
 
+	// The goroutine owns the rest.
+
+	cursor   natsjs.Consumer
 	waiting  []Notice        // of alerts without a record
 	told     map[uint64]bool // sent decisions of records that come again because of another
 	tokens   float64         // messages that may be sent now
@@ -159,7 +163,7 @@ func (s *sender) handle(ctx context.Context, entries []entry) error {
 	for i := range entries {
 		d := s.findDue(def, &entries[i], open, now)
 		if len(d.notices) == 0 {
-			if err := s.done(&d); err != nil {
+			if err := s.finish(&d); err != nil {
 				return err
 			}
 			continue
@@ -190,7 +194,7 @@ func (s *sender) handle(ctx context.Context, entries []entry) error {
 			}
 			err = d.NakWithDelay(s.route.Repeat)
 		default:
-			err = s.done(d)
+			err = s.finish(d)
 		}
 		if err != nil {
 			return fmt.Errorf("keep the place in the journal: %w", err)
@@ -199,8 +203,8 @@ func (s *sender) handle(ctx context.Context, entries []entry) error {
 	return nil
 }
 
-// done marks a record as finished.
-func (s *sender) done(d *due) error {
+// finish marks a record as finished.
+func (s *sender) finish(d *due) error {
 	for i := range d.decisions {
 		delete(s.told, d.decisions[i].Seq)
 	}

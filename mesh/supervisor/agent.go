@@ -26,10 +26,6 @@ type order struct {
 	wake    chan struct{} // capacity 1
 }
 
-func newOrder(p Program) *order {
-	return &order{program: p, over: make(chan struct{}), wake: make(chan struct{}, 1)}
-}
-
 func (o *order) isOver() bool {
 	select {
 	case <-o.over:
@@ -190,7 +186,7 @@ func (s *Supervisor) attempt(a *agent, o *order) ending {
 		s.change(a, func(status *Status) { status.State, status.PID = Stopping, p.PID() })
 		s.end(p)
 	}
-	return ending{exit: p.exit(), line: p.lastLine(), success: p.success(), ran: time.Since(begin)}
+	return ending{exit: p.State().String(), line: p.out.LastLine(), success: p.State().Success(), ran: time.Since(begin)}
 }
 
 // end stops a process, first with a word and then without.

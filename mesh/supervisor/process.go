@@ -42,12 +42,3 @@ func start(program Program, env []string, logger hclog.Logger) (*running, error)
 	}()
 	return r, nil
 }
-
-// exit says how the process ended; done is closed.
-func (r *running) exit() string { return r.State().String() }
-
-// lastLine returns its last line of output; done must be closed.
-func (r *running) lastLine() string { return r.out.LastLine() }
-
-// success reports exit code 0; done is closed.
-func (r *running) success() bool { return r.State().Success() }

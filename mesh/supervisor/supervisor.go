@@ -132,23 +132,14 @@ func (c Config) filled() Config {
 	if c.OnChange == nil {
 		c.OnChange = func(Status) {}
 	}
-	c.Backoff = positive(c.Backoff, defaultBackoff)
-	c.MaxBackoff = max(c.Backoff, positive(c.MaxBackoff, defaultMaxBackoff))
-	c.MaxFailures = positive(c.MaxFailures, defaultMaxFailures)
-	c.Healthy = positive(c.Healthy, defaultHealthy)
-	c.Cooldown = positive(c.Cooldown, defaultCooldown)
-	c.Grace = positive(c.Grace, defaultGrace)
+	c.Backoff = cmp.Or(c.Backoff, defaultBackoff)
+	c.MaxBackoff = max(c.Backoff, cmp.Or(c.MaxBackoff, defaultMaxBackoff))
+	c.MaxFailures = cmp.Or(c.MaxFailures, defaultMaxFailures)
+	c.Healthy = cmp.Or(c.Healthy, defaultHealthy)
+	c.Cooldown = cmp.Or(c.Cooldown, defaultCooldown)
+	c.Grace = cmp.Or(c.Grace, defaultGrace)
 	c.Environ = process.Scrub(c.Environ)
 	return c
-}
-
-// positive returns value, or usual if value is not positive.
-func positive[T cmp.Ordered](value, usual T) T {
-	var zero T
-	if value <= zero {
-		return usual
-	}
-	return value
 }
 
 // Supervisor runs the commands of agents. Its methods may be used
@@ -200,7 +191,7 @@ func (s *Supervisor) Set(programs []Program) {
 		} else if a.order != nil && a.order.program.equal(p) && a.status.State != Unavailable {
 			continue
 		}
-		a.command(newOrder(p.clone()))
+		a.command(&order{program: p.clone(), over: make(chan struct{}), wake: make(chan struct{}, 1)})
 	}
 }
 

@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,17 +108,16 @@ func (f *facts) subscriptions(c *channel) (list []subscription) {
 			pushes[e.Subscription]++
 		}
 	}
-	for _, d := range f.declared() {
-		if d.ChannelKey != c.key {
-			continue
+	if f.definition == nil {
+		return nil
+	}
+	declared, _ := f.definition.Channel(c.key)
+	for _, sub := range declared.Subscriptions {
+		rate := "not limited"
+		if sub.MaxRate.Count > 0 {
+			rate = sub.MaxRate.String()
 		}
-		for _, sub := range d.Subscriptions {
-			rate := "not limited"
-			if sub.MaxRate.Count > 0 {
-				rate = sub.MaxRate.String()
-			}
-			list = append(list, subscription{sub.ID, sub.Spec.Category, rate, pushes[sub.ID]})
-		}
+		list = append(list, subscription{sub.ID, sub.Spec.Category, rate, pushes[sub.ID]})
 	}
 	return list
 }
@@ -125,7 +125,9 @@ func (f *facts) subscriptions(c *channel) (list []subscription) {
 // Name and Path are how pages call a channel, and where its own is.
 func (c *channel) Name() string { return tell.Channel(c.key.Controller, c.key.Reader) }
 
-func (c *channel) Path() string { return channelPath(c.key) }
+func (c *channel) Path() string {
+	return "/channels/" + url.PathEscape(string(c.key.Controller)) + "/" + url.PathEscape(string(c.key.Reader))
+}
 
 // Accepted, Held and Refused count verdicts.
 func (c *channel) Accepted() int { return c.verdicts[bcp.Accept] }

@@ -215,14 +215,6 @@ func (f *facts) since(d time.Duration, wanted func(*entry) bool) (n int) {
 	return n
 }
 
-// declared are the channels of the definition, if it is at hand.
-func (f *facts) declared() []bcp.Channel {
-	if f.definition == nil {
-		return nil
-	}
-	return f.definition.Channels
-}
-
 func (f *facts) name() string {
 	if f.definition == nil || f.definition.Name == "" {
 		return "mesh"

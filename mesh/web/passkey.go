@@ -95,10 +95,6 @@ func signed(r *http.Request, p accounts.Passkey) *bcp.Assertion {
 	return a
 }
 
-func (s *Server) loginByPasskey(w http.ResponseWriter, r *http.Request) {
-	s.showPasskeyLogin(w, r, http.StatusOK, "")
-}
-
 // passkeyData is what only the page of the login with a passkey has.
 type passkeyData struct{ Nonce, Site, Item string }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math/bits"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -111,7 +110,3 @@ func curve(x, y, toX, toY int) string {
 
 // lineWidth grows with the logarithm of the bits sent.
 func lineWidth(day bcp.Bits) int { return min(8, 1+bits.Len64(uint64(max(0, day/bcp.Bit)))/2) }
-
-func channelPath(key bcp.ChannelKey) string {
-	return "/channels/" + url.PathEscape(string(key.Controller)) + "/" + url.PathEscape(string(key.Reader))
-}

@@ -272,7 +272,8 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 	if s.site == nil {
 		routes["GET /login"], routes["POST /login"] = s.login, s.enter
 	} else {
-		routes["GET /login"], routes["POST /login"] = s.loginByPasskey, s.few(within(readTime, s.enterByPasskey))
+		routes["GET /login"] = func(w http.ResponseWriter, r *http.Request) { s.showPasskeyLogin(w, r, http.StatusOK, "") }
+		routes["POST /login"] = s.few(within(readTime, s.enterByPasskey))
 		routes["GET /approvals/{item}"] = s.linked
 		routes["GET "+enrolPath], routes["POST "+enrolPath] = s.enrol, s.few(within(joinTime, s.enrolled))
 	}
