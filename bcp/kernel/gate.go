@@ -22,12 +22,15 @@ func (r Ruling) known() bool { return r == NeedPerson || r == Allow } // no reco
 // Word returns deny, ask or allow.
 func (r Ruling) Word() string { return cmp.Or(string(r), "deny") }
 
+// MarshalText returns the word.
+func (r Ruling) MarshalText() ([]byte, error) { return []byte(r.Word()), nil }
+
 // Verdict is a ruling with its reasons. The zero value denies.
 type Verdict struct {
-	Ruling Ruling `record:"ruling"`
-	Code   Code   `record:"code"`
+	Ruling Ruling `record:"ruling" json:"verdict"`
+	Code   Code   `record:"code" json:"code"`
 	// Rules are the ids of the rules that decided, in the order of the definitions.
-	Rules []string `record:"rules"`
+	Rules []string `record:"rules" json:"rules"`
 }
 
 // Requester is who started a run, as rules see them.

@@ -9,14 +9,14 @@ import (
 // Forecast is what the gate will say about one call of a plan, as far as that is
 // certain before the plan runs.
 type Forecast struct {
-	Step    string // its id; in a when or an each it is as in loop/0/step
-	Tool    string
-	Verdict Verdict
+	Step string `json:"step"` // its id; in a when or an each it is as in loop/0/step
+	Tool string `json:"tool"`
+	Verdict
 	// Certain says that nothing which content, tools or Readers may bring changes
 	// the ruling.
-	Certain bool
-	// Labels are those of the arguments, by name.
-	Arguments []Argument
+	Certain bool `json:"certain"`
+	// Arguments have the labels, by name.
+	Arguments []Argument `json:"-"`
 
 	step *Step
 }
@@ -70,13 +70,14 @@ func denied(forecasts []Forecast) (Forecast, bool) {
 
 // StepForecast is what is known of a step's value before the plan runs.
 type StepForecast struct {
-	ID    string
-	Kind  StepKind
-	Label Label
+	ID    string   `json:"step"`
+	Kind  StepKind `json:"kind"`
+	Label Label    `json:"label"`
+	Width Width    `json:"bits"` // of the label
 	// Hazy says that a sub-run may still add to the label, and never take away.
-	Hazy bool
+	Hazy bool `json:"hazy,omitzero"`
 	// Bits is what a when or an each costs.
-	Bits bcp.Bits
+	Bits bcp.Bits `json:"control_bits,omitzero"`
 }
 
 // Steps returns what is known of each step.
@@ -84,7 +85,7 @@ func (c *Checked) Steps() []StepForecast {
 	steps := make([]StepForecast, len(c.view.nodes))
 	for i := range steps {
 		s, n := &c.view.plan.Steps[i], &c.view.nodes[i]
-		steps[i] = StepForecast{ID: s.id(), Kind: s.Kind, Label: n.label, Hazy: n.hazy != 0}
+		steps[i] = StepForecast{ID: s.id(), Kind: s.Kind, Label: n.label, Width: n.label.Width(), Hazy: n.hazy != 0}
 		if n.fork != nil {
 			steps[i].Bits = n.fork.cost
 		}

@@ -133,3 +133,6 @@ func (w Width) String() string {
 	}
 	return strconv.FormatUint(uint64(w), 10)
 }
+
+// MarshalJSON writes what String returns.
+func (w Width) MarshalJSON() ([]byte, error) { return []byte(w.String()), nil }

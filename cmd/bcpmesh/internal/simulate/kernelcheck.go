@@ -123,37 +123,17 @@ func (o *kernelCheckOptions) find(def *bcp.Mesh) (*kernel.Kernel, kernel.Request
 
 // kernelReport is what kernel check prints.
 type kernelReport struct {
-	OK    bool         `json:"ok"`
-	Tools []string     `json:"tools"` // that the grant allows to call
-	Code  kernel.Code  `json:"code,omitempty"`
-	Step  string       `json:"step,omitempty"`
-	Steps []stepReport `json:"steps,omitempty"`
-	Calls []callReport `json:"calls,omitempty"`
+	OK    bool                  `json:"ok"`
+	Tools []string              `json:"tools"` // that the grant allows to call
+	Code  kernel.Code           `json:"code,omitempty"`
+	Step  string                `json:"step,omitempty"`
+	Steps []kernel.StepForecast `json:"steps,omitempty"`
+	Calls []kernel.Forecast     `json:"calls,omitempty"`
 	// Control is what the dearest path costs by what content steers, of Budget.
 	Control bcp.Bits `json:"control_bits,omitzero"`
 	Budget  bcp.Bits `json:"control_budget_bits,omitzero"`
 	// Plan is that of a planner that was asked for it.
 	Plan jsontext.Value `json:"plan,omitempty"`
-}
-
-type stepReport struct {
-	Step  string         `json:"step"`
-	Kind  string         `json:"kind"`
-	Label kernel.Label   `json:"label"`
-	Bits  jsontext.Value `json:"bits"`
-	// Hazy says that a sub-run may add to the label.
-	Hazy bool `json:"hazy,omitzero"`
-	// Control is what a when or an each costs.
-	Control bcp.Bits `json:"control_bits,omitzero"`
-}
-
-type callReport struct {
-	Step    string      `json:"step"`
-	Tool    string      `json:"tool"`
-	Verdict string      `json:"verdict"`
-	Code    kernel.Code `json:"code"`
-	Rules   []string    `json:"rules"`
-	Certain bool        `json:"certain"`
 }
 
 // finish prints the report, and fails if something is wrong.
@@ -179,16 +159,8 @@ func (r *kernelReport) plan(k *kernel.Kernel, name string, grant kernel.Grant, r
 		r.OK = false
 		return
 	}
-	r.Control = checked.Worst()
-	for _, s := range checked.Steps() {
-		r.Steps = append(r.Steps, stepReport{s.ID, string(s.Kind), s.Label, jsontext.Value(s.Label.Width().String()), s.Hazy, s.Bits})
-	}
-	for _, f := range checked.Preflight() {
-		r.Calls = append(r.Calls, callReport{f.Step, f.Tool, f.Verdict.Ruling.Word(), f.Verdict.Code, append([]string{}, f.Verdict.Rules...), f.Certain})
-		if f.Certain && f.Verdict.Ruling == kernel.Deny {
-			r.OK = false
-		}
-	}
+	r.Control, r.Steps, r.Calls = checked.Worst(), checked.Steps(), checked.Preflight()
+	r.OK = !slices.ContainsFunc(r.Calls, func(f kernel.Forecast) bool { return f.Certain && f.Ruling == kernel.Deny })
 }
 
 func (r *kernelReport) summary() string {
@@ -221,8 +193,8 @@ func (r *kernelReport) print(p *cli.Program) error {
 	if len(r.Steps) == 0 {
 		return nil
 	}
-	rows := cli.Map(r.Steps, func(s stepReport) []string {
-		return []string{s.Step, s.Kind, s.words(), strings.Trim(string(s.Bits), `"`)}
+	rows := cli.Map(r.Steps, func(s kernel.StepForecast) []string {
+		return []string{s.ID, string(s.Kind), labelWords(&s), strings.Trim(s.Width.String(), `"`)}
 	})
 	p.Out.Heading("What each value will be")
 	p.Out.Table([]string{"STEP", "KIND", "LABEL", "INFLUENCE, BITS"}, rows)
@@ -231,7 +203,7 @@ func (r *kernelReport) print(p *cli.Program) error {
 		return nil
 	}
 	for _, c := range r.Calls {
-		rows = append(rows, []string{c.Step, c.Tool, c.Verdict, string(c.Code), strings.Join(c.Rules, ", "), map[bool]string{true: "yes", false: "no"}[c.Certain]})
+		rows = append(rows, []string{c.Step, c.Tool, c.Ruling.Word(), string(c.Code), strings.Join(c.Rules, ", "), map[bool]string{true: "yes", false: "no"}[c.Certain]})
 	}
 	p.Out.Heading("What the gate will say")
 	p.Out.Table([]string{"STEP", "TOOL", "VERDICT", "CODE", "RULES", "CERTAIN"}, rows)
@@ -240,18 +212,20 @@ func (r *kernelReport) print(p *cli.Program) error {
 
 // printTree prints the paths of a plan that content can choose, with what each fork costs.
 func (r *kernelReport) printTree(p *cli.Program) {
-	if !slices.ContainsFunc(r.Steps, func(s stepReport) bool { return s.Kind == string(kernel.EndStep) }) {
+	if !slices.ContainsFunc(r.Steps, func(s kernel.StepForecast) bool { return s.Kind == kernel.EndStep }) {
 		return
 	}
 	p.Out.Heading("What content can steer: at most " + r.Control.String() + " of " + r.Budget.String())
-	steps := cli.Map(r.Steps, func(s stepReport) tell.TreeStep { return tell.TreeStep{Path: s.Step, Kind: s.Kind, Bits: s.Control} })
+	steps := cli.Map(r.Steps, func(s kernel.StepForecast) tell.TreeStep {
+		return tell.TreeStep{Path: s.ID, Kind: string(s.Kind), Bits: s.Bits}
+	})
 	for _, line := range tell.TreeLines(tell.StepTree(steps)) {
 		p.Out.Printf("%s\n", cli.Plain(line))
 	}
 }
 
-// words says what matters of a label.
-func (s *stepReport) words() string {
+// labelWords says what matters of a label.
+func labelWords(s *kernel.StepForecast) string {
 	words := "trusted"
 	if s.Label.Tainted() {
 		words = "tainted"

@@ -180,11 +180,9 @@ func parseLabels(raw []jsontext.Value) ([]kernel.Label, error) {
 }
 
 type gateResult struct {
-	ID      jsontext.Value `json:"id"`
-	Verdict string         `json:"verdict"`
-	Code    kernel.Code    `json:"code"`
-	Rules   []string       `json:"rules"`
-	Defects []string       `json:"defects,omitzero"` // of rules, which fail
+	ID jsontext.Value `json:"id"`
+	kernel.Verdict
+	Defects []string `json:"defects,omitzero"` // of rules, which fail
 }
 
 // caseArgument is a value with its label.
@@ -216,8 +214,7 @@ func (c *kernelCase) playGate() (any, error) {
 	if call.Arguments, err = parseArguments(in.Args); err != nil {
 		return nil, err
 	}
-	v := k.Gate().Judge(&call)
-	return gateResult{c.ID, v.Ruling.Word(), v.Code, append([]string{}, v.Rules...), defects}, nil
+	return gateResult{c.ID, k.Gate().Judge(&call), defects}, nil
 }
 
 func parseArguments(raw jsontext.Value) ([]kernel.Argument, error) {

@@ -33,25 +33,12 @@ type kernelWorld struct {
 	remembered map[string]bool
 	crashed    bool
 
-	story    runStory
-	planners []string // what planners were given
-	readers  []string // what Readers and sub-planners were given
+	out runResult
+	end *kernel.End
 }
 
 // storedChange is one record of the journal.
 type storedChange struct{ open, private []byte }
-
-// runStory is what a case asks about.
-type runStory struct {
-	End       *kernel.End
-	Final     []byte
-	Performed []performedCall
-	Gate      [][3]string
-	Trace     []string
-	Plans     int
-	Told      []jsontext.Value
-	Catalogue [][]string
-}
 
 type performedCall struct {
 	Tool string         `json:"tool"`
@@ -99,7 +86,7 @@ func (w *kernelWorld) run() error {
 			return err
 		}
 	}
-	if w.story.End == nil {
+	if w.end == nil {
 		return errors.New("the run did not end")
 	}
 	return nil
@@ -112,11 +99,11 @@ func (w *kernelWorld) store(c kernel.Change) error {
 		return err
 	}
 	for _, e := range c.Events() {
-		w.story.Trace = append(w.story.Trace, e.String())
+		w.out.Trace = append(w.out.Trace, e.String())
 	}
 	for _, s := range c.Steps {
 		if s.Judged != nil {
-			w.story.Gate = append(w.story.Gate, [3]string{stepID(s.Path), s.Judged.Ruling.Word(), string(s.Judged.Code)})
+			w.out.Gate = append(w.out.Gate, [3]string{stepID(s.Path), s.Judged.Ruling.Word(), string(s.Judged.Code)})
 		}
 	}
 	w.todo = append(w.todo, w.state.Releases(&c)...)
@@ -138,7 +125,7 @@ func (w *kernelWorld) play(r *kernel.Release) error {
 	case kernel.ReleasePlan:
 		return w.playPlanner(r)
 	case kernel.ReleaseSubPlan:
-		w.readers = append(w.readers, string(r.Body))
+		w.out.ReaderContext = append(w.out.ReaderContext, string(r.Body))
 		return w.answerPlan(r, nextAnswer(w, "sub_planner "+r.Wait.Step, w.subPlanner(r.Wait.Step)))
 	case kernel.ReleaseParse:
 		return w.playReader(r)
@@ -147,7 +134,7 @@ func (w *kernelWorld) play(r *kernel.Release) error {
 	case kernel.ReleaseItem:
 		return w.playPerson(r)
 	case kernel.ReleaseOutcome:
-		w.story.End, w.story.Final = r.End, r.Final
+		w.end, w.out.FinalValue = r.End, r.Final
 	}
 	return nil
 }
@@ -182,9 +169,9 @@ func (w *kernelWorld) subPlanner(path string) []casePlanner {
 }
 
 func (w *kernelWorld) playPlanner(r *kernel.Release) error {
-	w.story.Plans++
+	w.out.PlansAsked++
 	// Cases compare what planners were given: an id says nothing but which request it is.
-	w.planners = append(w.planners, strings.Replace(string(r.Body), r.Wait.ID, "plan"+strconv.Itoa(w.story.Plans), 1))
+	w.out.PlannerContext = append(w.out.PlannerContext, strings.Replace(string(r.Body), r.Wait.ID, "plan"+strconv.Itoa(w.out.PlansAsked), 1))
 	var request struct {
 		Errors    jsontext.Value `json:"errors"`
 		Catalogue []struct {
@@ -194,12 +181,12 @@ func (w *kernelWorld) playPlanner(r *kernel.Release) error {
 	if err := json.Unmarshal(r.Body, &request); err != nil {
 		return err
 	}
-	w.story.Told = append(w.story.Told, request.Errors)
+	w.out.ErrorsTold = append(w.out.ErrorsTold, request.Errors)
 	names := []string{}
 	for _, t := range request.Catalogue {
 		names = append(names, t.Name)
 	}
-	w.story.Catalogue = append(w.story.Catalogue, names)
+	w.out.Catalogue = append(w.out.Catalogue, names)
 	return w.answerPlan(r, nextAnswer(w, "planner", w.input.Planner))
 }
 
@@ -230,7 +217,7 @@ func (w *kernelWorld) answerPlan(r *kernel.Release, answer *casePlanner) error {
 // playReader has a Reader answer an ask. The channel judges the answer as it does any
 // (PROTOCOL P3); its texts stay as the case has them.
 func (w *kernelWorld) playReader(r *kernel.Release) error {
-	w.readers = append(w.readers, r.Instruction+"\n"+string(r.Content))
+	w.out.ReaderContext = append(w.out.ReaderContext, r.Instruction+"\n"+string(r.Content))
 	answer := nextAnswer(w, "parser "+r.Schema.Name, w.input.Parser[r.Schema.Name])
 	code, value := bcp.Code(""), []byte(nil)
 	switch {
@@ -256,7 +243,7 @@ func (w *kernelWorld) playTool(r *kernel.Release) error {
 	key := string(r.Wait.Key[:])
 	perform := func() {
 		if r.Tool.Idempotency != kernel.ByKey || !w.remembered[key] {
-			w.story.Performed = append(w.story.Performed, performedCall{r.Tool.Name, r.Arguments})
+			w.out.Effects = append(w.out.Effects, performedCall{r.Tool.Name, r.Arguments})
 		}
 		w.remembered[key] = true
 	}
@@ -394,37 +381,34 @@ func (s *simulation) playRun(c *kernelCase) (any, error) {
 	if err := w.run(); err != nil {
 		return nil, err
 	}
-	s.contexts[string(c.ID)] = w.planners
-	out := runResult{
-		ID: c.ID, Status: w.story.End.Status, Effects: append([]performedCall{}, w.story.Performed...), Gate: append([][3]string{}, w.story.Gate...),
-		Trace: w.story.Trace, TraceEnds: w.story.Trace, FinalValue: jsontext.Value("null"), Influence: jsontext.Value("null"),
-		PlansAsked: w.story.Plans, ErrorsTold: w.story.Told, Catalogue: w.story.Catalogue, PlannerContext: w.planners, ReaderContext: append([]string{}, w.readers...), Defects: w.defects,
-	}
+	s.contexts[string(c.ID)] = w.out.PlannerContext
+	out := &w.out
+	out.ID, out.Status, out.TraceEnds, out.Influence, out.Defects = c.ID, w.end.Status, out.Trace, jsontext.Value("null"), w.defects
 	if n := len(c.Expect.TraceEnds); n > 0 && n < len(out.TraceEnds) {
 		out.TraceEnds = out.TraceEnds[len(out.TraceEnds)-n:]
 	}
-	if code := w.story.End.Code; code != "" {
-		out.Code = &code
+	if w.end.Code != "" {
+		out.Code = &w.end.Code
 	}
-	if label := w.story.End.Label; out.Status == kernel.Committed {
-		tainted := label.Tainted()
-		out.FinalValue, out.FinalLabel, out.Tainted = w.story.Final, &label, &tainted
-		out.Influence = jsontext.Value(label.Width().String())
+	if label := &w.end.Label; out.Status == kernel.Committed {
+		out.FinalLabel, out.Tainted, out.Influence = label, new(label.Tainted()), jsontext.Value(label.Width().String())
+	} else {
+		out.FinalValue = jsontext.Value("null")
 	}
-	s.answer(c, w, &out)
-	return &out, nil
+	s.answer(c, out)
+	return out, nil
 }
 
 // answer answers what the case asks about what models were given.
-func (s *simulation) answer(c *kernelCase, w *kernelWorld, out *runResult) {
+func (s *simulation) answer(c *kernelCase, out *runResult) {
 	seen := func(contexts []string, text string) bool {
 		return slices.ContainsFunc(contexts, func(given string) bool { return strings.Contains(given, text) })
 	}
 	filter := func(texts, contexts []string, want bool) []string {
 		return slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return seen(contexts, text) != want })
 	}
-	out.NeverInPlanner = filter(c.Expect.NeverInPlanner, w.planners, false)
-	out.InReader = filter(c.Expect.InReader, w.readers, true)
-	out.NeverInReader = filter(c.Expect.NeverInReader, w.readers, false)
+	out.NeverInPlanner = filter(c.Expect.NeverInPlanner, out.PlannerContext, false)
+	out.InReader = filter(c.Expect.InReader, out.ReaderContext, true)
+	out.NeverInReader = filter(c.Expect.NeverInReader, out.ReaderContext, false)
 	out.sameAs, out.contexts = c.Expect.SameContextAs, s.contexts
 }

@@ -189,7 +189,7 @@ func (c *roleCase) playError() (map[string]any, error) {
 		return nil, err
 	}
 	result := map[string]any{"told": nil}
-	if len(w.story.Told) <= in.Attempt {
+	if len(w.out.ErrorsTold) <= in.Attempt {
 		return result, nil
 	}
 	var told []struct {
@@ -197,7 +197,7 @@ func (c *roleCase) playError() (map[string]any, error) {
 		Step    jsontext.Value `json:"step"`
 		Code    string         `json:"code"`
 	}
-	if err := json.Unmarshal(w.story.Told[in.Attempt], &told); err != nil {
+	if err := json.Unmarshal(w.out.ErrorsTold[in.Attempt], &told); err != nil {
 		return nil, err
 	}
 	result["told"] = told[len(told)-1]
