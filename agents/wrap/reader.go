@@ -3,15 +3,15 @@ package wrap
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	experiment "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 
@@ -78,7 +78,7 @@ func NewReader(ctx context.Context, f *File, u *Upstream, log hclog.Logger) (r *
 // result, or if the tool differs from the pin, the query stays open.
 func (r *Reader) Answer(ctx context.Context, q agents.Query) (any, error) {
 	var call Call
-	if err := experiment.Unmarshal(q.Arguments, &call, experiment.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal(q.Arguments, &call, json.RejectUnknownMembers(true)); err != nil {
 		return agents.NotEnoughInformation{}, nil // somebody asked who does not know of tools
 	}
 	tool := r.tools[call.Tool]
@@ -142,45 +142,35 @@ func parseTree(result *Result) map[string]any {
 	return tree
 }
 
-// decode reads JSON and keeps whole numbers exact: those beyond 64 bits are texts.
-func decode(b []byte) (any, error) {
+// decode reads the JSON that bytes begin with, and keeps whole numbers exact: those beyond 64 bits are texts.
+func decode(b []byte) (v any, err error) {
 	if wire.Crowded(b) {
 		return nil, errNoAnswer
 	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, err
+	raw, err := jsontext.NewDecoder(bytes.NewReader(b), lenient).ReadValue()
+	if err == nil {
+		err = json.Unmarshal(raw, &v, lenient, wholeNumbers)
 	}
-	return whole(v), nil
+	return v, err
 }
 
-func whole(v any) any {
-	switch v := v.(type) {
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		if !strings.ContainsAny(v.String(), ".eE") {
-			return v.String()
-		}
-		f, err := v.Float64()
-		if err != nil {
-			return math.NaN()
-		}
-		return f
-	case map[string]any:
-		for k, e := range v {
-			v[k] = whole(e)
-		}
-	case []any:
-		for i, e := range v {
-			v[i] = whole(e)
-		}
+var wholeNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, into *any) error {
+	if d.PeekKind() != '0' {
+		return errors.ErrUnsupported
 	}
-	return v
-}
+	raw, err := d.ReadValue()
+	text := string(raw)
+	if n, wide := strconv.ParseInt(text, 10, 64); wide == nil {
+		*into = n
+	} else if !strings.ContainsAny(text, ".eE") {
+		*into = text
+	} else if f, wide := strconv.ParseFloat(text, 64); wide == nil {
+		*into = f
+	} else {
+		*into = math.NaN()
+	}
+	return err
+}))
 
 // Spec returns the spec of the host's call: the tool's answer, with the call as
 // arguments.
@@ -188,7 +178,7 @@ func (t *Tool) Spec(input jsontext.Value) (bcp.Spec, error) {
 	if input == nil {
 		input = jsontext.Value("{}")
 	}
-	b, err := experiment.Marshal(Call{t.Name, input}, experiment.Deterministic(true))
+	b, err := json.Marshal(Call{t.Name, input}, json.Deterministic(true))
 	if err != nil {
 		return bcp.Spec{}, fmt.Errorf("the call of %s: %w", t.Name, err)
 	}

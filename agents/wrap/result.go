@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -238,47 +237,27 @@ var exactNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext
 
 // head is what a message of JSON-RPC is, before it is read whole.
 type head struct {
-	id, method jsontext.Value // the last of each name
+	id, method jsontext.Value // the last of each name, in any case
 	requests   bool           // it has a method, however that is written
 	version    bool           // it has a version
 }
 
-// parseHead reads the head of a line. It keeps nothing else of it.
+// parseHead reads the head of a line.
 func parseHead(line []byte) (h head, err error) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(line), lenient)
-	if d.PeekKind() != '{' {
+	var in struct {
+		ID      jsontext.Value `json:"id"`
+		Method  jsontext.Value `json:"method"`
+		Version jsontext.Value `json:"jsonrpc"`
+	}
+	if json.Unmarshal(line, &in, lenient, json.MatchCaseInsensitiveNames(true)) != nil {
 		return h, errNoAnswer
 	}
-	_, _ = d.ReadToken()
-	for d.PeekKind() != '}' {
-		name, err := d.ReadToken()
-		if err != nil {
+	for _, value := range []jsontext.Value{in.ID, in.Method} {
+		if kind := value.Kind(); len(value) > maxHead || kind == '{' || kind == '[' {
 			return h, errNoAnswer
 		}
-		text := name.String()
-		h.requests = h.requests || strings.EqualFold(text, "method")
-		h.version = h.version || text == "jsonrpc"
-		if text != "id" && text != "method" {
-			if d.SkipValue() != nil {
-				return h, errNoAnswer
-			}
-			continue
-		}
-		value, err := d.ReadValue()
-		if err != nil || len(value) > maxHead || value.Kind() == '{' || value.Kind() == '[' {
-			return h, errNoAnswer
-		}
-		if text == "id" {
-			h.id = bytes.Clone(value)
-		} else {
-			h.method = bytes.Clone(value)
-		}
 	}
-	_, _ = d.ReadToken()
-	if _, err := d.ReadToken(); err != io.EOF {
-		return h, errNoAnswer
-	}
-	return h, nil
+	return head{id: in.ID, method: in.Method, requests: in.Method != nil, version: in.Version != nil}, nil
 }
 
 // maxHead bounds an id or a method, in bytes.
