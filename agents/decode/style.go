@@ -2,6 +2,7 @@ package decode
 
 import (
 	"cmp"
+	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -47,28 +48,15 @@ func wordSet(words string) map[string]bool {
 	return set
 }
 
-// declarations parses the inside of a rule or a style attribute.
+// declarations parses the inside of a rule or a style attribute. Rules inside of a rule are left out.
 func declarations(text string) (all []declaration) {
-	text = cssComment.ReplaceAllString(text, " ")
-	for text != "" {
-		end := outside(text, ";{}")
-		one := text
-		if end < 0 {
-			text = ""
-		} else {
-			one, text = text[:end], text[end:]
-			if text[0] == '{' { // a rule inside of a rule
-				_, text = block(text)
-				continue
-			}
-			text = text[1:]
-		}
-		property, value, _ := strings.Cut(unescape(one), ":")
+	for one := range statements(cssComment.ReplaceAllString(text, " ")) {
+		property, value, _ := strings.Cut(unescape(one.prelude), ":")
 		property = strings.ToLower(strings.TrimSpace(property))
 		for _, vendor := range []string{"-webkit-", "-ms-", "-moz-"} {
 			property = strings.TrimPrefix(property, vendor)
 		}
-		if !relevant[property] && !strings.HasPrefix(property, "--") {
+		if one.isRule || !relevant[property] && !strings.HasPrefix(property, "--") {
 			continue
 		}
 		value = strings.ToLower(strings.Join(strings.Fields(value), " "))
@@ -77,6 +65,34 @@ func declarations(text string) (all []declaration) {
 		all = append(all, d)
 	}
 	return all
+}
+
+// statement is a rule, with the inside of its block, or what ends with a semicolon.
+type statement struct {
+	prelude, inside string
+	isRule          bool
+}
+
+// statements yields those of a style sheet or of the inside of a block.
+func statements(css string) iter.Seq[statement] {
+	return func(yield func(statement) bool) {
+		for css != "" {
+			end := outside(css, ";{}")
+			if end < 0 {
+				yield(statement{prelude: css})
+				return
+			}
+			one := statement{prelude: css[:end], isRule: css[end] == '{'}
+			if one.isRule {
+				one.inside, css = block(css[end:])
+			} else {
+				css = css[end+1:]
+			}
+			if !yield(one) {
+				return
+			}
+		}
+	}
 }
 
 func unescape(text string) string {
@@ -176,7 +192,7 @@ func newSheet(doc *html.Node) *sheet {
 				text.WriteString(child.Data)
 			}
 			if media, ok := attribute(n.Attr, "media"); !ok || shown(media) {
-				s.parse(strings.NewReplacer("<!--", " ", "-->", " ").Replace(cssComment.ReplaceAllString(text.String(), " ")), 0)
+				s.parse(strings.NewReplacer("<!--", " ", "-->", " ").Replace(cssComment.ReplaceAllString(text.String(), " ")), "", 0)
 			}
 		case n.Data == "link":
 			rel, _ := attribute(n.Attr, "rel")
@@ -186,37 +202,43 @@ func newSheet(doc *html.Node) *sheet {
 	return s
 }
 
-func (s *sheet) parse(css string, nesting int) {
-	for css != "" && !s.late() {
-		at := outside(css, "{;}")
-		if at < 0 {
+// parse adds the rules of a sheet, or those inside of a rule with these selectors.
+func (s *sheet) parse(css, selectors string, nesting int) {
+	if outside(selectors, ",") >= 0 {
+		selectors = ":is(" + selectors + ")"
+	}
+	for one := range statements(css) {
+		if s.late() {
 			return
 		}
-		prelude := strings.TrimSpace(css[:at])
-		if css[at] != '{' {
-			s.external = s.external || strings.HasPrefix(strings.ToLower(prelude), "@import")
-			css = css[at+1:]
-			continue
-		}
-		var inside string
-		inside, css = block(css[at:])
+		prelude := strings.TrimSpace(one.prelude)
 		name, condition, _ := strings.Cut(prelude, " ")
-		switch name = strings.ToLower(name); {
-		case nesting == maxNesting:
+		name = strings.ToLower(name)
+		switch {
+		case !one.isRule:
+			s.external = s.external || selectors == "" && strings.HasPrefix(name, "@import")
+		case nesting == maxNesting || len(selectors) > 4096:
 			s.costly = true
-		case !strings.HasPrefix(prelude, "@"):
-			s.add(prelude, inside, nesting)
 		case strings.HasSuffix(name, "keyframes"):
-			for inside != "" {
-				steps, rest, _ := strings.Cut(inside, "{")
-				var frame string
-				frame, inside = block("{" + rest)
-				if strings.Contains(strings.ToLower(steps), "to") || strings.Contains(steps, "100%") {
-					s.frames[strings.ToLower(strings.TrimSpace(condition))] = declarations(frame)
+			for step := range statements(one.inside) {
+				if at := strings.ToLower(step.prelude); strings.Contains(at, "to") || strings.Contains(at, "100%") {
+					s.frames[strings.ToLower(strings.TrimSpace(condition))] = declarations(step.inside)
 				}
 			}
-		case holds(name, condition):
-			s.parse(inside, nesting+1)
+		case strings.HasPrefix(prelude, "@") && !holds(name, condition):
+		case strings.HasPrefix(prelude, "@") && selectors == "":
+			s.parse(one.inside, "", nesting+1)
+		case strings.HasPrefix(prelude, "@"):
+			s.add(selectors, one.inside, nesting+1)
+		case selectors == "":
+			s.add(prelude, one.inside, nesting)
+		default:
+			for inner := range strings.SplitSeq(prelude, ",") {
+				if !strings.Contains(inner, "&") {
+					inner = "& " + inner
+				}
+				s.add(strings.ReplaceAll(inner, "&", selectors), one.inside, nesting+1)
+			}
 		}
 	}
 }
@@ -230,39 +252,6 @@ func holds(name, condition string) bool {
 		return !strings.HasPrefix(strings.ToLower(strings.TrimSpace(condition)), "not")
 	}
 	return name == "@layer" || name == "@container" || name == "@scope"
-}
-
-// nested adds the rules inside of a rule.
-func (s *sheet) nested(selectors, inside string, nesting int) {
-	if outside(selectors, ",") >= 0 {
-		selectors = ":is(" + selectors + ")"
-	}
-	for inside != "" && !s.late() {
-		at := outside(inside, "{;}")
-		if at < 0 {
-			return
-		}
-		if inside[at] != '{' {
-			inside = inside[at+1:]
-			continue
-		}
-		prelude, body := strings.TrimSpace(inside[:at]), ""
-		body, inside = block(inside[at:])
-		name, condition, _ := strings.Cut(prelude, " ")
-		switch {
-		case nesting == maxNesting || len(selectors) > 4096:
-			s.costly = true
-		case !strings.HasPrefix(prelude, "@"):
-			for one := range strings.SplitSeq(prelude, ",") {
-				if !strings.Contains(one, "&") {
-					one = "& " + one
-				}
-				s.add(strings.ReplaceAll(one, "&", selectors), body, nesting+1)
-			}
-		case holds(strings.ToLower(name), condition):
-			s.add(selectors, body, nesting+1)
-		}
-	}
 }
 
 // animated returns declarations with those that an animation leaves.
@@ -289,7 +278,7 @@ func (s *sheet) late() bool {
 // add adds a rule, if it can hide anything.
 func (s *sheet) add(selectors, inside string, nesting int) {
 	if strings.Contains(inside, "{") {
-		defer s.nested(selectors, inside, nesting)
+		defer s.parse(inside, selectors, nesting)
 	}
 	all := declarations(inside)
 	for _, d := range all {
