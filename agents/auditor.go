@@ -91,16 +91,6 @@ func (a *Auditor) Select(ctx context.Context, s Selection) iter.Seq2[AuditRecord
 	return decoded(a.read(ctx, subjects.AuditStream, s.From, pattern, s.Follow))
 }
 
-// Audit is Select of all records from a sequence number on, 0 for the first.
-func (a *Auditor) Audit(ctx context.Context, from uint64) iter.Seq2[AuditRecord, error] {
-	return a.Select(ctx, Selection{From: from})
-}
-
-// Follow is Audit that continues with new records.
-func (a *Auditor) Follow(ctx context.Context, from uint64) iter.Seq2[AuditRecord, error] {
-	return a.Select(ctx, Selection{From: from, Follow: true})
-}
-
 // From returns the sequence number of the first record of a decision that was
 // made at or after at, or one past the last record. It reads few records, since
 // they are in the order of journal time.

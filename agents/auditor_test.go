@@ -106,7 +106,7 @@ func TestAuditInOrder(t *testing.T) {
 	for from, want := range map[uint64]int{0: records, 1: records, 300: 2201, records: 1, records + 1: 0} {
 		a.lose.Store(100)
 		n := 0
-		for r, err := range auditor.Audit(within(t), from) {
+		for r, err := range auditor.Select(within(t), agents.Selection{From: from}) {
 			if err != nil {
 				t.Fatalf("from %d: %v", from, err)
 			}
@@ -119,7 +119,7 @@ func TestAuditInOrder(t *testing.T) {
 			t.Errorf("from %d: %d records, want %d", from, n, want)
 		}
 	}
-	for range auditor.Audit(within(t), 0) {
+	for range auditor.Select(within(t), agents.Selection{}) {
 		break
 	}
 }
@@ -133,7 +133,7 @@ func TestFollow(t *testing.T) {
 	got, ended := make(chan uint64), make(chan struct{})
 	go func() {
 		defer close(ended)
-		for r, err := range auditor.Follow(ctx, 0) {
+		for r, err := range auditor.Select(ctx, agents.Selection{Follow: true}) {
 			if err != nil {
 				t.Error(err)
 			}
@@ -156,7 +156,7 @@ func TestDamagedRecordIsAnError(t *testing.T) {
 	a := startArchive(t)
 	a.store(subjects.Audit("", "", "start"), []byte("damaged"))
 	n := 0
-	for _, err := range a.auditor(agents.Options{}).Audit(within(t), 0) {
+	for _, err := range a.auditor(agents.Options{}).Select(within(t), agents.Selection{}) {
 		if n++; err == nil {
 			t.Error("no error")
 		}
@@ -286,7 +286,7 @@ func TestAuditorWithoutAStream(t *testing.T) {
 	})
 	for user, want := range map[string]error{"none": nats.ErrPermissionViolation, "all": agents.ErrNoRecords} {
 		auditor := agents.NewAuditor(connect(t, s.ClientURL(), agents.Options{Name: "bob", Attempt: 200 * time.Millisecond, NATS: []nats.Option{nats.UserInfo(user, "p")}}))
-		for _, err := range auditor.Audit(within(t), 0) {
+		for _, err := range auditor.Select(within(t), agents.Selection{}) {
 			if !errors.Is(err, want) {
 				t.Errorf("audit: got %v, want %v", err, want)
 			}
@@ -298,7 +298,7 @@ func TestAuditorWithoutAStream(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	auditor := agents.NewAuditor(connect(t, s.ClientURL(), agents.Options{Name: "bob", NATS: []nats.Option{nats.UserInfo("all", "p")}}))
-	for _, err := range auditor.Follow(ctx, 0) {
+	for _, err := range auditor.Select(ctx, agents.Selection{Follow: true}) {
 		t.Errorf("following: %v", err)
 	}
 }

@@ -36,8 +36,7 @@ type Options struct {
 	// dropped messages. It may be called concurrently and must not block.
 	OnError func(error)
 	// NATS are further options of the connection, such as TLS roots or
-	// nats.InProcessServer. Their callbacks are called in addition to our own;
-	// the inbox prefix cannot be changed.
+	// nats.InProcessServer. Its callbacks and the inbox prefix cannot be changed.
 	NATS []nats.Option
 	// Attempt is the timeout of one attempt of a request; then it is sent
 	// again. Zero is 2 s.
@@ -291,45 +290,25 @@ func (c *Connection) natsOptions(url string, creds Credentials) (nats.Options, e
 	return o, nil
 }
 
-// callbacks puts ours before those of the caller.
+// callbacks sets what the connection tells of itself.
 func (c *Connection) callbacks(o *nats.Options, pause *reconnectPause) {
-	failed, disconnected, reconnected, connected, closed := o.AsyncErrorCB, o.DisconnectedErrCB, o.ReconnectedCB, o.ConnectedCB, o.ClosedCB
-	o.AsyncErrorCB = func(nc *nats.Conn, sub *nats.Subscription, err error) {
-		c.failed(err)
-		if failed != nil {
-			failed(nc, sub, err)
-		}
+	connected := func(*nats.Conn) {
+		pause.connected()
+		c.refused.Store(false)
 	}
-	o.DisconnectedErrCB = func(nc *nats.Conn, err error) {
+	o.ConnectedCB = connected
+	o.ReconnectedCB = func(nc *nats.Conn) {
+		connected(nc)
+		c.log.Info("connected again")
+		c.reconnected()
+	}
+	o.DisconnectedErrCB = func(_ *nats.Conn, err error) {
 		if err != nil { // nil is our own Close
 			c.log.Info("disconnected", "error", err)
 		}
-		if disconnected != nil {
-			disconnected(nc, err)
-		}
 	}
-	o.ReconnectedCB = func(nc *nats.Conn) {
-		pause.connected()
-		c.refused.Store(false)
-		c.log.Info("connected again")
-		c.reconnected()
-		if reconnected != nil {
-			reconnected(nc)
-		}
-	}
-	o.ConnectedCB = func(nc *nats.Conn) {
-		pause.connected()
-		c.refused.Store(false)
-		if connected != nil {
-			connected(nc)
-		}
-	}
-	o.ClosedCB = func(nc *nats.Conn) {
-		close(c.closed)
-		if closed != nil {
-			closed(nc)
-		}
-	}
+	o.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { c.failed(err) }
+	o.ClosedCB = func(*nats.Conn) { close(c.closed) }
 }
 
 // failed reports an asynchronous error of the connection. Its text may name a

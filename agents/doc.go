@@ -30,7 +30,7 @@
 // looks for instructions.
 //
 // Agents with cron_schedules are prompted ([Controller.OnPrompt],
-// [Reader.OnPrompt]); people get alerts ([Connection.OnAlert]).
+// [Reader.OnPrompt]).
 //
 // Do not use the package in a gateway, and do not share one connection between
 // roles.

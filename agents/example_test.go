@@ -198,7 +198,7 @@ func ExampleAuditor() {
 	connection := exampleAgent(ctx, m, "bob")
 	defer connection.Close()
 
-	for r, err := range agents.NewAuditor(connection).Follow(ctx, 0) {
+	for r, err := range agents.NewAuditor(connection).Select(ctx, agents.Selection{Follow: true}) {
 		if err != nil {
 			panic(err)
 		}

@@ -22,17 +22,12 @@ const tokenPrefix = "bcpjoin1."
 // Join makes a key, asks the mesh to sign it for the agent that a token invites,
 // and returns the text of a creds file and its owner. The private key does not
 // leave this process. The token is valid once; if no reply comes, Join retries with
-// the same key until ctx ends.
+// the same key until ctx ends. An approver who has a passkey joins with its hash: no
+// decision over these creds counts without it.
 //
 // Errors: [ErrToken]; [*RefusedError] for any problem with the invitation;
 // [*UnansweredError] when ctx ended first.
-func Join(ctx context.Context, url, token string, options ...nats.Option) (creds []byte, agent bcp.AgentName, role bcp.Role, err error) {
-	return JoinBound(ctx, url, token, bcp.Digest{}, options...)
-}
-
-// JoinBound is [Join] as an approver who has a passkey, by its hash: no decision over
-// these creds counts without it.
-func JoinBound(ctx context.Context, url, token string, passkey bcp.Digest, options ...nats.Option) (creds []byte, agent bcp.AgentName, role bcp.Role, err error) {
+func Join(ctx context.Context, url, token string, passkey bcp.Digest, options ...nats.Option) (creds []byte, agent bcp.AgentName, role bcp.Role, err error) {
 	seed, invited, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(token), tokenPrefix), ".")
 	invitation, err := nkeys.FromSeed([]byte(seed))
 	if !ok || err != nil || !strings.HasPrefix(strings.TrimSpace(token), tokenPrefix) {

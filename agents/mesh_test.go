@@ -241,7 +241,7 @@ func checkAudit(t *testing.T, m *mesh.Mesh) {
 	auditor := agents.NewAuditor(join(t, m, "bob"))
 	var refusedAnswers int
 	var last uint64
-	for r, err := range auditor.Follow(within(t), 0) {
+	for r, err := range auditor.Select(within(t), agents.Selection{Follow: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}

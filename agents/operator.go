@@ -2,22 +2,11 @@ package agents
 
 import (
 	"context"
-	"fmt"
 	"iter"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/subjects"
-)
-
-// What a mesh answers its operator.
-type (
-	Reloaded         = status.Reloaded
-	Erased           = status.Erased
-	Applied          = status.Applied
-	ClientConnection = status.ClientConnection
 )
 
 // Operator is the client of the owner of the mesh's state folder. It needs no
@@ -122,27 +111,27 @@ func (o *Operator) StopRun(ctx context.Context, run string) (bcp.RunReceipt, err
 }
 
 // Reload makes the mesh load its definitions again: all or nothing.
-func (o *Operator) Reload(ctx context.Context) (Reloaded, error) {
-	return control[Reloaded](ctx, o, bcp.ControlReload, bcp.Control{})
+func (o *Operator) Reload(ctx context.Context) (status.Reloaded, error) {
+	return control[status.Reloaded](ctx, o, bcp.ControlReload, bcp.Control{})
 }
 
 // Erase destroys the keys of a channel's content from before a day (PROTOCOL
 // P11.5).
-func (o *Operator) Erase(ctx context.Context, r bcp.EraseRequest) (Erased, error) {
-	return control[Erased](ctx, o, bcp.ControlErase, bcp.Control{Erase: &r})
+func (o *Operator) Erase(ctx context.Context, r bcp.EraseRequest) (status.Erased, error) {
+	return control[status.Erased](ctx, o, bcp.ControlErase, bcp.Control{Erase: &r})
 }
 
 // ApplyCredentials makes the mesh read its key store now, and returns when its
 // changes are in force at the server and recorded.
-func (o *Operator) ApplyCredentials(ctx context.Context) (Applied, error) {
-	return control[Applied](ctx, o, bcp.ControlCredentials, bcp.Control{})
+func (o *Operator) ApplyCredentials(ctx context.Context) (status.Applied, error) {
+	return control[status.Applied](ctx, o, bcp.ControlCredentials, bcp.Control{})
 }
 
 // RecordCredentials makes the gateway of a cluster, which has no key store, record
 // the operator's changes, oldest first, and returns when it has. They are those of
 // one [bcp.CredentialRecordsOf].
-func (o *Operator) RecordCredentials(ctx context.Context, changes bcp.CredentialRecords) (Applied, error) {
-	return control[Applied](ctx, o, bcp.ControlCredentials, changes)
+func (o *Operator) RecordCredentials(ctx context.Context, changes bcp.CredentialRecords) (status.Applied, error) {
+	return control[status.Applied](ctx, o, bcp.ControlCredentials, changes)
 }
 
 // Forecasts returns how much the budgets of each channel now allow.
@@ -196,23 +185,4 @@ type receipt struct {
 
 func control[R any](ctx context.Context, o *Operator, act string, message any) (R, error) {
 	return askJSON[R](ctx, o.conn, subjects.Control(act), message)
-}
-
-// OnAlert calls handler with each alert of the mesh until the connection ends,
-// one at a time (PROTOCOL P4.6). Operators, approvers and auditors may listen.
-// Alerts during a disconnect are missed, but are in the audit.
-func (c *Connection) OnAlert(handler func(bcp.Alert)) error {
-	_, err := c.nc.Subscribe(subjects.Alerts(), func(m *nats.Msg) {
-		var a bcp.Alert
-		if bcp.Decode(m.Data, bcp.JSON, &a) == nil && a.Type == bcp.TypeAlert {
-			handler(a)
-		}
-	})
-	if err == nil {
-		err = c.nc.Flush()
-	}
-	if err != nil {
-		return fmt.Errorf("agents: listening to alerts: %w", err)
-	}
-	return nil
 }

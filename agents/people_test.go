@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
@@ -89,7 +91,13 @@ func TestApproverDecides(t *testing.T) {
 			approver, other := agents.NewApprover(join(t, m.Mesh, "alice")), agents.NewApprover(join(t, m.Mesh, "bob"))
 			alerts := make(chan bcp.Alert, 16)
 			people := joinIn(t, m.Mesh, "bob", bcp.JSON)
-			noError(t, people.OnAlert(func(a bcp.Alert) { alerts <- a }))
+			_, err := people.NATS().Subscribe(subjects.Alerts(), func(m *nats.Msg) {
+				var a bcp.Alert
+				noError(t, bcp.Decode(m.Data, bcp.JSON, &a))
+				alerts <- a
+			})
+			noError(t, err)
+			noError(t, people.NATS().Flush())
 			reader := agents.NewReader(joinIn(t, m.Mesh, "reader", wire))
 			results := make(chan bcp.ValidationResult, 8)
 			reader.OnResult(func(r bcp.ValidationResult) { results <- r })

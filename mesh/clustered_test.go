@@ -24,6 +24,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/cluster"
@@ -221,7 +222,7 @@ func TestGatewaysTakeTurns(t *testing.T) {
 
 	operator := c.connect(t, bcp.Operator, bcp.RoleOperator, 0)
 	applied, err := agents.NewOperator(operator).ApplyCredentials(t.Context())
-	if err != nil || !slices.ContainsFunc(applied.Connections, func(o agents.ClientConnection) bool { return o.Agent == "mailer" }) {
+	if err != nil || !slices.ContainsFunc(applied.Connections, func(o status.ClientConnection) bool { return o.Agent == "mailer" }) {
 		t.Errorf("who is connected: %+v, %v", applied, err)
 	}
 

@@ -165,7 +165,7 @@ func refusedToJoin(t *testing.T, m *meshtest.Mesh, name, token string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	_, _, _, err := agents.Join(ctx, m.URL(), token)
+	_, _, _, err := agents.Join(ctx, m.URL(), token, bcp.Digest{})
 	var refused *agents.RefusedError
 	if !errors.Is(err, nats.ErrAuthorization) && !errors.Is(err, nats.ErrAuthExpired) && !(errors.As(err, &refused) && refused.Code == bcp.NotPermitted) {
 		t.Errorf("%s: %v", name, err)
@@ -181,7 +181,7 @@ func TestInvitationIsGoodOnce(t *testing.T) {
 	m := meshtest.Start(t, pair(100))
 	store := keysOf(t, m)
 	token := invite(t, store, time.Hour)
-	text, agent, role, err := agents.Join(t.Context(), m.URL(), token.Text())
+	text, agent, role, err := agents.Join(t.Context(), m.URL(), token.Text(), bcp.Digest{})
 	if err != nil || agent != "mailer" || role != bcp.RoleReader {
 		t.Fatalf("%s, %s, %v", agent, role, err)
 	}
@@ -218,7 +218,7 @@ func TestInvitationIsGoodOnce(t *testing.T) {
 	refusedToJoin(t, m, "the key of another invitation", "bcpjoin1."+otherSeed+"."+rest)
 	refusedToJoin(t, m, "edited", "bcpjoin1."+seed+"."+rest[:len(rest)-6]+"AAAAAA")
 	for _, text := range []string{"", "bcpjoin1.", "bcpjoin1." + seed, "x", rest} {
-		if _, _, _, err := agents.Join(t.Context(), m.URL(), text); !errors.Is(err, agents.ErrToken) {
+		if _, _, _, err := agents.Join(t.Context(), m.URL(), text, bcp.Digest{}); !errors.Is(err, agents.ErrToken) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -312,7 +312,7 @@ func TestFloodOfJoins(t *testing.T) {
 	m := meshtest.Start(t, pair(100))
 	store := keysOf(t, m)
 	used := invite(t, store, time.Hour)
-	if _, _, _, err := agents.Join(t.Context(), m.URL(), used.Text()); err != nil {
+	if _, _, _, err := agents.Join(t.Context(), m.URL(), used.Text(), bcp.Digest{}); err != nil {
 		t.Fatal(err)
 	}
 	seed, token, _ := strings.Cut(strings.TrimPrefix(used.Text(), "bcpjoin1."), ".")
@@ -368,7 +368,7 @@ func TestFloodOfJoins(t *testing.T) {
 		t.Error("the key store was written")
 	}
 	other := invite(t, store, time.Hour)
-	if _, _, _, err := agents.Join(t.Context(), m.URL(), other.Text()); err != nil {
+	if _, _, _, err := agents.Join(t.Context(), m.URL(), other.Text(), bcp.Digest{}); err != nil {
 		t.Errorf("another one joins: %v", err)
 	}
 }

@@ -44,7 +44,7 @@ func TestPasskeysDecide(t *testing.T) {
 	token, err := store.Invite("ann", bcp.RoleApprover, time.Hour, time.Hour, accounts.Restriction{}, accounts.InviteBound)
 	noError(t, err)
 	refusedToJoin(t, m, "without a passkey", token.Text())
-	if _, name, role, err := agents.JoinBound(t.Context(), m.URL(), token.Text(), own.Hash()); err != nil || name != "ann" || role != bcp.RoleApprover {
+	if _, name, role, err := agents.Join(t.Context(), m.URL(), token.Text(), own.Hash()); err != nil || name != "ann" || role != bcp.RoleApprover {
 		t.Fatalf("%s, %s, %v", name, role, err)
 	}
 	bound, err := store.Issue("ann", bcp.RoleApprover, time.Hour, accounts.BoundTo(own.Hash()))

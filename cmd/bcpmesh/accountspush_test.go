@@ -15,8 +15,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -159,7 +159,7 @@ func (x *exported) scribe(gateway string) (recorded func() []uint64) {
 	var numbers []uint64
 	_, err = nc.Subscribe(subjects.Control(bcp.ControlCredentials), func(m *nats.Msg) {
 		changes, code := bcp.ParseCredentialRecords(m.Data)
-		answer := any(agents.Applied{Recorded: len(changes), Connections: []agents.ClientConnection{}})
+		answer := any(status.Applied{Recorded: len(changes), Connections: []status.ClientConnection{}})
 		if code != "" {
 			answer = bcp.RefusalOf(code)
 		}

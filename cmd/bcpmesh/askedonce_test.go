@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -149,7 +149,7 @@ func TestPushRecordsThoughNotLetInAtFirst(t *testing.T) {
 	t.Cleanup(gateway.Close)
 	if _, err := gateway.Subscribe(subjects.Control(bcp.ControlCredentials), func(m *nats.Msg) {
 		changes, _ := bcp.ParseCredentialRecords(m.Data)
-		answer, err := bcp.Encode(agents.Applied{Recorded: len(changes), Connections: []agents.ClientConnection{}}, bcp.JSON)
+		answer, err := bcp.Encode(status.Applied{Recorded: len(changes), Connections: []status.ClientConnection{}}, bcp.JSON)
 		if err == nil {
 			err = m.Respond(answer)
 		}

@@ -60,7 +60,7 @@ func (s *Server) follow(ctx context.Context, auditor *agents.Auditor) error {
 		next = max(last.Sequence, maxHistory) - maxHistory + 1
 	}
 	s.history.fail(false)
-	return s.take(auditor.Follow(ctx, next))
+	return s.take(auditor.Select(ctx, agents.Selection{From: next, Follow: true}))
 }
 
 func (s *Server) take(records iter.Seq2[agents.AuditRecord, error]) error {

@@ -68,7 +68,7 @@ func NewestRecords(ctx context.Context, auditor *agents.Auditor, number int, wan
 			from = last.Sequence - reach + 1
 		}
 		records = nil
-		for r, err := range auditor.Audit(ctx, from) {
+		for r, err := range auditor.Select(ctx, agents.Selection{From: from}) {
 			if err != nil {
 				return nil, meshdir.Failure(err)
 			}

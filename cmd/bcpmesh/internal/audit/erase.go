@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -63,7 +63,7 @@ func auditEraseCommand(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-func showErased(p *cli.Program, r agents.Erased, channel *client.ChannelFlag, before string) error {
+func showErased(p *cli.Program, r status.Erased, channel *client.ChannelFlag, before string) error {
 	about := channel.Text
 	if about == "_" {
 		about = "what belongs to no channel"

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -58,7 +58,7 @@ func credsListCommand(p *cli.Program) *cobra.Command {
 
 // connections returns the connections of the running mesh by public key, or
 // nothing if it cannot be asked.
-func connections(ctx context.Context, where meshdir.StateFlags, folder meshdir.Folder) map[string][]agents.ClientConnection {
+func connections(ctx context.Context, where meshdir.StateFlags, folder meshdir.Folder) map[string][]status.ClientConnection {
 	about, err := folder.Running()
 	if err != nil || !about.Alive() {
 		return nil
@@ -71,7 +71,7 @@ func connections(ctx context.Context, where meshdir.StateFlags, folder meshdir.F
 	}
 	defer c.Close()
 	applied, _ := c.Operator().ApplyCredentials(ctx) // without an answer nobody is shown as connected
-	open := map[string][]agents.ClientConnection{}
+	open := map[string][]status.ClientConnection{}
 	for _, conn := range applied.Connections {
 		open[conn.Key] = append(open[conn.Key], conn)
 	}
@@ -95,10 +95,10 @@ type listedUser struct {
 	// PasskeyWords are those that people compare.
 	PasskeyWords string `json:"passkey_words,omitempty"`
 	// Connected are its connections to the mesh, if that runs.
-	Connected []agents.ClientConnection `json:"connected,omitempty"`
+	Connected []status.ClientConnection `json:"connected,omitempty"`
 }
 
-func showUsers(p *cli.Program, users []accounts.User, open map[string][]agents.ClientConnection, all bool) error {
+func showUsers(p *cli.Program, users []accounts.User, open map[string][]status.ClientConnection, all bool) error {
 	list, now := []listedUser{}, time.Now()
 	var rows [][]string
 	for _, u := range users {
@@ -135,8 +135,8 @@ func showUsers(p *cli.Program, users []accounts.User, open map[string][]agents.C
 	return nil
 }
 
-func connectedFrom(open []agents.ClientConnection) string {
-	hosts := cli.Map(open, func(c agents.ClientConnection) string { return cli.Plain(c.Host) + " since " + cli.Moment(c.Since) })
+func connectedFrom(open []status.ClientConnection) string {
+	hosts := cli.Map(open, func(c status.ClientConnection) string { return cli.Plain(c.Host) + " since " + cli.Moment(c.Since) })
 	return strings.Join(hosts, ", ")
 }
 

@@ -155,7 +155,7 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 	defer file.Discard()
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	creds, agent, role, err := agents.JoinBound(ctx, url, token, hash, secure...)
+	creds, agent, role, err := agents.Join(ctx, url, token, hash, secure...)
 	var refused *agents.RefusedError
 	switch {
 	case errors.Is(err, agents.ErrToken):

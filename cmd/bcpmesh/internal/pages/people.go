@@ -164,7 +164,7 @@ func (p *people) join(ctx context.Context, token string, passkey accounts.Passke
 	if err != nil {
 		return "", err
 	}
-	creds, name, _, err := agents.JoinBound(ctx, url, token, hash, secure...)
+	creds, name, _, err := agents.Join(ctx, url, token, hash, secure...)
 	if err != nil {
 		return "", err
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 )
@@ -23,7 +23,7 @@ func ReloadCommand(p *cli.Program) *cobra.Command {
 	})
 }
 
-func showReloaded(p *cli.Program, r agents.Reloaded) error {
+func showReloaded(p *cli.Program, r status.Reloaded) error {
 	var failed error
 	if len(r.Errors) > 0 {
 		failed = cli.Failf("the definitions were not loaded: %s", r.Errors[0]).WithHint("nothing has changed; bcpmesh check shows all errors")
