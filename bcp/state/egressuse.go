@@ -28,39 +28,23 @@ type EgressUse struct {
 // EgressUses counts the egress of agents at one time, from their decisions.
 type EgressUses struct {
 	now    time.Time
-	agents map[bcp.AgentName]*egressTally
-}
-
-type egressTally struct {
-	use          EgressUse
-	refusedSince time.Time
-	open         map[uint64]int64 // bytes by the decision that reserved them
+	agents map[bcp.AgentName]*EgressUse
+	open   map[uint64]int64 // bytes by the decision that reserved them
 }
 
 // NewEgressUses counts what counts at a time. Agents of the definitions, which may be nil,
 // are listed without a request too if they have hosts.
 func NewEgressUses(m *bcp.Mesh, now time.Time) *EgressUses {
-	u := &EgressUses{now: now, agents: make(map[bcp.AgentName]*egressTally)}
+	u := &EgressUses{now, make(map[bcp.AgentName]*EgressUse), make(map[uint64]int64)}
 	if m == nil {
 		return u
 	}
 	for i := range m.Agents {
 		if a := &m.Agents[i]; len(a.Egress.Hosts) > 0 {
-			u.findTally(a.Name, a.Egress)
+			u.agents[a.Name] = &EgressUse{Agent: a.Name, Window: int64(a.Egress.Window / time.Second), Budget: a.Egress.Budget, MaxBytes: a.Egress.MaxBytes}
 		}
 	}
 	return u
-}
-
-func (u *EgressUses) findTally(name bcp.AgentName, e bcp.Egress) *egressTally {
-	if u.agents[name] == nil {
-		u.agents[name] = &egressTally{
-			use:          EgressUse{Agent: name, Window: int64(e.Window / time.Second), Budget: e.Budget, MaxBytes: e.MaxBytes},
-			refusedSince: u.now.Add(-cmp.Or(e.Window, 24*time.Hour)),
-			open:         make(map[uint64]int64),
-		}
-	}
-	return u.agents[name]
 }
 
 // Add counts a decision, as the journal or the audit has it, if it is about egress. A
@@ -69,21 +53,28 @@ func (u *EgressUses) Add(d *bcp.Decision) {
 	if d.Kind != bcp.KindEgress || d.Egress == nil {
 		return
 	}
-	t, counts := u.findTally(d.Agent, bcp.Egress{}), d.Egress.Until > u.now.UnixNano()
+	use := u.agents[d.Agent]
+	if use == nil {
+		use = &EgressUse{Agent: d.Agent}
+		u.agents[d.Agent] = use
+	}
+	counts := d.Egress.Until > u.now.UnixNano()
 	switch {
 	case d.Verdict != bcp.Accept:
-		if d.At().After(t.refusedSince) {
-			t.use.Refused++
+		if d.At().After(u.now.Add(-cmp.Or(time.Duration(use.Window)*time.Second, 24*time.Hour))) {
+			use.Refused++
 		}
 	case d.Egress.Act == bcp.EgressSettle:
-		delete(t.open, d.Egress.Reserved)
+		use.ReservedBytes -= u.open[d.Egress.Reserved]
+		delete(u.open, d.Egress.Reserved)
 		if counts {
-			t.use.Bytes += d.Egress.Bytes
+			use.Bytes += d.Egress.Bytes
 		}
 	case counts:
-		t.use.Requests++
-		t.use.Bits += d.Egress.Bits
-		t.open[d.Seq] = d.Egress.Bytes
+		use.Requests++
+		use.Bits += d.Egress.Bits
+		use.ReservedBytes += d.Egress.Bytes
+		u.open[d.Seq] = d.Egress.Bytes
 	}
 }
 
@@ -91,12 +82,7 @@ func (u *EgressUses) Add(d *bcp.Decision) {
 func (u *EgressUses) List() []EgressUse {
 	list := make([]EgressUse, 0, len(u.agents))
 	for _, name := range slices.Sorted(maps.Keys(u.agents)) {
-		t := u.agents[name]
-		use := t.use
-		for _, bytes := range t.open {
-			use.ReservedBytes += bytes
-		}
-		list = append(list, use)
+		list = append(list, *u.agents[name])
 	}
 	return list
 }

@@ -42,13 +42,12 @@ type Tally struct {
 	uses   map[[2]string]*Use
 	bits   map[bcp.AgentName]bcp.Bits
 	opened map[uint64]*bcp.UsageChange // what is reserved, by its decision
-	owner  map[uint64]*Use
 }
 
 // NewTally counts what counts at a time. Agents of the definitions, which may be nil,
 // are listed without a call too if a model runs them.
 func NewTally(m *bcp.Mesh, now time.Time) *Tally {
-	u := &Tally{now, map[bcp.AgentName]bcp.Run{}, map[[2]string]*Use{}, map[bcp.AgentName]bcp.Bits{}, map[uint64]*bcp.UsageChange{}, map[uint64]*Use{}}
+	u := &Tally{now, map[bcp.AgentName]bcp.Run{}, map[[2]string]*Use{}, map[bcp.AgentName]bcp.Bits{}, map[uint64]*bcp.UsageChange{}}
 	if m != nil {
 		for i := range m.Agents {
 			if a := &m.Agents[i]; a.AsksModel() {
@@ -86,29 +85,27 @@ func (u *Tally) Add(d *bcp.Decision) {
 			u.of(d.Agent, c.Model).Refused++
 		}
 	case c.Act == bcp.UsageSettle:
-		delete(u.opened, c.Reserved)
-		if t := u.of(d.Agent, c.Model); counts {
+		t := u.of(d.Agent, c.Model)
+		if reserved := u.opened[c.Reserved]; reserved != nil {
+			t.ReservedTokens, t.ReservedCost = t.ReservedTokens-reserved.Tokens, t.ReservedCost-reserved.Cost
+			delete(u.opened, c.Reserved)
+		}
+		if counts {
 			t.Input, t.CacheRead, t.CacheWrite, t.Output = cost.Plus(t.Input, c.Input), cost.Plus(t.CacheRead, c.CacheRead), cost.Plus(t.CacheWrite, c.CacheWrite), cost.Plus(t.Output, c.Output)
 			t.Cost, t.Unpriced = cost.Plus(t.Cost, c.Cost), t.Unpriced || c.Unpriced
 		}
-	case counts:
-		u.of(d.Agent, c.Model).Calls++
+	case counts && c.Act == bcp.UsageReserve:
+		t := u.of(d.Agent, c.Model)
+		t.Calls, t.ReservedTokens, t.ReservedCost = t.Calls+1, t.ReservedTokens+c.Tokens, t.ReservedCost+c.Cost
 		u.opened[d.Seq] = c
-		u.owner[d.Seq] = u.of(d.Agent, c.Model)
 	}
 }
 
 // List returns what counts, by the names of the agents, then of their models.
 func (u *Tally) List() []Use {
-	for _, t := range u.uses {
-		t.ReservedTokens, t.ReservedCost, t.Delivered = 0, 0, u.bits[t.Agent]
-	}
-	for seq, c := range u.opened {
-		t := u.owner[seq]
-		t.ReservedTokens, t.ReservedCost = cost.Plus(t.ReservedTokens, c.Tokens), cost.Plus(t.ReservedCost, c.Cost)
-	}
 	list := make([]Use, 0, len(u.uses))
 	for _, t := range u.uses {
+		t.Delivered = u.bits[t.Agent]
 		list = append(list, *t)
 	}
 	slices.SortFunc(list, func(a, b Use) int { return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Model, b.Model)) })
