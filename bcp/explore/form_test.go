@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -104,21 +103,9 @@ func treeOf(s *state.State) (any, error) {
 	if b, err = bcp.CutSaved(b, &version); err != nil {
 		return nil, err
 	}
-	from := msgpack.NewDecoder(bytes.NewReader(b))
-	if err := from.Decode(&tree); err != nil {
+	if err := msgpack.Unmarshal(b, &tree); err != nil {
 		return nil, err
 	}
-	var firsts []any // and, before them, how many
-	for {
-		var one any
-		if err := from.Decode(&one); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return nil, err
-		}
-		firsts = append(firsts, one)
-	}
-	tree["firsts"] = firsts
 	if tree["share"] == nil {
 		return nil, errors.New("a checkpoint has no share")
 	}

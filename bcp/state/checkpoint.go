@@ -20,7 +20,7 @@ import (
 // checkpointVersion is in front. Another version is refused: the journal is read once, and a
 // new checkpoint made. The fields of all that is remembered are the format: whoever changes
 // them changes it.
-const checkpointVersion = 23
+const checkpointVersion = 24
 
 // ErrCheckpoint says that the bytes are no checkpoint of this version, or contradict
 // themselves.
@@ -58,9 +58,6 @@ func (s *State) Checkpoint() ([]byte, error) {
 			b, err = bcp.AppendSaved(b, p)
 		}
 	}
-	if err == nil {
-		b, err = s.firsts.save(b)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("encoding a checkpoint: %w", err)
 	}
@@ -87,7 +84,7 @@ func Restore(c Config, checkpoint []byte) (*State, error) {
 	if checkpoint, err = bcp.CutSaved(checkpoint, &version); err != nil || version != checkpointVersion {
 		return nil, fmt.Errorf("%w: it has version %d", ErrCheckpoint, version)
 	}
-	if checkpoint, err = bcp.CutSaved(checkpoint, &all); err != nil || s.firsts.restore(checkpoint) != nil {
+	if checkpoint, err = bcp.CutSaved(checkpoint, &all); err != nil || len(checkpoint) > 0 || !s.firsts.restore() {
 		return nil, fmt.Errorf("%w: it is not whole", ErrCheckpoint)
 	}
 	for name, a := range all.agents {

@@ -69,7 +69,8 @@ func TestCheckpointHasEveryField(t *testing.T) {
 		of    any
 		other string
 	}{
-		{memory{}, "firsts"},
+		{memory{}, ""},
+		{firstOutcomes{}, "base kept index"},
 		{agentState{}, "definition asks answers pastAsks askTotal"},
 		{channelState{}, "definition subscriptions settings controller pushTotal pending ends holds"},
 		{pushState{}, "rate window"},
@@ -87,7 +88,7 @@ func TestCheckpointHasEveryField(t *testing.T) {
 		{journalShare{}, "all"},
 		{Outgoing{}, ""}, {notice{}, ""}, {bcp.Balance{}, ""}, {sessionState{}, ""}, {arrival{}, ""}, {usageState{}, ""}, {refusalCount{}, ""}, {endorsement{}, ""}, {batch{}, ""},
 		{epochState{}, ""}, {opening{}, ""}, {kept{}, ""}, {flow{}, ""}, {amounts{}, ""}, {slidingWindow{}, ""}, {windowPart{}, ""}, {spending{}, ""},
-		{first{}, ""}, {alert{}, ""}, {envelope{}, ""}, {scheduleKey{}, ""}, {roleState{}, ""}, {roleKey{}, ""}, {acceptedRole{}, ""}, {lastDecision{}, ""},
+		{firstChunk{}, ""}, {alert{}, ""}, {envelope{}, ""}, {scheduleKey{}, ""}, {roleState{}, ""}, {roleKey{}, ""}, {acceptedRole{}, ""}, {lastDecision{}, ""},
 	} {
 		var other []string
 		for f := range reflect.TypeOf(c.of).Fields() {

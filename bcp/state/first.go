@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash/maphash"
-	"iter"
 	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -28,35 +27,35 @@ func newClientKey(d *bcp.Decision) (key clientKey) {
 	return key
 }
 
-// first is the first outcome of a client's id: what its receipt said, and no more. Its
-// tags keep a checkpoint of very many small.
+// first is the first outcome of a client's id: what its receipt said, and no more.
 type first struct {
-	digest   [16]byte     `msgpack:"d"` // half of that of the message, for the reason of clientKey
-	time     int64        `msgpack:"t"`
-	nominal  bcp.Bits     `msgpack:"n"`
-	capacity bcp.Bits     `msgpack:"c"`
-	epoch    uint64       `msgpack:"e"`
-	remains  bcp.Bits     `msgpack:"r"`
-	repeats  uint8        `msgpack:"p"` // as many as count: see maxRepeats
-	verdict  bcp.Outcome  `msgpack:"v"`
-	reason   bcp.Reason   `msgpack:"w"`
-	category bcp.Category `msgpack:"g"`
-	code     bcp.Code     `msgpack:"o"`
-	field    string       `msgpack:"f"`
-	query    bcp.QueryID  `msgpack:"q"`
+	digest   [16]byte // half of that of the message, for the reason of clientKey
+	time     int64
+	nominal  bcp.Bits
+	capacity bcp.Bits
+	epoch    uint64
+	remains  bcp.Bits
+	repeats  uint8 // as many as count: see maxRepeats
+	verdict  bcp.Outcome
+	reason   bcp.Reason
+	category bcp.Category
+	code     bcp.Code
+	field    string
+	query    bcp.QueryID
 }
 
 // firstOutcomes keeps the first outcome of every client id of a day. There may be
 // tens of millions, so each is written into as few bytes as it needs, behind the one
 // before, and an index finds it: a map of structs takes more than three times as much.
-// There is no pointer to any of them, for the collector of garbage.
+// There is no pointer to any of them, for the collector of garbage. A checkpoint has the
+// chunks as they are.
 type firstOutcomes struct {
 	chunks []firstChunk // oldest first
-	base   uint32       // number of the first
-	oldest outcomePlace // of the oldest outcome
-	kept   int
+	begin  int          // of the oldest outcome, in the first chunk
+	base   uint32       `msgpack:"-"` // number of the first
+	kept   int          `msgpack:"-"`
 	// index has the places of the outcomes in parts by the hashes of their keys, in each part by rest.
-	index map[uint16][]outcomePlace
+	index map[uint16][]outcomePlace `msgpack:"-"`
 }
 
 // firstChunk has encoded outcomes, in the order of their times.
@@ -86,14 +85,22 @@ func (f *firstOutcomes) chunk(place outcomePlace) *firstChunk { return &f.chunks
 // at returns the encoded outcome in a place, and what follows in its chunk.
 func (f *firstOutcomes) at(place outcomePlace) []byte { return f.chunk(place).encoded[place.at:] }
 
-// read returns the outcome in a place, its key, and the place behind it.
-func (f *firstOutcomes) read(place outcomePlace) (key clientKey, one first, next outcomePlace) {
+// oldest is the place of the oldest outcome.
+func (f *firstOutcomes) oldest() outcomePlace {
+	return outcomePlace{chunk: f.base, at: uint16(f.begin)}
+}
+
+// read returns the outcome in a place, its key, and the place behind it; false for what is none.
+func (f *firstOutcomes) read(place outcomePlace) (key clientKey, one first, next outcomePlace, ok bool) {
 	one, size := decodeFirst(f.at(place), f.chunk(place).began)
+	if size == 0 {
+		return key, one, next, false
+	}
 	next = outcomePlace{chunk: place.chunk + 1}
 	if end := int(place.at) + size; end < len(f.chunk(place).encoded) {
 		next = outcomePlace{chunk: place.chunk, at: uint16(end)}
 	}
-	return clientKey(f.at(place)), one, next
+	return clientKey(f.at(place)), one, next, true
 }
 
 // indexSeed is of this process, as that of a map: nobody chooses ids that are all in one part.
@@ -122,66 +129,13 @@ func (f *firstOutcomes) find(key clientKey) (part uint16, i int, ok bool) {
 func (f *firstOutcomes) get(key clientKey) (one first, ok bool) {
 	part, i, ok := f.find(key)
 	if ok {
-		_, one, _ = f.read(f.index[part][i])
+		_, one, _, _ = f.read(f.index[part][i])
 	}
 	return one, ok
 }
 
-// all returns every outcome, oldest first.
-func (f *firstOutcomes) all() iter.Seq2[clientKey, first] {
-	return func(yield func(clientKey, first) bool) {
-		place := f.oldest
-		for range f.kept {
-			key, one, next := f.read(place)
-			if !yield(key, one) {
-				return
-			}
-			place = next
-		}
-	}
-}
-
-// savedFirst is an outcome in a checkpoint.
-type savedFirst struct {
-	key clientKey `msgpack:"k"`
-	first
-}
-
-// save appends how many outcomes there are, and every one: together they may be longer than
-// a value of a checkpoint.
-func (f *firstOutcomes) save(b []byte) ([]byte, error) {
-	b, err := bcp.AppendSaved(b, &f.kept)
-	for key, one := range f.all() {
-		if err == nil {
-			b, err = bcp.AppendSaved(b, &savedFirst{key, one})
-		}
-	}
-	return b, err
-}
-
-// restore reads what save appended to the end.
-func (f *firstOutcomes) restore(b []byte) error {
-	n := 0
-	b, err := bcp.CutSaved(b, &n)
-	for ; err == nil && n > 0; n-- {
-		var one savedFirst
-		b, err = bcp.CutSaved(b, &one)
-		if _, _, twice := f.find(one.key); err != nil || twice || one.verdict >= 1<<verdictBits || one.category > 3 || one.repeats > maxRepeats {
-			return errSaved
-		}
-		f.add(one.key, &one.first)
-	}
-	if err != nil || len(b) > 0 {
-		return errSaved
-	}
-	return nil
-}
-
 // add keeps an outcome of a key that has none. It is no older than those before.
 func (f *firstOutcomes) add(key clientKey, one *first) {
-	if f.index == nil {
-		f.index = make(map[uint16][]outcomePlace)
-	}
 	most := firstMost + len(one.code) + len(one.field) + len(one.query)
 	if n := len(f.chunks); n == 0 {
 		f.chunks = append(f.chunks, firstChunk{began: one.time})
@@ -190,13 +144,19 @@ func (f *firstOutcomes) add(key clientKey, one *first) {
 	}
 	last := len(f.chunks) - 1
 	chunk := &f.chunks[last]
-	_, rest := key.inIndex()
-	place := outcomePlace{f.base + uint32(last), uint16(len(chunk.encoded)), rest}
-	part, i, _ := f.find(key)
+	place := outcomePlace{chunk: f.base + uint32(last), at: uint16(len(chunk.encoded))}
 	chunk.encoded = one.encode(append(chunk.encoded, key[:]...), chunk.began)
-	if f.kept++; f.kept == 1 {
-		f.oldest = place
+	f.note(key, place)
+}
+
+// note adds to the index.
+func (f *firstOutcomes) note(key clientKey, place outcomePlace) {
+	if f.index == nil {
+		f.index = make(map[uint16][]outcomePlace)
 	}
+	f.kept++
+	_, place.rest = key.inIndex()
+	part, i, _ := f.find(key)
 	places := f.index[part]
 	if n := len(places); n == cap(places) { // append would double it
 		places = append(make([]outcomePlace, 0, n+n/8+1), places...)
@@ -204,10 +164,27 @@ func (f *firstOutcomes) add(key clientKey, one *first) {
 	f.index[part] = slices.Insert(places, i, place)
 }
 
+// restore finds what a checkpoint has. It is false for what is damaged.
+func (f *firstOutcomes) restore() bool {
+	last := int64(0)
+	for place, begin := f.oldest(), f.begin; int(place.chunk) < len(f.chunks); begin = int(place.at) {
+		if n := len(f.chunk(place).encoded); begin < 0 || begin >= n || n > chunkBytes {
+			return false
+		}
+		key, one, next, ok := f.read(place)
+		if _, _, twice := f.find(key); !ok || twice || one.time < last || one.repeats > maxRepeats {
+			return false
+		}
+		f.note(key, place)
+		place, last = next, one.time
+	}
+	return f.kept > 0 || f.begin == 0
+}
+
 // forget drops what is older than clientMemory.
 func (f *firstOutcomes) forget(now int64) {
 	for f.kept > 0 {
-		key, one, next := f.read(f.oldest)
+		key, one, next, _ := f.read(f.oldest())
 		if now-one.time < clientMemory {
 			return
 		}
@@ -217,11 +194,11 @@ func (f *firstOutcomes) forget(now int64) {
 		}
 		part, i, _ := f.find(key)
 		f.index[part] = slices.Delete(f.index[part], i, i+1)
-		if next.chunk != f.oldest.chunk {
+		if next.chunk != f.base {
 			f.chunks[0] = firstChunk{}
 			f.chunks, f.base = f.chunks[1:], next.chunk
 		}
-		f.oldest = next
+		f.begin = int(next.at)
 	}
 }
 
@@ -255,7 +232,7 @@ func (o *first) encode(b []byte, began int64) []byte {
 		b = binary.AppendUvarint(b, uint64(o.remains))
 	}
 	if head&firstReason != 0 {
-		b = append(b, byte(o.reason))
+		b = binary.AppendUvarint(b, uint64(o.reason))
 	}
 	if head&firstWords != 0 {
 		for _, word := range [...]string{string(o.code), o.field, string(o.query)} {
@@ -265,16 +242,24 @@ func (o *first) encode(b []byte, began int64) []byte {
 	return b
 }
 
-// decodeFirst reads an encoded outcome and its key, and returns how long they are.
+// decodeFirst reads an encoded outcome and its key, and returns how long they are; 0 for what
+// is none.
 func decodeFirst(b []byte, began int64) (o first, size int) {
-	rest := b[firstNumbersAt:]
+	if len(b) < firstNumbersAt {
+		return o, 0
+	}
+	rest, whole := b[firstNumbersAt:], true
 	number := func() uint64 {
 		n, size := binary.Uvarint(rest)
-		rest = rest[size:]
+		whole = whole && size > 0
+		rest = rest[max(0, size):]
 		return n
 	}
 	word := func() string {
 		n := number()
+		if whole = whole && n <= uint64(len(rest)); !whole {
+			return ""
+		}
 		s := string(rest[:n])
 		rest = rest[n:]
 		return s
@@ -287,10 +272,13 @@ func decodeFirst(b []byte, began int64) (o first, size int) {
 		o.remains = bcp.Bits(number())
 	}
 	if head&firstReason != 0 {
-		o.reason, rest = bcp.Reason(rest[0]), rest[1:]
+		o.reason = bcp.Reason(number())
 	}
 	if head&firstWords != 0 {
 		o.code, o.field, o.query = bcp.Code(word()), word(), bcp.QueryID(word())
+	}
+	if !whole {
+		return o, 0
 	}
 	return o, len(b) - len(rest)
 }

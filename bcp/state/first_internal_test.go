@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/binary"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -12,6 +13,20 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
+
+// all returns every outcome, oldest first.
+func (f *firstOutcomes) all() iter.Seq2[clientKey, first] {
+	return func(yield func(clientKey, first) bool) {
+		place := f.oldest()
+		for range f.kept {
+			key, one, next, _ := f.read(place)
+			if !yield(key, one) {
+				return
+			}
+			place = next
+		}
+	}
+}
 
 // The compact store of outcomes is a map of them that forgets the oldest: each is found
 // as it was added, repeats are counted, and none is found a day later.

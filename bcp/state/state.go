@@ -61,7 +61,7 @@ type memory struct {
 	endings   []bcp.QueryID // queries that ended, oldest first
 	items     map[bcp.ItemID]*itemState
 	decided   []decidedItem // items that were decided or expired, oldest first
-	firsts    firstOutcomes `msgpack:"-"` // behind the rest of a checkpoint
+	firsts    firstOutcomes
 	envelopes map[bcp.DeliveryID]*envelope
 	alerts    []alert                         // not yet recorded
 	endorsed  map[bcp.ChannelKey]endorsements // of a channel, or of the calls of a kernel, whose key has no Reader
