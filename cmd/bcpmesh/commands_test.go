@@ -184,21 +184,3 @@ func checkTalk(t testing.TB, stderr string) {
 	t.Helper()
 	clitest.CheckTalk(t, stderr)
 }
-
-func TestPlain(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"as it is, ä 中 🙂":       "as it is, ä 中 🙂",
-		"two\nlines":            "two; lines",
-		"\x1b[31mred\x1b[0m":    `\x1b[31mred\x1b[0m`,
-		"\u202etfel\u2066":      `\u202etfel\u2066`,
-		"zero\u200bwidth\ufeff": `zero\u200bwidth\ufeff`,
-		"bad \xff\xfe utf8":     `bad \xff\xfe utf8`,
-		"c1 \u009b31m \u00a0":   `c1 \u009b31m \u00a0`,
-		"tab\tand\rreturn":      `tab\tand\rreturn`,
-	} {
-		if got := cli.Plain(in); got != want {
-			t.Errorf("plain(%q) = %q, want %q", in, got, want)
-		}
-	}
-}

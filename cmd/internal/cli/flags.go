@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,24 +15,6 @@ import (
 // Command is a command of this usage, which checks its arguments. What the help says of it is in the page of helps.
 func Command(use string, run func(ctx context.Context, args []string) error) *cobra.Command {
 	return &cobra.Command{Use: use, RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }}
-}
-
-// DateFlag is a day in UTC.
-type DateFlag struct{ Text string }
-
-// String returns the date.
-func (f *DateFlag) String() string { return f.Text }
-
-// Type names the flag's values in the help.
-func (f *DateFlag) Type() string { return "DATE" }
-
-// Set takes a date.
-func (f *DateFlag) Set(s string) error {
-	if _, err := time.Parse(time.DateOnly, s); err != nil {
-		return errors.New("expected a date such as 2026-03-15")
-	}
-	f.Text = s
-	return nil
 }
 
 // NumberFlag is a flag that takes a whole number of at least least.

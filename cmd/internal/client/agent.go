@@ -192,6 +192,19 @@ const (
 	whyTime = 5 * time.Second
 )
 
+// seen asks the running mesh how an agent is, as the owner of its folder.
+func seen(ctx context.Context, asker Flags, patience time.Duration, agent bcp.AgentName) (a status.Agent, known bool) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	o, err := asker.Connect(ctx, bcp.RoleOperator)
+	if err != nil {
+		return a, false
+	}
+	defer o.Close()
+	a, known, err = o.Operator().Agent(ctx, agent)
+	return a, known && err == nil
+}
+
 // WhyNobody tells the owner of the mesh why a reader does not answer; nothing if it
 // should, or where that is not known. An asker with a creds file alone is an agent: it
 // hears nothing of this, since the reader chooses it.
@@ -199,16 +212,8 @@ func WhyNobody(ctx context.Context, who *Flags, reader bcp.AgentName) string {
 	if who.Creds != "" {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), whyTime)
-	defer cancel()
-	asker := Flags{Where: who.Where, URL: who.URL, CA: who.CA}
-	o, err := asker.Connect(ctx, bcp.RoleOperator)
-	if err != nil {
-		return ""
-	}
-	defer o.Close()
-	a, ok, err := o.Operator().Agent(ctx, reader)
-	if err != nil || !ok {
+	a, known := seen(context.WithoutCancel(ctx), Flags{Where: who.Where, URL: who.URL, CA: who.CA}, whyTime, reader)
+	if !known {
 		return ""
 	}
 	switch says := tell.Agent(&a, time.Now()); {
@@ -240,16 +245,8 @@ func (f *AgentFlags) Away(ctx context.Context, controller, reader bcp.AgentName)
 	}) {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, silence)
-	defer cancel()
-	asker := Flags{Where: meshdir.StateFlags(folder), URL: f.url, CA: f.ca}
-	o, err := asker.Connect(ctx, bcp.RoleOperator)
-	if err != nil {
-		return false
-	}
-	defer o.Close()
-	a, ok, err := o.Operator().Agent(ctx, reader)
-	return err == nil && ok && a.State == status.Away
+	a, known := seen(ctx, Flags{Where: meshdir.StateFlags(folder), URL: f.url, CA: f.ca}, silence, reader)
+	return known && a.State == status.Away
 }
 
 // WhileSilent tells a person at a terminal why nobody answers, if nothing has come for a

@@ -53,20 +53,9 @@ func (f *ChannelFlag) Set(s string) error {
 func (f *ChannelFlag) AddTo(cmd *cobra.Command) {
 	f.named = true
 	cmd.Flags().Var(f, "channel", "only this channel")
-	cli.Complete(cmd, "channel", completeDefined(func(mesh *bcp.Mesh) []string {
+	cli.Complete(cmd, "channel", meshdir.CompleteDefined(func(mesh *bcp.Mesh) []string {
 		return cli.Map(mesh.Channels, func(c bcp.Channel) string { return string(c.Controller) + "/" + string(c.Reader) })
 	}))
-}
-
-// completeDefined completes what the definitions have, of the mesh that a command line is about.
-func completeDefined(names func(*bcp.Mesh) []string) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		mesh, err := LoadMesh(cmd)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return names(mesh), cobra.ShellCompDirectiveNoFileComp
-	}
 }
 
 // completionTime is how long a shell waits for what only the running mesh knows.
@@ -91,18 +80,6 @@ func CompleteFrom(who *Flags, role bcp.Role, most int, ids func(context.Context,
 		})
 		return left, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
-}
-
-// LoadMesh loads the definitions of the mesh that a command line is about.
-func LoadMesh(cmd *cobra.Command) (*bcp.Mesh, error) {
-	folder, err := meshdir.Find(".")
-	if flag := cmd.Flags().Lookup("dir"); flag != nil && flag.Value.String() != "" {
-		folder, err = meshdir.In(flag.Value.String()), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return folder.Load()
 }
 
 // TimeFlag takes a moment: a time, a date, or how long ago it was.
@@ -164,6 +141,6 @@ func (f *SpanFlags) From(ctx context.Context, auditor *agents.Auditor) (uint64, 
 }
 
 // CompleteKernels completes the names of the kernels of the mesh.
-var CompleteKernels = completeDefined(func(mesh *bcp.Mesh) []string {
+var CompleteKernels = meshdir.CompleteDefined(func(mesh *bcp.Mesh) []string {
 	return cli.Map(mesh.Kernels, func(k bcp.KernelRights) string { return string(k.Kernel) })
 })

@@ -197,7 +197,7 @@ func BuildProduct(folder string) error {
 // Play plays scripts until the test's deadline.
 func Play(t *testing.T, p testscript.Params) {
 	p.Deadline, _ = t.Deadline()
-	testscript.RunT(scriptT{t}, p)
+	testscript.Run(t, p)
 }
 
 // Exitcode is the command `exitcode CODE COMMAND…` of scripts: the command ends with exactly
@@ -227,37 +227,6 @@ func Exitcode(ts *testscript.TestScript, neg bool, args []string) {
 	if wrong := wrongTalk(ts.ReadFile("stderr")); wrong != "" {
 		ts.Fatalf("%s", wrong)
 	}
-}
-
-// scriptT is the test of a script. Unless -v asks for all, a failure shows the line that
-// failed and a few before it.
-type scriptT struct{ *testing.T }
-
-// Run runs the test of one script.
-func (t scriptT) Run(name string, f func(testscript.T)) {
-	t.T.Run(name, func(t *testing.T) { f(scriptT{t}) })
-}
-
-// Verbose reports whether all is shown.
-func (t scriptT) Verbose() bool { return testing.Verbose() }
-
-// Log shows what a script that failed did.
-func (t scriptT) Log(args ...any) {
-	t.Helper()
-	text := fmt.Sprint(args...)
-	if !t.Verbose() {
-		text = failedLines(text)
-	}
-	t.T.Log(text)
-}
-
-// failedLines are the last lines of a script's log, up to the one that failed.
-func failedLines(log string) string {
-	if before, after, failed := strings.Cut(log, "\nFAIL: "); failed {
-		line, _, _ := strings.Cut(after, "\n")
-		log = before + "\nFAIL: " + line
-	}
-	return LastLines(log) + "\n(-v shows the whole script)"
 }
 
 // shownLines is how much of what a failed command wrote a failure shows.

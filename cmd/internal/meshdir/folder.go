@@ -144,35 +144,42 @@ func (m Folder) Definition() *bcp.Mesh {
 	return def
 }
 
-// CompleteAgents completes the names of the agents, and with people those of
-// approvers and auditors too, of the mesh that a command line is about.
-func CompleteAgents(people bool) cobra.CompletionFunc {
+// LoadMesh loads the definitions of the mesh that a command line is about.
+func LoadMesh(cmd *cobra.Command, args []string) (*bcp.Mesh, error) {
+	folder, err := Find(".")
+	if flag := cmd.Flags().Lookup("dir"); flag != nil && flag.Value.String() != "" {
+		folder, err = In(flag.Value.String()), nil
+	} else if len(args) > 0 && strings.Contains(cmd.Use, "[DIR]") {
+		folder, err = In(args[0]), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return folder.Load()
+}
+
+// CompleteDefined completes what the definitions have, of the mesh that a command line is about.
+func CompleteDefined(names func(*bcp.Mesh) []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		folder, err := Find(".")
-		if flag := cmd.Flags().Lookup("dir"); flag != nil && flag.Value.String() != "" {
-			folder, err = In(flag.Value.String()), nil
-		} else if len(args) > 0 && strings.Contains(cmd.Use, "[DIR]") {
-			folder, err = In(args[0]), nil
-		}
+		mesh, err := LoadMesh(cmd, args)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		mesh, err := folder.Load()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return agentNames(mesh, people), cobra.ShellCompDirectiveNoFileComp
+		return names(mesh), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-func agentNames(mesh *bcp.Mesh, people bool) []string {
-	names := cli.Map(mesh.Agents, func(a bcp.Agent) string { return string(a.Name) })
-	if people {
-		for _, name := range append(mesh.Approvers[:len(mesh.Approvers):len(mesh.Approvers)], mesh.Auditors...) {
-			names = append(names, string(name))
+// CompleteAgents completes the names of the agents, and with people those of approvers and auditors too.
+func CompleteAgents(people bool) cobra.CompletionFunc {
+	return CompleteDefined(func(mesh *bcp.Mesh) []string {
+		names := cli.Map(mesh.Agents, func(a bcp.Agent) string { return string(a.Name) })
+		if people {
+			for _, name := range slices.Concat(mesh.Approvers, mesh.Auditors) {
+				names = append(names, string(name))
+			}
 		}
-	}
-	return names
+		return names
+	})
 }
 
 // TalkProblem shows a problem that keeps nothing from running.

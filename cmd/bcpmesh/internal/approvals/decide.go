@@ -38,7 +38,7 @@ type batch struct {
 
 // batch fetches items. Of several those are left out which do not wait any more, or have
 // other bytes than the person means.
-func (f *approverFlags) batch(ctx context.Context, p *cli.Program, a *agents.Approver, ids []bcp.ItemID, meant *digestFlag) (*batch, error) {
+func (f *approverFlags) batch(ctx context.Context, p *cli.Program, a *agents.Approver, ids []bcp.ItemID, meant digests) (*batch, error) {
 	b := &batch{alone: len(ids) == 1}
 	for i, id := range ids {
 		view, err := f.view(ctx, a, id)
@@ -143,39 +143,32 @@ func WhoHears(view *bcp.ItemView) string {
 	return string(view.Reader) + " hears it, " + string(view.Controller) + " does not."
 }
 
-// digestFlag is a flag that takes the SHA-256 of each item.
-type digestFlag struct{ values []bcp.Digest }
+// digests are the SHA-256 of each item that a person means.
+type digests []bcp.Digest
 
-// String returns the digests.
-func (f *digestFlag) String() string {
-	texts := cli.Map(f.values, digestText)
-	return strings.Join(texts, ",")
-}
-
-// Type names the flag's values in the help.
-func (f *digestFlag) Type() string { return "HEX" }
-
-// Set takes a digest more.
-func (f *digestFlag) Set(s string) error {
-	var d bcp.Digest
-	if d.UnmarshalText([]byte(s)) != nil || d == (bcp.Digest{}) {
-		return fmt.Errorf("expected 64 hexadecimal digits")
-	}
-	f.values = append(f.values, d)
-	return nil
+// flag has cmd take one more with each --sha256.
+func (f *digests) flag(cmd *cobra.Command, shows string) {
+	cmd.Flags().Func("sha256", "release only the bytes with this SHA-256 in `HEX`, which "+shows+" prints", func(s string) error {
+		var d bcp.Digest
+		if d.UnmarshalText([]byte(s)) != nil || d == (bcp.Digest{}) {
+			return errors.New("expected 64 hexadecimal digits")
+		}
+		*f = append(*f, d)
+		return nil
+	})
 }
 
 // check says whether there is one for each of n items, or none.
-func (f *digestFlag) check(cmd *cobra.Command, n int) error {
-	if len(f.values) > 0 && len(f.values) != n {
+func (f digests) check(cmd *cobra.Command, n int) error {
+	if len(f) > 0 && len(f) != n {
 		return cli.Usagef("%sexpected --sha256 once for each ITEM, in their order", cli.Prefix(cmd))
 	}
 	return nil
 }
 
 // bind fails for other bytes than the person means by the nth item.
-func (f *digestFlag) bind(n int, id bcp.ItemID, actual bcp.Digest) error {
-	if len(f.values) == 0 || f.values[n] == actual {
+func (f digests) bind(n int, id bcp.ItemID, actual bcp.Digest) error {
+	if len(f) == 0 || f[n] == actual {
 		return nil
 	}
 	return &agents.RefusedError{Code: bcp.DigestMismatch, Detail: "the sha256 of " + string(id) + " is " + digestText(actual)}
@@ -185,7 +178,7 @@ var errUndecided = cli.Failf("nothing was decided").WithHint("the item waits unt
 
 // decideCommand returns a command that decides about items in one way. ready says, by the flags, whether a person is asked
 // first, and ask asks them.
-func decideCommand(p *cli.Program, f *approverFlags, act bcp.Act, digest *digestFlag, reason *string,
+func decideCommand(p *cli.Program, f *approverFlags, act bcp.Act, digest *digests, reason *string,
 	ready func(cmd *cobra.Command, first bcp.ItemID) (asking bool, err error), ask func(ctx context.Context, views []bcp.ItemView) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               string(act) + " ITEM...",
@@ -209,7 +202,7 @@ func decideCommand(p *cli.Program, f *approverFlags, act bcp.Act, digest *digest
 				return err
 			}
 			defer c.Close()
-			b, err := f.batch(ctx, p, approver, ids, digest)
+			b, err := f.batch(ctx, p, approver, ids, *digest)
 			if err == nil && act == bcp.Approve {
 				err = approvable(b.views)
 			}
@@ -228,11 +221,11 @@ func decideCommand(p *cli.Program, f *approverFlags, act bcp.Act, digest *digest
 
 func approveCommand(p *cli.Program) *cobra.Command {
 	var f approverFlags
-	var digest digestFlag
+	var digest digests
 	var yes bool
 	cmd := decideCommand(p, &f, bcp.Approve, &digest, new(string), func(_ *cobra.Command, first bcp.ItemID) (bool, error) {
 		asking := !yes && p.Interactive()
-		if !asking && len(digest.values) == 0 && !yes {
+		if !asking && len(digest) == 0 && !yes {
 			return false, cli.Usagef("approvals approve: expected --sha256, or --yes for what you have not seen").
 				WithHint("bcpmesh approvals %s shows the item and its sha256", first)
 		}
@@ -244,7 +237,7 @@ func approveCommand(p *cli.Program) *cobra.Command {
 		}
 		return err
 	})
-	cmd.Flags().Var(&digest, "sha256", "release only the bytes with this SHA-256, which show prints")
+	digest.flag(cmd, "approvals ITEM")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
 }
@@ -292,7 +285,7 @@ func CheckReason(reason string) *cli.Failure {
 func rejectCommand(p *cli.Program) *cobra.Command {
 	var f approverFlags
 	var reason string
-	cmd := decideCommand(p, &f, bcp.RejectItem, &digestFlag{}, &reason, func(cmd *cobra.Command, _ bcp.ItemID) (bool, error) {
+	cmd := decideCommand(p, &f, bcp.RejectItem, &digests{}, &reason, func(cmd *cobra.Command, _ bcp.ItemID) (bool, error) {
 		asking := !cmd.Flags().Changed("reason")
 		if asking && !p.Interactive() {
 			return false, cli.Usagef("approvals reject: expected --reason").WithHint("%s --help shows an example", cmd.CommandPath())
@@ -324,7 +317,7 @@ func rejectCommand(p *cli.Program) *cobra.Command {
 func editCommand(p *cli.Program) *cobra.Command {
 	var f approverFlags
 	var response, summary string
-	var digest digestFlag
+	var digest digests
 	var yes, look bool
 	cmd := &cobra.Command{
 		Use:               "edit ITEM",
@@ -339,7 +332,7 @@ func editCommand(p *cli.Program) *cobra.Command {
 			if err := digest.check(cmd, 1); err != nil {
 				return err
 			}
-			bound := len(digest.values) > 0
+			bound := len(digest) > 0
 			asking := !yes && !bound && !look && p.Interactive()
 			switch {
 			case cmd.Flags().Changed("response") && cmd.Flags().Changed("summary"):
@@ -404,7 +397,7 @@ func editCommand(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&response, "response", "", "the answer as `JSON`, as @FILE, or - for stdin")
 	cmd.Flags().StringVar(&summary, "summary", "", "new `TEXT` of a category 3 item")
 	cmd.Flags().BoolVar(&look, "preview", false, "only show what would be released")
-	cmd.Flags().Var(&digest, "sha256", "release only the bytes with this SHA-256, which --preview prints")
+	digest.flag(cmd, "--preview")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
 }

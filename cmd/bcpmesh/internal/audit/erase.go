@@ -20,17 +20,17 @@ func auditEraseCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var wait cli.DurationFlag
 	var channel client.ChannelFlag
-	var before cli.DateFlag
+	var before string
 	var raw, yes bool
 	cmd := cli.Command("erase", func(ctx context.Context, _ []string) error {
-		if channel.Text == "" || before.Text == "" {
+		if channel.Text == "" || before == "" {
 			return cli.Usagef("audit erase: expected --channel and --before").WithHint("audit erase --help shows an example")
 		}
 		if !yes {
 			if !p.Interactive() {
 				return cli.Usagef("audit erase: expected --yes, since there is no terminal to ask on")
 			}
-			ok, err := cli.NewPrompter(ctx, p).Confirm(fmt.Sprintf("Erase what was said on %s before %s, for ever?", channel.Text, before.Text))
+			ok, err := cli.NewPrompter(ctx, p).Confirm(fmt.Sprintf("Erase what was said on %s before %s, for ever?", channel.Text, before))
 			if err != nil {
 				return err
 			}
@@ -48,16 +48,22 @@ func auditEraseCommand(p *cli.Program) *cobra.Command {
 		}
 		defer c.Close()
 		result, err := c.Operator().Erase(ctx, bcp.EraseRequest{Controller: channel.Value.Controller, Reader: channel.Value.Reader,
-			Before: before.Text, Raw: raw})
+			Before: before, Raw: raw})
 		if err != nil {
 			return meshdir.Failure(err)
 		}
-		return showErased(p, result, &channel, before.Text)
+		return showErased(p, result, &channel, before)
 	})
 	where.AddTo(cmd)
 	cli.WaitFlag(cmd, &wait, 10*time.Minute, "how long to try")
 	cmd.Flags().Var(&channel, "channel", "the channel, or _ for content of no channel")
-	cmd.Flags().Var(&before, "before", "the first day to keep")
+	cmd.Flags().Func("before", "the first `DATE` to keep, in UTC", func(day string) error {
+		before = day
+		if _, err := time.Parse(time.DateOnly, day); err != nil {
+			return errors.New("expected a date such as 2026-03-15")
+		}
+		return nil
+	})
 	cmd.Flags().BoolVar(&raw, "raw", false, "also the verbatim messages")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd

@@ -221,7 +221,7 @@ func completeRun(cmd *cobra.Command, args []string, typed string) ([]string, cob
 	if len(args) == 0 {
 		return client.CompleteKernels(cmd, args, typed)
 	}
-	mesh, err := client.LoadMesh(cmd)
+	mesh, err := meshdir.LoadMesh(cmd, nil)
 	if err != nil || len(args) > 1 {
 		return nil, none
 	}
