@@ -273,19 +273,21 @@ func checkUTF8(s *source, content []byte) bool {
 	if utf8.Valid(content) {
 		return true
 	}
-	line, column := 1, 1
-	for len(content) > 0 {
-		r, size := utf8.DecodeRune(content)
+	for at := 0; at < len(content); {
+		r, size := utf8.DecodeRune(content[at:])
 		if r == utf8.RuneError && size == 1 {
-			s.errorf(position{line, column}, CodeEncoding, "", "expected UTF-8")
-			break
+			s.errorf(placeOf(content, at), CodeEncoding, "", "expected UTF-8")
+			return false
 		}
-		if column++; r == '\n' {
-			line, column = line+1, 1
-		}
-		content = content[size:]
+		at += size
 	}
-	return false
+	return true
+}
+
+// placeOf returns the position of a byte of a text.
+func placeOf(text []byte, at int) position {
+	before := text[:min(at, len(text))]
+	return position{bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1}
 }
 
 // hasFrontMatter reports whether the first line is "---".

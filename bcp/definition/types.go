@@ -200,34 +200,22 @@ func expected(k *Key) string {
 
 func (k *Key) bounded() bool { return k.Min != 0 || k.Max != 0 }
 
-// durationUnits are in descending order, as they must be written.
-var durationUnits = []struct {
-	name   string
-	length time.Duration
-}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}}
+var durations = regexp.MustCompile(`^(?:([0-9]{1,5})d)?((?:[0-9]+h)?(?:[0-9]+m)?(?:[0-9]+s)?)$`)
 
 // parseDuration reads whole numbers with units, each unit at most once, the
 // greatest first: 90s, 1h30m, 7d.
 func parseDuration(s string) (time.Duration, error) {
-	const mostDays = 100 * 366
-	var total time.Duration
-	rest := s
-	for _, unit := range durationUnits {
-		digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
-		if digits == "" || !strings.HasPrefix(rest[len(digits):], unit.name) {
-			continue
-		}
-		n, err := strconv.ParseInt(digits, 10, 64)
-		if err != nil || n > int64(mostDays*24*time.Hour/unit.length) {
-			return 0, errForm
-		}
-		total += time.Duration(n) * unit.length
-		rest = rest[len(digits)+len(unit.name):]
-	}
-	if rest != "" || s == "" {
+	const most = 100 * 366 * 24 * time.Hour
+	parts := durations.FindStringSubmatch(s)
+	if parts == nil || s == "" {
 		return 0, errForm
 	}
-	return total, nil
+	days, _ := strconv.Atoi(parts[1])
+	rest, err := time.ParseDuration(parts[2] + "0ns")
+	if total := time.Duration(days) * 24 * time.Hour; err == nil && max(total, rest) <= most {
+		return total + rest, nil
+	}
+	return 0, errForm
 }
 
 // formatDuration writes seconds with the greatest unit that divides them.
@@ -273,19 +261,18 @@ func isPrefix(s string) bool {
 	return err == nil && prefix == prefix.Masked() && prefix.String() == s && prefix.Bits() >= minPrefixBits && !prefix.Addr().Is4In6()
 }
 
+var rates = regexp.MustCompile(`^([0-9]{1,9})/([sm])$`)
+
 // parseRate reads 30/m or 1/s as events a minute.
 func parseRate(s string) (perMinute int64, err error) {
-	digits, unit, _ := strings.Cut(s, "/")
-	n, err := strconv.ParseUint(digits, 10, 30)
-	switch {
-	case err != nil || len(digits) > 9:
+	parts := rates.FindStringSubmatch(s)
+	if parts == nil {
 		return 0, errForm
-	case unit == "s":
-		return int64(n) * 60, nil
-	case unit == "m":
-		return int64(n), nil
 	}
-	return 0, errForm
+	if perMinute, err = strconv.ParseInt(parts[1], 10, 64); parts[2] == "s" {
+		perMinute *= 60
+	}
+	return perMinute, err
 }
 
 // errForm says that a text is not of the form of its type; messages say what that is.

@@ -121,8 +121,8 @@ func parseYAML(s *source, text []byte, before int) *node {
 func DefectPlace(text []byte, d contract.Defect) (line, column int) {
 	var document yaml.Node
 	if stopped := new(wire.Error); errors.As(wire.Check(text), &stopped) {
-		at := min(stopped.Offset, len(text))
-		return bytes.Count(text[:at], []byte("\n")) + 1, at - bytes.LastIndexByte(text[:at], '\n')
+		at := placeOf(text, stopped.Offset)
+		return at.line, at.column
 	}
 	if yaml.Load(text, &document) != nil {
 		return 1, 1
