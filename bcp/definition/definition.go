@@ -53,41 +53,24 @@ func Load(fsys fs.FS) (*bcp.Mesh, Report) { return Site{}.Load(fsys) }
 
 // Load is [Load] where the mesh runs.
 func (s Site) Load(fsys fs.FS) (*bcp.Mesh, Report) {
-	files, report := Read(fsys)
-	// What cannot be read may be what the others refer to: their own errors are shown, and
-	// nothing that depends on the whole.
-	b := builder{site: s, incomplete: !report.OK()}
-	mesh := b.parse(files)
-	report.Errors = append(report.Errors, b.report.Errors...)
-	report.Warnings = append(report.Warnings, b.report.Warnings...)
-	report.sort()
-	return mesh, report
-}
-
-// Read returns the files that [Load] decides on, by path inside the folder. They are
-// not complete where the report has errors.
-func Read(fsys fs.FS) (files map[string][]byte, report Report) {
-	folder := &source{path: ".", report: &report}
-	files = map[string][]byte{}
-	total := 0
-	for _, name := range list(fsys, folder) {
-		s := &source{path: name, report: &report}
-		if len(files) == MaxFiles {
-			folder.errorf(position{}, CodeTooMany, "", "expected at most %d files", MaxFiles)
-			break
-		}
+	b := builder{site: s}
+	files, total := map[string][]byte{}, 0
+	for _, name := range list(fsys, &source{path: ".", report: &b.report}) {
 		content, err := readBounded(fsys, name, fileLimit(name)+1)
 		if err != nil {
-			s.errorf(position{}, CodeUnreadable, "", "the file cannot be read: %s", reason(err))
+			(&source{path: name, report: &b.report}).errorf(position{}, CodeUnreadable, "", "the file cannot be read: %s", reason(err))
 			continue
 		}
-		if total += len(content); total > MaxFolderBytes {
-			folder.errorf(position{}, CodeTooLarge, "", "expected at most %d MiB in all files", MaxFolderBytes>>20)
-			break
-		}
 		files[name] = content
+		if total += len(content); len(files) > MaxFiles || total > MaxFolderBytes {
+			break // which is refused
+		}
 	}
-	return files, report
+	// What cannot be read may be what the others refer to: their own errors are shown, and
+	// nothing that depends on the whole.
+	b.incomplete = !b.report.OK()
+	mesh := b.parse(files)
+	return mesh, b.report
 }
 
 // Parse decides on files that somebody else read: content by path inside the

@@ -13,17 +13,12 @@ func (b *builder) routes(m *bcp.Mesh) {
 		if len(r.Topics) == 0 {
 			r.Topics = []bcp.NoticeTopic{bcp.TopicHeld, bcp.TopicAlerts, bcp.TopicCredentials}
 		}
-		b.checkRoute(r)
-		m.Notify = append(m.Notify, r.Route)
-	}
-}
-
-// checkRoute checks what the rows of the keys cannot.
-func (b *builder) checkRoute(r *routeForm) {
-	if r.has("command") && b.site.Find != nil {
-		if err := b.site.Find(r.Command, 0); err != nil {
-			r.errorf("command", CodeNoCommand, "it cannot be started: %s", err)
+		if r.has("command") && b.site.Find != nil {
+			if err := b.site.Find(r.Command, 0); err != nil {
+				r.errorf("command", CodeNoCommand, "it cannot be started: %s", err)
+			}
 		}
+		m.Notify = append(m.Notify, r.Route)
 	}
 }
 
