@@ -52,62 +52,28 @@ func TestKernelRuns(t *testing.T) {
 		want    string // members of the result
 	}{
 		{"the case", ``, `"status":"committed","code":null,"effects":[{"tool":"read_inbox","args":{}},{"tool":"send_email","args":{"body":"a Short summary.","to":"kim@example.com"}}],"gate":[["inbox","allow","permitted"],["send","allow","declassified"]],"final_value":true,"final_tainted":true,"final_influence":1,"plans_asked":1,"errors_told":[[]],"catalogue":[["read_inbox","read_contacts","send_email","book"]]`},
-		{"less is granted", `"grant":["mail.read"],` + planner(plan("READ", "inbox")), `"status":"committed","catalogue":[["read_inbox"]],"final_value":{"body":"CANARY"},"final_influence":"unbounded"`},
-		{"not granted", `"grant":["mail.read"]`, `"status":"plan_rejected","code":"unknown_tool","effects":[]`},
 		{"to somebody else", planner(plan(`READ,PARSE,{"kind":"tool","id":"send","tool":"send_email","args":{"to":"eve@example.com","body":{"ref":"p","path":"text"}}}`, "send")), `"status":"blocked","code":"not_declassified","effects":[],"gate":[["send","deny","not_declassified"]],"trace":["plan_emitted","gate_decision:send_email:deny","effect_blocked:send_email","run_blocked"],"final_value":null,"final_label":null,"final_tainted":null`},
-		{"no rules", `"rules":[]`, `"status":"blocked","code":"not_declassified"`},
 		{"a rule that reads data", `"rules":[{"id":"self","effect":"declassify","tool":"send_email","when":"!args.to.tainted"},{"id":"f","effect":"forbid","tool":"send_email","reads":"data","when":"args.body.value.contains(\"Short\")"}]`, `"status":"blocked","code":"forbidden","effects":[{"tool":"read_inbox","args":{}}],"gate":[["inbox","allow","permitted"],["send","deny","forbidden"]]`},
 		{"a tainted task", `"query":{"text":"x","label":{"sources":["q_llm"],"readers":[],"subjects":["third_party"],"influence":{"task":40}}},` + planner(plan("NOTE", "note")), `"status":"blocked","code":"not_declassified"`},
-		{"one bit", planner(plan("READ,DAY,BOOK", "book")), `"status":"committed","gate":[["inbox","allow","permitted"],["book","allow","declassified"]]`},
-		{"third parties", planner(plan(`CONTACTS,{"kind":"tool","id":"s","tool":"send_email","args":{"to":"kim@example.com","body":{"ref":"contacts","path":"0"}}}`, "s")), `"status":"blocked","code":"not_declassified"`},
 		{"an index", ten + `,"rules":[{"id":"any","effect":"declassify","tool":"*","when":"true"}],` + planner(plan(`CONTACTS,{"kind":"tool","id":"s","tool":"send_email","args":{"to":"kim@example.com","body":{"ref":"contacts","path":"7"}}}`, "s"), plan("CONST", "c")), `"status":"committed","errors_told":[[],[{"attempt":1,"code":"index_missing","step":"s"}]]`},
-
-		{"prose", planner(`{"text":"Sure!"}`), `"status":"plan_rejected","code":"malformed","errors_told":[[]]`},
-		{"nothing", planner(`{"fail":"empty"}`), `"status":"plan_rejected","code":"planner_empty"`},
-		{"a refusal", planner(`{"fail":"refused"}`), `"status":"plan_rejected","code":"planner_refused"`},
 		{"nonsense", planner(`{"fail":"malformed"}`), `"status":"plan_rejected","code":"planner_malformed"`},
 		{"silence", planner(`{"fail":"timeout"}`), `"status":"aborted","code":"planner_timeout"`},
 		{"the third plan", ten + `,` + planner(`{"text":"Sure!"}`, plan(`{"kind":"loop","id":"a"}`, "a"), plan("NOTE", "note")), `"status":"committed","plans_asked":3,"errors_told":[[],[{"attempt":1,"code":"malformed","step":null}],[{"attempt":1,"code":"malformed","step":null},{"attempt":2,"code":"unknown_kind","step":"a"}]]`},
-		{"too many plans", `"limits":{"max_plans":2},` + planner(`{"text":"Sure!"}`), `"status":"plan_rejected","code":"malformed","plans_asked":2`},
-		{"too many planner bits", `"limits":{"max_planner_bits":9},` + planner(`{"text":"Sure!"}`), `"status":"aborted","code":"max_planner_bits","plans_asked":2`},
-
 		{"an answer with more", `"parser":{"Text":[{"value":{"text":"x","note":"CANARY"}}]}`, `"status":"errored","code":"parse_rejected","effects":[{"tool":"read_inbox","args":{}}]`},
-		{"an answer too long", `"parser":{"Text":[{"value":{"text":"one two three four five six"}}]}`, `"status":"errored","code":"parse_rejected"`},
 		{"no answer", `"parser":{"Text":[{"timeout":true}]}`, `"status":"errored","code":"parse_expired"`},
-		{"no parser", `"parser":{}`, `"status":"errored","code":"parse_expired"`},
 		{"not enough, and again", ten + `,"parser":{"Text":[{"not_enough_information":true},{"value":{"text":"x"}}]}`, `"status":"committed","effects":[{"tool":"read_inbox","args":{}},{"tool":"send_email","args":{"body":"x","to":"kim@example.com"}}],"errors_told":[[],[{"attempt":1,"code":"not_enough_information","step":"p"}]]`},
-
 		{"a read that failed, and again", ten + `,"tool_results":{"read_inbox":[{"error":"x"},{"result":{"body":"y"}}],"send_email":[{"result":true}]}`, `"status":"committed","effects":[{"tool":"read_inbox","args":{}},{"tool":"send_email","args":{"body":"a Short summary.","to":"kim@example.com"}}],"errors_told":[[],[{"attempt":1,"code":"tool_failed","step":"inbox"}]]`},
-		{"a write that failed", `"tool_results":{"read_inbox":[{"result":{"body":"y"}}],"send_email":[{"error":"SMTP 550"}]}`, `"status":"errored","code":"tool_failed","effects":[{"tool":"read_inbox","args":{}}]`},
 		{"a write that did nothing", ten + `,"tool_results":{"read_inbox":[{"result":{"body":"y"}}],"send_email":[{"error":"SMTP 550","not_performed":true},{"result":true}]}`, `"status":"committed","plans_asked":2`},
-		{"a result of another type", `"tool_results":{"read_inbox":[{"result":"y"}]}`, `"status":"errored","code":"bad_outcome"`},
 		{"a read without an answer", `"tool_results":{"read_inbox":[{"timeout":"performed"},{"result":{"body":"y"}}],"send_email":[{"result":true}]}`, `"status":"committed","effects":[{"tool":"read_inbox","args":{}},{"tool":"read_inbox","args":{}},{"tool":"send_email","args":{"body":"a Short summary.","to":"kim@example.com"}}]`},
 		{"a write without an answer", `"tool_results":{"read_inbox":[{"result":{"body":"y"}}],"send_email":[{"timeout":"performed"}]}`, `"status":"in_doubt","code":"in_doubt","effects":[{"tool":"read_inbox","args":{}},{"tool":"send_email","args":{"body":"a Short summary.","to":"kim@example.com"}}]`},
 		{"a tool that never answers", `"tool_results":{"read_inbox":[{"timeout":"not_performed"}]}`, `"status":"aborted","code":"run_ttl","effects":[]`},
-
-		{"a crash before a write", `"crash":{"after":"intent:send","performed":false}`, `"status":"in_doubt","code":"in_doubt","effects":[{"tool":"read_inbox","args":{}}]`},
 		{"a crash after a write", `"crash":{"after":"intent:send","performed":true},"people":[{"step":"send","decision":"done","result":true}]`, `"status":"committed","effects":[{"tool":"read_inbox","args":{}},{"tool":"send_email","args":{"body":"a Short summary.","to":"kim@example.com"}}]`},
 		{"a crash before a write, and a person", `"crash":{"after":"intent:send","performed":false},"people":[{"step":"send","decision":"not_done"}]`, `"status":"committed","effects":[{"tool":"read_inbox","args":{}},{"tool":"send_email","args":{"body":"a Short summary.","to":"kim@example.com"}}]`},
-		{"a crash after a read", `"crash":{"after":"intent:inbox","performed":true}`, `"status":"committed"`},
 		{"a crash after a call with a key", `"crash":{"after":"intent:book","performed":true},` + planner(plan("READ,DAY,BOOK", "book")), `"status":"committed","effects":[{"tool":"read_inbox","args":{}},{"tool":"book","args":{"day":"tue"}}]`},
-
 		{"a person says yes", `"rules":[{"id":"a","effect":"ask","tool":"send_email","when":"true"}],"people":[{"step":"send","decision":"approve"}]`, `"status":"committed","gate":[["inbox","allow","permitted"],["send","ask","needs_person"]]`},
-		{"a person says no", `"rules":[{"id":"a","effect":"ask","tool":"send_email","when":"true"}],"people":[{"step":"send","decision":"reject"}]`, `"status":"blocked","code":"approval_rejected"`},
 		{"nobody says anything", `"rules":[{"id":"a","effect":"ask","tool":"send_email","when":"true"}]`, `"status":"blocked","code":"approval_expired"`},
-
-		{"a sub-run", planner(plan("READ,SUB", "sub")) + `,"sub_planner":{"sub":[` + plan("READ", "inbox") + `]}`, `"status":"committed","gate":[["inbox","allow","permitted"],["inbox","allow","permitted"]],"final_tainted":true`},
 		{"a sub-run that is hijacked", planner(plan("READ,SUB", "sub")) + `,"sub_planner":{"sub":[` + plan("NOTE", "note") + `]}`, `"status":"errored","code":"subkernel_blocked","effects":[{"tool":"read_inbox","args":{}}]`},
-		{"a sub-run that wants more", planner(plan("READ,SUB", "sub")) + `,"sub_planner":{"sub":[` + plan("CONTACTS", "contacts") + `]}`, `"status":"errored","code":"subkernel_plan_rejected"`},
-		{"a sub-run without a plan", planner(plan("READ,SUB", "sub")) + `,"sub_planner":{"sub":[{"fail":"refused"}]}`, `"status":"errored","code":"subkernel_plan_rejected"`},
-		{"a silent sub-run", planner(plan("READ,SUB", "sub")), `"status":"aborted","code":"planner_timeout"`},
-		{"a sub-run of another type", planner(plan("READ,TYPED", "sub")) + `,"sub_planner":{"sub":[` + plan("CONST", "c") + `]}`, `"status":"errored","code":"parse_rejected"`},
 		{"a sub-run with a result", planner(plan("READ,TYPED", "sub")) + `,"sub_planner":{"sub":[` + plan(`CONST,{"kind":"q_parse","id":"x","source":{"ref":"c"},"schema_ref":"Day","instruction":"i"}`, "x") + `]}`, `"status":"committed","final_value":{"day":"tue"},"final_influence":1`},
-		{"too deep", `"limits":{"max_depth":0},` + planner(plan("READ,SUB", "sub")), `"status":"aborted","code":"max_depth","effects":[]`},
-
-		{"too many steps", `"limits":{"max_steps":2}`, `"status":"aborted","code":"max_steps","effects":[]`},
-		{"too many effects", `"limits":{"max_effects":1}`, `"status":"aborted","code":"max_effects","effects":[]`},
-		{"too many parses", `"limits":{"max_q_parses":0}`, `"status":"aborted","code":"max_q_parses","effects":[]`},
-		{"a value too large", `"limits":{"max_value_bytes":10}`, `"status":"aborted","code":"max_value_bytes"`},
 		{"little time", `"limits":{"run_ttl":"20s"},"tool_results":{"read_inbox":[{"timeout":"performed"}]}`, `"status":"aborted","code":"run_ttl"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

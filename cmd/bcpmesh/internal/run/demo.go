@@ -229,23 +229,12 @@ func bars(o *cli.Output, text string) (shown string) {
 	return shown
 }
 
+// copyDefinitions copies files into a folder.
 func copyDefinitions(dir string, definitions fs.FS) error {
-	return fs.WalkDir(definitions, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || path == "." {
-			return err
-		}
-		target := filepath.Join(dir, filepath.FromSlash(path))
-		if entry.IsDir() {
-			return os.Mkdir(target, 0o700)
-		}
-		b, err := fs.ReadFile(definitions, path)
-		if err != nil {
-			return err
-		}
-		mode := fs.FileMode(0o600)
-		if strings.HasSuffix(path, ".sh") { // an embedded file has lost it
-			mode = 0o700
-		}
-		return os.WriteFile(target, b, mode)
-	})
+	err := os.CopyFS(dir, definitions)
+	programs, _ := filepath.Glob(filepath.Join(dir, "*.sh")) // the pattern is good
+	for _, program := range programs {
+		err = errors.Join(err, os.Chmod(program, 0o700)) // an embedded file has lost it
+	}
+	return err
 }
