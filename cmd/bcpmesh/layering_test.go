@@ -169,8 +169,7 @@ var rules = []rule{
 	// Names what is in a state folder, and does nothing.
 	{folder: "mesh/home"},
 	// What one version of the server has on disk and says.
-	{folder: "mesh/server/store", internal: []string{"accounts/durable"}, external: []string{logging, natsServer}},
-	{folder: "mesh/server", internal: []string{"accounts", "agents/folder", "bcp", "bcp/guard", "mesh/home", "mesh/server/store", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys}},
+	{folder: "mesh/server", internal: []string{"accounts", "accounts/durable", "agents/folder", "bcp", "bcp/guard", "mesh/home", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys}},
 	// A gateway's way to servers that are not in its process: it has creds and no key.
 	{folder: "mesh/cluster", internal: []string{"accounts", "bcp", "mesh/server", "subjects"}, external: []string{logging, natsClient}},
 	// Runs agents' commands, and knows nothing of what they may say.
@@ -386,7 +385,7 @@ var corePackages = []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost",
 
 // onlyIn names folders that alone may import a module, also where a rule says "*".
 var onlyIn = map[string][]string{
-	natsServer:                 {"cmd/bcpmesh-lab/internal/bench", "mesh/server", "mesh/server/store"},
+	natsServer:                 {"cmd/bcpmesh-lab/internal/bench", "mesh/server"},
 	prometheus:                 {"mesh/telemetry"},
 	openTelemetry:              {"mesh/trace"},
 	"cel.dev/cel-go":           {"bcp/constraint", "cmd/bcpmesh-lab/agentdojo/score"}, // the second judges AgentDojo's conditions

@@ -13,7 +13,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
-	"github.com/bcpmesh/bcpmesh/mesh/server/store"
 )
 
 const (
@@ -43,7 +42,7 @@ var (
 	ErrPlaintext = errors.New("listening beyond loopback needs TLS")
 	// ErrStreams says that streams exist and cannot be opened; the server's
 	// earlier log lines say why.
-	ErrStreams = store.ErrStreams
+	ErrStreams = errors.New("streams cannot be opened")
 )
 
 // Config says how to run a server. StateDir and Bundle are required; every

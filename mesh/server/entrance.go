@@ -12,8 +12,6 @@ import (
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
-
-	"github.com/bcpmesh/bcpmesh/mesh/server/store"
 )
 
 const (
@@ -136,7 +134,7 @@ func (e *entrance) let(client *net.TCPConn) {
 		socket: client, client: client, said: speech{sealed: e.tls != nil, admits: e.admits}, host: host,
 		from: from, turnEnds: turnEnds, closed: make(chan struct{}),
 	}
-	p.outbox = newOutbox(func() { e.failed(store.SlowConsumer) })
+	p.outbox = newOutbox(func() { e.failed(slowConsumer) })
 	if e.tls != nil {
 		p.client = tls.Server(client, e.tls)
 	}

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-
-	"github.com/bcpmesh/bcpmesh/mesh/server/store"
 )
 
 const (
@@ -75,53 +73,42 @@ func (a *adapter) Tracef(string, ...any) {}
 
 func (a *adapter) write(level hclog.Level, format string, args []any) {
 	text := render(format, args)
-	c, isClient := store.ParseClient(format)
-	if isClient {
-		if what, subject := c.Refusal(args); what != 0 {
-			a.denials.add(c.ID, Operation(what), subject)
+	if c, is := parseClient(format); is {
+		says, refused, subject := c.class(args)
+		if refused != 0 {
+			a.denials.add(c.ID, refused, subject)
 		}
-	} else {
-		// Some formats have the client as their first argument; none of them is
-		// a refusal.
-		c, isClient = store.ParseClient(text)
-	}
-	if isClient {
-		a.writeClient(level, c)
+		a.say(level, says, says, "client", c.ID)
 		return
 	}
-	if begins := store.Quoting(format); begins != "" {
+	if c, is := parseClient(text); is { // the first argument: none of these is a refusal
+		says, _, _ := c.class(nil)
+		a.say(level, says, says, "client", c.ID)
+		return
+	}
+	if begins := quoting(format); begins != "" {
 		text = begins
 	}
 	text = printable(text, maxLine)
 	switch {
-	case store.Unwritten(format):
+	case saysUnwritten(format):
 		select {
 		case a.unwritten <- text:
 		default: // one is enough
 		}
-	case store.Unopened(text):
+	case saysUnopened(text):
 		a.unopened.Store(&text)
 	}
 	a.say(level, printable(format, maxLine), text)
 }
 
-// What this package itself says of a client.
+// tlsFailed is what this package itself says of a client.
 const tlsFailed = "a TLS handshake failed"
 
-// class is the constant that replaces a line about a client.
-func class(c store.Client) string {
-	if c.Tail == tlsFailed {
-		return tlsFailed
-	}
-	return c.Class()
-}
-
 // client logs what happened to a client before the server knew it.
-func (a *adapter) client(what string) { a.writeClient(hclog.Info, store.Client{Tail: what}) }
-
-func (a *adapter) writeClient(level hclog.Level, c store.Client) {
-	class := class(c)
-	a.say(level, class, class, "client", c.ID)
+func (a *adapter) client(what string) {
+	says, _, _ := clientLine{Tail: what}.class(nil)
+	a.say(hclog.Info, says, says, "client", uint64(0))
 }
 
 // say logs a line, unless there were many of its kind.

@@ -20,7 +20,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
-	"github.com/bcpmesh/bcpmesh/mesh/server/store"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -45,7 +44,7 @@ type Server struct {
 	logger   hclog.Logger
 	denials  *denials
 	monitor  *nats.Conn
-	keeper   *store.Keeper
+	keeper   *keeper
 	quit     chan struct{} // closed when the server is about to end
 	keeping  sync.WaitGroup
 	done     chan struct{} // closed when everything has ended
@@ -80,7 +79,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 		return nil, errors.Join(fmt.Errorf("start the server: %w", err), lock.Close())
 	}
 	s := &Server{
-		lock: lock, logger: config.Logger, keeper: store.NewKeeper(config.storeDir(), config.Logger),
+		lock: lock, logger: config.Logger, keeper: newKeeper(config.storeDir(), config.Logger),
 		quit: make(chan struct{}), done: make(chan struct{}), damaged: make(chan string),
 		bundles: []accounts.Bundle{config.Bundle}, watchers: map[*Watcher]bool{},
 	}
@@ -165,10 +164,10 @@ func (s *Server) begin(config Config) error {
 		return err
 	}
 	s.server.SetLoggerV2(s.log, false, false, false)
-	if err := s.keeper.Begin(); err != nil {
+	if err := s.keeper.begin(); err != nil {
 		return err
 	}
-	rest, err := s.keeper.DropIndexes(store.BlocksAtStart)
+	rest, err := s.keeper.dropIndexes(blocksAtStart)
 	if err != nil {
 		return err
 	}
@@ -183,7 +182,7 @@ func (s *Server) begin(config Config) error {
 		return err
 	}
 	if !s.dropDescriptions() {
-		if err := s.keeper.End(); err != nil {
+		if err := s.keeper.end(); err != nil {
 			return err
 		}
 	}
@@ -219,7 +218,7 @@ func (s *Server) keepRunning(config Config) {
 		case <-s.quit:
 			return
 		case reason := <-s.log.unwritten:
-			s.openAgain(config, store.BlocksAtStart, "a stream could not be written: "+reason)
+			s.openAgain(config, blocksAtStart, "a stream could not be written: "+reason)
 		case block := <-s.damaged:
 			s.openAgain(config, 0, "a block is damaged: "+block)
 		}
@@ -251,7 +250,7 @@ func (s *Server) stop() error {
 	if s.denials != nil {
 		s.denials.stop()
 	}
-	return errors.Join(s.keeper.Check(), s.keeper.End(), s.lock.Close())
+	return errors.Join(s.keeper.check(), s.keeper.end(), s.lock.Close())
 }
 
 // Done returns a channel that is closed when the server has stopped.
@@ -341,7 +340,7 @@ func (s *Server) Displaced() bool {
 func discard(config Config) error {
 	for _, name := range config.Discard {
 		folders, err := filepath.Glob(home.StreamPattern(config.StateDir, filepath.Base(name)))
-		kept, err2 := filepath.Glob(filepath.Join(home.Streams(config.StateDir), store.KeepFolder, "*", "streams", filepath.Base(name)))
+		kept, err2 := filepath.Glob(filepath.Join(home.Streams(config.StateDir), keepFolder, "*", "streams", filepath.Base(name)))
 		err = errors.Join(err, err2)
 		for _, folder := range append(folders, kept...) {
 			err = errors.Join(err, os.RemoveAll(folder))

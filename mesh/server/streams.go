@@ -8,8 +8,6 @@ import (
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
-
-	"github.com/bcpmesh/bcpmesh/mesh/server/store"
 )
 
 // The server's own handling of failed streams is not enough for a journal. After
@@ -20,14 +18,14 @@ import (
 const reopenPause = time.Second
 
 // openAgain closes the streams, and opens them until that works or the server
-// stops. newest is as in [store.Keeper.DropIndexes].
+// stops. newest is as in [keeper.dropIndexes].
 func (s *Server) openAgain(config Config, newest int, reason string) {
 	s.logger.Error("closing the streams, and opening them again", "reason", reason)
 	if err := s.server.ShutdownJetStream(); err != nil {
 		s.logger.Error("closing the streams", "error", err)
 	}
 	config.Unwritten(reason)
-	for !s.reopen(config, newest, store.Unsynced(reason)) && s.pause() {
+	for !s.reopen(config, newest, saysUnsynced(reason)) && s.pause() {
 	}
 	config.Unwritten("the streams were closed")
 }
@@ -35,7 +33,7 @@ func (s *Server) openAgain(config Config, newest int, reason string) {
 // lookAt looks at blocks until one is not believable, or the server ends.
 func (s *Server) lookAt(blocks []string) {
 	for _, name := range blocks {
-		if !store.Plausible(name) {
+		if !plausible(name) {
 			select {
 			case s.damaged <- name:
 			case <-s.quit:
@@ -54,14 +52,14 @@ func (s *Server) lookAt(blocks []string) {
 // server's memory. After a failed sync the contents of the disk are unknown.
 func (s *Server) reopen(config Config, newest int, unsynced bool) bool {
 	if unsynced {
-		if err := s.keeper.RewriteNewest(); err != nil {
+		if err := s.keeper.rewriteNewest(); err != nil {
 			s.logger.Error("writing again what was not synced", "error", err)
 			return false
 		}
 	}
-	err := s.keeper.Begin()
+	err := s.keeper.begin()
 	if err == nil {
-		_, err = s.keeper.DropIndexes(newest)
+		_, err = s.keeper.dropIndexes(newest)
 	}
 	if err != nil {
 		s.logger.Error("opening the streams again", "error", err)
@@ -72,7 +70,7 @@ func (s *Server) reopen(config Config, newest int, unsynced bool) bool {
 		MaxMemory: -1, MaxStore: config.MaxStore, Strict: true,
 	})
 	if err = errors.Join(err, s.checkStreams()); err == nil {
-		err = s.keeper.End()
+		err = s.keeper.end()
 	}
 	if err != nil {
 		s.logger.Error("opening the streams again", "error", err)
@@ -83,7 +81,7 @@ func (s *Server) reopen(config Config, newest int, unsynced bool) bool {
 
 // checkStreams says which streams could not be opened, and why.
 func (s *Server) checkStreams() error {
-	err := s.keeper.Check()
+	err := s.keeper.check()
 	if line := s.log.unopened.Swap(nil); err != nil && line != nil {
 		return fmt.Errorf("%w: %s", err, strings.TrimSpace(*line))
 	}
@@ -102,7 +100,7 @@ func (s *Server) pause() bool {
 
 // Sync writes a stream of the gateway's account to disk, if the server does that
 // only at intervals.
-func (s *Server) Sync(stream string) error { return s.keeper.Sync(stream) }
+func (s *Server) Sync(stream string) error { return s.keeper.sync(stream) }
 
 // dropDescriptions removes the descriptions of skipped streams. They only say
 // how to keep a stream: when the streams of the mesh are created, they are
@@ -110,10 +108,10 @@ func (s *Server) Sync(stream string) error { return s.keeper.Sync(stream) }
 // any.
 func (s *Server) dropDescriptions() (dropped bool) {
 	for _, e := range s.server.Healthz(&natsserver.HealthzOptions{Details: true}).Errors {
-		if e.Type != natsserver.HealthzErrorStream || !store.Unrecovered(e.Error) {
+		if e.Type != natsserver.HealthzErrorStream || !saysUnrecovered(e.Error) {
 			continue
 		}
-		err := s.keeper.DropDescription(e.Account, filepath.Base(e.Stream))
+		err := s.keeper.dropDescription(e.Account, filepath.Base(e.Stream))
 		s.logger.Warn("the description of a stream is damaged; writing a new one", "stream", e.Stream, "error", err)
 		dropped = true
 	}

@@ -1,4 +1,4 @@
-package store
+package server
 
 import (
 	"errors"
@@ -9,10 +9,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts/durable"
 )
 
-// RewriteNewest rewrites the newest block of each stream. After a failed sync the
+// rewriteNewest rewrites the newest block of each stream. After a failed sync the
 // system shows its memory, and no later sync writes that to disk: a power cut would lose
 // it, and everything stored after it.
-func (k *Keeper) RewriteNewest() error {
+func (k *keeper) rewriteNewest() error {
 	folders, err := blocks(k.streams)
 	if err != nil {
 		return err
@@ -25,8 +25,8 @@ func (k *Keeper) RewriteNewest() error {
 	return nil
 }
 
-// Sync writes a stream, of the one account that has one of its name, to disk.
-func (k *Keeper) Sync(stream string) error {
+// sync writes a stream, of the one account that has one of its name, to disk.
+func (k *keeper) sync(stream string) error {
 	folders, err := filepath.Glob(filepath.Join(k.streams, "*", "streams", stream, "msgs"))
 	if err == nil && len(folders) != 1 {
 		err = errors.New("it has no folder")

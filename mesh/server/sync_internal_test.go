@@ -1,4 +1,4 @@
-package store
+package server
 
 import (
 	"errors"
@@ -27,7 +27,7 @@ func TestSettle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := NewKeeper(dir, nil).RewriteNewest(); err != nil {
+	if err := newKeeper(dir, nil).rewriteNewest(); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {

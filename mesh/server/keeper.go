@@ -1,4 +1,4 @@
-package store
+package server
 
 import (
 	"errors"
@@ -18,32 +18,28 @@ import (
 // be gone. So its files get a second name while it opens them, and get the first
 // one back if they lose it.
 
-// ErrStreams says that streams exist and cannot be opened; the server's earlier log
-// lines say why.
-var ErrStreams = errors.New("streams cannot be opened")
+// keepFolder has the hard links, next to the streams: on the same disk.
+const keepFolder = "keep"
 
-// KeepFolder has the hard links, next to the streams: on the same disk.
-const KeepFolder = "keep"
-
-// Keeper gives the files of the streams second names. Its methods are called one
-// at a time, except [Keeper.Sync]. The zero value keeps nothing.
-type Keeper struct {
+// keeper gives the files of the streams second names. Its methods are called one
+// at a time, except [keeper.sync]. The zero value keeps nothing.
+type keeper struct {
 	log     hclog.Logger
 	streams string // <streams>/<account>/streams/<stream>/...
 	keep    string // the same below
 }
 
-// NewKeeper returns the Keeper of a server's folder of streams.
-func NewKeeper(storeDir string, log hclog.Logger) *Keeper {
-	return &Keeper{log: log, streams: filepath.Join(storeDir, natsserver.JetStreamStoreDir), keep: filepath.Join(storeDir, KeepFolder)}
+// newKeeper returns the keeper of a server's folder of streams.
+func newKeeper(storeDir string, log hclog.Logger) *keeper {
+	return &keeper{log: log, streams: filepath.Join(storeDir, natsserver.JetStreamStoreDir), keep: filepath.Join(storeDir, keepFolder)}
 }
 
-// Begin is called before the streams are opened.
-func (k *Keeper) Begin() error {
+// begin is called before the streams are opened.
+func (k *keeper) begin() error {
 	if _, err := k.putBack(); err != nil { // of a process that was killed here
 		return err
 	}
-	if err := k.End(); err != nil {
+	if err := k.end(); err != nil {
 		return err
 	}
 	files, err := filepath.Glob(filepath.Join(k.streams, "*", "streams", "*", "msgs", "*.blk"))
@@ -66,7 +62,7 @@ func (k *Keeper) Begin() error {
 		}
 		if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {
 			k.log.Warn("this file system gives no file two names: a stream that cannot be opened is lost", "error", err)
-			return k.End()
+			return k.end()
 		}
 		if err != nil {
 			return err
@@ -76,7 +72,7 @@ func (k *Keeper) Begin() error {
 }
 
 // putBack restores the files of removed streams, and returns their names.
-func (k *Keeper) putBack() (removed []string, err error) {
+func (k *keeper) putBack() (removed []string, err error) {
 	folders, err := filepath.Glob(filepath.Join(k.keep, "*", "streams", "*"))
 	if err != nil {
 		return nil, err
@@ -104,9 +100,9 @@ func (k *Keeper) putBack() (removed []string, err error) {
 	return removed, nil
 }
 
-// Check is called when the streams have been opened. An error says that some were
+// check is called when the streams have been opened. An error says that some were
 // not, and that their files were restored.
-func (k *Keeper) Check() error {
+func (k *keeper) check() error {
 	removed, err := k.putBack()
 	if err != nil {
 		return fmt.Errorf("giving a stream its files again, which are in %s: %w", k.keep, err)
@@ -117,8 +113,8 @@ func (k *Keeper) Check() error {
 	return nil
 }
 
-// End forgets the second names.
-func (k *Keeper) End() error { return os.RemoveAll(k.keep) }
+// end forgets the second names.
+func (k *keeper) end() error { return os.RemoveAll(k.keep) }
 
 func link(old, name string) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
@@ -127,8 +123,8 @@ func link(old, name string) error {
 	return os.Link(old, name)
 }
 
-// DropDescription removes the description of a stream of an account, if it has one.
-func (k *Keeper) DropDescription(account, stream string) error {
+// dropDescription removes the description of a stream of an account, if it has one.
+func (k *keeper) dropDescription(account, stream string) error {
 	folder := filepath.Join(k.streams, account, "streams", stream)
 	var failed error
 	for _, name := range []string{natsserver.JetStreamMetaFile, natsserver.JetStreamMetaFileSum} {

@@ -1,4 +1,4 @@
-package store
+package server
 
 import (
 	"bufio"
@@ -34,9 +34,9 @@ const (
 	// maxNumbers is how many numbers a block may have: with 30 bytes each, the
 	// shortest record, that would be four times the largest block.
 	maxNumbers = 1 << 20
-	// BlocksAtStart is how many of the newest blocks of each stream are checked
+	// blocksAtStart is how many of the newest blocks of each stream are checked
 	// before it is opened: a few ms. The others are checked while the server runs.
-	BlocksAtStart = 2
+	blocksAtStart = 2
 )
 
 // blocks returns the blocks of each stream by its folder, oldest first.
@@ -65,11 +65,11 @@ func blockNumber(name string) int {
 
 func older(a, b string) int { return blockNumber(a) - blockNumber(b) }
 
-// DropIndexes checks the newest blocks of each stream, all if newest is 0, and
+// dropIndexes checks the newest blocks of each stream, all if newest is 0, and
 // removes the index of a stream with an implausible one, so that the server handles
 // it like other damage. It returns the unchecked blocks, the oldest of each stream
 // first: the journal is read in that order.
-func (k *Keeper) DropIndexes(newest int) (rest []string, err error) {
+func (k *keeper) dropIndexes(newest int) (rest []string, err error) {
 	folders, err := blocks(k.streams)
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (k *Keeper) DropIndexes(newest int) (rest []string, err error) {
 			look = files[max(0, len(files)-newest):]
 		}
 		rest = append(rest, files[:len(files)-len(look)]...)
-		i := slices.IndexFunc(look, func(name string) bool { return !Plausible(name) })
+		i := slices.IndexFunc(look, func(name string) bool { return !plausible(name) })
 		if i < 0 {
 			continue
 		}
@@ -93,9 +93,9 @@ func (k *Keeper) DropIndexes(newest int) (rest []string, err error) {
 	return rest, nil
 }
 
-// Plausible reports whether the server can handle the numbers of a block.
+// plausible reports whether the server can handle the numbers of a block.
 // Unreadable blocks are found by the server itself, which stops where this does.
-func Plausible(name string) bool {
+func plausible(name string) bool {
 	f, err := os.Open(name)
 	if err != nil {
 		return true
