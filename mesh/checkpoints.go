@@ -118,7 +118,7 @@ func (m *Mesh) prepareCheckpoints(marks *gateway.Marks) error {
 	c := &checkpoints{tree: Tree(m.config.State), key: key, log: log, sync: func() error { return m.server.Sync(jetstream.CommitStream) }}
 	c.witnesses = newWitnesses(m.config, c.tree, marks, func(kind bcp.AlertKind) {
 		if g := m.recorder.Load(); g != nil {
-			g.Alert(kind)
+			g.Alert(kind, nil)
 		}
 	}, log)
 	m.onStop(func() error { c.witnesses.lastWitness(); return nil })

@@ -363,14 +363,17 @@ func (c *commands) renew() error {
 
 // changed reports a command's change of state to the gateway.
 func (c *commands) changed(s supervisor.Status) {
-	g := c.mesh.gateway
+	g, said := c.mesh.gateway, bcp.Decision{Kind: bcp.KindProcess, Agent: s.Agent, Note: s.Exit}
 	switch s.State {
 	case supervisor.Running:
-		g.Process(s.Agent, bcp.ProcessStarted, "")
+		said.Event, said.Note = bcp.ProcessStarted, ""
 	case supervisor.Unavailable:
-		g.Process(s.Agent, bcp.ProcessUnavailable, s.Exit)
+		said.Event = bcp.ProcessUnavailable
 	case supervisor.Resting, supervisor.Waiting, supervisor.Stopped:
-		g.Process(s.Agent, bcp.ProcessEnded, s.Exit)
+		said.Event = bcp.ProcessEnded
+	}
+	if said.Event != "" {
+		g.Happened(said, nil)
 	}
 	if s.State == supervisor.Resting {
 		// Work that came while it was ending would start no command.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
-	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 )
 
 const (
@@ -101,9 +101,9 @@ func (m *Mesh) applyKeys(ctx context.Context) (int, error) {
 func (m *Mesh) record(ctx context.Context, changes []accounts.Change) error {
 	recorded := make(chan struct{}, len(changes))
 	for _, c := range changes {
-		m.gateway.Credential(gateway.Change{
-			Act: c.Act, Agent: c.Agent, Key: c.Key, CredentialChange: c.CredentialChange, Recorded: func() { recorded <- struct{}{} },
-		})
+		m.gateway.Record(func(s *state.State, now bcp.Moment) bcp.Decision {
+			return s.DecideCredential(now, c.Act, c.Agent, c.Key, c.CredentialChange)
+		}, func() { recorded <- struct{}{} })
 	}
 	for range changes {
 		select {

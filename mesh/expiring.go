@@ -26,11 +26,11 @@ type expiring struct {
 	told  *times // expiries
 	log   hclog.Logger
 	now   func() time.Time
-	alert func(agent bcp.AgentName, role bcp.Role, key string, recorded func())
+	tell  func(alert bcp.Decision, recorded func())
 }
 
-func newExpiring(state string, store *accounts.Store, alert func(bcp.AgentName, bcp.Role, string, func()), log hclog.Logger) *expiring {
-	return &expiring{store, openTimes(filepath.Join(state, expiringFile), log), log, time.Now, alert}
+func newExpiring(state string, store *accounts.Store, tell func(bcp.Decision, func()), log hclog.Logger) *expiring {
+	return &expiring{store, openTimes(filepath.Join(state, expiringFile), log), log, time.Now, tell}
 }
 
 // look checks once. An alert that is not recorded before the mesh ends is repeated at
@@ -44,7 +44,8 @@ func (e *expiring) look(_ context.Context) {
 	now := e.now()
 	for _, u := range accounts.Lasting(users) {
 		if u.Valid(now) && accounts.EndsSoon(u.Issued, u.Expires, now) && !e.told.has(u.PublicKey) {
-			e.alert(u.Agent, u.Role, u.PublicKey, func() { e.told.set(u.PublicKey, u.Expires) })
+			alert := bcp.Decision{Kind: bcp.KindAlert, Agent: u.Agent, Role: u.Role, Event: string(bcp.AlertExpiring), Key: u.PublicKey}
+			e.tell(alert, func() { e.told.set(u.PublicKey, u.Expires) })
 		}
 	}
 	e.save(now)

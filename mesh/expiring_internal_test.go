@@ -40,8 +40,8 @@ func TestExpiringIsToldOnce(t *testing.T) {
 	recorded := true
 	look := func(after time.Duration) []bcp.AgentName {
 		told = nil
-		e := newExpiring(state, store, func(agent bcp.AgentName, _ bcp.Role, _ string, done func()) {
-			told = append(told, agent)
+		e := newExpiring(state, store, func(alert bcp.Decision, done func()) {
+			told = append(told, alert.Agent)
 			if recorded {
 				done()
 			}

@@ -63,7 +63,7 @@ func (m *Mesh) recordAccepted(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
 	recorded := make(chan struct{})
-	m.gateway.Record(bcp.AlertRollbackAccepted, sync.OnceFunc(func() { close(recorded) }))
+	m.gateway.Alert(bcp.AlertRollbackAccepted, sync.OnceFunc(func() { close(recorded) }))
 	select {
 	case <-recorded:
 		return nil

@@ -239,7 +239,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	if err := m.serve(ctx, gateway.Config{SyncKeys: syncKeys, Acts: map[string]gateway.Act{bcp.ControlCredentials: m.lookAtKeys}, Closed: m.checkpoints.witnesses.closed, Marks: marks, ConnectTool: m.server.Dispatcher, Unheard: m.server.Unheard}); err != nil {
 		return err
 	}
-	e := newExpiring(config.State, m.store, m.gateway.Expiring, config.Logger)
+	e := newExpiring(config.State, m.store, m.gateway.Happened, config.Logger)
 	m.inBackground(func(ctx context.Context) {
 		e.look(ctx)
 		atIntervals(ctx, expiringInterval, e.look)
@@ -351,7 +351,7 @@ func (m *Mesh) serve(ctx context.Context, own gateway.Config) error {
 	m.useNotices(config.Definition)
 	unwatch, err := m.bus.Watch(func(c server.Connection) {
 		if shared := m.clients.update(c); shared != "" {
-			m.gateway.Shared(c.Agent, c.Role, c.UserKey, shared)
+			m.gateway.Happened(bcp.Decision{Kind: bcp.KindAlert, Agent: c.Agent, Role: c.Role, Event: string(bcp.AlertShared), Key: c.UserKey, Note: shared}, nil)
 		}
 		if c.Connected {
 			m.gateway.Connected(c.Agent, c.Role, c.UserKey, c.Host)

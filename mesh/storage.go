@@ -65,7 +65,7 @@ func (m *Mesh) watchStorage() {
 	look := func(ctx context.Context) {
 		now := m.storageNow(ctx).Alert()
 		if isWorse(told, now) {
-			m.gateway.Alert(now)
+			m.gateway.Alert(now, nil)
 		}
 		told = now
 	}

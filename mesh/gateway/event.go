@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
 const (
@@ -129,53 +130,21 @@ func (e report) recorded(*Gateway, *bcp.Decision) {
 	}
 }
 
-// happened has an event be recorded.
-func (g *Gateway) happened(said bcp.Decision, recorded func()) {
-	g.tell(report{made: func(m bcp.Moment) bcp.Decision { return g.state.DecideEvent(m, said) }, done: recorded})
+// Record has it record what the state makes of something that happened. The gateway's
+// goroutine calls made, between two decisions, and recorded, if that is set, once it is
+// stored; if the gateway ends earlier, it is not called.
+func (g *Gateway) Record(made func(*state.State, bcp.Moment) bcp.Decision, recorded func()) {
+	g.tell(report{made: func(m bcp.Moment) bcp.Decision { return made(g.state, m) }, done: recorded})
 }
 
-// Process tells it the change of an agent's command: one of the events of
-// package bcp, and how it ended, in our own words.
-func (g *Gateway) Process(agent bcp.AgentName, process, note string) {
-	g.happened(bcp.Decision{Kind: bcp.KindProcess, Agent: agent, Event: process, Note: note}, nil)
+// Happened is Record of an event.
+func (g *Gateway) Happened(said bcp.Decision, recorded func()) {
+	g.Record(func(s *state.State, m bcp.Moment) bcp.Decision { return s.DecideEvent(m, said) }, recorded)
 }
 
-// Shared tells it that credentials are used in two places at once.
-func (g *Gateway) Shared(agent bcp.AgentName, role bcp.Role, key, hosts string) {
-	g.happened(bcp.Decision{Kind: bcp.KindAlert, Agent: agent, Role: role, Event: string(bcp.AlertShared), Key: key, Note: hosts}, nil)
-}
-
-// Expiring tells it that credentials expire soon. The gateway's goroutine calls
-// recorded once that is stored; if the gateway stops earlier, it is not called.
-func (g *Gateway) Expiring(agent bcp.AgentName, role bcp.Role, key string, recorded func()) {
-	g.happened(bcp.Decision{Kind: bcp.KindAlert, Agent: agent, Role: role, Event: string(bcp.AlertExpiring), Key: key}, recorded)
-}
-
-// Change is one change of keys or credentials.
-type Change struct {
-	Act   bcp.CredentialAct
-	Agent bcp.AgentName
-	Key   string
-	bcp.CredentialChange
-	// Recorded is called by the gateway's goroutine once the change is recorded.
-	Recorded func()
-}
-
-// Credential has it record a change. Where the gateway ends before, nothing calls
-// Recorded.
-func (g *Gateway) Credential(c Change) {
-	g.tell(report{made: func(m bcp.Moment) bcp.Decision {
-		return g.state.DecideCredential(m, c.Act, c.Agent, c.Key, c.CredentialChange)
-	}, done: c.Recorded})
-}
-
-// Alert makes it record an alert about the mesh, without a channel.
-func (g *Gateway) Alert(kind bcp.AlertKind) { g.Record(kind, nil) }
-
-// Record is Alert, and the gateway's goroutine calls recorded once it is stored. If the
-// gateway stops earlier, it is not called.
-func (g *Gateway) Record(kind bcp.AlertKind, recorded func()) {
-	g.tell(report{made: func(m bcp.Moment) bcp.Decision { return g.state.DecideAlert(m, kind) }, done: recorded})
+// Alert is Record of an alert about the mesh, without a channel.
+func (g *Gateway) Alert(kind bcp.AlertKind, recorded func()) {
+	g.Record(func(s *state.State, m bcp.Moment) bcp.Decision { return s.DecideAlert(m, kind) }, recorded)
 }
 
 // panicked is a mistake of this program, over a message if there is one.

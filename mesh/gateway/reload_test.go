@@ -141,7 +141,7 @@ func TestUnavailableAgents(t *testing.T) {
 	b := newBench(t)
 	g := b.start(t)
 	mailer := b.agent(t, "mailer")
-	g.Process("main", bcp.ProcessUnavailable, "exit status 1")
+	process(g, "main", bcp.ProcessUnavailable, "exit status 1")
 	g.wait(t, 1, of(bcp.KindProcess))
 	want := `{"type":"bcp_validation_result","subscription_id":"alerts","success":false,"status":"refused","code":"controller_unavailable","detail":"Controller 'main' is unavailable"}`
 	for range 2 {
@@ -163,12 +163,12 @@ func TestUnavailableAgents(t *testing.T) {
 	if d := told.Next(t); d.Fields["bandwidth_bits"] != 1.0 {
 		t.Errorf("delivery %s", d.JSON)
 	}
-	g.Process("mailer", bcp.ProcessUnavailable, "no such file")
+	process(g, "mailer", bcp.ProcessUnavailable, "no such file")
 	g.wait(t, 2, of(bcp.KindProcess))
 	if r := main.Ask(t, "mailer", askUrgent); r.JSON != `{"error":"reader_unavailable","detail":"the reader could not be started"}` {
 		t.Errorf("receipt %s", r.JSON)
 	}
-	g.Process("mailer", bcp.ProcessStarted, "")
+	process(g, "mailer", bcp.ProcessStarted, "")
 	g.wait(t, 3, of(bcp.KindProcess))
 	main.Accepted(t, "mailer", askUrgent)
 }

@@ -330,3 +330,8 @@ func noError(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// process tells a gateway of an agent's command.
+func process(g *running, agent bcp.AgentName, event, note string) {
+	g.Happened(bcp.Decision{Kind: bcp.KindProcess, Agent: agent, Event: event, Note: note}, nil)
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -63,11 +64,13 @@ func TestStoredEventsAreRecordedOnce(t *testing.T) {
 			var recorded atomic.Int32
 			for i, tell := range []func(){
 				func() { main = b.agent(t, "main") },
-				func() { g.Process("mailer", bcp.ProcessEnded, "exit status 1") },
-				func() { g.Alert(bcp.AlertDiskLow) },
+				func() { process(g, "mailer", bcp.ProcessEnded, "exit status 1") },
+				func() { g.Alert(bcp.AlertDiskLow, nil) },
 				func() { g.Denied("mailer", bcp.RoleReader, "publish", "a", 3) },
 				func() {
-					g.Credential(gateway.Change{Act: bcp.CredentialRevoked, Agent: "mailer", Key: "U", Recorded: func() { recorded.Add(1) }})
+					g.Record(func(s *state.State, m bcp.Moment) bcp.Decision {
+						return s.DecideCredential(m, bcp.CredentialRevoked, "mailer", "U", bcp.CredentialChange{})
+					}, func() { recorded.Add(1) })
 				},
 			} {
 				b.unacknowledged(t, tell)
