@@ -166,25 +166,6 @@ func checkTemplate(t *testing.T, want subjects.Scope, got jwt.UserPermissionLimi
 	}
 }
 
-// covers A-JWTSELF
-func TestOperatorIsStrict(t *testing.T) {
-	t.Parallel()
-	store, _ := newStore(t)
-	bundle := compile(t, store, nil)
-	operator, err := jwt.DecodeOperatorClaims(bundle.Operator)
-	noError(t, err)
-	identity, err := store.OperatorKey()
-	system, _ := bundle.Account(accounts.System)
-	if err != nil || operator.Subject != identity || !operator.StrictSigningKeyUsage || operator.SystemAccount != system.PublicKey {
-		t.Errorf("%v: %+v", err, operator)
-	}
-	for _, account := range bundle.Accounts {
-		if claims := claimsOf(t, bundle, account.Name); claims.Issuer == identity || !operator.DidSign(claims) {
-			t.Errorf("%s is signed by %s", account.Name, claims.Issuer)
-		}
-	}
-}
-
 // covers P1.5
 func TestCompileKeepsKeysAndGoesForwardInTime(t *testing.T) {
 	t.Parallel()

@@ -205,14 +205,6 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-func data(messages []natsjs.RawStreamMsg) [][]byte {
-	list := make([][]byte, len(messages))
-	for i := range messages {
-		list[i] = messages[i].Data
-	}
-	return list
-}
-
 // noError ends a test that cannot go on.
 func noError(t testing.TB, err error) {
 	t.Helper()

@@ -156,12 +156,8 @@ func (g *Gateway) prepare(ctx context.Context) error {
 	if err := awaitStreams(ctx, g.js); err != nil {
 		return err
 	}
-	bucket, err := jetstream.OpenLeases(ctx, g.js, def.Replicas)
-	if err != nil {
-		return err
-	}
-	g.lease = jetstream.NewLease(g.js, bucket)
-	return nil
+	g.lease, err = jetstream.OpenLease(ctx, g.js, def.Replicas)
+	return err
 }
 
 func (g *Gateway) lockState() error {

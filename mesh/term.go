@@ -61,12 +61,6 @@ func (g *Gateway) await(ctx context.Context) (jetstream.LeaseHolder, bool) {
 	defer cancel()
 	ticker := time.NewTicker(leaseKept)
 	defer ticker.Stop()
-	freed, stop, err := g.lease.Freed()
-	if err != nil {
-		g.log.Warn("a lease that is given back is not heard of", "error", err)
-	} else {
-		defer func() { _ = stop() }() // the connection may be gone
-	}
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer cancel()
@@ -104,8 +98,6 @@ func (g *Gateway) await(ctx context.Context) (jetstream.LeaseHolder, bool) {
 		select {
 		case <-ctx.Done():
 			return holder, false
-		case <-freed:
-			blind = time.Time{}
 		case <-ticker.C:
 		}
 	}

@@ -36,9 +36,6 @@ const (
 // announces a new leader of the journal.
 const JournalLeaders = "$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED." + commitStream
 
-// KeyChanges returns the subject for changes of a key in a key-value bucket.
-func KeyChanges(bucket, key string) string { return "$KV." + bucket + "." + key }
-
 // Bases is the pattern of [Base].
 const Bases = root + "base.*"
 

@@ -1,6 +1,7 @@
 package proof_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -201,7 +202,7 @@ func TestServerAgreesWithShipped(t *testing.T) {
 		}
 		noError(t, conns[a].Flush())
 	}
-	for _, nc := range append([]*nats.Conn{gateway}, slices.Collect(values(conns))...) {
+	for _, nc := range append([]*nats.Conn{gateway}, slices.Collect(maps.Values(conns))...) {
 		noError(t, nc.Flush())
 	}
 	arrived := map[string][]string{} // by sender
@@ -227,15 +228,5 @@ func TestServerAgreesWithShipped(t *testing.T) {
 	}
 	if n := len(w.accounts[accounts.System].SigningKeys); n != 1 {
 		t.Errorf("%d scopes in the system account", n)
-	}
-}
-
-func values[K comparable, V any](m map[K]V) func(func(V) bool) {
-	return func(yield func(V) bool) {
-		for _, v := range m {
-			if !yield(v) {
-				return
-			}
-		}
 	}
 }
