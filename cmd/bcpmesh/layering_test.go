@@ -148,7 +148,7 @@ var rules = []rule{
 	// Makes text and a tool of pages, where hostile bytes are read.
 	{folder: "agents/web", internal: []string{"agents/decode", "agents/fetch", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{readability, "golang.org/x/net/html", jsonText}},
 	// Makes text of pages where hostile bytes are read.
-	{folder: "agents/decode", external: []string{"github.com/andybalholm/cascadia", "golang.org/x/net/html", textLib}},
+	{folder: "agents/decode", external: []string{"github.com/andybalholm/cascadia", "golang.org/x/image/colornames", "golang.org/x/net/html", textLib}},
 	// Opens what is below a folder, and knows nothing of what is in it.
 	{folder: "agents/folder"},
 	// What the tools of a model share.
