@@ -9,18 +9,6 @@ import (
 // RunID names a run. The gateway makes it from at least 96 random bits.
 type RunID string
 
-// ChangeKind says what came in: it is the kind of the decision that bears the change.
-type ChangeKind uint8
-
-// The kinds of changes.
-const (
-	ChangeRun     = ChangeKind(bcp.KindRun)     // a requester, or a person, about a run
-	ChangePlan    = ChangeKind(bcp.KindPlan)    // a planner or sub-planner
-	ChangeStep    = ChangeKind(bcp.KindStep)    // a Reader's answer, or a person about a call
-	ChangeCall    = ChangeKind(bcp.KindCall)    // time, or a restart, about a call
-	ChangeOutcome = ChangeKind(bcp.KindOutcome) // a tool
-)
-
 // WaitKind says whom a run waits for. The zero value is nobody.
 type WaitKind string
 
@@ -88,9 +76,10 @@ func (w *Wait) call() string {
 // changed. [State.Apply] of all changes in order is the whole state, without the
 // definitions. What agents and people said is in Private.
 type Change struct {
-	Kind ChangeKind `record:"kind"`
-	Time int64      `record:"time"` // journal time, Unix nanoseconds
-	Run  RunID      `record:"run"`
+	// Kind says what came in, of the kinds of decisions about runs.
+	Kind bcp.DecisionKind `record:"kind"`
+	Time int64            `record:"time"` // journal time, Unix nanoseconds
+	Run  RunID            `record:"run"`
 	// Code says that the message was refused; then nothing else changed.
 	Code Code `record:"code"`
 	// Input is the id of the wait that was answered, with its attempt.

@@ -14,7 +14,7 @@ import (
 // DecideRun judges a requester's message: who it is, under which grant, and what of
 // the task content may have chosen (task) is the gateway's to say.
 func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, grant string, task Label, body []byte) Change {
-	c := Change{Kind: ChangeRun, Time: s.now(m), Run: RunID("r" + m.Fresh)}
+	c := Change{Kind: bcp.KindRun, Time: s.now(m), Run: RunID("r" + m.Fresh)}
 	c.Start = &Start{Kernel: kernel, Requester: from, GrantName: grant, Task: task}
 	k := s.kernels[kernel]
 	message, code := parseRun(body)
@@ -63,7 +63,7 @@ func (s *State) DecideRun(m bcp.Moment, kernel bcp.AgentName, from Requester, gr
 // RefuseRun refuses a requester's message for what is not the message's: nothing of it is
 // read.
 func (s *State) RefuseRun(m bcp.Moment, kernel bcp.AgentName, from Requester, grant string, code Code) Change {
-	return Change{Kind: ChangeRun, Time: s.now(m), Run: RunID("r" + m.Fresh), Code: code, Start: &Start{Kernel: kernel, Requester: from, GrantName: grant}}
+	return Change{Kind: bcp.KindRun, Time: s.now(m), Run: RunID("r" + m.Fresh), Code: code, Start: &Start{Kernel: kernel, Requester: from, GrantName: grant}}
 }
 
 // repeat answers a message that was decided before (PROTOCOL P2.6). End says how its run
@@ -93,12 +93,12 @@ func (s *State) open(id string, kinds ...WaitKind) *run {
 }
 
 // refused is the change of a message that changes nothing.
-func (s *State) refused(m bcp.Moment, kind ChangeKind, id string, code Code) Change {
+func (s *State) refused(m bcp.Moment, kind bcp.DecisionKind, id string, code Code) Change {
 	return Change{Kind: kind, Time: s.now(m), Run: s.waiting[id], Input: id, Code: code}
 }
 
 // begin begins a decision about an open run. A run whose kernel is gone ends.
-func (s *State) begin(m bcp.Moment, kind ChangeKind, r *run) (*draft, bool) {
+func (s *State) begin(m bcp.Moment, kind bcp.DecisionKind, r *run) (*draft, bool) {
 	d := s.draft(m, kind, r)
 	if d.kernel == nil {
 		d.end(Errored, UnknownKernel, "")
@@ -112,9 +112,9 @@ func (s *State) begin(m bcp.Moment, kind ChangeKind, r *run) (*draft, bool) {
 func (s *State) DecidePlan(m bcp.Moment, from bcp.AgentName, id string, body []byte) Change {
 	r := s.open(id, WaitPlanner, WaitSubPlanner)
 	if r == nil || r.Wait.Agent != from {
-		return s.refused(m, ChangePlan, id, UnknownPlan)
+		return s.refused(m, bcp.KindPlan, id, UnknownPlan)
 	}
-	d, ok := s.begin(m, ChangePlan, r)
+	d, ok := s.begin(m, bcp.KindPlan, r)
 	if !ok {
 		return d.decided()
 	}
@@ -222,13 +222,13 @@ func namedLabels(args []Argument) []NamedLabel {
 func (s *State) DecideAnswer(m bcp.Moment, id string, answer []byte, code bcp.Code) Change {
 	r := s.open(id, WaitReader)
 	if r == nil {
-		return s.refused(m, ChangeStep, id, UnknownCall)
+		return s.refused(m, bcp.KindStep, id, UnknownCall)
 	}
 	failed, known := answerCodes[code]
 	if !known {
 		failed = ParseUnavailable
 	}
-	d, ok := s.begin(m, ChangeStep, r)
+	d, ok := s.begin(m, bcp.KindStep, r)
 	if !ok || !d.ready() {
 		return d.decided()
 	}

@@ -21,7 +21,7 @@ type draft struct {
 }
 
 // draft begins a decision about an open run.
-func (s *State) draft(m bcp.Moment, kind ChangeKind, r *run) *draft {
+func (s *State) draft(m bcp.Moment, kind bcp.DecisionKind, r *run) *draft {
 	d := &draft{state: s, moment: m, kernel: s.kernels[r.Start.Kernel], run: r.copy(), change: &Change{Kind: kind, Time: s.now(m), Run: r.ID, from: r}}
 	d.change.Input, d.change.Attempt = r.Wait.ID, r.Wait.Attempt
 	if r.Wait.Kind.Person() {

@@ -152,9 +152,9 @@ func (d *draft) isLeft(g *given) bool {
 func (s *State) decideLater(m bcp.Moment, id string, by bcp.AgentName, until int64) Change {
 	r, g := s.laterCall(id)
 	if r == nil {
-		return s.refused(m, ChangeStep, id, UnknownItem)
+		return s.refused(m, bcp.KindStep, id, UnknownItem)
 	}
-	d, ok := s.begin(m, ChangeStep, r)
+	d, ok := s.begin(m, bcp.KindStep, r)
 	d.change.Input = id
 	if ok {
 		d.run.Deadline = r.Deadline

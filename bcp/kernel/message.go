@@ -8,7 +8,6 @@ import (
 
 // Types of messages.
 const (
-	TypeRun         = "bcp_run"
 	TypePlanRequest = "bcp_plan_request"
 	TypePlan        = "bcp_plan"
 	TypeCall        = "bcp_call"
@@ -77,7 +76,7 @@ func BeginsAnew(body []byte) bool {
 // new_session?: true}.
 func parseRun(body []byte) (runMessage, Code) {
 	var m runMessage
-	v, code := envelope(body, MaxTask+maxEnvelope*MaxRunRules, TypeRun, "request_id", "task", "forbid", "plan_only", "new_session", "question_id", "answer", "refused")
+	v, code := envelope(body, MaxTask+maxEnvelope*MaxRunRules, bcp.TypeRun, "request_id", "task", "forbid", "plan_only", "new_session", "question_id", "answer", "refused")
 	if code != "" {
 		return m, code
 	}

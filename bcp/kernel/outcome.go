@@ -11,18 +11,18 @@ import (
 func (s *State) DecideOutcome(m bcp.Moment, from bcp.AgentName, call string, attempt int, body []byte) Change {
 	r := s.runs[s.calls[call]]
 	if r == nil || r.service(call) != from {
-		return s.refused(m, ChangeOutcome, call, UnknownCall)
+		return s.refused(m, bcp.KindOutcome, call, UnknownCall)
 	}
 	if r.End != nil || r.Wait.call() != call {
 		return s.decideLate(m, r, call, attempt)
 	}
-	d, ok := s.begin(m, ChangeOutcome, r)
+	d, ok := s.begin(m, bcp.KindOutcome, r)
 	d.change.Input, d.change.Attempt = call, attempt
 	if !ok {
 		return d.decided()
 	}
 	if attempt < 1 || attempt > r.Wait.Attempt {
-		return s.refused(m, ChangeOutcome, call, UnknownCall)
+		return s.refused(m, bcp.KindOutcome, call, UnknownCall)
 	}
 	if attempt < r.Wait.Attempt && r.Wait.Overruled {
 		d.change.Alert = LateOutcome
@@ -42,14 +42,14 @@ func (s *State) decideLate(m bcp.Moment, r *run, call string, attempt int) Chang
 	}
 	expected := code == LateOutcome && over.Again && attempt >= 1 && attempt <= over.Sent
 	if r.End == nil && !expected {
-		d, ok := s.begin(m, ChangeOutcome, r)
+		d, ok := s.begin(m, bcp.KindOutcome, r)
 		d.change.Input, d.change.Attempt, d.change.Alert = call, attempt, code
 		if ok {
 			d.end(Errored, code, "")
 		}
 		return d.decided()
 	}
-	c := s.refused(m, ChangeOutcome, call, code)
+	c := s.refused(m, bcp.KindOutcome, call, code)
 	c.Run, c.Attempt = r.ID, attempt
 	if !expected {
 		c.Alert = code
@@ -135,9 +135,9 @@ func (d *draft) performed(value *Value) {
 func (s *State) DecideUnsent(m bcp.Moment, call string, code Code) Change {
 	r := s.open(call, WaitTool)
 	if r == nil {
-		return s.refused(m, ChangeCall, call, UnknownCall)
+		return s.refused(m, bcp.KindCall, call, UnknownCall)
 	}
-	d, ok := s.begin(m, ChangeCall, r)
+	d, ok := s.begin(m, bcp.KindCall, r)
 	if ok {
 		d.recordOutcome(code, nil)
 		d.change.Alert = code
@@ -157,12 +157,12 @@ func (s *State) DecideDue(m bcp.Moment) (Change, bool) {
 
 // overdue is what time decides about a run.
 func (s *State) overdue(m bcp.Moment, r *run) Change {
-	kind := ChangeRun
+	kind := bcp.KindRun
 	switch r.Wait.Kind {
 	case WaitPlanner, WaitSubPlanner:
-		kind = ChangePlan
+		kind = bcp.KindPlan
 	case WaitTool, WaitApproval, WaitDoubt, WaitQuestion:
-		kind = ChangeCall
+		kind = bcp.KindCall
 	}
 	d, ok := s.begin(m, kind, r)
 	if !ok {
@@ -200,9 +200,9 @@ func (s *State) NextDue() int64 {
 func (s *State) DecideRestart(m bcp.Moment, call string) Change {
 	r := s.open(call, WaitTool)
 	if r == nil {
-		return s.refused(m, ChangeCall, call, UnknownCall)
+		return s.refused(m, bcp.KindCall, call, UnknownCall)
 	}
-	d, ok := s.begin(m, ChangeCall, r)
+	d, ok := s.begin(m, bcp.KindCall, r)
 	if ok {
 		d.unanswered()
 	}

@@ -25,9 +25,9 @@ var about = map[PersonDecision]WaitKind{Approve: WaitApproval, Done: WaitDoubt, 
 func (s *State) DecidePerson(m bcp.Moment, item string, decision PersonDecision, result []byte) Change {
 	r := s.open(item, WaitApproval, WaitDoubt, WaitQuestion)
 	if r == nil || decision != Reject && about[decision] != r.Wait.Kind {
-		return s.refused(m, ChangeStep, item, UnknownItem)
+		return s.refused(m, bcp.KindStep, item, UnknownItem)
 	}
-	d, ok := s.begin(m, ChangeStep, r)
+	d, ok := s.begin(m, bcp.KindStep, r)
 	if !ok {
 		return d.decided()
 	}
@@ -41,7 +41,7 @@ func (s *State) DecidePerson(m bcp.Moment, item string, decision PersonDecision,
 	case !d.ready():
 	case decision == Answer:
 		if !d.answerQuestion(result) {
-			return s.refused(m, ChangeStep, item, BadOutcome)
+			return s.refused(m, bcp.KindStep, item, BadOutcome)
 		}
 	case t == nil:
 		d.end(Errored, ToolChanged, w.Step)
@@ -53,7 +53,7 @@ func (s *State) DecidePerson(m bcp.Moment, item string, decision PersonDecision,
 	default:
 		value, err := ParseValue(result)
 		if err != nil || !t.Output.Has(&value) {
-			return s.refused(m, ChangeStep, item, BadOutcome)
+			return s.refused(m, bcp.KindStep, item, BadOutcome)
 		}
 		d.performed(&value)
 	}
@@ -65,9 +65,9 @@ func (s *State) DecidePerson(m bcp.Moment, item string, decision PersonDecision,
 func (s *State) DecideStop(m bcp.Moment, id RunID, code Code) Change {
 	r := s.runs[id]
 	if r == nil || r.End != nil {
-		return Change{Kind: ChangeRun, Time: s.now(m), Run: id, Code: UnknownRun}
+		return Change{Kind: bcp.KindRun, Time: s.now(m), Run: id, Code: UnknownRun}
 	}
-	d := s.draft(m, ChangeRun, r)
+	d := s.draft(m, bcp.KindRun, r)
 	d.end(Stopped, code, r.Wait.Step)
 	return d.decided()
 }
@@ -87,7 +87,7 @@ func (s *State) RunOf(suspended func(bcp.AgentName) bool) (RunID, bool) {
 }
 
 // Suspended refuses a message of an agent that is suspended. What it answers waits on.
-func (s *State) Suspended(m bcp.Moment, kind ChangeKind, id string) Change {
+func (s *State) Suspended(m bcp.Moment, kind bcp.DecisionKind, id string) Change {
 	return s.refused(m, kind, id, Suspended)
 }
 

@@ -102,13 +102,13 @@ func (s *State) reply(m bcp.Moment, from string, message *runMessage, told Label
 	r := s.open(id, WaitQuestion)
 	switch {
 	case r == nil || r.Start.Requester.Name != from:
-		c := s.refused(m, ChangeStep, id, UnknownItem)
+		c := s.refused(m, bcp.KindStep, id, UnknownItem)
 		c.Run = "" // it is not its own
 		return c
 	case message.refused:
 		return s.DecidePerson(m, id, Reject, nil)
 	case told.Width() > r.Start.Task.Width().add(Width(r.Totals.Told/bcp.Bit)):
-		return s.refused(m, ChangeStep, id, ToldSince)
+		return s.refused(m, bcp.KindStep, id, ToldSince)
 	}
 	return s.DecidePerson(m, id, Answer, message.answer)
 }

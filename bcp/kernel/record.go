@@ -35,7 +35,7 @@ func (s *State) Record(c *Change, from bcp.AgentName) bcp.RunMessage {
 	if open == nil {
 		open, said = c.AppendJSON(nil), c.Private.AppendJSON(nil)
 	}
-	r := bcp.RunMessage{Kind: bcp.DecisionKind(c.Kind), Change: bcp.RunChange{
+	r := bcp.RunMessage{Kind: c.Kind, Change: bcp.RunChange{
 		Run: string(c.Run), From: from, Code: string(c.Code), Alert: string(c.Alert), Held: c.held(), Change: open,
 	}, Endorsed: c.Endorsed, Item: s.settledItem(c), Anew: c.Code == "" && c.Start != nil && c.Start.Anew, Told: c.tells()}
 	switch run := s.runs[c.Run]; {
@@ -89,7 +89,7 @@ func readRecord(d *bcp.Decision, made *Change) (c Change, err error) {
 	if c = *made; c.open == nil || !bytes.Equal(c.open, d.Run.Change) || !bytes.Equal(c.said, d.RunSaid) {
 		c, err = ParseChange(d.Run.Change, d.RunSaid)
 	}
-	if err == nil && (c.Kind != ChangeKind(d.Kind) || c.Time != d.Time || string(c.Run) != d.Run.Run || string(c.Code) != d.Run.Code || string(c.Alert) != d.Run.Alert || c.held() != d.Run.Held || (d.Endorsed != nil) != c.uses() || d.Endorsed != nil && d.Endorsed.ID != c.Wait.Endorsed) {
+	if err == nil && (c.Kind != d.Kind || c.Time != d.Time || string(c.Run) != d.Run.Run || string(c.Code) != d.Run.Code || string(c.Alert) != d.Run.Alert || c.held() != d.Run.Held || (d.Endorsed != nil) != c.uses() || d.Endorsed != nil && d.Endorsed.ID != c.Wait.Endorsed) {
 		err = ErrRecord
 	}
 	c.Endorsed = d.Endorsed
@@ -130,12 +130,12 @@ func (c *Change) seen(from bcp.AgentName, before *run, known bool) (seen []bcp.S
 	}
 	switch {
 	case from == "":
-	case c.Kind == ChangeOutcome && c.Code == UnknownCall && known:
+	case c.Kind == bcp.KindOutcome && c.Code == UnknownCall && known:
 		add(bcp.SuspectReply, 1)
 	case before == nil || c.Code != "":
-	case c.Kind == ChangeOutcome && c.Result != nil && c.Result.Code == BadOutcome && !before.Wait.Tainted:
+	case c.Kind == bcp.KindOutcome && c.Result != nil && c.Result.Code == BadOutcome && !before.Wait.Tainted:
 		add(bcp.SuspectOutcome, 1)
-	case c.Kind == ChangePlan && !before.Start.Task.Tainted() && (len(before.Frames) > 1 || before.Totals.Effects+before.Totals.Parses == 0):
+	case c.Kind == bcp.KindPlan && !before.Start.Task.Tainted() && (len(before.Frames) > 1 || before.Totals.Effects+before.Totals.Parses == 0):
 		if c.Told != nil && c.Told.Code == UnknownTool || c.End != nil && (c.End.Code == UnknownTool || c.End.Cause == UnknownTool) {
 			add(bcp.SuspectTools, 1)
 		}

@@ -314,7 +314,7 @@ func TestEndsAreWeighed(t *testing.T) {
 			if status == kernel.Committed && code != "" {
 				continue
 			}
-			c := kernel.Change{Kind: kernel.ChangeOutcome, End: &kernel.End{Status: status, Code: code}}
+			c := kernel.Change{Kind: bcp.KindOutcome, End: &kernel.End{Status: status, Code: code}}
 			if got := runs.Record(&c, "").Told; got != 0 {
 				t.Errorf("%s %s of a run that read nothing tells %s", status, code, got)
 			}
@@ -363,7 +363,7 @@ func TestEndsAreTold(t *testing.T) {
 	if !l.state.HasForgotten("kim", last.Time) || l.state.HasForgotten("kim", d.Time+1) || l.state.HasForgotten("nobody", 0) {
 		t.Error("it has begun anew, and has not forgotten")
 	}
-	again := kernel.Change{Kind: kernel.ChangeRun, Run: last.Run, Code: kernel.Repeated, Start: &kernel.Start{Kernel: "desk", Requester: kim}, End: last.End}
+	again := kernel.Change{Kind: bcp.KindRun, Run: last.Run, Code: kernel.Repeated, Start: &kernel.Start{Kernel: "desk", Requester: kim}, End: last.End}
 	for n := range bcp.Bits(2) {
 		again.Time = l.g.moment().Now.UnixNano()
 		if d := l.record(again, "kim", ""); d.Verdict != bcp.Accept {

@@ -27,25 +27,25 @@ func (s *State) Redecide(c *Change, from bcp.AgentName, salt [16]byte, message [
 		return Change{}, false
 	case c.Start != nil:
 		return s.DecideRun(m, c.Start.Kernel, c.Start.Requester, c.Start.GrantName, c.Start.Task, message), true
-	case c.Kind == ChangeRun && from != "":
+	case c.Kind == bcp.KindRun && from != "":
 		return s.DecideStop(m, c.Run, Cancelled), true
-	case c.Kind == ChangePlan && from != "":
+	case c.Kind == bcp.KindPlan && from != "":
 		return s.DecidePlan(m, from, c.Input, message), true
-	case c.Kind == ChangeOutcome:
+	case c.Kind == bcp.KindOutcome:
 		return s.DecideOutcome(m, from, c.Input, c.Attempt, message), true
 	case r == nil || r.End != nil || c.Code != "":
 		return Change{}, false
-	case c.Kind == ChangeRun && c.End != nil && c.End.Code == Suspended:
+	case c.Kind == bcp.KindRun && c.End != nil && c.End.Code == Suspended:
 		return s.DecideStop(m, c.Run, Suspended), true
 	case c.Leave != nil:
 		return s.decideLater(m, c.Input, from, c.Leave.Until), true
-	case c.Kind == ChangeStep && from != "":
+	case c.Kind == bcp.KindStep && from != "":
 		return s.DecidePerson(m, c.Input, c.person(r), c.Private.Value), true
-	case c.Kind == ChangeStep:
+	case c.Kind == bcp.KindStep:
 		return s.redecideAnswer(m, c)
-	case c.Kind == ChangeCall && r.Wait.Kind == WaitTool && (c.Alert == ToolUnavailable || c.Alert == ToolChanged || c.Alert == Suspended):
+	case c.Kind == bcp.KindCall && r.Wait.Kind == WaitTool && (c.Alert == ToolUnavailable || c.Alert == ToolChanged || c.Alert == Suspended):
 		return s.DecideUnsent(m, c.Input, c.Alert), true
-	case c.Kind == ChangeCall && r.Wait.Kind == WaitTool && (c.End == nil || c.End.Code != LimitRunTTL):
+	case c.Kind == bcp.KindCall && r.Wait.Kind == WaitTool && (c.End == nil || c.End.Code != LimitRunTTL):
 		return s.DecideRestart(m, c.Input), true // time decides the same
 	default:
 		return s.overdue(m, r), true

@@ -26,11 +26,11 @@ func run(t *testing.T, plan string, steps ...kernel.StepRecord) *tell.RunStory {
 	t.Helper()
 	stories := tell.NewRunStories()
 	for i, c := range []kernel.Change{
-		{Kind: kernel.ChangeRun, Start: &kernel.Start{Kernel: "desk", Requester: kernel.Requester{Name: "kim"}, GrantName: "all"}},
-		{Kind: kernel.ChangePlan, Plan: &kernel.Accepted{Attempt: 1, Steps: len(steps)}, Steps: steps, Private: kernel.Private{Plan: []byte(plan)}},
+		{Kind: bcp.KindRun, Start: &kernel.Start{Kernel: "desk", Requester: kernel.Requester{Name: "kim"}, GrantName: "all"}},
+		{Kind: bcp.KindPlan, Plan: &kernel.Accepted{Attempt: 1, Steps: len(steps)}, Steps: steps, Private: kernel.Private{Plan: []byte(plan)}},
 	} {
 		c.Run = "r1"
-		d := &bcp.Decision{Seq: uint64(i + 1), Time: time.Now().UnixNano(), Kind: bcp.DecisionKind(c.Kind), Verdict: bcp.Accept, Run: &bcp.RunChange{Run: "r1", Kernel: "desk", Change: c.AppendJSON(nil)}}
+		d := &bcp.Decision{Seq: uint64(i + 1), Time: time.Now().UnixNano(), Kind: c.Kind, Verdict: bcp.Accept, Run: &bcp.RunChange{Run: "r1", Kernel: "desk", Change: c.AppendJSON(nil)}}
 		if plan != "" {
 			d.RunSaid = c.Private.AppendJSON(nil)
 		}

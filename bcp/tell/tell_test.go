@@ -33,7 +33,7 @@ func TestSentencesAreInert(t *testing.T) {
 					if begins {
 						d.Run.Code = evil
 					} else {
-						c := kernel.Change{Kind: kernel.ChangeCall, Told: &kernel.PlanError{Code: kernel.Code(evil)}, Wait: &kernel.Wait{Kind: kernel.WaitTool, Tool: evil, Agent: bcp.AgentName(evil)}, Steps: []kernel.StepRecord{{Path: evil, Kind: kernel.ToolStep, Tool: evil, Done: true}}}
+						c := kernel.Change{Kind: bcp.KindCall, Told: &kernel.PlanError{Code: kernel.Code(evil)}, Wait: &kernel.Wait{Kind: kernel.WaitTool, Tool: evil, Agent: bcp.AgentName(evil)}, Steps: []kernel.StepRecord{{Path: evil, Kind: kernel.ToolStep, Tool: evil, Done: true}}}
 						d.Run.Change = c.AppendJSON(nil)
 					}
 					for _, line := range []string{tell.Head(&d), tell.Event(&d), tell.Line(&d, d.At().Add(-time.Second)), tell.Sentence(&d) + "\n"} {

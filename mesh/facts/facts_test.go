@@ -68,12 +68,12 @@ func factsOf(t *testing.T, m *bcp.Mesh, claims proof.Claims) contract.Facts {
 func records() []*kernel.Change {
 	allowed := kernel.Verdict{Ruling: kernel.Allow, Code: kernel.Permitted}
 	return []*kernel.Change{
-		{Kind: kernel.ChangeRun, Run: "r1", Wait: &kernel.Wait{Kind: kernel.WaitPlanner, ID: "p1"}},
-		{Kind: kernel.ChangePlan, Run: "r1", Plan: &kernel.Accepted{Attempt: 1, Steps: 2}, Wait: &kernel.Wait{Kind: kernel.WaitReader, ID: "q1", Step: "s1"}},
-		{Kind: kernel.ChangeStep, Run: "r1", Result: &kernel.Result{Code: kernel.ParseRejected}, Told: &kernel.PlanError{Attempt: 1, Step: "s1", Code: kernel.ParseRejected}, Wait: &kernel.Wait{Kind: kernel.WaitPlanner, ID: "p2"}},
-		{Kind: kernel.ChangePlan, Run: "r1", Plan: &kernel.Accepted{Attempt: 2, Steps: 2}, Wait: &kernel.Wait{Kind: kernel.WaitReader, ID: "q2", Step: "s1"}},
+		{Kind: bcp.KindRun, Run: "r1", Wait: &kernel.Wait{Kind: kernel.WaitPlanner, ID: "p1"}},
+		{Kind: bcp.KindPlan, Run: "r1", Plan: &kernel.Accepted{Attempt: 1, Steps: 2}, Wait: &kernel.Wait{Kind: kernel.WaitReader, ID: "q1", Step: "s1"}},
+		{Kind: bcp.KindStep, Run: "r1", Result: &kernel.Result{Code: kernel.ParseRejected}, Told: &kernel.PlanError{Attempt: 1, Step: "s1", Code: kernel.ParseRejected}, Wait: &kernel.Wait{Kind: kernel.WaitPlanner, ID: "p2"}},
+		{Kind: bcp.KindPlan, Run: "r1", Plan: &kernel.Accepted{Attempt: 2, Steps: 2}, Wait: &kernel.Wait{Kind: kernel.WaitReader, ID: "q2", Step: "s1"}},
 		{
-			Kind: kernel.ChangeStep, Run: "r1", Result: &kernel.Result{},
+			Kind: bcp.KindStep, Run: "r1", Result: &kernel.Result{},
 			Steps: []kernel.StepRecord{{Path: "s2", Kind: kernel.ToolStep, Tool: "send", Judged: &allowed}},
 			Wait:  &kernel.Wait{Kind: kernel.WaitTool, ID: "c1", Step: "s2", Tool: "send", Attempt: 1},
 		},
@@ -83,7 +83,7 @@ func records() []*kernel.Change {
 func decision(t *testing.T, seq uint64, c *kernel.Change) *bcp.Decision {
 	t.Helper()
 	message := kernel.NewState().Record(c, "")
-	return &bcp.Decision{Seq: seq, Kind: bcp.DecisionKind(c.Kind), Run: &message.Change}
+	return &bcp.Decision{Seq: seq, Kind: c.Kind, Run: &message.Change}
 }
 
 // six are the draft's invariants.

@@ -84,14 +84,14 @@ func recordedChecks(c *kernel.Change) []check {
 		// numbers, its own ids, words of a closed list.
 		held := c.Told == nil || kernel.Explain(c.Told.Code) != "" && (c.Told.Step == "" || kernel.IsStepID(c.Told.Step))
 		checks = append(checks, check{noOutputs, held}, check{fromTask, held}, check{onlyKinds, held})
-		if c.Kind == kernel.ChangeStep {
+		if c.Kind == bcp.KindStep {
 			checks = append(checks, check{noText, held})
 		}
 	}
 	if c.Plan != nil {
 		checks = append(checks, check{onlyPlans, c.Plan.Steps > 0})
 	}
-	if c.Kind == kernel.ChangeStep && c.Result != nil && c.Result.Code == "" {
+	if c.Kind == bcp.KindStep && c.Result != nil && c.Result.Code == "" {
 		checks = append(checks, check{onlyTyped, true})
 	}
 	if w := c.Wait; w != nil && w.Kind == kernel.WaitTool && w.Attempt == 1 {

@@ -73,7 +73,7 @@ func (plans) decide(g *Gateway, _ bcp.Moment, o *outcome) (bcp.Decision, bool) {
 	}
 	delete(g.runs.unheard, s.ID)
 	if g.state.Suspended(s.Agent) {
-		return g.recordRun(now, o, state.Suspended(now, kernel.ChangePlan, s.ID), s.Agent), true
+		return g.recordRun(now, o, state.Suspended(now, bcp.KindPlan, s.ID), s.Agent), true
 	}
 	return g.recordRun(now, o, state.DecidePlan(now, s.Agent, s.ID, o.message.body), s.Agent), true
 }

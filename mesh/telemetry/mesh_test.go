@@ -288,7 +288,7 @@ func TestHeldCallsOfRuns(t *testing.T) {
 		{Start: &kernel.Start{Kernel: "desk"}, Wait: &kernel.Wait{Kind: kernel.WaitApproval, Since: time.Now().Add(-time.Hour).UnixNano()}},
 		{Start: &kernel.Start{Kernel: "removed"}, Wait: &kernel.Wait{Kind: kernel.WaitDoubt, Since: time.Now().UnixNano()}},
 	} {
-		held.Kind, held.Run, held.Wait.ID = kernel.ChangeRun, kernel.RunID(strconv.Itoa(i)), strconv.Itoa(i)
+		held.Kind, held.Run, held.Wait.ID = bcp.KindRun, kernel.RunID(strconv.Itoa(i)), strconv.Itoa(i)
 		noError(t, runs.Apply(&held))
 	}
 	s, err := state.New(state.Config{Mesh: definition, Runs: func([]bcp.SavedRun) (*kernel.State, error) { return runs, nil }})

@@ -36,13 +36,13 @@ func drawnRun(t *testing.T, plan, hostile string, wants []string) {
 	s.logins.renew()
 	first := s.history.total() + 1
 	for i, c := range []kernel.Change{
-		{Kind: kernel.ChangeRun, Start: &kernel.Start{Kernel: "desk", Requester: kernel.Requester{Name: "kim"}, GrantName: "all"}},
-		{Kind: kernel.ChangePlan, Plan: &kernel.Accepted{Attempt: 1, Steps: 3}, Totals: kernel.Totals{Control: 2 * bcp.Bit}, Steps: []kernel.StepRecord{
+		{Kind: bcp.KindRun, Start: &kernel.Start{Kernel: "desk", Requester: kernel.Requester{Name: "kim"}, GrantName: "all"}},
+		{Kind: bcp.KindPlan, Plan: &kernel.Accepted{Attempt: 1, Steps: 3}, Totals: kernel.Totals{Control: 2 * bcp.Bit}, Steps: []kernel.StepRecord{
 			{Path: hostile, Kind: kernel.EachStep, Done: true, Bits: 2 * bcp.Bit}, {Path: hostile + "/0/it", Kind: kernel.ItemStep, Done: true},
 			{Path: hostile + "/0/call", Kind: kernel.ToolStep, Tool: "send"}}, Private: kernel.Private{Plan: []byte(plan)}},
 	} {
 		c.Run = "r1"
-		s.history.add(first+uint64(i), &bcp.Decision{Seq: first + uint64(i), Kind: bcp.DecisionKind(c.Kind), Verdict: bcp.Accept, Private: bcp.Private{RunSaid: c.Private.AppendJSON(nil)}, Run: &bcp.RunChange{Run: "r1", Kernel: "desk", Change: c.AppendJSON(nil)}})
+		s.history.add(first+uint64(i), &bcp.Decision{Seq: first + uint64(i), Kind: c.Kind, Verdict: bcp.Accept, Private: bcp.Private{RunSaid: c.Private.AppendJSON(nil)}, Run: &bcp.RunChange{Run: "r1", Kernel: "desk", Change: c.AppendJSON(nil)}})
 	}
 	page := s.do(request("GET", "/decisions/"+strconv.FormatUint(first, 10), s.logIn(t, s.codes[0]), nil))
 	body, err := io.ReadAll(page.Body)

@@ -23,12 +23,12 @@ func TestTheWayOfARunIsDrawn(t *testing.T) {
 	plan := `{"steps":[{"kind":"when","id":"way","on":{"ref":"x"},"cases":{"yes":[{"kind":"tool","id":"` + hostile + `","tool":"x"}]},"else":[{"kind":"tool","id":"note","tool":"x"}]}],"final":"x"}`
 	stories := tell.NewRunStories()
 	for i, c := range []kernel.Change{
-		{Kind: kernel.ChangeRun, Start: &kernel.Start{Kernel: "desk", Requester: kernel.Requester{Name: "kim"}, GrantName: "all", Limits: kernel.Limits{ControlBits: 9}}},
-		{Kind: kernel.ChangePlan, Plan: &kernel.Accepted{Attempt: 1, Steps: 2}, Private: kernel.Private{Plan: []byte(plan)}, Steps: []kernel.StepRecord{
+		{Kind: bcp.KindRun, Start: &kernel.Start{Kernel: "desk", Requester: kernel.Requester{Name: "kim"}, GrantName: "all", Limits: kernel.Limits{ControlBits: 9}}},
+		{Kind: bcp.KindPlan, Plan: &kernel.Accepted{Attempt: 1, Steps: 2}, Private: kernel.Private{Plan: []byte(plan)}, Steps: []kernel.StepRecord{
 			{Path: "way", Kind: kernel.WhenStep, Done: true, Bits: bcp.Bit}, {Path: "way/_else/note", Kind: kernel.ToolStep}}},
 	} {
 		c.Run = "r1"
-		stories.Add(&bcp.Decision{Seq: uint64(i + 1), Kind: bcp.DecisionKind(c.Kind), Verdict: bcp.Accept,
+		stories.Add(&bcp.Decision{Seq: uint64(i + 1), Kind: c.Kind, Verdict: bcp.Accept,
 			Private: bcp.Private{RunSaid: c.Private.AppendJSON(nil)}, Run: &bcp.RunChange{Run: "r1", Kernel: "desk", Change: c.AppendJSON(nil)}})
 	}
 	var out bytes.Buffer
