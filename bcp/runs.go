@@ -82,21 +82,6 @@ const WaitsForPerson = "person"
 // WaitsForRequester is what a run waits for that asked its requester something.
 const WaitsForRequester = "requester"
 
-// RunMessage is a message to a kernel, or what time decided, as it is to be recorded.
-type RunMessage struct {
-	Kind   DecisionKind
-	Agent  AgentName // a requester; empty for others
-	Role   Role
-	Body   []byte // empty for what no message asked for
-	Change RunChange
-	Said   []byte // the private part of the change, in JSON
-	Item   ItemID // what waited for a person, and does not any more
-	Anew   bool   // the requester begins anew: it knows nothing of what it was told
-	Told   Bits   // what the end of its run tells the requester
-	// Endorsed is the endorsement that let its call through, after that; nil: none did.
-	Endorsed *EndorseChange
-}
-
 // What runs of kernels wait for people for: a call that a rule asks about, one that may
 // have been made, and an answer that the requester may give as well. People decide about both as about anything else that is held, with
 // a signature that is of this one call (the kernel's page, K10).

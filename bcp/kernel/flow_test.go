@@ -432,8 +432,8 @@ func TestSteeredCallsNeedARule(t *testing.T) {
 		last := g.result("true")
 		g.end(kernel.Committed, "")
 		want := bcp.ChoiceBits(2) + bcp.ChoiceBits(3)
-		if m := g.state.Record(&last, ""); last.Totals.Control != want || m.Told != bcp.Bit+want {
-			t.Errorf("%s: paid %s, the requester is charged %s", name, last.Totals.Control, m.Told)
+		if got := charged(g.state, &last); last.Totals.Control != want || got != bcp.Bit+want {
+			t.Errorf("%s: paid %s, the requester is charged %s", name, last.Totals.Control, got)
 		}
 		forks, calls := 0, 0
 		for _, c := range g.changes {

@@ -178,12 +178,11 @@ func parseSaid(response []byte, key string) (*Value, bool) {
 
 // DecideItem decides what a person decided about an item. The person's right and
 // signature are judged before.
-func (s *State) DecideItem(m bcp.Moment, id bcp.ItemID, act bcp.Act, by bcp.AgentName, until time.Time, content []byte) bcp.RunMessage {
+func (s *State) DecideItem(m bcp.Moment, id bcp.ItemID, act bcp.Act, by bcp.AgentName, until time.Time, content []byte) Change {
 	decision, result := PersonDecision(""), []byte(nil)
 	item, _ := s.Item(id)
 	if item.Effect.Early && act == bcp.Approve {
-		c := s.decideLater(m, string(id), by, until.UnixNano())
-		return s.Record(&c, by)
+		return s.decideLater(m, string(id), by, until.UnixNano())
 	}
 	switch {
 	case act == bcp.RejectItem:
@@ -199,8 +198,7 @@ func (s *State) DecideItem(m bcp.Moment, id bcp.ItemID, act bcp.Act, by bcp.Agen
 			decision, result = Answer, v.JSON()
 		}
 	}
-	c := s.DecidePerson(m, string(id), decision, result)
-	return s.Record(&c, by)
+	return s.DecidePerson(m, string(id), decision, result)
 }
 
 // held is the item that a change has wait for a person.

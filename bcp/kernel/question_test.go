@@ -3,7 +3,6 @@ package kernel_test
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 
@@ -225,8 +224,8 @@ func TestASteeredQuestionIsCharged(t *testing.T) {
 	if want := bcp.ChoiceBits(3); paid != want {
 		t.Fatalf("paid %s, want %s", paid, want)
 	}
-	if want := (7*bcp.Bit + paid + bcp.Bit - 1) / bcp.Bit * bcp.Bit; c.Wait.Tells != want || g.state.Record(&c, "s").Told != want {
-		t.Errorf("the question tells %s, recorded %s, want %s", c.Wait.Tells, g.state.Record(&c, "s").Told, want)
+	if want := (7*bcp.Bit + paid + bcp.Bit - 1) / bcp.Bit * bcp.Bit; c.Wait.Tells != want || charged(g.state, &c) != want {
+		t.Errorf("the question tells %s, recorded %s, want %s", c.Wait.Tells, charged(g.state, &c), want)
 	}
 	// What the question told does not keep from an answer, one bit more does.
 	own := kernel.Width(c.Wait.Tells / bcp.Bit)
@@ -238,7 +237,7 @@ func TestASteeredQuestionIsCharged(t *testing.T) {
 	if c.End == nil || c.End.Status != kernel.Committed || !c.End.Label.Tainted() {
 		t.Fatalf("got %+v", c.End)
 	}
-	if got := g.state.Record(&c, "kim").Told; got != bcp.Bit {
+	if got := charged(g.state, &c); got != bcp.Bit {
 		t.Errorf("the end tells %s after the question told the rest", got)
 	}
 }
@@ -267,22 +266,6 @@ func TestAQuestionAfterAnErrorIsCharged(t *testing.T) {
 	c = g.requester(`"answer":{"day":"a"}`, kernel.Trusted())
 	if c.End == nil || !c.End.Label.Tainted() {
 		t.Errorf("got %+v", c.End)
-	}
-}
-
-// The weights of what a requester can be told next add up to less than 1.
-// covers KER-106
-func TestTellingIsACode(t *testing.T) {
-	t.Parallel()
-	g := newGateway(t, asking(t, 1, nil))
-	sum, others := math.Exp2(-7), (len(kernel.Statuses())-1)*(len(kernel.Codes())+1)
-	tells := func(end kernel.End) float64 {
-		c := kernel.Change{Run: "r", End: &end, Totals: kernel.Totals{Effects: 1}}
-		return float64(g.state.Record(&c, "").Told) / float64(bcp.Bit)
-	}
-	sum += math.Exp2(-tells(kernel.End{Status: kernel.Committed})) + float64(others)*math.Exp2(-tells(kernel.End{Status: kernel.Errored}))
-	if sum > 1 {
-		t.Errorf("the weights add up to %f", sum)
 	}
 }
 

@@ -28,29 +28,30 @@ func OfMesh(m *bcp.Mesh) []*Kernel {
 	return slices.SortedFunc(slices.Values(kernels), func(a, b *Kernel) int { return cmp.Compare(a.Name(), b.Name()) })
 }
 
-// Record returns what is recorded of a change. From is who sent the message that it is
-// about, if one did.
-func (s *State) Record(c *Change, from bcp.AgentName) bcp.RunMessage {
-	open, said := c.open, c.said
-	if open == nil {
-		open, said = c.AppendJSON(nil), c.Private.AppendJSON(nil)
+// Record notes in the decision of a change what is recorded of it. From is who sent the
+// message that it is about, if one did: a requester, of one that asks for a run.
+func (s *State) Record(d *bcp.Decision, c *Change, from bcp.AgentName) {
+	made := *c
+	if made.open == nil {
+		made.open, made.said = c.AppendJSON(nil), c.Private.AppendJSON(nil)
 	}
-	r := bcp.RunMessage{Kind: c.Kind, Change: bcp.RunChange{
-		Run: string(c.Run), From: from, Code: string(c.Code), Alert: string(c.Alert), Held: c.held(), Change: open,
-	}, Endorsed: c.Endorsed, Item: s.settledItem(c), Anew: c.Code == "" && c.Start != nil && c.Start.Anew, Told: c.tells()}
+	if string(made.said) == "{}" {
+		made.said = nil
+	}
+	d.Kind, d.Verdict, d.Endorsed, d.Item, d.RunSaid = c.Kind, bcp.Accept, c.Endorsed, s.settledItem(c), made.said
+	d.Run = &bcp.RunChange{Run: string(c.Run), From: from, Code: string(c.Code), Alert: string(c.Alert), Held: c.held(), Change: made.open}
+	if told := c.tells(); told > 0 {
+		d.Capacity, d.Taint = told, bcp.TaintHigh.StepDown()
+	} else if c.Code != "" {
+		d.Verdict = bcp.Reject
+	}
 	switch run := s.runs[c.Run]; {
 	case c.Start != nil:
-		r.Change.Kernel = c.Start.Kernel
+		d.Agent, d.Role, d.Run.Kernel, d.SessionBegins = from, bcp.RoleController, c.Start.Kernel, c.Code == "" && c.Start.Anew
 	case run != nil:
-		r.Change.Kernel = run.Start.Kernel
+		d.Run.Kernel = run.Start.Kernel
 	}
-	if len(said) > len("{}") {
-		r.Said = said
-	}
-	made := *c
-	made.open, made.said = open, r.Said
 	s.made = &made
-	return r
 }
 
 // uses reports whether the change makes a call by an endorsement, for the first time.

@@ -25,8 +25,9 @@ func seenIn(t *testing.T, g *gateway) (rules []string) {
 
 func apply(t *testing.T, s *kernel.State, c kernel.Change) []bcp.Seen {
 	t.Helper()
-	r := s.Record(&c, "eve")
-	seen, err := s.ApplyRun(&bcp.Decision{Kind: r.Kind, Time: c.Time, Run: &r.Change, Private: bcp.Private{RunSaid: r.Said}})
+	d := bcp.Decision{Time: c.Time}
+	s.Record(&d, &c, "eve")
+	seen, err := s.ApplyRun(&d)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
 func viewRunItem(it *bcp.RunItem) bcp.ItemView {
@@ -73,16 +74,16 @@ func (s *State) decideRunItem(d bcp.Decision, m bcp.Moment, it *bcp.RunItem, fro
 		return refuse(d, bcp.CheckInTime, bcp.ItemExpired)
 	}
 	content, code := s.effectBytes(it, act, a)
-	var run bcp.RunMessage
+	var c kernel.Change
 	stands := func() bool {
 		m.Now = s.JournalTime(m)
-		run = s.runs.DecideItem(m, it.ID, act, d.Agent, a.Expires, content)
-		return run.Change.Code == ""
+		c = s.runs.DecideItem(m, it.ID, act, d.Agent, a.Expires, content)
+		return c.Code == ""
 	}
 	if check, refused := s.judgeApproval(&it.Item, s.mayDecideRun(d.Agent, it), stands, from, act, a, content, code); refused != "" {
 		return refuse(d, check, refused)
 	}
-	made := s.DecideRun(m, run)
+	made := s.DecideRun(m, &c, d.Agent, nil)
 	made.Agent, made.Role, made.Event, made.Item, made.RawBytes, made.Note = d.Agent, d.Role, d.Event, it.ID, d.RawBytes, a.Reason
 	signed(&made, from, a)
 	return made

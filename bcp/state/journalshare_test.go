@@ -414,13 +414,14 @@ func TestHasForgotten(t *testing.T) {
 // covers P4.7
 func TestEndsThatTell(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, testMesh())
 	for _, c := range []struct {
 		told    bcp.Bits
-		code    string
+		code    kernel.Code
+		end     *kernel.End
 		verdict bcp.Outcome
-	}{{0, "", bcp.Accept}, {0, "x", bcp.Reject}, {bcp.Bit, "x", bcp.Accept}} {
-		d := w.state.DecideRun(w.moment(), bcp.RunMessage{Kind: bcp.KindRun, Told: c.told, Change: bcp.RunChange{Run: "r", Code: c.code}})
+	}{{0, "", nil, bcp.Accept}, {0, "x", nil, bcp.Reject}, {bcp.Bit, "x", &kernel.End{Status: kernel.Committed}, bcp.Accept}} {
+		var d bcp.Decision
+		kernel.NewState().Record(&d, &kernel.Change{Kind: bcp.KindRun, Run: "r", Code: c.code, End: c.end}, "")
 		if d.Verdict != c.verdict || d.Capacity != c.told || (d.Taint == bcp.TaintHigh.StepDown()) != (c.told > 0) {
 			t.Errorf("%v %q: %s of %v, %v", c.told, c.code, d.Verdict, d.Capacity, d.Taint)
 		}

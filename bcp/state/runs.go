@@ -65,18 +65,12 @@ const taintContent = "content"
 // Runs returns the state of the runs that Config.Runs made; nil without one.
 func (s *State) Runs() *kernel.State { return s.runs }
 
-// DecideRun makes the decision of what a kernel decided.
-func (s *State) DecideRun(m bcp.Moment, r bcp.RunMessage) bcp.Decision {
-	d := s.next(m, r.Kind)
-	d.Agent, d.Role, d.Run, d.Verdict, d.Endorsed = r.Agent, r.Role, &r.Change, bcp.Accept, r.Endorsed
-	if r.Told > 0 {
-		d.Capacity, d.Taint = r.Told, bcp.TaintHigh.StepDown()
-	} else if r.Change.Code != "" {
-		d.Verdict = bcp.Reject
-	}
-	d.Item, d.SessionBegins = r.Item, r.Anew
-	if d.RunSaid = r.Said; len(r.Body) > 0 {
-		d.RawBytes, d.RawCommitment = len(r.Body), d.Commit(r.Body)
+// DecideRun makes the decision of what a kernel decided about a message of somebody, or about
+// none.
+func (s *State) DecideRun(m bcp.Moment, c *kernel.Change, from bcp.AgentName, message []byte) bcp.Decision {
+	d := s.next(m, c.Kind)
+	if s.runs.Record(&d, c, from); len(message) > 0 {
+		d.RawBytes, d.RawCommitment = len(message), d.Commit(message)
 	}
 	return d
 }

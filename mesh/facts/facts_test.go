@@ -82,8 +82,10 @@ func records() []*kernel.Change {
 
 func decision(t *testing.T, seq uint64, c *kernel.Change) *bcp.Decision {
 	t.Helper()
-	message := kernel.NewState().Record(c, "")
-	return &bcp.Decision{Seq: seq, Kind: c.Kind, Run: &message.Change}
+	d := &bcp.Decision{Seq: seq}
+	kernel.NewState().Record(d, c, "")
+	d.RunSaid = nil
+	return d
 }
 
 // six are the draft's invariants.

@@ -53,12 +53,8 @@ func (g *Gateway) runMoment() bcp.Moment {
 
 // recordRun makes a decision from a kernel's change.
 func (g *Gateway) recordRun(m bcp.Moment, o *outcome, c kernel.Change, from bcp.AgentName) bcp.Decision {
-	r := g.runState().Record(&c, from)
-	if r.Body = o.body; c.Start != nil {
-		r.Agent, r.Role = from, bcp.RoleController
-	}
 	o.change = &c
-	return g.state.DecideRun(m, r)
+	return g.state.DecideRun(m, &c, from, o.body)
 }
 
 // nextRun decides consequences of earlier decisions about runs, and then what only

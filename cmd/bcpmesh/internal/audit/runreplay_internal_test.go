@@ -44,9 +44,8 @@ func TestIncidentsOfARun(t *testing.T) {
 		state := kernel.NewState(k)
 		change := state.DecideRun(bcp.Moment{Now: time.Unix(1, 0), Fresh: "AAAAAAAAAAAAAAAAAAAAAAAA"}, "desk", kernel.Requester{Name: "kim"}, "all", kernel.Trusted(), message)
 		c.forge(&change)
-		recorded := state.Record(&change, "kim")
-		one := &replayed{Decision: bcp.Decision{Seq: 1, Kind: bcp.KindRun, Time: change.Time, Context: c.context, Run: &recorded.Change}, Raw: &c.raw}
-		one.RunSaid = recorded.Said
+		one := &replayed{Decision: bcp.Decision{Seq: 1, Time: change.Time, Context: c.context}, Raw: &c.raw}
+		state.Record(&one.Decision, &change, "kim")
 		r := rerun{Run: change.Run, By: by, people: approvers}
 		if err := r.redecide(state, one); err != nil {
 			t.Fatalf("%s: %v", name, err)

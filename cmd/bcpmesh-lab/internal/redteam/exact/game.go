@@ -212,7 +212,7 @@ func (p *Position) releaseDue() {
 		m.Now = p.state.JournalTime(m)
 		var c kernel.Change
 		if c, due = runs.DecideDue(m); due {
-			p.record(m, runs, &c, "")
+			p.record(m, &c, "")
 		}
 	}
 	for _, key := range p.state.ChannelsOf(p.game.Controller) {

@@ -63,7 +63,7 @@ func (p *Position) begin(message string) bool {
 		task = kernel.Told(kernel.Width((bits + bcp.Bit - 1) / bcp.Bit))
 	}
 	c := runs.DecideRun(m, "desk", kernel.Requester{Name: string(p.game.Controller)}, "all", task, []byte(message))
-	if p.record(m, runs, &c, p.game.Controller); c.Wait == nil && c.Code != kernel.Repeated {
+	if p.record(m, &c, p.game.Controller); c.Wait == nil && c.Code != kernel.Repeated {
 		p.tell("run refused: %s", c.Code)
 		return false
 	}
@@ -125,7 +125,7 @@ func (p *Position) plan(plan string) {
 	runs, m := p.runs()
 	id := p.waits().Wait.ID
 	c := runs.DecidePlan(m, "planner", id, fmt.Appendf(nil, `{"plan_id":%q,"plan":%s}`, id, plan))
-	p.record(m, runs, &c, "planner")
+	p.record(m, &c, "planner")
 }
 
 // answering offers what the Readers, tools and people that a run waits for can do.
@@ -134,7 +134,7 @@ func answering(p *Position) (moves []Move) {
 		moves = append(moves, func(p *Position) {
 			runs, m := p.runs()
 			c := decide(runs, m, p.waits().Wait.ID)
-			p.record(m, runs, &c, "")
+			p.record(m, &c, "")
 		})
 	}
 	switch wait := p.waits().Wait; wait.Kind {
@@ -178,12 +178,8 @@ func (p *Position) replan() {
 }
 
 // record commits what a kernel decided, with what it tells whoever hears.
-func (p *Position) record(m bcp.Moment, runs *kernel.State, c *kernel.Change, from bcp.AgentName) {
-	r := runs.Record(c, from)
-	if c.Start != nil {
-		r.Agent, r.Role = from, bcp.RoleController
-	}
-	d := p.commit(p.state.DecideRun(m, r))
+func (p *Position) record(m bcp.Moment, c *kernel.Change, from bcp.AgentName) {
+	d := p.commit(p.state.DecideRun(m, c, from, nil))
 	e := event{slot: p.Now(), part: "the run", run: true}
 	switch {
 	case p.game.Planner && c.Told != nil:
