@@ -32,60 +32,11 @@ const (
 var actionWords = [...]string{"", "opens", "takes", "joins", "hears", "times out", "lands", "crashes", "passes", "time passes"}
 
 func (a action) String() string {
-	return fmt.Sprintf("%s (%s, %s)", actionWords[a.kind], letters[a.n%2], a.said)
-}
-
-// tell is the line of a story.
-func (a action) tell(before, after *world) string {
-	who := "gateway " + letters[a.n%2]
-	switch a.kind {
-	case opens:
-		return fmt.Sprintf("%s reads the journal of %d records and writes its start", who, records(before.tip))
-	case takes:
-		if after.gateways[a.n].phase == serving {
-			return fmt.Sprintf("%s gets %s, decides, answers, and records nothing", who, a.said)
-		}
-		return fmt.Sprintf("%s gets %s, decides, and writes a record", who, a.said)
-	case joins:
-		return fmt.Sprintf("%s gets %s in time for the same record", who, a.said)
-	case hears:
-		switch g := after.gateways[a.n]; {
-		case g.phase == serving && before.gateways[a.n].phase == starting:
-			return fmt.Sprintf("the start of %s is stored and acknowledged; it serves, and sends what waits", who)
-		case g.phase == serving:
-			return fmt.Sprintf("the record of %s is stored and acknowledged, and what it says is released", who)
-		case g.phase == starting:
-			return fmt.Sprintf("the start of %s is refused: somebody else wrote; it reads on and tries again", who)
-		}
-		return fmt.Sprintf("the record of %s is refused: somebody else wrote; it steps down", who)
-	case timesOut:
-		story := fmt.Sprintf("no acknowledgement comes to %s in time; ", who)
-		switch after.gateways[a.n].phase {
-		case serving:
-			return story + "it goes on with the state that it has"
-		case writing:
-			return story + "it decides again on the state that it had, and writes that after the newest record"
-		}
-		return story + "it throws its state away"
-	case lands:
-		if before.tip != after.tip {
-			return "a late record is stored"
-		}
-		return "a late record is refused"
-	case crashes:
-		return who + " crashes"
-	case passes:
-		return "the lease passes to gateway " + letters[after.lease]
+	what := "gateway " + letters[a.n%2] + " " + actionWords[a.kind]
+	if a.kind == takes || a.kind == joins {
+		what += ": " + a.said.String()
 	}
-	return "20 minutes pass"
-}
-
-func records(r *record) int {
-	n := 0
-	for ; r.prev != nil; r = r.prev {
-		n++
-	}
-	return n
+	return what
 }
 
 // cast says who plays: a smaller one is searched further.
@@ -113,7 +64,6 @@ func (p play) key(w *world) [16]byte                         { return w.key(p.ar
 func (p play) rests(w *world) bool                           { return w.rests() }
 func (p play) ends(w *world) bool                            { return w.tip.wrong != nil }
 func (p play) made() int                                     { return p.archive.made }
-func (p play) tell(act action, before, after *world) string  { return act.tell(before, after) }
 func (p play) check(w *world, promise string) (breach, bool) { return w.check(promise) }
 
 func (p play) after(w *world, act action) (*world, bool, error) {
@@ -260,7 +210,7 @@ func (c *cast) after(a *archive, w *world, act action) (*world, error) {
 func (w *world) check(promise string) (breach, bool) {
 	found := slices.Concat(w.tip.books.breaches, w.breaches)
 	if w.tip.wrong != nil {
-		found = append(found, breach{replays, fmt.Sprintf("after record %d: %v", records(w.tip), w.tip.wrong)})
+		found = append(found, breach{replays, fmt.Sprintf("after %d decisions: %v", w.tip.count, w.tip.wrong)})
 	}
 	for n := range w.gateways {
 		g := &w.gateways[n]

@@ -99,35 +99,10 @@ func (e *effects) begin() *office {
 }
 func (e *effects) made() int { return e.changes }
 
-func (a effectAction) String() string { return fmt.Sprintf("%d (%d, %d, %s)", a.kind, a.n, a.i, a.in) }
+var effectWords = [...]string{"", "begins", "decides", "hears back", "hears nothing", "a late record arrives", "dies", "the lease passes", "sends a call", "the tool does a call", "the tool declines a call"}
 
-func (e *effects) tell(a effectAction, before, after *office) string {
-	who := "gateway " + letters[a.n%2]
-	switch a.kind {
-	case begins:
-		return who + " starts and reads the journal"
-	case decides:
-		return fmt.Sprintf("%s gets %s, decides, and writes a record", who, a.in)
-	case hearsBack:
-		if after.clerks[a.n].phase == serving {
-			return fmt.Sprintf("the record of %s is stored and acknowledged", who)
-		}
-		return fmt.Sprintf("the record of %s is refused: somebody else wrote; it steps down", who)
-	case hearsNot:
-		return fmt.Sprintf("no acknowledgement comes to %s: it ends", who)
-	case arrives:
-		return "a late record is stored"
-	case dies:
-		return who + " crashes"
-	case handsOver:
-		return "the lease passes to gateway B"
-	case sends:
-		return fmt.Sprintf("%s sends %s", who, before.clerks[a.n].unsent[a.i])
-	case does:
-		return fmt.Sprintf("the tool gets %s, and did %d things by then", before.calls[a.n], after.did[before.calls[a.n].tool])
-	default:
-		return fmt.Sprintf("the tool gets %s, and declines", before.calls[a.n])
-	}
+func (a effectAction) String() string {
+	return fmt.Sprintf("%s (gateway %s or number %d, %d; %s)", effectWords[a.kind], letters[a.n%2], a.n, a.i, a.in)
 }
 
 func (e *effects) actions(w *office) (all []effectAction) {

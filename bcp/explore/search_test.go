@@ -22,8 +22,6 @@ type game[W any, A fmt.Stringer] interface {
 	ends(W) bool
 	// check returns the promise that is broken, if it is this one, or any if it is empty.
 	check(w W, promise string) (breach, bool)
-	// tell is the line of a story.
-	tell(act A, before, after W) string
 	// made is how many records were made.
 	made() int
 }
@@ -176,15 +174,8 @@ func (s *search[W, A]) path(n int32) []A {
 // tell is the story of a world: what happened, one line each.
 func (s *search[W, A]) tell(n int32) string {
 	var b strings.Builder
-	w := s.game.begin()
 	for i, act := range s.path(n) {
-		next, happens, err := s.game.after(w, act)
-		if err != nil || !happens {
-			fmt.Fprintf(&b, "%3d. %v\n", i+1, err)
-			break
-		}
-		fmt.Fprintf(&b, "%3d. %s\n", i+1, s.game.tell(act, w, next))
-		w = next
+		fmt.Fprintf(&b, "%3d. %s\n", i+1, act)
 	}
 	return b.String()
 }

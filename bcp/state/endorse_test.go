@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
@@ -378,8 +376,5 @@ func TestErasedEndorsementReleasesNothing(t *testing.T) {
 		push mail planner note {"q":"see_evil.com"} => hold`)
 	if list := w.state.Endorsements("mia", w.moment()); len(list) != 1 || list[0].Ended != "erased" || list[0].UsesLeft != 1 {
 		t.Errorf("%+v", list)
-	}
-	if diff := cmp.Diff(dump(w.state), dump(w.replay())); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -82,15 +81,5 @@ func TestRedecideBehindABase(t *testing.T) {
 		if found[c] == 0 {
 			t.Errorf("none are %s: the histories are too narrow", c)
 		}
-	}
-}
-
-// What history would have to tell, and a base does not know, is refused.
-func TestRedecideBehindABaseThatDoesNotKnow(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, testMesh()).play("start\npush mail planner alarm {\"ok\":true}")
-	base := must(w.state.Checkpoint())
-	if _, err := NewRedeciderBehind(w.config, base[1:]); !errors.Is(err, ErrCheckpoint) {
-		t.Errorf("a damaged base: %v", err)
 	}
 }
