@@ -93,8 +93,8 @@ func (w *cosigner) Verify(text, signature []byte) bool {
 
 // Cosignature is the cosignature of one witness.
 type Cosignature struct {
-	Witness string // the name of its key
-	Time    time.Time
+	Witness string    `json:"name"` // of its key
+	Time    time.Time `json:"time"` // that the witness says
 }
 
 // Cosigned returns which of the given witnesses have cosigned a checkpoint signed with

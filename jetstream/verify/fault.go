@@ -7,13 +7,13 @@ import "fmt"
 type Fault struct {
 	// Decision is the number of the first bad decision: changed, missing or
 	// replaced by another. 0: the decisions are not the cause.
-	Decision uint64
+	Decision uint64 `json:"decision,omitzero"`
 	// Offset is the start of its frame, in bytes of the file.
-	Offset int64
+	Offset int64 `json:"offset"`
 	// Within is the start of the decision in the frame's content, in unpacked
 	// bytes. -1: the fault is that of the whole frame.
-	Within int
-	Reason string
+	Within int    `json:"within,omitzero"`
+	Reason string `json:"reason"`
 }
 
 // Error returns all of it in one line.

@@ -37,8 +37,9 @@ type Summary struct {
 
 // Channel counts the decisions of one channel.
 type Channel struct {
-	Controller, Reader string
-	Decisions          uint64
+	Controller string `json:"controller"`
+	Reader     string `json:"reader"`
+	Decisions  uint64 `json:"decisions"`
 }
 
 var (

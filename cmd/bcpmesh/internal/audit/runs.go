@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,16 +22,10 @@ import (
 // KernelCommand returns the command kernel, with those that need no mesh.
 func KernelCommand(p *cli.Program, alone ...*cobra.Command) *cobra.Command {
 	var who client.Flags
-	var span client.SpanFlags
-	var open, raw, stop bool
+	var raw, stop bool
 	cmd := &cobra.Command{
 		Use: "kernel [RUN|COMMAND]",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, flag := range []string{"since", "until", "open"} {
-				if cmd.Flags().Changed(flag) && len(args) > 0 {
-					return cli.Usagef("kernel: --%s is for the list, and takes no RUN", flag)
-				}
-			}
 			switch {
 			case len(args) > 0 && stop:
 				return stopRun(cmd.Context(), p.Out, who.Where, args[0])
@@ -42,21 +35,14 @@ func KernelCommand(p *cli.Program, alone ...*cobra.Command) *cobra.Command {
 				return cli.Usagef("kernel: expected RUN").WithHint("bcpmesh kernel lists all runs")
 			}
 			stories := tell.NewRunStories()
-			err := EachDecision(cmd.Context(), p, &who, func(d *bcp.Decision) { stories.Add(d) })
-			if err != nil {
+			if err := EachDecision(cmd.Context(), p, &who, func(d *bcp.Decision) { stories.Add(d) }); err != nil {
 				return err
 			}
-			runs := slices.DeleteFunc(stories.All(), func(r *tell.RunStory) bool {
-				return open && r.Status != bcp.RunOpen || r.Ended.Before(span.Since.At) ||
-					!span.Until.At.IsZero() && !r.Began.Before(span.Until.At)
-			})
-			return listRuns(p.Out, runs)
+			return listRuns(p.Out, stories.All())
 		},
 		ValidArgsFunction: completeIDs(&who, runsOf),
 	}
 	who.AddTo(cmd, "auditor")
-	span.AddTo(cmd)
-	cmd.Flags().BoolVar(&open, "open", false, "only those that have not ended")
 	cmd.Flags().BoolVar(&raw, "raw", false, "show content: hostile text, for the owner of the state folder")
 	cmd.Flags().BoolVar(&stop, "stop", false, "stop the run before its next call")
 	cmd.MarkFlagsMutuallyExclusive("stop", "raw")

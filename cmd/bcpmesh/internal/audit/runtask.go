@@ -161,18 +161,25 @@ func waitForEnd(ctx context.Context, p *cli.Program, run *agents.Run, answers *a
 	return showEnd(p.Out, end)
 }
 
+// eachChange reads what the journal has of a run, opened.
+func eachChange(ctx context.Context, who *client.Flags, id string, each func(*kernel.Change)) error {
+	return readOpened(ctx, who, func(one *replayed) error {
+		if one.Run != nil && one.Run.Run == id {
+			if change, err := kernel.ReadRecord(&one.Decision); err == nil {
+				each(&change)
+			}
+		}
+		return nil
+	})
+}
+
 // showValue shows the value of a run that committed, from the journal.
 func showValue(ctx context.Context, o *cli.Output, who *client.Flags, id string) error {
 	var final []byte
-	err := readOpened(ctx, who, func(one *replayed) error {
-		if one.Run == nil || one.Run.Run != id {
-			return nil
-		}
-		change, err := kernel.ReadRecord(&one.Decision)
-		if err == nil && change.End != nil {
+	err := eachChange(ctx, who, id, func(change *kernel.Change) {
+		if change.End != nil {
 			final = change.Private.Final
 		}
-		return nil
 	})
 	switch {
 	case err != nil:
@@ -263,14 +270,10 @@ func showPlan(ctx context.Context, p *cli.Program, c *client.Client, who *client
 		return runFailure(err)
 	}
 	var plan []byte
-	err = readOpened(ctx, &client.Flags{Where: who.Where}, func(one *replayed) error {
-		if one.Run == nil || one.Run.Run != run.ID {
-			return nil
-		}
-		if change, err := kernel.ReadRecord(&one.Decision); err == nil && change.Plan != nil {
+	err = eachChange(ctx, &client.Flags{Where: who.Where}, run.ID, func(change *kernel.Change) {
+		if change.Plan != nil {
 			plan = change.Private.Plan
 		}
-		return nil
 	})
 	if err != nil {
 		return err

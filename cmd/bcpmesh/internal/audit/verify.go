@@ -27,35 +27,17 @@ import (
 type verifyResult struct {
 	File     string            `json:"file"`
 	Verified bool              `json:"verified"`
-	Fault    *verifyFault      `json:"fault,omitempty"`
+	Fault    *verify.Fault     `json:"fault,omitempty"`
 	First    uint64            `json:"first,omitzero"`
 	Last     uint64            `json:"last,omitzero"`
 	From     time.Time         `json:"from,omitzero"`
 	To       time.Time         `json:"to,omitzero"`
 	Kinds    map[string]uint64 `json:"kinds,omitempty"`
-	Channels []verifyChannel   `json:"channels,omitempty"`
+	Channels []verify.Channel  `json:"channels,omitempty"`
 	// Checkpoint is what was signed.
 	Checkpoint string `json:"checkpoint,omitempty"`
 	// Witnesses have cosigned it, of those that were asked for.
-	Witnesses []verifyWitness `json:"witnesses,omitempty"`
-}
-
-type verifyWitness struct {
-	Name string    `json:"name"`
-	Time time.Time `json:"time"` // that the witness says
-}
-
-type verifyFault struct {
-	Decision uint64 `json:"decision,omitzero"` // the first bad one
-	Offset   int64  `json:"offset"`            // of its frame in the file, in bytes
-	Within   int    `json:"within,omitzero"`   // of it in the unpacked frame
-	Reason   string `json:"reason"`
-}
-
-type verifyChannel struct {
-	Controller string `json:"controller"`
-	Reader     string `json:"reader"`
-	Decisions  uint64 `json:"decisions"`
+	Witnesses []verify.Cosignature `json:"witnesses,omitempty"`
 }
 
 func auditVerifyCommand(p *cli.Program) *cobra.Command {
@@ -170,7 +152,9 @@ func notVerified(p *cli.Program, name string, err error) error {
 	case !errors.As(err, &fault):
 		return cli.Failf("%s cannot be verified: %s", cli.Quoted(name), cli.FileReason(err))
 	case p.Out.JSON:
-		if err := p.Out.Value(verifyResult{File: name, Fault: &verifyFault{fault.Decision, fault.Offset, max(fault.Within, 0), fault.Reason}}); err != nil {
+		shown := *fault
+		shown.Within = max(fault.Within, 0)
+		if err := p.Out.Value(verifyResult{File: name, Fault: &shown}); err != nil {
 			return err
 		}
 	}
@@ -181,14 +165,11 @@ func notVerified(p *cli.Program, name string, err error) error {
 	return failure
 }
 
-func showVerified(p *cli.Program, name string, s verify.Summary, cosigned []verifyWitness) error {
+func showVerified(p *cli.Program, name string, s verify.Summary, cosigned []verify.Cosignature) error {
 	r := verifyResult{File: name, Verified: true, First: s.First, Last: s.Last, From: s.From, To: s.To,
-		Kinds: make(map[string]uint64), Channels: []verifyChannel{}, Checkpoint: string(s.Signed), Witnesses: cosigned}
+		Kinds: make(map[string]uint64), Channels: s.Channels, Checkpoint: string(s.Signed), Witnesses: cosigned}
 	for kind, n := range s.Kinds {
 		r.Kinds[bcp.DecisionKind(kind).String()] += n
-	}
-	for _, c := range s.Channels {
-		r.Channels = append(r.Channels, verifyChannel{c.Controller, c.Reader, c.Decisions})
 	}
 	return p.Out.Show(r, func() {
 		p.Out.Printf("verified %s: decisions %d to %d, %s to %s\n", cli.Plain(name), r.First, r.Last, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
@@ -197,7 +178,7 @@ func showVerified(p *cli.Program, name string, s verify.Summary, cosigned []veri
 		}
 		p.Out.Printf("checkpoint of %s over %d decisions, root %s\n", cli.Plain(s.Checkpoint.Origin), s.Checkpoint.Size, base64.StdEncoding.EncodeToString(s.Checkpoint.Root[:]))
 		for _, w := range cosigned {
-			p.Out.Printf("cosigned by %s at %s\n", cli.Plain(w.Name), w.Time.Format(time.RFC3339))
+			p.Out.Printf("cosigned by %s at %s\n", cli.Plain(w.Witness), w.Time.Format(time.RFC3339))
 		}
 	})
 }
@@ -257,7 +238,7 @@ type provenResult struct {
 	Digest     string    `json:"digest"` // by which the next decision names it
 	Of         uint64    `json:"of"`     // decisions of the checkpoint
 	// Witnesses have cosigned that, of those that were asked for.
-	Witnesses []verifyWitness `json:"witnesses,omitempty"`
+	Witnesses []verify.Cosignature `json:"witnesses,omitempty"`
 }
 
 func verifyProof(p *cli.Program, name string, keys []string, quorum quorum) error {
@@ -283,7 +264,7 @@ func verifyProof(p *cli.Program, name string, keys []string, quorum quorum) erro
 		}
 		p.Out.Printf("\ndigest %s\n", r.Digest)
 		for _, w := range cosigned {
-			p.Out.Printf("cosigned by %s at %s\n", cli.Plain(w.Name), w.Time.Format(time.RFC3339))
+			p.Out.Printf("cosigned by %s at %s\n", cli.Plain(w.Witness), w.Time.Format(time.RFC3339))
 		}
 	})
 }
@@ -384,16 +365,13 @@ func (q *quorum) read() (err error) {
 }
 
 // check returns who has cosigned a checkpoint, where enough have.
-func (q *quorum) check(name string, signed []byte, keys []string) (cosigned []verifyWitness, err error) {
+func (q *quorum) check(name string, signed []byte, keys []string) (cosigned []verify.Cosignature, err error) {
 	if q.need == 0 {
 		return nil, nil
 	}
-	c, list, err := verify.Cosigned(signed, keys, q.keys)
+	c, cosigned, err := verify.Cosigned(signed, keys, q.keys)
 	if err != nil {
 		return nil, cli.Failf("%s: %s", cli.Quoted(name), cli.Plain(err.Error()))
-	}
-	for _, w := range list {
-		cosigned = append(cosigned, verifyWitness{w.Witness, w.Time})
 	}
 	if len(cosigned) < q.need {
 		return nil, cli.Failf("%s: its checkpoint over %d decisions was cosigned by %d of the witnesses, and must be by %d", cli.Quoted(name), c.Size, len(cosigned), q.need).
