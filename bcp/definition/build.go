@@ -106,7 +106,6 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 	b.warnTotals(m)
 	b.warnFlow(m)
 	b.warnArguments(m)
-	b.advise(m)
 	return m
 }
 

@@ -31,7 +31,7 @@ func Markdown() string {
 			}
 		}
 	}
-	b.WriteString("\n## What `check` says\n\nA folder with an error is not loaded; a mesh with warnings runs. Advice is about a mesh that is right but could be narrower. With `--json` each has a code that never changes ([all](../bcp/definition/report.go)).\n")
+	b.WriteString("\n## What `check` says\n\nA folder with an error is not loaded; a mesh with warnings runs. With `--json` each has a code that never changes ([all](../bcp/definition/report.go)).\n")
 	return b.String()
 }
 

@@ -99,23 +99,7 @@ const (
 	CodeLethalTrifecta  = lint.FindingTrifecta   // warning: private data, untrusted input and a way out
 	CodeSharedDisk      = lint.FindingSharedDisk // warning: a way around the gateway through files
 	CodeChain           = lint.FindingChain      // warning: a tainted agent's word inside another's answers
-
-	CodeAdviceMaxCategory = "advice_max_category"     // warning: a category that nothing can use
-	CodeAdviceShare       = "advice_category_3_share" // warning: many summaries
-	CodeAdviceMentions    = "advice_mentions"         // warning: a critical argument that no rule compares with the task
 )
-
-// advicePrefix begins the codes of advice, and of nothing else.
-const advicePrefix = "advice_"
-
-// InsteadWrite is in the message of an advice before the one line of YAML
-// to write instead.
-const InsteadWrite = "; write "
-
-// Advice reports whether the problem is a warning that only teaches: the mesh
-// is right as it is, and something about it could be narrower. Its message ends
-// with [InsteadWrite] and what to write.
-func (p Problem) Advice() bool { return strings.HasPrefix(p.Code, advicePrefix) }
 
 // Report holds everything that is wrong with a folder, sorted by file, line
 // and column. Warnings never keep a mesh from loading.

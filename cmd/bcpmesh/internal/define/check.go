@@ -2,7 +2,6 @@ package define
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -142,21 +141,8 @@ func showCheck(p *cli.Program, folder meshdir.Folder, mesh *bcp.Mesh, result che
 		e.File = filepath.Join(folder.Dir, e.File)
 		p.Out.Talkf("%s", e)
 	}
-	// Advice comes after what matters more, with what to write on a line of
-	// its own, ready to be copied.
-	var advice []definition.Problem
 	for _, w := range result.Warnings {
-		if w.Advice() {
-			advice = append(advice, w)
-		} else {
-			meshdir.TalkProblem(p, folder, "warning", w)
-		}
-	}
-	for _, w := range advice {
-		why, write, _ := strings.Cut(w.Message, definition.InsteadWrite)
-		w.Message = why
-		meshdir.TalkProblem(p, folder, "advice", w)
-		p.Out.Talkf("    write: %s", write)
+		meshdir.TalkProblem(p, folder, "warning", w)
 	}
 	if !result.OK {
 		return
@@ -182,15 +168,7 @@ func showCheck(p *cli.Program, folder meshdir.Folder, mesh *bcp.Mesh, result che
 	p.Out.Printf("\n")
 	showKernels(p.Out, result.Kernels)
 	showReach(p.Out, result.Agents)
-	counts := fmt.Sprintf("%s, %s, %s", cli.Count(len(mesh.Agents), "agent"), cli.Count(len(result.Channels), "channel"), cli.Count(len(result.Warnings)-len(advice), "warning"))
-	switch len(advice) {
-	case 0:
-	case 1:
-		counts += ", 1 piece of advice"
-	default:
-		counts += fmt.Sprintf(", %d pieces of advice", len(advice))
-	}
-	p.Out.Printf("\n%s\n", counts)
+	p.Out.Printf("\n%s, %s, %s\n", cli.Count(len(mesh.Agents), "agent"), cli.Count(len(result.Channels), "channel"), cli.Count(len(result.Warnings), "warning"))
 	if result.Replicas > 0 {
 		p.Out.Printf("replicas: %d needs a NATS cluster: bcpmesh gateway runs this mesh, and bcpmesh up refuses it\n", result.Replicas)
 	}
