@@ -58,7 +58,7 @@ func (o *plannerOptions) planByProgram(ctx context.Context, p *cli.Program, comm
 		return err
 	}
 	defer s.close()
-	return planWith(ctx, p, s.ServedAgent, func(ctx context.Context, request any) (any, error) {
+	return planWith(ctx, p, s.ServedAgent, func(ctx context.Context, request agents.PlanRequest) (any, error) {
 		line, err := json.Marshal(request)
 		if err != nil {
 			return nil, err
@@ -99,12 +99,9 @@ func (o *plannerOptions) planByScript(ctx context.Context, p *cli.Program) error
 		return err
 	}
 	defer agent.Conn.Close()
-	return planWith(ctx, p, agent, func(_ context.Context, request any) (any, error) {
-		task := ""
-		switch r := request.(type) {
-		case agents.PlanRequest:
-			task = r.Task
-		case agents.SubPlanRequest:
+	return planWith(ctx, p, agent, func(_ context.Context, r agents.PlanRequest) (any, error) {
+		task := r.Task
+		if r.SubRun != nil {
 			task = r.Instruction
 		}
 		for _, t := range tasks {
@@ -134,18 +131,14 @@ func readScript(name string) ([]plannedTask, error) {
 	return tasks, nil
 }
 
-// planWith plans until interrupted, tasks or sub-runs by the role of the creds: plan gets an [agents.PlanRequest], or an
-// [agents.SubPlanRequest].
-func planWith(ctx context.Context, p *cli.Program, agent *client.ServedAgent, plan func(ctx context.Context, request any) (any, error)) error {
-	says := string(agent.Name) + " plans"
-	if agent.Role == bcp.RoleSubplanner {
-		planner := agents.NewSubPlanner(agent.Conn)
-		planner.OnPlan(func(ctx context.Context, r agents.SubPlanRequest) (any, error) { return plan(ctx, r) })
-		return serve.Until(ctx, p, planner, says)
-	}
+// planWith plans until interrupted, tasks or sub-runs by the role of the creds.
+func planWith(ctx context.Context, p *cli.Program, agent *client.ServedAgent, plan func(context.Context, agents.PlanRequest) (any, error)) error {
 	planner := agents.NewPlanner(agent.Conn)
-	planner.OnPlan(func(ctx context.Context, r agents.PlanRequest) (any, error) { return plan(ctx, r) })
-	return serve.Until(ctx, p, planner, says)
+	if agent.Role == bcp.RoleSubplanner {
+		planner = agents.NewSubPlanner(agent.Conn)
+	}
+	planner.OnPlan(plan)
+	return serve.Until(ctx, p, planner, string(agent.Name)+" plans")
 }
 
 // plannerRole returns the role in which an agent plans for kernels, and 0 for one that does
@@ -169,13 +162,8 @@ func planWithModel(ctx context.Context, p *cli.Program, agent *client.ServedAgen
 		}
 	}
 	planner := &keeper.Planner{Model: model, Guidelines: guidelines}
-	return planWith(ctx, p, agent, func(ctx context.Context, request any) (made any, err error) {
-		switch r := request.(type) {
-		case agents.PlanRequest:
-			made, err = planner.Plan(ctx, r)
-		case agents.SubPlanRequest:
-			made, err = planner.PlanSub(ctx, r)
-		}
+	return planWith(ctx, p, agent, func(ctx context.Context, r agents.PlanRequest) (any, error) {
+		made, err := planner.Plan(ctx, r)
 		if err != nil && ctx.Err() == nil {
 			agent.Log.Warn("the model made no plan", "error", err)
 		}
