@@ -47,7 +47,7 @@ func beAloud(url string, quiet bool) {
 			panic("the push was not refused")
 		}
 	}
-	for _, subject := range []string{"forbidden", "forbidden", subjects.ReplyReader("other", "q1", 0), subjects.ReplyReader("other", "q2", 0)} {
+	for _, subject := range []string{"forbidden", "forbidden", subjects.Reply(bcp.RoleReader, "other", "q1", 0), subjects.Reply(bcp.RoleReader, "other", "q2", 0)} {
 		check(c.NATS().Publish(subject, nil))
 	}
 	check(c.NATS().Flush())
@@ -108,7 +108,7 @@ func TestAuthorHearsOnStderr(t *testing.T) {
 				for m := next(t, replies, "the answer"); len(m.Data) == 0; m = next(t, replies, "the answer") {
 				}
 				refused.SubscriptionID, refused.QueryID, refused.Detail = "", bcp.QueryID(fmt.Sprint("q", i)), detail
-				reply := subjects.ReplyDelivery(bcp.RoleReader, researcher, bcp.DeliveryID(fmt.Sprint("r", i)))
+				reply := subjects.Reply(bcp.RoleReader, researcher, bcp.DeliveryID(fmt.Sprint("r", i)), 0)
 				g.send(subjects.Deliver(bcp.RoleReader, researcher, main), reply, refused)
 				next(t, replies, "the receipt")
 			}

@@ -178,7 +178,7 @@ func TestServerRestart(t *testing.T) {
 		}
 	}
 	g.query("q1", 1)
-	if m := next(t, replies, "the answer again"); m.Subject != subjects.ReplyReader(researcher, "q1", 1) {
+	if m := next(t, replies, "the answer again"); m.Subject != subjects.Reply(bcp.RoleReader, researcher, "q1", 1) {
 		t.Errorf("answered on %s", m.Subject)
 	}
 	none(t, calls, "a second call")
@@ -358,10 +358,10 @@ func TestLogsHoldNoContent(t *testing.T) {
 	}
 	spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: canary, Type: bcp.TypeBoolean}}}
 	for _, id := range []bcp.QueryID{"q1", "q2"} {
-		g.send(subjects.Query(researcher, main), subjects.ReplyReader(researcher, id, 0), bcp.Query{Type: bcp.TypeQuery, QueryID: id, Controller: main, Spec: spec})
+		g.send(subjects.Query(researcher, main), subjects.Reply(bcp.RoleReader, researcher, id, 0), bcp.Query{Type: bcp.TypeQuery, QueryID: id, Controller: main, Spec: spec})
 	}
 	g.send(subjects.Query(researcher, main), "_INBOX_"+canary, bcp.Query{Type: bcp.TypeQuery, QueryID: canary, Controller: main, Spec: spec})
-	g.send(subjects.Query(researcher, main), subjects.ReplyReader(researcher, canary, 0), canary)
+	g.send(subjects.Query(researcher, main), subjects.Reply(bcp.RoleReader, researcher, canary, 0), canary)
 	g.send(subjects.Deliver(bcp.RoleReader, researcher, main), "", canary)
 	until(t, "the messages to be dropped", func() bool { return r.Stats().Foreign == 2 && r.Stats().Malformed == 1 })
 	for range 4 {

@@ -56,7 +56,7 @@ func TestDeliveryIsAcknowledgedAfterItsHandler(t *testing.T) {
 			}
 			none(t, acks, "an acknowledgement before the end of the handler")
 			close(release)
-			if m := next(t, acks, "the acknowledgement"); m.Subject != subjects.ReplyController(main, "d1") || len(m.Data) != 0 {
+			if m := next(t, acks, "the acknowledgement"); m.Subject != subjects.Reply(bcp.RoleController, main, "d1", 0) || len(m.Data) != 0 {
 				t.Errorf("acknowledged by %q on %s", m.Data, m.Subject)
 			}
 		})
@@ -84,11 +84,11 @@ func TestDuplicateDeliveriesAreHandledOnce(t *testing.T) {
 	g.redeliver(pushed("d1", researcher), 1) // while it is being handled
 	until(t, "the first duplicate", func() bool { return controller.Stats().Duplicates == 1 })
 	close(release)
-	if m := next(t, acks, "the acknowledgement"); m.Subject != subjects.ReplyAttempt(bcp.RoleController, main, "d1", 1) {
+	if m := next(t, acks, "the acknowledgement"); m.Subject != subjects.Reply(bcp.RoleController, main, "d1", 1) {
 		t.Errorf("acknowledged on %s", m.Subject)
 	}
 	g.redeliver(pushed("d1", researcher), 2) // its acknowledgement was lost
-	if m := next(t, acks, "the second acknowledgement"); m.Subject != subjects.ReplyAttempt(bcp.RoleController, main, "d1", 2) {
+	if m := next(t, acks, "the second acknowledgement"); m.Subject != subjects.Reply(bcp.RoleController, main, "d1", 2) {
 		t.Errorf("acknowledged on %s", m.Subject)
 	}
 	if n := handled.Load(); n != 1 {
@@ -113,7 +113,7 @@ func TestDeliveryThatOutlastsItsConnection(t *testing.T) {
 		return nil
 	})
 	g.outlast(c, controller, func(sending int) { g.redeliver(pushed("d1", researcher), sending) }, entered, release, acks)
-	if m := next(t, acks, "the acknowledgement"); m.Subject != subjects.ReplyAttempt(bcp.RoleController, main, "d1", 1) {
+	if m := next(t, acks, "the acknowledgement"); m.Subject != subjects.Reply(bcp.RoleController, main, "d1", 1) {
 		t.Errorf("acknowledged on %s", m.Subject)
 	}
 	none(t, entered, "a delivery that was handled twice")
@@ -135,13 +135,13 @@ func TestForeignReplySubjectsAreDropped(t *testing.T) {
 	})
 	foreign := []string{
 		"",
-		subjects.ReplyController("other", "d1"),
-		subjects.ReplyDelivery(bcp.RoleReader, main, "d1"),
-		subjects.ReplyReader(researcher, "d1", 0),
+		subjects.Reply(bcp.RoleController, "other", "d1", 0),
+		subjects.Reply(bcp.RoleReader, main, "d1", 0),
+		subjects.Reply(bcp.RoleReader, researcher, "d1", 0),
 		subjects.Session(main),
 		subjects.Ask(main, researcher),
 		subjects.InboxPrefix(main) + ".x",
-		subjects.ReplyController(main, "d1") + ".x",
+		subjects.Reply(bcp.RoleController, main, "d1", 0) + ".x",
 		"$JS.API.STREAM.PURGE.AUDIT",
 		"reply",
 	}
@@ -160,7 +160,7 @@ func TestForeignReplySubjectsAreDropped(t *testing.T) {
 	for ; sent > 0; sent-- {
 		next(t, everything, "the gateway's own message")
 	}
-	if m := next(t, everything, "the acknowledgement"); m.Subject != subjects.ReplyController(main, "d2") {
+	if m := next(t, everything, "the acknowledgement"); m.Subject != subjects.Reply(bcp.RoleController, main, "d2", 0) {
 		t.Errorf("the agent published on %s", m.Subject)
 	}
 	none(t, everything, "another message")
@@ -176,7 +176,7 @@ func TestInconsistentDeliveriesAreDropped(t *testing.T) {
 		t.Errorf("handled %v", d)
 		return nil
 	})
-	subject, reply := subjects.Deliver(bcp.RoleController, main, researcher), subjects.ReplyController(main, "d1")
+	subject, reply := subjects.Deliver(bcp.RoleController, main, researcher), subjects.Reply(bcp.RoleController, main, "d1", 0)
 	both, neither, typed := pushed("d1", researcher), pushed("d1", researcher), pushed("d1", researcher)
 	both.QueryID = "q1"
 	neither.SubscriptionID = ""
@@ -492,7 +492,7 @@ func TestKeptDeliveries(t *testing.T) {
 		if !controller.Acknowledge(want.id) {
 			t.Errorf("%s does not wait", want.id)
 		}
-		if m := next(t, acks, "the acknowledgement"); m.Subject != subjects.ReplyAttempt(bcp.RoleController, main, want.id, want.sending) {
+		if m := next(t, acks, "the acknowledgement"); m.Subject != subjects.Reply(bcp.RoleController, main, want.id, want.sending) {
 			t.Errorf("acknowledged on %s", m.Subject)
 		}
 	}

@@ -221,7 +221,7 @@ func (g *gateway) send(subject, reply string, message any) {
 func (g *gateway) result(replies <-chan *nats.Msg, v bcp.ValidationResult) {
 	g.t.Helper()
 	g.results++
-	reply := subjects.ReplyDelivery(bcp.RoleReader, researcher, bcp.DeliveryID(fmt.Sprint("r", g.results)))
+	reply := subjects.Reply(bcp.RoleReader, researcher, bcp.DeliveryID(fmt.Sprint("r", g.results)), 0)
 	g.send(subjects.Deliver(bcp.RoleReader, researcher, main), reply, v)
 	if m := next(g.t, replies, "the receipt"); m.Subject != reply {
 		g.t.Errorf("the receipt came on %s", m.Subject)
@@ -234,7 +234,7 @@ func (g *gateway) deliver(d bcp.Delivery) { g.redeliver(d, 0) }
 // own.
 func (g *gateway) redeliver(d bcp.Delivery, sending int) {
 	g.t.Helper()
-	g.send(subjects.Deliver(bcp.RoleController, main, d.FromAgent), subjects.ReplyAttempt(bcp.RoleController, main, d.DeliveryID, sending), d)
+	g.send(subjects.Deliver(bcp.RoleController, main, d.FromAgent), subjects.Reply(bcp.RoleController, main, d.DeliveryID, sending), d)
 }
 
 // persist does as the gateway does: it sends the deliveries again and again, in
@@ -249,7 +249,7 @@ func (g *gateway) persist(deliveries ...bcp.Delivery) <-chan struct{} {
 		for sending := 0; len(deliveries) > 0; sending++ {
 			for _, d := range deliveries {
 				b, _ := bcp.Encode(d, g.encoding)
-				_ = g.nc.PublishRequest(subjects.Deliver(bcp.RoleController, main, d.FromAgent), subjects.ReplyAttempt(bcp.RoleController, main, d.DeliveryID, sending), b)
+				_ = g.nc.PublishRequest(subjects.Deliver(bcp.RoleController, main, d.FromAgent), subjects.Reply(bcp.RoleController, main, d.DeliveryID, sending), b)
 			}
 			select {
 			case m := <-acks:
@@ -304,7 +304,7 @@ func (g *gateway) outlast(c *agents.Connection, of client, send func(sending int
 
 func (g *gateway) query(id bcp.QueryID, attempt int) {
 	g.t.Helper()
-	g.send(subjects.Query(researcher, main), subjects.ReplyReader(researcher, id, attempt),
+	g.send(subjects.Query(researcher, main), subjects.Reply(bcp.RoleReader, researcher, id, attempt),
 		bcp.Query{Type: bcp.TypeQuery, QueryID: id, Controller: main, Spec: boolean})
 }
 

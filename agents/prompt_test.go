@@ -53,7 +53,7 @@ func (c promptCase) start() {
 
 func (c promptCase) prompt(id bcp.DeliveryID, sending int) {
 	c.t.Helper()
-	c.send(subjects.Deliver(c.role, main, bcp.Gateway), subjects.ReplyAttempt(c.role, main, id, sending),
+	c.send(subjects.Deliver(c.role, main, bcp.Gateway), subjects.Reply(c.role, main, id, sending),
 		bcp.Prompt{Type: bcp.TypePrompt, PromptID: id, Time: time.Unix(0, 0).UTC(), Message: "look for mail"})
 }
 
@@ -62,7 +62,7 @@ func (c promptCase) prompt(id bcp.DeliveryID, sending int) {
 func (c promptCase) heard() {
 	c.t.Helper()
 	before := c.agent.Stats().Malformed
-	c.send(subjects.Deliver(c.role, main, bcp.Gateway), subjects.ReplyAttempt(c.role, main, "n0", 0), "text")
+	c.send(subjects.Deliver(c.role, main, bcp.Gateway), subjects.Reply(c.role, main, "n0", 0), "text")
 	until(c.t, "what is no prompt", func() bool { return c.agent.Stats().Malformed > before })
 	if err := c.conn.NATS().FlushTimeout(patience); err != nil {
 		c.t.Fatal(err)
@@ -72,7 +72,7 @@ func (c promptCase) heard() {
 
 func (c promptCase) acknowledged(id bcp.DeliveryID, sending int) {
 	c.t.Helper()
-	if m := next(c.t, c.acks, "the acknowledgement"); m.Subject != subjects.ReplyAttempt(c.role, main, id, sending) {
+	if m := next(c.t, c.acks, "the acknowledgement"); m.Subject != subjects.Reply(c.role, main, id, sending) {
 		c.t.Errorf("acknowledged on %s", m.Subject)
 	}
 }

@@ -71,7 +71,7 @@ func TestReaderAnswers(t *testing.T) {
 			for id, value := range answers {
 				g.query(id, 0)
 				m := next(t, replies, "the answer")
-				if m.Subject != subjects.ReplyReader(researcher, id, 0) {
+				if m.Subject != subjects.Reply(bcp.RoleReader, researcher, id, 0) {
 					t.Errorf("answered on %s", m.Subject)
 				}
 				in, code := bcp.ParseResponse(m.Data, encoding)
@@ -106,7 +106,7 @@ func TestReaderAnswersAgain(t *testing.T) {
 	again := func(sending int) []byte {
 		t.Helper()
 		m := next(t, replies, "the answer")
-		if m.Subject != subjects.ReplyReader(researcher, "q1", sending) {
+		if m.Subject != subjects.Reply(bcp.RoleReader, researcher, "q1", sending) {
 			t.Errorf("answered on %s", m.Subject)
 		}
 		return m.Data
@@ -147,13 +147,13 @@ func TestQueryThatOutlastsItsConnection(t *testing.T) {
 			r.OnQuery(func(context.Context, agents.Query) (any, error) { handle(); return urgent, nil })
 			r.OnResult(func(bcp.ValidationResult) { handle() })
 			send := func(sending int) { g.query("q1", sending) }
-			want := subjects.ReplyReader(researcher, "q1", 1)
+			want := subjects.Reply(bcp.RoleReader, researcher, "q1", 1)
 			if what == "result" {
 				send = func(sending int) {
-					g.send(subjects.Deliver(bcp.RoleReader, researcher, main), subjects.ReplyAttempt(bcp.RoleReader, researcher, "r1", sending),
+					g.send(subjects.Deliver(bcp.RoleReader, researcher, main), subjects.Reply(bcp.RoleReader, researcher, "r1", sending),
 						bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Success: true, Status: bcp.StatusDelivered})
 				}
-				want = subjects.ReplyAttempt(bcp.RoleReader, researcher, "r1", 1)
+				want = subjects.Reply(bcp.RoleReader, researcher, "r1", 1)
 			}
 			g.outlast(c, r, send, entered, release, replies)
 			if m := next(t, replies, "the reply"); m.Subject != want {
@@ -187,7 +187,7 @@ func TestReaderTriesAgainAfterARejection(t *testing.T) {
 		Code: bcp.ValidationFailed, Detail: "urgent: has the wrong type"}
 	g.result(replies, refusal)
 	g.query("q1", 1)
-	if m := next(t, replies, "the second answer"); m.Subject != subjects.ReplyReader(researcher, "q1", 1) {
+	if m := next(t, replies, "the second answer"); m.Subject != subjects.Reply(bcp.RoleReader, researcher, "q1", 1) {
 		t.Errorf("answered on %s", m.Subject)
 	}
 	if q := next(t, seen, "the second call"); q.Attempt != 1 || q.LastDetail != refusal.Detail {
@@ -217,8 +217,8 @@ func TestReaderDropsForeignReplySubjects(t *testing.T) {
 	list := bcp.SubscriptionsActive{Type: bcp.TypeSubscriptionsActive, Subscriptions: []bcp.ActiveSubscription{}}
 	sent := 0
 	for _, reply := range []string{
-		subjects.ReplyReader("other", "q1", 0),
-		subjects.ReplyController(main, "q1"),
+		subjects.Reply(bcp.RoleReader, "other", "q1", 0),
+		subjects.Reply(bcp.RoleController, main, "q1", 0),
 		subjects.Push(researcher, main, "mail"),
 		subjects.InboxPrefix(researcher) + ".x",
 		"$JS.API.STREAM.PURGE.AUDIT",
@@ -228,15 +228,15 @@ func TestReaderDropsForeignReplySubjects(t *testing.T) {
 		sent += 2
 	}
 	g.send(subjects.Query(researcher, main), "", query)
-	g.send(subjects.Query(researcher, main), subjects.ReplyReader(researcher, "another", 0), query)
+	g.send(subjects.Query(researcher, main), subjects.Reply(bcp.RoleReader, researcher, "another", 0), query)
 	sent += 2
 	until(t, "all to be dropped", func() bool { return r.Stats().Foreign == uint64(sent) })
 
 	query.Controller = "other"
-	g.send(subjects.Query(researcher, main), subjects.ReplyReader(researcher, "q1", 0), query)
+	g.send(subjects.Query(researcher, main), subjects.Reply(bcp.RoleReader, researcher, "q1", 0), query)
 	query.Controller, query.Type = main, bcp.TypeResponse
-	g.send(subjects.Query(researcher, main), subjects.ReplyReader(researcher, "q1", 0), query)
-	g.send(subjects.Deliver(bcp.RoleReader, researcher, main), subjects.ReplyDelivery(bcp.RoleReader, researcher, "r9"), "text")
+	g.send(subjects.Query(researcher, main), subjects.Reply(bcp.RoleReader, researcher, "q1", 0), query)
+	g.send(subjects.Deliver(bcp.RoleReader, researcher, main), subjects.Reply(bcp.RoleReader, researcher, "r9", 0), "text")
 	sent += 3
 	until(t, "the rest to be dropped", func() bool { return r.Stats().Malformed == 3 })
 
@@ -244,7 +244,7 @@ func TestReaderDropsForeignReplySubjects(t *testing.T) {
 	for range sent + 1 {
 		next(t, everything, "the gateway's own message")
 	}
-	if m := next(t, everything, "the answer"); m.Subject != subjects.ReplyReader(researcher, "q2", 0) {
+	if m := next(t, everything, "the answer"); m.Subject != subjects.Reply(bcp.RoleReader, researcher, "q2", 0) {
 		t.Errorf("the agent published on %s", m.Subject)
 	}
 	none(t, everything, "another message")
@@ -341,9 +341,9 @@ func TestReaderSubscriptions(t *testing.T) {
 		})
 	})
 	send := func(id bcp.DeliveryID, list []bcp.ActiveSubscription) {
-		g.send(subjects.Deliver(bcp.RoleReader, researcher, bcp.Gateway), subjects.ReplyDelivery(bcp.RoleReader, researcher, id),
+		g.send(subjects.Deliver(bcp.RoleReader, researcher, bcp.Gateway), subjects.Reply(bcp.RoleReader, researcher, id, 0),
 			bcp.SubscriptionsActive{Type: bcp.TypeSubscriptionsActive, Subscriptions: list})
-		if m := next(t, replies, "the acknowledgement"); m.Subject != subjects.ReplyDelivery(bcp.RoleReader, researcher, id) || len(m.Data) != 0 {
+		if m := next(t, replies, "the acknowledgement"); m.Subject != subjects.Reply(bcp.RoleReader, researcher, id, 0) || len(m.Data) != 0 {
 			t.Errorf("acknowledged by %q on %s", m.Data, m.Subject)
 		}
 	}
@@ -383,7 +383,7 @@ func TestReaderResults(t *testing.T) {
 	for _, v := range []bcp.ValidationResult{held, final} {
 		for sending := range 2 {
 			id := bcp.DeliveryID("v" + v.Status)
-			g.send(subjects.Deliver(bcp.RoleReader, researcher, main), subjects.ReplyAttempt(bcp.RoleReader, researcher, id, sending), v)
+			g.send(subjects.Deliver(bcp.RoleReader, researcher, main), subjects.Reply(bcp.RoleReader, researcher, id, sending), v)
 			next(t, replies, "the acknowledgement")
 		}
 		if d := cmp.Diff(v, next(t, results, "the result")); d != "" {
@@ -501,7 +501,7 @@ func TestReaderTakesNoForeignResult(t *testing.T) {
 		r.OnResult(func(v bcp.ValidationResult) { results <- v })
 	})
 	foreign := bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Success: true, Status: bcp.StatusDelivered}
-	for _, reply := range []string{"", "_INBOX.other.1", subjects.ReplyDelivery(bcp.RoleReader, "other", "r1"), subjects.ReplyController(researcher, "r1")} {
+	for _, reply := range []string{"", "_INBOX.other.1", subjects.Reply(bcp.RoleReader, "other", "r1", 0), subjects.Reply(bcp.RoleController, researcher, "r1", 0)} {
 		g.send(subjects.Deliver(bcp.RoleReader, researcher, main), reply, foreign)
 	}
 	g.result(replies, foreign)

@@ -35,7 +35,7 @@ func TestAgentsUnderANewerGateway(t *testing.T) {
 		r.OnResult(func(v bcp.ValidationResult) { results <- v })
 	})
 	list := func(id bcp.DeliveryID, later string) {
-		g.sendRaw(subjects.Deliver(bcp.RoleReader, researcher, bcp.Gateway), subjects.ReplyDelivery(bcp.RoleReader, researcher, id),
+		g.sendRaw(subjects.Deliver(bcp.RoleReader, researcher, bcp.Gateway), subjects.Reply(bcp.RoleReader, researcher, id, 0),
 			`{`+later+`"type":"bcp_subscriptions_active","subscriptions":[{"subscription_id":"mail","controller":"main","max_rate":"9/y","category":1,"fields":[{"name":"urgent","type":"boolean","unit":"none"}]},`+
 				`{"subscription_id":"hues","controller":"main","category":1,"fields":[{"name":"c","type":"colour"}]}]}`)
 		next(t, replies, "the acknowledgement")
@@ -46,7 +46,7 @@ func TestAgentsUnderANewerGateway(t *testing.T) {
 	}
 	list("h2", `"version":3,`) // which is no news to it
 	query := func(id, kind string) {
-		g.sendRaw(subjects.Query(researcher, main), subjects.ReplyReader(researcher, bcp.QueryID(id), 0),
+		g.sendRaw(subjects.Query(researcher, main), subjects.Reply(bcp.RoleReader, researcher, bcp.QueryID(id), 0),
 			`{"type":"bcp_query","query_id":"`+id+`","controller":"main","priority":{"of":[1.5,null]},"category":1,"fields":[{"name":"urgent","type":"`+kind+`"}]}`)
 	}
 	query("q1", "colour") // what it is asked it does not know
@@ -55,7 +55,7 @@ func TestAgentsUnderANewerGateway(t *testing.T) {
 		t.Errorf("asked %+v", q)
 	}
 	next(t, replies, "the answer")
-	g.sendRaw(subjects.Deliver(bcp.RoleReader, researcher, main), subjects.ReplyDelivery(bcp.RoleReader, researcher, "r1"),
+	g.sendRaw(subjects.Deliver(bcp.RoleReader, researcher, main), subjects.Reply(bcp.RoleReader, researcher, "r1", 0),
 		`{"because":"x","type":"bcp_validation_result","query_id":"q2","success":false,"status":"refused","code":"too_late","detail":"x"}`)
 	if v := next(t, results, "the result"); v.Code != "too_late" {
 		t.Errorf("the result is %+v", v)
@@ -71,7 +71,7 @@ func TestAgentsUnderANewerGateway(t *testing.T) {
 		deliveries <- d
 		return nil
 	})
-	g.sendRaw(subjects.Deliver(bcp.RoleController, main, researcher), subjects.ReplyAttempt(bcp.RoleController, main, "d1", 0),
+	g.sendRaw(subjects.Deliver(bcp.RoleController, main, researcher), subjects.Reply(bcp.RoleController, main, "d1", 0),
 		`{"later":[],"type":"bcp_response_delivery","delivery_id":"d1","query_id":"q2","category":1,"from_agent":"researcher","outcome":"deferred","bandwidth_bits":1.5,"capacity_bits":2.5,"taint":"extreme","channel_mode":"bcp"}`)
 	if d := next(t, deliveries, "the delivery"); d.Outcome != "deferred" || d.Taint.String() != "high" || d.BandwidthBits != bcp.Bit+bcp.Bit/2 {
 		t.Errorf("the delivery is %+v", d)

@@ -51,7 +51,7 @@ func TestOutcomeIsOfOneCall(t *testing.T) {
 		NotPerformed bool `json:"not_performed"`
 	}) {
 		t.Helper()
-		reply := subjects.ReplyTool("mail", id, 0)
+		reply := subjects.Reply(bcp.RoleTool, "mail", id, 0)
 		answers, err := caller.SubscribeSync(reply)
 		if err != nil {
 			t.Fatal(err)

@@ -255,7 +255,7 @@ func TestInvitationGrantsNothingElse(t *testing.T) {
 	}
 	for _, subject := range []string{
 		subjects.Join(other.PublicKey), subjects.Joins, "bcp.v1.join.>", "bcp.v1.join", subjects.Push("mailer", "main", "alerts"), subjects.Session("main"),
-		subjects.Ask("main", "mailer"), subjects.Approval("alice", subjects.VerbList), subjects.Control(bcp.ControlReload), subjects.ReplyReader("mailer", "q1", 0),
+		subjects.Ask("main", "mailer"), subjects.Approval("alice", subjects.VerbList), subjects.Control(bcp.ControlReload), subjects.Reply(bcp.RoleReader, "mailer", "q1", 0),
 		"$JS.API.INFO", "$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.USER.INFO", ">", "*", subjects.JoinInbox(other.PublicKey) + ".x",
 	} {
 		noError(t, conn.Publish(subject, []byte("{}")))

@@ -134,7 +134,7 @@ func TestDeliveriesWaitAndRepeat(t *testing.T) {
 		} else if repeated++; before != d.JSON {
 			t.Errorf("sent again as %s, before %s", d.JSON, before)
 		}
-		if ok := strings.HasPrefix(d.Reply, subjects.ReplyController("main", bcp.DeliveryID(id))); !ok || len(d.Header) > 0 {
+		if ok := strings.HasPrefix(d.Reply, subjects.Reply(bcp.RoleController, "main", bcp.DeliveryID(id), 0)); !ok || len(d.Header) > 0 {
 			t.Errorf("reply %s, header %v", d.Reply, d.Header)
 		}
 	}

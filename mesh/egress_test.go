@@ -129,7 +129,7 @@ func TestKeeperMayDoNothingElse(t *testing.T) {
 	tried := 0
 	for _, subject := range []string{
 		subjects.Egress("main"), subjects.Push("reader", "main", "x"), subjects.Ask("main", "reader"), subjects.Session("main"), subjects.Control(bcp.ControlReload),
-		subjects.ReplyReader("reader", "q1", 0), subjects.InboxPrefix("main") + ".x", "$JS.API.INFO", "$SYS.REQ.SERVER.PING", "exfil.x",
+		subjects.Reply(bcp.RoleReader, "reader", "q1", 0), subjects.InboxPrefix("main") + ".x", "$JS.API.INFO", "$SYS.REQ.SERVER.PING", "exfil.x",
 	} {
 		noError(t, stock.Publish(subject, []byte("x")))
 		tried++

@@ -42,7 +42,7 @@ func TestQueryFlow(t *testing.T) {
 				if query.Text("type") != "bcp_query" || query.Text("query_id") != id || query.Fields["category"] != c.category || !contains(query, c.spec) {
 					t.Errorf("%s: query %s", c.name, query.JSON)
 				}
-				if query.Subject != subjects.Query("mailer", "main") || query.Reply != subjects.ReplyReader("mailer", bcp.QueryID(id), 0) {
+				if query.Subject != subjects.Query("mailer", "main") || query.Reply != subjects.Reply(bcp.RoleReader, "mailer", bcp.QueryID(id), 0) {
 					t.Errorf("%s: query on %s, reply %s", c.name, query.Subject, query.Reply)
 				}
 				mailer.Answer(t, query, c.answer)
@@ -208,7 +208,7 @@ func TestRejectedAnswerIsRetried(t *testing.T) {
 			t.Errorf("result %s", r.JSON)
 		}
 		again := mailer.queries.Next(t)
-		if again.JSON != query.JSON || again.Reply != subjects.ReplyReader("mailer", first, attempt) {
+		if again.JSON != query.JSON || again.Reply != subjects.Reply(bcp.RoleReader, "mailer", first, attempt) {
 			t.Errorf("sent again: %s on %s", again.JSON, again.Reply)
 		}
 		query = again

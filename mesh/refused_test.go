@@ -134,10 +134,10 @@ func TestRefusedAnswer(t *testing.T) {
 
 	// Another Reader, for the mailer and in its own name.
 	spy.Say(t, query.Reply, answer)
-	spy.Say(t, subjects.ReplyReader("spy", id, 0), answer)
+	spy.Say(t, subjects.Reply(bcp.RoleReader, "spy", id, 0), answer)
 	m.Wait(t, violation("spy"))
 	// The mailer, unasked.
-	mailer.Say(t, subjects.ReplyReader("mailer", "qABCDEFGHIJKLMNOPQRSTUVWXY", 0), answer)
+	mailer.Say(t, subjects.Reply(bcp.RoleReader, "mailer", "qABCDEFGHIJKLMNOPQRSTUVWXY", 0), answer)
 	m.Wait(t, violation("mailer"))
 	// In the name of another query, and as a push: malformed, and sent again.
 	mailer.Say(t, query.Reply, fmt.Sprintf(`{"type":"bcp_response","query_id":"qABCDEFGHIJKLMNOPQRSTUVWXY",%s}`, isUrgent))
@@ -271,7 +271,7 @@ func TestReplySubjects(t *testing.T) {
 		subjects.Deliver(bcp.RoleController, "main", "mailer"), subjects.InboxPrefix("main") + ".x", subjects.Query("spy", "other"),
 		subjects.Deliver(bcp.RoleReader, "spy", "other"), subjects.InboxPrefix("spy") + ".x", subjects.Ask("main", "mailer"), subjects.Session("main"),
 		subjects.Commit(), subjects.Audit("main", "mailer", "ask"), subjects.Ledger("main", "mailer"), "$JS.API.STREAM.PURGE.BCP_AUDIT", "$SYS.REQ.CLAIMS.UPDATE",
-		subjects.ReplyController("main", "d1"), subjects.ReplyReader("spy", "q1", 0), pushAlert,
+		subjects.Reply(bcp.RoleController, "main", "d1", 0), subjects.Reply(bcp.RoleReader, "spy", "q1", 0), pushAlert,
 	}
 	spied := spy.Listen(t, subjects.InboxesOf("spy"))
 	for _, reply := range replies {

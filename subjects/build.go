@@ -29,31 +29,13 @@ func Deliver(role bcp.Role, agent, peer bcp.AgentName) string {
 	return Subject{Kind: KindDeliver, Role: role, Agent: agent, Peer: peer}.String()
 }
 
-// ReplyReader returns the subject on which a Reader answers a query. Attempt 0
-// is the first; each later one has its own subject (PROTOCOL P9.5).
-func ReplyReader(reader bcp.AgentName, query bcp.QueryID, attempt int) string {
-	return Subject{Kind: KindReply, Role: bcp.RoleReader, Agent: reader, ID: string(query), Attempt: attempt}.String()
-}
-
-// ReplyController returns the subject on which a Controller acknowledges the
-// first sending of a delivery.
-func ReplyController(controller bcp.AgentName, delivery bcp.DeliveryID) string {
-	return ReplyDelivery(bcp.RoleController, controller, delivery)
-}
-
-// ReplyDelivery returns the subject on which an agent in either role
-// acknowledges the first sending of a delivery.
-func ReplyDelivery(role bcp.Role, agent bcp.AgentName, delivery bcp.DeliveryID) string {
-	return ReplyAttempt(role, agent, delivery, 0)
-}
-
-// ReplyAttempt returns the subject on which an agent in either role
-// acknowledges one sending of a delivery; attempt 0 is the first. Each sending
-// needs its own subject: for a server, a second message with the same reply
-// subject uses up the one reply that the first allowed. Agents acknowledge on
-// the message's reply subject, and ignore reply subjects of others.
-func ReplyAttempt(role bcp.Role, agent bcp.AgentName, delivery bcp.DeliveryID, attempt int) string {
-	return Subject{Kind: KindReply, Role: role, Agent: agent, ID: string(delivery), Attempt: attempt}.String()
+// Reply returns the subject on which an agent in a role replies to one sending of what has
+// an id: it answers a query, a request for a plan or a call, or acknowledges a delivery.
+// Attempt 0 is the first sending. Each one needs its own subject (PROTOCOL P9.5): for a
+// server, a second message with the same reply subject uses up the one reply that the first
+// allowed. Agents reply on the message's reply subject, and ignore reply subjects of others.
+func Reply[ID ~string](role bcp.Role, agent bcp.AgentName, id ID, attempt int) string {
+	return Subject{Kind: KindReply, Role: role, Agent: agent, ID: string(id), Attempt: attempt}.String()
 }
 
 // Session returns the subject on which a Controller opens and closes sessions
@@ -100,17 +82,6 @@ func Subplan(planner, kernel bcp.AgentName) string {
 // kernel.
 func Call(service bcp.AgentName, tool string, kernel bcp.AgentName) string {
 	return Subject{Kind: KindCall, Agent: service, Tool: tool, Kernel: kernel}.String()
-}
-
-// ReplyPlanner returns the subject on which a planner, or a sub-planner, answers
-// one sending of a request; attempt 0 is the first.
-func ReplyPlanner(role bcp.Role, planner bcp.AgentName, request string, attempt int) string {
-	return Subject{Kind: KindReply, Role: role, Agent: planner, ID: request, Attempt: attempt}.String()
-}
-
-// ReplyTool returns the subject on which a tool service answers one attempt of a call.
-func ReplyTool(service bcp.AgentName, call string, attempt int) string {
-	return Subject{Kind: KindReply, Role: bcp.RoleTool, Agent: service, ID: call, Attempt: attempt}.String()
 }
 
 // Control returns the subject on which the operator sends one of its acts.

@@ -27,11 +27,11 @@ func TestBuildGivesTheTable(t *testing.T) {
 		{subjects.Push("researcher", "main", "Job-1"), "bcp.v1.push.researcher.main.Job-1"},
 		{subjects.Deliver(bcp.RoleReader, "researcher", "gateway"), "bcp.v1.deliver.reader.researcher.gateway"},
 		{subjects.Deliver(bcp.RoleController, "main", "researcher"), "bcp.v1.deliver.controller.main.researcher"},
-		{subjects.ReplyReader("researcher", "q_1", 0), "bcp.v1.reply.reader.researcher.q_1"},
-		{subjects.ReplyReader("researcher", "q_1", 3), "bcp.v1.reply.reader.researcher.q_1.3"},
-		{subjects.ReplyController("main", "d-1"), "bcp.v1.reply.controller.main.d-1"},
-		{subjects.ReplyAttempt(bcp.RoleController, "main", "d-1", 2), "bcp.v1.reply.controller.main.d-1.2"},
-		{subjects.ReplyDelivery(bcp.RoleReader, "researcher", "d-1"), "bcp.v1.reply.reader.researcher.d-1"},
+		{subjects.Reply(bcp.RoleReader, "researcher", "q_1", 0), "bcp.v1.reply.reader.researcher.q_1"},
+		{subjects.Reply(bcp.RoleReader, "researcher", "q_1", 3), "bcp.v1.reply.reader.researcher.q_1.3"},
+		{subjects.Reply(bcp.RoleController, "main", "d-1", 0), "bcp.v1.reply.controller.main.d-1"},
+		{subjects.Reply(bcp.RoleController, "main", "d-1", 2), "bcp.v1.reply.controller.main.d-1.2"},
+		{subjects.Reply(bcp.RoleReader, "researcher", "d-1", 0), "bcp.v1.reply.reader.researcher.d-1"},
 		{subjects.Session("main"), "bcp.v1.session.main"},
 		{subjects.Approval("alice", subjects.VerbEdit), "bcp.v1.approval.alice.edit"},
 		{subjects.Commit(), "bcp.v1.commit.0"},
@@ -59,10 +59,10 @@ func TestBuildGivesTheTable(t *testing.T) {
 		{subjects.Plan("ann", "desk"), "bcp.v1.plan.ann.desk"},
 		{subjects.Subplan("ann", "desk"), "bcp.v1.subplan.ann.desk"},
 		{subjects.Call("mail", "send_email", "desk"), "bcp.v1.call.mail.send_email.desk"},
-		{subjects.ReplyPlanner(bcp.RolePlanner, "ann", "p1", 0), "bcp.v1.reply.planner.ann.p1"},
-		{subjects.ReplyPlanner(bcp.RolePlanner, "ann", "p1", 2), "bcp.v1.reply.planner.ann.p1.2"},
-		{subjects.ReplyPlanner(bcp.RoleSubplanner, "ann", "p1", 2), "bcp.v1.reply.subplanner.ann.p1.2"},
-		{subjects.ReplyTool("mail", "c1", 1), "bcp.v1.reply.tool.mail.c1.1"},
+		{subjects.Reply(bcp.RolePlanner, "ann", "p1", 0), "bcp.v1.reply.planner.ann.p1"},
+		{subjects.Reply(bcp.RolePlanner, "ann", "p1", 2), "bcp.v1.reply.planner.ann.p1.2"},
+		{subjects.Reply(bcp.RoleSubplanner, "ann", "p1", 2), "bcp.v1.reply.subplanner.ann.p1.2"},
+		{subjects.Reply(bcp.RoleTool, "mail", "c1", 1), "bcp.v1.reply.tool.mail.c1.1"},
 		{subjects.RunsOf("main"), "bcp.v1.run.main.*.*"},
 		{subjects.PlansOf("ann"), "bcp.v1.plan.ann.>"},
 		{subjects.SubplansOf("ann"), "bcp.v1.subplan.ann.>"},
@@ -96,12 +96,12 @@ func TestBuildersRefuseWhatIsNoToken(t *testing.T) {
 		built := []string{
 			subjects.Run(n, "k", "g"), subjects.Run("r", n, "g"), subjects.Run("r", "k", b), subjects.Plan(n, "k"), subjects.Plan("p", n),
 			subjects.Subplan(n, "k"), subjects.Subplan("p", n), subjects.Call(n, "t", "k"), subjects.Call("s", b, "k"), subjects.Call("s", "t", n),
-			subjects.ReplyPlanner(bcp.RolePlanner, n, "p", 0), subjects.ReplyPlanner(bcp.RoleSubplanner, "p", b, 0), subjects.ReplyTool(n, "c", 1), subjects.ReplyTool("s", b, 1),
+			subjects.Reply(bcp.RolePlanner, n, "p", 0), subjects.Reply(bcp.RoleSubplanner, "p", b, 0), subjects.Reply(bcp.RoleTool, n, "c", 1), subjects.Reply(bcp.RoleTool, "s", b, 1),
 			subjects.Ask(n, "r"), subjects.Ask("c", n), subjects.Query(n, "c"), subjects.Query("r", n),
 			subjects.Push(n, "c", "s"), subjects.Push("r", n, "s"), subjects.Push("r", "c", s),
 			subjects.Deliver(bcp.RoleReader, n, "c"), subjects.Deliver(bcp.RoleReader, "r", n),
-			subjects.ReplyReader(n, "q", 0), subjects.ReplyReader("r", bcp.QueryID(b), 0),
-			subjects.ReplyController(n, "d"), subjects.ReplyController("c", bcp.DeliveryID(b)),
+			subjects.Reply(bcp.RoleReader, n, "q", 0), subjects.Reply(bcp.RoleReader, "r", bcp.QueryID(b), 0),
+			subjects.Reply(bcp.RoleController, n, "d", 0), subjects.Reply(bcp.RoleController, "c", bcp.DeliveryID(b), 0),
 			subjects.Session(n), subjects.Approval(n, subjects.VerbGet), subjects.Approval("a", subjects.Verb(b)),
 			subjects.Audit("c", "r", b), subjects.Ledger(n, "r"), subjects.Ledger("c", n),
 			subjects.InboxPrefix(n), subjects.InboxesOf(n), subjects.AsksOf(n), subjects.PushesOf(n),
@@ -124,9 +124,9 @@ func TestBuildersRefuseWhatIsNoToken(t *testing.T) {
 		subjects.Key("c", "", subjects.SealedRaw, "2026-03-15"), subjects.Key("", "r", subjects.SealedRaw, "2026-03-15"),
 		subjects.Key("c", "r", "", "2026-03-15"), subjects.Key("c", "r", "spec", "2026-03-15"), subjects.Key("c", "r", subjects.SealedRaw, "2026-02-29"),
 		subjects.Key("c", "r", subjects.SealedRaw, "2026-3-15"), subjects.Key("c", "r", subjects.SealedRaw, "*"), subjects.KeysOf("*", "r", subjects.SealedRaw),
-		subjects.ReplyReader("r", "q", -1), subjects.ReplyReader("r", "q", subjects.MaxAttempt+1),
-		subjects.ReplyAttempt(bcp.RoleController, "c", "d", -1), subjects.ReplyAttempt(bcp.RoleAuditor, "c", "d", 1),
-		subjects.Deliver(bcp.RoleApprover, "a", "c"), subjects.Deliver(0, "a", "c"), subjects.ReplyDelivery(9, "a", "d"),
+		subjects.Reply(bcp.RoleReader, "r", "q", -1), subjects.Reply(bcp.RoleReader, "r", "q", subjects.MaxAttempt+1),
+		subjects.Reply(bcp.RoleController, "c", "d", -1), subjects.Reply(bcp.RoleAuditor, "c", "d", 1),
+		subjects.Deliver(bcp.RoleApprover, "a", "c"), subjects.Deliver(0, "a", "c"), subjects.Reply(9, "a", "d", 0),
 		subjects.Ask("gateway", "r"), subjects.Session("gateway"), subjects.InboxPrefix("gateway"),
 		subjects.Subject{}.String(), subjects.Subject{Kind: 200}.String(), subjects.All(0), subjects.All(200),
 	} {
@@ -134,7 +134,7 @@ func TestBuildersRefuseWhatIsNoToken(t *testing.T) {
 			t.Errorf("made %q", got)
 		}
 	}
-	for _, at := range []string{subjects.Commit(), subjects.ReplyReader("r", "q", subjects.MaxAttempt)} {
+	for _, at := range []string{subjects.Commit(), subjects.Reply(bcp.RoleReader, "r", "q", subjects.MaxAttempt)} {
 		if at == "" {
 			t.Error("refused a part at its limit")
 		}

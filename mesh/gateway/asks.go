@@ -93,7 +93,7 @@ func (g *Gateway) sendResult(d *bcp.Decision) {
 	}
 	id := bcp.DeliveryID(string(rune(receiptLetter)) + g.moment().Fresh)
 	g.publish(agentRole{d.Reader, bcp.RoleReader}, subjects.Deliver(bcp.RoleReader, d.Reader, peer),
-		subjects.ReplyDelivery(bcp.RoleReader, d.Reader, id), d.Result())
+		subjects.Reply(bcp.RoleReader, d.Reader, id, 0), d.Result())
 }
 
 // expiries are the ends of queries and items by time.

@@ -160,7 +160,7 @@ func (g *Gateway) sendSubscriptions(who agentRole, id bcp.DeliveryID, sending in
 	if c.owed && g.clock().Sub(since) >= patience {
 		g.sendOpenQueries(who, c)
 	}
-	g.publish(who, subjects.Deliver(who.Role, who.Agent, bcp.Gateway), subjects.ReplyAttempt(who.Role, who.Agent, id, sending),
+	g.publish(who, subjects.Deliver(who.Role, who.Agent, bcp.Gateway), subjects.Reply(who.Role, who.Agent, id, sending),
 		g.state.Subscriptions(who.Agent))
 	backoff := min(firstBackoff<<min(sending, 20), maxBackoff)
 	g.runAt(g.clock().Add(backoff), func() { g.sendSubscriptions(who, id, sending+1, since) })
@@ -267,7 +267,7 @@ func (g *Gateway) dispatch(id bcp.QueryID) {
 	}
 	sending := len(g.dispatched[id])
 	g.dispatched[id] = append(g.dispatched[id], attempt)
-	g.publish(agentRole{reader, bcp.RoleReader}, subjects.Query(reader, query.Controller), subjects.ReplyReader(reader, id, sending), query)
+	g.publish(agentRole{reader, bcp.RoleReader}, subjects.Query(reader, query.Controller), subjects.Reply(bcp.RoleReader, reader, id, sending), query)
 }
 
 // noteUnheard sends the open queries of a Reader again, with a backoff, if it

@@ -58,7 +58,7 @@ func (d *Dispatcher) Call(r *kernel.Release) error {
 		return errNoHandle
 	}
 	subject := subjects.Call(bcp.AgentName(tool.Service), tool.Name, d.kernel.Name())
-	reply := subjects.ReplyTool(bcp.AgentName(tool.Service), r.Wait.ID, r.Wait.Attempt)
+	reply := subjects.Reply(bcp.RoleTool, bcp.AgentName(tool.Service), r.Wait.ID, r.Wait.Attempt)
 	if subject == "" || reply == "" {
 		return fmt.Errorf("calling %s: %w", tool.Name, subjects.ErrSubject)
 	}

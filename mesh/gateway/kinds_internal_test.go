@@ -25,9 +25,9 @@ func TestEveryKindHasItsHandler(t *testing.T) {
 	for _, subject := range []string{
 		subjects.Ask("main", "mailer"), subjects.Push("mailer", "main", "alerts"), subjects.Session("main"), subjects.Egress("main"), subjects.Usage("main"),
 		subjects.Approval("ann", subjects.VerbList), subjects.Control(bcp.ControlReload), subjects.Role("peer", "peer"), subjects.Run("main", "desk", "all"),
-		subjects.ReplyReader("mailer", "q1", 0), subjects.ReplyController("main", "d1"), subjects.ReplyDelivery(bcp.RoleReader, "mailer", "h1"),
-		subjects.ReplyDelivery(bcp.RoleReader, "mailer", "r1"), subjects.ReplyDelivery(bcp.RoleReader, "mailer", "n1"),
-		subjects.ReplyPlanner(bcp.RolePlanner, "plan", "p1", 1), subjects.ReplyPlanner(bcp.RoleSubplanner, "plan", "p1", 1), subjects.ReplyTool("tool", "c1", 1),
+		subjects.Reply(bcp.RoleReader, "mailer", "q1", 0), subjects.Reply(bcp.RoleController, "main", "d1", 0), subjects.Reply(bcp.RoleReader, "mailer", "h1", 0),
+		subjects.Reply(bcp.RoleReader, "mailer", "r1", 0), subjects.Reply(bcp.RoleReader, "mailer", "n1", 0),
+		subjects.Reply(bcp.RolePlanner, "plan", "p1", 1), subjects.Reply(bcp.RoleSubplanner, "plan", "p1", 1), subjects.Reply(bcp.RoleTool, "tool", "c1", 1),
 	} {
 		s, err := subjects.Parse(subject)
 		if err != nil || requestOn(&s) == nil {

@@ -53,7 +53,7 @@ func (g *Gateway) sendNotice(who agentRole, n state.Notice) {
 
 func (g *Gateway) repeatNotice(n state.Notice, s *sending) {
 	c := g.agents[s.to]
-	g.publish(s.to, subjects.Deliver(n.Role, n.Agent, n.Peer), subjects.ReplyAttempt(n.Role, n.Agent, n.ID, s.count), n.Message)
+	g.publish(s.to, subjects.Deliver(n.Role, n.Agent, n.Peer), subjects.Reply(n.Role, n.Agent, n.ID, s.count), n.Message)
 	s.count++
 	count, backoff := s.count, s.backoff
 	s.backoff = min(2*backoff, maxNoticeBackoff)

@@ -89,7 +89,7 @@ func (g *Gateway) sendDelivery(key bcp.ChannelKey, out *state.Outgoing) {
 	id := out.DeliveryID
 	s := g.sending[id]
 	g.publish(s.to, subjects.Deliver(bcp.RoleController, key.Controller, key.Reader),
-		subjects.ReplyAttempt(bcp.RoleController, key.Controller, id, s.count), out.Delivery)
+		subjects.Reply(bcp.RoleController, key.Controller, id, s.count), out.Delivery)
 	s.count++
 	count, backoff := s.count, s.backoff
 	s.backoff = min(4*backoff, maxBackoff)

@@ -232,7 +232,7 @@ func (g *Gateway) askPlanner(id string) {
 	if subject == "" || conn == nil {
 		return
 	}
-	reply := subjects.ReplyPlanner(role, r.Agent, id, 1+rand.IntN(subjects.MaxAttempt))
+	reply := subjects.Reply(role, r.Agent, id, 1+rand.IntN(subjects.MaxAttempt))
 	if err := conn.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: r.Body}); err != nil {
 		g.log.Warn("asking a planner", "error", err)
 	}

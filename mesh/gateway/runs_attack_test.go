@@ -152,11 +152,11 @@ func TestCompromisedPlannerAndHijackedReader(t *testing.T) {
 	planner := b.connect(t, "ann", bcp.RolePlanner)
 	call, query := subjects.Call("mail", "post", "desk"), <-queries
 	everywhere := []string{
-		call, subjects.Run("main", "desk", "all"), subjects.ReplyTool("mail", "c1", 1), subjects.Plan("ann", "desk"), subjects.Ask("desk", "mailer"), subjects.Query("mailer", "desk"),
+		call, subjects.Run("main", "desk", "all"), subjects.Reply(bcp.RoleTool, "mail", "c1", 1), subjects.Plan("ann", "desk"), subjects.Ask("desk", "mailer"), subjects.Query("mailer", "desk"),
 		subjects.Control(bcp.ControlStopRun),
 	}
-	refusesAll(t, "the planner", planner, append(everywhere, subjects.ReplyPlanner(bcp.RolePlanner, "ann", "p1", 1), subjects.ReplyReader("mailer", "q1", 1))...)
-	refusesAll(t, "the Reader", reader, append(everywhere, query.Reply, subjects.ReplyPlanner(bcp.RolePlanner, "ann", "p1", 1))...)
+	refusesAll(t, "the planner", planner, append(everywhere, subjects.Reply(bcp.RolePlanner, "ann", "p1", 1), subjects.Reply(bcp.RoleReader, "mailer", "q1", 1))...)
+	refusesAll(t, "the Reader", reader, append(everywhere, query.Reply, subjects.Reply(bcp.RolePlanner, "ann", "p1", 1))...)
 	for who, conn := range map[string]*nats.Conn{"the planner": planner, "the Reader": reader} {
 		hearsNone(t, who, conn, subjects.CallsOf("mail"), subjects.PlansOf("boss"), subjects.QueriesOf("desk"), "bcp.v1.>")
 	}

@@ -101,8 +101,8 @@ func TestSubPlannersCredentials(t *testing.T) {
 
 	paul, ann, mailer := b.connect(t, "paul", bcp.RoleSubplanner), b.connect(t, "ann", bcp.RolePlanner), b.connect(t, "mailer", bcp.RoleReader)
 	everywhere := []string{
-		subjects.Call("mail", "post", "desk"), subjects.Run("main", "desk", "all"), subjects.ReplyTool("mail", "c1", 1), subjects.Subplan("paul", "desk"),
-		subjects.ReplyPlanner(bcp.RolePlanner, "ann", "p1", 1), subjects.ReplyPlanner(bcp.RoleSubplanner, "paul", "p1", 1), subjects.ReplyReader("mailer", "q1", 1),
+		subjects.Call("mail", "post", "desk"), subjects.Run("main", "desk", "all"), subjects.Reply(bcp.RoleTool, "mail", "c1", 1), subjects.Subplan("paul", "desk"),
+		subjects.Reply(bcp.RolePlanner, "ann", "p1", 1), subjects.Reply(bcp.RoleSubplanner, "paul", "p1", 1), subjects.Reply(bcp.RoleReader, "mailer", "q1", 1),
 		answered, subjects.Query("mailer", "desk"), subjects.Plan("ann", "desk"),
 	}
 	for who, conn := range map[string]*nats.Conn{"the sub-planner": paul, "the planner": ann, "the Reader": mailer} {

@@ -656,7 +656,7 @@ func TestCredentialsHoldWithoutAGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.Close)
-	for _, subject := range []string{send, subjects.Call("mail", "read_inbox", "desk"), subjects.Run("main", "desk", "all"), subjects.ReplyTool("mail", "c1", 1)} {
+	for _, subject := range []string{send, subjects.Call("mail", "read_inbox", "desk"), subjects.Run("main", "desk", "all"), subjects.Reply(bcp.RoleTool, "mail", "c1", 1)} {
 		refuses("a dispatcher", d, subject)
 		select {
 		case <-refused:

@@ -55,7 +55,7 @@ func TestReaderAnswersOnceAndOnlyWhatItWasAsked(t *testing.T) {
 	answers := listen(t, gateway, subjects.All(subjects.KindReply))
 	arrived := listen(t, researcher.Conn, subjects.QueriesOf("researcher"))
 
-	first, second := subjects.ReplyReader("researcher", "q1", 0), subjects.ReplyReader("researcher", "q1", 1)
+	first, second := subjects.Reply(bcp.RoleReader, "researcher", "q1", 0), subjects.Reply(bcp.RoleReader, "researcher", "q1", 1)
 	publish(t, researcher.Conn, first, "unsolicited")
 	flush(t, researcher.Conn)
 	query(t, gateway, researcher, arrived, first)
@@ -64,12 +64,12 @@ func TestReaderAnswersOnceAndOnlyWhatItWasAsked(t *testing.T) {
 	publish(t, researcher.Conn, first, "answer")
 	publish(t, researcher.Conn, first, "again")
 	publish(t, researcher.Conn, second, "not asked yet")
-	publish(t, researcher.Conn, subjects.ReplyReader("researcher", "q2", 0), "another query")
-	publish(t, researcher.Conn, subjects.ReplyReader("mailer", "q1", 0), "for another")
-	publish(t, researcher.Conn, subjects.ReplyController("main", "q1"), "another role")
+	publish(t, researcher.Conn, subjects.Reply(bcp.RoleReader, "researcher", "q2", 0), "another query")
+	publish(t, researcher.Conn, subjects.Reply(bcp.RoleReader, "mailer", "q1", 0), "for another")
+	publish(t, researcher.Conn, subjects.Reply(bcp.RoleController, "main", "q1", 0), "another role")
 	if diff := cmp.Diff([]string{
-		"publish " + first, "publish " + first, "publish " + second, "publish " + subjects.ReplyReader("researcher", "q2", 0),
-		"publish " + subjects.ReplyReader("mailer", "q1", 0), "publish " + subjects.ReplyController("main", "q1"),
+		"publish " + first, "publish " + first, "publish " + second, "publish " + subjects.Reply(bcp.RoleReader, "researcher", "q2", 0),
+		"publish " + subjects.Reply(bcp.RoleReader, "mailer", "q1", 0), "publish " + subjects.Reply(bcp.RoleController, "main", "q1", 0),
 	}, researcher.refusals()); diff != "" {
 		t.Error(diff)
 	}
@@ -102,7 +102,7 @@ func TestLateAnswerIsRefused(t *testing.T) {
 		}
 	})
 	gateway, researcher := b.gateway(), b.connect("researcher", bcp.RoleReader)
-	reply := subjects.ReplyReader("researcher", "q1", 0)
+	reply := subjects.Reply(bcp.RoleReader, "researcher", "q1", 0)
 	query(t, gateway, researcher, listen(t, researcher.Conn, subjects.QueriesOf("researcher")), reply)
 	// The permission ends with the server's own clock.
 	time.Sleep(2 * lasts)
@@ -125,9 +125,9 @@ func TestDeliveryIsAcknowledgedOnceByWhoeverGotIt(t *testing.T) {
 		reader: listen(t, reader.Conn, subjects.DeliveriesOf(bcp.RoleReader, "relay")),
 	}
 	for subject, reply := range map[string]string{
-		subjects.Deliver(bcp.RoleController, "main", "researcher"): subjects.ReplyController("main", "d1"),
-		subjects.Deliver(bcp.RoleController, "relay", "mailer"):    subjects.ReplyController("relay", "d2"),
-		subjects.Deliver(bcp.RoleReader, "relay", bcp.Gateway):     subjects.ReplyDelivery(bcp.RoleReader, "relay", "d3"),
+		subjects.Deliver(bcp.RoleController, "main", "researcher"): subjects.Reply(bcp.RoleController, "main", "d1", 0),
+		subjects.Deliver(bcp.RoleController, "relay", "mailer"):    subjects.Reply(bcp.RoleController, "relay", "d2", 0),
+		subjects.Deliver(bcp.RoleReader, "relay", bcp.Gateway):     subjects.Reply(bcp.RoleReader, "relay", "d3", 0),
 	} {
 		noError(t, gateway.PublishRequest(subject, reply, []byte("delivery")))
 	}
@@ -164,7 +164,7 @@ func TestEachSendingNeedsAReplySubjectOfItsOwn(t *testing.T) {
 			t.Fatal("it did not arrive")
 		}
 	}
-	same := subjects.ReplyController("main", "d1")
+	same := subjects.Reply(bcp.RoleController, "main", "d1", 0)
 	send(same)
 	send(same)
 	publish(t, main.Conn, same, "")
@@ -175,7 +175,7 @@ func TestEachSendingNeedsAReplySubjectOfItsOwn(t *testing.T) {
 	}
 	var want []string
 	for attempt := range 3 {
-		want = append(want, subjects.ReplyAttempt(bcp.RoleController, "main", "d2", attempt))
+		want = append(want, subjects.Reply(bcp.RoleController, "main", "d2", attempt))
 		send(want[attempt])
 	}
 	for _, reply := range want {

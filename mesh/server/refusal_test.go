@@ -24,7 +24,7 @@ func universe(scopes []subjects.Scope) []string {
 	for _, a := range names {
 		list = append(
 			list, subjects.Session(a), subjects.InboxPrefix(a)+".x", subjects.InboxPrefix(a)+".x.1", "_INBOX."+string(a),
-			subjects.ReplyReader(a, "q1", 0), subjects.ReplyReader(a, "q1", 2), subjects.ReplyController(a, "d1"),
+			subjects.Reply(bcp.RoleReader, a, "q1", 0), subjects.Reply(bcp.RoleReader, a, "q1", 2), subjects.Reply(bcp.RoleController, a, "d1", 0),
 			subjects.QueriesOf(a), subjects.DeliveriesOf(bcp.RoleReader, a), subjects.DeliveriesOf(bcp.RoleController, a),
 			subjects.Deliver(bcp.RoleReader, a, bcp.Gateway), subjects.Deliver(bcp.RoleController, a, bcp.Gateway),
 		)
@@ -52,7 +52,7 @@ func universe(scopes []subjects.Scope) []string {
 		}
 	}
 	list = append(list, granted...)
-	for _, subject := range append(granted, subjects.ReplyReader("researcher", "q1", 0), subjects.ReplyController("main", "d1")) {
+	for _, subject := range append(granted, subjects.Reply(bcp.RoleReader, "researcher", "q1", 0), subjects.Reply(bcp.RoleController, "main", "d1", 0)) {
 		tokens := strings.Split(subject, ".")
 		for i := range tokens {
 			for _, with := range []string{"*", ">", "", "x", "gateway"} {

@@ -155,13 +155,11 @@ func cutPort(address string) string {
 type Server struct {
 	http    *http.Server
 	address string
-	undo    func() bool
 	done    chan struct{}
 	err     error // of serving, once done is closed
 }
 
-// Serve serves the metrics at an address until Stop, or until ctx is cancelled; port 0
-// means any free one. Without a token the address must be loopback, otherwise the
+// Serve serves the metrics at an address until Stop; port 0 means any free one. Without a token the address must be loopback, otherwise the
 // error is [ErrNotLoopback]; a token must pass [CheckToken].
 func Serve(ctx context.Context, address, token string, metrics *Metrics, source Source) (*Server, error) {
 	if token != "" {
@@ -186,7 +184,6 @@ func Serve(ctx context.Context, address, token string, metrics *Metrics, source 
 	if token == "" && !guard.Loopback(cutPort(s.address)) {
 		return nil, errors.Join(fmt.Errorf("%w: %q is %s", ErrNotLoopback, address, s.address), listener.Close())
 	}
-	s.undo = context.AfterFunc(ctx, func() { _ = s.http.Close() })
 	go func() {
 		defer close(s.done)
 		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -202,7 +199,6 @@ func (s *Server) URL() string { return "http://" + s.address + Path }
 // Stop stops the server: running scrapes may finish until ctx ends. It may be
 // called several times.
 func (s *Server) Stop(ctx context.Context) error {
-	s.undo()
 	if err := s.http.Shutdown(ctx); err != nil {
 		_ = s.http.Close() // cuts the others off
 	}

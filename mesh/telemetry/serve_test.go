@@ -76,25 +76,6 @@ func TestServeOnLoopbackAlone(t *testing.T) {
 	}
 }
 
-func TestServeEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(context.Background())
-	s, err := telemetry.Serve(ctx, "127.0.0.1:0", "", metricsOf(t), resting{})
-	noError(t, err)
-	cancel()
-	for deadline := time.Now().Add(meshtest.Patience); ; {
-		if _, err := client.Get(s.URL()); err != nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("it still serves")
-		}
-	}
-	if err := s.Stop(context.Background()); err != nil {
-		t.Error(err)
-	}
-}
-
 // Nothing but GET of two paths is served, to nobody who came by another name.
 func TestHandlerRefuses(t *testing.T) {
 	t.Parallel()

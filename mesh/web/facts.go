@@ -40,10 +40,9 @@ type channel struct {
 type agent struct {
 	Name               bcp.AgentName
 	controller, reader bool
-	Taint              bcp.Taint        // of its answers as a Reader, of its input as a Controller
-	definition         *bcp.Agent       // or nil
-	status             *status.Agent    // or nil
-	session            *bcp.SessionView // or nil
+	Taint              bcp.Taint     // of its answers as a Reader, of its input as a Controller
+	definition         *bcp.Agent    // or nil
+	status             *status.Agent // or nil
 	violations         int
 	now                time.Time
 }
@@ -152,9 +151,7 @@ func (f *facts) findAgents() {
 	}
 	for i := range k.sessions {
 		s := &k.sessions[i]
-		a := at(s.Controller)
-		a.session = s
-		if f.definition == nil {
+		if a := at(s.Controller); f.definition == nil {
 			a.Taint = bcp.MaxTaint(a.Taint, s.Exposure)
 		}
 	}

@@ -132,12 +132,12 @@ func (f *floor) listen(i int) (err error) {
 		if err := p.controller.Publish(subjects.Answer(bcp.RoleController, p.controllerName, m.Reply), []byte(`{"query_id":"`+id+`","nominal_bits":2.58,"capacity_bits":2.58,"remaining_bits":100000}`)); err != nil {
 			return err
 		}
-		return p.reader.PublishRequest(p.query, subjects.ReplyReader(p.readerName, bcp.QueryID(id), 0),
+		return p.reader.PublishRequest(p.query, subjects.Reply(bcp.RoleReader, p.readerName, bcp.QueryID(id), 0),
 			[]byte(`{"type":"bcp_query","query_id":"`+id+floorQuery))
 	}
 	answered := func(m *nats.Msg) error {
 		id := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
-		if err := p.reader.PublishRequest(p.result, subjects.ReplyDelivery(bcp.RoleReader, p.readerName, bcp.DeliveryID("r"+id)),
+		if err := p.reader.PublishRequest(p.result, subjects.Reply(bcp.RoleReader, p.readerName, bcp.DeliveryID("r"+id), 0),
 			[]byte(`{"type":"bcp_validation_result","query_id":"`+id+floorResult)); err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func (f *floor) listen(i int) (err error) {
 func (p *floorPair) sendDelivery(query string) error {
 	p.sent++
 	id := fmt.Sprintf("d%025d", p.sent)
-	return p.controller.PublishRequest(p.deliver, subjects.ReplyController(p.controllerName, bcp.DeliveryID(id)),
+	return p.controller.PublishRequest(p.deliver, subjects.Reply(bcp.RoleController, p.controllerName, bcp.DeliveryID(id), 0),
 		[]byte(`{"type":"bcp_response_delivery","delivery_id":"`+id+`","query_id":"`+query+floorDelivery))
 }
 

@@ -92,22 +92,22 @@ func (r *Rig) laterDeliveries(ctx context.Context) {
 // dropDeliveries sends what must be dropped, and then a delivery.
 func (r *Rig) dropDeliveries(ctx context.Context) {
 	foreign := r.message()
-	wants := subjects.ReplyController(bystander, foreign.DeliveryID)
+	wants := subjects.Reply(bcp.RoleController, bystander, foreign.DeliveryID, 0)
 	r.publish(r.deliver(), wants, r.encode(foreign))
 
 	other := r.message()
-	borrowed := subjects.ReplyController(r.config.Agent, bcp.DeliveryID(fresh()))
+	borrowed := subjects.Reply(bcp.RoleController, r.config.Agent, bcp.DeliveryID(fresh()), 0)
 	r.publish(r.deliver(), borrowed, r.encode(other))
 
 	wrong := r.message()
 	wrong.FromAgent = bystander
-	sender := subjects.ReplyController(r.config.Agent, wrong.DeliveryID)
+	sender := subjects.Reply(bcp.RoleController, r.config.Agent, wrong.DeliveryID, 0)
 	r.publish(r.deliver(), sender, r.encode(wrong))
 
 	var broken []string
 	whole := r.encode(r.message())
 	for _, data := range [][]byte{whole[:len(whole)-3], nil, {0xff, 0xff}} {
-		broken = append(broken, subjects.ReplyController(r.config.Agent, bcp.DeliveryID(fresh())))
+		broken = append(broken, subjects.Reply(bcp.RoleController, r.config.Agent, bcp.DeliveryID(fresh()), 0))
 		r.publish(r.deliver(), broken[len(broken)-1], data)
 	}
 	_, ok := r.deliverUntil(ctx, r.message())

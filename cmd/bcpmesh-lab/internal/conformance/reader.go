@@ -38,7 +38,7 @@ func (r *Rig) ask(spec bcp.Spec) question { return question{bcp.QueryID(fresh())
 
 // reply returns the reply subject of a sending of a question.
 func (r *Rig) reply(q question, attempt int) string {
-	return subjects.ReplyReader(r.config.Agent, q.id, attempt)
+	return subjects.Reply(bcp.RoleReader, r.config.Agent, q.id, attempt)
 }
 
 func (r *Rig) query() string { return subjects.Query(r.config.Agent, peer) }
@@ -206,7 +206,7 @@ func (r *Rig) sendFuture(ctx context.Context, spec bcp.Spec) {
 // drop sends what must be dropped, and then a query.
 func (r *Rig) drop(ctx context.Context, spec bcp.Spec) {
 	foreign, other, another, unknown := r.ask(spec), r.ask(spec), r.ask(spec), r.ask(spec)
-	wants := subjects.ReplyReader(bystander, foreign.id, 0)
+	wants := subjects.Reply(bcp.RoleReader, bystander, foreign.id, 0)
 	r.publish(r.query(), wants, r.body(foreign))
 
 	borrowed := r.ask(spec)

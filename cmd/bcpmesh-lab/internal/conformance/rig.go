@@ -308,7 +308,7 @@ func (r *Rig) answered(ctx context.Context, subject string) bool {
 
 // attempt returns the reply subject of one sending of a delivery.
 func (r *Rig) attempt(id bcp.DeliveryID, n int) string {
-	return subjects.ReplyAttempt(r.config.Role, r.config.Agent, id, n)
+	return subjects.Reply(r.config.Role, r.config.Agent, id, n)
 }
 
 // persist sends a delivery repeatedly, each time with a new reply subject, until one is

@@ -67,7 +67,7 @@ func combinations() []Attack {
 		}},
 		{ID: "A-ROLES", Class: ClassCombined, Text: "uses one role's creds for the other role", Property: "a Reader asks nothing and a Controller answers nothing", Run: func(r *Rig) {
 			r.Client(mailer, bcp.RoleReader).publishes(subjects.Ask(mailer, main), subjects.Ask(mailer, clerk), subjects.Session(mailer))
-			r.Client(main, bcp.RoleController).publishes(subjects.Push(main, mailer, "alerts"), subjects.ReplyReader(mailer, "q1", 0))
+			r.Client(main, bcp.RoleController).publishes(subjects.Push(main, mailer, "alerts"), subjects.Reply(bcp.RoleReader, mailer, "q1", 0))
 			r.Client(main, bcp.RoleController).subscribes(subjects.QueriesOf(main))
 		}},
 		{ID: "A-EXPIRED", Class: ClassCombined, Text: "uses creds after their end", Property: "the server refuses to connect, and ends open connections", Run: func(r *Rig) {

@@ -268,7 +268,7 @@ func kernels() []Attack {
 			if len(s.told) < 8 {
 				r.abandon("the sub-planner was asked %d times", len(s.told))
 			}
-			s.sub.publishes("bcp.v1.call.mailbox.send.desk", subjects.Run(main, desk, "all"), subjects.Plan(sage, desk), subjects.Subplan(mole, desk), subjects.ReplyPlanner(bcp.RolePlanner, sage, "p1", 1), subjects.ReplyPlanner(bcp.RoleSubplanner, mole, "p1", 1), subjects.ReplyTool(mailbox, "c1", 1), subjects.Ask(desk, mailer), subjects.ReplyReader(mailer, "q1", 1))
+			s.sub.publishes("bcp.v1.call.mailbox.send.desk", subjects.Run(main, desk, "all"), subjects.Plan(sage, desk), subjects.Subplan(mole, desk), subjects.Reply(bcp.RolePlanner, sage, "p1", 1), subjects.Reply(bcp.RoleSubplanner, mole, "p1", 1), subjects.Reply(bcp.RoleTool, mailbox, "c1", 1), subjects.Ask(desk, mailer), subjects.Reply(bcp.RoleReader, mailer, "q1", 1))
 			s.sub.subscribes("bcp.v1.>", subjects.All(subjects.KindSubplan), subjects.PlansOf(sage), subjects.CallsOf(mailbox), subjects.QueriesOf(mailer))
 		}},
 		{ID: "A-CANARY", Text: "a tool and a Reader put words into results, errors and members that are not there", Property: "no word of them is in what a planner is asked", Run: func(r *Rig) {
@@ -380,7 +380,7 @@ func kernels() []Attack {
 			t := s.begin("all")
 			all := []string{
 				"bcp.v1.call.mailbox.send.desk", "bcp.v1.call.mailbox.look.shop", subjects.Run(main, desk, "all"), subjects.Plan(sage, desk), subjects.Plan(rival, shop),
-				subjects.ReplyPlanner(bcp.RolePlanner, sage, t.asked.Text("plan_id"), 2), subjects.ReplyPlanner(bcp.RolePlanner, rival, "p1", 1), subjects.ReplyTool(mailbox, "c1", 1), subjects.ReplyReader(mailer, "q1", 1),
+				subjects.Reply(bcp.RolePlanner, sage, t.asked.Text("plan_id"), 2), subjects.Reply(bcp.RolePlanner, rival, "p1", 1), subjects.Reply(bcp.RoleTool, mailbox, "c1", 1), subjects.Reply(bcp.RoleReader, mailer, "q1", 1),
 				subjects.Ask(desk, mailer), subjects.Push(desk, main, bcp.ResultSubscription), subjects.Control(bcp.ControlStopRun), subjects.Session(main), subjects.Commit(),
 			}
 			for _, who := range []*Client{s.planner, s.service, s.reads, r.Client(rival, bcp.RolePlanner)} {

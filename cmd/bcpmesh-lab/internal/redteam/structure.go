@@ -59,7 +59,7 @@ func structures() []Attack {
 			for range 20 {
 				guess := "q" + rand.Text()
 				if err := hijacked.Refused(guess, func() error {
-					return hijacked.conn.Publish(subjects.ReplyReader(mailer, bcp.QueryID(guess), 0), []byte(`{"type":"bcp_response","query_id":"`+guess+`","response":{"urgent":true}}`))
+					return hijacked.conn.Publish(subjects.Reply(bcp.RoleReader, mailer, bcp.QueryID(guess), 0), []byte(`{"type":"bcp_response","query_id":"`+guess+`","response":{"urgent":true}}`))
 				}); err != nil {
 					r.Broken("a reply to the guessed %s: %v", guess, err)
 				}
