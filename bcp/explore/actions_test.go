@@ -66,9 +66,9 @@ func (p play) ends(w *world) bool                            { return w.tip.wron
 func (p play) made() int                                     { return p.archive.made }
 func (p play) check(w *world, promise string) (breach, bool) { return w.check(promise) }
 
-func (p play) after(w *world, act action) (*world, bool, error) {
-	next, err := p.cast.after(p.archive, w, act)
-	return next, next != nil, err
+func (p play) after(w *world, act action) (*world, bool) {
+	next := p.cast.after(p.archive, w, act)
+	return next, next != nil
 }
 
 // actions are all that may happen now.
@@ -169,31 +169,28 @@ func (w *world) send(m message) {
 }
 
 // after is the world after an action, nil if it changes nothing.
-func (c *cast) after(a *archive, w *world, act action) (*world, error) {
+func (c *cast) after(a *archive, w *world, act action) *world {
 	w = w.clone()
-	var err error
-	happened := true
 	switch act.kind {
 	case opens:
-		err = a.open(w, act.n)
+		a.open(w, act.n)
 	case takes, joins:
 		w.send(act.said)
-		happened, err = a.take(w, act.n, act.said)
+		if !a.take(w, act.n, act.said) {
+			return nil
+		}
 	case hears:
-		err = a.reply(w, act.n)
+		a.reply(w, act.n)
 	case timesOut:
-		err = a.timeout(w, act.n)
+		a.timeout(w, act.n)
 	case lands:
-		err = a.land(w, int(act.n))
+		a.land(w, int(act.n))
 	case crashes:
 		w.crash(act.n)
 	case passes:
 		w.lease = 1 - w.lease
 	case timePasses:
 		w.now++
-	}
-	if err != nil || !happened {
-		return nil, err
 	}
 	if !a.revert.unguarded {
 		w.late = slices.DeleteFunc(w.late, func(r *record) bool { return r.prev != w.tip })
@@ -203,7 +200,7 @@ func (c *cast) after(a *archive, w *world, act action) (*world, error) {
 			w.late = slices.Delete(w.late, i, i+1)
 		}
 	}
-	return w, nil
+	return w
 }
 
 // check returns the promise that the world breaks, if it is among those, or any.

@@ -32,7 +32,7 @@ func day() (turns []turn) {
 }
 
 // moments are the beginnings of the day, each as the way to get there.
-func moments(c *cast) ([][]action, error) {
+func moments(c *cast) [][]action {
 	a := newArchive(revert{})
 	w := a.begin()
 	all := [][]action{nil}
@@ -43,20 +43,16 @@ func moments(c *cast) ([][]action, error) {
 			if act.kind != turn.kind || act.n != turn.gateway || act.said.kind != turn.said || act.said.kind != answer && act.said.n != turn.n {
 				continue
 			}
-			var err error
-			if next, err = c.after(a, w, act); err != nil {
-				return nil, err
-			}
-			if next != nil {
+			if next = c.after(a, w, act); next != nil {
 				way = append(way[:len(way):len(way)], act)
 				break
 			}
 		}
 		if next == nil {
-			return nil, fmt.Errorf("turn %d of the day cannot be taken", i+1)
+			panic(fmt.Sprintf("turn %d of the day cannot be taken", i+1))
 		}
 		w = next
 		all = append(all, way)
 	}
-	return all, nil
+	return all
 }

@@ -63,13 +63,15 @@ func configuration() state.Config {
 	}
 }
 
-var sealingKey = func() bcp.SealingKey {
-	k, err := bcp.NewSealingKey([32]byte{1})
+var sealingKey = must(bcp.NewSealingKey([32]byte{1}))
+
+// must is for what fails only if the search itself is wrong.
+func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
 	}
-	return k
-}()
+	return v
+}
 
 // message is what somebody sends to a gateway. The zero message is nothing: time alone.
 type message struct {
@@ -150,9 +152,5 @@ func approval(s *state.State, m message) []byte {
 	}
 	signature := string(approvers[m.n]) + " " + string(bcp.Statement(a.Item, acts[m.n], a.SHA256, a.Expires))
 	a.Signature = base64.StdEncoding.EncodeToString([]byte(signature))
-	body, err := json.Marshal(a)
-	if err != nil {
-		panic(err)
-	}
-	return body
+	return must(json.Marshal(a))
 }

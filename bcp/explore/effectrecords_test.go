@@ -3,7 +3,6 @@ package explore
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -114,13 +113,7 @@ func newEffects(r effectRevert, c effectCast) *effects {
 
 // errands is a kernel with the two tools.
 func errands(r effectRevert) *kernel.Kernel {
-	typ := func(s string) *kernel.Type {
-		t, err := kernel.ParseType([]byte(s))
-		if err != nil {
-			panic(err)
-		}
-		return t
-	}
+	typ := func(s string) *kernel.Type { return must(kernel.ParseType([]byte(s))) }
 	tool := func(n int, idempotency kernel.Idempotency) kernel.Tool {
 		return kernel.Tool{
 			Service: "desk", Name: toolNames[n], Level: kernel.Write, RequiredCaps: []kernel.Capability{"desk.write"}, Idempotency: idempotency, Timeout: 10 * time.Minute,
@@ -149,23 +142,20 @@ func errands(r effectRevert) *kernel.Kernel {
 }
 
 // record is that of a decision about an input, nil if there is nothing to decide.
-func (e *effects) record(prev *change, in input) (*change, error) {
+func (e *effects) record(prev *change, in input) *change {
 	if c, known := prev.next[in]; known {
-		return c, nil
+		return c
 	}
-	s, err := kernel.Restore(prev.saved, e.kernel)
-	if err != nil {
-		return nil, err
-	}
+	s := must(kernel.Restore(prev.saved, e.kernel))
 	decided, ok := e.decide(s, prev, in)
 	if !ok {
-		return nil, nil
+		return nil
 	}
 	c := &change{prev: prev, public: decided.AppendJSON(nil), private: decided.Private.AppendJSON(nil), intents: prev.intents,
 		overruled: prev.overruled, vouched: prev.vouched}
 	e.changes++
 	if err := s.Apply(&decided); err != nil {
-		return nil, err
+		panic(err)
 	}
 	c.saved = s.Save()
 	if replayed, err := c.replay(prev.saved); err != nil || !reflect.DeepEqual(replayed, c.saved) {
@@ -184,7 +174,7 @@ func (e *effects) record(prev *change, in input) (*change, error) {
 		switch r.Kind {
 		case kernel.ReleaseCall:
 			if !r.Allowed(e.kernel.Gate()) {
-				return nil, errors.New("the gate does not allow a call that is released")
+				panic("the gate does not allow a call that is released")
 			}
 			sent := intent{r.Wait.ID, r.Wait.Attempt, r.Wait.Key, toolNumber(r.Wait.Tool)}
 			if e.revert.rekeyed {
@@ -204,7 +194,7 @@ func (e *effects) record(prev *change, in input) (*change, error) {
 		prev.next = make(map[input]*change)
 	}
 	prev.next[in] = c
-	return c, nil
+	return c
 }
 
 // decide has the real kernel judge an input.
@@ -236,10 +226,7 @@ func (e *effects) decide(s *kernel.State, prev *change, in input) (kernel.Change
 
 // replay is what the record makes of a state, without the definitions.
 func (c *change) replay(saved []bcp.SavedRun) ([]bcp.SavedRun, error) {
-	s, err := kernel.Restore(saved)
-	if err != nil {
-		return nil, err
-	}
+	s := must(kernel.Restore(saved))
 	read, err := kernel.ParseChange(c.public, c.private)
 	if err != nil {
 		return nil, err
@@ -252,10 +239,7 @@ func (c *change) replay(saved []bcp.SavedRun) ([]bcp.SavedRun, error) {
 
 // settle notes what the state waits for.
 func (c *change) settle() {
-	s, err := kernel.Restore(c.saved)
-	if err != nil {
-		panic(err)
-	}
+	s := must(kernel.Restore(c.saved))
 	c.unanswered, c.due = s.Unanswered(), s.NextDue()
 	for _, r := range s.Pending() {
 		c.waits, c.tool = r.Wait.Kind, toolNumber(r.Wait.Tool)
@@ -268,10 +252,7 @@ func (c *change) settle() {
 
 // waitID is what an answer has to name.
 func (c *change) waitID() string {
-	s, err := kernel.Restore(c.saved)
-	if err != nil {
-		panic(err)
-	}
+	s := must(kernel.Restore(c.saved))
 	for _, r := range s.Pending() {
 		return r.Wait.ID
 	}

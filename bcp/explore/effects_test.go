@@ -189,9 +189,8 @@ func (w *office) clone() *office {
 	return &c
 }
 
-func (e *effects) after(w *office, a effectAction) (*office, bool, error) {
+func (e *effects) after(w *office, a effectAction) (*office, bool) {
 	w = w.clone()
-	var err error
 	c := &w.clerks[a.n%2]
 	switch a.kind {
 	case begins:
@@ -200,12 +199,11 @@ func (e *effects) after(w *office, a effectAction) (*office, bool, error) {
 			c.unasked = slices.Clone(w.tip.unanswered)
 		}
 	case decides:
-		var ok bool
-		if ok, err = e.write(w, c, a.in); !ok {
-			return nil, false, err
+		if !e.write(w, c, a.in) {
+			return nil, false
 		}
 	case hearsBack:
-		err = e.store(w, c)
+		e.store(w, c)
 	case hearsNot, dies:
 		if c.waiting != nil {
 			w.late = append(w.late, c.waiting)
@@ -215,7 +213,7 @@ func (e *effects) after(w *office, a effectAction) (*office, bool, error) {
 	case arrives:
 		late := w.late[a.n]
 		w.late = slices.Delete(w.late, int(a.n), int(a.n)+1)
-		_, err = e.append(w, late)
+		e.append(w, late)
 	case handsOver:
 		w.lease, w.passed = 1, true
 	case sends:
@@ -227,14 +225,14 @@ func (e *effects) after(w *office, a effectAction) (*office, bool, error) {
 	if !e.revert.unguarded {
 		w.late = slices.DeleteFunc(w.late, func(r *change) bool { return r.prev != w.tip })
 	}
-	return w, err == nil, err
+	return w, true
 }
 
 // write decides about an input and writes the record.
-func (e *effects) write(w *office, c *clerk, in input) (bool, error) {
-	next, err := e.record(c.base, in)
-	if next == nil || err != nil {
-		return false, err
+func (e *effects) write(w *office, c *clerk, in input) bool {
+	next := e.record(c.base, in)
+	if next == nil {
+		return false
 	}
 	switch in.kind {
 	case outcome:
@@ -251,43 +249,41 @@ func (e *effects) write(w *office, c *clerk, in input) (bool, error) {
 	if e.revert.early {
 		c.unsent = append(c.unsent, next.releases...)
 	}
-	return true, nil
+	return true
 }
 
 // store has the journal look at a record, and its gateway hear of it.
-func (e *effects) store(w *office, c *clerk) error {
-	stored, err := e.append(w, c.waiting)
-	if err != nil || !stored {
+func (e *effects) store(w *office, c *clerk) {
+	if !e.append(w, c.waiting) {
 		*c = clerk{}
-		return err
+		return
 	}
 	c.phase, c.base, c.waiting = serving, w.tip, nil
 	if !e.revert.early {
 		c.unsent = append(c.unsent, w.tip.releases...)
 	}
-	return nil
 }
 
 // append stores a record if its expected sequence is the journal's.
-func (e *effects) append(w *office, r *change) (bool, error) {
+func (e *effects) append(w *office, r *change) bool {
 	if r.prev == w.tip {
 		w.tip = r
-		return true, nil
+		return true
 	}
 	if !e.revert.unguarded {
-		return false, nil
+		return false
 	}
 	saved, err := r.replay(w.tip.saved)
 	if err != nil {
 		w.found = append(w.found, breach{effectReplays, fmt.Sprintf("a record that was stored does not follow: %v", err)})
-		return true, nil
+		return true
 	}
 	moved := *r
 	moved.prev, moved.saved, moved.next = w.tip, saved, nil
 	moved.intents = append(slices.Clip(w.tip.intents), r.releases...)
 	moved.settle()
 	w.tip = &moved
-	return true, nil
+	return true
 }
 
 // arrive has a tool get a call.
@@ -468,14 +464,7 @@ func TestFindsRevertsOfEffects(t *testing.T) {
 	}
 	for _, c := range revertedEffects {
 		t.Run(c.name, func(t *testing.T) {
-			s := newSearch(newEffects(c.revert, c.cast), c.promise, 300_000)
-			if err := s.run(nil); err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("%s\n%s", s, s.story)
-			if s.found.promise != c.promise {
-				t.Errorf("this was not found to be broken: %s", c.promise)
-			}
+			finds(t, newSearch(newEffects(c.revert, c.cast), c.promise, 300_000))
 		})
 	}
 }

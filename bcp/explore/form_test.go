@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -49,10 +48,7 @@ func newFormer() former {
 // probe is a checkpoint after some starts and a history that leaves something in
 // every list which has numbers of decisions.
 func probe(starts int) any {
-	s, err := state.New(configuration())
-	if err != nil {
-		panic(err)
-	}
+	s := must(state.New(configuration()))
 	moments := 0
 	moment := func() bcp.Moment {
 		moments++
@@ -62,11 +58,7 @@ func probe(starts int) any {
 		if err := d.Seal(sealingKey); err != nil {
 			panic(err)
 		}
-		b, err := bcp.EncodeDecision(&d)
-		if err == nil {
-			err = s.Apply(&d, bcp.RecordDigest(b))
-		}
-		if err != nil {
+		if err := s.Apply(&d, bcp.RecordDigest(must(bcp.EncodeDecision(&d)))); err != nil {
 			panic(err)
 		}
 	}
@@ -79,46 +71,35 @@ func probe(starts int) any {
 	}
 	d, _, _ := message{kind: answer, id: string(s.OpenQueries(mail)[0])}.decide(s, moment(), false, 0)
 	commit(d)
-	tree, err := treeOf(s)
-	if err != nil {
-		panic(err)
-	}
-	return tree
+	return treeOf(s)
 }
 
 // treeOf is a checkpoint, but for one member: how much of the journal is whose grows with
 // each record, and nothing is decided by it where the journal has no limit. In its place is
 // what was said.
-func treeOf(s *state.State) (any, error) {
-	b, err := s.Checkpoint()
+func treeOf(s *state.State) any {
+	parts, b, err := bcp.CutSaid(must(s.Checkpoint()))
 	if err != nil {
-		return nil, err
-	}
-	parts, b, err := bcp.CutSaid(b)
-	if err != nil {
-		return nil, err
+		panic(err)
 	}
 	var tree map[string]any
 	var version int
-	if b, err = bcp.CutSaved(b, &version); err != nil {
-		return nil, err
-	}
-	if err := msgpack.Unmarshal(b, &tree); err != nil {
-		return nil, err
+	if err := msgpack.Unmarshal(must(bcp.CutSaved(b, &version)), &tree); err != nil {
+		panic(err)
 	}
 	if tree["share"] == nil {
-		return nil, errors.New("a checkpoint has no share")
+		panic("a checkpoint has no share")
 	}
 	var said []any
 	for i := range parts {
 		var part []any
 		if err := msgpack.Unmarshal(parts[i].Bytes, &part); err != nil {
-			return nil, err
+			panic(err)
 		}
 		said = append(said, string(parts[i].Controller), string(parts[i].Reader), parts[i].Day, part)
 	}
 	tree["share"] = said
-	return tree, nil
+	return tree
 }
 
 func compare(a, b any, path string, differ map[string]bool) {
@@ -146,11 +127,8 @@ func compare(a, b any, path string, differ map[string]bool) {
 }
 
 // of returns the form of a state.
-func (f *former) of(s *state.State) (form, error) {
-	tree, err := treeOf(s)
-	if err != nil {
-		return form{}, err
-	}
+func (f *former) of(s *state.State) form {
+	tree := treeOf(s)
 	var numbers []uint64
 	f.visit(tree, "", func(v any, place bool) {
 		if n, ok := asNumber(v); ok && place {
@@ -174,7 +152,7 @@ func (f *former) of(s *state.State) (form, error) {
 		}
 	})
 	shape, ids := nameless(b.Bytes())
-	return form{shape: shape, ids: ids}, nil
+	return form{shape: shape, ids: ids}
 }
 
 func (f *former) visit(v any, path string, leaf func(v any, place bool)) {

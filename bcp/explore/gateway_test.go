@@ -80,31 +80,28 @@ func (w *world) clone() *world {
 }
 
 // open reads the journal and writes that this gateway starts (Gateway.open, take).
-func (a *archive) open(w *world, n int8) error {
+func (a *archive) open(w *world, n int8) {
 	g := &w.gateways[n]
 	g.base = w.tip
 	g.by = step{writer: fmt.Sprintf("%s%03d", letters[n], w.tip.count+1), now: w.now, start: true}
 	if a.revert.generous {
 		g.by.first = message{kind: renew}
 	}
-	var err error
-	g.phase, g.blind = starting, false
-	g.waiting, err = a.after(w.tip, g.by)
-	return err
+	g.phase, g.waiting, g.blind = starting, a.after(w.tip, g.by), false
 }
 
 // take decides a message, or only what is due, and writes the record (Gateway.step).
 // It is false if there was nothing to record.
-func (a *archive) take(w *world, n int8, m message) (bool, error) {
+func (a *archive) take(w *world, n int8, m message) bool {
 	g := &w.gateways[n]
 	by := step{writer: g.by.writer, now: w.now, first: m}
 	if g.phase == writing { // the message came in time for the same batch
 		by = g.by
 		by.second = m
 	}
-	r, err := a.after(g.base, by)
-	if r == nil || err != nil {
-		return false, err
+	r := a.after(g.base, by)
+	if r == nil {
+		return false
 	}
 	g.phase, g.by, g.waiting = writing, by, r
 	if a.revert.early {
@@ -114,51 +111,43 @@ func (a *archive) take(w *world, n int8, m message) (bool, error) {
 		w.release(r)
 		g.phase, g.waiting = serving, nil
 	}
-	return true, nil
+	return true
 }
 
 // reply has the journal look at the record that the gateway waits for, and the gateway
 // hear of it. Acknowledged, it is released; refused, a gateway that starts reads on and
 // tries again, and one that serves steps down.
-func (a *archive) reply(w *world, n int8) error {
+func (a *archive) reply(w *world, n int8) {
 	g := &w.gateways[n]
-	r, stored, err := a.store(w, g.waiting, g.blind)
 	switch {
-	case err != nil:
-		return err
-	case stored:
+	case a.store(w, g.waiting, g.blind):
 		begins := g.phase == starting
-		g.base, g.waiting, g.phase, g.blind = r, nil, serving, false
+		g.base, g.waiting, g.phase, g.blind = w.tip, nil, serving, false
 		if !begins || !a.revert.silent {
-			w.release(r)
+			w.release(w.tip)
 		}
 		if begins && !a.revert.silent {
-			w.dispatch(r.queries)
+			w.dispatch(w.tip.queries)
 		}
-		return nil
 	case g.phase == starting:
-		return a.open(w, n)
+		a.open(w, n)
 	default:
 		*g = gateway{base: g.base}
-		return nil
 	}
 }
 
 // store appends r if its expected sequence is the journal's.
-func (a *archive) store(w *world, r *record, anywhere bool) (*record, bool, error) {
+func (a *archive) store(w *world, r *record, anywhere bool) bool {
 	if r.prev != w.tip && !anywhere && !a.revert.unguarded {
-		return nil, false, nil
+		return false
 	}
-	r, err := a.moved(w.tip, r)
-	if err == nil {
-		w.tip = r
-	}
-	return r, err == nil, err
+	w.tip = a.moved(w.tip, r)
+	return true
 }
 
 // timeout is the end of the wait for an acknowledgement: the record may be stored, or
 // will be, or never is. The gateway throws its state away (Gateway.recover).
-func (a *archive) timeout(w *world, n int8) error {
+func (a *archive) timeout(w *world, n int8) {
 	g := &w.gateways[n]
 	w.late = append(w.late, g.waiting)
 	switch {
@@ -166,14 +155,10 @@ func (a *archive) timeout(w *world, n int8) error {
 		g.base, g.waiting, g.phase = g.waiting, nil, serving
 	case a.revert.blind && g.phase == writing && !g.blind:
 		g.by.writer = "a" + g.by.writer[1:]
-		var err error
-		g.blind = true
-		g.waiting, err = a.after(g.base, g.by)
-		return err
+		g.waiting, g.blind = a.after(g.base, g.by), true
 	default:
 		g.phase, g.waiting, g.blind = reading, nil, false
 	}
-	return nil
 }
 
 // crash ends a gateway. What it has written may still be stored.
@@ -186,11 +171,10 @@ func (w *world) crash(n int8) {
 }
 
 // land stores a late record, or refuses it.
-func (a *archive) land(w *world, i int) error {
+func (a *archive) land(w *world, i int) {
 	r := w.late[i]
 	w.late = slices.Delete(w.late, i, i+1)
-	_, _, err := a.store(w, r, false)
-	return err
+	a.store(w, r, false)
 }
 
 // release has people and agents hear of a record (Gateway.release), and sends what waits.

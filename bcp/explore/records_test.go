@@ -60,18 +60,13 @@ type archive struct {
 func newArchive(r revert) *archive {
 	a := &archive{config: configuration(), revert: r, form: newFormer()}
 	a.root = &record{}
-	if _, err := a.describe(a.root); err != nil {
-		panic(err)
-	}
+	must(a.describe(a.root))
 	return a
 }
 
 // replay reads the journal up to r into a new state, as a start does.
 func (a *archive) replay(r *record) (*state.State, error) {
-	s, err := state.New(a.config)
-	if err != nil {
-		return nil, err
-	}
+	s := must(state.New(a.config))
 	var chain []*record
 	for ; r != nil; r = r.prev {
 		chain = append(chain, r)
@@ -101,49 +96,37 @@ func open(record []byte) (bcp.Decision, error) {
 // after decides what the step says on the state after base, as a gateway does that
 // is about to write: each decision on the state that the one before left, and then
 // what is due. It returns nil if there is nothing to record.
-func (a *archive) after(base *record, by step) (*record, error) {
+func (a *archive) after(base *record, by step) *record {
 	if r, made := base.next[by]; made {
-		return r, nil
+		return r
 	}
-	r, err := a.decide(base, by)
-	if err != nil {
-		return nil, err
-	}
+	r := a.decide(base, by)
 	if base.next == nil {
 		base.next = make(map[step]*record)
 	}
 	base.next[by] = r
-	return r, nil
+	return r
 }
 
-func (a *archive) decide(base *record, by step) (*record, error) {
-	s, err := a.replay(base)
-	if err != nil {
-		return nil, err
-	}
+func (a *archive) decide(base *record, by step) *record {
+	s := must(a.replay(base))
 	r := &record{prev: base, writer: by.writer}
-	add := func(m message, d bcp.Decision, body []byte) error {
+	add := func(m message, d bcp.Decision, body []byte) {
+		var err error
 		if len(body) > 0 {
-			if err := d.SealRaw(sealingKey, body); err != nil {
-				return err
-			}
+			err = d.SealRaw(sealingKey, body)
 		}
 		if d.Says() {
-			if err := d.Seal(sealingKey); err != nil {
-				return err
-			}
+			err = errors.Join(err, d.Seal(sealingKey))
 		}
-		b, err := bcp.EncodeDecision(&d)
-		if err != nil {
-			return err
-		}
+		b := must(bcp.EncodeDecision(&d))
 		r.said, r.decisions = append(r.said, m), append(r.decisions, b)
-		return s.Apply(&d, bcp.RecordDigest(b))
+		if err = errors.Join(err, s.Apply(&d, bcp.RecordDigest(b))); err != nil {
+			panic(err)
+		}
 	}
 	if by.start {
-		if err := add(message{}, s.DecideStart(momentOf(s, by), "test"), nil); err != nil {
-			return nil, err
-		}
+		add(message{}, s.DecideStart(momentOf(s, by), "test"), nil)
 	}
 	for _, m := range [2]message{by.first, by.second} {
 		if m.kind == nothing {
@@ -159,9 +142,7 @@ func (a *archive) decide(base *record, by step) (*record, error) {
 			}
 			continue
 		}
-		if err := add(m, d, body); err != nil {
-			return nil, err
-		}
+		add(m, d, body)
 	}
 	for !by.start {
 		d, due := s.DecideDue(momentOf(s, by))
@@ -169,60 +150,46 @@ func (a *archive) decide(base *record, by step) (*record, error) {
 			break
 		}
 		if len(r.decisions) == maxBatch {
-			return nil, errEndless
+			panic("a due item is still due after it was decided")
 		}
-		if err := add(message{}, d, nil); err != nil {
-			return nil, err
-		}
+		add(message{}, d, nil)
 	}
 	if len(r.decisions) == 0 && len(r.effects) == 0 {
-		return nil, nil
+		return nil
 	}
-	live, err := s.Checkpoint()
-	if err != nil {
-		return nil, err
-	}
-	return r, a.settle(r, live)
+	a.settle(r, must(s.Checkpoint()))
+	return r
 }
 
 // moved is r's record as it stands in the journal if that let it in after tip,
 // whatever its gateway had expected.
-func (a *archive) moved(tip, r *record) (*record, error) {
+func (a *archive) moved(tip, r *record) *record {
 	if tip == r.prev {
-		return r, nil
+		return r
 	}
 	m := &record{prev: tip, writer: r.writer, said: r.said, decisions: r.decisions}
-	return m, a.settle(m, nil)
+	a.settle(m, nil)
+	return m
 }
 
 // maxBatch is more than a record of this world can need.
 const maxBatch = 32
 
-var errEndless = errors.New("a due item is still due after it was decided")
-
 var errDiffers = errors.New("the gateway's state differs from the replayed journal")
 
 // settle replays a new record and notes what follows from it. Live is the state of
 // its gateway, which has to be the same.
-func (a *archive) settle(r *record, live []byte) error {
+func (a *archive) settle(r *record, live []byte) {
 	a.made++
 	r.count = r.prev.count + len(r.decisions)
 	r.books = r.prev.books.after(r)
 	if r.wrong = r.prev.wrong; r.wrong != nil {
-		return nil
+		return
 	}
 	s, err := a.describe(r)
-	if r.wrong = err; err != nil {
-		return nil
-	}
-	replayed, err := s.Checkpoint()
-	if err != nil {
-		return err
-	}
-	if live != nil && !bytes.Equal(live, replayed) {
+	if r.wrong = err; err == nil && live != nil && !bytes.Equal(live, must(s.Checkpoint())) {
 		r.wrong = errDiffers
 	}
-	return nil
 }
 
 // describe replays r and notes what others may hear of it. It returns the state.
@@ -232,13 +199,8 @@ func (a *archive) describe(r *record) (*state.State, error) {
 		return nil, err
 	}
 	for _, out := range s.Outbox(channel) {
-		d := delivery{id: string(out.DeliveryID), query: string(out.QueryID), outcome: string(out.Outcome)}
-		b, err := bcp.Encode(out.Delivery, bcp.JSON)
-		if err != nil {
-			return nil, err
-		}
-		d.digest = sha256.Sum256(b)
-		r.outbox = append(r.outbox, d)
+		r.outbox = append(r.outbox, delivery{id: string(out.DeliveryID), query: string(out.QueryID), outcome: string(out.Outcome),
+			digest: sha256.Sum256(must(bcp.Encode(out.Delivery, bcp.JSON)))})
 	}
 	for _, id := range s.OpenQueries(mail) {
 		r.queries = append(r.queries, string(id))
@@ -263,8 +225,8 @@ func (a *archive) describe(r *record) (*state.State, error) {
 		}
 		r.effects = append(r.effects, e)
 	}
-	r.form, err = a.form.of(s)
-	return s, err
+	r.form = a.form.of(s)
+	return s, nil
 }
 
 // outcomeOf is what the sender of a request or push hears.

@@ -13,7 +13,7 @@ type game[W any, A fmt.Stringer] interface {
 	// actions are all that may happen now.
 	actions(W) []A
 	// after is the world after an action; it is false if nothing happens.
-	after(W, A) (W, bool, error)
+	after(W, A) (W, bool)
 	// key is the same for two worlds that differ in nothing that matters.
 	key(W) [16]byte
 	// rests reports whether nothing is left to do.
@@ -62,15 +62,15 @@ func newSearch[W any, A fmt.Stringer](g game[W, A], promise string, most int) *s
 
 // run searches from the end of a path, until a promise is broken, the edges are used
 // up or no world is left.
-func (s *search[W, A]) run(along []A) error {
+func (s *search[W, A]) run(along []A) {
 	began := time.Now()
 	defer func() { s.took = time.Since(began) }()
 	w := s.game.begin()
 	s.nodes = append(s.nodes, node[A]{parent: -1})
 	for _, act := range along {
-		next, happens, err := s.game.after(w, act)
-		if err != nil || !happens {
-			return fmt.Errorf("%s: %w", act, err)
+		next, happens := s.game.after(w, act)
+		if !happens {
+			panic(act.String())
 		}
 		s.add(next, act, int32(len(s.nodes)-1))
 		w = next
@@ -81,20 +81,15 @@ func (s *search[W, A]) run(along []A) error {
 	for level := []queued[W]{{int32(len(s.nodes) - 1), w}}; len(level) > 0; s.depth++ {
 		var below []queued[W]
 		for _, q := range level {
-			more, err := s.expand(q)
-			if err != nil {
-				return fmt.Errorf("after\n%s%w", shortened(s.tell(q.node)), err)
-			}
+			below = append(below, s.expand(q)...)
 			if s.found.promise != "" || s.edges >= s.most {
-				return nil
+				return
 			}
-			below = append(below, more...)
 		}
 		level = below
 	}
 	s.whole = true
 	s.checkRest()
-	return nil
 }
 
 // add notes a world that is reached, and whether for the first time.
@@ -113,12 +108,14 @@ func (s *search[W, A]) add(w W, by A, from int32) (n int32, first bool) {
 }
 
 // expand looks at every edge from a world, and returns the worlds that are new.
-func (s *search[W, A]) expand(q queued[W]) (below []queued[W], err error) {
-	for _, act := range s.game.actions(q.world) {
-		next, happens, err := s.game.after(q.world, act)
-		if err != nil {
-			return nil, fmt.Errorf("     %s: %w", act, err)
+func (s *search[W, A]) expand(q queued[W]) (below []queued[W]) {
+	defer func() {
+		if wrong := recover(); wrong != nil {
+			panic(fmt.Sprintf("after\n%s%v", shortened(s.tell(q.node)), wrong))
 		}
+	}()
+	for _, act := range s.game.actions(q.world) {
+		next, happens := s.game.after(q.world, act)
 		if !happens {
 			continue
 		}
@@ -130,13 +127,13 @@ func (s *search[W, A]) expand(q queued[W]) (below []queued[W], err error) {
 		}
 		if broken, ok := s.game.check(next, s.promise); ok {
 			s.report(broken, n)
-			return nil, nil
+			return nil
 		}
 		if !s.game.ends(next) {
 			below = append(below, queued[W]{n, next})
 		}
 	}
-	return below, nil
+	return below
 }
 
 // checkRest looks for the nearest world from which no way leads to rest.
