@@ -69,13 +69,13 @@ type SelfTest struct {
 
 // Monitor counts how often a predicate was checked at run time.
 type Monitor struct {
-	Predicate Predicate
-	Checked   uint64
-	Violated  uint64
+	Predicate Predicate `json:"predicate"`
+	Checked   uint64    `json:"checked"`
+	Violated  uint64    `json:"violated"`
 	// First is the number of the first record with a violation.
-	First uint64
+	First uint64 `json:"first"`
 	// Since is the journal time from which on it was counted.
-	Since time.Time
+	Since time.Time `json:"since"`
 }
 
 // Rules says what rules read.

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -210,6 +211,15 @@ func ParsePredicate(b []byte) (Predicate, DefectCode) {
 		return Predicate{}, Malformed
 	}
 	return readArgs(*doc.Name, doc.Args)
+}
+
+// UnmarshalJSON is [ParsePredicate].
+func (p *Predicate) UnmarshalJSON(b []byte) error {
+	parsed, code := ParsePredicate(b)
+	if *p = parsed; code != "" {
+		return errors.New("contract: " + code.Text())
+	}
+	return nil
 }
 
 // readArgs reads the arguments of a predicate by its signature.

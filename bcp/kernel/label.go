@@ -304,14 +304,15 @@ func wordList[T ~uint8](set T, words []string) Value {
 // ErrLabel says that bytes are no label; it quotes nothing.
 var ErrLabel = errors.New("kernel: no label: expected sources, readers, subjects and influence")
 
-// ParseLabel reads a label as [Label.MarshalJSON] writes it. Of a label without
+// UnmarshalJSON reads a label as [Label.MarshalJSON] writes it. Of a label without
 // the key parsers, anything may be the parser.
-func ParseLabel(b []byte) (Label, error) {
+func (l *Label) UnmarshalJSON(b []byte) error {
 	v, err := ParseValue(b)
 	if err != nil {
-		return Label{}, ErrLabel
+		return ErrLabel
 	}
-	return parseLabel(&v)
+	*l, err = parseLabel(&v)
+	return err
 }
 
 func parseLabel(v *Value) (Label, error) {

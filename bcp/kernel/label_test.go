@@ -21,8 +21,8 @@ type fataler interface {
 
 func mustLabel(t fataler, s string) kernel.Label {
 	t.Helper()
-	l, err := kernel.ParseLabel([]byte(s))
-	if err != nil {
+	var l kernel.Label
+	if err := l.UnmarshalJSON([]byte(s)); err != nil {
 		t.Fatalf("%s: %v", s, err)
 	}
 	return l

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -48,16 +49,18 @@ type kernelInput struct {
 	PlanBase64 *string        `json:"plan_base64"`
 
 	// label
-	Op       string           `json:"op"`
-	Labels   []jsontext.Value `json:"labels"`
-	Source   jsontext.Value   `json:"source"`
-	Schema   jsontext.Value   `json:"schema"`
-	OriginID kernel.Origin    `json:"origin_id"`
+	Op       string         `json:"op"`
+	Labels   []kernel.Label `json:"labels"`
+	Source   kernel.Label   `json:"source"`
+	Schema   jsontext.Value `json:"schema"`
+	OriginID kernel.Origin  `json:"origin_id"`
 
 	// gate, and label
 	Tool caseTool       `json:"tool"`
 	Args jsontext.Value `json:"args"`
-	Run  caseRun        `json:"run"`
+	Run  struct {
+		Depth int `json:"depth"`
+	} `json:"run"`
 
 	// load
 	Examples jsontext.Value `json:"examples"`
@@ -106,14 +109,17 @@ type caseRequester struct {
 	Address string `json:"address"`
 }
 
-type caseRun struct {
-	Depth int                 `json:"depth"`
-	Grant []kernel.Capability `json:"grant"`
+// caseQuery is a task, whose label is that of its requester's words unless the case has another.
+type caseQuery struct {
+	Text  string        `json:"text"`
+	Label *kernel.Label `json:"label"`
 }
 
-type caseQuery struct {
-	Text  string         `json:"text"`
-	Label jsontext.Value `json:"label"`
+func (q *caseQuery) label() kernel.Label {
+	if q.Label == nil {
+		return kernel.Trusted()
+	}
+	return *q.Label
 }
 
 type casePlanner struct {
@@ -253,7 +259,7 @@ func (in *kernelInput) definition(keepRules bool) (kernel.Definition, error) {
 		}
 		d.Schemas = append(d.Schemas, schema)
 	}
-	sortSchemas(d.Schemas)
+	slices.SortFunc(d.Schemas, func(a, b kernel.Schema) int { return strings.Compare(a.Name, b.Name) })
 	for i := range in.Rules {
 		if keepRules || known[in.Rules[i].Tool] {
 			d.Rules = append(d.Rules, in.Rules[i].rule())

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -133,27 +132,21 @@ func (c *kernelCase) playLabel() (any, error) {
 	in := &c.Input
 	switch in.Op {
 	case "join":
-		labels, err := parseLabels(in.Labels)
-		return labelResult{c.ID, joinAll(labels)}, err
+		return labelResult{c.ID, joinAll(in.Labels)}, nil
 	case "tool_result":
-		var raw []jsontext.Value
-		if err := json.Unmarshal(in.Args, &raw); err != nil {
+		var labels []kernel.Label
+		if err := json.Unmarshal(in.Args, &labels); err != nil {
 			return nil, errors.New("args: expected a list of labels")
 		}
-		labels, err := parseLabels(raw)
 		t := in.Tool.tool()
-		return labelResult{c.ID, t.ResultLabel(joinAll(labels), in.OriginID)}, err
+		return labelResult{c.ID, t.ResultLabel(joinAll(labels), in.OriginID)}, nil
 	case "parse":
-		labels, err := parseLabels([]jsontext.Value{in.Source})
-		if err != nil {
-			return nil, err
-		}
 		in.Schemas = map[string]jsontext.Value{"schema": in.Schema}
 		k, _, err := in.kernel()
 		if err != nil {
 			return nil, err
 		}
-		label, _ := k.ParseLabel("schema", labels[0], in.OriginID)
+		label, _ := k.ParseLabel("schema", in.Source, in.OriginID)
 		return labelResult{c.ID, label}, nil
 	default:
 		return nil, errors.New("op: expected join, tool_result or parse")
@@ -168,17 +161,6 @@ func joinAll(labels []kernel.Label) kernel.Label {
 	return kernel.Join(labels...)
 }
 
-func parseLabels(raw []jsontext.Value) ([]kernel.Label, error) {
-	labels := make([]kernel.Label, len(raw))
-	for i := range raw {
-		var err error
-		if labels[i], err = kernel.ParseLabel(raw[i]); err != nil {
-			return nil, err
-		}
-	}
-	return labels, nil
-}
-
 type gateResult struct {
 	ID jsontext.Value `json:"id"`
 	kernel.Verdict
@@ -188,7 +170,7 @@ type gateResult struct {
 // caseArgument is a value with its label.
 type caseArgument struct {
 	Value jsontext.Value `json:"value"`
-	Label jsontext.Value `json:"label"`
+	Label kernel.Label   `json:"label"` // without one it is tainted
 }
 
 func (c *kernelCase) playGate() (any, error) {
@@ -201,15 +183,10 @@ func (c *kernelCase) playGate() (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	task := in.Query.label()
 	call := kernel.Call{
-		Tool: in.Tool.Name, Grant: kernel.NewGrant(in.Grant...), Depth: in.Run.Depth, Control: kernel.Trusted(),
-		Asker: kernel.Asker{Requester: kernel.Requester(in.Requester), Task: kernel.Task{Known: true, Text: in.Query.Text, Label: kernel.Trusted()}},
-	}
-	if in.Query.Label != nil {
-		if call.Control, err = kernel.ParseLabel(in.Query.Label); err != nil {
-			return nil, fmt.Errorf("query.label: %w", err)
-		}
-		call.Asker.Task.Label = call.Control
+		Tool: in.Tool.Name, Grant: kernel.NewGrant(in.Grant...), Depth: in.Run.Depth, Control: task,
+		Asker: kernel.Asker{Requester: kernel.Requester(in.Requester), Task: kernel.Task{Known: true, Text: in.Query.Text, Label: task}},
 	}
 	if call.Arguments, err = parseArguments(in.Args); err != nil {
 		return nil, err
@@ -228,13 +205,7 @@ func parseArguments(raw jsontext.Value) ([]kernel.Argument, error) {
 		if err != nil { // what is no value is one of no type
 			value, _ = kernel.ParseValue([]byte(`{"?": null}`))
 		}
-		var label kernel.Label // the zero label, which is tainted
-		if arg.Label != nil {
-			if label, err = kernel.ParseLabel(arg.Label); err != nil {
-				return nil, fmt.Errorf("args.%s.label: %w", cli.Plain(name), err)
-			}
-		}
-		list = append(list, kernel.Argument{Name: name, Value: &value, Label: label, Literal: !label.Tainted()})
+		list = append(list, kernel.Argument{Name: name, Value: &value, Label: arg.Label, Literal: !arg.Label.Tainted()})
 	}
 	slices.SortFunc(list, func(a, b kernel.Argument) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
@@ -262,8 +233,4 @@ func (c *kernelCase) playLoad() (any, error) {
 		}
 	}
 	return result, nil
-}
-
-func sortSchemas(schemas []kernel.Schema) {
-	slices.SortFunc(schemas, func(a, b kernel.Schema) int { return strings.Compare(a.Name, b.Name) })
 }

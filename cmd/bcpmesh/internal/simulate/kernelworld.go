@@ -64,18 +64,11 @@ func (w *kernelWorld) moment() bcp.Moment {
 
 // run plays the case to its end.
 func (w *kernelWorld) run() error {
-	task := kernel.Trusted()
-	if w.input.Query.Label != nil {
-		var err error
-		if task, err = kernel.ParseLabel(w.input.Query.Label); err != nil {
-			return fmt.Errorf("query.label: %w", err)
-		}
-	}
 	body, err := json.Marshal(map[string]string{"task": w.input.Query.Text})
 	if err != nil {
 		return err
 	}
-	change := w.state.DecideRun(w.moment(), caseKernel, kernel.Requester(w.input.Requester), caseGranted, task, body)
+	change := w.state.DecideRun(w.moment(), caseKernel, kernel.Requester(w.input.Requester), caseGranted, w.input.Query.label(), body)
 	if err := w.store(change); err != nil {
 		return err
 	}

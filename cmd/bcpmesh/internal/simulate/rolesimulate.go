@@ -61,8 +61,8 @@ func playRole(line []byte) (any, error) {
 
 func (c *roleCase) playContract() (map[string]any, error) {
 	var in struct {
-		Contract jsontext.Value `json:"contract"`
-		Facts    *caseFacts     `json:"facts"`
+		Contract jsontext.Value  `json:"contract"`
+		Facts    *contract.Facts `json:"facts"`
 	}
 	if err := c.read(&in); err != nil {
 		return nil, err
@@ -75,11 +75,7 @@ func (c *roleCase) playContract() (map[string]any, error) {
 	predicates := cli.Map(parsed.Invariants, func(v contract.Invariant) string { return v.Predicate.String() })
 	result["predicates"] = predicates
 	if in.Facts != nil {
-		facts, err := in.Facts.facts()
-		if err != nil {
-			return nil, err
-		}
-		report := contract.Verify(parsed, facts)
+		report := contract.Verify(parsed, *in.Facts)
 		result["ok"], result["report"] = report.OK, report
 	}
 	return result, nil
@@ -370,29 +366,4 @@ func ParsePublicKey(b []byte) (key [32]byte, ok bool) {
 	edwards, ok := public.(ed25519.PublicKey)
 	copy(key[:], edwards)
 	return key, ok
-}
-
-// caseFacts are facts about a mesh in JSON.
-type caseFacts struct {
-	contract.Facts
-	Monitors []caseMonitor `json:"monitors"`
-}
-
-type caseMonitor struct {
-	Predicate jsontext.Value `json:"predicate"`
-	Checked   uint64         `json:"checked"`
-	Violated  uint64         `json:"violated"`
-	First     uint64         `json:"first"`
-	Since     time.Time      `json:"since"`
-}
-
-func (f *caseFacts) facts() (contract.Facts, error) {
-	for i, m := range f.Monitors {
-		predicate, code := contract.ParsePredicate(m.Predicate)
-		if code != "" {
-			return f.Facts, fmt.Errorf("input.facts.monitors[%d].predicate: %s (%s)", i, code.Text(), code)
-		}
-		f.Facts.Monitors = append(f.Facts.Monitors, contract.Monitor{Predicate: predicate, Checked: m.Checked, Violated: m.Violated, First: m.First, Since: m.Since})
-	}
-	return f.Facts, nil
 }
