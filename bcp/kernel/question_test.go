@@ -61,8 +61,8 @@ func TestAQuestionGoesToTheRequester(t *testing.T) {
 			if c.Wait == nil || c.Wait.Kind != kernel.WaitQuestion || c.Wait.Agent != "kim" || c.Wait.Tells != 0 {
 				t.Fatalf("got %+v", c.Wait)
 			}
-			status, _ := g.state.Status(run)
-			if status.Question != c.Wait.ID || len(status.Asked) != 1 || status.Asked[0].Question != "Which day?" {
+			status, _ := g.state.Receipt(run, nil)
+			if string(status.QuestionID) != c.Wait.ID || len(status.Questions) != 1 || status.Questions[0].Question != "Which day?" {
 				t.Errorf("the requester is told %+v", status)
 			}
 			if by == "requester after a crash" {

@@ -99,32 +99,26 @@ func (s *State) Waiting(id string) (Release, bool) {
 	return s.waitingFor(r), true
 }
 
-// RunStatus is what a requester may know of its run.
-type RunStatus struct {
-	Kernel    bcp.AgentName
-	Requester Requester
-	// Status is empty, and Wait says for whom the run waits, until it has ended.
-	Status Status
-	Code   Code
-	Wait   WaitKind
-	// Question is the id of the question that waits for the requester, and Asked what it is.
-	Question string
-	Asked    []bcp.Question
-}
-
-// Status returns how a run is, for a day after its end.
-func (s *State) Status(id RunID) (RunStatus, bool) {
-	r := s.runs[id]
-	if r == nil {
-		return RunStatus{}, false
+// Receipt is what a requester may know of its run, for a day after its end; of one that is
+// forgotten, how it ended, if that is given.
+func (s *State) Receipt(id RunID, ended *End) (receipt bcp.RunReceipt, known bool) {
+	receipt = bcp.RunReceipt{Type: bcp.TypeRun, RunID: string(id), Status: bcp.RunOpen}
+	r, known := s.runs[id]
+	if known {
+		ended = r.End
 	}
-	status := RunStatus{Kernel: r.Start.Kernel, Requester: r.Start.Requester, Wait: r.Wait.Kind}
-	if r.End != nil {
-		status.Status, status.Code = r.End.Status, r.End.Code
-	} else if asks := r.asks(); asks != nil {
-		status.Question, status.Asked = r.Wait.ID, asks.Spec.Questions
+	switch {
+	case ended != nil:
+		receipt.Status, receipt.Code = string(ended.Status), string(ended.Code)
+	case known && r.Wait.Kind == WaitQuestion:
+		receipt.Waits = bcp.WaitsForRequester
+		if asks := r.asks(); asks != nil {
+			receipt.QuestionID, receipt.Questions = bcp.ItemID(r.Wait.ID), asks.Spec.Questions
+		}
+	case known && r.Wait.Kind.Person():
+		receipt.Waits = bcp.WaitsForPerson
 	}
-	return status, true
+	return receipt, known
 }
 
 // Ended returns when a run ended, in Unix nanoseconds: 0 of one that is open or forgotten.

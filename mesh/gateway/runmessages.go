@@ -59,7 +59,7 @@ func (runRequests) decide(g *Gateway, _ bcp.Moment, o *outcome) (bcp.Decision, b
 
 func (runRequests) answer(g *Gateway, o *outcome) {
 	if o.repeats != "" {
-		g.answer(o.message, g.receiptOr(o.repeats, o.ended))
+		g.answer(o.message, g.runReceipt(o.repeats, o.ended))
 	}
 }
 
@@ -111,8 +111,8 @@ func (g *Gateway) decideStop(o *outcome) bcp.Decision {
 // stopReceipt says how a stopped run ended, also if it had already ended: the request
 // may come again.
 func (g *Gateway) stopReceipt(r *bcp.RunChange) bcp.RunReceipt {
-	if _, known := g.runState().Status(kernel.RunID(r.Run)); known {
-		return g.runReceipt(kernel.RunID(r.Run))
+	if receipt, known := g.runState().Receipt(kernel.RunID(r.Run), nil); known {
+		return receipt
 	}
 	return bcp.RunReceipt{Type: bcp.TypeRun, RunID: r.Run, Code: r.Code}
 }
@@ -125,7 +125,7 @@ func (changes) release(g *Gateway, o *outcome) {
 	for i := range o.releases {
 		r := &o.releases[i]
 		if r.Kind == kernel.ReleaseReply && o.repeats != "" {
-			g.answer(o.message, g.receiptOr(o.repeats, o.ended))
+			g.answer(o.message, g.runReceipt(o.repeats, o.ended))
 			continue
 		}
 		if r.Kind == kernel.ReleaseReply {
@@ -150,7 +150,7 @@ func (changes) release(g *Gateway, o *outcome) {
 		if c := o.change; c != nil && c.Start == nil { // the answer to a question
 			receipt := bcp.RunReceipt{Type: bcp.TypeRun, Code: string(c.Code)}
 			if c.Code == "" {
-				receipt = g.runReceipt(c.Run)
+				receipt = g.runReceipt(c.Run, nil)
 			}
 			g.answer(o.message, receipt)
 		}
@@ -160,25 +160,12 @@ func (changes) release(g *Gateway, o *outcome) {
 // tellRequester sends how a run ended, or what it asks. A requester that misses it asks
 // again, with the same request id.
 func (g *Gateway) tellRequester(r *kernel.Release) {
-	g.publish(agentRole{r.Agent, bcp.RoleController}, subjects.Deliver(bcp.RoleController, r.Agent, r.Kernel), "", g.runReceipt(r.Run))
+	g.publish(agentRole{r.Agent, bcp.RoleController}, subjects.Deliver(bcp.RoleController, r.Agent, r.Kernel), "", g.runReceipt(r.Run, nil))
 }
 
-// runReceipt says how a run is.
-func (g *Gateway) runReceipt(id kernel.RunID) bcp.RunReceipt { return g.receiptOr(id, nil) }
-
-// receiptOr is runReceipt, also for a forgotten run that ended as given.
-func (g *Gateway) receiptOr(id kernel.RunID, ended *kernel.End) bcp.RunReceipt {
-	receipt := bcp.RunReceipt{Type: bcp.TypeRun, RunID: string(id), Status: bcp.RunOpen}
-	switch status, known := g.runState().Status(id); {
-	case known && status.Status != "":
-		receipt.Status, receipt.Code = string(status.Status), string(status.Code)
-	case known && status.Wait == kernel.WaitQuestion:
-		receipt.Waits, receipt.QuestionID, receipt.Questions = bcp.WaitsForRequester, bcp.ItemID(status.Question), status.Asked
-	case known && status.Wait.Person():
-		receipt.Waits = bcp.WaitsForPerson
-	case !known && ended != nil:
-		receipt.Status, receipt.Code = string(ended.Status), string(ended.Code)
-	}
+// runReceipt says how a run is, also a forgotten one that ended as given.
+func (g *Gateway) runReceipt(id kernel.RunID, ended *kernel.End) bcp.RunReceipt {
+	receipt, _ := g.runState().Receipt(id, ended)
 	return receipt
 }
 

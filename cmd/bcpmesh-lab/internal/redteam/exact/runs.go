@@ -1,7 +1,6 @@
 package exact
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -103,8 +102,8 @@ func (p *Position) Ended() {
 
 func (p *Position) hearEnd() {
 	runs, _ := p.runs()
-	status, _ := runs.Status(p.run)
-	p.tell("run: %s %s", cmp.Or(string(status.Status), bcp.RunOpen), status.Code)
+	receipt, _ := runs.Receipt(p.run, nil)
+	p.tell("run: %s %s", receipt.Status, receipt.Code)
 }
 
 // waits returns what the run waits for.
