@@ -175,8 +175,8 @@ type StepRecord struct {
 
 // NamedLabel is the label of an argument.
 type NamedLabel struct {
-	Name  string `record:"name"`
-	Label Label  `record:"label,always"`
+	Name  string `record:"name" json:"name"`
+	Label Label  `record:"label,always" json:"label"`
 }
 
 // PlanError is what a planner is told: no text, and no part of a value.

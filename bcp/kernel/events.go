@@ -5,11 +5,11 @@ import "strings"
 // Event is one line of a run's story. It holds names and codes, and nothing that
 // an agent said.
 type Event struct {
-	Word string
-	Step string // the full path
-	Tool string
+	Word string `json:"word"`
+	Step string `json:"step,omitempty"` // the full path
+	Tool string `json:"tool,omitempty"`
 	// Detail is the ruling of a gate_decision.
-	Detail string
+	Detail string `json:"detail,omitempty"`
 }
 
 // String returns the word and what it is about, with colons between.

@@ -87,20 +87,14 @@ type RunWait struct {
 
 // RunCall is what the gate said of a call.
 type RunCall struct {
-	Step      string        `json:"step"`
-	Tool      string        `json:"tool"`
-	Ruling    string        `json:"ruling"`
-	Code      kernel.Code   `json:"code"`
-	Rules     []string      `json:"rules"`
-	Arguments []RunArgument `json:"arguments"`
+	Step      string              `json:"step"`
+	Tool      string              `json:"tool"`
+	Ruling    string              `json:"ruling"`
+	Code      kernel.Code         `json:"code"`
+	Rules     []string            `json:"rules"`
+	Arguments []kernel.NamedLabel `json:"arguments"`
 	// Early says that it was judged before the plan began.
 	Early bool `json:"early,omitzero"`
-}
-
-// RunArgument is an argument of a call: its label, and no value.
-type RunArgument struct {
-	Name  string       `json:"name"`
-	Label kernel.Label `json:"label"`
 }
 
 // RunValue is a value that a step made, and from which others.
@@ -119,10 +113,7 @@ type RunEvent struct {
 	Decision uint64        `json:"decision"`
 	At       time.Time     `json:"at"`
 	From     bcp.AgentName `json:"from,omitempty"`
-	Word     string        `json:"word"`
-	Step     string        `json:"step,omitempty"`
-	Tool     string        `json:"tool,omitempty"`
-	Detail   string        `json:"detail,omitempty"`
+	kernel.Event
 }
 
 // RunStories collects the runs of a journal.
@@ -188,7 +179,7 @@ func (s *RunStories) Add(d *bcp.Decision) *RunStory {
 		}
 		s.byRun[c.Run] = r
 		s.order = append(s.order, r)
-		r.event(d, "run_asked", "", "", "")
+		r.event(d, kernel.Event{Word: "run_asked"})
 	}
 	r.add(d, &c)
 	return r
@@ -203,7 +194,7 @@ const Refused = "refused"
 func (r *RunStory) add(d *bcp.Decision, c *kernel.Change) {
 	r.Ended = d.At()
 	if c.Code != "" {
-		r.event(d, Refused, "", "", string(c.Code))
+		r.event(d, kernel.Event{Word: Refused, Detail: string(c.Code)})
 		if c.Start != nil {
 			r.Status, r.Code = Refused, c.Code
 		}
@@ -211,16 +202,16 @@ func (r *RunStory) add(d *bcp.Decision, c *kernel.Change) {
 	}
 	r.said(d.Seq, c)
 	for _, e := range c.Events() {
-		r.event(d, e.Word, e.Step, e.Tool, e.Detail)
+		r.event(d, e)
 	}
 	if c.Told != nil {
-		r.event(d, "planner_told", c.Told.Step, "", string(c.Told.Code))
+		r.event(d, kernel.Event{Word: "planner_told", Step: c.Told.Step, Detail: string(c.Told.Code)})
 	}
 	if c.Wait != nil && c.Wait.Outages > 0 {
-		r.event(d, "planner_away", "", "", "")
+		r.event(d, kernel.Event{Word: "planner_away"})
 	}
 	if c.Alert != "" {
-		r.event(d, "alert", "", "", string(c.Alert))
+		r.event(d, kernel.Event{Word: "alert", Detail: string(c.Alert)})
 	}
 	r.trace(c)
 	for i := range c.Steps {
@@ -231,7 +222,7 @@ func (r *RunStory) add(d *bcp.Decision, c *kernel.Change) {
 	if r.Waits = nil; c.Wait != nil {
 		w := c.Wait
 		r.Waits = &RunWait{Kind: string(w.Kind), Agent: w.Agent, Tool: w.Tool, Step: w.Step, Attempt: w.Attempt, Since: time.Unix(0, w.Since).UTC()}
-		r.event(d, "waits_for_"+string(w.Kind), w.Step, w.Tool, string(w.Agent))
+		r.event(d, kernel.Event{Word: "waits_for_" + string(w.Kind), Step: w.Step, Tool: w.Tool, Detail: string(w.Agent)})
 	}
 	if c.End != nil {
 		r.Status, r.Code, r.Step, r.Result = string(c.End.Status), c.End.Code, c.End.Step, c.End.Result
@@ -254,23 +245,17 @@ func (r *RunStory) said(decision uint64, c *kernel.Change) {
 	}
 }
 
-func (r *RunStory) event(d *bcp.Decision, word, step, tool, detail string) {
-	r.Events = append(r.Events, RunEvent{Decision: d.Seq, At: d.At(), From: d.Run.From, Word: word, Step: step, Tool: tool, Detail: detail})
+func (r *RunStory) event(d *bcp.Decision, e kernel.Event) {
+	r.Events = append(r.Events, RunEvent{d.Seq, d.At(), d.Run.From, e})
 }
 
 func (r *RunStory) step(s *kernel.StepRecord) {
 	if s.Judged != nil {
-		call := RunCall{
-			Step: s.Path, Tool: s.Tool, Ruling: s.Judged.Ruling.Word(), Code: s.Judged.Code, Rules: append([]string{}, s.Judged.Rules...), Arguments: []RunArgument{}, Early: s.Early,
-		}
-		for _, a := range s.Arguments {
-			call.Arguments = append(call.Arguments, RunArgument(a))
-		}
-		r.Verdicts = append(r.Verdicts, call)
+		r.Verdicts = append(r.Verdicts, RunCall{
+			Step: s.Path, Tool: s.Tool, Ruling: s.Judged.Ruling.Word(), Code: s.Judged.Code, Rules: s.Judged.Rules, Arguments: s.Arguments, Early: s.Early,
+		})
 	}
 	if s.Done {
-		r.Values = append(r.Values, RunValue{
-			Step: s.Path, Kind: string(s.Kind), Tool: s.Tool, Inputs: append([]string{}, s.Inputs...), Label: s.Label, Reused: s.Reused,
-		})
+		r.Values = append(r.Values, RunValue{s.Path, string(s.Kind), s.Tool, s.Inputs, s.Label, s.Reused})
 	}
 }

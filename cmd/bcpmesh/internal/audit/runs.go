@@ -170,7 +170,7 @@ func explainRun(o *cli.Output, r *tell.RunStory) {
 			if v.Early {
 				when = "before the first step"
 			}
-			arguments := cli.Map(v.Arguments, func(a tell.RunArgument) string { return a.Name + " " + labelWords(&a.Label) })
+			arguments := cli.Map(v.Arguments, func(a kernel.NamedLabel) string { return a.Name + " " + labelWords(&a.Label) })
 			rows = append(rows, []string{v.Step, v.Tool, v.Ruling, string(v.Code), strings.Join(v.Rules, ", "), strings.Join(arguments, "; "), when})
 		}
 		o.Table([]string{"step", "tool", "verdict", "why", "rules", "arguments", ""}, rows)
