@@ -1,12 +1,9 @@
 package mesh_test
 
 import (
-	"strings"
 	"testing"
 
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
-	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // A Reader beyond max_refusals hears so about an answer too, although an answer
@@ -29,20 +26,4 @@ func TestLimitedAnswerIsHeard(t *testing.T) {
 		}
 	}
 	t.Error("the Reader never heard rate_limited")
-}
-
-// An approver sees the items of the channels that it may decide for.
-//
-// covers P7.1
-func TestApproversSeeTheirOwnItems(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, with(pair(1000, "approvers: [alice]"), "mesh.yaml", "approvers: [alice, bob]\n"))
-	main, _ := connect(t, m)
-	main.Accepted(t, "mailer", askSum)
-	for person, items := range map[bcp.AgentName]int{"alice": 1, "bob": 0} {
-		list := m.Connect(t, person, bcp.RoleApprover).Request(t, subjects.Approval(person, subjects.VerbList), "{}")
-		if n := strings.Count(list.JSON, `"item_id"`); n != items {
-			t.Errorf("%s sees %d items: %s", person, n, list.JSON)
-		}
-	}
 }

@@ -177,41 +177,6 @@ func with(files map[string]string, name, text string) map[string]string {
 	return files
 }
 
-// covers A-FLOODRESP, A-LOGFILL, P4.7
-func TestFloodIsCounted(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, pair(1000))
-	main, mailer := connect(t, m)
-	const flood = 900 // with 1,000 in a second it is disconnected
-	answers := mailer.Listen(t, subjects.InboxPrefix("mailer")+".flood")
-	for range flood {
-		noError(t, mailer.PublishRequest(pushAlert, subjects.InboxPrefix("mailer")+".flood", []byte(`{"urgent":1}`)))
-	}
-	heard := map[string]int{}
-	for range flood {
-		heard[answers.Next(t).Text("code")]++
-	}
-	if heard["malformed"] < 30 || heard["malformed"] > 62 || heard["rate_limited"] != flood-heard["malformed"] {
-		t.Errorf("heard %v", heard)
-	}
-	// What was only counted comes within a second, and adds up.
-	counted := 0
-	m.Wait(t, func(d *bcp.Decision) bool {
-		if d.Kind == bcp.KindRefusals {
-			counted += d.Count
-		}
-		return counted >= heard["rate_limited"]
-	})
-	if n := m.Count(meshtest.Of(bcp.KindRefusals)); n > 20 || counted != heard["rate_limited"] {
-		t.Errorf("%d counting records stand for %d refusals of %d", n, counted, heard["rate_limited"])
-	}
-	if n := m.Count(meshtest.Of(bcp.KindPush)); n != heard["malformed"] {
-		t.Errorf("%d records of %d refusals", n, heard["malformed"])
-	}
-	// The Controller is not the flooder.
-	main.Accepted(t, "mailer", askUrgent)
-}
-
 // Whatever an agent tries at the server stands in the audit.
 //
 // covers A-WILD, A-JSAPI, A-SYS, BCP-7, BCP-19, BCP-10, SUB-8, SUB-11, P11.1

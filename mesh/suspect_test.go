@@ -79,22 +79,3 @@ func TestHijackedReaderSuspendsItselfAlone(t *testing.T) {
 		t.Error("the log has words of the Reader")
 	}
 }
-
-// Nobody but the operator lifts a suspension.
-//
-// covers P16.3
-func TestOnlyTheOperatorLifts(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, pair(1000))
-	for name, role := range map[bcp.AgentName]bcp.Role{"main": bcp.RoleController, "mailer": bcp.RoleReader} {
-		a := m.Connect(t, name, role)
-		noError(t, a.Publish(subjects.Control(bcp.ControlLift), []byte(`{"agent":"mailer"}`)))
-		a.Sync(t)
-		m.Wait(t, func(d *bcp.Decision) bool {
-			return d.Kind == bcp.KindViolation && d.Agent == name && d.Family == subjects.KindControl.String()
-		})
-	}
-	if n := m.Count(func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertLifted) }); n > 0 {
-		t.Errorf("lifted %d times", n)
-	}
-}

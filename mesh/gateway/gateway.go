@@ -137,9 +137,6 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 	if config.Logger == nil {
 		config.Logger = hclog.NewNullLogger()
 	}
-	if config.Connect == nil {
-		return nil, errNoConnect
-	}
 	if config.Now == nil {
 		config.Now = time.Now
 	}
@@ -219,10 +216,7 @@ func (g *Gateway) Unwritten(reason string) {
 // writes to its journal.
 func (g *Gateway) Done() <-chan struct{} { return g.done }
 
-var (
-	errStopped   = errors.New("stopped")
-	errNoConnect = errors.New("starting the gateway: it needs connections for the agents")
-)
+var errStopped = errors.New("stopped")
 
 // openFirst is open for a start. It retries after a failed write, and while a server
 // closes and reopens its streams; on a cluster, where another gateway may do better, the
