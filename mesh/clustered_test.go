@@ -226,8 +226,7 @@ func TestGatewaysTakeTurns(t *testing.T) {
 		t.Errorf("who is connected: %+v, %v", applied, err)
 	}
 
-	kicked := make(chan struct{})
-	c.connect(t, "mailer", bcp.RoleReader, 0, nats.NoReconnect(), nats.ClosedHandler(func(*nats.Conn) { close(kicked) }))
+	kicked := c.connect(t, "mailer", bcp.RoleReader, 0, nats.NoReconnect()).NATS().StatusChanged(nats.CLOSED)
 	third := c.connect(t, "mailer", bcp.RoleReader, 2, nats.NoReconnect())
 	select {
 	case <-kicked:
