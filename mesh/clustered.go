@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -134,7 +132,7 @@ func (g *Gateway) prepare(ctx context.Context) error {
 	if def.RequireWitness > 0 { // gateways have no key that signs
 		return errWitnessOnCluster
 	}
-	if err := g.lockState(); err != nil {
+	if g.lock, err = server.Lock(g.config.State, home.GatewayLock); err != nil {
 		return err
 	}
 	g.def.Store(def)
@@ -157,18 +155,6 @@ func (g *Gateway) prepare(ctx context.Context) error {
 		return err
 	}
 	g.lease, err = jetstream.OpenLease(ctx, g.js, def.Replicas)
-	return err
-}
-
-func (g *Gateway) lockState() error {
-	if err := os.MkdirAll(g.config.State, 0o700); err != nil {
-		return err
-	}
-	g.lock = flock.New(filepath.Join(g.config.State, home.GatewayLock), flock.SetPermissions(0o600))
-	locked, err := g.lock.TryLock()
-	if err == nil && !locked {
-		err = fmt.Errorf("%w: %s", server.ErrInUse, g.config.State)
-	}
 	return err
 }
 
@@ -238,12 +224,4 @@ func (g *Gateway) Storage() status.Storage {
 		return m.Storage()
 	}
 	return status.Storage{}
-}
-
-// Shown is [Mesh.Shown] if this gateway serves.
-func (g *Gateway) Shown() uint64 {
-	if m := g.mesh.Load(); m != nil {
-		return m.Shown()
-	}
-	return 0
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/nats-io/jwt/v2"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -125,7 +124,7 @@ func TestSlowClientIsLetIn(t *testing.T) {
 // covers A-SLOW, A-FLOODRESP, A-JWTSELF
 func TestBoundsHoldOnEachWay(t *testing.T) {
 	everyWay(t, func(t *testing.T, w way) {
-		b := start(t, w, func(c *server.Config) { c.MaxPayload = 1 << 10 })
+		b := start(t, w)
 		subject := subjects.Session("main")
 		arrived := listen(t, b.gateway(), subject)
 		publish := func(c *rawClient, size int) {
@@ -140,12 +139,12 @@ func TestBoundsHoldOnEachWay(t *testing.T) {
 			"the largest message": func(t *testing.T, c *rawClient) {
 				c.login(b, "main", bcp.RoleController)
 				c.seen.Reset()
-				publish(c, 1<<10)
+				publish(c, 1<<20)
 				c.heard("PONG")
 			},
 			"a larger message": func(t *testing.T, c *rawClient) {
 				c.login(b, "main", bcp.RoleController)
-				publish(c, 1<<10+1)
+				c.say(fmt.Sprintf("PUB %s %d\r\n", subject, 1<<20+1))
 				c.heard("Maximum Payload")
 				c.ends()
 			},
@@ -167,7 +166,7 @@ func TestBoundsHoldOnEachWay(t *testing.T) {
 				})
 			}
 		})
-		if got := arrived(); len(got) != 1 || len(got[0].Data) != 1<<10 {
+		if got := arrived(); len(got) != 1 || len(got[0].Data) != 1<<20 {
 			t.Errorf("%d messages arrived", len(got))
 		}
 	})

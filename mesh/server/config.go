@@ -18,7 +18,8 @@ import (
 const (
 	defaultListen       = "127.0.0.1:0"
 	defaultSyncInterval = time.Minute
-	defaultMaxPayload   = 1 << 20
+	// maxPayload bounds one message, in bytes.
+	maxPayload = 1 << 20
 	// maxPending bounds the server's buffer for a client that does not read;
 	// beyond it the client is disconnected.
 	maxPending = 16 << 20
@@ -74,9 +75,6 @@ type Config struct {
 	// MaxStore is the maximum size of all streams together, in bytes: beyond it
 	// nothing is stored. 0 means that only the disk limits it.
 	MaxStore int64
-	// MaxPayload bounds one message, in bytes. Default and most: 1 MiB and
-	// 8 MiB.
-	MaxPayload int
 	// Denials is called for refusals, one at a time and from one goroutine. It
 	// should return soon: meanwhile further refusals are counted together. Nil
 	// discards them.
@@ -100,9 +98,6 @@ func (c Config) filled() Config {
 	}
 	if c.SyncInterval == 0 {
 		c.SyncInterval = defaultSyncInterval
-	}
-	if c.MaxPayload == 0 {
-		c.MaxPayload = defaultMaxPayload
 	}
 	if c.MaxStore == 0 {
 		c.MaxStore = maxStore
@@ -132,8 +127,6 @@ func (c Config) check() error {
 		return errors.New("the sync interval is negative")
 	case c.MaxStore < 0:
 		return errors.New("the limit of the streams is negative")
-	case c.MaxPayload < 1<<10 || c.MaxPayload > 8<<20:
-		return errors.New("the payload limit is not between 1 KiB and 8 MiB")
 	}
 	return nil
 }

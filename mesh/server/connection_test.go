@@ -288,8 +288,6 @@ func TestStartRefusesABadConfig(t *testing.T) {
 		"large port":      func(c *server.Config) { c.Listen = "127.0.0.1:65536" },
 		"port in use":     func(c *server.Config) { c.Listen = b.URL()[len("nats://"):] },
 		"back in time":    func(c *server.Config) { c.SyncInterval = -1 },
-		"small payload":   func(c *server.Config) { c.MaxPayload = 1<<10 - 1 },
-		"large payload":   func(c *server.Config) { c.MaxPayload = 8<<20 + 1 },
 		"state is a file": func(c *server.Config) { c.StateDir = b.state + "/server.lock" },
 	} {
 		config := server.Config{StateDir: t.TempDir(), Bundle: b.bundle}
@@ -298,16 +296,6 @@ func TestStartRefusesABadConfig(t *testing.T) {
 			stop(t, s)
 			t.Errorf("%s: started", name)
 		}
-	}
-	for _, payload := range []int{1 << 10, 8 << 20} {
-		s, err := server.Start(t.Context(), server.Config{StateDir: t.TempDir(), Bundle: b.bundle, MaxPayload: payload, SyncAlways: true})
-		noError(t, err)
-		nc, err := s.Gateway()
-		if err != nil || nc.MaxPayload() != int64(payload) {
-			t.Errorf("%d: %v", payload, err)
-		}
-		nc.Close()
-		stop(t, s)
 	}
 }
 

@@ -144,7 +144,7 @@ func TestRefusedConnectionsAreTold(t *testing.T) {
 func TestNoWordsOfClientsAreLogged(t *testing.T) {
 	t.Parallel()
 	log := &lines{}
-	b, denials := startWithDenials(t, func(c *server.Config) { c.Logger, c.MaxPayload = log.logger(), 1<<10 })
+	b, denials := startWithDenials(t, func(c *server.Config) { c.Logger = log.logger() })
 	const canary = "CANARY"
 	creds := b.issue("researcher", bcp.RoleReader)
 	client := func() *nats.Conn {
@@ -172,7 +172,7 @@ func TestNoWordsOfClientsAreLogged(t *testing.T) {
 	for _, text := range []string{
 		"CONNECT {\"name\":\"" + canary + "\"\r\n", canary + " " + canary + "\r\n", "PUB " + canary + " x\r\n", strings.Repeat(canary, 2000) + "\r\n",
 		"CONNECT {\"jwt\":\"" + canary + "\",\"nkey\":\"" + canary + "\",\"sig\":\"" + canary + "\"}\r\nPING\r\n", "\x16\x03\x01" + canary,
-		"PUB " + canary + " 5000\r\n", "SUB " + canary + "..x 1\r\nSUB _INBOX.researcher. " + canary + " " + canary + "\r\nUNSUB\r\n", "HPUB " + canary + " 9 1\r\n",
+		"PUB " + canary + " 1048577\r\n", "SUB " + canary + "..x 1\r\nSUB _INBOX.researcher. " + canary + " " + canary + "\r\nUNSUB\r\n", "HPUB " + canary + " 9 1\r\n",
 	} {
 		raw(t, b.URL(), text, nil)
 		raw(t, b.URL(), text, creds.Text())

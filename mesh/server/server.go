@@ -71,7 +71,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	if err := config.check(); err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
-	lock, err := LockState(config.StateDir)
+	lock, err := Lock(config.StateDir, home.ServerLock)
 	if err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
@@ -306,13 +306,13 @@ func (s *Server) bundle() accounts.Bundle {
 // whether it is held has it for a moment.
 const lockWait = 250 * time.Millisecond
 
-// LockState takes the lock of a state folder, and keeps every mesh from running on it until
-// the lock is closed. The error wraps [ErrInUse] if one runs.
-func LockState(folder string) (*flock.Flock, error) {
+// Lock takes a lock of a state folder, and keeps every other mesh, or gateway, from running on
+// it until the lock is closed. The error wraps [ErrInUse] if one runs.
+func Lock(folder, name string) (*flock.Flock, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
-	lock := flock.New(filepath.Join(folder, home.ServerLock), flock.SetPermissions(0o600))
+	lock := flock.New(filepath.Join(folder, name), flock.SetPermissions(0o600))
 	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
 	defer cancel()
 	locked, err := lock.TryLockContext(ctx, lockWait/10)
@@ -405,7 +405,7 @@ func serverOptions(config Config) (*natsserver.Options, error) {
 		SyncAlways:             config.SyncAlways,
 		SyncInterval:           config.SyncInterval,
 		DisableJetStreamBanner: true,
-		MaxPayload:             int32(config.MaxPayload),
+		MaxPayload:             maxPayload,
 		MaxPending:             maxPending,
 		MaxClosedClients:       maxClosed,
 		MaxSubTokens:           maxSubjectTokens,
