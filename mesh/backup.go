@@ -247,20 +247,14 @@ func putKeys(out *jetstream.BackupWriter, state string) error {
 	if err != nil {
 		return err
 	}
+	var names []string
 	for _, e := range entries {
-		if !e.Type().IsRegular() || !accounts.IsStoreFile(e.Name()) || e.Name() == accounts.CheckpointKeyFile {
-			continue
-		}
-		content, err := os.ReadFile(filepath.Join(state, accounts.KeyFolder, e.Name()))
-		if err == nil {
-			err = out.Put(path.Join(accounts.KeyFolder, e.Name()), content)
-		}
-		if err != nil {
-			return err
+		if e.Type().IsRegular() && accounts.IsStoreFile(e.Name()) && e.Name() != accounts.CheckpointKeyFile {
+			names = append(names, path.Join(accounts.KeyFolder, e.Name()))
 		}
 	}
 	// By its authority agents know the mesh.
-	for _, name := range accounts.AuthorityFiles() {
+	for _, name := range append(names, accounts.AuthorityFiles()...) {
 		if err := putFile(out, state, name); err != nil {
 			return err
 		}
@@ -270,14 +264,11 @@ func putKeys(out *jetstream.BackupWriter, state string) error {
 
 // putFile adds a file of the state folder, if it exists.
 func putFile(out *jetstream.BackupWriter, state, name string) error {
-	content, err := os.ReadFile(filepath.Join(state, filepath.FromSlash(name)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+	files := fileContents{}
+	if err := files.read(state, name); err != nil {
 		return err
 	}
-	return out.Put(name, content)
+	return files.writeTo(out, false)
 }
 
 // wholeSnapshot is a readable snapshot.

@@ -20,10 +20,12 @@ const (
 
 // Storage returns how full the disk is, at most a few seconds old.
 func (m *Mesh) Storage() status.Storage {
-	if s := m.storage.Load(); s != nil {
-		return *s
+	s := status.Storage{Limit: m.config.Definition.MaxDisk}
+	if measured := m.storage.Load(); measured != nil {
+		s = *measured
 	}
-	return status.Storage{Limit: m.config.Definition.MaxDisk}
+	s.Shown = m.Shown()
+	return s
 }
 
 // storageNow is Storage, measured now if the streams respond.
@@ -31,9 +33,7 @@ func (m *Mesh) storageNow(ctx context.Context) status.Storage {
 	if err := m.measure(ctx); err != nil && ctx.Err() == nil {
 		m.config.Logger.Warn("measuring the disk", "error", err)
 	}
-	s := m.Storage()
-	s.Shown = m.Shown()
-	return s
+	return m.Storage()
 }
 
 // tellStorage is storageNow on the operator's request.

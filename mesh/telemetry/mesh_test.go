@@ -262,7 +262,6 @@ type resting struct{}
 func (resting) Inspect(context.Context, func(*state.State)) error { return context.Canceled }
 func (resting) Connected() map[bcp.Role]int                       { return nil }
 func (resting) Storage() status.Storage                           { return status.Storage{} }
-func (resting) Shown() uint64                                     { return 0 }
 
 // held is a state in which calls of the runs of two kernels wait for people.
 type held struct {

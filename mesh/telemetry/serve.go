@@ -139,7 +139,7 @@ func scrape(w http.ResponseWriter, r *http.Request, metrics *Metrics, source Sou
 	defer cancel()
 	snapshot, err := readSnapshot(ctx, source)
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&reading{now: time.Now(), up: err == nil, snapshot: snapshot, connected: source.Connected(), storage: source.Storage(), shown: source.Shown()})
+	registry.MustRegister(&reading{now: time.Now(), up: err == nil, snapshot: snapshot, connected: source.Connected(), storage: source.Storage()})
 	promhttp.HandlerFor(prometheus.Gatherers{metrics.registry, registry}, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 }
 

@@ -128,7 +128,6 @@ func (s stuck) Inspect(ctx context.Context, _ func(*state.State)) error {
 }
 func (stuck) Connected() map[bcp.Role]int { return nil }
 func (stuck) Storage() status.Storage     { return status.Storage{} }
-func (stuck) Shown() uint64               { return 0 }
 
 // A gateway is not kept from its work by many scrapes, and a scrape ends with
 // its request.

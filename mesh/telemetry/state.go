@@ -17,10 +17,8 @@ type Source interface {
 	Inspect(ctx context.Context, f func(*state.State)) error
 	// Connected counts who is connected, by role.
 	Connected() map[bcp.Role]int
-	// Storage returns how full the disk is.
+	// Storage returns how full the disk is, and what the projections show.
 	Storage() status.Storage
-	// Shown is the newest decision that the projections show.
-	Shown() uint64
 }
 
 // readSnapshot asks the gateway; the error says why it does not answer.
@@ -40,7 +38,6 @@ type reading struct {
 	snapshot  state.Snapshot
 	connected map[bcp.Role]int
 	storage   status.Storage
-	shown     uint64
 }
 
 // Describe implements [prometheus.Collector].
@@ -67,7 +64,7 @@ func (r *reading) Collect(to chan<- prometheus.Metric) {
 	}
 	s := &r.snapshot
 	put(journal, float64(s.Decisions), "decisions")
-	put(journal, float64(r.shown), "projected")
+	put(journal, float64(r.storage.Shown), "projected")
 	if !s.Last.IsZero() {
 		put(timestamps, seconds(s.Last.UnixNano()), "last_decision")
 	}
