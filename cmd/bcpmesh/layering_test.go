@@ -181,7 +181,6 @@ var rules = []rule{
 		external: []string{jsonText, logging, msgpack, natsClient, nkeys},
 	},
 	// Tells people, and knows nothing of what agents said. It only reads the journal.
-	{folder: "mesh/notify/notifytest", testSupport: true},
 	{folder: "mesh/notify", internal: []string{"accounts/durable", "agents/folder", "agents/process", "bcp", "bcp/guard", "jetstream"}, external: []string{jsonText, logging, "github.com/wneessen/go-mail/smtp", natsClient}},
 	{
 		folder:   "mesh",

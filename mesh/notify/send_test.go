@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/mesh/notify/notifytest"
 )
 
 func testMessage() Message {
@@ -114,7 +113,7 @@ func TestSecrets(t *testing.T) {
 // Mail goes to a real server; one recipient that takes it is enough.
 func TestMail(t *testing.T) {
 	t.Parallel()
-	server := notifytest.NewMailServer(t)
+	server := newMailServer(t)
 	server.Refuse("gone@example.org")
 	route := everything()
 	route.MailServer, route.MailUser, route.Password = server.Address, "mesh", bcp.SecretName{Variable: "PW"}

@@ -1,5 +1,4 @@
-// Package notifytest has servers that receive notifications, for tests.
-package notifytest
+package notify
 
 import (
 	"bufio"
@@ -11,9 +10,9 @@ import (
 	"testing"
 )
 
-// MailServer is an SMTP server (RFC 5321) of this machine, without TLS. It ends with the
+// mailServer is an SMTP server (RFC 5321) of this machine, without TLS. It ends with the
 // test.
-type MailServer struct {
+type mailServer struct {
 	Address string
 
 	mu      sync.Mutex
@@ -24,47 +23,47 @@ type MailServer struct {
 }
 
 // Refuse makes it refuse recipients with this in their address; empty for none.
-func (s *MailServer) Refuse(part string) {
+func (s *mailServer) Refuse(part string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refuses = part
 }
 
 // Mails returns what it received, verbatim.
-func (s *MailServer) Mails() []string {
+func (s *mailServer) Mails() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.mails)
 }
 
 // Logins makes it offer these ways to log in; PLAIN at first. It takes what comes in one line, and LOGIN.
-func (s *MailServer) Logins(ways string) {
+func (s *mailServer) Logins(ways string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.logins = ways
 }
 
 // Users are the logins, decoded.
-func (s *MailServer) Users() []string {
+func (s *mailServer) Users() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.users)
 }
 
-func (s *MailServer) refused(line string) bool {
+func (s *mailServer) refused(line string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.refuses != "" && strings.Contains(line, s.refuses)
 }
 
-// NewMailServer begins to serve on a free port.
-func NewMailServer(t testing.TB) *MailServer {
+// newMailServer begins to serve on a free port.
+func newMailServer(t testing.TB) *mailServer {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &MailServer{Address: listener.Addr().String(), logins: "PLAIN"}
+	s := &mailServer{Address: listener.Addr().String(), logins: "PLAIN"}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -79,7 +78,7 @@ func NewMailServer(t testing.TB) *MailServer {
 	return s
 }
 
-func (s *MailServer) serve(conn net.Conn) {
+func (s *mailServer) serve(conn net.Conn) {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
 	say := func(line string) { _, _ = conn.Write([]byte(line + "\r\n")) }
