@@ -75,7 +75,7 @@ func listRuns(o *cli.Output, runs []*tell.RunStory) error {
 func describeRun(r *tell.RunStory) string {
 	switch {
 	case r.Status == bcp.RunOpen && r.Waits != nil:
-		return strings.TrimSuffix("waits for "+strings.Join(cli.Compact(describePerson(r.Waits.Kind), string(r.Waits.Agent), r.Waits.Tool), " "), " ")
+		return strings.TrimSuffix("waits for "+strings.Join(cli.Compact(cmp.Or(waitsFor[r.Waits.Kind], r.Waits.Kind), string(r.Waits.Agent), r.Waits.Tool), " "), " ")
 	case r.Code != "":
 		return r.Status + ": " + string(r.Code)
 	case r.Result != "":
@@ -85,17 +85,8 @@ func describeRun(r *tell.RunStory) string {
 	}
 }
 
-// describePerson says whom a wait is for.
-func describePerson(kind string) string {
-	switch kind {
-	case "approval":
-		return "a person to approve"
-	case "doubt":
-		return "a person to look at"
-	default:
-		return kind
-	}
-}
+// waitsFor says whom a wait is for, where that is a person.
+var waitsFor = map[string]string{"approval": "a person to approve", "doubt": "a person to look at"}
 
 // showOneRun tells one run, with raw from the opened journal.
 func showOneRun(cmd *cobra.Command, p *cli.Program, who *client.Flags, id string, raw bool) error {

@@ -58,9 +58,7 @@ func credsRevokeCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var user string
 	var all, gateway bool
-	cmd := &cobra.Command{
-		Use: "revoke AGENT|GATEWAY",
-	}
+	cmd := &cobra.Command{Use: "revoke AGENT|GATEWAY"}
 	role := meshdir.RoleFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if all && user != "" || gateway && (all || user != "" || role.Value != "") {

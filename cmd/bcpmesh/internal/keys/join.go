@@ -26,9 +26,7 @@ func credsInviteCommand(p *cli.Program) *cobra.Command {
 	var page string
 	within := cli.DurationFlag{Value: time.Hour, Least: time.Second}
 	expires := cli.DurationFlag{Least: time.Second}
-	cmd := &cobra.Command{
-		Use: "invite AGENT",
-	}
+	cmd := &cobra.Command{Use: "invite AGENT"}
 	role := meshdir.RoleFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		agent, err := meshdir.AgentArgument("creds invite", args[0])
