@@ -33,7 +33,7 @@ func (d *Dialer) Dial(ctx context.Context, t guard.Target, protocol string) (net
 	if err := d.Policy().Check(t); err != nil {
 		return nil, err
 	}
-	addresses, err := d.addresses(ctx, t)
+	addresses, err := resolve(ctx, d.Resolver, d.Addresses, t, false)
 	if err != nil {
 		return nil, err
 	}
@@ -49,15 +49,4 @@ func (d *Dialer) Dial(ctx context.Context, t guard.Target, protocol string) (net
 		return nil, err
 	}
 	return secure, nil
-}
-
-func (d *Dialer) addresses(ctx context.Context, t guard.Target) ([]netip.Addr, error) {
-	a, ok := t.Address()
-	switch {
-	case !ok:
-		return lookUp(ctx, d.Resolver, d.Addresses, t)
-	case !guard.Reachable(a, d.Addresses):
-		return nil, guard.PrivateAddress
-	}
-	return []netip.Addr{a}, nil
 }

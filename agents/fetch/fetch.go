@@ -118,7 +118,7 @@ func (f *Client) followHop(ctx context.Context, t guard.Target, redirect bool) (
 			defer func() { settle(response.Sent, response.Received) }()
 		}
 	}
-	addresses, err := f.addresses(ctx, policy, t)
+	addresses, err := resolve(ctx, f.Resolver, f.Addresses, t, policy.NamesPort(t))
 	if err != nil {
 		return nil, err
 	}
@@ -140,20 +140,16 @@ func (f *Client) timedOut(ctx context.Context, err error) error {
 	return err
 }
 
-// addresses returns the addresses to dial. All addresses of a name must be allowed: a mix
-// of public and private ones is typical of DNS rebinding.
-func (f *Client) addresses(ctx context.Context, policy guard.Policy, t guard.Target) ([]netip.Addr, error) {
+// resolve returns the addresses to dial. All addresses of a name must be allowed: a mix of
+// public and private ones is typical of DNS rebinding. A literal may be of this network if the
+// policy names it with its port.
+func resolve(ctx context.Context, r Resolver, prefixes []netip.Prefix, t guard.Target, named bool) ([]netip.Addr, error) {
 	if a, ok := t.Address(); ok {
-		if !guard.Reachable(a, f.Addresses) && !(policy.NamesPort(t) && guard.Local(a)) {
+		if !guard.Reachable(a, prefixes) && !(named && guard.Local(a)) {
 			return nil, guard.PrivateAddress
 		}
 		return []netip.Addr{a}, nil
 	}
-	return lookUp(ctx, f.Resolver, f.Addresses, t)
-}
-
-// lookUp returns the addresses of a name, all of which may be dialled.
-func lookUp(ctx context.Context, r Resolver, prefixes []netip.Prefix, t guard.Target) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, LookupTimeout)
 	defer cancel()
 	addresses, err := r.Lookup(ctx, t.Name())
