@@ -16,8 +16,8 @@ import (
 // deliveries does.
 type Controller struct {
 	listener
-	lanes   lanes[bcp.AgentName] // by the peer of the channel
-	prompts *prompts
+	lanes lanes[bcp.AgentName] // by the peer of the channel
+	*prompts
 
 	mu      sync.Mutex // guards what follows; taken before those of lanes and prompts
 	handler func(context.Context, bcp.Delivery) error
@@ -50,11 +50,6 @@ type AskOptions struct {
 	// person; the final outcome is then an ordinary delivery.
 	ReturnHeld bool
 }
-
-// OnPrompt sets the handler of the messages of the agent's cron_schedules, one
-// at a time (PROTOCOL P9.4). Set it before Start. A prompt is acknowledged when
-// the handler returns, unless its context has ended: then it comes again.
-func (c *Controller) OnPrompt(handler func(context.Context, bcp.Prompt)) { c.prompts.set(handler) }
 
 // Ask sends a question to a Reader and returns as soon as the gateway has
 // accepted it, with its maximum cost. After a lost reply, without a gateway, or

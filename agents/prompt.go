@@ -21,7 +21,10 @@ func newPrompts() *prompts {
 	return &prompts{known: newRecent[bcp.DeliveryID](maxKnown), busy: make(map[bcp.DeliveryID]sending)}
 }
 
-func (p *prompts) set(handler func(context.Context, bcp.Prompt)) {
+// OnPrompt sets the handler of the messages of the agent's cron_schedules, one
+// at a time (PROTOCOL P9.4). Set it before Start. A prompt is acknowledged when
+// the handler returns, unless its context has ended: then it comes again.
+func (p *prompts) OnPrompt(handler func(context.Context, bcp.Prompt)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.handler = handler

@@ -35,8 +35,8 @@ type NotEnoughInformation struct{}
 // Start; getting queries, subscriptions and results does.
 type Reader struct {
 	listener
-	lanes   lanes[bcp.QueryID] // for other jobs the id is empty
-	prompts *prompts
+	lanes lanes[bcp.QueryID] // for other jobs the id is empty
+	*prompts
 
 	mu            sync.Mutex // guards what follows; taken before those of lanes and prompts
 	query         func(context.Context, Query) (any, error)
@@ -97,11 +97,6 @@ func (r *Reader) OnResult(handler func(bcp.ValidationResult)) {
 	defer r.mu.Unlock()
 	r.result = handler
 }
-
-// OnPrompt sets the handler of the messages of the agent's cron_schedules, one
-// at a time (PROTOCOL P9.4). Set it before Start. A prompt is acknowledged when
-// the handler returns, unless its context has ended: then it comes again.
-func (r *Reader) OnPrompt(handler func(context.Context, bcp.Prompt)) { r.prompts.set(handler) }
 
 // Start begins to take queries and returns when the server has confirmed it: if the
 // connection is lost, it waits for a reconnect until ctx ends. Queries are taken
