@@ -213,12 +213,6 @@ func AttestedRoles(envelope []byte) (Declaration, bool) {
 	return s.Declaration, ok
 }
 
-// AttestedAgent returns whom an envelope is about, of which nothing is verified.
-func AttestedAgent(envelope []byte) (AgentID, bool) {
-	d, ok := AttestedRoles(envelope)
-	return d.Agent, ok
-}
-
 // AttestedDeclaration returns the bytes of the declaration in an envelope, of which
 // nothing is verified, or nil.
 func AttestedDeclaration(envelope []byte) []byte {

@@ -204,7 +204,8 @@ func (g *Gateway) judge(now time.Time, m *message, said *contract.Message, asked
 		v.Code = string(contract.NoProof)
 		return v
 	}
-	agent, _ := contract.AttestedAgent(said.Attestation)
+	declared, _ := contract.AttestedRoles(said.Attestation)
+	agent := declared.Agent
 	organisation := agent.Organisation
 	agent.Name = m.subject.Agent // its creds say so
 	e := contract.Examination{

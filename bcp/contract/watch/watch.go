@@ -35,38 +35,25 @@ const (
 	LeastUsual = 4
 )
 
-// rules are all rules with their thresholds.
-var rules = []struct {
-	rule      bcp.SuspectRule
-	threshold Threshold
-}{
-	{bcp.SuspectSubject, Threshold{3, 10 * time.Minute}},
-	{bcp.SuspectOtherRole, Threshold{1, 10 * time.Minute}},
-	{bcp.SuspectTools, Threshold{3, 24 * time.Hour}},
-	{bcp.SuspectUnusual, Threshold{1, 24 * time.Hour}},
-	{bcp.SuspectCall, Threshold{5, 10 * time.Minute}},
-	{bcp.SuspectAnswer, Threshold{10, 10 * time.Minute}},
-	{bcp.SuspectReply, Threshold{1, 10 * time.Minute}},
-	{bcp.SuspectOutcome, Threshold{3, 24 * time.Hour}},
+// thresholds are those of all rules.
+var thresholds = map[bcp.SuspectRule]Threshold{
+	bcp.SuspectSubject:   {3, 10 * time.Minute},
+	bcp.SuspectOtherRole: {1, 10 * time.Minute},
+	bcp.SuspectTools:     {3, 24 * time.Hour},
+	bcp.SuspectUnusual:   {1, 24 * time.Hour},
+	bcp.SuspectCall:      {5, 10 * time.Minute},
+	bcp.SuspectAnswer:    {10, 10 * time.Minute},
+	bcp.SuspectReply:     {1, 10 * time.Minute},
+	bcp.SuspectOutcome:   {3, 24 * time.Hour},
 }
 
-// Rules returns all rules.
-func Rules() []bcp.SuspectRule {
-	all := make([]bcp.SuspectRule, len(rules))
-	for i, r := range rules {
-		all[i] = r.rule
-	}
-	return all
-}
+// Rules returns all rules, sorted.
+func Rules() []bcp.SuspectRule { return slices.Sorted(maps.Keys(thresholds)) }
 
 // ThresholdOf returns the threshold of a rule, and false if there is no such rule.
-func ThresholdOf(rule bcp.SuspectRule) (Threshold, bool) {
-	for _, r := range rules {
-		if r.rule == rule {
-			return r.threshold, true
-		}
-	}
-	return Threshold{}, false
+func ThresholdOf(rule bcp.SuspectRule) (t Threshold, known bool) {
+	t, known = thresholds[rule]
+	return t, known
 }
 
 // Watch counts. Make one with [New]; use it from one goroutine. A checkpoint has its fields:
