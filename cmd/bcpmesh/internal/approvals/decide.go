@@ -48,18 +48,13 @@ func (f *approverFlags) batch(ctx context.Context, p *cli.Program, a *agents.App
 		switch {
 		case err == nil:
 			b.views = append(b.views, view)
-		case b.alone || !isRefused(err):
+		case b.alone || !errors.As(err, new(*agents.RefusedError)):
 			return nil, ShowUndecided(p.Out, err)
 		default:
 			b.leave(p.Out, decision{Item: id}, err)
 		}
 	}
 	return b, nil
-}
-
-func isRefused(err error) bool {
-	var refused *agents.RefusedError
-	return errors.As(err, &refused)
 }
 
 // leave notes that an item is left out.

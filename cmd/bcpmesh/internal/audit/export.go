@@ -168,19 +168,10 @@ func auditKeyCommand(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return failure(err, folder.State)
 		}
-		return p.Out.Show(publicKey{key}, func() { p.Out.Printf("%s\n", key) })
+		return p.Out.Show(map[string]string{"key": key}, func() { p.Out.Printf("%s\n", key) })
 	})
 	where.AddTo(cmd)
 	return cmd
-}
-
-type publicKey struct {
-	Key string `json:"key"`
-}
-
-// SignedCheckpoint is one as it was signed.
-type SignedCheckpoint struct {
-	Checkpoint string `json:"checkpoint"`
 }
 
 // exportCheckpoint shows the newest, even if it is not cosigned.
@@ -193,11 +184,7 @@ func exportCheckpoint(ctx context.Context, p *cli.Program, where meshdir.StateFl
 	if signed == nil {
 		return err
 	}
-	if p.Out.JSON {
-		return errors.Join(err, p.Out.Value(SignedCheckpoint{string(signed)}))
-	}
-	p.Out.Printf("%s", signed)
-	return err
+	return errors.Join(err, p.Out.Show(map[string]string{"checkpoint": string(signed)}, func() { p.Out.Printf("%s", signed) }))
 }
 
 // newestCheckpoint is the newest: on a cluster, of what the journal has now. With an error it

@@ -242,7 +242,7 @@ type provenResult struct {
 }
 
 func verifyProof(p *cli.Program, name string, keys []string, quorum quorum) error {
-	content, err := readProof(name)
+	content, err := folder.ReadFile(name, 2*verify.MaxBlock) // the longest holds a decision of a full message in base64
 	if err != nil {
 		return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
 	}
@@ -267,12 +267,6 @@ func verifyProof(p *cli.Program, name string, keys []string, quorum quorum) erro
 			p.Out.Printf("cosigned by %s at %s\n", cli.Plain(w.Witness), w.Time.Format(time.RFC3339))
 		}
 	})
-}
-
-// readProof reads a file with a proof: the longest holds a decision of a full
-// message in base64.
-func readProof(name string) ([]byte, error) {
-	return folder.ReadFile(name, 2*verify.MaxBlock)
 }
 
 // keysOrFiles replaces names of files by what is in them. Where a text is neither a key
