@@ -212,10 +212,6 @@ var rules = []rule{
 	},
 	{folder: "examples/assistant"},
 	{folder: "examples/researchdesk", internal: []string{"examples/mailroom/mail"}},
-	{
-		folder: "examples/modelreader", program: true,
-		internal: append([]string{"agents", "agents/keeper", "agents/llm/wires", "mesh"}, corePackages...),
-	},
 	// The commands, from what all are written with to what uses most of it. Package main imports all of them; none
 	// imports one that is below it here.
 	{
