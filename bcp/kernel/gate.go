@@ -35,8 +35,8 @@ type Verdict struct {
 
 // Requester is who started a run, as rules see them.
 type Requester struct {
-	Name    string `record:"requester"`
-	Address string `record:"address"`
+	Name    string `record:"requester" json:"name"`
+	Address string `record:"address" json:"address"`
 }
 
 // Argument is one argument of a call.

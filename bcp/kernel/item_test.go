@@ -56,9 +56,7 @@ func (l *ledger) sending() bcp.Item {
 	l.g.plan(mailPlan)
 	l.g.result(mail)
 	l.g.answer(`{"text":"meeting at 3pm"}`, "")
-	for _, c := range l.g.changes[len(l.records):] {
-		l.record(c, "somebody", "body")
-	}
+	l.catchUp()
 	items := l.state.Items()
 	if len(items) != 1 {
 		l.t.Fatalf("%d items wait", len(items))

@@ -294,9 +294,7 @@ func TestAnApproverAnswers(t *testing.T) {
 	l := signedLedger(t, asking(t, 1, func(d *kernel.Definition) { d.Approvers = []bcp.AgentName{"ada"} }))
 	l.g.begin("all")
 	l.g.plan(fmt.Sprintf(`{"steps":[%s],"final":"q"}`, question("q", day)))
-	for _, c := range l.g.changes[len(l.records):] {
-		l.record(c, "somebody", "body")
-	}
+	l.catchUp()
 	items := l.state.Items()
 	if len(items) != 1 || items[0].Kind != bcp.ItemQuestion || items[0].Taint != bcp.TaintLow || items[0].Reader != "kim" {
 		t.Fatalf("got %+v", items)

@@ -45,24 +45,8 @@ func (l *ledger) record(c kernel.Change, from bcp.AgentName, body string) bcp.De
 	l.t.Helper()
 	m := bcp.Moment{Now: time.Unix(0, c.Time), Fresh: fmt.Sprintf("%024d", len(l.records)), Salt: [16]byte{1, byte(len(l.records))}}
 	d := l.state.DecideRun(m, &c, from, []byte(body))
-	l.commit(&d)
+	l.store(d)
 	return d
-}
-
-// commit records a decision and applies it.
-func (l *ledger) commit(d *bcp.Decision) {
-	l.t.Helper()
-	if err := d.Seal(l.key); err != nil {
-		l.t.Fatal(err)
-	}
-	record, err := bcp.EncodeDecision(d)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	l.records = append(l.records, record)
-	if err := l.state.Apply(d, bcp.RecordDigest(record)); err != nil {
-		l.t.Fatal(err)
-	}
 }
 
 // example records the run of the seed's example, up to the end of its last step but n.
@@ -362,7 +346,7 @@ func TestEndsAreTold(t *testing.T) {
 	m := l.g.moment()
 	m.Salt = [16]byte{9}
 	d := l.state.DecideSession(m, "kim", []byte(`{"verb":"open"}`))
-	l.commit(&d)
+	l.store(d)
 	told(0)
 	if !l.state.HasForgotten("kim", last.Time) || l.state.HasForgotten("kim", d.Time+1) || l.state.HasForgotten("nobody", 0) {
 		t.Error("it has begun anew, and has not forgotten")

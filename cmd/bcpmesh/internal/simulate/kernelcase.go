@@ -41,7 +41,7 @@ type kernelInput struct {
 	Schemas   map[string]jsontext.Value `json:"schemas"`
 	Grant     []kernel.Capability       `json:"grant"`
 	Rules     []caseRule                `json:"rules"`
-	Requester caseRequester             `json:"requester"`
+	Requester kernel.Requester          `json:"requester"`
 
 	// plan
 	Plan       jsontext.Value `json:"plan"`
@@ -102,11 +102,6 @@ type caseRule struct {
 	Control  int               `json:"control_bits"`
 	Because  string            `json:"because"`
 	Examples jsontext.Value    `json:"examples"`
-}
-
-type caseRequester struct {
-	Name    string `json:"name"`
-	Address string `json:"address"`
 }
 
 // caseQuery is a task, whose label is that of its requester's words unless the case has another.

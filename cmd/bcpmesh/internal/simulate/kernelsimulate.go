@@ -186,7 +186,7 @@ func (c *kernelCase) playGate() (any, error) {
 	task := in.Query.label()
 	call := kernel.Call{
 		Tool: in.Tool.Name, Grant: kernel.NewGrant(in.Grant...), Depth: in.Run.Depth, Control: task,
-		Asker: kernel.Asker{Requester: kernel.Requester(in.Requester), Task: kernel.Task{Known: true, Text: in.Query.Text, Label: task}},
+		Asker: kernel.Asker{Requester: in.Requester, Task: kernel.Task{Known: true, Text: in.Query.Text, Label: task}},
 	}
 	if call.Arguments, err = parseArguments(in.Args); err != nil {
 		return nil, err

@@ -68,7 +68,7 @@ func (w *kernelWorld) run() error {
 	if err != nil {
 		return err
 	}
-	change := w.state.DecideRun(w.moment(), caseKernel, kernel.Requester(w.input.Requester), caseGranted, w.input.Query.label(), body)
+	change := w.state.DecideRun(w.moment(), caseKernel, w.input.Requester, caseGranted, w.input.Query.label(), body)
 	if err := w.store(change); err != nil {
 		return err
 	}
