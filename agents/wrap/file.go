@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -62,7 +63,45 @@ type Tool struct {
 	unseen int // characters that nobody sees, which were left out
 }
 
-// Parse reads a file strictly. The error names the problem and the tool.
+// wrong is what is wrong at a place of a file.
+type wrong struct {
+	at jsontext.Pointer
+	error
+}
+
+// Unwrap returns the error without its place.
+func (w *wrong) Unwrap() error { return w.error }
+
+func wrongAt(at jsontext.Pointer, format string, args ...any) error {
+	return &wrong{at, fmt.Errorf(format, args...)}
+}
+
+// Place returns the line and the column, from 1, of what [Parse] found wrong with a file; 1 and 1
+// if it is of the whole.
+func Place(content []byte, err error) (line, column int) {
+	offset := int64(0)
+	skip := func(until int64) { // what stands between two tokens
+		for offset = until; offset < int64(len(content)) && strings.IndexByte(" \t\r\n,:", content[offset]) >= 0; {
+			offset++
+		}
+	}
+	if w, ok := errors.AsType[*wrong](err); ok {
+		d := jsontext.NewDecoder(bytes.NewReader(content))
+		for failed := error(nil); failed == nil && d.StackPointer() != w.at; {
+			skip(d.InputOffset())
+			_, failed = d.ReadToken()
+		}
+	} else if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		offset = min(syntax.ByteOffset, int64(len(content)))
+	} else if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
+		skip(semantic.ByteOffset)
+	}
+	before := content[:offset]
+	begins := bytes.LastIndexByte(before, '\n') + 1
+	return bytes.Count(before, []byte{'\n'}) + 1, utf8.RuneCount(before[begins:]) + 1
+}
+
+// Parse reads a file strictly. The error names the problem and the tool; [Place] says where.
 func Parse(content []byte) (*File, error) {
 	var f File
 	if len(content) > MaxFile {
@@ -84,10 +123,14 @@ func Parse(content []byte) (*File, error) {
 	for i := range f.Tools {
 		t := &f.Tools[i]
 		if err := t.check(); err != nil {
-			return nil, fmt.Errorf("tool %q: %w", t.Name, err)
+			at := jsontext.Pointer("/tools").AppendToken(strconv.Itoa(i))
+			if w, ok := errors.AsType[*wrong](err); ok {
+				at += w.at
+			}
+			return nil, wrongAt(at, "tool %q: %w", t.Name, err)
 		}
 		if seen[t.Name] {
-			return nil, fmt.Errorf("tool %q is listed twice", t.Name)
+			return nil, wrongAt(jsontext.Pointer("/tools").AppendToken(strconv.Itoa(i)), "tool %q is listed twice", t.Name)
 		}
 		seen[t.Name] = true
 	}
@@ -112,21 +155,21 @@ func (t *Tool) check() error {
 		return errUnseen
 	}
 	if _, err := bcp.Compile(t.Answer, bcp.Settings{Constraints: constraint.Compile}); err != nil {
-		return fmt.Errorf("answer: %w", err)
+		return wrongAt("/answer", "answer: %w", err)
 	}
 	names := stdio.AnswerNames(t.Answer)
 	for _, name := range slices.Sorted(maps.Keys(t.From)) { // the first mistake is always the same
 		expression := t.From[name]
 		if !slices.Contains(names, name) {
-			return fmt.Errorf("from: the answer has no %q", name)
+			return wrongAt(jsontext.Pointer("/from").AppendToken(name), "from: the answer has no %q", name)
 		}
 		if _, err := constraint.CompileExtraction(expression); err != nil {
-			return fmt.Errorf("from %s: %w", name, err)
+			return wrongAt(jsontext.Pointer("/from").AppendToken(name), "from %s: %w", name, err)
 		}
 	}
 	for _, name := range names {
 		if t.From[name] == "" {
-			return fmt.Errorf("from: %s has no expression", name)
+			return wrongAt("/from", "from: %s has no expression", name)
 		}
 	}
 	return nil

@@ -91,3 +91,22 @@ func must[T any](v T, err error) T {
 	}
 	return v
 }
+
+// What is wrong with a file is found at its line.
+func TestPlace(t *testing.T) {
+	t.Parallel()
+	const head = "{\"server\":[\"x\"],\"reader\":\"r\",\"tools\":[\n" + `{"name":"a","description":"","input_schema":{},"sha256":"",` + "\n"
+	for content, want := range map[string][2]int{
+		head + `"answer":{"category":1,"fields":[{"name":"ok","type":"boolean"}]},` + "\n" + ` "from":{` + "\n" + `"ok":"no such"}}]}`: {5, 1},
+		head + `"answer":{"category":1,"fields":[]},"from":{"ok":"true"}}]}`:                                                           {3, 1},
+		head + `"answer":{"category":1,"fields":[{"name":"ok","type":"boolean"}]},` + "\n" + `"from":{"no":"true"}}]}`:                 {4, 9},
+		"{\n\"server\":[\"x\"],\n,}":                 {3, 1},
+		"{\n\"server\":[\"x\"],\n\"readers\":\"r\"}": {3, 1},
+		"[]": {1, 1}, "": {1, 1}, "{}": {1, 1},
+	} {
+		_, err := Parse([]byte(content))
+		if line, column := Place([]byte(content), err); err == nil || line != want[0] || column != want[1] {
+			t.Errorf("%s: %d:%d, %v", content, line, column, err)
+		}
+	}
+}

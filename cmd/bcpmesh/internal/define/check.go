@@ -127,6 +127,7 @@ func checkWrapped(dir string) (problems []definition.Problem) {
 		if err != nil {
 			p.Code, p.Message = definition.CodeUnreadable, cli.FileReason(err)
 		} else if _, err = wrap.Parse(content); err != nil {
+			p.Line, p.Column = wrap.Place(content, err)
 			p.Message = cli.Plain(err.Error())
 		}
 		if err != nil {
