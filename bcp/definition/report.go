@@ -98,7 +98,6 @@ const (
 	CodeArgumentsOut    = "arguments_out"        // warning: secrets may leave with arguments of a query
 	CodeLethalTrifecta  = lint.FindingTrifecta   // warning: private data, untrusted input and a way out
 	CodeSharedDisk      = lint.FindingSharedDisk // warning: a way around the gateway through files
-	CodeChain           = lint.FindingChain      // warning: a tainted agent's word inside another's answers
 )
 
 // Report holds everything that is wrong with a folder, sorted by file, line

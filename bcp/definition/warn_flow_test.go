@@ -61,10 +61,6 @@ func TestFlowWarnings(t *testing.T) {
 			mesh(agent("c", "tools: [Read]\n"+hears("r")), agent("r", "tools: [Write]\nbcp_channels:\n"+answers("c"))),
 			[]string{"r.md:3:7: name: " + definition.CodeSharedDisk},
 		},
-		"chain": {
-			mesh(agent("c", hears("m")), agent("m", hears("r")+answers("c")), agent("r", "bcp_channels:\n"+answers("m"))),
-			[]string{"m.md:3:7: name: " + definition.CodeChain},
-		},
 		"reader lifts the limit, controller does not": {
 			mesh(agent("c", "tools: [Read, SendMessage]\n"+strings.Replace(hears("r"), "max_category: 2", "max_category: 1", 1)), agent("r", "bcp_channels:\n- {peer: c, role: reader, max_category: 3}\n")),
 			nil,

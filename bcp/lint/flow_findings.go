@@ -26,7 +26,6 @@ const (
 	FindingCombined   = "combined_budgets" // several tainted channels into a clean agent
 	FindingTrifecta   = "lethal_trifecta"  // private data, untrusted input and a way out
 	FindingSharedDisk = "shared_disk"      // a way around the mesh through files
-	FindingChain      = "chain"            // a tainted agent's word inside another's answers
 )
 
 // use says what a tool is good for.
@@ -116,11 +115,7 @@ func findings(m *bcp.Mesh, g *graph, f *Flow) []Finding {
 	for i := range m.Agents {
 		all = append(all, trifecta(m, g, f, i)...)
 	}
-	all = append(all, sharedDisks(m, f)...)
-	for i := range m.Agents {
-		all = append(all, chain(g, f, i)...)
-	}
-	return all
+	return append(all, sharedDisks(m, f)...)
 }
 
 // combined finds a clean agent whose channels each have a budget, and whose
@@ -233,28 +228,6 @@ func sharedDisks(m *bcp.Mesh, f *Flow) []Finding {
 			a.Name, strings.Join(writes, ", "), list(clean), strings.Join(writes, " and "))})
 	}
 	return all
-}
-
-// chain finds an agent that hears tainted ones and answers others with text.
-func chain(g *graph, f *Flow, i int) []Finding {
-	var sources, ends []bcp.AgentName
-	for _, e := range g.asks[i] {
-		if f.Agents[e.peer].Answers > bcp.TaintLow {
-			sources = append(sources, g.names[e.peer])
-		}
-	}
-	for _, e := range g.answers[i] {
-		if e.channel.MaxCategory > 1 {
-			ends = append(ends, g.names[e.peer])
-		}
-	}
-	if len(sources) == 0 || len(ends) == 0 || len(sources) == 1 && slices.Equal(sources, ends) { // its own words come back to it
-		return nil
-	}
-	agents := append([]bcp.AgentName{g.names[i]}, sources[:min(len(sources), listed)]...)
-	return []Finding{{FindingChain, append(agents, ends[:min(len(ends), listed)]...), fmt.Sprintf(
-		"%s hears %s and answers %s: words of the first reach the last as its own; let the last ask the first themselves, or lower max_category of its answers to 1",
-		g.names[i], list(sources), list(ends))}}
 }
 
 // listed is how many names a text shows.

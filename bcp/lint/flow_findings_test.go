@@ -56,16 +56,6 @@ func TestFindings(t *testing.T) {
 		"reader and clean write": {"a low Write\nb high Read", nil},
 		"names of files":         {"a low Glob\nb high Write", nil},
 
-		// Chains.
-		"chain":                 {"a low\nb low\nweb high\na < b 2 10\nb < web 1 10", []string{"chain b web a"}},
-		"chain of choices":      {"a low\nb low\nweb high\na < b 1 10\nb < web 2 10", nil},
-		"chain of clean":        {"a low\nb low\nc low\na < b 2 10\nb < c 2 10", nil},
-		"longer chain":          {"a low\nb low\nc low\nweb high\na < b 2 10\nb < c 2 10\nc < web 2 10", []string{"chain b c a", "chain c web b"}},
-		"both ways between two": {"a high\nb low\na < b 2 10\nb < a 2 10", nil},
-		"beyond the two":        {"a low\nb high\nc low\nc < a 2 10\na < b 2 10\nb < a 2 10", []string{"chain a b b c"}},
-		"around three":          {"a low\nb low\nc high\na < b 2 10\nb < c 2 10\nc < a 2 10", []string{"chain a b c", "chain b c a", "chain c a b"}},
-		"one middle, two ends":  {"a low\nb low\nm low\nweb high\na < m 2 10\nb < m 2 10\nm < web 2 10", []string{"chain m web a b"}},
-
 		// The meshes that bcpmesh init writes, and the seed's.
 		"init research": {"main low Read Write BCPQuery\nresearcher high WebSearch WebFetch BCPRespond BCPPublish net:outbound\nmain < researcher 2 1000", nil},
 		"init mailroom": {"mailreader high Mailbox BCPRespond BCPPublish\nsecretary low Calendar BCPQuery\nsecretary < mailreader 3 3000", nil},
@@ -106,8 +96,6 @@ func TestFindingTexts(t *testing.T) {
 		{"m low Read\nr high Write Edit",
 			"r is tainted and can write files (Write, Edit), and clean agents can read files (m): on one disk that is a way around the gateway; " +
 				"keep their disks apart, or take Write and Edit away from r"},
-		{"a low\nb low\nweb high\na < b 2\nb < web",
-			"b hears web and answers a: words of the first reach the last as its own; let the last ask the first themselves, or lower max_category of its answers to 1"},
 	} {
 		var texts []string
 		for _, f := range FlowOf(flowMesh(t, tt.mesh)).Findings {
