@@ -2,7 +2,6 @@ package cli
 
 import (
 	"crypto/sha256"
-	"errors"
 	"hash"
 	"io/fs"
 	"os"
@@ -90,8 +89,8 @@ type newFile struct {
 
 // CreateFile begins a file. The caller defers discard.
 func CreateFile(name string) (*newFile, error) {
-	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-		return nil, Failf("%s already exists", Quoted(name)).WithHint("name a new file, or remove it first")
+	if err := CheckNewFile(name); err != nil {
+		return nil, err
 	}
 	draft, err := durable.New(name, 0o600)
 	if err != nil {

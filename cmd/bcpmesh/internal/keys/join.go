@@ -123,9 +123,6 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 	case out == "":
 		return cli.Usagef("join: expected --out FILE").WithHint("for example --out agent.creds")
 	}
-	if err := cli.CheckNewFile(out); err != nil {
-		return err
-	}
 	if token == "-" {
 		const longest = 64 << 10
 		content, err := io.ReadAll(io.LimitReader(p.In, longest))
