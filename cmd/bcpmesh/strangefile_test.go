@@ -34,7 +34,7 @@ var readers = []string{
 	"perms --prove --jwts FILE",
 	"audit redecide --backup FILE --dir mesh", "audit verify FILE --key LOGKEY", "audit verify x --key FILE", "audit verify --proof FILE --key LOGKEY", "audit verify x --key LOGKEY --since FILE", "audit verify x --key LOGKEY --witness FILE",
 	"planner --script FILE --creds x",
-	"restore FILE elsewhere", "query researcher --boolean ok --creds FILE --url nats://127.0.0.1:1",
+	"validate FILE", "restore FILE elsewhere", "query researcher --boolean ok --creds FILE --url nats://127.0.0.1:1",
 	"query researcher --spec FILE --dir mesh", "reader --creds x --mcp FILE", "mcp --creds main.creds --tools FILE", "mcp --creds x --http 127.0.0.1:0 --token-file FILE",
 	"role verify FILE agent@o.example --trust o=key.pem", "role verify file agent@o.example --trust o=FILE", "role verify file agent@o.example --trust o=key.pem --revocations FILE",
 	"role verify file agent@o.example --trust o=key.pem --contract FILE", "role verify file agent@o.example --trust o=key.pem --requirement FILE",

@@ -93,13 +93,17 @@ func (l *lineReader) Next() ([]byte, error) {
 // Waits reports whether the next line is not here yet.
 func (l *lineReader) Waits() bool { return l.r.Buffered() == 0 }
 
-// EachLine calls each with the lines of stdin, which are cases, that are not blank, and their numbers from 1; wrong is
-// [ErrLongLine] for one that is too long. What is written is flushed before it waits for more.
-func EachLine(ctx context.Context, p *Program, each func(n int, line []byte, wrong error) error) error {
-	if IsTerminal(p.In) {
+// EachLine calls each with the lines of a stream of cases that are not blank, and their numbers from 1; wrong is
+// [ErrLongLine] for one that is too long. What is written is flushed before it waits for more. name is what the input is
+// called in an error, empty for stdin.
+func EachLine(ctx context.Context, p *Program, name string, in io.Reader, each func(n int, line []byte, wrong error) error) error {
+	if name == "" && IsTerminal(in) {
 		p.Out.Talkf("reading cases from the terminal; Ctrl-D ends them")
 	}
-	for lines := NewLineReader(Interruptible(ctx, p.In)); ; {
+	if name != "" {
+		name = Plain(name) + ": "
+	}
+	for lines := NewLineReader(Interruptible(ctx, in)); ; {
 		if lines.Waits() {
 			if err := p.Out.Flush(); err != nil {
 				return err
@@ -113,7 +117,7 @@ func EachLine(ctx context.Context, p *Program, each func(n int, line []byte, wro
 		case err != nil && ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return Failf("the input cannot be read: %s", FileReason(err))
+			return Failf("%sthe input cannot be read: %s", name, FileReason(err))
 		case len(bytes.TrimSpace(line)) == 0:
 			continue
 		}

@@ -137,7 +137,7 @@ var caseOptions = json.JoinOptions(jsontext.AllowInvalidUTF8(true), json.MatchCa
 
 // judgeLines judges the cases of one command.
 func judgeLines(ctx context.Context, p *cli.Program, name string) error {
-	return cli.EachLine(ctx, p, func(_ int, line []byte, wrong error) error {
+	return cli.EachLine(ctx, p, "", p.In, func(_ int, line []byte, wrong error) error {
 		if err := judgeLine(ctx, p, name, line, wrong); err != nil {
 			return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
 		}

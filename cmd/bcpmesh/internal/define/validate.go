@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
@@ -22,29 +24,10 @@ import (
 
 // ValidateCommand returns the command validate.
 func ValidateCommand(p *cli.Program) *cobra.Command {
-	return cli.Command("validate", func(ctx context.Context, _ []string) error {
-		j := &judge{ready: map[string]compiled{}}
-		bad := 0
-		err := cli.EachLine(ctx, p, func(n int, line []byte, wrong error) error {
-			var v caseVerdict
-			if wrong == nil {
-				v, wrong = j.line(line)
-			}
-			if wrong != nil {
-				bad++
-				p.Out.Talkf("line %d: %s", n, wrong)
-				return nil
-			}
-			if err := p.Out.Value(v); err != nil {
-				return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
-			}
-			return nil
-		})
-		if err == nil && bad > 0 {
-			err = cli.Failf("%s not judged", cli.Count(bad, "line"))
-		}
-		return err
-	})
+	return &cobra.Command{
+		Use:  "validate [FILE...]",
+		RunE: func(cmd *cobra.Command, args []string) error { return validate(cmd.Context(), p, args) },
+	}
 }
 
 // caseVerdict is one line of the output; its keys are a contract.
@@ -62,8 +45,62 @@ type caseVerdict struct {
 
 const invalidSpec = "invalid_spec"
 
+func validate(ctx context.Context, p *cli.Program, files []string) error {
+	if len(files) == 0 {
+		files = []string{"-"}
+	}
+	j := &judge{out: p.Out, ready: map[string]compiled{}}
+	for _, name := range files {
+		if info, err := os.Stat(name); name != "-" && err == nil && info.IsDir() {
+			return cli.Failf("%s is a folder", cli.Quoted(name))
+		}
+	}
+	for _, name := range files {
+		if err := j.file(ctx, p, name); err != nil {
+			return err
+		}
+	}
+	if j.bad > 0 {
+		return cli.Failf("%s not judged", cli.Count(j.bad, "line"))
+	}
+	return nil
+}
+
 // judge keeps what one run of validate needs from line to line.
-type judge struct{ ready map[string]compiled }
+type judge struct {
+	out   *cli.Output
+	ready map[string]compiled
+	bad   int
+}
+
+func (j *judge) file(ctx context.Context, p *cli.Program, name string) error {
+	at, in := "", p.In
+	if name == "-" {
+		name = ""
+	} else {
+		f, err := agentsfolder.OpenFile(name)
+		if err != nil {
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
+		}
+		defer f.Close()
+		at, in = cli.Plain(name)+": ", f
+	}
+	return cli.EachLine(ctx, p, name, in, func(n int, line []byte, wrong error) error {
+		var v caseVerdict
+		if wrong == nil {
+			v, wrong = j.line(line)
+		}
+		if wrong != nil {
+			j.bad++
+			j.out.Talkf("%sline %d: %s", at, n, wrong)
+			return nil
+		}
+		if err := j.out.Value(v); err != nil {
+			return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
+		}
+		return nil
+	})
+}
 
 // line judges one line. The error says why it cannot be judged.
 func (j *judge) line(line []byte) (caseVerdict, error) {

@@ -35,7 +35,7 @@ func kernelSimulateCommand(p *cli.Program) *cobra.Command {
 func simulate(ctx context.Context, p *cli.Program, play func(line []byte) (any, error)) error {
 	var queue resultQueue
 	bad := 0
-	err := cli.EachLine(ctx, p, func(n int, line []byte, wrong error) error {
+	err := cli.EachLine(ctx, p, "", p.In, func(n int, line []byte, wrong error) error {
 		var result any
 		if wrong == nil {
 			result, wrong = play(line)
