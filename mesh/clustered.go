@@ -50,32 +50,15 @@ const (
 
 // GatewayConfig is the configuration of a gateway on a cluster.
 type GatewayConfig struct {
-	// Load loads the definitions: at the start, when this gateway takes over, and at a
-	// reload. It is required.
-	Load func() (*bcp.Mesh, error)
-	// URL is the URLs of some servers of the cluster, separated by commas. Creds is
-	// the folder of the gateway's creds files, and Name its name, unique among the
-	// mesh's gateways. They are required.
-	URL, Creds, Name string
-	// NATS are further options of each connection, for example for TLS.
-	NATS []nats.Option
-	// State is the folder of snapshots: a cache, used only by this gateway. It
-	// is required, and created if it does not exist.
-	State string
-	// Folder and Environ are where notification routes look for secrets and commands:
-	// the folder of the definitions, and the environment of this program.
-	Folder  string
-	Environ []string
-	// OnDecision, OnReload and OnNotified are as in [Config]; OnReload is also called when
-	// this gateway takes over.
-	OnDecision func(*bcp.Decision)
-	OnReload   func(*bcp.Mesh)
-	OnNotified func(route string, err error)
-	// Version, Now, SnapshotEvery and Logger are as in [Config].
-	Version       string
-	Now           func() time.Time
-	SnapshotEvery uint64
-	Logger        hclog.Logger
+	// Config has what a gateway takes of it: Load, which is required and called at the
+	// start, when this gateway takes over, and at a reload; State, the folder of snapshots,
+	// a cache that only this gateway uses, which is required, too; Folder, Environ, Version,
+	// Now, SnapshotEvery, Logger, and what begins with On. OnReload is also called when this
+	// gateway takes over.
+	Config
+	// Cluster says where it is. Its URL, Creds and Name, which is unique among the mesh's
+	// gateways, are required.
+	Cluster cluster.Config
 }
 
 // ErrStandby says that this gateway is not serving: another one is, or none.
@@ -109,7 +92,7 @@ func StartGateway(ctx context.Context, config GatewayConfig) (*Gateway, error) {
 	if config.Logger == nil {
 		config.Logger = hclog.NewNullLogger()
 	}
-	if config.Load == nil || config.URL == "" || config.Creds == "" || config.Name == "" || config.State == "" {
+	if config.Load == nil || config.Cluster.URL == "" || config.Cluster.Creds == "" || config.Cluster.Name == "" || config.State == "" {
 		return nil, errors.New("start the gateway: it needs definitions, a cluster, creds, a name and a state folder")
 	}
 	g := &Gateway{config: config, log: config.Logger, done: make(chan struct{})}
@@ -138,7 +121,8 @@ func (g *Gateway) prepare(ctx context.Context) error {
 	g.def.Store(def)
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
-	g.cluster, err = cluster.Connect(ctx, cluster.Config{URL: g.config.URL, Creds: g.config.Creds, NATS: g.config.NATS, Name: g.config.Name, Logger: g.log.Named("cluster")})
+	g.config.Cluster.Logger = g.log.Named("cluster")
+	g.cluster, err = cluster.Connect(ctx, g.config.Cluster)
 	if err != nil {
 		return err
 	}
@@ -187,7 +171,7 @@ func (g *Gateway) Stop(ctx context.Context) error {
 func (g *Gateway) Done() <-chan struct{} { return g.done }
 
 // URL returns the URL for agents.
-func (g *Gateway) URL() string { return g.config.URL }
+func (g *Gateway) URL() string { return g.config.Cluster.URL }
 
 // check makes sure that the cluster enforces the permissions of the definitions.
 func (g *Gateway) check(ctx context.Context, def *bcp.Mesh) error {

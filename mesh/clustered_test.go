@@ -107,8 +107,11 @@ func (c *clustered) write(t *testing.T, gateway bcp.AgentName, name string, cont
 
 func (c *clustered) config(t *testing.T, def *bcp.Mesh, name string) mesh.GatewayConfig {
 	return mesh.GatewayConfig{
-		Load: func() (*bcp.Mesh, error) { return def, nil }, URL: c.URL(), Creds: filepath.Join(c.folder, name), Name: name,
-		State: filepath.Join(t.TempDir(), name), Logger: hclog.New(&hclog.LoggerOptions{Name: name, Output: t.Output()}),
+		Cluster: cluster.Config{URL: c.URL(), Creds: filepath.Join(c.folder, name), Name: name},
+		Config: mesh.Config{
+			Load:  func() (*bcp.Mesh, error) { return def, nil },
+			State: filepath.Join(t.TempDir(), name), Logger: hclog.New(&hclog.LoggerOptions{Name: name, Output: t.Output()}),
+		},
 	}
 }
 

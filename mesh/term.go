@@ -72,7 +72,7 @@ func (g *Gateway) await(ctx context.Context) (jetstream.LeaseHolder, bool) {
 		try, end := context.WithTimeout(ctx, leaseKept)
 		var err error
 		if blind.IsZero() || time.Since(blind) >= jetstream.LeaseTime { // no try of it counts any more
-			holder = jetstream.LeaseHolder{Gateway: g.config.Name, Since: time.Now().UTC().Round(0)}
+			holder = jetstream.LeaseHolder{Gateway: g.config.Cluster.Name, Since: time.Now().UTC().Round(0)}
 		}
 		if time.Since(blind) < deferred {
 			var known jetstream.LeaseHolder
@@ -206,11 +206,8 @@ func (m *Mesh) recordChanges(ctx context.Context, body []byte) (any, error) {
 
 // serve begins a term, under the definitions as they are now.
 func (g *Gateway) serve(ctx context.Context) (*Mesh, error) {
-	config := g.config
-	m := &Mesh{config: Config{
-		Load: config.Load, State: config.State, Version: config.Version, Now: config.Now, SnapshotEvery: config.SnapshotEvery,
-		Logger: g.log, OnDecision: config.OnDecision, OnReload: config.OnReload, OnNotified: config.OnNotified, Folder: config.Folder, Environ: config.Environ,
-	}, bus: g.cluster, prepareAccounts: func(def *bcp.Mesh) (func(context.Context) error, error) {
+	config := g.config.Config
+	m := &Mesh{config: config, bus: g.cluster, prepareAccounts: func(def *bcp.Mesh) (func(context.Context) error, error) {
 		return func(ctx context.Context) error { return g.check(ctx, def) }, nil
 	}, disk: func() (free, size int64, err error) {
 		store := g.cluster.Fullest()

@@ -19,6 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh"
+	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 )
 
@@ -71,8 +72,11 @@ func (x *clusterMesh) gateway(name string) (stop func()) {
 	x.t.Helper()
 	folder := meshdir.Folder{Dir: x.dir}
 	g, err := mesh.StartGateway(x.t.Context(), mesh.GatewayConfig{
-		Load: func() (*bcp.Mesh, error) { return folder.LoadAll(definition.Site{}) }, URL: x.cluster.URL(), Creds: filepath.Join(x.files, keys.GatewaysFolder, name), Name: name,
-		State: filepath.Join(x.t.TempDir(), name), Version: "test", Logger: hclog.New(&hclog.LoggerOptions{Output: x.t.Output()}),
+		Cluster: cluster.Config{URL: x.cluster.URL(), Creds: filepath.Join(x.files, keys.GatewaysFolder, name), Name: name},
+		Config: mesh.Config{
+			Load:  func() (*bcp.Mesh, error) { return folder.LoadAll(definition.Site{}) },
+			State: filepath.Join(x.t.TempDir(), name), Version: "test", Logger: hclog.New(&hclog.LoggerOptions{Output: x.t.Output()}),
+		},
 	})
 	if err != nil {
 		x.t.Fatal(err)

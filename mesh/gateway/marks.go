@@ -77,19 +77,18 @@ func OpenMarks(file string, secret []byte) (*Marks, error) {
 	return s, nil
 }
 
-// Pending reports whether something is closed.
-func (s *Marks) Pending() bool {
+// now is what is known: it is replaced, and grows at its end alone.
+func (s *Marks) now() setBack {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.known.Shown) > 0
+	return s.known
 }
 
+// Pending reports whether something is closed.
+func (s *Marks) Pending() bool { return len(s.now().Shown) > 0 }
+
 // Witnessed returns up to which size the operator accepted that a witness has seen more.
-func (s *Marks) Witnessed(witness string) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.known.Witnessed[witness]
-}
+func (s *Marks) Witnessed(witness string) int64 { return s.now().Witnessed[witness] }
 
 // Accept opens what is closed, and accepts what witnesses have seen. Call it once the
 // acceptance is recorded.
@@ -126,37 +125,21 @@ func (s *Marks) write(next setBack) error {
 func (s *Marks) add(who agentRole, seen time.Time) (added bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.shownBy(who) {
+	if s.known.shownBy(who) {
 		return false, nil
 	}
 	s.known.Shown = append(s.known.Shown, shown{who.Agent, who.Role, seen})
 	return true, s.write(s.known)
 }
 
-func (s *Marks) shownBy(who agentRole) bool {
-	return slices.ContainsFunc(s.known.Shown, func(one shown) bool { return one.Agent == who.Agent && one.Role == who.Role })
-}
-
-// has reports whether somebody is among those who have shown it.
-func (s *Marks) has(who agentRole) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.shownBy(who)
-}
-
-// accepted is when the operator accepted it last.
-func (s *Marks) accepted() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.known.Accepted
+func (b setBack) shownBy(who agentRole) bool {
+	return slices.ContainsFunc(b.Shown, func(one shown) bool { return one.Agent == who.Agent && one.Role == who.Role })
 }
 
 // closed reports whether a channel is closed: one of its agents in its role there, the
 // keeper of one, or a person has shown that the journal was rolled back.
 func (s *Marks) closed(key bcp.ChannelKey) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.known.Shown, func(one shown) bool {
+	return slices.ContainsFunc(s.now().Shown, func(one shown) bool {
 		switch one.Role {
 		case bcp.RoleController:
 			return one.Agent == key.Controller
@@ -229,7 +212,7 @@ func (g *Gateway) compare(ctx context.Context, who agentRole, t *telling, m mark
 		t.heard, t.newest = true, m.sequence
 	case !errors.Is(err, jetstream.ErrPosition):
 		g.log.Warn("a mark cannot be compared with the journal", "error", err) // the next message shows it again
-	case !m.at.After(back.accepted()):
+	case !m.at.After(back.now().Accepted):
 		t.heard, t.newest = true, m.sequence
 	default:
 		t.newest = m.sequence
@@ -261,7 +244,7 @@ func (g *Gateway) markFor(who agentRole, delivers bool) nats.Header {
 		return nil
 	}
 	t := g.tellings[who]
-	if t == nil || !t.heard || g.config.Marks.has(who) {
+	if t == nil || !t.heard || g.config.Marks.now().shownBy(who) {
 		return nil
 	}
 	now := g.clock()

@@ -133,8 +133,8 @@ func TestSetBackClosesUntilItIsAccepted(t *testing.T) {
 		if err := again.Accept(now, nil); err != nil {
 			t.Fatal(err)
 		}
-		if again = opened(); again.Pending() || again.closed(own) || !again.accepted().Equal(now.Add(time.Hour)) {
-			t.Errorf("%s: after it is accepted: pending %t, accepted up to %s", c.role, again.Pending(), again.accepted())
+		if again = opened(); again.Pending() || again.closed(own) || !again.now().Accepted.Equal(now.Add(time.Hour)) {
+			t.Errorf("%s: after it is accepted: pending %t, accepted up to %s", c.role, again.Pending(), again.now().Accepted)
 		}
 	}
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {

@@ -99,17 +99,13 @@ func findOrigin(ctx context.Context, journal *jetstream.Journal, bases *jetstrea
 }
 
 func (o *origin) replay(ctx context.Context, journal *jetstream.Journal, keys *jetstream.SealingKeys, config state.Config, each func(*bcp.Decision)) (replayed, error) {
-	restore := func() (*state.State, error) { return state.New(config) }
+	var restored *state.State
+	var err error
 	if o.Truncated() {
-		restore = func() (*state.State, error) {
-			checkpoint, err := keys.OpenCheckpoint(ctx, o.base.Checkpoint)
-			if err != nil {
-				return nil, err
-			}
-			return state.Restore(config, checkpoint)
-		}
+		restored, err = restore(ctx, keys, config, o.base.Checkpoint)
+	} else {
+		restored, err = state.New(config)
 	}
-	restored, err := restore()
 	if err != nil {
 		return replayed{}, err
 	}
@@ -117,16 +113,21 @@ func (o *origin) replay(ctx context.Context, journal *jetstream.Journal, keys *j
 	return replayed{restored, restored.Last() - o.Decision}, err
 }
 
+// restore makes the state of a checkpoint, with what was said sealed.
+func restore(ctx context.Context, keys *jetstream.SealingKeys, config state.Config, checkpoint []byte) (*state.State, error) {
+	checkpoint, err := keys.OpenCheckpoint(ctx, checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	return state.Restore(config, checkpoint)
+}
+
 // errUnseen is for a snapshot that may have decisions of this gateway that it does not
 // know to be stored.
 var errUnseen = errors.New("it has decisions that were not acknowledged")
 
 func (g *Gateway) replayFrom(ctx context.Context, journal *jetstream.Journal, snapshot jetstream.Snapshot, config state.Config, each func(*bcp.Decision)) (replayed, error) {
-	checkpoint, err := g.keys.OpenCheckpoint(ctx, snapshot.Checkpoint)
-	if err != nil {
-		return replayed{}, err
-	}
-	state, err := state.Restore(config, checkpoint)
+	state, err := restore(ctx, g.keys, config, snapshot.Checkpoint)
 	if err != nil {
 		return replayed{}, err
 	}

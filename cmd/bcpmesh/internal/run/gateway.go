@@ -97,10 +97,11 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 	cli.IgnoreBrokenPipes()
 	serve.AppendOnly(os.Stdout, os.Stderr)
 	logger := cli.NewLogger(o.level, p.Out.Stderr)
-	config := mesh.GatewayConfig{
-		Load: func() (*bcp.Mesh, error) { return folder.LoadAll(definition.Site{}) }, URL: o.URL, Creds: o.Creds, Name: o.name, NATS: access.NATS, State: o.state, Version: cli.ProgramVersion(), Logger: logger,
+	access.Name = o.name
+	config := mesh.GatewayConfig{Cluster: access, Config: mesh.Config{
+		Load: func() (*bcp.Mesh, error) { return folder.LoadAll(definition.Site{}) }, State: o.state, Version: cli.ProgramVersion(), Logger: logger,
 		Folder: cli.Absolute(folder.Dir), Environ: os.Environ(),
-	}
+	}}
 	defer o.stop()
 	look, err := o.start(def, logger)
 	if err != nil {
@@ -165,7 +166,7 @@ func awaitCluster(ctx context.Context, p *cli.Program, config mesh.GatewayConfig
 			return g, err
 		}
 		if !told {
-			p.Out.Talkf("waiting for the cluster at %s", config.URL)
+			p.Out.Talkf("waiting for the cluster at %s", config.Cluster.URL)
 			told = true
 		}
 		select {
