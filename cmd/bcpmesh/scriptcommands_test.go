@@ -20,7 +20,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/clitest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
@@ -275,7 +274,7 @@ func hearCommand(ts *testscript.TestScript, neg bool, args []string) {
 	defer conn.Close()
 	results := make(chan string, 64)
 	reader := agents.NewReader(conn)
-	reader.OnQuery(func(context.Context, agents.Query) (any, error) { return nil, byhand.ErrKept })
+	reader.OnQuery(func(context.Context, agents.Query) (any, error) { return nil, agents.ErrKeep })
 	reader.OnResult(func(r bcp.ValidationResult) {
 		text, err := bcp.Encode(r, bcp.JSON)
 		if err == nil {

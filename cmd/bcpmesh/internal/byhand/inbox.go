@@ -3,7 +3,6 @@ package byhand
 import (
 	"bytes"
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -34,9 +33,6 @@ func InboxCommand(p *cli.Program) *cobra.Command {
 	cli.WaitFlag(cmd, &wait, time.Second, "how long to wait for the next one")
 	return cmd
 }
-
-// ErrKept leaves what came where it is: with the gateway.
-var ErrKept = errors.New("kept")
 
 // arrival is a delivery that waits to be shown.
 type arrival struct {
@@ -94,7 +90,7 @@ func handOver(arrivals chan<- arrival, left <-chan struct{}) func(context.Contex
 		case arrivals <- arrival{d, shown}:
 			return <-shown
 		case <-left:
-			return ErrKept
+			return agents.ErrKeep
 		}
 	}
 }

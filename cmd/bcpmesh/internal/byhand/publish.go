@@ -176,7 +176,7 @@ func waitingQueries(ctx context.Context, r *agents.Reader, wait time.Duration) (
 		mu.Lock()
 		defer mu.Unlock()
 		pending[q.QueryID] = pendingQuery{Attempt: q.Attempt, Query: q.Query}
-		return nil, ErrKept
+		return nil, agents.ErrKeep
 	})
 	if err := r.Start(ctx); err != nil {
 		return nil, meshdir.Failure(err)
@@ -239,7 +239,7 @@ func answerQuery(ctx context.Context, p *cli.Program, r *agents.Reader, id bcp.Q
 			})
 		}
 		if mine == nil {
-			return nil, ErrKept
+			return nil, agents.ErrKeep
 		}
 		return mine, nil
 	})

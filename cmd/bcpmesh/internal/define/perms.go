@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -166,18 +165,11 @@ func provePermissions(p *cli.Program, f proveFlags, args []string) error {
 	if result.OK {
 		return nil
 	}
-	fault := cli.Failf("there %s past the gateway", ways(len(report.Holes)))
+	fault := cli.Failf("%s past the gateway", cli.Count(len(report.Holes), "way"))
 	if len(claims.Operators) == 0 {
 		return fault.WithHint("the operator's JWT is not among them; without it, its restrictions are not taken into account")
 	}
 	return fault
-}
-
-func ways(n int) string {
-	if n == 1 {
-		return "is 1 way"
-	}
-	return fmt.Sprintf("are %d ways", n)
 }
 
 // read collects the JWTs: those that were named, those that the mesh's server

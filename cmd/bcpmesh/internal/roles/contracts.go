@@ -107,16 +107,9 @@ func showContracts(p *cli.Program, files []string) error {
 		return err
 	}
 	if bad > 0 {
-		return cli.Failf("%s wrong", countIs(bad, "contract")).WithHint("docs/contracts.md has the format, its words and its predicates")
+		return cli.Failf("%s with defects", cli.Count(bad, "contract")).WithHint("docs/contracts.md has the format, its words and its predicates")
 	}
 	return nil
-}
-
-func countIs(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun + " is"
-	}
-	return cli.Count(n, noun) + " are"
 }
 
 // showContractReports shows contracts one after the other.

@@ -130,20 +130,13 @@ func reportCommand(p *cli.Program) *cobra.Command {
 			case len(reports) == 0:
 				return cli.Failf("no agent of the mesh has a role").WithHint("a kernel gives agents roles: docs/kernel.md")
 			case len(not) > 0:
-				return cli.Failf("it is not shown that %s kept", is(not)).WithHint("docs/contracts.md says what shows each invariant")
+				return cli.Failf("not shown to be kept: %s", strings.Join(not, ", ")).WithHint("docs/contracts.md says what shows each invariant")
 			}
 			return nil
 		},
 	}
 	who.AddTo(cmd, "auditor")
 	return cmd
-}
-
-func is(names []string) string {
-	if len(names) == 1 {
-		return names[0] + " is"
-	}
-	return strings.Join(names, ", ") + " are"
 }
 
 // kept is the report of one contract, and of whom it is.
