@@ -54,11 +54,7 @@ func TestNominalBitsOfTheSeeds(t *testing.T) {
 		{"the category 3 example", bcp.Spec{Category: 3, Directive: "x", MaxWords: 100}, "1100.0"},
 		{"as many words in category 2", ask(100), "1100.0"},
 	} {
-		v, err := bcp.Compile(c.spec, bcp.Settings{})
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
+		v := must(bcp.Compile(c.spec, bcp.Settings{}))
 		if got := v.Prices().Nominal; got.String() != c.want {
 			t.Errorf("%s: %s bits, want %s", c.name, got, c.want)
 		}

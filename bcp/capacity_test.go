@@ -156,7 +156,7 @@ func TestWeightsOfTexts(t *testing.T) {
 		{ID: "t", Question: "What?", MaxWords: 1, ExpectedFormat: bcp.FormatShortText, Alphabet: "ascii", MaxChars: 2}}}
 	summary := bcp.Spec{Category: 3, Directive: "Summarize.", MaxWords: 1}
 	for _, spec := range []bcp.Spec{short, summary} {
-		plain := compiled(t, spec, bcp.Settings{OnAnomaly: bcp.AnomalyReject, Subscriptions: 1}).Prices().Capacity
+		plain := compiled(spec, bcp.Settings{OnAnomaly: bcp.AnomalyReject, Subscriptions: 1}).Prices().Capacity
 		if spec.Category == 3 { // a held push can also be dropped
 			plain -= 1
 		}
@@ -164,7 +164,7 @@ func TestWeightsOfTexts(t *testing.T) {
 			for _, slots := range []uint64{0, 15} {
 				for _, subscriptions := range []int{0, 2} {
 					s := bcp.Settings{OnAnomaly: mode, ReleaseSlots: slots, ApprovalSlots: slots * 96, Subscriptions: subscriptions}
-					v := compiled(t, spec, s)
+					v := compiled(spec, s)
 					held := mode == bcp.AnomalyHold || mode == bcp.AnomalyHoldAll || spec.Category == 3
 					// 2^plain answers: weigh one answer and scale.
 					all := observablesOf(v, 1, s, held, spec.Category == 3, mode == bcp.AnomalyFlag)
@@ -225,8 +225,8 @@ func TestPushTiming(t *testing.T) {
 func TestUnknownApprovalSlotsArePricedHigh(t *testing.T) {
 	t.Parallel()
 	spec := Workloads()[1].Spec
-	given := compiled(t, spec, bcp.Settings{ReleaseSlots: 15, ApprovalSlots: 1440}).Prices()
-	unknown := compiled(t, spec, bcp.Settings{ReleaseSlots: 15}).Prices()
+	given := compiled(spec, bcp.Settings{ReleaseSlots: 15, ApprovalSlots: 1440}).Prices()
+	unknown := compiled(spec, bcp.Settings{ReleaseSlots: 15}).Prices()
 	if unknown.Capacity < given.Capacity+20*bcp.Bit {
 		t.Errorf("%s bits with and %s without an approval TTL", given.Capacity, unknown.Capacity)
 	}

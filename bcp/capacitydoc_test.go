@@ -42,7 +42,7 @@ func capacityFigures(t *testing.T) string {
 	}
 	b.WriteString(".\n\n| answer | ascii | latin | cyrillic | any | nominal |\n| --- | --- | --- | --- | --- | --- |\n")
 	price := func(spec bcp.Spec) bcp.Prices {
-		v := compiled(t, spec, bcp.Settings{OnAnomaly: bcp.AnomalyReject, Subscriptions: 1})
+		v := compiled(spec, bcp.Settings{OnAnomaly: bcp.AnomalyReject, Subscriptions: 1})
 		return v.Prices()
 	}
 	short := func(b bcp.Bits) string { return fmt.Sprintf("%.1f", float64(b)/float64(bcp.Bit)) }

@@ -12,13 +12,9 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 )
 
-func compiled(t interface{ Fatalf(string, ...any) }, spec bcp.Spec, settings bcp.Settings) *bcp.Validator {
+func compiled(spec bcp.Spec, settings bcp.Settings) *bcp.Validator {
 	settings.Vocabularies = Vocabularies()
-	v, err := bcp.Compile(spec, settings)
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	return v
+	return must(bcp.Compile(spec, settings))
 }
 
 // Whatever a Reader varies besides the value is delivered as the same bytes:
@@ -32,8 +28,8 @@ func TestSpellingsAreDeliveredAlike(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := Specs().Draw(t, "spec")
 		answer := Answers(spec).Draw(t, "answer")
-		v := compiled(t, spec, bcp.Settings{OnAnomaly: bcp.AnomalyFlag})
-		push := compiled(t, spec, bcp.Settings{OnAnomaly: bcp.AnomalyFlag, Subscriptions: 2})
+		v := compiled(spec, bcp.Settings{OnAnomaly: bcp.AnomalyFlag})
+		push := compiled(spec, bcp.Settings{OnAnomaly: bcp.AnomalyFlag, Subscriptions: 2})
 		want := answer.Canonical()
 		for range 4 {
 			m := Spellings(answer).Draw(t, "message")
@@ -61,7 +57,7 @@ func TestVerdictsDoNotEcho(t *testing.T) {
 		spec := Specs().Draw(t, "spec")
 		message := Spellings(Answers(spec).Draw(t, "answer")).Draw(t, "message")
 		mode := bcp.OnAnomaly(rapid.IntRange(0, 3).Draw(t, "on_anomaly"))
-		v := compiled(t, spec, bcp.Settings{OnAnomaly: mode})
+		v := compiled(spec, bcp.Settings{OnAnomaly: mode})
 		raw := Mutations(message.Raw).Draw(t, "raw")
 		got := v.Validate(raw, message.Encoding)
 		if rejected := got.Outcome == bcp.Reject; rejected != got.Answer.IsZero() || rejected == (got.Reason == 0) {
@@ -98,7 +94,7 @@ func named(spec bcp.Spec, name string) bool {
 func TestSizeLimit(t *testing.T) {
 	t.Parallel()
 	for _, w := range Workloads() {
-		v := compiled(t, w.Spec, bcp.Settings{})
+		v := compiled(w.Spec, bcp.Settings{})
 		answer := w.Inputs(false)[0]
 		want := v.Validate(answer, bcp.JSON).Answer
 		padded := append(make([]byte, 0, v.MaxBytes()+1), answer...)
@@ -121,7 +117,7 @@ func TestSizeLimit(t *testing.T) {
 func TestEnumFindsItsLongestSpellings(t *testing.T) {
 	t.Parallel()
 	for value, spelled := range map[string]string{"\u0390": "\u1fbe\u0308\u0301", "각": "\u1100\u1161\u11a8", "K": "\u212a", "\u1faf": "\u2126\u0314\u0342\u0345"} {
-		v := compiled(t, bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "e", Type: bcp.TypeEnum, Values: []string{value}}}}, bcp.Settings{})
+		v := compiled(bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "e", Type: bcp.TypeEnum, Values: []string{value}}}}, bcp.Settings{})
 		want := v.Validate(fmt.Appendf(nil, `{"e":"%s"}`, value), bcp.JSON)
 		if got := v.Validate(fmt.Appendf(nil, `{"e":"%s"}`, spelled), bcp.JSON); got.Outcome != bcp.Accept || got.Answer != want.Answer {
 			t.Errorf("%+q: %s", spelled, Describe(got))

@@ -45,11 +45,7 @@ func TestNoAnswerMayExceedMaxAnswerBytes(t *testing.T) {
 		"vocabulary": {bcp.Mesh{Vocabularies: lists}, questions("", "long")},
 		"fields":     {bcp.Mesh{}, fields},
 	} {
-		v, err := bcp.Compile(tt.spec, bcp.Settings{Vocabularies: tt.mesh.Vocabularies})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
+		v := must(bcp.Compile(tt.spec, bcp.Settings{Vocabularies: tt.mesh.Vocabularies}))
 		if v.MaxBytes() > tt.mesh.MaxAnswerBytes() || name != "fields" && v.MaxBytes() < tt.mesh.MaxAnswerBytes()*95/100 {
 			t.Errorf("%s: %d bytes, the bound is %d", name, v.MaxBytes(), tt.mesh.MaxAnswerBytes())
 		}

@@ -179,7 +179,7 @@ func TestMessagesOfTheGateway(t *testing.T) {
 	t.Parallel()
 	least, greatest := int64(1), int64(5)
 	spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "n", Type: bcp.TypeInteger, Min: &least, Max: &greatest}}}
-	v := compiled(t, spec, bcp.Settings{})
+	v := compiled(spec, bcp.Settings{})
 	for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
 		roundTrip(t, encoding, bcp.Query{Type: bcp.TypeQuery, QueryID: "q1", Controller: "main", Spec: v.Spec()})
 		roundTrip(t, encoding, bcp.Accepted{QueryID: "q1", NominalBits: 6906890596, CapacityBits: 7906890596, RemainingBits: 493_093109404})

@@ -19,15 +19,15 @@ func TestConditionsLookAtEveryAnswer(t *testing.T) {
 	spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "b", Type: bcp.TypeBoolean}}}
 	never := func(string, []bcp.Variable) (bcp.Constraint, error) { return refusing{}, nil }
 	raw := []byte(`{"b":true}`)
-	if got := compiled(t, spec, bcp.Settings{}).Validate(raw, bcp.JSON); got.Outcome != bcp.Accept {
+	if got := compiled(spec, bcp.Settings{}).Validate(raw, bcp.JSON); got.Outcome != bcp.Accept {
 		t.Fatal(Describe(got))
 	}
-	filtered := compiled(t, spec, bcp.Settings{Constraints: never, Subscriptions: 1, PublishWhen: "b"})
+	filtered := compiled(spec, bcp.Settings{Constraints: never, Subscriptions: 1, PublishWhen: "b"})
 	if got := filtered.Validate(raw, bcp.JSON); got.Reason != bcp.ReasonFiltered {
 		t.Error(Describe(got))
 	}
 	spec.Constraints = []string{"b"}
-	if got := compiled(t, spec, bcp.Settings{Constraints: never}).Validate(raw, bcp.JSON); got.Outcome != bcp.Hold {
+	if got := compiled(spec, bcp.Settings{Constraints: never}).Validate(raw, bcp.JSON); got.Outcome != bcp.Hold {
 		t.Error(Describe(got))
 	}
 }

@@ -136,10 +136,4 @@ func TestSealedLength(t *testing.T) {
 }
 
 // sealingKey is that of these tests.
-var sealingKey = func() SealingKey {
-	k, err := NewSealingKey([32]byte{1})
-	if err != nil {
-		panic(err)
-	}
-	return k
-}()
+var sealingKey = must(NewSealingKey([32]byte{1}))

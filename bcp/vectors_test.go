@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -93,28 +92,15 @@ func (g *Group) Run(v *bcp.Validator, c Case) string {
 
 // Load reads the groups of every .txtar file of a folder, in the order of
 // their names.
-func Load(folder fs.FS) ([]Group, error) {
-	names, err := fs.Glob(folder, "*.txtar")
-	if err != nil {
-		return nil, err
+func Load(folder fs.FS) (groups []Group) {
+	for _, name := range must(fs.Glob(folder, "*.txtar")) {
+		groups = append(groups, Parse(path.Base(name), must(fs.ReadFile(folder, name))))
 	}
-	groups := make([]Group, 0, len(names))
-	for _, name := range names {
-		b, err := fs.ReadFile(folder, name)
-		if err != nil {
-			return nil, err
-		}
-		g, err := Parse(path.Base(name), b)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		groups = append(groups, g)
-	}
-	return groups, nil
+	return groups
 }
 
 // Parse reads one file.
-func Parse(name string, b []byte) (Group, error) {
+func Parse(name string, b []byte) Group {
 	archive := txtar.Parse(b)
 	g := Group{File: name, Comment: string(archive.Comment)}
 	for _, section := range archive.Files {
@@ -134,42 +120,26 @@ func Parse(name string, b []byte) (Group, error) {
 		if suffix == ".want" {
 			last := len(g.Cases) - 1
 			if last < 0 || g.Cases[last].Name+suffix != section.Name {
-				return g, fmt.Errorf("%s does not follow a case of its name", section.Name)
+				panic(name + ": " + section.Name + " does not follow a case of its name")
 			}
 			g.Cases[last].Want = text
 			continue
 		}
-		c, err := parseCase(section.Name, suffix, text)
-		if err != nil {
-			return g, fmt.Errorf("%s: %w", section.Name, err)
+		c := Case{Name: strings.TrimSuffix(section.Name, suffix), Encoding: bcp.JSON, source: text, suffix: suffix}
+		switch suffix {
+		case ".json", ".spec":
+			c.Raw, c.IsSpec = []byte(text), suffix == ".spec"
+		case ".msgpack", ".hex":
+			c.Raw = must(hex.DecodeString(strings.Join(strings.Fields(text), "")))
+			if suffix == ".msgpack" {
+				c.Encoding = bcp.MessagePack
+			}
+		default:
+			panic(name + ": " + section.Name + ": expected .json, .hex, .msgpack, .spec or .want")
 		}
 		g.Cases = append(g.Cases, c)
 	}
-	if g.Spec == nil && slices.ContainsFunc(g.Cases, func(c Case) bool { return !c.IsSpec }) {
-		return g, errNoSpec
-	}
-	return g, nil
-}
-
-var (
-	errNoSpec = errors.New("there is no section spec")
-	errSuffix = errors.New("expected .json, .hex, .msgpack, .spec or .want")
-)
-
-func parseCase(name, suffix, text string) (c Case, err error) {
-	c = Case{Name: strings.TrimSuffix(name, suffix), Encoding: bcp.JSON, source: text, suffix: suffix}
-	switch suffix {
-	case ".json", ".spec":
-		c.Raw, c.IsSpec = []byte(text), suffix == ".spec"
-		return c, nil
-	case ".msgpack":
-		c.Encoding = bcp.MessagePack
-	case ".hex":
-	default:
-		return c, errSuffix
-	}
-	c.Raw, err = hex.DecodeString(strings.Join(strings.Fields(text), ""))
-	return c, err
+	return g
 }
 
 // Format writes the group as a file again.

@@ -16,7 +16,7 @@ func TestZeroValuesDeny(t *testing.T) {
 	t.Parallel()
 	boolean := bcp.Field{Name: "b", Type: bcp.TypeBoolean}
 	question := bcp.Question{ID: "q", Question: "What?", MaxWords: 1, ExpectedFormat: bcp.FormatShortText}
-	v := compiled(t, bcp.Spec{Category: 1, Fields: []bcp.Field{boolean}}, bcp.Settings{})
+	v := compiled(bcp.Spec{Category: 1, Fields: []bcp.Field{boolean}}, bcp.Settings{})
 	compiles := func(spec bcp.Spec) bool {
 		_, err := bcp.Compile(spec, bcp.Settings{})
 		return err == nil

@@ -88,12 +88,7 @@ func TestRule(t *testing.T) {
 		{`args.to.value == "x" ? args.to.tainted : args.to.tainted`, unknown, constraint.Undecided},
 		{`args.to.value == "x" && run.depth > 0`, unknown, constraint.Undecided}, // may still be false
 	} {
-		r, err := constraint.CompileRule(c.rule, factNames)
-		if err != nil {
-			t.Errorf("%s: %v", c.rule, err)
-			continue
-		}
-		if got := r.Evaluate(c.facts); got != c.want {
+		if got := must(constraint.CompileRule(c.rule, factNames)).Evaluate(c.facts); got != c.want {
 			t.Errorf("%s: got %d, want %d", c.rule, got, c.want)
 		}
 	}
@@ -124,10 +119,7 @@ func TestRuleReadsNothingTooLong(t *testing.T) {
 		`"b" in args.days.value`:                       func(n int) constraint.Fact { return constraint.Fact{Texts: slices.Repeat([]string{"b"}, n)} },
 		"2 in args.hours.value":                        func(n int) constraint.Fact { return constraint.Fact{Ints: slices.Repeat([]int64{2}, n)} },
 	} {
-		r, err := constraint.CompileRule(rule, factNames)
-		if err != nil {
-			t.Fatal(rule, err)
-		}
+		r := must(constraint.CompileRule(rule, factNames))
 		for n, want := range map[int]constraint.Truth{1 << 10: constraint.True, 1<<10 + 1: constraint.Failed} {
 			one := known(fact(n))
 			if got := r.Evaluate(facts{"args.to.value": one, "args.days.value": one, "args.hours.value": one}); got != want {

@@ -122,11 +122,7 @@ func TestAskAtTheLimit(t *testing.T) {
 // covers P4.1, P4.2
 func TestAskCapacityBudget(t *testing.T) {
 	t.Parallel()
-	v, _, err := newWorld(t, testMesh()).state.validator(newWorld(t, testMesh()).state.channels[plannerMail], mustSpec(t, "yes"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	reserve := v.Prices().Reserve()
+	reserve := newWorld(t, testMesh()).compiled(plannerMail, "yes").Prices().Reserve()
 	newWorld(t, edited(func(c *bcp.Channel) { c.CapacityBudget = 2 * reserve })).play(`
 		ask planner mail yes => accept cap:` + reserve.String() + `
 		ask planner mail yes => accept cap-reserved:` + (2 * reserve).String() + `
@@ -136,9 +132,12 @@ func TestAskCapacityBudget(t *testing.T) {
 		ask planner mail yes => budget_exhausted`)
 }
 
-func mustSpec(t testing.TB, name string) bcp.Spec {
-	t.Helper()
-	return must(bcp.ParseSpec([]byte("{" + testSpecs[name] + "}")))
+func testSpec(name string) bcp.Spec { return must(bcp.ParseSpec([]byte("{" + testSpecs[name] + "}"))) }
+
+// compiled is a test spec as a channel of the world has it.
+func (w *world) compiled(key bcp.ChannelKey, spec string) *bcp.Validator {
+	v, _, err := w.state.validator(w.state.channels[key], testSpec(spec))
+	return must(v, err)
 }
 
 // covers P2.6

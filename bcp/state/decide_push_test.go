@@ -205,7 +205,7 @@ func TestPushIsJudgedLikeAnAnswer(t *testing.T) {
 		w.play(`push mail planner ` + tt.subscription + ` ` + tt.value)
 		push := w.last
 		v := w.state.channels[plannerMail].subscriptions[bcp.SubscriptionID(tt.subscription)]
-		query := must(bcp.Compile(mustSpec(t, tt.spec), w.state.channels[plannerMail].settings))
+		query := must(bcp.Compile(testSpec(tt.spec), w.state.channels[plannerMail].settings))
 		in, code := bcp.ParseResponse(answerBytes("q1", tt.value), bcp.JSON)
 		if code != "" {
 			t.Fatal(code)

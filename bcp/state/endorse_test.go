@@ -35,10 +35,7 @@ func (w *world) newEndorsement(option func(string) string) bcp.Endorsement {
 	w.t.Helper()
 	key := bcp.ChannelKey{Controller: bcp.AgentName(either(option("controller"), "planner")), Reader: bcp.AgentName(either(option("reader"), "mail"))}
 	ch := w.state.channels[key]
-	v, _, err := w.state.validator(ch, mustSpec(w.t, either(option("spec"), "text")))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	v := w.compiled(key, either(option("spec"), "text"))
 	sub := bcp.SubscriptionID(option("sub"))
 	if declared := ch.subscriptions[sub]; declared != nil {
 		v = declared
@@ -222,11 +219,7 @@ func TestEndorsementsThatAreRefused(t *testing.T) {
 func TestEndorsementsReleaseNothingElse(t *testing.T) {
 	t.Parallel()
 	text := func(c *bcp.Channel) int {
-		w := newWorld(t, endorsing(plainly))
-		v, _, err := w.state.validator(w.state.channels[plannerMail], mustSpec(t, "text"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := newWorld(t, endorsing(plainly)).compiled(plannerMail, "text")
 		return int((v.Prices().Capacity + bcp.Bit - 1) / bcp.Bit)
 	}(nil)
 	const asked = "ask planner mail text => accept\n"

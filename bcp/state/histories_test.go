@@ -85,10 +85,7 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 			switch act {
 			case "ask":
 				spec := rapid.SampledFrom([]string{"yes", "num", "name", "text", "three"}).Draw(r, "spec")
-				v, _, err := w.state.validator(w.state.channels[key], mustSpec(t, spec))
-				if err != nil {
-					t.Fatal(err)
-				}
+				v := w.compiled(key, spec)
 				line = fmt.Sprintf("ask %s %s %s why=so", key.Controller, key.Reader, spec)
 				var q *modelQuery
 				if want, q = m.ask(c, spec, v.Spec().Category, v.Prices()); q != nil {

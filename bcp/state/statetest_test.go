@@ -160,11 +160,7 @@ func either(a, b string) string {
 // testMesh has two Controllers, two Readers and an agent that is both.
 func testMesh() *bcp.Mesh {
 	subscription := func(id bcp.SubscriptionID, spec string) bcp.Subscription {
-		s, err := bcp.ParseSpec([]byte("{" + testSpecs[spec] + "}"))
-		if err != nil {
-			panic(err)
-		}
-		return bcp.Subscription{ID: id, Spec: s}
+		return bcp.Subscription{ID: id, Spec: testSpec(spec)}
 	}
 	mesh := &bcp.Mesh{Name: "test", TimeZone: time.UTC, IdleTimeout: 30 * time.Minute, MaxRefusals: 30}
 	for _, a := range []bcp.Agent{
@@ -242,8 +238,7 @@ func (w *world) alike(t testing.TB) *world {
 
 func (w *world) fresh() *State {
 	w.t.Helper()
-	s := must(New(w.config))
-	return s
+	return must(New(w.config))
 }
 
 func (w *world) moment() bcp.Moment {
@@ -252,13 +247,7 @@ func (w *world) moment() bcp.Moment {
 }
 
 // testKey seals everything that a test decides.
-var testKey = func() bcp.SealingKey {
-	k, err := bcp.NewSealingKey([32]byte{1})
-	if err != nil {
-		panic(err)
-	}
-	return k
-}()
+var testKey = must(bcp.NewSealingKey([32]byte{1}))
 
 // encodeSealed is EncodeDecision of a decision as it is now, sealed.
 func encodeSealed(d *bcp.Decision) ([]byte, error) {
