@@ -21,7 +21,6 @@ func (k *SealingKeys) Recorded(ctx context.Context, record []byte) (state.Record
 	if rec.Gone = errors.Is(err, ErrErased); rec.Gone {
 		err = nil
 	}
-	rec.Prepare()
 	return rec, err
 }
 

@@ -21,15 +21,10 @@ import (
 // whose balance is not what the state computes, is [ErrReplay], and the state
 // must be thrown away.
 func (s *State) Apply(d *bcp.Decision, record bcp.Digest) error {
-	return s.applyQuotable(d, record, quotableRuns(d))
-}
-
-// applyQuotable is Apply, with what quotations of the decision are known by.
-func (s *State) applyQuotable(d *bcp.Decision, record bcp.Digest, runs [][8]byte) error {
 	if d.Seq != s.last.Seq+1 || d.Prev != s.head || d.Time < s.last.Time {
 		return fmt.Errorf("%w: decision %d does not follow %d", ErrReplay, d.Seq, s.last.Seq)
 	}
-	if err := s.apply(d, runs); err != nil {
+	if err := s.apply(d, quotableRuns(d)); err != nil {
 		return fmt.Errorf("%w: decision %d: %w", ErrReplay, d.Seq, err)
 	}
 	s.dropEnvelopes(d)

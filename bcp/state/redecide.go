@@ -62,17 +62,6 @@ type Recorded struct {
 	Decision bcp.Decision
 	Message  []byte // the first [bcp.MaxRawBytes] of it
 	Gone     bool   // the message was erased, or kept for as long as it had to be
-
-	prepared bool
-	digest   bcp.Digest
-	runs     [][8]byte
-}
-
-// Prepare computes what follows from the decision alone: the digest of its record
-// and what quotations of it are known by. Whoever has several cores calls it
-// there, once all fields are set; else [Redecider.Next] does.
-func (r *Recorded) Prepare() {
-	r.prepared, r.digest, r.runs = true, bcp.RecordDigest(r.Record), quotableRuns(&r.Decision)
 }
 
 // Comparison says how a decision compares with the one of today, in the word that tools use.
@@ -124,10 +113,7 @@ func (r *Redecider) Next(rec *Recorded, judge bool) (Redecision, error) {
 	if (judge || d.Kind == bcp.KindAsk) && isRedecided(d) {
 		result = r.judge(rec)
 	}
-	if !rec.prepared {
-		rec.Prepare()
-	}
-	if err := r.state.applyQuotable(d, rec.digest, rec.runs); err != nil {
+	if err := r.state.Apply(d, bcp.RecordDigest(rec.Record)); err != nil {
 		return Redecision{}, err
 	}
 	if d.Kind == bcp.KindAsk && d.Accepted() && !d.Repeat {
