@@ -279,8 +279,12 @@ func RestoreCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Co
 			err = checkBase(newStateConfig(def, o.Version), s.Checkpoint) // else no gateway would serve
 		}
 	}
+	var s *Source
 	if err == nil {
-		err = fillCluster(ctx, from, config, base, all, def, o)
+		s, err = DialCluster(ctx, config, "")
+	}
+	if err == nil {
+		err = errors.Join(fill(ctx, s.js, from, base, all, newTopology(def), o), s.Close())
 	}
 	if err != nil {
 		return jetstream.Manifest{}, fmt.Errorf("restore: %w", err)
@@ -301,43 +305,26 @@ func checkBase(config state.Config, checkpoint []byte) error {
 	return err
 }
 
-func fillCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Config, base jetstream.BaseFile, all jetstream.Manifest, def *bcp.Mesh, o BackupOptions) error {
-	s, err := DialCluster(ctx, config, "")
-	if err != nil {
-		return err
-	}
-	return errors.Join(fill(ctx, s.js, from, base, all, newTopology(def), o), s.Close())
-}
-
 // fill makes the streams of a restore and fills them, from where an earlier attempt ended.
 func fill(ctx context.Context, js natsjs.JetStream, from []io.ReadSeeker, base jetstream.BaseFile, all jetstream.Manifest, topology jetstream.Topology, o BackupOptions) error {
+	topology.Begins = all.Begins.Sequence
 	var journal *jetstream.Journal
 	var there jetstream.Position
 	if err := jetstream.AwaitAnswer(ctx, func() (err error) {
-		journal, there, err = restoreStreams(ctx, js, base, all, topology)
+		if err = restoreBase(ctx, js, base, all.Begins, topology.Replicas); err == nil {
+			err = jetstream.Create(ctx, js, topology)
+		}
+		if err == nil {
+			journal, err = jetstream.OpenJournal(ctx, js)
+		}
+		if err == nil {
+			there, err = restoredBefore(ctx, js, journal, all)
+		}
 		return err
 	}); err != nil {
 		return err
 	}
 	return restoreRecords(ctx, js, journal, from, all, there, o)
-}
-
-// restoreStreams creates the streams of a restore, and returns the progress of an
-// earlier attempt.
-func restoreStreams(ctx context.Context, js natsjs.JetStream, base jetstream.BaseFile, all jetstream.Manifest, topology jetstream.Topology) (*jetstream.Journal, jetstream.Position, error) {
-	if err := restoreBase(ctx, js, base, all.Begins, topology.Replicas); err != nil {
-		return nil, jetstream.Position{}, err
-	}
-	topology.Begins = all.Begins.Sequence
-	if err := jetstream.Create(ctx, js, topology); err != nil {
-		return nil, jetstream.Position{}, err
-	}
-	journal, err := jetstream.OpenJournal(ctx, js)
-	if err != nil {
-		return nil, jetstream.Position{}, err
-	}
-	there, err := restoredBefore(ctx, js, journal, all)
-	return journal, there, err
 }
 
 // restoreBase stores the base of a truncated journal on a cluster, unless there is another one.

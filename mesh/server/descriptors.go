@@ -3,8 +3,6 @@ package server
 import "github.com/hashicorp/go-hclog"
 
 const (
-	// connectionFiles is the number of file descriptors for a client.
-	connectionFiles = 1
 	// reservedFiles are for the streams and the rest of the process: a journal
 	// that cannot open its file would stop the mesh.
 	reservedFiles = 1024
@@ -16,10 +14,10 @@ const (
 
 // connectionsFor returns the connection limit for a limit of open files.
 func connectionsFor(files uint64) int {
-	if files >= reservedFiles+connectionFiles*maxConnections {
+	if files >= reservedFiles+maxConnections {
 		return maxConnections
 	}
-	return max(leastConnections, (int(files)-reservedFiles)/connectionFiles)
+	return max(leastConnections, int(files)-reservedFiles)
 }
 
 // MaxConnections returns the limit of connections of agents and people to a server
@@ -28,7 +26,7 @@ func MaxConnections() int { return connectionsFor(openFiles()) }
 
 // FilesFor is how many files a process may need to have open for so many
 // connections.
-func FilesFor(connections int) int { return reservedFiles + connectionFiles*connections }
+func FilesFor(connections int) int { return reservedFiles + connections }
 
 // connectionsHere is connectionsFor for this process, and logs if that is less
 // than it could be. The runtime has already raised the soft limit to the hard one.
@@ -41,7 +39,7 @@ func connectionsHere(log hclog.Logger) int {
 	}
 	if most < maxConnections {
 		log.Log(level, "few files may be open, so fewer agents can be connected; raise the hard limit of open files (ulimit -Hn, LimitNOFILE=)",
-			"files", files, "connections", most, "wanted", reservedFiles+connectionFiles*maxConnections)
+			"files", files, "connections", most, "wanted", reservedFiles+maxConnections)
 	}
 	return most
 }

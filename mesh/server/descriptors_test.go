@@ -5,11 +5,11 @@ import "testing"
 // covers A-SLOW
 func TestConnectionsForFiles(t *testing.T) {
 	t.Parallel()
-	const enough = reservedFiles + connectionFiles*maxConnections
+	const enough = reservedFiles + maxConnections
 	for files, want := range map[uint64]int{
 		enough: maxConnections, enough + 1: maxConnections, 1 << 63: maxConnections,
-		enough - 1:                          maxConnections - 1,
-		reservedFiles + connectionFiles*100: 100, reservedFiles: leastConnections, 0: leastConnections,
+		enough - 1:          maxConnections - 1,
+		reservedFiles + 100: 100, reservedFiles: leastConnections, 0: leastConnections,
 	} {
 		if got := connectionsFor(files); got != want {
 			t.Errorf("%d with %d files, not %d", got, files, want)
