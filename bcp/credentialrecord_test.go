@@ -19,11 +19,7 @@ func credentialRecords(n int, change func(*CredentialRecord)) []byte {
 		r.Changes = append(r.Changes, credentialRecord(uint64(i)+1))
 		change(&r.Changes[i])
 	}
-	body, err := Encode(r, JSON)
-	if err != nil {
-		panic(err)
-	}
-	return body
+	return must(Encode(r, JSON))
 }
 
 // What an operator has recorded is what an audit can show, in its order, and no more

@@ -18,13 +18,11 @@ import (
 // covers P11.1, P12.5
 func TestLedgerLineIsTheLibrarys(t *testing.T) {
 	t.Parallel()
-	same := func(t interface{ Fatalf(string, ...any) }, line *LedgerLine) {
+	same := func(t rapid.TB, line *LedgerLine) {
 		var want bytes.Buffer
 		e := msgpack.NewEncoder(&want)
 		e.UseCompactInts(true)
-		if err := e.Encode(line); err != nil {
-			t.Fatalf("%v", err)
-		}
+		noError(t, e.Encode(line))
 		got := EncodeLedgerLine(line)
 		if !bytes.Equal(got, want.Bytes()) {
 			t.Fatalf("%+v is\n%x and not\n%x", line, got, want.Bytes())

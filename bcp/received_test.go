@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
@@ -279,7 +280,7 @@ func FuzzReceive(f *testing.F) {
 }
 
 // noError ends a test on an error.
-func noError(t testing.TB, err error) {
+func noError(t rapid.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -405,19 +405,14 @@ func FuzzDecodeDecision(f *testing.F) {
 // their members are, and are read as the library reads them.
 func TestRecordsAreTheLibrarys(t *testing.T) {
 	t.Parallel()
-	check := func(t interface{ Fatalf(string, ...any) }, d *Decision) {
-		want, err := libraryRecord(d)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
+	check := func(t rapid.TB, d *Decision) {
+		want := must(libraryRecord(d))
 		got, err := EncodeDecision(d)
 		if err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("%+v is %x, %v, want %x", d, got, err, want)
 		}
 		read, err := DecodeDecision(got)
-		if err := likeLibrary(got, &read, err); err != nil {
-			t.Fatalf("%v", err)
-		}
+		noError(t, likeLibrary(got, &read, err))
 	}
 	full := fullDecision()
 	for _, d := range []*Decision{{}, &full} {
@@ -438,9 +433,7 @@ func TestRecordsAreTheLibrarys(t *testing.T) {
 			t.Fatalf("%+v is %x, %v, want %x", p, c.b, err, want)
 		}
 		read, err := decodePrivate(c.b)
-		if err := likeLibrary(c.b, &read, err); err != nil {
-			t.Fatalf("%v", err)
-		}
+		noError(t, likeLibrary(c.b, &read, err))
 	})
 }
 

@@ -235,11 +235,8 @@ func TestSeedBudget(t *testing.T) {
 	t.Parallel()
 	mesh := edited(func(c *bcp.Channel) {
 		c.Budget, c.PushBudget = 500*bcp.Bit, 500*bcp.Bit
-		spec, err := bcp.ParseSpec([]byte(`{"category":2,"questions":[{"id":"q","question":"What?","max_words":18,"expected_format":"short_text"},
-			{"id":"n","question":"How many?","max_words":1,"expected_format":"integer"}]}`)) // 209 bits
-		if err != nil {
-			t.Fatal(err)
-		}
+		spec := must(bcp.ParseSpec([]byte(`{"category":2,"questions":[{"id":"q","question":"What?","max_words":18,"expected_format":"short_text"},
+			{"id":"n","question":"How many?","max_words":1,"expected_format":"integer"}]}`))) // 209 bits
 		c.Subscriptions = []bcp.Subscription{{ID: "digest", Spec: spec}}
 	})
 	newWorld(t, mesh).play(`

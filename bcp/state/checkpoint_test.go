@@ -218,13 +218,7 @@ func TestOtherDefinitions(t *testing.T) {
 			if diff := cmp.Diff(dump(w.replay()), dump(restored)); diff != "" {
 				t.Errorf("a checkpoint restores to another state (-journal +restored):\n%s", diff)
 			}
-			live, err := Restore(before.config, checkpoint)
-			if err == nil {
-				live, err = live.Under(w.fresh())
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			live := must(must(Restore(before.config, checkpoint)).Under(w.fresh()))
 			if diff := cmp.Diff(dump(restored), dump(live)); diff != "" {
 				t.Errorf("a reload makes another state (-restored +reloaded):\n%s", diff)
 			}

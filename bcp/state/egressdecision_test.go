@@ -142,9 +142,7 @@ func TestErasedEgressCounts(t *testing.T) {
 		if len(d.Sealed) > 0 {
 			d.Private = bcp.Private{Erased: true}
 		}
-		if err := s.Apply(&d, bcp.RecordDigest(record)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.Apply(&d, bcp.RecordDigest(record)))
 	}
 	for bytes, want := range map[int64]bcp.Outcome{1<<20 - 999: bcp.Reject, 1<<20 - 1000: bcp.Accept} {
 		body := strings.TrimPrefix(reserving("c", "https://a.example.net/", bcp.ByRedirect, 0, bytes), "egress web ")
@@ -212,9 +210,7 @@ func TestEgressNeverExceeds(t *testing.T) {
 				switch d.Egress.Act {
 				case bcp.EgressReserve:
 					_, host, err := openEgress(&d)
-					if err != nil {
-						rt.Fatal(err)
-					}
+					noError(rt, err)
 					open[id] = &hop{at: d.Time, host: host, bits: d.Egress.Bits, bytes: d.Egress.Bytes, most: d.Egress.Bytes}
 					hops = append(hops, open[id])
 				case bcp.EgressSettle:

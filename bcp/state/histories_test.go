@@ -278,13 +278,8 @@ func TestRandomHistoriesAgreeWithTheModel(t *testing.T) {
 func catchUp(t *testing.T, s *State, w *world, from int) int {
 	t.Helper()
 	for _, record := range w.journal[from:] {
-		d, err := decodeOpen(record)
-		if err == nil {
-			err = s.Apply(&d, bcp.RecordDigest(record))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must(decodeOpen(record))
+		noError(t, s.Apply(&d, bcp.RecordDigest(record)))
 	}
 	return len(w.journal)
 }

@@ -116,9 +116,7 @@ func TestView(t *testing.T) {
 			t.Errorf("%s, %v", b, err)
 		}
 		var fields map[string]json.RawMessage
-		if err := json.Unmarshal(b, &fields); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal(b, &fields))
 		return slices.Sorted(maps.Keys(fields))
 	}
 	want := []string{"anomalies", "capacity_bits", "category", "content", "controller", "deadline", "earlier", "item_id", "kind", "nominal_bits",

@@ -367,9 +367,7 @@ func TestWhoseShareARecordIs(t *testing.T) {
 	t.Parallel()
 	step := &bcp.RunChange{Run: "r", Change: make([]byte, 100)}
 	runs := kernel.NewState()
-	if err := runs.Apply(&kernel.Change{Kind: bcp.KindRun, Time: 1, Run: "r", Start: &kernel.Start{Kernel: "desk", Requester: kernel.Requester{Name: "planner"}}}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, runs.Apply(&kernel.Change{Kind: bcp.KindRun, Time: 1, Run: "r", Start: &kernel.Start{Kernel: "desk", Requester: kernel.Requester{Name: "planner"}}}))
 	for name, c := range map[string]struct {
 		runs  *kernel.State
 		d     bcp.Decision

@@ -24,9 +24,7 @@ func TestRecountBeginsBehindACheckpoint(t *testing.T) {
 	for n := 1; n < len(w.journal); n++ {
 		checkpoint := must(w.upTo(n).Checkpoint())
 		var r Recount
-		if err := r.Begin(checkpoint); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, r.Begin(checkpoint))
 		for _, record := range w.journal[n:] {
 			d, err := bcp.DecodeDecision(record)
 			if err == nil {

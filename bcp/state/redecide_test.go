@@ -358,9 +358,7 @@ func (w *world) redecideChanged(seq uint64, change func(*bcp.Decision)) []Redeci
 		change(&d)
 		commitment := d.PayloadCommitment
 		d.Sealed = nil
-		if err := d.Seal(testKey); err != nil {
-			w.t.Fatal(err)
-		}
+		noError(w.t, d.Seal(testKey))
 		if commitment != rec.Decision.PayloadCommitment {
 			d.PayloadCommitment = commitment
 		}

@@ -103,9 +103,7 @@ func TestTamperingIsFound(t *testing.T) {
 		record, _ := encodeSealed(&d)
 		s := w.fresh()
 		next, _ := decodeOpen(w.journal[1])
-		if err := s.Apply(&d, bcp.RecordDigest(record)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.Apply(&d, bcp.RecordDigest(record)))
 		if err := s.Apply(&next, bcp.RecordDigest(w.journal[1])); !errors.Is(err, ErrReplay) {
 			t.Errorf("a changed record is not found by the next: %v", err)
 		}
@@ -173,14 +171,8 @@ func FuzzApply(f *testing.F) {
 
 		for range 40 {
 			d := wildDecision(r, s)
-			record, err := encodeSealed(&d)
-			if err != nil {
-				t.Fatal(err)
-			}
-			erased := d.Erased
-			if d, err = decodeOpen(record); err != nil {
-				t.Fatal(err)
-			}
+			record, erased := must(encodeSealed(&d)), d.Erased
+			d = must(decodeOpen(record))
 			if erased {
 				d.Private = bcp.Private{Erased: true}
 			}

@@ -11,11 +11,8 @@ import (
 func bareOf(t *testing.T, checkpoint []byte) []byte {
 	t.Helper()
 	_, rest, err := bcp.CutSaid(checkpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bare := must(bcp.AppendSaid(nil, nil))
-	return append(bare, rest...)
+	noError(t, err)
+	return append(must(bcp.AppendSaid(nil, nil)), rest...)
 }
 
 // A checkpoint has what was said in the parts that are sealed, under the channel and day

@@ -64,9 +64,7 @@ func TestSignatures(t *testing.T) {
 		w := newWorld(t, testMesh()).play(begin)
 		body := w.sent(1, bcp.Approve, "mia-key", nil)
 		var sent bcp.Approval
-		if err := bcp.Decode(body, bcp.JSON, &sent); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, bcp.Decode(body, bcp.JSON, &sent))
 		signed := sent
 		change(&signed, &sent)
 		sent.Signature = base64.StdEncoding.EncodeToString([]byte("mia-key " + string(bcp.Statement(signed.Item, bcp.Approve, signed.SHA256, signed.Expires))))
