@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
@@ -212,20 +213,35 @@ func (b *builder) kernel(m *bcp.Mesh, a *agentForm, tools []kernel.Tool, meshRul
 	if len(d.Approvers) == 0 && asks(&d) {
 		a.warnf("kernel", CodeNoApprovers, "nobody can decide about a call that waits for a person: mesh.yaml names no approvers")
 	}
-	o.warnUnmarked(&d)
+	o.adviseRules(&d)
 	return k
 }
 
-// warnUnmarked names the tools of which no argument is critical although content may flow into them.
-func (o *kernelForm) warnUnmarked(d *kernel.Definition) {
+// adviseRules says which critical arguments no rule compares with the task, and which
+// tools name none although content may flow into them.
+func (o *kernelForm) adviseRules(d *kernel.Definition) {
 	for i := range d.Tools {
 		t := &d.Tools[i]
-		if t.Level != kernel.Write || slices.ContainsFunc(t.Input.Fields, func(f kernel.TypeField) bool { return f.Type.Critical }) {
+		if t.Level != kernel.Write {
 			continue
+		}
+		critical := false
+		for _, f := range t.Input.Fields {
+			if !f.Type.Critical {
+				continue
+			}
+			critical = true
+			ask := "task.mentions(args." + f.Name + ")"
+			if !slices.ContainsFunc(d.Rules, func(r kernel.Rule) bool {
+				return strings.Contains(r.When, ask) && (r.Tool == t.Name || r.Tool == kernel.AnyTool)
+			}) {
+				o.warnf("rules", CodeAdviceMentions,
+					"no rule asks whether the critical argument %s of %s stands in the requester's own words: a rule that declassifies may, with when: %s", f.Name, t.Name, ask)
+			}
 		}
 		if from := slices.IndexFunc(d.Tools, func(s kernel.Tool) bool {
 			return len(s.Readers) > 0 && kernel.NewGrant(s.Readers...).HoldsAll(t.RequiredCaps)
-		}); from >= 0 {
+		}); from >= 0 && !critical {
 			o.warnf("", CodeKernel, "what %s returns may flow into every argument of %s, also into one that decides who gets it: mark those with critical: true", d.Tools[from].Name, t.Name)
 		}
 	}

@@ -260,6 +260,31 @@ func TestCapabilityOfNoTool(t *testing.T) {
 	}
 }
 
+// Whoever marks an argument as critical is told of the rule that compares it with the task, until a rule does.
+func TestCriticalArgumentWithoutItsRule(t *testing.T) {
+	t.Parallel()
+	advised := func(folder fstest.MapFS) bool {
+		mesh, report := definition.Load(folder)
+		return mesh == nil || slices.ContainsFunc(report.Warnings, func(p definition.Problem) bool {
+			return p.Code == definition.CodeAdviceMentions && strings.Contains(p.Message, "task.mentions(args.to)")
+		})
+	}
+	critical := kernelFolder("tools/mail.yaml", "to: {type: string}", "to: {type: string, critical: true}")
+	ruled := maps.Clone(critical)
+	ruled["mesh.yaml"] = &fstest.MapFile{Data: []byte(string(critical["mesh.yaml"].Data) + `rules:
+- id: unnamed
+  effect: forbid
+  tool: send
+  when: "!task.mentions(args.to)"
+  examples:
+    yes: [{task: write to somebody, args: {to: a@example.org, body: b}}]
+    no: [{task: write to a@example.org, args: {to: a@example.org, body: b}}]
+`)}
+	if advised(kernelFolder()) || !advised(critical) || advised(ruled) {
+		t.Error("the advice does not come, or does not go")
+	}
+}
+
 // Who plans for one kernel reads no content for another.
 //
 // covers DUAL-11

@@ -98,6 +98,7 @@ const (
 	CodeArgumentsOut    = "arguments_out"        // warning: secrets may leave with arguments of a query
 	CodeLethalTrifecta  = lint.FindingTrifecta   // warning: private data, untrusted input and a way out
 	CodeSharedDisk      = lint.FindingSharedDisk // warning: a way around the gateway through files
+	CodeAdviceMentions  = "advice_mentions"      // warning: a critical argument that no rule compares with the task
 )
 
 // Report holds everything that is wrong with a folder, sorted by file, line
