@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 3, "how often TestCrash kills the mesh")
+	rounds = flag.Int("rounds", 3, "how often TestCrash and TestKernelCrash kill the mesh")
 	seed   = flag.Uint64("seed", 0, "of what the tests of faults choose at random; 0: another one each time")
 )
 

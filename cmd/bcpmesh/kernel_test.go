@@ -5,12 +5,54 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
+
+// The mesh of docs/kernel.md loads, its kernel may call what the document says, and the text shows what the command
+// prints of its plan.
+func TestKernelDocumentMesh(t *testing.T) {
+	t.Parallel()
+	document := readFile(t, "../../docs/kernel.md")
+	blocksOfSection := func(heading string) [][][]byte {
+		_, section, _ := bytes.Cut(document, []byte("\n## "+heading+"\n"))
+		section, _, _ = bytes.Cut(section, []byte("\n## "))
+		return regexp.MustCompile("(?s)```[a-z]+\n(.*?)```").FindAllSubmatch(section, -1)
+	}
+	blocks, shown := blocksOfSection("In a mesh"), blocksOfSection("Check a plan")
+	names := []string{"agents/desk.md", "agents/kim.md", "agents/ann.md", "agents/mailer.md", "tools/mail.yaml", "mail.sh", "answer.sh", "plans.json", ""}
+	if len(blocks) != len(names) || len(shown) != 2 {
+		t.Fatalf("%d and %d blocks", len(blocks), len(shown))
+	}
+	folder := t.TempDir()
+	for i, name := range names[:len(names)-1] {
+		file := filepath.Join(folder, name)
+		noError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		noError(t, os.WriteFile(file, blocks[i][1], 0o600))
+	}
+	got := execute(t, "", "check", "--elsewhere", "--json", folder)
+	if got.code != cli.ExitOK || !strings.Contains(got.stdout, `"requester":"kim","grant":"reply","tools":["read_inbox","send_email"]`) || !strings.Contains(got.stdout, `"warnings":[]`) {
+		t.Errorf("exit %d: %s%s", got.code, got.stdout, got.stderr)
+	}
+	makePlan, check, _ := strings.Cut(strings.TrimSpace(string(shown[0][1])), "\n")
+	shell := exec.Command("sh", "-c", makePlan)
+	shell.Dir = folder
+	if out, err := shell.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	command := strings.Fields(strings.Replace(check, "plan.json", filepath.Join(folder, "plan.json")+" --dir "+folder, 1))
+	got = execute(t, "", command[1:]...)
+	if got.code != cli.ExitOK || got.stdout != string(shown[1][1]) {
+		t.Errorf("exit %d, the document shows another result:\n%s%s", got.code, got.stdout, got.stderr)
+	}
+}
 
 // The case that the runs below are made from: a mail is read, summarised, and sent.
 const kernelRunCase = `{"tools":[

@@ -19,7 +19,9 @@ func kernelDocument(t *testing.T) (folder string, commands []string, program []b
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := blocksOfSection(document, "In a mesh")
+	_, section, _ := bytes.Cut(document, []byte("\n## In a mesh\n"))
+	section, _, _ = bytes.Cut(section, []byte("\n## "))
+	blocks := regexp.MustCompile("(?s)```[a-z]+\n(.*?)```").FindAllSubmatch(section, -1)
 	names := []string{"agents/desk.md", "agents/kim.md", "agents/ann.md", "agents/mailer.md", "tools/mail.yaml", "mail.sh", "answer.sh", "plans.json"}
 	if len(blocks) != len(names)+1 {
 		t.Fatalf("%d blocks", len(blocks))
@@ -33,13 +35,6 @@ func kernelDocument(t *testing.T) (folder string, commands []string, program []b
 		t.Fatalf("%d Go programs", len(programs))
 	}
 	return folder, strings.Split(strings.TrimSpace(string(blocks[len(names)][1])), "\n"), programs[0][1]
-}
-
-// blocksOfSection are the blocks of a document below a heading.
-func blocksOfSection(document []byte, heading string) [][][]byte {
-	_, section, _ := bytes.Cut(document, []byte("\n## "+heading+"\n"))
-	section, _, _ = bytes.Cut(section, []byte("\n## "))
-	return regexp.MustCompile("(?s)```[a-z]+\n(.*?)```").FindAllSubmatch(section, -1)
 }
 
 func writeFile(t *testing.T, name string, content []byte) {
@@ -67,38 +62,6 @@ func typeCommands(t *testing.T, folder string, commands []string) {
 		}
 	}
 	up.end(t)
-}
-
-// The mesh of docs/kernel.md loads, its kernel may call what the document says, and the text shows what the command
-// prints of its plan.
-func TestKernelDocumentMesh(t *testing.T) {
-	t.Parallel()
-	document, err := os.ReadFile("../../docs/kernel.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder, _, _ := kernelDocument(t)
-	typed := func(command string) string {
-		t.Helper()
-		shell := exec.Command("sh", "-c", command)
-		shell.Dir = folder
-		out, err := shell.Output()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", command, err, out)
-		}
-		return string(out)
-	}
-	said := typed("bcpmesh check --elsewhere --json")
-	if !strings.Contains(said, `"requester":"kim","grant":"reply","tools":["read_inbox","send_email"]`) || !strings.Contains(said, `"warnings":[]`) {
-		t.Errorf("check says %s", said)
-	}
-	shown := blocksOfSection(document, "Check a plan")
-	if len(shown) != 2 {
-		t.Fatalf("%d blocks", len(shown))
-	}
-	if out := typed(string(shown[0][1])); out != string(shown[1][1]) {
-		t.Errorf("the document shows another result:\n%s", out)
-	}
 }
 
 // Who types what docs/kernel.md says of a mesh, in an empty folder, has a run that sends

@@ -36,7 +36,7 @@ func (t tests) Run() int {
 	effort.LeaveOut(
 		"TestAccountsPush", "TestAnotherHistoryOnACluster", "TestAuditOfACluster", "TestBackupOfACluster", "TestCommandsOfDocumentsWork",
 		"TestCommandsOfPeopleOnACluster", "TestCrash",
-		"TestJournalsOfAClusterAreTheOperators", "TestKernelDocumentRuns", "TestKilledBetweenTurns", "TestMCPOverHTTP", "TestOwnCertificate",
+		"TestJournalsOfAClusterAreTheOperators", "TestKernelCrash", "TestKernelDocumentRuns", "TestKilledBetweenTurns", "TestMCPOverHTTP", "TestOwnCertificate",
 		"TestRecordedActsAreAskedForOnce", "TestReplayOfErasedMessages", "TestTwoMeshesOnACluster", "TestUsageSurvivesKills",
 	)
 	effort.Parallel(6)
