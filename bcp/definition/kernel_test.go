@@ -269,18 +269,10 @@ func TestCriticalArgumentWithoutItsRule(t *testing.T) {
 			return p.Code == definition.CodeAdviceMentions && strings.Contains(p.Message, "task.mentions(args.to)")
 		})
 	}
-	critical := kernelFolder("tools/mail.yaml", "to: {type: string}", "to: {type: string, critical: true}")
-	ruled := maps.Clone(critical)
-	ruled["mesh.yaml"] = &fstest.MapFile{Data: []byte(string(critical["mesh.yaml"].Data) + `rules:
-- id: unnamed
-  effect: forbid
-  tool: send
-  when: "!task.mentions(args.to)"
-  examples:
-    yes: [{task: write to somebody, args: {to: a@example.org, body: b}}]
-    no: [{task: write to a@example.org, args: {to: a@example.org, body: b}}]
-`)}
-	if advised(kernelFolder()) || !advised(critical) || advised(ruled) {
+	critical := []string{"tools/mail.yaml", "to: {type: string}", "to: {type: string, critical: true}"}
+	ruled := append(critical, "agents/desk.md", `when: args.to.value == "kim"`, "when: task.mentions(args.to)",
+		"agents/desk.md", "yes: [{args: {to: kim}}]", "yes: [{task: write to kim, args: {to: kim}}]")
+	if advised(kernelFolder()) || !advised(kernelFolder(critical...)) || advised(kernelFolder(ruled...)) {
 		t.Error("the advice does not come, or does not go")
 	}
 }
