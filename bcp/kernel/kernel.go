@@ -332,19 +332,15 @@ func (l *loading) limits() {
 			l.failf(BadLimit, "limits", "%s is below 0", f.key)
 		}
 	}
-	if m.MaxValueBytes > MaxContent {
-		l.failf(BadLimit, "limits", "max_value_bytes is at most %d", MaxContent)
-	}
-	if m.ControlBits > MaxControlBits {
-		l.failf(BadLimit, "limits", "control_budget_bits is at most %d", MaxControlBits)
+	for name, of := range inOrder(map[string][2]int{"max_value_bytes": {m.MaxValueBytes, MaxContent}, "control_budget_bits": {m.ControlBits, MaxControlBits}, "max_depth": {m.MaxDepth, MaxDepth}}) {
+		if of[0] > of[1] {
+			l.failf(BadLimit, "limits", "%s is at most %d", name, of[1])
+		}
 	}
 	for grant, bits := range inOrder(l.kernel.definition.GrantControl) {
 		if _, ok := l.kernel.definition.Grants[grant]; !ok || bits < 0 {
 			l.failf(UnknownGrantName, fmt.Sprintf("limits of grant %q", grant), "expected the name of a grant of the kernel, and at least 0 bits")
 		}
-	}
-	if m.MaxDepth > MaxDepth {
-		l.failf(BadLimit, "limits", "max_depth is at most %d", MaxDepth)
 	}
 }
 

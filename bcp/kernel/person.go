@@ -19,12 +19,17 @@ const (
 // about is what each can be decided about, but for Reject, which goes for all.
 var about = map[PersonDecision]WaitKind{Approve: WaitApproval, Done: WaitDoubt, NotDone: WaitDoubt, Answer: WaitQuestion}
 
+// About reports whether it can be decided about what waits for a person.
+func (d PersonDecision) About(kind WaitKind) bool {
+	return d == Reject || kind.Person() && about[d] == kind
+}
+
 // DecidePerson takes a person's decision about an item. That the person may decide,
 // and signed for these very bytes, is checked before. result is what the tool
 // returned, in JSON, where the person says that it was done, or the answer to a question.
 func (s *State) DecidePerson(m bcp.Moment, item string, decision PersonDecision, result []byte) Change {
 	r := s.open(item, WaitApproval, WaitDoubt, WaitQuestion)
-	if r == nil || decision != Reject && about[decision] != r.Wait.Kind {
+	if r == nil || !decision.About(r.Wait.Kind) {
 		return s.refused(m, bcp.KindStep, item, UnknownItem)
 	}
 	d, ok := s.begin(m, bcp.KindStep, r)

@@ -185,13 +185,13 @@ func TestLimits(t *testing.T) {
 // covers KER-103
 func TestReplanning(t *testing.T) {
 	t.Parallel()
-	fine := func(g *gateway) { g.plan(steps(constX)); g.end(kernel.Committed, "") }
 	message := func(body string) func(*gateway) {
 		return func(g *gateway) {
 			r := g.next(kernel.ReleasePlan)
 			g.store(g.state.DecidePlan(g.moment(), "planner", r.Wait.ID, []byte(strings.ReplaceAll(body, "ID", r.Wait.ID))))
 		}
 	}
+	fine := message(fmt.Sprintf(`{"type":"bcp_plan","plan_id":"ID","plan":%q}`, steps(constX))) // a text is what it spells
 	long := steps(contacts, `{"kind":"tool","id":"ev","tool":"create_event","args":{"title":{"ref":"contacts","path":"contacts.1.name"},"slot":"mon"}}`)
 	for _, c := range []struct {
 		name string
@@ -245,18 +245,9 @@ func TestReplanning(t *testing.T) {
 				t.Errorf("got %s, want %s", g.told(), c.told)
 			}
 			fine(g)
+			g.end(kernel.Committed, "")
 		})
 	}
-}
-
-// A plan that is a text is read as what it spells.
-func TestPlanAsText(t *testing.T) {
-	t.Parallel()
-	g := newGateway(t, mustKernel(t, nil))
-	g.begin("all")
-	r := g.next(kernel.ReleasePlan)
-	g.store(g.state.DecidePlan(g.moment(), "planner", r.Wait.ID, []byte(fmt.Sprintf(`{"type":"bcp_plan","plan_id":%q,"plan":%q}`, r.Wait.ID, steps(constX)))))
-	g.end(kernel.Committed, "")
 }
 
 // What ends a run at once.

@@ -301,17 +301,8 @@ func (w *kernelWorld) restart() error {
 // playPerson has somebody decide about an item, if the case has somebody.
 func (w *kernelWorld) playPerson(r *kernel.Release) error {
 	for i, person := range w.input.People {
-		decision := person.Decision
-		about := decision == kernel.Reject && r.Wait.Kind != kernel.WaitDoubt
-		switch decision {
-		case kernel.Approve:
-			about = r.Wait.Kind == kernel.WaitApproval
-		case kernel.Answer:
-			about = r.Wait.Kind == kernel.WaitQuestion
-		case kernel.Done, kernel.NotDone:
-			about = r.Wait.Kind == kernel.WaitDoubt
-		}
-		if whose := "person " + strconv.Itoa(i); isStep(person.Step, r.Wait.Step) && w.used[whose] == 0 && about {
+		decision, doubted := person.Decision, r.Wait.Kind == kernel.WaitDoubt
+		if whose := "person " + strconv.Itoa(i); isStep(person.Step, r.Wait.Step) && w.used[whose] == 0 && decision.About(r.Wait.Kind) && (decision != kernel.Reject || !doubted) {
 			w.used[whose]++
 			change := w.state.DecidePerson(w.moment(), r.Wait.ID, decision, person.Result)
 			if change.Code == "" {
