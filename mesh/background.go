@@ -5,17 +5,6 @@ import (
 	"time"
 )
 
-// fromNow calls f at once and then at an interval, like every. On a cluster nobody
-// waits for the first call.
-func (m *Mesh) fromNow(interval time.Duration, f func(context.Context)) {
-	if !m.clustered() {
-		f(context.Background())
-		m.runEvery(interval, f)
-		return
-	}
-	m.nowAndEvery(interval, f)
-}
-
 // nowAndEvery is runEvery, and f is called at once, too.
 func (m *Mesh) nowAndEvery(interval time.Duration, f func(context.Context)) {
 	m.inBackground(func(ctx context.Context) {

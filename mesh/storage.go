@@ -69,7 +69,12 @@ func (m *Mesh) watchStorage() {
 		}
 		told = now
 	}
-	m.fromNow(measureInterval, look)
+	if m.clustered() { // nobody waits for the first
+		m.nowAndEvery(measureInterval, look)
+		return
+	}
+	look(context.Background())
+	m.runEvery(measureInterval, look)
 }
 
 // Disk returns the free space in a folder's file system and its size, as far as
