@@ -82,7 +82,7 @@ func (s *Supervisor) fulfil(a *agent, o *order) {
 	for {
 		begin := time.Now()
 		end := s.attempt(a, o)
-		state, wait := s.config.decideNext(&failures, end)
+		state, wait := s.pace.decideNext(&failures, end)
 		if o.isOver() {
 			failures = 0 // it was stopped on purpose
 		}
@@ -113,7 +113,7 @@ func (s *Supervisor) fulfil(a *agent, o *order) {
 		case <-o.wake:
 		}
 		// Who is woken by hostile text must not be started in a tight loop.
-		if soonest := begin.Add(s.config.Backoff); time.Now().Before(soonest) && !s.waitUntil(a, o, soonest) {
+		if soonest := begin.Add(s.pace.backoff); time.Now().Before(soonest) && !s.waitUntil(a, o, soonest) {
 			return
 		}
 	}
@@ -143,19 +143,19 @@ type ending struct {
 
 // decideNext decides the state after an ending, and its duration. It counts the
 // failures in a row.
-func (c Config) decideNext(failures *int, end ending) (State, time.Duration) {
-	if end.success || end.ran >= c.Healthy {
+func (p pace) decideNext(failures *int, end ending) (State, time.Duration) {
+	if end.success || end.ran >= p.healthy {
 		*failures = 0
 	}
 	if end.success {
 		return Resting, 0
 	}
-	if *failures++; *failures >= c.MaxFailures {
-		return Unavailable, c.Cooldown
+	if *failures++; *failures >= p.maxFailures {
+		return Unavailable, p.cooldown
 	}
-	wait := c.Backoff
+	wait := p.backoff
 	for range *failures - 1 {
-		wait = min(2*wait, c.MaxBackoff)
+		wait = min(2*wait, p.maxBackoff)
 	}
 	return Waiting, wait - rand.N(wait/4+1)
 }
@@ -192,7 +192,7 @@ func (s *Supervisor) attempt(a *agent, o *order) ending {
 // end stops a process, first with a word and then without.
 func (s *Supervisor) end(p *running) {
 	p.Terminate()
-	grace := time.NewTimer(s.config.Grace)
+	grace := time.NewTimer(s.pace.grace)
 	defer grace.Stop()
 	select {
 	case <-p.done:

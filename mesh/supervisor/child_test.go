@@ -1,6 +1,6 @@
 //go:build unix
 
-package supervisor_test
+package supervisor
 
 import (
 	"bufio"
@@ -22,7 +22,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
 )
 
 // The programs of these tests are this binary under other words (they end by
@@ -38,19 +37,19 @@ func TestMain(m *testing.M) {
 		case "child":
 			runChild(os.Args[2])
 		case "mesh":
-			supervisor.New(supervisor.Config{}).Set([]supervisor.Program{program("agent", "child", os.Args[2])})
+			New(Config{}).Set([]Program{program("agent", "child", os.Args[2])})
 			select {}
 		}
 	}
 	goleak.VerifyTestMain(m)
 }
 
-func program(agent bcp.AgentName, words ...string) supervisor.Program {
+func program(agent bcp.AgentName, words ...string) Program {
 	self, err := os.Executable()
 	if err != nil {
 		panic(err)
 	}
-	return supervisor.Program{Agent: agent, Command: append([]string{self}, words...)}
+	return Program{Agent: agent, Command: append([]string{self}, words...)}
 }
 
 // hello is what a child says first.

@@ -1,14 +1,12 @@
 //go:build unix
 
-package supervisor_test
+package supervisor
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
 )
 
 // What cannot be started is known before it is tried, with what to do about it; what is
@@ -39,27 +37,28 @@ func TestFind(t *testing.T) {
 		"no-such-program-anywhere": `there is no program "no-such-program-anywhere" in PATH`,
 		"./good.sh/x":              "cannot be executed",
 	} {
-		p := supervisor.Program{Agent: "main", Command: []string{command, "word"}, Dir: folder}
-		switch err := supervisor.Find(p, environ); {
+		p := Program{Agent: "main", Command: []string{command, "word"}, Dir: folder}
+		switch err := Find(p, environ); {
 		case want == "" && err != nil:
 			t.Errorf("%q: %v", command, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%q: %v, want %s", command, err, want)
 		}
 		// A start says the same.
-		b := newBench(t, supervisor.Config{MaxFailures: 1, Environ: environ})
-		b.Set([]supervisor.Program{p})
+		b := newBench(t, Config{Environ: environ})
+		b.pace.maxFailures = 1
+		b.Set([]Program{p})
 		if want == "" {
-			b.expect("main", starting, running)
+			b.expect("main", Starting, Running)
 		} else {
-			b.expect("main", starting, unavailable)
+			b.expect("main", Starting, Unavailable)
 		}
 		b.stop()
 	}
-	if err := supervisor.Find(supervisor.Program{}, environ); err == nil {
+	if err := Find(Program{}, environ); err == nil {
 		t.Error("an empty command is found")
 	}
-	if err := supervisor.Find(supervisor.Program{Command: []string{"sh"}}, nil); err == nil {
+	if err := Find(Program{Command: []string{"sh"}}, nil); err == nil {
 		t.Error("sh is found without a PATH")
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package supervisor_test
+package supervisor
 
 import (
 	"encoding/json"
@@ -13,8 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/go-hclog"
-
-	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
 )
 
 const printed = "an agent's command printed"
@@ -25,7 +23,7 @@ const printed = "an agent's command printed"
 // covers A-ANSI
 func TestOutputIsInert(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, supervisor.Config{})
+	b := newBench(t, Config{})
 	c := b.start("main")
 	c.print("stdout", "\x1b[2J\x1b]8;;http://evil\x07click\x1b]8;;\x07\n")
 	c.print("stdout", "a\r[INFO]  forged\u2028forged\u0085forged\vforged\x00\x7f\u009b31m\n")
@@ -35,7 +33,7 @@ func TestOutputIsInert(t *testing.T) {
 	c.print("stdout", "Grüße 你好 שלום ✓ é e\u0301 C:\\new\n\n")
 	c.print("stderr", "no line break")
 	c.tell("exit 0")
-	b.expect("main", resting)
+	b.expect("main", Resting)
 	want := []string{
 		`stdout text="\\x1b[2J\\x1b]8;;http://evil\\aclick\\x1b]8;;\\a"`,
 		`stdout text="a\\r[INFO]  forged\\u2028forged\\u0085forged\\vforged\\x00\\x7f\\u009b31m"`,
@@ -63,7 +61,8 @@ func TestOutputIsInert(t *testing.T) {
 // covers ALF-50
 func TestOutputIsRedacted(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, supervisor.Config{Backoff: time.Hour})
+	b := newBench(t, Config{})
+	b.pace.backoff = time.Hour
 	c := b.start("main")
 	c.print("stdout", "token ghp_aaaaaaaa")
 	c.print("stdout", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa ok\n")
@@ -71,7 +70,7 @@ func TestOutputIsRedacted(t *testing.T) {
 	c.print("stdout", strings.Repeat("x", 4<<10-10)+" ghp_"+strings.Repeat("b", 36)+"\n")
 	c.print("stderr", "postgres://bob:hunter22@db.test/x")
 	c.tell("exit 1")
-	status := b.expect("main", waiting)
+	status := b.expect("main", Waiting)
 	text := b.text.String()
 	for _, want := range []string{`text="token [REDACTED:github-token] ok"`, `text="[REDACTED:pem]"`, `text="behind"`, "postgres://bob:[REDACTED:url-password]@db.test/x"} {
 		if !strings.Contains(text, want) {
@@ -94,11 +93,11 @@ func TestOutputIsRedacted(t *testing.T) {
 func TestOutputIsInertInJSON(t *testing.T) {
 	t.Parallel()
 	text := &buffer{}
-	b := newBench(t, supervisor.Config{Logger: hclog.New(&hclog.LoggerOptions{Output: text, JSONFormat: true})})
+	b := newBench(t, Config{Logger: hclog.New(&hclog.LoggerOptions{Output: text, JSONFormat: true})})
 	c := b.start("main")
 	c.print("stderr", "\u202e\x1b[0m\",\"agent\":\"other\n")
 	c.tell("exit 0")
-	b.expect("main", resting)
+	b.expect("main", Resting)
 	lines := text.lines(printed)
 	var got struct{ Agent, Stream, Text string }
 	if len(lines) != 1 || json.Unmarshal([]byte(lines[0]), &got) != nil {
@@ -115,7 +114,7 @@ func TestOutputIsInertInJSON(t *testing.T) {
 func TestOutputLineIsCut(t *testing.T) {
 	t.Parallel()
 	const limit = 4 << 10
-	b := newBench(t, supervisor.Config{})
+	b := newBench(t, Config{})
 	c := b.start("main")
 	lengths := []int{limit, limit + 1, 1 << 20}
 	for _, length := range lengths {
@@ -124,7 +123,7 @@ func TestOutputLineIsCut(t *testing.T) {
 	c.print("stdout", strings.Repeat("\x1b", limit+1)) // without a line break
 	c.print("stderr", "next\n")
 	c.tell("exit 0")
-	b.expect("main", resting)
+	b.expect("main", Resting)
 	for i, line := range []string{
 		`text="` + strings.Repeat("x", limit) + `"`,
 		`cut_bytes=1 text="` + strings.Repeat("x", limit) + `"`,
@@ -170,7 +169,8 @@ func TestLastLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, supervisor.Config{Backoff: time.Hour})
+			b := newBench(t, Config{})
+			b.pace.backoff = time.Hour
 			p := b.start("main")
 			if c.stdout != "" {
 				p.print("stdout", c.stdout)
@@ -179,7 +179,7 @@ func TestLastLine(t *testing.T) {
 				p.print("stderr", c.stderr)
 			}
 			p.tell("exit 3")
-			s := b.expect("main", waiting)
+			s := b.expect("main", Waiting)
 			if s.LastLine != c.want || s.Failures != 1 || s.Exit != "exit status 3" {
 				t.Errorf("%+v\nwant %q", s, c.want)
 			}
@@ -193,28 +193,29 @@ func TestLastLine(t *testing.T) {
 // covers P9.2
 func TestFailuresAreCounted(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, supervisor.Config{MaxFailures: 9})
+	b := newBench(t, Config{})
+	b.pace.maxFailures = 9
 	c := b.start("main")
 	for n := range 3 {
 		c.print("stderr", fmt.Sprintf("failure %d\n", n))
 		c.tell("exit 1")
-		if s := b.expect("main", waiting); s.Failures != n+1 || s.LastLine != fmt.Sprintf("failure %d", n) {
+		if s := b.expect("main", Waiting); s.Failures != n+1 || s.LastLine != fmt.Sprintf("failure %d", n) {
 			t.Errorf("failure %d: %+v", n, s)
 		}
-		if s := b.expect("main", starting, running); s.Failures != n+1 {
+		if s := b.expect("main", Starting, Running); s.Failures != n+1 {
 			t.Errorf("started again: %+v", s)
 		}
 		c = b.accept()
 	}
 	c.tell("exit 0")
-	if s := b.expect("main", resting); s.Failures != 0 || s.LastLine != "" || s.Exit != "exit status 0" {
+	if s := b.expect("main", Resting); s.Failures != 0 || s.LastLine != "" || s.Exit != "exit status 0" {
 		t.Errorf("ended well: %+v", s)
 	}
 	b.Wake("main")
-	b.expect("main", starting, running)
+	b.expect("main", Starting, Running)
 	b.accept()
 	b.stop()
-	if s := b.expect("main", stopping, stopped); s.Failures != 0 {
+	if s := b.expect("main", Stopping, Stopped); s.Failures != 0 {
 		t.Errorf("told to end: %+v", s)
 	}
 }
@@ -247,7 +248,7 @@ func TestOutputRateIsLimited(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, supervisor.Config{})
+			b := newBench(t, Config{})
 			c := b.start("main")
 			begin := time.Now()
 			c.print("stdout", strings.Repeat(strings.Repeat("x", test.length)+"\n", test.lines))
@@ -265,7 +266,7 @@ func TestOutputRateIsLimited(t *testing.T) {
 			// What is dropped at the end is not forgotten.
 			c.print("stdout", strings.Repeat("y\n", 1000))
 			c.tell("exit 0")
-			b.expect("main", resting)
+			b.expect("main", Resting)
 			if sum, _ := b.text.droppedLines(); sum+len(b.text.lines(printed+":")) != test.lines+1001 {
 				t.Errorf("%d lines are neither logged nor counted", test.lines+1001-sum-len(b.text.lines(printed+":")))
 			}

@@ -1,4 +1,4 @@
-package supervisor_test
+package supervisor
 
 import (
 	"os"
@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-
-	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
 )
 
 // A process has no open file of ours, also not one that we got from whoever
@@ -24,7 +22,7 @@ func TestProcessHasNoFileOfOurs(t *testing.T) {
 	inherited, err := syscall.Dup(int(file.Fd())) // a copy is not closed by exec
 	noError(t, err)
 	defer syscall.Close(inherited)
-	b := newBench(t, supervisor.Config{})
+	b := newBench(t, Config{})
 	c := b.start("main")
 	if len(c.Files) > 0 {
 		t.Errorf("a process got %q", c.Files)
@@ -57,12 +55,12 @@ func TestOrphansAreCollected(t *testing.T) {
 	if _, _, err := syscall.Syscall6(syscall.SYS_PRCTL, setChildSubreaper, 1, 0, 0, 0, 0); err != 0 {
 		t.Fatal(err)
 	}
-	b := newBench(t, supervisor.Config{})
+	b := newBench(t, Config{})
 	c := b.start("main")
 	c.do("fork")
 	orphan := b.accept()
 	c.tell("exit 0")
-	b.expect("main", resting)
+	b.expect("main", Resting)
 	if err := syscall.Kill(orphan.PID, 0); err != syscall.ESRCH {
 		t.Errorf("process %d is there: %v", orphan.PID, err)
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package supervisor_test
+package supervisor
 
 import (
 	"context"
@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
 )
 
 // The environment of a process is what its program and its preparation say, and
@@ -32,13 +30,13 @@ func TestProcessGetsNothingOfOurs(t *testing.T) {
 		"LOGNAME=x", "SHELL=x", "PWD=x", "PATH", "=PATH", "",
 	}
 	t.Run("scrubbed", func(t *testing.T) {
-		b := newBench(t, supervisor.Config{
+		b := newBench(t, Config{
 			Environ: slices.Concat(secrets, harmless, secrets),
-			Prepare: func(supervisor.Program) ([]string, error) { return []string{"CREDS=/creds", "B=prepared"}, nil },
+			Prepare: func(Program) ([]string, error) { return []string{"CREDS=/creds", "B=prepared"}, nil },
 		})
 		p := program("main", "child", b.path, "two words", "$HOME;*")
 		p.Env, p.Dir = []string{"A=1", "B=program", "USER=agent"}, "/"
-		b.Set([]supervisor.Program{p})
+		b.Set([]Program{p})
 		c := b.accept()
 		want := slices.Concat(harmless[:len(harmless)-1], []string{"A=1", "B=prepared", "CREDS=/creds", "USER=agent"})
 		slices.Sort(want)
@@ -54,7 +52,7 @@ func TestProcessGetsNothingOfOurs(t *testing.T) {
 		}
 	})
 	t.Run("empty", func(t *testing.T) {
-		b := newBench(t, supervisor.Config{})
+		b := newBench(t, Config{})
 		if c := b.start("main"); len(c.Env) > 0 {
 			t.Errorf("a process got %q", c.Env)
 		}
@@ -69,18 +67,19 @@ func TestCommandIsFoundInItsOwnPath(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		path string
-		want []supervisor.State
+		want []State
 	}{
-		{"PATH=/nowhere:/usr/bin:/bin", []supervisor.State{running, resting}},
-		{"PATH=/nowhere", []supervisor.State{unavailable}},
-		{"PATH=bin:.:", []supervisor.State{unavailable}},
-		{"PATH=", []supervisor.State{unavailable}},
+		{"PATH=/nowhere:/usr/bin:/bin", []State{Running, Resting}},
+		{"PATH=/nowhere", []State{Unavailable}},
+		{"PATH=bin:.:", []State{Unavailable}},
+		{"PATH=", []State{Unavailable}},
 	} {
 		t.Run(strings.ReplaceAll(c.path, "/", "_"), func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, supervisor.Config{MaxFailures: 1, Environ: []string{"PATH=/usr/bin:/bin"}})
-			b.Set([]supervisor.Program{{Agent: "main", Command: []string{"true"}, Dir: "/usr", Env: []string{c.path}}})
-			b.expect("main", append([]supervisor.State{starting}, c.want...)...)
+			b := newBench(t, Config{Environ: []string{"PATH=/usr/bin:/bin"}})
+			b.pace.maxFailures = 1
+			b.Set([]Program{{Agent: "main", Command: []string{"true"}, Dir: "/usr", Env: []string{c.path}}})
+			b.expect("main", append([]State{Starting}, c.want...)...)
 		})
 	}
 }
@@ -93,7 +92,8 @@ func TestStopKillsWhatDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	t.Run("grace", func(t *testing.T) {
 		t.Parallel()
-		b := newBench(t, supervisor.Config{Grace: 20 * time.Millisecond})
+		b := newBench(t, Config{})
+		b.pace.grace = 20 * time.Millisecond
 		c := b.start("main")
 		c.do("ignore")
 		c.do("fork")
@@ -101,35 +101,36 @@ func TestStopKillsWhatDoesNotEnd(t *testing.T) {
 		b.stop()
 		c.gone()
 		grandchild.gone()
-		b.expect("main", stopping)
-		if s := b.expect("main", stopped); s.Exit != "signal: killed" {
+		b.expect("main", Stopping)
+		if s := b.expect("main", Stopped); s.Exit != "signal: killed" {
 			t.Errorf("stopped: %+v", s)
 		}
 		b.stop()
 	})
 	t.Run("context", func(t *testing.T) {
 		t.Parallel()
-		b := newBench(t, supervisor.Config{Grace: time.Hour})
+		b := newBench(t, Config{})
+		b.pace.grace = time.Hour
 		c := b.start("main")
 		c.do("ignore")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cause := errors.New("no more time")
 		var both sync.WaitGroup
 		both.Go(b.stop) // waits for as long as it takes
-		b.expect("main", stopping)
+		b.expect("main", Stopping)
 		cancel(cause)
 		if err := b.Stop(ctx); !errors.Is(err, cause) {
 			t.Errorf("Stop: %v", err)
 		}
 		both.Wait()
 		c.gone()
-		if s := b.expect("main", stopped); s.Exit != "signal: killed" {
+		if s := b.expect("main", Stopped); s.Exit != "signal: killed" {
 			t.Errorf("stopped: %+v", s)
 		}
 	})
 	t.Run("nothing was set", func(t *testing.T) {
 		t.Parallel()
-		newBench(t, supervisor.Config{}).stop()
+		newBench(t, Config{}).stop()
 	})
 }
 
@@ -141,34 +142,34 @@ func TestOutputHeldOpen(t *testing.T) {
 	t.Parallel()
 	t.Run("by its group", func(t *testing.T) {
 		t.Parallel()
-		b := newBench(t, supervisor.Config{})
+		b := newBench(t, Config{})
 		c := b.start("main")
 		c.do("fork")
 		grandchild := b.accept()
 		c.tell("exit 0")
 		grandchild.gone()
-		b.expect("main", resting)
+		b.expect("main", Resting)
 	})
 	t.Run("by one who left the group", func(t *testing.T) {
 		t.Parallel()
-		b := newBench(t, supervisor.Config{})
+		b := newBench(t, Config{})
 		c := b.start("main")
 		c.do("leave")
 		fugitive := b.accept()
 		c.tell("exit 0")
-		b.expect("main", resting)
+		b.expect("main", Resting)
 		fugitive.do("ping")
 	})
 	t.Run("by nobody", func(t *testing.T) {
 		t.Parallel()
-		b := newBench(t, supervisor.Config{})
+		b := newBench(t, Config{})
 		c := b.start("main")
 		c.do("close")
 		c.do("ping")
-		if s := b.Status(); len(s) != 1 || s[0].State != running {
+		if s := b.Status(); len(s) != 1 || s[0].State != Running {
 			t.Errorf("without output: %+v", s)
 		}
 		c.tell("exit 0")
-		b.expect("main", resting)
+		b.expect("main", Resting)
 	})
 }

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -71,7 +70,7 @@ type Status struct {
 	// first end.
 	Exit string
 	// Failures counts the failed attempts in a row: 0 after one that ended
-	// successfully, or ran for as long as Config.Healthy.
+	// successfully, or ran for a minute.
 	Failures int
 	// LastLine is the last line of output of the last process before it ended,
 	// preferably of its stderr. It is the agent's own text, and hostile: escaped, and
@@ -100,25 +99,6 @@ type Config struct {
 	// concurrently. They hold up their agent and must return soon; they may
 	// call Set, Wake and Status, but not Stop.
 	OnChange func(Status)
-
-	// Backoff is the pause after the first failure in a row; each further one
-	// doubles it, up to MaxBackoff. A random part of up to a quarter is
-	// subtracted, so that agents that failed together do not restart together.
-	// Also, Wake starts nothing sooner than Backoff after its last start.
-	// Defaults: 1s, 1m.
-	Backoff    time.Duration
-	MaxBackoff time.Duration
-	// MaxFailures is after how many failures in a row an agent is Unavailable.
-	// Default: 5.
-	MaxFailures int
-	// Healthy is how long a process must run for earlier failures to be
-	// forgotten. Default: 1m.
-	Healthy time.Duration
-	// Cooldown is how long Wake does not start an Unavailable agent. After it,
-	// one more failure makes it Unavailable again. Default: 1m.
-	Cooldown time.Duration
-	// Grace is the time between SIGTERM and SIGKILL. Default: 10s.
-	Grace time.Duration
 }
 
 // filled returns a copy with defaults in place.
@@ -132,12 +112,6 @@ func (c Config) filled() Config {
 	if c.OnChange == nil {
 		c.OnChange = func(Status) {}
 	}
-	c.Backoff = cmp.Or(c.Backoff, defaultBackoff)
-	c.MaxBackoff = max(c.Backoff, cmp.Or(c.MaxBackoff, defaultMaxBackoff))
-	c.MaxFailures = cmp.Or(c.MaxFailures, defaultMaxFailures)
-	c.Healthy = cmp.Or(c.Healthy, defaultHealthy)
-	c.Cooldown = cmp.Or(c.Cooldown, defaultCooldown)
-	c.Grace = cmp.Or(c.Grace, defaultGrace)
 	c.Environ = process.Scrub(c.Environ)
 	return c
 }
@@ -146,6 +120,7 @@ func (c Config) filled() Config {
 // concurrently.
 type Supervisor struct {
 	config Config // filled
+	pace   pace
 
 	running  sync.WaitGroup // the goroutine of each agent
 	killOnce sync.Once
@@ -159,7 +134,7 @@ type Supervisor struct {
 // New returns a supervisor that runs nothing yet. It has no goroutines before
 // the first Set; Stop ends it.
 func New(config Config) *Supervisor {
-	return &Supervisor{config: config.filled(), kill: make(chan struct{}), agents: map[bcp.AgentName]*agent{}}
+	return &Supervisor{config: config.filled(), pace: usual, kill: make(chan struct{}), agents: map[bcp.AgentName]*agent{}}
 }
 
 // Set sets what must run from now on. New programs are started, removed ones
@@ -227,7 +202,7 @@ func (s *Supervisor) Status() []Status {
 }
 
 // Stop ends everything: SIGTERM to each process group, SIGKILL after
-// Config.Grace or when ctx ends. It returns when every process is gone and no
+// ten seconds or when ctx ends. It returns when every process is gone and no
 // function of Config will be called again; with an error if ctx ended before.
 // It may be called more than once, also concurrently.
 func (s *Supervisor) Stop(ctx context.Context) error {

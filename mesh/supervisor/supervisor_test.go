@@ -1,6 +1,6 @@
 //go:build unix
 
-package supervisor_test
+package supervisor
 
 import (
 	"errors"
@@ -16,17 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
-)
-
-const (
-	starting    = supervisor.Starting
-	running     = supervisor.Running
-	resting     = supervisor.Resting
-	waiting     = supervisor.Waiting
-	unavailable = supervisor.Unavailable
-	stopping    = supervisor.Stopping
-	stopped     = supervisor.Stopped
 )
 
 // A command is started when it is set; one that ends with exit code 0 rests
@@ -35,23 +24,23 @@ const (
 // covers P1.3, P9.2
 func TestExitZeroRestsUntilWake(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, supervisor.Config{})
+	b := newBench(t, Config{})
 	first := b.start("main")
-	want := []supervisor.Status{{Agent: "main", State: running, PID: first.PID, Starts: 1}}
-	if diff := cmp.Diff(want, b.Status(), cmpopts.IgnoreFields(supervisor.Status{}, "Since")); diff != "" {
+	want := []Status{{Agent: "main", State: Running, PID: first.PID, Starts: 1}}
+	if diff := cmp.Diff(want, b.Status(), cmpopts.IgnoreFields(Status{}, "Since")); diff != "" {
 		t.Error(diff)
 	}
 	b.Wake("main") // it runs: nothing, and nothing is remembered
 	b.Wake("nobody")
 	first.tell("exit 0")
-	if s := b.expect("main", resting); s.Exit != "exit status 0" || s.Since.IsZero() {
+	if s := b.expect("main", Resting); s.Exit != "exit status 0" || s.Since.IsZero() {
 		t.Errorf("resting: %+v", s)
 	}
 	b.Wake("main")
 	b.Wake("main")
-	// A Wake within Backoff of the last start would be followed by a wait; the
+	// A Wake within backoff of the last start would be followed by a wait; the
 	// child took longer than a millisecond to connect.
-	if s := b.expect("main", starting, running); s.Starts != 2 {
+	if s := b.expect("main", Starting, Running); s.Starts != 2 {
 		t.Errorf("running: %+v", s)
 	}
 	second := b.accept()
@@ -60,10 +49,10 @@ func TestExitZeroRestsUntilWake(t *testing.T) {
 	}
 	// Had one of the three calls been remembered, it would start again.
 	second.tell("exit 0")
-	b.expect("main", resting)
+	b.expect("main", Resting)
 	b.Set(nil)
-	b.expect("main", stopped)
-	if got := b.Status(); len(got) > 0 && got[0].State != stopped {
+	b.expect("main", Stopped)
+	if got := b.Status(); len(got) > 0 && got[0].State != Stopped {
 		t.Errorf("after all: %+v", got)
 	}
 }
@@ -73,17 +62,18 @@ func TestExitZeroRestsUntilWake(t *testing.T) {
 // covers P9.2
 func TestWakeStartsNotSoonerThanBackoff(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, supervisor.Config{Backoff: time.Hour})
-	b.Set([]supervisor.Program{program("main", "exit", "0")})
-	started := b.expect("main", starting)
-	b.expect("main", running, resting)
+	b := newBench(t, Config{})
+	b.pace.backoff = time.Hour
+	b.Set([]Program{program("main", "exit", "0")})
+	started := b.expect("main", Starting)
+	b.expect("main", Running, Resting)
 	b.Wake("main")
-	s := b.expect("main", waiting)
+	s := b.expect("main", Waiting)
 	if wait := s.Next.Sub(started.Since); wait < time.Hour-time.Minute || wait > time.Hour+time.Minute {
 		t.Errorf("started again %v after its last start", wait)
 	}
 	b.stop()
-	b.expect("main", stopped)
+	b.expect("main", Stopped)
 }
 
 // A command that fails is started again after waits, and is unavailable after
@@ -95,34 +85,35 @@ func TestFailuresThenUnavailable(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
-		program supervisor.Program
+		program Program
 		exit    string
 		starts  bool // a process comes to be
 	}{
 		{"exit code", program("main", "exit", "3"), "exit status 3", true},
-		{"no such file", supervisor.Program{Agent: "main", Command: []string{"/nowhere/program"}}, "not found", false},
-		{"no such name", supervisor.Program{Agent: "main", Command: []string{"no-such-program-anywhere"}}, "not found", false},
-		{"no such folder", supervisor.Program{Agent: "main", Command: program("main", "exit", "0").Command, Dir: "/nowhere"}, "not found", false},
-		{"a folder", supervisor.Program{Agent: "main", Command: []string{"/"}}, "not permitted", false},
-		{"nothing", supervisor.Program{Agent: "main"}, "cannot be started", false},
-		{"empty word", supervisor.Program{Agent: "main", Command: []string{""}}, "not found", false},
-		{"NUL", supervisor.Program{Agent: "main", Command: []string{"/bin/sh", "a\x00b"}}, "cannot be started", false},
+		{"no such file", Program{Agent: "main", Command: []string{"/nowhere/program"}}, "not found", false},
+		{"no such name", Program{Agent: "main", Command: []string{"no-such-program-anywhere"}}, "not found", false},
+		{"no such folder", Program{Agent: "main", Command: program("main", "exit", "0").Command, Dir: "/nowhere"}, "not found", false},
+		{"a folder", Program{Agent: "main", Command: []string{"/"}}, "not permitted", false},
+		{"nothing", Program{Agent: "main"}, "cannot be started", false},
+		{"empty word", Program{Agent: "main", Command: []string{""}}, "not found", false},
+		{"NUL", Program{Agent: "main", Command: []string{"/bin/sh", "a\x00b"}}, "cannot be started", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			const backoff, longest = 8 * time.Millisecond, 20 * time.Millisecond
-			b := newBench(t, supervisor.Config{Backoff: backoff, MaxBackoff: longest, MaxFailures: 4, Cooldown: 100 * time.Millisecond, Environ: []string{"PATH=/usr/bin:/bin"}})
-			b.Set([]supervisor.Program{c.program})
-			attempt := func() supervisor.Status {
-				s := b.expect("main", starting)
+			b := newBench(t, Config{Environ: []string{"PATH=/usr/bin:/bin"}})
+			b.pace.backoff, b.pace.maxBackoff, b.pace.maxFailures, b.pace.cooldown = backoff, longest, 4, 100*time.Millisecond
+			b.Set([]Program{c.program})
+			attempt := func() Status {
+				s := b.expect("main", Starting)
 				if c.starts {
-					b.expect("main", running)
+					b.expect("main", Running)
 				}
 				return s
 			}
 			attempt()
 			for i, most := range []time.Duration{backoff, 2 * backoff, longest} {
-				s := b.expect("main", waiting)
+				s := b.expect("main", Waiting)
 				// Next was chosen a moment before Since.
 				if wait := s.Next.Sub(s.Since); wait > most || s.Exit != c.exit {
 					t.Errorf("failure %d (%s): waits for %v, want at most %v", i, s.Exit, wait, most)
@@ -131,7 +122,7 @@ func TestFailuresThenUnavailable(t *testing.T) {
 					t.Errorf("failure %d: started %v early", i, s.Next.Sub(again.Since))
 				}
 			}
-			s := b.expect("main", unavailable)
+			s := b.expect("main", Unavailable)
 			if s.Starts != 4 || s.Exit != c.exit || s.Next.Sub(s.Since) != 100*time.Millisecond {
 				t.Errorf("unavailable: %+v", s)
 			}
@@ -142,9 +133,9 @@ func TestFailuresThenUnavailable(t *testing.T) {
 			if again := attempt(); again.Since.Before(s.Next) {
 				t.Errorf("started %v before the cooldown ended", s.Next.Sub(again.Since))
 			}
-			b.expect("main", unavailable)
+			b.expect("main", Unavailable)
 			b.stop()
-			b.expect("main", stopped)
+			b.expect("main", Stopped)
 		})
 	}
 }
@@ -154,16 +145,17 @@ func TestFailuresThenUnavailable(t *testing.T) {
 // covers P9.2
 func TestSetStartsUnavailable(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, supervisor.Config{MaxFailures: 2, Cooldown: time.Hour})
+	b := newBench(t, Config{})
+	b.pace.maxFailures, b.pace.cooldown = 2, time.Hour
 	p := program("main", "exit", "1")
-	b.Set([]supervisor.Program{p})
-	b.expect("main", starting, running, waiting, starting, running, unavailable)
+	b.Set([]Program{p})
+	b.expect("main", Starting, Running, Waiting, Starting, Running, Unavailable)
 	b.Wake("main")
-	b.Set([]supervisor.Program{p})
-	b.expect("main", starting, running, waiting, starting, running, unavailable)
+	b.Set([]Program{p})
+	b.expect("main", Starting, Running, Waiting, Starting, Running, Unavailable)
 	b.Wake("main")
 	b.Set(nil)
-	b.expect("main", stopped)
+	b.expect("main", Stopped)
 }
 
 // What cannot be prepared is not started, which is a failure. Nothing is prepared anew
@@ -176,9 +168,8 @@ func TestPrepare(t *testing.T) {
 	var prepared []string
 	var fails bool
 	var alive []*child
-	b := newBench(t, supervisor.Config{
-		MaxFailures: 2,
-		Prepare: func(p supervisor.Program) ([]string, error) {
+	b := newBench(t, Config{
+		Prepare: func(p Program) ([]string, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, c := range alive {
@@ -197,10 +188,11 @@ func TestPrepare(t *testing.T) {
 			return []string{"CREDS=/creds"}, nil
 		},
 	})
+	b.pace.maxFailures = 2
 	p := program("main", "child", b.path)
 	p.Dir = "/"
-	b.Set([]supervisor.Program{p})
-	b.expect("main", starting, running)
+	b.Set([]Program{p})
+	b.expect("main", Starting, Running)
 	first := b.accept()
 	first.do("fork")
 	grandchild := b.accept()
@@ -212,9 +204,9 @@ func TestPrepare(t *testing.T) {
 	mu.Unlock()
 	p.Env = []string{"A=1"}
 	fails = true // the other goroutine reads it after Set
-	b.Set([]supervisor.Program{p})
-	b.expect("main", stopping, starting, waiting, starting)
-	if s := b.expect("main", unavailable); s.Exit != "not prepared" {
+	b.Set([]Program{p})
+	b.expect("main", Stopping, Starting, Waiting, Starting)
+	if s := b.expect("main", Unavailable); s.Exit != "not prepared" {
 		t.Errorf("unavailable: %+v", s)
 	}
 	b.stop()
@@ -229,36 +221,36 @@ func TestPrepare(t *testing.T) {
 // covers P7.5, P9.2
 func TestSetDiff(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, supervisor.Config{})
+	b := newBench(t, Config{})
 	// The third word tells the test who it is.
-	agent := func(name bcp.AgentName, env ...string) supervisor.Program {
+	agent := func(name bcp.AgentName, env ...string) Program {
 		p := program(name, "child", b.path, string(name))
 		p.Env = env
 		return p
 	}
-	b.Set([]supervisor.Program{agent("same", "A=1"), agent("changed", "A=1"), agent("gone")})
+	b.Set([]Program{agent("same", "A=1"), agent("changed", "A=1"), agent("gone")})
 	processes := map[string]*child{}
 	for range 3 {
 		c := b.accept()
 		processes[c.Args[2]] = c
 	}
 	for _, name := range []bcp.AgentName{"same", "changed", "gone"} {
-		b.expect(name, starting, running)
+		b.expect(name, Starting, Running)
 	}
 	processes["gone"].do("fork")
 	grandchild := b.accept()
 
-	b.Set([]supervisor.Program{agent("new"), agent("same", "A=0"), agent("same", "A=1"), agent("changed", "A=2")})
-	b.expect("gone", stopping, stopped)
+	b.Set([]Program{agent("new"), agent("same", "A=0"), agent("same", "A=1"), agent("changed", "A=2")})
+	b.expect("gone", Stopping, Stopped)
 	processes["gone"].gone()
 	grandchild.gone()
-	b.expect("changed", stopping)
-	if s := b.expect("changed", starting); s.Exit != "signal: terminated" {
+	b.expect("changed", Stopping)
+	if s := b.expect("changed", Starting); s.Exit != "signal: terminated" {
 		t.Errorf("changed: %+v", s)
 	}
-	b.expect("changed", running)
+	b.expect("changed", Running)
 	processes["changed"].gone()
-	b.expect("new", starting, running)
+	b.expect("new", Starting, Running)
 	for range 2 {
 		c := b.accept()
 		processes[c.Args[2]] = c
@@ -283,10 +275,10 @@ func TestSetDiff(t *testing.T) {
 	for name, c := range processes {
 		c.gone()
 		if name != "gone" {
-			b.expect(bcp.AgentName(name), stopping, stopped)
+			b.expect(bcp.AgentName(name), Stopping, Stopped)
 		}
 	}
-	b.Set([]supervisor.Program{agent("late")})
+	b.Set([]Program{agent("late")})
 	b.Wake("same")
 	if got := b.Status(); len(got) > 0 {
 		t.Errorf("after Stop: %+v", got)
@@ -299,17 +291,18 @@ func TestSetDiff(t *testing.T) {
 // covers P9.2
 func TestSetAgainWhileStopping(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, supervisor.Config{Grace: time.Hour})
+	b := newBench(t, Config{})
+	b.pace.grace = time.Hour
 	first := b.start("main")
 	first.do("ignore")
 	b.Set(nil)
-	b.expect("main", stopping)
-	b.Set([]supervisor.Program{program("main", "child", b.path)})
+	b.expect("main", Stopping)
+	b.Set([]Program{program("main", "child", b.path)})
 	first.do("ping") // it takes its time
 	first.tell("exit 0")
-	b.expect("main", starting, running)
+	b.expect("main", Starting, Running)
 	b.accept().tell("exit 0")
-	b.expect("main", resting)
+	b.expect("main", Resting)
 }
 
 // The functions of Config may call Set. An agent that is set when its end is
@@ -319,15 +312,15 @@ func TestSetAgainWhileStopping(t *testing.T) {
 func TestSetFromWithin(t *testing.T) {
 	t.Parallel()
 	var b *bench
-	programs := []supervisor.Program{program("main", "exit", "0")}
+	programs := []Program{program("main", "exit", "0")}
 	stops := 0
-	b = newBench(t, supervisor.Config{
-		Prepare: func(supervisor.Program) ([]string, error) {
+	b = newBench(t, Config{
+		Prepare: func(Program) ([]string, error) {
 			b.Set(nil)
 			return nil, nil
 		},
-		OnChange: func(s supervisor.Status) {
-			if s.State != stopped {
+		OnChange: func(s Status) {
+			if s.State != Stopped {
 				return
 			}
 			if stops++; stops == 1 {
@@ -337,8 +330,8 @@ func TestSetFromWithin(t *testing.T) {
 	})
 	b.Set(programs)
 	for range 2 {
-		b.expect("main", starting)
-		if s := b.expect("main", stopped); s.Starts != 1 || s.Exit != "not started" {
+		b.expect("main", Starting)
+		if s := b.expect("main", Stopped); s.Starts != 1 || s.Exit != "not started" {
 			t.Errorf("removed while it was prepared: %+v", s)
 		}
 	}
@@ -349,14 +342,14 @@ func TestSetFromWithin(t *testing.T) {
 // covers P9.2
 func TestSetKeepsNoSlices(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, supervisor.Config{})
-	programs := []supervisor.Program{program("main", "child", b.path)}
+	b := newBench(t, Config{})
+	programs := []Program{program("main", "child", b.path)}
 	programs[0].Env = []string{"A=1"}
 	b.Set(programs)
 	first := b.accept()
 	programs[0].Command[0], programs[0].Env[0] = "/nowhere", "A=2"
 	first.tell("exit 0")
-	b.expect("main", starting, running, resting)
+	b.expect("main", Starting, Running, Resting)
 	b.Wake("main")
 	if second := b.accept(); !slices.Equal(second.Env, first.Env) {
 		t.Errorf("started again with %q", second.Env)
@@ -369,7 +362,8 @@ func TestSetKeepsNoSlices(t *testing.T) {
 // covers P9.2
 func TestRaces(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, supervisor.Config{MaxFailures: 2, Cooldown: time.Millisecond})
+	b := newBench(t, Config{})
+	b.pace.maxFailures, b.pace.cooldown = 2, time.Millisecond
 	names := []bcp.AgentName{"a", "b", "c"}
 	commands := [][]string{{"/bin/sh", "-c", "exit 0"}, {"/bin/sh", "-c", "exit 1"}, {"/bin/sh", "-c", "echo x; exec sleep 60"}, {"/nowhere"}}
 	var all sync.WaitGroup
@@ -379,10 +373,10 @@ func TestRaces(t *testing.T) {
 			for range 60 {
 				switch random.IntN(4) {
 				case 0:
-					var programs []supervisor.Program
+					var programs []Program
 					for _, name := range names {
 						if random.IntN(3) > 0 {
-							programs = append(programs, supervisor.Program{Agent: name, Command: commands[random.IntN(len(commands))]})
+							programs = append(programs, Program{Agent: name, Command: commands[random.IntN(len(commands))]})
 						}
 					}
 					b.Set(programs)
@@ -401,7 +395,7 @@ func TestRaces(t *testing.T) {
 	all.Wait()
 	b.stop()
 	for name, state := range b.last {
-		if state != stopped {
+		if state != Stopped {
 			t.Errorf("%s is %s", name, state)
 		}
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package supervisor_test
+package supervisor
 
 import (
 	"bytes"
@@ -14,53 +14,50 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
 )
 
 const patience = 30 * time.Second
 
 // follows says which states may follow each.
-var follows = map[supervisor.State][]supervisor.State{
-	"":                     {supervisor.Starting, supervisor.Stopped},
-	supervisor.Starting:    {supervisor.Running, supervisor.Waiting, supervisor.Unavailable, supervisor.Starting, supervisor.Stopped},
-	supervisor.Running:     {supervisor.Resting, supervisor.Waiting, supervisor.Unavailable, supervisor.Stopping, supervisor.Starting, supervisor.Stopped},
-	supervisor.Resting:     {supervisor.Waiting, supervisor.Starting, supervisor.Stopped},
-	supervisor.Waiting:     {supervisor.Starting, supervisor.Stopped},
-	supervisor.Unavailable: {supervisor.Waiting, supervisor.Starting, supervisor.Stopped},
-	supervisor.Stopping:    {supervisor.Starting, supervisor.Stopped},
-	supervisor.Stopped:     {supervisor.Starting, supervisor.Stopped},
+var follows = map[State][]State{
+	"":          {Starting, Stopped},
+	Starting:    {Running, Waiting, Unavailable, Starting, Stopped},
+	Running:     {Resting, Waiting, Unavailable, Stopping, Starting, Stopped},
+	Resting:     {Waiting, Starting, Stopped},
+	Waiting:     {Starting, Stopped},
+	Unavailable: {Waiting, Starting, Stopped},
+	Stopping:    {Starting, Stopped},
+	Stopped:     {Starting, Stopped},
 }
 
 // bench is a supervisor whose changes a test reads.
 type bench struct {
-	*supervisor.Supervisor
+	*Supervisor
 	*switchboard
 	t        *testing.T
 	text     *buffer
-	onChange func(supervisor.Status) // the test's own, if it has one
+	onChange func(Status) // the test's own, if it has one
 
 	mu      sync.Mutex
-	last    map[bcp.AgentName]supervisor.State
+	last    map[bcp.AgentName]State
 	starts  map[bcp.AgentName]int
-	changes map[bcp.AgentName]chan supervisor.Status
+	changes map[bcp.AgentName]chan Status
 }
 
-// newBench fills in what a test does not care for: the logger, and waits that
-// are short.
-func newBench(t *testing.T, config supervisor.Config) *bench {
+// newBench fills in what a test does not care for: the logger, and a wait that
+// is short.
+func newBench(t *testing.T, config Config) *bench {
 	t.Helper()
 	b := &bench{
 		switchboard: newSwitchboard(t), t: t, text: &buffer{}, onChange: config.OnChange,
-		last: map[bcp.AgentName]supervisor.State{}, starts: map[bcp.AgentName]int{}, changes: map[bcp.AgentName]chan supervisor.Status{},
+		last: map[bcp.AgentName]State{}, starts: map[bcp.AgentName]int{}, changes: map[bcp.AgentName]chan Status{},
 	}
 	if config.Logger == nil {
 		config.Logger = hclog.New(&hclog.LoggerOptions{Output: b.text, DisableTime: true})
 	}
-	if config.Backoff == 0 {
-		config.Backoff = time.Millisecond
-	}
 	config.OnChange = b.note
-	b.Supervisor = supervisor.New(config)
+	b.Supervisor = New(config)
+	b.pace.backoff = time.Millisecond
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -70,26 +67,26 @@ func newBench(t *testing.T, config supervisor.Config) *bench {
 }
 
 // note checks what holds for all changes, and keeps them.
-func (b *bench) note(s supervisor.Status) {
+func (b *bench) note(s Status) {
 	b.mu.Lock()
 	if last := b.last[s.Agent]; !slices.Contains(follows[last], s.State) {
 		b.t.Errorf("%s: %s follows %q", s.Agent, s.State, last)
 	}
-	if s.State == supervisor.Starting {
+	if s.State == Starting {
 		b.starts[s.Agent]++
 	}
 	if s.Starts != b.starts[s.Agent] {
 		b.t.Errorf("%s: %d starts, want %d", s.Agent, s.Starts, b.starts[s.Agent])
 	}
-	if s.State == supervisor.Stopped {
+	if s.State == Stopped {
 		b.starts[s.Agent] = 0
 	}
 	b.last[s.Agent] = s.State
 	b.mu.Unlock()
-	if hasPID := s.State == supervisor.Running || s.State == supervisor.Stopping; hasPID != (s.PID != 0) {
+	if hasPID := s.State == Running || s.State == Stopping; hasPID != (s.PID != 0) {
 		b.t.Errorf("%s is %s with PID %d", s.Agent, s.State, s.PID)
 	}
-	if hasNext := s.State == supervisor.Waiting || s.State == supervisor.Unavailable; hasNext == s.Next.IsZero() {
+	if hasNext := s.State == Waiting || s.State == Unavailable; hasNext == s.Next.IsZero() {
 		b.t.Errorf("%s is %s, and is next started %v", s.Agent, s.State, s.Next)
 	}
 	if b.onChange != nil {
@@ -98,17 +95,17 @@ func (b *bench) note(s supervisor.Status) {
 	b.of(s.Agent) <- s
 }
 
-func (b *bench) of(agent bcp.AgentName) chan supervisor.Status {
+func (b *bench) of(agent bcp.AgentName) chan Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.changes[agent] == nil {
-		b.changes[agent] = make(chan supervisor.Status, 10_000)
+		b.changes[agent] = make(chan Status, 10_000)
 	}
 	return b.changes[agent]
 }
 
 // expect wants exactly these changes of an agent next, and returns the last.
-func (b *bench) expect(agent bcp.AgentName, states ...supervisor.State) (last supervisor.Status) {
+func (b *bench) expect(agent bcp.AgentName, states ...State) (last Status) {
 	b.t.Helper()
 	for i, want := range states {
 		select {
@@ -137,8 +134,8 @@ func (b *bench) stop() {
 // connected.
 func (b *bench) start(agent bcp.AgentName) *child {
 	b.t.Helper()
-	b.Set([]supervisor.Program{program(agent, "child", b.path)})
-	b.expect(agent, supervisor.Starting, supervisor.Running)
+	b.Set([]Program{program(agent, "child", b.path)})
+	b.expect(agent, Starting, Running)
 	return b.accept()
 }
 
