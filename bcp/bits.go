@@ -6,6 +6,8 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
+
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 // Bits counts information in nano-bits (10^-9 bit), so that budgets add up
@@ -93,62 +95,17 @@ func ParseBits(s string) (Bits, error) {
 
 var errBits = fmt.Errorf("bits are a decimal number from 0 to %d with at most nine decimals", MaxBits)
 
-// Logarithms are fixed-point numbers with logScale fractional bits, rounded up
-// in every step, so that a sum of them never falls below the truth.
-const logScale = 128
-
-// log2 returns an upper bound of log2(n) scaled by 2^logScale, within 2^-60 of
-// the truth and exact for powers of two. n is at least 1.
-func log2(n *big.Int) *big.Int {
-	const precision = 256 // fractional bits of the mantissa
-	exponent := n.BitLen() - 1
-	result := new(big.Int).Lsh(big.NewInt(int64(exponent)), logScale)
-	if exponent == int(n.TrailingZeroBits()) {
-		return result
-	}
-	mantissa := shiftUp(n, precision-exponent) // in (1, 2], scaled by 2^precision
-	two := new(big.Int).Lsh(big.NewInt(1), precision+1)
-	var fraction uint64
-	for range 64 {
-		mantissa = shiftUp(mantissa.Mul(mantissa, mantissa), -precision)
-		fraction <<= 1
-		if mantissa.Cmp(two) >= 0 {
-			fraction |= 1
-			mantissa = shiftUp(mantissa, -1)
-		}
-	}
-	// What is left of the mantissa adds at most one unit in the last place.
-	tail := new(big.Int).SetUint64(fraction)
-	tail.Add(tail, big.NewInt(1))
-	return result.Add(result, tail.Lsh(tail, logScale-64))
-}
-
-// shiftUp returns n x 2^by, rounded up.
-func shiftUp(n *big.Int, by int) *big.Int {
-	if by >= 0 {
-		return new(big.Int).Lsh(n, uint(by))
-	}
-	lost := n.Sign() != 0 && n.TrailingZeroBits() < uint(-by)
-	result := new(big.Int).Rsh(n, uint(-by))
-	if lost {
-		result.Add(result, big.NewInt(1))
-	}
-	return result
-}
-
 // roundUp turns a scaled logarithm into nano-bits, rounded up once.
-func roundUp(log *big.Int) Bits {
-	return Bits(shiftUp(new(big.Int).Mul(log, big.NewInt(int64(Bit))), -logScale).Int64())
-}
+func roundUp(log *big.Int) Bits { return Bits(guard.RoundUp(log)) }
 
 // log2Bits returns ceil(log2(n)) in nano-bits.
-func log2Bits(n *big.Int) Bits { return roundUp(log2(n)) }
+func log2Bits(n *big.Int) Bits { return roundUp(guard.Log2(n)) }
 
 // ChoiceBits is what a choice among n can tell, n at least 1: log2(n), rounded up.
 func ChoiceBits(n int) Bits { return log2Bits(big.NewInt(int64(n))) }
 
 // logUint returns log2 of a small count, scaled.
-func logUint(n uint64) *big.Int { return log2(new(big.Int).SetUint64(n)) }
+func logUint(n uint64) *big.Int { return guard.Log2(new(big.Int).SetUint64(n)) }
 
 // floorLog2 returns floor(log2(n)) for n >= 1.
 func floorLog2(n uint64) int { return bits.Len64(n) - 1 }

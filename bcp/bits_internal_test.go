@@ -5,13 +5,15 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 // floatPrecision is enough to tell the truth from an upper bound 2^-60 above it.
 const floatPrecision = 512
 
 // logOracle is log2(n) in floating point: ln by the series of atanh, which
-// shares nothing with log2's squaring.
+// shares nothing with Log2's squaring.
 func logOracle(n *big.Int) *big.Float {
 	exponent := n.BitLen() - 1
 	m := new(big.Float).SetPrec(floatPrecision).SetInt(n)
@@ -45,7 +47,7 @@ func bigInts() *rapid.Generator[*big.Int] {
 	})
 }
 
-// log2 is never below the truth and at most 2^-60 above it; in nano-bits it is
+// Log2 is never below the truth and at most 2^-60 above it; in nano-bits it is
 // the truth rounded up once.
 //
 // covers P4.1, BCP-32, BCP-33
@@ -53,12 +55,12 @@ func TestLog2IsATightUpperBound(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		n := bigInts().Draw(t, "n")
-		got := new(big.Float).SetPrec(floatPrecision).SetInt(log2(n))
-		got.SetMantExp(got, -logScale)
+		got := new(big.Float).SetPrec(floatPrecision).SetInt(guard.Log2(n))
+		got.SetMantExp(got, -guard.LogScale)
 		above := new(big.Float).Sub(got, logOracle(n))
 		// The oracle itself is good to far more than 2^-200.
 		if above.Cmp(big.NewFloat(-0x1p-200)) < 0 || above.Cmp(big.NewFloat(0x1p-60)) > 0 {
-			t.Fatalf("log2(%v) is %v above the truth", n, above)
+			t.Fatalf("Log2(%v) is %v above the truth", n, above)
 		}
 		nano := new(big.Float).SetPrec(floatPrecision).SetInt64(int64(log2Bits(n)))
 		nano.Quo(nano, big.NewFloat(1e9))

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
@@ -183,15 +184,15 @@ func (c *count) plus(n uint64) {
 	const places = 64
 	more := new(big.Int).SetUint64(n)
 	if c.log.Sign() > 0 {
-		floor := int(new(big.Int).Rsh(c.log, logScale).Int64())
+		floor := int(new(big.Int).Rsh(c.log, guard.LogScale).Int64())
 		c.whole.Lsh(c.whole, places)
 		c.log.Sub(c.log, wholeBits(places))
-		more = shiftUp(more, places-floor)
+		more = guard.ShiftUp(more, places-floor)
 	}
 	c.whole.Add(c.whole, more)
 }
 
-func (c *count) bits() Bits { return roundUp(new(big.Int).Add(log2(c.whole), c.log)) }
+func (c *count) bits() Bits { return roundUp(new(big.Int).Add(guard.Log2(c.whole), c.log)) }
 
 // countAnswers bounds the number of different canonical answers.
 func (v *Validator) countAnswers() count {
@@ -273,7 +274,7 @@ type alphabetLog struct {
 
 var alphabetLogs = sync.OnceValue(func() map[text.Alphabet]alphabetLog {
 	logs := make(map[text.Alphabet]alphabetLog)
-	one := new(big.Int).Lsh(big.NewInt(1), logScale)
+	one := new(big.Int).Lsh(big.NewInt(1), guard.LogScale)
 	for alphabet := text.Any; text.AlphabetSize(alphabet) > 0; alphabet++ {
 		a := big.NewInt(int64(text.AlphabetSize(alphabet)))
 		power, pieces := big.NewInt(1), new(big.Int)
@@ -282,11 +283,11 @@ var alphabetLogs = sync.OnceValue(func() map[text.Alphabet]alphabetLog {
 			pieces.Add(pieces, power)
 		}
 		b := new(big.Int).Add(a, big.NewInt(1))
-		ratio := new(big.Int).Lsh(b, logScale)
+		ratio := new(big.Int).Lsh(b, guard.LogScale)
 		ratio.Add(ratio.Div(ratio, a), big.NewInt(1))
 		logs[alphabet] = alphabetLog{
-			piece: log2(pieces), tail: big.NewInt(1), char: log2(b),
-			shorter: new(big.Int).Sub(log2(ratio), new(big.Int).Mul(one, big.NewInt(logScale))),
+			piece: guard.Log2(pieces), tail: big.NewInt(1), char: guard.Log2(b),
+			shorter: new(big.Int).Sub(guard.Log2(ratio), new(big.Int).Mul(one, big.NewInt(guard.LogScale))),
 		}
 	}
 	return logs
@@ -313,7 +314,7 @@ func countEmails(chars int) *big.Int {
 }
 
 func wholeBits(n int) *big.Int {
-	return new(big.Int).Lsh(big.NewInt(int64(n)), logScale)
+	return new(big.Int).Lsh(big.NewInt(int64(n)), guard.LogScale)
 }
 
 // longestText is the length of the longest delivered text in code points.

@@ -23,7 +23,10 @@ func LinkPrice(starts uint64, served []uint64) NanoBits {
 		body.Mul(body, new(big.Int).Add(body, big.NewInt(1)))
 		choices.Add(choices, body.Rsh(body, 1))
 	}
-	return bit + log2(choices)
+	if choices.Sign() == 0 {
+		return bit
+	}
+	return bit + RoundUp(Log2(choices))
 }
 
 // ComposedPrice is what a fetch tells hosts at most if the agent put the URL together itself: 3 + 8 L + 2 floor(log2 L)
@@ -36,32 +39,50 @@ func ComposedPrice(t Target) (price NanoBits, length int) {
 	return NanoBits(3+8*length+2*(bits.Len(uint(length))-1)) * bit, length
 }
 
-// log2 returns log2(n) rounded up to the next nano-bit; 0 for n below 2.
-func log2(n *big.Int) NanoBits {
-	if n.Sign() <= 0 {
-		return 0
+// Logarithms are fixed-point numbers with LogScale fractional bits, rounded up
+// in every step, so that a sum of them never falls below the truth.
+const LogScale = 128
+
+// Log2 returns an upper bound of log2(n) scaled by 2^LogScale, within 2^-60 of
+// the truth and exact for powers of two. n is at least 1.
+func Log2(n *big.Int) *big.Int {
+	const precision = 256 // fractional bits of the mantissa
+	exponent := n.BitLen() - 1
+	result := new(big.Int).Lsh(big.NewInt(int64(exponent)), LogScale)
+	if exponent == int(n.TrailingZeroBits()) {
+		return result
 	}
-	whole := n.BitLen() - 1
-	if int(n.TrailingZeroBits()) == whole {
-		return NanoBits(whole) * bit
-	}
-	// The mantissa is in (1, 2), with 62 bits after the point. Squaring it gives the fraction of the logarithm bit by bit;
-	// every step rounds up, so the result is never below the truth.
-	const point, steps = 62, 52
-	mantissa := new(big.Int).Lsh(n, point)
-	m := new(big.Int).Rsh(mantissa, uint(whole)).Uint64() + 1
-	fraction := uint64(0)
-	for range steps {
-		high, low := bits.Mul64(m, m)
-		m = high<<(64-point) | low>>point
-		m++
+	mantissa := ShiftUp(n, precision-exponent) // in (1, 2], scaled by 2^precision
+	two := new(big.Int).Lsh(big.NewInt(1), precision+1)
+	var fraction uint64
+	for range 64 {
+		mantissa = ShiftUp(mantissa.Mul(mantissa, mantissa), -precision)
 		fraction <<= 1
-		if m >= 2<<point {
+		if mantissa.Cmp(two) >= 0 {
 			fraction |= 1
-			m = m>>1 + 1
+			mantissa = ShiftUp(mantissa, -1)
 		}
 	}
-	high, low := bits.Mul64(fraction+1, uint64(bit))
-	nano := high<<(64-steps) | low>>steps
-	return NanoBits(whole)*bit + NanoBits(nano) + 1
+	// What is left of the mantissa adds at most one unit in the last place.
+	tail := new(big.Int).SetUint64(fraction)
+	tail.Add(tail, big.NewInt(1))
+	return result.Add(result, tail.Lsh(tail, LogScale-64))
+}
+
+// ShiftUp returns n x 2^by, rounded up.
+func ShiftUp(n *big.Int, by int) *big.Int {
+	if by >= 0 {
+		return new(big.Int).Lsh(n, uint(by))
+	}
+	lost := n.Sign() != 0 && n.TrailingZeroBits() < uint(-by)
+	result := new(big.Int).Rsh(n, uint(-by))
+	if lost {
+		result.Add(result, big.NewInt(1))
+	}
+	return result
+}
+
+// RoundUp turns a scaled logarithm into nano-bits, rounded up once.
+func RoundUp(log *big.Int) NanoBits {
+	return NanoBits(ShiftUp(new(big.Int).Mul(log, big.NewInt(int64(bit))), -LogScale).Int64())
 }

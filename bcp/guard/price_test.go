@@ -1,11 +1,6 @@
 package guard
 
-import (
-	"math/big"
-	"testing"
-
-	"pgregory.net/rapid"
-)
+import "testing"
 
 func TestPrices(t *testing.T) {
 	t.Parallel()
@@ -31,20 +26,4 @@ func TestPrices(t *testing.T) {
 			t.Errorf("%s: %d for %d bytes, %v", url, got, n, err)
 		}
 	}
-}
-
-// The logarithm is never below the truth, and less than two nano-bits above it, as far as the length of n^4096 tells.
-func TestLogarithmIsAnUpperBound(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		n := new(big.Int).SetUint64(rapid.Uint64Range(1, 1<<62).Draw(t, "n"))
-		n.Lsh(n, uint(rapid.IntRange(0, 60).Draw(t, "shift")))
-		const k = 4096
-		power := new(big.Int).Exp(n, big.NewInt(k), nil)
-		low := int64(power.BitLen() - 1) // floor(k log2 n)
-		got := int64(log2(n))
-		if got*k < low*int64(bit) || got*k > (low+1)*int64(bit)+2*k {
-			t.Errorf("log2(%v) = %d nano-bits, and k times it is between %d and %d bits", n, got, low, low+1)
-		}
-	})
 }

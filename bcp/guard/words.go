@@ -192,7 +192,7 @@ const maxEntropy = 256 // bytes of a text whose entropy is looked at
 var weights = sync.OnceValue(func() *[maxEntropy + 1]int64 {
 	var table [maxEntropy + 1]int64
 	for n := int64(2); n <= maxEntropy; n++ {
-		table[n] = n * int64(log2(big.NewInt(n)))
+		table[n] = n * int64(RoundUp(Log2(big.NewInt(n))))
 	}
 	return &table
 })
