@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/bits"
 	"slices"
 	"strings"
@@ -58,12 +59,12 @@ func topology(channels []*channel, taints map[bcp.AgentName]bcp.Taint) *picture 
 	if len(channels) == 0 {
 		return nil
 	}
-	readers := column(channels, func(c *channel) bcp.AgentName { return c.key.Reader })
-	controllers := column(channels, func(c *channel) bcp.AgentName { return c.key.Controller })
+	readers, left := column(channels, func(c *channel) bcp.AgentName { return c.key.Reader })
+	controllers, right := column(channels, func(c *channel) bcp.AgentName { return c.key.Controller })
 	height := headRoom + max(len(channels), len(readers), len(controllers))*rowHeight
 	middle := func(i, n int) int { return headRoom + (2*i+1)*(height-headRoom)/(2*n) }
-	leftY := func(name bcp.AgentName) int { return middle(slices.Index(readers, name), len(readers)) }
-	rightY := func(name bcp.AgentName) int { return middle(slices.Index(controllers, name), len(controllers)) }
+	leftY := func(name bcp.AgentName) int { return middle(left[name], len(readers)) }
+	rightY := func(name bcp.AgentName) int { return middle(right[name], len(controllers)) }
 	between := slices.SortedStableFunc(slices.Values(channels), func(a, b *channel) int { // so that few lines cross
 		return cmp.Compare(leftY(a.key.Reader)+rightY(a.key.Controller), leftY(b.key.Reader)+rightY(b.key.Controller))
 	})
@@ -74,7 +75,7 @@ func topology(channels []*channel, taints map[bcp.AgentName]bcp.Taint) *picture 
 		p.Flows = append(p.Flows, flow{c, lineWidth(c.day), y - 8, curve(boxWidth, leftY(c.key.Reader), barLeft, y), curve(barRight, y, end, rightY(c.key.Controller))})
 	}
 	for _, name := range readers {
-		if slices.Contains(controllers, name) {
+		if _, both := right[name]; both {
 			p.Same = append(p.Same, curve(boxWidth, leftY(name), end, rightY(name)))
 		}
 		p.Boxes = append(p.Boxes, box{name, strings.ToLower(taintName(true)), taints[name], 0, leftY(name)})
@@ -85,13 +86,17 @@ func topology(channels []*channel, taints map[bcp.AgentName]bcp.Taint) *picture 
 	return p
 }
 
-// column has one end of each channel, by name.
-func column(channels []*channel, end func(*channel) bcp.AgentName) (names []bcp.AgentName) {
+// column has one end of each channel by name, and the place of each.
+func column(channels []*channel, end func(*channel) bcp.AgentName) (names []bcp.AgentName, places map[bcp.AgentName]int) {
+	places = map[bcp.AgentName]int{}
 	for _, c := range channels {
-		names = append(names, end(c))
+		places[end(c)] = 0
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	names = slices.Sorted(maps.Keys(places))
+	for i, name := range names {
+		places[name] = i
+	}
+	return names, places
 }
 
 // taintName names the taint that the picture shows of an agent.

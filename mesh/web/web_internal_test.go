@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -720,5 +721,21 @@ func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A Controller may have as many channels as a mesh has agents: its page has a picture of all.
+func TestPictureOfManyChannels(t *testing.T) {
+	t.Parallel()
+	var channels []*channel
+	for i := range 10_000 {
+		channels = append(channels, &channel{key: bcp.ChannelKey{Controller: "main", Reader: bcp.AgentName("reader-" + strconv.Itoa(i))}})
+	}
+	begin := time.Now()
+	if p := topology(channels, nil); len(p.Flows) != len(channels) || len(p.Boxes) != len(channels)+1 {
+		t.Errorf("%d flows, %d boxes", len(p.Flows), len(p.Boxes))
+	}
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Errorf("the picture took %v", took)
 	}
 }
