@@ -59,6 +59,7 @@ func TestHostileDocuments(t *testing.T) {
 		"siblings":                 "<style>" + numbered("p:nth-child(2n+#) ~ b{color:red}", 300) + "</style>" + fill("<p>x<b>y</b></p>", 1<<20),
 		"open braces":              "<style>" + fill("@media screen{", 1<<20),
 		"braces":                   "<style>" + fill("{{}", 1<<20),
+		"rules of nobody":          "<style>" + fill("{", 1<<20),
 		"quotes":                   "<style>" + fill("a'(", 1<<20),
 		"alternatives":             "<style>" + fill(":is(a,b,c)", 4<<10) + "{color:red}" + fill(":is(:is(a),b)", 4<<10) + "{color:red}",
 		"a style":                  "<p style='" + fill("color:red;", 2<<20) + "'>x",

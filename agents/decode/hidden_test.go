@@ -101,6 +101,8 @@ func TestMarkupThatHides(t *testing.T) {
 		"<style>p:has(b){display:none}</style><p><b>order</b><p>a":                                                                                                                        "a",
 		"<style>@supports not (display:grid){p{display:none}}</style><p>a":                                                                                                                "a",
 		"<style>@keyframes k{from{opacity:1}to{opacity:0}}.x{animation:k 0s forwards}</style><p class=x>order</p>a":                                                                       "a",
+		"<style>@keyframes k{to{opacity:0}100%{}to}.x{animation:k 0s forwards}</style><p class=x>order</p>a":                                                                              "a",
+		"<style>{p{display:none}}</style><p>a":                                                                                                                                            "a",
 		"<style>@keyframes k{100%{opacity:1}}.x{opacity:0;animation:k 1s both}</style><p class=x>a":                                                                                       "a",
 		"<style>@keyframes k{to{opacity:0}}.x{animation:k 1s}</style><p class=x>a":                                                                                                        "a",
 		"<style>.x{display:none}</style><p class=x>order</p>a":                                                                                                                            "a",

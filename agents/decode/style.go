@@ -217,14 +217,17 @@ func (s *sheet) parse(css, selectors string, nesting int) {
 		switch {
 		case !one.isRule:
 			s.external = s.external || selectors == "" && strings.HasPrefix(name, "@import")
+		case prelude == "": // no rule to anybody, nor what is inside
 		case nesting == maxNesting || len(selectors) > 4096:
 			s.costly = true
 		case strings.HasSuffix(name, "keyframes"):
+			var end []declaration
 			for step := range statements(one.inside) {
 				if at := strings.ToLower(step.prelude); strings.Contains(at, "to") || strings.Contains(at, "100%") {
-					s.frames[strings.ToLower(strings.TrimSpace(condition))] = declarations(step.inside)
+					end = append(end, declarations(step.inside)...)
 				}
 			}
+			s.frames[strings.ToLower(strings.TrimSpace(condition))] = end
 		case strings.HasPrefix(prelude, "@") && !holds(name, condition):
 		case strings.HasPrefix(prelude, "@") && selectors == "":
 			s.parse(one.inside, "", nesting+1)
