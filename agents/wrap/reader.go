@@ -155,6 +155,7 @@ func decode(b []byte) (v any, err error) {
 }
 
 var wholeNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, into *any) error {
+	*into = nil // what an equal name had
 	if d.PeekKind() != '0' {
 		return errors.ErrUnsupported
 	}

@@ -227,6 +227,7 @@ func canonical(v jsontext.Value) string {
 
 // exactNumbers has numbers in values of any type stay as they are written: a float64 cannot hold whole numbers beyond 2^53.
 var exactNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, into *any) error {
+	*into = nil // what an equal name had
 	if d.PeekKind() != '0' {
 		return errors.ErrUnsupported
 	}

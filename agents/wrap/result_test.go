@@ -97,6 +97,18 @@ func TestNumbersOfResultsAreExact(t *testing.T) {
 	}
 }
 
+// The last of equal names counts, whole.
+func TestEqualNames(t *testing.T) {
+	t.Parallel()
+	for _, how := range []json.Options{wholeNumbers, exactNumbers} {
+		var v any
+		err := json.Unmarshal([]byte(`{"a":1,"a":"x","b":{"x":1},"b":{"y":"z"},"c":[1],"c":{"d":true}}`), &v, lenient, how)
+		if b, _ := json.Marshal(v, json.Deterministic(true)); err != nil || string(b) != `{"a":"x","b":{"y":"z"},"c":{"d":true}}` {
+			t.Errorf("%s, %v", b, err)
+		}
+	}
+}
+
 // FuzzResult: whatever parts a server returns, each text is in the whole, and each other part has a note.
 func FuzzResult(f *testing.F) {
 	for _, content := range []string{`[{"type":"text","text":"a"}]`, `[{"type":"image","data":"AA"},{"type":"x"},5]`, `[{"type":"resource","resource":{"text":"x"}}]`, `"x"`} {
