@@ -12,9 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
@@ -137,6 +139,36 @@ func TestTruncate(t *testing.T) {
 	if err != nil || len(bases) != 1 {
 		t.Errorf("bases: %v %v", bases, err)
 	}
+}
+
+// A truncation of a mesh that rests decides nothing else: a run goes on at the next start.
+//
+// covers P4.5, KER-1
+func TestTruncateDecidesNothingElse(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, kernelMesh())
+	planner := agents.NewPlanner(client(t, m, "ann", bcp.RolePlanner, agents.Options{}))
+	planner.OnPlan(func(context.Context, agents.PlanRequest) (any, error) { return jsontext.Value(moodPlan), nil })
+	noError(t, planner.Start(t.Context()))
+	_, err := agents.NewRequester(client(t, m, "main", bcp.RoleController, agents.Options{})).Run(t.Context(), "desk", "all", agents.RunTask{Task: "Is the writer angry?"})
+	noError(t, err)
+	m.Wait(t, meshtest.Of(bcp.KindPlan)) // nobody serves the tool
+	m.Stop(t)
+	last := func() uint64 {
+		js, end := m.Streams(t)
+		defer end()
+		n, err := jetstream.LastDecision(t.Context(), js)
+		noError(t, err)
+		return n
+	}
+	before := last()
+	archive(t, m, "office.tar.gz")
+	if after := last(); after != before+2 {
+		t.Errorf("%d decisions, want two", after-before)
+	}
+	m.Start(t)
+	kernelSeats(t, m, moodPlan)
+	m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindOutcome && d.Code == "" })
 }
 
 // A server that dies when the limits are written and nothing is cut yet cuts when

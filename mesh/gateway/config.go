@@ -49,7 +49,7 @@ type Config struct {
 	// Closed, if set, returns what must be refused now. It must not block.
 	Closed func() Closing
 	// Continues says that no other gateway may write to the journal, so that a start is not
-	// recorded.
+	// recorded, and runs go on at the next one.
 	Continues bool
 	// Marks, if set, has agents and people tell whether the journal was set back.
 	Marks *Marks

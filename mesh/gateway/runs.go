@@ -33,7 +33,7 @@ type runs struct {
 	unheard map[string]int
 	// dispatchers make the calls of each kernel.
 	dispatchers map[bcp.AgentName]*Dispatcher
-	// stuck is until when nothing is decided by time, after a mistake.
+	// stuck is until when nothing is decided, after a mistake or while all is closed.
 	stuck time.Time
 	// suspects says that somebody with unfinished runs may be suspended.
 	suspects bool
@@ -85,6 +85,7 @@ func (g *Gateway) nextRun() (o outcome, ok bool) {
 		}
 	}
 	if trying = false; g.closing() >= ClosedToAll {
+		g.runs.stuck = g.clock().Add(overduePause)
 		return outcome{}, false
 	}
 	m := g.runMoment()
@@ -400,7 +401,7 @@ func (g *Gateway) isKernel(name bcp.AgentName) bool {
 // that may have been made, then it repeats requests.
 func (g *Gateway) resumeRuns() {
 	state := g.runState()
-	if state == nil {
+	if state == nil || g.config.Continues {
 		return
 	}
 	g.runs.todo, g.runs.waits, g.runs.resuming, g.runs.suspects = nil, make(map[bcp.QueryID]string), true, true
