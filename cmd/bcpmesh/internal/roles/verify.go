@@ -2,6 +2,7 @@ package roles
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,7 +47,11 @@ func verifyCommand(p *cli.Program) *cobra.Command {
 				return err
 			}
 			v, list := agents.JudgePapers(agent, papers, by)
-			return showVerdict(p.Out, v, list.Number)
+			err = showVerdict(p.Out, v, list.Number)
+			if refused, ok := errors.AsType[*cli.Failure](err); ok {
+				refused.Hint = missingPapers[v.Code]
+			}
+			return err
 		},
 	}
 	cli.TakeGiven(cmd, "--creds, --url: of the other mesh", cli.Into{"creds": &f.who.Creds, "url": &f.who.URL, "ca": &f.who.CA})
@@ -59,6 +64,13 @@ func verifyCommand(p *cli.Program) *cobra.Command {
 	cli.Complete(cmd, "trust", cobra.NoFileCompletions)
 	cli.Complete(cmd, "last-revocations", cobra.NoFileCompletions)
 	return cmd
+}
+
+// missingPapers says which file to look for, where the files do not show what an agent is.
+var missingPapers = map[contract.VerdictCode]string{
+	contract.UnknownOrganisation: "--trust ORGANISATION=FILE names a file with its key, which must come from somebody you trust",
+	contract.NotCurrent:          "--revocations names the organisation's newest list, which a key of --trust has signed",
+	contract.ContractMissing:     "--contract names a file with a contract, byte for byte as the organisation published it",
 }
 
 // by reads what an agent is judged by.
