@@ -1,6 +1,9 @@
 package supervisor
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -175,6 +178,9 @@ func (s *Supervisor) attempt(a *agent, o *order) ending {
 	}
 	p, err := start(program, slices.Concat(s.config.Environ, program.Env, env), logger)
 	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) && Find(program, s.config.Environ) == nil {
+			err = fmt.Errorf("the first line of the script names a program that is not there, or ends with a carriage return: %w", err)
+		}
 		logger.Warn("an agent's command cannot be started", "error", err)
 		return ending{exit: process.Reason(err)}
 	}

@@ -21,6 +21,7 @@ func TestFind(t *testing.T) {
 	}
 	write("good.sh", "#!/bin/sh\nexit 0\n", 0o755)
 	write("plain.sh", "#!/bin/sh\n", 0o644)
+	write("lost.sh", "#!/nowhere/sh\n", 0o755)
 	environ := []string{"PATH=/usr/bin:/bin"}
 	for command, want := range map[string]string{
 		"./good.sh":                "",
@@ -54,6 +55,12 @@ func TestFind(t *testing.T) {
 			b.expect("main", Starting, Unavailable)
 		}
 		b.stop()
+	}
+	b := newBench(t, Config{Environ: environ})
+	b.pace.maxFailures = 1
+	b.Set([]Program{{Agent: "main", Command: []string{"./lost.sh"}, Dir: folder}})
+	if b.expect("main", Starting, Unavailable); !strings.Contains(b.text.String(), "the first line of the script names a program that is not there") {
+		t.Errorf("a script without its interpreter: %s", b.text)
 	}
 	if err := Find(Program{}, environ); err == nil {
 		t.Error("an empty command is found")

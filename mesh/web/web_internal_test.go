@@ -728,14 +728,14 @@ func noError(t testing.TB, err error) {
 func TestPictureOfManyChannels(t *testing.T) {
 	t.Parallel()
 	var channels []*channel
-	for i := range 10_000 {
+	for i := range 40_000 {
 		channels = append(channels, &channel{key: bcp.ChannelKey{Controller: "main", Reader: bcp.AgentName("reader-" + strconv.Itoa(i))}})
 	}
 	begin := time.Now()
 	if p := topology(channels, nil); len(p.Flows) != len(channels) || len(p.Boxes) != len(channels)+1 {
 		t.Errorf("%d flows, %d boxes", len(p.Flows), len(p.Boxes))
 	}
-	if took := time.Since(begin); took > 3*time.Second {
+	if took := time.Since(begin); took > 5*time.Second {
 		t.Errorf("the picture took %v", took)
 	}
 }
