@@ -18,26 +18,26 @@ const Version = "1.0"
 // Contract is what a role does and never does. [Parse] makes it; the zero value
 // promises nothing.
 type Contract struct {
-	Role       Role
-	Invariants []Invariant
-	// Capabilities and Prohibited are words of [Words], none of them in both.
-	Capabilities []string
-	Prohibited   []string
+	Role Role `json:"role,omitempty"`
 	// Digest is SHA-256 of the bytes that were read.
-	Digest bcp.Digest
+	Digest     bcp.Digest  `json:"sha256,omitzero"`
+	Invariants []Invariant `json:"invariants,omitempty"`
+	// Capabilities and Prohibited are words of [Words], none of them in both.
+	Capabilities []string `json:"-"`
+	Prohibited   []string `json:"-"`
 }
 
 // Invariant is one promise of a contract.
 type Invariant struct {
-	ID          string
-	Description string // for people; nothing is decided by it
-	Formal      string
-	Enforcement string
-	// Level is what Enforcement declares.
-	Level Level
+	ID          string `json:"id"`
+	Description string `json:"-"` // for people; nothing is decided by it
+	Formal      string `json:"-"`
 	// Predicate is the checkable form. The zero value says that there is no such
 	// form, and that nothing can show the invariant.
-	Predicate Predicate
+	Predicate   Predicate `json:"predicate"`
+	Enforcement string    `json:"enforcement"`
+	// Level is what Enforcement declares.
+	Level Level `json:"level"`
 }
 
 // The keys of the format.

@@ -79,10 +79,10 @@ func (c DefectCode) Text() string { return defectTexts.of(c) }
 
 // Defect is one thing that is wrong with a contract.
 type Defect struct {
-	Code DefectCode
+	Code DefectCode `json:"code"`
 	// Where is a path of the format's own keys and of indices, such as
 	// contract:invariants[0].formal. Empty is the whole contract.
-	Where string
+	Where string `json:"where,omitempty"`
 }
 
 // Codes returns the codes of defects, each once, in the order of [DefectCodes].

@@ -213,6 +213,9 @@ func ParsePredicate(b []byte) (Predicate, DefectCode) {
 	return readArgs(*doc.Name, doc.Args)
 }
 
+// MarshalText is [Predicate.String].
+func (p Predicate) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
 // UnmarshalJSON is [ParsePredicate].
 func (p *Predicate) UnmarshalJSON(b []byte) error {
 	parsed, code := ParsePredicate(b)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -47,40 +46,25 @@ func printContract(p *cli.Program, name string) error {
 
 // contractReport is what is known of one contract.
 type contractReport struct {
-	Name       string            `json:"name"` // of a file, or of a built-in contract
-	OK         bool              `json:"ok"`
-	Role       contract.Role     `json:"role,omitempty"`
-	SHA256     bcp.Digest        `json:"sha256,omitzero"`
-	Invariants []invariantReport `json:"invariants,omitempty"`
-	Defects    []contractDefect  `json:"defects,omitempty"`
-}
-
-type invariantReport struct {
-	ID          string         `json:"id"`
-	Predicate   string         `json:"predicate"`
-	Enforcement string         `json:"enforcement"`
-	Level       contract.Level `json:"level"`
+	Name string `json:"name"` // of a file, or of a built-in contract
+	OK   bool   `json:"ok"`
+	contract.Contract
+	Defects []contractDefect `json:"defects,omitempty"`
 }
 
 type contractDefect struct {
-	Code    contract.DefectCode `json:"code"`
-	Where   string              `json:"where,omitempty"`
-	Line    int                 `json:"line"`
-	Column  int                 `json:"column"`
-	Message string              `json:"message"`
+	contract.Defect
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Message string `json:"message"`
 }
 
 func reportContract(name string, b []byte) contractReport {
 	c, defects := contract.Parse(b)
-	r := contractReport{Name: name, OK: len(defects) == 0, Role: c.Role, SHA256: c.Digest}
-	for _, i := range c.Invariants {
-		r.Invariants = append(r.Invariants, invariantReport{i.ID, i.Predicate.String(), i.Enforcement, i.Level})
-	}
-	for _, d := range defects {
+	return contractReport{name, len(defects) == 0, c, cli.Map(defects, func(d contract.Defect) contractDefect {
 		line, column := definition.DefectPlace(b, d)
-		r.Defects = append(r.Defects, contractDefect{d.Code, d.Where, line, column, d.Code.Text()})
-	}
-	return r
+		return contractDefect{d, line, column, d.Code.Text()}
+	})}
 }
 
 func showContracts(p *cli.Program, files []string) error {
@@ -129,9 +113,11 @@ func showContractReports(o *cli.Output, reports []contractReport) {
 			}
 			continue
 		}
-		digest, _ := r.SHA256.MarshalText()
+		digest, _ := r.Digest.MarshalText()
 		o.Heading(cli.Plain(r.Name) + ": " + string(r.Role) + ", sha256:" + string(digest))
-		rows := cli.Map(r.Invariants, func(v invariantReport) []string { return []string{v.ID, v.Predicate, v.Enforcement, v.Level.String()} })
+		rows := cli.Map(r.Invariants, func(v contract.Invariant) []string {
+			return []string{v.ID, v.Predicate.String(), v.Enforcement, v.Level.String()}
+		})
 		o.Table([]string{"invariant", "predicate", "enforcement", "level"}, rows)
 	}
 }
