@@ -85,8 +85,8 @@ func (s *source) calls(k *Key, n *node, path string, field reflect.Value) {
 		if !ok {
 			continue
 		}
-		call, err := kernel.ParseExample(text)
-		if err != nil {
+		var call kernel.Example
+		if err := call.UnmarshalJSON(text); err != nil {
 			s.errorf(item.position, CodeBadValue, at, "expected a call such as {args: {to: kim}, requester: {name: main}}: %s", err)
 		}
 		calls = append(calls, call)

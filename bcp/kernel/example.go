@@ -9,31 +9,31 @@ import (
 // ErrExample says that bytes are no example of a rule; it quotes nothing.
 var ErrExample = errors.New("kernel: no example: expected args, requester, run and grant")
 
-// ParseExample reads an example of a rule: a JSON object of args, by name,
+// UnmarshalJSON reads an example of a rule: a JSON object of args, by name,
 // requester {name, address}, run {depth, grant}, grant, task and control; or of the
 // arguments alone. An argument is {value, label}, {value, tainted, third_party,
 // influence, from, readers, literal, sealed}, or a value, which is the requester's then. A task
 // is its text, or {text, influence}; control is as an argument without a value.
-func ParseExample(b []byte) (Example, error) {
+func (e *Example) UnmarshalJSON(b []byte) error {
 	v, err := ParseValue(b)
 	if err != nil || v.kind != ObjectValue {
-		return Example{}, ErrExample
+		return ErrExample
 	}
-	e := Example{Arguments: map[string]ExampleArgument{}, Control: Trusted(), Asker: Asker{Task: Task{Known: true, Label: Trusted()}}}
+	*e = Example{Arguments: map[string]ExampleArgument{}, Control: Trusted(), Asker: Asker{Task: Task{Known: true, Label: Trusted()}}}
 	if !v.onlyHas("args", "requester", "run", "grant", "task", "control") {
-		return e, e.setArguments(&v)
+		return e.setArguments(&v)
 	}
 	var grant []Capability
 	for i, key := range v.keys {
 		switch value := &v.list[i]; key {
 		case "args":
 			if value.kind != ObjectValue {
-				return e, ErrExample
+				return ErrExample
 			}
 			err = e.setArguments(value)
 		case "requester":
 			if !value.onlyHas("name", "address") {
-				return e, ErrExample
+				return ErrExample
 			}
 			e.Asker.Requester.Name, _ = value.optionalText("name")
 			e.Asker.Requester.Address, _ = value.optionalText("address")
@@ -45,7 +45,7 @@ func ParseExample(b []byte) (Example, error) {
 			e.Control = control.Label
 		case "run":
 			if !value.onlyHas("depth", "grant") {
-				return e, ErrExample
+				return ErrExample
 			}
 			if depth := value.member("depth"); depth != nil {
 				e.Depth = int(depth.n)
@@ -57,11 +57,11 @@ func ParseExample(b []byte) (Example, error) {
 			grant, err = appendCapabilities(grant, value)
 		}
 		if err != nil {
-			return e, err
+			return err
 		}
 	}
 	e.Grant = NewGrant(grant...)
-	return e, nil
+	return nil
 }
 
 // set reads the task of an example.

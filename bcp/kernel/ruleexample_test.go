@@ -8,12 +8,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
+func parseExample(b []byte) (e kernel.Example, err error) { return e, e.UnmarshalJSON(b) }
+
 // An example says what a rule can ask, in each of its spellings, and nothing else.
 //
 // covers C-23, KER-105
 func TestParseExample(t *testing.T) {
 	t.Parallel()
-	alone, err := kernel.ParseExample([]byte(`{"to": "kim", "body": {"value": "hi", "tainted": true, "third_party": true, "influence": 3}}`))
+	alone, err := parseExample([]byte(`{"to": "kim", "body": {"value": "hi", "tainted": true, "third_party": true, "influence": 3}}`))
 	if err != nil || len(alone.Arguments) != 2 {
 		t.Fatalf("got %+v, %v", alone, err)
 	}
@@ -23,7 +25,7 @@ func TestParseExample(t *testing.T) {
 	if body := alone.Arguments["body"]; !body.Label.Tainted() || !body.Label.ThirdParty() || body.Label.Width().String() != "3" {
 		t.Errorf("got %+v", body)
 	}
-	whole, err := kernel.ParseExample([]byte(`{"args": {"to": {"label": {"sources": ["q_llm"]}}}, "requester": {"name": "ann", "address": "a@b"}, "run": {"depth": 1, "grant": ["mail.read"]}, "grant": ["mail.send"]}`))
+	whole, err := parseExample([]byte(`{"args": {"to": {"label": {"sources": ["q_llm"]}}}, "requester": {"name": "ann", "address": "a@b"}, "run": {"depth": 1, "grant": ["mail.read"]}, "grant": ["mail.send"]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +40,7 @@ func TestParseExample(t *testing.T) {
 		``, `[]`, `7`, `{"args": 7}`, `{"args": {}, "requester": 7}`, `{"args": {}, "requester": {"mail": "x"}}`, `{"args": {}, "run": {"depth": 1, "kernel": "x"}}`,
 		`{"args": {}, "grant": "mail.read"}`, `{"args": {"to": {"label": 7}}}`, `{"args": {"to": {"influence": "many"}}}`, `{"args": {}, "run": {"grant": 7}}`,
 	} {
-		if e, err := kernel.ParseExample([]byte(wrong)); err == nil {
+		if e, err := parseExample([]byte(wrong)); err == nil {
 			t.Errorf("%s is read as %+v", wrong, e)
 		}
 	}

@@ -329,11 +329,11 @@ const failing = "1 / (run.depth - run.depth) == 0"
 
 // caseExamples are the examples of a rule, both ways.
 type caseExamples struct {
-	Yes []jsontext.Value `json:"yes"`
-	No  []jsontext.Value `json:"no"`
+	Yes []kernel.Example `json:"yes"`
+	No  []kernel.Example `json:"no"`
 }
 
-var errExamples = errors.New("examples: expected {yes: […], no: […]}, by the id of the rule or in the rule itself")
+var errExamples = errors.New("examples: expected {yes: […], no: […]} of calls, by the id of the rule or in the rule itself")
 
 // setExamples gives the rules of a definition their examples. Where a case has any,
 // every rule needs some.
@@ -354,12 +354,7 @@ func (in *kernelInput) setExamples(d *kernel.Definition) error {
 				return err
 			}
 		}
-		if r.Yes, err = parseCalls(examples.Yes); err != nil {
-			return err
-		}
-		if r.No, err = parseCalls(examples.No); err != nil {
-			return err
-		}
+		r.Yes, r.No = examples.Yes, examples.No
 	}
 	return nil
 }
@@ -398,15 +393,4 @@ func parseExamples(raw jsontext.Value) (caseExamples, error) {
 		return e, errExamples
 	}
 	return e, nil
-}
-
-func parseCalls(raw []jsontext.Value) ([]kernel.Example, error) {
-	examples := make([]kernel.Example, len(raw))
-	for i := range raw {
-		var err error
-		if examples[i], err = kernel.ParseExample(raw[i]); err != nil {
-			return nil, fmt.Errorf("examples: %w", err)
-		}
-	}
-	return examples, nil
 }
