@@ -38,8 +38,8 @@ func (t *Tool) person(c *Call, v *Verdict) string {
 	if c.Control.Tainted() || c.Control.ThirdParty() || c.isSteered() {
 		return "content had a part in whether it is made"
 	}
-	for i := range t.rules.ask {
-		if r := &t.rules.ask[i]; !r.labels && slices.Contains(v.Rules, r.id) {
+	for i := range t.rules[Ask] {
+		if r := &t.rules[Ask][i]; !r.labels && slices.Contains(v.Rules, r.id) {
 			return "the rule " + r.id + " looks at more than how much content chose"
 		}
 	}

@@ -76,7 +76,7 @@ type Call struct {
 	Steer *Label
 	Depth int // of the sub-run; 0 is the run itself
 
-	own       *toolRules // forbid rules that the requester added
+	own       []compiledRule // forbid rules that the requester added
 	steerHaze haze
 }
 
@@ -160,7 +160,7 @@ func (t *Tool) fits(c *Call) (known, fit bool) {
 // decided is false where one depends on a value that is not known.
 func (t *Tool) forbidden(c *Call) (rules []string, yes, decided bool) {
 	decided = true
-	for _, list := range [2][]compiledRule{t.rules.forbid, c.ownRules()} {
+	for _, list := range [2][]compiledRule{t.rules[Forbid], c.own} {
 		for i := range list {
 			switch t.evaluate(&list[i], c) {
 			case constraint.True, constraint.Failed:
@@ -171,13 +171,6 @@ func (t *Tool) forbidden(c *Call) (rules []string, yes, decided bool) {
 		}
 	}
 	return rules, len(rules) > 0, decided
-}
-
-func (c *Call) ownRules() []compiledRule {
-	if c.own == nil {
-		return nil
-	}
-	return c.own.forbid
 }
 
 // provenance decides whether what the arguments are made of may go where the tool
@@ -213,8 +206,8 @@ func (g Gate) provenance(t *Tool, c *Call) (v Verdict, certain bool) {
 		list    []compiledRule
 		verdict Verdict
 	}{
-		{t.rules.declassify, Verdict{Ruling: Allow, Code: Declassified}},
-		{t.rules.ask, Verdict{Ruling: NeedPerson, Code: NeedsPerson}},
+		{t.rules[Declassify], Verdict{Ruling: Allow, Code: Declassified}},
+		{t.rules[Ask], Verdict{Ruling: NeedPerson, Code: NeedsPerson}},
 	} {
 		for i := range step.list {
 			if r := &step.list[i]; step.verdict.Ruling == Allow && (c.isSteered() || r.controlBits > 0) && c.Control.chosen() > Width(r.controlBits) {
@@ -282,61 +275,52 @@ func (f *callFacts) readable(a *Argument) bool {
 func (f *callFacts) Fact(i int) constraint.Fact {
 	of := &f.tool.facts[i]
 	fact := constraint.Fact{State: constraint.FactKnown}
-	switch of.aspect {
-	case aspectRequesterName:
-		fact.Text = f.call.Asker.Requester.Name
+	a := f.call.argument(of.argument)
+	if a == nil && of.argument != "" && of.asks != factPart {
+		if of.asks == factValue {
+			fact.State = constraint.FactUnreadable
+		}
 		return fact
-	case aspectRequesterAddress:
+	}
+	switch of.asks {
+	case "requester.name":
+		fact.Text = f.call.Asker.Requester.Name
+	case "requester.address":
 		if fact.Text = f.call.Asker.Requester.Address; fact.Text == "" {
 			fact.State = constraint.FactUnreadable
 		}
-		return fact
-	case aspectTaskInfluence:
-		fact.Int = f.call.Asker.Task.Label.chosen().fact()
-		return fact
-	case aspectControlTainted:
-		fact.Bool = f.call.Control.Tainted()
-		return fact
-	case aspectControlThirdParty:
-		fact.Bool = f.call.Control.ThirdParty()
-		return fact
-	case aspectControlBits:
-		fact.Int = f.call.Control.chosen().fact()
-		return fact
-	case aspectPart:
-		fact.Part = part{f, of.argument}
-		return fact
-	case aspectDepth:
+	case "run.depth":
 		fact.Int = int64(f.call.Depth)
-		return fact
-	case aspectGrant:
+	case "run.grant":
 		for _, c := range f.call.Grant.held {
 			fact.Texts = append(fact.Texts, string(c))
 		}
-		return fact
-	}
-	a := f.call.argument(of.argument)
-	if a == nil {
-		if of.aspect == aspectValue {
-			fact.State = constraint.FactUnreadable
-		}
-		return fact
-	}
-	switch of.aspect {
-	case aspectTainted:
+	case taskInfluence:
+		fact.Int = f.call.Asker.Task.Label.chosen().fact()
+	case "control.tainted":
+		fact.Bool = f.call.Control.Tainted()
+	case "control.third_party":
+		fact.Bool = f.call.Control.ThirdParty()
+	case controlBits:
+		fact.Int = f.call.Control.chosen().fact()
+	case factPart:
+		fact.Part = part{f, of.argument}
+	case ".tainted":
 		fact.Bool = a.Label.Tainted()
-	case aspectSealed:
+	case ".sealed":
 		fact.Bool = a.Sealed
-	case aspectThirdParty:
+	case ".third_party":
 		if fact.Bool = a.Label.ThirdParty(); !fact.Bool && a.hazy&hazyLabel != 0 {
 			fact.State = constraint.FactUnknown
 		}
-	case aspectInfluence:
+	case ".influence":
 		if fact.Int = a.Label.Width().fact(); a.hazy&hazyInfluence != 0 {
 			fact.State = constraint.FactUnknown
 		}
-	default:
+	case factValue:
 		return f.value(of, a)
+	default:
+		fact.State = constraint.FactUnreadable // no such fact
 	}
 	return fact
 }

@@ -243,7 +243,7 @@ func (l *loading) toolTypes(t *Tool, where string) {
 		l.failf(BadType, where, "what is sealed comes out of a tool: an argument that takes it is a string with accepts: sealed")
 	}
 	t.Input, t.Output = t.Input.settled(), t.Output.settled()
-	t.facts, t.rules = toolFacts(t), toolRules{}
+	t.facts, t.rules = toolFacts(t), map[RuleEffect][]compiledRule{}
 }
 
 // parts are the types that a type is made of.
@@ -426,7 +426,7 @@ func (l *loading) compile(r *Rule, tools []*Tool, where string) {
 				return
 			}
 		}
-		t.rules.add(r.Effect, c)
+		t.rules[r.Effect] = append(t.rules[r.Effect], c)
 	}
 	if !l.kernel.definition.UntestedRules && (len(r.Yes) == 0 || len(r.No) == 0) {
 		l.failf(RuleWithoutExamples, where, "a rule needs an example for which it holds and one for which it does not")

@@ -15,7 +15,7 @@ type OwnRules struct {
 	kernel *Kernel
 	rules  []RunRule
 	grant  Grant
-	own    map[string]*toolRules
+	own    map[string][]compiledRule
 	wrong  *RulePlace
 }
 
@@ -41,7 +41,7 @@ func (s *State) Adopt(p *OwnRules) { s.prepared = p }
 // checkOwn refuses forbid rules of a requester that are about no tool, that take too
 // long to compile, or that cannot be compiled, and says at which place. It returns the
 // others compiled.
-func (s *State) checkOwn(k *Kernel, rules []RunRule, g Grant) (own map[string]*toolRules, code Code, wrong *RulePlace) {
+func (s *State) checkOwn(k *Kernel, rules []RunRule, g Grant) (own map[string][]compiledRule, code Code, wrong *RulePlace) {
 	if code, wrong = k.countOwn(rules, g); code != "" {
 		return nil, code, wrong
 	}
@@ -86,8 +86,8 @@ func (k *Kernel) ruleTools(tool string, g Grant) []string {
 // compileOwn compiles the forbid rules of a requester for the tools that they are
 // about. It returns the place of one that cannot be compiled: a rule that does not say
 // what it means must not look as if it did.
-func (k *Kernel) compileOwn(rules []RunRule, g Grant) (map[string]*toolRules, *RulePlace) {
-	own := map[string]*toolRules{}
+func (k *Kernel) compileOwn(rules []RunRule, g Grant) (map[string][]compiledRule, *RulePlace) {
+	own := map[string][]compiledRule{}
 	for i := range rules {
 		r := Rule{ID: "requester-" + strconv.Itoa(i+1), Effect: Forbid, Tool: rules[i].Tool, When: rules[i].When}
 		wrong := &RulePlace{Rule: i + 1}
@@ -102,20 +102,17 @@ func (k *Kernel) compileOwn(rules []RunRule, g Grant) (map[string]*toolRules, *R
 				}
 				return nil, wrong
 			}
-			if own[name] == nil {
-				own[name] = &toolRules{}
-			}
-			own[name].add(Forbid, c)
+			own[name] = append(own[name], c)
 		}
 	}
 	return own, nil
 }
 
 // forbidAll is what holds for a run whose own rules cannot be compiled any more.
-func (k *Kernel) forbidAll() map[string]*toolRules {
-	own := map[string]*toolRules{}
+func (k *Kernel) forbidAll() map[string][]compiledRule {
+	own := map[string][]compiledRule{}
 	for _, name := range k.names {
-		own[name] = &toolRules{forbid: []compiledRule{{id: "requester"}}}
+		own[name] = []compiledRule{{id: "requester"}}
 	}
 	return own
 }
@@ -123,12 +120,12 @@ func (k *Kernel) forbidAll() map[string]*toolRules {
 // compiledOwn are the rules of one run, compiled for the calls of a kernel.
 type compiledOwn struct {
 	kernel *Kernel
-	own    map[string]*toolRules
+	own    map[string][]compiledRule
 }
 
 // keepOwn keeps the compiled rules of a run until it ends. They follow from the run and the
 // definitions, and are compiled again where they are not kept: after a start or a reload.
-func (s *State) keepOwn(run RunID, k *Kernel, own map[string]*toolRules) {
+func (s *State) keepOwn(run RunID, k *Kernel, own map[string][]compiledRule) {
 	if len(s.own) >= maxOwn {
 		clear(s.own)
 	}
@@ -138,7 +135,7 @@ func (s *State) keepOwn(run RunID, k *Kernel, own map[string]*toolRules) {
 }
 
 // ownRules are the requester's own forbid rules, by tool.
-func (d *draft) ownRules() map[string]*toolRules {
+func (d *draft) ownRules() map[string][]compiledRule {
 	if len(d.run.Rules) == 0 {
 		return nil
 	}

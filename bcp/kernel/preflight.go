@@ -27,7 +27,7 @@ type Forecast struct {
 // is never an allowed call later; where nothing is unknown, it is the verdict.
 func (c *Checked) Preflight() []Forecast { return c.preflight(nil) }
 
-func (c *Checked) preflight(own map[string]*toolRules) []Forecast {
+func (c *Checked) preflight(own map[string][]compiledRule) []Forecast {
 	var forecasts []Forecast
 	for i := range c.view.plan.Steps {
 		s := &c.view.plan.Steps[i]
@@ -42,7 +42,7 @@ func (c *Checked) preflight(own map[string]*toolRules) []Forecast {
 	return forecasts
 }
 
-func (c *Checked) buildCall(v *view, s *Step, args []Argument, own map[string]*toolRules) Call {
+func (c *Checked) buildCall(v *view, s *Step, args []Argument, own map[string][]compiledRule) Call {
 	f := &c.frame
 	return Call{
 		Tool: s.Tool, Arguments: args, Grant: f.Grant, Asker: f.Asker, Control: v.steered(s, f.control()), Steer: f.steer(v.steer(s)), Depth: f.Depth,

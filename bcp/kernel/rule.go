@@ -59,41 +59,23 @@ type ExampleArgument struct {
 	Literal, Sealed bool
 }
 
-// aspect is what a rule asks about an argument or a run.
-type aspect uint8
-
-const (
-	aspectValue aspect = iota
-	aspectTainted
-	aspectThirdParty
-	aspectInfluence
-	aspectSealed
-	aspectRequesterName
-	aspectRequesterAddress
-	aspectDepth
-	aspectGrant
-	aspectTaskInfluence
-	aspectControlTainted
-	aspectControlThirdParty
-	aspectControlBits
-	aspectPart
-)
-
 // factOf says where a fact of a tool's calls comes from.
 type factOf struct {
 	constraint.FactName
-	aspect   aspect
+	asks     string // its name, without that of the argument
 	argument string
 	path     []string // into an argument that is an object
 }
 
+// What is asked of an argument itself, or of the task: what functions of rules are about; and of what is in it.
+const (
+	factPart  = ""
+	factValue = ".value"
+)
+
 // ofLabel reports whether a fact is of a label alone: not of a value, or who asks.
 func (f *factOf) ofLabel() bool {
-	switch f.aspect {
-	case aspectTainted, aspectThirdParty, aspectInfluence, aspectSealed, aspectControlTainted, aspectControlThirdParty, aspectControlBits, aspectTaskInfluence:
-		return true
-	}
-	return false
+	return slices.Contains([]string{".tainted", ".third_party", ".influence", ".sealed", "control.tainted", "control.third_party", controlBits, taskInfluence}, f.asks)
 }
 
 // The facts that a rule has to look at if it is to see literals that content may have
@@ -108,34 +90,37 @@ type prices struct{ task, control bool }
 
 // toolFacts lists what rules can ask about calls of a tool.
 func toolFacts(t *Tool) []factOf {
-	fact := func(name string, kind constraint.FactKind, a aspect) factOf {
-		return factOf{FactName: constraint.FactName{Name: name, Kind: kind}, aspect: a}
+	var facts []factOf
+	add := func(argument, asks string, kind constraint.FactKind) {
+		name := asks
+		if argument != "" {
+			name = "args." + argument + asks
+		}
+		facts = append(facts, factOf{FactName: constraint.FactName{Name: name, Kind: kind}, asks: asks, argument: argument})
 	}
-	facts := []factOf{
-		fact("requester.name", constraint.FactText, aspectRequesterName), fact("requester.address", constraint.FactText, aspectRequesterAddress),
-		fact("run.depth", constraint.FactInt, aspectDepth), fact("run.grant", constraint.FactTexts, aspectGrant),
-		fact("task", constraint.FactPart, aspectPart), fact(taskInfluence, constraint.FactInt, aspectTaskInfluence),
-		fact("control.tainted", constraint.FactBool, aspectControlTainted), fact("control.third_party", constraint.FactBool, aspectControlThirdParty),
-		fact(controlBits, constraint.FactInt, aspectControlBits),
-	}
+	add("", "requester.name", constraint.FactText)
+	add("", "requester.address", constraint.FactText)
+	add("", "run.depth", constraint.FactInt)
+	add("", "run.grant", constraint.FactTexts)
+	facts = append(facts, factOf{FactName: constraint.FactName{Name: "task", Kind: constraint.FactPart}})
+	add("", taskInfluence, constraint.FactInt)
+	add("", "control.tainted", constraint.FactBool)
+	add("", "control.third_party", constraint.FactBool)
+	add("", controlBits, constraint.FactInt)
 	for i := range t.Input.Fields {
 		f := &t.Input.Fields[i]
 		if !isName(f.Name) {
 			continue
 		}
-		name := "args." + f.Name
-		about := []factOf{
-			fact(name+".tainted", constraint.FactBool, aspectTainted), fact(name+".third_party", constraint.FactBool, aspectThirdParty),
-			fact(name+".influence", constraint.FactInt, aspectInfluence), fact(name, constraint.FactPart, aspectPart),
-		}
+		add(f.Name, ".tainted", constraint.FactBool)
+		add(f.Name, ".third_party", constraint.FactBool)
+		add(f.Name, ".influence", constraint.FactInt)
+		add(f.Name, factPart, constraint.FactPart)
 		if f.Type.takesSealed() {
-			about = append(about, fact(name+".sealed", constraint.FactBool, aspectSealed))
+			add(f.Name, ".sealed", constraint.FactBool)
 		}
-		for _, one := range about {
-			one.argument = f.Name
-			facts = append(facts, one)
-		}
-		facts = appendValues(facts, factOf{FactName: constraint.FactName{Name: name + ".value"}, argument: f.Name}, f.Type)
+		value := factOf{FactName: constraint.FactName{Name: "args." + f.Name + factValue}, asks: factValue, argument: f.Name}
+		facts = appendValues(facts, value, f.Type)
 	}
 	return facts
 }
@@ -192,10 +177,6 @@ func factKind(t *Type) constraint.FactKind {
 	return 0
 }
 
-// toolRules are the compiled rules that are about one tool, in the order of the
-// definitions.
-type toolRules struct{ forbid, declassify, ask []compiledRule }
-
 type compiledRule struct {
 	id        string
 	rule      *constraint.Rule
@@ -206,18 +187,6 @@ type compiledRule struct {
 	// labels says that it looks at nothing but how much content chose: such a rule that asks
 	// may be answered once for many calls.
 	labels bool
-}
-
-// add sorts a compiled rule by its effect.
-func (r *toolRules) add(effect RuleEffect, c compiledRule) {
-	switch effect {
-	case Forbid:
-		r.forbid = append(r.forbid, c)
-	case Declassify:
-		r.declassify = append(r.declassify, c)
-	case Ask:
-		r.ask = append(r.ask, c)
-	}
 }
 
 // compileRule compiles a rule for the calls of one tool.

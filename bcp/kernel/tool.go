@@ -59,8 +59,8 @@ type Tool struct {
 	// Timeout is how long it may take; 0 is [DefaultToolTimeout].
 	Timeout time.Duration
 
-	facts []factOf // what rules can ask about a call of it
-	rules toolRules
+	facts []factOf                      // what rules can ask about a call of it
+	rules map[RuleEffect][]compiledRule // about it, in the order of the definitions
 }
 
 // idempotency returns what holds for the tool.
