@@ -9,17 +9,17 @@ import (
 // Snapshot is what a State holds at one moment, in figures alone. Metrics are
 // made of it.
 type Snapshot struct {
-	Decisions uint64    // the number of the newest, 0 before the first
-	Last      time.Time // its journal time, zero before the first
-	// Channels and Controllers are those of the definitions, in their order.
-	Channels    []ChannelSnapshot
-	Controllers []ControllerSnapshot
-	// Commands tells of each agent with a command whether it can be started.
-	Commands []CommandSnapshot
-	// Models tells of each agent with a model whether it fails.
-	Models  []ModelSnapshot
-	Kernels []bcp.AgentName          // of the definitions
-	Held    map[HeldKey]HeldSnapshot // only keys of which something waits
+	Decisions uint64            // the number of the newest, 0 before the first
+	Last      time.Time         // its journal time, zero before the first
+	Channels  []ChannelSnapshot // of the definitions, in their order
+	// Sessions tells of each Controller whether its session is open: neither closed nor idle.
+	Sessions map[bcp.AgentName]bool
+	// Unavailable tells of each agent with a command whether that could not be started, and
+	// the agent is not there.
+	Unavailable map[bcp.AgentName]bool
+	Models      map[bcp.AgentName]ModelSnapshot // of each agent with a model
+	Kernels     []bcp.AgentName                 // of the definitions
+	Held        map[HeldKey]HeldSnapshot        // only keys of which something waits
 }
 
 // ChannelSnapshot is one channel. All bits are of the epoch that the next charge
@@ -53,29 +53,19 @@ type HeldSnapshot struct {
 	Oldest time.Time
 }
 
-// ControllerSnapshot is one Controller.
-type ControllerSnapshot struct {
-	Controller bcp.AgentName
-	Open       bool // its session, which is neither closed nor idle
-}
-
 // ModelSnapshot is why the model of an agent fails, and since when; no fault if it works.
 type ModelSnapshot struct {
-	Agent bcp.AgentName
 	bcp.ModelFault
 	Since time.Time
-}
-
-// CommandSnapshot is one agent with a command.
-type CommandSnapshot struct {
-	Agent       bcp.AgentName
-	Unavailable bool // the command could not be started, and the agent is not there
 }
 
 // Snapshot returns the figures of now. They follow from the journal alone, so
 // that they are the same after a restart.
 func (s *State) Snapshot(now time.Time) Snapshot {
-	snapshot := Snapshot{Decisions: s.last.Seq, Held: s.held()}
+	snapshot := Snapshot{
+		Decisions: s.last.Seq, Held: s.held(),
+		Sessions: map[bcp.AgentName]bool{}, Unavailable: map[bcp.AgentName]bool{}, Models: map[bcp.AgentName]ModelSnapshot{},
+	}
 	if s.last.Seq > 0 {
 		snapshot.Last = time.Unix(0, s.last.Time).UTC()
 	}
@@ -88,15 +78,14 @@ func (s *State) Snapshot(now time.Time) Snapshot {
 		a := s.agents[definition.Name]
 		if definition.Controller {
 			session := s.sessionAt(a, now.UnixNano())
-			open := session.openAt(now.UnixNano(), int64(s.mesh.IdleTimeout))
-			snapshot.Controllers = append(snapshot.Controllers, ControllerSnapshot{definition.Name, open})
+			snapshot.Sessions[definition.Name] = session.openAt(now.UnixNano(), int64(s.mesh.IdleTimeout))
 		}
 		if definition.Supervised() {
-			snapshot.Commands = append(snapshot.Commands, CommandSnapshot{definition.Name, a.unavailable})
+			snapshot.Unavailable[definition.Name] = a.unavailable
 		}
 		if definition.AsksModel() {
 			fault, since := s.ModelFault(definition.Name)
-			snapshot.Models = append(snapshot.Models, ModelSnapshot{definition.Name, fault, since})
+			snapshot.Models[definition.Name] = ModelSnapshot{fault, since}
 		}
 	}
 	for i := range s.mesh.Kernels {

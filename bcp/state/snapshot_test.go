@@ -38,8 +38,8 @@ func TestSnapshot(t *testing.T) {
 			if got.Decisions != uint64(len(w.journal)) || len(got.Channels) != len(mesh.Channels) {
 				t.Errorf("%d decisions, %d channels", got.Decisions, len(got.Channels))
 			}
-			if diff := cmp.Diff([]any{want, []ControllerSnapshot{{"clerk", false}, {"planner", session}, {"relay", false}}, []CommandSnapshot{{"relay", unavailable}}, held},
-				[]any{got.Channels[1], got.Controllers, got.Commands, got.Held}, cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff([]any{want, map[bcp.AgentName]bool{"clerk": false, "planner": session, "relay": false}, map[bcp.AgentName]bool{"relay": unavailable}, held},
+				[]any{got.Channels[1], got.Sessions, got.Unavailable, got.Held}, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 			if len(w.journal) > 0 && !got.Last.Equal(w.last.At()) || len(w.journal) == 0 && !got.Last.IsZero() {

@@ -74,18 +74,18 @@ func (r *reading) Collect(to chan<- prometheus.Metric) {
 	for _, name := range s.Kernels {
 		r.putHeld(put, bcp.ChannelKey{Controller: name}, bcp.RunItemKinds())
 	}
-	for _, c := range s.Controllers {
-		put(sessionOpen, oneIf(c.Open), string(c.Controller))
+	for controller, open := range s.Sessions {
+		put(sessionOpen, oneIf(open), string(controller))
 	}
-	for _, m := range s.Models {
+	for agent, m := range s.Models {
 		since := 0.0
 		if m.Fault != "" {
 			since = seconds(m.Since.UnixNano())
 		}
-		put(modelFails, since, string(m.Agent), string(m.Fault))
+		put(modelFails, since, string(agent), string(m.Fault))
 	}
-	for _, c := range s.Commands {
-		put(unavailable, oneIf(c.Unavailable), string(c.Agent))
+	for agent, away := range s.Unavailable {
+		put(unavailable, oneIf(away), string(agent))
 	}
 }
 
