@@ -116,10 +116,14 @@ func (o *observed) serve(ctx context.Context, about *meshdir.Ready, source telem
 // stop ends both.
 func (o *observed) stop() {
 	if o.serves != nil {
-		stopMetrics(o.serves)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = o.serves.Stop(ctx) // what is scraped now is lost, and nothing else
 	}
 	if o.exporter != nil {
-		stopTraces(o.exporter)
+		ctx, cancel := context.WithTimeout(context.Background(), tracesTimeout)
+		defer cancel()
+		o.exporter.Stop(ctx)
 	}
 }
 
@@ -148,10 +152,4 @@ func tracesFailure(err error, endpoint string) *cli.Failure {
 			WithHint("use https://…, or a collector on this machine that forwards them")
 	}
 	return cli.Usagef("up: --traces: %s, got %s", trace.ErrEndpoint, cli.Quoted(withoutQuery(endpoint))).WithHint("for example http://127.0.0.1:4318")
-}
-
-func stopTraces(e *trace.Exporter) {
-	ctx, cancel := context.WithTimeout(context.Background(), tracesTimeout)
-	defer cancel()
-	e.Stop(ctx)
 }

@@ -138,9 +138,11 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 		Listen: o.address, TLS: shows, CA: known.CA, AllowNetworkWithoutTLS: o.plaintext,
 		Keeper: cell.Keeper(), Rebuild: o.rebuild, Logger: logger, Witnesses: peers, AcceptRollback: o.acceptRollback,
 	}
-	server, err := o.listenWeb(p)
-	if err != nil {
-		return err
+	var server *web.Server // nil without --web
+	if o.web != "" {       // its port is taken before anything is started
+		if server, err = pages.Listen(p, "--web", o.web, nil); err != nil {
+			return err
+		}
 	}
 	defer o.stop()
 	looks, err := o.start(def, logger)
@@ -254,12 +256,6 @@ func metricsFailure(err error, listen string) error {
 	return cli.Failf("--metrics %s: %s", cli.Quoted(listen), cli.FileReason(err))
 }
 
-func stopMetrics(s *telemetry.Server) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = s.Stop(ctx) // what is scraped now is lost, and nothing else
-}
-
 // launch starts a mesh that keeps running when ctx ends: it has to be stopped in
 // order. A start that ctx interrupts is abandoned, and ends with the process.
 func launch(ctx context.Context, config mesh.Config) (*mesh.Mesh, error) {
@@ -362,14 +358,6 @@ func builtin() []string {
 		return nil
 	}
 	return []string{self, "agent", "run"}
-}
-
-// listenWeb takes the port of the pages before anything is started; nil without --web.
-func (o *upOptions) listenWeb(p *cli.Program) (*web.Server, error) {
-	if o.web == "" {
-		return nil, nil
-	}
-	return pages.Listen(p, "--web", o.web, nil)
 }
 
 // serveWeb serves pages about the mesh that runs in a folder until ctx ends or stop is

@@ -75,50 +75,47 @@ func ReportPlan(p *cli.Program, def *bcp.Mesh, of, requester bcp.AgentName, gran
 }
 
 // find returns the kernel that the flags name, and who may start which runs of it.
-func (o *kernelCheckOptions) find(def *bcp.Mesh) (*kernel.Kernel, kernel.Requester, kernel.Grant, error) {
-	none := func(err error) (*kernel.Kernel, kernel.Requester, kernel.Grant, error) {
-		return nil, kernel.Requester{}, kernel.Grant{}, err
-	}
+func (o *kernelCheckOptions) find(def *bcp.Mesh) (k *kernel.Kernel, who kernel.Requester, held kernel.Grant, err error) {
 	kernels := kernel.OfMesh(def)
 	i := slices.IndexFunc(kernels, func(k *kernel.Kernel) bool { return string(k.Name()) == o.kernel })
 	if i < 0 {
 		f := cli.Failf("the mesh has no kernel %s", cli.Quoted(o.kernel))
 		if len(kernels) == 0 {
-			return none(f.WithHint("an agent becomes one by the key kernel: docs/kernel.md"))
+			return k, who, held, f.WithHint("an agent becomes one by the key kernel: docs/kernel.md")
 		}
 		names := cli.Map(kernels, func(k *kernel.Kernel) string { return string(k.Name()) })
-		return none(f.WithHint("there is %s", cli.JoinOr(names)))
+		return k, who, held, f.WithHint("there is %s", cli.JoinOr(names))
 	}
-	k := kernels[i]
+	k = kernels[i]
 	d := k.Definition()
 	grant, grants := o.grant, slices.Sorted(maps.Keys(d.Grants))
 	if grant == "" && len(grants) == 1 {
 		grant = grants[0]
 	}
 	if !slices.Contains(grants, grant) {
-		return none(cli.Usagef("kernel check: --grant: expected %s", cli.JoinOr(grants)))
+		return k, who, held, cli.Usagef("kernel check: --grant: expected %s", cli.JoinOr(grants))
 	}
 	o.grant = grant
 	var may []string
-	for name, held := range d.Requesters {
-		if slices.Contains(held, grant) {
+	for name, granted := range d.Requesters {
+		if slices.Contains(granted, grant) {
 			may = append(may, string(name))
 		}
 	}
 	slices.Sort(may)
-	as := o.as
-	if as == "" && len(may) == 1 {
-		as = may[0]
+	if who.Name = o.as; o.as == "" && len(may) == 1 {
+		who.Name = may[0]
 	}
-	held, ok := k.GrantOf(bcp.AgentName(as), grant)
+	held, ok := k.GrantOf(bcp.AgentName(who.Name), grant)
 	switch {
 	case !ok && len(may) == 0:
-		return none(cli.Failf("no requester of %s has the grant %s", o.kernel, cli.Quoted(grant)))
+		return k, who, held, cli.Failf("no requester of %s has the grant %s", o.kernel, cli.Quoted(grant))
 	case !ok:
-		return none(cli.Usagef("kernel check: --as: expected %s", cli.JoinOr(may)))
+		return k, who, held, cli.Usagef("kernel check: --as: expected %s", cli.JoinOr(may))
 	}
-	agent, _ := def.Agent(bcp.AgentName(as))
-	return k, kernel.Requester{Name: as, Address: agent.Address}, held, nil
+	agent, _ := def.Agent(bcp.AgentName(who.Name))
+	who.Address = agent.Address
+	return k, who, held, nil
 }
 
 // kernelReport is what kernel check prints.
