@@ -38,9 +38,14 @@ func OpenFile(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	return checked(file, func(info fs.FileInfo) bool { return info.Mode().IsRegular() }, ErrNotRegular)
+}
+
+// checked is an open file, if it still is what it has to be.
+func checked(file *os.File, is func(fs.FileInfo) bool, wrong error) (*os.File, error) {
 	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = ErrNotRegular
+	if err == nil && !is(info) {
+		err = wrong
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -91,14 +96,7 @@ func (f *Folder) Open(name string) (fs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := file.Stat()
-	if err == nil && !readable(info) {
-		err = refused("open", name)
-	}
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return file, nil
+	return checked(file, readable, refused("open", name))
 }
 
 // Stat implements [fs.StatFS]. A symbolic link is not followed, and refused.

@@ -17,7 +17,7 @@ type entry struct{ bcp.Decision }
 // be called concurrently. Kept decisions are immutable.
 type history struct {
 	mu      sync.RWMutex
-	entries []*entry      // oldest first, at most 2*maxHistory; the last maxHistory count
+	entries []*entry      // oldest first, at most maxHistory
 	failed  bool          // the audit is unreadable
 	behind  uint64        // the sequence number after the last
 	added   uint64        // decisions, ever
@@ -30,10 +30,8 @@ func (h *history) add(sequence uint64, d *bcp.Decision) {
 	defer h.mu.Unlock()
 	h.behind = sequence + 1
 	h.added++
-	if len(h.entries) == 2*maxHistory {
-		h.entries = append(make([]*entry, 0, 2*maxHistory), h.entries[maxHistory:]...)
-	}
 	h.entries = append(h.entries, &entry{Decision: *d})
+	h.entries = h.entries[max(0, len(h.entries)-maxHistory):] // what came before goes when append moves the rest
 	if h.changed != nil {
 		close(h.changed)
 		h.changed = nil
@@ -62,9 +60,8 @@ func (h *history) total() uint64 {
 func (h *history) after(seen uint64) (entries []*entry, total uint64) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	kept := len(h.entries) - max(0, len(h.entries)-maxHistory)
-	n := min(kept, int(h.added-min(seen, h.added)))
-	return h.entries[len(h.entries)-n : len(h.entries) : len(h.entries)], h.added
+	n := min(len(h.entries), int(h.added-min(seen, h.added)))
+	return slices.Clip(h.entries[len(h.entries)-n:]), h.added
 }
 
 // next returns the sequence number after the last added decision, 0 if none was.
@@ -85,7 +82,7 @@ func (h *history) fail(failed bool) {
 func (h *history) all() (entries []*entry, failed bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	return h.entries[max(0, len(h.entries)-maxHistory):len(h.entries):len(h.entries)], h.failed
+	return slices.Clip(h.entries), h.failed
 }
 
 func (h *history) find(seq uint64) *entry {

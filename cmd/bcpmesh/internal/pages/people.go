@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -41,13 +40,10 @@ type people struct {
 	crowded sync.Once
 }
 
-// passkeys calls a function for each passkey of the folder with the name of its file,
-// until it returns false. Beyond maxPeople the last by name are left out.
-func (p *people) passkeys(each func(name string, of accounts.Passkey) bool) {
-	names, err := filepath.Glob(filepath.Join(p.dir, "*"+passkeySuffix))
-	if err != nil {
-		return
-	}
+// find returns the first passkey of the folder that is meant, and the name of its file
+// without the suffix, if there is one. Beyond maxPeople the last by name are left out.
+func (p *people) find(meant func(accounts.Passkey) bool) (stem string, found accounts.Passkey) {
+	names, _ := filepath.Glob(filepath.Join(p.dir, "*"+passkeySuffix)) // a bad pattern finds none
 	if len(names) > maxPeople {
 		p.crowded.Do(func() {
 			p.log.Warn("there are too many passkeys: the last by name cannot log in; remove those of people who left", "folder", p.dir, "passkeys", len(names), "read", maxPeople)
@@ -59,47 +55,38 @@ func (p *people) passkeys(each func(name string, of accounts.Passkey) bool) {
 		if err != nil {
 			continue
 		}
-		if of, err := accounts.ParsePasskey(content); err == nil && of.ID != "" && !each(name, of) {
-			return
+		if of, err := accounts.ParsePasskey(content); err == nil && of.ID != "" && meant(of) {
+			return strings.TrimSuffix(name, passkeySuffix), of
 		}
 	}
+	return "", accounts.Passkey{}
 }
 
 // Passkey implements [web.People].
-func (p *people) Passkey(id string) (found accounts.Passkey, ok bool) {
-	p.passkeys(func(_ string, of accounts.Passkey) bool {
-		if of.ID == id {
-			found, ok = of, true
-		}
-		return !ok
-	})
-	return found, ok
+func (p *people) Passkey(id string) (accounts.Passkey, bool) {
+	stem, found := p.find(func(of accounts.Passkey) bool { return of.ID == id })
+	return found, stem != ""
 }
 
 // errNotBound says that creds are not those of an approver with the passkey next to them.
 var errNotBound = errors.New("the creds stored with the passkey are not an approver's, or are not bound to it")
 
 // Connect implements [web.People].
-func (p *people) Connect(ctx context.Context, passkey accounts.Passkey) (*web.Person, error) {
-	person, err := p.connect(ctx, passkey)
-	if err != nil {
-		p.log.Warn("somebody with a passkey cannot log in", "error", err)
-	}
-	return person, err
-}
-
-func (p *people) connect(ctx context.Context, passkey accounts.Passkey) (*web.Person, error) {
+func (p *people) Connect(ctx context.Context, passkey accounts.Passkey) (person *web.Person, err error) {
+	defer func() {
+		if err != nil {
+			p.log.Warn("somebody with a passkey cannot log in", "error", err)
+		}
+	}()
 	hash, err := passkey.Hash()
 	if err != nil {
 		return nil, err
 	}
-	creds := ""
-	p.passkeys(func(name string, of accounts.Passkey) bool {
-		if of == passkey {
-			creds = strings.TrimSuffix(name, passkeySuffix) + credsSuffix
-		}
-		return creds == ""
-	})
+	stem, _ := p.find(func(of accounts.Passkey) bool { return of == passkey })
+	if stem == "" {
+		return nil, errNotBound
+	}
+	creds := stem + credsSuffix
 	who, err := meshdir.ReadCreds(creds)
 	if err != nil {
 		return nil, err
@@ -141,17 +128,14 @@ func (p *people) mesh() (url string, known meshdir.Trust) {
 }
 
 // Join implements [web.People].
-func (p *people) Join(ctx context.Context, token string, passkey accounts.Passkey) (bcp.AgentName, error) {
-	name, err := p.join(ctx, token, passkey)
-	if err != nil {
-		p.log.Warn("somebody with an invitation cannot enrol", "error", err)
-	} else {
-		p.log.Info("somebody enrolled a passkey: compare its words with those of bcpmesh creds", "name", name)
-	}
-	return name, err
-}
-
-func (p *people) join(ctx context.Context, token string, passkey accounts.Passkey) (bcp.AgentName, error) {
+func (p *people) Join(ctx context.Context, token string, passkey accounts.Passkey) (name bcp.AgentName, err error) {
+	defer func() {
+		if err != nil {
+			p.log.Warn("somebody with an invitation cannot enrol", "error", err)
+		} else {
+			p.log.Info("somebody enrolled a passkey: compare its words with those of bcpmesh creds", "name", name)
+		}
+	}()
 	hash, err := passkey.Hash()
 	if err != nil {
 		return "", err
@@ -177,14 +161,6 @@ func (p *people) join(ctx context.Context, token string, passkey accounts.Passke
 		return "", err
 	}
 	return name, cli.WriteOver(stem+passkeySuffix, file, 0o600)
-}
-
-// openPeople takes the folder of those who enrol.
-func openPeople(dir string, who *client.Flags, log hclog.Logger) (*people, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, cli.NotWritten(dir, err)
-	}
-	return &people{dir: dir, who: who, log: log}, nil
 }
 
 const (
@@ -232,26 +208,19 @@ func (s *source) connect(ctx context.Context) (*connected, error) {
 	}
 	c := &connected{auditor: auditor}
 	owner := client.Flags{Where: s.who.Where, URL: s.who.URL, CA: s.who.CA}
-	if c.operator, err = owner.Connect(ctx, bcp.RoleOperator); err != nil {
-		c.close()
-		return nil, err
+	if c.operator, err = owner.Connect(ctx, bcp.RoleOperator); err == nil {
+		if owner.As = s.approver; owner.As == "" && auditor.Definition != nil && len(auditor.Definition.Approvers) == 1 {
+			owner.As = string(auditor.Definition.Approvers[0])
+		}
+		if owner.As != "" { // it is known who decides about what is held
+			c.approver, err = owner.Connect(ctx, bcp.RoleApprover)
+		}
 	}
-	if owner.As = s.decider(auditor.Definition); owner.As == "" {
-		return c, nil
-	}
-	if c.approver, err = owner.Connect(ctx, bcp.RoleApprover); err != nil {
+	if err != nil {
 		c.close()
 		return nil, err
 	}
 	return c, nil
-}
-
-// decider is who decides about what is held: who was named, or the mesh's only approver.
-func (s *source) decider(def *bcp.Mesh) string {
-	if s.approver == "" && def != nil && len(def.Approvers) == 1 {
-		return string(def.Approvers[0])
-	}
-	return s.approver
 }
 
 // anyAuditor is the first auditor of a folder's mesh: all of them see the same.
@@ -283,18 +252,15 @@ func (c *connected) mesh() web.Mesh {
 func (s *source) attendUntil(ctx context.Context, server *web.Server, c *connected) {
 	for c != nil {
 		attending, stop := context.WithCancel(ctx)
-		attended := make(chan struct{})
-		go func() {
-			defer close(attended)
-			shown := c.mesh()
-			if folder, err := s.who.Where.Folder(); err == nil && s.who.Creds == "" {
-				shown.Proof = func() web.Proof { return proof(folder.State) }
-			}
-			server.Attend(attending, shown)
-		}()
+		shown := c.mesh()
+		if folder, err := s.who.Where.Folder(); err == nil && s.who.Creds == "" {
+			shown.Proof = func() web.Proof { return proof(folder.State) }
+		}
+		var attended sync.WaitGroup
+		attended.Go(func() { server.Attend(attending, shown) })
 		next := s.reconnect(ctx, c)
 		stop()
-		<-attended
+		attended.Wait()
 		c.close()
 		c = next
 	}

@@ -3,7 +3,9 @@ package pages
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -88,14 +90,11 @@ func serve(ctx context.Context, server *web.Server, s *source) error {
 	if err != nil {
 		return errors.Join(err, server.Close())
 	}
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		s.attendUntil(ctx, server, first)
-	}()
+	var kept sync.WaitGroup
+	kept.Go(func() { s.attendUntil(ctx, server, first) })
 	err = server.Serve(ctx)
 	cancel()
-	<-kept
+	kept.Wait()
 	if err != nil {
 		return cli.Failf("the pages are no longer served: %s", cli.FileReason(err))
 	}
@@ -134,12 +133,12 @@ func (f *siteFlags) open(p *cli.Program, who *client.Flags) (*web.Site, error) {
 		store = filepath.Join(folder.State, "web")
 	}
 	log := cli.NewLogger(hclog.Info, p.Out.Stderr)
-	people, err := openPeople(store, who, log)
-	if err != nil {
-		return nil, err
+	if err := os.MkdirAll(store, 0o700); err != nil {
+		return nil, cli.NotWritten(store, err)
 	}
-	site := &web.Site{Origin: f.origin, People: people}
+	site := &web.Site{Origin: f.origin, People: &people{dir: store, who: who, log: log}}
 	if f.cert != "" {
+		var err error
 		if site.TLS, err = server.FileTLS(f.cert, f.key, log); err != nil {
 			return nil, cli.Failf("--tls-cert %s: %s", cli.Quoted(f.cert), cli.FileReason(err)).WithHint("it needs a certificate and its key, as PEM files")
 		}
