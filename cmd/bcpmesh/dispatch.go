@@ -78,7 +78,7 @@ func start(p *cli.Program, program string, named, args []string) error {
 func find(program string) string {
 	self, _ := os.Executable() // without one it is looked for in PATH alone
 	real, _ := filepath.EvalSymlinks(self)
-	for _, folder := range []string{filepath.Dir(real), filepath.Dir(self), ""} {
+	for _, folder := range append([]string{filepath.Dir(real), filepath.Dir(self)}, filepath.SplitList(os.Getenv("PATH"))...) {
 		at, err := exec.LookPath(filepath.Join(folder, program))
 		if err == nil && filepath.IsAbs(at) { // whoever wrote the current folder does not choose what is started
 			return at
