@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -413,6 +414,30 @@ func TestRunAsksItsReader(t *testing.T) {
 			t.Errorf("the planner gets %s", request)
 		}
 	}
+}
+
+// While all is closed a run whose time is over waits, and costs no processor.
+//
+// covers P11.1
+func TestOverdueRunWaitsWhileAllIsClosed(t *testing.T) {
+	t.Parallel()
+	b := newKernelBench(t)
+	b.plan = postPlan
+	b.outcome = func(call) string { return "" }
+	g := b.start(t, b.withKernel)
+	b.request(t, "all", helloTask)
+	b.until(t, "call", func() bool { return len(b.calls) > 0 })
+	noError(t, g.Stop())
+	var looked atomic.Int64
+	closed := b.start(t, b.withKernel, func(c *gateway.Config) {
+		c.Closed = func() gateway.Closing { return gateway.ClosedToAll }
+		c.Now = func() time.Time { looked.Add(1); return time.Now().Add(30 * 24 * time.Hour) }
+	})
+	time.Sleep(time.Second)
+	if n := looked.Load(); n > 1000 {
+		t.Errorf("it looked at the clock %d times in a second", n)
+	}
+	noError(t, closed.Stop())
 }
 
 // A gateway that was killed, at whatever the run waited for, goes on. What is asked is
