@@ -24,47 +24,26 @@ func Find(p Program, environ []string) error {
 	if err != nil {
 		return fmt.Errorf("there is no program %q in PATH: install it, or write its path", word)
 	}
-	file = fromFolder(file, p.Dir)
-	if err := executable(file); err != nil {
-		return describe(err, file)
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(p.Dir, file)
 	}
-	return nil
-}
-
-func fromFolder(file, folder string) string {
-	if filepath.IsAbs(file) {
-		return file
-	}
-	return filepath.Join(folder, file)
-}
-
-// executable says why a file cannot be executed.
-func executable(file string) error {
 	info, err := os.Stat(file)
-	if err != nil {
-		return err
-	}
-	if info.IsDir() {
-		return errFolder
-	}
-	// A name without a slash would be looked up in our PATH.
-	absolute, err := filepath.Abs(file)
 	if err == nil {
-		_, err = exec.LookPath(absolute)
+		// A name without a slash would be looked up in our PATH.
+		var absolute string
+		if absolute, err = filepath.Abs(file); err == nil {
+			_, err = exec.LookPath(absolute)
+		}
 	}
-	return err
-}
-
-var errFolder = errors.New("it is a folder")
-
-func describe(err error, file string) error {
 	switch {
-	case errors.Is(err, errFolder):
+	case info != nil && info.IsDir():
 		return fmt.Errorf("%s is a folder", file)
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("there is no file %s: make it, or correct the path, which is relative to the folder of mesh.yaml", file)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s is not executable: chmod +x %s", file, file)
+	case err != nil:
+		return fmt.Errorf("%s cannot be executed", file)
 	}
-	return fmt.Errorf("%s cannot be executed", file)
+	return nil
 }
