@@ -286,7 +286,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/health", program: true,
-		internal: []string{"accounts", "agents", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/sandbox", "bcp", "bcp/definition", "bcp/guard", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "mesh", "mesh/home", "mesh/notify", "subjects"},
+		internal: []string{"accounts", "agents", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/sandbox", "bcp", "bcp/definition", "bcp/guard", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "mesh", "mesh/home", "mesh/notify", "mesh/server", "subjects"},
 		external: []string{commandLines, jwtClaims, logging, natsClient},
 	},
 	{

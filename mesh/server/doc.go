@@ -25,11 +25,11 @@
 //
 // What one version of nats-server has on the disk and says in its log is known in blocks.go,
 // keeper.go, sync.go and sentences.go alone: a new version fails TestVersion, which says
-// what to compare before natsVersion is changed.
+// what to compare before NATSVersion is changed.
 //
 // It is for one server in one process; clusters run outside, with the claims
 // of package accounts.
 package server
 
-// natsVersion is the version of nats-server whose files and sentences are known.
-const natsVersion = "2.15.2"
+// NATSVersion is the version of nats-server whose files and sentences are known.
+const NATSVersion = "2.15.2"

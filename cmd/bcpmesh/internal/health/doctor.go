@@ -22,6 +22,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 // health is what a check found. Its words stand in the output.
@@ -148,13 +149,12 @@ func showCheckup(p *cli.Program, c *checkup) error {
 // versions says what runs here, and there if that is connected to.
 func (c *checkup) versions(nc *nats.Conn) {
 	const id = "versions"
-	here := natsServerVersion()
-	if nc != nil && here != "" && release(nc.ConnectedServerVersion()) != release(here) {
+	if nc != nil && release(nc.ConnectedServerVersion()) != release(server.NATSVersion) {
 		c.add(id, warned, "run the same program on both sides, or restart the mesh with this one; on a cluster, upgrade the older nodes",
-			"the mesh runs NATS server %s, this program has %s", nc.ConnectedServerVersion(), here)
+			"the mesh runs NATS server %s, this program has %s", nc.ConnectedServerVersion(), server.NATSVersion)
 		return
 	}
-	c.ok(id, "bcpmesh %s, %s, NATS server %s", cli.ProgramVersion(), runtime.Version(), here)
+	c.ok(id, "bcpmesh %s, %s, NATS server %s", cli.ProgramVersion(), runtime.Version(), server.NATSVersion)
 }
 
 // release is a version without its patches, which differ in nothing that matters here.

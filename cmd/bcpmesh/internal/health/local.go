@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -401,18 +400,4 @@ func (c *checkup) storage(s status.Storage) {
 	default:
 		c.ok(id, "%s", text)
 	}
-}
-
-// natsServerVersion is that of the server in this program.
-func natsServerVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	for _, d := range info.Deps {
-		if d.Path == "github.com/nats-io/nats-server/v2" {
-			return strings.TrimPrefix(d.Version, "v")
-		}
-	}
-	return ""
 }
