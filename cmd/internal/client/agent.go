@@ -22,16 +22,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// AgentFlags say as which agent a command serves: the creds file says its name and role.
-type AgentFlags struct {
-	Creds, url, ca, encoding string
-	// Roles are those of which the creds must have one; without, a controller or a reader.
-	Roles []bcp.Role
-}
-
-// AddTo has cmd understand them; creds says what the credentials are for.
-func (f *AgentFlags) AddTo(cmd *cobra.Command, creds string) {
-	cli.TakeGiven(cmd, "--"+creds, cli.Into{"creds": &f.Creds, "url": &f.url, "ca": &f.ca, "encoding": &f.encoding})
+// AddServing has cmd understand those that say as which agent it serves: the creds file says its name and role. creds says what
+// the credentials are for.
+func (f *Flags) AddServing(cmd *cobra.Command, creds string) {
+	cli.TakeGiven(cmd, "--"+creds, cli.Into{"creds": &f.Creds, "url": &f.URL, "ca": &f.CA, "encoding": &f.Encoding})
 }
 
 // CredsVariable is the environment variable with which a mesh names the creds of a role to the commands of its agents.
@@ -41,7 +35,7 @@ func CredsVariable(role bcp.Role) string {
 
 // FromEnvironment takes what a mesh gives to the commands of its agents, for the flags
 // that were not given. roles are those whose creds are looked for.
-func (f *AgentFlags) FromEnvironment(env func(string) string, roles ...bcp.Role) {
+func (f *Flags) FromEnvironment(env func(string) string, roles ...bcp.Role) {
 	if f.Creds != "" {
 		return
 	}
@@ -53,25 +47,17 @@ func (f *AgentFlags) FromEnvironment(env func(string) string, roles ...bcp.Role)
 	if f.Creds == "" {
 		return
 	}
-	if f.url == "" {
-		f.url, f.ca = env("BCPMESH_URL"), env("BCPMESH_CA")
+	if f.URL == "" {
+		f.URL, f.CA = env("BCPMESH_URL"), env("BCPMESH_CA")
 	}
-	f.encoding = cmp.Or(env("BCPMESH_ENCODING"), f.encoding)
+	f.Encoding = cmp.Or(env("BCPMESH_ENCODING"), f.Encoding)
 }
 
-// ServedAgent is an agent that this program serves.
-type ServedAgent struct {
-	Conn *agents.Connection
-	Name bcp.AgentName
-	Role bcp.Role
-	Log  hclog.Logger
-}
-
-// Await is Connect for a mesh that may not be up yet: it waits for a server at the
-// address, says so once, and fails like Connect at everything else.
-func (f *AgentFlags) Await(ctx context.Context, p *cli.Program, command string, handlers int) (*ServedAgent, error) {
+// Await is Serve for a mesh that may not be up yet: it waits for a server at the
+// address, says so once, and fails like Serve at everything else.
+func (f *Flags) Await(ctx context.Context, p *cli.Program, command string, handlers int) (*Client, error) {
 	for told := false; ; {
-		agent, err := f.Connect(ctx, p, command, handlers)
+		agent, err := f.Serve(ctx, p, command, handlers)
 		if err == nil || !errors.Is(err, nats.ErrNoServers) {
 			return agent, err
 		}
@@ -91,7 +77,7 @@ func (f *AgentFlags) Await(ctx context.Context, p *cli.Program, command string, 
 const awaitPause = time.Second
 
 // Who reads which agent the creds are of, and in which role.
-func (f *AgentFlags) Who() (bcp.AgentName, bcp.Role, error) {
+func (f *Flags) Who() (bcp.AgentName, bcp.Role, error) {
 	who, err := meshdir.ReadCreds(f.Creds)
 	words := cli.Map(f.Roles, func(role bcp.Role) string { return role.String() })
 	switch {
@@ -105,44 +91,40 @@ func (f *AgentFlags) Who() (bcp.AgentName, bcp.Role, error) {
 	return who.Agent, who.Role, nil
 }
 
-// Connect connects as the agent of the creds file.
-func (f *AgentFlags) Connect(ctx context.Context, p *cli.Program, command string, handlers int) (*ServedAgent, error) {
+// Serve connects as the agent of the creds file, which this program serves.
+func (f *Flags) Serve(ctx context.Context, p *cli.Program, command string, handlers int) (*Client, error) {
 	name, role, err := f.Who()
 	if err != nil {
 		return nil, err
 	}
 	log := cli.NewLogger(hclog.Info, p.Out.Stderr)
-	conn, _, err := dial(ctx, f.Creds, f.url, f.ca, f.encoding, agents.Options{
+	return f.dial(ctx, role, agents.Options{
 		Name: name, Logger: log, Handlers: handlers, NATS: []nats.Option{nats.Name("bcpmesh " + command + " " + string(name))},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &ServedAgent{conn, name, role, log}, nil
 }
 
-// dial connects with a creds file, to a mesh that is named or that is near the file, and returns the encoding of the agent.
-func dial(ctx context.Context, creds, url, ca, encoding string, o agents.Options) (*agents.Connection, bcp.Encoding, error) {
-	known := meshdir.Trust{CA: ca}
+// dial connects with a creds file, to a mesh that is named or that is near the file.
+func (f *Flags) dial(ctx context.Context, role bcp.Role, o agents.Options) (*Client, error) {
+	url, known := f.URL, meshdir.Trust{CA: f.CA}
 	if url == "" {
-		url, known = MeshNear(creds)
+		url, known = MeshNear(f.Creds)
 	}
 	secure, err := known.Options()
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	o.NATS = append(o.NATS, secure...)
-	if o.Encoding = bcp.JSON; encoding == "msgpack" {
+	if o.Encoding = bcp.JSON; f.Encoding == "msgpack" {
 		o.Encoding = bcp.MessagePack
 	}
-	conn, err := agents.Connect(ctx, url, agents.CredsFile(creds), o)
+	conn, err := agents.Connect(ctx, url, agents.CredsFile(f.Creds), o)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, 0, ctx.Err()
+		return nil, ctx.Err()
 	case err != nil:
-		return nil, 0, meshdir.NotTaken(url, creds, err)
+		return nil, meshdir.NotTaken(url, f.Creds, err)
 	}
-	return conn, o.Encoding, nil
+	return &Client{Connection: conn, Name: o.Name, Role: role, Log: o.Logger, Encoding: o.Encoding}, nil
 }
 
 // MeshNear is where the mesh serves in whose folder a file lies, or where one
@@ -234,7 +216,7 @@ func WhyNobody(ctx context.Context, who *Flags, reader bcp.AgentName) string {
 // mesh starts. It knows only where the creds of the channel's controller lie in the folder
 // of a mesh of one's own, and of no channel whose timing is counted: there a controller
 // must not hear when its reader comes and goes.
-func (f *AgentFlags) Away(ctx context.Context, controller, reader bcp.AgentName) bool {
+func (f *Flags) Away(ctx context.Context, controller, reader bcp.AgentName) bool {
 	folder, err := meshdir.Find(filepath.Dir(f.Creds))
 	if err != nil {
 		return false
@@ -245,7 +227,7 @@ func (f *AgentFlags) Away(ctx context.Context, controller, reader bcp.AgentName)
 	}) {
 		return false
 	}
-	a, known := seen(ctx, Flags{Where: meshdir.StateFlags(folder), URL: f.url, CA: f.ca}, silence, reader)
+	a, known := seen(ctx, Flags{Where: meshdir.StateFlags(folder), URL: f.URL, CA: f.CA}, silence, reader)
 	return known && a.State == status.Away
 }
 

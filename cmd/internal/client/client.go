@@ -43,6 +43,8 @@ type Flags struct {
 	// commands show nobody.
 	Handlers int
 	Logger   hclog.Logger
+	// Roles are those of which the creds of a served agent must have one; without, a controller or a reader.
+	Roles []bcp.Role
 }
 
 // AddTo has cmd understand them, for a client that is who.
@@ -56,6 +58,8 @@ func (f *Flags) AddTo(cmd *cobra.Command, who string) {
 type Client struct {
 	*agents.Connection
 	Name       bcp.AgentName
+	Role       bcp.Role
+	Log        hclog.Logger // of an agent that is served
 	Encoding   bcp.Encoding
 	Definition *bcp.Mesh // nil with a creds file, and for the operator
 
@@ -139,7 +143,7 @@ func (f *Flags) Connect(ctx context.Context, role bcp.Role) (*Client, error) {
 	case err != nil:
 		return nil, meshdir.NotReached(url, err)
 	}
-	return &Client{Connection: conn, Name: name, Encoding: encoding, Definition: def}, nil
+	return &Client{Connection: conn, Name: name, Role: role, Encoding: encoding, Definition: def}, nil
 }
 
 // Remote connects with a creds file, which says who it is; role is what the command
@@ -157,11 +161,8 @@ func (f *Flags) Remote(ctx context.Context, role bcp.Role) (*Client, error) {
 		refused.Code = cli.ExitRefused
 		return nil, refused.WithHint("bcpmesh creds issue %s --role %s --out FILE makes one, if the definitions allow it", who.Agent, role)
 	}
-	conn, encoding, err := dial(ctx, f.Creds, f.URL, f.CA, f.Encoding, agents.Options{Name: who.Agent, Logger: hclog.NewNullLogger()})
-	if err != nil {
-		return nil, meshdir.Failure(err)
-	}
-	return &Client{Connection: conn, Name: who.Agent, Encoding: encoding}, nil
+	c, err := f.dial(ctx, who.Role, agents.Options{Name: who.Agent, Handlers: f.Handlers, Logger: cmp.Or(f.Logger, hclog.NewNullLogger())})
+	return c, meshdir.Failure(err)
 }
 
 // actor is the agent or person that a command acts as.

@@ -15,19 +15,19 @@ import (
 
 // a2aServerOptions are the flags of a2a.
 type a2aServerOptions struct {
-	client.AgentFlags
+	client.Flags
 	http, tokenFile, card string
 }
 
 // A2ACommand returns the command a2a.
 func A2ACommand(p *cli.Program) *cobra.Command {
-	o := a2aServerOptions{AgentFlags: client.AgentFlags{Roles: []bcp.Role{bcp.RoleController}}}
+	o := a2aServerOptions{Flags: client.Flags{Roles: []bcp.Role{bcp.RoleController}}}
 	cmd := &cobra.Command{
 		Use:  "a2a --creds FILE",
 		Args: cli.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return serveA2A(cmd.Context(), p, o) },
 	}
-	o.AddTo(cmd, "creds `FILE` of a controller")
+	o.AddServing(cmd, "creds `FILE` of a controller")
 	cmd.Flags().StringVar(&o.http, "http", "127.0.0.1:7071", "serve on this `HOST:PORT` of this machine; port 0: any free one")
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "read the token from this `FILE`")
 	cmd.Flags().StringVar(&o.card, "card", "", "serve the agent card of this `FILE`")
@@ -63,8 +63,8 @@ func serveA2A(ctx context.Context, p *cli.Program, o a2aServerOptions) error {
 	if err != nil {
 		return err
 	}
-	defer agent.Conn.Close()
-	server := a2aserver.New(agent.Conn)
+	defer agent.Close()
+	server := a2aserver.New(agent.Connection)
 	if err := server.Start(context.WithoutCancel(ctx)); err != nil {
 		return meshdir.Failure(err)
 	}

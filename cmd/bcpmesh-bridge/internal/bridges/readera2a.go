@@ -24,7 +24,7 @@ import (
 
 // a2aOptions are the flags of a2a reader.
 type a2aOptions struct {
-	client.AgentFlags
+	client.Flags
 	agent, card, tokenFile string
 	answers                []string
 	timeout                cli.DurationFlag
@@ -55,7 +55,7 @@ func ReaderA2ACommand(p *cli.Program) *cobra.Command {
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	o.AddTo(cmd, "creds `FILE` of a reader (default: $BCPMESH_READER_CREDS)")
+	o.AddServing(cmd, "creds `FILE` of a reader (default: $BCPMESH_READER_CREDS)")
 	cmd.Flags().StringVar(&o.agent, "agent", "", "the agent's origin, a `URL` such as https://agent.example.com")
 	cmd.Flags().StringVar(&o.card, "card", "", "`SHA256` of the agent's card, 64 hex digits")
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "send the bearer token in this `FILE`")
@@ -123,11 +123,11 @@ func answerByA2A(ctx context.Context, p *cli.Program, o a2aOptions) error {
 	if _, err := a2a.New(config); err != nil && !errors.Is(err, a2a.ErrURL) {
 		return cli.Usagef("a2a reader: --answer: %s", strings.TrimPrefix(err.Error(), "a2a: "))
 	}
-	agent, err := o.Connect(ctx, p, "reader", o.parallel)
+	agent, err := o.Serve(ctx, p, "reader", o.parallel)
 	if err != nil {
 		return err
 	}
-	defer agent.Conn.Close()
+	defer agent.Close()
 	if agent.Role != bcp.RoleReader {
 		return cli.Failf("%s belongs to %s, %s: expected the creds of a reader", cli.Quoted(o.Creds), agent.Name, agent.Role)
 	}
@@ -141,7 +141,7 @@ func answerByA2A(ctx context.Context, p *cli.Program, o a2aOptions) error {
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	reader := agents.NewReader(agent.Conn)
+	reader := agents.NewReader(agent.Connection)
 	reader.OnQuery(func(ctx context.Context, q agents.Query) (any, error) {
 		answer, err := asked.Answer(ctx, q)
 		if errors.Is(err, a2a.ErrCard) {

@@ -22,7 +22,7 @@ import (
 
 // AgentCommand returns the command agent.
 func AgentCommand(p *cli.Program) *cobra.Command {
-	var o client.AgentFlags
+	var o client.Flags
 	var read []string
 	cmd := &cobra.Command{
 		Use: "agent [-- COMMAND [ARG…]]",
@@ -46,24 +46,24 @@ func AgentCommand(p *cli.Program) *cobra.Command {
 			return serveProgram(cmd.Context(), p, o)
 		},
 	}
-	o.AddTo(cmd, "creds `FILE` of a reader or a controller (default: the one from the mesh)")
+	o.AddServing(cmd, "creds `FILE` of a reader or a controller (default: the one from the mesh)")
 	cmd.AddCommand(agentRunCommand(p))
 	cmd.Flags().StringArrayVar(&read, "read", nil, "let the command read this `FILE` or folder; may be repeated")
 	return cmd
 }
 
 // serveProgram serves until the program closes its end, or until interrupted.
-func serveProgram(ctx context.Context, p *cli.Program, o client.AgentFlags) error {
-	agent, err := o.Connect(ctx, p, "agent", stdio.MaxHandlers)
+func serveProgram(ctx context.Context, p *cli.Program, o client.Flags) error {
+	agent, err := o.Serve(ctx, p, "agent", stdio.MaxHandlers)
 	if err != nil {
 		return err
 	}
-	defer agent.Conn.Close()
+	defer agent.Close()
 	if cli.IsTerminal(p.In) {
 		p.Out.Talkf("this speaks JSON-RPC on stdin and stdout: let a program start it")
 	}
 	err = stdio.Serve(ctx, stdio.Agent{
-		Connection: agent.Conn, Name: agent.Name, Role: agent.Role, Version: cli.ProgramVersion(), Logger: agent.Log,
+		Connection: agent.Connection, Name: agent.Name, Role: agent.Role, Version: cli.ProgramVersion(), Logger: agent.Log,
 	}, cli.Interruptible(ctx, p.In), p.Out.Screen)
 	if ctx.Err() != nil {
 		return nil
@@ -75,7 +75,7 @@ func serveProgram(ctx context.Context, p *cli.Program, o client.AgentFlags) erro
 const endPatience = 3 * time.Second
 
 // keepProgram starts a program confined, and serves it over its stdin and stdout until one of the two ends.
-func keepProgram(ctx context.Context, p *cli.Program, o client.AgentFlags, read, command []string) error {
+func keepProgram(ctx context.Context, p *cli.Program, o client.Flags, read, command []string) error {
 	if err := sandbox.Detect().Missing(); err != nil {
 		return cli.Failf("the program cannot be confined, and is not started: %s", err).WithHint(sandbox.Remedy)
 	}
@@ -92,12 +92,12 @@ func keepProgram(ctx context.Context, p *cli.Program, o client.AgentFlags, read,
 	if covering := meshdir.Covers(append(append(sandbox.System(), path), read...), o.Creds); covering != "" {
 		return cli.Failf("the program would read %s, where the agent's own credentials are", cli.Quoted(covering)).WithHint("give it the folders that it needs, one by one")
 	}
-	agent, err := o.Connect(ctx, p, "agent", stdio.MaxHandlers)
+	agent, err := o.Serve(ctx, p, "agent", stdio.MaxHandlers)
 	if err != nil {
 		return err
 	}
-	defer agent.Conn.Close()
-	serve := stdio.Agent{Connection: agent.Conn, Name: agent.Name, Role: agent.Role, Version: cli.ProgramVersion(), Logger: agent.Log}
+	defer agent.Close()
+	serve := stdio.Agent{Connection: agent.Connection, Name: agent.Name, Role: agent.Role, Version: cli.ProgramVersion(), Logger: agent.Log}
 	services, kept, err := openServices(ctx, p, agent, append(append(sandbox.System(), path), read...))
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func streams() (ours, theirs ends, err error) {
 // openServices opens what the definition of a program's agent gives it, if a mesh started this for one: its model and its
 // hosts, over the connection of its keeper. Both are nil for an agent that has neither. Nothing that the program may read has
 // a key of its keeper below it.
-func openServices(ctx context.Context, p *cli.Program, of *client.ServedAgent, reads []string) (*keeper.Services, *agents.Connection, error) {
+func openServices(ctx context.Context, p *cli.Program, of *client.Client, reads []string) (*keeper.Services, *agents.Connection, error) {
 	if p.Env("BCPMESH_DEFINITION") == "" {
 		return nil, nil, nil
 	}

@@ -142,7 +142,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	defer conn.Close()
 	if plans != 0 {
 		model = keeper.Metered(model, agents.NewKeeper(kept), &agent, log)
-		return done, planWithModel(ctx, p, &client.ServedAgent{Conn: conn, Name: agent.Name, Role: role, Log: log}, model, agent.Prompt, record)
+		return done, planWithModel(ctx, p, &client.Client{Connection: conn, Name: agent.Name, Role: role, Log: log}, model, agent.Prompt, record)
 	}
 	state := folder.State
 	if creds := p.Env(client.CredsVariable(bcp.RoleKeeper)); creds != "" { // the mesh's, which knows where its state is: STATE/run/NAME/keeper.creds
@@ -216,15 +216,8 @@ func definedAgent(p *cli.Program, dir string, name bcp.AgentName) (folder meshdi
 	if file := p.Env("BCPMESH_DEFINITION"); dir == "" && file != "" {
 		dir = filepath.Dir(filepath.Dir(file))
 	}
-	if dir != "" {
-		folder, err = meshdir.Argument([]string{dir})
-	} else {
-		folder, err = meshdir.Find(".")
-	}
-	if err != nil {
-		return folder, nil, agent, err
-	}
-	if def, err = folder.Load(); err != nil {
+	where := meshdir.StateFlags{Dir: dir}
+	if folder, def, err = where.Load(); err != nil {
 		return folder, nil, agent, err
 	}
 	agent, ok := def.Agent(name)
@@ -283,30 +276,18 @@ func coveredKey(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, paths []
 
 // connectBuiltin connects in a role: with the creds that the mesh gave, or with creds of its own from the keys of the folder.
 func connectBuiltin(ctx context.Context, p *cli.Program, folder meshdir.Folder, agent *bcp.Agent, role bcp.Role, log hclog.Logger) (*agents.Connection, error) {
-	encoding := bcp.JSON
-	if role == bcp.RoleReader || role == bcp.RoleController {
-		encoding = agent.Encoding
-	}
-	creds := p.Env(client.CredsVariable(role))
-	if creds == "" {
-		who := client.Flags{As: string(agent.Name), Where: meshdir.StateFlags{Dir: folder.Dir}, Handlers: agent.Run.MaxParallel, Logger: log}
-		c, err := who.Connect(ctx, role)
-		if err != nil {
-			return nil, err
+	who := client.Flags{As: string(agent.Name), Where: meshdir.StateFlags{Dir: folder.Dir}, Handlers: agent.Run.MaxParallel, Logger: log}
+	if who.Creds = p.Env(client.CredsVariable(role)); who.Creds != "" {
+		who.URL, who.CA = p.Env("BCPMESH_URL"), p.Env("BCPMESH_CA")
+		if role == bcp.RoleReader || role == bcp.RoleController {
+			who.Encoding = agent.Encoding.String()
 		}
-		return c.Connection, nil
 	}
-	secure, err := meshdir.Trust{CA: p.Env("BCPMESH_CA")}.Options()
+	c, err := who.Connect(ctx, role)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := agents.Connect(ctx, p.Env("BCPMESH_URL"), agents.CredsFile(creds), agents.Options{
-		Name: agent.Name, Encoding: encoding, Logger: log, Handlers: agent.Run.MaxParallel, NATS: secure,
-	})
-	if err != nil {
-		return nil, meshdir.NotReached(p.Env("BCPMESH_URL"), err)
-	}
-	return conn, nil
+	return c.Connection, nil
 }
 
 // openArchive opens the saved pages that the environment names in the place of the network, nil for none.

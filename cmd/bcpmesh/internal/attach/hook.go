@@ -29,7 +29,7 @@ var directTools = []string{"WebFetch", "WebSearch"}
 // HookCommand returns the command hook.
 func HookCommand(p *cli.Program) *cobra.Command {
 	var deny []string
-	var flags client.AgentFlags
+	var flags client.Flags
 	cmd := &cobra.Command{
 		Use:       "hook session|tool",
 		ValidArgs: []string{"session", "tool"},
@@ -51,7 +51,7 @@ func HookCommand(p *cli.Program) *cobra.Command {
 			return answerHook(p, hookAnswer{Event: "SessionStart", Context: whomToAsk(ctx, p, flags)})
 		},
 	}
-	flags.AddTo(cmd, "creds `FILE` of a controller, for session (default: $BCPMESH_CONTROLLER_CREDS)")
+	flags.AddServing(cmd, "creds `FILE` of a controller, for session (default: $BCPMESH_CONTROLLER_CREDS)")
 	cmd.Flags().StringArrayVar(&deny, "deny", nil, "tool: deny this `TOOL`, or all with this prefix if it ends with *; may be repeated")
 	return cmd
 }
@@ -115,14 +115,14 @@ func answerHook(p *cli.Program, a hookAnswer) error {
 }
 
 // whomToAsk says it in words of ours and of the operator's definitions.
-func whomToAsk(ctx context.Context, p *cli.Program, flags client.AgentFlags) string {
+func whomToAsk(ctx context.Context, p *cli.Program, flags client.Flags) string {
 	const nobody = "The mesh cannot be reached now, so nobody reads the web, mail or files of outsiders for you. Do not fetch them in another way."
-	agent, err := flags.Connect(ctx, p, "hook", 1)
+	agent, err := flags.Serve(ctx, p, "hook", 1)
 	if err != nil || agent.Role != bcp.RoleController {
 		return nobody
 	}
-	defer agent.Conn.Close()
-	channels, err := agents.NewController(agent.Conn).Channels(ctx)
+	defer agent.Close()
+	channels, err := agents.NewController(agent.Connection).Channels(ctx)
 	if err != nil {
 		return nobody
 	}

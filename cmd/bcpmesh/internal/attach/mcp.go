@@ -18,7 +18,7 @@ import (
 
 // mcpOptions are the flags of mcp.
 type mcpOptions struct {
-	client.AgentFlags
+	client.Flags
 	http, tokenFile string
 	tools           []string
 }
@@ -27,7 +27,7 @@ type mcpOptions struct {
 func MCPCommand(p *cli.Program) *cobra.Command {
 	var o mcpOptions
 	cmd := cli.Command("mcp", func(ctx context.Context, _ []string) error { return serveMCP(ctx, p, o) })
-	o.AddTo(cmd, "creds `FILE` of a controller or a reader")
+	o.AddServing(cmd, "creds `FILE` of a controller or a reader")
 	cmd.Flags().StringVar(&o.http, "http", "", "serve over HTTP on this `HOST:PORT` of this machine; port 0 means any free one")
 	cmd.Flags().StringArrayVar(&o.tools, "tools", nil, "also offer the host the tools of this `FILE` of bcpmesh wrap; may be repeated")
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "with --http: read the token from this `FILE`")
@@ -113,8 +113,8 @@ func connectMCP(ctx context.Context, p *cli.Program, o mcpOptions, server *mcp.S
 	if err != nil {
 		return err
 	}
-	defer agent.Conn.Close()
-	if err := server.Start(ctx, agent.Conn); err != nil {
+	defer agent.Close()
+	if err := server.Start(ctx, agent.Connection); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

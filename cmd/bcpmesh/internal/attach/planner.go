@@ -58,7 +58,7 @@ func (o *plannerOptions) planByProgram(ctx context.Context, p *cli.Program, comm
 		return err
 	}
 	defer s.close()
-	return planWith(ctx, p, s.ServedAgent, func(ctx context.Context, request agents.PlanRequest) (any, error) {
+	return planWith(ctx, p, s.Client, func(ctx context.Context, request agents.PlanRequest) (any, error) {
 		line, err := json.Marshal(request)
 		if err != nil {
 			return nil, err
@@ -98,7 +98,7 @@ func (o *plannerOptions) planByScript(ctx context.Context, p *cli.Program) error
 	if err != nil {
 		return err
 	}
-	defer agent.Conn.Close()
+	defer agent.Close()
 	return planWith(ctx, p, agent, func(_ context.Context, r agents.PlanRequest) (any, error) {
 		task := r.Task
 		if r.SubRun != nil {
@@ -132,10 +132,10 @@ func readScript(name string) ([]plannedTask, error) {
 }
 
 // planWith plans until interrupted, tasks or sub-runs by the role of the creds.
-func planWith(ctx context.Context, p *cli.Program, agent *client.ServedAgent, plan func(context.Context, agents.PlanRequest) (any, error)) error {
-	planner := agents.NewPlanner(agent.Conn)
+func planWith(ctx context.Context, p *cli.Program, agent *client.Client, plan func(context.Context, agents.PlanRequest) (any, error)) error {
+	planner := agents.NewPlanner(agent.Connection)
 	if agent.Role == bcp.RoleSubplanner {
-		planner = agents.NewSubPlanner(agent.Conn)
+		planner = agents.NewSubPlanner(agent.Connection)
 	}
 	planner.OnPlan(plan)
 	return serve.Until(ctx, p, planner, string(agent.Name)+" plans")
@@ -154,7 +154,7 @@ func plannerRole(def *bcp.Mesh, name bcp.AgentName) bcp.Role {
 }
 
 // planWithModel plans with a model until interrupted.
-func planWithModel(ctx context.Context, p *cli.Program, agent *client.ServedAgent, model llm.Endpoint, guidelines string, record io.Writer) error {
+func planWithModel(ctx context.Context, p *cli.Program, agent *client.Client, model llm.Endpoint, guidelines string, record io.Writer) error {
 	if record != nil {
 		var err error
 		if model.Provider, err = wires.NewRecorder(model.Provider, record); err != nil {

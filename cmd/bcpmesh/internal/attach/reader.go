@@ -54,7 +54,7 @@ func (o *readerOptions) answerWith(ctx context.Context, p *cli.Program, command 
 	}
 	defer s.close()
 	// The runs end with ctx; what they had is asked again.
-	return serve.Queries(ctx, p, s.Conn, s.program.Answer, string(s.Name)+" answers with "+cli.Quoted(command[0]))
+	return serve.Queries(ctx, p, s.Connection, s.program.Answer, string(s.Name)+" answers with "+cli.Quoted(command[0]))
 }
 
 // answerWithTools answers queries with the tools of an MCP server until interrupted.
@@ -68,7 +68,7 @@ func (o *readerOptions) answerWithTools(ctx context.Context, p *cli.Program) err
 	if err != nil {
 		return err
 	}
-	defer agent.Conn.Close()
+	defer agent.Close()
 	if agent.Name != file.Reader {
 		return cli.Failf("%s belongs to %s: expected the creds of the reader %s", cli.Quoted(o.Creds), agent.Name, file.Reader)
 	}
@@ -85,13 +85,13 @@ func (o *readerOptions) answerWithTools(ctx context.Context, p *cli.Program) err
 		p.Out.Talkf("these tools differ from their pins and are refused: %s; review them with bcpmesh wrap %s --accept", cli.Plain(strings.Join(changed, ", ")), file.Reader)
 	}
 	ctx, ended := untilEnd(ctx, u, file.Server[0])
-	err = serve.Queries(ctx, p, agent.Conn, answers.Answer, string(agent.Name)+" answers with "+cli.Count(len(file.Tools)-len(changed), "tool"))
+	err = serve.Queries(ctx, p, agent.Connection, answers.Answer, string(agent.Name)+" answers with "+cli.Count(len(file.Tools)-len(changed), "tool"))
 	return ended(err)
 }
 
 // servingFlags are of a command that serves the messages of an agent, by a program or in another way.
 type servingFlags struct {
-	client.AgentFlags
+	client.Flags
 	timeout  cli.DurationFlag
 	parallel int
 	pass     []string
@@ -100,7 +100,7 @@ type servingFlags struct {
 func (o *servingFlags) addTo(cmd *cobra.Command, roles ...bcp.Role) {
 	o.Roles = roles
 	o.timeout = cli.DurationFlag{Value: stdio.DefaultTimeout, Least: 100 * time.Millisecond}
-	o.AddTo(cmd, "creds `FILE` of a "+roles[0].String()+" (default: the one from the mesh)")
+	o.AddServing(cmd, "creds `FILE` of a "+roles[0].String()+" (default: the one from the mesh)")
 	cmd.Flags().Var(&o.timeout, "timeout", "how long one run or call may take")
 	cmd.Flags().IntVar(&o.parallel, "parallel", 4, "how many `RUNS` or calls there may be at a time")
 	cmd.Flags().StringArrayVar(&o.pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be repeated")
@@ -131,19 +131,19 @@ func (o *servingFlags) way(p *cli.Program, cmd *cobra.Command, args []string, be
 }
 
 // connect connects as the agent of the creds, in one of the roles of the command.
-func (o *servingFlags) connect(ctx context.Context, p *cli.Program) (*client.ServedAgent, error) {
-	return o.Connect(ctx, p, o.Roles[0].String(), o.parallel)
+func (o *servingFlags) connect(ctx context.Context, p *cli.Program) (*client.Client, error) {
+	return o.Serve(ctx, p, o.Roles[0].String(), o.parallel)
 }
 
 // served is a program with the connection that it serves.
 type served struct {
-	*client.ServedAgent
+	*client.Client
 	program stdio.Program
 }
 
 func (s *served) close() {
 	s.program.Output.End()
-	s.Conn.Close()
+	s.Close()
 }
 
 // findProgram finds the file of a command in the PATH of its environment.

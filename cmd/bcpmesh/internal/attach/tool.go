@@ -59,7 +59,7 @@ func (o *toolOptions) serveProgram(ctx context.Context, p *cli.Program, command 
 		return err
 	}
 	defer s.close()
-	return serveTools(ctx, p, s.Conn, o.remember, fmt.Sprintf("%s serves its tools with %s", s.Name, cli.Quoted(command[0])), func(ctx context.Context, c agents.Call) (any, error) {
+	return serveTools(ctx, p, s.Connection, o.remember, fmt.Sprintf("%s serves its tools with %s", s.Name, cli.Quoted(command[0])), func(ctx context.Context, c agents.Call) (any, error) {
 		return callProgram(ctx, &s.program, c)
 	})
 }
@@ -126,7 +126,7 @@ func (o *toolOptions) serveMCP(ctx context.Context, p *cli.Program, command []st
 	if err != nil {
 		return err
 	}
-	defer agent.Conn.Close()
+	defer agent.Close()
 	upstream, err := startUpstream(ctx, p, command, o.pass, agent.Log)
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (o *toolOptions) serveMCP(ctx context.Context, p *cli.Program, command []st
 	}
 	ctx, ended := untilEnd(ctx, upstream, command[0])
 	says := fmt.Sprintf("%s serves %s of %s", agent.Name, cli.Count(len(pinned)-len(changed), "tool"), cli.Quoted(command[0]))
-	return ended(serveTools(ctx, p, agent.Conn, o.remember, says, func(ctx context.Context, c agents.Call) (any, error) {
+	return ended(serveTools(ctx, p, agent.Connection, o.remember, says, func(ctx context.Context, c agents.Call) (any, error) {
 		result, err := server.Call(ctx, c)
 		if errors.Is(err, agents.ErrToolChanged) {
 			agent.Log.Error("a tool differs from its pin and was not called", "tool", c.Tool)
