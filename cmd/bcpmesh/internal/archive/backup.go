@@ -262,11 +262,8 @@ func openCluster(ctx context.Context, folder meshdir.Folder, of client.ClusterFl
 }
 
 func restoreCluster(ctx context.Context, p *cli.Program, files []string, of client.ClusterFlags) error {
-	folder, err := meshdir.Find(".")
-	if err != nil {
-		return err
-	}
-	def, err := folder.Load()
+	var here meshdir.StateFlags
+	_, def, err := here.Load()
 	if err != nil {
 		return err
 	}

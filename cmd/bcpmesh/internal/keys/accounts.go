@@ -71,11 +71,7 @@ func accountsExportCommand(p *cli.Program) *cobra.Command {
 			return err
 		}
 		where.Dir = cmp.Or(strings.Join(args, ""), where.Dir)
-		folder, err := where.Folder()
-		if err != nil {
-			return err
-		}
-		def, err := folder.Load()
+		folder, def, err := where.Load()
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -58,11 +59,7 @@ func pushAccounts(p *cli.Program, ctx context.Context, f PushFlags, args []strin
 		return cli.Usagef("accounts push: expected --url and --creds").WithHint("for example --url nats://node-1:4222 --creds ./cluster/%s", ExportedSystem)
 	}
 	f.Where.Dir = cmp.Or(strings.Join(args, ""), f.Where.Dir)
-	folder, err := f.Where.Folder()
-	if err != nil {
-		return err
-	}
-	def, err := folder.Load()
+	folder, def, err := f.Where.Load()
 	if err != nil {
 		return err
 	}
@@ -321,14 +318,17 @@ func (h *hand) Meet(ctx context.Context) error {
 	return nil
 }
 
-// kept returns what each server keeps of an account, in no order.
-func (h *hand) kept(ctx context.Context, key string) ([]string, error) {
-	var tokens []string
-	err := h.ask(ctx, subjects.LookupClaimsOf(key), nil, func(m *nats.Msg) time.Duration {
-		tokens = append(tokens, string(m.Data))
-		return waitTime(len(tokens) >= len(h.servers))
+// kept reports whether each server keeps an account as it is.
+func (h *hand) kept(ctx context.Context, account accounts.Account) (bool, error) {
+	answers, same := 0, 0
+	err := h.ask(ctx, subjects.LookupClaimsOf(account.PublicKey), nil, func(m *nats.Msg) time.Duration {
+		answers++
+		if sameClaims(string(m.Data), account.JWT) {
+			same++
+		}
+		return waitTime(answers >= len(h.servers))
 	})
-	return tokens, err
+	return same == answers && answers >= len(h.servers), err
 }
 
 // Update gives an account to the servers, and returns when each has taken it.
@@ -353,14 +353,11 @@ func (h *hand) Update(ctx context.Context, account accounts.Account) error {
 	case len(taken) < len(h.servers):
 		return errors.New("not all servers have answered")
 	}
-	tokens, err := h.kept(ctx, account.PublicKey)
-	if err != nil {
-		return err
+	kept, err := h.kept(ctx, account)
+	if err == nil && !kept {
+		err = errors.New("a server keeps other claims: were newer ones pushed from another copy of the keys?")
 	}
-	if len(tokens) < len(h.servers) || slices.ContainsFunc(tokens, func(t string) bool { return !sameClaims(t, account.JWT) }) {
-		return errors.New("a server keeps other claims: were newer ones pushed from another copy of the keys?")
-	}
-	return nil
+	return err
 }
 
 // sameClaims reports whether two JWTs of an account say the same. Their ids are
@@ -388,11 +385,11 @@ func (h *hand) push(ctx context.Context, store *accounts.Store, scopes []subject
 	}
 	var changed []accounts.Account
 	for _, account := range next.Accounts {
-		tokens, err := h.kept(ctx, account.PublicKey)
+		kept, err := h.kept(ctx, account)
 		if err != nil {
 			return result, cli.Failf("account %s cannot be read: %s", account.Name, err)
 		}
-		if len(tokens) < len(h.servers) || slices.ContainsFunc(tokens, func(t string) bool { return !sameClaims(t, account.JWT) }) {
+		if !kept {
 			changed = append(changed, account)
 		}
 	}
@@ -403,9 +400,6 @@ func (h *hand) push(ctx context.Context, store *accounts.Store, scopes []subject
 		}
 		result.Updated = append(result.Updated, account.Name)
 	}
-	for _, name := range h.servers {
-		result.Servers = append(result.Servers, name)
-	}
-	slices.Sort(result.Servers)
+	result.Servers = slices.Sorted(maps.Values(h.servers))
 	return result, nil
 }

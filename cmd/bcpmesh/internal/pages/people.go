@@ -225,11 +225,7 @@ func (s *source) connect(ctx context.Context) (*connected, error) {
 
 // anyAuditor is the first auditor of a folder's mesh: all of them see the same.
 func anyAuditor(where meshdir.StateFlags) string {
-	folder, err := where.Folder()
-	if err != nil {
-		return ""
-	}
-	def, err := folder.Load()
+	_, def, err := where.Load()
 	if err != nil || len(def.Auditors) == 0 {
 		return ""
 	}

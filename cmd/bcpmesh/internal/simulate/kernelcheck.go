@@ -35,14 +35,8 @@ func kernelCheckCommand(p *cli.Program) *cobra.Command {
 
 // checkDefined checks a kernel of a folder, and a plan for it.
 func checkDefined(p *cli.Program, o *kernelCheckOptions, args []string) error {
-	folder, err := meshdir.Find(".")
-	if o.dir != "" {
-		folder, err = meshdir.Argument([]string{o.dir})
-	}
-	if err != nil {
-		return err
-	}
-	def, err := folder.Load()
+	where := meshdir.StateFlags{Dir: o.dir}
+	_, def, err := where.Load()
 	if err != nil {
 		return err
 	}
