@@ -30,24 +30,21 @@ func ApprovalsCommand(p *cli.Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, approver, err := f.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if id == "" {
-				items, err := within(ctx, f.wait, approver.List)
-				if err != nil {
-					return ShowUndecided(p.Out, err)
+			return f.as(ctx, p, func(approver *agents.Approver) error {
+				if id == "" {
+					items, err := within(ctx, f.wait, approver.List)
+					if err != nil {
+						return err
+					}
+					return showItems(p.Out, items, time.Now())
 				}
-				return showItems(p.Out, items, time.Now())
-			}
-			view, err := f.view(ctx, approver, id)
-			if err != nil {
-				return ShowUndecided(p.Out, err)
-			}
-			return p.Out.Show(view, func() {
-				p.Out.Printf("%s\n", strings.Join(ItemLines(&view, time.Now(), p.Out.Width), "\n"))
+				view, err := f.view(ctx, approver, id)
+				if err != nil {
+					return err
+				}
+				return p.Out.Show(view, func() {
+					p.Out.Printf("%s\n", strings.Join(ItemLines(&view, time.Now(), p.Out.Width), "\n"))
+				})
 			})
 		},
 	}
@@ -80,12 +77,14 @@ func (f *approverFlags) signed(ctx context.Context, exchange func(context.Contex
 	return err
 }
 
-func (f *approverFlags) connect(ctx context.Context) (*client.Client, *agents.Approver, error) {
+// as connects as the approver and has do act as one; the error says why a decision, or a look, did not come about.
+func (f *approverFlags) as(ctx context.Context, p *cli.Program, do func(*agents.Approver) error) error {
 	c, err := within(ctx, f.wait, func(ctx context.Context) (*client.Client, error) { return f.who.Connect(ctx, bcp.RoleApprover) })
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	return c, agents.NewApprover(c.Connection), nil
+	defer c.Close()
+	return ShowUndecided(p.Out, do(agents.NewApprover(c.Connection)))
 }
 
 // view fetches an item, and makes sure that what is shown is what is signed.

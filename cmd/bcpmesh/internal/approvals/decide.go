@@ -49,7 +49,7 @@ func (f *approverFlags) batch(ctx context.Context, p *cli.Program, a *agents.App
 		case err == nil:
 			b.views = append(b.views, view)
 		case b.alone || !errors.As(err, new(*agents.RefusedError)):
-			return nil, ShowUndecided(p.Out, err)
+			return nil, err
 		default:
 			b.leave(p.Out, decision{Item: id}, err)
 		}
@@ -92,7 +92,7 @@ func (f *approverFlags) decide(ctx context.Context, p *cli.Program, a *agents.Ap
 			err = left[0]
 		}
 		if err != nil {
-			return ShowUndecided(p.Out, err)
+			return err
 		}
 	}
 	var counted []decision
@@ -171,6 +171,15 @@ func (f digests) bind(n int, id bcp.ItemID, actual bcp.Digest) error {
 
 var errUndecided = cli.Failf("nothing was decided").WithHint("the item waits until its deadline")
 
+// confirmed asks a person, and fails if they do not say yes.
+func confirmed(q *cli.Prompter, question string) error {
+	ok, err := q.Confirm(question)
+	if err == nil && !ok {
+		err = errUndecided
+	}
+	return err
+}
+
 // decideCommand returns a command that decides about items in one way. ready says, by the flags, whether a person is asked
 // first, and ask asks them.
 func decideCommand(p *cli.Program, f *approverFlags, act bcp.Act, digest *digests, reason *string,
@@ -192,22 +201,19 @@ func decideCommand(p *cli.Program, f *approverFlags, act bcp.Act, digest *digest
 			if err != nil {
 				return err
 			}
-			c, approver, err := f.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			b, err := f.batch(ctx, p, approver, ids, *digest)
-			if err == nil && act == bcp.Approve {
-				err = approvable(b.views)
-			}
-			if err == nil && asking && len(b.views) > 0 {
-				err = ask(ctx, b.views)
-			}
-			if err != nil {
-				return err
-			}
-			return f.decide(ctx, p, approver, act, b, *reason)
+			return f.as(ctx, p, func(approver *agents.Approver) error {
+				b, err := f.batch(ctx, p, approver, ids, *digest)
+				if err == nil && act == bcp.Approve {
+					err = approvable(b.views)
+				}
+				if err == nil && asking && len(b.views) > 0 {
+					err = ask(ctx, b.views)
+				}
+				if err != nil {
+					return err
+				}
+				return f.decide(ctx, p, approver, act, b, *reason)
+			})
 		},
 	}
 	f.addTo(cmd)
@@ -226,11 +232,7 @@ func approveCommand(p *cli.Program) *cobra.Command {
 		}
 		return asking, nil
 	}, func(ctx context.Context, views []bcp.ItemView) error {
-		ok, err := showAll(ctx, p, views).Confirm(approveQuestion(views) + "?")
-		if err == nil && !ok {
-			err = errUndecided
-		}
-		return err
+		return confirmed(showAll(ctx, p, views), approveQuestion(views)+"?")
 	})
 	digest.flag(cmd, "approvals ITEM")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
@@ -347,45 +349,37 @@ func editCommand(p *cli.Program) *cobra.Command {
 			default:
 				edited = map[string]string{tell.SummaryName: summary}
 			}
-			c, approver, err := f.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			view, err := f.view(ctx, approver, id)
-			if err != nil {
-				return ShowUndecided(p.Out, err)
-			}
-			if !tell.Editable(view.Kind) {
-				return cli.Failf("%s: %s", id, tell.NotEditable(view.Kind)).WithHint("approve or reject it")
-			}
-			preview, err := within(ctx, f.wait, func(ctx context.Context) (bcp.EditPreview, error) { return approver.Preview(ctx, view, edited) })
-			if err != nil {
-				return ShowUndecided(p.Out, err)
-			}
-			if err := Matches(id, preview.Content, preview.SHA256); err != nil {
-				return err
-			}
-			if look {
-				return showPreview(p.Out, &view, preview)
-			}
-			if err := digest.bind(0, id, preview.SHA256); err != nil {
-				return ShowUndecided(p.Out, err)
-			}
-			if asking {
-				q := cli.NewPrompter(ctx, p)
-				ShowLines(q, PreviewLines(&view, preview, cli.Columns(p.Out.Stderr)))
-				if ok, err := q.Confirm(tell.EditQuestion(&view) + "?"); err != nil {
+			return f.as(ctx, p, func(approver *agents.Approver) error {
+				view, err := f.view(ctx, approver, id)
+				if err != nil {
 					return err
-				} else if !ok {
-					return errUndecided
 				}
-			}
-			err = f.signed(ctx, func(ctx context.Context) error { return approver.Edit(ctx, view, preview) })
-			if err != nil {
-				return ShowUndecided(p.Out, err)
-			}
-			return showDecided(p.Out, &view, bcp.EditItem, preview.SHA256)
+				if !tell.Editable(view.Kind) {
+					return cli.Failf("%s: %s", id, tell.NotEditable(view.Kind)).WithHint("approve or reject it")
+				}
+				preview, err := within(ctx, f.wait, func(ctx context.Context) (bcp.EditPreview, error) { return approver.Preview(ctx, view, edited) })
+				if err == nil {
+					err = Matches(id, preview.Content, preview.SHA256)
+				}
+				if err == nil && look {
+					return p.Out.Show(preview, func() { p.Out.Printf("%s\n", strings.Join(PreviewLines(&view, preview, p.Out.Width), "\n")) })
+				}
+				if err == nil {
+					err = digest.bind(0, id, preview.SHA256)
+				}
+				if err == nil && asking {
+					q := cli.NewPrompter(ctx, p)
+					ShowLines(q, PreviewLines(&view, preview, cli.Columns(p.Out.Stderr)))
+					err = confirmed(q, tell.EditQuestion(&view)+"?")
+				}
+				if err == nil {
+					err = f.signed(ctx, func(ctx context.Context) error { return approver.Edit(ctx, view, preview) })
+				}
+				if err != nil {
+					return err
+				}
+				return showDecided(p.Out, &view, bcp.EditItem, preview.SHA256)
+			})
 		},
 	}
 	f.addTo(cmd)
@@ -395,13 +389,6 @@ func editCommand(p *cli.Program) *cobra.Command {
 	digest.flag(cmd, "--preview")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
-}
-
-// showPreview shows what an edit would release.
-func showPreview(o *cli.Output, view *bcp.ItemView, preview bcp.EditPreview) error {
-	return o.Show(preview, func() {
-		o.Printf("%s\n", strings.Join(PreviewLines(view, preview, o.Width), "\n"))
-	})
 }
 
 // editArgument reads what an edit releases: JSON, @FILE or - for stdin.

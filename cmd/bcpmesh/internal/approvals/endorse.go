@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -27,7 +28,7 @@ func endorseCommand(p *cli.Program) *cobra.Command {
 			ctx := cmd.Context()
 			switch {
 			case len(args) == 0:
-				return listEndorsed(ctx, p, &f, revoke)
+				return f.as(ctx, p, func(approver *agents.Approver) error { return listEndorsed(ctx, p, &f, approver, revoke) })
 			case revoke != "":
 				return cli.Usagef("approvals endorse: --revoke takes no ITEM")
 			}
@@ -42,40 +43,35 @@ func endorseCommand(p *cli.Program) *cobra.Command {
 			case !asking && !yes:
 				return cli.Usagef("approvals endorse: expected --yes for what releases without you")
 			}
-			c, approver, err := f.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			view, err := f.view(ctx, approver, id)
-			if err != nil {
-				return ShowUndecided(p.Out, err)
-			}
-			e, why := bcp.EndorsementOf(&view, bcp.EndorsementID("e"+strings.ToLower(rand.Text())))
-			if why != "" {
-				return cli.Failf("%s cannot be endorsed: %s", id, why)
-			}
-			if view.Endorse == nil {
-				return cli.Failf("you may not endorse what is like %s", id).WithHint("endorse of mesh.yaml names who may")
-			}
-			kind := tell.EndorsedKind(&e)
-			e.Uses, e.Bits, e.Until = uses, bits, time.Now().Add(length.Value).UTC().Truncate(time.Second)
-			if asking {
-				question := fmt.Sprintf("Let the next %s like it through without you, until %s, at most %d bits?", tell.Count(uses, kind), tell.Moment(e.Until), bits)
-				if ok, err := showAll(ctx, p, []bcp.ItemView{view}).Confirm(question); err != nil {
+			return f.as(ctx, p, func(approver *agents.Approver) error {
+				view, err := f.view(ctx, approver, id)
+				if err != nil {
 					return err
-				} else if !ok {
-					return errUndecided
 				}
-			}
-			err = f.signed(ctx, func(ctx context.Context) error { return approver.Endorse(ctx, e) })
-			if err != nil {
-				return ShowUndecided(p.Out, err)
-			}
-			return p.Out.Show(e, func() {
-				_, _, signs := tell.Endorsed(&e)
-				p.Out.Printf("endorsed as %s: %s with %s, until %s\n", e.ID, tell.Count(uses, kind), signs, tell.Moment(e.Until))
-				p.Out.Printf("%s itself still waits\n", id)
+				e, why := bcp.EndorsementOf(&view, bcp.EndorsementID("e"+strings.ToLower(rand.Text())))
+				if why != "" {
+					return cli.Failf("%s cannot be endorsed: %s", id, why)
+				}
+				if view.Endorse == nil {
+					return cli.Failf("you may not endorse what is like %s", id).WithHint("endorse of mesh.yaml names who may")
+				}
+				kind := tell.EndorsedKind(&e)
+				e.Uses, e.Bits, e.Until = uses, bits, time.Now().Add(length.Value).UTC().Truncate(time.Second)
+				if asking {
+					err = confirmed(showAll(ctx, p, []bcp.ItemView{view}),
+						fmt.Sprintf("Let the next %s like it through without you, until %s, at most %d bits?", tell.Count(uses, kind), tell.Moment(e.Until), bits))
+				}
+				if err == nil {
+					err = f.signed(ctx, func(ctx context.Context) error { return approver.Endorse(ctx, e) })
+				}
+				if err != nil {
+					return err
+				}
+				return p.Out.Show(e, func() {
+					_, _, signs := tell.Endorsed(&e)
+					p.Out.Printf("endorsed as %s: %s with %s, until %s\n", e.ID, tell.Count(uses, kind), signs, tell.Moment(e.Until))
+					p.Out.Printf("%s itself still waits\n", id)
+				})
 			})
 		},
 	}
@@ -89,15 +85,10 @@ func endorseCommand(p *cli.Program) *cobra.Command {
 }
 
 // listEndorsed lists what is endorsed, or ends the endorsement with an id.
-func listEndorsed(ctx context.Context, p *cli.Program, f *approverFlags, revoke string) error {
-	c, approver, err := f.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+func listEndorsed(ctx context.Context, p *cli.Program, f *approverFlags, approver *agents.Approver, revoke string) error {
 	list, err := within(ctx, f.wait, approver.Endorsements)
 	if err != nil {
-		return ShowUndecided(p.Out, err)
+		return err
 	}
 	if revoke != "" {
 		for i := range list {
@@ -105,7 +96,7 @@ func listEndorsed(ctx context.Context, p *cli.Program, f *approverFlags, revoke 
 				continue
 			}
 			if err := f.signed(ctx, func(ctx context.Context) error { return approver.Revoke(ctx, list[i]) }); err != nil {
-				return ShowUndecided(p.Out, err)
+				return err
 			}
 			return p.Out.Show(list[i], func() { p.Out.Printf("ended %s: what is like it is held again\n", revoke) })
 		}
