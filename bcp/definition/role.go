@@ -25,8 +25,9 @@ func (b *builder) readContract(s *source, content []byte) {
 		return
 	}
 	_, defects := contract.Parse(content)
+	place := DefectPlaces(content)
 	for _, d := range defects {
-		line, column := DefectPlace(content, d)
+		line, column := place(d)
 		s.errorf(position{line, column}, CodeContract, d.Where, "%s", d.Code.Text())
 	}
 	b.contracts = append(b.contracts, bcp.ContractFile{Name: name, Bytes: content})

@@ -1,6 +1,7 @@
 package definition_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -141,6 +142,13 @@ func TestRolesAreRefused(t *testing.T) {
 		"a file that is no contract": {func(f map[string][]byte) {
 			f["contracts/x.json"] = []byte(strings.Replace(contractOf(t, "planner-v1"), `"architectural"`, `"best_effort"`, 1))
 		}, "contracts/x.json:15:16: contract:invariants[1].enforcement: enforcement is architectural,", definition.CodeContract},
+		"as much wrong as fits into a file": {func(f map[string][]byte) {
+			one := `{"z":1`
+			for i := range 250 {
+				one += fmt.Sprintf(`,"%x":1`, i)
+			}
+			f["contracts/x.json"] = []byte(`{"contract:invariants":[` + strings.Repeat(one+"},", 30) + one + "}]}")
+		}, "contracts/x.json:1:1: contract:version: the key is missing", definition.CodeContract},
 		"a file whose name is no name": {func(f map[string][]byte) { f["contracts/a b.json"] = []byte(contractOf(t, "planner-v1")) },
 			"contracts/a b.json:1:1: expected a file name", definition.CodeContract},
 		"an organisation in capitals": {edit("mesh.yaml", "org1", "Org1"), "mesh.yaml:1:15: organisation: expected text that is the name of an organisation", definition.CodeBadValue},

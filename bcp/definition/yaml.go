@@ -116,20 +116,22 @@ func parseYAML(s *source, text []byte, before int) *node {
 	return root
 }
 
-// DefectPlace returns the line and the column, from 1, of what is wrong in a contract: of the nearest value that is
-// there, since YAML reads JSON; or where the text stops to be JSON.
-func DefectPlace(text []byte, d contract.Defect) (line, column int) {
+// DefectPlaces returns what finds the line and the column, from 1, of what is wrong in a contract: of the nearest
+// value that is there, since YAML reads JSON; or where the text stops to be JSON. It reads the text once: there may be
+// thousands of defects.
+func DefectPlaces(text []byte) func(contract.Defect) (line, column int) {
 	var document yaml.Node
+	whole := &object{node: &node{position: position{1, 1}}}
 	if stopped := new(wire.Error); errors.As(wire.Check(text), &stopped) {
-		at := placeOf(text, stopped.Offset)
+		whole.node.position = placeOf(text, stopped.Offset)
+	} else if yaml.Load(text, &document) == nil {
+		c := converter{source: &source{report: &Report{}}}
+		whole.node = c.node(document.Content[0], "")
+	}
+	return func(d contract.Defect) (line, column int) {
+		at := whole.at(d.Where)
 		return at.line, at.column
 	}
-	if yaml.Load(text, &document) != nil {
-		return 1, 1
-	}
-	c := converter{source: &source{report: &Report{}}}
-	at := (&object{node: c.node(document.Content[0], "")}).at(d.Where)
-	return at.line, at.column
 }
 
 // checkLines refuses control characters, directives and all documents but one, which the library

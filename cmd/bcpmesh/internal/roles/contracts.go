@@ -61,8 +61,9 @@ type contractDefect struct {
 
 func reportContract(name string, b []byte) contractReport {
 	c, defects := contract.Parse(b)
+	place := definition.DefectPlaces(b)
 	return contractReport{name, len(defects) == 0, c, cli.Map(defects, func(d contract.Defect) contractDefect {
-		line, column := definition.DefectPlace(b, d)
+		line, column := place(d)
 		return contractDefect{d, line, column, d.Code.Text()}
 	})}
 }
