@@ -223,6 +223,16 @@ func (f *Flags) Books(ctx context.Context, p *cli.Program, follow bool) (*Client
 	return c, nil
 }
 
+// TalkOfAge says how far books are of which the gateway says nothing: they may be old.
+func (c *Client) TalkOfAge(ctx context.Context, p *cli.Program) {
+	if c.Owner != nil || c.files != nil {
+		return
+	}
+	if last, err := c.Auditor().Last(ctx); err == nil {
+		p.Out.Talkf("as of decision %d of %s; the gateway was not asked for newer ones", last.Decision.Seq, cli.Moment(last.Decision.At()))
+	}
+}
+
 // booksOfFiles serves the audit of a stopped mesh, and connects to that.
 func (f *Flags) booksOfFiles(ctx context.Context) (*Client, error) {
 	files, err := OpenSource(ctx, f.Where)

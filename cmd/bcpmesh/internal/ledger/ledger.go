@@ -81,6 +81,7 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 			for i := range books {
 				books[i].Behind = c.Behind
 			}
+			c.TalkOfAge(cmd.Context(), p)
 			return cli.ShowList(p.Out, books, "nothing was charged yet", ledgerTable)
 		},
 	}
