@@ -81,6 +81,10 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 	s.show(w, r, http.StatusOK, "audit", page{facts: f, Title: "Audit", Story: events(shown), Nothing: "No decision matches.", Of: of})
 }
 
+func (s *Server) alerts(w http.ResponseWriter, r *http.Request) {
+	http.Redirect(w, r, s.visit(r).root()+alertsPath, http.StatusSeeOther)
+}
+
 func (s *Server) decision(w http.ResponseWriter, r *http.Request) {
 	seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 64)
 	if err != nil {

@@ -287,6 +287,7 @@ func (s *Server) inner() map[string]http.HandlerFunc {
 		"GET /{$}":                            s.overview,
 		"GET /agents":                         s.agents,
 		"GET /agents/{agent}":                 s.agent,
+		"GET /alerts":                         s.alerts,
 		"GET /approvals":                      s.approvals,
 		"GET " + markedPath:                   s.marked,
 		"POST " + markedPath + "/approve":     s.decideMarked(bcp.Approve),
