@@ -188,7 +188,7 @@ func (c *checkup) resolver(state string, def *bcp.Mesh) {
 		c.ok("resolver", "no claims yet: the first start makes them")
 		return
 	}
-	enforced := map[string]string{}
+	enforced, largest := map[string]string{}, 0
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		var account *jwt.AccountClaims
@@ -199,6 +199,7 @@ func (c *checkup) resolver(state string, def *bcp.Mesh) {
 			c.add("resolver", failed, "restart the mesh: it rewrites them", "the claims in %s are damaged: %s", filepath.Base(file), cli.FileReason(err))
 			return
 		}
+		largest = max(largest, len(content))
 		for _, key := range account.SigningKeys {
 			if scope, ok := key.(*jwt.UserScope); ok {
 				enforced[scope.Role] = granted(scope.Template.Pub.Allow, scope.Template.Sub.Allow)
@@ -206,6 +207,7 @@ func (c *checkup) resolver(state string, def *bcp.Mesh) {
 		}
 	}
 	c.ok("resolver", "claims of %s", cli.Count(len(files), "account"))
+	c.size(largest)
 	if def == nil {
 		return
 	}
@@ -220,6 +222,19 @@ func (c *checkup) resolver(state string, def *bcp.Mesh) {
 		return
 	}
 	c.ok("permissions", "the server has what the definitions say")
+}
+
+// size judges the largest account's claims: beyond 1 MiB nobody connects.
+func (c *checkup) size(largest int) {
+	const id, most = "jwt-size", accounts.MaxAccountJWT
+	switch text := fmt.Sprintf("the largest account's claims have %d KiB of %d", (largest+1023)>>10, most>>10); {
+	case largest > most:
+		c.add(id, failed, "use fewer agents or subscriptions in one mesh", "%s", text)
+	case largest > most/2:
+		c.add(id, warned, "before it is full, use a second mesh", "%s", text)
+	default:
+		c.ok(id, "%s", text)
+	}
 }
 
 func granted(publish, subscribe []string) string {
