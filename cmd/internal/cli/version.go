@@ -42,13 +42,24 @@ shows it, with the commit's date.`,
 
 // ShowVersion writes the version of the program.
 func ShowVersion(p *Program) error {
+	commit, date := buildCommit, buildDate
+	if info, ok := debug.ReadBuildInfo(); ok && commit == "" {
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				commit = s.Value
+			case "vcs.time":
+				date = s.Value
+			}
+		}
+	}
 	v := struct {
 		Version string `json:"version"`
 		Commit  string `json:"commit,omitempty"`
 		Date    string `json:"date,omitempty"`
 		Go      string `json:"go"`
 		Unicode string `json:"unicode"`
-	}{ProgramVersion(), buildCommit, buildDate, runtime.Version(), text.Versions()}
+	}{ProgramVersion(), commit, date, runtime.Version(), text.Versions()}
 	return p.Out.Show(v, func() {
 		p.Out.Printf("bcpmesh %s\n", Plain(v.Version))
 		if v.Commit != "" {
