@@ -154,8 +154,8 @@ func (g *Gateway) leave() {
 	}
 }
 
-// Stop stops this gateway: it gives its lease back, so that another takes over at
-// once. It may be called several times; ctx bounds the wait of the first call.
+// Stop stops this gateway: it gives its lease back, so that another takes over
+// within [jetstream.LeaseTime]/6. It may be called several times; ctx bounds the wait of the first call.
 func (g *Gateway) Stop(ctx context.Context) error {
 	g.stopping.Do(g.cancel)
 	select {
