@@ -41,13 +41,6 @@ func (s *State) see(d *bcp.Decision, all []bcp.Seen) {
 	}
 }
 
-// decideSuspect records that an agent is suspected, and whether it is suspended for it.
-func (s *State) decideSuspect(m bcp.Moment, a *alert) bcp.Decision {
-	d := s.DecideAlert(m, a.kind)
-	d.Agent, d.Rule, d.Count, d.Suspends = a.suspect.Agent, a.suspect.Rule, a.suspect.Count, s.mesh.SuspendSuspects
-	return d
-}
-
 // applySuspect applies an alert about an agent, or that its suspension is lifted.
 func (s *State) applySuspect(d *bcp.Decision) {
 	switch bcp.AlertKind(d.Event) {

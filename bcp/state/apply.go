@@ -95,9 +95,13 @@ func (s *State) apply(d *bcp.Decision, runs [][8]byte) error {
 	case bcp.KindAlert:
 		s.applyAlert(d, ch)
 	case bcp.KindBatch:
-		s.applyBatch(d, ch)
+		p := ch.pushes[d.Subscription] // what waited for the end of its window is a delivery now
+		p.batches = slices.DeleteFunc(p.batches, func(b batch) bool { return b.release == d.Release })
+		s.post(d, ch, "")
 	case bcp.KindPropose:
-		s.applyPropose(d, ch)
+		if d.Verdict == bcp.Hold {
+			s.hold(d, ch, nil, bcp.ItemProposal)
+		}
 	case bcp.KindHand:
 		s.applyHand(d, ch)
 	}
@@ -419,10 +423,13 @@ func (s *State) charge(d *bcp.Decision, ch *channelState, q *queryState) error {
 	return nil
 }
 
-// book has the decision say what it moves: the balance after it, and the slot.
+// book has the decision say what it moves: the balance after it, and the slot; and the channel's
+// budget_window, where those before it say another.
 func (ch *channelState) book(d *bcp.Decision, q *queryState) {
 	d.Balance = ch.balanceAfter(d, q)
-	ch.sayWindow(d)
+	if span := int64(ch.definition.BudgetWindow); span != ch.window.span || !ch.window.recorded {
+		d.BudgetWindow = span
+	}
 	if d.Slot = ch.slotted(d.Time); d.Slot != 0 {
 		d.SlotBegan = ch.slotBegan(d.Time)
 	}

@@ -77,7 +77,8 @@ func (s *State) View(approver bcp.AgentName, id bcp.ItemID) (bcp.ItemView, bcp.C
 		if !s.mayDecideRun(approver, &it) {
 			return bcp.ItemView{}, bcp.NotPermitted
 		}
-		view := viewRunItem(&it)
+		view := bcp.ItemView{Item: it.Item, Content: it.Content, SHA256: sha256.Sum256(it.Content), Effect: &it.Effect,
+			Source: bcp.Source{Agent: it.Effect.Service, Description: it.Effect.Description, Taint: it.Taint}}
 		view.Endorse = s.limit(approver, &view)
 		return view, ""
 	}
@@ -169,15 +170,10 @@ func (s *State) Preview(approver bcp.AgentName, body []byte) (bcp.EditPreview, b
 	}
 	verdict := s.judgeEdit(it, a)
 	if verdict.Answer.IsZero() {
-		return bcp.EditPreview{}, bcp.Refusal{Error: bcp.Malformed, Detail: verdictDetail(verdict)}
+		return bcp.EditPreview{}, bcp.Refusal{Error: bcp.Malformed, Detail: bcp.ReaderDetail(verdict.Reason.Code(), verdict.Reason, verdict.Field, "", "")}
 	}
 	content := verdict.Answer.JSON()
 	return bcp.EditPreview{Item: it.ID, Content: content, SHA256: sha256.Sum256(content), Anomalies: verdict.Anomalies}, bcp.Refusal{}
-}
-
-// verdictDetail says what is wrong with an answer, to its own author.
-func verdictDetail(v bcp.Verdict) string {
-	return bcp.ReaderDetail(v.Reason.Code(), v.Reason, v.Field, "", "")
 }
 
 // judgeEdit validates what a person wrote in place of an answer. Anomalies do

@@ -113,13 +113,6 @@ func (s *State) decideBatch(m bcp.Moment, t timer) (bcp.Decision, bool) {
 	return d, true
 }
 
-// applyBatch closes a window: what waited for its end is a delivery now.
-func (s *State) applyBatch(d *bcp.Decision, ch *channelState) {
-	p := ch.pushes[d.Subscription]
-	p.batches = slices.DeleteFunc(p.batches, func(b batch) bool { return b.release == d.Release })
-	s.post(d, ch, "")
-}
-
 // checkBatch refuses the end of a window that nothing waits for.
 func (s *State) checkBatch(d *bcp.Decision, ch *channelState) bool {
 	p := ch.pushes[d.Subscription]

@@ -139,14 +139,7 @@ func (w *slidingWindow) over(span int64) *slidingWindow {
 	return other
 }
 
-// sayWindow has a charge say the channel's budget_window, where those before it say another.
-func (ch *channelState) sayWindow(d *bcp.Decision) {
-	if span := int64(ch.definition.BudgetWindow); span != ch.window.span || !ch.window.recorded {
-		d.BudgetWindow = span
-	}
-}
-
-// hearWindow is sayWindow of a charge that is applied.
+// hearWindow takes the budget_window that a charge says.
 func (ch *channelState) hearWindow(d *bcp.Decision) {
 	if d.BudgetWindow > 0 {
 		ch.window = *ch.window.over(d.BudgetWindow)

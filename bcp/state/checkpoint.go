@@ -1,13 +1,11 @@
 package state
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"iter"
 	"maps"
 	"math"
-	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -119,27 +117,6 @@ func both[K comparable, V any](one, other map[K]V) iter.Seq2[K, V] {
 			}
 		}
 	}
-}
-
-// agentNames are those of all agents, also past ones, sorted.
-func (s *State) agentNames() []bcp.AgentName {
-	names := slices.AppendSeq(slices.Collect(maps.Keys(s.agents)), maps.Keys(s.past.agents))
-	slices.Sort(names)
-	return names
-}
-
-// channelKeys are those of all channels, also past ones, sorted.
-func (s *State) channelKeys() []bcp.ChannelKey {
-	keys := slices.AppendSeq(slices.Collect(maps.Keys(s.channels)), maps.Keys(s.past.channels))
-	slices.SortFunc(keys, bcp.ChannelKey.Compare)
-	return keys
-}
-
-// openQueries are those that have not ended, as they were accepted.
-func (s *State) openQueries() []bcp.QueryID {
-	return slices.SortedFunc(maps.Keys(s.open), func(a, b bcp.QueryID) int {
-		return cmp.Or(cmp.Compare(s.open[a].accepted, s.open[b].accepted), cmp.Compare(a, b))
-	})
 }
 
 // indexQueries tells the queries that are open from those that ended.

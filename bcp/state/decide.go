@@ -313,7 +313,7 @@ func (s *State) DecidePush(m bcp.Moment, reader, controller bcp.AgentName, id bc
 		return refuse(d, check, verdict.Reason.Code())
 	}
 	d.Epoch, _ = ch.pushEpoch(d.Time)
-	d.Nominal, d.Capacity = ch.pushPrice(v, pushes, d.Time, s.origin)
+	d.Nominal, d.Capacity = v.Prices().Nominal, v.Prices().Capacity+bcp.PushTiming(ch.slotsSince(pushes, d.Time, s.origin))
 	var endorsed *bcp.EndorseChange
 	if verdict.Outcome == bcp.Hold {
 		if endorsed = s.endorsedBy(&d, ch, v, d.Capacity); endorsed != nil {

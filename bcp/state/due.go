@@ -60,7 +60,9 @@ func (s *State) DecideDueBut(m bcp.Moment, passOver func(Due) bool) (bcp.Decisio
 			continue
 		}
 		if a.kind == bcp.AlertSuspect {
-			return s.decideSuspect(m, &a), true
+			d := s.DecideAlert(m, a.kind)
+			d.Agent, d.Rule, d.Count, d.Suspends = a.suspect.Agent, a.suspect.Rule, a.suspect.Count, s.mesh.SuspendSuspects
+			return d, true
 		}
 		return s.decideAlert(m, a), true
 	}

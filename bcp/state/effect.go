@@ -12,11 +12,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
-func viewRunItem(it *bcp.RunItem) bcp.ItemView {
-	return bcp.ItemView{Item: it.Item, Content: it.Content, SHA256: sha256.Sum256(it.Content), Effect: &it.Effect,
-		Source: bcp.Source{Agent: it.Effect.Service, Description: it.Effect.Description, Taint: it.Taint}}
-}
-
 // runItem returns what of a run waits for a person under this id.
 func (s *State) runItem(id bcp.ItemID) (bcp.RunItem, bool) {
 	if s.runs == nil {

@@ -23,11 +23,6 @@ type egressState struct {
 	refusals refusalCount
 }
 
-func newEgressState(e bcp.Egress) egressState {
-	policy, _ := guard.ParsePolicy(e.Hosts) // what is no entry matches nothing
-	return egressState{policy: policy, pool: guard.NewPool()}
-}
-
 // limits are those of a definition.
 func poolLimits(e bcp.Egress) guard.PoolLimits {
 	return guard.PoolLimits{Budget: guard.NanoBits(e.Budget), Bytes: e.MaxBytes, HostBytes: e.MaxHostBytes, Window: e.Window}

@@ -3,7 +3,6 @@ package state
 import (
 	"bytes"
 	"cmp"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -103,16 +102,10 @@ func (s *State) applyHand(d *bcp.Decision, ch *channelState) {
 		return
 	}
 	s.hold(d, ch, nil, bcp.ItemHanded)
-	if e, i, ok := s.handedOn(d.Spec); ok {
+	id, i, _ := bcp.HandleOf(d.Spec).Parse()
+	if e := s.envelopes[id]; e != nil {
 		e.handed |= 1 << i
 	}
-}
-
-// handedOn returns what the content of an item that is a handle stands for.
-func (s *State) handedOn(content []byte) (e *envelope, i int, ok bool) {
-	id, i, _ := bcp.HandleOf(content).Parse()
-	e = s.envelopes[id]
-	return e, i, e != nil
 }
 
 // used returns the answers whose sealed values wait for a person, or go with open queries.
@@ -162,11 +155,4 @@ func (s *State) dropEnvelopes(d *bcp.Decision) {
 	for _, id := range kept[min(len(kept), maxEnvelopes):] {
 		delete(s.envelopes, id)
 	}
-}
-
-// eraseEnvelopes forgets those of the days of an erasure.
-func (s *State) eraseEnvelopes(d *bcp.Decision) {
-	maps.DeleteFunc(s.envelopes, func(_ bcp.DeliveryID, e *envelope) bool {
-		return e.controller == d.Controller && e.reader == d.Reader && e.time < d.Before
-	})
 }

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -108,7 +109,9 @@ func (s *State) needed(d *bcp.Decision) (reasons []string) {
 
 // applyErase forgets what the state holds of the days of an erasure.
 func (s *State) applyErase(d *bcp.Decision) {
-	s.eraseEnvelopes(d)
+	maps.DeleteFunc(s.envelopes, func(_ bcp.DeliveryID, e *envelope) bool {
+		return e.controller == d.Controller && e.reader == d.Reader && e.time < d.Before
+	})
 	if a := s.agent(d.Controller); a != nil {
 		session := &a.session
 		session.releases = slices.Clone(session.releases) // they were handed out

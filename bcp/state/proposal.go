@@ -68,13 +68,6 @@ func (s *State) propose(d bcp.Decision, m bcp.Moment, p *bcp.Proposal) bcp.Decis
 	return d
 }
 
-// applyPropose has a proposal wait.
-func (s *State) applyPropose(d *bcp.Decision, ch *channelState) {
-	if d.Verdict == bcp.Hold {
-		s.hold(d, ch, nil, bcp.ItemProposal)
-	}
-}
-
 // parseProposal reads the content of an item that is a proposal.
 func parseProposal(content []byte) (p bcp.Proposal, ok bool) {
 	err := json.Unmarshal(content, &p, json.RejectUnknownMembers(true))

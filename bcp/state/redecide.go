@@ -143,14 +143,9 @@ func isRedecided(d *bcp.Decision) bool {
 	case bcp.KindSession, bcp.KindTaint: // not the operator's
 		return d.Role == bcp.RoleController
 	case bcp.KindApproval:
-		return isEdit(d)
+		return d.Event == string(bcp.EditItem) && d.Verdict == bcp.Accept
 	}
 	return false
-}
-
-// isEdit reports whether a person put something in place of an answer.
-func isEdit(d *bcp.Decision) bool {
-	return d.Kind == bcp.KindApproval && d.Event == string(bcp.EditItem) && d.Verdict == bcp.Accept
 }
 
 // asked keeps what a gateway that reads the journal does not: it cancels a query

@@ -89,7 +89,9 @@ func (s *State) said(v *vault, runs []bcp.SavedRun) {
 	for i := range runs {
 		keep(v, bcp.ChannelKey{}, runs[i].At, &runs[i].Said)
 	}
-	for _, name := range s.agentNames() {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(s.agents)), maps.Keys(s.past.agents))
+	slices.Sort(names)
+	for _, name := range names {
 		a := s.agent(name)
 		release := func(r *bcp.Release) {
 			keep(v, bcp.ChannelKey{Controller: name, Reader: r.Reader}, r.Time.UnixNano(), &r.Content)
@@ -105,7 +107,9 @@ func (s *State) said(v *vault, runs []bcp.SavedRun) {
 			keep(v, bcp.ChannelKey{Controller: n.peer, Reader: name}, n.at, &n.result.PushID)
 		}
 	}
-	for _, key := range s.channelKeys() {
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(s.channels)), maps.Keys(s.past.channels))
+	slices.SortFunc(keys, bcp.ChannelKey.Compare)
+	for _, key := range keys {
 		ch := s.channel(key)
 		pushed := func(at int64, pushes []bcp.Pushed) {
 			for i := range pushes {
@@ -124,7 +128,9 @@ func (s *State) said(v *vault, runs []bcp.SavedRun) {
 			}
 		}
 	}
-	for _, id := range s.openQueries() {
+	for _, id := range slices.SortedFunc(maps.Keys(s.open), func(a, b bcp.QueryID) int {
+		return cmp.Or(cmp.Compare(s.open[a].accepted, s.open[b].accepted), cmp.Compare(a, b))
+	}) {
 		q := s.open[id]
 		keep(v, q.channel, q.since, &q.spec)
 	}

@@ -117,8 +117,3 @@ func (ch *channelState) epochFlow(epoch uint64, now int64) flow {
 	}
 	return flow{}
 }
-
-// pushPrice is what a push costs now.
-func (ch *channelState) pushPrice(v *bcp.Validator, p *pushState, now, origin int64) (nominal, capacity bcp.Bits) {
-	return v.Prices().Nominal, v.Prices().Capacity + bcp.PushTiming(ch.slotsSince(p, now, origin))
-}

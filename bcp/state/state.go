@@ -10,6 +10,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract/watch"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
@@ -263,7 +264,9 @@ func New(c Config) (*State, error) {
 }
 
 func newAgentState(a bcp.Agent) *agentState {
-	return &agentState{definition: a, reported: bcp.TaintLow, exposure: bcp.TaintLow, session: sessionState{exposure: bcp.TaintLow}, egress: newEgressState(a.Egress), usage: newUsageState()}
+	policy, _ := guard.ParsePolicy(a.Egress.Hosts) // what is no entry matches nothing
+	return &agentState{definition: a, reported: bcp.TaintLow, exposure: bcp.TaintLow, session: sessionState{exposure: bcp.TaintLow},
+		egress: egressState{policy: policy, pool: guard.NewPool()}, usage: usageState{tokens: guard.NewPool(), money: guard.NewPool()}}
 }
 
 func newChannelState(definition bcp.Channel, controller *agentState) *channelState {

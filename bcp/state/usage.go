@@ -23,10 +23,6 @@ type usageState struct {
 	since int64
 }
 
-func newUsageState() usageState {
-	return usageState{tokens: guard.NewPool(), money: guard.NewPool()}
-}
-
 const (
 	// usageWindow is the window of an agent whose definition has none: what a keeper of
 	// an agent asks for that no model runs is counted all the same.
