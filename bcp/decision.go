@@ -238,11 +238,7 @@ func (d *Decision) At() time.Time { return time.Unix(0, d.Time).UTC() }
 
 // Commit returns the salted commitment to b (PROTOCOL P11.5): without the salt
 // it does not tell which boolean b was.
-func (d *Decision) Commit(b []byte) Digest { return commit(d.Salt, b) }
-
-func commit(salt [16]byte, b []byte) Digest {
-	return hashParts(salt[:], b)
-}
+func (d *Decision) Commit(b []byte) Digest { return hashParts(d.Salt[:], b) }
 
 // Message returns the delivery that the decision releases, if it does. Of one
 // whose answer was erased nothing is left to deliver.

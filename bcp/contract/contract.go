@@ -199,7 +199,7 @@ func (r *reader) words(v jsontext.Value, key string, others []string) (words []s
 		word, ok := r.text(element, at(key, i), maxText)
 		switch {
 		case !ok:
-		case !isWord(word):
+		case !slices.Contains(Words(), word):
 			r.add(UnknownWord, at(key, i))
 		case slices.Contains(words, word):
 			r.add(DuplicateWord, at(key, i))

@@ -113,7 +113,7 @@ func (f *Facts) neverHears(role Role, of func(Column) bool) []Evidence {
 
 // noRoom judges that no message to a role has room for a column.
 func (f *Facts) noRoom(role Role, column Column) []Evidence {
-	types := f.messagesTo(role)
+	types := slices.DeleteFunc(slices.Clone(f.Messages), func(t MessageType) bool { return t.To != role })
 	if len(types) == 0 {
 		return nil
 	}
@@ -123,10 +123,6 @@ func (f *Facts) noRoom(role Role, column Column) []Evidence {
 		}
 	}
 	return []Evidence{{Level: Parser, By: byTypes, Detail: "no message to the role has room for it: " + strings.Join(messageKinds(types), ", ")}}
-}
-
-func (f *Facts) messagesTo(role Role) []MessageType {
-	return slices.DeleteFunc(slices.Clone(f.Messages), func(t MessageType) bool { return t.To != role })
 }
 
 func messageKinds(types []MessageType) []string {

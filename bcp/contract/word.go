@@ -1,7 +1,5 @@
 package contract
 
-import "slices"
-
 // words is the closed table of what a contract may list as capability or as
 // prohibited, with the predicate that shows that a role keeps to the prohibition.
 var words = []struct {
@@ -57,8 +55,6 @@ func Words() []string {
 	}
 	return all
 }
-
-func isWord(word string) bool { return slices.Contains(Words(), word) }
 
 // prohibition returns the predicate that shows that a role never does what a word
 // says, or none.

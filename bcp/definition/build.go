@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"path"
@@ -35,7 +36,7 @@ func (b *builder) file(s *source, content []byte) {
 
 // root reads the mapping of a file; nil if there is none.
 func (b *builder) root(s *source, content []byte, before int) *node {
-	root := parseYAML(s, unixLines(content), before)
+	root := parseYAML(s, bytes.ReplaceAll(content, []byte("\r\n"), []byte("\n")), before)
 	b.incomplete = b.incomplete || root == nil
 	return root
 }

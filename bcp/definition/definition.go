@@ -306,7 +306,4 @@ func splitFrontMatter(content []byte) (front, body []byte, ok bool) {
 	return nil, nil, false
 }
 
-// unixLines makes LF of CR LF, and only of that.
-func unixLines(text []byte) []byte { return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")) }
-
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -178,7 +178,7 @@ func (b *builder) kernel(m *bcp.Mesh, a *agentForm, tools []kernel.Tool, meshRul
 		d.Requesters[bcp.AgentName(r.At.name)] = r.Is
 		b.checkRequester(m, a, r.At)
 	}
-	b.checkPlanner(m, d.Planner, o)
+	b.checkPlans(m, d.Planner, o, "planner", "a planner has no channels and starts no runs: it may never see what a Reader says") // K8, DUAL-11
 	if d.SubPlanner != "" {
 		b.checkSubPlanner(m, d.SubPlanner, o)
 	}
@@ -351,11 +351,6 @@ func (a *agentForm) checkSeat() {
 			a.errorf(key, CodeKernel, "a kernel is a part of the gateway: it has no %s", key)
 		}
 	}
-}
-
-// checkPlanner refuses a planner that may have seen content (K8, DUAL-11).
-func (b *builder) checkPlanner(m *bcp.Mesh, planner bcp.AgentName, o *kernelForm) {
-	b.checkPlans(m, planner, o, "planner", "a planner has no channels and starts no runs: it may never see what a Reader says")
 }
 
 // checkSubPlanner refuses a sub-planner that could pass on what it reads in another way

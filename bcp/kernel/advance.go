@@ -258,8 +258,10 @@ func (d *draft) sub(f *frame, s *Step, at Origin) {
 	if control = f.view.steered(s, control.join(&source.label)); control.Tainted() {
 		control = control.influencedBy(at, Unbounded)
 	}
+	// The planner of a sub-run is a Reader that read the source, and may have put anything of it into its constants.
+	constants := source.label.with(ReaderAnswer).influencedBy(at, Unbounded)
 	inner := Frame{
-		Path: string(at), Depth: f.Depth + 1, Grant: f.Grant.Clamp(s.Grant), Query: f.view.steered(s, subQuery(source.label, at)), Control: &control,
+		Path: string(at), Depth: f.Depth + 1, Grant: f.Grant.Clamp(s.Grant), Query: f.view.steered(s, constants), Control: &control,
 		Steer: f.steer(f.view.steer(s)), Asker: f.Asker,
 	}
 	d.change.Steps = append(d.change.Steps, StepRecord{Path: string(at), Kind: SubStep, Inputs: []string{f.origin(&s.Source)}})
@@ -269,12 +271,6 @@ func (d *draft) sub(f *frame, s *Step, at Origin) {
 		Kind: WaitSubPlanner, ID: "p" + d.moment.Fresh, Step: string(at), Agent: planner,
 		Deadline: d.change.Time + int64(d.run.Start.Limits.PlannerTimeout),
 	}, nil)
-}
-
-// subQuery is the label of the constants of a sub-run: its planner is a Reader that
-// read the source, and may have put anything of it into them.
-func subQuery(source Label, at Origin) Label {
-	return source.with(ReaderAnswer).influencedBy(at, Unbounded)
 }
 
 // finishFrame takes the final value of the innermost frame.
