@@ -58,7 +58,7 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 		case plan:
 			return showPlan(ctx, p, c, &who, run, name, args[1])
 		case noWait:
-			return showBegun(p.Out, run.ID)
+			return p.Out.Show(bcp.RunReceipt{Type: bcp.TypeRun, RunID: run.ID, Status: bcp.RunOpen}, func() { p.Out.Printf("%s\n", cli.Plain(run.ID)) })
 		}
 		if err := waitForEnd(ctx, p, run, &answerer{}); err != nil || p.Out.JSON {
 			return err
@@ -129,11 +129,6 @@ func findRequester(who *client.Flags, name bcp.AgentName, grant string) error {
 		return cli.Failf("%s may not start runs of %s with the grant %s", who.As, name, cli.Quoted(grant)).WithHint("there is %s", cli.JoinOr(grants))
 	}
 	return nil
-}
-
-// showBegun names a run that is not waited for.
-func showBegun(o *cli.Output, id string) error {
-	return o.Show(bcp.RunReceipt{Type: bcp.TypeRun, RunID: id, Status: bcp.RunOpen}, func() { o.Printf("%s\n", cli.Plain(id)) })
 }
 
 // waitForEnd waits for the end of a run, answers what it asks, and says once that it waits

@@ -55,7 +55,8 @@ func auditVerifyCommand(p *cli.Program) *cobra.Command {
 	}
 	cmd.Flags().StringArrayVar(&keys, "key", nil, "public `KEY` of the mesh, or a file with it; any of several may have signed")
 	cmd.Flags().BoolVar(&proofs, "proof", false, "the files are proofs of \"bcpmesh audit export --decision\"")
-	quorum.addTo(cmd)
+	cmd.Flags().StringArrayVar(&quorum.keys, "witness", nil, "public `KEY` of a witness, or a file with it; may be repeated")
+	cmd.Flags().IntVar(&quorum.need, "quorum", 0, "how many of the witnesses must have cosigned (default all)")
 	cmd.Flags().StringArrayVar(&since, "since", nil, "`FILE` with an earlier checkpoint that the exports must continue")
 	return cmd
 }
@@ -339,11 +340,6 @@ func cosignFailure(err error) error {
 type quorum struct {
 	keys []string
 	need int
-}
-
-func (q *quorum) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&q.keys, "witness", nil, "public `KEY` of a witness, or a file with it; may be repeated")
-	cmd.Flags().IntVar(&q.need, "quorum", 0, "how many of the witnesses must have cosigned (default all)")
 }
 
 // read reads the files of the keys, and sets the default.

@@ -122,7 +122,8 @@ func showUsers(p *cli.Program, users []accounts.User, open map[string][]status.C
 				ends = cli.Moment(end)
 			}
 		}
-		rows = append(rows, []string{string(u.Agent), u.Role.String(), cli.Moment(u.Issued), ends, l.Status, warning, connectedFrom(l.Connected), strings.Join(only, ", "), u.PublicKey})
+		from := cli.Map(l.Connected, func(c status.ClientConnection) string { return cli.Plain(c.Host) + " since " + cli.Moment(c.Since) })
+		rows = append(rows, []string{string(u.Agent), u.Role.String(), cli.Moment(u.Issued), ends, l.Status, warning, strings.Join(from, ", "), strings.Join(only, ", "), u.PublicKey})
 	}
 	if p.Out.JSON {
 		return p.Out.Value(list)
@@ -133,11 +134,6 @@ func showUsers(p *cli.Program, users []accounts.User, open map[string][]status.C
 	}
 	p.Out.Table([]string{"agent", "role", "issued", "ends", "status", "warning", "connected from", "only", "public key"}, rows)
 	return nil
-}
-
-func connectedFrom(open []status.ClientConnection) string {
-	hosts := cli.Map(open, func(c status.ClientConnection) string { return cli.Plain(c.Host) + " since " + cli.Moment(c.Since) })
-	return strings.Join(hosts, ", ")
 }
 
 // usersOf reads what was issued with the keys in a state folder.
