@@ -18,16 +18,14 @@ import (
 // verifier key comes first.
 const CheckpointKeyFile = "checkpoint.key"
 
-// checkpointOrigin returns a name for the key, and so for its log. It is random: after a
-// lost key there is another log, not another history of the same one.
-func checkpointOrigin() string { return "bcpmesh/" + strings.ToLower(rand.Text()) }
-
 // CheckpointKey returns the signer of the checkpoints, which never shows its
 // key, and the public key that verifies them. The key is made at the first call. It
 // cannot issue or open anything.
 func (s *Store) CheckpointKey() (signer note.Signer, public string, err error) {
 	content, err := s.secretOrNew(CheckpointKeyFile, func() ([]byte, error) {
-		private, public, err := note.GenerateKey(rand.Reader, checkpointOrigin())
+		// The name of the key, and so of its log, is random: after a lost key there is another
+		// log, not another history of the same one.
+		private, public, err := note.GenerateKey(rand.Reader, "bcpmesh/"+strings.ToLower(rand.Text()))
 		return []byte(private + "\n" + public + "\n"), err
 	})
 	if err != nil {

@@ -292,7 +292,7 @@ func (s *Store) operatorJWT(system, signingKey string) (string, error) {
 		return "", err
 	}
 	if away {
-		return "", operatorAway()
+		return "", fmt.Errorf("%w: put %s%s back into the folder %s", ErrOperatorAway, operatorKey, keySuffix, KeyFolder)
 	}
 	if keyErr != nil {
 		return "", keyErr
@@ -311,10 +311,6 @@ func (s *Store) operatorJWT(system, signingKey string) (string, error) {
 		return "", err
 	}
 	return token, replaceFile(filepath.Join(s.folder, operatorFile), []byte(token))
-}
-
-func operatorAway() error {
-	return fmt.Errorf("%w: put %s%s back into the folder %s", ErrOperatorAway, operatorKey, keySuffix, KeyFolder)
 }
 
 // operatorClaims reads the stored root of trust. If it is missing, the error is

@@ -25,17 +25,12 @@ const (
 	partHeader = "Bcp-Part"
 )
 
-// baseConfig configures the stream of bases. Lagging replicas do not answer for it.
-func baseConfig(replicas int) natsjs.StreamConfig {
-	c := Topology{Replicas: replicas}.stream(BaseStream, subjects.Bases)
-	c.AllowDirect = false
-	return c
-}
-
 // StoreBase stores the base of a journal that begins after a sequence, keeps other bases,
 // and reads it back.
 func StoreBase(ctx context.Context, js natsjs.JetStream, replicas int, sequence uint64, content []byte) error {
-	err := create(ctx, js, baseConfig(replicas))
+	config := Topology{Replicas: replicas}.stream(BaseStream, subjects.Bases)
+	config.AllowDirect = false // lagging replicas do not answer
+	err := create(ctx, js, config)
 	if err == nil {
 		err = awaitInterest(ctx, js, subjects.Base(sequence))
 	}

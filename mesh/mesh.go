@@ -310,7 +310,11 @@ func (m *Mesh) serve(ctx context.Context, own gateway.Config) error {
 	own.State, own.Conn, own.Connect = m.stateConfig(config.Definition), conn, func() (*nats.Conn, error) { return m.bus.Gateway() }
 	own.Slow, own.Kick = func(agent bcp.AgentName, role bcp.Role) { m.bus.Slow(server.Party{Agent: agent, Role: role}) }, m.clients.kickAll
 	own.Snapshots, own.SnapshotEvery = openSnapshots(config.State), config.SnapshotEvery
-	own.Bases, own.Wake = openBases(config.State), m.wake
+	own.Bases, own.Wake = openBases(config.State), func(agent bcp.AgentName) {
+		if c := m.running.Load(); c != nil {
+			c.supervisor.Wake(agent)
+		}
+	}
 	if m.clustered() {
 		own.Bases = own.Bases.Shared(m.js)
 	}
@@ -382,13 +386,6 @@ func newStateConfig(def *bcp.Mesh, version string) state.Config {
 	runs := kernel.Open(kernel.OfMesh(def)...) // without one too: there may have been some before
 	return state.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, VerifyPasskey: accounts.VerifiesPasskey, Schedules: definition.ParseSchedule,
 		Definitions: definition.Digest(def), Version: version, Runs: runs}
-}
-
-// wake has an agent's command started.
-func (m *Mesh) wake(agent bcp.AgentName) {
-	if c := m.running.Load(); c != nil {
-		c.supervisor.Wake(agent)
-	}
 }
 
 // connect returns a connection of the gateway's, closed at Stop.

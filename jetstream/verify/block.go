@@ -29,11 +29,6 @@ type unpacker struct {
 	content []byte
 }
 
-func newUnpacker() (*unpacker, error) {
-	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(MaxBlock))
-	return &unpacker{zstd: decoder}, err
-}
-
 // walk iterates over the decisions of a block, up to its end or the first
 // invalid one.
 type walk struct {

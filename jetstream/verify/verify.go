@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"golang.org/x/mod/sumdb/note"
 )
 
@@ -61,11 +62,12 @@ func File(r io.Reader, o Options) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	unpack, err := newUnpacker()
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(MaxBlock))
 	if err != nil {
 		return Summary{}, err
 	}
-	defer unpack.zstd.Close()
+	defer decoder.Close()
+	unpack := &unpacker{zstd: decoder}
 	c := &checker{keys: known, kinds: make(map[int]uint64), channels: make(map[string]uint64)}
 	if err := c.begin(f, o); err != nil {
 		return Summary{}, err

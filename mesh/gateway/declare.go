@@ -272,10 +272,6 @@ func (g *Gateway) decideRevocations(now bcp.Moment, m *message) (bcp.Decision, b
 	return g.state.DecideRevocations(now, bcp.Operator, bcp.RoleOperator, m.body, list)
 }
 
-// showsRoles reports whether an agent's requests about roles are accepted in this role:
-// of an agent with both roles only one counts.
-func (g *Gateway) showsRoles(who agentRole) bool { return who.Role == g.rolesOver(who.Agent) }
-
 // rolesOver is in which role an agent negotiates: of an agent with both only one counts.
 func (g *Gateway) rolesOver(agent bcp.AgentName) bcp.Role {
 	if a, _ := g.config.State.Mesh.Agent(agent); !a.Controller {

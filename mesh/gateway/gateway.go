@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -380,7 +381,10 @@ func (g *Gateway) run(ctx context.Context) {
 		g.cancel(errEnded) // also if it ended by itself
 		g.beside.Wait()
 		if g.damage.Load() != nil {
-			g.dropSnapshots()
+			// The next start reads the whole journal, and so refuses it.
+			if err := g.config.Snapshots.RemoveBefore(math.MaxUint64); err != nil {
+				g.log.Error("removing the snapshots of a damaged journal", "error", err)
+			}
 		} else {
 			g.lastSnapshot()
 		}

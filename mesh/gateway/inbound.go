@@ -2,9 +2,10 @@ package gateway
 
 import (
 	"bytes"
+	"strings"
+
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
@@ -97,7 +98,10 @@ var notHeard = &received{request: unheard{}}
 
 func (unheard) answer(g *Gateway, o *outcome) {
 	if m := o.message; m.isOnceOnly() {
-		g.unheardPlan(m.subject.ID)
+		id := m.subject.ID // of a plan request, which is repeated with a backoff
+		g.runs.unheard[id]++
+		wait := min(firstBackoff<<min(g.runs.unheard[id], 20), maxPlannerBackoff)
+		g.runAt(g.clock().Add(wait), func() { g.askPlanner(id) })
 	} else {
 		g.noteUnheard(m.subject)
 	}

@@ -46,7 +46,7 @@ func (g *Gateway) subscribe() error {
 		if who.Role == bcp.RoleController && runs[who.Agent] {
 			patterns = append(patterns, subjects.RunsOf(who.Agent))
 		}
-		if shows[who.Agent] && g.showsRoles(who) {
+		if shows[who.Agent] && who.Role == g.rolesOver(who.Agent) { // of an agent with both roles only one counts
 			patterns = append(patterns, subjects.RolesOf(who.Agent))
 		}
 		if err := g.link(who, patterns); err != nil {

@@ -225,12 +225,5 @@ func (g *Gateway) askPlanner(id string) {
 	}
 }
 
-// unheardPlan repeats a plan request without a listener, with a backoff.
-func (g *Gateway) unheardPlan(id string) {
-	g.runs.unheard[id]++
-	wait := min(firstBackoff<<min(g.runs.unheard[id], 20), maxPlannerBackoff)
-	g.runAt(g.clock().Add(wait), func() { g.askPlanner(id) })
-}
-
 // maxPlannerBackoff is the maximum backoff for a planner that was not connected.
 const maxPlannerBackoff = time.Second

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -361,13 +360,6 @@ func (g *Gateway) endDamaged(damage error) error {
 		g.log.Warn("telling people of it", "error", err)
 	}
 	return err
-}
-
-// dropSnapshots has the next start read the whole journal, and so refuse it.
-func (g *Gateway) dropSnapshots() {
-	if err := g.config.Snapshots.RemoveBefore(math.MaxUint64); err != nil {
-		g.log.Error("removing the snapshots of a damaged journal", "error", err)
-	}
 }
 
 func (g *Gateway) checkChain(ctx context.Context) error {

@@ -134,7 +134,8 @@ func (e *entrance) let(client *net.TCPConn) {
 		socket: client, client: client, said: speech{sealed: e.tls != nil, admits: e.admits}, host: host,
 		from: from, turnEnds: turnEnds, closed: make(chan struct{}),
 	}
-	p.outbox = newOutbox(func() { e.failed(slowConsumer) })
+	p.outbox = &outbox{full: func() { e.failed(slowConsumer) }}
+	p.outbox.changed.L = &p.outbox.mu
 	if e.tls != nil {
 		p.client = tls.Server(client, e.tls)
 	}
@@ -266,11 +267,6 @@ func (e *entrance) partyPace(who Party) *pace {
 		e.paces[who] = &pace{}
 	}
 	return e.paces[who]
-}
-
-func portNumber(address net.Addr) int {
-	_, port, _ := splitAddress(address.String())
-	return port
 }
 
 // proxyHeader is the first thing that the server gets from a client: the PROXY

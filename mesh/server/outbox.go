@@ -14,12 +14,6 @@ type outbox struct {
 	ended   bool
 }
 
-func newOutbox(full func()) *outbox {
-	o := &outbox{full: full}
-	o.changed.L = &o.mu
-	return o
-}
-
 // add returns false if the client has left too much: then it is to be disconnected.
 func (o *outbox) add(b []byte) bool {
 	o.mu.Lock()

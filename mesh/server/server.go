@@ -364,7 +364,8 @@ func (s *Server) listen(ctx context.Context, config Config) (err error) {
 		return err
 	}
 	host, _, _ := splitAddress(config.Listen) // it was checked
-	s.url = scheme + net.JoinHostPort(localAddress(host), strconv.Itoa(portNumber(s.listener.Addr())))
+	_, port, _ := splitAddress(s.listener.Addr().String())
+	s.url = scheme + net.JoinHostPort(localAddress(host), strconv.Itoa(port))
 	return nil
 }
 

@@ -89,7 +89,9 @@ func (s *Supervisor) fulfil(a *agent, o *order) {
 		if o.isOver() {
 			failures = 0 // it was stopped on purpose
 		}
-		s.noteEnd(a, end, failures)
+		s.mu.Lock() // the following changes tell it
+		a.status.Exit, a.status.LastLine, a.status.Failures = end.exit, end.line, failures
+		s.mu.Unlock()
 		if o.isOver() {
 			return
 		}
@@ -208,13 +210,6 @@ func (s *Supervisor) end(p *running) {
 	}
 	p.Kill()
 	<-p.done
-}
-
-// noteEnd stores how an attempt ended for the following changes.
-func (s *Supervisor) noteEnd(a *agent, end ending, failures int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a.status.Exit, a.status.LastLine, a.status.Failures = end.exit, end.line, failures
 }
 
 // change gives an agent a new status and reports it. PID and Next belong to one

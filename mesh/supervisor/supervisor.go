@@ -28,11 +28,6 @@ type Program struct {
 	Env []string
 }
 
-func (p Program) clone() Program {
-	p.Command, p.Env = slices.Clone(p.Command), slices.Clone(p.Env)
-	return p
-}
-
 func (p Program) equal(q Program) bool {
 	return p.Agent == q.Agent && p.Dir == q.Dir && slices.Equal(p.Command, q.Command) && slices.Equal(p.Env, q.Env)
 }
@@ -166,7 +161,8 @@ func (s *Supervisor) Set(programs []Program) {
 		} else if a.order != nil && a.order.program.equal(p) && a.status.State != Unavailable {
 			continue
 		}
-		a.command(&order{program: p.clone(), over: make(chan struct{}), wake: make(chan struct{}, 1)})
+		p.Command, p.Env = slices.Clone(p.Command), slices.Clone(p.Env)
+		a.command(&order{program: p, over: make(chan struct{}), wake: make(chan struct{}, 1)})
 	}
 }
 

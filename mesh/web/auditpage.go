@@ -16,20 +16,11 @@ const perPage = 100
 // filter selects the decisions on a page of the audit. The zero value selects all.
 type filter struct{ agent, kind, verdict, id string }
 
-func readFilter(q url.Values) filter {
-	return filter{q.Get("agent"), q.Get("kind"), q.Get("verdict"), q.Get("id")}
-}
-
 func (f filter) takes(e *entry) bool {
 	return (f.agent == "" || f.agent == string(e.Agent) || f.agent == string(e.Controller) || f.agent == string(e.Reader)) &&
 		(f.kind == "" || f.kind == e.Kind.String()) &&
 		(f.verdict == "" || f.verdict == tell.Verdict(&e.Decision).String()) &&
-		(f.id == "" || slices.Contains(entryIDs(e), f.id))
-}
-
-// entryIDs returns the ids by which a decision can be found.
-func entryIDs(e *entry) []string {
-	return []string{string(e.Query), string(e.Delivery), string(e.Item), string(e.Session)}
+		(f.id == "" || slices.Contains([]string{string(e.Query), string(e.Delivery), string(e.Item), string(e.Session)}, f.id))
 }
 
 // path returns the address of a page of the selected decisions.
@@ -61,8 +52,9 @@ type auditData struct {
 type field struct{ Key, Name, Value string }
 
 func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
-	f, which := s.facts(), readFilter(r.URL.Query())
-	number, err := strconv.Atoi(r.URL.Query().Get("page"))
+	f, q := s.facts(), r.URL.Query()
+	which := filter{q.Get("agent"), q.Get("kind"), q.Get("verdict"), q.Get("id")}
+	number, err := strconv.Atoi(q.Get("page"))
 	if err != nil || number < 1 {
 		number = 1
 	}

@@ -36,14 +36,14 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request) {
 	s.show(w, r, http.StatusOK, "overview", p)
 }
 
-func isAlert(e *entry) bool { return e.Kind == bcp.KindAlert }
-
 func anyEntry(*entry) bool { return true }
 
 func exceptConnections(e *entry) bool { return !tell.Connection(&e.Decision) }
 
 // NewAlerts counts the alerts of a day, and NewDecisions the decisions of a minute.
-func (f *facts) NewAlerts() int { return f.since(24*time.Hour, isAlert) }
+func (f *facts) NewAlerts() int {
+	return f.since(24*time.Hour, func(e *entry) bool { return e.Kind == bcp.KindAlert })
+}
 
 func (f *facts) NewDecisions() int { return f.since(time.Minute, anyEntry) }
 
