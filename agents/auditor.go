@@ -29,9 +29,6 @@ type Auditor struct {
 // NewAuditor returns the Auditor of a connection.
 func NewAuditor(c *Connection) *Auditor { return &Auditor{conn: c} }
 
-// recordsSubject returns the subject on which a stream's records are requested.
-func recordsSubject(stream string) string { return subjects.AuditPrefix + ".DIRECT.GET." + stream }
-
 // Record is one message of a stream.
 type Record struct {
 	Sequence uint64    // in its stream, from 1
@@ -282,7 +279,7 @@ func (a *Auditor) ask(ctx context.Context, stream string, request getRequest, at
 	if err != nil {
 		return fmt.Errorf("agents: %w", err)
 	}
-	subject := recordsSubject(stream)
+	subject := subjects.AuditPrefix + ".DIRECT.GET." + stream
 	begun := time.Now()
 	return a.conn.persist(ctx, subject, "", func() (again bool, err error) {
 		if err = attempt(subject, body); errors.Is(err, nats.ErrNoResponders) {

@@ -55,7 +55,7 @@ func Date(text string) (t time.Time, exact, ok bool) {
 				}
 			case hours != "" && (strings.EqualFold(word, "am") || strings.EqualFold(word, "pm")):
 				hours += " " + strings.ToUpper(word)
-			case hours != "" && zone == "" && !onlyDigits(word):
+			case hours != "" && zone == "" && strings.Trim(word, "0123456789") != "":
 				zone = word
 			default:
 				words = append(words, word)
@@ -107,5 +107,3 @@ func shiftOf(zone string) (shift string, exact bool) {
 	}
 	return "", false
 }
-
-func onlyDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }

@@ -35,15 +35,12 @@ func NewWriter(number func(href string) int) *Writer {
 	return &Writer{number: number, breaks: 2}
 }
 
-// hasRoom reports whether more may be written.
-func (w *Writer) hasRoom() bool { return w.b.Len() < maxText }
-
 // Text returns the output.
 func (w *Writer) Text() string { return strings.TrimRight(w.b.String(), "\n ") }
 
 // Node writes an element with its contents.
 func (w *Writer) Node(n *html.Node) {
-	if !w.hasRoom() {
+	if w.b.Len() >= maxText {
 		return
 	}
 	switch n.Type {

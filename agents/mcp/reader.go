@@ -97,17 +97,11 @@ func (r *reader) subscribed(list []bcp.ActiveSubscription) {
 		queriesTool(): handler(r.log, r.queries),
 		respondTool(): handler(r.log, r.respond),
 	}
-	if mayPublish(r.agent.Tools(), list) {
+	if len(list) > 0 && slices.Contains(r.agent.Tools(), bcp.ToolPublish) { // somebody has subscribed
 		tools[publishTool(list)] = handler(r.log, r.publish)
 	}
 	r.server.announce(tools)
 	r.once.Do(func() { close(r.listed) })
-}
-
-// mayPublish reports whether a Reader is offered BCPPublish: it lists the tool,
-// and somebody has subscribed.
-func mayPublish(tools []string, list []bcp.ActiveSubscription) bool {
-	return len(list) > 0 && slices.Contains(tools, bcp.ToolPublish)
 }
 
 func (r *reader) active() []bcp.ActiveSubscription {

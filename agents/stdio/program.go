@@ -89,11 +89,11 @@ func Again(ctx context.Context, q agents.Query, log hclog.Logger, pause time.Dur
 
 // run runs the program once for a query.
 func (p *Program) run(ctx context.Context, q agents.Query) (any, error) {
-	line, err := queryLine(q)
+	line, err := bcp.Encode(question{q.Query, q.Attempt, q.LastDetail}, bcp.JSON)
 	if err != nil {
 		return nil, err
 	}
-	printed, _, err := p.Once(ctx, line)
+	printed, _, err := p.Once(ctx, append(line, '\n'))
 	if err != nil {
 		return nil, err
 	}
@@ -150,12 +150,6 @@ func (p *Program) await(ctx context.Context, running *process.Process, stdout *b
 		reason.Killed = true
 	}
 	return reason
-}
-
-// queryLine returns the program's input.
-func queryLine(q agents.Query) ([]byte, error) {
-	b, err := bcp.Encode(question{q.Query, q.Attempt, q.LastDetail}, bcp.JSON)
-	return append(b, '\n'), err
 }
 
 // question is a query as a program gets it.
