@@ -89,14 +89,6 @@ type desk struct {
 	numbers tool.Numbers[entry] // the declared folders come first
 }
 
-func newDesk(f *Folders, redact guard.Set) *desk {
-	d := &desk{Folders: f, redact: redact}
-	for i := range f.folders {
-		d.numbers.Of(entry{i, ".", true})
-	}
-	return d
-}
-
 // entry returns the entry with a number.
 func (d *desk) entry(number int, isDir bool) (entry, error) {
 	e, err := d.numbers.Find(number)

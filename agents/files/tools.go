@@ -46,7 +46,10 @@ const readSchema = `{"type":"object","additionalProperties":false,"required":["f
 // Tools returns the tools of one conversation. Numbers are those of the conversation.
 // redact is applied to everything from outside.
 func (f *Folders) Tools(redact guard.Set) []llm.Executable {
-	d := newDesk(f, redact)
+	d := &desk{Folders: f, redact: redact}
+	for i := range f.folders {
+		d.numbers.Of(entry{i, ".", true})
+	}
 	return []llm.Executable{
 		tool.New(ListName, llm.Constant("List a folder of files. Each entry has a number, by which other tools know it."), listSchema, guard.File, &d.mu, d.list),
 		tool.New(SearchName, llm.Constant("Search files for a phrase."), searchSchema, guard.File, &d.mu, d.search),

@@ -146,7 +146,11 @@ func (b *builder) kernel(m *bcp.Mesh, a *agentForm, tools []kernel.Tool, meshRul
 	}
 	o := a.Kernel
 	before := len(b.report.Errors)
-	a.checkSeat()
+	for _, key := range []string{"command", "model", "tools", "network", "cron_schedules", "share_queries", "base_taint"} {
+		if a.has(key) {
+			a.errorf(key, CodeKernel, "a kernel is a part of the gateway: it has no %s", key)
+		}
+	}
 	d := o.Definition
 	d.Name, d.Requesters, d.Grants, d.GrantControl = a.Name, map[bcp.AgentName][]string{}, map[string][]kernel.Capability{}, map[string]int{}
 	b.checkApprovers(m, &o.object, d.Approvers)
@@ -342,15 +346,6 @@ func (b *builder) buildResults(m *bcp.Mesh, a *agentForm) (results []kernel.Sche
 		results[0].Name = ""
 	}
 	return results
-}
-
-// checkSeat refuses what would run a kernel: it is a part of the gateway.
-func (a *agentForm) checkSeat() {
-	for _, key := range []string{"command", "model", "tools", "network", "cron_schedules", "share_queries", "base_taint"} {
-		if a.has(key) {
-			a.errorf(key, CodeKernel, "a kernel is a part of the gateway: it has no %s", key)
-		}
-	}
 }
 
 // checkSubPlanner refuses a sub-planner that could pass on what it reads in another way

@@ -365,7 +365,12 @@ func (l *loading) rules() {
 
 func (l *loading) rule(r *Rule, seen map[string]bool) {
 	where := fmt.Sprintf("rule %q", r.ID)
-	tools := l.matchTools(r.Tool)
+	var tools []*Tool
+	for _, n := range l.kernel.names {
+		if r.Tool == AnyTool || r.Tool == n {
+			tools = append(tools, l.kernel.tools[n])
+		}
+	}
 	switch {
 	case seen[r.ID]:
 		l.failf(DuplicateRule, where, "another rule has this id")
@@ -384,16 +389,6 @@ func (l *loading) rule(r *Rule, seen map[string]bool) {
 		l.compile(r, tools, where)
 	}
 	seen[r.ID] = true
-}
-
-func (l *loading) matchTools(name string) []*Tool {
-	var tools []*Tool
-	for _, n := range l.kernel.names {
-		if name == AnyTool || name == n {
-			tools = append(tools, l.kernel.tools[n])
-		}
-	}
-	return tools
 }
 
 // catalogue checks that planners can be sent what there is.

@@ -108,15 +108,6 @@ func (k *Kernel) compileOwn(rules []RunRule, g Grant) (map[string][]compiledRule
 	return own, nil
 }
 
-// forbidAll is what holds for a run whose own rules cannot be compiled any more.
-func (k *Kernel) forbidAll() map[string][]compiledRule {
-	own := map[string][]compiledRule{}
-	for _, name := range k.names {
-		own[name] = []compiledRule{{id: "requester"}}
-	}
-	return own
-}
-
 // compiledOwn are the rules of one run, compiled for the calls of a kernel.
 type compiledOwn struct {
 	kernel *Kernel
@@ -143,7 +134,10 @@ func (d *draft) ownRules() map[string][]compiledRule {
 	if kept.kernel != d.kernel {
 		own, wrong := d.kernel.compileOwn(d.run.Rules, d.run.Start.Grant)
 		if wrong != nil {
-			own = d.kernel.forbidAll()
+			own = map[string][]compiledRule{} // that forbid everything
+			for _, name := range d.kernel.names {
+				own[name] = []compiledRule{{id: "requester"}}
+			}
 		}
 		d.state.keepOwn(d.run.ID, d.kernel, own)
 		return own

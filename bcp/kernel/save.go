@@ -93,7 +93,13 @@ func Restore(saved []bcp.SavedRun, kernels ...*Kernel) (*State, error) {
 			f.Asker, f.ControlBits, f.Questions = r.asker(), r.Start.Limits.ControlBits, r.Start.Limits.MaxQuestions
 		}
 		s.runs[r.ID] = r
-		s.indexAll(r)
+		s.index(r)
+		for _, over := range r.Settled {
+			s.calls[over.Call] = r.ID
+		}
+		if call := r.Wait.call(); call != "" {
+			s.calls[call] = r.ID
+		}
 	}
 	for _, r := range head.Requests {
 		s.requests[r.requestKey] = r.request
@@ -147,15 +153,4 @@ func restore(from *bcp.SavedRun, part saved) bool {
 		}
 	}
 	return true
-}
-
-// indexAll finds a restored run by everything that it has to be found by.
-func (s *State) indexAll(r *run) {
-	s.index(r)
-	for _, over := range r.Settled {
-		s.calls[over.Call] = r.ID
-	}
-	if call := r.Wait.call(); call != "" {
-		s.calls[call] = r.ID
-	}
 }

@@ -402,7 +402,10 @@ func (s *State) charge(d *bcp.Decision, ch *channelState, q *queryState) error {
 	p.flow.addDecision(d, q)
 	ch.flow.addDecision(d, q)
 	settled := d.Balance.Settled - p.Settled
-	ch.hearWindow(d)
+	if d.BudgetWindow > 0 {
+		ch.window = *ch.window.over(d.BudgetWindow)
+		ch.window.recorded = true
+	}
 	if settled > 0 {
 		ch.window.add(d.Time, max(d.Time, d.Slot), settled)
 	}

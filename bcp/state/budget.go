@@ -139,14 +139,6 @@ func (w *slidingWindow) over(span int64) *slidingWindow {
 	return other
 }
 
-// hearWindow takes the budget_window that a charge says.
-func (ch *channelState) hearWindow(d *bcp.Decision) {
-	if d.BudgetWindow > 0 {
-		ch.window = *ch.window.over(d.BudgetWindow)
-		ch.window.recorded = true
-	}
-}
-
 // add counts bits that were settled now, as of a time that is not before.
 func (w *slidingWindow) add(now, at int64, b bcp.Bits) {
 	if w.span <= 0 || b == 0 {
@@ -188,14 +180,3 @@ func (w *Window) Add(l *bcp.LedgerLine) {
 
 // Sum is what counts at a time.
 func (w *Window) Sum(at time.Time) bcp.Bits { return w.sliding.sum(at.UnixNano()) }
-
-// divideTotals keeps the parts where asks and pushes are decided.
-func (s *State) divideTotals() {
-	for name, a := range s.agents {
-		totals := s.mesh.Totals(name)
-		a.askTotal = totals.Asks
-		for key, part := range totals.Pushes {
-			s.channels[key].pushTotal = part
-		}
-	}
-}

@@ -18,14 +18,6 @@ type pushState struct {
 	batches []batch // what waits for the end of its window, the next end first
 }
 
-func (ch *channelState) pushStates() map[bcp.SubscriptionID]*pushState {
-	states := make(map[bcp.SubscriptionID]*pushState, len(ch.definition.Subscriptions))
-	for _, sub := range ch.definition.Subscriptions {
-		states[sub.ID] = &pushState{rate: sub.MaxRate, window: int64(sub.BatchWindow)}
-	}
-	return states
-}
-
 // findPushes returns what is remembered of a subscription; one that the definitions
 // do not have any more has its history all the same.
 func (ch *channelState) findPushes(id bcp.SubscriptionID) *pushState {

@@ -123,7 +123,12 @@ func (r *Redecider) Next(rec *Recorded, judge bool) (Redecision, error) {
 		r.cancelled(d)
 	}
 	if d.Erased {
-		r.noteErased(d)
+		if key, ok := d.Channel(); ok {
+			r.channels[key] = d.Time
+		}
+		if d.Delivery != "" && d.Outcome == "" {
+			r.sessions[d.Controller] = d.Session
+		}
 	}
 	if !judge {
 		return Redecision{}, nil
@@ -182,15 +187,6 @@ func (r *Redecider) cancelled(d *bcp.Decision) {
 			ask.cancelled = true
 			r.asks[id] = ask
 		}
-	}
-}
-
-func (r *Redecider) noteErased(d *bcp.Decision) {
-	if key, ok := d.Channel(); ok {
-		r.channels[key] = d.Time
-	}
-	if d.Delivery != "" && d.Outcome == "" {
-		r.sessions[d.Controller] = d.Session
 	}
 }
 

@@ -256,7 +256,13 @@ func New(c Config) (*State, error) {
 		s.channels[definition.ChannelKey] = ch
 		controller.asks, reader.answers = append(controller.asks, ch), append(reader.answers, ch)
 	}
-	s.divideTotals()
+	for name, a := range s.agents { // whose asks and pushes are decided by their parts
+		totals := s.mesh.Totals(name)
+		a.askTotal = totals.Asks
+		for key, part := range totals.Pushes {
+			s.channels[key].pushTotal = part
+		}
+	}
 	if err := s.readSchedules(c.Schedules); err != nil {
 		return nil, err
 	}
@@ -270,9 +276,11 @@ func newAgentState(a bcp.Agent) *agentState {
 }
 
 func newChannelState(definition bcp.Channel, controller *agentState) *channelState {
-	ch := &channelState{definition: definition, controller: controller, epoch: epochState{number: 1}, pools: map[uint64]*pool{1: {}}}
+	ch := &channelState{definition: definition, controller: controller, epoch: epochState{number: 1}, pools: map[uint64]*pool{1: {}}, pushes: map[bcp.SubscriptionID]*pushState{}}
 	ch.window.span = int64(definition.BudgetWindow) // until a charge says another
-	ch.pushes = ch.pushStates()
+	for _, sub := range definition.Subscriptions {
+		ch.pushes[sub.ID] = &pushState{rate: sub.MaxRate, window: int64(sub.BatchWindow)}
+	}
 	return ch
 }
 

@@ -246,7 +246,12 @@ func (r *Redecided) each(d *bcp.Decision, result state.Redecision) error {
 	case state.ComparedCut:
 		r.Cut++
 	}
-	r.countDecision(d)
+	i := slices.IndexFunc(r.RecordedUnder, func(u recordedUnder) bool { return u.Context == d.Context })
+	if i < 0 {
+		i = len(r.RecordedUnder)
+		r.RecordedUnder = append(r.RecordedUnder, recordedUnder{Context: d.Context, Versions: r.versions[d.Context], First: d.Seq})
+	}
+	r.RecordedUnder[i].Compared++
 	if result.Comparison == state.ComparedSame {
 		return nil
 	}
@@ -255,16 +260,6 @@ func (r *Redecided) each(d *bcp.Decision, result state.Redecision) error {
 			r.row(d, &result)
 		}
 	})
-}
-
-// countDecision counts what the decision was made by.
-func (r *Redecided) countDecision(d *bcp.Decision) {
-	i := slices.IndexFunc(r.RecordedUnder, func(u recordedUnder) bool { return u.Context == d.Context })
-	if i < 0 {
-		i = len(r.RecordedUnder)
-		r.RecordedUnder = append(r.RecordedUnder, recordedUnder{Context: d.Context, Versions: r.versions[d.Context], First: d.Seq})
-	}
-	r.RecordedUnder[i].Compared++
 }
 
 func (r *Redecided) line(d *bcp.Decision, result *state.Redecision) redecidedLine {

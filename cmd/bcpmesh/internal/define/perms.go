@@ -57,7 +57,13 @@ func PermsCommand(p *cli.Program) *cobra.Command {
 	})
 	cmd.Flags().StringVar(&agent, "agent", "", "show this agent or person only")
 	cli.Complete(cmd, "agent", meshdir.CompleteAgents(true))
-	prove.addTo(cmd)
+	cmd.Flags().BoolVar(&prove.prove, "prove", false, "search the issued JWTs for paths around the gateway; exit 1 if there is one")
+	cmd.Flags().StringArrayVar(&prove.jwts, "jwts", nil, "`FILE or DIR` with JWTs or creds files to prove, in place of a mesh's; may be repeated")
+	cmd.Flags().StringArrayVar(&prove.trust, "trust", nil, "`NAME` of a user, a scope's role or an account that is no agent; may be repeated")
+	cmd.Flags().StringArrayVar(&prove.through, "through", nil, "`PATTERN` of further subjects that lead to trusted users; may be repeated")
+	cli.Complete(cmd, "jwts", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return []string{"jwt", "creds", "conf"}, cobra.ShellCompDirectiveFilterFileExt
+	})
 	return cmd
 }
 
@@ -108,16 +114,6 @@ type proveFlags struct {
 	prove          bool
 	jwts           []string
 	trust, through []string
-}
-
-func (f *proveFlags) addTo(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.prove, "prove", false, "search the issued JWTs for paths around the gateway; exit 1 if there is one")
-	cmd.Flags().StringArrayVar(&f.jwts, "jwts", nil, "`FILE or DIR` with JWTs or creds files to prove, in place of a mesh's; may be repeated")
-	cmd.Flags().StringArrayVar(&f.trust, "trust", nil, "`NAME` of a user, a scope's role or an account that is no agent; may be repeated")
-	cmd.Flags().StringArrayVar(&f.through, "through", nil, "`PATTERN` of further subjects that lead to trusted users; may be repeated")
-	cli.Complete(cmd, "jwts", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return []string{"jwt", "creds", "conf"}, cobra.ShellCompDirectiveFilterFileExt
-	})
 }
 
 // proved is the JSON form of a proof.

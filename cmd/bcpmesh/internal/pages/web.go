@@ -47,7 +47,11 @@ func WebCommand(p *cli.Program) *cobra.Command {
 	who.AddTo(cmd, "auditor")
 	cmd.Flags().StringVar(&listen, "listen", "localhost:4280", "serve at this `ADDRESS`; port 0 means any free port")
 	cmd.Flags().StringVar(&approver, "approver", "", "in the folder of the mesh: decide as this `PERSON` (default: the mesh's only approver)")
-	site.addTo(cmd)
+	cmd.Flags().StringVar(&site.origin, "origin", "", "serve browsers elsewhere at this `URL`, such as https://mesh.example.org, with passkeys")
+	cmd.Flags().StringVar(&site.cert, "tls-cert", "", "with --origin: the certificate in this PEM `FILE`")
+	cmd.Flags().StringVar(&site.key, "tls-key", "", "the key of --tls-cert, a PEM `FILE`")
+	cmd.Flags().StringVar(&site.store, "store", "", "with --origin: keep who enrolled in this `DIR` (default: web in the state folder)")
+	cli.Complete(cmd, "origin", cobra.NoFileCompletions)
 	cli.Complete(cmd, "approver", meshdir.CompleteAgents(true))
 	cli.Complete(cmd, "listen", cobra.NoFileCompletions)
 	return cmd
@@ -103,14 +107,6 @@ func serve(ctx context.Context, server *web.Server, s *source) error {
 
 // siteFlags say where browsers of other machines find the pages.
 type siteFlags struct{ origin, cert, key, store string }
-
-func (f *siteFlags) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.origin, "origin", "", "serve browsers elsewhere at this `URL`, such as https://mesh.example.org, with passkeys")
-	cmd.Flags().StringVar(&f.cert, "tls-cert", "", "with --origin: the certificate in this PEM `FILE`")
-	cmd.Flags().StringVar(&f.key, "tls-key", "", "the key of --tls-cert, a PEM `FILE`")
-	cmd.Flags().StringVar(&f.store, "store", "", "with --origin: keep who enrolled in this `DIR` (default: web in the state folder)")
-	cli.Complete(cmd, "origin", cobra.NoFileCompletions)
-}
 
 // open returns the site, nil without --origin.
 func (f *siteFlags) open(p *cli.Program, who *client.Flags) (*web.Site, error) {

@@ -119,7 +119,11 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	if o.beyond() && !o.sealed() {
 		p.Out.Talkf("WARNING: --listen %s --insecure-plaintext: anyone on the network path can read and change what agents say", o.address)
 	}
-	warnOfCommands(folder, p)
+	// The mesh starts without commands that cannot be started, and starts them when they are there.
+	_, report := folder.Here().Load(os.DirFS(folder.Dir))
+	for _, e := range report.Errors {
+		meshdir.TalkProblem(p, folder, "warning", e)
+	}
 	cli.IgnoreBrokenPipes()
 	serve.AppendOnly(os.Stdout, os.Stderr)
 	log := &startLog{to: p.Out.Stderr, held: o.level >= hclog.Warn}
@@ -222,15 +226,6 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 		return nil
 	}
 	return cli.Failf("the gateway stopped by itself")
-}
-
-// warnOfCommands tells which commands cannot be started. The mesh starts without them:
-// it serves the others, and starts them when they are there.
-func warnOfCommands(m meshdir.Folder, p *cli.Program) {
-	_, report := m.Here().Load(os.DirFS(m.Dir))
-	for _, e := range report.Errors {
-		meshdir.TalkProblem(p, m, "warning", e)
-	}
 }
 
 // callBoth returns a function that calls one, if there is one, and then another.
