@@ -61,6 +61,10 @@ func topology(channels []*channel, taints map[bcp.AgentName]bcp.Taint) *picture 
 	}
 	readers, left := column(channels, func(c *channel) bcp.AgentName { return c.key.Reader })
 	controllers, right := column(channels, func(c *channel) bcp.AgentName { return c.key.Controller })
+	for range sweeps { // so that few lines cross
+		order(controllers, right, left, channels, func(c *channel) (name, peer bcp.AgentName) { return c.key.Controller, c.key.Reader })
+		order(readers, left, right, channels, func(c *channel) (name, peer bcp.AgentName) { return c.key.Reader, c.key.Controller })
+	}
 	height := headRoom + max(len(channels), len(readers), len(controllers))*rowHeight
 	middle := func(i, n int) int { return headRoom + (2*i+1)*(height-headRoom)/(2*n) }
 	leftY := func(name bcp.AgentName) int { return middle(left[name], len(readers)) }
@@ -97,6 +101,25 @@ func column(channels []*channel, end func(*channel) bcp.AgentName) (names []bcp.
 		places[name] = i
 	}
 	return names, places
+}
+
+// sweeps is how often each column is ordered by the other.
+const sweeps = 8
+
+// order sorts a column by the mean place of each one's peers, then by name.
+func order(names []bcp.AgentName, places, peers map[bcp.AgentName]int, channels []*channel, ends func(*channel) (name, peer bcp.AgentName)) {
+	sum, n := map[bcp.AgentName]int{}, map[bcp.AgentName]int{}
+	for _, c := range channels {
+		name, peer := ends(c)
+		sum[name] += peers[peer]
+		n[name]++
+	}
+	slices.SortFunc(names, func(a, b bcp.AgentName) int {
+		return cmp.Or(cmp.Compare(sum[a]*n[b], sum[b]*n[a]), cmp.Compare(a, b))
+	})
+	for i, name := range names {
+		places[name] = i
+	}
 }
 
 // taintName names the taint that the picture shows of an agent.

@@ -739,3 +739,19 @@ func TestPictureOfManyChannels(t *testing.T) {
 		t.Errorf("the picture took %v", took)
 	}
 }
+
+// Each column is ordered by the other, so that few lines cross, and then by name.
+func TestPictureCrossesFewLines(t *testing.T) {
+	t.Parallel()
+	var channels []*channel
+	for _, pair := range [][2]bcp.AgentName{{"a", "z"}, {"b", "y"}, {"c", "x"}, {"c", "w"}} {
+		channels = append(channels, &channel{key: bcp.ChannelKey{Controller: pair[0], Reader: pair[1]}})
+	}
+	var names []bcp.AgentName
+	for _, box := range topology(channels, nil).Boxes {
+		names = append(names, box.Name)
+	}
+	if want := []bcp.AgentName{"w", "x", "y", "z", "c", "b", "a"}; !slices.Equal(names, want) {
+		t.Errorf("%v, want %v", names, want)
+	}
+}
