@@ -165,7 +165,7 @@ func TestPagesOfAMesh(t *testing.T) {
 	b.sees(t, "/agents", "researcher", "not connected")
 	b.sees(t, "/sessions", "main")
 	b.sees(t, "/proof", "Newest checkpoint", "bcpmesh audit verify FILE")
-	for _, path := range []string{"/", "/agents", "/agents/main", "/agents/researcher", "/sessions", "/audit", "/alerts", "/channels/main/researcher", refused[1]} {
+	for _, path := range []string{"/", "/agents", "/agents/main", "/agents/researcher", "/sessions", "/audit", "/alerts", "/ids/x", "/sessions/x", "/channels/main/researcher", refused[1]} {
 		if status, page := b.get(t, path); status != http.StatusOK || strings.Contains(page, "kanarienvogel") {
 			t.Errorf("%s: %d, or it has what was said", path, status)
 		}

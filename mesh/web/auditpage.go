@@ -77,6 +77,11 @@ func (s *Server) alerts(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, s.visit(r).root()+alertsPath, http.StatusSeeOther)
 }
 
+// byID leads from an id, also of a session, to the decisions about it.
+func (s *Server) byID(w http.ResponseWriter, r *http.Request) {
+	http.Redirect(w, r, s.visit(r).root()+filter{id: r.PathValue("id")}.path(1), http.StatusSeeOther)
+}
+
 func (s *Server) decision(w http.ResponseWriter, r *http.Request) {
 	seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 64)
 	if err != nil {

@@ -303,8 +303,10 @@ func (s *Server) inner() map[string]http.HandlerFunc {
 		"GET /audit":                          s.audit,
 		"GET /channels/{controller}/{reader}": s.channel,
 		"GET /decisions/{seq}":                s.decision,
+		"GET /ids/{id}":                       s.byID,
 		"GET /proof":                          s.proof,
 		"GET /sessions":                       s.sessions,
+		"GET /sessions/{id}":                  s.byID,
 		"GET " + storyPath:                    s.story,
 		"/":                                   s.missing,
 	}
