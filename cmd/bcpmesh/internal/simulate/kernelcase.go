@@ -156,6 +156,9 @@ type caseCrash struct {
 func parseKernelCase(line []byte) (kernelCase, error) {
 	var c kernelCase
 	if err := json.Unmarshal(line, &c, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+		if wrong, ok := errors.AsType[*json.SemanticError](err); ok && wrong.JSONPointer.Parent() != "" {
+			return c, fmt.Errorf("%s: a value is wrong: docs/kernel-reference.md shows it", cli.Plain(string(wrong.JSONPointer[1:])))
+		}
 		return c, errors.New("expected an object with id, kind, input and perhaps expect, as docs/kernel-reference.md says")
 	}
 	if c.ID == nil {
