@@ -60,9 +60,6 @@ func digits(b []byte, i int) int {
 	return i
 }
 
-// Offset returns how many bytes of the input were read.
-func (s *Scanner) Offset() int { return s.pos }
-
 // Opaque passes over an object or an array and returns its bytes, a part of the
 // input, unread: its end is found by its brackets alone. Who reads it judges it.
 func (s *Scanner) Opaque() ([]byte, error) {
