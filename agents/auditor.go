@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -177,66 +176,35 @@ func (a *Auditor) newest(ctx context.Context) ([]Record, error) {
 	return slices.SortedFunc(maps.Values(newest), bySubject), nil
 }
 
-// read returns the records of a stream that match a pattern, page by page; it
-// requests a page before the previous one is consumed.
+// read returns the records of a stream that match a pattern, page by page.
 func (a *Auditor) read(ctx context.Context, stream string, next uint64, pattern string, follow bool) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		reading, cancel := context.WithCancel(ctx)
-		pages, gone := make(chan page, 1), make(chan struct{})
-		send := func(p page) bool {
-			select {
-			case pages <- p:
-				return true
-			case <-gone:
-				return false
+		request := getRequest{Seq: max(next, 1), Batch: auditBatch, MaxBytes: auditBytes, Next: pattern}
+		for {
+			p, err := a.page(ctx, stream, request)
+			if follow && (errors.Is(err, ErrNoRecords) || ctx.Err() != nil) {
+				// The server may be starting; its streams come later.
+				if !sleep(ctx, nil, followEvery) {
+					return
+				}
+				continue
 			}
-		}
-		var reader sync.WaitGroup
-		reader.Go(func() {
-			defer close(pages)
-			a.turn(reading, stream, getRequest{Seq: max(next, 1), Batch: auditBatch, MaxBytes: auditBytes, Next: pattern}, follow, send)
-		})
-		defer reader.Wait()
-		defer close(gone)
-		defer cancel()
-		for p := range pages {
-			if p.err != nil {
-				yield(Record{}, p.err)
+			if err != nil {
+				yield(Record{}, err)
 				return
 			}
 			for _, r := range p.records {
 				if !yield(r, nil) {
 					return
 				}
+				request.Seq = r.Sequence + 1
 			}
-		}
-	}
-}
-
-// turn sends the pages from a request on. It ends with the last page, when the
-// receiver leaves, or with an error, which is the last value.
-func (a *Auditor) turn(ctx context.Context, stream string, request getRequest, follow bool, send func(page) bool) {
-	for {
-		p, err := a.page(ctx, stream, request)
-		if follow && (errors.Is(err, ErrNoRecords) || ctx.Err() != nil) {
-			// The server may be starting; its streams come later.
-			if !sleep(ctx, nil, followEvery) {
-				return
-			}
-			continue
-		}
-		p.err = err
-		if !send(p) || err != nil {
-			return
-		}
-		if n := len(p.records); n > 0 {
-			request.Seq = p.records[n-1].Sequence + 1
-			if p.pending > 0 {
+			if len(p.records) > 0 && p.pending > 0 {
 				continue
 			}
-		}
-		if !follow || !sleep(ctx, nil, followEvery) {
-			return
+			if !follow || !sleep(ctx, nil, followEvery) {
+				return
+			}
 		}
 	}
 }
@@ -254,7 +222,6 @@ type getRequest struct {
 type page struct {
 	records []Record
 	pending uint64 // records after these
-	err     error  // instead of them
 }
 
 var (
