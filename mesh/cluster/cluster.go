@@ -234,23 +234,17 @@ func (c *Cluster) Check(ctx context.Context, scopes []subjects.Scope) error {
 		if s.Role != bcp.RoleDispatcher {
 			continue
 		}
-		if file := filepath.Join(c.config.Creds, DispatcherCreds(s.Agent)); !readable(file) {
+		file := filepath.Join(c.config.Creds, DispatcherCreds(s.Agent))
+		f, err := os.Open(file)
+		if err != nil {
 			return fmt.Errorf("%w: %s, to %s", ErrCreds, file, strings.Join(s.PubAllow, ", "))
 		}
+		_ = f.Close() // nothing was written
 	}
 	if differences := c.claims.Load().Differences(scopes); len(differences) > 0 {
 		return fmt.Errorf("%w:\n%s", ErrClaims, strings.Join(differences, "\n"))
 	}
 	return nil
-}
-
-func readable(file string) bool {
-	f, err := os.Open(file)
-	if err != nil {
-		return false
-	}
-	_ = f.Close() // nothing was written
-	return true
 }
 
 // readClaims reads the accounts' claims from one of the servers. The chosen one may be

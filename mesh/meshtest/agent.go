@@ -208,10 +208,7 @@ type Inbox struct {
 func (a *Agent) Listen(t testing.TB, subject string) *Inbox {
 	t.Helper()
 	i := &Inbox{agent: a, messages: make(chan *nats.Msg, 1<<16)}
-	if _, err := a.ChanSubscribe(subject, i.messages); err != nil {
-		t.Fatal(err)
-	}
-	a.Sync(t)
+	i.Join(t, subject)
 	return i
 }
 

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"os/exec"
-	"path/filepath"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/hashicorp/go-hclog"
@@ -25,27 +23,18 @@ func run(ctx context.Context, route *bcp.Route, place Place, m *Message, logger 
 	if err != nil {
 		return failure("the command is " + process.Reason(err))
 	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(place.Folder, path)
-	}
 	output := process.NewOutput(logger)
 	stdout, stderr := output.Stdout(), output.Stderr()
-	p, err := process.Start(&exec.Cmd{Path: path, Args: route.Command, Env: env, Dir: place.Folder, Stdin: bytes.NewReader(append(input, '\n')), Stdout: stdout, Stderr: stderr})
+	p, err := process.Start(&exec.Cmd{Path: place.path(path), Args: route.Command, Env: env, Dir: place.Folder, Stdin: bytes.NewReader(append(input, '\n')), Stdout: stdout, Stderr: stderr})
 	if err != nil {
 		return failure("the command is " + process.Reason(err))
 	}
 	defer func() { stdout.End(); stderr.End(); output.End() }()
-	timer := time.NewTimer(commandTimeout)
-	defer timer.Stop()
-	late := false
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
 	select {
 	case <-p.Done():
-	case <-timer.C:
-		late = true
 	case <-ctx.Done():
-		late = true
-	}
-	if late {
 		p.Kill()
 		<-p.Done()
 		return failure("the command did not end in time")

@@ -50,18 +50,14 @@ type statusFile struct {
 	routes map[string]Status
 }
 
+// newStatusFile goes on with what the file says; without a file all are new.
 func newStatusFile(file string, log hclog.Logger) *statusFile {
-	s := &statusFile{file: file, log: log, routes: map[string]Status{}}
-	if file == "" {
-		return s
-	}
 	routes, err := ReadStatus(file)
 	if err != nil {
 		log.Warn("how notification routes were is forgotten", "error", err)
-		return s
+		routes = map[string]Status{}
 	}
-	s.routes = routes
-	return s
+	return &statusFile{file: file, log: log, routes: routes}
 }
 
 func (s *statusFile) note(route string, failed error, now time.Time) {

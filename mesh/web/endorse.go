@@ -96,10 +96,8 @@ func (s *Server) showEndorse(w http.ResponseWriter, r *http.Request, status int,
 		facts = append(facts, fact{Name: "before", Value: before})
 	}
 	frames := tell.ItemFrames(v, s.logins.now())[:1]
-	s.show(w, r, status, "endorse", page{Title: endorseTitle, Fault: fault, Facts: facts, Frames: framed(s.framing(r, frames), frames, &v.Item), Of: of})
+	s.show(w, r, status, "endorse", page{Title: "Let what is like this through", Fault: fault, Facts: facts, Frames: framed(s.framing(r, frames), frames, &v.Item), Of: of})
 }
-
-const endorseTitle = "Let what is like this through"
 
 // decidedAlike says what people did, in the decisions that are kept, with what was held on
 // the channel with the same signs; empty if they did nothing.

@@ -74,7 +74,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			m.Events, m.Missed, seen = s.since(seen)
 			m.Total = seen
 			fault = m.Fault
-			if !stream(w, m) {
+			b, err := json.Marshal(m)
+			if err != nil || !push(w, append(append([]byte("data: "), b...), "\n\n"...)) {
 				return
 			}
 		}
@@ -139,11 +140,6 @@ func events(entries []*entry) (list []event) {
 		list = append(list, e.event())
 	}
 	return list
-}
-
-func stream(w http.ResponseWriter, m news) bool {
-	b, err := json.Marshal(m)
-	return err == nil && push(w, append(append([]byte("data: "), b...), "\n\n"...))
 }
 
 // push sends to a page, and returns false for one that is gone or too slow.

@@ -98,25 +98,16 @@ func (f *facts) findChannels() {
 		}
 	}
 	for _, c := range found {
-		if a := f.agentFlow(c.key.Reader); a != nil {
-			c.Taint = bcp.MaxTaint(a.Answers, c.Taint)
+		if f.flow != nil {
+			if i := slices.IndexFunc(f.flow.Agents, func(a lint.AgentFlow) bool { return a.Name == c.key.Reader }); i >= 0 {
+				c.Taint = bcp.MaxTaint(f.flow.Agents[i].Answers, c.Taint)
+			}
 		}
 		f.channels = append(f.channels, c)
 	}
 	slices.SortFunc(f.channels, func(a, b *channel) int {
 		return cmp.Or(cmp.Compare(a.key.Controller, b.key.Controller), cmp.Compare(a.key.Reader, b.key.Reader))
 	})
-}
-
-func (f *facts) agentFlow(name bcp.AgentName) *lint.AgentFlow {
-	if f.flow != nil {
-		for i := range f.flow.Agents {
-			if f.flow.Agents[i].Name == name {
-				return &f.flow.Agents[i]
-			}
-		}
-	}
-	return nil
 }
 
 func (f *facts) findAgents() {

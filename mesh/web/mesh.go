@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"errors"
-	"iter"
 	"sync"
 	"time"
 
@@ -60,11 +59,7 @@ func (s *Server) follow(ctx context.Context, auditor *agents.Auditor) error {
 		next = max(last.Sequence, maxHistory) - maxHistory + 1
 	}
 	s.history.fail(false)
-	return s.take(auditor.Select(ctx, agents.Selection{From: next, Follow: true}))
-}
-
-func (s *Server) take(records iter.Seq2[agents.AuditRecord, error]) error {
-	for r, err := range records {
+	for r, err := range auditor.Select(ctx, agents.Selection{From: next, Follow: true}) {
 		if err != nil {
 			return err
 		}

@@ -55,16 +55,6 @@ type Site struct {
 // ErrOrigin says that passkeys do not work in pages of an origin.
 var ErrOrigin = errors.New("web: an origin is https:// and the name of a host, perhaps with a port")
 
-func (s *Site) check() error {
-	if s == nil {
-		return nil
-	}
-	if _, ok := accounts.PasskeySite(s.Origin); !ok {
-		return ErrOrigin
-	}
-	return nil
-}
-
 // person returns the person who sent a request, for decisions; nil if they may not
 // decide.
 func (s *Server) person(r *http.Request) *Person {

@@ -76,7 +76,8 @@ func topology(channels []*channel, taints map[bcp.AgentName]bcp.Taint) *picture 
 	p := &picture{Height: height, Bar: height - headRoom}
 	for i, c := range between {
 		y := middle(i, len(between))
-		p.Flows = append(p.Flows, flow{c, lineWidth(c.day), y - 8, curve(boxWidth, leftY(c.key.Reader), barLeft, y), curve(barRight, y, end, rightY(c.key.Controller))})
+		width := min(8, 1+bits.Len64(uint64(max(0, c.day/bcp.Bit)))/2) // it grows with the logarithm of the bits sent
+		p.Flows = append(p.Flows, flow{c, width, y - 8, curve(boxWidth, leftY(c.key.Reader), barLeft, y), curve(barRight, y, end, rightY(c.key.Controller))})
 	}
 	for _, name := range readers {
 		if _, both := right[name]; both {
@@ -135,6 +136,3 @@ func curve(x, y, toX, toY int) string {
 	middle := (x + toX) / 2
 	return fmt.Sprintf("M%d,%dC%d,%d %d,%d %d,%d", x, y, middle, y, middle, toY, toX, toY)
 }
-
-// lineWidth grows with the logarithm of the bits sent.
-func lineWidth(day bcp.Bits) int { return min(8, 1+bits.Len64(uint64(max(0, day/bcp.Bit)))/2) }

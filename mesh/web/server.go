@@ -17,6 +17,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -76,8 +77,10 @@ var (
 // Listen returns a server that has its port and serves once [Server.Serve] is called.
 // The error is [ErrNotLoopback], or of the network.
 func Listen(c Config) (*Server, error) {
-	if err := c.Site.check(); err != nil {
-		return nil, err
+	if c.Site != nil {
+		if _, ok := accounts.PasskeySite(c.Site.Origin); !ok {
+			return nil, ErrOrigin
+		}
 	}
 	listeners, err := hold(c.Listen)
 	if err != nil {

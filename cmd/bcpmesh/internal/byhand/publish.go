@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"sort"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -189,12 +191,7 @@ func waitingQueries(ctx context.Context, r *agents.Reader, wait time.Duration) (
 	if err := r.Stop(context.WithoutCancel(ctx)); err != nil {
 		return nil, meshdir.Failure(err)
 	}
-	queries := make([]pendingQuery, 0, len(pending))
-	for _, q := range pending {
-		queries = append(queries, q)
-	}
-	sort.Slice(queries, func(i, j int) bool { return queries[i].QueryID < queries[j].QueryID })
-	return queries, nil
+	return slices.SortedFunc(maps.Values(pending), func(a, b pendingQuery) int { return cmp.Compare(a.QueryID, b.QueryID) }), nil
 }
 
 // onlyQuery is the one that waits.
@@ -229,19 +226,13 @@ func listQueries(ctx context.Context, p *cli.Program, r *agents.Reader, wait tim
 func answerQuery(ctx context.Context, p *cli.Program, r *agents.Reader, id bcp.QueryID, answer any, wait time.Duration) error {
 	sent := make(chan struct{})
 	results := make(chan bcp.ValidationResult, 1)
-	var once sync.Once
+	var came atomic.Bool
 	r.OnQuery(func(_ context.Context, q agents.Query) (any, error) {
-		var mine any
-		if q.QueryID == id {
-			once.Do(func() {
-				mine = answer
-				close(sent)
-			})
-		}
-		if mine == nil {
+		if q.QueryID != id || came.Swap(true) {
 			return nil, agents.ErrKeep
 		}
-		return mine, nil
+		close(sent)
+		return answer, nil
 	})
 	r.OnResult(func(result bcp.ValidationResult) {
 		if result.QueryID == id {

@@ -128,10 +128,7 @@ func showSessions(o *cli.Output, sessions []bcp.SessionView) {
 // TaintCommand returns the command taint.
 func TaintCommand(p *cli.Program) *cobra.Command {
 	var reset, lift bool
-	source := cli.WordFlag{}
-	for _, s := range bcp.TaintSources() {
-		source.Words = append(source.Words, string(s))
-	}
+	source := cli.WordFlag{Words: cli.Map(bcp.TaintSources(), func(s bcp.TaintSource) string { return string(s) })}
 	cmd := &cobra.Command{
 		Use:               "taint AGENT",
 		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(false)),

@@ -208,9 +208,7 @@ func judgeFetch(ctx context.Context, raw jsontext.Value) (any, guard.Code) {
 			results[i] = &result
 		}
 	}
-	return struct {
-		Steps []*fetchResult `json:"steps"`
-	}{results}, ""
+	return map[string]any{"steps": results}, ""
 }
 
 // world returns the scripted world of a case.

@@ -23,14 +23,18 @@ type judgement func(in input) (any, guard.Code)
 
 // operations are what the guard does to what is in a case.
 var operations = map[string]judgement{
-	"redact":  judgeRedact,
-	"clean":   func(in input) (any, guard.Code) { return textResult{guard.Clean(string(in.Text))}, "" },
-	"fence":   judgeFence,
-	"tainted": func(in input) (any, guard.Code) { return taintedResult{guard.IsTainted(string(in.Text))}, "" },
-	"egress":  judgeEgress,
-	"hosts":   judgeHosts,
-	"address": func(in input) (any, guard.Code) { return addressResult{guard.PublicText(string(in.Address))}, "" },
-	"price":   judgePrice,
+	"redact": judgeRedact,
+	"clean":  func(in input) (any, guard.Code) { return map[string]string{"text": guard.Clean(string(in.Text))}, "" },
+	"fence":  judgeFence,
+	"tainted": func(in input) (any, guard.Code) {
+		return map[string]bool{"tainted": guard.IsTainted(string(in.Text))}, ""
+	},
+	"egress": judgeEgress,
+	"hosts":  judgeHosts,
+	"address": func(in input) (any, guard.Code) {
+		return map[string]bool{"public": guard.PublicText(string(in.Address))}, ""
+	},
+	"price": judgePrice,
 }
 
 // scripted are operations whose cases have a world of their own.
@@ -175,9 +179,7 @@ func writeCase(p *cli.Program, id jsontext.Value, result any, code guard.Code) e
 		id = jsontext.Value("null")
 	}
 	if code != "" {
-		result = struct {
-			Error guard.Code `json:"error"`
-		}{code}
+		result = map[string]guard.Code{"error": code}
 	}
 	keys, err := json.Marshal(result, json.Deterministic(true), json.FormatNilSliceAsNull(false))
 	if err != nil {
@@ -201,10 +203,6 @@ type input struct {
 	Served  []uint64   `json:"served"`
 }
 
-type textResult struct {
-	Text string `json:"text"`
-}
-
 func judgeRedact(in input) (any, guard.Code) {
 	set := guard.All
 	if in.Set != "" {
@@ -213,11 +211,7 @@ func judgeRedact(in input) (any, guard.Code) {
 			return nil, unknownSet
 		}
 	}
-	return textResult{guard.Redact(string(in.Text), set)}, ""
-}
-
-type taintedResult struct {
-	Tainted bool `json:"tainted"`
+	return map[string]string{"text": guard.Redact(string(in.Text), set)}, ""
 }
 
 type fenceResult struct {
@@ -234,8 +228,7 @@ func judgeFence(in input) (any, guard.Code) {
 }
 
 func entryTexts(list []caseText) []string {
-	texts := cli.Map(list, func(t caseText) string { return string(t) })
-	return texts
+	return cli.Map(list, func(t caseText) string { return string(t) })
 }
 
 type egressResult struct {
@@ -269,10 +262,6 @@ func judgeHosts(in input) (any, guard.Code) {
 	allow := guard.SplitHosts(string(*in.Env))
 	_, invalid := guard.ParsePolicy(allow)
 	return hostsResult{allow, invalid}, ""
-}
-
-type addressResult struct {
-	Public bool `json:"public"`
 }
 
 type priceResult struct {

@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"iter"
 	"strconv"
 	"time"
 
@@ -20,15 +19,27 @@ import (
 // mostHistory is how many lines a table of them has, the newest.
 const mostHistory = 1000
 
-// showHistory shows each change of the balance of a channel, or of all: in a table the newest, as JSON all.
+// showHistory shows each change of the balance of a channel, or of all: in a table the newest, as JSON all. It reads the
+// audit: every charge is there, whatever the ledger keeps.
 func showHistory(ctx context.Context, o *cli.Output, c *client.Client, channel bcp.ChannelKey, span *client.SpanFlags) error {
+	from, err := span.From(ctx, c.Auditor())
+	if err != nil {
+		return err
+	}
 	var lines []bcp.LedgerLine
 	more := 0
-	for line, err := range ledgerLines(ctx, c, channel, span) {
+	for r, err := range c.Auditor().Select(ctx, agents.Selection{From: from, Controller: channel.Controller, Reader: channel.Reader}) {
 		if err != nil {
-			return err
+			return meshdir.Failure(err)
 		}
-		if o.JSON {
+		if span.Over(&r.Decision) {
+			break
+		}
+		line, ok := r.Decision.Line()
+		switch {
+		case !ok:
+			continue
+		case o.JSON:
 			if err := o.Value(line); err != nil {
 				return err
 			}
@@ -52,30 +63,6 @@ func showHistory(ctx context.Context, o *cli.Output, c *client.Client, channel b
 	return nil
 }
 
-// ledgerLines reads the lines of a channel, or of all, from the audit: every
-// charge is there, whatever the ledger keeps.
-func ledgerLines(ctx context.Context, c *client.Client, key bcp.ChannelKey, span *client.SpanFlags) iter.Seq2[bcp.LedgerLine, error] {
-	return func(yield func(bcp.LedgerLine, error) bool) {
-		from, err := span.From(ctx, c.Auditor())
-		if err != nil {
-			yield(bcp.LedgerLine{}, err)
-			return
-		}
-		for r, err := range c.Auditor().Select(ctx, agents.Selection{From: from, Controller: key.Controller, Reader: key.Reader}) {
-			if err != nil {
-				yield(bcp.LedgerLine{}, meshdir.Failure(err))
-				return
-			}
-			if span.Over(&r.Decision) {
-				return
-			}
-			if line, ok := r.Decision.Line(); ok && !yield(line, nil) {
-				return
-			}
-		}
-	}
-}
-
 func historyTable(o *cli.Output, lines []bcp.LedgerLine) {
 	o.Table([]string{"seq", "time", "channel", "epoch", "by", "query or subscription", "cat", "reserves", "settles", "capacity", "then settled", "reserved"}, cli.Rows(lines, func(l *bcp.LedgerLine) []string {
 		what := string(l.Query)
@@ -92,34 +79,26 @@ func historyTable(o *cli.Output, lines []bcp.LedgerLine) {
 	}))
 }
 
-func showSubscriptions(ctx context.Context, o *cli.Output, c *client.Client, channel bcp.ChannelKey, span *client.SpanFlags) error {
-	counts, err := pushCounts(ctx, c.Auditor(), c.Definition, channel, span)
-	if err != nil {
-		return err
-	}
-	return cli.ShowList(o, counts, "there is no subscription, and nothing was pushed", pushTable)
-}
-
-// pushCounts counts the pushes of a span by subscription, of one channel or of
+// showSubscriptions counts the pushes of a span by subscription, of one channel or of
 // all. Those of the definitions are there without a push too.
-func pushCounts(ctx context.Context, auditor *agents.Auditor, def *bcp.Mesh, only bcp.ChannelKey, span *client.SpanFlags) ([]state.PushCount, error) {
+func showSubscriptions(ctx context.Context, o *cli.Output, c *client.Client, only bcp.ChannelKey, span *client.SpanFlags) error {
 	var counts state.PushCounts
-	if def != nil {
+	if def := c.Definition; def != nil {
 		for i := range def.Channels {
 			if only == (bcp.ChannelKey{}) || only == def.Channels[i].ChannelKey {
 				counts.Declare(&def.Channels[i])
 			}
 		}
 	}
-	from, err := span.From(ctx, auditor)
+	from, err := span.From(ctx, c.Auditor())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, kind := range []bcp.DecisionKind{bcp.KindPush, bcp.KindRefusals, bcp.KindBatch} {
 		selection := agents.Selection{From: from, Controller: only.Controller, Reader: only.Reader, Kind: kind}
-		for r, err := range auditor.Select(ctx, selection) {
+		for r, err := range c.Auditor().Select(ctx, selection) {
 			if err != nil {
-				return nil, meshdir.Failure(err)
+				return meshdir.Failure(err)
 			}
 			if span.Over(&r.Decision) {
 				break
@@ -127,7 +106,7 @@ func pushCounts(ctx context.Context, auditor *agents.Auditor, def *bcp.Mesh, onl
 			counts.Add(&r.Decision)
 		}
 	}
-	return counts.List(), nil
+	return cli.ShowList(o, counts.List(), "there is no subscription, and nothing was pushed", pushTable)
 }
 
 // pushTable shows what became of pushes.

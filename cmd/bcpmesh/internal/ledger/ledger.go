@@ -109,44 +109,31 @@ func ledgerBooks(ctx context.Context, c *client.Client, only bcp.ChannelKey) ([]
 		if only != (bcp.ChannelKey{}) && only != key {
 			continue
 		}
-		definition, known := findChannel(c, key)
-		if !known {
-			books = append(books, newBook(c.Definition, line))
-			continue
+		book := ledgerBook{LedgerLine: line}
+		if c.Definition != nil {
+			if channel, known := c.Definition.Channel(key); known {
+				if err := book.read(ctx, auditor, &channel); err != nil {
+					return nil, err
+				}
+			}
 		}
-		line, window, err := readWindow(ctx, auditor, &definition, line)
-		if err != nil {
-			return nil, err
-		}
-		book := newBook(c.Definition, line)
-		book.Window = window
 		books = append(books, book)
 	}
 	return books, nil
 }
 
-// ChannelOf returns the definition of a channel, if it is at hand.
-func findChannel(c *client.Client, key bcp.ChannelKey) (bcp.Channel, bool) {
-	if c.Definition != nil {
-		if channel, ok := c.Definition.Channel(key); ok {
-			return channel, true
-		}
-	}
-	return bcp.Channel{ChannelKey: key}, false
-}
-
-// readWindow reads what counts in a channel's window, and its newest line.
-func readWindow(ctx context.Context, auditor *agents.Auditor, c *bcp.Channel, newest bcp.LedgerLine) (bcp.LedgerLine, *windowBook, error) {
+// read adds the budgets of a channel, what counts in its window, and its newest line.
+func (b *ledgerBook) read(ctx context.Context, auditor *agents.Auditor, c *bcp.Channel) error {
 	now := time.Now()
 	window := state.NewWindow(c)
 	from, err := auditor.From(ctx, now.Add(-window.Reach()))
 	if err != nil {
-		return newest, nil, meshdir.Failure(err)
+		return meshdir.Failure(err)
 	}
 	epochs := map[uint64]bcp.LedgerLine{}
 	for r, err := range auditor.Select(ctx, agents.Selection{From: from, Controller: c.Controller, Reader: c.Reader}) {
 		if err != nil {
-			return newest, nil, meshdir.Failure(err)
+			return meshdir.Failure(err)
 		}
 		if line, ok := r.Decision.Line(); ok {
 			window.Add(&line)
@@ -155,29 +142,19 @@ func readWindow(ctx context.Context, auditor *agents.Auditor, c *bcp.Channel, ne
 	}
 	// Two servers of a cluster may have answered: the newer line counts.
 	for _, line := range epochs {
-		if line.Seq > newest.Seq {
-			newest = line
+		if line.Seq > b.Seq {
+			b.LedgerLine = line
 		}
 	}
-	epochs[newest.Epoch] = newest
-	book := &windowBook{Span: cli.Duration(int64(c.BudgetWindow / time.Second)), Limit: c.WindowBudget, Used: window.Sum(now)}
+	epochs[b.Epoch] = b.LedgerLine
+	w := &windowBook{Span: cli.Duration(int64(c.BudgetWindow / time.Second)), Limit: c.WindowBudget, Used: window.Sum(now)}
 	for _, line := range epochs {
-		book.Used += line.Balance.Reserved
+		w.Used += line.Balance.Reserved
 	}
-	book.Left = max(0, book.Limit-book.Used)
-	return newest, book, nil
-}
-
-func newBook(def *bcp.Mesh, line bcp.LedgerLine) ledgerBook {
-	book := ledgerBook{LedgerLine: line}
-	if def == nil {
-		return book
-	}
-	if c, ok := def.Channel(bcp.ChannelKey{Controller: line.Controller, Reader: line.Reader}); ok {
-		remaining, left := max(0, c.Budget-line.Balance.Spent()), max(0, c.CapacityBudget-line.Balance.SpentCapacity())
-		book.Budget, book.Remaining, book.CapacityBudget, book.CapacityLeft = &c.Budget, &remaining, &c.CapacityBudget, &left
-	}
-	return book
+	w.Left = max(0, w.Limit-w.Used)
+	remaining, left := max(0, c.Budget-b.Balance.Spent()), max(0, c.CapacityBudget-b.Balance.SpentCapacity())
+	b.Budget, b.Remaining, b.CapacityBudget, b.CapacityLeft, b.Window = &c.Budget, &remaining, &c.CapacityBudget, &left, w
+	return nil
 }
 
 // newestLines reads the newest line of each channel.

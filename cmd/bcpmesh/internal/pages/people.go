@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/hashicorp/go-hclog"
-	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -103,12 +102,8 @@ func (p *people) Connect(ctx context.Context, passkey accounts.Passkey) (person 
 	if err != nil {
 		return nil, err
 	}
-	return &web.Person{Name: who.Agent, Approver: agents.NewApprover(c), Passkey: passkey, Over: func() bool { return refused(c.NATS()) }, Close: c.Close}, nil
-}
-
-// refused reports whether the mesh does not take the creds of a connection any more.
-func refused(nc *nats.Conn) bool {
-	return !nc.IsConnected() && meshdir.CredsRefused(nc.LastError())
+	return &web.Person{Name: who.Agent, Approver: agents.NewApprover(c), Passkey: passkey, Close: c.Close,
+		Over: func() bool { return !c.NATS().IsConnected() && meshdir.CredsRefused(c.NATS().LastError()) }}, nil
 }
 
 // mesh is where the mesh is now.
