@@ -94,7 +94,7 @@ type reader struct {
 }
 
 func (r *reader) add(code DefectCode, where string) {
-	r.defects = append(r.defects, Defect{code, where})
+	r.defects = append(r.defects, Defect{Code: code, Where: where})
 }
 
 // keys notes the keys that are missing and unknown. An unknown key is somebody
@@ -103,8 +103,8 @@ func (r *reader) keys(o map[string]jsontext.Value, k keys, where string) {
 	for _, key := range k.missing(o) {
 		r.add(MissingKey, join(where, key))
 	}
-	for range k.unknown(o) {
-		r.add(UnknownKey, where)
+	for _, key := range slices.Sorted(slices.Values(k.unknown(o))) {
+		r.defects = append(r.defects, Defect{UnknownKey, where, key})
 	}
 }
 

@@ -83,6 +83,8 @@ type Defect struct {
 	// Where is a path of the format's own keys and of indices, such as
 	// contract:invariants[0].formal. Empty is the whole contract.
 	Where string `json:"where,omitempty"`
+	// Unknown is the key below it that a contract does not have: whoever wrote it finds its line.
+	Unknown string `json:"-"`
 }
 
 // Codes returns the codes of defects, each once, in the order of [DefectCodes].

@@ -142,6 +142,9 @@ func TestRolesAreRefused(t *testing.T) {
 		"a file that is no contract": {func(f map[string][]byte) {
 			f["contracts/x.json"] = []byte(strings.Replace(contractOf(t, "planner-v1"), `"architectural"`, `"best_effort"`, 1))
 		}, "contracts/x.json:15:16: contract:invariants[1].enforcement: enforcement is architectural,", definition.CodeContract},
+		"a contract with a key that none has": {func(f map[string][]byte) {
+			f["contracts/x.json"] = []byte(strings.Replace(contractOf(t, "planner-v1"), `"architectural"`, `"architectural", "x": 1`, 1))
+		}, "contracts/x.json:15:38: contract:invariants[1]: a contract has no such key", definition.CodeContract},
 		"as much wrong as fits into a file": {func(f map[string][]byte) {
 			one := `{"z":1`
 			for i := range 250 {

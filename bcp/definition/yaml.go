@@ -130,6 +130,9 @@ func DefectPlaces(text []byte) func(contract.Defect) (line, column int) {
 	}
 	return func(d contract.Defect) (line, column int) {
 		at := whole.at(d.Where)
+		if d.Unknown != "" {
+			at = whole.at(join(d.Where, d.Unknown))
+		}
 		return at.line, at.column
 	}
 }
