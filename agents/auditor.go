@@ -258,12 +258,8 @@ func (a *Auditor) ask(ctx context.Context, stream string, request getRequest, at
 
 // passing reports whether the same request may succeed later.
 func passing(err error) bool {
-	for _, passes := range []error{errIncomplete, errReconnected, nats.ErrTimeout, nats.ErrDisconnected, nats.ErrReconnectBufExceeded} {
-		if errors.Is(err, passes) {
-			return true
-		}
-	}
-	return false
+	passes := []error{errIncomplete, errReconnected, nats.ErrTimeout, nats.ErrDisconnected, nats.ErrReconnectBufExceeded}
+	return slices.ContainsFunc(passes, func(e error) bool { return errors.Is(err, e) })
 }
 
 // pageOnce reads the replies to one request. Each contains the sequence number
@@ -343,4 +339,25 @@ func number(h nats.Header, key string) uint64 {
 		return 0
 	}
 	return n
+}
+
+// Last returns the newest record of the audit, or [ErrNoRecords] if there are
+// none yet.
+func (a *Auditor) Last(ctx context.Context) (AuditRecord, error) {
+	var m *nats.Msg
+	err := a.ask(ctx, subjects.AuditStream, getRequest{Last: subjects.All(subjects.KindAudit)}, func(subject string, body []byte) (err error) {
+		m, err = a.conn.attempt(ctx, subject, body)
+		return err
+	})
+	switch {
+	case err != nil:
+		return AuditRecord{}, err
+	case m.Header.Get("Status") == "404":
+		return AuditRecord{}, ErrNoRecords
+	}
+	r, err := record(m)
+	if err != nil {
+		return AuditRecord{}, err
+	}
+	return decode(r)
 }

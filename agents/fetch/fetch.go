@@ -2,7 +2,9 @@ package fetch
 
 import (
 	"context"
+	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,7 +82,7 @@ func (f *Client) Fetch(ctx context.Context, t guard.Target) (Body, error) {
 		switch {
 		case response.Status >= 200 && response.Status <= 299:
 			return Body{Target: t, ContentType: response.ContentType, Bytes: response.Body}, nil
-		case !isRedirect(response.Status):
+		case !slices.Contains([]int{301, 302, 303, 307, 308}, response.Status):
 			return Body{}, StatusError(response.Status)
 		case response.Location == "":
 			return Body{}, guard.NoLocation
@@ -164,18 +166,59 @@ func resolve(ctx context.Context, r Resolver, prefixes []netip.Prefix, t guard.T
 	return addresses, nil
 }
 
-func isRedirect(status int) bool {
-	switch status {
-	case 301, 302, 303, 307, 308:
-		return true
-	}
-	return false
-}
-
 // ResolveLink parses the bytes of a link, verbatim from a body that came from base:
 // surrounding white space is dropped, and "&amp;" is "&". The agent gives the position of
 // a link and the bytes are cut from the served body, so nobody can invent a link. The
 // error has a code.
 func ResolveLink(base guard.Target, link []byte) (guard.Target, error) {
 	return base.Resolve(strings.ReplaceAll(strings.Trim(string(link), " \t\r\n\f"), "&amp;", "&"))
+}
+
+// Policy returns the policy of an agent's network, narrowed by [guard.AllowVariable] if it is set, as lookup (os.LookupEnv) has it
+// at the moment of each call.
+func Policy(network []string, lookup func(key string) (string, bool)) func() guard.Policy {
+	allowed, _ := guard.ParsePolicy(network)
+	return func() guard.Policy {
+		value, set := lookup(guard.AllowVariable)
+		if !set {
+			return allowed
+		}
+		narrow, _ := guard.ParsePolicy(guard.SplitHosts(value))
+		return allowed.Narrow(narrow)
+	}
+}
+
+// CodeOf returns the code of an error of this package; connect for any other error, and the empty code for nil.
+func CodeOf(err error) guard.Code {
+	var code guard.Code
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &code):
+		return code
+	}
+	return guard.ConnectFailed
+}
+
+// StatusError is the status of a response that is neither a page nor a redirect. Its code is status.
+type StatusError int
+
+// Error returns a constant text.
+func (s StatusError) Error() string { return guard.BadStatus.Error() }
+
+// Unwrap returns the code.
+func (s StatusError) Unwrap() error { return guard.BadStatus }
+
+// Status returns the status, if it has three digits; otherwise 0.
+func (s StatusError) Status() int {
+	if s < 100 || s > 999 {
+		return 0
+	}
+	return int(s)
+}
+
+// StatusOf returns the status of a [StatusError], and 0 of another error.
+func StatusOf(err error) int {
+	status, _ := errors.AsType[StatusError](err)
+	return status.Status()
 }

@@ -12,6 +12,39 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/decode"
 )
 
+// limits bounds the work and memory for mail. They are smaller in tests.
+type limits struct {
+	message        int // bytes of one that are kept; the rest is counted and dropped
+	parts          int // of a message, including containers
+	depth          int // of containers and attached messages in each other, the message itself being 1
+	text           int // bytes of Text and of Hidden, each
+	attachmentText int // bytes
+}
+
+// MaxMessage is the size up to which a message is kept, in bytes: the text of any mail together with the usual attachments.
+const MaxMessage = 8 << 20
+
+// standard are far from real mail, which has under 50 parts and a depth under 6.
+var standard = limits{message: MaxMessage, parts: 200, depth: 12, text: 256 << 10, attachmentText: 64 << 10}
+
+const (
+	// maxHeaderBytes is how much of a message's header block is parsed: twice
+	// what common servers accept. A longer one is cut at the end of a line.
+	maxHeaderBytes = 256 << 10
+	// maxFieldBytes is one decoded header field; addresses of a long To line are
+	// of no use to anybody here.
+	maxFieldBytes = 4 << 10
+	// maxRecipients is the number of addresses kept of a field.
+	maxRecipients = 50
+	// maxDirEntries is the number of names in one folder of a Maildir beyond
+	// which it is refused: sorting needs them all in memory.
+	maxDirEntries = 500_000
+	// maxHTML bounds the bytes of HTML of a message that are parsed, and parseTime
+	// how long; what comes later is left out, and the message is marked [TextCut].
+	maxHTML   = 4 << 20
+	parseTime = 10 * time.Second
+)
+
 // Parse decodes one message. It accepts any bytes, keeps no reference to them
 // and never fails: problems are in Defects. Bytes past the limit on messages are
 // ignored. It may be called concurrently.
@@ -183,7 +216,8 @@ func (w *walker) attach(p leaf, depth int) {
 		text, hidden := w.stripHTML(p)
 		a.Text, w.hidden = text, append(w.hidden, hidden...)
 	case p.kind == "text/calendar" || p.kind == "text/vcard":
-		a.Text = unfoldLines(w.text(p.content, p.charset))
+		text := strings.ReplaceAll(w.text(p.content, p.charset), "\r\n", "\n")
+		a.Text = tidy(strings.NewReplacer("\n ", "", "\n\t", "").Replace(text)) // continuation lines are joined
 	case strings.HasPrefix(p.kind, "text/"), p.kind == "message/delivery-status",
 		p.kind == "application/json", p.kind == "application/xml":
 		a.Text = tidy(w.text(p.content, p.charset))
@@ -369,12 +403,6 @@ func unflow(s string, delSp bool) string {
 		out.WriteString(text)
 	}
 	return out.String()
-}
-
-// unfoldLines joins continuation lines of calendar and contact files.
-func unfoldLines(s string) string {
-	s = strings.ReplaceAll(s, "\r\n", "\n")
-	return tidy(strings.NewReplacer("\n ", "", "\n\t", "").Replace(s))
 }
 
 // tagText returns the text in tag characters (U+E0020 to U+E007E), which models

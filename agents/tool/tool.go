@@ -1,8 +1,11 @@
 package tool
 
 import (
+	"context"
+	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -187,4 +190,58 @@ func Around(line, lower string, n int) string {
 		}
 	}
 	return line[start : start+runes(line[start:], n)]
+}
+
+// Call is a call of a tool outside the cell: of an MCP server.
+type Call struct {
+	Tool      string         `json:"tool"`
+	Arguments jsontext.Value `json:"arguments"`
+}
+
+// Result is the result of a [Call]: a text of a server, which is untrusted, or a
+// failure without one.
+type Result struct {
+	Text string `json:"text,omitzero"`
+	// Failed says that the server calls its text an error.
+	Failed  bool    `json:"failed,omitzero"`
+	Failure Failure `json:"failure,omitzero"`
+}
+
+// New returns a tool as the engine of a conversation takes it, with arguments of type A and results that are text from a
+// source. lock is held during a call, for the shared state of a conversation's tools. run returns outside text, or an error that
+// is a [Failure] or a code of package guard. The text of any other error is hidden.
+func New[A any](name string, description llm.Instruction, schema string, source guard.Source, lock *sync.Mutex,
+	run func(context.Context, A) (string, error)) llm.Executable {
+	return llm.Executable{
+		Tool: llm.Tool{Name: name, Description: description, Schema: jsontext.Value(schema)},
+		Run: func(ctx context.Context, raw jsontext.Value) llm.Output {
+			var arguments A
+			if err := Arguments(raw, &arguments); err != nil {
+				return BadArguments.Output()
+			}
+			lock.Lock()
+			defer lock.Unlock()
+			text, err := Watched(ctx, func(ctx context.Context) (string, error) { return run(ctx, arguments) })
+			if err != nil {
+				return failed(err)
+			}
+			return llm.Output{Untrusted: text, Source: source}
+		},
+	}
+}
+
+// failed returns the text for the model about an error: one with a code of package guard may have a status, which is a number.
+func failed(err error) llm.Output {
+	if f, ok := errors.AsType[Failure](err); ok {
+		return f.Output()
+	}
+	code, _ := errors.AsType[guard.Code](err)
+	number := 0
+	if host, ok := errors.AsType[interface {
+		error
+		Status() int
+	}](err); ok {
+		number = host.Status()
+	}
+	return llm.Output{Trusted: llm.Failure(code, number), Failed: true}
 }

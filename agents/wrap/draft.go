@@ -181,12 +181,7 @@ func schema(b *strings.Builder, indent, key string, listed any, named func(strin
 // planName converts a server's name to one that plans can have; the result may be
 // invalid.
 func planName(listed string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '-' || r == '.' || r == '/' {
-			return '_'
-		}
-		return r
-	}, listed)
+	return strings.NewReplacer("-", "_", ".", "_", "/", "_").Replace(listed)
 }
 
 const (

@@ -156,12 +156,7 @@ func decodedLen(text string) int { return len(strings.TrimRight(text, "=")) * 3 
 
 // Readable reports whether a result has any text or structure.
 func (r *Result) Readable() bool {
-	for _, b := range r.blocks {
-		if b.text != "" {
-			return true
-		}
-	}
-	return r.Structured != nil || len(r.blocks) == 0
+	return r.Structured != nil || len(r.blocks) == 0 || slices.ContainsFunc(r.blocks, func(b block) bool { return b.text != "" })
 }
 
 // Text is all text of a result, each part on lines of its own, with a note for each part that is not text.

@@ -92,7 +92,10 @@ func confine(c cell.Configuration) error {
 
 // run is the keeper of an agent. It returns when its task is done, if it has one.
 func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err error) {
-	folder, def, agent, err := builtinAgent(p, o.dir, o.name)
+	folder, def, agent, err := definedAgent(p, o.dir, o.name)
+	if err == nil && !agent.Builtin {
+		err = cli.Failf("%s has no `command: builtin`", o.name).WithHint("add it to %s, with a model", agent.File)
+	}
 	if err != nil {
 		return done, err
 	}
@@ -201,14 +204,6 @@ func connectKeeper(ctx context.Context, p *cli.Program, folder meshdir.Folder, a
 	}
 	debug.SetMemoryLimit(keeper.Memory)
 	return conn, err
-}
-
-// builtinAgent finds the definition of an agent that the mesh runs.
-func builtinAgent(p *cli.Program, dir string, name bcp.AgentName) (folder meshdir.Folder, def *bcp.Mesh, agent bcp.Agent, err error) {
-	if folder, def, agent, err = definedAgent(p, dir, name); err == nil && !agent.Builtin {
-		err = cli.Failf("%s has no `command: builtin`", name).WithHint("add it to %s, with a model", agent.File)
-	}
-	return folder, def, agent, err
 }
 
 // definedAgent finds the definition of an agent: in a folder, or where the mesh says that started this.
