@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,12 +45,8 @@ func (s *keyedQueue[K, V]) take(key K) (item V, there bool) {
 		return item, false
 	}
 	delete(s.items, key)
-	for i, k := range s.order {
-		if k == key {
-			s.order = append(s.order[:i], s.order[i+1:]...)
-			break
-		}
-	}
+	at := slices.Index(s.order, key)
+	s.order = slices.Delete(s.order, at, at+1)
 	return item, true
 }
 
