@@ -121,6 +121,16 @@ func (f *StateFlags) Folder() (Folder, error) {
 	return folder, nil
 }
 
+// Take has the folder of an argument, if there is one, take the place of --dir.
+func (f *StateFlags) Take(args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	f.Dir = args[0]
+	_, err := Argument(args)
+	return err
+}
+
 // Load finds the mesh, and reads its definitions.
 func (f *StateFlags) Load() (Folder, *bcp.Mesh, error) {
 	folder, err := f.Folder()

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,7 +69,9 @@ func accountsExportCommand(p *cli.Program) *cobra.Command {
 		if e.guests, err = meshdir.AgentArguments("accounts export", guests); err != nil {
 			return err
 		}
-		where.Dir = cmp.Or(strings.Join(args, ""), where.Dir)
+		if err := where.Take(args); err != nil {
+			return err
+		}
 		folder, def, err := where.Load()
 		if err != nil {
 			return err

@@ -1,12 +1,10 @@
 package keys
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -58,7 +56,9 @@ func pushAccounts(p *cli.Program, ctx context.Context, f PushFlags, args []strin
 	if f.URL == "" || f.Creds == "" {
 		return cli.Usagef("accounts push: expected --url and --creds").WithHint("for example --url nats://node-1:4222 --creds ./cluster/%s", ExportedSystem)
 	}
-	f.Where.Dir = cmp.Or(strings.Join(args, ""), f.Where.Dir)
+	if err := f.Where.Take(args); err != nil {
+		return err
+	}
 	folder, def, err := f.Where.Load()
 	if err != nil {
 		return err
