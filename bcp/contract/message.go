@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/base64"
+	"errors"
 	"slices"
 	"time"
 
@@ -125,7 +126,7 @@ func WriteMessage(m *Message) ([]byte, error) {
 		return nil, err
 	}
 	if _, code := ParseMessage(b); code != "" {
-		return nil, errMessage
+		return nil, errors.New("the message would be refused by every reader")
 	}
 	return b, nil
 }

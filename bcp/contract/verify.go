@@ -76,8 +76,6 @@ func (f *Facts) neverReceives(p Predicate) []Evidence {
 	return slices.Concat(f.neverHears(role, func(c Column) bool { return c == column }), f.noRoom(role, column))
 }
 
-func (f *Facts) noTools(p Predicate) []Evidence { return f.noWay(Role(p.word(0)), Tool) }
-
 func (f *Facts) gated(Predicate) []Evidence {
 	return f.claim(f.Effects, "each call subject has one publisher, which asks the gate", func(Hole) bool { return true })
 }
@@ -113,24 +111,21 @@ func (f *Facts) neverHears(role Role, of func(Column) bool) []Evidence {
 
 // noRoom judges that no message to a role has room for a column.
 func (f *Facts) noRoom(role Role, column Column) []Evidence {
-	types := slices.DeleteFunc(slices.Clone(f.Messages), func(t MessageType) bool { return t.To != role })
-	if len(types) == 0 {
-		return nil
-	}
-	for _, t := range types {
+	var kinds []string
+	for _, t := range f.Messages {
+		if t.To != role {
+			continue
+		}
 		if slices.Contains(t.Holds, column) {
 			return []Evidence{{Level: Parser, By: byTypes, Against: true, Detail: "the message " + t.Kind + " has room for it"}}
 		}
-	}
-	return []Evidence{{Level: Parser, By: byTypes, Detail: "no message to the role has room for it: " + strings.Join(messageKinds(types), ", ")}}
-}
-
-func messageKinds(types []MessageType) []string {
-	var kinds []string
-	for _, t := range types {
 		kinds = append(kinds, t.Kind)
 	}
-	return slices.Compact(slices.Sorted(slices.Values(kinds)))
+	if len(kinds) == 0 {
+		return nil
+	}
+	slices.Sort(kinds)
+	return []Evidence{{Level: Parser, By: byTypes, Detail: "no message to the role has room for it: " + strings.Join(slices.Compact(kinds), ", ")}}
 }
 
 // checkPlannerInput judges that the planner's output is made of the task and the tools'
@@ -166,25 +161,23 @@ func (f *Facts) decoder(p Predicate) []Evidence {
 	return found
 }
 
-// noWay judges that a role has no way to another. Both claims have to show it.
-func (f *Facts) noWay(from, to Role) []Evidence {
-	if hasEdge(from, to) {
+// noTools judges that a role has no way to tools. Both claims have to show it.
+func (f *Facts) noTools(p Predicate) []Evidence {
+	from := Role(p.word(0))
+	if hasEdge(from, Tool) {
 		return []Evidence{{Level: Architectural, By: byProof, Against: true, Detail: "it is one of the edges between roles"}}
 	}
 	if f.Roles == nil || f.Effects == nil {
 		return nil
 	}
-	concerns := func(h Hole) bool { return h.Role == from && h.To == to }
+	concerns := func(h Hole) bool { return h.Role == from && h.To == Tool }
 	roles := f.claim(f.Roles, "no edge leads there", concerns)
 	effects := f.claim(f.Effects, "it may publish on no call subject", concerns)
-	switch {
-	case fails(roles) || fails(effects):
-		return slices.Concat(roles, effects)
-	case len(roles) == 0 || len(effects) == 0:
+	found := slices.Concat(roles, effects)
+	if !fails(found) && (len(roles) == 0 || len(effects) == 0) {
 		return nil // another hole: neither claim shows anything
-	default:
-		return slices.Concat(roles, effects)
 	}
+	return found
 }
 
 func (f *Facts) onlyMessages(p Predicate) []Evidence {

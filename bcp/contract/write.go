@@ -11,14 +11,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// What cannot be written, since no reader would take it.
-var (
-	errDeclaration = errors.New("the declaration names no agent, or no contract of a role")
-	errStatement   = errors.New("the statement would be refused by every reader")
-	errMessage     = errors.New("the message would be refused by every reader")
-	errRevocations = errors.New("the list of revocations would be refused by every reader")
-)
-
 // AttestedEvidence is what an organisation states of its mesh beside a declaration. Nobody else
 // signs it. The zero value states nothing. Of what is read the proof counts, and kinds that are not known are nothing.
 type AttestedEvidence struct {
@@ -51,7 +43,7 @@ func WriteDeclaration(d *Declaration) ([]byte, error) {
 		return nil, err
 	}
 	if read, ok := readDeclaration(b); !ok || read != *d {
-		return nil, errDeclaration
+		return nil, errors.New("the declaration names no agent, or no contract of a role")
 	}
 	return b, nil
 }
@@ -68,7 +60,7 @@ func WriteStatement(s *Statement, evidence AttestedEvidence) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	predicate, err := json.Marshal(roleDocument{declaration, stated, nonNil(s.Keys), moment(s.Issued), moment(s.Expires), s.Serial})
+	predicate, err := json.Marshal(roleDocument{declaration, stated, append([]string{}, s.Keys...), moment(s.Issued), moment(s.Expires), s.Serial})
 	if err != nil {
 		return nil, err
 	}
@@ -77,14 +69,14 @@ func WriteStatement(s *Statement, evidence AttestedEvidence) ([]byte, error) {
 		return nil, err
 	}
 	if read, ok := parseStatement(payload); len(payload) > MaxEnvelope || !ok || !read.current(read.Issued) || !read.isAbout(read.Subject) || len(read.Keys) == 0 {
-		return nil, errStatement
+		return nil, errors.New("the statement would be refused by every reader")
 	}
 	return payload, nil
 }
 
 // WriteRevocations returns the payload of an organisation's list.
 func WriteRevocations(organisation string, r *Revocations) ([]byte, error) {
-	list, err := json.Marshal(revocationsDocument{r.Number, moment(r.Issued), moment(r.Next), nonNil(r.Serials), nonNil(r.Keys)})
+	list, err := json.Marshal(revocationsDocument{r.Number, moment(r.Issued), moment(r.Next), append([]string{}, r.Serials...), append([]string{}, r.Keys...)})
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +85,7 @@ func WriteRevocations(organisation string, r *Revocations) ([]byte, error) {
 		return nil, err
 	}
 	if read, ok := ParseRevocations(list); len(payload) > MaxEnvelope || !ok || !IsOrganisation(organisation) || !read.current(read.Issued, read.Number) {
-		return nil, errRevocations
+		return nil, errors.New("the list of revocations would be refused by every reader")
 	}
 	return payload, nil
 }
@@ -111,11 +103,4 @@ func WriteEnvelope(payload []byte, keyID string, signature []byte) []byte {
 	sig := base64.StdEncoding.EncodeToString(signature)
 	b, _ := json.Marshal(envelopeDocument{PayloadType, base64.StdEncoding.EncodeToString(payload), []signatureDocument{{keyID, &sig}}})
 	return b // texts alone cannot fail
-}
-
-func nonNil(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
 }

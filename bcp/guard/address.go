@@ -41,12 +41,7 @@ func Public(a netip.Addr) bool {
 	if !a.IsValid() || a.Is6() && (a.Zone() != "" || !globalUnicast.Contains(a)) {
 		return false
 	}
-	for _, p := range special {
-		if p.Contains(a) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // PublicText reports whether s is the text of an address that is [Public].

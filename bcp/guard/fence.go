@@ -113,17 +113,13 @@ func IsTainted(text string) bool {
 
 // neutralise appends text with every tag in it made harmless.
 func neutralise(b *strings.Builder, text string) {
-	for len(text) > 0 {
-		i := firstTag(text)
-		if i < 0 {
-			b.WriteString(text)
-			return
-		}
+	for i := firstTag(text); i >= 0; i = firstTag(text) {
 		b.WriteString(text[:i])
 		b.WriteString("&lt;")
 		_, size := utf8.DecodeRuneInString(text[i:])
 		text = text[i+size:]
 	}
+	b.WriteString(text)
 }
 
 // firstTag returns where the first less-than sign stands that a tag follows, or -1. A sign is no part of a tag's name, so

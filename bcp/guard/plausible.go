@@ -1,6 +1,9 @@
 package guard
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // isSecretKey reports whether the last part of a key, after a sign or at a capital, names a secret.
 func isSecretKey(key string) bool {
@@ -158,10 +161,8 @@ var placeholderWords = []string{
 // isPlaceholder reports whether s is what documents write in place of a secret.
 func isPlaceholder(s string) bool {
 	lower := strings.ToLower(s)
-	for _, word := range placeholderWords {
-		if strings.Contains(lower, word) {
-			return true
-		}
+	if slices.ContainsFunc(placeholderWords, func(word string) bool { return strings.Contains(lower, word) }) {
+		return true
 	}
 	letters := strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' {

@@ -86,12 +86,7 @@ func (p Policy) Narrow(q Policy) Policy {
 
 // DeniesAll reports whether the policy allows nothing.
 func (p Policy) DeniesAll() bool {
-	for _, list := range p.lists {
-		if len(list) == 0 {
-			return true
-		}
-	}
-	return len(p.lists) == 0
+	return len(p.lists) == 0 || slices.ContainsFunc(p.lists, func(list []entry) bool { return len(list) == 0 })
 }
 
 // Check says whether t may be reached: nil, or the [Code] why not.

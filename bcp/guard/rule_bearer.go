@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"bytes"
 	"encoding/base64"
 	"strings"
 )
@@ -70,15 +71,10 @@ func isUserPassword(s string) bool {
 		return false
 	}
 	decoded, err := base64.RawStdEncoding.DecodeString(s)
-	if err != nil {
+	if err != nil || bytes.ContainsFunc(decoded, func(c rune) bool { return c < ' ' || c > '~' }) {
 		return false
 	}
-	for _, c := range decoded {
-		if c < ' ' || c > '~' {
-			return false
-		}
-	}
-	return strings.Contains(string(decoded), ":")
+	return bytes.IndexByte(decoded, ':') >= 0
 }
 
 const (
@@ -150,15 +146,7 @@ func isPlaceholderPassword(s string) bool {
 		"mypassword", "my_password", "changeme", "xxx", "redacted", "example", "...", "foo", "bar", "key", "apikey", "api_key":
 		return true
 	}
-	if strings.IndexByte("*x.X-_#", s[0]) < 0 {
-		return false
-	}
-	for i := range len(s) {
-		if s[i] != s[0] {
-			return false
-		}
-	}
-	return true
+	return strings.IndexByte("*x.X-_#", s[0]) >= 0 && strings.Trim(s, s[:1]) == ""
 }
 
 const kindUserPassword = "user-password"

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -129,20 +130,14 @@ func isHex(c byte) bool { return c-'0' <= 9 || c|0x20-'a' <= 5 }
 // scheme is the spelling of the scheme of a URL.
 var scheme = regexp.MustCompile(`^[A-Za-z][0-9A-Za-z+.-]*$`)
 
-// cutPort splits an authority before its port, which is 0 if there is none.
+// cutPort splits an authority before its port, which is 0 if there is none, and otherwise from 1 to 65535 without a leading zero.
 func cutPort(authority string) (name string, port uint16, ok bool) {
 	i := strings.LastIndexByte(authority, ':')
 	if i < 0 || strings.IndexByte(authority[i:], ']') >= 0 {
 		return authority, 0, true
 	}
-	port, ok = parsePort(authority[i+1:])
-	return authority[:i], port, ok
-}
-
-// parsePort reads a port from 1 to 65535 without a leading zero.
-func parsePort(s string) (uint16, bool) {
-	n, err := strconv.ParseUint(s, 10, 16)
-	return uint16(n), err == nil && s[0] != '0'
+	n, err := strconv.ParseUint(authority[i+1:], 10, 16)
+	return authority[:i], uint16(n), err == nil && authority[i+1] != '0'
 }
 
 // encodePath makes path and query what the request line holds.
@@ -154,16 +149,12 @@ func encodePath(path string) string {
 	if path[0] != '/' {
 		b.WriteByte('/')
 	}
-	const digits = "0123456789ABCDEF"
-	for i := range len(path) {
-		c := path[i]
-		if c < 0x80 {
+	for _, c := range []byte(path) {
+		if c < utf8.RuneSelf {
 			b.WriteByte(c)
-			continue
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
 		}
-		b.WriteByte('%')
-		b.WriteByte(digits[c>>4])
-		b.WriteByte(digits[c&15])
 	}
 	return b.String()
 }
