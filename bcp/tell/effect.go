@@ -1,6 +1,7 @@
 package tell
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -240,15 +241,11 @@ const NotApproved = "a question is answered: edit it, or reject it"
 
 // NotEditable says why there is nothing to say in place of an item.
 func NotEditable(kind bcp.ItemKind) string {
-	switch kind {
-	case bcp.ItemHanded:
-		return "it is for you, and goes to no agent"
-	case bcp.ItemProposal:
-		return "a subscription is approved as it is, or not"
-	case bcp.ItemEscalation:
-		return "this is a question that waits to be asked: approve or reject it"
-	}
-	return "a call is approved as it is, or not"
+	return cmp.Or(map[bcp.ItemKind]string{
+		bcp.ItemHanded:     "it is for you, and goes to no agent",
+		bcp.ItemProposal:   "a subscription is approved as it is, or not",
+		bcp.ItemEscalation: "this is a question that waits to be asked: approve or reject it",
+	}[kind], "a call is approved as it is, or not")
 }
 
 // Editable reports whether a person may say something else in place of an item: another

@@ -44,7 +44,11 @@ type Evaluated struct {
 // are the definitions that keys and values are taken from, nil for none; where
 // they have changed since, so have their values.
 func Explain(d *bcp.Decision, m *bcp.Mesh) Explanation {
-	e := newExplainer(d, m)
+	e := explainer{d: d, mesh: m}
+	if m != nil {
+		key, _ := d.Channel()
+		e.channel, e.known = m.Channel(key)
+	}
 	x := Explanation{Seq: d.Seq, Time: d.At(), Kind: d.Kind, Verdict: d.Verdict, Code: d.Code, Outcome: d.Outcome, Rules: []Evaluated{},
 		Rule: d.DecidedBy(), Decided: cmp.Or(describeOutcome(d, ""), Sentence(d)), Changes: e.changes()}
 	if d.Repeat {
@@ -64,16 +68,6 @@ func Explain(d *bcp.Decision, m *bcp.Mesh) Explanation {
 		}
 	}
 	return x
-}
-
-func newExplainer(d *bcp.Decision, m *bcp.Mesh) explainer {
-	e := explainer{d: d}
-	if m != nil {
-		e.mesh = m
-		key, _ := d.Channel()
-		e.channel, e.known = m.Channel(key)
-	}
-	return e
 }
 
 type explainer struct {
@@ -183,13 +177,6 @@ func (e *explainer) part() (part bcp.Bits, known bool) {
 	return totals.Asks, true
 }
 
-func (e *explainer) askersOrPushers() string {
-	if e.d.Kind == bcp.KindPush {
-		return "pushes of this channel"
-	}
-	return "asks"
-}
-
 // enough is the value of the budget that refused with which it would not have.
 func (e *explainer) enough() (value bcp.Bits, known bool) {
 	if e.d.Check != bcp.CheckTotalBudget {
@@ -218,7 +205,11 @@ func (e *explainer) detail(c bcp.Check) string {
 			text += fmt.Sprintf("; %s is %s", c.Info().Key, limit)
 		}
 		if part, known := e.part(); known && c == bcp.CheckTotalBudget {
-			text += fmt.Sprintf(", of which %s may take %s", e.askersOrPushers(), part)
+			takers := "asks"
+			if d.Kind == bcp.KindPush {
+				takers = "pushes of this channel"
+			}
+			text += fmt.Sprintf(", of which %s may take %s", takers, part)
 		}
 		return text
 	}

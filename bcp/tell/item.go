@@ -45,7 +45,7 @@ func ItemFacts(v *bcp.ItemView, now time.Time) []ItemFact {
 	var facts []ItemFact
 	head := func(name, value string) { facts = append(facts, ItemFact{name, value}) }
 	head("item", string(v.ID))
-	head("kind", string(v.Kind)+": "+kindText(v.Kind))
+	head("kind", string(v.Kind)+": "+cmp.Or(kindTexts[v.Kind], "unknown to this program"))
 	if v.Effect != nil {
 		return append(append(facts, effectFacts(v.Effect, v.Controller)...), ItemFact{"waits", "for " + Roughly(now.Sub(v.Since)) + "; " + TimeLeft(now, v.Deadline)}, ItemFact{"sha256", fmt.Sprintf("%x", v.SHA256[:])})
 	}
@@ -130,27 +130,16 @@ func secretKinds(s string) []string {
 	return kinds
 }
 
-// kindText says what a person decides.
-func kindText(kind bcp.ItemKind) string {
-	switch kind {
-	case bcp.ItemEscalation:
-		return "may this be asked at all? What comes back is held again"
-	case bcp.ItemProposal:
-		return "shall this be a subscription? It is one once an operator writes it into the definition"
-	case bcp.ItemHanded:
-		return "for you alone: no agent reads it, and nothing follows from it"
-	case bcp.ItemSummary:
-		return "free text, held every time"
-	case bcp.ItemEffect:
-		return "shall this call be made? Once, exactly as it is shown"
-	case bcp.ItemInDoubt:
-		return "was this call made? Its tool did not answer"
-	case bcp.ItemQuestion:
-		return "what should a plan go on with? Its requester or you may answer"
-	case bcp.ItemAnomaly:
-		return "an answer that looks like instructions, code or an address, or contradicts itself"
-	}
-	return "unknown to this program"
+// kindTexts say what a person decides.
+var kindTexts = map[bcp.ItemKind]string{
+	bcp.ItemEscalation: "may this be asked at all? What comes back is held again",
+	bcp.ItemProposal:   "shall this be a subscription? It is one once an operator writes it into the definition",
+	bcp.ItemHanded:     "for you alone: no agent reads it, and nothing follows from it",
+	bcp.ItemSummary:    "free text, held every time",
+	bcp.ItemEffect:     "shall this call be made? Once, exactly as it is shown",
+	bcp.ItemInDoubt:    "was this call made? Its tool did not answer",
+	bcp.ItemQuestion:   "what should a plan go on with? Its requester or you may answer",
+	bcp.ItemAnomaly:    "an answer that looks like instructions, code or an address, or contradicts itself",
 }
 
 func sourceText(v *bcp.ItemView) string {
