@@ -296,14 +296,7 @@ func (d decimal) Compare(other ref.Val) ref.Val {
 }
 
 func (d Decimal) compare(o Decimal) int {
-	switch {
-	case d.Whole < o.Whole, d.Whole == o.Whole && d.Fraction < o.Fraction:
-		return -1
-	case d == o:
-		return 0
-	default:
-		return 1
-	}
+	return cmp.Or(cmp.Compare(d.Whole, o.Whole), cmp.Compare(d.Fraction, o.Fraction))
 }
 
 // Equal implements [ref.Val].

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,12 +21,7 @@ const (
 
 // BuiltinTools returns their names, in alphabetical order.
 func BuiltinTools() []string {
-	var names []string
-	for _, name := range builtinTools {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return slices.Compact(slices.Sorted(maps.Values(builtinTools)))
 }
 
 // models judges the models of mesh.yaml.

@@ -69,7 +69,10 @@ func (k *Key) schema() jsonSchema {
 		description += " Required, but " + k.DefaultRule + "."
 	case k.Default != "":
 		description += " Default: " + k.Default + "."
-		s["default"] = k.defaultJSON()
+		s["default"] = jsontext.Value(k.Default)
+		if plainKind(k.Default) == nodeText {
+			s["default"] = k.Default
+		}
 	default:
 		description += " Default: " + k.DefaultRule + "."
 	}
@@ -78,14 +81,6 @@ func (k *Key) schema() jsonSchema {
 	}
 	s["description"] = description
 	return s
-}
-
-// defaultJSON returns the default as the JSON that its YAML reads as.
-func (k *Key) defaultJSON() any {
-	if plainKind(k.Default) == nodeText {
-		return k.Default
-	}
-	return jsontext.Value(k.Default)
 }
 
 // kind is the schema of the kind of value that the key has.

@@ -199,15 +199,13 @@ func normaliseWord(word string) (string, bool) {
 	if err != nil || result.Chars > MaxWordChars {
 		return "", false
 	}
-	folded := string(result.Text)
-	if strings.ContainsFunc(folded, func(r rune) bool {
+	separates := func(r rune) bool {
 		return r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
-	}) {
+	}
+	folded := string(result.Text)
+	// What the normaliser takes for a separator would be lost silently.
+	if strings.ContainsFunc(folded, separates) || strings.ContainsFunc(word, separates) {
 		return "", false
 	}
-	// What the normaliser takes for a separator would be lost silently.
-	lost := strings.ContainsFunc(word, func(r rune) bool {
-		return r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
-	})
-	return folded, !lost && strings.Count(folded, "-") == strings.Count(word, "-")
+	return folded, strings.Count(folded, "-") == strings.Count(word, "-")
 }

@@ -15,6 +15,8 @@ import (
 	_ "time/tzdata" // time zones load the same way on every machine
 	"unicode/utf8"
 
+	"github.com/netresearch/go-cron"
+
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
@@ -278,6 +280,8 @@ func parseRate(s string) (perMinute int64, err error) {
 // errForm says that a text is not of the form of its type; messages say what that is.
 var errForm = errors.New("not of this form")
 
+var cronParser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
+
 // checkCron returns why an expression of five fields is wrong, or nothing. The
 // parser's own errors are not shown: they quote without bounds.
 func checkCron(s string) string {
@@ -300,4 +304,17 @@ func checkCron(s string) string {
 		return "such a time never comes"
 	}
 	return ""
+}
+
+// ParseSchedule reads a cron schedule of five fields (PROTOCOL P9.4), as a
+// [bcp.ScheduleParser].
+func ParseSchedule(schedule string, zone *time.Location) (bcp.Schedule, error) {
+	if why := checkCron(schedule); why != "" {
+		return nil, fmt.Errorf("the schedule %s: %s", quote(schedule), why)
+	}
+	parsed, err := cronParser.Parse(schedule)
+	if err != nil {
+		return nil, err // checkCron would have said so
+	}
+	return func(t time.Time) time.Time { return parsed.Next(t.In(zone)) }, nil
 }

@@ -296,19 +296,15 @@ func (c *converter) textNode(text string, at position, key string) *node {
 }
 
 func (c *converter) plain(text string, at position, key string) *node {
-	kind := plainKind(text)
-	if kind == nodeNull {
-		return c.null(at, key)
-	}
-	if kind == nodeText {
+	switch kind := plainKind(text); kind {
+	case nodeNull:
+		c.source.errorf(at, CodeNull, key, "expected a value; leave the key out for its default")
+		return reported(at)
+	case nodeText:
 		return c.textNode(text, at, key)
+	default:
+		return &node{position: at, kind: kind, text: text}
 	}
-	return &node{position: at, kind: kind, text: text}
-}
-
-func (c *converter) null(at position, key string) *node {
-	c.source.errorf(at, CodeNull, key, "expected a value; leave the key out for its default")
-	return reported(at)
 }
 
 // reported stands for a value whose error is in the report already.
