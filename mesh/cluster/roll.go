@@ -53,9 +53,6 @@ func (s Store) maxUse(than Store) Store {
 // answer itself, or too few of those with streams do.
 func (r roll) cutOff() bool { return !r.answered[r.at] || r.size > 0 && 2*r.keepers <= r.size }
 
-// errMoved says that the monitor switched servers during a call.
-var errMoved = errors.New("the connection was lost")
-
 // call asks all servers who they are, and waits until callTime is over.
 func (c *Cluster) call() (roll, error) {
 	r := roll{at: c.monitor.ConnectedServerId(), url: c.monitor.ConnectedUrl(), answered: map[string]bool{}}
@@ -83,8 +80,8 @@ func (c *Cluster) call() (roll, error) {
 			r.fullest = r.fullest.maxUse(Store{js.Usage.Used, js.Config.Limit})
 		}
 	}
-	if c.monitor.ConnectedServerId() != r.at {
-		return roll{}, fmt.Errorf("ask the servers: %w", errMoved)
+	if c.monitor.ConnectedServerId() != r.at { // the monitor switched servers
+		return roll{}, errors.New("ask the servers: the connection was lost")
 	}
 	return r, nil
 }

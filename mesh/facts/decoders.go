@@ -19,16 +19,14 @@ var vectors []byte
 type decoderVectors struct {
 	// Tools are the types of the arguments and results of the tools of the plans, and
 	// Spec the spec of a Reader.
-	Tools   []toolVector   `json:"tools"`
+	Tools []struct {
+		Name   string         `json:"name"`
+		Input  jsontext.Value `json:"input"`
+		Output jsontext.Value `json:"output"`
+	} `json:"tools"`
 	Spec    jsontext.Value `json:"spec"`
 	Plans   []vector       `json:"plans"`
 	Answers []vector       `json:"answers"`
-}
-
-type toolVector struct {
-	Name   string         `json:"name"`
-	Input  jsontext.Value `json:"input"`
-	Output jsontext.Value `json:"output"`
 }
 
 // vector is one input; OK says that the decoder must accept it.

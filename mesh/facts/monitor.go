@@ -48,9 +48,7 @@ func (m *Monitor) Add(d *bcp.Decision) {
 		}
 		return
 	}
-	for _, check := range recordedChecks(&c) {
-		m.count(d, check.predicate, check.held)
-	}
+	m.addRecord(d, &c)
 }
 
 func (m *Monitor) count(d *bcp.Decision, p contract.Predicate, held bool) {
@@ -70,36 +68,30 @@ func (m *Monitor) count(d *bcp.Decision, p contract.Predicate, held bool) {
 // Facts returns the counters, for [contract.Facts].
 func (m *Monitor) Facts() []contract.Monitor { return slices.Clone(m.seen) }
 
-// check is one invariant in a record.
-type check struct {
-	predicate contract.Predicate
-	held      bool
-}
-
-// recordedChecks returns the checks in a record.
-func recordedChecks(c *kernel.Change) []check {
-	var checks []check
+// addRecord counts the checks in a record.
+func (m *Monitor) addRecord(d *bcp.Decision, c *kernel.Change) {
 	if c.Told != nil || c.Wait != nil && c.Wait.Kind == kernel.WaitPlanner {
 		// A plan request consists of the task, the tools and reports of failures:
 		// numbers, its own ids, words of a closed list.
 		held := c.Told == nil || kernel.Explain(c.Told.Code) != "" && (c.Told.Step == "" || kernel.IsStepID(c.Told.Step))
-		checks = append(checks, check{noOutputs, held}, check{fromTask, held}, check{onlyKinds, held})
+		m.count(d, noOutputs, held)
+		m.count(d, fromTask, held)
+		m.count(d, onlyKinds, held)
 		if c.Kind == bcp.KindStep {
-			checks = append(checks, check{noText, held})
+			m.count(d, noText, held)
 		}
 	}
 	if c.Plan != nil {
-		checks = append(checks, check{onlyPlans, c.Plan.Steps > 0})
+		m.count(d, onlyPlans, c.Plan.Steps > 0)
 	}
 	if c.Kind == bcp.KindStep && c.Result != nil && c.Result.Code == "" {
-		checks = append(checks, check{onlyTyped, true})
+		m.count(d, onlyTyped, true)
 	}
 	if w := c.Wait; w != nil && w.Kind == kernel.WaitTool && w.Attempt == 1 {
 		// A call has its verdict in the record that begins it, or a person approved or endorsed it.
 		held := w.Approved || w.Endorsed != "" || slices.ContainsFunc(c.Steps, func(s kernel.StepRecord) bool {
 			return s.Path == w.Step && s.Judged != nil && s.Judged.Ruling == kernel.Allow
 		})
-		checks = append(checks, check{gated, held})
+		m.count(d, gated, held)
 	}
-	return checks
 }

@@ -19,24 +19,19 @@ type Proof struct {
 	Key string
 }
 
-// Records is how many records of the journal it covers.
-func (p *Proof) Records() string {
-	lines := strings.SplitN(p.Checkpoint, "\n", 3)
-	if len(lines) < 3 {
-		return "0"
-	}
-	return lines[1]
-}
-
 func (s *Server) proof(w http.ResponseWriter, r *http.Request) {
 	p := page{facts: s.facts(), Title: "Proof"}
 	if mesh := s.mesh.Load(); mesh != nil && mesh.Proof != nil {
 		proof := mesh.Proof()
-		p.Facts = []fact{{Name: "records", Value: proof.Records()}, {Name: "signed", Value: written(proof.Signed) + ", " + tell.Roughly(s.logins.now().Sub(proof.Signed)) + " ago"}, {Name: "key", Value: proof.Key}}
 		var lines []string
 		for line := range strings.Lines(proof.Checkpoint) {
 			lines = append(lines, strings.TrimSuffix(line, "\n"))
 		}
+		records := "0"
+		if len(lines) > 1 {
+			records = lines[1]
+		}
+		p.Facts = []fact{{Name: "records", Value: records}, {Name: "signed", Value: written(proof.Signed) + ", " + tell.Roughly(s.logins.now().Sub(proof.Signed)) + " ago"}, {Name: "key", Value: proof.Key}}
 		p.Of = struct{ Lines []string }{lines}
 	}
 	s.show(w, r, http.StatusOK, "proof", p)

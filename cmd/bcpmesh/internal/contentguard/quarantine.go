@@ -52,9 +52,6 @@ type promptResult struct {
 	Text                   string       `json:"text"`
 }
 
-// errScriptedModel is what a scripted model fails with.
-var errScriptedModel = errors.New("the model failed")
-
 func judgeQuarantine(ctx context.Context, raw jsontext.Value) (any, guard.Code) {
 	var c quarantineCase
 	if err := json.Unmarshal(raw, &c, caseOptions); err != nil {
@@ -92,7 +89,7 @@ func judgeQuarantine(ctx context.Context, raw jsontext.Value) (any, guard.Code) 
 func (t modelTurn) script() llm.ScriptTurn {
 	switch {
 	case t.Error != nil:
-		return llm.ScriptTurn{Err: errScriptedModel}
+		return llm.ScriptTurn{Err: errors.New("the model failed")}
 	case t.Structured != nil:
 		return callsTurn(modelCall{llm.StructuredOutput, t.Structured})
 	case t.StructuredRaw != nil:
