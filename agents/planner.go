@@ -17,13 +17,13 @@ import (
 // from tools or Readers, except the error codes of earlier plans.
 type PlanRequest struct {
 	ID   string `json:"plan_id"`
-	Task string `json:"task,omitzero"`
+	Task string `json:"task"`
 	// Catalogue has the tools that the run may call, Schemas what Readers can be asked,
 	// Limits those of the run, and Errors the errors of the plans before.
 	Catalogue jsontext.Value `json:"catalogue"`
 	Schemas   jsontext.Value `json:"schemas"`
 	Limits    jsontext.Value `json:"limits"`
-	Errors    jsontext.Value `json:"errors,omitzero"`
+	Errors    jsontext.Value `json:"errors"`
 	// Result is the required form of the run's value if its requester gets it, Results
 	// are the forms that plans choose of by name, with steps of the kind result; both are
 	// empty if no Controller gets results.
@@ -44,52 +44,70 @@ type PlanRequest struct {
 	// MaxQuestions is how often plans may ask the requester, with steps of the kind
 	// ask_requester; 0 is never.
 	MaxQuestions int `json:"max_questions,omitzero"`
-	// SubRun is what a sub-planner is asked; nil for a task.
-	*SubRun
 }
 
-// SubRun is what a sub-planner is asked, in place of a task: to follow the instruction about
-// the content, which is hostile. Whatever its plan derives from the content is tainted like it.
-type SubRun struct {
+// SubPlanRequest is what a kernel asks its sub-planner: the instruction and the
+// content, which is hostile. Whatever its plan derives from the content is tainted
+// like the content.
+type SubPlanRequest struct {
+	ID          string `json:"plan_id"`
 	Instruction string `json:"instruction"`
 	Content     string `json:"content"`
+	// The others are as in [PlanRequest], for the grant of the step.
+	Catalogue jsontext.Value `json:"catalogue"`
+	Schemas   jsontext.Value `json:"schemas"`
+	Limits    jsontext.Value `json:"limits"`
+	SubRuns   bool           `json:"sub_runs,omitzero"`
 }
 
 // ErrNoPlan is returned, or wrapped, by a handler that has no plan for a task: the
 // kernel is told that it refused.
 var ErrNoPlan = errors.New("agents: there is no plan for the task")
 
-// ErrAway is returned, or wrapped, by a handler whose model cannot be
+// ErrAway is returned, or wrapped, by a handler of a [Planner] whose model cannot be
 // reached for now: the kernel asks again after a pause, as long as the run has time, and
-// counts no plan. For a sub-run it is ErrNoPlan.
+// counts no plan. For a [SubPlanner] it is ErrNoPlan.
 var ErrAway = errors.New("agents: the planner's model cannot be reached for now")
 
 // Planner answers the plan requests of kernels.
-type Planner struct {
-	listener
-	requests string // the pattern of all requests to this planner
-
-	mu      sync.Mutex // guards what follows
-	handler func(context.Context, PlanRequest) (any, error)
-	at      map[string]*sending // requests that have a handler, with their newest sending
-}
+type Planner struct{ planning[PlanRequest] }
 
 // NewPlanner returns the planner of a connection. Its creds must have the role planner,
 // and its encoding must be JSON. It does not start anything.
 func NewPlanner(c *Connection) *Planner {
-	return &Planner{listener: listener{conn: c, role: bcp.RolePlanner, log: c.log.Named("planner")}, requests: subjects.PlansOf(c.options.Name), at: map[string]*sending{}}
+	return &Planner{planning[PlanRequest]{
+		listener: listener{conn: c, role: bcp.RolePlanner, log: c.log.Named("planner")}, requests: subjects.PlansOf(c.options.Name), at: map[string]*sending{},
+	}}
 }
 
-// NewSubPlanner is [NewPlanner] for creds of the role subplanner, which plans the sub-runs of kernels.
-func NewSubPlanner(c *Connection) *Planner {
-	return &Planner{listener: listener{conn: c, role: bcp.RoleSubplanner, log: c.log.Named("subplanner")}, requests: subjects.SubplansOf(c.options.Name), at: map[string]*sending{}}
+// SubPlanner plans the sub-runs of kernels.
+type SubPlanner struct{ planning[SubPlanRequest] }
+
+// NewSubPlanner is [NewPlanner] for creds of the role subplanner.
+func NewSubPlanner(c *Connection) *SubPlanner {
+	return &SubPlanner{planning[SubPlanRequest]{
+		listener: listener{conn: c, role: bcp.RoleSubplanner, log: c.log.Named("subplanner")}, requests: subjects.SubplansOf(c.options.Name), at: map[string]*sending{},
+	}}
+}
+
+func (r PlanRequest) id() string    { return r.ID }
+func (r SubPlanRequest) id() string { return r.ID }
+
+// planning is the common part of planners and sub-planners.
+type planning[R interface{ id() string }] struct {
+	listener
+	requests string // the pattern of all requests to this planner
+
+	mu      sync.Mutex // guards what follows
+	handler func(context.Context, R) (any, error)
+	at      map[string]*sending // requests that have a handler, with their newest sending
 }
 
 // OnPlan sets the handler that makes plans. Set it before Start. The handler returns a
 // value that encodes as a plan, the text of its model, or [ErrNoPlan]. After another
 // error or a panic nothing is sent, and the run ends when its planner_timeout is over. At
 // most Options.Handlers calls run at a time.
-func (p *Planner) OnPlan(handler func(context.Context, PlanRequest) (plan any, err error)) {
+func (p *planning[R]) OnPlan(handler func(context.Context, R) (plan any, err error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.handler = handler
@@ -98,25 +116,25 @@ func (p *Planner) OnPlan(handler func(context.Context, PlanRequest) (plan any, e
 // Start begins to take requests and returns when the server has confirmed it. Requests
 // are taken until Stop, or until ctx ends, which also cancels the context of the
 // handlers.
-func (p *Planner) Start(ctx context.Context) error {
+func (p *planning[R]) Start(ctx context.Context) error {
 	return p.listen(ctx, "", []string{p.requests}, func(*run) {}, p.receive)
 }
 
 // receive checks one request. A request that comes again, after a restart of the
 // gateway, is answered once its handler has returned.
-func (p *Planner) receive(r *run, m *nats.Msg, to subjects.Subject) {
+func (p *planning[R]) receive(r *run, m *nats.Msg, to subjects.Subject) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.handler == nil {
 		p.conn.once.tell("a plan request came and there is nothing to answer it: set OnPlan before Start", "")
 		return
 	}
-	var request PlanRequest
-	if json.Unmarshal(m.Data, &request) != nil || request.ID != to.ID || (request.SubRun != nil) != (p.role == bcp.RoleSubplanner) {
+	var request R
+	if json.Unmarshal(m.Data, &request) != nil || request.id() != to.ID {
 		p.malformed()
 		return
 	}
-	id, handler := request.ID, p.handler
+	id, handler := request.id(), p.handler
 	newest := p.conn.arrived(m)
 	if at := p.at[id]; at != nil {
 		*at = newest
@@ -129,7 +147,7 @@ func (p *Planner) receive(r *run, m *nats.Msg, to subjects.Subject) {
 	}
 }
 
-func (p *Planner) answer(ctx context.Context, r *run, id string, plan func(context.Context) (any, error)) {
+func (p *planning[R]) answer(ctx context.Context, r *run, id string, plan func(context.Context) (any, error)) {
 	answer := planAnswer{ID: id}
 	var err error
 	called := r.handle(ctx, func() {

@@ -77,9 +77,6 @@ Rules that you do not see judge each call by where its arguments come from. Take
 // answered with text, called twice, was cut, or its provider refused; and [agents.ErrAway]
 // if its provider is away or overloaded for now.
 func (p *Planner) Plan(ctx context.Context, r agents.PlanRequest) (any, error) {
-	if r.SubRun != nil {
-		return p.planSub(ctx, r)
-	}
 	asked := []llm.Part{llm.Constant("The task:"), llm.FromController(r.Task)}
 	if len(r.Errors) > 0 && string(r.Errors) != "[]" {
 		asked = append(asked, llm.Constant("Your earlier plans for this task failed, at these steps of theirs. Write another one:"), llm.FromGateway(string(r.Errors)))
@@ -90,8 +87,8 @@ func (p *Planner) Plan(ctx context.Context, r agents.PlanRequest) (any, error) {
 	return p.ask(ctx, possible{r.Catalogue, r.Schemas, r.Limits, r.Result, r.Results, r.Requester, r.Rules, r.ControlBits, r.MaxQuestions}, r.SubRuns, nil, asked)
 }
 
-// planSub is Plan for a sub-run.
-func (p *Planner) planSub(ctx context.Context, r agents.PlanRequest) (any, error) {
+// PlanSub is Plan for a sub-run, a handler for [agents.SubPlanner.OnPlan].
+func (p *Planner) PlanSub(ctx context.Context, r agents.SubPlanRequest) (any, error) {
 	content, err := guard.Prepare(r.Content, guard.All, guard.Peer)
 	if err != nil {
 		return nil, fmt.Errorf("keeper: %w", err)

@@ -58,7 +58,7 @@ func (o *plannerOptions) planByProgram(ctx context.Context, p *cli.Program, comm
 		return err
 	}
 	defer s.close()
-	return planWith(ctx, p, s.Client, func(ctx context.Context, request agents.PlanRequest) (any, error) {
+	return planWith(ctx, p, s.Client, func(ctx context.Context, request any) (any, error) {
 		line, err := json.Marshal(request)
 		if err != nil {
 			return nil, err
@@ -99,9 +99,12 @@ func (o *plannerOptions) planByScript(ctx context.Context, p *cli.Program) error
 		return err
 	}
 	defer agent.Close()
-	return planWith(ctx, p, agent, func(_ context.Context, r agents.PlanRequest) (any, error) {
-		task := r.Task
-		if r.SubRun != nil {
+	return planWith(ctx, p, agent, func(_ context.Context, request any) (any, error) {
+		task := ""
+		switch r := request.(type) {
+		case agents.PlanRequest:
+			task = r.Task
+		case agents.SubPlanRequest:
 			task = r.Instruction
 		}
 		for _, t := range tasks {
@@ -131,14 +134,18 @@ func readScript(name string) ([]plannedTask, error) {
 	return tasks, nil
 }
 
-// planWith plans until interrupted, tasks or sub-runs by the role of the creds.
-func planWith(ctx context.Context, p *cli.Program, agent *client.Client, plan func(context.Context, agents.PlanRequest) (any, error)) error {
-	planner := agents.NewPlanner(agent.Connection)
+// planWith plans until interrupted, tasks or sub-runs by the role of the creds: plan gets an [agents.PlanRequest], or an
+// [agents.SubPlanRequest].
+func planWith(ctx context.Context, p *cli.Program, agent *client.Client, plan func(ctx context.Context, request any) (any, error)) error {
+	says := string(agent.Name) + " plans"
 	if agent.Role == bcp.RoleSubplanner {
-		planner = agents.NewSubPlanner(agent.Connection)
+		planner := agents.NewSubPlanner(agent.Connection)
+		planner.OnPlan(func(ctx context.Context, r agents.SubPlanRequest) (any, error) { return plan(ctx, r) })
+		return serve.Until(ctx, p, planner, says)
 	}
-	planner.OnPlan(plan)
-	return serve.Until(ctx, p, planner, string(agent.Name)+" plans")
+	planner := agents.NewPlanner(agent.Connection)
+	planner.OnPlan(func(ctx context.Context, r agents.PlanRequest) (any, error) { return plan(ctx, r) })
+	return serve.Until(ctx, p, planner, says)
 }
 
 // plannerRole returns the role in which an agent plans for kernels, and 0 for one that does
@@ -162,8 +169,13 @@ func planWithModel(ctx context.Context, p *cli.Program, agent *client.Client, mo
 		}
 	}
 	planner := &keeper.Planner{Model: model, Guidelines: guidelines}
-	return planWith(ctx, p, agent, func(ctx context.Context, r agents.PlanRequest) (any, error) {
-		made, err := planner.Plan(ctx, r)
+	return planWith(ctx, p, agent, func(ctx context.Context, request any) (made any, err error) {
+		switch r := request.(type) {
+		case agents.PlanRequest:
+			made, err = planner.Plan(ctx, r)
+		case agents.SubPlanRequest:
+			made, err = planner.PlanSub(ctx, r)
+		}
 		if err != nil && ctx.Err() == nil {
 			agent.Log.Warn("the model made no plan", "error", err)
 		}
