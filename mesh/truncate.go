@@ -120,7 +120,7 @@ func (t *truncation) step(what string) error {
 
 // closed serves the folder of a source, on which no mesh runs, for a truncation alone: its
 // server is on a private address, and its gateway refuses everything and decides nothing by
-// itself: an export of before continues behind the cut. Nobody is notified, and a full journal
+// itself: an export made before the cut continues behind it. Nobody is notified, and a full journal
 // takes the record.
 func (t *truncation) closed(ctx context.Context) (*Mesh, error) {
 	s, def := t.s, *t.s.def

@@ -7,7 +7,7 @@ import (
 
 // The back-off grows by a factor of two from backoff to maxBackoff, less a
 // quarter at most; maxFailures failures in a row make an agent unavailable, one
-// less do not; a success or a run of healthy begins anew.
+// less do not; a success, or a run that lasts for healthy, begins anew.
 //
 // covers P9.2
 func TestAfter(t *testing.T) {

@@ -68,7 +68,7 @@ func (s *Server) person(r *http.Request) *Person {
 	}
 }
 
-// decider is person, and says so itself if there is none.
+// decider returns the person of a request. If there is none, it answers the request and returns nil.
 func (s *Server) decider(w http.ResponseWriter, r *http.Request) *Person {
 	person := s.person(r)
 	if person == nil {
