@@ -1,0 +1,181 @@
+package main_test
+
+import (
+	"go/types"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// The files of the two packages that decide stand in layers, which docs/architecture.md draws, the lowest last. A file may
+// name what its own layer or a lower one declares: functions, types, fields, constants.
+
+// upward are the arrows that run back up all the same, as "from to", each with its reason.
+var upward = map[string]map[string]string{
+	"bcp/state": {
+		"apply.go check.go":                 "to be moved",
+		"approval.go apply.go":              "to be moved",
+		"approval.go decide.go":             "to be moved",
+		"approval.go effect.go":             "to be moved",
+		"approval.go proposal.go":           "to be moved",
+		"batch.go apply.go":                 "to be moved",
+		"channels.go decide.go":             "to be moved",
+		"decide.go apply.go":                "to be moved",
+		"declare.go check.go":               "to be moved",
+		"declare.go decide.go":              "to be moved",
+		"due.go apply.go":                   "to be moved",
+		"due.go decide.go":                  "to be moved",
+		"egressdecision.go check.go":        "to be moved",
+		"enclosed.go apply.go":              "to be moved",
+		"enclosed.go decide.go":             "to be moved",
+		"enclosed.go operate.go":            "to be moved",
+		"endorse.go decide.go":              "to be moved",
+		"endorse.go effect.go":              "to be moved",
+		"erase.go apply.go":                 "to be moved",
+		"first.go decide.go":                "to be moved",
+		"journalshare.go apply.go":          "to be moved",
+		"journalshare.go egressdecision.go": "to be moved",
+		"pushes.go decide.go":               "to be moved",
+		"runs.go check.go":                  "to be moved",
+		"runs.go checkpoint.go":             "to be moved",
+		"runs.go decide.go":                 "to be moved",
+		"runs.go operate.go":                "to be moved",
+		"said.go checkpoint.go":             "to be moved",
+		"session.go apply.go":               "to be moved",
+		"session.go operate.go":             "to be moved",
+		"session.go quotation.go":           "to be moved",
+		"slot.go apply.go":                  "to be moved",
+		"state.go egressdecision.go":        "to be moved",
+		"usage.go check.go":                 "to be moved",
+		"usage.go decide.go":                "to be moved",
+		"usage.go egressdecision.go":        "to be moved",
+	},
+	"mesh/gateway": {
+		"asks.go gateway.go":        "to be moved",
+		"asks.go inspect.go":        "to be moved",
+		"asks.go journey.go":        "to be moved",
+		"closing.go gateway.go":     "to be moved",
+		"closing.go kinds.go":       "to be moved",
+		"config.go declare.go":      "to be moved",
+		"config.go dispatch.go":     "to be moved",
+		"connections.go asks.go":    "to be moved",
+		"connections.go gateway.go": "to be moved",
+		"connections.go inspect.go": "to be moved",
+		"connections.go journey.go": "to be moved",
+		"connections.go kinds.go":   "to be moved",
+		"connections.go runs.go":    "to be moved",
+		"control.go gateway.go":     "to be moved",
+		"control.go inspect.go":     "to be moved",
+		"control.go journey.go":     "to be moved",
+		"counting.go gateway.go":    "to be moved",
+		"counting.go journey.go":    "to be moved",
+		"declare.go gateway.go":     "to be moved",
+		"declare.go journey.go":     "to be moved",
+		"erase.go gateway.go":       "to be moved",
+		"erase.go journey.go":       "to be moved",
+		"event.go connections.go":   "to be moved",
+		"event.go gateway.go":       "to be moved",
+		"event.go journey.go":       "to be moved",
+		"gateway.go inspect.go":     "to be moved",
+		"inbound.go gateway.go":     "to be moved",
+		"inbound.go journey.go":     "to be moved",
+		"inbox.go journey.go":       "to be moved",
+		"inbox.go kinds.go":         "to be moved",
+		"journey.go inspect.go":     "to be moved",
+		"keepers.go gateway.go":     "to be moved",
+		"keepers.go journey.go":     "to be moved",
+		"kinds.go gateway.go":       "to be moved",
+		"kinds.go journey.go":       "to be moved",
+		"links.go declare.go":       "to be moved",
+		"links.go gateway.go":       "to be moved",
+		"links.go inbound.go":       "to be moved",
+		"links.go runmessages.go":   "to be moved",
+		"links.go runs.go":          "to be moved",
+		"marks.go gateway.go":       "to be moved",
+		"marks.go kinds.go":         "to be moved",
+		"notices.go gateway.go":     "to be moved",
+		"notices.go runs.go":        "to be moved",
+		"outbox.go gateway.go":      "to be moved",
+		"outbox.go runs.go":         "to be moved",
+		"panic.go gateway.go":       "to be moved",
+		"panic.go journey.go":       "to be moved",
+		"panic.go kinds.go":         "to be moved",
+		"panic.go runs.go":          "to be moved",
+		"people.go gateway.go":      "to be moved",
+		"people.go journey.go":      "to be moved",
+		"runmessages.go gateway.go": "to be moved",
+		"runmessages.go journey.go": "to be moved",
+		"runs.go dispatch.go":       "to be moved",
+		"runs.go gateway.go":        "to be moved",
+		"runs.go journey.go":        "to be moved",
+		"shared.go gateway.go":      "to be moved",
+		"snapshots.go gateway.go":   "to be moved",
+		"snapshots.go inspect.go":   "to be moved",
+		"timers.go gateway.go":      "to be moved",
+		"timers.go runs.go":         "to be moved",
+	},
+}
+
+func TestFilesAreLayered(t *testing.T) {
+	document, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for folder, excused := range upward {
+		layers := map[string]int{}
+		_, drawn, _ := strings.Cut(string(document), "| layers of `"+folder+"` |")
+		drawn, _, _ = strings.Cut(drawn, "\n\n")
+		for height, row := range strings.Split(drawn, "\n") {
+			cells := strings.Split(row, "|")
+			for _, file := range strings.Fields(cells[max(0, len(cells)-2)]) {
+				layers[file+".go"] = -height
+			}
+		}
+		used := map[string]bool{}
+		for arrow, names := range arrows(t, folder) {
+			from, to, _ := strings.Cut(arrow, " ")
+			below, known := layers[from]
+			above, knownToo := layers[to]
+			switch {
+			case !known || !knownToo:
+				t.Errorf("%s: docs/architecture.md puts %s or %s into no layer", folder, from, to)
+			case below < above && excused[arrow] == "":
+				t.Errorf("%s: %s names what is above it in %s: %s", folder, from, to, strings.Join(names, " "))
+			case below < above:
+				used[arrow] = true
+			}
+		}
+		for arrow := range excused {
+			if !used[arrow] {
+				t.Errorf("%s: %s is excused, and does not run up", folder, arrow)
+			}
+		}
+	}
+}
+
+// arrows returns what each file of a folder names of each other one, by "from to".
+func arrows(t *testing.T, folder string) map[string][]string {
+	loaded, err := packages.Load(&packages.Config{
+		Dir:  "../..",
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo,
+	}, "./"+folder)
+	if err != nil || len(loaded) != 1 || len(loaded[0].Errors) > 0 {
+		t.Fatalf("load %s: %v, %v", folder, loaded, err)
+	}
+	found := map[string][]string{}
+	p := loaded[0]
+	for name, used := range p.TypesInfo.Uses {
+		if v, ok := used.(*types.Var); used.Pkg() != p.Types || ok && !v.IsField() && v.Parent() != p.Types.Scope() {
+			continue
+		}
+		from, to := path.Base(p.Fset.Position(name.Pos()).Filename), path.Base(p.Fset.Position(used.Pos()).Filename)
+		if arrow := from + " " + to; from != to && !slices.Contains(found[arrow], used.Name()) {
+			found[arrow] = append(found[arrow], used.Name())
+		}
+	}
+	return found
+}
