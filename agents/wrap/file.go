@@ -213,16 +213,7 @@ func seenSchema(schema jsontext.Value) (clean jsontext.Value, unseen int, err er
 
 // validName accepts names that hosts accept and a terminal shows verbatim.
 func validName(name string) bool {
-	if name == "" || len(name) > 128 {
-		return false
-	}
-	for i := range len(name) {
-		c := name[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '.' && c != '/' {
-			return false
-		}
-	}
-	return true
+	return name != "" && len(name) <= 128 && strings.Trim(name, nameLetters+"./") == ""
 }
 
 // Pin returns the SHA-256 of a tool as a server lists it: its name, title, description,

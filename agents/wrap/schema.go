@@ -1,8 +1,10 @@
 package wrap
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -20,8 +22,6 @@ const (
 	// the types.
 	maxDepth = wire.MaxDepth - 1
 	maxNodes = 1024
-	// maxAlternatives bounds how many allOf, anyOf, oneOf and references stand in each other.
-	maxAlternatives = 32
 	// maxNotes bounds what is said of one schema.
 	maxNotes = 24
 	// maxProperty bounds the name of a property, in bytes.
@@ -34,14 +34,13 @@ func text() map[string]any { return map[string]any{"type": "string"} }
 type node map[string]jsontext.Value
 
 // draftOf makes a closed type of a JSON Schema. It contains no sentences of the server. What a closed type cannot say is
-// drafted narrower (one of several shapes) or wider (without a check), and noted.
+// drafted narrower (the first of several shapes) or wider (without a check), and noted.
 type draftOf struct {
-	root   node
-	named  func(string) bool // whether a property at the top can have the name
-	open   []string          // the references that are being followed
-	inside int               // how many calls of at are at work
-	nodes  int
-	notes  []string
+	root  jsontext.Value
+	named func(string) bool // whether a property at the top can have the name
+	open  []string          // the references that are being followed
+	nodes int
+	notes []string
 }
 
 // closed returns the closed type of a schema, and notes on what differs.
@@ -50,8 +49,7 @@ func closed(schema any, named func(string) bool) (map[string]any, []string) {
 	if err != nil {
 		return text(), []string{"the schema cannot be read"}
 	}
-	d := &draftOf{named: named}
-	_ = json.Unmarshal(b, &d.root) // of anything else there is no reference
+	d := &draftOf{root: b, named: named}
 	t := d.at(b, "", 1)
 	if n := len(d.notes); n > maxNotes {
 		d.notes = append(d.notes[:maxNotes], fmt.Sprintf("and %d more", n-maxNotes))
@@ -74,34 +72,21 @@ func (d *draftOf) anything(at, why string) map[string]any {
 }
 
 func (d *draftOf) at(raw jsontext.Value, at string, depth int) map[string]any {
-	d.inside++
-	defer func() { d.inside-- }()
-	if d.nodes++; depth > maxDepth || d.nodes > maxNodes || d.inside > maxAlternatives+maxDepth {
-		return d.anything(at, "it is nested too deeply, or there is too much of it")
+	defer func(open int) { d.open = d.open[:open] }(len(d.open))
+	s, why := d.flat(raw)
+	switch d.nodes++; {
+	case depth > maxDepth || d.nodes > maxNodes:
+		why = "it is nested too deeply, or there is too much of it"
+	case why == "" && len(s) == 0:
+		why = "any value"
 	}
-	var s node
-	if raw.Kind() != '{' || json.Unmarshal(raw, &s) != nil {
-		return d.anything(at, "any value")
+	if why != "" {
+		return d.anything(at, why)
 	}
-	if ref := word(s["$ref"]); ref != "" {
-		return d.reference(s, ref, at, depth)
-	}
-	if s["allOf"].Kind() == '[' {
-		return d.all(s, at, depth)
-	}
-	for _, key := range []string{"anyOf", "oneOf"} {
+	for _, key := range []string{"anyOf", "oneOf", "type"} {
 		if shapes := list(s[key]); len(shapes) > 0 {
-			return d.any(s, key, shapes, at, depth)
+			return d.shape(s, key, shapes, at, depth)
 		}
-	}
-	if kinds := list(s["type"]); len(kinds) > 0 {
-		shapes := make([]jsontext.Value, 0, len(kinds))
-		for _, kind := range kinds {
-			one := maps.Clone(s)
-			one["type"] = kind
-			shapes = append(shapes, one.raw())
-		}
-		return d.any(s, "type", shapes, at, depth)
 	}
 	t := d.one(s, at, depth)
 	if string(s["nullable"]) == "true" { // as OpenAPI says it
@@ -110,191 +95,108 @@ func (d *draftOf) at(raw jsontext.Value, at string, depth int) map[string]any {
 	return t
 }
 
-// reference follows a reference to a part of the same schema.
-func (d *draftOf) reference(s node, ref, at string, depth int) map[string]any {
-	target, ok := d.find(ref)
-	if !ok {
-		return d.anything(at, "a reference to something else")
-	}
-	if slices.Contains(d.open, ref) {
-		return d.anything(at, "it contains itself")
-	}
-	d.open = append(d.open, ref)
-	defer func() { d.open = d.open[:len(d.open)-1] }()
-	rest := maps.Clone(s)
-	delete(rest, "$ref")
-	for _, key := range []string{"description", "title", "default", "examples", "$defs", "definitions", "deprecated"} {
-		delete(rest, key)
-	}
-	if len(rest) == 0 {
-		return d.at(target, at, depth)
-	}
-	return d.at(merge([]jsontext.Value{target, rest.raw()}).raw(), at, depth)
-}
-
-// find returns what a JSON pointer names.
-func (d *draftOf) find(ref string) (jsontext.Value, bool) {
-	path, err := url.PathUnescape(strings.TrimPrefix(ref, "#"))
-	if err != nil || !strings.HasPrefix(ref, "#") {
-		return nil, false
-	}
-	value := d.root.raw()
-	for _, name := range strings.Split(path, "/")[1:] {
-		var in node
-		if value.Kind() != '{' || json.Unmarshal(value, &in) != nil {
-			return nil, false
+// flat returns a schema with what its reference and the parts of its allOf say, or why it cannot be read.
+func (d *draftOf) flat(raw jsontext.Value) (s node, why string) {
+	s = members(raw)
+	parts := list(s["allOf"])
+	if ref := word(s["$ref"]); ref != "" {
+		target := d.find(ref)
+		if len(target) == 0 {
+			return nil, "a reference to something else"
 		}
-		value = in[strings.NewReplacer("~1", "/", "~0", "~").Replace(name)]
-	}
-	return value, len(value) > 0 && (path == "" || path[0] == '/')
-}
-
-// all merges the parts of allOf with what stands beside them.
-func (d *draftOf) all(s node, at string, depth int) map[string]any {
-	parts := []jsontext.Value{}
-	for _, part := range list(s["allOf"]) {
-		var in node
-		if json.Unmarshal(part, &in) == nil {
-			if target, ok := d.find(word(in["$ref"])); ok && in["$ref"] != nil {
-				if ref := word(in["$ref"]); slices.Contains(d.open, ref) {
-					return d.anything(at, "it contains itself")
-				} else {
-					d.open = append(d.open, ref)
-					defer func() { d.open = d.open[:len(d.open)-1] }()
-				}
-				part = target
-			}
+		if slices.Contains(d.open, ref) {
+			return nil, "it contains itself"
 		}
-		parts = append(parts, part)
+		d.open = append(d.open, ref)
+		parts = append(parts, target)
 	}
-	rest := maps.Clone(s)
-	delete(rest, "allOf")
-	return d.at(merge(append(parts, rest.raw())).raw(), at, depth)
-}
-
-// merge makes one schema of several that all hold: properties and required names of all, otherwise the last.
-func merge(parts []jsontext.Value) node {
-	all := node{}
+	delete(s, "allOf")
+	delete(s, "$ref")
 	for _, part := range parts {
-		var s node
-		if part.Kind() != '{' || json.Unmarshal(part, &s) != nil {
-			continue
+		if d.nodes++; d.nodes > maxNodes {
+			return nil, "there is too much of it"
 		}
-		for key, value := range s {
-			switch {
-			case key == "properties" && all[key].Kind() == '{' && value.Kind() == '{':
-				var one, two node
-				_, _ = json.Unmarshal(all[key], &one), json.Unmarshal(value, &two) // they are objects
-				maps.Copy(one, two)
-				value = one.raw()
-			case (key == "required" || key == "allOf") && all[key].Kind() == '[' && value.Kind() == '[':
-				value, _ = json.Marshal(append(list(all[key]), list(value)...)) // of values that were read
-			}
-			all[key] = value
+		of, why := d.flat(part)
+		if why != "" {
+			return nil, why
 		}
+		s = merge(of, s)
+	}
+	return s, ""
+}
+
+// find returns what a JSON pointer into the schema names, or nothing.
+func (d *draftOf) find(ref string) jsontext.Value {
+	path, err := url.PathUnescape(strings.TrimPrefix(ref, "#"))
+	if err != nil || !strings.HasPrefix(ref, "#") || path != "" && path[0] != '/' {
+		return nil
+	}
+	value := d.root
+	for name := range jsontext.Pointer(path).Tokens() {
+		value = members(value)[name]
+	}
+	return value
+}
+
+// merge makes one schema of two that both hold: properties and required names of both, otherwise the second's.
+func merge(one, two node) node {
+	all := node{}
+	maps.Copy(all, one)
+	maps.Copy(all, two)
+	if of := members(one["properties"]); of != nil && two["properties"] != nil {
+		maps.Copy(of, members(two["properties"]))
+		all["properties"] = of.raw()
+	}
+	if names := append(list(one["required"]), list(two["required"])...); len(names) > 0 {
+		all["required"], _ = json.Marshal(names) // of values that were read
 	}
 	return all
 }
 
-// any drafts one of several shapes; null among them makes it nullable.
-func (d *draftOf) any(s node, key string, shapes []jsontext.Value, at string, depth int) map[string]any {
-	rest := maps.Clone(s)
-	delete(rest, key)
-	if key == "type" {
-		rest = node{}
-	}
-	for _, key := range []string{"description", "title", "default", "examples", "$defs", "definitions"} {
-		delete(rest, key)
-	}
-	nullable := false
-	var drafts []map[string]any
-	var notes [][]string
-	before := d.notes
+// shape drafts the first of several shapes; null among them makes it nullable.
+func (d *draftOf) shape(s node, key string, shapes []jsontext.Value, at string, depth int) map[string]any {
+	beside := maps.Clone(s)
+	delete(beside, key)
+	nulls := 0
+	var first node
 	for _, shape := range shapes {
-		if isNull(shape) {
-			nullable = true
-			continue
+		of := members(shape)
+		if key == "type" {
+			of = node{"type": shape}
 		}
-		if len(rest) > 0 {
-			shape = merge([]jsontext.Value{rest.raw(), shape}).raw()
+		if word(of["type"]) == "null" || of["const"].Kind() == 'n' {
+			nulls++
+		} else if first == nil {
+			first = of
 		}
-		d.notes = nil
-		drafts, notes = append(drafts, d.at(shape, at, depth)), append(notes, d.notes)
 	}
-	d.notes = before
-	if len(drafts) == 0 {
+	if first == nil {
 		return d.anything(at, "null alone")
 	}
-	chosen := 0
-	if len(drafts) > 1 {
-		if words := allWords(drafts); words != nil {
-			drafts, notes = []map[string]any{{"type": "string", "enum": words}}, [][]string{nil}
-		} else {
-			chosen = preferred(drafts)
-			for _, other := range drafts {
-				if !maps.EqualFunc(other, drafts[chosen], func(a, b any) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
-					d.note(at, "one of %d shapes; only the %s is drafted", len(drafts), drafts[chosen]["type"])
-					break
-				}
-			}
-		}
+	t := d.at(merge(beside, first).raw(), at, depth)
+	if n := len(shapes) - nulls; n > 1 {
+		d.note(at, "one of %d shapes; only the first, of type %s, is drafted", n, t["type"])
 	}
-	d.notes = append(d.notes, notes[chosen]...)
-	t := drafts[chosen]
-	if nullable {
+	if nulls > 0 {
 		t["nullable"] = true
 	}
 	return t
 }
 
-// preferred is the shape that most values can be written in.
-func preferred(drafts []map[string]any) int {
-	for _, kind := range []string{"object", "array", "string", "number", "integer"} {
-		for i, t := range drafts {
-			if t["type"] == kind && t["enum"] == nil && (kind != "object" || len(t["properties"].(map[string]any)) > 0) {
-				return i
-			}
-		}
-	}
-	return 0
-}
-
-// allWords returns the choices of types that are all choices.
-func allWords(drafts []map[string]any) (words []string) {
-	for _, t := range drafts {
-		choices, ok := t["enum"].([]string)
-		if !ok {
-			return nil
-		}
-		for _, word := range choices {
-			if !slices.Contains(words, word) {
-				words = append(words, word)
-			}
-		}
-	}
-	return words
-}
-
-// isNull reports whether a schema is that of null.
-func isNull(raw jsontext.Value) bool {
-	var s node
-	if raw.Kind() != '{' || json.Unmarshal(raw, &s) != nil {
-		return false
-	}
-	values := list(s["enum"])
-	return word(s["type"]) == "null" || s["const"].Kind() == 'n' || len(values) == 1 && values[0].Kind() == 'n'
-}
-
 // one drafts a schema of one type.
 func (d *draftOf) one(s node, at string, depth int) map[string]any {
-	if value, ok := s["const"]; ok {
-		s = maps.Clone(s)
-		s["enum"] = jsontext.Value("[" + string(value) + "]")
-	}
-	if values := list(s["enum"]); len(values) > 0 {
-		return d.choices(s, values, at)
-	}
 	kind := word(s["type"])
+	values := list(s["enum"])
+	if value, ok := s["const"]; ok {
+		values = []jsontext.Value{value}
+	}
+	if len(values) > 0 {
+		if t := choices(values); t != nil {
+			return t
+		}
+		d.note(at, "its choices are left out, since not all are single words")
+		kind = cmp.Or(kind, map[jsontext.Kind]string{'t': "boolean", 'f': "boolean", '0': "number"}[values[0].Kind()], "string")
+	}
 	if kind == "" {
 		kind = kindOf(s)
 	}
@@ -313,13 +215,18 @@ func (d *draftOf) one(s node, at string, depth int) map[string]any {
 		} else {
 			t["items"] = d.at(items, at+"[]", depth+1)
 		}
-		set(t, "maxItems", s["maxItems"], 0, kernel.MaxContent)
+		d.bound(t, s, at, "maxItems", 0, kernel.MaxContent)
 	case "string":
 		d.unchecked(s, at, "minLength", "pattern", "format", "contentEncoding")
-		set(t, "maxLength", s["maxLength"], 1, kernel.MaxContent)
+		d.bound(t, s, at, "maxLength", 1, kernel.MaxContent)
 	case "integer", "number":
-		d.unchecked(s, at, "multipleOf")
-		d.bounds(t, s, at)
+		d.unchecked(s, at, "multipleOf", "exclusiveMinimum", "exclusiveMaximum")
+		d.bound(t, s, at, "minimum", math.MinInt64, math.MaxInt64)
+		least, ok := t["minimum"].(int64)
+		if !ok {
+			least = math.MinInt64
+		}
+		d.bound(t, s, at, "maximum", least, math.MaxInt64)
 	case "boolean":
 	case "":
 		return d.anything(at, "any value")
@@ -345,10 +252,7 @@ func kindOf(s node) string {
 
 // object drafts the properties of an object.
 func (d *draftOf) object(t map[string]any, s node, at string, depth int) {
-	var of node
-	if s["properties"].Kind() == '{' {
-		_ = json.Unmarshal(s["properties"], &of) // it is an object
-	}
+	of := members(s["properties"])
 	properties, required := map[string]any{}, []string{}
 	must := map[string]bool{}
 	for _, name := range list(s["required"]) {
@@ -394,143 +298,62 @@ func (d *draftOf) unchecked(s node, at string, keys ...string) {
 	}
 }
 
-// bounds takes bounds over. Those of an integer that are no whole numbers are the next ones within.
-func (d *draftOf) bounds(t map[string]any, s node, at string) {
-	for _, b := range []struct {
-		key, beside string
-		within      int64
-	}{{"minimum", "exclusiveMinimum", 1}, {"maximum", "exclusiveMaximum", -1}} {
-		bound, exclusive := s[b.key], string(s[b.beside]) == "true" // of draft 4
-		if s[b.beside].Kind() == '0' && (len(bound) == 0 || s[b.key] == nil) {
-			bound, exclusive = s[b.beside], true
-		}
-		if len(bound) == 0 {
-			continue
-		}
-		n, whole, ok := integer(bound)
-		switch {
-		case !ok:
-			d.note(at, "its %s is left out", b.key)
-			continue
-		case t["type"] == "integer" && (exclusive && whole || !whole && b.within > 0):
-			n += b.within // a fraction was cut: downward
-		case t["type"] == "number" && (exclusive || !whole):
-			d.note(at, "its %s is %s", b.key, bound)
-			if !whole && b.within < 0 {
-				n++
-			}
-		}
-		t[b.key] = n
+// bound takes a bound over if it is a whole number from least to most.
+func (d *draftOf) bound(t map[string]any, s node, at, key string, least, most int64) {
+	if s[key] == nil {
+		return
 	}
-	if low, ok := t["minimum"].(int64); ok {
-		if high, ok := t["maximum"].(int64); ok && low > high {
-			d.note(at, "no value is within its bounds, which are left out")
-			delete(t, "minimum")
-			delete(t, "maximum")
-		}
+	n, err := strconv.ParseInt(string(wire.WholeNumbers(s[key])), 10, 64)
+	if err != nil || n < least || n > most {
+		d.note(at, "its %s is left out", key)
+		return
 	}
+	t[key] = n
 }
 
-// integer returns the greatest whole number that is not above a number, and whether it is that number.
-func integer(raw jsontext.Value) (n int64, whole, ok bool) {
-	text := string(wire.WholeNumbers(raw))
-	before, fraction, _ := strings.Cut(text, ".")
-	n, err := strconv.ParseInt(before, 10, 64)
-	if fraction != "" && strings.HasPrefix(text, "-") {
-		n--
-	}
-	return n, fraction == "", err == nil && n > -1<<62 && n < 1<<62 || err == nil && fraction == ""
-}
-
-// set takes a bound over if it is a whole number from least to most.
-func set(t map[string]any, key string, bound jsontext.Value, least, most int64) {
-	if n, whole, ok := integer(bound); ok && whole && n >= least && n <= most {
-		t[key] = n
-	}
-}
-
-// choices drafts an enum or a const. Planners read a choice, so it must not be a sentence.
-func (d *draftOf) choices(s node, values []jsontext.Value, at string) map[string]any {
-	var words []string
-	var numbers []int64
-	nullable, bools, other := false, 0, false
-	for _, v := range values {
-		switch v.Kind() {
-		case 'n':
-			nullable = true
-		case '"':
-			words = append(words, word(v))
-		case 't', 'f':
-			bools++
-		case '0':
-			n, whole, ok := integer(v)
-			numbers = append(numbers, n)
-			other = other || !whole || !ok
-		default:
-			other = true
-		}
-	}
-	kinds := 0
-	for _, n := range []int{len(words), len(numbers), bools} {
-		kinds += min(n, 1)
-	}
+// choices drafts an enum or a const, null apart. Planners read a choice, so it must not be a sentence: others have no type.
+func choices(values []jsontext.Value) map[string]any {
 	t := text()
-	switch {
-	case other || kinds > 1:
-		d.note(at, "choices of several types; drafted as a text")
-	case len(numbers) > 0:
-		t = map[string]any{"type": "integer", "minimum": slices.Min(numbers), "maximum": slices.Max(numbers)}
-		slices.Sort(numbers)
-		if numbers = slices.Compact(numbers); numbers[len(numbers)-1]-numbers[0] != int64(len(numbers)-1) {
-			d.note(at, "not all numbers between its bounds are choices")
+	var words []string
+	for _, v := range values {
+		choice := word(v)
+		switch {
+		case v.Kind() == 'n':
+			t["nullable"] = true
+		case choice == "" || len(choice) > 64 || strings.Trim(choice, choiceLetters) != "":
+			return nil
+		case !slices.Contains(words, choice):
+			words = append(words, choice)
 		}
-	case bools > 0:
-		t = map[string]any{"type": "boolean"}
-		if len(values) == 1 {
-			d.note(at, "only %s", values[0])
-		}
-	case len(words) > 0:
-		if choices := wordChoices(words); choices != nil {
-			t["enum"] = choices
-		} else {
-			d.note(at, "its choices are left out, since not all are single words")
-		}
-	default:
-		d.note(at, "null alone; drafted as a text")
 	}
-	if nullable {
-		t["nullable"] = true
+	if words == nil {
+		return nil
 	}
+	t["enum"] = words
 	return t
 }
 
-// wordChoices returns unique choices that are all words, or nil.
-func wordChoices(values []string) []string {
-	var words []string
-	for _, word := range values {
-		if slices.Contains(words, word) {
-			continue
-		}
-		if word == "" || len(word) > 64 || strings.ContainsFunc(word, func(r rune) bool {
-			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-.:/+", r)
-		}) {
-			return nil
-		}
-		words = append(words, word)
-	}
-	return words
-}
+const (
+	nameLetters   = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+	choiceLetters = nameLetters + ".:/+"
+)
 
 // isProperty reports whether a property of a closed type can have the name.
 func isProperty(name string) bool {
-	return name != "" && len(name) <= maxProperty && !strings.ContainsFunc(name, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
-	})
+	return name != "" && len(name) <= maxProperty && strings.Trim(name, nameLetters) == ""
 }
 
 func (s node) raw() jsontext.Value {
 	b, _ := json.Marshal(s, json.Deterministic(true)) // of values that were read
 	return b
+}
+
+// members returns the members of an object, or none.
+func members(raw jsontext.Value) (s node) {
+	if raw.Kind() == '{' {
+		_ = json.Unmarshal(raw, &s)
+	}
+	return s
 }
 
 // word returns a text, or nothing.
