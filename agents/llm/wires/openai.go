@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
@@ -24,6 +25,7 @@ type openAI struct {
 type openAIMessage struct {
 	Role       string       `json:"role"`
 	Content    string       `json:"content"`
+	Reasoning  string       `json:"reasoning_content,omitzero"`
 	ToolCalls  []openAICall `json:"tool_calls,omitempty"`
 	ToolCallID string       `json:"tool_call_id,omitzero"`
 }
@@ -35,9 +37,15 @@ type openAICall struct {
 	Extra    jsontext.Value `json:"extra_content,omitzero"`
 }
 
-// extraMark stands in the ID of a call, which nobody else reads, before what has to be
-// sent back with the call as it came: the signatures of Google's models.
+// extraMark stands in the ID of a call, which nobody else reads, before the openAIBack of the call.
 const extraMark = ".extra-"
+
+// openAIBack is what has to be sent back with a call as it came: the signatures of Google's models, and the reasoning
+// of DeepSeek's before the first call of a reply.
+type openAIBack struct {
+	Extra     jsontext.Value `json:"extra_content,omitzero"`
+	Reasoning string         `json:"reasoning_content,omitzero"`
+}
 
 type openAIFunction struct {
 	Name        string         `json:"name"`
@@ -84,6 +92,7 @@ type openAIReply struct {
 
 type openAIPiece struct {
 	Content   jsontext.Value `json:"content"` // a text, or a list of parts
+	Reasoning jsontext.Value `json:"reasoning_content"`
 	Refusal   *string        `json:"refusal"`
 	ToolCalls []struct {
 		Index    number `json:"index"` // of a chunk
@@ -133,6 +142,12 @@ func (w *openAI) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 	if got.filtered {
 		return nil, llm.Filtered{Usage: got.usage}
 	}
+	for _, c := range got.calls {
+		if back := (openAIBack{c.extra, string(got.reasoning)}); back.Extra != nil || back.Reasoning != "" {
+			c.extra, _ = json.Marshal(back) // its JSON was decoded
+		}
+		got.reasoning = nil
+	}
 	return got.end(got.finish == "length")
 }
 
@@ -159,6 +174,8 @@ type openAIReading struct {
 	finish   string
 	filtered bool
 	open     map[number]*openCall // by the index of a chunk
+
+	reasoning []byte
 }
 
 func (o *openAIReading) whole(raw []byte) error {
@@ -210,6 +227,11 @@ func (o *openAIReading) piece(p *openAIPiece, finish string) {
 	for _, text := range contentTexts(p.Content) {
 		o.say(text)
 	}
+	for _, text := range contentTexts(p.Reasoning) {
+		if o.fits(len(text)) {
+			o.reasoning = append(o.reasoning, text...)
+		}
+	}
 	for _, t := range p.ToolCalls {
 		arguments := written(t.Function.Arguments)
 		c := o.open[t.Index]
@@ -220,7 +242,7 @@ func (o *openAIReading) piece(p *openAIPiece, finish string) {
 		}
 		c.id, c.name = cmp.Or(c.id, id), cmp.Or(c.name, t.Function.Name)
 		if t.Extra.Kind() == '{' && o.fits(len(t.Extra)) {
-			c.extra = base64.RawURLEncoding.EncodeToString(t.Extra)
+			c.extra = t.Extra.Clone()
 		}
 		o.addArguments(c, arguments)
 	}
@@ -298,11 +320,12 @@ func openAIMessages(r *llm.Request) []openAIMessage {
 			m := openAIMessage{Role: "assistant", Content: joinText(turn.Parts)}
 			for _, call := range turn.Calls {
 				id, extra, _ := strings.Cut(call.ID, extraMark)
-				back, err := base64.RawURLEncoding.DecodeString(extra)
-				if !jsontext.Value(back).IsValid() || err != nil {
-					back = nil
+				var back openAIBack
+				if decoded, err := base64.RawURLEncoding.DecodeString(extra); err == nil {
+					_ = json.Unmarshal(decoded, &back) // of an ID that we did not make there is nothing
 				}
-				m.ToolCalls = append(m.ToolCalls, openAICall{id, "function", openAIFunction{Name: call.Name, Arguments: new(string(objectOrEmpty(call.Arguments)))}, back})
+				m.Reasoning = cmp.Or(m.Reasoning, back.Reasoning)
+				m.ToolCalls = append(m.ToolCalls, openAICall{id, "function", openAIFunction{Name: call.Name, Arguments: new(string(objectOrEmpty(call.Arguments)))}, back.Extra})
 			}
 			if m.Content != "" || len(m.ToolCalls) > 0 { // others are refused by some endpoints
 				messages = append(messages, m)

@@ -2,6 +2,7 @@ package wires
 
 import (
 	"bytes"
+	"encoding/base64"
 	"strconv"
 	"strings"
 
@@ -28,7 +29,7 @@ type openCall struct {
 	id, name  string
 	arguments []byte
 	first     []byte // came with the call, and count if no others come
-	extra     string // is a part of its ID
+	extra     []byte // is a part of its ID, in Base64
 }
 
 // written returns the arguments as the model wrote them, but for the spelling of whole numbers (JSON Schema has one integer
@@ -133,8 +134,8 @@ func (b *replyBuilder) end(cut bool) (*llm.Reply, error) {
 			c.id += "-" + strconv.Itoa(i+1)
 		}
 		ids[c.id] = true
-		if c.extra != "" {
-			c.id += extraMark + c.extra
+		if c.extra != nil {
+			c.id += extraMark + base64.RawURLEncoding.EncodeToString(c.extra)
 		}
 		reply.Calls = append(reply.Calls, llm.Call{ID: c.id, Name: c.name, Arguments: c.written()})
 	}

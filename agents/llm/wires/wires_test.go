@@ -197,15 +197,15 @@ func checkWire(t *testing.T, v vendor, streams bool, replies [4]string) {
 	if err != nil || called.Stop != llm.StopCalls || len(called.Calls) != 2 || string(called.Calls[0].Arguments) != `{"a":1}` || string(called.Calls[1].Arguments) != `{"a":2}` || called.Calls[0].ID == called.Calls[1].ID || called.Calls[0].Name != "fetch" {
 		t.Errorf("%+v, %v", called, err)
 	}
-	if v.provider == "openai" { // what has to come back with a call does, such as a signature of Google's
+	if v.provider == "openai" { // what has to come back with a call does, such as a signature of Google's, and the reasoning of DeepSeek's
 		id, extra := called.Calls[0].ID, `"extra_content":{"google":{"thought_signature":"sig="}},`
-		reply = strings.Replace(reply, `"id":"t1"`, extra+`"id":"t1"`, 1)
-		if called, err = model.Provider.Do(t.Context(), request); err != nil || called.Calls[0].ID == id || called.Calls[1].ID != "t2" {
+		reply = strings.Replace(strings.Replace(reply, `"id":"t1"`, extra+`"id":"t1"`, 1), `"tool_calls":`, `"reasoning_content":"Hmm.","tool_calls":`, 1)
+		if called, err = model.Provider.Do(t.Context(), request); err != nil || called.Calls[0].ID == id || called.Calls[1].ID != "t2" || len(called.Said) > 0 {
 			t.Fatalf("%+v, %v", called, err)
 		}
 		request.Turns[1].Calls[0].ID, request.Turns[2].Results[0].Call = called.Calls[0].ID, called.Calls[0].ID
 		sent := func(id string) string { return strings.ReplaceAll(fmt.Sprint(want), "id:c1", "id:"+id) }
-		if _, err := model.Provider.Do(t.Context(), request); err != nil || fmt.Sprint(got) != strings.Replace(sent("t1"), "function:map[arguments:{\"a\":1}", "extra_content:map[google:map[thought_signature:sig=]] function:map[arguments:{\"a\":1}", 1) {
+		if _, err := model.Provider.Do(t.Context(), request); err != nil || fmt.Sprint(got) != strings.NewReplacer("function:map[arguments:{\"a\":1}", "extra_content:map[google:map[thought_signature:sig=]] function:map[arguments:{\"a\":1}", "content:Well.", "content:Well. reasoning_content:Hmm.").Replace(sent("t1")) {
 			t.Errorf("%v, %v", got, err)
 		}
 	}
