@@ -35,11 +35,11 @@ var readers = []string{
 	"audit redecide --backup FILE --dir mesh", "audit verify FILE --key LOGKEY", "audit verify x --key FILE", "audit verify --proof FILE --key LOGKEY", "audit verify x --key LOGKEY --since FILE", "audit verify x --key LOGKEY --witness FILE",
 	"planner --script FILE --creds x",
 	"validate FILE", "restore FILE elsewhere", "query researcher --boolean ok --creds FILE --url nats://127.0.0.1:1",
-	"query researcher --spec FILE --dir mesh", "reader --creds x --mcp FILE", "mcp --creds main.creds --tools FILE", "mcp --creds x --http 127.0.0.1:0 --token-file FILE",
+	"reader --creds x --mcp FILE", "mcp --creds main.creds --tools FILE", "mcp --creds x --http 127.0.0.1:0 --token-file FILE",
 	"role verify FILE agent@o.example --trust o=key.pem", "role verify file agent@o.example --trust o=FILE", "role verify file agent@o.example --trust o=key.pem --revocations FILE",
 	"role verify file agent@o.example --trust o=key.pem --contract FILE", "role verify file agent@o.example --trust o=key.pem --requirement FILE",
 	"role verify agent@o.example --creds main.creds --trust o=FILE", "role contracts FILE", "role show FILE file --to o --creds main.creds", "role show file FILE --to o --creds main.creds", "role show FILE --dir mesh",
-	"adopt cursor-project --as main --creds ../main.creds --dry-run", // whose file is FILE
+	"adopt cursor-project --as main --creds ../main.creds", // whose file is FILE
 	"up mesh --listen 127.0.0.1:0 --metrics 127.0.0.1:0 --metrics-token FILE", "up mesh --listen 127.0.0.1:0 --tls-cert FILE --tls-key file", "up mesh --listen 127.0.0.1:0 --tls-cert file --tls-key FILE",
 	"BCPMESH_PASSPHRASE_FILE=FILE keys seal --dir mesh",
 }

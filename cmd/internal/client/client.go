@@ -146,6 +146,21 @@ func (f *Flags) Connect(ctx context.Context, role bcp.Role) (*Client, error) {
 	return &Client{Connection: conn, Name: name, Role: role, Encoding: encoding, Definition: def}, nil
 }
 
+// Act connects in a role, has do act, and disconnects: within a time, unless that is 0.
+func (f *Flags) Act(ctx context.Context, role bcp.Role, within time.Duration, do func(ctx context.Context, c *Client) error) error {
+	if within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, within)
+		defer cancel()
+	}
+	c, err := f.Connect(ctx, role)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return meshdir.Failure(do(ctx, c))
+}
+
 // Remote connects with a creds file, which says who it is; role is what the command
 // needs, or 0 for any.
 func (f *Flags) Remote(ctx context.Context, role bcp.Role) (*Client, error) {
@@ -273,16 +288,9 @@ func OperatorCommand(cmd *cobra.Command, check func(where meshdir.StateFlags, ab
 				return err
 			}
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
-		defer cancel()
 		// What takes long must not be begun again before it is answered.
 		who := Flags{Where: where, Attempt: wait.Value / operatorAttempts}
-		c, err := who.Connect(ctx, bcp.RoleOperator)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		return meshdir.Failure(do(ctx, c, about))
+		return who.Act(cmd.Context(), bcp.RoleOperator, wait.Value, func(ctx context.Context, c *Client) error { return do(ctx, c, about) })
 	}
 	where.AddTo(cmd)
 	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
@@ -291,6 +299,12 @@ func OperatorCommand(cmd *cobra.Command, check func(where meshdir.StateFlags, ab
 
 // operatorAttempts is how often an act is asked for within the time that it may take.
 const operatorAttempts = 3
+
+// AsOperator is [Flags.Act] as the owner of the state folder.
+func AsOperator(ctx context.Context, where meshdir.StateFlags, within time.Duration, do func(ctx context.Context, o *Client) error) error {
+	who := Flags{Where: where}
+	return who.Act(ctx, bcp.RoleOperator, within, do)
+}
 
 // ConnectOperator connects as the owner of the state folder.
 func ConnectOperator(ctx context.Context, where meshdir.StateFlags) (*Client, error) {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +22,7 @@ import (
 // adoptOptions are the flags of adopt.
 type adoptOptions struct {
 	creds, as string
-	undo, dry bool
+	undo      bool
 }
 
 // entryName names the mesh's server in the file of a host.
@@ -45,7 +44,7 @@ func AdoptCommand(p *cli.Program) *cobra.Command {
 				return cli.Usagef("adopt: no host %s is known", cli.Quoted(args[0])).WithHint("bcpmesh adopt --help lists those that are; docs/bridges.md has the entry for others")
 			}
 			if o.undo {
-				return undoAdopt(p, host, place, o)
+				return undoAdopt(p, host, place)
 			}
 			return adopt(p, host, place, o)
 		},
@@ -55,7 +54,6 @@ func AdoptCommand(p *cli.Program) *cobra.Command {
 		},
 	}
 	cli.TakeGiven(cmd, "--as: the agent that the host becomes; --creds: its file (default: AGENT.creds)", cli.Into{"as": &o.as, "creds": &o.creds})
-	cmd.Flags().BoolVar(&o.dry, "dry-run", false, "show the change without writing it")
 	cmd.Flags().BoolVar(&o.undo, "undo", false, "remove the entry")
 	return cmd
 }
@@ -95,9 +93,6 @@ func adopt(p *cli.Program, h hosts.Host, place hosts.Place, o adoptOptions) erro
 	switch {
 	case bytes.Equal(before, after) && before != nil:
 		p.Out.Talkf("%s has it already: %s", h.Title, cli.Quoted(file))
-		return nil
-	case o.dry:
-		p.Out.Printf("%s would get:\n\n%s", cli.Quoted(file), added(before, after))
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -144,7 +139,7 @@ func serverFor(p *cli.Program, o adoptOptions) (hosts.Server, error) {
 }
 
 // undoAdopt takes the entry out: the file as it was, if nothing else has changed since.
-func undoAdopt(p *cli.Program, h hosts.Host, place hosts.Place, o adoptOptions) error {
+func undoAdopt(p *cli.Program, h hosts.Host, place hosts.Place) error {
 	file := resolveHostFile(h, place)
 	now, mode, err := hostFile(file)
 	if err != nil {
@@ -164,10 +159,6 @@ func undoAdopt(p *cli.Program, h hosts.Host, place hosts.Place, o adoptOptions) 
 	}
 	if kept != nil && writtenOver(h, kept, now) {
 		rest = kept
-	}
-	if o.dry {
-		p.Out.Printf("%s would lose:\n\n%s", cli.Quoted(file), added(rest, now))
-		return nil
 	}
 	if kept != nil && len(rest) == 0 {
 		err = os.Remove(file)
@@ -219,25 +210,6 @@ func hostFile(file string) ([]byte, fs.FileMode, error) {
 	}
 	content, err := folder.ReadFile(file, hosts.MaxFile)
 	return append([]byte{}, content...), info.Mode().Perm(), err
-}
-
-// added returns the lines of a content that were put in, made harmless.
-func added(before, after []byte) string {
-	lines := func(b []byte) []string { return strings.SplitAfter(string(b), "\n") }
-	old, now := lines(before), lines(after)
-	for len(old) > 0 && len(now) > 0 && old[0] == now[0] {
-		old, now = old[1:], now[1:]
-	}
-	for len(old) > 0 && len(now) > 0 && old[len(old)-1] == now[len(now)-1] {
-		old, now = old[:len(old)-1], now[:len(now)-1]
-	}
-	var b strings.Builder
-	for _, line := range now {
-		if line != "" {
-			b.WriteString(cli.Plain(strings.TrimRight(line, "\r\n")) + "\n")
-		}
-	}
-	return b.String()
 }
 
 func hostFailure(file string, err error) error {

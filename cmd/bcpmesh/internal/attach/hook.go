@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +29,6 @@ var directTools = []string{"WebFetch", "WebSearch"}
 
 // HookCommand returns the command hook.
 func HookCommand(p *cli.Program) *cobra.Command {
-	var deny []string
 	var flags client.Flags
 	cmd := &cobra.Command{
 		Use:       "hook session|tool",
@@ -36,11 +36,9 @@ func HookCommand(p *cli.Program) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case args[0] == "tool":
-				return hookTool(p, deny)
+				return hookTool(p)
 			case args[0] != "session":
 				return cli.Usagef("hook: expected session or tool, got %s", cli.Quoted(args[0]))
-			case len(deny) > 0:
-				return cli.Usagef("hook session: --deny is of tools")
 			}
 			flags.FromEnvironment(p.Env, bcp.RoleController)
 			if flags.Creds == "" {
@@ -52,19 +50,13 @@ func HookCommand(p *cli.Program) *cobra.Command {
 		},
 	}
 	flags.AddServing(cmd, "creds `FILE` of a controller, for session (default: $BCPMESH_CONTROLLER_CREDS)")
-	cmd.Flags().StringArrayVar(&deny, "deny", nil, "tool: deny this `TOOL`, or all with this prefix if it ends with *; may be repeated")
 	return cmd
 }
 
 // hookTool denies the tools that bring in untrusted content.
-func hookTool(p *cli.Program, deny []string) error {
-	for _, name := range deny {
-		if name == "" || strings.Contains(strings.TrimSuffix(name, "*"), "*") {
-			return cli.Usagef("hook tool: --deny: expected the name of a tool, perhaps with a * at its end, got %s", cli.Quoted(name))
-		}
-	}
+func hookTool(p *cli.Program) error {
 	tool, err := hookedTool(p.In)
-	if err != nil || !denied(tool, append(deny, directTools...)) {
+	if err != nil || !slices.ContainsFunc(directTools, func(name string) bool { return strings.EqualFold(tool, name) }) {
 		return err
 	}
 	return answerHook(p, hookAnswer{Event: "PreToolUse", Decision: "deny", Reason: "This tool brings in what outsiders wrote. Ask a Reader in its place: " +
@@ -83,16 +75,6 @@ func hookedTool(in io.Reader) (string, error) {
 		return "", cli.Usagef("hook tool: expected a PreToolUse event of at most %d MiB on stdin", maxHookInput>>20)
 	}
 	return event.Tool, nil
-}
-
-func denied(tool string, patterns []string) bool {
-	for _, p := range patterns {
-		prefix, open := strings.CutSuffix(p, "*")
-		if strings.EqualFold(tool, p) || open && len(tool) >= len(prefix) && strings.EqualFold(tool[:len(prefix)], prefix) {
-			return true
-		}
-	}
-	return false
 }
 
 // hookAnswer is what Claude Code reads of a hook's stdout.

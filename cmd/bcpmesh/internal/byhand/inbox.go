@@ -21,12 +21,9 @@ func InboxCommand(p *cli.Program) *cobra.Command {
 	var follow bool
 	var wait cli.DurationFlag
 	cmd := cli.Command("inbox", func(ctx context.Context, _ []string) error {
-		c, err := who.Connect(ctx, bcp.RoleController)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		return inbox(ctx, p, agents.NewController(c.Connection), follow, wait.Value)
+		return who.Act(ctx, bcp.RoleController, 0, func(ctx context.Context, c *client.Client) error {
+			return inbox(ctx, p, agents.NewController(c.Connection), follow, wait.Value)
+		})
 	})
 	who.AddTo(cmd, "controller")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow until interrupted")

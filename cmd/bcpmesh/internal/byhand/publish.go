@@ -24,7 +24,6 @@ import (
 // PublishCommand returns the command publish.
 func PublishCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
-	var pushID string
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
 		Use:               "publish CONTROLLER SUBSCRIPTION [JSON]",
@@ -38,37 +37,28 @@ func PublishCommand(p *cli.Program) *cobra.Command {
 			if err != nil {
 				return cli.Usagef("publish: %s: %s", cli.Quoted(args[1]), err)
 			}
-			if _, err := bcp.ParseClientID(pushID); pushID != "" && err != nil {
-				return cli.Usagef("publish: --push-id: %s", err)
-			}
 			answer, err := cli.AnswerArgument(cmd, p, args, 2)
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
-			defer cancel()
-			c, err := who.Connect(ctx, bcp.RoleReader)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if err := checkSubscription(c, controller, id); err != nil {
-				return err
-			}
-			result, err := agents.NewReader(c.Connection).Push(ctx, controller, id, answer, agents.PushOptions{PushID: bcp.ClientID(pushID)})
-			var refused *agents.RefusedError
-			if errors.As(err, &refused) && p.Out.JSON {
-				err = errors.Join(err, p.Out.Value(bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: id,
-					Status: bcp.StatusRefused, Code: refused.Code, Detail: refused.Detail}))
-			}
-			if err != nil {
-				return meshdir.Failure(err)
-			}
-			return p.Out.Show(result, func() { p.Out.Printf("%s: %s\n", result.Status, cli.Plain(result.Detail)) })
+			return who.Act(cmd.Context(), bcp.RoleReader, wait.Value, func(ctx context.Context, c *client.Client) error {
+				if err := checkSubscription(c, controller, id); err != nil {
+					return err
+				}
+				result, err := agents.NewReader(c.Connection).Push(ctx, controller, id, answer, agents.PushOptions{})
+				var refused *agents.RefusedError
+				if errors.As(err, &refused) && p.Out.JSON {
+					err = errors.Join(err, p.Out.Value(bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: id,
+						Status: bcp.StatusRefused, Code: refused.Code, Detail: refused.Detail}))
+				}
+				if err != nil {
+					return err
+				}
+				return p.Out.Show(result, func() { p.Out.Printf("%s: %s\n", result.Status, cli.Plain(result.Detail)) })
+			})
 		},
 	}
 	who.AddTo(cmd, "reader")
-	cmd.Flags().StringVar(&pushID, "push-id", "", "repeat a push with the same `ID`: it is charged once")
 	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
 	return cmd
 }
@@ -133,28 +123,20 @@ func AnswerCommand(p *cli.Program) *cobra.Command {
 				}
 			}
 			ctx := cmd.Context()
-			c, err := who.Connect(ctx, bcp.RoleReader)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			reader := agents.NewReader(c.Connection)
-			if len(args) == 0 {
-				return listQueries(ctx, p, reader, cmp.Or(wait.Value, listWait))
-			}
-			if alone {
-				// The gateway tells its open queries to a connection that begins.
-				if id, err = onlyQuery(ctx, reader); err != nil {
+			if alone { // the gateway tells its open queries to a connection that begins
+				if err := who.Act(ctx, bcp.RoleReader, 0, func(ctx context.Context, c *client.Client) (err error) {
+					id, err = onlyQuery(ctx, agents.NewReader(c.Connection))
+					return err
+				}); err != nil {
 					return err
 				}
-				again, err := who.Connect(ctx, bcp.RoleReader)
-				if err != nil {
-					return err
-				}
-				defer again.Close()
-				reader = agents.NewReader(again.Connection)
 			}
-			return answerQuery(ctx, p, reader, id, answer, cmp.Or(wait.Value, answerWait))
+			return who.Act(ctx, bcp.RoleReader, 0, func(ctx context.Context, c *client.Client) error {
+				if len(args) == 0 {
+					return listQueries(ctx, p, agents.NewReader(c.Connection), cmp.Or(wait.Value, listWait))
+				}
+				return answerQuery(ctx, p, agents.NewReader(c.Connection), id, answer, cmp.Or(wait.Value, answerWait))
+			})
 		},
 	}
 	who.AddTo(cmd, "reader")

@@ -20,86 +20,35 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// specFlags write a spec on the command line.
-type specFlags struct {
-	file                      string
-	booleans, enums, integers []string
-	questions                 []string
-	summary                   string
-	maxWords                  cli.NumberFlag
-}
+// specFlags write the fields of a spec of category 1.
+type specFlags struct{ booleans, integers []string }
 
 func (f *specFlags) addTo(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.file, "spec", "", "read the whole spec as JSON from `FILE`, or from stdin with -")
-	flags.StringArrayVar(&f.booleans, "boolean", nil, "category 1: a field `NAME`")
-	flags.StringArrayVar(&f.enums, "enum", nil, "category 1: a field `NAME=VALUE,VALUE,…`")
-	flags.StringArrayVar(&f.integers, "integer", nil, "category 1: a field `NAME=MIN..MAX`")
-	flags.StringArrayVar(&f.questions, "question", nil, "category 2: a question `ID:FORMAT:WORDS:TEXT`")
-	flags.StringVar(&f.summary, "summary", "", "category 3: a summary, by this `DIRECTIVE`; needs --max-words and --because")
-	f.maxWords.Least = 1
-	flags.Var(&f.maxWords, "max-words", "category 3: the summary's limit")
-	flags.Lookup("max-words").DefValue = "" // there is none
+	cmd.Flags().StringArrayVar(&f.booleans, "boolean", nil, "category 1: a field `NAME`; may be repeated")
+	cmd.Flags().StringArrayVar(&f.integers, "integer", nil, "category 1: a field `NAME=MIN..MAX`; may be repeated")
 }
 
-// spec builds the spec. Its form is checked here, its sense by [checkSpec] and
-// the gateway.
-func (f *specFlags) spec(ctx context.Context, stdin io.Reader) (bcp.Spec, error) {
-	fields := len(f.booleans) + len(f.enums) + len(f.integers)
-	given := 0
-	for _, is := range []bool{f.file != "", fields > 0, len(f.questions) > 0, f.summary != ""} {
-		if is {
-			given++
+// spec builds the spec, of the flags or of what was given as JSON. Its form is checked here, its sense by [checkSpec] and the
+// gateway.
+func (f *specFlags) spec(ctx context.Context, stdin io.Reader, given []string) (spec bcp.Spec, err error) {
+	if (len(f.booleans)+len(f.integers) > 0) == (len(given) > 0) {
+		return spec, cli.Usagef("query: expected SPEC, or --boolean and --integer").WithHint("bcpmesh query --help shows examples")
+	}
+	if len(given) > 0 {
+		text := []byte(given[0])
+		if given[0] == "-" {
+			text, err = cli.ReadArgument(ctx, "-", stdin)
 		}
-	}
-	if given != 1 {
-		return bcp.Spec{}, cli.Usagef("query: expected one kind of question").
-			WithHint("fields (--boolean, --enum, --integer), --question, --summary, or --spec")
-	}
-	if (f.summary == "") != (f.maxWords.Value == 0) {
-		return bcp.Spec{}, cli.Usagef("query: --summary and --max-words must be given together").
-			WithHint("for example --summary 'What is the news?' --max-words 60 --because 'It has no short answer.'")
-	}
-	switch {
-	case f.file != "":
-		return f.read(ctx, stdin)
-	case f.summary != "":
-		return bcp.Spec{Category: 3, Directive: f.summary, MaxWords: f.maxWords.Value}, nil
-	case fields > 0:
-		return f.fields()
-	}
-	spec := bcp.Spec{Category: 2}
-	for _, text := range f.questions {
-		parts := strings.SplitN(text, ":", 4)
-		if len(parts) != 4 {
-			return bcp.Spec{}, cli.Usagef("query: --question: expected ID:FORMAT:WORDS:TEXT, got %s", cli.Quoted(text)).
-				WithHint("for example --question 'who:person_name:5:Who sent it?'")
+		if err == nil {
+			if spec, err = bcp.ParseSpec(text); err != nil {
+				err = cli.Failf("the spec is not valid: %s", specReason(err))
+			}
 		}
-		q := bcp.Question{ID: parts[0], Question: parts[3]}
-		if err := q.ExpectedFormat.UnmarshalText([]byte(parts[1])); err != nil {
-			return bcp.Spec{}, cli.Usagef("query: --question: no format %s", cli.Quoted(parts[1])).
-				WithHint("person_name, date, time, email, short_text, short_list, integer or boolean; enum and vocabulary need --spec")
-		}
-		var err error
-		if q.MaxWords, err = strconv.Atoi(parts[2]); err != nil {
-			return bcp.Spec{}, cli.Usagef("query: --question: expected a number of words, got %s", cli.Quoted(parts[2]))
-		}
-		spec.Questions = append(spec.Questions, q)
+		return spec, err
 	}
-	return spec, nil
-}
-
-func (f *specFlags) fields() (bcp.Spec, error) {
-	spec := bcp.Spec{Category: 1}
+	spec.Category = 1
 	for _, name := range f.booleans {
 		spec.Fields = append(spec.Fields, bcp.Field{Name: name, Type: bcp.TypeBoolean})
-	}
-	for _, text := range f.enums {
-		name, values, ok := strings.Cut(text, "=")
-		if !ok {
-			return bcp.Spec{}, cli.Usagef("query: --enum: expected NAME=VALUE,VALUE,…, got %s", cli.Quoted(text))
-		}
-		spec.Fields = append(spec.Fields, bcp.Field{Name: name, Type: bcp.TypeEnum, Values: strings.Split(values, ",")})
 	}
 	for _, text := range f.integers {
 		name, limits, _ := strings.Cut(text, "=")
@@ -107,21 +56,9 @@ func (f *specFlags) fields() (bcp.Spec, error) {
 		least, err1 := strconv.ParseInt(low, 10, 64)
 		most, err2 := strconv.ParseInt(high, 10, 64)
 		if !ok || err1 != nil || err2 != nil {
-			return bcp.Spec{}, cli.Usagef("query: --integer: expected NAME=MIN..MAX, got %s", cli.Quoted(text))
+			return spec, cli.Usagef("query: --integer: expected NAME=MIN..MAX, got %s", cli.Quoted(text))
 		}
 		spec.Fields = append(spec.Fields, bcp.Field{Name: name, Type: bcp.TypeInteger, Min: &least, Max: &most})
-	}
-	return spec, nil
-}
-
-func (f *specFlags) read(ctx context.Context, stdin io.Reader) (bcp.Spec, error) {
-	b, err := cli.ReadArgument(ctx, f.file, stdin)
-	if err != nil {
-		return bcp.Spec{}, err
-	}
-	spec, err := bcp.ParseSpec(b)
-	if err != nil {
-		return bcp.Spec{}, cli.Failf("the spec in %s is not valid: %s", cli.FileName(f.file), specReason(err))
 	}
 	return spec, nil
 }
@@ -146,7 +83,7 @@ func QueryCommand(p *cli.Program) *cobra.Command {
 	var because, requestID string
 	var wait cli.DurationFlag
 	var noWait bool
-	cmd := cli.Command("query READER", func(ctx context.Context, args []string) error {
+	cmd := cli.Command("query READER [SPEC]", func(ctx context.Context, args []string) error {
 		reader, err := bcp.ParseAgentName(args[0])
 		if err != nil {
 			return cli.Usagef("query: %s: %s", cli.Quoted(args[0]), err)
@@ -154,26 +91,21 @@ func QueryCommand(p *cli.Program) *cobra.Command {
 		if _, err := bcp.ParseClientID(requestID); requestID != "" && err != nil {
 			return cli.Usagef("query: --request-id: %s", err)
 		}
-		asked, err := spec.spec(ctx, p.In)
+		asked, err := spec.spec(ctx, p.In, args[1:])
 		if err != nil {
 			return err
 		}
 		options := agents.AskOptions{Justification: because, RequestID: bcp.ClientID(requestID), ReturnHeld: true}
-		ctx, cancel := context.WithTimeout(ctx, wait.Value)
-		defer cancel()
-		c, err := who.Connect(ctx, bcp.RoleController)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		channel, err := c.FindChannel(reader, bcp.RoleController)
-		if err != nil {
-			return err
-		}
-		if err := checkSpec(c.Definition, channel, asked); err != nil {
-			return err
-		}
-		return query(ctx, p, &who, agents.NewController(c.Connection), reader, asked, options, noWait)
+		return who.Act(ctx, bcp.RoleController, wait.Value, func(ctx context.Context, c *client.Client) error {
+			channel, err := c.FindChannel(reader, bcp.RoleController)
+			if err == nil {
+				err = checkSpec(c.Definition, channel, asked)
+			}
+			if err != nil {
+				return err
+			}
+			return query(ctx, p, &who, agents.NewController(c.Connection), reader, asked, options, noWait)
+		})
 	})
 	who.AddTo(cmd, "controller")
 	spec.addTo(cmd)

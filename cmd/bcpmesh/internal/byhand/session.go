@@ -33,35 +33,32 @@ func SessionCommand(p *cli.Program) *cobra.Command {
 			return cli.Arguments(0, "open or close")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
-			defer cancel()
+			ctx := cmd.Context()
 			if len(args) == 0 {
 				for _, flag := range []string{"as", "creds", "url", "renew"} {
 					if cmd.Flags().Changed(flag) {
 						return cli.Usagef("session: --%s is for open and close", flag)
 					}
 				}
-				return listSessions(ctx, p, who.Where)
+				return client.AsOperator(ctx, who.Where, wait.Value, func(ctx context.Context, o *client.Client) error { return listSessions(ctx, p, o) })
 			}
 			if renew && args[0] != bcp.VerbOpen {
 				return cli.Usagef("session close: --renew is for open")
 			}
-			c, err := who.Connect(ctx, bcp.RoleController)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			do := agents.NewController(c.Connection).OpenSession
-			switch {
-			case renew:
-				do = func(ctx context.Context) error { return renewEpochs(ctx, who.Where, c.Name) }
-			case args[0] == bcp.VerbClose:
-				do = agents.NewController(c.Connection).CloseSession
-			}
-			if err := do(ctx); err != nil {
-				return meshdir.Failure(err)
-			}
-			return p.Out.Show(map[string]string{"controller": string(c.Name), "session": args[0]}, func() { p.Out.Printf("session of %s: %s\n", c.Name, args[0]) })
+			return who.Act(ctx, bcp.RoleController, wait.Value, func(ctx context.Context, c *client.Client) (err error) {
+				switch {
+				case renew:
+					err = client.AsOperator(ctx, who.Where, wait.Value, func(ctx context.Context, o *client.Client) error { return o.Operator().Renew(ctx, c.Name) })
+				case args[0] == bcp.VerbClose:
+					err = agents.NewController(c.Connection).CloseSession(ctx)
+				default:
+					err = agents.NewController(c.Connection).OpenSession(ctx)
+				}
+				if err != nil {
+					return err
+				}
+				return p.Out.Show(map[string]string{"controller": string(c.Name), "session": args[0]}, func() { p.Out.Printf("session of %s: %s\n", c.Name, args[0]) })
+			})
 		},
 	}
 	who.AddTo(cmd, "controller")
@@ -70,27 +67,12 @@ func SessionCommand(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-func listSessions(ctx context.Context, p *cli.Program, where meshdir.StateFlags) error {
-	o, err := client.ConnectOperator(ctx, where)
-	if err != nil {
-		return err
-	}
-	defer o.Close()
+func listSessions(ctx context.Context, p *cli.Program, o *client.Client) error {
 	sessions, err := o.Operator().Sessions(ctx)
 	if err != nil {
-		return meshdir.Failure(err)
-	}
-	return p.Out.Show(map[string]any{"sessions": sessions}, func() { showSessions(p.Out, sessions) })
-}
-
-// renewEpochs acts as the operator.
-func renewEpochs(ctx context.Context, where meshdir.StateFlags, controller bcp.AgentName) error {
-	o, err := client.ConnectOperator(ctx, where)
-	if err != nil {
 		return err
 	}
-	defer o.Close()
-	return o.Operator().Renew(ctx, controller)
+	return p.Out.Show(map[string]any{"sessions": sessions}, func() { showSessions(p.Out, sessions) })
 }
 
 func showSessions(o *cli.Output, sessions []bcp.SessionView) {

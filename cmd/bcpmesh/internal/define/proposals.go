@@ -20,18 +20,13 @@ func ProposalsCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var wait cli.DurationFlag
 	cmd := cli.Command("proposals [COMMAND]", func(ctx context.Context, _ []string) error {
-		ctx, cancel := context.WithTimeout(ctx, wait.Value)
-		defer cancel()
-		c, err := client.ConnectOperator(ctx, where)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		list, err := c.Operator().Proposals(ctx)
-		if err != nil {
-			return meshdir.Failure(err)
-		}
-		return cli.ShowList(p.Out, list, "no approved proposal of the last day is missing from the definitions", showProposals)
+		return client.AsOperator(ctx, where, wait.Value, func(ctx context.Context, c *client.Client) error {
+			list, err := c.Operator().Proposals(ctx)
+			if err != nil {
+				return err
+			}
+			return cli.ShowList(p.Out, list, "no approved proposal of the last day is missing from the definitions", showProposals)
+		})
 	})
 	where.AddTo(cmd)
 	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
@@ -67,18 +62,13 @@ func proposalsSendCommand(p *cli.Program) *cobra.Command {
 			if proposal.Subscription, err = bcp.ParseProposedSubscription(object); err != nil {
 				return cli.Usagef("proposals send: this is not a subscription: %s", cli.Plain(err.Error()))
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
-			defer cancel()
-			c, err := who.Connect(ctx, bcp.RoleController)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			item, err := agents.NewController(c.Connection).Propose(ctx, proposal)
-			if err != nil {
-				return meshdir.Failure(err)
-			}
-			return p.Out.Show(bcp.Proposed{Item: item}, func() { p.Out.Printf("%s waits for a person\n", item) })
+			return who.Act(cmd.Context(), bcp.RoleController, wait.Value, func(ctx context.Context, c *client.Client) error {
+				item, err := agents.NewController(c.Connection).Propose(ctx, proposal)
+				if err != nil {
+					return err
+				}
+				return p.Out.Show(bcp.Proposed{Item: item}, func() { p.Out.Printf("%s waits for a person\n", item) })
+			})
 		},
 	}
 	who.AddTo(cmd, "controller")

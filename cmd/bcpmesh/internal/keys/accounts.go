@@ -1,7 +1,6 @@
 package keys
 
 import (
-	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -216,25 +215,6 @@ func showExport(p *cli.Program, folder meshdir.Folder, e export, gateways []bcp.
 			p.Out.Talkf("      name gateways with --gateway NAME: none can log in yet")
 		}
 		p.Out.Talkf("      after each change: bcpmesh accounts push --url … --creds %s", filepath.Join(e.out, ExportedSystem))
-	})
-}
-
-// listLogins shows the logins of gateways that exports have made.
-func listLogins(p *cli.Program, store *accounts.Store) error {
-	remotes, err := store.Remotes()
-	if err != nil {
-		return cli.Failf("%s", err)
-	}
-	return p.Out.Show(struct {
-		Logins []accounts.Remote `json:"logins"`
-	}{remotes}, func() {
-		p.Out.Table([]string{"gateway", "account", "made", "status", "public key"}, cli.Map(remotes, func(r accounts.Remote) []string {
-			status := "valid"
-			if !r.Revoked.IsZero() {
-				status = "revoked " + cli.Moment(r.Revoked)
-			}
-			return []string{cmp.Or(string(r.Gateway), "you"), r.Account, cli.Moment(r.Made), status, r.PublicKey}
-		}))
 	})
 }
 

@@ -24,20 +24,17 @@ const askTimeout = 5 * time.Second
 
 func credsListCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
-	var all, gateways bool
+	var all bool
 	cmd := cli.Command("creds [FILE]", func(ctx context.Context, args []string) error {
 		switch {
-		case len(args) > 0 && (all || gateways):
-			return cli.Usagef("creds: --all and --gateways are for the list")
+		case len(args) > 0 && all:
+			return cli.Usagef("creds: --all is for the list")
 		case len(args) > 0:
 			return showCreds(p, where, args[0])
 		}
 		folder, store, err := where.KeyStore()
 		if err != nil {
 			return err
-		}
-		if gateways {
-			return listLogins(p, store)
 		}
 		users, err := store.Users()
 		if err != nil {
@@ -51,7 +48,6 @@ func credsListCommand(p *cli.Program) *cobra.Command {
 	})
 	cmd.ValidArgsFunction = cli.FirstArgument(cobra.FixedCompletions([]string{"creds"}, cobra.ShellCompDirectiveFilterFileExt))
 	where.AddTo(cmd)
-	cmd.Flags().BoolVar(&gateways, "gateways", false, "the logins of a cluster's gateways, and yours to push with, in place of credentials")
 	cmd.Flags().BoolVar(&all, "all", false, "also those that commands made for themselves")
 	return cmd
 }
@@ -63,18 +59,14 @@ func connections(ctx context.Context, where meshdir.StateFlags, folder meshdir.F
 	if err != nil || !about.Alive() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	c, err := client.ConnectOperator(ctx, where)
-	if err != nil {
-		return nil
-	}
-	defer c.Close()
-	applied, _ := c.Operator().ApplyCredentials(ctx) // without an answer nobody is shown as connected
 	open := map[string][]status.ClientConnection{}
-	for _, conn := range applied.Connections {
-		open[conn.Key] = append(open[conn.Key], conn)
-	}
+	_ = client.AsOperator(ctx, where, askTimeout, func(ctx context.Context, c *client.Client) error { // without an answer nobody is shown as connected
+		applied, err := c.Operator().ApplyCredentials(ctx)
+		for _, conn := range applied.Connections {
+			open[conn.Key] = append(open[conn.Key], conn)
+		}
+		return err
+	})
 	return open
 }
 
