@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/bcpmesh/bcpmesh/agents/decode"
 )
@@ -247,7 +248,11 @@ func (w *walker) decodeTransfer(body []byte, encoding string) []byte {
 	switch encoding = strings.ToLower(strings.Trim(withoutComments(encoding), " \t\"';.")); encoding {
 	case "", "7bit", "8bit", "binary", "7-bit", "8-bit":
 	case "base64":
-		body, sound = decodeBase64(body)
+		data, footer := cutFooter(body)
+		body, sound = decodeBase64(data)
+		if len(footer) > 0 {
+			body, sound = append(append(body, '\n'), footer...), false
+		}
 	case "quoted-printable":
 		body, sound = decodeQuoted(body)
 	default:
@@ -261,6 +266,23 @@ func (w *walker) decodeTransfer(body []byte, encoding string) []byte {
 
 func inAlphabet(c byte) bool {
 	return c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '+' || c == '/'
+}
+
+// cutFooter cuts off what a mailing list wrote behind base64, from a line on that is words or a rule and cannot be damaged data.
+func cutFooter(body []byte) (data, footer []byte) {
+	at := 0
+	for line := range bytes.Lines(body) {
+		text := bytes.TrimSpace(line)
+		letters := bytes.ContainsFunc(text, func(r rune) bool { return r < utf8.RuneSelf && inAlphabet(byte(r)) })
+		foreign := bytes.ContainsFunc(text, func(r rune) bool {
+			return r >= utf8.RuneSelf || !inAlphabet(byte(r)) && !strings.ContainsRune("= \t", r)
+		})
+		if foreign && (!letters || bytes.ContainsAny(text, " \t")) {
+			return body[:at], body[at:]
+		}
+		at += len(line)
+	}
+	return body, nil
 }
 
 // decodeBase64 decodes what there is: with or without padding, in one piece or several. Other

@@ -25,6 +25,7 @@ func TestDefects(t *testing.T) {
 		{"bytes not of the charset", sound + "Content-Type: text/plain; charset=utf-8\n\ncaf\xe9\n", "caf\ufffd", []Defect{BadCharset}},
 		{"8-bit header", "Subject: caf\xe9\n" + sound + "\nx\n", "x", []Defect{BadCharset}},
 		{"unknown encoding", sound + "Content-Type: text/plain\nContent-Transfer-Encoding: x-uuencode\n\nx\n", "x", []Defect{BadEncoding}},
+		{"footer of a list behind base64", sound + "Content-Type: text/plain\nContent-Transfer-Encoding: base64\n\naGVsbG8=\n-- \nThe list\n", "hello\n--\nThe list", []Defect{BadEncoding}},
 		{"damaged base64", sound + "Content-Type: text/plain\nContent-Transfer-Encoding: base64\n\naGVs!!!bG8=\n", "hello", []Defect{BadEncoding}},
 		{"separator never closed", sound + "Content-Type: multipart/mixed; boundary=q\n\n--q\nContent-Type: text/plain\n\nx\n", "x", []Defect{BadStructure}},
 		{"multipart without separator", sound + "Content-Type: multipart/mixed\n\nx\n", "x", []Defect{BadStructure}},
