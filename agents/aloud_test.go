@@ -74,10 +74,7 @@ func TestAuthorHearsOnStderr(t *testing.T) {
 			g := startGateway(t, strings.Replace(s.ClientURL(), "nats://", "nats://gateway:p@", 1), bcp.JSON)
 			pushes := g.listen(subjects.All(subjects.KindPush))
 			replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
-			self, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
+			self := must(os.Executable())
 			args := []string{"aloud", s.ClientURL()}
 			if quiet {
 				args = append(args, "quiet")
@@ -85,14 +82,8 @@ func TestAuthorHearsOnStderr(t *testing.T) {
 			agent := exec.Command(self, args...)
 			var stderr bytes.Buffer
 			agent.Stderr = &stderr
-			stdin, err := agent.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			stdout, err := agent.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			stdin := must(agent.StdinPipe())
+			stdout := must(agent.StdoutPipe())
 			noError(t, agent.Start())
 			refused := bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: "mail", Status: bcp.StatusRefused, Code: bcp.ValidationFailed, Detail: "urgent: is missing"}
 			for range 3 {

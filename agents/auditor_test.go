@@ -36,13 +36,10 @@ func startArchive(t *testing.T) *archive {
 		t.Fatal(err)
 	}
 	for name, kind := range map[string]subjects.Kind{subjects.AuditStream: subjects.KindAudit, subjects.LedgerStream: subjects.KindLedger} {
-		_, err := a.js.CreateStream(within(t), natsjs.StreamConfig{Name: name, Subjects: []string{subjects.All(kind)}, AllowDirect: true, Storage: natsjs.MemoryStorage})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(a.js.CreateStream(within(t), natsjs.StreamConfig{Name: name, Subjects: []string{subjects.All(kind)}, AllowDirect: true, Storage: natsjs.MemoryStorage}))
 	}
 	// Plays the account import that renames the interface, and loses replies.
-	_, err = a.nc.Subscribe(subjects.AuditPrefix+".>", func(m *nats.Msg) {
+	must(a.nc.Subscribe(subjects.AuditPrefix+".>", func(m *nats.Msg) {
 		inbox := a.nc.NewInbox()
 		var sub *nats.Subscription
 		sub, err := a.nc.Subscribe(inbox, func(r *nats.Msg) {
@@ -57,20 +54,14 @@ func startArchive(t *testing.T) *archive {
 		if err == nil {
 			_ = a.nc.PublishRequest("$JS.API"+strings.TrimPrefix(m.Subject, subjects.AuditPrefix), inbox, m.Data)
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	a.flush()
 	return a
 }
 
 func (a *archive) record(subject string, d bcp.Decision) {
 	a.t.Helper()
-	b, err := bcp.EncodeDecision(&d)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	b := must(bcp.EncodeDecision(&d))
 	a.store(subject, b)
 }
 
@@ -201,10 +192,7 @@ func TestLastIsTheNewestRecord(t *testing.T) {
 		t.Errorf("an empty audit: got %v", err)
 	}
 	for seq := range uint64(3) {
-		record, err := bcp.EncodeDecision(&bcp.Decision{Seq: seq + 1, Kind: bcp.KindStart})
-		if err != nil {
-			t.Fatal(err)
-		}
+		record := must(bcp.EncodeDecision(&bcp.Decision{Seq: seq + 1, Kind: bcp.KindStart}))
 		a.store(subjects.Audit("", "", "start"), record)
 	}
 	next(t, a.js.PublishAsyncComplete(), "the stored records")
@@ -226,10 +214,7 @@ func TestLastIsTheNewestRecord(t *testing.T) {
 func TestLastIsAskedForAgain(t *testing.T) {
 	t.Parallel()
 	s, g := startBoth(t, bcp.JSON)
-	data, err := bcp.EncodeDecision(&bcp.Decision{Seq: 7, Kind: bcp.KindStart})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(bcp.EncodeDecision(&bcp.Decision{Seq: 7, Kind: bcp.KindStart}))
 	var lose atomic.Int32 // requests that are not answered
 	serve := func() {
 		if _, err := g.nc.Subscribe(subjects.AuditPrefix+".DIRECT.GET."+subjects.AuditStream, func(m *nats.Msg) {
@@ -263,13 +248,9 @@ func TestLastIsAskedForAgain(t *testing.T) {
 	read := last(c)
 	until(t, "a request that nobody answers", func() bool { return c.NATS().Stats().InMsgs > 0 })
 	serve()
-	if err := next(t, read, "the newest record"); err != nil {
-		t.Error(err)
-	}
+	noError(t, next(t, read, "the newest record"))
 	lose.Store(1)
-	if err := next(t, last(connect(t, s.ClientURL(), agents.Options{Name: "bob", Attempt: 100 * time.Millisecond})), "the newest record"); err != nil {
-		t.Error(err)
-	}
+	noError(t, next(t, last(connect(t, s.ClientURL(), agents.Options{Name: "bob", Attempt: 100 * time.Millisecond})), "the newest record"))
 }
 
 // covers P11.4

@@ -101,13 +101,10 @@ func TestCloseEndsAll(t *testing.T) {
 func TestCallersOptionsApply(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, func(o *server.Options) { o.DontListen = true })
-	c, err := agents.Connect(t.Context(), "", agents.Credentials{}, agents.Options{Name: main, NATS: []nats.Option{
+	c := must(agents.Connect(t.Context(), "", agents.Credentials{}, agents.Options{Name: main, NATS: []nats.Option{
 		nats.InProcessServer(s),
 		nats.CustomInboxPrefix("_OTHER"),
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))
 	if got := c.NATS().Opts.Timeout; got != 10*time.Second {
 		t.Errorf("a dial takes %v at most", got)
 	}
@@ -127,10 +124,7 @@ func TestServerRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port, err := strconv.Atoi(number)
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := must(strconv.Atoi(number))
 	here := func(o *server.Options) { o.Port = port }
 	s := startServer(t, here)
 	g := startGateway(t, s.ClientURL(), bcp.JSON)
@@ -195,10 +189,7 @@ func TestServerRestart(t *testing.T) {
 func TestBackAtOnceAfterADisconnect(t *testing.T) {
 	t.Parallel()
 	s, g := startBoth(t, bcp.JSON)
-	c, err := agents.Connect(t.Context(), s.ClientURL(), agents.Credentials{}, agents.Options{Name: main})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(agents.Connect(t.Context(), s.ClientURL(), agents.Credentials{}, agents.Options{Name: main}))
 	defer c.Close()
 	handled := make(chan struct{}, 1)
 	controller := agents.NewController(c)
@@ -206,10 +197,7 @@ func TestBackAtOnceAfterADisconnect(t *testing.T) {
 	noError(t, controller.Start(t.Context()))
 	// Stock options wait for 2 s, each time; a machine that is busy takes as long now and then.
 	for round := uint64(1); ; round++ {
-		id, err := c.NATS().GetClientID()
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := must(c.NATS().GetClientID())
 		dropped := time.Now()
 		noError(t, s.DisconnectClientByID(id))
 		until(t, "the reconnect", func() bool { return c.NATS().Stats().Reconnects == round })
@@ -240,19 +228,14 @@ func TestAskedAgainAtOnceAfterADisconnect(t *testing.T) {
 		pushed <- err
 	}()
 	first := next(t, pushes, "the push")
-	id, err := c.NATS().GetClientID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := must(c.NATS().GetClientID())
 	noError(t, s.DisconnectClientByID(id))
 	again := next(t, pushes, "the push again")
 	if !bytes.Equal(again.Data, first.Data) {
 		t.Errorf("%s, and then %s", first.Data, again.Data)
 	}
 	g.respond(again, bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: "mail", Success: true})
-	if err := next(t, pushed, "the result"); err != nil {
-		t.Error(err)
-	}
+	noError(t, next(t, pushed, "the result"))
 }
 
 // cuttable is a connection that ends in place of the next flush once cut is set.

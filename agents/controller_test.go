@@ -28,10 +28,7 @@ func TestAskReturnsWhenAccepted(t *testing.T) {
 			g.accept(func(ask bcp.Ask) bcp.QueryID { asks <- ask; return "q1" })
 			controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main, Encoding: encoding}))
 
-			got, err := controller.Ask(within(t), researcher, boolean, agents.AskOptions{Justification: "the sender asks for a date"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must(controller.Ask(within(t), researcher, boolean, agents.AskOptions{Justification: "the sender asks for a date"}))
 			want := bcp.Accepted{QueryID: "q1", NominalBits: bcp.Bit, CapacityBits: 2 * bcp.Bit, RemainingBits: 6_906_890_596}
 			if d := cmp.Diff(want, got); d != "" {
 				t.Error(d)
@@ -188,9 +185,7 @@ func TestAskWaitsForAGateway(t *testing.T) {
 	}()
 	g := startGateway(t, s.ClientURL(), bcp.JSON)
 	g.accept(func(bcp.Ask) bcp.QueryID { return "q1" })
-	if err := next(t, ended, "the acceptance"); err != nil {
-		t.Error(err)
-	}
+	noError(t, next(t, ended, "the acceptance"))
 }
 
 // What cannot work fails at once and sends nothing.
@@ -242,10 +237,7 @@ func TestAskDoesNotUnderstandTheReply(t *testing.T) {
 	s, g := startBoth(t, bcp.JSON)
 	asks := g.listen(subjects.All(subjects.KindAsk))
 	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
-	packed, err := bcp.Encode(bcp.Accepted{QueryID: "q1"}, bcp.MessagePack)
-	if err != nil {
-		t.Fatal(err)
-	}
+	packed := must(bcp.Encode(bcp.Accepted{QueryID: "q1"}, bcp.MessagePack))
 	for _, reply := range [][]byte{nil, []byte("ok"), []byte("{}"), []byte(`{"query_id":1}`), []byte(`{"query_id":"q1","query_id":"q2"}`), packed} {
 		ended := make(chan error, 1)
 		go func() {

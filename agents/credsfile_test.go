@@ -20,28 +20,16 @@ import (
 func TestCredentialsAreSwappedUnderTraffic(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "state")
-	m, err := startMesh(t.Context(), folder, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must(startMesh(t.Context(), folder, ""))
 	t.Cleanup(func() { _ = m.Stop(context.Background()) })
-	store, err := accounts.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(accounts.Open(folder))
 	files, held := map[bcp.AgentName]string{}, map[bcp.AgentName]accounts.Creds{}
 	connect := func(name bcp.AgentName) *agents.Connection {
 		files[name] = filepath.Join(t.TempDir(), string(name)+".creds")
-		creds, err := store.Issue(name, 0, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		creds := must(store.Issue(name, 0, time.Hour))
 		noError(t, creds.WriteFile(files[name]))
 		held[name] = creds
-		c, err := agents.Connect(t.Context(), m.URL(), agents.CredsFile(files[name]), agents.Options{Name: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must(agents.Connect(t.Context(), m.URL(), agents.CredsFile(files[name]), agents.Options{Name: name}))
 		t.Cleanup(c.Close)
 		return c
 	}
@@ -74,10 +62,7 @@ func TestCredentialsAreSwappedUnderTraffic(t *testing.T) {
 		pushed++
 	}
 	key := func(name bcp.AgentName) (connected string) {
-		err := m.Inspect(within(t), func(*state.State) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, m.Inspect(within(t), func(*state.State) {}))
 		for _, c := range m.Connections() {
 			if c.Agent == name {
 				connected = c.Key
@@ -87,10 +72,7 @@ func TestCredentialsAreSwappedUnderTraffic(t *testing.T) {
 	}
 	for range 2 {
 		for name, file := range files {
-			next, err := store.Issue(name, 0, time.Hour)
-			if err != nil {
-				t.Fatal(err)
-			}
+			next := must(store.Issue(name, 0, time.Hour))
 			noError(t, next.ReplaceFile(file))
 			for end := time.Now().Add(patience); key(name) != next.PublicKey; exchange() {
 				if time.Now().After(end) {

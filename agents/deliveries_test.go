@@ -25,9 +25,7 @@ func receiver(t *testing.T, url string, o agents.Options, handler func(context.C
 	}
 	noError(t, controller.Start(t.Context()))
 	t.Cleanup(func() {
-		if err := controller.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
+		noError(t, controller.Stop(context.Background()))
 	})
 	return controller
 }
@@ -428,9 +426,7 @@ func TestAskAndWaitGivesUp(t *testing.T) {
 		ended <- err
 	}()
 	next(t, accepted, "the ask")
-	if err := controller.Stop(within(t)); err != nil {
-		t.Error(err)
-	}
+	noError(t, controller.Stop(within(t)))
 	if err := next(t, ended, "the end"); !errors.Is(err, agents.ErrNotStarted) {
 		t.Errorf("got %v", err)
 	}
@@ -451,13 +447,9 @@ func TestUnclaimedDeliveriesStayWithTheGateway(t *testing.T) {
 	}
 	next(t, claimed, "the acknowledgement of the answer")
 	none(t, unclaimed, "an acknowledgement of what nobody got")
-	if err := controller.Stop(within(t)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, controller.Stop(within(t)))
 	controller.OnDelivery(func(context.Context, bcp.Delivery) error { return nil })
-	if err := controller.Start(within(t)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, controller.Start(within(t)))
 	next(t, unclaimed, "the acknowledgement of the push")
 }
 

@@ -53,10 +53,7 @@ func startServer(t *testing.T, change func(*server.Options)) *server.Server {
 	if change != nil {
 		change(o)
 	}
-	s, err := server.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(server.NewServer(o))
 	s.Start()
 	t.Cleanup(func() {
 		s.Shutdown()
@@ -99,10 +96,7 @@ func connect(t *testing.T, url string, o agents.Options) *agents.Connection {
 	if o.Logger == nil {
 		o.Logger = hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: t.Output()})
 	}
-	c, err := agents.Connect(t.Context(), url, agents.Credentials{}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(agents.Connect(t.Context(), url, agents.Credentials{}, o))
 	t.Cleanup(c.Close)
 	return c
 }
@@ -117,10 +111,7 @@ type gateway struct {
 
 func startGateway(t *testing.T, url string, encoding bcp.Encoding) *gateway {
 	t.Helper()
-	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(5*time.Millisecond), nats.ReconnectJitter(0, 0), nats.Timeout(patience))
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := must(nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(5*time.Millisecond), nats.ReconnectJitter(0, 0), nats.Timeout(patience)))
 	t.Cleanup(nc.Close)
 	return &gateway{t: t, nc: nc, encoding: encoding}
 }
@@ -136,15 +127,12 @@ func startBoth(t *testing.T, encoding bcp.Encoding) (*server.Server, *gateway) {
 func (g *gateway) listen(pattern string) <-chan *nats.Msg {
 	g.t.Helper()
 	got := make(chan *nats.Msg, 256)
-	s, err := g.nc.Subscribe(pattern, func(m *nats.Msg) {
+	s := must(g.nc.Subscribe(pattern, func(m *nats.Msg) {
 		// Where nobody listens, the server itself answers on the reply subject.
 		if m.Header.Get("Status") == "" {
 			got <- m
 		}
-	})
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	}))
 	g.t.Cleanup(func() { _ = s.Unsubscribe() })
 	g.flush()
 	return got
@@ -152,9 +140,7 @@ func (g *gateway) listen(pattern string) <-chan *nats.Msg {
 
 func (g *gateway) flush() {
 	g.t.Helper()
-	if err := g.nc.FlushTimeout(patience); err != nil {
-		g.t.Fatal(err)
-	}
+	noError(g.t, g.nc.FlushTimeout(patience))
 }
 
 func (g *gateway) encode(message any) []byte {
@@ -210,9 +196,7 @@ func (g *gateway) retried(asked <-chan *nats.Msg, ended <-chan error, unavailabl
 // send publishes a message with a reply subject of the gateway's choice.
 func (g *gateway) send(subject, reply string, message any) {
 	g.t.Helper()
-	if err := g.nc.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: g.encode(message)}); err != nil {
-		g.t.Error(err)
-	}
+	noError(g.t, g.nc.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: g.encode(message)}))
 	g.flush()
 }
 
@@ -278,27 +262,17 @@ type client interface {
 func (g *gateway) outlast(c *agents.Connection, of client, send func(sending int), entered <-chan struct{}, release chan<- struct{}, replies <-chan *nats.Msg) {
 	g.t.Helper()
 	g.t.Cleanup(func() { _ = of.Stop(context.Background()) })
-	if err := of.Start(g.t.Context()); err != nil {
-		g.t.Fatal(err)
-	}
+	noError(g.t, of.Start(g.t.Context()))
 	send(0)
 	next(g.t, entered, "the handler")
-	if err := c.NATS().ForceReconnect(); err != nil {
-		g.t.Fatal(err)
-	}
+	noError(g.t, c.NATS().ForceReconnect())
 	until(g.t, "the reconnect", func() bool { return c.NATS().Stats().Reconnects == 1 && c.NATS().IsConnected() })
 	close(release)
-	if err := of.Stop(g.t.Context()); err != nil { // waits for what follows the handler
-		g.t.Fatal(err)
-	}
-	if err := c.NATS().FlushTimeout(patience); err != nil {
-		g.t.Fatal(err)
-	}
+	noError(g.t, of.Stop(g.t.Context()))
+	noError(g.t, c.NATS().FlushTimeout(patience))
 	g.flush()
 	none(g.t, replies, "a reply on the reply subject of the connection before")
-	if err := of.Start(g.t.Context()); err != nil {
-		g.t.Fatal(err)
-	}
+	noError(g.t, of.Start(g.t.Context()))
 	send(1)
 }
 
@@ -312,14 +286,11 @@ func (g *gateway) query(id bcp.QueryID, attempt int) {
 // ends.
 func (g *gateway) accept(id func(bcp.Ask) bcp.QueryID) {
 	g.t.Helper()
-	s, err := g.nc.Subscribe(subjects.All(subjects.KindAsk), func(m *nats.Msg) {
+	s := must(g.nc.Subscribe(subjects.All(subjects.KindAsk), func(m *nats.Msg) {
 		var ask bcp.Ask
 		g.decode(m, &ask)
 		g.respond(m, bcp.Accepted{QueryID: id(ask), NominalBits: bcp.Bit, CapacityBits: 2 * bcp.Bit, RemainingBits: 6_906_890_596})
-	})
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	}))
 	g.t.Cleanup(func() { _ = s.Unsubscribe() })
 	g.flush()
 }
@@ -389,4 +360,12 @@ func noError(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// must returns a value that no error may stand in the way of.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

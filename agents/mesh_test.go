@@ -89,14 +89,11 @@ func joinIn(t *testing.T, m *mesh.Mesh, name bcp.AgentName, encoding bcp.Encodin
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := agents.Connect(t.Context(), m.URL(), creds, agents.Options{Name: name, Encoding: encoding, OnError: func(err error) {
+	c := must(agents.Connect(t.Context(), m.URL(), creds, agents.Options{Name: name, Encoding: encoding, OnError: func(err error) {
 		if errors.Is(err, nats.ErrPermissionViolation) && !strings.Contains(err.Error(), "nobody") {
 			t.Errorf("%s: %v", name, err)
 		}
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))
 	t.Cleanup(c.Close)
 	return c
 }
@@ -108,10 +105,7 @@ func joinIn(t *testing.T, m *mesh.Mesh, name bcp.AgentName, encoding bcp.Encodin
 func TestAgainstAMesh(t *testing.T) {
 	t.Parallel()
 	state, address := filepath.Join(t.TempDir(), "state"), clustertest.FreeAddress(t)
-	m, err := startMesh(t.Context(), state, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must(startMesh(t.Context(), state, address))
 	t.Cleanup(func() { _ = m.Stop(context.Background()) })
 
 	controller := agents.NewController(join(t, m, main))
@@ -179,9 +173,7 @@ func TestAgainstAMesh(t *testing.T) {
 		t.Fatal(err)
 	}
 	next(t, silent, "the query after the restart")
-	if err := next(t, asked, "the answer after the restart"); err != nil {
-		t.Error(err)
-	}
+	noError(t, next(t, asked, "the answer after the restart"))
 	again, err := r.Push(within(t), main, "mail", urgent, agents.PushOptions{PushID: "once"})
 	if err != nil || again.Success != result.Success {
 		t.Errorf("the repeat of a push got %v, %v", again, err)
@@ -214,10 +206,7 @@ func TestMessagePackAgainstAMesh(t *testing.T) {
 	packed := func(md string) string {
 		return strings.Replace(md, "\nbcp_channels", "\nencoding: msgpack\nbcp_channels", 1)
 	}
-	m, err := runMesh(t.Context(), filepath.Join(t.TempDir(), "state"), "", packed(mainMD), packed(researcherMD))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must(runMesh(t.Context(), filepath.Join(t.TempDir(), "state"), "", packed(mainMD), packed(researcherMD)))
 	t.Cleanup(func() { _ = m.Stop(context.Background()) })
 	r := agents.NewReader(joinIn(t, m, researcher, bcp.MessagePack))
 	r.OnQuery(func(context.Context, agents.Query) (any, error) { return map[string]any{"n": 7}, nil })

@@ -17,13 +17,9 @@ func TestOutcomesAreKept(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "outcomes")
 	o, err := OpenOutcomes(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	done := outcome{ID: "c1", Result: []byte(`{"ok":true}`)}
-	if err := errors.Join(o.remember("k1", done), o.remember("k2", outcome{Error: "no"}), o.Close()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(o.remember("k1", done), o.remember("k2", outcome{Error: "no"}), o.Close()))
 	if err := o.remember("k3", done); err == nil {
 		t.Error("what is not on the disk is remembered")
 	}
@@ -36,9 +32,7 @@ func TestOutcomesAreKept(t *testing.T) {
 	}
 	old := strings.ReplaceAll(string(b[:strings.IndexByte(string(b), '\n')+1]), "k1", "old")
 	old = strings.Replace(old, `"time":"`+time.Now().UTC().Format("2006"), `"time":"2001`, 1)
-	if err := os.WriteFile(name, []byte(string(b)+old+`{"key":"half`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(name, []byte(string(b)+old+`{"key":"half`), 0o600))
 	if o, err = OpenOutcomes(name); err != nil {
 		t.Fatal(err)
 	}
@@ -54,9 +48,7 @@ func TestOutcomesAreKept(t *testing.T) {
 			t.Errorf("%q is known", key)
 		}
 	}
-	if err := os.WriteFile(name+"2", []byte("something else\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(name+"2", []byte("something else\n"), 0o600))
 	if _, err := OpenOutcomes(name + "2"); err == nil {
 		t.Error("another file is taken for one of outcomes")
 	}
@@ -71,10 +63,16 @@ func TestOutcomesAreKept(t *testing.T) {
 func TestOutcomesInMemory(t *testing.T) {
 	t.Parallel()
 	var o Outcomes
-	if err := errors.Join(o.remember("k1", outcome{Error: "no"}), o.Close()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(o.remember("k1", outcome{Error: "no"}), o.Close()))
 	if got, known := o.find("k1"); !known || got.Error != "no" {
 		t.Errorf("got %+v, %t", got, known)
+	}
+}
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

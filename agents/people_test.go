@@ -59,14 +59,11 @@ func startDesk(t *testing.T, encoding string) *desk {
 		return def
 	}
 	d := &desk{}
-	m, err := mesh.Start(t.Context(), mesh.Config{
+	m := must(mesh.Start(t.Context(), mesh.Config{
 		Definition: parse("3000"), State: filepath.Join(t.TempDir(), "state"),
 		Now:  func() time.Time { return time.Now().Add(time.Duration(d.ahead.Load())) },
 		Load: func() (*bcp.Mesh, error) { return parse("4000"), nil },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	d.Mesh = m
 	t.Cleanup(func() { _ = m.Stop(context.Background()) })
 	return d
@@ -119,10 +116,7 @@ func TestApproverDecides(t *testing.T) {
 				if err != nil || len(items) != 1 {
 					t.Fatalf("%v, %v", items, err)
 				}
-				view, err := approver.View(ctx, items[0].ID)
-				if err != nil {
-					t.Fatal(err)
-				}
+				view := must(approver.View(ctx, items[0].ID))
 				return view
 			}
 
@@ -176,14 +170,8 @@ func TestOperator(t *testing.T) {
 	t.Parallel()
 	ctx := within(t)
 	m := startDesk(t, "json")
-	creds, err := m.Issue(bcp.Operator, bcp.RoleOperator, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := agents.Connect(ctx, m.URL(), agents.CredsText(creds.Text()), agents.Options{Name: bcp.Operator})
-	if err != nil {
-		t.Fatal(err)
-	}
+	creds := must(m.Issue(bcp.Operator, bcp.RoleOperator, time.Hour))
+	conn := must(agents.Connect(ctx, m.URL(), agents.CredsText(creds.Text()), agents.Options{Name: bcp.Operator}))
 	t.Cleanup(conn.Close)
 	operator := agents.NewOperator(conn)
 	controller := agents.NewController(join(t, m.Mesh, "main"))

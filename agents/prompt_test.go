@@ -46,9 +46,7 @@ func eachPrompted(t *testing.T, f func(t *testing.T, c promptCase)) {
 
 func (c promptCase) start() {
 	c.t.Helper()
-	if err := c.agent.Start(c.t.Context()); err != nil {
-		c.t.Fatal(err)
-	}
+	noError(c.t, c.agent.Start(c.t.Context()))
 }
 
 func (c promptCase) prompt(id bcp.DeliveryID, sending int) {
@@ -64,9 +62,7 @@ func (c promptCase) heard() {
 	before := c.agent.Stats().Malformed
 	c.send(subjects.Deliver(c.role, main, bcp.Gateway), subjects.Reply(c.role, main, "n0", 0), "text")
 	until(c.t, "what is no prompt", func() bool { return c.agent.Stats().Malformed > before })
-	if err := c.conn.NATS().FlushTimeout(patience); err != nil {
-		c.t.Fatal(err)
-	}
+	noError(c.t, c.conn.NATS().FlushTimeout(patience))
 	c.flush()
 }
 

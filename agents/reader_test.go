@@ -35,9 +35,7 @@ func reader(t *testing.T, url string, o agents.Options, handler answer, change f
 	}
 	noError(t, r.Start(t.Context()))
 	t.Cleanup(func() {
-		if err := r.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
+		noError(t, r.Stop(context.Background()))
 	})
 	return r
 }
@@ -541,9 +539,7 @@ func TestQueryAndPushResolveIndependently(t *testing.T) {
 	}
 	none(t, ended, "a result for the push, which has none")
 	g.respond(push, bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: "mail", Success: true, Status: bcp.StatusDelivered})
-	if err := next(t, ended, "the push's result"); err != nil {
-		t.Error(err)
-	}
+	noError(t, next(t, ended, "the push's result"))
 	none(t, results, "the push's result in OnResult")
 }
 

@@ -12,9 +12,7 @@ import (
 // sendRaw publishes bytes as a newer gateway would write them.
 func (g *gateway) sendRaw(subject, reply, text string) {
 	g.t.Helper()
-	if err := g.nc.PublishRequest(subject, reply, []byte(text)); err != nil {
-		g.t.Error(err)
-	}
+	noError(g.t, g.nc.PublishRequest(subject, reply, []byte(text)))
 	g.flush()
 }
 
@@ -87,9 +85,7 @@ func TestAgentsUnderANewerGateway(t *testing.T) {
 		ended <- list
 	}()
 	m := next(t, sessions, "the question for channels")
-	if err := m.Respond([]byte(`{"type":"bcp_channels","channels":[{"reader":"researcher","later":1,"subscriptions":[{"subscription_id":"hues","controller":"main","category":1,"fields":[{"name":"c","type":"colour"}]}]}]}`)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, m.Respond([]byte(`{"type":"bcp_channels","channels":[{"reader":"researcher","later":1,"subscriptions":[{"subscription_id":"hues","controller":"main","category":1,"fields":[{"name":"c","type":"colour"}]}]}]}`)))
 	if list := next(t, ended, "the channels"); len(list) != 1 || list[0].Reader != researcher || len(list[0].Subscriptions) != 0 {
 		t.Errorf("the channels are %+v", list)
 	}

@@ -36,10 +36,7 @@ func TestOutcomeIsOfOneCall(t *testing.T) {
 	}
 	noError(t, tool.Start(t.Context()))
 	defer func() { _ = tool.Stop(context.Background()) }()
-	caller, err := nats.Connect(s.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	caller := must(nats.Connect(s.ClientURL()))
 	defer caller.Close()
 	call := func(kernel bcp.AgentName, name, id, arguments string) (answer struct {
 		ID     string `json:"call_id"`
@@ -52,16 +49,10 @@ func TestOutcomeIsOfOneCall(t *testing.T) {
 	}) {
 		t.Helper()
 		reply := subjects.Reply(bcp.RoleTool, "mail", id, 0)
-		answers, err := caller.SubscribeSync(reply)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answers := must(caller.SubscribeSync(reply))
 		body := `{"call_id":"` + id + `","attempt":1,"tool":"` + name + `","key":"k","args":` + arguments + `}`
 		noError(t, caller.PublishRequest(subjects.Call("mail", name, kernel), reply, []byte(body)))
-		m, err := answers.NextMsgWithContext(within(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must(answers.NextMsgWithContext(within(t)))
 		if err := json.Unmarshal(m.Data, &answer); err != nil || answer.ID != id {
 			t.Fatalf("%s, %v", m.Data, err)
 		}

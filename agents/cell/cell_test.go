@@ -72,10 +72,7 @@ type mcpServers struct {
 func living(t *testing.T, mesh *meshtest.Mesh, m *model, confine func(cell.Configuration) error, of ...mcpServers) (ended chan error) {
 	t.Helper()
 	connect := func(role bcp.Role) *agents.Connection {
-		c, err := agents.Connect(t.Context(), mesh.URL(), agents.CredsText(mesh.Creds(t, "reader", role)), agents.Options{Name: "reader", Logger: hclog.NewNullLogger()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must(agents.Connect(t.Context(), mesh.URL(), agents.CredsText(mesh.Creds(t, "reader", role)), agents.Options{Name: "reader", Logger: hclog.NewNullLogger()}))
 		t.Cleanup(c.Close)
 		return c
 	}
@@ -273,7 +270,7 @@ func TestAModelPublishes(t *testing.T) {
 	}
 	_ = fromKeeper.Close()
 	if err := <-ended; err != nil {
-		t.Error(err)
+		t.Fatal(err)
 	}
 	want := []string{`{"controller":"main","response":{"urgent":true},"subscription_id":"alert"}`, `{"controller":"boss","response":{"urgent":1},"subscription_id":"alert"}`}
 	if fmt.Sprint(pushed) != fmt.Sprint(want) {
@@ -316,4 +313,12 @@ func TestConfinedOrNothing(t *testing.T) {
 	if n := len(m.asked()); n != 0 {
 		t.Errorf("the model was asked %d times", n)
 	}
+}
+
+// must returns a value that no error may stand in the way of.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

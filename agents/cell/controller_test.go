@@ -24,10 +24,7 @@ import (
 // tasked has the model m of main work on a task, and returns what came of it.
 func tasked(t *testing.T, mesh *meshtest.Mesh, m *model, task string) (done chan cell.Done) {
 	t.Helper()
-	conn, err := agents.Connect(t.Context(), mesh.URL(), agents.CredsText(mesh.Creds(t, "main", bcp.RoleController)), agents.Options{Name: "main", Logger: hclog.NewNullLogger()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must(agents.Connect(t.Context(), mesh.URL(), agents.CredsText(mesh.Creds(t, "main", bcp.RoleController)), agents.Options{Name: "main", Logger: hclog.NewNullLogger()}))
 	t.Cleanup(conn.Close)
 	services := keeper.NewServices(cell.Configuration{Agent: "main", Role: bcp.RoleController, Task: task, Instructions: "Be brief.", Model: "small", MaxTurns: 6},
 		llm.Endpoint{Provider: m, Model: "pinned", MaxTokens: 100}, nil)

@@ -27,18 +27,12 @@ const sorting = `{"category":1,"fields":[{"name":"kind","type":"enum","values":[
 // covers BCP-12, BCP-18, ALF-8, P13.1
 func TestAHijackedModelReadsMail(t *testing.T) {
 	t.Parallel()
-	mail, err := filepath.Abs("../../examples/mailroom/mail")
-	if err != nil {
-		t.Fatal(err)
-	}
+	mail := must(filepath.Abs("../../examples/mailroom/mail"))
 	mesh := meshtest.Start(t, map[string]string{
 		"main.md":   "---\nname: main\nbcp_channels:\n- {peer: reader, role: controller, max_category: 1, budget_bits: 10000}\n---\n",
 		"reader.md": "---\nname: reader\ntools: [mailbox, web_fetch]\nnetwork: [news.example]\negress_budget_bits: 1000\nmailbox: '" + mail + "'\nbcp_channels:\n- {peer: main, role: reader}\n---\nYou sort mail.\n",
 	})
-	hijacked, err := wires.Open(bcp.Model{Provider: "gullible", Model: "m"}, wires.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	hijacked := must(wires.Open(bcp.Model{Provider: "gullible", Model: "m"}, wires.Options{}))
 	var mu sync.Mutex
 	said, heard := map[string]bool{}, map[int]string{} // what it tried to say, and what it had read by then
 	minimum := regexp.MustCompile(`"minimum": ?([0-9]+)`)
@@ -69,10 +63,7 @@ func TestAHijackedModelReadsMail(t *testing.T) {
 	for number := 1; number <= messages; number++ {
 		id := main.Accepted(t, "reader", fmt.Sprintf(sorting, number))
 		got := told.NextOf(t, meshtest.With("query_id", id))
-		response, err := json.Marshal(got.Fields["response"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := must(json.Marshal(got.Fields["response"]))
 		var answer struct {
 			Kind    string `json:"kind"`
 			Message int    `json:"message"`

@@ -52,10 +52,7 @@ func asked(t *testing.T, p keeper.Planner, r agents.PlanRequest) *llm.Request {
 
 func text(t *testing.T, r *llm.Request) string {
 	t.Helper()
-	b, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(json.Marshal(r))
 	return string(b)
 }
 
@@ -216,10 +213,7 @@ type office struct {
 
 func (o *office) connect(t *testing.T, name bcp.AgentName, role bcp.Role) *agents.Connection {
 	t.Helper()
-	c, err := agents.Connect(t.Context(), o.URL(), agents.CredsText(o.Creds(t, name, role)), agents.Options{Name: name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(agents.Connect(t.Context(), o.URL(), agents.CredsText(o.Creds(t, name, role)), agents.Options{Name: name}))
 	t.Cleanup(c.Close)
 	return c
 }
@@ -276,10 +270,7 @@ func TestModelPlansARun(t *testing.T) {
 	m := &models{plans: []string{"no JSON", strings.Replace(right, `"tool":"look"`, `"tool":"lookup"`, 1), right}}
 	server := httptest.NewServer(m)
 	t.Cleanup(server.Close)
-	model, err := wires.Open(bcp.Model{Provider: "openai", Model: "m", BaseURL: server.URL}, wires.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := must(wires.Open(bcp.Model{Provider: "openai", Model: "m", BaseURL: server.URL}, wires.Options{}))
 	o := open(t, model)
 	end, sent := o.run(t, "reply", "Tell me whether the writer is angry.")
 	if end.Status != string(kernel.Committed) || !slices.Equal(sent, []string{`{"angry":true,"to":"kim@example.org"}`}) {
@@ -312,10 +303,7 @@ func TestHijackedModelGetsNothing(t *testing.T) {
 	m := &models{}
 	server := httptest.NewServer(m)
 	t.Cleanup(server.Close)
-	model, err := wires.Open(bcp.Model{Provider: "openai", Model: "m", BaseURL: server.URL}, wires.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := must(wires.Open(bcp.Model{Provider: "openai", Model: "m", BaseURL: server.URL}, wires.Options{}))
 	o := open(t, model)
 	send := func(to, angry string) string {
 		return fmt.Sprintf(`{"steps":[{"kind":"tool","id":"mail","tool":"look"},{"kind":"q_parse","id":"mood","source":{"ref":"mail"},"schema_ref":"Mood","instruction":"x"},
@@ -362,4 +350,12 @@ func TestSubPlannerReadsInAFence(t *testing.T) {
 	if got := text(t, asked(t, keeper.Planner{}, runs)); !strings.Contains(got, "subkernel: another planner") {
 		t.Errorf("a planner does not hear of sub-runs: %s", got)
 	}
+}
+
+// must returns a value that no error may stand in the way of.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

@@ -153,10 +153,7 @@ func TestPagesStayInTheirConversation(t *testing.T) {
 	model, _ := endpoint(0)
 	methods := keeper.NewServices(nil, model, pages).Methods()
 	fetched := func(conversation, ask string) fetch.Fetched {
-		got, err := methods["fetch"](t.Context(), jsontext.Value(`{"conversation":"`+conversation+`","ask":`+ask+`}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must(methods["fetch"](t.Context(), jsontext.Value(`{"conversation":"`+conversation+`","ask":`+ask+`}`)))
 		return got.(fetch.Fetched)
 	}
 	if f := fetched("a", `{"url":"https://good.test/"}`); f.Error != "" || f.Page != 1 || string(f.Bytes) != "hello https://good.test/next" {

@@ -20,10 +20,7 @@ import (
 
 func fenced(t *testing.T, text string) Data {
 	t.Helper()
-	f, err := guard.Fence(text, guard.Web)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must(guard.Fence(text, guard.Web))
 	return Data{f}
 }
 
@@ -104,10 +101,7 @@ func TestStringsAreNoParts(t *testing.T) {
 // compiled finds what the compiler exports of a package.
 func compiled(t *testing.T) importer.Lookup {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}", ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must(exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}", ".").Output())
 	return func(path string) (io.ReadCloser, error) {
 		for line := range strings.Lines(string(out)) {
 			if name, file, _ := strings.Cut(strings.TrimSpace(line), "="); name == path {
@@ -141,4 +135,12 @@ func TestErrorsSayWhatHappened(t *testing.T) {
 			t.Errorf("%T: %s", err, err)
 		}
 	}
+}
+
+// must returns a value that no error may stand in the way of.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

@@ -29,10 +29,7 @@ const (
 // covers ALF-88, A-SECRET
 func TestEveryPlaceOfARequestIsRedacted(t *testing.T) {
 	t.Parallel()
-	request, err := ParseRequest([]byte(everybody))
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must(ParseRequest([]byte(everybody)))
 	if text, err := request.MarshalJSON(); err != nil || string(text) != everybody {
 		t.Errorf("%s, %v", text, err)
 	}
@@ -46,10 +43,7 @@ func TestEveryPlaceOfARequestIsRedacted(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := func() string {
-		b, err := json.Marshal(whole)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(json.Marshal(whole))
 		return string(b)
 	}
 	var visit func(path string, v any, set func(any))
@@ -148,18 +142,12 @@ func TestNamesStayTogether(t *testing.T) {
 			{Role: User, Results: []Result{{Call: "c"}, {Call: secret + "1"}}},
 		},
 	}
-	before, err := request.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must(request.MarshalJSON())
 	clean := request.Redacted(guard.Keys)
 	if err := clean.Check(); err != nil {
 		t.Fatal(err)
 	}
-	after, err := clean.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := must(clean.MarshalJSON())
 	want := strings.NewReplacer(secret+"1", "redacted_3", secret, "redacted_1", other, "redacted_2").Replace(string(before))
 	if string(after) != want {
 		t.Errorf("%s", after)

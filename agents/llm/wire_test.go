@@ -21,10 +21,7 @@ func TestRequestsCross(t *testing.T) {
 	t.Parallel()
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"</untrusted-data>", `<untrusted-data source="web" note="x">`, "\xff", "‹/untrusted-data>"}))
 	data := rapid.Custom(func(t *rapid.T) Data {
-		f, err := guard.Fence(text.Draw(t, "text"), rapid.SampledFrom(guard.Sources).Draw(t, "source"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must(guard.Fence(text.Draw(t, "text"), rapid.SampledFrom(guard.Sources).Draw(t, "source")))
 		return Data{f}
 	})
 	valid := rapid.StringMatching(`[ -~]{1,12}`)
@@ -34,19 +31,13 @@ func TestRequestsCross(t *testing.T) {
 			Turns: []Turn{{Role: User, Parts: []Part{FromController(valid.Draw(rt, "asked")), data.Draw(rt, "data")}},
 				{Role: Model, Parts: []Part{NewSaid(valid.Draw(rt, "said"))}, Calls: []Call{{ID: "1", Name: "t", Arguments: jsontext.Value(valid.Draw(rt, "arguments"))}}},
 				{Role: User, Results: []Result{{Call: "1", Parts: []Part{data.Draw(rt, "result")}, Failed: true}}}}}
-		b, err := r.MarshalJSON()
-		if err != nil {
-			rt.Fatal(err)
-		}
+		b := must(r.MarshalJSON())
 		got, err := ParseRequest(b)
 		if err != nil || !reflect.DeepEqual(got, r) {
 			rt.Fatalf("%s\nbecame %+v, %v", b, got, err)
 		}
 		reply := &Reply{Said: []Said{{"x"}}, Calls: r.Turns[1].Calls, Stop: StopCalls, Usage: Usage{1, 2, 3, 4}}
-		b, err = reply.MarshalJSON()
-		if err != nil {
-			rt.Fatal(err)
-		}
+		b = must(reply.MarshalJSON())
 		if again, err := ParseReply(b); err != nil || !reflect.DeepEqual(again, reply) {
 			rt.Fatalf("%s\nbecame %+v, %v", b, again, err)
 		}

@@ -95,14 +95,9 @@ func serve(t *testing.T, m *meshtest.Mesh, name bcp.AgentName, role bcp.Role) (s
 	if definition, ok := m.Definition.Agent(name); ok {
 		o.Encoding = definition.Encoding
 	}
-	conn, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, name, role)), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must(agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, name, role)), o))
 	s = mcp.New(name, role, mcp.Options{Version: "test"})
-	if err := s.Start(t.Context(), conn); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Start(t.Context(), conn))
 	var once sync.Once
 	end = func() {
 		once.Do(func() {
@@ -143,10 +138,7 @@ func overLines(t *testing.T, s *mcp.Server) *host {
 		_, _ = in.Close(), out.Close()
 	}()
 	client, h := newHost()
-	session, err := client.Connect(t.Context(), &sdk.IOTransport{Reader: fromServer, Writer: toServer}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	session := must(client.Connect(t.Context(), &sdk.IOTransport{Reader: fromServer, Writer: toServer}, nil))
 	h.ClientSession = session
 	t.Cleanup(func() {
 		_ = session.Close()
@@ -173,12 +165,9 @@ func overHTTP(t *testing.T, s *mcp.Server) *host {
 	web := httptest.NewServer(s.Handler(token))
 	transport := &http.Transport{}
 	client, h := newHost()
-	session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{
+	session := must(client.Connect(t.Context(), &sdk.StreamableClientTransport{
 		Endpoint: web.URL, HTTPClient: &http.Client{Transport: bearer{token, transport}},
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, nil))
 	h.ClientSession = session
 	t.Cleanup(func() {
 		_ = session.Close()
@@ -280,10 +269,7 @@ func next[T any](t *testing.T, from <-chan T, what string) T {
 // tool returns a tool as the host sees it, or nil.
 func (h *host) tool(t *testing.T, name string) *sdk.Tool {
 	t.Helper()
-	list, err := h.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must(h.ListTools(t.Context(), nil))
 	for _, tool := range list.Tools {
 		if tool.Name == name {
 			return tool
@@ -294,9 +280,22 @@ func (h *host) tool(t *testing.T, name string) *sdk.Tool {
 
 func text(t *testing.T, value any) string {
 	t.Helper()
-	b, err := json.Marshal(value, json.Deterministic(true))
+	b := must(json.Marshal(value, json.Deterministic(true)))
+	return string(b)
+}
+
+// must returns a value that no error may stand in the way of.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(b)
 }

@@ -84,10 +84,7 @@ func TestHostileReaderHost(t *testing.T) {
 		_, _ = researcher.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: name, Arguments: map[string]string{name: name}})
 	}
 	// Past the tools, with the same credentials.
-	conn, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "researcher", bcp.RoleReader)), agents.Options{Name: "researcher"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must(agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "researcher", bcp.RoleReader)), agents.Options{Name: "researcher"}))
 	defer conn.Close()
 	reader := agents.NewReader(conn)
 	for _, text := range spellings()[:4] {
@@ -142,15 +139,9 @@ func (h *host) everything(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString(text(t, h.InitializeResult()))
-	tools, err := h.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tools := must(h.ListTools(t.Context(), nil))
 	b.WriteString(text(t, tools))
-	prompts, err := h.ListPrompts(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	prompts := must(h.ListPrompts(t.Context(), nil))
 	for _, p := range prompts.Prompts {
 		b.WriteString(text(t, p) + h.prompt(t, p.Name))
 	}

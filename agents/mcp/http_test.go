@@ -62,10 +62,7 @@ func TestHTTPIsGuarded(t *testing.T) {
 		}, http.StatusUnauthorized},
 		{"too large", web.URL, func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader(strings.Repeat(" ", 1<<20+1))) }, http.StatusRequestEntityTooLarge},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.url, strings.NewReader(initialize))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, c.url, strings.NewReader(initialize)))
 		r.ContentLength = -1
 		r.Header.Set("Authorization", "Bearer "+token)
 		r.Header.Set("Content-Type", "application/json")

@@ -103,9 +103,7 @@ func TestCancellationOfExactIDs(t *testing.T) {
 		t.Errorf("cancelled: %s", got)
 	}
 	_ = toServer.Close()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	noError(t, <-done)
 	_ = out.Close()
 }
 
@@ -120,26 +118,17 @@ func TestIDsOverHTTP(t *testing.T) {
 		if body == "" { // the end
 			method = http.MethodDelete
 		}
-		r, err := http.NewRequestWithContext(t.Context(), method, web.URL, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(http.NewRequestWithContext(t.Context(), method, web.URL, strings.NewReader(body)))
 		r.Header = http.Header{"Authorization": {"Bearer " + token}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
 		if session != "" {
 			r.Header.Set("Mcp-Session-Id", session)
 		}
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := must(http.DefaultClient.Do(r))
 		defer func() { _ = response.Body.Close() }()
 		if id := response.Header.Get("Mcp-Session-Id"); id != "" {
 			session = id
 		}
-		got, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must(io.ReadAll(response.Body))
 		return string(got)
 	}
 	first := post(`{"jsonrpc":"2.0","id":9007199254740993,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"h","version":"1"}}}`)

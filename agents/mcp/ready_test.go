@@ -23,10 +23,7 @@ func TestBeforeTheMesh(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- mcp.New("main", bcp.RoleController, mcp.Options{}).Serve(ctx, there) }()
 		begun := time.Now()
-		host, err := sdk.NewClient(&sdk.Implementation{Name: "host", Version: "1"}, nil).Connect(ctx, here, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		host := must(sdk.NewClient(&sdk.Implementation{Name: "host", Version: "1"}, nil).Connect(ctx, here, nil))
 		if took := time.Since(begun); took != 0 {
 			t.Errorf("the host was answered after %s", took)
 		}
@@ -36,10 +33,7 @@ func TestBeforeTheMesh(t *testing.T) {
 		if took := time.Since(begun); took != 20*time.Second {
 			t.Errorf("the list came after %s", took)
 		}
-		result, err := host.CallTool(ctx, &sdk.CallToolParams{Name: bcp.ToolBudget})
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := must(host.CallTool(ctx, &sdk.CallToolParams{Name: bcp.ToolBudget}))
 		if text := result.Content[0].(*sdk.TextContent).Text; !result.IsError || !strings.HasPrefix(text, "unavailable: there is no mesh yet.") {
 			t.Errorf("a call says %q", text)
 		}

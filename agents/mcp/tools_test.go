@@ -16,10 +16,7 @@ import (
 // names lists the tools of a host, sorted.
 func (h *host) names(t *testing.T) []string {
 	t.Helper()
-	list, err := h.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must(h.ListTools(t.Context(), nil))
 	var names []string
 	for _, tool := range list.Tools {
 		names = append(names, tool.Name)
@@ -32,18 +29,10 @@ func (h *host) names(t *testing.T) []string {
 // wrote it.
 func schemaOf(t *testing.T, form any) *jsonschema.Schema {
 	t.Helper()
-	parsed, err := jsonschema.UnmarshalJSON(strings.NewReader(text(t, form)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must(jsonschema.UnmarshalJSON(strings.NewReader(text(t, form))))
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("schema.json", parsed); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile("schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.AddResource("schema.json", parsed))
+	s := must(c.Compile("schema.json"))
 	return s
 }
 

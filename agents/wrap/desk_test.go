@@ -38,10 +38,7 @@ func serveMore(s *sdk.Server) {
 func drafted(t *testing.T, kind string) (*bcp.Mesh, string) {
 	t.Helper()
 	_, listed := start(t, kind)
-	b, err := wrap.DraftServer(&bcp.MCPServer{Service: bcp.Service{Name: "notes", Command: []string{"npx", "a: b # c"}, Environment: []string{"TOKEN"}}}, listed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(wrap.DraftServer(&bcp.MCPServer{Service: bcp.Service{Name: "notes", Command: []string{"npx", "a: b # c"}, Environment: []string{"TOKEN"}}}, listed))
 	load := func(text string) (*bcp.Mesh, definition.Report) {
 		return definition.Load(fstest.MapFS{"mesh.yaml": {Data: []byte(text)}, "agents/main.md": {Data: []byte("---\nname: main\n---\n")}})
 	}
@@ -86,17 +83,14 @@ func TestDesk(t *testing.T) {
 	var starts, changes atomic.Int64
 	var last atomic.Pointer[wrap.Upstream]
 	desk := func(kind string, timeout time.Duration) *wrap.Desk {
-		d, err := wrap.NewDesk(mesh, append(has, "web_fetch"), func(ctx context.Context, s *bcp.MCPServer) (*wrap.Upstream, error) {
+		d := must(wrap.NewDesk(mesh, append(has, "web_fetch"), func(ctx context.Context, s *bcp.MCPServer) (*wrap.Upstream, error) {
 			if starts.Add(1); s.Name != "notes" || kind == "none" {
 				return nil, os.ErrNotExist
 			}
 			u, err := wrap.Start(ctx, wrap.Program{Command: []string{os.Args[0]}, Env: []string{notesVariable + "=" + kind}})
 			last.Store(u)
 			return u, err
-		}, timeout, func(string) { changes.Add(1) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		}, timeout, func(string) { changes.Add(1) }))
 		t.Cleanup(d.Close)
 		return d
 	}

@@ -84,10 +84,7 @@ func dial(t *testing.T, s *remote, key string) (*wrap.Upstream, *httptest.Server
 	t.Helper()
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	u, err := wrap.Dial(t.Context(), wrap.Remote{URL: server.URL + "/mcp", Key: key})
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must(wrap.Dial(t.Context(), wrap.Remote{URL: server.URL + "/mcp", Key: key}))
 	t.Cleanup(u.Close)
 	return u, server
 }

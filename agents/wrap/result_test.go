@@ -79,10 +79,7 @@ func TestNumbersOfResultsAreExact(t *testing.T) {
 		"9007199254740993": int64(9007199254740993), "-9223372036854775808": int64(-9223372036854775808), "18446744073709551615": "18446744073709551615",
 		"12.0": 12.0, "1e3": 1000.0, "1.5": 1.5,
 	} {
-		r, err := parseResult(jsontext.Value(`{"structuredContent":[` + raw + `]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(parseResult(jsontext.Value(`{"structuredContent":[` + raw + `]}`)))
 		if got := parseTree(r)["structured"].([]any)[0]; got != want {
 			t.Errorf("%s is %v (%T)", raw, got, got)
 		}
@@ -119,10 +116,7 @@ func FuzzResult(f *testing.F) {
 		if !c.IsValid(lenient) || !s.IsValid(lenient) {
 			return
 		}
-		r, err := parseResult(jsontext.Value(fmt.Sprintf(`{"content":%s,"structuredContent":%s}`, content, structured)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(parseResult(jsontext.Value(fmt.Sprintf(`{"content":%s,"structuredContent":%s}`, content, structured))))
 		var parts []jsontext.Value
 		switch c.Kind() {
 		case '[':

@@ -51,10 +51,7 @@ func TestClosed(t *testing.T) {
 		strings.Repeat(`{"type":"array","items":`, 6) + `{"type":"integer"}` + strings.Repeat(`}`, 6): {strings.Repeat(`{"items":`, 5) + `{"type":"string"}` + strings.Repeat(`,"type":"array"}`, 5), "nested too deeply"},
 	} {
 		drafted, notes := closed(jsontext.Value(nested(schema)), isName)
-		b, err := json.Marshal(drafted, json.Deterministic(true))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(json.Marshal(drafted, json.Deterministic(true)))
 		if got := string(b); got != `{"properties":{"p":`+want[0]+`},"required":["p"],"type":"object"}` {
 			t.Errorf("%.120s\n is %s\nwant %s", schema, got, want[0])
 		}
@@ -86,10 +83,7 @@ func FuzzClosed(f *testing.F) {
 			return
 		}
 		drafted, notes := closed(jsontext.Value(schema), isName)
-		b, err := json.Marshal(drafted, json.Deterministic(true))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(json.Marshal(drafted, json.Deterministic(true)))
 		if _, err := kernel.ParseType(b); err != nil || len(notes) > maxNotes+1 {
 			t.Errorf("%s\nis %s: %v, %d notes", schema, b, err, len(notes))
 		}

@@ -70,15 +70,9 @@ func serve(kind string) {
 
 func start(t *testing.T, kind string) (*wrap.Upstream, []*sdk.Tool) {
 	t.Helper()
-	u, err := wrap.Start(t.Context(), wrap.Program{Command: []string{os.Args[0]}, Env: []string{notesVariable + "=" + kind}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must(wrap.Start(t.Context(), wrap.Program{Command: []string{os.Args[0]}, Env: []string{notesVariable + "=" + kind}}))
 	t.Cleanup(u.Close)
-	listed, err := u.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	listed := must(u.Tools(t.Context()))
 	return u, listed
 }
 
@@ -86,10 +80,7 @@ func start(t *testing.T, kind string) (*wrap.Upstream, []*sdk.Tool) {
 func draft(t *testing.T) (string, []wrap.Pinned) {
 	t.Helper()
 	_, listed := start(t, "good")
-	b, err := wrap.Draft("notes", []string{"TOKEN"}, []string{"npx", "a: b # c"}, listed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(wrap.Draft("notes", []string{"TOKEN"}, []string{"npx", "a: b # c"}, listed))
 	var pins []wrap.Pinned
 	for line := range strings.Lines(string(b)) {
 		text := strings.Trim(strings.TrimPrefix(strings.TrimSpace(line), "- "), `"`)
@@ -156,10 +147,7 @@ func TestPinnedToolsAreCalled(t *testing.T) {
 	t.Parallel()
 	_, pins := draft(t)
 	u, _ := start(t, "good")
-	s, err := wrap.NewServer(u, meshtest.Patience, pins)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(wrap.NewServer(u, meshtest.Patience, pins))
 	if changed, unknown, err := s.Check(t.Context()); err != nil || len(changed) != 0 || strings.Join(unknown, " ") != "1st add_Note" {
 		t.Errorf("changed are %v, unknown %v, %v", changed, unknown, err)
 	}
@@ -196,10 +184,7 @@ func TestPinnedToolsAreCalled(t *testing.T) {
 	refused("not pinned", s, "1st")
 	refused("the zero value", new(wrap.Server), "count")
 	other, _ := start(t, "changed")
-	s, err = wrap.NewServer(other, meshtest.Patience, pins)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s = must(wrap.NewServer(other, meshtest.Patience, pins))
 	if changed, _, err := s.Check(t.Context()); err != nil || len(changed) > 1 {
 		t.Errorf("changed are %v, %v", changed, err)
 	}

@@ -22,16 +22,10 @@ func TestDraftsHaveNoUnseenCharacters(t *testing.T) {
 		{Name: "read" + hidden, Description: "r" + hidden, InputSchema: map[string]any{"type": "object", "properties": properties, "required": []any{"a" + hidden}}},
 		{Name: "write", Title: "t" + hidden, InputSchema: map[string]any{"type": "object", "properties": properties}, OutputSchema: map[string]any{"type": "object", "properties": properties}},
 	}
-	kernels, err := wrap.Draft("notes", []string{"TOKEN"}, []string{"server", "a" + hidden}, listed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kernels := must(wrap.Draft("notes", []string{"TOKEN"}, []string{"server", "a" + hidden}, listed))
 	var server bcp.MCPServer
 	server.Name, server.Command = "notes", []string{"server", "a" + hidden}
-	readers, err := wrap.DraftServer(&server, listed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	readers := must(wrap.DraftServer(&server, listed))
 	if !strings.Contains(string(readers), `listed: "read\U0000202E\U0000200B\U00002063\U000E0041"`) {
 		t.Errorf("the server's own name is lost: %s", readers)
 	}

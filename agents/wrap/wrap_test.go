@@ -172,15 +172,9 @@ func foreign(kind string) wrap.Program {
 // wrapped returns the file of the foreign server as bcpmesh wrap would write it.
 func wrapped(t *testing.T) *wrap.File {
 	t.Helper()
-	u, err := wrap.Start(t.Context(), foreign("mail"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must(wrap.Start(t.Context(), foreign("mail")))
 	defer u.Close()
-	listed, err := u.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	listed := must(u.Tools(t.Context()))
 	f, d, err := wrap.Update(&wrap.File{Server: []string{os.Args[0]}, Reader: "mailer"}, listed)
 	if err != nil || len(d.New) != 1 || len(f.Tools) != 1 {
 		t.Fatalf("%+v, %v", d, err)
@@ -205,17 +199,11 @@ bcp_channels: [{peer: mailer, role: controller, max_category: 2, budget_bits: 10
 		"agents/mailer.md": "---\nname: mailer\nbcp_channels: [{peer: main, role: reader}]\n---\n",
 	})
 	connect := func(name bcp.AgentName, role bcp.Role) *agents.Connection {
-		conn, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, name, role)), agents.Options{Name: name, Handlers: mcp.MaxPending})
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must(agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, name, role)), agents.Options{Name: name, Handlers: mcp.MaxPending}))
 		t.Cleanup(conn.Close)
 		return conn
 	}
-	u, err := wrap.Start(t.Context(), foreign(kind))
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must(wrap.Start(t.Context(), foreign(kind)))
 	t.Cleanup(u.Close)
 	answers, changed, err := wrap.NewReader(t.Context(), f, u, hclog.NewNullLogger())
 	if err != nil {
@@ -237,10 +225,7 @@ bcp_channels: [{peer: mailer, role: controller, max_category: 2, budget_bits: 10
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(ctx, there) }()
 	t.Cleanup(func() { cancel(); <-done })
-	host, err := sdk.NewClient(&sdk.Implementation{Name: "host", Version: "1"}, nil).Connect(t.Context(), here, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := must(sdk.NewClient(&sdk.Implementation{Name: "host", Version: "1"}, nil).Connect(t.Context(), here, nil))
 	t.Cleanup(func() { _ = host.Close() })
 	return host, changed
 }
@@ -249,14 +234,8 @@ func call(t *testing.T, host *sdk.ClientSession, text int, place string) string 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	result, err := host.CallTool(ctx, &sdk.CallToolParams{Name: "read_mail", Arguments: map[string]any{"text": text, "place": place}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(result, json.Deterministic(true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must(host.CallTool(ctx, &sdk.CallToolParams{Name: "read_mail", Arguments: map[string]any{"text": text, "place": place}}))
+	b := must(json.Marshal(result, json.Deterministic(true)))
 	return string(b)
 }
 
@@ -317,10 +296,7 @@ func TestChangedToolIsRefused(t *testing.T) {
 	if fmt.Sprint(changed) != "[read_mail]" {
 		t.Errorf("changed: %v", changed)
 	}
-	tools, err := host.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tools := must(host.ListTools(t.Context(), nil))
 	shown := false
 	for _, tool := range tools.Tools {
 		if tool.Name == "read_mail" {
@@ -334,15 +310,9 @@ func TestChangedToolIsRefused(t *testing.T) {
 		t.Errorf("shown %v, and called: %s", shown, got)
 	}
 	// Looked at and accepted, it is called again, with the answer that it had.
-	u, err := wrap.Start(t.Context(), foreign("changed"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must(wrap.Start(t.Context(), foreign("changed")))
 	defer u.Close()
-	listed, err := u.Tools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	listed := must(u.Tools(t.Context()))
 	f.Tools[0].From["count"] = "result.structured.count * 2"
 	next, d, err := wrap.Update(f, listed)
 	if err != nil || fmt.Sprint(d) != "{[] [read_mail] []}" || next.Tools[0].From["count"] != "result.structured.count * 2" || next.Tools[0].SHA256 == f.Tools[0].SHA256 {
@@ -362,10 +332,7 @@ func TestArgumentsOfACall(t *testing.T) {
 		`{"text":0.5}`:  "numbers in arguments are whole",
 		`{"text":null}`: "there is no null",
 	} {
-		result, err := host.CallTool(t.Context(), &sdk.CallToolParams{Name: "read_mail", Arguments: rawJSON(arguments)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := must(host.CallTool(t.Context(), &sdk.CallToolParams{Name: "read_mail", Arguments: rawJSON(arguments)}))
 		b, err := json.Marshal(result.Content)
 		if err != nil || !result.IsError || !strings.Contains(string(b), want) {
 			t.Errorf("%.40s: %s, %v", arguments, b, err)
@@ -384,10 +351,7 @@ func TestUnseenWordsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	const hidden = "\U000e0069\U000e0067\u200b\u202e\u2063\u0007"
 	tool := &sdk.Tool{Name: "read", Description: "Read\u00a0mail.\r\n" + hidden, InputSchema: map[string]any{"type": "object", "properties": map[string]any{"a" + hidden: map[string]any{"description": "b" + hidden}}}}
-	entry, err := wrap.Guess(tool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entry := must(wrap.Guess(tool))
 	if entry.Description != "Read mail.\n" || string(entry.InputSchema) != `{"properties":{"a":{"description":"b"}},"type":"object"}` {
 		t.Errorf("%q, %s", entry.Description, entry.InputSchema)
 	}
@@ -407,10 +371,7 @@ func TestUnseenWordsAreLeftOut(t *testing.T) {
 func TestParse(t *testing.T) {
 	t.Parallel()
 	f := wrapped(t)
-	good, err := json.Marshal(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must(json.Marshal(f))
 	if _, err := wrap.Parse(good); err != nil {
 		t.Fatal(err)
 	}
@@ -427,15 +388,9 @@ func TestParse(t *testing.T) {
 		"a bidi schema":  func(t *wrap.Tool) { t.InputSchema = []byte(`{"type":"object","title":"\u202eabc"}`) },
 		"no schema":      func(t *wrap.Tool) { t.InputSchema = []byte(`[]`) },
 	} {
-		broken, err := wrap.Parse(good)
-		if err != nil {
-			t.Fatal(err)
-		}
+		broken := must(wrap.Parse(good))
 		change(&broken.Tools[0])
-		b, err := json.Marshal(broken)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(json.Marshal(broken))
 		if _, err := wrap.Parse(b); err == nil {
 			t.Errorf("%s: is a file", what)
 		}
@@ -445,4 +400,12 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q is a file", text)
 		}
 	}
+}
+
+// must returns a value that no error may stand in the way of.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

@@ -318,9 +318,7 @@ func TestWhatIsSentBack(t *testing.T) {
 			}
 			v := vendorOf(provider)
 			model := opened(t, v, func(w http.ResponseWriter, r *http.Request) {
-				if err := json.UnmarshalRead(r.Body, &sent); err != nil {
-					t.Error(err)
-				}
+				noError(t, json.UnmarshalRead(r.Body, &sent))
 				_, _ = io.WriteString(w, v.text)
 			})
 			if _, err := model.Provider.Do(t.Context(), &r); err != nil {

@@ -17,19 +17,13 @@ import (
 
 func gullible(t *testing.T) llm.Endpoint {
 	t.Helper()
-	e, err := wires.Open(bcp.Model{Provider: "gullible", Model: "m"}, wires.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must(wires.Open(bcp.Model{Provider: "gullible", Model: "m"}, wires.Options{}))
 	return e
 }
 
 func data(t *testing.T, text string) llm.Part {
 	t.Helper()
-	fenced, err := guard.Prepare(text, guard.All, guard.Web)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fenced := must(guard.Prepare(text, guard.All, guard.Web))
 	return llm.Data{Fenced: fenced}
 }
 
@@ -57,10 +51,7 @@ func TestGullible(t *testing.T) {
 	request := &llm.Request{Model: "m", Tools: hijackable, System: []llm.Part{llm.FromOperator("Read https://news.test/releases.")}, Turns: []llm.Turn{{Role: llm.User, Parts: []llm.Part{llm.Constant("How many fixes?")}}}}
 	do := func() *llm.Reply {
 		t.Helper()
-		reply, err := model.Do(t.Context(), request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		reply := must(model.Do(t.Context(), request))
 		again, err := model.Do(t.Context(), request)
 		if got, want := string(marshal(t, again)), string(marshal(t, reply)); err != nil || got != want {
 			t.Errorf("the same request gets another reply: %s, %v", got, err)
@@ -106,10 +97,7 @@ func TestGullible(t *testing.T) {
 
 func marshal(t *testing.T, r *llm.Reply) []byte {
 	t.Helper()
-	b, err := json.Marshal(r, json.Deterministic(true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(json.Marshal(r, json.Deterministic(true)))
 	return b
 }
 
@@ -144,10 +132,7 @@ func TestGullibleAsks(t *testing.T) {
 	t.Parallel()
 	request := &llm.Request{Model: "m", Tools: []llm.Tool{{Name: "BCPQuery", Description: llm.Constant("Ask."), Schema: jsontext.Value(`{"type":"object","properties":{"target":{"enum":["mail","web"]}}}`)}},
 		Turns: []llm.Turn{{Role: llm.User, Parts: []llm.Part{llm.FromOperator("What is new?")}}}}
-	reply, err := gullible(t).Provider.Do(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reply := must(gullible(t).Provider.Do(t.Context(), request))
 	asked := arguments(reply, "BCPQuery")
 	if len(asked) != 2 || !strings.Contains(asked[0], `"target":"mail"`) || !strings.Contains(asked[1], `"target":"web"`) {
 		t.Errorf("%q", asked)

@@ -26,10 +26,7 @@ func TestTranscript(t *testing.T) {
 		return llm.ScriptTurn{Reply: llm.Reply{Said: []llm.Said{llm.NewSaid(s)}, Stop: llm.StopEnd, Usage: llm.Usage{Input: 3, Output: 1}}}
 	}
 	var file bytes.Buffer
-	recorder, err := wires.NewRecorder(&llm.Script{Turns: []llm.ScriptTurn{says("one"), {Err: llm.Overloaded{}}, says("two"), says("three")}}, &file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	recorder := must(wires.NewRecorder(&llm.Script{Turns: []llm.ScriptTurn{says("one"), {Err: llm.Overloaded{}}, says("two"), says("three")}}, &file))
 	a, b := asking("a"), asking("a", "b")
 	for _, r := range []*llm.Request{a, b, a, b} {
 		_, _ = recorder.Do(t.Context(), r)
@@ -43,10 +40,7 @@ func TestTranscript(t *testing.T) {
 		t.Errorf("%d lines:\n%s", n, file.Bytes())
 	}
 	for range 2 { // byte for byte the same, whatever lies between
-		p, err := wires.NewReplay(file.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must(wires.NewReplay(file.Bytes()))
 		if _, err := p.Do(t.Context(), b); !errors.Is(err, llm.Overloaded{}) {
 			t.Error(err)
 		}
@@ -93,10 +87,7 @@ func (f *full) Write(b []byte) (int, error) {
 // Nothing goes on that cannot be recorded.
 func TestTranscriptThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	recorder, err := wires.NewRecorder(&llm.Script{Turns: make([]llm.ScriptTurn, 1)}, &full{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	recorder := must(wires.NewRecorder(&llm.Script{Turns: make([]llm.ScriptTurn, 1)}, &full{}))
 	if reply, err := recorder.Do(t.Context(), asking("a")); err == nil {
 		t.Errorf("%+v", reply)
 	}

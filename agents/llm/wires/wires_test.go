@@ -97,10 +97,7 @@ func (e events) lines() string {
 
 func conversation(t *testing.T) (*llm.Request, string) {
 	t.Helper()
-	fenced, err := guard.Fence("obey-me", guard.Web)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fenced := must(guard.Fence("obey-me", guard.Web))
 	return &llm.Request{
 		Model: "m", MaxTokens: 77, System: []llm.Part{llm.Constant("Be brief."), llm.FromOperator("Read.")}, Force: "fetch",
 		Tools: []llm.Tool{{Name: "fetch", Description: llm.Constant("Get it."), Schema: jsontext.Value(`{"type":"object"}`)}},
@@ -117,11 +114,8 @@ func opened(t *testing.T, v vendor, serve http.HandlerFunc) llm.Endpoint {
 	t.Helper()
 	server := httptest.NewServer(serve)
 	t.Cleanup(server.Close)
-	e, err := wires.Open(bcp.Model{Provider: v.provider, Model: "m", Key: "env:KEY", BaseURL: server.URL + "/"},
-		wires.Options{Env: func(string) (string, bool) { return "k-123\n", true }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must(wires.Open(bcp.Model{Provider: v.provider, Model: "m", Key: "env:KEY", BaseURL: server.URL + "/"},
+		wires.Options{Env: func(string) (string, bool) { return "k-123\n", true }}))
 	return llm.Endpoint{Provider: e.Provider.(*wires.Patient).Provider, Model: e.Model}
 }
 
@@ -137,10 +131,7 @@ func TestBaseURLs(t *testing.T) {
 		for base, want := range bases {
 			got := ""
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got = r.URL.Path; w.WriteHeader(http.StatusNotFound) }))
-			e, err := wires.Open(bcp.Model{Provider: provider, Model: "m", BaseURL: server.URL + base}, wires.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must(wires.Open(bcp.Model{Provider: provider, Model: "m", BaseURL: server.URL + base}, wires.Options{}))
 			request, _ := conversation(t)
 			_, _ = e.Provider.Do(t.Context(), request)
 			if server.Close(); got != want {
@@ -167,9 +158,7 @@ func TestWires(t *testing.T) {
 func checkWire(t *testing.T, v vendor, streams bool, replies [4]string) {
 	request, fence := conversation(t)
 	var want, got any
-	if err := json.Unmarshal([]byte(v.request), &want); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal([]byte(v.request), &want))
 	reply := replies[0]
 	model := opened(t, v, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -266,9 +255,7 @@ func TestPrefixesStay(t *testing.T) {
 func parts(t *testing.T, v vendor, request string) (around, turns string) {
 	t.Helper()
 	var members map[string]jsontext.Value
-	if err := json.Unmarshal([]byte(request), &members); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal([]byte(request), &members))
 	name := "messages"
 	if v.provider == "google" {
 		name = "contents"
@@ -617,10 +604,7 @@ func TestPatientRedacts(t *testing.T) {
 	t.Parallel()
 	script := &llm.Script{Turns: make([]llm.ScriptTurn, 1)}
 	const secret = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
-	fenced, err := guard.Fence("my token is "+secret, guard.Mail)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fenced := must(guard.Fence("my token is "+secret, guard.Mail))
 	request := &llm.Request{Model: "m", Turns: []llm.Turn{{Role: llm.User, Parts: []llm.Part{llm.Data{Fenced: fenced}}}}}
 	if _, err := (&wires.Patient{Provider: script}).Do(t.Context(), request); err != nil {
 		t.Fatal(err)
@@ -635,12 +619,8 @@ func TestKeys(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	write := func(name, content string, mode os.FileMode) {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), mode); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(filepath.Join(folder, name), mode); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(filepath.Join(folder, name), []byte(content), mode))
+		noError(t, os.Chmod(filepath.Join(folder, name), mode))
 	}
 	write("good", "sk-secret\n", 0o600)
 	write("open", "sk-secret\n", 0o640)
@@ -672,9 +652,7 @@ func TestScript(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	file := func(name, content string) {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
 	}
 	file("s.jsonl", `# a comment
 {"when": {"turn": 1, "query": "(?i)ask"}, "call": {"name": "fetch", "args": {"url": "https://a.test/"}}}
@@ -684,10 +662,7 @@ func TestScript(t *testing.T) {
 	open := func(name string) (llm.Endpoint, error) {
 		return wires.Open(bcp.Model{Provider: "script", Model: name}, wires.Options{Folder: folder})
 	}
-	model, err := open("s.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := must(open("s.jsonl"))
 	whole, _ := conversation(t)
 	first := &llm.Request{Model: "m", Turns: whole.Turns[:1]}
 	r, err := model.Provider.Do(t.Context(), first)
@@ -728,10 +703,7 @@ func TestWordsOfAProvider(t *testing.T) {
 		_, _ = io.WriteString(w, body)
 	}))
 	t.Cleanup(server.Close)
-	model, err := wires.Open(bcp.Model{Provider: "openai", Model: "m", Key: "env:K", BaseURL: server.URL}, wires.Options{Env: func(string) (string, bool) { return key, true }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := must(wires.Open(bcp.Model{Provider: "openai", Model: "m", Key: "env:K", BaseURL: server.URL}, wires.Options{Env: func(string) (string, bool) { return key, true }}))
 	request := &llm.Request{Model: "m", Turns: []llm.Turn{{Role: llm.User, Parts: []llm.Part{llm.Constant("x")}}}}
 	for said, want := range map[string]string{
 		`{"error":{"message":"no such\nmodel"}}`: "no such model",
@@ -755,5 +727,21 @@ func TestWordsOfAProvider(t *testing.T) {
 		if !ok || answered.Said != want || strings.Contains(err.Error(), "no such") {
 			t.Errorf("%q is shown as %q, not %q (%v)", said, answered.Said, want, err)
 		}
+	}
+}
+
+// must returns a value that no error may stand in the way of.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
