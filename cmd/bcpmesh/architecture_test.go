@@ -166,16 +166,11 @@ func (h *house) picture() string {
 // shows what there is; -update draws it.
 func TestPictureOfTheRooms(t *testing.T) {
 	t.Parallel()
-	h, err := newHouse(rules)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must(newHouse(rules))(t)
 	const file = "../../docs/architecture.svg"
 	want := h.picture()
 	if flag.Lookup("update").Value.String() == "true" {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, []byte(want), 0o644))
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != want {
 		t.Errorf("%s is not of these rules (%v): go test ./cmd/bcpmesh -run PictureOfTheRooms -update", filepath.Base(file), err)

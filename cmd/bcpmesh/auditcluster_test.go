@@ -47,9 +47,7 @@ func (x *clusterMesh) signs() string {
 func (x *clusterMesh) write(name, content string) string {
 	x.t.Helper()
 	file := filepath.Join(x.t.TempDir(), name)
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		x.t.Fatal(err)
-	}
+	noError(x.t, os.WriteFile(file, []byte(content), 0o600))
 	return file
 }
 
@@ -69,17 +67,11 @@ func TestAuditOfACluster(t *testing.T) {
 	}
 	x.pushes(2)
 	second := x.signs()
-	verifier, err := note.NewVerifier(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	verifier := must(note.NewVerifier(key))(t)
 	if n, err := note.Open([]byte(second), note.VerifierList(verifier)); err != nil || !strings.HasPrefix(n.Text, verifier.Name()+"\n") {
 		t.Errorf("a stock reader of notes: %+v, %v", n, err)
 	}
-	before, err := verify.OpenCheckpoint([]byte(first), []string{key})
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must(verify.OpenCheckpoint([]byte(first), []string{key}))(t)
 	after, err := verify.OpenCheckpoint([]byte(second), []string{key})
 	if err != nil || after.Size < before.Size+4 {
 		t.Errorf("a checkpoint of %d decisions behind one of %d: %v", after.Size, before.Size, err)
@@ -110,10 +102,7 @@ func TestAuditOfACluster(t *testing.T) {
 func (x *clusterMesh) refused(words string) {
 	x.t.Helper()
 	size := func() int64 {
-		info, err := os.Stat(filepath.Join(x.keys, "tree", "checkpoints"))
-		if err != nil {
-			x.t.Fatal(err)
-		}
+		info := must(os.Stat(filepath.Join(x.keys, "tree", "checkpoints")))(x.t)
 		return info.Size()
 	}
 	before := size()
@@ -196,10 +185,7 @@ func TestJournalsOfAClusterAreTheOperators(t *testing.T) {
 	if r := execute(t, "", strings.Fields("audit replay --raw"+remote)...); r.code != cli.ExitUsage || !strings.Contains(r.stderr, "for the owner of the state folder") {
 		t.Errorf("with the creds of an auditor: %d %s%s", r.code, r.stdout, r.stderr)
 	}
-	kim, err := agents.Connect(t.Context(), x.cluster.URL(), agents.CredsFile(creds), agents.Options{Name: "kim"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kim := must(agents.Connect(t.Context(), x.cluster.URL(), agents.CredsFile(creds), agents.Options{Name: "kim"}))(t)
 	defer kim.Close()
 	o := agents.NewOperator(kim)
 	for r, err := range o.Journal(t.Context(), 0) {

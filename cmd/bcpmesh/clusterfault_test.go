@@ -59,9 +59,7 @@ func startClustered(t *testing.T, config clustertest.Config, start func(testing.
 	t.Helper()
 	folder := t.TempDir()
 	c := &clustered{t: t, dir: filepath.Join(folder, "mesh"), state: filepath.Join(folder, "state"), out: filepath.Join(folder, "out")}
-	if err := os.Mkdir(c.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Mkdir(c.dir, 0o700))
 	writeFiles(t, c.dir, crashFiles)
 	writeFiles(t, c.dir, map[string]string{"mesh.yaml": "replicas: 3\n"})
 	export := []string{"accounts", "export", c.dir, "--state", c.state, "--out", c.out}
@@ -72,9 +70,7 @@ func startClustered(t *testing.T, config clustertest.Config, start func(testing.
 		t.Fatalf("exporting: %v: %s", err, out)
 	}
 	resolver, err := os.ReadFile(filepath.Join(c.out, "resolver.conf"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	config.Text = func(_ int, folder string) string {
 		return fmt.Sprintf("%s\nresolver: {type: full, dir: %q, allow_delete: false, interval: \"2m\", timeout: \"1.9s\"}\nmax_payload: 1048576\n",
 			resolver, filepath.Join(folder, "accounts"))
@@ -112,9 +108,7 @@ func (c *clustered) beginGateway(i int) {
 		"--ready-file", ready, "--metrics", "127.0.0.1:0")}
 	p.cmd.Stderr = p.stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
-		c.t.Fatal(err)
-	}
+	noError(c.t, p.cmd.Start())
 	c.t.Cleanup(func() {
 		if c.t.Failed() && p.cmd.ProcessState == nil { // it says what it was doing
 			_ = p.cmd.Process.Signal(syscall.SIGQUIT)
@@ -267,18 +261,13 @@ func clusterFaults() []clusterFault {
 
 func (p *process) signal(t *testing.T, s syscall.Signal) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, p.cmd.Process.Signal(s))
 }
 
 // startTraffic connects all clients.
 func (c *clustered) startTraffic(patience time.Duration) *traffic {
 	c.t.Helper()
-	store, err := accounts.Open(c.state)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	store := must(accounts.Open(c.state))(c.t)
 	return startTraffic(c.t, store, c.nodes.URL(), patience, clustertest.Attentive()...)
 }
 
@@ -396,10 +385,7 @@ func metricOf(text []byte, name string) string {
 func (c *clustered) check(traffic *traffic) {
 	c.t.Helper()
 	js := c.js
-	journal, err := meshtest.CheckStream(c.t, js, crashBudgets)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	journal := must(meshtest.CheckStream(c.t, js, crashBudgets))(c.t)
 	traffic.compare(journal, js)
 	// A client asks or pushes one after the other: r0, r1, …, p0, p1, …, d0, d1, …
 	next := map[string]int{}

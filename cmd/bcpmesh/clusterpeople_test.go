@@ -71,16 +71,13 @@ func startClusterDesk(t *testing.T) *clusterMesh {
 func (x *clusterMesh) gateway(name string) (stop func()) {
 	x.t.Helper()
 	folder := meshdir.Folder{Dir: x.dir}
-	g, err := mesh.StartGateway(x.t.Context(), mesh.GatewayConfig{
+	g := must(mesh.StartGateway(x.t.Context(), mesh.GatewayConfig{
 		Cluster: cluster.Config{URL: x.cluster.URL(), Creds: filepath.Join(x.files, keys.GatewaysFolder, name), Name: name},
 		Config: mesh.Config{
 			Load:  func() (*bcp.Mesh, error) { return folder.LoadAll(definition.Site{}) },
 			State: filepath.Join(x.t.TempDir(), name), Version: "test", Logger: hclog.New(&hclog.LoggerOptions{Output: x.t.Output()}),
 		},
-	})
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	}))(x.t)
 	return func() {
 		if err := g.Stop(context.Background()); err != nil {
 			x.t.Error(err)

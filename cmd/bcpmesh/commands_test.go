@@ -49,10 +49,7 @@ func TestDocumentsNameCommands(t *testing.T) {
 			children[parent] = append(children[parent], words[len(words)-1])
 		}
 	})
-	files, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must(filepath.Glob("../../docs/*.md"))(t)
 	named, word := 0, regexp.MustCompile("^[a-z][a-z0-9-]*$")
 	for _, file := range append(files, "../../README.md") {
 		text := readFile(t, file)
@@ -88,10 +85,7 @@ func TestDocumentsLink(t *testing.T) {
 	}
 	followed := 0
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md", "bcp/*.md", "agents/*/*.md", "examples/*/*.md"} {
-		files, err := filepath.Glob("../../" + pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must(filepath.Glob("../../" + pattern))(t)
 		for _, file := range files {
 			for _, found := range link.FindAllStringSubmatch(read(file), -1) {
 				followed++

@@ -57,16 +57,11 @@ func TestCrash(t *testing.T) {
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state")
 	for name, text := range crashFiles {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	address := clustertest.FreeAddress(t)
 	mesh := startProcess(t, dir, state, address)
-	store, err := accounts.Open(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(accounts.Open(state))(t)
 	random := rand.New(rand.NewPCG(chooseSeed(t), 0))
 	traffic := startTraffic(t, store, mesh.url, stepPatience)
 	for range *rounds {
@@ -95,9 +90,7 @@ func startProcess(t *testing.T, dir, state, listen string) *process {
 	ready := filepath.Join(t.TempDir(), "ready.json")
 	p := &process{cmd: exec.Command("bcpmesh", "up", dir, "--listen", listen, "--state", state, "--ready-file", ready), stderr: &bytes.Buffer{}}
 	p.cmd.Stderr = p.stderr
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, p.cmd.Start())
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
 	p.awaitReady(t, ready)
 	return p
@@ -137,9 +130,7 @@ func (p *process) awaitReady(t *testing.T, ready string) {
 // kill ends the process as a power cut would.
 func (p *process) kill(t *testing.T) {
 	t.Helper()
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, p.cmd.Process.Kill())
 	if err := p.cmd.Wait(); err == nil {
 		t.Fatal("the mesh ended by itself")
 	}
@@ -148,10 +139,25 @@ func (p *process) kill(t *testing.T) {
 // end asks the process to end and expects that it does so cleanly.
 func (p *process) end(t *testing.T) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("the mesh ended with %v: %s", err, p.stderr)
+	}
+}
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must returns what a function gives that cannot fail here: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		noError(t, err)
+		return value
 	}
 }

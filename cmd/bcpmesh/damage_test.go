@@ -125,9 +125,7 @@ func newHistory(t *testing.T, random *rand.Rand, clients int, killed bool) *hist
 		}
 		running.Wait()
 		decisions := m.Decisions()
-		if err := m.Projected(t.Context(), decisions[len(decisions)-1].Seq); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, m.Projected(t.Context(), decisions[len(decisions)-1].Seq))
 	}
 	traffic(pushes)
 	m.Stop(t)
@@ -160,9 +158,7 @@ func (h *history) read(t *testing.T) {
 	copyState(t, h.state, copied)
 	h.upTo = []int{0}
 	records, _, err := journalIn(t, copied, h.definition)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, r := range records {
 		h.decisions = append(h.decisions, digestsOf(t, r)...)
 		h.upTo = append(h.upTo, len(h.decisions))
@@ -171,10 +167,7 @@ func (h *history) read(t *testing.T) {
 		if filepath.Ext(name) != ".blk" {
 			continue
 		}
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(os.ReadFile(name))(t)
 		var places []placed
 		for at := 0; at < len(b); {
 			at += int(binary.LittleEndian.Uint32(b[at:]) &^ (1 << 31))
@@ -219,10 +212,7 @@ func (h *history) damage(t *testing.T, state string, random *rand.Rand) (what st
 	}
 	isBlock := filepath.Ext(file) == ".blk"
 	name := filepath.Base(file)
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must(os.ReadFile(file))(t)
 	all := len(h.decisions)
 	in := func(at int) int {
 		if !isBlock {
@@ -231,9 +221,7 @@ func (h *history) damage(t *testing.T, state string, random *rand.Rand) (what st
 		return h.good(name, int64(at))
 	}
 	write := func(b []byte) {
-		if err := os.WriteFile(file, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, b, 0o600))
 	}
 	switch kind := random.IntN(13); kind {
 	case 0, 1, 2:
@@ -259,9 +247,7 @@ func (h *history) damage(t *testing.T, state string, random *rand.Rand) (what st
 		write(append(content, more...))
 		return fmt.Sprintf("%d bytes behind %s", len(more), name), in(len(content))
 	case 8:
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Remove(file))
 		return name + " removed", in(0)
 	case 9: // as it was before
 		rest, _ := filepath.Rel(state, file)
@@ -295,32 +281,22 @@ func (h *history) damage(t *testing.T, state string, random *rand.Rand) (what st
 		switch random.IntN(4) {
 		case 0:
 			for _, b := range blocks {
-				if err := os.Remove(b); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, os.Remove(b))
 			}
 			return "all blocks removed", 0
 		case 1:
 			for _, f := range files {
 				if filepath.Ext(f) != ".blk" {
-					if err := os.Remove(f); err != nil {
-						t.Fatal(err)
-					}
+					noError(t, os.Remove(f))
 				}
 			}
 			return "all but the blocks removed", all
 		case 2:
-			if err := os.RemoveAll(folder); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.RemoveAll(folder))
 			return "the folder removed", 0
 		default:
-			if err := os.RemoveAll(folder); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.CopyFS(folder, os.DirFS(streamFolder(t, h.old, jetstream.CommitStream))); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.RemoveAll(folder))
+			noError(t, os.CopyFS(folder, os.DirFS(streamFolder(t, h.old, jetstream.CommitStream))))
 			return "the folder of an older copy", 0
 		}
 	}
@@ -431,9 +407,7 @@ func digestsOf(t *testing.T, record []byte) (digests [][sha256.Size]byte) {
 	var r struct {
 		Decisions [][]byte `msgpack:"d"`
 	}
-	if err := mp.Unmarshal(record, &r); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, mp.Unmarshal(record, &r))
 	for _, d := range r.Decisions {
 		digests = append(digests, sha256.Sum256(d))
 	}

@@ -14,8 +14,7 @@ func TestFindProgram(t *testing.T) {
 	for _, file := range []string{"some-program", "there/some-program"} {
 		noError(t, os.WriteFile(file, []byte("#!/bin/sh\n"), 0o700))
 	}
-	there, err := filepath.Abs("there")
-	noError(t, err)
+	there := must(filepath.Abs("there"))(t)
 	for path, want := range map[string]string{
 		"": "", ".": "", "there": "", ":": "", "/nowhere": "",
 		there: filepath.Join(there, "some-program"), ".::there:" + there: filepath.Join(there, "some-program"),

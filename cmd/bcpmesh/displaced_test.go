@@ -27,17 +27,12 @@ func TestFolderIsReplaced(t *testing.T) {
 		t.Helper()
 		p := &process{cmd: exec.Command("bcpmesh", "up", dir, "--listen", "127.0.0.1:0", "--ready-file", ready, "--log-level", "info"), stderr: &bytes.Buffer{}}
 		p.cmd.Stdout, p.cmd.Stderr = to, to
-		if err := p.cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, p.cmd.Start())
 		t.Cleanup(func() { _ = p.cmd.Process.Kill() })
 		p.awaitReady(t, ready)
 		return p
 	}
-	log, err := os.Create(filepath.Join(root, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must(os.Create(filepath.Join(root, "log")))(t)
 	defer log.Close()
 	makeMesh()
 	first := start(log)
@@ -49,27 +44,19 @@ func TestFolderIsReplaced(t *testing.T) {
 			}
 			err = os.RemoveAll(name)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 	}
 	makeMesh()
 	if err := log.Truncate(0); err != nil { // as whoever keeps it small does
 		t.Fatal(err)
 	}
-	other, err := os.Create(filepath.Join(root, "other"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must(os.Create(filepath.Join(root, "other")))(t)
 	defer other.Close()
 	second := start(other)
 	if err := first.cmd.Wait(); err == nil || first.cmd.ProcessState.ExitCode() != 1 {
 		t.Errorf("the first mesh ended with %v", err)
 	}
-	said, err := os.ReadFile(log.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	said := must(os.ReadFile(log.Name()))(t)
 	if !strings.Contains(string(said), "the state folder was removed or replaced while the mesh ran\n") || !strings.Contains(string(said), "restore a backup") {
 		t.Errorf("the first mesh said %q", said)
 	}

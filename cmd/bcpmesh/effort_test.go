@@ -19,7 +19,7 @@ func TestLeftOutTestsExist(t *testing.T) {
 	root := os.DirFS("../..")
 	declared, leftOut := map[string]bool{}, map[string]token.Position{} // by folder and name
 	files := token.NewFileSet()
-	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+	noError(t, fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -60,10 +60,7 @@ func TestLeftOutTestsExist(t *testing.T) {
 			return true
 		})
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for name, at := range leftOut {
 		if !declared[name] {
 			t.Errorf("%s: there is no test %s", at, name)
@@ -73,10 +70,7 @@ func TestLeftOutTestsExist(t *testing.T) {
 		t.Errorf("only %d tests were found", len(leftOut))
 	}
 	for _, program := range []string{".ci/run", ".ci/nightly"} {
-		text, err := fs.ReadFile(root, program)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must(fs.ReadFile(root, program))(t)
 		for n, line := range strings.Split(string(text), "\n") {
 			if code, _, _ := strings.Cut(line, "#"); strings.Contains(code, "-short") {
 				t.Errorf("%s:%d: -short leaves tests out", program, n+1)

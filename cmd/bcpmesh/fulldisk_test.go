@@ -46,10 +46,7 @@ func TestFullDisk(t *testing.T) {
 	dir, state := t.TempDir(), filepath.Join(disk, "state")
 	writeFiles(t, dir, crashFiles)
 	p := startProcess(t, dir, state, "127.0.0.1:0")
-	store, err := accounts.Open(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(accounts.Open(state))(t)
 	pushes := startPushing(t, store, p.url)
 	alerts := listenAlerts(t, store, p.url)
 	filler := filepath.Join(disk, "filler")
@@ -65,9 +62,7 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("status: %v: %s", err, status)
 		}
 		pushes.fault()
-		if err := os.Remove(filler); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Remove(filler))
 		room := time.Now()
 		pushes.await(t, "a push that is accepted", func() bool { return pushes.sinceFault > 0 })
 		t.Logf("round %d: %d accepted, going on %s after there was room", round, len(pushes.accepted), time.Since(room).Round(time.Millisecond))
@@ -83,9 +78,7 @@ func TestFullDisk(t *testing.T) {
 func fill(t *testing.T, name string) {
 	t.Helper()
 	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for err == nil {
 		_, err = f.Write(make([]byte, 4096))
 	}
@@ -98,31 +91,21 @@ func fill(t *testing.T, name string) {
 func writeFiles(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 }
 
 func listenAlerts(t *testing.T, store *accounts.Store, url string) *nats.Subscription {
 	t.Helper()
-	creds, err := store.Issue(bcp.Operator, bcp.RoleOperator, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := nats.Connect(url, nats.UserCredentialBytes(creds.Text()), nats.CustomInboxPrefix(subjects.InboxPrefix(bcp.Operator)),
-		nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.Timeout(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	creds := must(store.Issue(bcp.Operator, bcp.RoleOperator, time.Hour))(t)
+	conn := must(nats.Connect(url, nats.UserCredentialBytes(creds.Text()), nats.CustomInboxPrefix(subjects.InboxPrefix(bcp.Operator)),
+		nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.Timeout(time.Minute)))(t)
 	t.Cleanup(conn.Close)
 	alerts, err := conn.SubscribeSync(subjects.Alerts())
 	if err == nil {
 		err = conn.Flush()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return alerts
 }
 
@@ -227,13 +210,8 @@ func (p *pushing) await(t *testing.T, what string, done func() bool) {
 func (p *pushing) check(t *testing.T, state string) meshtest.Journal {
 	t.Helper()
 	records, keys, err := journalIn(t, state, meshtest.Parse(t, crashFiles))
-	if err != nil {
-		t.Fatal(err)
-	}
-	journal, err := meshtest.CheckJournal(records, keys, crashBudgets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	journal := must(meshtest.CheckJournal(records, keys, crashBudgets))(t)
 	for key := range p.accepted {
 		if journal.Pushes[key] != 1 {
 			t.Errorf("push %s was accepted, and is there %d times", key, journal.Pushes[key])

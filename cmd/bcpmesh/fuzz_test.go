@@ -24,10 +24,7 @@ var verdictKeys = []string{"anomalies", "capacity_bits", "code", "delivered", "f
 //
 // covers P2.2, P10
 func FuzzValidateLine(f *testing.F) {
-	script, err := os.ReadFile("testdata/script/validate.txtar")
-	if err != nil {
-		f.Fatal(err)
-	}
+	script := must(os.ReadFile("testdata/script/validate.txtar"))(f)
 	for line := range strings.Lines(string(script)) {
 		if strings.HasPrefix(line, "{") {
 			f.Add(strings.TrimSpace(line))
@@ -98,10 +95,7 @@ func checkVerdict(t *testing.T, line string) {
 // covers P1.2
 func FuzzCheck(f *testing.F) {
 	read := func(name string) string {
-		content, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		content := must(os.ReadFile(name))(f)
 		return string(content)
 	}
 	for _, e := range [][3]string{
@@ -146,22 +140,11 @@ func FuzzCheck(f *testing.F) {
 
 // Whatever a creds file holds, its private key is not shown.
 func FuzzCredsShow(f *testing.F) {
-	mesh, err := meshdir.In("internal/define/meshes/research").Load()
-	if err != nil {
-		f.Fatal(err)
-	}
+	mesh := must(meshdir.In("internal/define/meshes/research").Load())(f)
 	state := f.TempDir()
-	store, err := accounts.Create(state)
-	if err != nil {
-		f.Fatal(err)
-	}
-	if _, err := accounts.Compile(store, subjects.Permissions(mesh), time.Now()); err != nil {
-		f.Fatal(err)
-	}
-	creds, err := store.Issue("main", bcp.RoleController, 0)
-	if err != nil {
-		f.Fatal(err)
-	}
+	store := must(accounts.Create(state))(f)
+	must(accounts.Compile(store, subjects.Permissions(mesh), time.Now()))(f)
+	creds := must(store.Issue("main", bcp.RoleController, 0))(f)
 	whole := creds.Text()
 	f.Add(whole)
 	f.Add(whole[:len(whole)/2])

@@ -130,12 +130,9 @@ func TestKernelRuns(t *testing.T) {
 			members("{"+kernelSteps.Replace(c.changes)+"}", &changes)
 			maps.Copy(input, changes)
 			members("{"+c.want+"}", &want)
-			line, err := json.Marshal(map[string]any{"id": 1, "kind": "run", "input": input, "expect": map[string]any{
+			line := must(json.Marshal(map[string]any{"id": 1, "kind": "run", "input": input, "expect": map[string]any{
 				"never_in_planner": []string{"CANARY", "SMTP"}, "never_in_reader": []string{"Sum up my mail."},
-			}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}}))(t)
 			got := execute(t, string(line), "kernel", "simulate")
 			var result map[string]json.RawMessage
 			if got.code != cli.ExitOK || json.Unmarshal([]byte(got.stdout), &result) != nil {

@@ -48,19 +48,12 @@ func TestKernelCrash(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, text := range errandFiles() {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	state, address := filepath.Join(dir, "state"), clustertest.FreeAddress(t)
 	up := startProcess(t, dir, state, address)
-	store, err := accounts.Open(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(accounts.Open(state))(t)
 	random := rand.New(rand.NewPCG(chooseSeed(t), 0))
 	e := startErrands(t, store, dir, up.url)
 	for range *rounds {
@@ -176,9 +169,7 @@ func startErrands(t *testing.T, store *accounts.Store, folder, url string) *erra
 	reader := agents.NewReader(e.connect(t, "mailer", bcp.RoleReader))
 	reader.OnQuery(func(context.Context, agents.Query) (any, error) { return map[string]bool{"angry": true}, nil })
 	for _, s := range []interface{ Start(context.Context) error }{planner, reader} {
-		if err := s.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.Start(t.Context()))
 	}
 	e.serveKeyed(t)
 	t.Cleanup(func() { e.keyed() })
@@ -197,14 +188,9 @@ func startErrands(t *testing.T, store *accounts.Store, folder, url string) *erra
 
 func (e *errands) connect(t *testing.T, name bcp.AgentName, role bcp.Role) *agents.Connection {
 	t.Helper()
-	creds, err := e.store.Issue(name, role, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	creds := must(e.store.Issue(name, role, time.Hour))(t)
 	c, err := agents.Connect(t.Context(), e.url, agents.CredsText(creds.Text()), agents.Options{Name: name, Attempt: retryAfter, MaxWait: 50 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -214,10 +200,7 @@ func (e *errands) connect(t *testing.T, name bcp.AgentName, role bcp.Role) *agen
 func (e *errands) serveKeyed(t *testing.T) {
 	t.Helper()
 	e.keyed()
-	outcomes, err := agents.OpenOutcomes(filepath.Join(e.folder, "keyed.outcomes"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	outcomes := must(agents.OpenOutcomes(filepath.Join(e.folder, "keyed.outcomes")))(t)
 	c := e.connect(t, "keyed", bcp.RoleTool)
 	tool := agents.NewTool(c, outcomes)
 	tool.HandleAll(func(_ context.Context, call agents.Call) (any, error) {
@@ -228,9 +211,7 @@ func (e *errands) serveKeyed(t *testing.T) {
 		}
 		return map[string]bool{"ok": true}, nil
 	})
-	if err := tool.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, tool.Start(t.Context()))
 	e.keyed = func() {
 		c.Close()
 		_ = tool.Stop(context.Background()) // of a connection that is closed
@@ -244,16 +225,11 @@ func (e *errands) serveKeyed(t *testing.T) {
 // is sent.
 func (e *errands) serveOnce(t *testing.T) {
 	t.Helper()
-	creds, err := e.store.Issue("once", bcp.RoleTool, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	creds := must(e.store.Issue("once", bcp.RoleTool, time.Hour))(t)
 	conn, err := nats.Connect(e.url, nats.UserCredentialBytes(creds.Text()), nats.MaxReconnects(-1), nats.ReconnectWait(5*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(conn.Close)
-	if _, err := conn.Subscribe(subjects.CallsOf("once"), func(m *nats.Msg) {
+	must(conn.Subscribe(subjects.CallsOf("once"), func(m *nats.Msg) {
 		var call agents.Call
 		if err := json.Unmarshal(m.Data, &call); err != nil {
 			t.Error(err)
@@ -261,12 +237,8 @@ func (e *errands) serveOnce(t *testing.T) {
 		e.note(made{call.ID, call.Tool, call.Key, string(call.Args), call.Attempt})
 		time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
 		_ = m.Respond(fmt.Appendf(nil, `{"call_id":%q,"result":{"ok":true}}`, call.ID))
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	noError(t, conn.Flush())
 }
 
 func (e *errands) note(m made) {
@@ -428,14 +400,11 @@ type recordedRun struct {
 func (e *errands) check(dir, folder string) {
 	t := e.t
 	t.Helper()
-	def, err := meshdir.In(dir).Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	def := must(meshdir.In(dir).Load())(t)
 	runs, intended := map[kernel.RunID]*recordedRun{}, map[made]bool{}
 	byTask := map[string][]kernel.RunID{}
 	kinds := map[bcp.DecisionKind]int{}
-	err = mesh.Use(t.Context(), folder, def, func(s *mesh.Source) error {
+	noError(t, mesh.Use(t.Context(), folder, def, func(s *mesh.Source) error {
 		_, err := s.Redecide(t.Context(), mesh.RedecideOptions{Definition: def, Version: cli.ProgramVersion(), Each: func(d *bcp.Decision, _ state.Redecision) error {
 			if kinds[d.Kind]++; !d.Kind.IsRun() {
 				return nil
@@ -447,10 +416,7 @@ func (e *errands) check(dir, folder string) {
 			return e.follow(runs, byTask, intended, &c)
 		}})
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if starts := kinds[bcp.KindStart]; starts < *rounds+1 {
 		t.Errorf("%d starts", starts)
 	}

@@ -15,10 +15,7 @@ import (
 // empty folder, and returns it with the commands and the Go program of the document.
 func kernelDocument(t *testing.T) (folder string, commands []string, program []byte) {
 	t.Helper()
-	document, err := os.ReadFile("../../docs/kernel.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := must(os.ReadFile("../../docs/kernel.md"))(t)
 	_, section, _ := bytes.Cut(document, []byte("\n## In a mesh\n"))
 	section, _, _ = bytes.Cut(section, []byte("\n## "))
 	blocks := regexp.MustCompile("(?s)```[a-z]+\n(.*?)```").FindAllSubmatch(section, -1)
@@ -39,9 +36,7 @@ func kernelDocument(t *testing.T) (folder string, commands []string, program []b
 
 func writeFile(t *testing.T, name string, content []byte) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, content, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, content, 0o600)))
 }
 
 // typeCommands types commands of the document.
@@ -89,10 +84,7 @@ func TestKernelDocumentTool(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	services, err := os.ReadFile(filepath.Join(folder, "tools/mail.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	services := must(os.ReadFile(filepath.Join(folder, "tools/mail.yaml")))(t)
 	mail, send, moved := strings.Cut(string(services), "  - name: send_email\n")
 	if !moved {
 		t.Fatal("tools/mail.yaml has no send_email")

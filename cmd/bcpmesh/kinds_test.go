@@ -21,7 +21,7 @@ func TestKindIsInFewFiles(t *testing.T) {
 	for _, name := range []string{"KindHand", "KindEndorse"} {
 		names, touched := regexp.MustCompile(`\b`+name+`\b`), []string{"docs/audit-format.md"}
 		root := filepath.Join("..", "..")
-		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		noError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
 			}
@@ -30,10 +30,7 @@ func TestKindIsInFewFiles(t *testing.T) {
 				touched = append(touched, strings.TrimPrefix(filepath.ToSlash(path), "../../"))
 			}
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if len(touched) < 4 || len(touched) > maxKindFiles {
 			t.Errorf("%s is in %d files, and may be in %d: give what they know of it a row in bcp/kind.go, package state, or mesh/gateway/kinds.go\n%s",
 				name, len(touched), maxKindFiles, strings.Join(touched, "\n"))
@@ -48,10 +45,7 @@ func TestKindIsInFewFiles(t *testing.T) {
 // covers P11.1
 func TestKindIsToldEverywhere(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "audit-format.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must(os.ReadFile(filepath.Join("..", "..", "docs", "audit-format.md")))(t)
 	list := regexp.MustCompile(`(?m)^Kinds: (.*?)\.`).FindSubmatch(page)
 	var words []string
 	for _, kind := range bcp.DecisionKinds() {

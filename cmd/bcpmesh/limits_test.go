@@ -16,14 +16,8 @@ import (
 // tab, and the constants of the source that say so, with their values. Who changes a constant
 // sees here which limit to change.
 func TestLimitsAreThoseOfTheSource(t *testing.T) {
-	page, err := os.ReadFile("../../docs/limits.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	stated, err := os.ReadFile("testdata/limits.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must(os.ReadFile("../../docs/limits.md"))(t)
+	stated := must(os.ReadFile("testdata/limits.txt"))(t)
 	lines := 0
 	for line := range strings.Lines(string(stated)) {
 		lines++

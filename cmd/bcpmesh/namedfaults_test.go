@@ -180,17 +180,14 @@ func (c *clustered) trace(nodes []int) map[int]tracedDisk {
 	for _, i := range nodes {
 		c.nodes.Kill(c.t, i)
 		d := tracedDisk{&disk{names: map[string]*inode{}, open: map[int]*opened{}}, filepath.Join(c.t.TempDir(), "trace")}
-		err := filepath.WalkDir(c.nodes.Store(i), func(name string, entry fs.DirEntry, err error) error {
+		noError(c.t, filepath.WalkDir(c.nodes.Store(i), func(name string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() {
 				return err
 			}
 			content, err := os.ReadFile(name)
 			d.names[name] = &inode{content: content, synced: content}
 			return err
-		})
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		}))
 		disks[i] = d
 		c.nodes.Through(i, traceFiles(d.traces)...)
 		c.nodes.Restart(c.t, i)
@@ -237,7 +234,5 @@ func (c *clustered) flipBits(i int, random *rand.Rand) {
 		}
 		err = errors.Join(err, failed, os.WriteFile(files[at], content, 0o600))
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	noError(c.t, err)
 }

@@ -64,9 +64,7 @@ func slowDisk(t testing.TB, c *wiredCluster, node int) {
 		"-e", "trace="+syncs, "-e", fmt.Sprintf("inject=%s:delay_exit=%dms", syncs, syncDelay.Milliseconds()))
 	stderr := &strings.Builder{}
 	strace.Stderr = stderr
-	if err := strace.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, strace.Start())
 	slowed.Store(c.PID(node), strace)
 	t.Cleanup(func() { _ = strace.Process.Kill() }) // unless it has ended
 	clustertest.Await(t, "strace to attach", func() error {

@@ -67,10 +67,7 @@ type nodeWire struct {
 
 func newNodeWire(t testing.TB, to string) *nodeWire {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	w := &nodeWire{listener: listener, to: to, whole: make(chan struct{}), ended: make(chan struct{}), conns: map[net.Conn]bool{}}
 	close(w.whole)
 	w.running.Go(w.accept)

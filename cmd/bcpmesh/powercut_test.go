@@ -73,9 +73,7 @@ func cutPower(t *testing.T, settings string) (lost int, first error) {
 	files := maps.Clone(crashFiles)
 	files["mesh.yaml"] = settings
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	traces := filepath.Join(dir, "trace")
 	ready := filepath.Join(dir, "ready.json")
@@ -84,9 +82,7 @@ func cutPower(t *testing.T, settings string) (lost int, first error) {
 	mesh.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p := &process{cmd: mesh, stderr: &bytes.Buffer{}}
 	mesh.Stderr = p.stderr
-	if err := mesh.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, mesh.Start())
 	kill := sync.OnceFunc(func() {
 		_ = syscall.Kill(-mesh.Process.Pid, syscall.SIGKILL)
 		_ = mesh.Wait()
@@ -131,9 +127,7 @@ func cutPower(t *testing.T, settings string) (lost int, first error) {
 func holdsKeys(t *testing.T, state string) bool {
 	t.Helper()
 	blocks, err := filepath.Glob(filepath.Join(state, "jetstream", "jetstream", "*", "streams", jetstream.KeyStream, "msgs", "*.blk"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, name := range blocks {
 		if info, err := os.Stat(name); err == nil && info.Size() > 0 {
 			return true
@@ -150,10 +144,7 @@ type acceptedPush struct {
 
 func pushFor(t *testing.T, state, url string, length time.Duration) []acceptedPush {
 	t.Helper()
-	store, err := accounts.Open(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(accounts.Open(state))(t)
 	var mu sync.Mutex
 	var all []acceptedPush
 	var clients sync.WaitGroup
@@ -264,10 +255,7 @@ func readCalls(t *testing.T, traces, state string) []call {
 	}
 	var calls []call
 	for _, name := range names {
-		f, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must(os.Open(name))(t)
 		lines := bufio.NewScanner(f)
 		lines.Buffer(nil, 64<<20)
 		for lines.Scan() {
@@ -285,9 +273,7 @@ func readCalls(t *testing.T, traces, state string) []call {
 			}
 			calls = append(calls, c)
 		}
-		if err := lines.Err(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, lines.Err())
 		_ = f.Close() // it was only read
 	}
 	slices.SortStableFunc(calls, func(a, b call) int {
@@ -398,11 +384,7 @@ func (d *disk) write(t *testing.T, state, copied string, cut float64) {
 			node.syncing = node.syncing[1:]
 		}
 		to := filepath.Join(copied, inside)
-		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(to, node.synced, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.MkdirAll(filepath.Dir(to), 0o700))
+		noError(t, os.WriteFile(to, node.synced, 0o600))
 	}
 }

@@ -61,10 +61,7 @@ type terminal struct {
 
 func newTerminal(t *testing.T) *terminal {
 	t.Helper()
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must(filepath.Abs("../.."))(t)
 	bin := t.TempDir()
 	return &terminal{
 		t: t, root: root, dir: t.TempDir(), bin: bin, ports: map[string]string{},
@@ -83,9 +80,7 @@ func (c *terminal) withFreePorts(text string) string {
 		m := port.FindStringSubmatch(found)
 		if c.ports[m[2]] == "" {
 			_, free, err := net.SplitHostPort(clustertest.FreeAddress(c.t))
-			if err != nil {
-				c.t.Fatal(err)
-			}
+			noError(c.t, err)
 			c.ports[m[2]] = free
 		}
 		return m[1] + c.ports[m[2]]
@@ -181,9 +176,7 @@ func (c *terminal) up(ctx context.Context) {
 	cmd := c.command(context.WithoutCancel(ctx), line)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		c.t.Fatal(err)
-	}
+	noError(c.t, cmd.Start())
 	ended := make(chan error, 1)
 	c.mesh = ended
 	go func() { ended <- cmd.Wait() }()
@@ -221,9 +214,7 @@ func typeDocument(t *testing.T, document string) (typed int) {
 		if err == nil {
 			err = os.Symlink(clustertest.Binary(t), filepath.Join(c.bin, "nats-server"))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 	}
 	if document == "docs/conformance.md" {
 		c.run(ctx, "go install ./cmd/bcpmesh-lab")

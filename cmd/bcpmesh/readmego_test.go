@@ -40,10 +40,7 @@ func buildPasted(t *testing.T, c *terminal, programs []string) (built []string) 
 		packages = append(packages, "./pasted/"+name)
 		built = append(built, filepath.Join(c.bin, name))
 	}
-	list, err := json.Marshal(overlay)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must(json.Marshal(overlay))(t)
 	file := filepath.Join(folder, "overlay.json")
 	noError(t, os.WriteFile(file, list, 0o600))
 	for _, args := range [][]string{
@@ -63,10 +60,7 @@ func buildPasted(t *testing.T, c *terminal, programs []string) (built []string) 
 // Reader of docs/agents.md answers the Controller after it on a mesh that `init` wrote.
 func TestGoOfDocumentsRuns(t *testing.T) {
 	t.Parallel()
-	documents, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	documents := must(filepath.Glob("../../docs/*.md"))(t)
 	programs := goOf(t, "docs/agents.md")
 	if len(programs) != 2 {
 		t.Fatalf("docs/agents.md has %d programs, and not a Reader and a Controller", len(programs))

@@ -20,10 +20,7 @@ func playRoles(t *testing.T, kind string, input, expect any) map[string]any {
 	if expect != nil {
 		line["expect"] = expect
 	}
-	b, err := json.Marshal(line)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(json.Marshal(line))(t)
 	got := execute(t, string(b), "role", "simulate")
 	var result map[string]any
 	if got.code != cli.ExitOK || json.Unmarshal([]byte(got.stdout), &result) != nil || result["id"] != "x" {

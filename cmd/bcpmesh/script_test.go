@@ -61,10 +61,7 @@ var (
 // scripts are the files that TestScripts plays.
 func scripts(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob("testdata/script/*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must(filepath.Glob("testdata/script/*.txtar"))(t)
 	for _, name := range slices.Concat(slowScripts, longScripts) {
 		at := slices.Index(files, filepath.Join("testdata", "script", name+".txtar"))
 		switch {
@@ -108,10 +105,17 @@ func noError(t testing.TB, err error) {
 	}
 }
 
+// must returns what a function gives that cannot fail here: must(f())(t).
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		noError(t, err)
+		return value
+	}
+}
+
 // readFile returns what is in a file that has to be there.
 func readFile(t testing.TB, name string) []byte {
 	t.Helper()
-	content, err := os.ReadFile(name)
-	noError(t, err)
-	return content
+	return must(os.ReadFile(name))(t)
 }

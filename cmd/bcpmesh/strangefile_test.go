@@ -32,7 +32,7 @@ import (
 var readers = []string{
 	"creds issue main --dir mesh --role approver --passkey FILE --out x.creds", "join CODE --passkey FILE --out x.creds --url nats://127.0.0.1:1", "creds FILE",
 	"perms --prove --jwts FILE",
-	"audit redecide --backup FILE --dir mesh", "audit verify FILE --key LOGKEY", "audit verify x --key FILE", "audit verify --proof FILE --key LOGKEY", "audit verify x --key LOGKEY --since FILE", "audit verify x --key LOGKEY --witness FILE",
+	"audit verify FILE --key LOGKEY", "audit verify x --key FILE", "audit verify --proof FILE --key LOGKEY", "audit verify x --key LOGKEY --since FILE", "audit verify x --key LOGKEY --witness FILE",
 	"planner --script FILE --creds x",
 	"validate FILE", "restore FILE elsewhere", "query researcher --boolean ok --creds FILE --url nats://127.0.0.1:1",
 	"reader --creds x --mcp FILE", "mcp --creds main.creds --tools FILE", "mcp --creds x --http 127.0.0.1:0 --token-file FILE",
@@ -64,17 +64,10 @@ func TestStrangeFiles(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	public, _, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKIXPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	der := must(x509.MarshalPKIXPublicKey(public))(t)
 	_, logKey, err := note.GenerateKey(rand.Reader, "log.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for name, content := range map[string]string{
 		"file": "x\n", "script": `{"structured": {"urgent": true}}`, "key.pem": string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})),
 	} {
@@ -137,10 +130,7 @@ func harmful(out []byte) (found []rune) {
 func TestOutputsAreHarmless(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	quoted, err := json.Marshal(hostile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	quoted := must(json.Marshal(hostile))(t)
 	q := string(quoted)
 	files := map[string]string{
 		"raw":                        hostile + "\n" + hostile + ": " + hostile + "\n",

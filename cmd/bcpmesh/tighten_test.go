@@ -29,29 +29,17 @@ import (
 func playMailroom(t *testing.T, dir string, files fs.FS, after func(mailroom.Done) error) {
 	t.Helper()
 	folder := meshdir.In(dir)
-	def, err := folder.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	def := must(folder.Load())(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	m, err := mesh.Start(ctx, mesh.Config{Definition: def, State: folder.State, Version: cli.ProgramVersion()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must(mesh.Start(ctx, mesh.Config{Definition: def, State: folder.State, Version: cli.ProgramVersion()}))(t)
 	defer func() {
 		if err := m.Stop(context.WithoutCancel(ctx)); err != nil {
 			t.Error(err)
 		}
 	}()
-	reader, err := m.Issue(mailroom.ReaderAgent, bcp.RoleReader, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	assistant, err := m.Issue(mailroom.AssistantAgent, bcp.RoleController, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must(m.Issue(mailroom.ReaderAgent, bcp.RoleReader, time.Hour))(t)
+	assistant := must(m.Issue(mailroom.AssistantAgent, bcp.RoleController, time.Hour))(t)
 	if err := mailroom.Run(ctx, mailroom.Options{URL: m.URL(), Reader: agents.CredsText(reader.Text()), Assistant: agents.CredsText(assistant.Text()), Mail: files,
 		Said: func(mailroom.Said) {}, Did: func(string) {}, After: after}); err != nil {
 		t.Fatal(err)
@@ -143,7 +131,7 @@ func TestTightenMailroom(t *testing.T) {
 		noError(t, os.WriteFile(file, []byte(wider), 0o600))
 	}
 	box, messages := fstest.MapFS{}, 0
-	if err := fs.WalkDir(mail.FS, ".", func(name string, e fs.DirEntry, err error) error {
+	noError(t, fs.WalkDir(mail.FS, ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
@@ -156,9 +144,7 @@ func TestTightenMailroom(t *testing.T) {
 			box[fmt.Sprintf("%s/%d-%s", filepath.Dir(name), round, filepath.Base(name))] = &fstest.MapFile{Data: content}
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	var between time.Time
 	playMailroom(t, dir, box, func(d mailroom.Done) error {
 		if d.Number == older*messages {

@@ -271,14 +271,9 @@ func (c *traffic) approveAll(person *agents.Approver) error {
 // approver connects the person whom every mesh has.
 func approver(t *testing.T, store *accounts.Store, url string) *agents.Approver {
 	t.Helper()
-	creds, err := store.Issue(bcp.Operator, bcp.RoleApprover, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	creds := must(store.Issue(bcp.Operator, bcp.RoleApprover, time.Hour))(t)
 	conn, err := agents.Connect(t.Context(), url, agents.CredsText(creds.Text()), agents.Options{Name: bcp.Operator, Encoding: bcp.JSON, Attempt: retryAfter, MaxWait: 50 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(conn.Close)
 	return agents.NewApprover(conn)
 }
@@ -328,9 +323,7 @@ func (c *traffic) receive(conn *nats.Conn, controller bcp.AgentName) {
 
 func (c *traffic) subscribe(conn *nats.Conn, subject string, handle func(*nats.Msg)) {
 	c.t.Helper()
-	if _, err := conn.Subscribe(subject, handle); err != nil {
-		c.t.Fatal(err)
-	}
+	must(conn.Subscribe(subject, handle))(c.t)
 }
 
 // journalOf checks the journal of a mesh that has ended, after one more start,
@@ -344,16 +337,11 @@ func journalOf(t *testing.T, files map[string]string, state string, budgets map[
 	started := m.Wait(t, meshtest.Of(bcp.KindStart))
 	ctx, cancel := context.WithTimeout(t.Context(), stepPatience)
 	defer cancel()
-	if err := m.Projected(ctx, started.Seq); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, m.Projected(ctx, started.Seq))
 	m.Stop(t)
 	js, end := m.Streams(t)
 	t.Cleanup(end)
-	journal, err := meshtest.CheckStream(t, js, budgets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	journal := must(meshtest.CheckStream(t, js, budgets))(t)
 	return journal, js
 }
 
@@ -426,16 +414,11 @@ func (c *traffic) compare(journal meshtest.Journal, js natsjs.JetStream) {
 
 func dial(t *testing.T, store *accounts.Store, url string, name bcp.AgentName, more ...nats.Option) *nats.Conn {
 	t.Helper()
-	creds, err := store.Issue(name, 0, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	creds := must(store.Issue(name, 0, time.Hour))(t)
 	conn, err := nats.Connect(url, append(more, nats.UserCredentialBytes(creds.Text()), nats.CustomInboxPrefix(subjects.InboxPrefix(name)),
 		nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(time.Millisecond, time.Millisecond),
 		nats.ReconnectBufSize(-1), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(conn.Close)
 	return conn
 }

@@ -109,10 +109,7 @@ func reachNothing(t *testing.T, meshes map[string]*clusterMesh) {
 	}
 	var parties []party
 	for name, x := range meshes {
-		def, err := meshdir.Folder{Dir: x.dir}.Load()
-		if err != nil {
-			t.Fatal(err)
-		}
+		def := must(meshdir.Folder{Dir: x.dir}.Load())(t)
 		all := []string{"$SYS.REQ.SERVER.PING", "$SYS.REQ.SERVER.PING.CONNZ", "$SYS.REQ.USER.INFO", subjects.UpdateClaims, subjects.PackClaims, "$SYS.ACCOUNT.x.CONNECT", "$JS.API.INFO", "_INBOX.x", "_R_.x", "x"}
 		hears := []string{">", "$SYS.>", "$JS.>", "$KV.>", "_INBOX.>", "_R_.>", "*.>"}
 		scopes := subjects.Permissions(def)
@@ -124,12 +121,10 @@ func reachNothing(t *testing.T, meshes map[string]*clusterMesh) {
 		}
 		join := func(options ...nats.Option) {
 			conn, err := nats.Connect(x.cluster.NodeURL(0), append(options, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			t.Cleanup(conn.Close)
 			for _, subject := range hears {
-				if _, err := conn.Subscribe(subject, func(m *nats.Msg) {
+				must(conn.Subscribe(subject, func(m *nats.Msg) {
 					mu.Lock()
 					defer mu.Unlock()
 					for of := range meshes {
@@ -137,17 +132,12 @@ func reachNothing(t *testing.T, meshes map[string]*clusterMesh) {
 							heard[name+" hears "+of]++
 						}
 					}
-				}); err != nil {
-					t.Fatal(err)
-				}
+				}))(t)
 			}
 			parties = append(parties, party{conn: conn, mesh: name, says: all})
 		}
 		for _, s := range scopes {
-			creds, err := x.store().Issue(s.Agent, s.Role, time.Hour)
-			if err != nil {
-				t.Fatal(err)
-			}
+			creds := must(x.store().Issue(s.Agent, s.Role, time.Hour))(t)
 			join(nats.UserCredentialBytes(creds.Text()), nats.CustomInboxPrefix(subjects.InboxPrefix(s.Agent)))
 		}
 		join(nats.UserCredentials(filepath.Join(x.files, keys.GatewaysFolder, "one", cluster.CoreCreds)))

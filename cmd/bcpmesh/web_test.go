@@ -66,15 +66,9 @@ func browse(t *testing.T, args ...string) (b *browser, stop func()) {
 			t.Fatalf("no address to log in: %s", stderr.String())
 		}
 	}
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := must(cookiejar.New(nil))(t)
 	b = &browser{address[1], "", &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}, Timeout: clustertest.Patience}}
-	reply, err := b.client.PostForm(b.base+"/login", url.Values{"token": {address[2]}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	reply := must(b.client.PostForm(b.base+"/login", url.Values{"token": {address[2]}}))(t)
 	if err := reply.Body.Close(); err != nil || reply.StatusCode != http.StatusOK || strings.Count(reply.Request.URL.Path, "/") != 2 {
 		t.Fatalf("logging in: %d at %s, %v", reply.StatusCode, reply.Request.URL, err)
 	}
@@ -84,10 +78,7 @@ func browse(t *testing.T, args ...string) (b *browser, stop func()) {
 
 func (b *browser) get(t *testing.T, path string) (int, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.at(path), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, b.at(path), nil))(t)
 	return b.do(t, request)
 }
 
@@ -101,10 +92,7 @@ func (b *browser) at(path string) string {
 
 func (b *browser) do(t *testing.T, request *http.Request) (int, string) {
 	t.Helper()
-	reply, err := b.client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reply := must(b.client.Do(request))(t)
 	content, err := io.ReadAll(reply.Body)
 	if err != nil || reply.Body.Close() != nil {
 		t.Fatal(err)

@@ -34,10 +34,7 @@ func heldMesh(t *testing.T) (dir string) {
 // post sends a form, as a page of a site would.
 func (b *browser) post(t *testing.T, path, site string, form url.Values) (int, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.at(path), strings.NewReader(form.Encode()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must(http.NewRequestWithContext(t.Context(), http.MethodPost, b.at(path), strings.NewReader(form.Encode())))(t)
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("Sec-Fetch-Site", site)
 	return b.do(t, request)

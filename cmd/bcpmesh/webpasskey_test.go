@@ -37,28 +37,16 @@ const siteHost, siteOrigin = "mesh.example.org", "https://mesh.example.org"
 // certificateOf makes a certificate of a host, and whom to trust for it.
 func certificateOf(t *testing.T, host string) (cert, key string, trust *x509.CertPool) {
 	t.Helper()
-	pair, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, pair.Public(), pair)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := x509.MarshalPKCS8PrivateKey(pair)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must(x509.CreateCertificate(rand.Reader, template, template, pair.Public(), pair))(t)
+	text := must(x509.MarshalPKCS8PrivateKey(pair))(t)
 	dir := t.TempDir()
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	for name, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: text}} {
 		noError(t, os.WriteFile(name, pem.EncodeToMemory(block), 0o600))
 	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must(x509.ParseCertificate(der))(t)
 	trust = x509.NewCertPool()
 	trust.AddCert(parsed)
 	return cert, key, trust
@@ -67,10 +55,7 @@ func certificateOf(t *testing.T, host string) (cert, key string, trust *x509.Cer
 // visitor is a browser of another machine, which finds the site at an address.
 func visitor(t *testing.T, address string, trust *x509.CertPool) *browser {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := must(cookiejar.New(nil))(t)
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, address)
 	}
@@ -201,19 +186,13 @@ func TestDecideWithAPasskey(t *testing.T) {
 	}
 	old := visitor(t, address, trust)
 	old.client.Transport.(*http.Transport).TLSClientConfig.MaxVersion = tls.VersionTLS12
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, old.base+"/login", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, old.base+"/login", nil))(t)
 	if reply, err := old.client.Do(request); err == nil {
 		t.Errorf("TLS 1.2 is taken: %d", reply.StatusCode)
 		_ = reply.Body.Close()
 	}
 	foreign := visitor(t, address, trust)
-	request, err = http.NewRequestWithContext(t.Context(), http.MethodGet, foreign.base+"/login", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request = must(http.NewRequestWithContext(t.Context(), http.MethodGet, foreign.base+"/login", nil))(t)
 	request.Host = "localhost"
 	if status, _ := foreign.do(t, request); status != http.StatusMisdirectedRequest {
 		t.Errorf("another host: %d", status)
@@ -289,10 +268,7 @@ func TestDecideWithAPasskey(t *testing.T) {
 	if status, _ := again.post(t, "/login", "same-origin", right); status != http.StatusForbidden {
 		t.Errorf("what logged in logs in again: %d", status)
 	}
-	site, err := url.Parse(siteOrigin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	site := must(url.Parse(siteOrigin))(t)
 	if cookies := b.client.Jar.Cookies(site); len(cookies) != 0 {
 		t.Errorf("cookies everywhere %v", cookies)
 	}

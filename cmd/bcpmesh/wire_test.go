@@ -32,9 +32,7 @@ func messageSchemas(t *testing.T) map[string]*jsonschema.Schema {
 	t.Helper()
 	content := readFile(t, filepath.Join("../..", wireSchema))
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	compiler := jsonschema.NewCompiler()
 	compiler.AssertFormat()
 	noError(t, compiler.AddResource("wire.json", document))
@@ -228,10 +226,7 @@ func TestWireSchemaIsNoStricterThanTheCode(t *testing.T) {
 			var message any
 			noError(t, json.Unmarshal(example, &message))
 			for _, other := range changed(message) {
-				text, err := json.Marshal(other, json.Deterministic(true))
-				if err != nil {
-					t.Fatal(err)
-				}
+				text := must(json.Marshal(other, json.Deterministic(true)))(t)
 				code, err := parse(text), fits(t, schemas[name], text)
 				switch {
 				case code == "" && err != nil:
@@ -260,10 +255,7 @@ func TestWireSchemaOfAReaderIsTheCode(t *testing.T) {
 		var message any
 		noError(t, json.Unmarshal(example, &message))
 		for _, other := range changed(message) {
-			text, err := json.Marshal(other, json.Deterministic(true))
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must(json.Marshal(other, json.Deterministic(true)))(t)
 			if _, code := bcp.ParseResponse(text, bcp.JSON); code != "" && fits(t, schema, text) == nil {
 				t.Errorf("%s is %s, and fits its schema", text, code)
 			}
@@ -429,10 +421,7 @@ func TestWireSchemaIsOpenToWhatAgentsGet(t *testing.T) {
 		for _, example := range list {
 			var message any
 			noError(t, json.Unmarshal(example, &message))
-			text, err := json.Marshal(withMember(message), json.Deterministic(true))
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must(json.Marshal(withMember(message), json.Deterministic(true)))(t)
 			_, fromAgent := sent[name]
 			if err := fits(t, schemas[name], text); (err == nil) == fromAgent {
 				t.Errorf("%s: %s: %v", name, text, err)
@@ -475,10 +464,7 @@ func TestWireAlertOfTheMesh(t *testing.T) {
 	schema := messageSchemas(t)["alert"]
 	for agent, valid := range map[bcp.AgentName]bool{bcp.Gateway: true, "main": true, "": true, "Gateway": false, "a.b": false} {
 		alert := bcp.Alert{Type: bcp.TypeAlert, Alert: bcp.AlertDiskLow, Seq: 2, Time: time.Unix(1, 0).UTC(), Agent: agent}
-		message, err := bcp.Encode(alert, bcp.JSON)
-		if err != nil {
-			t.Fatal(err)
-		}
+		message := must(bcp.Encode(alert, bcp.JSON))(t)
 		if err := fits(t, schema, message); (err == nil) != valid {
 			t.Errorf("%s: %v", message, err)
 		}

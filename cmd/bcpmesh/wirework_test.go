@@ -102,9 +102,7 @@ func (w *wireWork) check(name string, m *nats.Msg) map[string]any {
 	}
 	w.seen[name]++
 	var message map[string]any
-	if err := json.Unmarshal(text, &message); err != nil {
-		w.t.Fatal(err)
-	}
+	noError(w.t, json.Unmarshal(text, &message))
 	return message
 }
 
@@ -113,10 +111,7 @@ func (w *wireWork) encode(text string) []byte {
 	if !w.packed {
 		return []byte(text)
 	}
-	b, err := wire.MsgpackFromJSON(nil, []byte(text))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	b := must(wire.MsgpackFromJSON(nil, []byte(text)))(w.t)
 	return b
 }
 
@@ -124,10 +119,7 @@ func (w *wireWork) ask(nc *nats.Conn, subject, text, name string) map[string]any
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), meshtest.Patience)
 	defer cancel()
-	reply, err := agents.Request(ctx, nc, &nats.Msg{Subject: subject, Data: w.encode(text)})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	reply := must(agents.Request(ctx, nc, &nats.Msg{Subject: subject, Data: w.encode(text)}))(w.t)
 	return w.check(name, reply)
 }
 
@@ -171,9 +163,7 @@ func (w *wireWork) subscribe(nc *nats.Conn, subject string) *nats.Subscription {
 	if err == nil {
 		err = nc.Flush()
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	noError(w.t, err)
 	return s
 }
 
@@ -186,9 +176,7 @@ func (w *wireWork) run(m *meshtest.Mesh) {
 	queries := w.subscribe(reader.Conn, subjects.QueriesOf("researcher"))
 	told := w.subscribe(reader.Conn, subjects.DeliveriesOf(bcp.RoleReader, "researcher"))
 	acknowledge := func(m *nats.Msg) {
-		if err := m.Respond(nil); err != nil {
-			w.t.Fatal(err)
-		}
+		noError(w.t, m.Respond(nil))
 	}
 	// On a slow machine a delivery may come again before its acknowledgement does.
 	had := map[any]bool{}
@@ -264,16 +252,10 @@ func (w *wireWork) approve(kim *nats.Conn) {
 	id := items[0].(map[string]any)["item_id"].(string)
 	view := w.ask(kim, on(subjects.VerbGet), fmt.Sprintf(`{"item_id":%q}`, id), "item_view")
 	w.ask(kim, on(subjects.VerbEdit), fmt.Sprintf(`{"item_id":%q,"response":{"topic":"instructions"}}`, id), "edit_preview")
-	deadline, err := time.Parse(time.RFC3339, view["deadline"].(string))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	deadline := must(time.Parse(time.RFC3339, view["deadline"].(string)))(w.t)
 	expires := deadline.UTC().Truncate(time.Second)
 	statement := fmt.Sprintf("bcpmesh approval 1\nitem %s\ndecision approve\nsha256 %s\nexpires %d\n", id, view["sha256"], expires.Unix())
-	signature, err := kim.Opts.SignatureCB([]byte(statement))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	signature := must(kim.Opts.SignatureCB([]byte(statement)))(w.t)
 	w.ask(kim, on(subjects.VerbApprove), fmt.Sprintf(`{"item_id":%q,"sha256":%q,"expires":%q,"signature":%q}`, id, view["sha256"],
 		expires.Format(time.RFC3339), base64.StdEncoding.EncodeToString(signature)), "decided")
 }

@@ -98,10 +98,7 @@ func TestWriteFaults(t *testing.T) {
 	dir, base := t.TempDir(), filepath.Join(t.TempDir(), "state")
 	writeFiles(t, dir, crashFiles)
 	p := startProcess(t, dir, base, "127.0.0.1:0")
-	store, err := accounts.Open(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(accounts.Open(base))(t)
 	pushes := startPushing(t, store, p.url)
 	pushes.await(t, "some pushes", func() bool { return pushes.sinceFault >= 20 })
 	pushes.end()
@@ -141,9 +138,7 @@ func underFault(t *testing.T, dir, base string, before map[string]bool, f writeF
 		"bcpmesh", "up", dir, "--listen", "127.0.0.1:0", "--state", state, "--ready-file", ready)}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.Stderr = p.stderr
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, p.cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- p.cmd.Wait() }()
 	kill := func() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
@@ -179,10 +174,7 @@ func underFault(t *testing.T, dir, base string, before map[string]bool, f writeF
 	}
 	pushes := &pushing{accepted: map[string]bool{}}
 	if pid != 0 {
-		store, err := accounts.Open(state)
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := must(accounts.Open(state))(t)
 		pushes = startPushing(t, store, p.url)
 		deadline := time.Now().Add(stepPatience)
 		if f.how == stuck {
@@ -218,9 +210,7 @@ func underFault(t *testing.T, dir, base string, before map[string]bool, f writeF
 		pushes.end()
 	}
 	if outcome == "went on" {
-		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, syscall.Kill(pid, syscall.SIGTERM))
 		select {
 		case err := <-ended:
 			if f.dies {
