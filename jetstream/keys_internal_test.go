@@ -1,10 +1,26 @@
 package jetstream
 
 import (
+	"errors"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/subjects"
 )
+
+// The day up to which keys have expired is one, in a backup too.
+func TestStoredExpiryIsADate(t *testing.T) {
+	t.Parallel()
+	for day, good := range map[string]bool{"2026-03-20": true, "": false, "destroyed": false, "2026-3-20": false, "2026-02-29": false} {
+		content, err := json.Marshal([]StoredKey{{Subject: subjects.Expiry(subjects.SealedRaw), Key: []byte(day)}})
+		noError(t, err)
+		if _, err := parseKeys(content); good != (err == nil) || !good && !errors.Is(err, ErrBackup) {
+			t.Errorf("%q: %v", day, err)
+		}
+	}
+}
 
 // Keys that are kept in memory are bounded, and one more leaves most of them.
 //

@@ -37,8 +37,6 @@ type BackupOptions struct {
 // ErrSalvage says that somebody else writes to a journal that is to be salvaged.
 var ErrSalvage = errors.New("only a journal that nothing writes to is salvaged, or one on a cluster")
 
-var errNoBackup = errors.New("a backup is a file already")
-
 // Backup writes everything of a mesh that cannot be derived from the rest to w. What runs
 // goes on: the backup ends with the newest decision when it begins, and restoring it gives
 // the mesh of that moment.
@@ -58,9 +56,6 @@ type upTo struct {
 }
 
 func (s *Source) backup(ctx context.Context, w io.Writer, o BackupOptions, end *upTo) (m jetstream.Manifest, err error) {
-	if s.backed != nil {
-		return m, errNoBackup
-	}
 	if o.Salvage && s.js == nil {
 		return m, ErrSalvage
 	}

@@ -487,13 +487,6 @@ func TestBackupMovesToAnotherCluster(t *testing.T) {
 	push()
 	late := backup()
 
-	decided := 0
-	if _, err := redecideBackup(t.Context(), bytes.NewReader(late), mesh.RedecideOptions{
-		Definition: def, Each: func(*bcp.Decision, state.Redecision) error { decided++; return nil },
-	}); err != nil || decided == 0 {
-		t.Errorf("%d decided again: %v", decided, err)
-	}
-
 	other := startCluster(t, def, "one")
 	restore := func(content []byte) error {
 		_, err := mesh.RestoreCluster(t.Context(), []io.ReadSeeker{bytes.NewReader(content)}, access(other), def, mesh.BackupOptions{})

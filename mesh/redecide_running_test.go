@@ -1,7 +1,6 @@
 package mesh_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -87,16 +86,6 @@ func TestRedecideRunningAndTruncated(t *testing.T) {
 	look("running and truncated", running, 2)
 	m.Stop(t)
 	look("truncated", func(def *bcp.Mesh) *compared { return redecide(t, m, def, nil) }, 2)
-	file, _ := backupTo(t, m, "second.tar.gz")
-	content, err := os.ReadFile(file)
-	noError(t, err)
-	look("a truncated backup", func(def *bcp.Mesh) *compared {
-		c := &compared{count: map[state.Comparison]int{}}
-		if _, err := redecideBackup(t.Context(), bytes.NewReader(content), mesh.RedecideOptions{Definition: def, Version: "test", Each: c.each}); err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}, 2)
 
 	// A base that is not there is refused.
 	o := mesh.RedecideOptions{Definition: m.Definition, Version: "test", Each: func(*bcp.Decision, state.Redecision) error { return nil }}

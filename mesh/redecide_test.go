@@ -1,7 +1,6 @@
 package mesh_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +46,7 @@ func redecide(t *testing.T, m *meshtest.Mesh, def *bcp.Mesh, change func(*mesh.R
 }
 
 // The journal of a mesh is decided again as it was, under other definitions it is
-// not, and both from the state folder and from a backup. Raw messages that have
+// not. Raw messages that have
 // expired are counted, and a lost key ends it.
 //
 // covers P11.3, P11.4, P11.5
@@ -83,24 +82,12 @@ func TestRedecide(t *testing.T) {
 	fewer.Channels[0].Subscriptions[notes].Spec.Questions[0].MaxWords = 3
 	fewer.Files[0].SHA256[0]++
 	want := []string{"push P3.3 verdict false", "push P4.1 charge false"}
-	if c := redecide(t, m, fewer, nil); !slices.Equal(c.differs, want) || c.count[state.ComparedSame] != answers-2 {
-		t.Errorf("fewer words: %v %v", c.differs, c.count)
-	}
-	var file bytes.Buffer
-	if _, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	c = &compared{count: map[state.Comparison]int{}}
 	progress := uint64(0)
-	if _, err := redecideBackup(t.Context(), bytes.NewReader(file.Bytes()), mesh.RedecideOptions{Definition: fewer, Version: "test", Each: c.each,
-		Progress: func(done, all uint64) { progress = max(progress, 1000*done/all) }}); err != nil || !slices.Equal(c.differs, want) || progress != 1000 {
-		t.Errorf("a backup: %v %v %d", err, c.differs, progress)
+	far := func(o *mesh.RedecideOptions) {
+		o.Progress = func(done, all uint64) { progress = max(progress, 1000*done/all) }
 	}
-	damaged := bytes.Clone(file.Bytes())
-	damaged[len(damaged)/2] ^= 1
-	none = &compared{}
-	if _, err := redecideBackup(t.Context(), bytes.NewReader(damaged), mesh.RedecideOptions{Definition: fewer, Each: none.each}); !errors.Is(err, jetstream.ErrBackup) || none.seen > 0 {
-		t.Errorf("a damaged backup: %v, %d decisions", err, none.seen)
+	if c := redecide(t, m, fewer, far); !slices.Equal(c.differs, want) || c.count[state.ComparedSame] != answers-2 || progress != 1000 {
+		t.Errorf("fewer words: %v %v %d", c.differs, c.count, progress)
 	}
 
 	// Parts of it.
@@ -139,14 +126,6 @@ func TestRedecide(t *testing.T) {
 	end()
 	if c := redecide(t, m, fewer, nil); c.count[state.ComparedErased] != answers || c.count[state.ComparedSame] != 0 {
 		t.Errorf("expired: %v", c.count)
-	}
-	file.Reset()
-	if _, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	c = &compared{count: map[state.Comparison]int{}}
-	if _, err := redecideBackup(t.Context(), bytes.NewReader(file.Bytes()), mesh.RedecideOptions{Definition: fewer, Version: "test", Each: c.each}); err != nil || c.count[state.ComparedErased] != answers {
-		t.Errorf("a backup of what has expired: %v %v", err, c.count)
 	}
 
 	// Lost is not expired.

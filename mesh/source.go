@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"slices"
 	"time"
 
@@ -22,8 +21,8 @@ import (
 )
 
 // Source is where the journal of a mesh is: in a state folder on which no mesh runs
-// ([Open]), in a running mesh ([Dial]), on a cluster ([DialCluster]), or in a backup
-// ([Read]). What an operator does with a journal exists once, above it.
+// ([Open]), in a running mesh ([Dial]), or on a cluster ([DialCluster]). What an operator
+// does with a journal exists once, above it.
 //
 // Three of its methods ask who has the streams, and say so: a reconciliation needs the
 // state of the gateway, where that runs; a truncation is recorded by whoever writes the
@@ -36,7 +35,7 @@ type Source struct {
 	From    jetstream.RecordsFrom
 	Keys    *jetstream.SealingKeys
 
-	state string    // its folder: keys, checkpoints, base; none of a backup
+	state string    // its folder: keys, checkpoints, base
 	def   *bcp.Mesh // its definitions, if they are at hand
 
 	js       natsjs.JetStream // of the gateway's account, nil if a gateway or nobody has it
@@ -45,7 +44,6 @@ type Source struct {
 	create   func(context.Context) error
 	operator *Operator // of a running mesh
 	given    jetstream.KeyGiver
-	backed   *backed
 	end      func() error
 }
 
@@ -205,12 +203,7 @@ func (s *Source) Export(ctx context.Context, w io.Writer, o jetstream.ExportOpti
 
 // base returns the base of a truncated journal. That of a cluster is there too.
 func (s *Source) base(ctx context.Context, begin jetstream.Beginning) (jetstream.Snapshot, jetstream.BaseFile, error) {
-	switch {
-	case s.backed != nil:
-		file := s.backed.base(begin.Decision)
-		base, err := file.Open(begin)
-		return base, file, err
-	case s.js != nil && !s.folder():
+	if s.js != nil && !s.folder() {
 		file, err := jetstream.StoredBase(ctx, s.js, begin)
 		if err != nil {
 			return jetstream.Snapshot{}, file, err
@@ -298,65 +291,6 @@ func (s *Source) Reconcile(ctx context.Context, version string) (r status.Reconc
 		return r, fmt.Errorf("reconcile: %w", err)
 	}
 	return r, nil
-}
-
-// backed is what a backup has besides the records and the keys of its journal.
-type backed struct {
-	manifest jetstream.Manifest
-	bases    []jetstream.BaseFile
-}
-
-// base returns the base after a decision.
-func (b *backed) base(decision uint64) jetstream.BaseFile {
-	name := jetstream.BaseName(decision)
-	if i := slices.IndexFunc(b.bases, func(f jetstream.BaseFile) bool { return f.Name == name }); i >= 0 {
-		return b.bases[i]
-	}
-	return jetstream.BaseFile{Name: name}
-}
-
-// Read opens a backup, all of which is checked first.
-func Read(from io.ReadSeeker) (*Source, error) {
-	b := &backed{}
-	s := &Source{backed: b, end: func() error { return nil }}
-	var err error
-	b.manifest, err = readBackup(from, jetstream.Restoring{File: func(name string, content io.Reader) error {
-		if path.Dir(name) != jetstream.BaseFolder {
-			return nil
-		}
-		base, err := io.ReadAll(content)
-		b.bases = append(b.bases, jetstream.BaseFile{Name: name, Content: base})
-		return err
-	}, Keys: func(keys []jetstream.StoredKey) (err error) {
-		s.Keys, err = jetstream.SealingKeysOf(keys)
-		return err
-	}})
-	if err == nil && s.Keys == nil {
-		err = fmt.Errorf("%w: it has no sealing keys", jetstream.ErrBackup)
-	}
-	if err != nil {
-		return nil, err
-	}
-	read := func(each func(sequence uint64, decisions [][]byte) error) error {
-		sequence := b.manifest.Begins.Sequence
-		_, err := readBackup(from, jetstream.Restoring{Record: func(decisions [][]byte) error {
-			sequence++
-			return each(sequence, decisions)
-		}})
-		return err
-	}
-	s.Records = func(_ context.Context, each func([][]byte, uint64) error) error {
-		return read(func(sequence uint64, decisions [][]byte) error { return each(decisions, b.manifest.Records-sequence) })
-	}
-	s.From = func(_ context.Context, from, _ uint64, each func(uint64, [][]byte) error) error {
-		return read(func(sequence uint64, decisions [][]byte) error {
-			if sequence < from {
-				return nil
-			}
-			return each(sequence, decisions)
-		})
-	}
-	return s, err
 }
 
 const (

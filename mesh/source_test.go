@@ -41,14 +41,6 @@ func redecideFolder(ctx context.Context, state string, def *bcp.Mesh, o mesh.Red
 	return by, err
 }
 
-func redecideBackup(ctx context.Context, from io.ReadSeeker, o mesh.RedecideOptions) (bcp.Digest, error) {
-	s, err := mesh.Read(from)
-	if err != nil {
-		return bcp.Digest{}, err
-	}
-	return s.Redecide(ctx, o)
-}
-
 func reconcileFolder(ctx context.Context, state string, def *bcp.Mesh, version string) (r status.Reconciliation, err error) {
 	err = mesh.Use(ctx, state, def, func(s *mesh.Source) (err error) {
 		r, err = s.Reconcile(ctx, version)

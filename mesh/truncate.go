@@ -65,7 +65,7 @@ func (t *truncation) run(ctx context.Context, w io.Writer) (err error) {
 	switch {
 	case t.o.Salvage:
 		return errDamagedJournal
-	case t.s.backed != nil || t.s.operator == nil && !t.s.folder():
+	case t.s.operator == nil && !t.s.folder():
 		return errClusterJournal
 	}
 	if err := t.step("announcing it"); err != nil {

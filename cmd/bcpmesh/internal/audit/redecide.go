@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
@@ -21,7 +20,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
@@ -29,7 +27,6 @@ import (
 type redecideFlags struct {
 	where       meshdir.StateFlags
 	definitions string
-	backup      string
 	span        client.SpanFlags
 	channel     client.ChannelFlag
 	raw         bool
@@ -47,56 +44,44 @@ func auditRedecideCommand(p *cli.Program) *cobra.Command {
 	})
 	f.where.AddTo(cmd)
 	cmd.Flags().StringVar(&f.definitions, "definitions", "", "decide by the definitions in `DIR` (default: those of the mesh)")
-	cmd.Flags().StringVar(&f.backup, "backup", "", "decide about the journal in this `FILE` (default: that of the mesh)")
 	f.span.AddTo(cmd)
 	cmd.Flags().Var(&f.channel, "channel", "only this channel, or _ for messages of no channel")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "show normalised answers, which are a reader's words")
 	cmd.Flags().VarP(&f.number, "number", "n", "show at most this many decisions in the table")
 	cmd.Flags().StringVar(&f.run, "run", "", "only the records of this `RUN` of a kernel")
-	for _, other := range []string{"definitions", "backup", "since", "until", "channel", "raw"} {
+	for _, other := range []string{"definitions", "since", "until", "channel", "raw"} {
 		cmd.MarkFlagsMutuallyExclusive("run", other)
 	}
 	cli.Complete(cmd, "run", cobra.NoFileCompletions)
 	cli.Complete(cmd, "definitions", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs))
-	cli.Complete(cmd, "backup", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
 	return cmd
 }
 
 func redecide(ctx context.Context, p *cli.Program, f *redecideFlags) error {
-	var folder meshdir.Folder
-	var current *bcp.Mesh
-	var err error
-	if f.backup == "" || f.definitions == "" {
-		if folder, err = f.where.Folder(); err != nil {
-			return err
-		}
-	}
-	if folder.Dir != "" {
-		current, err = folder.Load()
-	}
-	proposed := current
-	if f.definitions != "" {
-		var there meshdir.Folder
-		if there, err = meshdir.Argument([]string{f.definitions}); err == nil {
-			proposed, err = there.Load()
-		}
+	by, err := f.where.Folder()
+	if err == nil && f.definitions != "" {
+		by, err = meshdir.Argument([]string{f.definitions})
 	}
 	if err != nil {
 		return err
 	}
-	if proposed == nil {
+	if by.Dir == "" {
 		return cli.Usagef("audit redecide: expected --definitions, since only the state is named")
+	}
+	proposed, err := by.Load()
+	if err != nil {
+		return err
 	}
 	report := Redecided{out: p.Out, flags: f, Versions: state.Versions(cli.ProgramVersion()), versions: map[bcp.Digest]string{}}
 	report.Definitions = definition.Digest(proposed)
-	if report.Context, err = f.decide(ctx, p, folder.State, proposed, report.each); err != nil {
+	if report.Context, err = f.decide(ctx, p, proposed, report.each); err != nil {
 		return err
 	}
 	return report.finish()
 }
 
 // decide decides the journal again by definitions, and returns their context.
-func (f *redecideFlags) decide(ctx context.Context, p *cli.Program, folder string, by *bcp.Mesh, each func(*bcp.Decision, state.Redecision) error) (decided bcp.Digest, err error) {
+func (f *redecideFlags) decide(ctx context.Context, p *cli.Program, by *bcp.Mesh, each func(*bcp.Decision, state.Redecision) error) (decided bcp.Digest, err error) {
 	o := mesh.RedecideOptions{Definition: by, Version: cli.ProgramVersion(), Since: f.span.Since.At, Until: f.span.Until.At, Each: each}
 	if f.channel.Text != "" {
 		o.Channel = &f.channel.Value
@@ -104,42 +89,13 @@ func (f *redecideFlags) decide(ctx context.Context, p *cli.Program, folder strin
 	var finish func()
 	o.Progress, finish = client.RecordProgress(p, "deciding")
 	defer finish()
-	source, closeSource, err := f.source(ctx)
+	source, err := client.OpenSource(ctx, f.where)
 	if err != nil {
-		return decided, f.failure(err, folder)
+		return decided, err
 	}
-	defer closeSource()
+	defer source.Close()
 	decided, err = source.Redecide(ctx, o)
-	return decided, f.failure(err, folder)
-}
-
-// failure says why the journal cannot be decided again; nil for none.
-func (f *redecideFlags) failure(err error, folder string) error {
-	if errors.Is(err, jetstream.ErrBackup) {
-		return cli.Failf("%s is not a complete backup: %s", cli.Quoted(f.backup), client.After(err, jetstream.ErrBackup))
-	}
-	return failure(err, folder)
-}
-
-// source is the journal that is decided again.
-func (f *redecideFlags) source(ctx context.Context) (*mesh.Source, func(), error) {
-	if f.backup == "" {
-		source, err := client.OpenSource(ctx, f.where)
-		if err != nil {
-			return nil, nil, err
-		}
-		return source.Source, source.Close, nil
-	}
-	file, err := agentsfolder.OpenFile(f.backup)
-	if err != nil {
-		return nil, nil, cli.Failf("%s cannot be read: %s", cli.Quoted(f.backup), cli.FileReason(err))
-	}
-	closeFile := func() { _ = file.Close() } // it was only read
-	source, err := mesh.Read(file)
-	if err != nil {
-		closeFile()
-	}
-	return source, closeFile, err
+	return decided, failure(err, source.Folder.State)
 }
 
 // Redecided gathers what differs. Its exported fields are the last line of the
@@ -358,7 +314,7 @@ func (r *Redecided) nothing() error {
 	}
 	if len(chosen) == 0 {
 		return cli.Failf("nothing was decided again: the journal has no message that can be").
-			WithHint("of a truncated journal only what came later is there; --backup reads the journal of a backup")
+			WithHint("of a truncated journal only what came later is there; bcpmesh restore puts it together from backups")
 	}
 	return cli.Failf("nothing was decided again: no message in the journal matches %s", strings.Join(chosen, " and ")).
 		WithHint("bcpmesh audit replay shows what was said, when and on which channel")

@@ -18,52 +18,45 @@ import (
 
 func auditTightenCommand(p *cli.Program) *cobra.Command {
 	var f redecideFlags
-	var exclude []string
 	cmd := cli.Command("tighten", func(ctx context.Context, _ []string) error {
-		return tightenMesh(ctx, p, &f, exclude)
+		return tightenMesh(ctx, p, &f)
 	})
 	f.where.AddTo(cmd)
-	cmd.Flags().StringVar(&f.backup, "backup", "", "learn from the journal in this `FILE` (default: that of the mesh)")
 	f.span.AddTo(cmd)
 	cmd.Flags().Var(&f.channel, "channel", "only this channel")
-	cmd.Flags().StringArrayVar(&exclude, "exclude", nil, "leave out the messages of this `SESSION`; may be repeated")
-	cli.Complete(cmd, "backup", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
 	return cmd
 }
 
 // learner gathers the history of channels.
 type learner struct {
-	exclude  []string
 	channels map[bcp.ChannelKey]*learnt
 	current  *bcp.Mesh
 }
 
 type learnt struct {
 	tighten.History
-	held     map[bcp.ItemID]tighten.Message // that wait for a person
-	excluded map[uint64]bool                // epochs with a session that is left out
-	bySeq    map[uint64]int
+	held  map[bcp.ItemID]tighten.Message // that wait for a person
+	bySeq map[uint64]int
 	// decisions are those about Messages, by what is proposed.
 	decisions []tighten.Decision
 }
 
-func tightenMesh(ctx context.Context, p *cli.Program, f *redecideFlags, exclude []string) error {
-	folder, current, err := f.where.Load()
+func tightenMesh(ctx context.Context, p *cli.Program, f *redecideFlags) error {
+	_, current, err := f.where.Load()
 	if err != nil {
 		return err
 	}
-	if current == nil {
-		return cli.Usagef("audit tighten: expected the mesh's definitions, and only the state is named")
-	}
-	l := &learner{exclude: exclude, channels: map[bcp.ChannelKey]*learnt{}, current: current}
-	if err := f.again(ctx, p, folder.State, current, l.learn); err != nil {
+	l := &learner{channels: map[bcp.ChannelKey]*learnt{}, current: current}
+	if err := f.again(ctx, p, current, l.learn); err != nil {
 		return err
 	}
 	for _, history := range l.channels {
-		history.finish()
+		for i, m := range history.Messages {
+			history.bySeq[m.Seq] = i
+		}
 	}
 	proposals, err := l.propose(func(by *bcp.Mesh, each func(*bcp.Decision, state.Redecision) error) error {
-		return f.again(ctx, p, folder.State, by, each)
+		return f.again(ctx, p, by, each)
 	})
 	if err != nil {
 		return err
@@ -118,8 +111,8 @@ func (l *learner) propose(again func(*bcp.Mesh, func(*bcp.Decision, state.Redeci
 }
 
 // again is decide for what is in the span.
-func (f *redecideFlags) again(ctx context.Context, p *cli.Program, folder string, by *bcp.Mesh, each func(*bcp.Decision, state.Redecision) error) error {
-	_, err := f.decide(ctx, p, folder, by, func(d *bcp.Decision, r state.Redecision) error {
+func (f *redecideFlags) again(ctx context.Context, p *cli.Program, by *bcp.Mesh, each func(*bcp.Decision, state.Redecision) error) error {
+	_, err := f.decide(ctx, p, by, func(d *bcp.Decision, r state.Redecision) error {
 		if d.At().Before(f.span.Since.At) {
 			return nil
 		}
@@ -136,13 +129,9 @@ func (l *learner) learn(d *bcp.Decision, _ state.Redecision) error {
 	}
 	h := l.channels[key]
 	if h == nil {
-		h = &learnt{held: map[bcp.ItemID]tighten.Message{}, excluded: map[uint64]bool{}, bySeq: map[uint64]int{}}
+		h = &learnt{held: map[bcp.ItemID]tighten.Message{}, bySeq: map[uint64]int{}}
 		h.Epochs, h.Pushes = map[uint64]tighten.Use{}, map[bcp.SubscriptionID][]int64{}
 		l.channels[key] = h
-	}
-	if slices.Contains(l.exclude, string(d.Session)) && d.Session != "" {
-		h.excluded[d.Epoch] = true
-		return nil
 	}
 	if d.Epoch > 0 {
 		u := h.Epochs[d.Epoch]
@@ -171,16 +160,6 @@ func (l *learner) learn(d *bcp.Decision, _ state.Redecision) error {
 		h.Messages = append(h.Messages, m)
 	}
 	return nil
-}
-
-// finish leaves out what epochs with such a session used, which is not told apart.
-func (h *learnt) finish() {
-	for epoch := range h.excluded {
-		delete(h.Epochs, epoch)
-	}
-	for i, m := range h.Messages {
-		h.bySeq[m.Seq] = i
-	}
 }
 
 // decidedAgain is what came of a message; nothing where it cannot be decided.
