@@ -89,3 +89,30 @@ type Config struct {
 	// item. It must not block.
 	OnView func(person bcp.AgentName, item bcp.ItemID)
 }
+
+// Attested are the signed statements of the operator's machine about an agent of this
+// mesh.
+type Attested struct {
+	Envelope, Revocations []byte
+	Contracts             []string // except built-in ones
+}
+
+// Roles are the inputs of negotiations. They include no key of the organisation.
+type Roles struct {
+	// Attested returns the signed statements about an agent, or an error if there
+	// are none. The gateway's goroutine calls it: it may only read small files.
+	Attested func(bcp.AgentName) (Attested, error)
+	// Signer returns the user nkey of the gateway, which signs for its agents.
+	Signer func() (Signer, error)
+}
+
+// Signer signs with a user nkey.
+type Signer interface {
+	PublicKey() string
+	Sign(message []byte) ([]byte, error)
+}
+
+// ConnectTool connects as the one user that may call a tool for a kernel: it may publish
+// on that subject, and receive nothing. Any goroutine may call refused, when the server
+// refuses a call. The caller closes the connection.
+type ConnectTool func(kernel, service bcp.AgentName, tool string, refused func()) (*nats.Conn, error)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -17,29 +18,6 @@ const (
 	// client may only listen for queries.
 	patience = 250 * time.Millisecond
 )
-
-// connection is a connected agent in one role.
-type connection struct {
-	count     int
-	handshake bcp.DeliveryID // of bcp_subscriptions_active, until acknowledged
-	acks      acks           // of the connection
-	// ready says that the agent listens, or that patience has ended. Until then
-	// a Reader's queries wait, so that none is lost or repeated, and a
-	// Controller's deliveries come one at a time, in order.
-	ready bool
-	// owed says that a new connection of the Reader has not been sent its open
-	// queries yet.
-	owed bool
-	// unheard counts how often queries, or deliveries, were sent and nobody listened.
-	unheard int
-	// resume is from when on a Controller that did not listen is sent deliveries again.
-	resume time.Time
-	shared shared
-}
-
-// acks counts the acknowledgements of a sending. Each of several connections
-// acknowledges it once.
-type acks struct{ sending, count int }
 
 // noteConnection follows the server's events.
 func (g *Gateway) noteConnection(kind bcp.DecisionKind, who agentRole) {
@@ -61,47 +39,6 @@ func (g *Gateway) noteConnection(kind bcp.DecisionKind, who agentRole) {
 	}
 	c.count++
 	g.sendWaiting(who, c)
-}
-
-// resume greets everybody again after the state was read from the journal, and wakes
-// absent agents: messages for them may be stored although they were not
-// acknowledged.
-func (g *Gateway) resume() {
-	g.guard("the runs", g.resumeRuns)
-	for who, c := range g.agents {
-		g.guard("a connection", func() { g.sendWaiting(who, c) })
-	}
-	for _, agent := range g.config.State.Mesh.Agents {
-		if len(g.state.OpenQueries(agent.Name)) > 0 {
-			g.wake(agentRole{agent.Name, bcp.RoleReader})
-		}
-	}
-	for _, c := range g.config.State.Mesh.Channels {
-		if len(g.state.Outbox(c.ChannelKey)) > 0 {
-			g.wake(agentRole{c.Controller, bcp.RoleController})
-		}
-	}
-}
-
-// carryOn continues under other definitions with connected agents: Readers get
-// their subscriptions again, and everybody gets what waits only now. Agents do
-// not get again what they already have: a second answer would count as a refusal.
-func (g *Gateway) carryOn() {
-	g.guard("the runs", g.resumeRuns)
-	for id := range g.dispatched {
-		if _, _, _, open := g.state.Open(id); !open {
-			delete(g.dispatched, id)
-		}
-	}
-	for who, c := range g.agents {
-		if who.Role != bcp.RoleReader {
-			g.sendAllDeliveries(who.Agent)
-			continue
-		}
-		c.handshake, c.acks = bcp.DeliveryID(string(rune(handshakeLetter))+g.moment().Fresh), acks{}
-		g.sendSubscriptions(who, c.handshake, 0, g.clock())
-		g.sendQueries(who.Agent, false)
-	}
 }
 
 // sendWaiting sends what waits for an agent that has just connected: a Reader gets
@@ -174,29 +111,6 @@ const (
 	receiptLetter   = 'r'
 	noticeLetter    = 'n'
 )
-
-// handshakes are the acknowledgements of bcp_subscriptions_active.
-type handshakes struct{ undecided }
-
-func (handshakes) answer(g *Gateway, o *outcome) { g.acknowledgedSubscriptions(o.message.subject) }
-
-// receipts are the acknowledgements of results of answers, which change nothing.
-type receipts struct{ undecided }
-
-// acknowledgements are those of deliveries and notices.
-type acknowledgements struct{ plain }
-
-func (acknowledgements) decide(g *Gateway, now bcp.Moment, o *outcome) (bcp.Decision, bool) {
-	s := &o.message.subject
-	return g.state.DecideAcknowledge(now, s.Agent, s.Role, bcp.DeliveryID(s.ID))
-}
-
-func (acknowledgements) release(g *Gateway, o *outcome) {
-	d := &o.decision
-	delete(g.sending, d.Delivery)
-	delete(g.notices, d.Notice)
-	g.listens(agentRole{d.Agent, d.Role})
-}
 
 // acknowledgedSubscriptions notes that a Reader is ready for its open queries: each of
 // its connections acknowledged one sending. The newest may have been too late for earlier
@@ -312,4 +226,123 @@ func (g *Gateway) sendingAttempt(id bcp.QueryID, sending int) int {
 		return attempts[sending]
 	}
 	return 0
+}
+
+// connects is the beginning or the end of an agent's connection.
+type connects struct {
+	kind      bcp.DecisionKind
+	agent     agentRole
+	key, host string
+	flap      int // its number in its minute, once counted
+}
+
+// Connected tells the gateway that an agent's connection was accepted, with the
+// public key of its credentials and its host.
+func (g *Gateway) Connected(agent bcp.AgentName, role bcp.Role, key, host string) {
+	g.tell(&connects{kind: bcp.KindConnect, agent: agentRole{agent, role}, key: key, host: host})
+}
+
+// Disconnected tells it that a connection ended.
+func (g *Gateway) Disconnected(agent bcp.AgentName, role bcp.Role, key, host string) {
+	g.tell(&connects{kind: bcp.KindDisconnect, agent: agentRole{agent, role}, key: key, host: host})
+}
+
+func (e *connects) decide(g *Gateway, _ *outcome) (bcp.Decision, bool) {
+	if g.onlyCounted(e) {
+		return bcp.Decision{}, false
+	}
+	return g.state.DecideEvent(g.moment(), bcp.Decision{Kind: e.kind, Agent: e.agent.Agent, Role: e.agent.Role, Key: e.key, Note: e.host}), true
+}
+
+// onlyCounted reports whether it gets no record of its own.
+func (g *Gateway) onlyCounted(e *connects) bool {
+	if e.flap == 0 { // not yet in a batch whose record failed
+		f := g.flaps[e.agent]
+		if minute := g.clock().Truncate(time.Minute); !f.minute.Equal(minute) {
+			f = connectionEvents{minute: minute}
+		}
+		f.events++
+		g.flaps[e.agent], e.flap = f, f.events
+	}
+	return e.flap > maxConnectionEvents
+}
+
+func (e *connects) recorded(g *Gateway, d *bcp.Decision) { g.noteConnection(e.kind, e.agent) }
+
+func (e *connects) unrecorded(g *Gateway) {
+	g.count(counted{kind: e.kind, agent: e.agent}, 1)
+	g.noteConnection(e.kind, e.agent)
+}
+
+// unseal returns the value of a handle that a Controller was given. It goes to a Reader or
+// a person from here, and nowhere else.
+func (g *Gateway) unseal(controller bcp.AgentName, h bcp.Handle) (value string, ok bool) {
+	d, i, ok := g.state.Enclosing(h)
+	if !ok || d.Controller != controller {
+		return "", false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+	defer cancel()
+	if err := g.keys.Open(ctx, &d); err != nil {
+		g.log.Error("opening a sealed value", "error", err)
+		return "", false
+	}
+	if i >= len(d.Enclosed) {
+		return "", false
+	}
+	return d.Enclosed[i], true
+}
+
+// fillIn puts values in the places of handles in a query's arguments. Without one of them
+// the query is not sent, and expires.
+func (g *Gateway) fillIn(q *bcp.Query) (ok bool) {
+	if g.isKernel(q.Controller) {
+		return true
+	}
+	values := make(map[bcp.Handle]string)
+	for _, h := range q.Handles() {
+		if values[h], ok = g.unseal(q.Controller, h); !ok {
+			return false
+		}
+	}
+	q.Arguments, ok = q.Fill(values)
+	return ok
+}
+
+// runQuery adds to a kernel's query what its Reader needs. It returns false while that
+// is not known: the query is sent once the ask was repeated.
+func (g *Gateway) runQuery(id bcp.QueryID, q *bcp.Query) bool {
+	if !g.isKernel(q.Controller) {
+		return true
+	}
+	r, open := g.runState().Waiting(g.runs.waits[id])
+	if !open || r.Schema == nil {
+		return false
+	}
+	q.Instruction, q.Content = r.Instruction, string(r.Content)
+	return true
+}
+
+// reportAbsent answers a call of Waiting for an agent, if it has no connection.
+func (g *Gateway) reportAbsent(agent bcp.AgentName) {
+	f := g.leaving[agent]
+	if f == nil || g.agents[agentRole{agent, bcp.RoleReader}] != nil || g.agents[agentRole{agent, bcp.RoleController}] != nil {
+		return
+	}
+	delete(g.leaving, agent)
+	var ids []string
+	for _, id := range g.state.OpenQueries(agent) {
+		ids = append(ids, string(id))
+	}
+	for _, key := range g.state.ChannelsOf(agent) {
+		for _, out := range g.state.Outbox(key) {
+			ids = append(ids, string(out.DeliveryID))
+		}
+	}
+	for _, role := range []bcp.Role{bcp.RoleReader, bcp.RoleController} {
+		for _, n := range g.state.Notices(agent, role) {
+			ids = append(ids, string(n.ID))
+		}
+	}
+	f(ids)
 }

@@ -119,3 +119,17 @@ func (g *Gateway) recount(ctx context.Context, last uint64, pools []bcp.PoolBala
 	defer end()
 	return jetstream.Reconcile(ctx, js, g.config.Bases, last, pools)
 }
+
+// whileServing returns a context for work that must not delay the gateway's end: it
+// ends after a time, and as soon as the gateway is about to stop.
+func (g *Gateway) whileServing(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	g.calls.Go(func() {
+		select {
+		case <-g.ending:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, cancel
+}

@@ -8,6 +8,9 @@ import (
 )
 
 const (
+	// countingInterval is how often counted refusals are recorded (PROTOCOL
+	// P4.7).
+	countingInterval = time.Second
 	// maxCounted bounds the different subjects of one agent's violations that wait to be
 	// recorded; beyond it they are counted without their subject.
 	maxCounted = 16

@@ -19,36 +19,8 @@ import (
 // organisations, and shows them what the operator's machine has signed about agents of
 // this mesh.
 
-// Attested are the signed statements of the operator's machine about an agent of this
-// mesh.
-type Attested struct {
-	Envelope, Revocations []byte
-	Contracts             []string // except built-in ones
-}
-
-// Roles are the inputs of negotiations. They include no key of the organisation.
-type Roles struct {
-	// Attested returns the signed statements about an agent, or an error if there
-	// are none. The gateway's goroutine calls it: it may only read small files.
-	Attested func(bcp.AgentName) (Attested, error)
-	// Signer returns the user nkey of the gateway, which signs for its agents.
-	Signer func() (Signer, error)
-}
-
-// Signer signs with a user nkey.
-type Signer interface {
-	PublicKey() string
-	Sign(message []byte) ([]byte, error)
-}
-
 // nonceLife is how long a challenge may be answered.
 const nonceLife = time.Minute
-
-// challenge is the gateway's challenge to an agent of another organisation.
-type challenge struct {
-	nonce, requirement string
-	until              time.Time
-}
 
 // roles are messages about roles.
 type roles struct{ plain }
@@ -146,24 +118,6 @@ func (r roles) release(g *Gateway, o *outcome) {
 	default:
 		g.answer(o.message, bcp.RefusalOf(o.decision.Code))
 	}
-}
-
-// challenge makes the only current challenge of an agent.
-func (g *Gateway) challenge(now time.Time, agent bcp.AgentName, name string) (*contract.Message, bcp.Code) {
-	requirement, ok := g.config.State.Mesh.Requirement(name)
-	if !ok {
-		return nil, bcp.Malformed
-	}
-	c := challenge{rand.Text(), name, now.Add(nonceLife)}
-	if g.challenges == nil {
-		g.challenges = map[bcp.AgentName]challenge{}
-	}
-	g.challenges[agent] = c
-	document := requirement.Document
-	if document == nil {
-		document = jsontext.Value(`"` + bcp.DualLLMRole + `"`)
-	}
-	return &contract.Message{Type: contract.TypeChallenge, Nonce: c.nonce, Asker: g.config.State.Mesh.Organisation, Requirement: document}, ""
 }
 
 // takeChallenge removes and returns the challenge of an agent, so that it is answered
@@ -272,10 +226,20 @@ func (g *Gateway) decideRevocations(now bcp.Moment, m *message) (bcp.Decision, b
 	return g.state.DecideRevocations(now, bcp.Operator, bcp.RoleOperator, m.body, list)
 }
 
-// rolesOver is in which role an agent negotiates: of an agent with both only one counts.
-func (g *Gateway) rolesOver(agent bcp.AgentName) bcp.Role {
-	if a, _ := g.config.State.Mesh.Agent(agent); !a.Controller {
-		return bcp.RoleReader
+// challenge makes the only current challenge of an agent.
+func (g *Gateway) challenge(now time.Time, agent bcp.AgentName, name string) (*contract.Message, bcp.Code) {
+	requirement, ok := g.config.State.Mesh.Requirement(name)
+	if !ok {
+		return nil, bcp.Malformed
 	}
-	return bcp.RoleController
+	c := challenge{rand.Text(), name, now.Add(nonceLife)}
+	if g.challenges == nil {
+		g.challenges = map[bcp.AgentName]challenge{}
+	}
+	g.challenges[agent] = c
+	document := requirement.Document
+	if document == nil {
+		document = jsontext.Value(`"` + bcp.DualLLMRole + `"`)
+	}
+	return &contract.Message{Type: contract.TypeChallenge, Nonce: c.nonce, Asker: g.config.State.Mesh.Organisation, Requirement: document}, ""
 }

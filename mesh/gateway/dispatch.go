@@ -11,11 +11,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// ConnectTool connects as the one user that may call a tool for a kernel: it may publish
-// on that subject, and receive nothing. Any goroutine may call refused, when the server
-// refuses a call. The caller closes the connection.
-type ConnectTool func(kernel, service bcp.AgentName, tool string, refused func()) (*nats.Conn, error)
-
 // Dispatcher makes the calls of one kernel. Only it has the connections for that: the
 // gateway's own user may not publish a call. Before each call it asks the gate, whatever
 // was recorded. It is not safe for concurrent use.

@@ -41,52 +41,6 @@ func (call) decide(*Gateway, *outcome) (bcp.Decision, bool) { return bcp.Decisio
 func (call) recorded(*Gateway, *bcp.Decision)               {}
 func (c call) unrecorded(*Gateway)                          { c() }
 
-// connects is the beginning or the end of an agent's connection.
-type connects struct {
-	kind      bcp.DecisionKind
-	agent     agentRole
-	key, host string
-	flap      int // its number in its minute, once counted
-}
-
-// Connected tells the gateway that an agent's connection was accepted, with the
-// public key of its credentials and its host.
-func (g *Gateway) Connected(agent bcp.AgentName, role bcp.Role, key, host string) {
-	g.tell(&connects{kind: bcp.KindConnect, agent: agentRole{agent, role}, key: key, host: host})
-}
-
-// Disconnected tells it that a connection ended.
-func (g *Gateway) Disconnected(agent bcp.AgentName, role bcp.Role, key, host string) {
-	g.tell(&connects{kind: bcp.KindDisconnect, agent: agentRole{agent, role}, key: key, host: host})
-}
-
-func (e *connects) decide(g *Gateway, _ *outcome) (bcp.Decision, bool) {
-	if g.onlyCounted(e) {
-		return bcp.Decision{}, false
-	}
-	return g.state.DecideEvent(g.moment(), bcp.Decision{Kind: e.kind, Agent: e.agent.Agent, Role: e.agent.Role, Key: e.key, Note: e.host}), true
-}
-
-// onlyCounted reports whether it gets no record of its own.
-func (g *Gateway) onlyCounted(e *connects) bool {
-	if e.flap == 0 { // not yet in a batch whose record failed
-		f := g.flaps[e.agent]
-		if minute := g.clock().Truncate(time.Minute); !f.minute.Equal(minute) {
-			f = connectionEvents{minute: minute}
-		}
-		f.events++
-		g.flaps[e.agent], e.flap = f, f.events
-	}
-	return e.flap > maxConnectionEvents
-}
-
-func (e *connects) recorded(g *Gateway, d *bcp.Decision) { g.noteConnection(e.kind, e.agent) }
-
-func (e *connects) unrecorded(g *Gateway) {
-	g.count(counted{kind: e.kind, agent: e.agent}, 1)
-	g.noteConnection(e.kind, e.agent)
-}
-
 // connectionEvents counts the connection events of an agent in a minute.
 type connectionEvents struct {
 	minute time.Time

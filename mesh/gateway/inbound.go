@@ -2,10 +2,8 @@ package gateway
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
-
-	"github.com/bcpmesh/bcpmesh/bcp/kernel"
-	"github.com/bcpmesh/bcpmesh/bcp/state"
 
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
@@ -53,12 +51,6 @@ func (g *Gateway) receive(l *lane, sent *nats.Msg) {
 		m.kind = notHeard
 	}
 	l.put(&input{message: m})
-}
-
-// definitions are what messages are prepared under.
-type definitions struct {
-	state.Config
-	kernels map[bcp.AgentName]*kernel.Kernel
 }
 
 // A preparer is a request that takes more of a message than its subject and its body.
@@ -132,4 +124,98 @@ func readSender(m *nats.Msg) bcp.Sender {
 		}
 	}
 	return from
+}
+
+// subscribe listens to what agents and people may send, each with its own
+// subscriptions and queue: one that sends more than the gateway reads loses only its
+// own messages. A reload calls it before the server has the new permissions, and
+// keeps the subscriptions of removed roles: what an agent may send under either
+// definitions is decided and recorded.
+func (g *Gateway) subscribe() error {
+	mesh := g.config.State.Mesh
+	today := definitions{Config: g.config.State}
+	if runs := g.runState(); runs != nil {
+		today.kernels = runs.Kernels()
+	}
+	g.definitions.Store(&today)
+	everybody := []agentRole{{bcp.Operator, bcp.RoleOperator}}
+	for _, a := range mesh.Agents {
+		if a.Reader {
+			everybody = append(everybody, agentRole{a.Name, bcp.RoleReader})
+		}
+		if a.Controller {
+			everybody = append(everybody, agentRole{a.Name, bcp.RoleController})
+		}
+		if a.Kept() {
+			everybody = append(everybody, agentRole{a.Name, bcp.RoleKeeper})
+		}
+	}
+	for _, name := range mesh.Approvers {
+		everybody = append(everybody, agentRole{name, bcp.RoleApprover})
+	}
+	runs, shows := requesters(mesh), mesh.RolesRequired()
+	for _, who := range everybody {
+		patterns := agentPatterns(who)
+		if who.Role == bcp.RoleController && runs[who.Agent] {
+			patterns = append(patterns, subjects.RunsOf(who.Agent))
+		}
+		if shows[who.Agent] && who.Role == g.rolesOver(who.Agent) { // of an agent with both roles only one counts
+			patterns = append(patterns, subjects.RolesOf(who.Agent))
+		}
+		if err := g.link(who, patterns); err != nil {
+			return err
+		}
+	}
+	return g.listening()
+}
+
+// requesters returns the Controllers that may start runs. Only they have a subject for
+// it.
+func requesters(mesh *bcp.Mesh) map[bcp.AgentName]bool {
+	all := map[bcp.AgentName]bool{}
+	for i := range mesh.Kernels {
+		for _, r := range mesh.Kernels[i].Runs {
+			all[r.Requester] = true
+		}
+	}
+	return all
+}
+
+// prune stops listening to agents and people that are not in the definitions.
+func (g *Gateway) prune() {
+	known := map[bcp.AgentName]bool{bcp.Operator: true}
+	for _, a := range g.config.State.Mesh.Agents {
+		known[a.Name] = true
+	}
+	for _, name := range g.config.State.Mesh.Approvers {
+		known[name] = true
+	}
+	serves := map[agentRole]bool{}
+	if state := g.runState(); state != nil {
+		for _, k := range state.Kernels() {
+			for _, who := range servesKernel(k) {
+				serves[who] = true
+			}
+		}
+	}
+	g.drop(func(who agentRole) bool { return !known[who.Agent] && !serves[who] })
+}
+
+// link listens to one agent or person in one role, to each pattern once, from the moment
+// that [Gateway.listening] returns. Messages to it use the same connection.
+func (g *Gateway) link(who agentRole, patterns []string) error {
+	of, err := g.linkFor(who)
+	if err != nil {
+		return fmt.Errorf("connecting for the %s %s: %w", who.Role, who.Agent, err)
+	}
+	for _, pattern := range patterns {
+		if of.subs[pattern] != nil {
+			continue
+		}
+		if of.subs[pattern], err = g.listen(of.conn.Conn, who, of.lane, pattern); err != nil {
+			return fmt.Errorf("subscribing to %s: %w", pattern, err)
+		}
+		of.conn.grown = true
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -20,6 +21,12 @@ const (
 	laneBytes       = 4 << 20
 	pendingMessages = 4096
 	pendingBytes    = 8 << 20
+)
+
+// Limits of one step: a batch fits one record.
+const (
+	maxBatch      = jetstream.MaxRecordDecisions / 4
+	maxBatchBytes = jetstream.MaxRecordBytes / 4
 )
 
 // inbox has the waiting messages: a lane for each agent, served in turn.

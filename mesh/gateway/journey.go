@@ -8,44 +8,11 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/contract"
-	"github.com/bcpmesh/bcpmesh/bcp/kernel"
-	"github.com/bcpmesh/bcpmesh/jetstream"
-	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Limits of one step: a batch fits one record.
-const (
-	maxBatch      = jetstream.MaxRecordDecisions / 4
-	maxBatchBytes = jetstream.MaxRecordBytes / 4
-	// maxDeciding is how long a batch is decided about. What is left of it waits again, and
-	// others have their turns first: an agent whose messages take long does not keep them
-	// waiting.
-	maxDeciding = 20 * time.Millisecond
-)
-
-// outcome is a decided message or event, or an act of the gateway's own: the decision and
-// what follows from it. Some outcomes need no record: an unknown acknowledgement, a list
-// for an approver, a message beyond the limit.
-type outcome struct {
-	in       *input   // nil for an act
-	message  *message // of in: it is answered
-	event    event    // of in
-	decision bcp.Decision
-	body     []byte // what the decision is about: sealed with it
-	record   []byte // the decision as the journal keeps it, if it does: a part of Gateway.records
-	// gathered says that the decision is only counted, with others of its sender.
-	gathered bool
-
-	change   *kernel.Change    // decided by a kernel, with its consequences
-	releases []kernel.Release  // once it is applied
-	wait     string            // of a kernel's ask: what a run waits for
-	repeats  kernel.RunID      // the run that a message asks for again
-	ended    *kernel.End       // the end of that run
-	reasons  []string          // why the operator's act is refused
-	reply    *contract.Message // to a message about roles
-	verdict  *contract.Message // on a declaration of roles
-}
+// maxDeciding is how long a batch is decided about. What is left of it waits again, and others have their turns first: an
+// agent whose messages take long does not keep them waiting.
+const maxDeciding = 20 * time.Millisecond
 
 // step processes one batch of messages. A question passes here four times: as
 // the Controller's ask, as the Reader's answer, as the Controller's
@@ -327,31 +294,14 @@ func (g *Gateway) releaseUnrecorded(o *outcome) {
 	}
 }
 
-// answer replies to a message in its sender's encoding, in the sender's own inbox. Without
-// a message there is no reply.
-func (g *Gateway) answer(m *message, reply any) {
-	if m == nil {
-		return
+// releaseSafely is release for an outcome that may cause a panic.
+func (g *Gateway) releaseSafely(o *outcome) {
+	switch mistake := caught(func() { g.release(o) }); {
+	case mistake == nil:
+	case o.message != nil:
+		g.quarantine(o.in, mistake)
+	default:
+		g.logMistake("a release", mistake)
+		g.tellOwnMistake()
 	}
-	to, from := g.replyTo(m), g.sender(m)
-	if to == "" {
-		return
-	}
-	if !g.publish(from, to, "", reply) {
-		g.publish(from, to, "", bcp.RefusalOf(bcp.Internal))
-	}
-}
-
-// replyTo returns the gateway's subject for the answer to a message, or nothing if it does
-// not name an inbox of its sender. The subject of an auditor's request does not say
-// whose it is: its answer may go to any person.
-func (g *Gateway) replyTo(m *message) string {
-	if m.reply == "" {
-		return ""
-	}
-	who := g.sender(m)
-	if m.subject.Kind == subjects.KindControl && slices.Contains(bcp.AuditorActs(), m.subject.Event) {
-		who.Agent = subjects.InboxOwner(m.reply)
-	}
-	return subjects.Answer(who.Role, who.Agent, m.reply)
 }

@@ -5,31 +5,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// A request is what the gateway does with one kind of message. Each is in the file of its
-// family: asks.go, keepers.go, people.go, control.go, declare.go,
-// runmessages.go and connections.go.
-type request interface {
-	// decide judges the message; it sends nothing. It returns false if there is nothing to
-	// record.
-	decide(*Gateway, bcp.Moment, *outcome) (bcp.Decision, bool)
-	// answer answers it where nothing was recorded, after the record of the batch, since it
-	// may report changes of others. refuse does so where it is refused, or only counted.
-	answer(*Gateway, *outcome)
-	refuse(*Gateway, *outcome)
-	// refusal is the reply to one that is not decided about.
-	refusal(*Gateway, *message, bcp.Code) any
-	// channel is that of the message, or zero.
-	channel(*Gateway, *message) bcp.ChannelKey
-}
-
-// received is the row of a request.
-type received struct {
-	request
-	sender bcp.Role // zero: its subject says
-	// closed is when it is refused; Open is never.
-	closed Closing
-}
-
 // requests has the kinds of messages that the gateway gets, but for those to its reply
 // subjects, which replies has, by the sender's role.
 var (
@@ -76,24 +51,6 @@ func requestOn(s *subjects.Subject) *received {
 		return replies[s.Role]
 	}
 	return requests[s.Kind]
-}
-
-// sender returns the agent that may publish on the message's subject.
-func (g *Gateway) sender(m *message) agentRole {
-	s, role := &m.subject, m.kind.sender
-	switch {
-	case role == bcp.RoleOperator:
-		return agentRole{bcp.Operator, role}
-	case s.Kind == subjects.KindRole:
-		role = g.rolesOver(s.Agent)
-	case role == 0:
-		role = s.Role
-	case s.Agent == "" && role == bcp.RoleReader:
-		return agentRole{s.Reader, role}
-	case s.Agent == "":
-		return agentRole{s.Controller, role}
-	}
-	return agentRole{s.Agent, role}
 }
 
 // plain is of requests that are answered only if they are refused.

@@ -13,98 +13,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// subscribe listens to what agents and people may send, each with its own
-// subscriptions and queue: one that sends more than the gateway reads loses only its
-// own messages. A reload calls it before the server has the new permissions, and
-// keeps the subscriptions of removed roles: what an agent may send under either
-// definitions is decided and recorded.
-func (g *Gateway) subscribe() error {
-	mesh := g.config.State.Mesh
-	today := definitions{Config: g.config.State}
-	if runs := g.runState(); runs != nil {
-		today.kernels = runs.Kernels()
-	}
-	g.definitions.Store(&today)
-	everybody := []agentRole{{bcp.Operator, bcp.RoleOperator}}
-	for _, a := range mesh.Agents {
-		if a.Reader {
-			everybody = append(everybody, agentRole{a.Name, bcp.RoleReader})
-		}
-		if a.Controller {
-			everybody = append(everybody, agentRole{a.Name, bcp.RoleController})
-		}
-		if a.Kept() {
-			everybody = append(everybody, agentRole{a.Name, bcp.RoleKeeper})
-		}
-	}
-	for _, name := range mesh.Approvers {
-		everybody = append(everybody, agentRole{name, bcp.RoleApprover})
-	}
-	runs, shows := requesters(mesh), mesh.RolesRequired()
-	for _, who := range everybody {
-		patterns := agentPatterns(who)
-		if who.Role == bcp.RoleController && runs[who.Agent] {
-			patterns = append(patterns, subjects.RunsOf(who.Agent))
-		}
-		if shows[who.Agent] && who.Role == g.rolesOver(who.Agent) { // of an agent with both roles only one counts
-			patterns = append(patterns, subjects.RolesOf(who.Agent))
-		}
-		if err := g.link(who, patterns); err != nil {
-			return err
-		}
-	}
-	return g.listening()
-}
-
-// requesters returns the Controllers that may start runs. Only they have a subject for
-// it.
-func requesters(mesh *bcp.Mesh) map[bcp.AgentName]bool {
-	all := map[bcp.AgentName]bool{}
-	for i := range mesh.Kernels {
-		for _, r := range mesh.Kernels[i].Runs {
-			all[r.Requester] = true
-		}
-	}
-	return all
-}
-
 // poolSize is how many connections agents and people share, if the server's proxy
 // limits each agent's rate. On a cluster nothing does: there each has its own (ADR
 // 0124).
 const poolSize = 16
-
-// pooled is a connection of the pool.
-type pooled struct {
-	*nats.Conn
-	shares int
-	grown  bool // the server may not have its newest subscriptions yet
-}
-
-// link is the share of an agent or a person, in one role, of a connection.
-type link struct {
-	conn *pooled
-	lane *lane
-	subs map[string]*nats.Subscription // by pattern
-}
-
-// link listens to one agent or person in one role, to each pattern once, from the moment
-// that [Gateway.listening] returns. Messages to it use the same connection.
-func (g *Gateway) link(who agentRole, patterns []string) error {
-	of, err := g.linkFor(who)
-	if err != nil {
-		return fmt.Errorf("connecting for the %s %s: %w", who.Role, who.Agent, err)
-	}
-	for _, pattern := range patterns {
-		if of.subs[pattern] != nil {
-			continue
-		}
-		if of.subs[pattern], err = g.listen(of.conn.Conn, who, of.lane, pattern); err != nil {
-			return fmt.Errorf("subscribing to %s: %w", pattern, err)
-		}
-		of.conn.grown = true
-	}
-	return nil
-}
 
 // listening returns when the server has all subscriptions.
 func (g *Gateway) listening() error {
@@ -268,22 +180,31 @@ func agentPatterns(who agentRole) []string {
 	return nil
 }
 
-// prune stops listening to agents and people that are not in the definitions.
-func (g *Gateway) prune() {
-	known := map[bcp.AgentName]bool{bcp.Operator: true}
-	for _, a := range g.config.State.Mesh.Agents {
-		known[a.Name] = true
+// answer replies to a message in its sender's encoding, in the sender's own inbox. Without
+// a message there is no reply.
+func (g *Gateway) answer(m *message, reply any) {
+	if m == nil {
+		return
 	}
-	for _, name := range g.config.State.Mesh.Approvers {
-		known[name] = true
+	to, from := g.replyTo(m), g.sender(m)
+	if to == "" {
+		return
 	}
-	serves := map[agentRole]bool{}
-	if state := g.runState(); state != nil {
-		for _, k := range state.Kernels() {
-			for _, who := range servesKernel(k) {
-				serves[who] = true
-			}
-		}
+	if !g.publish(from, to, "", reply) {
+		g.publish(from, to, "", bcp.RefusalOf(bcp.Internal))
 	}
-	g.drop(func(who agentRole) bool { return !known[who.Agent] && !serves[who] })
+}
+
+// replyTo returns the gateway's subject for the answer to a message, or nothing if it does
+// not name an inbox of its sender. The subject of an auditor's request does not say
+// whose it is: its answer may go to any person.
+func (g *Gateway) replyTo(m *message) string {
+	if m.reply == "" {
+		return ""
+	}
+	who := g.sender(m)
+	if m.subject.Kind == subjects.KindControl && slices.Contains(bcp.AuditorActs(), m.subject.Event) {
+		who.Agent = subjects.InboxOwner(m.reply)
+	}
+	return subjects.Answer(who.Role, who.Agent, m.reply)
 }

@@ -71,3 +71,45 @@ func (g *Gateway) wake(who agentRole) {
 		g.config.Wake(who.Agent)
 	}
 }
+
+// kernelReceipt acknowledges a delivery or a notice for a kernel. The query of a delivery that
+// was collected is forgotten.
+type kernelReceipt struct {
+	agentRole
+	id    bcp.DeliveryID
+	query bcp.QueryID
+}
+
+func (t kernelReceipt) decide(g *Gateway) (outcome, bool) {
+	delete(g.runs.waits, t.query)
+	d, waits := g.state.DecideAcknowledge(g.moment(), t.Agent, t.Role, t.id)
+	return outcome{decision: d}, waits
+}
+
+// alert sends people an alert about a decision. The audit has the alerts that
+// get lost.
+func (g *Gateway) alert(d *bcp.Decision) {
+	alert, ok := d.Alert()
+	if !ok {
+		return
+	}
+	g.publishAlert(alert)
+}
+
+func (g *Gateway) publishAlert(alert bcp.Alert) {
+	switch alert.Alert {
+	case bcp.AlertHeld, bcp.AlertFlood:
+	case bcp.AlertModelFails, bcp.AlertModelWorks: // logged with what the provider says
+	default:
+		g.log.Warn("alert", "kind", string(alert.Alert), "agent", alert.Agent, "controller", alert.Controller, "reader", alert.Reader)
+	}
+	g.publish(agentRole{bcp.Operator, bcp.RoleOperator}, subjects.Alert(alert.Alert), "", alert)
+}
+
+// alertUnrecorded sends people an alert without a record.
+func (g *Gateway) alertUnrecorded(a bcp.Alert) {
+	g.publishAlert(a)
+	if g.config.OnUnrecorded != nil {
+		g.config.OnUnrecorded(a)
+	}
+}

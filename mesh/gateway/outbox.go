@@ -12,16 +12,6 @@ import (
 // deliveryWindow is how many unacknowledged deliveries of a channel may be in flight.
 const deliveryWindow = 64
 
-// sending is a delivery on its way to its Controller, or a notice to its agent.
-type sending struct {
-	to      agentRole
-	count   int // sendings so far: each has its own reply subject
-	backoff time.Duration
-	parked  bool   // waits for room in the window
-	again   func() // of a notice: sends it again, unless that was done since the last sending
-	unheard int    // of a notice: sendings of this connection without a listener
-}
-
 // window is how many deliveries of a channel may be on their way to its
 // Controller. It is one until the Controller listens: if it began to in the
 // middle of many, it would get the later ones first. One that was found not to listen

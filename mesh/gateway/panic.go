@@ -241,18 +241,6 @@ func (g *Gateway) channelOf(m *message) bcp.ChannelKey {
 	return channel
 }
 
-// releaseSafely is release for an outcome that may cause a panic.
-func (g *Gateway) releaseSafely(o *outcome) {
-	switch mistake := caught(func() { g.release(o) }); {
-	case mistake == nil:
-	case o.message != nil:
-		g.quarantine(o.in, mistake)
-	default:
-		g.logMistake("a release", mistake)
-		g.tellOwnMistake()
-	}
-}
-
 // passOver reports whether a due decision must wait because it caused a panic.
 func (g *Gateway) passOver(due state.Due) bool {
 	if a, waits := g.dueAside[due]; waits && g.clock().Before(a.until) {

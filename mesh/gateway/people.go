@@ -132,23 +132,3 @@ type itemList struct {
 	Items        []bcp.Item            `json:"items"`
 	Endorsements []bcp.EndorsementView `json:"endorsements,omitempty"`
 }
-
-// alert sends people an alert about a decision. The audit has the alerts that
-// get lost.
-func (g *Gateway) alert(d *bcp.Decision) {
-	alert, ok := d.Alert()
-	if !ok {
-		return
-	}
-	g.publishAlert(alert)
-}
-
-func (g *Gateway) publishAlert(alert bcp.Alert) {
-	switch alert.Alert {
-	case bcp.AlertHeld, bcp.AlertFlood:
-	case bcp.AlertModelFails, bcp.AlertModelWorks: // logged with what the provider says
-	default:
-		g.log.Warn("alert", "kind", string(alert.Alert), "agent", alert.Agent, "controller", alert.Controller, "reader", alert.Reader)
-	}
-	g.publish(agentRole{bcp.Operator, bcp.RoleOperator}, subjects.Alert(alert.Alert), "", alert)
-}

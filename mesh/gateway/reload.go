@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
@@ -105,4 +106,25 @@ func (g *Gateway) goOn(next *state.State, config state.Config) error {
 	}
 	g.state, g.config.State = moved, config
 	return cmp.Or(g.subscribe(), g.connectKernels(g.state))
+}
+
+// carryOn continues under other definitions with connected agents: Readers get
+// their subscriptions again, and everybody gets what waits only now. Agents do
+// not get again what they already have: a second answer would count as a refusal.
+func (g *Gateway) carryOn() {
+	g.guard("the runs", g.resumeRuns)
+	for id := range g.dispatched {
+		if _, _, _, open := g.state.Open(id); !open {
+			delete(g.dispatched, id)
+		}
+	}
+	for who, c := range g.agents {
+		if who.Role != bcp.RoleReader {
+			g.sendAllDeliveries(who.Agent)
+			continue
+		}
+		c.handshake, c.acks = bcp.DeliveryID(string(rune(handshakeLetter))+g.moment().Fresh), acks{}
+		g.sendSubscriptions(who, c.handshake, 0, g.clock())
+		g.sendQueries(who.Agent, false)
+	}
 }

@@ -169,12 +169,6 @@ func (g *Gateway) runReceipt(id kernel.RunID, ended *kernel.End) bcp.RunReceipt 
 	return receipt
 }
 
-// isOnceOnly reports whether a message can be sent only once: the server lets planners
-// and tools answer each message once.
-func (m *message) isOnceOnly() bool {
-	return m.subject.Kind == subjects.KindReply && m.subject.Role != bcp.RoleReader && m.subject.Role != bcp.RoleController
-}
-
 // servesKernel returns the planners and tools of a kernel. Its requesters are
 // Controllers.
 func servesKernel(k *kernel.Kernel) []agentRole {

@@ -15,42 +15,6 @@ import (
 // once that is stored. Nothing kept here survives the process: after a start it is
 // derived from the state again.
 
-// runs is the gateway's state of runs, besides decisions about messages.
-type runs struct {
-	// todo has consequences of recorded decisions that are decisions themselves: an ask
-	// to a Reader, its answer, a repeated call. They are decided in this order.
-	todo []task
-	// resuming says that todo does not have everything yet that waits since the start.
-	resuming bool
-	// waits has what runs wait for from Readers, by query.
-	waits map[bcp.QueryID]string
-	// sent has the calls that this process sent, with the newest attempt.
-	sent map[string]int
-	// unmade has the calls of this process that had no listener, with the newest
-	// attempt: they are made when there is one.
-	unmade map[string]int
-	// unheard counts the sendings of plan requests without a listener.
-	unheard map[string]int
-	// dispatchers make the calls of each kernel.
-	dispatchers map[bcp.AgentName]*Dispatcher
-	// stuck is until when nothing is decided, after a mistake or while all is closed.
-	stuck time.Time
-	// suspects says that somebody with unfinished runs may be suspended.
-	suspects bool
-}
-
-// runState returns the state of the runs; nil if there are none.
-func (g *Gateway) runState() *kernel.State {
-	return g.state.Runs()
-}
-
-// runMoment returns a moment of journal time for the decisions of both states.
-func (g *Gateway) runMoment() bcp.Moment {
-	m := g.moment()
-	m.Now = g.state.JournalTime(m)
-	return m
-}
-
 // recordRun makes a decision from a kernel's change.
 func (g *Gateway) recordRun(m bcp.Moment, o *outcome, c kernel.Change, from bcp.AgentName) bcp.Decision {
 	o.change = &c
@@ -130,14 +94,6 @@ func (g *Gateway) runsDue() (time.Time, bool) {
 	}
 	return due, true
 }
-
-// A task is a consequence of a recorded decision that is a decision itself. It is false if
-// there is nothing to decide any more.
-type task interface {
-	decide(*Gateway) (outcome, bool)
-}
-
-func (g *Gateway) todo(t task) { g.runs.todo = append(g.runs.todo, t) }
 
 // appliedRun notes the consequences of an applied decision about a run, or of an ask of
 // a kernel: they are released once it is stored.
@@ -361,40 +317,6 @@ func (t collection) decide(g *Gateway) (outcome, bool) {
 	o, decided := t.readerAnswer.decide(g)
 	g.todo(t.then)
 	return o, decided
-}
-
-// kernelReceipt acknowledges a delivery or a notice for a kernel. The query of a delivery that
-// was collected is forgotten.
-type kernelReceipt struct {
-	agentRole
-	id    bcp.DeliveryID
-	query bcp.QueryID
-}
-
-func (t kernelReceipt) decide(g *Gateway) (outcome, bool) {
-	delete(g.runs.waits, t.query)
-	d, waits := g.state.DecideAcknowledge(g.moment(), t.Agent, t.Role, t.id)
-	return outcome{decision: d}, waits
-}
-
-// runQuery adds to a kernel's query what its Reader needs. It returns false while that
-// is not known: the query is sent once the ask was repeated.
-func (g *Gateway) runQuery(id bcp.QueryID, q *bcp.Query) bool {
-	if !g.isKernel(q.Controller) {
-		return true
-	}
-	r, open := g.runState().Waiting(g.runs.waits[id])
-	if !open || r.Schema == nil {
-		return false
-	}
-	q.Instruction, q.Content = r.Instruction, string(r.Content)
-	return true
-}
-
-// isKernel reports whether a Controller is a kernel of today's definitions.
-func (g *Gateway) isKernel(name bcp.AgentName) bool {
-	state := g.runState()
-	return state != nil && state.Kernels()[name] != nil
 }
 
 // resumeRuns continues all runs after the journal was read: first it decides about calls

@@ -4,26 +4,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// shared is the queue for the connections of a Reader that share its queries (PROTOCOL
-// P9.5). The server gives each query to one of them, which hands it back if it has no
-// free handler. It then goes to another, until too many in a row had none: then the
-// query waits until a connection answers, which then has a free handler, or until it is
-// tried, since a failing handler answers nothing.
-type shared struct {
-	begun   bool // the open queries were sent to the first listening connection
-	waiting map[bcp.QueryID]struct{}
-	misses  int         // in a row
-	trying  bool        // a timer runs
-	tried   bcp.QueryID // sent when it last ended
-}
-
-func (s *shared) wait(id bcp.QueryID) {
-	if s.waiting == nil {
-		s.waiting = make(map[bcp.QueryID]struct{})
-	}
-	s.waiting[id] = struct{}{}
-}
-
 // handedBack notes that a connection of a Reader had no free handler for a query.
 func (g *Gateway) handedBack(who agentRole, c *connection, id bcp.QueryID) {
 	c.shared.wait(id)

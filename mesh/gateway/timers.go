@@ -38,25 +38,3 @@ func (g *Gateway) runTimers() {
 
 // overduePause is the pause before an overdue decision is tried again.
 const overduePause = time.Second
-
-// untilDue is how long there is nothing to do without a message.
-func (g *Gateway) untilDue() time.Duration {
-	wait := time.Minute
-	if len(g.timers) > 0 {
-		wait = min(wait, g.timers[0].at.Sub(g.clock()))
-	}
-	if at, ok := g.state.NextDue(); ok {
-		due := at.Sub(g.clock())
-		if g.overdue { // it could not be decided
-			due = max(due, overduePause)
-		}
-		wait = min(wait, due)
-	}
-	if at, ok := g.runsDue(); ok {
-		wait = min(wait, at.Sub(g.clock()))
-	}
-	if at, ok := g.countingDue(); ok {
-		wait = min(wait, at.Sub(g.clock()))
-	}
-	return max(0, wait)
-}
