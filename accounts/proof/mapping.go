@@ -6,105 +6,55 @@ import (
 	"strings"
 )
 
-// mapping is how a subject is rewritten on its way into another account, or
-// within one. Inexact mappings are overestimated.
+// mapping is how a subject is rewritten on its way into another account, or within one:
+// exactly, if the wildcards of from are those of to, one by one. Any other mapping is
+// overestimated: everything that from matches may become anything that to matches.
 type mapping struct {
-	from pattern
-	to   []piece
+	from, to pattern
+	exact    bool
 }
 
-// piece is one token of a mapping's output.
-type piece struct {
-	literal string
-	wild    int  // the token of the wildcard with this number, from 1
-	unknown bool // any token, or, with tail, any one or more
-	tail    bool // everything that the ">" of from matches
-}
-
-// mapToAnything maps from to anything that to matches.
-func mapToAnything(from, to pattern) mapping {
-	m := mapping{from: from}
-	for _, token := range to {
-		m.to = append(m.to, piece{literal: token, unknown: token == anyToken || token == anyTail, tail: token == anyTail})
-	}
-	return m
-}
-
-// newMapping parses a destination as the server does: $n and {{wildcard(n)}}
-// name a wildcard of from, and every other function gives an unknown result. An
-// invalid destination maps to nothing, since the server refuses it.
+// newMapping parses a destination as the server does: $n and {{wildcard(n)}} name a
+// wildcard of from. An invalid destination maps to nothing, since the server refuses it.
 func newMapping(from pattern, destination string) (mapping, bool) {
-	m := mapping{from: from}
-	tokens := parsePattern(destination)
-	if tokens == nil {
-		return m, false
-	}
-	wildcards := count(from)
-	for _, token := range tokens {
-		switch n, reference := parseReference(token); {
-		case reference && n >= 1 && n <= wildcards:
-			m.to = append(m.to, piece{wild: n})
-		case token == anyTail:
-			m.to = append(m.to, piece{tail: true, unknown: from[len(from)-1] != anyTail})
-		case reference || token == anyToken:
-			m.to = append(m.to, piece{unknown: true})
-		case strings.Contains(token, "{{"):
-			// Split and slice make several tokens of one.
-			m.to = append(m.to, piece{unknown: true, tail: true})
-			return m, true
-		default:
-			m.to = append(m.to, piece{literal: token})
-		}
-	}
-	return m, true
+	to, inOrder := parseDestination(destination)
+	inOrder = inOrder && !slices.Contains(strings.Split(destination, "."), anyToken)
+	return newExact(from, to, inOrder), to != nil
 }
 
 // imported returns the mapping between an exporter's name subject and an
 // importer's name local: outward from the exporter, for a stream, or inward to
 // it, for a service.
 func imported(subject, local string, outward bool) (mapping, bool) {
-	outer, near := parsePattern(subject), parsePattern(local)
-	if outer == nil || near == nil {
-		return mapping{}, false
+	from := parsePattern(subject)
+	to, inOrder := parseDestination(local) // in which "*" is the next wildcard of subject
+	if !outward {
+		from, to = to, from
 	}
-	// A token of local names a wildcard of subject, or is the next.
-	var named []int
-	plain := slices.Clone(near)
-	for i, token := range near {
-		switch n, reference := parseReference(token); {
-		case reference:
-			named, plain[i] = append(named, n), anyToken
-		case token == anyToken:
-			named = append(named, len(named)+1)
-		}
-	}
-	tailed := outer[len(outer)-1] == anyTail && near[len(near)-1] == anyTail
-	exact := permutation(named, count(outer)) && (tailed || outer[len(outer)-1] != anyTail && near[len(near)-1] != anyTail)
-	from, to := plain, outer
-	if outward {
-		from, to = outer, plain
-	}
-	if !exact {
-		return mapToAnything(from, to), true
-	}
-	m := mapping{from: from}
+	return newExact(from, to, inOrder), from != nil && to != nil
+}
+
+func newExact(from, to pattern, inOrder bool) mapping {
+	tailed := func(p pattern) bool { return len(p) > 0 && p[len(p)-1] == anyTail }
+	return mapping{from, to, inOrder && count(from) == count(to) && tailed(from) == tailed(to)}
+}
+
+// parseDestination parses a pattern with references to the wildcards of another, which
+// become wildcards, and reports whether they are those in their order.
+func parseDestination(s string) (p pattern, inOrder bool) {
+	p, inOrder = slices.Clone(parsePattern(s)), true
 	wild := 0
-	for _, token := range to {
-		switch token {
-		case anyToken:
+	for i, token := range p {
+		n, reference := parseReference(token)
+		switch {
+		case reference || token == anyToken:
 			wild++
-			at := named[wild-1] // outward: local's wildcard is this one of subject
-			if !outward {
-				at = slices.Index(named, wild) + 1
-			}
-			m.to = append(m.to, piece{wild: at})
-		case anyTail:
-			m.to = append(m.to, piece{tail: true})
-		default:
-			m.to = append(m.to, piece{literal: token})
+			p[i], inOrder = anyToken, inOrder && (!reference || n == wild)
+		case strings.Contains(token, "{{"): // split and slice make several tokens of one
+			return append(p[:i], anyTail), false
 		}
 	}
-	return m, true
+	return p, inOrder
 }
 
 func count(p pattern) int {
@@ -115,17 +65,6 @@ func count(p pattern) int {
 		}
 	}
 	return n
-}
-
-// permutation reports whether named holds each of 1 to n once.
-func permutation(named []int, n int) bool {
-	sorted := slices.Sorted(slices.Values(named))
-	for i, m := range sorted {
-		if m != i+1 {
-			return false
-		}
-	}
-	return len(sorted) == n
 }
 
 // parseReference reads $n or {{wildcard(n)}}.
@@ -153,11 +92,9 @@ func (m mapping) image(r region) region {
 		return region{}
 	}
 	image := region{pattern: m.apply(r.pattern)}
-	if m.injective() {
+	if m.exact {
 		for _, e := range r.except {
-			if both := e.intersect(r.pattern); both != nil {
-				image.except = append(image.except, m.apply(both))
-			}
+			image.except = append(image.except, m.apply(e.intersect(r.pattern)))
 		}
 	}
 	return image
@@ -165,27 +102,10 @@ func (m mapping) image(r region) region {
 
 // apply maps p, which m.from must cover.
 func (m mapping) apply(p pattern) pattern {
-	wild, tail := m.parts(p)
-	var to pattern
-	for _, t := range m.to {
-		switch {
-		case t.unknown && t.tail:
-			return append(to, anyTail)
-		case t.unknown:
-			to = append(to, anyToken)
-		case t.tail:
-			return append(to, tail...)
-		case t.wild > 0:
-			to = append(to, wild[t.wild-1])
-		default:
-			to = append(to, t.literal)
-		}
+	if !m.exact {
+		return m.to
 	}
-	return to
-}
-
-// parts returns the parts of p that match the wildcards of m.from.
-func (m mapping) parts(p pattern) (wild, tail pattern) {
+	var to, wild, tail pattern
 	for i, token := range m.from {
 		switch token {
 		case anyToken:
@@ -194,50 +114,24 @@ func (m mapping) parts(p pattern) (wild, tail pattern) {
 			tail = p[i:]
 		}
 	}
-	return wild, tail
-}
-
-// injective reports whether no two subjects have the same image: every wildcard
-// is used.
-func (m mapping) injective() bool {
-	used := map[int]bool{}
-	tail := false
-	for _, t := range m.to {
-		if t.unknown {
-			return false
-		}
-		if used[t.wild] = true; t.tail {
-			tail = true
+	for _, token := range m.to {
+		switch token {
+		case anyToken:
+			to, wild = append(to, wild[0]), wild[1:]
+		case anyTail:
+			to = append(to, tail...)
+		default:
+			to = append(to, token)
 		}
 	}
-	for n := range count(m.from) {
-		if !used[n+1] {
-			return false
-		}
-	}
-	return tail || m.from[len(m.from)-1] != anyTail
+	return to
 }
 
 // origin returns the subjects of r whose image is in p, which is of r's image; if the
 // mapping is not followed exactly, possibly more.
 func (m mapping) origin(r, p pattern) pattern {
-	from := slices.Clone(m.from.intersect(r))
-	at := make([]int, 0, len(m.from)) // positions of the wildcards
-	for i, token := range m.from {
-		if token == anyToken {
-			at = append(at, i)
-		}
+	if back := p.intersect(m.to); m.exact && back != nil {
+		return mapping{m.to, m.from, true}.apply(back).intersect(r)
 	}
-	for i, t := range m.to {
-		switch {
-		case t.unknown && t.tail || i >= len(p) || p[i] == anyTail:
-			return from
-		case t.tail:
-			last := len(m.from) - 1
-			return append(from[:last:last], from[last:].intersect(p[i:])...)
-		case t.wild > 0 && p[i] != anyToken:
-			from[at[t.wild-1]] = p[i]
-		}
-	}
-	return from
+	return m.from.intersect(r)
 }

@@ -148,6 +148,7 @@ func TestMappingsThatAreOverestimated(t *testing.T) {
 	t.Parallel()
 	for destination, c := range map[string]struct{ image, one string }{
 		"b.$7.c":            {"b.*.c", "b.x.c"},
+		"b.$2.$1":           {"b.*.*", "b.x.y"},
 		"b.*":               {"b.*", "b.x"},
 		"b.{{random(2)}}":   {"b.>", "b.1"},
 		"b.{{split(1,-)}}":  {"b.>", "b.x.y.z"},

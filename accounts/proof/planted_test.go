@@ -85,7 +85,7 @@ func holes() []planted {
 			func(_ *testing.T, i *issuer) {
 				export(i, controllers, "_INBOX.main.*.*", jwt.Service)
 				i.accounts[readers].Imports = slices.DeleteFunc(i.accounts[readers].Imports, func(im *jwt.Import) bool { return im.Subject == "bcp.v1.push.>" })
-				importing(i, readers, controllers, "_INBOX.main.*.*", "bcp.v1.push.spy.$2.$1", jwt.Service)
+				importing(i, readers, controllers, "_INBOX.main.*.*", "bcp.v1.push.spy.$1.$2", jwt.Service)
 			}},
 		{"a chain of services over another account", proof.Agents, spy, main, "service of MIDDLE as m.relay.notes -> service of CONTROLLERS as _INBOX.main.relay.notes",
 			func(t *testing.T, i *issuer) {
