@@ -192,7 +192,7 @@ func TestDamagedRecords(t *testing.T) {
 		{"an earlier version", record(1, good), "unknown record format 1: this version"},
 		{"a later version", record(3, good), "unknown record format 3: this version"},
 		{"no decisions", record(2), "damaged"},
-		{"decisions before the version", []byte("\x82\xa1d\x91\xc4\x01x\xa1v\x02"), "version 0"},
+		{"decisions before the version", []byte("\x82\xa1d\x91\xc4\x01x\xa1v\x02"), "damaged"},
 		{"a decision longer than the record", []byte("\x82\xa1v\x02\xa1d\x91\xc6\xff\xff\xff\xff"), "damaged"},
 		{"an unknown member", []byte("\x83\xa1v\x02\xa1d\x90\xa1x\x01"), "damaged"},
 	} {

@@ -5,10 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
@@ -52,62 +49,31 @@ func appendRecord(b []byte, decisions [][]byte) []byte {
 	return b
 }
 
-// decodeRecord reads a record of appendRecord; the decisions are slices of data.
-// The disk is not trusted: no length is used before its bytes exist.
+// decodeRecord reads what appendRecord wrote, and refuses any other spelling of it; the
+// decisions are slices of data. The disk is not trusted: no length is used before its bytes
+// exist.
 func decodeRecord(data []byte) (decisions [][]byte, err error) {
-	rest := bytes.NewReader(data)
-	decoder := msgpack.NewDecoder(rest)
-	members, err := decoder.DecodeMapLen()
-	if err != nil {
-		return nil, err
-	}
-	version := 0
-	for range members {
-		key, err := decoder.DecodeString()
-		switch {
-		case err != nil:
-			return nil, err
-		case key == "v":
-			if version, err = decoder.DecodeInt(); err == nil && version != recordVersion {
-				return nil, fmt.Errorf("%w %d: this version of bcpmesh reads format %d only, and no journal of another version", errFormat, version, recordVersion)
-			}
-		case key == "d" && version == recordVersion && decisions == nil:
-			decisions, err = decodeDecisions(decoder, rest, data)
-		default:
-			return nil, fmt.Errorf("%w: version %d has no such member", errFormat, version)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	if rest.Len() > 0 || version != recordVersion || len(decisions) == 0 {
+	const version = 3 // its place in recordHead
+	if len(data) < len(recordHead)+1 || !bytes.HasPrefix(data, recordHead[:version]) {
 		return nil, errFormat
 	}
-	return decisions, nil
-}
-
-func decodeDecisions(decoder *msgpack.Decoder, rest *bytes.Reader, data []byte) ([][]byte, error) {
-	n, err := decoder.DecodeArrayLen()
-	if err != nil {
-		return nil, err
+	if v := data[version]; v != recordVersion {
+		return nil, fmt.Errorf("%w %d: this version of bcpmesh reads format %d only, and no journal of another version", errFormat, v, recordVersion)
 	}
-	if n < 1 || n > MaxRecordDecisions {
-		return nil, errFormat
+	rest := data[len(recordHead)+1:]
+	if data[len(recordHead)] == 0xdc {
+		rest = rest[min(2, len(rest)):]
 	}
-	decisions := make([][]byte, 0, n)
-	for range n {
-		size, err := decoder.DecodeBytesLen()
-		if err != nil {
-			return nil, err
-		}
-		if size < 0 || size > rest.Len() {
+	for len(rest) > 0 {
+		after, ok := wire.SkipMsgpack(rest, 1)
+		if !ok || rest[0] < 0xc4 || rest[0] > 0xc6 {
 			return nil, errFormat
 		}
-		begin := len(data) - rest.Len()
-		decisions = append(decisions, data[begin:begin+size:begin+size])
-		if _, err := rest.Seek(int64(size), io.SeekCurrent); err != nil {
-			return nil, err
-		}
+		begin, end := 1+1<<(rest[0]-0xc4), len(rest)-len(after) // behind the kind and the length
+		decisions, rest = append(decisions, rest[begin:end:end]), after
+	}
+	if n := len(decisions); n < 1 || n > MaxRecordDecisions || !bytes.Equal(appendRecord(make([]byte, 0, len(data)), decisions), data) {
+		return nil, errFormat
 	}
 	return decisions, nil
 }
