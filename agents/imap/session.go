@@ -23,6 +23,7 @@ var (
 const (
 	maxChatter  = 256 << 10 // bytes of an answer without messages
 	maxList     = 4 << 20   // bytes of a list of 10,000 messages, with news of their flags
+	maxNested   = 8         // lists in each other, of an answer
 	maxSize     = 1 << 40   // largest size that a server may claim for a message
 	chatterTime = time.Minute
 	transferred = 10 * time.Minute // a batch of messages, or a list of them
@@ -123,6 +124,8 @@ var (
 	bodyNext   = regexp.MustCompile(`(?i)^\* [0-9]+ FETCH \((?:.* )?BODY\[\](?:<0>)? $`)
 	bodyQuoted = regexp.MustCompile(`(?i)(?:^| )BODY\[\](?:<0>)? "((?:[^"\\]|\\.)*)"`)
 	escape     = regexp.MustCompile(`\\(.)`)
+	stringIn   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+	groupIn    = regexp.MustCompile(`\([^()\[\]]*\)|\[[^()\[\]]*\]`)
 )
 
 // untagged takes a response that is not a command's own. m has what is known of a message.
@@ -192,35 +195,11 @@ func (m message) fetched(list string, f fetching) (err error) {
 
 // flat returns a list with a word in place of each string, list and section in it, and whether all of them are closed.
 func flat(list string) (words string, sound bool) {
-	var b strings.Builder
-	depth, quoted := 0, false
-	for i := 0; i < len(list); i++ {
-		c := list[i]
-		switch {
-		case quoted && c == '\\':
-			i++
-			continue
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-			continue
-		case c == '(' || c == '[':
-			depth++
-			continue
-		case c == ')' || c == ']':
-			if depth--; depth < 0 {
-				return "", false
-			}
-		}
-		switch {
-		case depth > 0 || quoted:
-		case c == '"' || c == ')' || c == ']':
-			b.WriteByte('-')
-		default:
-			b.WriteByte(c)
-		}
+	list = stringIn.ReplaceAllString(list, "-")
+	for range maxNested {
+		list = groupIn.ReplaceAllString(list, "-")
 	}
-	return b.String(), depth == 0 && !quoted
+	return list, !strings.ContainsAny(list, `"()[]`)
 }
 
 // code reads a response code: [UIDVALIDITY 1] perhaps.

@@ -1,6 +1,7 @@
 package imap
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -33,14 +34,14 @@ func openStore(folder string) (store, error) {
 			return store{}, writing(err)
 		}
 	}
-	if err := os.Chmod(folder, 0o700); err != nil {
-		return store{}, writing(err)
-	}
-	return store{folder}, nil
+	return store{folder}, writing(os.Chmod(folder, 0o700))
 }
 
 // writing is an error of our disk, without the path.
 func writing(err error) error {
+	if err == nil {
+		return nil
+	}
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathErr.Err
 	} else if linkErr, ok := errors.AsType[*os.LinkError](err); ok {
@@ -52,16 +53,7 @@ func writing(err error) error {
 // clean removes the rest of an interrupted copy.
 func (s store) clean() error {
 	tmp := filepath.Join(s.folder, tmpFolder)
-	entries, err := os.ReadDir(tmp)
-	if err != nil {
-		return writing(err)
-	}
-	for _, e := range entries {
-		if err := os.RemoveAll(filepath.Join(tmp, e.Name())); err != nil {
-			return writing(err)
-		}
-	}
-	return nil
+	return writing(cmp.Or(os.RemoveAll(tmp), os.MkdirAll(tmp, 0o700)))
 }
 
 func fileName(validity, uid int64) string { return fmt.Sprintf("%010d-%010d", validity, uid) }
@@ -95,10 +87,11 @@ func (s store) messages(validity int64) (map[int64]*copied, error) {
 }
 
 func (s store) remove(validity, uid int64) error {
-	if err := os.Remove(filepath.Join(s.folder, newFolder, fileName(validity, uid))); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return writing(err)
+	err := os.Remove(filepath.Join(s.folder, newFolder, fileName(validity, uid)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return nil
+	return writing(err)
 }
 
 // draft is the path of a message before it has its name. There is one at a time.
@@ -112,14 +105,9 @@ func (s store) write(r io.Reader) (size int64, err error) {
 	}
 	size, err = io.Copy(onlyWriter{f}, r)
 	if err == nil {
-		if err = f.Sync(); err != nil {
-			err = writing(err)
-		}
+		err = writing(f.Sync())
 	}
-	if closing := f.Close(); err == nil && closing != nil {
-		err = writing(closing)
-	}
-	return size, err
+	return size, cmp.Or(err, writing(f.Close()))
 }
 
 // onlyWriter distinguishes errors of the disk from those of the server.
@@ -127,24 +115,13 @@ type onlyWriter struct{ f *os.File }
 
 func (w onlyWriter) Write(p []byte) (int, error) {
 	n, err := w.f.Write(p)
-	if err != nil {
-		err = writing(err)
-	}
-	return n, err
+	return n, writing(err)
 }
 
 // finishDraft gives the draft its name.
 func (s store) finishDraft(validity, uid int64) error {
-	if err := durable.MoveUnsynced(s.draft(), filepath.Join(s.folder, newFolder, fileName(validity, uid))); err != nil {
-		return writing(err)
-	}
-	return nil
+	return writing(durable.MoveUnsynced(s.draft(), filepath.Join(s.folder, newFolder, fileName(validity, uid))))
 }
 
 // sync returns once the names of messages are on disk.
-func (s store) sync() error {
-	if err := durable.SyncFolder(filepath.Join(s.folder, newFolder)); err != nil {
-		return writing(err)
-	}
-	return nil
-}
+func (s store) sync() error { return writing(durable.SyncFolder(filepath.Join(s.folder, newFolder))) }
