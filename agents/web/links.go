@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -43,56 +44,17 @@ func findLinks(body fetch.Body) map[string]Link {
 	return links
 }
 
+// attribute is one in the bytes of a tag: its name, and its value between quotes or without.
+var attribute = regexp.MustCompile(`([^\s/>=]+)\s*(?:=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"'][^\s>]*)|()>))?`)
+
 // findHref returns the position of the value of the first href in the bytes of a tag.
 func findHref(tag []byte) (start, end int, ok bool) {
-	i := 1
-	for i < len(tag) && !isSpace(tag[i]) && tag[i] != '/' && tag[i] != '>' { // the name
-		i++
-	}
-	for i < len(tag) {
-		for i < len(tag) && (isSpace(tag[i]) || tag[i] == '/') {
-			i++
-		}
-		nameAt := i
-		for i < len(tag) && !isSpace(tag[i]) && tag[i] != '=' && tag[i] != '>' && tag[i] != '/' {
-			i++
-		}
-		name := tag[nameAt:i]
-		for i < len(tag) && isSpace(tag[i]) {
-			i++
-		}
-		if i >= len(tag) || tag[i] == '>' {
-			return 0, 0, false
-		}
-		if tag[i] != '=' {
-			if len(name) == 0 {
-				i++
+	for _, at := range attribute.FindAllSubmatchIndex(tag, -1) {
+		for value := 4; value < len(at) && strings.EqualFold(string(tag[at[2]:at[3]]), "href"); value += 2 {
+			if at[value] >= 0 {
+				return at[value], at[value+1], true
 			}
-			continue
-		}
-		i++
-		for i < len(tag) && isSpace(tag[i]) {
-			i++
-		}
-		start, end = i, i
-		if i < len(tag) && (tag[i] == '"' || tag[i] == '\'') {
-			closed := bytes.IndexByte(tag[i+1:], tag[i])
-			if closed < 0 {
-				return 0, 0, false
-			}
-			start, end = i+1, i+1+closed
-			i = end + 1
-		} else {
-			for i < len(tag) && !isSpace(tag[i]) && tag[i] != '>' {
-				i++
-			}
-			end = i
-		}
-		if strings.EqualFold(string(name), "href") {
-			return start, end, true
 		}
 	}
 	return 0, 0, false
 }
-
-func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' }
