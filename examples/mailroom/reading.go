@@ -7,21 +7,27 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
+	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // reading is what the Reader makes of one mail.
 type reading struct {
-	Mail         string     `json:"mail"` // the hash that a mailbox calls it by
-	Subject      string     `json:"subject"`
-	Kind         string     `json:"kind"`
-	Sentiment    string     `json:"sentiment"`
-	Urgent       bool       `json:"urgent"`
-	NeedsReply   bool       `json:"needs_reply"`
-	AsksForMoney bool       `json:"asks_for_money"`
-	Gist         string     `json:"gist"`
-	Actions      []string   `json:"actions"`
-	Injection    *Injection `json:"planted"`
+	Mail      string     `json:"mail"` // the hash that a mailbox calls it by
+	Subject   string     `json:"subject"`
+	Pushes    []push     `json:"pushes"`
+	Answers   answer     `json:"answers"` // to what the assistant asks about it
+	Injection *Injection `json:"planted"`
 }
+
+// push is an answer that the Reader gives unasked. Where an attacker talks, it says what it wants where a word of a closed
+// list belongs, then where text does, then in as many words as may be, and at last it lies within the rules.
+type push struct {
+	Subscription bcp.SubscriptionID `json:"subscription"`
+	Answer       answer             `json:"answer"` // but for the number of the message
+}
+
+// answer is what the Reader says: names to values, as JSON objects.
+type answer map[string]any
 
 // Injection is an instruction that somebody planted in a mail for a model.
 type Injection struct {
@@ -59,5 +65,5 @@ func (r *reader) of(m *mailbox.Message) reading {
 	if known, ok := r.readings[m.ID]; ok {
 		return known
 	}
-	return reading{Kind: "other", Sentiment: "neutral"}
+	return reading{Pushes: []push{{newMail, answer{"kind": "other", "urgent": false, "needs_reply": false, "sentiment": "neutral"}}}}
 }

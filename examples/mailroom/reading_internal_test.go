@@ -47,7 +47,7 @@ func TestReadings(t *testing.T) {
 	if _, err := parseReadings([]byte(`[{"mail": "a", "mood": "good"}]`)); err == nil {
 		t.Error("a key that nobody reads is taken")
 	}
-	if r := (&reader{}).of(&mailbox.Message{ID: "another"}); r.Kind != "other" || r.Injection != nil {
+	if r := (&reader{}).of(&mailbox.Message{ID: "another"}); r.Pushes[0].Answer["kind"] != "other" || r.Injection != nil {
 		t.Errorf("a strange mail is read as %+v", r)
 	}
 }
