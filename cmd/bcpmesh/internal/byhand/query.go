@@ -20,35 +20,92 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// specFlags write the fields of a spec of category 1.
-type specFlags struct{ booleans, integers []string }
+// specFlags write a spec on the command line.
+type specFlags struct {
+	booleans, enums, integers, questions []string
+	summary                              string
+	maxWords                             cli.NumberFlag
+}
 
 func (f *specFlags) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.booleans, "boolean", nil, "category 1: a field `NAME`; may be repeated")
-	cmd.Flags().StringArrayVar(&f.integers, "integer", nil, "category 1: a field `NAME=MIN..MAX`; may be repeated")
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.booleans, "boolean", nil, "category 1: a field `NAME`; may be repeated")
+	flags.StringArrayVar(&f.enums, "enum", nil, "category 1: a field `NAME=VALUE,VALUE,…`")
+	flags.StringArrayVar(&f.integers, "integer", nil, "category 1: a field `NAME=MIN..MAX`")
+	flags.StringArrayVar(&f.questions, "question", nil, "category 2: a question `ID:FORMAT:WORDS:TEXT`")
+	flags.StringVar(&f.summary, "summary", "", "category 3: a summary, by this `DIRECTIVE`; needs --max-words and --because")
+	f.maxWords.Least = 1
+	flags.Var(&f.maxWords, "max-words", "category 3: the summary's limit")
+	flags.Lookup("max-words").DefValue = "" // there is none
 }
 
 // spec builds the spec, of the flags or of what was given as JSON. Its form is checked here, its sense by [checkSpec] and the
 // gateway.
 func (f *specFlags) spec(ctx context.Context, stdin io.Reader, given []string) (spec bcp.Spec, err error) {
-	if (len(f.booleans)+len(f.integers) > 0) == (len(given) > 0) {
-		return spec, cli.Usagef("query: expected SPEC, or --boolean and --integer").WithHint("bcpmesh query --help shows examples")
-	}
-	if len(given) > 0 {
-		text := []byte(given[0])
-		if given[0] == "-" {
-			text, err = cli.ReadArgument(ctx, "-", stdin)
+	kinds := 0
+	for _, is := range []bool{len(given) > 0, len(f.booleans)+len(f.enums)+len(f.integers) > 0, len(f.questions) > 0, f.summary != ""} {
+		if is {
+			kinds++
 		}
-		if err == nil {
-			if spec, err = bcp.ParseSpec(text); err != nil {
-				err = cli.Failf("the spec is not valid: %s", specReason(err))
-			}
-		}
-		return spec, err
 	}
-	spec.Category = 1
+	switch {
+	case kinds != 1:
+		return spec, cli.Usagef("query: expected one kind of question").WithHint("fields (--boolean, --enum, --integer), --question, --summary, or SPEC")
+	case (f.summary == "") != (f.maxWords.Value == 0):
+		return spec, cli.Usagef("query: --summary and --max-words must be given together").
+			WithHint("for example --summary 'What is the news?' --max-words 60 --because 'It has no short answer.'")
+	case f.summary != "":
+		return bcp.Spec{Category: 3, Directive: f.summary, MaxWords: f.maxWords.Value}, nil
+	case len(f.questions) > 0:
+		return parseQuestions(f.questions)
+	case len(given) == 0:
+		return f.fields()
+	}
+	text := []byte(given[0])
+	if given[0] == "-" {
+		if text, err = cli.ReadArgument(ctx, "-", stdin); err != nil {
+			return spec, err
+		}
+	}
+	if spec, err = bcp.ParseSpec(text); err != nil {
+		err = cli.Failf("the spec is not valid: %s", specReason(err))
+	}
+	return spec, err
+}
+
+func parseQuestions(texts []string) (bcp.Spec, error) {
+	spec := bcp.Spec{Category: 2}
+	for _, text := range texts {
+		parts := strings.SplitN(text, ":", 4)
+		if len(parts) != 4 {
+			return spec, cli.Usagef("query: --question: expected ID:FORMAT:WORDS:TEXT, got %s", cli.Quoted(text)).
+				WithHint("for example --question 'who:person_name:5:Who sent it?'")
+		}
+		q := bcp.Question{ID: parts[0], Question: parts[3]}
+		if err := q.ExpectedFormat.UnmarshalText([]byte(parts[1])); err != nil {
+			return spec, cli.Usagef("query: --question: no format %s", cli.Quoted(parts[1])).
+				WithHint("person_name, date, time, email, short_text, short_list, integer or boolean; enum and vocabulary need SPEC")
+		}
+		var err error
+		if q.MaxWords, err = strconv.Atoi(parts[2]); err != nil {
+			return spec, cli.Usagef("query: --question: expected a number of words, got %s", cli.Quoted(parts[2]))
+		}
+		spec.Questions = append(spec.Questions, q)
+	}
+	return spec, nil
+}
+
+func (f *specFlags) fields() (bcp.Spec, error) {
+	spec := bcp.Spec{Category: 1}
 	for _, name := range f.booleans {
 		spec.Fields = append(spec.Fields, bcp.Field{Name: name, Type: bcp.TypeBoolean})
+	}
+	for _, text := range f.enums {
+		name, values, ok := strings.Cut(text, "=")
+		if !ok {
+			return spec, cli.Usagef("query: --enum: expected NAME=VALUE,VALUE,…, got %s", cli.Quoted(text))
+		}
+		spec.Fields = append(spec.Fields, bcp.Field{Name: name, Type: bcp.TypeEnum, Values: strings.Split(values, ",")})
 	}
 	for _, text := range f.integers {
 		name, limits, _ := strings.Cut(text, "=")
