@@ -9,7 +9,6 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
 // A stock server takes the example of a node as it is exported, but for its folders,
@@ -22,9 +21,7 @@ func TestExampleOfANodeIsTakenByAServer(t *testing.T) {
 	folder := t.TempDir()
 	dir, out := filepath.Join(folder, "desk"), filepath.Join(folder, "cluster")
 	for _, args := range [][]string{{"init", dir}, {"accounts", "export", dir, "--out", out}} {
-		if r := execute(t, "", args...); r.code != cli.ExitOK {
-			t.Fatalf("%v: %s", args, r.stderr)
-		}
+		succeed(t, args...)
 	}
 	for _, name := range []string{keys.ExportedNode, keys.ExportedResolver} {
 		file := filepath.Join(out, name)
@@ -35,10 +32,7 @@ func TestExampleOfANodeIsTakenByAServer(t *testing.T) {
 		}
 		noError(t, os.WriteFile(file, []byte(moved), 0o600))
 	}
-	o, err := natsserver.ProcessConfigFile(filepath.Join(out, keys.ExportedNode))
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must(natsserver.ProcessConfigFile(filepath.Join(out, keys.ExportedNode)))(t)
 	if !o.JetStream || !o.SyncAlways || o.MaxPayload != 1<<20 || o.ProxyProtocol || o.LeafNode.Port != 0 || o.Websocket.Port != 0 || o.MQTT.Port != 0 {
 		t.Errorf("%+v", o)
 	}

@@ -36,9 +36,7 @@ type exported struct {
 func startExported(t *testing.T) *exported {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "desk")
-	if r := execute(t, "", "init", dir); r.code != cli.ExitOK {
-		t.Fatal(r.stderr)
-	}
+	succeed(t, "init", dir)
 	return exportMesh(t, dir)
 }
 
@@ -61,9 +59,7 @@ func newExported(t *testing.T, dir string) *exported {
 func (x *exported) export(more ...string) {
 	x.t.Helper()
 	args := append([]string{"accounts", "export", x.dir, "--state", x.keys, "--out", x.files, "--gateway", "one"}, more...)
-	if r := execute(x.t, "", args...); r.code != cli.ExitOK {
-		x.t.Fatalf("export: %d %s", r.code, r.stderr)
-	}
+	succeed(x.t, args...)
 }
 
 // serve starts the cluster, for the operators of further meshes too.
@@ -76,9 +72,7 @@ func (x *exported) serve(operators ...string) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(folder, keys.ExportedResolver), content, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		text := fmt.Sprintf("include %q\nresolver: {type: full, dir: %q, allow_delete: false, interval: \"2s\"}\n", keys.ExportedResolver, filepath.Join(folder, "accounts"))
 		if x.accounts = filepath.Join(folder, "accounts"); len(operators) > 0 {
 			text += fmt.Sprintf("operator: [%s]\n", strconv.Quote(filepath.Join(x.files, "operator.jwt"))+", "+strings.Join(operators, ", "))
@@ -97,9 +91,7 @@ func (x *exported) push(want int, creds string, more ...string) (keys.Pushed, st
 		r := execute(x.t, "", args...)
 		var result keys.Pushed
 		if r.stdout != "" {
-			if err := json.Unmarshal([]byte(r.stdout), &result); err != nil {
-				x.t.Fatal(err)
-			}
+			noError(x.t, json.Unmarshal([]byte(r.stdout), &result))
 			updated = append(updated, result.Updated...)
 			result.Updated = updated
 		}
@@ -115,34 +107,24 @@ func (x *exported) push(want int, creds string, more ...string) (keys.Pushed, st
 func (x *exported) edit(old, new string) {
 	x.t.Helper()
 	file := filepath.Join(x.dir, "mesh.yaml")
-	content, err := os.ReadFile(file)
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	content := must(os.ReadFile(file))(x.t)
 	edited := strings.ReplaceAll(string(content), old, new)
 	if edited == string(content) {
 		x.t.Fatalf("%s has no %s", file, old)
 	}
-	if err := os.WriteFile(file, []byte(edited), 0o600); err != nil {
-		x.t.Fatal(err)
-	}
+	noError(x.t, os.WriteFile(file, []byte(edited), 0o600))
 }
 
 func (x *exported) store() *accounts.Store {
 	x.t.Helper()
-	store, err := accounts.Open(x.keys)
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	store := must(accounts.Open(x.keys))(x.t)
 	return store
 }
 
 func (x *exported) waiting() int {
 	x.t.Helper()
 	changes, _, err := x.store().Pending(time.Now())
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	noError(x.t, err)
 	return len(changes)
 }
 
@@ -151,13 +133,10 @@ func (x *exported) waiting() int {
 func (x *exported) scribe(gateway string) (recorded func() []uint64) {
 	x.t.Helper()
 	ended := make(chan struct{})
-	nc, err := nats.Connect(x.cluster.URL(), nats.ClosedHandler(func(*nats.Conn) { close(ended) }), nats.UserCredentials(filepath.Join(x.files, keys.GatewaysFolder, gateway, cluster.CoreCreds)), nats.CustomInboxPrefix(subjects.GatewayInbox), nats.Timeout(clustertest.Patience))
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	nc := must(nats.Connect(x.cluster.URL(), nats.ClosedHandler(func(*nats.Conn) { close(ended) }), nats.UserCredentials(filepath.Join(x.files, keys.GatewaysFolder, gateway, cluster.CoreCreds)), nats.CustomInboxPrefix(subjects.GatewayInbox), nats.Timeout(clustertest.Patience)))(x.t)
 	x.t.Cleanup(nc.Close)
 	var numbers []uint64
-	_, err = nc.Subscribe(subjects.Control(bcp.ControlCredentials), func(m *nats.Msg) {
+	must(nc.Subscribe(subjects.Control(bcp.ControlCredentials), func(m *nats.Msg) {
 		changes, code := bcp.ParseCredentialRecords(m.Data)
 		answer := any(status.Applied{Recorded: len(changes), Connections: []status.ClientConnection{}})
 		if code != "" {
@@ -175,17 +154,10 @@ func (x *exported) scribe(gateway string) (recorded func() []uint64) {
 		if err != nil {
 			x.t.Error(err)
 		}
-	})
-	if err == nil {
-		err = nc.Flush()
-	}
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	}))(x.t)
+	noError(x.t, nc.Flush())
 	return func() []uint64 {
-		if err := nc.Drain(); err != nil {
-			x.t.Fatal(err)
-		}
+		noError(x.t, nc.Drain())
 		<-ended
 		return numbers
 	}
@@ -291,24 +263,12 @@ func TestAccountsPush(t *testing.T) {
 // half gives the cluster one account as it is now, and not the others.
 func (x *exported) half(name string) {
 	x.t.Helper()
-	def, err := meshdir.Folder{Dir: x.dir}.Load()
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	def := must(meshdir.Folder{Dir: x.dir}.Load())(x.t)
 	b, err := accounts.CompileCluster(x.store(), subjects.Permissions(def), time.Now())
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	h, err := keys.OpenHand(keys.PushFlags{URL: x.cluster.NodeURL(0), Creds: filepath.Join(x.files, keys.ExportedSystem)})
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	noError(x.t, err)
+	h := must(keys.OpenHand(keys.PushFlags{URL: x.cluster.NodeURL(0), Creds: filepath.Join(x.files, keys.ExportedSystem)}))(x.t)
 	defer h.Close()
 	account, _ := b.Account(name)
-	if err := h.Meet(x.t.Context()); err != nil {
-		x.t.Fatal(err)
-	}
-	if err := h.Update(x.t.Context(), account); err != nil {
-		x.t.Fatal(err)
-	}
+	noError(x.t, h.Meet(x.t.Context()))
+	noError(x.t, h.Update(x.t.Context(), account))
 }

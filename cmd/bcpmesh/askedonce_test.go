@@ -32,10 +32,7 @@ func TestRecordedActsAreAskedForOnce(t *testing.T) {
 	const wait = 8 * time.Second // several attempts of most requests, and time to connect
 	state, s := exportedToAnyone(t)
 	noError(t, meshdir.WriteReady(home.Ready(state), meshdir.Ready{URL: s.ClientURL(), State: state, Cluster: true}))
-	gateway, err := nats.Connect(s.ClientURL(), nats.Timeout(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	gateway := must(nats.Connect(s.ClientURL(), nats.Timeout(time.Minute)))(t)
 	t.Cleanup(gateway.Close)
 	for act, ask := range map[string]func(t *testing.T){
 		bcp.ControlErase: func(t *testing.T) {
@@ -45,10 +42,7 @@ func TestRecordedActsAreAskedForOnce(t *testing.T) {
 			}
 		},
 		bcp.ControlCredentials: func(t *testing.T) {
-			store, err := accounts.Open(state)
-			if err != nil {
-				t.Fatal(err)
-			}
+			store := must(accounts.Open(state))(t)
 			f := keys.PushFlags{Where: meshdir.StateFlags{State: state}, URL: s.ClientURL(), Wait: cli.DurationFlag{Value: wait}}
 			if recorded, waiting, err := f.Record(t.Context(), store); recorded != 0 || waiting == 0 || err == nil {
 				t.Errorf("%d recorded, %d wait, %v", recorded, waiting, err)
@@ -77,16 +71,9 @@ func exportedToAnyone(t *testing.T) (state string, s *server.Server) {
 	t.Helper()
 	folder := t.TempDir()
 	dir, state := filepath.Join(folder, "desk"), filepath.Join(folder, "keys")
-	if r := execute(t, "", "init", dir); r.code != cli.ExitOK {
-		t.Fatal(r.stderr)
-	}
-	if r := execute(t, "", "accounts", "export", dir, "--state", state, "--out", filepath.Join(folder, "cluster"), "--gateway", "one"); r.code != cli.ExitOK {
-		t.Fatal(r.stderr)
-	}
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, "init", dir)
+	succeed(t, "accounts", "export", dir, "--state", state, "--out", filepath.Join(folder, "cluster"), "--gateway", "one")
+	s = must(server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true}))(t)
 	s.Start()
 	t.Cleanup(func() {
 		s.Shutdown()
@@ -101,10 +88,7 @@ func exportedToAnyone(t *testing.T) (state string, s *server.Server) {
 // stingy listens in front of a server, and closes the first connection that comes.
 func stingy(t *testing.T, s *server.Server) (address string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for n := 0; ; n++ {
@@ -142,10 +126,7 @@ func stingy(t *testing.T, s *server.Server) (address string) {
 func TestPushRecordsThoughNotLetInAtFirst(t *testing.T) {
 	t.Parallel()
 	state, s := exportedToAnyone(t)
-	gateway, err := nats.Connect(s.ClientURL(), nats.Timeout(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	gateway := must(nats.Connect(s.ClientURL(), nats.Timeout(time.Minute)))(t)
 	t.Cleanup(gateway.Close)
 	if _, err := gateway.Subscribe(subjects.Control(bcp.ControlCredentials), func(m *nats.Msg) {
 		changes, _ := bcp.ParseCredentialRecords(m.Data)
@@ -160,10 +141,7 @@ func TestPushRecordsThoughNotLetInAtFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	noError(t, gateway.FlushTimeout(time.Minute))
-	store, err := accounts.Open(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(accounts.Open(state))(t)
 	f := keys.PushFlags{Where: meshdir.StateFlags{State: state}, URL: "nats://" + stingy(t, s), Wait: cli.DurationFlag{Value: time.Minute}}
 	if recorded, waiting, err := f.Record(t.Context(), store); recorded == 0 || waiting > 0 || err != nil {
 		t.Errorf("%d recorded, %d wait, %v", recorded, waiting, err)

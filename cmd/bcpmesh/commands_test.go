@@ -30,6 +30,16 @@ func execute(t testing.TB, stdin string, args ...string) outcome {
 	return outcome{got.Code, got.Stdout, got.Stderr}
 }
 
+// succeed runs a command line that has to succeed, and returns its stdout.
+func succeed(t testing.TB, args ...string) string {
+	t.Helper()
+	got := execute(t, "", args...)
+	if got.code != cli.ExitOK {
+		t.Fatalf("%q: %+v", args, got)
+	}
+	return got.stdout
+}
+
 func runCommandLine(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
 	return cli.Run(ctx, rootCommand, args, stdin, stdout, stderr, env)
 }

@@ -19,9 +19,7 @@ import (
 func TestIssueTogether(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "office")
-	if got := execute(t, "", "init", dir); got.code != cli.ExitOK {
-		t.Fatalf("%+v", got)
-	}
+	succeed(t, "init", dir)
 	const processes = 8
 	var together sync.WaitGroup
 	for i := range processes {

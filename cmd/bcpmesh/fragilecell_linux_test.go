@@ -97,10 +97,7 @@ func playFragileCell() {
 func TestCellKilledByAMail(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must(os.Executable())(t)
 	program, dir := filepath.Join(folder, fragileMesh), filepath.Join(folder, "desk")
 	copyProgram(t, self, program)
 	for name, text := range map[string]string{
@@ -116,10 +113,7 @@ func TestCellKilledByAMail(t *testing.T) {
 		noError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		noError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
-	log, err := os.Create(filepath.Join(folder, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must(os.Create(filepath.Join(folder, "log")))(t)
 	defer func() { _ = log.Close() }()
 	ready := filepath.Join(folder, "ready")
 	up := &exec.Cmd{Path: program, Args: []string{program, "up", dir, "--log-level", "info", "--listen", clustertest.FreeAddress(t), "--ready-file", ready}, Stdout: log, Stderr: log}

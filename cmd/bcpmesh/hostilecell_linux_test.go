@@ -158,19 +158,13 @@ func playHostileCell() {
 func TestHostileCell(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must(os.Executable())(t)
 	program := filepath.Join(folder, hostileMesh)
 	copyProgram(t, self, program)
 
 	var asked, visited atomic.Int64
 	var odd atomic.Pointer[string]
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			if visited.Add(1); r.URL.RequestURI() != "/start" {
@@ -198,17 +192,13 @@ func TestHostileCell(t *testing.T) {
 	address := listener.Addr().String()
 
 	bait, end, err := newBait(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(end)
 	instructions, err := json.Marshal(map[string]any{"bait": bait, "urls": []string{
 		"http://" + address + "/start", "http://" + address + "/secret?what=all", "http://" + address + "/start?what=all", "http://127.0.0.1:1/start", "http://localhost:80/",
 		"http://169.254.169.254/latest/meta-data/", "file:///etc/passwd",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	const budget = 5000
 	dir := filepath.Join(folder, "desk")
 	for name, text := range map[string]string{
@@ -256,10 +246,7 @@ func TestHostileCell(t *testing.T) {
 // answered a question, and returns what was logged.
 func upWithHostileCells(t *testing.T, program, dir, log string) string {
 	t.Helper()
-	out, err := os.Create(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must(os.Create(log))(t)
 	defer func() { _ = out.Close() }()
 	ready := log + ".ready"
 	up := &exec.Cmd{Path: program, Args: []string{program, "up", dir, "--log-level", "info", "--listen", clustertest.FreeAddress(t), "--ready-file", ready}, Stdout: out, Stderr: out}
@@ -301,9 +288,7 @@ func copyProgram(t *testing.T, from, to string) {
 	if err == nil {
 		err = os.WriteFile(to, b, 0o700)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if !bytes.HasPrefix(b, []byte("\x7fELF")) {
 		t.Fatal("this program is none")
 	}

@@ -108,10 +108,7 @@ func TestProbesAndMetricsReachThePod(t *testing.T) {
 			t.Fatal("the gateway is not ready")
 		}
 	}
-	at, err := url.Parse(about.Metrics)
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must(url.Parse(about.Metrics))(t)
 	addresses, err := net.InterfaceAddrs()
 	if err != nil || len(addresses) == 0 {
 		t.Fatalf("no addresses: %v", err)
@@ -123,18 +120,12 @@ func TestProbesAndMetricsReachThePod(t *testing.T) {
 		}
 		get := func(path, token string, want int) {
 			t.Helper()
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+net.JoinHostPort(network.IP.String(), at.Port())+path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+net.JoinHostPort(network.IP.String(), at.Port())+path, nil))(t)
 			if token != "" {
 				r.Header.Set("Authorization", "Bearer "+token)
 			}
 			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: clustertest.Patience}
-			response, err := client.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			response := must(client.Do(r))(t)
 			_ = response.Body.Close() // its status is enough
 			if response.StatusCode != want {
 				t.Errorf("%s%s: %s, not %d", network.IP, path, response.Status, want)

@@ -17,18 +17,10 @@ import (
 // its key.
 func ownCertificate(t *testing.T, folder string, names ...string) (cert, key string) {
 	t.Helper()
-	authority, err := accounts.OpenAuthority(t.TempDir(), time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	authority := must(accounts.OpenAuthority(t.TempDir(), time.Now()))(t)
 	issued, err := authority.Issue(names, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(issued.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	der := must(x509.MarshalPKCS8PrivateKey(issued.PrivateKey))(t)
 	cert, key = filepath.Join(folder, "own.pem"), filepath.Join(folder, "own.key")
 	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: issued.Certificate[0]}, key: {Type: "PRIVATE KEY", Bytes: der}} {
 		noError(t, os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
@@ -43,9 +35,7 @@ func ownCertificate(t *testing.T, folder string, names ...string) (cert, key str
 func TestOwnCertificate(t *testing.T) {
 	t.Parallel()
 	folder, dir := t.TempDir(), filepath.Join(t.TempDir(), "office")
-	if got := execute(t, "", "init", dir); got.code != cli.ExitOK {
-		t.Fatalf("%+v", got)
-	}
+	succeed(t, "init", dir)
 	cert, key := ownCertificate(t, folder, "mesh.example", "other.example")
 	url, _ := startMesh(t, dir, "--tls-cert", cert, "--tls-key", key)
 	if !strings.HasPrefix(url, "tls://127.0.0.1:") {
@@ -66,9 +56,7 @@ func TestOwnCertificate(t *testing.T) {
 	}
 	// Without its name nobody takes it for the mesh.
 	creds := filepath.Join(folder, "main.creds")
-	if got := execute(t, "", "creds", "issue", "main", "--dir", dir, "--out", creds); got.code != cli.ExitOK {
-		t.Fatalf("%+v", got)
-	}
+	succeed(t, "creds", "issue", "main", "--dir", dir, "--out", creds)
 	got := execute(t, "", "inbox", "--as", "main", "--creds", creds, "--url", url, "--ca", cert)
 	if got.code != cli.ExitFailed || !strings.Contains(got.stderr, "is for another host") {
 		t.Errorf("%+v", got)

@@ -37,10 +37,7 @@ func mcpFiles(t *testing.T) (m *meshtest.Mesh, creds func(bcp.AgentName) string)
 
 func toolsOf(t *testing.T, session *sdk.ClientSession) string {
 	t.Helper()
-	list, err := session.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must(session.ListTools(t.Context(), nil))(t)
 	var names []string
 	for _, tool := range list.Tools {
 		names = append(names, tool.Name)
@@ -68,15 +65,9 @@ func TestMCPOverHTTP(t *testing.T) {
 	noError(t, os.WriteFile(own, []byte("a-token-of-my-own\n"), 0o600))
 	for _, more := range [][]string{nil, {"--token-file", own}} {
 		program := exec.Command("bcpmesh", append([]string{"mcp", "--json", "--creds", creds("main"), "--url", m.URL(), "--http", "127.0.0.1:0"}, more...)...)
-		out, err := program.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must(program.StdoutPipe())(t)
 		noError(t, program.Start())
-		line, err := bufio.NewReader(out).ReadBytes('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := must(bufio.NewReader(out).ReadBytes('\n'))(t)
 		var about serve.Address
 		noError(t, json.Unmarshal(line, &about))
 		token := about.Token

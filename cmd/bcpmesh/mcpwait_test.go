@@ -19,24 +19,15 @@ import (
 // until listen is called.
 func reservedPort(t *testing.T) (address string, listen func() net.Listener) {
 	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := must(syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0))(t)
 	file := os.NewFile(uintptr(fd), "reserved")
 	t.Cleanup(func() { _ = file.Close() })
 	noError(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
-	bound, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bound := must(syscall.Getsockname(fd))(t)
 	at := net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: bound.(*syscall.SockaddrInet4).Port}
 	return at.String(), func() net.Listener {
 		noError(t, syscall.Listen(fd, 16))
-		l, err := net.FileListener(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must(net.FileListener(file))(t)
 		t.Cleanup(func() { _ = l.Close() })
 		return l
 	}
@@ -73,18 +64,10 @@ func TestMCPWaitsForItsMesh(t *testing.T) {
 	const told = "; waiting for it (bcpmesh up starts it)"
 	start := func() (*exec.Cmd, io.WriteCloser, io.ReadCloser) {
 		program := exec.Command("bcpmesh", "mcp", "--creds", creds("main"), "--url", "nats://"+address)
-		in, err := program.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := must(program.StdinPipe())(t)
 		out, err := program.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		talk, err := program.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
+		talk := must(program.StderrPipe())(t)
 		noError(t, program.Start())
 		line, err := bufio.NewReader(talk).ReadString('\n')
 		if err != nil || !strings.HasSuffix(strings.TrimSpace(line), told) {
@@ -101,15 +84,9 @@ func TestMCPWaitsForItsMesh(t *testing.T) {
 	}
 
 	program, in, out := start()
-	at, err := url.Parse(m.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must(url.Parse(m.URL()))(t)
 	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
-	session, err := client.Connect(t.Context(), &sdk.IOTransport{Reader: out, Writer: in}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	session := must(client.Connect(t.Context(), &sdk.IOTransport{Reader: out, Writer: in}, nil))(t)
 	if got := session.InitializeResult(); !strings.HasPrefix(got.Instructions, "You are a Controller") {
 		t.Errorf("before there is a mesh it says %q", got.Instructions)
 	}
@@ -132,10 +109,7 @@ func TestMCPEndsQuietlyWithOpenQueries(t *testing.T) {
 		program := exec.Command("bcpmesh", "mcp", "--creds", file, "--url", m.URL())
 		program.Stderr = talk
 		client := sdk.NewClient(&sdk.Implementation{Name: name, Version: "1"}, nil)
-		s, err := client.Connect(t.Context(), &sdk.CommandTransport{Command: program}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must(client.Connect(t.Context(), &sdk.CommandTransport{Command: program}, nil))(t)
 		t.Cleanup(func() {
 			if program.ProcessState == nil {
 				_ = s.Close() // the test failed before
@@ -144,10 +118,7 @@ func TestMCPEndsQuietlyWithOpenQueries(t *testing.T) {
 		return s
 	}
 	call := func(s *sdk.ClientSession, tool string, arguments map[string]any) string {
-		result, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: arguments})
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := must(s.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: arguments}))(t)
 		return result.Content[0].(*sdk.TextContent).Text
 	}
 	var mine, theirs bytes.Buffer

@@ -148,10 +148,7 @@ func unwrapped(table []byte) string {
 func startDesk(ctx context.Context, t *testing.T, c *terminal) (log func() string) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "up.log")
-	file, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must(os.Create(name))(t)
 	up := exec.CommandContext(ctx, "bcpmesh", "up", "--listen", "127.0.0.1:0", "--ready-file", "ready.json")
 	up.Dir, up.Env, up.Stderr = c.dir, c.env, file
 	up.Cancel = func() error { return up.Process.Signal(os.Interrupt) }

@@ -48,10 +48,7 @@ func holds(t *testing.T, pid int, text string) bool {
 	t.Helper()
 	folder := filepath.Join("/proc", strconv.Itoa(pid))
 	environ := readFile(t, filepath.Join(folder, "environ"))
-	memory, err := os.Open(filepath.Join(folder, "mem"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	memory := must(os.Open(filepath.Join(folder, "mem")))(t)
 	defer func() { _ = memory.Close() }() // nothing was written
 	maps := readFile(t, filepath.Join(folder, "maps"))
 	found := bytes.Contains(environ, []byte(text))
@@ -91,10 +88,7 @@ func TestModelKeyStaysWithTheKeeper(t *testing.T) {
 	c := newTerminal(t)
 	c.env = append(c.env, "DESK_KEY="+canary)
 	asked, looked := make(chan string, 1), make(chan struct{})
-	listener, err := net.Listen("tcp", c.withFreePorts("127.0.0.1:8000"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must(net.Listen("tcp", c.withFreePorts("127.0.0.1:8000")))(t)
 	answers := completions(t, make(chan string, 1))
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked <- r.Header.Get("Authorization")
@@ -125,14 +119,9 @@ func TestModelKeyStaysWithTheKeeper(t *testing.T) {
 		t.Fatal("no model was asked: ", err)
 	}
 
-	text, err := c.command(ctx, `sed 's/.*"pid":\([0-9]*\).*/\1/' .bcpmesh/mesh.json`).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(c.command(ctx, `sed 's/.*"pid":\([0-9]*\).*/\1/' .bcpmesh/mesh.json`).Output())(t)
 	mesh, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	cells := 0
 	for keeper, line := range children(t, mesh) {
 		if !strings.Contains(line, "agent run") {

@@ -20,9 +20,7 @@ func TestJudgeForgets(t *testing.T) {
 			"spec":     map[string]any{"category": 1, "fields": []any{map[string]any{"name": "n", "type": "integer", "min": 0, "max": maximum}}},
 			"response": map[string]int{"n": define.MaxReady / 2},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		cases.Write(append(line, '\n'))
 	}
 	got := execute(t, cases.String(), "validate")

@@ -62,14 +62,9 @@ func systemCalls(t *testing.T) map[string]uint32 {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}", "golang.org/x/sys/unix")
 	list.Dir = "../.."
-	folder, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder := must(list.Output())(t)
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(strings.TrimSpace(string(folder)), "zsysnum_linux_"+runtime.GOARCH+".go"), nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	calls := map[string]uint32{}
 	ast.Inspect(file, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.ValueSpec); ok {
@@ -136,10 +131,7 @@ func unitFilter(t *testing.T, unit string) []byte {
 	if strings.Contains(unit, "\nSystemCallErrorNumber=EPERM\n") {
 		last = refused(unix.EPERM)
 	}
-	raw, err := bpf.Assemble(append(program, last))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must(bpf.Assemble(append(program, last)))(t)
 	var filter []byte
 	for _, i := range raw {
 		filter = binary.NativeEndian.AppendUint16(filter, i.Op)

@@ -26,7 +26,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
@@ -46,9 +45,7 @@ func (k *killable) start() {
 	k.cmd = exec.Command("bcpmesh", "up", k.dir, "--listen", k.address, "--ready-file", ready)
 	k.cmd.Stdout, k.cmd.Stderr = k.log, k.log
 	k.cmd.Env = append(os.Environ(), k.env...)
-	if err := k.cmd.Start(); err != nil {
-		k.t.Fatal(err)
-	}
+	noError(k.t, k.cmd.Start())
 	for deadline := time.Now().Add(clustertest.Patience); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(ready); err == nil {
 			return
@@ -84,38 +81,22 @@ func (k *killable) processes() (keepers, cells []int) {
 func newKillable(t *testing.T, endpoint, more string, env ...string) (k *killable, ask func() bcp.Delivery) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "desk")
-	if got := execute(t, "", "init", dir, "--model", "openai/x", "--endpoint", endpoint); got.code != cli.ExitOK {
-		t.Fatalf("%+v", got)
-	}
+	succeed(t, "init", dir, "--model", "openai/x", "--endpoint", endpoint)
 	if more != "" {
 		file := filepath.Join(dir, "agents", "researcher.md")
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := readFile(t, file)
 		noError(t, os.WriteFile(file, bytes.Replace(text, []byte("tools: []\n"), []byte(more), 1), 0o600))
 		file = filepath.Join(dir, "mesh.yaml")
-		if text, err = os.ReadFile(file); err != nil {
-			t.Fatal(err)
-		}
-		noError(t, os.WriteFile(file, append(text, "\nallow_addresses: [127.0.0.0/8]\n"...), 0o600))
+		noError(t, os.WriteFile(file, append(readFile(t, file), "\nallow_addresses: [127.0.0.0/8]\n"...), 0o600))
 	}
-	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must(os.Create(filepath.Join(t.TempDir(), "log")))(t)
 	t.Cleanup(func() { _ = log.Close() })
 	k = &killable{t: t, dir: dir, address: clustertest.FreeAddress(t), env: append(env, "OPENAI_API_KEY=k-123"), log: log}
 	k.start()
 	t.Cleanup(k.kill)
 	creds := filepath.Join(t.TempDir(), "main.creds")
-	if got := execute(t, "", "creds", "issue", "main", "--role", "controller", "--dir", dir, "--out", creds); got.code != cli.ExitOK {
-		t.Fatalf("%+v", got)
-	}
-	conn, err := agents.Connect(t.Context(), "nats://"+k.address, agents.CredsFile(creds), agents.Options{Name: "main", Logger: hclog.NewNullLogger()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	succeed(t, "creds", "issue", "main", "--role", "controller", "--dir", dir, "--out", creds)
+	conn := must(agents.Connect(t.Context(), "nats://"+k.address, agents.CredsFile(creds), agents.Options{Name: "main", Logger: hclog.NewNullLogger()}))(t)
 	t.Cleanup(conn.Close)
 	main := agents.NewController(conn)
 	noError(t, main.Start(t.Context()))
@@ -222,10 +203,7 @@ func TestUsageSurvivesKills(t *testing.T) {
 		defer mu.Unlock()
 		return time.Duration(random.IntN(60)) * time.Millisecond
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		time.Sleep(pause())
@@ -345,12 +323,9 @@ type usage struct {
 
 func readUsage(t *testing.T, dir string) *usage {
 	t.Helper()
-	got := execute(t, "", "audit", "replay", "--json", "--dir", dir)
-	if got.code != cli.ExitOK {
-		t.Fatalf("%+v", got)
-	}
+	stdout := succeed(t, "audit", "replay", "--json", "--dir", dir)
 	u := &usage{map[string]int64{}, map[string]int64{}, map[string]int{}, map[string]int{}, map[string]bool{}, 0, nil, nil, 0, 0}
-	lines := bufio.NewScanner(bytes.NewReader([]byte(got.stdout)))
+	lines := bufio.NewScanner(bytes.NewReader([]byte(stdout)))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var d struct {

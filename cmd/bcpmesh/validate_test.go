@@ -56,9 +56,7 @@ func TestValidateInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
 	in, cases, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer in.Close()
 	defer cases.Close()
 	var talk strings.Builder
