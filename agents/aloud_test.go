@@ -138,31 +138,6 @@ func TestAuthorHearsOnStderr(t *testing.T) {
 	}
 }
 
-// A logger gets what was refused, once for each reason, and of a handler's error its
-// type alone.
-//
-// covers P7.6, P2.5
-func TestLoggerHearsOfRefusals(t *testing.T) {
-	t.Parallel()
-	s, g := startBoth(t, bcp.JSON)
-	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
-	log := &lockedText{}
-	failing := make(chan struct{}, 8)
-	reader(t, s.ClientURL(), agents.Options{Logger: hclog.New(&hclog.LoggerOptions{Output: log})}, func(context.Context, agents.Query) (any, error) {
-		failing <- struct{}{}
-		return nil, errors.New("what was read")
-	}, nil)
-	g.query("q1", 0)
-	next(t, failing, "the handler")
-	for range 3 {
-		g.result(replies, bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Status: bcp.StatusRefused, Code: bcp.ValidationFailed, Detail: "urgent: is missing"})
-	}
-	until(t, "the handler's failure", func() bool { return strings.Contains(log.String(), "handler failed") })
-	if text := log.String(); strings.Count(text, "an answer was refused") != 1 || strings.Contains(text, "what was read") {
-		t.Errorf("the log has\n%s", text)
-	}
-}
-
 // A Reader that gets a query and has nothing to answer it says so, once.
 //
 // covers P9.5

@@ -172,14 +172,10 @@ func TestServerRestart(t *testing.T) {
 		}
 	}
 	g.query("q1", 1)
-	if m := next(t, replies, "the answer again"); m.Subject != subjects.Reply(bcp.RoleReader, researcher, "q1", 1) {
-		t.Errorf("answered on %s", m.Subject)
-	}
+	repliedOn(t, replies, subjects.Reply(bcp.RoleReader, researcher, "q1", 1))
 	none(t, calls, "a second call")
 	next(t, g.persist(pushed("d1", researcher)), "the acknowledgement")
-	if id := next(t, handled, "the delivery"); id != "d1" {
-		t.Errorf("handled %s", id)
-	}
+	nextIs(t, handled, "d1", "the delivery")
 }
 
 // When the server drops an agent, as it does when its permissions change, the

@@ -47,39 +47,6 @@ func TestAskReturnsWhenAccepted(t *testing.T) {
 	}
 }
 
-// What an ask sends is what the gateway's strict parser takes.
-//
-// covers P2.2, P2.6
-func TestAskIsStrictlyValid(t *testing.T) {
-	t.Parallel()
-	s, g := startBoth(t, bcp.JSON)
-	asks := g.listen(subjects.All(subjects.KindAsk))
-	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
-	low, high := int64(0), int64(5)
-	spec := bcp.Spec{Category: 2, Questions: []bcp.Question{
-		{ID: "who", Question: "Who wrote?", MaxWords: 3, ExpectedFormat: bcp.FormatPersonName},
-		{ID: "n", Question: "How many?", ExpectedFormat: bcp.FormatInteger, Min: &low, Max: &high},
-	}}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := controller.Ask(ctx, researcher, spec, agents.AskOptions{RequestID: "r-1"})
-		ended <- err
-	}()
-	m := next(t, asks, "the ask")
-	cancel()
-	if err := next(t, ended, "the end"); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-	ask, code := bcp.ParseAsk(m.Data, bcp.JSON, researcher)
-	if code != "" || ask.RequestID != "r-1" {
-		t.Fatalf("code %q of %s", code, m.Data)
-	}
-	if d := cmp.Diff(spec, ask.Spec); d != "" {
-		t.Error(d)
-	}
-}
-
 // Lost replies and the refusal unavailable are tried again with the same bytes,
 // so that the gateway knows the repeat and charges once.
 //
@@ -97,31 +64,15 @@ func TestAskRetriesWithTheSameBytes(t *testing.T) {
 	g.retried(asks, ended, bcp.Refusal{Error: bcp.Unavailable, Detail: bcp.Unavailable.Info().Text}, bcp.Accepted{QueryID: "q1"})
 }
 
-// Two asks never share an id that the SDK made.
+// A refusal is an error with its code, and nothing is asked again. No two asks have one id.
 //
-// covers P2.6
-func TestRequestIDsAreFresh(t *testing.T) {
-	t.Parallel()
-	s, g := startBoth(t, bcp.JSON)
-	asks := make(chan bcp.Ask, 2)
-	g.accept(func(ask bcp.Ask) bcp.QueryID { asks <- ask; return "q1" })
-	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
-	for range 2 {
-		if _, err := controller.Ask(within(t), researcher, boolean, agents.AskOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if a, b := next(t, asks, "an ask"), next(t, asks, "an ask"); a.RequestID == b.RequestID {
-		t.Errorf("both asks have the id %s", a.RequestID)
-	}
-}
-
-// covers SUB-16, P10
+// covers SUB-16, P2.6, P10
 func TestAskRefused(t *testing.T) {
 	t.Parallel()
 	s, g := startBoth(t, bcp.MessagePack)
 	asks := g.listen(subjects.All(subjects.KindAsk))
 	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main, Encoding: bcp.MessagePack}))
+	ids := map[bcp.ClientID]bool{}
 	for _, line := range bcp.Catalogue() {
 		if line.To&bcp.ToController == 0 || line.Code == bcp.Unavailable {
 			continue
@@ -134,7 +85,12 @@ func TestAskRefused(t *testing.T) {
 			}
 			ended <- err
 		}()
-		g.respond(next(t, asks, "the ask"), bcp.Refusal{Error: line.Code, Detail: line.Text})
+		m, ask := next(t, asks, "the ask"), bcp.Ask{}
+		if g.decode(m, &ask); ids[ask.RequestID] {
+			t.Errorf("two asks have the id %s", ask.RequestID)
+		}
+		ids[ask.RequestID] = true
+		g.respond(m, bcp.Refusal{Error: line.Code, Detail: line.Text})
 		err := next(t, ended, "the refusal")
 		var refused *agents.RefusedError
 		if !errors.As(err, &refused) || refused.Code != line.Code || refused.Detail != line.Text {
@@ -171,21 +127,6 @@ func TestAskEndsWithItsContext(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("the reasons are lost: %v", err)
 	}
-}
-
-// covers P2.6, P9.1
-func TestAskWaitsForAGateway(t *testing.T) {
-	t.Parallel()
-	s := startServer(t, nil)
-	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
-	ended := make(chan error, 1)
-	go func() {
-		_, err := controller.Ask(within(t), researcher, boolean, agents.AskOptions{})
-		ended <- err
-	}()
-	g := startGateway(t, s.ClientURL(), bcp.JSON)
-	g.accept(func(bcp.Ask) bcp.QueryID { return "q1" })
-	noError(t, next(t, ended, "the acceptance"))
 }
 
 // What cannot work fails at once and sends nothing.

@@ -125,40 +125,6 @@ func ExampleController() {
 	// researcher says {"urgent":true} with taint medium
 }
 
-// A Controller that has nothing else to do waits for its answer.
-func ExampleController_AskAndWait() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	m, stop := exampleMesh(ctx)
-	defer stop()
-	researcher := exampleAgent(ctx, m, "researcher")
-	defer researcher.Close()
-	reader := agents.NewReader(researcher)
-	reader.OnQuery(func(context.Context, agents.Query) (any, error) { return agents.NotEnoughInformation{}, nil })
-	if err := reader.Start(ctx); err != nil {
-		panic(err)
-	}
-	connection := exampleAgent(ctx, m, "main")
-	defer connection.Close()
-
-	controller := agents.NewController(connection)
-	if err := controller.Start(ctx); err != nil {
-		panic(err)
-	}
-	defer func() { _ = controller.Stop(ctx) }()
-	urgent := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "urgent", Type: bcp.TypeBoolean}}}
-	d, err := controller.AskAndWait(ctx, "researcher", urgent, agents.AskOptions{})
-	if err != nil {
-		panic(err)
-	}
-	if d.Outcome != "" {
-		fmt.Println(d.Outcome)
-	} else {
-		fmt.Println(d.Response)
-	}
-	// Output: not_enough_information
-}
-
 // An Approver sees that something waits, and nothing of its content.
 func ExampleApprover() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -207,9 +207,7 @@ func (g *gateway) result(replies <-chan *nats.Msg, v bcp.ValidationResult) {
 	g.results++
 	reply := subjects.Reply(bcp.RoleReader, researcher, bcp.DeliveryID(fmt.Sprint("r", g.results)), 0)
 	g.send(subjects.Deliver(bcp.RoleReader, researcher, main), reply, v)
-	if m := next(g.t, replies, "the receipt"); m.Subject != reply {
-		g.t.Errorf("the receipt came on %s", m.Subject)
-	}
+	repliedOn(g.t, replies, reply)
 }
 
 func (g *gateway) deliver(d bcp.Delivery) { g.redeliver(d, 0) }
@@ -324,6 +322,22 @@ func next[T any](t *testing.T, from <-chan T, what string) T {
 	case <-time.After(patience):
 		t.Fatalf("waited in vain for %s", what)
 		panic("unreachable")
+	}
+}
+
+// nextIs wants something to come next.
+func nextIs[T comparable](t *testing.T, from <-chan T, want T, what string) {
+	t.Helper()
+	if got := next(t, from, what); got != want {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+// repliedOn wants the next reply on a subject.
+func repliedOn(t *testing.T, replies <-chan *nats.Msg, subject string) {
+	t.Helper()
+	if m := next(t, replies, "a reply"); m.Subject != subject {
+		t.Errorf("the reply came on %s, want %s", m.Subject, subject)
 	}
 }
 

@@ -55,12 +55,8 @@ You are the researcher.
 
 // startMesh runs a whole mesh on a state folder.
 func startMesh(ctx context.Context, state, listen string) (*mesh.Mesh, error) {
-	return runMesh(ctx, state, listen, mainMD, researcherMD)
-}
-
-func runMesh(ctx context.Context, state, listen, main, researcher string) (*mesh.Mesh, error) {
 	def, report := definition.Parse(map[string][]byte{
-		"mesh.yaml": []byte(meshYAML), "agents/main.md": []byte(main), "agents/researcher.md": []byte(researcher),
+		"mesh.yaml": []byte(meshYAML), "agents/main.md": []byte(mainMD), "agents/researcher.md": []byte(researcherMD),
 	})
 	if def == nil {
 		return nil, fmt.Errorf("the definitions do not load: %v", report)
@@ -196,32 +192,6 @@ func TestAgainstAMesh(t *testing.T) {
 		t.Errorf("got %v, %v", items, err)
 	}
 	checkAudit(t, m)
-}
-
-// Both sides in MessagePack, fractions of bits included.
-//
-// covers P2.1, P4.1
-func TestMessagePackAgainstAMesh(t *testing.T) {
-	t.Parallel()
-	packed := func(md string) string {
-		return strings.Replace(md, "\nbcp_channels", "\nencoding: msgpack\nbcp_channels", 1)
-	}
-	m := must(runMesh(t.Context(), filepath.Join(t.TempDir(), "state"), "", packed(mainMD), packed(researcherMD)))
-	t.Cleanup(func() { _ = m.Stop(context.Background()) })
-	r := agents.NewReader(joinIn(t, m, researcher, bcp.MessagePack))
-	r.OnQuery(func(context.Context, agents.Query) (any, error) { return map[string]any{"n": 7}, nil })
-	noError(t, r.Start(t.Context()))
-	controller := agents.NewController(joinIn(t, m, main, bcp.MessagePack))
-	noError(t, controller.Start(t.Context()))
-	low, high := int64(0), int64(119)
-	spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "n", Type: bcp.TypeInteger, Min: &low, Max: &high}}}
-	d, err := controller.AskAndWait(within(t), researcher, spec, agents.AskOptions{})
-	if err != nil || string(d.Response) != `{"n":7}` || d.BandwidthBits.String() != "6.906890596" {
-		t.Errorf("got %v, %v", d, err)
-	}
-	if result, err := r.Push(within(t), main, "mail", urgent, agents.PushOptions{}); err != nil || !result.Success {
-		t.Errorf("got %v, %v", result, err)
-	}
 }
 
 // checkAudit reads what the test has left in the audit and the ledger.

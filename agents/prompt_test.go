@@ -68,9 +68,7 @@ func (c promptCase) heard() {
 
 func (c promptCase) acknowledged(id bcp.DeliveryID, sending int) {
 	c.t.Helper()
-	if m := next(c.t, c.acks, "the acknowledgement"); m.Subject != subjects.Reply(c.role, main, id, sending) {
-		c.t.Errorf("acknowledged on %s", m.Subject)
-	}
+	repliedOn(c.t, c.acks, subjects.Reply(c.role, main, id, sending))
 }
 
 // A prompt that comes again while its handler is at work is acknowledged when
@@ -96,9 +94,7 @@ func TestPromptIsAcknowledgedAfterItsHandler(t *testing.T) {
 		close(release)
 		c.acknowledged("n1", 1)
 		c.acknowledged("n2", 1)
-		if id := next(t, entered, "the second prompt"); id != "n2" {
-			t.Errorf("handled %s", id)
-		}
+		nextIs(t, entered, "n2", "the second prompt")
 		c.prompt("n1", 2) // its acknowledgement was lost
 		c.acknowledged("n1", 2)
 		none(t, entered, "a prompt that was handled twice")
@@ -135,9 +131,7 @@ func TestPromptIsHandledInTheNextRun(t *testing.T) {
 		c.start()
 		for _, id := range []bcp.DeliveryID{"n1", "n2"} {
 			c.prompt(id, 2)
-			if got := next(t, entered, "the handler again"); got != id {
-				t.Errorf("handled %s, want %s", got, id)
-			}
+			nextIs(t, entered, id, "the handler again")
 			c.acknowledged(id, 2)
 		}
 		none(t, c.acks, "an acknowledgement of what was not handled")

@@ -154,9 +154,7 @@ func TestQueryThatOutlastsItsConnection(t *testing.T) {
 				want = subjects.Reply(bcp.RoleReader, researcher, "r1", 1)
 			}
 			g.outlast(c, r, send, entered, release, replies)
-			if m := next(t, replies, "the reply"); m.Subject != want {
-				t.Errorf("replied on %s", m.Subject)
-			}
+			repliedOn(t, replies, want)
 			none(t, entered, "a second call")
 		})
 	}
@@ -185,9 +183,7 @@ func TestReaderTriesAgainAfterARejection(t *testing.T) {
 		Code: bcp.ValidationFailed, Detail: "urgent: has the wrong type"}
 	g.result(replies, refusal)
 	g.query("q1", 1)
-	if m := next(t, replies, "the second answer"); m.Subject != subjects.Reply(bcp.RoleReader, researcher, "q1", 1) {
-		t.Errorf("answered on %s", m.Subject)
-	}
+	repliedOn(t, replies, subjects.Reply(bcp.RoleReader, researcher, "q1", 1))
 	if q := next(t, seen, "the second call"); q.Attempt != 1 || q.LastDetail != refusal.Detail {
 		t.Errorf("got %+v", q)
 	}
@@ -210,11 +206,15 @@ func TestReaderDropsForeignReplySubjects(t *testing.T) {
 	t.Parallel()
 	s, g := startBoth(t, bcp.JSON)
 	everything := g.listen(">")
-	r := reader(t, s.ClientURL(), agents.Options{}, func(context.Context, agents.Query) (any, error) { return urgent, nil }, nil)
+	r := reader(t, s.ClientURL(), agents.Options{}, func(context.Context, agents.Query) (any, error) { return urgent, nil }, func(r *agents.Reader) {
+		r.OnResult(func(v bcp.ValidationResult) { t.Errorf("a foreign result: %v", v) })
+	})
 	query := bcp.Query{Type: bcp.TypeQuery, QueryID: "q1", Controller: main, Spec: boolean}
 	list := bcp.SubscriptionsActive{Type: bcp.TypeSubscriptionsActive, Subscriptions: []bcp.ActiveSubscription{}}
+	result := bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Success: true, Status: bcp.StatusDelivered}
 	sent := 0
 	for _, reply := range []string{
+		"", "_INBOX.other.1", // another Reader can have a receipt of its own sent to any subject
 		subjects.Reply(bcp.RoleReader, "other", "q1", 0),
 		subjects.Reply(bcp.RoleController, main, "q1", 0),
 		subjects.Push(researcher, main, "mail"),
@@ -223,11 +223,11 @@ func TestReaderDropsForeignReplySubjects(t *testing.T) {
 	} {
 		g.send(subjects.Query(researcher, main), reply, query)
 		g.send(subjects.Deliver(bcp.RoleReader, researcher, main), reply, list)
-		sent += 2
+		g.send(subjects.Deliver(bcp.RoleReader, researcher, main), reply, result)
+		sent += 3
 	}
-	g.send(subjects.Query(researcher, main), "", query)
 	g.send(subjects.Query(researcher, main), subjects.Reply(bcp.RoleReader, researcher, "another", 0), query)
-	sent += 2
+	sent++
 	until(t, "all to be dropped", func() bool { return r.Stats().Foreign == uint64(sent) })
 
 	query.Controller = "other"
@@ -242,9 +242,7 @@ func TestReaderDropsForeignReplySubjects(t *testing.T) {
 	for range sent + 1 {
 		next(t, everything, "the gateway's own message")
 	}
-	if m := next(t, everything, "the answer"); m.Subject != subjects.Reply(bcp.RoleReader, researcher, "q2", 0) {
-		t.Errorf("the agent published on %s", m.Subject)
-	}
+	repliedOn(t, everything, subjects.Reply(bcp.RoleReader, researcher, "q2", 0))
 	none(t, everything, "another message")
 }
 
@@ -484,87 +482,4 @@ func TestPushRefusesWhatCannotBeSent(t *testing.T) {
 	noError(t, c.NATS().FlushTimeout(patience))
 	g.flush()
 	none(t, everything, "a message")
-}
-
-// What has no reply subject of the Reader is not the gateway's: another Reader
-// can have a receipt of its own sent to any subject.
-//
-// covers A-REPLY
-func TestReaderTakesNoForeignResult(t *testing.T) {
-	t.Parallel()
-	s, g := startBoth(t, bcp.JSON)
-	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
-	results := make(chan bcp.ValidationResult, 9)
-	r := reader(t, s.ClientURL(), agents.Options{}, nil, func(r *agents.Reader) {
-		r.OnResult(func(v bcp.ValidationResult) { results <- v })
-	})
-	foreign := bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Success: true, Status: bcp.StatusDelivered}
-	for _, reply := range []string{"", "_INBOX.other.1", subjects.Reply(bcp.RoleReader, "other", "r1", 0), subjects.Reply(bcp.RoleController, researcher, "r1", 0)} {
-		g.send(subjects.Deliver(bcp.RoleReader, researcher, main), reply, foreign)
-	}
-	g.result(replies, foreign)
-	next(t, results, "the gateway's own")
-	none(t, results, "a foreign result")
-	if n := r.Stats().Foreign; n != 4 {
-		t.Errorf("%d foreign messages", n)
-	}
-}
-
-// A query and a push at the same time resolve each by its own id.
-//
-// covers SUB-67
-func TestQueryAndPushResolveIndependently(t *testing.T) {
-	t.Parallel()
-	s, g := startBoth(t, bcp.JSON)
-	pushes, replies := g.listen(subjects.All(subjects.KindPush)), g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
-	results := make(chan bcp.ValidationResult, 9)
-	var r *agents.Reader
-	ended := make(chan error, 1)
-	ready := make(chan struct{})
-	r = reader(t, s.ClientURL(), agents.Options{}, func(ctx context.Context, _ agents.Query) (any, error) {
-		<-ready
-		go func() {
-			_, err := r.Push(within(t), main, "mail", urgent, agents.PushOptions{})
-			ended <- err
-		}()
-		return urgent, nil
-	}, func(r *agents.Reader) { r.OnResult(func(v bcp.ValidationResult) { results <- v }) })
-	close(ready)
-	g.query("q1", 0)
-	next(t, replies, "the answer")
-	push := next(t, pushes, "the push")
-	g.result(replies, bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Success: true, Status: bcp.StatusDelivered})
-	if v := next(t, results, "the query's result"); v.QueryID != "q1" {
-		t.Errorf("got %v", v)
-	}
-	none(t, ended, "a result for the push, which has none")
-	g.respond(push, bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: "mail", Success: true, Status: bcp.StatusDelivered})
-	noError(t, next(t, ended, "the push's result"))
-	none(t, results, "the push's result in OnResult")
-}
-
-// Stop ends the context of a handler that does not end by itself, and nothing
-// is answered.
-//
-// covers P9.5
-func TestReaderStops(t *testing.T) {
-	t.Parallel()
-	s, g := startBoth(t, bcp.JSON)
-	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
-	entered := make(chan struct{}, 9)
-	r := reader(t, s.ClientURL(), agents.Options{Handlers: 1}, func(ctx context.Context, _ agents.Query) (any, error) {
-		entered <- struct{}{}
-		<-ctx.Done()
-		return nil, context.Cause(ctx)
-	}, nil)
-	g.query("q1", 0)
-	g.query("q2", 0)
-	next(t, entered, "the handler")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if err := r.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
-	none(t, entered, "a second call")
-	none(t, replies, "an answer")
 }
