@@ -19,7 +19,7 @@ type planMessage struct {
 func readPlanMessage(body []byte) (planMessage, error) {
 	var m planMessage
 	seen := map[string]bool{}
-	scan := wire.NewScanner(body)
+	scan := wire.NewEnvelope(body)
 	if err := scan.ObjectStart(); err != nil {
 		return m, err
 	}

@@ -1,6 +1,10 @@
 package wire
 
-import "unicode/utf8"
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // AppendSep appends the comma that a next element of an array needs, which is
 // none at the start of dst or after an opening bracket. dst must end where an
@@ -17,56 +21,19 @@ func AppendSep(dst []byte) []byte {
 // are escaped, by two characters where JSON has such an escape and else as \u00xx
 // in lower case. Nothing else is escaped, so the result is no HTML. If text is
 // not valid UTF-8 it returns dst as it was and an error that wraps [ErrUTF8].
-func AppendString(dst []byte, text string) ([]byte, error) {
-	if !utf8.ValidString(text) {
-		return dst, &Error{Offset: invalidAt([]byte(text)), Reason: ErrUTF8}
-	}
-	return appendQuoted(dst, text), nil
-}
+func AppendString(dst []byte, text string) ([]byte, error) { return appendQuoted(dst, text) }
 
 // AppendText is [AppendString] for text in a byte slice, which must not overlap
 // the free part of dst.
-func AppendText(dst, text []byte) ([]byte, error) {
-	if !utf8.Valid(text) {
-		return dst, &Error{Offset: invalidAt(text), Reason: ErrUTF8}
-	}
-	return appendQuoted(dst, text), nil
-}
+func AppendText(dst, text []byte) ([]byte, error) { return appendQuoted(dst, text) }
 
-// appendQuoted appends valid UTF-8 as a JSON string.
-func appendQuoted[T string | []byte](dst []byte, text T) []byte {
-	dst = append(dst, '"')
-	done := 0
-	for i := 0; i < len(text); i++ {
-		c := text[i]
-		if !escapes[c] {
-			continue
-		}
-		dst = append(dst, text[done:i]...)
-		dst = appendEscape(dst, c)
-		done = i + 1
+func appendQuoted[T string | []byte](dst []byte, text T) ([]byte, error) {
+	quoted, err := jsontext.AppendQuote(dst, text)
+	if err != nil {
+		return dst, &Error{Reason: ErrUTF8}
 	}
-	dst = append(dst, text[done:]...)
-	return append(dst, '"')
-}
-
-// appendEscape appends the shortest escape of an ASCII character.
-func appendEscape(dst []byte, c byte) []byte {
-	const digits = "0123456789abcdef"
-	switch c {
-	case '"', '\\':
-		return append(dst, '\\', c)
-	case '\b':
-		return append(dst, '\\', 'b')
-	case '\f':
-		return append(dst, '\\', 'f')
-	case '\n':
-		return append(dst, '\\', 'n')
-	case '\r':
-		return append(dst, '\\', 'r')
-	case '\t':
-		return append(dst, '\\', 't')
-	default:
-		return append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+	if at := len(dst); bytes.IndexByte(quoted[at:], 0x7f) >= 0 { // which jsontext leaves as it is
+		quoted = append(dst, bytes.ReplaceAll(quoted[at:], []byte{0x7f}, []byte(`\u007f`))...)
 	}
+	return quoted, nil
 }

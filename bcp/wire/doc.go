@@ -3,8 +3,8 @@
 //
 // A message is read along its schema, without a tree in between: make a
 // [Scanner], ask for what the schema expects, and finish with [Scanner.End]. Use
-// nothing that was read before End has returned nil. The Example of Scanner is
-// the shortest correct use. Without a schema, [Check] judges a whole document
+// nothing that was read before End has returned nil. Its tokens are those of package
+// jsontext. Without a schema, [Check] judges a whole document
 // before another library decodes it. An agent whose encoding is MessagePack is
 // read through [JSONFromMsgpack], so that both encodings go through the same
 // decoder and get the same verdict. [JSONFromGateway] reads what the gateway
@@ -23,10 +23,9 @@
 //   - objects and arrays at most [MaxDepth] deep;
 //   - nothing after the value.
 //
-// Keys are compared byte for byte after unescaping. A caller that walks an
-// object refuses unknown and repeated keys itself, because it knows the schema;
-// [Scanner.RawValue] and [Check] refuse repeated keys, more than [MaxKeys] of
-// them, and null.
+// Keys are compared byte for byte after unescaping, and none is repeated. A caller that
+// walks an object refuses unknown keys itself, because it knows the schema; [Scanner.RawValue]
+// and [Check] refuse null, and more than [MaxKeys] keys an object.
 //
 // The same rules apply to MessagePack. Each value has one encoding, the
 // shortest; integers of zero and above use the unsigned formats. Nil, floats,
@@ -34,9 +33,8 @@
 //
 // # Cost
 //
-// Every function takes time linear in its input. Memory beyond the result is
-// constant. The size limit of P2.2 depends on the spec, and the caller must
-// check it first.
+// Every function takes time and memory linear in its input, but for what a length in it
+// claims. The size limit of P2.2 depends on the spec, and the caller must check it first.
 //
 // # Errors
 //

@@ -15,9 +15,9 @@ var (
 	ErrTruncated error = &reason{"wire: unexpected end of message"}
 	// ErrTrailing: something other than white space follows the value.
 	ErrTrailing error = &reason{"wire: data after the value"}
-	// ErrUTF8: a string is not valid UTF-8, or escapes half a surrogate pair.
+	// ErrUTF8: a string is not valid UTF-8.
 	ErrUTF8 error = &reason{"wire: invalid UTF-8"}
-	// ErrControl: a string holds a raw control character.
+	// ErrControl: there is a raw DEL. Other raw control characters are no JSON.
 	ErrControl error = &reason{"wire: raw control character in a string"}
 	// ErrNumber: a number is not an integer in its one spelling, or outside
 	// int64.
@@ -35,11 +35,6 @@ var (
 	// ErrTooManyKeys: an object has more than [MaxKeys] keys.
 	ErrTooManyKeys error = &reason{"wire: too many keys"}
 )
-
-// ErrUsage reports a [Scanner] called out of order, such as a value asked for
-// before its key. It is the caller's mistake, never that of the input, and does
-// not wrap [ErrMalformed]; the message is refused all the same.
-var ErrUsage = errors.New("wire: scanner called out of order")
 
 // Error is what every function of this package returns when it refuses. Its text
 // is that of its reason and a constant.

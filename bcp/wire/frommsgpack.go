@@ -3,7 +3,6 @@ package wire
 import (
 	"math"
 	"strconv"
-	"unicode/utf8"
 )
 
 // JSONFromMsgpack appends to dst the compact JSON of a MessagePack message that
@@ -18,11 +17,21 @@ import (
 // with what is left of it before anything is done for them. After a refusal the
 // returned slice is dst as it was. dst and src must not overlap.
 func JSONFromMsgpack(dst, src []byte) ([]byte, error) {
-	return transcode(dst, &reader{buf: src})
+	out, err := transcode(dst, &reader{buf: src})
+	if err == nil {
+		err = Check(out[len(dst):]) // which finds repeated keys
+	}
+	if err != nil {
+		return dst, err
+	}
+	return out, nil
 }
 
 func transcode(dst []byte, r *reader) ([]byte, error) {
-	out, why := r.document(dst)
+	out, why := r.value(dst, 0)
+	if why == nil && r.pos < len(r.buf) {
+		why = ErrTrailing
+	}
 	if why != nil {
 		return dst, &Error{Offset: r.pos, Reason: why}
 	}
@@ -34,84 +43,18 @@ func transcode(dst []byte, r *reader) ([]byte, error) {
 type reader struct {
 	buf     []byte
 	pos     int
-	depth   uint8
-	gateway bool                    // the gateway made it: floats and nil are allowed
-	open    [MaxDepth + 1]container // by level
-	keys    keySet
+	gateway bool // the gateway made it: floats and nil are allowed
 }
 
-// container is an array or map that is being read.
-type container struct {
-	left  int // elements or pairs still to come
-	isMap bool
-}
-
-func (r *reader) document(dst []byte) ([]byte, error) {
-	for {
-		var why error
-		if dst, why = r.value(dst); why != nil {
-			return nil, why
-		}
-		for r.depth > 0 && r.open[r.depth].left == 0 {
-			closing := byte(']')
-			if r.open[r.depth].isMap {
-				closing = '}'
-			}
-			dst = append(dst, closing)
-			r.keys.close(r.depth)
-			r.depth--
-		}
-		if r.depth == 0 {
-			break
-		}
-		top := &r.open[r.depth]
-		top.left--
-		dst = AppendSep(dst)
-		if top.isMap {
-			if dst, why = r.key(dst); why != nil {
-				return nil, why
-			}
-		}
-	}
-	if r.pos < len(r.buf) {
-		return nil, ErrTrailing
-	}
-	return dst, nil
-}
-
-// key transcodes the key of a pair.
-func (r *reader) key(dst []byte) ([]byte, error) {
-	if rest := r.buf[r.pos:]; len(rest) > 0 && rest[0] != codeNever && msgpackCodes[rest[0]].kind != MsgpackText {
-		return nil, ErrKind
-	}
-	_, size, why := r.head()
-	if why != nil {
-		return nil, why
-	}
-	ref, why := r.text(size)
-	if why != nil {
-		return nil, why
-	}
-	if why := r.keys.add(r.buf, ref, r.depth); why != nil {
-		return nil, why
-	}
-	dst = appendQuoted(dst, r.buf[ref.start:ref.end])
-	return append(dst, ':'), nil
-}
-
-// value transcodes a scalar, or the beginning of an array or map.
-func (r *reader) value(dst []byte) ([]byte, error) {
+// value transcodes the next value, which is so many arrays and maps deep.
+func (r *reader) value(dst []byte, depth int) ([]byte, error) {
 	kind, n, why := r.head()
 	if why != nil {
 		return nil, why
 	}
 	switch kind {
 	case MsgpackText:
-		ref, why := r.text(n)
-		if why != nil {
-			return nil, why
-		}
-		return appendQuoted(dst, r.buf[ref.start:ref.end]), nil
+		return r.text(dst, n)
 	case MsgpackBool:
 		return strconv.AppendBool(dst, n == 1), nil
 	case MsgpackUint, MsgpackInt:
@@ -119,15 +62,49 @@ func (r *reader) value(dst []byte) ([]byte, error) {
 			return nil, ErrNumber
 		}
 		return strconv.AppendInt(dst, int64(n), 10), nil
-	case MsgpackArray:
-		return append(dst, '['), r.enter(false, n)
-	case MsgpackMap:
-		return append(dst, '{'), r.enter(true, n)
 	case MsgpackFloat: // of the gateway, a float64
 		return appendFraction(dst, n)
-	default: // nil of the gateway
+	case MsgpackNil: // of the gateway
 		return append(dst, "null"...), nil
 	}
+	open, end, values := byte('['), byte(']'), n
+	if kind == MsgpackMap {
+		open, end, values = '{', '}', 2*n
+	}
+	switch {
+	case depth >= MaxDepth:
+		return nil, ErrDepth
+	case values > uint64(len(r.buf)-r.pos):
+		return nil, ErrTruncated
+	case kind == MsgpackMap && n > MaxKeys:
+		return nil, ErrTooManyKeys
+	}
+	dst = append(dst, open)
+	for range n {
+		dst = AppendSep(dst)
+		if kind == MsgpackMap {
+			if dst, why = r.key(dst); why != nil {
+				return nil, why
+			}
+		}
+		if dst, why = r.value(dst, depth+1); why != nil {
+			return nil, why
+		}
+	}
+	return append(dst, end), nil
+}
+
+// key transcodes the key of a pair.
+func (r *reader) key(dst []byte) ([]byte, error) {
+	kind, n, why := r.head()
+	if why == nil && kind != MsgpackText {
+		why = ErrKind
+	}
+	if why != nil {
+		return nil, why
+	}
+	dst, why = r.text(dst, n)
+	return append(dst, ':'), why
 }
 
 // head reads the head of a value, which has to be of a kind that is allowed, in its
@@ -137,9 +114,9 @@ func (r *reader) head() (MsgpackKind, uint64, error) {
 		return 0, 0, ErrTruncated
 	}
 	kind, n, size := MsgpackHead(r.buf[r.pos:])
-	switch code := r.buf[r.pos]; kind {
+	switch kind {
 	case MsgpackFloat:
-		if !r.gateway || code != codeFloat64 {
+		if !r.gateway || r.buf[r.pos] != codeFloat64 {
 			return 0, 0, ErrNumber
 		}
 	case MsgpackNil:
@@ -147,9 +124,6 @@ func (r *reader) head() (MsgpackKind, uint64, error) {
 			return 0, 0, ErrKind
 		}
 	case MsgpackBytes, 0:
-		if code == codeNever {
-			return 0, 0, ErrSyntax
-		}
 		return 0, 0, ErrKind
 	}
 	if size == 0 {
@@ -163,41 +137,18 @@ func (r *reader) head() (MsgpackKind, uint64, error) {
 	return kind, n, nil
 }
 
-// text passes over the bytes of a string and returns where they are.
-func (r *reader) text(size uint64) (span, error) {
+// text transcodes the bytes of a string.
+func (r *reader) text(dst []byte, size uint64) ([]byte, error) {
 	if size > uint64(len(r.buf)-r.pos) {
-		return span{}, ErrTruncated
+		return nil, ErrTruncated
 	}
-	ref := span{start: r.pos, end: r.pos + int(size)}
-	if !utf8.Valid(r.buf[ref.start:ref.end]) {
-		return span{}, ErrUTF8
+	dst, err := AppendText(dst, r.buf[r.pos:r.pos+int(size)])
+	if err != nil {
+		return nil, ErrUTF8
 	}
-	r.pos = ref.end
-	return ref, nil
+	r.pos += int(size)
+	return dst, nil
 }
 
-// enter begins an array or map.
-func (r *reader) enter(isMap bool, size uint64) error {
-	left := uint64(len(r.buf) - r.pos)
-	if isMap {
-		left /= 2
-	}
-	switch {
-	case r.depth >= MaxDepth:
-		return ErrDepth
-	case size > left:
-		return ErrTruncated
-	case isMap && size > MaxKeys:
-		return ErrTooManyKeys
-	}
-	r.depth++
-	r.open[r.depth] = container{left: int(size), isMap: isMap}
-	r.keys.open(r.depth)
-	return nil
-}
-
-// Codes that alone tell what a value is.
-const (
-	codeNever   = 0xc1
-	codeFloat64 = 0xcb
-)
+// codeFloat64 begins a float64.
+const codeFloat64 = 0xcb

@@ -66,10 +66,11 @@ func TestNull(t *testing.T) {
 func TestOpaque(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		`{"a":1,"a":["}"]}`: `{"a":1,"a":["}"]}`, ` [1, {"b": "]}\"]"}] `: `[1, {"b": "]}\"]"}]`, `{}`: `{}`, `[[[[[[[[[[[[]]]]]]]]]]]]`: `[[[[[[[[[[[[]]]]]]]]]]]]`,
+		`{"a":1,"a":["}"]}`:     `{"a":1,"a":["}"]}`, // repeated keys are for who reads it
+		` [1, {"b": "]}\"]"}] `: `[1, {"b": "]}\"]"}]`, `{}`: `{}`, `[[[[[[[[[[[[]]]]]]]]]]]]`: `[[[[[[[[[[[[]]]]]]]]]]]]`,
 		`{"a":1`: "", `{"a":"}`: "", `1`: "", `"x"`: "", ``: "", `null`: "", `{} x`: "", `{"\`: "",
 	} {
-		s := wire.NewScanner([]byte(in))
+		s := wire.NewEnvelope([]byte(in))
 		got, err := s.Opaque()
 		if err == nil {
 			err = s.End()

@@ -1,10 +1,20 @@
 package wire
 
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
 // Kind is the kind of a JSON value, told by its first byte.
 type Kind uint8
 
 // The kinds of values. The zero value is no value: the end of the input, a
-// closing bracket, or a byte that begins nothing.
+// closing bracket, or what is no JSON.
 const (
 	KindInvalid Kind = iota
 	KindObject
@@ -15,31 +25,9 @@ const (
 	KindNull
 )
 
-var kinds = [256]Kind{
-	'{': KindObject,
-	'[': KindArray,
-	'"': KindString,
-	'-': KindNumber,
-	'0': KindNumber, '1': KindNumber, '2': KindNumber, '3': KindNumber, '4': KindNumber,
-	'5': KindNumber, '6': KindNumber, '7': KindNumber, '8': KindNumber, '9': KindNumber,
-	't': KindBool, 'f': KindBool,
-	'n': KindNull,
-}
-
-// state says which call may come next. More relies on the order of the first two.
-type state uint8
-
-const (
-	stateValue  state = iota // a value
-	stateKey                 // Key
-	stateFirst               // More, right after an opening bracket
-	stateNext                // More, after a value
-	stateDone                // End
-	stateFailed              // none
-)
-
 // Scanner walks one JSON document under the rules of PROTOCOL P2.2, driven by
-// what the caller expects to find. It allocates nothing but its error.
+// what the caller expects to find: package jsontext reads its tokens, and refuses
+// what is no JSON, text that is not UTF-8, and repeated keys. The rest is judged here.
 //
 // The first refusal is final: [Scanner.More] is false from then on and every other
 // call returns the same error, [Scanner.End] too. A caller may therefore check
@@ -47,292 +35,294 @@ const (
 // nil.
 //
 // The input must not change while the Scanner or a slice that it returned is in
-// use. A copy of a Scanner goes on by itself from where the original stood. The
-// zero value is a Scanner over no bytes and refuses. A Scanner is not safe for
-// concurrent use.
+// use. A Scanner is made by [NewScanner], and is not safe for concurrent use.
 type Scanner struct {
-	buf     []byte
-	pos     int
-	err     error
-	objects uint16 // bit d is set while level d is an object
-	depth   uint8
-	state   state
+	buf []byte
+	dec *jsontext.Decoder
+	err error
 }
 
 // NewScanner returns a Scanner over one whole message.
-func NewScanner(b []byte) Scanner { return Scanner{buf: b} }
+func NewScanner(b []byte) Scanner {
+	return Scanner{buf: b, dec: jsontext.NewDecoder(bytes.NewBuffer(b))}
+}
+
+// NewEnvelope is [NewScanner] for a message of which a part is read apart ([Scanner.Opaque]).
+// Repeated keys are left to the caller, and to who reads that part.
+func NewEnvelope(b []byte) Scanner {
+	return Scanner{buf: b, dec: jsontext.NewDecoder(bytes.NewBuffer(b), jsontext.AllowDuplicateNames(true))}
+}
 
 // Kind tells the kind of the value that comes next and consumes nothing. It is
 // KindInvalid where no value can stand.
 func (s *Scanner) Kind() Kind {
-	if s.state != stateValue {
+	if s.err != nil {
 		return KindInvalid
 	}
-	return kinds[s.peek()]
+	switch s.dec.PeekKind() {
+	case '{':
+		return KindObject
+	case '[':
+		return KindArray
+	case '"':
+		return KindString
+	case '0':
+		return KindNumber
+	case 't', 'f':
+		return KindBool
+	case 'n':
+		return KindNull
+	}
+	return KindInvalid
 }
 
 // ObjectStart enters an object. Call [Scanner.More] next.
-func (s *Scanner) ObjectStart() error {
-	if c := s.peek(); c != '{' || s.state != stateValue {
-		return s.mismatch()
-	}
-	return s.push(1)
-}
+func (s *Scanner) ObjectStart() error { return s.enter(KindObject) }
 
 // ArrayStart enters an array. Call [Scanner.More] next.
-func (s *Scanner) ArrayStart() error {
-	if c := s.peek(); c != '[' || s.state != stateValue {
-		return s.mismatch()
+func (s *Scanner) ArrayStart() error { return s.enter(KindArray) }
+
+func (s *Scanner) enter(kind Kind) error {
+	if _, err := s.token(kind); err != nil {
+		return err
 	}
-	return s.push(0)
+	if s.dec.StackDepth() > MaxDepth {
+		return s.refuse(ErrDepth)
+	}
+	return nil
 }
 
-// More steps to the next member or element of the innermost object or array and
-// reports whether there is one. If there is none it leaves that object or array.
-// It is false after a refusal, too, which the next call then returns.
+// More reports whether the innermost object or array has another member or element. If it has
+// none it leaves that object or array. It is false after a refusal, too, which the next call
+// then returns.
 func (s *Scanner) More() bool {
-	c := s.peek()
-	object := s.objects >> (s.depth & 15) & 1
-	switch s.state {
-	case stateNext:
-		if c == ',' {
-			s.pos++
-			s.state = state(object)
-			return true
-		}
-	case stateFirst:
-		if c != '}' && c != ']' {
-			s.state = state(object)
-			return true
-		}
-	default:
-		s.misuse()
+	if s.err != nil {
 		return false
 	}
-	if object == 1 && c != '}' || object == 0 && c != ']' {
-		s.fail(s.pos, ErrSyntax)
+	switch s.dec.PeekKind() {
+	case '}', ']', 0:
+		if _, err := s.dec.ReadToken(); err != nil {
+			s.fail(err)
+		}
 		return false
 	}
-	s.pos++
-	s.depth--
-	s.endValue()
-	return false
+	return true
 }
 
-// Key reads the key of a member, with the colon after it. Compare it byte for
-// byte. The key is a part of the input, or is appended to scratch[:0] where it
-// has escapes; it is never longer than its spelling in the input.
-func (s *Scanner) Key(scratch []byte) ([]byte, error) {
-	if b, i := s.buf, s.pos; s.state == stateKey && i < len(b) && b[i] == '"' {
-		end := plain(b, i+1)
-		if end+1 < len(b) && b[end] == '"' && b[end+1] == ':' {
-			s.pos = end + 2
-			s.state = stateValue
-			return b[i+1 : end : end], nil
-		}
-	}
-	ref, err := s.key()
-	if err != nil {
-		return nil, err
-	}
-	return ref.text(s.buf, scratch), nil
-}
+// Key reads the key of a member. Compare it byte for byte. The key is a part of the input, or
+// is appended to scratch[:0] where it has escapes; it is never longer than its spelling in
+// the input.
+func (s *Scanner) Key(scratch []byte) ([]byte, error) { return s.String(scratch) }
 
-// key reads a key with its colon and returns where it is.
-func (s *Scanner) key() (span, error) {
-	if s.state != stateKey {
-		return span{}, s.misuse()
-	}
-	if s.peek() != '"' {
-		return span{}, s.fail(s.pos, ErrSyntax)
-	}
-	ref, err := s.quoted()
-	if err != nil {
-		return span{}, err
-	}
-	if s.peek() != ':' {
-		return span{}, s.fail(s.pos, ErrSyntax)
-	}
-	s.pos++
-	s.state = stateValue
-	return ref, nil
-}
-
-// String reads a string. The text is a part of the input, or is appended to
-// scratch[:0] where it has escapes; it is never longer than its spelling in the
-// input.
+// String reads a string, and returns it as [Scanner.Key] does.
 func (s *Scanner) String(scratch []byte) ([]byte, error) {
-	if b, i := s.buf, s.pos; s.state == stateValue && i < len(b) && b[i] == '"' {
-		end := plain(b, i+1)
-		if end < len(b) && b[end] == '"' {
-			s.pos = end + 1
-			s.endValue()
-			return b[i+1 : end : end], nil
-		}
+	b, err := s.spelling(KindString)
+	if err != nil || s.control(b) != nil {
+		return nil, s.err
 	}
-	ref, err := s.text()
-	if err != nil {
-		return nil, err
+	if bytes.IndexByte(b, '\\') < 0 {
+		return b[1 : len(b)-1 : len(b)-1], nil
 	}
-	return ref.text(s.buf, scratch), nil
-}
-
-// text reads a string and returns where it is.
-func (s *Scanner) text() (span, error) {
-	if c := s.peek(); c != '"' || s.state != stateValue {
-		return span{}, s.mismatch()
-	}
-	ref, err := s.quoted()
-	if err != nil {
-		return span{}, err
-	}
-	s.endValue()
-	return ref, nil
+	scratch, _ = jsontext.AppendUnquote(scratch[:0], b) // it was judged
+	return scratch, nil
 }
 
 // Bool reads true or false.
 func (s *Scanner) Bool() (bool, error) {
-	if c := s.peek(); c != 't' && c != 'f' || s.state != stateValue {
-		return false, s.mismatch()
-	}
-	rest := s.buf[s.pos:]
-	if len(rest) >= 4 && string(rest[:4]) == "true" {
-		s.pos += 4
-		s.endValue()
-		return true, nil
-	}
-	if len(rest) >= 5 && string(rest[:5]) == "false" {
-		s.pos += 5
-		s.endValue()
-		return false, nil
-	}
-	return false, s.fail(s.pos, ErrSyntax)
+	token, err := s.token(KindBool)
+	return err == nil && token.Bool(), err
+}
+
+// Null reads null.
+func (s *Scanner) Null() error {
+	_, err := s.token(KindNull)
+	return err
 }
 
 // Int64 reads an integer in its one spelling: no fraction, exponent, leading
 // zero or -0.
 func (s *Scanner) Int64() (int64, error) {
-	c := s.peek()
-	if kinds[c] != KindNumber || s.state != stateValue {
-		return 0, s.mismatch()
+	b, err := s.spelling(KindNumber)
+	if err != nil {
+		return 0, err
 	}
-	b, i := s.buf, s.pos
-	limit := uint64(1<<63 - 1)
-	negative := c == '-'
-	if negative {
-		i++
-		limit++
+	n, ok := integer(b)
+	if !ok {
+		return 0, s.refuse(ErrNumber)
 	}
-	first := i
-	var n uint64
-	for ; i < len(b); i++ {
-		d := b[i] - '0'
-		if d > 9 {
-			break
-		}
-		if i-first >= 19 {
-			return 0, s.fail(s.pos, ErrNumber)
-		}
-		n = n*10 + uint64(d)
+	return n, nil
+}
+
+// integer returns the integer that a number of JSON spells.
+func integer(number []byte) (n int64, ok bool) {
+	n, err := strconv.ParseInt(string(number), 10, 64)
+	return n, err == nil && string(number) != "-0"
+}
+
+// MaxDecimalDigits is how many digits a number with a fraction may have: every
+// implementation of JSON carries that many without loss.
+const MaxDecimalDigits = 15
+
+// Number reads a number and returns its spelling, a part of the input. It is an
+// integer, as [Scanner.Int64] reads one, or has a fraction: then it has at most
+// [MaxDecimalDigits] digits, and fraction is true. There is no exponent, no
+// leading zero and no negative zero.
+func (s *Scanner) Number() (text []byte, fraction bool, err error) {
+	if text, err = s.spelling(KindNumber); err != nil {
+		return nil, false, err
 	}
-	if i == first {
-		return 0, s.fail(i, ErrSyntax)
+	digits := bytes.TrimPrefix(text, []byte("-"))
+	switch _, ok := integer(text); {
+	case ok:
+		return text, false, nil
+	case bytes.IndexByte(text, '.') < 0, bytes.ContainsAny(text, "eE"), len(digits)-len(".") > MaxDecimalDigits,
+		len(digits) < len(text) && !bytes.ContainsAny(text, "123456789"):
+		return nil, false, s.refuse(ErrNumber)
 	}
-	if n > limit || b[first] == '0' && (negative || i > first+1) {
-		return 0, s.fail(s.pos, ErrNumber)
+	return text, true, nil
+}
+
+// RawValue passes over one value and returns its bytes, a part of the input,
+// without the white space around them. The value is judged as by [Check].
+func (s *Scanner) RawValue() ([]byte, error) {
+	before := s.offset()
+	if err := s.skip(); err != nil {
+		return nil, err
 	}
-	if i < len(b) {
-		if c := b[i]; c == '.' || c|0x20 == 'e' {
-			return 0, s.fail(s.pos, ErrNumber)
-		}
+	end := s.offset()
+	return bytes.TrimLeft(s.buf[before:end:end], " \t\r\n,:"), nil
+}
+
+// Opaque passes over an object or an array and returns its bytes, a part of the input: JSON,
+// which is not judged any further. Who reads it does.
+func (s *Scanner) Opaque() ([]byte, error) {
+	if kind := s.Kind(); kind != KindArray && kind != KindObject {
+		return nil, s.mismatch()
 	}
-	s.pos = i
-	s.endValue()
-	if negative {
-		return -int64(n), nil
-	}
-	return int64(n), nil
+	return s.spelling(s.Kind())
 }
 
 // End reports whether the document was one whole value with nothing but white
 // space after it. It returns the first refusal if there was one.
 func (s *Scanner) End() error {
-	if s.state != stateDone {
-		return s.misuse()
-	}
-	if s.peek(); s.pos < len(s.buf) {
-		return s.fail(s.pos, ErrTrailing)
-	}
-	return nil
-}
-
-// peek skips white space and returns the byte after it, or 0 at the end.
-func (s *Scanner) peek() byte {
-	if s.pos < len(s.buf) && s.buf[s.pos] > ' ' {
-		return s.buf[s.pos]
-	}
-	return s.peekSpace()
-}
-
-func (s *Scanner) peekSpace() byte {
-	for ; s.pos < len(s.buf); s.pos++ {
-		switch c := s.buf[s.pos]; c {
-		case ' ', '\t', '\n', '\r':
-		default:
-			return c
-		}
-	}
-	return 0
-}
-
-// push enters an object (1) or array (0), whose opening bracket is next.
-func (s *Scanner) push(object uint16) error {
-	if s.depth >= MaxDepth {
-		return s.fail(s.pos, ErrDepth)
-	}
-	s.pos++
-	s.depth++
-	bit := uint16(1) << (s.depth & 15)
-	s.objects = s.objects&^bit | bit*object
-	s.state = stateFirst
-	return nil
-}
-
-// endValue sets the state after a value.
-func (s *Scanner) endValue() {
-	s.state = stateNext
-	if s.depth == 0 {
-		s.state = stateDone
-	}
-}
-
-// mismatch refuses because the next byte does not begin the value asked for.
-func (s *Scanner) mismatch() error {
-	if s.state != stateValue {
-		return s.misuse()
-	}
-	if kinds[s.peek()] == KindInvalid {
-		return s.fail(s.pos, ErrSyntax)
-	}
-	return s.fail(s.pos, ErrKind)
-}
-
-// misuse refuses a call that came out of order, or repeats the first refusal.
-func (s *Scanner) misuse() error {
-	if s.state == stateFailed {
+	if s.err != nil {
 		return s.err
 	}
-	return s.fail(s.pos, ErrUsage)
+	if s.offset() == 0 {
+		return s.refuse(ErrTruncated)
+	}
+	if _, err := s.dec.ReadToken(); err != io.EOF {
+		return s.refuse(ErrTrailing)
+	}
+	return nil
 }
 
-// fail ends the scan. At the end of the input a syntax error is a truncation.
-//
-//go:noinline
-func (s *Scanner) fail(offset int, why error) error {
-	if why == ErrSyntax && offset >= len(s.buf) {
-		why = ErrTruncated
+// skip judges and passes over the next value.
+func (s *Scanner) skip() error {
+	before := s.offset()
+	for floor := s.depth(); s.err == nil; {
+		token, err := s.dec.ReadToken()
+		if err != nil {
+			return s.fail(err)
+		}
+		depth := s.depth()
+		switch token.Kind() {
+		case 'n':
+			return s.refuse(ErrKind)
+		case '0':
+			if _, ok := integer([]byte(token.String())); !ok {
+				return s.refuse(ErrNumber)
+			}
+		case '{', '[':
+			if depth > MaxDepth {
+				return s.refuse(ErrDepth)
+			}
+		case '"':
+			if kind, n := s.dec.StackIndex(depth); depth > floor && kind == '{' && n > 2*MaxKeys {
+				return s.refuse(ErrTooManyKeys)
+			}
+		}
+		switch {
+		case depth < floor:
+			return s.refuse(ErrSyntax) // a bracket that closes
+		case depth == floor:
+			return s.control(s.buf[before:s.offset()])
+		}
 	}
-	s.err = &Error{Offset: offset, Reason: why}
-	s.state = stateFailed
+	return s.err
+}
+
+// control refuses a raw DEL, which jsontext lets through in strings.
+func (s *Scanner) control(read []byte) error {
+	if bytes.IndexByte(read, 0x7f) >= 0 {
+		s.refuse(ErrControl)
+	}
+	return s.err
+}
+
+// token reads the next token, which is of a kind.
+func (s *Scanner) token(kind Kind) (jsontext.Token, error) {
+	if s.Kind() != kind {
+		return jsontext.Token{}, s.mismatch()
+	}
+	token, err := s.dec.ReadToken()
+	if err != nil {
+		return jsontext.Token{}, s.fail(err)
+	}
+	return token, nil
+}
+
+// spelling reads the next value, which is of a kind, and returns its bytes, a part of the input.
+func (s *Scanner) spelling(kind Kind) ([]byte, error) {
+	if s.Kind() != kind {
+		return nil, s.mismatch()
+	}
+	b, err := s.dec.ReadValue()
+	if err != nil {
+		return nil, s.fail(err)
+	}
+	end := s.offset()
+	return s.buf[end-len(b) : end : end], nil
+}
+
+// mismatch refuses because what comes next is not the value asked for.
+func (s *Scanner) mismatch() error {
+	if s.err == nil && s.Kind() == KindInvalid {
+		if _, err := s.dec.ReadToken(); err != nil {
+			return s.fail(err)
+		}
+		return s.refuse(ErrSyntax) // a bracket that closes
+	}
+	return s.refuse(ErrKind)
+}
+
+func (s *Scanner) offset() int { return int(s.dec.InputOffset()) }
+
+func (s *Scanner) depth() int { return s.dec.StackDepth() }
+
+// fail ends the scan where jsontext does.
+func (s *Scanner) fail(err error) error {
+	syntax := new(jsontext.SyntacticError)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return s.refuse(ErrTruncated)
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return s.refuse(ErrDuplicateKey)
+	case !utf8.Valid(s.buf):
+		s.refuse(ErrUTF8)
+	default:
+		s.refuse(ErrSyntax)
+	}
+	if refusal, ok := s.err.(*Error); ok && errors.As(err, &syntax) {
+		refusal.Offset = int(syntax.ByteOffset)
+	}
+	return s.err
+}
+
+// refuse ends the scan, unless it has ended.
+func (s *Scanner) refuse(why error) error {
+	if s.err == nil {
+		s.err = &Error{Offset: s.offset(), Reason: why}
+	}
 	return s.err
 }
