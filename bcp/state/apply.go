@@ -1,8 +1,6 @@
 package state
 
 import (
-	"bytes"
-	"cmp"
 	"container/heap"
 	"errors"
 	"fmt"
@@ -106,41 +104,6 @@ func (s *State) apply(d *bcp.Decision, runs [][8]byte) error {
 		s.applyHand(d, ch)
 	}
 	return nil
-}
-
-// acknowledged takes a delivery out of the outbox. It is one of the first, since
-// no others are on their way: moving those before it costs less than moving all
-// after it.
-func (ch *channelState) acknowledged(id bcp.DeliveryID) {
-	i := ch.posted(id)
-	if i < 0 {
-		return
-	}
-	ch.count(&ch.outbox[i], -1)
-	copy(ch.outbox[1:i+1], ch.outbox[:i])
-	ch.outbox[0] = Outgoing{}
-	ch.outbox = ch.outbox[1:]
-}
-
-// count counts what the outbox has of queries.
-func (ch *channelState) count(out *Outgoing, n int) {
-	switch {
-	case out.QueryID == "":
-	case out.Outcome == bcp.Held:
-		ch.holds += n
-	default:
-		ch.ends += n
-	}
-}
-
-// posted returns the place of a delivery in the outbox, -1 where it is not there.
-func (ch *channelState) posted(id bcp.DeliveryID) int {
-	for i := range ch.outbox {
-		if ch.outbox[i].DeliveryID == id {
-			return i
-		}
-	}
-	return -1
 }
 
 func (s *State) applyAsk(d *bcp.Decision, ch *channelState) error {
@@ -273,6 +236,60 @@ func (s *State) applyEnd(d *bcp.Decision, ch *channelState) error {
 	return nil
 }
 
+// applyApproval applies what a person decided.
+func (s *State) applyApproval(d *bcp.Decision, ch *channelState) error {
+	if d.Verdict != bcp.Accept {
+		return nil
+	}
+	client := bcp.ClientID("")
+	if it := s.items[d.Item]; it != nil {
+		client = it.client
+	}
+	s.drop(d, bcp.AlreadyDecided)
+	q := s.queries[d.Query]
+	if q == nil { // a push
+		s.release(d, ch, client)
+		return nil
+	}
+	if d.Delivery == "" { // let through its gate
+		q.phase, q.sent, q.item, q.deadline = phaseSent, true, "", d.Deadline
+		s.addTimer(timer{at: d.Deadline, query: d.Query})
+		return nil
+	}
+	if err := s.charge(d, ch, q); err != nil {
+		return err
+	}
+	s.end(d, ch, q)
+	s.post(d, ch, client)
+	return nil
+}
+
+// drop ends the item that the decision is about; code is what a later decision
+// about it hears. The Reader whose answer it was gets the result.
+func (s *State) drop(d *bcp.Decision, code bcp.Code) {
+	it := s.items[d.Item]
+	if it == nil {
+		return
+	}
+	if it.counted {
+		s.channel(it.Channel()).pending--
+	}
+	if p := s.channel(it.Channel()).pools[d.Epoch]; it.Query != "" && it.Kind != bcp.ItemEscalation && p != nil {
+		p.held--
+	}
+	delete(s.items, it.ID)
+	gone := decidedItem{id: it.ID, at: d.Time, code: code}
+	if it.Kind == bcp.ItemProposal && d.Kind == bcp.KindApproval && d.Event == string(bcp.Approve) {
+		gone.content, gone.channel = d.Payload, it.Channel()
+	}
+	s.decided = append(s.decided, gone)
+	if d.Notice != "" {
+		result := d.Result()
+		result.PushID = it.client
+		s.notify(it.Reader, notice{id: d.Notice, role: bcp.RoleReader, peer: it.Controller, at: it.Since.UnixNano(), result: result})
+	}
+}
+
 // release puts what the decision lets through where it waits: in the outbox, or
 // with the other pushes of its window.
 func (s *State) release(d *bcp.Decision, ch *channelState, client bcp.ClientID) {
@@ -338,6 +355,18 @@ func (s *State) hold(d *bcp.Decision, ch *channelState, q *queryState, kind bcp.
 	s.addTimer(timer{at: d.Deadline, item: d.Item})
 }
 
+// applyHand has a sealed value wait for a person.
+func (s *State) applyHand(d *bcp.Decision, ch *channelState) {
+	if d.Verdict != bcp.Hold {
+		return
+	}
+	s.hold(d, ch, nil, bcp.ItemHanded)
+	id, i, _ := bcp.HandleOf(d.Spec).Parse()
+	if e := s.envelopes[id]; e != nil {
+		e.handed |= 1 << i
+	}
+}
+
 // post puts the delivery into the outbox: by release slot, and within a slot
 // in an order that the Reader did not choose: queries as they were asked, then
 // pushes as they are declared, equal ones by their bytes.
@@ -365,29 +394,6 @@ func (s *State) post(d *bcp.Decision, ch *channelState, client bcp.ClientID) {
 	ch.outbox = slices.Insert(ch.outbox, at, out)
 	ch.count(&out, 1)
 	s.waiting[out.DeliveryID] = ch.definition.ChannelKey
-}
-
-// firstPlace is the place of the first subscription.
-const firstPlace = 2
-
-// slotPlace is where a subscription's deliveries are within their release slot. One that
-// the definitions do not have, and a query, is in front of all.
-func (ch *channelState) slotPlace(id bcp.SubscriptionID) uint64 {
-	if ch.definition.ReleaseInterval <= 0 {
-		return 0
-	}
-	return firstPlace + uint64(slices.IndexFunc(ch.definition.Subscriptions, func(sub bcp.Subscription) bool { return sub.ID == id }))
-}
-
-// before reports whether a delivery goes out before one that was there first.
-func (out *Outgoing) before(other *Outgoing) bool {
-	if c := out.Release.Compare(other.Release); c != 0 {
-		return c < 0
-	}
-	if c := cmp.Compare(out.order, other.order); c != 0 {
-		return c < 0
-	}
-	return cmp.Or(bytes.Compare(out.Response, other.Response), slices.Compare(out.Anomalies, other.Anomalies)) < 0
 }
 
 // charge moves bits as d says and compares the result with what d recorded.
@@ -426,91 +432,6 @@ func (s *State) charge(d *bcp.Decision, ch *channelState, q *queryState) error {
 	return nil
 }
 
-// book has the decision say what it moves: the balance after it, and the slot; and the channel's
-// budget_window, where those before it say another.
-func (ch *channelState) book(d *bcp.Decision, q *queryState) {
-	d.Balance = ch.balanceAfter(d, q)
-	if span := int64(ch.definition.BudgetWindow); span != ch.window.span || !ch.window.recorded {
-		d.BudgetWindow = span
-	}
-	if d.Slot = ch.slotted(d.Time); d.Slot != 0 {
-		d.SlotBegan = ch.slotBegan(d.Time)
-	}
-}
-
-// balanceAfter is what the pool of d's epoch holds once d is applied; q is the
-// query that d ends or holds, nil for an ask or a push.
-func (ch *channelState) balanceAfter(d *bcp.Decision, q *queryState) bcp.Balance {
-	b := ch.pool(d.Epoch)
-	switch d.Kind {
-	case bcp.KindAsk:
-		if !d.Unfunded {
-			b.Reserved += d.Nominal
-			b.ReservedCapacity += d.Capacity
-		}
-		if d.Category == 2 {
-			b.Cat2Queries++
-		}
-	case bcp.KindPush:
-		b.Settled += d.Nominal
-		b.Pushed += d.Nominal
-		b.SettledCapacity += d.Capacity
-	case bcp.KindAnswer, bcp.KindExpire, bcp.KindApproval:
-		if q.reserves() {
-			b.Reserved -= q.nominal
-			b.ReservedCapacity -= q.capacity
-			b.Settled += d.Nominal
-			b.SettledCapacity += d.Capacity
-		}
-	}
-	return b
-}
-
-// reserves reports whether the query still holds its reservation: an answer
-// that waits for a person is settled already.
-func (q *queryState) reserves() bool {
-	return q != nil && (q.phase == phaseSent || q.phase == phaseGate)
-}
-
-// isWrong reports whether a refusal is the sender's fault, and counts against
-// max_refusals. What an agent is refused because of the state of a channel is not: the
-// other end could bring that state about, and so silence it on its other channels. Nor
-// are the refusals that are only counted: they were made because of the limit, and would
-// extend it for ever.
-func isWrong(d *bcp.Decision) bool {
-	if d.Kind == bcp.KindPropose { // what waits there is its own
-		return true
-	}
-	switch d.Code {
-	case bcp.BudgetExhausted, bcp.ApprovalQueueFull, bcp.Unavailable, bcp.ControllerUnavailable, bcp.ReaderUnavailable, bcp.QueryLimitReached, bcp.EscalationRequired, bcp.EscalationLimitReached:
-		return d.Role == bcp.RoleKeeper
-	}
-	return true
-}
-
-// answeredAgain returns the query that waits for no answer where d refuses one by its
-// Reader, and otherwise nil: it is answered, or its Controller or time ended it.
-func (s *State) answeredAgain(d *bcp.Decision) *queryState {
-	q := s.queries[d.Query]
-	if d.Kind != bcp.KindAnswer || d.Verdict != bcp.Reject || d.Delivery != "" || q == nil || s.agent(d.Agent) == nil || q.channel.Reader != d.Agent {
-		return nil
-	}
-	switch d.Code {
-	case bcp.AlreadyAnswered, bcp.Cancelled, bcp.QueryExpired:
-		return q
-	}
-	return nil
-}
-
-// excused reports whether d refuses what a Reader that did nothing wrong may do: to answer
-// a query that waits no more. Its Controller may have ended it meanwhile, and the gateway
-// sends an open query again after each break of a connection and each start, and to each
-// of max_connections (PROTOCOL P9.5). A server lets each sending be answered once.
-func (s *State) excused(d *bcp.Decision) bool {
-	answered := s.answeredAgain(d)
-	return answered != nil && answered.others < max(maxRepeats, s.agents[d.Agent].definition.MaxConnections-1)
-}
-
 // prune forgets queries that ended long ago, and timers of what ended. It is
 // part of Apply alone, so that a state that is read from a journal forgets the
 // same.
@@ -525,19 +446,4 @@ func (s *State) prune(now int64) {
 	for len(s.deadline) > 0 && s.obsolete(s.deadline[0]) {
 		heap.Pop(&s.deadline)
 	}
-}
-
-// obsolete reports whether what t was set for has ended.
-func (s *State) obsolete(t timer) bool {
-	switch {
-	case t.cron > 0:
-		return s.crons[t.cron-1].due != t.at
-	case t.item != "":
-		return s.items[t.item] == nil
-	case t.subscription != "":
-		ch := s.channel(t.channel)
-		return ch.findPushes(t.subscription).findBatch(t.at) == nil
-	}
-	q := s.queries[t.query]
-	return q == nil || !q.reserves() || !t.void && t.at != q.deadline
 }

@@ -9,14 +9,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// maxReleases is how many deliveries of a session an approver is shown, and
-// maxReleaseBytes how much content of them together: a view has to fit a message,
-// whatever a Reader delivered before.
-const (
-	maxReleases     = 16
-	maxReleaseBytes = 256 << 10
-)
-
 // newest returns the last releases that fit a view, oldest first.
 func newest(releases []bcp.Release) []bcp.Release {
 	size := 0
@@ -27,27 +19,6 @@ func newest(releases []bcp.Release) []bcp.Release {
 		}
 	}
 	return slices.Clip(releases)
-}
-
-// itemState is what waits for a person.
-type itemState struct {
-	bcp.Item
-	subscription  bcp.SubscriptionID // but a proposed one, which is its Controller's word and not for records
-	counted       bool               // against max_pending_approvals
-	content       []byte             `msgpack:"-"` // what approving releases: the canonical answer, or the spec of an escalation
-	justification string
-	carries       bcp.Bits     // what the justification can
-	client        bcp.ClientID `msgpack:"-"` // of a push
-}
-
-// decidedItem is the memory of an item that no longer waits.
-type decidedItem struct {
-	id   bcp.ItemID
-	at   int64
-	code bcp.Code // what a later decision hears
-	// content is that of a proposal that was approved, for this channel.
-	content []byte `msgpack:"-"`
-	channel bcp.ChannelKey
 }
 
 // ItemsFor returns what waits for this approver: items of the channels whose
@@ -117,39 +88,6 @@ func (s *State) View(approver bcp.AgentName, id bcp.ItemID) (bcp.ItemView, bcp.C
 	}
 	view.Endorse = s.limit(approver, &view)
 	return view, ""
-}
-
-// findItem returns an item that somebody may decide: not one of a past channel, which expires.
-func (s *State) findItem(id bcp.ItemID) *itemState {
-	if it := s.items[id]; it != nil && s.channels[it.Channel()] != nil {
-		return it
-	}
-	return nil
-}
-
-// itemValidator returns what judged an item's content, nil where the definitions
-// of today do not have it any more.
-func (s *State) itemValidator(it *itemState) *bcp.Validator {
-	if it.Query != "" {
-		if q := s.queries[it.Query]; q != nil {
-			return q.validator
-		}
-		return nil
-	}
-	if it.Kind == bcp.ItemProposal {
-		return nil
-	}
-	return s.channels[it.Channel()].subscriptions[it.Subscription]
-}
-
-// goneItem says why an item does not wait.
-func (s *State) goneItem(id bcp.ItemID, now int64) bcp.Code {
-	for _, gone := range s.decided {
-		if gone.id == id && now-gone.at < clientMemory {
-			return gone.code
-		}
-	}
-	return bcp.ItemNotFound
 }
 
 // Preview judges an edit without deciding anything.
@@ -302,58 +240,4 @@ func (s *State) settleItem(d *bcp.Decision, m bcp.Moment, it *itemState, outcome
 	}
 	d.Notice = newNoticeID(m)
 	d.Balance = ch.pool(d.Epoch)
-}
-
-// applyApproval applies what a person decided.
-func (s *State) applyApproval(d *bcp.Decision, ch *channelState) error {
-	if d.Verdict != bcp.Accept {
-		return nil
-	}
-	client := bcp.ClientID("")
-	if it := s.items[d.Item]; it != nil {
-		client = it.client
-	}
-	s.drop(d, bcp.AlreadyDecided)
-	q := s.queries[d.Query]
-	if q == nil { // a push
-		s.release(d, ch, client)
-		return nil
-	}
-	if d.Delivery == "" { // let through its gate
-		q.phase, q.sent, q.item, q.deadline = phaseSent, true, "", d.Deadline
-		s.addTimer(timer{at: d.Deadline, query: d.Query})
-		return nil
-	}
-	if err := s.charge(d, ch, q); err != nil {
-		return err
-	}
-	s.end(d, ch, q)
-	s.post(d, ch, client)
-	return nil
-}
-
-// drop ends the item that the decision is about; code is what a later decision
-// about it hears. The Reader whose answer it was gets the result.
-func (s *State) drop(d *bcp.Decision, code bcp.Code) {
-	it := s.items[d.Item]
-	if it == nil {
-		return
-	}
-	if it.counted {
-		s.channel(it.Channel()).pending--
-	}
-	if p := s.channel(it.Channel()).pools[d.Epoch]; it.Query != "" && it.Kind != bcp.ItemEscalation && p != nil {
-		p.held--
-	}
-	delete(s.items, it.ID)
-	gone := decidedItem{id: it.ID, at: d.Time, code: code}
-	if it.Kind == bcp.ItemProposal && d.Kind == bcp.KindApproval && d.Event == string(bcp.Approve) {
-		gone.content, gone.channel = d.Payload, it.Channel()
-	}
-	s.decided = append(s.decided, gone)
-	if d.Notice != "" {
-		result := d.Result()
-		result.PushID = it.client
-		s.notify(it.Reader, notice{id: d.Notice, role: bcp.RoleReader, peer: it.Controller, at: it.Since.UnixNano(), result: result})
-	}
 }

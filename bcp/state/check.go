@@ -1,16 +1,12 @@
 package state
 
 import (
-	"errors"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // What a decision of a channel must be to follow from the state, whatever the
 // definitions of today are. A gateway's own decisions always are; a journal that
 // lies is found here or by its balances, before it leads anywhere.
-
-var errUnfounded = errors.New("it does not follow from the decisions before it")
 
 // check refuses a decision about things that are not there, were there before,
 // or belong to another channel, and figures that no decision has.

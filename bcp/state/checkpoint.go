@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -19,12 +18,6 @@ import (
 // new checkpoint made. The fields of all that is remembered are the format: whoever changes
 // them changes it.
 const checkpointVersion = 24
-
-// ErrCheckpoint says that the bytes are no checkpoint of this version, or contradict
-// themselves.
-var ErrCheckpoint = errors.New("the checkpoint cannot be used")
-
-var errSaved = fmt.Errorf("%w: it contradicts itself", ErrCheckpoint)
 
 // contents are those of a checkpoint, without what was said.
 type contents struct {

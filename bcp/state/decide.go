@@ -358,26 +358,6 @@ func (s *State) refuseWithoutRoom(d *bcp.Decision, ch *channelState, outcome bcp
 	return false
 }
 
-// queries is how many queries the channel has whose end the Controller has not
-// acknowledged. It is the Controller's own acts that change it.
-func (ch *channelState) queries() int {
-	n := ch.ends
-	for _, p := range ch.pools {
-		n += p.open + p.held
-	}
-	return n
-}
-
-// gathered is how many deliveries of pushes wait: in the outbox, or for the end of a
-// window.
-func (ch *channelState) gathered() int {
-	n := len(ch.outbox) - ch.ends - ch.holds
-	for _, p := range ch.pushes {
-		n += len(p.batches)
-	}
-	return n
-}
-
 // DecideAcknowledge records that an agent has a delivery or a notice; it is
 // false for an acknowledgement of nothing that waits for one.
 func (s *State) DecideAcknowledge(m bcp.Moment, agent bcp.AgentName, role bcp.Role, id bcp.DeliveryID) (bcp.Decision, bool) {
@@ -500,28 +480,6 @@ func (s *State) answerTaint(reader bcp.AgentName, now int64) bcp.Taint {
 	return bcp.MaxTaint(bcp.MaxTaint(a.definition.BaseTaint, a.reported).StepDown(), exposure)
 }
 
-// fromAgent begins a decision about an agent's message, and refuses it where the agent used
-// up its refusals and is not heard: then nothing is read, not even for a commitment, since
-// there will be no record.
-func (s *State) fromAgent(m bcp.Moment, kind bcp.DecisionKind, agent bcp.AgentName, role bcp.Role, body []byte) (d bcp.Decision, heard bool) {
-	d = s.next(m, kind)
-	d.Agent, d.Role, d.RawBytes = agent, role, len(body)
-	if s.limited(agent, d.Time) {
-		return refuse(d, bcp.CheckRefusals, bcp.RateLimited), false
-	}
-	d.RawCommitment = d.Commit(body)
-	return d, true
-}
-
-// fromUnsuspended is fromAgent of an agent that may be suspended: then it neither asks nor
-// says anything.
-func (s *State) fromUnsuspended(m bcp.Moment, kind bcp.DecisionKind, agent bcp.AgentName, role bcp.Role, body []byte) (d bcp.Decision, heard bool) {
-	if d, heard = s.fromAgent(m, kind, agent, role, body); heard && s.suspended[agent] {
-		return refuse(d, bcp.CheckSuspended, bcp.Suspended), false
-	}
-	return d, heard
-}
-
 // identify keeps the client's id and what it was used for.
 func identify(d *bcp.Decision, id bcp.ClientID, body []byte) {
 	if id != "" {
@@ -529,24 +487,9 @@ func identify(d *bcp.Decision, id bcp.ClientID, body []byte) {
 	}
 }
 
-func refuse(d bcp.Decision, check bcp.Check, code bcp.Code) bcp.Decision {
-	d.Verdict, d.Check, d.Code = bcp.Reject, check, code
-	return d
-}
-
 // exceed refuses a charge for which a budget has no room.
 func exceed(d bcp.Decision, l limit, nominal, capacity bcp.Bits) bcp.Decision {
 	d.Price = l.price(nominal, capacity)
 	d.Lack = d.Price - l.left
 	return refuse(d, l.check, bcp.BudgetExhausted)
-}
-
-// limited reports whether an agent used up its refusals of this minute.
-func (s *State) limited(agent bcp.AgentName, now int64) bool {
-	a := s.agents[agent]
-	return a == nil || a.refusals.used(now, s.mesh.MaxRefusals)
-}
-
-func (q *queryState) forgotten(now int64) bool {
-	return q.phase == phaseEnded && now-q.ended >= clientMemory
 }

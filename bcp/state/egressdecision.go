@@ -15,14 +15,6 @@ type egressPayload struct {
 	URL string `json:"url,omitempty"`
 }
 
-// egressState is what an agent has sent out.
-type egressState struct {
-	policy   guard.Policy `msgpack:"-"` // of its definition
-	pool     *guard.Pool
-	alerted  int64 // up to when no other alert is due
-	refusals refusalCount
-}
-
 // limits are those of a definition.
 func poolLimits(e bcp.Egress) guard.PoolLimits {
 	return guard.PoolLimits{Budget: guard.NanoBits(e.Budget), Bytes: e.MaxBytes, HostBytes: e.MaxHostBytes, Window: e.Window}
@@ -51,18 +43,6 @@ func (s *State) DecideEgress(m bcp.Moment, agent bcp.AgentName, body []byte) (bc
 	default:
 		return s.reserveEgress(d, a, r)
 	}
-}
-
-// fromKeeper begins a decision about what the keeper of an agent says; the agent is nil where
-// it is not heard.
-func (s *State) fromKeeper(m bcp.Moment, kind bcp.DecisionKind, agent bcp.AgentName, body []byte) (bcp.Decision, *agentState) {
-	d, a := s.next(m, kind), s.agents[agent]
-	d.Agent, d.Role, d.RawBytes = agent, bcp.RoleKeeper, len(body)
-	if a == nil || a.egress.refusals.used(d.Time, s.mesh.MaxRefusals) {
-		return refuse(d, bcp.CheckRefusals, bcp.RateLimited), nil
-	}
-	d.RawCommitment = d.Commit(body)
-	return d, a
 }
 
 // refuseEgress refuses, and says what counts.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 // EgressUse is what counts of an agent's egress at a time (PROTOCOL P13), beside its limits.
@@ -85,4 +86,12 @@ func (u *EgressUses) List() []EgressUse {
 		list = append(list, *u.agents[name])
 	}
 	return list
+}
+
+// egressState is what an agent has sent out.
+type egressState struct {
+	policy   guard.Policy `msgpack:"-"` // of its definition
+	pool     *guard.Pool
+	alerted  int64 // up to when no other alert is due
+	refusals refusalCount
 }

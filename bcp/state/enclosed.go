@@ -96,18 +96,6 @@ func (s *State) hand(d bcp.Decision, h bcp.Handle) bcp.Decision {
 	return d
 }
 
-// applyHand has a sealed value wait for a person.
-func (s *State) applyHand(d *bcp.Decision, ch *channelState) {
-	if d.Verdict != bcp.Hold {
-		return
-	}
-	s.hold(d, ch, nil, bcp.ItemHanded)
-	id, i, _ := bcp.HandleOf(d.Spec).Parse()
-	if e := s.envelopes[id]; e != nil {
-		e.handed |= 1 << i
-	}
-}
-
 // used returns the answers whose sealed values wait for a person, or go with open queries.
 func (s *State) used() map[bcp.DeliveryID]bool {
 	used := make(map[bcp.DeliveryID]bool)

@@ -144,3 +144,43 @@ func (ch *channelState) closeEpochs(now int64) {
 		}
 	}
 }
+
+// balanceAfter is what the pool of d's epoch holds once d is applied; q is the
+// query that d ends or holds, nil for an ask or a push.
+func (ch *channelState) balanceAfter(d *bcp.Decision, q *queryState) bcp.Balance {
+	b := ch.pool(d.Epoch)
+	switch d.Kind {
+	case bcp.KindAsk:
+		if !d.Unfunded {
+			b.Reserved += d.Nominal
+			b.ReservedCapacity += d.Capacity
+		}
+		if d.Category == 2 {
+			b.Cat2Queries++
+		}
+	case bcp.KindPush:
+		b.Settled += d.Nominal
+		b.Pushed += d.Nominal
+		b.SettledCapacity += d.Capacity
+	case bcp.KindAnswer, bcp.KindExpire, bcp.KindApproval:
+		if q.reserves() {
+			b.Reserved -= q.nominal
+			b.ReservedCapacity -= q.capacity
+			b.Settled += d.Nominal
+			b.SettledCapacity += d.Capacity
+		}
+	}
+	return b
+}
+
+// book has the decision say what it moves: the balance after it, and the slot; and the channel's
+// budget_window, where those before it say another.
+func (ch *channelState) book(d *bcp.Decision, q *queryState) {
+	d.Balance = ch.balanceAfter(d, q)
+	if span := int64(ch.definition.BudgetWindow); span != ch.window.span || !ch.window.recorded {
+		d.BudgetWindow = span
+	}
+	if d.Slot = ch.slotted(d.Time); d.Slot != 0 {
+		d.SlotBegan = ch.slotBegan(d.Time)
+	}
+}

@@ -141,16 +141,3 @@ func (s *State) applyErase(d *bcp.Decision) {
 		}
 	}
 }
-
-// dropOutbox forgets deliveries that were decided before: of a channel that is not past
-// there are none.
-func (s *State) dropOutbox(ch *channelState, before int64) {
-	ch.outbox = slices.DeleteFunc(ch.outbox, func(out Outgoing) bool {
-		gone := out.since < before
-		if gone {
-			ch.count(&out, -1)
-			delete(s.waiting, out.DeliveryID)
-		}
-		return gone
-	})
-}

@@ -203,3 +203,82 @@ func (c *refusalCount) add(d *bcp.Decision) {
 func (c refusalCount) used(now int64, most int) bool {
 	return c.minute == now/int64(time.Minute) && c.count >= most
 }
+
+// fromAgent begins a decision about an agent's message, and refuses it where the agent used
+// up its refusals and is not heard: then nothing is read, not even for a commitment, since
+// there will be no record.
+func (s *State) fromAgent(m bcp.Moment, kind bcp.DecisionKind, agent bcp.AgentName, role bcp.Role, body []byte) (d bcp.Decision, heard bool) {
+	d = s.next(m, kind)
+	d.Agent, d.Role, d.RawBytes = agent, role, len(body)
+	if s.limited(agent, d.Time) {
+		return refuse(d, bcp.CheckRefusals, bcp.RateLimited), false
+	}
+	d.RawCommitment = d.Commit(body)
+	return d, true
+}
+
+// fromUnsuspended is fromAgent of an agent that may be suspended: then it neither asks nor
+// says anything.
+func (s *State) fromUnsuspended(m bcp.Moment, kind bcp.DecisionKind, agent bcp.AgentName, role bcp.Role, body []byte) (d bcp.Decision, heard bool) {
+	if d, heard = s.fromAgent(m, kind, agent, role, body); heard && s.suspended[agent] {
+		return refuse(d, bcp.CheckSuspended, bcp.Suspended), false
+	}
+	return d, heard
+}
+
+// fromKeeper begins a decision about what the keeper of an agent says; the agent is nil where
+// it is not heard.
+func (s *State) fromKeeper(m bcp.Moment, kind bcp.DecisionKind, agent bcp.AgentName, body []byte) (bcp.Decision, *agentState) {
+	d, a := s.next(m, kind), s.agents[agent]
+	d.Agent, d.Role, d.RawBytes = agent, bcp.RoleKeeper, len(body)
+	if a == nil || a.egress.refusals.used(d.Time, s.mesh.MaxRefusals) {
+		return refuse(d, bcp.CheckRefusals, bcp.RateLimited), nil
+	}
+	d.RawCommitment = d.Commit(body)
+	return d, a
+}
+
+// limited reports whether an agent used up its refusals of this minute.
+func (s *State) limited(agent bcp.AgentName, now int64) bool {
+	a := s.agents[agent]
+	return a == nil || a.refusals.used(now, s.mesh.MaxRefusals)
+}
+
+// isWrong reports whether a refusal is the sender's fault, and counts against
+// max_refusals. What an agent is refused because of the state of a channel is not: the
+// other end could bring that state about, and so silence it on its other channels. Nor
+// are the refusals that are only counted: they were made because of the limit, and would
+// extend it for ever.
+func isWrong(d *bcp.Decision) bool {
+	if d.Kind == bcp.KindPropose { // what waits there is its own
+		return true
+	}
+	switch d.Code {
+	case bcp.BudgetExhausted, bcp.ApprovalQueueFull, bcp.Unavailable, bcp.ControllerUnavailable, bcp.ReaderUnavailable, bcp.QueryLimitReached, bcp.EscalationRequired, bcp.EscalationLimitReached:
+		return d.Role == bcp.RoleKeeper
+	}
+	return true
+}
+
+// answeredAgain returns the query that waits for no answer where d refuses one by its
+// Reader, and otherwise nil: it is answered, or its Controller or time ended it.
+func (s *State) answeredAgain(d *bcp.Decision) *queryState {
+	q := s.queries[d.Query]
+	if d.Kind != bcp.KindAnswer || d.Verdict != bcp.Reject || d.Delivery != "" || q == nil || s.agent(d.Agent) == nil || q.channel.Reader != d.Agent {
+		return nil
+	}
+	switch d.Code {
+	case bcp.AlreadyAnswered, bcp.Cancelled, bcp.QueryExpired:
+		return q
+	}
+	return nil
+}
+
+// excused reports whether d refuses what a Reader that did nothing wrong may do: to answer
+// a query that waits no more. Its Controller may have ended it meanwhile, and the gateway
+// sends an open query again after each break of a connection and each start, and to each
+// of max_connections (PROTOCOL P9.5). A server lets each sending be answered once.
+func (s *State) excused(d *bcp.Decision) bool {
+	answered := s.answeredAgain(d)
+	return answered != nil && answered.others < max(maxRepeats, s.agents[d.Agent].definition.MaxConnections-1)
+}

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -71,10 +70,6 @@ func (s *State) saySettings(d *bcp.Decision) {
 		d.IdleTimeout = idle
 	}
 }
-
-// idleTimeout is that of the newest start or reload. Records of programs that did not say
-// it are read under that of today.
-func (s *State) idleTimeout() int64 { return cmp.Or(s.idle, int64(s.mesh.IdleTimeout)) }
 
 // DecideTruncate records that the journal may begin with this record, or the snapshot and
 // the backup of what is in front of an earlier one.

@@ -68,12 +68,6 @@ func (s *State) propose(d bcp.Decision, m bcp.Moment, p *bcp.Proposal) bcp.Decis
 	return d
 }
 
-// parseProposal reads the content of an item that is a proposal.
-func parseProposal(content []byte) (p bcp.Proposal, ok bool) {
-	err := json.Unmarshal(content, &p, json.RejectUnknownMembers(true))
-	return p, err == nil
-}
-
 // Approved returns the proposals that people approved within the last day and that
 // the definitions do not have, oldest first.
 func (s *State) Approved() []bcp.ApprovedProposal {

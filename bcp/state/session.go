@@ -87,6 +87,14 @@ func (session *sessionState) arrive(a *arrival, idle int64) {
 	}
 }
 
+// maxReleases is how many deliveries of a session an approver is shown, and
+// maxReleaseBytes how much content of them together: a view has to fit a message,
+// whatever a Reader delivered before.
+const (
+	maxReleases     = 16
+	maxReleaseBytes = 256 << 10
+)
+
 // addRelease keeps a delivery for the approvers of the session.
 func (session *sessionState) addRelease(r bcp.Release) {
 	// What was handed out before is not written to: what is appended lies
@@ -333,3 +341,7 @@ func newDeliveryID(m bcp.Moment) bcp.DeliveryID { return bcp.DeliveryID("d" + m.
 func newSessionID(m bcp.Moment) bcp.SessionID   { return bcp.SessionID("s" + m.Fresh) }
 func newItemID(m bcp.Moment) bcp.ItemID         { return bcp.ItemID("i" + m.Fresh) }
 func newNoticeID(m bcp.Moment) bcp.DeliveryID   { return bcp.DeliveryID("n" + m.Fresh) }
+
+// idleTimeout is that of the newest start or reload. Records of programs that did not say
+// it are read under that of today.
+func (s *State) idleTimeout() int64 { return cmp.Or(s.idle, int64(s.mesh.IdleTimeout)) }

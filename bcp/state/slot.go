@@ -1,6 +1,10 @@
 package state
 
-import "github.com/bcpmesh/bcpmesh/bcp"
+import (
+	"slices"
+
+	"github.com/bcpmesh/bcpmesh/bcp"
+)
 
 // A channel with a release_interval releases at the slots of a grid. Within a slot
 // its Controller is told nothing of what Readers and people do in it, and so the
@@ -116,4 +120,16 @@ func (ch *channelState) epochFlow(epoch uint64, now int64) flow {
 		return p.flow.flowIn(ch.slotted(now))
 	}
 	return flow{}
+}
+
+// firstPlace is the place of the first subscription.
+const firstPlace = 2
+
+// slotPlace is where a subscription's deliveries are within their release slot. One that
+// the definitions do not have, and a query, is in front of all.
+func (ch *channelState) slotPlace(id bcp.SubscriptionID) uint64 {
+	if ch.definition.ReleaseInterval <= 0 {
+		return 0
+	}
+	return firstPlace + uint64(slices.IndexFunc(ch.definition.Subscriptions, func(sub bcp.Subscription) bool { return sub.ID == id }))
 }

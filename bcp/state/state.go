@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract/watch"
@@ -179,16 +178,6 @@ const (
 	phaseEnded phase = 4
 )
 
-// Outgoing is a delivery that its Controller has not acknowledged.
-type Outgoing struct {
-	bcp.Delivery
-	Controller bcp.AgentName
-	Seq        uint64    // of its decision
-	Release    time.Time // not before
-	since      int64     // when it was decided
-	order      uint64    // canonical place within a release slot
-}
-
 // Config is what a State is built from.
 type Config struct {
 	Mesh        *bcp.Mesh
@@ -337,6 +326,11 @@ func (s *State) next(m bcp.Moment, kind bcp.DecisionKind) bcp.Decision {
 	return bcp.Decision{Seq: s.last.Seq + 1, Prev: s.head, Time: s.now(m), Kind: kind, Context: s.context, Private: bcp.Private{Salt: m.Salt}}
 }
 
+func refuse(d bcp.Decision, check bcp.Check, code bcp.Code) bcp.Decision {
+	d.Verdict, d.Check, d.Code = bcp.Reject, check, code
+	return d
+}
+
 // validator compiles an ask's spec, or returns what an equal spec compiled to.
 func (s *State) validator(ch *channelState, spec bcp.Spec) (*bcp.Validator, []byte, error) {
 	b, err := bcp.Encode(spec, bcp.JSON)
@@ -452,43 +446,14 @@ func (q *queryState) waits() bool { return q.phase == phaseSent && !q.isCancelle
 // the definitions of today do not ask it, or not at its price.
 func (q *queryState) isCancelled() bool { return q.cancelled || q.validator == nil }
 
-// Outbox returns the deliveries of a channel that are not acknowledged, in
-// release order. The caller must not change them.
-func (s *State) Outbox(key bcp.ChannelKey) []Outgoing {
-	if ch := s.channels[key]; ch != nil {
-		return ch.outbox
-	}
-	return nil
+// reserves reports whether the query still holds its reservation: an answer
+// that waits for a person is settled already.
+func (q *queryState) reserves() bool {
+	return q != nil && (q.phase == phaseSent || q.phase == phaseGate)
 }
 
-// Items returns what waits for a person, oldest first.
-func (s *State) Items() []bcp.Item {
-	return s.itemsWhere(func(it bcp.Item) bool { return s.channels[it.Channel()] != nil }, func(*bcp.RunItem) bool { return true })
-}
-
-// itemsWhere returns the items of channels and of runs for which these hold.
-func (s *State) itemsWhere(ofChannel func(bcp.Item) bool, ofRun func(*bcp.RunItem) bool) []bcp.Item {
-	items := make([]bcp.Item, 0, len(s.items))
-	for _, it := range s.items {
-		if ofChannel(it.Item) {
-			items = append(items, it.Item)
-		}
-	}
-	if s.runs != nil {
-		runItems := s.runs.Items()
-		for i := range runItems {
-			if ofRun(&runItems[i]) {
-				items = append(items, runItems[i].Item)
-			}
-		}
-	}
-	slices.SortFunc(items, func(a, b bcp.Item) int {
-		if c := a.Since.Compare(b.Since); c != 0 {
-			return c
-		}
-		return slices.Compare([]byte(a.ID), []byte(b.ID))
-	})
-	return items
+func (q *queryState) forgotten(now int64) bool {
+	return q.phase == phaseEnded && now-q.ended >= clientMemory
 }
 
 // Balance returns a channel's current epoch and what its pool holds.
@@ -560,6 +525,14 @@ func (s *State) activeSubscriptions(ch *channelState) []bcp.ActiveSubscription {
 // ErrReplay says that a journal does not lead to the state that it records: a
 // different version, a changed record, or a mistake. The gateway stops.
 var ErrReplay = errors.New("replaying the journal gives another result than it records")
+
+var errUnfounded = errors.New("it does not follow from the decisions before it")
+
+// ErrCheckpoint says that the bytes are no checkpoint of this version, or contradict
+// themselves.
+var ErrCheckpoint = errors.New("the checkpoint cannot be used")
+
+var errSaved = fmt.Errorf("%w: it contradicts itself", ErrCheckpoint)
 
 // Limits of the State.
 const (
