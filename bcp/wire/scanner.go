@@ -43,14 +43,14 @@ type Scanner struct {
 }
 
 // NewScanner returns a Scanner over one whole message.
-func NewScanner(b []byte) Scanner {
-	return Scanner{buf: b, dec: jsontext.NewDecoder(bytes.NewBuffer(b))}
-}
+func NewScanner(b []byte) Scanner { return newScanner(b, jsontext.AllowDuplicateNames(false)) }
 
 // NewEnvelope is [NewScanner] for a message of which a part is read apart ([Scanner.Opaque]).
 // Repeated keys are left to the caller, and to who reads that part.
-func NewEnvelope(b []byte) Scanner {
-	return Scanner{buf: b, dec: jsontext.NewDecoder(bytes.NewBuffer(b), jsontext.AllowDuplicateNames(true))}
+func NewEnvelope(b []byte) Scanner { return newScanner(b, jsontext.AllowDuplicateNames(true)) }
+
+func newScanner(b []byte, options ...jsontext.Options) Scanner {
+	return Scanner{buf: b, dec: jsontext.NewDecoder(bytes.NewBuffer(b), options...)}
 }
 
 // Kind tells the kind of the value that comes next and consumes nothing. It is
