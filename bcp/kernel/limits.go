@@ -86,31 +86,31 @@ const (
 type Limits struct {
 	// MaxSteps is the number of steps of all plans, counted when a plan is
 	// accepted.
-	MaxSteps int `record:"max_steps"`
+	MaxSteps int `record:"max_steps" json:"max_steps"`
 	// MaxEffects is the number of calls of any level.
-	MaxEffects int `record:"max_effects"`
+	MaxEffects int `record:"max_effects" json:"max_effects"`
 	// MaxParses is the number of q_parse that are asked.
-	MaxParses int `record:"max_q_parses"`
+	MaxParses int `record:"max_q_parses" json:"max_q_parses"`
 	// MaxDepth is how deep sub-runs nest.
-	MaxDepth int `record:"max_depth"`
+	MaxDepth int `record:"max_depth" json:"max_depth"`
 	// MaxPlans is how often the planner is asked.
-	MaxPlans int `record:"max_plans"`
+	MaxPlans int `record:"max_plans" json:"max_plans"`
 	// MaxPlannerBits is how many bits the errors may tell the planner.
-	MaxPlannerBits int `record:"max_planner_bits"`
+	MaxPlannerBits int `record:"max_planner_bits" json:"max_planner_bits"`
 	// ControlBits is how many bits content may steer plans by; 0 is not at all.
-	ControlBits int `record:"control_budget_bits"`
+	ControlBits int `record:"control_budget_bits" json:"control_budget_bits"`
 	// MaxQuestions is how often the requester is asked something; 0 is never.
-	MaxQuestions int `record:"max_questions"`
+	MaxQuestions int `record:"max_questions" json:"max_questions"`
 	// MaxValueBytes is the size of one value in canonical JSON.
-	MaxValueBytes int `record:"max_value_bytes"`
+	MaxValueBytes int `record:"max_value_bytes" json:"max_value_bytes"`
 	// PlannerTimeout is how long a planner or sub-planner may take for a plan.
-	PlannerTimeout time.Duration `record:"planner_timeout"`
+	PlannerTimeout time.Duration `record:"planner_timeout" json:"planner_timeout"`
 	// RunTTL is how long a run may take, without the time that people take.
-	RunTTL time.Duration `record:"run_ttl"`
+	RunTTL time.Duration `record:"run_ttl" json:"run_ttl"`
 	// ApprovalTTL is how long an item waits for a person.
-	ApprovalTTL time.Duration `record:"approval_ttl"`
+	ApprovalTTL time.Duration `record:"approval_ttl" json:"approval_ttl"`
 	// MaxPendingApprovals is how many items of one kernel may wait.
-	MaxPendingApprovals int `record:"max_pending_approvals"`
+	MaxPendingApprovals int `record:"max_pending_approvals" json:"max_pending_approvals"`
 }
 
 // DefaultLimits returns the limits of a kernel whose definition says nothing.

@@ -22,23 +22,23 @@ const AnyTool = "*"
 
 // Rule is one rule of the gate, as its operator writes it.
 type Rule struct {
-	ID     string
-	Effect RuleEffect
-	Tool   string // or [AnyTool]
+	ID     string     `json:"id"`
+	Effect RuleEffect `json:"effect"`
+	Tool   string     `json:"tool"` // or [AnyTool]
 	// When is a condition in CEL over args.NAME.value, .tainted, .third_party and
 	// .influence, .sealed where the argument accepts that, requester.name and .address, run.depth and run.grant, task.influence,
 	// control.tainted, .third_party and .bits, with the functions task.mentions(args.NAME),
 	// args.NAME.from(tools) and args.NAME.readableBy(args.OTHER), and all and exists.
-	When string
+	When string `json:"when"`
 	// ReadsData lets the rule read values that content chose. A declassify rule never
 	// may (C-23).
-	ReadsData bool
+	ReadsData bool `json:"-"`
 	// ControlBits is how many bits of control a rule takes that declassifies: it does not
 	// hold for a call that content steered the plan to by more.
-	ControlBits int
-	Because     string
+	ControlBits int    `json:"control_bits"`
+	Because     string `json:"because"`
 	// Yes and No are calls for which it must and must not hold.
-	Yes, No []Example
+	Yes, No []Example `json:"-"`
 }
 
 // Example is a call as a rule sees it.

@@ -30,34 +30,34 @@ const (
 // DefaultToolTimeout is how long a tool may take whose definition says nothing.
 const DefaultToolTimeout = 30 * time.Second
 
-// Tool is one tool of a service, as its operator defines it.
+// Tool is one tool of a service, as its operator defines it. Its tags are the keys of what is the same in JSON.
 type Tool struct {
-	Service     string
-	Name        string
-	Description string // written by the operator: planners see it
-	Input       *Type  // an object: its fields are the arguments
-	Output      *Type
+	Service     string `json:"service"`
+	Name        string `json:"name"`
+	Description string `json:"description"` // written by the operator: planners see it
+	Input       *Type  `json:"-"`           // an object: its fields are the arguments
+	Output      *Type  `json:"-"`
 	// RequiredCaps are needed to call it; a write has at least one.
-	RequiredCaps []Capability
-	Level        EffectLevel
+	RequiredCaps []Capability `json:"required_caps"`
+	Level        EffectLevel  `json:"effect_level"`
 	// NoEgress says that a read keeps its arguments to itself. Those of any other read
 	// need provenance, as those of a write do: it may carry them outside.
-	NoEgress bool
+	NoEgress bool `json:"-"`
 	// Wrong says what is wrong with Input or Output, where they could not be read.
-	Wrong error
+	Wrong error `json:"-"`
 	// Readers are the capabilities that what it returns may flow into, and the addresses
 	// of people who may read it; nil is none.
-	Readers []Capability
+	Readers []Capability `json:"result_readers"`
 	// Subjects are whose data it returns.
-	Subjects Subjects
+	Subjects Subjects `json:"-"`
 	// Trusted says that what it returns is as trusted as its arguments.
-	Trusted bool
+	Trusted bool `json:"result_trusted"`
 	// Parsers are the Readers and sub-planners that may be given what it returns;
 	// nil is all.
-	Parsers     []string
-	Idempotency Idempotency
+	Parsers     []string    `json:"parsers"`
+	Idempotency Idempotency `json:"idempotency"`
 	// Timeout is how long it may take; 0 is [DefaultToolTimeout].
-	Timeout time.Duration
+	Timeout time.Duration `json:"timeout"`
 
 	facts []factOf                      // what rules can ask about a call of it
 	rules map[RuleEffect][]compiledRule // about it, in the order of the definitions

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -66,42 +67,29 @@ type kernelInput struct {
 	Examples jsontext.Value `json:"examples"`
 
 	// run
-	Query       caseQuery                 `json:"query"`
-	Planner     []casePlanner             `json:"planner"`
-	SubPlanner  map[string][]casePlanner  `json:"sub_planner"`
-	Parser      map[string][]caseParser   `json:"parser"`
-	ToolResults map[string][]caseResult   `json:"tool_results"`
-	People      []casePerson              `json:"people"`
-	Crash       *caseCrash                `json:"crash"`
-	Limits      map[string]jsontext.Value `json:"limits"`
+	Query       caseQuery                `json:"query"`
+	Planner     []casePlanner            `json:"planner"`
+	SubPlanner  map[string][]casePlanner `json:"sub_planner"`
+	Parser      map[string][]caseParser  `json:"parser"`
+	ToolResults map[string][]caseResult  `json:"tool_results"`
+	People      []casePerson             `json:"people"`
+	Crash       *caseCrash               `json:"crash"`
+	Limits      jsontext.Value           `json:"limits"`
 }
 
+// caseTool is a tool, with what is wrong in a definition still in it.
 type caseTool struct {
-	Service        string              `json:"service"`
-	Name           string              `json:"name"`
-	Description    string              `json:"description"`
-	InputSchema    jsontext.Value      `json:"input_schema"`
-	OutputSchema   jsontext.Value      `json:"output_schema"`
-	RequiredCaps   []kernel.Capability `json:"required_caps"`
-	EffectLevel    kernel.EffectLevel  `json:"effect_level"`
-	Egress         *bool               `json:"egress"`
-	ResultReaders  []kernel.Capability `json:"result_readers"`
-	ResultSubjects []string            `json:"result_subjects"`
-	ResultTrusted  bool                `json:"result_trusted"`
-	Idempotency    kernel.Idempotency  `json:"idempotency"`
-	Parsers        []string            `json:"parsers"`
-	Timeout        string              `json:"timeout"`
+	kernel.Tool
+	InputSchema    jsontext.Value `json:"input_schema"`
+	OutputSchema   jsontext.Value `json:"output_schema"`
+	Egress         *bool          `json:"egress"`
+	ResultSubjects []string       `json:"result_subjects"`
 }
 
 type caseRule struct {
-	ID       string            `json:"id"`
-	Effect   kernel.RuleEffect `json:"effect"`
-	Tool     string            `json:"tool"`
-	When     string            `json:"when"`
-	Reads    string            `json:"reads"`
-	Control  int               `json:"control_bits"`
-	Because  string            `json:"because"`
-	Examples jsontext.Value    `json:"examples"`
+	kernel.Rule
+	Reads    string        `json:"reads"`
+	Examples *caseExamples `json:"examples"`
 }
 
 // caseQuery is a task, whose label is that of its requester's words unless the case has another.
@@ -153,9 +141,19 @@ type caseCrash struct {
 	Performed bool   `json:"performed"`
 }
 
+// durations reads them as definitions have them, such as 60s.
+var durations = json.WithUnmarshalers(json.UnmarshalFunc(func(b []byte, d *time.Duration) error {
+	var text string
+	err := json.Unmarshal(b, &text)
+	if err == nil {
+		*d, err = time.ParseDuration(text)
+	}
+	return err
+}))
+
 func parseKernelCase(line []byte) (kernelCase, error) {
 	var c kernelCase
-	if err := json.Unmarshal(line, &c, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+	if err := json.Unmarshal(line, &c, durations, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
 		if wrong, ok := errors.AsType[*json.SemanticError](err); ok && wrong.JSONPointer.Parent() != "" {
 			return c, fmt.Errorf("%s: a value is wrong: docs/kernel-reference.md shows it", cli.Plain(string(wrong.JSONPointer[1:])))
 		}
@@ -189,42 +187,26 @@ const unknownWord = 1 << 7
 // tool returns the tool as a definition has it. What is wrong with it stays wrong, so
 // that loading says so.
 func (t *caseTool) tool() kernel.Tool {
-	out := kernel.Tool{
-		Service: t.Service, Name: t.Name, Description: t.Description, RequiredCaps: t.RequiredCaps, NoEgress: t.Egress != nil && !*t.Egress, Readers: t.ResultReaders,
-		Trusted: t.ResultTrusted, Parsers: t.Parsers, Level: t.EffectLevel, Idempotency: t.Idempotency,
+	out := t.Tool
+	out.NoEgress = t.Egress != nil && !*t.Egress
+	for _, word := range t.ResultSubjects {
+		out.Subjects |= cmp.Or(map[string]kernel.Subjects{"user": kernel.SubjectUser, "third_party": kernel.ThirdParty}[word], unknownWord)
 	}
-	if t.Timeout != "" {
-		var err error
-		if out.Timeout, err = time.ParseDuration(t.Timeout); err != nil {
-			out.Timeout = -1
-		}
-	}
-	for _, s := range t.ResultSubjects {
-		switch s {
-		case "user":
-			out.Subjects |= kernel.SubjectUser
-		case "third_party":
-			out.Subjects |= kernel.ThirdParty
-		default:
-			out.Subjects |= unknownWord
-		}
-	}
-	for _, schema := range []struct {
-		key string
+	for key, schema := range map[string]struct {
 		raw jsontext.Value
 		to  **kernel.Type
-	}{{"input_schema", t.InputSchema, &out.Input}, {"output_schema", t.OutputSchema, &out.Output}} {
+	}{"input_schema": {t.InputSchema, &out.Input}, "output_schema": {t.OutputSchema, &out.Output}} {
 		var err error
-		if *schema.to, err = kernel.ParseType(schema.raw); err != nil && out.Wrong == nil {
-			out.Wrong = fmt.Errorf("%s: %w", schema.key, err)
+		if *schema.to, err = kernel.ParseType(schema.raw); err != nil {
+			out.Wrong = fmt.Errorf("%s: %w", key, err)
 		}
 	}
 	return out
 }
 
 func (r *caseRule) rule() kernel.Rule {
-	out := kernel.Rule{ID: r.ID, Tool: r.Tool, When: r.When, ReadsData: r.Reads == "data", ControlBits: r.Control, Because: r.Because, Effect: r.Effect}
-	if r.Reads != "" && r.Reads != "data" {
+	out := r.Rule
+	if out.ReadsData = r.Reads == "data"; r.Reads != "" && !out.ReadsData {
 		out.Effect = ""
 	}
 	return out
@@ -275,29 +257,14 @@ func caseSchema(name string, raw []byte) (kernel.Schema, error) {
 }
 
 func (in *kernelInput) setLimits(l *kernel.Limits) error {
-	fields := map[string]*int{
-		"max_steps": &l.MaxSteps, "max_effects": &l.MaxEffects, "max_q_parses": &l.MaxParses, "max_depth": &l.MaxDepth, "max_plans": &l.MaxPlans,
-		"max_planner_bits": &l.MaxPlannerBits, "max_value_bytes": &l.MaxValueBytes, "control_budget_bits": &l.ControlBits, "max_pending_approvals": &l.MaxPendingApprovals, "max_questions": &l.MaxQuestions,
+	if in.Limits == nil {
+		return nil
 	}
-	durations := map[string]*time.Duration{"planner_timeout": &l.PlannerTimeout, "run_ttl": &l.RunTTL, "approval_ttl": &l.ApprovalTTL}
-	for name, raw := range in.Limits {
-		var err error
-		switch {
-		case fields[name] != nil:
-			err = json.Unmarshal(raw, fields[name])
-		case durations[name] != nil:
-			var text string
-			if err = json.Unmarshal(raw, &text); err == nil {
-				*durations[name], err = time.ParseDuration(text)
-			}
-		default:
-			err = errors.New("no such limit")
-		}
-		if err != nil {
-			return fmt.Errorf("limits: %s: expected a whole number, or a duration such as 60s", cli.Quoted(name))
-		}
+	err := json.Unmarshal(in.Limits, l, durations, json.RejectUnknownMembers(true))
+	if wrong, ok := errors.AsType[*json.SemanticError](err); ok {
+		return fmt.Errorf("limits: %s: expected a whole number, or a duration such as 60s", cli.Quoted(strings.TrimPrefix(string(wrong.JSONPointer), "/")))
 	}
-	return nil
+	return err
 }
 
 // kernel compiles the kernel of a case. Rules that a definition could not have fail
@@ -338,62 +305,22 @@ type caseExamples struct {
 
 var errExamples = errors.New("examples: expected {yes: […], no: […]} of calls, by the id of the rule or in the rule itself")
 
-// setExamples gives the rules of a definition their examples. Where a case has any,
-// every rule needs some.
+// setExamples gives the rules of a definition their examples: their own, those by their
+// id, or those that the case has of all. Where a case has any, every rule needs some.
 func (in *kernelInput) setExamples(d *kernel.Definition) error {
-	byRule, err := in.examplesByRule()
-	if err != nil {
-		return err
+	var all *caseExamples
+	var byRule map[string]*caseExamples
+	if strict := json.RejectUnknownMembers(true); in.Examples != nil && json.Unmarshal(in.Examples, &byRule, strict) != nil {
+		byRule = nil
+		if json.Unmarshal(in.Examples, &all, strict) != nil {
+			return errExamples
+		}
 	}
 	for i := range d.Rules {
 		r := &d.Rules[i]
-		examples, given := byRule[r.ID]
-		if !given && in.Rules[i].Examples == nil {
-			continue
+		if e := cmp.Or(in.Rules[i].Examples, byRule[r.ID], all); e != nil {
+			d.UntestedRules, r.Yes, r.No = false, e.Yes, e.No
 		}
-		d.UntestedRules = false
-		if in.Rules[i].Examples != nil {
-			if examples, err = parseExamples(in.Rules[i].Examples); err != nil {
-				return err
-			}
-		}
-		r.Yes, r.No = examples.Yes, examples.No
 	}
 	return nil
-}
-
-// examplesByRule reads the examples of the case, by rule. Examples without a rule are
-// about all of them.
-func (in *kernelInput) examplesByRule() (map[string]caseExamples, error) {
-	byRule := map[string]caseExamples{}
-	if in.Examples == nil {
-		return byRule, nil
-	}
-	var named map[string]jsontext.Value
-	if json.Unmarshal(in.Examples, &named) != nil {
-		return nil, errExamples
-	}
-	if named["yes"] != nil || named["no"] != nil {
-		examples, err := parseExamples(in.Examples)
-		for i := range in.Rules {
-			byRule[in.Rules[i].ID] = examples
-		}
-		return byRule, err
-	}
-	for id, raw := range named {
-		examples, err := parseExamples(raw)
-		if err != nil {
-			return nil, err
-		}
-		byRule[id] = examples
-	}
-	return byRule, nil
-}
-
-func parseExamples(raw jsontext.Value) (caseExamples, error) {
-	var e caseExamples
-	if json.Unmarshal(raw, &e, json.RejectUnknownMembers(true)) != nil {
-		return e, errExamples
-	}
-	return e, nil
 }

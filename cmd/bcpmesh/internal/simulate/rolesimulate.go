@@ -16,6 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
+	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
@@ -221,8 +222,8 @@ func (in *roleFailure) run() (*kernelInput, error) {
 		// No answer of a case is one of this schema, or one of this tool.
 		Schemas: map[string]jsontext.Value{"Expected": jsontext.Value(`{"category":1,"fields":[{"name":"no_answer_has_this","type":"boolean"}]}`)},
 		Tools: []caseTool{
-			{Name: "act", EffectLevel: "read", InputSchema: noArguments, OutputSchema: jsontext.Value(`{"enum":["no outcome is this"]}`)},
-			{Name: "list", EffectLevel: "read", InputSchema: noArguments, OutputSchema: jsontext.Value(`{"type":"array","items":{"type":"string"}}`)},
+			{Tool: kernel.Tool{Name: "act", Level: kernel.Read}, InputSchema: noArguments, OutputSchema: jsontext.Value(`{"enum":["no outcome is this"]}`)},
+			{Tool: kernel.Tool{Name: "list", Level: kernel.Read}, InputSchema: noArguments, OutputSchema: jsontext.Value(`{"type":"array","items":{"type":"string"}}`)},
 		},
 		ToolResults: map[string][]caseResult{"act": {{Result: in.Result, Error: in.Error, Timeout: in.Timeout}}, "list": {{Result: jsontext.Value("[]")}}},
 		Parser:      map[string][]caseParser{"Expected": {{Value: in.Value, NotEnoughInformation: in.notEnough(), Timeout: in.Timeout}}},
