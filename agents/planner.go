@@ -24,11 +24,9 @@ type PlanRequest struct {
 	Schemas   jsontext.Value `json:"schemas"`
 	Limits    jsontext.Value `json:"limits"`
 	Errors    jsontext.Value `json:"errors"`
-	// Result is the required form of the run's value if its requester gets it, Results
-	// are the forms that plans choose of by name, with steps of the kind result; both are
-	// empty if no Controller gets results.
-	Result  jsontext.Value `json:"result,omitempty"`
-	Results jsontext.Value `json:"results,omitempty"`
+	// Result is the required form of the run's value if its requester gets it, empty if no
+	// Controller gets results.
+	Result jsontext.Value `json:"result,omitempty"`
 	// Requester is who asked, with the address and the date, and Rules why calls are let
 	// through, asked about or refused, in the operator's words.
 	Requester jsontext.Value `json:"requester,omitempty"`

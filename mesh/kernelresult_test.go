@@ -10,7 +10,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
-	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -202,48 +201,5 @@ func TestConversation(t *testing.T) {
 	}
 	if label := taskOf(t, m); label.Tainted() {
 		t.Errorf("in a new session the task is %+v", label)
-	}
-}
-
-// A kernel with several types of results: its requester hears the name of the type with the
-// value, in the case that content chose; what is not of the type is refused.
-//
-// covers KER-106, DUAL-109
-func TestNamedResultsOfARun(t *testing.T) {
-	t.Parallel()
-	const (
-		types = `{mood: {category: 1, fields: [{name: angry, type: boolean}]}, text: {category: 2, questions: [{id: body, question: What does it say?, max_words: 2, expected_format: short_text}]}}`
-		begin = `{"steps":[{"kind":"tool","id":"mail","tool":"look"},
-{"kind":"q_parse","id":"mood","source":{"ref":"mail","path":"body"},"schema_ref":"Mood","instruction":"Is the writer angry?"},
-{"kind":"when","id":"w","on":{"ref":"mood","path":"angry"},"cases":{`
-		mood = `[{"kind":"result","id":"r","source":{"ref":"mood"},"schema_ref":"mood"}]`
-		text = `[{"kind":"result","id":"r","source":{"ref":"mail"},"schema_ref":"text"}]`
-		end  = `}}],"final":"w"}`
-	)
-	files := resultMesh(100, "{}")
-	files["agents/desk.md"] = strings.Replace(files["agents/desk.md"], "  result: {}\n", "  results: "+types+"\n  control_budget_bits: 8\n", 1)
-	m := meshtest.Start(t, files)
-	plans := make(chan string, 2)
-	kernelSeatsOf(t, m, func() string { return <-plans })
-	heard := hears(t, m)
-	plans <- begin + `"true":` + mood + `,"false":` + text + end
-	run, ended := runTask(t, m, "Is the writer angry?")
-	if d := wait(t, heard); ended.Status != "committed" || d.RunID != run.ID || d.SubscriptionID != "mood" || string(d.Response) != `{"angry":true}` {
-		t.Errorf("of a run that is %s it heard %+v", ended.Status, d)
-	}
-	stories := tell.NewRunStories()
-	for _, d := range m.Decisions() {
-		stories.Add(&d)
-	}
-	if all := stories.All(); len(all) != 1 || all[0].Result != "mood" {
-		t.Errorf("the audit tells of %+v", all)
-	}
-	plans <- begin + `"true":` + text + `,"false":` + mood + end
-	if ended := runAnew(t, m, "What does it say?"); ended.Status != "committed" {
-		t.Errorf("the run ended as %+v", ended)
-	}
-	refused := m.Wait(t, func(d *bcp.Decision) bool { return pushed(d) && d.Verdict == bcp.Reject })
-	if refused.Code != bcp.ValidationFailed || refused.Subscription != "text" {
-		t.Errorf("of %s refused as %s", refused.Subscription, refused.Code)
 	}
 }

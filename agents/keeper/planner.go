@@ -45,10 +45,6 @@ const questionRule = `One more kind of step:
 - ask_requester: whoever gave the task answers questions, each of an expected_format: boolean, enum with values, integer with min and max, or a short text such as date, time or email. The value is an object of the answers by id. Ask only for what the task leaves open and no tool or reader can tell; there are at most max_questions such steps in a run, and the run waits. Nothing that is read can stand in a question.
 Example: {"kind": "ask_requester", "id": "ask", "questions": [{"id": "day", "question": "Which day suits you?", "expected_format": "enum", "values": ["monday", "tuesday"]}]}`
 
-const resultRule = `One more kind of step:
-- result: returns the value at source to whoever gave the task, as an answer of the type of results that schema_ref names. The final step is of this kind; or it is a when, and each of its cases ends with one, also else.
-Example: {"kind": "result", "id": "end", "source": {"ref": "answer"}, "schema_ref": "found"}`
-
 const flowRule = `Two more kinds of steps, for branches and loops:
 - when: steps by the value at on, which is a boolean, an enum or an integer with at most 16 values. cases has steps for values, else for the others. yields names what each of them gives.
 - each: the steps of do for each element of the list at over, which has the id as in them, at most max. collect names what becomes a list. If the list may be longer, say on_more: first, or the run stops.
@@ -84,7 +80,7 @@ func (p *Planner) Plan(ctx context.Context, r agents.PlanRequest) (any, error) {
 			asked = append(asked, llm.Constant("The newest of these errors is about this plan of yours:"), llm.FromGateway(string(r.FailedPlan)))
 		}
 	}
-	return p.ask(ctx, possible{r.Catalogue, r.Schemas, r.Limits, r.Result, r.Results, r.Requester, r.Rules, r.ControlBits, r.MaxQuestions}, r.SubRuns, nil, asked)
+	return p.ask(ctx, possible{r.Catalogue, r.Schemas, r.Limits, r.Result, r.Requester, r.Rules, r.ControlBits, r.MaxQuestions}, r.SubRuns, nil, asked)
 }
 
 // PlanSub is Plan for a sub-run, a handler for [agents.SubPlanner.OnPlan].
@@ -130,7 +126,6 @@ type possible struct {
 	Schemas   jsontext.Value `json:"schemas"`
 	Limits    jsontext.Value `json:"limits"`
 	Result    jsontext.Value `json:"result,omitempty"`
-	Results   jsontext.Value `json:"results,omitempty"`
 	Requester jsontext.Value `json:"requester,omitempty"`
 	Rules     jsontext.Value `json:"rules,omitempty"`
 	Control   int            `json:"control_budget_bits,omitzero"`
@@ -156,9 +151,6 @@ func (p *Planner) request(about possible, subRuns bool, more, task []llm.Part) (
 	if about.Questions > 0 {
 		system = append(system, llm.Constant(questionRule))
 	}
-	if len(about.Results) > 0 {
-		system = append(system, llm.Constant(resultRule))
-	}
 	if bytes.Contains(there, []byte(`"type":"sealed"`)) {
 		system = append(system, llm.Constant(sealedRule))
 	}
@@ -172,7 +164,7 @@ func (p *Planner) request(about possible, subRuns bool, more, task []llm.Part) (
 	asked = append(asked, task...)
 	request := &llm.Request{
 		Model: p.Model.Model, System: system, Turns: []llm.Turn{{Role: llm.User, Parts: asked}}, Force: PlanTool, MaxTokens: cmp.Or(p.Model.MaxTokens, defaultTokens),
-		Tools: []llm.Tool{{Name: PlanTool, Description: llm.Constant("Hand in the plan."), Schema: kernel.AppendPlanSchema(nil, about.Control > 0, about.Questions > 0, len(about.Results) > 0)}},
+		Tools: []llm.Tool{{Name: PlanTool, Description: llm.Constant("Hand in the plan."), Schema: kernel.AppendPlanSchema(nil, about.Control > 0, about.Questions > 0)}},
 	}
 	return request, request.Check()
 }

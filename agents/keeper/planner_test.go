@@ -68,7 +68,7 @@ func TestAskedIsAFunctionOfTheTask(t *testing.T) {
 	if a, b := text(t, first), text(t, asked(t, house, planRequest("p2", "Look.", "[]"))); a != b || strings.Contains(a, "p1") {
 		t.Errorf("asked differently:\n%s\n%s", a, b)
 	}
-	if len(first.Tools) != 1 || first.Force != keeper.PlanTool || string(first.Tools[0].Schema) != string(kernel.AppendPlanSchema(nil, false, false, false)) {
+	if len(first.Tools) != 1 || first.Force != keeper.PlanTool || string(first.Tools[0].Schema) != string(kernel.AppendPlanSchema(nil, false, false)) {
 		t.Errorf("the tools are %+v, forced %q", first.Tools, first.Force)
 	}
 	for _, want := range []string{"Never plan a payment.", "Look.", `{\"catalogue\":[{\"name\":\"look\"}],\"schemas\":[{\"name\":\"Mood\"}],\"limits\":{\"max_steps\":256}}`} {
@@ -82,14 +82,8 @@ func TestAskedIsAFunctionOfTheTask(t *testing.T) {
 	steered := planRequest("p4", "Look.", "[]")
 	steered.ControlBits = 8
 	if s := asked(t, house, steered); !strings.Contains(text(t, s), `\"control_budget_bits\":8`) || !strings.Contains(text(t, s), "- each:") || strings.Contains(text(t, first), "- each:") ||
-		string(s.Tools[0].Schema) != string(kernel.AppendPlanSchema(nil, true, false, false)) {
+		string(s.Tools[0].Schema) != string(kernel.AppendPlanSchema(nil, true, false)) {
 		t.Errorf("branches and loops are told where there are none, or not where there are: %s", text(t, s))
-	}
-	naming := planRequest("p5", "Look.", "[]")
-	naming.Results = jsontext.Value(`[{"name":"mood"}]`)
-	if s := asked(t, house, naming); !strings.Contains(text(t, s), `\"results\":[{\"name\":\"mood\"}]`) || !strings.Contains(text(t, s), "- result:") || strings.Contains(text(t, first), "- result:") ||
-		string(s.Tools[0].Schema) != string(kernel.AppendPlanSchema(nil, false, false, true)) {
-		t.Errorf("types of results are told where there are none, or not where there are: %s", text(t, s))
 	}
 	failed := planRequest("p3", "Look.", `[{"attempt":1,"step":"send","code":"type_mismatch"}]`)
 	failed.FailedPlan = jsontext.Value(`{"steps":[1]}`)

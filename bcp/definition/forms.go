@@ -64,7 +64,6 @@ type kernelForm struct {
 	RequesterLists, RoleLists, GrantLists []named[[]string]
 	SchemaEntries                         []named[*parseForm]
 	Result                                *resultForm
-	ResultEntries                         []named[*resultForm]
 	GrantLimits                           []named[*grantForm]
 	RuleEntries                           []*ruleForm
 }

@@ -199,10 +199,7 @@ func (b *builder) kernel(m *bcp.Mesh, a *agentForm, tools []kernel.Tool, meshRul
 			d.Schemas = append(d.Schemas, schema)
 		}
 	}
-	for _, r := range o.ResultEntries {
-		named("result", r.At)
-	}
-	d.Results = b.buildResults(m, a)
+	d.Result = b.buildResult(m, a)
 	k, defects := kernel.New(d)
 	for _, defect := range defects {
 		p, known := at[defect.Where]
@@ -296,56 +293,34 @@ func (b *builder) results(m *bcp.Mesh, c, r *channelForm, ch *bcp.Channel) {
 	}
 	o := r.agent.Kernel
 	switch {
-	case !o.has("result") && !o.has("results"):
+	case !o.has("result"):
 		r.errorf("role", CodeKernel, "a kernel answers no queries: with the key result it tells requesters what their runs came to")
 	case !slices.ContainsFunc(o.RequesterLists, func(n named[[]string]) bool { return n.At.name == string(ch.Controller) }):
 		r.errorf("peer", CodeKernel, "%s is no requester: it has no runs to hear of", ch.Controller)
 	case c.has("subscriptions"):
 		c.errorf("subscriptions", CodeKernel, "a kernel says nothing but the result that its definition declares")
+	case o.Result.Spec.Category > ch.MaxCategory:
+		c.errorf("max_category", CodeAboveCategory, "the result of %s is of category %d, and the smaller max_category of both ends is %d", ch.Reader, o.Result.Spec.Category, ch.MaxCategory)
 	default:
-		entries := o.ResultEntries
-		if o.has("result") {
-			entries = []named[*resultForm]{{namedAt{name: string(bcp.ResultSubscription)}, o.Result}}
-		}
-		for _, entry := range entries {
-			spec := entry.Is.Spec
-			if spec.Category > ch.MaxCategory {
-				c.errorf("max_category", CodeAboveCategory, "the result of %s is of category %d, and the smaller max_category of both ends is %d", ch.Reader, spec.Category, ch.MaxCategory)
-				continue
-			}
-			sub := bcp.Subscription{ID: bcp.SubscriptionID(entry.At.name), Spec: spec}
-			ch.Subscriptions = append(ch.Subscriptions, sub)
-			b.checkSubscription(m, &entry.Is.object, *ch, sub, len(entries))
-		}
+		ch.Subscriptions = []bcp.Subscription{{ID: bcp.ResultSubscription, Spec: o.Result.Spec}}
+		b.checkSubscription(m, &o.Result.object, *ch, ch.Subscriptions[0], 1)
 	}
 }
 
-// buildResults are what a kernel may say of its runs; the only one has no name.
-func (b *builder) buildResults(m *bcp.Mesh, a *agentForm) (results []kernel.Schema) {
-	o, key := a.Kernel, "results"
-	switch {
-	case o.has("result") && o.has(key):
-		o.errorf(key, CodeKernel, "a kernel has one result, or several results that plans name")
-	case o.has("result"):
-		key = "result"
-	case !o.has(key):
+// buildResult is what a kernel may say of its runs.
+func (b *builder) buildResult(m *bcp.Mesh, a *agentForm) *kernel.Schema {
+	if !a.Kernel.has("result") {
 		return nil
 	}
 	i := slices.IndexFunc(m.Channels, func(c bcp.Channel) bool { return c.Reader == a.Name && len(c.Subscriptions) > 0 })
 	if i < 0 {
 		if !b.incomplete {
-			o.warnf(key, CodeNoEffect, "no effect: no requester has a channel to the kernel, with role controller there and reader here")
+			a.Kernel.warnf("result", CodeNoEffect, "no effect: no requester has a channel to the kernel, with role controller there and reader here")
 		}
 		return nil
 	}
 	ch := &m.Channels[i]
-	for _, sub := range ch.Subscriptions {
-		results = append(results, kernel.Schema{Name: string(sub.ID), Reader: a.Name, Spec: sub.Spec, Settings: ch.Settings(m, nil, constraint.Compile)})
-	}
-	if key == "result" {
-		results[0].Name = ""
-	}
-	return results
+	return &kernel.Schema{Reader: a.Name, Spec: ch.Subscriptions[0].Spec, Settings: ch.Settings(m, nil, constraint.Compile)}
 }
 
 // checkSubPlanner refuses a sub-planner that could pass on what it reads in another way

@@ -318,26 +318,11 @@ func TestResultOfAKernel(t *testing.T) {
 	if agent, _ := mesh.Agent("desk"); agent.BaseTaint != bcp.TaintHigh {
 		t.Errorf("a kernel that tells has the taint %s", agent.BaseTaint)
 	}
-	if k := kernel.OfMesh(mesh)[0]; len(k.Definition().Results) != 1 {
+	if k := kernel.OfMesh(mesh)[0]; k.Definition().Result == nil {
 		t.Error("the kernel does not know of the result")
 	}
-	const one, several = "  result: {category: 1, fields: [{name: angry, type: boolean}]}\n", "  results: {mood: {category: 1, fields: [{name: angry, type: boolean}]}, day: {category: 1, fields: [{name: day, type: enum, values: [mon, tue]}]}}\n"
-	mesh, report = definition.Load(reads(desk, one, several))
-	if mesh == nil {
-		t.Fatal(report.Errors)
-	}
-	if ch, _ := mesh.Channel(bcp.ChannelKey{Controller: "main", Reader: "desk"}); len(ch.Subscriptions) != 2 || ch.Subscriptions[0].ID != "mood" || ch.Subscriptions[1].ID != "day" {
-		t.Errorf("with names, the channel is %+v", ch)
-	}
-	if results := kernel.OfMesh(mesh)[0].Definition().Results; len(results) != 2 || results[0].Name != "mood" || results[1].Name != "day" {
-		t.Errorf("with names, the kernel knows of %+v", results)
-	}
 	for _, c := range []struct{ file, old, new, at, want string }{
-		{desk, one, one + several, "kernel.results", "one result, or several"},
-		{desk, one, strings.Replace(several, "mood:", "m_d:", 1), "kernel.results", ""},
-		{desk, one, strings.Replace(several, "values: [mon, tue]", "values: []", 1), "kernel.results", ""},
-		{desk, one, strings.Replace(several, "category: 1, fields: [{name: day, type: enum, values: [mon, tue]}]", "category: 2, questions: [{id: a, question: 'What?', max_words: 2, expected_format: short_text}]", 1), "bcp_channels[0].max_category", "of category 2"},
-		{desk, one, "", "bcp_channels[0].role", "answers no queries"},
+		{desk, "  result: {category: 1, fields: [{name: angry, type: boolean}]}\n", "", "bcp_channels[0].role", "answers no queries"},
 		{desk, "requesters: {main: [read, all]}", "requesters: {ann2: [read]}", "bcp_channels[0].peer", "no requester"},
 		{main, "budget_bits: 9}", "budget_bits: 9, subscriptions: [{id: more, category: 1, fields: [{name: a, type: boolean}]}]}", "bcp_channels[0].subscriptions", "nothing but the result"},
 		{desk, "result: {category: 1, fields: [{name: angry, type: boolean}]}", "result: {category: 2, questions: [{id: a, question: 'What?', max_words: 2, expected_format: short_text}]}", "bcp_channels[0].max_category", "of category 2"},

@@ -415,7 +415,6 @@ var (
 			{Name: "grants", Field: &d.GrantLists, Min: 1, Max: 64, Required: true, Rule: "K2, K5", Doc: "Sets of capabilities, by name."},
 			{Name: "schemas", Field: &d.SchemaEntries, Max: kernel.MaxSchemas, DefaultRule: "none: plans ask no Reader", Rule: "K2", Doc: "What plans may ask Readers, by name."},
 			{Name: "result", Field: &d.Result, DefaultRule: "none: they hear how a run ended", Rule: "K2, K9", Doc: "What requesters hear of the value of a run."},
-			{Name: "results", Field: &d.ResultEntries, Min: 1, Max: 16, DefaultRule: "none", Rule: "K2, K9", Doc: "In place of result: a plan names one."},
 			{Name: "limits", Field: &d.Limits, DefaultRule: "each at its default", Rule: "K3", Doc: "Of each run, with its sub-runs and later plans."},
 			{Name: "control_budget_bits", Field: &d.Limits.ControlBits, Max: kernel.MaxControlBits, Default: "0", Rule: "F1", Doc: "Bits by which content may steer a run, by steps when and each."},
 			{Name: "grant_limits", Field: &d.GrantLimits, Max: 64, DefaultRule: "none: the kernel's hold", Rule: "F1", Doc: "Limits of single grants, by name."},

@@ -69,7 +69,7 @@ func (d *draft) local(f *frame, s *Step, at Origin) {
 		for i := range s.Inputs {
 			record.Inputs = append(record.Inputs, f.origin(&s.Inputs[i].Ref))
 		}
-		if s.Kind == ItemStep || s.Kind == ResultStep {
+		if s.Kind == ItemStep {
 			record.Inputs = []string{f.origin(&s.Source)}
 		}
 		d.finish(record, n)
@@ -275,7 +275,7 @@ func (d *draft) sub(f *frame, s *Step, at Origin) {
 
 // finishFrame takes the final value of the innermost frame.
 func (d *draft) finishFrame(f *frame) {
-	at := f.checked.returned(f.checked.final())[0]
+	at := f.checked.final()
 	final, s := f.view.nodes[at], &f.checked.view.plan.Steps[at]
 	step := f.path(s.id())
 	value, ok := d.content(f, &final, step)
@@ -284,9 +284,6 @@ func (d *draft) finishFrame(f *frame) {
 	}
 	if len(d.run.Frames) == 1 {
 		d.change.End = &End{Status: Committed, Step: step, Label: final.label}
-		if s.Kind == ResultStep {
-			d.change.End.Result = s.Schema
-		}
 		d.change.Private.Final = value.JSON()
 		d.run.stop(*d.change.End, d.change.Time)
 		return

@@ -195,10 +195,8 @@ type End struct {
 	Step   string `record:"step"` // the full path of the step that ended it
 	// Cause is what ended a sub-run that ended the run.
 	Cause Code `record:"cause"`
-	// Label is that of the final value, where it was committed, and Result names its type
-	// where the kernel has several.
-	Label  Label  `record:"label,always"`
-	Result string `record:"result"`
+	// Label is that of the final value, where it was committed.
+	Label Label `record:"label,always"`
 }
 
 // Totals are what a run has used of its limits.

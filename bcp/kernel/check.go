@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -99,10 +98,9 @@ func (k *Kernel) Check(p *Plan, f Frame) (*Checked, Fault) {
 	case c.final() < 0:
 		return nil, Fault{Code: NoFinal, steps: p.size}
 	}
-	for _, at := range c.returned(c.final()) {
-		if s := &c.view.plan.Steps[at]; !c.mayReturn(at) {
-			return nil, Fault{Code: TypeMismatch, Step: s.ID, steps: p.size, scope: s.scope}
-		}
+	if at := c.final(); c.tellsResult() && c.view.nodes[at].sealed() {
+		s := &c.view.plan.Steps[at]
+		return nil, Fault{Code: TypeMismatch, Step: s.ID, steps: p.size, scope: s.scope}
 	}
 	if p.forked && c.Worst() > bcp.Bits(f.ControlBits)*bcp.Bit {
 		return nil, Fault{Code: ControlTooWide, Bits: c.Worst(), steps: p.size}
@@ -110,34 +108,9 @@ func (k *Kernel) Check(p *Plan, f Frame) (*Checked, Fault) {
 	return c, Fault{}
 }
 
-// namesResult reports whether the plan says of which type its value is.
-func (c *Checked) namesResult() bool { return c.frame.Depth == 0 && c.kernel.namesResults() }
-
-// returned are the steps whose value the plan may return, if it is that of the step at an
-// index. Where plans name what they return, a when returns what the case that is done ends
-// with, and itself where that has no step.
-func (c *Checked) returned(at int) []int {
-	s := &c.view.plan.Steps[at]
-	if s.Kind != EndStep || s.Flow.As != "" || !c.namesResult() {
-		return []int{at}
-	}
-	var all []int
-	for _, scope := range s.scopes {
-		last := at - 1
-		for last > s.index && !strings.HasPrefix(c.view.plan.Steps[last].scope, scope) {
-			last--
-		}
-		all = append(all, c.returned(last)...)
-	}
-	return all
-}
-
-// mayReturn reports whether a plan may return the value of a step: it is named where there
-// are several types, and nothing sealed is told to a Controller or the plan around a sub-run.
-func (c *Checked) mayReturn(at int) bool {
-	told := c.frame.Depth > 0 || len(c.kernel.definition.Results) > 0
-	return (!told || !c.view.nodes[at].sealed()) && (!c.namesResult() || c.view.plan.Steps[at].Kind == ResultStep)
-}
+// tellsResult reports whether a Controller or the plan around a sub-run is told the value:
+// it is nothing sealed then.
+func (c *Checked) tellsResult() bool { return c.frame.Depth > 0 || c.kernel.definition.Result != nil }
 
 // mayFork reports whether content may steer: a sub-planner has read content, and plans
 // what is needed.
@@ -206,7 +179,7 @@ func (c *Checked) final() int { return c.lookup("", c.view.plan.Final) }
 
 // step checks one step and foresees its value.
 func (c *Checked) step(s *Step) (node, Code) {
-	if s.Kind == SubStep && c.kernel.definition.SubPlanner == "" || s.Kind == AskStep && !c.frame.mayAsk() || s.Kind == ResultStep && !c.namesResult() {
+	if s.Kind == SubStep && c.kernel.definition.SubPlanner == "" || s.Kind == AskStep && !c.frame.mayAsk() {
 		return node{}, UnknownKind
 	}
 	if s.forks() && !c.frame.mayFork() {
@@ -244,8 +217,6 @@ func (c *Checked) local(v *view, s *Step, at Origin) (node, Code) {
 		return v.item(s, at)
 	case EndStep:
 		return c.end(v, s, at)
-	case ResultStep:
-		return c.result(v, s, at)
 	default:
 		return v.forkNode(s, at)
 	}
@@ -260,7 +231,7 @@ func (c *Checked) refs(s *Step) Code {
 				return code
 			}
 		}
-	case ParseStep, SubStep, WhenStep, EachStep, ItemStep, ResultStep:
+	case ParseStep, SubStep, WhenStep, EachStep, ItemStep:
 		return c.ref(s.scope, &s.Source)
 	case MergeStep:
 		for i := range s.Inputs {
@@ -349,24 +320,6 @@ func (c *Checked) parse(s *Step, at Origin) (node, Code) {
 		return node{}, UnknownSchema
 	}
 	return node{typ: schema.typ, label: c.view.steered(s, schema.parseLabel(source.label, at)), hazy: source.hazy&^hazyInfluence | c.view.steerHaze(s), at: at}, ""
-}
-
-// result is a value that the plan may return as of one of the kernel's types.
-func (c *Checked) result(v *view, s *Step, at Origin) (node, Code) {
-	n, code := v.ref(&s.Source)
-	types := c.kernel.definition.Results
-	i := slices.IndexFunc(types, func(t Schema) bool { return t.Name == s.Schema })
-	switch {
-	case code != "":
-		return node{}, code
-	case i < 0:
-		return node{}, UnknownSchema
-	case !v.mayBe(&n, types[i].typ):
-		return node{}, TypeMismatch
-	}
-	n.label, n.hazy = v.steered(s, n.label.narrow(n.at, at, n.typ.Width())), n.hazy|v.steerHaze(s)
-	n.at = at
-	return n, ""
 }
 
 func (c *Checked) sub(s *Step, at Origin) (node, Code) {

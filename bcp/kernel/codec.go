@@ -77,9 +77,7 @@ func recordFields(t reflect.Type) []recordField {
 type partial interface{ lacks(key string) bool }
 
 func (s *StepRecord) lacks(key string) bool { return key == "label" && !s.Done }
-func (e *End) lacks(key string) bool {
-	return (key == "label" || key == "result") && e.Status != Committed
-}
+func (e *End) lacks(key string) bool        { return key == "label" && e.Status != Committed }
 
 func lacks(of reflect.Value, key string) bool {
 	p, ok := of.Addr().Interface().(partial)

@@ -60,7 +60,7 @@ func (c *Change) Events() []Event {
 		if inner := subWords[c.End.Code]; inner != "" {
 			add(Event{Word: inner, Step: parentPath(c.End.Step)})
 		}
-		add(Event{Word: endWords[c.End.Status], Detail: c.End.Result})
+		add(Event{Word: endWords[c.End.Status]})
 	}
 	return events
 }

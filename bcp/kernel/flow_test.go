@@ -359,6 +359,8 @@ func TestSteeringIsChecked(t *testing.T) {
 		"64 elements":                     {steered(t, nil), steps(list, loop(64)), "", ""},
 		"65 elements":                     {steered(t, nil), steps(list, loop(65)), kernel.Malformed, "loop"},
 		"seen outside":                    {steered(t, nil), steps(look, once, mergeOf("tell")), kernel.UnknownRef, "m"},
+		"seen outside by a path":          {steered(t, nil), steps(look, once, mergeOf("w/true/tell")), kernel.UnknownRef, "m"},
+		"returned by a path":              {steered(t, nil), strings.Replace(steps(look, once), `"final":"w"`, `"final":"w/true/tell"`, 1), kernel.NoFinal, ""},
 		"an element outside":              {steered(t, nil), steps(list, loop(1), mergeOf("e")), kernel.UnknownRef, "m"},
 		"an id that is seen":              {steered(t, nil), steps(look, telling, once), kernel.DuplicateID, "tell"},
 		"the same id in two cases":        {steered(t, nil), steps(look, when(`"look"`, "", `"true":[`+telling+`],"false":[`+telling+`]`)), "", ""},

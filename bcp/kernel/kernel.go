@@ -25,10 +25,10 @@ type Definition struct {
 	GrantControl map[string]int
 	Tools        []Tool
 	Schemas      []Schema
-	// Results are what Controllers may hear of the value of a run, by the names that plans
-	// choose of, or one without a name; none is nothing. Their Reader is the kernel.
-	Results []Schema
-	Limits  Limits
+	// Result is what Controllers may hear of the value of a run; nil is nothing. Its Reader
+	// is the kernel.
+	Result *Schema
+	Limits Limits
 	// Rules are those of the kernel; MeshRules, forbid rules alone, hold for every
 	// kernel of the mesh.
 	Rules     []Rule
@@ -134,11 +134,6 @@ func (k *Kernel) tool(name string, g Grant) *Tool {
 		return t
 	}
 	return nil
-}
-
-// namesResults reports whether plans say which of several types the value of a run is of.
-func (k *Kernel) namesResults() bool {
-	return len(k.definition.Results) > 0 && k.definition.Results[0].Name != ""
 }
 
 // loading checks one definition.
@@ -287,18 +282,10 @@ func (l *loading) schemas() {
 		}
 		l.kernel.schemas[s.Name] = s
 	}
-	d.Results = slices.Clone(d.Results)
-	for i := range d.Results {
-		s := &d.Results[i]
-		where := "result"
-		if s.Name != "" || len(d.Results) > 1 {
-			where = fmt.Sprintf("result %q", s.Name)
-			if _, err := bcp.ParseSubscriptionID(s.Name); err != nil {
-				l.failf(BadName, where, "%v", err)
-			}
-		}
-		if err := s.prepare(false); err != nil {
-			l.failf(BadSchema, where, "%v", err)
+	if d.Result != nil {
+		d.Result = new(*d.Result)
+		if err := d.Result.prepare(false); err != nil {
+			l.failf(BadSchema, "result", "%v", err)
 		}
 	}
 }
@@ -400,7 +387,7 @@ func (l *loading) catalogue() {
 	for i := range l.kernel.definition.Tools {
 		all = append(all, l.kernel.definition.Tools[i].RequiredCaps...)
 	}
-	tools, schemas, rules := l.kernel.catalogue(NewGrant(all...)), schemaList(slices.Concat(l.kernel.definition.Schemas, l.kernel.definition.Results)), l.kernel.reasons(NewGrant(all...))
+	tools, schemas, rules := l.kernel.catalogue(NewGrant(all...)), schemaList(l.kernel.definition.Schemas), l.kernel.reasons(NewGrant(all...))
 	if n := len(tools.JSON()) + len(schemas.JSON()) + len(rules.JSON()); n > maxCatalogueBytes {
 		l.failf(TooMany, "tools", "what planners are told of tools, schemas and rules has %d bytes, expected at most %d: shorten descriptions, or make it two kernels", n, maxCatalogueBytes)
 	}

@@ -10,17 +10,16 @@ type StepKind string
 
 // The kinds. A planner writes all but ItemStep and EndStep, which [Kernel.Check] adds.
 const (
-	ConstStep  StepKind = "const"
-	ToolStep   StepKind = "tool"
-	ParseStep  StepKind = "q_parse"
-	SubStep    StepKind = "subkernel"
-	MergeStep  StepKind = "merge"
-	WhenStep   StepKind = "when"
-	EachStep   StepKind = "each"
-	AskStep    StepKind = "ask_requester"
-	ItemStep   StepKind = "item" // an element of an each, before the steps that it is for
-	EndStep    StepKind = "end"  // behind the steps of a when or an each: what they give
-	ResultStep StepKind = "result"
+	ConstStep StepKind = "const"
+	ToolStep  StepKind = "tool"
+	ParseStep StepKind = "q_parse"
+	SubStep   StepKind = "subkernel"
+	MergeStep StepKind = "merge"
+	WhenStep  StepKind = "when"
+	EachStep  StepKind = "each"
+	AskStep   StepKind = "ask_requester"
+	ItemStep  StepKind = "item" // an element of an each, before the steps that it is for
+	EndStep   StepKind = "end"  // behind the steps of a when or an each: what they give
 )
 
 func (k StepKind) known() bool { return planKeys[k] != nil || k == ItemStep || k == EndStep }
@@ -43,8 +42,8 @@ type Step struct {
 	Value       Value        // const
 	Tool        string       // tool
 	Args        []NamedArg   // tool, by name
-	Source      Ref          // q_parse, subkernel, result, when (on), each (over)
-	Schema      string       // q_parse, result, and subkernel where it has one
+	Source      Ref          // q_parse, subkernel, when (on), each (over)
+	Schema      string       // q_parse, and subkernel where it has one
 	Instruction string       // q_parse, subkernel
 	Grant       []Capability // subkernel
 	Inputs      []NamedRef   // merge, by name
@@ -84,15 +83,14 @@ type Arg struct {
 // planKeys are the keys of each kind of step besides kind and id; those with a question
 // mark may be absent. What they hold, plan.schema.json says, too.
 var planKeys = map[StepKind][]string{
-	ConstStep:  {"value"},
-	ToolStep:   {"tool", "args?"},
-	ParseStep:  {"source", "schema_ref", "instruction"},
-	SubStep:    {"source", "instruction", "grant", "schema_ref?"},
-	MergeStep:  {"inputs"},
-	WhenStep:   {"on", "cases", "else?", "yields?"},
-	EachStep:   {"over", "as", "max", "do", "collect?", "on_more?"},
-	AskStep:    {"questions"},
-	ResultStep: {"source", "schema_ref"},
+	ConstStep: {"value"},
+	ToolStep:  {"tool", "args?"},
+	ParseStep: {"source", "schema_ref", "instruction"},
+	SubStep:   {"source", "instruction", "grant", "schema_ref?"},
+	MergeStep: {"inputs"},
+	WhenStep:  {"on", "cases", "else?", "yields?"},
+	EachStep:  {"over", "as", "max", "do", "collect?", "on_more?"},
+	AskStep:   {"questions"},
 }
 
 // ParsePlan reads a plan: strict JSON, exact keys, kinds and forms. What is wrong

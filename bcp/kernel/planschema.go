@@ -12,9 +12,8 @@ import (
 var planSchema []byte
 
 // AppendPlanSchema appends the JSON Schema of a plan, for planners. steers says that
-// content may steer plans, asks that they may ask the requester, names that they name what
-// they return.
-func AppendPlanSchema(dst []byte, steers, asks, names bool) []byte {
+// content may steer plans, asks that they may ask the requester.
+func AppendPlanSchema(dst []byte, steers, asks bool) []byte {
 	v, err := readValue(planSchema, 1) // it nests deeper than messages do
 	if err != nil {
 		panic(err)
@@ -28,8 +27,6 @@ func AppendPlanSchema(dst []byte, steers, asks, names bool) []byte {
 			return !steers
 		case AskStep:
 			return !asks
-		case ResultStep:
-			return !names
 		}
 		return false
 	})

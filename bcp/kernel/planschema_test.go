@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "rewrite docs/plan.schema.json")
 func TestPlanSchemaIsWritten(t *testing.T) {
 	t.Parallel()
 	const file = "../../docs/plan.schema.json"
-	want := append(kernel.AppendPlanSchema(nil, true, true, true), '\n')
+	want := append(kernel.AppendPlanSchema(nil, true, true), '\n')
 	if *update {
 		if err := os.WriteFile(file, want, 0o644); err != nil {
 			t.Fatal(err)
@@ -34,7 +34,7 @@ func TestPlanSchemaIsWritten(t *testing.T) {
 // another key's form) is found when the plan is checked.
 func TestPlanSchemaAgreesWithTheReader(t *testing.T) {
 	t.Parallel()
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(kernel.AppendPlanSchema(nil, true, true, true)))
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(kernel.AppendPlanSchema(nil, true, true)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -271,10 +271,8 @@ func (k *Kernel) planRequest(r *run) []byte {
 	if rules := k.reasons(r.Start.Grant); len(rules.list) > 0 {
 		v.add("rules", rules)
 	}
-	if results := k.definition.Results; k.namesResults() {
-		v.add("results", schemaList(results))
-	} else if len(results) > 0 {
-		v.add("result", results[0].catalogue())
+	if result := k.definition.Result; result != nil {
+		v.add("result", result.catalogue())
 	}
 	v.add("errors", told)
 	if r.Failed != nil {
@@ -347,7 +345,7 @@ func (k *Kernel) reasons(g Grant) Value {
 	return list
 }
 
-// schemaList lists what plans name: what Readers can be asked, or what they may return.
+// schemaList lists what Readers can be asked.
 func schemaList(schemas []Schema) Value {
 	list := List()
 	for i := range schemas {

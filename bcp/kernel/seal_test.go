@@ -64,7 +64,7 @@ func TestSealedValuesGoWhereTheyAreTaken(t *testing.T) {
 		return asks(`"all":` + all + `,"list":` + list + `,"word":` + word + `,"some":[]`)
 	}
 	const konst, mergeK = `{"kind":"const","id":"k","value":"k"}`, `{"kind":"merge","id":"m","inputs":{"text":{"ref":"k"}}}`
-	told := func(d *kernel.Definition) { d.Results = []kernel.Schema{{Reader: flags.Reader, Spec: flags.Spec}} }
+	told := func(d *kernel.Definition) { d.Result = &kernel.Schema{Reader: flags.Reader, Spec: flags.Spec} }
 	for name, test := range map[string]struct {
 		plan   string
 		change func(*kernel.Definition)

@@ -21,7 +21,6 @@ type RunStory struct {
 	Status string      `json:"status"`
 	Code   kernel.Code `json:"code,omitempty"`
 	Step   string      `json:"step,omitempty"`
-	Result string      `json:"result,omitempty"` // names the type of the value
 	Began  time.Time   `json:"began"`
 	// Ended is that of the end, or of the newest record.
 	Ended time.Time `json:"ended"`
@@ -225,7 +224,7 @@ func (r *RunStory) add(d *bcp.Decision, c *kernel.Change) {
 		r.event(d, kernel.Event{Word: "waits_for_" + string(w.Kind), Step: w.Step, Tool: w.Tool, Detail: string(w.Agent)})
 	}
 	if c.End != nil {
-		r.Status, r.Code, r.Step, r.Result = string(c.End.Status), c.End.Code, c.End.Step, c.End.Result
+		r.Status, r.Code, r.Step = string(c.End.Status), c.End.Code, c.End.Step
 	}
 }
 

@@ -379,15 +379,14 @@ func (g *Gateway) result(o *outcome) (outcome, bool) {
 		if c, has := g.config.State.Mesh.Channel(bcp.ChannelKey{Controller: r.Agent, Reader: r.Kernel}); !has || len(c.Subscriptions) == 0 {
 			continue
 		}
-		id := cmp.Or(bcp.SubscriptionID(r.End.Result), bcp.ResultSubscription)
 		body, err := bcp.Encode(bcp.Response{
-			Type: bcp.TypeResponse, SubscriptionID: id, Controller: r.Agent, PushID: bcp.ClientID(r.Run), Response: r.Final,
+			Type: bcp.TypeResponse, SubscriptionID: bcp.ResultSubscription, Controller: r.Agent, PushID: bcp.ClientID(r.Run), Response: r.Final,
 		}, cmp.Or(g.state.Encoding(r.Kernel), bcp.JSON))
 		if err != nil {
 			g.log.Error("writing the result of a run", "run", r.Run, "error", err)
 			continue
 		}
-		d := g.state.DecidePush(g.moment(), r.Kernel, r.Agent, id, body)
+		d := g.state.DecidePush(g.moment(), r.Kernel, r.Agent, bcp.ResultSubscription, body)
 		if d.Code == bcp.RateLimited {
 			g.count(counted{kind: bcp.KindRefusals, agent: agentRole{r.Kernel, bcp.RoleReader}}, 1)
 			continue

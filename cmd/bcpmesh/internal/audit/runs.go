@@ -78,8 +78,6 @@ func describeRun(r *tell.RunStory) string {
 		return strings.TrimSuffix("waits for "+strings.Join(cli.Compact(cmp.Or(waitsFor[r.Waits.Kind], r.Waits.Kind), string(r.Waits.Agent), r.Waits.Tool), " "), " ")
 	case r.Code != "":
 		return r.Status + ": " + string(r.Code)
-	case r.Result != "":
-		return r.Status + ": " + r.Result
 	default:
 		return r.Status
 	}
