@@ -52,8 +52,7 @@ func TestOperatorSeesAgents(t *testing.T) {
 
 	var list map[bcp.AgentName]status.Agent
 	twice := func() bool {
-		all, err := o.Agents(t.Context())
-		noError(t, err)
+		all := must(o.Agents(t.Context()))
 		list = map[bcp.AgentName]status.Agent{}
 		for _, a := range all {
 			list[a.Agent] = a
@@ -91,17 +90,14 @@ func TestOperatorSeesAgents(t *testing.T) {
 	if _, err := agents.NewOperator(c).Agents(t.Context()); !errors.Is(err, nats.ErrPermissionViolation) {
 		t.Errorf("a Controller asks how the agents are: %v", err)
 	}
-	channels, err := agents.NewController(c).Channels(t.Context())
-	noError(t, err)
-	said, err := bcp.Encode(channels, bcp.JSON)
-	noError(t, err)
+	channels := must(agents.NewController(c).Channels(t.Context()))
+	said := must(bcp.Encode(channels, bcp.JSON))
 	for _, word := range []string{"canary", "exit status", "crashed"} {
 		if strings.Contains(string(said), word) {
 			t.Errorf("a Controller's channels say %q: %s", word, said)
 		}
 		for _, d := range m.Decisions() {
-			record, err := bcp.EncodeDecision(&d)
-			noError(t, err)
+			record := must(bcp.EncodeDecision(&d))
 			if word == "canary" && strings.Contains(string(record), word) {
 				t.Errorf("decision %d has what a process printed", d.Seq)
 			}

@@ -141,8 +141,7 @@ func TestSignatures(t *testing.T) {
 		}
 	}
 	// Bob says in headers that he is ann; the server says that he is bob.
-	identity, err := json.Marshal(map[string]string{"acc": "x", "user": userKey(t, ann)})
-	noError(t, err)
+	identity := must(json.Marshal(map[string]string{"acc": "x", "user": userKey(t, ann)}))
 	forged := string(identity)
 	for _, header := range []nats.Header{
 		{"Nats-Request-Info": {forged}}, {"Nats-Request-Info": {forged, forged}}, {"nats-request-info": {forged}}, {"NATS-REQUEST-INFO": {forged}},
@@ -205,8 +204,7 @@ func TestSignatures(t *testing.T) {
 // userKey is the public key of the creds that p is connected with.
 func userKey(t *testing.T, p person) string {
 	t.Helper()
-	token, err := p.Opts.UserJWT()
-	noError(t, err)
+	token := must(p.Opts.UserJWT())
 	return claimedKey(t, token)
 }
 

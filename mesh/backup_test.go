@@ -59,8 +59,7 @@ func TestBackup(t *testing.T) {
 	}
 	want := picture(t, m)
 	m.Stop(t)
-	made, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Version: "test"})
-	noError(t, err)
+	made := must(backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Version: "test"}))
 	if made.Decisions < 10 || made.Head.IsZero() || made.Lost != "" {
 		t.Errorf("%+v", made)
 	}
@@ -95,13 +94,9 @@ func TestBackup(t *testing.T) {
 
 	// Without keys, the restored mesh has others.
 	file.Reset()
-	if _, err := backUp(t.Context(), original, nil, &file, mesh.BackupOptions{WithoutKeys: true}); err != nil {
-		t.Fatal(err)
-	}
+	must(backUp(t.Context(), original, nil, &file, mesh.BackupOptions{WithoutKeys: true}))
 	m.State = filepath.Join(t.TempDir(), "new")
-	if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}))
 	m.Start(t)
 	if got := picture(t, m); got != want {
 		t.Errorf("restored without keys\n%s\nwant\n%s", got, want)
@@ -117,9 +112,7 @@ func TestDamagedBackup(t *testing.T) {
 	m := busy(t)
 	m.Stop(t)
 	var file bytes.Buffer
-	if _, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}))
 	good := file.Bytes()
 	parent := t.TempDir()
 	refused := func(name string, b []byte) {
@@ -130,16 +123,12 @@ func TestDamagedBackup(t *testing.T) {
 	}
 	refused("empty", nil)
 	refused("no end", good[:len(good)-1])
-	zip, err := gzip.NewReader(bytes.NewReader(good))
-	noError(t, err)
-	plain, err := io.ReadAll(zip)
-	noError(t, err)
+	zip := must(gzip.NewReader(bytes.NewReader(good)))
+	plain := must(io.ReadAll(zip))
 	packed := func(b []byte) []byte {
 		var out bytes.Buffer
 		w := gzip.NewWriter(&out)
-		if _, err := w.Write(b); err != nil {
-			t.Fatal(err)
-		}
+		must(w.Write(b))
 		noError(t, w.Close())
 		return out.Bytes()
 	}
@@ -174,9 +163,7 @@ func TestSalvage(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 	defer cancel()
 	for _, b := range [][]byte{[]byte("no record"), []byte("another")} {
-		if _, err := js.Publish(ctx, subjects.Commit(), b, natsjs.WithRetryAttempts(0)); err != nil {
-			t.Fatal(err)
-		}
+		must(js.Publish(ctx, subjects.Commit(), b, natsjs.WithRetryAttempts(0)))
 	}
 	end()
 	if err := m.TryStart(t); !errors.Is(err, jetstream.ErrRecord) {
@@ -192,9 +179,7 @@ func TestSalvage(t *testing.T) {
 		t.Fatalf("%d decisions of %d: %+v %v", made.Decisions, before, made.Lost, err)
 	}
 	m.State = filepath.Join(t.TempDir(), "new")
-	if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}))
 	m.Start(t)
 	if got := m.Decisions(); got[len(got)-1].Seq != made.Decisions+1 {
 		t.Errorf("it goes on with %d behind %d", got[len(got)-1].Seq, made.Decisions)
@@ -238,8 +223,7 @@ func TestSalvageLostEnd(t *testing.T) {
 		t.Fatal(found, err)
 	}
 	block := filepath.Join(found[0], "1.blk")
-	info, err := os.Stat(block)
-	noError(t, err)
+	info := must(os.Stat(block))
 	noError(t, errors.Join(os.Truncate(block, info.Size()/2), os.Remove(filepath.Join(found[0], "index.db"))))
 	if err := m.TryStart(t); !errors.Is(err, jetstream.ErrLost) {
 		t.Fatalf("a journal without its end: %v", err)
@@ -254,9 +238,7 @@ func TestSalvageLostEnd(t *testing.T) {
 		t.Fatalf("salvaged: %+v %v", made, err)
 	}
 	m.State = filepath.Join(t.TempDir(), "new")
-	if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}))
 	m.Start(t)
 	m.Stop(t)
 	js, end = m.Streams(t)
@@ -271,17 +253,14 @@ func TestSalvageLostEnd(t *testing.T) {
 // forged is a backup with more files in it, that its manifest names.
 func forged(t *testing.T, backup []byte, more map[string]io.Reader, sizes map[string]int64) []byte {
 	t.Helper()
-	zip, err := gzip.NewReader(bytes.NewReader(backup))
-	noError(t, err)
+	zip := must(gzip.NewReader(bytes.NewReader(backup)))
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
 	from, to := tar.NewReader(zip), tar.NewWriter(zipped)
 	put := func(name string, size int64, content io.Reader) (sum [sha256.Size]byte) {
 		h := sha256.New()
 		noError(t, to.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: size, Typeflag: tar.TypeReg}))
-		if _, err := io.Copy(io.MultiWriter(to, h), content); err != nil {
-			t.Fatal(err)
-		}
+		must(io.Copy(io.MultiWriter(to, h), content))
 		return [sha256.Size]byte(h.Sum(nil))
 	}
 	var files []jetstream.BackupFile
@@ -289,17 +268,13 @@ func forged(t *testing.T, backup []byte, more map[string]io.Reader, sizes map[st
 		files = append(files, jetstream.BackupFile{Name: name, Size: sizes[name], SHA256: put(name, sizes[name], content)})
 	}
 	for {
-		header, err := from.Next()
-		noError(t, err)
-		content, err := io.ReadAll(from)
-		noError(t, err)
+		header := must(from.Next())
+		content := must(io.ReadAll(from))
 		if header.Name == "manifest.json" {
 			var m jetstream.Manifest
 			noError(t, json.Unmarshal(content, &m))
 			m.Files = append(files, m.Files...)
-			if content, err = json.Marshal(m); err != nil {
-				t.Fatal(err)
-			}
+			content = must(json.Marshal(m))
 			put(header.Name, int64(len(content)), bytes.NewReader(content))
 			line := fmt.Sprintf("%x  %s\n", sha256.Sum256(content), header.Name)
 			put("manifest.sha256", int64(len(line)), bytes.NewReader([]byte(line)))
@@ -328,9 +303,7 @@ func TestForgedBackup(t *testing.T) {
 	// A writer that was killed may have left an old key, in the clear.
 	noError(t, os.WriteFile(filepath.Join(m.State, "keys", durable.DraftPrefix+"1"), []byte("secret"), 0o600))
 	var file bytes.Buffer
-	if _, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}))
 	if _, err := jetstream.ReadBackup(bytes.NewReader(file.Bytes()), jetstream.Restoring{File: func(name string, _ io.Reader) error {
 		if strings.Contains(name, durable.DraftPrefix) {
 			t.Errorf("a backup has %s", name)
@@ -344,9 +317,7 @@ func TestForgedBackup(t *testing.T) {
 		_, err = mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(content)}, filepath.Join(dir, "of", "a", "state"), mesh.BackupOptions{})
 		return dir, err
 	}
-	if _, err := restore(forged(t, file.Bytes(), nil, nil)); err != nil {
-		t.Fatal(err)
-	}
+	must(restore(forged(t, file.Bytes(), nil, nil)))
 	for _, name := range []string{
 		"x", "server.lock", "web/kim.passkey", "run/agent.sh", "keys/more/x", "tree/x", "tree/more/hashes", "tree", "snapshots/x", "snapshots/1.snapshot", "base/x",
 		"snapshots/more/00000000000000000001.snapshot", "jetstream/x", "accounts/x.jwt", "operator.jwt", "notify/x", "tls/x",

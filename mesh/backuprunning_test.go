@@ -54,9 +54,7 @@ func TestBackupRunning(t *testing.T) {
 		m.Stop(t)
 		original := m.State
 		m.State = filepath.Join(t.TempDir(), "then")
-		if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}))
 		again := redecide(t, m, m.Definition, nil)
 		if len(again.differs) > 0 || again.count[state.ComparedSame] == 0 {
 			t.Errorf("truncated %t: decided again %v, differs %v", truncated, again.count, again.differs)
@@ -88,13 +86,9 @@ func TestBackupRunningKeepsErasures(t *testing.T) {
 	}
 	file.Reset()
 	journal.Key = func(context.Context, string) (bcp.GivenKey, error) { return bcp.GivenKey{Destroyed: true}, nil }
-	if _, err := mesh.Dial(m.State, m.Definition, journal).Backup(t.Context(), &file, mesh.BackupOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(mesh.Dial(m.State, m.Definition, journal).Backup(t.Context(), &file, mesh.BackupOptions{}))
 	state := filepath.Join(t.TempDir(), "then")
-	if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, state, mesh.BackupOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, state, mesh.BackupOptions{}))
 	erased := 0
 	if err := readSealed(t.Context(), state, m.Definition, func(records jetstream.Records, keys *jetstream.SealingKeys) error {
 		return records(t.Context(), func(decisions [][]byte, _ uint64) error {

@@ -197,8 +197,7 @@ func TestLifecycle(t *testing.T) {
 		t.Errorf("a mesh without a state folder runs: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	m, err := mesh.Start(ctx, mesh.Config{Definition: meshtest.Parse(t, pair(1)), State: t.TempDir()})
-	noError(t, err)
+	m := must(mesh.Start(ctx, mesh.Config{Definition: meshtest.Parse(t, pair(1)), State: t.TempDir()}))
 	cancel()
 	<-m.Done()
 	for range 2 {

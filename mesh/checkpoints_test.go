@@ -25,28 +25,23 @@ import (
 // signed is the newest checkpoint of a state folder, and the key that opens it.
 func signed(t *testing.T, state string) (verify.Checkpoint, string) {
 	t.Helper()
-	key, err := mesh.CheckpointKey(state)
-	noError(t, err)
-	text, err := mesh.Tree(state).Newest()
-	noError(t, err)
-	c, err := verify.OpenCheckpoint(text, []string{key.Public})
-	noError(t, err)
+	key := must(mesh.CheckpointKey(state))
+	text := must(mesh.Tree(state).Newest())
+	c := must(verify.OpenCheckpoint(text, []string{key.Public}))
 	return c, key.Public
 }
 
 // exported exports a mesh that rests and verifies what came of it.
 func exported(t *testing.T, m *meshtest.Mesh, since ...verify.Checkpoint) verify.Summary {
 	t.Helper()
-	key, err := mesh.CheckpointKey(m.State)
-	noError(t, err)
+	key := must(mesh.CheckpointKey(m.State))
 	var file bytes.Buffer
-	err = readSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
+	err := readSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
 		_, err := jetstream.Export(t.Context(), &file, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(m.State)})
 		return err
 	})
 	noError(t, err)
-	s, err := verify.File(&file, verify.Options{Keys: []string{key.Public}, Since: since})
-	noError(t, err)
+	s := must(verify.File(&file, verify.Options{Keys: []string{key.Public}, Since: since}))
 	return s
 }
 
@@ -74,13 +69,9 @@ func TestCheckpoints(t *testing.T) {
 	}
 
 	var file bytes.Buffer
-	if _, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}))
 	m.State = filepath.Join(t.TempDir(), "restored")
-	if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}))
 	if info, err := os.Stat(filepath.Join(m.State, "keys", "checkpoint.key")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the restored key: %v %v", info, err)
 	}
@@ -93,21 +84,15 @@ func TestCheckpoints(t *testing.T) {
 	if got := exported(t, m, first, second, third).Checkpoint; got != third {
 		t.Errorf("the export ends with %v, want %v", got, third)
 	}
-	if _, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}))
 	for _, o := range []mesh.BackupOptions{{WithoutKeys: true}, {Salvage: true}} {
 		file.Reset()
 		if o.Salvage {
 			damageEnd(t, m)
 		}
-		if _, err := backUp(t.Context(), m.State, m.Definition, &file, o); err != nil {
-			t.Fatal(err)
-		}
+		must(backUp(t.Context(), m.State, m.Definition, &file, o))
 		state := filepath.Join(t.TempDir(), "new")
-		if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, state, mesh.BackupOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, state, mesh.BackupOptions{}))
 		if _, err := mesh.Tree(state).Newest(); !errors.Is(err, jetstream.ErrNoCheckpoint) {
 			t.Errorf("%+v: the checkpoints came along: %v", o, err)
 		}
@@ -124,9 +109,7 @@ func damageEnd(t *testing.T, m *meshtest.Mesh) {
 	defer end()
 	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 	defer cancel()
-	if _, err := js.Publish(ctx, subjects.Commit(), []byte("no record"), natsjs.WithRetryAttempts(0)); err != nil {
-		t.Fatal(err)
-	}
+	must(js.Publish(ctx, subjects.Commit(), []byte("no record"), natsjs.WithRetryAttempts(0)))
 }
 
 // A journal of which the chain is whole, but which is not the one that was
@@ -150,9 +133,8 @@ func TestRewrittenJournal(t *testing.T) {
 		t.Errorf("it starts: %v", err)
 	}
 	other.Mesh = nil
-	key, err := mesh.CheckpointKey(other.State)
-	noError(t, err)
-	err = readSealed(t.Context(), other.State, other.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
+	key := must(mesh.CheckpointKey(other.State))
+	err := readSealed(t.Context(), other.State, other.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
 		_, err := jetstream.Export(t.Context(), new(bytes.Buffer), records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(other.State)})
 		return err
 	})
@@ -180,9 +162,7 @@ func TestSignCheckpointsTogether(t *testing.T) {
 		t.Fatal(len(journal), err)
 	}
 	state := t.TempDir()
-	if _, err := accounts.Create(state); err != nil {
-		t.Fatal(err)
-	}
+	must(accounts.Create(state))
 	sign := func(ctx context.Context, records int) ([]byte, error) {
 		return mesh.SignCheckpoint(ctx, state, func(_ context.Context, from, _ uint64, each func(uint64, [][]byte) error) error {
 			for n := from; n <= uint64(records); n++ {

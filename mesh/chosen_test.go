@@ -63,10 +63,7 @@ func watched(t *testing.T, files map[string]string, change func(*mesh.Config)) *
 		c.OnDecision = func(d *bcp.Decision) { w.metrics.Observe(d); w.exporter.Observe(d); note(d) }
 	})
 	w.metrics = telemetry.New(w.Definition)
-	var err error
-	if w.exporter, err = trace.Start(trace.Config{Endpoint: collector.URL + trace.Path, Definition: w.Definition}); err != nil {
-		t.Fatal(err)
-	}
+	w.exporter = must(trace.Start(trace.Config{Endpoint: collector.URL + trace.Path, Definition: w.Definition}))
 	t.Cleanup(func() { w.sent() })
 	w.Start(t)
 	return w
@@ -135,13 +132,11 @@ func TestWhatAgentsChooseIsKeptAsSECURITYSays(t *testing.T) {
 	mailer := side{Agent: m.Connect(t, "mailer", bcp.RoleReader, nats.Name(name), nats.SetCustomDialer(dialer)), seen: map[string]bool{}}
 	mailer.queries, mailer.told = mailer.Queries(t), mailer.Deliveries(t)
 	ann := approver(t, m.Mesh, "ann")
-	if _, err := mailer.QueueSubscribeSync(subjects.InboxPrefix("mailer")+".x", word("queue groups, subscription ids of NATS, reply subjects")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := mailer.QueueSubscribeSync(subjects.InboxPrefix("mailer")+".x", word("queue groups, subscription ids of NATS, reply subjects"))
+	noError(t, err)
 	mailer.Sync(t)
-	if _, err := fmt.Fprintf(dialer.conn, "SUB %s.%s %s\r\n", subjects.InboxPrefix("mailer"), word("queue groups, subscription ids of NATS, reply subjects"), word("queue groups, subscription ids of NATS, reply subjects")); err != nil {
-		t.Fatal(err)
-	}
+	_, err = fmt.Fprintf(dialer.conn, "SUB %s.%s %s\r\n", subjects.InboxPrefix("mailer"), word("queue groups, subscription ids of NATS, reply subjects"), word("queue groups, subscription ids of NATS, reply subjects"))
+	noError(t, err)
 	say := func(from *meshtest.Agent, subject, text string) {
 		t.Helper()
 		header := nats.Header{word("headers"): {word("headers")}, "Nats-Msg-Id": {word("headers")}}
@@ -285,12 +280,10 @@ func TestPassphraseCoversKeysAlone(t *testing.T) {
 	m.Stop(t)
 	var private [][]byte
 	for _, name := range filesWith(t, m.State, nil) {
-		content, err := os.ReadFile(name)
-		noError(t, err)
+		content := must(os.ReadFile(name))
 		private = append(private, regexp.MustCompile(`\bS[OAUCNX][A-Z2-7]{56}\b|PRIVATE.KEY.*`).FindAll(content, -1)...)
 	}
-	store, err := accounts.Open(m.State)
-	noError(t, err)
+	store := must(accounts.Open(m.State))
 	noError(t, store.Seal([]byte("correct horse battery staple")))
 	for _, key := range private {
 		if found := filesWith(t, m.State, key); len(found) > 0 {
@@ -335,8 +328,7 @@ func TestPassphraseCoversKeysAlone(t *testing.T) {
 	m.State = state
 	m.Start(t)
 	m.Wait(t, meshtest.Of(bcp.KindProcess))
-	place, err := os.ReadFile(filepath.Join(state, "run", "in-memory"))
-	noError(t, err)
+	place := must(os.ReadFile(filepath.Join(state, "run", "in-memory")))
 	creds, err := os.ReadFile(filepath.Join(string(place), "mailer", "reader.creds"))
 	seed := regexp.MustCompile(`\bSU[A-Z2-7]{56}\b`).Find(creds)
 	if err != nil || seed == nil {
@@ -383,8 +375,7 @@ func (k kept) clear() keptPlaces {
 // keptTable is the table of SECURITY.md, by its first column.
 func keptTable(t *testing.T) map[string]kept {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "SECURITY.md"))
-	noError(t, err)
+	text := must(os.ReadFile(filepath.Join("..", "SECURITY.md")))
 	_, section, ok := strings.Cut(string(text), "\n| what is chosen |")
 	if !ok {
 		t.Fatal("SECURITY.md has no table of what is chosen")
@@ -482,8 +473,7 @@ func (m *watchedMesh) search(t *testing.T, told map[string][]byte) *findings {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	key, err := mesh.CheckpointKey(m.State)
-	noError(t, err)
+	key := must(mesh.CheckpointKey(m.State))
 	var export, backup bytes.Buffer
 	if err := readSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, keys *jetstream.SealingKeys) error {
 		if _, err := jetstream.Export(t.Context(), &export, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(m.State)}); err != nil {
@@ -503,9 +493,7 @@ func (m *watchedMesh) search(t *testing.T, told map[string][]byte) *findings {
 		t.Fatal(err)
 	}
 	f.open["exports"] = unpackedExport(t, export.Bytes())
-	if _, err := backUp(t.Context(), m.State, m.Definition, &backup, mesh.BackupOptions{Version: "test"}); err != nil {
-		t.Fatal(err)
-	}
+	must(backUp(t.Context(), m.State, m.Definition, &backup, mesh.BackupOptions{Version: "test"}))
 	unpacked, err := gzip.NewReader(&backup)
 	if err == nil {
 		f.open["backups"], err = io.ReadAll(unpacked)
@@ -517,8 +505,7 @@ func (m *watchedMesh) search(t *testing.T, told map[string][]byte) *findings {
 // unpackedExport is an export with its blocks unpacked (docs/audit-format.md).
 func unpackedExport(t *testing.T, export []byte) (text []byte) {
 	t.Helper()
-	unpack, err := zstd.NewReader(nil)
-	noError(t, err)
+	unpack := must(zstd.NewReader(nil))
 	defer unpack.Close()
 	blocks := 0
 	for rest := export[16:]; len(rest) > 0; {
@@ -526,9 +513,7 @@ func unpackedExport(t *testing.T, export []byte) (text []byte) {
 		payload := rest[5 : 5+size]
 		if text = append(text, payload...); rest[0] == 'D' {
 			blocks++
-			if text, err = unpack.DecodeAll(payload[4:], text); err != nil {
-				t.Fatal(err)
-			}
+			text = must(unpack.DecodeAll(payload[4:], text))
 		}
 		rest = rest[5+size+4:]
 	}

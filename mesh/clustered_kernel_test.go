@@ -85,8 +85,7 @@ func TestDispatchersOnAClusterMayOnlyCall(t *testing.T) {
 			nats.Timeout(patience))
 	}
 	look, send := subjects.Dispatcher("desk", "mail", "look"), subjects.Dispatcher("desk", "mail", "send")
-	caller, err := conn("one", look)
-	noError(t, err)
+	caller := must(conn("one", look))
 	defer caller.Close()
 	refused := make(chan error, 8)
 	caller.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err })
@@ -106,11 +105,9 @@ func TestDispatchersOnAClusterMayOnlyCall(t *testing.T) {
 	}
 
 	noError(t, c.store.RevokeGateway("one"))
-	next, err := accounts.CompileCluster(c.store, subjects.Permissions(def), time.Now())
-	noError(t, err)
+	next := must(accounts.CompileCluster(c.store, subjects.Permissions(def), time.Now()))
 	account, _ := next.Account(accounts.Dispatchers)
-	claims, err := jwt.DecodeAccountClaims(account.JWT)
-	noError(t, err)
+	claims := must(jwt.DecodeAccountClaims(account.JWT))
 	if len(claims.Revocations) != 2 {
 		t.Errorf("%d logins of dispatchers are refused, and the gateway has two", len(claims.Revocations))
 	}

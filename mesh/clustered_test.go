@@ -63,8 +63,7 @@ func meshOf(t *testing.T, files map[string]string) *bcp.Mesh {
 func startCluster(t *testing.T, def *bcp.Mesh, gateways ...bcp.AgentName) *clustered {
 	t.Helper()
 	state := filepath.Join(t.TempDir(), "keys")
-	store, err := accounts.Create(state)
-	noError(t, err)
+	store := must(accounts.Create(state))
 	c := &clustered{store: store, state: state, folder: t.TempDir()}
 	logins := map[bcp.AgentName][]accounts.Creds{}
 	for _, name := range gateways {
@@ -72,12 +71,9 @@ func startCluster(t *testing.T, def *bcp.Mesh, gateways ...bcp.AgentName) *clust
 		noError(t, err)
 		logins[name] = []accounts.Creds{core, system}
 	}
-	if c.bundle, err = accounts.CompileCluster(store, subjects.Permissions(def), time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	c.bundle = must(accounts.CompileCluster(store, subjects.Permissions(def), time.Now()))
 	for name, files := range logins {
-		calls, err := store.Dispatchers(name, subjects.Permissions(def))
-		noError(t, err)
+		calls := must(store.Dispatchers(name, subjects.Permissions(def)))
 		for dispatcher, creds := range calls {
 			c.write(t, name, cluster.DispatcherCreds(dispatcher), creds.Text())
 		}
@@ -117,8 +113,7 @@ func (c *clustered) config(t *testing.T, def *bcp.Mesh, name string) mesh.Gatewa
 
 func (c *clustered) gateway(t *testing.T, def *bcp.Mesh, name string) *mesh.Gateway {
 	t.Helper()
-	g, err := mesh.StartGateway(t.Context(), c.config(t, def, name))
-	noError(t, err)
+	g := must(mesh.StartGateway(t.Context(), c.config(t, def, name)))
 	t.Cleanup(func() { c.stop(t, g) })
 	return g
 }
@@ -135,8 +130,7 @@ func (c *clustered) stop(t *testing.T, g *mesh.Gateway) {
 // connect connects an agent to one of the nodes.
 func (c *clustered) connect(t *testing.T, name bcp.AgentName, role bcp.Role, node int, options ...nats.Option) *agents.Connection {
 	t.Helper()
-	creds, err := c.store.Issue(name, role, time.Hour)
-	noError(t, err)
+	creds := must(c.store.Issue(name, role, time.Hour))
 	conn, err := agents.Connect(t.Context(), c.NodeURL(node), agents.CredsText(creds.Text()), agents.Options{Name: name, NATS: options})
 	noError(t, err)
 	t.Cleanup(conn.Close)
@@ -174,17 +168,14 @@ func TestGatewaysTakeTurns(t *testing.T) {
 		deliveries <- d
 		return nil
 	})
-	if err := controller.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, controller.Start(t.Context()))
 	conn := c.connect(t, "mailer", bcp.RoleReader, 1)
 	push := func(id bcp.ClientID) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		if _, err := agents.NewReader(conn).Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{PushID: id}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := agents.NewReader(conn).Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{PushID: id})
+		noError(t, err)
 	}
 	push("first")
 	if err := two.Inspect(t.Context(), func(*state.State) {}); !errors.Is(err, mesh.ErrStandby) || two.Active() {
@@ -274,8 +265,7 @@ func TestRepliesOfPeersOnACluster(t *testing.T) {
 
 	stock := func(name bcp.AgentName, role bcp.Role, node int) *nats.Conn {
 		t.Helper()
-		creds, err := c.store.Issue(name, role, time.Hour)
-		noError(t, err)
+		creds := must(c.store.Issue(name, role, time.Hour))
 		nc, err := nats.Connect(c.NodeURL(node), nats.UserCredentialBytes(creds.Text()), nats.CustomInboxPrefix(subjects.InboxPrefix(name)), nats.Timeout(patience))
 		noError(t, err)
 		t.Cleanup(nc.Close)
@@ -286,8 +276,7 @@ func TestRepliesOfPeersOnACluster(t *testing.T) {
 	victim := func(nc *nats.Conn, patterns ...string) {
 		t.Helper()
 		for _, p := range patterns {
-			sub, err := nc.SubscribeSync(p)
-			noError(t, err)
+			sub := must(nc.SubscribeSync(p))
 			victims = append(victims, sub)
 			stolen[strings.TrimSuffix(p, ">")+"stolen"] = true
 		}
@@ -353,12 +342,10 @@ func (c *clustered) core(t *testing.T, gateway string) *nats.Conn {
 // decisions reads the journal with a gateway's creds.
 func (c *clustered) decisions(t *testing.T, gateway string) func(func(bcp.Decision) bool) {
 	t.Helper()
-	js, err := natsjs.New(c.core(t, gateway))
-	noError(t, err)
-	journal, err := jetstream.OpenJournal(t.Context(), js)
-	noError(t, err)
+	js := must(natsjs.New(c.core(t, gateway)))
+	journal := must(jetstream.OpenJournal(t.Context(), js))
 	var all []bcp.Decision
-	err = journal.Replay(t.Context(), func(record []byte) error {
+	err := journal.Replay(t.Context(), func(record []byte) error {
 		d, err := bcp.DecodeDecision(record)
 		all = append(all, d)
 		return err
@@ -424,8 +411,7 @@ func TestGatewayRefusesOtherClaims(t *testing.T) {
 	loaded := def
 	config := c.config(t, def, "one")
 	config.Load = func() (*bcp.Mesh, error) { return loaded, nil }
-	g, err := mesh.StartGateway(t.Context(), config)
-	noError(t, err)
+	g := must(mesh.StartGateway(t.Context(), config))
 	defer c.stop(t, g)
 	until(t, "a gateway that serves", g.Active)
 	if again, err := mesh.StartGateway(t.Context(), config); !errors.Is(err, server.ErrInUse) {
@@ -466,9 +452,7 @@ func TestBackupMovesToAnotherCluster(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		if _, err := reader.Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must(reader.Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{}))
 	}
 	access := func(c *clustered) cluster.Config {
 		return cluster.Config{URL: c.URL(), Creds: filepath.Join(c.folder, "one"), Name: "backup"}

@@ -124,8 +124,7 @@ func proveNewest(t *testing.T, m *meshtest.Mesh, part verify.Summary) {
 		})
 	})
 	noError(t, err)
-	proof, err := mesh.Tree(m.State).Prove(part.First, first)
-	noError(t, err)
+	proof := must(mesh.Tree(m.State).Prove(part.First, first))
 	_, key := signed(t, m.State)
 	if p, err := verify.Proof(proof, []string{key}); err != nil || p.Decision != part.First {
 		t.Errorf("decision %d: %v", p.Decision, err)
@@ -137,13 +136,11 @@ func proveNewest(t *testing.T, m *meshtest.Mesh, part verify.Summary) {
 func damagedHashes(t *testing.T, m *meshtest.Mesh, file string) {
 	t.Helper()
 	hashes := filepath.Join(m.State, "tree", "hashes")
-	good, err := os.ReadFile(hashes)
-	noError(t, err)
+	good := must(os.ReadFile(hashes))
 	changed := make([]byte, len(good))
 	for name, content := range map[string][]byte{"gone": nil, "cut": good[:32], "changed": changed} {
 		noError(t, os.WriteFile(hashes, content, 0o600))
-		key, err := mesh.CheckpointKey(m.State)
-		noError(t, err)
+		key := must(mesh.CheckpointKey(m.State))
 		export := mesh.Use(t.Context(), m.State, m.Definition, func(s *mesh.Source) error {
 			_, err := s.Export(t.Context(), io.Discard, jetstream.ExportOptions{Key: key})
 			return err
@@ -218,9 +215,7 @@ func TestBackupOfALostEnd(t *testing.T) {
 		t.Fatalf("salvaged: %+v %v", made, err)
 	}
 	m.State = filepath.Join(t.TempDir(), "new")
-	if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}))
 	m.Start(t)
 	if got := m.Decisions(); got[len(got)-1].Seq <= made.Decisions {
 		t.Errorf("it goes on with %d behind %d", got[len(got)-1].Seq, made.Decisions)

@@ -24,8 +24,7 @@ import (
 // keysOf opens the key store of a mesh, as a command does beside it.
 func keysOf(t *testing.T, m *meshtest.Mesh) *accounts.Store {
 	t.Helper()
-	store, err := accounts.Open(m.State)
-	noError(t, err)
+	store := must(accounts.Open(m.State))
 	return store
 }
 
@@ -38,8 +37,7 @@ func operator(t *testing.T, m *meshtest.Mesh) *agents.Operator {
 
 func issued(t *testing.T, store *accounts.Store, agent bcp.AgentName, role bcp.Role, options ...accounts.IssueOption) accounts.Creds {
 	t.Helper()
-	creds, err := store.Issue(agent, role, time.Hour, options...)
-	noError(t, err)
+	creds := must(store.Issue(agent, role, time.Hour, options...))
 	return creds
 }
 
@@ -81,17 +79,13 @@ func TestRevokedCredentialsAreCutOff(t *testing.T) {
 	m := meshtest.Start(t, pair(100))
 	store, owner := keysOf(t, m), operator(t, m)
 	stolen, kept := issued(t, store, "mailer", bcp.RoleReader), issued(t, store, "main", bcp.RoleController)
-	ended, err := dial(t, m, "mailer", stolen)
-	noError(t, err)
-	stays, err := dial(t, m, "main", kept)
-	noError(t, err)
+	ended := must(dial(t, m, "mailer", stolen))
+	stays := must(dial(t, m, "main", kept))
 	m.Wait(t, func(d *bcp.Decision) bool {
 		return d.Kind == bcp.KindConnect && d.Key == stolen.PublicKey && d.Note == "127.0.0.1"
 	})
 	noError(t, store.Revoke(stolen.PublicKey))
-	if _, err := owner.ApplyCredentials(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(owner.ApplyCredentials(t.Context()))
 	if n := m.Count(credentialAct(bcp.CredentialRevoked, stolen.PublicKey)); n != 1 {
 		t.Errorf("%d records of it", n)
 	}
@@ -146,9 +140,7 @@ func TestChangesOfARestingMeshAreRecordedWhenItStarts(t *testing.T) {
 	if n := m.Count(credentialAct(bcp.CredentialRevoked, before.PublicKey)); n != 1 {
 		t.Errorf("%d records of the revocation", n)
 	}
-	if _, err := operator(t, m).ApplyCredentials(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(operator(t, m).ApplyCredentials(t.Context()))
 	if pending, _, err := store.Pending(time.Now()); err != nil || len(pending) > 0 {
 		t.Errorf("%v are not recorded: %v", pending, err)
 	}
@@ -156,8 +148,7 @@ func TestChangesOfARestingMeshAreRecordedWhenItStarts(t *testing.T) {
 
 func invite(t *testing.T, store *accounts.Store, within time.Duration) accounts.Token {
 	t.Helper()
-	token, err := store.Invite("mailer", bcp.RoleReader, within, time.Hour, accounts.Restriction{})
-	noError(t, err)
+	token := must(store.Invite("mailer", bcp.RoleReader, within, time.Hour, accounts.Restriction{}))
 	return token
 }
 
@@ -196,8 +187,7 @@ func TestInvitationIsGoodOnce(t *testing.T) {
 	mailer.Dial(t, m.URL(), text)
 	refusedToJoin(t, m, "again", token.Text())
 	m.Wait(t, credentialAct(bcp.CredentialRefused, token.PublicKey))
-	users, err := store.Users()
-	noError(t, err)
+	users := must(store.Users())
 	if !slices.ContainsFunc(users, func(u accounts.User) bool { return u.PublicKey == d.Key && u.Agent == "mailer" && u.Valid(time.Now()) }) {
 		t.Error("who joined is not on record")
 	}
@@ -206,9 +196,7 @@ func TestInvitationIsGoodOnce(t *testing.T) {
 	noError(t, store.Revoke(cancelled.PublicKey))
 	refusedToJoin(t, m, "cancelled", cancelled.Text())
 	taken := invite(t, store, time.Hour)
-	if _, err := store.RevokeAll("mailer", 0); err != nil {
-		t.Fatal(err)
-	}
+	must(store.RevokeAll("mailer", 0))
 	refusedToJoin(t, m, "all of the agent's are revoked", taken.Text())
 	over := invite(t, store, time.Second)
 	time.Sleep(time.Until(over.Ends.Add(2 * time.Second)))
@@ -234,8 +222,7 @@ func TestInvitationGrantsNothingElse(t *testing.T) {
 	store := keysOf(t, m)
 	mine, other := invite(t, store, time.Hour), invite(t, store, time.Hour)
 	seed, token, _ := strings.Cut(strings.TrimPrefix(mine.Text(), "bcpjoin1."), ".")
-	pair, err := nkeys.FromSeed([]byte(seed))
-	noError(t, err)
+	pair := must(nkeys.FromSeed([]byte(seed)))
 	refused := make(chan error, 100)
 	conn, err := nats.Connect(m.URL(), nats.UserJWT(func() (string, error) { return token, nil }, pair.Sign), nats.NoReconnect(),
 		nats.CustomInboxPrefix(subjects.JoinInbox(mine.PublicKey)), nats.SkipSubjectValidation(), nats.Timeout(meshtest.Patience),
@@ -264,9 +251,7 @@ func TestInvitationGrantsNothingElse(t *testing.T) {
 	for _, subject := range []string{
 		">", "*", "bcp.>", subjects.Joins, subjects.JoinInbox(other.PublicKey) + ".>", "_INBOX.>", "_INBOX_*.>", subjects.QueriesOf("mailer"), subjects.Alerts(), "$SYS.>", "$JS.>",
 	} {
-		if _, err := conn.SubscribeSync(subject); err != nil {
-			t.Fatal(err)
-		}
+		must(conn.SubscribeSync(subject))
 		next("subscribe " + subject)
 	}
 	// Nonsense in the right place is refused, and counts for nothing.
@@ -316,24 +301,18 @@ func TestFloodOfJoins(t *testing.T) {
 		t.Fatal(err)
 	}
 	seed, token, _ := strings.Cut(strings.TrimPrefix(used.Text(), "bcpjoin1."), ".")
-	pair, err := nkeys.FromSeed([]byte(seed))
-	noError(t, err)
+	pair := must(nkeys.FromSeed([]byte(seed)))
 	conn, err := nats.Connect(m.URL(), nats.UserJWT(func() (string, error) { return token, nil }, pair.Sign), nats.NoReconnect(),
 		nats.CustomInboxPrefix(subjects.JoinInbox(used.PublicKey)), nats.Timeout(meshtest.Patience))
 	noError(t, err)
 	defer conn.Close()
-	own, err := nkeys.CreateUser()
-	noError(t, err)
-	key, err := own.PublicKey()
-	noError(t, err)
-	proof, err := own.Sign(bcp.JoinStatement(used.PublicKey, key, bcp.Digest{}))
-	noError(t, err)
-	body, err := bcp.Encode(bcp.JoinRequest{Type: bcp.TypeJoinRequest, Key: key, Signature: proof}, bcp.JSON)
-	noError(t, err)
+	own := must(nkeys.CreateUser())
+	key := must(own.PublicKey())
+	proof := must(own.Sign(bcp.JoinStatement(used.PublicKey, key, bcp.Digest{})))
+	body := must(bcp.Encode(bcp.JoinRequest{Type: bcp.TypeJoinRequest, Key: key, Signature: proof}, bcp.JSON))
 	ask := func() string {
 		t.Helper()
-		reply, err := conn.Request(subjects.Join(used.PublicKey), body, meshtest.Patience)
-		noError(t, err)
+		reply := must(conn.Request(subjects.Join(used.PublicKey), body, meshtest.Patience))
 		var refused struct{ Error string }
 		noError(t, json.Unmarshal(reply.Data, &refused))
 		return refused.Error
@@ -354,13 +333,11 @@ func TestFloodOfJoins(t *testing.T) {
 		noError(t, err)
 		pending = len(changes) > 0
 	}
-	before, err := store.Stamp()
-	noError(t, err)
+	before := must(store.Stamp())
 	for range flood {
 		ask()
 	}
-	after, err := store.Stamp()
-	noError(t, err)
+	after := must(store.Stamp())
 	if n := m.Count(credentialAct(bcp.CredentialRefused, used.PublicKey)); n > 10 || n == 0 {
 		t.Errorf("%d refusals are recorded one by one", n)
 	}

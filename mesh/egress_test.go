@@ -76,9 +76,7 @@ func TestEgressBudgetOutlivesEverything(t *testing.T) {
 		t.Errorf("%+v, %+v", exhausted, e)
 	}
 	// More budget lets one more through, and what was spent stays so.
-	if _, err := m.Reload(t.Context(), meshtest.Parse(t, withNetwork("egress_budget_bits: 441\n"))); err != nil {
-		t.Fatal(err)
-	}
+	must(m.Reload(t.Context(), meshtest.Parse(t, withNetwork("egress_budget_bits: 441\n"))))
 	k = keeperOf(t, m, "reader")
 	if err := k.Reserve(t.Context(), composed("c", url)); err != nil {
 		t.Errorf("after a reload: %v", err)
@@ -98,16 +96,12 @@ func TestEgressHostsAreReloaded(t *testing.T) {
 	noError(t, k.Reserve(t.Context(), composed("a", "https://a.example.net/")))
 	files := withNetwork("")
 	files["reader.md"] = strings.Replace(files["reader.md"], ", '*.example.net'", "", 1)
-	if _, err := m.Reload(t.Context(), meshtest.Parse(t, files)); err != nil {
-		t.Fatal(err)
-	}
+	must(m.Reload(t.Context(), meshtest.Parse(t, files)))
 	if err := k.Reserve(t.Context(), composed("b", "https://a.example.net/")); !errors.Is(err, guard.HostDenied) {
 		t.Errorf("a host that is not listed any more: %v", err)
 	}
 	files["reader.md"] = strings.Replace(files["reader.md"], "network: [docs.example.org]\n", "", 1)
-	if _, err := m.Reload(t.Context(), meshtest.Parse(t, files)); err != nil {
-		t.Fatal(err)
-	}
+	must(m.Reload(t.Context(), meshtest.Parse(t, files)))
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	if err := k.Reserve(ctx, composed("c", "https://docs.example.org/")); err == nil {
@@ -135,9 +129,7 @@ func TestKeeperMayDoNothingElse(t *testing.T) {
 		tried++
 	}
 	for _, subject := range []string{subjects.QueriesOf("reader"), subjects.DeliveriesOf(bcp.RoleReader, "reader"), subjects.Egress("reader"), subjects.Alerts(), ">"} {
-		if _, err := stock.SubscribeSync(subject); err != nil {
-			t.Fatal(err)
-		}
+		must(stock.SubscribeSync(subject))
 		tried++
 	}
 	stock.Sync(t)

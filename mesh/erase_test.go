@@ -140,8 +140,7 @@ func TestErase(t *testing.T) {
 			}
 		}
 		for subject, secret := range secrets {
-			s, err := subjects.Parse(subject)
-			noError(t, err)
+			s := must(subjects.Parse(subject))
 			old := s.Day < "2026-03-11" && s.Controller == "main"
 			if found := filesWith(t, m.State, secret); (len(found) == 0) != old {
 				t.Errorf("%s: the key %s is in %v", when, subject, found)
@@ -166,13 +165,9 @@ func TestErase(t *testing.T) {
 	m.Stop(t)
 
 	var file bytes.Buffer
-	if _, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Version: "test"}); err != nil {
-		t.Fatal(err)
-	}
+	must(backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Version: "test"}))
 	m.State = filepath.Join(t.TempDir(), "restored")
-	if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}))
 	m.Start(t)
 	project(t, m, 1)
 	check("restored")
@@ -194,8 +189,7 @@ func checkErased(t *testing.T, m *meshtest.Mesh, when string) {
 	if _, err := meshtest.CheckStream(t, js, nil); err != nil {
 		t.Errorf("%s: %v", when, err)
 	}
-	journal, err := jetstream.OpenJournal(t.Context(), js)
-	noError(t, err)
+	journal := must(jetstream.OpenJournal(t.Context(), js))
 	keys := jetstream.NewSealingKeys(js)
 	erased, kept := 0, 0
 	if err := journal.Replay(t.Context(), func(record []byte) error {
@@ -279,8 +273,7 @@ func TestRawRetention(t *testing.T) {
 		m.Settle(t)
 		m.Stop(t)
 		js, end := m.Streams(t)
-		journal, err := jetstream.OpenJournal(t.Context(), js)
-		noError(t, err)
+		journal := must(jetstream.OpenJournal(t.Context(), js))
 		keys, n := jetstream.NewSealingKeys(js), 0
 		if err := journal.Replay(t.Context(), func(record []byte) error {
 			d, err := keys.Decode(t.Context(), record)

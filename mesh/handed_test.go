@@ -120,10 +120,3 @@ func TestSealedValuesReachWhomTheyAreHandedTo(t *testing.T) {
 		})
 	}
 }
-
-func must(b []byte, err error) []byte {
-	if err != nil {
-		panic(err)
-	}
-	return b
-}

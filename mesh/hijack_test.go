@@ -121,8 +121,7 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 	if read.Failed || read.Source != guard.Web || strings.Count(read.Untrusted, "\n[") != 1 {
 		t.Fatalf("%+v", read)
 	}
-	env, err := os.ReadFile(envFile)
-	noError(t, err)
+	env := must(os.ReadFile(envFile))
 	stolen := strings.TrimSpace(strings.TrimPrefix(string(env), "API_KEY="))
 
 	// By HTTP, in a name, in a redirect, over IPv6, and in spellings that other parsers read otherwise.
@@ -222,7 +221,6 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 
 func arguments(t *testing.T, name, value string) jsontext.Value {
 	t.Helper()
-	b, err := json.Marshal(map[string]string{name: value})
-	noError(t, err)
+	b := must(json.Marshal(map[string]string{name: value}))
 	return b
 }

@@ -122,10 +122,8 @@ func runTaskBy(t *testing.T, c *agents.Connection, task agents.RunTask) (*agents
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 	defer cancel()
-	run, err := agents.NewRequester(c).Run(ctx, "desk", "all", task)
-	noError(t, err)
-	end, err := run.Wait(ctx)
-	noError(t, err)
+	run := must(agents.NewRequester(c).Run(ctx, "desk", "all", task))
+	end := must(run.Wait(ctx))
 	return run, end
 }
 
@@ -174,9 +172,7 @@ func TestReloadOfAKernel(t *testing.T) {
 	head, _, _ := strings.Cut(strict["agents/desk.md"], "  rules:\n")
 	_, channels, _ := strings.Cut(strict["agents/desk.md"], "bcp_channels:\n")
 	strict["agents/desk.md"] = head + "bcp_channels:\n" + channels
-	if _, err := m.Reload(t.Context(), meshtest.Parse(t, strict)); err != nil {
-		t.Fatal(err)
-	}
+	must(m.Reload(t.Context(), meshtest.Parse(t, strict)))
 	if end := runAnew(t, m, "Tell kim."); end.Status != "blocked" || end.Code != "not_declassified" {
 		t.Errorf("without the rule the run ended as %+v", end)
 	}
@@ -184,8 +180,7 @@ func TestReloadOfAKernel(t *testing.T) {
 	gone["agents/desk.md"] = agentFile("desk", "", controls("mailer", 100))
 	gone["agents/main.md"] = agentFile("main", "", controls("mailer", 100))
 	gone["agents/mailer.md"] = agentFile("mailer", "", reads("desk"), reads("main"))
-	reloaded, err := m.Reload(t.Context(), meshtest.Parse(t, gone))
-	noError(t, err)
+	reloaded := must(m.Reload(t.Context(), meshtest.Parse(t, gone)))
 	for _, taken := range []string{"- main (controller) may publish bcp.v1.run.main.desk.all", "- mail (tool) may subscribe bcp.v1.call.mail.>"} {
 		if !slices.Contains(reloaded.Changes, taken) {
 			t.Errorf("without the kernel there is no %q in %q", taken, reloaded.Changes)

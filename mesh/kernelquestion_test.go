@@ -35,8 +35,7 @@ func TestAControllerIsAsked(t *testing.T) {
 		return c
 	}
 	asked := func(c *agents.Connection) *agents.Run {
-		run, err := agents.NewRequester(c).Run(ctx, "desk", "all", agents.RunTask{ID: "once", Task: "Tell kim how I feel."})
-		noError(t, err)
+		run := must(agents.NewRequester(c).Run(ctx, "desk", "all", agents.RunTask{ID: "once", Task: "Tell kim how I feel."}))
 		looking, stop := context.WithCancel(ctx)
 		defer stop()
 		end, err := run.Follow(looking, func(r bcp.RunReceipt) {
@@ -77,9 +76,7 @@ func TestAControllerIsAsked(t *testing.T) {
 		t.Errorf("the question tells %s", told)
 	}
 	// What it was told by the question and the end, it knows in its next task.
-	if _, err := agents.NewRequester(connect()).Run(ctx, "desk", "all", agents.RunTask{Task: "Again."}); err != nil {
-		t.Fatal(err)
-	}
+	must(agents.NewRequester(connect()).Run(ctx, "desk", "all", agents.RunTask{Task: "Again."}))
 	if label := taskOf(t, m); label.Width() != 8 {
 		t.Errorf("its next task is %+v", label)
 	}

@@ -34,25 +34,21 @@ func TestKeysOfAgentsAreReplacedUnderTraffic(t *testing.T) {
 	for name, creds := range old {
 		file := filepath.Join(folder, string(name))
 		noError(t, creds.WriteFile(file))
-		c, err := agents.Connect(ctx, m.URL(), agents.CredsFile(file), agents.Options{Name: name})
-		noError(t, err)
+		c := must(agents.Connect(ctx, m.URL(), agents.CredsFile(file), agents.Options{Name: name}))
 		t.Cleanup(c.Close)
 		clients[name] = c
 	}
 	all := startTraffic(ctx, t, m, clients["main"], clients["mailer"])
 	end := time.Now().Add(4 * time.Second)
 	noError(t, store.RotateAccounts(4*time.Second))
-	if _, err := owner.ApplyCredentials(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(owner.ApplyCredentials(ctx))
 	if time.Now().Before(end) {
 		if _, err := dial(t, m, "mailer", old["mailer"]); err != nil && time.Now().Before(end) {
 			t.Errorf("in the overlap: %v", err)
 		}
 	}
 	for name := range old {
-		next, err := store.Issue(name, 0, 0)
-		noError(t, err)
+		next := must(store.Issue(name, 0, 0))
 		noError(t, next.ReplaceFile(filepath.Join(folder, string(name))))
 		m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindConnect && d.Key == next.PublicKey })
 	}

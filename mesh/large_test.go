@@ -31,8 +31,7 @@ func TestApproversAreNotBuried(t *testing.T) {
 	m := meshtest.Start(t, files)
 	main, mailer := connect(t, m)
 	clerk, ann := reader(t, m, "clerk"), approver(t, m, "ann")
-	text, err := json.Marshal(strings.Repeat(strings.Repeat("キ", 24)+" ", 1000))
-	noError(t, err)
+	text := must(json.Marshal(strings.Repeat(strings.Repeat("キ", 24)+" ", 1000)))
 	for range 20 {
 		if r := mailer.Push(t, "main", "books", `{"book":`+string(text)+`}`, ""); r.Fields["success"] != true {
 			t.Fatal(r.JSON)

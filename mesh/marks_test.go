@@ -46,8 +46,7 @@ func (m marked) creds(name bcp.AgentName) string {
 
 func (m marked) connect(t *testing.T, name bcp.AgentName) *agents.Connection {
 	t.Helper()
-	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsFile(m.creds(name)), agents.Options{Name: name})
-	noError(t, err)
+	c := must(agents.Connect(t.Context(), m.URL(), agents.CredsFile(m.creds(name)), agents.Options{Name: name}))
 	t.Cleanup(c.Close)
 	return c
 }
@@ -81,8 +80,7 @@ func (m marked) refused(t *testing.T, controller, reader bcp.AgentName) {
 		t.Fatal(err)
 	}
 	ask := &nats.Msg{Subject: subjects.Ask(controller, reader), Data: []byte(askUrgent), Header: nats.Header{bcp.MarkHeader: {strings.TrimSpace(string(content))}}}
-	reply, err := to.NATS().RequestMsg(ask, meshtest.Patience)
-	noError(t, err)
+	reply := must(to.NATS().RequestMsg(ask, meshtest.Patience))
 	var refusal bcp.Refusal
 	if err := bcp.Decode(reply.Data, bcp.JSON, &refusal); err != nil || refusal.Error != bcp.Unavailable {
 		t.Errorf("%s asks %s: %s", controller, reader, reply.Data)
@@ -92,18 +90,14 @@ func (m marked) refused(t *testing.T, controller, reader bcp.AgentName) {
 func (m marked) backup(t *testing.T) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	if _, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}))
 	return file.Bytes()
 }
 
 func (m marked) restore(t *testing.T, backup []byte) {
 	t.Helper()
 	m.State = filepath.Join(t.TempDir(), "restored")
-	if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(backup)}, m.State, mesh.BackupOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(backup)}, m.State, mesh.BackupOptions{}))
 }
 
 func (m marked) alerts(kind bcp.AlertKind, about bcp.AgentName) int {
@@ -202,9 +196,7 @@ func TestPersonShowsARollback(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 		defer cancel()
 		for range 2 { // the second list comes with a mark, since the first has said that there is none
-			if _, err := agents.NewApprover(c).List(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(agents.NewApprover(c).List(ctx))
 		}
 	}
 	m.Stop(t)
@@ -250,8 +242,7 @@ func TestStrangeMarks(t *testing.T) {
 	m.Stop(t)
 	m.restore(t, old)
 	m.Start(t)
-	stolen, err := os.ReadFile(m.creds("main") + ".mark")
-	noError(t, err)
+	stolen := must(os.ReadFile(m.creds("main") + ".mark"))
 	noError(t, os.WriteFile(m.creds("clerk")+".mark", stolen, 0o600))
 	m.exchange(t, "other", "clerk")
 	noError(t, os.WriteFile(m.creds("clerk")+".mark", []byte("AAAA\n"), 0o600))

@@ -188,9 +188,7 @@ func TestRepeatUntilSeen(t *testing.T) {
 		Name: "again", Person: "ann", Webhook: bcp.SecretName{Variable: "DESK"}, Format: bcp.WebhookJSON, Topics: []bcp.NoticeTopic{bcp.TopicHeld},
 		Severity: bcp.SeverityWarning, Repeat: 100 * time.Millisecond, Gather: time.Millisecond,
 	}}
-	if _, err := m.Reload(t.Context(), &next); err != nil {
-		t.Fatal(err)
-	}
+	must(m.Reload(t.Context(), &next))
 	seen := map[string]bool{}
 	for range 3 {
 		if n := h.next(t, seen); n.Item != item {
@@ -225,8 +223,7 @@ func TestNotificationsOnACluster(t *testing.T) {
 	start := func(name string) *mesh.Gateway {
 		config := c.config(t, def, name)
 		config.Environ = []string{"DESK=" + h.URL}
-		g, err := mesh.StartGateway(t.Context(), config)
-		noError(t, err)
+		g := must(mesh.StartGateway(t.Context(), config))
 		t.Cleanup(func() { c.stop(t, g) })
 		return g
 	}
@@ -238,9 +235,8 @@ func TestNotificationsOnACluster(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		if _, err := agents.NewReader(conn).Push(ctx, "main", "digest", map[string]string{"summary": "nothing is new"}, agents.PushOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := agents.NewReader(conn).Push(ctx, "main", "digest", map[string]string{"summary": "nothing is new"}, agents.PushOptions{})
+		noError(t, err)
 	}
 	push()
 	seen := map[string]bool{}

@@ -21,8 +21,7 @@ import (
 func byPasskey(t testing.TB, p *meshtest.Passkey, signed, sent act) string {
 	t.Helper()
 	challenge := sha256.Sum256(bcp.Statement(signed.item, signed.verb, signed.digest, signed.expires))
-	assertion, err := json.Marshal(p.Sign(t, challenge[:]))
-	noError(t, err)
+	assertion := must(json.Marshal(p.Sign(t, challenge[:])))
 	return strings.Replace(sent.text(""), `"signature":""`, `"passkey":`+string(assertion), 1)
 }
 
@@ -41,14 +40,12 @@ func TestPasskeysDecide(t *testing.T) {
 	elsewhere := *own
 	elsewhere.Origin = "https://evil.example"
 	ann, bob := person{meshtest.NewAgent(bcp.Agent{Name: "ann"})}, approver(t, m, "bob")
-	token, err := store.Invite("ann", bcp.RoleApprover, time.Hour, time.Hour, accounts.Restriction{}, accounts.InviteBound)
-	noError(t, err)
+	token := must(store.Invite("ann", bcp.RoleApprover, time.Hour, time.Hour, accounts.Restriction{}, accounts.InviteBound))
 	refusedToJoin(t, m, "without a passkey", token.Text())
 	if _, name, role, err := agents.Join(t.Context(), m.URL(), token.Text(), own.Hash()); err != nil || name != "ann" || role != bcp.RoleApprover {
 		t.Fatalf("%s, %s, %v", name, role, err)
 	}
-	bound, err := store.Issue("ann", bcp.RoleApprover, time.Hour, accounts.BoundTo(own.Hash()))
-	noError(t, err)
+	bound := must(store.Issue("ann", bcp.RoleApprover, time.Hour, accounts.BoundTo(own.Hash())))
 	ann.Dial(t, m.URL(), bound.Text())
 	for range 3 {
 		mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, "")
@@ -82,8 +79,7 @@ func TestPasskeysDecide(t *testing.T) {
 	}
 
 	// A client of ours sends nothing that could only be refused, and what is signed already.
-	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(bound.Text()), agents.Options{Name: "ann"})
-	noError(t, err)
+	c := must(agents.Connect(t.Context(), m.URL(), agents.CredsText(bound.Text()), agents.Options{Name: "ann"}))
 	t.Cleanup(c.Close)
 	desk := agents.NewApprover(c)
 	if err := desk.Approve(t.Context(), view); !errors.Is(err, agents.ErrBound) {

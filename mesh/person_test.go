@@ -88,8 +88,7 @@ func edits(view bcp.ItemView, response string) act {
 // sign returns the signature that the act needs, by p's key.
 func (p person) sign(t testing.TB, a act) string {
 	t.Helper()
-	signature, err := p.Opts.SignatureCB(bcp.Statement(a.item, a.verb, a.digest, a.expires))
-	noError(t, err)
+	signature := must(p.Opts.SignatureCB(bcp.Statement(a.item, a.verb, a.digest, a.expires)))
 	return base64.StdEncoding.EncodeToString(signature)
 }
 
@@ -131,7 +130,6 @@ const (
 // claimedKey is the subject of a user JWT.
 func claimedKey(t testing.TB, token string) string {
 	t.Helper()
-	claims, err := jwt.DecodeUserClaims(token)
-	noError(t, err)
+	claims := must(jwt.DecodeUserClaims(token))
 	return claims.Subject
 }

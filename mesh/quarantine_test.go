@@ -78,8 +78,7 @@ func TestQuarantine(t *testing.T) {
 
 	js, end := m.Streams(t)
 	defer end()
-	journal, err := jetstream.OpenJournal(t.Context(), js)
-	noError(t, err)
+	journal := must(jetstream.OpenJournal(t.Context(), js))
 	keys, sealed := jetstream.NewSealingKeys(js), ""
 	if err := journal.Replay(t.Context(), func(record []byte) error {
 		d, err := keys.Decode(t.Context(), record)

@@ -45,9 +45,7 @@ func TestRebuild(t *testing.T) {
 	}
 	_, before := shown()
 	js, end := m.Streams(t)
-	if _, err := js.Publish(ctx, before[jetstream.LedgerStream][0].Subject, []byte("a lie"), natsjs.WithMsgID("x")); err != nil {
-		t.Fatal(err)
-	}
+	must(js.Publish(ctx, before[jetstream.LedgerStream][0].Subject, []byte("a lie"), natsjs.WithMsgID("x")))
 	end()
 	rebuild = true
 	m.Start(t)
@@ -55,8 +53,7 @@ func TestRebuild(t *testing.T) {
 	// Which lines of the ledger are one message depends on how the journal grew.
 	lines := func(messages []natsjs.RawStreamMsg) (all []natsjs.RawStreamMsg) {
 		for _, msg := range messages {
-			of, err := bcp.DecodeLedgerLines(msg.Data)
-			noError(t, err)
+			of := must(bcp.DecodeLedgerLines(msg.Data))
 			for _, line := range of {
 				all = append(all, natsjs.RawStreamMsg{Subject: msg.Subject, Data: bcp.EncodeLedgerLine(&line)})
 			}

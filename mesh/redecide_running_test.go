@@ -41,9 +41,8 @@ func redecideRunning(t *testing.T, m *meshtest.Mesh, def *bcp.Mesh) *compared {
 	t.Helper()
 	c := &compared{count: map[state.Comparison]int{}}
 	o := operator(t, m)
-	if _, err := mesh.Dial(m.State, def, operatorOf(o)).Redecide(t.Context(), mesh.RedecideOptions{Definition: def, Version: "test", Each: c.each}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := mesh.Dial(m.State, def, operatorOf(o)).Redecide(t.Context(), mesh.RedecideOptions{Definition: def, Version: "test", Each: c.each})
+	noError(t, err)
 	return c
 }
 

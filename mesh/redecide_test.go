@@ -39,9 +39,7 @@ func redecide(t *testing.T, m *meshtest.Mesh, def *bcp.Mesh, change func(*mesh.R
 	if change != nil {
 		change(&o)
 	}
-	if _, err := redecideFolder(t.Context(), m.State, m.Definition, o); err != nil {
-		t.Fatal(err)
-	}
+	must(redecideFolder(t.Context(), m.State, m.Definition, o))
 	return c
 }
 
@@ -130,10 +128,8 @@ func TestRedecide(t *testing.T) {
 
 	// Lost is not expired.
 	js, end = m.Streams(t)
-	stream, err := js.Stream(t.Context(), jetstream.KeyStream)
-	noError(t, err)
-	info, err := stream.Info(t.Context())
-	noError(t, err)
+	stream := must(js.Stream(t.Context(), jetstream.KeyStream))
+	info := must(stream.Info(t.Context()))
 	for seq := uint64(1); seq <= info.State.LastSeq; seq++ {
 		_ = stream.DeleteMsg(t.Context(), seq) // some are deleted already
 	}

@@ -194,9 +194,7 @@ func TestViolationsAreAudited(t *testing.T) {
 			subjects.Deliver(bcp.RoleController, "main", "mailer"), subjects.Commit(), "$JS.API.STREAM.PURGE.BCP_AUDIT", "$SYS.REQ.CLAIMS.UPDATE",
 		}
 		for _, s := range subscriptions {
-			if _, err := a.Subscribe(s, func(*nats.Msg) {}); err != nil {
-				t.Fatal(err)
-			}
+			must(a.Subscribe(s, func(*nats.Msg) {}))
 		}
 		for _, s := range publishes {
 			noError(t, a.Publish(s, nil))

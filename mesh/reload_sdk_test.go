@@ -13,8 +13,7 @@ import (
 // sdk connects with the Go client, which comes back where it is disconnected.
 func sdk(t *testing.T, m *meshtest.Mesh, name bcp.AgentName) *agents.Connection {
 	t.Helper()
-	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, name, 0)), agents.Options{Name: name})
-	noError(t, err)
+	c := must(agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, name, 0)), agents.Options{Name: name}))
 	t.Cleanup(c.Close)
 	return c
 }

@@ -129,8 +129,7 @@ func checkStreams(t *testing.T, m *meshtest.Mesh) meshtest.Journal {
 	for _, c := range m.Definition.Channels {
 		budgets[string(c.Controller)+" "+string(c.Reader)] = int64(c.Budget)
 	}
-	journal, err := meshtest.CheckStream(t, js, budgets)
-	noError(t, err)
+	journal := must(meshtest.CheckStream(t, js, budgets))
 	balances := map[string]bcp.Balance{}
 	for _, line := range meshtest.CheckProjections(t, js, journal.Decisions) {
 		balances[fmt.Sprintf("%s %s %d", line.Controller, line.Reader, line.Epoch)] = line.Balance

@@ -148,8 +148,7 @@ func streamsWithout(t *testing.T, m *meshtest.Mesh, canary string, messages int)
 		t.Errorf("the streams are %v, and docs/operators.md tells what %v hold", names, want)
 	}
 	raw, keys := 0, jetstream.NewSealingKeys(js)
-	journal, err := jetstream.OpenJournal(t.Context(), js)
-	noError(t, err)
+	journal := must(jetstream.OpenJournal(t.Context(), js))
 	if err := journal.Replay(t.Context(), func(record []byte) error {
 		d, err := keys.Decode(t.Context(), record)
 		if err != nil {
@@ -250,12 +249,9 @@ func TestAuditorReadsAuditAndLedgerAlone(t *testing.T) {
 	project(t, m, push.Seq)
 
 	ann := m.Connect(t, "ann", bcp.RoleAuditor)
-	js, err := natsjs.NewWithAPIPrefix(ann.Conn, subjects.AuditPrefix)
-	noError(t, err)
-	audit, err := js.Stream(t.Context(), jetstream.AuditStream)
-	noError(t, err)
-	msg, err := audit.GetMsg(t.Context(), push.Seq)
-	noError(t, err)
+	js := must(natsjs.NewWithAPIPrefix(ann.Conn, subjects.AuditPrefix))
+	audit := must(js.Stream(t.Context(), jetstream.AuditStream))
+	msg := must(audit.GetMsg(t.Context(), push.Seq))
 	shown, err := bcp.DecodeDecision(msg.Data)
 	if err != nil || shown.Kind != bcp.KindPush || shown.Delivery != push.Delivery || shown.Payload != nil || shown.Salt != [16]byte{} {
 		t.Errorf("the audit shows %+v, %v", shown, err)
@@ -263,11 +259,8 @@ func TestAuditorReadsAuditAndLedgerAlone(t *testing.T) {
 	if want := push.Commit(push.Payload); shown.PayloadCommitment != want {
 		t.Errorf("commitment %x, not %x", shown.PayloadCommitment, want)
 	}
-	ledger, err := js.Stream(t.Context(), jetstream.LedgerStream)
-	noError(t, err)
-	if msg, err = ledger.GetLastMsgForSubject(t.Context(), subjects.Ledger("main", "mailer")); err != nil {
-		t.Fatal(err)
-	}
+	ledger := must(js.Stream(t.Context(), jetstream.LedgerStream))
+	msg = must(ledger.GetLastMsgForSubject(t.Context(), subjects.Ledger("main", "mailer")))
 	if line, err := bcp.DecodeLedgerLine(msg.Data); err != nil || line.Balance.Settled != bcp.Bit {
 		t.Errorf("the ledger shows %+v, %v", line, err)
 	}

@@ -99,9 +99,7 @@ func TestSlowReader(t *testing.T) {
 	for got := map[string]bool{}; len(got) < asked; {
 		again := m.Connect(t, "mailer", bcp.RoleReader)
 		messages, closed := make(chan *nats.Msg, 1<<16), again.StatusChanged(nats.CLOSED)
-		if _, err := again.ChanSubscribe(subjects.QueriesOf("mailer"), messages); err != nil {
-			t.Fatal(err)
-		}
+		must(again.ChanSubscribe(subjects.QueriesOf("mailer"), messages))
 		for open := true; open && len(got) < asked; {
 			select {
 			case msg := <-messages:

@@ -16,8 +16,7 @@ import (
 // snapshotFiles lists the snapshots of a mesh, newest first.
 func snapshotFiles(t *testing.T, m *meshtest.Mesh) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(m.State, "snapshots", "*.snapshot"))
-	noError(t, err)
+	files := must(filepath.Glob(filepath.Join(m.State, "snapshots", "*.snapshot")))
 	slices.Sort(files)
 	slices.Reverse(files)
 	return files
@@ -87,8 +86,7 @@ func TestStartFromSnapshot(t *testing.T) {
 	}
 	saved := map[string][]byte{}
 	for _, name := range files {
-		b, err := os.ReadFile(name)
-		noError(t, err)
+		b := must(os.ReadFile(name))
 		saved[name] = b
 	}
 	putBack := func() {

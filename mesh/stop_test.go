@@ -97,13 +97,10 @@ func TestStopWhileNothingCanBeTold(t *testing.T) {
 	m := meshtest.Start(t, pair(1000))
 	mailer := m.Connect(t, "mailer", bcp.RoleReader)
 	m.Settle(t)
-	stream, err := m.Mesh.JetStream().Stream(t.Context(), jetstream.CommitStream)
-	noError(t, err)
+	stream := must(m.Mesh.JetStream().Stream(t.Context(), jetstream.CommitStream))
 	info := stream.CachedInfo()
 	info.Config.MaxMsgs = int64(info.State.Msgs)
-	if _, err := m.Mesh.JetStream().UpdateStream(t.Context(), info.Config); err != nil {
-		t.Fatal(err)
-	}
+	must(m.Mesh.JetStream().UpdateStream(t.Context(), info.Config))
 	noError(t, mailer.Conn.Publish(pushAlert, mailer.Encode(meshtest.PushText("main", "alerts", `{"urgent":true}`, ""))))
 	const kept, lane = 4096, 256
 	var told atomic.Int64

@@ -43,14 +43,11 @@ func TestStorage(t *testing.T) {
 	page := make([]byte, 512<<10)
 	for range 2 * limit / len(page) { // twice what there is
 		msg := &nats.Msg{Subject: subjects.Ledger("main", "mailer"), Data: page, Header: nats.Header{"Bcp-Decision": {"0"}}}
-		if _, err := js.PublishMsg(t.Context(), msg); err != nil {
-			t.Fatal(err)
-		}
+		must(js.PublishMsg(t.Context(), msg))
 	}
 	held := uint64(0)
 	for _, name := range jetstream.Projections() {
-		stream, err := js.Stream(t.Context(), name)
-		noError(t, err)
+		stream := must(js.Stream(t.Context(), name))
 		info := stream.CachedInfo()
 		if info.Config.Discard != natsjs.DiscardOld || info.Config.MaxBytes <= 0 || info.State.Bytes > uint64(info.Config.MaxBytes) {
 			t.Errorf("%s holds %d bytes with %+v", name, info.State.Bytes, info.Config)
@@ -62,10 +59,8 @@ func TestStorage(t *testing.T) {
 	}
 	fill := func(js natsjs.JetStream, until func(status.Storage, error) bool) {
 		t.Helper()
-		journal, err := jetstream.OpenJournal(t.Context(), js)
-		noError(t, err)
-		state, err := state.New(state.Config{Mesh: m.Definition, Version: "test"})
-		noError(t, err)
+		journal := must(jetstream.OpenJournal(t.Context(), js))
+		state := must(state.New(state.Config{Mesh: m.Definition, Version: "test"}))
 		if err := journal.Replay(t.Context(), func(b []byte) error {
 			d, err := bcp.DecodeDecision(b)
 			return errors.Join(err, state.Apply(&d, bcp.RecordDigest(b)))
@@ -74,11 +69,9 @@ func TestStorage(t *testing.T) {
 		}
 		for {
 			d := state.DecideEvent(bcp.Moment{}, bcp.Decision{Kind: bcp.KindProcess, Agent: "mailer", Event: bcp.ProcessStarted, Note: strings.Repeat("a", len(page))})
-			record, err := bcp.EncodeDecision(&d)
-			noError(t, err)
+			record := must(bcp.EncodeDecision(&d))
 			full := errors.Join(journal.Append(t.Context(), [][]byte{record}), state.Apply(&d, bcp.RecordDigest(record)))
-			s, err := jetstream.Measure(t.Context(), js)
-			noError(t, err)
+			s := must(jetstream.Measure(t.Context(), js))
 			if until(s, full) {
 				return
 			}

@@ -188,8 +188,7 @@ var pushAlert = subjects.Push("mailer", "main", "alerts")
 func client(t testing.TB, m *meshtest.Mesh, name bcp.AgentName, role bcp.Role, o agents.Options) *agents.Connection {
 	t.Helper()
 	o.Name = name
-	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, name, role)), o)
-	noError(t, err)
+	c := must(agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, name, role)), o))
 	t.Cleanup(c.Close)
 	return c
 }
@@ -200,4 +199,12 @@ func noError(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// must returns a value that a test cannot go on without.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

@@ -29,10 +29,8 @@ func TestDecideTogether(t *testing.T) {
 		if passkey != nil {
 			bound = append(bound, accounts.BoundTo(passkey.Hash()))
 		}
-		creds, err := store.Issue("ann", bcp.RoleApprover, time.Hour, bound...)
-		noError(t, err)
-		c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(creds.Text()), agents.Options{Name: "ann"})
-		noError(t, err)
+		creds := must(store.Issue("ann", bcp.RoleApprover, time.Hour, bound...))
+		c := must(agents.Connect(t.Context(), m.URL(), agents.CredsText(creds.Text()), agents.Options{Name: "ann"}))
 		t.Cleanup(c.Close)
 		desk := agents.NewApprover(c)
 		for range 3 {
@@ -46,8 +44,7 @@ func TestDecideTogether(t *testing.T) {
 		var decisions []bcp.Approval
 		var statements, salts [][]byte
 		for i := range items {
-			view, err := desk.View(t.Context(), items[i].ID)
-			noError(t, err)
+			view := must(desk.View(t.Context(), items[i].ID))
 			views = append(views, view)
 			decisions = append(decisions, bcp.Approval{Item: view.ID, SHA256: view.SHA256, Expires: view.Deadline.Truncate(time.Second)})
 			statements = append(statements, bcp.Statement(view.ID, bcp.Approve, view.SHA256, decisions[i].Expires))

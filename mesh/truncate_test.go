@@ -28,8 +28,7 @@ import (
 func archive(t *testing.T, m *meshtest.Mesh, name string) (string, jetstream.Manifest) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
-	made, err := truncate(t.Context(), m.State, m.Definition, file, nil)
-	noError(t, err)
+	made := must(truncate(t.Context(), m.State, m.Definition, file, nil))
 	return file, made
 }
 
@@ -50,12 +49,9 @@ func truncate(ctx context.Context, state string, def *bcp.Mesh, file string, ste
 func backupTo(t *testing.T, m *meshtest.Mesh, name string) (string, jetstream.Manifest) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
-	f, err := os.Create(file)
-	noError(t, err)
+	f := must(os.Create(file))
 	made, err := backUp(t.Context(), m.State, m.Definition, f, mesh.BackupOptions{Version: "test"})
-	if err = errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(err, f.Close()))
 	return file, made
 }
 
@@ -65,8 +61,7 @@ func restored(t *testing.T, files ...string) (string, jetstream.Manifest, error)
 	state := filepath.Join(t.TempDir(), "new")
 	var from []io.ReadSeeker
 	for _, name := range files {
-		f, err := os.Open(name)
-		noError(t, err)
+		f := must(os.Open(name))
 		defer f.Close()
 		from = append(from, f)
 	}
@@ -89,8 +84,7 @@ func beginning(t *testing.T, m *meshtest.Mesh) jetstream.Beginning {
 	t.Helper()
 	js, end := m.Streams(t)
 	defer end()
-	begin, err := jetstream.Begin(t.Context(), js)
-	noError(t, err)
+	begin := must(jetstream.Begin(t.Context(), js))
 	return begin
 }
 
@@ -157,8 +151,7 @@ func TestTruncateDecidesNothingElse(t *testing.T) {
 	last := func() uint64 {
 		js, end := m.Streams(t)
 		defer end()
-		n, err := jetstream.LastDecision(t.Context(), js)
-		noError(t, err)
+		n := must(jetstream.LastDecision(t.Context(), js))
 		return n
 	}
 	before := last()
@@ -254,8 +247,7 @@ func TestDamagedTruncation(t *testing.T) {
 	if err != nil || len(found) != 1 {
 		t.Fatal(found, err)
 	}
-	good, err := os.ReadFile(found[0])
-	noError(t, err)
+	good := must(os.ReadFile(found[0]))
 	for name, content := range map[string][]byte{"changed": bytes.Replace(good, []byte("main"), []byte("mian"), 1), "cut": good[:100]} {
 		noError(t, os.WriteFile(found[0], content, 0o600))
 		t.Run("base "+name, func(t *testing.T) { refused(t, jetstream.ErrBase) })
@@ -270,13 +262,10 @@ func TestDamagedTruncation(t *testing.T) {
 	m.Stop(t)
 
 	js, end := m.Streams(t)
-	stream, err := js.Stream(t.Context(), jetstream.CommitStream)
-	noError(t, err)
+	stream := must(js.Stream(t.Context(), jetstream.CommitStream))
 	config := stream.CachedInfo().Config
 	config.Discard, config.MaxMsgs = natsjs.DiscardOld, int64(stream.CachedInfo().State.Msgs)-1
-	if _, err := js.UpdateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	must(js.UpdateStream(t.Context(), config))
 	end()
 	t.Run("one record more", func(t *testing.T) { refused(t, jetstream.ErrRecord) })
 	noError(t, os.RemoveAll(filepath.Join(m.State, "jetstream")))

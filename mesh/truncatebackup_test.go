@@ -37,9 +37,7 @@ func (c *clustered) backup(t *testing.T, name string) string {
 	if err == nil {
 		_, err = backUpCluster(t.Context(), c.access(), c.state, f, mesh.BackupOptions{Version: "test"})
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(err, f.Close()))
 	return file
 }
 
@@ -52,10 +50,8 @@ func (c *clustered) cut(t *testing.T, def *bcp.Mesh, whole string) (off, left st
 		return "", "", err
 	}
 	off, left = filepath.Join(t.TempDir(), "off-"+filepath.Base(whole)), filepath.Join(t.TempDir(), "left.tar.gz")
-	_, err = truncate(t.Context(), folder, def, off, nil)
-	noError(t, err)
-	f, err := os.Create(left)
-	noError(t, err)
+	must(truncate(t.Context(), folder, def, off, nil))
+	f := must(os.Create(left))
 	_, err = backUp(t.Context(), folder, def, f, mesh.BackupOptions{Version: "test"})
 	noError(t, errors.Join(err, f.Close(), os.RemoveAll(filepath.Join(c.state, "tree")), os.CopyFS(filepath.Join(c.state, "tree"), os.DirFS(filepath.Join(folder, "tree")))))
 	return off, left, nil
@@ -65,8 +61,7 @@ func (c *clustered) restore(t *testing.T, def *bcp.Mesh, files ...string) error 
 	t.Helper()
 	var from []io.ReadSeeker
 	for _, name := range files {
-		content, err := os.ReadFile(name)
-		noError(t, err)
+		content := must(os.ReadFile(name))
 		from = append(from, bytes.NewReader(content))
 	}
 	_, err := mesh.RestoreCluster(t.Context(), from, c.access(), def, mesh.BackupOptions{})
@@ -112,14 +107,11 @@ func (c *clustered) sign(t *testing.T) ([]byte, error) {
 // streams are those of the gateway's account.
 func (c *clustered) streams(t *testing.T) natsjs.JetStream {
 	t.Helper()
-	all, err := cluster.Connect(t.Context(), c.access())
-	noError(t, err)
+	all := must(cluster.Connect(t.Context(), c.access()))
 	defer all.Close()
-	conn, err := all.Gateway()
-	noError(t, err)
+	conn := must(all.Gateway())
 	t.Cleanup(conn.Close)
-	js, err := natsjs.New(conn)
-	noError(t, err)
+	js := must(natsjs.New(conn))
 	return js
 }
 
@@ -142,9 +134,8 @@ func TestTruncateCluster(t *testing.T) {
 		conn := c.connect(t, "mailer", bcp.RoleReader, 0)
 		defer conn.Close()
 		for n := range 10 {
-			if _, err := agents.NewReader(conn).Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{PushID: bcp.ClientID(fmt.Sprint("p", from+n))}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := agents.NewReader(conn).Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{PushID: bcp.ClientID(fmt.Sprint("p", from+n))})
+			noError(t, err)
 		}
 		pushed = max(pushed, from+10)
 	}
@@ -230,8 +221,7 @@ func TestTruncatedClusterRefuses(t *testing.T) {
 	until(t, "a gateway that serves", g.Active)
 	c.stop(t, g)
 	whole := c.backup(t, "office.tar.gz")
-	content, err := os.ReadFile(whole)
-	noError(t, err)
+	content := must(os.ReadFile(whole))
 	half := filepath.Join(t.TempDir(), "half.tar.gz")
 	noError(t, os.WriteFile(half, content[:len(content)/2], 0o600))
 	if _, _, err := c.cut(t, def, half); !errors.Is(err, jetstream.ErrBackup) {
@@ -243,20 +233,13 @@ func TestTruncatedClusterRefuses(t *testing.T) {
 	c.empty(t)
 	noError(t, c.restore(t, def, cut))
 	js := c.streams(t)
-	base, err := js.Stream(t.Context(), jetstream.BaseStream)
-	noError(t, err)
-	begin, err := jetstream.Begin(t.Context(), js)
-	noError(t, err)
-	part, err := base.GetLastMsgForSubject(t.Context(), subjects.Base(begin.Sequence))
-	noError(t, err)
+	base := must(js.Stream(t.Context(), jetstream.BaseStream))
+	begin := must(jetstream.Begin(t.Context(), js))
+	part := must(base.GetLastMsgForSubject(t.Context(), subjects.Base(begin.Sequence)))
 	noError(t, base.SecureDeleteMsg(t.Context(), part.Sequence))
 	part.Data[100] ^= 1
-	if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: part.Subject, Header: part.Header, Data: part.Data}); err != nil {
-		t.Fatal(err)
-	}
-	if g, err = mesh.StartGateway(t.Context(), c.config(t, def, "one")); err != nil {
-		t.Fatal(err)
-	}
+	must(js.PublishMsg(t.Context(), &nats.Msg{Subject: part.Subject, Header: part.Header, Data: part.Data}))
+	g = must(mesh.StartGateway(t.Context(), c.config(t, def, "one")))
 	<-g.Done()
 	var b bytes.Buffer
 	_, err = backUpCluster(t.Context(), c.access(), "", &b, mesh.BackupOptions{WithoutKeys: true})
@@ -286,9 +269,7 @@ func TestTruncatedJournalWithOneCopyIsServed(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		reader := agents.NewReader(c.connect(t, "mailer", bcp.RoleReader, 0))
-		if _, err := reader.Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{PushID: id}); err != nil {
-			t.Fatal(err)
-		}
+		must(reader.Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{PushID: id}))
 	}
 	push("first")
 	c.stop(t, g)

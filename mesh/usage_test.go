@@ -72,9 +72,7 @@ func TestModelBudgetOutlivesEverything(t *testing.T) {
 	if u := d.Usage; d.Check != bcp.CheckTokenBudget || u.UsedTokens != 5000 || u.UsedCost != 900*1000+50*100+50*5000+2*aCallCosts || u.Alert != 100 {
 		t.Errorf("%+v, %+v", d, u)
 	}
-	if _, err := m.Reload(t.Context(), meshtest.Parse(t, withModel("token_budget: 7000\n"))); err != nil {
-		t.Fatal(err)
-	}
+	must(m.Reload(t.Context(), meshtest.Parse(t, withModel("token_budget: 7000\n"))))
 	k = keeperOf(t, m, "reader")
 	if err := k.ReserveCall(t.Context(), aCall("c")); err != nil {
 		t.Errorf("after a reload: %v", err)
@@ -82,8 +80,7 @@ func TestModelBudgetOutlivesEverything(t *testing.T) {
 	if err := k.ReserveCall(t.Context(), aCall("d")); !isExhausted(err) {
 		t.Errorf("one too many after a reload: %v", err)
 	}
-	said, err := m.Agents(t.Context(), "")
-	noError(t, err)
+	said := must(m.Agents(t.Context(), ""))
 	for _, a := range said.Agents {
 		if a.Agent == "main" && a.Model != nil || a.Agent == "reader" && (a.Model == nil || *a.Model != status.ModelUse{Tokens: 7000, USD: 900*1000 + 50*100 + 50*5000 + 3*aCallCosts, TokenBudget: 7000}) {
 			t.Errorf("the status of %s says %+v", a.Agent, a.Model)

@@ -32,8 +32,7 @@ func newLog(t testing.TB, name string) *testLog {
 	t.Helper()
 	private, public, err := note.GenerateKey(rand.Reader, name)
 	noError(t, err)
-	signer, err := note.NewSigner(private)
-	noError(t, err)
+	signer := must(note.NewSigner(private))
 	return &testLog{signer: signer, key: public}
 }
 
@@ -49,8 +48,7 @@ func (l *testLog) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 func (l *testLog) grow(t testing.TB, to int64, seed string) {
 	t.Helper()
 	for n := l.size(); n < to; n++ {
-		stored, err := tlog.StoredHashes(n, fmt.Appendf(nil, "%s %d", seed, n), l)
-		noError(t, err)
+		stored := must(tlog.StoredHashes(n, fmt.Appendf(nil, "%s %d", seed, n), l))
 		l.hashes = append(l.hashes, stored...)
 	}
 }
@@ -70,10 +68,8 @@ func (l *testLog) fork(n int64) *testLog {
 
 func (l *testLog) checkpoint(t testing.TB, n int64) []byte {
 	t.Helper()
-	root, err := tlog.TreeHash(n, l)
-	noError(t, err)
-	signed, err := note.Sign(&note.Note{Text: fmt.Sprintf("%s\n%d\n%s\n", l.signer.Name(), n, root)}, l.signer)
-	noError(t, err)
+	root := must(tlog.TreeHash(n, l))
+	signed := must(note.Sign(&note.Note{Text: fmt.Sprintf("%s\n%d\n%s\n", l.signer.Name(), n, root)}, l.signer))
 	return signed
 }
 
@@ -91,12 +87,10 @@ func (l *testLog) prove(old, n int64) tlog.TreeProof {
 // serveWitness starts a witness of the log, and returns a peer that asks it.
 func serveWitness(t *testing.T, name string, l *testLog) (*meshtest.Witness, *mesh.Witness) {
 	t.Helper()
-	w, err := meshtest.NewWitness(name, l.key)
-	noError(t, err)
+	w := must(meshtest.NewWitness(name, l.key))
 	server := httptest.NewServer(w)
 	t.Cleanup(server.Close)
-	peer, err := mesh.ParseWitness(w.Key+"="+server.URL+"/prefix/", server.Client())
-	noError(t, err)
+	peer := must(mesh.ParseWitness(w.Key+"="+server.URL+"/prefix/", server.Client()))
 	return w, peer
 }
 
@@ -213,8 +207,7 @@ func TestWitnessIsNotBelieved(t *testing.T) {
 		}(),
 	} {
 		server := httptest.NewServer(answer)
-		peer, err := mesh.ParseWitness(w.Key+"="+server.URL, nil)
-		noError(t, err)
+		peer := must(mesh.ParseWitness(w.Key+"="+server.URL, nil))
 		line, _, err := peer.Cosign(t.Context(), log.checkpoint(t, 30), 0, func(old int64) (tlog.TreeProof, error) { return log.prove(old, 30), nil })
 		if err == nil || line != nil {
 			t.Errorf("%s: cosigned", name)

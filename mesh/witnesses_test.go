@@ -48,12 +48,9 @@ func TestRequireWitness(t *testing.T) {
 	if _, _, err := mesh.Keys(m.State, m.Definition); err != nil {
 		t.Fatal(err)
 	}
-	key, err := mesh.CheckpointKey(m.State)
-	noError(t, err)
-	w, err := meshtest.NewWitness("witness.example/one", key.Public)
-	noError(t, err)
-	peer, err := mesh.ParseWitness(w.Key+"="+server.URL, nil)
-	noError(t, err)
+	key := must(mesh.CheckpointKey(m.State))
+	w := must(meshtest.NewWitness("witness.example/one", key.Public))
+	peer := must(mesh.ParseWitness(w.Key+"="+server.URL, nil))
 	peers = []*mesh.Witness{peer}
 	m.Start(t)
 	main := controller(t, m, "main")
@@ -90,8 +87,7 @@ func TestRolledBack(t *testing.T) {
 	t.Cleanup(server.Close)
 	public, _, err := ed25519.GenerateKey(rand.Reader)
 	noError(t, err)
-	peer, err := mesh.ParseWitness(verify.CosignerKey("witness.example/one", public)+"="+server.URL, nil)
-	noError(t, err)
+	peer := must(mesh.ParseWitness(verify.CosignerKey("witness.example/one", public)+"="+server.URL, nil))
 	accept := false
 	m := meshtest.Start(t, pair(1000), func(c *mesh.Config) { c.Witnesses, c.AcceptRollback = []*mesh.Witness{peer}, accept })
 	main, mailer := controller(t, m, "main"), reader(t, m, "mailer") // one that is away stops nothing

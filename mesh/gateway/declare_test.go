@@ -35,19 +35,10 @@ type organisation struct {
 
 func newOrganisation(t *testing.T, name string) *organisation {
 	t.Helper()
-	store, err := accounts.Create(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := store.Attester()
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must(accounts.Create(t.TempDir()))
+	signer := must(store.Attester())
 	block, _ := pem.Decode(signer.PublicPEM())
-	public, err := x509.ParsePKIXPublicKey(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	public := must(x509.ParsePKIXPublicKey(block.Bytes))
 	o := &organisation{name: name, store: store}
 	copy(o.key[:], public.(ed25519.PublicKey))
 	return o
@@ -78,19 +69,14 @@ func (o *organisation) papers(t *testing.T, agent bcp.AgentName, keys []string, 
 	if change != nil {
 		change(s, &evidence)
 	}
-	envelope, err := o.store.Attest(s, evidence, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	envelope := must(o.store.Attest(s, evidence, time.Hour))
 	return agents.Papers{Attestation: envelope, Revocations: o.list(t)}, s.Serial
 }
 
 func (o *organisation) list(t *testing.T) []byte {
 	t.Helper()
 	list, _, err := o.store.Revocations(o.name, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return list
 }
 
@@ -118,10 +104,7 @@ func newRoleBench(t *testing.T) *roleBench {
 	definition.RoleRequirements = []bcp.RoleRequirement{{Name: "nothing", Document: jsontext.Value(`{}`)}}
 	r.bench = benchFor(t, definition)
 	r.createStreams(t)
-	speaker, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	speaker := must(nkeys.CreateUser())
 	r.speaks, _ = speaker.PublicKey()
 	own, _ := r.org1.papers(t, "main", []string{r.speaks}, nil)
 	r.attested.Store(&gateway.Attested{Envelope: own.Attestation, Revocations: r.org1.list(t)})
@@ -134,19 +117,11 @@ func newRoleBench(t *testing.T) *roleBench {
 			return *r.attested.Load(), nil
 		}}
 	})
-	creds, err := r.store.Issue("mailer", 0, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	creds := must(r.store.Issue("mailer", 0, time.Hour))
 	r.key = creds.PublicKey
-	if r.pair, err = nkeys.ParseDecoratedNKey(creds.Text()); err != nil {
-		t.Fatal(err)
-	}
+	r.pair = must(nkeys.ParseDecoratedNKey(creds.Text()))
 	connect := func(name bcp.AgentName, text []byte) *agents.Connection {
-		c, err := agents.Connect(t.Context(), r.URL(), agents.CredsText(text), agents.Options{Name: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must(agents.Connect(t.Context(), r.URL(), agents.CredsText(text), agents.Options{Name: name}))
 		t.Cleanup(c.Close)
 		return c
 	}
@@ -173,10 +148,7 @@ func TestNegotiation(t *testing.T) {
 	}
 	show := func(papers agents.Papers) agents.RoleVerdict {
 		t.Helper()
-		v, err := r.mailer.ShowRole(t.Context(), r.org1.name, bcp.DualLLMRole, papers)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must(r.mailer.ShowRole(t.Context(), r.org1.name, bcp.DualLLMRole, papers))
 		return v
 	}
 	sign := func(change func(*contract.Statement, *contract.AttestedEvidence)) agents.Papers {
@@ -231,9 +203,7 @@ func TestNegotiation(t *testing.T) {
 	if v := show(papers); !v.Accepted {
 		t.Fatalf("%+v", v)
 	}
-	if _, err := r.org2.store.RevokeAttestations(serial); err != nil {
-		t.Fatal(err)
-	}
+	must(r.org2.store.RevokeAttestations(serial))
 	revoked := r.org2.list(t)
 	noError(t, r.mailer.BringRevocations(t.Context(), revoked))
 	if code := r.asks(t); code != bcp.RoleRequired {
@@ -298,24 +268,15 @@ func TestNoncesAreUsedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRoleBench(t)
 	papers, _ := r.org2.papers(t, "mailer", []string{r.key}, nil)
-	creds, err := r.store.Issue("mailer", 0, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	creds := must(r.store.Issue("mailer", 0, time.Hour))
 	both, _ := r.org2.papers(t, "mailer", []string{r.key, creds.PublicKey}, nil)
 	definition, _ := r.definition.Agent("mailer")
 	a := meshtest.NewAgent(definition)
 	a.Dial(t, r.URL(), creds.Text())
-	pair, err := nkeys.ParseDecoratedNKey(creds.Text())
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := must(nkeys.ParseDecoratedNKey(creds.Text()))
 	say := func(m contract.Message) (answer contract.Message) {
 		t.Helper()
-		body, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must(json.Marshal(m))
 		noError(t, json.Unmarshal([]byte(a.Request(t, subjects.Role("mailer", "mailer"), string(body)).JSON), &answer))
 		return answer
 	}
@@ -329,10 +290,7 @@ func TestNoncesAreUsedOnce(t *testing.T) {
 	}
 	declareBy := func(pair nkeys.KeyPair, p agents.Papers, nonce, asker, key string) string {
 		t.Helper()
-		signature, err := pair.Sign(contract.ProofStatement(nonce, asker, p.Attestation))
-		if err != nil {
-			t.Fatal(err)
-		}
+		signature := must(pair.Sign(contract.ProofStatement(nonce, asker, p.Attestation)))
 		v := say(contract.Message{Type: contract.TypeDeclaration, Declaration: contract.AttestedDeclaration(p.Attestation), Attestation: p.Attestation,
 			Revocations: r.org2.list(t), Proof: &contract.Proof{Key: key, Signature: signature}})
 		if v.Type != contract.TypeVerdict || v.Accepted != (v.Code == "") {
@@ -434,9 +392,7 @@ func TestChallengedGatewayThatLies(t *testing.T) {
 		return signed(r.org1, "main", r.speaks, change)
 	}
 	revoked, serial := r.org1.papers(t, "main", []string{r.speaks}, nil)
-	if _, err := r.org1.store.RevokeAttestations(serial); err != nil {
-		t.Fatal(err)
-	}
+	must(r.org1.store.RevokeAttestations(serial))
 	revoked.Revocations = r.org1.list(t)
 	undone := says(nil)
 	undone.Revocations = nil
@@ -483,19 +439,12 @@ func TestOperatorBringsRevocations(t *testing.T) {
 	if v, err := r.mailer.ShowRole(t.Context(), r.org1.name, bcp.DualLLMRole, papers); err != nil || !v.Accepted {
 		t.Fatalf("%+v: %v", v, err)
 	}
-	creds, err := r.store.Issue(bcp.Operator, bcp.RoleOperator, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	creds := must(r.store.Issue(bcp.Operator, bcp.RoleOperator, time.Hour))
 	c, err := agents.Connect(context.Background(), r.URL(), agents.CredsText(creds.Text()), agents.Options{Name: bcp.Operator})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer c.Close()
 	operator := agents.NewOperator(c)
-	if _, err := r.org2.store.RevokeAttestations(serial); err != nil {
-		t.Fatal(err)
-	}
+	must(r.org2.store.RevokeAttestations(serial))
 	noError(t, operator.BringRevocations(t.Context(), r.org2.list(t)))
 	if code := r.asks(t); code != bcp.RoleRequired {
 		t.Errorf("an ask hears %q", code)

@@ -58,9 +58,7 @@ func TestGatewaysFight(t *testing.T) {
 	accepted := make([]int, clients)
 	mailer, main := b.agent(t, "mailer"), b.agent(t, "main")
 	// A channel takes no more than 16,384 deliveries that nobody acknowledges.
-	if _, err := main.Conn.Subscribe(subjects.DeliveriesOf(bcp.RoleController, "main"), func(m *nats.Msg) { _ = m.Respond(nil) }); err != nil {
-		t.Fatal(err)
-	}
+	must(main.Conn.Subscribe(subjects.DeliveriesOf(bcp.RoleController, "main"), func(m *nats.Msg) { _ = m.Respond(nil) }))
 	for c := range clients {
 		running.Go(func() {
 			for n := 0; !over.Load(); n++ {
@@ -80,9 +78,7 @@ func TestGatewaysFight(t *testing.T) {
 			beaten++
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		select {
 		case <-current.Done():
 		case <-time.After(meshtest.Patience):

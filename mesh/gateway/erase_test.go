@@ -42,16 +42,10 @@ func TestErasureIsRecordedWithItsBatch(t *testing.T) {
 		g.wait(t, n+1, of(bcp.KindPush))
 		g.wait(t, n+1, of(bcp.KindErase))
 		for _, m := range meshtest.ReadStream(t, b.js, jetstream.CommitStream) {
-			decisions, err := jetstream.DecodeRecord(m.Data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			decisions := must(jetstream.DecodeRecord(m.Data))
 			kinds := map[bcp.DecisionKind]bool{}
 			for _, record := range decisions {
-				d, err := bcp.DecodeDecision(record)
-				if err != nil {
-					t.Fatal(err)
-				}
+				d := must(bcp.DecodeDecision(record))
 				kinds[d.Kind] = true
 			}
 			if kinds[bcp.KindPush] && kinds[bcp.KindErase] {

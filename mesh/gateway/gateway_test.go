@@ -93,10 +93,7 @@ func TestUnacknowledgedDecisionsAreTold(t *testing.T) {
 	g := b.start(t)
 	mailer := b.agent(t, "mailer")
 	g.wait(t, 1, of(bcp.KindConnect))
-	reply, err := mailer.SubscribeSync(mailer.NewInbox())
-	if err != nil {
-		t.Fatal(err)
-	}
+	reply := must(mailer.SubscribeSync(mailer.NewInbox()))
 	b.unacknowledged(t, func() {
 		if err := mailer.PublishRequest(pushAlert, reply.Subject, []byte(alert(`,"push_id":"p1"`))); err != nil {
 			t.Error(err)
@@ -218,9 +215,7 @@ func TestNoKeyNoRecord(t *testing.T) {
 	g := b.start(t)
 	mailer := b.agent(t, "mailer")
 	g.wait(t, 1, of(bcp.KindConnect))
-	if _, err := b.js.Publish(t.Context(), subjects.Key("other", "mailer", subjects.SealedRaw, "2026-03-15"), make([]byte, 32)); err != nil {
-		t.Fatal(err)
-	}
+	must(b.js.Publish(t.Context(), subjects.Key("other", "mailer", subjects.SealedRaw, "2026-03-15"), make([]byte, 32)))
 	b.full(t, jetstream.KeyStream, true) // one is enough
 	push := alert(`,"push_id":"p1"`)
 	if r := mailer.Request(t, pushAlert, push); r.Text("code") != "unavailable" || r.Fields["success"] != false {
@@ -255,9 +250,7 @@ func TestForeignSubjects(t *testing.T) {
 	// Only the gateway's own account can say any of this.
 	conn := b.core(t)
 	answers := make(chan *nats.Msg, 100)
-	if _, err := conn.ChanSubscribe("answers.>", answers); err != nil {
-		t.Fatal(err)
-	}
+	must(conn.ChanSubscribe("answers.>", answers))
 	for _, subject := range []string{
 		"bcp.v1.ask.main.*", "bcp.v1.ask.main.>", "bcp.v1.ask.MAIN.mailer", "bcp.v1.ask.main.gateway", "bcp.v1.ask.main._", "bcp.v1.ask.mäin.mailer", "bcp.v1.ask.-main.mailer",
 		"bcp.v1.push.mailer.main.a_b", "bcp.v1.push.mailer.main.*", "bcp.v1.push.mailer.main." + strings.Repeat("x", 65), "bcp.v1.session.main\x00", "bcp.v1.session.gateway",

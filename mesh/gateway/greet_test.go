@@ -67,9 +67,7 @@ func TestSecondConnectionIsGreeted(t *testing.T) {
 	main.Accepted(t, "mailer", askUrgent) // by now the gateway has seen the acknowledgement
 	lists, open := make(chan *nats.Msg, 1024), make(chan *nats.Msg, 1024)
 	for pattern, to := range map[string]chan *nats.Msg{subjects.DeliveriesOf(bcp.RoleReader, "mailer"): lists, subjects.QueriesOf("mailer"): open} {
-		if _, err := second.ChanSubscribe(pattern, to); err != nil {
-			t.Fatal(err)
-		}
+		must(second.ChanSubscribe(pattern, to))
 	}
 	noError(t, second.FlushTimeout(meshtest.Patience))
 	clock.Add(int64(100 * time.Millisecond)) // less than the gateway's patience

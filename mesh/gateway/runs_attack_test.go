@@ -39,10 +39,7 @@ func (r *running) endOf(t testing.TB, run string) string {
 		c, err := kernel.ReadRecord(d)
 		return err == nil && c.End != nil && d.Run.Run == run
 	})[0]
-	c, err := kernel.ReadRecord(&d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(kernel.ReadRecord(&d))
 	return strings.TrimSpace(string(c.End.Status) + " " + string(c.End.Code))
 }
 
@@ -192,10 +189,7 @@ func TestCredentialsHoldAKernelToItsGrant(t *testing.T) {
 	b := newKernelBench(t)
 	refused := make(chan string, 64)
 	dispatcher := func(k *kernel.Kernel) *gateway.Dispatcher {
-		d, err := gateway.NewDispatcher(k, lenient{}, b.Dispatcher, func(tool string) { refused <- tool })
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must(gateway.NewDispatcher(k, lenient{}, b.Dispatcher, func(tool string) { refused <- tool }))
 		t.Cleanup(d.Close)
 		return d
 	}

@@ -32,14 +32,9 @@ func sdkBench(t *testing.T) *kernelBench {
 // sdk connects with the SDK.
 func (b *kernelBench) sdk(t *testing.T, name bcp.AgentName, role bcp.Role) *agents.Connection {
 	t.Helper()
-	creds, err := b.store.Issue(name, role, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	creds := must(b.store.Issue(name, role, time.Hour))
 	c, err := agents.Connect(t.Context(), b.URL(), agents.CredsText(creds.Text()), agents.Options{Name: name, Logger: hclog.NewNullLogger()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -77,9 +72,7 @@ func TestRunOfTheSDK(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 	defer cancel()
 	run, err := agents.NewRequester(b.sdk(t, "main", bcp.RoleController)).Run(ctx, "desk", "all", agents.RunTask{Task: "Say hello to kim."})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	planner := agents.NewPlanner(b.sdk(t, "ann", bcp.RolePlanner))
 	planner.OnPlan(func(_ context.Context, r agents.PlanRequest) (any, error) {
 		if r.Task != "Say hello to kim." || !strings.Contains(string(r.Catalogue), `"post"`) {
@@ -109,14 +102,11 @@ func TestRefusalsOfTheSDK(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 	defer cancel()
 	requester := agents.NewRequester(b.sdk(t, "main", bcp.RoleController))
-	run, err := requester.Run(ctx, "desk", "read", agents.RunTask{Task: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must(requester.Run(ctx, "desk", "read", agents.RunTask{Task: "x"}))
 	if end, err := run.Wait(ctx); err != nil || end.Status == "committed" || end.Code == "" {
 		t.Errorf("the run ended as %+v, %v", end, err)
 	}
-	_, err = requester.Run(ctx, "desk", "all", agents.RunTask{Task: "x", Forbid: []agents.ForbidRule{{Tool: "*", When: "false"}, {Tool: "post", When: "false ||\n no CEL"}}})
+	_, err := requester.Run(ctx, "desk", "all", agents.RunTask{Task: "x", Forbid: []agents.ForbidRule{{Tool: "*", When: "false"}, {Tool: "post", When: "false ||\n no CEL"}}})
 	if refused, ok := errors.AsType[*agents.RunRefusedError](err); !ok || *refused != (agents.RunRefusedError{Code: "bad_rule", Rule: 2, Line: 2, Column: 5}) {
 		t.Errorf("got %v", err)
 	}
@@ -140,10 +130,7 @@ func TestKeyedEffectHappensOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "outcomes")
 	var effects atomic.Int32
 	serve := func(at chan struct{}, goOn chan struct{}) *agents.Tool {
-		outcomes, err := agents.OpenOutcomes(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		outcomes := must(agents.OpenOutcomes(file))
 		t.Cleanup(func() { _ = outcomes.Close() })
 		tool := agents.NewTool(b.sdk(t, "mail", bcp.RoleTool), outcomes)
 		tool.Handle("post", func(context.Context, agents.Call) (any, error) {
@@ -159,10 +146,7 @@ func TestKeyedEffectHappensOnce(t *testing.T) {
 	tool := serve(at, goOn)
 	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 	defer cancel()
-	run, err := agents.NewRequester(b.sdk(t, "main", bcp.RoleController)).Run(ctx, "desk", "all", agents.RunTask{Task: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must(agents.NewRequester(b.sdk(t, "main", bcp.RoleController)).Run(ctx, "desk", "all", agents.RunTask{Task: "x"}))
 	<-at
 	noError(t, g.Stop())
 	close(goOn) // it answers, and nobody hears it

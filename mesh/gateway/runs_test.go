@@ -32,10 +32,7 @@ func kernelFiles() map[string]string {
 
 func typeOf(t testing.TB, s string) *kernel.Type {
 	t.Helper()
-	typ, err := kernel.ParseType([]byte(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	typ := must(kernel.ParseType([]byte(s)))
 	return typ
 }
 
@@ -64,9 +61,7 @@ func newKernel(t testing.TB, d kernel.Definition) *kernel.Kernel {
 func deskDefinition(t testing.TB) kernel.Definition {
 	t.Helper()
 	spec, err := bcp.ParseSpec([]byte(`{"category":2,"questions":[{"id":"text","question":"What does it say?","max_words":20,"expected_format":"short_text"}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	caps := func(names ...kernel.Capability) []kernel.Capability { return names }
 	to := typeOf(t, `{"type":"object","properties":{"to":{"type":"string"},"body":{"type":"string"}}}`)
 	ok := typeOf(t, `{"type":"object","properties":{"ok":{"type":"boolean"}}}`)
@@ -138,15 +133,10 @@ func kernelBenchOf(t testing.TB, k *kernel.Kernel) *kernelBench {
 // connect connects with the credentials of a planner, a tool service or an agent.
 func (b *kernelBench) connect(t testing.TB, name bcp.AgentName, role bcp.Role) *nats.Conn {
 	t.Helper()
-	creds, err := b.store.Issue(name, role, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	creds := must(b.store.Issue(name, role, time.Hour))
 	conn, err := nats.Connect(b.URL(), nats.UserCredentialBytes(creds.Text()), nats.CustomInboxPrefix(subjects.InboxPrefix(name)),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // LastError tells
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(conn.Close)
 	return conn
 }
@@ -154,9 +144,7 @@ func (b *kernelBench) connect(t testing.TB, name bcp.AgentName, role bcp.Role) *
 func (b *kernelBench) serve(t testing.TB, name bcp.AgentName, role bcp.Role, subject string, handle nats.MsgHandler) {
 	t.Helper()
 	conn := b.connect(t, name, role)
-	if _, err := conn.Subscribe(subject, handle); err != nil {
-		t.Fatal(err)
-	}
+	must(conn.Subscribe(subject, handle))
 	noError(t, conn.Flush())
 }
 
@@ -237,9 +225,7 @@ func (b *kernelBench) withKernel(c *gateway.Config) {
 func (b *kernelBench) request(t testing.TB, grant, body string) bcp.RunReceipt {
 	t.Helper()
 	m, err := b.connect(t, "main", bcp.RoleController).Request(subjects.Run("main", "desk", grant), []byte(body), meshtest.Patience)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var receipt bcp.RunReceipt
 	if err := json.Unmarshal(m.Data, &receipt); err != nil {
 		t.Fatalf("%s: %v", m.Data, err)
@@ -254,10 +240,7 @@ func (r *running) ended(t testing.TB) string {
 		c, err := kernel.ReadRecord(d)
 		return err == nil && c.End != nil
 	})[0]
-	c, err := kernel.ReadRecord(&d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(kernel.ReadRecord(&d))
 	return strings.TrimSpace(string(c.End.Status) + " " + string(c.End.Code))
 }
 
@@ -676,10 +659,7 @@ func TestCredentialsHoldWithoutAGate(t *testing.T) {
 	refuses("a requester", b.connect(t, "main", bcp.RoleController), subjects.Run("mailer", "desk", "all"))
 
 	refused := make(chan struct{}, 8)
-	d, err := b.Dispatcher("desk", "mail", "post", func() { refused <- struct{}{} })
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must(b.Dispatcher("desk", "mail", "post", func() { refused <- struct{}{} }))
 	t.Cleanup(d.Close)
 	for _, subject := range []string{send, subjects.Call("mail", "read_inbox", "desk"), subjects.Run("main", "desk", "all"), subjects.Reply(bcp.RoleTool, "mail", "c1", 1)} {
 		refuses("a dispatcher", d, subject)
@@ -689,9 +669,7 @@ func TestCredentialsHoldWithoutAGate(t *testing.T) {
 			t.Errorf("nobody is told that %s was refused", subject)
 		}
 	}
-	if _, err := d.SubscribeSync(subjects.CallsOf("mail")); err != nil {
-		t.Fatal(err)
-	}
+	must(d.SubscribeSync(subjects.CallsOf("mail")))
 	if err := d.Flush(); err != nil || d.LastError() == nil || !strings.Contains(d.LastError().Error(), "Subscription") {
 		t.Errorf("a dispatcher may listen: %v, %v", err, d.LastError())
 	}

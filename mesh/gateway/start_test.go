@@ -39,16 +39,11 @@ func TestStartIsTriedAgain(t *testing.T) {
 func triedAgain(t *testing.T, change func(*natsjs.StreamConfig)) {
 	b := newBench(t)
 	b.start(t).Stop()
-	stream, err := b.js.Stream(t.Context(), jetstream.CommitStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must(b.js.Stream(t.Context(), jetstream.CommitStream))
 	whole := stream.CachedInfo().Config
 	refusing := whole
 	change(&refusing)
-	if _, err := b.js.UpdateStream(t.Context(), refusing); err != nil {
-		t.Fatal(err)
-	}
+	must(b.js.UpdateStream(t.Context(), refusing))
 	type result struct {
 		*running
 		err error
@@ -63,9 +58,7 @@ func triedAgain(t *testing.T, change func(*natsjs.StreamConfig)) {
 			t.Fatal("it does not try again")
 		}
 	}
-	if _, err := b.js.UpdateStream(t.Context(), whole); err != nil {
-		t.Fatal(err)
-	}
+	must(b.js.UpdateStream(t.Context(), whole))
 	r := <-started
 	if r.err != nil {
 		t.Fatal(r.err)
@@ -78,9 +71,7 @@ func triedAgain(t *testing.T, change func(*natsjs.StreamConfig)) {
 	tries := strings.Count(b.log.String(), "trying again")
 	full := whole
 	full.MaxBytes = int64(stream.CachedInfo().State.Bytes)
-	if _, err := b.js.UpdateStream(t.Context(), full); err != nil {
-		t.Fatal(err)
-	}
+	must(b.js.UpdateStream(t.Context(), full))
 	if _, err := b.tryStart(t); !errors.Is(err, jetstream.ErrFull) || !errors.Is(err, jetstream.ErrUncertain) {
 		t.Errorf("on a full journal: %v", err)
 	}
@@ -161,17 +152,11 @@ func TestJournalIsCheckedAgain(t *testing.T) {
 // behind it, were made of.
 func (b *bench) damaged(t *testing.T, snapshots *jetstream.Snapshots) {
 	t.Helper()
-	state, err := state.New(b.config().State)
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must(state.New(b.config().State))
 	start := func(fresh string) (bcp.Decision, []byte) {
 		t.Helper()
 		d := state.DecideStart(bcp.Moment{Now: time.Now(), Fresh: fresh, Salt: [16]byte{1}}, fresh)
-		record, err := bcp.EncodeDecision(&d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		record := must(bcp.EncodeDecision(&d))
 		return d, record
 	}
 	_, other := start("OTHER")
@@ -181,17 +166,11 @@ func (b *bench) damaged(t *testing.T, snapshots *jetstream.Snapshots) {
 		noError(t, state.Apply(&d, bcp.RecordDigest(record)))
 		records = append(records, record)
 	}
-	journal, err := jetstream.OpenJournal(t.Context(), b.js)
-	if err != nil {
-		t.Fatal(err)
-	}
+	journal := must(jetstream.OpenJournal(t.Context(), b.js))
 	for _, record := range [][]byte{other, records[1]} {
 		noError(t, journal.Append(t.Context(), [][]byte{record}))
 	}
-	checkpoint, err := state.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	checkpoint := must(state.Checkpoint())
 	position := jetstream.Position{Sequence: 2, Decision: 2, Head: state.Head()}
 	noError(t, snapshots.Write(jetstream.Snapshot{Position: position, Checkpoint: checkpoint}))
 }

@@ -98,32 +98,23 @@ func benchFor(t testing.TB, definition *bcp.Mesh) *bench {
 	b := &bench{definition: definition}
 	state := t.TempDir()
 	store, bundle, err := mesh.Keys(state, b.definition)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	b.store = store
-	if b.Server, err = server.Start(context.Background(), server.Config{StateDir: state, Bundle: bundle}); err != nil {
-		t.Fatal(err)
-	}
+	b.Server = must(server.Start(context.Background(), server.Config{StateDir: state, Bundle: bundle}))
 	t.Cleanup(func() {
 		if err := b.Server.Stop(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
 	b.conn = b.core(t)
-	if b.js, err = natsjs.New(b.conn); err != nil {
-		t.Fatal(err)
-	}
+	b.js = must(natsjs.New(b.conn))
 	return b
 }
 
 // core connects to the gateway's account.
 func (b *bench) core(t testing.TB) *nats.Conn {
 	t.Helper()
-	conn, err := b.Gateway()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must(b.Gateway())
 	t.Cleanup(conn.Close)
 	return conn
 }
@@ -139,10 +130,7 @@ type running struct {
 
 func (b *bench) start(t testing.TB, change ...func(*gateway.Config)) *running {
 	t.Helper()
-	r, err := b.tryStart(t, change...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(b.tryStart(t, change...))
 	return r
 }
 
@@ -193,9 +181,7 @@ func (b *bench) tryStart(t testing.TB, change ...func(*gateway.Config)) (*runnin
 			g.Disconnected(c.Agent, c.Role, c.UserKey, c.Host)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() { unwatch(); _ = g.Stop() })
 	return r, nil
 }
@@ -239,10 +225,7 @@ func (r *running) wait(t testing.TB, n int, match func(*bcp.Decision) bool) []bc
 // agent connects a stock client.
 func (b *bench) agent(t *testing.T, name bcp.AgentName) *meshtest.Agent {
 	t.Helper()
-	creds, err := b.store.Issue(name, 0, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	creds := must(b.store.Issue(name, 0, time.Hour))
 	definition, _ := b.definition.Agent(name)
 	a := meshtest.NewAgent(definition)
 	a.Dial(t, b.URL(), creds.Text())
@@ -252,10 +235,7 @@ func (b *bench) agent(t *testing.T, name bcp.AgentName) *meshtest.Agent {
 // operator connects as whoever owns the mesh.
 func (b *bench) operator(t *testing.T) *meshtest.Agent {
 	t.Helper()
-	creds, err := b.store.Issue(bcp.Operator, bcp.RoleOperator, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	creds := must(b.store.Issue(bcp.Operator, bcp.RoleOperator, time.Hour))
 	a := meshtest.NewAgent(bcp.Agent{Name: bcp.Operator, Encoding: bcp.JSON})
 	a.Dial(t, b.URL(), creds.Text())
 	return a
@@ -264,42 +244,29 @@ func (b *bench) operator(t *testing.T) *meshtest.Agent {
 // journal reads and checks the journal.
 func (b *bench) journal(t *testing.T) meshtest.Journal {
 	t.Helper()
-	journal, err := meshtest.CheckStream(t, b.js, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	journal := must(meshtest.CheckStream(t, b.js, nil))
 	return journal
 }
 
 // full makes a stream refuse further messages, or accept them again.
 func (b *bench) full(t *testing.T, name string, full bool) {
 	t.Helper()
-	stream, err := b.js.Stream(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must(b.js.Stream(t.Context(), name))
 	info := stream.CachedInfo()
 	info.Config.MaxMsgs, info.Config.Discard = -1, natsjs.DiscardNew
 	if full {
 		info.Config.MaxMsgs = int64(info.State.Msgs)
 	}
-	if _, err := b.js.UpdateStream(t.Context(), info.Config); err != nil {
-		t.Fatal(err)
-	}
+	must(b.js.UpdateStream(t.Context(), info.Config))
 }
 
 // silent has the journal store what comes and acknowledge nothing, or as before.
 func (b *bench) silent(t *testing.T, silent bool) {
 	t.Helper()
-	stream, err := b.js.Stream(t.Context(), jetstream.CommitStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must(b.js.Stream(t.Context(), jetstream.CommitStream))
 	config := stream.CachedInfo().Config
 	config.NoAck = silent
-	if _, err := b.js.UpdateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	must(b.js.UpdateStream(t.Context(), config))
 }
 
 func of(kind bcp.DecisionKind) func(*bcp.Decision) bool {
@@ -334,4 +301,12 @@ func noError(t testing.TB, err error) {
 // process tells a gateway of an agent's command.
 func process(g *running, agent bcp.AgentName, event, note string) {
 	g.Happened(bcp.Decision{Kind: bcp.KindProcess, Agent: agent, Event: event, Note: note}, nil)
+}
+
+// must returns a value that a test cannot go on without.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

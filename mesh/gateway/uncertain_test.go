@@ -19,10 +19,7 @@ import (
 // stored is the newest record of the journal.
 func (b *bench) stored(t *testing.T) uint64 {
 	t.Helper()
-	stream, err := b.js.Stream(t.Context(), jetstream.CommitStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must(b.js.Stream(t.Context(), jetstream.CommitStream))
 	return stream.CachedInfo().State.LastSeq
 }
 
@@ -138,9 +135,7 @@ func TestStoredQueryWakesItsReader(t *testing.T) {
 func (b *bench) follow(t *testing.T, snapshots *jetstream.Snapshots, change func(*gateway.Config)) {
 	t.Helper()
 	before, _, err := snapshots.Newest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	config := b.config()

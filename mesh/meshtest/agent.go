@@ -54,9 +54,7 @@ func NewAgent(definition bcp.Agent) *Agent {
 func (m *Mesh) Creds(t testing.TB, name bcp.AgentName, role bcp.Role) []byte {
 	t.Helper()
 	creds, err := m.Issue(name, role, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return creds.Text()
 }
 
@@ -177,9 +175,7 @@ func (a *Agent) Answer(t testing.TB, query Message, members string) {
 // Say publishes and waits until the server has it.
 func (a *Agent) Say(t testing.TB, subject, text string) {
 	t.Helper()
-	if err := a.Publish(subject, a.Encode(text)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.Publish(subject, a.Encode(text)))
 	a.Sync(t)
 }
 
@@ -291,8 +287,7 @@ func (m *Mesh) Items(t testing.TB) string {
 // in which they arrive.
 func (i *Inbox) Join(t testing.TB, subject string) {
 	t.Helper()
-	if _, err := i.agent.ChanSubscribe(subject, i.messages); err != nil {
-		t.Fatal(err)
-	}
+	_, err := i.agent.ChanSubscribe(subject, i.messages)
+	noError(t, err)
 	i.agent.Sync(t)
 }

@@ -26,9 +26,7 @@ func ReadStream(t testing.TB, js natsjs.JetStream, name string) []natsjs.RawStre
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	stream, err := js.Stream(ctx, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	state := stream.CachedInfo().State
 	ctx, cancel = context.WithTimeout(t.Context(), time.Minute+time.Duration(state.Msgs)*time.Millisecond)
 	defer cancel()
@@ -38,9 +36,7 @@ func ReadStream(t testing.TB, js natsjs.JetStream, name string) []natsjs.RawStre
 		if errors.Is(err, natsjs.ErrMsgNotFound) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		messages = append(messages, *msg)
 	}
 	return messages

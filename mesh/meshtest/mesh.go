@@ -88,9 +88,7 @@ func Parse(t testing.TB, files map[string]string) *bcp.Mesh {
 // Start starts a stopped mesh, on its state.
 func (m *Mesh) Start(t testing.TB) {
 	t.Helper()
-	if err := m.TryStart(t); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, m.TryStart(t))
 }
 
 // TryStart is Start for a mesh that may refuse to start.
@@ -148,13 +146,9 @@ func (m *Mesh) Streams(t testing.TB) (js natsjs.JetStream, end func()) {
 func OpenStreams(t testing.TB, state string, definition *bcp.Mesh) (js natsjs.JetStream, end func()) {
 	t.Helper()
 	_, bundle, err := mesh.Keys(state, definition)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s, err := server.Start(context.Background(), server.Config{StateDir: state, Bundle: bundle})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	conn, err := s.Gateway()
 	if err != nil {
 		t.Fatal(errors.Join(err, s.Stop(context.Background())))
@@ -169,9 +163,8 @@ func OpenStreams(t testing.TB, state string, definition *bcp.Mesh) (js natsjs.Je
 		})
 	}
 	t.Cleanup(end)
-	if js, err = natsjs.New(conn); err != nil {
-		t.Fatal(err)
-	}
+	js, err = natsjs.New(conn)
+	noError(t, err)
 	return js, end
 }
 
@@ -252,9 +245,7 @@ func (m *Mesh) Settle(t testing.TB) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	if err := m.Flush(ctx); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, m.Flush(ctx))
 }
 
 // Log returns everything that the mesh has logged, down to debug.
@@ -280,4 +271,12 @@ func (l *logBuffer) String() string {
 // Of matches decisions of one kind.
 func Of(kind bcp.DecisionKind) func(*bcp.Decision) bool {
 	return func(d *bcp.Decision) bool { return d.Kind == kind }
+}
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

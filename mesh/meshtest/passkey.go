@@ -25,13 +25,9 @@ type Passkey struct {
 func NewPasskey(t testing.TB, site string) *Passkey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	spki, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return &Passkey{Site: site, Origin: "https://" + site, PublicKey: spki, key: key}
 }
 
@@ -47,8 +43,6 @@ func (p *Passkey) Sign(t testing.TB, challenge []byte) *bcp.Assertion {
 	data := append(site[:], 0x1d, 0, 0, 0, 0) // present, verified, synced
 	hash := sha256.Sum256(append(append([]byte{}, data...), said[:]...))
 	signature, err := ecdsa.SignASN1(rand.Reader, p.key, hash[:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return &bcp.Assertion{RPID: p.Site, PublicKey: text(p.PublicKey), AuthenticatorData: text(data), ClientData: text([]byte(clientData)), Signature: text(signature)}
 }

@@ -28,9 +28,7 @@ func CheckProjections(t testing.TB, js natsjs.JetStream, decisions int) (lines [
 			t.Errorf("record %d of the audit is decision %s", i+1, number)
 		}
 		d, err := bcp.DecodeDecision(m.Data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if line, ok := d.Line(); ok {
 			of := subjects.Ledger(line.Controller, line.Reader)
 			want[of] = append(want[of], line.Seq)
@@ -38,9 +36,7 @@ func CheckProjections(t testing.TB, js natsjs.JetStream, decisions int) (lines [
 	}
 	for _, m := range ReadStream(t, js, jetstream.LedgerStream) {
 		of, err := bcp.DecodeLedgerLines(m.Data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for _, line := range of {
 			got[m.Subject] = append(got[m.Subject], line.Seq)
 		}
