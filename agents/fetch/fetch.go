@@ -1,12 +1,15 @@
 package fetch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/net/html"
 
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
@@ -47,6 +50,27 @@ type Body struct {
 	Target      guard.Target // the final one, after all redirects
 	ContentType string
 	Bytes       []byte
+}
+
+// baseWithin is how many bytes of a page are looked at for what its links begin from.
+const baseWithin = 64 << 10
+
+// Base returns what links of the body begin from: what a base element says, or where it came from.
+func (b Body) Base() guard.Target {
+	z := html.NewTokenizer(bytes.NewReader(b.Bytes[:min(len(b.Bytes), baseWithin)]))
+	for kind := z.Next(); kind != html.ErrorToken; kind = z.Next() {
+		name, more := z.TagName()
+		for string(name) == "base" && kind != html.EndTagToken && more {
+			var key, value []byte
+			if key, value, more = z.TagAttr(); string(key) == "href" {
+				if base, err := b.Target.Resolve(strings.TrimSpace(string(value))); err == nil {
+					return base
+				}
+				return b.Target
+			}
+		}
+	}
+	return b.Target
 }
 
 // Client gets pages. Its zero value allows nothing.

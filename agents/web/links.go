@@ -19,7 +19,7 @@ const (
 // unescaped.
 func findLinks(body fetch.Body) map[string]Link {
 	links := map[string]Link{}
-	base := body.Target
+	base := body.Base()
 	z := html.NewTokenizer(bytes.NewReader(body.Bytes[:min(len(body.Bytes), maxLinkSource)]))
 	for offset := 0; len(links) < maxLinks; {
 		token := z.Next()

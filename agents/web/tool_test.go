@@ -100,6 +100,22 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// A link begins from what the page's first base says, if that is a URL, for whom it is shown and for what is fetched.
+func TestBase(t *testing.T) {
+	t.Parallel()
+	for base, want := range map[string]string{
+		`<base href=" /b/ ">`: "https://good.test/b/x", `<base target=y><base href=c/><base href=/d/>`: "https://good.test/a/c/x",
+		`<base href="javascript:x">`: "https://good.test/a/x", `<!--<base href=/b/>--></base href=/b/>`: "https://good.test/a/x",
+	} {
+		tool, world, _ := scripted(t, fetch.Options{}, map[string]fetch.Route{"/a/": htmlRoute(base + `<p><a href=x>y</a></p>`)})
+		r := call(t, tool, `{"url":"https://good.test/a/"}`)
+		call(t, tool, `{"link":"1.1"}`)
+		if !strings.HasSuffix(r.Untrusted, " "+want) || world.Contacted[len(world.Contacted)-1] != want {
+			t.Errorf("%s: %q, %q", base, r.Untrusted, world.Contacted)
+		}
+	}
+}
+
 // What is refused is told to the ledger, once: not what the ledger itself refused, nor what a host failed to give.
 //
 // covers P13.5, ALF-10

@@ -144,7 +144,7 @@ var rules = []rule{
 	// Copies a mailbox of a server, and reads no message.
 	{folder: "agents/imap", internal: []string{"accounts/durable", "agents/fetch", "agents/mailbox", "bcp/guard"}, external: []string{fileLock, logging}},
 	// Gets pages, and knows no HTML: who fetches for an agent reads nothing of what it gets.
-	{folder: "agents/fetch", internal: []string{"bcp/guard"}, external: []string{"code.dny.dev/ssrf"}},
+	{folder: "agents/fetch", internal: []string{"bcp/guard"}, external: []string{"code.dny.dev/ssrf", "golang.org/x/net/html"}},
 	// Makes text and a tool of pages, where hostile bytes are read.
 	{folder: "agents/web", internal: []string{"agents/decode", "agents/fetch", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{readability, "golang.org/x/net/html", jsonText}},
 	// Makes text of pages where hostile bytes are read.
