@@ -108,16 +108,49 @@ func (h *hider) element(n *html.Node, l look) {
 	}
 	l, hides := h.apply(l, n, h.sheet.declared(n))
 	if hides || h.unrendered(n) || n.Data == "img" && (h.options.Mail || l.unseen()) {
-		h.hide(textOf(n))
-		for below := range n.Descendants() {
-			if below.Type == html.CommentNode {
-				h.hide(below.Data)
-			}
-		}
-		h.gone = append(h.gone, n)
+		h.drop(n)
 		return
 	}
+	if root := h.shadow(n); root != nil && !hasSlot(root) {
+		for c := range n.ChildNodes() {
+			if c != root {
+				h.drop(c)
+			}
+		}
+		n = root
+	}
 	h.walk(n, l)
+}
+
+// shadow returns the template in an element that a browser shows in place of all else in it, but for what its slots take. No mail
+// program does.
+func (h *hider) shadow(n *html.Node) *html.Node {
+	for c := range n.ChildNodes() {
+		if mode, _ := attribute(c.Attr, "shadowrootmode"); c.Data == "template" && (mode == "open" || mode == "closed") && !h.options.Mail {
+			return c
+		}
+	}
+	return nil
+}
+
+func hasSlot(n *html.Node) bool {
+	for below := range n.Descendants() {
+		if below.Data == "slot" {
+			return true
+		}
+	}
+	return false
+}
+
+// drop takes out a node with all below it.
+func (h *hider) drop(n *html.Node) {
+	h.hide(textOf(n))
+	for below := range n.Descendants() {
+		if below.Type == html.CommentNode {
+			h.hide(below.Data)
+		}
+	}
+	h.gone = append(h.gone, n)
 }
 
 func (h *hider) hide(text string) {
@@ -151,7 +184,7 @@ var (
 // unrendered reports whether an element shows nothing by what it is.
 func (h *hider) unrendered(n *html.Node) bool {
 	if replaced[n.Data] {
-		return true
+		return h.shadow(n.Parent) != n
 	}
 	_, open := attribute(n.Attr, "open")
 	if _, popover := attribute(n.Attr, "popover"); popover {
