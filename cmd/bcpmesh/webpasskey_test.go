@@ -376,7 +376,7 @@ func TestSiteIsRefused(t *testing.T) {
 		{cli.ExitUsage, "need --origin", []string{"--tls-cert", cert, "--tls-key", key}},
 		{cli.ExitUsage, "must be given together", []string{"--origin", siteOrigin, "--tls-cert", cert}},
 		{cli.ExitUsage, "--store", []string{"--origin", siteOrigin, "--creds", "x.creds"}},
-		{cli.ExitUsage, "everybody decides as themselves", []string{"--origin", siteOrigin, "--approver", "kim"}},
+		{cli.ExitUsage, "everybody decides as themselves", []string{"--origin", siteOrigin, "--as", "kim"}},
 		{cli.ExitFailed, "--tls-cert", []string{"--origin", siteOrigin, "--tls-cert", key, "--tls-key", key}},
 	} {
 		if got := execute(t, "", append([]string{"web", "--dir", dir}, c.args...)...); got.code != c.code || !strings.Contains(got.stderr, c.says) {

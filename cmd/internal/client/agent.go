@@ -105,11 +105,7 @@ func (f *Flags) Serve(ctx context.Context, p *cli.Program, command string, handl
 
 // dial connects with a creds file, to a mesh that is named or that is near the file.
 func (f *Flags) dial(ctx context.Context, role bcp.Role, o agents.Options) (*Client, error) {
-	url, known := f.URL, meshdir.Trust{CA: f.CA}
-	if url == "" {
-		url, known = MeshNear(f.Creds)
-	}
-	secure, err := known.Options()
+	url, secure, err := f.At()
 	if err != nil {
 		return nil, err
 	}
@@ -127,15 +123,25 @@ func (f *Flags) dial(ctx context.Context, role bcp.Role, o agents.Options) (*Cli
 	return &Client{Connection: conn, Name: o.Name, Role: role, Log: o.Logger, Encoding: o.Encoding}, nil
 }
 
-// MeshNear is where the mesh serves in whose folder a file lies, or where one
-// serves that was told nothing.
-func MeshNear(file string) (url string, known meshdir.Trust) {
-	if folder, err := meshdir.Find(filepath.Dir(file)); err == nil {
-		if about, err := folder.Running(); err == nil {
-			return about.URL, about.Trust
+// At is where the mesh serves, and how it is known there: the one that is named, in whose folder the creds lie or that the
+// flags mean, or where one serves that was told nothing.
+func (f *Flags) At() (url string, secure []nats.Option, err error) {
+	url, known := f.URL, meshdir.Trust{CA: f.CA}
+	if url == "" {
+		folder, err := f.Where.Folder()
+		if f.Creds != "" {
+			folder, err = meshdir.Find(filepath.Dir(f.Creds))
 		}
+		about := meshdir.Ready{URL: meshdir.StandardURL}
+		if err == nil {
+			if runs, err := folder.Running(); err == nil {
+				about = runs
+			}
+		}
+		url, known = about.URL, about.Trust
 	}
-	return meshdir.StandardURL, meshdir.Trust{}
+	secure, err = known.Options()
+	return url, secure, err
 }
 
 // How the agents are, in words. Whoever owns the state folder may see it, and nobody

@@ -46,7 +46,7 @@ func NotReached(url string, err error) *cli.Failure {
 	case errors.As(err, &other):
 		return cli.Failf("the certificate of %s is for another host", cli.Quoted(url)).WithHint("the operator adds a name: bcpmesh up --tls --tls-name HOST")
 	case errors.As(err, &invalid):
-		return cli.Failf("the certificate of %s is not valid: %s", cli.Quoted(url), err).WithHint("is one of the two clocks wrong? bcpmesh doctor checks")
+		return cli.Failf("the certificate of %s is not valid: %s", cli.Quoted(url), err).WithHint("is one of the two clocks wrong? bcpmesh doctor checks the mesh's")
 	case errors.Is(err, nats.ErrSecureConnWanted):
 		return cli.Failf("the mesh at %s has no TLS", cli.Quoted(url)).WithHint("its operator starts it with --tls; on the same machine, use nats:// without --ca")
 	}

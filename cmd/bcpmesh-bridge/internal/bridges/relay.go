@@ -42,11 +42,7 @@ func (e *relayEnd) connect(ctx context.Context, p *cli.Program, name string, rol
 	if who.Role != role {
 		return nil, cli.Failf("%s belongs to %s, %s: --%s is for a %s", cli.Quoted(e.creds), who.Agent, who.Role, name, role)
 	}
-	url, known := e.url, meshdir.Trust{CA: e.ca}
-	if url == "" {
-		url, known = client.MeshNear(e.creds)
-	}
-	secure, err := known.Options()
+	url, secure, err := (&client.Flags{URL: e.url, CA: e.ca, Creds: e.creds}).At()
 	if err != nil {
 		return nil, err
 	}

@@ -2,9 +2,11 @@ package health
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
@@ -354,6 +357,25 @@ func (c *checkup) running(ctx context.Context, where meshdir.StateFlags, folder 
 	}
 	c.agents(ctx, o)
 	return o.NATS()
+}
+
+// sealed looks at the TLS of a connection.
+func (c *checkup) sealed(nc *nats.Conn) {
+	const id = "tls"
+	address := nc.ConnectedUrlRedacted() // one of those that were given
+	state, err := nc.TLSConnectionState()
+	if err != nil || len(state.PeerCertificates) == 0 {
+		if u, err := url.Parse(address); err != nil || !guard.Loopback(u.Hostname()) {
+			c.add(id, warned, "write tls:// or wss://; the operator starts the mesh with --tls", "%s has no TLS: messages can be read and changed on the way", address)
+		}
+		return
+	}
+	ends := state.PeerCertificates[0].NotAfter
+	if left := ends.Sub(c.now); left < 7*24*time.Hour {
+		c.add(id, warned, "the operator renews it; bcpmesh renews its own by itself", "the certificate of %s expires in %s", address, client.Within(left))
+		return
+	}
+	c.ok(id, "%s, a certificate until %s", tls.VersionName(state.Version), cli.Moment(ends))
 }
 
 // connectPatience is how long a command may run before it is connected.

@@ -93,8 +93,7 @@ func (p *people) Connect(ctx context.Context, passkey accounts.Passkey) (person 
 	if who.Role != bcp.RoleApprover || who.Passkey != hash {
 		return nil, errNotBound
 	}
-	url, known := p.mesh()
-	secure, err := known.Options()
+	url, secure, err := p.who.At()
 	if err != nil {
 		return nil, err
 	}
@@ -104,22 +103,6 @@ func (p *people) Connect(ctx context.Context, passkey accounts.Passkey) (person 
 	}
 	return &web.Person{Name: who.Agent, Approver: agents.NewApprover(c), Passkey: passkey, Close: c.Close,
 		Over: func() bool { return !c.NATS().IsConnected() && meshdir.CredsRefused(c.NATS().LastError()) }}, nil
-}
-
-// mesh is where the mesh is now.
-func (p *people) mesh() (url string, known meshdir.Trust) {
-	if p.who.URL != "" {
-		return p.who.URL, meshdir.Trust{CA: p.who.CA}
-	}
-	if p.who.Creds != "" {
-		return client.MeshNear(p.who.Creds)
-	}
-	if folder, err := p.who.Where.Folder(); err == nil {
-		if about, err := folder.Running(); err == nil {
-			return about.URL, about.Trust
-		}
-	}
-	return meshdir.StandardURL, meshdir.Trust{}
 }
 
 // Join implements [web.People].
@@ -138,8 +121,7 @@ func (p *people) Join(ctx context.Context, token string, passkey accounts.Passke
 	if names, err := filepath.Glob(filepath.Join(p.dir, "*"+passkeySuffix)); err != nil || len(names) >= maxPeople {
 		return "", errors.Join(fmt.Errorf("%s has %d passkeys: remove those of people who left", p.dir, len(names)), err)
 	}
-	url, known := p.mesh()
-	secure, err := known.Options()
+	url, secure, err := p.who.At()
 	if err != nil {
 		return "", err
 	}
@@ -170,11 +152,8 @@ const (
 )
 
 // source is where the pages get the mesh from: a creds file, or the folder of the mesh,
-// whose owner has credentials made.
-type source struct {
-	who      client.Flags
-	approver string // who decides; empty for the only approver of the mesh
-}
+// whose owner has credentials made and decides as who says, or as its only approver.
+type source struct{ who client.Flags }
 
 // connected are connections to one mesh.
 type connected struct {
@@ -194,7 +173,7 @@ func (c *connected) close() {
 
 func (s *source) connect(ctx context.Context) (*connected, error) {
 	who := s.who
-	if who.Creds == "" && who.As == "" {
+	if who.Creds == "" {
 		who.As = anyAuditor(who.Where)
 	}
 	auditor, err := who.Connect(ctx, bcp.RoleAuditor)
@@ -202,9 +181,9 @@ func (s *source) connect(ctx context.Context) (*connected, error) {
 		return &connected{auditor: auditor}, err
 	}
 	c := &connected{auditor: auditor}
-	owner := client.Flags{Where: s.who.Where, URL: s.who.URL, CA: s.who.CA}
+	owner := s.who
 	if c.operator, err = owner.Connect(ctx, bcp.RoleOperator); err == nil {
-		if owner.As = s.approver; owner.As == "" && auditor.Definition != nil && len(auditor.Definition.Approvers) == 1 {
+		if owner.As == "" && auditor.Definition != nil && len(auditor.Definition.Approvers) == 1 {
 			owner.As = string(auditor.Definition.Approvers[0])
 		}
 		if owner.As != "" { // it is known who decides about what is held

@@ -20,14 +20,11 @@ import (
 // WebCommand returns the command web.
 func WebCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
-	var listen, approver string
+	var listen string
 	var site siteFlags
 	cmd := cli.Command("web", func(ctx context.Context, _ []string) error {
-		if approver != "" && who.Creds != "" {
-			return cli.Usagef("web: --approver is for the folder of the mesh, and --creds for a mesh elsewhere")
-		}
-		if approver != "" && site.origin != "" {
-			return cli.Usagef("web: with --origin everybody decides as themselves").WithHint("leave --approver out, and invite people: bcpmesh creds invite NAME --role approver --web %s", site.origin)
+		if who.As != "" && site.origin != "" {
+			return cli.Usagef("web: with --origin everybody decides as themselves").WithHint("leave --as out, and invite people: bcpmesh creds invite NAME --role approver --web %s", site.origin)
 		}
 		config := web.Config{Listen: listen}
 		var err error
@@ -42,17 +39,15 @@ func WebCommand(p *cli.Program) *cobra.Command {
 			p.Out.Talkf("pages of %s at %s", site.origin, server.Address())
 			p.Out.Talkf("people enrol with an invitation: bcpmesh creds invite NAME --role approver --web %s", site.origin)
 		}
-		return serve(ctx, server, &source{who, approver})
+		return serve(ctx, server, &source{who})
 	})
-	who.AddTo(cmd, "auditor")
+	who.AddTo(cmd, "approver")
 	cmd.Flags().StringVar(&listen, "listen", "localhost:4280", "serve at this `ADDRESS`; port 0 means any free port")
-	cmd.Flags().StringVar(&approver, "approver", "", "in the folder of the mesh: decide as this `PERSON` (default: the mesh's only approver)")
 	cmd.Flags().StringVar(&site.origin, "origin", "", "serve browsers elsewhere at this `URL`, such as https://mesh.example.org, with passkeys")
 	cmd.Flags().StringVar(&site.cert, "tls-cert", "", "with --origin: the certificate in this PEM `FILE`")
 	cmd.Flags().StringVar(&site.key, "tls-key", "", "the key of --tls-cert, a PEM `FILE`")
 	cmd.Flags().StringVar(&site.store, "store", "", "with --origin: keep who enrolled in this `DIR` (default: web in the state folder)")
 	cli.Complete(cmd, "origin", cobra.NoFileCompletions)
-	cli.Complete(cmd, "approver", meshdir.CompleteAgents(true))
 	cli.Complete(cmd, "listen", cobra.NoFileCompletions)
 	return cmd
 }
@@ -84,7 +79,7 @@ func listenAt(p *cli.Program, flag string, config web.Config) (*web.Server, erro
 
 // Serve shows the mesh that runs in a folder until ctx ends.
 func Serve(ctx context.Context, server *web.Server, where meshdir.StateFlags) error {
-	return serve(ctx, server, &source{who: client.Flags{Where: where}})
+	return serve(ctx, server, &source{client.Flags{Where: where}})
 }
 
 func serve(ctx context.Context, server *web.Server, s *source) error {

@@ -18,7 +18,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/cluster"
@@ -95,7 +94,6 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 		return err
 	}
 	cli.IgnoreBrokenPipes()
-	serve.AppendOnly(os.Stdout, os.Stderr)
 	logger := cli.NewLogger(o.level, p.Out.Stderr)
 	access.Name = o.name
 	config := mesh.GatewayConfig{Cluster: access, Config: mesh.Config{

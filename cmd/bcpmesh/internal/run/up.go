@@ -23,7 +23,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
@@ -125,7 +124,6 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 		meshdir.TalkProblem(p, folder, "warning", e)
 	}
 	cli.IgnoreBrokenPipes()
-	serve.AppendOnly(os.Stdout, os.Stderr)
 	log := &startLog{to: p.Out.Stderr, held: o.level >= hclog.Warn}
 	logger := cli.NewLogger(o.level, log)
 	shows, known, err := o.tls(folder.State, logger.Named("tls"))
