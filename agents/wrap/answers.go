@@ -11,16 +11,62 @@ import (
 	"time"
 )
 
+// Lines passes on the lines of a stream as a filter has them, which may be as none. A line of more than so many bytes is nil to
+// it, and is read to its end if the filter does not fail.
+type Lines struct {
+	from   *bufio.Reader
+	most   int
+	filter func(line []byte) ([]byte, error)
+	rest   []byte // of a line
+}
+
+// NewLines returns the lines of a stream.
+func NewLines(from io.Reader, most int, filter func(line []byte) ([]byte, error)) *Lines {
+	return &Lines{from: bufio.NewReaderSize(from, 64<<10), most: most, filter: filter}
+}
+
+// Read implements [io.Reader].
+func (l *Lines) Read(b []byte) (int, error) {
+	for len(l.rest) == 0 {
+		line, end := []byte{}, error(nil)
+		for more := true; more; more = errors.Is(end, bufio.ErrBufferFull) {
+			var part []byte
+			part, end = l.from.ReadSlice('\n')
+			if line == nil {
+				continue
+			}
+			if line = append(line, part...); len(line) > l.most {
+				line = nil
+				if _, err := l.filter(nil); err != nil {
+					return 0, err
+				}
+			}
+		}
+		if len(line) > 0 {
+			rest, err := l.filter(line)
+			if err != nil {
+				return 0, err
+			}
+			l.rest = rest
+		}
+		if end != nil && len(l.rest) == 0 {
+			return 0, end
+		}
+	}
+	n := copy(b, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}
+
 // answers passes on what a server answers, a line at a time. The library would begin something for each request and
 // notification of a server, as fast as they come, and nothing here needs one: a notification is dropped, and a request is
 // answered before more is read, so that a server that does not read waits for itself. A line that is no message, such as a
 // banner, is shown to the operator and passed over, up to maxNoise of them.
 type answers struct {
+	*Lines
 	io.Closer
-	from  *bufio.Reader
 	to    io.Writer
 	noise func(n int, line []byte)
-	rest  []byte       // of a line
 	n     int          // of lines so far
 	noisy int          // of them
 	first atomic.Int64 // number of the first noisy line
@@ -30,44 +76,18 @@ type answers struct {
 const maxNoise = 1000
 
 func newAnswers(from io.ReadCloser, to io.Writer, noise func(n int, line []byte)) *answers {
-	return &answers{Closer: from, from: bufio.NewReaderSize(from, 64<<10), to: to, noise: noise}
+	a := &answers{Closer: from, to: to, noise: noise}
+	a.Lines = NewLines(from, maxLine, a.answer)
+	return a
 }
 
 var errNoAnswer = errors.New("wrap: the server does not speak MCP")
 
-// Read implements [io.Reader].
-func (a *answers) Read(b []byte) (int, error) {
-	for len(a.rest) == 0 {
-		line, err := a.line()
-		if err != nil {
-			return 0, err
-		}
-		if a.rest, err = a.answer(line); err != nil {
-			return 0, err
-		}
-	}
-	n := copy(b, a.rest)
-	a.rest = a.rest[n:]
-	return n, nil
-}
-
-// line returns the next line with its end.
-func (a *answers) line() ([]byte, error) {
-	a.n++
-	var line []byte
-	for {
-		part, err := a.from.ReadSlice('\n')
-		if line = append(line, part...); len(line) > maxLine {
-			return nil, a.pass(line[:0], errNoAnswer)
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, err
-		}
-	}
-}
-
 // answer returns the line if it is one.
 func (a *answers) answer(line []byte) ([]byte, error) {
+	if a.n++; line == nil {
+		return nil, a.pass(nil, errNoAnswer)
+	}
 	if a.n == 1 {
 		line = bytes.TrimPrefix(line, []byte("\ufeff"))
 	}
