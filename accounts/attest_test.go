@@ -55,8 +55,7 @@ func attestPublic(t *testing.T, text []byte) (key [32]byte) {
 
 func judged(t *testing.T, store *accounts.Store, envelope, revocations []byte, last int64) contract.Acceptance {
 	t.Helper()
-	signer, err := store.Attester()
-	noError(t, err)
+	signer := must(store.Attester())(t)
 	verify := func(key [32]byte, message, signature []byte) bool { return ed25519.Verify(key[:], message, signature) }
 	e := contract.Examination{
 		Envelope: envelope, Agent: "agent-a@org1.example", Trust: []bcp.Trust{{Organisation: "org1.example", Key: attestPublic(t, signer.PublicPEM())}},
@@ -82,14 +81,12 @@ func TestAttest(t *testing.T) {
 	if _, err := accounts.Compile(store, scopes(), now); err != nil {
 		t.Fatal(err)
 	}
-	creds, err := store.Issue("researcher", bcp.RoleReader, time.Hour)
-	noError(t, err)
+	creds := must(store.Issue("researcher", bcp.RoleReader, time.Hour))(t)
 	last := int64(0)
 	attest := func(keys ...string) (string, []byte) {
 		t.Helper()
 		s := attestedStatement(keys...)
-		envelope, err := store.Attest(s, shown, time.Hour)
-		noError(t, err)
+		envelope := must(store.Attest(s, shown, time.Hour))(t)
 		return s.Serial, envelope
 	}
 	want := func(what string, envelope []byte, code contract.VerdictCode) {
@@ -195,8 +192,7 @@ func TestAttestKey(t *testing.T) {
 		}
 	}
 	file := filepath.Join(folder, "keys", accounts.AttestKeyFile)
-	open, err := os.ReadFile(file)
-	noError(t, err)
+	open := must(os.ReadFile(file))(t)
 	signer, _ := store.Attester()
 	block, _ := pem.Decode(open)
 	for _, text := range []string{fmt.Sprint(signer), fmt.Sprintf("%+v", signer), fmt.Sprintf("%#v", signer)} {

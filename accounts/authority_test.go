@@ -16,8 +16,7 @@ import (
 
 func authority(t *testing.T, state string, now time.Time) *accounts.Authority {
 	t.Helper()
-	a, err := accounts.OpenAuthority(state, now)
-	noError(t, err)
+	a := must(accounts.OpenAuthority(state, now))(t)
 	return a
 }
 
@@ -35,8 +34,7 @@ func TestAuthorityVouchesForAddresses(t *testing.T) {
 	a := authority(t, t.TempDir(), now)
 	_, pool := roots(t, a.File())
 	_, others := roots(t, authority(t, t.TempDir(), now).File())
-	issued, err := a.Issue([]string{"mesh.example", "192.0.2.7"}, now)
-	noError(t, err)
+	issued := must(a.Issue([]string{"mesh.example", "192.0.2.7"}, now))(t)
 	for name, tt := range map[string]struct {
 		options x509.VerifyOptions
 		valid   bool
@@ -76,8 +74,7 @@ func TestAuthorityIsRenewed(t *testing.T) {
 		if c.Equal(first) == tt.renewed {
 			t.Errorf("%s: renewed is %t", name, !tt.renewed)
 		}
-		issued, err := again.Issue([]string{"localhost"}, now)
-		noError(t, err)
+		issued := must(again.Issue([]string{"localhost"}, now))(t)
 		if _, err := issued.Leaf.Verify(x509.VerifyOptions{Roots: old, DNSName: "localhost", CurrentTime: now}); err != nil {
 			t.Errorf("%s: who has the first one: %v", name, err)
 		}

@@ -17,8 +17,7 @@ func TestStampTellsChanges(t *testing.T) {
 	other := openStore(t, folder)
 	stamp := func(s *accounts.Store) accounts.Stamp {
 		t.Helper()
-		is, err := s.Stamp()
-		noError(t, err)
+		is := must(s.Stamp())(t)
 		return is
 	}
 	before := stamp(store)

@@ -32,8 +32,7 @@ func TestCheckpointKey(t *testing.T) {
 		t.Errorf("the key is named %q, its public half begins %.20q", signer.Name(), public)
 	}
 	file := filepath.Join(dir, "keys", "checkpoint.key")
-	content, err := os.ReadFile(file)
-	noError(t, err)
+	content := must(os.ReadFile(file))(t)
 	secret, _, _ := strings.Cut(string(content), "\n")
 	secret = strings.SplitN(secret, "+", 5)[4] // the key may have a plus in it
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
@@ -41,10 +40,8 @@ func TestCheckpointKey(t *testing.T) {
 			t.Errorf("%s shows the key", verb)
 		}
 	}
-	signed, err := note.Sign(&note.Note{Text: signer.Name() + "\n"}, signer)
-	noError(t, err)
-	verifier, err := note.NewVerifier(public)
-	noError(t, err)
+	signed := must(note.Sign(&note.Note{Text: signer.Name() + "\n"}, signer))(t)
+	verifier := must(note.NewVerifier(public))(t)
 	if _, err := note.Open(signed, note.VerifierList(verifier)); err != nil {
 		t.Error(err)
 	}

@@ -131,8 +131,7 @@ func TestScopesAreWrittenExactly(t *testing.T) {
 		t.Errorf("%d scopes, want %d", found, len(scopes()))
 	}
 	for name, own := range map[string]accounts.Login{accounts.Core: bundle.Gateway, accounts.System: bundle.Monitor} {
-		user, err := jwt.DecodeUserClaims(own.JWT)
-		noError(t, err)
+		user := must(jwt.DecodeUserClaims(own.JWT))(t)
 		scope := claimsOf(t, bundle, name).SigningKeys[user.Issuer].(*jwt.UserScope)
 		if diff := cmp.Diff(jwt.StringList{jwt.ConnectionTypeInProcess}, scope.Template.AllowedConnectionTypes); diff != "" {
 			t.Errorf("%s: %s", name, diff)
@@ -171,8 +170,7 @@ func TestCompileKeepsKeysAndGoesForwardInTime(t *testing.T) {
 	t.Parallel()
 	store, folder := newStore(t)
 	first := compile(t, store, scopes())
-	creds, err := store.Issue("main", 0, 0)
-	noError(t, err)
+	creds := must(store.Issue("main", 0, 0))(t)
 	user, _ := userOf(t, creds)
 
 	again := openStore(t, folder)
@@ -184,8 +182,7 @@ func TestCompileKeepsKeysAndGoesForwardInTime(t *testing.T) {
 	}
 	iat := claimsOf(t, first, accounts.Readers).IssuedAt
 	for _, at := range []time.Time{now, now.Add(-time.Hour), now.Add(time.Minute), now.Add(time.Minute)} {
-		bundle, err := accounts.Compile(again, changed, at)
-		noError(t, err)
+		bundle := must(accounts.Compile(again, changed, at))(t)
 		for _, account := range bundle.Accounts {
 			claims := claimsOf(t, bundle, account.Name)
 			if claims.IssuedAt <= iat || claims.IssuedAt < at.Unix() {
@@ -241,8 +238,7 @@ func TestAgentsHaveAccountsOf256(t *testing.T) {
 	if _, ok := over.Account("CONTROLLERS-2"); ok {
 		t.Error("and there is one of another kind")
 	}
-	last, err := store.Issue(all[len(all)-1].Agent, 0, 0)
-	noError(t, err)
+	last := must(store.Issue(all[len(all)-1].Agent, 0, 0))(t)
 	user, _ := userOf(t, last)
 	if user.IssuerAccount != second.Subject || second.SigningKeys[user.Issuer] == nil {
 		t.Error("the last agent's creds are of another account")

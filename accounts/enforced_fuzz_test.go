@@ -207,8 +207,7 @@ func mutate(t *rapid.T, v any) any {
 // covers A-JWTSELF
 func TestNullsInClaimsAreRefused(t *testing.T) {
 	t.Parallel()
-	f, err := newForger()
-	noError(t, err)
+	f := must(newForger())(t)
 	for i, contents := range f.contents {
 		for _, field := range []string{"exports", "imports"} {
 			says := maps.Clone(contents)
@@ -217,10 +216,8 @@ func TestNullsInClaimsAreRefused(t *testing.T) {
 			list, _ := nats[field].([]any)
 			nats[field] = append(slices.Clone(list), nil)
 			says["nats"] = nats
-			content, err := json.Marshal(says)
-			noError(t, err)
-			token, err := f.sign(content)
-			noError(t, err)
+			content := must(json.Marshal(says))(t)
+			token := must(f.sign(content))(t)
 			tokens := tokensOf(f.bundle)
 			tokens[i] = token
 			if _, err := accounts.Enforced(f.bundle.Operator, tokens); !errors.Is(err, accounts.ErrNotOurs) {
@@ -236,8 +233,7 @@ func TestNullsInClaimsAreRefused(t *testing.T) {
 // covers A-WILD, A-JWTSELF, SUB-9
 func TestNoForgedClaimPassesForTheDefinitions(t *testing.T) {
 	t.Parallel()
-	f, err := newForger()
-	noError(t, err)
+	f := must(newForger())(t)
 	for i := range f.contents {
 		content, err := json.Marshal(f.contents[i])
 		if err == nil {

@@ -22,8 +22,7 @@ import (
 
 func compileCluster(t *testing.T, store *accounts.Store, scopes []subjects.Scope) accounts.Bundle {
 	t.Helper()
-	b, err := accounts.CompileCluster(store, scopes, now)
-	noError(t, err)
+	b := must(accounts.CompileCluster(store, scopes, now))(t)
 	return b
 }
 
@@ -37,8 +36,7 @@ func tokensOf(b accounts.Bundle) []string {
 
 func enforced(t *testing.T, b accounts.Bundle) accounts.Bundle {
 	t.Helper()
-	read, err := accounts.Enforced(b.Operator, tokensOf(b))
-	noError(t, err)
+	read := must(accounts.Enforced(b.Operator, tokensOf(b)))(t)
 	return read
 }
 
@@ -61,8 +59,7 @@ func TestEnforcedIsWhatWasCompiled(t *testing.T) {
 	if _, err := store.RevokeAll("relay", bcp.RoleReader); err != nil {
 		t.Fatal(err)
 	}
-	b, err := accounts.CompileCluster(store, scopes(), time.Now())
-	noError(t, err)
+	b := must(accounts.CompileCluster(store, scopes(), time.Now()))(t)
 	read := enforced(t, b)
 	if diff := cmp.Diff(b.Accounts, read.Accounts); diff != "" {
 		t.Error(diff)
@@ -180,8 +177,7 @@ func TestDifferencesTellWhatClaimsGrantBeyondTheDefinitions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			read, err := accounts.Enforced(b.Operator, rewrite(t, folder, b, tt.account, tt.change))
-			noError(t, err)
+			read := must(accounts.Enforced(b.Operator, rewrite(t, folder, b, tt.account, tt.change)))(t)
 			lines := read.Differences(scopes())
 			if !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, tt.want) }) {
 				t.Errorf("%q is not in %q", tt.want, lines)
@@ -226,8 +222,7 @@ func TestEnforcedRefusesWhatIsNotOfThisMesh(t *testing.T) {
 	t.Parallel()
 	store, folder := newStore(t)
 	b := compileCluster(t, store, scopes())
-	foreign, err := nkeys.CreateOperator()
-	noError(t, err)
+	foreign := must(nkeys.CreateOperator())(t)
 	other, _ := newStore(t)
 	otherBundle := compileCluster(t, other, scopes())
 	none := func(*jwt.AccountClaims) {}
@@ -284,8 +279,7 @@ func TestEnforcedOfTwoMeshes(t *testing.T) {
 	other, _ := newStore(t)
 	b, theirs := compileCluster(t, store, scopes()), compileCluster(t, other, scopes())
 	for _, own := range []accounts.Bundle{b, theirs} {
-		read, err := accounts.Enforced(own.Operator, append(tokensOf(b), tokensOf(theirs)...))
-		noError(t, err)
+		read := must(accounts.Enforced(own.Operator, append(tokensOf(b), tokensOf(theirs)...)))(t)
 		if diff := cmp.Diff(own.Accounts, read.Accounts); diff != "" {
 			t.Error(diff)
 		}
@@ -315,13 +309,11 @@ func TestEnforcedLeavesOthersAloneUnlessTheyReachIn(t *testing.T) {
 	t.Parallel()
 	store, _ := newStore(t)
 	b := compileCluster(t, store, scopes())
-	operator, err := nkeys.CreateOperator()
-	noError(t, err)
+	operator := must(nkeys.CreateOperator())(t)
 	others := jwt.NewAccountClaims(publicKey(t, nkeys.CreateAccount))
 	others.Name = "BILLING"
 	token := func() string {
-		text, err := others.Encode(operator)
-		noError(t, err)
+		text := must(others.Encode(operator))(t)
 		return text
 	}
 	read, err := accounts.Enforced(b.Operator, append(tokensOf(b), token()))
@@ -329,8 +321,7 @@ func TestEnforcedLeavesOthersAloneUnlessTheyReachIn(t *testing.T) {
 		t.Fatalf("%v: %q", err, read.Differences(scopes()))
 	}
 	others.Imports.Add(&jwt.Import{Subject: "bcp.v1.ask.>", Account: accountKeyOf(b, accounts.Core), Type: jwt.Service})
-	read, err = accounts.Enforced(b.Operator, append(tokensOf(b), token()))
-	noError(t, err)
+	read = must(accounts.Enforced(b.Operator, append(tokensOf(b), token())))(t)
 	want := []string{"account " + others.Subject + " imports bcp.v1.ask.> from CORE, and is none of this mesh"}
 	if diff := cmp.Diff(want, read.Differences(scopes())); diff != "" {
 		t.Error(diff)
@@ -361,8 +352,7 @@ func unknownWords(t *testing.T, folder string, b accounts.Bundle) []string {
 		t.Fatal(err)
 	}
 	text := parts[0] + "." + base64.RawURLEncoding.EncodeToString(content)
-	signature, err := operatorOf(t, folder).Sign([]byte(text))
-	noError(t, err)
+	signature := must(operatorOf(t, folder).Sign([]byte(text)))(t)
 	tokens[0] = text + "." + base64.RawURLEncoding.EncodeToString(signature)
 	if _, err := jwt.DecodeAccountClaims(tokens[0]); err != nil {
 		t.Fatal(err)

@@ -27,26 +27,20 @@ func TestJoinsThatChangeNothingWriteNothing(t *testing.T) {
 	agent := scopes()[0]
 	invite := func() accounts.Token {
 		t.Helper()
-		token, err := store.Invite(agent.Agent, agent.Role, time.Hour, time.Hour, accounts.Restriction{})
-		noError(t, err)
+		token := must(store.Invite(agent.Agent, agent.Role, time.Hour, time.Hour, accounts.Restriction{}))(t)
 		return token
 	}
 	writes := func(f func()) bool {
 		t.Helper()
-		before, err := store.Stamp()
-		noError(t, err)
+		before := must(store.Stamp())(t)
 		f()
-		after, err := store.Stamp()
-		noError(t, err)
+		after := must(store.Stamp())(t)
 		return !before.Same(after)
 	}
 	join := func(invitation string, want error) func() {
-		own, err := nkeys.CreateUser()
-		noError(t, err)
-		key, err := own.PublicKey()
-		noError(t, err)
-		proof, err := own.Sign(bcp.JoinStatement(invitation, key, bcp.Digest{}))
-		noError(t, err)
+		own := must(nkeys.CreateUser())(t)
+		key := must(own.PublicKey())(t)
+		proof := must(own.Sign(bcp.JoinStatement(invitation, key, bcp.Digest{})))(t)
 		return func() {
 			if _, token, err := store.Join(invitation, key, bcp.Digest{}, proof); !errors.Is(err, want) || (token == "") != (err != nil) {
 				t.Errorf("%v, want %v", err, want)
@@ -94,18 +88,15 @@ func TestWhoJoinsIsBoundToAPasskey(t *testing.T) {
 	passkey, other, none := bcp.Digest{1}, bcp.Digest{2}, bcp.Digest{}
 	invite := func(role bcp.Role, options ...func(*accounts.Invitation)) string {
 		t.Helper()
-		token, err := store.Invite("alice", role, time.Hour, 0, accounts.Restriction{}, options...)
-		noError(t, err)
+		token := must(store.Invite("alice", role, time.Hour, 0, accounts.Restriction{}, options...))(t)
 		return token.PublicKey
 	}
-	own, err := nkeys.CreateUser()
-	noError(t, err)
+	own := must(nkeys.CreateUser())(t)
 	key, err := own.PublicKey()
 	noError(t, err)
 	join := func(invitation string, signed, sent bcp.Digest) (accounts.User, string, error) {
 		t.Helper()
-		proof, err := own.Sign(bcp.JoinStatement(invitation, key, signed))
-		noError(t, err)
+		proof := must(own.Sign(bcp.JoinStatement(invitation, key, signed)))(t)
 		return store.Join(invitation, key, sent, proof)
 	}
 	bound, auditor := invite(bcp.RoleApprover, accounts.InviteBound), invite(bcp.RoleAuditor)

@@ -44,8 +44,7 @@ func newAuthenticator(key crypto.Signer) authenticator {
 
 func (p *authenticator) hash(t testing.TB) bcp.Digest {
 	t.Helper()
-	spki, err := x509.MarshalPKIXPublicKey(p.key.Public())
-	noError(t, err)
+	spki := must(x509.MarshalPKIXPublicKey(p.key.Public()))(t)
 	return accounts.PasskeyHash(p.site, spki)
 }
 
@@ -70,17 +69,9 @@ func (p *authenticator) assertion(t testing.TB) *bcp.Assertion {
 	return &bcp.Assertion{RPID: p.site, PublicKey: p.publicKey(text(spki)), AuthenticatorData: text(data), ClientData: text([]byte(clientData)), Signature: p.signature(text(signature))}
 }
 
-func must[T any](t testing.TB) func(T, error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		noError(t, err)
-		return v
-	}
-}
-
 func p256(t testing.TB) crypto.Signer {
 	t.Helper()
-	return must[*ecdsa.PrivateKey](t)(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 }
 
 // Each kind of key that browsers make passkeys with signs a statement. Some are synced,
@@ -92,7 +83,7 @@ func TestPasskeysSign(t *testing.T) {
 	_, edwards, err := ed25519.GenerateKey(rand.Reader)
 	noError(t, err)
 	for name, key := range map[string]crypto.Signer{
-		"ES256": p256(t), "EdDSA": edwards, "RS256": must[*rsa.PrivateKey](t)(rsa.GenerateKey(rand.Reader, 2048)),
+		"ES256": p256(t), "EdDSA": edwards, "RS256": must(rsa.GenerateKey(rand.Reader, 2048))(t),
 	} {
 		p := newAuthenticator(key)
 		a := p.assertion(t)
@@ -201,14 +192,14 @@ func TestWeakPasskeys(t *testing.T) {
 		2047: accounts.PasskeyAlgorithm, 2048: accounts.PasskeyBadSignature, 4096: accounts.PasskeyBadSignature, 4097: accounts.PasskeyAlgorithm,
 	} {
 		modulus := new(big.Int).Lsh(big.NewInt(1), bits-1)
-		spki := must[[]byte](t)(x509.MarshalPKIXPublicKey(&rsa.PublicKey{N: modulus.SetBit(modulus, 0, 1), E: 65537}))
+		spki := must(x509.MarshalPKIXPublicKey(&rsa.PublicKey{N: modulus.SetBit(modulus, 0, 1), E: 65537}))(t)
 		p := newAuthenticator(p256(t))
 		p.publicKey = func(string) string { return base64.RawURLEncoding.EncodeToString(spki) }
 		if err := accounts.VerifyPasskey(accounts.PasskeyHash(p.site, spki), p.assertion(t), passkeyStatement); !errors.Is(err, want) {
 			t.Errorf("a key of %d bits: %v, want %v", bits, err, want)
 		}
 	}
-	larger := newAuthenticator(must[*ecdsa.PrivateKey](t)(ecdsa.GenerateKey(elliptic.P384(), rand.Reader)))
+	larger := newAuthenticator(must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader))(t))
 	if err := accounts.VerifyPasskey(larger.hash(t), larger.assertion(t), passkeyStatement); !errors.Is(err, accounts.PasskeyAlgorithm) {
 		t.Errorf("another curve: %v", err)
 	}
@@ -271,7 +262,7 @@ func TestParsePasskey(t *testing.T) {
 	}
 	key := p.assertion(t).PublicKey
 	good := file(passkeySite, key)
-	larger := newAuthenticator(must[*ecdsa.PrivateKey](t)(ecdsa.GenerateKey(elliptic.P384(), rand.Reader)))
+	larger := newAuthenticator(must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader))(t))
 	for text, want := range map[string]accounts.PasskeyFault{
 		good: "",
 		good + strings.Repeat(" ", 4096-len(good)): "",

@@ -31,8 +31,7 @@ func remote(t *testing.T, store *accounts.Store, name bcp.AgentName) (core, syst
 
 func push(t *testing.T, store *accounts.Store) accounts.Creds {
 	t.Helper()
-	creds, err := store.Push()
-	noError(t, err)
+	creds := must(store.Push())(t)
 	return creds
 }
 
@@ -54,8 +53,7 @@ func TestGuestsOfAClusterAreLetInToTheSystemAccountAlone(t *testing.T) {
 	if keys[0] != keys[2] || keys[1] != keys[3] || keys[0] == keys[1] || keys[0] == own.PublicKey {
 		t.Errorf("logins %q", keys)
 	}
-	list, err := store.Remotes()
-	noError(t, err)
+	list := must(store.Remotes())(t)
 	for _, r := range list {
 		if r.Gateway == "lab" && r.Account != accounts.System {
 			t.Errorf("a guest is let in to %s", r.Account)
@@ -173,8 +171,7 @@ func TestLoginsFromOutsideAreOfAClusterAlone(t *testing.T) {
 	if cluster.Gateway.JWT != "" || cluster.Monitor.JWT != "" {
 		t.Error("the bundle of a cluster has logins")
 	}
-	user, err := jwt.DecodeUserClaims(embedded.Gateway.JWT)
-	noError(t, err)
+	user := must(jwt.DecodeUserClaims(embedded.Gateway.JWT))(t)
 	if _, ok := claimsOf(t, cluster, accounts.Core).SigningKeys[user.Issuer]; ok {
 		t.Error("a cluster lets in the gateway of an embedded mesh")
 	}
@@ -204,10 +201,8 @@ func checkNoHole(t *testing.T, b accounts.Bundle) {
 // outsideServer is a stock server that enforces the claims of a bundle.
 func outsideServer(t *testing.T, b accounts.Bundle) string {
 	t.Helper()
-	operator, err := jwt.DecodeOperatorClaims(b.Operator)
-	noError(t, err)
-	resolver, err := natsserver.NewDirAccResolver(t.TempDir(), 0, time.Hour, natsserver.NoDelete)
-	noError(t, err)
+	operator := must(jwt.DecodeOperatorClaims(b.Operator))(t)
+	resolver := must(natsserver.NewDirAccResolver(t.TempDir(), 0, time.Hour, natsserver.NoDelete))(t)
 	for _, a := range b.Accounts {
 		noError(t, resolver.Store(a.PublicKey, a.JWT))
 	}
@@ -232,8 +227,7 @@ func dial(url string, c accounts.Creds, inbox string, options ...nats.Option) (*
 
 func mustDial(t *testing.T, url string, c accounts.Creds, inbox string) *nats.Conn {
 	t.Helper()
-	nc, err := dial(url, c, inbox, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
-	noError(t, err)
+	nc := must(dial(url, c, inbox, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})))(t)
 	t.Cleanup(nc.Close)
 	return nc
 }
@@ -265,8 +259,7 @@ func TestServerHoldsLoginsFromOutsideToTheirScopes(t *testing.T) {
 	url := outsideServer(t, b)
 
 	gateway := mustDial(t, url, core, subjects.GatewayInbox)
-	js, err := natsjs.New(gateway)
-	noError(t, err)
+	js := must(natsjs.New(gateway))(t)
 	if _, err := js.CreateStream(t.Context(), natsjs.StreamConfig{Name: subjects.JournalStream, Subjects: []string{subjects.All(subjects.KindCommit)}}); err != nil {
 		t.Error(err)
 	}
@@ -293,8 +286,7 @@ func TestServerHoldsLoginsFromOutsideToTheirScopes(t *testing.T) {
 	}
 	var tokens []string
 	for _, a := range b.Accounts {
-		reply, err := monitor.Request(subjects.LookupClaimsOf(a.PublicKey), nil, patience)
-		noError(t, err)
+		reply := must(monitor.Request(subjects.LookupClaimsOf(a.PublicKey), nil, patience))(t)
 		tokens = append(tokens, string(reply.Data))
 	}
 	if read, err := accounts.Enforced(b.Operator, tokens); err != nil || len(read.Differences(scopes())) > 0 {

@@ -17,8 +17,7 @@ import (
 // issue makes creds of researcher, the Reader of these tests.
 func issue(t *testing.T, store *accounts.Store, options ...accounts.IssueOption) accounts.Creds {
 	t.Helper()
-	creds, err := store.Issue("researcher", bcp.RoleReader, time.Hour, options...)
-	noError(t, err)
+	creds := must(store.Issue("researcher", bcp.RoleReader, time.Hour, options...))(t)
 	return creds
 }
 
@@ -33,8 +32,7 @@ func admitted(t *testing.T, b accounts.Bundle, creds accounts.Creds) bool {
 
 func compileAt(t *testing.T, store *accounts.Store, scopes []subjects.Scope, at time.Time) accounts.Bundle {
 	t.Helper()
-	b, err := accounts.Compile(store, scopes, at)
-	noError(t, err)
+	b := must(accounts.Compile(store, scopes, at))(t)
 	return b
 }
 
@@ -67,8 +65,7 @@ func TestRevokeAllRefusesWhatACopiedKeySigned(t *testing.T) {
 	store, folder := newStore(t)
 	compile(t, store, scopes())
 	creds, restricted := issue(t, store), issue(t, store, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}))
-	main, err := store.Issue("main", 0, 0)
-	noError(t, err)
+	main := must(store.Issue("main", 0, 0))(t)
 	before := compile(t, store, scopes())
 	if !admitted(t, before, creds) || !admitted(t, before, restricted) {
 		t.Fatal("not even before")

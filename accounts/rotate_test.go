@@ -49,13 +49,10 @@ func trusts(t *testing.T, b accounts.Bundle) (identity, signing string) {
 // returns its public key.
 func replaceOperatorKey(t *testing.T, folder, name string) string {
 	t.Helper()
-	pair, err := nkeys.CreateOperator()
-	noError(t, err)
-	seed, err := pair.Seed()
-	noError(t, err)
+	pair := must(nkeys.CreateOperator())(t)
+	seed := must(pair.Seed())(t)
 	noError(t, os.WriteFile(filepath.Join(folder, "keys", name+".nk"), seed, 0o600))
-	public, err := pair.PublicKey()
-	noError(t, err)
+	public := must(pair.PublicKey())(t)
 	return public
 }
 
@@ -109,8 +106,7 @@ func TestKeysOfAccountsAreReplaced(t *testing.T) {
 	store, _ := newStore(t)
 	first := compile(t, store, scopes())
 	old := issue(t, store)
-	token, err := store.Invite("researcher", 0, time.Hour, 0, accounts.Restriction{})
-	noError(t, err)
+	token := must(store.Invite("researcher", 0, time.Hour, 0, accounts.Restriction{}))(t)
 	start := time.Now()
 	if err := store.RotateAccounts(-time.Second); err == nil {
 		t.Error("an overlap of less than nothing")

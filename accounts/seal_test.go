@@ -37,8 +37,7 @@ func openSeeds(t *testing.T, folder string) []string {
 	}
 	var open []string
 	for _, file := range files {
-		content, err := os.ReadFile(file)
-		noError(t, err)
+		content := must(os.ReadFile(file))(t)
 		if !bytes.HasPrefix(content, []byte("age-encryption.org/v1\n")) {
 			open = append(open, filepath.Base(file))
 		}
@@ -75,8 +74,7 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 		t.Errorf("unsealed what is not: %v", err)
 	}
 	// A crash in between leaves some keys open: to seal again goes on.
-	kept, err := os.ReadFile(filepath.Join(folder, "keys", "gateway.nk"))
-	noError(t, err)
+	kept := must(os.ReadFile(filepath.Join(folder, "keys", "gateway.nk")))(t)
 	noError(t, store.Seal(passphrase))
 	noError(t, os.WriteFile(filepath.Join(folder, "keys", "gateway.nk"), kept, 0o600))
 	if err := store.Seal([]byte("another passphrase")); !errors.Is(err, accounts.ErrPassphrase) {
@@ -154,8 +152,7 @@ func TestDamagedSealIsRefused(t *testing.T) {
 	compile(t, store, scopes())
 	noError(t, store.Seal(passphrase))
 	name := filepath.Join(folder, "keys", "seal.age")
-	content, err := os.ReadFile(name)
-	noError(t, err)
+	content := must(os.ReadFile(name))(t)
 	for what, damaged := range map[string][]byte{"cut": content[:len(content)-1], "changed": append(bytes.Clone(content[:len(content)-1]), content[len(content)-1]^1), "empty": nil} {
 		noError(t, os.WriteFile(name, damaged, 0o600))
 		if err := signWith(folder, asks(passphrase, nil)); err == nil {
@@ -174,12 +171,10 @@ func TestDamagedSealIsRefused(t *testing.T) {
 // secretFiles returns what the files with private keys hold, by their path.
 func secretFiles(t *testing.T, folder string) map[string][]byte {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "keys", "*.nk"))
-	noError(t, err)
+	files := must(filepath.Glob(filepath.Join(folder, "keys", "*.nk")))(t)
 	found := map[string][]byte{}
 	for _, file := range append(files, filepath.Join(folder, "keys", "checkpoint.key"), filepath.Join(folder, "tls", "ca.key")) {
-		content, err := os.ReadFile(file)
-		noError(t, err)
+		content := must(os.ReadFile(file))(t)
 		found[file] = content
 	}
 	return found
@@ -198,10 +193,8 @@ func TestSealingIsCompletedAfterAKill(t *testing.T) {
 	compile(t, store, scopes())
 	_, public, err := store.CheckpointKey()
 	noError(t, err)
-	authority, err := accounts.OpenAuthority(folder, time.Now())
-	noError(t, err)
-	certificate, err := os.ReadFile(authority.File())
-	noError(t, err)
+	authority := must(accounts.OpenAuthority(folder, time.Now()))(t)
+	certificate := must(os.ReadFile(authority.File()))(t)
 	open := secretFiles(t, folder)
 	noError(t, store.Seal(passphrase))
 	sealed := secretFiles(t, folder)

@@ -20,8 +20,7 @@ func TestSecretsShowNothing(t *testing.T) {
 	t.Parallel()
 	store, folder := newStore(t)
 	bundle := compile(t, store, scopes())
-	creds, err := store.Issue("main", 0, 0)
-	noError(t, err)
+	creds := must(store.Issue("main", 0, 0))(t)
 	_, pair := userOf(t, creds)
 	secrets := [][]byte{seedOf(t, pair)}
 	files, err := filepath.Glob(filepath.Join(folder, "keys", "*.nk"))
@@ -29,8 +28,7 @@ func TestSecretsShowNothing(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	for _, file := range files {
-		seed, err := os.ReadFile(file)
-		noError(t, err)
+		seed := must(os.ReadFile(file))(t)
 		secrets = append(secrets, seed)
 	}
 	type nested struct{ inner any }
@@ -46,8 +44,7 @@ func TestSecretsShowNothing(t *testing.T) {
 				fmt.Fprintf(&text, "%"+flag+string(verb)+"\n", v)
 			}
 		}
-		encoded, err := json.Marshal(v)
-		noError(t, err)
+		encoded := must(json.Marshal(v))(t)
 		text.Write(encoded)
 		for _, s := range secrets {
 			seed := string(s)
@@ -63,8 +60,7 @@ func TestSecretsShowNothing(t *testing.T) {
 
 func seedOf(t *testing.T, pair nkeys.KeyPair) []byte {
 	t.Helper()
-	seed, err := pair.Seed()
-	noError(t, err)
+	seed := must(pair.Seed())(t)
 	return seed
 }
 
@@ -88,8 +84,7 @@ func TestWriteFileIsPrivateAndReplacesNothing(t *testing.T) {
 	t.Parallel()
 	store, _ := newStore(t)
 	compile(t, store, scopes())
-	creds, err := store.Issue("main", 0, 0)
-	noError(t, err)
+	creds := must(store.Issue("main", 0, 0))(t)
 	folder := t.TempDir()
 	path := filepath.Join(folder, "main.creds")
 	noError(t, creds.WriteFile(path))

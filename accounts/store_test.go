@@ -154,8 +154,7 @@ func TestOperatorKeyMayBeAway(t *testing.T) {
 	}
 	store, folder = newStore(t)
 	before := compile(t, store, scopes())
-	identity, err := store.OperatorKey()
-	noError(t, err)
+	identity := must(store.OperatorKey())(t)
 	away := filepath.Join(t.TempDir(), "operator.nk")
 	noError(t, os.Rename(name("operator.nk"), away))
 	again := openStore(t, folder)

@@ -21,8 +21,7 @@ var now = time.Date(2026, 3, 15, 12, 0, 0, 0, time.UTC)
 func newStore(t *testing.T) (*accounts.Store, string) {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "state")
-	store, err := accounts.Create(folder)
-	noError(t, err)
+	store := must(accounts.Create(folder))(t)
 	return store, folder
 }
 
@@ -48,8 +47,7 @@ func scopes() []subjects.Scope {
 
 func compile(t *testing.T, store *accounts.Store, scopes []subjects.Scope) accounts.Bundle {
 	t.Helper()
-	b, err := accounts.Compile(store, scopes, now)
-	noError(t, err)
+	b := must(accounts.Compile(store, scopes, now))(t)
 	return b
 }
 
@@ -59,30 +57,24 @@ func claimsOf(t *testing.T, b accounts.Bundle, name string) *jwt.AccountClaims {
 	if !ok {
 		t.Fatalf("no account %s", name)
 	}
-	claims, err := jwt.DecodeAccountClaims(account.JWT)
-	noError(t, err)
+	claims := must(jwt.DecodeAccountClaims(account.JWT))(t)
 	return claims
 }
 
 // userOf reads the user that a creds file lets in, and its seed.
 func userOf(t *testing.T, c accounts.Creds) (*jwt.UserClaims, nkeys.KeyPair) {
 	t.Helper()
-	token, err := jwt.ParseDecoratedJWT(c.Text())
-	noError(t, err)
-	claims, err := jwt.DecodeUserClaims(token)
-	noError(t, err)
-	pair, err := jwt.ParseDecoratedUserNKey(c.Text())
-	noError(t, err)
+	token := must(jwt.ParseDecoratedJWT(c.Text()))(t)
+	claims := must(jwt.DecodeUserClaims(token))(t)
+	pair := must(jwt.ParseDecoratedUserNKey(c.Text()))(t)
 	return claims, pair
 }
 
 // keyOf reads a private key of a store.
 func keyOf(t *testing.T, folder, name string) nkeys.KeyPair {
 	t.Helper()
-	seed, err := os.ReadFile(filepath.Join(folder, "keys", name+".nk"))
-	noError(t, err)
-	pair, err := nkeys.FromSeed(seed)
-	noError(t, err)
+	seed := must(os.ReadFile(filepath.Join(folder, "keys", name+".nk")))(t)
+	pair := must(nkeys.FromSeed(seed))(t)
 	return pair
 }
 
@@ -93,10 +85,8 @@ func operatorOf(t *testing.T, folder string) nkeys.KeyPair {
 
 func publicKey(t *testing.T, create func() (nkeys.KeyPair, error)) string {
 	t.Helper()
-	pair, err := create()
-	noError(t, err)
-	public, err := pair.PublicKey()
-	noError(t, err)
+	pair := must(create())(t)
+	public := must(pair.PublicKey())(t)
 	return public
 }
 
@@ -108,8 +98,7 @@ func accountKeyOf(b accounts.Bundle, name string) string {
 // openStore opens a store that is there.
 func openStore(t testing.TB, folder string, options ...accounts.OpenOption) *accounts.Store {
 	t.Helper()
-	s, err := accounts.Open(folder, options...)
-	noError(t, err)
+	s := must(accounts.Open(folder, options...))(t)
 	return s
 }
 
@@ -118,5 +107,14 @@ func noError(t rapid.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// must returns a value that comes without an error.
+func must[T any](v T, err error) func(rapid.TB) T {
+	return func(t rapid.TB) T {
+		t.Helper()
+		noError(t, err)
+		return v
 	}
 }

@@ -20,8 +20,7 @@ func TestIssueMakesAScopedUser(t *testing.T) {
 	store, folder := newStore(t)
 	bundle := compile(t, store, scopes())
 	before := time.Now().Truncate(time.Second)
-	creds, err := store.Issue("relay", bcp.RoleReader, time.Hour)
-	noError(t, err)
+	creds := must(store.Issue("relay", bcp.RoleReader, time.Hour))(t)
 	user, pair := userOf(t, creds)
 	if public, err := pair.PublicKey(); err != nil || public != user.Subject || public != creds.PublicKey {
 		t.Errorf("the seed is of %s, the user is %s: %v", public, user.Subject, err)
@@ -43,8 +42,7 @@ func TestIssueMakesAScopedUser(t *testing.T) {
 	if user.Expires != creds.Expires.Unix() || creds.Issued.Before(before) || creds.Expires.Sub(creds.Issued) != time.Hour {
 		t.Errorf("issued %v, expires %v and %d", creds.Issued, creds.Expires, user.Expires)
 	}
-	second, err := store.Issue("relay", bcp.RoleController, 0)
-	noError(t, err)
+	second := must(store.Issue("relay", bcp.RoleController, 0))(t)
 	if user, _ := userOf(t, second); user.Expires != 0 || !second.Expires.IsZero() || second.PublicKey == creds.PublicKey {
 		t.Errorf("the second user: %+v", user)
 	}
@@ -108,8 +106,7 @@ func TestRevokeIsInTheNextClaims(t *testing.T) {
 	t.Parallel()
 	store, _ := newStore(t)
 	first := compile(t, store, scopes())
-	creds, err := store.Issue("researcher", 0, 0)
-	noError(t, err)
+	creds := must(store.Issue("researcher", 0, 0))(t)
 	if err := store.Revoke("UNKNOWN"); err == nil {
 		t.Error("revoked what was never issued")
 	}
@@ -130,12 +127,10 @@ func TestRevokeIsInTheNextClaims(t *testing.T) {
 			t.Errorf("%s changed", name)
 		}
 	}
-	short, err := store.Issue("researcher", 0, time.Hour)
-	noError(t, err)
+	short := must(store.Issue("researcher", 0, time.Hour))(t)
 	noError(t, store.Revoke(short.PublicKey))
 	for at, want := range map[time.Time]int{short.Expires.Add(24*time.Hour - 1): 2, short.Expires.Add(24 * time.Hour): 1} {
-		third, err := accounts.Compile(store, scopes(), at)
-		noError(t, err)
+		third := must(accounts.Compile(store, scopes(), at))(t)
 		if got := claimsOf(t, third, accounts.Readers).Revocations; len(got) != want {
 			t.Errorf("at %v: %v", at, got)
 		}
@@ -170,8 +165,7 @@ func TestIssueTo(t *testing.T) {
 	if made, err := store.IssueTo(names, 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{{}}})); err == nil || len(made) > 0 {
 		t.Errorf("with a restriction that is none: %d, %v", len(made), err)
 	}
-	all, err := store.IssueTo(names, 0, time.Hour)
-	noError(t, err)
+	all := must(store.IssueTo(names, 0, time.Hour))(t)
 	var parties []string
 	var users []accounts.User
 	keys := map[string]bool{}

@@ -91,8 +91,7 @@ func TestTruncate(t *testing.T) {
 			t.Fatalf("it begins at %+v, %v, and not at %+v", begin, err, behind)
 		}
 		create(t, js)
-		stream, err := js.Stream(t.Context(), jetstream.CommitStream)
-		noError(t, err)
+		stream := must(js.Stream(t.Context(), jetstream.CommitStream))(t)
 		if info := stream.CachedInfo(); info.State.FirstSeq != behind.Sequence+1 || info.State.NumDeleted != 0 || info.Config.MaxMsgs != -1 ||
 			info.Config.Discard != natsjs.DiscardNew || !info.Config.DenyPurge || !info.Config.DenyDelete {
 			t.Errorf("the stream is %+v", info)
@@ -206,8 +205,7 @@ func TestUnrecordedTruncation(t *testing.T) {
 				appendAll(t, j, m.truncation(c.announced))
 			}
 			appendAll(t, j, m.some(10)...)
-			stream, err := js.Stream(t.Context(), jetstream.CommitStream)
-			noError(t, err)
+			stream := must(js.Stream(t.Context(), jetstream.CommitStream))(t)
 			config := stream.CachedInfo().Config
 			config.Discard, config.MaxMsgs = natsjs.DiscardOld, c.kept
 			if _, err := js.UpdateStream(t.Context(), config); err != nil {
@@ -259,8 +257,7 @@ func TestBases(t *testing.T) {
 	var begin jetstream.Beginning
 	for n := range uint64(6) { // more than the snapshots that are kept
 		at := jetstream.Position{Sequence: 10 * (n + 1), Decision: 100 * (n + 1), Head: bcp.Digest{byte(n)}}
-		file, err := bases.Write(jetstream.Snapshot{Position: at, Checkpoint: []byte("checkpoint")})
-		noError(t, err)
+		file := must(bases.Write(jetstream.Snapshot{Position: at, Checkpoint: []byte("checkpoint")}))(t)
 		if n == 0 {
 			begin = jetstream.Beginning{Position: at, Truncation: bcp.Truncation{Sequence: at.Sequence, Base: sha256.Sum256(file.Content), File: "a.tar.gz"}}
 		}
@@ -276,8 +273,7 @@ func TestBases(t *testing.T) {
 		t.Errorf("the only one is %d %v", n, err)
 	}
 	name := filepath.Join(dir, "00000000000000000100.snapshot")
-	good, err := os.ReadFile(name)
-	noError(t, err)
+	good := must(os.ReadFile(name))(t)
 	for what, content := range map[string][]byte{"changed": append([]byte{1}, good[1:]...), "cut": good[:len(good)-1], "short": good[:3], "empty": nil} {
 		noError(t, os.WriteFile(name, content, 0o600))
 		if _, _, err := bases.Read(t.Context(), begin); !errors.Is(err, jetstream.ErrBase) {

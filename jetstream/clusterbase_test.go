@@ -55,8 +55,7 @@ func TestBaseOfACluster(t *testing.T) {
 	refused("a part")
 	noError(t, jetstream.StoreBase(t.Context(), js, 1, 7, base.Content))
 	noError(t, read())
-	stream, err := js.Stream(t.Context(), jetstream.BaseStream)
-	noError(t, err)
+	stream := must(js.Stream(t.Context(), jetstream.BaseStream))(t)
 	last, err := stream.GetLastMsgForSubject(t.Context(), subjects.Base(7))
 	if err == nil {
 		err = stream.SecureDeleteMsg(t.Context(), last.Sequence)
@@ -81,8 +80,7 @@ func part(subject, number string, data []byte) *nats.Msg {
 func TestRestoreAwaitsItsStream(t *testing.T) {
 	t.Parallel()
 	js := streams(t)
-	journal, err := jetstream.OpenJournal(t.Context(), js)
-	noError(t, err)
+	journal := must(jetstream.OpenJournal(t.Context(), js))(t)
 	noError(t, js.DeleteStream(t.Context(), jetstream.CommitStream))
 	short, end := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer end()
@@ -92,8 +90,7 @@ func TestRestoreAwaitsItsStream(t *testing.T) {
 	if short.Err() == nil {
 		t.Error("it was not waited for")
 	}
-	asked, err := js.Conn().SubscribeSync(subjects.Commit())
-	noError(t, err)
+	asked := must(js.Conn().SubscribeSync(subjects.Commit()))(t)
 	done := make(chan error, 1)
 	go func() { done <- journal.AwaitInterest(t.Context()) }()
 	if _, err := asked.NextMsg(10 * time.Second); err != nil {

@@ -53,8 +53,7 @@ func TestReplay(t *testing.T) {
 		noError(t, err)
 		noError(t, again.state.Apply(&d, bcp.RecordDigest(b)))
 	}
-	found, err := meshtest.CheckStream(t, js, map[string]int64{"main mailer": int64(100000 * bcp.Bit)})
-	noError(t, err)
+	found := must(meshtest.CheckStream(t, js, map[string]int64{"main mailer": int64(100000 * bcp.Bit)}))(t)
 	epoch, balance, _ := again.state.Balance(bcp.ChannelKey{Controller: "main", Reader: "mailer"})
 	sum := found.Balances["main mailer 1"]
 	if found.Decisions != len(written) || epoch != 1 || sum.Settled != balance.Settled || sum.Reserved != balance.Reserved || sum.Settled == 0 || sum.Reserved == 0 {
@@ -82,8 +81,7 @@ func TestReadersEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stream, err := js.Stream(within(t), jetstream.CommitStream)
-	noError(t, err)
+	stream := must(js.Stream(within(t), jetstream.CommitStream))(t)
 	if n := stream.CachedInfo().State.Consumers; n != 0 {
 		t.Errorf("%d readers are left", n)
 	}
@@ -146,8 +144,7 @@ func TestUncertainWrite(t *testing.T) {
 	j, _ := open(t, js)
 	m := newMaker(t)
 	noError(t, j.Append(within(t), m.some(1)))
-	stream, err := js.Stream(t.Context(), jetstream.CommitStream)
-	noError(t, err)
+	stream := must(js.Stream(t.Context(), jetstream.CommitStream))(t)
 	config := stream.CachedInfo().Config
 	config.MaxMsgs = 1
 	if _, err := js.UpdateStream(t.Context(), config); err != nil {
@@ -236,8 +233,7 @@ func TestMissingRecords(t *testing.T) {
 				noError(t, journal.Append(within(t), [][]byte{d}))
 			}
 			noError(t, stream.DeleteMsg(within(t), missing))
-			journal, err = jetstream.OpenJournal(within(t), js)
-			noError(t, err)
+			journal = must(jetstream.OpenJournal(within(t), js))(t)
 			if err := journal.Replay(within(t), func([]byte) error { return nil }); !errors.Is(err, jetstream.ErrRecord) {
 				t.Errorf("got %v", err)
 			}
@@ -289,8 +285,7 @@ func TestTopology(t *testing.T) {
 	t.Parallel()
 	js := streams(t)
 	create(t, js) // again
-	commit, err := js.Stream(t.Context(), jetstream.CommitStream)
-	noError(t, err)
+	commit := must(js.Stream(t.Context(), jetstream.CommitStream))(t)
 	if _, err := js.Publish(t.Context(), subjects.Commit(), []byte("x")); err != nil {
 		t.Fatal(err)
 	}
@@ -312,14 +307,12 @@ func TestTopology(t *testing.T) {
 			return c.MaxAge == 0 && c.Discard == natsjs.DiscardOld && c.AllowDirect
 		},
 	} {
-		stream, err := js.Stream(t.Context(), name)
-		noError(t, err)
+		stream := must(js.Stream(t.Context(), name))(t)
 		if c := stream.CachedInfo().Config; !check(c) || c.Storage != natsjs.FileStorage || c.RePublish != nil || c.Duplicates > time.Second {
 			t.Errorf("%s: %+v", name, c)
 		}
 	}
-	empty, err := natsjs.New(js.Conn())
-	noError(t, err)
+	empty := must(natsjs.New(js.Conn()))(t)
 	noError(t, js.DeleteStream(t.Context(), jetstream.KeyStream))
 	noError(t, js.DeleteStream(t.Context(), jetstream.CommitStream))
 	if _, err := jetstream.OpenJournal(t.Context(), empty); !errors.Is(err, natsjs.ErrStreamNotFound) {

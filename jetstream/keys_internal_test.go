@@ -14,8 +14,7 @@ import (
 func TestStoredExpiryIsADate(t *testing.T) {
 	t.Parallel()
 	for day, good := range map[string]bool{"2026-03-20": true, "": false, "destroyed": false, "2026-3-20": false, "2026-02-29": false} {
-		content, err := json.Marshal([]StoredKey{{Subject: subjects.Expiry(subjects.SealedRaw), Key: []byte(day)}})
-		noError(t, err)
+		content := must(json.Marshal([]StoredKey{{Subject: subjects.Expiry(subjects.SealedRaw), Key: []byte(day)}}))(t)
 		if _, err := parseKeys(content); good != (err == nil) || !good && !errors.Is(err, ErrBackup) {
 			t.Errorf("%q: %v", day, err)
 		}
@@ -27,8 +26,7 @@ func TestStoredExpiryIsADate(t *testing.T) {
 // covers A-FLOODRESP
 func TestKeysInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
-	key, err := bcp.NewSealingKey([32]byte{1})
-	noError(t, err)
+	key := must(bcp.NewSealingKey([32]byte{1}))(t)
 	k := NewSealingKeys(nil)
 	for day := range int64(maxKeys) {
 		k.keepKey(sealingKey{day: day}, key)

@@ -26,8 +26,7 @@ func spoken(t *testing.T, keys *jetstream.SealingKeys, key bcp.ChannelKey, at ti
 	d := bcp.Decision{Seq: 1, Time: at.UnixNano(), Controller: key.Controller, Reader: key.Reader,
 		Private: bcp.Private{Salt: [16]byte{1}, Payload: []byte("said"), RawBytes: len(raw)}}
 	noError(t, keys.Seal(within(t), &d, raw))
-	record, err := bcp.EncodeDecision(&d)
-	noError(t, err)
+	record := must(bcp.EncodeDecision(&d))(t)
 	return record
 }
 
@@ -164,8 +163,7 @@ func TestDestroyedKeys(t *testing.T) {
 		t.Errorf("sealed: %v", err)
 	}
 	// Lost: not there, or another one, or none at all.
-	stream, err := js.Stream(t.Context(), jetstream.KeyStream)
-	noError(t, err)
+	stream := must(js.Stream(t.Context(), jetstream.KeyStream))(t)
 	subject := subjects.Key("main", "mailer", subjects.SealedPayload, "2026-03-21")
 	for _, put := range [][]byte{nil, make([]byte, 32), make([]byte, 31), make([]byte, 33), []byte("x")} {
 		msg, err := stream.GetLastMsgForSubject(t.Context(), subject)

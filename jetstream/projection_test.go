@@ -58,8 +58,7 @@ func contents(t *testing.T, js natsjs.JetStream) map[string][]string {
 func ledgerLines(t *testing.T, js natsjs.JetStream) (lines []bcp.LedgerLine) {
 	t.Helper()
 	for _, m := range meshtest.ReadStream(t, js, jetstream.LedgerStream) {
-		of, err := bcp.DecodeLedgerLines(m.Data)
-		noError(t, err)
+		of := must(bcp.DecodeLedgerLines(m.Data))(t)
 		for _, line := range of {
 			if want := subjects.Ledger(line.Controller, line.Reader); m.Subject != want {
 				t.Fatalf("%s has a line of %s", m.Subject, want)
@@ -112,8 +111,7 @@ func TestProjectionsFollowTheJournal(t *testing.T) {
 		{"nothing", func(*testing.T, natsjs.JetStream, func()) {}},
 		{"newest messages deleted", func(t *testing.T, js natsjs.JetStream, stop func()) {
 			for _, name := range []string{jetstream.AuditStream, jetstream.LedgerStream} {
-				stream, err := js.Stream(t.Context(), name)
-				noError(t, err)
+				stream := must(js.Stream(t.Context(), name))(t)
 				end := stream.CachedInfo().State.LastSeq
 				for seq := end; seq > end-7; seq-- {
 					noError(t, stream.DeleteMsg(t.Context(), seq))
@@ -122,8 +120,7 @@ func TestProjectionsFollowTheJournal(t *testing.T) {
 		}},
 		{"everything deleted", func(t *testing.T, js natsjs.JetStream, stop func()) {
 			for _, name := range []string{jetstream.AuditStream, jetstream.LedgerStream} {
-				stream, err := js.Stream(t.Context(), name)
-				noError(t, err)
+				stream := must(js.Stream(t.Context(), name))(t)
 				noError(t, stream.Purge(t.Context()))
 			}
 		}},
@@ -231,8 +228,7 @@ func (l *lagging) Stream(ctx context.Context, name string) (natsjs.Stream, error
 func TestProjectorMissesNothingOnItsWay(t *testing.T) {
 	t.Parallel()
 	js := streams(t)
-	before, err := js.Stream(t.Context(), jetstream.CommitStream)
-	noError(t, err)
+	before := must(js.Stream(t.Context(), jetstream.CommitStream))(t)
 	j, _ := open(t, js)
 	noError(t, j.Append(within(t), newMaker(t).some(4)))
 	late := &lagging{JetStream: js, before: before}
@@ -356,8 +352,7 @@ func TestProjectorBeginsWhereItStands(t *testing.T) {
 	}{{"nothing", "", false}, {"the newest line of the ledger", jetstream.LedgerStream, true}, {"the newest of the audit", jetstream.AuditStream, true}} {
 		want := contents(t, js)
 		if c.lost != "" {
-			stream, err := js.Stream(t.Context(), c.lost)
-			noError(t, err)
+			stream := must(js.Stream(t.Context(), c.lost))(t)
 			noError(t, stream.DeleteMsg(t.Context(), stream.CachedInfo().State.LastSeq))
 		}
 		more := m.some(4)

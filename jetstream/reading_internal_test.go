@@ -20,11 +20,9 @@ func gapped(t *testing.T) (natsjs.JetStream, natsjs.Stream) {
 	noError(t, err)
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	conn, err := nats.Connect("", nats.InProcessServer(s))
-	noError(t, err)
+	conn := must(nats.Connect("", nats.InProcessServer(s)))(t)
 	t.Cleanup(conn.Close)
-	js, err := natsjs.New(conn)
-	noError(t, err)
+	js := must(natsjs.New(conn))(t)
 	stream, err := js.CreateStream(t.Context(), natsjs.StreamConfig{Name: "S", Subjects: []string{"s"}, AllowDirect: true})
 	noError(t, err)
 	for i := range 6 {
@@ -47,8 +45,7 @@ func TestReaderAtAGap(t *testing.T) {
 		for _, copies := range []bool{true, false} {
 			t.Run(fmt.Sprintf("whole %v, copies %v", whole, copies), func(t *testing.T) {
 				t.Parallel()
-				r, err := read(js, stream, 1, whole)
-				noError(t, err)
+				r := must(read(js, stream, 1, whole))(t)
 				defer r.end()
 				r.copies = copies
 				for sequence := range uint64(6) {
@@ -92,8 +89,7 @@ func TestReaderTurnsPages(t *testing.T) {
 	js, stream := gapped(t)
 	for _, most := range []int{1, 2, 3} {
 		for from := uint64(4); from <= 6; from++ {
-			r, err := read(js, stream, from, true)
-			noError(t, err)
+			r := must(read(js, stream, from, true))(t)
 			r.messages = most
 			for want := from; want <= 6; want++ {
 				if m, err := r.message(t.Context()); err != nil || m.sequence != want || string(m.data) != fmt.Sprint(want) {
@@ -110,5 +106,14 @@ func noError(t rapid.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// must returns a value that comes without an error.
+func must[T any](v T, err error) func(rapid.TB) T {
+	return func(t rapid.TB) T {
+		t.Helper()
+		noError(t, err)
+		return v
 	}
 }

@@ -22,12 +22,9 @@ func TestReconcile(t *testing.T) {
 	t.Parallel()
 	write := func(form func(*bcp.LedgerLine) []byte) func(*testing.T, natsjs.JetStream, *maker) {
 		return func(t *testing.T, js natsjs.JetStream, _ *maker) { // of the last line, as a message in its place
-			stream, err := js.Stream(within(t), jetstream.LedgerStream)
-			noError(t, err)
-			last, err := stream.GetLastMsgForSubject(within(t), subjects.Ledger("main", "mailer"))
-			noError(t, err)
-			line, err := bcp.DecodeLedgerLine(last.Data)
-			noError(t, err)
+			stream := must(js.Stream(within(t), jetstream.LedgerStream))(t)
+			last := must(stream.GetLastMsgForSubject(within(t), subjects.Ledger("main", "mailer")))(t)
+			line := must(bcp.DecodeLedgerLine(last.Data))(t)
 			noError(t, stream.DeleteMsg(within(t), last.Sequence))
 			publish(t, js, form(&line), last.Header)
 		}
@@ -44,8 +41,7 @@ func TestReconcile(t *testing.T) {
 		{"a line in the form of older versions", write(func(l *bcp.LedgerLine) []byte {
 			var members map[string]any
 			noError(t, msgpack.Unmarshal(bcp.EncodeLedgerLine(l), &members))
-			b, err := msgpack.Marshal(members)
-			noError(t, err)
+			b := must(msgpack.Marshal(members))(t)
 			return b
 		}), nil},
 		{"another amount", rewrite(func(l *bcp.LedgerLine) { l.Nominal++ }), []string{"ledger"}},
@@ -55,20 +51,16 @@ func TestReconcile(t *testing.T) {
 		{"a line of no decision", rewrite(func(l *bcp.LedgerLine) { l.Seq += 1000 }), []string{"ledger", "ledger"}},
 		{"a line twice", func(t *testing.T, js natsjs.JetStream, m *maker) {
 			rewrite(func(*bcp.LedgerLine) {})(t, js, m)
-			stream, err := js.Stream(within(t), jetstream.LedgerStream)
-			noError(t, err)
-			last, err := stream.GetLastMsgForSubject(within(t), subjects.Ledger("main", "mailer"))
-			noError(t, err)
+			stream := must(js.Stream(within(t), jetstream.LedgerStream))(t)
+			last := must(stream.GetLastMsgForSubject(within(t), subjects.Ledger("main", "mailer")))(t)
 			publish(t, js, last.Data, last.Header)
 		}, []string{"ledger"}},
 		{"no last line", func(t *testing.T, js natsjs.JetStream, _ *maker) {
-			stream, err := js.Stream(within(t), jetstream.LedgerStream)
-			noError(t, err)
+			stream := must(js.Stream(within(t), jetstream.LedgerStream))(t)
 			noError(t, stream.DeleteMsg(within(t), stream.CachedInfo().State.LastSeq))
 		}, []string{"ledger"}},
 		{"no ledger", func(t *testing.T, js natsjs.JetStream, _ *maker) {
-			stream, err := js.Stream(within(t), jetstream.LedgerStream)
-			noError(t, err)
+			stream := must(js.Stream(within(t), jetstream.LedgerStream))(t)
 			noError(t, stream.Purge(within(t)))
 		}, []string{"ledger"}},
 		{"what is no line", func(t *testing.T, js natsjs.JetStream, _ *maker) { publish(t, js, []byte("junk"), nil) }, []string{"ledger"}},
@@ -83,8 +75,7 @@ func TestReconcile(t *testing.T) {
 			projected(t, js, 41)
 			stop()
 			tt.plant(t, js, m)
-			r, err := jetstream.Reconcile(within(t), js, nil, 0, m.state.Pools())
-			noError(t, err)
+			r := must(jetstream.Reconcile(within(t), js, nil, 0, m.state.Pools()))(t)
 			var where []string
 			for _, d := range r.Differences {
 				where = append(where, string(d.Where))
@@ -129,8 +120,7 @@ func TestReconcileUpToADecision(t *testing.T) {
 	if err != nil || len(r.Differences) > 0 || r.Decisions != 40 || r.Behind != 20 {
 		t.Errorf("all: %+v, %v", r, err)
 	}
-	d, err := bcp.DecodeDecision(m.some(1)[0])
-	noError(t, err)
+	d := must(bcp.DecodeDecision(m.some(1)[0]))(t)
 	d.Balance.Settled += bcp.Bit
 	lie, err := bcp.EncodeDecision(&d)
 	noError(t, err)

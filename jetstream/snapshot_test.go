@@ -43,8 +43,7 @@ func TestSnapshots(t *testing.T) {
 		t.Errorf("the folder has %v", entries)
 	}
 	name := filepath.Join(dir, names[0])
-	whole, err := os.ReadFile(name)
-	noError(t, err)
+	whole := must(os.ReadFile(name))(t)
 	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("others may read it: %v", info.Mode())
 	}

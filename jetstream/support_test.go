@@ -56,11 +56,9 @@ func startServer(t testing.TB) *natsserver.Server {
 
 func connect(t testing.TB, url string, options ...nats.Option) natsjs.JetStream {
 	t.Helper()
-	conn, err := nats.Connect(url, append([]nats.Option{nats.Timeout(patience)}, options...)...)
-	noError(t, err)
+	conn := must(nats.Connect(url, append([]nats.Option{nats.Timeout(patience)}, options...)...))(t)
 	t.Cleanup(conn.Close)
-	js, err := natsjs.New(conn)
-	noError(t, err)
+	js := must(natsjs.New(conn))(t)
 	return js
 }
 
@@ -81,20 +79,16 @@ const makerDay = "2026-03-15"
 
 func makerKey(t testing.TB) bcp.SealingKey {
 	t.Helper()
-	key, err := bcp.NewSealingKey(makerSecret)
-	noError(t, err)
+	key := must(bcp.NewSealingKey(makerSecret))(t)
 	return key
 }
 
 // open opens the journal and replays it into records.
 func open(t testing.TB, js natsjs.JetStream) (*jetstream.Journal, [][]byte) {
 	t.Helper()
-	j, err := jetstream.OpenJournal(t.Context(), js)
-	noError(t, err)
+	j := must(jetstream.OpenJournal(t.Context(), js))(t)
 	var records [][]byte
-	if err := j.Replay(t.Context(), func(b []byte) error { records = append(records, b); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, j.Replay(t.Context(), func(b []byte) error { records = append(records, b); return nil }))
 	return j, records
 }
 
@@ -121,8 +115,7 @@ func newMaker(t testing.TB, readers ...bcp.AgentName) *maker {
 	}
 	files["main.md"] = "---\nname: main\nbcp_channels:\n" + channels.String() + "---\n"
 	definition := meshtest.Parse(t, files)
-	state, err := state.New(state.Config{Mesh: definition, Version: "test"})
-	noError(t, err)
+	state := must(state.New(state.Config{Mesh: definition, Version: "test"}))(t)
 	return &maker{t: t, state: state, now: time.Date(2026, 3, 15, 12, 0, 0, 0, time.UTC)}
 }
 
@@ -210,5 +203,14 @@ func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// must returns a value that comes without an error.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		noError(t, err)
+		return v
 	}
 }

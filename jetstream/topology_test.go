@@ -17,8 +17,7 @@ import (
 func TestCreateAgain(t *testing.T) {
 	t.Parallel()
 	js := streams(t)
-	changes, err := js.Conn().SubscribeSync("$JS.API.STREAM.UPDATE.>")
-	noError(t, err)
+	changes := must(js.Conn().SubscribeSync("$JS.API.STREAM.UPDATE.>"))(t)
 	expect := func(topology jetstream.Topology, want int) {
 		t.Helper()
 		noError(t, jetstream.Create(t.Context(), js, topology))
@@ -34,8 +33,7 @@ func TestCreateAgain(t *testing.T) {
 	expect(jetstream.Topology{Replicas: 1}, 0)
 	expect(jetstream.Topology{Replicas: 1, MaxDisk: 16 << 20}, 3) // the keys have no limit
 	expect(jetstream.Topology{Replicas: 1, MaxDisk: 16 << 20}, 0)
-	commit, err := js.Stream(t.Context(), jetstream.CommitStream)
-	noError(t, err)
+	commit := must(js.Stream(t.Context(), jetstream.CommitStream))(t)
 	for _, change := range []func(*natsjs.StreamConfig){
 		func(c *natsjs.StreamConfig) { c.Discard, c.MaxMsgs = natsjs.DiscardOld, 7 },
 		func(c *natsjs.StreamConfig) { c.AllowDirect = false },

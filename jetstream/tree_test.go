@@ -21,8 +21,7 @@ func checkpointKey(t *testing.T) jetstream.CheckpointKey {
 	t.Helper()
 	private, public, err := note.GenerateKey(rand.Reader, "bcpmesh/test")
 	noError(t, err)
-	signer, err := note.NewSigner(private)
-	noError(t, err)
+	signer := must(note.NewSigner(private))(t)
 	return jetstream.CheckpointKey{Signer: signer, Public: public}
 }
 
@@ -43,8 +42,7 @@ type recording struct {
 // overMesh reads the journal as somebody else than the gateway does.
 func (r *recording) overMesh(t *testing.T) *jetstream.Reading {
 	t.Helper()
-	least, err := r.tree.Reaches()
-	noError(t, err)
+	least := must(r.tree.Reaches())(t)
 	return jetstream.NewReading(r.since, least)
 }
 
@@ -97,18 +95,15 @@ func (r *recording) sign(u jetstream.Unsigned, err error) error {
 // newest is the newest checkpoint, which must verify.
 func (r *recording) newest(t *testing.T) verify.Checkpoint {
 	t.Helper()
-	signed, err := r.tree.Newest()
-	noError(t, err)
-	c, err := verify.OpenCheckpoint(signed, []string{r.key.Public})
-	noError(t, err)
+	signed := must(r.tree.Newest())(t)
+	c := must(verify.OpenCheckpoint(signed, []string{r.key.Public}))(t)
 	return c
 }
 
 // checkHashes compares the file of hashes with what the library computes.
 func (r *recording) checkHashes(t *testing.T) {
 	t.Helper()
-	got, err := os.ReadFile(filepath.Join(r.dir, "hashes"))
-	noError(t, err)
+	got := must(os.ReadFile(filepath.Join(r.dir, "hashes")))(t)
 	var want []byte
 	reader := tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
 		hashes := make([]tlog.Hash, len(indexes))
@@ -118,8 +113,7 @@ func (r *recording) checkHashes(t *testing.T) {
 		return hashes, nil
 	})
 	for i, d := range r.written {
-		hashes, err := tlog.StoredHashes(int64(i), d, reader)
-		noError(t, err)
+		hashes := must(tlog.StoredHashes(int64(i), d, reader))(t)
 		for _, h := range hashes {
 			want = append(want, h[:]...)
 		}
@@ -127,8 +121,7 @@ func (r *recording) checkHashes(t *testing.T) {
 	if !bytes.Equal(got, want) {
 		t.Errorf("%d bytes of hashes, want %d, or others", len(got), len(want))
 	}
-	root, err := tlog.TreeHash(int64(len(r.written)), reader)
-	noError(t, err)
+	root := must(tlog.TreeHash(int64(len(r.written)), reader))(t)
 	if c := r.newest(t); c.Size != uint64(len(r.written)) || c.Root != verify.Hash(root) {
 		t.Errorf("the newest checkpoint is of %d decisions, want %d, or has another root", c.Size, len(r.written))
 	}
@@ -377,8 +370,7 @@ func TestTreeRefusesDamage(t *testing.T) {
 		noError(t, r.extend(t))
 	}
 	name := filepath.Join(r.dir, "checkpoints")
-	good, err := os.ReadFile(name)
-	noError(t, err)
+	good := must(os.ReadFile(name))(t)
 	lines := bytes.SplitAfter(good, []byte("\n"))
 	for what, content := range map[string][]byte{
 		"order":         slices.Concat(lines[1], lines[0]),
@@ -414,15 +406,13 @@ func TestProve(t *testing.T) {
 	noError(t, r.extend(t))
 	r.write(t, 1)
 	for i, d := range r.written[:37] {
-		proof, err := r.tree.Prove(uint64(i+1), d)
-		noError(t, err)
+		proof := must(r.tree.Prove(uint64(i+1), d))(t)
 		p, err := verify.Proof(proof, keys)
 		if err != nil || p.Decision != uint64(i+1) || !bytes.Equal(p.Bytes, d) || p.Checkpoint != r.newest(t) || p.Time.IsZero() {
 			t.Errorf("decision %d: %+v %v", i+1, p, err)
 		}
 	}
-	proof, err := r.tree.Prove(20, r.written[19])
-	noError(t, err)
+	proof := must(r.tree.Prove(20, r.written[19]))(t)
 	for i := range proof {
 		changed := bytes.Clone(proof)
 		changed[i] ^= 1

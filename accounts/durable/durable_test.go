@@ -78,8 +78,7 @@ func TestDraft(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, name)
 	for _, finish := range []func(*durable.Draft) error{(*durable.Draft).Create, (*durable.Draft).Replace, nil} {
-		draft, err := durable.New(file, 0o600)
-		noError(t, err)
+		draft := must(durable.New(file, 0o600))(t)
 		for _, part := range []string{"in ", "parts"} {
 			if _, err := draft.Write([]byte(part)); err != nil {
 				t.Fatal(err)
@@ -135,5 +134,14 @@ func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// must returns a value that comes without an error.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		noError(t, err)
+		return v
 	}
 }

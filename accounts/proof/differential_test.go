@@ -209,10 +209,7 @@ func TestNothingPassesUnseen(t *testing.T) {
 	var found, passed int
 	rapid.Check(t, func(rt *rapid.T) {
 		i := drawIssuer(rt, t)
-		report, err := proof.Prove(i.claims(t), proof.Policy{})
-		if err != nil {
-			rt.Fatal(err)
-		}
+		report := must(proof.Prove(i.claims(t), proof.Policy{}))(rt)
 		shown := map[string]bool{}
 		for _, h := range report.Of(proof.Agents) {
 			shown[h.From+" "+h.To] = true

@@ -180,8 +180,7 @@ func TestTwoMeshes(t *testing.T) {
 			operator, accounts := i.tokens(t)
 			noError(t, c.Add(strings.Join(append(accounts, operator), "\n")))
 		}
-		report, err := proof.Prove(c, proof.Policy{})
-		noError(t, err)
+		report := must(proof.Prove(c, proof.Policy{}))(t)
 		return report
 	}
 	alone, report := one.prove(t), both()
@@ -203,8 +202,7 @@ func TestTwoMeshes(t *testing.T) {
 	// An account that the other operator signs as well is the other's from then on.
 	stolen := one.accounts[accounts.Readers]
 	stolen.IssuedAt = time.Now().Add(time.Hour).Unix()
-	token, err := stolen.Encode(two.signer)
-	noError(t, err)
+	token := must(stolen.Encode(two.signer))(t)
 	c := one.claims(t)
 	operator, _ := two.tokens(t)
 	for _, text := range []string{operator, token} {

@@ -333,8 +333,7 @@ func (w *world) tryTrace(t *testing.T, h proof.Hole) {
 	from := w.who(t, readers, h.From)
 	noError(t, from.PublishMsg(&nats.Msg{Subject: h.Publish, Header: nats.Header{"Nats-Trace-Dest": {h.Publish}}}))
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		m, err := traced.NextMsg(patience)
-		noError(t, err)
+		m := must(traced.NextMsg(patience))(t)
 		if strings.Contains(string(m.Data), `"sub":"bcp.v1.push.\u003e"`) || strings.Contains(string(m.Data), `"sub":"bcp.v1.push.>"`) {
 			return
 		}

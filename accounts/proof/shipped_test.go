@@ -27,8 +27,7 @@ func sound(t testing.TB, scopes []subjects.Scope) proof.Report {
 	for _, a := range b.Accounts {
 		tokens = append(tokens, a.JWT)
 	}
-	report, err := proof.Prove(claimsOf(t, tokens...), proof.Policy{})
-	noError(t, err)
+	report := must(proof.Prove(claimsOf(t, tokens...), proof.Policy{}))(t)
 	for _, h := range report.Holes {
 		t.Errorf("%s: %s", h.Claim, h)
 	}
@@ -88,8 +87,7 @@ func TestShippedHasNoHole(t *testing.T) {
 	sound(t, nil)
 	folders := []string{"../../bcp/definition/testdata/seed", "../../examples/mailroom/mesh"}
 	for _, pattern := range []string{"../../cmd/bcpmesh/internal/define/meshes/*"} {
-		more, err := filepath.Glob(pattern)
-		noError(t, err)
+		more := must(filepath.Glob(pattern))(t)
 		folders = append(folders, more...)
 	}
 	if len(folders) < 4 {

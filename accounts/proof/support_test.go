@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
+	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/accounts/proof"
@@ -50,15 +51,13 @@ func newIssuer(t testing.TB) *issuer {
 
 func pair(t testing.TB, create func() (nkeys.KeyPair, error)) nkeys.KeyPair {
 	t.Helper()
-	k, err := create()
-	noError(t, err)
+	k := must(create())(t)
 	return k
 }
 
 func public(t testing.TB, k nkeys.KeyPair) string {
 	t.Helper()
-	p, err := k.PublicKey()
-	noError(t, err)
+	p := must(k.PublicKey())(t)
 	return p
 }
 
@@ -102,8 +101,7 @@ func shipped(t testing.TB, scopes []subjects.Scope) *issuer {
 	i := newIssuer(t)
 	renamed := map[string]string{}
 	for _, a := range b.Accounts {
-		claims, err := jwt.DecodeAccountClaims(a.JWT)
-		noError(t, err)
+		claims := must(jwt.DecodeAccountClaims(a.JWT))(t)
 		if a.Name != accounts.System {
 			i.account(t, a.Name)
 		}
@@ -128,10 +126,8 @@ func shipped(t testing.TB, scopes []subjects.Scope) *issuer {
 
 func compiled(t testing.TB, scopes []subjects.Scope) accounts.Bundle {
 	t.Helper()
-	store, err := accounts.Create(filepath.Join(t.TempDir(), "state"))
-	noError(t, err)
-	b, err := accounts.Compile(store, scopes, time.Now())
-	noError(t, err)
+	store := must(accounts.Create(filepath.Join(t.TempDir(), "state")))(t)
+	b := must(accounts.Compile(store, scopes, time.Now()))(t)
 	return b
 }
 
@@ -155,11 +151,9 @@ func office() []subjects.Scope {
 // tokens signs everything.
 func (i *issuer) tokens(t testing.TB) (operator string, accounts []string) {
 	t.Helper()
-	operator, err := i.rules.Encode(i.operator)
-	noError(t, err)
+	operator = must(i.rules.Encode(i.operator))(t)
 	for _, name := range i.names {
-		token, err := i.accounts[name].Encode(i.signer)
-		noError(t, err)
+		token := must(i.accounts[name].Encode(i.signer))(t)
 		accounts = append(accounts, token)
 	}
 	return operator, accounts
@@ -167,8 +161,7 @@ func (i *issuer) tokens(t testing.TB) (operator string, accounts []string) {
 
 func (i *issuer) mustToken(t testing.TB, account string) string {
 	t.Helper()
-	token, err := i.accounts[account].Encode(i.signer)
-	noError(t, err)
+	token := must(i.accounts[account].Encode(i.signer))(t)
 	return token
 }
 
@@ -189,8 +182,7 @@ func claimsOf(t testing.TB, tokens ...string) proof.Claims {
 
 func (i *issuer) prove(t testing.TB) proof.Report {
 	t.Helper()
-	report, err := proof.Prove(i.claims(t), proof.Policy{})
-	noError(t, err)
+	report := must(proof.Prove(i.claims(t), proof.Policy{}))(t)
 	return report
 }
 
@@ -259,8 +251,7 @@ func (i *issuer) serve(t testing.TB) *world {
 // dial connects inside the process, as every kind of user may.
 func (w *world) dial(t testing.TB, token string, seed []byte) *nats.Conn {
 	t.Helper()
-	k, err := nkeys.FromSeed(seed)
-	noError(t, err)
+	k := must(nkeys.FromSeed(seed))(t)
 	nc, err := nats.Connect("", nats.InProcessServer(w.server), nats.NoReconnect(), nats.CustomInboxPrefix("_INBOX_test"),
 		nats.UserJWT(func() (string, error) { return token, nil }, k.Sign), nats.Timeout(patience),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // denials are expected
@@ -293,8 +284,7 @@ func (w *world) watch(t testing.TB, account string) *nats.Conn {
 
 func (w *world) dialTCP(t testing.TB, token string, seed []byte) *nats.Conn {
 	t.Helper()
-	creds, err := jwt.FormatUserConfig(token, seed)
-	noError(t, err)
+	creds := must(jwt.FormatUserConfig(token, seed))(t)
 	nc, err := nats.Connect(w.server.ClientURL(), nats.UserCredentialBytes(creds), nats.NoReconnect(), nats.CustomInboxPrefix("_INBOX_test"), nats.Timeout(patience),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // denials are expected
 	if err != nil {
@@ -305,9 +295,18 @@ func (w *world) dialTCP(t testing.TB, token string, seed []byte) *nats.Conn {
 }
 
 // noError ends a test that cannot go on.
-func noError(t testing.TB, err error) {
+func noError(t rapid.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// must returns a value that comes without an error.
+func must[T any](v T, err error) func(rapid.TB) T {
+	return func(t rapid.TB) T {
+		t.Helper()
+		noError(t, err)
+		return v
 	}
 }

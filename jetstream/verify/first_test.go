@@ -97,8 +97,7 @@ func TestTimeGoesOnBetweenBlocks(t *testing.T) {
 	var previous bcp.Digest
 	for i, at := range times {
 		d := bcp.Decision{Seq: uint64(i + 1), Prev: previous, Time: at, Kind: bcp.KindStart}
-		b, err := bcp.EncodeDecision(&d)
-		noError(t, err)
+		b := must(bcp.EncodeDecision(&d))(t)
 		decisions, previous = append(decisions, b), bcp.RecordDigest(b)
 	}
 	p := takeApart(t, signedFile(t, key, decisions...))

@@ -15,11 +15,9 @@ import (
 // covers P11.2
 func TestFrozenFile(t *testing.T) {
 	t.Parallel()
-	key, err := os.ReadFile("testdata/example.key")
-	noError(t, err)
+	key := must(os.ReadFile("testdata/example.key"))(t)
 	for name, first := range map[string]uint64{"testdata/example.bcpaudit": 1, "testdata/example-part.bcpaudit": 8} {
-		file, err := os.ReadFile(name)
-		noError(t, err)
+		file := must(os.ReadFile(name))(t)
 		s, err := check(file, verify.Options{Keys: []string{strings.TrimSpace(string(key))}})
 		if err != nil || s.First != first || s.Last != 20 || s.Kinds[int(bcp.KindConnect)] == 0 {
 			t.Errorf("%s: %d to %d, %v", name, s.First, s.Last, err)
@@ -30,8 +28,7 @@ func TestFrozenFile(t *testing.T) {
 // The page names every kind, in its place.
 func TestFormatNamesTheKinds(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/audit-format.md")
-	noError(t, err)
+	page := must(os.ReadFile("../../docs/audit-format.md"))(t)
 	var kinds []string
 	for _, k := range bcp.DecisionKinds() {
 		kinds = append(kinds, k.String())

@@ -22,8 +22,7 @@ import (
 
 func packer(t testing.TB) *zstd.Encoder {
 	t.Helper()
-	pack, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(false), zstd.WithEncoderConcurrency(1))
-	noError(t, err)
+	pack := must(zstd.NewWriter(nil, zstd.WithEncoderCRC(false), zstd.WithEncoderConcurrency(1)))(t)
 	return pack
 }
 
@@ -38,8 +37,7 @@ func TestLargestBlock(t *testing.T) {
 	decisionOf := func(size int) []byte {
 		d := bcp.Decision{Seq: 1, Time: beginning.UnixNano(), Kind: bcp.KindStart}
 		for {
-			b, err := bcp.EncodeDecision(&d)
-			noError(t, err)
+			b := must(bcp.EncodeDecision(&d))(t)
 			if len(b) == size {
 				return b
 			}
@@ -90,8 +88,7 @@ func TestMostChannels(t *testing.T) {
 		var previous bcp.Digest
 		for i := range most + over {
 			d := bcp.Decision{Seq: uint64(i + 1), Prev: previous, Time: 1, Kind: bcp.KindAsk, Controller: bcp.AgentName(fmt.Sprintf("c%d", i)), Reader: "r"}
-			b, err := bcp.EncodeDecision(&d)
-			noError(t, err)
+			b := must(bcp.EncodeDecision(&d))(t)
 			decisions, previous = append(decisions, b), bcp.RecordDigest(b)
 		}
 		s, err := check(export(t, decisions, jetstream.ExportOptions{Key: key}), verify.Options{Keys: []string{key.Public}})
@@ -179,8 +176,7 @@ func TestTimeGoesOn(t *testing.T) {
 		bad := 0
 		for i, at := range times {
 			d := bcp.Decision{Seq: uint64(i + 1), Prev: previous, Time: at, Kind: bcp.KindStart}
-			b, err := bcp.EncodeDecision(&d)
-			noError(t, err)
+			b := must(bcp.EncodeDecision(&d))(t)
 			decisions, previous = append(decisions, b), bcp.RecordDigest(b)
 			if i > 0 && at < times[i-1] {
 				bad = i + 1

@@ -26,8 +26,7 @@ func newKey(t testing.TB) jetstream.CheckpointKey {
 	t.Helper()
 	private, public, err := note.GenerateKey(rand.Reader, "bcpmesh/test")
 	noError(t, err)
-	signer, err := note.NewSigner(private)
-	noError(t, err)
+	signer := must(note.NewSigner(private))(t)
 	return jetstream.CheckpointKey{Signer: signer, Public: public}
 }
 
@@ -65,8 +64,7 @@ func chainOf(t testing.TB, n int) [][]byte {
 			d.RawCommitment, d.PayloadCommitment = fresh, sha256.Sum256(fresh[:])
 			d.Sealed = sealed[:]
 		}
-		b, err := bcp.EncodeDecision(&d)
-		noError(t, err)
+		b := must(bcp.EncodeDecision(&d))(t)
 		list, previous = append(list, b), bcp.RecordDigest(b)
 	}
 	return list
@@ -111,15 +109,13 @@ const magicLength = 16
 
 func takeApart(t testing.TB, file []byte) parts {
 	t.Helper()
-	unpack, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
-	noError(t, err)
+	unpack := must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(1)))(t)
 	p := parts{magic: string(file[:magicLength])}
 	for at := magicLength; at < len(file); {
 		size := int(binary.BigEndian.Uint32(file[at+1:]))
 		f := frame{kind: file[at], offset: int64(at), payload: file[at+5 : at+5+size], whole: file[at : at+5+size+4]}
 		if f.kind == 'D' {
-			content, err := unpack.DecodeAll(f.payload[4:], nil)
-			noError(t, err)
+			content := must(unpack.DecodeAll(f.payload[4:], nil))(t)
 			for len(content) > 0 {
 				size := binary.BigEndian.Uint32(content)
 				f.decisions = append(f.decisions, content[4:4+size])
@@ -171,8 +167,7 @@ func (p *parts) with(index int, payload []byte) []byte {
 func sign(t testing.TB, key jetstream.CheckpointKey, size int, root [32]byte) []byte {
 	t.Helper()
 	text := fmt.Sprintf("%s\n%d\n%s\n", key.Signer.Name(), size, base64.StdEncoding.EncodeToString(root[:]))
-	b, err := note.Sign(&note.Note{Text: text}, key.Signer)
-	noError(t, err)
+	b := must(note.Sign(&note.Note{Text: text}, key.Signer))(t)
 	return b
 }
 
@@ -185,5 +180,14 @@ func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// must returns a value that comes without an error.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		noError(t, err)
+		return v
 	}
 }

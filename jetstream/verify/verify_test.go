@@ -61,12 +61,10 @@ func rootOf(t testing.TB, decisions [][]byte) verify.Hash {
 		return hashes, nil
 	})
 	for i, d := range decisions {
-		hashes, err := tlog.StoredHashes(int64(i), d, reader)
-		noError(t, err)
+		hashes := must(tlog.StoredHashes(int64(i), d, reader))(t)
 		stored = append(stored, hashes...)
 	}
-	root, err := tlog.TreeHash(int64(len(decisions)), reader)
-	noError(t, err)
+	root := must(tlog.TreeHash(int64(len(decisions)), reader))(t)
 	return verify.Hash(root)
 }
 
@@ -136,8 +134,7 @@ func TestSince(t *testing.T) {
 	keys := []string{key.Public}
 	at := func(n int) time.Time { return beginning.Add(time.Duration(n-1) * time.Second) }
 	checkpoint := func(decisions [][]byte, n int) verify.Checkpoint {
-		s, err := check(export(t, decisions[:n], jetstream.ExportOptions{Key: key}), verify.Options{Keys: keys})
-		noError(t, err)
+		s := must(check(export(t, decisions[:n], jetstream.ExportOptions{Key: key}), verify.Options{Keys: keys}))(t)
 		opened, err := verify.OpenCheckpoint(s.Signed, keys)
 		if err != nil || opened != s.Checkpoint {
 			t.Fatalf("the checkpoint is not one by itself: %v", err)
@@ -190,11 +187,9 @@ func TestKeys(t *testing.T) {
 	expectFault(t, file, verify.Options{Keys: []string{other.Public}}, 0)
 	// The name of the log is that of the key.
 	p := takeApart(t, file)
-	s, err := check(file, verify.Options{Keys: []string{key.Public}})
-	noError(t, err)
+	s := must(check(file, verify.Options{Keys: []string{key.Public}}))(t)
 	text := fmt.Sprintf("bcpmesh/another\n100\n%s\n", base64.StdEncoding.EncodeToString(s.Checkpoint.Root[:]))
-	renamed, err := note.Sign(&note.Note{Text: text}, key.Signer)
-	noError(t, err)
+	renamed := must(note.Sign(&note.Note{Text: text}, key.Signer))(t)
 	last := len(p.frames) - 1
 	expectFault(t, p.with(last, slices.Concat(p.frames[last].payload[:32], renamed)), verify.Options{Keys: []string{key.Public}}, 0)
 	// With the other's key in the head, the signature is still another's.

@@ -79,17 +79,14 @@ func TestReplacedOperatorSignsNothing(t *testing.T) {
 			}
 			b.bundle = b.compile(b.scopes)
 			noError(t, b.Stop(t.Context()))
-			var err error
-			b.Server, err = server.Start(t.Context(), server.Config{StateDir: b.state, Bundle: b.bundle})
-			noError(t, err)
+			b.Server = must(server.Start(t.Context(), server.Config{StateDir: b.state, Bundle: b.bundle}))
 			b.AdmitAll()
 			for whose, key := range map[string]nkeys.KeyPair{"the old": stolen, "a foreign": must(nkeys.CreateOperator())} {
 				if b.smuggle(key) {
 					t.Errorf("%s one signs", whose)
 				}
 			}
-			back, err := nats.Connect(b.URL(), nats.UserCredentialBytes(creds.Text()), nats.Timeout(patience))
-			noError(t, err)
+			back := must(nats.Connect(b.URL(), nats.UserCredentialBytes(creds.Text()), nats.Timeout(patience)))
 			back.Close()
 		})
 	}

@@ -74,8 +74,7 @@ func TestDamagedNumber(t *testing.T) {
 		if !cut && !strings.Contains(log.text(), "a block is damaged: the stream is opened without its index: block="+filepath.Join(folder, "msgs", c.block)) {
 			t.Errorf("%s is not named: %s", c.block, log.text())
 		}
-		stream, err := js.Stream(t.Context(), "BCP_COMMIT")
-		noError(t, err)
+		stream := must(js.Stream(t.Context(), "BCP_COMMIT"))
 		for _, number := range []uint64{lost - 1, 100} {
 			if m, err := stream.GetMsg(t.Context(), number); err != nil || !strings.HasPrefix(string(m.Data), fmt.Sprintf("%d ", number)) {
 				t.Errorf("%s: message %d: %v", c.block, number, err)
@@ -94,8 +93,7 @@ func TestDamagedNumber(t *testing.T) {
 // it was. It would cost half a gigabyte.
 func damageNumber(t *testing.T, name string) (number uint64) {
 	t.Helper()
-	b, err := os.ReadFile(name)
-	noError(t, err)
+	b := must(os.ReadFile(name))
 	at := 0
 	for range 3 {
 		at += int(binary.LittleEndian.Uint32(b[at:]))

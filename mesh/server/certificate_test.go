@@ -20,8 +20,7 @@ import (
 
 func shown(t *testing.T, config *tls.Config) *x509.Certificate {
 	t.Helper()
-	c, err := config.GetCertificate(nil)
-	noError(t, err)
+	c := must(config.GetCertificate(nil))
 	return c.Leaf
 }
 
@@ -29,8 +28,7 @@ func shown(t *testing.T, config *tls.Config) *x509.Certificate {
 // outlives failures to do so.
 func TestIssuedCertificateIsRenewed(t *testing.T) {
 	t.Parallel()
-	authority, err := accounts.OpenAuthority(t.TempDir(), time.Now())
-	noError(t, err)
+	authority := must(accounts.OpenAuthority(t.TempDir(), time.Now()))
 	synctest.Test(t, func(t *testing.T) {
 		var failure error
 		config, err := IssuedTLS(func(now time.Time) (tls.Certificate, error) {
@@ -72,12 +70,9 @@ func TestIssuedCertificateIsRenewed(t *testing.T) {
 // pair writes a certificate and its key.
 func pair(t *testing.T, folder string, now time.Time, name string) (cert, key string) {
 	t.Helper()
-	authority, err := accounts.OpenAuthority(t.TempDir(), now)
-	noError(t, err)
-	issued, err := authority.Issue([]string{name}, now)
-	noError(t, err)
-	der, err := x509.MarshalPKCS8PrivateKey(issued.PrivateKey)
-	noError(t, err)
+	authority := must(accounts.OpenAuthority(t.TempDir(), now))
+	issued := must(authority.Issue([]string{name}, now))
+	der := must(x509.MarshalPKCS8PrivateKey(issued.PrivateKey))
 	cert, key = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
 	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: issued.Certificate[0]}, key: {Type: "PRIVATE KEY", Bytes: der}} {
 		noError(t, os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
@@ -92,8 +87,7 @@ func TestCertificateFilesAreReloaded(t *testing.T) {
 	folder, log := t.TempDir(), &strings.Builder{}
 	cert, key := pair(t, folder, time.Now(), "one.example")
 	synctest.Test(t, func(t *testing.T) {
-		config, err := FileTLS(cert, key, hclog.New(&hclog.LoggerOptions{Output: log}))
-		noError(t, err)
+		config := must(FileTLS(cert, key, hclog.New(&hclog.LoggerOptions{Output: log})))
 		name := func() string {
 			time.Sleep(lookTime)
 			names, err := NamesOf(config)

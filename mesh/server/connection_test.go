@@ -92,8 +92,7 @@ func TestWatchOutlivesItsConnection(t *testing.T) {
 		noError(t, b.LoseMonitor())
 		last.Close()
 		last = b.connect("main", bcp.RoleController, nats.NoReconnect())
-		id, err := last.GetClientID()
-		noError(t, err)
+		id := must(last.GetClientID())
 		began, ended := next(t, events), next(t, events)
 		if !began.Connected {
 			began, ended = ended, began
@@ -224,8 +223,7 @@ func TestUpdateRefusesWhatCannotChange(t *testing.T) {
 // auditStream makes what an auditor may read.
 func auditStream(t *testing.T, gateway *nats.Conn) natsjs.JetStream {
 	t.Helper()
-	js, err := natsjs.New(gateway)
-	noError(t, err)
+	js := must(natsjs.New(gateway))
 	for name, kind := range map[string]subjects.Kind{subjects.AuditStream: subjects.KindAudit, "BCP_KEYS": subjects.KindKey} {
 		if _, err := js.CreateStream(t.Context(), natsjs.StreamConfig{Name: name, Subjects: []string{subjects.All(kind)}, AllowDirect: true}); err != nil {
 			t.Fatal(err)
@@ -251,12 +249,10 @@ func TestOneServerRunsOnAStateFolder(t *testing.T) {
 	<-b.Done()
 
 	ctx, cancel := context.WithCancel(t.Context())
-	again, err := server.Start(ctx, config)
-	noError(t, err)
+	again := must(server.Start(ctx, config))
 	gateway, err := again.Gateway()
 	noError(t, err)
-	js, err = natsjs.New(gateway)
-	noError(t, err)
+	js = must(natsjs.New(gateway))
 	stream, err := js.Stream(t.Context(), subjects.AuditStream)
 	if err != nil || stream.CachedInfo().State.Msgs != 1 {
 		t.Errorf("what was written is gone: %v", err)
@@ -305,8 +301,7 @@ func TestStartAndStopAtOnce(t *testing.T) {
 	b := start(t)
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
-		s, err := server.Start(ctx, server.Config{StateDir: t.TempDir(), Bundle: b.bundle})
-		noError(t, err)
+		s := must(server.Start(ctx, server.Config{StateDir: t.TempDir(), Bundle: b.bundle}))
 		var group sync.WaitGroup
 		for range 4 {
 			group.Go(func() { stop(t, s) })

@@ -201,8 +201,7 @@ func TestNoWordsOfClientsAreLogged(t *testing.T) {
 // are any, and reads until it hangs up.
 func raw(t *testing.T, url, text string, creds []byte) {
 	t.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(url, "nats://"))
-	noError(t, err)
+	c := must(net.Dial("tcp", strings.TrimPrefix(url, "nats://")))
 	defer c.Close()
 	noError(t, c.SetDeadline(time.Now().Add(patience)))
 	// What it says of itself comes first.

@@ -87,8 +87,7 @@ func at(number uint16) net.Addr { return &net.TCPAddr{Port: int(number)} }
 // certified is a TLS config for 127.0.0.1.
 func certified(t *testing.T) *tls.Config {
 	t.Helper()
-	authority, err := accounts.OpenAuthority(t.TempDir(), time.Now())
-	noError(t, err)
+	authority := must(accounts.OpenAuthority(t.TempDir(), time.Now()))
 	config, err := IssuedTLS(func(now time.Time) (tls.Certificate, error) {
 		return authority.Issue([]string{"127.0.0.1"}, now)
 	}, hclog.NewNullLogger())
@@ -98,16 +97,14 @@ func certified(t *testing.T) *tls.Config {
 
 func listenHere(t *testing.T) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	noError(t, err)
+	l := must(net.Listen("tcp", "127.0.0.1:0"))
 	t.Cleanup(func() { l.Close() })
 	return l
 }
 
 func dial(t *testing.T, address string) *net.TCPConn {
 	t.Helper()
-	conn, err := net.Dial("tcp", address)
-	noError(t, err)
+	conn := must(net.Dial("tcp", address))
 	t.Cleanup(func() { conn.Close() })
 	noError(t, conn.SetDeadline(time.Now().Add(patience)))
 	return conn.(*net.TCPConn)

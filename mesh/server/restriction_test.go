@@ -25,8 +25,7 @@ func TestRestrictedCredsAreGoodWhereTheyShould(t *testing.T) {
 	everyWay(t, func(t *testing.T, w way) {
 		b := start(t, w)
 		issue := func(r accounts.Restriction) []byte {
-			creds, err := b.store.Issue("main", bcp.RoleController, 0, accounts.Restricted(r))
-			noError(t, err)
+			creds := must(b.store.Issue("main", bcp.RoleController, 0, accounts.Restricted(r)))
 			return creds.Text()
 		}
 		networks := func(texts ...string) (r accounts.Restriction) {

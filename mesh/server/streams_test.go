@@ -48,8 +48,7 @@ func create(t *testing.T, js natsjs.JetStream) natsjs.Stream {
 
 func run(t *testing.T, config server.Config) (js natsjs.JetStream, end func()) {
 	t.Helper()
-	s, err := server.Start(context.Background(), config)
-	noError(t, err)
+	s := must(server.Start(context.Background(), config))
 	conn, err := s.Gateway()
 	if err != nil {
 		t.Fatal(errors.Join(err, s.Stop(context.Background())))
@@ -98,8 +97,7 @@ func TestUnwrittenStreamsAreOpenedAgain(t *testing.T) {
 			t.Fatal("never acknowledged again")
 		}
 	}
-	stream, err := js.Stream(t.Context(), "BCP_COMMIT")
-	noError(t, err)
+	stream := must(js.Stream(t.Context(), "BCP_COMMIT"))
 	first, err := stream.GetMsg(t.Context(), 1)
 	if err != nil || string(first.Data) != "first" {
 		t.Errorf("the first message: %v %v", first, err)
@@ -113,8 +111,7 @@ func TestSync(t *testing.T) {
 	t.Parallel()
 	config := server.Config{}
 	rested(t, &config)
-	s, err := server.Start(t.Context(), config)
-	noError(t, err)
+	s := must(server.Start(t.Context(), config))
 	defer stop(t, s)
 	if err := s.Sync("BCP_COMMIT"); err != nil {
 		t.Error(err)
@@ -142,8 +139,7 @@ func TestUnopenedStreamsAreKept(t *testing.T) {
 	noError(t, os.Remove(unreadable))
 	js, end := run(t, config)
 	defer end()
-	stream, err := js.Stream(t.Context(), "BCP_COMMIT")
-	noError(t, err)
+	stream := must(js.Stream(t.Context(), "BCP_COMMIT"))
 	if m, err := stream.GetMsg(t.Context(), 1); err != nil || string(m.Data) != "first" {
 		t.Errorf("its message: %v %v", m, err)
 	}
@@ -169,8 +165,7 @@ func TestDamagedDescription(t *testing.T) {
 	end()
 	js, end = run(t, config)
 	defer end()
-	stream, err := js.Stream(t.Context(), "BCP_COMMIT")
-	noError(t, err)
+	stream := must(js.Stream(t.Context(), "BCP_COMMIT"))
 	if m, err := stream.GetMsg(t.Context(), 1); err != nil || string(m.Data) != "first" {
 		t.Errorf("its message: %v %v", m, err)
 	}

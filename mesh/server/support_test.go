@@ -96,8 +96,7 @@ func start(t *testing.T, change ...any) *bench {
 	}
 	b.bundle = b.compile(b.scopes)
 	config.Bundle = b.bundle
-	b.Server, err = server.Start(t.Context(), config)
-	noError(t, err)
+	b.Server = must(server.Start(t.Context(), config))
 	t.Cleanup(func() { stop(t, b.Server) })
 	return b
 }
@@ -240,8 +239,7 @@ func (a *agent) refusals() []string {
 func listen(t *testing.T, nc *nats.Conn, subject string) (take func() []*nats.Msg) {
 	t.Helper()
 	messages := make(chan *nats.Msg, 1<<16)
-	subscription, err := nc.ChanSubscribe(subject, messages)
-	noError(t, err)
+	subscription := must(nc.ChanSubscribe(subject, messages))
 	flush(t, nc)
 	t.Cleanup(func() { _ = subscription.Unsubscribe() })
 	return func() []*nats.Msg {

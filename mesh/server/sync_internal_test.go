@@ -16,20 +16,14 @@ func TestSettle(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	folder := filepath.Join(dir, "jetstream", "ACCOUNT", "streams", "S", "msgs")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.MkdirAll(folder, 0o700))
 	old := time.Now().Add(-time.Hour)
 	names := []string{"2.blk", "9.blk", "10.blk", "index.db"}
 	for _, name := range names {
 		file := filepath.Join(folder, name)
-		if err := errors.Join(os.WriteFile(file, []byte("content of "+name), 0o600), os.Chtimes(file, old, old)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, errors.Join(os.WriteFile(file, []byte("content of "+name), 0o600), os.Chtimes(file, old, old)))
 	}
-	if err := newKeeper(dir, nil).rewriteNewest(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, newKeeper(dir, nil).rewriteNewest())
 	for _, name := range names {
 		file := filepath.Join(folder, name)
 		info, err := os.Stat(file)

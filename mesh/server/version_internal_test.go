@@ -19,9 +19,7 @@ func TestVersion(t *testing.T) {
 		t.Fatalf("nats-server is %s, and %s is known. Compare server/filestore.go (recordHead, indexCacheBufLocked, writeMsgRecordLocked), server/jetstream.go (recovery of streams: what it removes and says) and the lines about clients in server/client.go with this package; run the tests of mesh/server and .ci/run faults; then change NATSVersion.", natsserver.VERSION, NATSVersion)
 	}
 	folder, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}", "github.com/nats-io/nats-server/v2/server").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var source strings.Builder
 	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(folder)), "*.go"))
 	if err != nil || len(files) == 0 {
@@ -31,10 +29,7 @@ func TestVersion(t *testing.T) {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(os.ReadFile(name))
 		source.Write(b)
 	}
 	sentences := append([]string{"Error recreating stream ", "could not be recovered", slowConsumer, authFailed, "Publish Violation - Subject ", "Publish Violation - Reply ", subscribeRefused}, quotingFormats...)

@@ -162,12 +162,10 @@ type switchboard struct {
 func newSwitchboard(t *testing.T) *switchboard {
 	t.Helper()
 	// The path of a socket is short, that of t.TempDir may not be.
-	folder, err := os.MkdirTemp("", "s")
-	noError(t, err)
+	folder := must(os.MkdirTemp("", "s"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	path := filepath.Join(folder, "s")
-	listen, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	noError(t, err)
+	listen := must(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
 	t.Cleanup(func() { _ = listen.Close() })
 	return &switchboard{t, path, listen}
 }

@@ -16,11 +16,9 @@ import (
 // covers P7.5
 func TestProcessHasNoFileOfOurs(t *testing.T) {
 	t.Parallel()
-	file, err := os.Create(filepath.Join(t.TempDir(), "secret"))
-	noError(t, err)
+	file := must(os.Create(filepath.Join(t.TempDir(), "secret")))(t)
 	defer file.Close()
-	inherited, err := syscall.Dup(int(file.Fd())) // a copy is not closed by exec
-	noError(t, err)
+	inherited := must(syscall.Dup(int(file.Fd())))(t)
 	defer syscall.Close(inherited)
 	b := newBench(t, Config{})
 	c := b.start("main")

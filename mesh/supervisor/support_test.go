@@ -179,3 +179,12 @@ func noError(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// must returns a value that comes without an error.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		noError(t, err)
+		return v
+	}
+}

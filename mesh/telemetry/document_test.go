@@ -23,8 +23,7 @@ const document = "../../docs/metrics.md"
 // others.
 func TestDocument(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(document)
-	noError(t, err)
+	text := must(os.ReadFile(document))(t)
 	const begin, end = "<!-- begin -->\n", "<!-- end -->\n"
 	head, rest, found := strings.Cut(string(text), begin)
 	_, tail, closed := strings.Cut(rest, end)

@@ -358,8 +358,7 @@ func TestReload(t *testing.T) {
 func TestScrapeWhileTrafficFlows(t *testing.T) {
 	t.Parallel()
 	m := start(t, office(""))
-	server, err := telemetry.Serve(t.Context(), "127.0.0.1:0", "", m.metrics.Load(), m.Mesh)
-	noError(t, err)
+	server := must(telemetry.Serve(t.Context(), "127.0.0.1:0", "", m.metrics.Load(), m.Mesh))(t)
 	main, mailer := m.Connect(t, "main", bcp.RoleController), m.Connect(t, "mailer", bcp.RoleReader)
 	queries := mailer.Queries(t)
 	var scrapers sync.WaitGroup

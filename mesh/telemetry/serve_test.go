@@ -68,8 +68,7 @@ func TestServeOnLoopbackAlone(t *testing.T) {
 			t.Error("it still serves")
 		}
 	}
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	noError(t, err)
+	taken := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = taken.Close() }()
 	if s, err := telemetry.Serve(t.Context(), taken.Addr().String(), "", metrics, resting{}); err == nil {
 		t.Errorf("got %v", s)
@@ -160,8 +159,7 @@ func TestScrapesAreBounded(t *testing.T) {
 // localHosts are the addresses by which this machine is reached, loopback included.
 func localHosts(t *testing.T) (hosts []string) {
 	t.Helper()
-	addresses, err := net.InterfaceAddrs()
-	noError(t, err)
+	addresses := must(net.InterfaceAddrs())(t)
 	for _, a := range addresses {
 		if network, ok := a.(*net.IPNet); ok && network.IP.To4() != nil {
 			hosts = append(hosts, network.IP.String())
@@ -180,11 +178,9 @@ func TestServeWithToken(t *testing.T) {
 			t.Errorf("%q: %v, %v", bad, err, s)
 		}
 	}
-	s, err := telemetry.Serve(t.Context(), "0.0.0.0:0", token, m.metrics.Load(), m.Mesh)
-	noError(t, err)
+	s := must(telemetry.Serve(t.Context(), "0.0.0.0:0", token, m.metrics.Load(), m.Mesh))(t)
 	defer func() { _ = s.Stop(context.Background()) }()
-	address, err := url.Parse(s.URL())
-	noError(t, err)
+	address := must(url.Parse(s.URL()))(t)
 	hosts := localHosts(t)
 	if len(hosts) == 0 {
 		t.Fatal("this machine has no address")
@@ -203,8 +199,7 @@ func TestServeWithToken(t *testing.T) {
 			if c.authorization != "" {
 				r.Header.Set("Authorization", c.authorization)
 			}
-			response, err := client.Do(r)
-			noError(t, err)
+			response := must(client.Do(r))(t)
 			text := body(t, response)
 			if response.StatusCode != c.want || c.want == 401 && strings.Contains(text, "bcpmesh_") {
 				t.Errorf("%s%s with %q: %d, not %d: %s", host, c.path, c.authorization, response.StatusCode, c.want, text)

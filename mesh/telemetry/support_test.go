@@ -180,8 +180,7 @@ func differences(a, b map[string]float64) []string {
 func body(t testing.TB, r *http.Response) string {
 	t.Helper()
 	defer func() { _ = r.Body.Close() }()
-	b, err := io.ReadAll(r.Body)
-	noError(t, err)
+	b := must(io.ReadAll(r.Body))(t)
 	return string(b)
 }
 
@@ -190,5 +189,14 @@ func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// must returns a value that comes without an error.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		noError(t, err)
+		return v
 	}
 }
