@@ -78,9 +78,7 @@ func judged(t *testing.T, store *accounts.Store, envelope, revocations []byte, l
 func TestAttest(t *testing.T) {
 	t.Parallel()
 	store, folder := newStore(t)
-	if _, err := accounts.Compile(store, scopes(), now); err != nil {
-		t.Fatal(err)
-	}
+	must(accounts.Compile(store, scopes(), now))(t)
 	creds := must(store.Issue("researcher", bcp.RoleReader, time.Hour))(t)
 	last := int64(0)
 	attest := func(keys ...string) (string, []byte) {
@@ -104,9 +102,7 @@ func TestAttest(t *testing.T) {
 	_, second := attest(creds.PublicKey)
 	want("signed", first, "")
 	want("signed", second, "")
-	if _, err := store.RevokeAttestations(serial); err != nil {
-		t.Fatal(err)
-	}
+	must(store.RevokeAttestations(serial))(t)
 	want("its serial is revoked", first, contract.Revoked)
 	want("another serial is revoked", second, "")
 	noError(t, store.Revoke(creds.PublicKey))

@@ -322,9 +322,7 @@ func TestCompileRefusesScopesThatGrantTooMuch(t *testing.T) {
 		return subjects.Scope{Agent: "a", Role: bcp.RoleReader, PubAllow: []string{"p"}, SubAllow: []string{"s.>"}, MaxSubscriptions: 1}
 	}
 	store, _ := newStore(t)
-	if _, err := accounts.Compile(store, []subjects.Scope{good()}, now); err != nil {
-		t.Fatal(err)
-	}
+	must(accounts.Compile(store, []subjects.Scope{good()}, now))(t)
 	for name, spoil := range map[string]func(s *subjects.Scope){
 		"zero":                  func(s *subjects.Scope) { *s = subjects.Scope{} },
 		"no role":               func(s *subjects.Scope) { s.Role = 0 },

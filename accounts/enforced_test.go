@@ -56,9 +56,7 @@ func TestEnforcedIsWhatWasCompiled(t *testing.T) {
 		t.Fatal(err)
 	}
 	noError(t, store.RotateAccounts(time.Hour))
-	if _, err := store.RevokeAll("relay", bcp.RoleReader); err != nil {
-		t.Fatal(err)
-	}
+	must(store.RevokeAll("relay", bcp.RoleReader))(t)
 	b := must(accounts.CompileCluster(store, scopes(), time.Now()))(t)
 	read := enforced(t, b)
 	if diff := cmp.Diff(b.Accounts, read.Accounts); diff != "" {
@@ -354,8 +352,6 @@ func unknownWords(t *testing.T, folder string, b accounts.Bundle) []string {
 	text := parts[0] + "." + base64.RawURLEncoding.EncodeToString(content)
 	signature := must(operatorOf(t, folder).Sign([]byte(text)))(t)
 	tokens[0] = text + "." + base64.RawURLEncoding.EncodeToString(signature)
-	if _, err := jwt.DecodeAccountClaims(tokens[0]); err != nil {
-		t.Fatal(err)
-	}
+	must(jwt.DecodeAccountClaims(tokens[0]))(t)
 	return tokens
 }

@@ -94,9 +94,7 @@ func TestRevokeAllRefusesWhatACopiedKeySigned(t *testing.T) {
 	// An agent that is gone is revoked too: it may come back.
 	gone := issue(t, again)
 	compile(t, again, nil)
-	if _, err := again.RevokeAll("researcher", bcp.RoleReader); err != nil {
-		t.Fatal(err)
-	}
+	must(again.RevokeAll("researcher", bcp.RoleReader))(t)
 	if admitted(t, compile(t, again, scopes()), gone) {
 		t.Error("it came back with its creds")
 	}

@@ -289,9 +289,7 @@ func TestKeysMadeInASealedStoreAreSealed(t *testing.T) {
 	if _, err := accounts.OpenAuthority(folder, time.Now()); !errors.Is(err, accounts.ErrSealed) {
 		t.Errorf("made an authority without a passphrase: %v", err)
 	}
-	if _, err := accounts.OpenAuthority(folder, time.Now(), option); err != nil {
-		t.Fatal(err)
-	}
+	must(accounts.OpenAuthority(folder, time.Now(), option))(t)
 	for path, content := range secretFiles(t, folder) {
 		if !bytes.Contains(content, []byte("age-encryption.org/v1\n")) {
 			t.Errorf("%s lies open", filepath.Base(path))

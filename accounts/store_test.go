@@ -18,9 +18,7 @@ func TestCreateMakesPrivateFilesOnce(t *testing.T) {
 	t.Parallel()
 	store, folder := newStore(t)
 	compile(t, store, scopes())
-	if _, err := store.Issue("main", 0, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(store.Issue("main", 0, 0))(t)
 	count := 0
 	err := filepath.WalkDir(filepath.Join(folder, "keys"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -208,9 +208,7 @@ func TestUnrecordedTruncation(t *testing.T) {
 			stream := must(js.Stream(t.Context(), jetstream.CommitStream))(t)
 			config := stream.CachedInfo().Config
 			config.Discard, config.MaxMsgs = natsjs.DiscardOld, c.kept
-			if _, err := js.UpdateStream(t.Context(), config); err != nil {
-				t.Fatal(err)
-			}
+			must(js.UpdateStream(t.Context(), config))(t)
 			_, begins := jetstream.Begin(t.Context(), js)
 			if (begins == nil) != c.holds || begins != nil && !errors.Is(begins, jetstream.ErrRecord) {
 				t.Errorf("it begins: %v", begins)
@@ -311,9 +309,7 @@ func TestBackupWithoutItsBase(t *testing.T) {
 		if content != "" {
 			noError(t, w.Put("base/00000000000000000010.snapshot", []byte(content)))
 		}
-		if _, err := w.Journal(within(t), jetstream.JournalRecords(js, false), 0, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(w.Journal(within(t), jetstream.JournalRecords(js, false), 0, nil))(t)
 		made, err := w.Close()
 		if err != nil || made.Begins != behind || made.Decisions != 11 {
 			t.Fatalf("%+v %v", made, err)

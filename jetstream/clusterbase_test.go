@@ -49,9 +49,7 @@ func TestBaseOfACluster(t *testing.T) {
 	refused("no stream")
 	noError(t, jetstream.StoreBase(t.Context(), js, 1, 3, []byte("another")))
 	refused("none")
-	if _, err := js.PublishMsg(t.Context(), part(subjects.Base(7), "0", base.Content[:1000])); err != nil {
-		t.Fatal(err)
-	}
+	must(js.PublishMsg(t.Context(), part(subjects.Base(7), "0", base.Content[:1000])))(t)
 	refused("a part")
 	noError(t, jetstream.StoreBase(t.Context(), js, 1, 7, base.Content))
 	noError(t, read())
@@ -63,9 +61,7 @@ func TestBaseOfACluster(t *testing.T) {
 	noError(t, err)
 	refused("without its last part")
 	last.Data[5] ^= 1
-	if _, err := js.PublishMsg(t.Context(), part(subjects.Base(7), last.Header.Get("Bcp-Part"), last.Data)); err != nil {
-		t.Fatal(err)
-	}
+	must(js.PublishMsg(t.Context(), part(subjects.Base(7), last.Header.Get("Bcp-Part"), last.Data)))(t)
 	refused("altered")
 }
 
@@ -93,9 +89,7 @@ func TestRestoreAwaitsItsStream(t *testing.T) {
 	asked := must(js.Conn().SubscribeSync(subjects.Commit()))(t)
 	done := make(chan error, 1)
 	go func() { done <- journal.AwaitInterest(t.Context()) }()
-	if _, err := asked.NextMsg(10 * time.Second); err != nil {
-		t.Fatal(err)
-	}
+	must(asked.NextMsg(10 * time.Second))(t)
 	noError(t, asked.Unsubscribe())
 	noError(t, jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1}))
 	if err := <-done; err != nil {

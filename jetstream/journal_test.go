@@ -147,17 +147,13 @@ func TestUncertainWrite(t *testing.T) {
 	stream := must(js.Stream(t.Context(), jetstream.CommitStream))(t)
 	config := stream.CachedInfo().Config
 	config.MaxMsgs = 1
-	if _, err := js.UpdateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	must(js.UpdateStream(t.Context(), config))(t)
 	batch := m.some(1)
 	if err := j.Append(within(t), batch); !errors.Is(err, jetstream.ErrUncertain) || errors.Is(err, jetstream.ErrFenced) {
 		t.Errorf("got %v", err)
 	}
 	config.MaxMsgs = -1
-	if _, err := js.UpdateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	must(js.UpdateStream(t.Context(), config))(t)
 	if err := j.Append(within(t), batch); err != nil {
 		t.Error(err)
 	}
@@ -197,9 +193,7 @@ func TestDamagedRecords(t *testing.T) {
 			t.Parallel()
 			js := streams(t)
 			for _, b := range [][]byte{record(2, good), c.data} {
-				if _, err := js.Publish(t.Context(), subjects.Commit(), b); err != nil {
-					t.Fatal(err)
-				}
+				must(js.Publish(t.Context(), subjects.Commit(), b))(t)
 			}
 			j, err := jetstream.OpenJournal(t.Context(), js)
 			noError(t, err)
@@ -286,9 +280,7 @@ func TestTopology(t *testing.T) {
 	js := streams(t)
 	create(t, js) // again
 	commit := must(js.Stream(t.Context(), jetstream.CommitStream))(t)
-	if _, err := js.Publish(t.Context(), subjects.Commit(), []byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	must(js.Publish(t.Context(), subjects.Commit(), []byte("x")))(t)
 	// Not even a connection that may do anything deletes from the journal.
 	if err := commit.DeleteMsg(t.Context(), 1); err == nil {
 		t.Error("a message of the journal was deleted")

@@ -195,9 +195,7 @@ func TestHalfDestroyedKey(t *testing.T) {
 	js := streams(t)
 	record := spoken(t, jetstream.NewSealingKeys(js), channel, noon)
 	subject := subjects.Key("main", "mailer", subjects.SealedPayload, "2026-03-20")
-	if _, err := js.Publish(t.Context(), subject, []byte("destroyed")); err != nil {
-		t.Fatal(err)
-	}
+	must(js.Publish(t.Context(), subject, []byte("destroyed")))(t)
 	keys := jetstream.NewSealingKeys(js)
 	if said, _ := opened(t, keys, record); said != "erased" {
 		t.Errorf("it is %s", said)

@@ -52,9 +52,7 @@ func TestLedgerGoesOnAnywhere(t *testing.T) {
 	store := func(t *testing.T, js natsjs.JetStream, messages []natsjs.RawStreamMsg) {
 		for _, m := range messages {
 			header := nats.Header{"Bcp-Decision": m.Header["Bcp-Decision"]}
-			if _, err := js.PublishMsg(within(t), &nats.Msg{Subject: m.Subject, Data: m.Data, Header: header}); err != nil {
-				t.Fatal(err)
-			}
+			must(js.PublishMsg(within(t), &nats.Msg{Subject: m.Subject, Data: m.Data, Header: header}))(t)
 		}
 	}
 	js, _ := journaled(t)

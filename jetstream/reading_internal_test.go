@@ -26,9 +26,7 @@ func gapped(t *testing.T) (natsjs.JetStream, natsjs.Stream) {
 	stream, err := js.CreateStream(t.Context(), natsjs.StreamConfig{Name: "S", Subjects: []string{"s"}, AllowDirect: true})
 	noError(t, err)
 	for i := range 6 {
-		if _, err := js.Publish(t.Context(), "s", fmt.Append(nil, i+1)); err != nil {
-			t.Fatal(err)
-		}
+		must(js.Publish(t.Context(), "s", fmt.Append(nil, i+1)))(t)
 	}
 	noError(t, stream.DeleteMsg(t.Context(), 3))
 	return js, stream

@@ -93,9 +93,7 @@ func publish(t *testing.T, js natsjs.JetStream, data []byte, header nats.Header)
 	if seq := header.Get("Bcp-Decision"); seq != "" {
 		h.Set("Bcp-Decision", seq)
 	}
-	if _, err := js.PublishMsg(within(t), &nats.Msg{Subject: subjects.Ledger("main", "mailer"), Data: data, Header: h}); err != nil {
-		t.Fatal(err)
-	}
+	must(js.PublishMsg(within(t), &nats.Msg{Subject: subjects.Ledger("main", "mailer"), Data: data, Header: h}))(t)
 }
 
 // What the journal has gained meanwhile, and what the ledger does not show yet,

@@ -22,9 +22,7 @@ func TestCreateAgain(t *testing.T) {
 		t.Helper()
 		noError(t, jetstream.Create(t.Context(), js, topology))
 		for ; want > 0; want-- {
-			if _, err := changes.NextMsg(patience); err != nil {
-				t.Fatal(err)
-			}
+			must(changes.NextMsg(patience))(t)
 		}
 		if n, _, err := changes.Pending(); n > 0 || err != nil {
 			t.Errorf("%d changes too many: %v", n, err)
@@ -41,9 +39,7 @@ func TestCreateAgain(t *testing.T) {
 	} {
 		config := commit.CachedInfo().Config
 		change(&config)
-		if _, err := js.UpdateStream(t.Context(), config); err != nil {
-			t.Fatal(err)
-		}
+		must(js.UpdateStream(t.Context(), config))(t)
 		if _, err := changes.NextMsg(patience); err != nil { // our own
 			t.Fatal(err)
 		}

@@ -80,9 +80,7 @@ func TestDraft(t *testing.T) {
 	for _, finish := range []func(*durable.Draft) error{(*durable.Draft).Create, (*durable.Draft).Replace, nil} {
 		draft := must(durable.New(file, 0o600))(t)
 		for _, part := range []string{"in ", "parts"} {
-			if _, err := draft.Write([]byte(part)); err != nil {
-				t.Fatal(err)
-			}
+			must(draft.Write([]byte(part)))(t)
 		}
 		if finish != nil {
 			noError(t, finish(draft))

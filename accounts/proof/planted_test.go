@@ -324,9 +324,7 @@ func got(t *testing.T, sub *nats.Subscription, subject string) {
 func (w *world) tryTrace(t *testing.T, h proof.Hole) {
 	t.Helper()
 	gateway := w.watch(t, core)
-	if _, err := gateway.Subscribe("bcp.v1.push.>", func(*nats.Msg) {}); err != nil {
-		t.Fatal(err)
-	}
+	must(gateway.Subscribe("bcp.v1.push.>", func(*nats.Msg) {}))(t)
 	// The trace comes on a subject that the sender may publish to, in its account.
 	traced := listen(t, w.watch(t, readers), h.Publish)
 	noError(t, gateway.Flush())

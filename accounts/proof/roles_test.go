@@ -282,9 +282,7 @@ func TestServerKeepsRolesApart(t *testing.T) {
 		for subject := range all {
 			pattern := subject[:strings.LastIndexByte(subject, '.')] + ".>"
 			for _, wanted := range []string{subject, pattern} {
-				if _, err := conns[role].ChanSubscribe(wanted, own); err != nil {
-					t.Fatal(err)
-				}
+				must(conns[role].ChanSubscribe(wanted, own))(t)
 			}
 		}
 		noError(t, conns[role].Flush())
@@ -301,9 +299,7 @@ func TestServerKeepsRolesApart(t *testing.T) {
 		})
 	}
 	gateway := w.watch(t, core)
-	if _, err := gateway.ChanSubscribe("bcp.>", heard); err != nil {
-		t.Fatal(err)
-	}
+	must(gateway.ChanSubscribe("bcp.>", heard))(t)
 	noError(t, gateway.Flush())
 	// Calls are sent by dispatchers, in an account of their own.
 	for _, from := range []*nats.Conn{gateway, w.watch(t, accounts.Dispatchers)} {

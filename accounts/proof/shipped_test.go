@@ -175,9 +175,7 @@ func TestServerAgreesWithShipped(t *testing.T) {
 	gateway := w.watch(t, core)
 	inCore := make(chan *nats.Msg, 2*len(all)*len(tried)) // filled when a flush returns
 	for _, subject := range []string{"bcp.>", "$JS.API.>"} {
-		if _, err := gateway.ChanSubscribe(subject, inCore); err != nil {
-			t.Fatal(err)
-		}
+		must(gateway.ChanSubscribe(subject, inCore))(t)
 	}
 	noError(t, gateway.Flush())
 	conns := map[who]*nats.Conn{}

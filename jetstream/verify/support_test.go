@@ -85,9 +85,7 @@ func recordsOf(decisions [][]byte) jetstream.Records {
 func export(t testing.TB, decisions [][]byte, o jetstream.ExportOptions) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	if _, err := jetstream.Export(t.Context(), &file, recordsOf(decisions), o); err != nil {
-		t.Fatal(err)
-	}
+	must(jetstream.Export(t.Context(), &file, recordsOf(decisions), o))(t)
 	return file.Bytes()
 }
 

@@ -23,17 +23,12 @@ import (
 // hands in. It reports whether the server lets the user in then.
 func (b *bench) smuggle(operator nkeys.KeyPair) bool {
 	b.t.Helper()
-	monitor, err := b.Login(b.bundle.Monitor)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	monitor := must(b.Login(b.bundle.Monitor))
 	defer monitor.Close()
 	scope := must(nkeys.CreateAccount())
 	claims := must(jwt.DecodeAccountClaims(b.accountToken(accounts.Readers)))
 	claims.SigningKeys.Add(must(scope.PublicKey()))
-	if _, err := monitor.Request(subjects.UpdateClaims, []byte(must(claims.Encode(operator))), patience); err != nil {
-		b.t.Fatal(err)
-	}
+	must(monitor.Request(subjects.UpdateClaims, []byte(must(claims.Encode(operator))), patience))
 	user := must(nkeys.CreateUser())
 	forged := jwt.NewUserClaims(must(user.PublicKey()))
 	forged.IssuerAccount = claims.Subject

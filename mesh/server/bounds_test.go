@@ -32,15 +32,10 @@ type rawClient struct {
 func (b *bench) dial() *rawClient {
 	b.t.Helper()
 	_, address, _ := strings.Cut(b.URL(), "://")
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	conn := must(net.Dial("tcp", address))
 	c := &rawClient{Conn: conn, t: b.t, way: b.way}
 	b.t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(2 * patience)); err != nil {
-		b.t.Fatal(err)
-	}
+	noError(b.t, conn.SetDeadline(time.Now().Add(2*patience)))
 	if b.way.sealed {
 		c.heard("INFO ")
 		c.Conn = tls.Client(conn, &tls.Config{RootCAs: rootsOf(b.t, b.state), ServerName: "127.0.0.1"})

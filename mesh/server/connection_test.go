@@ -22,10 +22,7 @@ import (
 func (b *bench) watch() <-chan server.Connection {
 	b.t.Helper()
 	events := make(chan server.Connection, 1024)
-	stop, err := b.Watch(func(c server.Connection) { events <- c })
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	stop := must(b.Watch(func(c server.Connection) { events <- c }))
 	b.t.Cleanup(stop)
 	return events
 }
@@ -241,17 +238,14 @@ func TestOneServerRunsOnAStateFolder(t *testing.T) {
 		t.Fatalf("two servers run on one folder: %v", err)
 	}
 	js := auditStream(t, b.gateway())
-	if _, err := js.Publish(t.Context(), subjects.Audit("", "", "start"), nil); err != nil {
-		t.Fatal(err)
-	}
+	must(js.Publish(t.Context(), subjects.Audit("", "", "start"), nil))
 	stop(t, b.Server)
 	stop(t, b.Server)
 	<-b.Done()
 
 	ctx, cancel := context.WithCancel(t.Context())
 	again := must(server.Start(ctx, config))
-	gateway, err := again.Gateway()
-	noError(t, err)
+	gateway := must(again.Gateway())
 	js = must(natsjs.New(gateway))
 	stream, err := js.Stream(t.Context(), subjects.AuditStream)
 	if err != nil || stream.CachedInfo().State.Msgs != 1 {

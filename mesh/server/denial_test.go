@@ -55,9 +55,7 @@ func refusalsAreTold(t *testing.T, w way) {
 	const more = 50
 	for range more {
 		publish(t, researcher.Conn, "\x1b[31m\u202ea."+strings.Repeat("b", 500), "")
-		if _, err := researcher.QueueSubscribeSync("bcp.>", "\x1bq"); err != nil {
-			t.Fatal(err)
-		}
+		must(researcher.QueueSubscribeSync("bcp.>", "\x1bq"))
 	}
 	count := map[server.Operation]int{}
 	for count[server.Publish] < more || count[server.Subscribe] < more {
@@ -158,14 +156,10 @@ func TestNoWordsOfClientsAreLogged(t *testing.T) {
 	publish(t, nc, canary+".%s", canary)
 	noError(t, nc.PublishRequest(subjects.Push("researcher", "main", "findings"), "_R_."+canary, nil))
 	for _, subject := range []string{canary, canary + ".>", "_INBOX.researcher." + strings.Repeat(canary+".", 20) + "x"} {
-		if _, err := nc.QueueSubscribe(subject, canary+"%d", func(*nats.Msg) {}); err != nil {
-			t.Fatal(err)
-		}
+		must(nc.QueueSubscribe(subject, canary+"%d", func(*nats.Msg) {}))
 	}
 	for range 200 { // more than it may have
-		if _, err := nc.SubscribeSync("_INBOX.researcher." + canary); err != nil {
-			t.Fatal(err)
-		}
+		must(nc.SubscribeSync("_INBOX.researcher." + canary))
 	}
 	flush(t, nc)
 	nc.Close()

@@ -57,14 +57,10 @@ func behindTLS(t *testing.T, config *tls.Config) (e *entrance, address string, s
 // greets greets as a server, and reads what it is told of a client before the client.
 func greets(t *testing.T, server net.Conn, greeting string) (number uint16) {
 	t.Helper()
-	if _, err := io.WriteString(server, greeting); err != nil {
-		t.Fatal(err)
-	}
+	must(io.WriteString(server, greeting))
 	var line []byte
 	for b := make([]byte, 1); !bytes.HasSuffix(line, []byte("\r\n")); line = append(line, b...) {
-		if _, err := server.Read(b); err != nil {
-			t.Fatal(err)
-		}
+		must(server.Read(b))
 	}
 	var same uint16
 	if _, err := fmt.Sscanf(string(line), "PROXY TCP4 127.0.0.1 127.0.0.1 %d %d\r\n", &number, &same); err != nil || number != same || number == 0 {
@@ -203,9 +199,7 @@ func readAtItsPace(t *testing.T, sealed bool) {
 		if !sealed {
 			heard(t, client, hello)
 		}
-		if _, err := client.Write([]byte("CONNECT {}\r\n")); err != nil {
-			t.Fatal(err)
-		}
+		must(client.Write([]byte("CONNECT {}\r\n")))
 		heard(t, server, "CONNECT {}\r\n")
 		return client, server, number
 	}
@@ -249,9 +243,7 @@ func readAtItsPace(t *testing.T, sealed bool) {
 	}
 	// Nobody else waits for it.
 	client, server, _ := connect()
-	if _, err := client.Write([]byte("PING\r\n")); err != nil {
-		t.Fatal(err)
-	}
+	must(client.Write([]byte("PING\r\n")))
 	heard(t, server, "PING\r\n")
 }
 
@@ -431,9 +423,7 @@ func TestClientWithoutTLSIsClosed(t *testing.T) {
 	e, address, serve := behindTLS(t, certified(t))
 	client, server := dial(t, address), serve()
 	greets(t, server, hello)
-	if _, err := client.Write([]byte("CONNECT {}\r\nPING\r\n")); err != nil {
-		t.Fatal(err)
-	}
+	must(client.Write([]byte("CONNECT {}\r\nPING\r\n")))
 	if got, _ := io.ReadAll(server); len(got) > 0 {
 		t.Errorf("the server hears %q", got)
 	}

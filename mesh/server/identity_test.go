@@ -30,10 +30,7 @@ func must[T any](value T, err error) T {
 // key reads a private key of the store, as a thief would.
 func (b *bench) key(name string) nkeys.KeyPair {
 	b.t.Helper()
-	seed, err := os.ReadFile(filepath.Join(b.state, "keys", name+".nk"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	seed := must(os.ReadFile(filepath.Join(b.state, "keys", name+".nk")))
 	return must(nkeys.FromSeed(seed))
 }
 

@@ -34,9 +34,7 @@ func listening(t *testing.T) (addresses []string) {
 				continue
 			}
 			var port int
-			if _, err := fmt.Sscanf(fields[1][strings.LastIndexByte(fields[1], ':')+1:], "%x", &port); err != nil {
-				t.Fatal(err)
-			}
+			must(fmt.Sscanf(fields[1][strings.LastIndexByte(fields[1], ':')+1:], "%x", &port))
 			addresses = append(addresses, net.JoinHostPort(host, fmt.Sprint(port)))
 		}
 	}

@@ -28,9 +28,7 @@ func rested(t *testing.T, config *server.Config) string {
 	}
 	js, end := run(t, *config)
 	create(t, js)
-	if _, err := js.Publish(t.Context(), "bcp.v1.commit.0", []byte("first")); err != nil {
-		t.Fatal(err)
-	}
+	must(js.Publish(t.Context(), "bcp.v1.commit.0", []byte("first")))
 	end()
 	found, err := filepath.Glob(filepath.Join(config.StateDir, "jetstream", "jetstream", "*", "streams", "BCP_COMMIT"))
 	if err != nil || len(found) != 1 {

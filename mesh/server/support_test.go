@@ -112,19 +112,13 @@ func stop(t *testing.T, s *server.Server) {
 
 func (b *bench) compile(scopes []subjects.Scope) accounts.Bundle {
 	b.t.Helper()
-	bundle, err := accounts.Compile(b.store, scopes, time.Now())
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	bundle := must(accounts.Compile(b.store, scopes, time.Now()))
 	return bundle
 }
 
 func (b *bench) issue(agent bcp.AgentName, role bcp.Role) accounts.Creds {
 	b.t.Helper()
-	creds, err := b.store.Issue(agent, role, 0)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	creds := must(b.store.Issue(agent, role, 0))
 	return creds
 }
 
@@ -135,9 +129,7 @@ func (b *bench) gateway() *nats.Conn {
 			b.t.Error("gateway:", err)
 		}
 	}))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	noError(b.t, err)
 	b.t.Cleanup(nc.Close)
 	return nc
 }

@@ -332,9 +332,7 @@ func TestReload(t *testing.T) {
 	files["temp.md"] = "---\nname: temp\nbcp_channels: [{peer: mailer, role: controller, max_category: 1, budget_bits: 7}]\n---\n"
 	files["mailer.md"] = strings.Replace(files["mailer.md"], "[{peer", "[{peer: temp, role: reader}, {peer", 1)
 	next := meshtest.Parse(t, files)
-	if _, err := m.Reload(t.Context(), next); err != nil {
-		t.Fatal(err)
-	}
+	must(m.Reload(t.Context(), next))(t)
 	m.Definition = next
 	after := m.check(t, 0)
 	fresh := telemetry.New(next)
