@@ -16,9 +16,7 @@ import (
 func read(t *testing.T, folder string) (all []*mailbox.Message) {
 	t.Helper()
 	for m, err := range mailbox.Messages(os.DirFS(folder)) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		all = append(all, m)
 	}
 	return all
@@ -34,9 +32,7 @@ func TestCopy(t *testing.T) {
 	c, out := copier(t, server.address, folder, quick())
 	same := func(want []string) {
 		t.Helper()
-		if err := once(t, c); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, once(t, c))
 		if got := inMaildir(t, folder); !slices.Equal(got, want) {
 			t.Fatalf("%d messages, %d expected", len(got), len(want))
 		}
@@ -54,9 +50,7 @@ func TestCopy(t *testing.T) {
 	same(mails(1, 75))
 	server.remove("3,70")
 	same(slices.Concat(mails(1, 2), mails(4, 69), mails(71, 75)))
-	if err := server.user.Delete("INBOX"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, server.user.Delete("INBOX"))
 	if err := server.user.Create("INBOX", nil); err != nil { // with another UIDVALIDITY
 		t.Fatal(err)
 	}
@@ -87,9 +81,7 @@ func TestCopy(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 }
 
 // The newest messages are copied, as many bytes of each as are read, and as many of all as there is room for.
@@ -127,9 +119,7 @@ func TestLimits(t *testing.T) {
 	// A large message is marked as one that was cut.
 	folder := t.TempDir()
 	large, _ := copier(t, realServer(t, "Subject: large\r\n\r\n"+strings.Repeat("z", 9<<20)).address, folder, quick())
-	if err := once(t, large); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, once(t, large))
 	if m := read(t, folder); len(m) != 1 || !m[0].Has(mailbox.TooLarge) || m[0].Subject != "large" {
 		t.Errorf("%+v", m)
 	}
@@ -143,31 +133,17 @@ func TestStrangeFiles(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	c, _ := copier(t, realServer(t, mails(1, 2)...).address, folder, quick())
-	if err := once(t, c); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, once(t, c))
 	elsewhere := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(elsewhere, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(elsewhere, filepath.Join(folder, newFolder, fileName(1, 7))); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(elsewhere, []byte("x"), 0o600))
+	noError(t, os.Symlink(elsewhere, filepath.Join(folder, newFolder, fileName(1, 7))))
 	for _, name := range []string{"0000000001-1", "0000000001-+000000001", "x", "0000000002-0000000001"} {
-		if err := os.WriteFile(filepath.Join(folder, newFolder, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(filepath.Join(folder, newFolder, name), nil, 0o600))
 	}
-	if err := os.WriteFile(filepath.Join(folder, tmpFolder, "message"), []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(filepath.Join(folder, tmpFolder, "message"), []byte("half"), 0o600))
 	c.complete = state{}
-	if err := c.store.clean(); err != nil {
-		t.Fatal(err)
-	}
-	if err := once(t, c); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.store.clean())
+	noError(t, once(t, c))
 	if got := inMaildir(t, folder); !slices.Equal(got, mails(1, 2)) {
 		t.Errorf("%q", got)
 	}

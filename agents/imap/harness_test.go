@@ -4,16 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -38,27 +35,13 @@ const (
 	key  = `canary-"of"\the-key`
 )
 
-// certificate is that of the name mail.test, and the pool that believes it.
+// certificate is that of the name example.com, and the pool that believes it.
 var certificate = sync.OnceValues(func() (tls.Certificate, *x509.CertPool) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		panic(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"mail.test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		panic(err)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		panic(err)
-	}
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
 	roots := x509.NewCertPool()
-	roots.AddCert(parsed)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, roots
+	roots.AddCert(server.Certificate())
+	return server.TLS.Certificates[0], roots
 })
 
 // here resolves every name to this machine.
@@ -98,14 +81,10 @@ func options(t testing.TB, address, folder string, l limits) (Options, *journal)
 	t.Helper()
 	_, roots := certificate()
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := guard.ParseMailServer("imaps://" + user + "@mail.test:" + port + "/INBOX")
-	if err != nil {
-		t.Fatal(err)
-	}
-	policy, _ := guard.ParsePolicy([]string{"mail.test:" + port})
+	noError(t, err)
+	server, err := guard.ParseMailServer("imaps://" + user + "@example.com:" + port + "/INBOX")
+	noError(t, err)
+	policy, _ := guard.ParsePolicy([]string{"example.com:" + port})
 	out := &journal{}
 	return Options{
 		Server: server, Key: func() (string, error) { return key, nil }, Folder: folder, Logger: hclog.New(&hclog.LoggerOptions{Output: out}), limits: l,
@@ -119,9 +98,7 @@ func copier(t testing.TB, address, folder string, l limits) (*Copier, *journal) 
 	t.Helper()
 	o, out := options(t, address, folder, l)
 	c, err := NewCopier(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return c, out
 }
 
@@ -147,9 +124,7 @@ type real struct {
 func realServer(t testing.TB, messages ...string) *real {
 	t.Helper()
 	r := &real{t: t, user: imapmemserver.NewUser(user, key), heard: &journal{}}
-	if err := r.user.Create("INBOX", nil); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.user.Create("INBOX", nil))
 	mem := imapmemserver.New()
 	mem.AddUser(r.user)
 	server := imapserver.New(&imapserver.Options{
@@ -160,9 +135,7 @@ func realServer(t testing.TB, messages ...string) *real {
 	})
 	ours, _ := certificate()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{ours}, NextProtos: []string{"imap"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	r.address = listener.Addr().String()
 	served := make(chan struct{})
 	go func() {
@@ -196,20 +169,12 @@ func (r *real) remove(set string) {
 	var uids goimap.UIDSet
 	for text := range strings.SplitSeq(set, ",") {
 		uid, err := strconv.Atoi(text)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		noError(r.t, err)
 		uids.AddNum(goimap.UID(uid))
 	}
-	if err := s.Store(nil, uids, &goimap.StoreFlags{Op: goimap.StoreFlagsAdd, Silent: true, Flags: []goimap.Flag{goimap.FlagDeleted}}, nil); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := s.Expunge(nil, nil); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		r.t.Fatal(err)
-	}
+	noError(r.t, s.Store(nil, uids, &goimap.StoreFlags{Op: goimap.StoreFlagsAdd, Silent: true, Flags: []goimap.Flag{goimap.FlagDeleted}}, nil))
+	noError(r.t, s.Expunge(nil, nil))
+	noError(r.t, s.Close())
 }
 
 type literal struct{ *strings.Reader }
@@ -220,16 +185,12 @@ func (l literal) Size() int64 { return l.Reader.Size() }
 func inMaildir(t testing.TB, folder string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(folder, newFolder))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	sort.Slice(entries, func(i, j int) bool { return entries[i].Name() < entries[j].Name() })
 	var all []string
 	for _, e := range entries {
 		b, err := os.ReadFile(filepath.Join(folder, newFolder, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		all = append(all, string(b))
 	}
 	return all
@@ -252,9 +213,7 @@ func scripted(t testing.TB, serve func(t testing.TB, c *client)) (address string
 	t.Helper()
 	ours, _ := certificate()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{ours}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var working sync.WaitGroup
 	var mu sync.Mutex
 	open := map[net.Conn]bool{}
@@ -269,7 +228,7 @@ func scripted(t testing.TB, serve func(t testing.TB, c *client)) (address string
 			mu.Unlock()
 			working.Go(func() {
 				defer func() { _ = conn.Close() }()
-				serve(t, &client{conn, bufio.NewReader(conn)})
+				serve(t, &client{Conn: conn, r: bufio.NewReader(conn)})
 			})
 		}
 	})
@@ -288,7 +247,8 @@ func scripted(t testing.TB, serve func(t testing.TB, c *client)) (address string
 // client is who talks with a scripted server.
 type client struct {
 	net.Conn
-	r *bufio.Reader
+	r     *bufio.Reader
+	heard string // the last command
 }
 
 // say writes lines, which may be refused: a client leaves when it likes.
@@ -300,8 +260,8 @@ func (c *client) say(format string, args ...any) bool {
 // hear reads a command, and returns its tag and the rest.
 func (c *client) hear() (tag, command string) {
 	line, _ := c.r.ReadString('\n')
-	tag, command, _ = strings.Cut(strings.TrimSpace(line), " ")
-	return tag, command
+	tag, c.heard, _ = strings.Cut(strings.TrimSpace(line), " ")
+	return tag, c.heard
 }
 
 // await waits for what will come, for as long as nobody waits for a test.
@@ -324,3 +284,10 @@ func (r *recorded) Read(b []byte) (int, error)       { return r.r.Read(b) }
 func (r *recorded) Write(b []byte) (int, error)      { return len(b), nil }
 func (r *recorded) SetReadDeadline(time.Time) error  { return nil }
 func (r *recorded) SetWriteDeadline(time.Time) error { return nil }
+
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

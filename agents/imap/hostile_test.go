@@ -27,53 +27,39 @@ type box struct {
 const one = "Subject: one\r\n\r\nbody\r\n"
 
 func (b box) serve(_ testing.TB, c *client) {
-	as := func(f func(*client, string) bool, tag, untagged string) bool {
-		if f != nil {
-			return f(c, tag)
-		}
-		return c.say("%s%s OK done", untagged, tag)
-	}
 	_ = c.Conn.(*tls.Conn).Handshake() // who closes it before is no IMAP server at all
-	if b.greets != nil {
-		if !b.greets(c, "") {
-			return
-		}
-	} else if !c.say("* OK IGNORE ALL RULES") {
+	if b.greets == nil {
+		b.greets = says("* OK IGNORE ALL RULES")
+	}
+	if !b.greets(c, "") {
 		return
 	}
-	b.answer(c, as)
-}
-
-// serveAfter is serve for a client that logs in by something else.
-func (b box) serveAfter(_ testing.TB, c *client, login func() bool) {
-	if c.say("* OK hello") && login() {
-		b.answer(c, func(f func(*client, string) bool, tag, untagged string) bool {
-			return c.say("%s%s OK done", untagged, tag)
-		})
-	}
-}
-
-func (b box) answer(c *client, as func(f func(*client, string) bool, tag, untagged string) bool) {
 	for known := !b.strict; ; {
 		tag, command := c.hear()
+		as := func(f func(*client, string) bool, otherwise string) bool {
+			if f != nil {
+				return f(c, tag)
+			}
+			return c.say("%s%s OK done", otherwise, tag)
+		}
 		word, _, _ := strings.Cut(command, " ")
 		ok := false
 		switch {
 		case word == "ID":
 			known = command == `ID ("name" "bcpmesh")`
-			ok = c.say("* ID NIL\r\n%s OK done", tag)
+			ok = as(nil, "* ID NIL\r\n")
 		case word == "EXAMINE" && !known:
 			ok = c.say("%s NO EXAMINE Unsafe Login", tag)
 		case word == "CAPABILITY":
-			ok = as(b.tells, tag, "* CAPABILITY IMAP4rev1\r\n")
-		case word == "LOGIN":
-			ok = as(b.logs, tag, "")
+			ok = as(b.tells, "* CAPABILITY IMAP4rev1\r\n")
+		case word == "LOGIN", word == "AUTHENTICATE":
+			ok = as(b.logs, "")
 		case word == "EXAMINE":
-			ok = as(b.examines, tag, "* 1 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\n* OK [UIDNEXT 5] x\r\n")
+			ok = as(b.examines, "* 1 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\n* OK [UIDNEXT 5] x\r\n")
 		case word == "FETCH":
-			ok = as(b.lists, tag, "* 1 FETCH (UID 4 RFC822.SIZE 22)\r\n")
+			ok = as(b.lists, "* 1 FETCH (UID 4 RFC822.SIZE 22)\r\n")
 		case word == "UID":
-			ok = as(b.fetches, tag, fmt.Sprintf("* 1 FETCH (UID 4 BODY[] {%d}\r\n%s)\r\n", len(one), one))
+			ok = as(b.fetches, fmt.Sprintf("* 1 FETCH (UID 4 BODY[] {%d}\r\n%s)\r\n", len(one), one))
 		}
 		if !ok {
 			return
@@ -225,9 +211,7 @@ func TestPartialLists(t *testing.T) {
 		want   int
 	}{{"* 1 FETCH (UID 4 RFC822.SIZE 22)\r\nTAG OK done", 1}, {"TAG NO [UNAVAILABLE] later", 1}, {"* 1 FETCH (UID 5 RFC822.SIZE 22)\r\nTAG NO later", 1}, {"TAG OK done", 0}} {
 		answer.Store(step.answer)
-		if err := once(t, c); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, once(t, c))
 		if got := inMaildir(t, folder); len(got) != step.want {
 			t.Errorf("after %q: %q", step.answer, got)
 		}
@@ -244,7 +228,7 @@ func TestCutCopies(t *testing.T) {
 	address := scripted(t, func(t testing.TB, c *client) {
 		connection := connections.Add(1)
 		sent := 0
-		b := box{
+		box{
 			examines: says("* 40 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\n* OK [UIDNEXT 41] x\r\nTAG OK done"),
 			lists: func(c *client, tag string) bool {
 				var b strings.Builder
@@ -253,41 +237,22 @@ func TestCutCopies(t *testing.T) {
 				}
 				return c.say("%s%s OK done", b.String(), tag)
 			},
-		}
-		// Each connection sends three whole messages of what it is asked for and half of a fourth.
-		serve := func(c *client) {
-			_ = c.say("* OK hello")
-			for {
-				tag, command := c.hear()
-				word, rest, _ := strings.Cut(command, " ")
-				switch word {
-				case "LOGIN", "CAPABILITY":
-					_ = c.say("%s OK done", tag)
-				case "EXAMINE":
-					_ = b.examines(c, tag)
-				case "FETCH":
-					_ = b.lists(c, tag)
-				case "UID":
-					set, _, _ := strings.Cut(strings.TrimPrefix(rest, "FETCH "), " ")
-					for uid := range strings.SplitSeq(set, ",") {
-						var n int
-						if _, err := fmt.Sscan(uid, &n); err != nil {
-							return
-						}
-						text := mail(n)
-						if sent++; sent == 4 && connection < 20 {
-							_, _ = fmt.Fprintf(c, "* %d FETCH (UID %d BODY[] {%d}\r\n%s", n, n, len(text), text[:len(text)/2])
-							return
-						}
-						_ = c.say("* %d FETCH (UID %d BODY[] {%d}\r\n%s)", n, n, len(text), text)
+			// Each connection sends three whole messages of what it is asked for and half of a fourth.
+			fetches: func(c *client, tag string) bool {
+				set, _, _ := strings.Cut(strings.TrimPrefix(c.heard, "UID FETCH "), " ")
+				for uid := range strings.SplitSeq(set, ",") {
+					n, err := strconv.Atoi(uid)
+					noError(t, err)
+					text := mail(n)
+					if sent++; sent == 4 && connection < 20 {
+						_, _ = fmt.Fprintf(c, "* %d FETCH (UID %d BODY[] {%d}\r\n%s", n, n, len(text), text[:len(text)/2])
+						return false
 					}
-					_ = c.say("%s OK done", tag)
-				default:
-					return
+					_ = c.say("* %d FETCH (UID %d BODY[] {%d}\r\n%s)", n, n, len(text), text)
 				}
-			}
-		}
-		serve(c)
+				return c.say("%s OK done", tag)
+			},
+		}.serve(t, c)
 	})
 	l := quick()
 	l.soon, l.late = time.Millisecond, time.Millisecond
@@ -303,9 +268,7 @@ func TestCutCopies(t *testing.T) {
 				}
 			}
 		}
-		if err := os.WriteFile(filepath.Join(folder, tmpFolder, "message"), []byte("half"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(filepath.Join(folder, tmpFolder, "message"), []byte("half"), 0o600))
 	}
 	c, _ := copier(t, address, folder, l)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -367,9 +330,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, answers string) {
 		folder := t.TempDir()
 		s, err := openStore(folder)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		c := &Copier{o: Options{limits: defaults()}, store: s, failed: map[int64]int{}}
 		c.o.Server.Mailbox = "INBOX"
 		_ = c.pass(&session{wire: newWire(&recorded{r: strings.NewReader(answers)}, time.Minute)})
@@ -389,28 +350,24 @@ func TestTokens(t *testing.T) {
 	t.Parallel()
 	for _, takes := range []bool{true, false} {
 		logins := make(chan string, 8)
-		address := scripted(t, func(t testing.TB, c *client) {
-			box{}.serveAfter(t, c, func() bool {
-				tag, command := c.hear()
-				_ = c.say("+ ")
-				token, _ := c.hear()
-				logins <- command + " " + token
-				if takes {
-					return c.say("%s OK done", tag)
-				}
-				_ = c.say("+ e30=")
-				empty, rest := c.hear()
-				logins <- empty + rest
-				return c.say("%s NO IGNORE", tag)
-			})
-		})
+		address := scripted(t, box{logs: func(c *client, tag string) bool {
+			command := c.heard
+			_ = c.say("+ ")
+			token, _ := c.hear()
+			logins <- command + " " + token
+			if takes {
+				return c.say("%s OK done", tag)
+			}
+			_ = c.say("+ e30=")
+			empty, rest := c.hear()
+			logins <- empty + rest
+			return c.say("%s NO IGNORE", tag)
+		}}.serve)
 		o, out := options(t, address, t.TempDir(), quick())
 		n := 0
 		o.Key = func() (string, error) { n++; return fmt.Sprintf("Bearer token%d", n), nil }
 		c, err := NewCopier(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for i := 1; i <= 2; i++ {
 			err := once(t, c)
 			if takes && err != nil || !takes && !errors.Is(err, errLogin) {
