@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"net"
 	"net/netip"
@@ -15,8 +16,8 @@ import (
 // covers GUARD G6, AGENTS A7
 func TestDialer(t *testing.T) {
 	t.Parallel()
-	certificate, roots := certificateFor(t, "mail.test")
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}})
+	secure, roots := tlsServer(t, nil, nil)
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: secure.TLS.Certificates})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,34 +40,30 @@ func TestDialer(t *testing.T) {
 	}
 	port := func(l net.Listener) string { return strconv.Itoa(l.Addr().(*net.TCPAddr).Port) }
 	here, public := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("93.184.216.34")
-	_, others := certificateFor(t, "mail.test")
 	for name, c := range map[string]struct {
 		url, network string
 		answers      []netip.Addr
 		dialer       Dialer
 		want         error
 	}{
-		"a name":                          {"mail.test", "mail.test:" + port(listener), []netip.Addr{here}, Dialer{Addresses: loopback, Roots: roots}, nil},
-		"another name than in the policy": {"mail.test", "other.test:" + port(listener), []netip.Addr{here}, Dialer{Addresses: loopback, Roots: roots}, guard.HostDenied},
-		"another port":                    {"mail.test", "mail.test:1", []netip.Addr{here}, Dialer{Addresses: loopback, Roots: roots}, guard.PortDenied},
-		"an address that is not allowed":  {"mail.test", "mail.test:" + port(listener), []netip.Addr{here}, Dialer{Roots: roots}, guard.PrivateAddress},
-		"one of two addresses":            {"mail.test", "mail.test:" + port(listener), []netip.Addr{public, here}, Dialer{Roots: roots}, guard.PrivateAddress},
-		"no address":                      {"mail.test", "mail.test:" + port(listener), nil, Dialer{Addresses: loopback, Roots: roots}, guard.DNSFailed},
+		"a name":                          {"example.com", "example.com:" + port(listener), []netip.Addr{here}, Dialer{Addresses: loopback, Roots: roots}, nil},
+		"another name than in the policy": {"example.com", "other.test:" + port(listener), []netip.Addr{here}, Dialer{Addresses: loopback, Roots: roots}, guard.HostDenied},
+		"another port":                    {"example.com", "example.com:1", []netip.Addr{here}, Dialer{Addresses: loopback, Roots: roots}, guard.PortDenied},
+		"an address that is not allowed":  {"example.com", "example.com:" + port(listener), []netip.Addr{here}, Dialer{Roots: roots}, guard.PrivateAddress},
+		"one of two addresses":            {"example.com", "example.com:" + port(listener), []netip.Addr{public, here}, Dialer{Roots: roots}, guard.PrivateAddress},
+		"no address":                      {"example.com", "example.com:" + port(listener), nil, Dialer{Addresses: loopback, Roots: roots}, guard.DNSFailed},
 		"a literal with its port":         {"127.0.0.1", "127.0.0.1:" + port(listener), nil, Dialer{Roots: roots}, guard.PrivateAddress},
-		"a literal of another host":       {"127.0.0.1", "127.0.0.1:" + port(listener), nil, Dialer{Addresses: loopback, Roots: roots}, guard.TLSFailed},
+		"a literal in the certificate":    {"127.0.0.1", "127.0.0.1:" + port(listener), nil, Dialer{Addresses: loopback, Roots: roots}, nil},
 		"a certificate of another name":   {"post.test", "post.test:" + port(listener), []netip.Addr{here}, Dialer{Addresses: loopback, Roots: roots}, guard.TLSFailed},
-		"a certificate of nobody":         {"mail.test", "mail.test:" + port(listener), []netip.Addr{here}, Dialer{Addresses: loopback, Roots: others}, guard.TLSFailed},
-		"the system's authorities":        {"mail.test", "mail.test:" + port(listener), []netip.Addr{here}, Dialer{Addresses: loopback}, guard.TLSFailed},
-		"no TLS":                          {"mail.test", "mail.test:" + port(plain), []netip.Addr{here}, Dialer{Addresses: loopback, Roots: roots}, guard.TLSFailed},
+		"a certificate of nobody":         {"example.com", "example.com:" + port(listener), []netip.Addr{here}, Dialer{Addresses: loopback, Roots: x509.NewCertPool()}, guard.TLSFailed},
+		"the system's authorities":        {"example.com", "example.com:" + port(listener), []netip.Addr{here}, Dialer{Addresses: loopback}, guard.TLSFailed},
+		"no TLS":                          {"example.com", "example.com:" + port(plain), []netip.Addr{here}, Dialer{Addresses: loopback, Roots: roots}, guard.TLSFailed},
 	} {
 		used := port(listener)
 		if name == "no TLS" {
 			used = port(plain)
 		}
-		target, err := guard.ParseTarget("https://" + c.url + ":" + used + "/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		target := targetOf(t, "https://"+c.url+":"+used+"/")
 		policy, _ := guard.ParsePolicy([]string{c.network})
 		c.dialer.Policy, c.dialer.Resolver = func() guard.Policy { return policy }, &lyingResolver{answers: [][]netip.Addr{c.answers}}
 		conn, err := c.dialer.Dial(context.Background(), target, "imap")
@@ -81,11 +78,7 @@ func TestDialer(t *testing.T) {
 		}
 		_ = conn.Close()
 	}
-	target, err := guard.ParseTarget("https://mail.test/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := new(Dialer).Dial(context.Background(), target, "imap"); err != guard.DenyAll {
+	if _, err := new(Dialer).Dial(context.Background(), targetOf(t, "https://example.com/"), "imap"); err != guard.DenyAll {
 		t.Errorf("the zero value: %v", err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -36,33 +38,39 @@ func (l *lyingResolver) Lookup(context.Context, string) ([]netip.Addr, error) {
 	return answer, nil
 }
 
-// fetchFrom fetches a path of a real server, which the name good.test leads to.
+// fetchFrom fetches a path of a real server, which the name example.com leads to.
 func fetchFrom(t *testing.T, server *httptest.Server, path string, roots *x509.CertPool) (Body, error) {
 	t.Helper()
+	f, target := clientOf(t, server, "example.com", path, roots)
+	return f.Fetch(t.Context(), target)
+}
+
+// clientOf is who may fetch from a real server, which a name leads to, and the address of a path there.
+func clientOf(t *testing.T, server *httptest.Server, name, path string, roots *x509.CertPool) (Client, guard.Target) {
+	t.Helper()
 	address := netip.MustParseAddrPort(server.Listener.Addr().String())
-	scheme := "http"
+	authority, scheme := fmt.Sprintf("%s:%d", name, address.Port()), "http"
 	if server.TLS != nil {
 		scheme = "https"
 	}
-	f := Client{
-		Policy: policyOf(fmt.Sprintf("good.test:%d", address.Port())), Addresses: loopback,
-		Resolver: &lyingResolver{[][]netip.Addr{{address.Addr()}}}, Transport: NewTransport(loopback, roots),
-	}
-	return f.Fetch(t.Context(), targetOf(t, fmt.Sprintf("%s://good.test:%d%s", scheme, address.Port(), path)))
+	return Client{
+		Policy: policyOf(authority), Addresses: loopback, Resolver: &lyingResolver{[][]netip.Addr{{address.Addr()}}}, Transport: NewTransport(loopback, roots),
+	}, targetOf(t, scheme+"://"+authority+path)
 }
 
-// tlsServer is a server for good.test, and the authority to believe.
+// tlsServer is a server for example.com, and the authority to believe.
 func tlsServer(t *testing.T, h http.Handler, change func(*tls.Config)) (*httptest.Server, *x509.CertPool) {
 	t.Helper()
-	certificate, roots := certificateFor(t, "good.test")
 	server := httptest.NewUnstartedServer(h)
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
+	server.TLS = &tls.Config{}
 	if change != nil {
 		change(server.TLS)
 	}
-	server.Config.ErrorLog = quietLog()
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	t.Cleanup(server.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
 	return server, roots
 }
 
@@ -117,7 +125,7 @@ func TestRealServer(t *testing.T) {
 	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
 	for _, r := range seen {
 		h := r.Header
-		if r.Host != "good.test:"+port || r.Method != "GET" || h.Get("Cookie") != "" || h.Get("Referer") != "" || h.Get("User-Agent") != "bcpmesh" || h.Get("Accept-Encoding") != "gzip" || len(h) > 4 {
+		if r.Host != "example.com:"+port || r.Method != "GET" || h.Get("Cookie") != "" || h.Get("Referer") != "" || h.Get("User-Agent") != "bcpmesh" || h.Get("Accept-Encoding") != "gzip" || len(h) > 4 {
 			t.Errorf("the request has %v for %s", h, r.Host)
 		}
 	}
@@ -138,9 +146,8 @@ func TestTLSIsProven(t *testing.T) {
 	if _, err := fetchFrom(t, old, "/", roots); CodeOf(err) != guard.TLSFailed {
 		t.Errorf("TLS 1.1: %v", err)
 	}
-	other, otherRoots := certificateFor(t, "other.test")
-	wrong, _ := tlsServer(t, page, func(c *tls.Config) { c.Certificates = []tls.Certificate{other} })
-	if _, err := fetchFrom(t, wrong, "/", otherRoots); CodeOf(err) != guard.TLSFailed {
+	f, target := clientOf(t, server, "other.test", "/", roots)
+	if _, err := f.Fetch(t.Context(), target); CodeOf(err) != guard.TLSFailed {
 		t.Errorf("a certificate for another name: %v", err)
 	}
 }
@@ -240,11 +247,10 @@ func TestSlowServers(t *testing.T) {
 				<-stuck
 			})
 			defer close(stuck)
-			address := netip.MustParseAddrPort(server.Listener.Addr().String())
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
-			f := Client{Policy: policyOf(fmt.Sprintf("good.test:%d", address.Port())), Addresses: loopback, Resolver: &lyingResolver{[][]netip.Addr{{address.Addr()}}}, Transport: NewTransport(loopback, nil)}
-			if _, err := f.Fetch(ctx, targetOf(t, fmt.Sprintf("http://good.test:%d/", address.Port()))); CodeOf(err) != guard.TimedOut {
+			f, target := clientOf(t, server, "example.com", "/", nil)
+			if _, err := f.Fetch(ctx, target); CodeOf(err) != guard.TimedOut {
 				t.Errorf("%v", err)
 			}
 		})
@@ -260,7 +266,7 @@ func TestDialIsCheckedOnceMore(t *testing.T) {
 	reached := make(chan struct{}, 8)
 	server := rawServer(t, func(net.Conn) { reached <- struct{}{} })
 	address := netip.MustParseAddrPort(server.Listener.Addr().String())
-	target := targetOf(t, fmt.Sprintf("http://good.test:%d/", address.Port()))
+	target := targetOf(t, fmt.Sprintf("http://example.com:%d/", address.Port()))
 	strict := NewTransport(nil, nil)
 	if _, err := strict.Get(t.Context(), target, []netip.Addr{address.Addr()}); CodeOf(err) != guard.PrivateAddress {
 		t.Errorf("a private address: %v", err)
@@ -275,7 +281,7 @@ func TestDialIsCheckedOnceMore(t *testing.T) {
 		}
 	}
 	// A mixed answer dials nothing at all.
-	f := Client{Policy: policyOf(fmt.Sprintf("good.test:%d", address.Port())), Resolver: &lyingResolver{[][]netip.Addr{addressesOf("93.184.216.34", "127.0.0.1")}}, Transport: strict}
+	f := Client{Policy: policyOf(fmt.Sprintf("example.com:%d", address.Port())), Resolver: &lyingResolver{[][]netip.Addr{addressesOf("93.184.216.34", "127.0.0.1")}}, Transport: strict}
 	if _, err := f.Fetch(t.Context(), target); CodeOf(err) != guard.PrivateAddress {
 		t.Errorf("a mixed answer: %v", err)
 	}
@@ -296,7 +302,7 @@ func TestBytesAreCounted(t *testing.T) {
 	t.Parallel()
 	server, roots := tlsServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat("x", 1000)) }), nil)
 	address := netip.MustParseAddrPort(server.Listener.Addr().String())
-	target := targetOf(t, fmt.Sprintf("https://good.test:%d/", address.Port()))
+	target := targetOf(t, fmt.Sprintf("https://example.com:%d/", address.Port()))
 	response, err := NewTransport(loopback, roots).Get(t.Context(), target, []netip.Addr{address.Addr()})
 	if err != nil || response.Sent < 300 || response.Received < 1500 || response.Received > 10_000 {
 		t.Errorf("%+v, %v", response, err)
