@@ -19,9 +19,7 @@ func TestSwapWhileReading(t *testing.T) {
 		outside := write(t, map[string]string{"f": "canary"})
 		dir := write(t, map[string]string{"sub/f": "fine"})
 		path, link := filepath.Join(dir, swapped), filepath.Join(t.TempDir(), "link")
-		if err := os.Symlink(filepath.Join(outside, strings.TrimPrefix(swapped, "sub")), link); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Symlink(filepath.Join(outside, strings.TrimPrefix(swapped, "sub")), link))
 		call := talk(t, dir)
 		call(ListName, `{"folder":1}`)
 		call(ListName, `{"folder":2}`)

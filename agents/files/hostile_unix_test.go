@@ -21,13 +21,9 @@ func TestWhatIsNoFile(t *testing.T) {
 	dir := write(t, map[string]string{"real": "x"})
 	path := filepath.Join(dir, "real")
 	for name, target := range map[string]string{"out": outside, "secret": filepath.Join(outside, "secret"), "up": "..", "null": "/dev/null", "self": "real"} {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
-	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
 	call := talk(t, dir)
 	if o := call(ListName, `{"folder":1}`); !strings.Contains(o.Untrusted, "has 1 entries.\n2 file") {
 		t.Error(o.Untrusted)
@@ -42,12 +38,8 @@ func TestWhatIsNoFile(t *testing.T) {
 		func() error { return os.Mkdir(path, 0o700) },
 		func() error { return nil },
 	} {
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-		if err := swap(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Remove(path))
+		noError(t, swap())
 		expectFailure(t, call(ReadName, `{"file":2}`), tool.Gone)
 	}
 }

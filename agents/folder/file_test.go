@@ -1,6 +1,6 @@
 //go:build unix
 
-package folder_test
+package folder
 
 import (
 	"bytes"
@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-
-	"github.com/bcpmesh/bcpmesh/agents/folder"
 )
 
 // A file is read to its limit and not beyond, and nothing but a file is read: no wait for a pipe, no end of a device.
@@ -21,24 +19,22 @@ func TestReadFile(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for name, size := range map[string]int{"empty": 0, "full": 100, "over": 101} {
-		if err := os.WriteFile(at(name), bytes.Repeat([]byte("x"), size), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(at(name), bytes.Repeat([]byte("x"), size), 0o600))
 	}
 	if err := errors.Join(os.Symlink("full", at("link")), os.Symlink("/dev/zero", at("device")), syscall.Mkfifo(at("pipe"), 0o600),
 		os.WriteFile(at("zeros"), nil, 0o600), os.Truncate(at("zeros"), 8<<30)); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]error{
-		"empty": nil, "full": nil, "link": nil, "over": folder.ErrTooLarge, "zeros": folder.ErrTooLarge,
-		"pipe": folder.ErrNotRegular, "device": folder.ErrNotRegular, ".": folder.ErrNotRegular, "missing": os.ErrNotExist,
+		"empty": nil, "full": nil, "link": nil, "over": ErrTooLarge, "zeros": ErrTooLarge,
+		"pipe": ErrNotRegular, "device": ErrNotRegular, ".": ErrNotRegular, "missing": os.ErrNotExist,
 	} {
-		content, err := folder.ReadFile(at(name), 100)
+		content, err := ReadFile(at(name), 100)
 		if !errors.Is(err, want) || err != nil && content != nil || name == "full" && len(content) != 100 {
 			t.Errorf("%s: %d bytes, %v", name, len(content), err)
 		}
 	}
-	if content, err := folder.ReadFile("/proc/self/status", 10); !errors.Is(err, folder.ErrTooLarge) && !errors.Is(err, os.ErrNotExist) { // it says that it is empty
+	if content, err := ReadFile("/proc/self/status", 10); !errors.Is(err, ErrTooLarge) && !errors.Is(err, os.ErrNotExist) { // it says that it is empty
 		t.Errorf("a file that says nothing of its size: %d bytes, %v", len(content), err)
 	}
 }

@@ -11,16 +11,10 @@ import (
 func TestIsAFileSystem(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "cur"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "cur", "a"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.MkdirAll(filepath.Join(dir, "cur"), 0o700))
+	noError(t, os.WriteFile(filepath.Join(dir, "cur", "a"), []byte("x"), 0o600))
 	f, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer f.Close()
 	if err := fstest.TestFS(f, "cur/a"); err != nil {
 		t.Error(err)
@@ -35,21 +29,13 @@ func TestNothingOutside(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	inside := filepath.Join(dir, "inside")
-	if err := os.Mkdir(inside, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "secret"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Mkdir(inside, 0o700))
+	noError(t, os.WriteFile(filepath.Join(dir, "secret"), []byte("x"), 0o600))
 	for link, target := range map[string]string{"link": "../secret", "absolute": filepath.Join(dir, "secret"), "up": ".."} {
-		if err := os.Symlink(target, filepath.Join(inside, link)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Symlink(target, filepath.Join(inside, link)))
 	}
 	f, err := Open(inside)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer f.Close()
 	for _, name := range []string{"../secret", "..", "/etc/passwd", filepath.Join(dir, "secret"), "", "./", "link", "absolute", "up", "up/secret", "inside/../../secret", "a\x00b"} {
 		if file, err := f.Open(name); err == nil {
@@ -59,5 +45,13 @@ func TestNothingOutside(t *testing.T) {
 		if _, err := f.Stat(name); err == nil {
 			t.Errorf("%q was found", name)
 		}
+	}
+}
+
+// noError ends a test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

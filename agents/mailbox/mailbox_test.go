@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -17,15 +16,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
 )
 
-const shipped = "../../examples/mailroom/mail"
-
 // readAll returns the messages of a Maildir; an error ends the test.
 func readAll(t testing.TB, fsys fs.FS) (all []*Message) {
 	t.Helper()
 	for m, err := range Messages(fsys) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		all = append(all, m)
 	}
 	return all
@@ -34,19 +29,13 @@ func readAll(t testing.TB, fsys fs.FS) (all []*Message) {
 func shippedMail(t testing.TB) []*Message { return readAll(t, mail.FS) }
 
 // shippedRaw returns the bytes of the shipped messages in mailbox order.
-func shippedRaw(t testing.TB) [][]byte {
+func shippedRaw(t testing.TB) (out [][]byte) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(shipped, "[cn]*", "*.example"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sort.Slice(files, func(i, j int) bool { return filepath.Base(files[i]) < filepath.Base(files[j]) })
-	var out [][]byte
+	files, err := messageFiles(mail.FS)
+	noError(t, err)
 	for _, f := range files {
-		raw, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw, err := fs.ReadFile(mail.FS, f)
+		noError(t, err)
 		out = append(out, raw)
 	}
 	return out
@@ -155,17 +144,10 @@ func TestOpenRefusesWhatIsNoMailbox(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a")
-	if err := os.WriteFile(file, []byte("From: ann@example.com\n\nx\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]error{dir: ErrNotMailbox, filepath.Join(dir, "nothing"): fs.ErrNotExist} {
-		if box, err := OpenBox(path); !errors.Is(err, want) || box != nil {
+	noError(t, os.WriteFile(file, []byte("From: ann@example.com\n\nx\n"), 0o600))
+	for path, want := range map[string]error{dir: ErrNotMailbox, filepath.Join(dir, "nothing"): fs.ErrNotExist, file: nil, os.DevNull: nil} {
+		if box, err := OpenBox(path); err == nil || want != nil && !errors.Is(err, want) || box != nil {
 			t.Errorf("%s: %v, want %v", path, err, want)
-		}
-	}
-	for _, path := range []string{file, os.DevNull} {
-		if box, err := OpenBox(path); err == nil || box != nil {
-			t.Errorf("%s was opened", path)
 		}
 	}
 	for m, err := range Messages(os.DirFS(dir)) {
@@ -196,4 +178,12 @@ func (b brokenFS) Open(name string) (fs.File, error) {
 		return nil, fs.ErrPermission
 	}
 	return b.MapFS.Open(name)
+}
+
+// noError ends a test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

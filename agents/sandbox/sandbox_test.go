@@ -56,9 +56,7 @@ func TestMain(m *testing.M) {
 func self(t *testing.T) string {
 	t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return program
 }
 
@@ -66,9 +64,7 @@ func self(t *testing.T) string {
 func confined(t *testing.T, s sandbox.Spec) (stdout, stderr string, err error) {
 	t.Helper()
 	cmd, err := s.Command([]string{self(t), "confine"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.Env = &out, &errs, []string{"PATH=/usr/bin:/bin"}
 	err = cmd.Run()
@@ -95,14 +91,10 @@ func TestConfinedProgramReachesNothing(t *testing.T) {
 		t.Run(fmt.Sprintf("no scopes %t", s.NoScopes), func(t *testing.T) {
 			t.Parallel()
 			bait, closeBait, err := newBait(t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			defer closeBait()
 			text, err := json.Marshal(bait)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			s.Path, s.Args, s.Memory = program, []string{program, "attempts", string(text)}, sandbox.DefaultMemory
 			printed, errs, err := confined(t, s)
 			if err != nil {
@@ -137,13 +129,9 @@ func TestConfinedProgramReadsWhatItWasGiven(t *testing.T) {
 	program, folder := self(t), t.TempDir()
 	given, other, link := filepath.Join(folder, "given"), filepath.Join(folder, "other"), filepath.Join(folder, "link")
 	for _, name := range []string{given, other} {
-		if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(name, []byte("x"), 0o600))
 	}
-	if err := os.Symlink(other, link); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Symlink(other, link))
 	for _, c := range []struct {
 		file string
 		read []string
@@ -182,9 +170,7 @@ func TestConfinedAsSaidOrNotAtAll(t *testing.T) {
 func script(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(name, []byte("#!/bin/sh\necho run\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(name, []byte("#!/bin/sh\necho run\n"), 0o700))
 	return name
 }
 
@@ -226,5 +212,13 @@ func TestMissing(t *testing.T) {
 	}
 	if !slices.Contains(sandbox.System(), "/usr") {
 		t.Error("the system has no /usr")
+	}
+}
+
+// noError ends a test on an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -220,17 +220,6 @@ func TestHrefs(t *testing.T) {
 	}
 }
 
-// Hostile HTML takes time in proportion to its length: what is slow is read by the tokenizer alone.
-func TestHostileHTML(t *testing.T) {
-	t.Parallel()
-	for _, piece := range []string{"<p>", "<div>", "<table><tr><td>", "<a href=/x>y</a>", "<b><i>", "<ul><li>", "<select><option>", "<p hidden>", "<!--", "<![CDATA[", "<svg>", "&amp;", "<a href=", "</p>", "<form><input>", "<h1>", "<p style='", "\x00", "<font>x", "<table>x", "<br>", "<div hidden></div>", "<frameset>", "<math><mi>"} {
-		source := strings.Repeat(piece, (1<<20)/len(piece))
-		if p := read(t, htmlType, source, ReadOptions{}); len(p.Text) > 4*len(source) {
-			t.Errorf("%q: %d bytes of text", piece, len(p.Text))
-		}
-	}
-}
-
 // Pages of the documentation that this machine has, if it has any, give text.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(article), htmlType, false)
