@@ -13,20 +13,13 @@ const maxText = 2 << 20
 // Writer writes elements as text: headings with #, list items with a hyphen or their
 // number, table rows with bars, and links followed by a number.
 type Writer struct {
-	b       strings.Builder
-	number  func(href string) int
-	breaks  int      // line breaks at the end of the output
-	space   bool     // a blank is owed
-	pre     int      // open elements that preserve white space
-	cells   int      // of the open row
-	lists   []int    // the next number of each open list; -1: no numbers
-	anchors []anchor // the open elements of links
-}
-
-// anchor is an element that may be a link.
-type anchor struct {
-	href string
-	ok   bool // it has one
+	b      strings.Builder
+	number func(href string) int
+	breaks int   // line breaks at the end of the output
+	space  bool  // a blank is owed
+	pre    int   // open elements that preserve white space
+	cells  int   // of the open row
+	lists  []int // the next number of each open list; -1: no numbers
 }
 
 // NewWriter returns a writer. number returns the number of a link by the value of its
@@ -56,7 +49,7 @@ func (w *Writer) Node(n *html.Node) {
 		w.Node(child)
 	}
 	if n.Type == html.ElementNode && !isVoid(n.Data) {
-		w.close(n.Data)
+		w.close(n)
 	}
 }
 
@@ -66,18 +59,15 @@ func (w *Writer) write(s string) {
 		w.raw(s)
 		return
 	}
-	for s != "" {
-		i := strings.IndexFunc(s, func(r rune) bool { return r < 0x80 && isSpace(byte(r)) })
-		if i == 0 {
-			w.space = w.breaks == 0
-			s = s[1:]
-			continue
+	owe := func() { w.space = w.breaks == 0 }
+	if s != "" && isBlank(rune(s[0])) {
+		owe()
+	}
+	for word := range strings.FieldsFuncSeq(s, isBlank) {
+		w.raw(word)
+		if s = s[strings.Index(s, word)+len(word):]; s != "" {
+			owe()
 		}
-		if i < 0 {
-			i = len(s)
-		}
-		w.raw(s[:i])
-		s = s[i:]
 	}
 }
 
@@ -135,9 +125,6 @@ func (w *Writer) open(name string, attributes []html.Attribute) {
 		w.cells++
 	case "pre", "textarea":
 		w.pre++
-	case "a":
-		href, ok := attribute(attributes, "href")
-		w.anchors = append(w.anchors, anchor{href, ok})
 	case "img":
 		alt, _ := attribute(attributes, "alt")
 		w.box(alt)
@@ -148,23 +135,19 @@ func (w *Writer) open(name string, attributes []html.Attribute) {
 	}
 }
 
-func (w *Writer) close(name string) {
-	switch name {
+// close ends an element that open began.
+func (w *Writer) close(n *html.Node) {
+	switch n.Data {
 	case "ul", "ol", "menu":
-		if len(w.lists) > 0 {
-			w.lists = w.lists[:len(w.lists)-1]
-		}
+		w.lists = w.lists[:len(w.lists)-1]
 	case "button":
 		w.box("")
 	case "pre", "textarea":
-		w.pre = max(0, w.pre-1)
+		w.pre--
 	case "a":
-		if n := len(w.anchors); n > 0 {
-			w.link(w.anchors[n-1])
-			w.anchors = w.anchors[:n-1]
-		}
+		w.link(n)
 	}
-	w.block(name)
+	w.block(n.Data)
 }
 
 // block ends the line around an element that is not inline.
@@ -216,13 +199,14 @@ func (w *Writer) item() {
 }
 
 // link writes the number of a link after its text.
-func (w *Writer) link(a anchor) {
-	if !a.ok || w.number == nil {
+func (w *Writer) link(n *html.Node) {
+	href, ok := attribute(n.Attr, "href")
+	if !ok || w.number == nil {
 		return
 	}
-	if n := w.number(a.href); n > 0 {
+	if number := w.number(href); number > 0 {
 		w.space = false
-		w.raw(" [" + strconv.Itoa(n) + "]")
+		w.raw(" [" + strconv.Itoa(number) + "]")
 	}
 }
 
@@ -243,4 +227,4 @@ func isVoid(name string) bool {
 	return false
 }
 
-func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' }
+func isBlank(r rune) bool { return strings.ContainsRune(" \t\n\r\f", r) }
