@@ -164,34 +164,15 @@ func (d *desk) row(e entry, info fs.FileInfo) string {
 
 // children returns the entries of a folder, sorted by name. Symbolic links, devices and the like are left out.
 func (d *desk) children(ctx context.Context, in entry) ([]entry, error) {
-	f, err := d.folders[in.folder].Open(in.path)
-	if err != nil {
-		return nil, failure(err)
-	}
-	defer f.Close()
-	dir, ok := f.(fs.ReadDirFile)
-	if !ok {
-		return nil, tool.Gone
-	}
 	var children []entry
-	for seen := 0; ; {
-		if ctx.Err() != nil {
+	for e, err := range folder.Entries(d.folders[in.folder], in.path, maxEntries) {
+		switch {
+		case ctx.Err() != nil:
 			return nil, tool.TimedOut
-		}
-		entries, err := dir.ReadDir(1024)
-		if seen += len(entries); seen > maxEntries {
-			return nil, tool.TooLarge
-		}
-		for _, e := range entries {
-			if e.IsDir() || e.Type().IsRegular() {
-				children = append(children, entry{in.folder, path.Join(in.path, e.Name()), e.IsDir()})
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
+		case err != nil:
 			return nil, failure(err)
+		case e.IsDir() || e.Type().IsRegular():
+			children = append(children, entry{in.folder, path.Join(in.path, e.Name()), e.IsDir()})
 		}
 	}
 	slices.SortFunc(children, func(a, b entry) int { return strings.Compare(a.path, b.path) })
@@ -296,6 +277,8 @@ func failure(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return tool.Unreadable
+	case errors.Is(err, folder.ErrTooMany):
+		return tool.TooLarge
 	default: // among them a path that leads out, or something else in its place
 		return tool.Gone
 	}

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"path/filepath"
@@ -112,6 +113,41 @@ func (f *Folder) Stat(name string) (fs.FileInfo, error) {
 		return nil, refused("stat", name)
 	}
 	return info, nil
+}
+
+// ErrTooMany says that a folder has more entries than are read.
+var ErrTooMany = errors.New("folder: more entries than the limit")
+
+// Entries yields the entries of a folder, in no order, up to as many as are said.
+func Entries(fsys fs.FS, name string, most int) iter.Seq2[fs.DirEntry, error] {
+	return func(yield func(fs.DirEntry, error) bool) {
+		f, err := fsys.Open(name)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer f.Close()
+		dir, ok := f.(fs.ReadDirFile)
+		if !ok {
+			yield(nil, refused("readdir", name))
+			return
+		}
+		for seen := 0; err == nil; {
+			var entries []fs.DirEntry
+			entries, err = dir.ReadDir(1024)
+			if seen += len(entries); seen > most {
+				entries, err = nil, ErrTooMany
+			}
+			for _, e := range entries {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+		if !errors.Is(err, io.EOF) {
+			yield(nil, err)
+		}
+	}
 }
 
 func readable(info fs.FileInfo) bool { return info.Mode().IsRegular() || info.IsDir() }

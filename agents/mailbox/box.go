@@ -89,7 +89,7 @@ func failure(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return tool.Unreadable
-	case errors.Is(err, ErrTooManyMessages):
+	case errors.Is(err, folder.ErrTooMany):
 		return tool.TooLarge
 	}
 	return tool.Gone

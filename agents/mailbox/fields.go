@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/agents/decode"
@@ -71,59 +72,30 @@ func (a Address) valid() bool {
 	return ok && local != "" && domain != "" && !strings.ContainsAny(domain, "@ <>,") && !strings.ContainsAny(local, " <>")
 }
 
+// addressToken is a piece of a list of addresses that is read as a whole: an encoded word, which may have any character in
+// it, a quoted string, a comment, an address, a separator, or what is between those. What is not closed does not begin.
+var addressToken = regexp.MustCompile(encodedWord.String() + `|"(?:[^"\\]|\\.)*"|\((?:[^()\\]|\\.)*\)|<[^<>]*>|[,;:]|[^=",;:<(]+|(?s:.)`)
+
 // addresses parses a list of addresses, each by itself: a damaged one leaves the others as they are.
 func (w *walker) addresses(value string) (all []Address) {
 	if len(value) > maxHeaderBytes {
 		w.message.mark(AddressesCut)
 		value = clip(value, maxHeaderBytes)
 	}
-	words := encodedWord.FindAllStringIndex(value, -1)
-	// What is not closed does not begin.
-	lastQuote, lastClosed, lastAngle := strings.LastIndexByte(value, '"'), strings.LastIndexByte(value, ')'), strings.LastIndexByte(value, '>')
 	var item strings.Builder
-	quoted, angle, depth := false, false, 0
-	end := func() {
-		if text := strings.TrimSpace(item.String()); text != "" && len(all) <= maxRecipients {
-			all = append(all, w.address(text))
-		}
-		item.Reset()
-		quoted, angle, depth = false, false, 0
-	}
-	for i := 0; i < len(value); i++ {
-		for len(words) > 0 && words[0][0] < i {
-			words = words[1:]
-		}
-		if len(words) > 0 && words[0][0] == i { // may have any character in it
-			item.WriteString(value[i:words[0][1]])
-			i = words[0][1] - 1
-			continue
-		}
-		switch c := value[i]; {
-		case c == '\\' && (quoted || depth > 0) && i+1 < len(value):
-			item.WriteByte(c)
-			i++
-		case c == '"' && depth == 0 && (quoted || i < lastQuote):
-			quoted = !quoted
-		case quoted:
-		case c == '(' && i < lastClosed:
-			depth++
-		case c == ')':
-			depth = max(0, depth-1)
-		case depth > 0:
-		case c == '<':
-			angle = true
-		case c == '>':
-			angle = false
-		case c == ':' && !angle && !strings.ContainsRune(item.String(), '@'): // the name of a group
+	for _, token := range append(addressToken.FindAllString(value, -1), ",") {
+		switch {
+		case token == ":" && !strings.Contains(item.String(), "@"): // the name of a group
 			item.Reset()
-			continue
-		case (c == ',' || c == ';') && (!angle || i > lastAngle):
-			end()
-			continue
+		case token == ",", token == ";":
+			if text := strings.TrimSpace(item.String()); text != "" && len(all) <= maxRecipients {
+				all = append(all, w.address(text))
+			}
+			item.Reset()
+		default:
+			item.WriteString(token)
 		}
-		item.WriteByte(value[i])
 	}
-	end()
 	return all
 }
 

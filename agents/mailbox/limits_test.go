@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
@@ -98,7 +99,7 @@ func TestDirectoryLimit(t *testing.T) {
 	for _, c := range []struct {
 		entries int
 		want    error
-	}{{maxDirEntries, nil}, {maxDirEntries + 1, ErrTooManyMessages}} {
+	}{{maxDirEntries, nil}, {maxDirEntries + 1, folder.ErrTooMany}} {
 		_, err := regularFiles(manyFiles{n: c.entries}, "cur")
 		if !errors.Is(err, c.want) {
 			t.Errorf("%d entries: %v, want %v", c.entries, err, c.want)

@@ -312,6 +312,8 @@ func decodeBase64(text []byte) (decoded []byte, sound bool) {
 	return decoded, sound
 }
 
+var quotedByte = regexp.MustCompile(`=[0-9A-Fa-f]{2}`)
+
 // decodeQuoted decodes what there is. White space at the end of a line was not written by the
 // sender. An equals sign that means nothing stays, and makes it unsound.
 func decodeQuoted(text []byte) (decoded []byte, sound bool) {
@@ -326,20 +328,11 @@ func decodeQuoted(text []byte) (decoded []byte, sound bool) {
 		if soft, ok := bytes.CutSuffix(trimmed, []byte("=")); ok {
 			trimmed, ending = soft, ""
 		}
-		for {
-			before, rest, found := bytes.Cut(trimmed, []byte("="))
-			decoded = append(decoded, before...)
-			if !found {
-				break
-			}
-			var one [1]byte
-			if _, err := hex.Decode(one[:], rest[:min(2, len(rest))]); err == nil && len(rest) >= 2 {
-				decoded, rest = append(decoded, one[0]), rest[2:]
-			} else {
-				decoded, sound = append(decoded, '='), false
-			}
-			trimmed = rest
-		}
+		sound = sound && bytes.Count(trimmed, []byte("=")) == len(quotedByte.FindAllIndex(trimmed, -1))
+		decoded = append(decoded, quotedByte.ReplaceAllFunc(trimmed, func(quoted []byte) []byte {
+			one, _ := hex.DecodeString(string(quoted[1:])) // two digits, by the expression
+			return one
+		})...)
 		decoded = append(decoded, ending...)
 	}
 	return decoded, sound

@@ -9,14 +9,12 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/bcpmesh/bcpmesh/agents/folder"
 )
 
-var (
-	// ErrNotMailbox: no folder with a folder cur or new.
-	ErrNotMailbox = errors.New("not a Maildir")
-	// ErrTooManyMessages: a folder of the Maildir has more than 500,000 files.
-	ErrTooManyMessages = errors.New("more messages than the limit")
-)
+// ErrNotMailbox: no folder with a folder cur or new.
+var ErrNotMailbox = errors.New("not a Maildir")
 
 // Messages yields the messages of a Maildir, in the order of the file names (by arrival, cur and
 // new together). Damage of a single message is never an error.
@@ -67,35 +65,16 @@ func messageFiles(fsys fs.FS) (files []string, err error) {
 
 // regularFiles lists the regular files of a folder. Symbolic links are left out:
 // mail cannot make the Reader read other files.
-func regularFiles(fsys fs.FS, dir string) ([]string, error) {
-	f, err := fsys.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	list, ok := f.(fs.ReadDirFile)
-	if !ok {
-		return nil, ErrNotMailbox
-	}
-	var names []string
-	for seen := 0; ; {
-		entries, err := list.ReadDir(1024)
-		seen += len(entries)
-		if seen > maxDirEntries {
-			return nil, ErrTooManyMessages
-		}
-		for _, e := range entries {
-			if e.Type().IsRegular() && !strings.HasPrefix(e.Name(), ".") {
-				names = append(names, path.Join(dir, e.Name()))
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return names, nil
-		}
+func regularFiles(fsys fs.FS, dir string) (names []string, err error) {
+	for e, err := range folder.Entries(fsys, dir, maxDirEntries) {
 		if err != nil {
 			return nil, err
 		}
+		if e.Type().IsRegular() && !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, path.Join(dir, e.Name()))
+		}
 	}
+	return names, nil
 }
 
 // uniqueName is the part of a Maildir name chosen at delivery: without folder

@@ -355,28 +355,16 @@ func clip(s string, limit int) string {
 
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "")
 
+var (
+	lineEnd    = regexp.MustCompile(`[ \t]*\n`)
+	emptyLines = regexp.MustCompile(`\n{3,}`)
+)
+
 // tidy folds line ends, drops NUL, trims the ends of lines and runs of empty
 // lines.
 func tidy(s string) string {
-	s = lineEnds.Replace(s)
-	var out strings.Builder
-	empty := 0
-	for line := range strings.Lines(s) {
-		line = strings.TrimRight(line, " \t\n")
-		if line == "" {
-			empty++
-			continue
-		}
-		if out.Len() > 0 {
-			out.WriteByte('\n')
-			if empty > 0 {
-				out.WriteByte('\n')
-			}
-		}
-		empty = 0
-		out.WriteString(line)
-	}
-	return out.String()
+	s = strings.TrimRight(lineEnd.ReplaceAllString(lineEnds.Replace(s), "\n"), " \t\n")
+	return strings.TrimLeft(emptyLines.ReplaceAllString(s, "\n\n"), "\n")
 }
 
 // unflow joins the lines of a paragraph, each of which but the last ends with a space (RFC 3676, 4). With delSp that space
