@@ -16,11 +16,15 @@ import (
 )
 
 // The structure of a message: headers, parts and transfer encodings. All of it takes time in
-// proportion to the bytes, once for each level of nesting, and copies none of them but a part's
+// proportion to the bytes, once for each level of nesting, and copies none of them but a header's and a part's
 // that is decoded.
 
-// headerLine is the beginning of a line with a field.
-var headerLine = regexp.MustCompile(`^[!-9;-~]+[ \t]*:`)
+var (
+	// headerLine is the beginning of a line with a field.
+	headerLine = regexp.MustCompile(`^[!-9;-~]+[ \t]*:`)
+	// folding is where a line goes on.
+	folding = regexp.MustCompile(`\r*\n[ \t]+`)
+)
 
 // header has the values of fields by canonical name, unfolded.
 type header map[string][]string
@@ -58,33 +62,18 @@ func (w *walker) readHeader(head []byte) header {
 		head = head[:bytes.LastIndexByte(head, '\n')+1]
 	}
 	h := header{}
-	name := ""
-	var value []byte
-	end := func() {
-		if name != "" {
-			h[name] = append(h[name], strings.TrimSpace(string(value)))
-		}
-		name = ""
-	}
-	for line := range bytes.Lines(head) {
+	for line := range bytes.Lines(folding.ReplaceAll(head, []byte(" "))) {
 		line = bytes.TrimRight(line, "\r\n")
-		switch colon := bytes.IndexByte(line, ':'); {
+		switch {
 		case len(line) == 0:
-		case line[0] == ' ' || line[0] == '\t':
-			if name == "" {
-				w.message.mark(BadHeader)
-			}
-			value = append(append(value, ' '), bytes.TrimLeft(line, " \t")...)
 		case headerLine.Match(line):
-			end()
-			name = textproto.CanonicalMIMEHeaderKey(strings.TrimRight(string(line[:colon]), " \t"))
-			value = append([]byte(nil), line[colon+1:]...)
+			name, value, _ := strings.Cut(string(line), ":")
+			name = textproto.CanonicalMIMEHeaderKey(strings.TrimRight(name, " \t"))
+			h[name] = append(h[name], strings.TrimSpace(value))
 		default:
-			end()
 			w.message.mark(BadHeader)
 		}
 	}
-	end()
 	return h
 }
 
@@ -94,31 +83,25 @@ type contentType struct {
 	parameters map[string]string
 }
 
+// parameter is one with its value, which has quotes or ends with the next semicolon.
+var parameter = regexp.MustCompile(`(?s);([^=;]*)=[ \t]*("(?:[^"\\]|\\.)*"?|[^;]*)`)
+
 // parseType parses a value as far as possible: real mail has blanks without quotes, and comments.
 func (w *walker) parseType(value string) contentType {
 	if len(value) > maxFieldBytes {
 		w.message.mark(BadHeader)
 		value = clip(value, maxFieldBytes)
 	}
-	kind, rest, _ := strings.Cut(value, ";")
+	kind, _, _ := strings.Cut(value, ";")
 	t := contentType{kind: strings.ToLower(strings.TrimSpace(withoutComments(kind))), parameters: map[string]string{}}
 	pieces := map[string][]piece{}
-	for rest != "" {
-		var key, text string
-		if key, rest = cutAny(rest, "=;"); rest == "" || rest[0] == ';' {
-			rest = strings.TrimPrefix(rest, ";")
-			continue
-		}
-		rest = strings.TrimLeft(rest[1:], " \t")
-		if strings.HasPrefix(rest, `"`) {
-			text, rest = quotedString(rest)
-			_, rest = cutAny(rest, ";")
+	for _, found := range parameter.FindAllStringSubmatch(value[len(kind):], -1) {
+		key, text := strings.ToLower(strings.TrimSpace(withoutComments(found[1]))), found[2]
+		if strings.HasPrefix(text, `"`) {
+			text, _ = quotedString(text)
 		} else {
-			text, rest = cutAny(rest, ";")
 			text = strings.TrimSpace(withoutComments(text))
 		}
-		rest = strings.TrimPrefix(rest, ";")
-		key = strings.ToLower(strings.TrimSpace(withoutComments(key)))
 		name, number, continued := strings.Cut(key, "*")
 		if continued { // RFC 2231
 			encoded := strings.HasSuffix(number, "*") || number == ""
@@ -159,13 +142,6 @@ func (w *walker) join(all []piece) string {
 		raw = append(raw, text...)
 	}
 	return w.text(raw, charset)
-}
-
-func cutAny(s, any string) (before, from string) {
-	if i := strings.IndexAny(s, any); i >= 0 {
-		return s[:i], s[i:]
-	}
-	return s, ""
 }
 
 // quotedString returns the inside of the quoted string that s begins with, and what comes after it.
