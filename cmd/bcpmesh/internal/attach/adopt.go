@@ -3,6 +3,7 @@ package attach
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -31,27 +32,24 @@ const entryName = "bcpmesh"
 // AdoptCommand returns the command adopt.
 func AdoptCommand(p *cli.Program) *cobra.Command {
 	var o adoptOptions
-	cmd := &cobra.Command{
-		Use:  "adopt HOST --as AGENT",
-		Args: cli.Arguments(1, "HOST"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			place, err := findHosts(p)
-			if err != nil {
-				return err
-			}
-			host, ok := hosts.Find(args[0])
-			if !ok {
-				return cli.Usagef("adopt: no host %s is known", cli.Quoted(args[0])).WithHint("bcpmesh adopt --help lists those that are; docs/bridges.md has the entry for others")
-			}
-			if o.undo {
-				return undoAdopt(p, host, place)
-			}
-			return adopt(p, host, place, o)
-		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			names := cli.Map(hosts.All(), func(h hosts.Host) string { return h.Name + "\t" + h.Title })
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
+	cmd := cli.Command("adopt HOST --as AGENT", func(_ context.Context, args []string) error {
+		place, err := findHosts(p)
+		if err != nil {
+			return err
+		}
+		host, ok := hosts.Find(args[0])
+		if !ok {
+			return cli.Usagef("adopt: no host %s is known", cli.Quoted(args[0])).WithHint("bcpmesh adopt --help lists those that are; docs/bridges.md has the entry for others")
+		}
+		if o.undo {
+			return undoAdopt(p, host, place)
+		}
+		return adopt(p, host, place, o)
+	})
+	cmd.Args = cli.Arguments(1, "HOST")
+	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		names := cli.Map(hosts.All(), func(h hosts.Host) string { return h.Name + "\t" + h.Title })
+		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 	cli.TakeGiven(cmd, "--as: the agent that the host becomes; --creds: its file (default: AGENT.creds)", cli.Into{"as": &o.as, "creds": &o.creds})
 	cmd.Flags().BoolVar(&o.undo, "undo", false, "remove the entry")

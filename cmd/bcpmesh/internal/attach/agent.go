@@ -24,27 +24,24 @@ import (
 func AgentCommand(p *cli.Program) *cobra.Command {
 	var o client.Flags
 	var read []string
-	cmd := &cobra.Command{
-		Use: "agent [-- COMMAND [ARG…]]",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
-				return cli.Usagef("agent: unexpected %s", cli.Quoted(args[0])).WithHint("a command to confine comes after --")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.FromEnvironment(p.Env, bcp.RoleReader, bcp.RoleController)
-			if o.Creds == "" {
-				return cli.Usagef("agent: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
-			}
-			if len(args) > 0 {
-				return keepProgram(cmd.Context(), p, o, read, args)
-			}
-			if len(read) > 0 {
-				return cli.Usagef("agent: --read needs a command after --")
-			}
-			return serveProgram(cmd.Context(), p, o)
-		},
+	cmd := cli.Command("agent [-- COMMAND [ARG…]]", func(ctx context.Context, args []string) error {
+		o.FromEnvironment(p.Env, bcp.RoleReader, bcp.RoleController)
+		if o.Creds == "" {
+			return cli.Usagef("agent: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
+		}
+		if len(args) > 0 {
+			return keepProgram(ctx, p, o, read, args)
+		}
+		if len(read) > 0 {
+			return cli.Usagef("agent: --read needs a command after --")
+		}
+		return serveProgram(ctx, p, o)
+	})
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
+			return cli.Usagef("agent: unexpected %s", cli.Quoted(args[0])).WithHint("a command to confine comes after --")
+		}
+		return nil
 	}
 	o.AddServing(cmd, "creds `FILE` of a reader or a controller (default: the one from the mesh)")
 	cmd.AddCommand(agentRunCommand(p))

@@ -30,25 +30,22 @@ var directTools = []string{"WebFetch", "WebSearch"}
 // HookCommand returns the command hook.
 func HookCommand(p *cli.Program) *cobra.Command {
 	var flags client.Flags
-	cmd := &cobra.Command{
-		Use:       "hook session|tool",
-		ValidArgs: []string{"session", "tool"},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case args[0] == "tool":
-				return hookTool(p)
-			case args[0] != "session":
-				return cli.Usagef("hook: expected session or tool, got %s", cli.Quoted(args[0]))
-			}
-			flags.FromEnvironment(p.Env, bcp.RoleController)
-			if flags.Creds == "" {
-				return cli.Usagef("hook session: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), hookTimeout)
-			defer cancel()
-			return answerHook(p, hookAnswer{Event: "SessionStart", Context: whomToAsk(ctx, p, flags)})
-		},
-	}
+	cmd := cli.Command("hook session|tool", func(ctx context.Context, args []string) error {
+		switch {
+		case args[0] == "tool":
+			return hookTool(p)
+		case args[0] != "session":
+			return cli.Usagef("hook: expected session or tool, got %s", cli.Quoted(args[0]))
+		}
+		flags.FromEnvironment(p.Env, bcp.RoleController)
+		if flags.Creds == "" {
+			return cli.Usagef("hook session: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
+		}
+		ctx, cancel := context.WithTimeout(ctx, hookTimeout)
+		defer cancel()
+		return answerHook(p, hookAnswer{Event: "SessionStart", Context: whomToAsk(ctx, p, flags)})
+	})
+	cmd.ValidArgs = []string{"session", "tool"}
 	flags.AddServing(cmd, "creds `FILE` of a controller, for session (default: $BCPMESH_CONTROLLER_CREDS)")
 	return cmd
 }

@@ -163,61 +163,58 @@ func toolImportCommand(p *cli.Program) *cobra.Command {
 	var url, key string
 	const example = "bcpmesh tool import notes -- npx -y @example/notes > tools/notes.yaml"
 	const remote = "bcpmesh tool import notes --reader --url https://mcp.example.com/mcp --key env:NOTES_KEY"
-	cmd := &cobra.Command{
-		Use: "import SERVICE [-- SERVER [ARG...]]",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if url != "" {
-				if !reader || len(args) != 1 || len(pass) > 0 {
-					return cli.Usagef("tool import: --url is of tools of a Reader's model: expected SERVICE --reader --url URL").WithHint("for example %s", remote)
-				}
-				return nil
+	cmd := cli.Command("import SERVICE [-- SERVER [ARG...]]", func(ctx context.Context, args []string) error {
+		service, err := bcp.ParseAgentName(args[0])
+		if err != nil {
+			return cli.Usagef("tool import: %s is not a valid name for a service: %s", cli.Quoted(args[0]), err)
+		}
+		server := bcp.MCPServer{Service: bcp.Service{Name: service, Command: args[1:], Environment: pass}, URL: url, Key: key}
+		var upstream *wrap.Upstream
+		if url != "" {
+			upstream, err = dialServer(ctx, meshdir.Folder{Dir: "."}, &server)
+			if err != nil {
+				err = cli.Failf("%s: %s", cli.Quoted(url), err)
 			}
-			if key != "" {
-				return cli.Usagef("tool import: --key is of a server at a --url; --pass gives a command variables of the environment")
-			}
-			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
-				return cli.Usagef("tool import: expected SERVICE -- SERVER").WithHint("for example %s", example)
+		} else {
+			upstream, err = startUpstream(ctx, p, server.Command, pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
+		}
+		if err != nil {
+			return err
+		}
+		defer upstream.Close()
+		listed, err := upstream.Tools(ctx)
+		if err != nil {
+			return cli.Failf("%s", err)
+		}
+		if len(listed) == 0 {
+			return cli.Failf("the server has no tools")
+		}
+		var draft []byte
+		if reader {
+			draft, err = wrap.DraftServer(&server, listed)
+		} else {
+			draft, err = wrap.Draft(service, pass, server.Command, listed)
+		}
+		if err != nil {
+			return cli.Failf("%s", err)
+		}
+		_, err = p.Out.Stdout.Write(draft)
+		return err
+	})
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if url != "" {
+			if !reader || len(args) != 1 || len(pass) > 0 {
+				return cli.Usagef("tool import: --url is of tools of a Reader's model: expected SERVICE --reader --url URL").WithHint("for example %s", remote)
 			}
 			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			service, err := bcp.ParseAgentName(args[0])
-			if err != nil {
-				return cli.Usagef("tool import: %s is not a valid name for a service: %s", cli.Quoted(args[0]), err)
-			}
-			server := bcp.MCPServer{Service: bcp.Service{Name: service, Command: args[1:], Environment: pass}, URL: url, Key: key}
-			var upstream *wrap.Upstream
-			if url != "" {
-				upstream, err = dialServer(cmd.Context(), meshdir.Folder{Dir: "."}, &server)
-				if err != nil {
-					err = cli.Failf("%s: %s", cli.Quoted(url), err)
-				}
-			} else {
-				upstream, err = startUpstream(cmd.Context(), p, server.Command, pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
-			}
-			if err != nil {
-				return err
-			}
-			defer upstream.Close()
-			listed, err := upstream.Tools(cmd.Context())
-			if err != nil {
-				return cli.Failf("%s", err)
-			}
-			if len(listed) == 0 {
-				return cli.Failf("the server has no tools")
-			}
-			var draft []byte
-			if reader {
-				draft, err = wrap.DraftServer(&server, listed)
-			} else {
-				draft, err = wrap.Draft(service, pass, server.Command, listed)
-			}
-			if err != nil {
-				return cli.Failf("%s", err)
-			}
-			_, err = p.Out.Stdout.Write(draft)
-			return err
-		},
+		}
+		if key != "" {
+			return cli.Usagef("tool import: --key is of a server at a --url; --pass gives a command variables of the environment")
+		}
+		if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
+			return cli.Usagef("tool import: expected SERVICE -- SERVER").WithHint("for example %s", example)
+		}
+		return nil
 	}
 	cmd.Flags().BoolVar(&reader, "reader", false, "draft tools of a Reader's model instead of a service of kernels")
 	cmd.Flags().StringArrayVar(&pass, "pass", nil, "pass on this `VARIABLE` of the environment; may be repeated")

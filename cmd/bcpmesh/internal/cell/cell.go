@@ -39,13 +39,14 @@ func Command(p *cli.Program, run func(context.Context, *cli.Program) error) *cob
 	}
 }
 
-// Keeper is the argv of this program that keeps a confined command, nil if this program cannot be found.
-func Keeper() []string {
+// Keeper is the argv of this program that keeps a confined command, or with run a built-in agent, nil if this program cannot be
+// found.
+func Keeper(run ...string) []string {
 	program, err := os.Executable()
 	if err != nil {
 		return nil
 	}
-	return []string{program, "agent"}
+	return append([]string{program, "agent"}, run...)
 }
 
 // Confined returns the command that runs a program confined.

@@ -2,6 +2,7 @@ package define
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"errors"
 	"fmt"
@@ -59,41 +60,38 @@ func exampleFiles(name string) (fs.FS, error) {
 func InitCommand(p *cli.Program) *cobra.Command {
 	example := cli.WordFlag{Value: "research", Words: exampleNames()}
 	var seat modelSeat
-	cmd := &cobra.Command{
-		Use: "init [DIR]",
-		RunE: func(_ *cobra.Command, args []string) error {
-			dir := "."
-			if len(args) > 0 {
-				dir = args[0]
+	cmd := cli.Command("init [DIR]", func(_ context.Context, args []string) error {
+		dir := "."
+		if len(args) > 0 {
+			dir = args[0]
+		}
+		if dir == "" {
+			return cli.Usagef("init: expected a folder, got an empty name")
+		}
+		if err := seat.check(example.Value); err != nil {
+			return err
+		}
+		files, err := writeExample(dir, example.Value, seat.edit)
+		if err != nil {
+			return err
+		}
+		return p.Out.Show(struct {
+			Dir     string   `json:"dir"`
+			Example string   `json:"example"`
+			Files   []string `json:"files"`
+		}{dir, example.Value, files}, func() {
+			if !slices.Contains(files, ignoreFile) {
+				p.Out.Talkf("%s already exists: let it name %s/ and *.creds, which hold private keys", filepath.Join(dir, ignoreFile), home.Folder)
 			}
-			if dir == "" {
-				return cli.Usagef("init: expected a folder, got an empty name")
+			for _, name := range files {
+				p.Out.Printf("%s\n", cli.Plain(filepath.Join(dir, filepath.FromSlash(name))))
 			}
-			if err := seat.check(example.Value); err != nil {
-				return err
+			p.Out.Talkf("look at the files, then: bcpmesh check %s", dir)
+			if seat.model != "" {
+				p.Out.Talkf("is the model there? bcpmesh doctor --model --dir %s calls it, for at most 16 tokens", dir)
 			}
-			files, err := writeExample(dir, example.Value, seat.edit)
-			if err != nil {
-				return err
-			}
-			return p.Out.Show(struct {
-				Dir     string   `json:"dir"`
-				Example string   `json:"example"`
-				Files   []string `json:"files"`
-			}{dir, example.Value, files}, func() {
-				if !slices.Contains(files, ignoreFile) {
-					p.Out.Talkf("%s already exists: let it name %s/ and *.creds, which hold private keys", filepath.Join(dir, ignoreFile), home.Folder)
-				}
-				for _, name := range files {
-					p.Out.Printf("%s\n", cli.Plain(filepath.Join(dir, filepath.FromSlash(name))))
-				}
-				p.Out.Talkf("look at the files, then: bcpmesh check %s", dir)
-				if seat.model != "" {
-					p.Out.Talkf("is the model there? bcpmesh doctor --model --dir %s calls it, for at most 16 tokens", dir)
-				}
-			})
-		},
-	}
+		})
+	})
 	example.AddTo(cmd, "example", "which mesh to write")
 	cmd.Flags().StringVar(&seat.model, "model", "", "have the `PROVIDER/MODEL` run the researcher")
 	cmd.Flags().StringVar(&seat.endpoint, "endpoint", "", "with --model: the `URL` of its provider")

@@ -24,10 +24,7 @@ import (
 
 // ValidateCommand returns the command validate.
 func ValidateCommand(p *cli.Program) *cobra.Command {
-	return &cobra.Command{
-		Use:  "validate [FILE...]",
-		RunE: func(cmd *cobra.Command, args []string) error { return validate(cmd.Context(), p, args) },
-	}
+	return cli.Command("validate [FILE...]", func(ctx context.Context, args []string) error { return validate(ctx, p, args) })
 }
 
 // caseVerdict is one line of the output; its keys are a contract.

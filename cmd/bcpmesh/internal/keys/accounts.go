@@ -218,21 +218,6 @@ func showExport(p *cli.Program, folder meshdir.Folder, e export, gateways []bcp.
 	})
 }
 
-// revokeGateway revokes the logins of a gateway for good, from the next push on.
-func revokeGateway(p *cli.Program, store *accounts.Store, name bcp.AgentName) error {
-	if err := store.RevokeGateway(name); errors.Is(err, accounts.ErrNoUser) {
-		return cli.Failf("no gateway %s was exported, or it is revoked already", cli.Quoted(string(name)))
-	} else if err != nil {
-		return cli.Failf("%s", err)
-	}
-	return p.Out.Show(struct {
-		Revoked bcp.AgentName `json:"revoked"`
-	}{name}, func() {
-		p.Out.Printf("%s\n", name)
-		p.Out.Talkf("refused from the next push on: bcpmesh accounts push")
-	})
-}
-
 // The files of an export, from its folder, and those of a gateway, from its own.
 const (
 	exportedOperator = "operator.jwt"
@@ -249,7 +234,12 @@ const (
 func (e *export) texts(gateways []bcp.AgentName) map[string]string {
 	texts := map[string]string{exportedOperator: e.b.Operator + "\n"}
 	if !e.guest {
-		texts[ExportedResolver], texts[ExportedNode] = resolverText(e.b), nodeText
+		system, _ := e.b.Account(accounts.System)
+		resolver := fmt.Sprintf(resolverHead, e.b.Operator, system.PublicKey)
+		for _, a := range e.b.Accounts {
+			resolver += fmt.Sprintf("  # %s\n  %s: %s\n", a.Name, a.PublicKey, a.JWT)
+		}
+		texts[ExportedResolver], texts[ExportedNode] = resolver+"}\n", nodeText
 	}
 	for _, folder := range folders(GatewaysFolder, gateways) {
 		texts[filepath.Join(folder, exportedOperator)] = e.b.Operator + "\n"
@@ -261,17 +251,7 @@ func folders(in string, names []bcp.AgentName) []string {
 	return cli.Map(names, func(name bcp.AgentName) string { return filepath.Join(in, string(name)) })
 }
 
-// resolverText is what all nodes include.
-func resolverText(b accounts.Bundle) string {
-	system, _ := b.Account(accounts.System)
-	text := fmt.Sprintf(resolverHead, b.Operator, system.PublicKey)
-	for _, a := range b.Accounts {
-		text += fmt.Sprintf("  # %s\n  %s: %s\n", a.Name, a.PublicKey, a.JWT)
-	}
-	return text + "}\n"
-}
-
-// resolverHead is what is before the accounts, with the operator and the system account.
+// resolverHead begins what all nodes include: what is before the accounts, with the operator and the system account.
 //
 //go:embed resolver.conf
 var resolverHead string

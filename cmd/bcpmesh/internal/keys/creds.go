@@ -23,43 +23,69 @@ func CredsCommand(p *cli.Program) *cobra.Command {
 	return cli.Noun(credsListCommand(p), cli.IsID, credsIssueCommand(p), credsInviteCommand(p), credsRevokeCommand(p))
 }
 
-// issuing is what one run of creds issue makes.
-type issuing struct {
-	agent   string
-	role    *cli.WordFlag
-	out     string
-	expires cli.DurationFlag
-	options []accounts.IssueOption
-}
-
 func credsIssueCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var restriction restrictionFlags
-	var passkey string
-	i := issuing{expires: cli.DurationFlag{Least: time.Second}}
+	var role *cli.WordFlag
+	var out, passkey string
+	expires := cli.DurationFlag{Least: time.Second}
 	cmd := cli.Command("issue AGENT", func(ctx context.Context, args []string) error {
-		i.agent = args[0]
 		r, err := restriction.value("creds issue")
 		switch {
 		case err != nil:
 			return err
-		case i.out == "":
-			return cli.Usagef("creds issue: expected --out FILE").WithHint("for example --out %s.creds", i.agent)
+		case out == "":
+			return cli.Usagef("creds issue: expected --out FILE").WithHint("for example --out %s.creds", args[0])
 		}
-		i.options = []accounts.IssueOption{accounts.Restricted(r)}
+		options := []accounts.IssueOption{accounts.Restricted(r)}
 		if passkey != "" {
 			hash, err := readPasskey(passkey)
 			if err != nil {
 				return err
 			}
-			i.options = append(i.options, accounts.BoundTo(hash))
+			options = append(options, accounts.BoundTo(hash))
 		}
-		return i.issue(ctx, p, where)
+		folder, err := where.Folder()
+		if err != nil {
+			return err
+		}
+		agent, err := meshdir.AgentArgument("creds issue", args[0])
+		if err == nil {
+			err = cli.CheckNewFile(out)
+		}
+		if err != nil {
+			return err
+		}
+		var creds accounts.Creds
+		as := meshdir.ParsedRole(role)
+		store, err := issueBy(folder, where.Dir != "" || where.State == "", func(store *accounts.Store) (err error) {
+			creds, err = store.Issue(agent, as, expires.Value, options...)
+			return err
+		}, func(scopes []subjects.Scope) error { return checkRole(scopes, agent, as) })
+		if err != nil {
+			return err
+		}
+		if err := creds.WriteFile(out); err != nil { // nobody can use them
+			return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.FileReason(errors.Join(err, store.Revoke(creds.PublicKey))))
+		}
+		if len(creds.Restriction.Lines()) > 0 { // the server does not know of it yet
+			if _, err := follow(ctx, p, folder, store); err != nil {
+				return err
+			}
+		}
+		return p.Out.Show(issuedFile{creds.User, out}, func() {
+			lasts := "never expires"
+			if !creds.Expires.IsZero() {
+				lasts = "expires " + cli.Moment(creds.Expires)
+			}
+			p.Out.Printf("%s\n", cli.Plain(out))
+			p.Out.Talkf("%s as %s, %s: keep it as you keep a password", creds.Agent, creds.Role, strings.Join(append([]string{lasts}, creds.Lines()...), ", "))
+		})
 	})
 	where.AddTo(cmd)
-	i.role = meshdir.RoleFlag(cmd)
-	cmd.Flags().StringVar(&i.out, "out", "", "new `FILE` to write")
-	cmd.Flags().Var(&i.expires, "expires", "refuse the credentials after this time (default: never)")
+	role = meshdir.RoleFlag(cmd)
+	cmd.Flags().StringVar(&out, "out", "", "new `FILE` to write")
+	cmd.Flags().Var(&expires, "expires", "refuse the credentials after this time (default: never)")
 	cmd.Flags().StringVar(&passkey, "passkey", "", "let an approver decide only with the passkey in this `FILE`")
 	restriction.addTo(cmd)
 	return cmd
@@ -102,42 +128,6 @@ func (f *restrictionFlags) value(command string) (r accounts.Restriction, err er
 		return r, cli.Usagef("%s: %s", command, err)
 	}
 	return r, nil
-}
-
-// issue makes the credentials, and writes them.
-func (i *issuing) issue(ctx context.Context, p *cli.Program, where meshdir.StateFlags) error {
-	folder, err := where.Folder()
-	if err != nil {
-		return err
-	}
-	role := meshdir.ParsedRole(i.role)
-	agent, err := meshdir.AgentArgument("creds issue", i.agent)
-	if err == nil {
-		err = cli.CheckNewFile(i.out)
-	}
-	if err != nil {
-		return err
-	}
-	var creds accounts.Creds
-	store, err := issueBy(folder, where.Dir != "" || where.State == "", func(store *accounts.Store) (err error) {
-		creds, err = store.Issue(agent, role, i.expires.Value, i.options...)
-		return err
-	}, func(scopes []subjects.Scope) error { return checkRole(scopes, agent, role) })
-	if err != nil {
-		return err
-	}
-	if err := creds.WriteFile(i.out); err != nil { // nobody can use them
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(i.out), cli.FileReason(errors.Join(err, store.Revoke(creds.PublicKey))))
-	}
-	if len(creds.Restriction.Lines()) > 0 { // the server does not know of it yet
-		if _, err := follow(ctx, p, folder, store); err != nil {
-			return err
-		}
-	}
-	return p.Out.Show(issuedFile{creds.User, i.out}, func() {
-		p.Out.Printf("%s\n", cli.Plain(i.out))
-		p.Out.Talkf("%s as %s, %s: keep it as you keep a password", creds.Agent, creds.Role, strings.Join(append([]string{lasts(creds.User)}, creds.Lines()...), ", "))
-	})
 }
 
 // issueBy has make do it, with the keys of the mesh, which it makes first where there

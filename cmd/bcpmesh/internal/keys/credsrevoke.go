@@ -2,6 +2,7 @@ package keys
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -73,7 +74,15 @@ func credsRevokeCommand(p *cli.Program) *cobra.Command {
 			return err
 		}
 		if gateway {
-			return revokeGateway(p, store, agent)
+			if err := store.RevokeGateway(agent); errors.Is(err, accounts.ErrNoUser) {
+				return cli.Failf("no gateway %s was exported, or it is revoked already", cli.Quoted(string(agent)))
+			} else if err != nil {
+				return cli.Failf("%s", err)
+			}
+			return p.Out.Show(map[string]bcp.AgentName{"revoked": agent}, func() {
+				p.Out.Printf("%s\n", agent)
+				p.Out.Talkf("refused from the next push on: bcpmesh accounts push")
+			})
 		}
 		var revoked []accounts.User
 		if all {
@@ -183,12 +192,4 @@ func stillValid(store *accounts.Store, agent bcp.AgentName) ([]accounts.User, er
 	}
 	now := time.Now()
 	return slices.DeleteFunc(users, func(u accounts.User) bool { return u.Agent != agent || u.Own || !u.Valid(now) }), nil
-}
-
-// lasts says how long credentials are good.
-func lasts(u accounts.User) string {
-	if u.Expires.IsZero() {
-		return "never expires"
-	}
-	return "expires " + cli.Moment(u.Expires)
 }

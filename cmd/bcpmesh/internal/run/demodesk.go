@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -33,15 +33,15 @@ const hijackedModel = "gullible"
 
 // deskScene is one time that the desk works on its task.
 type deskScene struct {
-	Title     string          `json:"title"`
-	Exchanges []*deskExchange `json:"exchanges"`
-	Brief     string          `json:"brief"` // what the editor says: hostile
-	Totals    deskTotals      `json:"totals"`
+	Title  string     `json:"title"`
+	Brief  string     `json:"brief"` // what the editor says: hostile
+	Totals deskTotals `json:"totals"`
 
 	// Of the scene's text.
-	Heading  string `json:"-"`
-	Point    string `json:"-"`
-	hijacked bool   // its Readers
+	Heading   string          `json:"-"`
+	Point     string          `json:"-"`
+	Exchanges []*deskExchange `json:"-"`
+	hijacked  bool            // its Readers
 }
 
 // deskTotals sums up.
@@ -57,43 +57,64 @@ type deskTotals struct {
 	Tokens int64 `json:"tokens"`
 }
 
-// deskExchange is one question with all that happened until its end.
+// deskExchange is one question with all that happened until its end, a line each.
 type deskExchange struct {
-	Query    bcp.QueryID   `json:"query_id"`
-	Reader   bcp.AgentName `json:"reader"`
-	Category bcp.Category  `json:"category"`
-	Asked    string        `json:"asked"`
-	Requests []deskRequest `json:"requests"`
-	// Said is what the model of the Reader says that is to be the answer: hostile.
-	Said      []string       `json:"said"`
-	Refusals  []string       `json:"refused_answers"`
-	Delivered jsontext.Value `json:"delivered,omitzero"`
-	Outcome   bcp.Code       `json:"outcome,omitempty"`
-	Nominal   bcp.Bits       `json:"nominal_bits"`
+	Lines  []deskLine
+	query  bcp.QueryID
+	reader bcp.AgentName
+	ended  bool
 }
 
-// deskRequest is a request that the keeper of a Reader asked for.
-type deskRequest struct {
-	URL     string   `json:"url,omitempty"`
-	By      string   `json:"by,omitempty"`
-	Bits    bcp.Bits `json:"bits"`
-	Refused string   `json:"refused,omitempty"`
+// deskLine is what the gateway did, or what the model of the Reader says that is to be the answer: hostile.
+type deskLine struct {
+	Text string
+	Said bool
 }
 
+func (e *deskExchange) tell(format string, args ...any) {
+	e.Lines = append(e.Lines, deskLine{Text: fmt.Sprintf(format, args...)})
+}
+
+// add tells what a decision of the gateway is about. A Reader works on one exchange at a time.
 func (c *deskScene) add(d *bcp.Decision) {
+	e, t := c.newest(cmp.Or(d.Reader, d.Agent)), &c.Totals
 	switch d.Kind {
 	case bcp.KindAsk:
 		if d.Verdict == bcp.Accept {
-			c.Exchanges = append(c.Exchanges, &deskExchange{Query: d.Query, Reader: d.Reader, Category: d.Category, Asked: byhand.AskedFor(d.Spec), Requests: []deskRequest{}, Said: []string{}, Refusals: []string{}})
+			e = &deskExchange{query: d.Query, reader: d.Reader}
+			e.tell("editor asks %s, category %d: %s", d.Reader, d.Category, byhand.AskedFor(d.Spec))
+			c.Exchanges = append(c.Exchanges, e)
 		}
 	case bcp.KindEgress:
-		if of := c.newest(d.Agent); of != nil && d.Egress != nil {
-			of.egress(d, &c.Totals)
+		switch {
+		case e == nil || d.Egress == nil:
+		case d.Verdict != bcp.Accept:
+			t.Refused++
+			e.tell("    a request is refused, and nothing is sent: %s", d.Egress.Why)
+		case d.Egress.Act == bcp.EgressReserve:
+			var sealed struct {
+				URL string `json:"url"`
+			}
+			_ = json.Unmarshal(d.Payload, &sealed) // the keeper wrote it
+			t.Pages, t.EgressBits = t.Pages+1, t.EgressBits+d.Egress.Bits
+			e.tell("    reads %s (%s, %s at most)", sealed.URL, d.Egress.By, d.Egress.Bits.Words())
 		}
 	case bcp.KindAnswer, bcp.KindExpire:
-		// A Reader works on one exchange at a time.
-		if e := c.newest(d.Reader); e != nil && e.Query == d.Query {
-			e.end(d, &c.Totals)
+		if e == nil || e.query != d.Query {
+			return
+		}
+		t.Nominal, t.Capacity, e.ended = t.Nominal+d.Nominal, t.Capacity+d.Capacity, d.Delivery != "" || d.Outcome != ""
+		switch {
+		case d.Outcome != "":
+			e.tell("    editor hears %s (%s)", d.Outcome, d.Nominal.Words())
+		case d.Delivery != "":
+			t.Answers++
+			for _, word := range researchdesk.Words {
+				t.Words += strings.Count(strings.ToLower(string(d.Payload)), word)
+			}
+			e.tell("    delivered: %s (%s)", d.Payload, d.Nominal.Words())
+		case d.Verdict == bcp.Reject:
+			e.tell("    its answer is refused [%s] %s", d.DecidedBy(), d.Reason)
 		}
 	}
 }
@@ -101,45 +122,11 @@ func (c *deskScene) add(d *bcp.Decision) {
 // newest is the exchange that a Reader works on, nil for none.
 func (c *deskScene) newest(reader bcp.AgentName) *deskExchange {
 	for _, e := range slices.Backward(c.Exchanges) {
-		if e.Reader == reader {
+		if e.reader == reader {
 			return e
 		}
 	}
 	return nil
-}
-
-// end adds what becomes of an answer.
-func (e *deskExchange) end(d *bcp.Decision, t *deskTotals) {
-	switch {
-	case d.Delivery != "" && d.Outcome == "":
-		e.Delivered = jsontext.Value(slices.Clone(d.Payload))
-		t.Answers++
-		for _, word := range researchdesk.Words {
-			t.Words += strings.Count(strings.ToLower(string(e.Delivered)), word)
-		}
-	case d.Outcome != "":
-		e.Outcome = d.Outcome
-	case d.Verdict == bcp.Reject:
-		e.Refusals = append(e.Refusals, "["+d.DecidedBy()+"] "+d.Reason.String())
-	}
-	e.Nominal += d.Nominal
-	t.Nominal, t.Capacity = t.Nominal+d.Nominal, t.Capacity+d.Capacity
-}
-
-// egress adds a request.
-func (e *deskExchange) egress(d *bcp.Decision, t *deskTotals) {
-	var sealed struct {
-		URL string `json:"url"`
-	}
-	_ = json.Unmarshal(d.Payload, &sealed) // a refusal has none
-	switch {
-	case d.Verdict != bcp.Accept:
-		e.Requests = append(e.Requests, deskRequest{Refused: string(d.Egress.Why)})
-		t.Refused++
-	case d.Egress.Act == bcp.EgressReserve:
-		e.Requests = append(e.Requests, deskRequest{URL: sealed.URL, By: string(d.Egress.By), Bits: d.Egress.Bits})
-		t.Pages, t.EgressBits = t.Pages+1, t.EgressBits+d.Egress.Bits
-	}
 }
 
 // addSaid adds what the model of an agent says.
@@ -151,7 +138,7 @@ func (c *deskScene) addSaid(agent bcp.AgentName, r *llm.Reply) {
 	}
 	for _, call := range r.Calls {
 		if call.Name == "answer" {
-			of.Said = append(of.Said, string(call.Arguments))
+			of.Lines = append(of.Lines, deskLine{string(call.Arguments), true})
 		}
 	}
 }
@@ -250,7 +237,7 @@ func (c *deskScene) play(ctx context.Context, s *stage, archive *fetch.Archive) 
 	}
 	if err == nil {
 		err = s.until(ctx, func() bool {
-			return !slices.ContainsFunc(c.Exchanges, func(e *deskExchange) bool { return e.Delivered == nil && e.Outcome == "" })
+			return !slices.ContainsFunc(c.Exchanges, func(e *deskExchange) bool { return !e.ended })
 		})
 	}
 	s.mu.Lock()

@@ -136,7 +136,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	})
 	config := mesh.Config{
 		Keys:       []accounts.OpenOption{meshdir.Unlock()},
-		Definition: def, Load: folder.LoadRunning, Folder: commandsIn, Environ: os.Environ(), Builtin: builtin(), State: folder.State, Version: cli.ProgramVersion(),
+		Definition: def, Load: folder.LoadRunning, Folder: commandsIn, Environ: os.Environ(), Builtin: cell.Keeper("run"), State: folder.State, Version: cli.ProgramVersion(),
 		Listen: o.address, TLS: shows, CA: known.CA, AllowNetworkWithoutTLS: o.plaintext,
 		Keeper: cell.Keeper(), Rebuild: o.rebuild, Logger: logger, Witnesses: peers, AcceptRollback: o.acceptRollback,
 	}
@@ -342,15 +342,6 @@ func startFailure(err error, l listening, folder string) error {
 		return known
 	}
 	return cli.Failf("the mesh does not start: %s", err).WithHint("the state folder is %s; --state names another", folder)
-}
-
-// builtin is the command that runs an agent by its model: this program.
-func builtin() []string {
-	self, err := os.Executable()
-	if err != nil {
-		return nil
-	}
-	return []string{self, "agent", "run"}
 }
 
 // serveWeb serves pages about the mesh that runs in a folder until ctx ends or stop is

@@ -21,13 +21,10 @@ func KernelCommands(p *cli.Program) []*cobra.Command {
 }
 
 func kernelSimulateCommand(p *cli.Program) *cobra.Command {
-	return &cobra.Command{
-		Use: "simulate",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s := &simulation{contexts: map[string][]string{}}
-			return simulate(cmd.Context(), p, s.line)
-		},
-	}
+	return cli.Command("simulate", func(ctx context.Context, _ []string) error {
+		s := &simulation{contexts: map[string][]string{}}
+		return simulate(ctx, p, s.line)
+	})
 }
 
 // simulate plays the lines of the input, and writes a result for each that can be

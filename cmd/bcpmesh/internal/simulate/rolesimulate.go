@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/pem"
@@ -21,10 +22,7 @@ import (
 )
 
 func RoleSimulateCommand(p *cli.Program) *cobra.Command {
-	return &cobra.Command{
-		Use:  "simulate",
-		RunE: func(cmd *cobra.Command, _ []string) error { return simulate(cmd.Context(), p, playRole) },
-	}
+	return cli.Command("simulate", func(ctx context.Context, _ []string) error { return simulate(ctx, p, playRole) })
 }
 
 // playRole judges one line. The error says that it is no case.
