@@ -41,8 +41,7 @@ func exported(t *testing.T, m *meshtest.Mesh, since ...verify.Checkpoint) verify
 		return err
 	})
 	noError(t, err)
-	s := must(verify.File(&file, verify.Options{Keys: []string{key.Public}, Since: since}))
-	return s
+	return must(verify.File(&file, verify.Options{Keys: []string{key.Public}, Since: since}))
 }
 
 // A mesh signs a checkpoint when it ends, each continues the one before, also over

@@ -24,8 +24,7 @@ import (
 // keysOf opens the key store of a mesh, as a command does beside it.
 func keysOf(t *testing.T, m *meshtest.Mesh) *accounts.Store {
 	t.Helper()
-	store := must(accounts.Open(m.State))
-	return store
+	return must(accounts.Open(m.State))
 }
 
 // operator connects as whoever owns the state folder.
@@ -37,8 +36,7 @@ func operator(t *testing.T, m *meshtest.Mesh) *agents.Operator {
 
 func issued(t *testing.T, store *accounts.Store, agent bcp.AgentName, role bcp.Role, options ...accounts.IssueOption) accounts.Creds {
 	t.Helper()
-	creds := must(store.Issue(agent, role, time.Hour, options...))
-	return creds
+	return must(store.Issue(agent, role, time.Hour, options...))
 }
 
 // dial connects with creds, and returns what the end of the connection closes.
@@ -148,8 +146,7 @@ func TestChangesOfARestingMeshAreRecordedWhenItStarts(t *testing.T) {
 
 func invite(t *testing.T, store *accounts.Store, within time.Duration) accounts.Token {
 	t.Helper()
-	token := must(store.Invite("mailer", bcp.RoleReader, within, time.Hour, accounts.Restriction{}))
-	return token
+	return must(store.Invite("mailer", bcp.RoleReader, within, time.Hour, accounts.Restriction{}))
 }
 
 func refusedToJoin(t *testing.T, m *meshtest.Mesh, name, token string) {

@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,8 +14,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
-	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // beside is a second pair, boss and clerk, next to main and mailer, who may
@@ -64,75 +59,6 @@ func (c deafConn) Read(b []byte) (int, error) {
 	told := []byte(`"max_payload":` + limit)
 	copy(b, bytes.ReplaceAll(b[:n], told, []byte(`"max_payload":`+strings.Repeat("9", len(limit)))))
 	return n, err
-}
-
-// It has the machine to itself: beside it, others would run out of patience.
-//
-// covers A-FLOODRESP, A-SLOW, P4.7
-func TestFloodHurtsTheFlooderAlone(t *testing.T) {
-	m := meshtest.Start(t, beside())
-	boss, clerk := controller(t, m, "boss"), reader(t, m, "clerk")
-	main := controller(t, m, "main")
-	for _, flood := range []struct{ size, connections int }{{990_000, 2}, {64 << 10, 16}, {1300, 32}} {
-		t.Run(fmt.Sprintf("%d bytes", flood.size), func(t *testing.T) {
-			lasts := time.Duration(effort.Rounds(1000, 300)) * time.Millisecond
-			body := bytes.Repeat([]byte("x"), flood.size)
-			creds := m.Creds(t, "mailer", bcp.RoleReader)
-			var sent atomic.Int64
-			var flooders sync.WaitGroup
-			var end atomic.Bool
-			for range flood.connections {
-				a := meshtest.NewAgent(bcp.Agent{Name: "mailer", Reader: true})
-				a.Dial(t, m.URL(), creds, nats.MaxReconnects(-1), nats.ReconnectWait(time.Millisecond), nats.ReconnectBufSize(-1),
-					nats.FlusherTimeout(time.Second), nats.Timeout(meshtest.Patience), // it waits on its side
-					nats.SetCustomDialer(deaf{m.Definition.MaxAnswerBytes()}),
-					func(o *nats.Options) error { o.AllowReconnect = true; return nil })
-				flooders.Go(func() {
-					defer a.Close()
-					for !end.Load() && sent.Load() < 200_000 {
-						if a.Publish(pushAlert, body) != nil {
-							time.Sleep(time.Millisecond)
-							continue
-						}
-						sent.Add(1)
-					}
-				})
-			}
-			var took, whole []time.Duration
-			for until := time.Now().Add(lasts); len(took) == 0 || time.Now().Before(until); {
-				start := time.Now()
-				if r := clerk.Request(t, subjects.Push("clerk", "boss", "alerts"), meshtest.PushText("boss", "alerts", `{"urgent":true}`, "")); r.Fields["success"] != true {
-					t.Errorf("result %s", r.JSON)
-				}
-				took = append(took, time.Since(start))
-				boss.delivery(t)
-				whole = append(whole, time.Since(start))
-			}
-			end.Store(true)
-			flooders.Wait()
-			slices.Sort(took)
-			slices.Sort(whole)
-			n := len(took)
-			t.Logf("%d messages; %d pushes beside them, p50 %s, longest %s; delivered p50 %s, longest %s", sent.Load(), n, took[n/2], took[n-1], whole[n/2], whole[n-1])
-			if whole[n/2] > meshtest.Patience/2 {
-				t.Errorf("half of the pushes beside it took %s", whole[n/2])
-			}
-		})
-	}
-	select {
-	case <-m.Done():
-		t.Fatal("the gateway ended")
-	default:
-	}
-	if n := m.Count(by(bcp.KindPush, "mailer")); n > 3*62 {
-		t.Errorf("%d records of refused pushes", n)
-	}
-	// The flooder is heard again once it behaves.
-	mailer := reader(t, m, "mailer")
-	id := main.Accepted(t, "mailer", askUrgent)
-	if q := mailer.queries.Next(t); q.Text("query_id") != string(id) {
-		t.Errorf("query %s", q.JSON)
-	}
 }
 
 // covers A-FLOODRESP, P4.7

@@ -221,6 +221,5 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 
 func arguments(t *testing.T, name, value string) jsontext.Value {
 	t.Helper()
-	b := must(json.Marshal(map[string]string{name: value}))
-	return b
+	return must(json.Marshal(map[string]string{name: value}))
 }

@@ -72,8 +72,7 @@ func kernelSeatsOf(t *testing.T, m *meshtest.Mesh, plan func() string) <-chan st
 func kernelSeatsWith(t *testing.T, m *meshtest.Mesh, plan func(agents.PlanRequest) string) <-chan string {
 	t.Helper()
 	return kernelSeatsBy(t, plan, func(name bcp.AgentName, role bcp.Role) *agents.Connection {
-		c := client(t, m, name, role, agents.Options{})
-		return c
+		return client(t, m, name, role, agents.Options{})
 	})
 }
 

@@ -31,8 +31,7 @@ func TestAControllerIsAsked(t *testing.T) {
 	defer cancel()
 	var question bcp.RunReceipt
 	connect := func() *agents.Connection {
-		c := client(t, m, "main", bcp.RoleController, agents.Options{})
-		return c
+		return client(t, m, "main", bcp.RoleController, agents.Options{})
 	}
 	asked := func(c *agents.Connection) *agents.Run {
 		run := must(agents.NewRequester(c).Run(ctx, "desk", "all", agents.RunTask{ID: "once", Task: "Tell kim how I feel."}))

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
@@ -66,7 +64,12 @@ func taskOf(t *testing.T, m *meshtest.Mesh) kernel.Label {
 func TestResultOfARun(t *testing.T) {
 	t.Parallel()
 	m := meshtest.Start(t, resultMesh(100, boolean))
-	sent := kernelSeats(t, m, moodOnly)
+	sent := kernelSeatsWith(t, m, func(r agents.PlanRequest) string {
+		if !strings.Contains(string(r.Result), `"angry":{"type":"boolean"}`) {
+			t.Errorf("the planner is told %s of the result", r.Result)
+		}
+		return moodOnly
+	})
 	heard := hears(t, m)
 	run, end := runTask(t, m, "Is the writer angry?")
 	if end.Status != "committed" {
@@ -116,18 +119,6 @@ func TestKernelAnswersNoQueries(t *testing.T) {
 				t.Errorf("%s as %s may publish %s", s.Agent, s.Role, subject)
 			}
 		}
-	}
-}
-
-// A planner is told what a result must look like.
-func TestPlannerIsToldOfTheResult(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, resultMesh(100, boolean))
-	asked := make(chan agents.PlanRequest, 1)
-	kernelSeatsWith(t, m, func(r agents.PlanRequest) string { asked <- r; return moodOnly })
-	runTask(t, m, "Is the writer angry?")
-	if r := wait(t, asked); !strings.Contains(string(r.Result), `"angry":{"type":"boolean"}`) {
-		t.Errorf("it was told %s", jsontext.Value(r.Result))
 	}
 }
 

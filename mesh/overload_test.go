@@ -183,6 +183,7 @@ func TestOverloadMovesNobodyElse(t *testing.T) {
 		{"subscriptions that are refused", says("SUB foreign.> 7\r\n")},
 		{"messages that are refused", says("PUB foreign 0\r\n\r\n")},
 		{"messages with a reply that is refused", says("PUB " + pushAlert + " bcp.v1.reply.reader.clerk.x 0\r\n\r\n")},
+		{"large messages", says("PUB " + pushAlert + " 16384\r\n" + strings.Repeat("x", 16384) + "\r\n")},
 		{"empty messages", says("PUB " + pushAlert + " 0\r\n\r\n")},
 		{"another protocol", says("GET / HTTP/1.1\r\n\r\n")},
 		{"connections", connects(0, func(t *testing.T, m *meshtest.Mesh, creds []byte) interface{ Close() } {

@@ -81,8 +81,7 @@ func TestBooksAgree(t *testing.T) {
 	offline := func() status.Reconciliation {
 		ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 		defer cancel()
-		r := must(reconcileFolder(ctx, m.State, m.Definition, "test"))
-		return r
+		return must(reconcileFolder(ctx, m.State, m.Definition, "test"))
 	}
 	if r := offline(); len(r.Differences) > 0 || r.Decisions < last {
 		t.Errorf("at rest: %+v", r)

@@ -3,14 +3,12 @@ package mesh_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +17,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -316,114 +313,6 @@ func TestBadEditChangesNothing(t *testing.T) {
 	}
 	if r := main.Ask(t, "mailer", askUrgent); r.Fields["remaining_bits"] != 198.0 {
 		t.Errorf("receipt %s", r.JSON)
-	}
-}
-
-// Asks and pushes go on while the definitions change to and fro: each reply is by
-// one of the two, no budget is ever exceeded, and what was accepted is delivered
-// once.
-//
-// covers P1.5, P4.4, P4.5, P9.1, P11.1
-func TestReloadUnderTraffic(t *testing.T) {
-	t.Parallel()
-	definitions := []map[string]string{crowd(pair(60, "max_cat2_queries: 3")), crowd(pair(25, "max_cat2_queries: 5"))}
-	definitions[1]["main.md"] = strings.Replace(definitions[1]["main.md"], "fields: [{name: urgent, type: boolean}]", "fields: [{name: level, type: integer, min: 1, max: 8}]", 1)
-	for _, files := range definitions {
-		files["mesh.yaml"] = "max_refusals: 6000/m\n"
-	}
-	m := startEdited(t, definitions[0])
-	m.edit(t, definitions[0]) // as it is
-	controllers, readers := many(t, m.Mesh, "main", 3), many(t, m.Mesh, "mailer", 3)
-	mailer := m.Connect(t, "mailer", bcp.RoleReader)
-	listens(t, mailer, subjects.QueriesOf("mailer"), func(query *nats.Msg, fields map[string]any) {
-		_ = query.Respond(fmt.Appendf(nil, `{"type":"bcp_response","query_id":%q,"not_enough_information":true}`, fields["query_id"]))
-	})
-	listens(t, mailer, subjects.DeliveriesOf(bcp.RoleReader, "mailer"), acknowledge)
-	var mu sync.Mutex
-	delivered, owed, codes := map[string]int{}, map[string]bool{}, map[string]int{}
-	listens(t, m.Connect(t, "main", bcp.RoleController), subjects.DeliveriesOf(bcp.RoleController, "main"), func(msg *nats.Msg, fields map[string]any) {
-		mu.Lock()
-		delivered[textOf(fields, "delivery_id")]++
-		mu.Unlock()
-		_ = msg.Respond(nil)
-	})
-	var traffic sync.WaitGroup
-	var end atomic.Bool
-	pushed := 0
-	for i := range 3 {
-		traffic.Go(func() {
-			for n := 0; !end.Load(); n++ {
-				r := reply(t, controllers[i], subjects.Ask("main", "mailer"), askBits(2, fmt.Sprintf("r%d-%d", i, n)))
-				mu.Lock()
-				codes["ask "+textOf(r, "error")]++
-				if id := textOf(r, "query_id"); id != "" {
-					owed[id] = true
-				}
-				mu.Unlock()
-			}
-		})
-		traffic.Go(func() {
-			for n := 0; !end.Load(); n++ {
-				text := []string{`{"urgent":true}`, `{"level":7}`}[n%2]
-				r := reply(t, readers[i], pushAlert, meshtest.PushText("main", "alerts", text, fmt.Sprintf(`,"push_id":"p%d-%d"`, i, n)))
-				mu.Lock()
-				codes["push "+textOf(r, "code")]++
-				if r["success"] == true {
-					pushed++
-					if want := []string{"1.0", "3.0"}[n%2]; textOf(r, "detail") != "Published to controller main (Cat-1, "+want+" bits)" {
-						t.Errorf("%s: %v", text, r)
-					}
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	for i := range effort.Rounds(30, 6) {
-		if r := m.edit(t, definitions[(i+1)%2]); len(r.Errors) > 0 || r.Error != "" || len(r.Changes) != 2 || !strings.HasPrefix(r.Changes[1], "+ main may learn ") {
-			t.Errorf("%+v", r)
-		}
-		if i%5 == 4 { // there is something to spend again
-			reply(t, m.operator, subjects.Control(bcp.ControlRenew), `{"agent":"main"}`)
-		}
-	}
-	end.Store(true)
-	traffic.Wait()
-	for code := range codes {
-		if !slices.Contains([]string{"ask ", "ask budget_exhausted", "push ", "push budget_exhausted", "push validation_failed"}, code) {
-			t.Errorf("heard %v", codes)
-		}
-	}
-	m.WaitCount(t, len(owed)+pushed, meshtest.Of(bcp.KindAcknowledge))
-	// By the records, which definitions held when.
-	contexts, current := map[bcp.Digest]bcp.Bits{}, 0
-	for _, d := range m.Decisions() {
-		if d.Kind == bcp.KindStart || d.Kind == bcp.KindReload {
-			contexts[d.Context] = []bcp.Bits{60 * bcp.Bit, 25 * bcp.Bit}[current%2]
-			if d.Kind == bcp.KindReload {
-				current++
-			}
-		}
-		charges := (d.Kind == bcp.KindAsk || d.Kind == bcp.KindPush) && d.Verdict == bcp.Accept && !d.Repeat
-		if budget, known := contexts[d.Context]; charges && (!known || d.Balance.Spent() > budget) {
-			t.Fatalf("%d: %s of %s", d.Seq, d.Balance.Spent(), budget)
-		}
-	}
-	if len(contexts) != 2 {
-		t.Errorf("%d definitions", len(contexts))
-	}
-	if n := m.Count(meshtest.Of(bcp.KindDisconnect)); n > 0 {
-		t.Errorf("%d were disconnected", n)
-	}
-	mu.Lock()
-	if len(delivered) != len(owed)+pushed {
-		t.Errorf("%d deliveries of %d queries and %d pushes", len(delivered), len(owed), pushed)
-	}
-	mu.Unlock()
-	t.Logf("%d queries, %d pushes: %v", len(owed), pushed, codes)
-	m.Definition = meshtest.Parse(t, definitions[0]) // has the greater budget
-	m.Restart(t)
-	if j := checkStreams(t, m.Mesh); len(j.Delivered) != len(owed)+pushed {
-		t.Errorf("%d deliveries in the journal", len(j.Delivered))
 	}
 }
 

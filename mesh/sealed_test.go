@@ -40,8 +40,7 @@ func TestSealedValuesOnAMesh(t *testing.T) {
 ` + files["agents/desk.md"][strings.Index(files["agents/desk.md"], "bcp_channels:"):]
 	m := meshtest.Start(t, files)
 	connect := func(name bcp.AgentName, role bcp.Role) *agents.Connection {
-		c := client(t, m, name, role, agents.Options{})
-		return c
+		return client(t, m, name, role, agents.Options{})
 	}
 	var mu sync.Mutex
 	var planned, read strings.Builder

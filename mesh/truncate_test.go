@@ -18,7 +18,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -84,8 +83,7 @@ func beginning(t *testing.T, m *meshtest.Mesh) jetstream.Beginning {
 	t.Helper()
 	js, end := m.Streams(t)
 	defer end()
-	begin := must(jetstream.Begin(t.Context(), js))
-	return begin
+	return must(jetstream.Begin(t.Context(), js))
 }
 
 // The journal of a mesh that rests is truncated, twice, and makes the same mesh: from a
@@ -151,8 +149,7 @@ func TestTruncateDecidesNothingElse(t *testing.T) {
 	last := func() uint64 {
 		js, end := m.Streams(t)
 		defer end()
-		n := must(jetstream.LastDecision(t.Context(), js))
-		return n
+		return must(jetstream.LastDecision(t.Context(), js))
 	}
 	before := last()
 	archive(t, m, "office.tar.gz")
@@ -306,70 +303,4 @@ func TestFailedTruncation(t *testing.T) {
 	if diff := cmp.Diff(want, picture(t, m)); diff != "" {
 		t.Errorf("it is another mesh:\n%s", diff)
 	}
-}
-
-// Any edit holds behind a truncation as it does on the whole journal, and spends and
-// forgets nothing: also of an agent that was gone when the journal was truncated.
-//
-// covers P1.5, P4.5
-func TestReloadBehindATruncation(t *testing.T) {
-	t.Parallel()
-	files := func(more ...string) map[string]string {
-		return map[string]string{
-			"main.md":   agentFile("main", "", controls("mailer", 1000, append(more, alerts)...), controls("clerk", 1000, alerts)),
-			"mailer.md": agentFile("mailer", "", reads("main")), "clerk.md": agentFile("clerk", "", reads("main")),
-		}
-	}
-	e := startEdited(t, files())
-	more(t, e.Mesh)
-	rest := func() {
-		e.operator.Close()
-		e.Stop(t)
-		archive(t, e.Mesh, "office.tar.gz")
-		e.Start(t)
-		e.operator = e.Connect(t, bcp.Operator, bcp.RoleOperator)
-	}
-	rest()
-	spent := func() string {
-		var balances string
-		if err := e.Inspect(t.Context(), func(s *state.State) {
-			for _, c := range e.Definition.Channels {
-				epoch, balance, _ := s.Balance(c.ChannelKey)
-				balances += fmt.Sprint(c.ChannelKey, epoch, balance.Spent())
-			}
-		}); err != nil {
-			t.Fatal(err)
-		}
-		return balances
-	}
-	before := spent()
-	for _, keys := range []string{"alert_bits: 7", "release_interval: 1m", "on_anomaly: reject", "budget_window: 1m", "budget_window: 300d", "max_retries: 0"} {
-		if r := e.edit(t, files(keys)); r.Error != "" || len(r.Errors) > 0 {
-			t.Errorf("%s: %+v", keys, r)
-		}
-		if got := spent(); got != before {
-			t.Errorf("%s: spent is %s, and was %s", keys, got, before)
-		}
-	}
-	alone := map[string]string{"main.md": agentFile("main", "", controls("mailer", 1000, "budget_window: 1m", alerts)), "mailer.md": files()["mailer.md"]}
-	if r := e.edit(t, alone); len(r.Errors) > 0 {
-		t.Errorf("without a clerk: %+v", r)
-	}
-	if r := e.edit(t, files("budget_window: 1m")); len(r.Errors) > 0 {
-		t.Errorf("with the clerk again: %+v", r)
-	}
-	if got := spent(); got != before {
-		t.Errorf("with the clerk again, spent is %s, and was %s", got, before)
-	}
-	if r := e.edit(t, alone); len(r.Errors) > 0 {
-		t.Fatalf("without the clerk: %+v", r)
-	}
-	rest()
-	if r := e.edit(t, files("budget_window: 1m")); len(r.Errors) > 0 {
-		t.Errorf("with the clerk, who was gone before the truncation: %+v", r)
-	}
-	if got := spent(); got != before {
-		t.Errorf("behind another truncation, spent is %s, and was %s", got, before)
-	}
-	more(t, e.Mesh)
 }

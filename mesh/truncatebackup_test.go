@@ -111,8 +111,7 @@ func (c *clustered) streams(t *testing.T) natsjs.JetStream {
 	defer all.Close()
 	conn := must(all.Gateway())
 	t.Cleanup(conn.Close)
-	js := must(natsjs.New(conn))
-	return js
+	return must(natsjs.New(conn))
 }
 
 // A journal is cut behind backups, and goes on in a cluster that was emptied, twice: what was spent is spent, what was pushed before is not charged again,
@@ -209,13 +208,15 @@ func TestTruncateCluster(t *testing.T) {
 	}
 }
 
-// A backup is not truncated that is damaged, and gateways do not begin
+// A gateway asks the cluster for the base of a truncated journal, also if each stream has
+// only one copy. A backup is not truncated that is damaged, and gateways do not begin
 // behind a base that was altered, and say which backup has it.
 //
-// covers P11.2, A-CHAIN
+// covers P1.3, P4.3, P11.2, A-CHAIN
 func TestTruncatedClusterRefuses(t *testing.T) {
 	t.Parallel()
 	def := meshOf(t, pair(100))
+	def.Replicas = 1
 	c := startCluster(t, def, "one")
 	g := c.gateway(t, def, "one")
 	until(t, "a gateway that serves", g.Active)
@@ -232,6 +233,9 @@ func TestTruncatedClusterRefuses(t *testing.T) {
 	noError(t, err)
 	c.empty(t)
 	noError(t, c.restore(t, def, cut))
+	g = c.gateway(t, def, "one") // with an empty folder
+	until(t, "a gateway that serves", g.Active)
+	c.stop(t, g)
 	js := c.streams(t)
 	base := must(js.Stream(t.Context(), jetstream.BaseStream))
 	begin := must(jetstream.Begin(t.Context(), js))
@@ -251,43 +255,4 @@ func TestTruncatedClusterRefuses(t *testing.T) {
 	if err := g.Stop(ctx); !errors.Is(err, jetstream.ErrBase) {
 		t.Errorf("a gateway behind an altered base: %v", err)
 	}
-}
-
-// A gateway on a cluster asks the cluster for the base of a truncated journal, also if each
-// stream has only one copy.
-//
-// covers P1.3, P4.3, P11.2
-func TestTruncatedJournalWithOneCopyIsServed(t *testing.T) {
-	t.Parallel()
-	def := meshOf(t, pair(100))
-	def.Replicas = 1
-	c := startCluster(t, def, "one")
-	g := c.gateway(t, def, "one")
-	until(t, "a gateway that serves", g.Active)
-	push := func(id bcp.ClientID) {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		reader := agents.NewReader(c.connect(t, "mailer", bcp.RoleReader, 0))
-		must(reader.Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{PushID: id}))
-	}
-	push("first")
-	c.stop(t, g)
-	whole := c.backup(t, "office.tar.gz")
-	_, cut, err := c.cut(t, def, whole)
-	noError(t, err)
-	c.empty(t)
-	noError(t, c.restore(t, def, cut))
-	g = c.gateway(t, def, "one") // with an empty folder
-	push("first")                // again
-	push("second")
-	until(t, "two bits spent", func() bool {
-		var spent bcp.Bits
-		err := g.Inspect(t.Context(), func(s *state.State) {
-			for _, p := range s.Pools() {
-				spent += p.Balance.Settled
-			}
-		})
-		return err == nil && spent == 2*bcp.Bit
-	})
 }

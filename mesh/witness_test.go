@@ -69,8 +69,7 @@ func (l *testLog) fork(n int64) *testLog {
 func (l *testLog) checkpoint(t testing.TB, n int64) []byte {
 	t.Helper()
 	root := must(tlog.TreeHash(n, l))
-	signed := must(note.Sign(&note.Note{Text: fmt.Sprintf("%s\n%d\n%s\n", l.signer.Name(), n, root)}, l.signer))
-	return signed
+	return must(note.Sign(&note.Note{Text: fmt.Sprintf("%s\n%d\n%s\n", l.signer.Name(), n, root)}, l.signer))
 }
 
 func (l *testLog) prove(old, n int64) tlog.TreeProof {

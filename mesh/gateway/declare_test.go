@@ -148,8 +148,7 @@ func TestNegotiation(t *testing.T) {
 	}
 	show := func(papers agents.Papers) agents.RoleVerdict {
 		t.Helper()
-		v := must(r.mailer.ShowRole(t.Context(), r.org1.name, bcp.DualLLMRole, papers))
-		return v
+		return must(r.mailer.ShowRole(t.Context(), r.org1.name, bcp.DualLLMRole, papers))
 	}
 	sign := func(change func(*contract.Statement, *contract.AttestedEvidence)) agents.Papers {
 		t.Helper()
@@ -235,16 +234,11 @@ func TestNegotiation(t *testing.T) {
 // weak are papers whose planner promises nothing of the draft.
 func weak(t *testing.T, r *roleBench) agents.Papers {
 	t.Helper()
-	return weakOf(t, r.org2, "mailer", r.key)
-}
-
-func weakOf(t *testing.T, o *organisation, agent bcp.AgentName, key string) agents.Papers {
-	t.Helper()
 	const text = `{"contract:version":"1.0","contract:role":"planner","contract:invariants":[{"id":"i","description":"x","formal":"","enforcement":"architectural","predicate":{"name":"never_receives","args":["planner","external_data"]}}],"contract:capabilities":[],"contract:prohibited":[]}`
 	if _, defects := contract.Parse([]byte(text)); len(defects) > 0 {
 		t.Fatal(defects)
 	}
-	papers, _ := o.papers(t, agent, []string{key}, func(s *contract.Statement, _ *contract.AttestedEvidence) {
+	papers, _ := r.org2.papers(t, "mailer", []string{r.key}, func(s *contract.Statement, _ *contract.AttestedEvidence) {
 		s.Declaration.Planner.Contract.Digest = sha256.Sum256([]byte(text))
 	})
 	papers.Contracts = []string{text}
@@ -370,61 +364,6 @@ func TestChallengedGateway(t *testing.T) {
 	for _, scope := range subjects.Permissions(r.definition) {
 		if slices.Contains(scope.PubAllow, subjects.RolesOf(scope.Agent)) != (scope.Agent == "mailer") {
 			t.Errorf("%s may publish %v", scope.Agent, scope.PubAllow)
-		}
-	}
-}
-
-// A mesh that lies about its own agent is refused with each of the codes, and told so.
-//
-// covers P14.4, DUAL-7, DUAL-91, DUAL-92, DUAL-93, DUAL-105
-func TestChallengedGatewayThatLies(t *testing.T) {
-	t.Parallel()
-	r := newRoleBench(t)
-	about := contract.AgentID{Name: "main", Organisation: r.org1.name}
-	trust := agents.RoleTrust{Keys: []bcp.Trust{{Organisation: r.org1.name, Key: r.org1.key}}, Requirement: contract.DualLLMRequirement()}
-	signed := func(o *organisation, agent bcp.AgentName, key string, change func(*contract.Statement, *contract.AttestedEvidence)) agents.Papers {
-		t.Helper()
-		papers, _ := o.papers(t, agent, []string{key}, change)
-		return papers
-	}
-	says := func(change func(*contract.Statement, *contract.AttestedEvidence)) agents.Papers {
-		t.Helper()
-		return signed(r.org1, "main", r.speaks, change)
-	}
-	revoked, serial := r.org1.papers(t, "main", []string{r.speaks}, nil)
-	must(r.org1.store.RevokeAttestations(serial))
-	revoked.Revocations = r.org1.list(t)
-	undone := says(nil)
-	undone.Revocations = nil
-	for i, c := range []struct {
-		code   contract.VerdictCode
-		papers agents.Papers
-	}{
-		{contract.MalformedAttestation, agents.Papers{Attestation: []byte(`{"payloadType":"x"}`), Revocations: r.org1.list(t)}},
-		{contract.UnknownOrganisation, signed(newOrganisation(t, "org3.example"), "main", r.speaks, nil)},
-		{contract.BadSignature, signed(newOrganisation(t, r.org1.name), "main", r.speaks, nil)},
-		{contract.NotCurrent, undone},
-		{contract.Revoked, revoked},
-		{contract.WrongAgent, signed(r.org1, "mailer", r.speaks, nil)},
-		{contract.NoProof, signed(r.org1, "main", r.key, nil)},
-		{contract.UnknownArchitecture, says(func(s *contract.Statement, _ *contract.AttestedEvidence) { s.Declaration.Orchestrator.Is = "llm" })},
-		{contract.ContractMissing, says(func(s *contract.Statement, _ *contract.AttestedEvidence) {
-			s.Declaration.Processor.Contract.Digest = sha256.Sum256([]byte("lost"))
-		})},
-		{contract.ContractWeak, weakOf(t, r.org1, "main", r.speaks)},
-		{contract.EvidenceMissing, says(func(_ *contract.Statement, e *contract.AttestedEvidence) { e.Proof = nil })},
-	} {
-		if c.code != contract.VerdictCodes()[i] {
-			t.Errorf("%s is left out", contract.VerdictCodes()[i])
-		}
-		r.attested.Store(&gateway.Attested{Envelope: c.papers.Attestation, Revocations: c.papers.Revocations, Contracts: c.papers.Contracts})
-		if v, _, err := r.mailer.JudgeRole(t.Context(), about, trust); err != nil || v.Accepted || v.Code != c.code {
-			t.Errorf("%s: %+v, %v", c.code, v, err)
-		}
-	}
-	for i, d := range r.running.wait(t, len(contract.VerdictCodes()), of(bcp.KindDeclare)) {
-		if d.Declare.Act != bcp.DeclareHeard || d.Declare.Why != string(contract.VerdictCodes()[i]) {
-			t.Errorf("it was told %+v", d.Declare)
 		}
 	}
 }

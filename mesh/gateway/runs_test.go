@@ -32,8 +32,7 @@ func kernelFiles() map[string]string {
 
 func typeOf(t testing.TB, s string) *kernel.Type {
 	t.Helper()
-	typ := must(kernel.ParseType([]byte(s)))
-	return typ
+	return must(kernel.ParseType([]byte(s)))
 }
 
 // desk is the kernel of kernelFiles.
@@ -550,40 +549,6 @@ func TestNothingIsSentUnrecorded(t *testing.T) {
 	}
 	if made := b.made(); strings.Count(made, "post{") != 1 && strings.Count(made, "send_email{") != 1 {
 		t.Errorf("tools got %s", made)
-	}
-}
-
-// Another gateway that takes the journal over goes on with the runs; the first one ends,
-// and the tool's key is that of one call.
-//
-// covers P11.1
-func TestRunsHaveOneGateway(t *testing.T) {
-	t.Parallel()
-	b := newKernelBench(t)
-	answers := b.outcome
-	b.outcome = func(c call) string {
-		if c.Attempt == 1 {
-			return ""
-		}
-		return answers(c)
-	}
-	first := b.start(t, b.withKernel)
-	b.request(t, "all", helloTask)
-	b.until(t, "call", func() bool { return len(b.calls) == 1 })
-	second := b.start(t, b.withKernel)
-	if end := second.ended(t); end != "committed" {
-		t.Errorf("the run is %s", end)
-	}
-	b.request(t, "all", `{"task":"another"}`)
-	select {
-	case <-first.Done():
-	case <-time.After(meshtest.Patience):
-		t.Error("two gateways serve")
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.calls) < 2 || b.calls[0].Key != b.calls[1].Key || b.calls[0].ID != b.calls[1].ID {
-		t.Errorf("tools got %+v", b.calls)
 	}
 }
 

@@ -130,8 +130,7 @@ type running struct {
 
 func (b *bench) start(t testing.TB, change ...func(*gateway.Config)) *running {
 	t.Helper()
-	r := must(b.tryStart(t, change...))
-	return r
+	return must(b.tryStart(t, change...))
 }
 
 // config is that of a gateway, without a connection for the journal.
@@ -244,8 +243,7 @@ func (b *bench) operator(t *testing.T) *meshtest.Agent {
 // journal reads and checks the journal.
 func (b *bench) journal(t *testing.T) meshtest.Journal {
 	t.Helper()
-	journal := must(meshtest.CheckStream(t, b.js, nil))
-	return journal
+	return must(meshtest.CheckStream(t, b.js, nil))
 }
 
 // full makes a stream refuse further messages, or accept them again.
