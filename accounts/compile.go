@@ -246,11 +246,7 @@ func (s *Store) login(l *Login, user, scope string, account *jwt.AccountClaims, 
 // dispatcherLogin makes a user of a dispatcher, only for this process: its key
 // exists nowhere else.
 func (s *Store) dispatcherLogin(b *Bundle, record scopeRecord, account string) error {
-	pair, err := nkeys.CreateUser()
-	if err != nil {
-		return err
-	}
-	user, err := newSigner(pair)
+	user, _, err := newKey(nkeys.CreateUser)
 	if err != nil {
 		return err
 	}

@@ -113,17 +113,11 @@ func (s *Store) Invite(agent bcp.AgentName, role bcp.Role, within, lives time.Du
 }
 
 func (s *Store) invite(i Invitation) (Token, error) {
-	pair, err := nkeys.CreateUser()
+	signer, seed, err := newKey(nkeys.CreateUser)
 	if err != nil {
 		return Token{}, err
 	}
-	seed, err := pair.Seed()
-	if err != nil {
-		return Token{}, err
-	}
-	if i.PublicKey, err = pair.PublicKey(); err != nil {
-		return Token{}, err
-	}
+	i.PublicKey = signer.PublicKey()
 	token, err := s.tokenUnder(&User{PublicKey: i.PublicKey, Expires: i.Ends}, subjects.Joiner, Joiners, joinScopeKey)
 	if err != nil {
 		return Token{}, err

@@ -46,6 +46,20 @@ func newSigner(pair nkeys.KeyPair) (Signer, error) {
 	return Signer{public: public, sign: pair.Sign}, nil
 }
 
+// newKey makes a key, and returns its seed too.
+func newKey(create func() (nkeys.KeyPair, error)) (Signer, []byte, error) {
+	pair, err := create()
+	if err != nil {
+		return Signer{}, nil, fmt.Errorf("make a key: %w", err)
+	}
+	seed, err := pair.Seed()
+	if err != nil {
+		return Signer{}, nil, fmt.Errorf("make a key: %w", err)
+	}
+	signer, err := newSigner(pair)
+	return signer, seed, err
+}
+
 // PublicKey returns the public key, or the empty string of the zero value.
 func (s Signer) PublicKey() string { return s.public }
 

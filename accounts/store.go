@@ -218,18 +218,14 @@ func (s *Store) key(name string) (Signer, error) {
 // makeKey makes a key, which write creates or has replace another. With createFile it
 // survives a crash once the state is saved.
 func (s *Store) makeKey(name string, create func() (nkeys.KeyPair, error), write func(path string, content []byte) error) (Signer, error) {
-	pair, err := create()
-	if err != nil {
-		return Signer{}, fmt.Errorf("make a key: %w", err)
+	signer, seed, err := newKey(create)
+	if err == nil {
+		err = s.writeSecret(filepath.Join(s.folder, name+keySuffix), seed, write)
 	}
-	seed, err := pair.Seed()
 	if err != nil {
-		return Signer{}, fmt.Errorf("make a key: %w", err)
-	}
-	if err := s.writeSecret(filepath.Join(s.folder, name+keySuffix), seed, write); err != nil {
 		return Signer{}, err
 	}
-	return newSigner(pair)
+	return signer, nil
 }
 
 // accountSigner returns the key of an account or a scope, and makes it if it

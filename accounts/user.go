@@ -214,17 +214,11 @@ func checkExpires(d time.Duration) error {
 
 // issue makes a key of u's, and signs it.
 func (s *Store) issue(st *state, u User, now time.Time, expires time.Duration) (Creds, error) {
-	pair, err := nkeys.CreateUser()
+	signer, seed, err := newKey(nkeys.CreateUser)
 	if err != nil {
 		return Creds{}, err
 	}
-	seed, err := pair.Seed()
-	if err != nil {
-		return Creds{}, err
-	}
-	if u.PublicKey, err = pair.PublicKey(); err != nil {
-		return Creds{}, err
-	}
+	u.PublicKey = signer.PublicKey()
 	token, err := s.sign(st, &u, now, expires)
 	if err != nil {
 		return Creds{}, err
