@@ -16,8 +16,7 @@ import (
 
 func authority(t *testing.T, state string, now time.Time) *accounts.Authority {
 	t.Helper()
-	a := must(accounts.OpenAuthority(state, now))(t)
-	return a
+	return must(accounts.OpenAuthority(state, now))(t)
 }
 
 func roots(t *testing.T, file string) (*x509.Certificate, *x509.CertPool) {

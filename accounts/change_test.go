@@ -17,8 +17,7 @@ func TestStampTellsChanges(t *testing.T) {
 	other := openStore(t, folder)
 	stamp := func(s *accounts.Store) accounts.Stamp {
 		t.Helper()
-		is := must(s.Stamp())(t)
-		return is
+		return must(s.Stamp())(t)
 	}
 	before := stamp(store)
 	if !before.Same(stamp(other)) || before.Same(accounts.Stamp{}) || (accounts.Stamp{}).Same(accounts.Stamp{}) {

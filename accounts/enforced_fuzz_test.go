@@ -11,7 +11,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/nats-io/nkeys"
@@ -28,40 +27,18 @@ type forger struct {
 	contents []map[string]any // of the accounts' JWTs
 }
 
-var newForger = sync.OnceValues(func() (*forger, error) {
-	folder, err := os.MkdirTemp("", "bcpmesh-forger-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(folder)
-	store, err := accounts.Create(folder)
-	if err != nil {
-		return nil, err
-	}
-	f := &forger{}
-	if f.bundle, err = accounts.CompileCluster(store, scopes(), now); err != nil {
-		return nil, err
-	}
-	seed, err := os.ReadFile(filepath.Join(folder, "keys", "operator-signing.nk"))
-	if err != nil {
-		return nil, err
-	}
-	if f.operator, err = nkeys.FromSeed(seed); err != nil {
-		return nil, err
-	}
+func newForger(t testing.TB) *forger {
+	t.Helper()
+	folder := t.TempDir()
+	f := &forger{bundle: must(accounts.CompileCluster(must(accounts.Create(folder))(t), scopes(), now))(t)}
+	f.operator = must(nkeys.FromSeed(must(os.ReadFile(filepath.Join(folder, "keys", "operator-signing.nk")))(t)))(t)
 	for _, a := range f.bundle.Accounts {
-		content, err := base64.RawURLEncoding.DecodeString(strings.Split(a.JWT, ".")[1])
-		if err != nil {
-			return nil, err
-		}
 		var says map[string]any
-		if err := json.Unmarshal(content, &says); err != nil {
-			return nil, err
-		}
+		noError(t, json.Unmarshal(must(base64.RawURLEncoding.DecodeString(strings.Split(a.JWT, ".")[1]))(t), &says))
 		f.contents = append(f.contents, says)
 	}
-	return f, nil
-})
+	return f
+}
 
 // sign makes an account's JWT of any content.
 func (f *forger) sign(content []byte) (string, error) {
@@ -207,7 +184,7 @@ func mutate(t *rapid.T, v any) any {
 // covers A-JWTSELF
 func TestNullsInClaimsAreRefused(t *testing.T) {
 	t.Parallel()
-	f := must(newForger())(t)
+	f := newForger(t)
 	for i, contents := range f.contents {
 		for _, field := range []string{"exports", "imports"} {
 			says := maps.Clone(contents)
@@ -233,13 +210,9 @@ func TestNullsInClaimsAreRefused(t *testing.T) {
 // covers A-WILD, A-JWTSELF, SUB-9
 func TestNoForgedClaimPassesForTheDefinitions(t *testing.T) {
 	t.Parallel()
-	f := must(newForger())(t)
+	f := newForger(t)
 	for i := range f.contents {
-		content, err := json.Marshal(f.contents[i])
-		if err == nil {
-			err = f.check(i, content)
-		}
-		noError(t, err)
+		noError(t, f.check(i, must(json.Marshal(f.contents[i]))(t)))
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		account := rapid.IntRange(0, len(f.contents)-1).Draw(t, "account")
@@ -247,11 +220,7 @@ func TestNoForgedClaimPassesForTheDefinitions(t *testing.T) {
 		for range rapid.IntRange(0, 2).Draw(t, "more") {
 			forged = mutate(t, forged)
 		}
-		content, err := json.Marshal(forged)
-		if err == nil {
-			err = f.check(account, content)
-		}
-		noError(t, err)
+		noError(t, f.check(account, must(json.Marshal(forged))(t)))
 	})
 }
 
@@ -259,15 +228,9 @@ func TestNoForgedClaimPassesForTheDefinitions(t *testing.T) {
 //
 // covers A-WILD, A-CRASH
 func FuzzEnforced(fuzz *testing.F) {
-	f, err := newForger()
-	if err != nil {
-		fuzz.Fatal(err)
-	}
+	f := newForger(fuzz)
 	for i := range f.contents {
-		content, err := json.Marshal(f.contents[i])
-		if err != nil {
-			fuzz.Fatal(err)
-		}
+		content := must(json.Marshal(f.contents[i]))(fuzz)
 		if len(content) < 4<<10 { // larger ones are made smaller most of the time
 			fuzz.Add(uint8(i), content)
 		}

@@ -22,8 +22,7 @@ import (
 
 func compileCluster(t *testing.T, store *accounts.Store, scopes []subjects.Scope) accounts.Bundle {
 	t.Helper()
-	b := must(accounts.CompileCluster(store, scopes, now))(t)
-	return b
+	return must(accounts.CompileCluster(store, scopes, now))(t)
 }
 
 func tokensOf(b accounts.Bundle) []string {
@@ -36,8 +35,7 @@ func tokensOf(b accounts.Bundle) []string {
 
 func enforced(t *testing.T, b accounts.Bundle) accounts.Bundle {
 	t.Helper()
-	read := must(accounts.Enforced(b.Operator, tokensOf(b)))(t)
-	return read
+	return must(accounts.Enforced(b.Operator, tokensOf(b)))(t)
 }
 
 // What a cluster enforces says what was compiled for it, whose scope each key is,
@@ -311,8 +309,7 @@ func TestEnforcedLeavesOthersAloneUnlessTheyReachIn(t *testing.T) {
 	others := jwt.NewAccountClaims(publicKey(t, nkeys.CreateAccount))
 	others.Name = "BILLING"
 	token := func() string {
-		text := must(others.Encode(operator))(t)
-		return text
+		return must(others.Encode(operator))(t)
 	}
 	read, err := accounts.Enforced(b.Operator, append(tokensOf(b), token()))
 	if err != nil || len(read.Accounts) != len(b.Accounts) || len(read.Differences(scopes())) > 0 {

@@ -27,8 +27,7 @@ func TestJoinsThatChangeNothingWriteNothing(t *testing.T) {
 	agent := scopes()[0]
 	invite := func() accounts.Token {
 		t.Helper()
-		token := must(store.Invite(agent.Agent, agent.Role, time.Hour, time.Hour, accounts.Restriction{}))(t)
-		return token
+		return must(store.Invite(agent.Agent, agent.Role, time.Hour, time.Hour, accounts.Restriction{}))(t)
 	}
 	writes := func(f func()) bool {
 		t.Helper()

@@ -31,8 +31,7 @@ func remote(t *testing.T, store *accounts.Store, name bcp.AgentName) (core, syst
 
 func push(t *testing.T, store *accounts.Store) accounts.Creds {
 	t.Helper()
-	creds := must(store.Push())(t)
-	return creds
+	return must(store.Push())(t)
 }
 
 // A guest of the cluster has two logins to the system account and to no other, which stay the

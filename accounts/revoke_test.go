@@ -17,8 +17,7 @@ import (
 // issue makes creds of researcher, the Reader of these tests.
 func issue(t *testing.T, store *accounts.Store, options ...accounts.IssueOption) accounts.Creds {
 	t.Helper()
-	creds := must(store.Issue("researcher", bcp.RoleReader, time.Hour, options...))(t)
-	return creds
+	return must(store.Issue("researcher", bcp.RoleReader, time.Hour, options...))(t)
 }
 
 // admitted reports whether the accounts let the creds in.
@@ -32,8 +31,7 @@ func admitted(t *testing.T, b accounts.Bundle, creds accounts.Creds) bool {
 
 func compileAt(t *testing.T, store *accounts.Store, scopes []subjects.Scope, at time.Time) accounts.Bundle {
 	t.Helper()
-	b := must(accounts.Compile(store, scopes, at))(t)
-	return b
+	return must(accounts.Compile(store, scopes, at))(t)
 }
 
 // What was revoked stays so, whatever the clock says afterwards and whatever time

@@ -52,8 +52,7 @@ func replaceOperatorKey(t *testing.T, folder, name string) string {
 	pair := must(nkeys.CreateOperator())(t)
 	seed := must(pair.Seed())(t)
 	noError(t, os.WriteFile(filepath.Join(folder, "keys", name+".nk"), seed, 0o600))
-	public := must(pair.PublicKey())(t)
-	return public
+	return must(pair.PublicKey())(t)
 }
 
 // Whose key is in the store is the operator: what its keys had signed before says the same

@@ -60,8 +60,7 @@ func TestSecretsShowNothing(t *testing.T) {
 
 func seedOf(t *testing.T, pair nkeys.KeyPair) []byte {
 	t.Helper()
-	seed := must(pair.Seed())(t)
-	return seed
+	return must(pair.Seed())(t)
 }
 
 // covers P7.5

@@ -47,8 +47,7 @@ func scopes() []subjects.Scope {
 
 func compile(t *testing.T, store *accounts.Store, scopes []subjects.Scope) accounts.Bundle {
 	t.Helper()
-	b := must(accounts.Compile(store, scopes, now))(t)
-	return b
+	return must(accounts.Compile(store, scopes, now))(t)
 }
 
 func claimsOf(t *testing.T, b accounts.Bundle, name string) *jwt.AccountClaims {
@@ -57,8 +56,7 @@ func claimsOf(t *testing.T, b accounts.Bundle, name string) *jwt.AccountClaims {
 	if !ok {
 		t.Fatalf("no account %s", name)
 	}
-	claims := must(jwt.DecodeAccountClaims(account.JWT))(t)
-	return claims
+	return must(jwt.DecodeAccountClaims(account.JWT))(t)
 }
 
 // userOf reads the user that a creds file lets in, and its seed.
@@ -74,8 +72,7 @@ func userOf(t *testing.T, c accounts.Creds) (*jwt.UserClaims, nkeys.KeyPair) {
 func keyOf(t *testing.T, folder, name string) nkeys.KeyPair {
 	t.Helper()
 	seed := must(os.ReadFile(filepath.Join(folder, "keys", name+".nk")))(t)
-	pair := must(nkeys.FromSeed(seed))(t)
-	return pair
+	return must(nkeys.FromSeed(seed))(t)
 }
 
 // operatorOf is the key that signs accounts.
@@ -86,8 +83,7 @@ func operatorOf(t *testing.T, folder string) nkeys.KeyPair {
 func publicKey(t *testing.T, create func() (nkeys.KeyPair, error)) string {
 	t.Helper()
 	pair := must(create())(t)
-	public := must(pair.PublicKey())(t)
-	return public
+	return must(pair.PublicKey())(t)
 }
 
 func accountKeyOf(b accounts.Bundle, name string) string {
@@ -98,8 +94,7 @@ func accountKeyOf(b accounts.Bundle, name string) string {
 // openStore opens a store that is there.
 func openStore(t testing.TB, folder string, options ...accounts.OpenOption) *accounts.Store {
 	t.Helper()
-	s := must(accounts.Open(folder, options...))(t)
-	return s
+	return must(accounts.Open(folder, options...))(t)
 }
 
 // noError ends a test that cannot go on.

@@ -26,8 +26,7 @@ func spoken(t *testing.T, keys *jetstream.SealingKeys, key bcp.ChannelKey, at ti
 	d := bcp.Decision{Seq: 1, Time: at.UnixNano(), Controller: key.Controller, Reader: key.Reader,
 		Private: bcp.Private{Salt: [16]byte{1}, Payload: []byte("said"), RawBytes: len(raw)}}
 	noError(t, keys.Seal(within(t), &d, raw))
-	record := must(bcp.EncodeDecision(&d))(t)
-	return record
+	return must(bcp.EncodeDecision(&d))(t)
 }
 
 // opened says what of it opens: the word of the decision, and that of its message.

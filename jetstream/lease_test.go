@@ -20,8 +20,7 @@ func inTime(t *testing.T, steps func(open func() *jetstream.Lease) error) {
 		js := streams(t)
 		begin := time.Now()
 		err := steps(func() *jetstream.Lease {
-			l := must(jetstream.OpenLease(t.Context(), js, 1))(t)
-			return l
+			return must(jetstream.OpenLease(t.Context(), js, 1))(t)
 		})
 		if err == nil {
 			return

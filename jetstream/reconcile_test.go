@@ -41,8 +41,7 @@ func TestReconcile(t *testing.T) {
 		{"a line in the form of older versions", write(func(l *bcp.LedgerLine) []byte {
 			var members map[string]any
 			noError(t, msgpack.Unmarshal(bcp.EncodeLedgerLine(l), &members))
-			b := must(msgpack.Marshal(members))(t)
-			return b
+			return must(msgpack.Marshal(members))(t)
 		}), nil},
 		{"another amount", rewrite(func(l *bcp.LedgerLine) { l.Nominal++ }), []string{"ledger"}},
 		{"another balance", rewrite(func(l *bcp.LedgerLine) { l.Balance.SettledCapacity-- }), []string{"ledger"}},

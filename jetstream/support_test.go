@@ -58,8 +58,7 @@ func connect(t testing.TB, url string, options ...nats.Option) natsjs.JetStream 
 	t.Helper()
 	conn := must(nats.Connect(url, append([]nats.Option{nats.Timeout(patience)}, options...)...))(t)
 	t.Cleanup(conn.Close)
-	js := must(natsjs.New(conn))(t)
-	return js
+	return must(natsjs.New(conn))(t)
 }
 
 func create(t testing.TB, js natsjs.JetStream) {
@@ -79,8 +78,7 @@ const makerDay = "2026-03-15"
 
 func makerKey(t testing.TB) bcp.SealingKey {
 	t.Helper()
-	key := must(bcp.NewSealingKey(makerSecret))(t)
-	return key
+	return must(bcp.NewSealingKey(makerSecret))(t)
 }
 
 // open opens the journal and replays it into records.

@@ -96,8 +96,7 @@ func (r *recording) sign(u jetstream.Unsigned, err error) error {
 func (r *recording) newest(t *testing.T) verify.Checkpoint {
 	t.Helper()
 	signed := must(r.tree.Newest())(t)
-	c := must(verify.OpenCheckpoint(signed, []string{r.key.Public}))(t)
-	return c
+	return must(verify.OpenCheckpoint(signed, []string{r.key.Public}))(t)
 }
 
 // checkHashes compares the file of hashes with what the library computes.

@@ -180,8 +180,7 @@ func TestTwoMeshes(t *testing.T) {
 			operator, accounts := i.tokens(t)
 			noError(t, c.Add(strings.Join(append(accounts, operator), "\n")))
 		}
-		report := must(proof.Prove(c, proof.Policy{}))(t)
-		return report
+		return must(proof.Prove(c, proof.Policy{}))(t)
 	}
 	alone, report := one.prove(t), both()
 	if len(report.Holes) > 0 || report.Accounts != 2*alone.Accounts || len(report.Principals) != 2*len(alone.Principals) {

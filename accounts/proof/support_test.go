@@ -51,14 +51,12 @@ func newIssuer(t testing.TB) *issuer {
 
 func pair(t testing.TB, create func() (nkeys.KeyPair, error)) nkeys.KeyPair {
 	t.Helper()
-	k := must(create())(t)
-	return k
+	return must(create())(t)
 }
 
 func public(t testing.TB, k nkeys.KeyPair) string {
 	t.Helper()
-	p := must(k.PublicKey())(t)
-	return p
+	return must(k.PublicKey())(t)
 }
 
 // key makes an account key that the test keeps.
@@ -127,8 +125,7 @@ func shipped(t testing.TB, scopes []subjects.Scope) *issuer {
 func compiled(t testing.TB, scopes []subjects.Scope) accounts.Bundle {
 	t.Helper()
 	store := must(accounts.Create(filepath.Join(t.TempDir(), "state")))(t)
-	b := must(accounts.Compile(store, scopes, time.Now()))(t)
-	return b
+	return must(accounts.Compile(store, scopes, time.Now()))(t)
 }
 
 // office has every role, twice where that matters.
@@ -161,8 +158,7 @@ func (i *issuer) tokens(t testing.TB) (operator string, accounts []string) {
 
 func (i *issuer) mustToken(t testing.TB, account string) string {
 	t.Helper()
-	token := must(i.accounts[account].Encode(i.signer))(t)
-	return token
+	return must(i.accounts[account].Encode(i.signer))(t)
 }
 
 func (i *issuer) claims(t testing.TB) proof.Claims {
@@ -182,8 +178,7 @@ func claimsOf(t testing.TB, tokens ...string) proof.Claims {
 
 func (i *issuer) prove(t testing.TB) proof.Report {
 	t.Helper()
-	report := must(proof.Prove(i.claims(t), proof.Policy{}))(t)
-	return report
+	return must(proof.Prove(i.claims(t), proof.Policy{}))(t)
 }
 
 // user makes a user that a key signs, with permissions of its own unless the

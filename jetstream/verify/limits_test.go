@@ -22,8 +22,7 @@ import (
 
 func packer(t testing.TB) *zstd.Encoder {
 	t.Helper()
-	pack := must(zstd.NewWriter(nil, zstd.WithEncoderCRC(false), zstd.WithEncoderConcurrency(1)))(t)
-	return pack
+	return must(zstd.NewWriter(nil, zstd.WithEncoderCRC(false), zstd.WithEncoderConcurrency(1)))(t)
 }
 
 // A block as large as may be is read, one that is a byte larger is refused, and

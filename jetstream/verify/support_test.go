@@ -165,8 +165,7 @@ func (p *parts) with(index int, payload []byte) []byte {
 func sign(t testing.TB, key jetstream.CheckpointKey, size int, root [32]byte) []byte {
 	t.Helper()
 	text := fmt.Sprintf("%s\n%d\n%s\n", key.Signer.Name(), size, base64.StdEncoding.EncodeToString(root[:]))
-	b := must(note.Sign(&note.Note{Text: text}, key.Signer))(t)
-	return b
+	return must(note.Sign(&note.Note{Text: text}, key.Signer))(t)
 }
 
 func check(file []byte, o verify.Options) (verify.Summary, error) {

@@ -112,14 +112,12 @@ func stop(t *testing.T, s *server.Server) {
 
 func (b *bench) compile(scopes []subjects.Scope) accounts.Bundle {
 	b.t.Helper()
-	bundle := must(accounts.Compile(b.store, scopes, time.Now()))
-	return bundle
+	return must(accounts.Compile(b.store, scopes, time.Now()))
 }
 
 func (b *bench) issue(agent bcp.AgentName, role bcp.Role) accounts.Creds {
 	b.t.Helper()
-	creds := must(b.store.Issue(agent, role, 0))
-	return creds
+	return must(b.store.Issue(agent, role, 0))
 }
 
 func (b *bench) gateway() *nats.Conn {
