@@ -446,92 +446,48 @@ type Incoming struct {
 // the caller's to check first, with the spec's [Validator.MaxBytes].
 func ParseResponse(b []byte, encoding Encoding) (Incoming, Code) {
 	b, err := toJSON(nil, b, encoding)
-	if err != nil {
+	if err != nil || wire.Check(b) != nil {
 		return Incoming{}, Malformed
 	}
-	in, ok := parseResponse(b)
-	if !ok {
+	var m struct {
+		Type           string          `json:"type"`
+		QueryID        *QueryID        `json:"query_id"`
+		SubscriptionID *SubscriptionID `json:"subscription_id"`
+		Controller     *AgentName      `json:"controller"`
+		PushID         *ClientID       `json:"push_id"`
+		NotEnough      *bool           `json:"not_enough_information"`
+		Response       jsontext.Value  `json:"response"`
+		Fields         jsontext.Value  `json:"fields"`
+		Answers        jsontext.Value  `json:"answers"`
+		Summary        jsontext.Value  `json:"summary"`
+	}
+	if json.Unmarshal(b, &m, json.RejectUnknownMembers(true)) != nil || m.Type != TypeResponse {
+		return Incoming{}, Malformed
+	}
+	in, answers := Incoming{NotEnoughInformation: m.NotEnough != nil && *m.NotEnough}, 0
+	for i, raw := range [...]jsontext.Value{m.Response, m.Fields, m.Answers, m.Summary} {
+		if raw != nil {
+			in.Raw = RawAnswer{json: raw, form: formObject + form(i)}
+			answers++
+		}
+	}
+	valid := in.NotEnoughInformation == (m.NotEnough != nil) && given(m.QueryID, ParseQueryID, &in.QueryID) && given(m.SubscriptionID, ParseSubscriptionID, &in.SubscriptionID) &&
+		given(m.Controller, ParseAgentName, &in.Controller) && given(m.PushID, ParseClientID, &in.PushID)
+	query, push := in.QueryID != "", in.SubscriptionID != ""
+	if !valid || (answers == 1) == in.NotEnoughInformation || answers > 1 || query == push || push != (in.Controller != "") || query && in.PushID != "" || push && in.NotEnoughInformation {
 		return Incoming{}, Malformed
 	}
 	return in, ""
 }
 
-func parseResponse(b []byte) (in Incoming, ok bool) {
-	s := wire.NewScanner(b)
-	if s.ObjectStart() != nil {
-		return in, false
+// given reads a name that a message may have, which is not empty if it is there.
+func given[T ~string](member *T, parse func(string) (T, error), name *T) bool {
+	if member == nil {
+		return true
 	}
-	var scratch [64]byte
-	var seen [len(responseKeys)]bool
-	answers := 0
-	for s.More() {
-		key, err := s.Key(scratch[:])
-		if err != nil {
-			return in, false
-		}
-		n := responseKey(key)
-		if n < 0 || seen[n] {
-			return in, false
-		}
-		seen[n] = true
-		switch n {
-		case 0:
-			kind, err := s.String(scratch[:])
-			if err != nil || string(kind) != TypeResponse {
-				return in, false
-			}
-		case 1:
-			in.QueryID, ok = parseWith(&s, ParseQueryID)
-		case 2:
-			in.SubscriptionID, ok = parseWith(&s, ParseSubscriptionID)
-		case 3:
-			in.Controller, ok = parseWith(&s, ParseAgentName)
-		case 4:
-			in.PushID, ok = parseWith(&s, ParseClientID)
-		case 5:
-			in.NotEnoughInformation, err = s.Bool()
-			ok = err == nil && in.NotEnoughInformation
-			answers++
-		default:
-			raw, err := s.RawValue()
-			in.Raw = RawAnswer{json: raw, form: formObject + form(n-6)}
-			ok = err == nil
-			answers++
-		}
-		if n > 0 && !ok {
-			return in, false
-		}
-	}
-	if s.End() != nil || !seen[0] || answers != 1 {
-		return in, false
-	}
-	query, push := in.QueryID != "", in.SubscriptionID != ""
-	if query == push || push != (in.Controller != "") || query && in.PushID != "" || push && in.NotEnoughInformation {
-		return in, false
-	}
-	return in, true
-}
-
-var responseKeys = [...]string{"type", "query_id", "subscription_id", "controller", "push_id", "not_enough_information",
-	"response", "fields", "answers", "summary"}
-
-func responseKey(key []byte) int {
-	for i, k := range responseKeys {
-		if string(key) == k {
-			return i
-		}
-	}
-	return -1
-}
-
-func parseWith[T ~string](s *wire.Scanner, parse func(string) (T, error)) (T, bool) {
-	var scratch [64]byte
-	b, err := s.String(scratch[:])
-	if err != nil {
-		return "", false
-	}
-	id, err := parse(string(b))
-	return id, err == nil
+	var err error
+	*name, err = parse(string(*member))
+	return err == nil
 }
 
 // Answer is a validated, normalised answer in canonical JSON. Only this package

@@ -68,6 +68,7 @@ func TestParseResponse(t *testing.T) {
 		`{"type":"bcp_response","query_id":"q","response":{},"not_enough_information":true}`:              bcp.Malformed,
 		`{"type":"bcp_response","query_id":"q","not_enough_information":false}`:                           bcp.Malformed,
 		`{"type":"bcp_response","query_id":"q","not_enough_information":"true"}`:                          bcp.Malformed,
+		`{"type":"bcp_response","query_id":"q","response":{},"not_enough_information":false}`:             bcp.Malformed,
 		`{"type":"bcp_response","query_id":"q","not_enough_information":true,"why":"x"}`:                  bcp.Malformed,
 		`{"type":"bcp_response","query_id":"q","subscription_id":"s","controller":"main","response":{}}`:  bcp.Malformed,
 		`{"type":"bcp_response","subscription_id":"s","response":{}}`:                                     bcp.Malformed,

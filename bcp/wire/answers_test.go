@@ -14,35 +14,3 @@ var (
 	category3 = []byte(`{"summary":"` + strings.TrimSuffix(strings.Repeat("the vendor asks to move ", 20), " ") + `"}`)
 )
 
-// walkAll walks a document as its kinds come and returns the bytes of its
-// strings.
-func walkAll(s *Scanner, scratch []byte) (n int, err error) {
-	switch s.Kind() {
-	case KindObject:
-		err = s.ObjectStart()
-		for err == nil && s.More() {
-			var key []byte
-			if key, err = s.Key(scratch); err == nil {
-				var m int
-				m, err = walkAll(s, scratch)
-				n += len(key) + m
-			}
-		}
-	case KindArray:
-		err = s.ArrayStart()
-		for err == nil && s.More() {
-			var m int
-			m, err = walkAll(s, scratch)
-			n += m
-		}
-	case KindString:
-		var text []byte
-		text, err = s.String(scratch)
-		n = len(text)
-	case KindNumber:
-		_, err = s.Int64()
-	default:
-		_, err = s.Bool()
-	}
-	return n, err
-}
