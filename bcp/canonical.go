@@ -10,20 +10,13 @@ import (
 // canonical writes the one spelling of the answer: names in the order of the
 // spec, category 2 values as strings.
 func (w *answerWalk) canonical() string {
-	size := w.v.fixedBytes + len(w.norm)
-	for i := range w.v.items {
-		if it := &w.v.items[i]; it.kind == FormatEnum {
-			size += len(it.quoted[w.at(i).n])
-		}
-	}
 	var out strings.Builder
-	out.Grow(size)
 	for i := range w.v.items {
 		it, value := &w.v.items[i], w.at(i)
 		out.Write(it.key)
 		switch it.kind {
 		case FormatBoolean, FormatInteger:
-			out.Write(it.appendNumber(w.raw[:0], value.n))
+			out.Write(it.appendNumber(nil, value.n))
 		case FormatEnum:
 			out.Write(it.quoted[value.n])
 		default: // normalised text has nothing to escape

@@ -3,7 +3,6 @@ package bcp
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -67,14 +66,11 @@ func (e *SpecError) Error() string {
 type Validator struct {
 	spec        Spec
 	items       []item
-	byName      map[string]int // for specs too long to search
 	constraints []Constraint
 	filter      Constraint // publish_when, nil for none
 	settings    Settings
 	prices      Prices
 	maxBytes    int
-	fixedBytes  int  // of a canonical answer, without its texts and enum values
-	hasText     bool // some item's answers are kept as text
 }
 
 // item is one field or question, or the summary, ready to be checked.
@@ -86,8 +82,6 @@ type item struct {
 	min, max int64
 	values   []string
 	quoted   [][]byte // values in canonical JSON
-	longest  int      // bytes that can be one of the values in NFC
-	plain    bool     // all values are ASCII
 	maxWords int
 	options  text.Options
 	sameAs   int // index of the question that must agree, -1 for none
@@ -121,40 +115,9 @@ func Compile(spec Spec, settings Settings) (*Validator, error) {
 	if err := v.compileFilter(); err != nil {
 		return nil, err
 	}
-	v.layOut()
 	v.maxBytes = answerOverhead + answerFactor*v.longestText()
 	v.prices = price(v)
 	return v, nil
-}
-
-// layOut prepares what every answer needs: where names are found, and the size
-// of a canonical answer.
-func (v *Validator) layOut() {
-	const searched = 8 // up to so many names a search beats a map
-	if len(v.items) > searched {
-		v.byName = make(map[string]int, len(v.items))
-	}
-	v.fixedBytes = len("}")
-	for i := range v.items {
-		it := &v.items[i]
-		if v.byName != nil {
-			v.byName[it.name] = i
-		}
-		if i > 0 {
-			it.key[0] = ','
-		}
-		v.fixedBytes += len(it.key)
-		switch it.kind {
-		case FormatEnum:
-		case FormatBoolean:
-			v.fixedBytes += len(`"false"`)
-		case FormatInteger:
-			v.fixedBytes += len(`""`) + max(len(strconv.FormatInt(it.min, 10)), len(strconv.FormatInt(it.max, 10)))
-		default:
-			v.fixedBytes += len(`""`)
-			v.hasText = true
-		}
-	}
 }
 
 // longestInteger is the length of the least int64.
@@ -235,7 +198,7 @@ func (v *Validator) compileFields() error {
 		if err != nil {
 			return err
 		}
-		v.items = append(v.items, it.named())
+		v.add(it)
 	}
 	return nil
 }
@@ -275,7 +238,7 @@ func (v *Validator) compileQuestions() error {
 		if err != nil {
 			return err
 		}
-		v.items = append(v.items, it.named())
+		v.add(it)
 	}
 	if words > MaxSpecWords {
 		return specErrorf("questions", "the questions may have %d words together, these have %d", MaxSpecWords, words)
@@ -427,7 +390,7 @@ func (v *Validator) compileSummary() error {
 	s.RequiresApproval = &required
 	it := item{name: "summary", kind: FormatSummary, maxWords: s.MaxWords, sameAs: -1, options: text.Options{
 		Alphabet: text.Any, MaxWords: s.MaxWords, Join: text.Summary, PreserveCase: v.settings.PreserveCase, Rules: v.settings.Rules}}
-	v.items = []item{it.named()}
+	v.add(it)
 	return nil
 }
 
@@ -488,23 +451,20 @@ func (v *Validator) compileExpression(key, expression string) (Constraint, error
 	return compiled, nil
 }
 
-// named precomputes the canonical key and values.
-func (it item) named() item {
-	it.key = fmt.Appendf(nil, "{%q:", it.name) // names are ASCII letters, digits, - and _
+// add adds an item, with its canonical key and values.
+func (v *Validator) add(it item) {
+	brace := byte('{')
+	if len(v.items) > 0 {
+		brace = ','
+	}
+	it.key = fmt.Appendf(nil, "%c%q:", brace, it.name) // names are ASCII letters, digits, - and _
 	if it.kind == FormatEnum {
-		it.plain = true
 		for _, value := range it.values {
-			it.plain = it.plain && ascii([]byte(value))
 			it.quoted = append(it.quoted, appendQuoted(nil, []byte(value)))
-			it.longest = max(it.longest, composedShrink*len(value))
 		}
 	}
-	return it
+	v.items = append(v.items, it)
 }
-
-// composedShrink is more than how many times longer than its NFC a text can be
-// in UTF-8: U+1FBE, U+0308 and U+0301 are 7 bytes of U+0390, which has 2.
-const composedShrink = 4
 
 func (it *item) valueKind() Kind {
 	switch it.kind {

@@ -384,7 +384,6 @@ func emptyMember(b []byte) bool {
 }
 
 func emptyIn(s *wire.Scanner) bool {
-	var scratch [32]byte
 	object := s.Kind() == wire.KindObject
 	switch {
 	case object && s.ObjectStart() == nil, s.Kind() == wire.KindArray && s.ArrayStart() == nil:
@@ -395,7 +394,7 @@ func emptyIn(s *wire.Scanner) bool {
 	for s.More() {
 		empty := ""
 		if object {
-			key, err := s.Key(scratch[:])
+			key, err := s.Key()
 			if err != nil {
 				return true
 			}

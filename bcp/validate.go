@@ -1,8 +1,8 @@
 package bcp
 
 import (
-	"bytes"
 	"errors"
+	"slices"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -44,13 +44,7 @@ func (v *Validator) Judge(raw RawAnswer) Verdict {
 	if len(v.items) == 0 || raw.form == formNone { // zero values
 		return Verdict{Outcome: Reject, Reason: ReasonMalformed}
 	}
-	w := answerWalk{v: v, s: wire.NewScanner(raw.json)}
-	if len(v.items) > len(w.few) {
-		w.more = make([]answerValue, len(v.items)-len(w.few))
-	}
-	if v.hasText {
-		w.norm = make([]byte, 0, len(raw.json)+textSlack)
-	}
+	w := answerWalk{v: v, s: wire.NewScanner(raw.json), answers: make([]answerValue, len(v.items))}
 	if !w.walk(raw.form) {
 		if wire.Check(raw.json) != nil {
 			return Verdict{Outcome: Reject, Reason: ReasonMalformed}
@@ -84,24 +78,16 @@ func (v *Validator) Judge(raw RawAnswer) Verdict {
 	return verdict
 }
 
-// textSlack is room for dates and times, which may be longer than what was
-// received.
-const textSlack = 32
-
-// answerWalk reads one answer against its spec. It holds no pointer into
-// itself, so that it stays on the stack.
+// answerWalk reads one answer against its spec.
 type answerWalk struct {
 	v         *Validator
 	s         wire.Scanner
-	seen      uint64 // bit i: item i was answered
-	norm      []byte // normalised texts, one after the other
+	seen      uint64        // bit i: item i was answered
+	answers   []answerValue // by place in the spec
+	norm      []byte        // normalised texts, one after the other
 	anomalies text.Set
 	reason    Reason
 	field     string
-
-	few  [8]answerValue // by place in the spec
-	more []answerValue  // those after few
-	raw  [256]byte      // room for a string with escapes
 }
 
 // answerValue is one checked value: a boolean as 0 or 1, an integer, the index
@@ -111,12 +97,7 @@ type answerValue struct {
 	from, to int
 }
 
-func (w *answerWalk) at(i int) *answerValue {
-	if i < len(w.few) {
-		return &w.few[i]
-	}
-	return &w.more[i-len(w.few)]
-}
+func (w *answerWalk) at(i int) *answerValue { return &w.answers[i] }
 
 // walk reads the answer and reports whether it matches the spec.
 func (w *answerWalk) walk(f form) bool {
@@ -154,7 +135,7 @@ func (w *answerWalk) object(outer bool) bool {
 		return w.fail(ReasonType, -1)
 	}
 	for next := 0; w.s.More(); next++ {
-		key, err := w.s.Key(w.raw[:])
+		key, err := w.s.Key()
 		if err != nil {
 			return w.fail(ReasonMalformed, -1)
 		}
@@ -192,13 +173,13 @@ func (w *answerWalk) list() bool {
 		var early []byte // an answer that comes before its id
 		found, members, judged := -1, 0, false
 		for ; w.s.More(); members++ {
-			key, err := w.s.Key(w.raw[:])
+			key, err := w.s.Key()
 			if err != nil {
 				return w.fail(ReasonMalformed, -1)
 			}
 			switch string(key) {
 			case "id":
-				id, err := w.s.String(w.raw[:])
+				id, err := w.s.String()
 				if err != nil {
 					return w.fail(ReasonType, -1)
 				}
@@ -248,18 +229,7 @@ func (v *Validator) index(name []byte, guess int) int {
 	if guess < len(v.items) && v.items[guess].name == string(name) {
 		return guess
 	}
-	if v.byName != nil {
-		if i, ok := v.byName[string(name)]; ok {
-			return i
-		}
-		return -1
-	}
-	for i := range v.items {
-		if v.items[i].name == string(name) {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(v.items, func(it item) bool { return it.name == string(name) })
 }
 
 // value reads and checks the value of item i.
@@ -279,7 +249,7 @@ func (w *answerWalk) value(i int) bool {
 			return w.fail(ReasonType, i)
 		}
 	}
-	raw, err := w.s.String(w.raw[:])
+	raw, err := w.s.String()
 	if err != nil {
 		return w.fail(ReasonMalformed, i)
 	}
@@ -293,10 +263,7 @@ func (w *answerWalk) value(i int) bool {
 func (w *answerWalk) enum(i int, raw []byte) bool {
 	it := &w.v.items[i]
 	if !ascii(raw) {
-		if len(raw) > it.longest || it.plain && !composesToASCII(raw) {
-			return w.fail(ReasonValue, i)
-		}
-		raw = norm.NFC.Bytes(bytes.Clone(raw)) // it would keep raw from the stack
+		raw = norm.NFC.Bytes(raw)
 	}
 	for n, allowed := range it.values {
 		if allowed == string(raw) {
@@ -305,17 +272,6 @@ func (w *answerWalk) enum(i int, raw []byte) bool {
 		}
 	}
 	return w.fail(ReasonValue, i)
-}
-
-// composesToASCII reports whether the NFC of a text is ASCII: only the Kelvin
-// sign, the Greek question mark and the Greek varia are ASCII in another form.
-func composesToASCII(text []byte) bool {
-	for _, r := range string(text) {
-		if r >= utf8.RuneSelf && r != '\u212a' && r != '\u037e' && r != '\u1fef' {
-			return false
-		}
-	}
-	return true
 }
 
 // text checks a string against the item's format.

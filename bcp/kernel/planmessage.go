@@ -24,7 +24,7 @@ func readPlanMessage(body []byte) (planMessage, error) {
 		return m, err
 	}
 	for scan.More() {
-		key, err := scan.Key(nil)
+		key, err := scan.Key()
 		if err != nil || seen[string(key)] {
 			return m, errValue
 		}
@@ -39,12 +39,12 @@ func readPlanMessage(body []byte) (planMessage, error) {
 func (m *planMessage) read(scan *wire.Scanner, body []byte, key string) error {
 	switch key {
 	case "type":
-		b, err := scan.String(nil)
+		b, err := scan.String()
 		if err != nil || string(b) != TypePlan {
 			return errValue
 		}
 	case "plan_id":
-		b, err := scan.String(nil)
+		b, err := scan.String()
 		m.id = string(b)
 		return err
 	case "refused", "unavailable":
@@ -65,7 +65,7 @@ func (m *planMessage) read(scan *wire.Scanner, body []byte, key string) error {
 func (m *planMessage) readPlan(scan *wire.Scanner, body []byte) error {
 	switch scan.Kind() {
 	case wire.KindString:
-		b, err := scan.String(nil)
+		b, err := scan.String()
 		m.plan = append([]byte{}, b...)
 		return err
 	case wire.KindNull:

@@ -100,7 +100,7 @@ func (r *valueReader) value() (Value, error) {
 	case wire.KindNumber:
 		return r.number()
 	case wire.KindString:
-		b, err := r.scan.String(nil)
+		b, err := r.scan.String()
 		return Value{kind: TextValue, text: string(b)}, err
 	case wire.KindArray:
 		return r.array()
@@ -149,7 +149,7 @@ func (r *valueReader) object() (Value, error) {
 	v := Value{kind: ObjectValue}
 	r.depth++
 	for r.scan.More() {
-		key, err := r.scan.Key(nil)
+		key, err := r.scan.Key()
 		if err != nil || len(v.keys) == wire.MaxKeys {
 			return Value{}, errValue
 		}

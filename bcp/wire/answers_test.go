@@ -13,4 +13,3 @@ var (
 		`{"id":"q_topic","answer":"quarterly budget review with the finance team"}]}`)
 	category3 = []byte(`{"summary":"` + strings.TrimSuffix(strings.Repeat("the vendor asks to move ", 20), " ") + `"}`)
 )
-

@@ -25,7 +25,7 @@ func tokensOf(b []byte) ([]string, error) {
 			}
 			tokens = append(tokens, "{")
 			for s.More() {
-				key, err := s.Key(nil)
+				key, err := s.Key()
 				if err != nil {
 					return err
 				}
@@ -47,7 +47,7 @@ func tokensOf(b []byte) ([]string, error) {
 			}
 			tokens = append(tokens, "]")
 		case KindString:
-			text, err := s.String(nil)
+			text, err := s.String()
 			tokens = append(tokens, "string "+string(text))
 			return err
 		case KindNumber:
@@ -119,7 +119,7 @@ func FuzzAppendString(f *testing.F) {
 		noError(t, err)
 		b = b[1:]
 		s := NewScanner(b)
-		got, err := s.String(nil)
+		got, err := s.String()
 		if err != nil || string(got) != text || s.End() != nil {
 			t.Fatalf("%q: %q reads as %q: %v", text, b, got, err)
 		}

@@ -109,13 +109,12 @@ func (s *Scanner) More() bool {
 	return true
 }
 
-// Key reads the key of a member. Compare it byte for byte. The key is a part of the input, or
-// is appended to scratch[:0] where it has escapes; it is never longer than its spelling in
-// the input.
-func (s *Scanner) Key(scratch []byte) ([]byte, error) { return s.String(scratch) }
+// Key reads the key of a member. Compare it byte for byte. It is a part of the input, unless it
+// has escapes.
+func (s *Scanner) Key() ([]byte, error) { return s.String() }
 
 // String reads a string, and returns it as [Scanner.Key] does.
-func (s *Scanner) String(scratch []byte) ([]byte, error) {
+func (s *Scanner) String() ([]byte, error) {
 	b, err := s.spelling(KindString)
 	if err != nil || s.control(b) != nil {
 		return nil, s.err
@@ -123,8 +122,8 @@ func (s *Scanner) String(scratch []byte) ([]byte, error) {
 	if bytes.IndexByte(b, '\\') < 0 {
 		return b[1 : len(b)-1 : len(b)-1], nil
 	}
-	scratch, _ = jsontext.AppendUnquote(scratch[:0], b) // it was judged
-	return scratch, nil
+	text, _ := jsontext.AppendUnquote(nil, b) // it was judged
+	return text, nil
 }
 
 // Bool reads true or false.

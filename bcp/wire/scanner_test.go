@@ -217,11 +217,11 @@ func TestScannerReadsValues(t *testing.T) {
 	}
 	note(nil, s.ObjectStart())
 	for s.More() {
-		key, err := s.Key(nil)
+		key, err := s.Key()
 		note(key, err)
 		switch string(key) {
 		case "ab":
-			v, err := s.String(make([]byte, 0, 1))
+			v, err := s.String()
 			note(v, err)
 		case "n":
 			note(nil, s.ArrayStart())
@@ -253,7 +253,7 @@ func TestScannerKinds(t *testing.T) {
 	calls := map[Kind]func(*Scanner) error{
 		KindObject: (*Scanner).ObjectStart,
 		KindArray:  (*Scanner).ArrayStart,
-		KindString: func(s *Scanner) error { _, err := s.String(nil); return err },
+		KindString: func(s *Scanner) error { _, err := s.String(); return err },
 		KindNumber: func(s *Scanner) error { _, err := s.Int64(); return err },
 		KindBool:   func(s *Scanner) error { _, err := s.Bool(); return err },
 	}
@@ -288,7 +288,7 @@ func TestScannerRefusalIsFinal(t *testing.T) {
 	if !s.More() {
 		t.Fatal("no member")
 	}
-	if _, err := s.Key(nil); err != nil {
+	if _, err := s.Key(); err != nil {
 		t.Fatal(err)
 	}
 	_, first := s.Int64()
@@ -301,8 +301,8 @@ func TestScannerRefusalIsFinal(t *testing.T) {
 	if s.Kind() != KindInvalid {
 		t.Error("Kind after a refusal")
 	}
-	_, e1 := s.Key(nil)
-	_, e2 := s.String(nil)
+	_, e1 := s.Key()
+	_, e2 := s.String()
 	_, e3 := s.Int64()
 	_, e4 := s.Bool()
 	_, e5 := s.RawValue()
@@ -323,10 +323,10 @@ func TestReturnedSlicesAreClipped(t *testing.T) {
 	var got [][]byte
 	_ = s.ObjectStart()
 	for s.More() {
-		key, _ := s.Key(nil)
+		key, _ := s.Key()
 		got = append(got, key)
 		if s.Kind() == KindString {
-			text, _ := s.String(nil)
+			text, _ := s.String()
 			got = append(got, text)
 		} else {
 			raw, _ := s.RawValue()

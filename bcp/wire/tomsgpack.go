@@ -75,7 +75,7 @@ func (s *Scanner) packAll(dst []byte, kind Kind) ([]byte, error) {
 }
 
 func (s *Scanner) packText(dst []byte) ([]byte, error) {
-	text, err := s.String(nil)
+	text, err := s.String()
 	return append(AppendMsgpack(dst, MsgpackText, uint64(len(text))), text...), err
 }
 
