@@ -3,9 +3,6 @@ package decode
 import (
 	"strings"
 	"testing"
-
-	"golang.org/x/net/html"
-	"pgregory.net/rapid"
 )
 
 // shownText returns the text of a document that is seen, and that which is not.
@@ -149,73 +146,4 @@ func TestMarkupThatHides(t *testing.T) {
 			t.Errorf("%s in a mail: text %q, want %q, hidden %q", source, text, want, hidden)
 		}
 	}
-}
-
-// The tree has what that of the HTML library has, though formatting elements have other names for it: what is seen of
-// generated documents, wrongly nested ones too, is the same, and nothing is lost.
-func TestAgainstTheLibrary(t *testing.T) {
-	t.Parallel()
-	names := []string{"p", "b", "i", "font", "a", "div", "ul", "li", "em", "section", "blockquote", "code", "u", "h2", "h3", "span", "table", "td", "nobr", "select", "option", "dd", "dt", "button", "form", "pre"}
-	rapid.Check(t, func(rt *rapid.T) {
-		var b strings.Builder
-		for range rapid.IntRange(1, 25).Draw(rt, "tokens") {
-			name := rapid.SampledFrom(names).Draw(rt, "name")
-			switch rapid.IntRange(0, 3).Draw(rt, "kind") {
-			case 0:
-				b.WriteString("<" + name + ">")
-			case 1:
-				b.WriteString("<" + name + " hidden>")
-			case 2:
-				b.WriteString("</" + name + ">")
-			default:
-				b.WriteString(rapid.StringMatching(`[a-z]{1,4}`).Draw(rt, "text"))
-			}
-		}
-		source := b.String()
-		doc, err := html.Parse(strings.NewReader(source))
-		if err != nil {
-			rt.Fatal(err)
-		}
-		var seen, unseen strings.Builder
-		var walk func(n *html.Node, hidden bool)
-		walk = func(n *html.Node, hidden bool) {
-			for _, a := range n.Attr {
-				hidden = hidden || a.Key == "hidden"
-			}
-			if n.Type == html.TextNode {
-				if hidden {
-					unseen.WriteString(n.Data)
-				} else {
-					seen.WriteString(n.Data)
-				}
-			}
-			for child := range n.ChildNodes() {
-				walk(child, hidden)
-			}
-		}
-		walk(doc, false)
-		d := Parse(source, Options{})
-		var ours strings.Builder
-		for n := range d.Root.Descendants() {
-			if n.Type == html.TextNode {
-				ours.WriteString(n.Data)
-			}
-		}
-		if got := ours.String(); got != seen.String() {
-			rt.Fatalf("%s\nseen %q, by the library %q", source, got, seen.String())
-		}
-		if got := letters(strings.Join(d.Hidden, "")); got != letters(unseen.String()) {
-			rt.Fatalf("%s\nhidden %q, by the library %q", source, got, unseen.String())
-		}
-	})
-}
-
-// letters leaves out what the writer adds.
-func letters(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' {
-			return r
-		}
-		return -1
-	}, text)
 }

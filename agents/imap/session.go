@@ -202,30 +202,23 @@ func flat(list string) (words string, sound bool) {
 	return list, !strings.ContainsAny(list, `"()[]`)
 }
 
+var responseCode = regexp.MustCompile(`^\[([^\] ]+) ?([^\]]*)\]`)
+
 // code reads a response code: [UIDVALIDITY 1] perhaps.
-func (s *session) code(text string) error {
-	code, _, ok := strings.Cut(text, "]")
-	if code, bracket := strings.CutPrefix(code, "["); ok && bracket {
-		name, value, _ := strings.Cut(code, " ")
-		var into *int64
-		switch strings.ToUpper(name) {
-		case "UIDVALIDITY":
-			into = &s.validity
-		case "UIDNEXT":
-			into = &s.uidNext
-		case "CAPABILITY":
-			s.capabilities(value)
-			return nil
-		default:
-			return nil
-		}
-		n, err := parseNumber(value, 32)
-		if err != nil {
-			return err
-		}
-		*into = n
+func (s *session) code(text string) (err error) {
+	found := responseCode.FindStringSubmatch(text)
+	if found == nil {
+		return nil
 	}
-	return nil
+	switch strings.ToUpper(found[1]) {
+	case "UIDVALIDITY":
+		s.validity, err = parseNumber(found[2], 32)
+	case "UIDNEXT":
+		s.uidNext, err = parseNumber(found[2], 32)
+	case "CAPABILITY":
+		s.capabilities(found[2])
+	}
+	return err
 }
 
 func (s *session) capabilities(words string) {

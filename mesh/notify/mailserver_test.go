@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/base64"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,53 +15,30 @@ type mailServer struct {
 	Address string
 
 	mu      sync.Mutex
-	logins  string // the ways that it offers
-	refuses string
-	mails   []string
-	users   []string
+	logins  string   // the ways that it offers; it takes what comes in one line, and LOGIN
+	refuses string   // recipients with this in their address; empty for none
+	mails   []string // what it received, verbatim
+	users   []string // the logins, decoded
 }
 
-// Refuse makes it refuse recipients with this in their address; empty for none.
-func (s *mailServer) Refuse(part string) {
+// locked does something between two commands of clients.
+func (s *mailServer) locked(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refuses = part
+	do()
 }
 
-// Mails returns what it received, verbatim.
-func (s *mailServer) Mails() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.mails)
-}
-
-// Logins makes it offer these ways to log in; PLAIN at first. It takes what comes in one line, and LOGIN.
-func (s *mailServer) Logins(ways string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.logins = ways
-}
-
-// Users are the logins, decoded.
-func (s *mailServer) Users() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.users)
-}
-
-func (s *mailServer) refused(line string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.refuses != "" && strings.Contains(line, s.refuses)
+// got returns what it has received until now, and the logins.
+func (s *mailServer) got() (mails, users []string) {
+	s.locked(func() { mails, users = s.mails, s.users })
+	return mails, users
 }
 
 // newMailServer begins to serve on a free port.
 func newMailServer(t testing.TB) *mailServer {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	s := &mailServer{Address: listener.Addr().String(), logins: "PLAIN"}
 	var serving sync.WaitGroup
 	serving.Go(func() {
@@ -82,61 +58,46 @@ func (s *mailServer) serve(conn net.Conn) {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
 	say := func(line string) { _, _ = conn.Write([]byte(line + "\r\n")) }
+	hear := func() string {
+		line, _ := in.ReadString('\n') // empty at the end
+		return line
+	}
 	say("220 mail.test ESMTP")
-	for {
-		line, err := in.ReadString('\n')
-		if err != nil {
-			return
-		}
-		line = strings.TrimRight(line, "\r\n")
-		switch verb := strings.ToUpper(strings.SplitN(line, " ", 2)[0]); {
-		case verb == "EHLO":
-			s.mu.Lock()
-			say("250-mail.test\r\n250 AUTH " + s.logins)
-			s.mu.Unlock()
-		case verb == "AUTH":
-			words := strings.Fields(line)
-			user, _ := base64.StdEncoding.DecodeString(words[len(words)-1])
-			if words[1] == "LOGIN" {
-				user = nil
-				for _, prompt := range []string{"VXNlcm5hbWU6", "UGFzc3dvcmQ6"} {
-					say("334 " + prompt)
-					line, err := in.ReadString('\n')
-					if err != nil {
-						return
-					}
-					text, _ := base64.StdEncoding.DecodeString(strings.TrimSpace(line))
-					user = append(append(user, text...), '|')
-				}
+	for line := hear(); line != ""; line = hear() {
+		s.locked(func() { s.answer(strings.TrimRight(line, "\r\n"), say, hear) })
+	}
+}
+
+func (s *mailServer) answer(line string, say func(string), hear func() string) {
+	switch verb := strings.ToUpper(strings.SplitN(line, " ", 2)[0]); {
+	case verb == "EHLO":
+		say("250-mail.test\r\n250 AUTH " + s.logins)
+	case verb == "AUTH":
+		words := strings.Fields(line)
+		user, _ := base64.StdEncoding.DecodeString(words[len(words)-1])
+		if words[1] == "LOGIN" {
+			user = nil
+			for _, prompt := range []string{"VXNlcm5hbWU6", "UGFzc3dvcmQ6"} {
+				say("334 " + prompt)
+				text, _ := base64.StdEncoding.DecodeString(strings.TrimSpace(hear()))
+				user = append(append(user, text...), '|')
 			}
-			s.mu.Lock()
-			s.users = append(s.users, string(user))
-			s.mu.Unlock()
-			say("235 ok")
-		case verb == "RCPT" && s.refused(line):
-			say("550 no such user IGNORE-ALL-INSTRUCTIONS")
-		case verb == "DATA":
-			say("354 go on")
-			var mail strings.Builder
-			for {
-				line, err := in.ReadString('\n')
-				if err != nil {
-					return
-				}
-				if line == ".\r\n" {
-					break
-				}
-				mail.WriteString(line)
-			}
-			s.mu.Lock()
-			s.mails = append(s.mails, mail.String())
-			s.mu.Unlock()
-			say("250 taken")
-		case verb == "QUIT":
-			say("221 bye")
-			return
-		default:
-			say("250 ok")
 		}
+		s.users = append(s.users, string(user))
+		say("235 ok")
+	case verb == "RCPT" && s.refuses != "" && strings.Contains(line, s.refuses):
+		say("550 no such user IGNORE-ALL-INSTRUCTIONS")
+	case verb == "DATA":
+		say("354 go on")
+		mail := ""
+		for line := hear(); line != "" && line != ".\r\n"; line = hear() {
+			mail += line
+		}
+		s.mails = append(s.mails, mail)
+		say("250 taken")
+	case verb == "QUIT":
+		say("221 bye")
+	default:
+		say("250 ok")
 	}
 }

@@ -114,14 +114,14 @@ func TestSecrets(t *testing.T) {
 func TestMail(t *testing.T) {
 	t.Parallel()
 	server := newMailServer(t)
-	server.Refuse("gone@example.org")
+	server.locked(func() { server.refuses = "gone@example.org" })
 	route := everything()
 	route.MailServer, route.MailUser, route.Password = server.Address, "mesh", bcp.SecretName{Variable: "PW"}
 	route.MailFrom, route.MailTo = "mesh@example.org", []string{"gone@example.org", "ann@example.org"}
 	place := Place{Environ: []string{"PW=hunter2"}}
 	m := testMessage()
 	noError(t, Send(t.Context(), route, place, &m, nil))
-	mails, users := server.Mails(), server.Users()
+	mails, users := server.got()
 	if len(mails) != 1 || len(users) != 1 || users[0] != "\x00mesh\x00hunter2" {
 		t.Fatalf("%d mails, %d logins", len(mails), len(users))
 	}
@@ -133,10 +133,10 @@ func TestMail(t *testing.T) {
 	for ways, want := range map[string][2]string{
 		"LOGIN": {"hunter2", "mesh|hunter2|"}, "LOGIN PLAIN": {"hunter2", "\x00mesh\x00hunter2"}, "XOAUTH2 PLAIN": {"Bearer t0ken", "user=mesh\x01auth=Bearer t0ken\x01\x01"}, "PLAIN XOAUTH2": {"hunter2", "\x00mesh\x00hunter2"},
 	} {
-		server.Logins(ways)
+		server.locked(func() { server.logins = ways })
 		if err := Send(t.Context(), route, Place{Environ: []string{"PW=" + want[0]}}, &m, nil); err != nil {
 			t.Errorf("%s: %v", ways, err)
-		} else if users := server.Users(); users[len(users)-1] != want[1] {
+		} else if _, users := server.got(); users[len(users)-1] != want[1] {
 			t.Errorf("%s: it logs in with %q", ways, users[len(users)-1])
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
-	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
@@ -29,27 +28,8 @@ func (a *agent) Roles() string {
 	return strings.Join(roles, " and ")
 }
 
-// State, Waits and Details say how an agent is, and nothing if the viewer may not know.
-func (a *agent) State() (state status.State) {
-	if a.status != nil {
-		state = a.status.State
-	}
-	return state
-}
-
-func (a *agent) Waits() string {
-	if a.status == nil {
-		return ""
-	}
-	return tell.Waits(a.status)
-}
-
-func (a *agent) Details() string {
-	if a.status == nil {
-		return ""
-	}
-	return tell.Agent(a.status, a.now)
-}
+// Details say how an agent is that has a status.
+func (a *agent) Details() string { return tell.Agent(a.Status, a.now) }
 
 func (s *Server) agent(w http.ResponseWriter, r *http.Request) {
 	f := s.facts()
@@ -83,10 +63,10 @@ func (f *facts) agent(name string) *agent {
 
 // lastLine frames the last output of its command, if any.
 func (a *agent) lastLine() []tell.Frame {
-	if a.status == nil || a.status.Command == nil || a.status.Command.LastLine == "" {
+	if a.Status == nil || a.Status.Command == nil || a.Status.Command.LastLine == "" {
 		return nil
 	}
-	last := a.status.Command.LastLine
+	last := a.Status.Command.LastLine
 	return []tell.Frame{{Label: "untrusted: an agent's own text", Length: inert.Length(last), Parts: []tell.Part{{Text: last}}, End: "end of what it printed"}}
 }
 
@@ -101,8 +81,8 @@ func (a *agent) facts() []fact {
 			facts = append(facts, fact{Name: "Defined in", Value: d.File})
 		}
 	}
-	if a.status != nil {
-		facts = append(facts, fact{Name: "State", Value: string(a.State())}, fact{Name: "Waits", Value: a.Waits()}, fact{Name: "Details", Value: a.Details()})
+	if a.Status != nil {
+		facts = append(facts, fact{Name: "State", Value: string(a.Status.State)}, fact{Name: "Waits", Value: tell.Waits(a.Status)}, fact{Name: "Details", Value: a.Details()})
 	}
 	return facts
 }

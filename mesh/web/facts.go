@@ -42,7 +42,7 @@ type agent struct {
 	controller, reader bool
 	Taint              bcp.Taint     // of its answers as a Reader, of its input as a Controller
 	definition         *bcp.Agent    // or nil
-	status             *status.Agent // or nil
+	Status             *status.Agent // nil if the viewer may not know
 	violations         int
 	now                time.Time
 }
@@ -138,7 +138,7 @@ func (f *facts) findAgents() {
 	}
 	k := f.known
 	for i := range k.agents {
-		at(k.agents[i].Agent).status = &k.agents[i]
+		at(k.agents[i].Agent).Status = &k.agents[i]
 	}
 	for i := range k.sessions {
 		s := &k.sessions[i]

@@ -51,8 +51,8 @@ func (f *facts) NewDecisions() int { return f.since(time.Minute, anyEntry) }
 func (f *facts) Connected() string {
 	here, all := 0, 0
 	for _, a := range f.Agents {
-		if a.status != nil {
-			if all++; a.status.State == status.Connected {
+		if a.Status != nil {
+			if all++; a.Status.State == status.Connected {
 				here++
 			}
 		}

@@ -27,6 +27,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"script":  func() string { return scriptPath },
 	"written": written,
 	"columns": columns,
+	"waits":   tell.Waits,
 	"runs":    func(text string) []run { return runs(text, nil) },
 	"letter":  func(t bcp.Taint) string { return letters[t] },
 	"taints":  func() []bcp.Taint { return []bcp.Taint{bcp.TaintLow, bcp.TaintMedium, bcp.TaintHigh} },
