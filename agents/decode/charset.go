@@ -83,33 +83,21 @@ func declared(start []byte) string {
 	}
 	z := html.NewTokenizer(bytes.NewReader(start))
 	for {
-		switch z.Next() {
-		case html.ErrorToken:
+		kind := z.Next()
+		if kind == html.ErrorToken {
 			return ""
-		case html.StartTagToken, html.SelfClosingTagToken:
-			name, more := z.TagName()
-			if string(name) != "meta" {
-				continue
-			}
-			label, content, equivalent := "", "", false
-			for more {
-				var key, value []byte
-				key, value, more = z.TagAttr()
-				switch string(key) {
-				case "charset":
-					label = string(value)
-				case "content":
-					content = Label(string(value))
-				case "http-equiv":
-					equivalent = strings.EqualFold(string(value), "content-type")
-				}
-			}
-			if label == "" && equivalent {
-				label = content
-			}
-			if label != "" {
-				return inASCII(label)
-			}
+		}
+		tag := z.Token()
+		if tag.Data != "meta" || kind == html.EndTagToken {
+			continue
+		}
+		label, _ := attribute(tag.Attr, "charset")
+		if of, _ := attribute(tag.Attr, "http-equiv"); label == "" && strings.EqualFold(of, "content-type") {
+			content, _ := attribute(tag.Attr, "content")
+			label = Label(content)
+		}
+		if label != "" {
+			return inASCII(label)
 		}
 	}
 }

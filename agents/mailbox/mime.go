@@ -176,46 +176,30 @@ func withoutComments(s string) string {
 // split returns the bodies between the separators of a multipart, what stands in front of them and
 // after them, and whether the last one is closed. There are at most so many.
 func split(body []byte, boundary string, most int) (parts [][]byte, before, after []byte, closed, more bool) {
-	delimiter := []byte("--" + boundary)
-	start, at := -1, 0 // of the part
-	finish := func(end int) {
-		part := body[start:end]
-		part = bytes.TrimSuffix(bytes.TrimSuffix(part, []byte("\n")), []byte("\r")) // it belongs to the separator
-		parts = append(parts, part)
+	separator, err := regexp.Compile(`(?m)^--` + regexp.QuoteMeta(boundary) + `(--)?[ \t\r\f\v]*(?:\n|\z)`)
+	if err != nil { // it is not UTF-8
+		return nil, body, nil, false, false
 	}
-	for at < len(body) {
-		next := len(body)
-		if i := bytes.IndexByte(body[at:], '\n'); i >= 0 {
-			next = at + i + 1
+	found := separator.FindAllSubmatchIndex(body, most+2)
+	before = body
+	for i, at := range found {
+		end := len(body)
+		if i == 0 {
+			before = body[:at[0]]
 		}
-		rest, ok := bytes.CutPrefix(body[at:next], delimiter)
-		if !ok {
-			at = next
-			continue
+		if i+1 < len(found) {
+			end = found[i+1][0]
 		}
-		rest, last := bytes.CutPrefix(rest, []byte("--"))
-		if len(bytes.TrimSpace(rest)) > 0 {
-			at = next
-			continue
-		}
-		if start >= 0 {
-			finish(at)
-		} else {
-			before = body[:at]
-		}
-		if last {
-			return parts, before, body[next:], true, false
-		}
-		if len(parts) == most {
+		switch {
+		case at[2] >= 0:
+			return parts, before, body[at[1]:], true, false
+		case len(parts) == most:
 			return parts, before, nil, true, true
 		}
-		start, at = next, next
+		part := bytes.TrimSuffix(body[at[1]:end], []byte("\n"))
+		parts = append(parts, bytes.TrimSuffix(part, []byte("\r"))) // the line end belongs to the separator
 	}
-	if start >= 0 {
-		finish(len(body))
-		return parts, before, nil, false, false
-	}
-	return nil, body, nil, false, false
+	return parts, before, nil, false, false
 }
 
 // decodeTransfer returns the bytes of a body in its transfer encoding.
@@ -265,26 +249,21 @@ func cutFooter(body []byte) (data, footer []byte) {
 // characters than white space are left out, and make it unsound.
 func decodeBase64(text []byte) (decoded []byte, sound bool) {
 	sound = true
-	clean := make([]byte, 0, len(text))
-	decoded = make([]byte, 0, base64.RawStdEncoding.DecodedLen(len(text)))
-	flush := func() {
-		if len(clean)%4 == 1 {
-			clean, sound = clean[:len(clean)-1], false
-		}
-		decoded, _ = base64.RawStdEncoding.AppendDecode(decoded, clean)
-		clean = clean[:0]
-	}
-	for _, c := range text {
+	clean := bytes.Map(func(r rune) rune {
 		switch {
-		case inAlphabet(c):
-			clean = append(clean, c)
-		case c == '=':
-			flush()
-		case c != '\n' && c != '\r' && c != ' ' && c != '\t':
+		case r == '=', r < utf8.RuneSelf && inAlphabet(byte(r)):
+			return r
+		case r != '\n' && r != '\r' && r != ' ' && r != '\t':
 			sound = false
 		}
+		return -1
+	}, text)
+	for piece := range bytes.SplitSeq(clean, []byte("=")) {
+		if len(piece)%4 == 1 {
+			piece, sound = piece[:len(piece)-1], false
+		}
+		decoded, _ = base64.RawStdEncoding.AppendDecode(decoded, piece)
 	}
-	flush()
 	return decoded, sound
 }
 
