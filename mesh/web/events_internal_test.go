@@ -54,9 +54,7 @@ func nextMessage(t *testing.T, lines *bufio.Scanner) (m news) {
 // covers P2.5, A-FAKEUI
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	s := newSite("\x1b]0;x\x07\u202e<script>alert(1)</script>")
-	s.logins.renew()
-	cookie := s.logIn(t, s.codes[0])
+	s, cookie := loggedIn(t, "\x1b]0;x\x07\u202e<script>alert(1)</script>")
 	server := httptest.NewServer(s.http.Handler)
 	t.Cleanup(server.Close)
 	for _, header := range []map[string]string{{"Sec-Fetch-Site": ""}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "none"}} {

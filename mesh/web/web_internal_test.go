@@ -147,6 +147,26 @@ func (s *site) logIn(t *testing.T, code string) string {
 	return cookieOf(cookies[0])
 }
 
+// loggedIn is a site where a text is whatever an agent chose, and the cookie of a session.
+func loggedIn(t *testing.T, text string) (*site, string) {
+	t.Helper()
+	s := newSite(text)
+	s.logins.renew()
+	cookie := s.logIn(t, s.codes[0])
+	if cookie == "" {
+		t.Fatal("the code was refused")
+	}
+	return s, cookie
+}
+
+// shows returns a page.
+func (s *site) shows(t *testing.T, path, cookie string) string {
+	t.Helper()
+	body, err := io.ReadAll(s.do(request("GET", path, cookie, nil)).Body)
+	noError(t, err)
+	return string(body)
+}
+
 func cookieOf(c *http.Cookie) string { return strings.Trim(c.Path, "/") + " " + c.Value }
 
 var pagesShown = []string{"/", "/approvals", "/approvals/i1", "/agents", "/agents/mailer", "/agents/main", "/agents/x", "/sessions", "/audit?id=x", "/audit", "/audit?page=2", "/audit?agent=main&kind=ask", "/audit?verdict=none",
@@ -158,12 +178,7 @@ var pagesShown = []string{"/", "/approvals", "/approvals/i1", "/agents", "/agent
 // covers A-FAKEUI
 func TestRoutes(t *testing.T) {
 	t.Parallel()
-	s := newSite("x")
-	s.logins.renew()
-	cookie := s.logIn(t, s.codes[0])
-	if cookie == "" {
-		t.Fatal("the code was refused")
-	}
+	s, cookie := loggedIn(t, "x")
 	paths := slices.Clone(pagesShown)
 	for _, pattern := range slices.AppendSeq(slices.Collect(maps.Keys(s.inner())), maps.Keys(s.routes())) {
 		_, path, ok := strings.Cut(pattern, " ")
@@ -243,9 +258,7 @@ func TestForeignRequests(t *testing.T) {
 // covers A-FAKEUI, A-PLACE
 func TestSessionIsOfItsPlace(t *testing.T) {
 	t.Parallel()
-	s := newSite("x")
-	s.logins.renew()
-	first := s.logIn(t, s.codes[0])
+	s, first := loggedIn(t, "x")
 	second := s.logIn(t, s.codes[1])
 	place, value, _ := strings.Cut(first, " ")
 	other, _, _ := strings.Cut(second, " ")
@@ -269,10 +282,8 @@ func TestSessionIsOfItsPlace(t *testing.T) {
 		}
 	}
 	// All links of a page stay in its place.
-	page, err := io.ReadAll(s.do(request("GET", "/", first, nil)).Body)
-	noError(t, err)
-	for _, link := range regexp.MustCompile(`(?:href|action)="([^"]*)"`).FindAllSubmatch(page, -1) {
-		if to := string(link[1]); to != "#main" && to != stylePath && !strings.HasPrefix(to, "/"+place+"/") {
+	for _, link := range regexp.MustCompile(`(?:href|action)="([^"]*)"`).FindAllStringSubmatch(s.shows(t, "/", first), -1) {
+		if to := link[1]; to != "#main" && to != stylePath && !strings.HasPrefix(to, "/"+place+"/") {
 			t.Errorf("a link to %s", to)
 		}
 	}
@@ -320,9 +331,8 @@ func TestLogin(t *testing.T) {
 		t.Error("an empty code logs in before there is one")
 	}
 	first := len(s.codes) - 1 // the refusal announced one
-	shown, err := io.ReadAll(s.do(request("GET", "/login?code="+s.codes[first], "", nil)).Body)
-	if err != nil || !strings.Contains(string(shown), `value="`+s.codes[first]+`"`) || len(s.codes) != first+1 {
-		t.Errorf("the address with a code does not show it, or uses it up: %s %v", shown, err)
+	if shown := s.shows(t, "/login?code="+s.codes[first], ""); !strings.Contains(shown, `value="`+s.codes[first]+`"`) || len(s.codes) != first+1 {
+		t.Errorf("the address with a code does not show it, or uses it up: %s", shown)
 	}
 	cookie := s.logIn(t, s.codes[first])
 	if !in(cookie) || in(cookie+"x") || in("") {
@@ -590,15 +600,12 @@ func TestHistory(t *testing.T) {
 // Every list says when no new decisions come, and no more once they do.
 func TestFault(t *testing.T) {
 	t.Parallel()
-	s := newSite("x")
-	s.logins.renew()
-	cookie := s.logIn(t, s.codes[0])
+	s, cookie := loggedIn(t, "x")
 	check := func(want string) {
 		t.Helper()
 		for _, path := range []string{"/", "/agents", "/sessions", "/audit", alertsPath, "/channels/main/mailer", "/decisions/1"} {
-			body, err := io.ReadAll(s.do(request("GET", path, cookie, nil)).Body)
-			noError(t, err)
-			if fault := strings.Contains(string(body), `class="fault"`); fault != (want != "") || !strings.Contains(string(body), want) {
+			body := s.shows(t, path, cookie)
+			if fault := strings.Contains(body, `class="fault"`); fault != (want != "") || !strings.Contains(body, want) {
 				t.Errorf("%s does not say %q: %s", path, want, body)
 			}
 		}
@@ -650,11 +657,6 @@ func TestStory(t *testing.T) {
 	t.Parallel()
 	s := newSite("x")
 	s.logins.renew()
-	body := func(r *http.Response) string {
-		b, err := io.ReadAll(r.Body)
-		noError(t, err)
-		return string(b)
-	}
 	entered := func() *http.Response {
 		return s.do(request("POST", "/login", "", url.Values{"token": {s.codes[len(s.codes)-1]}}))
 	}
@@ -663,7 +665,7 @@ func TestStory(t *testing.T) {
 		t.Errorf("the login leads to %q", to)
 	}
 	cookie := cookieOf(in.Cookies()[0])
-	page := body(s.do(request("GET", storyPath, cookie, nil)))
+	page := s.shows(t, storyPath, cookie)
 	for _, row := range []string{`attacker wants</th><td class="number">3</td><td class="number">1</td>`, `planted instruction</th><td class="number">2</td><td class="number">1</td>`, "until a person has decided"} {
 		if !strings.Contains(page, row) {
 			t.Errorf("the story has no %q:\n%s", row, page)
@@ -677,7 +679,7 @@ func TestStory(t *testing.T) {
 	if to := in.Header.Get("Location"); to != in.Cookies()[0].Path {
 		t.Errorf("the login leads to %q", to)
 	}
-	if page := body(s.do(request("GET", "/", cookie, nil))); strings.Contains(page, storyPath) {
+	if page := s.shows(t, "/", cookie); strings.Contains(page, storyPath) {
 		t.Error("the menu has a story")
 	}
 }
@@ -685,12 +687,9 @@ func TestStory(t *testing.T) {
 // Whoever has no definitions sees what is left for pushes, too.
 func TestBudgetsWithoutDefinitions(t *testing.T) {
 	t.Parallel()
-	s := newSite("x")
+	s, cookie := loggedIn(t, "x")
 	s.mesh.Load().Definition = func() *bcp.Mesh { return nil }
-	s.logins.renew()
-	page, err := io.ReadAll(s.do(request("GET", "/channels/main/mailer", s.logIn(t, s.codes[0]), nil)).Body)
-	noError(t, err)
-	if of := string(page); !strings.Contains(of, "<td>queries</td>") || !strings.Contains(of, "<td>pushes</td>") {
+	if of := s.shows(t, "/channels/main/mailer", cookie); !strings.Contains(of, "<td>queries</td>") || !strings.Contains(of, "<td>pushes</td>") {
 		t.Error(of)
 	}
 }
