@@ -264,8 +264,7 @@ func TestAccountsPush(t *testing.T) {
 func (x *exported) half(name string) {
 	x.t.Helper()
 	def := must(meshdir.Folder{Dir: x.dir}.Load())(x.t)
-	b, err := accounts.CompileCluster(x.store(), subjects.Permissions(def), time.Now())
-	noError(x.t, err)
+	b := must(accounts.CompileCluster(x.store(), subjects.Permissions(def), time.Now()))(x.t)
 	h := must(keys.OpenHand(keys.PushFlags{URL: x.cluster.NodeURL(0), Creds: filepath.Join(x.files, keys.ExportedSystem)}))(x.t)
 	defer h.Close()
 	account, _ := b.Account(name)

@@ -12,13 +12,11 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 )
 
 const (
@@ -100,7 +98,7 @@ func TestCellKilledByAMail(t *testing.T) {
 	self := must(os.Executable())(t)
 	program, dir := filepath.Join(folder, fragileMesh), filepath.Join(folder, "desk")
 	copyProgram(t, self, program)
-	for name, text := range map[string]string{
+	writeFiles(t, dir, map[string]string{
 		"mesh.yaml":        "models:\n- {name: scripted, provider: script, model: script.jsonl}\n",
 		"script.jsonl":     `{"when": {"turn": 1}, "call": {"name": "mailbox_list", "args": {}}}` + "\n" + `{"when": {"tool_result": "set aside: reading it has ended"}, "call": {"name": "answer", "args": {"breaking": true}}}` + "\n",
 		"mail/cur/1.fatal": fatalMail,
@@ -108,39 +106,15 @@ func TestCellKilledByAMail(t *testing.T) {
 		"mail/new/.keep":   "",
 		"agents/main.md":   "---\nname: main\nbcp_channels:\n- {peer: reader, role: controller, max_category: 1, budget_bits: 100}\n---\n",
 		"agents/reader.md": "---\nname: reader\ncommand: builtin\nsandbox: none\ntools: [mailbox]\nmailbox: mail\nmodel: scripted\nbcp_channels:\n- {peer: main, role: reader}\n---\nYou read mail.\n",
-	} {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		noError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		noError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	log := must(os.Create(filepath.Join(folder, "log")))(t)
-	defer func() { _ = log.Close() }()
-	ready := filepath.Join(folder, "ready")
-	up := &exec.Cmd{Path: program, Args: []string{program, "up", dir, "--log-level", "info", "--listen", clustertest.FreeAddress(t), "--ready-file", ready}, Stdout: log, Stderr: log}
-	noError(t, up.Start())
-	defer func() {
-		_ = up.Process.Kill()
-		_ = up.Wait()
-	}()
-	said := func() string {
-		b := readFile(t, log.Name())
-		return string(b)
-	}
-	for deadline := time.Now().Add(clustertest.Patience); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(ready); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the mesh does not start:\n%s", said())
-		}
-	}
+	})
+	up := startUp(t, program, "", filepath.Join(folder, "log"), os.Environ(), dir, "--log-level", "info", "--listen", "127.0.0.1:0")
 	for range 2 {
 		if got := execute(t, "", "query", "reader", "--boolean", "breaking", "--as", "main", "--dir", dir, "--wait", "2m"); got.code != cli.ExitOK || !strings.Contains(got.stdout, `{"breaking":true}`) {
-			t.Errorf("%+v\n%s", got, said())
+			t.Errorf("%+v\n%s", got, up.said())
 		}
 	}
-	if n := strings.Count(said(), "the cell of reader has ended"); n != 1 {
-		t.Errorf("%d cells ended:\n%s", n, said())
+	if n := strings.Count(up.said(), "the cell of reader has ended"); n != 1 {
+		t.Errorf("%d cells ended:\n%s", n, up.said())
 	}
 	b, err := os.ReadFile(filepath.Join(dir, ".bcpmesh", "aside", "reader"))
 	if err != nil || !strings.Contains(string(b), fatalInput()) || strings.Count(strings.TrimSpace(string(b)), "\n") > 0 {

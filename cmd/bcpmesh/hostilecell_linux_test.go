@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,7 +23,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/cell"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 )
 
 // hostileMesh is a copy of this program whose cells are hostile: a keeper starts the program
@@ -201,15 +199,11 @@ func TestHostileCell(t *testing.T) {
 	noError(t, err)
 	const budget = 5000
 	dir := filepath.Join(folder, "desk")
-	for name, text := range map[string]string{
+	writeFiles(t, dir, map[string]string{
 		"mesh.yaml":        "auditors: [sec]\nmodels:\n- {name: small, provider: openai, model: x, base_url: 'http://" + address + "/v1'}\n",
 		"agents/main.md":   "---\nname: main\nbcp_channels:\n- {peer: reader, role: controller, max_category: 1, budget_bits: 100}\n---\n",
 		"agents/reader.md": fmt.Sprintf("---\nname: reader\ncommand: builtin\nmodel: small\ntools: [web_fetch]\nnetwork: ['%s']\nstart_urls: ['http://%s/start']\nlinks_only: true\negress_budget_bits: 10000\ntoken_budget: %d\nmax_output_tokens: 16\nbcp_channels:\n- {peer: main, role: reader}\n---\n%s\n", address, address, budget, instructions),
-	} {
-		path := filepath.Join(dir, name)
-		noError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		noError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
+	})
 	var spent int64
 	for round := range 2 {
 		log := filepath.Join(folder, fmt.Sprintf("log%d", round))
@@ -246,40 +240,13 @@ func TestHostileCell(t *testing.T) {
 // answered a question, and returns what was logged.
 func upWithHostileCells(t *testing.T, program, dir, log string) string {
 	t.Helper()
-	out := must(os.Create(log))(t)
-	defer func() { _ = out.Close() }()
-	ready := log + ".ready"
-	up := &exec.Cmd{Path: program, Args: []string{program, "up", dir, "--log-level", "info", "--listen", clustertest.FreeAddress(t), "--ready-file", ready}, Stdout: out, Stderr: out}
-	noError(t, up.Start())
-	ended := make(chan struct{})
-	go func() {
-		_ = up.Wait()
-		close(ended)
-	}()
-	defer func() {
-		_ = up.Process.Kill()
-		<-ended
-	}()
-	read := func() string {
-		said := readFile(t, log)
-		return string(said)
-	}
-	for deadline := time.Now().Add(clustertest.Patience); !strings.Contains(read(), "tried all"); time.Sleep(20 * time.Millisecond) {
-		select {
-		case <-ended:
-			t.Fatalf("the mesh ended:\n%s", read())
-		default:
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the cell did not come to its end:\n%s", read())
-		}
-	}
+	up := startUp(t, program, "", log, os.Environ(), dir, "--log-level", "info", "--listen", "127.0.0.1:0")
+	up.await("the cell did not come to its end", func() bool { return strings.Contains(up.said(), "tried all") })
 	if got := execute(t, "", "query", "reader", "--boolean", "breaking", "--as", "main", "--dir", dir); got.code != cli.ExitOK || !strings.Contains(got.stdout, `{"breaking":true}`) {
 		t.Errorf("%+v", got)
 	}
-	noError(t, up.Process.Signal(os.Interrupt))
-	<-ended
-	return read()
+	up.end(os.Interrupt)
+	return up.said()
 }
 
 func copyProgram(t *testing.T, from, to string) {

@@ -189,8 +189,7 @@ func startErrands(t *testing.T, store *accounts.Store, folder, url string) *erra
 func (e *errands) connect(t *testing.T, name bcp.AgentName, role bcp.Role) *agents.Connection {
 	t.Helper()
 	creds := must(e.store.Issue(name, role, time.Hour))(t)
-	c, err := agents.Connect(t.Context(), e.url, agents.CredsText(creds.Text()), agents.Options{Name: name, Attempt: retryAfter, MaxWait: 50 * time.Millisecond})
-	noError(t, err)
+	c := must(agents.Connect(t.Context(), e.url, agents.CredsText(creds.Text()), agents.Options{Name: name, Attempt: retryAfter, MaxWait: 50 * time.Millisecond}))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -226,8 +225,7 @@ func (e *errands) serveKeyed(t *testing.T) {
 func (e *errands) serveOnce(t *testing.T) {
 	t.Helper()
 	creds := must(e.store.Issue("once", bcp.RoleTool, time.Hour))(t)
-	conn, err := nats.Connect(e.url, nats.UserCredentialBytes(creds.Text()), nats.MaxReconnects(-1), nats.ReconnectWait(5*time.Millisecond))
-	noError(t, err)
+	conn := must(nats.Connect(e.url, nats.UserCredentialBytes(creds.Text()), nats.MaxReconnects(-1), nats.ReconnectWait(5*time.Millisecond)))(t)
 	t.Cleanup(conn.Close)
 	must(conn.Subscribe(subjects.CallsOf("once"), func(m *nats.Msg) {
 		var call agents.Call

@@ -42,11 +42,9 @@ type probe struct {
 
 func gatewayPod(t *testing.T) pod {
 	t.Helper()
-	file, err := os.Open("../../docs/production/kubernetes.yaml")
-	noError(t, err)
+	file := must(os.Open("../../docs/production/kubernetes.yaml"))(t)
 	defer func() { _ = file.Close() }() // it is only read
-	documents, err := yaml.NewLoader(file)
-	noError(t, err)
+	documents := must(yaml.NewLoader(file))(t)
 	var set struct {
 		Spec struct {
 			Template struct {

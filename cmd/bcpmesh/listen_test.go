@@ -18,8 +18,7 @@ import (
 func ownCertificate(t *testing.T, folder string, names ...string) (cert, key string) {
 	t.Helper()
 	authority := must(accounts.OpenAuthority(t.TempDir(), time.Now()))(t)
-	issued, err := authority.Issue(names, time.Now())
-	noError(t, err)
+	issued := must(authority.Issue(names, time.Now()))(t)
 	der := must(x509.MarshalPKCS8PrivateKey(issued.PrivateKey))(t)
 	cert, key = filepath.Join(folder, "own.pem"), filepath.Join(folder, "own.key")
 	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: issued.Certificate[0]}, key: {Type: "PRIVATE KEY", Bytes: der}} {

@@ -65,8 +65,7 @@ func TestMCPWaitsForItsMesh(t *testing.T) {
 	start := func() (*exec.Cmd, io.WriteCloser, io.ReadCloser) {
 		program := exec.Command("bcpmesh", "mcp", "--creds", creds("main"), "--url", "nats://"+address)
 		in := must(program.StdinPipe())(t)
-		out, err := program.StdoutPipe()
-		noError(t, err)
+		out := must(program.StdoutPipe())(t)
 		talk := must(program.StderrPipe())(t)
 		noError(t, program.Start())
 		line, err := bufio.NewReader(talk).ReadString('\n')

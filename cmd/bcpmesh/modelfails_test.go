@@ -17,6 +17,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 )
 
 // aKey is in no output of anything.
@@ -90,7 +92,7 @@ func TestModelThatFailsIsSeen(t *testing.T) {
 			c.run(ctx, "bcpmesh init desk --model openai/qwen3 --endpoint "+strings.Replace(server.URL, "127.0.0.1", "localhost", 1)+"/v1")
 			c.run(ctx, "cd desk")
 			c.run(ctx, `sed -i -e 's/base_url: /key: "env:MODEL_KEY", base_url: /' mesh.yaml`)
-			log := startDesk(ctx, t, c)
+			up := startUp(t, "bcpmesh", c.dir, filepath.Join(t.TempDir(), "log"), c.env, "--listen", "127.0.0.1:0")
 			out, err := c.command(ctx, "bcpmesh query researcher --boolean breaking --wait 4s").CombinedOutput()
 			if err == nil || !strings.Contains(string(out), "researcher cannot answer: its model fails since ") || !strings.Contains(string(out), ": "+p.why) || !strings.Contains(string(out), p.says) {
 				t.Errorf("query: %v\n%s", err, out)
@@ -121,7 +123,7 @@ func TestModelThatFailsIsSeen(t *testing.T) {
 			} else {
 				eventually(ctx, t, c, "bcpmesh inbox --wait 1s", `{"breaking":true}`)
 			}
-			said := log()
+			said := up.said()
 			for text, want := range map[string]int{"an agent's model did not answer": 1, "the model of an agent works again": 1, aKey: 0, "obey-me": 0, "\x1b": 0} {
 				if n := strings.Count(said, text); n != want {
 					t.Errorf("the log has %q %d times:\n%s", text, n, said)
@@ -144,40 +146,56 @@ func unwrapped(table []byte) string {
 	return strings.Join(strings.Fields(strings.NewReplacer("│", " ", "\n", " ").Replace(string(table))), " ")
 }
 
-// startDesk starts the mesh of the terminal's folder, and returns what its log has at the level that is the default.
-func startDesk(ctx context.Context, t *testing.T, c *terminal) (log func() string) {
+// up is bcpmesh up in a process of its own, which is killed at the end of the test.
+type up struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	log   string // what it prints is added to this file
+	ended chan struct{}
+}
+
+// startUp starts it in a folder, as a program, and waits until its mesh is ready.
+func startUp(t *testing.T, program, dir, log string, env []string, flags ...string) *up {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "up.log")
-	file := must(os.Create(name))(t)
-	up := exec.CommandContext(ctx, "bcpmesh", "up", "--listen", "127.0.0.1:0", "--ready-file", "ready.json")
-	up.Dir, up.Env, up.Stderr = c.dir, c.env, file
-	up.Cancel = func() error { return up.Process.Signal(os.Interrupt) }
-	up.WaitDelay = 20 * time.Second
-	noError(t, up.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- up.Wait() }()
-	t.Cleanup(func() {
-		_ = up.Process.Signal(os.Interrupt)
-		<-ended
-		_ = file.Close()
+	u := &up{t, exec.Command(program, append([]string{"up", "--ready-file", log + ".ready"}, flags...)...), log, make(chan struct{})}
+	file := must(os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))(t)
+	defer func() { _ = file.Close() }() // the process has its own
+	_ = os.Remove(log + ".ready")       // of the one before
+	u.cmd.Dir, u.cmd.Env, u.cmd.Stdout, u.cmd.Stderr = dir, env, file, file
+	noError(t, u.cmd.Start())
+	go func() {
+		defer close(u.ended)
+		_ = u.cmd.Wait() // it is killed
+	}()
+	t.Cleanup(func() { u.end(os.Kill) })
+	u.await("the mesh does not start", func() bool {
+		_, err := os.Stat(log + ".ready")
+		return err == nil
 	})
-	for {
-		if _, err := os.Stat(filepath.Join(c.dir, "ready.json")); err == nil {
-			break
+	return u
+}
+
+// await waits until something is so.
+func (u *up) await(otherwise string, so func() bool) {
+	u.t.Helper()
+	for deadline := time.Now().Add(clustertest.Patience); !so(); time.Sleep(10 * time.Millisecond) {
+		select {
+		case <-u.ended:
+			u.t.Fatalf("the mesh ended:\n%s", u.said())
+		default:
 		}
-		if len(ended) > 0 {
-			text, _ := os.ReadFile(name)
-			t.Fatalf("the mesh does not start:\n%s", text)
+		if time.Now().After(deadline) {
+			u.t.Fatalf("%s:\n%s", otherwise, u.said())
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
-	return func() string {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return fmt.Sprint(err)
-		}
-		return string(text)
-	}
+}
+
+func (u *up) said() string { return string(readFile(u.t, u.log)) }
+
+// end ends the process by a signal.
+func (u *up) end(by os.Signal) {
+	_ = u.cmd.Process.Signal(by) // it may have ended
+	<-u.ended
 }
 
 // completions answers as a server of Chat Completions does, with a call of the tool answer.

@@ -120,8 +120,7 @@ func TestModelKeyStaysWithTheKeeper(t *testing.T) {
 	}
 
 	text := must(c.command(ctx, `sed 's/.*"pid":\([0-9]*\).*/\1/' .bcpmesh/mesh.json`).Output())(t)
-	mesh, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	noError(t, err)
+	mesh := must(strconv.Atoi(strings.TrimSpace(string(text))))(t)
 	cells := 0
 	for keeper, line := range children(t, mesh) {
 		if !strings.Contains(line, "agent run") {
@@ -146,7 +145,7 @@ func TestModelKeyStaysWithTheKeeper(t *testing.T) {
 	}
 
 	var with []string
-	err = filepath.WalkDir(c.dir, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(c.dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return nil // it is gone
 		}

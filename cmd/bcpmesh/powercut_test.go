@@ -126,8 +126,7 @@ func cutPower(t *testing.T, settings string) (lost int, first error) {
 // holdsKeys reports whether a state has sealing keys on its disk.
 func holdsKeys(t *testing.T, state string) bool {
 	t.Helper()
-	blocks, err := filepath.Glob(filepath.Join(state, "jetstream", "jetstream", "*", "streams", jetstream.KeyStream, "msgs", "*.blk"))
-	noError(t, err)
+	blocks := must(filepath.Glob(filepath.Join(state, "jetstream", "jetstream", "*", "streams", jetstream.KeyStream, "msgs", "*.blk")))(t)
 	for _, name := range blocks {
 		if info, err := os.Stat(name); err == nil && info.Size() > 0 {
 			return true

@@ -114,6 +114,16 @@ func must[T any](value T, err error) func(testing.TB) T {
 	}
 }
 
+// writeFiles writes files into a folder, with the folders above them.
+func writeFiles(t testing.TB, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		noError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		noError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+}
+
 // readFile returns what is in a file that has to be there.
 func readFile(t testing.TB, name string) []byte {
 	t.Helper()

@@ -272,8 +272,7 @@ func (c *traffic) approveAll(person *agents.Approver) error {
 func approver(t *testing.T, store *accounts.Store, url string) *agents.Approver {
 	t.Helper()
 	creds := must(store.Issue(bcp.Operator, bcp.RoleApprover, time.Hour))(t)
-	conn, err := agents.Connect(t.Context(), url, agents.CredsText(creds.Text()), agents.Options{Name: bcp.Operator, Encoding: bcp.JSON, Attempt: retryAfter, MaxWait: 50 * time.Millisecond})
-	noError(t, err)
+	conn := must(agents.Connect(t.Context(), url, agents.CredsText(creds.Text()), agents.Options{Name: bcp.Operator, Encoding: bcp.JSON, Attempt: retryAfter, MaxWait: 50 * time.Millisecond}))(t)
 	t.Cleanup(conn.Close)
 	return agents.NewApprover(conn)
 }

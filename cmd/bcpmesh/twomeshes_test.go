@@ -120,8 +120,7 @@ func reachNothing(t *testing.T, meshes map[string]*clusterMesh) {
 			}
 		}
 		join := func(options ...nats.Option) {
-			conn, err := nats.Connect(x.cluster.NodeURL(0), append(options, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))...)
-			noError(t, err)
+			conn := must(nats.Connect(x.cluster.NodeURL(0), append(options, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))...))(t)
 			t.Cleanup(conn.Close)
 			for _, subject := range hears {
 				must(conn.Subscribe(subject, func(m *nats.Msg) {

@@ -63,8 +63,7 @@ func systemCalls(t *testing.T) map[string]uint32 {
 	list := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}", "golang.org/x/sys/unix")
 	list.Dir = "../.."
 	folder := must(list.Output())(t)
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(strings.TrimSpace(string(folder)), "zsysnum_linux_"+runtime.GOARCH+".go"), nil, 0)
-	noError(t, err)
+	file := must(parser.ParseFile(token.NewFileSet(), filepath.Join(strings.TrimSpace(string(folder)), "zsysnum_linux_"+runtime.GOARCH+".go"), nil, 0))(t)
 	calls := map[string]uint32{}
 	ast.Inspect(file, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.ValueSpec); ok {

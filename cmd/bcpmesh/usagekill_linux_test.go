@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -32,35 +31,12 @@ import (
 
 // killable is a mesh in a process of its own, with its agents.
 type killable struct {
-	t            *testing.T
-	dir, address string
-	env          []string // beside ours
-	cmd          *exec.Cmd
-	log          *os.File
+	*up
+	start func() *up // another one, when this one has ended
+	dir   string
 }
 
-func (k *killable) start() {
-	k.t.Helper()
-	ready := filepath.Join(k.t.TempDir(), "ready.json")
-	k.cmd = exec.Command("bcpmesh", "up", k.dir, "--listen", k.address, "--ready-file", ready)
-	k.cmd.Stdout, k.cmd.Stderr = k.log, k.log
-	k.cmd.Env = append(os.Environ(), k.env...)
-	noError(k.t, k.cmd.Start())
-	for deadline := time.Now().Add(clustertest.Patience); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(ready); err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			said, _ := os.ReadFile(k.log.Name())
-			k.t.Fatalf("the mesh is not ready: %s", said)
-		}
-	}
-}
-
-func (k *killable) kill() {
-	_ = k.cmd.Process.Kill()
-	_ = k.cmd.Wait()
-}
+func (k *killable) kill() { k.end(os.Kill) }
 
 // processes are the keepers of the mesh, and their cells.
 func (k *killable) processes() (keepers, cells []int) {
@@ -89,14 +65,14 @@ func newKillable(t *testing.T, endpoint, more string, env ...string) (k *killabl
 		file = filepath.Join(dir, "mesh.yaml")
 		noError(t, os.WriteFile(file, append(readFile(t, file), "\nallow_addresses: [127.0.0.0/8]\n"...), 0o600))
 	}
-	log := must(os.Create(filepath.Join(t.TempDir(), "log")))(t)
-	t.Cleanup(func() { _ = log.Close() })
-	k = &killable{t: t, dir: dir, address: clustertest.FreeAddress(t), env: append(env, "OPENAI_API_KEY=k-123"), log: log}
-	k.start()
-	t.Cleanup(k.kill)
+	address, log := clustertest.FreeAddress(t), filepath.Join(t.TempDir(), "log")
+	start := func() *up {
+		return startUp(t, "bcpmesh", "", log, append(append(os.Environ(), "OPENAI_API_KEY=k-123"), env...), dir, "--listen", address)
+	}
+	k = &killable{start(), start, dir}
 	creds := filepath.Join(t.TempDir(), "main.creds")
 	succeed(t, "creds", "issue", "main", "--role", "controller", "--dir", dir, "--out", creds)
-	conn := must(agents.Connect(t.Context(), "nats://"+k.address, agents.CredsFile(creds), agents.Options{Name: "main", Logger: hclog.NewNullLogger()}))(t)
+	conn := must(agents.Connect(t.Context(), "nats://"+address, agents.CredsFile(creds), agents.Options{Name: "main", Logger: hclog.NewNullLogger()}))(t)
 	t.Cleanup(conn.Close)
 	main := agents.NewController(conn)
 	noError(t, main.Start(t.Context()))
@@ -108,7 +84,7 @@ func newKillable(t *testing.T, endpoint, more string, env ...string) (k *killabl
 		d, err := main.AskAndWait(ctx, "researcher", bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "breaking", Type: bcp.TypeBoolean}}}, agents.AskOptions{})
 		var refused *agents.RefusedError
 		if err != nil && !errors.As(err, &refused) {
-			said, _ := os.ReadFile(log.Name())
+			said := k.said()
 			t.Fatalf("a question has no end: %v\n%s", err, said[max(0, len(said)-4000):])
 		}
 		if err == nil && d.Outcome == "" && string(d.Response) != `{"breaking":true}` {
@@ -133,11 +109,11 @@ func (k *killable) strike(round int) int {
 		killAll(keepers)
 	case 2:
 		k.kill()
-		k.start()
+		k.up = k.start()
 	case 3:
 		k.kill()
 		killAll(keepers)
-		k.start()
+		k.up = k.start()
 	}
 	return len(keepers)
 }

@@ -18,16 +18,12 @@ import (
 func heldMesh(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	for name, text := range map[string]string{
+	writeFiles(t, dir, map[string]string{
 		"mesh.yaml": "approvers: [kim]\nauditors: [kim]\n",
 		"agents/main.md": "---\nname: main\nbcp_channels:\n  - peer: mail\n    role: controller\n    max_category: 3\n    budget_bits: 20000\n" +
 			"    subscriptions:\n      - {id: digest, category: 3, directive: \"Summarise the mail.\", max_words: 60}\n---\n",
 		"agents/mail.md": "---\nname: mail\nbcp_channels:\n  - {peer: main, role: reader, max_category: 3, budget_bits: 20000}\n---\n",
-	} {
-		file := filepath.Join(dir, filepath.FromSlash(name))
-		noError(t, os.MkdirAll(filepath.Dir(file), 0o700))
-		noError(t, os.WriteFile(file, []byte(text), 0o600))
-	}
+	})
 	return dir
 }
 
