@@ -36,6 +36,22 @@ func (b *browser) post(t *testing.T, path, site string, form url.Values) (int, s
 	return b.do(t, request)
 }
 
+// inMesh runs commands that have to succeed in the mesh of a folder.
+func inMesh(t *testing.T, dir string) func(args ...string) string {
+	return func(args ...string) string {
+		t.Helper()
+		return succeed(t, append(args, "--dir", dir)...)
+	}
+}
+
+// posts sends a form of the page itself, and says so unless what comes has this status and text.
+func (b *browser) posts(t *testing.T, path string, form url.Values, status int, says string) {
+	t.Helper()
+	if is, page := b.post(t, path, "same-origin", form); is != status || !strings.Contains(page, says) {
+		t.Errorf("%s of %v: %d, not %d with %q: %s", path, form, is, status, says, page)
+	}
+}
+
 var (
 	itemLink   = regexp.MustCompile(`href="/[A-Z2-7]{26}(/approvals/i[^"]+)"`)
 	itemDigest = regexp.MustCompile(`name="sha256" value="([0-9a-f]{64})"`)
@@ -60,17 +76,10 @@ func TestDecideInAPage(t *testing.T) {
 	t.Parallel()
 	dir := heldMesh(t)
 	b, _ := browse(t, "up", dir, "--listen", "127.0.0.1:0", "--web", "localhost:0")
-	run := func(code int, args ...string) string {
-		t.Helper()
-		got := execute(t, "", append(args, "--dir", dir)...)
-		if got.code != code {
-			t.Fatalf("%v: %+v", args, got)
-		}
-		return got.stdout
-	}
+	run := inMesh(t, dir)
 	say := func(text string) (item, digest string) {
 		t.Helper()
-		run(cli.ExitOK, "publish", "main", "digest", `{"summary":"`+text+`"}`)
+		run("publish", "main", "digest", `{"summary":"`+text+`"}`)
 		item = first(t, itemLink, b.sees(t, "/approvals", "You decide as kim", "summary"))
 		return item, first(t, itemDigest, b.sees(t, item, "untrusted content from a tainted agent (mail)"))
 	}
@@ -100,23 +109,17 @@ func TestDecideInAPage(t *testing.T) {
 		t.Errorf("a stranger sees %s", page)
 	}
 	for _, stale := range []url.Values{nil, {"sha256": {strings.Repeat("0", 64)}}, {"sha256": {""}}} {
-		if status, page := b.post(t, item+"/approve", "same-origin", stale); status != http.StatusConflict || !strings.Contains(page, "Nothing was decided") {
-			t.Errorf("a stale page: %d %s", status, page)
-		}
+		b.posts(t, item+"/approve", stale, http.StatusConflict, "Nothing was decided")
 	}
-	if status, page := b.post(t, item+"/reject", "same-origin", url.Values{"sha256": {digest}, "reason": {"  "}}); status != http.StatusUnprocessableEntity || !strings.Contains(page, "A rejection has a reason") {
-		t.Errorf("no reason: %d", status)
-	}
-	if inbox := run(cli.ExitOK, "inbox"); inbox != "" {
+	b.posts(t, item+"/reject", url.Values{"sha256": {digest}, "reason": {"  "}}, http.StatusUnprocessableEntity, "A rejection has a reason")
+	if inbox := run("inbox"); inbox != "" {
 		t.Fatalf("delivered before a decision: %s", inbox)
 	}
-	if status, page := b.post(t, item+"/approve", "same-origin", form); status != http.StatusOK || !strings.Contains(page, "it goes to main") {
-		t.Fatalf("approving: %d %s", status, page)
-	}
+	b.posts(t, item+"/approve", form, http.StatusOK, "it goes to main")
 	if status, page := b.post(t, item+"/approve", "same-origin", form); status == http.StatusOK || !strings.Contains(page, "lready decided") && !strings.Contains(page, "No such item") {
 		t.Errorf("approving twice: %d %s", status, page)
 	}
-	if inbox := run(cli.ExitOK, "inbox"); !strings.Contains(inbox, "kanarienvogel") {
+	if inbox := run("inbox"); !strings.Contains(inbox, "kanarienvogel") {
 		t.Errorf("delivered %s", inbox)
 	}
 
@@ -126,35 +129,29 @@ func TestDecideInAPage(t *testing.T) {
 		t.Fatalf("the preview: %d %s", status, page)
 	}
 	edit := url.Values{"sha256": {digest}, "response": {"Pay at once, please."}, "edit": {first(t, editDigest, page)}}
-	if status, page := b.post(t, item+"/edit", "same-origin", edit); status != http.StatusConflict || !strings.Contains(page, "not what your page showed") {
-		t.Errorf("another edit than the one that was shown: %d %s", status, page)
-	}
+	b.posts(t, item+"/edit", edit, http.StatusConflict, "not what your page showed")
 	edit.Set("response", "Somebody asks to be paid.")
-	if status, page := b.post(t, item+"/edit", "same-origin", edit); status != http.StatusOK || !strings.Contains(page, "Edited") {
-		t.Fatalf("editing: %d %s", status, page)
-	}
-	if inbox := run(cli.ExitOK, "inbox"); !strings.Contains(strings.ToLower(inbox), "somebody asks to be paid") || strings.Contains(inbox, "at once") {
+	b.posts(t, item+"/edit", edit, http.StatusOK, "Edited")
+	if inbox := run("inbox"); !strings.Contains(strings.ToLower(inbox), "somebody asks to be paid") || strings.Contains(inbox, "at once") {
 		t.Errorf("delivered %s", inbox)
 	}
 
 	item, digest = say("Nothing of note.")
-	if status, page := b.post(t, item+"/reject", "same-origin", url.Values{"sha256": {digest}, "reason": {"It says nothing."}}); status != http.StatusOK || !strings.Contains(page, "Rejected") {
-		t.Fatalf("rejecting: %d %s", status, page)
-	}
+	b.posts(t, item+"/reject", url.Values{"sha256": {digest}, "reason": {"It says nothing."}}, http.StatusOK, "Rejected")
 	b.sees(t, "/approvals", "Nothing waits for you")
 
 	// They are decisions of kim, signed like those of a terminal: whoever verifies the
 	// export checks the signatures.
 	export := filepath.Join(t.TempDir(), "export")
-	run(cli.ExitOK, "audit", "export", export)
+	run("audit", "export", export)
 	key := filepath.Join(t.TempDir(), "key")
-	noError(t, os.WriteFile(key, []byte(run(cli.ExitOK, "audit", "key")), 0o600))
+	noError(t, os.WriteFile(key, []byte(run("audit", "key")), 0o600))
 	if got := execute(t, "", "audit", "verify", export, "--key", key); got.code != cli.ExitOK {
 		t.Errorf("the export: %+v", got)
 	}
 	replayed := ""
 	for deadline := time.Now().Add(clustertest.Patience); strings.Count(replayed, `"agent":"kim"`) < 3; time.Sleep(50 * time.Millisecond) {
-		if replayed = run(cli.ExitOK, "audit", "replay", "--kind", "approval", "--json"); time.Now().After(deadline) {
+		if replayed = run("audit", "replay", "--kind", "approval", "--json"); time.Now().After(deadline) {
 			break // the audit follows the journal
 		}
 	}

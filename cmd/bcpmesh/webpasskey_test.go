@@ -168,14 +168,7 @@ func TestDecideWithAPasskey(t *testing.T) {
 	cert, key, trust := certificateOf(t, siteHost)
 	address := serveSite(t, "--dir", dir, "--tls-cert", cert, "--tls-key", key)
 	b := visitor(t, address, trust)
-	run := func(code int, args ...string) string {
-		t.Helper()
-		got := execute(t, "", append(args, "--dir", dir)...)
-		if got.code != code {
-			t.Fatalf("%v: %+v", args, got)
-		}
-		return got.stdout
-	}
+	run := inMesh(t, dir)
 	kim, other := finger{meshtest.NewPasskey(t, siteHost)}, finger{meshtest.NewPasskey(t, siteHost)}
 
 	if _, page := b.get(t, "/approvals"); !strings.Contains(page, "Log in with your passkey") {
@@ -198,37 +191,29 @@ func TestDecideWithAPasskey(t *testing.T) {
 		t.Errorf("another host: %d", status)
 	}
 
-	invitation := strings.TrimSpace(run(cli.ExitOK, "creds", "invite", "kim", "--role", "approver", "--web", siteOrigin))
+	invitation := strings.TrimSpace(run("creds", "invite", "kim", "--role", "approver", "--web", siteOrigin))
 	at, token, ok := strings.Cut(invitation, "#")
 	if !ok || at != siteOrigin+"/enrol?as=kim" {
 		t.Fatalf("the invitation is %s", invitation)
 	}
 	b.sees(t, "/enrol?as=kim", "as kim", `data-sign="enrol"`)
-	for name, form := range map[string]url.Values{
+	for _, form := range map[string]url.Values{
 		"no key": {"token": {token}, "id": {kim.id()}}, "no id": {"token": {token}, "public_key": kim.enrolment(token)["public_key"]},
 		"a key that signs nothing": {"token": {token}, "id": {kim.id()}, "public_key": {"AAAA"}},
 	} {
-		if status, page := b.post(t, "/enrol", "same-origin", form); status != http.StatusUnprocessableEntity {
-			t.Errorf("%s: %d %s", name, status, page)
-		}
+		b.posts(t, "/enrol", form, http.StatusUnprocessableEntity, "")
 	}
-	if status, page := b.post(t, "/enrol", "same-origin", kim.enrolment("bcpjoin1.x")); status != http.StatusForbidden || !strings.Contains(page, "does not accept this invitation") {
-		t.Errorf("no invitation: %d %s", status, page)
-	}
+	b.posts(t, "/enrol", kim.enrolment("bcpjoin1.x"), http.StatusForbidden, "does not accept this invitation")
 	status, page := b.post(t, "/enrol", "same-origin", kim.enrolment(token))
 	if status != http.StatusOK || !strings.Contains(page, "You decide as kim") {
 		t.Fatalf("enrolling: %d %s", status, page)
 	}
 	words := first(t, sixWords, page)
-	if words != accounts.PasskeyWords(kim.Hash()) || !strings.Contains(run(cli.ExitOK, "creds"), "passkey "+words) {
+	if words != accounts.PasskeyWords(kim.Hash()) || !strings.Contains(run("creds"), "passkey "+words) {
 		t.Errorf("creds does not show the words %s", words)
 	}
-	if status, _ := b.post(t, "/enrol", "same-origin", other.enrolment(token)); status != http.StatusForbidden {
-		t.Errorf("an invitation that is used: %d", status)
-	}
-	if status, page := b.post(t, "/enrol", "same-origin", other.enrolment("")); status != http.StatusOK || !strings.Contains(page, "bcpmesh creds issue NAME --role approver --passkey NAME.passkey") {
-		t.Errorf("without an invitation: %d %s", status, page)
-	}
+	b.posts(t, "/enrol", other.enrolment(token), http.StatusForbidden, "")
+	b.posts(t, "/enrol", other.enrolment(""), http.StatusOK, "bcpmesh creds issue NAME --role approver --passkey NAME.passkey")
 
 	nonceOf := func() string { _, page := b.get(t, "/login"); return first(t, loginNonce, page) }
 	nonce, elsewhere := nonceOf(), kim
@@ -239,7 +224,7 @@ func TestDecideWithAPasskey(t *testing.T) {
 	otherPort.Passkey = new(meshtest.Passkey)
 	*otherPort.Passkey = *kim.Passkey
 	otherPort.Origin = siteOrigin + ":8443" // the same site, but somebody else's pages
-	for name, form := range map[string]url.Values{
+	for _, form := range map[string]url.Values{
 		"another passkey":           other.sign(t, loginText(siteOrigin, nonce), url.Values{"nonce": {nonce}, "id": {kim.id()}}),
 		"one that nobody enrolled":  other.sign(t, loginText(siteOrigin, nonce), url.Values{"nonce": {nonce}, "id": {other.id()}}),
 		"on another page":           elsewhere.sign(t, loginText(siteOrigin, nonce), url.Values{"nonce": {nonce}, "id": {kim.id()}}),
@@ -253,9 +238,7 @@ func TestDecideWithAPasskey(t *testing.T) {
 		"a nonce with more in it":   kim.sign(t, loginText(siteOrigin, nonce+"A"), url.Values{"nonce": {nonce + "A"}, "id": {kim.id()}}),
 		"a nonce in another letter": kim.sign(t, loginText(siteOrigin, "x"+nonce[1:]), url.Values{"nonce": {"x" + nonce[1:]}, "id": {kim.id()}}),
 	} {
-		if status, _ := b.post(t, "/login", "same-origin", form); status != http.StatusForbidden {
-			t.Errorf("%s logs in: %d", name, status)
-		}
+		b.posts(t, "/login", form, http.StatusForbidden, "")
 	}
 	right := kim.sign(t, loginText(siteOrigin, nonce), url.Values{"nonce": {nonce}, "id": {kim.id()}})
 	if status, _ := b.post(t, "/login", "cross-site", right); status != http.StatusForbidden {
@@ -265,9 +248,7 @@ func TestDecideWithAPasskey(t *testing.T) {
 		t.Fatalf("logging in: %d %s", status, page)
 	}
 	again := visitor(t, address, trust)
-	if status, _ := again.post(t, "/login", "same-origin", right); status != http.StatusForbidden {
-		t.Errorf("what logged in logs in again: %d", status)
-	}
+	again.posts(t, "/login", right, http.StatusForbidden, "")
 	site := must(url.Parse(siteOrigin))(t)
 	if cookies := b.client.Jar.Cookies(site); len(cookies) != 0 {
 		t.Errorf("cookies everywhere %v", cookies)
@@ -279,13 +260,13 @@ func TestDecideWithAPasskey(t *testing.T) {
 
 	item := func(text string) (path, page string) {
 		t.Helper()
-		run(cli.ExitOK, "publish", "main", "digest", `{"summary":"`+text+`"}`)
+		run("publish", "main", "digest", `{"summary":"`+text+`"}`)
 		path = first(t, itemLink, b.sees(t, "/approvals", "You decide as kim", "summary"))
 		return path, b.sees(t, path, "untrusted content from a tainted agent (mail)")
 	}
 	path, page := item("Two invoices.")
 	form, approve := url.Values{"sha256": {first(t, itemDigest, page)}}, decision(t, page, "approve", "")
-	for name, c := range map[string]struct {
+	for _, c := range map[string]struct {
 		form url.Values
 		says string
 	}{
@@ -297,28 +278,20 @@ func TestDecideWithAPasskey(t *testing.T) {
 		"another item":        {kim.sign(t, regexp.MustCompile(`item i[^\n]*`).ReplaceAllString(approve, "item i99"), form), "Not taken"},
 		"another end":         {kim.sign(t, regexp.MustCompile(`expires [0-9]+`).ReplaceAllString(approve, "expires "+strconv.FormatInt(time.Now().Unix(), 10)), form), "Not taken"},
 	} {
-		if status, page := b.post(t, path+"/approve", "same-origin", c.form); status != http.StatusForbidden || !strings.Contains(page, c.says) {
-			t.Errorf("%s: %d %s", name, status, page)
-		}
+		b.posts(t, path+"/approve", c.form, http.StatusForbidden, c.says)
 	}
-	if inbox := run(cli.ExitOK, "inbox"); inbox != "" {
+	if inbox := run("inbox"); inbox != "" {
 		t.Fatalf("delivered before a decision: %s", inbox)
 	}
-	if status, page := b.post(t, path+"/approve", "same-origin", kim.sign(t, approve, form)); status != http.StatusOK || !strings.Contains(page, "it goes to main") {
-		t.Fatalf("approving: %d %s", status, page)
-	}
+	b.posts(t, path+"/approve", kim.sign(t, approve, form), http.StatusOK, "it goes to main")
 	if status, page := b.post(t, path+"/approve", "same-origin", kim.sign(t, approve, form)); status == http.StatusOK {
 		t.Errorf("approving twice: %s", page)
 	}
 
 	path, page = item("Nothing of note.")
 	form = url.Values{"sha256": {first(t, itemDigest, page)}, "reason": {"It says nothing."}}
-	if status, page := b.post(t, path+"/reject", "same-origin", kim.sign(t, decision(t, page, "reject", "Another reason."), form)); status != http.StatusForbidden {
-		t.Errorf("another reason than was signed: %d %s", status, page)
-	}
-	if status, page := b.post(t, path+"/reject", "same-origin", kim.sign(t, decision(t, page, "reject", "It says nothing."), form)); status != http.StatusOK {
-		t.Fatalf("rejecting: %d %s", status, page)
-	}
+	b.posts(t, path+"/reject", kim.sign(t, decision(t, page, "reject", "Another reason."), form), http.StatusForbidden, "")
+	b.posts(t, path+"/reject", kim.sign(t, decision(t, page, "reject", "It says nothing."), form), http.StatusOK, "")
 
 	path, page = item("Pay at once.")
 	form = url.Values{"sha256": {first(t, itemDigest, page)}, "response": {"Somebody asks to be paid."}}
@@ -326,13 +299,11 @@ func TestDecideWithAPasskey(t *testing.T) {
 		t.Fatalf("the preview: %d %s", status, page)
 	}
 	form.Set("edit", first(t, editDigest, page))
-	if status, page := b.post(t, path+"/edit", "same-origin", kim.sign(t, decision(t, page, "edit", ""), form)); status != http.StatusOK || !strings.Contains(page, "Edited") {
-		t.Fatalf("editing: %d %s", status, page)
-	}
+	b.posts(t, path+"/edit", kim.sign(t, decision(t, page, "edit", ""), form), http.StatusOK, "Edited")
 
 	replayed := ""
 	for deadline := time.Now().Add(clustertest.Patience); strings.Count(replayed, `"passkey":"`+hex.EncodeToString(hashOf(kim))) < 3; time.Sleep(50 * time.Millisecond) {
-		if replayed = run(cli.ExitOK, "audit", "replay", "--kind", "approval", "--json"); time.Now().After(deadline) {
+		if replayed = run("audit", "replay", "--kind", "approval", "--json"); time.Now().After(deadline) {
 			t.Fatalf("the audit has %s", replayed)
 		}
 	}
@@ -340,7 +311,7 @@ func TestDecideWithAPasskey(t *testing.T) {
 		t.Errorf("a passkey's decision is unsealed: %s", replayed)
 	}
 
-	run(cli.ExitOK, "creds", "revoke", "kim", "--all")
+	run("creds", "revoke", "kim", "--all")
 	for deadline := time.Now().Add(clustertest.Patience); ; time.Sleep(50 * time.Millisecond) {
 		if _, page = b.get(t, "/approvals"); strings.Contains(page, "Log in with your passkey") {
 			break

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
@@ -70,14 +69,7 @@ func TestDecideTogetherInAPage(t *testing.T) {
 	t.Parallel()
 	dir := heldMesh(t)
 	b, _ := browse(t, "up", dir, "--listen", "127.0.0.1:0", "--web", "localhost:0")
-	run := func(args ...string) string {
-		t.Helper()
-		got := execute(t, "", append(args, "--dir", dir)...)
-		if got.code != cli.ExitOK {
-			t.Fatalf("%v: %+v", args, got)
-		}
-		return got.stdout
-	}
+	run := inMesh(t, dir)
 	held := func(words ...string) (path, page string) {
 		t.Helper()
 		for _, word := range words {
@@ -104,7 +96,7 @@ func TestDecideTogetherInAPage(t *testing.T) {
 	if len(form["item"]) != 4 {
 		t.Fatalf("the form has %v", form)
 	}
-	for name, change := range map[string]func(url.Values){
+	for _, change := range map[string]func(url.Values){
 		"no items":      func(f url.Values) { f.Del("item") },
 		"a digest less": func(f url.Values) { f["sha256"] = f["sha256"][1:] },
 		"a salt less":   func(f url.Values) { f["salt"] = f["salt"][1:] },
@@ -122,16 +114,12 @@ func TestDecideTogetherInAPage(t *testing.T) {
 	} {
 		forged := marked(t, page, "approve")
 		change(forged)
-		if status, page := b.post(t, "/approvals/marked/approve", "same-origin", forged); status != http.StatusUnprocessableEntity || !strings.Contains(page, "Nothing was decided") {
-			t.Errorf("%s: %d %s", name, status, page)
-		}
+		b.posts(t, "/approvals/marked/approve", forged, http.StatusUnprocessableEntity, "Nothing was decided")
 	}
 	if status, _ := b.post(t, "/approvals/marked/approve", "cross-site", form); status != http.StatusForbidden {
 		t.Errorf("a form of another site: %d", status)
 	}
-	if status, page := b.post(t, "/approvals/marked/reject", "same-origin", form); status != http.StatusUnprocessableEntity || !strings.Contains(page, "A rejection has a reason") {
-		t.Errorf("no reason: %d %s", status, page)
-	}
+	b.posts(t, "/approvals/marked/reject", form, http.StatusUnprocessableEntity, "A rejection has a reason")
 	run("approvals", "reject", form["item"][1], "--reason", "Seen.")
 	form["sha256"][2] = strings.Repeat("0", 63) + "1"
 	status, page := b.post(t, "/approvals/marked/approve", "same-origin", form)
@@ -157,9 +145,7 @@ func TestDecideTogetherInAPage(t *testing.T) {
 	b.sees(t, "/approvals/marked", "Decide: 2 items") // nothing is marked: all are looked at
 	form = marked(t, page, "reject")
 	form.Set("reason", "No news.")
-	if status, page := b.post(t, "/approvals/marked/reject", "same-origin", form); status != http.StatusOK || !strings.Contains(page, "2 of 2 rejected") {
-		t.Fatalf("rejecting: %d %s", status, page)
-	}
+	b.posts(t, "/approvals/marked/reject", form, http.StatusOK, "2 of 2 rejected")
 	for deadline := time.Now().Add(clustertest.Patience); !strings.Contains(page, "6, after "); time.Sleep(50 * time.Millisecond) {
 		if _, page = b.get(t, "/channels/main/mail"); time.Now().After(deadline) { // the page follows the audit
 			t.Fatalf("the page of the channel: %s", page)
@@ -179,19 +165,10 @@ func TestDecideTogetherWithAPasskey(t *testing.T) {
 	cert, key, trust := certificateOf(t, siteHost)
 	address := serveSite(t, "--dir", dir, "--tls-cert", cert, "--tls-key", key)
 	b := visitor(t, address, trust)
-	run := func(args ...string) string {
-		t.Helper()
-		got := execute(t, "", append(args, "--dir", dir)...)
-		if got.code != cli.ExitOK {
-			t.Fatalf("%v: %+v", args, got)
-		}
-		return got.stdout
-	}
+	run := inMesh(t, dir)
 	kim, other := finger{meshtest.NewPasskey(t, siteHost)}, finger{meshtest.NewPasskey(t, siteHost)}
 	_, token, _ := strings.Cut(strings.TrimSpace(run("creds", "invite", "kim", "--role", "approver", "--web", siteOrigin)), "#")
-	if status, page := b.post(t, "/enrol", "same-origin", kim.enrolment(token)); status != http.StatusOK {
-		t.Fatalf("enrolling: %d %s", status, page)
-	}
+	b.posts(t, "/enrol", kim.enrolment(token), http.StatusOK, "")
 	if status, page := b.logIn(t, kim); status != http.StatusOK {
 		t.Fatalf("logging in: %d %s", status, page)
 	}
@@ -232,9 +209,7 @@ func TestDecideTogetherWithAPasskey(t *testing.T) {
 		t.Fatalf("delivered before a decision: %s", inbox)
 	}
 	statement = salted(form, "approve", "")
-	if status, page := b.post(t, "/approvals/marked/approve", "same-origin", kim.sign(t, statement, form)); status != http.StatusOK || !strings.Contains(page, "3 of 3 approved") {
-		t.Fatalf("approving: %d %s", status, page)
-	}
+	b.posts(t, "/approvals/marked/approve", kim.sign(t, statement, form), http.StatusOK, "3 of 3 approved")
 	for _, word := range []string{"dachs", "elch"} {
 		run("publish", "main", "digest", `{"summary":"`+word+`"}`)
 	}
@@ -243,13 +218,9 @@ func TestDecideTogetherWithAPasskey(t *testing.T) {
 	form = marked(t, page, "reject")
 	statement = salted(form, "reject", "No news.")
 	form.Set("reason", "Other news.")
-	if status, page := b.post(t, "/approvals/marked/reject", "same-origin", kim.sign(t, statement, form)); status != http.StatusConflict || !strings.Contains(page, "0 of 2 rejected") {
-		t.Errorf("another reason than was signed: %d %s", status, page)
-	}
+	b.posts(t, "/approvals/marked/reject", kim.sign(t, statement, form), http.StatusConflict, "0 of 2 rejected")
 	form.Set("reason", "No news.")
-	if status, page := b.post(t, "/approvals/marked/reject", "same-origin", kim.sign(t, statement, form)); status != http.StatusOK || !strings.Contains(page, "2 of 2 rejected") {
-		t.Errorf("rejecting: %d %s", status, page)
-	}
+	b.posts(t, "/approvals/marked/reject", kim.sign(t, statement, form), http.StatusOK, "2 of 2 rejected")
 	if got := run("audit", "redecide"); !strings.Contains(got, "5") {
 		t.Errorf("redecide: %s", got)
 	}

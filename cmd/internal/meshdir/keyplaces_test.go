@@ -1,4 +1,4 @@
-package meshdir_test
+package meshdir
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"filippo.io/age"
 
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 // A key is read from each of its places, and no error says what was there.
@@ -18,9 +17,7 @@ func TestKeysAreRead(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string, mode os.FileMode) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), mode); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), mode))
 	}
 	write("passphrase", "a long passphrase\n", 0o600)
 	write("key", "k-123\n", 0o600)
@@ -34,7 +31,7 @@ func TestKeysAreRead(t *testing.T) {
 	write("fails.sh", "#!/bin/sh\necho canary; echo canary >&2; exit 3\n", 0o700)
 	t.Setenv("BCPMESH_PASSPHRASE_FILE", filepath.Join(dir, "passphrase"))
 	t.Setenv("A_KEY", "k-789")
-	folder := meshdir.In(dir)
+	folder := In(dir)
 	for place, want := range map[string]string{
 		"": "", "env:A_KEY": "k-789", "file:key": "k-123", "file:most": strings.Repeat("k", 4<<10), "file:key.age": "k-456",
 		"command:./prints.sh a  b": "k-a-b", "command:printf k-%s c": "k-c",
@@ -67,14 +64,10 @@ func TestCheckRunsNoCommand(t *testing.T) {
 		"agents/c.md":    "---\nname: c\ncommand: builtin\nsandbox: none\nmodel: gone\nbcp_channels:\n- {peer: main, role: reader}\n---\n",
 	} {
 		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		noError(t, os.WriteFile(file, []byte(content), 0o600))
 	}
-	folder := meshdir.In(dir)
+	folder := In(dir)
 	_, report := folder.Here().Load(os.DirFS(dir))
 	if len(report.Errors) != 1 || report.Errors[0].Code != definition.CodeNoModel || report.Errors[0].File != "agents/c.md" {
 		t.Errorf("%v", report.Errors)
@@ -88,20 +81,14 @@ func TestCheckRunsNoCommand(t *testing.T) {
 func sealed(t *testing.T, text, passphrase string) string {
 	t.Helper()
 	to, err := age.NewScryptRecipient(passphrase)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	to.SetWorkFactor(8)
 	var b bytes.Buffer
 	w, err := age.Encrypt(&b, to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if _, err := w.Write([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, w.Close())
 	return b.String()
 }

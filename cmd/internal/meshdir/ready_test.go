@@ -20,9 +20,7 @@ import (
 func TestPrepareReady(t *testing.T) {
 	t.Parallel()
 	ended := exec.Command(os.Args[0], "-test.run=^$")
-	if err := ended.Run(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, ended.Run())
 	for name, c := range map[string]struct {
 		content string
 		kept    bool
@@ -35,12 +33,8 @@ func TestPrepareReady(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "ready.json")
-			if err := os.WriteFile(file, []byte(c.content), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := PrepareReady(file); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.WriteFile(file, []byte(c.content), 0o600))
+			noError(t, PrepareReady(file))
 			if _, err := os.Stat(file); (err == nil) != c.kept {
 				t.Errorf("after it: %v", err)
 			}
@@ -67,9 +61,7 @@ func TestAlive(t *testing.T) {
 	if gone := (Ready{State: state, PID: 0}); gone.Alive() {
 		t.Error("without a process: alive")
 	}
-	if err := lock.Unlock(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, lock.Unlock())
 	if ours.Alive() {
 		t.Error("after the lock was released: alive")
 	}
@@ -79,21 +71,15 @@ func TestAlive(t *testing.T) {
 	if on := (Ready{State: state, Cluster: true}); !on.Alive() {
 		t.Error("on a cluster: not alive")
 	}
-	if err := lock.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, lock.Close())
 }
 
 func mustReady(t *testing.T, pid int) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ready.json")
-	if err := WriteReady(file, Ready{URL: "nats://127.0.0.1:1", State: "/state", PID: pid}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, WriteReady(file, Ready{URL: "nats://127.0.0.1:1", State: "/state", PID: pid}))
 	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return string(content)
 }
 
@@ -102,9 +88,7 @@ func TestWriteReadyLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	target := filepath.Join(dir, "taken")
-	if err := os.Mkdir(target, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Mkdir(target, 0o700))
 	if err := WriteReady(target, Ready{}); err == nil {
 		t.Error("wrote over a folder")
 	}
@@ -129,5 +113,13 @@ func TestNotReached(t *testing.T) {
 		if got := NotReached("nats://x", c.err); got.Message != c.want || got.Code != cli.ExitFailed {
 			t.Errorf("%v: %q", c.err, got.Message)
 		}
+	}
+}
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

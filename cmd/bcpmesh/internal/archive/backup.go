@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -140,42 +139,67 @@ func RestoreCommand(p *cli.Program) *cobra.Command {
 			return cli.Arguments(2, "FILE", "DIR")(cmd, args[:min(len(args), 2)])
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if of != (client.ClusterFlags{}) {
-				return restoreCluster(cmd.Context(), p, args, of)
+			files, dir := args, ""
+			if of == (client.ClusterFlags{}) {
+				files, dir = args[:len(args)-1], args[len(args)-1]
 			}
-			return restoreBackup(cmd.Context(), p, args[:len(args)-1], args[len(args)-1])
+			return restore(cmd.Context(), p, files, dir, of)
 		},
 	}
 	of.AddTo(cmd, "into a cluster: ")
 	return cmd
 }
 
-func restoreBackup(ctx context.Context, p *cli.Program, files []string, dir string) error {
-	if dir == "" || slices.Contains(files, "") {
+// restore restores backups into a new folder, or into a cluster.
+func restore(ctx context.Context, p *cli.Program, files []string, dir string, of client.ClusterFlags) error {
+	cluster := of != (client.ClusterFlags{})
+	if dir == "" && !cluster || slices.Contains(files, "") {
 		return cli.Usagef("restore: expected a file and a folder, got an empty name")
 	}
-	state, err := filepath.Abs(dir)
-	if err != nil {
-		return cli.Failf("the folder %s: %s", cli.Quoted(dir), cli.FileReason(err))
+	r := backupResult{Cluster: of.URL}
+	into := func(from []io.ReadSeeker, o mesh.BackupOptions) (jetstream.Manifest, error) {
+		return mesh.Restore(ctx, from, r.State, o)
 	}
-	r := backupResult{State: state}
+	if cluster {
+		_, def, err := new(meshdir.StateFlags).Load()
+		if err != nil {
+			return err
+		}
+		access, err := of.Config("restore", "restore")
+		if err != nil {
+			return err
+		}
+		into = func(from []io.ReadSeeker, o mesh.BackupOptions) (jetstream.Manifest, error) {
+			return mesh.RestoreCluster(ctx, from, access, def, o)
+		}
+	} else {
+		r.State = cli.Absolute(dir)
+	}
 	from, closeAll, err := r.open(files)
 	defer closeAll()
 	if err != nil {
 		return err
 	}
 	progress, finish := client.RecordProgress(p, "restoring")
-	m, err := mesh.Restore(ctx, from, state, mesh.BackupOptions{Version: cli.ProgramVersion(), Progress: progress, Keys: []accounts.OpenOption{meshdir.Unlock()}})
+	m, err := into(from, mesh.BackupOptions{Version: cli.ProgramVersion(), Progress: progress, Keys: []accounts.OpenOption{meshdir.Unlock()}})
 	finish()
-	if errors.Is(err, mesh.ErrNotEmpty) {
+	switch {
+	case errors.Is(err, mesh.ErrNotEmpty) && cluster:
+		return cli.Failf("the cluster has another journal").WithHint("a backup goes into a cluster that has none")
+	case errors.Is(err, mesh.ErrNotEmpty):
 		return cli.Failf("%s exists and is not empty", cli.Quoted(dir)).WithHint("name a new folder; nothing is replaced")
+	case errors.Is(err, jetstream.ErrBackup) && len(files) > 1:
+		return cli.Failf("the backups do not fit together: %s", client.After(err, jetstream.ErrBackup)).WithHint("nothing was written; name them oldest first, each beginning where the previous one ends")
+	case errors.Is(err, jetstream.ErrBackup):
+		return cli.Failf("%s is not a complete backup: %s", cli.Quoted(r.File), client.After(err, jetstream.ErrBackup)).WithHint("nothing was written; take another backup")
+	case err != nil && cluster:
+		return clusterBackupFailure(&of, err)
+	case err != nil:
+		return client.JournalFailure(err, dir)
 	}
-	if err != nil {
-		return r.failure(err, len(files), dir)
-	}
-	if size, err := mesh.Tree(state).Witnessed(); err == nil && size > 0 {
+	if size, err := mesh.Tree(r.State).Witnessed(); !cluster && err == nil && size > 0 {
 		p.Out.Talkf("witnesses have cosigned this journal: if they have seen more than %s, they will refuse it from now on, and \"bcpmesh up --witness\" says so", cli.Count(int(m.Decisions), "decision"))
-	} else {
+	} else if !cluster {
 		p.Out.Talkf("if a witness has cosigned more of this journal than the backup has, it will refuse it from now on")
 	}
 	return showBackup(p, "restored", r, m)
@@ -204,17 +228,6 @@ func (r *backupResult) open(files []string) (from []io.ReadSeeker, closeAll func
 		r.File, r.Bytes, r.SHA256 = name, size, bcp.Digest(sum.Sum(nil))
 	}
 	return from, closeAll, nil
-}
-
-// failure says why some backups were not restored.
-func (r *backupResult) failure(err error, files int, state string) error {
-	switch {
-	case errors.Is(err, jetstream.ErrBackup) && files > 1:
-		return cli.Failf("the backups do not fit together: %s", client.After(err, jetstream.ErrBackup)).WithHint("nothing was written; name them oldest first, each beginning where the previous one ends")
-	case errors.Is(err, jetstream.ErrBackup):
-		return cli.Failf("%s is not a complete backup: %s", cli.Quoted(r.File), client.After(err, jetstream.ErrBackup)).WithHint("nothing was written; take another backup")
-	}
-	return client.JournalFailure(err, state)
 }
 
 func showBackup(p *cli.Program, verb string, r backupResult, m jetstream.Manifest) error {
@@ -259,36 +272,6 @@ func openCluster(ctx context.Context, folder meshdir.Folder, of client.ClusterFl
 		return nil, of.Failure("the backup", err)
 	}
 	return &client.Source{Source: source, Folder: folder}, nil
-}
-
-func restoreCluster(ctx context.Context, p *cli.Program, files []string, of client.ClusterFlags) error {
-	var here meshdir.StateFlags
-	_, def, err := here.Load()
-	if err != nil {
-		return err
-	}
-	access, err := of.Config("restore", "restore")
-	if err != nil {
-		return err
-	}
-	r := backupResult{Cluster: of.URL}
-	from, closeAll, err := r.open(files)
-	defer closeAll()
-	if err != nil {
-		return err
-	}
-	progress, finish := client.RecordProgress(p, "restoring")
-	m, err := mesh.RestoreCluster(ctx, from, access, def, mesh.BackupOptions{Version: cli.ProgramVersion(), Progress: progress})
-	finish()
-	switch {
-	case errors.Is(err, mesh.ErrNotEmpty):
-		return cli.Failf("the cluster has another journal").WithHint("a backup goes into a cluster that has none")
-	case errors.Is(err, jetstream.ErrBackup):
-		return r.failure(err, len(files), "")
-	case err != nil:
-		return clusterBackupFailure(&of, err)
-	}
-	return showBackup(p, "restored", r, m)
 }
 
 // clusterBackupFailure says what a cluster, or the journal on it, has.

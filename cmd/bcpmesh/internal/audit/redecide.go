@@ -211,9 +211,10 @@ func (r *Redecided) each(d *bcp.Decision, result state.Redecision) error {
 	if result.Comparison == state.ComparedSame {
 		return nil
 	}
-	return r.out.Show(r.line(d, &result), func() {
-		if result.Comparison == state.ComparedDiffers && len(r.rows) < r.flags.number.Value {
-			r.row(d, &result)
+	line := r.line(d, &result)
+	return r.out.Show(line, func() {
+		if line.Was != nil && len(r.rows) < r.flags.number.Value {
+			r.rows = append(r.rows, line.row())
 		}
 	})
 }
@@ -238,38 +239,33 @@ func (r *Redecided) judgement(j *bcp.Decision) *judgementLine {
 	return line
 }
 
-func (r *Redecided) row(d *bcp.Decision, result *state.Redecision) {
-	who := string(d.Agent)
-	if key, ok := d.Channel(); ok {
-		who = cli.ChannelName(key.Controller, key.Reader)
+func (l *redecidedLine) row() []string {
+	who := string(l.Agent)
+	if l.Controller != "" && l.Reader != "" {
+		who = cli.ChannelName(l.Controller, l.Reader)
 	}
-	what := strings.Join(cli.Compact(d.Kind.String(), string(d.Subscription), string(d.Query)), " ")
-	if result.Incident {
+	what := strings.Join(cli.Compact(l.Kind.String(), string(l.Subscription), string(l.Query)), " ")
+	if l.Incident {
 		what += " (incident)"
 	}
-	r.rows = append(r.rows, []string{strconv.FormatUint(d.Seq, 10), d.At().Format(time.DateTime), who, what, result.Rule + " " + string(result.Aspect), r.words(result.Was), r.words(result.Would)})
+	return []string{strconv.FormatUint(l.Seq, 10), l.Time.Format(time.DateTime), who, what, l.Rule + " " + string(l.Aspect), l.Was.words(), l.Would.words()}
 }
 
 // words says a judgement in a cell.
-func (r *Redecided) words(j *bcp.Decision) string {
-	verdict := ""
+func (j *judgementLine) words() string {
+	verdict, bits := "", ""
 	if j.Verdict != 0 {
 		verdict = j.Verdict.String()
 	}
-	reason := ""
-	if j.Reason != 0 {
-		reason = strings.TrimPrefix(j.FieldName()+": "+j.Reason.String(), ": ")
-	}
-	bits := ""
 	if j.Nominal > 0 || j.Capacity > 0 {
 		bits = j.Nominal.Words() + ", capacity " + j.Capacity.Rounded()
 	}
 	cell := strings.Join(cli.Compact(verdict, string(j.Code), string(j.Outcome), strings.Join(j.Anomalies, "+"), bits), " ")
-	if reason != "" {
-		cell += "\n" + reason
+	if j.Reason != "" {
+		cell += "\n" + strings.TrimPrefix(j.Field+": "+j.Reason, ": ")
 	}
-	if r.flags.raw && len(j.Payload) > 0 {
-		cell += "\n" + cli.Quoted(guard.Redact(string(j.Payload), guard.All))
+	if len(j.Response) > 0 {
+		cell += "\n" + cli.Quoted(guard.Redact(string(j.Response), guard.All))
 	}
 	return cell
 }

@@ -46,9 +46,7 @@ func TestRedecideReport(t *testing.T) {
 			r := Redecided{out: o, flags: &redecideFlags{number: cli.NumberFlag{Value: 2}}, versions: map[bcp.Digest]string{}}
 			for i, result := range c.results {
 				d := bcp.Decision{Seq: uint64(i + 1), Kind: bcp.KindPush, Agent: "mail", Subscription: "s"}
-				if err := r.each(&d, result); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, r.each(&d, result))
 			}
 			if got := o.Finish(r.finish()); got != c.code {
 				t.Errorf("%s: exit code %d, want %d: %s", name, got, c.code, &stderr)
@@ -69,7 +67,7 @@ func TestRedecidedAnswersAreRedacted(t *testing.T) {
 	const answer = `{"q":"password: x9k-mfa2z"}`
 	r := &Redecided{flags: &redecideFlags{raw: true}}
 	j := &bcp.Decision{Verdict: bcp.Accept, Private: bcp.Private{Payload: []byte(answer)}}
-	if cell := r.words(j); !strings.Contains(cell, "[REDACTED:dotenv]") || strings.Contains(cell, "x9k-mfa2z") {
+	if cell := r.judgement(j).words(); !strings.Contains(cell, "[REDACTED:dotenv]") || strings.Contains(cell, "x9k-mfa2z") {
 		t.Errorf("%s", cell)
 	}
 	if line := r.judgement(j); string(line.Response) != answer {
@@ -87,9 +85,7 @@ func TestRedecideFindsForgedDecisions(t *testing.T) {
 	o := cli.NewOutput(&stdout, &stderr)
 	r := Redecided{out: o, flags: &redecideFlags{}, versions: map[bcp.Digest]string{}}
 	pair, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	d := bcp.Decision{Seq: 1, Kind: bcp.KindApproval, Role: bcp.RoleApprover, Verdict: bcp.Accept, Item: "i1", Event: string(bcp.Approve), SignedUntil: 1e18}
 	if d.Key, err = pair.PublicKey(); err != nil {
 		t.Fatal(err)
@@ -102,19 +98,23 @@ func TestRedecideFindsForgedDecisions(t *testing.T) {
 	refused.Verdict, refused.Signature = bcp.Reject, nil
 	erased.Erased, erased.Signature = true, nil
 	for _, d := range []bcp.Decision{d, refused, erased} {
-		if err := r.each(&d, state.Redecision{}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, r.each(&d, state.Redecision{}))
 	}
 	if got := o.Finish(r.finish()); got != cli.ExitOK || !strings.Contains(stdout.String(), "signatures     1 decision of people, 0 of them bad") {
 		t.Errorf("exit code %d: %s%s", got, &stdout, &stderr)
 	}
 	for range 2 {
-		if err := r.each(&forged, state.Redecision{}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, r.each(&forged, state.Redecision{}))
 	}
 	if got := o.Finish(r.finish()); got != cli.ExitFailed || !strings.Contains(stderr.String(), "no approver signed decision 2 and 1 more as recorded") {
 		t.Errorf("exit code %d: %s%s", got, &stdout, &stderr)
+	}
+}
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

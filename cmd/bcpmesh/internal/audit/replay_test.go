@@ -34,20 +34,14 @@ func TestReplayIsInert(t *testing.T) {
 			if kind == bcp.KindApproval {
 				d.Event = string(bcp.RejectItem)
 			}
-			if err := teller.tell(&replayed{Decision: d, Raw: &rawMessage{Base64: []byte(evil), Bytes: len(evil) + 1}}); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, teller.tell(&replayed{Decision: d, Raw: &rawMessage{Base64: []byte(evil), Bytes: len(evil) + 1}}))
 			d.Delivery, d.Query, d.Item = "", "", ""
-			if err := teller.tell(&replayed{Decision: d, Raw: &rawMessage{Base64: []byte(evil), Bytes: len(evil) + 1}}); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, teller.tell(&replayed{Decision: d, Raw: &rawMessage{Base64: []byte(evil), Bytes: len(evil) + 1}}))
 			showExplanation(out, &explainedDecision{Explanation: tell.Explain(&d, nil), Decision: d})
 			d = base
 			d.Kind = kind
 			showExplanation(out, &explainedDecision{Explanation: tell.Explain(&d, nil), Decision: d})
-			if err := out.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, out.Flush())
 			for line := range strings.Lines(written.String()) {
 				if line = strings.TrimSuffix(line, "\n"); line != cli.Plain(line) {
 					t.Errorf("%s: not harmless: %q", kind, line)
@@ -80,13 +74,9 @@ func TestReplayTellsExchanges(t *testing.T) {
 		{Kind: bcp.KindAsk, Agent: "main", Verdict: bcp.Reject, Check: bcp.CheckBudget, Code: bcp.BudgetExhausted, Lack: bcp.Bit},
 	} {
 		d.Seq, d.Time, d.Controller, d.Reader = uint64(i+1), int64(i+1)*int64(time.Millisecond), "main", "mailer"
-		if err := teller.tell(&replayed{Decision: d}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, teller.tell(&replayed{Decision: d}))
 	}
-	if err := out.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, out.Flush())
 	told := ""
 	for line := range strings.Lines(written.String()) {
 		if number, since, ok := strings.Cut(strings.TrimSpace(line), "  +"); ok {

@@ -23,9 +23,7 @@ func TestIncidentsOfARun(t *testing.T) {
 		t.Fatal(defects)
 	}
 	approvers, err := people.New(people.Config{Mesh: &bcp.Mesh{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	by, other := bcp.Digest{1}, bcp.Digest{2}
 	message := []byte(`{"task":"Do it."}`)
 	for name, c := range map[string]struct {

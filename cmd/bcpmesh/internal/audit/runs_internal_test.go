@@ -35,9 +35,7 @@ func TestTheWayOfARunIsDrawn(t *testing.T) {
 	o := cli.NewOutput(&out, io.Discard)
 	o.Width = 80
 	showWay(o, stories.All()[0])
-	if err := o.Stdout.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, o.Stdout.Flush())
 	got := out.String()
 	if strings.ContainsAny(got, "\u202e\u200b\x1b") || !strings.Contains(got, "\nnot taken      yes:\nnot taken        send") || !strings.Contains(got, "\n               _else:\nbegun            note  tool\n") {
 		t.Errorf("drawn is\n%s", got)
