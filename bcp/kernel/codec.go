@@ -84,11 +84,12 @@ func lacks(of reflect.Value, key string) bool {
 	return ok && p.lacks(key)
 }
 
-// spelled is a type that has a spelling of its own in records.
-type spelled interface {
-	recorded() Value
-	read(v *Value) bool
-}
+// spelled is a type that has a spelling of its own in records, and ownReader one that is read in
+// its own way.
+type (
+	spelled   interface{ recorded() Value }
+	ownReader interface{ read(v *Value) bool }
+)
 
 // word is one of a list: no record has another.
 type word interface{ known() bool }
@@ -102,12 +103,13 @@ func encodeStruct(dst []byte, of reflect.Value, said bool) []byte {
 	dst = append(dst, '{')
 	for _, f := range recordFields(of.Type()) {
 		field := of.FieldByIndex(f.index)
-		if always := f.option == "always"; (f.option == "said") != said || !always && field.IsZero() || lacks(of, f.key) {
+		always := f.option == "always"
+		if (f.option == "said") != said || !always && field.IsZero() || lacks(of, f.key) {
 			continue
 		}
 		before := len(dst)
 		dst = encodeField(append(appendText(wire.AppendSep(dst), f.key), ':'), field)
-		if bytes.HasSuffix(dst, []byte(":[]")) {
+		if !always && bytes.HasSuffix(dst, []byte(":[]")) {
 			dst = dst[:before]
 		}
 	}
@@ -166,7 +168,7 @@ func decodeStruct(v *Value, into reflect.Value, said bool) bool {
 }
 
 func decodeField(v *Value, into reflect.Value) bool {
-	if s, ok := into.Addr().Interface().(spelled); ok {
+	if s, ok := into.Addr().Interface().(ownReader); ok {
 		return s.read(v)
 	}
 	switch into.Kind() {
@@ -206,25 +208,11 @@ func decodeField(v *Value, into reflect.Value) bool {
 	return v.kind == ListValue && len(v.list) > 0
 }
 
-// recorded is the label as the journal has it: with the tools that content came from.
-func (l *Label) recorded() Value {
-	v := l.value()
-	if len(l.Tools) > 0 {
-		v.add("tools", texts(l.Tools))
-	}
-	return v
-}
-
-func (l *Label) read(v *Value) (ok bool) {
-	read, err := parseLabel(v)
-	*l = read
-	return err == nil
-}
-
 func (g *Grant) recorded() Value { return texts(g.held) }
 
 func (g *Grant) read(v *Value) bool {
-	readers, ok := parseReaders(v)
+	var readers Readers
+	ok := readers.read(v)
 	*g = Grant{readers.Capabilities()}
 	return ok && v.kind == ListValue && len(g.held) > 0
 }

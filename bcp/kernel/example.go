@@ -98,10 +98,11 @@ func exampleArgument(v *Value) (ExampleArgument, error) {
 	}
 	a.Value, a.Sealed = v.member("value"), v.holds("sealed")
 	if label := v.member("label"); label != nil {
-		var err error
-		a.Label, err = parseLabel(label)
+		if !a.Label.read(label) {
+			return a, ErrLabel
+		}
 		a.Literal = !a.Label.Tainted()
-		return a, err
+		return a, nil
 	}
 	if v.holds("tainted") {
 		a.Label.Sources |= ToolRead
@@ -112,21 +113,14 @@ func exampleArgument(v *Value) (ExampleArgument, error) {
 			a.Label.Tools = joinTools(a.Label.Tools, []string{from.list[i].text})
 		}
 	}
-	if readers := v.member("readers"); readers != nil {
-		var ok bool
-		if a.Label.Readers, ok = parseReaders(readers); !ok {
-			return a, ErrLabel
-		}
+	if readers := v.member("readers"); readers != nil && !a.Label.Readers.read(readers) {
+		return a, ErrLabel
 	}
 	if v.holds("third_party") {
 		a.Label.Subjects |= ThirdParty
 	}
-	if bits := v.member("influence"); bits != nil {
-		influence, ok := parseInfluence(new(object(member{"example", *bits})))
-		if !ok {
-			return a, ErrLabel
-		}
-		a.Label.Influence = influence
+	if bits := v.member("influence"); bits != nil && !a.Label.Influence.read(new(object(member{"example", *bits}))) {
+		return a, ErrLabel
 	}
 	return a, nil
 }

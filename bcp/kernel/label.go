@@ -97,22 +97,28 @@ type Influence struct {
 	Bits   Width
 }
 
+// Influences are those of several origins.
+type Influences []Influence
+
 // Label says where a value came from, where it may flow, whose data it is, and
 // how much of it content can have chosen. Labels only grow (KER-39). A Label is
 // immutable. The zero Label is of no source: it counts as tainted, and the value
 // may flow nowhere.
 type Label struct {
-	Sources  Sources
-	Subjects Subjects
-	Readers  Readers
+	Sources  Sources  `record:"sources,always"`
+	Subjects Subjects `record:"subjects,always"`
+	Readers  Readers  `record:"readers,always"`
 	// Parsers are the Readers and sub-planners that may be given the value, by
 	// name.
-	Parsers Readers
+	Parsers Readers `record:"parsers,always"`
 	// Influence is sorted by origin; no origin is under another.
-	Influence []Influence
+	Influence Influences `record:"influence,always"`
 	// Tools are those that content came from, sorted; [otherContent] is any other way.
-	Tools []string
+	Tools []string `record:"tools"`
 }
+
+// lacks: nothing is said of the parsers if it may be any.
+func (l *Label) lacks(key string) bool { return key == "parsers" && l.Parsers.All() }
 
 // Trusted is the label of what a person wrote.
 func Trusted() Label { return Label{Sources: UserQuery, Readers: Anything(), Parsers: Anything()} }
@@ -260,35 +266,35 @@ func (l Label) narrow(at, part Origin, width Width) Label {
 
 // MarshalJSON writes {sources, readers, subjects, influence}, as tools and
 // vectors do: readers null means anything. parsers is left out if nothing limits
-// them.
+// them. A record has the tools, too.
 func (l Label) MarshalJSON() ([]byte, error) {
-	v := l.value()
-	return v.JSON(), nil
+	l.Tools = nil
+	return appendRecord(nil, &l), nil
 }
 
-func (l *Label) value() Value {
-	influence := object()
-	for _, i := range l.Influence {
-		bits := Text("unbounded")
-		if i.Bits != Unbounded {
-			bits = Int(int64(i.Bits))
-		}
-		influence.add(string(i.Origin), bits)
+// ErrLabel says that bytes are no label; it quotes nothing.
+var ErrLabel = errors.New("kernel: no label: expected sources, readers, subjects and influence")
+
+// UnmarshalJSON reads a label as [Label.MarshalJSON] writes it. Of a label without
+// the key parsers, anything may be the parser.
+func (l *Label) UnmarshalJSON(b []byte) error {
+	v, err := ParseValue(b)
+	if err != nil || !l.read(&v) {
+		return ErrLabel
 	}
-	v := object(member{"sources", wordList(l.Sources, sourceWords)}, member{"subjects", wordList(l.Subjects, subjectWords)},
-		member{"readers", l.Readers.value()}, member{"influence", influence})
-	if !l.Parsers.All() {
-		v.add("parsers", l.Parsers.value())
-	}
-	return v
+	return nil
 }
 
-func (r *Readers) value() Value {
-	if r.All() {
-		return Null()
-	}
-	return texts(r.Capabilities())
+func (l *Label) read(v *Value) bool {
+	*l = Label{Parsers: Anything()}
+	return decode(v, l, false) && slices.IsSorted(l.Tools)
 }
+
+func (s *Sources) recorded() Value    { return wordList(*s, sourceWords) }
+func (s *Sources) read(v *Value) bool { return readSet(s, v, sourceWords) }
+
+func (s *Subjects) recorded() Value    { return wordList(*s, subjectWords) }
+func (s *Subjects) read(v *Value) bool { return readSet(s, v, subjectWords) }
 
 func wordList[T ~uint8](set T, words []string) Value {
 	var list []string
@@ -301,85 +307,61 @@ func wordList[T ~uint8](set T, words []string) Value {
 	return texts(list)
 }
 
-// ErrLabel says that bytes are no label; it quotes nothing.
-var ErrLabel = errors.New("kernel: no label: expected sources, readers, subjects and influence")
-
-// UnmarshalJSON reads a label as [Label.MarshalJSON] writes it. Of a label without
-// the key parsers, anything may be the parser.
-func (l *Label) UnmarshalJSON(b []byte) error {
-	v, err := ParseValue(b)
-	if err != nil {
-		return ErrLabel
-	}
-	*l, err = parseLabel(&v)
-	return err
-}
-
-func parseLabel(v *Value) (Label, error) {
-	if v.kind != ObjectValue {
-		return Label{}, ErrLabel
-	}
-	l := Label{Parsers: Anything()}
-	for i, key := range v.keys {
-		value, ok := &v.list[i], false
-		switch key {
-		case "sources":
-			l.Sources, ok = parseSet[Sources](value, sourceWords)
-		case "subjects":
-			l.Subjects, ok = parseSet[Subjects](value, subjectWords)
-		case "readers":
-			l.Readers, ok = parseReaders(value)
-		case "parsers":
-			l.Parsers, ok = parseReaders(value)
-		case "influence":
-			l.Influence, ok = parseInfluence(value)
-		case "tools":
-			for j := range value.list {
-				l.Tools = append(l.Tools, value.list[j].text)
-			}
-			ok = value.kind == ListValue && len(l.Tools) > 0 && slices.IsSorted(l.Tools)
-		}
-		if !ok {
-			return Label{}, ErrLabel
-		}
-	}
-	return l, nil
-}
-
-func parseSet[T ~uint8](list *Value, words []string) (set T, ok bool) {
+func readSet[T ~uint8](set *T, list *Value, words []string) bool {
 	for i := range list.list {
 		bit := slices.Index(words, list.list[i].text)
 		if bit < 0 {
-			return 0, false
+			return false
 		}
-		set |= 1 << bit
+		*set |= 1 << bit
 	}
-	return set, list.kind == ListValue
+	return list.kind == ListValue
 }
 
-func parseReaders(v *Value) (Readers, bool) {
+func (r *Readers) recorded() Value {
+	if r.All() {
+		return Null()
+	}
+	return texts(r.Capabilities())
+}
+
+func (r *Readers) read(v *Value) bool {
 	if v.kind == NullValue {
-		return Anything(), true
+		*r = Anything()
+		return true
 	}
 	names := make([]Capability, len(v.list))
 	for i := range v.list {
 		if names[i] = Capability(v.list[i].text); !names[i].reader() {
-			return Readers{}, false
+			return false
 		}
 	}
-	return Only(names...), v.kind == ListValue
+	*r = Only(names...)
+	return v.kind == ListValue
 }
 
-func parseInfluence(v *Value) (list []Influence, ok bool) {
+func (list *Influences) recorded() Value {
+	influence := object()
+	for _, i := range *list {
+		bits := Text("unbounded")
+		if i.Bits != Unbounded {
+			bits = Int(int64(i.Bits))
+		}
+		influence.add(string(i.Origin), bits)
+	}
+	return influence
+}
+
+func (list *Influences) read(v *Value) bool {
 	for i, origin := range v.keys {
 		bits := Unbounded
 		switch n := &v.list[i]; {
 		case n.kind == IntValue && n.n >= 0 && n.n < int64(Unbounded):
 			bits = Width(n.n)
 		case n.text != "unbounded":
-			return nil, false
+			return false
 		}
-		list = joinInfluence(list, []Influence{{Origin(origin), bits}})
+		*list = joinInfluence(*list, []Influence{{Origin(origin), bits}})
 	}
-	return list, v.kind == ObjectValue
+	return v.kind == ObjectValue
 }

@@ -301,23 +301,3 @@ func TestLabelOfManyOrigins(t *testing.T) {
 		t.Errorf("129 origins: %s bits of %d", l.Width(), len(l.Influence))
 	}
 }
-
-// Two functions of one origin are two origins: the parts of what a pure tool returns
-// are named after its own step.
-func TestLabelsOfFunctionsOfOneOrigin(t *testing.T) {
-	t.Parallel()
-	k := smallKernel(t, nil)
-	mixed := func(id, a string) string {
-		return fmt.Sprintf(`{"kind":"tool","id":%q,"tool":"mix","args":{"a":%s,"b":{"ref":"d","path":"face"}}}`, id, a)
-	}
-	checked, fault := k.ReadPlan([]byte(steps(`{"kind":"tool","id":"d","tool":"dials"}`, mixed("f", "true"), mixed("g", "false"),
-		`{"kind":"merge","id":"one","inputs":{"x":{"ref":"f","path":"x"}}}`, `{"kind":"merge","id":"two","inputs":{"x":{"ref":"f","path":"x"},"y":{"ref":"g","path":"x"}}}`)), frame(k, "all"))
-	if fault.Code != "" {
-		t.Fatal(fault)
-	}
-	for i, want := range map[int]string{1: `{"d.face":2}`, 3: `{"f.x":1}`, 4: `{"f.x":1,"g.x":1}`} {
-		if got := spelled(checked.Steps()[i].Label); !strings.Contains(got, `"influence":`+want) {
-			t.Errorf("step %d: %s, want influence %s", i, got, want)
-		}
-	}
-}

@@ -72,5 +72,7 @@ func TestOwnRulesArePrepared(t *testing.T) { // not parallel: it counts allocati
 	g.state.Adopt(k.Prepare("kim", "all", []byte(strings.Replace(task, "run.depth > 3", "true", 1))))
 	g.store(g.state.DecideRun(g.moment(), "desk", kim, "all", g.task, []byte(strings.Replace(task, "run.depth > 3", "true", 1))))
 	g.plan(mailPlan)
-	g.end(kernel.Blocked, kernel.Forbidden)
+	if g.end(kernel.Blocked, kernel.Forbidden); fmt.Sprint(g.changes[1].Steps[0].Judged.Rules) != "[requester-1]" {
+		t.Errorf("got %+v", g.changes[1].Steps[0].Judged)
+	}
 }

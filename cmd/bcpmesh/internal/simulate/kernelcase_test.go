@@ -37,9 +37,6 @@ func TestGateCases(t *testing.T) {
 	const (
 		clean   = `{"sources": ["user_query"], "readers": null, "subjects": [], "influence": {}}`
 		tainted = `{"sources": ["tool_read"], "readers": [], "subjects": ["user"], "influence": {"a": 3}}`
-		held    = `{"sources": ["tool_read"], "readers": ["w", "v"], "subjects": ["user"], "influence": {"a": 3}}`
-		others  = `{"sources": ["tool_read"], "readers": ["w"], "subjects": ["third_party"], "influence": {"a": 3}}`
-		told    = `{"sources": ["user_query"], "readers": null, "subjects": ["third_party"], "influence": {}}`
 	)
 	arg := func(value, label string) string {
 		return fmt.Sprintf(`{"x": {"value": %s, "label": %s}}`, value, label)
@@ -51,31 +48,15 @@ func TestGateCases(t *testing.T) {
 		name, typ, args, grant, rules string
 		want, code, ids               string
 	}{
-		{"clean", "string", arg(`"a"`, clean), `"w"`, "", "allow", "permitted", ""},
 		{"tainted", "string", arg(`"a"`, tainted), `"w"`, "", "deny", "not_declassified", ""},
-		{"its readers hold the capability", "string", arg(`"a"`, held), `"w"`, "", "allow", "permitted", ""},
-		{"of a third party", "string", arg(`"a"`, others), `"w"`, "", "deny", "not_declassified", ""},
-		{"what a person wrote of a third party", "string", arg(`"a"`, told), `"w"`, "", "deny", "not_declassified", ""},
 		{"without a label it is tainted", "string", `{"x": {"value": "a"}}`, `"w"`, "", "deny", "not_declassified", ""},
-		{"capability before schema", "string", `{}`, "", "", "deny", "no_capability", ""},
 		{"a wildcard grants nothing", "string", arg(`"a"`, clean), `"*", "w.>", "W", ""`, "", "deny", "no_capability", ""},
-		{"schema before forbid", "string", `{}`, `"w"`, rule("forbid", "true"), "deny", "bad_arguments", ""},
-		{"forbid before provenance", "string", arg(`"a"`, tainted), `"w"`, rule("declassify", "true") + "," + rule("forbid", "true"), "deny", "forbidden", "forbid"},
-		{"declassify before ask", "string", arg(`"a"`, tainted), `"w"`, rule("ask", "true") + "," + rule("declassify", "true"), "allow", "declassified", "declassify"},
-		{"ask of what would be denied", "string", arg(`"a"`, tainted), `"w"`, rule("ask", "true"), "ask", "needs_person", "ask"},
-		{"and of nothing else", "string", arg(`"a"`, clean), `"w"`, rule("ask", "true"), "allow", "permitted", ""},
-		{"a tainted value cannot be read", "string", arg(`"a"`, tainted), `"w"`, rule("forbid", "args.x.value == 'b'"), "deny", "forbidden", "forbid"},
-		{"unless nothing depends on it", "string", arg(`"a"`, tainted), `"w"`, rule("forbid", "!args.x.tainted && args.x.value == 'b'"), "deny", "not_declassified", ""},
-		{"a declassify rule that fails", "string", arg(`"a"`, tainted), `"w"`, rule("declassify", "args.x.value == 'a'"), "deny", "not_declassified", ""},
 		{"a forbid rule that does not compile denies", "string", arg(`"a"`, clean), `"w"`, rule("forbid", "args.z.value == 1"), "deny", "forbidden", "forbid"},
 		{"a declassify rule that does not compile says nothing", "string", arg(`"a"`, tainted), `"w"`, rule("declassify", "nonsense("), "deny", "not_declassified", ""},
 		{"a declassify rule that reads data says nothing", "string", arg(`"a"`, tainted), `"w"`, strings.Replace(rule("declassify", "true"), "}", `, "reads": "data"}`, 1), "deny", "not_declassified", ""},
 		{"a text for a number", "number", arg(`"1.5"`, clean), `"w"`, "", "deny", "bad_arguments", ""},
 		{"17 digits", "number", arg(`0.12345678901234567`, clean), `"w"`, "", "deny", "bad_arguments", ""},
 		{"a float", "number", arg(`1e300`, clean), `"w"`, "", "deny", "bad_arguments", ""},
-		{"no whole number of 64 bits", "integer", arg(`9223372036854775808`, clean), `"w"`, "", "deny", "bad_arguments", ""},
-		{"1.0 is no integer", "integer", arg(`1.0`, clean), `"w"`, "", "deny", "bad_arguments", ""},
-		{"null", "string", arg(`null`, clean), `"w"`, "", "deny", "bad_arguments", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
