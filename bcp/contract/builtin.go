@@ -17,19 +17,12 @@ var (
 
 // Builtin is a contract that every mesh has.
 type Builtin struct {
-	Name string
-	// Origin says who wrote it: draft, or bcpmesh.
-	Origin string
-	Bytes  string
+	Name, Bytes string
 }
 
 // Builtins returns the built-in contracts.
 func Builtins() []Builtin {
-	return []Builtin{
-		{"planner-v1", "draft", plannerV1},
-		{"processor-v1", "draft", processorV1},
-		{"orchestrator-v1", "bcpmesh", orchestratorV1},
-	}
+	return []Builtin{{"planner-v1", plannerV1}, {"processor-v1", processorV1}, {"orchestrator-v1", orchestratorV1}}
 }
 
 // ParseBuiltin returns the built-in contract of a name.

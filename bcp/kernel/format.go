@@ -34,25 +34,14 @@ func isEmail(s string) bool {
 
 // isURI reports whether s is a URI: a scheme in lower case, and characters of RFC 3986.
 func isURI(s string) bool {
-	scheme, rest, ok := strings.Cut(s, ":")
-	if !ok || rest == "" || scheme == "" || scheme[0] < 'a' || scheme[0] > 'z' {
-		return false
-	}
-	for i := range len(scheme) {
-		if b := scheme[i]; (b < 'a' || b > 'z') && (b < '0' || b > '9') && !strings.ContainsRune("+-.", rune(b)) {
-			return false
-		}
-	}
-	return !strings.ContainsFunc(rest, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._~:/?#[]@!$&'()*+,;=%", r)
-	})
+	scheme, rest, _ := strings.Cut(s, ":")
+	return rest != "" && scheme != "" && isOf(scheme[:1], lower) && isOf(scheme, lower+digits+"+-.") &&
+		isOf(rest, nameBytes+"-.~:/?#[]@!$&'()*+,;=%")
 }
 
 // isHost reports whether s is the name of a host as a URI of [Type.Hosts] spells it.
 func isHost(s string) bool {
-	return len(s) <= maxHost && strings.Contains(strings.Trim(s, "."), ".") && strings.Trim(s, ".") == s && !strings.ContainsFunc(s, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
-	})
+	return len(s) <= maxHost && strings.Contains(strings.Trim(s, "."), ".") && strings.Trim(s, ".") == s && isOf(s, lower+digits+"-.")
 }
 
 // isOn reports whether a URI is of a host, over https. There is one spelling of that, so

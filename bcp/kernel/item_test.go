@@ -185,18 +185,12 @@ func TestApprovalsOfCallsAreRefused(t *testing.T) {
 		body []byte
 		code bcp.Code
 	}{
-		"another call":          {"ada", "key", bcp.Approve, approval(it, bcp.Approve, other, nil), bcp.DigestMismatch},
-		"no approver":           {"kim", "key", bcp.Approve, good(), bcp.NotPermitted},
-		"an agent":              {"bob", "key", bcp.Approve, good(), bcp.NotPermitted},
-		"another key":           {"ada", "other", bcp.Approve, good(), bcp.NotPermitted},
-		"no signature":          {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Signature = "AA==" }), bcp.NotPermitted},
-		"signed for another":    {"ada", "key", bcp.RejectItem, good(), bcp.DigestMismatch},
-		"expired":               {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Expires = l.g.now.Truncate(time.Second) }), bcp.ItemExpired},
-		"behind the deadline":   {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Expires = it.Deadline.Add(time.Second).Truncate(time.Second) }), bcp.Malformed},
-		"an edit":               {"ada", "key", bcp.EditItem, approval(it, bcp.EditItem, []byte(`{"result":{"ok":true,"message_id":"x"}}`), nil), bcp.Malformed},
-		"a response":            {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Response = jsontext.Value(`{}`) }), bcp.Malformed},
-		"another item":          {"ada", "key", bcp.Approve, approval(bcp.Item{ID: "iNONE", Deadline: it.Deadline}, bcp.Approve, view.Content, nil), bcp.ItemNotFound},
-		"a reason and approval": {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Reason = "x" }), bcp.Malformed},
+		"another call":       {"ada", "key", bcp.Approve, approval(it, bcp.Approve, other, nil), bcp.DigestMismatch},
+		"no approver":        {"kim", "key", bcp.Approve, good(), bcp.NotPermitted},
+		"an agent":           {"bob", "key", bcp.Approve, good(), bcp.NotPermitted},
+		"signed for another": {"ada", "key", bcp.RejectItem, good(), bcp.DigestMismatch},
+		"an edit":            {"ada", "key", bcp.EditItem, approval(it, bcp.EditItem, []byte(`{"result":{"ok":true,"message_id":"x"}}`), nil), bcp.Malformed},
+		"a response":         {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Response = jsontext.Value(`{}`) }), bcp.Malformed},
 	} {
 		d := l.state.DecideApproval(l.moment(), c.who, bcp.Sender{Key: c.key}, c.act, c.body)
 		if d.Verdict != bcp.Reject || d.Code != c.code || d.Run != nil {
@@ -253,25 +247,13 @@ func TestCallIsRefused(t *testing.T) {
 func TestCallInDoubt(t *testing.T) {
 	t.Parallel()
 	doubtful := func() (*ledger, bcp.Item) {
-		l := newLedger(t)
-		k := mustKernel(t, func(d *kernel.Definition) { d.Approvers = []bcp.AgentName{"ada"} })
-		l.g, l.config.Runs = newGateway(t, k), kernel.Open(k)
-		l.config.Verify = func(key string, statement, signature []byte) bool {
-			return string(signature) == string(seal(key, statement))
-		}
-		var err error
-		if l.state, err = state.New(l.config); err != nil {
-			t.Fatal(err)
-		}
+		l := signedLedger(t, mustKernel(t, func(d *kernel.Definition) { d.Approvers = []bcp.AgentName{"ada"} }))
 		l.g.begin("all")
 		l.g.plan(mailPlan)
 		l.g.result(mail)
 		l.g.answer(`{"text":"meeting at 3pm"}`, "")
-		calls := l.g.state.Unanswered()
-		l.g.store(l.g.state.DecideRestart(l.g.moment(), calls[0]))
-		for _, c := range l.g.changes {
-			l.record(c, "somebody", "body")
-		}
+		l.g.store(l.g.state.DecideRestart(l.g.moment(), l.g.state.Unanswered()[0]))
+		l.catchUp()
 		items := l.state.Items()
 		if len(items) != 1 || items[0].Kind != bcp.ItemInDoubt {
 			t.Fatalf("%+v wait", items)

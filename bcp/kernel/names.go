@@ -12,19 +12,16 @@ type Capability string
 
 // Valid reports whether the name is one.
 func (c Capability) Valid() bool {
-	if len(c) < 1 || len(c) > 63 {
-		return false
-	}
-	for i := range len(c) {
-		switch b := c[i]; {
-		case b >= 'a' && b <= 'z', b >= '0' && b <= '9':
-		case i > 0 && (b == '.' || b == '_' || b == '-'):
-		default:
-			return false
-		}
-	}
-	return true
+	return len(c) >= 1 && len(c) <= 63 && isOf(string(c), lower+digits+"._-") && !strings.ContainsRune("._-", rune(c[0]))
 }
+
+const (
+	lower, digits = "abcdefghijklmnopqrstuvwxyz", "0123456789"
+	nameBytes     = lower + "ABCDEFGHIJKLMNOPQRSTUVWXYZ" + digits + "_"
+)
+
+// isOf reports whether a text has no other characters than these.
+func isOf(s, characters string) bool { return strings.Trim(s, characters) == "" }
 
 // Grant is a set of capabilities: what a run may do. The zero Grant holds none.
 // It is immutable.
@@ -46,24 +43,13 @@ func (g Grant) Holds(c Capability) bool {
 
 // HoldsAll reports whether the grant has all capabilities.
 func (g Grant) HoldsAll(names []Capability) bool {
-	for _, c := range names {
-		if !g.Holds(c) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(names, func(c Capability) bool { return !g.Holds(c) })
 }
 
 // Clamp returns what is asked for and held: a sub-run's grant, never more than
 // that of the run around it (KER-34).
 func (g Grant) Clamp(asked []Capability) Grant {
-	var both []Capability
-	for _, c := range asked {
-		if g.Holds(c) {
-			both = append(both, c)
-		}
-	}
-	return NewGrant(both...)
+	return NewGrant(slices.DeleteFunc(slices.Clone(asked), func(c Capability) bool { return !g.Holds(c) })...)
 }
 
 // Capabilities returns the set, sorted. The caller must not change it.
@@ -72,24 +58,12 @@ func (g Grant) Capabilities() []Capability { return g.held }
 // IsStepID reports whether s can be the id of a step, what a planner called one, or a
 // property of a schema, and so a segment of a path: ^[A-Za-z0-9_-]{1,64}$. The ids of
 // questions have hyphens.
-func IsStepID(s string) bool { return len(s) >= 1 && len(s) <= maxNameBytes && onlyNameBytes(s, true) }
+func IsStepID(s string) bool { return len(s) >= 1 && len(s) <= maxNameBytes && isOf(s, nameBytes+"-") }
 
 // isName reports whether s names an argument, an input of a merge, or a
 // property of a schema that a rule can read: ^[A-Za-z_][A-Za-z0-9_]{0,63}$.
 func isName(s string) bool {
-	return len(s) >= 1 && len(s) <= maxNameBytes && onlyNameBytes(s, false) && (s[0] < '0' || s[0] > '9')
-}
-
-func onlyNameBytes(s string, hyphen bool) bool {
-	for i := range len(s) {
-		switch b := s[i]; {
-		case b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z', b >= '0' && b <= '9', b == '_':
-		case b == '-' && hyphen:
-		default:
-			return false
-		}
-	}
-	return true
+	return len(s) >= 1 && len(s) <= maxNameBytes && isOf(s, nameBytes) && (s[0] < '0' || s[0] > '9')
 }
 
 // isPath reports whether s is a path: properties and indexes with dots between.
