@@ -81,8 +81,8 @@ func (c *Controller) Ask(ctx context.Context, reader bcp.AgentName, spec bcp.Spe
 // should use Ask and OnDelivery. With a RequestID that was used before, the
 // delivery may have come already, and does not come again.
 func (c *Controller) AskAndWait(ctx context.Context, reader bcp.AgentName, spec bcp.Spec, o AskOptions) (bcp.Delivery, error) {
-	r := c.runner.running()
-	if r == nil {
+	r := c.running()
+	if !r.goesOn() {
 		return bcp.Delivery{}, ErrNotStarted
 	}
 	c.mu.Lock()

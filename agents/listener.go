@@ -2,6 +2,7 @@ package agents
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
@@ -12,13 +13,15 @@ import (
 )
 
 // listener takes the messages of an agent in one role, between Start and Stop, for the
-// clients that embed it.
+// clients that embed it. The zero value is stopped.
 type listener struct {
 	conn     *Connection
 	role     bcp.Role
 	log      hclog.Logger
-	runner   runner
 	counters counters
+
+	starting sync.Mutex // guards current
+	current  *run
 }
 
 // listen takes the messages of these subjects, together with others of the queue if that
@@ -27,27 +30,38 @@ type listener struct {
 // receive for each, in the order in which they come, with its reply subject: one of another
 // agent or role is dropped.
 func (l *listener) listen(ctx context.Context, queue string, patterns []string, begin func(*run), receive func(*run, *nats.Msg, subjects.Subject)) error {
-	return l.runner.start(func() (*run, error) {
-		ready := make(chan struct{})
-		var started *run
-		started, err := l.conn.listen(ctx, queue, patterns, func(m *nats.Msg) {
-			<-ready
-			to, err := subjects.Parse(m.Reply)
-			switch {
-			case m.Reply == "" && l.tellsOfRun(m):
-			case err != nil || to.Kind != subjects.KindReply || to.Role != l.role || to.Agent != l.conn.options.Name:
-				count(&l.counters.foreign, l.log, "dropped a message with a foreign reply subject")
-				l.conn.options.OnError(ErrForeignReply)
-			default:
-				receive(started, m, to)
-			}
-		})
-		if err == nil {
-			begin(started)
+	l.starting.Lock()
+	defer l.starting.Unlock()
+	if l.current.goesOn() {
+		return ErrStarted
+	}
+	ready := make(chan struct{})
+	defer close(ready)
+	var started *run
+	started, err := l.conn.listen(ctx, queue, patterns, func(m *nats.Msg) {
+		<-ready
+		to, err := subjects.Parse(m.Reply)
+		switch {
+		case m.Reply == "" && l.tellsOfRun(m):
+		case err != nil || to.Kind != subjects.KindReply || to.Role != l.role || to.Agent != l.conn.options.Name:
+			count(&l.counters.foreign, l.log, "dropped a message with a foreign reply subject")
+			l.conn.options.OnError(ErrForeignReply)
+		default:
+			receive(started, m, to)
 		}
-		close(ready)
-		return started, err
 	})
+	if err == nil {
+		l.current = started
+		begin(started)
+	}
+	return err
+}
+
+// running returns the run, or nil.
+func (l *listener) running() *run {
+	l.starting.Lock()
+	defer l.starting.Unlock()
+	return l.current
 }
 
 // tellsOfRun reports whether a Controller is told how a run ended: a [Requester] asks for that.
@@ -68,7 +82,12 @@ func (l *listener) malformed() {
 // Stop takes nothing more and waits for running handlers; if ctx ends first, it cancels
 // their context and still waits for them. What was not yet handled stays with the gateway.
 // It may be called before Start and twice. Start may be called again.
-func (l *listener) Stop(ctx context.Context) error { return l.runner.stop(ctx) }
+func (l *listener) Stop(ctx context.Context) error {
+	if r := l.running(); r != nil {
+		return r.stop(ctx)
+	}
+	return nil
+}
 
 // Stats counts dropped and repeated messages.
 func (l *listener) Stats() Stats { return l.counters.stats() }

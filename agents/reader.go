@@ -19,12 +19,12 @@ import (
 
 // Query is a query as a Reader's handler gets it.
 type Query struct {
-	bcp.Query
+	bcp.Query `json:",inline"`
 	// Attempt is 0 at first and increases with each rejected answer of this
 	// client.
-	Attempt int
+	Attempt int `json:"attempt"`
 	// LastDetail says why the answer before was rejected; empty for the first.
-	LastDetail string
+	LastDetail string `json:"last_detail,omitempty"`
 }
 
 // NotEnoughInformation is returned by a handler instead of an answer if the

@@ -123,6 +123,19 @@ func (r *run) receive(ctx context.Context, messages <-chan *nats.Msg, heard, rec
 	}
 }
 
+// goesOn reports whether the run has not ended. None has.
+func (r *run) goesOn() bool {
+	if r == nil {
+		return false
+	}
+	select {
+	case <-r.done:
+		return false
+	default:
+		return true
+	}
+}
+
 // end makes the run take nothing new. It may be called twice.
 func (r *run) end() {
 	r.mu.Lock()
@@ -172,56 +185,6 @@ func (r *run) stop(ctx context.Context) error {
 		<-r.done
 		return fmt.Errorf("agents: stopping: %w", ended(ctx))
 	}
-}
-
-// runner is the Start and Stop of a client. The zero value is stopped.
-type runner struct {
-	mu      sync.Mutex // guards current
-	current *run
-}
-
-// start calls listen unless a run has not ended.
-func (s *runner) start(listen func() (*run, error)) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.active() != nil {
-		return ErrStarted
-	}
-	r, err := listen()
-	if err != nil {
-		return err
-	}
-	s.current = r
-	return nil
-}
-
-func (s *runner) active() *run {
-	if s.current == nil {
-		return nil
-	}
-	select {
-	case <-s.current.done:
-		return nil
-	default:
-		return s.current
-	}
-}
-
-// running returns the run, or nil.
-func (s *runner) running() *run {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.active()
-}
-
-func (s *runner) stop(ctx context.Context) error {
-	s.mu.Lock()
-	r := s.current
-	s.mu.Unlock()
-	if r == nil {
-		return nil
-	}
-	return r.stop(ctx)
 }
 
 // lanes runs jobs with one key in sequence and those with different keys

@@ -42,7 +42,6 @@ type Configuration struct {
 	Mailbox      string    `json:"mailbox,omitempty"` // of the tool mailbox
 	MaxTurns     int       `json:"max_turns"`         // of the model in a conversation
 	MaxTokens    int       `json:"max_tokens"`        // of a turn
-	Redact       guard.Set `json:"redact,omitzero"`
 	// Confined says that the cell must be confined.
 	Confined bool `json:"confined,omitzero"`
 }
@@ -127,8 +126,7 @@ func (c *Cell) close() {
 func (c *Cell) query(ctx context.Context, params jsontext.Value) (any, error) {
 	var q struct {
 		bcp.Query  `json:",inline"`
-		Attempt    int    `json:"attempt"`
-		LastDetail string `json:"last_detail,omitempty"`
+		LastDetail string `json:"last_detail"`
 	}
 	if err := json.Unmarshal(params, &q); err != nil {
 		return nil, errors.New("the query is not understood")
@@ -285,19 +283,19 @@ func (t *talk) conversation() llm.Conversation {
 	c := llm.Conversation{
 		Model:    llm.Endpoint{Provider: t, Model: config.Model, MaxTokens: config.MaxTokens},
 		System:   []llm.Part{llm.Constant(guidance)},
-		MaxTurns: config.MaxTurns, Redact: config.Redact,
+		MaxTurns: config.MaxTurns,
 	}
 	if config.Instructions != "" {
 		c.System = append(c.System, llm.FromOperator(config.Instructions))
 	}
 	if slices.Contains(config.Tools, web.Name) {
-		c.Tools = append(c.Tools, web.NewTool(t, config.Redact))
+		c.Tools = append(c.Tools, web.NewTool(t, guard.All))
 	}
 	if t.cell.files != nil {
-		c.Tools = append(c.Tools, t.cell.files.Tools(config.Redact)...)
+		c.Tools = append(c.Tools, t.cell.files.Tools(guard.All)...)
 	}
 	if t.cell.mailbox != nil {
-		c.Tools = append(c.Tools, t.cell.mailbox.Tools(config.Redact)...)
+		c.Tools = append(c.Tools, t.cell.mailbox.Tools(guard.All)...)
 	}
 	for i, of := range c.Tools {
 		c.Tools[i].Run = func(ctx context.Context, arguments jsontext.Value) llm.Output {
@@ -326,7 +324,7 @@ func (t *talk) mcp(of MCPTool) llm.Executable {
 			if r.Failure != "" {
 				return r.Failure.Output()
 			}
-			text, parts, err := tool.NewText(r.Text, t.cell.config.Redact).Part(1)
+			text, parts, err := tool.NewText(r.Text, guard.All).Part(1)
 			if err != nil || parts > 1 {
 				return tool.TooLarge.Output()
 			}

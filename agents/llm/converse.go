@@ -34,7 +34,6 @@ type Conversation struct {
 	System   []Part // only instructions
 	Tools    []Executable
 	MaxTurns int // of the model; 0 means 16
-	Redact   guard.Set
 	// Finish, if set, ends the conversation: text does not.
 	Finish *Finish
 }
@@ -159,7 +158,7 @@ func (c Conversation) run(ctx context.Context, call Call) Result {
 	for _, t := range c.Tools {
 		if t.Name == call.Name {
 			output := t.Run(ctx, call.Arguments)
-			part, failed := c.part(output)
+			part, failed := part(output)
 			return Result{Call: call.ID, Parts: []Part{part}, Failed: failed}
 		}
 	}
@@ -167,14 +166,14 @@ func (c Conversation) run(ctx context.Context, call Call) Result {
 }
 
 // part converts an output to a part of a prompt.
-func (c Conversation) part(o Output) (part Part, failed bool) {
+func part(o Output) (part Part, failed bool) {
 	if o.Source == "" {
 		if o.Trusted.text == "" || o.Untrusted != "" {
 			return Failure("", 0), true
 		}
 		return o.Trusted, o.Failed
 	}
-	fenced, err := guard.Prepare(o.Untrusted, c.Redact, o.Source)
+	fenced, err := guard.Prepare(o.Untrusted, guard.All, o.Source)
 	if err != nil {
 		return Failure("", 0), true
 	}

@@ -28,7 +28,6 @@ type ExtractOptions struct {
 	Schema   jsontext.Value // JSON Schema of the object. Required
 	Source   guard.Source   // where the text came from; empty means web
 	MaxTurns int            // attempts at an object that fits the schema; 0 means 1
-	Redact   guard.Set
 }
 
 // StructuredOutput is the one tool of an extraction. Nothing is executed when the model calls it.
@@ -63,7 +62,7 @@ func Extract(ctx context.Context, model Endpoint, untrusted string, instruction 
 	if err != nil {
 		return nil, false, err
 	}
-	fenced, err := guard.Prepare(untrusted, o.Redact, cmp.Or(o.Source, guard.Web))
+	fenced, err := guard.Prepare(untrusted, guard.All, cmp.Or(o.Source, guard.Web))
 	if err != nil {
 		return nil, false, err
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
-// Redacted returns the request without the secrets that the rules of a set find anywhere in it, in what the provider
+// Redacted returns the request without the keys, tokens and passwords that redaction finds anywhere in it, in what the provider
 // decodes: texts, names, ids, and the strings of schemas and arguments, however these are spelled. A name or id with a
 // secret becomes another one, the same wherever it stands. Arguments of calls may be no JSON afterwards. A request without
 // secrets is returned as it is.
-func (r *Request) Redacted(set guard.Set) *Request {
-	c := &redacting{set: set, names: map[string]string{}}
+func (r *Request) Redacted() *Request {
+	c := &redacting{names: map[string]string{}}
 	clean := *r
 	clean.Model, clean.System, clean.Force = c.name(r.Model), c.parts(r.System), c.name(r.Force)
 	clean.Tools = slices.Clone(r.Tools)
@@ -45,7 +45,6 @@ func (r *Request) Redacted(set guard.Set) *Request {
 
 // redacting redacts, and notes whether there was something.
 type redacting struct {
-	set   guard.Set
 	found bool
 	names map[string]string // what became of those with a secret
 }
@@ -55,7 +54,7 @@ type redacting struct {
 func (c *redacting) text(s string) string {
 	const depth = 3 // a text in JSON in JSON
 	for plain, n := s, 0; ; n++ {
-		if clean := guard.Redact(plain, c.set); clean != plain {
+		if clean := guard.Redact(plain, guard.Keys); clean != plain {
 			c.found = true
 			return clean
 		}

@@ -89,7 +89,7 @@ func Again(ctx context.Context, q agents.Query, log hclog.Logger, pause time.Dur
 
 // run runs the program once for a query.
 func (p *Program) run(ctx context.Context, q agents.Query) (any, error) {
-	line, err := bcp.Encode(question{q.Query, q.Attempt, q.LastDetail}, bcp.JSON)
+	line, err := bcp.Encode(q, bcp.JSON)
 	if err != nil {
 		return nil, err
 	}
@@ -150,13 +150,6 @@ func (p *Program) await(ctx context.Context, running *process.Process, stdout *b
 		reason.Killed = true
 	}
 	return reason
-}
-
-// question is a query as a program gets it.
-type question struct {
-	bcp.Query  `json:",inline"`
-	Attempt    int    `json:"attempt"`
-	LastDetail string `json:"last_detail,omitempty"`
 }
 
 // AnswerNames returns the names of the members of an answer to a spec.

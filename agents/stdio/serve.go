@@ -154,7 +154,7 @@ func (s *server) start(ctx context.Context) (stop func(context.Context) error, e
 
 // query has the program answer a query.
 func (s *server) query(ctx context.Context, q agents.Query) (any, error) {
-	result, err := s.peer.ask(ctx, "query", question{q.Query, q.Attempt, q.LastDetail})
+	result, err := s.peer.ask(ctx, "query", q)
 	var failed *rpcError
 	switch {
 	case errors.As(err, &failed):

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 const (
@@ -28,7 +27,7 @@ type Patient struct {
 
 // Do implements [llm.Provider].
 func (p *Patient) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
-	r = r.Redacted(guard.Keys)
+	r = r.Redacted()
 	pause := firstPause
 	for try := 1; ; try++ {
 		reply, err := p.Provider.Do(ctx, r)
