@@ -30,10 +30,8 @@ const maxCopies = 500_000
 
 var (
 	tag        = regexp.MustCompile(`<(/?)([a-zA-Z][^\s/>]*)`)
+	separator  = regexp.MustCompile(`[\s/"']`) // one at least for each attribute, six of which take as much as an element
 	formatting = wordSet("a b big code em font i nobr s small strike strong tt u")
-	// phrases end nothing that is open, and blocks nothing but a paragraph.
-	phrases = wordSet("span img br wbr svg path picture source label")
-	blocks  = wordSet("div section article header footer main nav aside figure figcaption ul ol")
 	// barriers hold end tags back that are not their own, and rows those that are not of a table.
 	barriers = wordSet("template select button applet object marquee table svg math foreignobject desc title mi mo mn ms mtext annotation-xml")
 	rows     = wordSet("td th tr tbody thead tfoot caption table")
@@ -42,28 +40,20 @@ var (
 // format is a formatting element that is open.
 type format struct {
 	name, raw string
-	weight    int  // what a copy of it takes, in elements
-	within    int  // elements around it
-	orphan    bool // what is around it may have ended
+	weight    int // what a copy of it takes, in elements
+	within    int // how many elements around it are open
 }
 
-// affordable returns how many bytes of a document may be parsed. It takes for a beginning of an element what may be one,
-// in a comment too, and for an end only what certainly is one, whatever is read as raw text.
+// affordable returns how many bytes of a document may be parsed: as if each tag of another element made a copy of all
+// formatting elements that are open. It takes for a beginning of an element what may be one, in a comment too, and for an
+// end only what certainly is one, whatever is read as raw text.
 func affordable(source string) int {
 	ends := [2]map[int]bool{formattingEnds(source, true), formattingEnds(source, false)}
 	var open []format
-	var around []string                 // elements that are open, if the tags are in order
-	places := map[string][]int{}        // of the elements of a name in around
-	var bars, walls []int               // the places of barriers and rows, and of barriers alone
-	spent, copied, weight := 0, 0, 0    // weight is that of all that are open, copied that of the orphans
-	orphan := func(begin, within int) { // those from begin on that are deeper within
-		for i, f := range open[begin:] {
-			if !f.orphan && f.within > within {
-				open[begin+i].orphan = true
-				copied += f.weight
-			}
-		}
-	}
+	var around []string          // elements that are open, if the tags are in order
+	places := map[string][]int{} // of the elements of a name in around
+	var bars, walls []int        // the places of barriers and rows, and of barriers alone
+	spent, weight := 0, 0        // weight is that of all that are open
 	for _, found := range tag.FindAllStringSubmatchIndex(source, -1) {
 		at, name, begins := found[0], strings.ToLower(source[found[4]:found[5]]), found[2] == found[3]
 		bar := lastOf(bars) // what is further out an end tag does not reach
@@ -76,13 +66,8 @@ func affordable(source string) int {
 		}
 		switch {
 		case !formatting[name]:
-			if spent += copied; spent > maxCopies {
+			if spent += weight; spent > maxCopies {
 				return at
-			}
-			switch top := len(around) - 1; {
-			case begins && (phrases[name] || blocks[name] && len(places["p"]) == 0), !begins && top >= 0 && around[top] == name:
-			default:
-				orphan(0, -1)
 			}
 			switch {
 			case begins && !isVoid(name):
@@ -109,14 +94,16 @@ func affordable(source string) int {
 				for lastOf(walls) >= at {
 					walls = walls[:len(walls)-1]
 				}
-				orphan(0, at)
+				for i := range open { // it goes on behind what it was in
+					open[i].within = min(open[i].within, at)
+				}
 			}
 		case begins:
-			size := strings.IndexByte(source[at:], '>') + 1
-			if size == 0 {
-				size = len(source) - at
+			raw := source[at:]
+			if end := strings.IndexByte(raw, '>'); end >= 0 {
+				raw = raw[:end+1]
 			}
-			f := format{name: name, raw: source[at : at+size], weight: 1 + size/8, within: len(around)}
+			f := format{name: name, raw: raw, weight: 1 + len(separator.FindAllStringIndex(raw, -1))/6, within: len(around)}
 			same := 0
 			for _, o := range open {
 				if o.raw == f.raw {
@@ -124,14 +111,9 @@ func affordable(source string) int {
 				}
 			}
 			if last >= 0 && (name == "a" || name == "nobr") { // it ends the one before, unless that was none
-				orphan(last+1, -1)
 				f.weight = max(f.weight, open[last].weight)
-				f.orphan = open[last].orphan
+				spent += 8 * weight
 				weight -= open[last].weight
-				if f.orphan {
-					copied += f.weight - open[last].weight
-					spent += 8 * weight
-				}
 				open = slices.Delete(open, last, last+1)
 			} else if same == 3 || len(open) == maxOpen { // the parser keeps three, and fails at more
 				continue
@@ -139,12 +121,8 @@ func affordable(source string) int {
 			open = append(open, f)
 			weight += f.weight
 		case last >= 0 && ends[0][at] && ends[1][at]:
-			orphan(last+1, -1) // they end with it, and go on
-			if f := open[last]; f.orphan {
-				copied -= f.weight
+			if open[last].within != len(around) {
 				spent += 8 * weight // it is divided among the blocks in it
-			} else if f.within != len(around) {
-				spent += 8 * weight
 			}
 			weight -= open[last].weight
 			open = slices.Delete(open, last, last+1)
