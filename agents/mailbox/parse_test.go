@@ -101,36 +101,6 @@ func TestTextOfAlternatives(t *testing.T) {
 	}
 }
 
-func TestAttachments(t *testing.T) {
-	t.Parallel()
-	type short struct{ Subject, Name, Type, Text string }
-	want := []short{
-		{"Invoice 2026-0318", "invoice-2026-0318.pdf", "application/pdf", ""},
-		{"Fwd: Pallet count", "Pallet count.eml", "message/rfc822", "Sam Reyes <sam@tidewater.example>\n\nPallet count\n\n42 pallets on dock 4, two of them broken."},
-		{"Stock count February", "Zählung-februar.csv", "text/csv", "item,counted,expected\nmooring line 12 mm,118,120\nbronze cleat,64,64\nfender 30 cm,37,40"},
-	}
-	var got []short
-	for _, m := range shippedMail(t) {
-		for _, a := range m.Attachments {
-			for _, w := range want {
-				if w.Subject == m.Subject {
-					got = append(got, short{m.Subject, a.Name, a.Type, a.Text})
-				}
-			}
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestTagText(t *testing.T) {
-	t.Parallel()
-	if got := tagText("a\U000e0049\U000e0067 b\U000e007f"); got != "Ig" {
-		t.Errorf("tag text %q", got)
-	}
-}
-
 // Encoded words as mail programs write them: cut inside of a character, without padding, with blanks, in sets with states.
 // covers BCP-18
 func TestEncodedWords(t *testing.T) {
@@ -264,6 +234,10 @@ func TestNothingIsLostSilently(t *testing.T) {
 	m = Parse([]byte("Content-Type: multipart/mixed; boundary=q\n\nThis is a multi-part message in MIME format.\n" + parts + "after"))
 	if m.Text != "plain\n\nplain and more" || m.Hidden != "after" || m.Has(VersionsDiffer) {
 		t.Errorf("beside: %q, %q, %v", m.Text, m.Hidden, m.Defects)
+	}
+	m = Parse([]byte("Content-Type: text/plain\n\na\U000e0049\U000e0067 b\U000e007f"))
+	if m.Hidden != "Ig" {
+		t.Errorf("in tag characters: %q", m.Hidden)
 	}
 	m = Parse([]byte("Content-Type: text/html\n\n<title>t</title><img alt=x>a<!--y--><p hidden>z"))
 	if m.Text != "a" || m.Hidden != "t\n\nx\n\ny\n\nz" {
