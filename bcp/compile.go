@@ -131,9 +131,6 @@ func (v *Validator) Spec() Spec { return v.spec }
 // is decoded (PROTOCOL P2.2).
 func (v *Validator) MaxBytes() int { return v.maxBytes }
 
-// Settings returns what the spec was compiled for. The caller must not change it.
-func (v *Validator) Settings() Settings { return v.settings }
-
 // Prices returns what the spec costs.
 func (v *Validator) Prices() Prices { return v.prices }
 

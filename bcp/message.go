@@ -1,8 +1,10 @@
 package bcp
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -369,46 +371,26 @@ var (
 	errEmptyMember = errors.New("a limit or name that is 0 or empty: leave it out, or say a value")
 )
 
-// emptySpellings are those of the zero values of keys that may be left out.
-var emptySpellings = map[string]string{
-	"max_words": "0", "max_chars": "0", "directive": `""`, "vocabulary": `""`, "alphabet": `""`, "same_as": `""`,
-	"target": `""`, "request_id": `""`, "type": `""`, "publish_when": `""`, "batch_window": `""`,
-}
+// mayBeAbsent are keys that may be left out, and have a value if they are there.
+var mayBeAbsent = []string{"max_words", "max_chars", "directive", "vocabulary", "alphabet", "same_as", "target", "request_id", "type", "publish_when", "batch_window"}
 
 // emptyMember reports whether checked JSON spells out the zero value of a key
 // that may be left out. Go cannot tell "max_words": 0 from no max_words at all,
 // and a limit that somebody wrote down must never be skipped.
 func emptyMember(b []byte) bool {
-	s := wire.NewScanner(b)
-	return emptyIn(&s) || s.End() != nil
-}
-
-func emptyIn(s *wire.Scanner) bool {
-	object := s.Kind() == wire.KindObject
-	switch {
-	case object && s.ObjectStart() == nil, s.Kind() == wire.KindArray && s.ArrayStart() == nil:
-	default:
-		_, err := s.RawValue()
-		return err != nil
-	}
-	for s.More() {
-		empty := ""
-		if object {
-			key, err := s.Key()
-			if err != nil {
-				return true
-			}
-			empty = emptySpellings[string(key)]
+	dec, key := jsontext.NewDecoder(bytes.NewReader(b)), ""
+	for {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return err != io.EOF
 		}
-		if empty == "" {
-			if emptyIn(s) {
-				return true
-			}
-		} else if value, err := s.RawValue(); err != nil || string(value) == empty {
+		switch in, n := dec.StackIndex(dec.StackDepth()); {
+		case in == '{' && n%2 == 1:
+			key = token.String()
+		case in == '{' && slices.Contains(mayBeAbsent, key) && (token.Kind() == '"' && token.String() == "" || token.Kind() == '0' && token.String() == "0"):
 			return true
 		}
 	}
-	return false
 }
 
 // RawAnswer is an answer as a Reader sent it, found in its message and nothing

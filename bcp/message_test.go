@@ -133,6 +133,8 @@ func TestParseAsk(t *testing.T) {
 		`{"category":1,"fields":{}}`:                                       bcp.InvalidQuery,
 		`{"category":1,"fields":[{"name":"b","type":"float"}]}`:            bcp.InvalidQuery,
 		`{"category":2,"max_words":0,"questions":[]}`:                      bcp.InvalidQuery,
+		`{"category":3,"directive":"0","max_words":5}`:                     "",
+		`{"category":3,"directive":"","max_words":5}`:                      bcp.InvalidQuery,
 		`{"category":2,"max_words":5,"questions":[{"id":"a","question":"What?","max_words":0,"expected_format":"date"}]}`:       bcp.InvalidQuery,
 		`{"category":2,"questions":[{"id":"a","question":"What?","max_words":1,"max_chars":0,"expected_format":"short_text"}]}`: bcp.InvalidQuery,
 		`[]`: bcp.InvalidQuery, ``: bcp.Malformed, `{`: bcp.Malformed,

@@ -164,11 +164,6 @@ func (r *valueReader) object() (Value, error) {
 	if !slices.IsSorted(v.keys) {
 		sort.Sort(byKey(v))
 	}
-	for i := 1; i < len(v.keys); i++ {
-		if v.keys[i] == v.keys[i-1] { // a key twice
-			return Value{}, errValue
-		}
-	}
 	return v, nil
 }
 
