@@ -8,49 +8,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// covers BCP-35, BCP-88
-func BenchmarkValidate(b *testing.B) {
-	for _, w := range Workloads() {
-		v := must(bcp.Compile(w.Spec, bcp.Settings{}))
-		honest, hostile := w.Inputs(false), w.Inputs(true)
-		run := func(name string, inputs [][]byte, one func([]byte)) {
-			b.Run(w.Name+"/"+name, func(b *testing.B) {
-				b.ReportAllocs()
-				size := 0
-				for _, in := range inputs {
-					size += len(in)
-				}
-				b.SetBytes(int64(size / len(inputs)))
-				i := 0
-				for b.Loop() {
-					one(inputs[i%WorkloadInputs])
-					i++
-				}
-				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "answers/s")
-			})
-		}
-		run("honest", honest, func(in []byte) {
-			if v.Validate(in, bcp.JSON).Outcome == bcp.Reject {
-				b.Fatal("an honest answer was rejected")
-			}
-		})
-		run("hostile", hostile, func(in []byte) { v.Validate(in, bcp.JSON) })
-		run("encoding-json", honest, func(in []byte) {
-			var m map[string]any
-			if json.Unmarshal(in, &m) != nil {
-				b.Fatal("encoding/json refused an honest answer")
-			}
-		})
-	}
-}
-
 // TestValidateRatios prints how validation compares with encoding/json on the
 // same bytes, and hostile input with honest input: figures that do not drift
 // with the machine as answers a second do. The worst is looked for with
 // preserve_case too and should be under 3; it fails only far beyond that, since
 // other load on the machine moves all of them.
 //
-// covers P2.2, P3.6, A-CRASH
+// covers P2.2, P3.6, A-CRASH, BCP-35, BCP-88
 func TestValidateRatios(t *testing.T) {
 	for _, w := range Workloads() {
 		v := must(bcp.Compile(w.Spec, bcp.Settings{}))

@@ -483,32 +483,6 @@ func fill(t *rapid.T, v reflect.Value, sizes []int) {
 	}
 }
 
-// benchDecision is of a push, as most of a journal is.
-func benchDecision() Decision {
-	return Decision{Seq: 70_000, Prev: Digest{1}, Time: 1_800_000_000_000_000_001, Kind: KindPush, Context: Digest{2}, Agent: "mail", Role: RoleReader,
-		Controller: "planner", Reader: "mail", Session: "s1", Subscription: "alarm", Delivery: "d1", Category: 1, Verdict: Accept, Taint: TaintMedium, Nominal: 22 * Bit, Capacity: 831820233453, Balance: Balance{Settled: 1, Pushed: 3}, Release: 9,
-		Sealed: make([]byte, 284), SealedRaw: make([]byte, 284), RawCommitment: Digest{5}}
-}
-
-func BenchmarkEncodeDecision(b *testing.B) {
-	d := benchDecision()
-	for b.Loop() {
-		if _, err := EncodeDecision(&d); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkDecodeDecision(b *testing.B) {
-	d := benchDecision()
-	record := must(EncodeDecision(&d))
-	for b.Loop() {
-		if _, err := DecodeDecision(record); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // noError ends a test on an error.
 func noError(t rapid.TB, err error) {
 	t.Helper()

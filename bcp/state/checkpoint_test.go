@@ -423,31 +423,3 @@ func FuzzRestore(f *testing.F) {
 		}
 	})
 }
-
-// Of a day with 1,000,000 decisions: what is kept of them for its clients.
-func BenchmarkCheckpoint(b *testing.B) {
-	w := newWorld(b, edited(func(c *bcp.Channel) { c.Budget, c.CapacityBudget = 1<<60, 0 }))
-	for w.state.Last() < 1_000_000 {
-		w.now = w.now.Add(50 * time.Millisecond)
-		w.act(fmt.Sprintf("ask planner mail yes id=r%d", w.moments))
-		w.act(fmt.Sprintf(`answer mail %d {"ok":true}`, len(w.queries)))
-		w.act("ack planner")
-	}
-	w.journal = nil
-	checkpoint := must(w.state.Checkpoint())
-	b.Run("write", func(b *testing.B) {
-		b.ReportMetric(float64(len(checkpoint))/1e6, "MB")
-		for b.Loop() {
-			if _, err := w.state.Checkpoint(); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("restore", func(b *testing.B) {
-		for b.Loop() {
-			if _, err := Restore(w.config, checkpoint); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}
