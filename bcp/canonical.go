@@ -12,11 +12,11 @@ import (
 func (w *answerWalk) canonical() string {
 	var out strings.Builder
 	for i := range w.v.items {
-		it, value := &w.v.items[i], w.at(i)
+		it, value := &w.v.items[i], &w.answers[i]
 		out.Write(it.key)
 		switch it.kind {
 		case FormatBoolean, FormatInteger:
-			out.Write(it.appendNumber(nil, value.n))
+			out.WriteString(it.number(value.n))
 		case FormatEnum:
 			out.Write(it.quoted[value.n])
 		default: // normalised text has nothing to escape
@@ -29,20 +29,16 @@ func (w *answerWalk) canonical() string {
 	return out.String()
 }
 
-// appendNumber writes a boolean or an integer, as a string in category 2.
-func (it *item) appendNumber(dst []byte, n int64) []byte {
-	if !it.typed {
-		dst = append(dst, '"')
-	}
+// number writes a boolean or an integer, as a string in category 2.
+func (it *item) number(n int64) string {
+	text := strconv.FormatInt(n, 10)
 	if it.kind == FormatBoolean {
-		dst = strconv.AppendBool(dst, n != 0)
-	} else {
-		dst = strconv.AppendInt(dst, n, 10)
+		text = strconv.FormatBool(n != 0)
 	}
 	if !it.typed {
-		dst = append(dst, '"')
+		text = `"` + text + `"`
 	}
-	return dst
+	return text
 }
 
 // appendQuoted writes valid UTF-8 as a JSON string.

@@ -91,13 +91,12 @@ type answerWalk struct {
 }
 
 // answerValue is one checked value: a boolean as 0 or 1, an integer, the index
-// of an enum's value, a packed date; a text is norm[from:to].
+// of an enum's value, a date; a text, also that of a date, is norm[from:to].
 type answerValue struct {
 	n        int64
+	date     Date
 	from, to int
 }
-
-func (w *answerWalk) at(i int) *answerValue { return &w.answers[i] }
 
 // walk reads the answer and reports whether it matches the spec.
 func (w *answerWalk) walk(f form) bool {
@@ -234,7 +233,7 @@ func (v *Validator) index(name []byte, guess int) int {
 
 // value reads and checks the value of item i.
 func (w *answerWalk) value(i int) bool {
-	it, value := &w.v.items[i], w.at(i)
+	it, value := &w.v.items[i], &w.answers[i]
 	kind := w.s.Kind()
 	if it.typed || kind != wire.KindString {
 		switch {
@@ -267,7 +266,7 @@ func (w *answerWalk) enum(i int, raw []byte) bool {
 	}
 	for n, allowed := range it.values {
 		if allowed == string(raw) {
-			w.at(i).n = int64(n)
+			w.answers[i].n = int64(n)
 			return true
 		}
 	}
@@ -276,7 +275,7 @@ func (w *answerWalk) enum(i int, raw []byte) bool {
 
 // text checks a string against the item's format.
 func (w *answerWalk) text(i int, raw []byte) bool {
-	it, value := &w.v.items[i], w.at(i)
+	it, value := &w.v.items[i], &w.answers[i]
 	switch it.kind {
 	case formatSealed: // as it is: what it says, no rule looks at
 		if int64(len(raw)) > it.max {
@@ -314,7 +313,7 @@ func (w *answerWalk) text(i int, raw []byte) bool {
 		if date.HasYear && (int64(date.Year) < it.min || int64(date.Year) > it.max) {
 			return w.fail(ReasonRange, i)
 		}
-		value.n = packDate(Date{Year: date.Year, Month: date.Month, Day: date.Day})
+		value.date = Date{Year: date.Year, Month: date.Month, Day: date.Day}
 		value.from = len(w.norm)
 		w.norm = date.Append(w.norm)
 	case FormatTime:
@@ -360,18 +359,11 @@ func spaced(text []byte, from int) []byte {
 	return words
 }
 
-// packDate and unpackDate keep a date in one number.
-func packDate(d Date) int64 { return int64(d.Year)<<16 | int64(d.Month)<<8 | int64(d.Day) }
-
-func unpackDate(n int64) Date {
-	return Date{Year: int(n >> 16), Month: int(n >> 8 & 0xff), Day: int(n & 0xff)}
-}
-
 func (w *answerWalk) integer(i int, n int64) bool {
 	if it := &w.v.items[i]; n < it.min || n > it.max {
 		return w.fail(ReasonRange, i)
 	}
-	w.at(i).n = n
+	w.answers[i].n = n
 	return true
 }
 
@@ -422,7 +414,7 @@ func (w *answerWalk) values() []Value {
 
 // typed returns item i as constraints see it.
 func (w *answerWalk) typed(i int) Value {
-	it, value := &w.v.items[i], w.at(i)
+	it, value := &w.v.items[i], &w.answers[i]
 	typed := Value{Kind: it.valueKind()}
 	switch typed.Kind {
 	case KindBool:
@@ -430,7 +422,7 @@ func (w *answerWalk) typed(i int) Value {
 	case KindInt:
 		typed.Int = value.n
 	case KindDate:
-		typed.Date = unpackDate(value.n)
+		typed.Date = value.date
 	default:
 		typed.Text = w.delivered(i)
 	}
@@ -440,7 +432,7 @@ func (w *answerWalk) typed(i int) Value {
 func (w *answerWalk) same(i, j int) bool {
 	switch w.v.items[i].kind {
 	case FormatInteger, FormatBoolean:
-		return w.at(i).n == w.at(j).n
+		return w.answers[i].n == w.answers[j].n
 	default:
 		return w.delivered(i) == w.delivered(j)
 	}
@@ -448,7 +440,7 @@ func (w *answerWalk) same(i, j int) bool {
 
 // delivered returns the text of item i; integers and booleans have none.
 func (w *answerWalk) delivered(i int) string {
-	it, value := &w.v.items[i], w.at(i)
+	it, value := &w.v.items[i], &w.answers[i]
 	if it.kind == FormatEnum {
 		return it.values[value.n]
 	}

@@ -28,15 +28,14 @@ func (l *limit) price(nominal, capacity bcp.Bits) bcp.Bits {
 
 // limits are the budgets of a charge of this decision, in the order in which
 // they are looked at.
-func (s *State) limits(d *bcp.Decision, ch *channelState) (limits [5]limit, n int) {
+func (s *State) limits(d *bcp.Decision, ch *channelState) (limits []limit) {
 	c, push := &ch.definition, d.Kind == bcp.KindPush
 	add := func(check bcp.Check, most bcp.Bits, u usage, capacity bool) {
 		l := limit{check: check, limit: most, left: most - u.seen(), funds: most - u.taken(), capacity: capacity}
 		if push {
 			l.left = l.funds
 		}
-		limits[n] = l
-		n++
+		limits = append(limits, l)
 	}
 	add(bcp.CheckBudget, c.Budget, ch.spent(d.Epoch, d.Time), false)
 	if push {
@@ -53,14 +52,13 @@ func (s *State) limits(d *bcp.Decision, ch *channelState) (limits [5]limit, n in
 	} else if a.definition.TotalBudget > 0 {
 		add(bcp.CheckTotalBudget, a.askTotal, usage{used: s.askedBy(d, a)}, false)
 	}
-	return limits, n
+	return limits
 }
 
 // fits reports whether the channel's budgets have room for a charge in the
 // decision's epoch, and which of them has none.
 func (s *State) fits(d *bcp.Decision, ch *channelState, nominal, capacity bcp.Bits) (tight limit, ok bool) {
-	limits, n := s.limits(d, ch)
-	for _, l := range limits[:n] {
+	for _, l := range s.limits(d, ch) {
 		if l.price(nominal, capacity) > l.left {
 			return l, false
 		}
@@ -71,8 +69,7 @@ func (s *State) fits(d *bcp.Decision, ch *channelState, nominal, capacity bcp.Bi
 // funded reports whether there is enough to reserve for an ask that fits, and which
 // budget pushes of this slot have taken too much of.
 func (s *State) funded(d *bcp.Decision, ch *channelState) (tight limit, ok bool) {
-	limits, n := s.limits(d, ch)
-	for _, l := range limits[:n] {
+	for _, l := range s.limits(d, ch) {
 		if l.price(d.Nominal, d.Capacity) > l.funds {
 			return l, false
 		}

@@ -30,8 +30,7 @@ func (s *State) roomFor(d *bcp.Decision, ch *channelState) bcp.Room {
 		d.Epoch, _ = ch.pushEpoch(d.Time)
 	}
 	r := bcp.Room{Epoch: d.Epoch, Opens: d.Epoch > ch.newest(), Budgets: []bcp.BudgetRoom{}}
-	limits, n := s.limits(d, ch)
-	for _, l := range limits[:n] {
+	for _, l := range s.limits(d, ch) {
 		r.Budgets = append(r.Budgets, bcp.BudgetRoom{Key: l.check.Info().Key, Limit: l.limit, Left: max(0, l.left)})
 	}
 	return r

@@ -135,7 +135,7 @@ func TestReplayOfASpecThatNoLongerCompiles(t *testing.T) {
 	w.config.Mesh = testMesh()
 	s := w.fresh()
 	d, _ := decodeOpen(w.journal[0])
-	d.Context = s.Context()
+	d.Context = s.context
 	if err := s.Apply(&d, bcp.Digest{}); !errors.Is(err, ErrReplay) {
 		t.Errorf("under the decision's own context: %v", err)
 	}

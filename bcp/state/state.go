@@ -309,9 +309,6 @@ func contextDigest(c Config) bcp.Digest {
 	return bcp.Digest(h.Sum(nil))
 }
 
-// Context returns the digest that every decision of this state bears.
-func (s *State) Context() bcp.Digest { return s.context }
-
 // Last returns the number of the newest decision, 0 before the first.
 func (s *State) Last() uint64 { return s.last.Seq }
 

@@ -252,7 +252,7 @@ func TestDecideTouchesNothing(t *testing.T) {
 	}
 	// Every decision names the one before it, and the context.
 	d := w.state.DecideStart(m, "1")
-	if d.Seq != w.state.Last()+1 || d.Prev != w.state.Head() || d.Context != w.state.Context() || d.Versions == "" {
+	if d.Seq != w.state.Last()+1 || d.Prev != w.state.Head() || d.Context != w.state.context || d.Versions == "" {
 		t.Errorf("the next decision is %+v", d)
 	}
 }
