@@ -61,7 +61,7 @@ func addExports(claims map[string]*jwt.AccountClaims) {
 			}
 			for _, to := range names {
 				n, _ := parseAccount(to)
-				if slices.ContainsFunc(e.Roles, func(r bcp.Role) bool { return roleAccount(r) == n.kind }) {
+				if slices.ContainsFunc(e.Roles, func(r bcp.Role) bool { return roleAccounts[r] == n.kind }) {
 					join(claims[from], claims[to], e)
 				}
 			}

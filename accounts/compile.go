@@ -106,7 +106,7 @@ func compile(store *Store, scopes []subjects.Scope, now time.Time, cluster bool)
 func checkScopes(scopes []subjects.Scope) error {
 	seen := map[party]bool{}
 	for _, s := range scopes {
-		if _, err := bcp.ParseAgentName(string(s.Agent)); err != nil || roleAccount(s.Role) == "" {
+		if _, err := bcp.ParseAgentName(string(s.Agent)); err != nil || roleAccounts[s.Role] == "" {
 			return errors.New("a scope has no valid agent or role")
 		}
 		who := party{s.Agent, s.Role}

@@ -135,7 +135,7 @@ func (e *enforced) add(claims *jwt.AccountClaims, token string) error {
 			continue
 		}
 		agent, role, ok := subjects.ParseUserName(scope.Role)
-		if n, _ := parseAccount(claims.Name); !ok || roleAccount(role) != n.kind {
+		if n, _ := parseAccount(claims.Name); !ok || roleAccounts[role] != n.kind {
 			return errors.New("it has a scope that belongs to nobody there")
 		}
 		who := party{agent, role}

@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,25 +27,11 @@ const (
 
 var accountNames = []string{System, Core, Readers, Controllers, Operators}
 
-// roleAccount returns the account of a role, or the empty string.
-func roleAccount(r bcp.Role) string {
-	switch r {
-	case bcp.RoleReader, bcp.RoleSubplanner:
-		return Readers
-	case bcp.RoleController:
-		return Controllers
-	case bcp.RoleKeeper:
-		return Keepers
-	case bcp.RolePlanner:
-		return Planners
-	case bcp.RoleTool:
-		return Tools
-	case bcp.RoleDispatcher:
-		return Dispatchers
-	case bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleOperator:
-		return Operators
-	}
-	return ""
+// roleAccounts are the accounts of the roles.
+var roleAccounts = map[bcp.Role]string{
+	bcp.RoleReader: Readers, bcp.RoleSubplanner: Readers, bcp.RoleController: Controllers, bcp.RoleKeeper: Keepers,
+	bcp.RolePlanner: Planners, bcp.RoleTool: Tools, bcp.RoleDispatcher: Dispatchers,
+	bcp.RoleApprover: Operators, bcp.RoleAuditor: Operators, bcp.RoleOperator: Operators,
 }
 
 // accountName is an account's name in parts.
@@ -64,20 +51,15 @@ func (n accountName) String() string {
 // parseAccount returns the parts of the name of an account of a mesh, and false for
 // any other.
 func parseAccount(name string) (accountName, bool) {
-	kind, number, numbered := strings.Cut(name, "-")
+	kind, number, _ := strings.Cut(name, "-")
 	n := accountName{kind: kind, number: 1}
-	if numbered {
+	switch more := slices.Contains(slices.Collect(maps.Values(roleAccounts)), kind); {
+	case more && name != kind:
 		n.number, _ = strconv.Atoi(number) // not a number: invalid
-	}
-	switch kind {
-	case Readers, Controllers, Keepers, Planners, Tools, Dispatchers, Operators:
-		numbered = true
-	case Core, System, Joiners:
-		numbered = false
-	default:
+	case !more && kind != Core && kind != System && kind != Joiners:
 		return accountName{}, false
 	}
-	if n.number != 1 && !numbered || n.String() != name {
+	if n.String() != name {
 		return accountName{}, false
 	}
 	return n, true
@@ -146,7 +128,7 @@ func (st *state) homeFor(who party, size int) string {
 	if at, ok := st.homeKnown(who); ok {
 		return st.Homes[at].Account
 	}
-	n := accountName{kind: roleAccount(who.role), number: 1}
+	n := accountName{kind: roleAccounts[who.role], number: 1}
 	account := n.String()
 	full := func() bool {
 		return st.taken[account] >= AgentsPerAccount || st.filled[account] > 0 && st.filled[account]+size > accountRoom

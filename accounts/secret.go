@@ -19,14 +19,8 @@ func (redacted) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redactedT
 // String returns a constant.
 func (redacted) String() string { return redactedText }
 
-// GoString returns a constant.
-func (redacted) GoString() string { return redactedText }
-
 // MarshalText returns a constant.
 func (redacted) MarshalText() ([]byte, error) { return []byte(redactedText), nil }
-
-// MarshalJSON returns a constant.
-func (redacted) MarshalJSON() ([]byte, error) { return []byte(`"` + redactedText + `"`), nil }
 
 // Signer signs with a private key that it never shows. The zero value signs
 // nothing. It may be used concurrently.

@@ -149,7 +149,7 @@ func (p *Projector) pause(ctx context.Context) {
 func (p *Projector) run(ctx context.Context) error {
 	var t *tail
 	err := p.interrupter.Do(ctx, func(ctx context.Context) (err error) {
-		if err = CreateProjections(ctx, p.js, p.topology); err == nil {
+		if err = createAll(ctx, p.js, p.topology.projections()); err == nil {
 			t, err = p.findTail(ctx)
 		}
 		return err

@@ -42,20 +42,12 @@ type Topology struct {
 // Create makes the streams, or brings them to this topology. It is safe to
 // call at every start; it never deletes a message.
 func Create(ctx context.Context, js natsjs.JetStream, t Topology) error {
-	if err := CreateJournal(ctx, js, t); err != nil {
-		return err
-	}
-	return CreateProjections(ctx, js, t)
+	return createAll(ctx, js, append(t.journal(), t.projections()...))
 }
 
 // CreateJournal is Create for the streams that a gateway needs.
 func CreateJournal(ctx context.Context, js natsjs.JetStream, t Topology) error {
 	return createAll(ctx, js, t.journal())
-}
-
-// CreateProjections is Create for the streams derived from the journal.
-func CreateProjections(ctx context.Context, js natsjs.JetStream, t Topology) error {
-	return createAll(ctx, js, t.projections())
 }
 
 func createAll(ctx context.Context, js natsjs.JetStream, streams []natsjs.StreamConfig) error {

@@ -218,7 +218,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 		MaxStore: config.Definition.MaxDisk, SyncAlways: config.Definition.SyncAlways, SyncInterval: config.Definition.SyncInterval,
 		Denials: func(d server.Denial) {
 			if g := m.recorder.Load(); g != nil {
-				g.Denied(d.Agent, d.Role, d.Operation.String(), d.Subject, d.Count)
+				g.Denied(d.Agent, d.Role, string(d.Operation), d.Subject, d.Count)
 			}
 		},
 		Unwritten: func(reason string) {

@@ -18,28 +18,16 @@ const (
 	maxSubject = 120
 )
 
-// Operation is what was refused. The zero value is unknown: more was refused at
-// once than could be identified.
-type Operation uint8
+// Operation is what was refused.
+type Operation string
 
 // The operations.
 const (
-	Connect   Operation = 1
-	Publish   Operation = 2
-	Subscribe Operation = 3
+	Connect   Operation = "connect"
+	Publish   Operation = "publish"
+	Subscribe Operation = "subscribe"
+	Unknown   Operation = "unknown" // more was refused at once than could be identified
 )
-
-func (o Operation) String() string {
-	switch o {
-	case Connect:
-		return "connect"
-	case Publish:
-		return "publish"
-	case Subscribe:
-		return "subscribe"
-	}
-	return "unknown"
-}
 
 // Denial says that the server refused something (PROTOCOL P11.1). The first of a party and
 // operation is reported at once, the others of the next quarter of a second together.
@@ -154,7 +142,7 @@ func (d *denials) report(now time.Time) {
 	incoming, lost := d.take()
 	sums := map[Denial]*Denial{}
 	if lost > 0 {
-		sums[Denial{}] = &Denial{Count: lost}
+		sums[Denial{}] = &Denial{Operation: Unknown, Count: lost}
 	}
 	for key, r := range incoming {
 		of := Denial{Operation: key.operation}

@@ -86,7 +86,7 @@ func TestDenialsAreBounded(t *testing.T) {
 		got[denial] = true
 	}
 	want := map[Denial]bool{
-		{Count: more}: true, // what cannot be told apart
+		{Operation: Unknown, Count: more}:                                                   true, // what cannot be told apart
 		{Operation: Publish, Subject: "s", Count: 3}:                                        true, // of one that is not listed for too long
 		{Operation: Publish, Party: Party{Agent: "a"}, Subject: "s", Count: maxDenials - 2}: true,
 	}

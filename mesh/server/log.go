@@ -75,7 +75,7 @@ func (a *adapter) write(level hclog.Level, format string, args []any) {
 	text := render(format, args)
 	if c, is := parseClient(format); is {
 		says, refused, subject := c.class(args)
-		if refused != 0 {
+		if refused != "" {
 			a.denials.add(c.ID, refused, subject)
 		}
 		a.say(level, says, says, "client", c.ID)

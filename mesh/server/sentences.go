@@ -95,14 +95,14 @@ var classes = []struct {
 	{replyRefused, "refused a publish", Publish},
 	{subscribeRefused, "refused a subscription", Subscribe},
 	{authFailed, "refused a connection", Connect},
-	{authFormat, "refused a connection", 0}, // of authFailed alone
-	{"maximum payload exceeded", "disconnected a client: its message is too large", 0},
-	{"%s: %d vs %d", "disconnected a client: its message is too large", 0},
-	{"maximum subscriptions exceeded", "refused a subscription: there are too many", 0},
-	{"maximum account active connections exceeded", "refused a connection: there are too many", 0},
-	{slowConsumer, "a client reads too slowly", 0},
-	{"Client parser ERROR", "disconnected a client: not the protocol", 0},
-	{tlsFailed, tlsFailed, 0},
+	{authFormat, "refused a connection", ""}, // of authFailed alone
+	{"maximum payload exceeded", "disconnected a client: its message is too large", ""},
+	{"%s: %d vs %d", "disconnected a client: its message is too large", ""},
+	{"maximum subscriptions exceeded", "refused a subscription: there are too many", ""},
+	{"maximum account active connections exceeded", "refused a connection: there are too many", ""},
+	{slowConsumer, "a client reads too slowly", ""},
+	{"Client parser ERROR", "disconnected a client: not the protocol", ""},
+	{tlsFailed, tlsFailed, ""},
 }
 
 // class returns the constant that replaces a line, and what was refused, if anything was,
