@@ -96,10 +96,6 @@ func Verbs() []Verb {
 	return []Verb{VerbApprove, VerbEdit, VerbEndorse, VerbGet, VerbList, VerbReject, VerbRevoke}
 }
 
-func (v Verb) valid() bool {
-	return slices.Contains(Verbs(), v)
-}
-
 // Sealed is what a sealing key is for. The zero value is invalid.
 type Sealed string
 
@@ -188,7 +184,8 @@ func (s Subject) reply() string {
 	if s.Attempt == 0 {
 		return join(s.Kind, answering(s.Role), agent(s.Agent), id(s.ID))
 	}
-	return join(s.Kind, answering(s.Role), agent(s.Agent), id(s.ID), number(s.Attempt, 1, MaxAttempt))
+	attempt := strconv.Itoa(s.Attempt)
+	return join(s.Kind, answering(s.Role), agent(s.Agent), id(s.ID), valid(attempt, s.Attempt > 0 && s.Attempt <= MaxAttempt))
 }
 
 // Parse parses a subject. It accepts exactly what the builders make, and
@@ -290,11 +287,16 @@ func join(k Kind, tokens ...string) string {
 // Each token function returns the part's text, or the empty string if the part
 // is invalid.
 
-func agent(name bcp.AgentName) string {
-	if _, err := bcp.ParseAgentName(string(name)); err != nil {
+func valid[T ~string](text T, is bool) string {
+	if !is {
 		return ""
 	}
-	return string(name)
+	return string(text)
+}
+
+func agent(name bcp.AgentName) string {
+	_, err := bcp.ParseAgentName(string(name))
+	return valid(name, err == nil)
 }
 
 func agentOrNone(name bcp.AgentName) string {
@@ -312,95 +314,51 @@ func peer(name bcp.AgentName) string {
 }
 
 func subscription(id bcp.SubscriptionID) string {
-	if _, err := bcp.ParseSubscriptionID(string(id)); err != nil {
-		return ""
-	}
-	return string(id)
+	_, err := bcp.ParseSubscriptionID(string(id))
+	return valid(id, err == nil)
 }
 
 // id covers query and delivery ids, which have one syntax (PROTOCOL P1.1).
 func id(s string) string {
-	if _, err := bcp.ParseQueryID(s); err != nil {
-		return ""
-	}
-	return s
+	_, err := bcp.ParseQueryID(s)
+	return valid(s, err == nil)
+}
+
+const (
+	upper, lower, digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz", "0123456789"
+	letters              = upper + lower + "_"
+)
+
+// isOf reports whether a text has 1 to so many characters, the first one of first, and all of all.
+func isOf(s string, most int, first, all string) bool {
+	return len(s) >= 1 && len(s) <= most && strings.Contains(first, s[:1]) && strings.Trim(s, all) == ""
 }
 
 // grant and tool accept the same names as package kernel.
-func grant(name string) string { return word(name, true) }
-func tool(name string) string  { return word(name, false) }
-
-func word(s string, more bool) string {
-	if len(s) < 1 || len(s) > maxWord {
-		return ""
-	}
-	for i := range len(s) {
-		c := s[i]
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
-		digit := c >= '0' && c <= '9'
-		if !letter && !(digit && (more || i > 0)) && !(c == '-' && more) {
-			return ""
-		}
-	}
-	return s
+func grant(name string) string {
+	return valid(name, isOf(name, maxWord, letters+digits+"-", letters+digits+"-"))
 }
+
+func tool(name string) string { return valid(name, isOf(name, maxWord, letters, letters+digits)) }
+
+func event(s string) string { return valid(s, isOf(s, maxEvent, lower, lower+digits+"_-")) }
 
 // answering is role of who answers the gateway.
 func answering(r bcp.Role) string {
-	if r == bcp.RolePlanner || r == bcp.RoleSubplanner || r == bcp.RoleTool {
-		return r.String()
-	}
-	return role(r)
+	return valid(r.String(), r == bcp.RolePlanner || r == bcp.RoleSubplanner || r == bcp.RoleTool || role(r) != "")
 }
 
 func role(r bcp.Role) string {
-	if r != bcp.RoleController && r != bcp.RoleReader {
-		return ""
-	}
-	return r.String()
+	return valid(r.String(), r == bcp.RoleController || r == bcp.RoleReader)
 }
 
-func verb(v Verb) string {
-	if !v.valid() {
-		return ""
-	}
-	return string(v)
-}
+func verb(v Verb) string { return valid(v, slices.Contains(Verbs(), v)) }
 
-func sealed(s Sealed) string {
-	if s != SealedPayload && s != SealedRaw {
-		return ""
-	}
-	return string(s)
-}
+func sealed(s Sealed) string { return valid(s, s == SealedPayload || s == SealedRaw) }
 
 func day(s string) string {
 	t, err := time.Parse(time.DateOnly, s)
-	if err != nil || t.Format(time.DateOnly) != s {
-		return ""
-	}
-	return s
-}
-
-func number(n, low, high int) string {
-	if n < low || n > high {
-		return ""
-	}
-	return strconv.Itoa(n)
-}
-
-func event(s string) string {
-	if len(s) < 1 || len(s) > maxEvent {
-		return ""
-	}
-	for i := range len(s) {
-		c := s[i]
-		letter := c >= 'a' && c <= 'z'
-		if !letter && (i == 0 || (c != '_' && c != '-' && (c < '0' || c > '9'))) {
-			return ""
-		}
-	}
-	return s
+	return valid(s, err == nil && t.Format(time.DateOnly) == s)
 }
 
 func parseRole(token string) bcp.Role {
