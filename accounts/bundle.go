@@ -56,10 +56,8 @@ type Login struct {
 
 // Account returns the account with this name.
 func (b Bundle) Account(name string) (Account, bool) {
-	for _, a := range b.Accounts {
-		if a.Name == name {
-			return a, true
-		}
+	if i := slices.IndexFunc(b.Accounts, func(a Account) bool { return a.Name == name }); i >= 0 {
+		return b.Accounts[i], true
 	}
 	return Account{}, false
 }

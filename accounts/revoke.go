@@ -66,10 +66,8 @@ func (s *Store) RevokeAll(agent bcp.AgentName, role bcp.Role) ([]User, error) {
 
 // findRestriction returns the restriction of the users that a key signed.
 func (st *state) findRestriction(issuer string) Restriction {
-	for _, u := range st.Users {
-		if u.Issuer == issuer {
-			return u.Restriction
-		}
+	if i := slices.IndexFunc(st.Users, func(u User) bool { return u.Issuer == issuer }); i >= 0 {
+		return st.Users[i].Restriction
 	}
 	return Restriction{}
 }

@@ -1,6 +1,9 @@
 package subjects
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Match reports whether a message on subject reaches a subscription to
 // pattern, exactly as the server decides it: tokens are separated by dots, `*`
@@ -47,13 +50,6 @@ func Valid(s string) bool {
 
 // ValidLiteral reports whether s is valid and has no wildcard tokens.
 func ValidLiteral(s string) bool {
-	if !Valid(s) {
-		return false
-	}
-	for token := range strings.SplitSeq(s, ".") {
-		if token == "*" || token == ">" {
-			return false
-		}
-	}
-	return true
+	tokens := strings.Split(s, ".")
+	return Valid(s) && !slices.Contains(tokens, "*") && !slices.Contains(tokens, ">")
 }

@@ -134,13 +134,7 @@ func (r region) without(patterns []pattern) region {
 
 // touching returns the patterns that intersect p.
 func touching(patterns []pattern, p pattern) []pattern {
-	var rest []pattern
-	for _, e := range patterns {
-		if e.intersect(p) != nil {
-			rest = append(rest, e)
-		}
-	}
-	return rest
+	return slices.DeleteFunc(slices.Clone(patterns), func(e pattern) bool { return e.intersect(p) == nil })
 }
 
 // contains reports whether a literal subject is in the region.

@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
@@ -134,11 +135,5 @@ type Report struct {
 
 // Of returns the holes in one claim.
 func (r Report) Of(c Claim) []Hole {
-	var list []Hole
-	for _, h := range r.Holes {
-		if h.Claim == c {
-			list = append(list, h)
-		}
-	}
-	return list
+	return slices.DeleteFunc(slices.Clone(r.Holes), func(h Hole) bool { return h.Claim != c })
 }

@@ -73,18 +73,11 @@ func (p *principal) role() contract.Role {
 
 // RoleOf returns the role of an agent or person from the name of its scope, such
 // as planner-ann; empty for others.
-func RoleOf(name string) contract.Role {
-	switch parseIdentity(name).role {
-	case bcp.RolePlanner:
-		return contract.Planner
-	case bcp.RoleReader, bcp.RoleSubplanner:
-		return contract.Processor
-	case bcp.RoleTool:
-		return contract.Tool
-	case bcp.RoleController, bcp.RoleApprover, bcp.RoleAuditor, bcp.RoleOperator:
-		return contract.User
-	}
-	return ""
+func RoleOf(name string) contract.Role { return played[parseIdentity(name).role] }
+
+var played = map[bcp.Role]contract.Role{
+	bcp.RolePlanner: contract.Planner, bcp.RoleReader: contract.Processor, bcp.RoleSubplanner: contract.Processor, bcp.RoleTool: contract.Tool,
+	bcp.RoleController: contract.User, bcp.RoleApprover: contract.User, bcp.RoleAuditor: contract.User, bcp.RoleOperator: contract.User,
 }
 
 // roles collects the results about roles.

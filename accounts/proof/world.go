@@ -184,12 +184,8 @@ func (w *world) admit(a *account, name string, limits jwt.UserPermissionLimits, 
 
 // local reports whether a user connects only inside the server's process.
 func local(limits jwt.UserPermissionLimits) bool {
-	for _, t := range limits.AllowedConnectionTypes {
-		if t != jwt.ConnectionTypeInProcess {
-			return false
-		}
-	}
-	return len(limits.AllowedConnectionTypes) > 0
+	types := limits.AllowedConnectionTypes
+	return len(types) > 0 && !slices.ContainsFunc(types, func(t string) bool { return t != jwt.ConnectionTypeInProcess })
 }
 
 func unset(p jwt.Permissions) bool {
@@ -260,13 +256,7 @@ func untemplated(list []string) []string {
 
 // templateless removes entries that may become anything.
 func templateless(list []string) []string {
-	var plain []string
-	for _, s := range list {
-		if !strings.Contains(s, "{{") {
-			plain = append(plain, s)
-		}
-	}
-	return plain
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return strings.Contains(s, "{{") })
 }
 
 // ways adds an account's imports and mappings.
