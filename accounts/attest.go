@@ -31,9 +31,8 @@ var ErrNotAttested = errors.New("no current attestation")
 // Attester signs for an organisation, and never shows its key. The zero value signs
 // nothing. It may be used concurrently.
 type Attester struct {
-	redacted
-	public ed25519.PublicKey
-	sign   func([]byte) []byte
+	Signer
+	spki []byte // the public key as a SubjectPublicKeyInfo
 }
 
 // attested is what the store remembers of an attestation until it expires.
@@ -84,43 +83,28 @@ func parseAttestKey(content []byte) (Attester, error) {
 	if err != nil || !ok {
 		return Attester{}, fmt.Errorf("%s holds no ed25519 key", AttestKeyFile)
 	}
-	public, _ := private.Public().(ed25519.PublicKey)
-	return Attester{public: public, sign: func(message []byte) []byte { return ed25519.Sign(private, message) }}, nil
-}
-
-func (a Attester) spki() []byte {
-	der, err := x509.MarshalPKIXPublicKey(a.public)
-	if err != nil {
-		return nil // the zero value
-	}
-	return der
+	spki, err := x509.MarshalPKIXPublicKey(private.Public())
+	sign := func(message []byte) ([]byte, error) { return ed25519.Sign(private, message), nil }
+	return Attester{Signer{sign: sign}, spki}, err
 }
 
 // PublicPEM returns the public key as peers trust it: PKIX in PEM. That of the zero value
 // is empty.
 func (a Attester) PublicPEM() []byte {
-	if a.sign == nil {
+	if a.spki == nil {
 		return nil
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: a.spki()})
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: a.spki})
 }
 
 // KeyID is SHA-256 of the public key's SPKI in hexadecimal digits. It is a hint: nothing
 // is decided by it.
 func (a Attester) KeyID() string {
-	if a.sign == nil {
+	if a.spki == nil {
 		return ""
 	}
-	sum := sha256.Sum256(a.spki())
+	sum := sha256.Sum256(a.spki)
 	return hex.EncodeToString(sum[:])
-}
-
-// Sign returns the ed25519 signature of a message.
-func (a Attester) Sign(message []byte) ([]byte, error) {
-	if a.sign == nil {
-		return nil, errNoKey
-	}
-	return a.sign(message), nil
 }
 
 func (a Attester) envelope(payload []byte) ([]byte, error) {

@@ -59,15 +59,11 @@ func (k *SealingKeys) OverwriteExpired(ctx context.Context) (overwritten int, er
 	if err != nil || expired == neverExpired {
 		return 0, err
 	}
-	stream, err := k.open(ctx)
+	stream, stored, err := k.list(ctx, subjects.AllKeys(subjects.SealedRaw))
 	if err != nil {
 		return 0, err
 	}
-	info, err := stream.Info(ctx, natsjs.WithSubjectFilter(subjects.AllKeys(subjects.SealedRaw)))
-	if err != nil {
-		return 0, fmt.Errorf("reading the sealing keys: %w", err)
-	}
-	for subject, messages := range info.State.Subjects {
+	for subject, messages := range stored {
 		of, err := parseSealingKey(subject)
 		if errors.Is(err, errExpiry) || err == nil && of.day > expired {
 			continue

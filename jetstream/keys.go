@@ -410,6 +410,19 @@ func (k *SealingKeys) open(ctx context.Context) (natsjs.Stream, error) {
 	return stream, nil
 }
 
+// list returns how many messages there are on each subject of a pattern, and their stream.
+func (k *SealingKeys) list(ctx context.Context, pattern string) (natsjs.Stream, map[string]uint64, error) {
+	stream, err := k.open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := stream.Info(ctx, natsjs.WithSubjectFilter(pattern))
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the sealing keys: %w", err)
+	}
+	return stream, info.State.Subjects, nil
+}
+
 func parseKey(data []byte) (bcp.SealingKey, error) {
 	var secret [32]byte
 	if copy(secret[:], data) != len(data) || len(data) != len(secret) {
@@ -451,15 +464,11 @@ func (k *SealingKeys) Destroy(ctx context.Context, channel bcp.ChannelKey, seale
 	if err != nil {
 		return 0, err
 	}
-	stream, err := k.open(ctx)
+	stream, stored, err := k.list(ctx, pattern)
 	if err != nil {
 		return 0, err
 	}
-	info, err := stream.Info(ctx, natsjs.WithSubjectFilter(pattern))
-	if err != nil {
-		return 0, fmt.Errorf("reading the sealing keys: %w", err)
-	}
-	for subject, messages := range info.State.Subjects {
+	for subject, messages := range stored {
 		of, err := parseSealingKey(subject)
 		if errors.Is(err, errExpiry) {
 			continue
@@ -485,16 +494,12 @@ func (k *SealingKeys) Destroy(ctx context.Context, channel bcp.ChannelKey, seale
 // Any reports whether a channel, or the decisions without one, ever had a sealing key,
 // also if all of them are destroyed.
 func (k *SealingKeys) Any(ctx context.Context, channel bcp.ChannelKey) (bool, error) {
-	stream, err := k.open(ctx)
-	if err != nil {
-		return false, err
-	}
 	for _, sealed := range []subjects.Sealed{subjects.SealedPayload, subjects.SealedRaw} {
-		info, err := stream.Info(ctx, natsjs.WithSubjectFilter(subjects.KeysOf(channel.Controller, channel.Reader, sealed)))
+		_, stored, err := k.list(ctx, subjects.KeysOf(channel.Controller, channel.Reader, sealed))
 		if err != nil {
-			return false, fmt.Errorf("reading the sealing keys: %w", err)
+			return false, err
 		}
-		for subject := range info.State.Subjects {
+		for subject := range stored {
 			if _, err := parseSealingKey(subject); !errors.Is(err, errExpiry) {
 				return true, nil
 			}

@@ -114,7 +114,7 @@ func (e *entrance) let(client *net.TCPConn) {
 	from := client.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
 	host := hostOf(from)
 	full := e.full()
-	if full && e.turns.admit(host) {
+	if full && e.turns.hostLimiter.admit(host, time.Now()) {
 		e.refuse(client)
 		return
 	}
@@ -251,7 +251,7 @@ func (e *entrance) known(address net.Addr, who Party, issuer string) {
 	p.turnEnds()
 	if now := time.Now(); who != (Party{}) && now.Sub(e.came[who]) >= comeTime {
 		e.came[who] = now
-		e.turns.repay(p.host)
+		e.turns.hostLimiter.repay(p.host)
 	}
 }
 

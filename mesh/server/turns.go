@@ -158,20 +158,6 @@ func (t *turns) close() {
 	}
 }
 
-// admit charges a host for a connection that gets no turn.
-func (t *turns) admit(host string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.hostLimiter.admit(host, time.Now())
-}
-
-// repay refunds a host the cost of one of its connections.
-func (t *turns) repay(host string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.hostLimiter.repay(host)
-}
-
 // waiting is how many wait.
 func (t *turns) waiting() int {
 	t.mu.Lock()
@@ -180,8 +166,10 @@ func (t *turns) waiting() int {
 }
 
 // hostLimiter keeps hosts from coming in too often. It holds for each until when its
-// connections are paid. Beyond maxHosts all others share what one may.
+// connections are paid. Beyond maxHosts all others share what one may. It may be used
+// concurrently.
 type hostLimiter struct {
+	mu    sync.Mutex
 	paid  map[string]time.Time
 	swept time.Time // when those who owe nothing were forgotten
 }
@@ -190,6 +178,8 @@ type hostLimiter struct {
 const others = ""
 
 func (d *hostLimiter) admit(host string, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.paid == nil {
 		d.paid = map[string]time.Time{}
 	}
@@ -213,7 +203,10 @@ func (d *hostLimiter) admit(host string, now time.Time) bool {
 	return true
 }
 
+// repay refunds a host the cost of one of its connections.
 func (d *hostLimiter) repay(host string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if paid, ok := d.paid[host]; ok {
 		d.paid[host] = paid.Add(-acceptTime)
 	}

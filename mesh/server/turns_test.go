@@ -97,7 +97,7 @@ func TestNobodyWaitsLongerThanClientsDo(t *testing.T) {
 			}
 		}
 		if of.waiting() != 0 || len(of.hostLimiter.paid) != 0 {
-			t.Errorf("%d wait, and %v is paid", of.waiting(), of.hostLimiter)
+			t.Errorf("%d wait, and %v is paid", of.waiting(), of.hostLimiter.paid)
 		}
 		waits := takes(&of, "192.0.2.7")
 		of.open()
