@@ -48,7 +48,7 @@ type Authority struct {
 	file        string
 	certificate *x509.Certificate
 	// A function holds the key, as in a [Signer].
-	sign func(template, parent *x509.Certificate, public crypto.PublicKey) ([]byte, error)
+	sign func(template, parent *x509.Certificate, public crypto.PublicKey) (*x509.Certificate, error)
 }
 
 // AuthorityFile returns the path of the certificate of a mesh's authority, which
@@ -110,11 +110,15 @@ func createAuthority(draft string, keys *Store, now time.Time) error {
 func newAuthority(folder string, key crypto.Signer) *Authority {
 	return &Authority{
 		file: filepath.Join(folder, authorityFile),
-		sign: func(template, parent *x509.Certificate, public crypto.PublicKey) ([]byte, error) {
+		sign: func(template, parent *x509.Certificate, public crypto.PublicKey) (*x509.Certificate, error) {
 			if public == nil {
 				public = key.Public()
 			}
-			return x509.CreateCertificate(rand.Reader, template, parent, public, key)
+			der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
+			if err != nil {
+				return nil, err
+			}
+			return x509.ParseCertificate(der)
 		},
 	}
 }
@@ -166,14 +170,10 @@ func (a *Authority) renew(now time.Time) error {
 		name := sha256.Sum256(template.SerialNumber.Bytes())
 		template.Subject = pkix.Name{CommonName: "bcpmesh " + hex.EncodeToString(name[:4])}
 	}
-	der, err := a.sign(template, template, nil)
-	if err != nil {
+	if a.certificate, err = a.sign(template, template, nil); err != nil {
 		return err
 	}
-	if a.certificate, err = x509.ParseCertificate(der); err != nil {
-		return err
-	}
-	return durable.Replace(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), publicMode)
+	return durable.Replace(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw}), publicMode)
 }
 
 // File returns the path of the authority's certificate, by which agents recognise
@@ -200,15 +200,11 @@ func (a *Authority) Issue(names []string, now time.Time) (tls.Certificate, error
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("issue a certificate: %w", err)
 	}
-	der, err := a.sign(template, a.certificate, key.Public())
-	var leaf *x509.Certificate
-	if err == nil {
-		leaf, err = x509.ParseCertificate(der)
-	}
+	leaf, err := a.sign(template, a.certificate, key.Public())
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("issue a certificate: %w", err)
 	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
+	return tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}, nil
 }
 
 func newCertificate(now time.Time, life time.Duration) (*x509.Certificate, error) {

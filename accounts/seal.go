@@ -279,15 +279,11 @@ func (s *Store) Seal(passphrase []byte) error {
 		if err != nil {
 			return err
 		}
-		changed, err := s.eachSecret(func(path string, content []byte) error {
+		changed, err := s.eachSecret(func(path string, content []byte) ([]byte, error) {
 			if sealedPart(content) != nil {
-				return errUnchanged
+				return nil, nil
 			}
-			sealed, err := sealedFile(path, content, identity.Recipient())
-			if err != nil {
-				return err
-			}
-			return replaceFile(path, sealed)
+			return sealedFile(path, content, identity.Recipient())
 		})
 		if err == nil {
 			err = s.removeDrafts()
@@ -329,16 +325,12 @@ func (s *Store) Unseal(passphrase []byte) error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.eachSecret(func(path string, content []byte) error {
+		if _, err := s.eachSecret(func(_ string, content []byte) ([]byte, error) {
 			sealed := sealedPart(content)
 			if sealed == nil {
-				return errUnchanged
+				return nil, nil
 			}
-			secret, err := openWith(identity, sealed)
-			if err != nil {
-				return err
-			}
-			return replaceFile(path, secret)
+			return openWith(identity, sealed)
 		}); err != nil {
 			return err
 		}
@@ -363,9 +355,10 @@ func (s *Store) removeDrafts() error {
 
 var errUnchanged = errors.New("unchanged")
 
-// eachSecret calls f with each file of a private key, those of checkpoints, of the
-// attestations and of the authority of TLS among them, and reports whether it changed one.
-func (s *Store) eachSecret(f func(path string, content []byte) error) (changed bool, err error) {
+// eachSecret writes what f makes of each file of a private key, those of checkpoints, of the
+// attestations and of the authority of TLS among them, unless that is nothing. It reports
+// whether it changed one.
+func (s *Store) eachSecret(f func(path string, content []byte) ([]byte, error)) (changed bool, err error) {
 	entries, err := os.ReadDir(s.folder)
 	if err != nil {
 		return false, err
@@ -382,13 +375,14 @@ func (s *Store) eachSecret(f func(path string, content []byte) error) (changed b
 		if path == authority && errors.Is(err, fs.ErrNotExist) {
 			continue // not made yet
 		}
+		var made []byte
 		if err == nil {
-			err = f(path, content)
+			made, err = f(path, content)
 		}
-		switch {
-		case err == nil:
-			changed = true
-		case !errors.Is(err, errUnchanged):
+		if err == nil && made != nil {
+			err, changed = replaceFile(path, made), true
+		}
+		if err != nil {
 			return changed, fmt.Errorf("%s: %w", filepath.Base(path), err)
 		}
 	}

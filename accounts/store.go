@@ -108,25 +108,17 @@ func Create(stateFolder string) (*Store, error) {
 }
 
 func (s *Store) fill() error {
-	make := func(name string, create func() (nkeys.KeyPair, error)) error {
-		_, err := s.makeKey(name, create, createFile)
-		return err
+	of := map[string]func() (nkeys.KeyPair, error){
+		operatorKey: nkeys.CreateOperator, operatorSigningKey: nkeys.CreateOperator, gatewayKey: nkeys.CreateUser, monitorKey: nkeys.CreateUser,
+		gatewayScopeKey: nkeys.CreateAccount, monitorScopeKey: nkeys.CreateAccount, joinScopeKey: nkeys.CreateAccount,
 	}
-	err := errors.Join(
-		make(operatorKey, nkeys.CreateOperator),
-		make(operatorSigningKey, nkeys.CreateOperator),
-		make(gatewayKey, nkeys.CreateUser),
-		make(monitorKey, nkeys.CreateUser),
-		make(gatewayScopeKey, nkeys.CreateAccount),
-		make(monitorScopeKey, nkeys.CreateAccount),
-		make(joinScopeKey, nkeys.CreateAccount),
-		make(accountKey(Joiners), nkeys.CreateAccount),
-	)
-	for _, account := range accountNames {
-		err = errors.Join(err, make(accountKey(account), nkeys.CreateAccount))
+	for _, account := range append(accountNames[:len(accountNames):len(accountNames)], Joiners) {
+		of[accountKey(account)] = nkeys.CreateAccount
 	}
-	if err != nil {
-		return err
+	for name, create := range of {
+		if _, err := s.makeKey(name, create, createFile); err != nil {
+			return err
+		}
 	}
 	return s.save(state{})
 }
