@@ -60,7 +60,7 @@ func Begin(ctx context.Context, js natsjs.JetStream) (Beginning, error) {
 		return Beginning{}, nil
 	}
 	r := NewReading(func(ctx context.Context, from, _ uint64, each func(uint64, [][]byte) error) error {
-		_, err := salvageRecords(ctx, js, from, each)
+		_, err := readRecords(ctx, js, from, true, each)
 		return err
 	}, 0)
 	return r.Begin(ctx)
@@ -143,7 +143,7 @@ func ResumeTruncation(ctx context.Context, js natsjs.JetStream) error {
 		return nil // whoever reads it says what else is wrong
 	}
 	place := uint64(0)
-	_, _ = salvageRecords(ctx, js, 0, func(_ uint64, decisions [][]byte) error {
+	_, _ = readRecords(ctx, js, 0, true, func(_ uint64, decisions [][]byte) error {
 		for _, record := range decisions {
 			if d, err := bcp.DecodeDecision(record); err != nil {
 				return err

@@ -82,17 +82,13 @@ type Records func(ctx context.Context, each func(decisions [][]byte, left uint64
 // JournalRecords returns the records that a connection of the gateway reads; with salvage
 // those before the first that is missing.
 func JournalRecords(js natsjs.JetStream, salvage bool) Records {
-	read := readRecords
-	if salvage {
-		read = salvageRecords
-	}
 	return func(ctx context.Context, each func([][]byte, uint64) error) error {
 		stream, err := js.Stream(ctx, CommitStream)
 		if err != nil {
 			return fmt.Errorf("opening the journal: %w", err)
 		}
 		last := stream.CachedInfo().State.LastSeq
-		_, err = read(ctx, js, 0, func(seq uint64, decisions [][]byte) error { return each(decisions, last-min(last, seq)) })
+		_, err = readRecords(ctx, js, 0, salvage, func(seq uint64, decisions [][]byte) error { return each(decisions, last-min(last, seq)) })
 		return err
 	}
 }

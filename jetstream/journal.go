@@ -75,7 +75,7 @@ func (j *Journal) Replay(ctx context.Context, apply func(decision []byte) error)
 // truncated journal, only the chain of the decisions shows that it continues
 // the position.
 func (j *Journal) ReplayBehind(ctx context.Context, p Position, apply func(decision []byte) error) error {
-	last, err := readRecords(ctx, j.js, p.Sequence, p.applyAfter(apply))
+	last, err := readRecords(ctx, j.js, p.Sequence, false, p.applyAfter(apply))
 	if err == nil && last < p.Sequence {
 		err = fmt.Errorf("%w with record %d", errEnds, last)
 	}
@@ -235,33 +235,22 @@ const recordOverhead = 1 << 10
 
 // readRecords calls each with the records of the journal from a sequence on,
 // until it has caught up, and returns the last sequence that it read. From 0 it
-// reads all; for any other sequence, the record after it must exist.
-func readRecords(ctx context.Context, js natsjs.JetStream, from uint64, each func(seq uint64, decisions [][]byte) error) (uint64, error) {
+// reads all; for any other sequence, the record after it must exist. To salvage a journal
+// that may lack records, it reads up to the first missing one.
+func readRecords(ctx context.Context, js natsjs.JetStream, from uint64, salvage bool, each func(seq uint64, decisions [][]byte) error) (uint64, error) {
 	stream, err := js.Stream(ctx, CommitStream)
 	if err != nil {
 		return 0, fmt.Errorf("reading the journal: %w", err)
 	}
 	state := stream.CachedInfo().State
-	first := max(1, state.FirstSeq)
-	if state.Msgs != state.LastSeq-(first-1) || state.NumDeleted > 0 {
+	first, last := max(1, state.FirstSeq), state.LastSeq
+	switch {
+	case !salvage && (state.Msgs != last-(first-1) || state.NumDeleted > 0):
 		return 0, ErrMissing
-	}
-	if from > 0 && from+1 < first {
+	case !salvage && from > 0 && from+1 < first:
 		return 0, fmt.Errorf("%w: it begins with record %d", ErrPosition, first)
 	}
-	return salvageRecords(ctx, js, from, each)
-}
-
-// salvageRecords is readRecords for a journal that may lack records: it reads
-// up to the first missing one.
-func salvageRecords(ctx context.Context, js natsjs.JetStream, from uint64, each func(seq uint64, decisions [][]byte) error) (uint64, error) {
-	stream, err := js.Stream(ctx, CommitStream)
-	if err != nil {
-		return 0, fmt.Errorf("reading the journal: %w", err)
-	}
-	state := stream.CachedInfo().State
 	from = max(from, state.FirstSeq)
-	last := state.LastSeq
 	if state.Msgs == 0 || from > last {
 		return last, nil
 	}

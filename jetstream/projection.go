@@ -300,7 +300,7 @@ func (t *tail) catchUp(ctx context.Context, late time.Time) error {
 		gathered = gathered[:0]
 		return nil
 	}
-	_, err := readRecords(ctx, t.js, t.next, func(seq uint64, decisions [][]byte) error {
+	_, err := readRecords(ctx, t.js, t.next, false, func(seq uint64, decisions [][]byte) error {
 		gathered, read = append(gathered, decisions...), seq
 		if len(gathered) < gatherDecisions {
 			return nil

@@ -66,7 +66,7 @@ func Reconcile(ctx context.Context, js natsjs.JetStream, bases *Bases, last uint
 		}
 		return lines.compare(ctx, &r, &d, shown, missing)
 	}
-	_, err = readRecords(ctx, js, 0, func(_ uint64, decisions [][]byte) error {
+	_, err = readRecords(ctx, js, 0, false, func(_ uint64, decisions [][]byte) error {
 		for _, record := range decisions {
 			if err := count(record); err != nil {
 				return err
