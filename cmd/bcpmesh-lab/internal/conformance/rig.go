@@ -374,7 +374,7 @@ func (r *Rig) permitted(id string) {
 	defer r.mu.Unlock()
 	for _, d := range r.denials {
 		if d.Operation != server.Connect && !strings.HasPrefix(d.Subject, replies) {
-			r.decide(id, Failed, "the server refused to "+d.Operation.String())
+			r.decide(id, Failed, "the server refused to "+string(d.Operation))
 			return
 		}
 	}
