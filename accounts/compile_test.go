@@ -39,9 +39,7 @@ func TestAccountsHaveTheWaysOfTheArchitectureAndNoOthers(t *testing.T) {
 		"$JS.API.DIRECT.GET.BCP_LEDGER": "service Stream", "$JS.API.DIRECT.GET.BCP_LEDGER.>": "service Stream",
 		"$JS.API.STREAM.INFO.BCP_AUDIT": "service Singleton", "$JS.API.STREAM.INFO.BCP_LEDGER": "service Singleton",
 	}
-	if diff := cmp.Diff(want, exports); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, want, exports)
 	imports := map[string][]string{
 		accounts.System: nil, accounts.Joiners: {"bcp.v1.inbox.join.*.> stream as _INBOX.*.>"},
 		accounts.Core: {

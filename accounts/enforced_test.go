@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
@@ -57,9 +56,7 @@ func TestEnforcedIsWhatWasCompiled(t *testing.T) {
 	must(store.RevokeAll("relay", bcp.RoleReader))(t)
 	b := must(accounts.CompileCluster(store, scopes(), time.Now()))(t)
 	read := enforced(t, b)
-	if diff := cmp.Diff(b.Accounts, read.Accounts); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, b.Accounts, read.Accounts)
 	keys := 0
 	for _, a := range b.Accounts {
 		for key := range claimsOf(t, b, a.Name).SigningKeys {
@@ -193,9 +190,7 @@ func TestDifferencesTellWhatClaimsGrantBeyondTheDefinitions(t *testing.T) {
 		}
 	}))
 	noError(t, err)
-	if diff := cmp.Diff([]string{`researcher (reader): sub allow "secret", and the definitions do not say so`}, read.Differences(scopes())); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, []string{`researcher (reader): sub allow "secret", and the definitions do not say so`}, read.Differences(scopes()))
 	// The other way round: definitions that changed since.
 	fewer := slices.DeleteFunc(scopes(), func(s subjects.Scope) bool { return s.Agent == "researcher" })
 	if lines := enforced(t, b).Differences(fewer); !slices.Contains(lines, `researcher (reader): sub allow "bcp.v1.query.researcher.>", and the definitions do not say so`) {
@@ -276,9 +271,7 @@ func TestEnforcedOfTwoMeshes(t *testing.T) {
 	b, theirs := compileCluster(t, store, scopes()), compileCluster(t, other, scopes())
 	for _, own := range []accounts.Bundle{b, theirs} {
 		read := must(accounts.Enforced(own.Operator, append(tokensOf(b), tokensOf(theirs)...)))(t)
-		if diff := cmp.Diff(own.Accounts, read.Accounts); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, own.Accounts, read.Accounts)
 		if lines := read.Differences(scopes()); len(lines) > 0 {
 			t.Errorf("%q", lines)
 		}
@@ -318,9 +311,7 @@ func TestEnforcedLeavesOthersAloneUnlessTheyReachIn(t *testing.T) {
 	others.Imports.Add(&jwt.Import{Subject: "bcp.v1.ask.>", Account: accountKeyOf(b, accounts.Core), Type: jwt.Service})
 	read = must(accounts.Enforced(b.Operator, append(tokensOf(b), token())))(t)
 	want := []string{"account " + others.Subject + " imports bcp.v1.ask.> from CORE, and is none of this mesh"}
-	if diff := cmp.Diff(want, read.Differences(scopes())); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, want, read.Differences(scopes()))
 }
 
 func broken(tokens []string) []string {

@@ -102,9 +102,7 @@ func TestGatewaysOfAClusterAreLetInAndRevokedAlone(t *testing.T) {
 	noError(t, store.RevokeGateway("one"))
 	want := []string{one.PublicKey, oneSystem.PublicKey}
 	slices.Sort(want)
-	if diff := cmp.Diff(want, refused()); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, want, refused())
 	if core, system := remote(t, store, "one"); core.PublicKey == one.PublicKey || system.PublicKey == oneSystem.PublicKey {
 		t.Error("a revoked gateway was given its old logins again")
 	}
@@ -158,9 +156,7 @@ func TestLoginsFromOutsideAreOfAClusterAlone(t *testing.T) {
 			scope, ok := claimsOf(t, cluster, name).SigningKeys[user.Issuer].(*jwt.UserScope)
 			if ok {
 				found = claimsOf(t, cluster, name).Subject == user.IssuerAccount
-				if diff := cmp.Diff(jwt.StringList{jwt.ConnectionTypeStandard}, scope.Template.AllowedConnectionTypes); diff != "" {
-					t.Error(diff)
-				}
+				equal(t, jwt.StringList{jwt.ConnectionTypeStandard}, scope.Template.AllowedConnectionTypes)
 			}
 		}
 		if !found {

@@ -120,9 +120,7 @@ func TestRestrictionIsInTheAccount(t *testing.T) {
 		return keys[u.Issuer].(*jwt.UserScope).Template
 	}
 	got, free := template(creds), template(plain)
-	if diff := cmp.Diff(jwt.CIDRList{"10.1.0.0/16", "192.0.2.0/24"}, got.Src); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, jwt.CIDRList{"10.1.0.0/16", "192.0.2.0/24"}, got.Src)
 	if diff := cmp.Diff(jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeInProcess}, got.AllowedConnectionTypes); diff != "" {
 		t.Errorf("how: %s", diff)
 	}
@@ -168,9 +166,7 @@ func TestChangesWaitForTheirRecord(t *testing.T) {
 		got = append(got, string(c.Act)+" "+c.Key)
 	}
 	want := []string{"issue " + creds.PublicKey, "issue " + next.PublicKey, "revoke " + next.PublicKey}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, want, got)
 	noError(t, again.Recorded(2))
 	if changes, _, err = store.Pending(now); err != nil || len(changes) != 1 || changes[0].Number != 3 {
 		t.Errorf("%v, %v", changes, err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 	"pgregory.net/rapid"
@@ -111,5 +112,13 @@ func must[T any](v T, err error) func(rapid.TB) T {
 		t.Helper()
 		noError(t, err)
 		return v
+	}
+}
+
+// equal compares what is wanted with what there is.
+func equal(t rapid.TB, want, got any, options ...cmp.Option) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, options...); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -181,9 +181,7 @@ func TestIssueTo(t *testing.T) {
 	if len(keys) != len(all) {
 		t.Errorf("%d keys for %d users", len(keys), len(all))
 	}
-	if diff := cmp.Diff([]string{"relay controller", "relay reader", "researcher reader"}, parties); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, []string{"relay controller", "relay reader", "researcher reader"}, parties)
 	recorded, err := store.Users()
 	if diff := cmp.Diff(users, recorded); err != nil || diff != "" {
 		t.Errorf("on record: %s, %v", diff, err)

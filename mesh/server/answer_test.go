@@ -73,9 +73,7 @@ func TestReaderAnswersOnceAndOnlyWhatItWasAsked(t *testing.T) {
 	}, researcher.refusals()); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"publish " + first}, mailer.refusals()); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, []string{"publish " + first}, mailer.refusals())
 	query(t, gateway, researcher, arrived, second)
 	publish(t, researcher.Conn, second, "second attempt")
 	if refused := researcher.refusals(); len(refused) != 0 {
@@ -85,9 +83,7 @@ func TestReaderAnswersOnceAndOnlyWhatItWasAsked(t *testing.T) {
 	for _, m := range answers() {
 		got = append(got, m.Subject+" "+string(m.Data))
 	}
-	if diff := cmp.Diff([]string{first + " answer", second + " second attempt"}, got); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, []string{first + " answer", second + " second attempt"}, got)
 }
 
 // covers A-REPLY, P9.5
@@ -107,9 +103,7 @@ func TestLateAnswerIsRefused(t *testing.T) {
 	// The permission ends with the server's own clock.
 	time.Sleep(2 * lasts)
 	publish(t, researcher.Conn, reply, "late")
-	if diff := cmp.Diff([]string{"publish " + reply}, researcher.refusals()); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, []string{"publish " + reply}, researcher.refusals())
 }
 
 // covers A-REPLY, SUB-125
@@ -144,9 +138,7 @@ func TestDeliveryIsAcknowledgedOnceByWhoeverGotIt(t *testing.T) {
 		}
 	}
 	want := []string{"bcp.v1.reply.controller.main.d1", "bcp.v1.reply.controller.relay.d2", "bcp.v1.reply.reader.relay.d3"}
-	if diff := cmp.Diff(want, sorted(subjectsOf(acks()))); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, want, sorted(subjectsOf(acks())))
 }
 
 // covers A-REPLY, P9.5
@@ -170,9 +162,7 @@ func TestEachSendingNeedsAReplySubjectOfItsOwn(t *testing.T) {
 	publish(t, main.Conn, same, "")
 	// Here the server counts a second message for an answer. If it ever stops
 	// to, sendings need no numbers.
-	if diff := cmp.Diff([]string{"publish " + same}, main.refusals()); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, []string{"publish " + same}, main.refusals())
 	var want []string
 	for attempt := range 3 {
 		want = append(want, subjects.Reply(bcp.RoleController, "main", "d2", attempt))
@@ -184,9 +174,7 @@ func TestEachSendingNeedsAReplySubjectOfItsOwn(t *testing.T) {
 	if refused := main.refusals(); len(refused) != 0 {
 		t.Errorf("refused %v", refused)
 	}
-	if diff := cmp.Diff(want, subjectsOf(acks())); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, want, subjectsOf(acks()))
 }
 
 // covers A-REPLY, BCP-7, SUB-123

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
@@ -56,20 +55,14 @@ func TestWatchTellsWhoConnectsByTheirScope(t *testing.T) {
 	events := b.watch()
 	got := next(t, events)
 	want := server.Connection{Party: server.Party{Agent: "relay", Role: bcp.RoleReader}, Connected: true, ClientID: got.ClientID, UserKey: before.key, Host: "127.0.0.1"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, want, got)
 	after := b.connect("relay", bcp.RoleController)
 	got = next(t, events)
 	want = server.Connection{Party: server.Party{Agent: "relay", Role: bcp.RoleController}, Connected: true, ClientID: got.ClientID, UserKey: after.key, Host: "127.0.0.1"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, want, got)
 	after.Close()
 	want.Connected, want.Reason = false, "Client Closed"
-	if diff := cmp.Diff(want, next(t, events)); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, want, next(t, events))
 	b.gateway().Close()
 	alice := b.connect("alice", bcp.RoleApprover)
 	if got := next(t, events); got.Party != (server.Party{Agent: "alice", Role: bcp.RoleApprover}) || got.UserKey != alice.key {
@@ -137,9 +130,7 @@ func TestUpdateTouchesOnlyWhoChanged(t *testing.T) {
 	core := listen(t, gateway, "bcp.>")
 	fresh := subjects.Push("researcher", "main", "fresh")
 	publish(t, researcher.Conn, fresh, "")
-	if diff := cmp.Diff([]string{"publish " + fresh}, researcher.refusals()); diff != "" {
-		t.Fatal(diff)
-	}
+	equal(t, []string{"publish " + fresh}, researcher.refusals())
 
 	edited := slices.Clone(b.scopes)
 	for i, s := range edited {
@@ -157,24 +148,18 @@ func TestUpdateTouchesOnlyWhoChanged(t *testing.T) {
 	old := subjects.Push("researcher", "main", "findings")
 	publish(t, researcher.Conn, fresh, "")
 	publish(t, researcher.Conn, old, "")
-	if diff := cmp.Diff([]string{"publish " + old}, researcher.refusals()); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, []string{"publish " + old}, researcher.refusals())
 	publish(t, main.Conn, subjects.Session("main"), "")
 	flush(t, main.Conn)
 	flush(t, mailer.Conn)
-	if diff := cmp.Diff([]string{fresh, subjects.Session("main")}, subjectsOf(core())); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, []string{fresh, subjects.Session("main")}, subjectsOf(core()))
 
 	// An agent that is no more, and creds that are revoked, are out.
 	noError(t, b.store.Revoke(researcher.key))
 	removed := slices.DeleteFunc(slices.Clone(edited), func(s subjects.Scope) bool { return s.Agent == "mailer" })
 	noError(t, b.UpdateAccounts(t.Context(), b.compile(removed)))
 	gone := []string{string(next(t, events).Agent), string(next(t, events).Agent)}
-	if diff := cmp.Diff([]string{"mailer", "researcher"}, sorted(gone)); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, []string{"mailer", "researcher"}, sorted(gone))
 	for deadline := time.Now().Add(patience); researcher.IsConnected() || mailer.IsConnected(); {
 		if time.Now().After(deadline) {
 			t.Fatal("still connected")

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
 
@@ -46,9 +45,7 @@ func refusalsAreTold(t *testing.T, w way) {
 		want := server.Denial{
 			Operation: c.operation, Party: server.Party{Agent: "researcher", Role: bcp.RoleReader}, Subject: c.subject, Count: 1,
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, want, got)
 	}
 	// Of those that follow soon one says how many and has one as an example; it is escaped
 	// and cut.
@@ -71,9 +68,7 @@ func refusalsAreTold(t *testing.T, w way) {
 			t.Errorf("%+v", got)
 		}
 	}
-	if diff := cmp.Diff(map[server.Operation]int{server.Publish: more, server.Subscribe: more}, count); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, map[server.Operation]int{server.Publish: more, server.Subscribe: more}, count)
 }
 
 // covers P4.7, A-FLOODRESP
@@ -130,9 +125,7 @@ func TestRefusedConnectionsAreTold(t *testing.T) {
 		t.Fatal("connected")
 	}
 	got := next(t, denials)
-	if diff := cmp.Diff(server.Denial{Operation: server.Connect, Count: 1}, got); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, server.Denial{Operation: server.Connect, Count: 1}, got)
 	if strings.Contains(log.text(), canary) || !strings.Contains(log.text(), "refused a connection") {
 		t.Error(log.text())
 	}

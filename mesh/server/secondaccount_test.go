@@ -50,9 +50,7 @@ func TestSecondAccountComesWhileTheServerRuns(t *testing.T) {
 	if diff := cmp.Diff([]string{subjects.Query(last, "main")}, subjectsOf(queries())); diff != "" {
 		t.Errorf("the agent: %s", diff)
 	}
-	if diff := cmp.Diff([]string{"publish " + subjects.Push("researcher", "main", "findings")}, helper.refusals()); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, []string{"publish " + subjects.Push("researcher", "main", "findings")}, helper.refusals())
 	flush(t, researcher.Conn)
 	if researcher.Stats().Reconnects > 0 {
 		t.Error("an agent of the first account was disconnected")

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -80,8 +78,6 @@ func TestNobodyIsMissedBeforeTheMonitorHears(t *testing.T) {
 	noError(t, l.release())
 	came := []bcp.AgentName{next(t, events).Agent, next(t, events).Agent}
 	slices.Sort(came)
-	if diff := cmp.Diff([]bcp.AgentName{"main", "relay"}, came); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, []bcp.AgentName{"main", "relay"}, came)
 	none(t, events)
 }

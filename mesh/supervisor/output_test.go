@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/go-hclog"
 )
 
@@ -47,9 +46,7 @@ func TestOutputIsInert(t *testing.T) {
 	for i := range want {
 		want[i] = "[INFO]  " + printed + ": agent=main stream=" + want[i]
 	}
-	if diff := cmp.Diff(want, b.text.lines(printed+":")); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, want, b.text.lines(printed+":"))
 	if text := b.text.String(); strings.Count(text, "\n") != len(want)+3 {
 		t.Errorf("not one line for each of the output and each change:\n%s", text)
 	}

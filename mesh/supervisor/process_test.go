@@ -10,8 +10,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // The environment of a process is what its program and its preparation say, and
@@ -41,12 +39,8 @@ func TestProcessGetsNothingOfOurs(t *testing.T) {
 		want := slices.Concat(harmless[:len(harmless)-1], []string{"A=1", "B=prepared", "CREDS=/creds", "USER=agent"})
 		slices.Sort(want)
 		slices.Sort(c.Env)
-		if diff := cmp.Diff(want, c.Env); diff != "" {
-			t.Error(diff)
-		}
-		if diff := cmp.Diff(p.Command[1:], c.Args); diff != "" {
-			t.Error(diff)
-		}
+		equal(t, want, c.Env)
+		equal(t, p.Command[1:], c.Args)
 		if c.Dir != "/" || c.Stdin != `"" <nil>` || c.Terminal || c.Group != c.PID {
 			t.Errorf("%+v", c.hello)
 		}

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -27,9 +26,7 @@ func TestExitZeroRestsUntilWake(t *testing.T) {
 	b := newBench(t, Config{})
 	first := b.start("main")
 	want := []Status{{Agent: "main", State: Running, PID: first.PID, Starts: 1}}
-	if diff := cmp.Diff(want, b.Status(), cmpopts.IgnoreFields(Status{}, "Since")); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, want, b.Status(), cmpopts.IgnoreFields(Status{}, "Since"))
 	b.Wake("main") // it runs: nothing, and nothing is remembered
 	b.Wake("nobody")
 	first.tell("exit 0")
@@ -196,9 +193,7 @@ func TestPrepare(t *testing.T) {
 	first := b.accept()
 	first.do("fork")
 	grandchild := b.accept()
-	if diff := cmp.Diff([]string{"CREDS=/creds"}, first.Env); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, []string{"CREDS=/creds"}, first.Env)
 	mu.Lock()
 	alive = []*child{first, grandchild}
 	mu.Unlock()
@@ -210,9 +205,7 @@ func TestPrepare(t *testing.T) {
 		t.Errorf("unavailable: %+v", s)
 	}
 	b.stop()
-	if diff := cmp.Diff([]string{"main /", "main /", "main /"}, prepared); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, []string{"main /", "main /", "main /"}, prepared)
 }
 
 // A reload starts what is new, stops what is gone with all that it started,
@@ -268,9 +261,7 @@ func TestSetDiff(t *testing.T) {
 	for _, name := range []string{"changed", "new", "same"} {
 		want = append(want, fmt.Sprintf("%s running %d", name, processes[name].PID))
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, want, got)
 	b.stop()
 	for name, c := range processes {
 		c.gone()

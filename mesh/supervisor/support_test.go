@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -186,5 +187,13 @@ func must[T any](v T, err error) func(testing.TB) T {
 		t.Helper()
 		noError(t, err)
 		return v
+	}
+}
+
+// equal compares what is wanted with what there is.
+func equal(t testing.TB, want, got any, options ...cmp.Option) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, options...); diff != "" {
+		t.Error(diff)
 	}
 }
