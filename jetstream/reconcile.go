@@ -58,7 +58,7 @@ func Reconcile(ctx context.Context, js natsjs.JetStream, bases *Bases, last uint
 			return err
 		}
 		if last > 0 && d.Seq > last {
-			return errCounted
+			return errEnough // it has grown meanwhile
 		}
 		r.Decisions = d.Seq
 		if err := counted.Add(&d); err != nil {
@@ -74,7 +74,7 @@ func Reconcile(ctx context.Context, js natsjs.JetStream, bases *Bases, last uint
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, errCounted) {
+	if err != nil && !errors.Is(err, errEnough) {
 		return r, err
 	}
 	if err := lines.excess(ctx, &r, last == 0); err != nil {
@@ -87,9 +87,6 @@ func Reconcile(ctx context.Context, js natsjs.JetStream, bases *Bases, last uint
 	counted.CompareState(&r, books)
 	return r, nil
 }
-
-// errCounted stops reading a journal that has grown meanwhile.
-var errCounted = errors.New("all is counted")
 
 // shownBy returns the newest decision that all projections show, which may be
 // later than last. It waits for a running projector.

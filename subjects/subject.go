@@ -137,7 +137,7 @@ type Subject struct {
 // so that an invalid Subject can never be published or subscribed to.
 func (s Subject) String() string {
 	switch s.Kind {
-	case KindAsk:
+	case KindAsk, KindLedger:
 		return join(s.Kind, agent(s.Controller), agent(s.Reader))
 	case KindQuery:
 		return join(s.Kind, agent(s.Reader), agent(s.Controller))
@@ -165,8 +165,6 @@ func (s Subject) String() string {
 		return join(s.Kind, journal)
 	case KindAudit:
 		return join(s.Kind, agentOrNone(s.Controller), agentOrNone(s.Reader), event(s.Event))
-	case KindLedger:
-		return join(s.Kind, agent(s.Controller), agent(s.Reader))
 	case KindControl, KindAlert:
 		return join(s.Kind, event(s.Event))
 	case KindKey:
@@ -222,7 +220,7 @@ func fill(kind string, t []string) (Subject, bool) {
 	}
 	width := len(t)
 	switch {
-	case s.Kind == KindAsk && width == 2:
+	case (s.Kind == KindAsk || s.Kind == KindLedger) && width == 2:
 		s.Controller, s.Reader = bcp.AgentName(t[0]), bcp.AgentName(t[1])
 	case s.Kind == KindQuery && width == 2:
 		s.Reader, s.Controller = bcp.AgentName(t[0]), bcp.AgentName(t[1])
@@ -253,8 +251,6 @@ func fill(kind string, t []string) (Subject, bool) {
 	case s.Kind == KindCommit && width == 1 && t[0] == journal:
 	case s.Kind == KindAudit && width == 3:
 		s.Controller, s.Reader, s.Event = unlessNone(t[0]), unlessNone(t[1]), t[2]
-	case s.Kind == KindLedger && width == 2:
-		s.Controller, s.Reader = bcp.AgentName(t[0]), bcp.AgentName(t[1])
 	case (s.Kind == KindControl || s.Kind == KindAlert) && width == 1:
 		s.Event = t[0]
 	case s.Kind == KindKey && width == 4:

@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -38,40 +39,26 @@ const (
 	Issuers Claim = "issuers"
 )
 
-// claims are all of them in their order, with what each says.
-var claims = []struct {
-	claim Claim
-	text  string
-}{
-	{Agents, "nothing that an agent publishes reaches another one"},
-	{Gateway, "an agent reaches the gateway on its own subjects alone"},
-	{Streams, "no agent reaches JetStream or a stream's subjects"},
-	{System, "no agent reaches the server's system account"},
-	{Hearing, "no agent hears what is sent to another"},
-	{Effects, "each call has one publisher: its own dispatcher"},
-	{Roles, "each role sees and says what the matrix lets it"},
-	{Meshes, "no account of one mesh leads into another mesh"},
-	{Issuers, "every user is held to a scope and needs its own key"},
+// texts say what each claim is.
+var texts = map[Claim]string{
+	Agents:  "nothing that an agent publishes reaches another one",
+	Gateway: "an agent reaches the gateway on its own subjects alone",
+	Streams: "no agent reaches JetStream or a stream's subjects",
+	System:  "no agent reaches the server's system account",
+	Hearing: "no agent hears what is sent to another",
+	Effects: "each call has one publisher: its own dispatcher",
+	Roles:   "each role sees and says what the matrix lets it",
+	Meshes:  "no account of one mesh leads into another mesh",
+	Issuers: "every user is held to a scope and needs its own key",
 }
 
 // All returns the claims in their order.
 func All() []Claim {
-	var all []Claim
-	for _, c := range claims {
-		all = append(all, c.claim)
-	}
-	return all
+	return []Claim{Agents, Gateway, Streams, System, Hearing, Effects, Roles, Meshes, Issuers}
 }
 
 // Text describes the claim.
-func (c Claim) Text() string {
-	for _, known := range claims {
-		if known.claim == c {
-			return known.text
-		}
-	}
-	return "nothing"
-}
+func (c Claim) Text() string { return cmp.Or(texts[c], "nothing") }
 
 // Step is one station of a way.
 type Step struct {

@@ -31,10 +31,8 @@ func saysUnrecovered(failure string) bool {
 // quoting returns the beginning of a format that quotes a client without naming one
 // first, or nothing.
 func quoting(format string) string {
-	for _, begins := range quotingFormats {
-		if strings.HasPrefix(format, begins) {
-			return begins
-		}
+	if i := slices.IndexFunc(quotingFormats, func(begins string) bool { return strings.HasPrefix(format, begins) }); i >= 0 {
+		return quotingFormats[i]
 	}
 	return ""
 }

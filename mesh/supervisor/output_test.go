@@ -5,6 +5,7 @@ package supervisor
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"regexp"
 	"strconv"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/bcpmesh/bcpmesh/agents/process"
 )
 
 const printed = "an agent's command printed"
@@ -138,7 +141,7 @@ func TestOutputLineIsCut(t *testing.T) {
 	}
 }
 
-// A status says what a process printed last before it ended, rather to stderr than to
+// Kept is what a process printed last before it ended, rather to stderr than to
 // stdout, and no blank line: inert, in one line, and cut.
 //
 // covers A-ANSI, A-LOGFILL
@@ -164,23 +167,16 @@ func TestLastLine(t *testing.T) {
 		"wide past":      {"", strings.Repeat("\U0001f600", 10*limit) + "\n", strings.Repeat("\U0001f600", limit) + "…"},
 		"a mark past it": {"", strings.Repeat("x", limit-3) + "\u0301\n", strings.Repeat("x", limit-3) + "…"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t, Config{})
-			b.pace.backoff = time.Hour
-			p := b.start("main")
-			if c.stdout != "" {
-				p.print("stdout", c.stdout)
-			}
-			if c.stderr != "" {
-				p.print("stderr", c.stderr)
-			}
-			p.tell("exit 3")
-			s := b.expect("main", Waiting)
-			if s.LastLine != c.want || s.Failures != 1 || s.Exit != "exit status 3" {
-				t.Errorf("%+v\nwant %q", s, c.want)
-			}
-		})
+		out := process.NewOutput(hclog.NewNullLogger())
+		for stream, text := range map[*process.Stream]string{out.Stdout(): c.stdout, out.Stderr(): c.stderr} {
+			_, err := io.WriteString(stream, text)
+			noError(t, err)
+			stream.End()
+		}
+		out.End()
+		if line := out.LastLine(); line != c.want {
+			t.Errorf("%s: %q, want %q", name, line, c.want)
+		}
 	}
 }
 
