@@ -187,7 +187,7 @@ func (s *Store) bundle(st state, operator Signer, keys []scopeRecord, scopes []s
 		if !ok { // a replaced key of a removed agent
 			continue
 		}
-		home := st.assignHome(record.party())
+		home := st.homeFor(record.party(), 0)
 		if record.Role == bcp.RoleDispatcher && !cluster {
 			if err := s.dispatcherLogin(&b, record, claims[home].Subject); err != nil {
 				return Bundle{}, err
@@ -202,7 +202,7 @@ func (s *Store) bundle(st state, operator Signer, keys []scopeRecord, scopes []s
 		// Expired users, and users that no key of the account has signed, are
 		// refused without a revocation.
 		if !u.Revoked.IsZero() && !hasEnded(u.Expires, now.Add(-clockSlack)) && (signed || u.Issuer == "") {
-			claims[st.assignHome(u.party())].Revocations[u.PublicKey] = forEver
+			claims[st.homeFor(u.party(), 0)].Revocations[u.PublicKey] = forEver
 		}
 	}
 	if cluster {

@@ -106,10 +106,6 @@ func scopeSize(s *subjects.Scope) int {
 	return (n*4 + 2) / 3 // base64
 }
 
-// assignHome returns the account of a party. If it has none, it gets the first with
-// room.
-func (st *state) assignHome(who party) string { return st.homeFor(who, 0) }
-
 // homeKnown returns the place of a party's home in the list.
 func (st *state) homeKnown(who party) (at int, ok bool) {
 	if st.homes == nil {
@@ -123,7 +119,8 @@ func (st *state) homeKnown(who party) (at int, ok bool) {
 	return at, ok
 }
 
-// homeFor is assignHome with the size of the party's claims.
+// homeFor returns the account of a party. If it has none, it gets the first with room for
+// its claims of a size.
 func (st *state) homeFor(who party, size int) string {
 	if at, ok := st.homeKnown(who); ok {
 		return st.Homes[at].Account

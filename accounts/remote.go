@@ -116,7 +116,7 @@ func (s *Store) Dispatchers(gateway bcp.AgentName, scopes []subjects.Scope) (map
 				continue
 			}
 			who := party{scope.Agent, scope.Role}
-			all[scope.Agent], err = s.remote(st, now, outside{account: st.assignHome(who), name: userName(who), scopeKey: scopeKey(who, Restriction{})}, gateway)
+			all[scope.Agent], err = s.remote(st, now, outside{account: st.homeFor(who, 0), name: userName(who), scopeKey: scopeKey(who, Restriction{})}, gateway)
 		}
 		return all, err
 	})

@@ -246,7 +246,7 @@ func (s *Store) sign(st *state, u *User, now time.Time, expires time.Duration) (
 
 // token makes the JWT of a user of an agent, and notes what signed it.
 func (s *Store) token(st *state, u *User) (string, error) {
-	return s.tokenUnder(u, userName(u.party()), st.assignHome(u.party()), scopeKey(u.party(), u.Restriction))
+	return s.tokenUnder(u, userName(u.party()), st.homeFor(u.party(), 0), scopeKey(u.party(), u.Restriction))
 }
 
 // tokenUnder makes the JWT of a user of an account, under the scope with a key. Missing keys are made.

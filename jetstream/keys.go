@@ -313,21 +313,14 @@ func (k *SealingKeys) keepKey(of sealingKey, key bcp.SealingKey) bcp.SealingKey 
 		return known
 	}
 	if len(k.known) >= maxKeys {
-		k.forget(maxKeys / 8)
+		for some := range k.known { // most of the needed ones stay, even if more are needed than fit
+			if delete(k.known, some); len(k.known) <= maxKeys-maxKeys/8 {
+				break
+			}
+		}
 	}
 	k.known[of] = key
 	return key
-}
-
-// forget drops arbitrary keys: most of the needed ones stay, even if more are
-// needed than fit. k.mu is held.
-func (k *SealingKeys) forget(some int) {
-	for of := range k.known {
-		if some--; some < 0 {
-			return
-		}
-		delete(k.known, of)
-	}
 }
 
 // destroyed reports whether a key is known to be.
