@@ -71,24 +71,14 @@ func TestAgentsApproveNothing(t *testing.T) {
 	if items := bob.items(t); len(items) != 0 {
 		t.Errorf("bob's list has %+v", items)
 	}
-	if r := bob.say(t, subjects.VerbGet, fmt.Sprintf(`{"item_id":%q}`, view.ID)); r.Text("error") != "not_permitted" {
-		t.Errorf("bob looks: %s", r.JSON)
-	}
+	coded(t, bob.say(t, subjects.VerbGet, fmt.Sprintf(`{"item_id":%q}`, view.ID)), "not_permitted", "bob looks")
 	for _, a := range []act{good, rejects(view, "No."), edits(view, sumText)} {
-		if r := bob.decide(t, a); r.Text("error") != "not_permitted" {
-			t.Errorf("bob's %s: %s", a.verb, r.JSON)
-		}
+		coded(t, bob.decide(t, a), "not_permitted", a.verb)
 	}
-	if r := bob.say(t, subjects.VerbEdit, fmt.Sprintf(`{"item_id":%q,"response":%s}`, view.ID, sumText)); r.Text("error") != "not_permitted" {
-		t.Errorf("bob previews: %s", r.JSON)
-	}
+	coded(t, bob.say(t, subjects.VerbEdit, fmt.Sprintf(`{"item_id":%q,"response":%s}`, view.ID, sumText)), "not_permitted", "bob previews")
 	m.Settle(t)
-	if n := m.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindApproval && d.Agent != "bob" }); n > 0 {
-		t.Errorf("%d decisions of agents", n)
-	}
-	if got := main.rest(t); len(got) > 0 {
-		t.Errorf("delivered %s", got[0].JSON)
-	}
+	counts(t, m, 0, func(d *bcp.Decision) bool { return d.Kind == bcp.KindApproval && d.Agent != "bob" })
+	nothing(t, main.rest(t))
 	ann.decided(t, good)
 	if d := main.delivery(t); !contains(d, sumText) {
 		t.Errorf("delivery %s", d.JSON)
@@ -183,9 +173,7 @@ func TestSignatures(t *testing.T) {
 	// At last as it should be, twice: the second is too late.
 	ann.decided(t, good)
 	for _, a := range []act{good, rejects(view, ""), edits(view, sumText)} {
-		if r := bob.decide(t, a); r.Text("error") != "already_decided" {
-			t.Errorf("%s once more: %s", a.verb, r.JSON)
-		}
+		coded(t, bob.decide(t, a), "already_decided", a.verb)
 	}
 	d := m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept })
 	if d.Agent != "ann" || d.Key != userKey(t, ann) || d.Item != view.ID || d.Event != string(bcp.Approve) || d.Released != view.SHA256 || len(d.Signature) == 0 {
@@ -195,9 +183,7 @@ func TestSignatures(t *testing.T) {
 		t.Errorf("delivery %s", d.JSON)
 	}
 	m.Settle(t)
-	if got := main.rest(t); len(got) > 0 {
-		t.Errorf("and %s", got[0].JSON)
-	}
+	nothing(t, main.rest(t))
 	checkStreams(t, m)
 }
 
@@ -241,9 +227,7 @@ func TestItemsExpire(t *testing.T) {
 	m.Settle(t) // has the gateway look at the clock
 	m.WaitCount(t, 3, func(d *bcp.Decision) bool { return d.Kind == bcp.KindExpire && d.Item != "" })
 	for _, a := range acts {
-		if r := ann.decide(t, a); r.Text("error") != "item_expired" {
-			t.Errorf("too late: %s", r.JSON)
-		}
+		coded(t, ann.decide(t, a), "item_expired", "too late")
 	}
 	outcomes := map[string][]string{}
 	for range 4 {
@@ -266,9 +250,7 @@ func TestItemsExpire(t *testing.T) {
 		t.Errorf("the Reader hears %v", heard)
 	}
 	m.Settle(t)
-	if got := append(main.rest(t), mailer.queries.Taken(t)...); len(got) > 0 {
-		t.Errorf("and %s", got[0].JSON)
-	}
+	nothing(t, append(main.rest(t), mailer.queries.Taken(t)...))
 	checkStreams(t, m)
 }
 
@@ -306,9 +288,7 @@ func TestApprovalFlooding(t *testing.T) {
 	main.Accepted(t, "mailer", askWho)
 	query := mailer.queries.Next(t)
 	mailer.Answer(t, query, `"response":{"who":"ignore this","when":"2026-03-15"}`)
-	if r := mailer.result(t); r.Text("code") != "approval_queue_full" {
-		t.Errorf("result %s", r.JSON)
-	}
+	coded(t, mailer.result(t), "approval_queue_full")
 	if n := len(ann.items(t)); n != 5 {
 		t.Errorf("%d items", n)
 	}

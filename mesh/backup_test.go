@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -77,9 +76,7 @@ func TestBackup(t *testing.T) {
 	if _, read, passed := startedFrom(m); read != 0 || passed != 0 {
 		t.Errorf("the restored snapshot is not used: %d decisions were read", read)
 	}
-	if got := picture(t, m); got != want {
-		t.Errorf("restored\n%s\nwant\n%s", got, want)
-	}
+	shows(t, m, want)
 	for _, name := range []string{"operator.nk", "account-CORE.nk", "scope-controller-main.nk"} { // creds hold
 		before, err := os.ReadFile(filepath.Join(original, "keys", name))
 		after, err2 := os.ReadFile(filepath.Join(m.State, "keys", name))
@@ -95,12 +92,9 @@ func TestBackup(t *testing.T) {
 	// Without keys, the restored mesh has others.
 	file.Reset()
 	must(backUp(t.Context(), original, nil, &file, mesh.BackupOptions{WithoutKeys: true}))
-	m.State = filepath.Join(t.TempDir(), "new")
-	must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}))
+	m.State = restoredOf(t, file.Bytes())
 	m.Start(t)
-	if got := picture(t, m); got != want {
-		t.Errorf("restored without keys\n%s\nwant\n%s", got, want)
-	}
+	shows(t, m, want)
 }
 
 // Whatever byte of a backup is another, and wherever it is cut: nothing is
@@ -160,8 +154,7 @@ func TestSalvage(t *testing.T) {
 	before := len(m.Decisions())
 	m.Stop(t)
 	js, end := m.Streams(t)
-	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
-	defer cancel()
+	ctx := within(t, meshtest.Patience)
 	for _, b := range [][]byte{[]byte("no record"), []byte("another")} {
 		must(js.Publish(ctx, subjects.Commit(), b, natsjs.WithRetryAttempts(0)))
 	}
@@ -178,8 +171,7 @@ func TestSalvage(t *testing.T) {
 	if err != nil || made.Lost == "" || int(made.Decisions) < before {
 		t.Fatalf("%d decisions of %d: %+v %v", made.Decisions, before, made.Lost, err)
 	}
-	m.State = filepath.Join(t.TempDir(), "new")
-	must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}))
+	m.State = restoredOf(t, file.Bytes())
 	m.Start(t)
 	if got := m.Decisions(); got[len(got)-1].Seq != made.Decisions+1 {
 		t.Errorf("it goes on with %d behind %d", got[len(got)-1].Seq, made.Decisions)
@@ -200,53 +192,6 @@ func TestNothingToSalvage(t *testing.T) {
 	m.Mesh = nil
 	if made, err := backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{Salvage: true}); !errors.Is(err, jetstream.ErrNothingToSalvage) {
 		t.Errorf("%+v, %v", made, err)
-	}
-}
-
-// A journal that has lost its end, so that the newest snapshot and the audit know
-// more than it, gets no backup without a word; a salvaging one leaves behind what
-// is ahead of it, and restores to a mesh that starts.
-//
-// covers P11.1, P11.2, A-CRASH
-func TestSalvageLostEnd(t *testing.T) {
-	t.Parallel()
-	m := busy(t)
-	m.Stop(t)
-	var before [][]byte
-	js, end := m.Streams(t)
-	for _, r := range meshtest.ReadStream(t, js, jetstream.CommitStream) {
-		before = append(before, r.Data)
-	}
-	end()
-	found, err := filepath.Glob(filepath.Join(m.State, "jetstream", "jetstream", "*", "streams", jetstream.CommitStream, "msgs"))
-	if err != nil || len(found) != 1 {
-		t.Fatal(found, err)
-	}
-	block := filepath.Join(found[0], "1.blk")
-	info := must(os.Stat(block))
-	noError(t, errors.Join(os.Truncate(block, info.Size()/2), os.Remove(filepath.Join(found[0], "index.db"))))
-	if err := m.TryStart(t); !errors.Is(err, jetstream.ErrLost) {
-		t.Fatalf("a journal without its end: %v", err)
-	}
-	m.Mesh = nil
-	if _, err := backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{}); !errors.Is(err, jetstream.ErrLost) {
-		t.Errorf("a backup of it: %v", err)
-	}
-	var file bytes.Buffer
-	made, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Salvage: true})
-	if err != nil || made.Lost == "" || made.Decisions == 0 {
-		t.Fatalf("salvaged: %+v %v", made, err)
-	}
-	m.State = filepath.Join(t.TempDir(), "new")
-	must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}))
-	m.Start(t)
-	m.Stop(t)
-	js, end = m.Streams(t)
-	defer end()
-	for i, r := range meshtest.ReadStream(t, js, jetstream.CommitStream)[:made.Records] {
-		if !bytes.Equal(r.Data, before[i]) {
-			t.Errorf("record %d is another one", i+1)
-		}
 	}
 }
 
@@ -348,4 +293,12 @@ func TestForgedBackup(t *testing.T) {
 	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > large/2 {
 		t.Errorf("%d bytes of a backup of %d took %d MiB", large, len(bomb), (after.TotalAlloc-before.TotalAlloc)>>20)
 	}
+}
+
+// restoredOf makes a state folder of a backup.
+func restoredOf(t *testing.T, backup []byte) string {
+	t.Helper()
+	state := filepath.Join(t.TempDir(), "restored")
+	must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(backup)}, state, mesh.BackupOptions{}))
+	return state
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
-	"path/filepath"
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -53,16 +51,13 @@ func TestBackupRunning(t *testing.T) {
 		}
 		m.Stop(t)
 		original := m.State
-		m.State = filepath.Join(t.TempDir(), "then")
-		must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}))
+		m.State = restoredOf(t, file.Bytes())
 		again := redecide(t, m, m.Definition, nil)
 		if len(again.differs) > 0 || again.count[state.ComparedSame] == 0 {
 			t.Errorf("truncated %t: decided again %v, differs %v", truncated, again.count, again.differs)
 		}
 		m.Start(t)
-		if got := picture(t, m); got != want {
-			t.Errorf("truncated %t: restored\n%s\nwant\n%s", truncated, got, want)
-		}
+		shows(t, m, want, truncated)
 		m.Stop(t)
 		m.State = original // where it goes on with what it has decided meanwhile
 		m.Start(t)
@@ -87,8 +82,7 @@ func TestBackupRunningKeepsErasures(t *testing.T) {
 	file.Reset()
 	journal.Key = func(context.Context, string) (bcp.GivenKey, error) { return bcp.GivenKey{Destroyed: true}, nil }
 	must(mesh.Dial(m.State, m.Definition, journal).Backup(t.Context(), &file, mesh.BackupOptions{}))
-	state := filepath.Join(t.TempDir(), "then")
-	must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, state, mesh.BackupOptions{}))
+	state := restoredOf(t, file.Bytes())
 	erased := 0
 	if err := readSealed(t.Context(), state, m.Definition, func(records jetstream.Records, keys *jetstream.SealingKeys) error {
 		return records(t.Context(), func(decisions [][]byte, _ uint64) error {

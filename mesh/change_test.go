@@ -33,9 +33,7 @@ func TestRestartWithOtherDefinitions(t *testing.T) {
 	}
 	m := meshtest.Start(t, withOther(100))
 	main, mailer := connect(t, m)
-	if r := mailer.Push(t, "main", "notes", `{"note":"rain"}`, `,"push_id":"p1"`); r.Fields["success"] != true {
-		t.Fatal(r.JSON)
-	}
+	succeeded(t, mailer.Push(t, "main", "notes", `{"note":"rain"}`, `,"push_id":"p1"`))
 	main.delivery(t)
 	open := main.Accepted(t, "mailer", askUrgent)
 	colour := main.Accepted(t, "mailer", askColour)
@@ -51,12 +49,8 @@ func TestRestartWithOtherDefinitions(t *testing.T) {
 	})
 	m.Start(t)
 	main, mailer = connect(t, m)
-	if r := main.Ask(t, "mailer", askUrgent); r.Text("error") != "budget_exhausted" {
-		t.Errorf("receipt %s", r.JSON)
-	}
-	if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Text("code") != "budget_exhausted" {
-		t.Errorf("result %s", r.JSON)
-	}
+	coded(t, main.Ask(t, "mailer", askUrgent), "budget_exhausted")
+	coded(t, mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""), "budget_exhausted")
 	if r := mailer.Push(t, "main", "summary", `{"summary":"one two three four five six seven eight nine ten eleven"}`, ""); r.Text("code") != "validation_failed" {
 		t.Errorf("the new subscription: %s", r.JSON)
 	}
@@ -110,16 +104,12 @@ func TestSessions(t *testing.T) {
 		t.Errorf("delivery %s", d.JSON)
 	}
 	mailer.Answer(t, query, isUrgent)
-	if r := mailer.result(t); r.Text("code") != "cancelled" {
-		t.Errorf("result %s", r.JSON)
-	}
+	coded(t, mailer.result(t), "cancelled")
 	if session("open") == first {
 		t.Error("a closed session goes on")
 	}
 	for _, text := range []string{"", "{}", `{"verb":"destroy"}`, `{"verb":"open","verb":"open"}`, `{"verb":"open","subscriptions":[]}`} {
-		if r := main.Request(t, subjects.Session("main"), text); r.Text("error") != "malformed" {
-			t.Errorf("%s: %s", text, r.JSON)
-		}
+		coded(t, main.Request(t, subjects.Session("main"), text), "malformed", text)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -69,8 +68,7 @@ func TestCheckpoints(t *testing.T) {
 
 	var file bytes.Buffer
 	must(backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}))
-	m.State = filepath.Join(t.TempDir(), "restored")
-	must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}))
+	m.State = restoredOf(t, file.Bytes())
 	if info, err := os.Stat(filepath.Join(m.State, "keys", "checkpoint.key")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the restored key: %v %v", info, err)
 	}
@@ -90,8 +88,7 @@ func TestCheckpoints(t *testing.T) {
 			damageEnd(t, m)
 		}
 		must(backUp(t.Context(), m.State, m.Definition, &file, o))
-		state := filepath.Join(t.TempDir(), "new")
-		must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, state, mesh.BackupOptions{}))
+		state := restoredOf(t, file.Bytes())
 		if _, err := mesh.Tree(state).Newest(); !errors.Is(err, jetstream.ErrNoCheckpoint) {
 			t.Errorf("%+v: the checkpoints came along: %v", o, err)
 		}
@@ -106,8 +103,7 @@ func damageEnd(t *testing.T, m *meshtest.Mesh) {
 	t.Helper()
 	js, end := m.Streams(t)
 	defer end()
-	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
-	defer cancel()
+	ctx := within(t, meshtest.Patience)
 	must(js.Publish(ctx, subjects.Commit(), []byte("no record"), natsjs.WithRetryAttempts(0)))
 }
 
@@ -198,8 +194,7 @@ func TestSignCheckpointsTogether(t *testing.T) {
 	if ok, err := lock.TryLock(); !ok {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
+	ctx := within(t, 10*time.Millisecond)
 	if _, err := sign(ctx, len(journal)); !errors.Is(err, mesh.ErrSigning) {
 		t.Errorf("while another signs: %v", err)
 	}

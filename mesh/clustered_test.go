@@ -122,9 +122,7 @@ func (c *clustered) stop(t *testing.T, g *mesh.Gateway) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := g.Stop(ctx); err != nil {
-		t.Error(err)
-	}
+	noError(t, g.Stop(ctx))
 }
 
 // connect connects an agent to one of the nodes.
@@ -172,8 +170,7 @@ func TestGatewaysTakeTurns(t *testing.T) {
 	conn := c.connect(t, "mailer", bcp.RoleReader, 1)
 	push := func(id bcp.ClientID) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
+		ctx := within(t, patience)
 		_, err := agents.NewReader(conn).Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{PushID: id})
 		noError(t, err)
 	}
@@ -450,8 +447,7 @@ func TestBackupMovesToAnotherCluster(t *testing.T) {
 	reader := agents.NewReader(c.connect(t, "mailer", bcp.RoleReader, 0))
 	push := func() {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
+		ctx := within(t, patience)
 		must(reader.Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{}))
 	}
 	access := func(c *clustered) cluster.Config {

@@ -192,6 +192,10 @@ func TestBackupOfALostEnd(t *testing.T) {
 		}
 	}
 	refused("shown, signed and in a snapshot")
+	if err := m.TryStart(t); !errors.Is(err, jetstream.ErrLost) {
+		t.Errorf("it starts: %v", err)
+	}
+	m.Mesh = nil
 	away := t.TempDir()
 	move := func(name, from, to string) {
 		t.Helper()
@@ -214,8 +218,7 @@ func TestBackupOfALostEnd(t *testing.T) {
 	if err != nil || made.Lost == "" {
 		t.Fatalf("salvaged: %+v %v", made, err)
 	}
-	m.State = filepath.Join(t.TempDir(), "new")
-	must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{}))
+	m.State = restoredOf(t, file.Bytes())
 	m.Start(t)
 	if got := m.Decisions(); got[len(got)-1].Seq <= made.Decisions {
 		t.Errorf("it goes on with %d behind %d", got[len(got)-1].Seq, made.Decisions)

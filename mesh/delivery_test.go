@@ -117,9 +117,7 @@ func TestDeliveriesWaitAndRepeat(t *testing.T) {
 	mailer := reader(t, m, "mailer")
 	const n = 100 // more than one window
 	for i := range n {
-		if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, fmt.Sprintf(`,"push_id":"p%d"`, i)); r.Fields["success"] != true {
-			t.Fatal(r.JSON)
-		}
+		succeeded(t, mailer.Push(t, "main", "alerts", `{"urgent":true}`, fmt.Sprintf(`,"push_id":"p%d"`, i)))
 	}
 	main := m.Connect(t, "main", bcp.RoleController)
 	told := main.Deliveries(t)

@@ -1,7 +1,6 @@
 package mesh_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -56,9 +55,7 @@ func TestEgressBudgetOutlivesEverything(t *testing.T) {
 	for range 3 { // one request, and two repeats of it
 		noError(t, k.Reserve(t.Context(), composed("a", url)))
 	}
-	if n := m.Count(meshtest.Of(bcp.KindEgress)); n != 1 {
-		t.Errorf("%d records of one request", n)
-	}
+	counts(t, m, 1, meshtest.Of(bcp.KindEgress))
 	noError(t, k.Settle(t.Context(), "a", 700))
 	if err := k.Settle(t.Context(), "a", 700); err != nil {
 		t.Errorf("settled again: %v", err)
@@ -102,8 +99,7 @@ func TestEgressHostsAreReloaded(t *testing.T) {
 	}
 	files["reader.md"] = strings.Replace(files["reader.md"], "network: [docs.example.org]\n", "", 1)
 	must(m.Reload(t.Context(), meshtest.Parse(t, files)))
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	defer cancel()
+	ctx := within(t, 3*time.Second)
 	if err := k.Reserve(ctx, composed("c", "https://docs.example.org/")); err == nil {
 		t.Error("a keeper of an agent without a network is served")
 	}
@@ -149,9 +145,7 @@ func TestKeeperMayDoNothingElse(t *testing.T) {
 	if denied != tried {
 		t.Errorf("%d of %d tries were denied", denied, tried)
 	}
-	if n := m.Count(meshtest.Of(bcp.KindEgress)); n != 0 {
-		t.Errorf("%d records of egress", n)
-	}
+	counts(t, m, 0, meshtest.Of(bcp.KindEgress))
 }
 
 // Where the mesh does not answer, nothing is sent.
@@ -181,8 +175,7 @@ func TestNoRecordNoPacket(t *testing.T) {
 		t.Errorf("the audit shows %s, %v", shown, err)
 	}
 	m.Stop(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
+	ctx := within(t, time.Second)
 	if r := tool.Run(ctx, arguments(t, "url", host.URL+"/unrecorded")); r.Trusted != llm.Failure(guard.Unrecorded, 0) && r.Trusted != llm.Failure(guard.TimedOut, 0) {
 		t.Errorf("%+v", r)
 	}

@@ -81,9 +81,7 @@ func TestFlooderIsDisconnected(t *testing.T) {
 		return by(bcp.KindRefusals, "mailer")(d) && d.Role == bcp.RoleReader && d.Count >= 1000
 	})
 	m.Wait(t, by(bcp.KindDisconnect, "mailer"))
-	if n := m.Count(meshtest.Of(bcp.KindDisconnect)); n != 1 {
-		t.Errorf("%d were disconnected", n)
-	}
+	counts(t, m, 1, meshtest.Of(bcp.KindDisconnect))
 	reader(t, m, "mailer")
 }
 
@@ -93,26 +91,20 @@ func TestLargestMessageOfAReader(t *testing.T) {
 	m := meshtest.Start(t, pair(1000))
 	mailer := m.Connect(t, "mailer", bcp.RoleReader)
 	body := bytes.Repeat([]byte(" "), m.Definition.MaxAnswerBytes()+1)
-	if r := mailer.Request(t, pushAlert, string(body[1:])); r.Text("code") != "message_too_large" {
-		t.Errorf("at the limit: %s", r.JSON)
-	}
+	coded(t, mailer.Request(t, pushAlert, string(body[1:])), "message_too_large", "at the limit")
 	if err := mailer.Publish(pushAlert, body); !errors.Is(err, nats.ErrMaxPayload) {
 		t.Errorf("past the limit: %v", err)
 	}
 	closed := make(chan bool, 1)
 	mailer = m.Connect(t, "mailer", bcp.RoleReader, nats.SetCustomDialer(deaf{len(body) - 1}), nats.ClosedHandler(func(*nats.Conn) { closed <- true }))
-	if err := mailer.Publish(pushAlert, body); err != nil {
-		t.Error(err)
-	}
+	noError(t, mailer.Publish(pushAlert, body))
 	select {
 	case <-closed:
 	case <-time.After(meshtest.Patience):
 		t.Error("it goes on past the limit")
 	}
 	m.Settle(t)
-	if n := m.Count(meshtest.Of(bcp.KindPush)); n != 1 {
-		t.Errorf("%d pushes", n)
-	}
+	counts(t, m, 1, meshtest.Of(bcp.KindPush))
 }
 
 // covers P1.3, A-RECONN

@@ -119,8 +119,7 @@ func runAnew(t *testing.T, m *meshtest.Mesh, task string) bcp.RunReceipt {
 
 func runTaskBy(t *testing.T, c *agents.Connection, task agents.RunTask) (*agents.Run, bcp.RunReceipt) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
-	defer cancel()
+	ctx := within(t, meshtest.Patience)
 	run := must(agents.NewRequester(c).Run(ctx, "desk", "all", task))
 	end := must(run.Wait(ctx))
 	return run, end
@@ -150,9 +149,7 @@ func TestMeshWithAKernel(t *testing.T) {
 	if got := wait(t, sent); got != want {
 		t.Errorf("the tool got %s", got)
 	}
-	if n := m.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindOutcome && d.Code == "" }); n != 4 {
-		t.Errorf("%d outcomes are recorded, want 4", n)
-	}
+	counts(t, m, 4, func(d *bcp.Decision) bool { return d.Kind == bcp.KindOutcome && d.Code == "" })
 }
 
 // A reload changes what runs may do from the next one on, and nobody's connection is

@@ -27,8 +27,7 @@ func TestAControllerIsAsked(t *testing.T) {
 	files["agents/desk.md"] = strings.Replace(files["agents/desk.md"], "  rules:\n", "  limits: {max_questions: 1}\n  rules:\n", 1)
 	m := meshtest.Start(t, files)
 	kernelSeats(t, m, askPlan)
-	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
-	defer cancel()
+	ctx := within(t, meshtest.Patience)
 	var question bcp.RunReceipt
 	connect := func() *agents.Connection {
 		return client(t, m, "main", bcp.RoleController, agents.Options{})

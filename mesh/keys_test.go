@@ -1,7 +1,6 @@
 package mesh_test
 
 import (
-	"context"
 	"errors"
 	"path/filepath"
 	"testing"
@@ -26,8 +25,7 @@ func TestKeysOfAgentsAreReplacedUnderTraffic(t *testing.T) {
 	files["mesh.yaml"] = "max_refusals: 6000/m\n"
 	m := meshtest.Start(t, files)
 	store, owner := keysOf(t, m), operator(t, m)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*meshtest.Patience)
-	defer cancel()
+	ctx := within(t, 2*meshtest.Patience)
 	old := map[bcp.AgentName]accounts.Creds{"main": issued(t, store, "main", bcp.RoleController), "mailer": issued(t, store, "mailer", bcp.RoleReader)}
 	clients := map[bcp.AgentName]*agents.Connection{}
 	folder := t.TempDir()

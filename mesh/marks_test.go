@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -63,8 +62,7 @@ func (m marked) exchange(t *testing.T, controller, reader bcp.AgentName) {
 	defer to.Close()
 	c := agents.NewController(to)
 	noError(t, c.Start(t.Context()))
-	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
-	defer cancel()
+	ctx := within(t, meshtest.Patience)
 	if _, err := c.AskAndWait(ctx, reader, bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "urgent", Type: bcp.TypeBoolean}}}, agents.AskOptions{}); err != nil {
 		t.Fatalf("%s asks %s: %v", controller, reader, err)
 	}
@@ -96,8 +94,7 @@ func (m marked) backup(t *testing.T) []byte {
 
 func (m marked) restore(t *testing.T, backup []byte) {
 	t.Helper()
-	m.State = filepath.Join(t.TempDir(), "restored")
-	must(mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(backup)}, m.State, mesh.BackupOptions{}))
+	m.State = restoredOf(t, backup)
 }
 
 func (m marked) alerts(kind bcp.AlertKind, about bcp.AgentName) int {
@@ -141,9 +138,7 @@ func TestMarksShowARollback(t *testing.T) {
 
 	accept = true
 	m.Start(t)
-	if n := m.Count(func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertRollbackAccepted) }); n != 1 {
-		t.Errorf("%d records of the operator's acceptance", n)
-	}
+	counts(t, m.Mesh, 1, func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertRollbackAccepted) })
 	m.exchange(t, "main", "mailer")
 	m.Stop(t)
 	accept = false
@@ -154,31 +149,6 @@ func TestMarksShowARollback(t *testing.T) {
 	m.restore(t, old)
 	m.Start(t)
 	m.refused(t, "main", "mailer")
-}
-
-// A Reader alone has seen it: with its mark it comes, and its channel is closed, before
-// it has said anything.
-//
-// covers P11.7, A-ROLLBACK
-func TestReaderShowsARollback(t *testing.T) {
-	t.Parallel()
-	m := startMarked(t)
-	m.exchange(t, "main", "mailer")
-	m.Stop(t)
-	old := m.backup(t)
-	m.Start(t)
-	m.exchange(t, "main", "mailer")
-	m.Stop(t)
-	m.restore(t, old)
-	m.Start(t)
-	noError(t, os.Remove(m.creds("main")+".mark"))
-	c := m.connect(t, "mailer")
-	noError(t, agents.NewReader(c).Start(t.Context()))
-	m.WaitCount(t, 1, func(d *bcp.Decision) bool {
-		return d.Event == string(bcp.AlertRollbackSeen) && d.Agent == "mailer" && d.Role == bcp.RoleReader
-	})
-	m.refused(t, "main", "mailer")
-	m.exchange(t, "other", "clerk")
 }
 
 // A person alone has seen it: every channel is closed, since nobody knows which of them
@@ -193,8 +163,7 @@ func TestPersonShowsARollback(t *testing.T) {
 		t.Helper()
 		c := m.connect(t, "ann")
 		defer c.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
-		defer cancel()
+		ctx := within(t, meshtest.Patience)
 		for range 2 { // the second list comes with a mark, since the first has said that there is none
 			must(agents.NewApprover(c).List(ctx))
 		}
@@ -251,7 +220,5 @@ func TestStrangeMarks(t *testing.T) {
 	if n := m.alerts(bcp.AlertMarkStrange, "clerk"); n != 1 {
 		t.Errorf("%d alerts", n)
 	}
-	if n := m.Count(func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertRollbackSeen) }); n != 0 {
-		t.Errorf("%d rollbacks are seen", n)
-	}
+	counts(t, m.Mesh, 0, func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertRollbackSeen) })
 }

@@ -1,7 +1,6 @@
 package mesh_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
@@ -206,52 +204,5 @@ func TestRepeatUntilSeen(t *testing.T) {
 		if n := h.next(t, seen); n.Item != second {
 			t.Errorf("%s is told, which was looked at", n.Item)
 		}
-	}
-}
-
-// On a cluster the gateway that serves notifies; the one that takes over tells what nobody
-// took, from where the other was.
-//
-// covers P4.6, P4.3
-func TestNotificationsOnACluster(t *testing.T) {
-	t.Parallel()
-	h := newHook(t)
-	files, _ := notified("  - {name: desk, webhook: env:DESK, gather: 1s}\n")
-	def := meshOf(t, files)
-	def.Notify = meshtest.Parse(t, files).Notify
-	c := startCluster(t, def, "one", "two")
-	start := func(name string) *mesh.Gateway {
-		config := c.config(t, def, name)
-		config.Environ = []string{"DESK=" + h.URL}
-		g := must(mesh.StartGateway(t.Context(), config))
-		t.Cleanup(func() { c.stop(t, g) })
-		return g
-	}
-	one := start("one")
-	until(t, "a gateway that serves", one.Active)
-	two := start("two")
-	conn := c.connect(t, "mailer", bcp.RoleReader, 1)
-	push := func() {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		_, err := agents.NewReader(conn).Push(ctx, "main", "digest", map[string]string{"summary": "nothing is new"}, agents.PushOptions{})
-		noError(t, err)
-	}
-	push()
-	seen := map[string]bool{}
-	first := h.next(t, seen)
-	h.mu.Lock()
-	h.refuse = true
-	h.mu.Unlock()
-	push()
-	<-h.tries
-	c.stop(t, one)
-	h.mu.Lock()
-	h.refuse = false
-	h.mu.Unlock()
-	until(t, "a gateway that took over", two.Active)
-	if n := h.next(t, seen); n.Seq <= first.Seq {
-		t.Errorf("after the takeover %+v is told, and %+v was", n, first)
 	}
 }

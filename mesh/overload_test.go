@@ -153,9 +153,7 @@ func TestOverloadMovesNobodyElse(t *testing.T) {
 	tooLarge := m.Definition.MaxAnswerBytes() + 1
 	push := func() time.Duration {
 		begin := time.Now()
-		if r := clerk.Request(t, subjects.Push("clerk", "boss", "alerts"), meshtest.PushText("boss", "alerts", `{"urgent":true}`, "")); r.Fields["success"] != true {
-			t.Errorf("result %s", r.JSON)
-		}
+		succeeded(t, clerk.Request(t, subjects.Push("clerk", "boss", "alerts"), meshtest.PushText("boss", "alerts", `{"urgent":true}`, "")))
 		took := time.Since(begin)
 		boss.delivery(t)
 		return took
@@ -283,9 +281,7 @@ func TestDeliveriesOfOneThatNeverReads(t *testing.T) {
 		for ; sent < min(heard+256, deliveries); sent++ {
 			noError(t, mailer.PublishRequest(pushAlert, subjects.InboxPrefix("mailer")+".x", mailer.Encode(meshtest.PushText("main", "alerts", `{"urgent":true}`, ""))))
 		}
-		if r := receipts.Next(t); r.Fields["success"] != true {
-			t.Fatalf("result %s", r.JSON)
-		}
+		succeeded(t, receipts.Next(t))
 	}
 	dialer.set(false)
 	if n := len(main.rest(t)); n == 0 || n > window {
@@ -297,7 +293,5 @@ func TestDeliveriesOfOneThatNeverReads(t *testing.T) {
 		back.delivery(t)
 	}
 	m.WaitCount(t, deliveries, meshtest.Of(bcp.KindAcknowledge))
-	if rest := back.rest(t); len(rest) > 0 {
-		t.Errorf("%d deliveries more", len(rest))
-	}
+	nothing(t, back.rest(t))
 }

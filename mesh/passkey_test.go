@@ -70,13 +70,9 @@ func TestPasskeysDecide(t *testing.T) {
 		"signed on another page":    {ann, byPasskey(t, &elsewhere, good, good)},
 		"somebody who is not bound": {bob, right},
 	} {
-		if r := c.from.say(t, subjects.VerbApprove, c.text); r.Text("error") != "not_permitted" {
-			t.Errorf("%s: %s", name, r.JSON)
-		}
+		coded(t, c.from.say(t, subjects.VerbApprove, c.text), "not_permitted", name)
 	}
-	if got := main.rest(t); len(got) > 0 {
-		t.Fatalf("delivered %s", got[0].JSON)
-	}
+	nothing(t, main.rest(t))
 
 	// A client of ours sends nothing that could only be refused, and what is signed already.
 	c := must(agents.Connect(t.Context(), m.URL(), agents.CredsText(bound.Text()), agents.Options{Name: "ann"}))

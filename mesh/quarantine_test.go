@@ -50,9 +50,7 @@ func TestQuarantine(t *testing.T) {
 	if code := ask(); code != string(bcp.Internal) {
 		t.Fatalf("the ask that panics: %s", code)
 	}
-	if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, `,"push_id":"p1"`); r.Fields["success"] != true {
-		t.Errorf("a push: %s", r.JSON)
-	}
+	succeeded(t, mailer.Push(t, "main", "alerts", `{"urgent":true}`, `,"push_id":"p1"`), "a push")
 	if alert := alerts.NextOf(t, meshtest.With("alert", bcp.AlertPanic)); alert.Text("agent") != "main" || alert.Text("reader") != "mailer" || strings.Contains(alert.JSON, canary) {
 		t.Errorf("people hear %s", alert.JSON)
 	}
@@ -61,9 +59,7 @@ func TestQuarantine(t *testing.T) {
 	}
 	main.Accepted(t, "mailer", askUrgent)
 	m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindAlert && d.Event == string(bcp.AlertPanic) })
-	if n := m.Count(func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertPanic) }); n != 1 {
-		t.Errorf("%d alerts are recorded", n)
-	}
+	counts(t, m, 1, func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertPanic) })
 	if log := m.Log(); strings.Contains(log, canary) || !strings.Contains(log, "state.(*State).applyAsk") {
 		t.Error("the log has no stack, or what was said")
 	}
@@ -71,9 +67,7 @@ func TestQuarantine(t *testing.T) {
 	booksAgree(t, m)
 	m.Restart(t) // with a gateway that does not panic over it
 	main, _ = connect(t, m)
-	if r := main.Ask(t, "mailer", poison); r.Text("error") != "" {
-		t.Errorf("once it is let out: %s", r.JSON)
-	}
+	coded(t, main.Ask(t, "mailer", poison), "", "once it is let out")
 	m.Stop(t)
 
 	js, end := m.Streams(t)
@@ -118,9 +112,7 @@ func TestQuarantineHoldsItsSender(t *testing.T) {
 		noError(t, main.Conn.Publish(subjects.Ask("main", "mailer"), main.Encode(askUrgent)))
 		for _, passed := range []time.Duration{held - 1, 1} {
 			for range 3 {
-				if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Fields["success"] != true {
-					t.Fatalf("a push: %s", r.JSON)
-				}
+				succeeded(t, mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""), "a push")
 			}
 			if count := m.Count(asked); count != n {
 				t.Errorf("%d asks are accepted while their sender is held for the %dth time", count, n+1)

@@ -2,7 +2,6 @@ package mesh_test
 
 import (
 	"bytes"
-	"context"
 	"testing"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -27,8 +26,7 @@ func TestRebuild(t *testing.T) {
 		mailer.Answer(t, mailer.queries.Next(t), isUrgent)
 		mailer.result(t)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*meshtest.Patience)
-	defer cancel()
+	ctx := within(t, 4*meshtest.Patience)
 	shown := func() (uint64, map[string][]natsjs.RawStreamMsg) {
 		t.Helper()
 		decisions := m.Decisions()

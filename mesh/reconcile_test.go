@@ -1,7 +1,6 @@
 package mesh_test
 
 import (
-	"context"
 	"sync"
 	"testing"
 
@@ -79,8 +78,7 @@ func TestBooksAgree(t *testing.T) {
 	m.Stop(t)
 
 	offline := func() status.Reconciliation {
-		ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
-		defer cancel()
+		ctx := within(t, meshtest.Patience)
 		return must(reconcileFolder(ctx, m.State, m.Definition, "test"))
 	}
 	if r := offline(); len(r.Differences) > 0 || r.Decisions < last {

@@ -84,12 +84,8 @@ func TestReloadThatEndsHalfWay(t *testing.T) {
 		if r := main.Ask(t, "mailer", askUrgent); r.Fields["remaining_bits"] != remaining {
 			t.Fatalf("%s: receipt %s", place, r.JSON)
 		}
-		if r := main.Ask(t, "clerk", `{"category":9}`); r.Text("error") != "invalid_query" {
-			t.Fatalf("%s: receipt %s", place, r.JSON)
-		}
-		if r := mailer.Push(t, "main", "digest", `{}`, ""); r.Text("code") != "validation_failed" {
-			t.Fatalf("%s: result %s", place, r.JSON)
-		}
+		coded(t, main.Ask(t, "clerk", `{"category":9}`), "invalid_query", place)
+		coded(t, mailer.Push(t, "main", "digest", `{}`, ""), "validation_failed", place)
 		mailer.Say(t, subjects.Push("mailer", "main", "summary"), meshtest.PushText("main", "summary", `{}`, ""))
 		select {
 		case <-denied:
@@ -121,14 +117,10 @@ func TestReloadThatEndsHalfWay(t *testing.T) {
 	if t.Logf("%d places", places-1); places <= fewest {
 		t.Error("there were more")
 	}
-	if n := m.Count(meshtest.Of(bcp.KindReload)); n != 1 {
-		t.Errorf("%d reloads are recorded", n)
-	}
+	counts(t, m.Mesh, 1, meshtest.Of(bcp.KindReload))
 	m.Definition = next
 	novice := reader(t, m.Mesh, "novice")
-	if r := novice.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Fields["success"] != true {
-		t.Errorf("result %s", r.JSON)
-	}
+	succeeded(t, novice.Push(t, "main", "alerts", `{"urgent":true}`, ""))
 	checkStreams(t, m.Mesh)
 }
 
@@ -178,12 +170,8 @@ func TestReloadEndsWhatDoesNotCompile(t *testing.T) {
 	// What was held by definitions that are gone can be rejected, and nothing else.
 	for _, id := range []bcp.ItemID{view.ID, itemOf(t, bob, held)} {
 		view := bob.view(t, id)
-		if r := bob.decide(t, edits(view, sumText)); r.Text("error") != "malformed" {
-			t.Errorf("an edit without a spec: %s", r.JSON)
-		}
-		if r := bob.decide(t, approves(view)); r.Text("error") != "not_permitted" {
-			t.Errorf("an approval without a spec: %s", r.JSON)
-		}
+		coded(t, bob.decide(t, edits(view, sumText)), "malformed", "an edit without a spec")
+		coded(t, bob.decide(t, approves(view)), "not_permitted", "an approval without a spec")
 		bob.decided(t, rejects(view, "It is of yesterday."))
 		mailer.Acknowledge(t, mailer.told.NextOf(t, func(r meshtest.Message) bool {
 			return r.Text("code") == "approval_rejected" && contains(r, "It is of yesterday.") &&

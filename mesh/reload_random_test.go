@@ -1,7 +1,6 @@
 package mesh_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -59,8 +58,7 @@ func variants() []map[string]string {
 // picture is what a state shows of itself.
 func picture(t *testing.T, m *meshtest.Mesh) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
-	defer cancel()
+	ctx := within(t, meshtest.Patience)
 	var b strings.Builder
 	if err := m.Inspect(ctx, func(s *state.State) {
 		// Idle or not is a matter of the clock.

@@ -1,7 +1,6 @@
 package mesh_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -34,8 +33,7 @@ func TestReloadDisconnectsInTheMiddle(t *testing.T) {
 		files["mesh.yaml"] = "max_refusals: 6000/m\n"
 	}
 	m := startEdited(t, definitions[0])
-	ctx, cancel := context.WithTimeout(t.Context(), 2*meshtest.Patience)
-	defer cancel()
+	ctx := within(t, 2*meshtest.Patience)
 	all := startTraffic(ctx, t, m.Mesh, sdk(t, m.Mesh, "main"), sdk(t, m.Mesh, "mailer"))
 	for i := range 6 { // more of them, and clients come back later and later
 		if r := m.edit(t, definitions[(i+1)%2]); len(r.Errors) > 0 || r.Error != "" || len(r.Changes) == 0 {

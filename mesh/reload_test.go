@@ -100,9 +100,7 @@ func TestReloadAddsAndRemovesAgents(t *testing.T) {
 	creds := m.Creds(t, "clerk", bcp.RoleReader)
 	clerk := meshtest.NewAgent(bcp.Agent{Name: "clerk", Encoding: bcp.JSON})
 	clerk.Dial(t, m.URL(), creds, nats.ClosedHandler(func(*nats.Conn) { cut <- time.Now() }))
-	if r := clerk.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Fields["success"] != true {
-		t.Fatal(r.JSON)
-	}
+	succeeded(t, clerk.Push(t, "main", "alerts", `{"urgent":true}`, ""))
 	main := m.Connect(t, "main", bcp.RoleController)
 	lost := main.Accepted(t, "clerk", askUrgent)
 	kept := main.Accepted(t, "mailer", askUrgent)
@@ -182,9 +180,7 @@ func TestReloadAddsAndRemovesAgents(t *testing.T) {
 	if got := again.delivery(t); got.Text("query_id") != string(kept) {
 		t.Errorf("delivery %s", got.JSON)
 	}
-	if r := novice.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Fields["success"] != true {
-		t.Errorf("result %s", r.JSON)
-	}
+	succeeded(t, novice.Push(t, "main", "alerts", `{"urgent":true}`, ""))
 	again.delivery(t)
 	again.Sync(t)
 	m.Settle(t)
@@ -192,14 +188,10 @@ func TestReloadAddsAndRemovesAgents(t *testing.T) {
 	m.Restart(t)
 	m.operator = m.Connect(t, bcp.Operator, bcp.RoleOperator)
 	again, novice = controller(t, m.Mesh, "main"), reader(t, m.Mesh, "novice")
-	if r := novice.Push(t, "main", "alerts", `{"urgent":false}`, ""); r.Fields["success"] != true {
-		t.Errorf("result %s", r.JSON)
-	}
+	succeeded(t, novice.Push(t, "main", "alerts", `{"urgent":false}`, ""))
 	again.delivery(t)
 	m.Settle(t)
-	if more := again.rest(t); len(more) > 0 {
-		t.Errorf("and %s", more[0].JSON)
-	}
+	nothing(t, again.rest(t))
 
 	// The channel comes back: its epoch and its delivery go on, and its query has ended.
 	if r := m.edit(t, before); len(r.Errors) > 0 || r.Error != "" {
@@ -262,15 +254,11 @@ func TestReloadChangesBudgetsAndSubscriptions(t *testing.T) {
 	changed := pair(30)
 	changed["main.md"] = strings.Replace(changed["main.md"], "fields: [{name: urgent, type: boolean}]", "fields: [{name: level, type: integer, min: 1, max: 8}]", 1)
 	edit(changed, `{"subscription_id":"alerts","controller":"main","category":1,"fields":[{"name":"level","type":"integer","min":1,"max":8}]}`)
-	if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Text("code") != "validation_failed" {
-		t.Errorf("by the old definition: %s", r.JSON)
-	}
+	coded(t, mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""), "validation_failed", "by the old definition")
 	if r := mailer.Push(t, "main", "alerts", `{"level":7}`, ""); r.Text("detail") != "Published to controller main (Cat-1, 3.0 bits)" {
 		t.Errorf("by the new definition: %s", r.JSON)
 	}
-	if n := m.Count(meshtest.Of(bcp.KindDisconnect)); n > 0 {
-		t.Errorf("%d were disconnected", n)
-	}
+	counts(t, m.Mesh, 0, meshtest.Of(bcp.KindDisconnect))
 	checkStreams(t, m.Mesh)
 }
 
@@ -293,9 +281,8 @@ func TestBadEditChangesNothing(t *testing.T) {
 			t.Errorf("%v %+v", err, r)
 		}
 	})
-	if n := m.Count(meshtest.Of(bcp.KindReload)) + m.Count(meshtest.Of(bcp.KindDisconnect)); n > 0 {
-		t.Errorf("%d decisions came of it", n)
-	}
+	counts(t, m.Mesh, 0, meshtest.Of(bcp.KindReload))
+	counts(t, m.Mesh, 0, meshtest.Of(bcp.KindDisconnect))
 	id := main.Accepted(t, "mailer", askUrgent)
 	mailer.Answer(t, mailer.queries.Next(t), isUrgent)
 	if d := main.delivery(t); d.Text("query_id") != string(id) {

@@ -59,8 +59,7 @@ func replicasOf(t *testing.T, m *meshtest.Mesh, n int) ([]replica, <-chan handle
 
 func wait[T any](t *testing.T, c <-chan T) T {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
-	defer cancel()
+	ctx := within(t, meshtest.Patience)
 	select {
 	case v := <-c:
 		return v

@@ -1,7 +1,6 @@
 package mesh_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -101,9 +100,7 @@ func TestRestartAtEveryStep(t *testing.T) {
 	}
 	main, mailer = connect(t, m)
 	m.Settle(t)
-	if got := main.rest(t); len(got) > 0 {
-		t.Errorf("delivered once more: %s", got[0].JSON)
-	}
+	nothing(t, main.rest(t), "delivered once more")
 	if got := mailer.queries.Taken(t); len(got) > 0 {
 		t.Errorf("asked once more: %s", got[0].JSON)
 	}
@@ -144,8 +141,7 @@ func checkStreams(t *testing.T, m *meshtest.Mesh) meshtest.Journal {
 
 func project(t *testing.T, m *meshtest.Mesh, seq uint64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
-	defer cancel()
+	ctx := within(t, meshtest.Patience)
 	noError(t, m.Projected(ctx, seq))
 }
 
@@ -161,7 +157,5 @@ func TestOneMeshAtATime(t *testing.T) {
 	for range 3 {
 		m.Restart(t)
 	}
-	if n := m.Count(meshtest.Of(bcp.KindStart)); n != 4 {
-		t.Errorf("%d starts", n)
-	}
+	counts(t, m, 4, meshtest.Of(bcp.KindStart))
 }

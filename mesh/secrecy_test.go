@@ -99,13 +99,9 @@ func TestCanary(t *testing.T) {
 				}
 			}
 			m.Settle(t)
-			if got := main.rest(t); len(got) > 0 {
-				t.Errorf("delivered: %s", got[0].JSON)
-			}
+			nothing(t, main.rest(t))
 			// And at last as a value.
-			if r := mailer.Push(t, "main", "notes", `{"note":"`+strings.ToUpper(canary)+`"}`, `,"push_id":"`+canary+`2"`); r.Fields["success"] != true {
-				t.Errorf("result %s", r.JSON)
-			}
+			succeeded(t, mailer.Push(t, "main", "notes", `{"note":"`+strings.ToUpper(canary)+`"}`, `,"push_id":"`+canary+`2"`))
 			d := main.delivery(t)
 			if strings.Count(d.JSON, canary) != 1 || !contains(d, `"response":{"note":"`+canary+`"}`) || len(d.Header) > 0 {
 				t.Errorf("delivery %s, header %v", d.JSON, d.Header)
@@ -204,9 +200,7 @@ func TestControllerSeesNothingOfAReader(t *testing.T) {
 	m.WaitCount(t, 5, meshtest.Of(bcp.KindAnswer))
 	m.WaitCount(t, 5, meshtest.Of(bcp.KindPush))
 	m.Settle(t)
-	if got := append(main.rest(t), inbox.Taken(t)...); len(got) > 0 {
-		t.Errorf("got %s", got[0].JSON)
-	}
+	nothing(t, append(main.rest(t), inbox.Taken(t)...))
 	// Now valid ones, in as many spellings.
 	for i, text := range []string{`{"urgent":true}`, ` { "urgent" : true } `, "{\n\"urgent\":\ttrue}"} {
 		query := mailer.queries.Next(t)

@@ -25,39 +25,29 @@ func TestNothingIsToldWithinASlot(t *testing.T) {
 	poll := func(want string) {
 		t.Helper()
 		for range 3 {
-			if r := main.Ask(t, "mailer", askWho); r.Text("error") != want {
-				t.Fatalf("an ask hears %s, want %q", r.JSON, want)
-			}
+			coded(t, main.Ask(t, "mailer", askWho), want)
 		}
 	}
 	poll("budget_exhausted")
 	mailer.Answer(t, query, `"not_enough_information":true`)
 	mailer.result(t)
 	poll("budget_exhausted")
-	if told := main.rest(t); len(told) > 0 {
-		t.Errorf("within the slot the controller is told %v", told)
-	}
+	nothing(t, main.rest(t))
 	c.forward(time.Hour)
 	m.Settle(t) // which wakes the gateway: it does not see its clock jump
 	if d := main.delivery(t); d.Text("outcome") != "not_enough_information" {
 		t.Errorf("after it: %s", d.JSON)
 	}
-	if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Fields["success"] != true {
-		t.Fatal(r.JSON)
-	}
+	succeeded(t, mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""))
 	main.Accepted(t, "mailer", askWho)
 	mailer.queries.Next(t)
-	if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Fields["success"] != true {
-		t.Fatal(r.JSON)
-	}
+	succeeded(t, mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""))
 	unfunded := main.Accepted(t, "mailer", askUrgent)
 	end := m.Wait(t, func(d *bcp.Decision) bool { return d.Query == unfunded && d.Kind == bcp.KindExpire })
 	if end.Outcome != bcp.BudgetExhausted || end.Release != end.At().Truncate(time.Hour).Add(time.Hour).UnixNano() {
 		t.Errorf("the ask that is not funded ends as %q at %d", end.Outcome, end.Release)
 	}
-	if told := main.rest(t); len(told) > 0 {
-		t.Errorf("within the slot the controller is told %v", told)
-	}
+	nothing(t, main.rest(t))
 	if queries := mailer.queries.Taken(t); len(queries) > 0 {
 		t.Errorf("the reader gets %v", queries)
 	}

@@ -122,9 +122,7 @@ func TestStartFromSnapshot(t *testing.T) {
 		if passed != c.passed || (read == decisions) != c.whole || read == 0 {
 			t.Errorf("%s: %d of %d decisions were read, %d snapshots passed over", c.name, read, decisions, passed)
 		}
-		if got := picture(t, m); got != want {
-			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, want)
-		}
+		shows(t, m, want, c.name)
 	}
 }
 

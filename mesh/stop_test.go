@@ -127,8 +127,7 @@ func TestStopWhileNothingCanBeTold(t *testing.T) {
 			t.Fatal("nobody came")
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
-	defer cancel()
+	ctx := within(t, meshtest.Patience)
 	if err := m.Mesh.Stop(ctx); err != nil {
 		t.Fatalf("it is not stopped: %v", err)
 	}

@@ -48,9 +48,7 @@ func TestRateAndCondition(t *testing.T) {
 				t.Errorf("below the threshold: %s", r.JSON)
 			}
 			for range 2 {
-				if r := push(`{"urgent":true}`); r.Fields["success"] != true {
-					t.Fatalf("within the rate: %s", r.JSON)
-				}
+				succeeded(t, push(`{"urgent":true}`), "within the rate")
 				if d := main.delivery(t); d.Text("subscription_id") != "alerts" {
 					t.Errorf("delivery %s", d.JSON)
 				}
@@ -69,9 +67,7 @@ func TestRateAndCondition(t *testing.T) {
 			if counted.Subscription != "alerts" || counted.Controller != "main" || counted.Reader != "mailer" || counted.Count < 1 {
 				t.Errorf("counted as %+v", counted)
 			}
-			if r := mailer.Push(t, "main", "notes", `{"note":"Rain in Turin today"}`, ""); r.Fields["success"] != true {
-				t.Errorf("another subscription: %s", r.JSON)
-			}
+			succeeded(t, mailer.Push(t, "main", "notes", `{"note":"Rain in Turin today"}`, ""), "another subscription")
 			if d := main.delivery(t); d.Text("subscription_id") != "notes" {
 				t.Errorf("delivery %s", d.JSON)
 			}
@@ -79,9 +75,7 @@ func TestRateAndCondition(t *testing.T) {
 			m.Restart(t)
 			main, mailer = connect(t, m)
 			beyond()
-			if rest := main.rest(t); len(rest) > 0 {
-				t.Errorf("the Controller sees %v", rest)
-			}
+			nothing(t, main.rest(t))
 			var settled bcp.Bits
 			for _, d := range m.Decisions() {
 				if d.Kind == bcp.KindPush && d.Verdict == bcp.Accept {
@@ -125,15 +119,11 @@ func TestBatchWindow(t *testing.T) {
 			m.Restart(t)
 			main, mailer := connect(t, m)
 			push(`{"urgent":true}`)
-			if r := mailer.Push(t, "main", "notes", `{"note":"Rain in Turin today"}`, ""); r.Fields["success"] != true {
-				t.Errorf("another subscription: %s", r.JSON)
-			}
+			succeeded(t, mailer.Push(t, "main", "notes", `{"note":"Rain in Turin today"}`, ""), "another subscription")
 			if d := main.delivery(t); d.Text("subscription_id") != "notes" {
 				t.Errorf("seen before the window ended: %s", d.JSON)
 			}
-			if rest := main.rest(t); len(rest) > 0 {
-				t.Errorf("seen before the window ended: %v", rest)
-			}
+			nothing(t, main.rest(t), "seen before the window ended")
 			set.Add(int64(time.Hour))
 			push(`{"urgent":false}`) // of the next window, and it wakes the gateway
 			d := main.delivery(t)
@@ -158,9 +148,7 @@ func TestBatchWindow(t *testing.T) {
 				t.Errorf("windows %+v", windows)
 			}
 			m.Settle(t)
-			if rest := main.rest(t); len(rest) > 0 {
-				t.Errorf("more deliveries: %v", rest)
-			}
+			nothing(t, main.rest(t), "more deliveries")
 		})
 	}
 }
@@ -184,21 +172,15 @@ func TestProposals(t *testing.T) {
 			mailer.Say(t, subjects.Session("main"), proposal)
 			mailer.Say(t, subjects.Session("mailer"), proposal)
 			m.WaitCount(t, 1, meshtest.Of(bcp.KindViolation))
-			if r := main.Request(t, subjects.Session("main"), strings.Replace(proposal, `"mailer"`, `"main"`, 1)); r.Text("error") != "no_channel" {
-				t.Errorf("to itself: %s", r.JSON)
-			}
+			coded(t, main.Request(t, subjects.Session("main"), strings.Replace(proposal, `"mailer"`, `"main"`, 1)), "no_channel", "to itself")
 			m.Restart(t)
 			main, mailer = connect(t, m)
 			if again := main.Request(t, subjects.Session("main"), proposal).Text("item_id"); again != item {
 				t.Errorf("after a restart the item is %s", again)
 			}
 			mailer.Say(t, subjects.Push("mailer", "main", "more"), meshtest.PushText("main", "more", `{"urgent":true}`, ""))
-			if n := m.Count(meshtest.Of(bcp.KindPush)); n > 0 {
-				t.Errorf("%d pushes", n)
-			}
-			if n := m.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindPropose && d.Verdict == bcp.Hold && !d.Repeat }); n != 1 {
-				t.Errorf("%d proposals wait", n)
-			}
+			counts(t, m, 0, meshtest.Of(bcp.KindPush))
+			counts(t, m, 1, func(d *bcp.Decision) bool { return d.Kind == bcp.KindPropose && d.Verdict == bcp.Hold && !d.Repeat })
 		})
 	}
 }

@@ -1,11 +1,13 @@
 package mesh_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -207,4 +209,52 @@ func must[T any](value T, err error) T {
 		panic(err)
 	}
 	return value
+}
+
+// coded expects that a reply has an error or a code; an empty one is none. What says in which case.
+func coded[C ~string](t testing.TB, reply meshtest.Message, code C, what ...any) {
+	t.Helper()
+	if got := reply.Text("error") + reply.Text("code"); got != string(code) {
+		t.Errorf("%s got %s, not %q", fmt.Sprint(what...), reply.JSON, code)
+	}
+}
+
+// succeeded ends a test whose message was refused.
+func succeeded(t testing.TB, reply meshtest.Message, what ...any) {
+	t.Helper()
+	if reply.Fields["success"] != true {
+		t.Fatalf("%s got %s", fmt.Sprint(what...), reply.JSON)
+	}
+}
+
+// nothing expects that none of these came.
+func nothing(t testing.TB, more []meshtest.Message, what ...any) {
+	t.Helper()
+	if len(more) > 0 {
+		t.Errorf("%s %d more, and first %s", fmt.Sprint(what...), len(more), more[0].JSON)
+	}
+}
+
+// shows expects that a mesh shows of itself what it did before.
+func shows(t *testing.T, m *meshtest.Mesh, want string, what ...any) {
+	t.Helper()
+	if got := picture(t, m); got != want {
+		t.Errorf("%s it shows\n%s\nwant\n%s", fmt.Sprint(what...), got, want)
+	}
+}
+
+// within is the time that something may take.
+func within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// counts expects that so many decisions match by now.
+func counts(t testing.TB, m *meshtest.Mesh, want int, match func(*bcp.Decision) bool) {
+	t.Helper()
+	if n := m.Count(match); n != want {
+		t.Errorf("%d decisions match, not %d", n, want)
+	}
 }

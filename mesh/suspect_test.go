@@ -37,9 +37,7 @@ func TestHijackedReaderSuspendsItselfAlone(t *testing.T) {
 	}
 	suspended := func(why string) {
 		t.Helper()
-		if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Text("code") != string(bcp.Suspended) {
-			t.Errorf("%s: a push is %s", why, r.JSON)
-		}
+		coded(t, mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""), bcp.Suspended, why)
 	}
 	suspended("after the alert")
 	main.Accepted(t, "mailer", askUrgent)

@@ -111,9 +111,7 @@ func TestTruncate(t *testing.T) {
 			noError(t, os.RemoveAll(filepath.Join(m.State, without)))
 			for _, version = range []string{"test", "newer", "test"} {
 				m.Start(t)
-				if got := picture(t, m); got != want {
-					t.Errorf("%s, without %s, goes on with\n%s\nwant\n%s", version, without, got, want)
-				}
+				shows(t, m, want, version, without)
 				m.Stop(t)
 			}
 		}
@@ -209,9 +207,7 @@ func TestTruncateEndsInTheMiddle(t *testing.T) {
 		t.Errorf("it begins at %+v, want %+v", got, begin)
 	}
 	m.Start(t)
-	if got := picture(t, m); got != want {
-		t.Errorf("it goes on with\n%s\nwant\n%s", got, want)
-	}
+	shows(t, m, want)
 }
 
 // Without its base, with another, or with more or less cut off than was recorded,

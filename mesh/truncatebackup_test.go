@@ -128,8 +128,7 @@ func TestTruncateCluster(t *testing.T) {
 	pushed := 0
 	push := func(from int) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
+		ctx := within(t, patience)
 		conn := c.connect(t, "mailer", bcp.RoleReader, 0)
 		defer conn.Close()
 		for n := range 10 {

@@ -62,9 +62,7 @@ func TestTruncateRunning(t *testing.T) {
 		m.Stop(t)
 		noError(t, os.RemoveAll(filepath.Join(m.State, "snapshots")))
 		m.Start(t)
-		if got := picture(t, m); got != want {
-			t.Errorf("from its base it goes on with\n%s\nwant\n%s", got, want)
-		}
+		shows(t, m, want)
 	}
 	want := picture(t, m)
 	m.Stop(t)
@@ -84,9 +82,7 @@ func TestTruncateRunning(t *testing.T) {
 			end()
 		}
 		m.Start(t)
-		if got := picture(t, m); got != want {
-			t.Errorf("%s restores to\n%s\nwant\n%s", name, got, want)
-		}
+		shows(t, m, want, name)
 		more(t, m)
 		m.Stop(t)
 	}
@@ -141,8 +137,7 @@ func TestTruncateRunningRefuses(t *testing.T) {
 // killTruncation has another process run a mesh and truncate its journal, and kills it at a step.
 func killTruncation(t *testing.T, state string, at int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := within(t, time.Minute)
 	child := exec.CommandContext(ctx, os.Args[0])
 	child.Env = append(os.Environ(), killRunningAt+"="+strconv.Itoa(at), "BCPMESH_TEST_STATE="+state, "BCPMESH_TEST_FILE="+filepath.Join(t.TempDir(), "killed.tar.gz"))
 	child.Stderr = os.Stderr
@@ -155,9 +150,7 @@ func killTruncation(t *testing.T, state string, at int) {
 	if _, err := io.ReadFull(out, line); err != nil || string(line) != "there\n" {
 		t.Errorf("it did not get there: %q %v", line, err)
 	}
-	if err := child.Process.Kill(); err != nil {
-		t.Error(err)
-	}
+	noError(t, child.Process.Kill())
 	_ = child.Wait() // it was killed
 }
 
@@ -228,18 +221,14 @@ func TestKilledWhileTruncating(t *testing.T) {
 					noError(t, os.RemoveAll(filepath.Join(m.State, folder)))
 				}
 				m.Start(t)
-				if got := picture(t, m); got != want {
-					t.Errorf("without %v it goes on with\n%s\nwant\n%s", without, got, want)
-				}
+				shows(t, m, want, without)
 				m.Stop(t)
 			}
 			m.Start(t)
 			if _, err := truncateRunning(t.Context(), m.State, m.Definition, operator(t, m), filepath.Join(t.TempDir(), "again.tar.gz"), nil); err != nil {
 				t.Error(err)
 			}
-			if got := picture(t, m); got != want {
-				t.Errorf("truncated again it goes on with\n%s\nwant\n%s", got, want)
-			}
+			shows(t, m, want)
 			m.Stop(t)
 		})
 	}

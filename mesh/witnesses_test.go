@@ -54,18 +54,14 @@ func TestRequireWitness(t *testing.T) {
 	peers = []*mesh.Witness{peer}
 	m.Start(t)
 	main := controller(t, m, "main")
-	if reply := main.Ask(t, "mailer", askUrgent); reply.Text("error") != string(bcp.Unavailable) {
-		t.Errorf("before the first cosignature: %v", reply)
-	}
+	coded(t, main.Ask(t, "mailer", askUrgent), bcp.Unavailable, "before the first cosignature")
 	m.Stop(t)
 	serves.Store(w)
 	m.Start(t) // the checkpoint of the end is there, and cosigned before anybody is served
 	main = controller(t, m, "main")
 	main.Accepted(t, "mailer", askUrgent)
 	later.Store(int64(time.Hour + time.Minute))
-	if reply := main.Ask(t, "mailer", askUrgent); reply.Text("error") != string(bcp.Unavailable) {
-		t.Errorf("after an hour: %v", reply)
-	}
+	coded(t, main.Ask(t, "mailer", askUrgent), bcp.Unavailable, "after an hour")
 }
 
 // A mesh of whose journal a witness has seen more releases nothing: no answer to a query
@@ -100,15 +96,9 @@ func TestRolledBack(t *testing.T) {
 	main, mailer = controller(t, m, "main"), reader(t, m, "mailer")
 	before := len(m.Decisions())
 	mailer.Answer(t, mailer.queries.Next(t), isUrgent) // on the reply subject of its sending
-	if r := mailer.result(t); r.Text("code") != string(bcp.Unavailable) {
-		t.Errorf("an answer: %v", r)
-	}
-	if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Text("code") != string(bcp.Unavailable) {
-		t.Errorf("a push: %v", r)
-	}
-	if r := main.Ask(t, "mailer", askUrgent); r.Text("error") != string(bcp.Unavailable) {
-		t.Errorf("an ask: %v", r)
-	}
+	coded(t, mailer.result(t), bcp.Unavailable, "an answer")
+	coded(t, mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""), bcp.Unavailable, "a push")
+	coded(t, main.Ask(t, "mailer", askUrgent), bcp.Unavailable, "an ask")
 	for _, d := range m.Decisions()[before:] {
 		if d.Kind == bcp.KindAnswer || d.Kind == bcp.KindPush || d.Kind == bcp.KindAsk || d.Delivery != "" {
 			t.Errorf("decided: %v", d.Kind)
@@ -136,7 +126,5 @@ func TestRolledBack(t *testing.T) {
 	seen.Add(1) // more than was accepted
 	m.Start(t)
 	main = controller(t, m, "main")
-	if r := main.Ask(t, "mailer", askUrgent); r.Text("error") != string(bcp.Unavailable) {
-		t.Errorf("an ask: %v", r)
-	}
+	coded(t, main.Ask(t, "mailer", askUrgent), bcp.Unavailable, "an ask")
 }

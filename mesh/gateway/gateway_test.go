@@ -30,9 +30,7 @@ func TestNoRecordNoRelease(t *testing.T) {
 	main := b.agent(t, "main")
 	told := main.Deliveries(t)
 	mailer := b.agent(t, "mailer")
-	if r := mailer.Request(t, pushAlert, alert(`,"push_id":"p1"`)); r.Fields["success"] != true {
-		t.Fatal(r.JSON)
-	}
+	succeeded(t, mailer.Request(t, pushAlert, alert(`,"push_id":"p1"`)))
 	first := told.Next(t)
 	main.Acknowledge(t, first)
 	g.wait(t, 1, of(bcp.KindAcknowledge))
@@ -73,9 +71,7 @@ func TestNoRecordNoRelease(t *testing.T) {
 	id := main.Accepted(t, "mailer", askUrgent)
 	mailer.Answer(t, queries.NextOf(t, meshtest.With("query_id", id)), `"response":{"urgent":true}`)
 	told.NextOf(t, meshtest.With("query_id", id))
-	if err := g.Stop(); err != nil {
-		t.Error(err)
-	}
+	noError(t, g.Stop())
 	j := b.journal(t)
 	if j.Pushes["main mailer p1"] != 1 || j.Pushes["main mailer p2"] != 1 {
 		t.Errorf("pushes %v", j.Pushes)
@@ -104,9 +100,7 @@ func TestUnacknowledgedDecisionsAreTold(t *testing.T) {
 	if n := len(g.wait(t, 1, of(bcp.KindPush))); n != 1 {
 		t.Errorf("told of %d pushes", n)
 	}
-	if r := mailer.Request(t, pushAlert, alert(`,"push_id":"p2"`)); r.Fields["success"] != true {
-		t.Errorf("result %s", r.JSON)
-	}
+	succeeded(t, mailer.Request(t, pushAlert, alert(`,"push_id":"p2"`)))
 	for i, d := range g.wait(t, 5, func(*bcp.Decision) bool { return true }) {
 		if d.Seq != uint64(i+1) {
 			t.Errorf("told of decision %d as the %dth", d.Seq, i+1)
@@ -127,9 +121,7 @@ func TestLostLinksLoseNothing(t *testing.T) {
 	g.wait(t, 2, of(bcp.KindConnect))
 	id := main.Accepted(t, "mailer", askUrgent)
 	first := queries.Next(t)
-	if r := mailer.Request(t, pushAlert, alert("")); r.Fields["success"] != true {
-		t.Errorf("result %s", r.JSON)
-	}
+	succeeded(t, mailer.Request(t, pushAlert, alert("")))
 	delivery := deliveries.Next(t)
 	for _, conn := range g.conns[1:] { // but the journal's
 		noError(t, conn.ForceReconnect())
@@ -231,9 +223,7 @@ func TestNoKeyNoRecord(t *testing.T) {
 			t.Fatal(r.JSON)
 		}
 	}
-	if err := g.Stop(); err != nil {
-		t.Error(err)
-	}
+	noError(t, g.Stop())
 	if j := b.journal(t); j.Pushes["main mailer p1"] != 1 {
 		t.Errorf("pushes %v", j.Pushes)
 	}
@@ -267,12 +257,8 @@ func TestForeignSubjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	asks := g.wait(t, 1, of(bcp.KindAsk))
-	if err := g.Stop(); err != nil {
-		t.Error(err)
-	}
-	if err := conn.FlushTimeout(meshtest.Patience); err != nil {
-		t.Error(err)
-	}
+	noError(t, g.Stop())
+	noError(t, conn.FlushTimeout(meshtest.Patience))
 	for len(answers) > 0 {
 		// The server itself says so where nobody listens.
 		if a := <-answers; a.Header.Get("Status") != "503" {
@@ -307,9 +293,7 @@ func TestNobodyListens(t *testing.T) {
 	main, mailer := b.agent(t, "main"), b.agent(t, "mailer")
 	g.wait(t, 2, of(bcp.KindConnect))
 	id := main.Accepted(t, "mailer", askUrgent)
-	if r := mailer.Request(t, pushAlert, alert("")); r.Fields["success"] != true {
-		t.Fatal(r.JSON)
-	}
+	succeeded(t, mailer.Request(t, pushAlert, alert("")))
 	// Both have had several copies by the time that the Reader is given up for
 	// one that does not acknowledge its subscriptions.
 	for start := time.Now(); time.Since(start) < 2*silence; {
@@ -389,13 +373,9 @@ func TestLargeBatch(t *testing.T) {
 		noError(t, mailer.PublishRequest(subjects.Push("mailer", "main", "texts"), subjects.InboxPrefix("mailer")+".r", []byte(text)))
 	}
 	for range n {
-		if r := results.Next(t); r.Fields["success"] != true {
-			t.Fatal(r.JSON)
-		}
+		succeeded(t, results.Next(t))
 	}
-	if err := g.Stop(); err != nil {
-		t.Error(err)
-	}
+	noError(t, g.Stop())
 	if log := b.log.String(); strings.Contains(log, "ERROR") {
 		t.Errorf("%.2000s", log)
 	}
@@ -430,9 +410,7 @@ func TestGatewayKnowsOnlyItsDefinitions(t *testing.T) {
 		t.Errorf("%+v", d[0])
 	}
 	main.Accepted(t, "mailer", askUrgent)
-	if err := g.Stop(); err != nil {
-		t.Error(err)
-	}
+	noError(t, g.Stop())
 
 	// Both have their roles, and channels with others.
 	b.definition = meshtest.Parse(t, map[string]string{
@@ -442,15 +420,11 @@ func TestGatewayKnowsOnlyItsDefinitions(t *testing.T) {
 		"clerk.md":  "---\nname: clerk\nbcp_channels: [{peer: main, role: reader}]\n---\n",
 	})
 	g = b.start(t)
-	if r := main.Ask(t, "mailer", askUrgent); r.Text("error") != "no_channel" {
-		t.Errorf("receipt %s", r.JSON)
-	}
+	coded(t, main.Ask(t, "mailer", askUrgent), "no_channel")
 	if r := mailer.Request(t, pushAlert, alert("")); r.JSON != want {
 		t.Errorf("result %s", r.JSON)
 	}
-	if err := g.Stop(); err != nil {
-		t.Error(err)
-	}
+	noError(t, g.Stop())
 
 	// Nobody listens to one in a role that it does not have.
 	b.definition = meshtest.Parse(t, map[string]string{"main.md": "---\nname: main\n---\n", "mailer.md": "---\nname: mailer\n---\n"})
@@ -461,9 +435,7 @@ func TestGatewayKnowsOnlyItsDefinitions(t *testing.T) {
 	if _, err := mailer.Conn.Request(pushAlert, []byte(alert("")), meshtest.Patience); !errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("a push: %v", err)
 	}
-	if err := g.Stop(); err != nil {
-		t.Error(err)
-	}
+	noError(t, g.Stop())
 	if slices.ContainsFunc(g.decisions, func(d bcp.Decision) bool { return d.Kind == bcp.KindAsk || d.Kind == bcp.KindPush }) {
 		t.Error("it was decided")
 	}

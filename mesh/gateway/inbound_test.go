@@ -87,9 +87,7 @@ func TestLostConnectionsComeBack(t *testing.T) {
 		t.Fatal("the gateway ended")
 	default:
 	}
-	if err := g.Stop(); err != nil {
-		t.Error(err)
-	}
+	noError(t, g.Stop())
 	for _, conn := range g.conns[1:] {
 		if !conn.IsClosed() {
 			t.Error("an agent's connection is open after Stop")

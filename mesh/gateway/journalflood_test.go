@@ -22,9 +22,7 @@ func TestFloodsAreCounted(t *testing.T) {
 	g.wait(t, 2, of(bcp.KindConnect))
 	const floods = 200
 	for range floods {
-		if r := main.Ask(t, "mailer", askUrgent); r.Text("error") != "budget_exhausted" {
-			t.Fatal(r.JSON)
-		}
+		coded(t, main.Ask(t, "mailer", askUrgent), "budget_exhausted")
 		if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Text("code") != "budget_exhausted" || r.Text("status") != "refused" {
 			t.Fatal(r.JSON)
 		}

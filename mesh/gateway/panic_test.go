@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -156,24 +155,17 @@ func TestMistakeBesideDeciding(t *testing.T) {
 		noError(t, pushUntilAccepted(mailer.Conn, id))
 	}
 	push("p1")
-	if err := g.Inspect(t.Context(), func(*state.State) { panic("canary") }); err != nil {
-		t.Error(err)
-	}
+	noError(t, g.Inspect(t.Context(), func(*state.State) { panic("canary") }))
 	g.wait(t, 1, alerted(bcp.AlertPanic))
 	next := state.Config{Mesh: b.definition, Constraints: constraint.Compile, Version: "test", Definitions: bcp.Digest{1}}
-	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
-	defer cancel()
+	ctx := within(t, meshtest.Patience)
 	if err := g.Reload(ctx, next, nil, func() error { panic("canary") }); !errors.Is(err, gateway.ErrPanic) {
 		t.Errorf("reloaded: %v", err)
 	}
 	push("p2")
-	if err := g.Reload(ctx, next, nil, func() error { return nil }); err != nil {
-		t.Error(err)
-	}
+	noError(t, g.Reload(ctx, next, nil, func() error { return nil }))
 	push("p3")
-	if err := g.Stop(); err != nil {
-		t.Error(err)
-	}
+	noError(t, g.Stop())
 	j := b.journal(t)
 	for _, id := range []string{"p1", "p2", "p3"} {
 		if n := j.Pushes["main mailer "+id]; n != 1 {

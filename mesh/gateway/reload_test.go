@@ -60,30 +60,22 @@ func TestReloadWithoutRecord(t *testing.T) {
 	if err := g.Reload(begun, next, nil, func() error { cancel(); return refused }); !errors.Is(err, refused) {
 		t.Error(err)
 	}
-	if r := push("p1"); r.Fields["success"] != true {
-		t.Errorf("result %s", r.JSON)
-	}
+	succeeded(t, push("p1"))
 	g.wait(t, 2, of(bcp.KindConnect)) // no other record comes between
 	b.full(t, jetstream.CommitStream, true)
 	if err := reload(t.Context(), nil); !errors.Is(err, jetstream.ErrUncertain) || switched != 2 {
 		t.Errorf("%v, switched over %d times", err, switched)
 	}
 	b.full(t, jetstream.CommitStream, false)
-	if r := push("p2"); r.Fields["success"] != true {
-		t.Errorf("result %s", r.JSON)
-	}
+	succeeded(t, push("p2"))
 	main.Accepted(t, "mailer", askUrgent)
-	if err := reload(t.Context(), nil); err != nil {
-		t.Error(err)
-	}
+	noError(t, reload(t.Context(), nil))
 	// SUB-113: what was there is not, while the server has not heard of it.
 	if r := push("p3"); r.Text("code") != "subscription_not_found" || r.Text("detail") != "No active subscription 'alerts' from controller 'main'" {
 		t.Errorf("result %s", r.JSON)
 	}
 	main.Accepted(t, "mailer", askUrgent)
-	if err := g.Stop(); err != nil {
-		t.Error(err)
-	}
+	noError(t, g.Stop())
 	if j := b.journal(t); j.Kinds[bcp.KindReload] != 1 || len(j.Pushes) != 2 {
 		t.Errorf("%+v", j)
 	}
@@ -120,12 +112,8 @@ func TestReloadReadsNothing(t *testing.T) {
 	if r := push("p1"); r.JSON != first.JSON { // it knows the first
 		t.Errorf("result %s, first %s", r.JSON, first.JSON)
 	}
-	if r := push("p2"); r.Fields["success"] != true {
-		t.Errorf("result %s", r.JSON)
-	}
-	if err := g.Stop(); err != nil {
-		t.Error(err)
-	}
+	succeeded(t, push("p2"))
+	noError(t, g.Stop())
 	if j := b.journal(t); j.Kinds[bcp.KindReload] != 1 || len(j.Pushes) != 2 {
 		t.Errorf("%+v", j)
 	}
@@ -157,9 +145,7 @@ func TestUnavailableAgents(t *testing.T) {
 	main := b.agent(t, "main")
 	told := main.Deliveries(t)
 	g.wait(t, 2, of(bcp.KindConnect))
-	if r := mailer.Request(t, pushAlert, alert("")); r.Fields["success"] != true {
-		t.Errorf("result %s", r.JSON)
-	}
+	succeeded(t, mailer.Request(t, pushAlert, alert("")))
 	if d := told.Next(t); d.Fields["bandwidth_bits"] != 1.0 {
 		t.Errorf("delivery %s", d.JSON)
 	}

@@ -54,41 +54,6 @@ func started(t *testing.T, s starter) {
 	})
 }
 
-// A requester, a planner and a tool of the SDK make a run, over a server with their
-// credentials. The planner may come later than the request.
-//
-// covers DUAL-8, DUAL-9, DUAL-10
-func TestRunOfTheSDK(t *testing.T) {
-	t.Parallel()
-	b := sdkBench(t)
-	b.start(t, b.withKernel)
-	tool := agents.NewTool(b.sdk(t, "mail", bcp.RoleTool), nil)
-	got := make(chan agents.Call, 8)
-	tool.Handle("post", func(_ context.Context, c agents.Call) (any, error) {
-		got <- c
-		return map[string]bool{"ok": true}, nil
-	})
-	started(t, tool)
-	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
-	defer cancel()
-	run, err := agents.NewRequester(b.sdk(t, "main", bcp.RoleController)).Run(ctx, "desk", "all", agents.RunTask{Task: "Say hello to kim."})
-	noError(t, err)
-	planner := agents.NewPlanner(b.sdk(t, "ann", bcp.RolePlanner))
-	planner.OnPlan(func(_ context.Context, r agents.PlanRequest) (any, error) {
-		if r.Task != "Say hello to kim." || !strings.Contains(string(r.Catalogue), `"post"`) {
-			return nil, errors.New("another request")
-		}
-		return jsontext.Value(postPlan), nil
-	})
-	started(t, planner)
-	if end, err := run.Wait(ctx); err != nil || end.Status != "committed" || end.RunID != run.ID {
-		t.Errorf("the run ended as %+v, %v", end, err)
-	}
-	if c := <-got; c.Kernel != "desk" || c.Attempt != 1 || string(c.Args) != `{"body":"hello","to":"kim"}` || len(c.Key) != 64 {
-		t.Errorf("the tool got %+v", c)
-	}
-}
-
 // What a planner refuses, and what a kernel refuses, the requester hears.
 //
 // covers DUAL-9
@@ -99,8 +64,7 @@ func TestRefusalsOfTheSDK(t *testing.T) {
 	planner := agents.NewPlanner(b.sdk(t, "ann", bcp.RolePlanner))
 	planner.OnPlan(func(context.Context, agents.PlanRequest) (any, error) { return nil, agents.ErrNoPlan })
 	started(t, planner)
-	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
-	defer cancel()
+	ctx := within(t, meshtest.Patience)
 	requester := agents.NewRequester(b.sdk(t, "main", bcp.RoleController))
 	run := must(requester.Run(ctx, "desk", "read", agents.RunTask{Task: "x"}))
 	if end, err := run.Wait(ctx); err != nil || end.Status == "committed" || end.Code == "" {
@@ -144,8 +108,7 @@ func TestKeyedEffectHappensOnce(t *testing.T) {
 	}
 	at, goOn := make(chan struct{}), make(chan struct{})
 	tool := serve(at, goOn)
-	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
-	defer cancel()
+	ctx := within(t, meshtest.Patience)
 	run := must(agents.NewRequester(b.sdk(t, "main", bcp.RoleController)).Run(ctx, "desk", "all", agents.RunTask{Task: "x"}))
 	<-at
 	noError(t, g.Stop())
@@ -194,8 +157,7 @@ func TestPersonDecidesACall(t *testing.T) {
 			}
 			noError(t, g.Stop())
 			g = b.start(t, b.withKernel, verified)
-			ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
-			defer cancel()
+			ctx := within(t, meshtest.Patience)
 			approver := agents.NewApprover(b.sdk(t, bcp.Operator, bcp.RoleApprover))
 			items, err := approver.List(ctx)
 			if err != nil || len(items) != 1 || items[0].ID != held.HeldItem() || items[0].Kind != bcp.ItemEffect {

@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -649,9 +648,7 @@ func TestCredentialsHoldWithoutAGate(t *testing.T) {
 	if creds, err := b.store.Issue(subjects.Dispatcher("desk", "mail", "post"), bcp.RoleDispatcher, time.Hour); err == nil {
 		t.Errorf("a dispatcher has creds: %v", creds)
 	}
-	if err := g.Stop(); err != nil {
-		t.Error(err)
-	}
+	noError(t, g.Stop())
 }
 
 // A call that the server refuses was not made: the run ends, and people are told.
@@ -707,8 +704,7 @@ func TestRunsOutliveSnapshotsAndReloads(t *testing.T) {
 	config := b.config()
 	b.withKernel(&config)
 	config.State.Definitions = bcp.Digest{1}
-	ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
-	defer cancel()
+	ctx := within(t, meshtest.Patience)
 	noError(t, g.Reload(ctx, config.State, nil, func() error { return nil }))
 	b.set(func() {
 		_ = b.silent[0].Respond([]byte(fmt.Sprintf(`{"call_id":%q,"result":{"ok":true}}`, b.calls[0].ID)))

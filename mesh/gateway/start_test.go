@@ -64,9 +64,7 @@ func triedAgain(t *testing.T, change func(*natsjs.StreamConfig)) {
 		t.Fatal(r.err)
 	}
 	r.wait(t, 1, meshtest.Of(bcp.KindStart))
-	if err := r.Stop(); err != nil {
-		t.Error(err)
-	}
+	noError(t, r.Stop())
 
 	tries := strings.Count(b.log.String(), "trying again")
 	full := whole
@@ -104,9 +102,7 @@ func TestStartAwaitsTheJournal(t *testing.T) {
 		}
 	}
 	b.createStreams(t)
-	if err := <-started; err != nil {
-		t.Error(err)
-	}
+	noError(t, <-started)
 }
 
 // What a start from a snapshot did not read of the journal is read behind it, and again
@@ -143,9 +139,7 @@ func TestJournalIsCheckedAgain(t *testing.T) {
 			t.Fatal("it is not tried again")
 		}
 	}
-	if err := second.Stop(); err != nil {
-		t.Error(err)
-	}
+	noError(t, second.Stop())
 }
 
 // damaged writes a journal whose first decision is not the one that a snapshot, and all
@@ -217,9 +211,7 @@ func TestDamageThatIsFoundLate(t *testing.T) {
 	alerts := operator.Listen(t, subjects.Alerts())
 	g.wait(t, 2, of(bcp.KindConnect))
 	for range 3 {
-		if r := mailer.Request(t, pushAlert, alert("")); r.Fields["success"] != true {
-			t.Fatal(r.JSON)
-		}
+		succeeded(t, mailer.Request(t, pushAlert, alert("")))
 	}
 	close(look)
 	select {

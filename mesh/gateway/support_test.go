@@ -308,3 +308,27 @@ func must[T any](value T, err error) T {
 	}
 	return value
 }
+
+// coded expects that a reply has an error or a code; an empty one is none. What says in which case.
+func coded[C ~string](t testing.TB, reply meshtest.Message, code C, what ...any) {
+	t.Helper()
+	if got := reply.Text("error") + reply.Text("code"); got != string(code) {
+		t.Errorf("%s got %s, not %q", fmt.Sprint(what...), reply.JSON, code)
+	}
+}
+
+// succeeded ends a test whose message was refused.
+func succeeded(t testing.TB, reply meshtest.Message, what ...any) {
+	t.Helper()
+	if reply.Fields["success"] != true {
+		t.Fatalf("%s got %s", fmt.Sprint(what...), reply.JSON)
+	}
+}
+
+// within is the time that something may take.
+func within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
