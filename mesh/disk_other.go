@@ -2,5 +2,5 @@
 
 package mesh
 
-// diskSpace is unknown here: only max_disk_mb limits the streams.
-func diskSpace(string) (free, size int64, err error) { return 0, 0, nil }
+// Disk is unknown here: only max_disk_mb limits the streams.
+func Disk(string) (free, size int64, err error) { return 0, 0, nil }

@@ -4,9 +4,9 @@ package mesh
 
 import "syscall"
 
-// diskSpace returns the free space in a folder's file system and its size, as far
-// as this user may use them, in bytes.
-func diskSpace(folder string) (free, size int64, err error) {
+// Disk returns the free space in a folder's file system and its size, as far as
+// this user may use them, in bytes: both 0 if the system does not say.
+func Disk(folder string) (free, size int64, err error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(folder, &fs); err != nil {
 		return 0, 0, err

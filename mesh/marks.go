@@ -19,15 +19,15 @@ const setBackFile = "set-back"
 // openMarks prepares to detect a rollback of the journal by the marks of agents and
 // people.
 func (m *Mesh) openMarks() (*gateway.Marks, error) {
-	secret, err := m.store.MarkSecret()
-	if err != nil {
-		return nil, fmt.Errorf("start the mesh: %w", err)
-	}
 	folder := filepath.Join(m.config.State, treeFolder)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, fmt.Errorf("start the mesh: %w", err)
+	secret, err := m.store.MarkSecret()
+	if err == nil {
+		err = os.MkdirAll(folder, 0o700)
 	}
-	marks, err := gateway.OpenMarks(filepath.Join(folder, setBackFile), secret)
+	var marks *gateway.Marks
+	if err == nil {
+		marks, err = gateway.OpenMarks(filepath.Join(folder, setBackFile), secret)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("start the mesh: %w", err)
 	}
@@ -47,10 +47,11 @@ func (m *Mesh) acceptRollback(ctx context.Context, marks *gateway.Marks, w *witn
 		log.Error("the journal was set back, as witnesses, agents or people have shown; what this closes waits for up --accept-rollback")
 		return nil
 	}
-	if err := m.recordAccepted(ctx); err != nil {
-		return fmt.Errorf("start the mesh: %w", err)
+	err := m.recordAccepted(ctx)
+	if err == nil {
+		err = marks.Accept(time.Now(), seen)
 	}
-	if err := marks.Accept(time.Now(), seen); err != nil {
+	if err != nil {
 		return fmt.Errorf("start the mesh: %w", err)
 	}
 	w.accept()

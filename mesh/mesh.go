@@ -231,7 +231,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	}
 	m.onStop(func() error { return m.server.Stop(context.Background()) })
 	m.bus, m.prepareAccounts = m.server, m.signAccounts
-	m.disk = func() (free, size int64, err error) { return diskSpace(config.State) }
+	m.disk = func() (free, size int64, err error) { return Disk(config.State) }
 	var syncKeys func() error
 	if !config.Definition.SyncAlways {
 		syncKeys = func() error { return m.server.Sync(jetstream.KeyStream) }

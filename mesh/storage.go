@@ -77,10 +77,6 @@ func (m *Mesh) watchStorage() {
 	m.runEvery(measureInterval, look)
 }
 
-// Disk returns the free space in a folder's file system and its size, as far as
-// this user may use them, in bytes: both 0 if the system does not say.
-func Disk(folder string) (free, size int64, err error) { return diskSpace(folder) }
-
 // isWorse reports whether now is an alert that before did not cover.
 func isWorse(before, now bcp.AlertKind) bool {
 	return now != "" && now != before && before != bcp.AlertDiskCritical

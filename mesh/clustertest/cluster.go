@@ -16,8 +16,6 @@ import (
 
 // Config configures a cluster.
 type Config struct {
-	// Nodes is how many there are; 0 is 3.
-	Nodes int
 	// Text, if set, returns additional configuration of a node, besides its
 	// name, ports, store and routes. folder is the node's own.
 	Text func(node int, folder string) string
@@ -28,6 +26,9 @@ type Config struct {
 	// configuration; empty is always.
 	Sync string
 }
+
+// size is how many nodes there are.
+const size = 3
 
 // MaxStore is a node's limit for streams on its disk, in bytes.
 const MaxStore = 16 << 30
@@ -52,16 +53,13 @@ type node struct {
 // Start runs a cluster until the test ends, and returns once it is healthy.
 func Start(t testing.TB, config Config) *Cluster {
 	t.Helper()
-	if config.Nodes == 0 {
-		config.Nodes = 3
-	}
 	if config.Sync == "" {
 		config.Sync = "always"
 	}
 	binary := Binary(t)
 	c := &Cluster{}
 	folder := t.TempDir()
-	for i := range config.Nodes {
+	for i := range size {
 		n := &node{name: fmt.Sprintf("node-%d", i), binary: binary, client: FreeAddress(t), monitor: FreeAddress(t), routes: FreeAddress(t)}
 		n.folder = filepath.Join(folder, n.name)
 		if n.clients = n.client; config.Wire != nil {

@@ -35,15 +35,12 @@ const leastFollow = time.Second
 // follow makes a snapshot if the journal has more than seen, and returns what it has
 // seen.
 func follow(ctx context.Context, config Config, seen uint64) (uint64, error) {
-	conn, err := config.Connect()
+	g := &Gateway{config: config, log: config.Logger}
+	js, end, err := g.ownStreams()
 	if err != nil {
 		return seen, err
 	}
-	defer conn.Close()
-	js, err := natsjs.New(conn)
-	if err != nil {
-		return seen, err
-	}
+	defer end()
 	stream, err := js.Stream(ctx, jetstream.CommitStream)
 	if errors.Is(err, natsjs.ErrStreamNotFound) { // nobody has served yet
 		return seen, nil
@@ -52,7 +49,7 @@ func follow(ctx context.Context, config Config, seen uint64) (uint64, error) {
 		return seen, err
 	}
 	// The keys are read again each time: some may be destroyed.
-	g := &Gateway{config: config, log: config.Logger, js: js, keys: jetstream.NewSealingKeys(js)}
+	g.keys = jetstream.NewSealingKeys(js)
 	journal, err := jetstream.OpenJournal(ctx, js)
 	if err != nil {
 		return seen, err
