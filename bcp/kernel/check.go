@@ -302,12 +302,7 @@ func (c *Checked) call(s *Step, at Origin) (node, Code) {
 }
 
 func (s *Step) has(argument string) bool {
-	for i := range s.Args {
-		if s.Args[i].Name == argument {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Args, func(a NamedArg) bool { return a.Name == argument })
 }
 
 func (c *Checked) parse(s *Step, at Origin) (node, Code) {

@@ -1,6 +1,11 @@
 package kernel
 
-import "strings"
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
 
 // Event is one line of a run's story. It holds names and codes, and nothing that
 // an agent said.
@@ -26,15 +31,10 @@ func (e Event) String() string {
 // about is the tool of an effect, and the id of any other step; what ends a run or a
 // sub-run is about nothing.
 func (e *Event) about() string {
-	for _, word := range endWords {
-		if e.Word == word {
-			return ""
-		}
+	if slices.Contains(slices.Collect(maps.Values(endWords)), e.Word) {
+		return ""
 	}
-	if e.Tool != "" {
-		return e.Tool
-	}
-	return e.Step[strings.LastIndexByte(e.Step, '/')+1:]
+	return cmp.Or(e.Tool, e.Step[strings.LastIndexByte(e.Step, '/')+1:])
 }
 
 // Events tells a change in order.

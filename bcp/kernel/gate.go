@@ -86,12 +86,7 @@ func (c *Call) isSteered() bool {
 }
 
 func (c *Call) argument(name string) *Argument {
-	for i := range c.Arguments {
-		if c.Arguments[i].Name == name {
-			return &c.Arguments[i]
-		}
-	}
-	return nil
+	return find(c.Arguments, func(a *Argument) bool { return a.Name == name })
 }
 
 // Gate is the one place where a call is allowed. It is a function of its kernel's

@@ -146,6 +146,16 @@ func (l *loading) failf(code DefectCode, where, format string, args ...any) {
 	l.defects = append(l.defects, Defect{code, where, fmt.Sprintf(format, args...)})
 }
 
+// failIf notes a defect if there is one.
+func (l *loading) failIf(wrong bool, code DefectCode, where, format string, args ...any) {
+	if wrong {
+		l.failf(code, where, format, args...)
+	}
+}
+
+// capabilityForm says how capabilities are spelled.
+const capabilityForm = "a capability is 1 to 63 of a-z, 0-9, dot, hyphen and underscore, and begins with a letter or digit"
+
 // inOrder iterates by key: the same definition has the same defects, in the same order.
 func inOrder[K ~string, V any](m map[K]V) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
@@ -160,18 +170,15 @@ func inOrder[K ~string, V any](m map[K]V) iter.Seq2[K, V] {
 func (l *loading) agents() {
 	d := &l.kernel.definition
 	for where, name := range inOrder(map[string]bcp.AgentName{"name": d.Name, "planner": d.Planner, "sub_planner": d.SubPlanner}) {
-		if _, err := bcp.ParseAgentName(string(name)); err != nil && (name != "" || where != "sub_planner") {
-			l.failf(BadName, where, "%v", err)
-		}
+		_, err := bcp.ParseAgentName(string(name))
+		l.failIf(err != nil && (name != "" || where != "sub_planner"), BadName, where, "%v", err)
 	}
 }
 
 func (l *loading) tools() {
 	d := &l.kernel.definition
 	d.Tools = slices.Clone(d.Tools)
-	if len(d.Tools) > MaxTools {
-		l.failf(TooMany, "tools", "expected at most %d", MaxTools)
-	}
+	l.failIf(len(d.Tools) > MaxTools, TooMany, "tools", "expected at most %d", MaxTools)
 	for i := range d.Tools {
 		t := &d.Tools[i]
 		where := fmt.Sprintf("tool %q", t.Name)
@@ -179,32 +186,17 @@ func (l *loading) tools() {
 			l.failf(DuplicateTool, where, "another tool has this name")
 			continue
 		}
-		if !isName(t.Name) {
-			l.failf(BadName, where, "a name is 1 to %d letters, digits and underscores, and begins with no digit", maxNameBytes)
-		}
+		l.failIf(!isName(t.Name), BadName, where, "a name is 1 to %d letters, digits and underscores, and begins with no digit", maxNameBytes)
 		for _, c := range slices.Concat(t.RequiredCaps, t.Readers) {
-			if person := isEmail(string(c)) && slices.Contains(t.Readers, c); !c.Valid() && !person {
-				l.failf(BadCapability, where, "a capability is 1 to 63 of a-z, 0-9, dot, hyphen and underscore, and begins with a letter or digit")
-			}
+			person := isEmail(string(c)) && slices.Contains(t.Readers, c)
+			l.failIf(!c.Valid() && !person, BadCapability, where, capabilityForm)
 		}
-		switch {
-		case !slices.Contains([]EffectLevel{Pure, Read, Write}, t.Level):
-			l.failf(BadType, where, "effect_level is pure, read or write")
-		case t.Level == Write && len(t.RequiredCaps) == 0 && !d.BareWrites:
-			l.failf(WriteWithoutCapability, where, "a tool that writes needs a capability")
-		}
-		if t.Subjects&^(SubjectUser|ThirdParty) != 0 {
-			l.failf(BadType, where, "result_subjects are user and third_party")
-		}
-		if !slices.Contains([]Idempotency{ByLevel, Free, ByKey, Once}, t.Idempotency) {
-			l.failf(BadType, where, "idempotency is free, key or none")
-		}
-		if t.Timeout < 0 {
-			l.failf(BadLimit, where, "timeout is a duration such as 30s")
-		}
-		if len(t.Description) > maxDescription {
-			l.failf(TooMany, where, "a description has at most %d bytes", maxDescription)
-		}
+		l.failIf(!slices.Contains([]EffectLevel{Pure, Read, Write}, t.Level), BadType, where, "effect_level is pure, read or write")
+		l.failIf(t.Level == Write && len(t.RequiredCaps) == 0 && !d.BareWrites, WriteWithoutCapability, where, "a tool that writes needs a capability")
+		l.failIf(t.Subjects&^(SubjectUser|ThirdParty) != 0, BadType, where, "result_subjects are user and third_party")
+		l.failIf(!slices.Contains([]Idempotency{ByLevel, Free, ByKey, Once}, t.Idempotency), BadType, where, "idempotency is free, key or none")
+		l.failIf(t.Timeout < 0, BadLimit, where, "timeout is a duration such as 30s")
+		l.failIf(len(t.Description) > maxDescription, TooMany, where, "a description has at most %d bytes", maxDescription)
 		l.toolTypes(t, where)
 		l.kernel.tools[t.Name] = t
 		l.kernel.names = append(l.kernel.names, t.Name)
@@ -222,21 +214,14 @@ func (l *loading) toolTypes(t *Tool, where string) {
 		t.Input, t.Output = &Type{Kind: ObjectType}, &Type{}
 	}
 	for i := range t.Input.Fields {
-		if !isName(t.Input.Fields[i].Name) {
-			l.failf(BadName, where, "an argument is 1 to %d letters, digits and underscores, and begins with no digit", maxNameBytes)
-		}
+		l.failIf(!isName(t.Input.Fields[i].Name), BadName, where, "an argument is 1 to %d letters, digits and underscores, and begins with no digit", maxNameBytes)
 		for _, inner := range t.Input.Fields[i].Type.parts() {
-			if inner.marked() && !t.Input.Fields[i].Type.takesSealed() || inner.Critical {
-				l.failf(BadType, where, "critical is a mark of a whole argument, and accepts of it or of its elements: set them at %q", t.Input.Fields[i].Name)
-			}
+			l.failIf(inner.marked() && !t.Input.Fields[i].Type.takesSealed() || inner.Critical, BadType, where,
+				"critical is a mark of a whole argument, and accepts of it or of its elements: set them at %q", t.Input.Fields[i].Name)
 		}
 	}
-	if t.Input.Critical || t.Output.marked() {
-		l.failf(BadType, where, "critical and accepts are marks of an argument")
-	}
-	if t.Input.sealed() {
-		l.failf(BadType, where, "what is sealed comes out of a tool: an argument that takes it is a string with accepts: sealed")
-	}
+	l.failIf(t.Input.Critical || t.Output.marked(), BadType, where, "critical and accepts are marks of an argument")
+	l.failIf(t.Input.sealed(), BadType, where, "what is sealed comes out of a tool: an argument that takes it is a string with accepts: sealed")
 	t.Input, t.Output = t.Input.settled(), t.Output.settled()
 	t.facts, t.rules = toolFacts(t), map[RuleEffect][]compiledRule{}
 }
@@ -261,9 +246,7 @@ func (t *Type) marked() bool {
 func (l *loading) schemas() {
 	d := &l.kernel.definition
 	d.Schemas = slices.Clone(d.Schemas)
-	if len(d.Schemas) > MaxSchemas {
-		l.failf(TooMany, "schemas", "expected at most %d", MaxSchemas)
-	}
+	l.failIf(len(d.Schemas) > MaxSchemas, TooMany, "schemas", "expected at most %d", MaxSchemas)
 	for i := range d.Schemas {
 		s := &d.Schemas[i]
 		where := fmt.Sprintf("schema %q", s.Name)
@@ -271,43 +254,33 @@ func (l *loading) schemas() {
 			l.failf(DuplicateSchema, where, "another schema has this name")
 			continue
 		}
-		if !IsStepID(s.Name) {
-			l.failf(BadName, where, "a name is 1 to %d letters, digits, hyphens and underscores", maxNameBytes)
-		}
-		if _, err := bcp.ParseAgentName(string(s.Reader)); err != nil {
-			l.failf(BadName, where, "%v", err)
-		}
-		if err := s.prepare(true); err != nil {
-			l.failf(BadSchema, where, "%v", err)
-		}
+		l.failIf(!IsStepID(s.Name), BadName, where, "a name is 1 to %d letters, digits, hyphens and underscores", maxNameBytes)
+		_, err := bcp.ParseAgentName(string(s.Reader))
+		l.failIf(err != nil, BadName, where, "%v", err)
+		err = s.prepare(true)
+		l.failIf(err != nil, BadSchema, where, "%v", err)
 		l.kernel.schemas[s.Name] = s
 	}
 	if d.Result != nil {
 		d.Result = new(*d.Result)
-		if err := d.Result.prepare(false); err != nil {
-			l.failf(BadSchema, "result", "%v", err)
-		}
+		err := d.Result.prepare(false)
+		l.failIf(err != nil, BadSchema, "result", "%v", err)
 	}
 }
 
 func (l *loading) grants() {
 	d := &l.kernel.definition
 	for name, capabilities := range inOrder(d.Grants) {
-		if !IsStepID(name) {
-			l.failf(BadName, fmt.Sprintf("grant %q", name), "a name is 1 to %d letters, digits, hyphens and underscores", maxNameBytes)
-		}
+		l.failIf(!IsStepID(name), BadName, fmt.Sprintf("grant %q", name), "a name is 1 to %d letters, digits, hyphens and underscores", maxNameBytes)
 		for _, c := range capabilities {
-			if !c.Valid() {
-				l.failf(BadCapability, fmt.Sprintf("grant %q", name), "a capability is 1 to 63 of a-z, 0-9, dot, hyphen and underscore, and begins with a letter or digit")
-			}
+			l.failIf(!c.Valid(), BadCapability, fmt.Sprintf("grant %q", name), capabilityForm)
 		}
 		l.kernel.grants[name] = NewGrant(capabilities...)
 	}
 	for requester, names := range inOrder(d.Requesters) {
 		for _, name := range names {
-			if _, ok := d.Grants[name]; !ok {
-				l.failf(UnknownGrantName, fmt.Sprintf("requester %q", requester), "there is no grant %q", name)
-			}
+			_, ok := d.Grants[name]
+			l.failIf(!ok, UnknownGrantName, fmt.Sprintf("requester %q", requester), "there is no grant %q", name)
 		}
 	}
 }
@@ -315,19 +288,14 @@ func (l *loading) grants() {
 func (l *loading) limits() {
 	m := &l.kernel.definition.Limits
 	for _, f := range recordFields(reflect.TypeOf(*m)) {
-		if reflect.ValueOf(*m).FieldByIndex(f.index).Int() < 0 {
-			l.failf(BadLimit, "limits", "%s is below 0", f.key)
-		}
+		l.failIf(reflect.ValueOf(*m).FieldByIndex(f.index).Int() < 0, BadLimit, "limits", "%s is below 0", f.key)
 	}
 	for name, of := range inOrder(map[string][2]int{"max_value_bytes": {m.MaxValueBytes, MaxContent}, "control_budget_bits": {m.ControlBits, MaxControlBits}, "max_depth": {m.MaxDepth, MaxDepth}}) {
-		if of[0] > of[1] {
-			l.failf(BadLimit, "limits", "%s is at most %d", name, of[1])
-		}
+		l.failIf(of[0] > of[1], BadLimit, "limits", "%s is at most %d", name, of[1])
 	}
 	for grant, bits := range inOrder(l.kernel.definition.GrantControl) {
-		if _, ok := l.kernel.definition.Grants[grant]; !ok || bits < 0 {
-			l.failf(UnknownGrantName, fmt.Sprintf("limits of grant %q", grant), "expected the name of a grant of the kernel, and at least 0 bits")
-		}
+		_, ok := l.kernel.definition.Grants[grant]
+		l.failIf(!ok || bits < 0, UnknownGrantName, fmt.Sprintf("limits of grant %q", grant), "expected the name of a grant of the kernel, and at least 0 bits")
 	}
 }
 
@@ -340,9 +308,7 @@ func (l *loading) rules() {
 	seen := map[string]bool{}
 	for i := range d.MeshRules {
 		r := &d.MeshRules[i]
-		if r.Effect != Forbid {
-			l.failf(RuleEffectWord, fmt.Sprintf("rule %q", r.ID), "a rule of the mesh forbids")
-		}
+		l.failIf(r.Effect != Forbid, RuleEffectWord, fmt.Sprintf("rule %q", r.ID), "a rule of the mesh forbids")
 		l.rule(r, seen)
 	}
 	for i := range d.Rules {
@@ -410,12 +376,9 @@ func (l *loading) compile(r *Rule, tools []*Tool, where string) {
 		}
 		t.rules[r.Effect] = append(t.rules[r.Effect], c)
 	}
-	if !l.kernel.definition.UntestedRules && (len(r.Yes) == 0 || len(r.No) == 0) {
-		l.failf(RuleWithoutExamples, where, "a rule needs an example for which it holds and one for which it does not")
-	}
-	if len(r.Yes) > maxExamples || len(r.No) > maxExamples {
-		l.failf(TooMany, where, "expected at most %d examples each way", maxExamples)
-	}
+	l.failIf(!l.kernel.definition.UntestedRules && (len(r.Yes) == 0 || len(r.No) == 0), RuleWithoutExamples, where,
+		"a rule needs an example for which it holds and one for which it does not")
+	l.failIf(len(r.Yes) > maxExamples || len(r.No) > maxExamples, TooMany, where, "expected at most %d examples each way", maxExamples)
 }
 
 // tryExamples evaluates a rule for its examples and returns what is wrong, or

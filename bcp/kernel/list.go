@@ -134,12 +134,7 @@ func (s *State) laterCall(id string) (of *run, found *given) {
 
 // leave returns what lets a call through that a person decided about before its turn.
 func (r *run) leave(key bcp.Digest) *Leave {
-	for i := range r.Leaves {
-		if r.Leaves[i].Key == key {
-			return &r.Leaves[i]
-		}
-	}
-	return nil
+	return find(r.Leaves, func(l *Leave) bool { return l.Key == key })
 }
 
 // isLeft reports whether a call was let through before its turn, by somebody who still may.

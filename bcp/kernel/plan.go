@@ -220,19 +220,29 @@ func (s *Step) readKey(name string, optional bool, v *Value, r *flowReader) (ok 
 // literal reports whether v may stand in a plan as a scalar.
 func literal(v *Value) bool { return v.scalar() && isText(v.text) }
 
-func readArgs(v *Value) ([]NamedArg, bool) {
+// readNamed reads an object of things by name.
+func readNamed[T, Named any](v *Value, read func(*Value) (T, bool), named func(string, T) Named) ([]Named, bool) {
 	if v.kind != ObjectValue {
 		return nil, false
 	}
-	args := make([]NamedArg, len(v.keys))
+	all := make([]Named, len(v.keys))
 	for i, name := range v.keys {
-		arg, ok := readArg(&v.list[i], maxListDepth)
+		one, ok := read(&v.list[i])
 		if !ok || !isName(name) {
 			return nil, false
 		}
-		args[i] = NamedArg{name, arg}
+		all[i] = named(name, one)
 	}
-	return args, true
+	return all, true
+}
+
+func readArgs(v *Value) ([]NamedArg, bool) {
+	read := func(v *Value) (Arg, bool) { return readArg(v, maxListDepth) }
+	return readNamed(v, read, func(name string, a Arg) NamedArg { return NamedArg{name, a} })
+}
+
+func readInputs(v *Value) ([]NamedRef, bool) {
+	return readNamed(v, readRef, func(name string, r Ref) NamedRef { return NamedRef{name, r} })
 }
 
 func readArg(v *Value, depth int) (Arg, bool) {
@@ -286,19 +296,4 @@ func readGrant(v *Value) ([]Capability, bool) {
 		}
 	}
 	return grant, true
-}
-
-func readInputs(v *Value) ([]NamedRef, bool) {
-	if v.kind != ObjectValue {
-		return nil, false
-	}
-	inputs := make([]NamedRef, len(v.keys))
-	for i, name := range v.keys {
-		ref, ok := readRef(&v.list[i])
-		if !ok || !isName(name) {
-			return nil, false
-		}
-		inputs[i] = NamedRef{name, ref}
-	}
-	return inputs, true
 }

@@ -81,12 +81,7 @@ func (s *State) Releases(c *Change) []Release {
 
 // judged is the record of a verdict about a step; nil if there is none.
 func (c *Change) judged(step string) *StepRecord {
-	for i := range c.Steps {
-		if s := &c.Steps[i]; s.Path == step && s.Judged != nil && !s.Early {
-			return s
-		}
-	}
-	return nil
+	return find(c.Steps, func(s *StepRecord) bool { return s.Path == step && s.Judged != nil && !s.Early })
 }
 
 // Waiting returns what the run waits for that has this id, if one does: sent again it

@@ -93,9 +93,14 @@ func (t *Type) settled() *Type {
 
 // field returns a property of an object, or nil.
 func (t *Type) field(name string) *TypeField {
-	for i := range t.Fields {
-		if t.Fields[i].Name == name {
-			return &t.Fields[i]
+	return find(t.Fields, func(f *TypeField) bool { return f.Name == name })
+}
+
+// find returns the first of a list that is it, or nil.
+func find[T any](list []T, is func(*T) bool) *T {
+	for i := range list {
+		if is(&list[i]) {
+			return &list[i]
 		}
 	}
 	return nil
