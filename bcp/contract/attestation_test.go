@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +132,18 @@ func TestJudgeAttestation(t *testing.T) {
 	demand := func(name string, level contract.Level) both {
 		return judge(func(e *contract.Examination) { e.Requirement.Demands = []contract.Demand{{Name: name, Level: level}} })
 	}
+	write := func(change func(a *attested)) both {
+		return func(a *attested, _ *contract.Examination) { change(a) }
+	}
+	keys := func(n int) both { return set(predicate, "keys", strings.Split(strings.Repeat("U,", n-1)+"U", ",")) }
+	signedBy := func(keys ...ed25519.PrivateKey) both { return write(func(a *attested) { a.sign = keys }) }
+	// edited has the agent keep another contract of a role, which the examiner has.
+	edited := func(role string, change func(m map[string]any)) both {
+		return func(a *attested, e *contract.Examination) {
+			b := edit(t, role+"-v1", change)
+			a.role(role)["contract_ref"], e.Contracts = "sha256:"+sha(b), append(e.Contracts, b)
+		}
+	}
 	org2 := bcp.Trust{Organisation: "org2.example", Key: public(otherKey)}
 	for _, c := range []struct {
 		name   string
@@ -138,52 +151,36 @@ func TestJudgeAttestation(t *testing.T) {
 		want   contract.VerdictCode
 	}{
 		{"all is right", func(*attested, *contract.Examination) {}, ""},
-		{"two signatures, one by a stranger", func(a *attested, _ *contract.Examination) { a.sign = []ed25519.PrivateKey{otherKey, signingKey} }, ""},
+		{"two signatures, one by a stranger", signedBy(otherKey, signingKey), ""},
 		{"more evidence", set(evidence, "weather", fields{"fine": true}), ""},
 		{"a key that rotates", judge(func(e *contract.Examination) {
 			e.Trust = append([]bcp.Trust{{Organisation: "org1.example", Key: public(otherKey)}}, e.Trust...)
 		}), ""},
 
-		{"another type of payload", func(a *attested, _ *contract.Examination) { a.payloadType = "application/json" }, contract.MalformedAttestation},
-		{"no statement", func(a *attested, _ *contract.Examination) { a.payload = []byte(`{}`) }, contract.MalformedAttestation},
-		{"another statement", func(a *attested, _ *contract.Examination) { a.statement["_type"] = "https://in-toto.io/Statement/v0.1" }, contract.MalformedAttestation},
-		{"another predicate", func(a *attested, _ *contract.Examination) {
-			a.statement["predicateType"] = "https://slsa.dev/provenance/v1"
-		}, contract.MalformedAttestation},
-		{"two subjects", func(a *attested, _ *contract.Examination) {
-			a.statement["subject"] = []any{a.subject(), a.subject()}
-		}, contract.MalformedAttestation},
+		{"another type of payload", write(func(a *attested) { a.payloadType = "application/json" }), contract.MalformedAttestation},
+		{"no statement", write(func(a *attested) { a.payload = []byte(`{}`) }), contract.MalformedAttestation},
+		{"another statement", write(func(a *attested) { a.statement["_type"] = "https://in-toto.io/Statement/v0.1" }), contract.MalformedAttestation},
+		{"another predicate", write(func(a *attested) { a.statement["predicateType"] = "https://slsa.dev/provenance/v1" }), contract.MalformedAttestation},
+		{"two subjects", write(func(a *attested) { a.statement["subject"] = []any{a.subject(), a.subject()} }), contract.MalformedAttestation},
 		{"an unknown key", set(predicate, "note", "x"), contract.MalformedAttestation},
-		{"no serial", func(a *attested, _ *contract.Examination) { delete(a.predicate, "serial") }, contract.MalformedAttestation},
+		{"no serial", write(func(a *attested) { delete(a.predicate, "serial") }), contract.MalformedAttestation},
 		{"a moment with a zone", set(predicate, "issued", "2026-03-01T01:00:00+01:00"), contract.MalformedAttestation},
 		{"an agent without an organisation", set(declaration, "agent:id", "agent-a"), contract.MalformedAttestation},
-		{"no planner", func(a *attested, _ *contract.Examination) { delete(roles(a), "planner") }, contract.MalformedAttestation},
+		{"no planner", write(func(a *attested) { delete(roles(a), "planner") }), contract.MalformedAttestation},
 		{"no model family", set(part("processor"), "model_family", ""), contract.MalformedAttestation},
-		{"no type", func(a *attested, _ *contract.Examination) { delete(a.role("orchestrator"), "type") }, contract.MalformedAttestation},
-		{"65 keys", func(a *attested, _ *contract.Examination) {
-			a.predicate["keys"] = strings.Split(strings.Repeat("U,", 64)+"U", ",")
-		}, contract.MalformedAttestation},
-		{"64 keys", func(a *attested, _ *contract.Examination) {
-			a.predicate["keys"] = strings.Split(strings.Repeat("U,", 63)+"U", ",")
-		}, ""},
-		{"nine signatures", func(a *attested, _ *contract.Examination) {
-			for len(a.sign) < 9 {
-				a.sign = append(a.sign, signingKey)
-			}
-		}, contract.MalformedAttestation},
-		{"eight signatures", func(a *attested, _ *contract.Examination) {
-			for len(a.sign) < 8 {
-				a.sign = append(a.sign, signingKey)
-			}
-		}, ""},
+		{"no type", write(func(a *attested) { delete(a.role("orchestrator"), "type") }), contract.MalformedAttestation},
+		{"65 keys", keys(65), contract.MalformedAttestation},
+		{"64 keys", keys(64), ""},
+		{"nine signatures", signedBy(slices.Repeat([]ed25519.PrivateKey{signingKey}, 9)...), contract.MalformedAttestation},
+		{"eight signatures", signedBy(slices.Repeat([]ed25519.PrivateKey{signingKey}, 8)...), ""},
 
 		{"nobody is trusted", judge(func(e *contract.Examination) { e.Trust = nil }), contract.UnknownOrganisation},
 		{"another organisation is trusted", judge(func(e *contract.Examination) { e.Trust[0].Organisation = "org2.example" }), contract.UnknownOrganisation},
 		{"trust has ended", judge(func(e *contract.Examination) { e.Trust[0].Until = e.Now }), contract.UnknownOrganisation},
 		{"trust ends in a moment", judge(func(e *contract.Examination) { e.Trust[0].Until = e.Now.Add(1) }), ""},
 
-		{"no signature", func(a *attested, _ *contract.Examination) { a.sign = nil }, contract.BadSignature},
-		{"a stranger's signature", func(a *attested, _ *contract.Examination) { a.sign = []ed25519.PrivateKey{otherKey} }, contract.BadSignature},
+		{"no signature", signedBy(), contract.BadSignature},
+		{"a stranger's signature", signedBy(otherKey), contract.BadSignature},
 		{"another trusted organisation's signature", func(a *attested, e *contract.Examination) {
 			a.sign, e.Trust = []ed25519.PrivateKey{otherKey}, append(e.Trust, org2)
 		}, contract.BadSignature},
@@ -209,7 +206,7 @@ func TestJudgeAttestation(t *testing.T) {
 		{"a revoked key, and nobody says which speaks", judge(func(e *contract.Examination) { e.Revocations.Keys = []string{"UOTHER"} }), contract.Revoked},
 
 		{"another agent", judge(func(e *contract.Examination) { e.Agent = "agent-b@org1.example" }), contract.WrongAgent},
-		{"another subject", func(a *attested, _ *contract.Examination) { a.subject()["name"] = "agent-b@org1.example" }, contract.WrongAgent},
+		{"another subject", write(func(a *attested) { a.subject()["name"] = "agent-b@org1.example" }), contract.WrongAgent},
 		{"another declaration", func(a *attested, _ *contract.Examination) {
 			a.keepDigest = true
 			a.subject()["digest"] = fields{"sha256": strings.Repeat("0", 63) + "1"}
@@ -224,57 +221,36 @@ func TestJudgeAttestation(t *testing.T) {
 
 		{"a URL without a digest", set(part("planner"), "contract_ref", "https://org1.example/contracts/planner-v2"), contract.ContractMissing},
 		{"the orchestrator's URL without a digest", set(part("orchestrator"), "contract_ref", "https://org1.example/o"), contract.ContractMissing},
-		{"a digest in upper case", func(a *attested, _ *contract.Examination) {
-			a.role("planner")["contract_ref"] = "sha256:" + strings.ToUpper(sha(builtin(t, "planner-v1")))
-		}, contract.ContractMissing},
+		{"a digest in upper case", set(part("planner"), "contract_ref", "sha256:"+strings.ToUpper(sha(builtin(t, "planner-v1")))), contract.ContractMissing},
 		{"a contract that nobody has", set(part("planner"), "contract_ref", "sha256:"+strings.Repeat("0", 64)), contract.ContractMissing},
 		{"an orchestrator's contract that nobody asks for", set(part("orchestrator"), "contract_ref", "sha256:"+strings.Repeat("0", 64)), ""},
 		{"an orchestrator's contract that is asked for", func(a *attested, e *contract.Examination) {
 			a.role("orchestrator")["contract_ref"] = "sha256:" + strings.Repeat("0", 64)
 			e.Requirement.Demands = []contract.Demand{{Name: "gated", Level: contract.Monitored}}
 		}, contract.ContractMissing},
-		{"the other role's contract", func(a *attested, _ *contract.Examination) {
-			a.role("planner")["contract_ref"] = "sha256:" + sha(builtin(t, "processor-v1"))
-		}, contract.ContractMissing},
-		{"a contract with a defect", func(a *attested, e *contract.Examination) {
-			b := edit(t, "planner-v1", func(m map[string]any) { m["contract:version"] = "2.0" })
-			a.role("planner")["contract_ref"], e.Contracts = "sha256:"+sha(b), append(e.Contracts, b)
-		}, contract.ContractMissing},
+		{"the other role's contract", set(part("planner"), "contract_ref", "sha256:"+sha(builtin(t, "processor-v1"))), contract.ContractMissing},
+		{"a contract with a defect", edited("planner", func(m map[string]any) { m["contract:version"] = "2.0" }), contract.ContractMissing},
 
-		{"a weaker level", func(a *attested, e *contract.Examination) {
-			b := edit(t, "planner-v1", func(m map[string]any) {
-				m["contract:invariants"].([]any)[1].(map[string]any)["enforcement"] = "runtime_monitored"
-			})
-			a.role("planner")["contract_ref"], e.Contracts = "sha256:"+sha(b), append(e.Contracts, b)
-		}, contract.ContractWeak},
-		{"a stronger level", func(a *attested, e *contract.Examination) {
-			b := edit(t, "planner-v1", func(m map[string]any) { first(m)["enforcement"] = "architectural" })
-			a.role("planner")["contract_ref"], e.Contracts = "sha256:"+sha(b), append(e.Contracts, b)
-		}, ""},
-		{"an invariant less", func(a *attested, e *contract.Examination) {
-			b := edit(t, "planner-v1", func(m map[string]any) { m["contract:invariants"] = m["contract:invariants"].([]any)[:2] })
-			a.role("planner")["contract_ref"], e.Contracts = "sha256:"+sha(b), append(e.Contracts, b)
-		}, contract.ContractWeak},
-		{"an invariant without a predicate", func(a *attested, e *contract.Examination) {
-			b := edit(t, "planner-v1", func(m map[string]any) { first(m)["formal"] = "planner is nice" })
-			a.role("planner")["contract_ref"], e.Contracts = "sha256:"+sha(b), append(e.Contracts, b)
-		}, contract.ContractWeak},
+		{"a weaker level", edited("planner", func(m map[string]any) {
+			m["contract:invariants"].([]any)[1].(map[string]any)["enforcement"] = "runtime_monitored"
+		}), contract.ContractWeak},
+		{"a stronger level", edited("planner", func(m map[string]any) { first(m)["enforcement"] = "architectural" }), ""},
+		{"an invariant less", edited("planner", func(m map[string]any) { m["contract:invariants"] = m["contract:invariants"].([]any)[:2] }), contract.ContractWeak},
+		{"an invariant without a predicate", edited("planner", func(m map[string]any) { first(m)["formal"] = "planner is nice" }), contract.ContractWeak},
 		{"a promise for another role", func(a *attested, e *contract.Examination) {
-			b := edit(t, "planner-v1", func(m map[string]any) {
+			e.Requirement.Demands = []contract.Demand{{Name: "has_none", Level: contract.Architectural}}
+			edited("planner", func(m map[string]any) {
 				first(m)["formal"], first(m)["predicate"] = "x", fields{"name": "has_none", "args": []any{"processor", "tools"}}
 				first(m)["enforcement"] = "architectural"
-			})
-			a.role("planner")["contract_ref"], e.Contracts = "sha256:"+sha(b), append(e.Contracts, b)
-			e.Requirement.Demands = []contract.Demand{{Name: "has_none", Args: nil, Level: contract.Architectural}}
-			p := edit(t, "processor-v1", func(m map[string]any) { m["contract:invariants"] = m["contract:invariants"].([]any)[1:] })
-			a.role("processor")["contract_ref"], e.Contracts = "sha256:"+sha(p), append(e.Contracts, p)
+			})(a, e)
+			edited("processor", func(m map[string]any) { m["contract:invariants"] = m["contract:invariants"].([]any)[1:] })(a, e)
 		}, contract.ContractWeak},
 		{"a level that none declares", demand("conforms", contract.Architectural), contract.ContractWeak},
 		{"a level that one declares", demand("conforms", contract.Parser), ""},
 		{"a predicate that is none", demand("is_safe", contract.Monitored), contract.ContractWeak},
 
 		{"no proof", set(evidence, "permission_proof", fields{"claims": 0, "holes": 0, "jwts": "aa"}), contract.EvidenceMissing},
-		{"no evidence", func(a *attested, _ *contract.Examination) { delete(a.predicate, "evidence") }, contract.EvidenceMissing},
+		{"no evidence", write(func(a *attested) { delete(a.predicate, "evidence") }), contract.EvidenceMissing},
 		{"evidence without a proof", set(evidence, "permission_proof", nil), contract.MalformedAttestation},
 		{"evidence of another kind", set(predicate, "evidence", fields{"build": "test"}), contract.EvidenceMissing},
 		{"a proof with a hole", set(evidence, "permission_proof", fields{"claims": 8, "holes": 1, "jwts": "aa"}), contract.EvidenceMissing},

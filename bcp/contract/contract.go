@@ -70,13 +70,11 @@ func Parse(b []byte) (Contract, []Defect) {
 	}
 	r := reader{contract: Contract{Digest: sha256.Sum256(b)}}
 	r.keys(o, contractKeys, "")
-	if version, ok := r.text(o[keyVersion], keyVersion, maxLabel); ok && version != Version {
-		r.add(UnknownVersion, keyVersion)
-	}
+	version, ok := r.text(o[keyVersion], keyVersion, maxLabel)
+	r.addIf(ok && version != Version, UnknownVersion, keyVersion)
 	role, ok := r.text(o[keyRole], keyRole, maxLabel)
-	if r.contract.Role = Role(role); ok && !r.contract.Role.hasContract() {
-		r.add(UnknownRole, keyRole)
-	}
+	r.contract.Role = Role(role)
+	r.addIf(ok && !r.contract.Role.hasContract(), UnknownRole, keyRole)
 	r.invariants(o[keyInvariants])
 	r.contract.Capabilities = r.words(o[keyCapabilities], keyCapabilities, nil)
 	r.contract.Prohibited = r.words(o[keyProhibited], keyProhibited, r.contract.Capabilities)
@@ -93,9 +91,13 @@ type reader struct {
 	defects  []Defect
 }
 
-func (r *reader) add(code DefectCode, where string) {
-	r.defects = append(r.defects, Defect{Code: code, Where: where})
+func (r *reader) addIf(wrong bool, code DefectCode, where string) {
+	if wrong {
+		r.defects = append(r.defects, Defect{Code: code, Where: where})
+	}
 }
+
+func (r *reader) add(code DefectCode, where string) { r.addIf(true, code, where) }
 
 // keys notes the keys that are missing and unknown. An unknown key is somebody
 // else's text, and is not repeated.
@@ -132,12 +134,8 @@ func (r *reader) invariants(v jsontext.Value) {
 		}
 		r.keys(o, invariantKeys, where)
 		invariant := r.invariant(o, where)
-		if id := invariant.ID; id != "" {
-			if seen[id] {
-				r.add(DuplicateID, join(where, "id"))
-			}
-			seen[id] = true
-		}
+		r.addIf(invariant.ID != "" && seen[invariant.ID], DuplicateID, join(where, "id"))
+		seen[invariant.ID] = true
 		r.contract.Invariants = append(r.contract.Invariants, invariant)
 	}
 }
@@ -154,9 +152,8 @@ func (r *reader) invariant(o map[string]jsontext.Value, where string) Invariant 
 	i.Formal, _ = r.text(o["formal"], join(where, "formal"), maxText)
 	word, ok := r.text(o["enforcement"], join(where, "enforcement"), maxLabel)
 	if i.Enforcement = word; ok {
-		if i.Level, ok = enforcements[word]; !ok {
-			r.add(UnknownEnforcement, join(where, "enforcement"))
-		}
+		i.Level, ok = enforcements[word]
+		r.addIf(!ok, UnknownEnforcement, join(where, "enforcement"))
 	}
 	i.Predicate = formals[normaliseFormula(i.Formal)]
 	if stated := o["predicate"]; stated != nil {

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -67,17 +68,17 @@ type roleDocument struct {
 	Declaration jsontext.Value `json:"declaration"`
 	Evidence    jsontext.Value `json:"evidence,omitzero"`
 	Keys        []string       `json:"keys"`
-	Issued      string         `json:"issued"`
-	Expires     string         `json:"expires"`
+	Issued      time.Time      `json:"issued"`
+	Expires     time.Time      `json:"expires"`
 	Serial      string         `json:"serial"`
 }
 
 type revocationsDocument struct {
-	Number  int64    `json:"number"`
-	Issued  string   `json:"issued"`
-	Next    string   `json:"next"`
-	Serials []string `json:"serials"`
-	Keys    []string `json:"keys"`
+	Number  int64     `json:"number"`
+	Issued  time.Time `json:"issued"`
+	Next    time.Time `json:"next"`
+	Serials []string  `json:"serials"`
+	Keys    []string  `json:"keys"`
 }
 
 type requirementDocument struct {
@@ -100,7 +101,7 @@ type demandDocument struct {
 // decode reads a document by the rules of PROTOCOL P2.2, which has no key of others. What
 // is missing stays as it was.
 func decode(b []byte, document any) bool {
-	return wire.Check(b) == nil && json.Unmarshal(b, document, json.RejectUnknownMembers(true)) == nil
+	return wire.Check(b) == nil && json.Unmarshal(b, document, json.RejectUnknownMembers(true), moments) == nil
 }
 
 // keys are the keys of a closed object.
@@ -139,10 +140,18 @@ func isList(list []string, most int) bool {
 	return list != nil && len(list) <= most && areLabels(list...)
 }
 
-// parseMoment reads a moment in its one spelling: RFC 3339 in whole seconds, UTC.
-func parseMoment(text string) (time.Time, bool) {
-	t, err := time.Parse(time.RFC3339, text)
-	return t, err == nil && moment(t) == text
-}
+// moments have one spelling: RFC 3339 in whole seconds, UTC.
+var moments = json.JoinOptions(
+	json.WithUnmarshalers(json.UnmarshalFunc(func(b []byte, t *time.Time) (err error) {
+		text, err := jsontext.AppendUnquote(nil, b)
+		if err == nil {
+			*t, err = time.Parse(time.RFC3339, string(text))
+		}
+		if err == nil && moment(*t) != string(text) {
+			err = errors.New("another spelling of a moment")
+		}
+		return err
+	})),
+	json.WithMarshalers(json.MarshalFunc(func(t time.Time) ([]byte, error) { return []byte(`"` + moment(t) + `"`), nil })))
 
 func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -89,10 +89,7 @@ func (m *Message) whole(o map[string]jsontext.Value) bool {
 			return false
 		}
 	}
-	// A moment and a signature have one spelling.
-	if until := o["until"]; until != nil && !isText(until, moment(m.Until)) {
-		return false
-	}
+	// A signature has one spelling.
 	if m.Proof != nil && (!isText(members(o["proof"])["signature"], base64.StdEncoding.EncodeToString(m.Proof.Signature)) || len(m.Proof.Signature) == 0 || !areLabels(m.Proof.Key)) {
 		return false
 	}

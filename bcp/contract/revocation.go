@@ -20,19 +20,12 @@ type Revocations struct {
 
 // ParseRevocations reads a list without its envelope, strictly.
 func ParseRevocations(b []byte) (Revocations, bool) {
-	if len(b) > MaxEnvelope {
-		return Revocations{}, false
-	}
 	doc := revocationsDocument{Number: -1}
-	if !decode(b, &doc) {
+	if len(b) > MaxEnvelope || !decode(b, &doc) || doc.Issued.IsZero() || doc.Next.IsZero() || doc.Number < 0 ||
+		!isList(doc.Serials, maxRevoked) || !isList(doc.Keys, maxRevoked) {
 		return Revocations{}, false
 	}
-	issued, ok1 := parseMoment(doc.Issued)
-	next, ok2 := parseMoment(doc.Next)
-	if !ok1 || !ok2 || doc.Number < 0 || !isList(doc.Serials, maxRevoked) || !isList(doc.Keys, maxRevoked) {
-		return Revocations{}, false
-	}
-	return Revocations{doc.Number, issued, next, doc.Serials, doc.Keys}, true
+	return Revocations(doc), true
 }
 
 // OpenRevocations reads a signed list of an organisation: a statement about the

@@ -78,13 +78,10 @@ func (s *Statement) readPredicate(b []byte) bool {
 	if !decode(b, &doc) || !s.readEvidence(doc.Evidence) {
 		return false
 	}
-	var ok [3]bool
-	s.Declaration, ok[0] = readDeclaration(doc.Declaration)
-	s.DeclarationDigest = sha256.Sum256(doc.Declaration)
-	s.Issued, ok[1] = parseMoment(doc.Issued)
-	s.Expires, ok[2] = parseMoment(doc.Expires)
-	s.Keys, s.Serial = doc.Keys, doc.Serial
-	return ok == [3]bool{true, true, true} && isList(doc.Keys, maxKeys) && areLabels(doc.Serial)
+	var ok bool
+	s.Declaration, ok = readDeclaration(doc.Declaration)
+	s.DeclarationDigest, s.Issued, s.Expires, s.Keys, s.Serial = sha256.Sum256(doc.Declaration), doc.Issued, doc.Expires, doc.Keys, doc.Serial
+	return ok && !s.Issued.IsZero() && !s.Expires.IsZero() && isList(doc.Keys, maxKeys) && areLabels(doc.Serial)
 }
 
 func (s *Statement) readEvidence(b []byte) bool {

@@ -60,7 +60,7 @@ func WriteStatement(s *Statement, evidence AttestedEvidence) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	predicate, err := json.Marshal(roleDocument{declaration, stated, append([]string{}, s.Keys...), moment(s.Issued), moment(s.Expires), s.Serial})
+	predicate, err := json.Marshal(roleDocument{declaration, stated, s.Keys, s.Issued, s.Expires, s.Serial}, moments)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func WriteStatement(s *Statement, evidence AttestedEvidence) ([]byte, error) {
 
 // WriteRevocations returns the payload of an organisation's list.
 func WriteRevocations(organisation string, r *Revocations) ([]byte, error) {
-	list, err := json.Marshal(revocationsDocument{r.Number, moment(r.Issued), moment(r.Next), append([]string{}, r.Serials...), append([]string{}, r.Keys...)})
+	list, err := json.Marshal(revocationsDocument(*r), moments)
 	if err != nil {
 		return nil, err
 	}
