@@ -32,18 +32,9 @@ func playRole(line []byte) (any, error) {
 		return nil, err
 	}
 	var result map[string]any
-	switch c.Kind {
-	case "contract":
-		result, err = c.playContract()
-	case "matrix":
-		result, err = c.playMatrix()
-	case "edge":
-		result, err = c.playEdge()
-	case "error":
-		result, err = c.playError()
-	case "attest":
-		result, err = c.playAttest()
-	default:
+	if play := rolePlays[c.Kind]; play != nil {
+		result, err = play(c.Input)
+	} else {
 		err = errors.New("kind: expected contract, matrix, edge, error or attest")
 	}
 	if err != nil {
@@ -58,14 +49,29 @@ func playRole(line []byte) (any, error) {
 	return result, nil
 }
 
-func (c *roleCase) playContract() (map[string]any, error) {
-	var in struct {
-		Contract jsontext.Value `json:"contract"`
-		Facts    jsontext.Value `json:"facts"`
+// rolePlays judge the inputs of each kind of case.
+var rolePlays = map[string]func(input jsontext.Value) (map[string]any, error){
+	"contract": judged(contractInput{}, playContract), "matrix": judged(matrixInput{}, playMatrix), "edge": judged(edgeInput{}, playEdge),
+	"error": judged(roleFailure{Attempt: 1, Step: "s1"}, playError), "attest": judged(attestInput{}, playAttest),
+}
+
+// judged reads an input over what it is without keys. Keys that a kind does not have are left out.
+func judged[In any](without In, play func(In) (map[string]any, error)) func(jsontext.Value) (map[string]any, error) {
+	return func(input jsontext.Value) (map[string]any, error) {
+		in := without
+		if err := json.Unmarshal(input, &in, jsontext.AllowDuplicateNames(true)); err != nil {
+			return nil, errors.New("input: a value has the wrong type; docs/contracts.md shows each kind")
+		}
+		return play(in)
 	}
-	if err := c.read(&in); err != nil {
-		return nil, err
-	}
+}
+
+type contractInput struct {
+	Contract jsontext.Value `json:"contract"`
+	Facts    jsontext.Value `json:"facts"`
+}
+
+func playContract(in contractInput) (map[string]any, error) {
 	parsed, defects := contract.Parse(document(in.Contract))
 	result := map[string]any{"ok": len(defects) == 0, "codes": contract.Codes(defects)}
 	if len(defects) > 0 {
@@ -84,14 +90,12 @@ func (c *roleCase) playContract() (map[string]any, error) {
 	return result, nil
 }
 
-func (c *roleCase) playMatrix() (map[string]any, error) {
-	var in struct {
-		Role   string          `json:"role"`
-		Column contract.Column `json:"column"`
-	}
-	if err := c.read(&in); err != nil {
-		return nil, err
-	}
+type matrixInput struct {
+	Role   string          `json:"role"`
+	Column contract.Column `json:"column"`
+}
+
+func playMatrix(in matrixInput) (map[string]any, error) {
 	role, known := contract.ParseRole(in.Role)
 	if !known {
 		return nil, errors.New("input.role: expected planner, processor, orchestrator, user or tool")
@@ -103,14 +107,12 @@ func (c *roleCase) playMatrix() (map[string]any, error) {
 	return map[string]any{"sees": cell.Sees, "how": cell.How}, nil
 }
 
-func (c *roleCase) playEdge() (map[string]any, error) {
-	var in struct {
-		From string `json:"from"`
-		To   string `json:"to"`
-	}
-	if err := c.read(&in); err != nil {
-		return nil, err
-	}
+type edgeInput struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+func playEdge(in edgeInput) (map[string]any, error) {
 	from, ok1 := contract.ParseRole(in.From)
 	to, ok2 := contract.ParseRole(in.To)
 	if !ok1 || !ok2 {
@@ -120,11 +122,7 @@ func (c *roleCase) playEdge() (map[string]any, error) {
 	return map[string]any{"exists": by != contract.NoPassage, "by": by}, nil
 }
 
-func (c *roleCase) playAttest() (map[string]any, error) {
-	var in attestInput
-	if err := c.read(&in); err != nil {
-		return nil, err
-	}
+func playAttest(in attestInput) (map[string]any, error) {
 	e, err := in.examination()
 	if err != nil {
 		return nil, err
@@ -168,11 +166,7 @@ const maxAttempt = 1000
 
 // playError has a kernel meet the failure, and returns what its planner is told with
 // the next request; nothing if the run ends by it.
-func (c *roleCase) playError() (map[string]any, error) {
-	in := roleFailure{Attempt: 1, Step: "s1"}
-	if err := c.read(&in); err != nil {
-		return nil, err
-	}
+func playError(in roleFailure) (map[string]any, error) {
 	if in.Attempt < 1 || in.Attempt > maxAttempt {
 		return nil, errors.New("input.attempt: expected 1 to 1000")
 	}
@@ -265,14 +259,6 @@ func parseRoleCase(line []byte) (roleCase, error) {
 		return c, errors.New("expected an object with id, kind, input and perhaps expect, as docs/contracts.md says")
 	}
 	return c, nil
-}
-
-// read reads the input of a case. Keys that a kind does not have are left out.
-func (c *roleCase) read(into any) error {
-	if err := json.Unmarshal(c.Input, into, jsontext.AllowDuplicateNames(true)); err != nil {
-		return errors.New("input: a value has the wrong type; docs/contracts.md shows each kind")
-	}
-	return nil
 }
 
 // document returns the bytes of a document that is in a case as JSON, or as a
