@@ -181,7 +181,7 @@ func TestHelpListsCommands(t *testing.T) {
 
 func TestBadCommandLines(t *testing.T) {
 	t.Parallel()
-	clitest.Root(rootCommand).CheckBadCommandLines(t, "validate", "restore", "role attest", "role contracts")
+	clitest.Root(rootCommand).CheckBadCommandLines(t, "validate", "restore", "role attest")
 }
 
 func checkTalk(t testing.TB, stderr string) {

@@ -105,7 +105,7 @@ func RoleCommand(p *cli.Program) *cobra.Command {
 	}
 	where.AddTo(cmd)
 	return cli.Noun(cmd, nil,
-		reportCommand(p), attestCommand(p), showCommand(p), contractsCommand(p), verifyCommand(p), simulate.RoleSimulateCommand(p))
+		reportCommand(p), attestCommand(p), showCommand(p), verifyCommand(p), simulate.RoleSimulateCommand(p))
 }
 
 func reportCommand(p *cli.Program) *cobra.Command {
