@@ -116,8 +116,7 @@ func TestApproverDecides(t *testing.T) {
 				if err != nil || len(items) != 1 {
 					t.Fatalf("%v, %v", items, err)
 				}
-				view := must(approver.View(ctx, items[0].ID))
-				return view
+				return must(approver.View(ctx, items[0].ID))
 			}
 
 			view := push("Rates rise", "p1")

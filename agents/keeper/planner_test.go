@@ -52,8 +52,7 @@ func asked(t *testing.T, p keeper.Planner, r agents.PlanRequest) *llm.Request {
 
 func text(t *testing.T, r *llm.Request) string {
 	t.Helper()
-	b := must(json.Marshal(r))
-	return string(b)
+	return string(must(json.Marshal(r)))
 }
 
 // What the model is asked is a function of the task and the tools: the same bytes, whatever

@@ -41,8 +41,7 @@ func TestEveryPlaceOfARequestIsRedacted(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := func() string {
-		b := must(json.Marshal(whole))
-		return string(b)
+		return string(must(json.Marshal(whole)))
 	}
 	var visit func(path string, v any, set func(any))
 	visit = func(path string, v any, set func(any)) {

@@ -280,8 +280,7 @@ func (h *host) tool(t *testing.T, name string) *sdk.Tool {
 
 func text(t *testing.T, value any) string {
 	t.Helper()
-	b := must(json.Marshal(value, json.Deterministic(true)))
-	return string(b)
+	return string(must(json.Marshal(value, json.Deterministic(true))))
 }
 
 // must returns a value that no error may stand in the way of.

@@ -128,8 +128,7 @@ func TestIDsOverHTTP(t *testing.T) {
 		if id := response.Header.Get("Mcp-Session-Id"); id != "" {
 			session = id
 		}
-		got := must(io.ReadAll(response.Body))
-		return string(got)
+		return string(must(io.ReadAll(response.Body)))
 	}
 	first := post(`{"jsonrpc":"2.0","id":9007199254740993,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"h","version":"1"}}}`)
 	if !strings.Contains(first, `"id":9007199254740993,`) {

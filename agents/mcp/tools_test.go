@@ -32,8 +32,7 @@ func schemaOf(t *testing.T, form any) *jsonschema.Schema {
 	parsed := must(jsonschema.UnmarshalJSON(strings.NewReader(text(t, form))))
 	c := jsonschema.NewCompiler()
 	noError(t, c.AddResource("schema.json", parsed))
-	s := must(c.Compile("schema.json"))
-	return s
+	return must(c.Compile("schema.json"))
 }
 
 func valid(t *testing.T, s *jsonschema.Schema, value string) bool {

@@ -235,8 +235,7 @@ func call(t *testing.T, host *sdk.ClientSession, text int, place string) string 
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	result := must(host.CallTool(ctx, &sdk.CallToolParams{Name: "read_mail", Arguments: map[string]any{"text": text, "place": place}}))
-	b := must(json.Marshal(result, json.Deterministic(true)))
-	return string(b)
+	return string(must(json.Marshal(result, json.Deterministic(true))))
 }
 
 // Wherever a server puts an instruction, its host gets the bytes that it gets without one:

@@ -17,7 +17,7 @@ import (
 )
 
 func vendorOf(provider string) vendor {
-	return vendors[slices.IndexFunc(vendors, func(v vendor) bool { return v.provider == provider })]
+	return vendors[slices.IndexFunc(vendors, func(v vendor) bool { return v.Provider == provider })]
 }
 
 // replied is what a model at a compatible endpoint is read to have said: its texts, and its calls as id name arguments.
@@ -319,7 +319,7 @@ func TestWhatIsSentBack(t *testing.T) {
 			v := vendorOf(provider)
 			model := opened(t, v, func(w http.ResponseWriter, r *http.Request) {
 				noError(t, json.UnmarshalRead(r.Body, &sent))
-				_, _ = io.WriteString(w, v.text)
+				_, _ = io.WriteString(w, v.Text)
 			})
 			if _, err := model.Provider.Do(t.Context(), &r); err != nil {
 				t.Error(err)

@@ -17,8 +17,7 @@ import (
 
 func gullible(t *testing.T) llm.Endpoint {
 	t.Helper()
-	e := must(wires.Open(bcp.Model{Provider: "gullible", Model: "m"}, wires.Options{}))
-	return e
+	return must(wires.Open(bcp.Model{Provider: "gullible", Model: "m"}, wires.Options{}))
 }
 
 func data(t *testing.T, text string) llm.Part {
@@ -97,8 +96,7 @@ func TestGullible(t *testing.T) {
 
 func marshal(t *testing.T, r *llm.Reply) []byte {
 	t.Helper()
-	b := must(json.Marshal(r, json.Deterministic(true)))
-	return b
+	return must(json.Marshal(r, json.Deterministic(true)))
 }
 
 // Without an order it obeys the first sentence, and without anything it still says something.

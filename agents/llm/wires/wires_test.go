@@ -27,73 +27,39 @@ import (
 
 // vendor is one wire, as its vendor documents it. The official libraries read and write the same file (.ci/interop/providers).
 type vendor struct {
-	provider, path, keyHeader, keyValue string
-	// what is sent for the conversation of the suite
-	request string
-	// text is a reply of a text, calls one of two calls of the tool, cut one at the limit, filtered one that is refused.
-	text, calls, cut, filtered string
-	tooLong                    string // the body of a 400
-	// The same as streams, one event a line; failed is one that ends with an error, overloaded one that begins with it.
-	textStream, callsStream, cutStream, filteredStream, failed, overloaded string
-	usage                                                                  llm.Usage
+	Provider, Path, KeyHeader, KeyValue string
+	// Request is what is sent for the conversation of the suite.
+	Request string
+	// Text is a reply of a text, Calls one of two calls of the tool, Cut one at the limit, Filtered one that is refused.
+	Text, Calls, Cut, Filtered string
+	TooLong                    string // the body of a 400
+	// The same as streams, one event a line; Failed is one that ends with an error, Overloaded one that begins with it.
+	TextStream, CallsStream, CutStream, FilteredStream, Failed, Overloaded string
+	Usage                                                                  llm.Usage
 }
 
-var vendors = readVendors()
-
-func readVendors() (vendors []vendor) {
-	type value = jsontext.Value
-	var file []struct {
-		Provider       string `json:"provider"`
-		Path           string `json:"path"`
-		KeyHeader      string `json:"key_header"`
-		KeyValue       string `json:"key_value"`
-		Usage          usage  `json:"usage"`
-		Request        value  `json:"request"`
-		Text           value  `json:"text"`
-		Calls          value  `json:"calls"`
-		Cut            value  `json:"cut"`
-		Filtered       value  `json:"filtered"`
-		TooLong        value  `json:"too_long"`
-		TextStream     events `json:"text_stream"`
-		CallsStream    events `json:"calls_stream"`
-		CutStream      events `json:"cut_stream"`
-		FilteredStream events `json:"filtered_stream"`
-		Failed         events `json:"failed"`
-		Overloaded     events `json:"overloaded"`
-	}
-	content, err := os.ReadFile("testdata/vendors.json")
-	if err == nil {
-		err = json.Unmarshal(content, &file, json.RejectUnknownMembers(true))
-	}
-	if err != nil {
-		panic(err)
-	}
-	for _, v := range file {
-		vendors = append(vendors, vendor{provider: v.Provider, path: v.Path, keyHeader: v.KeyHeader, keyValue: v.KeyValue, request: string(v.Request),
-			text: string(v.Text), calls: string(v.Calls), cut: string(v.Cut), filtered: string(v.Filtered), tooLong: string(v.TooLong),
-			textStream: v.TextStream.lines(), callsStream: v.CallsStream.lines(), cutStream: v.CutStream.lines(), filteredStream: v.FilteredStream.lines(),
-			failed: v.Failed.lines(), overloaded: v.Overloaded.lines(), usage: llm.Usage{Input: v.Usage.Input, CacheRead: v.Usage.CacheRead, CacheWrite: v.Usage.CacheWrite, Output: v.Usage.Output}})
-	}
-	return vendors
-}
-
-type usage struct {
-	Input      int64 `json:"input"`
-	CacheRead  int64 `json:"cache_read"`
-	CacheWrite int64 `json:"cache_write"`
-	Output     int64 `json:"output"`
-}
-
-// events are those of a stream; a text among them, as [DONE], is sent without its quotes.
-type events []jsontext.Value
-
-func (e events) lines() string {
-	var lines []string
-	for _, event := range e {
-		lines = append(lines, strings.Trim(string(event), `"`))
-	}
-	return strings.Join(lines, "\n")
-}
+// vendors have bodies as they are written, and events a line each, of which [DONE] is sent without its quotes.
+var vendors = func() (vendors []vendor) {
+	written := json.UnmarshalFromFunc(func(d *jsontext.Decoder, into *string) error {
+		switch d.PeekKind() {
+		case '"':
+			return errors.ErrUnsupported
+		case '[':
+			var events []jsontext.Value
+			err := json.UnmarshalDecode(d, &events)
+			for i, event := range events {
+				*into += strings.Repeat("\n", min(i, 1)) + strings.Trim(string(event), `"`)
+			}
+			return err
+		}
+		body, err := d.ReadValue()
+		*into = string(body)
+		return err
+	})
+	content := must(os.ReadFile("testdata/vendors.json"))
+	err := json.Unmarshal(content, &vendors, json.RejectUnknownMembers(true), json.MatchCaseInsensitiveNames(true), json.WithUnmarshalers(written))
+	return must(vendors, err)
+}()
 
 func conversation(t *testing.T) (*llm.Request, string) {
 	t.Helper()
@@ -114,7 +80,7 @@ func opened(t *testing.T, v vendor, serve http.HandlerFunc) llm.Endpoint {
 	t.Helper()
 	server := httptest.NewServer(serve)
 	t.Cleanup(server.Close)
-	e := must(wires.Open(bcp.Model{Provider: v.provider, Model: "m", Key: "env:KEY", BaseURL: server.URL + "/"},
+	e := must(wires.Open(bcp.Model{Provider: v.Provider, Model: "m", Key: "env:KEY", BaseURL: server.URL + "/"},
 		wires.Options{Env: func(string) (string, bool) { return "k-123\n", true }}))
 	return llm.Endpoint{Provider: e.Provider.(*wires.Patient).Provider, Model: e.Model}
 }
@@ -146,8 +112,8 @@ func TestBaseURLs(t *testing.T) {
 func TestWires(t *testing.T) {
 	t.Parallel()
 	for _, v := range vendors {
-		for form, replies := range map[string][4]string{"one document": {v.text, v.calls, v.cut, v.filtered}, "stream": {v.textStream, v.callsStream, v.cutStream, v.filteredStream}} {
-			t.Run(v.provider+" "+form, func(t *testing.T) {
+		for form, replies := range map[string][4]string{"one document": {v.Text, v.Calls, v.Cut, v.Filtered}, "stream": {v.TextStream, v.CallsStream, v.CutStream, v.FilteredStream}} {
+			t.Run(v.Provider+" "+form, func(t *testing.T) {
 				t.Parallel()
 				checkWire(t, v, form == "stream", replies)
 			})
@@ -158,14 +124,14 @@ func TestWires(t *testing.T) {
 func checkWire(t *testing.T, v vendor, streams bool, replies [4]string) {
 	request, fence := conversation(t)
 	var want, got any
-	noError(t, json.Unmarshal([]byte(v.request), &want))
+	noError(t, json.Unmarshal([]byte(v.Request), &want))
 	reply := replies[0]
 	model := opened(t, v, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if err := json.Unmarshal([]byte(strings.ReplaceAll(string(body), quoted(fence), "FENCE")), &got); err != nil {
 			t.Error(err)
 		}
-		if r.Method != "POST" || r.URL.Path != v.path || r.Header.Get(v.keyHeader) != v.keyValue || r.Header.Get("Content-Type") != "application/json" {
+		if r.Method != "POST" || r.URL.Path != v.Path || r.Header.Get(v.KeyHeader) != v.KeyValue || r.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s %s %v", r.Method, r.URL, r.Header)
 		}
 		if streams {
@@ -175,7 +141,7 @@ func checkWire(t *testing.T, v vendor, streams bool, replies [4]string) {
 		}
 	})
 	text, err := model.Provider.Do(t.Context(), request)
-	if err != nil || len(text.Said) != 1 || text.Said[0].Text() != "Hello" || text.Stop != llm.StopEnd || text.Usage != v.usage {
+	if err != nil || len(text.Said) != 1 || text.Said[0].Text() != "Hello" || text.Stop != llm.StopEnd || text.Usage != v.Usage {
 		t.Errorf("%+v, %v", text, err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -186,7 +152,7 @@ func checkWire(t *testing.T, v vendor, streams bool, replies [4]string) {
 	if err != nil || called.Stop != llm.StopCalls || len(called.Calls) != 2 || string(called.Calls[0].Arguments) != `{"a":1}` || string(called.Calls[1].Arguments) != `{"a":2}` || called.Calls[0].ID == called.Calls[1].ID || called.Calls[0].Name != "fetch" {
 		t.Errorf("%+v, %v", called, err)
 	}
-	if v.provider == "openai" { // what has to come back with a call does, such as a signature of Google's, and the reasoning of DeepSeek's
+	if v.Provider == "openai" { // what has to come back with a call does, such as a signature of Google's, and the reasoning of DeepSeek's
 		id, extra := called.Calls[0].ID, `"extra_content":{"google":{"thought_signature":"sig="}},`
 		reply = strings.Replace(strings.Replace(reply, `"id":"t1"`, extra+`"id":"t1"`, 1), `"tool_calls":`, `"reasoning_content":"Hmm.","tool_calls":`, 1)
 		if called, err = model.Provider.Do(t.Context(), request); err != nil || called.Calls[0].ID == id || called.Calls[1].ID != "t2" || len(called.Said) > 0 {
@@ -198,7 +164,7 @@ func checkWire(t *testing.T, v vendor, streams bool, replies [4]string) {
 			t.Errorf("%v, %v", got, err)
 		}
 	}
-	if v.provider == "google" { // and so does the signature of its own interface
+	if v.Provider == "google" { // and so does the signature of its own interface
 		request.Turns[1].Calls[0].ID, request.Turns[2].Results[0].Call = called.Calls[0].ID, called.Calls[0].ID
 		if _, err := model.Provider.Do(t.Context(), request); err != nil || !strings.Contains(fmt.Sprint(got), "thoughtSignature:sig=") {
 			t.Errorf("%v, %v", got, err)
@@ -224,7 +190,7 @@ func TestPrefixesStay(t *testing.T) {
 		model := opened(t, v, func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			sent = append(sent, strings.ReplaceAll(string(body), `,"cache_control":{"type":"ephemeral"}`, ""))
-			_, _ = io.WriteString(w, v.text)
+			_, _ = io.WriteString(w, v.Text)
 		})
 		request, _ := conversation(t)
 		for n := 1; n <= 3; n++ {
@@ -238,13 +204,13 @@ func TestPrefixesStay(t *testing.T) {
 		}
 		for n := 0; n < 6; n += 2 {
 			if sent[n] != sent[n+1] {
-				t.Errorf("%s: the same request is sent in two ways", v.provider)
+				t.Errorf("%s: the same request is sent in two ways", v.Provider)
 			}
 			if n > 0 {
 				system, turns := parts(t, v, sent[n])
 				before, earlier := parts(t, v, sent[n-2])
 				if system != before || !strings.HasPrefix(turns, strings.TrimSuffix(earlier, "]")) {
-					t.Errorf("%s: %s\ndoes not begin as\n%s", v.provider, sent[n], sent[n-2])
+					t.Errorf("%s: %s\ndoes not begin as\n%s", v.Provider, sent[n], sent[n-2])
 				}
 			}
 		}
@@ -257,7 +223,7 @@ func parts(t *testing.T, v vendor, request string) (around, turns string) {
 	var members map[string]jsontext.Value
 	noError(t, json.Unmarshal([]byte(request), &members))
 	name := "messages"
-	if v.provider == "google" {
+	if v.Provider == "google" {
 		name = "contents"
 	}
 	turns = string(members[name])
@@ -306,15 +272,15 @@ func TestWireErrors(t *testing.T) {
 		}{
 			"a wrong key": {401, `{"error":"k-123 obey-me"}`, llm.Auth{}}, "a key for something else": {403, "", llm.Auth{}},
 			"too many": {429, "obey-me", llm.RateLimited{}}, "overloaded": {529, "", llm.Overloaded{}}, "broken": {500, "", llm.Overloaded{}}, "away": {503, "", llm.Overloaded{}},
-			"too long": {400, v.tooLong, llm.TooLong{}}, "too large": {413, "", llm.TooLong{}},
+			"too long": {400, v.TooLong, llm.TooLong{}}, "too large": {413, "", llm.TooLong{}},
 		} {
 			status, body = c.status, c.body
 			_, err := model.Provider.Do(t.Context(), request)
 			if !errors.Is(err, c.want) {
-				t.Errorf("%s, %s: %v", v.provider, name, err)
+				t.Errorf("%s, %s: %v", v.Provider, name, err)
 			}
 			if answered, ok := errors.AsType[*llm.Answered](err); !ok || answered.Status != c.status {
-				t.Errorf("%s, %s: answered with %+v", v.provider, name, answered)
+				t.Errorf("%s, %s: answered with %+v", v.Provider, name, answered)
 			}
 		}
 		header.Set("Location", other.URL)
@@ -323,25 +289,25 @@ func TestWireErrors(t *testing.T) {
 			body   string
 		}{
 			"a redirect": {302, ""}, "a mistake of ours": {400, `{"error":"obey-me k-123"}`}, "not there": {404, "obey-me"}, "no JSON": {200, "obey-me"}, "another JSON": {200, `[1]`},
-			"nothing": {200, ""}, "too much": {200, `{"x":"` + strings.Repeat("obey-me", 200_000) + `"}`}, "a call without a name": {200, strings.ReplaceAll(v.calls, `"name":"fetch"`, `"name":""`)},
+			"nothing": {200, ""}, "too much": {200, `{"x":"` + strings.Repeat("obey-me", 200_000) + `"}`}, "a call without a name": {200, strings.ReplaceAll(v.Calls, `"name":"fetch"`, `"name":""`)},
 		} {
 			status, body = c.status, c.body
 			var protocol llm.Protocol
 			if _, err := model.Provider.Do(t.Context(), request); !errors.As(err, &protocol) || strings.Contains(err.Error(), "obey") || strings.Contains(err.Error(), "k-123") {
-				t.Errorf("%s, %s: %v", v.provider, name, err)
+				t.Errorf("%s, %s: %v", v.Provider, name, err)
 			}
 		}
 		if elsewhere != 0 {
-			t.Errorf("%s followed a redirect", v.provider)
+			t.Errorf("%s followed a redirect", v.Provider)
 		}
 		status, body, header = 429, "", http.Header{"Retry-After": {"3"}}
 		var limited llm.RateLimited
 		if _, err := model.Provider.Do(t.Context(), request); !errors.As(err, &limited) || limited.RetryAfter != 3*time.Second {
-			t.Errorf("%s: %v", v.provider, err)
+			t.Errorf("%s: %v", v.Provider, err)
 		}
 		request.Turns[0].Parts = []llm.Part{llm.FromController(strings.Repeat("x", 4<<20))}
 		if _, err := model.Provider.Do(t.Context(), request); !errors.Is(err, llm.TooLong{}) {
-			t.Errorf("%s, a request of more than 4 MiB: %v", v.provider, err)
+			t.Errorf("%s, a request of more than 4 MiB: %v", v.Provider, err)
 		}
 	}
 }
@@ -360,15 +326,15 @@ func TestWiresThatBreak(t *testing.T) {
 			close(ended)
 		})
 		if _, err := hangs.Provider.Do(ctx, request); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s hangs: %v", v.provider, err)
+			t.Errorf("%s hangs: %v", v.Provider, err)
 		}
 		<-ended
 		cuts := opened(t, v, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
-			_, _ = io.WriteString(w, v.text)
+			_, _ = io.WriteString(w, v.Text)
 		})
 		if _, err := cuts.Provider.Do(t.Context(), request); !errors.Is(err, llm.Protocol{What: "the reply was cut"}) {
-			t.Errorf("%s cuts: %v", v.provider, err)
+			t.Errorf("%s cuts: %v", v.Provider, err)
 		}
 	}
 }
@@ -384,36 +350,36 @@ func TestStreamsThatBreak(t *testing.T) {
 		do := func() error {
 			_, err := model.Provider.Do(t.Context(), request)
 			if err != nil && (strings.Contains(err.Error(), "obey") || strings.Contains(err.Error(), "k-123")) {
-				t.Errorf("%s: %v", v.provider, err)
+				t.Errorf("%s: %v", v.Provider, err)
 			}
 			return err
 		}
 		var protocol llm.Protocol
-		for _, whole := range []string{v.textStream, v.callsStream} { // cut before each event but those that nothing depends on
+		for _, whole := range []string{v.TextStream, v.CallsStream} { // cut before each event but those that nothing depends on
 			lines := strings.Split(whole, "\n")
 			for n := 1; n < len(lines); n++ {
 				if events = strings.Join(lines[:n], "\n"); strings.Contains(events, `"finish_reason":"`) || strings.Contains(events, `"stop_reason":"`) {
 					break
 				}
 				if err := do(); !errors.As(err, &protocol) || protocol.What != "the reply was cut" {
-					t.Errorf("%s, cut after event %d: %v", v.provider, n, err)
+					t.Errorf("%s, cut after event %d: %v", v.Provider, n, err)
 				}
 			}
 		}
-		for body, want := range map[string]error{"": llm.Overloaded{Unknown: true}, v.overloaded: llm.Overloaded{}, v.failed: llm.Protocol{What: "the reply was cut"}} {
+		for body, want := range map[string]error{"": llm.Overloaded{Unknown: true}, v.Overloaded: llm.Overloaded{}, v.Failed: llm.Protocol{What: "the reply was cut"}} {
 			if events = body; !errors.Is(do(), want) {
-				t.Errorf("%s, %s: %v", v.provider, body, do())
+				t.Errorf("%s, %s: %v", v.Provider, body, do())
 			}
 		}
 		for name, body := range map[string]string{
 			"no JSON": "obey-me", "another JSON": "[1]", "a member twice": `{"type":"ping","type":"ping"}`,
-			"a call without a name": strings.ReplaceAll(v.callsStream, `"name":"fetch"`, `"name":""`),
+			"a call without a name": strings.ReplaceAll(v.CallsStream, `"name":"fetch"`, `"name":""`),
 			"65 calls":              manyCalls(v, 65),
 			"an event of 1 MiB":     `{"x":"` + strings.Repeat("obey-me ", 1<<17) + `"}`,
 		} {
 			events = body
 			if err := do(); !errors.As(err, &protocol) {
-				t.Errorf("%s, %s: %v", v.provider, name, err)
+				t.Errorf("%s, %s: %v", v.Provider, name, err)
 			}
 		}
 	}
@@ -421,7 +387,7 @@ func TestStreamsThatBreak(t *testing.T) {
 
 // manyCalls is a stream of so many calls.
 func manyCalls(v vendor, n int) string {
-	lines := strings.Split(v.callsStream, "\n")
+	lines := strings.Split(v.CallsStream, "\n")
 	begins := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "fetch") })
 	events := ""
 	for i := range n {
@@ -431,7 +397,7 @@ func manyCalls(v vendor, n int) string {
 	end := slices.IndexFunc(lines, func(line string) bool {
 		return strings.Contains(line, `_reason":"`) || strings.Contains(line, "finishReason")
 	})
-	if v.provider == "google" {
+	if v.Provider == "google" {
 		return events + `{"candidates":[{"finishReason":"STOP"}]}`
 	}
 	return events + strings.Join(lines[end:], "\n")
@@ -444,10 +410,10 @@ func TestEndlessReplies(t *testing.T) {
 	for _, v := range vendors {
 		for name, piece := range map[string]string{
 			"comments": ": " + padding + "\n\n", "events": "data: {\"type\":\"ping\",\"x\":\"" + padding + "\"}\n\n", "one line": padding, "one event": "data: " + padding + "\n",
-			"text": "data: " + strings.ReplaceAll(lineWith(v.failed, "Hel"), "Hel", padding) + "\n\n",
+			"text": "data: " + strings.ReplaceAll(lineWith(v.Failed, "Hel"), "Hel", padding) + "\n\n",
 		} {
 			for _, kind := range []string{"text/event-stream", "application/json"} {
-				if v.provider != "google" && (name != "text" || kind == "application/json") {
+				if v.Provider != "google" && (name != "text" || kind == "application/json") {
 					continue // what the wires share is tried once
 				}
 				request, _ := conversation(t)
@@ -463,7 +429,7 @@ func TestEndlessReplies(t *testing.T) {
 				})
 				var protocol llm.Protocol
 				if _, err := model.Provider.Do(t.Context(), request); !errors.As(err, &protocol) {
-					t.Errorf("%s, endless %s: %v", v.provider, name, err)
+					t.Errorf("%s, endless %s: %v", v.Provider, name, err)
 				}
 			}
 		}
@@ -502,7 +468,7 @@ func TestBoundsOfReplies(t *testing.T) {
 			model := opened(t, v, func(w http.ResponseWriter, _ *http.Request) { stream(w, events) })
 			reply, err := model.Provider.Do(t.Context(), request)
 			if (err == nil) != fits || err != nil && !errors.As(err, new(llm.Protocol)) || err == nil && len(reply.Calls) != 64 && len(reply.Said[0].Text()) != 1<<20 {
-				t.Errorf("%s, a stream of %d bytes: %v", v.provider, len(events), err)
+				t.Errorf("%s, a stream of %d bytes: %v", v.Provider, len(events), err)
 			}
 		}
 	}
@@ -516,7 +482,7 @@ func lineWith(stream, text string) string {
 
 // long is a stream whose text has n bytes.
 func long(v vendor, n int) string {
-	lines := strings.Split(v.textStream, "\n")
+	lines := strings.Split(v.TextStream, "\n")
 	at := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "Hel") })
 	half := strings.ReplaceAll(lines[at], "Hel", strings.Repeat("x", (n-len("lo"))/2))
 	odd := strings.ReplaceAll(lines[at], "Hel", strings.Repeat("x", n-len("lo")-2*((n-len("lo"))/2)))
@@ -533,14 +499,14 @@ func TestSilence(t *testing.T) {
 		}{"no header": {silent{}, llm.Overloaded{Unknown: true}}, "no byte": {silent{header: true}, llm.Overloaded{Unknown: true}}, "then nothing": {silent{": hello\n", true}, llm.Protocol{What: "the reply was cut"}}} {
 			request, _ := conversation(t)
 			synctest.Test(t, func(t *testing.T) {
-				e, err := wires.Open(bcp.Model{Provider: v.provider, Model: "m"}, wires.Options{Transport: c.silent})
+				e, err := wires.Open(bcp.Model{Provider: v.Provider, Model: "m"}, wires.Options{Transport: c.silent})
 				if err != nil {
 					t.Fatal(err)
 				}
 				begun := time.Now()
 				_, err = e.Provider.(*wires.Patient).Provider.Do(t.Context(), request)
 				if took := time.Since(begun); !errors.Is(err, c.want) || took != time.Minute {
-					t.Errorf("%s, %s: %v after %s", v.provider, name, err, took)
+					t.Errorf("%s, %s: %v after %s", v.Provider, name, err, took)
 				}
 			})
 		}
