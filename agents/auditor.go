@@ -258,8 +258,7 @@ func (a *Auditor) ask(ctx context.Context, stream string, request getRequest, at
 
 // passing reports whether the same request may succeed later.
 func passing(err error) bool {
-	passes := []error{errIncomplete, errReconnected, nats.ErrTimeout, nats.ErrDisconnected, nats.ErrReconnectBufExceeded}
-	return slices.ContainsFunc(passes, func(e error) bool { return errors.Is(err, e) })
+	return isAny(err, errIncomplete, errReconnected, nats.ErrTimeout, nats.ErrDisconnected, nats.ErrReconnectBufExceeded)
 }
 
 // pageOnce reads the replies to one request. Each contains the sequence number

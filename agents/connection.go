@@ -325,12 +325,7 @@ func (c *Connection) failed(err error) {
 
 // isRefusal reports whether the server does not take the credentials.
 func isRefusal(err error) bool {
-	for _, refusal := range []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired} {
-		if errors.Is(err, refusal) {
-			return true
-		}
-	}
-	return false
+	return isAny(err, nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired)
 }
 
 // notUnderstood reports a dropped message.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -113,6 +114,11 @@ func guarded(what, id string, f func() error) (err error) {
 // context has ended, and it returned the reason. The message will come again.
 func interrupted(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
+}
+
+// isAny reports whether an error is one of these.
+func isAny(err error, of ...error) bool {
+	return slices.ContainsFunc(of, func(one error) bool { return errors.Is(err, one) })
 }
 
 // ended returns why ctx is done.

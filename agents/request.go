@@ -155,12 +155,7 @@ func (c *Connection) changeServer(unanswered time.Time) {
 
 // isPermanent reports that a retry cannot help.
 func isPermanent(err error) bool {
-	for _, end := range []error{nats.ErrConnectionClosed, nats.ErrConnectionDraining, nats.ErrBadSubject, nats.ErrMaxPayload} {
-		if errors.Is(err, end) {
-			return true
-		}
-	}
-	return false
+	return isAny(err, nats.ErrConnectionClosed, nats.ErrConnectionDraining, nats.ErrBadSubject, nats.ErrMaxPayload)
 }
 
 // clientID returns id, or a new one if it is empty.

@@ -80,25 +80,23 @@ func (t *talk) budget(ctx context.Context, _ jsontext.Value) llm.Output {
 
 // query asks a Reader, and waits for the result.
 func (t *talk) query(ctx context.Context, arguments jsontext.Value) llm.Output {
-	spec := map[string]jsontext.Value{}
-	var target, justification, id string
-	err := json.Unmarshal(arguments, &spec)
-	for name, into := range map[string]*string{"target": &target, "justification": &justification, "request_id": &id} {
-		if value, there := spec[name]; there {
-			err = errors.Join(err, json.Unmarshal(value, into))
-			delete(spec, name)
-		}
-	}
+	in := struct {
+		Target        string                    `json:"target"`
+		Justification string                    `json:"justification"`
+		RequestID     string                    `json:"request_id"`
+		Spec          map[string]jsontext.Value `json:",embed"`
+	}{Spec: map[string]jsontext.Value{}}
+	err := json.Unmarshal(arguments, &in)
 	if err != nil {
 		return llm.Output{Trusted: llm.Constant("The arguments are not those of BCPQuery: its schema says their form."), Failed: true}
 	}
 	var d bcp.Delivery
 	err = t.cell.door.Call(ctx, "ask_and_wait", map[string]any{
-		"target": target, "spec": spec, "justification": justification, "request_id": id, "return_held": true, "timeout_seconds": int(answerTimeout / time.Second),
+		"target": in.Target, "spec": in.Spec, "justification": in.Justification, "request_id": in.RequestID, "return_held": true, "timeout_seconds": int(answerTimeout / time.Second),
 	}, &d)
 	refused, isRefused := errors.AsType[*stdio.CallError](err)
 	switch {
-	case isRefused && refused.Code == string(bcp.InvalidQuery) && spec["arguments"] != nil:
+	case isRefused && refused.Code == string(bcp.InvalidQuery) && in.Spec["arguments"] != nil:
 		return llm.Output{Trusted: llm.Constant("It was not asked: " + mcp.ArgumentsAdvice), Failed: true}
 	case isRefused:
 		return llm.Output{Trusted: llm.FromGateway("It was not asked: " + refused.Message), Failed: true}

@@ -1,7 +1,6 @@
 package llm
 
 import (
-	"errors"
 	"go/ast"
 	"go/importer"
 	"go/parser"
@@ -13,7 +12,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
@@ -109,31 +107,6 @@ func compiled(t *testing.T) importer.Lookup {
 			}
 		}
 		return nil, fs.ErrNotExist
-	}
-}
-
-func TestScript(t *testing.T) {
-	t.Parallel()
-	script := &Script{Turns: []ScriptTurn{said("one"), {Err: Overloaded{}}}}
-	request := &Request{Model: "m"}
-	reply, err := script.Do(t.Context(), request)
-	if err != nil || reply.Said[0].Text() != "one" {
-		t.Errorf("%+v, %v", reply, err)
-	}
-	if _, err := script.Do(t.Context(), request); !errors.Is(err, Overloaded{}) {
-		t.Errorf("%v", err)
-	}
-	if _, err := script.Do(t.Context(), request); !errors.Is(err, ErrScriptEnd) {
-		t.Errorf("%v", err)
-	}
-}
-
-func TestErrorsSayWhatHappened(t *testing.T) {
-	t.Parallel()
-	for _, err := range []error{RateLimited{}, RateLimited{RetryAfter: time.Minute}, Overloaded{}, TooLong{}, Filtered{}, Auth{}, Budget{}, Protocol{What: "no stop reason"}} {
-		if !strings.HasPrefix(err.Error(), "llm: ") {
-			t.Errorf("%T: %s", err, err)
-		}
 	}
 }
 

@@ -230,15 +230,3 @@ func plain(err error) error {
 	}
 	return errors.New(strings.TrimPrefix(err.Error(), "wire: "))
 }
-
-// members decodes an object into its members.
-func members(arguments []byte) (map[string]jsontext.Value, error) {
-	var m map[string]jsontext.Value
-	if err := read(arguments, &m); err != nil {
-		return nil, err
-	}
-	if m == nil {
-		return nil, errors.New("the arguments are no object")
-	}
-	return m, nil
-}

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -24,12 +23,13 @@ type query struct {
 func parseQuery(arguments []byte) (query, *fault) {
 	q := query{requestID: bcp.ClientID(rand.Text())}
 	invalid := func(code bcp.Code, err error) (query, *fault) { return query{}, wrongArguments(code, err) }
-	var own struct {
-		Target        string `json:"target"`
-		Justification string `json:"justification"`
-		RequestID     string `json:"request_id"`
-	}
-	rest, err := split(arguments, &own, "target", "justification", "request_id")
+	own := struct {
+		Target        string         `json:"target"`
+		Justification string         `json:"justification"`
+		RequestID     string         `json:"request_id"`
+		Spec          jsontext.Value `json:",embed"`
+	}{Spec: jsontext.Value("{}")}
+	err := read(arguments, &own)
 	if err != nil {
 		return invalid(bcp.Malformed, err)
 	}
@@ -42,7 +42,7 @@ func parseQuery(arguments []byte) (query, *fault) {
 		}
 	}
 	q.justification = own.Justification
-	if q.spec, err = bcp.ParseSpec(rest); err != nil {
+	if q.spec, err = bcp.ParseSpec(own.Spec); err != nil {
 		return invalid(bcp.InvalidQuery, plain(err))
 	}
 	if selfContained(q.spec) {
@@ -60,10 +60,11 @@ func parseSubscribe(arguments []byte) (bcp.Proposal, *fault) {
 	invalid := func(code bcp.Code, err error) (bcp.Proposal, *fault) {
 		return bcp.Proposal{}, wrongArguments(code, err)
 	}
-	var own struct {
-		Target string `json:"target"`
-	}
-	rest, err := split(arguments, &own, "target")
+	own := struct {
+		Target       string         `json:"target"`
+		Subscription jsontext.Value `json:",embed"`
+	}{Subscription: jsontext.Value("{}")}
+	err := read(arguments, &own)
 	if err != nil {
 		return invalid(bcp.Malformed, err)
 	}
@@ -71,7 +72,7 @@ func parseSubscribe(arguments []byte) (bcp.Proposal, *fault) {
 	if p.Reader, err = bcp.ParseAgentName(own.Target); err != nil {
 		return bcp.Proposal{}, noReader()
 	}
-	if p.Subscription, err = bcp.ParseProposedSubscription(rest); err != nil {
+	if p.Subscription, err = bcp.ParseProposedSubscription(own.Subscription); err != nil {
 		return invalid(bcp.InvalidQuery, plain(err))
 	}
 	if selfContained(p.Subscription.Spec) {
@@ -88,30 +89,6 @@ func wrongArguments(code bcp.Code, err error) *fault {
 
 func noReader() *fault {
 	return newFault(bcp.NoChannel).saying("target names no reader").next("BCPBudget lists the readers")
-}
-
-// split decodes some of the arguments of a call, and returns an object of the
-// others.
-func split(arguments []byte, into any, names ...string) (rest []byte, err error) {
-	others, err := members(arguments)
-	if err != nil {
-		return nil, err
-	}
-	mine := make(map[string]jsontext.Value, len(names))
-	for _, name := range names {
-		if value, ok := others[name]; ok {
-			mine[name] = value
-			delete(others, name)
-		}
-	}
-	b, err := json.Marshal(mine, json.Deterministic(true))
-	if err == nil {
-		err = read(b, into)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(others, json.Deterministic(true))
 }
 
 // selfContained reports whether a spec means the same in every mesh: it names no
