@@ -1,11 +1,9 @@
 package agents
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"sync"
@@ -45,12 +43,8 @@ func OpenOutcomes(name string) (*Outcomes, error) {
 		return nil, fmt.Errorf("agents: reading outcomes: %w", err)
 	}
 	var kept bytes.Buffer
-	for r := bufio.NewReader(bytes.NewReader(b)); ; {
-		line, end := r.ReadBytes('\n')
-		if end != nil { // a line without an end was not sent
-			if end != io.EOF {
-				return nil, fmt.Errorf("agents: reading outcomes: %w", end)
-			}
+	for line := range bytes.Lines(b) {
+		if line[len(line)-1] != '\n' { // a line without an end was not sent
 			break
 		}
 		var k keptOutcome

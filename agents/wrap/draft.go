@@ -2,6 +2,7 @@ package wrap
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -113,19 +114,10 @@ const (
 	maxWhole     = 64
 )
 
+var noNames = regexp.MustCompile(`[^A-Za-z0-9-]+`)
+
 // modelName is a server's name as models can have it; it may be empty.
-func modelName(listed string) string {
-	name := strings.Map(func(r rune) rune {
-		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, listed)
-	for strings.Contains(name, "__") {
-		name = strings.ReplaceAll(name, "__", "_")
-	}
-	return name
-}
+func modelName(listed string) string { return noNames.ReplaceAllString(listed, "_") }
 
 func items(b *strings.Builder, indent string, texts []string) {
 	for _, text := range texts {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"regexp"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -56,14 +57,7 @@ func (p Pinned) isListed(listed []*sdk.Tool) bool {
 	return found == 1
 }
 
-// isName reports whether a plan can have the name: letters, digits and underscores, no digit
-// first, 64 at most.
-func isName(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return name != "" && len(name) <= 64
-}
+var planned = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+
+// isName reports whether a plan can have the name.
+func isName(name string) bool { return planned.MatchString(name) }

@@ -208,7 +208,7 @@ func readResponse(response *http.Response, body *heard, reply reading) error {
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
 		raw, _ := io.ReadAll(io.LimitReader(body, maxReply))
-		return statusError(response.StatusCode, retryAfter(response.Header.Get("Retry-After")), raw)
+		return cmp.Or(errorIn(raw), &providerError{Message: string(raw)}).err(response.StatusCode, retryAfter(response.Header.Get("Retry-After")))
 	}
 	err := readBody(response.Header.Get("Content-Type"), bufio.NewReader(body), reply)
 	switch {
@@ -384,15 +384,6 @@ var tooLong = regexp.MustCompile(`context_length_exceeded|context_window_exceede
 	`prompt is too long|input is too long|inputs? (?:is|are) longer than|input token count.* exceeds|exceeds the maximum number of tokens|` +
 	`(?:maximum|max|model'?s?|available|allowed) (?:context|prompt|input|sequence) (?:length|size|window)|exceeds? (?:the )?(?:\w+ ){0,2}context|` +
 	`(?:longer|larger) than the (?:model's )?context|context (?:length|size|window) (?:is |was |of \S+ )?(?:exceeded|too small)|too many (?:input|prompt) tokens|max_new_tokens.* must be <=|reduce the length of the (?:messages|prompt|input)`)
-
-// statusError returns the error for a status.
-func statusError(status int, after time.Duration, body []byte) error {
-	e := errorIn(body)
-	if e == nil {
-		e = &providerError{Message: string(body)}
-	}
-	return e.err(status, after)
-}
 
 // retryAfter parses seconds, or a date.
 func retryAfter(value string) time.Duration {
