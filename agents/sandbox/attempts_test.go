@@ -3,6 +3,7 @@
 package sandbox_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,18 +20,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 )
-
-// outcome is the result of a program's attempt to reach something outside its sandbox.
-type outcome struct {
-	Attempt string `json:"attempt"`
-	// Does describes the attempt.
-	Does    string `json:"does"`
-	Reached bool   `json:"reached"`
-	// Refusal is the system's error, empty if the attempt succeeded.
-	Refusal string `json:"refusal,omitempty"`
-	// Elsewhere says that some machines refuse this to every program.
-	Elsewhere bool `json:"elsewhere,omitempty"`
-}
 
 // bait are the targets of tryAll: harmless things that a program without a sandbox can
 // reach.
@@ -135,19 +124,17 @@ var attempts = []attempt{
 	}},
 }
 
-// tryAll tries everything, and never stops at what fails.
-func tryAll(b bait) []outcome {
-	outcomes := make([]outcome, 0, len(attempts))
+// tryAll tries everything, never stops at what fails, and returns the system's refusals by the names of the attempts: empty
+// where something was reached.
+func tryAll(b bait) map[string]string {
+	refusals := map[string]string{}
 	for _, a := range attempts {
-		o := outcome{Attempt: a.name, Does: a.does, Elsewhere: a.elsewhere}
+		refusals[a.name] = ""
 		if err := a.try(b); err != nil {
-			o.Refusal = err.Error()
-		} else {
-			o.Reached = true
+			refusals[a.name] = cmp.Or(err.Error(), "refused")
 		}
-		outcomes = append(outcomes, o)
 	}
-	return outcomes
+	return refusals
 }
 
 // onItself does something with the program's own file, which it may read. Some users do not own theirs.
