@@ -7,7 +7,6 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -109,27 +108,13 @@ func (s *Server) missing(w http.ResponseWriter, r *http.Request) {
 	s.problem(w, r, "No such page", "The address may be mistyped.", "")
 }
 
-// table is the head of a table.
+// table is the head of a table. The names of columns of numbers begin with #.
 type table struct {
 	Caption string
-	Columns []struct {
-		Name   string
-		Number bool
-	}
+	Columns []string
 }
 
-// columns names the columns of a table; those of numbers begin with #.
-func columns(caption string, names ...string) table {
-	t := table{Caption: caption}
-	for _, name := range names {
-		name, number := strings.CutPrefix(name, "#")
-		t.Columns = append(t.Columns, struct {
-			Name   string
-			Number bool
-		}{name, number})
-	}
-	return t
-}
+func columns(caption string, names ...string) table { return table{caption, names} }
 
 // frame is hostile text for the template of the same name.
 type frame struct {
