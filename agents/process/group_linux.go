@@ -7,11 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownGroup gives a process its own session, and so its own process group: one
-// signal reaches everything that it starts. It has no terminal, which a new
-// group alone would not prevent: output to /dev/tty would reach the operator
-// unescaped. It is killed if we crash.
-func ownGroup(attr *syscall.SysProcAttr) { attr.Setsid, attr.Pdeathsig = true, syscall.SIGKILL }
+// dieWithUs has a process killed if we crash.
+func dieWithUs(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
 // bond is a pipe that nobody but we have open. If we end, however that happens, its
 // ends are closed one after the other, and closing the first one makes the kernel send

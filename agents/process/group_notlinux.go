@@ -1,4 +1,4 @@
-//go:build unix && !linux
+//go:build !linux
 
 package process
 
@@ -7,11 +7,8 @@ import (
 	"syscall"
 )
 
-// ownGroup gives a process its own session, and so its own process group: one
-// signal reaches everything that it starts. It has no terminal, which a new
-// group alone would not prevent: output to /dev/tty would reach the operator
-// unescaped. If we crash, it goes on; this system cannot prevent that.
-func ownGroup(attr *syscall.SysProcAttr) { attr.Setsid = true }
+// dieWithUs does nothing: if we crash, a process goes on. This system cannot prevent that.
+func dieWithUs(*syscall.SysProcAttr) {}
 
 // bond would kill the group when we end.
 type bond struct{}

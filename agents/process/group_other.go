@@ -11,17 +11,9 @@ import (
 // warning, and what it started may go on. Files are inherited only if a program
 // asks for that.
 
-func ownGroup(*syscall.SysProcAttr) {}
-
-type bond struct{}
-
-func newBond() (bond, error)       { return bond{}, nil }
-func (bond) tie(*os.Process) error { return nil }
-func (bond) cut()                  {}
+func ownGroup(attr *syscall.SysProcAttr) { dieWithUs(attr) }
 
 func hideFiles() error { return nil }
-
-func awaitEnd(*os.Process) bool { return false }
 
 func terminateGroup(leader *os.Process) { _ = leader.Kill() }
 

@@ -9,6 +9,15 @@ import (
 	"syscall"
 )
 
+// ownGroup gives a process its own session, and so its own process group: one
+// signal reaches everything that it starts. It has no terminal, which a new
+// group alone would not prevent: output to /dev/tty would reach the operator
+// unescaped.
+func ownGroup(attr *syscall.SysProcAttr) {
+	attr.Setsid = true
+	dieWithUs(attr)
+}
+
 // hideFiles keeps all our open files from a new process. Go's own are already
 // hidden; this is for files inherited from our parent, and those of foreign
 // libraries.
