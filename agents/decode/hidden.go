@@ -269,19 +269,16 @@ var placed = wordSet("absolute fixed relative sticky")
 
 var fontSize = regexp.MustCompile(`(^| )[0-9.]+(px|pt|em|rem|%|ex|vw|vh|mm|cm|in|pc)?( |/|$)`)
 
-func fourSides(value string) []string {
-	s := strings.Fields(value)
-	switch len(s) {
-	case 1:
-		return []string{s[0], s[0], s[0], s[0]}
-	case 2:
-		return []string{s[0], s[1], s[0], s[1]}
-	case 3:
-		return []string{s[0], s[1], s[2], s[1]}
-	case 4:
-		return s
+// fourSides returns the values for top, right, bottom and left, nil if there are none.
+func fourSides(value string) (sides []string) {
+	given := strings.Fields(value)
+	if len(given) < 1 || len(given) > 4 {
+		return nil
 	}
-	return nil
+	for _, which := range [][]int{{0, 0, 0, 0}, {0, 1, 0, 1}, {0, 1, 2, 1}, {0, 1, 2, 3}}[len(given)-1] {
+		sides = append(sides, given[which])
+	}
+	return sides
 }
 
 // inherit returns the look of what is in an element with such properties.

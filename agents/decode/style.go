@@ -435,16 +435,9 @@ func (s *sheet) declared(n *html.Node) []declaration {
 		}
 	}
 	all = append(all, own...)
-	slices.SortStableFunc(all, func(a, b declaration) int {
-		switch {
-		case a.important == b.important:
-			return 0
-		case b.important:
-			return -1
-		}
-		return 1
-	})
-	return all
+	weak := func(d declaration) bool { return !d.important }
+	strong := slices.DeleteFunc(slices.Clone(all), weak)
+	return append(slices.DeleteFunc(all, func(d declaration) bool { return d.important }), strong...)
 }
 
 func (s *sheet) matches(r *rule, i int, n *html.Node) bool {

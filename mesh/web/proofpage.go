@@ -23,11 +23,10 @@ func (s *Server) proof(w http.ResponseWriter, r *http.Request) {
 	p := page{facts: s.facts(), Title: "Proof"}
 	if mesh := s.mesh.Load(); mesh != nil && mesh.Proof != nil {
 		proof := mesh.Proof()
-		var lines []string
-		for line := range strings.Lines(proof.Checkpoint) {
-			lines = append(lines, strings.TrimSuffix(line, "\n"))
+		lines, records := []string(nil), "0"
+		if text := strings.TrimSuffix(proof.Checkpoint, "\n"); text != "" {
+			lines = strings.Split(text, "\n")
 		}
-		records := "0"
 		if len(lines) > 1 {
 			records = lines[1]
 		}

@@ -66,18 +66,17 @@ func (s *Server) story(w http.ResponseWriter, r *http.Request) {
 			d.Hostile = append(d.Hostile, scene)
 		}
 		for _, e := range scene.Exchanges {
-			d.Said += one(e.Hijacked)
-			d.Heard += one(e.Hijacked && e.Heard != "")
-			d.Quoted += one(e.Quotes)
-			d.HeardQuoted += one(e.HeardQuotes)
+			count(&d.Said, e.Hijacked)
+			count(&d.Heard, e.Hijacked && e.Heard != "")
+			count(&d.Quoted, e.Quotes)
+			count(&d.HeardQuoted, e.HeardQuotes)
 		}
 	}
 	s.show(w, r, http.StatusOK, "demo", page{Title: "The same mail, without and with a gateway", Of: d})
 }
 
-func one(yes bool) int {
+func count(n *int, yes bool) {
 	if yes {
-		return 1
+		*n++
 	}
-	return 0
 }
