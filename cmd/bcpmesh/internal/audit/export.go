@@ -39,27 +39,21 @@ func auditExportCommand(p *cli.Program) *cobra.Command {
 	var decision uint64
 	var wait cli.DurationFlag
 	var witnesses WitnessFlags
-	cmd := &cobra.Command{
-		Use: "export [FILE]",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			one := cmd.Flags().Changed("decision")
-			switch {
-			case (len(args) > 0) == (one || checkpoint):
-				return cli.Usagef("audit export: expected FILE, --decision or --checkpoint").WithHint("%s --help shows an example", cmd.CommandPath())
-			case len(witnesses.list) > 0 && !checkpoint:
-				return cli.Usagef("audit export: --witness is for --checkpoint")
-			case one && decision == 0:
-				return cli.Usagef("audit export: --decision: decisions count from 1")
-			case one:
-				return exportProof(cmd.Context(), p, where, decision)
-			case checkpoint:
-				ctx, cancel := context.WithTimeout(cmd.Context(), wait.Value)
-				defer cancel()
-				return exportCheckpoint(ctx, p, where, &witnesses)
-			}
-			return auditExport(cmd.Context(), p, where, args[0], witnessed, jetstream.ExportOptions{Since: since.At, Until: until.At})
-		},
-	}
+	cmd := cli.Command("export [FILE]", func(ctx context.Context, args []string) error {
+		switch {
+		case (len(args) > 0) == (decision > 0 || checkpoint):
+			return cli.Usagef("audit export: expected FILE, --decision or --checkpoint").WithHint("bcpmesh audit export --help shows an example")
+		case len(witnesses.list) > 0 && !checkpoint:
+			return cli.Usagef("audit export: --witness is for --checkpoint")
+		case decision > 0:
+			return exportProof(ctx, p, where, decision)
+		case checkpoint:
+			ctx, cancel := context.WithTimeout(ctx, wait.Value)
+			defer cancel()
+			return exportCheckpoint(ctx, p, where, &witnesses)
+		}
+		return auditExport(ctx, p, where, args[0], witnessed, jetstream.ExportOptions{Since: since.At, Until: until.At})
+	})
 	where.AddTo(cmd)
 	cmd.Flags().Var(&since, "since", "leave out decisions before this `TIME`, such as 2026-05-01 or 2026-05-01T12:00:00Z")
 	cmd.Flags().BoolVar(&witnessed, "witnessed", false, "end with the newest decision that a witness has cosigned")
