@@ -120,15 +120,15 @@ type pushing struct {
 
 	mu          sync.Mutex
 	changed     sync.Cond
-	accepted    map[string]bool
-	sinceFault  int // of accepted
-	unavailable int // refusals since the fault
+	accepted    map[string]time.Time // when the client knew
+	sinceFault  int                  // of accepted
+	unavailable int                  // refusals since the fault
 	wrong       error
 }
 
 func startPushing(t *testing.T, store *accounts.Store, url string) *pushing {
 	t.Helper()
-	p := &pushing{stop: make(chan struct{}), accepted: map[string]bool{}}
+	p := &pushing{stop: make(chan struct{}), accepted: map[string]time.Time{}}
 	p.changed.L = &p.mu
 	for _, reader := range []bcp.AgentName{"clerk", "mailer"} {
 		conn := dial(t, store, url, reader, nats.RetryOnFailedConnect(true))
@@ -155,7 +155,7 @@ func (p *pushing) push(conn *nats.Conn, reader, controller bcp.AgentName) {
 			switch {
 			case err != nil:
 			case strings.Contains(string(reply.Data), `"success":true`):
-				p.accepted[key], done = true, true
+				p.accepted[key], done = time.Now(), true
 				p.sinceFault++
 			case strings.Contains(string(reply.Data), `unavailable`):
 				p.unavailable++

@@ -7,7 +7,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"regexp"
@@ -74,7 +73,6 @@ var rules = []rule{
 	{folder: "bcp", core: true, internal: []string{"bcp/cost", "bcp/guard", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack, textLib}},
 	// Decides from what it remembers, and is told of records alone.
 	{folder: "bcp/state", core: true, internal: []string{"bcp", "bcp/contract/watch", "bcp/cost", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/status", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack}},
-	// Explains records, without the state that made them.
 	// Reads definitions as a reviewer would.
 	{folder: "bcp/lint", core: true, internal: []string{"bcp", "bcp/cost"}},
 	// Narrows definitions to what was said, and knows nothing of where that is kept.
@@ -317,7 +315,6 @@ var rules = []rule{
 	{folder: "cmd/internal/clitest", testSupport: true, internal: []string{"cmd/internal/cli"}, external: []string{"*"}},
 
 	// The laboratory, a module of its own: it attacks and measures the rest, which does not know of it.
-	// Plays the gateway against an agent under test; no mesh knows of it.
 	// Attacks a mesh from outside, with creds. It starts the mesh, reads what lies on its disk, and decides nothing.
 	{
 		folder: "cmd/bcpmesh-lab/internal/redteam", foreign: true,
@@ -541,24 +538,6 @@ func (l *layering) checkTable(table []rule) {
 				l.failf("the rule for %s allows %s, which has effects: a core package imports core packages only", r.folder, to)
 			}
 		}
-	}
-	state := map[string]int{} // 1: on the way, 2: done
-	var visit func(folder string, way []string)
-	visit = func(folder string, way []string) {
-		if state[folder] == 1 {
-			l.failf("the rules allow a loop: %s: delete one of its steps", strings.Join(append(way, folder), ", "))
-		}
-		if state[folder] != 0 {
-			return
-		}
-		state[folder] = 1
-		for _, to := range l.rules[folder].internal {
-			visit(to, append(way, folder))
-		}
-		state[folder] = 2
-	}
-	for _, folder := range slices.Sorted(maps.Keys(l.rules)) {
-		visit(folder, nil)
 	}
 }
 

@@ -23,10 +23,8 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
-	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // powerCutLength is how long there is traffic before the cuts.
@@ -72,9 +70,7 @@ func cutPower(t *testing.T, settings string) (lost int, first error) {
 	state := filepath.Join(dir, "state")
 	files := maps.Clone(crashFiles)
 	files["mesh.yaml"] = settings
-	for name, text := range files {
-		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
+	writeFiles(t, dir, files)
 	traces := filepath.Join(dir, "trace")
 	ready := filepath.Join(dir, "ready.json")
 	traced := append(traceFiles(traces), "bcpmesh", "up", dir, "--listen", "127.0.0.1:0", "--state", state, "--ready-file", ready)
@@ -141,39 +137,16 @@ type acceptedPush struct {
 	at  float64 // seconds, when the client knew
 }
 
-func pushFor(t *testing.T, state, url string, length time.Duration) []acceptedPush {
+func pushFor(t *testing.T, state, url string, length time.Duration) (all []acceptedPush) {
 	t.Helper()
-	store := must(accounts.Open(state))(t)
-	var mu sync.Mutex
-	var all []acceptedPush
-	var clients sync.WaitGroup
-	end := time.Now().Add(length)
-	for _, reader := range []bcp.AgentName{"clerk", "mailer"} {
-		conn := dial(t, store, url, reader)
-		for _, controller := range []bcp.AgentName{"boss", "main"} {
-			clients.Go(func() {
-				for n := 0; time.Now().Before(end); n++ {
-					id := fmt.Sprintf("p%d", n)
-					reply, err := conn.Request(subjects.Push(reader, controller, "alerts"),
-						[]byte(meshtest.PushText(controller, "alerts", `{"urgent":true}`, fmt.Sprintf(`,"push_id":%q`, id))), stepPatience)
-					if err != nil || !strings.Contains(string(reply.Data), `"success":true`) {
-						t.Errorf("push %s: %v", id, err)
-						return
-					}
-					mu.Lock()
-					all = append(all, acceptedPush{fmt.Sprintf("%s %s %s", controller, reader, id), float64(time.Now().UnixNano()) / 1e9})
-					mu.Unlock()
-				}
-			})
-		}
+	pushes := startPushing(t, must(accounts.Open(state))(t), url)
+	time.Sleep(length)
+	pushes.end()
+	noError(t, pushes.wrong)
+	for key, at := range pushes.accepted {
+		all = append(all, acceptedPush{key, float64(at.UnixNano()) / 1e9})
 	}
-	clients.Wait()
-	slices.SortFunc(all, func(a, b acceptedPush) int {
-		if a.at < b.at {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all, func(a, b acceptedPush) int { return cmp.Compare(a.at, b.at) })
 	return all
 }
 
@@ -275,12 +248,7 @@ func readCalls(t *testing.T, traces, state string) []call {
 		noError(t, lines.Err())
 		_ = f.Close() // it was only read
 	}
-	slices.SortStableFunc(calls, func(a, b call) int {
-		if a.at < b.at {
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(calls, func(a, b call) int { return cmp.Compare(a.at, b.at) })
 	return calls
 }
 

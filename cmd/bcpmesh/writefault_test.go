@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -18,7 +19,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/jetstream"
-	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
 var writeFaults = flag.Int("write-faults", 0, "how many of its faults TestWriteFaults picks; 0: all")
@@ -125,7 +125,7 @@ func TestWriteFaults(t *testing.T) {
 	t.Logf("%d faults: %v", len(faults), tally)
 }
 
-func underFault(t *testing.T, dir, base string, before map[string]bool, f writeFault) string {
+func underFault(t *testing.T, dir, base string, before map[string]time.Time, f writeFault) string {
 	state := filepath.Join(t.TempDir(), "state")
 	copyState(t, base, state)
 	files, err := filepath.Glob(filepath.Join(state, f.file))
@@ -172,7 +172,7 @@ func underFault(t *testing.T, dir, base string, before map[string]bool, f writeF
 			}
 		}
 	}
-	pushes := &pushing{accepted: map[string]bool{}}
+	pushes := &pushing{accepted: map[string]time.Time{}}
 	if pid != 0 {
 		store := must(accounts.Open(state))(t)
 		pushes = startPushing(t, store, p.url)
@@ -227,10 +227,8 @@ func underFault(t *testing.T, dir, base string, before map[string]bool, f writeF
 	}
 	again := startProcess(t, dir, state, "127.0.0.1:0")
 	again.end(t)
-	for key := range before {
-		pushes.accepted[key] = true
-	}
-	checkPushes(t, state, pushes.accepted)
+	maps.Copy(pushes.accepted, before)
+	pushes.check(t, state)
 	return outcome
 }
 
@@ -244,12 +242,4 @@ func begunCalls(trace string) []string {
 		}
 	}
 	return begun
-}
-
-// checkPushes reads the journal of a mesh that rests: whatever was accepted is
-// there once, and each push is paid for once.
-func checkPushes(t *testing.T, state string, accepted map[string]bool) meshtest.Journal {
-	t.Helper()
-	p := &pushing{accepted: accepted}
-	return p.check(t, state)
 }
