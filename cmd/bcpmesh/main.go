@@ -108,9 +108,9 @@ func otherCommands(p *cli.Program) []*cobra.Command {
 }
 
 func rootCommand(p *cli.Program) *cobra.Command {
-	files := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
+	files, agents := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault), meshdir.CompleteAgents(false)
 	p.Complete = map[string]cobra.CompletionFunc{
-		"AGENT": meshdir.CompleteAgents(true), "NAME": meshdir.CompleteAgents(false), "READER": meshdir.CompleteAgents(false), "KERNEL": client.CompleteKernels,
+		"AGENT": meshdir.CompleteAgents(true), "NAME": agents, "READER": agents, "CONTROLLER": agents, "KERNEL": client.CompleteKernels,
 		"DIR": cli.CompleteFolders, "FILE": files, "ATTESTATION": files, "REVOCATIONS": files, "PLAN": files,
 	}
 	root := cli.Root(p, help, func(cmd *cobra.Command) error { return welcome(p, cmd) }, commandGroups(p), otherCommands(p)...)

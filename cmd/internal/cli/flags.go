@@ -69,16 +69,6 @@ func (f *WordFlag) AddTo(cmd *cobra.Command, name, usage string) {
 	Complete(cmd, name, cobra.FixedCompletions(f.Words, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// FirstArgument completes the first argument alone.
-func FirstArgument(f cobra.CompletionFunc) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return f(cmd, args, word)
-	}
-}
-
 // DurationFlag is a flag that takes a duration such as 90s, 24h or 7d.
 type DurationFlag struct {
 	Value time.Duration

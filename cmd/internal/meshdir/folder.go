@@ -144,28 +144,21 @@ func (m Folder) Definition() *bcp.Mesh {
 	return def
 }
 
-// LoadMesh loads the definitions of the mesh that a command line is about.
-func LoadMesh(cmd *cobra.Command, args []string) (*bcp.Mesh, error) {
-	folder, err := Find(".")
-	if flag := cmd.Flags().Lookup("dir"); flag != nil && flag.Value.String() != "" {
-		folder, err = In(flag.Value.String()), nil
-	} else if len(args) > 0 && strings.Contains(cmd.Use, "[DIR]") {
-		folder, err = In(args[0]), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return folder.Load()
-}
-
 // CompleteDefined completes what the definitions have, of the mesh that a command line is about.
 func CompleteDefined(names func(*bcp.Mesh) []string) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		mesh, err := LoadMesh(cmd, args)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+	return func(cmd *cobra.Command, args []string, _ string) (found []string, _ cobra.ShellCompDirective) {
+		folder, err := Find(".")
+		if flag := cmd.Flags().Lookup("dir"); flag != nil && flag.Value.String() != "" {
+			folder, err = In(flag.Value.String()), nil
+		} else if len(args) > 0 && strings.Contains(cmd.Use, "[DIR]") {
+			folder, err = In(args[0]), nil
 		}
-		return names(mesh), cobra.ShellCompDirectiveNoFileComp
+		if err == nil {
+			if mesh, err := folder.Load(); err == nil {
+				found = names(mesh)
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

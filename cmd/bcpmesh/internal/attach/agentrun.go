@@ -52,7 +52,6 @@ func agentRunCommand(p *cli.Program) *cobra.Command {
 			}
 			return o.showResult(p, done)
 		},
-		ValidArgsFunction: meshdir.CompleteAgents(false),
 	}
 	cli.Take(cmd, "", cli.Into{"dir": &o.dir})
 	cmd.Flags().StringVar(&o.record, "record", "", "write a transcript to a new `FILE`")

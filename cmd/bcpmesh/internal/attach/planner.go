@@ -44,7 +44,6 @@ func PlannerCommand(p *cli.Program) *cobra.Command {
 			}
 			return o.planByProgram(cmd.Context(), p, args)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.addTo(cmd, bcp.RolePlanner, bcp.RoleSubplanner)
 	cmd.Flags().StringVar(&o.script, "script", "", "answer with the plans of this `FILE`")

@@ -39,7 +39,6 @@ func ReaderCommand(p *cli.Program) *cobra.Command {
 			}
 			return o.answerWith(ctx, p, args)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.addTo(cmd, bcp.RoleReader)
 	cmd.Flags().StringVar(&o.tools, "mcp", "", "tools of an MCP server, a `FILE` that bcpmesh wrap wrote")

@@ -40,7 +40,6 @@ func ToolCommand(p *cli.Program) *cobra.Command {
 			}
 			return o.serveProgram(cmd.Context(), p, args)
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.addTo(cmd, bcp.RoleTool)
 	cmd.Flags().StringVar(&o.remember, "remember", "", "remember finished calls in this `FILE`")

@@ -69,7 +69,6 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 		}
 		return showValue(ctx, p.Out, &client.Flags{Where: who.Where}, run.ID)
 	})
-	cmd.ValidArgsFunction = completeRun
 	who.AddTo(cmd, "requester")
 	cmd.Flags().StringVar(&id, "request-id", "", "repeat a task with the same `ID`: it is done once")
 	cli.WaitFlag(cmd, &wait, 15*time.Minute, "how long to wait for the end")
@@ -215,27 +214,6 @@ func runFailure(err error) error {
 		return &cli.Failure{Code: cli.ExitRefused, Message: strings.TrimSuffix(cli.Plain(refused.Code)+": "+kernel.ExplainRefusal(kernel.Code(refused.Code)), ": ")}
 	}
 	return meshdir.Failure(err)
-}
-
-// completeRun completes KERNEL, and then its grants.
-func completeRun(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	const none = cobra.ShellCompDirectiveNoFileComp
-	if len(args) == 0 {
-		return client.CompleteKernels(cmd, args, typed)
-	}
-	mesh, err := meshdir.LoadMesh(cmd, nil)
-	if err != nil || len(args) > 1 {
-		return nil, none
-	}
-	grants := map[string]bool{}
-	for i := range mesh.Kernels {
-		for _, r := range mesh.Kernels[i].Runs {
-			if string(mesh.Kernels[i].Kernel) == args[0] {
-				grants[r.Grant] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(grants)), none
 }
 
 func stopRun(ctx context.Context, o *cli.Output, where meshdir.StateFlags, id string) error {

@@ -26,8 +26,7 @@ func PublishCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var wait cli.DurationFlag
 	cmd := &cobra.Command{
-		Use:               "publish CONTROLLER SUBSCRIPTION [JSON]",
-		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(false)),
+		Use: "publish CONTROLLER SUBSCRIPTION [JSON]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			controller, err := bcp.ParseAgentName(args[0])
 			if err != nil {

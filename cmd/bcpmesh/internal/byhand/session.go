@@ -112,8 +112,7 @@ func TaintCommand(p *cli.Program) *cobra.Command {
 	var reset, lift bool
 	source := cli.WordFlag{Words: cli.Map(bcp.TaintSources(), func(s bcp.TaintSource) string { return string(s) })}
 	cmd := &cobra.Command{
-		Use:               "taint AGENT",
-		ValidArgsFunction: cli.FirstArgument(meshdir.CompleteAgents(false)),
+		Use: "taint AGENT",
 	}
 	source.AddTo(cmd, "source", "where it came from")
 	cmd.Flags().BoolVar(&reset, "reset", false, "forget the reported and delivered taint")

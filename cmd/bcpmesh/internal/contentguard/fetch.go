@@ -54,7 +54,6 @@ func FetchURLCommand(p *cli.Program) *cobra.Command {
 		}
 		return nil
 	})
-	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	cmd.Flags().StringSliceVar(&allow, "allow", nil, "hosts that may be reached: `HOST,*.HOST,HOST:PORT`")
 	cli.Complete(cmd, "allow", cobra.NoFileCompletions)
 	return cmd

@@ -46,7 +46,6 @@ func credsListCommand(p *cli.Program) *cobra.Command {
 		}
 		return showUsers(p, append(users, invited(invitations)...), connections(ctx, where, folder), all)
 	})
-	cmd.ValidArgsFunction = cli.FirstArgument(cobra.FixedCompletions([]string{"creds"}, cobra.ShellCompDirectiveFilterFileExt))
 	where.AddTo(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "also those that commands made for themselves")
 	return cmd
