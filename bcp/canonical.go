@@ -18,7 +18,7 @@ func (w *answerWalk) canonical() string {
 		case FormatBoolean, FormatInteger:
 			out.WriteString(it.number(value.n))
 		case FormatEnum:
-			out.Write(it.quoted[value.n])
+			out.Write(appendQuoted(nil, []byte(it.values[value.n])))
 		default: // normalised text has nothing to escape
 			out.WriteByte('"')
 			out.Write(w.norm[value.from:value.to])

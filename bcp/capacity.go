@@ -339,7 +339,7 @@ func (v *Validator) longestText() int {
 		case FormatVocabulary:
 			chars += it.maxWords * (longestValue(it.values) + 1)
 		case FormatInteger:
-			chars += longestInteger
+			chars += len("-9223372036854775808")
 		case FormatDate:
 			chars += len("15 September 2026")
 		default:

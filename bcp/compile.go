@@ -81,7 +81,6 @@ type item struct {
 	typed    bool   // category 1: JSON types only, delivered as such
 	min, max int64
 	values   []string
-	quoted   [][]byte // values in canonical JSON
 	maxWords int
 	options  text.Options
 	sameAs   int // index of the question that must agree, -1 for none
@@ -119,9 +118,6 @@ func Compile(spec Spec, settings Settings) (*Validator, error) {
 	v.prices = price(v)
 	return v, nil
 }
-
-// longestInteger is the length of the least int64.
-const longestInteger = len("-9223372036854775808")
 
 // Spec returns the spec as it was compiled: enum values in NFC, defaults
 // filled in. The caller must not change it.
@@ -448,18 +444,13 @@ func (v *Validator) compileExpression(key, expression string) (Constraint, error
 	return compiled, nil
 }
 
-// add adds an item, with its canonical key and values.
+// add adds an item, with its canonical key.
 func (v *Validator) add(it item) {
 	brace := byte('{')
 	if len(v.items) > 0 {
 		brace = ','
 	}
 	it.key = fmt.Appendf(nil, "%c%q:", brace, it.name) // names are ASCII letters, digits, - and _
-	if it.kind == FormatEnum {
-		for _, value := range it.values {
-			it.quoted = append(it.quoted, appendQuoted(nil, []byte(value)))
-		}
-	}
 	v.items = append(v.items, it)
 }
 

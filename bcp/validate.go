@@ -3,7 +3,6 @@ package bcp
 import (
 	"errors"
 	"slices"
-	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -133,12 +132,12 @@ func (w *answerWalk) object(outer bool) bool {
 	if w.s.ObjectStart() != nil {
 		return w.fail(ReasonType, -1)
 	}
-	for next := 0; w.s.More(); next++ {
+	for first := true; w.s.More(); first = false {
 		key, err := w.s.Key()
 		if err != nil {
 			return w.fail(ReasonMalformed, -1)
 		}
-		if outer && next == 0 {
+		if outer && first {
 			switch kind := w.s.Kind(); {
 			case kind == wire.KindObject && w.v.spec.Category == 1 && string(key) == "fields":
 				return w.object(false) && w.onlyMember()
@@ -146,7 +145,7 @@ func (w *answerWalk) object(outer bool) bool {
 				return w.list() && w.onlyMember()
 			}
 		}
-		if !w.item(key, next) {
+		if !w.item(key) {
 			return false
 		}
 	}
@@ -165,7 +164,7 @@ func (w *answerWalk) list() bool {
 	if w.s.ArrayStart() != nil {
 		return w.fail(ReasonType, -1)
 	}
-	for next := 0; w.s.More(); next++ {
+	for w.s.More() {
 		if w.s.ObjectStart() != nil {
 			return w.fail(ReasonType, -1)
 		}
@@ -182,7 +181,7 @@ func (w *answerWalk) list() bool {
 				if err != nil {
 					return w.fail(ReasonType, -1)
 				}
-				if found = w.v.index(id, next); found < 0 || w.seen&(1<<found) != 0 {
+				if found = w.v.index(id); found < 0 || w.seen&(1<<found) != 0 {
 					return w.fail(ReasonUnknownName, -1)
 				}
 				w.seen |= 1 << found
@@ -214,8 +213,8 @@ func (w *answerWalk) list() bool {
 }
 
 // item reads the value of one name.
-func (w *answerWalk) item(key []byte, guess int) bool {
-	i := w.v.index(key, guess)
+func (w *answerWalk) item(key []byte) bool {
+	i := w.v.index(key)
 	if i < 0 || w.seen&(1<<i) != 0 {
 		return w.fail(ReasonUnknownName, -1)
 	}
@@ -223,11 +222,8 @@ func (w *answerWalk) item(key []byte, guess int) bool {
 	return w.value(i)
 }
 
-// index finds an item by its name, trying the expected place first.
-func (v *Validator) index(name []byte, guess int) int {
-	if guess < len(v.items) && v.items[guess].name == string(name) {
-		return guess
-	}
+// index finds an item by its name; -1 is none.
+func (v *Validator) index(name []byte) int {
 	return slices.IndexFunc(v.items, func(it item) bool { return it.name == string(name) })
 }
 
@@ -261,9 +257,7 @@ func (w *answerWalk) value(i int) bool {
 // enum finds the value that the answer names, byte for byte in NFC.
 func (w *answerWalk) enum(i int, raw []byte) bool {
 	it := &w.v.items[i]
-	if !ascii(raw) {
-		raw = norm.NFC.Bytes(raw)
-	}
+	raw = norm.NFC.Bytes(raw)
 	for n, allowed := range it.values {
 		if allowed == string(raw) {
 			w.answers[i].n = int64(n)
@@ -490,13 +484,4 @@ func (it *item) screened() bool {
 	default:
 		return false
 	}
-}
-
-func ascii(b []byte) bool {
-	for _, c := range b {
-		if c >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
 }
