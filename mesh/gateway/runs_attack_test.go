@@ -25,11 +25,7 @@ func strictDesk(t testing.TB) *kernel.Kernel {
 	for _, tool := range []string{"post", "send_email"} {
 		d.Rules = append(d.Rules, kernel.Rule{ID: "kim-alone-" + tool, Effect: kernel.Forbid, Tool: tool, When: `args.to.value != "kim"`})
 	}
-	k, defects := kernel.New(d)
-	if len(defects) > 0 {
-		t.Fatal(defects)
-	}
-	return k
+	return newKernel(t, d)
 }
 
 // endOf waits for the end of one run.
@@ -250,10 +246,7 @@ func TestForgedOutcomesAndPlans(t *testing.T) {
 	d := *b.kernel.Definition()
 	d.Tools = slices.Clone(d.Tools)
 	d.Tools[2].Timeout = 10 * time.Millisecond // of post, which knows keys
-	k, defects := kernel.New(d)
-	if len(defects) > 0 {
-		t.Fatal(defects)
-	}
+	k := newKernel(t, d)
 	b.kernel, b.plan = k, ""
 	b.outcome = func(call) string { return "" }
 	g := b.start(t, b.withKernel)
@@ -344,9 +337,7 @@ func TestCallWaitsForItsTool(t *testing.T) {
 			if c.come {
 				b.serve(t, "mail", bcp.RoleTool, subjects.CallsOf("mail"), b.answerCall)
 			}
-			if end := g.ended(t); end != c.end {
-				t.Errorf("the run is %s", end)
-			}
+			g.ends(t, c.end)
 			if c.come != (b.made() != "") || c.come == b.Unheard(subjects.Call("mail", "send_email", "desk")) {
 				t.Errorf("the tool got %q", b.made())
 			}

@@ -167,13 +167,9 @@ func TestPersonDecidesACall(t *testing.T) {
 			if err != nil || view.Effect == nil || view.Effect.Tool != "post" {
 				t.Fatalf("%+v, %v", view, err)
 			}
-			if made := b.made(); made != "read_inbox{}" {
-				t.Errorf("tools got %s before a person decided", made)
-			}
+			b.calledWith(t, "read_inbox{}")
 			noError(t, c.decide(ctx, approver, view))
-			if end := g.ended(t); end != c.end {
-				t.Errorf("the run is %s", end)
-			}
+			g.ends(t, c.end)
 			if r := b.request(t, "all", helloTask); r.Status == bcp.RunOpen || r.Waits != "" {
 				t.Errorf("at the end its requester hears %+v", r)
 			}
@@ -200,9 +196,5 @@ func asking(t *testing.T) *kernel.Kernel {
 	d := *desk(t).Definition()
 	d.Approvers = []bcp.AgentName{bcp.Operator}
 	d.Rules = []kernel.Rule{{ID: "ask-first", Effect: kernel.Ask, Tool: "post", When: "true"}}
-	k, defects := kernel.New(d)
-	if len(defects) > 0 {
-		t.Fatal(defects)
-	}
-	return k
+	return newKernel(t, d)
 }

@@ -135,7 +135,5 @@ func TestSubPlannerComesLate(t *testing.T) {
 		id := strings.Split(m.Reply, ".")[5]
 		_ = m.Respond([]byte(`{"plan_id":"` + id + `","plan":{"steps":[{"kind":"const","id":"c","value":1}],"final":"c"}}`))
 	})
-	if got := g.ended(t); got != "committed" {
-		t.Errorf("the run is %s", got)
-	}
+	g.ends(t, "committed")
 }

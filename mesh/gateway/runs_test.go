@@ -214,6 +214,14 @@ func (b *kernelBench) made() string {
 	return strings.Join(made, " ")
 }
 
+// calledWith expects that tools got these calls.
+func (b *kernelBench) calledWith(t testing.TB, want string) {
+	t.Helper()
+	if made := b.made(); made != want {
+		t.Errorf("tools got %s, not %q", made, want)
+	}
+}
+
 func (b *kernelBench) withKernel(c *gateway.Config) {
 	c.State.Runs = kernel.Open(b.kernel)
 	c.ConnectTool, c.Unheard = b.Dispatcher, b.Unheard
@@ -242,6 +250,14 @@ func (r *running) ended(t testing.TB) string {
 	return strings.TrimSpace(string(c.End.Status) + " " + string(c.End.Code))
 }
 
+// ends expects that a run ends with a status and code.
+func (r *running) ends(t testing.TB, want string) {
+	t.Helper()
+	if end := r.ended(t); end != want {
+		t.Errorf("the run is %s, not %s", end, want)
+	}
+}
+
 // recorded lists the kinds of the decisions about runs.
 func (r *running) recorded() string {
 	r.mu.Lock()
@@ -267,12 +283,8 @@ func TestRunIsRecordedAndCalled(t *testing.T) {
 	if receipt.RunID == "" || receipt.Code != "" {
 		t.Fatalf("got %+v", receipt)
 	}
-	if end := g.ended(t); end != "committed" {
-		t.Errorf("the run is %s", end)
-	}
-	if got, want := b.made(), `post{"body":"hello","to":"kim"}`; got != want {
-		t.Errorf("the tool got %s", got)
-	}
+	g.ends(t, "committed")
+	b.calledWith(t, `post{"body":"hello","to":"kim"}`)
 	again := b.request(t, "all", `{"request_id":"a1","task":"Say hello to kim."}`)
 	if again.RunID != receipt.RunID || again.Status != "committed" {
 		t.Errorf("asked again, it is %+v", again)
@@ -315,9 +327,7 @@ func TestEndsAreToldAnew(t *testing.T) {
 		}
 	}
 	b.request(t, "all", helloTask)
-	if end := g.ended(t); end != "committed" {
-		t.Errorf("the run is %s", end)
-	}
+	g.ends(t, "committed")
 	again := func() {
 		t.Helper()
 		if again := b.request(t, "all", helloTask); again.Status != "committed" {
@@ -365,12 +375,8 @@ func TestRunAsksItsReader(t *testing.T) {
 		t.Errorf("the reader gets %s", query.JSON)
 	}
 	mailer.Answer(t, query, `"answers":[{"id":"text","answer":"meeting at three"}]`)
-	if end := g.ended(t); end != "committed" {
-		t.Errorf("the run is %s", end)
-	}
-	if got, want := b.made(), `read_inbox{} post{"body":"meeting at three","to":"kim"}`; got != want {
-		t.Errorf("tools got %s", got)
-	}
+	g.ends(t, "committed")
+	b.calledWith(t, `read_inbox{} post{"body":"meeting at three","to":"kim"}`)
 	if got := g.recorded(); got != "run plan outcome step outcome" {
 		t.Errorf("recorded %s", got)
 	}
@@ -539,13 +545,9 @@ func TestNothingIsSentUnrecorded(t *testing.T) {
 			t.Fatal("the journal can be written")
 		}
 	}
-	if made := b.made(); made != "" {
-		t.Errorf("tools got %s before it was recorded", made)
-	}
+	b.calledWith(t, "")
 	b.full(t, jetstream.CommitStream, false)
-	if end := g.ended(t); end != "committed" {
-		t.Errorf("the run is %s", end)
-	}
+	g.ends(t, "committed")
 	if made := b.made(); strings.Count(made, "post{") != 1 && strings.Count(made, "send_email{") != 1 {
 		t.Errorf("tools got %s", made)
 	}
@@ -578,12 +580,8 @@ func TestDenialsAreRecorded(t *testing.T) {
 				deliveries.NextOf(t, meshtest.WithType(bcp.TypeResponseDelivery))
 			}
 			b.request(t, "all", helloTask)
-			if end := g.ended(t); end != "blocked not_declassified" {
-				t.Errorf("the run is %s", end)
-			}
-			if made := b.made(); made != "" {
-				t.Errorf("tools got %s", made)
-			}
+			g.ends(t, "blocked not_declassified")
+			b.calledWith(t, "")
 			plan := g.wait(t, 1, of(bcp.KindPlan))[0]
 			change, err := kernel.ReadRecord(&plan)
 			if err != nil || len(change.Steps) != 1 || change.Steps[0].Judged == nil || change.Steps[0].Judged.Ruling != kernel.Deny || !change.Steps[0].Early {
@@ -639,9 +637,7 @@ func TestCredentialsHoldWithoutAGate(t *testing.T) {
 	}
 	noError(t, d.Publish(post, []byte(`{"call_id":"x","tool":"post","args":{}}`)))
 	b.until(t, "call", func() bool { return len(b.calls) > 0 })
-	if made := b.made(); made != "post{}" {
-		t.Errorf("tools got %s", made)
-	}
+	b.calledWith(t, "post{}")
 	if _, err := b.Dispatcher("desk", "mail", "other", func() {}); err == nil {
 		t.Error("there is a dispatcher of a tool that no kernel has")
 	}
@@ -663,15 +659,11 @@ func TestRefusedCallEndsItsRun(t *testing.T) {
 		}
 	})
 	b.request(t, "all", helloTask)
-	if end := g.ended(t); end != "errored tool_unavailable" {
-		t.Errorf("the run is %s", end)
-	}
+	g.ends(t, "errored tool_unavailable")
 	if alert, ok := g.wait(t, 1, of(bcp.KindCall))[0].Alert(); !ok || alert.Alert != bcp.AlertEffect {
 		t.Errorf("the alert is %+v", alert)
 	}
-	if made := b.made(); made != "" {
-		t.Errorf("tools got %s", made)
-	}
+	b.calledWith(t, "")
 }
 
 // A run goes on from a snapshot as from the records, and under definitions that were
@@ -709,9 +701,7 @@ func TestRunsOutliveSnapshotsAndReloads(t *testing.T) {
 	b.set(func() {
 		_ = b.silent[0].Respond([]byte(fmt.Sprintf(`{"call_id":%q,"result":{"ok":true}}`, b.calls[0].ID)))
 	})
-	if end := g.ended(t); end != "committed" {
-		t.Errorf("the run is %s", end)
-	}
+	g.ends(t, "committed")
 	if made := b.made(); strings.Count(made, "send_email") != 1 {
 		t.Errorf("tools got %s", made)
 	}

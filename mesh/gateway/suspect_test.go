@@ -63,9 +63,7 @@ func TestSuspendedAgentsMakeNoCalls(t *testing.T) {
 					}
 				}
 			})
-			if got := g.ended(t); got != tt.open {
-				t.Errorf("the open run is %s", got)
-			}
+			g.ends(t, tt.open)
 			noError(t, g.Stop())
 			g.disconnect()
 			g = b.start(t, suspends)
@@ -80,13 +78,9 @@ func TestSuspendedAgentsMakeNoCalls(t *testing.T) {
 					return d.Kind == bcp.KindPlan && d.Run.Code == string(kernel.Suspended) && d.Run.From == suspect
 				})
 			default:
-				if got := g.ended(t); got != tt.next {
-					t.Errorf("a new run is %s", got)
-				}
+				g.ends(t, tt.next)
 			}
-			if made := b.made(); made != "" {
-				t.Errorf("calls were made: %s", made)
-			}
+			b.calledWith(t, "")
 		})
 	}
 }
