@@ -6,8 +6,7 @@ import "github.com/bcpmesh/bcpmesh/bcp"
 type recent[K comparable] struct {
 	size  int
 	known map[K]struct{}
-	order []K // a ring once it is full
-	next  int
+	order []K // oldest first
 }
 
 func newRecent[K comparable](size int) *recent[K] {
@@ -23,14 +22,12 @@ func (r *recent[K]) add(key K) {
 	if r.has(key) {
 		return
 	}
-	r.known[key] = struct{}{}
-	if len(r.order) < r.size {
-		r.order = append(r.order, key)
-		return
+	if len(r.order) == r.size {
+		delete(r.known, r.order[0])
+		r.order = r.order[1:]
 	}
-	delete(r.known, r.order[r.next])
-	r.order[r.next] = key
-	r.next = (r.next + 1) % r.size
+	r.known[key] = struct{}{}
+	r.order = append(r.order, key)
 }
 
 // answered is what a Reader remembers of one query. Its Reader guards it.

@@ -182,7 +182,7 @@ func (c *Cell) converse(ctx context.Context, do func(*talk) (any, error)) (any, 
 	t := &talk{cell: c, id: cmp.Or(stdio.CallID(ctx), TaskConversation), ends: time.Now().Add(lasts)}
 	defer func() {
 		if ctx.Err() == nil { // or the keeper is gone
-			_ = c.door.Call(ctx, "end", params{Conversation: t.id}, new(struct{}))
+			_ = c.door.Call(ctx, "end", Params{Conversation: t.id}, new(struct{}))
 		}
 	}()
 	return do(t)
@@ -193,12 +193,12 @@ func (t *talk) tell(ctx context.Context, call, input string) bool {
 	var answer struct {
 		Aside bool `json:"aside"`
 	}
-	err := t.cell.door.Call(ctx, "reading", reading{Call: call, Input: input}, &answer)
+	err := t.cell.door.Call(ctx, "reading", Reading{Call: call, Input: input}, &answer)
 	return err == nil && answer.Aside
 }
 
-// reading says which input a call of a tool reads, none at its end.
-type reading struct {
+// Reading says which input a call of a tool reads, none at its end.
+type Reading struct {
 	Call  string `json:"call"`
 	Input string `json:"input,omitzero"`
 }
@@ -213,12 +213,12 @@ func (c *Cell) wait(ctx context.Context) error {
 	}
 }
 
-// params are those of the keeper's methods.
-type params struct {
+// Params are those of the keeper's methods.
+type Params struct {
 	Conversation string         `json:"conversation"`
 	Request      jsontext.Value `json:"request,omitzero"`
-	Ask          *fetch.Ask     `json:"ask,omitzero"`
-	Call         *tool.Call     `json:"call,omitzero"`
+	Ask          fetch.Ask      `json:"ask,omitzero"`
+	Call         tool.Call      `json:"call,omitzero"`
 }
 
 const (
@@ -258,7 +258,7 @@ func (t *talk) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 // call has the keeper make one call.
 func (t *talk) call(ctx context.Context, request jsontext.Value) (*llm.Reply, error) {
 	var reply jsontext.Value
-	err := t.cell.door.Call(ctx, "model", params{Conversation: t.id, Request: request}, &reply)
+	err := t.cell.door.Call(ctx, "model", Params{Conversation: t.id, Request: request}, &reply)
 	if refused, ok := errors.AsType[*stdio.CallError](err); ok {
 		return nil, llm.ErrorOf(refused.Code)
 	}
@@ -271,7 +271,7 @@ func (t *talk) call(ctx context.Context, request jsontext.Value) (*llm.Reply, er
 // Fetch implements [fetch.Fetcher].
 func (t *talk) Fetch(ctx context.Context, a fetch.Ask) (fetch.Served, error) {
 	var fetched fetch.Fetched
-	if err := t.cell.door.Call(ctx, "fetch", params{Conversation: t.id, Ask: &a}, &fetched); err != nil {
+	if err := t.cell.door.Call(ctx, "fetch", Params{Conversation: t.id, Ask: a}, &fetched); err != nil {
 		return fetch.Served{}, guard.ConnectFailed
 	}
 	return fetched.Served()
@@ -318,7 +318,7 @@ func (t *talk) mcp(of MCPTool) llm.Executable {
 				return tool.BadArguments.Output()
 			}
 			var r tool.Result
-			if err := t.cell.door.Call(ctx, "mcp", params{Conversation: t.id, Call: &tool.Call{Tool: of.Name, Arguments: arguments}}, &r); err != nil {
+			if err := t.cell.door.Call(ctx, "mcp", Params{Conversation: t.id, Call: tool.Call{Tool: of.Name, Arguments: arguments}}, &r); err != nil {
 				return tool.Unavailable.Output()
 			}
 			if r.Failure != "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/bcpmesh/bcpmesh/agents/cell"
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
@@ -72,20 +73,12 @@ func (s *Services) ProgramMethods() map[string]stdio.Method {
 // Rooms are how many bytes the results of the methods may have, for [stdio.Agent].
 func (s *Services) Rooms() map[string]int64 { return map[string]int64{"fetch": fetch.MaxBody} }
 
-// params are those of a call of a conversation.
-type params struct {
-	Conversation string         `json:"conversation"`
-	Request      jsontext.Value `json:"request,omitzero"`
-	Ask          fetch.Ask      `json:"ask,omitzero"`
-	Call         tool.Call      `json:"call,omitzero"`
-}
-
 var (
 	errParams = &stdio.CallError{Code: "malformed", Message: "the parameters are not those of the method"}
 	errMany   = &stdio.CallError{Code: "rate_limited", Message: fmt.Sprintf("more than %d conversations at a time", maxConversations)}
 )
 
-func readParams(raw jsontext.Value) (p params, err error) {
+func readParams(raw jsontext.Value) (p cell.Params, err error) {
 	if json.Unmarshal(raw, &p, json.RejectUnknownMembers(true)) != nil || p.Conversation == "" || len(p.Conversation) > 64 {
 		return p, errParams
 	}
@@ -207,10 +200,7 @@ var digest = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 // reading hears which input a call of a tool reads, none at its end.
 func (s *Services) reading(_ context.Context, raw jsontext.Value) (any, error) {
-	var r struct {
-		Call  string `json:"call"`
-		Input string `json:"input"`
-	}
+	var r cell.Reading
 	if json.Unmarshal(raw, &r, json.RejectUnknownMembers(true)) != nil || len(r.Call) > 20 || r.Input != "" && !digest.MatchString(r.Input) {
 		return nil, errParams
 	}

@@ -52,10 +52,7 @@ func (e *rpcError) Error() string { return fmt.Sprintf("JSON-RPC error %d", e.Co
 
 // call returns the error for the caller.
 func (e *rpcError) call() *CallError {
-	switch {
-	case e == nil:
-		return nil
-	case e.Data == nil:
+	if e.Data == nil {
 		return &CallError{Message: e.Message}
 	}
 	return &CallError{Code: e.Data.Code, Message: e.Message}
