@@ -92,24 +92,30 @@ func living(t *testing.T, mesh *meshtest.Mesh, m *model, confine func(cell.Confi
 	if has.call != nil {
 		services.Tools = has.call
 	}
+	return joined(t, stdio.Agent{Connection: connect(bcp.RoleReader), Name: "reader", Role: bcp.RoleReader, Methods: services.Methods()}, confine)
+}
+
+// joined serves a cell over its door, until the test ends.
+func joined(t *testing.T, of stdio.Agent, confine func(cell.Configuration) error) (ended chan error) {
+	of.Logger, of.MaxLine = hclog.NewNullLogger(), keeper.MaxLine
 	toCell, fromKeeper := io.Pipe()
 	toKeeper, fromCell := io.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended = make(chan error, 1)
 	served := make(chan error, 1)
 	go func() {
+		defer close(ended)
 		ended <- cell.Run(ctx, toCell, fromCell, confine)
 		_ = fromCell.Close()
 	}()
-	go func() {
-		served <- stdio.Serve(ctx, stdio.Agent{Connection: connect(bcp.RoleReader), Name: "reader", Role: bcp.RoleReader, Logger: hclog.NewNullLogger(),
-			Methods: services.Methods(), MaxLine: keeper.MaxLine}, toKeeper, fromKeeper)
-	}()
+	go func() { served <- stdio.Serve(ctx, of, toKeeper, fromKeeper) }()
 	t.Cleanup(func() {
 		_ = fromKeeper.Close()
 		cancel()
 		if err := <-served; err != nil {
 			t.Errorf("the keeper: %v", err)
+		}
+		for range ended {
 		}
 	})
 	return ended

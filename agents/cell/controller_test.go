@@ -2,7 +2,6 @@ package cell_test
 
 import (
 	"context"
-	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -38,26 +37,7 @@ func tasked(t *testing.T, mesh *meshtest.Mesh, m *model, task string) (done chan
 		done <- d
 		return struct{}{}, nil
 	}
-	toCell, fromKeeper := io.Pipe()
-	toKeeper, fromCell := io.Pipe()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended, served := make(chan error, 1), make(chan error, 1)
-	go func() {
-		ended <- cell.Run(ctx, toCell, fromCell, nil)
-		_ = fromCell.Close()
-	}()
-	go func() {
-		served <- stdio.Serve(ctx, stdio.Agent{Connection: conn, Name: "main", Role: bcp.RoleController, Logger: hclog.NewNullLogger(),
-			Methods: methods, MaxLine: keeper.MaxLine}, toKeeper, fromKeeper)
-	}()
-	t.Cleanup(func() {
-		_ = fromKeeper.Close()
-		cancel()
-		if err := <-served; err != nil {
-			t.Errorf("the keeper: %v", err)
-		}
-		<-ended
-	})
+	joined(t, stdio.Agent{Connection: conn, Name: "main", Role: bcp.RoleController, Methods: methods}, nil)
 	return done
 }
 
