@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -236,10 +238,7 @@ func (c *Connection) Name() bcp.AgentName { return c.options.Name }
 func (c *Connection) Close() {
 	c.mu.Lock()
 	c.over = true
-	runs := make([]*run, 0, len(c.runs))
-	for r := range c.runs {
-		runs = append(runs, r)
-	}
+	runs := slices.Collect(maps.Keys(c.runs))
 	c.mu.Unlock()
 	for _, r := range runs {
 		r.cancel(ErrClosed)

@@ -104,12 +104,6 @@ func (r *reader) subscribed(list []bcp.ActiveSubscription) {
 	r.once.Do(func() { close(r.listed) })
 }
 
-func (r *reader) active() []bcp.ActiveSubscription {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]bcp.ActiveSubscription{}, r.subscriptions...)
-}
-
 // judged passes a result to the call that waits for it.
 func (r *reader) judged(result bcp.ValidationResult) {
 	r.mu.Lock()
@@ -262,7 +256,9 @@ func (r *reader) publish(ctx context.Context, arguments []byte) (any, *fault) {
 	if f != nil {
 		return nil, f
 	}
-	list := r.active()
+	r.mu.Lock()
+	list := r.subscriptions
+	r.mu.Unlock()
 	at := slices.IndexFunc(list, func(s bcp.ActiveSubscription) bool {
 		return s.SubscriptionID == p.subscription && s.Controller == p.controller
 	})
