@@ -76,35 +76,46 @@ func (c *checkup) count(h health) (n int) {
 
 // DoctorCommand returns the command doctor.
 func DoctorCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
+	var who client.Flags
 	var confined, model, routes bool
 	cmd := cli.Command("doctor", func(ctx context.Context, _ []string) error {
 		ctx, cancel := context.WithTimeout(ctx, doctorTime)
 		defer cancel()
 		c := &checkup{now: time.Now()}
-		if confined {
-			c.confinement(ctx)
-			return showCheckup(p, c)
-		}
-		folder, err := where.Folder()
+		elsewhere := who.Creds+who.URL+who.CA != ""
 		switch {
-		case err != nil:
-		case model:
-			err = c.models(ctx, folder)
-		case routes:
-			err = c.routes(ctx, folder, cli.NewLogger(hclog.Info, p.Out.Stderr))
+		case elsewhere && (confined || model || routes):
+			return cli.Usagef("doctor: --sandbox, --model and --notify look at this machine alone")
+		case confined:
+			c.confinement(ctx)
+		case who.Creds != "" && who.URL == "":
+			return cli.Usagef("doctor: --creds needs --url").WithHint("for example --url tls://mesh.example.org:4222")
+		case elsewhere && who.Creds == "":
+			return cli.Usagef("doctor: --url and --ca need --creds")
+		case elsewhere:
+			c.remote(ctx, &who)
 		default:
-			c.local(ctx, where, folder)
-		}
-		if err != nil {
-			return err
+			folder, err := who.Where.Folder()
+			switch {
+			case err != nil:
+			case model:
+				err = c.models(ctx, folder)
+			case routes:
+				err = c.routes(ctx, folder, cli.NewLogger(hclog.Info, p.Out.Stderr))
+			default:
+				c.local(ctx, who.Where, folder)
+			}
+			if err != nil {
+				return err
+			}
 		}
 		return showCheckup(p, c)
 	})
+	cli.TakeGiven(cmd, "--creds with --url: check from an agent's side", cli.Into{"creds": &who.Creds, "url": &who.URL, "ca": &who.CA})
 	cmd.Flags().BoolVar(&confined, "sandbox", false, "check the sandbox for agents here, and start a program in it")
 	cmd.Flags().BoolVar(&model, "model", false, "call each model of the agents once; this is paid")
 	cmd.Flags().BoolVar(&routes, "notify", false, "send a test message by each notification route")
-	where.AddTo(cmd)
+	who.Where.AddTo(cmd)
 	return cmd
 }
 

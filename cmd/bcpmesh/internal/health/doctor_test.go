@@ -9,6 +9,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 // What a check says at each of its limits.
@@ -25,6 +26,13 @@ func TestDoctorAtItsLimits(t *testing.T) {
 	revoked := user(-time.Hour, 0)
 	revoked.Revoked = now
 	const day = 24 * time.Hour
+	file := func(issued, expires time.Duration) *meshdir.Creds {
+		u := &meshdir.Creds{Issued: now.Add(issued)}
+		if expires != 0 {
+			u.Expires = now.Add(expires)
+		}
+		return u
+	}
 	for name, tt := range map[string]struct {
 		check func(*checkup)
 		want  health
@@ -47,6 +55,10 @@ func TestDoctorAtItsLimits(t *testing.T) {
 		"creds in their last tenth":   {func(c *checkup) { c.expiry([]accounts.User{user(-19*day, day)}, nil) }, warned},
 		"creds before that":           {func(c *checkup) { c.expiry([]accounts.User{user(-8*day, 2*day)}, nil) }, healthy},
 		"an agent that is gone":       {func(c *checkup) { c.expiry([]accounts.User{user(-day, 0-time.Second)}, &bcp.Mesh{}) }, healthy},
+		"a file for ever":             {func(c *checkup) { c.credsEnd(file(-day, 0)) }, healthy},
+		"a file's last second":        {func(c *checkup) { c.credsEnd(file(-time.Hour, time.Second)) }, healthy},
+		"a file that has expired":     {func(c *checkup) { c.credsEnd(file(-time.Hour, -time.Second)) }, failed},
+		"a file in its last tenth":    {func(c *checkup) { c.credsEnd(file(-19*day, day)) }, warned},
 	} {
 		c := &checkup{now: now}
 		tt.check(c)
