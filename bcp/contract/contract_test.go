@@ -209,12 +209,8 @@ func TestParseIsStrict(t *testing.T) {
 		"null":                "null",
 		"more after it":       text + "{}",
 		"a repeated key":      strings.Replace(text, `"contract:version"`, `"contract:role": "planner", "contract:version"`, 1),
-		"an escaped repeat":   strings.Replace(text, `"contract:version"`, `"contract\u003arole": "planner", "contract:version"`, 1),
 		"a null":              strings.Replace(text, `"1.0"`, `null`, 1),
-		"half a surrogate":    strings.Replace(text, `"1.0"`, `"\ud800"`, 1),
 		"bytes, not UTF-8":    strings.Replace(text, `Planner`, "\xff", 1),
-		"a byte order mark":   "\ufeff" + text,
-		"a comment":           "// x\n" + text,
 		"a key in upper case": strings.Replace(text, `"contract:role"`, `"Contract:role"`, 1),
 	} {
 		if _, defects := contract.Parse([]byte(b)); len(defects) == 0 {

@@ -26,7 +26,7 @@ type State struct {
 	openBy   map[string]int // runs that have not ended, by their requesters
 	requests map[requestKey]request
 	deadline timers
-	ended    []endedRun              // in the order of time, then of ids
+	ended    []runAt                 // in the order of time, then of ids
 	told     map[string][]requestEnd // by requester, in the order of time, then of ids
 }
 
@@ -47,13 +47,13 @@ type request struct {
 	Why    Code   `record:"why"`
 }
 
-// endedRun is a run that is over, and is forgotten some day.
-type endedRun struct {
+// runAt is when a run may be due, or when it was over and from when on it is forgotten.
+type runAt struct {
 	at  int64
 	run RunID
 }
 
-func (e endedRun) compare(o endedRun) int {
+func (e runAt) compare(o runAt) int {
 	return cmp.Or(cmp.Compare(e.at, o.at), cmp.Compare(e.run, o.run))
 }
 
@@ -212,7 +212,7 @@ func (s *State) forget(r *run) {
 func (s *State) index(r *run) {
 	if r.End != nil {
 		delete(s.own, r.ID)
-		s.ended = insert(s.ended, endedRun{r.Ended, r.ID}, endedRun.compare)
+		s.ended = insert(s.ended, runAt{r.Ended, r.ID}, runAt.compare)
 		key := requestKey{r.Start.Kernel, r.Start.Requester.Name, r.Start.Request}
 		if asked, known := s.requests[key]; known && asked.Run == r.ID {
 			asked.Status, asked.Why = r.End.Status, r.End.Code
@@ -228,7 +228,7 @@ func (s *State) index(r *run) {
 	case WaitApproval, WaitDoubt, WaitQuestion:
 		s.pending[r.Start.Kernel]++
 	}
-	heap.Push(&s.deadline, timer{r.due(), r.ID})
+	heap.Push(&s.deadline, runAt{r.due(), r.ID})
 }
 
 // remember notes what became of a message with a request id, of which each requester has
@@ -285,21 +285,14 @@ func (s *State) prune() {
 	}
 }
 
-// timer is when a run may be due. The heap may have several of one run; those that
-// do not hold any more are dropped when they come up.
-type timer struct {
-	at  int64
-	run RunID
-}
+// timers are a heap. It may have several of one run; those that do not hold any more are
+// dropped when they come up.
+type timers []runAt
 
-type timers []timer
-
-func (t timers) Len() int { return len(t) }
-func (t timers) Less(i, j int) bool {
-	return t[i].at < t[j].at || t[i].at == t[j].at && t[i].run < t[j].run
-}
-func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
-func (t *timers) Push(x any)   { *t = append(*t, x.(timer)) }
+func (t timers) Len() int           { return len(t) }
+func (t timers) Less(i, j int) bool { return t[i].compare(t[j]) < 0 }
+func (t timers) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
+func (t *timers) Push(x any)        { *t = append(*t, x.(runAt)) }
 func (t *timers) Pop() any {
 	old := *t
 	last := old[len(old)-1]

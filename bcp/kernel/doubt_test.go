@@ -436,35 +436,6 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// What was said in ended runs may be erased: the records that are left still make a
-// state, and the runs that go on are as they were.
-func TestErasedRecords(t *testing.T) {
-	t.Parallel()
-	g := planned(t, mustKernel(t, nil), steps(inbox, parse, strings.ReplaceAll(sub(""), `{"ref":"c"}`, `{"ref":"p","path":"text"}`)))
-	g.result(mail)
-	g.answer(`{"text":"x"}`, "")
-	g.subPlan(steps(constX))
-	g.end(kernel.Committed, "")
-	erased := len(g.records)
-	g.begin("all")
-	s := kernel.NewState(g.kernels...)
-	for i, r := range g.records {
-		if i < erased {
-			r[1] = nil
-		}
-		c, err := kernel.ParseChange(r[0], r[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Apply(&c); err != nil {
-			t.Fatalf("record %d: %v", i+1, err)
-		}
-	}
-	if savedText(s) != savedText(g.state) {
-		t.Errorf("got  %s\nwant %s", savedText(s), savedText(g.state))
-	}
-}
-
 // One requester cannot have more runs open than it may; one that ends makes room for
 // another, and others have theirs.
 //

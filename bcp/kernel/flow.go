@@ -34,11 +34,8 @@ type Case struct {
 	Else  bool
 	Steps []Step
 
-	name string // in paths: the value, if that can stand there
+	Name string // in the paths of its steps: the value, if that can stand there
 }
-
-// Name is that of the case in the paths of its steps.
-func (c *Case) Name() string { return c.name }
 
 const (
 	elseName = "_else"
@@ -118,9 +115,9 @@ func (f *Flow) readKey(name string, v *Value, r *flowReader) (ok bool) {
 			return false
 		}
 		for i, value := range v.keys {
-			c := Case{Value: value, name: value}
+			c := Case{Value: value, Name: value}
 			if !IsStepID(value) || value[0] == '_' {
-				c.name = "_" + strconv.Itoa(i)
+				c.Name = "_" + strconv.Itoa(i)
 			}
 			if !f.readCase(c, &v.list[i], r) {
 				return false
@@ -128,7 +125,7 @@ func (f *Flow) readKey(name string, v *Value, r *flowReader) (ok bool) {
 		}
 		return true
 	default:
-		return f.readCase(Case{Else: name == "else", name: elseName}, v, r)
+		return f.readCase(Case{Else: name == "else", Name: elseName}, v, r)
 	}
 }
 
@@ -287,7 +284,7 @@ func (s *Step) inside(to []Step, names []string) []Step {
 			continue
 		}
 		for j := range s.Flow.Cases {
-			if c := &s.Flow.Cases[j]; c.name == name {
+			if c := &s.Flow.Cases[j]; c.Name == name {
 				to = copySteps(to, c.Steps, scope, at+1)
 			}
 		}
@@ -308,7 +305,7 @@ func (f *fork) all(s *Step) []string {
 	var names []string
 	for i := range s.Flow.Cases {
 		if c := &s.Flow.Cases[i]; !c.Else {
-			names = append(names, c.name)
+			names = append(names, c.Name)
 		}
 	}
 	if f.rest {
@@ -339,7 +336,7 @@ func (f *fork) taken(s *Step, v *Value) ([]string, Code) {
 	}
 	for i := range s.Flow.Cases {
 		if c := &s.Flow.Cases[i]; !c.Else && c.Value == name {
-			return []string{c.name}, ""
+			return []string{c.Name}, ""
 		}
 	}
 	return []string{elseName}, ""

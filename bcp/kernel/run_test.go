@@ -500,11 +500,6 @@ func TestSubRuns(t *testing.T) {
 			t.Errorf("got %+v", c.Steps)
 		}
 	})
-	t.Run("has no more than its grant", func(t *testing.T) {
-		g := begin(delegate("calendar.write"))
-		g.subPlan(steps(contacts))
-		g.end(kernel.Errored, kernel.SubPlanRejected)
-	})
 	t.Run("has no more than the run", func(t *testing.T) {
 		g := newGateway(t, k)
 		g.begin("read")

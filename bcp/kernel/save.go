@@ -105,7 +105,7 @@ func Restore(saved []bcp.SavedRun, kernels ...*Kernel) (*State, error) {
 		s.requests[r.requestKey] = r.request
 		s.told[r.Requester] = append(s.told[r.Requester], requestEnd{r.At, r.requestKey})
 	}
-	slices.SortFunc(s.ended, endedRun.compare)
+	slices.SortFunc(s.ended, runAt.compare)
 	for _, told := range s.told {
 		slices.SortFunc(told, requestEnd.compare)
 	}

@@ -105,12 +105,12 @@ func (n *StepNode) completeCases(f *kernel.Flow, state string, inLoop bool) {
 	}
 	for i := range f.Cases {
 		c := &f.Cases[i]
-		if at := slices.IndexFunc(ran, func(r *StepNode) bool { return r.Name == c.Name() }); at >= 0 {
+		if at := slices.IndexFunc(ran, func(r *StepNode) bool { return r.Name == c.Name }); at >= 0 {
 			ran[at].complete(c.Steps, stepNotReached, inLoop)
 			n.Inside = append(n.Inside, ran[at])
 			continue
 		}
-		missed := &StepNode{Name: c.Name(), State: state}
+		missed := &StepNode{Name: c.Name, State: state}
 		switch {
 		case len(c.Steps) == 0 && len(ran) == 0 && n.ended:
 			missed.State = "" // it may have been this one: nothing is done in it
