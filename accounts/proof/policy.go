@@ -14,6 +14,9 @@ type Policy struct {
 	// Trusted names principals or accounts (by name or public key) that are not
 	// agents.
 	Trusted []string
+	// Through are patterns that every agent may use to and from the accounts of
+	// trusted parties, in addition to the subjects of a mesh.
+	Through []string
 }
 
 // identity is an agent in a role, from the name of its scope. Other names have

@@ -28,7 +28,7 @@ func Prove(c Claims, p Policy) (Report, error) {
 	if len(c.Accounts) == 0 {
 		return Report{}, ErrNoTokens
 	}
-	v := &prover{world: shape(c, p)}
+	v := &prover{world: shape(c, p), through: parsePatterns(p.Through)}
 	var reached []reach
 	for _, from := range v.principals {
 		v.report.Principals = append(v.report.Principals, from.name)
@@ -70,7 +70,8 @@ func Prove(c Claims, p Policy) (Report, error) {
 
 type prover struct {
 	*world
-	report Report
+	through []pattern
+	report  Report
 }
 
 func (v *prover) hole(h Hole) { v.report.Holes = append(v.report.Holes, h) }
@@ -197,7 +198,7 @@ func (v *prover) arrive(from *principal, s *station, found map[string]bool, hits
 	}
 	outside := s.region
 	if s.account.guarded {
-		outside = outside.without(from.entrances)
+		outside = outside.without(from.entrances).without(v.through)
 	}
 	taken := func(c Claim, patterns []pattern, what string) {
 		for _, p := range patterns {
@@ -249,9 +250,10 @@ func (v *prover) listen(to *principal) {
 		last := Step{Account: a.name, Subject: r.pattern.String(), How: "subscribe", Who: to.name}
 		v.hole(Hole{Claim: Hearing, From: from, To: to.name, Way: append(way, last)})
 	}
+	own := slices.Concat(to.outlets, v.through)
 	for _, r := range to.subscribe {
 		if a.guarded {
-			foreign := r.without(to.outlets)
+			foreign := r.without(own)
 			hole("the gateway", foreign, Step{Account: a.name, Subject: foreign.pattern.String(), How: "publish", Who: "the gateway"})
 		}
 		for _, other := range a.users {
@@ -263,7 +265,7 @@ func (v *prover) listen(to *principal) {
 				if both.empty() {
 					continue
 				}
-				both = both.without(shared(to, other))
+				both = both.without(shared(to, other)).without(v.through)
 				hole(other.name, both, Step{Account: a.name, Subject: both.pattern.String(), How: "subscribe", Who: other.name})
 			}
 		}
@@ -271,7 +273,7 @@ func (v *prover) listen(to *principal) {
 	for _, exporter := range v.order {
 		for i := range exporter.streams {
 			if l := &exporter.streams[i]; l.to == a {
-				v.checkStream(to, exporter, l, to.outlets, hole)
+				v.checkStream(to, exporter, l, own, hole)
 			}
 		}
 	}
@@ -315,7 +317,7 @@ func (v *prover) checkStream(to *principal, exporter *account, l *link, own []pa
 		}
 		for _, other := range exporter.users {
 			for _, theirs := range other.subscribe {
-				if both := source.intersect(theirs); !both.empty() {
+				if both := source.intersect(theirs).without(v.through); !both.empty() {
 					hole(other.name, near, way(both.pattern, "subscribe", other.name)...)
 				}
 			}

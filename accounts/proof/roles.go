@@ -152,7 +152,7 @@ func (v *roles) checkPublisher(reached *reach) {
 		}
 		for i := range carriers {
 			c := &carriers[i]
-			r := s.region.restrict(c.pattern)
+			r := s.region.restrict(c.pattern).without(v.through)
 			if r.empty() {
 				continue
 			}
@@ -189,7 +189,7 @@ var journalReads = parsePattern(subjects.DirectGet(subjects.JournalStream))
 
 // checkListener checks one agent that can receive what another publishes.
 func (v *roles) checkListener(from *principal, hit hit, carried map[*carrier][]pattern) {
-	to, both := hit.to, hit.region
+	to, both := hit.to, hit.region.without(v.through)
 	if both.empty() {
 		return
 	}
@@ -228,7 +228,7 @@ func (v *roles) followTrusted(a *account, c *carrier) error {
 	return v.walkFrom(stations, func(s *station) {
 		for _, to := range s.account.users {
 			for _, r := range to.subscribe {
-				both := s.region.intersect(r)
+				both := s.region.intersect(r).without(v.through)
 				if both.empty() {
 					continue
 				}

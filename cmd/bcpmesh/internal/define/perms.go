@@ -34,8 +34,8 @@ func PermsCommand(p *cli.Program) *cobra.Command {
 			return cli.Usagef("perms: --prove is of all agents, and takes no --agent")
 		case prove.prove:
 			return provePermissions(p, prove, args)
-		case len(prove.jwts)+len(prove.trust) > 0:
-			return cli.Usagef("perms: --jwts and --trust need --prove")
+		case len(prove.jwts)+len(prove.trust)+len(prove.through) > 0:
+			return cli.Usagef("perms: --jwts, --trust and --through need --prove")
 		}
 		folder, err := meshdir.Argument(args)
 		if err != nil {
@@ -60,6 +60,7 @@ func PermsCommand(p *cli.Program) *cobra.Command {
 	cmd.Flags().BoolVar(&prove.prove, "prove", false, "search the issued JWTs for paths around the gateway; exit 1 if there is one")
 	cmd.Flags().StringArrayVar(&prove.jwts, "jwts", nil, "`FILE or DIR` with JWTs or creds files to prove, in place of a mesh's; may be repeated")
 	cmd.Flags().StringArrayVar(&prove.trust, "trust", nil, "`NAME` of a user, a scope's role or an account that is no agent; may be repeated")
+	cmd.Flags().StringArrayVar(&prove.through, "through", nil, "`PATTERN` of further subjects that lead to trusted users; may be repeated")
 	cli.Complete(cmd, "jwts", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return []string{"jwt", "creds", "conf"}, cobra.ShellCompDirectiveFilterFileExt
 	})
@@ -110,8 +111,9 @@ func showPermissions(o *cli.Output, all permissions) {
 
 // proveFlags are those of perms --prove.
 type proveFlags struct {
-	prove       bool
-	jwts, trust []string
+	prove          bool
+	jwts           []string
+	trust, through []string
 }
 
 // proved is the JSON form of a proof.
@@ -129,6 +131,12 @@ type provedClaim struct {
 }
 
 func provePermissions(p *cli.Program, f proveFlags, args []string) error {
+	policy := proof.Policy{Trusted: f.trust, Through: f.through}
+	for _, pattern := range f.through {
+		if !subjects.Valid(pattern) {
+			return cli.Usagef("perms: --through: %s is not a subject pattern", cli.Quoted(pattern))
+		}
+	}
 	if len(f.jwts) > 0 && len(args) > 0 {
 		return cli.Usagef("perms: --jwts and DIR name two things to prove").WithHint("leave one out")
 	}
@@ -136,7 +144,7 @@ func provePermissions(p *cli.Program, f proveFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	report, err := proof.Prove(claims, proof.Policy{Trusted: f.trust})
+	report, err := proof.Prove(claims, policy)
 	if errors.Is(err, proof.ErrNoTokens) {
 		return cli.Failf("there is no account's JWT in %s", source).WithHint("give the accounts' JWTs, and the operator's, with --jwts")
 	}
