@@ -195,7 +195,7 @@ func TestTypesAreClosed(t *testing.T) {
 		`{"type":"array","items":{"type":"string"},"maxItems":-1}`, `{"type":"object","properties":[]}`, `{"type":"object","properties":{"a b":{"type":"string"}}}`,
 		`{"type":"object","properties":{"a":{"type":"string"}},"required":["b"]}`, `{"type":"object","properties":{"a":{"type":"string"}},"required":"a"}`,
 		`{"enum":[]}`, `{"enum":["a","a"]}`, `{"enum":[1]}`, `{"enum":"a"}`, `{"type":"enum"}`, `{"type":"boolean","enum":["a"]}`, `{"anyOf":[{"type":"string"}]}`,
-		`{"$ref":"#/x"}`, `{"type":"string","nullable":"yes"}`, `{"type":"string","description":1}`, `{"type":"string","type":"string"}`, `{"const":"a"}`,
+		`{"$ref":"#/x"}`, `{"type":"string","nullable":"yes"}`, `{"type":"string","description":1}`, `{"type":"string","type":"string"}`, `{"const":1.5}`, `{"const":true}`, `{"const":"a","maxLength":1}`, `{"const":"a","type":"integer"}`,
 	} {
 		if _, err := kernel.ParseType([]byte(schema)); err == nil {
 			t.Errorf("%s is taken", schema)
@@ -216,10 +216,12 @@ func TestTypesAreClosed(t *testing.T) {
 		`{"type":"string","minLength":2}`:                          {{`"éé"`}, {`"é"`, `""`}},
 		`{"type":"string","format":"email","critical":true}`: {{`"kim@example.org"`, `"k.i+m@a-b.example.org"`}, {`""`, `"kim"`, `"Kim@example.org"`, `"kim@example"`, `"a@example.org,b@example.org"`, `"a@example.org b@example.org"`,
 			`"kim@example.org "`, `"<kim@example.org>"`, `"Kim <kim@example.org>"`, `"kim@example.org\n"`, `"\"a@b.org,c\"@example.org"`, `"a@b.org;c@example.org"`, `"kim@evil@example.org"`, `"kim@ex\u0430mple.org"`}},
-		`{"type":"string","format":"date","description":"when"}`:                                         {{`"2026-02-28"`}, {`"2026-02-29"`, `"26-02-28"`, `"2026-2-8"`, `"2026-02-28T00:00:00Z"`, `""`}},
-		`{"type":"string","format":"uri"}`:                                                               {{`"https://example.org/a?b=c#d"`, `"urn:x"`}, {`"example.org"`, `"HTTPS://example.org"`, `"https://example.org/a b"`, `"https:"`, `":x"`, `"https://ex\u0430mple.org"`}},
-		`{"type":"number","minimum":0.5,"maximum":99.95}`:                                                {{"0.5", "1", "99.95", "99"}, {"0.49", "99.96", "100", "-1"}},
-		`{"type":"object","properties":{}}`:                                                              {{"{}"}, {`{"a":1}`, "[]", "null"}},
+		`{"type":"string","format":"date","description":"when"}`: {{`"2026-02-28"`}, {`"2026-02-29"`, `"26-02-28"`, `"2026-2-8"`, `"2026-02-28T00:00:00Z"`, `""`}},
+		`{"type":"string","format":"uri"}`:                       {{`"https://example.org/a?b=c#d"`, `"urn:x"`}, {`"example.org"`, `"HTTPS://example.org"`, `"https://example.org/a b"`, `"https:"`, `":x"`, `"https://ex\u0430mple.org"`}},
+		`{"type":"number","minimum":0.5,"maximum":99.95}`:        {{"0.5", "1", "99.95", "99"}, {"0.49", "99.96", "100", "-1"}},
+		`{"const":"a"}`:                     {{`"a"`}, {`"b"`, `""`}},
+		`{"const":3,"type":"integer"}`:      {{"3"}, {"4", `"3"`}},
+		`{"type":"object","properties":{}}`: {{"{}"}, {`{"a":1}`, "[]", "null"}},
 		`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}},"required":["a"]}`: {{`{"a":1}`, `{"b":"x","a":1}`}, {`{"b":"x"}`, `{"a":1,"c":2}`, `{"a":"1"}`, `{"A":1}`, `{"a":1,"b":null}`}},
 	} {
 		typ := mustType(schema)

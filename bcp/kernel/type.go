@@ -254,7 +254,7 @@ var errType = errors.New("expected a closed type: object, array, string, integer
 
 // ParseType reads a type as JSON Schema spells it, in the part that is closed:
 // type, properties, required (all if it is absent), items, maxItems, minLength,
-// maxLength, format (email, date, uri), minimum, maximum, enum of texts,
+// maxLength, format (email, date, uri), minimum, maximum, enum of texts, const,
 // nullable, additionalProperties: false, description; and, which are ours, critical, the
 // type sealed, of whose strings accepts says where they may go, and hosts.
 // Anything else is refused, by its place and key.
@@ -282,6 +282,9 @@ func parseTypeValue(v *Value, at string) (*Type, error) {
 	if v.kind != ObjectValue {
 		return nil, typeError(at, "no object")
 	}
+	if only := v.member("const"); only != nil {
+		return parseConst(v, only, at)
+	}
 	t := &Type{Kind: EnumType}
 	if word := v.member("type"); word != nil {
 		if t.Kind = TypeKind(word.text); t.Kind == EnumType {
@@ -306,6 +309,27 @@ func parseTypeValue(v *Value, at string) (*Type, error) {
 
 // commonKeys are those of all kinds.
 var commonKeys = []string{"type", "description", "nullable", "critical"}
+
+// parseConst reads the type of one value: a text or an integer.
+func parseConst(v, only *Value, at string) (*Type, error) {
+	t := &Type{Kind: EnumType, Values: []string{only.text}}
+	if only.kind == IntValue {
+		t = &Type{Kind: IntegerType, Min: &only.n, Max: &only.n}
+	} else if only.kind != TextValue {
+		return nil, typeError(at, "const")
+	}
+	for i, key := range v.keys {
+		switch word := &v.list[i]; {
+		case key == "type" && (word.text != "string" || t.Kind != EnumType) && word.text != string(t.Kind), key != "const" && !slices.Contains(commonKeys, key):
+			return nil, typeError(at, fmt.Sprintf("key %q", key))
+		case key != "const":
+			if err := t.set(key, word, at); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return t, nil
+}
 
 // set takes one key.
 func (t *Type) set(key string, v *Value, at string) error {
