@@ -2,6 +2,7 @@ package contract
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -106,12 +107,8 @@ func predicate(name string, args ...any) Predicate {
 		switch arg := arg.(type) {
 		case []string:
 			p.Args = append(p.Args, setArg(arg))
-		case string:
-			p.Args = append(p.Args, Arg{Word: arg})
-		case Role:
-			p.Args = append(p.Args, Arg{Word: string(arg)})
-		case Column:
-			p.Args = append(p.Args, Arg{Word: string(arg)})
+		default: // a string, a Role or a Column
+			p.Args = append(p.Args, Arg{Word: fmt.Sprint(arg)})
 		}
 	}
 	return p

@@ -7,25 +7,21 @@ import (
 
 // isSecretKey reports whether the last part of a key, after a sign or at a capital, names a secret.
 func isSecretKey(key string) bool {
-	for _, word := range keyWords {
-		if len(key) < len(word) || !strings.EqualFold(key[len(key)-len(word):], word) {
-			continue
+	return slices.ContainsFunc(keyWords, func(word string) bool {
+		if n := len(key) - len(word); word == "key" {
+			return n >= 0 && strings.EqualFold(key[n:], word) && endsWithKeyPart(key[:n])
 		}
-		before := key[:len(key)-len(word)]
-		if word == "key" {
-			return endsWithKeyPart(before)
-		}
-		if partBegins(before, key[len(before):]) {
-			return true
-		}
-	}
-	return false
+		return endsWithPart(key, word)
+	})
 }
 
 // isAuthKey reports whether the last part of a key is "auth".
-func isAuthKey(key string) bool {
-	n := len(key) - len(authWord)
-	return n >= 0 && strings.EqualFold(key[n:], authWord) && partBegins(key[:n], key[n:])
+func isAuthKey(key string) bool { return endsWithPart(key, authWord) }
+
+// endsWithPart reports whether the last part of a key is a word, in any case.
+func endsWithPart(key, word string) bool {
+	n := len(key) - len(word)
+	return n >= 0 && strings.EqualFold(key[n:], word) && partBegins(key[:n], key[n:])
 }
 
 // isSecretValue reports whether the value of a key that [isSecretKey] or [isAuthKey] holds for could be a secret.
@@ -53,12 +49,7 @@ func endsWithKeyPart(before string) bool {
 	if n := len(before); n > 0 && !isWordByte(before[n-1]) {
 		before = before[:n-1]
 	}
-	for _, word := range keyParts {
-		if n := len(before) - len(word); n >= 0 && strings.EqualFold(before[n:], word) && partBegins(before[:n], before[n:]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(keyParts, func(word string) bool { return endsWithPart(before, word) })
 }
 
 const minValue = 6 // characters of a value

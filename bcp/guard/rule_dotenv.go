@@ -133,11 +133,7 @@ const fullColon, fullEquals = "：", "＝"
 
 // sign returns the first place after the sign of an assignment, and blanks, that follows a key.
 func (r *redactor) sign(i int) (after int, ok bool) {
-	i = r.skipQuote(i)
-	limit := min(r.end, i+maxBlanks)
-	for i < limit && (r.text[i] == ' ' || r.text[i] == '\t') {
-		i++
-	}
+	i = r.skipSome(r.skipQuote(i))
 	switch {
 	case r.begins(i, "=>"), r.begins(i, ":="):
 		i += 2
@@ -150,12 +146,12 @@ func (r *redactor) sign(i int) (after int, ok bool) {
 	default:
 		return i, false
 	}
-	limit = min(r.end, i+maxBlanks)
-	for i < limit && (r.text[i] == ' ' || r.text[i] == '\t') {
-		i++
-	}
+	i = r.skipSome(i)
 	return i, i < r.end
 }
+
+// skipSome returns the first place from i on that is no blank, but goes over maxBlanks at most.
+func (r *redactor) skipSome(i int) int { return min(r.skipBlanks(i), i+maxBlanks) }
 
 // skipQuote returns the first place after a quote at i, which backslashes may escape.
 func (r *redactor) skipQuote(i int) int {

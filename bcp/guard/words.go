@@ -169,21 +169,7 @@ func isCommit(s string) bool {
 // looksRandom reports whether a run of base64url characters is likely to be a secret: capitals, small letters and digits,
 // an entropy of 4.2 bits a character or more, and few words.
 func looksRandom(s string) bool {
-	var capital, small, digit bool
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c-'A' <= 25:
-			capital = true
-		case c-'a' <= 25:
-			small = true
-		case c-'0' <= 9:
-			digit = true
-		}
-	}
-	if !capital || !small || !digit || !entropyAtLeast(s, 42) {
-		return false
-	}
-	return measureName(s).strong*5 < len(s)*3
+	return strings.ToLower(s) != s && strings.ToUpper(s) != s && hasDigit(s) && entropyAtLeast(s, 42) && measureName(s).strong*5 < len(s)*3
 }
 
 const maxEntropy = 256 // bytes of a text whose entropy is looked at

@@ -1,7 +1,6 @@
 package tell
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,25 +188,6 @@ func effectConsequence(v *bcp.ItemView, act bcp.Act) string {
 	return tool + " is not called, and the run is blocked"
 }
 
-// Question is what an approval of an item says; it is empty for what cannot be approved.
-func Question(v *bcp.ItemView) string {
-	switch v.Kind {
-	case bcp.ItemEscalation:
-		return "Let " + string(v.Controller) + " ask this of " + string(v.Reader)
-	case bcp.ItemProposal:
-		return "Have " + string(v.Reader) + " push exactly this to " + string(v.Controller)
-	case bcp.ItemHanded:
-		return "I have seen it"
-	case bcp.ItemEffect:
-		return "Have " + v.Effect.Tool + " called, once, exactly like this"
-	case bcp.ItemInDoubt:
-		return "It was not done: have " + v.Effect.Tool + " called again, exactly like this"
-	case bcp.ItemQuestion:
-		return ""
-	}
-	return "Release exactly this to " + string(v.Controller)
-}
-
 // Draft is what a person says that a call returned, or answers, before it is filled in; it is
 // empty for other items.
 func Draft(v *bcp.ItemView) string {
@@ -223,33 +203,4 @@ func Draft(v *bcp.ItemView) string {
 		return `{"answer": {` + strings.Join(answers, ", ") + `}}`
 	}
 	return ""
-}
-
-// EditQuestion is what a decision says that has something else in an item's place.
-func EditQuestion(v *bcp.ItemView) string {
-	switch v.Kind {
-	case bcp.ItemQuestion:
-		return "Answer this in the place of " + string(v.Effect.Requester)
-	case bcp.ItemInDoubt:
-		return "It was done: let the run go on with this result"
-	}
-	return "Release this to " + string(v.Controller) + " in its place"
-}
-
-// NotApproved says why there is nothing to approve about a question.
-const NotApproved = "a question is answered: edit it, or reject it"
-
-// NotEditable says why there is nothing to say in place of an item.
-func NotEditable(kind bcp.ItemKind) string {
-	return cmp.Or(map[bcp.ItemKind]string{
-		bcp.ItemHanded:     "it is for you, and goes to no agent",
-		bcp.ItemProposal:   "a subscription is approved as it is, or not",
-		bcp.ItemEscalation: "this is a question that waits to be asked: approve or reject it",
-	}[kind], "a call is approved as it is, or not")
-}
-
-// Editable reports whether a person may say something else in place of an item: another
-// answer, or what a call returned that was made after all.
-func Editable(kind bcp.ItemKind) bool {
-	return kind == bcp.ItemSummary || kind == bcp.ItemAnomaly || kind == bcp.ItemInDoubt || kind == bcp.ItemQuestion
 }

@@ -45,7 +45,7 @@ func ItemFacts(v *bcp.ItemView, now time.Time) []ItemFact {
 	var facts []ItemFact
 	head := func(name, value string) { facts = append(facts, ItemFact{name, value}) }
 	head("item", string(v.ID))
-	head("kind", string(v.Kind)+": "+cmp.Or(kindTexts[v.Kind], "unknown to this program"))
+	head("kind", string(v.Kind)+": "+cmp.Or(kinds[v.Kind].decides, "unknown to this program"))
 	if v.Effect != nil {
 		return append(append(facts, effectFacts(v.Effect, v.Controller)...), ItemFact{"waits", "for " + Roughly(now.Sub(v.Since)) + "; " + TimeLeft(now, v.Deadline)}, ItemFact{"sha256", fmt.Sprintf("%x", v.SHA256[:])})
 	}
@@ -128,18 +128,6 @@ func secretKinds(s string) []string {
 		}
 	}
 	return kinds
-}
-
-// kindTexts say what a person decides.
-var kindTexts = map[bcp.ItemKind]string{
-	bcp.ItemEscalation: "may this be asked at all? What comes back is held again",
-	bcp.ItemProposal:   "shall this be a subscription? It is one once an operator writes it into the definition",
-	bcp.ItemHanded:     "for you alone: no agent reads it, and nothing follows from it",
-	bcp.ItemSummary:    "free text, held every time",
-	bcp.ItemEffect:     "shall this call be made? Once, exactly as it is shown",
-	bcp.ItemInDoubt:    "was this call made? Its tool did not answer",
-	bcp.ItemQuestion:   "what should a plan go on with? Its requester or you may answer",
-	bcp.ItemAnomaly:    "an answer that looks like instructions, code or an address, or contradicts itself",
 }
 
 func sourceText(v *bcp.ItemView) string {
@@ -377,15 +365,6 @@ func Signs(it *bcp.Item, said string) [][2]int {
 		return nil
 	}
 	return text.DefaultRules().Signs([]byte(said))
-}
-
-// Said is the agent whose words an item holds.
-func Said(it *bcp.Item) bcp.AgentName {
-	switch it.Kind {
-	case bcp.ItemEscalation, bcp.ItemProposal, bcp.ItemEffect, bcp.ItemInDoubt, bcp.ItemQuestion:
-		return it.Controller
-	}
-	return it.Reader
 }
 
 // Connection reports whether a decision says that somebody connected or disconnected, which
