@@ -69,7 +69,7 @@ func TestAllMeshAndAgentKeys(t *testing.T) {
 		"mesh.yaml", "---\nname: office\ntime_zone: Europe/Berlin\nidle_timeout: 1h\nvocabularies: {colour: [Red, blue-green, ÉCRU]}\napprovers: [ann]\n"+
 			"auditors: [ann, bob]\norigin: https://mesh.example.org\nrequire_witness: 24h\nsync: 2s\nraw_retention: 1d12h\nmax_refusals: 2/s\nmax_disk_mb: 64\n",
 		"agents/a.md", "---\nname: a\ndescription: |\n  two\n  lines\nmodel: m\ntools: [A, B]\nnetwork: none\ncommand: [run, --fast, \"\"]\nsandbox: none\nencoding: msgpack\n"+
-			"base_taint: medium\nmax_connections: 1\ntotal_budget_bits: 12.5\ncron_schedules: [{schedule: 5 4 * * mon, message: wake}]\n---\nprompt\r\n---\n",
+			"base_taint: medium\nmax_connections: 1\nshare_queries: true\ntotal_budget_bits: 12.5\ncron_schedules: [{schedule: 5 4 * * mon, message: wake}]\n---\nprompt\r\n---\n",
 	)
 	mesh.Files = nil
 	want := &bcp.Mesh{
@@ -78,7 +78,7 @@ func TestAllMeshAndAgentKeys(t *testing.T) {
 		RawRetention: 36 * time.Hour, MaxRefusals: 120, MaxDisk: 64 << 20,
 		Agents: []bcp.Agent{{
 			Name: "a", Description: "two\nlines\n", Model: "m", Tools: []string{"A", "B"}, Network: "none", Command: []string{"run", "--fast", ""}, Sandbox: bcp.SandboxNone,
-			Encoding: bcp.MessagePack, BaseTaint: bcp.TaintMedium, MaxConnections: 1, TotalBudget: 12*bcp.Bit + bcp.Bit/2,
+			Encoding: bcp.MessagePack, BaseTaint: bcp.TaintMedium, MaxConnections: 1, ShareQueries: true, TotalBudget: 12*bcp.Bit + bcp.Bit/2,
 			CronSchedules: []bcp.CronSchedule{{Schedule: "5 4 * * mon", Message: "wake"}}, Prompt: "prompt\r\n---\n", File: "agents/a.md",
 		}},
 	}
@@ -189,15 +189,15 @@ func TestSpecKeys(t *testing.T) {
 
 // What an operator should look at is a warning, and the mesh loads.
 //
-// covers P4.2, P4.6, P1.4, SUB-41
+// covers P4.2, P4.6, P1.4, P9.5, SUB-41
 func TestWarnings(t *testing.T) {
 	t.Parallel()
-	r := reader("r", "", "c")
+	r, asks := reader("r", "", "c"), controller("c", "r", "max_category: 1, budget_bits: 1")
 	tests := map[string]struct {
 		files []string
 		want  []string
 	}{
-		"no reader entry": {[]string{"c.md", controller("c", "r", "max_category: 1, budget_bits: 1"), "r.md", "---\nname: r\n---\n"}, []string{definition.CodeNoCounterpart}},
+		"no reader entry": {[]string{"c.md", asks, "r.md", "---\nname: r\n---\n"}, []string{definition.CodeNoCounterpart}},
 		"no such reader":  {[]string{"c.md", controller("c", "rr", "max_category: 1, budget_bits: 1")}, []string{definition.CodeNoCounterpart}},
 		"no controller":   {[]string{"c.md", "---\nname: c\n---\n", "r.md", r}, []string{definition.CodeNoCounterpart}},
 		"file name":       {[]string{"x.md", "---\nname: c\n---\n"}, []string{definition.CodeFileName}},
@@ -221,8 +221,11 @@ func TestWarnings(t *testing.T) {
 		"a sandbox without a command":     {[]string{"c.md", "---\nname: c\nsandbox: none\n---\n"}, []string{definition.CodeNoEffect}},
 		"an agent called operator": {[]string{"operator.md", controller("operator", "r", "max_category: 3, budget_bits: 1"), "r.md", reader("r", "", "operator")},
 			[]string{definition.CodeNoApprovers}},
-		"other files": {[]string{"c.md", "---\nname: c\n---\n", "mesh.yml", "name: x\n"}, []string{definition.CodeIgnoredFile}},
-		"nothing":     {[]string{"c.md", controller("c", "r", "max_category: 1, budget_bits: 10, subscriptions: [{id: s, "+boolSub+"}]"), "r.md", r}, nil},
+		"shared by nobody":      {[]string{"c.md", "---\nname: c\nshare_queries: true\n---\n"}, []string{definition.CodeNoEffect}},
+		"shared by one process": {[]string{"c.md", asks, "r.md", strings.Replace(r, "name: r", "name: r\nshare_queries: true\nmax_connections: 1", 1)}, []string{definition.CodeNoEffect}},
+		"shared by two":         {[]string{"c.md", asks, "r.md", strings.Replace(r, "name: r", "name: r\nshare_queries: true", 1)}, nil},
+		"other files":           {[]string{"c.md", "---\nname: c\n---\n", "mesh.yml", "name: x\n"}, []string{definition.CodeIgnoredFile}},
+		"nothing":               {[]string{"c.md", controller("c", "r", "max_category: 1, budget_bits: 10, subscriptions: [{id: s, "+boolSub+"}]"), "r.md", r}, nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

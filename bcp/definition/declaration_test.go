@@ -15,20 +15,15 @@ import (
 // covers DUAL-85, DUAL-86, DUAL-87, DUAL-88, DUAL-89
 func TestDeclaration(t *testing.T) {
 	t.Parallel()
-	replace := func(file, old, by string) func(map[string][]byte) {
-		return func(folder map[string][]byte) {
-			folder[file] = []byte(strings.Replace(string(folder[file]), old, by, 1))
-		}
-	}
 	const family = "role: processor, model_family: claude-haiku"
 	another := func(folder map[string][]byte) {
-		replace("agents/desk.md", "schemas: {", "schemas: {Tone: {reader: other, category: 1, fields: [{name: calm, type: boolean}]}, ")(folder)
-		replace("agents/desk.md", "bcp_channels: [", "bcp_channels: [{peer: other, role: controller, max_category: 1, budget_bits: 100}, ")(folder)
+		edit("agents/desk.md", "schemas: {", "schemas: {Tone: {reader: other, category: 1, fields: [{name: calm, type: boolean}]}, ")(folder)
+		edit("agents/desk.md", "bcp_channels: [", "bcp_channels: [{peer: other, role: controller, max_category: 1, budget_bits: 100}, ")(folder)
 		folder["agents/other.md"] = []byte("---\nname: other\nexecution: {" + family + "}\nbcp_channels: [{peer: desk, role: reader}]\n---\n")
 	}
 	sub := func(family string) func(map[string][]byte) {
 		return func(folder map[string][]byte) {
-			replace("agents/desk.md", "planner: ann", "planner: ann\n  sub_planner: paul")(folder)
+			edit("agents/desk.md", "planner: ann", "planner: ann\n  sub_planner: paul")(folder)
 			folder["agents/paul.md"] = []byte("---\nname: paul\nexecution: {role: processor" + family + "}\n---\n")
 		}
 	}
@@ -38,11 +33,11 @@ func TestDeclaration(t *testing.T) {
 		want   string // in the error; empty: there is a declaration
 	}{
 		"a kernel":                     {"desk", nil, ""},
-		"a kernel that names no role":  {"desk", replace("agents/desk.md", "execution: {role: orchestrator, type: deterministic_interpreter}\n", ""), ""},
+		"a kernel that names no role":  {"desk", edit("agents/desk.md", "execution: {role: orchestrator, type: deterministic_interpreter}\n", ""), ""},
 		"two processors that are one":  {"desk", another, ""},
-		"a planner without a model":    {"desk", replace("agents/ann.md", ", model_family: claude-sonnet", ""), "the definition of ann does not say execution.model_family"},
-		"a processor without a model":  {"desk", replace("agents/reader.md", ", model_family: claude-haiku", ""), "the definition of reader does not say execution.model_family"},
-		"two processors that are none": {"desk", func(f map[string][]byte) { another(f); replace("agents/other.md", "haiku", "opus")(f) }, "a declaration has one processor"},
+		"a planner without a model":    {"desk", edit("agents/ann.md", ", model_family: claude-sonnet", ""), "the definition of ann does not say execution.model_family"},
+		"a processor without a model":  {"desk", edit("agents/reader.md", ", model_family: claude-haiku", ""), "the definition of reader does not say execution.model_family"},
+		"two processors that are none": {"desk", func(f map[string][]byte) { another(f); edit("agents/other.md", "haiku", "opus")(f) }, "a declaration has one processor"},
 		"a sub-planner":                {"desk", sub(", model_family: claude-haiku"), ""},
 		"a sub-planner of another":     {"desk", sub(", model_family: claude-opus"), "a declaration has one processor"},
 		"a sub-planner without":        {"desk", sub(""), "the definition of paul does not say execution.model_family"},
@@ -50,7 +45,7 @@ func TestDeclaration(t *testing.T) {
 		"nobody":                       {"eve", nil, "eve is no kernel"},
 	} {
 		folder := cast()
-		replace("agents/reader.md", "role: processor", family)(folder)
+		edit("agents/reader.md", "role: processor", family)(folder)
 		if c.change != nil {
 			c.change(folder)
 		}

@@ -186,7 +186,7 @@ func TestWrongKernels(t *testing.T) {
 		{"agents/desk.md", "kernel:\n", "command: [cat]\nsandbox: none\nkernel:\n", "command", "part of the gateway"},
 		{"agents/desk.md", "kernel:\n", "kernel:\n  result: {category: 1, fields: [{name: angry, type: enum}]}\n", "", ""}, // nobody hears it
 		{"agents/desk.md", "name: desk\n", "name: desk\nmodel: x/y\n", "model", "part of the gateway"},
-		{"mesh.yaml", "approvers: [kim]\n", meshRules, "rules[0]", ""},
+		{"mesh.yaml", "approvers: [kim]\n", meshRules, "", ""}, // a rule about a tool that no kernel has is nobody's
 		{"mesh.yaml", "approvers: [kim]\n", "rules: [{id: x, effect: ask, tool: send, when: 'true', examples: {yes: [{}], no: [{}]}}]\n", "rules[0]", "forbids"},
 		{"mesh.yaml", "approvers: [kim]\n", "rules: [{id: to-kim, effect: forbid, tool: send, when: 'true', examples: {yes: [{}], no: [{}]}}]\n", "kernel.rules[0].id", "in mesh.yaml"},
 		{"tools/mail.yaml", "service: mail", "service: main", "service", "an agent or a person"},
@@ -203,12 +203,6 @@ func TestWrongKernels(t *testing.T) {
 	} {
 		mesh, report := definition.Load(kernelFolder(c.file, c.old, c.new))
 		if c.at == "" {
-			if mesh == nil {
-				t.Errorf("%s: %v", c.new, report.Errors)
-			}
-			continue
-		}
-		if c.want == "" { // a rule about a tool that no kernel has is nobody's
 			if mesh == nil {
 				t.Errorf("%s: %v", c.new, report.Errors)
 			}

@@ -35,6 +35,17 @@ tools:
 `)
 }
 
+// edit changes a file of a folder.
+func edit(file, old, by string) func(map[string][]byte) {
+	return func(f map[string][]byte) {
+		before := string(f[file])
+		if !strings.Contains(before, old) {
+			panic(file + " has no " + old)
+		}
+		f[file] = []byte(strings.Replace(before, old, by, 1))
+	}
+}
+
 // A mesh says which agents play which roles, whose it is, and which contracts they keep.
 //
 // covers DUAL-3, DUAL-5, DUAL-76, DUAL-85
@@ -43,10 +54,10 @@ func TestRolesInDefinitions(t *testing.T) {
 	folder := cast()
 	own := strings.Replace(contractOf(t, "planner-v1"), "inv-1", "inv-one", 1)
 	folder["contracts/planner-strict.json"] = []byte(own)
-	folder["agents/ann.md"] = []byte(strings.Replace(string(folder["agents/ann.md"]), "planner-v1", "planner-strict", 1))
+	edit("agents/ann.md", "planner-v1", "planner-strict")(folder)
 	// Each role has a model of its own, which may be a cheaper or a local one.
 	for file, model := range map[string]string{"agents/ann.md": "openai/large", "agents/reader.md": "ollama/small"} {
-		folder[file] = []byte(strings.Replace(string(folder[file]), "execution:", "model: "+model+"\nexecution:", 1))
+		edit(file, "execution:", "model: "+model+"\nexecution:")(folder)
 	}
 	m, report := definition.Parse(folder)
 	if m == nil || len(report.Warnings) > 0 {
@@ -73,14 +84,8 @@ func TestRolesInDefinitions(t *testing.T) {
 	if len(contracts) != 4 || contracts["planner-strict"].Invariants[0].ID != "inv-one" {
 		t.Errorf("%v", contracts)
 	}
-	if names := slices.Sorted(func(yield func(string) bool) {
-		for _, f := range m.Files {
-			if !yield(f.Path) {
-				return
-			}
-		}
-	}); !slices.Contains(names, "contracts/planner-strict.json") {
-		t.Errorf("the digest is of %v", names)
+	if !slices.ContainsFunc(m.Files, func(f bcp.File) bool { return f.Path == "contracts/planner-strict.json" }) {
+		t.Errorf("the digest is of %v", m.Files)
 	}
 }
 
@@ -101,15 +106,6 @@ func contractOf(t *testing.T, name string) string {
 // covers DUAL-1, DUAL-3, DUAL-35, DUAL-77
 func TestRolesAreRefused(t *testing.T) {
 	t.Parallel()
-	edit := func(file, old, new string) func(map[string][]byte) {
-		return func(f map[string][]byte) {
-			before := string(f[file])
-			if !strings.Contains(before, old) {
-				t.Errorf("%s has no %q", file, old)
-			}
-			f[file] = []byte(strings.Replace(before, old, new, 1))
-		}
-	}
 	const command = "command: [python3, think.py]\nsandbox: own\n"
 	for name, c := range map[string]struct {
 		change func(map[string][]byte)
