@@ -76,6 +76,8 @@ func (h *host) hear(said []byte) ([]byte, error) {
 		return nil, h.refuse(nil, jsonrpc.CodeInvalidRequest, "the message is longer than 1 MiB")
 	case wire.Crowded(line) || !line.IsValid(lenient):
 		return nil, h.refuse(nil, jsonrpc.CodeParseError, "the line is no JSON")
+	case line.Kind() == '[':
+		return h.batch(line)
 	case json.Unmarshal(line, &m, lenient) != nil || m.Version != "2.0":
 		return nil, h.refuse(nil, jsonrpc.CodeInvalidRequest, "the line is no message of JSON-RPC 2.0")
 	case len(m.Method) == 0:
@@ -84,7 +86,7 @@ func (h *host) hear(said []byte) ([]byte, error) {
 		}
 		return m.line()
 	}
-	id := m.ID
+	id := jsontext.Value(bytes.ToValidUTF8(m.ID, []byte("\ufffd")))
 	if kind := id.Kind(); len(id) > 0 && (kind != '"' && kind != '0' || len(id) > maxID) {
 		return nil, h.refuse(nil, jsonrpc.CodeInvalidRequest, "the id is no text or number, or too long")
 	}
@@ -94,7 +96,15 @@ func (h *host) hear(said []byte) ([]byte, error) {
 	if string(m.Method) == `"notifications/cancelled"` {
 		m.Params = cancelled(m.Params)
 	}
+	m.ID, m.Result, m.Error = nil, nil, nil
 	if len(id) > 0 {
+		m.ID, _ = jsontext.AppendQuote(nil, id) // it is Unicode
+	}
+	heard, err := m.line()
+	if _, cannot := jsonrpc.DecodeMessage(heard); err == nil && cannot != nil {
+		return nil, h.refuse(id, jsonrpc.CodeInvalidRequest, "the message is nested too deeply")
+	}
+	if len(id) > 0 && err == nil {
 		h.mu.Lock()
 		taken := h.open[string(id)]
 		h.open[string(id)] = true
@@ -102,9 +112,29 @@ func (h *host) hear(said []byte) ([]byte, error) {
 		if taken {
 			return nil, h.refuse(id, jsonrpc.CodeInvalidRequest, "a request with this id is at work")
 		}
-		m.ID, _ = jsontext.AppendQuote(nil, id) // what is no Unicode of it is replaced
 	}
-	return m.line()
+	return heard, err
+}
+
+// batch returns the messages of a batch, which is of an older version. Each is answered by itself.
+func (h *host) batch(line jsontext.Value) (all []byte, err error) {
+	var batch []jsontext.Value
+	if json.Unmarshal(line, &batch, lenient) != nil || len(batch) == 0 {
+		return nil, h.refuse(nil, jsonrpc.CodeInvalidRequest, "the batch has no messages")
+	}
+	for _, one := range batch {
+		var heard []byte
+		if one.Kind() == '[' {
+			err = h.refuse(nil, jsonrpc.CodeInvalidRequest, "a batch is in another")
+		} else {
+			heard, err = h.hear(one)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, heard...)
+	}
+	return all, nil
 }
 
 func (m message) line() ([]byte, error) {
