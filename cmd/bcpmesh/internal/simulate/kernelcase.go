@@ -141,19 +141,23 @@ type caseCrash struct {
 	Performed bool   `json:"performed"`
 }
 
-// durations reads them as definitions have them, such as 60s.
-var durations = json.WithUnmarshalers(json.UnmarshalFunc(func(b []byte, d *time.Duration) error {
-	var text string
-	err := json.Unmarshal(b, &text)
-	if err == nil {
-		*d, err = time.ParseDuration(text)
-	}
-	return err
-}))
+// durations reads them as definitions have them, such as 60s; with lenient one that is wrong stays wrong.
+func durations(lenient bool) json.Options {
+	return json.WithUnmarshalers(json.UnmarshalFunc(func(b []byte, d *time.Duration) error {
+		var text string
+		err := json.Unmarshal(b, &text)
+		if err == nil && text != "" {
+			if *d, err = time.ParseDuration(text); err != nil && lenient {
+				*d, err = -1, nil
+			}
+		}
+		return err
+	}))
+}
 
 func parseKernelCase(line []byte) (kernelCase, error) {
 	var c kernelCase
-	if err := json.Unmarshal(line, &c, durations, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
+	if err := json.Unmarshal(line, &c, durations(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
 		if wrong, ok := errors.AsType[*json.SemanticError](err); ok && wrong.JSONPointer.Parent() != "" {
 			return c, fmt.Errorf("%s: a value is wrong: docs/kernel-reference.md shows it", cli.Plain(string(wrong.JSONPointer[1:])))
 		}
@@ -197,7 +201,7 @@ func (t *caseTool) tool() kernel.Tool {
 		to  **kernel.Type
 	}{"input_schema": {t.InputSchema, &out.Input}, "output_schema": {t.OutputSchema, &out.Output}} {
 		var err error
-		if *schema.to, err = kernel.ParseType(schema.raw); err != nil {
+		if *schema.to, err = kernel.ParseType(schema.raw); err != nil && (out.Wrong == nil || key == "input_schema") {
 			out.Wrong = fmt.Errorf("%s: %w", key, err)
 		}
 	}
@@ -260,7 +264,7 @@ func (in *kernelInput) setLimits(l *kernel.Limits) error {
 	if in.Limits == nil {
 		return nil
 	}
-	err := json.Unmarshal(in.Limits, l, durations, json.RejectUnknownMembers(true))
+	err := json.Unmarshal(in.Limits, l, durations(false), json.RejectUnknownMembers(true), jsontext.AllowDuplicateNames(true))
 	if wrong, ok := errors.AsType[*json.SemanticError](err); ok {
 		return fmt.Errorf("limits: %s: expected a whole number, or a duration such as 60s", cli.Quoted(strings.TrimPrefix(string(wrong.JSONPointer), "/")))
 	}
