@@ -60,9 +60,6 @@ type Config struct {
 	// CA names the file with the CA certificate that agents need for TLS, unless
 	// their system trusts it.
 	CA string
-	// AllowNetworkWithoutTLS lets agents connect from other hosts without TLS:
-	// their messages can be read and changed on the way.
-	AllowNetworkWithoutTLS bool
 	// Keys say how sealed keys are opened.
 	Keys []accounts.OpenOption
 	// Version names the program in the audit.
@@ -214,7 +211,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	}
 	m.server, err = server.Start(context.WithoutCancel(ctx), server.Config{
 		Listen: config.Listen, StateDir: config.State, Bundle: bundle, Discard: discard, TLS: config.TLS,
-		AllowNetworkWithoutTLS: config.AllowNetworkWithoutTLS, Logger: config.Logger.Named("server"), Shut: true,
+		Logger: config.Logger.Named("server"), Shut: true,
 		MaxStore: config.Definition.MaxDisk, SyncAlways: config.Definition.SyncAlways, SyncInterval: config.Definition.SyncInterval,
 		Denials: func(d server.Denial) {
 			if g := m.recorder.Load(); g != nil {

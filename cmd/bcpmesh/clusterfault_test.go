@@ -104,7 +104,7 @@ func (c *clustered) beginGateway(i int) {
 	ready := c.ready(i)
 	_ = os.Remove(ready) // of one that was killed
 	p := &process{stderr: &bytes.Buffer{}, cmd: exec.Command("bcpmesh", "gateway", c.dir, "--url", c.nodes.URL(),
-		"--creds", filepath.Join(c.out, "gateways", name), "--name", name, "--state", filepath.Join(c.out, "state-"+name),
+		"--creds", filepath.Join(c.out, "gateways", name), "--state", filepath.Join(c.out, "state-"+name),
 		"--ready-file", ready, "--metrics", "127.0.0.1:0")}
 	p.cmd.Stderr = p.stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

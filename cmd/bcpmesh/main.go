@@ -111,7 +111,7 @@ func rootCommand(p *cli.Program) *cobra.Command {
 	files, agents := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault), meshdir.CompleteAgents(false)
 	p.Complete = map[string]cobra.CompletionFunc{
 		"AGENT": meshdir.CompleteAgents(true), "NAME": agents, "READER": agents, "CONTROLLER": agents, "KERNEL": client.CompleteKernels,
-		"DIR": cli.CompleteFolders, "FILE": files, "ATTESTATION": files, "REVOCATIONS": files, "PLAN": files,
+		"DIR": cli.CompleteFolders, "FILE": files, "ORGANISATION": files, "PLAN": files,
 	}
 	root := cli.Root(p, help, func(cmd *cobra.Command) error { return welcome(p, cmd) }, commandGroups(p), otherCommands(p)...)
 	cli.Complete(root, "as", meshdir.CompleteAgents(true))

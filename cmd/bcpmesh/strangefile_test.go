@@ -36,11 +36,11 @@ var readers = []string{
 	"planner --script FILE --creds x",
 	"validate FILE", "restore FILE elsewhere", "query researcher --boolean ok --creds FILE --url nats://127.0.0.1:1",
 	"reader --creds x --mcp FILE", "mcp --creds main.creds --tools FILE", "mcp --creds x --http 127.0.0.1:0 --token-file FILE",
-	"role verify FILE agent@o.example --trust o=key.pem", "role verify file agent@o.example --trust o=FILE", "role verify file agent@o.example --trust o=key.pem --revocations FILE",
-	"role verify file agent@o.example --trust o=key.pem --contract FILE", "role verify file agent@o.example --trust o=key.pem --requirement FILE",
-	"role verify agent@o.example --creds main.creds --trust o=FILE", "role show FILE file --to o --creds main.creds", "role show file FILE --to o --creds main.creds", "role show FILE --dir mesh",
+	"role verify FILE agent@o.example --trust o=key.pem", "role verify file agent@o.example --trust o=FILE", "role verify file FILE agent@o.example --trust o=key.pem",
+	"role verify file file FILE agent@o.example --trust o=key.pem",
+	"role verify agent@o.example --creds main.creds --trust o=FILE", "role show o FILE file --creds main.creds", "role show o file FILE --creds main.creds", "role show FILE --dir mesh",
 	"adopt cursor-project --as main --creds ../main.creds", // whose file is FILE
-	"up mesh --listen 127.0.0.1:0 --metrics 127.0.0.1:0 --metrics-token FILE", "up mesh --listen 127.0.0.1:0 --tls-cert FILE --tls-key file", "up mesh --listen 127.0.0.1:0 --tls-cert file --tls-key FILE",
+	"up mesh --listen 127.0.0.1:0 --metrics 127.0.0.1:0 --token-file FILE", "up mesh --listen 127.0.0.1:0 --tls-cert FILE --tls-key file", "up mesh --listen 127.0.0.1:0 --tls-cert file --tls-key FILE",
 	"BCPMESH_PASSPHRASE_FILE=FILE keys seal --dir mesh",
 }
 

@@ -83,9 +83,6 @@ type Config struct {
 	// line about it, once all streams are closed, and again when they have been
 	// opened: pending requests about one get no reply. It should return soon.
 	Unwritten func(reason string)
-	// AllowNetworkWithoutTLS lets the server listen beyond loopback without
-	// TLS: all messages of agents can be read and changed on the way.
-	AllowNetworkWithoutTLS bool
 }
 
 // filled returns a copy with defaults in place.
@@ -117,7 +114,7 @@ func (c Config) check() error {
 		return err
 	}
 	switch {
-	case c.exposed() && !c.AllowNetworkWithoutTLS:
+	case c.exposed():
 		return fmt.Errorf("%w: %s", ErrPlaintext, c.Listen)
 	case c.StateDir == "":
 		return errors.New("a state folder is required")

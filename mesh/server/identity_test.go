@@ -296,12 +296,4 @@ func TestNetworkNeedsTLS(t *testing.T) {
 			t.Errorf("%s: %v", listen, err)
 		}
 	}
-	alarmed := &lines{}
-	b := start(t, func(c *server.Config) {
-		c.Listen, c.AllowNetworkWithoutTLS, c.Logger = "0.0.0.0:0", true, alarmed.logger()
-	})
-	if !strings.Contains(alarmed.text(), "WITHOUT TLS") {
-		t.Error("no alarm")
-	}
-	stop(t, b.Server)
 }

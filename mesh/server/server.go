@@ -86,9 +86,6 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	if err := s.start(ctx, config); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the server: %w", err), s.Stop(context.WithoutCancel(ctx)))
 	}
-	if config.exposed() {
-		config.Logger.Warn("LISTENING WITHOUT TLS: everything that agents say can be read and changed on the way", "address", config.Listen)
-	}
 	context.AfterFunc(ctx, func() { _ = s.Stop(context.WithoutCancel(ctx)) })
 	return s, nil
 }

@@ -26,6 +26,9 @@ var contextFlags = []string{"dir", "state", "creds", "url", "ca", "as", "encodin
 
 const namesMesh = 4 // of them
 
+// noContext is selected in place of one.
+const noContext = "none"
+
 var contextName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // contextFile is where the context of a name is, and for none where the name of the selected one is. It is empty without a
@@ -60,7 +63,7 @@ func (p *Program) readContext(name string) (c savedContext, err error) {
 	content, err := ReadSmall(p.contextFile(name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, Failf("there is no context %s", Quoted(name)).WithHint("bcpmesh context lists them, bcpmesh context --none selects none")
+		return nil, Failf("there is no context %s", Quoted(name)).WithHint("bcpmesh context lists them, bcpmesh context none selects none")
 	case err == nil:
 		err = json.Unmarshal(content, &c)
 	}
@@ -70,7 +73,7 @@ func (p *Program) readContext(name string) (c savedContext, err error) {
 		}
 	}
 	if err != nil {
-		return nil, Failf("the context %s cannot be read: %s", Quoted(name), FileReason(err)).WithHint("save it again: bcpmesh context %s --save", name)
+		return nil, Failf("the context %s cannot be read: %s", Quoted(name), FileReason(err)).WithHint("save it again: bcpmesh context %s, with flags", name)
 	}
 	return c, nil
 }
@@ -104,19 +107,18 @@ func (p *Program) useContext(cmd *cobra.Command, flags *pflag.FlagSet) error {
 // ContextCommand returns the command context.
 func ContextCommand(p *Program) *cobra.Command {
 	c := savedContext{}
-	var save, none bool
 	cmd := Command("context [CONTEXT]", func(_ context.Context, args []string) error {
 		name := strings.Join(args, "")
 		switch {
 		case p.contextFile("") == "":
 			return Failf("there is no home folder: neither HOME nor XDG_CONFIG_HOME is set")
-		case none && (name != "" || save), save && name == "", !save && len(c) > 0:
-			return Usagef("context: expected CONTEXT --save and connection flags, CONTEXT, or --none").WithHint("bcpmesh context --help shows an example")
-		case save:
+		case len(c) > 0:
 			return p.saveContext(name, c)
-		case name == "" && !none:
+		case name == "":
 			return p.listContexts()
-		case name != "":
+		case name == noContext:
+			name = ""
+		default:
 			if _, err := p.readContext(name); err != nil {
 				return err
 			}
@@ -126,15 +128,13 @@ func ContextCommand(p *Program) *cobra.Command {
 		}
 		return WriteOver(p.contextFile(""), []byte(name+"\n"), 0o600)
 	})
-	cmd.Flags().BoolVar(&save, "save", false, "save the connection flags as this context")
-	cmd.Flags().BoolVar(&none, "none", false, "select no context")
 	take(cmd, given, "", contextFlags, func(name, value string) { c[name] = value })
 	return cmd
 }
 
 // saveContext writes a context, with whole paths: it is used from anywhere.
 func (p *Program) saveContext(name string, c savedContext) error {
-	if !contextName.MatchString(name) {
+	if name == noContext || !contextName.MatchString(name) {
 		return Usagef("context: %s is no name of a context", Quoted(name)).WithHint("letters, digits, - and _, such as office")
 	}
 	for of := range strings.SplitSeq(c["url"], ",") {

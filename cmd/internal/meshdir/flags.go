@@ -44,7 +44,7 @@ func NotReached(url string, err error) *cli.Failure {
 	case errors.As(err, &unknown):
 		return cli.Failf("the certificate of %s is from an authority that is not trusted", cli.Quoted(url)).WithHint("--ca FILE trusts the mesh's own: the operator has it")
 	case errors.As(err, &other):
-		return cli.Failf("the certificate of %s is for another host", cli.Quoted(url)).WithHint("the operator adds a name: bcpmesh up --tls --tls-name HOST")
+		return cli.Failf("the certificate of %s is for another host", cli.Quoted(url)).WithHint("use a name that bcpmesh up --listen has, or --tls-cert")
 	case errors.As(err, &invalid):
 		return cli.Failf("the certificate of %s is not valid: %s", cli.Quoted(url), err).WithHint("is one of the two clocks wrong? bcpmesh doctor checks the mesh's")
 	case errors.Is(err, nats.ErrSecureConnWanted):

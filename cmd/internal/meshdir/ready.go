@@ -194,7 +194,7 @@ func CheckListen(flag, listen string, open bool) error {
 // BeyondLoopback is the failure of a listener that others would reach unencrypted.
 func BeyondLoopback(flag, listen string) *cli.Failure {
 	if flag == "--metrics" {
-		return cli.Failf("%s %s can be reached from other machines, and there is no token", flag, cli.Quoted(listen)).WithHint("add --metrics-token FILE, or listen on 127.0.0.1")
+		return cli.Failf("%s %s can be reached from other machines, and there is no token", flag, cli.Quoted(listen)).WithHint("add --token-file FILE, or listen on 127.0.0.1")
 	}
 	f := cli.Failf("%s %s can be reached from other machines, and there is no TLS", flag, cli.Quoted(listen))
 	return f.WithHint("add --tls, or --tls-cert and --tls-key; or listen on 127.0.0.1")

@@ -39,7 +39,7 @@ func endorseCommand(p *cli.Program) *cobra.Command {
 			asking := !yes && p.Interactive()
 			switch {
 			case uses < 1 || bits < 1 || length.Value == 0:
-				return cli.Usagef("approvals endorse: expected --uses, --for and --bits").WithHint("endorse of mesh.yaml says how much of each you may give")
+				return cli.Usagef("approvals endorse: expected --uses, --expires and --bits").WithHint("endorse of mesh.yaml says how much of each you may give")
 			case !asking && !yes:
 				return cli.Usagef("approvals endorse: expected --yes for what releases without you")
 			}
@@ -77,7 +77,7 @@ func endorseCommand(p *cli.Program) *cobra.Command {
 	}
 	f.addTo(cmd)
 	cmd.Flags().IntVar(&uses, "uses", 0, "how many it lets through")
-	cmd.Flags().Var(&length, "for", "how long it holds")
+	cmd.Flags().Var(&length, "expires", "how long it holds")
 	cmd.Flags().IntVar(&bits, "bits", 0, "bits of all that it lets through")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	cmd.Flags().StringVar(&revoke, "revoke", "", "end the endorsement with this `ID`")

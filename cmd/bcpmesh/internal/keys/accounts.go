@@ -45,13 +45,11 @@ func accountsExportCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var out string
 	var gateways, guests []string
-	var force bool
 	cmd := &cobra.Command{Use: "export [DIR]"}
 	where.AddTo(cmd)
 	cmd.Flags().StringVar(&out, "out", "", "`DIR` to write to, created if missing")
 	cmd.Flags().StringArrayVar(&gateways, "gateway", nil, "`NAME` of a gateway that may log in; may be repeated")
 	cmd.Flags().StringArrayVar(&guests, "guest", nil, "`NAME` of another mesh on the same cluster; may be repeated")
-	cmd.Flags().BoolVar(&force, "force", false, "replace existing files")
 	cli.Complete(cmd, "out", cli.CompleteFolders)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if out == "" {
@@ -61,7 +59,7 @@ func accountsExportCommand(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		e := export{out: out, force: force}
+		e := export{out: out}
 		if _, err := os.Stat(filepath.Join(out, guestPush)); err == nil {
 			e.guest = true
 		}
@@ -96,7 +94,6 @@ func accountsExportCommand(p *cli.Program) *cobra.Command {
 // export is the writing of one set of files.
 type export struct {
 	out    string
-	force  bool
 	files  []string // that were written
 	b      accounts.Bundle
 	guests []bcp.AgentName // other meshes of the cluster
@@ -106,8 +103,8 @@ type export struct {
 // check refuses to replace files before anything is made.
 func (e *export) check() error {
 	for _, name := range []string{exportedOperator, ExportedSystem, ExportedResolver, ExportedNode, GatewaysFolder, GuestsFolder} {
-		if _, err := os.Lstat(filepath.Join(e.out, name)); err == nil && !e.force {
-			return cli.Failf("%s exists", cli.Quoted(filepath.Join(e.out, name))).WithHint("--force replaces it; logins stay the same")
+		if _, err := os.Lstat(filepath.Join(e.out, name)); err == nil {
+			return cli.Failf("%s exists", cli.Quoted(filepath.Join(e.out, name))).WithHint("export into another folder: logins stay the same")
 		}
 	}
 	return nil

@@ -18,68 +18,55 @@ import (
 // answerWithin bounds how long a gateway may take to judge.
 const answerWithin = 30 * time.Second
 
-// showing are the flags of role show.
-type showing struct {
-	who             client.Flags
-	to, requirement string
-	contracts       []string
-}
-
 func showCommand(p *cli.Program) *cobra.Command {
-	var f showing
-	cmd := cli.Command("show [ATTESTATION] REVOCATIONS", func(ctx context.Context, args []string) error {
-		if len(args) == 1 && f.who.Creds == "" && f.to == "" {
-			return f.bring(ctx, p.Out, args[0])
+	var who client.Flags
+	cmd := cli.Command("show [ORGANISATION] FILE...", func(ctx context.Context, args []string) error {
+		if len(args) == 1 && who.Creds == "" {
+			return bring(ctx, p.Out, who.Where, args[0])
 		}
-		if len(args) == 1 || f.who.Creds == "" || f.to == "" {
-			return cli.Usagef("role show: expected ATTESTATION, --creds and --to").WithHint("the creds are those that the other mesh has issued")
+		if len(args) < 3 || who.Creds == "" {
+			return cli.Usagef("role show: expected ORGANISATION, ATTESTATION, REVOCATIONS and --creds").
+				WithHint("the creds are those that the other mesh has issued")
 		}
-		papers, err := readPapers(args[0], args[1], f.contracts)
+		papers, err := readPapers(args[1:])
 		if err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(ctx, answerWithin)
 		defer cancel()
-		c, err := f.who.Remote(ctx, 0)
+		c, err := who.Remote(ctx, 0)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		v, err := c.ShowRole(ctx, f.to, f.requirement, papers)
+		v, err := c.ShowRole(ctx, args[0], bcp.DualLLMRole, papers)
 		switch {
 		case errors.Is(err, agents.ErrMessage):
-			return cli.Failf("this is not a mesh of %s", cli.Plain(f.to)).WithHint("nothing is proved to another organisation")
+			return cli.Failf("this is not a mesh of %s", cli.Plain(args[0])).WithHint("nothing is proved to another organisation")
 		case err != nil:
 			return meshdir.Failure(err)
 		}
 		return showVerdict(p.Out, v, 0)
 	})
-	cli.TakeGiven(cmd, "--creds, --url: of the other mesh", cli.Into{"creds": &f.who.Creds, "url": &f.who.URL, "ca": &f.who.CA})
-	f.who.Where.AddTo(cmd)
-	cmd.Flags().StringVar(&f.to, "to", "", "the `ORGANISATION` whose mesh it is")
-	cmd.Flags().StringVar(&f.requirement, "requirement", bcp.DualLLMRole, "`NAME` of the other mesh's requirement")
-	cmd.Flags().StringArrayVar(&f.contracts, "contract", nil, "`FILE` with a contract that is not built in; may be repeated")
-	cli.Complete(cmd, "to", cobra.NoFileCompletions)
-	cli.Complete(cmd, "requirement", cobra.NoFileCompletions)
+	cli.TakeGiven(cmd, "--creds, --url: of the other mesh", cli.Into{"creds": &who.Creds, "url": &who.URL, "ca": &who.CA})
+	who.Where.AddTo(cmd)
 	return cmd
 }
 
-// readPapers reads files; there may be no list of revocations.
-func readPapers(attestation, revocations string, contracts []string) (papers agents.Papers, err error) {
-	if papers.Attestation, err = readPaper(attestation); err != nil {
-		return papers, err
-	}
-	if revocations != "" {
-		if papers.Revocations, err = readPaper(revocations); err != nil {
-			return papers, err
-		}
-	}
-	for _, file := range contracts {
+// readPapers reads an attestation, a list of revocations, if there is one, and contracts that are not built in.
+func readPapers(files []string) (papers agents.Papers, err error) {
+	for i, file := range files {
 		text, err := readPaper(file)
-		if err != nil {
+		switch {
+		case err != nil:
 			return papers, err
+		case i == 0:
+			papers.Attestation = text
+		case i == 1:
+			papers.Revocations = text
+		default:
+			papers.Contracts = append(papers.Contracts, string(text))
 		}
-		papers.Contracts = append(papers.Contracts, string(text))
 	}
 	return papers, nil
 }
@@ -117,7 +104,7 @@ func showVerdict(o *cli.Output, v agents.RoleVerdict, revocations int64) error {
 }
 
 // bring takes another organisation's list of revocations to the mesh of the folder.
-func (f *showing) bring(ctx context.Context, o *cli.Output, file string) error {
+func bring(ctx context.Context, o *cli.Output, where meshdir.StateFlags, file string) error {
 	list, err := readPaper(file)
 	if err != nil {
 		return err
@@ -127,7 +114,7 @@ func (f *showing) bring(ctx context.Context, o *cli.Output, file string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	c, err := client.ConnectOperator(ctx, f.who.Where)
+	c, err := client.ConnectOperator(ctx, where)
 	if err != nil {
 		return err
 	}

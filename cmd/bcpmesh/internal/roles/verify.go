@@ -18,31 +18,31 @@ import (
 
 // verifyFlags say what an agent is judged by.
 type verifyFlags struct {
-	who              client.Flags
-	trust, contracts []string
-	revocations      string
-	lastNumber       int64
-	requirement      string
+	who   client.Flags
+	trust []string
 }
 
 func verifyCommand(p *cli.Program) *cobra.Command {
 	var f verifyFlags
 	cmd := &cobra.Command{
-		Use:  "verify [FILE] AGENT",
-		Args: cli.Arguments(1, "FILE or AGENT", "AGENT"),
+		Use: "verify [FILE...] AGENT",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			agent, err := parseAgent(args[len(args)-1])
+			if len(args) == 0 {
+				return cli.Arguments(1, "FILE or AGENT")(cmd, args)
+			}
+			files, name := args[:len(args)-1], args[len(args)-1]
+			agent, err := parseAgent(name)
 			if err != nil {
 				return err
 			}
-			by, err := f.by()
-			if err != nil {
+			by := agents.RoleTrust{Requirement: contract.DualLLMRequirement()}
+			if by.Keys, err = readTrust(f.trust); err != nil {
 				return err
 			}
-			if len(args) == 1 {
+			if len(files) == 0 {
 				return f.challenge(cmd, p, agent, by)
 			}
-			papers, err := readPapers(args[0], f.revocations, f.contracts)
+			papers, err := readPapers(files)
 			if err != nil {
 				return err
 			}
@@ -55,39 +55,21 @@ func verifyCommand(p *cli.Program) *cobra.Command {
 		},
 	}
 	cli.TakeGiven(cmd, "--creds, --url: of the other mesh", cli.Into{"creds": &f.who.Creds, "url": &f.who.URL, "ca": &f.who.CA})
-	flags := cmd.Flags()
-	flags.StringArrayVar(&f.trust, "trust", nil, "`ORGANISATION=FILE` with its public ed25519 key in PEM; may be repeated")
-	flags.StringArrayVar(&f.contracts, "contract", nil, "`FILE` with a contract that the declaration refers to; may be repeated")
-	flags.StringVar(&f.revocations, "revocations", "", "`FILE` with the organisation's signed revocation list")
-	flags.Int64Var(&f.lastNumber, "last-revocations", 0, "`NUMBER` of the newest list seen; older ones are refused")
-	flags.StringVar(&f.requirement, "requirement", "", "JSON `FILE` with the requirement (default: the draft's six invariants)")
+	cmd.Flags().StringArrayVar(&f.trust, "trust", nil, "`ORGANISATION=FILE` with its public ed25519 key in PEM; may be repeated")
 	cli.Complete(cmd, "trust", cobra.NoFileCompletions)
-	cli.Complete(cmd, "last-revocations", cobra.NoFileCompletions)
 	return cmd
 }
 
 // missingPapers says which file to look for, where the files do not show what an agent is.
 var missingPapers = map[contract.VerdictCode]string{
 	contract.UnknownOrganisation: "--trust ORGANISATION=FILE names a file with its key, which must come from somebody you trust",
-	contract.NotCurrent:          "--revocations names the organisation's newest list, which a key of --trust has signed",
-	contract.ContractMissing:     "--contract names a file with a contract, byte for byte as the organisation published it",
-}
-
-// by reads what an agent is judged by.
-func (f *verifyFlags) by() (by agents.RoleTrust, err error) {
-	by = agents.RoleTrust{LastRevocations: f.lastNumber, Requirement: contract.DualLLMRequirement()}
-	if by.Keys, err = readTrust(f.trust); err == nil && f.requirement != "" {
-		by.Requirement, err = readRequirement(f.requirement)
-	}
-	return by, err
+	contract.NotCurrent:          "the second FILE is the organisation's newest revocation list, which a key of --trust has signed",
+	contract.ContractMissing:     "a FILE behind the list holds a contract, byte for byte as the organisation published it",
 }
 
 // challenge has the agent's mesh prove what it is, and judges the answer.
 func (f *verifyFlags) challenge(cmd *cobra.Command, p *cli.Program, agent contract.AgentID, by agents.RoleTrust) error {
-	switch {
-	case f.revocations != "" || len(f.contracts) > 0:
-		return cli.Usagef("role verify: --contract and --revocations are for a FILE").WithHint("without one the mesh of AGENT is challenged")
-	case f.who.Creds == "":
+	if f.who.Creds == "" {
 		return cli.Usagef("role verify: expected FILE, or --creds").WithHint("use the creds that the other mesh has issued")
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), answerWithin)
@@ -131,17 +113,4 @@ func readTrust(words []string) (keys []bcp.Trust, err error) {
 		keys = append(keys, bcp.Trust{Organisation: organisation, Key: key})
 	}
 	return keys, nil
-}
-
-// readRequirement reads a file with what is required.
-func readRequirement(file string) (contract.Requirement, error) {
-	b, err := cli.ReadFile(file, contract.MaxEnvelope)
-	if err != nil {
-		return contract.Requirement{}, err
-	}
-	r, err := simulate.ParseRequirement(b)
-	if err != nil {
-		return r, cli.Failf("%s: %s", cli.Quoted(file), err)
-	}
-	return r, nil
 }

@@ -47,7 +47,6 @@ func GatewayCommand(p *cli.Program) *cobra.Command {
 		},
 	}
 	o.ClusterFlags.AddTo(cmd, "")
-	cmd.Flags().StringVar(&o.name, "name", "", "`NAME` of this gateway (default: that of the folder of --creds)")
 	cli.TakeGiven(cmd, "--state DIR of snapshots, of this gateway only (default: DIR/.bcpmesh/gateways/NAME)", cli.Into{"state": &o.state})
 	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, …} to `FILE` once it serves or is on standby")
 	o.observed.addTo(cmd)
@@ -58,11 +57,9 @@ func GatewayCommand(p *cli.Program) *cobra.Command {
 
 // complete names the gateway, and its folder.
 func (o *gatewayOptions) complete(folder meshdir.Folder) error {
-	if o.name == "" {
-		o.name = filepath.Base(cli.Absolute(o.Creds))
-	}
+	o.name = filepath.Base(cli.Absolute(o.Creds))
 	if _, err := bcp.ParseAgentName(o.name); err != nil {
-		return cli.Usagef("gateway: %s is not a valid name: %s", cli.Quoted(o.name), err).WithHint("--name gives it one")
+		return cli.Usagef("gateway: %s is not a valid name: %s", cli.Quoted(o.name), err).WithHint("the folder of --creds is named as the gateway")
 	}
 	if o.state == "" {
 		o.state = home.Gateway(folder.State, o.name)
@@ -196,7 +193,7 @@ func isDamaged(err error) bool {
 // gatewayFaults are what commonly keeps a gateway from starting.
 var gatewayFaults = cli.Faults{
 	{Of: cluster.ErrClaims, Says: gatewayRests, Hint: "bcpmesh accounts push sends the cluster what the definitions need"},
-	{Of: cluster.ErrCreds, Says: gatewayRests, Hint: "bcpmesh accounts export --force --gateway {path} writes them; its other logins stay the same"},
+	{Of: cluster.ErrCreds, Says: gatewayRests, Hint: "bcpmesh accounts export --gateway {path} writes them into another folder; its other logins stay the same"},
 	{Of: jetstream.ErrRecord, Says: gatewayRests, Hint: damagedHint},
 	{Of: jetstream.ErrLost, Says: gatewayRests, Hint: damagedHint},
 }
@@ -205,7 +202,7 @@ const gatewayRests = "the gateway does not start: {why}"
 
 func gatewayFailure(err error, o gatewayOptions) error {
 	if errors.Is(err, server.ErrInUse) {
-		return cli.Failf("a gateway runs on %s already", cli.Quoted(o.state)).WithHint("give each its own with --state or --name")
+		return cli.Failf("a gateway runs on %s already", cli.Quoted(o.state)).WithHint("give each its own with --state")
 	}
 	if known := gatewayFaults.Failure(err, o.name); known != nil {
 		return known

@@ -22,23 +22,17 @@ import (
 // listening says where a mesh listens for agents, and what it shows them.
 type listening struct {
 	address   string
-	ownTLS    bool // by the mesh's own authority
-	names     []string
+	ownTLS    bool   // by the mesh's own authority
 	cert, key string // PEM files
-	plaintext bool   // beyond loopback without TLS
 }
 
 func (l *listening) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&l.address, "listen", "127.0.0.1:4222", "`HOST:PORT` for agents; port 0 means any free one")
 	f.BoolVar(&l.ownTLS, "tls", false, "require TLS, with a certificate of the mesh's own authority")
-	f.StringArrayVar(&l.names, "tls-name", nil, "with --tls: a further `HOST` that the certificate is for; may be repeated")
 	f.StringVar(&l.cert, "tls-cert", "", "require TLS, with the certificate in this PEM `FILE`")
 	f.StringVar(&l.key, "tls-key", "", "the key of --tls-cert, a PEM `FILE`")
-	f.BoolVar(&l.plaintext, "insecure-plaintext", false, "listen beyond loopback without TLS: all traffic can be read and changed")
 }
-
-func (l *listening) sealed() bool { return l.ownTLS || l.cert != "" }
 
 // check refuses what makes no sense, before anything is made.
 func (l *listening) check() error {
@@ -47,17 +41,8 @@ func (l *listening) check() error {
 		return cli.Usagef("up: --tls makes a certificate, and --tls-cert names one").WithHint("leave out one of them")
 	case (l.cert == "") != (l.key == ""):
 		return cli.Usagef("up: --tls-cert and --tls-key must be given together")
-	case len(l.names) > 0 && !l.ownTLS:
-		return cli.Usagef("up: --tls-name needs --tls")
-	case l.plaintext && l.sealed():
-		return cli.Usagef("up: --insecure-plaintext and TLS cannot be combined").WithHint("leave out --insecure-plaintext")
 	}
-	for _, name := range l.names {
-		if net.ParseIP(name) == nil && !meshdir.HostName.MatchString(name) {
-			return cli.Usagef("up: --tls-name: %s is neither a host name nor an IP address", cli.Quoted(name))
-		}
-	}
-	return meshdir.CheckListen("--listen", l.address, l.sealed() || l.plaintext)
+	return meshdir.CheckListen("--listen", l.address, l.ownTLS || l.cert != "")
 }
 
 // beyond reports whether another machine can reach the address.
@@ -111,7 +96,7 @@ func authorityFailure(err error, state string) error {
 
 // allNames are those under which this machine may be reached at the listener.
 func (l *listening) allNames() []string {
-	names := append([]string{"localhost", "127.0.0.1", "::1"}, l.names...)
+	names := []string{"localhost", "127.0.0.1", "::1"}
 	host, _, err := net.SplitHostPort(l.address)
 	switch ip := net.ParseIP(host); {
 	case err != nil:

@@ -33,14 +33,14 @@ type observed struct {
 
 func (o *observed) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.metricsAt, "metrics", "", "serve metrics at `HOST:PORT` of this machine; port 0 means any free one")
-	cmd.Flags().StringVar(&o.tokenFile, "metrics-token", "", "serve /metrics to clients with the token in `FILE`, also from other machines")
+	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "serve metrics to clients with the token in `FILE`, also elsewhere")
 	cmd.Flags().StringVar(&o.tracesTo, "traces", "", "send traces to the OpenTelemetry collector at `URL`")
 }
 
 // check reads the flags.
 func (o *observed) check() (err error) {
 	if o.tokenFile != "" && !o.measured {
-		return cli.Usagef("up: --metrics-token needs --metrics").WithHint("for example --metrics 0.0.0.0:9464 --metrics-token FILE")
+		return cli.Usagef("up: --token-file needs --metrics").WithHint("for example --metrics 0.0.0.0:9464 --token-file FILE")
 	}
 	if o.measured {
 		if o.tokenFile != "" {
@@ -66,11 +66,11 @@ func (o *observed) check() (err error) {
 func readToken(file string) (string, error) {
 	content, err := cli.ReadSmall(file)
 	if err != nil {
-		return "", cli.Failf("--metrics-token: %s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
+		return "", cli.Failf("--token-file: %s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
 	}
 	token := strings.TrimRight(string(content), "\r\n")
 	if err := telemetry.CheckToken(token); err != nil {
-		return "", cli.Failf("--metrics-token: %s holds no token: %s", cli.Quoted(file), err).WithHint("openssl rand -hex 32 >%s", file)
+		return "", cli.Failf("--token-file: %s holds no token: %s", cli.Quoted(file), err).WithHint("openssl rand -hex 32 >%s", file)
 	}
 	return token, nil
 }

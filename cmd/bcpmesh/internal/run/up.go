@@ -115,9 +115,6 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	if err != nil {
 		return cli.Failf("the folder %s: %s", cli.Quoted(folder.Dir), cli.FileReason(err))
 	}
-	if o.beyond() && !o.sealed() {
-		p.Out.Talkf("WARNING: --listen %s --insecure-plaintext: anyone on the network path can read and change what agents say", o.address)
-	}
 	// The mesh starts without commands that cannot be started, and starts them when they are there.
 	_, report := folder.Here().Load(os.DirFS(folder.Dir))
 	for _, e := range report.Errors {
@@ -137,7 +134,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	config := mesh.Config{
 		Keys:       []accounts.OpenOption{meshdir.Unlock()},
 		Definition: def, Load: folder.LoadRunning, Folder: commandsIn, Environ: os.Environ(), Builtin: cell.Keeper("run"), State: folder.State, Version: cli.ProgramVersion(),
-		Listen: o.address, TLS: shows, CA: known.CA, AllowNetworkWithoutTLS: o.plaintext,
+		Listen: o.address, TLS: shows, CA: known.CA,
 		Keeper: cell.Keeper(), Rebuild: o.rebuild, Logger: logger, Witnesses: peers, AcceptRollback: o.acceptRollback,
 	}
 	var server *web.Server // nil without --web

@@ -317,7 +317,7 @@ func (in *attestInput) examination() (contract.Examination, error) {
 	if list, ok := contract.ParseRevocations(in.Revocations); ok {
 		e.Revocations = list
 	}
-	if e.Requirement, err = ParseRequirement(in.Requirement); err != nil {
+	if e.Requirement, err = parseRequirement(in.Requirement); err != nil {
 		return e, fmt.Errorf("input.requirement: %w", err)
 	}
 	for _, c := range in.Contracts {
@@ -329,9 +329,9 @@ func (in *attestInput) examination() (contract.Examination, error) {
 	return e, nil
 }
 
-// ParseRequirement reads a requirement, or the name of the built-in one, which is
+// parseRequirement reads a requirement, or the name of the built-in one, which is
 // also what holds if there is none.
-func ParseRequirement(raw jsontext.Value) (contract.Requirement, error) {
+func parseRequirement(raw jsontext.Value) (contract.Requirement, error) {
 	if raw == nil || string(raw) == `"dual-llm"` {
 		return contract.DualLLMRequirement(), nil
 	}
