@@ -27,6 +27,7 @@ type RunChange struct {
 type KernelRights struct {
 	Kernel, Planner AgentName
 	SubPlanner      AgentName   // empty: there are no sub-runs
+	Processors      []AgentName // read content for it: its sub-planner and the Readers of its schemas
 	Approvers       []AgentName // may decide about its calls
 	Runs            []RunRight
 	// Roles are the requirements that requesters have to be accepted for, by requester.

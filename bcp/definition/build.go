@@ -101,13 +101,17 @@ func (b *builder) build(folder *source) *bcp.Mesh {
 	b.channels(m)
 	b.kernels(m)
 	b.endorse(m)
-	b.trust(m)
-	b.checkRequired(m)
-	b.roles(m)
-	b.warnTotals(m)
-	b.warnFlow(m)
-	b.warnArguments(m)
+	for _, judge := range []func(*bcp.Mesh){b.trust, b.checkRequired, b.roles, b.warnTotals, b.warnFlow, b.warnArguments} {
+		if !b.incomplete && b.report.OK() { // what has errors may lack what others refer to
+			judge(m)
+		}
+	}
 	return m
+}
+
+// find returns the place of an agent, in the mesh too.
+func (b *builder) find(name bcp.AgentName) (i int, known bool) {
+	return slices.BinarySearchFunc(b.agents, name, func(a *agentForm, name bcp.AgentName) int { return cmp.Compare(a.Name, name) })
 }
 
 func (b *builder) buildMesh() *bcp.Mesh {

@@ -65,8 +65,7 @@ func (b *builder) noCounterpart(c *channelForm, other bcp.Role) {
 		return // the other end may be in what could not be read
 	}
 	missing := "it has no entry with peer " + string(c.agent.Name) + " and role " + other.String()
-	_, known := slices.BinarySearchFunc(b.agents, c.Peer, func(a *agentForm, name bcp.AgentName) int { return cmp.Compare(a.Name, name) })
-	if !known {
+	if _, known := b.find(c.Peer); !known {
 		missing = "there is no such agent"
 		if len(b.report.Warnings)+len(b.report.Errors) < maxSuggestions { // a search over all agents
 			missing += didYouMean(string(c.Peer), b.names())

@@ -3,11 +3,9 @@ package definition
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
-	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
 // Declaration makes the declaration of a kernel: what its planner, its processors and
@@ -30,27 +28,15 @@ func Declaration(m *bcp.Mesh, name bcp.AgentName) (contract.Declaration, error) 
 		}
 		return part(a.Execution.ModelFamily, cmp.Or(a.Execution.Contract, builtin)), nil
 	}
-	at := slices.IndexFunc(m.Kernels, func(k bcp.KernelRights) bool { return k.Kernel == name })
-	if at < 0 {
+	k := m.Kernel(name)
+	if k == nil {
 		return d, fmt.Errorf("%s is no kernel: a declaration is of one, with its planner and its processors", name)
 	}
 	var err error
-	if d.Planner, err = model(m.Kernels[at].Planner, "planner-v1"); err != nil {
+	if d.Planner, err = model(k.Planner, "planner-v1"); err != nil {
 		return d, err
 	}
-	var processors []bcp.AgentName
-	for _, k := range kernel.OfMesh(m) { // not RoleKernels, which looks at each kernel: a gateway asks
-		if k.Name() != name {
-			continue
-		}
-		for _, s := range k.Definition().Schemas {
-			processors = append(processors, s.Reader)
-		}
-	}
-	if sub := m.Kernels[at].SubPlanner; sub != "" {
-		processors = append(processors, sub)
-	}
-	for i, who := range processors {
+	for i, who := range k.Processors {
 		processor, err := model(who, "processor-v1")
 		if err != nil {
 			return d, err

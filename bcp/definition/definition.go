@@ -253,16 +253,11 @@ func checkContent(s *source, content []byte) bool {
 }
 
 func checkUTF8(s *source, content []byte) bool {
-	if utf8.Valid(content) {
-		return true
-	}
-	for at := 0; at < len(content); {
-		r, size := utf8.DecodeRune(content[at:])
-		if r == utf8.RuneError && size == 1 {
+	for at, r := range string(content) {
+		if r == utf8.RuneError && !bytes.HasPrefix(content[at:], []byte("\ufffd")) {
 			s.errorf(placeOf(content, at), CodeEncoding, "", "expected UTF-8")
 			return false
 		}
-		at += size
 	}
 	return true
 }

@@ -351,8 +351,7 @@ func (b *builder) checkPlans(m *bcp.Mesh, who bcp.AgentName, o *kernelForm, key,
 // checkRequester refuses who cannot start runs, and lets others be Controllers.
 func (b *builder) checkRequester(m *bcp.Mesh, of *agentForm, r namedAt) {
 	refuse := func(format string, args ...any) { of.source.errorf(r.position, CodeKernel, r.path, format, args...) }
-	i, known := slices.BinarySearchFunc(m.Agents, bcp.AgentName(r.name), func(x bcp.Agent, name bcp.AgentName) int { return cmp.Compare(x.Name, name) })
-	switch {
+	switch i, known := b.find(bcp.AgentName(r.name)); {
 	case !known:
 		refuse("expected an agent, got %s%s", quote(r.name), didYouMean(r.name, b.names()))
 	case m.Agents[i].Name == of.Name || b.agents[i].has("kernel"):

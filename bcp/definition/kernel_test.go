@@ -103,7 +103,7 @@ func TestKernelOfAMesh(t *testing.T) {
 	if names := k.Catalogue(kernel.NewGrant("mail.read", "mail.send", "mail.wipe")); !slices.Equal(names, []string{"look", "send"}) {
 		t.Errorf("the kernel has %v, and its grants can call look and send", names)
 	}
-	wantRights := bcp.KernelRights{Kernel: "desk", Planner: "ann", Approvers: []bcp.AgentName{"kim"},
+	wantRights := bcp.KernelRights{Kernel: "desk", Planner: "ann", Processors: []bcp.AgentName{"mailer"}, Approvers: []bcp.AgentName{"kim"},
 		Runs:  []bcp.RunRight{{Requester: "main", Grant: "read"}, {Requester: "main", Grant: "all"}},
 		Calls: []bcp.CallRight{{Service: "mail", Tool: "look"}, {Service: "mail", Tool: "send"}}}
 	if len(mesh.Kernels) != 1 || fmt.Sprint(mesh.Kernels[0]) != fmt.Sprint(wantRights) {

@@ -1,8 +1,8 @@
 package definition
 
 import (
+	"bytes"
 	"reflect"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -95,47 +95,40 @@ func (s *source) calls(k *Key, n *node, path string, field reflect.Value) {
 }
 
 // json writes what is there as JSON. It is false after an error.
-func (s *source) json(n *node, path string) (text jsontext.Value, ok bool) {
-	ok = !s.failing(func() { text = s.appendJSON(nil, n, path) })
-	return text, ok
+func (s *source) json(n *node, path string) (jsontext.Value, bool) {
+	var text bytes.Buffer
+	ok := !s.failing(func() { s.writeJSON(jsontext.NewEncoder(&text), n, path) })
+	return text.Bytes(), ok
 }
 
-func (s *source) appendJSON(dst []byte, n *node, path string) []byte {
+// writeJSON writes a value. Of what the converter lets through only numbers may be none of JSON.
+func (s *source) writeJSON(to *jsontext.Encoder, n *node, path string) {
+	token := func(t jsontext.Token) { _ = to.WriteToken(t) }
 	switch n.kind {
 	case nodeText:
-		dst, _ = jsontext.AppendQuote(dst, n.text) // the converter lets UTF-8 alone through
-	case nodeInteger:
-		dst = append(dst, n.text...)
+		token(jsontext.String(n.text))
 	case nodeBoolean:
-		dst = strconv.AppendBool(dst, strings.EqualFold(n.text, "true"))
-	case nodeNumber:
-		if number := jsontext.Value(n.text); number.Kind() == '0' && number.IsValid() {
-			return append(dst, n.text...)
+		token(jsontext.Bool(strings.EqualFold(n.text, "true")))
+	case nodeInteger, nodeNumber:
+		if to.WriteValue(jsontext.Value(n.text)) != nil {
+			s.errorf(n.position, CodeBadValue, path, "expected a number as JSON has it, such as 12.5, got %s", quote(n.text))
 		}
-		s.errorf(n.position, CodeBadValue, path, "expected a number as JSON has it, such as 12.5, got %s", quote(n.text))
 	case nodeList:
-		dst = append(dst, '[')
+		token(jsontext.BeginArray)
 		for i, item := range n.items {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = s.appendJSON(dst, item, index(path, i))
+			s.writeJSON(to, item, index(path, i))
 		}
-		dst = append(dst, ']')
+		token(jsontext.EndArray)
 	case nodeMapping:
-		dst = append(dst, '{')
-		for i, e := range n.entries {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst, _ = jsontext.AppendQuote(dst, e.key)
-			dst = s.appendJSON(append(dst, ':'), e.value, join(path, boundedKey(e.key)))
+		token(jsontext.BeginObject)
+		for _, e := range n.entries {
+			token(jsontext.String(e.key))
+			s.writeJSON(to, e.value, join(path, boundedKey(e.key)))
 		}
-		dst = append(dst, '}')
+		token(jsontext.EndObject)
 	default:
 		s.failed = true // reported by the converter
 	}
-	return dst
 }
 
 // wordLists checks `vocabularies`: each list is normalised, sorted and free of

@@ -8,7 +8,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
-	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
 // readContract reads a contract, as it is: its digest is of these bytes.
@@ -48,35 +47,9 @@ func Contracts(m *bcp.Mesh) map[string]contract.Contract {
 	return contracts
 }
 
-// KernelRoles are the agents that a kernel asks. SubPlanner may be empty.
-type KernelRoles struct {
-	Planner, SubPlanner bcp.AgentName
-	Processors          []bcp.AgentName // the Readers of its schemas
-}
-
-// RoleKernels returns whom each kernel of a mesh asks.
-func RoleKernels(m *bcp.Mesh) map[bcp.AgentName]KernelRoles {
-	kernels := map[bcp.AgentName]KernelRoles{}
-	for _, k := range m.Kernels {
-		kernels[k.Kernel] = KernelRoles{Planner: k.Planner, SubPlanner: k.SubPlanner}
-	}
-	for _, k := range kernel.OfMesh(m) {
-		asks, known := kernels[k.Name()]
-		for _, s := range k.Definition().Schemas {
-			if known && !slices.Contains(asks.Processors, s.Reader) {
-				asks.Processors = append(asks.Processors, s.Reader)
-			}
-		}
-		if known {
-			kernels[k.Name()] = asks
-		}
-	}
-	return kernels
-}
-
 // rolesOf returns the roles that each agent has, by its own entry and by the kernels that
 // ask it. None is allowed to have two.
-func rolesOf(m *bcp.Mesh, kernels map[bcp.AgentName]KernelRoles) map[bcp.AgentName][]string {
+func rolesOf(m *bcp.Mesh) map[bcp.AgentName][]string {
 	plays := map[bcp.AgentName][]string{}
 	play := func(name bcp.AgentName, role string) {
 		if role != "" && !slices.Contains(plays[name], role) {
@@ -86,14 +59,12 @@ func rolesOf(m *bcp.Mesh, kernels map[bcp.AgentName]KernelRoles) map[bcp.AgentNa
 	for i := range m.Agents {
 		a := &m.Agents[i]
 		play(a.Name, a.Execution.Role)
-		k, asks := kernels[a.Name]
-		if !asks {
-			continue
-		}
-		play(a.Name, string(contract.Orchestrator))
-		play(k.Planner, string(contract.Planner))
-		for _, name := range append(slices.Clone(k.Processors), k.SubPlanner) {
-			play(name, string(contract.Processor))
+		if k := m.Kernel(a.Name); k != nil {
+			play(a.Name, string(contract.Orchestrator))
+			play(k.Planner, string(contract.Planner))
+			for _, name := range k.Processors {
+				play(name, string(contract.Processor))
+			}
 		}
 	}
 	return plays
@@ -115,25 +86,20 @@ func otherTools(a *bcp.Agent) []string {
 
 // roles refuses agents that are more than one thing, or are not what they say.
 func (b *builder) roles(m *bcp.Mesh) {
-	if b.incomplete || !b.report.OK() {
-		return // whom a kernel asks is known once it is right
-	}
 	const planner, processor, orchestrator = string(contract.Planner), string(contract.Processor), string(contract.Orchestrator)
 	// Who plans may be started elsewhere, without a file; a sub-planner with one is judged with its kernel.
-	kernels, contracts := RoleKernels(m), Contracts(m)
-	plays := rolesOf(m, kernels)
+	contracts, plays := Contracts(m), rolesOf(m)
 	planners := map[string]int{} // by command
 	for i, a := range b.agents {
 		agent := &m.Agents[i]
 		x, roles, tools, key := &agent.Execution, plays[agent.Name], strings.Join(otherTools(agent), ", "), roleKey(a)
 		plans, reads := slices.Contains(roles, planner), slices.Contains(roles, processor)
-		_, isKernel := kernels[agent.Name]
 		for _, rule := range []struct {
 			broken   bool
 			at, text string
 		}{
 			{len(roles) > 1, key, fmt.Sprintf("%s has two roles, %s: each needs an agent of its own", agent.Name, strings.Join(roles, ", "))},
-			{x.Role == orchestrator && !isKernel, key, "an orchestrator is a kernel: its file needs the key kernel"},
+			{x.Role == orchestrator && !m.IsKernel(agent.Name), key, "an orchestrator is a kernel: its file needs the key kernel"},
 			{x.Role == orchestrator && x.Type != contract.DeterministicInterpreter, join(key, "type"), "an orchestrator needs this key: expected " + contract.DeterministicInterpreter},
 			{plans && (agent.Controller || agent.Reader), key, "a planner has no channel and starts no run: it may never see content"},
 			{plans && tools != "", key, fmt.Sprintf("a planner has no tools, and this one has %s: its plans name them, and the kernel calls them", tools)},

@@ -17,9 +17,6 @@ import (
 
 // trust reads whose keys are trusted, and what may be required.
 func (b *builder) trust(m *bcp.Mesh) {
-	if b.incomplete || !b.report.OK() {
-		return
-	}
 	for _, t := range b.mesh.TrustEntries {
 		t.complete()
 		if t.Organisation == m.Organisation {
@@ -89,9 +86,6 @@ func (r *requirementForm) document() (text []byte, ok bool) {
 
 // checkRequired refuses requirements that are not there, and those that nobody can meet.
 func (b *builder) checkRequired(m *bcp.Mesh) {
-	if b.incomplete || !b.report.OK() {
-		return
-	}
 	names := []string{bcp.DualLLMRole}
 	for _, r := range m.RoleRequirements {
 		names = append(names, r.Name)

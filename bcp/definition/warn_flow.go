@@ -11,18 +11,12 @@ import (
 )
 
 // warnFlow warns of what adds up across agents and channels, at the name of
-// the agent to look at. A folder with errors may lack the other half of it.
+// the agent to look at.
 func (b *builder) warnFlow(m *bcp.Mesh) {
-	if b.incomplete || !b.report.OK() {
-		return
-	}
-	byName := make(map[bcp.AgentName]*agentForm, len(b.agents))
-	for _, a := range b.agents {
-		byName[a.Name] = a
-	}
 	for _, f := range lint.FlowOf(m).Findings {
-		a := byName[f.Agents[0]]
-		if agent, _ := m.Agent(f.Agents[0]); f.Code == lint.FindingTrifecta && refusesTrifecta(&agent) {
+		i, _ := b.find(f.Agents[0])
+		a := b.agents[i]
+		if f.Code == lint.FindingTrifecta && refusesTrifecta(&m.Agents[i]) {
 			a.errorf("name", CodeLethalTrifecta, "%s; or accept it by writing egress_budget_bits, the bits that may go out over egress_window", f.Text)
 			continue
 		}
@@ -33,9 +27,6 @@ func (b *builder) warnFlow(m *bcp.Mesh) {
 // warnArguments warns of arguments that take what a Controller knows out of the mesh, by a
 // Reader that reaches hosts.
 func (b *builder) warnArguments(m *bcp.Mesh) {
-	if b.incomplete || !b.report.OK() {
-		return
-	}
 	flow := lint.FlowOf(m)
 	for i := range m.Channels {
 		c := &m.Channels[i]

@@ -171,6 +171,15 @@ func (s *State) OpenSince(before int64) int {
 func (k *Kernel) Rights() bcp.KernelRights {
 	d := &k.definition
 	r := bcp.KernelRights{Kernel: d.Name, Planner: d.Planner, SubPlanner: d.SubPlanner, Approvers: d.Approvers}
+	processors := []bcp.AgentName{d.SubPlanner}
+	for _, s := range d.Schemas {
+		processors = append(processors, s.Reader)
+	}
+	for _, name := range processors {
+		if name != "" && !slices.Contains(r.Processors, name) {
+			r.Processors = append(r.Processors, name)
+		}
+	}
 	for _, requester := range slices.Sorted(maps.Keys(d.Requesters)) {
 		for _, grant := range d.Requesters[requester] {
 			r.Runs = append(r.Runs, bcp.RunRight{Requester: requester, Grant: grant})

@@ -32,7 +32,6 @@ type part struct {
 // listParts returns who plays the roles of kernels in a mesh: by its own file, or by the
 // kernel that asks it. A planner may have no file.
 func listParts(m *bcp.Mesh) []part {
-	kernels := definition.RoleKernels(m)
 	var parts []part
 	add := func(name bcp.AgentName, role contract.Role, kernel bcp.AgentName) {
 		i := slices.IndexFunc(parts, func(p part) bool { return p.Agent == name && p.Role == role })
@@ -49,15 +48,12 @@ func listParts(m *bcp.Mesh) []part {
 		if a.Execution.Role != "" {
 			add(a.Name, contract.Role(a.Execution.Role), "")
 		}
-		k, asks := kernels[a.Name]
-		if !asks {
+		k := m.Kernel(a.Name)
+		if k == nil {
 			continue
 		}
 		add(a.Name, contract.Orchestrator, "")
 		add(k.Planner, contract.Planner, a.Name)
-		if k.SubPlanner != "" {
-			add(k.SubPlanner, contract.Processor, a.Name)
-		}
 		for _, reader := range k.Processors {
 			add(reader, contract.Processor, a.Name)
 		}
