@@ -20,8 +20,7 @@ import (
 func TestCheckpointKey(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	store, err := accounts.Create(dir)
-	noError(t, err)
+	store := must(accounts.Create(dir))(t)
 	signer, public, err := store.CheckpointKey()
 	noError(t, err)
 	again, samePublic, err := store.CheckpointKey()
@@ -42,9 +41,7 @@ func TestCheckpointKey(t *testing.T) {
 	}
 	signed := must(note.Sign(&note.Note{Text: signer.Name() + "\n"}, signer))(t)
 	verifier := must(note.NewVerifier(public))(t)
-	if _, err := note.Open(signed, note.VerifierList(verifier)); err != nil {
-		t.Error(err)
-	}
+	must(note.Open(signed, note.VerifierList(verifier)))(t)
 
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {

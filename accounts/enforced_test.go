@@ -182,14 +182,13 @@ func TestDifferencesTellWhatClaimsGrantBeyondTheDefinitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	restricted := compileCluster(t, store, scopes())
-	read, err := accounts.Enforced(restricted.Operator, rewrite(t, folder, restricted, accounts.Readers, func(c *jwt.AccountClaims) {
+	read := must(accounts.Enforced(restricted.Operator, rewrite(t, folder, restricted, accounts.Readers, func(c *jwt.AccountClaims) {
 		for _, s := range c.SigningKeys {
 			if s := s.(*jwt.UserScope); s.Role == "reader-researcher" && len(s.Template.AllowedConnectionTypes) == 1 {
 				s.Template.Sub.Allow.Add("secret")
 			}
 		}
-	}))
-	noError(t, err)
+	})))(t)
 	equal(t, []string{`researcher (reader): sub allow "secret", and the definitions do not say so`}, read.Differences(scopes()))
 	// The other way round: definitions that changed since.
 	fewer := slices.DeleteFunc(scopes(), func(s subjects.Scope) bool { return s.Agent == "researcher" })

@@ -91,8 +91,7 @@ func TestWhoJoinsIsBoundToAPasskey(t *testing.T) {
 		return token.PublicKey
 	}
 	own := must(nkeys.CreateUser())(t)
-	key, err := own.PublicKey()
-	noError(t, err)
+	key := must(own.PublicKey())(t)
 	join := func(invitation string, signed, sent bcp.Digest) (accounts.User, string, error) {
 		t.Helper()
 		proof := must(own.Sign(bcp.JoinStatement(invitation, key, signed)))(t)

@@ -201,11 +201,10 @@ func outsideServer(t *testing.T, b accounts.Bundle) string {
 	for _, a := range b.Accounts {
 		noError(t, resolver.Store(a.PublicKey, a.JWT))
 	}
-	s, err := natsserver.NewServer(&natsserver.Options{
+	s := must(natsserver.NewServer(&natsserver.Options{
 		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
 		TrustedOperators: []*jwt.OperatorClaims{operator}, SystemAccount: operator.SystemAccount, AccountResolver: resolver,
-	})
-	noError(t, err)
+	}))(t)
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	if !s.ReadyForConnections(patience) {
@@ -258,9 +257,7 @@ func TestServerHoldsLoginsFromOutsideToTheirScopes(t *testing.T) {
 	if _, err := js.CreateStream(t.Context(), natsjs.StreamConfig{Name: subjects.JournalStream, Subjects: []string{subjects.All(subjects.KindCommit)}}); err != nil {
 		t.Error(err)
 	}
-	if _, err := js.Publish(t.Context(), subjects.Commit(), nil); err != nil {
-		t.Error(err)
-	}
+	must(js.Publish(t.Context(), subjects.Commit(), nil))(t)
 	for _, subject := range []string{
 		"$JS.API.STREAM.PURGE." + subjects.JournalStream, "$JS.API.STREAM.DELETE." + subjects.JournalStream,
 		"$JS.API.STREAM.MSG.DELETE." + subjects.JournalStream, subjects.UpdateClaims, subjects.KickAt("ABC"),

@@ -18,10 +18,7 @@ import (
 func FuzzProve(f *testing.F) {
 	i := shipped(f, office())
 	for _, name := range i.names {
-		b, err := json.Marshal(i.accounts[name])
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must(json.Marshal(i.accounts[name]))(f)
 		f.Add(b)
 	}
 	f.Add([]byte(`{"nats":{"imports":[null],"exports":[null],"mappings":{"*.>":[{"subject":"$9.{{split(1,x)}}.>"}]},"type":"account","version":2}}`))

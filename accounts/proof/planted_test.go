@@ -346,9 +346,8 @@ func (w *world) tryKey(t *testing.T, h proof.Hole) {
 	switch {
 	case strings.Contains(h.Way[0].Who, "bearer"):
 		token, _ := w.user(t, account, w.scopes[account+" "+h.From], h.From, func(u *jwt.UserClaims) {})
-		nc, err := nats.Connect(w.server.ClientURL(), nats.NoReconnect(), nats.Timeout(patience),
-			nats.UserJWT(func() (string, error) { return token, nil }, func([]byte) ([]byte, error) { return nil, nil }))
-		noError(t, err)
+		nc := must(nats.Connect(w.server.ClientURL(), nats.NoReconnect(), nats.Timeout(patience),
+			nats.UserJWT(func() (string, error) { return token, nil }, func([]byte) ([]byte, error) { return nil, nil })))(t)
 		nc.Close()
 	default:
 		token, seed := w.user(t, account, h.From, "anybody", func(u *jwt.UserClaims) { u.Pub.Allow.Add(">"); u.Sub.Allow.Add(">") })

@@ -225,13 +225,11 @@ func (i *issuer) serve(t testing.TB) *world {
 		noError(t, resolver.Store(i.accounts[name].Subject, tokens[n]))
 		delete(i.accounts[name].SigningKeys, w.watched[name])
 	}
-	rules, err := jwt.DecodeOperatorClaims(operator)
-	noError(t, err)
-	w.server, err = server.NewServer(&server.Options{
+	rules := must(jwt.DecodeOperatorClaims(operator))(t)
+	w.server = must(server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(),
 		TrustedOperators: []*jwt.OperatorClaims{rules}, SystemAccount: i.rules.SystemAccount, AccountResolver: resolver,
-	})
-	noError(t, err)
+	}))(t)
 	w.server.Start()
 	t.Cleanup(func() {
 		w.server.Shutdown()
