@@ -67,9 +67,7 @@ func (a *archive) record(subject string, d bcp.Decision) {
 
 func (a *archive) store(subject string, data []byte) {
 	a.t.Helper()
-	if _, err := a.js.PublishAsync(subject, data); err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.js.PublishAsync(subject, data))
 	if a.js.PublishAsyncPending() > 1000 {
 		next(a.t, a.js.PublishAsyncComplete(), "the stored records")
 	}
@@ -217,7 +215,7 @@ func TestLastIsAskedForAgain(t *testing.T) {
 	data := must(bcp.EncodeDecision(&bcp.Decision{Seq: 7, Kind: bcp.KindStart}))
 	var lose atomic.Int32 // requests that are not answered
 	serve := func() {
-		if _, err := g.nc.Subscribe(subjects.AuditPrefix+".DIRECT.GET."+subjects.AuditStream, func(m *nats.Msg) {
+		must(g.nc.Subscribe(subjects.AuditPrefix+".DIRECT.GET."+subjects.AuditStream, func(m *nats.Msg) {
 			if lose.Add(-1) >= 0 {
 				return
 			}
@@ -228,9 +226,7 @@ func TestLastIsAskedForAgain(t *testing.T) {
 			if err := m.RespondMsg(newest); err != nil {
 				t.Error(err)
 			}
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		g.flush()
 	}
 	last := func(c *agents.Connection) <-chan error {

@@ -121,9 +121,7 @@ func TestCallersOptionsApply(t *testing.T) {
 func TestServerRestart(t *testing.T) {
 	t.Parallel()
 	_, number, err := net.SplitHostPort(clustertest.FreeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	port := must(strconv.Atoi(number))
 	here := func(o *server.Options) { o.Port = port }
 	s := startServer(t, here)

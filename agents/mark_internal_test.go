@@ -44,9 +44,7 @@ func TestMarksAreKept(t *testing.T) {
 	if got := next.shown(nil).Get(bcp.MarkHeader); got != longest {
 		t.Errorf("the next process shows %q", got)
 	}
-	if err := os.WriteFile(creds+markSuffix, []byte("no mark"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(creds+markSuffix, []byte("no mark"), 0o600))
 	damaged := markStore{log: hclog.NewNullLogger()}
 	damaged.open(creds)
 	if got := damaged.shown(nil).Get(bcp.MarkHeader); got != "" {

@@ -81,10 +81,7 @@ func join(t *testing.T, m *mesh.Mesh, name bcp.AgentName) *agents.Connection {
 
 func joinIn(t *testing.T, m *mesh.Mesh, name bcp.AgentName, encoding bcp.Encoding) *agents.Connection {
 	t.Helper()
-	creds, err := credentials(m, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	creds := must(credentials(m, name))
 	c := must(agents.Connect(t.Context(), m.URL(), creds, agents.Options{Name: name, Encoding: encoding, OnError: func(err error) {
 		if errors.Is(err, nats.ErrPermissionViolation) && !strings.Contains(err.Error(), "nobody") {
 			t.Errorf("%s: %v", name, err)
@@ -180,10 +177,8 @@ func TestAgainstAMesh(t *testing.T) {
 	if err != nil || len(items) != 0 {
 		t.Errorf("got %v, %v", items, err)
 	}
-	if _, err := controller.Ask(within(t), researcher, bcp.Spec{Category: 3, Directive: "Summarise.", MaxWords: 20},
-		agents.AskOptions{Justification: "a summary is needed"}); err != nil {
-		t.Fatal(err)
-	}
+	must(controller.Ask(within(t), researcher, bcp.Spec{Category: 3, Directive: "Summarise.", MaxWords: 20},
+		agents.AskOptions{Justification: "a summary is needed"}))
 	if d := next(t, deliveries, "held"); d.Outcome != bcp.Held {
 		t.Errorf("got %v", d)
 	}
@@ -201,9 +196,7 @@ func checkAudit(t *testing.T, m *mesh.Mesh) {
 	var refusedAnswers int
 	var last uint64
 	for r, err := range auditor.Select(within(t), agents.Selection{Follow: true}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if r.Decision.Seq <= last {
 			t.Errorf("decision %d after %d", r.Decision.Seq, last)
 		}

@@ -27,9 +27,7 @@ func TestOutcomesAreKept(t *testing.T) {
 		t.Error("what is not on the disk is told")
 	}
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	old := strings.ReplaceAll(string(b[:strings.IndexByte(string(b), '\n')+1]), "k1", "old")
 	old = strings.Replace(old, `"time":"`+time.Now().UTC().Format("2006"), `"time":"2001`, 1)
 	noError(t, os.WriteFile(name, []byte(string(b)+old+`{"key":"half`), 0o600))

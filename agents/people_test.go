@@ -88,12 +88,11 @@ func TestApproverDecides(t *testing.T) {
 			approver, other := agents.NewApprover(join(t, m.Mesh, "alice")), agents.NewApprover(join(t, m.Mesh, "bob"))
 			alerts := make(chan bcp.Alert, 16)
 			people := joinIn(t, m.Mesh, "bob", bcp.JSON)
-			_, err := people.NATS().Subscribe(subjects.Alerts(), func(m *nats.Msg) {
+			must(people.NATS().Subscribe(subjects.Alerts(), func(m *nats.Msg) {
 				var a bcp.Alert
 				noError(t, bcp.Decode(m.Data, bcp.JSON, &a))
 				alerts <- a
-			})
-			noError(t, err)
+			}))
 			noError(t, people.NATS().Flush())
 			reader := agents.NewReader(joinIn(t, m.Mesh, "reader", wire))
 			results := make(chan bcp.ValidationResult, 8)

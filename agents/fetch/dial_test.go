@@ -17,14 +17,8 @@ import (
 func TestDialer(t *testing.T) {
 	t.Parallel()
 	secure, roots := tlsServer(t, nil, nil)
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: secure.TLS.Certificates})
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: secure.TLS.Certificates}))
+	plain := must(net.Listen("tcp", "127.0.0.1:0"))
 	for _, l := range []net.Listener{listener, plain} {
 		t.Cleanup(func() { _ = l.Close() })
 		go func() {

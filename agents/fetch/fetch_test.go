@@ -152,9 +152,7 @@ func TestAdmitAndSettle(t *testing.T) {
 		admitted = append(admitted, h)
 		return func(int64, int64) { settled = append(settled, h) }, nil
 	}
-	if _, err := f.Fetch(t.Context(), targetOf(t, good)); err != nil {
-		t.Fatal(err)
-	}
+	must(f.Fetch(t.Context(), targetOf(t, good)))
 	want := []hop{{good, false}, {good + "a", true}}
 	if !slices.Equal(admitted, want) || !slices.Equal(settled, want) {
 		t.Errorf("admitted %v, settled %v", admitted, settled)
@@ -238,4 +236,12 @@ func TestResolveLink(t *testing.T) {
 			t.Errorf("%q is a link", link)
 		}
 	}
+}
+
+// must returns a value that a test cannot go on without.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

@@ -155,10 +155,7 @@ func TestTLSIsProven(t *testing.T) {
 // rawServer answers each connection with bytes.
 func rawServer(t *testing.T, answer func(net.Conn)) *httptest.Server {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -180,9 +177,7 @@ func bomb(t *testing.T, n int) string {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	if _, err := z.Write(make([]byte, n)); err != nil {
-		t.Fatal(err)
-	}
+	must(z.Write(make([]byte, n)))
 	z.Close()
 	return b.String()
 }

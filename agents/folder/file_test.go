@@ -21,10 +21,8 @@ func TestReadFile(t *testing.T) {
 	for name, size := range map[string]int{"empty": 0, "full": 100, "over": 101} {
 		noError(t, os.WriteFile(at(name), bytes.Repeat([]byte("x"), size), 0o600))
 	}
-	if err := errors.Join(os.Symlink("full", at("link")), os.Symlink("/dev/zero", at("device")), syscall.Mkfifo(at("pipe"), 0o600),
-		os.WriteFile(at("zeros"), nil, 0o600), os.Truncate(at("zeros"), 8<<30)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(os.Symlink("full", at("link")), os.Symlink("/dev/zero", at("device")), syscall.Mkfifo(at("pipe"), 0o600),
+		os.WriteFile(at("zeros"), nil, 0o600), os.Truncate(at("zeros"), 8<<30)))
 	for name, want := range map[string]error{
 		"empty": nil, "full": nil, "link": nil, "over": ErrTooLarge, "zeros": ErrTooLarge,
 		"pipe": ErrNotRegular, "device": ErrNotRegular, ".": ErrNotRegular, "missing": os.ErrNotExist,

@@ -16,9 +16,7 @@ func TestIsAFileSystem(t *testing.T) {
 	f, err := Open(dir)
 	noError(t, err)
 	defer f.Close()
-	if err := fstest.TestFS(f, "cur/a"); err != nil {
-		t.Error(err)
-	}
+	noError(t, fstest.TestFS(f, "cur/a"))
 	if got, err := fs.ReadFile(f, "cur/a"); err != nil || string(got) != "x" {
 		t.Errorf("%q, %v", got, err)
 	}

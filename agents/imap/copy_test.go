@@ -71,7 +71,7 @@ func TestCopy(t *testing.T) {
 	if strings.Contains(out.String(), "canary") {
 		t.Errorf("the log has the key: %s", out)
 	}
-	err := filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+	noError(t, filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -80,8 +80,7 @@ func TestCopy(t *testing.T) {
 			t.Errorf("%s has mode %s", path, info.Mode())
 		}
 		return err
-	})
-	noError(t, err)
+	}))
 }
 
 // The newest messages are copied, as many bytes of each as are read, and as many of all as there is room for.
@@ -150,7 +149,5 @@ func TestStrangeFiles(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(folder, tmpFolder)); err != nil || len(left) != 0 {
 		t.Errorf("%v, %v", left, err)
 	}
-	if _, err := os.Stat(elsewhere); err != nil {
-		t.Error(err)
-	}
+	must(os.Stat(elsewhere))
 }

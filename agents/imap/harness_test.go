@@ -82,8 +82,7 @@ func options(t testing.TB, address, folder string, l limits) (Options, *journal)
 	_, roots := certificate()
 	_, port, err := net.SplitHostPort(address)
 	noError(t, err)
-	server, err := guard.ParseMailServer("imaps://" + user + "@example.com:" + port + "/INBOX")
-	noError(t, err)
+	server := must(guard.ParseMailServer("imaps://" + user + "@example.com:" + port + "/INBOX"))
 	policy, _ := guard.ParsePolicy([]string{"example.com:" + port})
 	out := &journal{}
 	return Options{
@@ -97,8 +96,7 @@ func options(t testing.TB, address, folder string, l limits) (Options, *journal)
 func copier(t testing.TB, address, folder string, l limits) (*Copier, *journal) {
 	t.Helper()
 	o, out := options(t, address, folder, l)
-	c, err := NewCopier(o)
-	noError(t, err)
+	c := must(NewCopier(o))
 	return c, out
 }
 
@@ -153,9 +151,7 @@ func realServer(t testing.TB, messages ...string) *real {
 func (r *real) add(messages ...string) {
 	r.t.Helper()
 	for _, m := range messages {
-		if _, err := r.user.Append("INBOX", literal{strings.NewReader(m)}, &goimap.AppendOptions{}); err != nil {
-			r.t.Fatal(err)
-		}
+		must(r.user.Append("INBOX", literal{strings.NewReader(m)}, &goimap.AppendOptions{}))
 	}
 }
 
@@ -163,13 +159,10 @@ func (r *real) add(messages ...string) {
 func (r *real) remove(set string) {
 	r.t.Helper()
 	s := imapmemserver.NewUserSession(r.user)
-	if _, err := s.Select("INBOX", &goimap.SelectOptions{}); err != nil {
-		r.t.Fatal(err)
-	}
+	must(s.Select("INBOX", &goimap.SelectOptions{}))
 	var uids goimap.UIDSet
 	for text := range strings.SplitSeq(set, ",") {
-		uid, err := strconv.Atoi(text)
-		noError(r.t, err)
+		uid := must(strconv.Atoi(text))
 		uids.AddNum(goimap.UID(uid))
 	}
 	noError(r.t, s.Store(nil, uids, &goimap.StoreFlags{Op: goimap.StoreFlagsAdd, Silent: true, Flags: []goimap.Flag{goimap.FlagDeleted}}, nil))
@@ -184,13 +177,11 @@ func (l literal) Size() int64 { return l.Reader.Size() }
 // inMaildir returns the messages of a Maildir in the order of their names.
 func inMaildir(t testing.TB, folder string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(filepath.Join(folder, newFolder))
-	noError(t, err)
+	entries := must(os.ReadDir(filepath.Join(folder, newFolder)))
 	sort.Slice(entries, func(i, j int) bool { return entries[i].Name() < entries[j].Name() })
 	var all []string
 	for _, e := range entries {
-		b, err := os.ReadFile(filepath.Join(folder, newFolder, e.Name()))
-		noError(t, err)
+		b := must(os.ReadFile(filepath.Join(folder, newFolder, e.Name())))
 		all = append(all, string(b))
 	}
 	return all
@@ -212,8 +203,7 @@ func mails(from, to int) (all []string) {
 func scripted(t testing.TB, serve func(t testing.TB, c *client)) (address string) {
 	t.Helper()
 	ours, _ := certificate()
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{ours}})
-	noError(t, err)
+	listener := must(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{ours}}))
 	var working sync.WaitGroup
 	var mu sync.Mutex
 	open := map[net.Conn]bool{}
@@ -290,4 +280,12 @@ func noError(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// must returns a value that a test cannot go on without.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

@@ -241,8 +241,7 @@ func TestCutCopies(t *testing.T) {
 			fetches: func(c *client, tag string) bool {
 				set, _, _ := strings.Cut(strings.TrimPrefix(c.heard, "UID FETCH "), " ")
 				for uid := range strings.SplitSeq(set, ",") {
-					n, err := strconv.Atoi(uid)
-					noError(t, err)
+					n := must(strconv.Atoi(uid))
 					text := mail(n)
 					if sent++; sent == 4 && connection < 20 {
 						_, _ = fmt.Fprintf(c, "* %d FETCH (UID %d BODY[] {%d}\r\n%s", n, n, len(text), text[:len(text)/2])
@@ -329,8 +328,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Add("* X {3}\r\nabc y\r\n* BYE\r\n")
 	f.Fuzz(func(t *testing.T, answers string) {
 		folder := t.TempDir()
-		s, err := openStore(folder)
-		noError(t, err)
+		s := must(openStore(folder))
 		c := &Copier{o: Options{limits: defaults()}, store: s, failed: map[int64]int{}}
 		c.o.Server.Mailbox = "INBOX"
 		_ = c.pass(&session{wire: newWire(&recorded{r: strings.NewReader(answers)}, time.Minute)})
@@ -366,8 +364,7 @@ func TestTokens(t *testing.T) {
 		o, out := options(t, address, t.TempDir(), quick())
 		n := 0
 		o.Key = func() (string, error) { n++; return fmt.Sprintf("Bearer token%d", n), nil }
-		c, err := NewCopier(o)
-		noError(t, err)
+		c := must(NewCopier(o))
 		for i := 1; i <= 2; i++ {
 			err := once(t, c)
 			if takes && err != nil || !takes && !errors.Is(err, errLogin) {

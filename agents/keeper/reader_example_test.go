@@ -62,36 +62,24 @@ func TestModelReader(t *testing.T) {
 		"model.jsonl":      `{"call": {"name": "answer", "args": {"urgent": true}}}` + "\n",
 	} {
 		at := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.MkdirAll(filepath.Dir(at), 0o700))
+		noError(t, os.WriteFile(at, []byte(text), 0o600))
 	}
 	def, report := definition.Load(os.DirFS(folder))
 	if def == nil {
 		t.Fatal(report.Errors)
 	}
 	metered := make(chan struct{}, 16)
-	m, err := mesh.Start(t.Context(), mesh.Config{Definition: def, State: state, OnDecision: func(d *bcp.Decision) {
+	m := must(mesh.Start(t.Context(), mesh.Config{Definition: def, State: state, OnDecision: func(d *bcp.Decision) {
 		if d.Usage != nil {
 			metered <- struct{}{}
 		}
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))
 	defer func() { _ = m.Stop(context.WithoutCancel(t.Context())) }()
 	file := func(name bcp.AgentName, role bcp.Role) string {
-		issued, err := m.Issue(name, role, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		issued := must(m.Issue(name, role, time.Hour))
 		at := filepath.Join(folder, role.String()+".creds")
-		if err := os.WriteFile(at, issued.Text(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(at, issued.Text(), 0o600))
 		return at
 	}
 	ctx, end := context.WithTimeout(t.Context(), time.Minute)
@@ -103,14 +91,10 @@ func TestModelReader(t *testing.T) {
 		ended <- serve(ctx, folder, "reader", m.URL(), readerCreds, keeperCreds)
 	}()
 	conn, err := agents.Connect(t.Context(), m.URL(), agents.CredsFile(file("main", bcp.RoleController)), agents.Options{Name: "main"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer conn.Close()
 	main := agents.NewController(conn)
-	if err := main.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, main.Start(t.Context()))
 	answer, err := main.AskAndWait(ctx, "reader", bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "urgent", Type: bcp.TypeBoolean}}}, agents.AskOptions{})
 	if err != nil || string(answer.Response) != `{"urgent":true}` {
 		t.Errorf("the answer is %s, %v", answer.Response, err)

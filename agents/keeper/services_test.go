@@ -59,9 +59,7 @@ func TestACellsModelIsTheDefinitions(t *testing.T) {
 	if got, err := methods["configuration"](t.Context(), nil); got != "configured" || err != nil {
 		t.Error(got, err)
 	}
-	if _, err := methods["model"](t.Context(), jsontext.Value(request)); err != nil {
-		t.Fatal(err)
-	}
+	must(methods["model"](t.Context(), jsontext.Value(request)))
 	if r := script.Requests[0]; r.Model != "pinned" || r.MaxTokens != 100 {
 		t.Errorf("%+v", r)
 	}
@@ -130,9 +128,7 @@ func TestServicesRefuse(t *testing.T) {
 	if err := open(5); err != nil {
 		t.Errorf("one that is open: %v", err)
 	}
-	if _, err := methods["end"](t.Context(), jsontext.Value(`{"conversation":"c5"}`)); err != nil {
-		t.Error(err)
-	}
+	must(methods["end"](t.Context(), jsontext.Value(`{"conversation":"c5"}`)))
 	if err := open(64); err != nil {
 		t.Errorf("after an end: %v", err)
 	}
@@ -188,9 +184,7 @@ func TestTheConversationIsChosen(t *testing.T) {
 	}).Methods()
 	costs := func(conversation int, ask string) guard.NanoBits {
 		before := meter.bits
-		if _, err := methods["fetch"](t.Context(), jsontext.Value(fmt.Sprintf(`{"conversation":"%d","ask":%s}`, conversation, ask))); err != nil {
-			t.Fatal(err)
-		}
+		must(methods["fetch"](t.Context(), jsontext.Value(fmt.Sprintf(`{"conversation":"%d","ask":%s}`, conversation, ask))))
 		return meter.bits - before
 	}
 	for n := range 64 {
@@ -211,9 +205,7 @@ func TestTheConversationIsChosen(t *testing.T) {
 			t.Errorf("a link of one of %d pages costs %d, not %d", left, got, want)
 		}
 		for n := left / 2; n < left; n++ {
-			if _, err := methods["end"](t.Context(), jsontext.Value(fmt.Sprintf(`{"conversation":"%d"}`, n))); err != nil {
-				t.Fatal(err)
-			}
+			must(methods["end"](t.Context(), jsontext.Value(fmt.Sprintf(`{"conversation":"%d"}`, n))))
 		}
 	}
 }

@@ -87,9 +87,7 @@ func TestCancellationOfExactIDs(t *testing.T) {
 		}
 	}()
 	send := func(line string) {
-		if _, err := io.WriteString(toServer, line+"\n"); err != nil {
-			t.Fatal(err)
-		}
+		must(io.WriteString(toServer, line+"\n"))
 	}
 	send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"h","version":"1"}}}`)
 	next(t, answers, "the greeting")

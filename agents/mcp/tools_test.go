@@ -182,9 +182,7 @@ func TestToolsFollowAReload(t *testing.T) {
 			files := desk()
 			files["agents/clerk.md"] = strings.Replace(files["agents/researcher.md"], "name: researcher", "name: clerk", 1)
 			files["agents/main.md"] = strings.Replace(files["agents/main.md"], "bcp_channels:\n", "bcp_channels:\n  - {peer: clerk, role: controller, max_category: 1, budget_bits: 10}\n", 1)
-			if _, err := m.Reload(t.Context(), meshtest.Parse(t, files)); err != nil {
-				t.Fatal(err)
-			}
+			must(m.Reload(t.Context(), meshtest.Parse(t, files)))
 			// There may be news of what was before, too.
 			for has := false; !has; has = slices.Contains(researcher.names(t), "BCPPublish") {
 				next(t, researcher.tools, "the news that a Reader may publish")

@@ -164,10 +164,7 @@ func TestPinnedToolsAreCalled(t *testing.T) {
 			t.Errorf("%s: %v", tool, err)
 		}
 	}
-	slow, err := wrap.NewServer(u, time.Millisecond, pins)
-	if err != nil {
-		t.Fatal(err)
-	}
+	slow := must(wrap.NewServer(u, time.Millisecond, pins))
 	if _, err := call(slow, "hangs", `{}`); !errors.Is(err, agents.ErrNoOutcome) {
 		t.Errorf("beyond its timeout: %v", err)
 	}

@@ -41,9 +41,7 @@ func TestCrowdedRepliesAreRefused(t *testing.T) {
 			_, _ = io.WriteString(w, body)
 		}))
 		model, err := wires.Open(bcp.Model{Provider: c.provider, Model: "m", BaseURL: server.URL}, wires.Options{MaxTokens: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		n := allocated(func() {
 			_, err = model.Provider.Do(t.Context(), &llm.Request{Model: "m", MaxTokens: 10})
 		})

@@ -197,9 +197,7 @@ func TestPrefixesStay(t *testing.T) {
 			r := *request
 			r.Turns = request.Turns[:n]
 			for range 2 {
-				if _, err := model.Provider.Do(t.Context(), &r); err != nil {
-					t.Fatal(err)
-				}
+				must(model.Provider.Do(t.Context(), &r))
 			}
 		}
 		for n := 0; n < 6; n += 2 {
@@ -500,9 +498,7 @@ func TestSilence(t *testing.T) {
 			request, _ := conversation(t)
 			synctest.Test(t, func(t *testing.T) {
 				e, err := wires.Open(bcp.Model{Provider: v.Provider, Model: "m"}, wires.Options{Transport: c.silent})
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				begun := time.Now()
 				_, err = e.Provider.(*wires.Patient).Provider.Do(t.Context(), request)
 				if took := time.Since(begun); !errors.Is(err, c.want) || took != time.Minute {
@@ -572,9 +568,7 @@ func TestPatientRedacts(t *testing.T) {
 	const secret = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 	fenced := must(guard.Fence("my token is "+secret, guard.Mail))
 	request := &llm.Request{Model: "m", Turns: []llm.Turn{{Role: llm.User, Parts: []llm.Part{llm.Data{Fenced: fenced}}}}}
-	if _, err := (&wires.Patient{Provider: script}).Do(t.Context(), request); err != nil {
-		t.Fatal(err)
-	}
+	must((&wires.Patient{Provider: script}).Do(t.Context(), request))
 	if sent := script.Requests[0].Turns[0].Parts[0].Text(); strings.Contains(sent, secret) || !strings.Contains(sent, "my token is [REDACTED:") {
 		t.Errorf("sent: %s", sent)
 	}
