@@ -74,9 +74,7 @@ func TestUnsealedIsNotWritten(t *testing.T) {
 			t.Errorf("%+v is written as %q, %v", p, b, err)
 		}
 	}
-	if _, err := EncodeDecision(&Decision{Private: Private{Salt: [16]byte{1}}}); err != nil {
-		t.Error(err)
-	}
+	must(EncodeDecision(&Decision{Private: Private{Salt: [16]byte{1}}}))
 	saltless := Decision{Private: Private{Client: "c"}}
 	if err := saltless.Seal(sealingKey); !errors.Is(err, ErrUnsealed) {
 		t.Error(err)

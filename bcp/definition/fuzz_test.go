@@ -16,9 +16,7 @@ import (
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"main", "researcher"} {
 		content, err := os.ReadFile("testdata/seed/agents/" + name + ".md")
-		if err != nil {
-			f.Fatal(err)
-		}
+		noError(f, err)
 		f.Add("approvers: [ann]\nvocabularies: {x: [a]}\n", string(content))
 	}
 	for _, seed := range []string{

@@ -366,9 +366,7 @@ func TestRequestIDsAreBounded(t *testing.T) {
 		return s.DecideRun(bcp.Moment{Now: start.Add(time.Duration(id / 64)), Fresh: fmt.Sprint(who, id)}, "desk", kernel.Requester{Name: who}, "none", kernel.Trusted(), fmt.Appendf(nil, `{"task":"x","request_id":"a%d"}`, id))
 	}
 	apply := func(c kernel.Change) {
-		if err := s.Apply(&c); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.Apply(&c))
 	}
 	known := func(who string, id int) bool { // the same id for another task is malformed
 		c := s.DecideRun(bcp.Moment{Now: start, Fresh: "x"}, "desk", kernel.Requester{Name: who}, "none", kernel.Trusted(), fmt.Appendf(nil, `{"task":"y","request_id":"a%d"}`, id))
@@ -387,10 +385,7 @@ func TestRequestIDsAreBounded(t *testing.T) {
 	if !known("kim", 0) || !known("kim", kernel.MaxRequests-1) {
 		t.Fatal("an id is not known")
 	}
-	restored, err := kernel.Restore(s.Save(), mustKernel(t, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	restored := must(kernel.Restore(s.Save(), mustKernel(t, nil)))
 	apply(ask("kim", kernel.MaxRequests))
 	if n := oldest(); n != 1 || !known("kim", kernel.MaxRequests) || !known("eve", 0) {
 		t.Errorf("the oldest id that is known is %d", n)
@@ -455,10 +450,7 @@ func TestOpenRunsAreBounded(t *testing.T) {
 		t.Errorf("one more is %q", code)
 	}
 	g.store(g.state.DecideStop(g.moment(), runs[0], kernel.Cancelled))
-	restored, err := kernel.Restore(g.state.Save(), g.kernels...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	restored := must(kernel.Restore(g.state.Save(), g.kernels...))
 	g.state = restored
 	if code := refused(); code != "" {
 		t.Errorf("after an end, one more is %q", code)

@@ -153,10 +153,7 @@ func (l *endorsing) send(as bcp.AgentName, e bcp.Endorsement, change func(*bcp.E
 	if change != nil {
 		change(&e, &from)
 	}
-	b, err := json.Marshal(e)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	b := must(json.Marshal(e))
 	d := l.state.DecideEndorse(bcp.Moment{Now: l.g.now, Fresh: "x", Salt: [16]byte{3, byte(len(l.records))}}, as, from, bcp.Endorse, b)
 	l.store(d)
 	return d

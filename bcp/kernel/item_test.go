@@ -107,18 +107,11 @@ func approval(it bcp.Item, act bcp.Act, content []byte, change func(*bcp.Approva
 func (l *ledger) store(d bcp.Decision) {
 	l.t.Helper()
 	if d.Says() {
-		if err := d.Seal(l.key); err != nil {
-			l.t.Fatal(err)
-		}
+		noError(l.t, d.Seal(l.key))
 	}
-	record, err := bcp.EncodeDecision(&d)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	record := must(bcp.EncodeDecision(&d))
 	l.records = append(l.records, record)
-	if err := l.state.Apply(&d, bcp.RecordDigest(record)); err != nil {
-		l.t.Fatal(err)
-	}
+	noError(l.t, l.state.Apply(&d, bcp.RecordDigest(record)))
 }
 
 // A call that a rule asks about is made once a person has signed for exactly it, and the

@@ -75,10 +75,7 @@ func (l *ledger) together(who bcp.AgentName, views []bcp.ItemView, order ...int)
 // play records a decision of a person, and has the kernel of the ledger make the same.
 func (l *ledger) play(d bcp.Decision) {
 	l.t.Helper()
-	c, err := kernel.ReadRecord(&d)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	c := must(kernel.ReadRecord(&d))
 	l.g.hears(d.Agent, "")
 	l.g.now = time.Unix(0, c.Time)
 	l.g.store(c)

@@ -20,9 +20,7 @@ func TestPlanSchemaIsWritten(t *testing.T) {
 	const file = "../../docs/plan.schema.json"
 	want := append(kernel.AppendPlanSchema(nil, true, true), '\n')
 	if *update {
-		if err := os.WriteFile(file, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, want, 0o644))
 	}
 	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%v: go test ./bcp/kernel -run PlanSchemaIsWritten -update", err)
@@ -34,18 +32,10 @@ func TestPlanSchemaIsWritten(t *testing.T) {
 // another key's form) is found when the plan is checked.
 func TestPlanSchemaAgreesWithTheReader(t *testing.T) {
 	t.Parallel()
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(kernel.AppendPlanSchema(nil, true, true)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := must(jsonschema.UnmarshalJSON(bytes.NewReader(kernel.AppendPlanSchema(nil, true, true))))
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("plan.json", document); err != nil {
-		t.Fatal(err)
-	}
-	schema, err := compiler.Compile("plan.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, compiler.AddResource("plan.json", document))
+	schema := must(compiler.Compile("plan.json"))
 	seen := map[bool]int{}
 	for _, c := range planCases() {
 		plan, err := jsonschema.UnmarshalJSON(strings.NewReader(c.plan))

@@ -276,9 +276,7 @@ func TestPlannersHearThatTheyMayAsk(t *testing.T) {
 		g := newGateway(t, asking(t, times, nil))
 		g.begin("all")
 		var request map[string]json.RawMessage
-		if err := json.Unmarshal(g.next(kernel.ReleasePlan).Body, &request); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal(g.next(kernel.ReleasePlan).Body, &request))
 		if n, told := request["max_questions"]; told != want || told && string(n) != "3" {
 			t.Errorf("%d: got %s", times, n)
 		}

@@ -72,10 +72,7 @@ func (l *ledger) example(n int) {
 // replay makes the state of the records. erased ones are not opened.
 func (l *ledger) replay(config state.Config, erased bool) *state.State {
 	l.t.Helper()
-	s, err := state.New(config)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	s := must(state.New(config))
 	for i, record := range l.records {
 		d, err := bcp.DecodeDecision(record)
 		switch {
@@ -97,10 +94,7 @@ func (l *ledger) replay(config state.Config, erased bool) *state.State {
 
 func checkpoint(t *testing.T, s *state.State) []byte {
 	t.Helper()
-	b, err := s.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(s.Checkpoint())
 	return b
 }
 
@@ -139,19 +133,14 @@ func TestRunsAreInTheJournal(t *testing.T) {
 func TestRunsAreNotLost(t *testing.T) {
 	t.Parallel()
 	l := newLedger(t)
-	if _, err := l.state.Checkpoint(); err != nil {
-		t.Fatal(err)
-	}
+	must(l.state.Checkpoint())
 	l.example(1)
 	without := l.config
 	without.Runs = nil
 	if _, err := l.replay(without, false).Checkpoint(); err == nil {
 		t.Error("a checkpoint leaves out the runs of the records")
 	}
-	restored, err := state.Restore(without, checkpoint(t, l.state))
-	if err != nil {
-		t.Fatal(err)
-	}
+	restored := must(state.Restore(without, checkpoint(t, l.state)))
 	if _, err := restored.Checkpoint(); err == nil {
 		t.Error("a checkpoint leaves out the runs of the one before")
 	}
@@ -232,9 +221,7 @@ func TestRunRecordsAreChecked(t *testing.T) {
 		"a kind of another": func(d *bcp.Decision) { d.Kind = bcp.KindAsk },
 	} {
 		d := good()
-		if _, err := kernel.ReadRecord(&d); err != nil {
-			t.Fatal(err)
-		}
+		must(kernel.ReadRecord(&d))
 		spoil(&d)
 		if _, err := runs.ApplyRun(&d); !errors.Is(err, kernel.ErrRecord) {
 			t.Errorf("%s: got %v", name, err)

@@ -29,10 +29,7 @@ func TestRedecideFindsWhatIsAnother(t *testing.T) {
 		request := g.next(kernel.ReleasePlan)
 		message := []byte(`{"plan_id":"` + request.Wait.ID + `","plan":` + mailPlan + `}`)
 		decided := g.state.DecidePlan(g.moment(), "planner", request.Wait.ID, message)
-		recorded, err := kernel.ParseChange(decided.AppendJSON(nil), decided.Private.AppendJSON(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		recorded := must(kernel.ParseChange(decided.AppendJSON(nil), decided.Private.AppendJSON(nil)))
 		forge(&recorded)
 		again, possible := g.state.Redecide(&recorded, "planner", g.salt, message)
 		if same := again.Same(&recorded); !possible || same != (name == "nothing") {
@@ -66,10 +63,7 @@ func TestLabelsThatClaimTooMuchAreFound(t *testing.T) {
 func claims(t *testing.T, g *gateway, c kernel.Change, from bcp.AgentName, message []byte) {
 	t.Helper()
 	recorded := func() kernel.Change {
-		r, err := kernel.ParseChange(c.AppendJSON(nil), c.Private.AppendJSON(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(kernel.ParseChange(c.AppendJSON(nil), c.Private.AppendJSON(nil)))
 		return r
 	}
 	same := func(r kernel.Change) bool {

@@ -26,9 +26,7 @@ func TestParseExample(t *testing.T) {
 		t.Errorf("got %+v", body)
 	}
 	whole, err := parseExample([]byte(`{"args": {"to": {"label": {"sources": ["q_llm"]}}}, "requester": {"name": "ann", "address": "a@b"}, "run": {"depth": 1, "grant": ["mail.read"]}, "grant": ["mail.send"]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	want := kernel.NewGrant("mail.read", "mail.send")
 	if whole.Asker.Requester != (kernel.Requester{Name: "ann", Address: "a@b"}) || whole.Depth != 1 || !cmp.Equal(whole.Grant.Capabilities(), want.Capabilities()) {
 		t.Errorf("got %+v", whole)

@@ -27,10 +27,7 @@ func apply(t *testing.T, s *kernel.State, c kernel.Change) []bcp.Seen {
 	t.Helper()
 	d := bcp.Decision{Time: c.Time}
 	s.Record(&d, &c, "eve")
-	seen, err := s.ApplyRun(&d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	seen := must(s.ApplyRun(&d))
 	return seen
 }
 

@@ -141,3 +141,19 @@ func frame(k *kernel.Kernel, grant string) kernel.Frame {
 const mailPlan = `{"steps":[{"kind":"const","id":"me","value":"kim@example.com"},{"kind":"tool","id":"inbox","tool":"read_inbox","args":{}},
 {"kind":"q_parse","id":"summary","source":{"ref":"inbox","path":"latest.body"},"schema_ref":"Summary","instruction":"Summarise it."},
 {"kind":"tool","id":"send","tool":"send_email","args":{"to":{"ref":"me"},"body":{"ref":"summary","path":"text"}}}],"final":"send"}`
+
+// must returns a value that a test cannot go on without.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

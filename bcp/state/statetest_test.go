@@ -389,9 +389,7 @@ func (w *world) recount() {
 		if err == nil {
 			err = r.Add(&d)
 		}
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		noError(w.t, err)
 	}
 	for _, p := range w.state.Pools() {
 		if r.Pools[p.Key()] != p.Balance {

@@ -72,9 +72,7 @@ func TestAppendBuildsDocuments(t *testing.T) {
 	if string(b) != want {
 		t.Fatalf("got %s, want %s", b, want)
 	}
-	if err := Check(b); err != nil {
-		t.Error(err)
-	}
+	noError(t, Check(b))
 	if got := AppendSep(nil); len(got) != 0 {
 		t.Errorf("separator before everything: %s", got)
 	}

@@ -321,9 +321,7 @@ func FuzzMsgpack(f *testing.F) {
 	}
 	for _, doc := range [][]byte{category1, category2, category3} {
 		packed, err := MsgpackFromJSON(nil, doc)
-		if err != nil {
-			f.Fatal(err)
-		}
+		noError(f, err)
 		f.Add(packed)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
