@@ -55,8 +55,7 @@ func appendAll(t *testing.T, j *jetstream.Journal, decisions ...[]byte) {
 // chainOf reads the journal and says whether its chain holds.
 func chainOf(t *testing.T, js natsjs.JetStream) (chain jetstream.Chain, err error) {
 	t.Helper()
-	j, err := jetstream.OpenJournal(t.Context(), js)
-	noError(t, err)
+	j := must(jetstream.OpenJournal(t.Context(), js))(t)
 	err = j.Replay(t.Context(), func(decision []byte) error { return chain.Add([][]byte{decision}) })
 	return chain, err
 }
@@ -148,9 +147,7 @@ func TestResumeTruncation(t *testing.T) {
 			if _, err := jetstream.Begin(t.Context(), js); !errors.Is(err, jetstream.ErrRecord) {
 				t.Errorf("between two parts: %v", err)
 			}
-			if err := jetstream.ResumeTruncation(within(t), js); err != nil {
-				t.Error(err)
-			}
+			noError(t, jetstream.ResumeTruncation(within(t), js))
 			begin, err := jetstream.Begin(t.Context(), js)
 			if recorded && (err != nil || begin.Position != place) || !recorded && !errors.Is(err, jetstream.ErrRecord) {
 				t.Errorf("it begins at %+v, %v", begin, err)

@@ -13,9 +13,7 @@ import (
 // covers P11.1, A-CRASH
 func TestAcknowledged(t *testing.T) {
 	t.Parallel()
-	if err := acknowledged([]byte(`{"stream":"BCP_COMMIT","seq":7,"domain":"x","more":{}}`), 7); err != nil {
-		t.Error(err)
-	}
+	noError(t, acknowledged([]byte(`{"stream":"BCP_COMMIT","seq":7,"domain":"x","more":{}}`), 7))
 	for _, answer := range []string{
 		``, `{}`, `null`, `[]`, `{"seq":"7"}`, `{"seq":7.5}`, `{"seq":-7}`, `{"seq":7`, `{"seq":7}x`, `{"seq":7,"seq":7}`, `{"SEQ":7}`,
 		`{"stream":"BCP_COMMIT","seq":6}`, `{"stream":"BCP_COMMIT","seq":8}`,

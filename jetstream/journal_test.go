@@ -112,9 +112,7 @@ func TestFailedReplay(t *testing.T) {
 	if err := j.Replay(ended, func([]byte) error { return nil }); err == nil {
 		t.Error("replayed without time")
 	}
-	if err := j.Append(within(t), m.some(3)); err != nil {
-		t.Error(err)
-	}
+	noError(t, j.Append(within(t), m.some(3)))
 }
 
 // covers P4.5, P9.5
@@ -132,9 +130,7 @@ func TestSecondWriterIsFenced(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if _, err := meshtest.CheckStream(t, js, nil); err != nil {
-		t.Error(err)
-	}
+	must(meshtest.CheckStream(t, js, nil))(t)
 }
 
 // covers P11.1
@@ -154,20 +150,17 @@ func TestUncertainWrite(t *testing.T) {
 	}
 	config.MaxMsgs = -1
 	must(js.UpdateStream(t.Context(), config))(t)
-	if err := j.Append(within(t), batch); err != nil {
-		t.Error(err)
-	}
+	noError(t, j.Append(within(t), batch))
 }
 
 // covers A-CHAIN, P11.1
 func TestDamagedRecords(t *testing.T) {
 	t.Parallel()
 	record := func(version int, decisions ...[]byte) []byte {
-		b, err := msgpack.Marshal(struct {
+		b := must(msgpack.Marshal(struct {
 			Version   int      `msgpack:"v"`
 			Decisions [][]byte `msgpack:"d"`
-		}{version, decisions})
-		noError(t, err)
+		}{version, decisions}))(t)
 		return b
 	}
 	good := newMaker(t).some(1)[0]

@@ -148,9 +148,7 @@ func (b *beginning) CreateOrUpdateKeyValue(ctx context.Context, c natsjs.KeyValu
 func TestLeasesOfAClusterThatBegins(t *testing.T) {
 	t.Parallel()
 	js := streams(t)
-	if _, err := jetstream.OpenLease(within(t), &beginning{js, 3}, 1); err != nil {
-		t.Error(err)
-	}
+	must(jetstream.OpenLease(within(t), &beginning{js, 3}, 1))(t)
 	var refused *natsjs.APIError
 	if _, err := jetstream.OpenLease(within(t), js, 3); !errors.As(err, &refused) {
 		t.Errorf("three copies on one server: %v", err)

@@ -23,8 +23,7 @@ func gapped(t *testing.T) (natsjs.JetStream, natsjs.Stream) {
 	conn := must(nats.Connect("", nats.InProcessServer(s)))(t)
 	t.Cleanup(conn.Close)
 	js := must(natsjs.New(conn))(t)
-	stream, err := js.CreateStream(t.Context(), natsjs.StreamConfig{Name: "S", Subjects: []string{"s"}, AllowDirect: true})
-	noError(t, err)
+	stream := must(js.CreateStream(t.Context(), natsjs.StreamConfig{Name: "S", Subjects: []string{"s"}, AllowDirect: true}))(t)
 	for i := range 6 {
 		must(js.Publish(t.Context(), "s", fmt.Append(nil, i+1)))(t)
 	}

@@ -119,8 +119,7 @@ func TestReconcileUpToADecision(t *testing.T) {
 	}
 	d := must(bcp.DecodeDecision(m.some(1)[0]))(t)
 	d.Balance.Settled += bcp.Bit
-	lie, err := bcp.EncodeDecision(&d)
-	noError(t, err)
+	lie := must(bcp.EncodeDecision(&d))(t)
 	noError(t, j.Append(within(t), [][]byte{lie}))
 	r, err = jetstream.Reconcile(within(t), js, nil, 0, m.state.Pools())
 	if err != nil || len(r.Differences) != 1 || r.Differences[0].Where != status.BookJournal || r.Differences[0].Seq != 41 {

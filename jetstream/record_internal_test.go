@@ -29,11 +29,10 @@ func TestRecordIsTheLibrarys(t *testing.T) {
 		for i, size := range sizes {
 			decisions = append(decisions, bytes.Repeat([]byte{byte(i)}, size))
 		}
-		want, err := msgpack.Marshal(struct {
+		want := must(msgpack.Marshal(struct {
 			Version   int      `msgpack:"v"`
 			Decisions [][]byte `msgpack:"d"`
-		}{recordVersion, decisions})
-		noError(t, err)
+		}{recordVersion, decisions}))(t)
 		const before = "before"
 		got := appendRecord([]byte(before), decisions)
 		if string(got[:len(before)]) != before || !bytes.Equal(got[len(before):], want) {

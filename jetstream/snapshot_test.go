@@ -98,9 +98,7 @@ func TestReplayBehind(t *testing.T) {
 	if err := j.ReplayBehind(within(t), jetstream.Position{Sequence: 6, Head: at[4].Head}, func([]byte) error { return nil }); !errors.Is(err, jetstream.ErrPosition) {
 		t.Errorf("behind the end: %v", err)
 	}
-	if err := j.Append(within(t), m.some(1)); err != nil {
-		t.Error(err)
-	}
+	noError(t, j.Append(within(t), m.some(1)))
 }
 
 // covers P11.5

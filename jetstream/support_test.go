@@ -127,17 +127,10 @@ func (m *maker) moment() bcp.Moment {
 func (m *maker) apply(d bcp.Decision) []byte {
 	m.t.Helper()
 	if d.Says() {
-		if err := d.Seal(makerKey(m.t)); err != nil {
-			m.t.Fatal(err)
-		}
+		noError(m.t, d.Seal(makerKey(m.t)))
 	}
-	b, err := bcp.EncodeDecision(&d)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	if err := m.state.Apply(&d, bcp.RecordDigest(b)); err != nil {
-		m.t.Fatal(err)
-	}
+	b := must(bcp.EncodeDecision(&d))(m.t)
+	noError(m.t, m.state.Apply(&d, bcp.RecordDigest(b)))
 	return b
 }
 

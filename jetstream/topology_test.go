@@ -72,7 +72,5 @@ func TestCreateWaitsForClosedStreams(t *testing.T) {
 	if err := jetstream.Create(t.Context(), c, jetstream.Topology{Replicas: 1}); err != nil || len(c.answers) > 0 {
 		t.Errorf("%v, and %d answers are left", err, len(c.answers))
 	}
-	if _, err := js.Stream(t.Context(), jetstream.CommitStream); err != nil {
-		t.Error(err)
-	}
+	must(js.Stream(t.Context(), jetstream.CommitStream))(t)
 }

@@ -170,9 +170,7 @@ func TestTreeGrows(t *testing.T) {
 		t.Errorf("%d checkpoints, want %d (%v)", bytes.Count(lines, []byte("\n")), len(since), err)
 	}
 	var file bytes.Buffer
-	if _, err := jetstream.Export(within(t), &file, recordsOf(r.written), jetstream.ExportOptions{Key: r.key, Tree: r.tree}); err != nil {
-		t.Fatal(err)
-	}
+	must(jetstream.Export(within(t), &file, recordsOf(r.written), jetstream.ExportOptions{Key: r.key, Tree: r.tree}))(t)
 	s, err := verify.File(&file, verify.Options{Keys: []string{r.key.Public}, Since: since})
 	if err != nil || s.Checkpoint != since[len(since)-1] {
 		t.Errorf("the export ends with %v: %v", s.Checkpoint, err)

@@ -138,9 +138,7 @@ func (c *changer) bitOfDecision() ([]byte, []int) {
 func (c *changer) field() ([]byte, []int) {
 	file, number := c.edit(func(list [][]byte, at int) [][]byte {
 		var members map[string]any
-		if err := msgpack.Unmarshal(list[at], &members); err != nil {
-			c.t.Fatal(err)
-		}
+		noError(c.t, msgpack.Unmarshal(list[at], &members))
 		names := []string{"n", "h", "t", "k", "a", "co", "re", "se", "q", "bn", "sl", "rc"}
 		for {
 			name := names[c.random.IntN(len(names))]
@@ -159,9 +157,7 @@ func (c *changer) field() ([]byte, []int) {
 		var b bytes.Buffer
 		encoder := msgpack.NewEncoder(&b)
 		encoder.UseCompactInts(true)
-		if err := encoder.Encode(members); err != nil {
-			c.t.Fatal(err)
-		}
+		noError(c.t, encoder.Encode(members))
 		list[at] = b.Bytes()
 		return list
 	})
@@ -218,10 +214,7 @@ func (c *changer) checkpoint() ([]byte, []int) {
 	last := len(c.parts.frames) - 1
 	end := c.parts.frames[last].payload
 	signed := func(key jetstream.CheckpointKey, size int, root []byte) ([]byte, []int) {
-		b, err := note.Sign(&note.Note{Text: fmt.Sprintf("%s\n%d\n%s\n", key.Signer.Name(), size, root)}, key.Signer)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		b := must(note.Sign(&note.Note{Text: fmt.Sprintf("%s\n%d\n%s\n", key.Signer.Name(), size, root)}, key.Signer))(c.t)
 		return c.parts.with(last, append(slices.Clone(end[:32]), b...)), []int{0, size + 1, len(c.decisions) + 1}
 	}
 	lines := bytes.Split(end[32:], []byte("\n"))

@@ -264,9 +264,7 @@ func TestFrames(t *testing.T) {
 			t.Errorf("broken behind %d bytes: %v", n, err)
 		}
 	}
-	if _, err := verify.File(iotest.OneByteReader(bytes.NewReader(good)), o); err != nil {
-		t.Error(err)
-	}
+	must(verify.File(iotest.OneByteReader(bytes.NewReader(good)), o))(t)
 }
 
 // Whatever bytes come, it ends with an error or with what was signed.
@@ -282,10 +280,7 @@ func FuzzFile(f *testing.F) {
 		f.Add(byte(i+1), fr.payload)
 	}
 	f.Add(byte(4), p.frames[1].decisions[2])
-	want, err := check(good, verify.Options{Keys: []string{key.Public}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	want := must(check(good, verify.Options{Keys: []string{key.Public}}))(f)
 	f.Fuzz(func(t *testing.T, place byte, b []byte) {
 		file := b
 		switch place % 5 {

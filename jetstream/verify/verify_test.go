@@ -156,9 +156,7 @@ func TestSince(t *testing.T) {
 		}
 	}
 	several := []verify.Checkpoint{checkpoint(decisions, 1400), checkpoint(decisions, 3), checkpoint(decisions, 1000)}
-	if _, err := check(whole, verify.Options{Keys: keys, Since: several}); err != nil {
-		t.Error(err)
-	}
+	must(check(whole, verify.Options{Keys: keys, Since: several}))(t)
 	for _, n := range []int{999, 1401} { // of which the part says nothing
 		_, err := check(part, verify.Options{Keys: keys, Since: []verify.Checkpoint{checkpoint(decisions, n)}})
 		var fault *verify.Fault
@@ -176,9 +174,7 @@ func TestKeys(t *testing.T) {
 	t.Parallel()
 	key, other := newKey(t), newKey(t)
 	file := export(t, chainOf(t, 100), jetstream.ExportOptions{Key: key})
-	if _, err := check(file, verify.Options{Keys: []string{other.Public, key.Public}}); err != nil {
-		t.Error(err)
-	}
+	must(check(file, verify.Options{Keys: []string{other.Public, key.Public}}))(t)
 	for _, keys := range [][]string{nil, {}, {""}, {"no key"}, {key.Public + "x"}} {
 		if _, err := check(file, verify.Options{Keys: keys}); err == nil {
 			t.Errorf("verified with the keys %q", keys)
