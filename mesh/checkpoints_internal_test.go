@@ -40,8 +40,7 @@ func checkpointing(t *testing.T) (m *Mesh, c *checkpoints, js natsjs.JetStream, 
 	store, bundle, err := Keys(m.config.State, def)
 	noError(t, err)
 	m.store = store
-	running, err := server.Start(t.Context(), server.Config{StateDir: m.config.State, Bundle: bundle})
-	noError(t, err)
+	running := must(server.Start(t.Context(), server.Config{StateDir: m.config.State, Bundle: bundle}))
 	m.onStop(func() error { return running.Stop(context.Background()) })
 	t.Cleanup(func() {
 		if err := m.Stop(context.Background()); err != nil {
@@ -72,14 +71,11 @@ func TestStartOfTheCheckpointsWaits(t *testing.T) {
 	noError(t, jetstream.Create(ctx, js, newTopology(def)))
 	signBeginning(t, c, js, m.stateConfig(def))
 
-	stream, err := js.Stream(ctx, jetstream.CommitStream)
-	noError(t, err)
+	stream := must(js.Stream(ctx, jetstream.CommitStream))
 	whole := stream.CachedInfo().Config
 	silent := whole
 	silent.AllowDirect = false
-	if _, err := js.UpdateStream(ctx, silent); err != nil {
-		t.Fatal(err)
-	}
+	must(js.UpdateStream(ctx, silent))
 	started := make(chan error, 1)
 	go func() { started <- c.start(ctx, m) }()
 	own := <-given
@@ -89,9 +85,7 @@ func TestStartOfTheCheckpointsWaits(t *testing.T) {
 			t.Fatal("it does not ask again")
 		}
 	}
-	if _, err := js.UpdateStream(ctx, whole); err != nil {
-		t.Fatal(err)
-	}
+	must(js.UpdateStream(ctx, whole))
 	if err := <-started; err != nil {
 		t.Error(err)
 	}
@@ -127,11 +121,9 @@ const answerPatience = 20 * time.Second
 // signBeginning writes the first record of a journal, and a checkpoint of it.
 func signBeginning(t *testing.T, c *checkpoints, js natsjs.JetStream, config state.Config) {
 	t.Helper()
-	state, err := state.New(config)
-	noError(t, err)
+	state := must(state.New(config))
 	start := state.DecideStart(bcp.Moment{Now: time.Now(), Fresh: "START"}, "test")
-	record, err := bcp.EncodeDecision(&start)
-	noError(t, err)
+	record := must(bcp.EncodeDecision(&start))
 	journal, err := jetstream.OpenJournal(t.Context(), js)
 	if err == nil {
 		err = journal.Replay(t.Context(), func([]byte) error { return nil })
@@ -153,4 +145,12 @@ func noError(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// must returns a value that a test cannot go on without.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

@@ -35,11 +35,10 @@ func exported(t *testing.T, m *meshtest.Mesh, since ...verify.Checkpoint) verify
 	t.Helper()
 	key := must(mesh.CheckpointKey(m.State))
 	var file bytes.Buffer
-	err := readSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
+	noError(t, readSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
 		_, err := jetstream.Export(t.Context(), &file, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(m.State)})
 		return err
-	})
-	noError(t, err)
+	}))
 	return must(verify.File(&file, verify.Options{Keys: []string{key.Public}, Since: since}))
 }
 

@@ -297,7 +297,7 @@ func TestPassphraseCoversKeysAlone(t *testing.T) {
 		t.Errorf("what was said is in %v", found)
 	}
 	secrets, opener := 0, accounts.Passphrase(func() ([]byte, error) { return []byte("correct horse battery staple"), nil })
-	if err := readSealed(t.Context(), m.State, m.Definition, func(_ jetstream.Records, keys *jetstream.SealingKeys) error {
+	noError(t, readSealed(t.Context(), m.State, m.Definition, func(_ jetstream.Records, keys *jetstream.SealingKeys) error {
 		for _, sealed := range []subjects.Sealed{subjects.SealedPayload, subjects.SealedRaw} {
 			given, err := keys.Give(t.Context(), subjects.Key("main", "mailer", sealed, asked.At().Format(time.DateOnly)))
 			if err != nil {
@@ -307,9 +307,7 @@ func TestPassphraseCoversKeysAlone(t *testing.T) {
 			secrets += len(given.Key) / 32 * len(found)
 		}
 		return nil
-	}, opener); err != nil {
-		t.Fatal(err)
-	}
+	}, opener))
 	if secrets != 2 {
 		t.Errorf("%d sealing keys lie open, of 2: say so in docs/operators.md", secrets)
 	}
@@ -455,7 +453,7 @@ func (f *findings) following(open keptPlaces) keptPlaces {
 func (m *watchedMesh) search(t *testing.T, told map[string][]byte) *findings {
 	t.Helper()
 	f := &findings{open: told}
-	if err := filepath.WalkDir(m.State, func(name string, e fs.DirEntry, err error) error {
+	noError(t, filepath.WalkDir(m.State, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
@@ -470,12 +468,10 @@ func (m *watchedMesh) search(t *testing.T, told map[string][]byte) *findings {
 		}
 		f.open[place] = append(f.open[place], content...)
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	key := must(mesh.CheckpointKey(m.State))
 	var export, backup bytes.Buffer
-	if err := readSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, keys *jetstream.SealingKeys) error {
+	noError(t, readSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, keys *jetstream.SealingKeys) error {
 		if _, err := jetstream.Export(t.Context(), &export, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(m.State)}); err != nil {
 			return err
 		}
@@ -489,9 +485,7 @@ func (m *watchedMesh) search(t *testing.T, told map[string][]byte) *findings {
 			}
 			return nil
 		})
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	f.open["exports"] = unpackedExport(t, export.Bytes())
 	must(backUp(t.Context(), m.State, m.Definition, &backup, mesh.BackupOptions{Version: "test"}))
 	unpacked, err := gzip.NewReader(&backup)

@@ -48,9 +48,7 @@ func TestFlooderIsDisconnectedOnceInAWhile(t *testing.T) {
 		expect("before its time", 1, 2)
 		time.Sleep(time.Nanosecond)
 		expect("then", 1, 2, 4)
-		if err := c.stop(); err != nil {
-			t.Error(err)
-		}
+		noError(t, c.stop())
 	})
 }
 
@@ -97,9 +95,7 @@ func TestCopiedCredentialsAreNoticed(t *testing.T) {
 						c.update(e)
 					}
 				}
-				if err := c.stop(); err != nil {
-					t.Error(err)
-				}
+				noError(t, c.stop())
 			})
 		})
 	}

@@ -97,8 +97,7 @@ func startCluster(t *testing.T, def *bcp.Mesh, gateways ...bcp.AgentName) *clust
 func (c *clustered) write(t *testing.T, gateway bcp.AgentName, name string, content []byte) {
 	t.Helper()
 	folder := filepath.Join(c.folder, string(gateway))
-	err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, name), content, 0o600))
-	noError(t, err)
+	noError(t, errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, name), content, 0o600)))
 }
 
 func (c *clustered) config(t *testing.T, def *bcp.Mesh, name string) mesh.GatewayConfig {
@@ -171,8 +170,7 @@ func TestGatewaysTakeTurns(t *testing.T) {
 	push := func(id bcp.ClientID) {
 		t.Helper()
 		ctx := within(t, patience)
-		_, err := agents.NewReader(conn).Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{PushID: id})
-		noError(t, err)
+		must(agents.NewReader(conn).Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{PushID: id}))
 	}
 	push("first")
 	if err := two.Inspect(t.Context(), func(*state.State) {}); !errors.Is(err, mesh.ErrStandby) || two.Active() {
@@ -226,10 +224,9 @@ func TestGatewaysTakeTurns(t *testing.T) {
 	}
 	third.Close()
 
-	revoke, err := json.Marshal(bcp.CredentialRecords{Changes: []bcp.CredentialRecord{{
+	revoke := must(json.Marshal(bcp.CredentialRecords{Changes: []bcp.CredentialRecord{{
 		Act: bcp.CredentialRevoked, Agent: "mailer", Key: "UABC", CredentialChange: bcp.CredentialChange{Number: 1, Time: time.Now().UnixNano()},
-	}}})
-	noError(t, err)
+	}}}))
 	reply, err := operator.NATS().Request(subjects.Control(bcp.ControlCredentials), revoke, patience)
 	if err != nil || !strings.Contains(string(reply.Data), `"recorded":1`) {
 		t.Fatalf("the operator's changes: %s, %v", reply.Data, err)
@@ -342,12 +339,11 @@ func (c *clustered) decisions(t *testing.T, gateway string) func(func(bcp.Decisi
 	js := must(natsjs.New(c.core(t, gateway)))
 	journal := must(jetstream.OpenJournal(t.Context(), js))
 	var all []bcp.Decision
-	err := journal.Replay(t.Context(), func(record []byte) error {
+	noError(t, journal.Replay(t.Context(), func(record []byte) error {
 		d, err := bcp.DecodeDecision(record)
 		all = append(all, d)
 		return err
-	})
-	noError(t, err)
+	}))
 	return slices.Values(all)
 }
 

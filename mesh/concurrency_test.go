@@ -72,15 +72,13 @@ func textOf(fields map[string]any, key string) string {
 // once has to be subscribed once: to the server each copy counts.
 func listens(t *testing.T, a *meshtest.Agent, subject string, handle func(msg *nats.Msg, fields map[string]any)) {
 	t.Helper()
-	if _, err := a.Subscribe(subject, func(msg *nats.Msg) {
+	must(a.Subscribe(subject, func(msg *nats.Msg) {
 		var fields map[string]any
 		if err := json.Unmarshal(msg.Data, &fields); err != nil {
 			t.Errorf("%s: %v", a.Name, err)
 		}
 		handle(msg, fields)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	a.Sync(t)
 }
 

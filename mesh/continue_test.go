@@ -115,15 +115,14 @@ func booksAgree(t *testing.T, m *meshtest.Mesh) {
 func proveNewest(t *testing.T, m *meshtest.Mesh, part verify.Summary) {
 	t.Helper()
 	var first []byte
-	err := readSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
+	noError(t, readSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
 		return records(t.Context(), func(decisions [][]byte, _ uint64) error {
 			if first == nil {
 				first = decisions[0]
 			}
 			return nil
 		})
-	})
-	noError(t, err)
+	}))
 	proof := must(mesh.Tree(m.State).Prove(part.First, first))
 	_, key := signed(t, m.State)
 	if p, err := verify.Proof(proof, []string{key}); err != nil || p.Decision != part.First {

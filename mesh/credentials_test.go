@@ -122,9 +122,7 @@ func TestChangesOfARestingMeshAreRecordedWhenItStarts(t *testing.T) {
 	if _, err := dial(t, m, "mailer", before); err == nil {
 		t.Error("revoked creds are taken")
 	}
-	if _, err := dial(t, m, "mailer", fresh); err != nil {
-		t.Error(err)
-	}
+	must(dial(t, m, "mailer", fresh))
 	d := m.Wait(t, credentialAct(bcp.CredentialIssued, fresh.PublicKey))
 	want := bcp.CredentialChange{Number: 3, Time: fresh.Issued.UnixNano(), Role: bcp.RoleReader, Until: fresh.Expires.UnixNano()}
 	if diff := cmp.Diff(&want, d.Credential); diff != "" || d.Agent != bcp.Operator || d.Target != "mailer" {
@@ -211,10 +209,9 @@ func TestInvitationGrantsNothingElse(t *testing.T) {
 	seed, token, _ := strings.Cut(strings.TrimPrefix(mine.Text(), "bcpjoin1."), ".")
 	pair := must(nkeys.FromSeed([]byte(seed)))
 	refused := make(chan error, 100)
-	conn, err := nats.Connect(m.URL(), nats.UserJWT(func() (string, error) { return token, nil }, pair.Sign), nats.NoReconnect(),
+	conn := must(nats.Connect(m.URL(), nats.UserJWT(func() (string, error) { return token, nil }, pair.Sign), nats.NoReconnect(),
 		nats.CustomInboxPrefix(subjects.JoinInbox(mine.PublicKey)), nats.SkipSubjectValidation(), nats.Timeout(meshtest.Patience),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
-	noError(t, err)
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err })))
 	defer conn.Close()
 	next := func(what string) {
 		t.Helper()
@@ -289,9 +286,8 @@ func TestFloodOfJoins(t *testing.T) {
 	}
 	seed, token, _ := strings.Cut(strings.TrimPrefix(used.Text(), "bcpjoin1."), ".")
 	pair := must(nkeys.FromSeed([]byte(seed)))
-	conn, err := nats.Connect(m.URL(), nats.UserJWT(func() (string, error) { return token, nil }, pair.Sign), nats.NoReconnect(),
-		nats.CustomInboxPrefix(subjects.JoinInbox(used.PublicKey)), nats.Timeout(meshtest.Patience))
-	noError(t, err)
+	conn := must(nats.Connect(m.URL(), nats.UserJWT(func() (string, error) { return token, nil }, pair.Sign), nats.NoReconnect(),
+		nats.CustomInboxPrefix(subjects.JoinInbox(used.PublicKey)), nats.Timeout(meshtest.Patience)))
 	defer conn.Close()
 	own := must(nkeys.CreateUser())
 	key := must(own.PublicKey())

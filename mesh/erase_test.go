@@ -56,7 +56,7 @@ func talk(t *testing.T, m *meshtest.Mesh, word string) {
 // filesWith lists the files of a folder that contain a text.
 func filesWith(t *testing.T, dir string, text []byte) (found []string) {
 	t.Helper()
-	if err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+	noError(t, filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
@@ -65,9 +65,7 @@ func filesWith(t *testing.T, dir string, text []byte) (found []string) {
 			found = append(found, name)
 		}
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return found
 }
 

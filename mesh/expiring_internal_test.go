@@ -19,18 +19,13 @@ import (
 func TestExpiringIsToldOnce(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
-	store, err := accounts.Create(state)
-	noError(t, err)
+	store := must(accounts.Create(state))
 	def := &bcp.Mesh{Agents: []bcp.Agent{{Name: "mailer", Reader: true}, {Name: "main", Controller: true}, {Name: "other", Reader: true}},
 		Channels: []bcp.Channel{{ChannelKey: bcp.ChannelKey{Controller: "main", Reader: "mailer"}}, {ChannelKey: bcp.ChannelKey{Controller: "main", Reader: "other"}}}}
-	if _, err := accounts.Compile(store, subjects.Permissions(def), time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must(accounts.Compile(store, subjects.Permissions(def), time.Now()))
 	issue := func(agent bcp.AgentName, role bcp.Role, life time.Duration) {
 		t.Helper()
-		if _, err := store.Issue(agent, role, life); err != nil {
-			t.Fatal(err)
-		}
+		must(store.Issue(agent, role, life))
 	}
 	issue("mailer", bcp.RoleReader, 40*time.Hour)
 	issue("main", bcp.RoleController, 40*time.Hour)

@@ -109,11 +109,10 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 	reader := m.Connect(t, "reader", bcp.RoleReader)
 	definition, _ := m.Definition.Agent("reader")
 	egress, names := definition.Egress, &lookups{}
-	desk, err := fetch.NewDesk(fetch.Options{
+	desk := must(fetch.NewDesk(fetch.Options{
 		StartURLs: egress.StartURLs, LinksOnly: egress.LinksOnly, Ledger: ledgerOf(t, m, "reader"), Resolver: names,
 		Policy: fetch.Policy(egress.Hosts, func(string) (string, bool) { return "", false }),
-	})
-	noError(t, err)
+	}))
 	tool := web.NewTool(desk, 0)
 
 	// It reads the page, whose text reaches the model in a fence alone, and obeys.

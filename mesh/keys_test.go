@@ -85,9 +85,7 @@ func TestKeysAreReplacedWhileTheMeshRests(t *testing.T) {
 	if _, err := dial(t, m, "mailer", old); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("the old ones: %v", err)
 	}
-	if _, err := dial(t, m, "mailer", fresh); err != nil {
-		t.Error(err)
-	}
+	must(dial(t, m, "mailer", fresh))
 	for _, act := range []bcp.CredentialAct{bcp.CredentialAccount, bcp.CredentialScope} {
 		m.Wait(t, credentialAct(act, ""))
 	}

@@ -18,11 +18,10 @@ import (
 // has one start record, with a time of our choice.
 func began(t *testing.T, m *meshtest.Mesh, ago time.Duration) {
 	t.Helper()
-	state, err := state.New(state.Config{
+	state := must(state.New(state.Config{
 		Mesh: m.Definition, Constraints: constraint.Compile, Schedules: definition.ParseSchedule,
 		Definitions: definition.Digest(m.Definition), Version: "test",
-	})
-	noError(t, err)
+	}))
 	start := state.DecideStart(bcp.Moment{Now: time.Now().Add(-ago), Fresh: "START"}, "test")
 	record := must(bcp.EncodeDecision(&start))
 	js, end := m.Streams(t)

@@ -145,7 +145,7 @@ func streamsWithout(t *testing.T, m *meshtest.Mesh, canary string, messages int)
 	}
 	raw, keys := 0, jetstream.NewSealingKeys(js)
 	journal := must(jetstream.OpenJournal(t.Context(), js))
-	if err := journal.Replay(t.Context(), func(record []byte) error {
+	noError(t, journal.Replay(t.Context(), func(record []byte) error {
 		d, err := keys.Decode(t.Context(), record)
 		if err != nil {
 			return err
@@ -158,9 +158,7 @@ func streamsWithout(t *testing.T, m *meshtest.Mesh, canary string, messages int)
 			raw++
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if raw < messages {
 		t.Errorf("%d raw messages have it", raw)
 	}

@@ -61,12 +61,10 @@ func TestStorage(t *testing.T) {
 		t.Helper()
 		journal := must(jetstream.OpenJournal(t.Context(), js))
 		state := must(state.New(state.Config{Mesh: m.Definition, Version: "test"}))
-		if err := journal.Replay(t.Context(), func(b []byte) error {
+		noError(t, journal.Replay(t.Context(), func(b []byte) error {
 			d, err := bcp.DecodeDecision(b)
 			return errors.Join(err, state.Apply(&d, bcp.RecordDigest(b)))
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		for {
 			d := state.DecideEvent(bcp.Moment{}, bcp.Decision{Kind: bcp.KindProcess, Agent: "mailer", Event: bcp.ProcessStarted, Note: strings.Repeat("a", len(page))})
 			record := must(bcp.EncodeDecision(&d))

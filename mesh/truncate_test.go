@@ -190,7 +190,7 @@ func TestTruncateEndsInTheMiddle(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := truncate(t.Context(), m.State, m.Definition, file, func(step string) error {
+	must(truncate(t.Context(), m.State, m.Definition, file, func(step string) error {
 		switch step {
 		case "cutting the journal":
 			return exec.CommandContext(t.Context(), "cp", "-a", m.State, before).Run()
@@ -198,9 +198,7 @@ func TestTruncateEndsInTheMiddle(t *testing.T) {
 			return limits()
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	begin := beginning(t, m)
 	m.State = before
 	if got := beginning(t, m); got != begin {

@@ -127,9 +127,7 @@ func TestTruncateRunningRefuses(t *testing.T) {
 		t.Errorf("it begins at %+v, %v", begin, err)
 	}
 	// Nothing of it is in the way.
-	if _, err := truncateRunning(t.Context(), m.State, m.Definition, o, filepath.Join(t.TempDir(), "a.tar.gz"), nil); err != nil {
-		t.Error(err)
-	}
+	must(truncateRunning(t.Context(), m.State, m.Definition, o, filepath.Join(t.TempDir(), "a.tar.gz"), nil))
 	m.Stop(t)
 	m.Start(t)
 }
@@ -225,9 +223,7 @@ func TestKilledWhileTruncating(t *testing.T) {
 				m.Stop(t)
 			}
 			m.Start(t)
-			if _, err := truncateRunning(t.Context(), m.State, m.Definition, operator(t, m), filepath.Join(t.TempDir(), "again.tar.gz"), nil); err != nil {
-				t.Error(err)
-			}
+			must(truncateRunning(t.Context(), m.State, m.Definition, operator(t, m), filepath.Join(t.TempDir(), "again.tar.gz"), nil))
 			shows(t, m, want)
 			m.Stop(t)
 		})

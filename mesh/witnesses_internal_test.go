@@ -17,8 +17,7 @@ import (
 // covers P11.6, A-ROLLBACK
 func TestWitnessThatRefusedIsNotForgotten(t *testing.T) {
 	t.Parallel()
-	marks, err := gateway.OpenMarks(filepath.Join(t.TempDir(), "set-back"), make([]byte, 32))
-	noError(t, err)
+	marks := must(gateway.OpenMarks(filepath.Join(t.TempDir(), "set-back"), make([]byte, 32)))
 	w := newWitnesses(Config{Definition: &bcp.Mesh{}, Witnesses: []*Witness{{Name: "one"}}}, Tree(t.TempDir()), marks, func(bcp.AlertKind) {}, hclog.NewNullLogger())
 	for _, c := range []struct {
 		failed map[string]uncosigned

@@ -379,8 +379,7 @@ func TestOperatorBringsRevocations(t *testing.T) {
 		t.Fatalf("%+v: %v", v, err)
 	}
 	creds := must(r.store.Issue(bcp.Operator, bcp.RoleOperator, time.Hour))
-	c, err := agents.Connect(context.Background(), r.URL(), agents.CredsText(creds.Text()), agents.Options{Name: bcp.Operator})
-	noError(t, err)
+	c := must(agents.Connect(context.Background(), r.URL(), agents.CredsText(creds.Text()), agents.Options{Name: bcp.Operator}))
 	defer c.Close()
 	operator := agents.NewOperator(c)
 	must(r.org2.store.RevokeAttestations(serial))

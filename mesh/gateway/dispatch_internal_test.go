@@ -16,10 +16,7 @@ func (j judgeAll) Judge(*kernel.Call) kernel.Verdict { return kernel.Verdict{Rul
 
 func dispatchKernel(t *testing.T) *kernel.Kernel {
 	t.Helper()
-	typ, err := kernel.ParseType([]byte(`{"type":"object","properties":{}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	typ := must(kernel.ParseType([]byte(`{"type":"object","properties":{}}`)))
 	k, defects := kernel.New(kernel.Definition{
 		Name: "desk", Planner: "ann", Limits: kernel.DefaultLimits(),
 		Tools: []kernel.Tool{
@@ -41,9 +38,7 @@ func TestDispatcherNeedsItsGate(t *testing.T) {
 	k := dispatchKernel(t)
 	connect := func(bcp.AgentName, bcp.AgentName, string, func()) (*nats.Conn, error) { return nil, errStopped }
 	refused := func(string) {}
-	if _, err := NewDispatcher(k, k.Gate(), connect, refused); err != nil {
-		t.Fatal(err)
-	}
+	must(NewDispatcher(k, k.Gate(), connect, refused))
 	for name, make := range map[string]func() (*Dispatcher, error){
 		"no gate":       func() (*Dispatcher, error) { return NewDispatcher(k, nil, connect, refused) },
 		"no kernel":     func() (*Dispatcher, error) { return NewDispatcher(nil, k.Gate(), connect, refused) },
@@ -99,10 +94,7 @@ func TestDispatcherAsksTheGate(t *testing.T) {
 		"allow all, and it is granted": {judgeAll(kernel.Allow), release(&tools[0], "read", "mail.read"), errStopped},
 	} {
 		connected = 0
-		d, err := NewDispatcher(k, c.gate, connect, func(string) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must(NewDispatcher(k, c.gate, connect, func(string) {}))
 		if err := d.Call(c.release); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -110,4 +102,12 @@ func TestDispatcherAsksTheGate(t *testing.T) {
 			t.Errorf("%s: %d connections", name, connected)
 		}
 	}
+}
+
+// must returns a value that a test cannot go on without.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

@@ -26,13 +26,11 @@ func TestSecondConnectionIsGreeted(t *testing.T) {
 	g := b.start(t, func(c *gateway.Config) { c.Now = func() time.Time { return time.Unix(0, clock.Load()) } })
 	main, first := b.agent(t, "main"), b.agent(t, "mailer")
 	acknowledged := make(chan struct{}, 1024)
-	if _, err := first.Subscribe(subjects.DeliveriesOf(bcp.RoleReader, "mailer"), func(m *nats.Msg) {
+	must(first.Subscribe(subjects.DeliveriesOf(bcp.RoleReader, "mailer"), func(m *nats.Msg) {
 		if m.Respond(nil) == nil {
 			acknowledged <- struct{}{}
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	queries := first.Queries(t)
 	// await waits until something comes, and lets so much time pass each moment.
 	await := func(what string, step time.Duration, came func() bool) {

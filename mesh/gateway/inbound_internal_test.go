@@ -248,10 +248,7 @@ func TestConnectionEventsOfAMinute(t *testing.T) {
 func TestCountedIsDueUntilItIsRecorded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		empty, err := state.New(state.Config{Mesh: &bcp.Mesh{TimeZone: time.UTC}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		empty := must(state.New(state.Config{Mesh: &bcp.Mesh{TimeZone: time.UTC}}))
 		g := &Gateway{config: Config{Now: time.Now}, state: empty, counts: map[counted]count{}, counting: map[agentRole]countingRecord{}, countedAt: map[agentRole]time.Time{}}
 		idle := g.untilDue()
 		g.count(counted{kind: bcp.KindConnect, agent: agentRole{"mailer", bcp.RoleReader}}, 1)

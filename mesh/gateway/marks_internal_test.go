@@ -14,10 +14,7 @@ import (
 
 func testMarker(t testing.TB, secret byte) *marker {
 	t.Helper()
-	k, err := newMarker(bytes.Repeat([]byte{secret}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must(newMarker(bytes.Repeat([]byte{secret}, 32)))
 	return k
 }
 
@@ -103,10 +100,7 @@ func TestSetBackClosesUntilItIsAccepted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "set-back")
 	opened := func() *Marks {
 		t.Helper()
-		s, err := OpenMarks(file, make([]byte, 32))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must(OpenMarks(file, make([]byte, 32)))
 		return s
 	}
 	now := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
@@ -150,10 +144,7 @@ func TestSetBackClosesUntilItIsAccepted(t *testing.T) {
 // covers P11.7
 func TestSetBackThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	s, err := OpenMarks(filepath.Join(t.TempDir(), "missing", "set-back"), make([]byte, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(OpenMarks(filepath.Join(t.TempDir(), "missing", "set-back"), make([]byte, 32)))
 	if added, err := s.add(agentRole{"main", bcp.RoleController}, time.Now()); !added || err == nil {
 		t.Errorf("added %t, %v", added, err)
 	}

@@ -46,9 +46,7 @@ func TestNothingIsLostInALongOutage(t *testing.T) {
 	b.full(t, jetstream.CommitStream, false)
 	select {
 	case err := <-reloaded:
-		if err != nil {
-			t.Error(err)
-		}
+		noError(t, err)
 	case <-time.After(2 * meshtest.Patience):
 		t.Error("the reload waits for ever")
 	}

@@ -95,9 +95,7 @@ func TestMistakeOverWhatIsDue(t *testing.T) {
 			if n := len(g.wait(t, 1, alerted(bcp.AlertPanic))); n != 1 {
 				t.Errorf("%d alerts", n)
 			}
-			if err := g.Stop(); err != nil {
-				t.Error(err)
-			}
+			noError(t, g.Stop())
 			b.journal(t)
 			if log := b.log.String(); !strings.Contains(log, "made a mistake") || !strings.Contains(log, "panic_test.go:") || strings.Contains(log, "canary") {
 				t.Error("the log has no stack, or what was said")

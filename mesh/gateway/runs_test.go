@@ -230,8 +230,7 @@ func (b *kernelBench) withKernel(c *gateway.Config) {
 // request asks for a run and returns what is answered.
 func (b *kernelBench) request(t testing.TB, grant, body string) bcp.RunReceipt {
 	t.Helper()
-	m, err := b.connect(t, "main", bcp.RoleController).Request(subjects.Run("main", "desk", grant), []byte(body), meshtest.Patience)
-	noError(t, err)
+	m := must(b.connect(t, "main", bcp.RoleController).Request(subjects.Run("main", "desk", grant), []byte(body), meshtest.Patience))
 	var receipt bcp.RunReceipt
 	if err := json.Unmarshal(m.Data, &receipt); err != nil {
 		t.Fatalf("%s: %v", m.Data, err)

@@ -173,14 +173,13 @@ func (b *bench) tryStart(t testing.TB, change ...func(*gateway.Config)) (*runnin
 		return nil, err
 	}
 	r.Gateway = g
-	unwatch, err := b.Watch(func(c server.Connection) {
+	unwatch := must(b.Watch(func(c server.Connection) {
 		if c.Connected {
 			g.Connected(c.Agent, c.Role, c.UserKey, c.Host)
 		} else {
 			g.Disconnected(c.Agent, c.Role, c.UserKey, c.Host)
 		}
-	})
-	noError(t, err)
+	}))
 	t.Cleanup(func() { unwatch(); _ = g.Stop() })
 	return r, nil
 }

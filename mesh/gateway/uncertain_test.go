@@ -91,9 +91,7 @@ func TestStoredEventsAreRecordedOnce(t *testing.T) {
 			case <-time.After(meshtest.Patience):
 				t.Error("main is connected for ever")
 			}
-			if err := g.Stop(); err != nil {
-				t.Error(err)
-			}
+			noError(t, g.Stop())
 			j := b.journal(t)
 			for kind, want := range map[bcp.DecisionKind]int{bcp.KindConnect: 3, bcp.KindProcess: 1, bcp.KindAlert: 2, bcp.KindViolation: 1, bcp.KindCredential: 1} {
 				if n := j.Kinds[kind]; n != want {

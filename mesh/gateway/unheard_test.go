@@ -64,7 +64,7 @@ func TestLateSubscriberHearsSoon(t *testing.T) {
 	const late = 2 * time.Second
 	pass(main, late, never)
 	var sendings [2]atomic.Int64 // of the delivery and of the prompt, both from 1
-	if _, err := main.Conn.Subscribe(subjects.DeliveriesOf(bcp.RoleController, "main"), func(m *nats.Msg) {
+	must(main.Conn.Subscribe(subjects.DeliveriesOf(bcp.RoleController, "main"), func(m *nats.Msg) {
 		s, err := subjects.Parse(m.Reply)
 		if err != nil {
 			t.Error(err)
@@ -74,9 +74,7 @@ func TestLateSubscriberHearsSoon(t *testing.T) {
 			i = 1
 		}
 		sendings[i].CompareAndSwap(0, int64(s.Attempt)+1)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	passed := pass(main, late, func() bool { return sendings[0].Load() > 0 && sendings[1].Load() > 0 })
 	for i, what := range []string{"delivery", "prompt"} {
 		if n := sendings[i].Load(); n == 0 || n > 60 {

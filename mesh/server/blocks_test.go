@@ -32,9 +32,7 @@ func TestDamagedNumber(t *testing.T) {
 	js, end := run(t, config)
 	publish := func(number int) {
 		t.Helper()
-		if _, err := js.Publish(t.Context(), "bcp.v1.commit.0", append(fmt.Appendf(nil, "%d ", number), make([]byte, size)...)); err != nil {
-			t.Fatal(err)
-		}
+		must(js.Publish(t.Context(), "bcp.v1.commit.0", append(fmt.Appendf(nil, "%d ", number), make([]byte, size)...)))
 	}
 	for n := 2; n <= messages; n++ {
 		publish(n)

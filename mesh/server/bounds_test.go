@@ -46,9 +46,7 @@ func (b *bench) dial() *rawClient {
 // say sends text of the protocol.
 func (c *rawClient) say(text string) {
 	c.t.Helper()
-	if _, err := c.Write([]byte(text)); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.Write([]byte(text)))
 }
 
 // heard waits for a line that contains text, and returns all lines so far.

@@ -31,13 +31,12 @@ func TestIssuedCertificateIsRenewed(t *testing.T) {
 	authority := must(accounts.OpenAuthority(t.TempDir(), time.Now()))
 	synctest.Test(t, func(t *testing.T) {
 		var failure error
-		config, err := IssuedTLS(func(now time.Time) (tls.Certificate, error) {
+		config := must(IssuedTLS(func(now time.Time) (tls.Certificate, error) {
 			if failure != nil {
 				return tls.Certificate{}, failure
 			}
 			return authority.Issue([]string{"mesh.example"}, now)
-		}, hclog.NewNullLogger())
-		noError(t, err)
+		}, hclog.NewNullLogger()))
 		if config.MinVersion != tls.VersionTLS13 {
 			t.Error("older versions of TLS are spoken")
 		}

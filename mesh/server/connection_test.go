@@ -183,9 +183,7 @@ func TestUpdateRefusesWhatCannotChange(t *testing.T) {
 		}
 	}
 	// The same again is no change, and so is nothing at all.
-	if err := b.UpdateAccounts(t.Context(), b.compile(b.scopes)); err != nil {
-		t.Error(err)
-	}
+	noError(t, b.UpdateAccounts(t.Context(), b.compile(b.scopes)))
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	researcher := b.connect("researcher", bcp.RoleReader)
@@ -207,9 +205,7 @@ func auditStream(t *testing.T, gateway *nats.Conn) natsjs.JetStream {
 	t.Helper()
 	js := must(natsjs.New(gateway))
 	for name, kind := range map[string]subjects.Kind{subjects.AuditStream: subjects.KindAudit, "BCP_KEYS": subjects.KindKey} {
-		if _, err := js.CreateStream(t.Context(), natsjs.StreamConfig{Name: name, Subjects: []string{subjects.All(kind)}, AllowDirect: true}); err != nil {
-			t.Fatal(err)
-		}
+		must(js.CreateStream(t.Context(), natsjs.StreamConfig{Name: name, Subjects: []string{subjects.All(kind)}, AllowDirect: true}))
 	}
 	return js
 }

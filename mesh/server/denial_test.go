@@ -81,9 +81,8 @@ func TestAFloodOfRefusalsIsFewReports(t *testing.T) {
 	begun := time.Now()
 	creds := b.issue("researcher", bcp.RoleReader)
 	for range connections {
-		nc, err := nats.Connect(b.URL(), nats.UserCredentialBytes(creds.Text()), nats.Timeout(patience),
-			nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
-		noError(t, err)
+		nc := must(nats.Connect(b.URL(), nats.UserCredentialBytes(creds.Text()), nats.Timeout(patience),
+			nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})))
 		for range flood / connections {
 			publish(t, nc, "x", "")
 		}

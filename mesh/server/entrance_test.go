@@ -84,10 +84,9 @@ func at(number uint16) net.Addr { return &net.TCPAddr{Port: int(number)} }
 func certified(t *testing.T) *tls.Config {
 	t.Helper()
 	authority := must(accounts.OpenAuthority(t.TempDir(), time.Now()))
-	config, err := IssuedTLS(func(now time.Time) (tls.Certificate, error) {
+	config := must(IssuedTLS(func(now time.Time) (tls.Certificate, error) {
 		return authority.Issue([]string{"127.0.0.1"}, now)
-	}, hclog.NewNullLogger())
-	noError(t, err)
+	}, hclog.NewNullLogger()))
 	return config
 }
 

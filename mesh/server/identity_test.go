@@ -190,13 +190,11 @@ func TestSignatureOfAnotherConnectionIsRefused(t *testing.T) {
 			}
 			return err
 		}
-		if err := connect(func(nonce []byte) ([]byte, error) {
+		noError(t, connect(func(nonce []byte) ([]byte, error) {
 			signature, err := user.Sign(nonce)
 			seen = signature
 			return signature, err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if err := connect(func([]byte) ([]byte, error) { return seen, nil }); !refuses(err) {
 			t.Errorf("replayed: %v", err)
 		}

@@ -111,9 +111,7 @@ func TestSync(t *testing.T) {
 	rested(t, &config)
 	s := must(server.Start(t.Context(), config))
 	defer stop(t, s)
-	if err := s.Sync("BCP_COMMIT"); err != nil {
-		t.Error(err)
-	}
+	noError(t, s.Sync("BCP_COMMIT"))
 	if err := s.Sync("BCP_KEYS"); err == nil {
 		t.Error("a stream that is not there counts as written")
 	}

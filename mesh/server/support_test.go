@@ -204,12 +204,8 @@ func (a *agent) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
 func (a *agent) refusals() []string {
 	a.t.Helper()
 	const last = "refuse.me"
-	if err := a.Publish(last, nil); err != nil {
-		a.t.Fatal(err)
-	}
-	if err := a.FlushTimeout(patience); err != nil {
-		a.t.Fatal(err)
-	}
+	noError(a.t, a.Publish(last, nil))
+	noError(a.t, a.FlushTimeout(patience))
 	defer time.AfterFunc(patience, a.cond.Broadcast).Stop()
 	deadline := time.Now().Add(patience)
 	a.mu.Lock()

@@ -45,19 +45,14 @@ func (w *watched) says(kind string, number uint64) {
 	w.t.Helper()
 	var event natsserver.ConnectEventMsg
 	event.Type, event.Server.ID, event.Client.ID = kind, "S", number
-	data, err := json.Marshal(event)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	data := must(json.Marshal(event))
 	w.Event(data)
 }
 
 func (w *watched) look(list func() []uint64) {
 	w.t.Helper()
 	w.list = list
-	if err := w.Look(); err != nil {
-		w.t.Fatal(err)
-	}
+	noError(w.t, w.Look())
 }
 
 func (w *watched) want(events ...string) {

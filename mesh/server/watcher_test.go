@@ -48,7 +48,7 @@ func TestNobodyIsMissedBeforeTheMonitorHears(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	first, again, back := true, make(chan bool), make(chan *late, 1)
-	err := b.MonitorOver(func(connection net.Conn) net.Conn {
+	noError(t, b.MonitorOver(func(connection net.Conn) net.Conn {
 		if first {
 			first = false
 			return connection
@@ -57,8 +57,7 @@ func TestNobodyIsMissedBeforeTheMonitorHears(t *testing.T) {
 		l := &late{Conn: connection, pings: make(chan bool, 16)}
 		back <- l
 		return l
-	})
-	noError(t, err)
+	}))
 	events := b.watch()
 	noError(t, b.LoseMonitor())
 	b.connect("main", bcp.RoleController)

@@ -181,9 +181,7 @@ type child struct {
 // accept waits for the next child.
 func (s *switchboard) accept() *child {
 	s.t.Helper()
-	if err := s.listen.SetDeadline(time.Now().Add(patience)); err != nil {
-		s.t.Fatal(err)
-	}
+	noError(s.t, s.listen.SetDeadline(time.Now().Add(patience)))
 	conn, err := s.listen.Accept()
 	if err != nil {
 		s.t.Fatalf("no child came: %v", err)

@@ -169,8 +169,7 @@ func TestLastLine(t *testing.T) {
 	} {
 		out := process.NewOutput(hclog.NewNullLogger())
 		for stream, text := range map[*process.Stream]string{out.Stdout(): c.stdout, out.Stderr(): c.stderr} {
-			_, err := io.WriteString(stream, text)
-			noError(t, err)
+			must(io.WriteString(stream, text))(t)
 			stream.End()
 		}
 		out.End()

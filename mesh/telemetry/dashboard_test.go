@@ -75,12 +75,11 @@ func dashboard(t *testing.T) []byte {
 			"targets":     []object{{"refId": "A", "expr": expr, "legendFormat": legend}},
 		})
 	}
-	text, err := json.MarshalIndent(object{
+	text := must(json.MarshalIndent(object{
 		"title": "bcpmesh", "uid": "bcpmesh", "tags": []string{"bcpmesh"}, "schemaVersion": 39, "editable": true, "refresh": "30s",
 		"time": object{"from": "now-6h", "to": "now"}, "panels": panels,
 		"templating": object{"list": []object{{"name": "source", "label": "Prometheus", "type": "datasource", "query": "prometheus"}}},
-	}, "", "  ")
-	noError(t, err)
+	}, "", "  "))(t)
 	return append(text, '\n')
 }
 

@@ -293,8 +293,7 @@ func TestHeldCallsOfRuns(t *testing.T) {
 		held.Kind, held.Run, held.Wait.ID = bcp.KindRun, kernel.RunID(strconv.Itoa(i)), strconv.Itoa(i)
 		noError(t, runs.Apply(&held))
 	}
-	s, err := state.New(state.Config{Mesh: definition, Runs: func([]bcp.SavedRun) (*kernel.State, error) { return runs, nil }})
-	noError(t, err)
+	s := must(state.New(state.Config{Mesh: definition, Runs: func([]bcp.SavedRun) (*kernel.State, error) { return runs, nil }}))(t)
 	scraped := scrapeOf(t, telemetry.New(definition), held{state: s})
 	scraped.expect(t, 2, "held_items", "controller=desk", "reader=", "kind=effect")
 	scraped.expect(t, 0, "held_items", "controller=desk", "reader=", "kind=in_doubt")
@@ -395,15 +394,11 @@ func TestScrapeWhileTrafficFlows(t *testing.T) {
 	}
 	next := *m.Definition
 	next.Name = "another"
-	if _, err := m.Reload(t.Context(), &next); err != nil {
-		t.Error(err)
-	}
+	must(m.Reload(t.Context(), &next))(t)
 	close(end)
 	scrapers.Wait()
 	m.check(t, 0)
 	ctx, cancel := context.WithTimeout(context.Background(), meshtest.Patience)
 	defer cancel()
-	if err := server.Stop(ctx); err != nil {
-		t.Error(err)
-	}
+	noError(t, server.Stop(ctx))
 }

@@ -60,10 +60,8 @@ func pagesOf(t *testing.T, m *meshtest.Mesh, name bcp.AgentName, passkey *meshte
 		options = append(options, accounts.BoundTo(passkey.Hash()))
 		person.Passkey = accounts.Passkey{RPID: passkey.Site, PublicKey: base64.RawURLEncoding.EncodeToString(passkey.PublicKey), ID: "AAAA"}
 	}
-	creds, err := m.Issue(name, bcp.RoleApprover, time.Hour, options...)
-	noError(t, err)
-	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(creds.Text()), agents.Options{Name: name})
-	noError(t, err)
+	creds := must(m.Issue(name, bcp.RoleApprover, time.Hour, options...))
+	c := must(agents.Connect(t.Context(), m.URL(), agents.CredsText(creds.Text()), agents.Options{Name: name}))
 	t.Cleanup(c.Close)
 	person.Approver = agents.NewApprover(c)
 	b := &desktop{Server: newServer(testPort, config)}
@@ -89,8 +87,7 @@ func (b *desktop) ask(t *testing.T, method, path, site string, form url.Values) 
 	r.AddCookie(&http.Cookie{Name: b.cookie, Value: b.id})
 	w := httptest.NewRecorder()
 	b.http.Handler.ServeHTTP(w, r)
-	body, err := io.ReadAll(w.Result().Body)
-	noError(t, err)
+	body := must(io.ReadAll(w.Result().Body))
 	return w.Code, string(body)
 }
 
@@ -145,8 +142,7 @@ func changed(form url.Values, name, value string) url.Values {
 // waitingItems are the items that wait, by their kind and signs.
 func waitingItems(t *testing.T, approver *agents.Approver) map[string]string {
 	t.Helper()
-	items, err := approver.List(t.Context())
-	noError(t, err)
+	items := must(approver.List(t.Context()))
 	found := map[string]string{}
 	for _, it := range items {
 		found[strings.Join(append([]string{string(it.Kind)}, it.Anomalies...), " ")] = itemPath(it.ID)

@@ -20,8 +20,7 @@ func (s *site) listen(t *testing.T, address, cookie, query string, header map[st
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	place, cookie, _ := strings.Cut(cookie, " ")
-	r, err := http.NewRequestWithContext(ctx, "GET", address+"/"+place+"/events"+query, nil)
-	noError(t, err)
+	r := must(http.NewRequestWithContext(ctx, "GET", address+"/"+place+"/events"+query, nil))
 	r.Host = "localhost:" + testPort
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	r.AddCookie(&http.Cookie{Name: s.cookie, Value: cookie})
@@ -29,8 +28,7 @@ func (s *site) listen(t *testing.T, address, cookie, query string, header map[st
 		r.Header.Set(key, value)
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	reply, err := client.Do(r)
-	noError(t, err)
+	reply := must(client.Do(r))
 	t.Cleanup(func() { _ = reply.Body.Close() }) // what it says was read, or does not matter
 	return reply
 }

@@ -116,8 +116,7 @@ func TestGuests(t *testing.T) {
 	var g connectedPeople
 	d := logins{now: func() time.Time { return now }}
 	enter := func() string {
-		person, err := g.connect(t.Context(), people, accounts.Passkey{ID: "a"})
-		noError(t, err)
+		person := must(g.connect(t.Context(), people, accounts.Passkey{ID: "a"}))
 		id, _, ok := d.open(person)
 		if !ok {
 			t.Fatal("no room for a session")

@@ -45,8 +45,7 @@ func drawnRun(t *testing.T, plan, hostile string, wants []string) {
 		s.history.add(first+uint64(i), &bcp.Decision{Seq: first + uint64(i), Kind: c.Kind, Verdict: bcp.Accept, Private: bcp.Private{RunSaid: c.Private.AppendJSON(nil)}, Run: &bcp.RunChange{Run: "r1", Kernel: "desk", Change: c.AppendJSON(nil)}})
 	}
 	page := s.do(request("GET", "/decisions/"+strconv.FormatUint(first, 10), s.logIn(t, s.codes[0]), nil))
-	body, err := io.ReadAll(page.Body)
-	noError(t, err)
+	body := must(io.ReadAll(page.Body))
 	text := string(body)
 	if strings.Contains(text, hostile) {
 		t.Error("a step's name is markup")

@@ -162,8 +162,7 @@ func loggedIn(t *testing.T, text string) (*site, string) {
 // shows returns a page.
 func (s *site) shows(t *testing.T, path, cookie string) string {
 	t.Helper()
-	body, err := io.ReadAll(s.do(request("GET", path, cookie, nil)).Body)
-	noError(t, err)
+	body := must(io.ReadAll(s.do(request("GET", path, cookie, nil)).Body))
 	return string(body)
 }
 
@@ -198,8 +197,7 @@ func TestRoutes(t *testing.T) {
 					h.Get("Referrer-Policy") != "no-referrer" || h.Get("Cross-Origin-Opener-Policy") != "same-origin" || h.Get("Cross-Origin-Resource-Policy") != "same-origin" || h.Get("Permissions-Policy") == "" {
 					t.Errorf("%s %s: headers %v", method, path, h)
 				}
-				body, err := io.ReadAll(got.Body)
-				noError(t, err)
+				body := must(io.ReadAll(got.Body))
 				if who == "" && strings.Contains(string(body), "mailer") {
 					t.Errorf("%s %s shows a channel without a session", method, path)
 				}
@@ -265,8 +263,7 @@ func TestSessionIsOfItsPlace(t *testing.T) {
 	if len(place) < minToken || place == other || strings.Contains(value, place) {
 		t.Errorf("places %q and %q", place, other)
 	}
-	jar, err := cookiejar.New(nil)
-	noError(t, err)
+	jar := must(cookiejar.New(nil))
 	at := &url.URL{Scheme: "http", Host: "localhost:" + testPort, Path: "/login"}
 	jar.SetCookies(at, []*http.Cookie{s.sessionCookie(value, place, 0)})
 	for _, path := range []string{"/", "/approvals", "/" + other + "/", "/" + place} {
@@ -298,8 +295,7 @@ func TestBothAddressesOfLocalhostAreHeld(t *testing.T) {
 	config := Config{Announce: func(string) {}}
 	for listen, other := range map[string]string{"localhost:0": "[::1]", "127.0.0.1:0": "[::1]", "[::1]:0": "127.0.0.1"} {
 		config.Listen = listen
-		s, err := Listen(config)
-		noError(t, err)
+		s := must(Listen(config))
 		if l, err := net.Listen("tcp", other+":"+s.port); err == nil {
 			t.Errorf("%s: somebody else listens at %s", listen, l.Addr())
 			l.Close()
@@ -310,8 +306,7 @@ func TestBothAddressesOfLocalhostAreHeld(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		l, err := net.Listen("tcp", other+":0")
-		noError(t, err)
+		l := must(net.Listen("tcp", other+":0"))
 		defer l.Close()
 		_, port, _ := net.SplitHostPort(l.Addr().String())
 		config.Listen = strings.TrimSuffix(listen, "0") + port
@@ -374,8 +369,7 @@ func TestItemSkeleton(t *testing.T) {
 	t.Parallel()
 	s := newSite("x")
 	page := func(text string, kind bcp.ItemKind) string {
-		content, err := json.Marshal(map[string]string{"summary": text})
-		noError(t, err)
+		content := must(json.Marshal(map[string]string{"summary": text}))
 		v := bcp.ItemView{Item: bcp.Item{ID: "i1", Kind: kind, Controller: "main", Reader: "mailer", Category: 3, Anomalies: []string{text}, Query: bcp.QueryID(text)},
 			Source: bcp.Source{Agent: "mailer", Description: text, Network: text, Tools: []string{text}}, Spec: bcp.Spec{Category: 3, Directive: text, MaxWords: 9},
 			Justification: text, Content: content, Earlier: []bcp.Release{{Reader: "mailer", Content: content}}}
@@ -566,8 +560,7 @@ func TestNoWayAround(t *testing.T) {
 			t.Fatal(names, err)
 		}
 		for _, name := range names {
-			content, err := os.ReadFile(name)
-			noError(t, err)
+			content := must(os.ReadFile(name))
 			if found := regexp.MustCompile(wrong).Find(content); found != nil && !strings.HasSuffix(name, "_test.go") {
 				t.Errorf("%s has %q", name, found)
 			}
@@ -634,13 +627,11 @@ func TestServe(t *testing.T) {
 		}
 	}
 	config.Listen = "127.0.0.1:0"
-	s, err := Listen(config)
-	noError(t, err)
+	s := must(Listen(config))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()
-	request, err := http.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1:"+s.port+"/login", nil)
-	noError(t, err)
+	request := must(http.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1:"+s.port+"/login", nil))
 	request.Host = "localhost:" + s.port
 	got, err := http.DefaultClient.Do(request)
 	if err != nil || got.StatusCode != http.StatusOK || got.Body.Close() != nil {
@@ -753,4 +744,12 @@ func TestPictureCrossesFewLines(t *testing.T) {
 	if want := []bcp.AgentName{"w", "x", "y", "z", "c", "b", "a"}; !slices.Equal(names, want) {
 		t.Errorf("%v, want %v", names, want)
 	}
+}
+
+// must returns a value that a test cannot go on without.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }
