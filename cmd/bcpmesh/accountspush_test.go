@@ -211,9 +211,7 @@ func TestAccountsPush(t *testing.T) {
 
 	// A push that ends half way has given servers one account of several.
 	noError(t, x.store().RevokeGateway("one"))
-	if _, err := x.store().RevokeAll("researcher", 0); err != nil {
-		t.Fatal(err)
-	}
+	must(x.store().RevokeAll("researcher", 0))(t)
 	x.half(accounts.Core)
 	_ = x.scribe("two")
 	third, _ := x.push(cli.ExitOK, keys.ExportedSystem)

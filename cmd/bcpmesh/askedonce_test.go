@@ -52,9 +52,7 @@ func TestRecordedActsAreAskedForOnce(t *testing.T) {
 		t.Run(act, func(t *testing.T) {
 			t.Parallel()
 			var asked atomic.Int32
-			if _, err := gateway.Subscribe(subjects.Control(act), func(*nats.Msg) { asked.Add(1) }); err != nil {
-				t.Fatal(err)
-			}
+			must(gateway.Subscribe(subjects.Control(act), func(*nats.Msg) { asked.Add(1) }))(t)
 			noError(t, gateway.FlushTimeout(time.Minute))
 			ask(t)
 			noError(t, gateway.FlushTimeout(time.Minute))
@@ -128,7 +126,7 @@ func TestPushRecordsThoughNotLetInAtFirst(t *testing.T) {
 	state, s := exportedToAnyone(t)
 	gateway := must(nats.Connect(s.ClientURL(), nats.Timeout(time.Minute)))(t)
 	t.Cleanup(gateway.Close)
-	if _, err := gateway.Subscribe(subjects.Control(bcp.ControlCredentials), func(m *nats.Msg) {
+	must(gateway.Subscribe(subjects.Control(bcp.ControlCredentials), func(m *nats.Msg) {
 		changes, _ := bcp.ParseCredentialRecords(m.Data)
 		answer, err := bcp.Encode(status.Applied{Recorded: len(changes), Connections: []status.ClientConnection{}}, bcp.JSON)
 		if err == nil {
@@ -137,9 +135,7 @@ func TestPushRecordsThoughNotLetInAtFirst(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	noError(t, gateway.FlushTimeout(time.Minute))
 	store := must(accounts.Open(state))(t)
 	f := keys.PushFlags{Where: meshdir.StateFlags{State: state}, URL: "nats://" + stingy(t, s), Wait: cli.DurationFlag{Value: time.Minute}}

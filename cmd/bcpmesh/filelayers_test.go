@@ -24,10 +24,7 @@ var upward = map[string]map[string]string{
 }
 
 func TestFilesAreLayered(t *testing.T) {
-	document, err := os.ReadFile("../../docs/architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := must(os.ReadFile("../../docs/architecture.md"))(t)
 	for folder, excused := range upward {
 		layers := map[string]int{}
 		_, drawn, _ := strings.Cut(string(document), "| layers of `"+folder+"` |")

@@ -192,11 +192,10 @@ func TestHostileCell(t *testing.T) {
 	bait, end, err := newBait(t.TempDir())
 	noError(t, err)
 	t.Cleanup(end)
-	instructions, err := json.Marshal(map[string]any{"bait": bait, "urls": []string{
+	instructions := must(json.Marshal(map[string]any{"bait": bait, "urls": []string{
 		"http://" + address + "/start", "http://" + address + "/secret?what=all", "http://" + address + "/start?what=all", "http://127.0.0.1:1/start", "http://localhost:80/",
 		"http://169.254.169.254/latest/meta-data/", "file:///etc/passwd",
-	}})
-	noError(t, err)
+	}}))(t)
 	const budget = 5000
 	dir := filepath.Join(folder, "desk")
 	writeFiles(t, dir, map[string]string{

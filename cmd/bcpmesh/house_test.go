@@ -94,7 +94,7 @@ func TestHouse(t *testing.T) {
 func countTree(t *testing.T, root fs.FS) *tree {
 	t.Helper()
 	counted := &tree{lines: map[string]int{}, packages: map[string]bool{}}
-	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+	noError(t, fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -125,10 +125,7 @@ func countTree(t *testing.T, root fs.FS) *tree {
 			counted.packages[path.Dir(name)] = true
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return counted
 }
 

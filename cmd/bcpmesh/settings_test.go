@@ -15,12 +15,11 @@ func TestJudgeForgets(t *testing.T) {
 	var cases strings.Builder
 	for i := range 3*define.MaxReady + 1 {
 		maximum := i % (define.MaxReady + 1)
-		line, err := json.Marshal(map[string]any{
+		line := must(json.Marshal(map[string]any{
 			"id":       maximum,
 			"spec":     map[string]any{"category": 1, "fields": []any{map[string]any{"name": "n", "type": "integer", "min": 0, "max": maximum}}},
 			"response": map[string]int{"n": define.MaxReady / 2},
-		})
-		noError(t, err)
+		}))(t)
 		cases.Write(append(line, '\n'))
 	}
 	got := execute(t, cases.String(), "validate")

@@ -38,9 +38,7 @@ func TestValidateStreams(t *testing.T) {
 	go func() { ended <- runCommandLine(t.Context(), []string{"validate"}, in, out, io.Discard, none) }()
 	lines := bufio.NewScanner(verdicts)
 	for range 3 {
-		if _, err := io.WriteString(cases, plainCase+"\n"); err != nil {
-			t.Fatal(err)
-		}
+		must(io.WriteString(cases, plainCase+"\n"))(t)
 		if !lines.Scan() || !strings.HasPrefix(lines.Text(), `{"id":7,"verdict":"accept"`) {
 			t.Fatalf("got %q, %v", lines.Text(), lines.Err())
 		}
