@@ -33,10 +33,7 @@ func (p *puppet) answer(context.Context, agents.Query, []sight) (any, error) { r
 // stageOf is a stage of the suite of our own, in which a model plays if the arena has one.
 func stageOf(t *testing.T, s *suite, a *arena) *stage {
 	t.Helper()
-	st, err := open(t.Context(), s, a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := must(open(t.Context(), s, a))
 	t.Cleanup(func() {
 		if err := st.Close(); err != nil {
 			t.Error(err)
@@ -115,10 +112,7 @@ func TestSearch(t *testing.T) {
 		by := newSearch(&s.Goals[0], plan, 0)
 		said := map[string]bool{}
 		for attempt := range 100 { // all are refused
-			answer, err := by.answer(t.Context(), agents.Query{Query: bcp.Query{Spec: c.spec}, Attempt: attempt}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			answer := must(by.answer(t.Context(), agents.Query{Query: bcp.Query{Spec: c.spec}, Attempt: attempt}, nil))
 			object, more := answer.(map[string]any)
 			if !more {
 				if attempt == 0 {
@@ -179,7 +173,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-func must(v any, err error) any {
+func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
 	}

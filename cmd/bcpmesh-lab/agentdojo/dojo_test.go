@@ -35,10 +35,7 @@ func harbour(t *testing.T) *suite {
 func TestHarbour(t *testing.T) {
 	t.Parallel()
 	s := harbour(t)
-	rows, err := measure(t.Context(), []*suite{s}, byScript())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must(measure(t.Context(), []*suite{s}, byScript()))
 	const page = "the address of a web page"
 	want := [][kernelPlanner]string{ // what is in the reason; empty: it is done
 		{},
@@ -153,9 +150,7 @@ func TestSeenRed(t *testing.T) {
 			user := slices.DeleteFunc(slices.Clone(s.Users), byID(c.task))
 			st := stageOf(t, s, &arena{})
 			var r row
-			if err := st.attack(t.Context(), &user[0], &r); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, st.attack(t.Context(), &user[0], &r))
 			if r.Attacks[c.way].Reached != c.want {
 				t.Errorf("reached %v, want %v", r.Attacks[c.way].Reached, c.want)
 			}
@@ -230,5 +225,13 @@ func TestUnlessDecided(t *testing.T) {
 		if err := unlessDecided(&agents.RefusedError{Code: code}); (err != nil) != ends {
 			t.Errorf("%s: %v", code, err)
 		}
+	}
+}
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

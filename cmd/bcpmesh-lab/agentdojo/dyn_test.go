@@ -17,10 +17,7 @@ func TestQuay(t *testing.T) {
 	if err != nil || len(suites) != 1 || len(suites[0].Goals) != 1 {
 		t.Fatal(len(suites), err)
 	}
-	rows, err := measure(t.Context(), suites, byScript())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must(measure(t.Context(), suites, byScript()))
 	want := []struct {
 		why     string
 		refused bool // done also if the person refuses everything

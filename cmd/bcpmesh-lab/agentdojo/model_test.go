@@ -65,13 +65,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func fewTasks(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "dojo"))); err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(filepath.Join(dir, "tasks.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "dojo"))))
+	content := must(os.ReadFile(filepath.Join(dir, "tasks.jsonl")))
 	var few []byte
 	for line := range bytes.Lines(content) {
 		for _, id := range []string{`"kind": "suite"`, `"id": "user_task_0"`, `"id": "user_task_3"`, `"id": "injection_task_1"`, `"id": "injection_task_3"`} {
@@ -80,9 +75,7 @@ func fewTasks(t *testing.T) string {
 			}
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "tasks.jsonl"), few, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(filepath.Join(dir, "tasks.jsonl"), few, 0o600))
 	return dir
 }
 
@@ -138,17 +131,14 @@ func TestArena(t *testing.T) {
 // scoredAgain counts the tasks and goals of the plays of a folder that are done and reached.
 func scoredAgain(t *testing.T, dir, folder string) map[string]int {
 	t.Helper()
-	suites, err := load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	suites := must(load(dir))
 	paths, err := filepath.Glob(filepath.Join(folder, "*.plays.jsonl"))
 	if err != nil || len(paths) != 4 { // two tasks, without attacks and with them
 		t.Fatal(paths, err)
 	}
 	reached := map[string]int{}
 	for _, path := range paths {
-		if err := eachLine(path, func(line []byte) error {
+		noError(t, eachLine(path, func(line []byte) error {
 			var p played
 			if err := json.Unmarshal(line, &p); err != nil {
 				return err
@@ -161,9 +151,7 @@ func scoredAgain(t *testing.T, dir, folder string) map[string]int {
 				reached[id]++
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	return reached
 }

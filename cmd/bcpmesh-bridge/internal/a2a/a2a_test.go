@@ -73,10 +73,7 @@ func cardOf(url string) protocol.AgentCard {
 // asking returns an Agent that asks a server, as long as its card stays as it is.
 func asking(t *testing.T, url string, log io.Writer) *a2a.Agent {
 	t.Helper()
-	card, err := a2a.Look(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	card := must(a2a.Look(t.Context(), url))
 	return pinned(t, url, card.SHA256, log)
 }
 
@@ -188,9 +185,7 @@ func TestOneContextAQuery(t *testing.T) {
 	})
 	agent := asking(t, server.URL, io.Discard)
 	for range 2 {
-		if _, err := agent.Answer(t.Context(), urgent); err != nil {
-			t.Fatal(err)
-		}
+		must(agent.Answer(t.Context(), urgent))
 	}
 	if len(contexts) != 3 || contexts[0] == contexts[1] || contexts[1] == contexts[2] || contexts[0] == "" {
 		t.Errorf("contexts %q", contexts)
@@ -220,10 +215,7 @@ func TestHostileAgents(t *testing.T) {
 	}))
 	t.Cleanup(elsewhere.Close)
 	card := func(url string) string {
-		b, err := json.Marshal(cardOf(url))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(json.Marshal(cardOf(url)))
 		return string(b)
 	}
 	for name, c := range map[string]struct {
@@ -406,10 +398,7 @@ func TestExpressions(t *testing.T) {
 	t.Parallel()
 	said := []*protocol.Part{protocol.NewTextPart("Hello,"), data(`{"mood":"good","n":3}`), data(`{"n":4}`), protocol.NewTextPart("world!")}
 	server := served(t, reply(said...))
-	card, err := a2a.Look(t.Context(), server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	card := must(a2a.Look(t.Context(), server.URL))
 	fields := func(names ...string) bcp.Spec {
 		spec := bcp.Spec{Category: 1}
 		for _, name := range names {
@@ -432,10 +421,7 @@ func TestExpressions(t *testing.T) {
 		"no value of an answer": {fields("list"), ""},
 		"no arguments":          {fields("to"), ""},
 	} {
-		a, err := a2a.New(a2a.Config{URL: server.URL, Card: card.SHA256, Answers: answers})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must(a2a.New(a2a.Config{URL: server.URL, Card: card.SHA256, Answers: answers}))
 		a2a.PauseFor(a, time.Millisecond)
 		got, err := a.Answer(t.Context(), agents.Query{Query: bcp.Query{QueryID: "q1", Spec: c.spec}})
 		if _, declined := got.(agents.NotEnoughInformation); declined {
@@ -452,4 +438,12 @@ func TestExpressions(t *testing.T) {
 	if _, err := a2a.New(a2a.Config{URL: server.URL, Answers: map[string]string{"x": "result."}}); err == nil || !strings.Contains(err.Error(), "the answer x: 1:") {
 		t.Errorf("a wrong expression: %v", err)
 	}
+}
+
+// must returns a value that a test cannot go on without.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

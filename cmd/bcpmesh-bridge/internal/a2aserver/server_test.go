@@ -80,9 +80,7 @@ type place struct {
 func (p *place) connect(t *testing.T, name bcp.AgentName, role bcp.Role) *agents.Connection {
 	t.Helper()
 	c, err := agents.Connect(t.Context(), p.mesh.URL(), agents.CredsText(p.mesh.Creds(t, name, role)), agents.Options{Name: name, MaxWait: 50 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -91,17 +89,13 @@ func (p *place) connect(t *testing.T, name bcp.AgentName, role bcp.Role) *agents
 func (p *place) serve(t *testing.T) (stop func()) {
 	t.Helper()
 	server := a2aserver.New(p.connect(t, "main", bcp.RoleController))
-	if err := server.Start(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, server.Start(context.Background()))
 	web := httptest.NewUnstartedServer(nil)
 	p.url = "http://" + web.Listener.Addr().String()
 	web.Config.Handler = server.Handler(a2aserver.Card(p.url, "test"), token)
 	web.Start()
 	card, err := agentcard.DefaultResolver.Resolve(t.Context(), p.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if p.client, err = a2aclient.NewFromCard(t.Context(), card, a2aclient.WithJSONRPCTransport(&http.Client{Transport: p})); err != nil {
 		t.Fatal(err)
 	}
@@ -159,9 +153,7 @@ func newPlace(t *testing.T) *place {
 		p.mu.Unlock()
 		return answer()
 	})
-	if err := p.reader.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, p.reader.Start(t.Context()))
 	t.Cleanup(func() { _ = p.reader.Stop(context.Background()) })
 	return p
 }
@@ -179,10 +171,7 @@ func message(id, data string) *a2a.SendMessageRequest {
 // ask sends a message and returns its task.
 func (p *place) ask(t *testing.T, id, data string) *a2a.Task {
 	t.Helper()
-	result, err := p.client.SendMessage(t.Context(), message(id, data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must(p.client.SendMessage(t.Context(), message(id, data)))
 	return result.(*a2a.Task)
 }
 
@@ -191,10 +180,7 @@ func artifact(t *testing.T, task *a2a.Task) string {
 	if len(task.Artifacts) != 1 || len(task.Artifacts[0].Parts) != 1 {
 		t.Fatalf("%s has artifacts %v", task.Status.State, task.Artifacts)
 	}
-	b, err := json.Marshal(task.Artifacts[0].Parts[0].Data())
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(json.Marshal(task.Artifacts[0].Parts[0].Data()))
 	return string(b)
 }
 
@@ -225,10 +211,7 @@ func TestTask(t *testing.T) {
 	p.mu.Unlock()
 	request := message("m2", urgent)
 	request.Config = &a2a.SendMessageConfig{ReturnImmediately: true}
-	result, err := p.client.SendMessage(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must(p.client.SendMessage(t.Context(), request))
 	second := result.(*a2a.Task)
 	if second.Status.State != a2a.TaskStateWorking {
 		t.Errorf("it is %s before there is an answer", second.Status.State)
@@ -367,15 +350,9 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%d asks were accepted", n)
 	}
 	post := func(body string, header http.Header) (int, string) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+a2aserver.Path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+a2aserver.Path, strings.NewReader(body)))
 		r.Header = header
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := must(http.DefaultClient.Do(r))
 		defer response.Body.Close()
 		b, _ := io.ReadAll(response.Body)
 		return response.StatusCode, string(b)
@@ -404,9 +381,7 @@ func TestRefused(t *testing.T) {
 func approve(t *testing.T, m *meshtest.Mesh) {
 	t.Helper()
 	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, bcp.Operator, bcp.RoleApprover)), agents.Options{Name: bcp.Operator})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer c.Close()
 	person := agents.NewApprover(c)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -421,9 +396,7 @@ func approve(t *testing.T, m *meshtest.Mesh) {
 		if err == nil {
 			err = person.Approve(t.Context(), view)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return
 	}
 }
@@ -431,10 +404,7 @@ func approve(t *testing.T, m *meshtest.Mesh) {
 // A card is taken if clients can use it.
 func TestParseCard(t *testing.T) {
 	t.Parallel()
-	b, err := json.Marshal(a2aserver.Card("http://127.0.0.1:7071", "1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(json.Marshal(a2aserver.Card("http://127.0.0.1:7071", "1")))
 	if card, err := a2aserver.ParseCard(b); err != nil || card.SupportedInterfaces[0].URL != "http://127.0.0.1:7071/a2a" {
 		t.Errorf("%v, %v", card, err)
 	}
@@ -465,5 +435,21 @@ func TestCardUnderItsNamesAlone(t *testing.T) {
 				t.Errorf("%q %s: %d", host, path, got)
 			}
 		}
+	}
+}
+
+// must returns a value that a test cannot go on without.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

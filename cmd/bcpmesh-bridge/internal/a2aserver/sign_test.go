@@ -21,24 +21,15 @@ import (
 func TestSignedCardIsVerified(t *testing.T) {
 	t.Parallel()
 	public, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	card := a2aserver.Card("https://org1.example", "v1.2.3")
 	digest := sha256.Sum256([]byte("a statement"))
 	a2aserver.Attest(card, "desk@org1.example", "https://example.com/role", digest)
-	signed, err := a2aserver.Sign(card, "k1", func(message []byte) ([]byte, error) { return ed25519.Sign(private, message), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a2aserver.ParseCard(signed); err != nil {
-		t.Error(err)
-	}
+	signed := must(a2aserver.Sign(card, "k1", func(message []byte) ([]byte, error) { return ed25519.Sign(private, message), nil }))
+	must(a2aserver.ParseCard(signed))
 	verified := func(card []byte) bool {
 		var members map[string]any
-		if err := json.Unmarshal(card, &members); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal(card, &members))
 		signature, ok := members["signatures"].([]any)[0].(map[string]any)
 		if !ok {
 			t.Fatalf("%s", card)
@@ -47,19 +38,14 @@ func TestSignedCardIsVerified(t *testing.T) {
 		var payload bytes.Buffer
 		e := json.NewEncoder(&payload) // sorts members; the card has no number and nothing that it escapes otherwise
 		e.SetEscapeHTML(false)
-		if err := e.Encode(members); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, e.Encode(members))
 		protected, _ := signature["protected"].(string)
 		text, _ := signature["signature"].(string)
 		header, err := base64.RawURLEncoding.DecodeString(protected)
 		if err != nil || string(header) != `{"alg":"EdDSA","kid":"k1","typ":"JOSE"}` {
 			t.Errorf("header %s, %v", header, err)
 		}
-		sum, err := base64.RawURLEncoding.DecodeString(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sum := must(base64.RawURLEncoding.DecodeString(text))
 		return ed25519.Verify(public, []byte(protected+"."+base64.RawURLEncoding.EncodeToString(bytes.TrimSpace(payload.Bytes()))), sum)
 	}
 	if !verified(signed) {

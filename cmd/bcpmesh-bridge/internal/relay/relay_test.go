@@ -56,9 +56,7 @@ type link struct {
 func newLink(t *testing.T, m *meshtest.Mesh) *link {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	l := &link{listener: listener, conns: map[net.Conn]bool{}}
 	l.lead(t, m)
 	l.all.Go(func() {
@@ -84,9 +82,7 @@ func (l *link) url() string { return "nats://" + l.listener.Addr().String() }
 func (l *link) lead(t *testing.T, m *meshtest.Mesh) {
 	t.Helper()
 	u, err := url.Parse(m.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.to = u.Host
@@ -152,9 +148,7 @@ func (l *link) connect(t *testing.T, m *meshtest.Mesh, name bcp.AgentName, role 
 	t.Helper()
 	c, err := agents.Connect(t.Context(), l.url(), agents.CredsText(m.Creds(t, name, role)),
 		agents.Options{Name: name, Logger: hclog.NewNullLogger(), MaxWait: 100 * time.Millisecond, NATS: []nats.Option{nats.RetryOnFailedConnect(true)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return c
 }
 
@@ -164,14 +158,10 @@ func carrying(t *testing.T, below, above *meshtest.Mesh, up, down *link, folder 
 	reader, controller := up.connect(t, above, "site7", bcp.RoleReader), down.connect(t, below, "gate", bcp.RoleController)
 	r, err := relay.New(relay.Config{Routes: []relay.Route{{Reader: "sensor", From: "readings", Controller: "main", To: "readings"}}, Folder: folder,
 		Push: agents.NewReader(reader).Push, Connected: reader.NATS().IsConnected, Report: report, Logger: hclog.NewNullLogger()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	c := agents.NewController(controller)
 	c.OnDelivery(r.Deliver)
-	if err := c.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.Start(t.Context()))
 	var once sync.Once
 	stop = func() {
 		once.Do(func() {
@@ -196,9 +186,7 @@ type heard struct {
 func hear(t *testing.T, m *meshtest.Mesh, h *heard) {
 	t.Helper()
 	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "main", bcp.RoleController)), agents.Options{Name: "main", Logger: hclog.NewNullLogger()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(c.Close)
 	main := agents.NewController(c)
 	main.OnDelivery(func(_ context.Context, d bcp.Delivery) error {
@@ -210,9 +198,7 @@ func hear(t *testing.T, m *meshtest.Mesh, h *heard) {
 		}
 		return nil
 	})
-	if err := main.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, main.Start(t.Context()))
 	t.Cleanup(func() { _ = main.Stop(context.Background()) })
 }
 
@@ -455,5 +441,13 @@ func TestLongestAnswer(t *testing.T) {
 		for _, got := range h.got {
 			t.Logf("%.200s", got)
 		}
+	}
+}
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

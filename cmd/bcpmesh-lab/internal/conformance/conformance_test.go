@@ -14,9 +14,7 @@ import (
 func sdk(t *testing.T, r *conformance.Rig, encoding bcp.Encoding) *agents.Connection {
 	t.Helper()
 	c, err := agents.Connect(t.Context(), r.URL(), agents.CredsText(r.Creds().Text()), agents.Options{Name: r.Creds().Agent, Encoding: encoding})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -65,16 +63,12 @@ func TestSDKReader(t *testing.T) {
 				}
 				return agents.NotEnoughInformation{}, nil
 			})
-			if err := reader.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, reader.Start(t.Context()))
 			expect(t, r.Check(t.Context()))
 			if err := <-pushed; err != nil {
 				t.Error(err)
 			}
-			if err := reader.Stop(t.Context()); err != nil {
-				t.Error(err)
-			}
+			noError(t, reader.Stop(t.Context()))
 		})
 	}
 }
@@ -89,9 +83,7 @@ func TestSDKController(t *testing.T) {
 			controller := agents.NewController(sdk(t, r, encoding))
 			controller.OnDelivery(func(context.Context, bcp.Delivery) error { return nil })
 			controller.OnPrompt(func(context.Context, bcp.Prompt) {})
-			if err := controller.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, controller.Start(t.Context()))
 			spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "urgent", Type: bcp.TypeBoolean}}}
 			if _, err := controller.Ask(t.Context(), "conformance", spec, agents.AskOptions{}); err == nil || !strings.Contains(err.Error(), string(bcp.RateLimited)) {
 				t.Errorf("the first ask: %v", err)
@@ -100,9 +92,7 @@ func TestSDKController(t *testing.T) {
 				t.Error(err)
 			}
 			expect(t, r.Check(t.Context()))
-			if err := controller.Stop(t.Context()); err != nil {
-				t.Error(err)
-			}
+			noError(t, controller.Stop(t.Context()))
 		})
 	}
 }

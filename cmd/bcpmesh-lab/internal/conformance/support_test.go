@@ -40,9 +40,7 @@ func start(t *testing.T, c conformance.Config) *conformance.Rig {
 	c.State, c.Arrival = t.TempDir(), patience
 	c.Patience, c.Quiet = cmp.Or(c.Patience, patience), cmp.Or(c.Quiet, 200*time.Millisecond)
 	r, err := conformance.Start(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() {
 		if err := r.Stop(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -72,9 +70,7 @@ func connect(t *testing.T, r *conformance.Rig, habit string) *outsider {
 		options = append(options, nats.NoReconnect())
 	}
 	nc, err := nats.Connect(r.URL(), options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(nc.Close)
 	return &outsider{t: t, nc: nc, habit: habit, seen: map[string]bool{}}
 }
@@ -119,9 +115,7 @@ func fields(data []byte) map[string]any {
 func (o *outsider) reader() {
 	o.listen(subjects.DeliveriesOf(bcp.RoleReader, candidate), o.told)
 	o.listen(subjects.QueriesOf(candidate), o.queried)
-	if err := o.nc.Flush(); err != nil {
-		o.t.Fatal(err)
-	}
+	noError(o.t, o.nc.Flush())
 }
 
 func (o *outsider) told(m *nats.Msg) {
@@ -212,9 +206,7 @@ func (o *outsider) queried(m *nats.Msg) {
 // controller acknowledges as it should, but for its habit.
 func (o *outsider) controller() {
 	o.listen(subjects.DeliveriesOf(bcp.RoleController, candidate), o.delivered)
-	if err := o.nc.Flush(); err != nil {
-		o.t.Fatal(err)
-	}
+	noError(o.t, o.nc.Flush())
 	ask := []byte(`{"category":1,"fields":[{"name":"urgent","type":"boolean"}]}`)
 	switch {
 	case o.has("asks badly"):
@@ -267,5 +259,13 @@ func (o *outsider) delivered(m *nats.Msg) {
 	o.say(m.Reply, nil)
 	if o.has("acknowledges twice") {
 		o.say(m.Reply, nil)
+	}
+}
+
+// noError ends a test that cannot go on.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
