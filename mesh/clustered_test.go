@@ -29,6 +29,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
+	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -36,10 +37,11 @@ import (
 // clustered is a cluster that enforces the claims of a mesh, and the operator's keys.
 type clustered struct {
 	*clustertest.Cluster
-	store  *accounts.Store
-	state  string // the operator's folder
-	folder string // of gateways' folders
-	bundle accounts.Bundle
+	store   *accounts.Store
+	state   string // the operator's folder
+	folder  string // of gateways' folders
+	bundle  accounts.Bundle
+	environ []string
 }
 
 // meshOf loads definitions, for a cluster of three.
@@ -104,7 +106,7 @@ func (c *clustered) config(t *testing.T, def *bcp.Mesh, name string) mesh.Gatewa
 	return mesh.GatewayConfig{
 		Cluster: cluster.Config{URL: c.URL(), Creds: filepath.Join(c.folder, name), Name: name},
 		Config: mesh.Config{
-			Load:  func() (*bcp.Mesh, error) { return def, nil },
+			Load: func() (*bcp.Mesh, error) { return def, nil }, Environ: c.environ,
 			State: filepath.Join(t.TempDir(), name), Logger: hclog.New(&hclog.LoggerOptions{Name: name, Output: t.Output()}),
 		},
 	}
@@ -149,12 +151,18 @@ func until(t *testing.T, what string, done func() bool) {
 
 // One gateway serves and the other stands by. When the first ends, the other goes on
 // where it was: budgets, who is connected, what was pushed. What an agent may have of
-// connections holds over all servers, and what the operator did is recorded.
-// covers P1.3, P4.3, P11.1
+// connections holds over all servers, what the operator did is recorded, and people are told
+// what nobody took.
+//
+// covers P1.3, P4.3, P4.6, P11.1
 func TestGatewaysTakeTurns(t *testing.T) {
 	t.Parallel()
-	def := meshOf(t, pair(100))
+	files, _ := notified("  - {name: desk, webhook: env:DESK}\n")
+	def := meshOf(t, files)
+	def.Notify = meshtest.Parse(t, files).Notify
 	c := startCluster(t, def, "one", "two")
+	h := newHook(t)
+	h.refuse, c.environ = true, []string{"DESK=" + h.URL}
 	one := c.gateway(t, def, "one")
 	until(t, "a gateway that serves", one.Active)
 	two := c.gateway(t, def, "two")
@@ -173,17 +181,32 @@ func TestGatewaysTakeTurns(t *testing.T) {
 		must(agents.NewReader(conn).Push(ctx, "main", "alerts", map[string]bool{"urgent": true}, agents.PushOptions{PushID: id}))
 	}
 	push("first")
+	must(agents.NewReader(conn).Push(within(t, patience), "main", "digest", map[string]string{"summary": "nothing is new"}, agents.PushOptions{}))
+	<-h.tries
+	spent := func(g *mesh.Gateway) (sum bcp.Bits) {
+		noError(t, g.Inspect(t.Context(), func(s *state.State) {
+			for _, p := range s.Pools() {
+				sum += p.Balance.Settled + p.Balance.Reserved
+			}
+		}))
+		return sum
+	}
+	before := spent(one)
 	if err := two.Inspect(t.Context(), func(*state.State) {}); !errors.Is(err, mesh.ErrStandby) || two.Active() {
 		t.Errorf("both serve: %v", err)
 	}
 
 	c.stop(t, one)
+	h.mu.Lock()
+	h.refuse = false
+	h.mu.Unlock()
 	push("first") // the same, again
 	push("second")
 	until(t, "a gateway that took over", two.Active) // it answers a moment before it says so
 	if one.Active() {
 		t.Error("both serve")
 	}
+	h.next(t, map[string]bool{})
 	seen := map[bcp.DeliveryID]bool{}
 	until(t, "two deliveries", func() bool {
 		select {
@@ -193,15 +216,9 @@ func TestGatewaysTakeTurns(t *testing.T) {
 		}
 		return len(seen) == 2
 	})
-	until(t, "two bits spent, and both agents connected", func() bool {
+	until(t, "one bit more spent, and both agents connected", func() bool {
 		connected := two.Connected()
-		var spent bcp.Bits
-		err := two.Inspect(t.Context(), func(s *state.State) {
-			for _, p := range s.Pools() {
-				spent += p.Balance.Settled
-			}
-		})
-		return err == nil && spent == 2*bcp.Bit && connected[bcp.RoleReader] == 1 && connected[bcp.RoleController] == 1
+		return spent(two) == before+bcp.Bit && connected[bcp.RoleReader] == 1 && connected[bcp.RoleController] == 1
 	})
 
 	until(t, "how full the nodes are", func() bool {
