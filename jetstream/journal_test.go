@@ -180,6 +180,8 @@ func TestDamagedRecords(t *testing.T) {
 		{"no decisions", record(2), "damaged"},
 		{"decisions before the version", []byte("\x82\xa1d\x91\xc4\x01x\xa1v\x02"), "damaged"},
 		{"a decision longer than the record", []byte("\x82\xa1v\x02\xa1d\x91\xc6\xff\xff\xff\xff"), "damaged"},
+		{"another spelling", []byte("\x82\xa1v\x02\xa1d\x91\xc5\x00\x01x"), "damaged"},
+		{"one decision too many", record(2, slices.Repeat([][]byte{good}, jetstream.MaxRecordDecisions+1)...), "damaged"},
 		{"an unknown member", []byte("\x83\xa1v\x02\xa1d\x90\xa1x\x01"), "damaged"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -66,13 +66,13 @@ func decodeRecord(data []byte) (decisions [][]byte, err error) {
 	}
 	for len(rest) > 0 {
 		after, ok := wire.SkipMsgpack(rest, 1)
-		if !ok || rest[0] < 0xc4 || rest[0] > 0xc6 {
+		if !ok || rest[0] < 0xc4 || rest[0] > 0xc6 || len(decisions) == MaxRecordDecisions {
 			return nil, errFormat
 		}
 		begin, end := 1+1<<(rest[0]-0xc4), len(rest)-len(after) // behind the kind and the length
 		decisions, rest = append(decisions, rest[begin:end:end]), after
 	}
-	if n := len(decisions); n < 1 || n > MaxRecordDecisions || !bytes.Equal(appendRecord(make([]byte, 0, len(data)), decisions), data) {
+	if len(decisions) < 1 || !bytes.Equal(appendRecord(make([]byte, 0, len(data)), decisions), data) {
 		return nil, errFormat
 	}
 	return decisions, nil
