@@ -331,6 +331,16 @@ func TestChallengedGateway(t *testing.T) {
 	if err != nil || !v.Accepted || list.Number == 0 {
 		t.Fatalf("%+v, %+v: %v", v, list, err)
 	}
+	for code, lie := range map[contract.VerdictCode]struct {
+		about bcp.AgentName
+		key   string
+	}{contract.WrongAgent: {"mailer", r.speaks}, contract.NoProof: {"main", r.key}} {
+		papers, _ := r.org1.papers(t, lie.about, []string{lie.key}, nil)
+		r.attested.Store(&gateway.Attested{Envelope: papers.Attestation, Revocations: papers.Revocations})
+		if v, _, err := r.mailer.JudgeRole(t.Context(), about, trust); err != nil || v.Accepted || v.Code != code {
+			t.Errorf("a lie: %+v, %v, want %s", v, err, code)
+		}
+	}
 	trust.LastRevocations = list.Number + 1_000_000_000
 	if v, _, err = r.mailer.JudgeRole(t.Context(), about, trust); err != nil || v.Code != contract.NotCurrent {
 		t.Errorf("a list that goes back: %+v, %v", v, err)
@@ -339,9 +349,9 @@ func TestChallengedGateway(t *testing.T) {
 	if v, _, err = r.mailer.JudgeRole(t.Context(), about, trust); err != nil || v.Code != contract.BadSignature {
 		t.Errorf("another key: %+v, %v", v, err)
 	}
-	heard := r.running.wait(t, 3, of(bcp.KindDeclare))
-	if heard[0].Declare.Act != bcp.DeclareHeard || heard[0].Target != "main" || heard[0].Declare.Why != "" || heard[2].Declare.Why != "bad_signature" {
-		t.Errorf("%+v, %+v", heard[0].Declare, heard[2].Declare)
+	heard := r.running.wait(t, 5, of(bcp.KindDeclare))
+	if heard[0].Declare.Act != bcp.DeclareHeard || heard[0].Target != "main" || heard[0].Declare.Why != "" || heard[4].Declare.Why != "bad_signature" {
+		t.Errorf("%+v, %+v", heard[0].Declare, heard[4].Declare)
 	}
 	var refused *agents.RefusedError
 	for name, ask := range map[string]func() error{
