@@ -83,7 +83,7 @@ func TestAuditOfACluster(t *testing.T) {
 		t.Errorf("verify: %d %s%s", r.code, r.stdout, r.stderr)
 	}
 	proof := x.write("proof", x.says(cli.ExitOK, "audit export --decision 3", "c2sp.org/tlog-proof@v1", "index 2"))
-	if r := execute(t, "", "audit", "verify", "--proof", proof, "--key", key); r.code != cli.ExitOK || !strings.Contains(r.stdout, fmt.Sprintf("decision 3 of %d", after.Size)) {
+	if r := execute(t, "", "audit", "verify", "--decision", "3", proof, "--key", key); r.code != cli.ExitOK || !strings.Contains(r.stdout, fmt.Sprintf("decision 3 of %d", after.Size)) {
 		t.Errorf("the proof: %d %s%s", r.code, r.stdout, r.stderr)
 	}
 	x.says(cli.ExitFailed, "audit export --decision 9999", "decisions")

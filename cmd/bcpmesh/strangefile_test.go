@@ -32,7 +32,7 @@ import (
 var readers = []string{
 	"creds issue main --dir mesh --role approver --passkey FILE --out x.creds", "join CODE --passkey FILE --out x.creds --url nats://127.0.0.1:1", "creds FILE",
 	"perms --prove --jwts FILE",
-	"audit verify FILE --key LOGKEY", "audit verify x --key FILE", "audit verify --proof FILE --key LOGKEY", "audit verify x --key LOGKEY --since FILE", "audit verify x --key LOGKEY --witness FILE",
+	"audit verify FILE --key LOGKEY", "audit verify x --key FILE", "audit verify --decision 1 FILE --key LOGKEY", "audit verify x --key LOGKEY --since FILE", "audit verify x --key LOGKEY --witness FILE",
 	"planner --script FILE --creds x",
 	"validate FILE", "restore FILE elsewhere", "query researcher --boolean ok --creds FILE --url nats://127.0.0.1:1",
 	"reader --creds x --mcp FILE", "mcp --creds main.creds --tools FILE", "mcp --creds x --http 127.0.0.1:0 --token-file FILE",

@@ -346,7 +346,7 @@ func TestSiteIsRefused(t *testing.T) {
 		{cli.ExitUsage, "--origin: expected", []string{"--listen", "localhost:0", "--origin", "http://" + siteHost}},
 		{cli.ExitUsage, "need --origin", []string{"--tls-cert", cert, "--tls-key", key}},
 		{cli.ExitUsage, "must be given together", []string{"--origin", siteOrigin, "--tls-cert", cert}},
-		{cli.ExitUsage, "--store", []string{"--origin", siteOrigin, "--creds", "x.creds"}},
+		{cli.ExitUsage, "--state", []string{"--origin", siteOrigin, "--creds", "x.creds"}},
 		{cli.ExitUsage, "everybody decides as themselves", []string{"--origin", siteOrigin, "--as", "kim"}},
 		{cli.ExitFailed, "--tls-cert", []string{"--origin", siteOrigin, "--tls-cert", key, "--tls-key", key}},
 	} {

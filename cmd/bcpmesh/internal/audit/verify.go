@@ -42,7 +42,7 @@ type verifyResult struct {
 
 func auditVerifyCommand(p *cli.Program) *cobra.Command {
 	var keys, since []string
-	var proofs bool
+	var decision uint64
 	var quorum quorum
 	cmd := &cobra.Command{
 		Use: "verify FILE...",
@@ -50,20 +50,20 @@ func auditVerifyCommand(p *cli.Program) *cobra.Command {
 			if len(args) == 0 {
 				return cli.Arguments(1, "FILE")(cmd, args)
 			}
-			return auditVerify(cmd.Context(), p, args, keys, since, proofs, quorum)
+			return auditVerify(cmd.Context(), p, args, keys, since, decision, quorum)
 		},
 	}
 	cmd.Flags().StringArrayVar(&keys, "key", nil, "public `KEY` of the mesh, or a file with it; any of several may have signed")
-	cmd.Flags().BoolVar(&proofs, "proof", false, "the files are proofs of \"bcpmesh audit export --decision\"")
+	cmd.Flags().Uint64Var(&decision, "decision", 0, "the file has to prove the decision with this `NUMBER`, as audit export --decision")
 	cmd.Flags().StringArrayVar(&quorum.keys, "witness", nil, "public `KEY` of a witness, or a file with it; may be repeated")
 	cmd.Flags().IntVar(&quorum.need, "quorum", 0, "how many of the witnesses must have cosigned (default all)")
 	cmd.Flags().StringArrayVar(&since, "since", nil, "`FILE` with an earlier checkpoint that the exports must continue")
 	return cmd
 }
 
-func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []string, proofs bool, quorum quorum) error {
-	if proofs && len(since) > 0 {
-		return cli.Usagef("audit verify: --since is for exports, not for proofs")
+func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []string, decision uint64, quorum quorum) error {
+	if decision > 0 && (len(since) > 0 || len(files) > 1) {
+		return cli.Usagef("audit verify: --decision takes one FILE, and no --since")
 	}
 	if len(keys) == 0 {
 		return cli.Usagef("audit verify: --key is needed").WithHint(logKeyHint)
@@ -76,13 +76,8 @@ func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []strin
 	if err := quorum.read(); err != nil {
 		return err
 	}
-	if proofs {
-		for _, name := range files {
-			if err := verifyProof(p, name, o.Keys, quorum); err != nil {
-				return err
-			}
-		}
-		return nil
+	if decision > 0 {
+		return verifyProof(p, files[0], decision, o.Keys, quorum)
 	}
 	for _, name := range since {
 		content, err := cli.ReadSmall(name)
@@ -227,7 +222,7 @@ func exportProof(ctx context.Context, p *cli.Program, where meshdir.StateFlags, 
 	return p.Out.Show(map[string]string{"proof": string(proof)}, func() { p.Out.Printf("%s", proof) })
 }
 
-// provenResult is what audit verify --proof says of one file.
+// provenResult is what audit verify --decision says of one file.
 type provenResult struct {
 	File       string    `json:"file"`
 	Verified   bool      `json:"verified"`
@@ -242,7 +237,7 @@ type provenResult struct {
 	Witnesses []verify.Cosignature `json:"witnesses,omitempty"`
 }
 
-func verifyProof(p *cli.Program, name string, keys []string, quorum quorum) error {
+func verifyProof(p *cli.Program, name string, decision uint64, keys []string, quorum quorum) error {
 	content, err := folder.ReadFile(name, 2*verify.MaxBlock) // the longest holds a decision of a full message in base64
 	if err != nil {
 		return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
@@ -250,6 +245,9 @@ func verifyProof(p *cli.Program, name string, keys []string, quorum quorum) erro
 	proven, err := verify.Proof(content, keys)
 	if err != nil {
 		return cli.Failf("%s: %s", cli.Quoted(name), cli.Plain(err.Error()))
+	}
+	if proven.Decision != decision {
+		return cli.Failf("%s proves decision %d, and not %d", cli.Quoted(name), proven.Decision, decision)
 	}
 	_, signed, _ := strings.Cut(string(content), "\n\n")
 	cosigned, err := quorum.check(name, []byte(signed), keys)

@@ -21,32 +21,9 @@ import (
 // CheckCommand returns the command check.
 func CheckCommand(p *cli.Program) *cobra.Command {
 	var elsewhere bool
-	schema := cli.WordFlag{Words: []string{"mesh", "agent", "tools"}}
-	cmd := cli.Command("check [DIR]", func(_ context.Context, args []string) error {
-		if schema.Value == "" {
-			return check(p, args, elsewhere)
-		}
-		if len(args) > 0 {
-			return cli.Usagef("check: --schema takes no DIR, got %s", cli.Quoted(args[0])).WithHint("the schema is the same for every mesh")
-		}
-		return showSchema(p, schema.Value)
-	})
+	cmd := cli.Command("check [DIR]", func(_ context.Context, args []string) error { return check(p, args, elsewhere) })
 	cmd.Flags().BoolVar(&elsewhere, "elsewhere", false, "the mesh runs on another machine: do not look for the programs of commands")
-	schema.AddTo(cmd, "schema", "print the JSON Schema of mesh.yaml, of an agent or of a file of tools")
 	return cmd
-}
-
-// showSchema prints the JSON Schema of a kind of file; it is JSON with and
-// without --json.
-func showSchema(p *cli.Program, of string) error {
-	schema, err := definition.JSONSchema(map[string]*definition.Level{
-		"mesh": definition.LevelMesh, "agent": definition.LevelAgent, "tools": definition.LevelService,
-	}[of])
-	if err != nil {
-		return err
-	}
-	p.Out.Printf("%s", schema)
-	return nil
 }
 
 // checkResult is the JSON form of check: its keys are a contract.

@@ -119,7 +119,7 @@ func keysRotateCommand(p *cli.Program) *cobra.Command {
 		})
 	})
 	where.AddTo(cmd)
-	cmd.Flags().Var(&overlap, "overlap", "how long to accept what the old ones signed")
+	cmd.Flags().Var(&overlap, "expires", "how long to accept what the old ones signed")
 	return cmd
 }
 

@@ -46,7 +46,6 @@ func WebCommand(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&site.origin, "origin", "", "serve browsers elsewhere at this `URL`, such as https://mesh.example.org, with passkeys")
 	cmd.Flags().StringVar(&site.cert, "tls-cert", "", "with --origin: the certificate in this PEM `FILE`")
 	cmd.Flags().StringVar(&site.key, "tls-key", "", "the key of --tls-cert, a PEM `FILE`")
-	cmd.Flags().StringVar(&site.store, "store", "", "with --origin: keep who enrolled in this `DIR` (default: web in the state folder)")
 	cli.Complete(cmd, "origin", cobra.NoFileCompletions)
 	cli.Complete(cmd, "listen", cobra.NoFileCompletions)
 	return cmd
@@ -101,28 +100,30 @@ func serve(ctx context.Context, server *web.Server, s *source) error {
 }
 
 // siteFlags say where browsers of other machines find the pages.
-type siteFlags struct{ origin, cert, key, store string }
+type siteFlags struct{ origin, cert, key string }
 
 // open returns the site, nil without --origin.
 func (f *siteFlags) open(p *cli.Program, who *client.Flags) (*web.Site, error) {
 	switch {
-	case f.origin == "" && f.cert+f.key+f.store != "":
-		return nil, cli.Usagef("web: --tls-cert, --tls-key and --store need --origin")
+	case f.origin == "" && f.cert+f.key != "":
+		return nil, cli.Usagef("web: --tls-cert and --tls-key need --origin")
 	case f.origin == "":
 		return nil, nil
 	case (f.cert == "") != (f.key == ""):
 		return nil, cli.Usagef("web: --tls-cert and --tls-key must be given together")
-	case f.store == "" && who.Creds != "":
-		return nil, cli.Usagef("web: with --creds, --origin needs --store DIR").WithHint("it keeps the passkeys of people, and the creds that are bound to them")
+	case who.Where.State == "" && who.Creds != "":
+		return nil, cli.Usagef("web: with --creds, --origin needs --state DIR").
+			WithHint("its folder web keeps the passkeys of people, and the creds that are bound to them")
 	}
-	store := f.store
-	if store == "" {
+	state := who.Where.State
+	if who.Creds == "" {
 		folder, err := who.Where.Folder()
 		if err != nil {
 			return nil, err
 		}
-		store = filepath.Join(folder.State, "web")
+		state = folder.State
 	}
+	store := filepath.Join(state, "web")
 	log := cli.NewLogger(hclog.Info, p.Out.Stderr)
 	if err := os.MkdirAll(store, 0o700); err != nil {
 		return nil, cli.NotWritten(store, err)

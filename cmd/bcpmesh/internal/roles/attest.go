@@ -41,7 +41,7 @@ func attestCommand(p *cli.Program) *cobra.Command {
 		case f.key:
 			return f.printKey(p)
 		case f.undo && len(f.keys) > 0:
-			return cli.Usagef("role attest: --revoke takes no --speaks")
+			return cli.Usagef("role attest: --revoke takes no --user")
 		case f.undo:
 			return f.revoke(p, args)
 		}
@@ -49,10 +49,10 @@ func attestCommand(p *cli.Program) *cobra.Command {
 	})
 	f.where.AddTo(cmd)
 	cmd.Flags().Var(&f.expiry, "expires", "how long it is valid: 1s to 7d")
-	cmd.Flags().StringArrayVar(&f.keys, "speaks", nil, "public user `NKEY` of another mesh that speaks for the agents, too; may be repeated")
+	cmd.Flags().StringArrayVar(&f.keys, "user", nil, "public user `NKEY` of another mesh that speaks for the agents, too; may be repeated")
 	cmd.Flags().BoolVar(&f.undo, "revoke", false, "revoke the `AGENTS`, serials or user keys, and sign the list")
 	cmd.Flags().BoolVar(&f.key, "key", false, "print the public key in PEM, and sign nothing")
-	cli.Complete(cmd, "speaks", cobra.NoFileCompletions)
+	cli.Complete(cmd, "user", cobra.NoFileCompletions)
 	return cmd
 }
 
@@ -102,7 +102,7 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 	keys := []string{gateway.PublicKey()}
 	for _, key := range f.keys {
 		if !nkeys.IsValidPublicUserKey(key) {
-			return cli.Usagef("role attest: --speaks: %s is not the public key of a user", cli.Quoted(key)).WithHint("bcpmesh creds FILE shows the public key of creds")
+			return cli.Usagef("role attest: --user: %s is not the public key of a user", cli.Quoted(key)).WithHint("bcpmesh creds FILE shows the public key of creds")
 		}
 		keys = append(keys, key)
 	}

@@ -24,11 +24,10 @@ type kernelCheckOptions struct{ kernel, grant, as, dir string }
 
 func kernelCheckCommand(p *cli.Program) *cobra.Command {
 	var o kernelCheckOptions
-	cmd := cli.Command("check KERNEL [PLAN]", func(_ context.Context, args []string) error {
-		o.kernel = args[0]
-		return checkDefined(p, &o, args[1:])
+	cmd := cli.Command("check KERNEL GRANT [PLAN]", func(_ context.Context, args []string) error {
+		o.kernel, o.grant = args[0], args[1]
+		return checkDefined(p, &o, args[2:])
 	})
-	cmd.Flags().StringVar(&o.grant, "grant", "", "with this `GRANT` (default: its only one)")
 	cli.TakeGiven(cmd, "--as: the requester (default: the only one with the grant)", cli.Into{"as": &o.as, "dir": &o.dir})
 	return cmd
 }
@@ -83,13 +82,9 @@ func (o *kernelCheckOptions) find(def *bcp.Mesh) (k *kernel.Kernel, who kernel.R
 	k = kernels[i]
 	d := k.Definition()
 	grant, grants := o.grant, slices.Sorted(maps.Keys(d.Grants))
-	if grant == "" && len(grants) == 1 {
-		grant = grants[0]
-	}
 	if !slices.Contains(grants, grant) {
-		return k, who, held, cli.Usagef("kernel check: --grant: expected %s", cli.JoinOr(grants))
+		return k, who, held, cli.Usagef("kernel check: GRANT: expected %s", cli.JoinOr(grants))
 	}
-	o.grant = grant
 	var may []string
 	for name, granted := range d.Requesters {
 		if slices.Contains(granted, grant) {
