@@ -82,8 +82,7 @@ func TestAllMeshAndAgentKeys(t *testing.T) {
 			CronSchedules: []bcp.CronSchedule{{Schedule: "5 4 * * mon", Message: "wake"}}, Prompt: "prompt\r\n---\n", File: "agents/a.md",
 		}},
 	}
-	zone, err := time.LoadLocation("Europe/Berlin")
-	noError(t, err)
+	zone := must(time.LoadLocation("Europe/Berlin"))
 	want.TimeZone = zone
 	if diff := cmp.Diff(want, mesh, compareZones); diff != "" {
 		t.Error(diff)
@@ -134,8 +133,7 @@ func TestMaxWordsDefault(t *testing.T) {
 	keys := "max_category: 2, budget_bits: 100, subscriptions: [{id: s, category: 2, max_words: 3, questions: [" + question("a", "") + ", " + question("b", ", max_words: 7") + "]}]"
 	mesh, report := mustParse(t, "c.md", controller("c", "r", keys), "r.md", reader("r", "", "c"))
 	spec := mesh.Channels[0].Subscriptions[0].Spec
-	validator, err := bcp.Compile(spec, bcp.Settings{})
-	noError(t, err)
+	validator := must(bcp.Compile(spec, bcp.Settings{}))
 	if got := validator.Prices().Nominal; got != 10*bcp.WordBits {
 		t.Errorf("nominal %s", got)
 	}

@@ -43,12 +43,7 @@ func codes(problems []definition.Problem) []string {
 	return result
 }
 
-func readFile(t *testing.T, name string) string {
-	t.Helper()
-	content, err := os.ReadFile(name)
-	noError(t, err)
-	return string(content)
-}
+func readFile(name string) string { return string(must(os.ReadFile(name))) }
 
 // The two definitions of the seed's "Agent Definition Examples" load unchanged.
 //
@@ -60,7 +55,7 @@ func TestSeedExamplesLoad(t *testing.T) {
 		t.Fatalf("does not load: %v", report.Errors)
 	}
 	for _, a := range mesh.Agents {
-		content := readFile(t, "testdata/seed/"+a.File)
+		content := readFile("testdata/seed/" + a.File)
 		if !strings.HasSuffix(content, "\n---\n"+a.Prompt) {
 			t.Errorf("%s: the prompt is not what stands behind the front matter, byte for byte", a.Name)
 		}
@@ -109,7 +104,7 @@ func TestSeedExamplesLoad(t *testing.T) {
 func TestSeedFirstExampleWarns(t *testing.T) {
 	t.Parallel()
 	mesh, report := mustParse(t,
-		"agents/main.md", "---\nname: main\n"+readFile(t, "testdata/seed/first.yaml")+"---\n",
+		"agents/main.md", "---\nname: main\n"+readFile("testdata/seed/first.yaml")+"---\n",
 		"agents/researcher.md", "---\nname: researcher\nbcp_channels:\n  - peer: main\n    role: reader\n---\n",
 	)
 	if got := len(mesh.Channels[0].Subscriptions); got != 2 {

@@ -1,7 +1,6 @@
 package definition_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,9 +14,8 @@ import (
 // covers P1.2
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"main", "researcher"} {
-		content, err := os.ReadFile("testdata/seed/agents/" + name + ".md")
-		noError(f, err)
-		f.Add("approvers: [ann]\nvocabularies: {x: [a]}\n", string(content))
+		content := readFile("testdata/seed/agents/" + name + ".md")
+		f.Add("approvers: [ann]\nvocabularies: {x: [a]}\n", content)
 	}
 	for _, seed := range []string{
 		"a: [", "a: {b: c", "? a", "- - -", "&a *a", "!!t", "\"\\x", "|\n x", ">-\n\n", "a:\n\tb", "%Y", "...", "{{{", "]]]", ": :", "<<: a", "'", "#", "a: b: c", "\r", "[[]]: x", "- a: - b",

@@ -17,16 +17,28 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 )
 
-// compileSchema compiles the JSON Schema of a level against its meta-schema.
-func compileSchema(t *testing.T, level *definition.Level) *jsonschema.Schema {
+// compiledSchemas are the JSON Schemas of the levels, checked against their meta-schema.
+func compiledSchemas(t *testing.T) map[*definition.Level]*jsonschema.Schema {
 	t.Helper()
-	document, err := jsonschema.UnmarshalJSON(strings.NewReader(jsonSchema(t, level)))
-	noError(t, err)
-	compiler := jsonschema.NewCompiler()
-	noError(t, compiler.AddResource("schema.json", document))
-	compiled, err := compiler.Compile("schema.json")
-	noError(t, err)
+	compiled := map[*definition.Level]*jsonschema.Schema{}
+	for _, level := range []*definition.Level{definition.LevelMesh, definition.LevelAgent, definition.LevelService} {
+		compiler := jsonschema.NewCompiler()
+		noError(t, compiler.AddResource("schema.json", must(jsonschema.UnmarshalJSON(strings.NewReader(jsonSchema(level))))))
+		compiled[level] = must(compiler.Compile("schema.json"))
+	}
 	return compiled
+}
+
+// folderIn reads the definitions in a folder.
+func folderIn(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	folder := map[string][]byte{}
+	for _, pattern := range []string{"mesh.yaml", "agents/*.md", "tools/*.yaml"} {
+		for _, name := range must(fs.Glob(os.DirFS(dir), pattern)) {
+			folder[name] = []byte(readFile(dir + "/" + name))
+		}
+	}
+	return folder
 }
 
 // instance reads YAML as an editor does.
@@ -103,19 +115,9 @@ func TestJSONSchemaAcceptsWhatLoads(t *testing.T) {
 	t.Parallel()
 	folders := examplesIn(t)
 	for _, dir := range []string{"testdata/seed", "../../cmd/bcpmesh/internal/define/meshes/research", "../../cmd/bcpmesh/internal/define/meshes/mailroom"} {
-		folders[dir] = map[string][]byte{}
-		for _, pattern := range []string{"mesh.yaml", "agents/*.md"} {
-			names, err := fs.Glob(os.DirFS(dir), pattern)
-			noError(t, err)
-			for _, name := range names {
-				folders[dir][name] = []byte(readFile(t, dir+"/"+name))
-			}
-		}
+		folders[dir] = folderIn(t, dir)
 	}
-	schemas := map[*definition.Level]*jsonschema.Schema{
-		definition.LevelMesh: compileSchema(t, definition.LevelMesh), definition.LevelAgent: compileSchema(t, definition.LevelAgent),
-		definition.LevelService: compileSchema(t, definition.LevelService),
-	}
+	schemas := compiledSchemas(t)
 	for folder, contents := range folders {
 		if mesh, report := definition.Parse(contents); mesh == nil || len(mesh.Agents) < 2 {
 			t.Errorf("%s does not load: %v", folder, report.Errors)
@@ -156,9 +158,7 @@ func TestJSONSchemaRefuses(t *testing.T) {
 		{definition.LevelAgent, subscription + "    questions: [{id: q, question: What?, expected_format: summary}]\n", "bcp_channels[0].subscriptions[0].questions[0].expected_format"},
 		{definition.LevelAgent, "name: a\ncron_schedules: [{schedule: 0 * * * *}]\n", "cron_schedules[0]"},
 	}
-	schemas := map[*definition.Level]*jsonschema.Schema{
-		definition.LevelMesh: compileSchema(t, definition.LevelMesh), definition.LevelAgent: compileSchema(t, definition.LevelAgent),
-	}
+	schemas := compiledSchemas(t)
 	for _, tt := range tests {
 		if got := refusals(t, schemas[tt.level], tt.text); !slices.Contains(got, tt.want) {
 			t.Errorf("%q: refused at %q, want %q", tt.text, got, tt.want)
@@ -181,10 +181,7 @@ func TestJSONSchemaRefuses(t *testing.T) {
 // covers P1.1, P1.2, P1.3, ALF-30, ALF-31
 func TestKeysTakeTheirValues(t *testing.T) {
 	t.Parallel()
-	schemas := map[*definition.Level]*jsonschema.Schema{}
-	for _, root := range []*definition.Level{definition.LevelMesh, definition.LevelAgent, definition.LevelService} {
-		schemas[root] = compileSchema(t, root)
-	}
+	schemas := compiledSchemas(t)
 	checked := 0
 	for _, k := range definition.Schema() {
 		good, bad := candidates(k)
@@ -410,4 +407,11 @@ func noError(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

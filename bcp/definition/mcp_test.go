@@ -112,7 +112,7 @@ func TestMCPServers(t *testing.T) {
 			t.Errorf("%s\n%+v", mesh, m)
 		}
 	}
-	_, block, _ := strings.Cut(readFile(t, "../../docs/tools.md"), "```yaml\nmcp_servers:")
+	_, block, _ := strings.Cut(readFile("../../docs/tools.md"), "```yaml\nmcp_servers:")
 	block, _, _ = strings.Cut(block, "```")
 	if m, got := load("mcp_servers:"+block, "[mcp__notes__find]", ""); m == nil {
 		t.Errorf("what docs/tools.md shows: %s", got)

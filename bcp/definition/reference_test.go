@@ -2,7 +2,6 @@ package definition_test
 
 import (
 	"flag"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,22 +17,16 @@ import (
 var update = flag.Bool("update", false, "write the generated files in docs")
 
 // generated are the files in docs that are made of the table.
-func generated(t *testing.T) map[string]string {
-	t.Helper()
+func generated() map[string]string {
 	return map[string]string{
 		"definitions.md":    definition.Markdown(),
-		"mesh.schema.json":  jsonSchema(t, definition.LevelMesh),
-		"agent.schema.json": jsonSchema(t, definition.LevelAgent),
-		"tools.schema.json": jsonSchema(t, definition.LevelService),
+		"mesh.schema.json":  jsonSchema(definition.LevelMesh),
+		"agent.schema.json": jsonSchema(definition.LevelAgent),
+		"tools.schema.json": jsonSchema(definition.LevelService),
 	}
 }
 
-func jsonSchema(t *testing.T, level *definition.Level) string {
-	t.Helper()
-	b, err := definition.JSONSchema(level)
-	noError(t, err)
-	return string(b)
-}
+func jsonSchema(level *definition.Level) string { return string(must(definition.JSONSchema(level))) }
 
 // What docs says is what is loaded: `go test ./bcp/definition -update` writes
 // the files anew.
@@ -41,12 +34,12 @@ func jsonSchema(t *testing.T, level *definition.Level) string {
 // covers P1.3
 func TestGeneratedFilesAreCurrent(t *testing.T) {
 	t.Parallel()
-	for name, want := range generated(t) {
+	for name, want := range generated() {
 		file := filepath.Join("..", "..", "docs", name)
 		if *update {
 			noError(t, os.WriteFile(file, []byte(want), 0o644))
 		}
-		if diff := cmp.Diff(want, readFile(t, file)); diff != "" {
+		if diff := cmp.Diff(want, readFile(file)); diff != "" {
 			t.Errorf("%s is stale; -update writes it (-want +got):\n%s", name, diff)
 		}
 	}
@@ -81,21 +74,11 @@ var exampleFile = regexp.MustCompile("(?m)^`([a-z]+(?:/[a-z]+)?\\.(?:yaml|md))`:
 // examplesIn returns the folder that the reference shows, and the one with every key that it names.
 func examplesIn(t *testing.T) map[string]map[string][]byte {
 	t.Helper()
-	small, full := map[string][]byte{}, map[string][]byte{}
+	small := map[string][]byte{}
 	for _, m := range exampleFile.FindAllStringSubmatch(definition.Markdown(), -1) {
 		small[m[1]] = []byte(m[2] + "\n")
 	}
-	files := os.DirFS(filepath.Join("testdata", "everything"))
-	for _, pattern := range []string{"*.yaml", "*/*.md", "*/*.yaml"} {
-		names, err := fs.Glob(files, pattern)
-		noError(t, err)
-		for _, name := range names {
-			if full[name], err = fs.ReadFile(files, name); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return map[string]map[string][]byte{"The smallest mesh": small, "Everything in one mesh": full}
+	return map[string]map[string][]byte{"The smallest mesh": small, "Everything in one mesh": folderIn(t, "testdata/everything")}
 }
 
 // The examples of the reference load: the smallest without a warning, the full

@@ -104,8 +104,7 @@ const monthDays = 30
 
 // monthOf makes the month of one channel: pushes at times of day, some of them by a hijacked
 // Reader. burst is a week in which nearly all are.
-func monthOf(t testing.TB, seed uint64, messages int, poison float64, burst bool) (bcp.Channel, bcp.Settings, []written) {
-	t.Helper()
+func monthOf(seed uint64, messages int, poison float64, burst bool) (bcp.Channel, bcp.Settings, []written) {
 	r := rand.New(rand.NewPCG(seed, 49))
 	category := bcp.Category(1 + seed%2)
 	all := sources(category)
@@ -124,10 +123,7 @@ func monthOf(t testing.TB, seed uint64, messages int, poison float64, burst bool
 	c := bcp.Channel{ChannelKey: bcp.ChannelKey{Controller: "c", Reader: bcp.AgentName(fmt.Sprint("r", seed))}, MaxCategory: 3, BaseCategory: 1, Budget: bcp.MaxBits * bcp.Bit, PushBudget: bcp.MaxBits * bcp.Bit,
 		MaxCat2Queries: -1, ReleaseInterval: time.Minute, QueryTTL: time.Hour, ApprovalTTL: 24 * time.Hour, Subscriptions: []bcp.Subscription{sub}}
 	settings := c.Settings(&bcp.Mesh{}, nil, constraint.Compile)
-	v, err := bcp.Compile(sub.Spec, settings.OfSubscription(sub, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must(bcp.Compile(sub.Spec, settings.OfSubscription(sub, 1)))
 	var month []written
 	for n, honest := 0, 0; n < messages; {
 		day := n * monthDays / messages
@@ -144,10 +140,7 @@ func monthOf(t testing.TB, seed uint64, messages int, poison float64, burst bool
 			}
 			answer[s.field.Name+s.question.ID] = value(r, honest)
 		}
-		raw, err := json.Marshal(answer, json.Deterministic(true))
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must(json.Marshal(answer, json.Deterministic(true)))
 		verdict := v.Validate(raw, bcp.JSON)
 		if verdict.Outcome != bcp.Accept {
 			continue // refused or held: not in the history
@@ -176,13 +169,9 @@ func historyOf(messages []written) *tighten.History {
 
 // decide decides messages again by a channel, one by one; limits says whether rates and
 // budgets hold too.
-func decide(t testing.TB, c bcp.Channel, settings bcp.Settings, messages []written, limits bool) (decisions []tighten.Decision) {
-	t.Helper()
+func decide(c bcp.Channel, settings bcp.Settings, messages []written, limits bool) (decisions []tighten.Decision) {
 	sub := c.Subscriptions[0]
-	v, err := bcp.Compile(sub.Spec, settings.OfSubscription(sub, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must(bcp.Compile(sub.Spec, settings.OfSubscription(sub, 1)))
 	var accepted []int64
 	used := map[uint64]tighten.Use{}
 	for _, m := range messages {
@@ -212,7 +201,7 @@ func learn(t testing.TB, c bcp.Channel, settings bcp.Settings, messages []writte
 	t.Helper()
 	p := tighten.Propose(c, settings, historyOf(messages))
 	p.Rates()
-	p.Decided(decide(t, p.Channel, settings, messages, false))
+	p.Decided(decide(p.Channel, settings, messages, false))
 	if err := tighten.Narrows(c, p.Channel, settings); err != nil {
 		t.Errorf("%s: it does not narrow: %v", c.Reader, err)
 	}
@@ -241,7 +230,7 @@ func TestMonth(t *testing.T) {
 			var was, would bcp.Bits
 			shares := 0 // of capacity, by channel, in thousandths
 			for seed := range uint64(channels) {
-				c, settings, month := monthOf(t, seed, messages/channels, tt.poison, tt.burst)
+				c, settings, month := monthOf(seed, messages/channels, tt.poison, tt.burst)
 				half := len(month) / 2
 				p := learn(t, c, settings, month[:half])
 				var later []written
@@ -251,7 +240,7 @@ func TestMonth(t *testing.T) {
 					}
 				}
 				fits, one, two := 0, bcp.Bits(0), bcp.Bits(0)
-				decisions := decide(t, p.Channel, settings, later, true)
+				decisions := decide(p.Channel, settings, later, true)
 				for i, d := range decisions {
 					if honest++; !d.Refused {
 						fits++
@@ -261,9 +250,6 @@ func TestMonth(t *testing.T) {
 				accepted += fits
 				was, would, shares = was+one, would+two, shares+int(1000*two/max(one, 1))
 				t.Logf("channel %d: %d of %d accepted, capacity of all %s -> %s; the proposal refuses %d of %d", seed, fits, len(later), one.Rounded(), two.Rounded(), p.Refused, p.Messages)
-				for _, c := range p.Changes {
-					t.Logf("    %s %s: %s -> %s (%d)", c.Subscription, c.Item, c.Was, c.Would, c.Refused)
-				}
 			}
 			t.Logf("%s: %d of %d honest messages accepted (%.1f %%), capacity bits %.1f %% of before, of a channel %.1f %%", name, accepted, honest, 100*float64(accepted)/float64(honest), 100*float64(would)/float64(was), float64(shares)/10/channels)
 			if accepted*100 < honest*95 {

@@ -89,10 +89,7 @@ func drawAnswer(r *rapid.T, spec bcp.Spec) []byte {
 	for _, q := range spec.Questions {
 		answer[q.ID] = drawText(r, q.ID)
 	}
-	raw, err := json.Marshal(answer, json.Deterministic(true))
-	if err != nil {
-		r.Fatal(err)
-	}
+	raw := must(json.Marshal(answer, json.Deterministic(true)))
 	return raw
 }
 
@@ -110,14 +107,8 @@ func drawChannel(r *rapid.T) (bcp.Channel, bcp.Settings) {
 // narrower fails where an answer that a proposal accepts is not accepted before, or is
 // another one.
 func narrower(r *rapid.T, before, after bcp.Channel, settings bcp.Settings, answers [][]byte) {
-	was, err := bcp.Compile(before.Subscriptions[0].Spec, settings.OfSubscription(before.Subscriptions[0], 1))
-	if err != nil {
-		r.Fatal(err)
-	}
-	would, err := bcp.Compile(after.Subscriptions[0].Spec, settings.OfSubscription(after.Subscriptions[0], 1))
-	if err != nil {
-		r.Fatal(err)
-	}
+	was := must(bcp.Compile(before.Subscriptions[0].Spec, settings.OfSubscription(before.Subscriptions[0], 1)))
+	would := must(bcp.Compile(after.Subscriptions[0].Spec, settings.OfSubscription(after.Subscriptions[0], 1)))
 	if would.Prices().Capacity > was.Prices().Capacity || would.Prices().Nominal > was.Prices().Nominal {
 		r.Fatalf("it costs more: %+v, was %+v", would.Prices(), was.Prices())
 	}
@@ -226,4 +217,11 @@ func TestProposalOfFewMessages(t *testing.T) {
 	if advice := strings.Join(p.Advice, "\n"); !strings.Contains(advice, "capacity_budget_bits needs a release_interval") {
 		t.Errorf("advice %q", advice)
 	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
