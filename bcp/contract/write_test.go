@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"crypto/ed25519"
+	"slices"
 	"testing"
 	"time"
 
@@ -79,22 +80,14 @@ func TestUnwritable(t *testing.T) {
 	for name, list := range map[string]contract.Revocations{
 		"nothing": {}, "number": {Number: -1, Issued: issued, Next: issued.Add(time.Hour)}, "next": {Number: 1, Issued: issued, Next: issued},
 		"serials": {Number: 1, Issued: issued, Next: issued.Add(time.Hour), Serials: make([]string, 1)},
-		"many":    {Number: 1, Issued: issued, Next: issued.Add(time.Hour), Keys: manyTexts(1001)},
+		"many":    {Number: 1, Issued: issued, Next: issued.Add(time.Hour), Keys: slices.Repeat([]string{"U"}, 1001)},
 	} {
 		if b, err := contract.WriteRevocations("org1.example", &list); err == nil {
 			t.Errorf("%s: %s", name, b)
 		}
 	}
-	list := contract.Revocations{Number: 1, Issued: issued, Next: issued.Add(time.Hour), Keys: manyTexts(1000)}
+	list := contract.Revocations{Number: 1, Issued: issued, Next: issued.Add(time.Hour), Keys: slices.Repeat([]string{"U"}, 1000)}
 	if _, err := contract.WriteRevocations("org1.example", &list); err != nil {
 		t.Errorf("1000 keys: %v", err)
 	}
-}
-
-func manyTexts(n int) []string {
-	texts := make([]string, n)
-	for i := range texts {
-		texts[i] = "U"
-	}
-	return texts
 }

@@ -141,16 +141,18 @@ type unreadable struct {
 	name string
 }
 
+var errUnreadable = &fs.PathError{Op: "open", Path: "/secret/path", Err: fs.ErrPermission}
+
 func (u unreadable) Open(name string) (fs.File, error) {
 	if name == u.name {
-		return nil, &fs.PathError{Op: "open", Path: "/secret/path", Err: fs.ErrPermission}
+		return nil, errUnreadable
 	}
 	return u.MapFS.Open(name)
 }
 
 func (u unreadable) ReadDir(name string) ([]fs.DirEntry, error) {
 	if name == u.name {
-		return nil, &fs.PathError{Op: "open", Path: "/secret/path", Err: fs.ErrPermission}
+		return nil, errUnreadable
 	}
 	return u.MapFS.ReadDir(name)
 }

@@ -24,10 +24,13 @@ func Markdown() string {
 	for _, level := range levels {
 		fmt.Fprintf(&b, "\n### %s\n\n", heading(level))
 		for i := range level.keys {
-			if k := &level.keys[i]; k.ofSubscription() {
+			if k, meaning := &level.keys[i], level.keys[i].Doc; k.ofSubscription() {
 				fmt.Fprintf(&b, "- `%s`: as of [a subscription](#a-subscription)\n", k.Name)
 			} else {
-				fmt.Fprintf(&b, "- %s (%s): %s\n", k.shown(), strings.Join(slices.DeleteFunc([]string{k.holds(), k.absent()}, func(part string) bool { return part == "" }), "; "), k.meaning())
+				if k.ControllerOnly {
+					meaning += " *C*"
+				}
+				fmt.Fprintf(&b, "- %s (%s): %s\n", k.shown(), strings.Join(slices.DeleteFunc([]string{k.holds(), k.absent()}, func(part string) bool { return part == "" }), "; "), meaning)
 			}
 		}
 	}
@@ -155,21 +158,10 @@ func (k *Key) shown() string {
 
 // absent says what holds without the key, if it may be missing.
 func (k *Key) absent() string {
-	switch {
-	case k.Default != "":
+	if k.Default != "" {
 		return "`" + k.Default + "`"
-	default:
-		return k.DefaultRule
 	}
-}
-
-func (k *Key) meaning() string {
-	switch {
-	case k.ControllerOnly:
-		return k.Doc + " *C*"
-	default:
-		return k.Doc
-	}
+	return k.DefaultRule
 }
 
 // cell makes text fit for one cell of a table.

@@ -182,14 +182,12 @@ func checkFence(t interface{ Errorf(string, ...any) }, text string, source Sourc
 
 // signsOf writes every less-than sign, its look-alikes and its entity in one way.
 func signsOf(text string) string {
-	return strings.ReplaceAll(strings.Map(asSign, text), "&lt;", "<")
-}
-
-func asSign(r rune) rune {
-	if isLessThan(r) {
-		return '<'
-	}
-	return r
+	return strings.ReplaceAll(strings.Map(func(r rune) rune {
+		if isLessThan(r) {
+			return '<'
+		}
+		return r
+	}, text), "&lt;", "<")
 }
 
 // covers ALF-19

@@ -3,6 +3,8 @@ package guard
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -174,7 +176,7 @@ func TestPoolNeverLetsMoreOut(t *testing.T) {
 		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "wait")) * time.Second)
 			if rapid.Bool().Draw(t, "settle") && len(open) > 0 {
-				id := rapid.SampledFrom(sortedIDs(open)).Draw(t, "id")
+				id := rapid.SampledFrom(slices.Sorted(maps.Keys(open))).Draw(t, "id")
 				e := &events[open[id]]
 				e.sent = rapid.Int64Range(0, e.most).Draw(t, "sent")
 				e.at = now.UnixNano() // bytes count from here on
@@ -209,16 +211,6 @@ func TestPoolNeverLetsMoreOut(t *testing.T) {
 			}
 		}
 	})
-}
-
-func sortedIDs(open map[string]int) []string {
-	var ids []string
-	for i := range 100 {
-		if _, ok := open[fmt.Sprint(i)]; ok {
-			ids = append(ids, fmt.Sprint(i))
-		}
-	}
-	return ids
 }
 
 // noError ends a test on an error.

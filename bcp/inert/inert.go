@@ -2,7 +2,6 @@ package inert
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -214,16 +213,4 @@ func Prefixed(prefix, s string, width int) []string {
 		lines[i] = prefix + lines[i]
 	}
 	return lines
-}
-
-// Length says how long s is, however much of it is in sight.
-func Length(s string) string {
-	return number(utf8.RuneCountInString(s), "character") + ", " + number(len(strings.Fields(s)), "word")
-}
-
-func number(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return strconv.Itoa(n) + " " + noun
 }

@@ -94,7 +94,7 @@ func ItemFrames(v *bcp.ItemView, now time.Time) []Frame {
 	case bcp.ItemProposal:
 		frames = append(frames, proposal(v))
 	case bcp.ItemHanded:
-		frames = append(frames, Frame{"untrusted content from a tainted agent (" + string(v.Reader) + ")", inert.Length(v.Sealed), []Part{{"sealed", v.Sealed}}, "end of what " + string(v.Reader) + " said"})
+		frames = append(frames, Frame{"untrusted content from a tainted agent (" + string(v.Reader) + ")", Length(v.Sealed), []Part{{"sealed", v.Sealed}}, "end of what " + string(v.Reader) + " said"})
 	case bcp.ItemEffect, bcp.ItemInDoubt, bcp.ItemQuestion:
 		frames = append(frames, callFrame(v))
 	default:
@@ -208,7 +208,7 @@ func questionForm(q bcp.Question) string {
 // content frames an answer, each part of it beside its question.
 func content(spec bcp.Spec, content jsontext.Value, label, end string) Frame {
 	parts, all := contentParts(spec, content)
-	return Frame{label, inert.Length(all), parts, end}
+	return Frame{label, Length(all), parts, end}
 }
 
 // contentParts splits canonical content into answers beside their questions,

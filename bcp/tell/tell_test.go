@@ -47,9 +47,12 @@ func TestSentencesAreInert(t *testing.T) {
 	}
 }
 
-// covers P11.3
+// covers P11.3, A-SCROLL
 func TestSentence(t *testing.T) {
 	t.Parallel()
+	if got, want := tell.Length(inerttest.Texts["newlines"]), "10010 characters, 3 words"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	for _, c := range []struct {
 		d    bcp.Decision
 		want string

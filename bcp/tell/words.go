@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -26,6 +27,11 @@ func Count(n int, noun string) string {
 		noun += "s"
 	}
 	return strconv.Itoa(n) + " " + noun
+}
+
+// Length says how long a hostile text is, however much of it is in sight.
+func Length(s string) string {
+	return Count(utf8.RuneCountInString(s), "character") + ", " + Count(len(strings.Fields(s)), "word")
 }
 
 // words joins the parts that are not empty.

@@ -75,17 +75,11 @@ var refFolds = strings.NewReplacer("İ", "i", "ı", "i", "ß", "ss", "ẞ", "ss"
 	"\u2044", "/", "\u2215", "/", "\u2236", ":", "\u066a", "%", "\u066b", ".", "\u066c", ",")
 
 func refDigit(r rune) (rune, bool) {
-	for _, t := range unicode.Nd.R16 {
-		if r >= rune(t.Lo) && r <= rune(t.Hi) {
-			return '0' + (r-rune(t.Lo))%10, true
-		}
+	zero := r // digits stand in tens, and begin with a zero
+	for unicode.Is(unicode.Nd, zero-1) {
+		zero--
 	}
-	for _, t := range unicode.Nd.R32 {
-		if r >= rune(t.Lo) && r <= rune(t.Hi) {
-			return '0' + (r-rune(t.Lo))%10, true
-		}
-	}
-	return 0, false
+	return '0' + (r-zero)%10, unicode.Is(unicode.Nd, r)
 }
 
 // refSettle finds the fixpoint; iota subscript folds through its decomposition.

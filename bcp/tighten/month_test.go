@@ -30,8 +30,6 @@ type source struct {
 	honest, hostile func(r *rand.Rand, n int) any
 }
 
-func number(n int64) *int64 { return &n }
-
 var (
 	people = strings.Fields("anna ben carla dario elif farid grace hugo ines jonas kenji lena mara noor olga pavel")
 	topics = strings.Fields("invoice meeting budget report server login order delivery refund contract laptop visit quarter team plan")
@@ -73,11 +71,11 @@ func sources(category bcp.Category) []source {
 		1: {
 			{field: bcp.Field{Name: "kind", Type: bcp.TypeEnum, Values: kinds},
 				honest: func(r *rand.Rand, _ int) any { return pick(r, kinds[:4]) }, hostile: func(r *rand.Rand, _ int) any { return kinds[r.IntN(len(kinds))] }},
-			{field: bcp.Field{Name: "amount", Type: bcp.TypeInteger, Min: number(0), Max: number(1_000_000_000)},
+			{field: bcp.Field{Name: "amount", Type: bcp.TypeInteger, Min: new(int64(0)), Max: new(int64(1_000_000_000))},
 				honest: func(r *rand.Rand, _ int) any { return int64(min(20+r.ExpFloat64()*60, 900)) }, hostile: func(r *rand.Rand, _ int) any { return r.Int64N(1_000_000_001) }},
-			{field: bcp.Field{Name: "count", Type: bcp.TypeInteger, Min: number(1), Max: number(1 << 20)},
+			{field: bcp.Field{Name: "count", Type: bcp.TypeInteger, Min: new(int64(1)), Max: new(int64(1 << 20))},
 				honest: func(_ *rand.Rand, n int) any { return int64(n + 1) }, hostile: func(r *rand.Rand, _ int) any { return 1 + r.Int64N(1<<20) }},
-			{field: bcp.Field{Name: "score", Type: bcp.TypeInteger, Min: number(-1 << 40), Max: number(1 << 40)},
+			{field: bcp.Field{Name: "score", Type: bcp.TypeInteger, Min: new(int64(-1 << 40)), Max: new(int64(1 << 40))},
 				honest: func(r *rand.Rand, _ int) any { return int64(r.IntN(101)) }, hostile: func(r *rand.Rand, _ int) any { return r.Int64N(1<<41) - 1<<40 }},
 			{field: bcp.Field{Name: "urgent", Type: bcp.TypeBoolean},
 				honest: func(r *rand.Rand, _ int) any { return r.IntN(5) == 0 }, hostile: func(r *rand.Rand, _ int) any { return r.IntN(2) == 0 }},

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
@@ -67,7 +66,7 @@ func (a *agent) lastLine() []tell.Frame {
 		return nil
 	}
 	last := a.Status.Command.LastLine
-	return []tell.Frame{{Label: "untrusted: an agent's own text", Length: inert.Length(last), Parts: []tell.Part{{Text: last}}, End: "end of what it printed"}}
+	return []tell.Frame{{Label: "untrusted: an agent's own text", Length: tell.Length(last), Parts: []tell.Part{{Text: last}}, End: "end of what it printed"}}
 }
 
 func (a *agent) facts() []fact {
