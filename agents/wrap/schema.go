@@ -74,9 +74,9 @@ func (d *draftOf) anything(at, why string) map[string]any {
 func (d *draftOf) at(raw jsontext.Value, at string, depth int) map[string]any {
 	defer func(open int) { d.open = d.open[:open] }(len(d.open))
 	s, why := d.flat(raw)
-	switch d.nodes++; {
-	case depth > maxDepth || d.nodes > maxNodes:
-		why = "it is nested too deeply, or there is too much of it"
+	switch {
+	case depth > maxDepth:
+		why = "it is nested too deeply"
 	case why == "" && len(s) == 0:
 		why = "any value"
 	}
@@ -89,7 +89,7 @@ func (d *draftOf) at(raw jsontext.Value, at string, depth int) map[string]any {
 		}
 	}
 	t := d.one(s, at, depth)
-	if string(s["nullable"]) == "true" { // as OpenAPI says it
+	if string(s["nullable"]) == "true" || slices.ContainsFunc(list(s["enum"]), isNull) { // nullable is how OpenAPI says it
 		t["nullable"] = true
 	}
 	return t
@@ -97,10 +97,14 @@ func (d *draftOf) at(raw jsontext.Value, at string, depth int) map[string]any {
 
 // flat returns a schema with what its reference and the parts of its allOf say, or why it cannot be read.
 func (d *draftOf) flat(raw jsontext.Value) (s node, why string) {
+	if d.nodes += 1 + len(raw)>>16; d.nodes > maxNodes { // a large one is more to read
+		return nil, "there is too much of it"
+	}
 	s = members(raw)
 	parts := list(s["allOf"])
 	if ref := word(s["$ref"]); ref != "" {
 		target := d.find(ref)
+		d.nodes += len(d.root) >> 16
 		if len(target) == 0 {
 			return nil, "a reference to something else"
 		}
@@ -113,9 +117,6 @@ func (d *draftOf) flat(raw jsontext.Value) (s node, why string) {
 	delete(s, "allOf")
 	delete(s, "$ref")
 	for _, part := range parts {
-		if d.nodes++; d.nodes > maxNodes {
-			return nil, "there is too much of it"
-		}
 		of, why := d.flat(part)
 		if why != "" {
 			return nil, why
@@ -164,7 +165,7 @@ func (d *draftOf) shape(s node, key string, shapes []jsontext.Value, at string, 
 		if key == "type" {
 			of = node{"type": shape}
 		}
-		if word(of["type"]) == "null" || of["const"].Kind() == 'n' {
+		if word(of["type"]) == "null" || isNull(of["const"]) {
 			nulls++
 		} else if first == nil {
 			first = of
@@ -186,7 +187,7 @@ func (d *draftOf) shape(s node, key string, shapes []jsontext.Value, at string, 
 // one drafts a schema of one type.
 func (d *draftOf) one(s node, at string, depth int) map[string]any {
 	kind := word(s["type"])
-	values := list(s["enum"])
+	values := slices.DeleteFunc(list(s["enum"]), isNull)
 	if value, ok := s["const"]; ok {
 		values = []jsontext.Value{value}
 	}
@@ -311,23 +312,18 @@ func (d *draftOf) bound(t map[string]any, s node, at, key string, least, most in
 	t[key] = n
 }
 
-// choices drafts an enum or a const, null apart. Planners read a choice, so it must not be a sentence: others have no type.
+// choices drafts an enum or a const. Planners read a choice, so it must not be a sentence: others have no type.
 func choices(values []jsontext.Value) map[string]any {
 	t := text()
 	var words []string
 	for _, v := range values {
 		choice := word(v)
 		switch {
-		case v.Kind() == 'n':
-			t["nullable"] = true
 		case choice == "" || len(choice) > 64 || strings.Trim(choice, choiceLetters) != "":
 			return nil
 		case !slices.Contains(words, choice):
 			words = append(words, choice)
 		}
-	}
-	if words == nil {
-		return nil
 	}
 	t["enum"] = words
 	return t
@@ -342,6 +338,8 @@ const (
 func isProperty(name string) bool {
 	return name != "" && len(name) <= maxProperty && strings.Trim(name, nameLetters) == ""
 }
+
+func isNull(v jsontext.Value) bool { return v.Kind() == 'n' }
 
 func (s node) raw() jsontext.Value {
 	b, _ := json.Marshal(s, json.Deterministic(true)) // of values that were read
