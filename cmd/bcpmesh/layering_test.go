@@ -273,18 +273,13 @@ var rules = []rule{
 		external: []string{commandLines},
 	},
 	{
-		folder: "cmd/bcpmesh/internal/ledger", program: true,
-		internal: []string{"agents", "bcp", "bcp/cost", "bcp/state", "bcp/status", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
-		external: []string{commandLines},
-	},
-	{
 		folder: "cmd/bcpmesh/internal/audit", program: true,
-		internal: []string{"accounts", "agents", "agents/folder", "bcp", "bcp/constraint", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/status", "bcp/tell", "bcp/tighten", "cmd/bcpmesh/internal/byhand", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "jetstream/verify", "mesh", "subjects"},
+		internal: []string{"accounts", "agents", "agents/folder", "bcp", "bcp/constraint", "bcp/cost", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/state", "bcp/status", "bcp/tell", "bcp/tighten", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "jetstream", "jetstream/verify", "mesh", "subjects"},
 		external: []string{commandLines, jsonText, logging, progressBars},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/health", program: true,
-		internal: []string{"accounts", "agents", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/sandbox", "bcp", "bcp/definition", "bcp/guard", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "mesh", "mesh/home", "mesh/notify", "mesh/server", "subjects"},
+		internal: []string{"accounts", "agents", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/sandbox", "bcp", "bcp/definition", "bcp/guard", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "mesh", "mesh/home", "mesh/notify", "mesh/server", "subjects"},
 		external: []string{commandLines, jwtClaims, logging, natsClient},
 	},
 	{
@@ -294,7 +289,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
+		internal: []string{"accounts", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
 		external: []string{commandLines, jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{
@@ -306,7 +301,7 @@ var rules = []rule{
 		folder: "cmd/bcpmesh", program: true,
 		internal: []string{
 			"cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/archive", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/cell", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard",
-			"cmd/bcpmesh/internal/define", "cmd/bcpmesh/internal/health", "cmd/bcpmesh/internal/keys", "cmd/bcpmesh/internal/ledger", "cmd/internal/meshdir", "cmd/bcpmesh/internal/pages", "cmd/bcpmesh/internal/roles", "cmd/bcpmesh/internal/run", "cmd/bcpmesh/internal/simulate",
+			"cmd/bcpmesh/internal/define", "cmd/bcpmesh/internal/health", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "cmd/bcpmesh/internal/pages", "cmd/bcpmesh/internal/roles", "cmd/bcpmesh/internal/run", "cmd/bcpmesh/internal/simulate",
 		},
 		external: []string{commandLines},
 	},

@@ -18,7 +18,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/define"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/health"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/ledger"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/pages"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/roles"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/run"
@@ -66,7 +65,7 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 		{Title: "Look back", Commands: []*cobra.Command{
 			audit.AuditCommand(p),
 			audit.ExplainCommand(p),
-			ledger.LedgerCommand(p),
+			audit.LedgerCommand(p),
 		}},
 		{Title: "Connect", Commands: []*cobra.Command{
 			keys.CredsCommand(p),
