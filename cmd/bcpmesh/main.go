@@ -13,7 +13,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/attach"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/contentguard"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/define"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/health"
@@ -101,7 +100,7 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 // otherCommands are about the program, or not for people.
 func otherCommands(p *cli.Program) []*cobra.Command {
 	return []*cobra.Command{
-		cell.Command(p, attach.RunCell),
+		attach.CellCommand(p, attach.RunCell),
 		cli.CompletionCommand(p),
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -104,7 +103,7 @@ func keepProgram(ctx context.Context, p *cli.Program, o client.Flags, read, comm
 		serve.Methods, serve.Rooms, serve.MaxLine = services.ProgramMethods(), services.Rooms(), keeper.MaxLine
 	}
 	env = append(env, "BCPMESH_AGENT="+string(agent.Name), "BCPMESH_DOOR=stdio")
-	cmd, err := cell.Confined(sandbox.Spec{Path: path, Args: command, Read: read, Memory: sandbox.DefaultMemory})
+	cmd, err := Confined(sandbox.Spec{Path: path, Args: command, Read: read, Memory: sandbox.DefaultMemory})
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
-	confinement "github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -305,7 +304,7 @@ func startCell(by bcp.Sandbox, read []string, output *process.Output) (c keeper.
 	defer theirs.close() // it has its own
 	cmd := &exec.Cmd{Path: self, Args: []string{"bcpmesh", "cell"}}
 	if by == bcp.SandboxRequired {
-		cmd, err = confinement.Confined(sandbox.Spec{Path: self, Args: cmd.Args, Read: read, Alone: true, Memory: sandbox.DefaultMemory})
+		cmd, err = Confined(sandbox.Spec{Path: self, Args: cmd.Args, Read: read, Alone: true, Memory: sandbox.DefaultMemory})
 	}
 	if err == nil {
 		var running *process.Process

@@ -26,7 +26,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
-	confinement "github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
@@ -215,7 +214,7 @@ func mcpProgram(folder meshdir.Folder, s *bcp.MCPServer) (wrap.Program, error) {
 	if covering := meshdir.Covers(append(append(sandbox.System(), path), read...), folder.State); covering != "" {
 		return program, cli.Failf("it would read %s, which has the keys of the mesh below it", cli.Quoted(covering))
 	}
-	cmd, err := confinement.Confined(sandbox.Spec{Path: path, Args: s.Command, Read: read, Memory: sandbox.DefaultMemory})
+	cmd, err := Confined(sandbox.Spec{Path: path, Args: s.Command, Read: read, Memory: sandbox.DefaultMemory})
 	if err != nil {
 		return program, err
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/attach"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -245,8 +245,8 @@ var modelTodo = map[bcp.Fault]string{
 // confinement looks at what this machine offers to confine agents' commands, and starts a confined program.
 func (c *checkup) confinement(ctx context.Context) {
 	const id = "sandbox"
-	starts := cell.Starts(ctx) // before this process asks what a filter may kill it for
-	if errors.Is(starts, cell.ErrKilled) {
+	starts := attach.Starts(ctx) // before this process asks what a filter may kill it for
+	if errors.Is(starts, attach.ErrKilled) {
 		c.add(id, failed, "a unit allows these by name: SystemCallFilter=@system-service landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp",
 			"%s: `sandbox: required` starts nothing here", starts)
 		return

@@ -16,8 +16,8 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/attach"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/cell"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/pages"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -133,9 +133,9 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	})
 	config := mesh.Config{
 		Keys:       []accounts.OpenOption{meshdir.Unlock()},
-		Definition: def, Load: folder.LoadRunning, Folder: commandsIn, Environ: os.Environ(), Builtin: cell.Keeper("run"), State: folder.State, Version: cli.ProgramVersion(),
+		Definition: def, Load: folder.LoadRunning, Folder: commandsIn, Environ: os.Environ(), Builtin: attach.Keeper("run"), State: folder.State, Version: cli.ProgramVersion(),
 		Listen: o.address, TLS: shows, CA: known.CA,
-		Keeper: cell.Keeper(), Rebuild: o.rebuild, Logger: logger, Witnesses: peers, AcceptRollback: o.acceptRollback,
+		Keeper: attach.Keeper(), Rebuild: o.rebuild, Logger: logger, Witnesses: peers, AcceptRollback: o.acceptRollback,
 	}
 	var server *web.Server // nil without --web
 	if o.web != "" {       // its port is taken before anything is started

@@ -1,4 +1,4 @@
-package cell
+package attach
 
 import (
 	"bytes"
@@ -20,9 +20,9 @@ import (
 // The words of this package's command.
 const cellWord, enterWord = "cell", "enter"
 
-// Command returns the command with which this program confines itself; run is what it does in a cell. It is no command for
+// CellCommand returns the command with which this program confines itself; run is what it does in a cell. It is no command for
 // people, and so it is not listed.
-func Command(p *cli.Program, run func(context.Context, *cli.Program) error) *cobra.Command {
+func CellCommand(p *cli.Program, run func(context.Context, *cli.Program) error) *cobra.Command {
 	return &cobra.Command{
 		Use:    cellWord + " [enter SPEC]",
 		Hidden: true,
