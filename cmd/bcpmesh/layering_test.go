@@ -224,8 +224,8 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/internal/client", program: true,
-		internal: []string{"accounts", "agents", "bcp", "bcp/state", "bcp/status", "bcp/tell", "cmd/internal/cli", "cmd/internal/meshdir", "jetstream", "mesh", "mesh/cluster", "mesh/home", "mesh/server", "subjects"},
-		external: []string{commandLines, jwtClaims, logging, natsClient, progressBars},
+		internal: []string{"accounts", "agents", "bcp", "bcp/guard", "bcp/state", "bcp/status", "bcp/tell", "cmd/internal/cli", "cmd/internal/meshdir", "jetstream", "mesh", "mesh/cluster", "mesh/home", "mesh/server", "subjects"},
+		external: []string{commandLines, jwtClaims, logging, natsClient, progressBars, "golang.org/x/sys/unix"},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/contentguard", program: true,
@@ -284,12 +284,12 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/attach", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "cmd/internal/serve", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
+		internal: []string{"accounts", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/attach", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
 		external: []string{commandLines, jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/process", "agents/sandbox", "agents/stdio", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/contentguard", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/internal/serve"},
+		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/process", "agents/sandbox", "agents/stdio", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/contentguard", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{
@@ -300,8 +300,6 @@ var rules = []rule{
 		},
 		external: []string{commandLines},
 	},
-	// Serves until it is interrupted, and knows nothing of what.
-	{folder: "cmd/internal/serve", program: true, internal: []string{"agents", "bcp/guard", "cmd/internal/cli", "cmd/internal/meshdir"}, external: []string{"golang.org/x/sys/unix"}},
 	{folder: "cmd/internal/clitest", testSupport: true, internal: []string{"cmd/internal/cli"}, external: []string{"*"}},
 
 	// The laboratory, a module of its own: it attacks and measures the rest, which does not know of it.
@@ -356,7 +354,7 @@ var rules = []rule{
 	{folder: "cmd/bcpmesh-bridge/internal/relay", internal: []string{"accounts/durable", "agents", "bcp"}, external: []string{jsonText, logging}},
 	{
 		folder: "cmd/bcpmesh-bridge/internal/bridges", program: true,
-		internal: []string{"agents", "agents/folder", "agents/stdio", "bcp", "bcp/contract", "cmd/bcpmesh-bridge/internal/a2a", "cmd/bcpmesh-bridge/internal/a2aserver", "cmd/bcpmesh-bridge/internal/relay", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/internal/serve", "mesh", "mesh/home"},
+		internal: []string{"agents", "agents/folder", "agents/stdio", "bcp", "bcp/contract", "cmd/bcpmesh-bridge/internal/a2a", "cmd/bcpmesh-bridge/internal/a2aserver", "cmd/bcpmesh-bridge/internal/relay", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "mesh", "mesh/home"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{folder: "cmd/bcpmesh-bridge", program: true, internal: []string{"cmd/bcpmesh-bridge/internal/bridges", "cmd/internal/cli"}, external: []string{commandLines}},

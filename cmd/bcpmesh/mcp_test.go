@@ -14,7 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
@@ -68,7 +68,7 @@ func TestMCPOverHTTP(t *testing.T) {
 		out := must(program.StdoutPipe())(t)
 		noError(t, program.Start())
 		line := must(bufio.NewReader(out).ReadBytes('\n'))(t)
-		var about serve.Address
+		var about client.HTTPAddress
 		noError(t, json.Unmarshal(line, &about))
 		token := about.Token
 		if more != nil {
@@ -77,7 +77,7 @@ func TestMCPOverHTTP(t *testing.T) {
 				t.Error("it shows the token of the file")
 			}
 		}
-		if about.PID != program.Process.Pid || len(token) < serve.LeastToken {
+		if about.PID != program.Process.Pid || len(token) < client.LeastToken {
 			t.Errorf("it tells %+v", about)
 		}
 		for _, given := range []string{token, token + "x"} {

@@ -10,7 +10,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
 // a2aServerOptions are the flags of a2a.
@@ -40,11 +39,11 @@ func serveA2A(ctx context.Context, p *cli.Program, o a2aServerOptions) error {
 	if o.Creds == "" {
 		return cli.Usagef("a2a: expected --creds FILE").WithHint("bcpmesh creds issue AGENT --out FILE makes one")
 	}
-	token, err := serve.Token(o.tokenFile)
+	token, err := client.HTTPToken(o.tokenFile)
 	if err != nil {
 		return err
 	}
-	listener, err := serve.Listen(ctx, "a2a", o.http)
+	listener, err := client.Listen(ctx, "a2a", o.http)
 	if err != nil {
 		return err
 	}
@@ -68,7 +67,7 @@ func serveA2A(ctx context.Context, p *cli.Program, o a2aServerOptions) error {
 	if err := server.Start(context.WithoutCancel(ctx)); err != nil {
 		return meshdir.Failure(err)
 	}
-	err = serve.HTTP(ctx, p, server.Handler(card, token), a2aserver.Path, listener, serve.Made(token, o.tokenFile))
+	err = client.ServeHTTP(ctx, p, server.Handler(card, token), a2aserver.Path, listener, client.MadeToken(token, o.tokenFile))
 	ended, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	cancel()
 	_ = server.Stop(ended) // its error is that it was in a hurry

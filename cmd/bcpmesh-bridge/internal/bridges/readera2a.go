@@ -19,7 +19,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
 // a2aOptions are the flags of a2a reader.
@@ -41,8 +40,8 @@ func ReaderA2ACommand(p *cli.Program) *cobra.Command {
 			if o.agent == "" {
 				return cli.Usagef("a2a reader: expected --agent URL").WithHint("for example bcpmesh a2a reader --agent https://agent.example.com")
 			}
-			if o.parallel < 1 || o.parallel > serve.MaxParallel {
-				return cli.Usagef("a2a reader: --parallel: expected 1 to %d, got %d", serve.MaxParallel, o.parallel)
+			if o.parallel < 1 || o.parallel > client.MaxParallel {
+				return cli.Usagef("a2a reader: --parallel: expected 1 to %d, got %d", client.MaxParallel, o.parallel)
 			}
 			if o.card == "" {
 				return lookAtCard(cmd.Context(), p, o)

@@ -13,7 +13,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
 // mcpOptions are the flags of mcp.
@@ -46,10 +45,10 @@ func serveMCP(ctx context.Context, p *cli.Program, o mcpOptions) error {
 	var token string
 	if o.http != "" {
 		var err error
-		if token, err = serve.Token(o.tokenFile); err != nil {
+		if token, err = client.HTTPToken(o.tokenFile); err != nil {
 			return err
 		}
-		if listener, err = serve.Listen(ctx, "mcp", o.http); err != nil {
+		if listener, err = client.Listen(ctx, "mcp", o.http); err != nil {
 			return err
 		}
 		defer listener.Close()
@@ -69,7 +68,7 @@ func serveMCP(ctx context.Context, p *cli.Program, o mcpOptions) error {
 		ended <- err
 	}()
 	if listener != nil {
-		err = serve.HTTP(serving, p, server.Handler(token), "/mcp", listener, serve.Made(token, o.tokenFile))
+		err = client.ServeHTTP(serving, p, server.Handler(token), "/mcp", listener, client.MadeToken(token, o.tokenFile))
 	} else {
 		if cli.IsTerminal(p.In) {
 			p.Out.Talkf("this speaks MCP on stdin and stdout: let a host start it")

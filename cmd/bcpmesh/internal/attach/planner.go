@@ -17,7 +17,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
 // plannerOptions are the flags of planner.
@@ -140,11 +139,11 @@ func planWith(ctx context.Context, p *cli.Program, agent *client.Client, plan fu
 	if agent.Role == bcp.RoleSubplanner {
 		planner := agents.NewSubPlanner(agent.Connection)
 		planner.OnPlan(func(ctx context.Context, r agents.SubPlanRequest) (any, error) { return plan(ctx, r) })
-		return serve.Until(ctx, p, planner, says)
+		return client.ServeUntil(ctx, p, planner, says)
 	}
 	planner := agents.NewPlanner(agent.Connection)
 	planner.OnPlan(func(ctx context.Context, r agents.PlanRequest) (any, error) { return plan(ctx, r) })
-	return serve.Until(ctx, p, planner, says)
+	return client.ServeUntil(ctx, p, planner, says)
 }
 
 // plannerRole returns the role in which an agent plans for kernels, and 0 for one that does

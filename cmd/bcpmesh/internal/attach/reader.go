@@ -15,7 +15,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
 // readerOptions are the flags of reader.
@@ -53,7 +52,7 @@ func (o *readerOptions) answerWith(ctx context.Context, p *cli.Program, command 
 	}
 	defer s.close()
 	// The runs end with ctx; what they had is asked again.
-	return serve.Queries(ctx, p, s.Connection, s.program.Answer, string(s.Name)+" answers with "+cli.Quoted(command[0]))
+	return client.ServeQueries(ctx, p, s.Connection, s.program.Answer, string(s.Name)+" answers with "+cli.Quoted(command[0]))
 }
 
 // answerWithTools answers queries with the tools of an MCP server until interrupted.
@@ -62,7 +61,7 @@ func (o *readerOptions) answerWithTools(ctx context.Context, p *cli.Program) err
 	if err != nil {
 		return err
 	}
-	o.parallel = serve.MaxParallel
+	o.parallel = client.MaxParallel
 	agent, err := o.connect(ctx, p)
 	if err != nil {
 		return err
@@ -84,7 +83,7 @@ func (o *readerOptions) answerWithTools(ctx context.Context, p *cli.Program) err
 		p.Out.Talkf("these tools differ from their pins and are refused: %s; review them with bcpmesh wrap %s --accept", cli.Plain(strings.Join(changed, ", ")), file.Reader)
 	}
 	ctx, ended := untilEnd(ctx, u, file.Server[0])
-	err = serve.Queries(ctx, p, agent.Connection, answers.Answer, string(agent.Name)+" answers with "+cli.Count(len(file.Tools)-len(changed), "tool"))
+	err = client.ServeQueries(ctx, p, agent.Connection, answers.Answer, string(agent.Name)+" answers with "+cli.Count(len(file.Tools)-len(changed), "tool"))
 	return ended(err)
 }
 
@@ -120,8 +119,8 @@ func (o *servingFlags) way(p *cli.Program, cmd *cobra.Command, args []string, be
 	if len(ways) != 1 || len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
 		return "", cli.Usagef("%sexpected one of -- PROGRAM, --%s", cli.Prefix(cmd), strings.Join(cli.Compact(append(flags, before)...), ", --")).WithHint("for example%s", cmd.Example[1:])
 	}
-	if o.parallel < 1 || o.parallel > serve.MaxParallel {
-		return "", cli.Usagef("%s--parallel: expected 1 to %d, got %d", cli.Prefix(cmd), serve.MaxParallel, o.parallel)
+	if o.parallel < 1 || o.parallel > client.MaxParallel {
+		return "", cli.Usagef("%s--parallel: expected 1 to %d, got %d", cli.Prefix(cmd), client.MaxParallel, o.parallel)
 	}
 	if o.FromEnvironment(p.Env, o.Roles...); o.Creds == "" {
 		return "", cli.Usagef("%sexpected --creds FILE", cli.Prefix(cmd)).WithHint("bcpmesh creds issue NAME --role %s --out FILE makes one", o.Roles[0])

@@ -15,8 +15,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/serve"
 )
 
 // toolOptions are the flags of tool.
@@ -76,7 +76,7 @@ func serveTools(ctx context.Context, p *cli.Program, conn *agents.Connection, re
 	}
 	tool := agents.NewTool(conn, outcomes)
 	tool.HandleAll(do)
-	return serve.Until(ctx, p, tool, says)
+	return client.ServeUntil(ctx, p, tool, says)
 }
 
 // callProgram has a program do one call.

@@ -1,4 +1,4 @@
-package serve
+package client
 
 import (
 	"context"
@@ -28,8 +28,8 @@ const (
 	headerTimeout = 10 * time.Second
 )
 
-// Token reads the token of a file, or makes one.
-func Token(file string) (string, error) {
+// HTTPToken reads the token of a file, or makes one.
+func HTTPToken(file string) (string, error) {
 	if file == "" {
 		return rand.Text(), nil
 	}
@@ -69,27 +69,27 @@ func Listen(ctx context.Context, command, address string) (net.Listener, error) 
 	return listener, nil
 }
 
-// Address is where a command that serves over HTTP is reached.
-type Address struct {
+// HTTPAddress is where a command that serves over HTTP is reached.
+type HTTPAddress struct {
 	URL   string `json:"url"`
 	Token string `json:"token,omitempty"` // if it was made
 	PID   int    `json:"pid"`
 }
 
-// Made is a token that nobody knows yet.
-func Made(token, file string) string {
+// MadeToken is a token that nobody knows yet.
+func MadeToken(token, file string) string {
 	if file != "" {
 		return ""
 	}
 	return token
 }
 
-// HTTP tells where it serves, and serves until interrupted.
-func HTTP(ctx context.Context, p *cli.Program, handler http.Handler, path string, listener net.Listener, token string) error {
+// ServeHTTP tells where it serves, and serves until interrupted.
+func ServeHTTP(ctx context.Context, p *cli.Program, handler http.Handler, path string, listener net.Listener, token string) error {
 	web := &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout}
 	ended := make(chan error, 1)
 	go func() { ended <- web.Serve(listener) }()
-	about := Address{URL: "http://" + listener.Addr().String() + path, Token: token, PID: os.Getpid()}
+	about := HTTPAddress{URL: "http://" + listener.Addr().String() + path, Token: token, PID: os.Getpid()}
 	err := showAddress(p.Out, about)
 	if err == nil {
 		select {
@@ -113,7 +113,7 @@ func HTTP(ctx context.Context, p *cli.Program, handler http.Handler, path string
 }
 
 // showAddress shows where hosts find the server, at once.
-func showAddress(o *cli.Output, a Address) error {
+func showAddress(o *cli.Output, a HTTPAddress) error {
 	if o.JSON {
 		if err := o.Value(a); err != nil {
 			return err
@@ -128,12 +128,12 @@ func showAddress(o *cli.Output, a Address) error {
 	return o.Flush()
 }
 
-// Queries answers queries as a Reader until ctx ends. Told is what is said once it is
+// ServeQueries answers queries as a Reader until ctx ends. Told is what is said once it is
 // there.
-func Queries(ctx context.Context, p *cli.Program, conn *agents.Connection, answer func(context.Context, agents.Query) (any, error), told string) error {
+func ServeQueries(ctx context.Context, p *cli.Program, conn *agents.Connection, answer func(context.Context, agents.Query) (any, error), told string) error {
 	reader := agents.NewReader(conn)
 	reader.OnQuery(answer)
-	return Until(ctx, p, reader, told)
+	return ServeUntil(ctx, p, reader, told)
 }
 
 // Server serves the messages of an agent.
@@ -142,8 +142,8 @@ type Server interface {
 	Stop(ctx context.Context) error
 }
 
-// Until starts a server, says told once it is there, and serves until ctx ends.
-func Until(ctx context.Context, p *cli.Program, server Server, told string) error {
+// ServeUntil starts a server, says told once it is there, and serves until ctx ends.
+func ServeUntil(ctx context.Context, p *cli.Program, server Server, told string) error {
 	if err := server.Start(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
