@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/approvals"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/archive"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/attach"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
@@ -84,8 +83,8 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			define.PermsCommand(p),
 			keys.KeysCommand(p),
 			keys.AccountsCommand(p),
-			archive.BackupCommand(p),
-			archive.RestoreCommand(p),
+			health.BackupCommand(p),
+			health.RestoreCommand(p),
 			run.GatewayCommand(p),
 		}},
 		{Title: "Laboratory", Commands: []*cobra.Command{
