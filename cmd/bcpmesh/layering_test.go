@@ -273,13 +273,8 @@ var rules = []rule{
 		external: []string{commandLines, jwtClaims, logging, natsClient},
 	},
 	{
-		folder: "cmd/bcpmesh/internal/pages", program: true,
-		internal: []string{"accounts", "agents", "bcp", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "mesh", "mesh/server", "mesh/web"},
-		external: []string{commandLines, jsonText, logging, natsClient},
-	},
-	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/attach", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "cmd/bcpmesh/internal/pages", "examples/assistant", "examples/mailroom", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
+		internal: []string{"accounts", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples/assistant", "examples/mailroom", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
 		external: []string{commandLines, jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{
@@ -291,7 +286,7 @@ var rules = []rule{
 		folder: "cmd/bcpmesh", program: true,
 		internal: []string{
 			"cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/health", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard",
-			"cmd/bcpmesh/internal/define", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "cmd/bcpmesh/internal/pages", "cmd/bcpmesh/internal/roles", "cmd/bcpmesh/internal/run", "cmd/bcpmesh/internal/simulate",
+			"cmd/bcpmesh/internal/define", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "cmd/bcpmesh/internal/run", "cmd/bcpmesh/internal/roles", "cmd/bcpmesh/internal/simulate",
 		},
 		external: []string{commandLines},
 	},

@@ -16,7 +16,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/define"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/health"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/pages"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/roles"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/run"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/simulate"
@@ -40,7 +39,7 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			run.ReloadCommand(p),
 			health.StatusCommand(p),
 			health.DoctorCommand(p),
-			pages.WebCommand(p),
+			run.WebCommand(p),
 			run.DemoCommand(p),
 		}},
 		{Title: "Take part", Commands: []*cobra.Command{

@@ -10,7 +10,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/pages"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom"
@@ -76,7 +75,7 @@ func demoMailroom(ctx context.Context, p *cli.Program, keep, at string) error {
 	var server *web.Server // nil without --web
 	if at != "" {
 		var err error
-		if server, err = pages.Listen(p, "--web", at, s.scenes); err != nil {
+		if server, err = listenPages(p, "--web", at, s.scenes); err != nil {
 			return err
 		}
 		defer func() { _ = server.Close() }() // it may be closed already

@@ -19,7 +19,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/attach"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/pages"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -139,7 +138,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	}
 	var server *web.Server // nil without --web
 	if o.web != "" {       // its port is taken before anything is started
-		if server, err = pages.Listen(p, "--web", o.web, nil); err != nil {
+		if server, err = listenPages(p, "--web", o.web, nil); err != nil {
 			return err
 		}
 	}
@@ -351,7 +350,7 @@ func serveWeb(ctx context.Context, server *web.Server, where meshdir.StateFlags)
 	ctx, cancel := context.WithCancel(ctx)
 	var served sync.WaitGroup
 	served.Go(func() {
-		if err := pages.Serve(ctx, server, where); err != nil && ctx.Err() == nil {
+		if err := servePages(ctx, server, where); err != nil && ctx.Err() == nil {
 			failures <- err
 		}
 	})

@@ -1,4 +1,4 @@
-package pages
+package run
 
 import (
 	"context"
@@ -51,9 +51,9 @@ func WebCommand(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// Listen takes the port that a flag names. The addresses that log in are shown on
+// listenPages takes the port that a flag names. The addresses that log in are shown on
 // standard error. A demonstration has scenes.
-func Listen(p *cli.Program, flag, address string, scenes func() []web.Scene) (*web.Server, error) {
+func listenPages(p *cli.Program, flag, address string, scenes func() []web.Scene) (*web.Server, error) {
 	return listenAt(p, flag, web.Config{Listen: address, Scenes: scenes})
 }
 
@@ -76,8 +76,8 @@ func listenAt(p *cli.Program, flag string, config web.Config) (*web.Server, erro
 	return server, nil
 }
 
-// Serve shows the mesh that runs in a folder until ctx ends.
-func Serve(ctx context.Context, server *web.Server, where meshdir.StateFlags) error {
+// servePages shows the mesh that runs in a folder until ctx ends.
+func servePages(ctx context.Context, server *web.Server, where meshdir.StateFlags) error {
 	return serve(ctx, server, &source{client.Flags{Where: where}})
 }
 
