@@ -228,13 +228,8 @@ var rules = []rule{
 		external: []string{commandLines, jwtClaims, logging, natsClient, progressBars, "golang.org/x/sys/unix"},
 	},
 	{
-		folder: "cmd/bcpmesh/internal/contentguard", program: true,
-		internal: []string{"agents", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "agents/web", "bcp", "bcp/guard", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
-		external: []string{commandLines, jsonText},
-	},
-	{
 		folder: "cmd/bcpmesh/internal/simulate", program: true,
-		internal: []string{"accounts", "bcp", "bcp/constraint", "bcp/contract", "bcp/inert", "bcp/kernel", "bcp/tell", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
+		internal: []string{"accounts", "agents", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "agents/web", "bcp", "bcp/constraint", "bcp/contract", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/tell", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
 		external: []string{commandLines, jsonText},
 	},
 	{
@@ -279,14 +274,14 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/attach", program: true,
-		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/process", "agents/sandbox", "agents/stdio", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/contentguard", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
+		internal: []string{"accounts/durable", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/hosts", "agents/imap", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/mcp", "agents/process", "agents/sandbox", "agents/stdio", "agents/wrap", "bcp", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/tell", "cmd/bcpmesh/internal/simulate", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{
 		folder: "cmd/bcpmesh", program: true,
 		internal: []string{
-			"cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/health", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/contentguard",
-			"cmd/bcpmesh/internal/define", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "cmd/bcpmesh/internal/run", "cmd/bcpmesh/internal/roles", "cmd/bcpmesh/internal/simulate",
+			"cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/health", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/simulate",
+			"cmd/bcpmesh/internal/define", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "cmd/bcpmesh/internal/run", "cmd/bcpmesh/internal/roles",
 		},
 		external: []string{commandLines},
 	},

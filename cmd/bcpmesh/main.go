@@ -12,7 +12,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/attach"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/contentguard"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/define"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/health"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
@@ -72,8 +71,8 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			attach.WrapCommand(p),
 			attach.AdoptCommand(p),
 			attach.HookCommand(p),
-			contentguard.FetchURLCommand(p),
-			contentguard.GuardCommand(p),
+			simulate.FetchURLCommand(p),
+			simulate.GuardCommand(p),
 			elsewhere(p, bridge, "a2a", "Serve a controller by A2A, or make a Reader of an A2A agent"),
 			elsewhere(p, bridge, "relay", "Forward deliveries of a site's mesh to a mesh above it"),
 			roles.RoleCommand(p),

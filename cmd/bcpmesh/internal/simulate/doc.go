@@ -1,4 +1,5 @@
-// Package simulate has the commands of kernel and role that need no mesh,
-// model or server: they run cases against the reasoning kernel and the
-// contracts.
+// Package simulate has the commands that need no mesh. Those of kernel and
+// role run cases against the reasoning kernel and the contracts, without a
+// model or server. Guard and fetch apply the content guard: fences, redaction,
+// and the hosts and addresses that may be fetched.
 package simulate

@@ -1,4 +1,4 @@
-package contentguard
+package simulate
 
 import (
 	"context"
