@@ -68,7 +68,7 @@ func (f *specFlags) spec(ctx context.Context, stdin io.Reader, given []string) (
 		}
 	}
 	if spec, err = bcp.ParseSpec(text); err != nil {
-		err = cli.Failf("the spec is not valid: %s", specReason(err))
+		err = cli.Failf("the spec is not valid: %s", specReason(err)).WithHint("SPEC is JSON, such as {\"category\":1,\"fields\":[{\"name\":\"urgent\",\"type\":\"boolean\"}]}, or - for stdin; --boolean and --question ask without")
 	}
 	return spec, err
 }
