@@ -2,6 +2,7 @@ package guard
 
 import (
 	"net/netip"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -10,9 +11,12 @@ import (
 )
 
 const (
-	maxHost  = 253 // bytes of a name, dots included
-	maxLabel = 63
+	maxHost   = 253 // bytes of a name, dots included
+	hostLabel = `[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?`
 )
+
+// hostName is labels of 1 to 63 of a-z, 0-9, _ and -, no hyphen at an end, no dot at the end.
+var hostName = regexp.MustCompile(`^` + hostLabel + `(\.` + hostLabel + `)*$`)
 
 // host is a checked host: a name in ASCII, lower case, or an address. The zero value is no host.
 type host struct {
@@ -46,11 +50,11 @@ func parseHost(s string) (host, error) {
 	if err != nil {
 		return host{}, err
 	}
-	if !isName(name) {
+	if len(name) > maxHost || !hostName.MatchString(name) {
 		return host{}, Malformed
 	}
 	last := name[strings.LastIndexByte(name, '.')+1:]
-	if !isDigits(last) && !strings.HasPrefix(last, "0x") {
+	if strings.Trim(last, "0123456789") != "" && !strings.HasPrefix(last, "0x") {
 		return host{name: name}, nil
 	}
 	address, err := netip.ParseAddr(name)
@@ -117,19 +121,3 @@ const nameChars = "abcdefghijklmnopqrstuvwxyz0123456789._-"
 func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf })
 }
-
-// isName reports whether s is a lower-case name: labels of 1 to 63 of a-z, 0-9, _ and -, no hyphen at an end, no dot at
-// the end, 253 bytes in all.
-func isName(s string) bool {
-	if len(s) > maxHost {
-		return false
-	}
-	for label := range strings.SplitSeq(s, ".") {
-		if label == "" || len(label) > maxLabel || label[0] == '-' || label[len(label)-1] == '-' {
-			return false
-		}
-	}
-	return strings.Trim(s, nameChars) == ""
-}
-
-func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

@@ -17,8 +17,6 @@ type Flow struct {
 	// Findings are what adds up, by code in the order of the Finding
 	// constants, then by agent.
 	Findings []Finding
-
-	legs []Legs // by agent
 }
 
 // AgentFlow is the taint of one agent at worst.
@@ -31,6 +29,8 @@ type AgentFlow struct {
 	// Answers is the taint of its answers: the greater of what its base steps
 	// down to, and its exposure.
 	Answers bcp.Taint
+
+	legs Legs
 }
 
 // FlowOf follows the channels of a mesh to a fixpoint: the least taints that
@@ -60,9 +60,9 @@ func FlowOf(m *bcp.Mesh) *Flow {
 // Legs returns the legs of the lethal trifecta that an agent has; none for a name
 // that the mesh does not define.
 func (f *Flow) Legs(name bcp.AgentName) Legs {
-	for i := range f.legs {
+	for i := range f.Agents {
 		if f.Agents[i].Name == name {
-			return f.legs[i]
+			return f.Agents[i].legs
 		}
 	}
 	return Legs{}
@@ -108,7 +108,6 @@ func (f *Flow) spread(g *graph) {
 
 // graph holds the channels of a mesh by agent, as indexes into its agents.
 type graph struct {
-	names   []bcp.AgentName
 	asks    [][]edge // by Controller: its Readers, sorted by name
 	answers [][]edge // by Reader: its Controllers, sorted by name
 }
@@ -123,7 +122,6 @@ func buildGraph(m *bcp.Mesh) *graph {
 	g := &graph{asks: make([][]edge, n), answers: make([][]edge, n)}
 	index := make(map[bcp.AgentName]int, n)
 	for i, a := range m.Agents {
-		g.names = append(g.names, a.Name)
 		index[a.Name] = i
 	}
 	for i := range m.Channels {
@@ -136,7 +134,7 @@ func buildGraph(m *bcp.Mesh) *graph {
 		}
 	}
 	for i := range n {
-		byName := func(x, y edge) int { return cmp.Compare(g.names[x.peer], g.names[y.peer]) }
+		byName := func(x, y edge) int { return cmp.Compare(m.Agents[x.peer].Name, m.Agents[y.peer].Name) }
 		slices.SortStableFunc(g.asks[i], byName)
 		slices.SortStableFunc(g.answers[i], byName)
 	}

@@ -124,14 +124,14 @@ func combined(m *bcp.Mesh, g *graph, f *Flow, i int) []Finding {
 	if f.Agents[i].Base != bcp.TaintLow || m.Agents[i].TotalBudget > 0 {
 		return nil
 	}
-	agents := []bcp.AgentName{g.names[i]}
+	agents := []bcp.AgentName{m.Agents[i].Name}
 	var nominal, capacity bcp.Bits
 	bounded := 0
 	for _, e := range g.asks[i] {
 		if f.Agents[e.peer].Answers == bcp.TaintLow || e.channel.Budget <= 0 {
 			continue
 		}
-		agents = append(agents, g.names[e.peer])
+		agents = append(agents, m.Agents[e.peer].Name)
 		nominal = cost.Plus(nominal, e.channel.Budget)
 		if e.channel.CapacityBudget > 0 {
 			capacity = cost.Plus(capacity, e.channel.CapacityBudget)
@@ -177,7 +177,7 @@ func findLegs(m *bcp.Mesh, g *graph, f *Flow, i int) (legs Legs, hears []bcp.Age
 	}
 	for _, e := range g.asks[i] {
 		if f.Agents[e.peer].Answers > bcp.TaintLow && e.channel.MaxCategory > 1 {
-			hears = append(hears, g.names[e.peer])
+			hears = append(hears, m.Agents[e.peer].Name)
 		}
 	}
 	if len(hears) > 0 {
@@ -190,7 +190,7 @@ func findLegs(m *bcp.Mesh, g *graph, f *Flow, i int) (legs Legs, hears []bcp.Age
 func trifecta(m *bcp.Mesh, g *graph, f *Flow, i int) []Finding {
 	a := &m.Agents[i]
 	legs, hears := findLegs(m, g, f, i)
-	f.legs = append(f.legs, legs)
+	f.Agents[i].legs = legs
 	if !legs.All() {
 		return nil
 	}

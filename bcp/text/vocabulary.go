@@ -1,17 +1,16 @@
 package text
 
-import "slices"
+import (
+	"bytes"
+	"slices"
+)
 
 // AllIn reports whether every word of a normalised text, between its spaces, is in a sorted list.
 func AllIn(normalised []byte, sorted []string) bool {
-	for begun, i := 0, 0; i <= len(normalised); i++ {
-		if i < len(normalised) && normalised[i] != ' ' {
-			continue
-		}
-		if _, found := slices.BinarySearch(sorted, string(normalised[begun:i])); !found {
+	for word := range bytes.SplitSeq(normalised, []byte(" ")) {
+		if _, found := slices.BinarySearch(sorted, string(word)); !found {
 			return false
 		}
-		begun = i + 1
 	}
 	return true
 }
