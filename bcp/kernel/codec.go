@@ -164,7 +164,7 @@ func decodeStruct(v *Value, into reflect.Value, said bool) bool {
 			return false
 		}
 	}
-	return v.kind == ObjectValue && known == len(v.keys) && !slices.ContainsFunc(v.keys, func(key string) bool { return lacks(into, key) })
+	return v.kind == ObjectValue && known == len(v.keys) && !slices.ContainsFunc(v.keys, func(key string) bool { return lacks(into, key) && v.member(key).kind != NullValue })
 }
 
 func decodeField(v *Value, into reflect.Value) bool {

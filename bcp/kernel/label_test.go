@@ -301,3 +301,18 @@ func TestLabelOfManyOrigins(t *testing.T) {
 		t.Errorf("129 origins: %s bits of %d", l.Width(), len(l.Influence))
 	}
 }
+
+// What is written of a label is read, and nothing else; anything may parse what says nothing of it, or null.
+func TestLabelsAreRead(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		`{"sources":["user_query"],"subjects":[],"readers":null,"parsers":null,"influence":{}}`: `{"influence":{},"readers":null,"sources":["user_query"],"subjects":[]}`,
+		`{"readers":["x"],"parsers":[],"influence":{"a":2},"tools":["r","w"]}`:                  `{"influence":{"a":2},"parsers":[],"readers":["x"],"sources":[],"subjects":[]}`,
+		`{"sources":["x"]}`: "", `{"readers":["X!"]}`: "", `{"influence":{"a":-1}}`: "", `{"tools":["w","r"]}`: "", `{"tools":[1]}`: "", `{"more":1}`: "", `[]`: "", `null`: "",
+	} {
+		var l kernel.Label
+		if err := l.UnmarshalJSON([]byte(in)); (err == nil) != (want != "") || err == nil && spelled(l) != want {
+			t.Errorf("%s: %s, %v", in, spelled(l), err)
+		}
+	}
+}
