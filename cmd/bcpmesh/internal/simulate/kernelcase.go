@@ -88,8 +88,8 @@ type caseTool struct {
 
 type caseRule struct {
 	kernel.Rule
-	Reads    string        `json:"reads"`
-	Examples *caseExamples `json:"examples"`
+	Reads    string         `json:"reads"`
+	Examples jsontext.Value `json:"examples"`
 }
 
 // caseQuery is a task, whose label is that of its requester's words unless the case has another.
@@ -314,15 +314,21 @@ var errExamples = errors.New("examples: expected {yes: […], no: […]} of call
 func (in *kernelInput) setExamples(d *kernel.Definition) error {
 	var all *caseExamples
 	var byRule map[string]*caseExamples
-	if strict := json.RejectUnknownMembers(true); in.Examples != nil && json.Unmarshal(in.Examples, &byRule, strict) != nil {
+	strict := json.RejectUnknownMembers(true)
+	if in.Examples != nil && json.Unmarshal(in.Examples, &byRule, strict) != nil {
 		byRule = nil
 		if json.Unmarshal(in.Examples, &all, strict) != nil {
 			return errExamples
 		}
 	}
 	for i := range d.Rules {
-		r := &d.Rules[i]
-		if e := cmp.Or(in.Rules[i].Examples, byRule[r.ID], all); e != nil {
+		r, own := &d.Rules[i], (*caseExamples)(nil)
+		if raw := in.Rules[i].Examples; raw != nil {
+			if own = new(caseExamples); json.Unmarshal(raw, own, strict) != nil {
+				return errExamples
+			}
+		}
+		if e := cmp.Or(own, byRule[r.ID], all); e != nil {
 			d.UntestedRules, r.Yes, r.No = false, e.Yes, e.No
 		}
 	}

@@ -96,3 +96,14 @@ func TestQuestionCases(t *testing.T) {
 		}
 	}
 }
+
+// covers KER-31
+func TestExamplesAreStrict(t *testing.T) {
+	t.Parallel()
+	s := &simulation{contexts: map[string][]string{}}
+	for examples, want := range map[string]error{`{"yes": [], "no": []}`: nil, `{"yes": [], "no": [], "may": []}`: errExamples, `[]`: errExamples} {
+		if _, err := s.line([]byte(`{"id": 1, "kind": "load", "input": {"rules": [{"id": "a", "effect": "forbid", "tool": "r", "when": "true", "examples": ` + examples + `}]}}`)); err != want {
+			t.Errorf("%s: %v", examples, err)
+		}
+	}
+}
