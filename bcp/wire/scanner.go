@@ -253,8 +253,8 @@ func (s *Scanner) skip() error {
 
 // control refuses a raw DEL, which jsontext lets through in strings.
 func (s *Scanner) control(read []byte) error {
-	if bytes.IndexByte(read, 0x7f) >= 0 {
-		s.refuse(ErrControl)
+	if i := bytes.IndexByte(read, 0x7f); i >= 0 && s.err == nil {
+		s.err = &Error{Offset: s.offset() - len(read) + i, Reason: ErrControl}
 	}
 	return s.err
 }

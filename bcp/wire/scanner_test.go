@@ -145,6 +145,15 @@ func TestCheckIsStrict(t *testing.T) {
 	}
 }
 
+// covers A-CTRL
+func TestControlHasItsPlace(t *testing.T) {
+	t.Parallel()
+	var e *Error
+	if err := Check([]byte("{\"a\":[\"b\x7f\"],\"c\":1}")); !errors.As(err, &e) || e.Offset != 8 {
+		t.Errorf("got %+v", err)
+	}
+}
+
 // covers P2.2
 func TestScannerReadsValues(t *testing.T) {
 	t.Parallel()
