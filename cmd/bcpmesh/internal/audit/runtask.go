@@ -31,8 +31,8 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return cli.Usagef("kernel run: %s: %s", cli.Quoted(args[0]), err)
 		}
-		if err := checkTask("kernel run", args[2]); err != nil {
-			return err
+		if strings.TrimSpace(args[2]) == "" {
+			return cli.Usagef("kernel run: TASK is empty").WithHint("say what is to be done; if TASK is a shell variable, is it set?")
 		}
 		task := agents.RunTask{ID: bcp.ClientID(id), Task: args[2], PlanOnly: plan, NewSession: true} // what a screen showed taints nobody
 		if _, err := bcp.ParseClientID(id); id != "" && err != nil {
@@ -76,14 +76,6 @@ func kernelRunCommand(p *cli.Program) *cobra.Command {
 	cmd.Flags().BoolVar(&plan, "plan", false, "ask for a plan and judge it; call no tool and ask no Reader")
 	cmd.MarkFlagsMutuallyExclusive("no-wait", "plan")
 	return cmd
-}
-
-// checkTask refuses a task that says nothing.
-func checkTask(command, task string) error {
-	if strings.TrimSpace(task) == "" {
-		return cli.Usagef("%s: TASK is empty", command).WithHint("say what is to be done; if TASK is a shell variable, is it set?")
-	}
-	return nil
 }
 
 // findRequester finds as whom a run is started, and says what there is otherwise: the

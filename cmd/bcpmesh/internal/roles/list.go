@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,7 +33,7 @@ type part struct {
 // listParts returns who plays the roles of kernels in a mesh: by its own file, or by the
 // kernel that asks it. A planner may have no file.
 func listParts(m *bcp.Mesh) []part {
-	var parts []part
+	parts := []part{}
 	add := func(name bcp.AgentName, role contract.Role, kernel bcp.AgentName) {
 		i := slices.IndexFunc(parts, func(p part) bool { return p.Agent == name && p.Role == role })
 		if i < 0 {
@@ -71,34 +72,28 @@ func listParts(m *bcp.Mesh) []part {
 // RoleCommand returns the command role.
 func RoleCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
-	cmd := &cobra.Command{
-		Use: "role [COMMAND]",
-		RunE: func(*cobra.Command, []string) error {
-			_, m, err := where.Load()
-			if err != nil {
-				return err
-			}
-			parts := listParts(m)
-			if p.Out.JSON {
-				return p.Out.Value(struct {
-					Organisation string `json:"organisation,omitempty"`
-					Parts        []part `json:"parts"`
-				}{m.Organisation, append([]part{}, parts...)})
-			}
+	cmd := cli.Command("role [COMMAND]", func(context.Context, []string) error {
+		_, m, err := where.Load()
+		if err != nil {
+			return err
+		}
+		parts := listParts(m)
+		return p.Out.Show(struct {
+			Organisation string `json:"organisation,omitempty"`
+			Parts        []part `json:"parts"`
+		}{m.Organisation, parts}, func() {
 			if len(parts) == 0 {
 				p.Out.Printf("no agent has a role: there is no kernel\n")
-				return nil
+				return
 			}
 			if m.Organisation != "" {
 				p.Out.Printf("of %s\n\n", m.Organisation)
 			}
-			rows := cli.Map(parts, func(x part) []string {
+			p.Out.Table([]string{"agent", "role", "contract", "model family", "asked by"}, cli.Rows(parts, func(x *part) []string {
 				return []string{string(x.Agent), string(x.Role), x.Contract, cli.Plain(x.ModelFamily), strings.Join(x.By, ", ")}
-			})
-			p.Out.Table([]string{"agent", "role", "contract", "model family", "asked by"}, rows)
-			return nil
-		},
-	}
+			}))
+		})
+	})
 	where.AddTo(cmd)
 	return cli.Noun(cmd, nil,
 		reportCommand(p), attestCommand(p), showCommand(p), verifyCommand(p), simulate.RoleSimulateCommand(p))
@@ -106,31 +101,28 @@ func RoleCommand(p *cli.Program) *cobra.Command {
 
 func reportCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
-	cmd := &cobra.Command{
-		Use: "report",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			reports, err := buildReports(cmd, p, &who)
-			if err != nil {
-				return err
+	cmd := cli.Command("report", func(ctx context.Context, _ []string) error {
+		reports, err := buildReports(ctx, p, &who)
+		if err != nil {
+			return err
+		}
+		if err := p.Out.Show(reports, func() { showReports(p.Out, reports) }); err != nil {
+			return err
+		}
+		var not []string
+		for _, r := range reports {
+			if !r.Report.OK {
+				not = append(not, r.Contract)
 			}
-			if err := p.Out.Show(reports, func() { showReports(p.Out, reports) }); err != nil {
-				return err
-			}
-			var not []string
-			for _, r := range reports {
-				if !r.Report.OK {
-					not = append(not, r.Contract)
-				}
-			}
-			switch {
-			case len(reports) == 0:
-				return cli.Failf("no agent of the mesh has a role").WithHint("a kernel gives agents roles: docs/kernel.md")
-			case len(not) > 0:
-				return cli.Failf("not shown to be kept: %s", strings.Join(not, ", ")).WithHint("docs/contracts.md says what shows each invariant")
-			}
-			return nil
-		},
-	}
+		}
+		switch {
+		case len(reports) == 0:
+			return cli.Failf("no agent of the mesh has a role").WithHint("a kernel gives agents roles: docs/kernel.md")
+		case len(not) > 0:
+			return cli.Failf("not shown to be kept: %s", strings.Join(not, ", ")).WithHint("docs/contracts.md says what shows each invariant")
+		}
+		return nil
+	})
 	who.AddTo(cmd, "auditor")
 	return cmd
 }
@@ -144,7 +136,7 @@ type kept struct {
 
 // buildReports gathers the facts of a mesh, and reports on each contract that one of its
 // agents keeps.
-func buildReports(cmd *cobra.Command, p *cli.Program, who *client.Flags) ([]kept, error) {
+func buildReports(ctx context.Context, p *cli.Program, who *client.Flags) ([]kept, error) {
 	folder, m, err := who.Where.Load()
 	if err != nil {
 		return nil, err
@@ -156,7 +148,7 @@ func buildReports(cmd *cobra.Command, p *cli.Program, who *client.Flags) ([]kept
 	f := facts.Of(m, proven, jwts, cli.ProgramVersion())
 	if proven != nil {
 		var monitor facts.Monitor
-		if err := audit.EachDecision(cmd.Context(), p, who, monitor.Add); err != nil {
+		if err := audit.EachDecision(ctx, p, who, monitor.Add); err != nil {
 			return nil, err
 		}
 		f.Monitors = monitor.Facts()

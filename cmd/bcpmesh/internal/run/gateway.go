@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/cobra"
@@ -29,28 +28,17 @@ import (
 type gatewayOptions struct {
 	client.ClusterFlags
 	observed
-	name             string
-	state, readyFile string
-	wait             cli.DurationFlag
-	level            hclog.Level
+	name, state string
+	wait        cli.DurationFlag
 }
 
 // GatewayCommand returns the command gateway.
 func GatewayCommand(p *cli.Program) *cobra.Command {
 	var o gatewayOptions
-	level := &cli.WordFlag{Value: "info", Words: []string{"debug", "info", "warn", "error"}}
-	cmd := &cobra.Command{
-		Use: "gateway [DIR]",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.level, o.measured = hclog.LevelFromString(level.Value), cmd.Flags().Changed("metrics")
-			return runGateway(cmd.Context(), p, args, o)
-		},
-	}
+	cmd := cli.Command("gateway [DIR]", func(ctx context.Context, args []string) error { return runGateway(ctx, p, args, o) })
 	o.ClusterFlags.AddTo(cmd, "")
 	cli.TakeGiven(cmd, "--state DIR of snapshots, of this gateway only (default: DIR/.bcpmesh/gateways/NAME)", cli.Into{"state": &o.state})
-	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, …} to `FILE` once it serves or is on standby")
-	o.observed.addTo(cmd)
-	level.AddTo(cmd, "log-level", "what to log on stderr")
+	o.observed.addTo(cmd, "info")
 	cli.WaitFlag(cmd, &o.wait, 30*time.Second, "how long to wait for the cluster")
 	return cmd
 }
@@ -120,28 +108,16 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 		defer cancel()
 		if stopErr := g.Stop(ctx); stopErr != nil {
 			f := cli.Failf("the gateway did not stop cleanly: %s", errors.Join(err, stopErr))
-			if err = f; isDamaged(stopErr) {
+			if err = f; errors.Is(stopErr, jetstream.ErrRecord) || errors.Is(stopErr, jetstream.ErrLost) {
 				err = f.WithHint(damagedHint)
 			}
 		}
 	}()
-	if err := o.observed.serve(ctx, &about, g); err != nil {
-		return err
-	}
-	if err := meshdir.WriteReady(o.readyFile, about); err != nil {
-		return cli.NotWritten(o.readyFile, err)
-	}
-	if err := p.Out.Show(about, func() {
+	if err := o.announce(ctx, p, about, g, []string{o.readyFile}, func() {
 		size := cli.Count(len(def.Agents), "agent") + " and " + cli.Count(len(def.Channels), "channel")
 		p.Out.Talkf("gateway %s of %s with %s is at %s", o.name, meshdir.MeshName(def), size, o.URL)
-		if about.Metrics != "" {
-			p.Out.Talkf("metrics at %s", about.Metrics)
-		}
 	}); err != nil {
 		return err
-	}
-	if err := p.Out.Stdout.Flush(); err != nil {
-		return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
 	}
 	select {
 	case <-ctx.Done():
@@ -185,10 +161,6 @@ func withCommands(def *bcp.Mesh) int {
 
 // damagedHint is for a journal that one node of a cluster may have otherwise than the others.
 const damagedHint = "if one node's copy is damaged: end the node that leads " + jetstream.CommitStream + ", give it an empty store and start it, so that it gets all from the others; then start the gateways again. If all copies are: bcpmesh restore (docs/production.md)"
-
-func isDamaged(err error) bool {
-	return errors.Is(err, jetstream.ErrRecord) || errors.Is(err, jetstream.ErrLost)
-}
 
 // gatewayFaults are what commonly keeps a gateway from starting.
 var gatewayFaults = cli.Faults{

@@ -20,7 +20,11 @@ import (
 // observed are the flags of what looks at a gateway from outside, and what came of
 // them.
 type observed struct {
+	readyFile string
+	levelName *cli.WordFlag
+	level     hclog.Level
 	metricsAt string
+	given     func() bool // whether --metrics is
 	tokenFile string
 	token     string // that who scrapes has to send
 	measured  bool   // serve them
@@ -31,14 +35,19 @@ type observed struct {
 	serves   *telemetry.Server
 }
 
-func (o *observed) addTo(cmd *cobra.Command) {
+func (o *observed) addTo(cmd *cobra.Command, level string) {
+	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, …} to `FILE` once it serves or is on standby")
+	o.levelName = &cli.WordFlag{Value: level, Words: []string{"debug", "info", "warn", "error"}}
+	o.levelName.AddTo(cmd, "log-level", "what to log on stderr")
 	cmd.Flags().StringVar(&o.metricsAt, "metrics", "", "serve metrics at `HOST:PORT` of this machine; port 0 means any free one")
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "serve metrics to clients with the token in `FILE`, also elsewhere")
 	cmd.Flags().StringVar(&o.tracesTo, "traces", "", "send traces to the OpenTelemetry collector at `URL`")
+	o.given = func() bool { return cmd.Flags().Changed("metrics") }
 }
 
 // check reads the flags.
 func (o *observed) check() (err error) {
+	o.level, o.measured = hclog.LevelFromString(o.levelName.Value), o.given()
 	if o.tokenFile != "" && !o.measured {
 		return cli.Usagef("up: --token-file needs --metrics").WithHint("for example --metrics 0.0.0.0:9464 --token-file FILE")
 	}
@@ -100,17 +109,31 @@ func (o *observed) start(def *bcp.Mesh, logger hclog.Logger) (of observer, err e
 	return observer{callBoth(of.decision, o.exporter.Observe), callBoth(of.reload, o.exporter.Use), of.notified}, nil
 }
 
-// serve serves the metrics of what runs, and says where they and the traces are.
-func (o *observed) serve(ctx context.Context, about *meshdir.Ready, source telemetry.Source) (err error) {
+// announce serves the metrics of what runs, and says to files and people what there is.
+func (o *observed) announce(ctx context.Context, p *cli.Program, about meshdir.Ready, source telemetry.Source, files []string, says func()) (err error) {
 	about.Traces = o.tracesTo
-	if o.metrics == nil {
-		return nil
+	if o.metrics != nil {
+		if o.serves, err = telemetry.Serve(ctx, o.metricsAt, o.token, o.metrics, source); err != nil {
+			return metricsFailure(err, o.metricsAt)
+		}
+		about.Metrics = o.serves.URL()
 	}
-	if o.serves, err = telemetry.Serve(ctx, o.metricsAt, o.token, o.metrics, source); err != nil {
-		return metricsFailure(err, o.metricsAt)
+	for _, name := range files {
+		if err := meshdir.WriteReady(name, about); err != nil {
+			return cli.NotWritten(name, err)
+		}
 	}
-	about.Metrics = o.serves.URL()
-	return nil
+	if err := p.Out.Show(about, func() {
+		says()
+		for _, at := range [][2]string{{"metrics at", about.Metrics}, {"pages at", about.Web}, {"traces go to", about.Traces}} {
+			if at[1] != "" {
+				p.Out.Talkf("%s %s", at[0], cli.Plain(at[1]))
+			}
+		}
+	}); err != nil {
+		return err
+	}
+	return p.Out.Flush()
 }
 
 // stop ends both.

@@ -35,37 +35,27 @@ import (
 type upOptions struct {
 	listening
 	observed
-	state, readyFile string
-	rebuild          bool
-	seal             bool
-	acceptRollback   bool
-	web              string
-	witnesses        audit.WitnessFlags
-	level            hclog.Level
+	state          string
+	rebuild        bool
+	seal           bool
+	acceptRollback bool
+	web            string
+	witnesses      audit.WitnessFlags
 }
 
 // UpCommand returns the command up.
 func UpCommand(p *cli.Program) *cobra.Command {
 	var o upOptions
-	level := &cli.WordFlag{Value: "warn", Words: []string{"debug", "info", "warn", "error"}}
-	cmd := &cobra.Command{
-		Use: "up [DIR]",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.level, o.measured = hclog.LevelFromString(level.Value), cmd.Flags().Changed("metrics")
-			return up(cmd.Context(), p, args, o)
-		},
-	}
+	cmd := cli.Command("up [DIR]", func(ctx context.Context, args []string) error { return up(ctx, p, args, o) })
 	o.listening.addTo(cmd)
 	cli.Take(cmd, "", cli.Into{"state": &o.state})
-	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, …} to `FILE` once everything serves")
 	cmd.Flags().BoolVar(&o.seal, "seal", false, "encrypt the keys with a passphrase, if they are not yet")
 	cmd.Flags().BoolVar(&o.rebuild, "rebuild", false, "rebuild audit and ledger from the journal")
 	o.witnesses.AddTo(cmd)
 	cmd.Flags().BoolVar(&o.acceptRollback, "accept-rollback", false, "start although others have seen more of the journal; the audit records it")
 	cmd.Flags().StringVar(&o.web, "web", "", "serve pages for people at this `ADDRESS` of this machine; port 0: any")
 	cli.Complete(cmd, "web", cobra.FixedCompletions([]string{"localhost:4280"}, cobra.ShellCompDirectiveNoFileComp))
-	o.observed.addTo(cmd)
-	level.AddTo(cmd, "log-level", "what to log on stderr")
+	o.observed.addTo(cmd, "warn")
 	return cmd
 }
 
@@ -172,41 +162,20 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 			err = cli.Failf("the mesh did not stop cleanly: %s", errors.Join(err, stopErr))
 		}
 	}()
-	if err := o.observed.serve(ctx, &about, m); err != nil {
-		return err
-	}
 	if server != nil {
 		about.Web = server.URL()
 	}
-	for _, name := range files {
-		if err := meshdir.WriteReady(name, about); err != nil {
-			return cli.NotWritten(name, err)
-		}
-	}
-	if err := p.Out.Show(about, func() {
+	if err := o.announce(ctx, p, about, m, files, func() {
 		p.Out.Talkf("%s serves %s and %s at %s", meshdir.MeshName(def), cli.Count(len(def.Agents), "agent"), cli.Count(len(def.Channels), "channel"), about.URL)
 		p.Out.Talkf("state in %s", folder.State)
 		if o.ownTLS {
 			p.Out.Talkf("agents recognise it by %s: give it to them with their creds", about.CA)
-		}
-		if about.Metrics != "" {
-			p.Out.Talkf("metrics at %s", about.Metrics)
-		}
-		if about.Web != "" {
-			p.Out.Talkf("pages at %s", about.Web)
-		}
-		if about.Traces != "" {
-			p.Out.Talkf("traces go to %s", cli.Plain(about.Traces))
 		}
 		p.Out.Talkf("issue credentials to an agent: bcpmesh creds issue AGENT --out AGENT.creds")
 	}); err != nil {
 		return err
 	}
 	keys.WarnOfExpiry(p.Out, keys.ExpiringIn(folder.State, def))
-	if err := p.Out.Stdout.Flush(); err != nil {
-		return cli.Failf("the result cannot be written: %s", cli.FileReason(err))
-	}
-
 	failed, stop := serveWeb(ctx, server, meshdir.StateFlags(folder))
 	defer stop()
 	select {
