@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/contract/watch"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
 )
 
 // Apply changes the state as d says; record is the digest of d's bytes as they
@@ -42,7 +42,7 @@ func (s *State) apply(d *bcp.Decision, runs [][8]byte) error {
 		s.repeat(d)
 		return nil
 	}
-	s.see(d, watch.Of(d))
+	s.see(d, contract.SeenIn(d))
 	more := s.answeredAgain(d)
 	if more != nil {
 		more.others++

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/contract/watch"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/text"
@@ -66,7 +66,7 @@ type memory struct {
 	alerts    []alert                         // not yet recorded
 	endorsed  map[bcp.ChannelKey]endorsements // of a channel, or of the calls of a kernel, whose key has no Reader
 	roles     roleState
-	watch     *watch.Watch
+	watch     *contract.Watch
 	suspended map[bcp.AgentName]bool // nothing is taken from them until the operator lifts it
 	share     journalShare
 }
@@ -220,7 +220,7 @@ func New(c Config) (*State, error) {
 			roles:     roleState{map[roleKey]acceptedRole{}, map[string]int64{}},
 			endorsed:  make(map[bcp.ChannelKey]endorsements),
 			share:     journalShare{of: make(map[bcp.AgentName]int64)},
-			watch:     watch.New(), suspended: make(map[bcp.AgentName]bool), prompted: make(map[scheduleKey]int64),
+			watch:     contract.NewWatch(), suspended: make(map[bcp.AgentName]bool), prompted: make(map[scheduleKey]int64),
 		},
 		past: past{make(map[bcp.AgentName]*agentState), make(map[bcp.ChannelKey]*channelState)},
 	}

@@ -72,7 +72,7 @@ const (
 var rules = []rule{
 	{folder: "bcp", core: true, internal: []string{"bcp/cost", "bcp/guard", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack, textLib}},
 	// Decides from what it remembers, and is told of records alone.
-	{folder: "bcp/state", core: true, internal: []string{"bcp", "bcp/contract/watch", "bcp/cost", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/status", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack}},
+	{folder: "bcp/state", core: true, internal: []string{"bcp", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/status", "bcp/text", "bcp/wire"}, external: []string{jsonText, msgpack}},
 	// Reads definitions as a reviewer would.
 	{folder: "bcp/lint", core: true, internal: []string{"bcp", "bcp/cost"}},
 	// Narrows definitions to what was said, and knows nothing of where that is kept.
@@ -93,10 +93,8 @@ var rules = []rule{
 	{folder: "bcp/tell", core: true, internal: []string{"bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/status", "bcp/text"}, external: []string{jsonText}},
 	// Turns tasks into effects by rules, and has no way to make one: it never sees the state of channels, nor the guard.
 	{folder: "bcp/kernel", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/text", "bcp/wire"}, external: []string{textLib}},
-	// Judges promises and attestations; the check of a signature is an argument.
+	// Judges promises and attestations; the check of a signature is an argument. Counts what records say of agents, and looks at no content.
 	{folder: "bcp/contract", core: true, internal: []string{"bcp", "bcp/wire"}, external: []string{jsonText, textLib}},
-	// Counts what records say of agents, and looks at no content.
-	{folder: "bcp/contract/watch", core: true, internal: []string{"bcp"}, external: []string{jsonText}},
 	{
 		folder: "bcp/definition", core: true,
 		internal: []string{"bcp", "bcp/constraint", "bcp/contract", "bcp/cost", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/lint", "bcp/text", "bcp/wire"},
@@ -315,7 +313,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh-lab/agentdojo", program: true,
-		internal: append([]string{"agents", "agents/llm", "agents/llm/wires", "agents/keeper", "agents/mcp", "bcp/contract/watch", "bcp/cost", "bcp/definition", "bcp/guard", "bcp/kernel", "cmd/bcpmesh-lab/agentdojo/score", "mesh"}, corePackages...),
+		internal: append([]string{"agents", "agents/llm", "agents/llm/wires", "agents/keeper", "agents/mcp", "bcp/contract", "bcp/cost", "bcp/definition", "bcp/guard", "bcp/kernel", "cmd/bcpmesh-lab/agentdojo/score", "mesh"}, corePackages...),
 		external: []string{jsonText, logging, "github.com/goccy/go-yaml"},
 	},
 	// Judges what was done by states and effects. It imports nothing of ours, so that no fault of the product hides in a score.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
-	"github.com/bcpmesh/bcpmesh/bcp/contract/watch"
 )
 
 // docs/contracts.md shows what the commands print, its JSON is right, its tables have
@@ -76,8 +75,8 @@ func TestContractsDocument(t *testing.T) {
 func TestRolesDocument(t *testing.T) {
 	t.Parallel()
 	document := readFile(t, "../../docs/suspicion.md")
-	for _, rule := range watch.Rules() {
-		threshold, _ := watch.ThresholdOf(rule)
+	for _, rule := range contract.SuspectRules() {
+		threshold, _ := contract.ThresholdOf(rule)
 		within := "10 minutes"
 		if threshold.Within == 24*time.Hour {
 			within = "24 hours"

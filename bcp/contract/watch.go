@@ -1,14 +1,4 @@
-// Package watch finds agents that break their role's contract: a projection of
-// the audit, which counts events of each agent and compares the counts with
-// thresholds.
-//
-// It looks at no content and asks no model. Time is that of the journal, so a replay
-// raises the same alerts. Only messages of an agent's own connection count against
-// it, so no agent can make another one suspect. Memory per agent is bounded by the
-// thresholds, whatever the agent sends.
-//
-// An agent that stays below every threshold is not found.
-package watch
+package contract
 
 import (
 	"maps"
@@ -18,8 +8,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Threshold is how often something may be seen before an agent is suspected.
-type Threshold struct {
+// SuspectThreshold is how often something may be seen before an agent is suspected.
+type SuspectThreshold struct {
 	Count  int           // the one that raises an alert, 1 or more
 	Within time.Duration // above 0
 }
@@ -36,7 +26,7 @@ const (
 )
 
 // thresholds are those of all rules.
-var thresholds = map[bcp.SuspectRule]Threshold{
+var thresholds = map[bcp.SuspectRule]SuspectThreshold{
 	bcp.SuspectSubject:   {3, 10 * time.Minute},
 	bcp.SuspectOtherRole: {1, 10 * time.Minute},
 	bcp.SuspectTools:     {3, 24 * time.Hour},
@@ -47,16 +37,26 @@ var thresholds = map[bcp.SuspectRule]Threshold{
 	bcp.SuspectOutcome:   {3, 24 * time.Hour},
 }
 
-// Rules returns all rules, sorted.
-func Rules() []bcp.SuspectRule { return slices.Sorted(maps.Keys(thresholds)) }
+// SuspectRules returns all rules, sorted.
+func SuspectRules() []bcp.SuspectRule { return slices.Sorted(maps.Keys(thresholds)) }
 
 // ThresholdOf returns the threshold of a rule, and false if there is no such rule.
-func ThresholdOf(rule bcp.SuspectRule) (t Threshold, known bool) {
+func ThresholdOf(rule bcp.SuspectRule) (t SuspectThreshold, known bool) {
 	t, known = thresholds[rule]
 	return t, known
 }
 
-// Watch counts. Make one with [New]; use it from one goroutine. A checkpoint has its fields:
+// Watch finds agents that break their role's contract. It is a projection of
+// the audit, which counts events of each agent and compares the counts with
+// thresholds.
+//
+// It looks at no content and asks no model. Time is that of the journal, so a replay
+// raises the same alerts. Only messages of an agent's own connection count against
+// it, so no agent can make another one suspect. Memory per agent is bounded by the
+// thresholds, whatever the agent sends. An agent that stays below every threshold is
+// not found.
+//
+// Make one with [NewWatch]; use it from one goroutine. A checkpoint has its fields:
 // names, words and numbers.
 type Watch struct {
 	now   int64 // the latest moment of a record, Unix nanoseconds
@@ -76,8 +76,8 @@ type count struct {
 	quiet int64 // until when nothing counts, since the last alert
 }
 
-// New returns a watch that has seen nothing.
-func New() *Watch {
+// NewWatch returns a watch that has seen nothing.
+func NewWatch() *Watch {
 	return &Watch{seen: map[counter]*count{}, sizes: map[bcp.AgentName][]int{}}
 }
 
@@ -143,9 +143,9 @@ func (w *Watch) timesUsual(planner bcp.AgentName, steps int) (times int) {
 	return times
 }
 
-// Of returns what a record says of who caused it, but for records of runs, which
+// SeenIn returns what a record says of who caused it, but for records of runs, which
 // package kernel reads.
-func Of(d *bcp.Decision) []bcp.Seen {
+func SeenIn(d *bcp.Decision) []bcp.Seen {
 	switch {
 	case d.Repeat:
 	case d.Kind == bcp.KindViolation && sends[d.Role] != nil:

@@ -1,4 +1,4 @@
-package watch_test
+package contract_test
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/contract/watch"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
 )
 
 const minute = int64(time.Minute)
@@ -25,30 +25,30 @@ var begin = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).UnixNano()
 // covers DUAL-94, DUAL-96, P16.2
 func TestThresholds(t *testing.T) {
 	t.Parallel()
-	want := map[bcp.SuspectRule]watch.Threshold{
+	want := map[bcp.SuspectRule]contract.SuspectThreshold{
 		bcp.SuspectSubject: {Count: 3, Within: 10 * time.Minute}, bcp.SuspectOtherRole: {Count: 1, Within: 10 * time.Minute},
 		bcp.SuspectTools: {Count: 3, Within: 24 * time.Hour}, bcp.SuspectUnusual: {Count: 1, Within: 24 * time.Hour},
 		bcp.SuspectCall: {Count: 5, Within: 10 * time.Minute}, bcp.SuspectAnswer: {Count: 10, Within: 10 * time.Minute},
 		bcp.SuspectReply: {Count: 1, Within: 10 * time.Minute}, bcp.SuspectOutcome: {Count: 3, Within: 24 * time.Hour},
 	}
-	if len(watch.Rules()) != len(want) {
-		t.Fatalf("%d rules", len(watch.Rules()))
+	if len(contract.SuspectRules()) != len(want) {
+		t.Fatalf("%d rules", len(contract.SuspectRules()))
 	}
 	for rule, threshold := range want {
-		if got, ok := watch.ThresholdOf(rule); !ok || got != threshold {
+		if got, ok := contract.ThresholdOf(rule); !ok || got != threshold {
 			t.Errorf("%s: %+v", rule, got)
 		}
 	}
-	for _, rule := range watch.Rules() {
+	for _, rule := range contract.SuspectRules() {
 		if rule == bcp.SuspectUnusual { // counts otherwise
 			continue
 		}
 		count, within := want[rule].Count, int64(want[rule].Within)
-		see := func(w *watch.Watch, at int64, n int) int {
+		see := func(w *contract.Watch, at int64, n int) int {
 			return w.See(at, bcp.Seen{Agent: "eve", Rule: rule, Count: n})
 		}
 		for name, counts := range map[string][]int{"one by one": slices.Repeat([]int{1}, count), "in two records": {max(count-1, 0), 1}, "in one record": {count}} {
-			w, seen := watch.New(), 0
+			w, seen := contract.NewWatch(), 0
 			for i, n := range counts {
 				seen += n
 				got, want := see(w, begin+int64(i), n), 0
@@ -70,7 +70,7 @@ func TestThresholds(t *testing.T) {
 			continue
 		}
 		for span, want := range map[int64]int{within - 1: count, within: 0} {
-			w := watch.New()
+			w := contract.NewWatch()
 			see(w, begin, count-1)
 			if got := see(w, begin+span, 1); got != want {
 				t.Errorf("%s: after %v: %d", rule, time.Duration(span), got)
@@ -102,7 +102,7 @@ func TestEventsOfOthers(t *testing.T) {
 		"nothing":                {[]event{of(0, "eve", bcp.SuspectReply, 0)}, 0},
 		"less":                   {[]event{of(0, "eve", bcp.SuspectReply, -1)}, 0},
 	} {
-		w, got := watch.New(), 0
+		w, got := contract.NewWatch(), 0
 		for _, e := range c.events {
 			got = w.See(e.at, e.Seen)
 		}
@@ -118,7 +118,7 @@ func TestEventsOfOthers(t *testing.T) {
 // covers P16.2
 func TestTakenOff(t *testing.T) {
 	t.Parallel()
-	w := watch.New()
+	w := contract.NewWatch()
 	see := func(at int64, n int) int {
 		return w.See(begin+at, bcp.Seen{Agent: "eve", Rule: bcp.SuspectAnswer, Count: n})
 	}
@@ -134,7 +134,7 @@ func TestTakenOff(t *testing.T) {
 			t.Errorf("%+v: %d", step, got)
 		}
 	}
-	honest := watch.New()
+	honest := contract.NewWatch()
 	for i := range int64(10_000) { // a Reader that fails each second query
 		for _, n := range []int{1, -1} {
 			if honest.See(begin+i, bcp.Seen{Agent: "kim", Rule: bcp.SuspectAnswer, Count: n}) > 0 {
@@ -142,9 +142,9 @@ func TestTakenOff(t *testing.T) {
 			}
 		}
 	}
-	silent := watch.New()
+	silent := contract.NewWatch()
 	silent.See(begin, bcp.Seen{Agent: "kim", Rule: bcp.SuspectAnswer, Count: -1})
-	if saved, none := save(t, silent), save(t, watch.New()); !bytes.Equal(saved, none) {
+	if saved, none := save(t, silent), save(t, contract.NewWatch()); !bytes.Equal(saved, none) {
 		t.Errorf("%q is remembered of a Reader that answers as it should", saved)
 	}
 }
@@ -161,7 +161,7 @@ func TestUnusualPlans(t *testing.T) {
 		plans, usual, steps int
 		want                bool
 	}{{31, 4, 40, true}, {31, 4, 39, false}, {30, 4, 4000, false}, {31, 5, 50, true}, {31, 5, 49, false}, {31, 1, 40, true}, {31, 1, 39, false}} {
-		w := watch.New()
+		w := contract.NewWatch()
 		for i := range c.plans {
 			steps := c.usual
 			if c.usual > 1 && i < 10 {
@@ -180,7 +180,7 @@ func TestUnusualPlans(t *testing.T) {
 	}
 }
 
-func save(t interface{ Fatal(...any) }, w *watch.Watch) []byte {
+func save(t interface{ Fatal(...any) }, w *contract.Watch) []byte {
 	b, err := bcp.AppendSaved(nil, w)
 	if err != nil {
 		t.Fatal(err)
@@ -194,10 +194,10 @@ func save(t interface{ Fatal(...any) }, w *watch.Watch) []byte {
 // covers DUAL-94
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
-	w := watch.New()
+	w := contract.NewWatch()
 	longest := 0
 	for i := range 100_000 {
-		for _, rule := range watch.Rules() {
+		for _, rule := range contract.SuspectRules() {
 			w.See(begin+int64(i)*int64(time.Second)/3, bcp.Seen{Agent: "eve", Rule: rule, Count: 1 + i%7*(1<<40)})
 		}
 		if i%1000 == 0 {
@@ -214,7 +214,7 @@ func TestMemoryIsBounded(t *testing.T) {
 // covers P16.2, P16.3
 func TestLift(t *testing.T) {
 	t.Parallel()
-	w := watch.New()
+	w := contract.NewWatch()
 	see := func(agent bcp.AgentName) int {
 		return w.See(begin, bcp.Seen{Agent: agent, Rule: bcp.SuspectReply, Count: 1})
 	}
@@ -291,7 +291,7 @@ func TestOf(t *testing.T) {
 		"a refused ask":                   {bcp.Decision{Kind: bcp.KindAsk, Agent: "eve", Verdict: bcp.Reject, Check: bcp.CheckSpec}, nil},
 		"a repeat":                        {bcp.Decision{Kind: bcp.KindAnswer, Agent: "eve", Reader: "eve", Verdict: bcp.Reject, Check: bcp.CheckAnswer, Repeat: true}, nil},
 	} {
-		if diff := cmp.Diff(c.want, watch.Of(&c.d)); diff != "" {
+		if diff := cmp.Diff(c.want, contract.SeenIn(&c.d)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
@@ -313,22 +313,22 @@ func TestReplayRaisesTheSame(t *testing.T) {
 		for range rapid.IntRange(0, 60).Draw(t, "events") {
 			at += int64(rapid.IntRange(-60, 400).Draw(t, "seconds")) * int64(time.Second)
 			events = append(events, event{at, bcp.Seen{
-				Agent: rapid.SampledFrom([]bcp.AgentName{"eve", "kim"}).Draw(t, "agent"), Rule: rapid.SampledFrom(watch.Rules()).Draw(t, "rule"),
+				Agent: rapid.SampledFrom([]bcp.AgentName{"eve", "kim"}).Draw(t, "agent"), Rule: rapid.SampledFrom(contract.SuspectRules()).Draw(t, "rule"),
 				Count: rapid.IntRange(-2, 12).Draw(t, "count"),
 			}})
 		}
 		play := func(saved int) (alerts []int, end []byte) {
-			w := watch.New()
+			w := contract.NewWatch()
 			for i, e := range events {
 				if i == saved {
 					before := save(t, w)
-					w = watch.New()
+					w = contract.NewWatch()
 					if rest, err := bcp.CutSaved(before, w); err != nil || len(rest) > 0 || !w.Valid() {
 						t.Fatalf("%q cannot be read: %v", before, err)
 					}
 				}
 				n := w.See(e.at, e.Seen)
-				if threshold, _ := watch.ThresholdOf(e.Rule); n != 0 && n < threshold.Count {
+				if threshold, _ := contract.ThresholdOf(e.Rule); n != 0 && n < threshold.Count {
 					t.Fatalf("an alert of %d", n)
 				}
 				alerts = append(alerts, n)
