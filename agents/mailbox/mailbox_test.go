@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
+	"github.com/bcpmesh/bcpmesh/examples"
 )
 
 // readAll returns the messages of a Maildir; an error ends the test.
@@ -25,15 +25,15 @@ func readAll(t testing.TB, fsys fs.FS) (all []*Message) {
 	return all
 }
 
-func shippedMail(t testing.TB) []*Message { return readAll(t, mail.FS) }
+func shippedMail(t testing.TB) []*Message { return readAll(t, examples.Mail()) }
 
 // shippedRaw returns the bytes of the shipped messages in mailbox order.
 func shippedRaw(t testing.TB) (out [][]byte) {
 	t.Helper()
-	files, err := messageFiles(mail.FS)
+	files, err := messageFiles(examples.Mail())
 	noError(t, err)
 	for _, f := range files {
-		raw, err := fs.ReadFile(mail.FS, f)
+		raw, err := fs.ReadFile(examples.Mail(), f)
 		noError(t, err)
 		out = append(out, raw)
 	}

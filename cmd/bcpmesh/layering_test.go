@@ -200,14 +200,12 @@ var rules = []rule{
 	// Stock servers, which know nothing of a mesh, and which it does not link.
 	{folder: "mesh/clustertest", testSupport: true, external: []string{fileLock, natsClient}},
 
-	{folder: "examples/mailroom/mail"},
+	{folder: "examples"},
 	{
 		folder: "examples/mailroom", program: true,
-		internal: append([]string{"accounts", "agents", "agents/mailbox", "examples/mailroom/mail", "mesh"}, corePackages...),
+		internal: append([]string{"accounts", "agents", "agents/mailbox", "mesh"}, corePackages...),
 		external: []string{"*"},
 	},
-	{folder: "examples/assistant"},
-	{folder: "examples/researchdesk", internal: []string{"examples/mailroom/mail"}},
 	// The commands, from what all are written with to what uses most of it. Package main imports all of them; none
 	// imports one that is below it here.
 	{
@@ -247,7 +245,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/define", program: true,
-		internal: []string{"accounts", "accounts/proof", "agents", "agents/folder", "agents/llm/wires", "agents/wrap", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/tighten", "bcp/wire", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "examples/assistant", "mesh/home", "mesh/server", "subjects"},
+		internal: []string{"accounts", "accounts/proof", "agents", "agents/folder", "agents/llm/wires", "agents/wrap", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/tighten", "bcp/wire", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "examples", "mesh/home", "mesh/server", "subjects"},
 		external: []string{commandLines, jsonText, patches},
 	},
 	{
@@ -267,7 +265,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples/assistant", "examples/mailroom", "examples/mailroom/mail", "examples/researchdesk", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
+		internal: []string{"accounts", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples", "examples/mailroom", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
 		external: []string{commandLines, jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{

@@ -18,8 +18,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/tighten"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/examples"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom"
-	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
@@ -60,11 +60,11 @@ func TestTightenMailroom(t *testing.T) {
 		noError(t, os.WriteFile(file, []byte(wider), 0o600))
 	}
 	box := fstest.MapFS{}
-	noError(t, fs.WalkDir(mail.FS, ".", func(name string, e fs.DirEntry, err error) error {
+	noError(t, fs.WalkDir(examples.Mail(), ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
-		content, err := fs.ReadFile(mail.FS, name)
+		content, err := fs.ReadFile(examples.Mail(), name)
 		for round := range rounds {
 			box[fmt.Sprintf("%s/%d-%s", filepath.Dir(name), round, filepath.Base(name))] = &fstest.MapFile{Data: content}
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
-	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
+	"github.com/bcpmesh/bcpmesh/examples"
 )
 
 // What the Reader makes of the shipped mail is written down for each, and an instruction that it
@@ -19,7 +19,7 @@ func TestReadings(t *testing.T) {
 		t.Fatal(err)
 	}
 	shipped, places := 0, map[string]bool{}
-	for m, err := range mailbox.Messages(mail.FS) {
+	for m, err := range mailbox.Messages(examples.Mail()) {
 		shipped++
 		if err != nil {
 			t.Fatal(err)

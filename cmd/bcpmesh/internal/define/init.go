@@ -19,14 +19,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/examples/assistant"
+	"github.com/bcpmesh/bcpmesh/examples"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
-// examples holds one folder for each example mesh, ready to be copied.
+// meshes holds one folder for each example mesh, ready to be copied.
 //
 //go:embed all:meshes
-var examples embed.FS
+var meshes embed.FS
 
 const (
 	examplesFolder = "meshes"
@@ -35,7 +35,7 @@ const (
 )
 
 func exampleNames() []string {
-	entries, err := fs.ReadDir(examples, examplesFolder)
+	entries, err := fs.ReadDir(meshes, examplesFolder)
 	if err != nil {
 		return nil
 	}
@@ -51,9 +51,9 @@ const kernelExample = "assistant"
 
 func exampleFiles(name string) (fs.FS, error) {
 	if name == kernelExample {
-		return assistant.Folder(), nil
+		return examples.Assistant(), nil
 	}
-	return fs.Sub(examples, path.Join(examplesFolder, name))
+	return fs.Sub(meshes, path.Join(examplesFolder, name))
 }
 
 // InitCommand returns the command init.

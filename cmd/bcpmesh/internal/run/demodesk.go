@@ -24,7 +24,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/examples/researchdesk"
+	"github.com/bcpmesh/bcpmesh/examples"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
@@ -109,7 +109,7 @@ func (c *deskScene) add(d *bcp.Decision) {
 			e.tell("    editor hears %s (%s)", d.Outcome, d.Nominal.Words())
 		case d.Delivery != "":
 			t.Answers++
-			for _, word := range researchdesk.Words {
+			for _, word := range examples.HostileWords {
 				t.Words += strings.Count(strings.ToLower(string(d.Payload)), word)
 			}
 			e.tell("    delivered: %s (%s)", d.Payload, d.Nominal.Words())
@@ -175,7 +175,7 @@ func deskScenes(model string) []*deskScene {
 
 // demoDesk tells the story of agents that models run.
 func demoDesk(ctx context.Context, p *cli.Program, keep string) error {
-	archive := fetch.NewArchive(researchdesk.Pages())
+	archive := fetch.NewArchive(examples.DeskPages())
 	switch saved := p.Env(meshdir.ArchiveVariable); saved {
 	case "":
 	case meshdir.ArchiveOff:
@@ -192,14 +192,14 @@ func demoDesk(ctx context.Context, p *cli.Program, keep string) error {
 			now.add(d)
 		}
 	}
-	return perform(ctx, p, keep, researchdesk.Folder(), heard, func(s *stage) error {
-		if err := os.CopyFS(filepath.Join(s.folder.Dir, "mail"), researchdesk.Mail()); err != nil {
+	return perform(ctx, p, keep, examples.ResearchDesk(), heard, func(s *stage) error {
+		if err := os.CopyFS(filepath.Join(s.folder.Dir, "mail"), examples.Mail()); err != nil {
 			return cli.Failf("the folder of the demonstration: %s", cli.FileReason(err))
 		}
 		if err := say(p.Out, "desk", struct {
 			Editor, WebReader, MailReader bcp.AgentName
 			Task                          string
-		}{researchdesk.Editor, researchdesk.WebReader, researchdesk.MailReader, researchdesk.Task}); err != nil {
+		}{examples.Editor, examples.WebReader, examples.MailReader, examples.DeskTask}); err != nil {
 			return err
 		}
 		scenes := deskScenes(p.Env(mesh.ModelVariable))
@@ -220,7 +220,7 @@ func demoDesk(ctx context.Context, p *cli.Program, keep string) error {
 				Task   string       `json:"task"`
 				Scenes []*deskScene `json:"scenes"`
 				Kept   string       `json:"kept,omitempty"`
-			}{researchdesk.Task, scenes, keep})
+			}{examples.DeskTask, scenes, keep})
 		}
 		return say(p.Out, "desk end", struct{ Kept, Archive, Model string }{keep, meshdir.ArchiveVariable, mesh.ModelVariable})
 	})
@@ -260,12 +260,12 @@ func (c *deskScene) work(ctx context.Context, s *stage, archive *fetch.Archive) 
 	ctx, end := context.WithTimeout(ctx, deskTimeout)
 	defer end()
 	log, done, gone := cli.NewLogger(hclog.Error, s.p.Out.Stderr), make(chan cell.Done, 1), make(chan error, 3)
-	for _, name := range []bcp.AgentName{researchdesk.WebReader, researchdesk.MailReader, researchdesk.Editor} {
+	for _, name := range []bcp.AgentName{examples.WebReader, examples.MailReader, examples.Editor} {
 		agent, _ := s.def.Agent(name) // the example has all
 		k := keeper.Options{Definition: s.def, Agent: &agent, Role: bcp.RoleReader, Start: keeper.InProcess, Version: "example", Logger: log,
 			Mailbox: filepath.Join(s.folder.Dir, "mail"), Archive: archive}
-		if name == researchdesk.Editor {
-			k.Role, k.Task = bcp.RoleController, researchdesk.Task
+		if name == examples.Editor {
+			k.Role, k.Task = bcp.RoleController, examples.DeskTask
 		}
 		var err error
 		if k.Model, err = c.model(s, &agent); err != nil {

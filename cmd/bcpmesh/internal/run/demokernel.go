@@ -15,7 +15,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/examples/assistant"
+	"github.com/bcpmesh/bcpmesh/examples"
 )
 
 // kernelScene is one run of the demonstration, as the journal tells it.
@@ -71,7 +71,7 @@ func demoKernel(ctx context.Context, p *cli.Program, keep string) error {
 			there[d.Agent] = true
 		}
 	}
-	return perform(ctx, p, keep, assistant.Folder(), heard, func(s *stage) error {
+	return perform(ctx, p, keep, examples.Assistant(), heard, func(s *stage) error {
 		d := kernelDemo{Scenes: kernelScenes(), Kept: keep}
 		if err := stopped(ctx, s.until(ctx, func() bool { return len(there) == withCommands(s.def) })); err != nil {
 			return err

@@ -12,8 +12,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/byhand"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/examples"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom"
-	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
 	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/mesh/web"
 )
@@ -93,7 +93,7 @@ func demoMailroom(ctx context.Context, p *cli.Program, keep, at string) error {
 		if err != nil {
 			return err
 		}
-		err = mailroom.Run(ctx, mailroom.Options{URL: s.mesh.URL(), Reader: reader, Assistant: assistant, Mail: mail.FS, Said: s.addSaid, Did: s.addAction,
+		err = mailroom.Run(ctx, mailroom.Options{URL: s.mesh.URL(), Reader: reader, Assistant: assistant, Mail: examples.Mail(), Said: s.addSaid, Did: s.addAction,
 			After: func(done mailroom.Done) error {
 				err := s.until(ctx, func() bool { return len(s.open) == 0 })
 				s.tell(done)

@@ -1,4 +1,4 @@
-package mail_test
+package examples_test
 
 import (
 	"bytes"
@@ -9,18 +9,18 @@ import (
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
-	"github.com/bcpmesh/bcpmesh/examples/mailroom/mail"
+	"github.com/bcpmesh/bcpmesh/examples"
 )
 
 // shipped returns the messages, as they are.
 func shipped(t *testing.T) (messages [][]byte) {
 	t.Helper()
-	names, err := fs.Glob(mail.FS, "*/*")
+	names, err := fs.Glob(examples.Mail(), "*/*")
 	if err != nil || len(names) != 40 {
 		t.Fatalf("%d messages, %v", len(names), err)
 	}
 	for _, name := range names {
-		raw, err := fs.ReadFile(mail.FS, name)
+		raw, err := fs.ReadFile(examples.Mail(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
