@@ -22,7 +22,8 @@ import (
 // listening says where a mesh listens for agents, and what it shows them.
 type listening struct {
 	address   string
-	ownTLS    bool   // by the mesh's own authority
+	ownTLS    bool // by the mesh's own authority
+	names     []string
 	cert, key string // PEM files
 }
 
@@ -30,6 +31,7 @@ func (l *listening) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&l.address, "listen", "127.0.0.1:4222", "`HOST:PORT` for agents; port 0 means any free one")
 	f.BoolVar(&l.ownTLS, "tls", false, "require TLS, with a certificate of the mesh's own authority")
+	f.StringArrayVar(&l.names, "tls-name", nil, "with --tls: a further `HOST` that the certificate is for; may be repeated")
 	f.StringVar(&l.cert, "tls-cert", "", "require TLS, with the certificate in this PEM `FILE`")
 	f.StringVar(&l.key, "tls-key", "", "the key of --tls-cert, a PEM `FILE`")
 }
@@ -41,6 +43,13 @@ func (l *listening) check() error {
 		return cli.Usagef("up: --tls makes a certificate, and --tls-cert names one").WithHint("leave out one of them")
 	case (l.cert == "") != (l.key == ""):
 		return cli.Usagef("up: --tls-cert and --tls-key must be given together")
+	case len(l.names) > 0 && !l.ownTLS:
+		return cli.Usagef("up: --tls-name needs --tls")
+	}
+	for _, name := range l.names {
+		if net.ParseIP(name) == nil && !meshdir.HostName.MatchString(name) {
+			return cli.Usagef("up: --tls-name: %s is neither a host name nor an IP address", cli.Quoted(name))
+		}
 	}
 	return meshdir.CheckListen("--listen", l.address, l.ownTLS || l.cert != "")
 }
@@ -96,7 +105,7 @@ func authorityFailure(err error, state string) error {
 
 // allNames are those under which this machine may be reached at the listener.
 func (l *listening) allNames() []string {
-	names := []string{"localhost", "127.0.0.1", "::1"}
+	names := append([]string{"localhost", "127.0.0.1", "::1"}, l.names...)
 	host, _, err := net.SplitHostPort(l.address)
 	switch ip := net.ParseIP(host); {
 	case err != nil:
