@@ -105,7 +105,8 @@ func (m marked) alerts(kind bcp.AlertKind, about bcp.AgentName) int {
 
 // A backup in which bits are unspent that somebody was given since: the Controller who got
 // them shows it with its first ask, and its channel waits for the operator, also after a
-// restart. Other channels go on. What was accepted is no news, and another restore is.
+// restart. Other channels go on. What was accepted is no news, and another restore is: the
+// Reader shows it when it comes.
 //
 // covers P11.7, A-ROLLBACK
 func TestMarksShowARollback(t *testing.T) {
@@ -148,6 +149,11 @@ func TestMarksShowARollback(t *testing.T) {
 
 	m.restore(t, old)
 	m.Start(t)
+	noError(t, os.Remove(m.creds("main")+".mark")) // its Reader alone has seen it
+	noError(t, agents.NewReader(m.connect(t, "mailer")).Start(t.Context()))
+	m.WaitCount(t, 1, func(d *bcp.Decision) bool {
+		return d.Event == string(bcp.AlertRollbackSeen) && d.Role == bcp.RoleReader
+	})
 	m.refused(t, "main", "mailer")
 }
 
