@@ -117,9 +117,7 @@ func TestAttest(t *testing.T) {
 	}
 	want("all of the agent are revoked", fourth, contract.Revoked)
 	for _, unknown := range []string{"agent-b@org1.example", "x"} {
-		if _, err := store.RevokeAttestations(unknown); !errors.Is(err, accounts.ErrNotAttested) {
-			t.Errorf("%s: %v", unknown, err)
-		}
+		fails(t, errorOf(store.RevokeAttestations(unknown)), accounts.ErrNotAttested, "%s", unknown)
 	}
 	// Another process sees all of it.
 	again := openStore(t, folder)
@@ -154,9 +152,7 @@ func TestAttestLimits(t *testing.T) {
 	} {
 		s := attestedStatement("U")
 		change(s)
-		if _, err := store.Attest(s, shown, time.Hour); err == nil {
-			t.Errorf("%s: signed", name)
-		}
+		fails(t, errorOf(store.Attest(s, shown, time.Hour)), nil, "%s: signed", name)
 	}
 	var none accounts.Attester
 	if _, err := none.Sign(nil); err == nil || none.PublicPEM() != nil || none.KeyID() != "" {
@@ -203,9 +199,7 @@ func TestAttestKey(t *testing.T) {
 		t.Fatalf("the key lies open: %.20q, %v", sealed, err)
 	}
 	closed := openStore(t, folder)
-	if _, err := closed.Attester(); !errors.Is(err, accounts.ErrSealed) {
-		t.Errorf("without the passphrase: %v", err)
-	}
+	fails(t, errorOf(closed.Attester()), accounts.ErrSealed, "without the passphrase")
 	opened := openStore(t, folder, asks(passphrase, nil))
 	if signer, err = opened.Attester(); err != nil || !bytes.Equal(signer.PublicPEM(), made[0]) {
 		t.Errorf("another key: %v", err)
@@ -213,8 +207,6 @@ func TestAttestKey(t *testing.T) {
 	noError(t, opened.Unseal(passphrase))
 	for name, content := range map[string][]byte{"nothing": nil, "no PEM": []byte("x"), "two": append(open, open...), "another type": bytes.ReplaceAll(open, []byte("PRIVATE"), []byte("PUBLIC"))} {
 		noError(t, os.WriteFile(file, content, 0o600))
-		if _, err := opened.Attester(); err == nil {
-			t.Errorf("%s is taken for a key", name)
-		}
+		fails(t, errorOf(opened.Attester()), nil, "%s is taken for a key", name)
 	}
 }

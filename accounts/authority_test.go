@@ -103,9 +103,7 @@ func TestDamagedAuthorityIsRefused(t *testing.T) {
 		state := t.TempDir()
 		authority(t, state, time.Now())
 		noError(t, damage(state))
-		if _, err := accounts.OpenAuthority(state, time.Now()); err == nil {
-			t.Errorf("%s: taken", name)
-		}
+		fails(t, errorOf(accounts.OpenAuthority(state, time.Now())), nil, "%s: taken", name)
 	}
 }
 

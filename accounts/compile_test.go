@@ -1,7 +1,6 @@
 package accounts_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -79,9 +78,7 @@ func TestAccountsHaveTheWaysOfTheArchitectureAndNoOthers(t *testing.T) {
 			}
 			got = append(got, text)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
+		expect(t, cmp.Diff(want, got), "", "%s", name)
 		var exported []string
 		for _, e := range claims.Exports {
 			if name != accounts.Core {
@@ -91,9 +88,7 @@ func TestAccountsHaveTheWaysOfTheArchitectureAndNoOthers(t *testing.T) {
 		if taken := slices.DeleteFunc(slices.Clone(imports[accounts.Core]), func(i string) bool { return !strings.HasSuffix(i, " of "+name) }); !slices.Equal(exported, taken) {
 			t.Errorf("%s exports %v, and the gateway takes %v", name, exported, taken)
 		}
-		if got := claims.Limits.IsJSEnabled(); got != (name == accounts.Core) {
-			t.Errorf("%s: JetStream %t", name, got)
-		}
+		expect(t, claims.Limits.IsJSEnabled(), name == accounts.Core, "%s: JetStream", name)
 		if claims.Limits.LeafNodeConn != 0 || !claims.Limits.DisallowBearer {
 			t.Errorf("%s: %+v", name, claims.Limits)
 		}
@@ -125,15 +120,11 @@ func TestScopesAreWrittenExactly(t *testing.T) {
 			}
 		}
 	}
-	if found != len(scopes()) {
-		t.Errorf("%d scopes, want %d", found, len(scopes()))
-	}
+	expect(t, found, len(scopes()), "scopes")
 	for name, own := range map[string]accounts.Login{accounts.Core: bundle.Gateway, accounts.System: bundle.Monitor} {
 		user := must(jwt.DecodeUserClaims(own.JWT))(t)
 		scope := claimsOf(t, bundle, name).SigningKeys[user.Issuer].(*jwt.UserScope)
-		if diff := cmp.Diff(jwt.StringList{jwt.ConnectionTypeInProcess}, scope.Template.AllowedConnectionTypes); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
+		expect(t, cmp.Diff(jwt.StringList{jwt.ConnectionTypeInProcess}, scope.Template.AllowedConnectionTypes), "", "%s", name)
 		if len(claimsOf(t, bundle, name).SigningKeys) != 1 || user.Subject != own.Signer.PublicKey() {
 			t.Errorf("%s lets in others", name)
 		}
@@ -158,9 +149,7 @@ func checkTemplate(t *testing.T, want subjects.Scope, got jwt.UserPermissionLimi
 	if want.MaxPayload > 0 {
 		expected.Payload = int64(want.MaxPayload)
 	}
-	if diff := cmp.Diff(expected, got); diff != "" {
-		t.Errorf("%s as %s: %s", want.Agent, want.Role, diff)
-	}
+	expect(t, cmp.Diff(expected, got), "", "%s as %s", want.Agent, want.Role)
 }
 
 // covers P1.5
@@ -187,12 +176,8 @@ func TestCompileKeepsKeysAndGoesForwardInTime(t *testing.T) {
 				t.Errorf("%s at %v: issued at %d after %d", account.Name, at, claims.IssuedAt, iat)
 			}
 			before, _ := first.Account(account.Name)
-			if same := before.Digest == account.Digest; same != (account.Name != accounts.Controllers) {
-				t.Errorf("%s is the same: %t", account.Name, same)
-			}
-			if before.PublicKey != account.PublicKey {
-				t.Errorf("%s has a new key", account.Name)
-			}
+			expect(t, before.Digest == account.Digest, account.Name != accounts.Controllers, "%s is the same", account.Name)
+			expect(t, before.PublicKey, account.PublicKey, "%s has a new key", account.Name)
 		}
 		iat = claimsOf(t, bundle, accounts.Readers).IssuedAt
 		if _, ok := claimsOf(t, bundle, accounts.Controllers).SigningKeys[user.Issuer]; !ok {
@@ -230,9 +215,7 @@ func TestAgentsHaveAccountsOf256(t *testing.T) {
 	}
 	second.Name, first.Name = "", ""
 	ignore := cmpopts.IgnoreFields(jwt.Account{}, "SigningKeys")
-	if diff := cmp.Diff(first.Account, second.Account, ignore); diff != "" {
-		t.Errorf("the second account is another: %s", diff)
-	}
+	expect(t, cmp.Diff(first.Account, second.Account, ignore), "", "the second account is another")
 	if _, ok := over.Account("CONTROLLERS-2"); ok {
 		t.Error("and there is one of another kind")
 	}
@@ -282,9 +265,7 @@ func TestAgentsHaveAccountsOfBoundedClaims(t *testing.T) {
 			t.Errorf("%s takes %d bytes with %d agents", name, len(account.JWT), agents)
 		}
 	}
-	if seen != 40 {
-		t.Errorf("%d of 40 agents have a place", seen)
-	}
+	expect(t, seen, 40, "of 40 agents have a place")
 	large, _ := newStore(t)
 	bundle = compile(t, large, manyScopes(2, channels(8_000)))
 	if first, ok := bundle.Account("READERS"); !ok || len(first.JWT) <= accounts.MaxAccountJWT/2 || len(claimsOf(t, bundle, "READERS-2").SigningKeys) != 1 {
@@ -304,9 +285,7 @@ func TestCompileRefusesAnAccountBeforeTheServerWould(t *testing.T) {
 		}
 		return list
 	}
-	if _, err := accounts.Compile(store, manyScopes(40, long), now); !errors.Is(err, accounts.ErrTooManyScopes) {
-		t.Errorf("too many bytes: %v", err)
-	}
+	fails(t, errorOf(accounts.Compile(store, manyScopes(40, long), now)), accounts.ErrTooManyScopes, "too many bytes")
 	// What was refused changed nothing: the last agents are still there.
 	must(store.Issue("agent-39", 0, 0))(t)
 }
@@ -343,12 +322,8 @@ func TestCompileRefusesScopesThatGrantTooMuch(t *testing.T) {
 			t.Parallel()
 			s := good()
 			spoil(&s)
-			if _, err := accounts.Compile(store, []subjects.Scope{s}, now); err == nil {
-				t.Error("compiled")
-			}
+			fails(t, errorOf(accounts.Compile(store, []subjects.Scope{s}, now)), nil, "compiled")
 		})
 	}
-	if _, err := accounts.Compile(store, []subjects.Scope{good(), good()}, now); err == nil {
-		t.Error("compiled one scope twice")
-	}
+	fails(t, errorOf(accounts.Compile(store, []subjects.Scope{good(), good()}, now)), nil, "compiled one scope twice")
 }

@@ -63,9 +63,7 @@ func TestJoinsThatChangeNothingWriteNothing(t *testing.T) {
 	} {
 		const shown = 10
 		for n := range shown + 3 {
-			if wrote := writes(refused); wrote != (n < shown) {
-				t.Errorf("%s: refusal %d is written: %v", name, n+1, wrote)
-			}
+			expect(t, writes(refused), n < shown, "%s: refusal %d is written", name, n+1)
 		}
 	}
 	if writes(join(publicKey(t, nkeys.CreateUser), accounts.ErrNotInvited)) {

@@ -1,7 +1,6 @@
 package accounts_test
 
 import (
-	"errors"
 	"net/netip"
 	"testing"
 	"time"
@@ -96,9 +95,7 @@ func TestRevokeAllRefusesWhatACopiedKeySigned(t *testing.T) {
 	if admitted(t, compile(t, again, scopes()), gone) {
 		t.Error("it came back with its creds")
 	}
-	if _, err := again.RevokeAll("nobody", 0); !errors.Is(err, accounts.ErrUnknown) {
-		t.Errorf("nobody: %v", err)
-	}
+	fails(t, errorOf(again.RevokeAll("nobody", 0)), accounts.ErrUnknown, "nobody")
 }
 
 // What a file is restricted to stands in the account, in a scope of its own.
@@ -135,9 +132,7 @@ func TestRestrictionIsInTheAccount(t *testing.T) {
 		"no network": {Sources: []netip.Prefix{{}}},
 		"too many":   {Sources: make([]netip.Prefix, 17)},
 	} {
-		if _, err := store.Issue("researcher", 0, 0, accounts.Restricted(bad)); err == nil {
-			t.Errorf("%s: issued", name)
-		}
+		fails(t, errorOf(store.Issue("researcher", 0, 0, accounts.Restricted(bad))), nil, "%s: issued", name)
 	}
 }
 

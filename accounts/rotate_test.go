@@ -38,9 +38,7 @@ func trusts(t *testing.T, b accounts.Bundle) (identity, signing string) {
 		t.Fatalf("%+v: %v", operator, err)
 	}
 	for _, a := range b.Accounts {
-		if issuer := claimsOf(t, b, a.Name).Issuer; issuer != operator.SigningKeys[0] {
-			t.Errorf("%s is signed by %s", a.Name, issuer)
-		}
+		expect(t, claimsOf(t, b, a.Name).Issuer, operator.SigningKeys[0], "%s is signed by", a.Name)
 	}
 	return operator.Subject, operator.SigningKeys[0]
 }
@@ -107,9 +105,7 @@ func TestKeysOfAccountsAreReplaced(t *testing.T) {
 	old := issue(t, store)
 	token := must(store.Invite("researcher", 0, time.Hour, 0, accounts.Restriction{}))(t)
 	start := time.Now()
-	if err := store.RotateAccounts(-time.Second); err == nil {
-		t.Error("an overlap of less than nothing")
-	}
+	fails(t, store.RotateAccounts(-time.Second), nil, "an overlap of less than nothing")
 	noError(t, store.RotateAccounts(time.Minute))
 	over := time.Now().Add(time.Minute + time.Second) // however long it took
 	next := issue(t, store)
@@ -141,9 +137,7 @@ func TestKeysOfAccountsAreReplaced(t *testing.T) {
 			t.Errorf("%d invitations at %v: %v", len(open), at, err)
 		}
 	}
-	if first.Gateway.Signer.PublicKey() != meanwhile.Gateway.Signer.PublicKey() {
-		t.Error("a login of this process is another one")
-	}
+	expect(t, first.Gateway.Signer.PublicKey(), meanwhile.Gateway.Signer.PublicKey(), "a login of this process is another one")
 }
 
 // In an overlap there is no second one; without one, all credentials end at once.
@@ -158,9 +152,7 @@ func TestCredsOfAReplacedKeyEnd(t *testing.T) {
 	next := issue(t, store)
 	// An account has no room for a third key of everybody.
 	acts := actsOf(t, store)
-	if err := store.RotateAccounts(time.Minute); !errors.Is(err, accounts.ErrOverlap) {
-		t.Errorf("in the overlap: %v", err)
-	}
+	fails(t, store.RotateAccounts(time.Minute), accounts.ErrOverlap, "in the overlap")
 	if now := actsOf(t, store); !slices.Equal(now, acts) {
 		t.Errorf("what was refused is on record: %v", now)
 	}

@@ -66,20 +66,14 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	before := compile(t, store, scopes())
 	creds := issue(t, store)
 	for _, short := range [][]byte{nil, passphrase[:accounts.MinPassphrase-1]} {
-		if err := store.Seal(short); !errors.Is(err, accounts.ErrPassphrase) {
-			t.Errorf("%d characters: %v", len(short), err)
-		}
+		fails(t, store.Seal(short), accounts.ErrPassphrase, "%d characters", len(short))
 	}
-	if err := store.Unseal(passphrase); !errors.Is(err, accounts.ErrNotSealed) {
-		t.Errorf("unsealed what is not: %v", err)
-	}
+	fails(t, store.Unseal(passphrase), accounts.ErrNotSealed, "unsealed what is not")
 	// A crash in between leaves some keys open: to seal again goes on.
 	kept := must(os.ReadFile(filepath.Join(folder, "keys", "gateway.nk")))(t)
 	noError(t, store.Seal(passphrase))
 	noError(t, os.WriteFile(filepath.Join(folder, "keys", "gateway.nk"), kept, 0o600))
-	if err := store.Seal([]byte("another passphrase")); !errors.Is(err, accounts.ErrPassphrase) {
-		t.Errorf("sealed again with another: %v", err)
-	}
+	fails(t, store.Seal([]byte("another passphrase")), accounts.ErrPassphrase, "sealed again with another")
 	noError(t, store.Seal(passphrase))
 	if open := openSeeds(t, folder); len(open) > 0 {
 		t.Errorf("%v lie open", open)
@@ -89,25 +83,17 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	}
 
 	locked := openStore(t, folder)
-	if _, err := locked.Issue("main", 0, 0); !errors.Is(err, accounts.ErrSealed) {
-		t.Errorf("issued without the passphrase: %v", err)
-	}
-	if _, err := accounts.Compile(locked, scopes(), now); !errors.Is(err, accounts.ErrSealed) {
-		t.Errorf("compiled without the passphrase: %v", err)
-	}
+	fails(t, errorOf(locked.Issue("main", 0, 0)), accounts.ErrSealed, "issued without the passphrase")
+	fails(t, errorOf(accounts.Compile(locked, scopes(), now)), accounts.ErrSealed, "compiled without the passphrase")
 	acts := actsOf(t, store)
-	if err := locked.RotateAccounts(0); !errors.Is(err, accounts.ErrSealed) {
-		t.Errorf("rotated without the passphrase: %v", err)
-	}
+	fails(t, locked.RotateAccounts(0), accounts.ErrSealed, "rotated without the passphrase")
 	if now := actsOf(t, store); !slices.Equal(now, acts) {
 		t.Errorf("what was refused is on record: %v", now)
 	}
 	if err := locked.Revoke(creds.PublicKey); err != nil {
 		t.Errorf("to revoke one needs no key: %v", err)
 	}
-	if err := signWith(folder, asks([]byte("wrong horse battery"), nil)); !errors.Is(err, accounts.ErrPassphrase) {
-		t.Errorf("signed with a wrong passphrase: %v", err)
-	}
+	fails(t, signWith(folder, asks([]byte("wrong horse battery"), nil)), accounts.ErrPassphrase, "signed with a wrong passphrase")
 	failed := errors.New("nobody is there")
 	if err := signWith(folder, accounts.Passphrase(func() ([]byte, error) { return nil, failed })); !errors.Is(err, failed) || !errors.Is(err, accounts.ErrSealed) {
 		t.Errorf("signed without an answer: %v", err)
@@ -129,9 +115,7 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 		t.Errorf("%v were made open", lie)
 	}
 
-	if err := open.Unseal([]byte("wrong horse battery")); !errors.Is(err, accounts.ErrPassphrase) {
-		t.Errorf("unsealed with a wrong passphrase: %v", err)
-	}
+	fails(t, open.Unseal([]byte("wrong horse battery")), accounts.ErrPassphrase, "unsealed with a wrong passphrase")
 	noError(t, open.Unseal(passphrase))
 	if _, err := locked.Issue("main", 0, 0); err != nil {
 		t.Errorf("unsealed: %v", err)
@@ -155,17 +139,11 @@ func TestDamagedSealIsRefused(t *testing.T) {
 	content := must(os.ReadFile(name))(t)
 	for what, damaged := range map[string][]byte{"cut": content[:len(content)-1], "changed": append(bytes.Clone(content[:len(content)-1]), content[len(content)-1]^1), "empty": nil} {
 		noError(t, os.WriteFile(name, damaged, 0o600))
-		if err := signWith(folder, asks(passphrase, nil)); err == nil {
-			t.Errorf("%s: signed", what)
-		}
+		fails(t, signWith(folder, asks(passphrase, nil)), nil, "%s: signed", what)
 	}
 	noError(t, os.Remove(name))
-	if _, err := accounts.Open(folder, asks(passphrase, nil)); err == nil {
-		t.Error("without it: opened")
-	}
-	if _, err := accounts.Open(folder); err == nil {
-		t.Error("without it and a passphrase: opened")
-	}
+	fails(t, errorOf(accounts.Open(folder, asks(passphrase, nil))), nil, "without it: opened")
+	fails(t, errorOf(accounts.Open(folder)), nil, "without it and a passphrase: opened")
 }
 
 // secretFiles returns what the files with private keys hold, by their path.
@@ -228,9 +206,7 @@ func TestSealingIsCompletedAfterAKill(t *testing.T) {
 	if got, err := locked.CheckpointPublic(); err != nil || got != public {
 		t.Errorf("its public key: %v", err)
 	}
-	if _, err := accounts.OpenAuthority(folder, time.Now()); !errors.Is(err, accounts.ErrSealed) {
-		t.Errorf("the authority without a passphrase: %v", err)
-	}
+	fails(t, errorOf(accounts.OpenAuthority(folder, time.Now())), accounts.ErrSealed, "the authority without a passphrase")
 	if _, err := accounts.OpenAuthority(folder, time.Now(), asks([]byte("wrong horse battery"), nil)); !errors.Is(err, accounts.ErrPassphrase) {
 		t.Errorf("the authority with a wrong one: %v", err)
 	}
@@ -286,9 +262,7 @@ func TestKeysMadeInASealedStoreAreSealed(t *testing.T) {
 	if _, _, err := opened.CheckpointKey(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := accounts.OpenAuthority(folder, time.Now()); !errors.Is(err, accounts.ErrSealed) {
-		t.Errorf("made an authority without a passphrase: %v", err)
-	}
+	fails(t, errorOf(accounts.OpenAuthority(folder, time.Now())), accounts.ErrSealed, "made an authority without a passphrase")
 	must(accounts.OpenAuthority(folder, time.Now(), option))(t)
 	for path, content := range secretFiles(t, folder) {
 		if !bytes.Contains(content, []byte("age-encryption.org/v1\n")) {

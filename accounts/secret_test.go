@@ -2,7 +2,6 @@ package accounts_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -66,9 +65,7 @@ func seedOf(t *testing.T, pair nkeys.KeyPair) []byte {
 // covers P7.5
 func TestZeroValuesHoldNothing(t *testing.T) {
 	t.Parallel()
-	if _, err := (accounts.Signer{}).Sign([]byte("x")); err == nil {
-		t.Error("the zero signer signed")
-	}
+	fails(t, errorOf((accounts.Signer{}).Sign([]byte("x"))), nil, "the zero signer signed")
 	path := filepath.Join(t.TempDir(), "x")
 	if err := (accounts.Creds{}).WriteFile(path); err == nil || (accounts.Creds{}).Text() != nil {
 		t.Error("the zero creds hold something")
@@ -94,14 +91,10 @@ func TestWriteFileIsPrivateAndReplacesNothing(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	if err := creds.WriteFile(path); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("replaced a file: %v", err)
-	}
+	fails(t, creds.WriteFile(path), fs.ErrExist, "replaced a file")
 	link := filepath.Join(folder, "link.creds")
 	noError(t, os.Symlink("elsewhere", link))
-	if err := creds.WriteFile(link); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("wrote through a link: %v", err)
-	}
+	fails(t, creds.WriteFile(link), fs.ErrExist, "wrote through a link")
 	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 2 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}

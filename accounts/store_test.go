@@ -42,15 +42,11 @@ func TestCreateMakesPrivateFilesOnce(t *testing.T) {
 	if want := 4 + 13 + len(scopes()); err != nil || count != want {
 		t.Errorf("%d files, want %d: %v", count, want, err)
 	}
-	if _, err := accounts.Create(folder); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("a second store was made over the first: %v", err)
-	}
+	fails(t, errorOf(accounts.Create(folder)), fs.ErrExist, "a second store was made over the first")
 	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 1 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
-	if _, err := accounts.Open(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("opened nothing: %v", err)
-	}
+	fails(t, errorOf(accounts.Open(t.TempDir())), fs.ErrNotExist, "opened nothing")
 }
 
 // covers P7.5
@@ -76,12 +72,8 @@ func TestOpenRefusesWhatOthersCouldReadOrReplace(t *testing.T) {
 			t.Parallel()
 			store, folder := newStore(t)
 			noError(t, spoil(filepath.Join(folder, "keys")))
-			if _, err := accounts.Open(folder); !errors.Is(err, accounts.ErrUnsafe) {
-				t.Errorf("opened: %v", err)
-			}
-			if _, err := accounts.Compile(store, scopes(), now); !errors.Is(err, accounts.ErrUnsafe) {
-				t.Errorf("compiled: %v", err)
-			}
+			fails(t, errorOf(accounts.Open(folder)), accounts.ErrUnsafe, "opened")
+			fails(t, errorOf(accounts.Compile(store, scopes(), now)), accounts.ErrUnsafe, "compiled")
 		})
 	}
 	for name, spoil := range map[string]func(path string) error{
@@ -92,9 +84,7 @@ func TestOpenRefusesWhatOthersCouldReadOrReplace(t *testing.T) {
 			t.Parallel()
 			_, folder := newStore(t)
 			noError(t, spoil(filepath.Join(folder, "keys", key)))
-			if _, err := accounts.Open(folder); err == nil {
-				t.Error("opened a store without a key")
-			}
+			fails(t, errorOf(accounts.Open(folder)), nil, "opened a store without a key")
 		})
 	}
 }
@@ -147,9 +137,7 @@ func TestOperatorKeyMayBeAway(t *testing.T) {
 	store, folder := newStore(t)
 	name := func(file string) string { return filepath.Join(folder, "keys", file) }
 	noError(t, os.Rename(name("operator.nk"), filepath.Join(t.TempDir(), "operator.nk")))
-	if _, err := accounts.Compile(store, scopes(), now); !errors.Is(err, accounts.ErrOperatorAway) {
-		t.Errorf("without a root of trust: %v", err)
-	}
+	fails(t, errorOf(accounts.Compile(store, scopes(), now)), accounts.ErrOperatorAway, "without a root of trust")
 	store, folder = newStore(t)
 	before := compile(t, store, scopes())
 	identity := must(store.OperatorKey())(t)
@@ -166,13 +154,9 @@ func TestOperatorKeyMayBeAway(t *testing.T) {
 	other := openStore(t, foreign)
 	theirs := compile(t, other, nil).Operator
 	noError(t, os.WriteFile(name("operator.jwt"), []byte(theirs), 0o600))
-	if _, err := accounts.Compile(again, scopes(), now); !errors.Is(err, accounts.ErrOperatorAway) {
-		t.Errorf("with the root of another mesh: %v", err)
-	}
+	fails(t, errorOf(accounts.Compile(again, scopes(), now)), accounts.ErrOperatorAway, "with the root of another mesh")
 	noError(t, os.WriteFile(name("operator.jwt"), []byte(before.Operator+"x"), 0o600))
-	if _, err := accounts.Compile(again, scopes(), now); err == nil {
-		t.Error("with a root that nobody has signed")
-	}
+	fails(t, errorOf(accounts.Compile(again, scopes(), now)), nil, "with a root that nobody has signed")
 	noError(t, os.Rename(away, name("operator.nk")))
 	noError(t, os.Remove(name("operator.jwt")))
 	if back := compile(t, again, scopes()); back.Operator == theirs {

@@ -1,6 +1,8 @@
 package accounts_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -120,5 +122,24 @@ func equal(t rapid.TB, want, got any, options ...cmp.Option) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, options...); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// fails expects an error, this one where want is not nil; what says of what.
+func fails(t testing.TB, err, want error, what string, args ...any) {
+	t.Helper()
+	if err == nil || want != nil && !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", fmt.Sprintf(what, args...), err, want)
+	}
+}
+
+// errorOf is the error of a call whose value does not matter.
+func errorOf[T any](_ T, err error) error { return err }
+
+// expect compares; what says what has the value.
+func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
 	}
 }

@@ -57,9 +57,7 @@ func TestIssueMakesAScopedUser(t *testing.T) {
 func TestIssueRefusesWhatThereIsNot(t *testing.T) {
 	t.Parallel()
 	store, _ := newStore(t)
-	if _, err := store.Issue("main", 0, 0); !errors.Is(err, accounts.ErrUnknown) {
-		t.Errorf("issued before anything was compiled: %v", err)
-	}
+	fails(t, errorOf(store.Issue("main", 0, 0)), accounts.ErrUnknown, "issued before anything was compiled")
 	compile(t, store, scopes())
 	for _, c := range []struct {
 		agent bcp.AgentName
@@ -96,9 +94,7 @@ func TestIssueRefusesWhatThereIsNot(t *testing.T) {
 	}
 	// An agent that a later definition does not have gets nothing more.
 	compile(t, store, scopes()[:1])
-	if _, err := store.Issue("main", 0, 0); !errors.Is(err, accounts.ErrUnknown) {
-		t.Errorf("issued for an agent that is gone: %v", err)
-	}
+	fails(t, errorOf(store.Issue("main", 0, 0)), accounts.ErrUnknown, "issued for an agent that is gone")
 }
 
 // covers A-REVOKED
@@ -107,9 +103,7 @@ func TestRevokeIsInTheNextClaims(t *testing.T) {
 	store, _ := newStore(t)
 	first := compile(t, store, scopes())
 	creds := must(store.Issue("researcher", 0, 0))(t)
-	if err := store.Revoke("UNKNOWN"); err == nil {
-		t.Error("revoked what was never issued")
-	}
+	fails(t, store.Revoke("UNKNOWN"), nil, "revoked what was never issued")
 	for range 2 {
 		noError(t, store.Revoke(creds.PublicKey))
 	}
@@ -119,9 +113,7 @@ func TestRevokeIsInTheNextClaims(t *testing.T) {
 		t.Errorf("not revoked: %v", claims.Revocations)
 	}
 	for _, name := range []string{accounts.Core, accounts.Controllers, accounts.Operators} {
-		if diff := cmp.Diff(jwt.RevocationList(nil), claimsOf(t, second, name).Revocations); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
+		expect(t, cmp.Diff(jwt.RevocationList(nil), claimsOf(t, second, name).Revocations), "", "%s", name)
 		before, _ := first.Account(name)
 		if after, _ := second.Account(name); after.Digest != before.Digest {
 			t.Errorf("%s changed", name)
@@ -159,9 +151,7 @@ func TestIssueTo(t *testing.T) {
 		}
 	}
 	names := []bcp.AgentName{"relay", "researcher"}
-	if _, err := store.IssueTo(names, 0, time.Second-1); err == nil {
-		t.Error("issued for less than a second")
-	}
+	fails(t, errorOf(store.IssueTo(names, 0, time.Second-1)), nil, "issued for less than a second")
 	if made, err := store.IssueTo(names, 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{{}}})); err == nil || len(made) > 0 {
 		t.Errorf("with a restriction that is none: %d, %v", len(made), err)
 	}
@@ -190,9 +180,7 @@ func TestIssueTo(t *testing.T) {
 		t.Errorf("the audit will show %d of %d: %v", len(changes), len(all), err)
 	}
 	revoked := []string{all[0].PublicKey, all[2].PublicKey}
-	if err := store.Revoke(append(revoked, "U")...); !errors.Is(err, accounts.ErrNoUser) {
-		t.Errorf("one is not on record: %v", err)
-	}
+	fails(t, store.Revoke(append(revoked, "U")...), accounts.ErrNoUser, "one is not on record")
 	noError(t, store.Revoke(revoked...))
 	users, err = store.Users()
 	if err != nil || users[0].Revoked.IsZero() || !users[1].Revoked.IsZero() || users[2].Revoked.IsZero() {
