@@ -150,9 +150,7 @@ func TestDamagedRecordIsAnError(t *testing.T) {
 			t.Error("no error")
 		}
 	}
-	if n != 1 {
-		t.Errorf("%d values", n)
-	}
+	expect(t, n, 1, "values")
 }
 
 // The newest line of each channel, however many there are.
@@ -200,9 +198,7 @@ func TestLastIsTheNewestRecord(t *testing.T) {
 	}
 	a.store(subjects.Audit("", "", "start"), []byte("damaged"))
 	next(t, a.js.PublishAsyncComplete(), "the damaged record")
-	if _, err := auditor.Last(within(t)); err == nil {
-		t.Error("a damaged record is no error")
-	}
+	fails(t, errorOf(auditor.Last(within(t))), nil, "a damaged record is no error")
 }
 
 // The newest record is asked for again where nobody answers yet, and where an answer

@@ -38,9 +38,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"negative wait":     {Name: main, MaxWait: -1},
 		"negative handlers": {Name: main, Handlers: -1},
 	} {
-		if _, err := agents.Connect(t.Context(), s.ClientURL(), agents.Credentials{}, o); err == nil {
-			t.Errorf("Connect: %s: no error", name)
-		}
+		fails(t, errorOf(agents.Connect(t.Context(), s.ClientURL(), agents.Credentials{}, o)), nil, "Connect: %s: no error", name)
 	}
 	failing := func(*nats.Options) error { return errors.New("no") }
 	if _, err := agents.Connect(t.Context(), s.ClientURL(), agents.Credentials{}, agents.Options{Name: main, NATS: []nats.Option{nil, failing}}); err == nil {
@@ -74,9 +72,7 @@ func TestCloseEndsAll(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, nil)
 	own := connect(t, s.ClientURL(), agents.Options{Name: main})
-	if own.Name() != main {
-		t.Errorf("the name is %s", own.Name())
-	}
+	expect(t, own.Name(), main, "the name")
 	controller := agents.NewController(own)
 	noError(t, controller.Start(t.Context()))
 	own.Close()
@@ -84,9 +80,7 @@ func TestCloseEndsAll(t *testing.T) {
 	if err := controller.Stop(t.Context()); err != nil {
 		t.Errorf("stop after close: %v", err)
 	}
-	if err := controller.Start(t.Context()); err == nil {
-		t.Error("started on a closed connection")
-	}
+	fails(t, controller.Start(t.Context()), nil, "started on a closed connection")
 	if !own.NATS().IsClosed() {
 		t.Error("it is not closed")
 	}
@@ -108,9 +102,7 @@ func TestCallersOptionsApply(t *testing.T) {
 	if got := c.NATS().Opts.Timeout; got != 10*time.Second {
 		t.Errorf("a dial takes %v at most", got)
 	}
-	if got := c.NATS().Opts.InboxPrefix; got != subjects.InboxPrefix(main) {
-		t.Errorf("the inbox prefix is %s", got)
-	}
+	expect(t, c.NATS().Opts.InboxPrefix, subjects.InboxPrefix(main), "the inbox prefix")
 	c.Close()
 }
 
@@ -269,9 +261,7 @@ func TestStartWaitsForTheConnection(t *testing.T) {
 	controller.OnDelivery(func(context.Context, bcp.Delivery) error { handled <- struct{}{}; return nil })
 	dial.cut.Store(true)
 	noError(t, controller.Start(within(t)))
-	if n := c.NATS().Stats().Reconnects; n != 1 {
-		t.Errorf("%d reconnects", n)
-	}
+	expect(t, c.NATS().Stats().Reconnects, 1, "reconnects")
 	g.deliver(pushed("d1", researcher))
 	next(t, handled, "a delivery")
 
@@ -279,9 +269,7 @@ func TestStartWaitsForTheConnection(t *testing.T) {
 	s.WaitForShutdown()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := agents.NewReader(c).Start(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("without a server: %v", err)
-	}
+	fails(t, agents.NewReader(c).Start(ctx), context.DeadlineExceeded, "without a server")
 }
 
 // lockedText collects a log.

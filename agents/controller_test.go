@@ -80,9 +80,7 @@ func TestAskRefused(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() {
 			accepted, err := controller.Ask(within(t), researcher, boolean, agents.AskOptions{})
-			if accepted != (bcp.Accepted{}) {
-				t.Errorf("refused and accepted: %v", accepted)
-			}
+			expect(t, accepted, bcp.Accepted{}, "refused and accepted")
 			ended <- err
 		}()
 		m, ask := next(t, asks, "the ask"), bcp.Ask{}
@@ -160,9 +158,7 @@ func TestAskRefusesWhatCannotBeSent(t *testing.T) {
 			return err
 		},
 	} {
-		if err := ask(); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		fails(t, ask(), nil, "%s: no error", name)
 	}
 	noError(t, c.NATS().FlushTimeout(patience))
 	g.flush()

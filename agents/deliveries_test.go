@@ -244,17 +244,13 @@ func TestStop(t *testing.T) {
 		return context.Cause(ctx)
 	})
 	noError(t, controller.Start(t.Context()))
-	if err := controller.Start(t.Context()); !errors.Is(err, agents.ErrStarted) {
-		t.Errorf("second start: %v", err)
-	}
+	fails(t, controller.Start(t.Context()), agents.ErrStarted, "second start")
 	g.deliver(pushed("endless", researcher))
 	g.deliver(pushed("queued", researcher))
 	next(t, entered, "the handler")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := controller.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("stop of an endless handler: %v", err)
-	}
+	fails(t, controller.Stop(ctx), context.DeadlineExceeded, "stop of an endless handler")
 	if err := controller.Stop(t.Context()); err != nil {
 		t.Errorf("second stop: %v", err)
 	}
@@ -376,9 +372,7 @@ func TestAskAndWaitGivesUp(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := controller.AskAndWait(ctx, researcher, boolean, agents.AskOptions{}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
+	fails(t, errorOf(controller.AskAndWait(ctx, researcher, boolean, agents.AskOptions{})), context.DeadlineExceeded, "an ask without an answer")
 	g.deliver(answered("d1", "q1"))
 	nextIs(t, handled, "d1", "the answer")
 	accepted := make(chan struct{}, 9)
@@ -390,9 +384,7 @@ func TestAskAndWaitGivesUp(t *testing.T) {
 	}()
 	next(t, accepted, "the ask")
 	noError(t, controller.Stop(within(t)))
-	if err := next(t, ended, "the end"); !errors.Is(err, agents.ErrNotStarted) {
-		t.Errorf("got %v", err)
-	}
+	fails(t, next(t, ended, "the end"), agents.ErrNotStarted, "of a Controller that has stopped")
 }
 
 // Without a handler, what nobody waits for stays with the gateway, and comes

@@ -328,9 +328,7 @@ func next[T any](t *testing.T, from <-chan T, what string) T {
 // nextIs wants something to come next.
 func nextIs[T comparable](t *testing.T, from <-chan T, want T, what string) {
 	t.Helper()
-	if got := next(t, from, what); got != want {
-		t.Errorf("%s is %v, want %v", what, got, want)
-	}
+	expect(t, next(t, from, what), want, "%s", what)
 }
 
 // repliedOn wants the next reply on a subject.
@@ -382,4 +380,23 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// fails expects an error, this one where want is not nil; what says of what.
+func fails(t testing.TB, err, want error, what string, args ...any) {
+	t.Helper()
+	if err == nil || want != nil && !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", fmt.Sprintf(what, args...), err, want)
+	}
+}
+
+// errorOf is the error of a call whose value does not matter.
+func errorOf[T any](_ T, err error) error { return err }
+
+// expect compares; what says what has the value.
+func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
+	}
 }

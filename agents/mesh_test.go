@@ -147,9 +147,7 @@ func TestAgainstAMesh(t *testing.T) {
 	if _, err := controller.Ask(within(t), researcher, bcp.Spec{Category: 1}, agents.AskOptions{}); !errors.As(err, &refused) || refused.Code != bcp.InvalidQuery {
 		t.Errorf("got %v", err)
 	}
-	if _, err := controller.Ask(within(t), "nobody", boolean, agents.AskOptions{}); !errors.Is(err, nats.ErrPermissionViolation) {
-		t.Errorf("got %v", err)
-	}
+	fails(t, errorOf(controller.Ask(within(t), "nobody", boolean, agents.AskOptions{})), nats.ErrPermissionViolation, "an ask of nobody")
 
 	noError(t, m.Stop(within(t)))
 	asked := make(chan error, 1)

@@ -195,9 +195,7 @@ func TestOperator(t *testing.T) {
 	if s := session(); s.Taint != bcp.TaintLow || s.Sources != nil || s.Channels[0].Epoch != 2 || s.Channels[0].Remaining != 3000*bcp.Bit {
 		t.Errorf("%+v", s)
 	}
-	if err := operator.Renew(ctx, "reader"); err == nil {
-		t.Error("a Reader has been renewed")
-	}
+	fails(t, operator.Renew(ctx, "reader"), nil, "a Reader has been renewed")
 	if r, err := operator.Reload(ctx); err != nil || len(r.Errors) > 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}

@@ -69,9 +69,7 @@ func TestReaderAnswers(t *testing.T) {
 			for id, value := range answers {
 				g.query(id, 0)
 				m := next(t, replies, "the answer")
-				if m.Subject != subjects.Reply(bcp.RoleReader, researcher, id, 0) {
-					t.Errorf("answered on %s", m.Subject)
-				}
+				expect(t, m.Subject, subjects.Reply(bcp.RoleReader, researcher, id, 0), "answered on")
 				in, code := bcp.ParseResponse(m.Data, encoding)
 				if _, unknown := value.(agents.NotEnoughInformation); code != "" || in.QueryID != id || in.NotEnoughInformation != unknown {
 					t.Errorf("answered %s: %q, %+v", m.Data, code, in)
@@ -104,9 +102,7 @@ func TestReaderAnswersAgain(t *testing.T) {
 	again := func(sending int) []byte {
 		t.Helper()
 		m := next(t, replies, "the answer")
-		if m.Subject != subjects.Reply(bcp.RoleReader, researcher, "q1", sending) {
-			t.Errorf("answered on %s", m.Subject)
-		}
+		expect(t, m.Subject, subjects.Reply(bcp.RoleReader, researcher, "q1", sending), "answered on")
 		return m.Data
 	}
 	first := again(1)
@@ -316,9 +312,7 @@ func TestReaderHandlersAreBounded(t *testing.T) {
 	for range 20 {
 		next(t, replies, "an answer")
 	}
-	if n := most.Load(); n != 3 {
-		t.Errorf("%d handlers at a time", n)
-	}
+	expect(t, most.Load(), 3, "handlers at a time")
 }
 
 // The list of subscriptions is acknowledged at once, every time, and handed on
@@ -387,9 +381,7 @@ func TestReaderResults(t *testing.T) {
 		}
 	}
 	none(t, results, "a result twice")
-	if n := r.Stats().Duplicates; n != 2 {
-		t.Errorf("%d duplicates", n)
-	}
+	expect(t, r.Stats().Duplicates, 2, "duplicates")
 	var failed *agents.HandlerError
 	if len(seen.seen) != 1 || !errors.As(seen.seen[0], &failed) || !failed.Panicked {
 		t.Errorf("got %v", seen.seen)
@@ -466,9 +458,7 @@ func TestPushRefusesWhatCannotBeSent(t *testing.T) {
 	c := connect(t, s.ClientURL(), agents.Options{Name: researcher})
 	r := agents.NewReader(c)
 	for _, response := range []any{nil, "text", 1, true, []string{"a"}, jsontext.Value("[]"), jsontext.Value("{")} {
-		if _, err := r.Push(t.Context(), main, "mail", response, agents.PushOptions{}); err == nil {
-			t.Errorf("%v was sent", response)
-		}
+		fails(t, errorOf(r.Push(t.Context(), main, "mail", response, agents.PushOptions{})), nil, "%v was sent", response)
 	}
 	for _, name := range []struct {
 		controller   bcp.AgentName

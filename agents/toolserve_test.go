@@ -27,7 +27,5 @@ func TestToolFunc(t *testing.T) {
 			t.Errorf("%s: %v", args, err)
 		}
 	}
-	if len(got) != 1 {
-		t.Errorf("it acted on %q", got)
-	}
+	expect(t, len(got), 1, "it acted on %q", got)
 }
