@@ -91,9 +91,7 @@ func TestBitsText(t *testing.T) {
 			t.Errorf("%q reads as %s", bad, got)
 		}
 	}
-	if got := bcp.Bits(math.MinInt64).String(); got != "-9223372036.854775808" {
-		t.Errorf("the least figure is written as %s", got)
-	}
+	expect(t, bcp.Bits(math.MinInt64).String(), "-9223372036.854775808", "the least figure is written as")
 }
 
 func TestBitsWords(t *testing.T) {
@@ -101,8 +99,6 @@ func TestBitsWords(t *testing.T) {
 	for bits, want := range map[bcp.Bits]string{
 		0: "0 bits", 1: "0.1 bits", bcp.Bit: "1 bit", bcp.Bit + 1: "1.1 bits", 2 * bcp.Bit: "2 bits", 6906890596: "7 bits", 671 * bcp.Bit: "671 bits",
 	} {
-		if got := bits.Words(); got != want {
-			t.Errorf("%d nano-bits are %s, want %s", bits, got, want)
-		}
+		expect(t, bits.Words(), want, "%d nano-bits", bits)
 	}
 }

@@ -193,9 +193,7 @@ func TestWeightsOfTexts(t *testing.T) {
 func TestPushTiming(t *testing.T) {
 	t.Parallel()
 	for g, want := range map[uint64]bcp.Bits{0: 2, 1: 2, 2: 4, 3: 4, 4: 6, 7: 6, 8: 8, 1 << 40: 82, 1<<64 - 1: 128} {
-		if got := bcp.PushTiming(g); got != want*bcp.Bit {
-			t.Errorf("a gap of %d slots costs %s", g, got)
-		}
+		expect(t, bcp.PushTiming(g), want*bcp.Bit, "a gap of %d slots costs", g)
 	}
 	// once: one push in the next slot; often: one or more of them; later: the
 	// same where gap 1 cannot be.

@@ -31,9 +31,7 @@ func TestCatalogueIsTheClosedList(t *testing.T) {
 				got[to] = append(got[to], string(line.Code))
 			}
 		}
-		if info := line.Code.Info(); info != line {
-			t.Errorf("%s is looked up as %+v", line.Code, info)
-		}
+		expect(t, line.Code.Info(), line, "%s is looked up as", line.Code)
 	}
 	for to, list := range lists {
 		want := strings.Fields(list)
@@ -126,9 +124,7 @@ func TestReaderHearsTheSeedsTexts(t *testing.T) {
 		{bcp.MessageTooLarge, bcp.ReasonTooLarge, "", "the answer is larger than its spec allows"},
 		{bcp.QueryUnknown, 0, "", "no such query is open"},
 	} {
-		if got := bcp.ReaderDetail(c.code, c.reason, c.field, "research-findings", "main"); got != c.want {
-			t.Errorf("%s: %q, want %q", c.code, got, c.want)
-		}
+		expect(t, bcp.ReaderDetail(c.code, c.reason, c.field, "research-findings", "main"), c.want, "%s", c.code)
 	}
 }
 

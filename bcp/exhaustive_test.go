@@ -176,9 +176,7 @@ func TestVocabularyIsBounded(t *testing.T) {
 		}
 	})
 	d.bounded(t, 0)
-	if len(d.seen) != 5+25+125 {
-		t.Errorf("%d different deliveries, want all 155 sequences", len(d.seen))
-	}
+	expect(t, len(d.seen), 5+25+125, "different deliveries, want all 155 sequences")
 }
 
 // inputs visits every sequence of 1 to n parts.

@@ -103,9 +103,7 @@ func TestParseResponse(t *testing.T) {
 			}
 			return code
 		})
-		if got != want {
-			t.Errorf("%s: %q, want %q", message, got, want)
-		}
+		expect(t, got, want, "%s", message)
 	}
 }
 
@@ -144,9 +142,7 @@ func TestParseAsk(t *testing.T) {
 			_, code := bcp.ParseAsk(b, e, "researcher")
 			return code
 		})
-		if got != want {
-			t.Errorf("%.80s: %q, want %q", message, got, want)
-		}
+		expect(t, got, want, "%.80s", message)
 	}
 	atLimit := `{` + boolean + `}`
 	atLimit += strings.Repeat(" ", bcp.MaxControllerMessage-len(atLimit))
@@ -168,9 +164,7 @@ func TestParseSession(t *testing.T) {
 			_, code := bcp.ParseSession(b, e)
 			return code
 		})
-		if got != want {
-			t.Errorf("%.80s: %q, want %q", message, got, want)
-		}
+		expect(t, got, want, "%.80s", message)
 	}
 }
 
@@ -236,5 +230,13 @@ func roundTrip[M any](t *testing.T, encoding bcp.Encoding, message M) {
 	}
 	if again, err := bcp.Encode(read, encoding); err != nil || string(again) != string(b) {
 		t.Errorf("%T in %s is written as %q and then as %q, %v", message, encoding, b, again, err)
+	}
+}
+
+// expect compares; what says what has the value.
+func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
 	}
 }

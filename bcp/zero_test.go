@@ -62,9 +62,7 @@ func TestZeroValuesDeny(t *testing.T) {
 		if word, err := zero.MarshalText(); err == nil {
 			t.Errorf("%T %d is written as %q", zero, zero, word)
 		}
-		if word := fmt.Sprint(zero); word != "invalid" {
-			t.Errorf("%T %d prints as %q", zero, zero, word)
-		}
+		expect(t, fmt.Sprint(zero), "invalid", "%T %d prints as", zero, zero)
 	}
 	// The zero Settings hold what is anomalous, fold case, know no vocabulary
 	// and take no constraints.

@@ -134,9 +134,7 @@ func TestMaxWordsDefault(t *testing.T) {
 	mesh, report := mustParse(t, "c.md", controller("c", "r", keys), "r.md", reader("r", "", "c"))
 	spec := mesh.Channels[0].Subscriptions[0].Spec
 	validator := must(bcp.Compile(spec, bcp.Settings{}))
-	if got := validator.Prices().Nominal; got != 10*bcp.WordBits {
-		t.Errorf("nominal %s", got)
-	}
+	expect(t, validator.Prices().Nominal, 10*bcp.WordBits, "nominal")
 	if !strings.Contains(fmt.Sprint(report.Warnings), "110 bits and budget_bits is 100") {
 		t.Errorf("warnings %v", report.Warnings)
 	}
@@ -229,9 +227,7 @@ func TestWarnings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, report := mustParse(t, tt.files...)
-			if diff := cmp.Diff(tt.want, codes(report.Warnings)); diff != "" {
-				t.Errorf("%v: %s", report.Warnings, diff)
-			}
+			expect(t, cmp.Diff(tt.want, codes(report.Warnings)), "", "%v", report.Warnings)
 		})
 	}
 }

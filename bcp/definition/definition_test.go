@@ -81,9 +81,7 @@ func TestSeedExamplesLoad(t *testing.T) {
 			}}},
 		},
 	}
-	if diff := cmp.Diff([]bcp.Channel{want}, mesh.Channels); diff != "" {
-		t.Errorf("channel: %s", diff)
-	}
+	expect(t, cmp.Diff([]bcp.Channel{want}, mesh.Channels), "", "channel")
 	reader, _ := mesh.Agent("researcher")
 	reader.Prompt = ""
 	wantReader := bcp.Agent{
@@ -92,9 +90,7 @@ func TestSeedExamplesLoad(t *testing.T) {
 		CronSchedules: []bcp.CronSchedule{{Schedule: "0 */2 * * *", Message: "Check for new research findings and publish any relevant results."}},
 		File:          "agents/researcher.md", Reader: true,
 	}
-	if diff := cmp.Diff(wantReader, reader); diff != "" {
-		t.Errorf("reader: %s", diff)
-	}
+	expect(t, cmp.Diff(wantReader, reader), "", "reader")
 }
 
 // The seed's first example declares a subscription of 671 bits in a budget of

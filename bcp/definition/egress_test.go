@@ -45,9 +45,7 @@ func TestEgressKeys(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if got.PerDay() != 400*bcp.Bit {
-		t.Errorf("four windows of 7h touch a day, and it sends %s", got.PerDay())
-	}
+	expect(t, got.PerDay(), 400*bcp.Bit, "four windows of 7h touch a day, and it sends")
 	mesh, _ := mustParse(t, "mesh.yaml", "allow_addresses: [10.1.0.0/16, '64:ff9b::/96']\n", "a.md", "---\nname: a\n---\n")
 	if want := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("64:ff9b::/96")}; !slices.Equal(mesh.AllowAddresses, want) {
 		t.Errorf("allow_addresses: %v", mesh.AllowAddresses)

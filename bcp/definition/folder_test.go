@@ -268,22 +268,16 @@ func TestDigest(t *testing.T) {
 		sum := sha256.Sum256([]byte(f.content))
 		lines += hex.EncodeToString(sum[:]) + "  " + f.path + "\n"
 	}
-	if got := definition.Digest(mesh); got != sha256.Sum256([]byte(lines)) {
-		t.Errorf("digest %x", got)
-	}
+	expect(t, definition.Digest(mesh), sha256.Sum256([]byte(lines)), "digest")
 	shuffled := *mesh
 	shuffled.Files = slices.Clone(mesh.Files)
 	slices.Reverse(shuffled.Files)
-	if definition.Digest(&shuffled) != definition.Digest(mesh) {
-		t.Error("the digest depends on the order of the files")
-	}
+	expect(t, definition.Digest(&shuffled), definition.Digest(mesh), "the digest depends on the order of the files")
 	changed, _ := mustParse(t, "mesh.yaml", "name: x\n", "agents/b.md", "---\nname: b\n---\n!", "agents/a.md", "---\nname: a\n---\n")
 	if definition.Digest(changed) == definition.Digest(mesh) {
 		t.Error("a changed prompt has the same digest")
 	}
-	if definition.Digest(&bcp.Mesh{}) != sha256.Sum256(nil) {
-		t.Error("no files have another digest than nothing")
-	}
+	expect(t, definition.Digest(&bcp.Mesh{}), sha256.Sum256(nil), "no files have another digest than nothing")
 }
 
 // A message never carries what could steer a terminal, however the file is

@@ -415,3 +415,11 @@ func must[T any](v T, err error) T {
 	}
 	return v
 }
+
+// expect compares; what says what has the value.
+func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
+	}
+}

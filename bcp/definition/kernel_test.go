@@ -97,9 +97,7 @@ func TestKernelOfAMesh(t *testing.T) {
 	d := k.Definition()
 	want := kernel.DefaultLimits()
 	want.MaxEffects, want.RunTTL = 3, 60e9
-	if d.Limits != want {
-		t.Errorf("limits are %+v", d.Limits)
-	}
+	expect(t, d.Limits, want, "limits")
 	if names := k.Catalogue(kernel.NewGrant("mail.read", "mail.send", "mail.wipe")); !slices.Equal(names, []string{"look", "send"}) {
 		t.Errorf("the kernel has %v, and its grants can call look and send", names)
 	}

@@ -30,9 +30,7 @@ func TestSecretsInDefinitions(t *testing.T) {
 	} {
 		files := map[string][]byte{"a.md": []byte("---\nname: a\n---\n"), tt.file: []byte(tt.content)}
 		mesh, report := definition.Parse(files)
-		if (mesh == nil) != (tt.errors != nil) {
-			t.Errorf("%s: the mesh is %v, with %v", name, mesh, report.Errors)
-		}
+		expect(t, mesh == nil, tt.errors != nil, "%s: the mesh is %v, with %v", name, mesh, report.Errors)
 		for _, which := range []struct {
 			problems []definition.Problem
 			want     []string

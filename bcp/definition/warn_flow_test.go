@@ -85,13 +85,9 @@ func TestFlowWarnings(t *testing.T) {
 			for _, w := range report.Warnings {
 				got = append(got, fmt.Sprintf("%s:%d:%d: %s: %s", w.File, w.Line, w.Column, w.Key, w.Code))
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("%v: %s", report.Warnings, diff)
-			}
+			expect(t, cmp.Diff(tt.want, got), "", "%v", report.Warnings)
 		})
 	}
 	_, report := definition.Parse(map[string][]byte{"a.md": []byte("---\nname: a\ntools: Read, WebFetch\nunknown: 1\n---\n")})
-	if len(report.Warnings) != 0 {
-		t.Errorf("of a folder with errors: %v", report.Warnings)
-	}
+	expect(t, len(report.Warnings), 0, "of a folder with errors: %v", report.Warnings)
 }

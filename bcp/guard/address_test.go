@@ -21,9 +21,7 @@ func TestPublic(t *testing.T) {
 		"2002:808:808::1": false, "3fff::1": false, "4000::1": false, "5f00::1": false, "fc00::1": false, "fd00:ec2::254": false, "fe80::1": false, "fec0::1": false, "ff02::1": false, "2606:4700::1%eth0": false,
 		"": false, "x": false, "8.8.8.8:53": false, " 8.8.8.8": false, "08.8.8.8": false, "1.1": false, "[2606:4700::1]": false, "134744072": false,
 	} {
-		if got := PublicText(text); got != want {
-			t.Errorf("%q: %v", text, got)
-		}
+		expect(t, PublicText(text), want, "%q", text)
 	}
 	if Public(netip.Addr{}) || Local(netip.Addr{}) {
 		t.Error("the zero value is an address")
@@ -59,9 +57,7 @@ func TestLocalIsNeverMetadata(t *testing.T) {
 		"169.254.169.254": false, "169.254.1.1": false, "fe80::1": false, "fd00:ec2::254": false, "fd20:ce::254": false, "100.100.100.200": false, "168.63.129.16": false, "192.0.0.192": false,
 		"0.0.0.0": false, "::": false, "224.0.0.1": false, "255.255.255.255": false, "::ffff:127.0.0.1": false, "100.64.0.1": false,
 	} {
-		if got := Local(netip.MustParseAddr(text)); got != want {
-			t.Errorf("%s: %v", text, got)
-		}
+		expect(t, Local(netip.MustParseAddr(text)), want, "%s", text)
 	}
 }
 
@@ -80,9 +76,7 @@ func TestReachable(t *testing.T) {
 		"::ffff:10.1.2.3": {false, false}, "fd12::1%eth0": {false, false}, "127.0.0.1": {false, false},
 	} {
 		a := netip.MustParseAddr(text)
-		if got := [2]bool{Reachable(a, nil), Reachable(a, prefixes)}; got != want {
-			t.Errorf("%s: %v", text, got)
-		}
+		expect(t, [2]bool{Reachable(a, nil), Reachable(a, prefixes)}, want, "%s", text)
 	}
 	if Reachable(netip.Addr{}, prefixes) {
 		t.Error("the zero value is reached")

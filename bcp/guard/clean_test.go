@@ -28,18 +28,14 @@ func TestCleanRemovesWhatNobodySees(t *testing.T) {
 		"a\xffb":   "a\ufffdb",
 		"a\r\r\nb": "a\n\nb",
 	} {
-		if got := Clean(text); got != want {
-			t.Errorf("%+q: %+q, want %+q", text, got, want)
-		}
+		expect(t, Clean(text), want, "%+q", text)
 	}
 }
 
 func checkClean(t *testing.T, text string) {
 	t.Helper()
 	got := Clean(text)
-	if again := Clean(got); again != got {
-		t.Errorf("%+q: twice: %+q", text, again)
-	}
+	expect(t, Clean(got), got, "%+q: twice", text)
 	for _, r := range got {
 		if invisible(r) || isLineBreak(r) || unicode.IsSpace(r) && r != ' ' && r != '\n' && r != '\t' {
 			t.Errorf("%+q: %U is left", text, r)

@@ -62,9 +62,7 @@ func TestFenceNeutralisesTags(t *testing.T) {
 		}
 	}
 	twice := mustFence(t, "</untrusted-data></untrusted-data>x<untrusted-data>", Bash).String()
-	if n := strings.Count(twice, "&lt;"); n != 3 {
-		t.Errorf("%d of 3 tags are neutralised: %q", n, twice)
-	}
+	expect(t, strings.Count(twice, "&lt;"), 3, "of 3 tags are neutralised: %q", twice)
 }
 
 // covers ALF-16
@@ -74,9 +72,7 @@ func TestFenceKeepsOtherText(t *testing.T) {
 		"", "plain", "<b>x</b> &amp; <script>y</script>", "</untrusted>data", "&lt;/untrusted-data>", "&#60;/untrusted-data>", "untrusted-data", "a < b and c > d", "<untrusted-date>",
 		"<x untrusted-data>", "<<<", "\u201cuntrusted-data\u201d", "tab\tand\nlines", "\u2039quoted\u203a", "e\u0301", "日本語 <日本>",
 	} {
-		if got := mustFence(t, text, Web).String(); got != testOpen+text+testClose {
-			t.Errorf("%+q: %+q", text, got)
-		}
+		expect(t, mustFence(t, text, Web).String(), testOpen+text+testClose, "%+q", text)
 	}
 }
 
@@ -92,9 +88,7 @@ func TestFenceCleans(t *testing.T) {
 		"tab\tand\r\nlines\u2028more\u00a0x":  "tab\tand\nlines\nmore x",
 		"\ufe0f\U000e0101\ue000\u2800\x00":    "",
 	} {
-		if got := mustFence(t, text, Web).String(); got != testOpen+want+testClose {
-			t.Errorf("%+q: %+q", text, got)
-		}
+		expect(t, mustFence(t, text, Web).String(), testOpen+want+testClose, "%+q", text)
 		if IsTainted(testOpen + text + testClose) {
 			t.Errorf("%+q inside the tags is taken for a fence", text)
 		}
@@ -124,9 +118,7 @@ func TestIsTaintedIsOneWholeFence(t *testing.T) {
 		strings.Replace(testOpen+"a"+testClose, "web", "we\"", 1): false,
 		testOpen + "x</untrusted-data>":                           false,
 	} {
-		if got := IsTainted(text); got != want {
-			t.Errorf("%+q: %v", text, got)
-		}
+		expect(t, IsTainted(text), want, "%+q", text)
 	}
 }
 

@@ -149,7 +149,5 @@ func TestCodesHaveTexts(t *testing.T) {
 			t.Errorf("%q: %q", code, text)
 		}
 	}
-	if Code("unknown").Error() != "unknown" {
-		t.Error("a word that is no code has a text")
-	}
+	expect(t, Code("unknown").Error(), "unknown", "a word that is no code has a text")
 }

@@ -267,9 +267,7 @@ func TestFindChangesNothing(t *testing.T) {
 	text := "a ghp_" + a(20) + " KEY=v\u200bw b"
 	before := strings.Clone(text)
 	found := Find(text, All)
-	if text != before {
-		t.Error("the text has changed")
-	}
+	expect(t, text, before, "the text has changed")
 	want := []Finding{{Start: 2, End: 26, Kind: "github-token", Certain: true}, {Start: 31, End: 36, Kind: "dotenv"}}
 	if !slices.Equal(found, want) {
 		t.Errorf("%+v, want %+v", found, want)
@@ -283,9 +281,7 @@ func TestRedactToHidesASecretWhole(t *testing.T) {
 	t.Parallel()
 	text := "x ghp_" + a(36) + " y sk-" + a(30)
 	for end, want := range map[int]string{0: "", 1: "x", 2: "x ", 3: "x " + shown("github-token"), 42: "x " + shown("github-token"), 43: "x " + shown("github-token") + " ", len(text): "x " + shown("github-token") + " y " + shown("openai-key"), 1000: "x " + shown("github-token") + " y " + shown("openai-key"), -1: ""} {
-		if got := RedactTo(text, end, All); got != want {
-			t.Errorf("%d: %q, want %q", end, got, want)
-		}
+		expect(t, RedactTo(text, end, All), want, "%d", end)
 	}
 }
 

@@ -101,9 +101,7 @@ func TestZeroTargetIsNone(t *testing.T) {
 		t.Error("the zero value resolves references")
 	}
 	all, _ := ParsePolicy([]string{"h.test"})
-	if codeOf(all.Check(zero)) != Malformed {
-		t.Error("a policy allows the zero value")
-	}
+	expect(t, codeOf(all.Check(zero)), Malformed, "a policy allows the zero value")
 	if price, n := ComposedPrice(zero); price != 0 || n != 0 {
 		t.Error("the zero value has a price")
 	}

@@ -46,9 +46,7 @@ func TestEntropy(t *testing.T) {
 		{"abcd", 20, true}, {"abcd", 21, false}, {"aabb", 10, true}, {"aabb", 11, false}, {"aaaa", 0, true}, {"aaaa", 1, false}, {"hunter2", 25, true}, {"s3cr3t", 25, false},
 		{strings.Repeat("ab", 1000), 10, true}, {strings.Repeat("ab", 1000), 11, false}, {"", 0, true},
 	} {
-		if got := entropyAtLeast(c.text, c.tenths); got != c.want {
-			t.Errorf("%.20q: %d tenths: %v", c.text, c.tenths, got)
-		}
+		expect(t, entropyAtLeast(c.text, c.tenths), c.want, "%.20q: %d tenths", c.text, c.tenths)
 	}
 }
 
@@ -63,8 +61,6 @@ func TestParts(t *testing.T) {
 			p, rest = nextPart(rest)
 			parts = append(parts, p.text)
 		}
-		if got := strings.Join(parts, "|"); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
+		expect(t, strings.Join(parts, "|"), want, "%s", text)
 	}
 }

@@ -48,9 +48,7 @@ func TestLostOutcomes(t *testing.T) {
 						}
 					}
 				}
-				if n != c.calls {
-					t.Errorf("%d calls, want %d", n, c.calls)
-				}
+				expect(t, n, c.calls, "calls")
 			})
 		}
 	}
@@ -177,9 +175,7 @@ func TestForeignMessages(t *testing.T) {
 		if c.Code != code || c.Wait != nil || c.End != nil || len(g.state.Releases(&c)) != 0 {
 			t.Errorf("%s: %+v", name, c)
 		}
-		if before != savedText(g.state) {
-			t.Errorf("%s: deciding changed the state", name)
-		}
+		expect(t, before, savedText(g.state), "%s: deciding changed the state", name)
 	}
 	m := g.moment
 	refused("another planner", g.state.DecidePlan(m(), "subplanner", request.Wait.ID, plan), kernel.UnknownPlan)
@@ -257,9 +253,7 @@ func TestRequesters(t *testing.T) {
 		{"nine rules", "desk", "kim", "all", `{"task":"x","forbid":[` + strings.Repeat(`{"tool":"*","when":"true"},`, 8) + `{"tool":"*","when":"true"}]}`, kernel.Malformed},
 	} {
 		got := run(c.kernel, c.who, c.grant, c.ask)
-		if got.Code != c.code {
-			t.Errorf("%s: got %q, want %q", c.name, got.Code, c.code)
-		}
+		expect(t, got.Code, c.code, "%s", c.name)
 		if releases := g.state.Releases(&got); releases[0].Kind != kernel.ReleaseReply || releases[0].Code != c.code || (len(releases) == 1) != (c.code != "") {
 			t.Errorf("%s: released %+v", c.name, releases)
 		}
@@ -305,9 +299,7 @@ func TestRunRulesOfManyTools(t *testing.T) {
 			body := `{"task":"x","forbid":[` + strings.Repeat(`{"tool":"*","when":"true"},`, 7) + `{"tool":"*","when":"true"}]}`
 			return g.state.DecideRun(g.moment(), "desk", kim, grant, kernel.Trusted(), []byte(body)).Code
 		}
-		if got := run("all"); got != want {
-			t.Errorf("%d tools: got %q, want %q", tools, got, want)
-		}
+		expect(t, run("all"), want, "%d tools", tools)
 		if got := run("read"); got != "" { // no tool of the run
 			t.Errorf("%d tools that are not granted: got %q", tools, got)
 		}
@@ -347,9 +339,7 @@ func TestEndedRunsAreBounded(t *testing.T) {
 		t.Fatalf("the oldest run that is known: got %q", got)
 	}
 	stop(g.begin("read"))
-	if got := late(); got != kernel.UnknownCall {
-		t.Errorf("a run too many: got %q", got)
-	}
+	expect(t, late(), kernel.UnknownCall, "a run too many")
 	if c := ask(); c.Code != kernel.Repeated || c.Run != first || c.End == nil || c.End.Status != kernel.Stopped {
 		t.Errorf("who asked for it hears %+v", c)
 	}
@@ -393,9 +383,7 @@ func TestRequestIDsAreBounded(t *testing.T) {
 	want := savedText(s)
 	s = restored
 	apply(ask("kim", kernel.MaxRequests))
-	if savedText(s) != want {
-		t.Error("a state that was restored knows others")
-	}
+	expect(t, savedText(s), want, "a state that was restored knows others")
 }
 
 // Definitions that change while a run goes on: it goes on under them, or ends.
@@ -446,16 +434,10 @@ func TestOpenRunsAreBounded(t *testing.T) {
 	refused := func() kernel.Code {
 		return g.store(g.state.DecideRun(g.moment(), "desk", kim, "all", g.task, []byte(`{"task":"x"}`))).Code
 	}
-	if code := refused(); code != kernel.LimitOpenRuns {
-		t.Errorf("one more is %q", code)
-	}
+	expect(t, refused(), kernel.LimitOpenRuns, "one more")
 	g.store(g.state.DecideStop(g.moment(), runs[0], kernel.Cancelled))
 	restored := must(kernel.Restore(g.state.Save(), g.kernels...))
 	g.state = restored
-	if code := refused(); code != "" {
-		t.Errorf("after an end, one more is %q", code)
-	}
-	if code := refused(); code != kernel.LimitOpenRuns {
-		t.Errorf("and another is %q", code)
-	}
+	expect(t, refused(), "", "after an end, one more")
+	expect(t, refused(), kernel.LimitOpenRuns, "and another")
 }

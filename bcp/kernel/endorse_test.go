@@ -231,9 +231,7 @@ func TestEndorsedCallsAreMade(t *testing.T) {
 		t.Errorf("listed is %+v", list)
 	}
 	made := checkpoint(t, l.replay(l.config, false))
-	if string(made) != string(checkpoint(t, l.state)) {
-		t.Error("the records give another state")
-	}
+	expect(t, string(made), string(checkpoint(t, l.state)), "the records give another state")
 	restored, err := state.Restore(l.config, made)
 	if err != nil || string(checkpoint(t, restored)) != string(made) {
 		t.Errorf("a checkpoint comes back otherwise: %v", err)
@@ -385,9 +383,7 @@ func TestEndorsementsMakeNoOtherCalls(t *testing.T) {
 			if c.plan == "" {
 				c.plan = slotMail
 			}
-			if made := l.made(c.plan); made != c.want {
-				t.Errorf("made: %v, want %v", made, c.want)
-			}
+			expect(t, l.made(c.plan), c.want, "made")
 		})
 	}
 }

@@ -392,9 +392,7 @@ func TestCapabilityNames(t *testing.T) {
 		"a": true, "0": true, "mail.send": true, "a-b_c.d": true, kernel.Capability(strings.Repeat("a", 63)): true, kernel.Capability(strings.Repeat("a", 64)): false,
 		"": false, "A": false, ".a": false, "-a": false, "_a": false, "a b": false, "*": false, "a.*": false, ">": false, "é": false, "a\n": false, "a/b": false,
 	} {
-		if name.Valid() != want {
-			t.Errorf("%q: %t", name, !want)
-		}
+		expect(t, name.Valid(), want, "%q: %t", name, !want)
 	}
 	if g := kernel.NewGrant("b", "a", "b", "*"); fmt.Sprint(g.Capabilities()) != "[a b]" {
 		t.Errorf("got %v", g.Capabilities())

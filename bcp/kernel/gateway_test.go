@@ -299,12 +299,8 @@ func TestRunOfTheExample(t *testing.T) {
 	if want := `read_inbox{} send_email{"body":"meeting at 3pm","to":"kim@example.com"}`; g.calls() != want {
 		t.Errorf("got %s", g.calls())
 	}
-	if string(end.Final) != `{"message_id":"m1","ok":true}` {
-		t.Errorf("got %s", end.Final)
-	}
-	if len(g.records) != 5 {
-		t.Errorf("%d records, want 5: one for each wait", len(g.records))
-	}
+	expect(t, string(end.Final), `{"message_id":"m1","ok":true}`, "got %s", end.Final)
+	expect(t, len(g.records), 5, "records, want 5: one for each wait")
 	want := "plan_emitted step_started:me step_started:inbox gate_decision:read_inbox:allow effect_intended:read_inbox effect_committed:read_inbox " +
 		"step_started:summary q_parse_result:summary step_started:send gate_decision:send_email:allow effect_intended:send_email effect_committed:send_email run_committed"
 	if g.events() != want {

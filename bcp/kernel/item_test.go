@@ -146,9 +146,7 @@ func TestPersonLetsACallThrough(t *testing.T) {
 		t.Fatalf("the change is %+v, %v", c, err)
 	}
 	l.store(d)
-	if len(l.state.Items()) != 0 {
-		t.Error("it still waits")
-	}
+	expect(t, len(l.state.Items()), 0, "it still waits")
 	l.checkHeld()
 	again := l.state.DecideApproval(l.moment(), "ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(it, bcp.Approve, view.Content, nil))
 	if again.Verdict != bcp.Reject || again.Code != bcp.AlreadyDecided {
@@ -190,9 +188,7 @@ func TestApprovalsOfCallsAreRefused(t *testing.T) {
 			t.Errorf("%s: %s %s", name, d.Verdict, d.Code)
 		}
 	}
-	if string(before) != string(checkpoint(t, l.state)) {
-		t.Error("a refusal changes the state")
-	}
+	expect(t, string(before), string(checkpoint(t, l.state)), "a refusal changes the state")
 	if _, code := l.state.View("kim", it.ID); code != bcp.NotPermitted {
 		t.Errorf("who may not decide sees it: %s", code)
 	}

@@ -237,9 +237,7 @@ func TestWidths(t *testing.T) {
 		`{"type":"array","items":{"type":"boolean"},"maxItems":3}`: 4, `{"type":"array","items":{"type":"string"},"maxItems":1}`: kernel.Unbounded,
 		`{"type":"array","items":{"enum":["x"]},"maxItems":3}`: 2,
 	} {
-		if got := mustType(schema).Width(); got != want {
-			t.Errorf("%s: got %s, want %s", schema, got, want)
-		}
+		expect(t, mustType(schema).Width(), want, "%s", schema)
 	}
 	var none *kernel.Type
 	if none.Width() != kernel.Unbounded || new(kernel.Type).Width() != kernel.Unbounded {
@@ -277,9 +275,7 @@ func TestLabelsOfSteps(t *testing.T) {
 	got := map[string]string{}
 	for _, s := range checked.Steps() {
 		got[s.ID] = spelled(s.Label)
-		if s.Hazy != (s.ID == "d" || s.ID == "e") {
-			t.Errorf("%s: hazy is %t", s.ID, s.Hazy)
-		}
+		expect(t, s.Hazy, s.ID == "d" || s.ID == "e", "%s: hazy", s.ID)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -148,9 +148,7 @@ func TestOneDecisionCoversTheRestOfALoop(t *testing.T) {
 				mails[r.Wait.ID] = string(r.Arguments)
 			}
 		}
-		if len(mails) != 3 {
-			t.Errorf("order %v: the calls are %v", order, mails)
-		}
+		expect(t, len(mails), 3, "order %v: the calls are %v", order, mails)
 		if made := checkpoint(t, l.replay(l.config, false)); string(made) != string(checkpoint(t, l.state)) {
 			t.Error("the records give another state")
 		}

@@ -152,9 +152,7 @@ func TestDefinitions(t *testing.T) {
 				c.change(&d)
 			}
 			k, defects := kernel.New(d)
-			if (k == nil) != (len(defects) > 0) {
-				t.Error("a kernel with defects, or none without")
-			}
+			expect(t, k == nil, len(defects) > 0, "a kernel with defects, or none without")
 			if c.want == "" && len(defects) > 0 || c.want != "" && !slices.ContainsFunc(defects, func(d kernel.Defect) bool { return d.Code == c.want }) {
 				t.Errorf("got %v, want %q", defects, c.want)
 			}
@@ -227,9 +225,7 @@ func TestTypesAreClosed(t *testing.T) {
 		typ := mustType(schema)
 		for i, ok := range []bool{true, false} {
 			for _, v := range values[i] {
-				if typ.Has(val(v)) != ok {
-					t.Errorf("%s has %s: %t", schema, v, !ok)
-				}
+				expect(t, typ.Has(val(v)), ok, "%s has %s: %t", schema, v, !ok)
 			}
 		}
 		if again := mustType(string(typ.AppendJSONSchema(nil))); string(again.AppendJSONSchema(nil)) != string(typ.AppendJSONSchema(nil)) {

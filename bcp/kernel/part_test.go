@@ -105,9 +105,7 @@ func TestMentionsOfNumbersAndLists(t *testing.T) {
 			call.Arguments = append(call.Arguments, literal(c.name, c.value, kernel.Trusted()))
 		}
 		code := judged(t, "task.mentions(args.n) && task.mentions(args.to)", func(d *kernel.Definition) { d.Tools = []kernel.Tool{tool} }, call)
-		if (code == kernel.Declassified) != c.want {
-			t.Errorf("%s %s: %s", c.name, c.value, code)
-		}
+		expect(t, code == kernel.Declassified, c.want, "%s %s: %s", c.name, c.value, code)
 	}
 }
 
@@ -164,9 +162,7 @@ func TestRulesAboutOrigins(t *testing.T) {
 		if len(c.to.Tools) > 0 && c.to.Tools[0] != "?" {
 			call.Arguments[0].Literal = false
 		}
-		if got := judged(t, c.when, nil, call) == kernel.Declassified; got != c.want {
-			t.Errorf("%s: %t", c.name, got)
-		}
+		expect(t, judged(t, c.when, nil, call) == kernel.Declassified, c.want, "%s", c.name)
 	}
 }
 
@@ -194,8 +190,6 @@ func TestTypedAddressesInRules(t *testing.T) {
 	} {
 		call := kernel.Call{Tool: "send_email", Control: kernel.Trusted(), Arguments: []kernel.Argument{
 			literal("to", value[1], kernel.Trusted()), literal("one", value[0], kernel.Trusted()), arg("body", `"x"`, tainted())}}
-		if got := judged(t, ours, func(d *kernel.Definition) { d.Tools = []kernel.Tool{send} }, call); got != want {
-			t.Errorf("%v: %s, want %s", value, got, want)
-		}
+		expect(t, judged(t, ours, func(d *kernel.Definition) { d.Tools = []kernel.Tool{send} }, call), want, "%v", value)
 	}
 }

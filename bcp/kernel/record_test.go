@@ -170,9 +170,7 @@ func TestRunsAreSealed(t *testing.T) {
 			t.Errorf("record %d is not sealed, %v", i+1, err)
 		}
 	}
-	if before := l.state.Runs().OpenSince(start.Add(time.Hour).UnixNano()); before != 0 {
-		t.Errorf("%d runs are open", before)
-	}
+	expect(t, l.state.Runs().OpenSince(start.Add(time.Hour).UnixNano()), 0, "runs are open")
 	if !bytes.Equal(checkpoint(t, l.replay(l.config, true)), checkpoint(t, l.state)) {
 		t.Error("the state has something of what can be erased")
 	}
@@ -227,9 +225,7 @@ func TestRunRecordsAreChecked(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if savedText(runs) != before {
-		t.Error("a refused record changes the state")
-	}
+	expect(t, savedText(runs), before, "a refused record changes the state")
 	for _, d := range []bcp.Decision{{Kind: bcp.KindRun}, {Kind: bcp.KindAsk, Run: &bcp.RunChange{}}} {
 		d.Seq, d.Prev, d.Time = l.state.Last()+1, l.state.Head(), last.Time
 		s := l.replay(l.config, false)
@@ -290,9 +286,7 @@ func TestEndsAreWeighed(t *testing.T) {
 				continue
 			}
 			c := kernel.Change{Kind: bcp.KindOutcome, End: &kernel.End{Status: status, Code: code}}
-			if got := charged(runs, &c); got != 0 {
-				t.Errorf("%s %s of a run that read nothing tells %s", status, code, got)
-			}
+			expect(t, charged(runs, &c), 0, "%s %s of a run that read nothing tells", status, code)
 			for _, totals := range []kernel.Totals{{Parses: 1}, {Effects: 1}} {
 				if c.Totals = totals; charged(runs, &c) < bcp.Bit {
 					t.Errorf("%s %s of a run with %+v tells %s", status, code, totals, charged(runs, &c))

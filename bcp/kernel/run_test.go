@@ -52,9 +52,7 @@ func TestVerdictsAreRecorded(t *testing.T) {
 	if got := spelled(last.Arguments[0].Label); !strings.Contains(got, `"summary.text":`) {
 		t.Errorf("the label of the body is %s", got)
 	}
-	if fmt.Sprint(last.Inputs) != "[summary.text me]" {
-		t.Errorf("inputs %v", last.Inputs)
-	}
+	expect(t, fmt.Sprint(last.Inputs), "[summary.text me]", "inputs %v", last.Inputs)
 }
 
 // limit is a run at a limit, and beyond it.
@@ -527,9 +525,7 @@ func TestSubRuns(t *testing.T) {
 		}
 		g = begin(typed)
 		g.subPlan(steps(constX))
-		if g.told() != `[{"attempt":1,"code":"parse_rejected","step":"d"}]` {
-			t.Errorf("told %s", g.told())
-		}
+		expect(t, g.told(), `[{"attempt":1,"code":"parse_rejected","step":"d"}]`, "told")
 	})
 	t.Run("made again has what was done", func(t *testing.T) {
 		g := begin(steps(inbox, `{"kind":"subkernel","id":"d","source":{"ref":"inbox","path":"latest.body"},"instruction":"i","grant":["calendar.write"]}`, parse))

@@ -159,9 +159,7 @@ func TestSealedTypesAreChecked(t *testing.T) {
 		"http://shop.example.com/": false, "https://shop.example.com.evil.example/": false, "https://shop.example.com@evil.example/": false, "https://shop.example.com:443/": false,
 		"https://SHOP.example.com/": false, "https://evil.example/?https://shop.example.com/": false, "https://www.shop.example.com/": false, "https:shop.example.com/": false, "https://shop.example.com\\@evil.example/": false,
 	} {
-		if url.Has(val(fmt.Sprintf("%q", uri))) != want {
-			t.Errorf("%s: want %v", uri, want)
-		}
+		expect(t, url.Has(val(fmt.Sprintf("%q", uri))), want, "%s", uri)
 	}
 	again := mustType(string(url.AppendJSONSchema(nil)))
 	if !bytes.Equal(again.AppendJSONSchema(nil), url.AppendJSONSchema(nil)) || !again.Accepts || len(again.Hosts) != 1 {

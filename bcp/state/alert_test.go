@@ -138,9 +138,7 @@ func TestSpendingAlerts(t *testing.T) {
 	for range 3 * medianOf {
 		v.play("wait 1m\n" + session(1)) // sessions have a rate
 	}
-	if got := len(v.state.channels[plannerMail].spending.past); got != medianOf {
-		t.Errorf("%d sessions are remembered", got)
-	}
+	expect(t, len(v.state.channels[plannerMail].spending.past), medianOf, "sessions are remembered")
 }
 
 // Each kind of alert goes with a decision, and bears names, ids and numbers of

@@ -228,9 +228,7 @@ func TestFinalResults(t *testing.T) {
 				w.play(`push mail planner memo {"summary":"a_b"} id=p1 => hold`)
 				want.SubscriptionID, want.PushID = "memo", "p1"
 			}
-			if len(w.results("mail")) != 0 {
-				t.Errorf("%q: a result before the decision", tt.decision)
-			}
+			expect(t, len(w.results("mail")), 0, "%q: a result before the decision", tt.decision)
 			if tt.decision == "" {
 				w.play("wait 24h\ndue => expire notice")
 			} else {
@@ -287,9 +285,7 @@ func TestEdits(t *testing.T) {
 		w := newWorld(t, mesh()).play(begin)
 		before := dump(w.state)
 		preview, refusal := w.state.Preview("mia", fmt.Appendf(nil, `{"item_id":%q,"response":%s}`, w.items[tt.item-1], tt.response))
-		if dump(w.state) != before {
-			t.Errorf("previewing %s changed the state", tt.response)
-		}
+		expect(t, dump(w.state), before, "previewing %s changed the state", tt.response)
 		d := w.decided(bcp.EditItem, w.sent(tt.item, bcp.EditItem, "mia-key", func(a *bcp.Approval) {
 			a.Response, a.SHA256 = jsontext.Value(tt.response), sha256.Sum256([]byte(tt.released))
 		}))

@@ -81,9 +81,7 @@ func TestReaderIsShownTheWindow(t *testing.T) {
 	t.Parallel()
 	for window, want := range map[time.Duration]string{time.Hour: "1h", 90 * time.Second: "90s", 48 * time.Hour: "2d", 0: ""} {
 		w := newWorld(t, batched(func(c *bcp.Channel) { c.Subscriptions[1].BatchWindow = window }))
-		if got := w.state.Subscriptions("mail").Subscriptions[2].BatchWindow; got != want {
-			t.Errorf("%s is shown as %q", window, got)
-		}
+		expect(t, w.state.Subscriptions("mail").Subscriptions[2].BatchWindow, want, "%s is shown as", window)
 	}
 }
 
@@ -179,14 +177,10 @@ func TestBatchIsBounded(t *testing.T) {
 	w.play(`push mail planner name {"q":"ada"} => rate_limited
 		push mail planner alarm {"ok":true} => accept`)
 	wait := w.state.RetryAfter(w.now, "mail", "planner", "name")
-	if wait != 50*time.Minute {
-		t.Errorf("try again after %s", wait)
-	}
+	expect(t, wait, 50*time.Minute, "try again after")
 	w.now = w.now.Add(wait)
 	w.play(pushName("ada") + `due => batch count:` + fmt.Sprint(bcp.MaxBatchPushes))
-	if w.state.RetryAfter(w.now, "mail", "planner", "name") != 0 {
-		t.Error("there is room, and it has to wait")
-	}
+	expect(t, w.state.RetryAfter(w.now, "mail", "planner", "name"), 0, "there is room, and it has to wait")
 	long := `{"q":"` + strings.Repeat("a", 24) + `"}`
 	b := &batch{}
 	for !b.full() && b.count < bcp.MaxBatchPushes {

@@ -257,13 +257,9 @@ func TestSlidingWindow(t *testing.T) {
 	w.add(50, 50, 1)
 	w.add(99, 99, 2)
 	w.add(150, 150, 4)
-	if len(w.parts) != 2 {
-		t.Errorf("parts are %v", w.parts)
-	}
+	expect(t, len(w.parts), 2, "parts are %v", w.parts)
 	for now, want := range map[int64]bcp.Bits{150: 7, 6450: 7, 6499: 7, 6500: 4, 6599: 4, 6600: 0} {
-		if got := w.sum(now); got != want {
-			t.Errorf("the sum at %d is %d, want %d", now, got, want)
-		}
+		expect(t, w.sum(now), want, "the sum at %d", now)
 	}
 	for now := int64(200); now < 1_000_000; now += 70 {
 		w.add(now, now, 1)
@@ -273,9 +269,7 @@ func TestSlidingWindow(t *testing.T) {
 	}
 	var off slidingWindow
 	off.add(5, 5, 7)
-	if off.sum(5) != 0 {
-		t.Error("a window without a span sums")
-	}
+	expect(t, off.sum(5), 0, "a window without a span sums")
 }
 
 // One alert an epoch, at its level.
@@ -315,9 +309,7 @@ func TestChangedBudgetAppliesAtOnce(t *testing.T) {
 	w.config.Mesh, w.config.Definitions = edited(func(c *bcp.Channel) { c.Budget, c.MaxCategory = 20*bcp.Bit, 1 }), bcp.Digest{1}
 	s := w.replay()
 	_, b, _ := s.Balance(plannerMail)
-	if b.Spent() != 32*bcp.Bit {
-		t.Errorf("%+v is spent", b)
-	}
+	expect(t, b.Spent(), 32*bcp.Bit, "%+v is spent", b)
 	w.state = s
 	w.play(`
 		ask planner mail yes                => budget_exhausted
@@ -334,12 +326,8 @@ func TestAnotherWindow(t *testing.T) {
 	charged := int64(long) + int64(time.Hour) - 1 // at the end of a part
 	was.add(charged, charged, bcp.Bit)
 	is := was.over(int64(short))
-	if sum := is.sum(charged + int64(short)); sum != bcp.Bit {
-		t.Errorf("at the end of the window it counts %d", sum)
-	}
-	if sum := is.sum(charged + int64(short) + 2*is.width()); sum != 0 {
-		t.Errorf("behind it %d", sum)
-	}
+	expect(t, is.sum(charged+int64(short)), bcp.Bit, "at the end of the window it counts")
+	expect(t, is.sum(charged+int64(short)+2*is.width()), 0, "behind it")
 	if longer := was.over(2 * int64(long)); longer.sum(charged+2*int64(long)) != bcp.Bit {
 		t.Error("a longer window forgets what the shorter one knew")
 	}

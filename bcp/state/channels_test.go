@@ -109,9 +109,7 @@ func TestListsChannels(t *testing.T) {
 		`{"verb":"channels"}`: true, `{"type":"bcp_session","verb":"channels"}`: true, `{"verb":"open"}`: false, `{"verb":"close"}`: false,
 		`{"verb":"Channels"}`: false, `{"verb":"channels","taint":{"source":"web"}}`: false, `{"verb":"channels","x":1}`: false, ``: false,
 	} {
-		if got := w.state.ListsChannels(w.moment(), "planner", []byte(body)); got != want {
-			t.Errorf("%s: %t", body, got)
-		}
+		expect(t, w.state.ListsChannels(w.moment(), "planner", []byte(body)), want, "%s", body)
 	}
 	if w.state.ListsChannels(w.moment(), "nobody", []byte(`{"verb":"channels"}`)) {
 		t.Error("somebody who is not there may ask")

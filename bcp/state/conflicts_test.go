@@ -32,21 +32,15 @@ func TestDeliveryBearsTheStepDownAndExposesTheSessionOnly(t *testing.T) {
 			ask planner relay yes               => accept
 			answer relay 2 {"ok":true}          => accept taint:low`) // does not lower what was
 		for _, out := range w.state.Outbox(plannerMail) {
-			if out.Taint != down {
-				t.Errorf("of an agent with %s: a delivery with %s, want %s", base, out.Taint, down)
-			}
+			expect(t, out.Taint, down, "of an agent with %s: a delivery with", base)
 		}
 		if own := w.state.Sessions(w.now)[1]; own.Controller != "planner" || own.Taint != bcp.TaintLow {
 			t.Errorf("of an agent with %s: the Controller's own taint is %s", base, own.Taint)
 		}
-		if got := w.state.Exposure("planner"); got != down {
-			t.Errorf("of an agent with %s: the session's exposure is %s, want %s", base, got, down)
-		}
+		expect(t, w.state.Exposure("planner"), down, "of an agent with %s: the session's exposure", base)
 		w.play(`close planner => ends
 			open planner      => begins`)
-		if got := w.state.Exposure("planner"); got != bcp.TaintLow {
-			t.Errorf("of an agent with %s: the next session begins with %s", base, got)
-		}
+		expect(t, w.state.Exposure("planner"), bcp.TaintLow, "of an agent with %s: the next session begins with", base)
 	}
 }
 

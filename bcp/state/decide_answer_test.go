@@ -43,9 +43,7 @@ func TestAnswerIsCanonical(t *testing.T) {
 		w := newWorld(t, testMesh()).play(`
 			ask planner mail text        => accept
 			answer mail 1 ` + spelling + ` => accept delivers`)
-		if got := string(w.state.Outbox(plannerMail)[0].Response); got != `{"q":"the budget meeting"}` {
-			t.Errorf("%s is delivered as %s", spelling, got)
-		}
+		expect(t, string(w.state.Outbox(plannerMail)[0].Response), `{"q":"the budget meeting"}`, "%s is delivered as", spelling)
 	}
 }
 
@@ -136,9 +134,7 @@ func TestAnswerCodesInOrder(t *testing.T) {
 		answer mail 2 {"ok":true}        => query_expired silent
 		wait 15m
 		answer mail 2 {"ok":true}        => query_unknown silent`)
-	if w.last.Controller != "" {
-		t.Errorf("the refusal of an unknown query names %q", w.last.Controller)
-	}
+	expect(t, w.last.Controller, "", "the refusal of an unknown query names")
 }
 
 // covers P2.2, P10

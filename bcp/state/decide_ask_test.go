@@ -23,9 +23,7 @@ func TestAskReserves(t *testing.T) {
 	if got := w.state.OpenQueries("mail"); len(got) != 3 || got[0] != w.queries[0] || got[2] != w.queries[2] {
 		t.Errorf("open queries are %v", got)
 	}
-	if got := w.last.Remaining; got != 67*bcp.Bit {
-		t.Errorf("%s bits remain", got)
-	}
+	expect(t, w.last.Remaining, 67*bcp.Bit, "bits remain")
 }
 
 // Each line of a case has one fault more than the line before, which comes
@@ -192,9 +190,7 @@ func TestAskCategory3WaitsAtItsGate(t *testing.T) {
 		due                                     => expire out:approval_expired item settled:1.0 reserved:0.0
 		due                                     => nothing
 		answer mail 1 {"summary":"a_b"}         => query_unknown`)
-	if len(w.state.Items()) != 0 {
-		t.Error("the item outlived its deadline")
-	}
+	expect(t, len(w.state.Items()), 0, "the item outlived its deadline")
 }
 
 // The codes of a Controller are constant texts: nothing of the ask comes back.

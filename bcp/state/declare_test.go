@@ -58,20 +58,14 @@ func TestRoleRequired(t *testing.T) {
 	if d.Verdict != bcp.Accept || d.Declare.Organisation != "org2.example" || strings.Contains(fmt.Sprint(d.Declare), "a-1") {
 		t.Fatalf("%+v", d.Declare)
 	}
-	if code := w.asks(); code != "" {
-		t.Errorf("an ask of an accepted agent: %q", code)
-	}
+	expect(t, w.asks(), "", "an ask of an accepted agent")
 	if w.play(push); w.last.Code != "" {
 		t.Errorf("a push of an accepted agent: %q", w.last.Code)
 	}
 	w.play("wait 59m59s")
-	if code := w.asks(); code != "" {
-		t.Errorf("in the last second: %q", code)
-	}
+	expect(t, w.asks(), "", "in the last second")
 	w.play("wait 1s")
-	if code := w.asks(); code != bcp.RoleRequired {
-		t.Errorf("after its end: %q", code)
-	}
+	expect(t, w.asks(), bcp.RoleRequired, "after its end")
 }
 
 // With release slots a Controller does not hear whether its Reader has shown its roles: a
@@ -99,9 +93,7 @@ func TestRolesInSlots(t *testing.T) {
 		t.Errorf("a push: %q", missing.last.Code)
 	}
 	ch.ControllerRole = bcp.DualLLMRole
-	if code := newWorld(t, slots).asks(); code != bcp.RoleRequired {
-		t.Errorf("a Controller that has not shown its own: %q", code)
-	}
+	expect(t, newWorld(t, slots).asks(), bcp.RoleRequired, "a Controller that has not shown its own")
 }
 
 // An acceptance is of one agent, one requirement as it is, and one key as long as that is
@@ -147,9 +139,7 @@ func TestAcceptanceIsBound(t *testing.T) {
 		m := roleMesh()
 		edit(m)
 		w.reload(m)
-		if code := w.asks(); code != bcp.RoleRequired {
-			t.Errorf("%s: %q", name, code)
-		}
+		expect(t, w.asks(), bcp.RoleRequired, "%s", name)
 	}
 }
 
@@ -212,9 +202,7 @@ func TestRevocationsEndAcceptance(t *testing.T) {
 	if d := w.judged("strict", w.verdict("a-1", 7, time.Hour)); d.Verdict == bcp.Accept {
 		t.Error("a list that goes back is accepted with a declaration")
 	}
-	if got := w.state.LastRevocations("org2.example"); got != 8 {
-		t.Errorf("the newest list is %d", got)
-	}
+	expect(t, w.state.LastRevocations("org2.example"), 8, "the newest list")
 }
 
 // What agents told about agents of the mesh is recorded, and changes nothing; a run of

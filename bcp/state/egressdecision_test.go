@@ -79,9 +79,7 @@ func TestEgressAlertsOnce(t *testing.T) {
 		}
 		w.now = w.now.Add(2 * time.Hour)
 	}
-	if alerts != 3 {
-		t.Errorf("%d alerts in three windows", alerts)
-	}
+	expect(t, alerts, 3, "alerts in three windows")
 }
 
 // A keeper's refusals are counted apart: they silence the keeper and not its agent.

@@ -223,9 +223,7 @@ func TestSealedValuesOfASession(t *testing.T) {
 	}
 	w.play("approve 1 => accept\nclose planner")
 	w.play("ask planner web yes => begins")
-	if len(w.state.envelopes) != 0 {
-		t.Errorf("%d are kept after the session", len(w.state.envelopes))
-	}
+	expect(t, len(w.state.envelopes), 0, "are kept after the session")
 }
 
 // Sealed values are erased with their channel's day, and not while somebody waits for them.

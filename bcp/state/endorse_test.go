@@ -350,9 +350,7 @@ func TestEndorsementsAreCountedAgain(t *testing.T) {
 			}
 		}
 	}
-	if differ != 2 {
-		t.Errorf("%d decisions differ", differ)
-	}
+	expect(t, differ, 2, "decisions differ")
 }
 
 // An erasure takes what the question was, and so the endorsement, at once and after a start.

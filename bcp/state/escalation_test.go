@@ -266,9 +266,7 @@ func TestJustificationQuotes(t *testing.T) {
 		"I cannot say which date from one answer, and need a summary": true,
 	} {
 		d := w.state.DecideAsk(w.moment(), "planner", "mail", askBytes("three", "", why))
-		if got := d.Verdict == bcp.Hold; got != ok {
-			t.Errorf("%q: %s %s", why, d.Verdict, d.Code)
-		}
+		expect(t, d.Verdict == bcp.Hold, ok, "%q: %s %s", why, d.Verdict, d.Code)
 	}
 	quote := "ask planner mail three why=" + answerWord(delivered)
 	w.play(quote + ` => escalation_required

@@ -245,8 +245,6 @@ func TestExplainWhatPassed(t *testing.T) {
 		if x.Rule != tt.rule || !strings.HasPrefix(x.Decided, tt.decided) || !slices.Equal(names, tt.checks) {
 			t.Errorf("%s: %q %q %v", tt.history, x.Rule, x.Decided, names)
 		}
-		if held := x.Verdict == bcp.Hold; held != (len(x.Changes) > 0) {
-			t.Errorf("%s: changes %q", tt.history, x.Changes)
-		}
+		expect(t, x.Verdict == bcp.Hold, len(x.Changes) > 0, "%s: changes %q", tt.history, x.Changes)
 	}
 }

@@ -46,9 +46,7 @@ func TestQueueLimit(t *testing.T) {
 		` + memo + ` => hold
 		` + memo + ` => hold
 		` + memo + ` => approval_queue_full`)
-	if pending := w.state.channels[plannerMail].pending; pending != 2 {
-		t.Errorf("%d are pending", pending)
-	}
+	expect(t, w.state.channels[plannerMail].pending, 2, "are pending")
 	newWorld(t, edited(func(c *bcp.Channel) { c.MaxPendingApprovals = 0 })).play(memo + ` => approval_queue_full settled:0.0`)
 }
 

@@ -330,9 +330,7 @@ func TestWhatBoundsARecord(t *testing.T) {
 		if c.prepare != nil {
 			c.prepare(s, s.channels[bcp.ChannelKey{Controller: "planner", Reader: "mail"}])
 		}
-		if got := s.costs(&c.d); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
+		expect(t, s.costs(&c.d), c.want, "%s", name)
 	}
 }
 
@@ -401,9 +399,7 @@ func TestHasForgotten(t *testing.T) {
 	}
 	s.agents["planner"].forgot = 5
 	for since, want := range map[int64]bool{4: true, 5: true, 6: false} {
-		if s.HasForgotten("planner", since) != want {
-			t.Errorf("since %d: %v", since, !want)
-		}
+		expect(t, s.HasForgotten("planner", since), want, "since %d: %v", since, !want)
 	}
 }
 

@@ -64,9 +64,7 @@ func TestProposal(t *testing.T) {
 		t.Error("what the definitions have is still proposed")
 	}
 	w.reload(testMesh())
-	if len(w.state.Approved()) != 1 {
-		t.Error("what the definitions lost is not there any more")
-	}
+	expect(t, len(w.state.Approved()), 1, "what the definitions lost is not there any more")
 	if w.play("wait 24h\nask planner mail yes => accept"); len(w.state.Approved()) != 0 {
 		t.Error("it is not forgotten")
 	}

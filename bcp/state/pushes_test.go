@@ -66,28 +66,20 @@ func TestRetryAfter(t *testing.T) {
 	w := newWorld(t, mesh).play(`push mail planner alarm {"ok":true} => accept`)
 	retry := func() time.Duration { return w.state.RetryAfter(w.now, "mail", "planner", "alarm") }
 	w.now = w.now.Add(20 * time.Minute)
-	if got := retry(); got != 40*time.Minute {
-		t.Errorf("after 20 minutes: %s", got)
-	}
+	expect(t, retry(), 40*time.Minute, "after 20 minutes")
 	w.now = w.now.Add(retry())
 	if w.play(`push mail planner alarm {"ok":true} => accept`); retry() != time.Hour {
 		t.Errorf("after another push: %s", retry())
 	}
 	w.now = w.now.Add(2*time.Hour + 10*time.Second)
-	if got := retry(); got != 0 {
-		t.Errorf("when there is room: %s", got)
-	}
+	expect(t, retry(), 0, "when there is room")
 	w.play(`
 		push mail planner alarm {"ok":1} => validation_failed
 		push mail planner alarm {"ok":1} => validation_failed
 		push mail planner alarm {"ok":true} => rate_limited`)
-	if got := retry(); got != 50*time.Second {
-		t.Errorf("beyond max_refusals: %s", got)
-	}
+	expect(t, retry(), 50*time.Second, "beyond max_refusals")
 	for _, none := range []time.Duration{w.state.RetryAfter(w.now, "planner", "mail", "alarm"), w.state.RetryAfter(w.now, "relay", "planner", "none")} {
-		if none != 0 {
-			t.Errorf("of no subscription: %s", none)
-		}
+		expect(t, none, 0, "of no subscription")
 	}
 }
 

@@ -134,9 +134,7 @@ func TestQuotationsAreBounded(t *testing.T) {
 		t.Error("an own justification quotes")
 	}
 	q.add(wordRuns("alpha beta gamma delta epsilon zeta eta theta"), 0)
-	if len(q) != maxQuotations {
-		t.Errorf("%d runs are kept", len(q))
-	}
+	expect(t, len(q), maxQuotations, "runs are kept")
 	if !q.quotesReleased(long, 0) || q.quotesReleased(short, 0) {
 		t.Errorf("full: %v %v", q.quotesReleased(long, 0), q.quotesReleased(short, 0))
 	}

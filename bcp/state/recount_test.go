@@ -35,9 +35,7 @@ func TestRecountBeginsBehindACheckpoint(t *testing.T) {
 			}
 		}
 		for _, p := range w.state.Pools() {
-			if r.Pools[p.Key()] != p.Balance {
-				t.Errorf("behind decision %d: %+v amounts to %+v", n, p, r.Pools[p.Key()])
-			}
+			expect(t, r.Pools[p.Key()], p.Balance, "behind decision %d: %+v amounts to", n, p)
 		}
 	}
 	if err := new(Recount).Begin([]byte{0x90}); !errors.Is(err, ErrCheckpoint) {

@@ -304,7 +304,5 @@ func TestSchedulesThatCannotBe(t *testing.T) {
 	}
 	w.state = w.fresh()
 	w.play("start\nwait 1h\ndue => notice !count:1\nwait 24h\nstart\n" + strings.Repeat("due\n", 3))
-	if w.act("due")[0] != "nothing" {
-		t.Errorf("after its end: %+v", w.last)
-	}
+	expect(t, w.act("due")[0], "nothing", "after its end: %+v", w.last)
 }

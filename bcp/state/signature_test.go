@@ -106,9 +106,7 @@ func TestStatement(t *testing.T) {
 			}
 		}
 	}
-	if len(seen) != 24 {
-		t.Errorf("%d statements of 24 decisions", len(seen))
-	}
+	expect(t, len(seen), 24, "statements of 24 decisions")
 }
 
 // Nobody decides but an approver of this channel: not one of another channel,

@@ -77,9 +77,7 @@ func TestUnfundedAsk(t *testing.T) {
 			t.Errorf("%s of %s lacking %s is explained as %+v", d.Check, d.Price, d.Lack, tell.Explain(&d, nil))
 		}
 	}
-	if lines != 5 {
-		t.Errorf("%d lines in the ledger, want 3 pushes and 2 asks", lines)
-	}
+	expect(t, lines, 5, "lines in the ledger, want 3 pushes and 2 asks")
 	if _, _, _, open := w.state.Open(w.queries[0]); open || len(w.state.OpenQueries("mail")) != 2 {
 		t.Error("a Reader would get the query")
 	}

@@ -149,9 +149,7 @@ func TestStateForgetsAfterADay(t *testing.T) {
 		event connect mail 0`)
 	for what, n := range map[string]int{"queries": len(w.state.queries), "items": len(w.state.items), "timers": len(w.state.deadline),
 		"endings": len(w.state.endings), "client ids": w.state.firsts.kept, "their chunks": len(w.state.firsts.chunks), "pools": len(w.state.channels[plannerMail].pools) - 1} {
-		if n != 0 {
-			t.Errorf("%d %s are kept", n, what)
-		}
+		expect(t, n, 0, "%s are kept", what)
 	}
 	if _, ok := w.state.NextDue(); ok {
 		t.Error("something is due of nothing")

@@ -624,3 +624,11 @@ func noError(t rapid.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// expect compares; what says what has the value.
+func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
+	}
+}

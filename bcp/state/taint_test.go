@@ -21,12 +21,8 @@ func TestZeroValuesDeny(t *testing.T) {
 		mesh.Agents[i].BaseTaint = 0
 	}
 	s := newWorld(t, mesh).state
-	if got := s.answerTaint("mail", 0); got != bcp.TaintMedium {
-		t.Errorf("the answers of an agent without a taint have %s", got)
-	}
-	if got := s.answerTaint("nobody", 0); got != bcp.TaintHigh {
-		t.Errorf("the answers of nobody have %s", got)
-	}
+	expect(t, s.answerTaint("mail", 0), bcp.TaintMedium, "the answers of an agent without a taint have")
+	expect(t, s.answerTaint("nobody", 0), bcp.TaintHigh, "the answers of nobody have")
 	if got := s.Exposure("nobody"); got.String() != "high" {
 		t.Errorf("the exposure of nobody is %s", got)
 	}
@@ -98,9 +94,7 @@ func TestChainLaundersNothing(t *testing.T) {
 	if planner, relay := w.state.Exposure("planner"), w.state.Exposure("relay"); planner != bcp.TaintMedium || relay != bcp.TaintLow {
 		t.Errorf("exposures are %s and %s", planner, relay)
 	}
-	if got := w.replay().answerTaint("relay", 0); got != bcp.TaintMedium {
-		t.Errorf("after a restart relay's answers have %s", got)
-	}
+	expect(t, w.replay().answerTaint("relay", 0), bcp.TaintMedium, "after a restart relay's answers have")
 	// How a query ended is the Reader's choice, and exposes as well.
 	newWorld(t, testMesh()).play(`
 		ask relay mail yes                   => accept
@@ -179,13 +173,9 @@ func TestSlots(t *testing.T) {
 	t.Parallel()
 	ch := &channelState{definition: bcp.Channel{ReleaseInterval: 10}}
 	for now, want := range map[int64]int64{0: 10, 1: 10, 9: 10, 10: 20, 19: 20} {
-		if got := ch.slot(now); got != want {
-			t.Errorf("at %d the next slot is %d, want %d", now, got, want)
-		}
+		expect(t, ch.slot(now), want, "at %d the next slot", now)
 	}
-	if got := (&channelState{}).slot(7); got != 7 {
-		t.Errorf("without an interval the slot of 7 is %d", got)
-	}
+	expect(t, (&channelState{}).slot(7), 7, "without an interval the slot of 7")
 	w := newWorld(t, edited(func(c *bcp.Channel) { c.ReleaseInterval = time.Minute })).play(`
 		wait 59s
 		push mail planner alarm {"ok":true}  => accept
@@ -211,17 +201,13 @@ func TestReleaseOrder(t *testing.T) {
 		answer mail 2 ` + answerWord(heldAnswer) + ` => out:held
 		answer mail 1 {"ok":true} => delivers`)
 	for i, want := range []int{2, 1, 0} {
-		if got := w.state.Outbox(plannerMail)[i].QueryID; got != w.queries[want] {
-			t.Errorf("delivery %d is about %s, want %s", i, got, w.queries[want])
-		}
+		expect(t, w.state.Outbox(plannerMail)[i].QueryID, w.queries[want], "delivery %d is about", i)
 	}
 	ids := map[bcp.DeliveryID]bool{}
 	for _, out := range w.state.Outbox(plannerMail) {
 		ids[out.DeliveryID] = true
 	}
-	if len(ids) != 3 {
-		t.Errorf("delivery ids are %v", ids)
-	}
+	expect(t, len(ids), 3, "delivery ids are %v", ids)
 	if _, ok := w.state.DecideAcknowledge(w.moment(), "clerk", bcp.RoleController, w.state.Outbox(plannerMail)[0].DeliveryID); ok {
 		t.Error("a Controller acknowledged another's delivery")
 	}

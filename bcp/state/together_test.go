@@ -82,9 +82,7 @@ func TestDecidedTogether(t *testing.T) {
 		}
 		statements = append(statements, kept.Statement)
 	}
-	if statements[0] != statements[1] {
-		t.Error("one signature, and records of two statements")
-	}
+	expect(t, statements[0], statements[1], "one signature, and records of two statements")
 	if d := w.told(bcp.Approve, all[0]); d.Code != bcp.AlreadyDecided {
 		t.Errorf("again: %+v", d)
 	}

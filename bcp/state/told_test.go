@@ -77,9 +77,7 @@ func TestToldOnce(t *testing.T) {
 				}
 			}
 		}
-		if got := wasTold(w, "planner"); got != want {
-			t.Errorf("%s: told %s, want %s", name, got, want)
-		}
+		expect(t, wasTold(w, "planner"), want, "%s: told", name)
 	}
 }
 
@@ -94,17 +92,11 @@ func TestToldAddsUp(t *testing.T) {
 	for range 3 {
 		w.play(`push mail planner alarm {"ok":true} => accept`)
 		sum += w.last.Capacity
-		if got := wasTold(w, "planner"); got != sum {
-			t.Errorf("told %s, want %s", got, sum)
-		}
+		expect(t, wasTold(w, "planner"), sum, "told")
 	}
-	if got := wasTold(w, "clerk"); got != -1 {
-		t.Errorf("another was told %s", got)
-	}
+	expect(t, wasTold(w, "clerk"), -1, "another was told")
 	w.state.agents["planner"].learn(&arrival{told: bcp.MaxBits * bcp.Bit})
-	if got := wasTold(w, "planner"); got != bcp.MaxBits*bcp.Bit {
-		t.Errorf("more than everything is %s", got)
-	}
+	expect(t, wasTold(w, "planner"), bcp.MaxBits*bcp.Bit, "more than everything")
 	w = newWorld(t, testMesh()).play("report planner web")
 	if got, nobody := wasTold(w, "planner"), wasTold(w, "nobody"); got != bcp.MaxBits*bcp.Bit || nobody != got {
 		t.Errorf("one that read content was told %s, nobody %s", got, nobody)
@@ -134,8 +126,6 @@ func TestToldInItsSession(t *testing.T) {
 		"what was held counts afterward": {held + "ack planner 1 \n close planner => accept \n open planner => accept \n approve 1 => accept delivers", true},
 	} {
 		w := newWorld(t, testMesh()).play(c.history)
-		if got := wasTold(w, "planner") >= 0; got != c.want {
-			t.Errorf("%s: told %t", name, got)
-		}
+		expect(t, wasTold(w, "planner") >= 0, c.want, "%s: told", name)
 	}
 }

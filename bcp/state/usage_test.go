@@ -80,9 +80,7 @@ func TestUsageAlerts(t *testing.T) {
 		if ok && (a.Alert != bcp.AlertModel || a.Agent != "web") {
 			t.Errorf("%+v", a)
 		}
-		if ok != (d.Usage.Alert > 0) {
-			t.Errorf("%v and %+v", ok, d.Usage)
-		}
+		expect(t, ok, d.Usage.Alert > 0, "and %+v", d.Usage)
 		return d.Usage.Alert
 	}
 	for window := range 2 {
@@ -91,9 +89,7 @@ func TestUsageAlerts(t *testing.T) {
 			want  int
 		}{{79_999, 0}, {1, 80}, {1, 0}, {math.MaxUint32, 100}} {
 			id := fmt.Sprintf("c%d-%d", window, i)
-			if got := alerted(calling(id, "small", 1, 1)); got != 0 {
-				t.Errorf("a reserve alerts of %d", got)
-			}
+			expect(t, alerted(calling(id, "small", 1, 1)), 0, "a reserve alerts of")
 			if got := alerted(called(id, c.input, 0)); got != c.want {
 				t.Errorf("%d tokens alert of %d %%, not %d", c.input, got, c.want)
 			}
