@@ -95,12 +95,8 @@ func TestTruncate(t *testing.T) {
 			info.Config.Discard != natsjs.DiscardNew || !info.Config.DenyPurge || !info.Config.DenyDelete {
 			t.Errorf("the stream is %+v", info)
 		}
-		if err := stream.Purge(t.Context()); err == nil {
-			t.Error("the journal was purged")
-		}
-		if err := stream.DeleteMsg(t.Context(), behind.Sequence+1); err == nil {
-			t.Error("a record was deleted")
-		}
+		fails(t, stream.Purge(t.Context()), nil, "the journal was purged")
+		fails(t, stream.DeleteMsg(t.Context(), behind.Sequence+1), nil, "a record was deleted")
 		j, _ = open(t, js)
 		appendAll(t, j, m.some(10)...)
 		chain, err := chainOf(t, js)
@@ -144,9 +140,7 @@ func TestResumeTruncation(t *testing.T) {
 			if all, err := jetstream.Truncate(within(t), js, place, 1, nil); err != nil || all {
 				t.Fatal(all, err)
 			}
-			if _, err := jetstream.Begin(t.Context(), js); !errors.Is(err, jetstream.ErrRecord) {
-				t.Errorf("between two parts: %v", err)
-			}
+			fails(t, errorOf(jetstream.Begin(t.Context(), js)), jetstream.ErrRecord, "between two parts")
 			noError(t, jetstream.ResumeTruncation(within(t), js))
 			begin, err := jetstream.Begin(t.Context(), js)
 			if recorded && (err != nil || begin.Position != place) || !recorded && !errors.Is(err, jetstream.ErrRecord) {

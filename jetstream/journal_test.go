@@ -109,9 +109,7 @@ func TestFailedReplay(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := j.Replay(ended, func([]byte) error { return nil }); err == nil {
-		t.Error("replayed without time")
-	}
+	fails(t, j.Replay(ended, func([]byte) error { return nil }), nil, "replayed without time")
 	noError(t, j.Append(within(t), m.some(3)))
 }
 
@@ -126,9 +124,7 @@ func TestSecondWriterIsFenced(t *testing.T) {
 	batch := m.some(3)
 	noError(t, second.Append(within(t), batch))
 	for range 2 {
-		if err := first.Append(within(t), batch); !errors.Is(err, jetstream.ErrFenced) {
-			t.Errorf("got %v", err)
-		}
+		fails(t, first.Append(within(t), batch), jetstream.ErrFenced, "the first appends")
 	}
 	must(meshtest.CheckStream(t, js, nil))(t)
 }
@@ -223,9 +219,7 @@ func TestMissingRecords(t *testing.T) {
 			}
 			noError(t, stream.DeleteMsg(within(t), missing))
 			journal = must(jetstream.OpenJournal(within(t), js))(t)
-			if err := journal.Replay(within(t), func([]byte) error { return nil }); !errors.Is(err, jetstream.ErrRecord) {
-				t.Errorf("got %v", err)
-			}
+			fails(t, journal.Replay(within(t), func([]byte) error { return nil }), jetstream.ErrRecord, "replayed")
 		})
 	}
 }
@@ -277,12 +271,8 @@ func TestTopology(t *testing.T) {
 	commit := must(js.Stream(t.Context(), jetstream.CommitStream))(t)
 	must(js.Publish(t.Context(), subjects.Commit(), []byte("x")))(t)
 	// Not even a connection that may do anything deletes from the journal.
-	if err := commit.DeleteMsg(t.Context(), 1); err == nil {
-		t.Error("a message of the journal was deleted")
-	}
-	if err := commit.Purge(t.Context()); err == nil {
-		t.Error("the journal was purged")
-	}
+	fails(t, commit.DeleteMsg(t.Context(), 1), nil, "a message of the journal was deleted")
+	fails(t, commit.Purge(t.Context()), nil, "the journal was purged")
 	for name, check := range map[string]func(natsjs.StreamConfig) bool{
 		jetstream.CommitStream: func(c natsjs.StreamConfig) bool {
 			return c.DenyDelete && c.DenyPurge && c.MaxAge == 0 && c.Discard == natsjs.DiscardNew && c.PersistMode == natsjs.DefaultPersistMode
@@ -302,9 +292,7 @@ func TestTopology(t *testing.T) {
 	empty := must(natsjs.New(js.Conn()))(t)
 	noError(t, js.DeleteStream(t.Context(), jetstream.KeyStream))
 	noError(t, js.DeleteStream(t.Context(), jetstream.CommitStream))
-	if _, err := jetstream.OpenJournal(t.Context(), empty); !errors.Is(err, natsjs.ErrStreamNotFound) {
-		t.Errorf("a journal that is not there: %v", err)
-	}
+	fails(t, errorOf(jetstream.OpenJournal(t.Context(), empty)), natsjs.ErrStreamNotFound, "a journal that is not there")
 }
 
 // A journal of full records is read over one connection: the server disconnects

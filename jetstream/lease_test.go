@@ -85,9 +85,7 @@ func TestLeaseHasOneHolder(t *testing.T) {
 	if time.Since(begin) < jetstream.LeaseTime-time.Second {
 		t.Errorf("it ended after %s", time.Since(begin))
 	}
-	if err := two.Keep(t.Context()); !errors.Is(err, jetstream.ErrLeaseLost) {
-		t.Errorf("a lease that has ended is kept: %v", err)
-	}
+	fails(t, two.Keep(t.Context()), jetstream.ErrLeaseLost, "a lease that has ended is kept")
 }
 
 // A holder that was not told that the bucket took what it said still holds the lease:

@@ -138,9 +138,7 @@ func TestDecodeLedgerLines(t *testing.T) {
 			t.Errorf("%d lines from before of %d", len(earlier), n-1)
 		}
 		for cut := range b {
-			if _, err := bcp.DecodeLedgerLines(b[:cut]); err == nil {
-				t.Errorf("%d of %d bytes are read", cut, len(b))
-			}
+			fails(t, errorOf(bcp.DecodeLedgerLines(b[:cut])), nil, "%d of %d bytes are read", cut, len(b))
 		}
 	}
 }

@@ -195,9 +195,7 @@ func TestProjectorRetries(t *testing.T) {
 	noError(t, j.Append(within(t), newMaker(t).some(4)))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := jetstream.Projected(ctx, js, 4); err == nil {
-		t.Error("the audit is there")
-	}
+	fails(t, jetstream.Projected(ctx, js, 4), nil, "the audit is there")
 	create(t, js)
 	projected(t, js, 4)
 	messages := meshtest.ReadStream(t, js, jetstream.AuditStream)

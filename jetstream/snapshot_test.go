@@ -91,9 +91,7 @@ func TestReplayBehind(t *testing.T) {
 			t.Errorf("behind %d: %d decisions, %v", p.Decision, len(read), err)
 		}
 		p.Head[0]++
-		if err := j.ReplayBehind(within(t), p, func([]byte) error { return nil }); !errors.Is(err, jetstream.ErrPosition) {
-			t.Errorf("another head: %v", err)
-		}
+		fails(t, j.ReplayBehind(within(t), p, func([]byte) error { return nil }), jetstream.ErrPosition, "another head")
 	}
 	if err := j.ReplayBehind(within(t), jetstream.Position{Sequence: 6, Head: at[4].Head}, func([]byte) error { return nil }); !errors.Is(err, jetstream.ErrPosition) {
 		t.Errorf("behind the end: %v", err)

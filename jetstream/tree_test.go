@@ -135,9 +135,7 @@ func TestTreeGrows(t *testing.T) {
 	t.Parallel()
 	r := startRecording(t)
 	noError(t, r.extend(t))
-	if _, err := r.tree.Newest(); !errors.Is(err, jetstream.ErrNoCheckpoint) {
-		t.Errorf("a checkpoint of nothing: %v", err)
-	}
+	fails(t, errorOf(r.tree.Newest()), jetstream.ErrNoCheckpoint, "a checkpoint of nothing")
 	var since []verify.Checkpoint
 	for _, n := range []int{1, 1, 1, 5, 8, 100, 300} {
 		r.write(t, n)
@@ -286,9 +284,7 @@ func TestTreeRefusesGaps(t *testing.T) {
 		read := func(ctx context.Context, first, least uint64, each func(uint64, [][]byte) error) error {
 			return r.since(ctx, first, least, func(n uint64, decisions [][]byte) error { return each(from(n), decisions) })
 		}
-		if err := r.sign(r.tree.Extend(within(t), jetstream.NewReading(read, 0))); !errors.Is(err, jetstream.ErrRecord) {
-			t.Errorf("%s: %v", what, err)
-		}
+		fails(t, r.sign(r.tree.Extend(within(t), jetstream.NewReading(read, 0))), jetstream.ErrRecord, "%s", what)
 	}
 	if c := r.newest(t); c.Size != 20 {
 		t.Errorf("the newest checkpoint is of %d decisions", c.Size)
@@ -312,13 +308,9 @@ func TestTreeOfATruncatedJournalOverTheMesh(t *testing.T) {
 	r.write(t, 10)
 
 	r.cut = behind + 1 // behind the record that says so
-	if err := extend(); !errors.Is(err, jetstream.ErrRecord) {
-		t.Errorf("cut off further than a record says: %v", err)
-	}
+	fails(t, extend(), jetstream.ErrRecord, "cut off further than a record says")
 	r.cut = behind + 2
-	if err := extend(); !errors.Is(err, jetstream.ErrRecord) {
-		t.Errorf("cut off much further: %v", err)
-	}
+	fails(t, extend(), jetstream.ErrRecord, "cut off much further")
 	if r.newest(t) != signed {
 		t.Errorf("signed: %v", r.newest(t))
 	}
@@ -351,9 +343,7 @@ func TestTreeOfATruncatedJournalOverTheMesh(t *testing.T) {
 	r.checkHashes(t)
 	r.write(t, 1)
 	noError(t, os.Remove(hashes))
-	if err := extend(); !errors.Is(err, jetstream.ErrHashes) {
-		t.Errorf("without the hashes of what was cut off: %v", err)
-	}
+	fails(t, extend(), jetstream.ErrHashes, "without the hashes of what was cut off")
 }
 
 // Lines that are no checkpoints are not passed over.
@@ -396,9 +386,7 @@ func TestProve(t *testing.T) {
 	t.Parallel()
 	r := startRecording(t)
 	keys := []string{r.key.Public}
-	if _, err := r.tree.Prove(1, nil); !errors.Is(err, jetstream.ErrNoCheckpoint) {
-		t.Errorf("without a checkpoint: %v", err)
-	}
+	fails(t, errorOf(r.tree.Prove(1, nil)), jetstream.ErrNoCheckpoint, "without a checkpoint")
 	r.write(t, 37)
 	noError(t, r.extend(t))
 	r.write(t, 1)
@@ -416,16 +404,10 @@ func TestProve(t *testing.T) {
 		if p, err := verify.Proof(changed, keys); err == nil {
 			t.Errorf("byte %d changed: %+v", i, p)
 		}
-		if _, err := verify.Proof(proof[:i], keys); err == nil {
-			t.Errorf("cut behind %d bytes, and it holds", i)
-		}
+		fails(t, errorOf(verify.Proof(proof[:i], keys)), nil, "cut behind %d bytes, and it holds", i)
 	}
-	if _, err := verify.Proof(proof, []string{checkpointKey(t).Public}); !errors.Is(err, verify.ErrCheckpoint) {
-		t.Errorf("with another key: %v", err)
-	}
+	fails(t, errorOf(verify.Proof(proof, []string{checkpointKey(t).Public})), verify.ErrCheckpoint, "with another key")
 	for number, decision := range map[uint64][]byte{0: r.written[0], 38: r.written[37], 5: r.written[5]} {
-		if _, err := r.tree.Prove(number, decision); err == nil {
-			t.Errorf("another decision is proven to be %d", number)
-		}
+		fails(t, errorOf(r.tree.Prove(number, decision)), nil, "another decision is proven to be %d", number)
 	}
 }
