@@ -61,9 +61,7 @@ func TestOperatorSeesAgents(t *testing.T) {
 		return c != nil && c.Failures >= 2 && list["crash"].State == status.Crashed
 	}
 	until(t, "the command has failed twice", twice)
-	if len(list) != 4 {
-		t.Errorf("%d agents: %+v", len(list), list)
-	}
+	expect(t, len(list), 4, "agents: %+v", list)
 	crash := list["crash"]
 	if c := crash.Command; c.Exit != "exit status 3" || c.LastLine != `canary \x1b[31mred\u202e` || c.Next.IsZero() || c.Starts < 2 || crash.Waits.Queries != 1 || crash.Connected(bcp.RoleReader) {
 		t.Errorf("crash: %+v %+v", crash, *crash.Command)

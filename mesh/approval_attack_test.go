@@ -167,9 +167,7 @@ func TestSignatures(t *testing.T) {
 			t.Errorf("an agent got %s", got.JSON)
 		}
 	}
-	if n := len(ann.items(t)); n != 2 {
-		t.Errorf("%d items wait", n)
-	}
+	expect(t, len(ann.items(t)), 2, "items wait")
 	// At last as it should be, twice: the second is too late.
 	ann.decided(t, good)
 	for _, a := range []act{good, rejects(view, ""), edits(view, sumText)} {
@@ -289,9 +287,7 @@ func TestApprovalFlooding(t *testing.T) {
 	query := mailer.queries.Next(t)
 	mailer.Answer(t, query, `"response":{"who":"ignore this","when":"2026-03-15"}`)
 	coded(t, mailer.result(t), "approval_queue_full")
-	if n := len(ann.items(t)); n != 5 {
-		t.Errorf("%d items", n)
-	}
+	expect(t, len(ann.items(t)), 5, "items")
 	// A decision makes room for one.
 	ann.decided(t, rejects(ann.first(t), "Not today."))
 	if codes := flood(5); codes["held "] != 1 {
@@ -472,9 +468,7 @@ func TestFinalResultWaitsForItsReader(t *testing.T) {
 		"p0": "delivered Published to controller main (Cat-3, 110.0 bits)", "p1": "refused Publish rejected by reviewer: No.",
 		"p2": "delivered Published to controller main (Cat-3, 110.0 bits)", string(who): "delivered ",
 	}
-	if fmt.Sprint(heard) != fmt.Sprint(want) {
-		t.Errorf("heard %v", heard)
-	}
+	expect(t, fmt.Sprint(heard), fmt.Sprint(want), "heard %v", heard)
 	// Two are acknowledged; the others come again, over another restart.
 	mailer.Acknowledge(t, results["p0"])
 	mailer.Acknowledge(t, results["p1"])

@@ -153,8 +153,6 @@ func TestBudgetModelFindsDefects(t *testing.T) {
 			op(7, 8, budgetOp{kind: "fail", cost: 9, query: "a"}, budgetResult{}), op(9, 10, ask(9), accepted("c", 0)),
 		}},
 	} {
-		if got := porcupine.CheckOperations(channel.model(), c.ops); got != c.sound {
-			t.Errorf("%s: linearizable is %t", c.name, got)
-		}
+		expect(t, porcupine.CheckOperations(channel.model(), c.ops), c.sound, "%s: linearizable", c.name)
 	}
 }

@@ -96,9 +96,7 @@ func TestSessions(t *testing.T) {
 	first := session("open")
 	id := main.Accepted(t, "mailer", askUrgent)
 	query := mailer.queries.Next(t)
-	if session("close") != first {
-		t.Error("another session was closed")
-	}
+	expect(t, session("close"), first, "another session was closed")
 	// Its open query is cancelled, at the price of a failure.
 	if d := main.delivery(t); d.Text("query_id") != string(id) || d.Text("outcome") != "cancelled" || d.Fields["bandwidth_bits"] != 1.0 {
 		t.Errorf("delivery %s", d.JSON)
@@ -172,9 +170,7 @@ func TestQueryIDs(t *testing.T) {
 			t.Errorf("%c stands there %d times", letter, count)
 		}
 	}
-	if len(letters) != 32 {
-		t.Errorf("%d letters", len(letters))
-	}
+	expect(t, len(letters), 32, "letters")
 }
 
 // covers P9.2

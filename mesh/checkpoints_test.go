@@ -55,9 +55,7 @@ func TestCheckpoints(t *testing.T) {
 	if first.Size < decided() {
 		t.Errorf("the checkpoint is of %d decisions, and %d were made", first.Size, decided())
 	}
-	if got := exported(t, m).Checkpoint; got != first {
-		t.Errorf("the export ends with %v, want %v", got, first)
-	}
+	expect(t, exported(t, m).Checkpoint, first, "the export ends with")
 	m.Start(t)
 	m.Stop(t)
 	second, _ := signed(t, m.State)
@@ -77,9 +75,7 @@ func TestCheckpoints(t *testing.T) {
 	if same != key || third.Size <= second.Size {
 		t.Errorf("after a restore: %d decisions behind %d, the same key: %t", third.Size, second.Size, same == key)
 	}
-	if got := exported(t, m, first, second, third).Checkpoint; got != third {
-		t.Errorf("the export ends with %v, want %v", got, third)
-	}
+	expect(t, exported(t, m, first, second, third).Checkpoint, third, "the export ends with")
 	must(backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}))
 	for _, o := range []mesh.BackupOptions{{WithoutKeys: true}, {Salvage: true}} {
 		file.Reset()
@@ -88,9 +84,7 @@ func TestCheckpoints(t *testing.T) {
 		}
 		must(backUp(t.Context(), m.State, m.Definition, &file, o))
 		state := restoredOf(t, file.Bytes())
-		if _, err := mesh.Tree(state).Newest(); !errors.Is(err, jetstream.ErrNoCheckpoint) {
-			t.Errorf("%+v: the checkpoints came along: %v", o, err)
-		}
+		fails(t, errorOf(mesh.Tree(state).Newest()), jetstream.ErrNoCheckpoint, "%+v: the checkpoints came along", o)
 		if other, err := mesh.CheckpointKey(state); err != nil || other.Public == key {
 			t.Errorf("%+v: the key came along: %v", o, err)
 		}
@@ -167,9 +161,7 @@ func TestSignCheckpointsTogether(t *testing.T) {
 			return nil
 		})
 	}
-	if _, err := sign(t.Context(), 0); !errors.Is(err, jetstream.ErrNoCheckpoint) {
-		t.Errorf("of nothing: %v", err)
-	}
+	fails(t, errorOf(sign(t.Context(), 0)), jetstream.ErrNoCheckpoint, "of nothing")
 	for lines, records := range []int{len(journal) / 2, len(journal)} {
 		var signing sync.WaitGroup
 		for range 8 {
@@ -185,20 +177,14 @@ func TestSignCheckpointsTogether(t *testing.T) {
 			t.Errorf("%d checkpoints, want %d: %v", n, lines+1, err)
 		}
 	}
-	if _, err := sign(t.Context(), len(journal)-1); !errors.Is(err, jetstream.ErrLost) {
-		t.Errorf("a journal that lost its last record: %v", err)
-	}
+	fails(t, errorOf(sign(t.Context(), len(journal)-1)), jetstream.ErrLost, "a journal that lost its last record")
 
 	lock := flock.New(filepath.Join(state, "tree", "lock"))
 	if ok, err := lock.TryLock(); !ok {
 		t.Fatal(err)
 	}
 	ctx := within(t, 10*time.Millisecond)
-	if _, err := sign(ctx, len(journal)); !errors.Is(err, mesh.ErrSigning) {
-		t.Errorf("while another signs: %v", err)
-	}
+	fails(t, errorOf(sign(ctx, len(journal))), mesh.ErrSigning, "while another signs")
 	noError(t, lock.Close())
-	if _, err := mesh.SignCheckpoint(t.Context(), t.TempDir(), nil); err == nil {
-		t.Error("signed without keys")
-	}
+	fails(t, errorOf(mesh.SignCheckpoint(t.Context(), t.TempDir(), nil)), nil, "signed without keys")
 }

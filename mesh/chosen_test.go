@@ -308,9 +308,7 @@ func TestPassphraseCoversKeysAlone(t *testing.T) {
 		}
 		return nil
 	}, opener))
-	if secrets != 2 {
-		t.Errorf("%d sealing keys lie open, of 2: say so in docs/operators.md", secrets)
-	}
+	expect(t, secrets, 2, "sealing keys lie open, of 2: say so in docs/operators.md")
 
 	if runtime.GOOS != "linux" {
 		return // it starts no command from a sealed folder

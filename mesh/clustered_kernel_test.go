@@ -108,7 +108,5 @@ func TestDispatchersOnAClusterMayOnlyCall(t *testing.T) {
 	next := must(accounts.CompileCluster(c.store, subjects.Permissions(def), time.Now()))
 	account, _ := next.Account(accounts.Dispatchers)
 	claims := must(jwt.DecodeAccountClaims(account.JWT))
-	if len(claims.Revocations) != 2 {
-		t.Errorf("%d logins of dispatchers are refused, and the gateway has two", len(claims.Revocations))
-	}
+	expect(t, len(claims.Revocations), 2, "logins of dispatchers are refused, and the gateway has two")
 }

@@ -436,9 +436,7 @@ func TestGatewayRefusesOtherClaims(t *testing.T) {
 	if err != nil || len(result.Errors) != 1 || !strings.Contains(result.Errors[0], cluster.ErrClaims.Error()) {
 		t.Errorf("definitions hold that the cluster does not enforce: %+v, %v", result, err)
 	}
-	if len(g.Definition().Channels) != 1 {
-		t.Error("a reload that was refused changed something")
-	}
+	expect(t, len(g.Definition().Channels), 1, "a reload that was refused changed something")
 	rich := pair(200)
 	loaded = meshOf(t, rich)
 	if result, err := operator.Reload(t.Context()); err != nil || len(result.Errors) > 0 {
@@ -486,16 +484,12 @@ func TestBackupMovesToAnotherCluster(t *testing.T) {
 		return err
 	}
 	for name, content := range map[string][]byte{"a part": late[:len(late)/2], "nothing": nil} {
-		if err := restore(content); !errors.Is(err, jetstream.ErrBackup) {
-			t.Errorf("%s of a backup: %v", name, err)
-		}
+		fails(t, restore(content), jetstream.ErrBackup, "%s of a backup", name)
 	}
 	for _, content := range [][]byte{early, late, late} { // the first as if it had been interrupted there
 		noError(t, restore(content))
 	}
-	if err := restore(early); !errors.Is(err, mesh.ErrNotEmpty) {
-		t.Errorf("an older backup into a longer journal: %v", err)
-	}
+	fails(t, restore(early), mesh.ErrNotEmpty, "an older backup into a longer journal")
 	second := other.gateway(t, def, "one")
 	until(t, "two bits spent there", func() bool {
 		var spent bcp.Bits
@@ -506,7 +500,5 @@ func TestBackupMovesToAnotherCluster(t *testing.T) {
 		})
 		return err == nil && spent == 2*bcp.Bit
 	})
-	if err := restore(late); !errors.Is(err, mesh.ErrNotEmpty) {
-		t.Errorf("a backup into a journal that went on: %v", err)
-	}
+	fails(t, restore(late), mesh.ErrNotEmpty, "a backup into a journal that went on")
 }

@@ -191,9 +191,7 @@ func TestBackupOfALostEnd(t *testing.T) {
 		}
 	}
 	refused("shown, signed and in a snapshot")
-	if err := m.TryStart(t); !errors.Is(err, jetstream.ErrLost) {
-		t.Errorf("it starts: %v", err)
-	}
+	fails(t, m.TryStart(t), jetstream.ErrLost, "it starts")
 	m.Mesh = nil
 	away := t.TempDir()
 	move := func(name, from, to string) {

@@ -49,9 +49,7 @@ func TestSubscriptionsActive(t *testing.T) {
 	passed.Store(int64(200 * time.Millisecond))
 	m.Settle(t)
 	second := everything.Next(t)
-	if second.JSON != first.JSON {
-		t.Errorf("then %s", second.JSON)
-	}
+	expect(t, second.JSON, first.JSON, "then")
 	mailer.Acknowledge(t, second)
 	everything.NextOf(t, meshtest.WithType("bcp_query"))
 	m.Settle(t)

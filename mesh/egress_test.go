@@ -65,9 +65,7 @@ func TestEgressBudgetOutlivesEverything(t *testing.T) {
 	if err := k.Reserve(t.Context(), composed("b", url)); err != nil {
 		t.Errorf("the second of two: %v", err)
 	}
-	if err := k.Reserve(t.Context(), composed("c", url)); !errors.Is(err, guard.BudgetExhausted) {
-		t.Errorf("a third: %v", err)
-	}
+	fails(t, k.Reserve(t.Context(), composed("c", url)), guard.BudgetExhausted, "a third")
 	exhausted := m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindEgress && d.Code == bcp.BudgetExhausted })
 	if e := exhausted.Egress; e.UsedBits != 294*bcp.Bit || e.UsedBytes != 1700 || exhausted.Lack != 141*bcp.Bit || !e.Alert {
 		t.Errorf("%+v, %+v", exhausted, e)
@@ -78,9 +76,7 @@ func TestEgressBudgetOutlivesEverything(t *testing.T) {
 	if err := k.Reserve(t.Context(), composed("c", url)); err != nil {
 		t.Errorf("after a reload: %v", err)
 	}
-	if err := k.Reserve(t.Context(), composed("d", url)); !errors.Is(err, guard.BudgetExhausted) {
-		t.Errorf("one too many after a reload: %v", err)
-	}
+	fails(t, k.Reserve(t.Context(), composed("d", url)), guard.BudgetExhausted, "one too many after a reload")
 }
 
 // The hosts are those of the definitions that hold at that moment.
@@ -100,12 +96,8 @@ func TestEgressHostsAreReloaded(t *testing.T) {
 	files["reader.md"] = strings.Replace(files["reader.md"], "network: [docs.example.org]\n", "", 1)
 	must(m.Reload(t.Context(), meshtest.Parse(t, files)))
 	ctx := within(t, 3*time.Second)
-	if err := k.Reserve(ctx, composed("c", "https://docs.example.org/")); err == nil {
-		t.Error("a keeper of an agent without a network is served")
-	}
-	if _, err := m.Issue("reader", bcp.RoleKeeper, time.Hour); err == nil {
-		t.Error("creds for a keeper of an agent without a network")
-	}
+	fails(t, k.Reserve(ctx, composed("c", "https://docs.example.org/")), nil, "a keeper of an agent without a network is served")
+	fails(t, errorOf(m.Issue("reader", bcp.RoleKeeper, time.Hour)), nil, "creds for a keeper of an agent without a network")
 }
 
 // A keeper's creds are for one thing: it can neither hear nor say what its agent, or any

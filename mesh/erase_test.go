@@ -226,9 +226,7 @@ func TestLostKey(t *testing.T) {
 		t.Fatal(streams, err)
 	}
 	noError(t, os.RemoveAll(streams[0]))
-	if err := m.TryStart(t); !errors.Is(err, jetstream.ErrKeyLost) {
-		t.Errorf("it starts: %v", err)
-	}
+	fails(t, m.TryStart(t), jetstream.ErrKeyLost, "it starts")
 }
 
 // Raw messages can be read for raw_retention, and not a day longer.

@@ -98,9 +98,7 @@ func TestPushFlow(t *testing.T) {
 				t.Errorf("delivery %s", d.JSON)
 			}
 			result = mailer.Push(t, "main", "notes", `{"note":"Rain in Turin today"}`, "")
-			if result.Text("detail") != "Published to controller main (Cat-2, 44.0 bits)" {
-				t.Errorf("result %s", result.JSON)
-			}
+			expect(t, result.Text("detail"), "Published to controller main (Cat-2, 44.0 bits)", "result %s", result.JSON)
 			if d := main.delivery(t); !contains(d, `"note":"rainin`) || d.Fields["bandwidth_bits"] != 44.0 {
 				t.Errorf("delivery %s", d.JSON)
 			}

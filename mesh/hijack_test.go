@@ -160,15 +160,11 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 			t.Errorf("%d of %d tries that are refused with %s are in the audit", got, want, code)
 		}
 	}
-	if got := evil.all(); got != "" {
-		t.Errorf("the attacker's host got %q", got)
-	}
+	expect(t, evil.all(), "", "the attacker's host")
 	if got := allowed.all(); strings.Contains(got, stolen) {
 		t.Errorf("the allowed host got %q", got)
 	}
-	if len(names.names) != 0 {
-		t.Errorf("names were looked up: %q", names.names)
-	}
+	expect(t, len(names.names), 0, "names were looked up: %q", names.names)
 
 	// By subjects of NATS, with its real credentials.
 	tried := 0

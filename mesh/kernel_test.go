@@ -138,17 +138,13 @@ func TestMeshWithAKernel(t *testing.T) {
 	if _, end := runTask(t, m, "Tell kim whether the writer is angry."); end.Status != "committed" {
 		t.Fatalf("the run ended as %+v", end)
 	}
-	if got := wait(t, sent); got != want {
-		t.Errorf("the tool got %s", got)
-	}
+	expect(t, wait(t, sent), want, "the tool")
 	m.Restart(t)
 	sent = kernelSeats(t, m, moodPlan)
 	if end := runAnew(t, m, "Again, please."); end.Status != "committed" {
 		t.Fatalf("after a start, a run ended as %+v", end)
 	}
-	if got := wait(t, sent); got != want {
-		t.Errorf("the tool got %s", got)
-	}
+	expect(t, wait(t, sent), want, "the tool")
 	counts(t, m, 4, func(d *bcp.Decision) bool { return d.Kind == bcp.KindOutcome && d.Code == "" })
 }
 

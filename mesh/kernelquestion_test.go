@@ -58,9 +58,7 @@ func TestAControllerIsAsked(t *testing.T) {
 	if end, err := run.Wait(ctx); err != nil || end.Status != "committed" {
 		t.Fatalf("the run ended as %+v, %v", end, err)
 	}
-	if got := wait(t, sent); got != `{"angry":true,"to":"kim@example.org"}` {
-		t.Errorf("the tool got %s", got)
-	}
+	expect(t, wait(t, sent), `{"angry":true,"to":"kim@example.org"}`, "the tool")
 	if err := run.Answer(ctx, question.QuestionID, nil, false); !errors.As(err, &refused) || refused.Code != string(kernel.UnknownItem) {
 		t.Errorf("a second answer: %v", err)
 	}
@@ -70,9 +68,7 @@ func TestAControllerIsAsked(t *testing.T) {
 			told += d.Capacity
 		}
 	}
-	if told != 7*bcp.Bit {
-		t.Errorf("the question tells %s", told)
-	}
+	expect(t, told, 7*bcp.Bit, "the question tells")
 	// What it was told by the question and the end, it knows in its next task.
 	must(agents.NewRequester(connect()).Run(ctx, "desk", "all", agents.RunTask{Task: "Again."}))
 	if label := taskOf(t, m); label.Width() != 8 {

@@ -162,9 +162,7 @@ func TestConversation(t *testing.T) {
 		if _, end := runTaskBy(t, c, agents.RunTask{Task: task}); end.Status != "committed" {
 			t.Fatalf("task %d: the run ended as %+v", i+1, end)
 		}
-		if got := wait(t, sent); got != `{"angry":true,"to":"`+to+`"}` {
-			t.Errorf("task %d: sent %s", i+1, got)
-		}
+		expect(t, wait(t, sent), `{"angry":true,"to":"`+to+`"}`, "task %d: sent", i+1)
 		wait(t, heard)
 		if label := taskOf(t, m); label.Tainted() != (i > 0) {
 			t.Errorf("task %d: its label is %+v", i+1, label)

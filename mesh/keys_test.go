@@ -82,9 +82,7 @@ func TestKeysAreReplacedWhileTheMeshRests(t *testing.T) {
 	noError(t, store.RotateAccounts(0))
 	fresh := issued(t, store, "mailer", bcp.RoleReader)
 	m.Start(t)
-	if _, err := dial(t, m, "mailer", old); !errors.Is(err, nats.ErrAuthorization) {
-		t.Errorf("the old ones: %v", err)
-	}
+	fails(t, errorOf(dial(t, m, "mailer", old)), nats.ErrAuthorization, "the old ones")
 	must(dial(t, m, "mailer", fresh))
 	for _, act := range []bcp.CredentialAct{bcp.CredentialAccount, bcp.CredentialScope} {
 		m.Wait(t, credentialAct(act, ""))

@@ -63,7 +63,5 @@ func TestApproversAreNotBuried(t *testing.T) {
 	if d := main.delivery(t); d.Text("from_agent") != "clerk" {
 		t.Errorf("delivery %s", d.JSON)
 	}
-	if count := m.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindPush && d.Verdict == bcp.Hold }); count != n+1 {
-		t.Errorf("%d items wait", count)
-	}
+	expect(t, m.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindPush && d.Verdict == bcp.Hold }), n+1, "items wait")
 }

@@ -126,9 +126,7 @@ func TestMarksShowARollback(t *testing.T) {
 	m.refused(t, "main", "mailer")
 	m.exchange(t, "other", "clerk")
 	m.WaitCount(t, 1, func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertRollbackSeen) })
-	if n := m.alerts(bcp.AlertRollbackSeen, "main"); n != 1 {
-		t.Errorf("%d alerts about main", n)
-	}
+	expect(t, m.alerts(bcp.AlertRollbackSeen, "main"), 1, "alerts about main")
 	m.Stop(t)
 	m.Start(t)
 	if err := os.Remove(m.creds("main") + ".mark"); err != nil { // it is known without
@@ -223,8 +221,6 @@ func TestStrangeMarks(t *testing.T) {
 	noError(t, os.WriteFile(m.creds("clerk")+".mark", []byte("AAAA\n"), 0o600))
 	m.exchange(t, "other", "clerk")
 	m.WaitCount(t, 1, func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertMarkStrange) })
-	if n := m.alerts(bcp.AlertMarkStrange, "clerk"); n != 1 {
-		t.Errorf("%d alerts", n)
-	}
+	expect(t, m.alerts(bcp.AlertMarkStrange, "clerk"), 1, "alerts")
 	counts(t, m.Mesh, 0, func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertRollbackSeen) })
 }

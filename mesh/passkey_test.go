@@ -78,9 +78,7 @@ func TestPasskeysDecide(t *testing.T) {
 	c := must(agents.Connect(t.Context(), m.URL(), agents.CredsText(bound.Text()), agents.Options{Name: "ann"}))
 	t.Cleanup(c.Close)
 	desk := agents.NewApprover(c)
-	if err := desk.Approve(t.Context(), view); !errors.Is(err, agents.ErrBound) {
-		t.Errorf("the key of the creds, by our client: %v", err)
-	}
+	fails(t, desk.Approve(t.Context(), view), agents.ErrBound, "the key of the creds, by our client")
 	refusal := rejects(ann.view(t, items[2].ID), "No.")
 	challenge := sha256.Sum256(bcp.Statement(refusal.item, refusal.verb, refusal.digest, refusal.expires))
 	assertion := own.Sign(t, challenge[:])

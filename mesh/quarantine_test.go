@@ -54,9 +54,7 @@ func TestQuarantine(t *testing.T) {
 	if alert := alerts.NextOf(t, meshtest.With("alert", bcp.AlertPanic)); alert.Text("agent") != "main" || alert.Text("reader") != "mailer" || strings.Contains(alert.JSON, canary) {
 		t.Errorf("people hear %s", alert.JSON)
 	}
-	if code := ask(); code != string(bcp.Internal) {
-		t.Errorf("the same again: %s", code)
-	}
+	expect(t, ask(), string(bcp.Internal), "the same again")
 	main.Accepted(t, "mailer", askUrgent)
 	m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindAlert && d.Event == string(bcp.AlertPanic) })
 	counts(t, m, 1, func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertPanic) })
@@ -114,9 +112,7 @@ func TestQuarantineHoldsItsSender(t *testing.T) {
 			for range 3 {
 				succeeded(t, mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""), "a push")
 			}
-			if count := m.Count(asked); count != n {
-				t.Errorf("%d asks are accepted while their sender is held for the %dth time", count, n+1)
-			}
+			expect(t, m.Count(asked), n, "asks are accepted while their sender is held for the %dth time", n+1)
 			clock.Add(int64(passed))
 		}
 		m.WaitCount(t, n+1, asked)

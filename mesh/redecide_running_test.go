@@ -93,9 +93,7 @@ func TestRedecideRunningAndTruncated(t *testing.T) {
 		t.Fatal(bases, err)
 	}
 	noError(t, os.Remove(bases[0]))
-	if _, err := redecideFolder(t.Context(), m.State, m.Definition, o); !errors.Is(err, jetstream.ErrBase) {
-		t.Errorf("without its base: %v", err)
-	}
+	fails(t, errorOf(redecideFolder(t.Context(), m.State, m.Definition, o)), jetstream.ErrBase, "without its base")
 }
 
 // Sealing keys are the operator's. It hears of one that was destroyed, of one that

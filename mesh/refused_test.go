@@ -96,9 +96,7 @@ func TestRefusedPush(t *testing.T) {
 		if r.Text("code") != string(c.code) || r.Fields["success"] != (c.code == "") || c.detail != "" && r.Text("detail") != c.detail {
 			t.Errorf("%.120s: %s", c.text, r.JSON)
 		}
-		if r.Text("subscription_id") != c.subject {
-			t.Errorf("the result names %s", r.JSON)
-		}
+		expect(t, r.Text("subscription_id"), c.subject, "the result names %s", r.JSON)
 	}
 	for _, want := range []string{"notes", "alerts"} {
 		if d := main.delivery(t); d.Text("subscription_id") != want {
@@ -243,9 +241,7 @@ func TestReplySubjects(t *testing.T) {
 		t.Errorf("main got %s", got.JSON)
 	}
 	for _, got := range slices.Concat(spy.queries.Taken(t), spy.told.Taken(t), spied.Taken(t)) {
-		if got.Text("type") != "bcp_subscriptions_active" {
-			t.Errorf("spy got %s, reply %q", got.JSON, got.Reply)
-		}
+		expect(t, got.Text("type"), "bcp_subscriptions_active", "spy got %s, reply %q", got.JSON, got.Reply)
 	}
 	for _, kind := range []bcp.DecisionKind{bcp.KindAsk, bcp.KindSession, bcp.KindAcknowledge, bcp.KindAnswer, bcp.KindPush} {
 		if n := m.Count(meshtest.Of(kind)); n > 0 {

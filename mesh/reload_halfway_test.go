@@ -97,9 +97,7 @@ func TestReloadThatEndsHalfWay(t *testing.T) {
 	// The key store cannot be read.
 	file := filepath.Join(m.State, "keys", "state.json")
 	noError(t, os.Rename(file, file+".away"))
-	if _, err := m.Reload(t.Context(), next); err == nil {
-		t.Error("reloaded without a key store")
-	}
+	fails(t, errorOf(m.Reload(t.Context(), next)), nil, "reloaded without a key store")
 	noError(t, os.Rename(file+".away", file))
 	asBefore("without a key store")
 	// Before it begins, while the journal is read, while the server changes.
@@ -154,15 +152,11 @@ func TestReloadEndsWhatDoesNotCompile(t *testing.T) {
 		t.Errorf("delivery %s", d.JSON)
 	}
 	m.Wait(t, by(bcp.KindDisconnect, "ann"))
-	if err := ann.FlushTimeout(meshtest.Patience); err == nil {
-		t.Error("an approver who is none any more stays connected")
-	}
+	fails(t, ann.FlushTimeout(meshtest.Patience), nil, "an approver who is none any more stays connected")
 	mailer = reader(t, m.Mesh, "mailer") // it may push something else now
 	mailer.Say(t, query.Reply, fmt.Sprintf(`{"type":"bcp_response","query_id":%q,"response":{"c":"red"}}`, colour))
 	open := mailer.queries.Next(t)
-	if open.Text("query_id") != string(urgent) {
-		t.Errorf("query %s", open.JSON)
-	}
+	expect(t, open.Text("query_id"), string(urgent), "query %s", open.JSON)
 	mailer.Answer(t, open, isUrgent)
 	if d := main.delivery(t); d.Text("query_id") != string(urgent) || !contains(d, `"urgent":true`) {
 		t.Errorf("delivery %s", d.JSON)

@@ -150,9 +150,7 @@ func TestReloadAddsAndRemovesAgents(t *testing.T) {
 		conn.Close()
 		t.Error("the removed agent connects again")
 	}
-	if _, err := m.Issue("clerk", bcp.RoleReader, time.Hour); err == nil {
-		t.Error("creds for a removed agent")
-	}
+	fails(t, errorOf(m.Issue("clerk", bcp.RoleReader, time.Hour)), nil, "creds for a removed agent")
 	// The others have not noticed; who may do something else now has been
 	// disconnected.
 	id := boss.Accepted(t, "mate", askUrgent)
@@ -328,9 +326,7 @@ func TestReloadSendsNoQueryTwice(t *testing.T) {
 	}
 	m.Settle(t)
 	queries := mailer.queries.Taken(t)
-	if len(queries) != len(ids) {
-		t.Errorf("%d queries came of %d", len(queries), len(ids))
-	}
+	expect(t, len(queries), len(ids), "queries came")
 	for _, q := range queries {
 		mailer.Answer(t, q, isUrgent)
 	}
@@ -341,9 +337,7 @@ func TestReloadSendsNoQueryTwice(t *testing.T) {
 	}
 	m.Settle(t)
 	for _, r := range mailer.told.Taken(t) {
-		if code := r.Text("code"); code != "" {
-			t.Errorf("result %s", r.JSON)
-		}
+		expect(t, r.Text("code"), "", "result %s", r.JSON)
 	}
 	// One that is new, and one of a Reader that comes back, are sent.
 	main.Accepted(t, "mailer", askUrgent)
@@ -377,7 +371,5 @@ func TestSeveralCopiesNeedACluster(t *testing.T) {
 	if err == nil {
 		_ = m.Stop(t.Context())
 	}
-	if _, err := os.Stat(state); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the start left something: %v", err)
-	}
+	fails(t, errorOf(os.Stat(state)), fs.ErrNotExist, "the start left something")
 }

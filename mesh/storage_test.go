@@ -91,9 +91,7 @@ func TestStorage(t *testing.T) {
 	page = page[:0]
 	fill(js, func(_ status.Storage, full error) bool { return errors.Is(full, jetstream.ErrUncertain) })
 	end()
-	if err := m.TryStart(t); !errors.Is(err, jetstream.ErrFull) {
-		t.Errorf("on a full journal: %v", err)
-	}
+	fails(t, m.TryStart(t), jetstream.ErrFull, "on a full journal")
 	m.Mesh = nil
 
 	// A truncation makes room.

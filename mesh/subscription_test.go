@@ -82,9 +82,7 @@ func TestRateAndCondition(t *testing.T) {
 					settled = d.Balance.Settled
 				}
 			}
-			if settled != 46*bcp.Bit {
-				t.Errorf("%s bits are settled", settled)
-			}
+			expect(t, settled, 46*bcp.Bit, "bits are settled")
 		})
 	}
 }
@@ -175,9 +173,7 @@ func TestProposals(t *testing.T) {
 			coded(t, main.Request(t, subjects.Session("main"), strings.Replace(proposal, `"mailer"`, `"main"`, 1)), "no_channel", "to itself")
 			m.Restart(t)
 			main, mailer = connect(t, m)
-			if again := main.Request(t, subjects.Session("main"), proposal).Text("item_id"); again != item {
-				t.Errorf("after a restart the item is %s", again)
-			}
+			expect(t, main.Request(t, subjects.Session("main"), proposal).Text("item_id"), item, "after a restart the item")
 			mailer.Say(t, subjects.Push("mailer", "main", "more"), meshtest.PushText("main", "more", `{"urgent":true}`, ""))
 			counts(t, m, 0, meshtest.Of(bcp.KindPush))
 			counts(t, m, 1, func(d *bcp.Decision) bool { return d.Kind == bcp.KindPropose && d.Verdict == bcp.Hold && !d.Repeat })

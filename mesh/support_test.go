@@ -2,6 +2,7 @@ package mesh_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -254,7 +255,24 @@ func within(t testing.TB, d time.Duration) context.Context {
 // counts expects that so many decisions match by now.
 func counts(t testing.TB, m *meshtest.Mesh, want int, match func(*bcp.Decision) bool) {
 	t.Helper()
-	if n := m.Count(match); n != want {
-		t.Errorf("%d decisions match, not %d", n, want)
+	expect(t, m.Count(match), want, "decisions match")
+}
+
+// fails expects an error, this one where want is not nil; what says of what.
+func fails(t testing.TB, err, want error, what string, args ...any) {
+	t.Helper()
+	if err == nil || want != nil && !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", fmt.Sprintf(what, args...), err, want)
+	}
+}
+
+// errorOf is the error of a call whose value does not matter.
+func errorOf[T any](_ T, err error) error { return err }
+
+// expect compares; what says what has the value.
+func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
 	}
 }

@@ -51,9 +51,7 @@ func TestDecideTogether(t *testing.T) {
 			salts = append(salts, bytes.Repeat([]byte{byte(i)}, bcp.BatchSalt))
 		}
 		for _, few := range [][]bcp.ItemView{nil, {views[0], bcp.MaxBatch: views[1]}} {
-			if _, err := desk.Together(t.Context(), bcp.Approve, few, ""); err == nil {
-				t.Errorf("%d items are decided together", len(few))
-			}
+			fails(t, errorOf(desk.Together(t.Context(), bcp.Approve, few, "")), nil, "%d items are decided together", len(few))
 		}
 		bob.decided(t, rejects(views[1], "No."))
 		var left []error

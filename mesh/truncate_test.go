@@ -201,9 +201,7 @@ func TestTruncateEndsInTheMiddle(t *testing.T) {
 	}))
 	begin := beginning(t, m)
 	m.State = before
-	if got := beginning(t, m); got != begin {
-		t.Errorf("it begins at %+v, want %+v", got, begin)
-	}
+	expect(t, beginning(t, m), begin, "it begins at")
 	m.Start(t)
 	shows(t, m, want)
 }
@@ -262,9 +260,7 @@ func TestDamagedTruncation(t *testing.T) {
 	noError(t, os.RemoveAll(filepath.Join(m.State, "jetstream")))
 	noError(t, os.RemoveAll(filepath.Join(m.State, "snapshots")))
 	t.Run("everything", func(t *testing.T) {
-		if err := m.TryStart(t); !errors.Is(err, jetstream.ErrLost) {
-			t.Errorf("got %v", err)
-		}
+		fails(t, m.TryStart(t), jetstream.ErrLost, "started")
 		m.Mesh = nil
 	})
 }

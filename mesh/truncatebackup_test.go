@@ -167,9 +167,7 @@ func TestTruncateCluster(t *testing.T) {
 		off, cut, err := c.cut(t, def, c.backup(t, fmt.Sprintf("office-%d.tar.gz", round)))
 		noError(t, err)
 		wholes = append(wholes, off)
-		if err := c.restore(t, def, cut); !errors.Is(err, mesh.ErrNotEmpty) {
-			t.Errorf("into a cluster that has a journal: %v", err)
-		}
+		fails(t, c.restore(t, def, cut), mesh.ErrNotEmpty, "into a cluster that has a journal")
 		c.empty(t)
 		for range 2 { // the second as if the first had been interrupted at its end
 			noError(t, c.restore(t, def, cut))
@@ -186,9 +184,7 @@ func TestTruncateCluster(t *testing.T) {
 		exact()
 		sign()
 	}
-	if err := c.restore(t, def, wholes[0]); !errors.Is(err, mesh.ErrNotEmpty) {
-		t.Errorf("an older backup: %v", err)
-	}
+	fails(t, c.restore(t, def, wholes[0]), mesh.ErrNotEmpty, "an older backup")
 	c.stop(t, g)
 
 	last := c.backup(t, "last.tar.gz")
@@ -251,7 +247,5 @@ func TestTruncatedClusterRefuses(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := g.Stop(ctx); !errors.Is(err, jetstream.ErrBase) {
-		t.Errorf("a gateway behind an altered base: %v", err)
-	}
+	fails(t, g.Stop(ctx), jetstream.ErrBase, "a gateway behind an altered base")
 }

@@ -53,9 +53,7 @@ func TestModelBudgetOutlivesEverything(t *testing.T) {
 	for range 2 {
 		noError(t, k.SettleCall(t.Context(), "a", counted))
 	}
-	if err := k.ReserveCall(t.Context(), aCall("never settled")); err == nil {
-		t.Error("a name with blanks is taken")
-	}
+	fails(t, k.ReserveCall(t.Context(), aCall("never settled")), nil, "a name with blanks is taken")
 	noError(t, k.ReserveCall(t.Context(), aCall("never-settled")))
 	m.Restart(t)
 	k = keeperOf(t, m, "reader")
@@ -168,10 +166,6 @@ func TestMeter(t *testing.T) {
 	}
 	m.Stop(t)
 	ctx := within(t, 100*time.Millisecond)
-	if _, err := keeper.NewMeter(k, "small", &refused).Do(ctx, request); err == nil {
-		t.Error("a call without a mesh")
-	}
-	if refused.calls != 0 {
-		t.Errorf("%d calls without a record", refused.calls)
-	}
+	fails(t, errorOf(keeper.NewMeter(k, "small", &refused).Do(ctx, request)), nil, "a call without a mesh")
+	expect(t, refused.calls, 0, "calls without a record")
 }

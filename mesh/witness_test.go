@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -161,22 +160,14 @@ func TestWitness(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
-	if err := ask(log, 21, 21); !errors.Is(err, mesh.ErrRolledBack) {
-		t.Errorf("set back: %v", err)
-	}
-	if err := ask(log, 3, 0); !errors.Is(err, mesh.ErrRolledBack) {
-		t.Errorf("set back: %v", err)
-	}
+	fails(t, ask(log, 21, 21), mesh.ErrRolledBack, "set back")
+	fails(t, ask(log, 3, 0), mesh.ErrRolledBack, "set back")
 	other := log.fork(10)
 	other.grow(t, 30, "other")
 	for _, n := range []int64{22, 30} {
-		if err := ask(other, n, 0); !errors.Is(err, mesh.ErrForked) {
-			t.Errorf("forked at %d: %v", n, err)
-		}
+		fails(t, ask(other, n, 0), mesh.ErrForked, "forked at %d", n)
 	}
-	if err := ask(newLog(t, "log.example/b"), 0, 0); !errors.Is(err, mesh.ErrUnknownLog) {
-		t.Errorf("unknown: %v", err)
-	}
+	fails(t, ask(newLog(t, "log.example/b"), 0, 0), mesh.ErrUnknownLog, "unknown")
 }
 
 // A server that is no witness, or another one, is not believed.
@@ -214,8 +205,6 @@ func TestWitnessIsNotBelieved(t *testing.T) {
 		server.Close()
 	}
 	for _, s := range []string{"", "x", w.Key, w.Key + "=", w.Key + "=ftp://x", w.Key + "=http://", "x+y=http://h", w.Key + "=http://a:b@h", w.Key + "=http://h/?q", log.key + "=http://h"} {
-		if _, err := mesh.ParseWitness(s, nil); err == nil {
-			t.Errorf("%q is taken for a witness", s)
-		}
+		fails(t, errorOf(mesh.ParseWitness(s, nil)), nil, "%q is taken for a witness", s)
 	}
 }

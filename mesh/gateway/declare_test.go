@@ -159,9 +159,7 @@ func TestNegotiation(t *testing.T) {
 	if v := show(good); !v.Accepted || v.Until.Before(time.Now()) {
 		t.Fatalf("good papers: %+v", v)
 	}
-	if code := r.asks(t); code != "" {
-		t.Errorf("an ask of an accepted agent hears %q", code)
-	}
+	expect(t, r.asks(t), "", "an ask of an accepted agent hears")
 	old := good.Revocations
 	noError(t, r.mailer.BringRevocations(t.Context(), r.org2.list(t)))
 	stranger, liar := newOrganisation(t, "org3.example"), newOrganisation(t, "org2.example")
@@ -193,9 +191,7 @@ func TestNegotiation(t *testing.T) {
 		if v.Accepted || v.Code != c.code {
 			t.Errorf("%s: %+v", c.code, v)
 		}
-		if code := r.asks(t); code != bcp.RoleRequired {
-			t.Errorf("%s: an ask hears %q", c.code, code)
-		}
+		expect(t, r.asks(t), bcp.RoleRequired, "%s: an ask hears", c.code)
 	}
 	// A revocation is heard of as soon as somebody brings the list, from whomever.
 	papers, serial := r.org2.papers(t, "mailer", []string{r.key}, nil)
@@ -205,9 +201,7 @@ func TestNegotiation(t *testing.T) {
 	must(r.org2.store.RevokeAttestations(serial))
 	revoked := r.org2.list(t)
 	noError(t, r.mailer.BringRevocations(t.Context(), revoked))
-	if code := r.asks(t); code != bcp.RoleRequired {
-		t.Errorf("after the revocation an ask hears %q", code)
-	}
+	expect(t, r.asks(t), bcp.RoleRequired, "after the revocation an ask hears")
 	papers.Revocations = revoked
 	if v := show(papers); v.Code != contract.Revoked {
 		t.Errorf("%+v", v)
@@ -394,9 +388,7 @@ func TestOperatorBringsRevocations(t *testing.T) {
 	operator := agents.NewOperator(c)
 	must(r.org2.store.RevokeAttestations(serial))
 	noError(t, operator.BringRevocations(t.Context(), r.org2.list(t)))
-	if code := r.asks(t); code != bcp.RoleRequired {
-		t.Errorf("an ask hears %q", code)
-	}
+	expect(t, r.asks(t), bcp.RoleRequired, "an ask hears")
 	var refused *agents.RefusedError
 	for name, list := range map[string][]byte{"an older list": papers.Revocations, "a list of a stranger": newOrganisation(t, "org3.example").list(t), "no list": []byte("{}")} {
 		if err := operator.BringRevocations(t.Context(), list); !errors.As(err, &refused) {

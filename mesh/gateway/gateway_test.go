@@ -132,9 +132,7 @@ func TestLostLinksLoseNothing(t *testing.T) {
 	if again := deliveries.Next(t); again.JSON != delivery.JSON {
 		t.Errorf("delivered %s, then %s", delivery.JSON, again.JSON)
 	}
-	if n := len(g.wait(t, 2, of(bcp.KindConnect))); n != 2 {
-		t.Errorf("%d connections began", n)
-	}
+	expect(t, len(g.wait(t, 2, of(bcp.KindConnect))), 2, "connections began")
 }
 
 // Agents share sixteen connections, and one more agent is no further connection; who is
@@ -302,9 +300,7 @@ func TestNobodyListens(t *testing.T) {
 	told, queries := main.Deliveries(t), mailer.Queries(t)
 	main.Acknowledge(t, told.Next(t))
 	query := queries.Next(t)
-	if query.Text("query_id") != string(id) {
-		t.Errorf("query %s", query.JSON)
-	}
+	expect(t, query.Text("query_id"), string(id), "query %s", query.JSON)
 	mailer.Answer(t, query, `"response":{"urgent":true}`)
 	if got := g.wait(t, 1, of(bcp.KindAnswer)); got[0].Verdict != bcp.Accept || got[0].RawBytes == 0 {
 		t.Errorf("%+v", got[0])

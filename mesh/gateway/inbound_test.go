@@ -95,9 +95,7 @@ func TestLostConnectionsComeBack(t *testing.T) {
 	}
 	j := b.journal(t)
 	for _, id := range pushed {
-		if j.Pushes["main mailer "+id] != 1 {
-			t.Errorf("push %s: %d", id, j.Pushes["main mailer "+id])
-		}
+		expect(t, j.Pushes["main mailer "+id], 1, "push %s", id)
 	}
 	if len(j.Pushes) != len(pushed) || j.Kinds[bcp.KindStart] < 2 {
 		t.Errorf("%d pushes, %v", len(j.Pushes), j.Kinds)

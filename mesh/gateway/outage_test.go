@@ -64,7 +64,5 @@ func TestNothingIsLostInALongOutage(t *testing.T) {
 			recorded += d.Count
 		}
 	}
-	if recorded != 1+told {
-		t.Errorf("%d violations are recorded, of %d", recorded, 1+told)
-	}
+	expect(t, recorded, 1+told, "violations are recorded")
 }

@@ -92,9 +92,7 @@ func TestMistakeOverWhatIsDue(t *testing.T) {
 			mended.Store(true)
 			clock.Add(int64(time.Second))
 			g.wait(t, 1, prompted("poison"))
-			if n := len(g.wait(t, 1, alerted(bcp.AlertPanic))); n != 1 {
-				t.Errorf("%d alerts", n)
-			}
+			expect(t, len(g.wait(t, 1, alerted(bcp.AlertPanic))), 1, "alerts")
 			noError(t, g.Stop())
 			b.journal(t)
 			if log := b.log.String(); !strings.Contains(log, "made a mistake") || !strings.Contains(log, "panic_test.go:") || strings.Contains(log, "canary") {

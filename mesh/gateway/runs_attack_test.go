@@ -123,9 +123,7 @@ func TestCompromisedPlannerAndHijackedReader(t *testing.T) {
 	} {
 		b.set(func() { b.plan = c.plan })
 		receipt := b.request(t, c.grant, `{"task":"Say hello to kim.","new_session":true}`)
-		if end := g.endOf(t, receipt.RunID); end != c.end {
-			t.Errorf("%s: the run is %s, want %s", c.name, end, c.end)
-		}
+		expect(t, g.endOf(t, receipt.RunID), c.end, "%s: the run", c.name)
 	}
 	b.mu.Lock()
 	for _, c := range b.calls {
@@ -137,9 +135,7 @@ func TestCompromisedPlannerAndHijackedReader(t *testing.T) {
 	}
 	b.mu.Unlock()
 
-	if n := g.Remembered(); n != 0 {
-		t.Errorf("of runs that ended the gateway keeps %d", n)
-	}
+	expect(t, g.Remembered(), 0, "of runs that ended the gateway keeps")
 
 	// Neither has a way past the gateway.
 	planner := b.connect(t, "ann", bcp.RolePlanner)
@@ -283,26 +279,20 @@ func TestForgedOutcomesAndPlans(t *testing.T) {
 	call := next("call")
 	respond(call, `{"call_id":"celse","result":{"ok":true}}`)
 	respond(call, `{"call_id":%q,"result":{"ok":true}}`, idOf(call)) // too late
-	if end := g.endOf(t, run); end != "errored bad_outcome" {
-		t.Errorf("after an outcome of another call the run is %s", end)
-	}
+	expect(t, g.endOf(t, run), "errored bad_outcome", "after an outcome of another call the run")
 
 	run = b.request(t, "all", `{"task":"x","new_session":true}`).RunID
 	request = next("plan request")
 	respond(request, `{"plan_id":%q,"plan":%s}`, idOf(request), postPlan)
 	first, second := next("call"), next("call again")
 	respond(second, `{"call_id":%q,"result":{"ok":true}}`, idOf(second))
-	if end := g.endOf(t, run); end != "committed" {
-		t.Errorf("the run is %s", end)
-	}
+	expect(t, g.endOf(t, run), "committed", "the run")
 	respond(first, `{"call_id":%q,"result":{"ok":false}}`, idOf(first))
 	late := g.wait(t, 1, func(d *bcp.Decision) bool { return d.Run != nil && d.Run.Code == string(kernel.LateOutcome) })[0]
 	if late.Run.Run != run || late.Run.Alert != "" || late.Verdict != bcp.Reject || late.Run.From != "mail" {
 		t.Errorf("the outcome of the first attempt is recorded as %+v", late.Run)
 	}
-	if got := strings.ReplaceAll(g.recorded(), " call", ""); got != "run plan plan outcome run plan outcome outcome" {
-		t.Errorf("recorded %s", got)
-	}
+	expect(t, strings.ReplaceAll(g.recorded(), " call", ""), "run plan plan outcome run plan outcome outcome", "recorded")
 }
 
 // A call that nobody would get is not sent: it is made as soon as its tool is served, and if

@@ -119,9 +119,7 @@ func TestKeyedEffectHappensOnce(t *testing.T) {
 	if end, err := run.Wait(ctx); err != nil || end.Status != "committed" {
 		t.Errorf("the run ended as %+v, %v", end, err)
 	}
-	if n := effects.Load(); n != 1 {
-		t.Errorf("%d effects", n)
-	}
+	expect(t, effects.Load(), 1, "effects")
 }
 
 // A call that a rule asks about waits for an approver of the kernel, who sees it on the

@@ -217,9 +217,7 @@ func (b *kernelBench) made() string {
 // calledWith expects that tools got these calls.
 func (b *kernelBench) calledWith(t testing.TB, want string) {
 	t.Helper()
-	if made := b.made(); made != want {
-		t.Errorf("tools got %s, not %q", made, want)
-	}
+	expect(t, b.made(), want, "tools")
 }
 
 func (b *kernelBench) withKernel(c *gateway.Config) {
@@ -252,9 +250,7 @@ func (r *running) ended(t testing.TB) string {
 // ends expects that a run ends with a status and code.
 func (r *running) ends(t testing.TB, want string) {
 	t.Helper()
-	if end := r.ended(t); end != want {
-		t.Errorf("the run is %s, not %s", end, want)
-	}
+	expect(t, r.ended(t), want, "the run")
 }
 
 // recorded lists the kinds of the decisions about runs.
@@ -294,9 +290,7 @@ func TestRunIsRecordedAndCalled(t *testing.T) {
 	if !strings.Contains(b.asked[0], "Say hello to kim.") {
 		t.Errorf("the planner got %s", b.asked[0])
 	}
-	if got := g.recorded(); got != "run plan outcome run" {
-		t.Errorf("recorded %s", got)
-	}
+	expect(t, g.recorded(), "run plan outcome run", "recorded")
 	begun := g.wait(t, 1, of(bcp.KindRun))[0]
 	if c, err := kernel.ReadRecord(&begun); err != nil || c.Start.Task.Tainted() || begun.Agent != "main" || begun.Run.Kernel != "desk" {
 		t.Errorf("the run is recorded as %+v, %v", c.Start, err)
@@ -348,9 +342,7 @@ func TestEndsAreToldAnew(t *testing.T) {
 			repeats++
 		}
 	}
-	if repeats != 1 {
-		t.Errorf("%d repeats are recorded", repeats)
-	}
+	expect(t, repeats, 1, "repeats are recorded")
 }
 
 const helloTask = `{"request_id":"a1","task":"The canary task."}`
@@ -376,9 +368,7 @@ func TestRunAsksItsReader(t *testing.T) {
 	mailer.Answer(t, query, `"answers":[{"id":"text","answer":"meeting at three"}]`)
 	g.ends(t, "committed")
 	b.calledWith(t, `read_inbox{} post{"body":"meeting at three","to":"kim"}`)
-	if got := g.recorded(); got != "run plan outcome step outcome" {
-		t.Errorf("recorded %s", got)
-	}
+	expect(t, g.recorded(), "run plan outcome step outcome", "recorded")
 	if read := g.wait(t, 1, of(bcp.KindTaint))[0]; read.Target != "mailer" || read.Taint != bcp.TaintHigh || read.Seq > g.wait(t, 1, of(bcp.KindAsk))[0].Seq {
 		t.Errorf("what the reader read is recorded as %+v", read)
 	}

@@ -182,9 +182,7 @@ func TestDamageInFrontOfASnapshotIsRefused(t *testing.T) {
 	if !errors.Is(err, jetstream.ErrRecord) || !strings.Contains(err.Error(), "decision 2 does not follow decision 1") {
 		t.Errorf("it starts: %v", err)
 	}
-	if n := b.stored(t); n != 2 {
-		t.Errorf("%d records", n)
-	}
+	expect(t, b.stored(t), 2, "records")
 }
 
 // Where that is found only while the gateway serves, it ends at once and says which

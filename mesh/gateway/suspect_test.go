@@ -70,9 +70,7 @@ func TestSuspendedAgentsMakeNoCalls(t *testing.T) {
 			receipt := b.request(t, "all", `{"request_id":"a2","task":"Say hello.","new_session":true}`)
 			switch tt.next {
 			case "suspended":
-				if receipt.Code != tt.next {
-					t.Errorf("a new run is %+v", receipt)
-				}
+				expect(t, receipt.Code, tt.next, "a new run is %+v", receipt)
 			case "refused plan":
 				g.wait(t, 1, func(d *bcp.Decision) bool {
 					return d.Kind == bcp.KindPlan && d.Run.Code == string(kernel.Suspended) && d.Run.From == suspect

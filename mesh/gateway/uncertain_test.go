@@ -94,9 +94,7 @@ func TestStoredEventsAreRecordedOnce(t *testing.T) {
 			noError(t, g.Stop())
 			j := b.journal(t)
 			for kind, want := range map[bcp.DecisionKind]int{bcp.KindConnect: 3, bcp.KindProcess: 1, bcp.KindAlert: 2, bcp.KindViolation: 1, bcp.KindCredential: 1} {
-				if n := j.Kinds[kind]; n != want {
-					t.Errorf("%d records of kind %v, not %d", n, kind, want)
-				}
+				expect(t, j.Kinds[kind], want, "records of kind %v", kind)
 			}
 			if !slices.IsSortedFunc(g.decisions, func(a, b bcp.Decision) int { return int(a.Seq) - int(b.Seq) }) || len(g.decisions) != j.Decisions {
 				t.Errorf("told of %d decisions, of %d", len(g.decisions), j.Decisions)
@@ -121,9 +119,7 @@ func TestStoredQueryWakesItsReader(t *testing.T) {
 	g.Unwritten("the test says so")
 	select {
 	case agent := <-woken:
-		if agent != "mailer" {
-			t.Errorf("%s was woken", agent)
-		}
+		expect(t, agent, "mailer", "was woken")
 	case <-time.After(meshtest.Patience):
 		t.Error("nobody was woken")
 	}

@@ -133,9 +133,7 @@ func TestDeliveryIsAcknowledgedOnceByWhoeverGotIt(t *testing.T) {
 		}
 		publish(t, agent.Conn, messages[0].Reply, "")
 		publish(t, agent.Conn, messages[0].Reply, "")
-		if diff := cmp.Diff([]string{"publish " + messages[0].Reply}, agent.refusals()); diff != "" {
-			t.Errorf("%s: %s", agent.name, diff)
-		}
+		expect(t, cmp.Diff([]string{"publish " + messages[0].Reply}, agent.refusals()), "", "%s", agent.name)
 	}
 	want := []string{"bcp.v1.reply.controller.main.d1", "bcp.v1.reply.controller.relay.d2", "bcp.v1.reply.reader.relay.d3"}
 	equal(t, want, sorted(subjectsOf(acks())))
@@ -268,9 +266,7 @@ func TestAnswersGoToInboxesOfTheSender(t *testing.T) {
 				continue
 			}
 			to := subjects.Answer(party.role, party.a.name, reply)
-			if (to != "") != (reply == own) {
-				t.Errorf("%s with reply %q is answered on %q", party.a.name, reply, to)
-			}
+			expect(t, to != "", reply == own, "%s with reply %q is answered on %q", party.a.name, reply, to)
 		}
 		publish(t, gateway, subjects.Answer(party.role, party.a.name, own), "answer")
 		flush(t, gateway)

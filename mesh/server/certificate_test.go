@@ -37,9 +37,7 @@ func TestIssuedCertificateIsRenewed(t *testing.T) {
 			}
 			return authority.Issue([]string{"mesh.example"}, now)
 		}, hclog.NewNullLogger()))
-		if config.MinVersion != tls.VersionTLS13 {
-			t.Error("older versions of TLS are spoken")
-		}
+		expect(t, config.MinVersion, tls.VersionTLS13, "older versions of TLS are spoken")
 		first := shown(t, config)
 		time.Sleep(accounts.CertificateLife*2/3 - 2*time.Hour)
 		if !shown(t, config).Equal(first) {
@@ -97,27 +95,17 @@ func TestCertificateFilesAreReloaded(t *testing.T) {
 		}
 		// The clock of the test stands before the certificate's time: it is not
 		// judged here, but by who connects.
-		if name() != "one.example" {
-			t.Error("not what the files say")
-		}
+		expect(t, name(), "one.example", "not what the files say")
 		other, _ := pair(t, t.TempDir(), time.Now(), "two.example")
 		noError(t, os.Rename(other, cert))
 		for range 2 {
-			if name() != "one.example" {
-				t.Error("a certificate without its key is shown")
-			}
+			expect(t, name(), "one.example", "a certificate without its key is shown")
 		}
-		if strings.Count(log.String(), "cannot be renewed") != 1 {
-			t.Errorf("the log has: %s", log)
-		}
+		expect(t, strings.Count(log.String(), "cannot be renewed"), 1, "the log has: %s", log)
 		pair(t, folder, time.Now(), "three.example")
-		if name() != "three.example" {
-			t.Error("the new pair is not taken")
-		}
+		expect(t, name(), "three.example", "the new pair is not taken")
 		noError(t, os.Remove(key))
-		if name() != "three.example" {
-			t.Error("lost with its file")
-		}
+		expect(t, name(), "three.example", "lost with its file")
 		for file, now := range map[string]time.Time{"expired": time.Now().Add(-accounts.CertificateLife - time.Second), "good": time.Now()} {
 			folder := t.TempDir()
 			cert, key := pair(t, folder, now, file)

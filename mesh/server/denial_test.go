@@ -64,9 +64,7 @@ func refusalsAreTold(t *testing.T, w way) {
 		if got.Operation == server.Subscribe && got.Subject != "bcp.>" {
 			t.Errorf("subject %q", got.Subject)
 		}
-		if got.Agent != "researcher" {
-			t.Errorf("%+v", got)
-		}
+		expect(t, got.Agent, "researcher", "%+v", got)
 	}
 	equal(t, map[server.Operation]int{server.Publish: more, server.Subscribe: more}, count)
 }
@@ -98,9 +96,7 @@ func TestAFloodOfRefusalsIsFewReports(t *testing.T) {
 			other += d.Count
 			continue
 		}
-		if d.Agent != "researcher" {
-			t.Errorf("%+v", d)
-		}
+		expect(t, d.Agent, "researcher", "%+v", d)
 		records++
 		total += d.Count
 	}

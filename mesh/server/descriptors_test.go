@@ -11,9 +11,7 @@ func TestConnectionsForFiles(t *testing.T) {
 		enough - 1:          maxConnections - 1,
 		reservedFiles + 100: 100, reservedFiles: leastConnections, 0: leastConnections,
 	} {
-		if got := connectionsFor(files); got != want {
-			t.Errorf("%d with %d files, not %d", got, files, want)
-		}
+		expect(t, connectionsFor(files), want, "with %d files", files)
 	}
 	if got := FilesFor(maxConnections); got != enough {
 		t.Errorf("the most need %d files, want %d", got, enough)

@@ -163,9 +163,7 @@ func TestServerDoesNotWaitForClients(t *testing.T) {
 	if written < maxPending || written > 2*maxPending+(16<<20) || time.Since(begun) >= writeTime {
 		t.Errorf("%d bytes are held, for %s", written, time.Since(begun))
 	}
-	if what := <-said; what != "Slow Consumer" {
-		t.Errorf("said: %s", what)
-	}
+	expect(t, <-said, "Slow Consumer", "said")
 }
 
 // Under TLS too a line costs what it costs.
@@ -265,16 +263,12 @@ func TestOldestUnknownConnectionIsClosed(t *testing.T) {
 	}
 	e.mu.Unlock()
 	second, _ := connect()
-	if n := e.waiting(); n != maxUnknown {
-		t.Errorf("%d wait at the limit", n)
-	}
+	expect(t, e.waiting(), maxUnknown, "wait at the limit")
 	last, _ := connect()
 	if _, err := oldest.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
 		t.Errorf("the oldest goes on: %v", err)
 	}
-	if n := e.waiting(); n != maxUnknown {
-		t.Errorf("%d wait past the limit", n)
-	}
+	expect(t, e.waiting(), maxUnknown, "wait past the limit")
 	// The others, known or not, go on.
 	for _, conn := range []*net.TCPConn{first, second, last} {
 		noError(t, conn.SetReadDeadline(time.Now()))
@@ -374,9 +368,7 @@ func TestHostsOfAddresses(t *testing.T) {
 		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8::1": "2001:db8::/64", "2001:db8::ffff:1": "2001:db8::/64",
 		"2001:db8:0:1::1": "2001:db8:0:1::/64", "fe80::1%eth0": "fe80::/64", "::1": "::/64",
 	} {
-		if got := hostOf(netip.MustParseAddr(address)); got != want {
-			t.Errorf("%s is of %s, not %s", address, got, want)
-		}
+		expect(t, hostOf(netip.MustParseAddr(address)), want, "%s is of", address)
 	}
 }
 
@@ -408,9 +400,7 @@ func TestHeaderSaysWhereAClientComesFrom(t *testing.T) {
 		"2001:db8::7":      "PROXY TCP6 2001:db8::7 ::1 4222 4222\r\n",
 		"fe80::1%eth0":     "PROXY TCP6 fe80::1 ::1 4222 4222\r\n",
 	} {
-		if got := string(proxyHeader(netip.MustParseAddr(from), 4222)); got != want {
-			t.Errorf("%s: %q", from, got)
-		}
+		expect(t, string(proxyHeader(netip.MustParseAddr(from), 4222)), want, "%s", from)
 	}
 }
 

@@ -66,9 +66,7 @@ func TestNoWayAroundTheEntrance(t *testing.T) {
 	b := start(t)
 	creds := b.issue("researcher", bcp.RoleReader)
 	at := listening(t)
-	if len(at) != 1 {
-		t.Errorf("it listens at %s", at)
-	}
+	expect(t, len(at), 1, "it listens at %s", at)
 	entered := 0
 	for _, address := range at {
 		for _, scheme := range []string{"nats://", "ws://"} {
@@ -78,9 +76,7 @@ func TestNoWayAroundTheEntrance(t *testing.T) {
 				if err != nil {
 					continue
 				}
-				if says != "" {
-					t.Errorf("%s believes %q", address, says)
-				}
+				expect(t, says, "", "%s believes", address)
 				entered++
 				nc.Close()
 			}

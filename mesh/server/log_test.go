@@ -22,9 +22,7 @@ func record(t testing.TB) (a *adapter, text *bytes.Buffer, refusals func() []str
 	}
 	return a, text, func() []string {
 		incoming, lost := d.take()
-		if lost != 0 {
-			t.Errorf("%d lost", lost)
-		}
+		expect(t, lost, 0, "lost")
 		var list []string
 		for key, r := range incoming {
 			list = append(list, fmt.Sprintf("%d %s %q x%d", key.clientID, key.operation, r.subject, r.count))
@@ -67,12 +65,8 @@ func TestAdapterReadsTheServersLines(t *testing.T) {
 	} {
 		a, text, refusals := record(t)
 		a.Errorf(c.format, c.args...)
-		if got := strings.TrimSuffix(strings.TrimPrefix(text.String(), "[ERROR] "), "\n"); got != c.line {
-			t.Errorf("%q: logged %q, want %q", c.format, got, c.line)
-		}
-		if got := strings.Join(refusals(), "; "); got != c.refusal {
-			t.Errorf("%q: refused %q, want %q", c.format, got, c.refusal)
-		}
+		expect(t, strings.TrimSuffix(strings.TrimPrefix(text.String(), "[ERROR] "), "\n"), c.line, "%q: logged", c.format)
+		expect(t, strings.Join(refusals(), "; "), c.refusal, "%q: refused", c.format)
 		a.Debugf(c.format, c.args...)
 		a.Tracef(c.format, c.args...)
 		if a.fatal() != nil || strings.Count(text.String(), "\n") != 1 {

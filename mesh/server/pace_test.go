@@ -78,16 +78,12 @@ func TestPaceIsSlowForAWhile(t *testing.T) {
 func TestChunkIsAsLargeAsWhatComes(t *testing.T) {
 	t.Parallel()
 	c := newChunk()
-	if len(c.bytes) != minChunk {
-		t.Errorf("begins with %d", len(c.bytes))
-	}
+	expect(t, len(c.bytes), minChunk, "begins with")
 	for range 20 {
 		c.read(len(c.bytes))
 		c.fit()
 	}
-	if len(c.bytes) != maxChunk {
-		t.Errorf("grows to %d", len(c.bytes))
-	}
+	expect(t, len(c.bytes), maxChunk, "grows to")
 	for range shortReads - 1 {
 		c.read(1)
 		c.fit()
@@ -99,7 +95,5 @@ func TestChunkIsAsLargeAsWhatComes(t *testing.T) {
 		c.read(1)
 		c.fit()
 	}
-	if len(c.bytes) != minChunk {
-		t.Errorf("shrinks to %d", len(c.bytes))
-	}
+	expect(t, len(c.bytes), minChunk, "shrinks to")
 }

@@ -198,7 +198,5 @@ func compare(t *testing.T, what string, want, got []string) {
 	if slices.Equal(want, got) {
 		return
 	}
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("%s: %s", what, diff)
-	}
+	expect(t, cmp.Diff(want, got, cmpopts.EquateEmpty()), "", "%s", what)
 }

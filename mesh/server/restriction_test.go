@@ -50,9 +50,7 @@ func TestRestrictedCredsAreGoodWhereTheyShould(t *testing.T) {
 		for name, tt := range cases {
 			options := append(w.options(b), nats.UserCredentialBytes(tt.creds), nats.NoReconnect(), nats.Timeout(patience), from(tt.host))
 			nc, err := nats.Connect(b.URL(), options...)
-			if (err == nil) != tt.good {
-				t.Errorf("%s, from %s: %v", name, tt.host, err)
-			}
+			expect(t, err == nil, tt.good, "%s, from %s: %v", name, tt.host, err)
 			if err == nil {
 				nc.Close()
 			}

@@ -43,13 +43,9 @@ func TestSecondAccountComesWhileTheServerRuns(t *testing.T) {
 	publish(t, core, subjects.Query(last, "main"), "x")
 	publish(t, core, subjects.Query("researcher", "main"), "x")
 	flush(t, core)
-	if diff := cmp.Diff([]string{subjects.Push(last, "main", "findings")}, subjectsOf(seen())); diff != "" {
-		t.Errorf("the gateway: %s", diff)
-	}
+	expect(t, cmp.Diff([]string{subjects.Push(last, "main", "findings")}, subjectsOf(seen())), "", "the gateway")
 	flush(t, helper.Conn)
-	if diff := cmp.Diff([]string{subjects.Query(last, "main")}, subjectsOf(queries())); diff != "" {
-		t.Errorf("the agent: %s", diff)
-	}
+	expect(t, cmp.Diff([]string{subjects.Query(last, "main")}, subjectsOf(queries())), "", "the agent")
 	equal(t, []string{"publish " + subjects.Push("researcher", "main", "findings")}, helper.refusals())
 	flush(t, researcher.Conn)
 	if researcher.Stats().Reconnects > 0 {

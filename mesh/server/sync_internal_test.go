@@ -31,8 +31,6 @@ func TestSettle(t *testing.T) {
 		if err := errors.Join(err, err2); err != nil || string(b) != "content of "+name {
 			t.Fatalf("%s: %q %v", name, b, err)
 		}
-		if written := info.ModTime().After(old.Add(time.Minute)); written != (name == "10.blk") {
-			t.Errorf("%s is written: %t", name, written)
-		}
+		expect(t, info.ModTime().After(old.Add(time.Minute)), name == "10.blk", "%s is written", name)
 	}
 }

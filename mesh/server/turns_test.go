@@ -101,9 +101,7 @@ func TestNobodyWaitsLongerThanClientsDo(t *testing.T) {
 		}
 		waits := takes(&of, "192.0.2.7")
 		of.open()
-		if got := is(waits); got != "in" {
-			t.Errorf("when it is opened one is %s", got)
-		}
+		expect(t, is(waits), "in", "when it is opened one")
 		time.Sleep(turnTime)
 	})
 }
@@ -127,19 +125,13 @@ func TestHostsTakeTurns(t *testing.T) {
 			t.Errorf("past the limit the oldest of the most is %s, the other one's %s", a, b)
 		}
 		late := takes(&of, "192.0.2.9")
-		if got := is(many[1]); got != "refused" {
-			t.Errorf("past the limit the oldest of the most is %s", got)
-		}
+		expect(t, is(many[1]), "refused", "past the limit the oldest of the most")
 		of.open()
 		if a, b := is(few), is(late); a != "in" || b != "in" {
 			t.Errorf("the others are %s and %s", a, b)
 		}
-		if got := is(many[2+maxTurns-3]); got != "in" {
-			t.Errorf("the last with a turn %s", got)
-		}
-		if got := is(many[2+maxTurns-2]); got != "waits" {
-			t.Errorf("the first without one %s", got)
-		}
+		expect(t, is(many[2+maxTurns-3]), "in", "the last with a turn")
+		expect(t, is(many[2+maxTurns-2]), "waits", "the first without one")
 		of.close()
 		if a, b := is(many[len(many)-1]), is(takes(&of, "192.0.2.9")); a != "refused" || b != "refused" {
 			t.Errorf("when it is closed one is %s, the next %s", a, b)
@@ -204,4 +196,12 @@ func TestClientOfNoServerIsClosed(t *testing.T) {
 		t.Error(err)
 	}
 	e.close()
+}
+
+// expect compares; what says what has the value.
+func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
+	}
 }

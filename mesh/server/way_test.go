@@ -78,9 +78,7 @@ func TestAddressOfEachWay(t *testing.T) {
 		arrived := listen(t, b.gateway(), subjects.Session("main"))
 		publish(t, main.Conn, subjects.Session("main"), "x")
 		flush(t, main.Conn)
-		if len(arrived()) != 1 {
-			t.Error("it did not arrive")
-		}
+		expect(t, len(arrived()), 1, "it did not arrive")
 	})
 }
 
@@ -112,9 +110,7 @@ func TestTLSIsRequiredOfClients(t *testing.T) {
 			options = append(options, nats.Secure(&tls.Config{RootCAs: tt.roots}))
 		}
 		nc, err := nats.Connect(tt.url, options...)
-		if (err == nil) != tt.works {
-			t.Errorf("%s: %v", name, err)
-		}
+		expect(t, err == nil, tt.works, "%s: %v", name, err)
 		if err == nil {
 			nc.Close()
 		} else if errors.Is(err, nats.ErrAuthorization) {
