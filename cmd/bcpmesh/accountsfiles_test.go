@@ -37,9 +37,7 @@ func TestExampleOfANodeIsTakenByAServer(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	for name, host := range map[string]string{"clients": o.Host, "monitoring": o.HTTPHost, "routes": o.Cluster.Host} {
-		if host != "127.0.0.1" {
-			t.Errorf("%s come to %s", name, host)
-		}
+		expect(t, host, "127.0.0.1", "%s come to", name)
 	}
 	if len(o.TrustedOperators) != 1 || !o.TrustedOperators[0].StrictSigningKeyUsage || o.SystemAccount != o.TrustedOperators[0].SystemAccount {
 		t.Error("it trusts somebody else")

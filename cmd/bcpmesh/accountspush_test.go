@@ -239,9 +239,7 @@ func TestAccountsPush(t *testing.T) {
 	x.cluster.Restart(t, 2)
 	x.cluster.AwaitHealthy(t)
 	fifth, _ := x.push(cli.ExitOK, keys.ExportedSystem)
-	if len(fifth.Servers) != 3 {
-		t.Errorf("%+v", fifth)
-	}
+	expect(t, len(fifth.Servers), 3, "%+v", fifth)
 	if again, _ := x.push(cli.ExitOK, keys.ExportedSystem); len(again.Updated) > 0 {
 		t.Errorf("a push that has nothing to do: %+v", again)
 	}

@@ -25,9 +25,7 @@ func TestIssueTogether(t *testing.T) {
 	for i := range processes {
 		together.Go(func() {
 			got := execute(t, "", "creds", "issue", "main", "--dir", dir, "--out", fmt.Sprintf("%s/%d.creds", dir, i))
-			if got.code != cli.ExitOK {
-				t.Errorf("%+v", got)
-			}
+			expect(t, got.code, cli.ExitOK, "%+v", got)
 		})
 	}
 	together.Wait()

@@ -20,8 +20,6 @@ func TestFindProgram(t *testing.T) {
 		there: filepath.Join(there, "some-program"), ".::there:" + there: filepath.Join(there, "some-program"),
 	} {
 		t.Setenv("PATH", path)
-		if got := find("some-program"); got != want {
-			t.Errorf("PATH=%s: %q, want %q", path, got, want)
-		}
+		expect(t, find("some-program"), want, "PATH=%s", path)
 	}
 }

@@ -35,9 +35,7 @@ func FuzzValidateLine(f *testing.F) {
 		line = strings.ReplaceAll(line, "\n", " ")
 		got := execute(t, line+"\n", "validate")
 		if strings.TrimSpace(line) == "" {
-			if got != (outcome{}) {
-				t.Errorf("a blank line: %+v", got)
-			}
+			expect(t, got, outcome{}, "a blank line")
 			return
 		}
 		if got.code == cli.ExitFailed {
@@ -46,9 +44,7 @@ func FuzzValidateLine(f *testing.F) {
 				t.Fatalf("expected one line about the line: %+v", got)
 			}
 			for _, l := range lines {
-				if l != cli.Plain(l) {
-					t.Errorf("not harmless for a terminal: %q", l)
-				}
+				expect(t, l, cli.Plain(l), "not harmless for a terminal")
 			}
 			return
 		}

@@ -135,8 +135,6 @@ func TestHouseIsOutgrown(t *testing.T) {
 		most, is int
 		want     bool
 	}{{200, 0, false}, {200, 200, false}, {200, 201, false}, {200, 202, true}, {199, 199, false}, {199, 200, true}, {0, 1, true}} {
-		if got := (room{most: test.most}).outgrown(test.is); got != test.want {
-			t.Errorf("%d of at most %d: outgrown %v", test.is, test.most, got)
-		}
+		expect(t, (room{most: test.most}).outgrown(test.is), test.want, "%d of at most %d: outgrown", test.is, test.most)
 	}
 }

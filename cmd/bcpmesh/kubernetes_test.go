@@ -125,14 +125,10 @@ func TestProbesAndMetricsReachThePod(t *testing.T) {
 			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: clustertest.Patience}
 			response := must(client.Do(r))(t)
 			_ = response.Body.Close() // its status is enough
-			if response.StatusCode != want {
-				t.Errorf("%s%s: %s, not %d", network.IP, path, response.Status, want)
-			}
+			expect(t, response.StatusCode, want, "%s%s: %s", network.IP, path, response.Status)
 		}
 		for _, probe := range []probe{p.LivenessProbe, p.ReadinessProbe} {
-			if probe.HTTPGet.Port != p.Ports[0].Name {
-				t.Errorf("a probe asks port %q, not %q", probe.HTTPGet.Port, p.Ports[0].Name)
-			}
+			expect(t, probe.HTTPGet.Port, p.Ports[0].Name, "a probe asks port")
 			get(probe.HTTPGet.Path, "", http.StatusOK)
 		}
 		get("/metrics", "", http.StatusUnauthorized)

@@ -73,9 +73,7 @@ func TestMCPOverHTTP(t *testing.T) {
 		token := about.Token
 		if more != nil {
 			token = "a-token-of-my-own"
-			if about.Token != "" {
-				t.Error("it shows the token of the file")
-			}
+			expect(t, about.Token, "", "it shows the token of the file")
 		}
 		if about.PID != program.Process.Pid || len(token) < client.LeastToken {
 			t.Errorf("it tells %+v", about)
@@ -87,9 +85,7 @@ func TestMCPOverHTTP(t *testing.T) {
 				t.Fatalf("with the token %t: %v", given == token, err)
 			}
 			if err == nil {
-				if got := toolsOf(t, session); got != "BCPBudget BCPInbox BCPQuery BCPSubscribe" {
-					t.Errorf("it has %s", got)
-				}
+				expect(t, toolsOf(t, session), "BCPBudget BCPInbox BCPQuery BCPSubscribe", "it")
 				// The session is left open: the program ends all the same.
 			}
 		}

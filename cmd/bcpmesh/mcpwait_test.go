@@ -90,9 +90,7 @@ func TestMCPWaitsForItsMesh(t *testing.T) {
 		t.Errorf("before there is a mesh it says %q", got.Instructions)
 	}
 	go forward(listen(), at.Host)
-	if got := toolsOf(t, session); got != "BCPBudget BCPInbox BCPQuery BCPSubscribe" {
-		t.Errorf("it has %s", got)
-	}
+	expect(t, toolsOf(t, session), "BCPBudget BCPInbox BCPQuery BCPSubscribe", "it")
 	_ = session.Close() // its pipes close with the program
 	if err := program.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)

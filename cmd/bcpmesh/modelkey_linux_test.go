@@ -112,9 +112,7 @@ func TestModelKeyStaysWithTheKeeper(t *testing.T) {
 	}()
 	select {
 	case got := <-asked:
-		if got != "Bearer "+canary {
-			t.Errorf("the model is called with %q", got)
-		}
+		expect(t, got, "Bearer "+canary, "the model is called with")
 	case err := <-answered:
 		t.Fatal("no model was asked: ", err)
 	}
@@ -136,9 +134,7 @@ func TestModelKeyStaysWithTheKeeper(t *testing.T) {
 			}
 		}
 	}
-	if cells != 1 {
-		t.Errorf("%d cells are found", cells)
-	}
+	expect(t, cells, 1, "cells are found")
 	close(looked)
 	if err := <-answered; err != nil {
 		t.Error(err)

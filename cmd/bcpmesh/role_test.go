@@ -120,7 +120,5 @@ func TestRoleReports(t *testing.T) {
 		t.Errorf("a hole: %t %v", ok, verdicts)
 	}
 	result := playRoles(t, "contract", map[string]any{"contract": planner}, map[string]any{"ok": false})
-	if diff := cmp.Diff(map[string]any{"ok": true}, result); diff != "" {
-		t.Errorf("a result has more than was asked: %s", diff)
-	}
+	expect(t, cmp.Diff(map[string]any{"ok": true}, result), "", "a result has more than was asked")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -128,4 +129,12 @@ func writeFiles(t testing.TB, dir string, files map[string]string) {
 func readFile(t testing.TB, name string) []byte {
 	t.Helper()
 	return must(os.ReadFile(name))(t)
+}
+
+// expect compares; what says what has the value.
+func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
+	}
 }

@@ -44,9 +44,7 @@ func TestValidateStreams(t *testing.T) {
 		}
 	}
 	noError(t, cases.Close())
-	if code := <-ended; code != cli.ExitOK {
-		t.Errorf("exit %d", code)
-	}
+	expect(t, <-ended, cli.ExitOK, "exit")
 }
 
 // An interrupt ends a command that waits for its input.

@@ -149,9 +149,7 @@ func TestWireExamples(t *testing.T) {
 				t.Errorf("%s: as MessagePack: %v", name, err)
 			}
 			if parse, ok := sent[name]; ok {
-				if code := parse(message); code != "" {
-					t.Errorf("%s: %s is %s", name, message, code)
-				}
+				expect(t, parse(message), "", "%s: %s", name, message)
 				if back, err := wire.JSONFromMsgpack(nil, packed); err != nil || parse(back) != "" {
 					t.Errorf("%s: from MessagePack: %v", name, err)
 				}
