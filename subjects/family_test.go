@@ -19,9 +19,7 @@ func TestFamily(t *testing.T) {
 		"$JS.API.STREAM.LIST": subjects.FamilyStreams, "BCPJS.DIRECT.GET.X": subjects.FamilyStreams, "$KV.a": subjects.FamilyStreams, "$JSX": "",
 		"$SYS.REQ.>": subjects.FamilySystem, "_INBOX.a": subjects.FamilyInbox, "_INBOX.main.a": subjects.FamilyInbox, "_R_.x": subjects.FamilyInbox,
 	} {
-		if got := subjects.Family(subject); got != want {
-			t.Errorf("%q: %q, not %q", subject, got, want)
-		}
+		expect(t, subjects.Family(subject), want, "%q", subject)
 	}
 }
 

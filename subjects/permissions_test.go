@@ -236,9 +236,7 @@ func TestExportsKeepTheDirection(t *testing.T) {
 		if len(e.Roles) != 1 && !(roles && slices.Equal(e.Roles, []bcp.Role{bcp.RoleController, bcp.RoleReader})) && !(everybody && slices.Equal(e.Roles, people)) {
 			t.Errorf("%q is for %v", e.Subject, e.Roles)
 		}
-		if (e.Local != e.Subject) != begins("$JS.", "bcp.v1.inbox.") {
-			t.Errorf("%q is %q outside", e.Subject, e.Local)
-		}
+		expect(t, e.Local != e.Subject, begins("$JS.", "bcp.v1.inbox."), "%q is %q outside", e.Subject, e.Local)
 		if !subjects.Valid(e.Subject) || !subjects.Valid(e.Local) {
 			t.Errorf("%q or %q is not valid", e.Subject, e.Local)
 		}

@@ -1,6 +1,7 @@
 package subjects_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -35,9 +36,7 @@ func TestAnswer(t *testing.T) {
 		"_INBOX.main." + strings.Repeat("x", 501): "",
 	} {
 		got := subjects.Answer(bcp.RoleController, "main", reply)
-		if got != want {
-			t.Errorf("%q: %q", reply, got)
-		}
+		expect(t, got, want, "%q", reply)
 		if got != "" && !subjects.Match(subjects.AnswersOf(bcp.RoleController, "main"), got) {
 			t.Errorf("%q is not one of its answers", got)
 		}
@@ -47,26 +46,26 @@ func TestAnswer(t *testing.T) {
 		bcp.RoleApprover: "bcp.v1.inbox.person.ann.x", bcp.RoleAuditor: "bcp.v1.inbox.person.ann.x", bcp.RoleOperator: "bcp.v1.inbox.person.ann.x",
 		bcp.RoleTool: "", bcp.RolePlanner: "", bcp.RoleDispatcher: "", 0: "",
 	} {
-		if got := subjects.Answer(role, "ann", "_INBOX.ann.x"); got != want {
-			t.Errorf("%s: %q", role, got)
-		}
+		expect(t, subjects.Answer(role, "ann", "_INBOX.ann.x"), want, "%s", role)
 	}
 	for _, name := range []bcp.AgentName{"", "a.b", "*", ">", "gateway"} {
-		if got := subjects.Answer(bcp.RoleReader, name, "_INBOX."+string(name)+".x"); got != "" {
-			t.Errorf("%q: %q", name, got)
-		}
+		expect(t, subjects.Answer(bcp.RoleReader, name, "_INBOX."+string(name)+".x"), "", "%q", name)
 	}
 	for subject, want := range map[string]bcp.AgentName{"_INBOX.ann.x": "ann", "_INBOX.ann": "", "_INBOX.*.x": "", "_INBOX.A.x": "", "_INBOX_ann.x": "", "x.ann.x": ""} {
-		if got := subjects.InboxOwner(subject); got != want {
-			t.Errorf("%q: %q", subject, got)
-		}
+		expect(t, subjects.InboxOwner(subject), want, "%q", subject)
 	}
 	key := "U" + strings.Repeat("A", 55)
 	for reply, want := range map[string]string{
 		"_INBOX." + key + ".x": "bcp.v1.inbox.join." + key + ".x", "_INBOX." + key: "", "_INBOX." + key + ".*": "", "_INBOX.UBBB.x": "", "_INBOX.main.x": "",
 	} {
-		if got := subjects.JoinAnswer(key, reply); got != want {
-			t.Errorf("%q: %q", reply, got)
-		}
+		expect(t, subjects.JoinAnswer(key, reply), want, "%q", reply)
+	}
+}
+
+// expect compares; what says what has the value.
+func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
 	}
 }

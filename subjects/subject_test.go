@@ -130,9 +130,7 @@ func TestBuildersRefuseWhatIsNoToken(t *testing.T) {
 		subjects.Ask("gateway", "r"), subjects.Session("gateway"), subjects.InboxPrefix("gateway"),
 		subjects.Subject{}.String(), subjects.Subject{Kind: 200}.String(), subjects.All(0), subjects.All(200),
 	} {
-		if got != "" {
-			t.Errorf("made %q", got)
-		}
+		expect(t, got, "", "made")
 	}
 	for _, at := range []string{subjects.Commit(), subjects.Reply(bcp.RoleReader, "r", "q", subjects.MaxAttempt)} {
 		if at == "" {

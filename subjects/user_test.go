@@ -29,9 +29,7 @@ func TestUserNameIsReadExactly(t *testing.T) {
 			t.Errorf("%q is of %q as %d, %t", text, agent, role, ok)
 		}
 	}
-	if name := subjects.UserName("a", 0); name != "" {
-		t.Errorf("nobody has the name %q", name)
-	}
+	expect(t, subjects.UserName("a", 0), "", "nobody has the name")
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`(reader|controller|approver|auditor|operator)-[a-z*.-]{0,6}`)).Draw(t, "name")
 		if agent, role, ok := subjects.ParseUserName(text); ok && subjects.UserName(agent, role) != text {

@@ -98,9 +98,7 @@ func TestDesk(t *testing.T) {
 		return d.Call(t.Context(), tool.Call{Tool: "mcp__notes__" + name, Arguments: jsontext.Value(args)})
 	}
 	d := desk("desk", meshtest.Patience)
-	if starts.Load() != 0 {
-		t.Error("a server was started before a call")
-	}
+	expect(t, starts.Load(), 0, "a server was started before a call")
 	padded := func(n int) string { return `{"n":1` + strings.Repeat(" ", n-len(`{"n":1}`)) + `}` }
 	for _, tt := range []struct {
 		name, args string

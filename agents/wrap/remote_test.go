@@ -106,9 +106,7 @@ func TestRemote(t *testing.T) {
 	if result, err := u.Call(t.Context(), "find", jsontext.Value(`{}`), nil); err != nil || result.Failed || result.Text() != "found" {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if got := *s.bearer.Load(); got != "Bearer sk-7f3a" {
-		t.Errorf("the server got %q", got)
-	}
+	expect(t, *s.bearer.Load(), "Bearer sk-7f3a", "the server")
 	u.Close()
 	select {
 	case <-u.Done():
@@ -124,9 +122,7 @@ func TestRemote(t *testing.T) {
 	own.AddCert(secure.Certificate())
 	for roots, ok := range map[*x509.CertPool]bool{nil: false, x509.NewCertPool(): false, own: true} {
 		u, err := wrap.Dial(t.Context(), wrap.Remote{URL: secure.URL, Key: "sk-7f3a", Roots: roots})
-		if (err == nil) != ok {
-			t.Errorf("%v", err)
-		}
+		expect(t, err == nil, ok, "%v", err)
 		if err == nil {
 			u.Close()
 		}
@@ -221,9 +217,7 @@ func TestHostileRemote(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() {
-		if elsewhere.Load() != 0 {
-			t.Error("a redirect was followed")
-		}
+		expect(t, elsewhere.Load(), 0, "a redirect was followed")
 	})
 }
 
@@ -246,9 +240,7 @@ func TestRemoteThatAsks(t *testing.T) {
 	if result, err := u.Call(t.Context(), "find", jsontext.Value(`{}`), nil); err != nil || result.Failed {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if n := s.refused.Load(); n != 2 {
-		t.Errorf("%d of 2 requests were refused", n)
-	}
+	expect(t, s.refused.Load(), 2, "of 2 requests were refused")
 }
 
 // A server that does not let in says so by its status alone; one that is none, or is not

@@ -258,9 +258,7 @@ func TestNoInstructionComesThrough(t *testing.T) {
 	}
 	for text := range injections {
 		for _, place := range []string{"text", "field", "resource", "log"} {
-			if got := call(t, host, text, place); got != plain {
-				t.Errorf("%d in %s: %s", text, place, got)
-			}
+			expect(t, call(t, host, text, place), plain, "%d in %s", text, place)
 		}
 	}
 	// No answer is always the same but for its ids.
@@ -292,17 +290,13 @@ func TestChangedToolIsRefused(t *testing.T) {
 	t.Parallel()
 	f := wrapped(t)
 	host, changed := rig(t, f, "changed")
-	if fmt.Sprint(changed) != "[read_mail]" {
-		t.Errorf("changed: %v", changed)
-	}
+	expect(t, fmt.Sprint(changed), "[read_mail]", "changed: %v", changed)
 	tools := must(host.ListTools(t.Context(), nil))
 	shown := false
 	for _, tool := range tools.Tools {
 		if tool.Name == "read_mail" {
 			shown = true
-			if tool.Description != "Reads a mail." {
-				t.Errorf("the host is shown %q", tool.Description)
-			}
+			expect(t, tool.Description, "Reads a mail.", "the host is shown")
 		}
 	}
 	if got := call(t, host, 0, ""); !shown || !strings.Contains(got, "not_enough_information") || strings.Contains(got, `"answer"`) {
@@ -405,4 +399,12 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// expect compares; what says what has the value.
+func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
+	}
 }

@@ -70,7 +70,5 @@ func TestArguments(t *testing.T) {
 		t.Errorf("more than any channel can allow: %s %s", d.Verdict, d.Code)
 	}
 	proposed := `{"id":"s","category":1,"fields":[{"name":"urgent","type":"boolean"}],"arguments":{}}`
-	if _, err := bcp.ParseProposedSubscription([]byte(proposed)); err == nil {
-		t.Error("a subscription with arguments is proposed")
-	}
+	fails(t, errorOf(bcp.ParseProposedSubscription([]byte(proposed))), nil, "a subscription with arguments is proposed")
 }

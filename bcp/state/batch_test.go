@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -304,9 +303,7 @@ func TestForgedBatch(t *testing.T) {
 		s := w.replay()
 		forged := good
 		forge(&forged)
-		if err := s.Apply(&forged, bcp.Digest{1}); !errors.Is(err, ErrReplay) {
-			t.Errorf("%s: %v", name, err)
-		}
+		fails(t, s.Apply(&forged, bcp.Digest{1}), ErrReplay, "%s", name)
 	}
 	if err := w.replay().Apply(&good, bcp.Digest{1}); err != nil {
 		t.Errorf("the gateway's own: %v", err)

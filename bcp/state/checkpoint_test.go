@@ -367,9 +367,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 		"an item of nothing":     checkpoint(func(s *State) { s.items[item].Query = "q-none" }),
 		"no epoch":               checkpoint(func(s *State) { delete(s.channels[plannerMail].pools, s.channels[plannerMail].epoch.number) }),
 	} {
-		if _, err := Restore(w.config, b); !errors.Is(err, ErrCheckpoint) {
-			t.Errorf("%s: %v", name, err)
-		}
+		fails(t, errorOf(Restore(w.config, b)), ErrCheckpoint, "%s", name)
 	}
 	if s, err := Restore(w.config, good); err != nil || dump(s) != dump(w.replay()) {
 		t.Errorf("undamaged: %v", err)

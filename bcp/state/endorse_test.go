@@ -2,7 +2,6 @@ package state
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -331,9 +330,7 @@ func TestEndorsementsAreCountedAgain(t *testing.T) {
 			if !tamper(&d) {
 				continue
 			}
-			if err := w.upTo(i).Apply(&d, bcp.Digest{}); !errors.Is(err, ErrReplay) {
-				t.Errorf("decision %d with %s: %v", i+1, name, err)
-			}
+			fails(t, w.upTo(i).Apply(&d, bcp.Digest{}), ErrReplay, "decision %d with %s", i+1, name)
 		}
 	}
 	// Redecided, what nobody may endorse any more would be held.

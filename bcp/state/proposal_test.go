@@ -204,7 +204,5 @@ func TestProposedSubscriptionIsReadStrictly(t *testing.T) {
 	if _, err := bcp.ParseProposedSubscription(pad(bcp.MaxControllerMessage)); err != nil {
 		t.Errorf("at the limit: %v", err)
 	}
-	if _, err := bcp.ParseProposedSubscription(pad(bcp.MaxControllerMessage + 1)); err == nil {
-		t.Error("one byte past the limit is taken")
-	}
+	fails(t, errorOf(bcp.ParseProposedSubscription(pad(bcp.MaxControllerMessage+1))), nil, "one byte past the limit is taken")
 }

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -38,9 +37,7 @@ func TestRecountBeginsBehindACheckpoint(t *testing.T) {
 			expect(t, r.Pools[p.Key()], p.Balance, "behind decision %d: %+v amounts to", n, p)
 		}
 	}
-	if err := new(Recount).Begin([]byte{0x90}); !errors.Is(err, ErrCheckpoint) {
-		t.Errorf("no checkpoint: %v", err)
-	}
+	fails(t, new(Recount).Begin([]byte{0x90}), ErrCheckpoint, "no checkpoint")
 }
 
 // Whatever a record says wrongly of what it moves is found.

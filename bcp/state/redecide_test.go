@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -421,9 +420,7 @@ func TestRedecideWithoutTheMessage(t *testing.T) {
 	if result, err := r.Next(&Recorded{Record: w.journal[0], Decision: d}, false); err != nil || result.Comparison != "" {
 		t.Errorf("%+v %v", result, err)
 	}
-	if _, err := r.Next(&Recorded{Record: w.journal[0], Decision: d}, false); !errors.Is(err, ErrReplay) {
-		t.Errorf("the same decision twice: %v", err)
-	}
+	fails(t, errorOf(r.Next(&Recorded{Record: w.journal[0], Decision: d}, false)), ErrReplay, "the same decision twice")
 }
 
 // What depends on something that was erased is not taken for a difference: the

@@ -86,15 +86,11 @@ func TestTamperingIsFound(t *testing.T) {
 				continue
 			}
 			s := w.upTo(i)
-			if err := s.Apply(&d, bcp.Digest{}); !errors.Is(err, ErrReplay) {
-				t.Errorf("decision %d (%s) with another %s: %v", i+1, original.Kind, name, err)
-			}
+			fails(t, s.Apply(&d, bcp.Digest{}), ErrReplay, "decision %d (%s) with another %s", i+1, original.Kind, name)
 		}
 		// The same decision twice does not follow itself.
 		s := w.upTo(i + 1)
-		if err := s.Apply(&original, bcp.RecordDigest(record)); !errors.Is(err, ErrReplay) {
-			t.Errorf("decision %d twice: %v", i+1, err)
-		}
+		fails(t, s.Apply(&original, bcp.RecordDigest(record)), ErrReplay, "decision %d twice", i+1)
 	}
 	// What is not figures is covered by the chain.
 	if len(w.journal) > 1 {
@@ -104,9 +100,7 @@ func TestTamperingIsFound(t *testing.T) {
 		s := w.fresh()
 		next, _ := decodeOpen(w.journal[1])
 		noError(t, s.Apply(&d, bcp.RecordDigest(record)))
-		if err := s.Apply(&next, bcp.RecordDigest(w.journal[1])); !errors.Is(err, ErrReplay) {
-			t.Errorf("a changed record is not found by the next: %v", err)
-		}
+		fails(t, s.Apply(&next, bcp.RecordDigest(w.journal[1])), ErrReplay, "a changed record is not found by the next")
 	}
 }
 
@@ -136,9 +130,7 @@ func TestReplayOfASpecThatNoLongerCompiles(t *testing.T) {
 	s := w.fresh()
 	d, _ := decodeOpen(w.journal[0])
 	d.Context = s.context
-	if err := s.Apply(&d, bcp.Digest{}); !errors.Is(err, ErrReplay) {
-		t.Errorf("under the decision's own context: %v", err)
-	}
+	fails(t, s.Apply(&d, bcp.Digest{}), ErrReplay, "under the decision's own context")
 	w.config.Definitions = bcp.Digest{1}
 	w.state = w.replay()
 	if open := w.state.OpenQueries("mail"); len(open) != 0 {

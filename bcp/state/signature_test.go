@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -322,9 +321,7 @@ func TestTamperedDecisionsAreFound(t *testing.T) {
 			if key, _ := changed.Channel(); s.channels[key] != nil { // with a balance that is right
 				changed.Balance = s.channels[key].balanceAfter(&changed, s.queries[changed.Query])
 			}
-			if err := s.Apply(&changed, bcp.Digest{}); !errors.Is(err, ErrReplay) {
-				t.Errorf("%s, %s: %v", act, name, err)
-			}
+			fails(t, s.Apply(&changed, bcp.Digest{}), ErrReplay, "%s, %s", act, name)
 		}
 		w.state, w.journal = w.upTo(begin), w.journal[:begin]
 	}

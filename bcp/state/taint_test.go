@@ -38,9 +38,7 @@ func TestZeroValuesDeny(t *testing.T) {
 		ask planner mail yes                => category_denied
 		push mail planner alarm {"ok":true} => subscription_not_found`)
 	empty.Agents = nil
-	if _, err := New(Config{Mesh: empty}); err == nil {
-		t.Error("a channel without agents loads")
-	}
+	fails(t, errorOf(New(Config{Mesh: empty})), nil, "a channel without agents loads")
 	var d bcp.Decision
 	if d.Accepted() || d.Verdict.String() != "invalid" || d.Kind.String() != "invalid" {
 		t.Errorf("the zero decision is %s %s", d.Kind, d.Verdict)

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -78,9 +77,7 @@ func TestDamagedNumber(t *testing.T) {
 				t.Errorf("%s: message %d: %v", c.block, number, err)
 			}
 		}
-		if _, err := stream.GetMsg(t.Context(), lost); !errors.Is(err, natsjs.ErrMsgNotFound) {
-			t.Errorf("%s: the damaged message %d: %v", c.block, lost, err)
-		}
+		fails(t, errorOf(stream.GetMsg(t.Context(), lost)), natsjs.ErrMsgNotFound, "%s: the damaged message %d", c.block, lost)
 		publish(0) // and an index is written
 		whole = held(js)
 		end()

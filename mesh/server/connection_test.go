@@ -112,9 +112,7 @@ func kickClosesOneConnection(t *testing.T, w way) {
 		t.Errorf("%+v", got)
 	}
 	flush(t, other.Conn)
-	if err := b.Kick(one.ClientID); !errors.Is(err, server.ErrNoClient) {
-		t.Errorf("kicked twice: %v", err)
-	}
+	fails(t, b.Kick(one.ClientID), server.ErrNoClient, "kicked twice")
 	none(t, events)
 }
 
@@ -178,9 +176,7 @@ func TestUpdateRefusesWhatCannotChange(t *testing.T) {
 	t.Parallel()
 	b, other := start(t), start(t)
 	for name, next := range map[string]accounts.Bundle{"nothing": {}, "another mesh": other.bundle} {
-		if err := b.UpdateAccounts(t.Context(), next); !errors.Is(err, server.ErrUpdate) {
-			t.Errorf("%s: %v", name, err)
-		}
+		fails(t, b.UpdateAccounts(t.Context(), next), server.ErrUpdate, "%s", name)
 	}
 	// The same again is no change, and so is nothing at all.
 	noError(t, b.UpdateAccounts(t.Context(), b.compile(b.scopes)))
@@ -240,9 +236,7 @@ func TestOneServerRunsOnAStateFolder(t *testing.T) {
 		t.Fatal("it goes on without its context")
 	}
 	stop(t, again)
-	if _, err := server.Start(ctx, config); !errors.Is(err, context.Canceled) {
-		t.Errorf("started without its context: %v", err)
-	}
+	fails(t, errorOf(server.Start(ctx, config)), context.Canceled, "started without its context")
 }
 
 // covers BCP-19
@@ -283,8 +277,6 @@ func TestStartAndStopAtOnce(t *testing.T) {
 		}
 		group.Go(cancel)
 		group.Wait()
-		if _, err := s.Gateway(); err == nil {
-			t.Error("connected to a server that ended")
-		}
+		fails(t, errorOf(s.Gateway()), nil, "connected to a server that ended")
 	}
 }

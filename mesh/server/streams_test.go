@@ -76,9 +76,7 @@ func TestUnwrittenStreamsAreOpenedAgain(t *testing.T) {
 		_, err := js.Publish(ctx, "bcp.v1.commit.0", []byte(text), natsjs.WithRetryAttempts(0))
 		return err
 	}
-	if err := publish("second"); err == nil {
-		t.Error("acknowledged what could not be written")
-	}
+	fails(t, publish("second"), nil, "acknowledged what could not be written")
 	await := func() {
 		t.Helper()
 		select {
@@ -112,9 +110,7 @@ func TestSync(t *testing.T) {
 	s := must(server.Start(t.Context(), config))
 	defer stop(t, s)
 	noError(t, s.Sync("BCP_COMMIT"))
-	if err := s.Sync("BCP_KEYS"); err == nil {
-		t.Error("a stream that is not there counts as written")
-	}
+	fails(t, s.Sync("BCP_KEYS"), nil, "a stream that is not there counts as written")
 }
 
 // The server removes a stream that it cannot open from the disk. It is there again,
@@ -139,9 +135,7 @@ func TestUnopenedStreamsAreKept(t *testing.T) {
 	if m, err := stream.GetMsg(t.Context(), 1); err != nil || string(m.Data) != "first" {
 		t.Errorf("its message: %v %v", m, err)
 	}
-	if _, err := os.Stat(filepath.Join(config.StateDir, "jetstream", "keep")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("second names are left: %v", err)
-	}
+	fails(t, errorOf(os.Stat(filepath.Join(config.StateDir, "jetstream", "keep"))), os.ErrNotExist, "second names are left")
 }
 
 // A stream whose description is damaged is there again, with its messages, once
@@ -154,9 +148,7 @@ func TestDamagedDescription(t *testing.T) {
 	folder := rested(t, &config)
 	noError(t, os.WriteFile(filepath.Join(folder, "meta.inf"), []byte(`{"name":"BCP_COMMIT"`), 0o600))
 	js, end := run(t, config)
-	if _, err := js.Stream(t.Context(), "BCP_COMMIT"); !errors.Is(err, natsjs.ErrStreamNotFound) {
-		t.Errorf("the damaged stream: %v", err)
-	}
+	fails(t, errorOf(js.Stream(t.Context(), "BCP_COMMIT")), natsjs.ErrStreamNotFound, "the damaged stream")
 	create(t, js)
 	end()
 	js, end = run(t, config)

@@ -282,3 +282,14 @@ func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
 		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
 	}
 }
+
+// fails expects an error, this one where want is not nil; what says of what.
+func fails(t testing.TB, err, want error, what string, args ...any) {
+	t.Helper()
+	if err == nil || want != nil && !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", fmt.Sprintf(what, args...), err, want)
+	}
+}
+
+// errorOf is the error of a call whose value does not matter.
+func errorOf[T any](_ T, err error) error { return err }

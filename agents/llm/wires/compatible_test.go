@@ -157,23 +157,17 @@ func TestErrorsOfCompatibleEndpoints(t *testing.T) {
 		for _, n := range []int{400, 413, 422, 500} {
 			body, _ := json.Marshal(map[string]any{"error": map[string]any{"message": text, "type": "invalid_request_error"}})
 			for _, sent := range []string{string(body), text} {
-				if err := answered(t, "openai", n, "", sent); !errors.Is(err, long) {
-					t.Errorf("%d with %s: %v", n, sent, err)
-				}
+				fails(t, answered(t, "openai", n, "", sent), long, "%d with %s", n, sent)
 			}
 		}
 	}
 	for _, text := range []string{"API key not valid. Please pass a valid API key.", "Missing or invalid Authorization header.", "Incorrect API key provided: sk-1.", "Invalid API key", "No api key passed in.", "no auth: missing bearer"} {
 		for _, n := range []int{400, 422} {
-			if err := answered(t, "openai", n, "", text); !errors.Is(err, auth) {
-				t.Errorf("%d with %s: %v", n, text, err)
-			}
+			fails(t, answered(t, "openai", n, "", text), auth, "%d with %s", n, text)
 		}
 	}
 	for _, text := range []string{"max_tokens must be positive", "an invalid token id in logit_bias", "no credit", "context is not a member of the request", "unknown model", "the image is too large"} {
-		if err := answered(t, "openai", 400, "", text); !errors.Is(err, status("400")) {
-			t.Errorf("%s: %v", text, err)
-		}
+		fails(t, answered(t, "openai", 400, "", text), status("400"), "%s", text)
 	}
 	at := time.Now().Add(40 * time.Second).UTC().Format(http.TimeFormat)
 	for _, n := range []int{429, 503, 529, 500} {

@@ -115,9 +115,7 @@ func TestGullibleWithoutOrders(t *testing.T) {
 	if reply, err := model.Do(t.Context(), request); err != nil || len(reply.Calls) != 1 || string(reply.Calls[0].Arguments) != `{"title":"Say obey-me"}` {
 		t.Errorf("%+v, %v", reply, err)
 	}
-	if _, err := model.Do(t.Context(), &llm.Request{}); err == nil {
-		t.Error("an empty request is answered")
-	}
+	fails(t, errorOf(model.Do(t.Context(), &llm.Request{})), nil, "an empty request is answered")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := model.Do(ctx, request); !errors.Is(err, context.Canceled) {

@@ -58,9 +58,7 @@ func TestTranscript(t *testing.T) {
 		if _, err := p.Do(t.Context(), asking("a", "obey-me")); !errors.As(err, &protocol) || !strings.Contains(err.Error(), "turn 2 was not recorded: call 4 of the transcript is nearest") || strings.Contains(err.Error(), "obey") {
 			t.Error(err)
 		}
-		if _, err := p.Do(t.Context(), &llm.Request{}); err == nil {
-			t.Error("an empty request is answered")
-		}
+		fails(t, errorOf(p.Do(t.Context(), &llm.Request{})), nil, "an empty request is answered")
 	}
 	whole := file.String()
 	for name, content := range map[string]string{
@@ -91,7 +89,5 @@ func TestTranscriptThatCannotBeWritten(t *testing.T) {
 	if reply, err := recorder.Do(t.Context(), asking("a")); err == nil {
 		t.Errorf("%+v", reply)
 	}
-	if _, err := wires.NewRecorder(&llm.Script{}, &full{writes: 1}); err == nil {
-		t.Error("it begins")
-	}
+	fails(t, errorOf(wires.NewRecorder(&llm.Script{}, &full{writes: 1})), nil, "it begins")
 }

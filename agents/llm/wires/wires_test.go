@@ -304,9 +304,7 @@ func TestWireErrors(t *testing.T) {
 			t.Errorf("%s: %v", v.Provider, err)
 		}
 		request.Turns[0].Parts = []llm.Part{llm.FromController(strings.Repeat("x", 4<<20))}
-		if _, err := model.Provider.Do(t.Context(), request); !errors.Is(err, llm.TooLong{}) {
-			t.Errorf("%s, a request of more than 4 MiB: %v", v.Provider, err)
-		}
+		fails(t, errorOf(model.Provider.Do(t.Context(), request)), llm.TooLong{}, "%s, a request of more than 4 MiB", v.Provider)
 	}
 }
 
@@ -323,17 +321,13 @@ func TestWiresThatBreak(t *testing.T) {
 			<-r.Context().Done()
 			close(ended)
 		})
-		if _, err := hangs.Provider.Do(ctx, request); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s hangs: %v", v.Provider, err)
-		}
+		fails(t, errorOf(hangs.Provider.Do(ctx, request)), context.Canceled, "%s hangs", v.Provider)
 		<-ended
 		cuts := opened(t, v, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			_, _ = io.WriteString(w, v.Text)
 		})
-		if _, err := cuts.Provider.Do(t.Context(), request); !errors.Is(err, llm.Protocol{What: "the reply was cut"}) {
-			t.Errorf("%s cuts: %v", v.Provider, err)
-		}
+		fails(t, errorOf(cuts.Provider.Do(t.Context(), request)), llm.Protocol{What: "the reply was cut"}, "%s cuts", v.Provider)
 	}
 }
 
@@ -647,9 +641,7 @@ func TestScript(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := open("missing"); err == nil {
-		t.Error("a script that is not there")
-	}
+	fails(t, errorOf(open("missing")), nil, "a script that is not there")
 }
 
 // What a provider says of an error is shown to operators on one inert line, and not at all if a secret or eight bytes of the
@@ -705,3 +697,14 @@ func noError(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// fails expects an error, this one where want is not nil; what says of what.
+func fails(t testing.TB, err, want error, what string, args ...any) {
+	t.Helper()
+	if err == nil || want != nil && !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", fmt.Sprintf(what, args...), err, want)
+	}
+}
+
+// errorOf is the error of a call whose value does not matter.
+func errorOf[T any](_ T, err error) error { return err }
