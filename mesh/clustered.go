@@ -18,7 +18,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh/cluster"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -115,7 +114,7 @@ func (g *Gateway) prepare(ctx context.Context) error {
 	if def.RequireWitness > 0 { // gateways have no key that signs
 		return errWitnessOnCluster
 	}
-	if g.lock, err = server.Lock(g.config.State, home.GatewayLock); err != nil {
+	if g.lock, err = server.Lock(g.config.State, server.GatewayLock); err != nil {
 		return err
 	}
 	g.def.Store(def)

@@ -15,7 +15,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
 )
@@ -58,7 +57,7 @@ func makeCommandFolder(state string, sealed bool) (string, error) {
 // RemoveCommandCreds removes the credentials of agents that a killed mesh has left. If a mesh
 // runs on the state folder, the error wraps [server.ErrInUse].
 func RemoveCommandCreds(state string) error {
-	lock, err := server.Lock(state, home.ServerLock)
+	lock, err := server.Lock(state, server.ServerLock)
 	if err != nil {
 		return err
 	}

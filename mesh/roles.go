@@ -9,7 +9,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 // What the operator's machine signs about agents of the mesh is in files of the state
@@ -44,7 +44,7 @@ func attested(state string, def *bcp.Mesh, agent bcp.AgentName) (a gateway.Attes
 	if _, known := def.Agent(agent); !known {
 		return a, errNotAttested
 	}
-	folder := home.Attest(state)
+	folder := server.AttestOf(state)
 	if a.Envelope, err = readEnvelope(filepath.Join(folder, AttestationFile(agent))); err != nil {
 		return a, err
 	}

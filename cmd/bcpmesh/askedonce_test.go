@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
+	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
@@ -19,7 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -31,7 +31,7 @@ func TestRecordedActsAreAskedForOnce(t *testing.T) {
 	t.Parallel()
 	const wait = 8 * time.Second // several attempts of most requests, and time to connect
 	state, s := exportedToAnyone(t)
-	noError(t, meshdir.WriteReady(home.Ready(state), meshdir.Ready{URL: s.ClientURL(), State: state, Cluster: true}))
+	noError(t, meshdir.WriteReady(server.ReadyOf(state), meshdir.Ready{URL: s.ClientURL(), State: state, Cluster: true}))
 	gateway := must(nats.Connect(s.ClientURL(), nats.Timeout(time.Minute)))(t)
 	t.Cleanup(gateway.Close)
 	for act, ask := range map[string]func(t *testing.T){
@@ -65,13 +65,13 @@ func TestRecordedActsAreAskedForOnce(t *testing.T) {
 
 // exportedToAnyone returns the state of a mesh whose accounts were exported, and a server
 // that lets anyone in.
-func exportedToAnyone(t *testing.T) (state string, s *server.Server) {
+func exportedToAnyone(t *testing.T) (state string, s *natsserver.Server) {
 	t.Helper()
 	folder := t.TempDir()
 	dir, state := filepath.Join(folder, "desk"), filepath.Join(folder, "keys")
 	succeed(t, "init", dir)
 	succeed(t, "accounts", "export", dir, "--state", state, "--out", filepath.Join(folder, "cluster"), "--gateway", "one")
-	s = must(server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true}))(t)
+	s = must(natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoLog: true, NoSigs: true}))(t)
 	s.Start()
 	t.Cleanup(func() {
 		s.Shutdown()
@@ -84,7 +84,7 @@ func exportedToAnyone(t *testing.T) (state string, s *server.Server) {
 }
 
 // stingy listens in front of a server, and closes the first connection that comes.
-func stingy(t *testing.T, s *server.Server) (address string) {
+func stingy(t *testing.T, s *natsserver.Server) (address string) {
 	t.Helper()
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var serving sync.WaitGroup

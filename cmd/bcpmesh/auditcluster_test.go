@@ -16,7 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/keys"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 // pushes publishes so many alerts on each channel.
@@ -197,9 +197,9 @@ func TestJournalsOfAClusterAreTheOperators(t *testing.T) {
 		t.Error("an auditor has a key")
 	}
 	// Without the folder of the keys there is nothing to sign with, or to read by.
-	about := readFile(t, home.Ready(x.keys))
+	about := readFile(t, server.ReadyOf(x.keys))
 	empty := filepath.Join(t.TempDir(), "state")
-	noError(t, errors.Join(os.Mkdir(empty, 0o700), os.WriteFile(home.Ready(empty), about, 0o600)))
+	noError(t, errors.Join(os.Mkdir(empty, 0o700), os.WriteFile(server.ReadyOf(empty), about, 0o600)))
 	for _, command := range []string{"audit export " + filepath.Join(t.TempDir(), "e"), "audit export --checkpoint", "audit export --decision 1", "audit replay --raw"} {
 		args := append(strings.Fields(command), "--dir", x.dir, "--state", empty)
 		if r := execute(t, "", args...); r.code != cli.ExitFailed || !strings.Contains(r.stderr, "the keys of the mesh") || r.stdout != "" {

@@ -162,10 +162,8 @@ var rules = []rule{
 	// The ways to models: wires of our own and a script.
 	{folder: "agents/llm/wires", internal: []string{"agents/folder", "agents/llm", "bcp", "bcp/guard", "bcp/inert", "bcp/wire"}, external: []string{jsonText}},
 
-	// Names what is in a state folder, and does nothing.
-	{folder: "mesh/home"},
 	// What one version of the server has on disk and says.
-	{folder: "mesh/server", internal: []string{"accounts", "accounts/durable", "agents/folder", "bcp", "bcp/guard", "mesh/home", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys}},
+	{folder: "mesh/server", internal: []string{"accounts", "accounts/durable", "agents/folder", "bcp", "bcp/guard", "subjects"}, external: []string{fileLock, jwtClaims, logging, natsClient, natsServer, nkeys}},
 	// A gateway's way to servers that are not in its process: it has creds and no key.
 	{folder: "mesh/cluster", internal: []string{"accounts", "bcp", "mesh/server", "subjects"}, external: []string{logging, natsClient}},
 	// Runs agents' commands, and knows nothing of what they may say.
@@ -180,7 +178,7 @@ var rules = []rule{
 	{folder: "mesh/notify", internal: []string{"accounts/durable", "agents/folder", "agents/process", "bcp", "bcp/guard", "jetstream"}, external: []string{jsonText, logging, "github.com/wneessen/go-mail/smtp", natsClient}},
 	{
 		folder:   "mesh",
-		internal: append([]string{"accounts", "accounts/durable", "agents/sandbox", "jetstream", "jetstream/verify", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/notify", "mesh/server", "mesh/supervisor"}, corePackages...),
+		internal: append([]string{"accounts", "accounts/durable", "agents/sandbox", "jetstream", "jetstream/verify", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/notify", "mesh/supervisor"}, corePackages...),
 		external: []string{fileLock, jsonText, logging, natsClient, nkeys, noteFormat, treeHashes},
 	},
 	// It is told what happened and may look at the state; the mesh does not know of it.
@@ -215,12 +213,12 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/internal/meshdir", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/process", "bcp", "bcp/guard", "bcp/definition", "cmd/internal/cli", "mesh", "mesh/home", "mesh/server", "subjects"},
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/fetch", "agents/folder", "agents/llm", "agents/llm/wires", "agents/mailbox", "agents/process", "bcp", "bcp/guard", "bcp/definition", "cmd/internal/cli", "mesh", "mesh/server", "subjects"},
 		external: []string{commandLines, fileLock, "golang.org/x/term", jsonText, jwtClaims, natsClient, nkeys},
 	},
 	{
 		folder: "cmd/internal/client", program: true,
-		internal: []string{"accounts", "agents", "bcp", "bcp/guard", "bcp/state", "bcp/status", "bcp/tell", "cmd/internal/cli", "cmd/internal/meshdir", "jetstream", "mesh", "mesh/cluster", "mesh/home", "mesh/server", "subjects"},
+		internal: []string{"accounts", "agents", "bcp", "bcp/guard", "bcp/state", "bcp/status", "bcp/tell", "cmd/internal/cli", "cmd/internal/meshdir", "jetstream", "mesh", "mesh/cluster", "mesh/server", "subjects"},
 		external: []string{commandLines, jwtClaims, logging, natsClient, progressBars, "golang.org/x/sys/unix"},
 	},
 	{
@@ -230,7 +228,7 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/roles", program: true,
-		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/folder", "bcp", "bcp/contract", "bcp/definition", "cmd/bcpmesh/internal/audit", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "mesh", "mesh/facts", "mesh/home", "mesh/server"},
+		internal: []string{"accounts", "accounts/durable", "accounts/proof", "agents", "agents/folder", "bcp", "bcp/contract", "bcp/definition", "cmd/bcpmesh/internal/audit", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "cmd/bcpmesh/internal/simulate", "jetstream", "mesh", "mesh/facts", "mesh/server"},
 		external: []string{commandLines, nkeys},
 	},
 	{
@@ -240,12 +238,12 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/keys", program: true,
-		internal: []string{"accounts", "agents", "bcp", "bcp/status", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "mesh", "mesh/cluster", "mesh/home", "mesh/server", "subjects"},
+		internal: []string{"accounts", "agents", "bcp", "bcp/status", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "mesh", "mesh/cluster", "mesh/server", "subjects"},
 		external: []string{commandLines, jsonText, jwtClaims, logging, natsClient},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/define", program: true,
-		internal: []string{"accounts", "accounts/proof", "agents", "agents/folder", "agents/llm/wires", "agents/wrap", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/tighten", "bcp/wire", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "examples", "mesh/home", "mesh/server", "subjects"},
+		internal: []string{"accounts", "accounts/proof", "agents", "agents/folder", "agents/llm/wires", "agents/wrap", "bcp", "bcp/constraint", "bcp/contract", "bcp/definition", "bcp/guard", "bcp/kernel", "bcp/lint", "bcp/tighten", "bcp/wire", "cmd/internal/cli", "cmd/internal/client", "cmd/bcpmesh/internal/keys", "cmd/internal/meshdir", "examples", "mesh/server", "subjects"},
 		external: []string{commandLines, jsonText, patches},
 	},
 	{
@@ -260,12 +258,12 @@ var rules = []rule{
 	},
 	{
 		folder: "cmd/bcpmesh/internal/health", program: true,
-		internal: []string{"accounts", "agents", "agents/folder", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/sandbox", "bcp", "bcp/definition", "bcp/guard", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "jetstream", "mesh", "mesh/home", "mesh/notify", "mesh/server", "subjects"},
+		internal: []string{"accounts", "agents", "agents/folder", "agents/keeper", "agents/llm", "agents/llm/wires", "agents/sandbox", "bcp", "bcp/definition", "bcp/guard", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "jetstream", "mesh", "mesh/server", "mesh/notify", "subjects"},
 		external: []string{commandLines, jwtClaims, logging, natsClient},
 	},
 	{
 		folder: "cmd/bcpmesh/internal/run", program: true,
-		internal: []string{"accounts", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples", "examples/mailroom", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/home", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
+		internal: []string{"accounts", "agents", "agents/cell", "agents/fetch", "agents/folder", "agents/keeper", "agents/llm", "agents/mailbox", "bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/state", "bcp/status", "bcp/tell", "cmd/bcpmesh/internal/approvals", "cmd/bcpmesh/internal/attach", "cmd/bcpmesh/internal/audit", "cmd/bcpmesh/internal/byhand", "cmd/bcpmesh/internal/keys", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "examples", "examples/mailroom", "jetstream", "mesh", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/telemetry", "mesh/trace", "mesh/web"},
 		external: []string{commandLines, jsonText, logging, natsClient, progressBars, textTables},
 	},
 	{
@@ -287,7 +285,7 @@ var rules = []rule{
 	// Attacks a mesh from outside, with creds. It starts the mesh, reads what lies on its disk, and decides nothing.
 	{
 		folder: "cmd/bcpmesh-lab/internal/redteam", foreign: true,
-		internal: []string{"agents", "bcp", "bcp/definition", "bcp/wire", "jetstream", "jetstream/verify", "mesh", "mesh/home", "mesh/telemetry", "subjects"},
+		internal: []string{"agents", "bcp", "bcp/definition", "bcp/wire", "jetstream", "jetstream/verify", "mesh", "mesh/server", "mesh/telemetry", "subjects"},
 		external: []string{jsonText, jwtClaims, logging, natsClient, nkeys},
 	},
 	// Plays small meshes in every way: it is pure, and knows no bus.
@@ -335,7 +333,7 @@ var rules = []rule{
 	{folder: "cmd/bcpmesh-bridge/internal/relay", internal: []string{"accounts/durable", "agents", "bcp"}, external: []string{jsonText, logging}},
 	{
 		folder: "cmd/bcpmesh-bridge/internal/bridges", program: true,
-		internal: []string{"agents", "agents/folder", "agents/stdio", "bcp", "bcp/contract", "cmd/bcpmesh-bridge/internal/a2a", "cmd/bcpmesh-bridge/internal/a2aserver", "cmd/bcpmesh-bridge/internal/relay", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "mesh", "mesh/home"},
+		internal: []string{"agents", "agents/folder", "agents/stdio", "bcp", "bcp/contract", "cmd/bcpmesh-bridge/internal/a2a", "cmd/bcpmesh-bridge/internal/a2aserver", "cmd/bcpmesh-bridge/internal/relay", "cmd/internal/cli", "cmd/internal/client", "cmd/internal/meshdir", "mesh", "mesh/server"},
 		external: []string{commandLines, fileLock, jsonText, logging, natsClient},
 	},
 	{folder: "cmd/bcpmesh-bridge", program: true, internal: []string{"cmd/bcpmesh-bridge/internal/bridges", "cmd/internal/cli"}, external: []string{commandLines}},

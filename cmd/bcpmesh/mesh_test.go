@@ -8,7 +8,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 // The mesh of a folder is the nearest that has one of the three names; agent
@@ -72,7 +72,7 @@ func TestRunning(t *testing.T) {
 			t.Parallel()
 			folder := meshdir.In(t.TempDir())
 			if c.content != "" {
-				write(t, folder.State, home.ReadyFile, c.content)
+				write(t, folder.State, server.ReadyFile, c.content)
 			}
 			about, err := folder.Running()
 			if about.URL != c.url || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {

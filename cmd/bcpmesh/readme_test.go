@@ -17,8 +17,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/clitest"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 // block is a fenced block of a document.
@@ -187,7 +187,7 @@ func (c *terminal) up(ctx context.Context) {
 		}
 	})
 	for {
-		if _, err := os.Stat(home.Ready(home.State(c.dir))); err == nil {
+		if _, err := os.Stat(server.ReadyOf(server.StateOf(c.dir))); err == nil {
 			return
 		}
 		select {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
 )
 
 const (
@@ -129,7 +128,7 @@ func (c Config) check() error {
 }
 
 // storeDir is the folder of the streams.
-func (c Config) storeDir() string { return home.Streams(c.StateDir) }
+func (c Config) storeDir() string { return StreamsOf(c.StateDir) }
 
 // exposed reports whether agents' messages can be read on the way.
 func (c Config) exposed() bool {

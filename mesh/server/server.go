@@ -19,7 +19,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -71,7 +70,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	if err := config.check(); err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
-	lock, err := Lock(config.StateDir, home.ServerLock)
+	lock, err := Lock(config.StateDir, ServerLock)
 	if err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
@@ -336,8 +335,8 @@ func (s *Server) Displaced() bool {
 // discard removes streams from the disk, while nobody uses them.
 func discard(config Config) error {
 	for _, name := range config.Discard {
-		folders, err := filepath.Glob(home.StreamPattern(config.StateDir, filepath.Base(name)))
-		kept, err2 := filepath.Glob(filepath.Join(home.Streams(config.StateDir), keepFolder, "*", "streams", filepath.Base(name)))
+		folders, err := filepath.Glob(StreamPattern(config.StateDir, filepath.Base(name)))
+		kept, err2 := filepath.Glob(filepath.Join(StreamsOf(config.StateDir), keepFolder, "*", "streams", filepath.Base(name)))
 		err = errors.Join(err, err2)
 		for _, folder := range append(folders, kept...) {
 			err = errors.Join(err, os.RemoveAll(folder))

@@ -17,7 +17,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
@@ -46,7 +45,7 @@ func OpenSource(ctx context.Context, where meshdir.StateFlags) (*Source, error) 
 		}
 		return &Source{sourceOf(c, folder), folder, true}, nil
 	}
-	if _, err := os.Stat(home.Streams(folder.State)); err != nil {
+	if _, err := os.Stat(server.StreamsOf(folder.State)); err != nil {
 		if meshdir.WasExported(folder.State) {
 			return nil, cli.Failf("there is no journal in %s, and the address of its cluster is not known", cli.Quoted(folder.State)).WithHint("bcpmesh accounts push saves it for the commands that have the keys")
 		}
@@ -196,7 +195,7 @@ func (f *Flags) Books(ctx context.Context, p *cli.Program, follow bool) (*Client
 		if err != nil {
 			return nil, err
 		}
-		if _, err := os.Stat(home.Streams(folder.State)); err == nil && !folder.Serves() {
+		if _, err := os.Stat(server.StreamsOf(folder.State)); err == nil && !folder.Serves() {
 			if follow {
 				return nil, cli.Failf("the mesh is stopped: there is nothing to follow").WithHint("start it: bcpmesh up %s", folder.Dir)
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 // CredsRefused reports whether a server does not accept the credentials of a connection.
@@ -214,7 +214,7 @@ func AgentArguments(command string, names []string) ([]bcp.AgentName, error) {
 // CheckKeys refuses a state that has lost its keys: with new ones the mesh would
 // not find its journal, and begin another without a word.
 func CheckKeys(state string) error {
-	if _, err := os.Stat(home.Streams(state)); err != nil {
+	if _, err := os.Stat(server.StreamsOf(state)); err != nil {
 		return nil // a new state, or one for the mesh to judge
 	}
 	if _, err := accounts.Open(state); errors.Is(err, fs.ErrNotExist) {

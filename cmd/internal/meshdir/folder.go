@@ -19,7 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/mesh"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 // Folder is where a mesh lives: the folder of its definitions and that of
@@ -31,7 +31,7 @@ type Folder struct {
 
 // In is the mesh whose definitions are in dir.
 func In(dir string) Folder {
-	return Folder{Dir: dir, State: home.State(dir)}
+	return Folder{Dir: dir, State: server.StateOf(dir)}
 }
 
 // Find finds the mesh of a folder: the folder itself, or the nearest one
@@ -57,7 +57,7 @@ func Find(from string) (Folder, error) {
 }
 
 func isMesh(dir string) bool {
-	for _, name := range []string{"mesh.yaml", "agents", home.Folder} {
+	for _, name := range []string{"mesh.yaml", "agents", server.StateFolder} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err == nil && info.IsDir() == (name != "mesh.yaml") {
 			return true
@@ -116,14 +116,14 @@ func (m Folder) Wrong(report definition.Report) error {
 // Running reads where the mesh serves. The file may be of a mesh that was
 // killed: whoever dials finds out.
 func (m Folder) Running() (Ready, error) {
-	about, err := readReady(home.Ready(m.State))
+	about, err := readReady(server.ReadyOf(m.State))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return Ready{}, cli.Failf("the mesh in %s is not running", cli.Quoted(m.Dir)).WithHint("start it: bcpmesh up %s", m.Dir)
 	case errors.As(err, new(*fs.PathError)):
-		return Ready{}, cli.Failf("%s cannot be read: %s", cli.Quoted(home.Ready(m.State)), cli.FileReason(err))
+		return Ready{}, cli.Failf("%s cannot be read: %s", cli.Quoted(server.ReadyOf(m.State)), cli.FileReason(err))
 	case err != nil || about.URL == "":
-		return Ready{}, cli.Failf("%s is damaged", cli.Quoted(home.Ready(m.State))).WithHint("start the mesh again: bcpmesh up %s", m.Dir)
+		return Ready{}, cli.Failf("%s is damaged", cli.Quoted(server.ReadyOf(m.State))).WithHint("start the mesh again: bcpmesh up %s", m.Dir)
 	}
 	return about, nil
 }

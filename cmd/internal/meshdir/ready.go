@@ -22,7 +22,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 // Known is the URL of a mesh under a name that its certificate is for.
@@ -55,7 +55,7 @@ func (r Ready) Alive() bool { return r.Cluster || Alive(r.PID) && locked(r.State
 
 // locked reports whether a server runs on a state folder, or may.
 func locked(state string) bool {
-	lock := flock.New(filepath.Join(state, home.ServerLock), flock.SetFlag(os.O_RDONLY))
+	lock := flock.New(filepath.Join(state, server.ServerLock), flock.SetFlag(os.O_RDONLY))
 	free, err := lock.TryRLock()
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)

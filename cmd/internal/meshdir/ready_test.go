@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 // The ready file of a mesh that was killed is taken away, that of a running one
@@ -51,7 +51,7 @@ func TestAlive(t *testing.T) {
 	if ours.Alive() {
 		t.Error("without a lock: alive")
 	}
-	lock := flock.New(filepath.Join(state, home.ServerLock))
+	lock := flock.New(filepath.Join(state, server.ServerLock))
 	if ok, err := lock.TryLock(); !ok || err != nil {
 		t.Fatal(ok, err)
 	}

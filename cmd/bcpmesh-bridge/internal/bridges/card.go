@@ -16,7 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 // CardCommand returns the command a2a card.
@@ -52,7 +52,7 @@ func card(p *cli.Program, where meshdir.StateFlags, kernel, origin string) error
 	if !def.IsKernel(bcp.AgentName(kernel)) {
 		return cli.Usagef("a2a card: there is no kernel %s", cli.Quoted(kernel))
 	}
-	file := filepath.Join(home.Attest(folder.State), mesh.AttestationFile(bcp.AgentName(kernel)))
+	file := filepath.Join(server.AttestOf(folder.State), mesh.AttestationFile(bcp.AgentName(kernel)))
 	attestation, err := agentsfolder.ReadFile(file, contract.MaxEnvelope)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -14,7 +14,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
 	"github.com/bcpmesh/bcpmesh/mesh"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -92,7 +92,7 @@ func operations() []Attack {
 			r.Settle()
 			r.stop()
 			damaged := 0
-			err := filepath.WalkDir(home.Streams(r.state), func(path string, entry os.DirEntry, err error) error {
+			err := filepath.WalkDir(server.StreamsOf(r.state), func(path string, entry os.DirEntry, err error) error {
 				if err != nil || !strings.HasSuffix(path, ".blk") || !strings.Contains(path, "BCP_COMMIT") {
 					return err
 				}

@@ -16,7 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
 	"github.com/bcpmesh/bcpmesh/mesh"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -191,7 +191,7 @@ func (r *Rig) recorded() {
 // streamFiles looks for canaries in files on disk, which can be copied without
 // permissions of the mesh.
 func (r *Rig) streamFiles() {
-	err := filepath.WalkDir(home.Streams(r.state), func(path string, entry os.DirEntry, err error) error {
+	err := filepath.WalkDir(server.StreamsOf(r.state), func(path string, entry os.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}

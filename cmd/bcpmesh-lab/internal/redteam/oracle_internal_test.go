@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -42,7 +42,7 @@ func TestOracleSees(t *testing.T) {
 		"a word outside":  {func(r *Rig) { told(Message{Data: []byte(`{"detail":"` + r.Canary() + `"}`)})(r) }, "outside of values"},
 		"a word in a log": {func(r *Rig) { _, _ = r.log.Write([]byte(r.Canary())) }, "the log has"},
 		"a word on disk": {func(r *Rig) {
-			if err := os.WriteFile(filepath.Join(home.Streams(r.state), "x"), []byte(r.Canary()), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(server.StreamsOf(r.state), "x"), []byte(r.Canary()), 0o600); err != nil {
 				r.abandon("%v", err)
 			}
 		}, "on disk, x has"},

@@ -20,7 +20,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/examples"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 // meshes holds one folder for each example mesh, ready to be copied.
@@ -81,7 +81,7 @@ func InitCommand(p *cli.Program) *cobra.Command {
 			Files   []string `json:"files"`
 		}{dir, example.Value, files}, func() {
 			if !slices.Contains(files, ignoreFile) {
-				p.Out.Talkf("%s already exists: let it name %s/ and *.creds, which hold private keys", filepath.Join(dir, ignoreFile), home.Folder)
+				p.Out.Talkf("%s already exists: let it name %s/ and *.creds, which hold private keys", filepath.Join(dir, ignoreFile), server.StateFolder)
 			}
 			for _, name := range files {
 				p.Out.Printf("%s\n", cli.Plain(filepath.Join(dir, filepath.FromSlash(name))))

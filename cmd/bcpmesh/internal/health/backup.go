@@ -19,7 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 // backupResult is what both commands say.
@@ -75,7 +75,7 @@ func backup(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file
 	r := backupResult{File: file, State: folder.State}
 	var source *client.Source
 	if of == (client.ClusterFlags{}) {
-		if _, err := os.Stat(home.Streams(folder.State)); err != nil {
+		if _, err := os.Stat(server.StreamsOf(folder.State)); err != nil {
 			return cli.Failf("there is no state to back up in %s", cli.Quoted(folder.State)).WithHint("no mesh has run there; --state names another folder")
 		}
 		if truncate { // the state is proven under the definitions

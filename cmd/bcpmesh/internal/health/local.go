@@ -27,7 +27,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -68,7 +68,7 @@ func (c *checkup) local(ctx context.Context, where meshdir.StateFlags, folder me
 // onCluster reports whether the journal is on a cluster: the accounts were given to one,
 // and no server of this machine has streams of the mesh.
 func onCluster(state string) bool {
-	_, err := os.Stat(home.Streams(state))
+	_, err := os.Stat(server.StreamsOf(state))
 	return err != nil && meshdir.WasExported(state)
 }
 
@@ -270,7 +270,7 @@ func (c *checkup) authority(state string) {
 // journalFiles looks whether what was signed is there, without opening it.
 func (c *checkup) journalFiles(state string) {
 	const id = "journal"
-	blocks, err := filepath.Glob(filepath.Join(home.StreamPattern(state, subjects.JournalStream), "msgs", "*"))
+	blocks, err := filepath.Glob(filepath.Join(server.StreamPattern(state, subjects.JournalStream), "msgs", "*"))
 	signed, signedErr := os.Stat(filepath.Join(state, "tree", "checkpoints"))
 	switch {
 	case err == nil && len(blocks) == 0 && signedErr == nil && signed.Size() > 0:
@@ -301,7 +301,7 @@ func (c *checkup) journalOnCluster(state string, of *status.Storage) {
 func (c *checkup) newestFile(state string) {
 	var newest time.Time
 	what := state
-	for _, pattern := range []string{"keys/state.json", "tree/checkpoints", "snapshots/*", home.ReadyFile, "accounts/*.jwt"} {
+	for _, pattern := range []string{"keys/state.json", "tree/checkpoints", "snapshots/*", server.ReadyFile, "accounts/*.jwt"} {
 		files, _ := filepath.Glob(filepath.Join(state, filepath.FromSlash(pattern))) // the pattern is good
 		for _, file := range files {
 			if info, err := os.Stat(file); err == nil && info.ModTime().After(newest) {
@@ -318,7 +318,7 @@ func (c *checkup) running(ctx context.Context, where meshdir.StateFlags, folder 
 	const id = "reachability"
 	about, err := folder.Running()
 	if err != nil {
-		if _, statErr := os.Stat(home.Ready(folder.State)); errors.Is(statErr, fs.ErrNotExist) {
+		if _, statErr := os.Stat(server.ReadyOf(folder.State)); errors.Is(statErr, fs.ErrNotExist) {
 			if onCluster(folder.State) {
 				c.add(id, warned, "bcpmesh accounts push saves it for the commands that have the keys", "the address of the mesh's cluster is not known")
 			} else {

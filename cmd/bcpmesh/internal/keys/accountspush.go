@@ -17,7 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -102,7 +102,7 @@ func (f *PushFlags) remember(folder meshdir.Folder) error {
 	if f.ca != "" {
 		about.CA = cli.Absolute(f.ca)
 	}
-	name := home.Ready(folder.State)
+	name := server.ReadyOf(folder.State)
 	if err := meshdir.WriteReady(name, about); err != nil {
 		return cli.Failf("%s cannot be written: %s", cli.Quoted(name), cli.FileReason(err))
 	}

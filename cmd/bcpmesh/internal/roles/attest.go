@@ -22,7 +22,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 // signing are the flags of role attest.
@@ -128,7 +128,7 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 		if err != nil {
 			return cli.Failf("%s", err)
 		}
-		file := filepath.Join(home.Attest(folder.State), mesh.AttestationFile(k.Kernel))
+		file := filepath.Join(server.AttestOf(folder.State), mesh.AttestationFile(k.Kernel))
 		if err := write(file, envelope); err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (f *signing) list(folder meshdir.Folder, store *accounts.Store, organisatio
 	if err != nil {
 		return list, cli.Failf("%s", err)
 	}
-	return list, write(filepath.Join(home.Attest(folder.State), mesh.RevocationsFile), envelope)
+	return list, write(filepath.Join(server.AttestOf(folder.State), mesh.RevocationsFile), envelope)
 }
 
 func write(file string, content []byte) error {

@@ -22,7 +22,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
 // DemoCommand returns the command demo.
@@ -103,7 +103,7 @@ func perform(ctx context.Context, p *cli.Program, keep string, files fs.FS, hear
 		s.changed = make(chan struct{})
 	}
 	s.mesh, err = launch(ctx, mesh.Config{
-		Definition: s.def, State: home.State(dir), Version: cli.ProgramVersion(), OnDecision: decided, Logger: cli.NewLogger(hclog.Error, p.Out.Stderr),
+		Definition: s.def, State: server.StateOf(dir), Version: cli.ProgramVersion(), OnDecision: decided, Logger: cli.NewLogger(hclog.Error, p.Out.Stderr),
 		Folder: dir, Environ: withProgram(os.Environ()),
 	})
 	switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/examples"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
+	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/mesh/web"
 )
 
@@ -110,18 +110,18 @@ func demoMailroom(ctx context.Context, p *cli.Program, keep, at string) error {
 }
 
 // serve serves pages about the mesh of a demonstration until ctx ends.
-func (s *stage) serve(ctx context.Context, server *web.Server) error {
+func (s *stage) serve(ctx context.Context, pages *web.Server) error {
 	if err := s.p.Out.Flush(); err != nil {
 		return err
 	}
-	state := home.State(s.folder.Dir)
-	ready := home.Ready(state)
-	if err := meshdir.WriteReady(ready, meshdir.Ready{URL: s.mesh.URL(), State: state, PID: os.Getpid(), Web: server.URL()}); err != nil {
+	state := server.StateOf(s.folder.Dir)
+	ready := server.ReadyOf(state)
+	if err := meshdir.WriteReady(ready, meshdir.Ready{URL: s.mesh.URL(), State: state, PID: os.Getpid(), Web: pages.URL()}); err != nil {
 		return cli.NotWritten(ready, err)
 	}
 	defer func() { _ = os.Remove(ready) }()
-	s.p.Out.Talkf("the story is at %s until you press Ctrl-C", server.URL())
-	failed, stop := serveWeb(ctx, server, meshdir.StateFlags{Dir: s.folder.Dir})
+	s.p.Out.Talkf("the story is at %s until you press Ctrl-C", pages.URL())
+	failed, stop := serveWeb(ctx, pages, meshdir.StateFlags{Dir: s.folder.Dir})
 	defer stop()
 	select {
 	case <-ctx.Done():

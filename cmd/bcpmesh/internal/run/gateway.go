@@ -20,7 +20,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/cluster"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
@@ -50,7 +49,7 @@ func (o *gatewayOptions) complete(folder meshdir.Folder) error {
 		return cli.Usagef("gateway: %s is not a valid name: %s", cli.Quoted(o.name), err).WithHint("the folder of --creds is named as the gateway")
 	}
 	if o.state == "" {
-		o.state = home.Gateway(folder.State, o.name)
+		o.state = server.GatewayOf(folder.State, o.name)
 	}
 	o.state = cli.Absolute(o.state)
 	return nil

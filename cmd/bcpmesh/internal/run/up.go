@@ -25,7 +25,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/gateway"
-	"github.com/bcpmesh/bcpmesh/mesh/home"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
 	"github.com/bcpmesh/bcpmesh/mesh/web"
@@ -126,9 +125,9 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 		Listen: o.address, TLS: shows, CA: known.CA,
 		Keeper: attach.Keeper(), Rebuild: o.rebuild, Logger: logger, Witnesses: peers, AcceptRollback: o.acceptRollback,
 	}
-	var server *web.Server // nil without --web
-	if o.web != "" {       // its port is taken before anything is started
-		if server, err = listenPages(p, "--web", o.web, nil); err != nil {
+	var pages *web.Server // nil without --web
+	if o.web != "" {      // its port is taken before anything is started
+		if pages, err = listenPages(p, "--web", o.web, nil); err != nil {
 			return err
 		}
 	}
@@ -150,7 +149,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	// The files go first: a mesh that starts when this one has let go of the
 	// state writes its own.
 	about := meshdir.Ready{URL: m.URL(), State: folder.State, PID: os.Getpid(), Trust: known}
-	files := []string{home.Ready(folder.State), o.readyFile}
+	files := []string{server.ReadyOf(folder.State), o.readyFile}
 	defer func() {
 		for _, name := range files {
 			meshdir.RemoveReady(name)
@@ -162,8 +161,8 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 			err = cli.Failf("the mesh did not stop cleanly: %s", errors.Join(err, stopErr))
 		}
 	}()
-	if server != nil {
-		about.Web = server.URL()
+	if pages != nil {
+		about.Web = pages.URL()
 	}
 	if err := o.announce(ctx, p, about, m, files, func() {
 		p.Out.Talkf("%s serves %s and %s at %s", meshdir.MeshName(def), cli.Count(len(def.Agents), "agent"), cli.Count(len(def.Channels), "channel"), about.URL)
@@ -176,7 +175,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 		return err
 	}
 	keys.WarnOfExpiry(p.Out, keys.ExpiringIn(folder.State, def))
-	failed, stop := serveWeb(ctx, server, meshdir.StateFlags(folder))
+	failed, stop := serveWeb(ctx, pages, meshdir.StateFlags(folder))
 	defer stop()
 	select {
 	case <-ctx.Done():
