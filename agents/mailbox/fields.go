@@ -73,8 +73,9 @@ func (a Address) valid() bool {
 }
 
 // addressToken is a piece of a list of addresses that is read as a whole: an encoded word, which may have any character in
-// it, a quoted string, a comment, an address, a separator, or what is between those. What is not closed does not begin.
-var addressToken = regexp.MustCompile(encodedWord.String() + `|"(?:[^"\\]|\\.)*"|\((?:[^()\\]|\\.)*\)|<[^<>]*>|[,;:]|[^=",;:<(]+|(?s:.)`)
+// it, a quoted string, a comment (one may be in another), an address, a separator, or what is between those. What is not closed does
+// not begin, and an escape is read as a whole there too, so that no more than one is looked for to the end.
+var addressToken = regexp.MustCompile(encodedWord.String() + `|"(?:[^"\\]|\\.)*"|\((?:[^()\\]|\\.|\((?:[^()\\]|\\.)*\))*\)|<[^<>]*>|[,;:]|\\["(]|[^=",;:<(\\]+|(?s:.)`)
 
 // addresses parses a list of addresses, each by itself: a damaged one leaves the others as they are.
 func (w *walker) addresses(value string) (all []Address) {

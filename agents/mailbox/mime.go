@@ -176,28 +176,35 @@ func withoutComments(s string) string {
 // split returns the bodies between the separators of a multipart, what stands in front of them and
 // after them, and whether the last one is closed. There are at most so many.
 func split(body []byte, boundary string, most int) (parts [][]byte, before, after []byte, closed, more bool) {
-	separator, err := regexp.Compile(`(?m)^--` + regexp.QuoteMeta(boundary) + `(--)?[ \t\r\f\v]*(?:\n|\z)`)
-	if err != nil { // it is not UTF-8
-		return nil, body, nil, false, false
-	}
-	found := separator.FindAllSubmatchIndex(body, most+2)
+	start, at := -1, 0 // of the part, and of the line
 	before = body
-	for i, at := range found {
-		end := len(body)
-		if i == 0 {
-			before = body[:at[0]]
+	delimiter := []byte("--" + boundary)
+	finish := func(end int) {
+		part := bytes.TrimSuffix(body[start:end], []byte("\n"))
+		parts = append(parts, bytes.TrimSuffix(part, []byte("\r"))) // the line end belongs to the separator
+	}
+	for line := range bytes.Lines(body) {
+		end := at
+		at += len(line)
+		rest, ok := bytes.CutPrefix(line, delimiter)
+		rest, last := bytes.CutPrefix(rest, []byte("--"))
+		if !ok || len(bytes.TrimSpace(rest)) > 0 {
+			continue
 		}
-		if i+1 < len(found) {
-			end = found[i+1][0]
+		if start >= 0 {
+			finish(end)
+		} else {
+			before = body[:end]
 		}
-		switch {
-		case at[2] >= 0:
-			return parts, before, body[at[1]:], true, false
+		switch start = at; {
+		case last:
+			return parts, before, body[at:], true, false
 		case len(parts) == most:
 			return parts, before, nil, true, true
 		}
-		part := bytes.TrimSuffix(body[at[1]:end], []byte("\n"))
-		parts = append(parts, bytes.TrimSuffix(part, []byte("\r"))) // the line end belongs to the separator
+	}
+	if start >= 0 {
+		finish(len(body))
 	}
 	return parts, before, nil, false, false
 }
@@ -267,8 +274,6 @@ func decodeBase64(text []byte) (decoded []byte, sound bool) {
 	return decoded, sound
 }
 
-var quotedByte = regexp.MustCompile(`=[0-9A-Fa-f]{2}`)
-
 // decodeQuoted decodes what there is. White space at the end of a line was not written by the
 // sender. An equals sign that means nothing stays, and makes it unsound.
 func decodeQuoted(text []byte) (decoded []byte, sound bool) {
@@ -283,11 +288,18 @@ func decodeQuoted(text []byte) (decoded []byte, sound bool) {
 		if soft, ok := bytes.CutSuffix(trimmed, []byte("=")); ok {
 			trimmed, ending = soft, ""
 		}
-		sound = sound && bytes.Count(trimmed, []byte("=")) == len(quotedByte.FindAllIndex(trimmed, -1))
-		decoded = append(decoded, quotedByte.ReplaceAllFunc(trimmed, func(quoted []byte) []byte {
-			one, _ := hex.DecodeString(string(quoted[1:])) // two digits, by the expression
-			return one
-		})...)
+		for i := 0; i < len(trimmed); i++ {
+			c := trimmed[i]
+			if c == '=' {
+				if one, err := hex.DecodeString(string(trimmed[i+1 : min(i+3, len(trimmed))])); err == nil && len(one) == 1 {
+					c = one[0]
+					i += 2
+				} else {
+					sound = false
+				}
+			}
+			decoded = append(decoded, c)
+		}
 		decoded = append(decoded, ending...)
 	}
 	return decoded, sound

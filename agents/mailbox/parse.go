@@ -355,16 +355,23 @@ func clip(s string, limit int) string {
 
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "")
 
-var (
-	lineEnd    = regexp.MustCompile(`[ \t]*\n`)
-	emptyLines = regexp.MustCompile(`\n{3,}`)
-)
-
 // tidy folds line ends, drops NUL, trims the ends of lines and runs of empty
 // lines.
 func tidy(s string) string {
-	s = strings.TrimRight(lineEnd.ReplaceAllString(lineEnds.Replace(s), "\n"), " \t\n")
-	return strings.TrimLeft(emptyLines.ReplaceAllString(s, "\n\n"), "\n")
+	var out strings.Builder
+	empty := 0
+	for line := range strings.Lines(lineEnds.Replace(s)) {
+		if line = strings.TrimRight(line, " \t\n"); line == "" {
+			empty = 1
+			continue
+		}
+		if out.Len() > 0 {
+			out.WriteString("\n\n"[:1+empty])
+		}
+		out.WriteString(line)
+		empty = 0
+	}
+	return out.String()
 }
 
 // unflow joins the lines of a paragraph, each of which but the last ends with a space (RFC 3676, 4). With delSp that space

@@ -3,6 +3,7 @@ package mailbox
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -242,5 +243,16 @@ func TestNothingIsLostSilently(t *testing.T) {
 	m = Parse([]byte("Content-Type: text/html\n\n<title>t</title><img alt=x>a<!--y--><p hidden>z"))
 	if m.Text != "a" || m.Hidden != "t\n\nx\n\ny\n\nz" {
 		t.Errorf("hidden: %q, %q", m.Text, m.Hidden)
+	}
+}
+
+// What is never closed in a list of addresses is looked for once, not from each escape on.
+func TestUnclosedAddresses(t *testing.T) {
+	t.Parallel()
+	for _, to := range []string{`(\`, `\"`, `\(`} {
+		start := time.Now()
+		if Parse([]byte("To: \"" + strings.Repeat(to, 100_000) + "\r\n\r\nx")); time.Since(start) > 20*time.Second {
+			t.Errorf("%s takes %v", to, time.Since(start))
+		}
 	}
 }
