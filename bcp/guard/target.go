@@ -130,7 +130,7 @@ func isHex(c byte) bool { return c-'0' <= 9 || c|0x20-'a' <= 5 }
 // scheme is the spelling of the scheme of a URL.
 var scheme = regexp.MustCompile(`^[A-Za-z][0-9A-Za-z+.-]*$`)
 
-// cutPort splits an authority before its port, which is 0 if there is none, and otherwise from 1 to 65535 without a leading zero.
+// cutPort splits an authority before its port: 1 to 65535 without a leading zero, or 0 if there is none.
 func cutPort(authority string) (name string, port uint16, ok bool) {
 	i := strings.LastIndexByte(authority, ':')
 	if i < 0 || strings.IndexByte(authority[i:], ']') >= 0 {

@@ -6,8 +6,8 @@ import (
 )
 
 // The back-off grows by a factor of two from backoff to maxBackoff, less a
-// quarter at most; maxFailures failures in a row make an agent unavailable, one
-// less do not; a success, or a run that lasts for healthy, begins anew.
+// quarter at most. An agent is unavailable after maxFailures failures in a row,
+// and not after one fewer. A success, or a run as long as healthy, begins anew.
 //
 // covers P9.2
 func TestAfter(t *testing.T) {
