@@ -26,15 +26,15 @@ type room struct {
 func (r room) outgrown(is int) bool { return is > r.most+r.most/200 }
 
 var house = []room{
-	{"lines: bcp", 45354, lines("bcp")},
+	{"lines: bcp", 45231, lines("bcp")},
 	{"lines: mesh", 24061, lines("mesh")},
 	{"lines: cmd", 21794, lines("cmd/bcpmesh", "cmd/internal")},
 	{"lines: agents", 23732, lines("agents")},
 	{"lines: jetstream, accounts, subjects", 13526, lines("jetstream", "accounts", "subjects")},
 	{"lines: examples", 476, lines("examples")},
-	{"lines: all of the root module", 128943, lines("bcp", "mesh", "cmd/bcpmesh", "cmd/internal", "agents", "jetstream", "accounts", "subjects", "examples")},
+	{"lines: all of the root module", 128820, lines("bcp", "mesh", "cmd/bcpmesh", "cmd/internal", "agents", "jetstream", "accounts", "subjects", "examples")},
 	{"lines: lab, bridge, .ci", 23918, lines("cmd/bcpmesh-lab", "cmd/bcpmesh-bridge", ".ci")},
-	{"lines: all", 152861, lines(".")},
+	{"lines: all", 152738, lines(".")},
 	{"lines of tests", 116483, func(t *tree) int { return t.tests }},
 	{"packages", 98, func(t *tree) int { return len(t.packages) }},
 	{"commands", 81, func(t *tree) int { return t.commands }},
