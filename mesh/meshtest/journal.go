@@ -1,23 +1,17 @@
 package meshtest
 
 import (
-	"bytes"
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
-	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // ReadStream returns the messages of a stream, oldest first.
@@ -108,62 +102,18 @@ func CheckStream(t testing.TB, js natsjs.JetStream, budgets map[string]int64) (J
 	return CheckJournal(ReadJournal(t, js), ReadKeys(t, js), budgets)
 }
 
-// Numbers of the record format that the check knows, from the documentation and
-// not from the writer.
-const (
-	kindAsk, kindAnswer, kindPush, kindAcknowledge, kindExpire, kindApproval, kindBatch = 3, 4, 5, 6, 7, 13, 21
-	verdictAccept, verdictHold, verdictReject                                           = 1, 2, 3
-)
+// decision is one of the checked journal, opened.
+type decision struct{ bcp.Decision }
 
-// decision has what the check knows of a decision.
-type decision struct {
-	Number       int64         `msgpack:"n"`
-	Previous     []byte        `msgpack:"h"`
-	Time         int64         `msgpack:"t"`
-	Kind         uint64        `msgpack:"k"`
-	Agent        bcp.AgentName `msgpack:"a"`
-	Role         uint64        `msgpack:"ro"`
-	Controller   bcp.AgentName `msgpack:"co"`
-	Reader       bcp.AgentName `msgpack:"re"`
-	Epoch        uint64        `msgpack:"e"`
-	Query        string        `msgpack:"q"`
-	Subscription string        `msgpack:"su"`
-	Delivery     string        `msgpack:"d"`
-	Item         string        `msgpack:"i"`
-	Notice       string        `msgpack:"nt"`
-	Client       string        `msgpack:"cl"` // sealed
-	Category     int           `msgpack:"ca"`
-	Repeat       bool          `msgpack:"rp"`
-	Verdict      uint64        `msgpack:"v"`
-	Unfunded     bool          `msgpack:"uf"` // nothing was reserved
-	Nominal      bcp.Bits      `msgpack:"bn"`
-	Capacity     bcp.Bits      `msgpack:"bc"`
-	Release      int64         `msgpack:"rl"`
-	Count        int           `msgpack:"ct"`
-	Sealed       []byte        `msgpack:"sl"`
-	Balance      balance       `msgpack:"b"`
-}
-
-// balance is a [bcp.Balance].
-type balance struct {
-	Settled          bcp.Bits `msgpack:"s"`
-	Reserved         bcp.Bits `msgpack:"r"`
-	Pushed           bcp.Bits `msgpack:"p"`
-	SettledCapacity  bcp.Bits `msgpack:"c"`
-	ReservedCapacity bcp.Bits `msgpack:"d"`
-	Cat2Queries      int      `msgpack:"q"`
-}
-
-func (d *decision) accepted() bool { return d.Verdict == verdictAccept || d.Verdict == verdictHold }
+func (d *decision) accepted() bool { return d.Verdict == bcp.Accept || d.Verdict == bcp.Hold }
 
 func (d *decision) channel() string { return string(d.Controller) + " " + string(d.Reader) }
 
 func (d *decision) pool() string { return fmt.Sprintf("%s %d", d.channel(), d.Epoch) }
 
 // CheckJournal reads the messages of a journal, with the keys that they are sealed
-// under. It shares only the MessagePack library and the names of the keys with the
-// writer. It verifies that every record has the known version, that decisions are
-// numbered without a gap and chained by SHA-256, that time never goes back, that
+// under. It verifies that decisions are numbered without a gap and chained by
+// SHA-256, that time never goes back, that
 // every balance is the sum of what came before it, that no query settles twice,
 // that nothing is acknowledged that was not delivered, and that no pool exceeds
 // its budget in nano-bits (by channel; a missing one is not checked).
@@ -174,7 +124,9 @@ func CheckJournal(messages [][]byte, keys map[string][]byte, budgets map[string]
 			Delivered: map[string]int{}, Released: map[string][]string{}, Acknowledged: map[string]int{}, Answered: map[string]int{},
 			Decided: map[string]int{}, Balances: map[string]bcp.Balance{},
 		},
-		budgets: budgets, keys: keys, open: map[string]decision{}, clients: map[string]bool{}, windows: map[string]window{}, notices: map[string]bool{}, head: make([]byte, sha256.Size),
+		budgets: budgets, keys: jetstream.GivenSealingKeys(func(_ context.Context, subject string) (bcp.GivenKey, error) {
+			return bcp.GivenKey{Key: keys[subject], Destroyed: string(keys[subject]) == "destroyed"}, nil
+		}), open: map[bcp.QueryID]decision{}, clients: map[string]bool{}, windows: map[string]window{}, notices: map[bcp.DeliveryID]bool{},
 	}
 	for i, message := range messages {
 		if err := c.record(message); err != nil {
@@ -196,163 +148,106 @@ func CheckJournal(messages [][]byte, keys map[string][]byte, budgets map[string]
 type checker struct {
 	Journal
 	budgets map[string]int64
-	keys    map[string][]byte
-	open    map[string]decision // the asks of open queries
+	keys    *jetstream.SealingKeys
+	open    map[bcp.QueryID]decision // the asks of open queries
 	clients map[string]bool
-	windows map[string]window // open ones, by channel, subscription and end
-	notices map[string]bool   // waiting ones
-	head    []byte
+	windows map[string]window       // open ones, by channel, subscription and end
+	notices map[bcp.DeliveryID]bool // waiting ones
+	head    bcp.Digest
 	time    int64
 }
 
 func (c *checker) record(message []byte) error {
-	var r struct {
-		Version   int      `msgpack:"v"`
-		Decisions [][]byte `msgpack:"d"`
-	}
-	if err := decode(message, &r, true); err != nil {
-		return err
-	}
-	if r.Version != 2 || len(r.Decisions) == 0 {
-		return fmt.Errorf("version %d with %d decisions", r.Version, len(r.Decisions))
-	}
-	c.Records++
-	for _, b := range r.Decisions {
-		if err := c.decision(b); err != nil {
-			return fmt.Errorf("decision %d: %w", c.Decisions+1, err)
-		}
-		sum := sha256.Sum256(append([]byte{0}, b...))
-		c.head = sum[:]
-	}
-	return nil
-}
-
-func decode(b []byte, into any, strict bool) error {
-	decoder := msgpack.NewDecoder(bytes.NewReader(b))
-	decoder.DisallowUnknownFields(strict)
-	if err := decoder.Decode(into); err != nil {
-		return err
-	}
-	if _, err := decoder.PeekCode(); err == nil {
-		return errors.New("bytes behind the map")
-	}
-	return nil
-}
-
-func (c *checker) decision(b []byte) error {
-	var d decision
-	err := decode(b, &d, false)
-	if err == nil {
-		err = c.unseal(&d)
-	}
+	decisions, err := jetstream.DecodeRecord(message)
 	if err != nil {
 		return err
 	}
-	c.Decisions++
-	if d.Previous == nil {
-		d.Previous = make([]byte, sha256.Size)
+	c.Records++
+	for _, b := range decisions {
+		c.Decisions++
+		d, err := c.keys.Decode(context.Background(), b)
+		if err == nil {
+			err = c.decision(&decision{d})
+		}
+		if err != nil {
+			return fmt.Errorf("decision %d: %w", c.Decisions, err)
+		}
+		c.head = sha256.Sum256(append([]byte{0}, b...))
 	}
+	return nil
+}
+
+func (c *checker) decision(d *decision) error {
 	switch {
-	case d.Number != int64(c.Decisions):
-		return fmt.Errorf("is numbered %d", d.Number)
-	case !bytes.Equal(d.Previous, c.head):
+	case d.Seq != uint64(c.Decisions):
+		return fmt.Errorf("is numbered %d", d.Seq)
+	case d.Prev != c.head:
 		return errors.New("is not chained to the one before")
 	case d.Time < c.time:
 		return errors.New("is earlier than the one before")
 	}
 	c.time = d.Time
-	c.Kinds[bcp.DecisionKind(d.Kind)]++
-	if d.Notice != "" && d.Kind != kindAcknowledge {
+	c.Kinds[d.Kind]++
+	if d.Notice != "" && d.Kind != bcp.KindAcknowledge {
 		c.notices[d.Notice] = true
 	}
 	if d.Repeat {
 		return nil
 	}
-	return c.effect(&d)
-}
-
-// unseal adds the sealed content to a decision. With a destroyed key it stays
-// absent.
-func (c *checker) unseal(d *decision) error {
-	if d.Sealed == nil {
-		return nil
-	}
-	controller, reader := d.Controller, d.Reader
-	if controller == "" || reader == "" {
-		controller, reader = "", ""
-	}
-	key := c.keys[subjects.Key(controller, reader, subjects.SealedPayload, time.Unix(0, d.Time).UTC().Format(time.DateOnly))]
-	if string(key) == "destroyed" {
-		return nil
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return fmt.Errorf("has no key: %w", err)
-	}
-	gcm, err := cipher.NewGCM(block)
-	if err != nil {
-		return err
-	}
-	place := binary.BigEndian.AppendUint64([]byte("bcpmesh private 1"), uint64(d.Number))
-	place = append(place, string(d.Controller)+"\x00"+string(d.Reader)+"\x00"+string(d.Agent)+"\x00"...)
-	said, err := gcm.Open(nil, d.Sealed[:12], d.Sealed[12:], place)
-	if err != nil {
-		return fmt.Errorf("does not open: %w", err)
-	}
-	return msgpack.NewDecoder(bytes.NewReader(said)).Decode(d) // padding follows
+	return c.effect(d)
 }
 
 // effect sums up the changes of the decision and compares them with its balance.
 func (c *checker) effect(d *decision) error {
 	channel, after := d.channel(), c.Balances[d.pool()]
 	if by := fmt.Sprint(d.Role, channel, " ", d.Client); d.Client != "" {
-		if d.Verdict != verdictReject && c.clients[by] {
+		if d.Verdict != bcp.Reject && c.clients[by] {
 			return errors.New("a client id has two outcomes")
 		}
 		c.clients[by] = true
 	}
 	of := fmt.Sprint(channel, " ", d.Subscription, " ", d.Release)
-	if (d.Kind == kindPush || d.Kind == kindApproval) && d.Verdict == verdictAccept && d.Delivery == "" && d.Release > 0 {
+	if (d.Kind == bcp.KindPush || d.Kind == bcp.KindApproval) && d.Verdict == bcp.Accept && d.Delivery == "" && d.Release > 0 {
 		w := c.windows[of]
 		c.windows[of] = window{w.count + 1, w.nominal + d.Nominal, w.capacity + d.Capacity}
 	}
 	ends := d.Delivery != "" || d.Item != ""
 	switch {
-	case d.Kind == kindAsk && d.accepted():
+	case d.Kind == bcp.KindAsk && d.accepted():
 		if _, twice := c.open[d.Query]; twice || d.Query == "" {
 			return errors.New("a query id is used twice")
 		}
 		if ends = false; d.Unfunded {
 			d.Nominal, d.Capacity = 0, 0
 		}
-		c.open[d.Query], c.Query[channel+" "+d.Client] = *d, d.Query
+		c.open[d.Query], c.Query[channel+" "+string(d.Client)] = *d, string(d.Query)
 		after.Reserved += d.Nominal
 		after.ReservedCapacity += d.Capacity
 		if d.Category == 2 {
 			after.Cat2Queries++
 		}
 		c.count(c.Asks, d)
-	case d.Kind == kindPush && d.accepted():
+	case d.Kind == bcp.KindPush && d.accepted():
 		after.Settled += d.Nominal
 		after.Pushed += d.Nominal
 		after.SettledCapacity += d.Capacity
 		c.count(c.Pushes, d)
-	case d.Kind == kindApproval && d.accepted():
-		if c.Decided[d.Item]++; c.Decided[d.Item] > 1 {
+	case d.Kind == bcp.KindApproval && d.accepted():
+		if c.Decided[string(d.Item)]++; c.Decided[string(d.Item)] > 1 {
 			return errors.New("an item is decided twice")
 		}
 		// A denied escalation ends its query; a held answer is already paid for.
 		ends = d.Delivery != ""
-	case (d.Kind == kindAnswer || d.Kind == kindExpire) && ends:
-		if _, open := c.open[d.Query]; d.Kind == kindAnswer && !open {
+	case (d.Kind == bcp.KindAnswer || d.Kind == bcp.KindExpire) && ends:
+		if _, open := c.open[d.Query]; d.Kind == bcp.KindAnswer && !open {
 			return errors.New("a query is answered that is not open")
 		}
-	case d.Kind == kindBatch:
+	case d.Kind == bcp.KindBatch:
 		w, waits := c.windows[of]
 		if delete(c.windows, of); !waits || w != (window{d.Count, d.Nominal, d.Capacity}) {
 			return errors.New("a window ends with other pushes than waited for it")
 		}
-	case d.Kind == kindAcknowledge:
+	case d.Kind == bcp.KindAcknowledge:
 		return c.acknowledge(d)
 	default:
 		return nil
@@ -362,7 +257,7 @@ func (c *checker) effect(d *decision) error {
 			return errors.New("a query settles in another pool")
 		}
 		delete(c.open, d.Query)
-		c.Answered[d.Query]++
+		c.Answered[string(d.Query)]++
 		after.Reserved -= q.Nominal
 		after.ReservedCapacity -= q.Capacity
 		after.Settled += d.Nominal
@@ -374,8 +269,8 @@ func (c *checker) effect(d *decision) error {
 // count notes what a client asked or pushed.
 func (c *checker) count(of map[string]int, d *decision) {
 	if d.Client != "" {
-		of[d.channel()+" "+d.Client]++
-		c.Order[d.channel()] = append(c.Order[d.channel()], d.Client)
+		of[d.channel()+" "+string(d.Client)]++
+		c.Order[d.channel()] = append(c.Order[d.channel()], string(d.Client))
 	}
 }
 
@@ -388,10 +283,10 @@ func (c *checker) acknowledge(d *decision) error {
 		delete(c.notices, d.Notice)
 		return nil
 	}
-	if c.Delivered[d.Delivery] != 1 {
+	if c.Delivered[string(d.Delivery)] != 1 {
 		return errors.New("a delivery is acknowledged that was not made")
 	}
-	if c.Acknowledged[d.Delivery]++; c.Acknowledged[d.Delivery] > 1 {
+	if c.Acknowledged[string(d.Delivery)]++; c.Acknowledged[string(d.Delivery)] > 1 {
 		return errors.New("a delivery is acknowledged twice")
 	}
 	return nil
@@ -401,13 +296,13 @@ func (c *checker) acknowledge(d *decision) error {
 func (c *checker) release(d *decision, after bcp.Balance) error {
 	channel := d.channel()
 	if d.Delivery != "" {
-		if c.Delivered[d.Delivery]++; c.Delivered[d.Delivery] > 1 {
+		if c.Delivered[string(d.Delivery)]++; c.Delivered[string(d.Delivery)] > 1 {
 			return errors.New("a delivery id is used twice")
 		}
-		c.Released[channel] = append(c.Released[channel], d.Delivery)
+		c.Released[channel] = append(c.Released[channel], string(d.Delivery))
 	}
-	if recorded := bcp.Balance(d.Balance); recorded != after {
-		return fmt.Errorf("records balance %+v, the sum is %+v", recorded, after)
+	if d.Balance != after {
+		return fmt.Errorf("records balance %+v, the sum is %+v", d.Balance, after)
 	}
 	if budget, ok := c.budgets[channel]; ok && after.Settled+after.Reserved > bcp.Bits(budget) {
 		return fmt.Errorf("pool %s is overdrawn", d.pool())

@@ -183,7 +183,7 @@ func TestCheckJournalSeesEachDefect(t *testing.T) {
 	if _, err := meshtest.CheckJournal(records(t, 2, list), keys, map[string]int64{"main mailer": 3}); err == nil || !strings.Contains(err.Error(), "overdrawn") {
 		t.Errorf("an overdrawn pool passes: %v", err)
 	}
-	if _, err := meshtest.CheckJournal(records(t, 2, list), nil, nil); err == nil || !strings.Contains(err.Error(), "has no key") {
+	if _, err := meshtest.CheckJournal(records(t, 2, list), nil, nil); err == nil || !strings.Contains(err.Error(), "key is lost") {
 		t.Errorf("without keys: %v", err)
 	}
 	if _, err := meshtest.CheckJournal([][]byte{[]byte("x")}, keys, nil); err == nil {
