@@ -18,7 +18,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
-	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/jetstream"
@@ -380,9 +379,8 @@ func newTopology(def *bcp.Mesh) jetstream.Topology {
 func (m *Mesh) stateConfig(def *bcp.Mesh) state.Config { return newStateConfig(def, m.config.Version) }
 
 func newStateConfig(def *bcp.Mesh, version string) state.Config {
-	runs := kernel.Open(kernel.OfMesh(def)...) // without one too: there may have been some before
 	return state.Config{Mesh: def, Constraints: constraint.Compile, Verify: accounts.Verify, VerifyPasskey: accounts.VerifiesPasskey, Schedules: definition.ParseSchedule,
-		Definitions: definition.Digest(def), Version: version, Runs: runs}
+		Definitions: definition.Digest(def), Version: version}
 }
 
 // connect returns a connection of the gateway's, closed at Stop.

@@ -37,8 +37,7 @@ func signedLedger(t *testing.T, k *kernel.Kernel) *ledger {
 	t.Helper()
 	l := newLedger(t)
 	l.g = newGateway(t, k)
-	l.config.Runs = kernel.Open(k)
-	l.config.Mesh = &bcp.Mesh{Agents: []bcp.Agent{{Name: "bob"}}}
+	l.config.Mesh = &bcp.Mesh{Agents: []bcp.Agent{{Name: "bob"}}, Compiled: []*kernel.Kernel{k}}
 	l.config.Verify = func(key string, statement, signature []byte) bool {
 		return string(signature) == string(seal(key, statement))
 	}

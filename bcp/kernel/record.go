@@ -13,15 +13,6 @@ import (
 
 // A State is of a mesh: a change is recorded as one decision.
 
-// Opener makes the state of runs: of what [State.Save] returned, or of nothing. It is safe
-// for concurrent use; the kernels are shared.
-type Opener func(saved []bcp.SavedRun) (*State, error)
-
-// Open returns the opener of kernels.
-func Open(kernels ...*Kernel) Opener {
-	return func(saved []bcp.SavedRun) (*State, error) { return Restore(saved, kernels...) }
-}
-
 // OfMesh returns the kernels of definitions, sorted by name.
 func OfMesh(m *bcp.Mesh) []*Kernel {
 	kernels, _ := m.Compiled.([]*Kernel)

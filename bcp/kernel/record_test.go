@@ -29,7 +29,7 @@ type ledger struct {
 func newLedger(t *testing.T, agents ...bcp.Agent) *ledger {
 	t.Helper()
 	k := mustKernel(t, nil)
-	l := &ledger{t: t, config: state.Config{Mesh: &bcp.Mesh{Agents: agents}, Version: "test", Runs: kernel.Open(k)}, g: newGateway(t, k)}
+	l := &ledger{t: t, config: state.Config{Mesh: &bcp.Mesh{Agents: agents, Compiled: []*kernel.Kernel{k}}, Version: "test"}, g: newGateway(t, k)}
 	var err error
 	if l.key, err = bcp.NewSealingKey(sha256.Sum256([]byte("key"))); err != nil {
 		t.Fatal(err)
@@ -119,35 +119,10 @@ func TestRunsAreInTheJournal(t *testing.T) {
 			t.Errorf("the runs are others (-decided +restored):\n%s", diff)
 		}
 		without := l.config
-		without.Runs = kernel.Open()
+		without.Mesh = new(bcp.Mesh)
 		if made := checkpoint(t, l.replay(without, false)); !bytes.Equal(live, made) {
 			t.Error("definitions change what the records make")
 		}
-	}
-}
-
-// A state that keeps no runs is not saved once it has met one, and cannot be made of a
-// checkpoint that has some and save them.
-//
-// covers P11.1
-func TestRunsAreNotLost(t *testing.T) {
-	t.Parallel()
-	l := newLedger(t)
-	must(l.state.Checkpoint())
-	l.example(1)
-	without := l.config
-	without.Runs = nil
-	if _, err := l.replay(without, false).Checkpoint(); err == nil {
-		t.Error("a checkpoint leaves out the runs of the records")
-	}
-	restored := must(state.Restore(without, checkpoint(t, l.state)))
-	if _, err := restored.Checkpoint(); err == nil {
-		t.Error("a checkpoint leaves out the runs of the one before")
-	}
-	broken := l.config
-	broken.Runs = func([]bcp.SavedRun) (*kernel.State, error) { return nil, kernel.ErrSaved }
-	if _, err := state.Restore(broken, checkpoint(t, l.state)); !errors.Is(err, state.ErrCheckpoint) {
-		t.Errorf("got %v", err)
 	}
 }
 

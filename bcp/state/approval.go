@@ -44,7 +44,7 @@ func (s *State) mayDecide(approver bcp.AgentName, it bcp.Item) bool {
 // View returns an item as an approver of its channel sees it. The code is empty,
 // item_not_found, item_expired, already_decided or not_permitted.
 func (s *State) View(approver bcp.AgentName, id bcp.ItemID) (bcp.ItemView, bcp.Code) {
-	if it, ok := s.runItem(id); ok {
+	if it, ok := s.runs.Item(id); ok {
 		if !s.mayDecideRun(approver, &it) {
 			return bcp.ItemView{}, bcp.NotPermitted
 		}
@@ -96,7 +96,7 @@ func (s *State) Preview(approver bcp.AgentName, body []byte) (bcp.EditPreview, b
 	if code != "" {
 		return bcp.EditPreview{}, bcp.RefusalOf(code)
 	}
-	if it, ok := s.runItem(a.Item); ok {
+	if it, ok := s.runs.Item(a.Item); ok {
 		return s.previewResult(approver, &it, &a)
 	}
 	it := s.findItem(a.Item)
@@ -135,7 +135,7 @@ func (s *State) DecideApproval(m bcp.Moment, approver bcp.AgentName, from bcp.Se
 		return refuse(d, bcp.CheckMessage, code)
 	}
 	d.Item = a.Item
-	if it, ok := s.runItem(a.Item); ok {
+	if it, ok := s.runs.Item(a.Item); ok {
 		return s.decideRunItem(d, m, &it, from, act, &a)
 	}
 	it := s.findItem(a.Item)

@@ -30,10 +30,7 @@ type contents struct {
 // Checkpoint writes the state down: the same bytes for the same state. It begins with what
 // was said ([bcp.CutSaid]), which has to be sealed before it is stored.
 func (s *State) Checkpoint() ([]byte, error) {
-	runs, err := s.saveRuns()
-	if err != nil {
-		return nil, err
-	}
+	runs := s.runs.Save()
 	all := contents{maps.Collect(both(s.agents, s.past.agents)), make(map[bcp.ChannelKey]*channelState), runs, &s.memory}
 	for key, ch := range both(s.channels, s.past.channels) {
 		saved := *ch

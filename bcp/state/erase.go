@@ -95,7 +95,7 @@ func (s *State) needed(d *bcp.Decision) (reasons []string) {
 	} else {
 		add(gathered, "pushes of those days wait for the end of a window")
 	}
-	if key == (bcp.ChannelKey{}) && s.runs != nil {
+	if key == (bcp.ChannelKey{}) {
 		add(s.runs.OpenSince(d.Before), "runs of kernels of those days are open")
 	}
 	if a := s.agents[d.Controller]; a != nil {

@@ -42,12 +42,10 @@ func (s *State) itemsWhere(ofChannel func(bcp.Item) bool, ofRun func(*bcp.RunIte
 			items = append(items, it.Item)
 		}
 	}
-	if s.runs != nil {
-		runItems := s.runs.Items()
-		for i := range runItems {
-			if ofRun(&runItems[i]) {
-				items = append(items, runItems[i].Item)
-			}
+	runItems := s.runs.Items()
+	for i := range runItems {
+		if ofRun(&runItems[i]) {
+			items = append(items, runItems[i].Item)
 		}
 	}
 	slices.SortFunc(items, func(a, b bcp.Item) int {
@@ -57,14 +55,6 @@ func (s *State) itemsWhere(ofChannel func(bcp.Item) bool, ofRun func(*bcp.RunIte
 		return slices.Compare([]byte(a.ID), []byte(b.ID))
 	})
 	return items
-}
-
-// runItem returns what of a run waits for a person under this id.
-func (s *State) runItem(id bcp.ItemID) (bcp.RunItem, bool) {
-	if s.runs == nil {
-		return bcp.RunItem{}, false
-	}
-	return s.runs.Item(id)
 }
 
 // findItem returns an item that somebody may decide: not one of a past channel, which expires.

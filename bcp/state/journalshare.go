@@ -138,7 +138,7 @@ func (s *State) ExceedsShare(agent bcp.AgentName) bool {
 // causer is whose share of the journal a decision is of. What a run does is its
 // requester's, whoever answers.
 func (s *State) causer(d *bcp.Decision) bcp.AgentName {
-	if d.Run != nil && s.runs != nil {
+	if d.Run != nil {
 		if requester := s.runs.Requester(d.Run.Run); requester != "" {
 			return requester
 		}

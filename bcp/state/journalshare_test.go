@@ -372,13 +372,12 @@ func TestWhoseShareARecordIs(t *testing.T) {
 		whose bcp.AgentName
 		bytes int64
 	}{
-		"an agent's":           {nil, bcp.Decision{Agent: "mail", Controller: "planner", Reader: "mail", Sealed: make([]byte, 7), SealedRaw: make([]byte, 5)}, "mail", recordBytes + 12},
-		"time's":               {nil, bcp.Decision{Controller: "planner", Reader: "mail"}, "planner", recordBytes},
-		"a batch":              {nil, bcp.Decision{Kind: bcp.KindBatch, Controller: "planner", Reader: "mail"}, "mail", recordBytes},
-		"a run's":              {runs, bcp.Decision{Agent: "mail", Run: step}, "planner", recordBytes + 100},
-		"of a forgotten run":   {kernel.NewState(), bcp.Decision{Agent: "mail", Run: step}, "mail", recordBytes + 100},
-		"where no run is kept": {nil, bcp.Decision{Agent: "mail", Run: step}, "mail", recordBytes + 100},
-		"of no run":            {runs, bcp.Decision{Agent: "mail"}, "mail", recordBytes},
+		"an agent's":         {nil, bcp.Decision{Agent: "mail", Controller: "planner", Reader: "mail", Sealed: make([]byte, 7), SealedRaw: make([]byte, 5)}, "mail", recordBytes + 12},
+		"time's":             {nil, bcp.Decision{Controller: "planner", Reader: "mail"}, "planner", recordBytes},
+		"a batch":            {nil, bcp.Decision{Kind: bcp.KindBatch, Controller: "planner", Reader: "mail"}, "mail", recordBytes},
+		"a run's":            {runs, bcp.Decision{Agent: "mail", Run: step}, "planner", recordBytes + 100},
+		"of a forgotten run": {kernel.NewState(), bcp.Decision{Agent: "mail", Run: step}, "mail", recordBytes + 100},
+		"of no run":          {runs, bcp.Decision{Agent: "mail"}, "mail", recordBytes},
 	} {
 		s := newWorld(t, testMesh()).state
 		s.runs, s.share = c.runs, journalShare{of: map[bcp.AgentName]int64{}}

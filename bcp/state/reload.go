@@ -11,11 +11,7 @@ import (
 // what [Restore] makes of a checkpoint of s under those definitions, in less time. s must
 // not be used any more.
 func (s *State) Under(next *State) (*State, error) {
-	saved, err := s.saveRuns()
-	if err != nil {
-		return nil, err
-	}
-	if err := next.openRuns(saved); err != nil {
+	if err := next.openRuns(s.runs.Save()); err != nil {
 		return nil, err
 	}
 	next.memory, next.open, next.openWith, next.waiting, next.noticed = s.memory, s.open, s.openWith, s.waiting, s.noticed

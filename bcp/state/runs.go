@@ -62,7 +62,7 @@ func (s *State) DecideContent(m bcp.Moment, reader bcp.AgentName) (bcp.Decision,
 // taintContent is where the taint of a Reader comes from that was given content.
 const taintContent = "content"
 
-// Runs returns the state of the runs that Config.Runs made; nil without one.
+// Runs returns the state of the runs of kernels.
 func (s *State) Runs() *kernel.State { return s.runs }
 
 // DecideRun makes the decision of what a kernel decided about a message of somebody, or about
@@ -95,10 +95,6 @@ func (s *State) applyRun(d *bcp.Decision) error {
 		s.settleArrivals(a, d.Time)
 		a.forget(d.Time)
 	}
-	if s.runs == nil {
-		s.runsUnkept = true
-		return nil
-	}
 	if a := s.agent(cmp.Or(d.Agent, s.runs.Requester(d.Run.Run))); a != nil && d.Capacity > 0 {
 		s.settleArrivals(a, d.Time) // the end itself is told at once, and begins no session
 		a.hear(&arrival{at: d.Time, late: true, exposure: d.Taint, told: d.Capacity}, s.idleTimeout())
@@ -109,30 +105,10 @@ func (s *State) applyRun(d *bcp.Decision) error {
 }
 
 // openRuns makes the state of runs of what a checkpoint saved.
-func (s *State) openRuns(saved []bcp.SavedRun) error {
-	if s.makeRuns == nil {
-		s.runsUnkept = len(saved) > 0
-		return nil
-	}
-	runs, err := s.makeRuns(saved)
-	if err != nil {
+func (s *State) openRuns(saved []bcp.SavedRun) (err error) {
+	if s.runs, err = kernel.Restore(saved, kernel.OfMesh(s.mesh)...); err != nil {
 		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
 	}
-	s.runs = runs
-	runs.EndorseBy(s.EndorsedCall)
+	s.runs.EndorseBy(s.EndorsedCall)
 	return nil
-}
-
-var errRunsUnkept = errors.New("the journal has runs of kernels, which this state does not keep")
-
-// saveRuns returns what a checkpoint holds of runs.
-func (s *State) saveRuns() ([]bcp.SavedRun, error) {
-	switch {
-	case s.runsUnkept:
-		return nil, errRunsUnkept
-	case s.runs == nil:
-		return nil, nil
-	default:
-		return s.runs.Save(), nil
-	}
 }

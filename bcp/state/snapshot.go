@@ -111,11 +111,9 @@ func (s *State) held() map[HeldKey]HeldSnapshot {
 		}
 		count(HeldKey{it.Channel(), it.Kind}, it.Since)
 	}
-	if s.runs != nil {
-		s.runs.EachHeld(func(kernel bcp.AgentName, kind bcp.ItemKind, since time.Time) {
-			count(HeldKey{bcp.ChannelKey{Controller: kernel}, kind}, since)
-		})
-	}
+	s.runs.EachHeld(func(kernel bcp.AgentName, kind bcp.ItemKind, since time.Time) {
+		count(HeldKey{bcp.ChannelKey{Controller: kernel}, kind}, since)
+	})
 	return held
 }
 

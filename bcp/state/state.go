@@ -42,9 +42,6 @@ type State struct {
 	prepared *Prepared                       // the spec of the ask that is decided about
 	past     past
 	runs     *kernel.State
-	makeRuns kernel.Opener
-	// runsUnkept says that there were runs, and nothing that keeps them.
-	runsUnkept bool
 }
 
 // memory is what the records alone make, whatever the definitions are, besides agents and
@@ -189,9 +186,6 @@ type Config struct {
 	VerifyPasskey bcp.PasskeyVerifier
 	// Schedules reads cron schedules; nil prompts nobody.
 	Schedules bcp.ScheduleParser
-	// Runs makes the state of the kernels' runs, of what it saved or of nothing; nil
-	// keeps none, and such a state cannot be saved once a record was about a run.
-	Runs kernel.Opener
 	// Definitions is the digest of the definition files, and Version that of
 	// the program: both go into every decision's context.
 	Definitions bcp.Digest
@@ -205,7 +199,7 @@ func New(c Config) (*State, error) {
 		c.Rules = text.DefaultRules()
 	}
 	s := &State{
-		mesh: c.Mesh, rules: c.Rules, constraints: c.Constraints, verify: c.Verify, passkeys: c.VerifyPasskey, makeRuns: c.Runs,
+		mesh: c.Mesh, rules: c.Rules, constraints: c.Constraints, verify: c.Verify, passkeys: c.VerifyPasskey,
 		agents:   make(map[bcp.AgentName]*agentState),
 		channels: make(map[bcp.ChannelKey]*channelState),
 		open:     make(map[bcp.QueryID]*queryState),

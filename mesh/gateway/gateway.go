@@ -123,15 +123,12 @@ func (g *Gateway) moment() bcp.Moment {
 	return m
 }
 
-// runState returns the state of the runs; nil if there are none.
-func (g *Gateway) runState() *kernel.State {
-	return g.state.Runs()
-}
+// runState returns the state of the runs.
+func (g *Gateway) runState() *kernel.State { return g.state.Runs() }
 
 // isKernel reports whether a Controller is a kernel of today's definitions.
 func (g *Gateway) isKernel(name bcp.AgentName) bool {
-	state := g.runState()
-	return state != nil && state.Kernels()[name] != nil
+	return g.runState().Kernels()[name] != nil
 }
 
 // runMoment returns a moment of journal time for the decisions of both states.

@@ -133,11 +133,7 @@ func readSender(m *nats.Msg) bcp.Sender {
 // definitions is decided and recorded.
 func (g *Gateway) subscribe() error {
 	mesh := g.config.State.Mesh
-	today := definitions{Config: g.config.State}
-	if runs := g.runState(); runs != nil {
-		today.kernels = runs.Kernels()
-	}
-	g.definitions.Store(&today)
+	g.definitions.Store(&definitions{g.config.State, g.runState().Kernels()})
 	everybody := []agentRole{{bcp.Operator, bcp.RoleOperator}}
 	for _, a := range mesh.Agents {
 		if a.Reader {
@@ -191,11 +187,9 @@ func (g *Gateway) prune() {
 		known[name] = true
 	}
 	serves := map[agentRole]bool{}
-	if state := g.runState(); state != nil {
-		for _, k := range state.Kernels() {
-			for _, who := range servesKernel(k) {
-				serves[who] = true
-			}
+	for _, k := range g.runState().Kernels() {
+		for _, who := range servesKernel(k) {
+			serves[who] = true
 		}
 	}
 	g.drop(func(who agentRole) bool { return !known[who.Agent] && !serves[who] })

@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -48,7 +47,7 @@ func TestPanicInARunsConsequence(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	now := time.Unix(1_800_000_000, 0)
-	own := must(state.New(state.Config{Mesh: &bcp.Mesh{TimeZone: time.UTC}, Runs: kernel.Open()}))
+	own := must(state.New(state.Config{Mesh: &bcp.Mesh{TimeZone: time.UTC}}))
 	mailer := counted{kind: bcp.KindRefusals, agent: agentRole{"mailer", bcp.RoleReader}}
 	g := &Gateway{config: Config{Now: func() time.Time { return now }}, log: hclog.New(&hclog.LoggerOptions{Output: &log}), state: own,
 		counts: map[counted]count{mailer: {n: 7, since: now}}, counting: map[agentRole]countingRecord{}}
@@ -116,7 +115,7 @@ func TestBatchIsDecidedAboutForAWhile(t *testing.T) {
 	t.Parallel()
 	for each, want := range map[time.Duration]int{0: 5, 7 * time.Millisecond: 3, maxDeciding/2 - 1: 3, maxDeciding / 2: 2, maxDeciding: 1, time.Hour: 1} {
 		now := time.Unix(1_800_000_000, 0)
-		own := must(state.New(state.Config{Mesh: &bcp.Mesh{TimeZone: time.UTC}, Runs: kernel.Open()}))
+		own := must(state.New(state.Config{Mesh: &bcp.Mesh{TimeZone: time.UTC}}))
 		g := &Gateway{config: Config{Now: func() time.Time { now = now.Add(each); return now }}, log: hclog.NewNullLogger(), state: own}
 		done := 0
 		var batch []*input
@@ -141,7 +140,7 @@ func TestSnapshotThatCannotBeWritten(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	own := must(state.New(state.Config{Mesh: &bcp.Mesh{TimeZone: time.UTC}, Runs: kernel.Open()}))
+	own := must(state.New(state.Config{Mesh: &bcp.Mesh{TimeZone: time.UTC}}))
 	var log bytes.Buffer
 	g := &Gateway{config: Config{Snapshots: jetstream.NewSnapshots(filepath.Join(file, "below"))}, keys: jetstream.NewSealingKeys(nil), log: hclog.New(&hclog.LoggerOptions{Output: &log})}
 	if err := g.writeSnapshot(t.Context(), own, 1, time.Now()); err == nil || strings.Contains(log.String(), "snapshot made") {

@@ -26,9 +26,6 @@ func (runRequests) prepare(g *Gateway, m *message, _ *nats.Msg) {
 // decide returns false for a message beyond the limit, or one that was already decided.
 func (runRequests) decide(g *Gateway, _ bcp.Moment, o *outcome) (bcp.Decision, bool) {
 	state, now, m := g.runState(), g.runMoment(), o.message
-	if state == nil {
-		return bcp.Decision{Code: bcp.Unavailable}, false
-	}
 	s := &m.subject
 	if g.state.Limited(s.Agent, now) {
 		return bcp.Decision{Code: bcp.RateLimited}, false
@@ -68,9 +65,6 @@ type plans struct{ plain }
 
 func (plans) decide(g *Gateway, _ bcp.Moment, o *outcome) (bcp.Decision, bool) {
 	state, now, s := g.runState(), g.runMoment(), &o.message.subject
-	if state == nil {
-		return bcp.Decision{Code: bcp.Unavailable}, false
-	}
 	delete(g.runs.unheard, s.ID)
 	if g.state.Suspended(s.Agent) {
 		return g.recordRun(now, o, state.Suspended(now, bcp.KindPlan, s.ID), s.Agent), true
@@ -83,9 +77,6 @@ type toolOutcomes struct{ plain }
 
 func (toolOutcomes) decide(g *Gateway, _ bcp.Moment, o *outcome) (bcp.Decision, bool) {
 	state, now, s := g.runState(), g.runMoment(), &o.message.subject
-	if state == nil {
-		return bcp.Decision{Code: bcp.Unavailable}, false
-	}
 	delete(g.runs.sent, s.ID)
 	return g.recordRun(now, o, state.DecideOutcome(now, s.Agent, s.ID, s.Attempt, o.message.body), s.Agent), true
 }
@@ -102,7 +93,7 @@ func wholeBits(bits bcp.Bits) kernel.Width {
 func (g *Gateway) decideStop(o *outcome) bcp.Decision {
 	state, m := g.runState(), g.runMoment()
 	var c bcp.Control
-	if state == nil || bcp.Decode(o.body, bcp.JSON, &c) != nil || c.Run == "" {
+	if bcp.Decode(o.body, bcp.JSON, &c) != nil || c.Run == "" {
 		return g.state.DecideControl(g.moment(), bcp.ControlStopRun, o.body) // which refuses it
 	}
 	return g.recordRun(m, o, state.DecideStop(m, kernel.RunID(c.Run), kernel.Cancelled), bcp.Operator)

@@ -25,9 +25,6 @@ func (g *Gateway) recordRun(m bcp.Moment, o *outcome, c kernel.Change, from bcp.
 // depends on time.
 func (g *Gateway) nextRun() (o outcome, ok bool) {
 	state := g.runState()
-	if state == nil {
-		return outcome{}, false
-	}
 	g.working = work{runs: true}
 	trying := false
 	defer func() {
@@ -77,13 +74,9 @@ func (g *Gateway) unaskedRun(m bcp.Moment, c kernel.Change) (o outcome) {
 
 // runsDue is when nextRun has something to decide.
 func (g *Gateway) runsDue() (time.Time, bool) {
-	state := g.runState()
-	if state == nil {
-		return time.Time{}, false
-	}
 	due := g.clock()
 	if len(g.runs.todo) == 0 && !g.runs.suspects {
-		at := state.NextDue()
+		at := g.runState().NextDue()
 		if at == 0 {
 			return time.Time{}, false
 		}
@@ -322,10 +315,10 @@ func (t collection) decide(g *Gateway) (outcome, bool) {
 // resumeRuns continues all runs after the journal was read: first it decides about calls
 // that may have been made, then it repeats requests.
 func (g *Gateway) resumeRuns() {
-	state := g.runState()
-	if state == nil || g.config.Continues {
+	if g.config.Continues {
 		return
 	}
+	state := g.runState()
 	g.runs.todo, g.runs.waits, g.runs.resuming, g.runs.suspects = nil, make(map[bcp.QueryID]string), true, true
 	open := make(map[string]int)
 	for _, id := range state.Unanswered() {
@@ -399,12 +392,8 @@ func (g *Gateway) result(o *outcome) (outcome, bool) {
 // connectKernels listens to the planners and tools of kernels, and makes their dispatchers
 // anew, which connect at their next calls.
 func (g *Gateway) connectKernels(state *state.State) error {
-	runs := state.Runs()
-	if runs == nil {
-		return nil
-	}
 	g.closeDispatchers()
-	for name, k := range runs.Kernels() {
+	for name, k := range state.Runs().Kernels() {
 		if err := g.listenToKernel(k); err != nil {
 			return err
 		}

@@ -221,7 +221,8 @@ func (b *kernelBench) calledWith(t testing.TB, want string) {
 }
 
 func (b *kernelBench) withKernel(c *gateway.Config) {
-	c.State.Runs = kernel.Open(b.kernel)
+	mesh := *c.State.Mesh
+	mesh.Compiled, c.State.Mesh = []*kernel.Kernel{b.kernel}, &mesh
 	c.ConnectTool, c.Unheard = b.Dispatcher, b.Unheard
 }
 

@@ -284,16 +284,15 @@ func (h held) Inspect(_ context.Context, f func(*state.State)) error {
 func TestHeldCallsOfRuns(t *testing.T) {
 	t.Parallel()
 	definition := &bcp.Mesh{Kernels: []bcp.KernelRights{{Kernel: "desk"}}}
-	runs := kernel.NewState()
+	s := must(state.New(state.Config{Mesh: definition}))(t)
 	for i, held := range []kernel.Change{
 		{Start: &kernel.Start{Kernel: "desk"}, Wait: &kernel.Wait{Kind: kernel.WaitApproval, Since: time.Now().Add(-time.Minute).UnixNano()}},
 		{Start: &kernel.Start{Kernel: "desk"}, Wait: &kernel.Wait{Kind: kernel.WaitApproval, Since: time.Now().Add(-time.Hour).UnixNano()}},
 		{Start: &kernel.Start{Kernel: "removed"}, Wait: &kernel.Wait{Kind: kernel.WaitDoubt, Since: time.Now().UnixNano()}},
 	} {
 		held.Kind, held.Run, held.Wait.ID = bcp.KindRun, kernel.RunID(strconv.Itoa(i)), strconv.Itoa(i)
-		noError(t, runs.Apply(&held))
+		noError(t, s.Runs().Apply(&held))
 	}
-	s := must(state.New(state.Config{Mesh: definition, Runs: func([]bcp.SavedRun) (*kernel.State, error) { return runs, nil }}))(t)
 	scraped := scrapeOf(t, telemetry.New(definition), held{state: s})
 	scraped.expect(t, 2, "held_items", "controller=desk", "reader=", "kind=effect")
 	scraped.expect(t, 0, "held_items", "controller=desk", "reader=", "kind=in_doubt")

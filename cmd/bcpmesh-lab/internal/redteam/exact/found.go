@@ -29,8 +29,10 @@ func (c Configuration) Search(more int) (Found, error) {
 			ticks = append(ticks, at(slot).Add(time.Duration(tick+1)*gameSlot/time.Duration(c.ticks+1)))
 		}
 	}
+	mesh := c.mesh()
+	mesh.Compiled = []*kernel.Kernel{gameKernel}
 	game := &Game{
-		Config: state.Config{Mesh: c.mesh(), Constraints: constraint.Compile, Runs: kernel.Open(gameKernel)}, Controller: "main", Planner: c.planner,
+		Config: state.Config{Mesh: mesh, Constraints: constraint.Compile}, Controller: "main", Planner: c.planner,
 		Ticks: ticks, End: at(c.slots + more + 4), Moves: c.offer, Act: c.act,
 	}
 	out, err := game.Search()
