@@ -43,6 +43,8 @@ const anything = math.MaxInt64 // the limit that is none
 // limits are those of an item, by dimension.
 type limits [dimensions]int64
 
+var demandsNothing = limits{math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64, math.MinInt64}
+
 // item is a field, a question or a summary, and what messages demand of it.
 type item struct {
 	name    string
@@ -116,10 +118,7 @@ func (it *item) measure(spec bcp.Spec) {
 	it.was = it.yaml(spec)
 	known := make(map[string]limits, len(it.ranked))
 	for n, text := range it.ranked {
-		var d limits
-		for i := range d {
-			d[i] = math.MinInt64
-		}
+		d := demandsNothing
 		switch it.kind {
 		case bcp.FormatInteger:
 			d[most], _ = strconv.ParseInt(text, 10, 64)
@@ -148,7 +147,7 @@ func (it *item) measure(spec bcp.Spec) {
 // run narrows the subscription as far as it should be.
 func (t *tightening) run(p *Proposal, sub *bcp.Subscription) {
 	before := t.price(t.spec)
-	kept, limit := t.peel(t.all())
+	kept, limit := t.peel()
 	limit = t.stable(kept, limit)
 	if out := len(t.messages) - len(kept); out > len(t.messages)/tailShare {
 		p.Outliers = append(p.Outliers, t.outliers(kept)...)
@@ -171,22 +170,11 @@ func (t *tightening) run(p *Proposal, sub *bcp.Subscription) {
 	sub.Spec = spec
 }
 
-// all returns the numbers of all messages.
-func (t *tightening) all() []int {
-	all := make([]int, len(t.messages))
-	for i := range all {
-		all[i] = i
-	}
-	return all
-}
-
 // bounds are the least limits that messages fit.
 func (t *tightening) bounds(of []int) []limits {
 	bounds := make([]limits, len(t.items))
 	for i := range bounds {
-		for d := range bounds[i] {
-			bounds[i][d] = math.MinInt64
-		}
+		bounds[i] = demandsNothing
 		for _, m := range of {
 			for d := range bounds[i] {
 				bounds[i][d] = max(bounds[i][d], t.items[i].demands[m][d])
@@ -196,83 +184,57 @@ func (t *tightening) bounds(of []int) []limits {
 	return bounds
 }
 
-// peeled is a state of [tightening.peel].
-type peeled struct {
-	kept     []int
-	limits   []limits
-	capacity bcp.Bits
-}
-
 // peel leaves out the messages that need the most bits for the fewest of them, and returns
 // what stays: without a hundredth if that saves a tenth, and without up to a quarter where
 // each part that is left out halves the bits. Honest answers spread; whoever uses answers to
 // carry something uses all the room that there is.
-func (t *tightening) peel(all []int) (kept []int, limit []limits) {
-	n := len(all)
-	state := peeled{kept: all, limits: t.bounds(all)}
-	state.capacity = t.price(t.apply(t.spec, state.limits)).Capacity
-	trace := []peeled{state}
-	for {
-		next, ok := t.cut(state, n)
-		if !ok {
-			break
-		}
-		state = next
-		trace = append(trace, state)
+func (t *tightening) peel() (kept []int, limit []limits) {
+	all := make([]int, len(t.messages))
+	for i := range all {
+		all[i] = i
 	}
-	best := 0
-	for i := range trace {
-		if (n-len(trace[i].kept))*tailShare <= n && 10*trace[i].capacity <= 9*trace[0].capacity {
-			best = i
+	n, best := len(all), bcp.Bits(0)
+	for parts := all; kept == nil || len(parts) > 0; {
+		bounds := t.bounds(parts)
+		capacity := t.price(t.apply(t.spec, bounds)).Capacity
+		if kept == nil || 2*capacity <= best || (n-len(parts))*tailShare <= n && 10*capacity <= 9*best {
+			kept, limit, best = parts, bounds, capacity
 		}
+		parts = t.cut(parts, bounds, capacity, n)
 	}
-	for i := range trace {
-		if 2*trace[i].capacity <= trace[best].capacity {
-			best = i
-		}
-	}
-	return trace[best].kept, trace[best].limits
+	return kept, limit
 }
 
-// cut finds the part of the kept messages whose absence saves the most bits for each of
-// them, along one dimension of one item.
-func (t *tightening) cut(s peeled, n int) (best peeled, found bool) {
-	room := n/hostileShare - (n - len(s.kept))
+// cut leaves out the part of the kept messages whose absence saves the most bits for each of
+// them, along one dimension of one item; nothing is left where no part may go.
+func (t *tightening) cut(kept []int, limit []limits, capacity bcp.Bits, n int) (best []int) {
+	room := n/hostileShare - (n - len(kept))
 	saved, cost := bcp.Bits(0), 1
 	for i := range t.items {
 		for d := range dimensions {
-			top := s.limits[i][d]
-			if top == math.MinInt64 {
-				continue
-			}
-			demands := make([]int64, len(s.kept))
-			for k, m := range s.kept {
+			demands := make([]int64, len(kept))
+			for k, m := range kept {
 				demands[k] = t.items[i].demands[m][d]
 			}
 			slices.Sort(demands)
-			last := int64(math.MinInt64)
 			for _, share := range []int{200, 100, 50, 20, 10, 7, 5, 4} {
 				out := min(n/share, room)
 				if out < 1 {
 					continue
 				}
 				threshold := demands[len(demands)-1-out]
-				if threshold == last {
+				if threshold == limit[i][d] || threshold == math.MinInt64 {
 					continue
 				}
-				if last = threshold; threshold >= top || threshold == math.MinInt64 {
-					continue
-				}
-				kept := slices.DeleteFunc(slices.Clone(s.kept), func(m int) bool { return t.items[i].demands[m][d] > threshold })
-				next := peeled{kept: kept, limits: t.bounds(kept)}
-				next.capacity = t.price(t.apply(t.spec, next.limits)).Capacity
-				if gone := len(s.kept) - len(kept); gone > 0 && int64(s.capacity-next.capacity)*int64(cost) > int64(saved)*int64(gone) {
-					best, saved, cost, found = next, s.capacity-next.capacity, gone, true
+				rest := slices.DeleteFunc(slices.Clone(kept), func(m int) bool { return t.items[i].demands[m][d] > threshold })
+				saves := capacity - t.price(t.apply(t.spec, t.bounds(rest))).Capacity
+				if gone := len(kept) - len(rest); int64(saves)*int64(cost) > int64(saved)*int64(gone) {
+					best, saved, cost = rest, saves, gone
 				}
 			}
 		}
 	}
-	return best, found
+	return best
 }
 
 // stable gives up limits that do not hold over time: those of the older two thirds have to
