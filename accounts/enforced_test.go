@@ -52,7 +52,7 @@ func TestEnforcedIsWhatWasCompiled(t *testing.T) {
 	if _, err := store.Issue("main", 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})); err != nil {
 		t.Fatal(err)
 	}
-	noError(t, store.RotateAccounts(time.Hour))
+	must(store.RotateAccounts(time.Hour))(t)
 	must(store.RevokeAll("relay", bcp.RoleReader))(t)
 	b := must(accounts.CompileCluster(store, scopes(), time.Now()))(t)
 	read := enforced(t, b)

@@ -44,19 +44,21 @@ func (s *Store) noteOperator(st *state, now time.Time, signing string) error {
 
 // RotateAccounts replaces the signing keys of all agents, people and invitations. What
 // the old keys signed is accepted until overlap has passed, and then refused. During
-// another overlap the error is [ErrOverlap], unless this one is zero.
-func (s *Store) RotateAccounts(overlap time.Duration) error {
-	return s.change("rotate the accounts' keys", func(st *state, now time.Time) error {
+// another overlap the error is [ErrOverlap], unless this one is zero. It returns the users
+// that would have been good for longer.
+func (s *Store) RotateAccounts(overlap time.Duration) ([]User, error) {
+	return changed(s, "rotate the accounts' keys", func(st *state, now time.Time) (shortened []User, err error) {
 		if err := checkExpires(overlap); err != nil {
-			return err
+			return nil, err
 		}
 		if len(st.Replaced) > 0 && overlap > 0 {
-			return fmt.Errorf("%w: what the ones before signed is good until %s; wait, or take no overlap", ErrOverlap, st.Replaced[0].Until.Format(time.RFC3339))
+			return nil, fmt.Errorf("%w: what the ones before signed is good until %s; wait, or take no overlap", ErrOverlap, st.Replaced[0].Until.Format(time.RFC3339))
 		}
 		until := now.Add(overlap)
 		for i := range st.Users {
 			if u := &st.Users[i]; u.Valid(until) {
 				u.Until = until
+				shortened = append(shortened, *u)
 			}
 		}
 		for at := range st.Invitations {
@@ -67,12 +69,12 @@ func (s *Store) RotateAccounts(overlap time.Duration) error {
 		st.forget(now)
 		for _, h := range st.Homes {
 			if err := s.replaceScope(st, party{h.Agent, h.Role}, now, until); err != nil {
-				return err
+				return nil, err
 			}
 			st.recordChange(now, bcp.CredentialScope, User{Agent: h.Agent, Role: h.Role, Until: until})
 		}
 		if err := s.replaceJoinKey(st, now, until); err != nil {
-			return err
+			return nil, err
 		}
 		for _, name := range append(st.accounts(), Joiners) {
 			if name == Core || name == System {
@@ -80,11 +82,11 @@ func (s *Store) RotateAccounts(overlap time.Duration) error {
 			}
 			account, err := s.key(accountKey(name))
 			if err != nil {
-				return err
+				return nil, err
 			}
 			st.recordChange(now, bcp.CredentialAccount, User{PublicKey: account.PublicKey(), Until: until})
 		}
-		return nil
+		return shortened, nil
 	})
 }
 

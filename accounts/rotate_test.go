@@ -105,8 +105,8 @@ func TestKeysOfAccountsAreReplaced(t *testing.T) {
 	old := issue(t, store)
 	token := must(store.Invite("researcher", 0, time.Hour, 0, accounts.Restriction{}))(t)
 	start := time.Now()
-	fails(t, store.RotateAccounts(-time.Second), nil, "an overlap of less than nothing")
-	noError(t, store.RotateAccounts(time.Minute))
+	fails(t, errorOf(store.RotateAccounts(-time.Second)), nil, "an overlap of less than nothing")
+	must(store.RotateAccounts(time.Minute))(t)
 	over := time.Now().Add(time.Minute + time.Second) // however long it took
 	next := issue(t, store)
 	meanwhile, behind := compileAt(t, store, scopes(), start), compileAt(t, store, scopes(), over)
@@ -148,17 +148,15 @@ func TestCredsOfAReplacedKeyEnd(t *testing.T) {
 	store, _ := newStore(t)
 	compile(t, store, scopes())
 	old := issue(t, store)
-	noError(t, store.RotateAccounts(time.Minute))
+	must(store.RotateAccounts(time.Minute))(t)
 	next := issue(t, store)
 	// An account has no room for a third key of everybody.
 	acts := actsOf(t, store)
-	fails(t, store.RotateAccounts(time.Minute), accounts.ErrOverlap, "in the overlap")
+	fails(t, errorOf(store.RotateAccounts(time.Minute)), accounts.ErrOverlap, "in the overlap")
 	if now := actsOf(t, store); !slices.Equal(now, acts) {
 		t.Errorf("what was refused is on record: %v", now)
 	}
-	if err := store.RotateAccounts(0); err != nil {
-		t.Errorf("at once: %v", err)
-	}
+	must(store.RotateAccounts(0))(t)
 	if b := compileAt(t, store, scopes(), time.Now()); admitted(t, b, old) || admitted(t, b, next) {
 		t.Error("without an overlap there is one")
 	}

@@ -86,7 +86,7 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	fails(t, errorOf(locked.Issue("main", 0, 0)), accounts.ErrSealed, "issued without the passphrase")
 	fails(t, errorOf(accounts.Compile(locked, scopes(), now)), accounts.ErrSealed, "compiled without the passphrase")
 	acts := actsOf(t, store)
-	fails(t, locked.RotateAccounts(0), accounts.ErrSealed, "rotated without the passphrase")
+	fails(t, errorOf(locked.RotateAccounts(0)), accounts.ErrSealed, "rotated without the passphrase")
 	if now := actsOf(t, store); !slices.Equal(now, acts) {
 		t.Errorf("what was refused is on record: %v", now)
 	}
@@ -103,7 +103,7 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	open := openStore(t, folder, asks(passphrase, &asked))
 	fresh, err := open.Issue("main", 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}))
 	noError(t, err)
-	noError(t, open.RotateAccounts(time.Minute))
+	must(open.RotateAccounts(time.Minute))(t)
 	after := compile(t, open, scopes())
 	if user, _ := userOf(t, fresh); claimsOf(t, after, accounts.Controllers).SigningKeys[user.Issuer] == nil {
 		t.Error("what was issued is refused")

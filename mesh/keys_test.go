@@ -38,7 +38,7 @@ func TestKeysOfAgentsAreReplacedUnderTraffic(t *testing.T) {
 	}
 	all := startTraffic(ctx, t, m, clients["main"], clients["mailer"])
 	end := time.Now().Add(4 * time.Second)
-	noError(t, store.RotateAccounts(4*time.Second))
+	must(store.RotateAccounts(4 * time.Second))
 	must(owner.ApplyCredentials(ctx))
 	if time.Now().Before(end) {
 		if _, err := dial(t, m, "mailer", old["mailer"]); err != nil && time.Now().Before(end) {
@@ -79,7 +79,7 @@ func TestKeysAreReplacedWhileTheMeshRests(t *testing.T) {
 	store := keysOf(t, m)
 	old := issued(t, store, "mailer", bcp.RoleReader)
 	m.Stop(t)
-	noError(t, store.RotateAccounts(0))
+	must(store.RotateAccounts(0))
 	fresh := issued(t, store, "mailer", bcp.RoleReader)
 	m.Start(t)
 	fails(t, errorOf(dial(t, m, "mailer", old)), nats.ErrAuthorization, "the old ones")

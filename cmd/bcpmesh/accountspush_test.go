@@ -224,7 +224,7 @@ func TestAccountsPush(t *testing.T) {
 	}
 
 	// The end of an overlap takes a push, and this one says when.
-	noError(t, x.store().RotateAccounts(time.Hour))
+	must(x.store().RotateAccounts(time.Hour))(t)
 	if rotated, talk := x.push(cli.ExitOK, keys.ExportedSystem); len(rotated.Updated) != 4 || rotated.Due.IsZero() || !strings.Contains(talk, "until the push after") {
 		t.Errorf("%+v: %s", rotated, talk)
 	}

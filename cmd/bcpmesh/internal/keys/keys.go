@@ -60,7 +60,7 @@ func unseal(p *cli.Program, folder meshdir.Folder, store *accounts.Store) error 
 		return err
 	}
 	if err := store.Unseal(passphrase); err != nil {
-		return cli.Failf("%s", err)
+		return err
 	}
 	return showSealed(p, folder, false)
 }
@@ -86,22 +86,20 @@ func keysRotateCommand(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		before, err := store.Users()
+		shortened, err := store.RotateAccounts(overlap.Value)
 		if err != nil {
-			return cli.Failf("%s", err)
-		}
-		if err := store.RotateAccounts(overlap.Value); err != nil {
-			return cli.Failf("%s", err)
-		}
-		after, err := store.Users()
-		if err != nil {
-			return cli.Failf("%s", err)
+			return err
 		}
 		running, err := follow(ctx, p, folder, store)
 		if err != nil {
 			return err
 		}
-		ending, until := shortenedUsers(before, after), time.Now().Add(overlap.Value)
+		ending, until := []string{}, time.Now().Add(overlap.Value)
+		for _, u := range shortened {
+			if !u.Own {
+				ending = append(ending, u.PublicKey)
+			}
+		}
 		return p.Out.Show(struct {
 			Ending  []string  `json:"ending"` // public keys of files that end with the overlap
 			Until   time.Time `json:"until"`
@@ -126,20 +124,3 @@ func keysRotateCommand(p *cli.Program) *cobra.Command {
 // defaultKeyOverlap is how long what a replaced key has signed is still taken: long
 // enough to replace files by hand.
 const defaultKeyOverlap = 24 * time.Hour
-
-// shortenedUsers returns the users that were good for longer before.
-func shortenedUsers(before, after []accounts.User) []string {
-	until := map[string]time.Time{}
-	for _, u := range before {
-		if u.Revoked.IsZero() {
-			until[u.PublicKey] = u.Until
-		}
-	}
-	ending := []string{}
-	for _, u := range after {
-		if was, valid := until[u.PublicKey]; valid && !u.Own && !u.Until.IsZero() && (was.IsZero() || u.Until.Before(was)) {
-			ending = append(ending, u.PublicKey)
-		}
-	}
-	return ending
-}
