@@ -188,7 +188,7 @@ func (s *Store) locked(f func() error) error {
 	defer cancel()
 	lock := flock.New(filepath.Join(s.folder, lockFile), flock.SetPermissions(fileMode))
 	if ok, err := lock.TryLockContext(ctx, lockRetry); !ok {
-		return errors.Join(ErrBusy, err)
+		return fmt.Errorf("%w: %v", ErrBusy, err)
 	}
 	err := f()
 	return errors.Join(err, lock.Close())

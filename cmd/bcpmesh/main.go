@@ -108,6 +108,7 @@ func rootCommand(p *cli.Program) *cobra.Command {
 		"AGENT": meshdir.CompleteAgents(true), "NAME": agents, "READER": agents, "CONTROLLER": agents, "KERNEL": client.CompleteKernels,
 		"DIR": cli.CompleteFolders, "FILE": files, "ORGANISATION": files, "PLAN": files,
 	}
+	p.Explain = meshdir.Failure
 	root := cli.Root(p, help, func(cmd *cobra.Command) error { return welcome(p, cmd) }, commandGroups(p), otherCommands(p)...)
 	cli.Complete(root, "as", meshdir.CompleteAgents(true))
 	return root

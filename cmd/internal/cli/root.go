@@ -82,6 +82,8 @@ type Program struct {
 	Env func(string) string
 	// Complete completes arguments, by the name that a usage has for them.
 	Complete map[string]cobra.CompletionFunc
+	// Explain says of an error of a command what a person reads; nil says its words.
+	Explain func(error) error
 }
 
 // WriteUsage writes the part of a help that is below the description. It is no
@@ -230,6 +232,9 @@ func finishCommand(p *Program, cmd *cobra.Command) {
 	if work := cmd.RunE; work != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			err := work(cmd, args)
+			if p.Explain != nil {
+				err = p.Explain(err)
+			}
 			var f *Failure
 			if err == nil || errors.As(err, &f) || cmd.Context().Err() != nil && errors.Is(err, cmd.Context().Err()) {
 				return err

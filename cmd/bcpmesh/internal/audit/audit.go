@@ -13,7 +13,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 // AuditCommand returns the command audit.
@@ -36,17 +35,44 @@ func auditTailCommand(p *cli.Program) *cobra.Command {
 			return err
 		}
 		var all Replaying
-		return all.run(ctx, p.Out, func(yield func(*replayed, error) bool) {
+		return all.run(ctx, p.Out, func(each func(*replayed) error) error {
 			for _, d := range records {
-				if !yield(&replayed{Decision: d}, nil) {
-					return
+				if err := each(&replayed{Decision: d}); err != nil {
+					return err
 				}
 			}
+			return nil
 		})
 	})
 	who.AddTo(cmd, "auditor")
 	cmd.Flags().VarP(&number, "number", "n", "how many records")
 	return cmd
+}
+
+// read has each take the decisions of the audit that are of a selection and in a span, until its first error.
+func read(ctx context.Context, c *client.Client, s agents.Selection, span client.SpanFlags, each func(*bcp.Decision) error) error {
+	from, err := span.From(ctx, c.Auditor())
+	if err != nil {
+		return err
+	}
+	s.From = max(s.From, from)
+	for r, err := range c.Auditor().Select(ctx, s) {
+		if err != nil || span.Over(&r.Decision) {
+			return err
+		}
+		if err := each(&r.Decision); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// adds is what takes decisions, for [read].
+func adds(add func(*bcp.Decision)) func(*bcp.Decision) error {
+	return func(d *bcp.Decision) error {
+		add(d)
+		return nil
+	}
 }
 
 // NewestRecords reads the last records of the audit that are wanted, nil for all.
@@ -56,7 +82,7 @@ func NewestRecords(ctx context.Context, auditor *agents.Auditor, number int, wan
 		return nil, nil
 	}
 	if err != nil {
-		return nil, meshdir.Failure(err)
+		return nil, err
 	}
 	if number == 0 {
 		return nil, nil
@@ -70,7 +96,7 @@ func NewestRecords(ctx context.Context, auditor *agents.Auditor, number int, wan
 		records = nil
 		for r, err := range auditor.Select(ctx, agents.Selection{From: from}) {
 			if err != nil {
-				return nil, meshdir.Failure(err)
+				return nil, err
 			}
 			if wanted == nil || wanted(&r.Decision) {
 				records = append(records, r.Decision)

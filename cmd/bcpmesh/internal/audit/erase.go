@@ -50,7 +50,7 @@ func auditEraseCommand(p *cli.Program) *cobra.Command {
 		result, err := c.Operator().Erase(ctx, bcp.EraseRequest{Controller: channel.Value.Controller, Reader: channel.Value.Reader,
 			Before: before, Raw: raw})
 		if err != nil {
-			return meshdir.Failure(err)
+			return err
 		}
 		return showErased(p, result, &channel, before)
 	})

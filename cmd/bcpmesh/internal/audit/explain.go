@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 // explained is what explain shows.
@@ -50,20 +48,13 @@ func ExplainCommand(p *cli.Program) *cobra.Command {
 
 func explainDecision(ctx context.Context, p *cli.Program, c *client.Client, id string) error {
 	run := tell.NewRunStories()
-	found, err := readDecisions(func(from uint64) iter.Seq2[bcp.Decision, error] {
-		return func(yield func(bcp.Decision, error) bool) {
-			for d, err := range audited(ctx, c.Auditor(), from) {
-				if err == nil && d.Run != nil && d.Run.Run == id {
-					run.Add(&d)
-				} else if err == nil {
-					run.Hear(&d)
-				}
-				if !yield(d, err) {
-					return
-				}
-			}
+	found, err := readDecisions(ctx, c, id, func(d *bcp.Decision) {
+		if d.Run != nil && d.Run.Run == id {
+			run.Add(d)
+		} else {
+			run.Hear(d)
 		}
-	}, id)
+	})
 	if err != nil {
 		return err
 	}
@@ -75,20 +66,6 @@ func explainDecision(ctx context.Context, p *cli.Program, c *client.Client, id s
 		return nil
 	}
 	return showExplained(p, c.Definition, found, id)
-}
-
-// audited returns the decisions of the audit from a number on.
-func audited(ctx context.Context, auditor *agents.Auditor, from uint64) iter.Seq2[bcp.Decision, error] {
-	return func(yield func(bcp.Decision, error) bool) {
-		for r, err := range auditor.Select(ctx, agents.Selection{From: from}) {
-			if err != nil {
-				err = meshdir.Failure(err)
-			}
-			if !yield(r.Decision, err) || err != nil {
-				return
-			}
-		}
-	}
 }
 
 // showExplained explains what was found of an id.
@@ -112,47 +89,43 @@ func showExplained(p *cli.Program, def *bcp.Mesh, decisions []bcp.Decision, id s
 }
 
 // readDecisions reads the decision with a number, or those about an id: of a
-// delivery and an item also what its query led to.
-func readDecisions(from func(seq uint64) iter.Seq2[bcp.Decision, error], id string) ([]bcp.Decision, error) {
+// delivery and an item also what its query led to. hear is told of all decisions.
+func readDecisions(ctx context.Context, c *client.Client, id string, hear func(*bcp.Decision)) ([]bcp.Decision, error) {
 	if seq, err := strconv.ParseUint(id, 10, 64); err == nil {
-		for d, err := range from(seq) {
-			if err != nil {
+		for r, err := range c.Auditor().Select(ctx, agents.Selection{From: seq}) {
+			switch {
+			case err != nil || r.Decision.Seq > seq:
 				return nil, err
-			}
-			if d.Seq >= seq {
-				if d.Seq == seq {
-					return []bcp.Decision{d}, nil
-				}
-				break
+			case r.Decision.Seq == seq:
+				return []bcp.Decision{r.Decision}, nil
 			}
 		}
 		return nil, nil
 	}
-	found, query, err := readAbout(from(0), id)
-	if err == nil && query != "" && string(query) != id {
-		found, _, err = readAbout(from(0), string(query))
+	found, query, err := readAbout(ctx, c, id, hear)
+	if err == nil && query != "" && query != id {
+		found, _, err = readAbout(ctx, c, query, func(*bcp.Decision) {})
 	}
 	return found, err
 }
 
 // readAbout reads what names an id, and returns the query that it belongs to.
-func readAbout(decisions iter.Seq2[bcp.Decision, error], id string) (found []bcp.Decision, query bcp.QueryID, err error) {
+func readAbout(ctx context.Context, c *client.Client, id string, hear func(*bcp.Decision)) (found []bcp.Decision, query string, err error) {
 	ids := []string{id}
-	for d, err := range decisions {
-		if err != nil {
-			return nil, "", err
-		}
+	err = read(ctx, c, agents.Selection{}, client.SpanFlags{}, func(d *bcp.Decision) error {
+		hear(d)
 		if !slices.ContainsFunc([]string{string(d.Query), string(d.Delivery), string(d.Item), string(d.Notice)}, func(one string) bool { return one != "" && slices.Contains(ids, one) }) {
-			continue
+			return nil
 		}
-		found = append(found, d)
+		found = append(found, *d)
 		if d.Query != "" {
-			query = d.Query
+			query = string(d.Query)
 		} else if d.Delivery != "" && !slices.Contains(ids, string(d.Delivery)) {
 			ids = append(ids, string(d.Delivery)) // what an item of a push became
 		}
-	}
-	return found, query, nil
+		return nil
+	})
+	return found, query, err
 }
 
 func showExplanation(o *cli.Output, e *explainedDecision) {

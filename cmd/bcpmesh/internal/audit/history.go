@@ -13,7 +13,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 // mostHistory is how many lines a table of them has, the newest.
@@ -21,45 +20,29 @@ const mostHistory = 1000
 
 // showHistory shows each change of the balance of a channel, or of all: in a table the newest, as JSON all. It reads the
 // audit: every charge is there, whatever the ledger keeps.
-func showHistory(ctx context.Context, o *cli.Output, c *client.Client, channel bcp.ChannelKey, span *client.SpanFlags) error {
-	from, err := span.From(ctx, c.Auditor())
-	if err != nil {
-		return err
-	}
+func showHistory(ctx context.Context, o *cli.Output, c *client.Client, of agents.Selection, span client.SpanFlags) error {
 	var lines []bcp.LedgerLine
 	more := 0
-	for r, err := range c.Auditor().Select(ctx, agents.Selection{From: from, Controller: channel.Controller, Reader: channel.Reader}) {
-		if err != nil {
-			return meshdir.Failure(err)
-		}
-		if span.Over(&r.Decision) {
-			break
-		}
-		line, ok := r.Decision.Line()
+	err := read(ctx, c, of, span, func(d *bcp.Decision) error {
+		line, ok := d.Line()
 		switch {
 		case !ok:
-			continue
 		case o.JSON:
-			if err := o.Value(line); err != nil {
-				return err
-			}
-			continue
+			return o.Value(line)
+		case len(lines) == mostHistory:
+			lines, more = append(lines[1:], line), more+1
+		default:
+			lines = append(lines, line)
 		}
-		if lines = append(lines, line); len(lines) > mostHistory {
-			lines, more = lines[1:], more+1
-		}
-	}
-	switch {
-	case o.JSON:
 		return nil
-	case len(lines) == 0:
-		o.Talkf("nothing was charged")
-		return nil
+	})
+	if err != nil || o.JSON {
+		return err
 	}
-	historyTable(o, lines)
-	if more > 0 {
-		o.Talkf("the newest %d lines; %s before them: --until shows those, --json all", len(lines), cli.Count(more, "line"))
+	if err := cli.ShowList(o, lines, "nothing was charged", historyTable); err != nil || more == 0 {
+		return err
 	}
+	o.Talkf("the newest %d lines; %s before them: --until shows those, --json all", len(lines), cli.Count(more, "line"))
 	return nil
 }
 
@@ -81,29 +64,18 @@ func historyTable(o *cli.Output, lines []bcp.LedgerLine) {
 
 // showSubscriptions counts the pushes of a span by subscription, of one channel or of
 // all. Those of the definitions are there without a push too.
-func showSubscriptions(ctx context.Context, o *cli.Output, c *client.Client, only bcp.ChannelKey, span *client.SpanFlags) error {
+func showSubscriptions(ctx context.Context, o *cli.Output, c *client.Client, of agents.Selection, span client.SpanFlags) error {
 	var counts state.PushCounts
 	if def := c.Definition; def != nil {
 		for i := range def.Channels {
-			if only == (bcp.ChannelKey{}) || only == def.Channels[i].ChannelKey {
+			if only := (bcp.ChannelKey{Controller: of.Controller, Reader: of.Reader}); only == (bcp.ChannelKey{}) || only == def.Channels[i].ChannelKey {
 				counts.Declare(&def.Channels[i])
 			}
 		}
 	}
-	from, err := span.From(ctx, c.Auditor())
-	if err != nil {
-		return err
-	}
-	for _, kind := range []bcp.DecisionKind{bcp.KindPush, bcp.KindRefusals, bcp.KindBatch} {
-		selection := agents.Selection{From: from, Controller: only.Controller, Reader: only.Reader, Kind: kind}
-		for r, err := range c.Auditor().Select(ctx, selection) {
-			if err != nil {
-				return meshdir.Failure(err)
-			}
-			if span.Over(&r.Decision) {
-				break
-			}
-			counts.Add(&r.Decision)
+	for _, of.Kind = range []bcp.DecisionKind{bcp.KindPush, bcp.KindRefusals, bcp.KindBatch} {
+		if err := read(ctx, c, of, span, adds(counts.Add)); err != nil {
+			return err
 		}
 	}
 	return cli.ShowList(o, counts.List(), "there is no subscription, and nothing was pushed", pushTable)
@@ -132,11 +104,8 @@ func pushTable(o *cli.Output, counts []state.PushCount) {
 // counts, whatever the window is now, so all are read.
 func showCost(ctx context.Context, o *cli.Output, c *client.Client) error {
 	uses := status.NewTally(c.Definition, time.Now())
-	for r, err := range c.Auditor().Select(ctx, agents.Selection{}) {
-		if err != nil {
-			return meshdir.Failure(err)
-		}
-		uses.Add(&r.Decision)
+	if err := read(ctx, c, agents.Selection{}, client.SpanFlags{}, adds(uses.Add)); err != nil {
+		return err
 	}
 	return cli.ShowList(o, uses.List(), "no model runs an agent", costTable)
 }
@@ -181,11 +150,8 @@ func perBit(u *status.Use) string {
 // counts, whatever the window is now, so all are read.
 func showEgress(ctx context.Context, o *cli.Output, c *client.Client) error {
 	uses := state.NewEgressUses(c.Definition, time.Now())
-	for r, err := range c.Auditor().Select(ctx, agents.Selection{Kind: bcp.KindEgress}) {
-		if err != nil {
-			return meshdir.Failure(err)
-		}
-		uses.Add(&r.Decision)
+	if err := read(ctx, c, agents.Selection{Kind: bcp.KindEgress}, client.SpanFlags{}, adds(uses.Add)); err != nil {
+		return err
 	}
 	return cli.ShowList(o, uses.List(), "no agent has a network", egressTable)
 }

@@ -64,11 +64,12 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 				return err
 			}
 			defer c.Close()
+			of := agents.Selection{Controller: channel.Value.Controller, Reader: channel.Value.Reader}
 			switch {
 			case history:
-				return showHistory(cmd.Context(), p.Out, c, channel.Value, &span)
+				return showHistory(cmd.Context(), p.Out, c, of, span)
 			case subscriptions:
-				return showSubscriptions(cmd.Context(), p.Out, c, channel.Value, &span)
+				return showSubscriptions(cmd.Context(), p.Out, c, of, span)
 			case egress:
 				return showEgress(cmd.Context(), p.Out, c)
 			case costs:
@@ -98,13 +99,16 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 
 // ledgerBooks reads the books of each channel, or of one.
 func ledgerBooks(ctx context.Context, c *client.Client, only bcp.ChannelKey) ([]ledgerBook, error) {
-	auditor := c.Auditor()
-	newest, err := newestLines(ctx, auditor)
+	newest, err := c.Auditor().Ledger(ctx)
 	if err != nil {
 		return nil, err
 	}
 	books := []ledgerBook{}
-	for _, line := range newest {
+	for _, r := range newest {
+		line, err := bcp.DecodeLedgerLine(r.Data)
+		if err != nil {
+			return nil, cli.Failf("a line of the ledger cannot be read: %s", err)
+		}
 		key := bcp.ChannelKey{Controller: line.Controller, Reader: line.Reader}
 		if only != (bcp.ChannelKey{}) && only != key {
 			continue
@@ -112,7 +116,7 @@ func ledgerBooks(ctx context.Context, c *client.Client, only bcp.ChannelKey) ([]
 		book := ledgerBook{LedgerLine: line}
 		if c.Definition != nil {
 			if channel, known := c.Definition.Channel(key); known {
-				if err := book.read(ctx, auditor, &channel); err != nil {
+				if err := book.read(ctx, c, &channel); err != nil {
 					return nil, err
 				}
 			}
@@ -123,22 +127,19 @@ func ledgerBooks(ctx context.Context, c *client.Client, only bcp.ChannelKey) ([]
 }
 
 // read adds the budgets of a channel, what counts in its window, and its newest line.
-func (b *ledgerBook) read(ctx context.Context, auditor *agents.Auditor, c *bcp.Channel) error {
+func (b *ledgerBook) read(ctx context.Context, from *client.Client, c *bcp.Channel) error {
 	now := time.Now()
 	window := state.NewWindow(c)
-	from, err := auditor.From(ctx, now.Add(-window.Reach()))
-	if err != nil {
-		return meshdir.Failure(err)
-	}
 	epochs := map[uint64]bcp.LedgerLine{}
-	for r, err := range auditor.Select(ctx, agents.Selection{From: from, Controller: c.Controller, Reader: c.Reader}) {
-		if err != nil {
-			return meshdir.Failure(err)
-		}
-		if line, ok := r.Decision.Line(); ok {
+	err := read(ctx, from, agents.Selection{Controller: c.Controller, Reader: c.Reader}, client.SpanFlags{Since: client.TimeFlag{At: now.Add(-window.Reach())}}, func(d *bcp.Decision) error {
+		if line, ok := d.Line(); ok {
 			window.Add(&line)
 			epochs[line.Epoch] = line
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	// Two servers of a cluster may have answered: the newer line counts.
 	for _, line := range epochs {
@@ -155,23 +156,6 @@ func (b *ledgerBook) read(ctx context.Context, auditor *agents.Auditor, c *bcp.C
 	remaining, left := max(0, c.Budget-b.Balance.Spent()), max(0, c.CapacityBudget-b.Balance.SpentCapacity())
 	b.Budget, b.Remaining, b.CapacityBudget, b.CapacityLeft, b.Window = &c.Budget, &remaining, &c.CapacityBudget, &left, w
 	return nil
-}
-
-// newestLines reads the newest line of each channel.
-func newestLines(ctx context.Context, auditor *agents.Auditor) ([]bcp.LedgerLine, error) {
-	records, err := auditor.Ledger(ctx)
-	if err != nil {
-		return nil, meshdir.Failure(err)
-	}
-	lines := []bcp.LedgerLine{}
-	for _, r := range records {
-		line, err := bcp.DecodeLedgerLine(r.Data)
-		if err != nil {
-			return nil, cli.Failf("a line of the ledger cannot be read: %s", err)
-		}
-		lines = append(lines, line)
-	}
-	return lines, nil
 }
 
 // ledgerTable shows books: nominal and capacity bits side by side, in two lines.
@@ -234,7 +218,7 @@ func ledgerReconcileCommand(p *cli.Program) *cobra.Command {
 		}
 		r, err := source.Reconcile(ctx, cli.ProgramVersion())
 		if err != nil {
-			return meshdir.Failure(err)
+			return err
 		}
 		return showReconciliation(p, &r)
 	})

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"iter"
 	"strings"
 	"time"
 
@@ -39,7 +38,7 @@ func auditReplayCommand(p *cli.Program) *cobra.Command {
 				return err
 			}
 			defer c.Close()
-			return r.run(cmd.Context(), p.Out, r.OfAudit(cmd.Context(), c))
+			return r.run(cmd.Context(), p.Out, func(each func(*replayed) error) error { return r.ofAudit(cmd.Context(), c, each) })
 		},
 	}
 	who.AddTo(cmd, "auditor")
@@ -89,10 +88,10 @@ func (r *Replaying) runRaw(cmd *cobra.Command, out *cli.Output, who *client.Flag
 		return err
 	}
 	defer j.Close()
-	return r.run(cmd.Context(), out, r.ofJournal(cmd.Context(), j))
+	return r.run(cmd.Context(), out, func(each func(*replayed) error) error { return r.ofJournal(cmd.Context(), j, each) })
 }
 
-func (r *Replaying) run(ctx context.Context, out *cli.Output, records iter.Seq2[*replayed, error]) error {
+func (r *Replaying) run(ctx context.Context, out *cli.Output, records func(each func(*replayed) error) error) error {
 	belongs := r.filter()
 	tell := (&teller{out: out}).tell
 	if out.JSON {
@@ -104,26 +103,20 @@ func (r *Replaying) run(ctx context.Context, out *cli.Output, records iter.Seq2[
 		}
 	}
 	told := false
-	for one, err := range records {
-		if err != nil {
-			return err
-		}
-		d := &one.Decision
-		if r.span.Over(d) {
-			break
-		}
-		if !belongs(d) {
-			continue
+	err := records(func(one *replayed) error {
+		if d := &one.Decision; r.span.Over(d) {
+			return errTold
+		} else if !belongs(d) {
+			return nil
 		}
 		told = true
-		if err := tell(one); err != nil {
+		if err := tell(one); err != nil || !r.follow {
 			return err
 		}
-		if r.follow {
-			if err := out.Flush(); err != nil {
-				return err
-			}
-		}
+		return out.Flush()
+	})
+	if err != nil && !errors.Is(err, errTold) {
+		return err
 	}
 	if !told && !r.follow && ctx.Err() == nil {
 		out.Talkf("%s", r.nothing())
@@ -222,61 +215,42 @@ type rawMessage struct {
 	Erased bool   `json:"erased,omitzero"` // by the operator, or with raw_retention
 }
 
-// OfAudit returns what an auditor reads. A decision holds until the next.
-func (r *Replaying) OfAudit(ctx context.Context, c *client.Client) iter.Seq2[*replayed, error] {
-	return func(yield func(*replayed, error) bool) {
-		from, err := r.span.From(ctx, c.Auditor())
-		if err != nil {
-			yield(nil, meshdir.Failure(err))
-			return
-		}
-		var one replayed
-		for record, err := range c.Auditor().Select(ctx, agents.Selection{From: from, Controller: r.channel.Value.Controller, Reader: r.channel.Value.Reader, Kind: r.decisionKind(), Follow: r.follow}) {
-			if err != nil {
-				yield(nil, meshdir.Failure(err))
-				return
-			}
-			one.Decision = record.Decision
-			if !yield(&one, nil) {
-				return
-			}
-		}
-	}
+// ofAudit has each take what an auditor reads. A decision holds until the next.
+func (r *Replaying) ofAudit(ctx context.Context, c *client.Client, each func(*replayed) error) error {
+	var one replayed
+	of := agents.Selection{Controller: r.channel.Value.Controller, Reader: r.channel.Value.Reader, Kind: r.decisionKind(), Follow: r.follow}
+	return read(ctx, c, of, r.span, func(d *bcp.Decision) error {
+		one.Decision = *d
+		return each(&one)
+	})
 }
 
 // errTold ends the reading of a journal.
 var errTold = errors.New("enough is told")
 
-// ofJournal returns what the owner of the state folder reads: the journal, opened.
-func (r *Replaying) ofJournal(ctx context.Context, j *client.Source) iter.Seq2[*replayed, error] {
+// ofJournal has each take what the owner of the state folder reads: the journal, opened.
+func (r *Replaying) ofJournal(ctx context.Context, j *client.Source, each func(*replayed) error) error {
 	kind := r.decisionKind()
 	wanted := func(d *bcp.Decision) bool {
 		return !d.At().Before(r.span.Since.At) && (kind == 0 || d.Kind == kind) &&
 			(r.channel.Text == "" || d.Controller == r.channel.Value.Controller && d.Reader == r.channel.Value.Reader)
 	}
-	return func(yield func(*replayed, error) bool) {
-		err := j.Records(ctx, func(decisions [][]byte, _ uint64) error {
-			for _, record := range decisions {
-				one, err := openReplayed(ctx, j.Keys, record, wanted)
-				if err == nil && one != nil {
-					if !yield(one, nil) {
-						err = errTold
-					}
-				}
-				if err != nil {
-					return err
-				}
+	err := j.Records(ctx, func(decisions [][]byte, _ uint64) error {
+		for _, record := range decisions {
+			one, err := openReplayed(ctx, j.Keys, record, wanted)
+			if err == nil && one != nil {
+				err = each(one)
 			}
-			return nil
-		})
-		switch {
-		case err == nil, errors.Is(err, errTold):
-		case errors.Is(err, jetstream.ErrKeyLost):
-			yield(nil, cli.Failf("%s", cli.Plain(err.Error())))
-		default:
-			yield(nil, client.JournalFailure(err, j.Folder.State))
+			if err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if errors.Is(err, errTold) {
+		return err
 	}
+	return failure(err, j.Folder.State)
 }
 
 // openReplayed opens a decision of the journal, nil if it is not wanted.

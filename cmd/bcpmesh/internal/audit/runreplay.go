@@ -43,21 +43,13 @@ type rerunRecord struct {
 	Parts []string `json:"parts,omitempty"`
 }
 
-// runState is the state of the runs of a folder's kernels before the first record.
-func runState(who *client.Flags) (*kernel.State, *bcp.Mesh, error) {
-	_, def, err := who.Where.Load()
-	if err != nil {
-		return nil, nil, err
-	}
-	return kernel.NewState(kernel.OfMesh(def)...), def, nil
-}
-
 // redecideRun decides the records of a run again.
 func redecideRun(ctx context.Context, p *cli.Program, who *client.Flags, id string) error {
-	state, def, err := runState(who)
+	_, def, err := who.Where.Load()
 	if err != nil {
 		return err
 	}
+	state := kernel.NewState(kernel.OfMesh(def)...)
 	r := rerun{Run: kernel.RunID(id), Results: []rerunRecord{}}
 	if r.By, err = mesh.DecidedBy(def, cli.ProgramVersion()); err != nil {
 		return err

@@ -3,7 +3,6 @@ package audit
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
@@ -242,13 +242,7 @@ func EachDecision(ctx context.Context, p *cli.Program, who *client.Flags, each f
 		return err
 	}
 	defer c.Close()
-	for d, err := range audited(ctx, c.Auditor(), 0) { // kernels are on a mesh of one server
-		if err != nil {
-			return err
-		}
-		each(&d)
-	}
-	return nil
+	return read(ctx, c, agents.Selection{}, client.SpanFlags{}, adds(each)) // kernels are on a mesh of one server
 }
 
 // forOwner refuses flags of somebody else for one that shows what was said.
@@ -268,14 +262,5 @@ func readOpened(ctx context.Context, who *client.Flags, each func(*replayed) err
 		return err
 	}
 	defer j.Close()
-	var all Replaying
-	for one, err := range all.ofJournal(ctx, j) {
-		if err != nil && !errors.Is(err, errTold) {
-			return err
-		}
-		if err := each(one); err != nil {
-			return err
-		}
-	}
-	return nil
+	return new(Replaying).ofJournal(ctx, j, each)
 }

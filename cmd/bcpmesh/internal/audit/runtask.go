@@ -205,7 +205,7 @@ func runFailure(err error) error {
 	if refused, ok := errors.AsType[*agents.RunRefusedError](err); ok {
 		return &cli.Failure{Code: cli.ExitRefused, Message: strings.TrimSuffix(cli.Plain(refused.Code)+": "+kernel.ExplainRefusal(kernel.Code(refused.Code)), ": ")}
 	}
-	return meshdir.Failure(err)
+	return err
 }
 
 func stopRun(ctx context.Context, o *cli.Output, where meshdir.StateFlags, id string) error {

@@ -93,11 +93,11 @@ func (s *meshStatus) ask(ctx context.Context, who *client.Flags, def *bcp.Mesh) 
 	}
 	storage, err := o.Operator().Storage(ctx)
 	if err != nil {
-		return meshdir.Failure(err)
+		return err
 	}
 	s.Storage, s.Decided = &storage, storage.Decisions
 	if s.AgentStatus, err = o.Operator().Agents(ctx); err != nil {
-		return meshdir.Failure(err)
+		return err
 	}
 	if len(def.Approvers) > 0 {
 		who.As = string(def.Approvers[0])
@@ -107,7 +107,7 @@ func (s *meshStatus) ask(ctx context.Context, who *client.Flags, def *bcp.Mesh) 
 		}
 		defer approver.Close()
 		if s.Held, err = agents.NewApprover(approver.Connection).List(ctx); err != nil {
-			return meshdir.Failure(err)
+			return err
 		}
 	}
 	if storage.Closed != "" {

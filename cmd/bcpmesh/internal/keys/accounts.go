@@ -120,7 +120,7 @@ func (e *export) write(store *accounts.Store, def *bcp.Mesh, gateways []bcp.Agen
 	for _, g := range e.guests {
 		system, push, err := store.Guest(g)
 		if err != nil {
-			return cli.Failf("%s", err)
+			return err
 		}
 		secrets[filepath.Join(GuestsFolder, string(g), guestMonitor)] = system
 		secrets[filepath.Join(GuestsFolder, string(g), guestPush)] = push
@@ -128,7 +128,7 @@ func (e *export) write(store *accounts.Store, def *bcp.Mesh, gateways []bcp.Agen
 	for _, g := range gateways {
 		core, system, err := store.Gateway(g)
 		if err != nil {
-			return cli.Failf("%s", err)
+			return err
 		}
 		if e.guest {
 			system = monitor
@@ -137,14 +137,14 @@ func (e *export) write(store *accounts.Store, def *bcp.Mesh, gateways []bcp.Agen
 		secrets[filepath.Join(GatewaysFolder, string(g), cluster.SystemCreds)] = system
 		dispatchers, err := store.Dispatchers(g, subjects.Permissions(def))
 		if err != nil {
-			return cli.Failf("%s", err)
+			return err
 		}
 		for name, creds := range dispatchers {
 			secrets[filepath.Join(GatewaysFolder, string(g), cluster.DispatcherCreds(name))] = creds
 		}
 	}
 	if e.b, err = accounts.CompileCluster(store, subjects.Permissions(def), time.Now()); err != nil {
-		return cli.Failf("%s", err)
+		return err
 	}
 	for _, folder := range slices.Concat([]string{""}, folders(GatewaysFolder, gateways), folders(GuestsFolder, e.guests)) {
 		if err := os.MkdirAll(filepath.Join(e.out, folder), 0o700); err != nil {
@@ -173,9 +173,7 @@ func (e *export) write(store *accounts.Store, def *bcp.Mesh, gateways []bcp.Agen
 // mesh the one to push with.
 func (e *export) host(store *accounts.Store) (monitor, push accounts.Creds, err error) {
 	if !e.guest {
-		if push, err = store.Push(); err != nil {
-			err = cli.Failf("%s", err)
-		}
+		push, err = store.Push()
 		return monitor, push, err
 	}
 	for name, creds := range map[string]*accounts.Creds{guestMonitor: &monitor, guestPush: &push} {

@@ -68,7 +68,7 @@ func pushAccounts(p *cli.Program, ctx context.Context, f PushFlags, args []strin
 		return meshdir.KeysFailure(err, folder.State)
 	}
 	if remotes, err := store.Remotes(); err != nil {
-		return cli.Failf("%s", err)
+		return err
 	} else if len(remotes) == 0 {
 		return cli.Failf("the accounts in %s were never exported", cli.Quoted(folder.State)).WithHint("bcpmesh accounts export")
 	}
@@ -87,7 +87,7 @@ func pushAccounts(p *cli.Program, ctx context.Context, f PushFlags, args []strin
 	var unrecorded error
 	result.Recorded, result.Waiting, unrecorded = f.Record(ctx, store)
 	if _, result.Due, err = store.Pending(time.Now()); err != nil {
-		return cli.Failf("%s", err)
+		return err
 	}
 	return showPushed(p, result, unrecorded)
 }
@@ -381,7 +381,7 @@ func (h *hand) push(ctx context.Context, store *accounts.Store, scopes []subject
 	result.Silent = h.silent
 	next, err := accounts.CompileCluster(store, scopes, time.Now())
 	if err != nil {
-		return result, cli.Failf("%s", err)
+		return result, err
 	}
 	var changed []accounts.Account
 	for _, account := range next.Accounts {

@@ -145,7 +145,7 @@ func issueBy(folder meshdir.Folder, sure bool, make func(*accounts.Store) error,
 		case err == nil:
 			return store, nil
 		case !errors.Is(err, accounts.ErrUnknown):
-			return nil, cli.Failf("%s", err)
+			return nil, err
 		case !sure:
 			return nil, cli.Failf("%s", err).WithHint("if the agent is new in the definitions, name their folder with --dir")
 		}
@@ -163,10 +163,7 @@ func issueBy(folder meshdir.Folder, sure bool, make func(*accounts.Store) error,
 	if err != nil {
 		return nil, meshdir.KeysFailure(err, folder.State)
 	}
-	if err := make(store); err != nil {
-		return nil, cli.Failf("%s", err)
-	}
-	return store, nil
+	return store, make(store)
 }
 
 // checkRole checks that exactly one scope is meant.

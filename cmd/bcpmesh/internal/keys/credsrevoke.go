@@ -77,7 +77,7 @@ func credsRevokeCommand(p *cli.Program) *cobra.Command {
 			if err := store.RevokeGateway(agent); errors.Is(err, accounts.ErrNoUser) {
 				return cli.Failf("no gateway %s was exported, or it is revoked already", cli.Quoted(string(agent)))
 			} else if err != nil {
-				return cli.Failf("%s", err)
+				return err
 			}
 			return p.Out.Show(map[string]bcp.AgentName{"revoked": agent}, func() {
 				p.Out.Printf("%s\n", agent)
@@ -95,7 +95,7 @@ func credsRevokeCommand(p *cli.Program) *cobra.Command {
 			revoked, err = []accounts.User{u}, store.Revoke(u.PublicKey)
 		}
 		if err != nil {
-			return cli.Failf("%s", err)
+			return err
 		}
 		running, err := follow(cmd.Context(), p, folder, store)
 		if err != nil {
@@ -151,7 +151,7 @@ func showRevoked(p *cli.Program, folder meshdir.Folder, revoked, remain []accoun
 func oneUser(store *accounts.Store, agent bcp.AgentName, role bcp.Role, key string) (accounts.User, error) {
 	users, err := store.Users()
 	if err != nil {
-		return accounts.User{}, cli.Failf("%s", err)
+		return accounts.User{}, err
 	}
 	var found []accounts.User
 	now := time.Now()
@@ -187,9 +187,6 @@ func described(users []accounts.User) []string {
 // stillValid returns the agent's users that servers let in, but for those of commands.
 func stillValid(store *accounts.Store, agent bcp.AgentName) ([]accounts.User, error) {
 	users, err := store.Users()
-	if err != nil {
-		return nil, cli.Failf("%s", err)
-	}
 	now := time.Now()
-	return slices.DeleteFunc(users, func(u accounts.User) bool { return u.Agent != agent || u.Own || !u.Valid(now) }), nil
+	return slices.DeleteFunc(users, func(u accounts.User) bool { return u.Agent != agent || u.Own || !u.Valid(now) }), err
 }

@@ -54,7 +54,7 @@ func credsInviteCommand(p *cli.Program) *cobra.Command {
 		}
 		token, err := store.Invite(agent, meshdir.ParsedRole(role), within.Value, expires.Value, r, options...)
 		if err != nil {
-			return cli.Failf("%s", err)
+			return err
 		}
 		if _, err := follow(cmd.Context(), p, folder, store); err != nil {
 			return err
@@ -161,7 +161,7 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 	case errors.Is(err, nats.ErrNoServers), errors.As(err, new(*tls.CertificateVerificationError)):
 		return meshdir.NotReached(url, err)
 	case err != nil:
-		return meshdir.Failure(err)
+		return err
 	}
 	_, err = file.Write(creds)
 	if err == nil {

@@ -63,7 +63,7 @@ func (f *signing) printKey(p *cli.Program) error {
 	}
 	signer, err := store.Attester()
 	if err != nil {
-		return cli.Failf("%s", err)
+		return err
 	}
 	p.Out.Printf("%s", signer.PublicPEM())
 	return nil
@@ -97,7 +97,7 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 	}
 	gateway, err := store.GatewaySigner()
 	if err != nil {
-		return cli.Failf("%s", err)
+		return err
 	}
 	keys := []string{gateway.PublicKey()}
 	for _, key := range f.keys {
@@ -121,12 +121,12 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 		}
 		declaration, err := definition.Declaration(def, k.Kernel)
 		if err != nil {
-			return cli.Failf("%s", err)
+			return err
 		}
 		s := contract.Statement{Declaration: declaration, Keys: keys}
 		envelope, err := store.Attest(&s, evidence, f.expiry.Value)
 		if err != nil {
-			return cli.Failf("%s", err)
+			return err
 		}
 		file := filepath.Join(server.AttestOf(folder.State), mesh.AttestationFile(k.Kernel))
 		if err := write(file, envelope); err != nil {
@@ -180,7 +180,7 @@ func (f *signing) open() (meshdir.Folder, *accounts.Store, *bcp.Mesh, error) {
 func (f *signing) list(folder meshdir.Folder, store *accounts.Store, organisation string) (contract.Revocations, error) {
 	envelope, list, err := store.Revocations(organisation, f.expiry.Value)
 	if err != nil {
-		return list, cli.Failf("%s", err)
+		return list, err
 	}
 	return list, write(filepath.Join(server.AttestOf(folder.State), mesh.RevocationsFile), envelope)
 }
@@ -212,7 +212,7 @@ func (f *signing) revoke(p *cli.Program, args []string) error {
 			return cli.Failf("no unexpired attestation of %s was signed", cli.Quoted(what)).WithHint("expected an agent such as desk@%s, a serial, or the public key of a user", def.Organisation)
 		}
 		if err != nil {
-			return cli.Failf("%s", err)
+			return err
 		}
 	}
 	list, err := f.list(folder, store, def.Organisation)

@@ -44,7 +44,7 @@ func showCommand(p *cli.Program) *cobra.Command {
 		case errors.Is(err, agents.ErrMessage):
 			return cli.Failf("this is not a mesh of %s", cli.Plain(args[0])).WithHint("nothing is proved to another organisation")
 		case err != nil:
-			return meshdir.Failure(err)
+			return err
 		}
 		return showVerdict(p.Out, v, 0)
 	})
@@ -129,7 +129,7 @@ func bring(ctx context.Context, o *cli.Output, where meshdir.StateFlags, file st
 func refusalReason(err error) error {
 	var refused *agents.RefusedError
 	if !errors.As(err, &refused) || refused.Code != bcp.NotPermitted && refused.Code != bcp.Malformed {
-		return meshdir.Failure(err)
+		return err
 	}
 	why := "this list is not signed by an organisation in trust"
 	if refused.Code == bcp.NotPermitted && refused.Detail == agents.OlderList {

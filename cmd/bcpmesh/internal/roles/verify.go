@@ -13,7 +13,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/simulate"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 // verifyFlags say what an agent is judged by.
@@ -81,7 +80,7 @@ func (f *verifyFlags) challenge(cmd *cobra.Command, p *cli.Program, agent contra
 	defer c.Close()
 	v, list, err := c.JudgeRole(ctx, agent, by)
 	if err != nil {
-		return meshdir.Failure(err)
+		return err
 	}
 	return showVerdict(p.Out, v, list.Number)
 }
