@@ -105,10 +105,6 @@ func (j *judge) line(line []byte) (caseVerdict, error) {
 	if err != nil {
 		return caseVerdict{}, err
 	}
-	return j.verdict(c)
-}
-
-func (j *judge) verdict(c answerCase) (caseVerdict, error) {
 	result := caseVerdict{ID: c.id, Response: jsontext.Value("null"), Anomalies: []string{}}
 	spec, err := j.compile(c)
 	switch {
@@ -142,68 +138,63 @@ type answerCase struct {
 	answer   []byte
 }
 
+// caseKeys are those of a line.
+var caseKeys = []string{"id", "spec", "response", "response_raw", "response_base64", "encoding", "settings"}
+
 // parseCase reads a line. The line is strict JSON with known keys, each once;
 // what is in response and spec is not judged here and stays as it is.
-func parseCase(line []byte) (answerCase, error) {
+func parseCase(line []byte) (c answerCase, err error) {
 	members, err := splitMembers(line)
 	if err != nil {
-		return answerCase{}, err
+		return c, err
 	}
-	c := answerCase{id: jsontext.Value("null"), encoding: bcp.JSON}
+	c = answerCase{id: jsontext.Value("null"), encoding: bcp.JSON}
 	var response jsontext.Value
-	answers := 0
+	texts, answers := map[string]string{}, 0
 	for _, m := range members {
-		var err error
 		switch m.name {
 		case "id":
 			c.id = m.value
-			if kind := c.id.Kind(); kind != '"' && kind != '0' && kind != 'n' || !c.id.IsValid() {
-				err = errors.New("id: expected text or a number")
-			}
 		case "spec":
 			c.spec = m.value
 		case "settings":
 			c.settings = m.value
-		case "encoding":
-			var word string
-			if word, err = memberText(m); err == nil && c.encoding.UnmarshalText([]byte(word)) != nil {
-				err = errors.New("encoding: expected json or msgpack")
-			}
 		case "response":
 			response = m.value
-			answers++
-		case "response_raw":
-			var text string
-			text, err = memberText(m)
-			c.answer = []byte(text)
-			answers++
-		case "response_base64":
-			var text string
-			if text, err = memberText(m); err == nil {
-				if c.answer, err = base64.StdEncoding.Strict().DecodeString(text); err != nil {
-					err = errors.New("response_base64: expected base64 with padding")
-				}
+		case "encoding", "response_raw", "response_base64":
+			if texts[m.name], err = memberText(m); err != nil {
+				return c, err
 			}
-			answers++
 		default:
-			err = unknownKey(m.name, []string{"id", "spec", "response", "response_raw", "response_base64", "encoding", "settings"})
+			return c, unknownKey(m.name, caseKeys)
 		}
-		if err != nil {
-			return answerCase{}, err
+		if strings.HasPrefix(m.name, "response") {
+			answers++
 		}
 	}
-	switch {
+	word, encoded := texts["encoding"]
+	packed, inBase64 := texts["response_base64"]
+	switch kind := c.id.Kind(); {
+	case kind != '"' && kind != '0' && kind != 'n' || !c.id.IsValid():
+		return c, errors.New("id: expected text or a number")
+	case encoded && c.encoding.UnmarshalText([]byte(word)) != nil:
+		return c, errors.New("encoding: expected json or msgpack")
 	case c.spec == nil:
-		return answerCase{}, errors.New("there is no spec")
+		return c, errors.New("there is no spec")
 	case answers != 1:
-		return answerCase{}, errors.New("expected one of response, response_raw and response_base64")
-	case response != nil:
-		c.answer = response
-		if c.encoding == bcp.MessagePack {
-			// What MessagePack cannot say is malformed in it, like the empty
-			// message that is left.
-			c.answer, _ = wire.MsgpackFromJSON(nil, response)
+		return c, errors.New("expected one of response, response_raw and response_base64")
+	case inBase64:
+		if c.answer, err = base64.StdEncoding.Strict().DecodeString(packed); err != nil {
+			return c, errors.New("response_base64: expected base64 with padding")
 		}
+	case response == nil:
+		c.answer = []byte(texts["response_raw"])
+	case c.encoding == bcp.MessagePack:
+		// What MessagePack cannot say is malformed in it, like the empty
+		// message that is left.
+		c.answer, _ = wire.MsgpackFromJSON(nil, response)
+	default:
+		c.answer = response
 	}
 	return c, nil
 }
@@ -314,77 +305,38 @@ func (j *judge) compile(c answerCase) (compiled, error) {
 	return ready, nil
 }
 
+// compileSpec compiles the spec of a query, or, if it has an id, of a subscription.
 func compileSpec(raw jsontext.Value, settings bcp.Settings, subscriptions int) compiled {
-	raw, sub, err := withoutSubscription(raw)
-	if err != nil {
-		return compiled{wrong: "id"}
+	var named struct {
+		ID jsontext.Value `json:"id"`
 	}
-	if sub.ID != "" {
-		settings = settings.OfSubscription(sub, max(1, subscriptions))
+	_ = json.Unmarshal(raw, &named) // what is broken in it is found below
+	var sub bcp.ProposedSubscription
+	var err error
+	read := any(&sub.Spec)
+	if named.ID == nil {
+		sub.Spec, err = bcp.ParseSpec(raw)
+	} else {
+		sub, err = bcp.ParseProposedSubscription(raw)
+		settings, read = settings.OfSubscription(bcp.Subscription{PublishWhen: sub.PublishWhen}, max(1, subscriptions)), &sub
 	}
-	spec, err := bcp.ParseSpec(raw)
-	if err != nil {
-		return compiled{wrong: wrongKey(raw)}
+	var validator *bcp.Validator
+	if err == nil {
+		validator, err = bcp.Compile(sub.Spec, settings)
 	}
-	validator, err := bcp.Compile(spec, settings)
 	var wrong *bcp.SpecError
-	if errors.As(err, &wrong) {
+	switch {
+	case errors.As(err, &wrong):
 		return compiled{wrong: wrong.Key}
-	}
-	if err != nil {
-		return compiled{}
+	case err != nil:
+		return compiled{wrong: wrongKey(raw, read)}
 	}
 	return compiled{validator: validator}
 }
 
-// withoutSubscription takes what a subscription has beyond its spec off it. Only
-// its condition is about a single answer.
-func withoutSubscription(raw jsontext.Value) (spec jsontext.Value, sub bcp.Subscription, err error) {
-	if raw.Kind() != '{' || len(raw) > bcp.MaxControllerMessage {
-		return raw, sub, nil
-	}
-	members, err := splitMembers(raw)
-	if err != nil {
-		return raw, sub, nil // ParseSpec refuses it
-	}
-	rest := []byte{'{'}
-	for _, m := range members {
-		switch m.name {
-		case "id":
-			id, err := memberText(m)
-			if err != nil {
-				return nil, sub, err
-			}
-			if sub.ID, err = bcp.ParseSubscriptionID(id); err != nil {
-				return nil, sub, err
-			}
-			continue
-		case "publish_when":
-			if text, err := memberText(m); err == nil {
-				sub.PublishWhen = text
-				continue
-			}
-		case "max_rate", "batch_window":
-			continue
-		}
-		if len(rest) > 1 {
-			rest = append(rest, ',')
-		}
-		name, err := jsontext.AppendQuote(nil, m.name)
-		if err != nil {
-			return raw, bcp.Subscription{}, nil
-		}
-		rest = append(append(append(rest, name...), ':'), m.value...)
-	}
-	if sub.ID == "" {
-		return raw, sub, nil
-	}
-	return append(rest, '}'), sub, nil
-}
-
-// wrongKey finds the key of a spec that ParseSpec refused, or nothing where
+// wrongKey finds the key of what could not be read into a spec, or nothing where
 // the spec as a whole is wrong.
-func wrongKey(raw jsontext.Value) string {
+func wrongKey(raw jsontext.Value, into any) string {
 	var syntax *jsontext.SyntacticError
 	dec := jsontext.NewDecoder(bytes.NewBuffer(raw))
 	for {
@@ -404,9 +356,8 @@ func wrongKey(raw jsontext.Value) string {
 			}
 		}
 	}
-	var spec bcp.Spec
 	var semantic *json.SemanticError
-	if err := json.Unmarshal(raw, &spec, json.RejectUnknownMembers(true)); errors.As(err, &semantic) {
+	if err := json.Unmarshal(raw, into, json.RejectUnknownMembers(true)); errors.As(err, &semantic) {
 		return keyPath(semantic.JSONPointer)
 	}
 	return ""
