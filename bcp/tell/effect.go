@@ -164,30 +164,6 @@ func plainText(value jsontext.Value) string {
 	return string(value)
 }
 
-// effectConsequence tells what follows from a decision about a call.
-func effectConsequence(v *bcp.ItemView, act bcp.Act) string {
-	tool, doubt := v.Effect.Tool, v.Kind == bcp.ItemInDoubt
-	switch {
-	case v.Kind == bcp.ItemQuestion && act == bcp.RejectItem:
-		return "the run is blocked"
-	case v.Kind == bcp.ItemQuestion:
-		return "the run goes on with your answer"
-	case act == bcp.Approve && doubt:
-		return tool + " is called again"
-	case act == bcp.Approve && v.Effect.Early:
-		return tool + " is called, once, when its turn comes"
-	case act == bcp.Approve:
-		return tool + " is called, once"
-	case act == bcp.EditItem:
-		return "the run goes on with what you say that " + tool + " returned"
-	case doubt:
-		return "the run ends in doubt"
-	case v.Effect.Early:
-		return "it is held when its turn comes"
-	}
-	return tool + " is not called, and the run is blocked"
-}
-
 // Draft is what a person says that a call returned, or answers, before it is filled in; it is
 // empty for other items.
 func Draft(v *bcp.ItemView) string {

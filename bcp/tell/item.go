@@ -393,29 +393,6 @@ func Decided(act bcp.Act) string {
 	return "edited"
 }
 
-// Consequence tells who hears what.
-func Consequence(view *bcp.ItemView, act bcp.Act) string {
-	switch {
-	case view.Kind == bcp.ItemProposal && act == bcp.Approve:
-		return "nothing changes until it is in the definition: bcpmesh proposals has its lines"
-	case view.Kind == bcp.ItemProposal:
-		return "nothing changes, and no agent hears it"
-	case view.Kind == bcp.ItemHanded:
-		return "it waits no more, and no agent hears it"
-	case view.Effect != nil:
-		return effectConsequence(view, act)
-	case view.Kind == bcp.ItemEscalation && act == bcp.Approve:
-		return string(view.Reader) + " is asked; its answer will wait here again"
-	case view.Kind == bcp.ItemEscalation:
-		return string(view.Controller) + " hears escalation_denied"
-	case act != bcp.RejectItem:
-		return "it goes to " + string(view.Controller)
-	case view.Query != "":
-		return string(view.Reader) + " hears the reason, " + string(view.Controller) + " hears approval_rejected"
-	}
-	return string(view.Reader) + " hears the reason, " + string(view.Controller) + " hears nothing"
-}
-
 // Roughly writes a span of time in its two largest units.
 func Roughly(d time.Duration) string {
 	switch {
