@@ -146,13 +146,8 @@ var checkNames = func() (words []string) {
 	return words
 }()
 
-// String returns the check's word.
-func (c Check) String() string { return wire.Word(checkNames, c) }
-
-// MarshalText returns the check's word; the zero value has none.
-func (c Check) MarshalText() ([]byte, error) { return wire.MarshalWord(checkNames, c) }
-
-// UnmarshalText accepts exactly a check's word.
+func (c Check) String() string                { return wire.Word(checkNames, c) }
+func (c Check) MarshalText() ([]byte, error)  { return wire.MarshalWord(checkNames, c) }
 func (c *Check) UnmarshalText(b []byte) error { return wire.ParseWord(checkNames, b, c) }
 
 // DecidedBy returns the number of the rule that decided, in PROTOCOL.md; it is empty where

@@ -131,46 +131,24 @@ func (t Type) String() string      { return wire.Word(typeWords, t) }
 func (f Format) String() string    { return wire.Word(formatWords, f) }
 func (o Outcome) String() string   { return wire.Word(outcomeWords, o) }
 
-// UnmarshalText accepts exactly a wire word.
-func (r *Role) UnmarshalText(b []byte) error { return wire.ParseWord(roleWords, b, r) }
+// They are written and read as exactly their words. A zero value that has no word is not written; "summary" is not read.
 
-// MarshalText returns the wire word; the zero value has none.
-func (r Role) MarshalText() ([]byte, error) { return wire.MarshalWord(roleWords, r) }
-
-// UnmarshalText accepts exactly a wire word.
-func (e *Encoding) UnmarshalText(b []byte) error { return wire.ParseWord(encodingWords, b, e) }
-
-// MarshalText returns the wire word; the zero value has none.
-func (e Encoding) MarshalText() ([]byte, error) { return wire.MarshalWord(encodingWords, e) }
-
-// UnmarshalText accepts exactly a word of definitions.
-func (s *Sandbox) UnmarshalText(b []byte) error { return wire.ParseWord(sandboxWords, b, s) }
-
-// MarshalText returns the word; the zero value has none.
-func (s Sandbox) MarshalText() ([]byte, error) { return wire.MarshalWord(sandboxWords, s) }
-
-// UnmarshalText accepts exactly a wire word.
-func (a *OnAnomaly) UnmarshalText(b []byte) error { return wire.ParseWord(anomalyWords, b, a) }
-
-// MarshalText returns the wire word.
+func (r Role) MarshalText() ([]byte, error)      { return wire.MarshalWord(roleWords, r) }
+func (e Encoding) MarshalText() ([]byte, error)  { return wire.MarshalWord(encodingWords, e) }
+func (s Sandbox) MarshalText() ([]byte, error)   { return wire.MarshalWord(sandboxWords, s) }
 func (a OnAnomaly) MarshalText() ([]byte, error) { return wire.MarshalWord(anomalyWords, a) }
+func (t Type) MarshalText() ([]byte, error)      { return wire.MarshalWord(typeWords, t) }
+func (f Format) MarshalText() ([]byte, error)    { return wire.MarshalWord(formatWords, f) }
+func (o Outcome) MarshalText() ([]byte, error)   { return wire.MarshalWord(outcomeWords, o) }
 
-// UnmarshalText accepts exactly a wire word.
-func (t *Type) UnmarshalText(b []byte) error { return wire.ParseWord(typeWords, b, t) }
-
-// MarshalText returns the wire word; the zero value has none.
-func (t Type) MarshalText() ([]byte, error) { return wire.MarshalWord(typeWords, t) }
-
-// UnmarshalText accepts exactly a wire word; "summary" is not one.
+func (r *Role) UnmarshalText(b []byte) error      { return wire.ParseWord(roleWords, b, r) }
+func (e *Encoding) UnmarshalText(b []byte) error  { return wire.ParseWord(encodingWords, b, e) }
+func (s *Sandbox) UnmarshalText(b []byte) error   { return wire.ParseWord(sandboxWords, b, s) }
+func (a *OnAnomaly) UnmarshalText(b []byte) error { return wire.ParseWord(anomalyWords, b, a) }
+func (t *Type) UnmarshalText(b []byte) error      { return wire.ParseWord(typeWords, b, t) }
 func (f *Format) UnmarshalText(b []byte) error {
 	return wire.ParseWord(formatWords[:FormatSummary], b, f)
 }
-
-// MarshalText returns the wire word; the zero value has none.
-func (f Format) MarshalText() ([]byte, error) { return wire.MarshalWord(formatWords, f) }
-
-// MarshalText returns the wire word; the zero value has none.
-func (o Outcome) MarshalText() ([]byte, error) { return wire.MarshalWord(outcomeWords, o) }
 
 // Taint says how far an agent may be under the influence of hostile content.
 // The zero value is unknown and counts as high (PROTOCOL P8.1).

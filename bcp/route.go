@@ -19,13 +19,9 @@ const (
 
 var severityWords = []string{"", "info", "warning", "critical"}
 
-func (s Severity) String() string { return wire.Word(severityWords, s) }
-
-// UnmarshalText accepts exactly a word of definitions.
+func (s Severity) String() string                { return wire.Word(severityWords, s) }
 func (s *Severity) UnmarshalText(b []byte) error { return wire.ParseWord(severityWords, b, s) }
-
-// MarshalText returns the word; the zero value has none.
-func (s Severity) MarshalText() ([]byte, error) { return wire.MarshalWord(severityWords, s) }
+func (s Severity) MarshalText() ([]byte, error)  { return wire.MarshalWord(severityWords, s) }
 
 // WebhookFormat is the shape of what is posted to a webhook.
 type WebhookFormat uint8
@@ -40,13 +36,9 @@ const (
 
 var webhookWords = []string{"", "json", "slack", "ntfy", "teams"}
 
-func (f WebhookFormat) String() string { return wire.Word(webhookWords, f) }
-
-// UnmarshalText accepts exactly a word of definitions.
+func (f WebhookFormat) String() string                { return wire.Word(webhookWords, f) }
 func (f *WebhookFormat) UnmarshalText(b []byte) error { return wire.ParseWord(webhookWords, b, f) }
-
-// MarshalText returns the word; the zero value has none.
-func (f WebhookFormat) MarshalText() ([]byte, error) { return wire.MarshalWord(webhookWords, f) }
+func (f WebhookFormat) MarshalText() ([]byte, error)  { return wire.MarshalWord(webhookWords, f) }
 
 // NoticeTopic is what a person can be notified of.
 type NoticeTopic uint8
@@ -60,12 +52,8 @@ const (
 
 var topicWords = []string{"", "held", "alerts", "credentials"}
 
-func (t NoticeTopic) String() string { return wire.Word(topicWords, t) }
-
-// MarshalText returns the word; the zero value has none.
-func (t NoticeTopic) MarshalText() ([]byte, error) { return wire.MarshalWord(topicWords, t) }
-
-// UnmarshalText accepts exactly a word of definitions.
+func (t NoticeTopic) String() string                { return wire.Word(topicWords, t) }
+func (t NoticeTopic) MarshalText() ([]byte, error)  { return wire.MarshalWord(topicWords, t) }
 func (t *NoticeTopic) UnmarshalText(b []byte) error { return wire.ParseWord(topicWords, b, t) }
 
 // SecretName says where a secret is: in a variable of the environment, or in a file.
