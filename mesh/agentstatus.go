@@ -134,9 +134,7 @@ func agentStatus(a *bcp.Agent, roles []bcp.Role, open []status.ClientConnection,
 	case a.Sandbox == 0:
 		s.NotStarted = "nothing confines its command, and its definition does not accept that"
 	default:
-		s.Command = &status.Command{
-			PID: command.PID, Since: command.Since, Starts: command.Starts, Failures: command.Failures, Exit: command.Exit, Next: command.Next, LastLine: command.LastLine,
-		}
+		s.Command = &command.Command
 	}
 	switch {
 	case connected:
@@ -153,19 +151,12 @@ func agentStatus(a *bcp.Agent, roles []bcp.Role, open []status.ClientConnection,
 // command.
 func commandState(command supervisor.Status) status.State {
 	switch command.State {
-	case supervisor.Running:
-		return status.Running
-	case supervisor.Resting:
-		return status.Resting
-	case supervisor.Unavailable:
-		return status.Unavailable
 	case supervisor.Waiting:
 		if command.Failures > 0 {
 			return status.Crashed
 		}
-		return status.Starting
-	case supervisor.Stopping:
-		return status.Stopping
+	case supervisor.Starting, supervisor.Running, supervisor.Resting, supervisor.Unavailable, supervisor.Stopping:
+		return status.State(command.State) // their words are the same
 	}
 	return status.Starting // also a command in a transition that has just begun
 }

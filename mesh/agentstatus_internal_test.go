@@ -75,14 +75,14 @@ func TestStatusOfAgents(t *testing.T) {
 		"that nobody accepted":               {agent: bcp.Agent{Name: "r", Reader: true, Command: []string{"./r"}}, want: status.Away},
 		"starting":                           {agent: commanded, command: supervisor.Status{State: supervisor.Starting}, want: status.Starting, started: true},
 		"not begun":                          {agent: commanded, command: supervisor.Status{State: supervisor.Stopped}, want: status.Starting, started: true},
-		"running":                            {agent: commanded, command: supervisor.Status{State: supervisor.Running, PID: 7}, want: status.Running, started: true},
-		"running and connected":              {agent: commanded, open: open(bcp.RoleReader), command: supervisor.Status{State: supervisor.Running, PID: 7}, want: status.Connected, started: true},
-		"crashed":                            {agent: commanded, command: supervisor.Status{State: supervisor.Waiting, Failures: 1}, want: status.Crashed, started: true},
+		"running":                            {agent: commanded, command: supervisor.Status{State: supervisor.Running, Command: status.Command{PID: 7}}, want: status.Running, started: true},
+		"running and connected":              {agent: commanded, open: open(bcp.RoleReader), command: supervisor.Status{State: supervisor.Running, Command: status.Command{PID: 7}}, want: status.Connected, started: true},
+		"crashed":                            {agent: commanded, command: supervisor.Status{State: supervisor.Waiting, Command: status.Command{Failures: 1}}, want: status.Crashed, started: true},
 		"woken too soon":                     {agent: commanded, command: supervisor.Status{State: supervisor.Waiting}, want: status.Starting, started: true},
-		"given up":                           {agent: commanded, command: supervisor.Status{State: supervisor.Unavailable, Failures: 5}, want: status.Unavailable, started: true},
+		"given up":                           {agent: commanded, command: supervisor.Status{State: supervisor.Unavailable, Command: status.Command{Failures: 5}}, want: status.Unavailable, started: true},
 		"resting":                            {agent: commanded, command: supervisor.Status{State: supervisor.Resting}, want: status.Resting, started: true},
 		"stopping":                           {agent: commanded, command: supervisor.Status{State: supervisor.Stopping}, want: status.Stopping, started: true},
-		"crashed, and run by hand meanwhile": {agent: commanded, open: open(bcp.RoleReader), command: supervisor.Status{State: supervisor.Waiting, Failures: 1}, want: status.Connected, started: true},
+		"crashed, and run by hand meanwhile": {agent: commanded, open: open(bcp.RoleReader), command: supervisor.Status{State: supervisor.Waiting, Command: status.Command{Failures: 1}}, want: status.Connected, started: true},
 	} {
 		got := agentStatus(&c.agent, agentRoles(&bcp.Mesh{}, &c.agent), c.open, c.command, !c.unsupported)
 		if got.State != c.want || (got.Command != nil) != c.started || (got.NotStarted == "") != c.started {

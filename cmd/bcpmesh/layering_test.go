@@ -168,7 +168,7 @@ var rules = []rule{
 	{folder: "mesh/cluster", internal: []string{"accounts", "bcp", "mesh/server", "subjects"}, external: []string{logging, natsClient}},
 	// Runs agents' commands, and knows nothing of what they may say.
 	{folder: "mesh/facts", core: true, internal: []string{"accounts/proof", "bcp", "bcp/contract", "bcp/kernel"}, external: []string{jsonText}},
-	{folder: "mesh/supervisor", internal: []string{"agents/process", "bcp"}, external: []string{logging}},
+	{folder: "mesh/supervisor", internal: []string{"agents/process", "bcp", "bcp/status"}, external: []string{logging}},
 	{
 		folder:   "mesh/gateway",
 		internal: append([]string{"accounts/durable", "jetstream"}, corePackages...),

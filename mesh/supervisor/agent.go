@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/agents/process"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 )
 
 // agent is one agent. Only its goroutine, run, starts and stops its processes,
@@ -72,7 +73,7 @@ func (s *Supervisor) forget(a *agent) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a.order != nil {
-		a.status = Status{Agent: a.status.Agent, State: a.status.State, Since: a.status.Since}
+		a.status.Command = status.Command{Since: a.status.Since}
 		return false
 	}
 	delete(s.agents, a.status.Agent)

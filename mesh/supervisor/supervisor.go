@@ -12,6 +12,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 )
 
 // Program is the command of one agent.
@@ -46,33 +47,14 @@ const (
 	Stopped     State = "stopped"     // removed; the last word about it, and in no result of Supervisor.Status after it
 )
 
-// Status says how an agent's command is.
+// Status says how an agent's command is. Its process id, which is also the id of its process group, is there while it is
+// Running or Stopping, and Next while it is Waiting or Unavailable. Exit may also be "not permitted", "not prepared",
+// "cannot be started" or "not started" (stopped before). Failures is 0 after an attempt that ended well, or ran for a
+// minute. LastLine is preferably of the process's stderr, and has 200 characters at most.
 type Status struct {
 	Agent bcp.AgentName
 	State State
-	// PID is the process id, which is also the id of its process group, while
-	// it is Running or Stopping; otherwise 0.
-	PID int
-	// Since is when State began.
-	Since time.Time
-	// Starts counts the attempts to start it, including failed ones, since its
-	// agent was new to Set.
-	Starts int
-	// Exit says how the last attempt ended, in words that contain nothing of
-	// the process's output: "exit status 3", "signal: killed"; or, if no
-	// process was started, "not found", "not permitted", "not prepared",
-	// "cannot be started", "not started" (stopped before). Empty before the
-	// first end.
-	Exit string
-	// Failures counts the failed attempts in a row: 0 after one that ended
-	// successfully, or ran for a minute.
-	Failures int
-	// LastLine is the last line of output of the last process before it ended,
-	// preferably of its stderr. It is the agent's own text, and hostile: escaped, and
-	// cut to 200 characters.
-	LastLine string
-	// Next is set while Waiting and Unavailable.
-	Next time.Time
+	status.Command
 }
 
 // Config says how to supervise. The zero value works, but gives processes an
@@ -155,7 +137,7 @@ func (s *Supervisor) Set(programs []Program) {
 	for name, p := range wanted {
 		a := s.agents[name]
 		if a == nil {
-			a = &agent{status: Status{Agent: name, State: Starting, Since: time.Now()}}
+			a = &agent{status: Status{Agent: name, State: Starting, Command: status.Command{Since: time.Now()}}}
 			s.agents[name] = a
 			s.running.Go(func() { s.run(a) })
 		} else if a.order != nil && a.order.program.equal(p) && a.status.State != Unavailable {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/status"
 )
 
 // A command is started when it is set; one that ends with exit code 0 rests
@@ -25,8 +26,8 @@ func TestExitZeroRestsUntilWake(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Config{})
 	first := b.start("main")
-	want := []Status{{Agent: "main", State: Running, PID: first.PID, Starts: 1}}
-	equal(t, want, b.Status(), cmpopts.IgnoreFields(Status{}, "Since"))
+	want := []Status{{Agent: "main", State: Running, Command: status.Command{PID: first.PID, Starts: 1}}}
+	equal(t, want, b.Status(), cmpopts.IgnoreFields(status.Command{}, "Since"))
 	b.Wake("main") // it runs: nothing, and nothing is remembered
 	b.Wake("nobody")
 	first.tell("exit 0")
