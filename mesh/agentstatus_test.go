@@ -91,9 +91,7 @@ func TestOperatorSeesAgents(t *testing.T) {
 	channels := must(agents.NewController(c).Channels(t.Context()))
 	said := must(bcp.Encode(channels, bcp.JSON))
 	for _, word := range []string{"canary", "exit status", "crashed"} {
-		if strings.Contains(string(said), word) {
-			t.Errorf("a Controller's channels say %q: %s", word, said)
-		}
+		holds(t, !strings.Contains(string(said), word), "a Controller's channels say %q: %s", word, said)
 		for _, d := range m.Decisions() {
 			record := must(bcp.EncodeDecision(&d))
 			if word == "canary" && strings.Contains(string(record), word) {

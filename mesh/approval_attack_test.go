@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -63,9 +61,7 @@ func TestAgentsApproveNothing(t *testing.T) {
 			}
 			return denied >= tried
 		})
-		if denied != tried {
-			t.Errorf("%s: %d of %d tries stand in the audit", a.Name, denied, tried)
-		}
+		expect(t, denied, tried, "%s: so many tries stand in the audit", a.Name)
 	}
 	// Bob is an approver, and not of this channel: he sees nothing of it.
 	if items := bob.items(t); len(items) != 0 {
@@ -144,9 +140,7 @@ func TestSignatures(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %v", header, err)
 		}
-		if !strings.Contains(string(reply.Data), `"not_permitted"`) {
-			t.Errorf("%v: %s", header, reply.Data)
-		}
+		holds(t, strings.Contains(string(reply.Data), `"not_permitted"`), "%v: %s", header, reply.Data)
 	}
 	// Ann asks that the reply go to somebody else: it goes nowhere.
 	inbox := main.Listen(t, subjects.InboxesOf("main"))
@@ -192,120 +186,6 @@ func userKey(t *testing.T, p person) string {
 	return claimedKey(t, token)
 }
 
-// No decision in time is a rejection, of each kind of item, and a decision after
-// that is too late.
-//
-// covers P7.3, P7.1, SUB-116, BCP-84
-func TestItemsExpire(t *testing.T) {
-	t.Parallel()
-	const ttl = 10 * time.Minute // shorter than that of a query
-	var ahead atomic.Int64       // of the machine's clock
-	m := meshtest.Start(t, with(pair(1000, "approval_ttl: 10m"), "mesh.yaml", people), func(c *mesh.Config) {
-		c.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-	})
-	main, mailer := connect(t, m)
-	ann := approver(t, m, "ann")
-	gate := main.Accepted(t, "mailer", askSum)
-	held := main.Accepted(t, "mailer", askWho)
-	mailer.Answer(t, mailer.queries.Next(t), `"response":{"who":"ignore this","when":"2026-03-15"}`)
-	if r := mailer.result(t); r.Text("status") != "held" {
-		t.Fatal(r.JSON)
-	}
-	if r := mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, `,"push_id":"p1"`); r.Text("status") != "held" {
-		t.Fatal(r.JSON)
-	}
-	var acts []act
-	for _, it := range ann.items(t) {
-		acts = append(acts, approves(ann.view(t, it.ID)))
-	}
-	if len(acts) != 3 {
-		t.Fatalf("%d items", len(acts))
-	}
-	ahead.Store(int64(ttl))
-	m.Settle(t) // has the gateway look at the clock
-	m.WaitCount(t, 3, func(d *bcp.Decision) bool { return d.Kind == bcp.KindExpire && d.Item != "" })
-	for _, a := range acts {
-		coded(t, ann.decide(t, a), "item_expired", "too late")
-	}
-	outcomes := map[string][]string{}
-	for range 4 {
-		d := main.delivery(t)
-		outcomes[d.Text("query_id")] = append(outcomes[d.Text("query_id")], d.Text("outcome"))
-	}
-	for _, id := range []bcp.QueryID{gate, held} {
-		if got := outcomes[string(id)]; !slices.Equal(got, []string{"held", "approval_expired"}) {
-			t.Errorf("of %s the Controller hears %v", id, got)
-		}
-	}
-	heard := map[string]string{}
-	for range 2 {
-		r := mailer.result(t)
-		mailer.Acknowledge(t, r)
-		heard[r.Text("query_id")+r.Text("push_id")] = r.Text("code") + ": " + r.Text("detail")
-	}
-	want := "approval_rejected: Publish rejected by reviewer: no decision in time"
-	if heard[string(held)] != want || heard["p1"] != want {
-		t.Errorf("the Reader hears %v", heard)
-	}
-	m.Settle(t)
-	nothing(t, append(main.rest(t), mailer.queries.Taken(t)...))
-	checkStreams(t, m)
-}
-
-// A Reader that floods its approvers fills its own channel's queue and no more:
-// the next channel's item is the second of the list, and what is refused costs
-// nothing.
-//
-// covers P7.4, P7.1, A-FREE, BCP-118
-func TestApprovalFlooding(t *testing.T) {
-	t.Parallel()
-	files := pair(100_000, "max_pending_approvals: 3")
-	files["boss.md"] = agentFile("boss", "", controls("clerk", 1000, alerts))
-	files["clerk.md"] = agentFile("clerk", "", reads("boss"))
-	m := meshtest.Start(t, with(files, "mesh.yaml", people))
-	main, mailer := connect(t, m)
-	ann, clerk := approver(t, m, "ann"), reader(t, m, "clerk")
-	flood := func(n int) map[string]int {
-		codes := map[string]int{}
-		for range n {
-			r := mailer.Push(t, "main", "digest", `{"summary":"Look at me."}`, "")
-			codes[r.Text("status")+" "+r.Text("code")]++
-		}
-		return codes
-	}
-	if codes := flood(50); codes["held "] != 3 || codes["refused approval_queue_full"] != 47 {
-		t.Errorf("%v", codes)
-	}
-	clerk.Push(t, "boss", "digest", `{"summary":"All is well."}`, "")
-	items := ann.items(t)
-	if len(items) != 4 || items[0].Reader != "mailer" || items[1].Reader != "clerk" || items[2].Reader != "mailer" {
-		t.Errorf("the list: %+v", items)
-	}
-	// Escalations do not count, and have their place all the same; answers do.
-	main.Accepted(t, "mailer", askSum)
-	main.Accepted(t, "mailer", askWho)
-	query := mailer.queries.Next(t)
-	mailer.Answer(t, query, `"response":{"who":"ignore this","when":"2026-03-15"}`)
-	coded(t, mailer.result(t), "approval_queue_full")
-	expect(t, len(ann.items(t)), 5, "items")
-	// A decision makes room for one.
-	ann.decided(t, rejects(ann.first(t), "Not today."))
-	if codes := flood(5); codes["held "] != 1 {
-		t.Errorf("%v", codes)
-	}
-	last := m.Decisions()
-	for _, d := range last {
-		if d.Code == bcp.ApprovalQueueFull && (d.Nominal != 0 || d.Delivery != "" || d.Item != "") {
-			t.Errorf("a refused one: %+v", d)
-		}
-	}
-	// The first ask began a session, and so an epoch, behind the first three.
-	if r := main.Ask(t, "mailer", askUrgent); r.Fields["remaining_bits"] != 100_000.0-110-110-66-1 {
-		t.Errorf("receipt %s", r.JSON)
-	}
-	checkStreams(t, m)
-}
-
 // What is held shows nowhere but in its approver's view: nothing that agents
 // hear, no list, no alert, no log, no header. A reviewer's reason goes to the
 // Reader and the audit; an edited text takes the original's place.
@@ -338,9 +218,7 @@ func TestHeldContentShowsNowhere(t *testing.T) {
 			if i := strings.Index(m.Log(), word); i >= 0 {
 				t.Errorf("%s: the log has it: %.200s", where, m.Log()[max(0, i-100):])
 			}
-			if strings.Contains(m.Items(t), word) {
-				t.Errorf("%s: the list has it", where)
-			}
+			holds(t, !strings.Contains(m.Items(t), word), "%s: the list has it", where)
 		}
 	}
 
@@ -393,9 +271,7 @@ func TestHeldContentShowsNowhere(t *testing.T) {
 	ann.decided(t, edits(ann.view(t, itemOf(t, ann, sum)), `{"summary":"nothing of interest"}`))
 	d := main.told.NextOf(t, final(sum))
 	clean("the edited summary", d)
-	if !contains(d, `"response":{"summary":"nothing of interest"}`) {
-		t.Errorf("delivery %s", d.JSON)
-	}
+	holds(t, contains(d, `"response":{"summary":"nothing of interest"}`), "delivery %s", d.JSON)
 	main.Acknowledge(t, d)
 	quiet("edited")
 
@@ -403,9 +279,7 @@ func TestHeldContentShowsNowhere(t *testing.T) {
 	mailer.Push(t, "main", "digest", text, "")
 	ann.decided(t, approves(ann.first(t)))
 	d = main.delivery(t)
-	if strings.Count(d.JSON, canary) != 1 || !contains(d, `"response":`+text) || len(d.Header) > 0 {
-		t.Errorf("delivery %s", d.JSON)
-	}
+	holds(t, strings.Count(d.JSON, canary) == 1 && contains(d, `"response":`+text) && len(d.Header) == 0, "delivery %s", d.JSON)
 	checkStreams(t, m)
 	streamsWithout(t, m, canary, 4)
 }
@@ -424,85 +298,4 @@ func itemOf(t *testing.T, p person, query bcp.QueryID) bcp.ItemID {
 		t.Fatalf("no item of %s in %+v", query, items)
 	}
 	return items[i].ID
-}
-
-// A Reader that is away when a person decides hears of it when it comes, also
-// after a restart of the mesh, and once it has acknowledged that never again.
-//
-// covers P7.6, SUB-84, SUB-85, A-RECONN
-func TestFinalResultWaitsForItsReader(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, with(pair(1000), "mesh.yaml", people))
-	main, mailer := connect(t, m)
-	for i := range 3 {
-		mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, fmt.Sprintf(`,"push_id":"p%d"`, i))
-	}
-	who := main.Accepted(t, "mailer", askWho)
-	mailer.Answer(t, mailer.queries.Next(t), `"response":{"who":"ignore this","when":"2026-03-15"}`)
-	mailer.result(t)
-	mailer.Close()
-	m.Wait(t, by(bcp.KindDisconnect, "mailer"))
-	ann := approver(t, m, "ann")
-	items := ann.items(t)
-	ann.decided(t, approves(ann.view(t, items[0].ID)))
-	ann.decided(t, rejects(ann.view(t, items[1].ID), "No."))
-	ann.decided(t, edits(ann.view(t, items[2].ID), `{"summary":"well"}`))
-	ann.decided(t, approves(ann.view(t, items[3].ID)))
-
-	m.Restart(t)
-	mailer = reader(t, m, "mailer")
-	heard := map[string]string{}
-	results := map[string]meshtest.Message{}
-	next := func() string {
-		r := mailer.told.NextOf(t, func(r meshtest.Message) bool {
-			return r.Text("type") == "bcp_validation_result" && heard[r.Text("push_id")+r.Text("query_id")] == ""
-		})
-		id := r.Text("push_id") + r.Text("query_id")
-		heard[id], results[id] = r.Text("status")+" "+r.Text("detail"), r
-		return id
-	}
-	for range 4 {
-		next()
-	}
-	want := map[string]string{
-		"p0": "delivered Published to controller main (Cat-3, 110.0 bits)", "p1": "refused Publish rejected by reviewer: No.",
-		"p2": "delivered Published to controller main (Cat-3, 110.0 bits)", string(who): "delivered ",
-	}
-	expect(t, fmt.Sprint(heard), fmt.Sprint(want), "heard %v", heard)
-	// Two are acknowledged; the others come again, over another restart.
-	mailer.Acknowledge(t, results["p0"])
-	mailer.Acknowledge(t, results["p1"])
-	m.WaitCount(t, 2, func(d *bcp.Decision) bool { return d.Kind == bcp.KindAcknowledge && d.Notice != "" })
-	m.Restart(t)
-	mailer = reader(t, m, "mailer")
-	clear(heard)
-	for range 2 {
-		id := next()
-		if id == "p0" || id == "p1" {
-			t.Errorf("%s came again", id)
-		}
-		mailer.Acknowledge(t, results[id])
-	}
-	m.WaitCount(t, 4, func(d *bcp.Decision) bool { return d.Kind == bcp.KindAcknowledge && d.Notice != "" })
-	mailer.Close()
-	mailer = reader(t, m, "mailer")
-	m.Settle(t)
-	for _, r := range mailer.told.Taken(t) {
-		if r.Text("type") == "bcp_validation_result" {
-			t.Errorf("and %s", r.JSON)
-		}
-	}
-	// The Controller gets what was released, and the outcome of its query. What comes again
-	// has no order.
-	main = controller(t, m, "main")
-	var got []string
-	for range 4 {
-		d := main.delivery(t)
-		got = append(got, d.Text("outcome")+fmt.Sprint(d.Fields["response"]))
-	}
-	slices.Sort(got)
-	if fmt.Sprint(got) != `[held<nil> map[summary:all is well] map[summary:well] map[when:2026-03-15 who:ignore this]]` {
-		t.Errorf("delivered %v", got)
-	}
-	checkStreams(t, m)
 }

@@ -59,9 +59,7 @@ func TestBackup(t *testing.T) {
 	want := picture(t, m)
 	m.Stop(t)
 	made := must(backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Version: "test"}))
-	if made.Decisions < 10 || made.Head.IsZero() || made.Lost != "" {
-		t.Errorf("%+v", made)
-	}
+	holds(t, made.Decisions >= 10 && !made.Head.IsZero() && made.Lost == "", "%+v", made)
 	original := m.State
 	if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, original, mesh.BackupOptions{}); !errors.Is(err, mesh.ErrNotEmpty) {
 		t.Errorf("over what is there: %v", err)
@@ -250,9 +248,7 @@ func TestForgedBackup(t *testing.T) {
 	var file bytes.Buffer
 	must(backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}))
 	must(jetstream.ReadBackup(bytes.NewReader(file.Bytes()), jetstream.Restoring{File: func(name string, _ io.Reader) error {
-		if strings.Contains(name, durable.DraftPrefix) {
-			t.Errorf("a backup has %s", name)
-		}
+		holds(t, !strings.Contains(name, durable.DraftPrefix), "a backup has %s", name)
 		return nil
 	}}))
 	restore := func(content []byte) (dir string, err error) {
@@ -267,9 +263,7 @@ func TestForgedBackup(t *testing.T) {
 		"keys/x", "keys/.nk", "keys/" + durable.DraftPrefix + "1", "keys/a\nb.nk", "keys/\u202ea.nk", "keys/state.json.nk/..", "tree/../keys/a.nk",
 	} {
 		dir, err := restore(forged(t, file.Bytes(), map[string]io.Reader{name: bytes.NewReader([]byte("x"))}, map[string]int64{name: 1}))
-		if !errors.Is(err, jetstream.ErrBackup) {
-			t.Errorf("%s: %v", name, err)
-		}
+		fails(t, err, jetstream.ErrBackup, "%s", name)
 		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 			t.Errorf("%s: %v is left, %v", name, left, err)
 		}
@@ -285,9 +279,7 @@ func TestForgedBackup(t *testing.T) {
 	bomb[len(bomb)-1]++ // so that it is read to its end, and refused
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if _, err := restore(bomb); !errors.Is(err, jetstream.ErrBackup) {
-		t.Error(err)
-	}
+	fails(t, errorOf(restore(bomb)), jetstream.ErrBackup, "the error")
 	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > large/2 {
 		t.Errorf("%d bytes of a backup of %d took %d MiB", large, len(bomb), (after.TotalAlloc-before.TotalAlloc)>>20)
 	}

@@ -103,9 +103,7 @@ func TestSessions(t *testing.T) {
 	}
 	mailer.Answer(t, query, isUrgent)
 	coded(t, mailer.result(t), "cancelled")
-	if session("open") == first {
-		t.Error("a closed session goes on")
-	}
+	holds(t, session("open") != first, "a closed session goes on")
 	for _, text := range []string{"", "{}", `{"verb":"destroy"}`, `{"verb":"open","verb":"open"}`, `{"verb":"open","subscriptions":[]}`} {
 		coded(t, main.Request(t, subjects.Session("main"), text), "malformed", text)
 	}
@@ -131,18 +129,14 @@ func TestControllerListsItsChannels(t *testing.T) {
 	before := len(m.Decisions())
 	list := main.Request(t, subjects.Session("main"), `{"verb":"channels"}`)
 	for _, part := range []string{`"type":"bcp_channels"`, `"reader":"mailer"`, `"description":"Reads mail."`, `"remaining_bits":999`, `"subscription_id":"digest"`} {
-		if !strings.Contains(list.JSON, part) {
-			t.Errorf("%s is not in %s", part, list.JSON)
-		}
+		holds(t, strings.Contains(list.JSON, part), "%s is not in %s", part, list.JSON)
 	}
 	if strings.Contains(list.JSON, "boss") || strings.Contains(list.JSON, "77") {
 		t.Errorf("it hears of another Controller: %s", list.JSON)
 	}
 	m.Settle(t)
 	for _, d := range m.Decisions()[before:] {
-		if d.Kind == bcp.KindSession {
-			t.Errorf("there is a record: %+v", d)
-		}
+		holds(t, d.Kind != bcp.KindSession, "there is a record: %+v", d)
 	}
 }
 

@@ -59,9 +59,7 @@ func TestCheckpoints(t *testing.T) {
 	m.Start(t)
 	m.Stop(t)
 	second, _ := signed(t, m.State)
-	if second.Size <= first.Size {
-		t.Errorf("the second checkpoint is of %d decisions, the first of %d", second.Size, first.Size)
-	}
+	holds(t, second.Size > first.Size, "the second checkpoint is of %d decisions, the first of %d", second.Size, first.Size)
 
 	var file bytes.Buffer
 	must(backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}))

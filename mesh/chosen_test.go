@@ -208,19 +208,13 @@ func TestWhatAgentsChooseIsKeptAsSECURITYSays(t *testing.T) {
 	found := m.search(t, told)
 	for row, texts := range chosen {
 		want, ok := table[row]
-		if !ok {
-			t.Errorf("SECURITY.md says nothing of: %s", row)
-		}
+		holds(t, ok, "SECURITY.md says nothing of: %s", row)
 		for _, text := range texts {
-			if got := found.kept(text); got != want {
-				t.Errorf("%s, %s: it is kept as %q, and SECURITY.md says %q", row, text, got, want)
-			}
+			expect(t, found.kept(text), want, "%s, %s: where it is kept, as SECURITY.md says", row, text)
 		}
 	}
 	for row := range table {
-		if chosen[row] == nil {
-			t.Errorf("SECURITY.md has a row that nothing is sent for: %s", row)
-		}
+		holds(t, chosen[row] != nil, "SECURITY.md has a row that nothing is sent for: %s", row)
 	}
 
 	// What is not needed any more is erased.
@@ -290,9 +284,7 @@ func TestPassphraseCoversKeysAlone(t *testing.T) {
 			t.Errorf("a private key is in %v", found)
 		}
 	}
-	if len(private) < 5 {
-		t.Errorf("%d private keys were found before", len(private))
-	}
+	holds(t, len(private) >= 5, "%d private keys were found before", len(private))
 	if found := filesWith(t, m.State, []byte("kanarienvogel")); len(found) > 0 {
 		t.Errorf("what was said is in %v", found)
 	}

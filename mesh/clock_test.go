@@ -63,9 +63,7 @@ func TestClockIsSet(t *testing.T) {
 			m.Restart(t)
 			main, mailer = connect(t, m)
 		}
-		if got := pushed(); got != step.window {
-			t.Errorf("set to %+dh: %d pushes accepted, want %d", step.hours, got, step.window)
-		}
+		expect(t, pushed(), step.window, "set to %+dh how many pushes are accepted", step.hours)
 		expired := func(d *bcp.Decision) bool { return d.Query == query && d.Outcome == bcp.Expired }
 		if step.expires {
 			m.Wait(t, expired)
@@ -85,9 +83,7 @@ func TestClockIsSet(t *testing.T) {
 		for window[0].Time <= d.Time-int64(time.Hour) {
 			window = window[1:]
 		}
-		if len(window) > 5 {
-			t.Errorf("decision %d is number %d of the hour", d.Seq, len(window))
-		}
+		holds(t, len(window) <= 5, "decision %d is number %d of the hour", d.Seq, len(window))
 	}
 	checkStreams(t, m)
 }

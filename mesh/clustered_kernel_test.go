@@ -67,9 +67,7 @@ func TestKernelOnACluster(t *testing.T) {
 		}
 	}()
 	task(slow)
-	if !two.Active() {
-		t.Error("nobody has taken over")
-	}
+	holds(t, two.Active(), "nobody has taken over")
 }
 
 // What a gateway of a cluster calls tools with can call the one tool, as any gateway's, and

@@ -160,9 +160,7 @@ func TestInvitationIsGoodOnce(t *testing.T) {
 		t.Fatalf("%s, %s, %v", agent, role, err)
 	}
 	d := m.Wait(t, credentialAct(bcp.CredentialJoined, ""))
-	if d.Agent != "mailer" || d.Role != bcp.RoleReader || d.Credential.Until == 0 {
-		t.Errorf("%+v", d)
-	}
+	holds(t, d.Agent == "mailer" && d.Role == bcp.RoleReader && d.Credential.Until != 0, "%+v", d)
 	counts(t, m, 1, credentialAct(bcp.CredentialInvited, token.PublicKey))
 	mailer := meshtest.NewAgent(bcp.Agent{Name: "mailer", Encoding: bcp.JSON})
 	mailer.Dial(t, m.URL(), text)
@@ -213,9 +211,7 @@ func TestInvitationGrantsNothingElse(t *testing.T) {
 		t.Helper()
 		select {
 		case err := <-refused:
-			if !errors.Is(err, nats.ErrPermissionViolation) {
-				t.Errorf("%s: %v", what, err)
-			}
+			fails(t, err, nats.ErrPermissionViolation, "%s", what)
 		case <-time.After(meshtest.Patience):
 			t.Errorf("%s is not refused", what)
 		}
@@ -263,9 +259,7 @@ func TestStolenFileThatIsUsedTwiceIsNoticed(t *testing.T) {
 		t.Cleanup(conn.Close)
 	}
 	d := m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindAlert && d.Event == string(bcp.AlertShared) })
-	if d.Agent != "mailer" || d.Role != bcp.RoleReader || d.Key != creds.PublicKey || d.Note != "127.0.0.1" {
-		t.Errorf("%+v", d)
-	}
+	holds(t, d.Agent == "mailer" && d.Role == bcp.RoleReader && d.Key == creds.PublicKey && d.Note == "127.0.0.1", "%+v", d)
 }
 
 // Whoever floods with an invitation that is good no more is refused unread, and counted;
@@ -320,9 +314,7 @@ func TestFloodOfJoins(t *testing.T) {
 	if n := m.Count(credentialAct(bcp.CredentialRefused, used.PublicKey)); n > 10 || n == 0 {
 		t.Errorf("%d refusals are recorded one by one", n)
 	}
-	if !before.Same(after) {
-		t.Error("the key store was written")
-	}
+	holds(t, before.Same(after), "the key store was written")
 	other := invite(t, store, time.Hour)
 	if _, _, _, err := agents.Join(t.Context(), m.URL(), other.Text(), bcp.Digest{}); err != nil {
 		t.Errorf("another one joins: %v", err)

@@ -88,13 +88,9 @@ func TestOfflineReader(t *testing.T) {
 	queries := mailer.Queries(t)
 	for _, id := range ids {
 		query := queries.Next(t)
-		if query.Text("query_id") != string(id) {
-			t.Errorf("got %s, not %s", query.Text("query_id"), id)
-		}
+		expect(t, query.Text("query_id"), string(id), "the query")
 		mailer.Answer(t, query, isUrgent)
-		if d := main.delivery(t); d.Text("query_id") != string(id) {
-			t.Errorf("delivery %s", d.JSON)
-		}
+		carries(t, main.delivery(t), "query_id", string(id), "delivery")
 	}
 	// It drops its connection with a query open, and gets it again.
 	id := main.Accepted(t, "mailer", askUrgent)
@@ -103,9 +99,7 @@ func TestOfflineReader(t *testing.T) {
 	m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindDisconnect && d.Agent == "mailer" })
 	again := reader(t, m, "mailer")
 	again.Answer(t, again.queries.NextOf(t, meshtest.With("query_id", id)), isUrgent)
-	if d := main.delivery(t); d.Text("query_id") != string(id) {
-		t.Errorf("delivery %s", d.JSON)
-	}
+	carries(t, main.delivery(t), "query_id", string(id), "delivery")
 }
 
 // covers SUB-4, P9.1, P9.2, P2.4
@@ -138,9 +132,7 @@ func TestDeliveriesWaitAndRepeat(t *testing.T) {
 	for _, d := range m.WaitCount(t, n, meshtest.Of(bcp.KindPush)) {
 		recorded = append(recorded, string(d.Delivery))
 	}
-	if !inOrder(order, recorded) {
-		t.Errorf("delivered in the order %v, decided in %v", order, recorded)
-	}
+	holds(t, inOrder(order, recorded), "delivered in the order %v, decided in %v", order, recorded)
 	main.Close()
 	m.Wait(t, by(bcp.KindDisconnect, "main"))
 	// Another connection acknowledges all, and gets the rest in order.
@@ -149,9 +141,7 @@ func TestDeliveriesWaitAndRepeat(t *testing.T) {
 	for range n {
 		rest = append(rest, next.delivery(t).Text("delivery_id"))
 	}
-	if !inOrder(rest, recorded) {
-		t.Errorf("delivered in the order %v, decided in %v", rest, recorded)
-	}
+	holds(t, inOrder(rest, recorded), "delivered in the order %v, decided in %v", rest, recorded)
 	m.WaitCount(t, n, meshtest.Of(bcp.KindAcknowledge))
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
-	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
 // keeperOf connects as the keeper of an agent, with its real creds.
@@ -43,42 +42,6 @@ func composed(id, url string) bcp.EgressRequest {
 	return bcp.EgressRequest{ID: id, URL: url, By: bcp.ByComposed, Bytes: 1000}
 }
 
-// A budget holds across a restart and a reload: what was spent is spent, and a retry whose
-// answer was lost is charged once.
-//
-// covers P13.1, P13.3, P13.4, ALF-89
-func TestEgressBudgetOutlivesEverything(t *testing.T) {
-	t.Parallel()
-	const url = "https://docs.example.org/" // 3 + 8*17 + 8 bits
-	m := meshtest.Start(t, withNetwork("egress_budget_bits: 300\n"))
-	k := keeperOf(t, m, "reader")
-	for range 3 { // one request, and two repeats of it
-		noError(t, k.Reserve(t.Context(), composed("a", url)))
-	}
-	counts(t, m, 1, meshtest.Of(bcp.KindEgress))
-	noError(t, k.Settle(t.Context(), "a", 700))
-	if err := k.Settle(t.Context(), "a", 700); err != nil {
-		t.Errorf("settled again: %v", err)
-	}
-	m.Restart(t)
-	k = keeperOf(t, m, "reader")
-	if err := k.Reserve(t.Context(), composed("b", url)); err != nil {
-		t.Errorf("the second of two: %v", err)
-	}
-	fails(t, k.Reserve(t.Context(), composed("c", url)), guard.BudgetExhausted, "a third")
-	exhausted := m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindEgress && d.Code == bcp.BudgetExhausted })
-	if e := exhausted.Egress; e.UsedBits != 294*bcp.Bit || e.UsedBytes != 1700 || exhausted.Lack != 141*bcp.Bit || !e.Alert {
-		t.Errorf("%+v, %+v", exhausted, e)
-	}
-	// More budget lets one more through, and what was spent stays so.
-	must(m.Reload(t.Context(), meshtest.Parse(t, withNetwork("egress_budget_bits: 441\n"))))
-	k = keeperOf(t, m, "reader")
-	if err := k.Reserve(t.Context(), composed("c", url)); err != nil {
-		t.Errorf("after a reload: %v", err)
-	}
-	fails(t, k.Reserve(t.Context(), composed("d", url)), guard.BudgetExhausted, "one too many after a reload")
-}
-
 // The hosts are those of the definitions that hold at that moment.
 //
 // covers P13.2, ALF-89
@@ -98,46 +61,6 @@ func TestEgressHostsAreReloaded(t *testing.T) {
 	ctx := within(t, 3*time.Second)
 	fails(t, k.Reserve(ctx, composed("c", "https://docs.example.org/")), nil, "a keeper of an agent without a network is served")
 	fails(t, errorOf(m.Issue("reader", bcp.RoleKeeper, time.Hour)), nil, "creds for a keeper of an agent without a network")
-}
-
-// A keeper's creds are for one thing: it can neither hear nor say what its agent, or any
-// other, hears and says; and its agent cannot say what its keeper does.
-//
-// covers P13.1, A-ESCAL, A-SPOOF
-func TestKeeperMayDoNothingElse(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, withNetwork(""))
-	stock := m.Connect(t, "reader", bcp.RoleKeeper)
-	tried := 0
-	for _, subject := range []string{
-		subjects.Egress("main"), subjects.Push("reader", "main", "x"), subjects.Ask("main", "reader"), subjects.Session("main"), subjects.Control(bcp.ControlReload),
-		subjects.Reply(bcp.RoleReader, "reader", "q1", 0), subjects.InboxPrefix("main") + ".x", "$JS.API.INFO", "$SYS.REQ.SERVER.PING", "exfil.x",
-	} {
-		noError(t, stock.Publish(subject, []byte("x")))
-		tried++
-	}
-	for _, subject := range []string{subjects.QueriesOf("reader"), subjects.DeliveriesOf(bcp.RoleReader, "reader"), subjects.Egress("reader"), subjects.Alerts(), ">"} {
-		must(stock.SubscribeSync(subject))
-		tried++
-	}
-	stock.Sync(t)
-	for role, agent := range map[bcp.Role]bcp.AgentName{bcp.RoleReader: "reader", bcp.RoleController: "main"} {
-		other := m.Connect(t, agent, role)
-		noError(t, other.Publish(subjects.Egress("reader"), []byte("x")))
-		tried++
-		other.Sync(t)
-	}
-	denied := 0
-	m.Wait(t, func(d *bcp.Decision) bool {
-		if d.Kind == bcp.KindViolation {
-			denied += d.Count
-		}
-		return denied >= tried
-	})
-	if denied != tried {
-		t.Errorf("%d of %d tries were denied", denied, tried)
-	}
-	counts(t, m, 0, meshtest.Of(bcp.KindEgress))
 }
 
 // Where the mesh does not answer, nothing is sent.

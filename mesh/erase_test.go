@@ -207,9 +207,7 @@ func checkErased(t *testing.T, m *meshtest.Mesh, when string) {
 	}); err != nil {
 		t.Errorf("%s: %v", when, err)
 	}
-	if erased < 4 || kept < 4 {
-		t.Errorf("%s: %d are erased, and %d have what was said since", when, erased, kept)
-	}
+	holds(t, erased >= 4 && kept >= 4, "%s: %d are erased, and %d have what was said since", when, erased, kept)
 }
 
 // A mesh does not start without a key that nobody destroyed.
@@ -256,7 +254,7 @@ func TestRawRetention(t *testing.T) {
 			}
 			n++
 			if _, err := keys.OpenRaw(t.Context(), &d); !errors.Is(err, c.want) {
-				t.Errorf("at %s: %v", c.at, err)
+				t.Errorf("at %s: %v, want %v", c.at, err, c.want)
 			}
 			return nil
 		}); err != nil || n < 4 {

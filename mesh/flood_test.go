@@ -123,9 +123,7 @@ func TestNewestConnectionsWin(t *testing.T) {
 			}
 			select {
 			case n := <-closed:
-				if n != i-tt.limit {
-					t.Errorf("%s: connection %d was closed for %d", tt.name, n, i)
-				}
+				expect(t, n, i-tt.limit, "%s: which connection was closed for %d", tt.name, i)
 			case <-time.After(meshtest.Patience):
 				t.Fatalf("%s has %d connections", tt.name, i+1)
 			}

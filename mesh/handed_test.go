@@ -87,9 +87,7 @@ func TestSealedValuesReachWhomTheyAreHandedTo(t *testing.T) {
 					spent += d.Nominal
 				}
 			}
-			if spent != 3*bcp.Bit {
-				t.Errorf("the answers cost %s bits", spent)
-			}
+			expect(t, spent, 3*bcp.Bit, "the bits of the answers")
 
 			m.Restart(t)
 			view := seen("after a restart")
@@ -97,18 +95,14 @@ func TestSealedValuesReachWhomTheyAreHandedTo(t *testing.T) {
 			m.Settle(t)
 			m.Stop(t)
 			streamsWithout(t, m, word, 2)
-			if strings.Contains(m.Log(), word) {
-				t.Error("it is in the log")
-			}
+			holds(t, !strings.Contains(m.Log(), word), "it is in the log")
 			snapshots := 0
 			err = filepath.WalkDir(m.State, func(path string, e fs.DirEntry, err error) error {
 				if err != nil || e.IsDir() {
 					return err
 				}
 				content, err := os.ReadFile(path)
-				if bytes.Contains(content, []byte(word)) {
-					t.Errorf("it is in %s", path)
-				}
+				holds(t, !bytes.Contains(content, []byte(word)), "it is in %s", path)
 				if strings.Contains(path, "snapshots") {
 					snapshots++
 				}

@@ -183,9 +183,7 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 		}
 		return denied >= tried
 	})
-	if denied != tried {
-		t.Errorf("%d of %d tries at the server are in the audit", denied, tried)
-	}
+	expect(t, denied, tried, "tries at the server are in the audit")
 
 	// In pushes and answers: refused if they do not fit, else held for a person, who sees what the text says.
 	if r := reader.Push(t, "main", "alert", fmt.Sprintf(`{"urgent":%q}`, stolen), ""); r.Text("status") == "accepted" {
@@ -204,13 +202,9 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 	held := m.Count(func(d *bcp.Decision) bool {
 		return d.Kind == bcp.KindPush && d.Agent == "reader" && d.Verdict == bcp.Hold
 	})
-	if refused != 2 || held != 1 {
-		t.Errorf("the audit has %d refused pushes and %d held ones", refused, held)
-	}
+	holds(t, refused == 2 && held == 1, "the audit has %d refused pushes and %d held ones", refused, held)
 	for _, message := range told.Taken(t) {
-		if strings.Contains(message.JSON, stolen) {
-			t.Errorf("the Controller was told %s", message.JSON)
-		}
+		holds(t, !strings.Contains(message.JSON, stolen), "the Controller was told %s", message.JSON)
 	}
 }
 

@@ -91,9 +91,7 @@ func kernelSeatsBy(t *testing.T, plan func(agents.PlanRequest) string, connect f
 	})
 	reader := agents.NewReader(connect("mailer", bcp.RoleReader))
 	reader.OnQuery(func(_ context.Context, q agents.Query) (any, error) {
-		if !strings.Contains(q.Content, "IGNORE") {
-			t.Errorf("the Reader is given %q", q.Content)
-		}
+		holds(t, strings.Contains(q.Content, "IGNORE"), "the Reader is given %q", q.Content)
 		return map[string]bool{"angry": true}, nil
 	})
 	for _, s := range []interface{ Start(context.Context) error }{planner, tool, reader} {
@@ -174,9 +172,7 @@ func TestReloadOfAKernel(t *testing.T) {
 	gone["agents/mailer.md"] = agentFile("mailer", "", reads("desk"), reads("main"))
 	reloaded := must(m.Reload(t.Context(), meshtest.Parse(t, gone)))
 	for _, taken := range []string{"- main (controller) may publish bcp.v1.run.main.desk.all", "- mail (tool) may subscribe bcp.v1.call.mail.>"} {
-		if !slices.Contains(reloaded.Changes, taken) {
-			t.Errorf("without the kernel there is no %q in %q", taken, reloaded.Changes)
-		}
+		holds(t, slices.Contains(reloaded.Changes, taken), "without the kernel there is no %q in %q", taken, reloaded.Changes)
 	}
 	if len(sent) > 0 {
 		t.Errorf("the tool was called: %s", <-sent)

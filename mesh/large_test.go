@@ -60,8 +60,6 @@ func TestApproversAreNotBuried(t *testing.T) {
 		t.Errorf("%d items are listed", len(items))
 	}
 	ann.decided(t, approves(ann.view(t, view.ID)))
-	if d := main.delivery(t); d.Text("from_agent") != "clerk" {
-		t.Errorf("delivery %s", d.JSON)
-	}
+	carries(t, main.delivery(t), "from_agent", "clerk", "delivery")
 	expect(t, m.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindPush && d.Verdict == bcp.Hold }), n+1, "items wait")
 }

@@ -99,9 +99,7 @@ func TestHeldItemsAreTold(t *testing.T) {
 	item := held(t, m, mailer)
 	seen, seenBy := map[string]bool{}, map[string]bool{}
 	n := h.next(t, seen)
-	if n.Item != "" || n.Reader != "mailer" || n.Controller != "main" || n.Category != 3 {
-		t.Errorf("told %+v", n)
-	}
+	holds(t, n.Item == "" && n.Reader == "mailer" && n.Controller == "main" && n.Category == 3, "told %+v", n)
 	if n := person.next(t, seenBy); n.Item != item {
 		t.Errorf("the approver is told %+v, and not of %s", n, item)
 	}
@@ -126,9 +124,7 @@ func TestHeldItemsAreTold(t *testing.T) {
 	m.Start(t)
 	h.next(t, seen)
 	for _, secret := range []string{h.URL, person.URL, strings.TrimPrefix(h.URL, "http://")} {
-		if strings.Contains(m.Log(), secret) {
-			t.Errorf("the log has %s", secret)
-		}
+		holds(t, !strings.Contains(m.Log(), secret), "the log has %s", secret)
 	}
 }
 

@@ -108,9 +108,7 @@ func TestPasskeysDecide(t *testing.T) {
 	d := m.Wait(t, func(d *bcp.Decision) bool {
 		return d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept && d.Event == "approve"
 	})
-	if d.Passkey != own.Hash() || !d.Synced || d.Unsealed || d.Key != bound.PublicKey {
-		t.Errorf("it is recorded as %+v", d)
-	}
+	holds(t, d.Passkey == own.Hash() && d.Synced && !d.Unsealed && d.Key == bound.PublicKey, "it is recorded as %+v", d)
 	if err := accounts.VerifyDecision(&d); err != nil {
 		t.Errorf("the record: %v", err)
 	}
@@ -128,9 +126,7 @@ func TestPasskeysDecide(t *testing.T) {
 		forged := d
 		forged.Signature = append([]byte{}, d.Signature...)
 		change(&forged)
-		if accounts.VerifyDecision(&forged) == nil {
-			t.Errorf("a record with another %s passes", name)
-		}
+		holds(t, accounts.VerifyDecision(&forged) != nil, "a record with another %s passes", name)
 	}
 	ann.Conn.Close()
 	// Bob, who has no passkey, decides as before, and his record is checked alike.

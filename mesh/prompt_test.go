@@ -94,9 +94,7 @@ func TestPromptsOverTheWire(t *testing.T) {
 	again = reader(t, m, "mailer")
 	m.Settle(t)
 	for _, more := range again.told.Taken(t) {
-		if isPrompt(more) {
-			t.Errorf("and %s", more.JSON)
-		}
+		holds(t, !isPrompt(more), "and %s", more.JSON)
 	}
 	// The Controller's comes too, and is no delivery.
 	main := m.Connect(t, "main", bcp.RoleController)

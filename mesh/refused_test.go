@@ -3,7 +3,6 @@ package mesh_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -12,100 +11,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
-
-// Every ask that fails a precondition is refused with its own code and constant
-// text, and its Reader gets nothing.
-//
-// covers SUB-79, BCP-21, BCP-122, P10, P2.5, SUB-26, SUB-94
-func TestRefusedAsk(t *testing.T) {
-	t.Parallel()
-	files := pair(100)
-	files["main.md"] = agentFile("main", "", strings.Replace(controls("mailer", 100, "max_cat2_queries: 1"), "max_category: 3", "max_category: 2", 1))
-	m := meshtest.Start(t, files)
-	main, mailer := connect(t, m)
-	wide := `{"category":2,"questions":[{"id":"q","question":"?","max_words":%d,"expected_format":"short_text"}]}`
-	accepted := 0
-	for _, c := range []struct {
-		name, ask string
-		code      bcp.Code
-	}{
-		{"no JSON", `{"category":1,`, bcp.Malformed},
-		{"doubled key", `{"category":1,"category":1}`, bcp.Malformed},
-		{"another target", strings.Replace(askUrgent, "{", `{"target":"someone",`, 1), bcp.Malformed},
-		{"too large", `{"category":2,"directive":"` + strings.Repeat("x", bcp.MaxControllerMessage) + `"}`, bcp.MessageTooLarge},
-		{"category above the channel's", askSum, bcp.CategoryDenied},
-		{"no category", `{"fields":[{"name":"urgent","type":"boolean"}]}`, bcp.InvalidQuery},
-		{"category 4", `{"category":4}`, bcp.InvalidQuery},
-		{"no fields", `{"category":1}`, bcp.InvalidQuery},
-		{"unknown key", `{"category":1,"fields":[{"name":"urgent","type":"boolean","default":true}]}`, bcp.InvalidQuery},
-		{"over the budget", fmt.Sprintf(wide, 10), bcp.BudgetExhausted},
-		{"within it", fmt.Sprintf(wide, 9), ""},
-		{"one category 2 query too many", fmt.Sprintf(wide, 1), bcp.QueryLimitReached},
-		{"one bit that is left", askUrgent, ""},
-		{"none that is left", askUrgent, bcp.BudgetExhausted},
-	} {
-		receipt := main.Ask(t, "mailer", c.ask)
-		want := ""
-		if c.code != "" {
-			want = fmt.Sprintf(`{"error":%q,"detail":%q}`, c.code, c.code.Info().Text)
-		} else {
-			accepted++
-		}
-		if c.code != "" && receipt.JSON != want || c.code == "" && receipt.Text("query_id") == "" {
-			t.Errorf("%s: %s, not %q", c.name, receipt.JSON, c.code)
-		}
-	}
-	m.Settle(t)
-	if queries := mailer.queries.Taken(t); len(queries) != accepted {
-		t.Errorf("the Reader got %d queries, not %d", len(queries), accepted)
-	}
-}
-
-// The texts are the seed's, word for word.
-//
-// covers SUB-58, SUB-59, SUB-60, SUB-90, SUB-91, SUB-97, SUB-98, SUB-112, SUB-114, SUB-115, P2.2, BCP-36, BCP-159
-func TestRefusedPush(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, pair(45))
-	main, mailer := connect(t, m)
-	for _, c := range []struct {
-		subject, text string
-		code          bcp.Code
-		detail        string
-	}{
-		{"alerts", `{"type":"bcp_response"`, bcp.Malformed, "the answer is not well-formed"},
-		{"alerts", `{"type":"bcp_response","response":{"urgent":true}}`, bcp.Malformed, "the answer is not well-formed"},
-		{"alerts", `{"type":"bcp_response","subscription_id":"alerts","response":{"urgent":true}}`, bcp.Malformed, "the answer is not well-formed"},
-		{"alerts", `{"type":"bcp_response","subscription_id":"alerts","controller":"main"}`, bcp.Malformed, "the answer is not well-formed"},
-		{"alerts", `{"type":"bcp_response","subscription_id":"alerts","query_id":"q1","controller":"main","response":{"urgent":true}}`, bcp.Malformed, "the answer is not well-formed"},
-		{"alerts", meshtest.PushText("main", "notes", `{"note":"x"}`, ""), bcp.Malformed, "the answer is not well-formed"},
-		{"alerts", meshtest.PushText("other", "alerts", `{"urgent":true}`, ""), bcp.Malformed, "the answer is not well-formed"},
-		{"alerts", meshtest.PushText("main", "alerts", `"yes"`, ""), bcp.ValidationFailed, ""},
-		{"alerts", meshtest.PushText("main", "alerts", `{}`, ""), bcp.ValidationFailed, "urgent: is missing"},
-		{"alerts", meshtest.PushText("main", "alerts", `{"urgent":null}`, ""), bcp.Malformed, "the answer is not well-formed"},
-		{"alerts", meshtest.PushText("main", "alerts", `{"urgent":true,"x":1}`, ""), bcp.ValidationFailed, "a name that the spec does not have"},
-		{"notes", meshtest.PushText("main", "notes", `{"note":"one two three four five"}`, ""), bcp.ValidationFailed, "note: has too many words"},
-		{"digest", meshtest.PushText("main", "digest", `{"summary":"1 2 3 4 5 6 7 8 9 10 11"}`, ""), bcp.ValidationFailed, "summary: has too many words"},
-		{"alerts", meshtest.PushText("main", "alerts", `{"urgent":"`+strings.Repeat("x", 4000)+`"}`, ""), bcp.MessageTooLarge, "the answer is larger than its spec allows"},
-		{"notes", meshtest.PushText("main", "notes", `{"note":"rain"}`, ""), "", "Published to controller main (Cat-2, 44.0 bits)"},
-		{"notes", meshtest.PushText("main", "notes", `{"note":"snow"}`, ""), bcp.BudgetExhausted, "Bandwidth budget exhausted for channel to 'main'"},
-		{"alerts", meshtest.PushText("main", "alerts", `{"urgent":true}`, ""), "", "Published to controller main (Cat-1, 1.0 bits)"},
-		{"alerts", meshtest.PushText("main", "alerts", `{"urgent":true}`, ""), bcp.BudgetExhausted, "Bandwidth budget exhausted for channel to 'main'"},
-	} {
-		r := mailer.Request(t, subjects.Push("mailer", "main", bcp.SubscriptionID(c.subject)), c.text)
-		if r.Text("code") != string(c.code) || r.Fields["success"] != (c.code == "") || c.detail != "" && r.Text("detail") != c.detail {
-			t.Errorf("%.120s: %s", c.text, r.JSON)
-		}
-		expect(t, r.Text("subscription_id"), c.subject, "the result names %s", r.JSON)
-	}
-	for _, want := range []string{"notes", "alerts"} {
-		if d := main.delivery(t); d.Text("subscription_id") != want {
-			t.Errorf("delivery %s", d.JSON)
-		}
-	}
-	m.Settle(t)
-	nothing(t, main.rest(t))
-}
 
 // What is wrong about an answer besides its content: the server or the gateway
 // refuses it, and the audit has it.
@@ -143,9 +48,7 @@ func TestRefusedAnswer(t *testing.T) {
 	// Twice over one connection: the server lets one through.
 	mailer.Say(t, query.Reply, answer)
 	mailer.Say(t, query.Reply, answer)
-	if d := main.delivery(t); d.Text("query_id") != string(id) {
-		t.Errorf("delivery %s", d.JSON)
-	}
+	carries(t, main.delivery(t), "query_id", string(id), "delivery")
 	// Twice over two connections: the gateway knows.
 	second := reader(t, m, "mailer")
 	id = main.Accepted(t, "mailer", askUrgent)
@@ -201,9 +104,7 @@ func TestViolationsAreAudited(t *testing.T) {
 			}
 			return total >= len(subscriptions)+len(publishes)
 		})
-		if total != len(subscriptions)+len(publishes) {
-			t.Errorf("%s: %d violations, not %d", who.name, total, len(subscriptions)+len(publishes))
-		}
+		expect(t, total, len(subscriptions)+len(publishes), "violations of %s", who.name)
 	}
 	counts(t, m, 0, meshtest.Of(bcp.KindPush))
 	counts(t, m, 0, meshtest.Of(bcp.KindAsk))

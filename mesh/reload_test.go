@@ -114,16 +114,12 @@ func TestReloadAddsAndRemovesAgents(t *testing.T) {
 	case <-time.After(meshtest.Patience):
 		t.Fatal("the removed agent stays connected")
 	}
-	if len(r.Errors) > 0 || len(r.Notes) > 0 || r.Error != "" {
-		t.Errorf("%+v", r)
-	}
+	holds(t, len(r.Errors) == 0 && len(r.Notes) == 0 && r.Error == "", "%+v", r)
 	for _, want := range []string{
 		"- clerk (reader) may publish " + subjects.Push("clerk", "main", "alerts"), "- main (controller) may publish " + subjects.Ask("main", "clerk"),
 		"+ novice (reader) may publish " + subjects.Push("novice", "main", "alerts"), "+ main (controller) may publish " + subjects.Ask("main", "novice"),
 	} {
-		if !slices.Contains(r.Changes, want) {
-			t.Errorf("no change %q in %q", want, r.Changes)
-		}
+		holds(t, slices.Contains(r.Changes, want), "no change %q in %q", want, r.Changes)
 	}
 	for _, line := range r.Changes {
 		if strings.Contains(line, "boss") || strings.Contains(line, "mate") || strings.Contains(line, "mailer (") {
@@ -136,14 +132,10 @@ func TestReloadAddsAndRemovesAgents(t *testing.T) {
 		t.Errorf("the record: %+v", d)
 	}
 	for _, f := range d.Files {
-		if f.SHA256 == [32]byte{} || after[strings.TrimPrefix(f.Path, "agents/")] == "" {
-			t.Errorf("the record names %+v", f)
-		}
+		holds(t, f.SHA256 != [32]byte{} && after[strings.TrimPrefix(f.Path, "agents/")] != "", "the record names %+v", f)
 	}
 	started := m.Wait(t, meshtest.Of(bcp.KindStart))
-	if started.Context == d.Context {
-		t.Error("the definitions have one digest")
-	}
+	holds(t, started.Context != d.Context, "the definitions have one digest")
 
 	// It may not come back.
 	if conn, err := nats.Connect(m.URL(), nats.UserCredentialBytes(creds), nats.NoReconnect()); err == nil {
@@ -155,9 +147,7 @@ func TestReloadAddsAndRemovesAgents(t *testing.T) {
 	// disconnected.
 	id := boss.Accepted(t, "mate", askUrgent)
 	mate.Answer(t, mate.queries.Next(t), isUrgent)
-	if got := boss.delivery(t); got.Text("query_id") != string(id) {
-		t.Errorf("delivery %s", got.JSON)
-	}
+	carries(t, boss.delivery(t), "query_id", string(id), "delivery")
 	m.Wait(t, by(bcp.KindDisconnect, "main"))
 	m.Wait(t, by(bcp.KindDisconnect, "clerk"))
 	for _, name := range []bcp.AgentName{"boss", "mate", "mailer", bcp.Operator} {
@@ -171,13 +161,9 @@ func TestReloadAddsAndRemovesAgents(t *testing.T) {
 	novice := reader(t, m.Mesh, "novice")
 	id = again.Accepted(t, "novice", askUrgent)
 	novice.Answer(t, novice.queries.Next(t), isUrgent)
-	if got := again.delivery(t); got.Text("query_id") != string(id) {
-		t.Errorf("delivery %s", got.JSON)
-	}
+	carries(t, again.delivery(t), "query_id", string(id), "delivery")
 	mailer.Answer(t, mailer.queries.NextOf(t, meshtest.With("query_id", kept)), isUrgent)
-	if got := again.delivery(t); got.Text("query_id") != string(kept) {
-		t.Errorf("delivery %s", got.JSON)
-	}
+	carries(t, again.delivery(t), "query_id", string(kept), "delivery")
 	succeeded(t, novice.Push(t, "main", "alerts", `{"urgent":true}`, ""))
 	again.delivery(t)
 	again.Sync(t)
@@ -283,9 +269,7 @@ func TestBadEditChangesNothing(t *testing.T) {
 	counts(t, m.Mesh, 0, meshtest.Of(bcp.KindDisconnect))
 	id := main.Accepted(t, "mailer", askUrgent)
 	mailer.Answer(t, mailer.queries.Next(t), isUrgent)
-	if d := main.delivery(t); d.Text("query_id") != string(id) {
-		t.Errorf("delivery %s", d.JSON)
-	}
+	carries(t, main.delivery(t), "query_id", string(id), "delivery")
 	// A mesh that was not started from files has nothing to load.
 	plain := meshtest.Start(t, pair(100))
 	operator := plain.Connect(t, bcp.Operator, bcp.RoleOperator)
@@ -365,9 +349,7 @@ func TestSeveralCopiesNeedACluster(t *testing.T) {
 	}
 	state := filepath.Join(t.TempDir(), "state")
 	m, err := mesh.Start(t.Context(), mesh.Config{Definition: meshtest.Parse(t, files), State: state})
-	if !errors.Is(err, mesh.ErrReplicas) {
-		t.Errorf("a start: %v", err)
-	}
+	fails(t, err, mesh.ErrReplicas, "a start")
 	if err == nil {
 		_ = m.Stop(t.Context())
 	}

@@ -93,9 +93,7 @@ func TestReplicasShareQueries(t *testing.T) {
 	var first [replicas]handled
 	for range replicas {
 		c := wait(t, calls)
-		if first[c.replica].answer != nil {
-			t.Errorf("replica %d works at two queries", c.replica)
-		}
+		holds(t, first[c.replica].answer == nil, "replica %d works at two queries", c.replica)
 		first[c.replica] = c
 		times[c.query.QueryID]++
 	}
@@ -112,9 +110,7 @@ func TestReplicasShareQueries(t *testing.T) {
 		t.Errorf("%d queries were handled, %d answers came again", len(times), m.Count(of(bcp.KindAnswer, bcp.AlreadyAnswered)))
 	}
 	for id, n := range times {
-		if n != 1 {
-			t.Errorf("%s was handled %d times", id, n)
-		}
+		expect(t, n, 1, "how often %s was handled", id)
 	}
 }
 

@@ -106,9 +106,7 @@ func TestRestartAtEveryStep(t *testing.T) {
 	}
 	// 1 + 66 + 1 for what was delivered, 110 for what is held, 110 in reserve.
 	last := main.Ask(t, "mailer", askUrgent)
-	if last.Fields["remaining_bits"] != 1000.0-1-66-1-110-110-1 {
-		t.Errorf("receipt %s", last.JSON)
-	}
+	expect(t, last.Fields["remaining_bits"], 1000.0-1-66-1-110-110-1, "receipt %s", last.JSON)
 	checkStreams(t, m)
 }
 

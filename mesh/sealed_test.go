@@ -87,17 +87,13 @@ func TestSealedValuesOnAMesh(t *testing.T) {
 			spent += d.Nominal
 		}
 	}
-	if spent != bcp.Bit {
-		t.Errorf("the answer cost %s bits", spent)
-	}
+	expect(t, spent, bcp.Bit, "the bits of the answer")
 	mu.Lock()
 	if strings.Contains(planned.String(), "Canary") || !strings.Contains(planned.String(), "sealed") || read.String() != fromTool {
 		t.Errorf("the planner was told %s, the Reader %s", &planned, &read)
 	}
 	mu.Unlock()
-	if strings.Contains(m.Log(), "Canary") {
-		t.Error("it is in the log")
-	}
+	holds(t, !strings.Contains(m.Log(), "Canary"), "it is in the log")
 	m.Stop(t)
 	seen := false
 	err := filepath.WalkDir(m.State, func(path string, e fs.DirEntry, err error) error {
@@ -105,9 +101,7 @@ func TestSealedValuesOnAMesh(t *testing.T) {
 			return err
 		}
 		content, err := os.ReadFile(path)
-		if bytes.Contains(content, []byte("Canary")) {
-			t.Errorf("it is in %s", path)
-		}
+		holds(t, !bytes.Contains(content, []byte("Canary")), "it is in %s", path)
 		seen = seen || bytes.Contains(content, []byte(run.ID))
 		return err
 	})

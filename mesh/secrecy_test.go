@@ -67,9 +67,7 @@ func TestCanary(t *testing.T) {
 			// Held: only the item's approver may see it, later.
 			query := mailer.queries.Next(t)
 			say(query.Reply, "", fmt.Sprintf(`{"type":"bcp_response","query_id":%q,"response":{"who":"please %s","when":"2026-03-15"}}`, query.Text("query_id"), canary))
-			if d := main.delivery(t); d.Text("outcome") != "held" {
-				t.Errorf("delivery %s", d.JSON)
-			}
+			carries(t, main.delivery(t), "outcome", "held", "delivery")
 			// Pushes, refused and held.
 			inbox := subjects.InboxPrefix("mailer") + "." + canary
 			told := mailer.Listen(t, inbox)
@@ -134,9 +132,7 @@ func streamsWithout(t *testing.T, m *meshtest.Mesh, canary string, messages int)
 	for name := range js.StreamNames(t.Context()).Name() {
 		names = append(names, name)
 		for _, r := range meshtest.ReadStream(t, js, name) {
-			if has(r) {
-				t.Errorf("%s has it: %q", name, r.Data)
-			}
+			holds(t, !has(r), "%s has it: %q", name, r.Data)
 		}
 	}
 	slices.Sort(names)
@@ -159,9 +155,7 @@ func streamsWithout(t *testing.T, m *meshtest.Mesh, canary string, messages int)
 		}
 		return nil
 	}))
-	if raw < messages {
-		t.Errorf("%d raw messages have it", raw)
-	}
+	holds(t, raw >= messages, "%d raw messages have it", raw)
 }
 
 // A Controller listens to everything that it may; nothing that a Reader
@@ -223,9 +217,7 @@ func TestControllerSeesNothingOfAReader(t *testing.T) {
 	for _, s := range shapes {
 		different[s] = true
 	}
-	if len(different) != 2 {
-		t.Errorf("deliveries of one value have %d shapes: %v", len(different), shapes)
-	}
+	expect(t, len(different), 2, "deliveries of one value have shapes: %v", shapes)
 	for _, got := range inbox.Taken(t) {
 		t.Errorf("the inbox got %s", got.JSON)
 	}
@@ -291,7 +283,5 @@ func TestAuditorReadsAuditAndLedgerAlone(t *testing.T) {
 		}
 		return total >= len(refused)
 	})
-	if before != 0 || total != len(refused) {
-		t.Errorf("%d violations, %d before", total, before)
-	}
+	holds(t, before == 0 && total == len(refused), "%d violations, %d before", total, before)
 }

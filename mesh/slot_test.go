@@ -35,9 +35,7 @@ func TestNothingIsToldWithinASlot(t *testing.T) {
 	nothing(t, main.rest(t))
 	c.forward(time.Hour)
 	m.Settle(t) // which wakes the gateway: it does not see its clock jump
-	if d := main.delivery(t); d.Text("outcome") != "not_enough_information" {
-		t.Errorf("after it: %s", d.JSON)
-	}
+	carries(t, main.delivery(t), "outcome", "not_enough_information", "after it")
 	succeeded(t, mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""))
 	main.Accepted(t, "mailer", askWho)
 	mailer.queries.Next(t)
@@ -57,9 +55,7 @@ func TestNothingIsToldWithinASlot(t *testing.T) {
 		t.Errorf("first in its slot comes %s", d.JSON)
 	}
 	for range 2 {
-		if d := main.delivery(t); d.Text("subscription_id") != "alerts" {
-			t.Errorf("then comes %s", d.JSON)
-		}
+		carries(t, main.delivery(t), "subscription_id", "alerts", "then comes")
 	}
 	checkStreams(t, m)
 }

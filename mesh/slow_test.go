@@ -85,9 +85,7 @@ func TestSlowReader(t *testing.T) {
 		}
 		id := boss.Accepted(t, "clerk", askUrgent)
 		clerk.Answer(t, clerk.queries.Next(t), isUrgent)
-		if d := boss.delivery(t); d.Text("query_id") != string(id) {
-			t.Errorf("delivery %s", d.JSON)
-		}
+		carries(t, boss.delivery(t), "query_id", string(id), "delivery")
 	}
 	dialer.set(false)
 	m.Wait(t, gone)

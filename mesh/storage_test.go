@@ -54,9 +54,7 @@ func TestStorage(t *testing.T) {
 		}
 		held += uint64(info.Config.MaxBytes)
 	}
-	if held != limit/16*6 {
-		t.Errorf("the streams beside the journal may hold %d bytes of %d", held, limit)
-	}
+	expect(t, held, limit/16*6, "the streams beside the journal may hold bytes of %d", limit)
 	fill := func(js natsjs.JetStream, until func(status.Storage, error) bool) {
 		t.Helper()
 		journal := must(jetstream.OpenJournal(t.Context(), js))

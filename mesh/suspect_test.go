@@ -32,9 +32,7 @@ func TestHijackedReaderSuspendsItselfAlone(t *testing.T) {
 	suspect := func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertSuspect) }
 	d := m.Wait(t, func(d *bcp.Decision) bool { return suspect(d) && d.Rule == bcp.SuspectOtherRole })
 	alert, ok := d.Alert()
-	if !ok || alert.Agent != "mailer" || alert.Count < 1 || !alert.Suspended {
-		t.Errorf("the alert is %+v", alert)
-	}
+	holds(t, ok && alert.Agent == "mailer" && alert.Count >= 1 && alert.Suspended, "the alert is %+v", alert)
 	suspended := func(why string) {
 		t.Helper()
 		coded(t, mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""), bcp.Suspended, why)
@@ -58,9 +56,7 @@ func TestHijackedReaderSuspendsItselfAlone(t *testing.T) {
 	}
 	fails(t, o.Lift(t.Context(), "main"), nil, "who is not suspended is lifted")
 	noError(t, o.Lift(t.Context(), "mailer"))
-	if r := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); r.Text("status") != bcp.StatusDelivered {
-		t.Errorf("after it was lifted: %s", r.JSON)
-	}
+	carries(t, mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""), "status", bcp.StatusDelivered, "after it was lifted")
 	for _, d := range m.Decisions() {
 		if suspect(&d) && d.Agent != "mailer" {
 			t.Errorf("%s is suspected", d.Agent)
@@ -71,7 +67,5 @@ func TestHijackedReaderSuspendsItselfAlone(t *testing.T) {
 			}
 		}
 	}
-	if strings.Contains(m.Log(), canary) {
-		t.Error("the log has words of the Reader")
-	}
+	holds(t, !strings.Contains(m.Log(), canary), "the log has words of the Reader")
 }

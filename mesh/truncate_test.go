@@ -225,9 +225,7 @@ func TestDamagedTruncation(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		m.Mesh = nil
-		if _, err := backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{}); !errors.Is(err, want) {
-			t.Errorf("a backup: %v", err)
-		}
+		fails(t, errorOf(backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{})), want, "a backup")
 		if _, err := truncate(t.Context(), m.State, m.Definition, filepath.Join(t.TempDir(), "x"), nil); !errors.Is(err, want) {
 			t.Errorf("a truncation: %v", err)
 		}
@@ -290,7 +288,5 @@ func TestFailedTruncation(t *testing.T) {
 		t.Errorf("it begins at %+v", begin)
 	}
 	m.Start(t)
-	if diff := cmp.Diff(want, picture(t, m)); diff != "" {
-		t.Errorf("it is another mesh:\n%s", diff)
-	}
+	expect(t, cmp.Diff(want, picture(t, m)), "", "it is another mesh:\n")
 }
