@@ -6,12 +6,9 @@
 package hosts
 
 import (
-	"bytes"
 	"errors"
 	"path/filepath"
 	"slices"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Host is a program that starts the MCP servers in its configuration file.
@@ -95,33 +92,13 @@ func (h Host) Add(content []byte, s Server) ([]byte, error) {
 	return e.put(s), nil
 }
 
-// Server returns the server of a name, if its entry has the form that Add writes. Errors
-// are those of [Host.Add].
-func (h Host) Server(content []byte, name string) (s Server, found bool, err error) {
-	e, err := h.find(content, name)
-	if err != nil || !e.there() {
-		return Server{}, false, err
-	}
-	s = e.server()
-	s.Name = name
-	return s, true, nil
-}
-
 // Remove returns the content of a host's file without the server of a name, and whether
 // it was there. Errors are those of [Host.Add].
 func (h Host) Remove(content []byte, name string) (rest []byte, found bool, err error) {
 	e, err := h.find(content, name)
-	if err != nil || !e.there() {
+	if err != nil || e.at < 0 {
 		return content, false, err
 	}
-	return e.remove(), true, nil
-}
-
-func splice(content []byte, from, to int, text string) []byte {
-	return append(append(bytes.Clone(content[:from]), text...), content[to:]...)
-}
-
-func quoted(text string) string {
-	b, _ := jsontext.AppendQuote(nil, text)
-	return string(b)
+	e.servers.remove(e.at)
+	return e.file.Pack(), true, nil
 }

@@ -3,6 +3,7 @@ package hosts
 import (
 	"bytes"
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -20,10 +21,103 @@ type written struct {
 	Args    []string `json:"args"`
 }
 
-// object is an object of a file, with the positions of its members.
+// object is an object of a file.
 type object struct {
 	*hujson.Object
-	start int // of its brace
+	line string // the indentation of the line on which it begins
+}
+
+// entry is the place of a server in a file, where it is or would be.
+type entry struct {
+	host    Host
+	content []byte
+	file    hujson.Value // of the content; it is changed in place
+	top     object       // none: the file has no value
+	servers object       // none: the file has none
+	at      int          // of the entry among them, or -1
+}
+
+func (h Host) find(content []byte, name string) (*entry, error) {
+	if len(content) > MaxFile {
+		return nil, ErrSize
+	}
+	e := &entry{host: h, content: content, at: -1}
+	if len(bytes.Trim(content, " \t\r\n")) == 0 {
+		return e, nil
+	}
+	var err error
+	if e.file, err = hujson.Parse(bytes.Clone(content)); err != nil || bytes.HasPrefix(content, []byte("\xef\xbb\xbf")) {
+		return nil, ErrSyntax
+	}
+	if e.top, err = e.object(e.file); err != nil {
+		return nil, err
+	}
+	i, err := e.top.find(h.key)
+	if i < 0 || err != nil {
+		return e, err
+	}
+	if e.servers, err = e.object(e.top.Members[i].Value); err != nil {
+		return nil, err
+	}
+	e.at, err = e.servers.find(name)
+	return e, err
+}
+
+func (e *entry) object(v hujson.Value) (object, error) {
+	o, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return object{}, ErrSyntax
+	}
+	return object{o, e.lineIndent(v.StartOffset)}, nil
+}
+
+// lineIndent returns the leading white space of the line at an offset.
+func (e *entry) lineIndent(at int) string {
+	line := e.content[bytes.LastIndexByte(e.content[:at], '\n')+1:]
+	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
+}
+
+// indent returns the indentation of an object's members.
+func (e *entry) indent(o object, otherwise string) string {
+	if len(o.Members) > 0 {
+		return e.lineIndent(o.Members[0].Name.StartOffset)
+	}
+	return otherwise
+}
+
+// put returns the file with a server.
+func (e *entry) put(s Server) []byte {
+	w := written{Command: s.Command, Args: append([]string{}, s.Args...)}
+	if e.host.typed {
+		w.Type = "stdio"
+	}
+	if e.top.Object == nil {
+		base := e.lineIndent(len(e.content))
+		text := encoded(map[string]any{e.host.key: map[string]written{s.Name: w}}, base, indentUnit)
+		return append(bytes.Clone(e.content), text+"\n"...)
+	}
+	outer := e.indent(e.top, indentUnit)
+	unit := cmp.Or(strings.TrimPrefix(outer, e.top.line), indentUnit)
+	indent := outer + unit
+	if e.servers.Object == nil {
+		e.top.add(outer, e.host.key, encoded(map[string]written{s.Name: w}, outer, unit))
+		return e.file.Pack()
+	}
+	if indent = e.indent(e.servers, indent); e.at >= 0 {
+		e.servers.Members[e.at].Value.Value = hujson.Literal(encoded(w, indent, unit))
+	} else {
+		e.servers.add(indent, s.Name, encoded(w, indent, unit))
+	}
+	return e.file.Pack()
+}
+
+// encoded is what is added, whose own line is indented by indent.
+func encoded(v any, indent, unit string) string {
+	b, err := json.Marshal(v, jsontext.WithIndentPrefix(indent), jsontext.WithIndent(unit), jsontext.EscapeForHTML(false))
+	if err != nil {
+		panic(err) // it only has texts
+	}
+	return string(b)
 }
 
 // find returns the index of a named member, or -1. A duplicate name is an error: two
@@ -41,143 +135,32 @@ func (o object) find(name string) (int, error) {
 	return found, nil
 }
 
-func asObject(v hujson.Value) (object, error) {
-	o, ok := v.Value.(*hujson.Object)
-	if !ok {
-		return object{}, ErrSyntax
+// add adds a member after the last. With a comma behind that there is one behind the new one.
+func (o object) add(indent, name, value string) {
+	member := hujson.ObjectMember{
+		Name:  hujson.Value{BeforeExtra: hujson.Extra("\n" + indent), Value: hujson.String(name)},
+		Value: hujson.Value{BeforeExtra: hujson.Extra(" "), Value: hujson.Literal(value)},
 	}
-	return object{o, v.StartOffset}, nil
-}
-
-// entry is the place of a server in a file, where it is or would be.
-type entry struct {
-	host    Host
-	content []byte
-	name    string
-	top     object // none: the file has no value
-	servers object // none: the file has none
-	at      int    // of the entry among them, or -1
-}
-
-func (h Host) find(content []byte, name string) (*entry, error) {
-	if len(content) > MaxFile {
-		return nil, ErrSize
+	if n := len(o.Members); n == 0 {
+		o.AfterExtra = append(hujson.Extra("\n"+o.line), o.AfterExtra...)
+	} else if o.Members[n-1].Value.AfterExtra != nil {
+		member.Value.AfterExtra = hujson.Extra{}
 	}
-	e := &entry{host: h, content: content, name: name, at: -1}
-	if len(bytes.Trim(content, " \t\r\n")) == 0 {
-		return e, nil
-	}
-	v, err := hujson.Parse(bytes.Clone(content))
-	if err != nil || bytes.HasPrefix(content, []byte("\xef\xbb\xbf")) {
-		return nil, ErrSyntax
-	}
-	if e.top, err = asObject(v); err != nil {
-		return nil, err
-	}
-	i, err := e.top.find(h.key)
-	if i < 0 || err != nil {
-		return e, err
-	}
-	if e.servers, err = asObject(e.top.Members[i].Value); err != nil {
-		return nil, err
-	}
-	e.at, err = e.servers.find(name)
-	return e, err
-}
-
-func (e *entry) there() bool { return e.at >= 0 }
-
-// put returns the file with a server.
-func (e *entry) put(s Server) []byte {
-	w := written{Command: s.Command, Args: append([]string{}, s.Args...)}
-	if e.host.typed {
-		w.Type = "stdio"
-	}
-	// all returns the member for the servers, with this one.
-	all := func(indent, unit string) string {
-		return quoted(e.host.key) + ": {\n" + indent + unit + quoted(e.name) + ": " + w.text(indent+unit, unit) + "\n" + indent + "}"
-	}
-	if e.top.Object == nil {
-		base := lineIndent(e.content, len(e.content))
-		outer := base + indentUnit
-		return append(bytes.Clone(e.content), "{\n"+outer+all(outer, indentUnit)+"\n"+base+"}\n"...)
-	}
-	outer := e.top.indent(e.content, "", indentUnit)
-	unit := cmp.Or(strings.TrimPrefix(outer, lineIndent(e.content, e.top.start)), indentUnit)
-	if e.servers.Object == nil {
-		return e.top.insert(e.content, outer, all(outer, unit))
-	}
-	indent := e.servers.indent(e.content, outer, unit)
-	if e.there() {
-		v := e.servers.Members[e.at].Value
-		return splice(e.content, v.StartOffset, v.EndOffset, w.text(indent, unit))
-	}
-	return e.servers.insert(e.content, indent, quoted(e.name)+": "+w.text(indent, unit))
-}
-
-// remove returns the file without the server.
-func (e *entry) remove() []byte { return e.servers.remove(e.content, e.at) }
-
-// server returns what is there, without its name.
-func (e *entry) server() Server {
-	v := e.servers.Members[e.at].Value.Clone()
-	v.Standardize()
-	var w written
-	_ = json.Unmarshal(v.Pack(), &w) // another form is not what Add writes
-	return Server{Command: w.Command, Args: w.Args}
-}
-
-// indent returns the indentation of an object's members.
-func (o object) indent(content []byte, outer, unit string) string {
-	if len(o.Members) > 0 {
-		return lineIndent(content, o.Members[0].Name.StartOffset)
-	}
-	return outer + unit
-}
-
-// lineIndent returns the leading white space of the line at an offset.
-func lineIndent(content []byte, at int) string {
-	line := content[bytes.LastIndexByte(content[:at], '\n')+1:]
-	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
-}
-
-// insert adds a member after the last.
-func (o object) insert(content []byte, indent, member string) []byte {
-	member = "\n" + indent + member
-	if len(o.Members) == 0 {
-		return splice(content, o.start+1, o.start+1, member+"\n"+lineIndent(content, o.start))
-	}
-	last := o.Members[len(o.Members)-1].Value
-	if last.AfterExtra != nil { // there is a comma
-		at := last.EndOffset + len(last.AfterExtra) + 1
-		return splice(content, at, at, member+",")
-	}
-	return splice(content, last.EndOffset, last.EndOffset, ","+member)
+	o.Members = append(o.Members, member)
 }
 
 // remove removes a member, with its comma.
-func (o object) remove(content []byte, i int) []byte {
-	member := &o.Members[i]
-	switch {
-	case i > 0:
-		before := o.Members[i-1].Value
-		return splice(content, before.EndOffset+len(before.AfterExtra), member.Value.EndOffset+len(member.Value.AfterExtra), "")
-	case len(o.Members) > 1:
-		return splice(content, member.Name.StartOffset, o.Members[1].Name.StartOffset, "")
-	default:
-		end := member.Value.EndOffset
-		if member.Value.AfterExtra != nil {
-			end += len(member.Value.AfterExtra) + 1
+func (o object) remove(i int) {
+	switch last := len(o.Members) - 1; {
+	case i == 0 && last > 0:
+		o.Members[1].Name.BeforeExtra = o.Members[0].Name.BeforeExtra
+	case i == last && i > 0:
+		switch before := &o.Members[i-1].Value; {
+		case o.Members[i].Value.AfterExtra == nil: // there is no comma, and nothing but this says so
+			o.AfterExtra, before.AfterExtra = slices.Concat(before.AfterExtra, o.AfterExtra), nil
+		case before.AfterExtra == nil:
+			before.AfterExtra = hujson.Extra{}
 		}
-		return splice(content, o.start+1, end, "")
 	}
-}
-
-// text encodes an entry whose own line is indented by indent.
-func (e written) text(indent, unit string) string {
-	b, err := json.Marshal(e, jsontext.WithIndentPrefix(indent), jsontext.WithIndent(unit), jsontext.EscapeForHTML(false))
-	if err != nil {
-		panic(err) // it only has texts
-	}
-	return string(b)
+	o.Members = slices.Delete(o.Members, i, i+1)
 }

@@ -88,8 +88,7 @@ func adopt(p *cli.Program, h hosts.Host, place hosts.Place, o adoptOptions) erro
 	if err != nil {
 		return hostFailure(file, err)
 	}
-	switch {
-	case bytes.Equal(before, after) && before != nil:
+	if bytes.Equal(before, after) && before != nil {
 		p.Out.Talkf("%s has it already: %s", h.Title, cli.Quoted(file))
 		return nil
 	}
@@ -155,7 +154,7 @@ func undoAdopt(p *cli.Program, h hosts.Host, place hosts.Place) error {
 	if err != nil {
 		kept = nil
 	}
-	if kept != nil && writtenOver(h, kept, now) {
+	if kept != nil && nothingElse(h, kept, rest) {
 		rest = kept
 	}
 	if kept != nil && len(rest) == 0 {
@@ -173,14 +172,14 @@ func undoAdopt(p *cli.Program, h hosts.Host, place hosts.Place) error {
 	return nil
 }
 
-// writtenOver reports whether a file is what the kept one became when the entry was added.
-func writtenOver(h hosts.Host, kept, now []byte) bool {
-	server, _, err := h.Server(now, entryName)
+// nothingElse reports whether a file without the entry is what becomes of the kept one when an entry is added and taken out.
+func nothingElse(h hosts.Host, kept, rest []byte) bool {
+	after, err := h.Add(kept, hosts.Server{Name: entryName})
 	if err != nil {
 		return false
 	}
-	after, err := h.Add(kept, server)
-	return err == nil && bytes.Equal(after, now)
+	again, _, err := h.Remove(after, entryName)
+	return err == nil && bytes.Equal(again, rest)
 }
 
 // resolveHostFile returns the path of a host's file; of a link what it leads to, since it is replaced.
