@@ -50,18 +50,16 @@ var (
 	ErrNoOutcome = errors.New("agents: the outcome of the call is not known")
 )
 
-// Tool is a service of tools for kernels, each with its own subject. Several
-// processes may serve the same tools: each call goes to one of them. A repeated call may
-// go to another, which does not know the first one's outcomes: then the system that has
-// the effect must deduplicate by key.
+// Tool is a service of tools for kernels. Several processes may serve the same tools:
+// each call goes to one of them. A repeated call may go to another, which does not know
+// the first one's outcomes: then the system that has the effect must deduplicate by key.
 type Tool struct {
 	listener
 	outcomes *Outcomes
+	do       func(context.Context, Call) (any, error)
 
-	mu       sync.Mutex // guards what follows
-	handlers map[string]func(context.Context, Call) (any, error)
-	all      func(context.Context, Call) (any, error) // of all tools
-	running  map[string]*performing                   // by what is called
+	mu      sync.Mutex             // guards what follows
+	running map[string]*performing // by what is called
 }
 
 // performing is a call that is being handled.
@@ -82,59 +80,26 @@ type outcome struct {
 // NewTool returns the service of a connection, whose creds must have the role tool.
 // outcomes remembers results by the key of the call; nil remembers them only in memory.
 // It does not start anything.
-func NewTool(c *Connection, outcomes *Outcomes) *Tool {
+//
+// do does the calls of all tools, such as [Handlers.Do]. It returns a value that encodes
+// as the tool's output schema requires, or an error, whose text people may read but no
+// planner gets. After an error the call counts as possibly performed, unless it is a
+// [*NotPerformedError] or [ErrNoOutcome]. At most Options.Handlers calls run at a time, and
+// one for each key. If the process ends inside do, the call comes again with its key.
+func NewTool(c *Connection, outcomes *Outcomes, do func(context.Context, Call) (result any, err error)) *Tool {
 	if outcomes == nil {
 		outcomes = &Outcomes{}
 	}
-	return &Tool{
-		listener: listener{conn: c, role: bcp.RoleTool, log: c.log.Named("tool")}, outcomes: outcomes,
-		handlers: map[string]func(context.Context, Call) (any, error){}, running: map[string]*performing{},
-	}
-}
-
-// Handle sets the handler for the calls of a tool. Set it before Start. The handler
-// returns a value that encodes as the tool's output schema requires, or an error, whose
-// text people may read but no planner gets. After an error the call counts as possibly
-// performed, unless it is a [*NotPerformedError] or [ErrNoOutcome]. At most
-// Options.Handlers calls run at a time, and one for each key. If the process ends inside
-// a handler, the call comes again with its key.
-func (t *Tool) Handle(tool string, handler func(context.Context, Call) (result any, err error)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.handlers[tool] = handler
-}
-
-// HandleAll sets one handler for the calls of all tools of the service.
-// Otherwise it is like [Tool.Handle].
-func (t *Tool) HandleAll(handler func(context.Context, Call) (result any, err error)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.all = handler
+	return &Tool{listener: listener{conn: c, role: bcp.RoleTool, log: c.log.Named("tool")}, outcomes: outcomes, do: do, running: map[string]*performing{}}
 }
 
 // toolQueue is the queue of the processes that serve the same tools.
 const toolQueue = "q"
 
-var errNoHandler = errors.New("agents: no tool has a handler: set them before Start")
-
-// Start serves the tools that have a handler, and returns when the server has confirmed
-// it. They are served until Stop, or until ctx ends, which also cancels the context of
-// the handlers.
+// Start serves the tools, and returns when the server has confirmed it. They are served
+// until Stop, or until ctx ends, which also cancels the context of the handlers.
 func (t *Tool) Start(ctx context.Context) error {
-	name := t.conn.options.Name
-	var patterns []string
-	t.mu.Lock()
-	for tool := range t.handlers {
-		patterns = append(patterns, subjects.CallsTo(name, tool))
-	}
-	if t.all != nil {
-		patterns = []string{subjects.CallsOf(name)}
-	}
-	t.mu.Unlock()
-	if len(patterns) == 0 {
-		return errNoHandler
-	}
-	return t.listen(ctx, toolQueue, patterns, func(*run) {}, t.receive)
+	return t.listen(ctx, toolQueue, []string{subjects.CallsOf(t.conn.options.Name)}, func(*run) {}, t.receive)
 }
 
 // receive takes one call. It does not wait for its handler.
@@ -149,17 +114,13 @@ func (t *Tool) receive(r *run, m *nats.Msg, to subjects.Subject) {
 	newest, what := t.conn.arrived(m), call.digest()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	handler := t.all
-	if handler == nil {
-		handler = t.handlers[call.Tool]
-	}
 	at, running := t.running[what]
 	if !running {
 		at = &performing{done: make(chan struct{})}
 	}
 	spawned := r.spawn(func(ctx context.Context) {
 		if !running {
-			t.perform(ctx, r, at, handler, call)
+			t.perform(ctx, r, at, call)
 		}
 		<-at.done
 		answer := at.answer
@@ -189,7 +150,7 @@ func (c *Call) digest() string {
 }
 
 // perform does a call, unless it was done.
-func (t *Tool) perform(ctx context.Context, r *run, at *performing, handler func(context.Context, Call) (any, error), call Call) {
+func (t *Tool) perform(ctx context.Context, r *run, at *performing, call Call) {
 	what := call.digest()
 	defer func() {
 		t.mu.Lock()
@@ -203,7 +164,7 @@ func (t *Tool) perform(ctx context.Context, r *run, at *performing, handler func
 	}
 	var answer outcome
 	var err error
-	if !r.handle(ctx, func() { answer, err = perform(ctx, handler, call) }) {
+	if !r.handle(ctx, func() { answer, err = perform(ctx, t.do, call) }) {
 		return
 	}
 	if err == nil && !answer.NotPerformed { // otherwise it may be tried again

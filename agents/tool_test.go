@@ -21,19 +21,14 @@ import (
 func TestOutcomeIsOfOneCall(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, nil)
-	tool := agents.NewTool(connect(t, s.ClientURL(), agents.Options{Name: "mail"}), nil)
-	if err := tool.Start(t.Context()); err == nil {
-		t.Fatal("a tool without handlers starts")
-	}
 	var done atomic.Int32
-	for _, name := range []string{"post", "read"} {
-		tool.Handle(name, func(_ context.Context, c agents.Call) (any, error) {
-			if string(c.Args) == `{"fails":true}` {
-				return nil, &agents.NotPerformedError{Err: errors.New("not now")}
-			}
-			return map[string]any{"kernel": c.Kernel, "tool": c.Tool, "n": done.Add(1)}, nil
-		})
+	do := func(_ context.Context, c agents.Call) (any, error) {
+		if string(c.Args) == `{"fails":true}` {
+			return nil, &agents.NotPerformedError{Err: errors.New("not now")}
+		}
+		return map[string]any{"kernel": c.Kernel, "tool": c.Tool, "n": done.Add(1)}, nil
 	}
+	tool := agents.NewTool(connect(t, s.ClientURL(), agents.Options{Name: "mail"}), nil, agents.Handlers{"post": do, "read": do}.Do)
 	noError(t, tool.Start(t.Context()))
 	defer func() { _ = tool.Stop(context.Background()) }()
 	caller := must(nats.Connect(s.ClientURL()))
@@ -71,8 +66,8 @@ func TestOutcomeIsOfOneCall(t *testing.T) {
 			t.Errorf("call %d: %+v", i, got)
 		}
 	}
-	for _, id := range []string{"x", "y"} {
-		if got := call("desk", "post", id, `{"fails":true}`); !got.NotPerformed {
+	for id, name := range map[string]string{"x": "post", "y": "post", "z": "none"} {
+		if got := call("desk", name, id, `{"fails":true}`); !got.NotPerformed {
 			t.Errorf("%+v", got)
 		}
 	}

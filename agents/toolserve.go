@@ -2,6 +2,7 @@ package agents
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -14,6 +15,14 @@ import (
 
 // Handlers do the calls of a service's tools, by the tool's name.
 type Handlers map[string]func(context.Context, Call) (any, error)
+
+// Do does a call with the handler of its tool. One of another tool is not performed.
+func (h Handlers) Do(ctx context.Context, call Call) (any, error) {
+	if do := h[call.Tool]; do != nil {
+		return do(ctx, call)
+	}
+	return nil, &NotPerformedError{Err: errors.New("there is no such tool")}
+}
 
 // ToolFunc makes a handler from a function that takes the arguments as a Go value. The
 // names of its fields match those of the input schema in any case. If the arguments do
@@ -49,10 +58,7 @@ func ServeTools(env func(string) string, outcomes string, tools Handlers) error 
 	if err != nil {
 		return err
 	}
-	tool := NewTool(c, done)
-	for name, handler := range tools {
-		tool.Handle(name, handler)
-	}
+	tool := NewTool(c, done, tools.Do)
 	if err := tool.Start(ctx); err != nil {
 		return err
 	}

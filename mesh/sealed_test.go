@@ -54,12 +54,13 @@ func TestSealedValuesOnAMesh(t *testing.T) {
 {"kind":"q_parse","id":"mood","source":{"ref":"mail","path":"body"},"schema_ref":"Mood","instruction":"Which link?"},
 {"kind":"tool","id":"send","tool":"send","args":{"to":"kim@example.org","text":{"ref":"mail","path":"body"},"link":{"ref":"mood","path":"link"}}}],"final":"send"}`), nil
 	})
-	tool := agents.NewTool(connect("mail", bcp.RoleTool), nil)
-	tool.Handle("look", func(context.Context, agents.Call) (any, error) { return map[string]string{"body": fromTool}, nil })
-	tool.Handle("send", func(_ context.Context, c agents.Call) (any, error) {
-		sent <- string(c.Args)
-		return map[string]bool{"sent": true}, nil
-	})
+	tool := agents.NewTool(connect("mail", bcp.RoleTool), nil, agents.Handlers{
+		"look": func(context.Context, agents.Call) (any, error) { return map[string]string{"body": fromTool}, nil },
+		"send": func(_ context.Context, c agents.Call) (any, error) {
+			sent <- string(c.Args)
+			return map[string]bool{"sent": true}, nil
+		},
+	}.Do)
 	reader := agents.NewReader(connect("mailer", bcp.RoleReader))
 	reader.OnQuery(func(_ context.Context, q agents.Query) (any, error) {
 		mu.Lock()

@@ -87,11 +87,6 @@ func AuditOf(controller, reader bcp.AgentName, kind string) string {
 	return join(KindAudit, c, r, e)
 }
 
-// CallsTo returns the pattern of all calls of one tool.
-func CallsTo(service bcp.AgentName, name string) string {
-	return join(KindCall, agent(service), tool(name), "*")
-}
-
 // InboxesOf returns the pattern of all inboxes of an agent.
 func InboxesOf(name bcp.AgentName) string {
 	prefix := InboxPrefix(name)

@@ -66,8 +66,6 @@ func TestBuildGivesTheTable(t *testing.T) {
 		{subjects.RunsOf("main"), "bcp.v1.run.main.*.*"},
 		{subjects.PlansOf("ann"), "bcp.v1.plan.ann.>"},
 		{subjects.SubplansOf("ann"), "bcp.v1.subplan.ann.>"},
-		{subjects.CallsTo("mail", "send_email"), "bcp.v1.call.mail.send_email.*"},
-		{subjects.CallsTo("mail", "*"), ""},
 		{subjects.CallsOf("mail"), "bcp.v1.call.mail.>"},
 		{subjects.RepliesOf(bcp.RoleTool, "mail"), "bcp.v1.reply.tool.mail.>"},
 		{subjects.Deliver(bcp.RolePlanner, "ann", "desk"), ""},

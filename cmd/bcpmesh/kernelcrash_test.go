@@ -201,8 +201,7 @@ func (e *errands) serveKeyed(t *testing.T) {
 	e.keyed()
 	outcomes := must(agents.OpenOutcomes(filepath.Join(e.folder, "keyed.outcomes")))(t)
 	c := e.connect(t, "keyed", bcp.RoleTool)
-	tool := agents.NewTool(c, outcomes)
-	tool.HandleAll(func(_ context.Context, call agents.Call) (any, error) {
+	tool := agents.NewTool(c, outcomes, func(_ context.Context, call agents.Call) (any, error) {
 		e.note(made{call.ID, call.Tool, call.Key, string(call.Args), call.Attempt})
 		time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond) // it takes its time
 		if call.Tool == "look" {

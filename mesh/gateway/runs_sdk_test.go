@@ -96,8 +96,7 @@ func TestKeyedEffectHappensOnce(t *testing.T) {
 	serve := func(at chan struct{}, goOn chan struct{}) *agents.Tool {
 		outcomes := must(agents.OpenOutcomes(file))
 		t.Cleanup(func() { _ = outcomes.Close() })
-		tool := agents.NewTool(b.sdk(t, "mail", bcp.RoleTool), outcomes)
-		tool.Handle("post", func(context.Context, agents.Call) (any, error) {
+		tool := agents.NewTool(b.sdk(t, "mail", bcp.RoleTool), outcomes, func(context.Context, agents.Call) (any, error) {
 			effects.Add(1)
 			close(at)
 			<-goOn

@@ -127,10 +127,9 @@ func open(ctx context.Context, s *suite, a *arena) (_ *stage, err error) {
 			return nil, err
 		}
 	}
-	planner, reader, tool := agents.NewPlanner(conns[plannerName]), agents.NewReader(conns[readerName]), agents.NewTool(conns[serviceName], nil)
+	planner, reader, tool := agents.NewPlanner(conns[plannerName]), agents.NewReader(conns[readerName]), agents.NewTool(conns[serviceName], nil, st.call)
 	planner.OnPlan(st.answerPlan)
 	reader.OnQuery(st.answer)
-	tool.HandleAll(st.call)
 	type service interface {
 		Start(context.Context) error
 		Stop(context.Context) error

@@ -74,9 +74,7 @@ func serveTools(ctx context.Context, p *cli.Program, conn *agents.Connection, re
 		}
 		defer outcomes.Close()
 	}
-	tool := agents.NewTool(conn, outcomes)
-	tool.HandleAll(do)
-	return client.ServeUntil(ctx, p, tool, says)
+	return client.ServeUntil(ctx, p, agents.NewTool(conn, outcomes, do), says)
 }
 
 // callProgram has a program do one call.
