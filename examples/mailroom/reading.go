@@ -31,7 +31,7 @@ type answer map[string]any
 
 // Injection is an instruction that somebody planted in a mail for a model.
 type Injection struct {
-	// Place is where it stands: subject, display_name, body, hidden or attachment.
+	// Place is where it stands, in words: the subject, the sender's name, the body, hidden text or the attachment.
 	Place string `json:"in"`
 	// Text is the instruction as its author wrote it, with invisible characters and
 	// look-alikes, and Plain as a model understands it; empty: the same.

@@ -35,9 +35,9 @@ func TestReadings(t *testing.T) {
 		for _, a := range m.Attachments {
 			attached += strings.ReplaceAll(a.Text, `\,`, ",") + "\n" + a.Name // as a calendar escapes it
 		}
-		text := map[string]string{"subject": m.Subject, "display_name": m.From.Name, "body": m.Text, "hidden": m.Hidden, "attachment": attached}[r.Injection.Place]
+		text := map[string]string{"the subject": m.Subject, "the sender's name": m.From.Name, "the body": m.Text, "hidden text": m.Hidden, "the attachment": attached}[r.Injection.Place]
 		if !strings.Contains(text, r.Injection.Text) || r.Injection.Text == "" || r.Injection.Plain == "" {
-			t.Errorf("%s: %q is not in the %s", m.Subject, r.Injection.Text, r.Injection.Place)
+			t.Errorf("%s: %q is not in %s", m.Subject, r.Injection.Text, r.Injection.Place)
 		}
 		places[r.Injection.Place] = true
 	}

@@ -178,15 +178,10 @@ func say(o *cli.Output, name string, data any) error {
 		"heading": func(title string) string { o.Heading(title); return "" },
 		"rows":    func(header []string, rows [][]string) string { o.Table(header, rows); return "" },
 		"table":   func(header []string, rows ...[]string) string { o.Table(header, rows); return "" },
-		"row": func(cells ...any) (row []string) {
-			for _, c := range cells {
-				row = append(row, fmt.Sprint(c))
-			}
-			return row
-		},
-		"wrap": func(parts ...any) string { return cli.Wrap(joined(parts), min(storyWidth, o.Width)) + "\n" },
+		"row":     func(cells ...any) []string { return cli.Map(cells, func(c any) string { return fmt.Sprint(c) }) },
+		"wrap":    func(parts ...any) string { return cli.Wrap(fmt.Sprint(parts...), min(storyWidth, o.Width)) + "\n" },
 		"fit": func(indent int, parts ...any) string {
-			return strings.Repeat(" ", indent) + cli.Short(cli.Plain(joined(parts)), min(storyWidth, o.Width)-indent) + "\n"
+			return strings.Repeat(" ", indent) + cli.Short(cli.Plain(fmt.Sprint(parts...)), min(storyWidth, o.Width)-indent) + "\n"
 		},
 		"bar":    func(said string) string { return bar(o, said) },
 		"bars":   func(said string) string { return bars(o, said) },
@@ -195,23 +190,7 @@ func say(o *cli.Output, name string, data any) error {
 		"quoted": cli.Quoted,
 		"count":  cli.Count,
 	}).Parse(stories))
-	return texts.ExecuteTemplate(printer{o}, name, data)
-}
-
-// printer is an output as a writer.
-type printer struct{ *cli.Output }
-
-func (p printer) Write(b []byte) (int, error) {
-	p.Printf("%s", b)
-	return len(b), nil
-}
-
-func joined(parts []any) string {
-	var b strings.Builder
-	for _, p := range parts {
-		fmt.Fprint(&b, p)
-	}
-	return b.String()
+	return texts.ExecuteTemplate(o.Stdout, name, data)
 }
 
 // bar shows hostile text with a bar at each of its lines.

@@ -75,7 +75,7 @@ func demoMailroom(ctx context.Context, p *cli.Program, keep, at string) error {
 	var server *web.Server // nil without --web
 	if at != "" {
 		var err error
-		if server, err = listenPages(p, "--web", at, s.scenes); err != nil {
+		if server, err = listenAt(p, "--web", web.Config{Listen: at, Scenes: s.scenes}); err != nil {
 			return err
 		}
 		defer func() { _ = server.Close() }() // it may be closed already
@@ -229,7 +229,7 @@ func (s *story) tell(done mailroom.Done) {
 	m.Subject = cmp.Or(done.Message.Subject, "(no subject)")
 	planted := ""
 	if done.Injection != nil {
-		m.Planted, planted = where(done.Injection.Place), done.Injection.Plain
+		m.Planted, planted = done.Injection.Place, done.Injection.Plain
 	}
 	s.totals.Mail++
 	s.totals.Hostile += one(m.Planted != "")
@@ -306,17 +306,6 @@ func (e *demoEvent) Came() string {
 		return "✗ the query ends" + cost + ": " + strings.Join(cli.Compact(string(e.Outcome), e.Why), ", ")
 	}
 	return "✗ refused: " + e.Why
-}
-
-// where says where in a mail an instruction was planted.
-func where(place string) string {
-	switch place {
-	case "hidden":
-		return "hidden text"
-	case "display_name":
-		return "the sender's name"
-	}
-	return "the " + strings.ReplaceAll(place, "_", " ")
 }
 
 func one(yes bool) int {

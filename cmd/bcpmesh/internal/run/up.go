@@ -127,7 +127,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	}
 	var pages *web.Server // nil without --web
 	if o.web != "" {      // its port is taken before anything is started
-		if pages, err = listenPages(p, "--web", o.web, nil); err != nil {
+		if pages, err = listenAt(p, "--web", web.Config{Listen: o.web}); err != nil {
 			return err
 		}
 	}
@@ -318,7 +318,7 @@ func serveWeb(ctx context.Context, server *web.Server, where meshdir.StateFlags)
 	ctx, cancel := context.WithCancel(ctx)
 	var served sync.WaitGroup
 	served.Go(func() {
-		if err := servePages(ctx, server, where); err != nil && ctx.Err() == nil {
+		if err := serve(ctx, server, &source{client.Flags{Where: where}}); err != nil && ctx.Err() == nil {
 			failures <- err
 		}
 	})

@@ -51,12 +51,7 @@ func WebCommand(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// listenPages takes the port that a flag names. The addresses that log in are shown on
-// standard error. A demonstration has scenes.
-func listenPages(p *cli.Program, flag, address string, scenes func() []web.Scene) (*web.Server, error) {
-	return listenAt(p, flag, web.Config{Listen: address, Scenes: scenes})
-}
-
+// listenAt takes the port that a flag names. The addresses that log in are shown on standard error.
 func listenAt(p *cli.Program, flag string, config web.Config) (*web.Server, error) {
 	config.Announce = func(address string) { p.Out.Talkf("log in at %s", address) }
 	server, err := web.Listen(config)
@@ -76,11 +71,7 @@ func listenAt(p *cli.Program, flag string, config web.Config) (*web.Server, erro
 	return server, nil
 }
 
-// servePages shows the mesh that runs in a folder until ctx ends.
-func servePages(ctx context.Context, server *web.Server, where meshdir.StateFlags) error {
-	return serve(ctx, server, &source{client.Flags{Where: where}})
-}
-
+// serve shows a mesh until ctx ends.
 func serve(ctx context.Context, server *web.Server, s *source) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
