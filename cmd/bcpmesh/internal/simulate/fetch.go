@@ -185,7 +185,7 @@ func judgeFetch(ctx context.Context, raw jsontext.Value) (any, guard.Code) {
 	if !ok {
 		return nil, unreadableCase
 	}
-	policy, _ := guard.ParsePolicy(entryTexts(c.Allow))
+	policy := policyOf(c.Allow)
 	f := &fetch.Client{Policy: func() guard.Policy { return policy }, Resolver: world, Transport: world}
 	one := func(url caseURL) fetchResult {
 		world.Contacted = []string{}
@@ -201,7 +201,7 @@ func judgeFetch(ctx context.Context, raw jsontext.Value) (any, guard.Code) {
 	for i, step := range c.Steps {
 		switch {
 		case step.Allow != nil:
-			policy, _ = guard.ParsePolicy(entryTexts(*step.Allow))
+			policy = policyOf(*step.Allow)
 		case step.Fetch != nil:
 			result := one(*step.Fetch)
 			results[i] = &result

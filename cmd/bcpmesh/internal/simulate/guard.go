@@ -26,14 +26,10 @@ var operations = map[string]judgement{
 	"redact": judgeRedact,
 	"clean":  func(in input) (any, guard.Code) { return map[string]string{"text": guard.Clean(string(in.Text))}, "" },
 	"fence":  judgeFence,
-	"tainted": func(in input) (any, guard.Code) {
-		return map[string]bool{"tainted": guard.IsTainted(string(in.Text))}, ""
-	},
+	"tainted": func(in input) (any, guard.Code) { return map[string]bool{"tainted": guard.IsTainted(string(in.Text))}, "" },
 	"egress": judgeEgress,
 	"hosts":  judgeHosts,
-	"address": func(in input) (any, guard.Code) {
-		return map[string]bool{"public": guard.PublicText(string(in.Address))}, ""
-	},
+	"address": func(in input) (any, guard.Code) { return map[string]bool{"public": guard.PublicText(string(in.Address))}, "" },
 	"price": judgePrice,
 }
 
@@ -214,27 +210,21 @@ func judgeRedact(in input) (any, guard.Code) {
 	return map[string]string{"text": guard.Redact(string(in.Text), set)}, ""
 }
 
-type fenceResult struct {
-	Text    string `json:"text"`
-	Tainted bool   `json:"tainted"`
-}
-
 func judgeFence(in input) (any, guard.Code) {
 	fenced, err := guard.Fence(string(in.Text), guard.Source(in.Source))
 	if err != nil {
 		return nil, unknownSource
 	}
-	return fenceResult{fenced.String(), guard.IsTainted(fenced.String())}, ""
+	return struct {
+		Text    string `json:"text"`
+		Tainted bool   `json:"tainted"`
+	}{fenced.String(), guard.IsTainted(fenced.String())}, ""
 }
 
-func entryTexts(list []caseText) []string {
-	return cli.Map(list, func(t caseText) string { return string(t) })
-}
-
-type egressResult struct {
-	Allowed   bool       `json:"allowed"`
-	Canonical string     `json:"canonical,omitzero"`
-	Code      guard.Code `json:"code,omitzero"`
+// policyOf is the policy of a case's list.
+func policyOf(list []caseText) guard.Policy {
+	policy, _ := guard.ParsePolicy(cli.Map(list, func(t caseText) string { return string(t) }))
+	return policy
 }
 
 func judgeEgress(in input) (any, guard.Code) {
@@ -242,43 +232,37 @@ func judgeEgress(in input) (any, guard.Code) {
 	if in.URL != nil {
 		url = *in.URL
 	}
-	policy, _ := guard.ParsePolicy(entryTexts(in.Allow))
-	target, err := guard.Check(string(url), policy)
+	target, err := guard.Check(string(url), policyOf(in.Allow))
 	if err != nil {
-		return egressResult{Code: fetch.CodeOf(err)}, ""
+		return map[string]any{"allowed": false, "code": fetch.CodeOf(err)}, ""
 	}
-	return egressResult{Allowed: true, Canonical: target.String()}, ""
-}
-
-type hostsResult struct {
-	Allow   []string `json:"allow"`
-	Invalid []string `json:"invalid"`
+	return map[string]any{"allowed": true, "canonical": target.String()}, ""
 }
 
 func judgeHosts(in input) (any, guard.Code) {
-	if in.Env == nil {
-		return hostsResult{}, ""
+	var allow, invalid []string
+	if in.Env != nil {
+		allow = guard.SplitHosts(string(*in.Env))
+		_, invalid = guard.ParsePolicy(allow)
 	}
-	allow := guard.SplitHosts(string(*in.Env))
-	_, invalid := guard.ParsePolicy(allow)
-	return hostsResult{allow, invalid}, ""
-}
-
-type priceResult struct {
-	NanoBits guard.NanoBits `json:"nano_bits"`
-	Bytes    int            `json:"bytes,omitzero"`
+	return map[string][]string{"allow": allow, "invalid": invalid}, ""
 }
 
 func judgePrice(in input) (any, guard.Code) {
+	var result struct {
+		NanoBits guard.NanoBits `json:"nano_bits"`
+		Bytes    int            `json:"bytes,omitzero"`
+	}
 	if in.Link || in.URL == nil {
-		return priceResult{NanoBits: guard.LinkPrice(in.Starts, in.Served)}, ""
+		result.NanoBits = guard.LinkPrice(in.Starts, in.Served)
+		return result, ""
 	}
 	target, err := guard.ParseTarget(string(*in.URL))
 	if err != nil {
 		return nil, fetch.CodeOf(err)
 	}
-	price, length := guard.ComposedPrice(target)
-	return priceResult{price, length}, ""
+	result.NanoBits, result.Bytes = guard.ComposedPrice(target)
+	return result, ""
 }
 
 // maxCaseText bounds a text of a case after its repetitions are written out.
