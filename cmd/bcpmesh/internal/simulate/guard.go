@@ -26,10 +26,14 @@ var operations = map[string]judgement{
 	"redact": judgeRedact,
 	"clean":  func(in input) (any, guard.Code) { return map[string]string{"text": guard.Clean(string(in.Text))}, "" },
 	"fence":  judgeFence,
-	"tainted": func(in input) (any, guard.Code) { return map[string]bool{"tainted": guard.IsTainted(string(in.Text))}, "" },
+	"tainted": func(in input) (any, guard.Code) {
+		return map[string]bool{"tainted": guard.IsTainted(string(in.Text))}, ""
+	},
 	"egress": judgeEgress,
 	"hosts":  judgeHosts,
-	"address": func(in input) (any, guard.Code) { return map[string]bool{"public": guard.PublicText(string(in.Address))}, "" },
+	"address": func(in input) (any, guard.Code) {
+		return map[string]bool{"public": guard.PublicText(string(in.Address))}, ""
+	},
 	"price": judgePrice,
 }
 
