@@ -204,7 +204,6 @@ func TestAttestKey(t *testing.T) {
 	if signer, err = opened.Attester(); err != nil || !bytes.Equal(signer.PublicPEM(), made[0]) {
 		t.Errorf("another key: %v", err)
 	}
-	noError(t, opened.Unseal(passphrase))
 	for name, content := range map[string][]byte{"nothing": nil, "no PEM": []byte("x"), "two": append(open, open...), "another type": bytes.ReplaceAll(open, []byte("PRIVATE"), []byte("PUBLIC"))} {
 		noError(t, os.WriteFile(file, content, 0o600))
 		fails(t, errorOf(opened.Attester()), nil, "%s is taken for a key", name)

@@ -127,32 +127,20 @@ func readAuthority(folder string, keys *Store) (*Authority, error) {
 	if err := checkFolder(folder); err != nil {
 		return nil, err
 	}
-	text, err := keys.readSecret(filepath.Join(folder, authorityKey))
+	key, err := keys.readSecret(filepath.Join(folder, authorityKey))
 	if err != nil {
 		return nil, err
 	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, fmt.Errorf("%s is no key", authorityKey)
-	}
-	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	key, ok := parsed.(*ecdsa.PrivateKey)
-	if err != nil || !ok {
-		return nil, fmt.Errorf("%s is no key", authorityKey)
-	}
-	a := newAuthority(folder, key)
-	if text, err = os.ReadFile(a.file); err != nil { // only we can write below the folder
+	certificate, err := os.ReadFile(filepath.Join(folder, authorityFile)) // only we can write below the folder
+	if err != nil {
 		return nil, err
 	}
-	if block, _ = pem.Decode(text); block == nil {
-		return nil, fmt.Errorf("%s is no certificate", authorityFile)
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("%s with %s: %w", authorityFile, authorityKey, err)
 	}
-	if a.certificate, err = x509.ParseCertificate(block.Bytes); err != nil {
-		return nil, fmt.Errorf("%s: %w", authorityFile, err)
-	}
-	if !key.PublicKey.Equal(a.certificate.PublicKey) {
-		return nil, fmt.Errorf("%s and %s do not belong together", authorityFile, authorityKey)
-	}
+	a := newAuthority(folder, pair.PrivateKey.(crypto.Signer)) // each private key is one
+	a.certificate = pair.Leaf
 	return a, nil
 }
 

@@ -38,8 +38,6 @@ var (
 	ErrSealed = errors.New("the keys are sealed with a passphrase")
 	// ErrPassphrase says that a passphrase is wrong, or too short for a new one.
 	ErrPassphrase = errors.New("not the passphrase")
-	// ErrNotSealed says that keys are not sealed.
-	ErrNotSealed = errors.New("the keys are not sealed")
 )
 
 // OpenOption changes how [Open] opens a store.
@@ -308,35 +306,6 @@ func newSeal(passphrase []byte, work int) ([]byte, error) {
 		recipient.SetWorkFactor(work)
 	}
 	return sealFor(recipient, []byte(key.String()))
-}
-
-// Unseal removes the seal: then everybody who can read the folder has the keys.
-func (s *Store) Unseal(passphrase []byte) error {
-	return s.change("unseal the keys", func(st *state, now time.Time) error {
-		file := filepath.Join(s.folder, sealFile)
-		content, err := readFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			return ErrNotSealed
-		}
-		if err != nil {
-			return err
-		}
-		identity, err := openSeal(content, passphrase)
-		if err != nil {
-			return err
-		}
-		if _, err := s.eachSecret(func(_ string, content []byte) ([]byte, error) {
-			sealed := sealedPart(content)
-			if sealed == nil {
-				return nil, nil
-			}
-			return openWith(identity, sealed)
-		}); err != nil {
-			return err
-		}
-		st.recordChange(now, bcp.CredentialUnsealed, User{})
-		return errors.Join(os.Remove(file), durable.SyncFolder(s.folder))
-	})
 }
 
 // removeDrafts removes drafts of killed writers, which may hold old keys. The

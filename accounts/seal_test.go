@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bcpmesh/bcpmesh/accounts"
 )
 
@@ -68,7 +66,6 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	for _, short := range [][]byte{nil, passphrase[:accounts.MinPassphrase-1]} {
 		fails(t, store.Seal(short), accounts.ErrPassphrase, "%d characters", len(short))
 	}
-	fails(t, store.Unseal(passphrase), accounts.ErrNotSealed, "unsealed what is not")
 	// A crash in between leaves some keys open: to seal again goes on.
 	kept := must(os.ReadFile(filepath.Join(folder, "keys", "gateway.nk")))(t)
 	noError(t, store.Seal(passphrase))
@@ -115,14 +112,6 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 		t.Errorf("%v were made open", lie)
 	}
 
-	fails(t, open.Unseal([]byte("wrong horse battery")), accounts.ErrPassphrase, "unsealed with a wrong passphrase")
-	noError(t, open.Unseal(passphrase))
-	if _, err := locked.Issue("main", 0, 0); err != nil {
-		t.Errorf("unsealed: %v", err)
-	}
-	if lie := openSeeds(t, folder); len(lie) == 0 {
-		t.Error("they are sealed on")
-	}
 }
 
 // A sealed key without what it is sealed by is damage, and so is a seal that was
@@ -158,7 +147,7 @@ func secretFiles(t *testing.T, folder string) map[string][]byte {
 	return found
 }
 
-// Whatever a kill leaves of sealing or unsealing, between each two files, opens with
+// Whatever a kill leaves of sealing, between each two files, opens with
 // the passphrase and is completed by the same command. No private key lies open
 // then, neither of those that sign checkpoints and certificates nor in a draft that
 // somebody else was killed over.
@@ -215,36 +204,27 @@ func TestSealingIsCompletedAfterAKill(t *testing.T) {
 	}
 	paths := slices.Sorted(maps.Keys(open))
 	for done := 0; done <= len(paths); done += 3 {
-		for complete, finish := range map[string]func() error{"sealing": func() error { return store.Seal(passphrase) }, "unsealing": func() error { return store.Unseal(passphrase) }} {
-			for i, path := range paths {
-				content := open[path]
-				if i < done {
-					content = sealed[path]
-				}
-				noError(t, os.WriteFile(path, content, 0o600))
+		for i, path := range paths {
+			content := open[path]
+			if i < done {
+				content = sealed[path]
 			}
-			noError(t, os.WriteFile(filepath.Join(folder, "tls", ".new-0123"), open[paths[0]], 0o600))
-			what := fmt.Sprintf("%d of %d are sealed, %s", done, len(paths), complete)
-			works(what)
-			if err := finish(); err != nil {
-				t.Fatalf("%s: %v", what, err)
+			noError(t, os.WriteFile(path, content, 0o600))
+		}
+		noError(t, os.WriteFile(filepath.Join(folder, "tls", ".new-0123"), open[paths[0]], 0o600))
+		what := fmt.Sprintf("%d of %d are sealed", done, len(paths))
+		works(what)
+		if err := store.Seal(passphrase); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		works(what)
+		for path, content := range secretFiles(t, folder) {
+			if !bytes.Contains(content, []byte("age-encryption.org/v1\n")) {
+				t.Fatalf("%s: %s lies open", what, filepath.Base(path))
 			}
-			works(what)
-			if complete == "unsealing" {
-				if diff := cmp.Diff(open, secretFiles(t, folder)); diff != "" {
-					t.Fatalf("%s: %s", what, diff)
-				}
-				noError(t, store.Seal(passphrase))
-				sealed = secretFiles(t, folder)
-			}
-			for path, content := range secretFiles(t, folder) {
-				if !bytes.Contains(content, []byte("age-encryption.org/v1\n")) {
-					t.Fatalf("%s: %s lies open", what, filepath.Base(path))
-				}
-			}
-			if drafts, err := filepath.Glob(filepath.Join(folder, "*", ".new-*")); err != nil || len(drafts) > 0 {
-				t.Fatalf("%s: %v are left: %v", what, drafts, err)
-			}
+		}
+		if drafts, err := filepath.Glob(filepath.Join(folder, "*", ".new-*")); err != nil || len(drafts) > 0 {
+			t.Fatalf("%s: %v are left: %v", what, drafts, err)
 		}
 	}
 }

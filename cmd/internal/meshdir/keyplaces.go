@@ -114,11 +114,11 @@ func openModel(model bcp.Model, o wires.Options) (llm.Endpoint, error) {
 const passphraseVariable = mesh.PassphraseVariable
 
 // passphraseOfKeys asks once for the passphrase of the keys.
-var passphraseOfKeys = sync.OnceValues(func() ([]byte, error) { return ReadPassphrase("passphrase of the keys: ") })
+var passphraseOfKeys = sync.OnceValues(func() ([]byte, error) { return readPassphrase("passphrase of the keys: ") })
 
-// ReadPassphrase gets the passphrase of the keys: from the file that the
+// readPassphrase gets the passphrase of the keys: from the file that the
 // environment names, or from the terminal.
-func ReadPassphrase(question string) ([]byte, error) {
+func readPassphrase(question string) ([]byte, error) {
 	if name := os.Getenv(passphraseVariable); name != "" {
 		content, err := cli.ReadSmall(name)
 		if err != nil {
@@ -144,11 +144,11 @@ var Unlock = sync.OnceValue(func() accounts.OpenOption {
 
 // newPassphrase gets one to seal with; who types it types it twice.
 func newPassphrase() ([]byte, error) {
-	first, err := ReadPassphrase("passphrase to seal the keys with: ")
+	first, err := readPassphrase("passphrase to seal the keys with: ")
 	if err != nil || os.Getenv(passphraseVariable) != "" {
 		return first, err
 	}
-	second, err := ReadPassphrase("again: ")
+	second, err := readPassphrase("again: ")
 	if err == nil && !bytes.Equal(first, second) {
 		err = cli.Failf("the passphrases differ")
 	}

@@ -179,9 +179,6 @@ func showVerified(p *cli.Program, name string, s verify.Summary, cosigned []veri
 	})
 }
 
-// errFound ends the reading of a journal.
-var errFound = errors.New("found")
-
 // exportProof writes a proof that a decision was made.
 func exportProof(ctx context.Context, p *cli.Program, where meshdir.StateFlags, number uint64) error {
 	j, err := client.OpenSource(ctx, where)
@@ -207,12 +204,12 @@ func exportProof(ctx context.Context, p *cli.Program, where meshdir.StateFlags, 
 		}
 		if number-next < uint64(len(decisions)) {
 			decision = decisions[number-next]
-			return errFound
+			return errTold
 		}
 		next += uint64(len(decisions))
 		return nil
 	})
-	if err != nil && !errors.Is(err, errFound) {
+	if err != nil && !errors.Is(err, errTold) {
 		return failure(err, j.Folder.State)
 	}
 	proof, err := tree.Prove(number, decision)

@@ -208,22 +208,17 @@ func showCreds(p *cli.Program, where meshdir.StateFlags, name string) error {
 // long, sorted; and how many have or had any. Who is not in the definitions is left
 // out, if there are some.
 func Expiring(users []accounts.User, def *bcp.Mesh, now time.Time) (over, soon []string, parties int) {
-	type party struct {
-		agent bcp.AgentName
-		role  bcp.Role
-	}
-	last := accounts.Lasting(users)
-	defined := map[party]bool{}
+	party := func(agent bcp.AgentName, role bcp.Role) string { return string(agent) + " as " + role.String() }
+	defined := map[string]bool{}
 	if def != nil {
 		for _, s := range subjects.Permissions(def) {
-			defined[party{s.Agent, s.Role}] = true
+			defined[party(s.Agent, s.Role)] = true
 		}
 	}
+	last := accounts.Lasting(users)
 	for _, u := range last {
-		if def != nil && !defined[party{u.Agent, u.Role}] {
-			continue // it is gone
-		}
-		switch name := string(u.Agent) + " as " + u.Role.String(); {
+		switch name := party(u.Agent, u.Role); {
+		case def != nil && !defined[name]: // it is gone
 		case meshdir.CredsStatus(u, now) == "expired":
 			over = append(over, name)
 		case accounts.EndsSoon(u.Issued, u.Expires, now):

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh"
@@ -21,14 +20,10 @@ func KeysCommand(p *cli.Program) *cobra.Command {
 
 func keysSealCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
-	var undo bool
 	cmd := cli.Command("seal", func(_ context.Context, _ []string) error {
 		folder, store, err := where.KeyStore()
 		if err != nil {
 			return err
-		}
-		if undo {
-			return unseal(p, folder, store)
 		}
 		if err := meshdir.SealKeys(store); err != nil {
 			return err
@@ -44,38 +39,13 @@ func keysSealCommand(p *cli.Program) *cobra.Command {
 		case err != nil:
 			return cli.Failf("the keys are sealed; the credentials that a killed mesh left in run/ are not removed: %s", cli.FileReason(err))
 		}
-		return showSealed(p, folder, true)
+		return p.Out.Show(struct {
+			State  string `json:"state"`
+			Sealed bool   `json:"sealed"`
+		}{folder.State, true}, func() { p.Out.Printf("the keys in %s are sealed\n", cli.Plain(folder.State)) })
 	})
 	where.AddTo(cmd)
-	cmd.Flags().BoolVar(&undo, "undo", false, "store the keys unencrypted again")
 	return cmd
-}
-
-func unseal(p *cli.Program, folder meshdir.Folder, store *accounts.Store) error {
-	if sealed, err := store.Sealed(); err != nil || !sealed {
-		return errors.Join(err, cli.Failf("the keys are not sealed"))
-	}
-	passphrase, err := meshdir.ReadPassphrase("passphrase of the keys: ")
-	if err != nil {
-		return err
-	}
-	if err := store.Unseal(passphrase); err != nil {
-		return err
-	}
-	return showSealed(p, folder, false)
-}
-
-func showSealed(p *cli.Program, folder meshdir.Folder, sealed bool) error {
-	return p.Out.Show(struct {
-		State  string `json:"state"`
-		Sealed bool   `json:"sealed"`
-	}{folder.State, sealed}, func() {
-		word := "sealed"
-		if !sealed {
-			word = "open"
-		}
-		p.Out.Printf("the keys in %s are %s\n", cli.Plain(folder.State), word)
-	})
 }
 
 func keysRotateCommand(p *cli.Program) *cobra.Command {
