@@ -201,24 +201,17 @@ const maxRewords = 32
 
 // framing returns words that do not occur in frames: those of the request's session,
 // which are replaced if they do. One guess in a thousand would be right.
-func (s *Server) framing(r *http.Request, frames []tell.Frame) string {
-	c, err := r.Cookie(s.cookie)
-	if err != nil {
-		return ""
-	}
-	s.logins.mu.Lock()
-	defer s.logins.mu.Unlock()
-	of := s.logins.sessions[c.Value]
-	if of == nil {
-		return ""
-	}
-	for range maxRewords {
-		if !says(frames, of.word) {
-			break
+func (s *Server) framing(r *http.Request, frames []tell.Frame) (word string) {
+	s.ofSession(r, func(of *session) {
+		for range maxRewords {
+			if !says(frames, of.word) {
+				break
+			}
+			of.word = frameWords()
 		}
-		of.word = frameWords()
-	}
-	return of.word
+		word = of.word
+	})
+	return word
 }
 
 // says reports whether the content of frames has some words, ignoring case and spaces.
@@ -234,17 +227,22 @@ func says(frames []tell.Frame, words string) bool {
 }
 
 // visit returns the session of a request, zero if it has none.
-func (s *Server) visit(r *http.Request) session {
+func (s *Server) visit(r *http.Request) (visit session) {
+	s.ofSession(r, func(of *session) { visit = *of })
+	return visit
+}
+
+// ofSession gives do the session of a request, if it has one.
+func (s *Server) ofSession(r *http.Request, do func(*session)) {
 	c, err := r.Cookie(s.cookie)
 	if err != nil {
-		return session{}
+		return
 	}
 	s.logins.mu.Lock()
 	defer s.logins.mu.Unlock()
 	if of := s.logins.sessions[c.Value]; of != nil {
-		return *of
+		do(of)
 	}
-	return session{}
 }
 
 // The words that label frames: two of them, chosen for each session.

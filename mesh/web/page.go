@@ -116,28 +116,22 @@ type table struct {
 
 func columns(caption string, names ...string) table { return table{caption, names} }
 
-// frame is hostile text for the template of the same name.
+// frame is hostile text between the words of the session. In it the words are marked for which an item was held, if it is
+// of one.
 type frame struct {
-	Word, Label, End string
-	Parts            []framePart
+	tell.Frame
+	Word string
+	of   *bcp.Item
 }
 
-type framePart struct{ Asked, Said []run }
+// Runs are the runs of a part of it.
+func (f frame) Runs(text string) []run { return runs(text, f.of) }
 
-// framed frames hostile text with words. In the first frame the words are marked for which an item was held, if it is of one.
+// framed frames hostile texts with words; the first is of an item, or nil.
 func framed(word string, frames []tell.Frame, of *bcp.Item) (shown []frame) {
-	for i, f := range frames {
-		if i > 0 {
-			of = nil
-		}
-		one := frame{Word: word, Label: f.Label, End: f.End}
-		if f.Length != "" {
-			one.Label += ": " + f.Length + ", next to the double bar"
-		}
-		for _, part := range f.Parts {
-			one.Parts = append(one.Parts, framePart{runs(part.Asked, nil), runs(part.Text, of)})
-		}
-		shown = append(shown, one)
+	for _, f := range frames {
+		shown = append(shown, frame{f, word, of})
+		of = nil
 	}
 	return shown
 }
