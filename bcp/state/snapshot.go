@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -94,26 +95,21 @@ func (s *State) Snapshot(now time.Time) Snapshot {
 	return snapshot
 }
 
-// held counts what waits for a person.
+// held counts what waits for a person: of a run one, whatever it asks about together.
 func (s *State) held() map[HeldKey]HeldSnapshot {
 	held := make(map[HeldKey]HeldSnapshot)
-	count := func(key HeldKey, since time.Time) {
+	for _, it := range s.itemsWhere(s.isOfToday, func(it *bcp.RunItem) bool { return !it.Effect.Early }) { // the oldest first
+		key := HeldKey{it.Channel(), it.Kind}
+		if slices.Contains(bcp.RunItemKinds(), it.Kind) {
+			key.Reader = ""
+		}
 		h := held[key]
-		if h.Items == 0 || since.Before(h.Oldest) {
-			h.Oldest = since
+		if h.Items == 0 {
+			h.Oldest = it.Since
 		}
 		h.Items++
 		held[key] = h
 	}
-	for _, it := range s.items {
-		if s.channels[it.Channel()] == nil {
-			continue
-		}
-		count(HeldKey{it.Channel(), it.Kind}, it.Since)
-	}
-	s.runs.EachHeld(func(kernel bcp.AgentName, kind bcp.ItemKind, since time.Time) {
-		count(HeldKey{bcp.ChannelKey{Controller: kernel}, kind}, since)
-	})
 	return held
 }
 

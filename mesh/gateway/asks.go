@@ -3,8 +3,6 @@ package gateway
 import (
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -13,7 +11,7 @@ import (
 // asks are the questions of Controllers.
 type asks struct{ plain }
 
-func (asks) prepare(g *Gateway, m *message, _ *nats.Msg) {
+func (asks) prepare(g *Gateway, m *message) {
 	m.prepared = prepare(g, m.body, "constraints", func(today *definitions) *state.Prepared {
 		return today.Prepare(bcp.ChannelKey{Controller: m.subject.Controller, Reader: m.subject.Reader}, m.body)
 	})

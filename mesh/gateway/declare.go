@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
@@ -24,8 +23,6 @@ const nonceLife = time.Minute
 
 // roles are messages about roles.
 type roles struct{ plain }
-
-func (roles) prepare(_ *Gateway, m *message, sent *nats.Msg) { m.from = readSender(sent) }
 
 // decide judges a message about roles. It is false if there is nothing to record; then the
 // outcome has the reply.

@@ -34,7 +34,7 @@ func (g *Gateway) receive(l *lane, sent *nats.Msg) {
 	if err != nil {
 		return
 	}
-	m := &message{subject: subject, kind: requestOn(&subject), reply: sent.Reply, body: sent.Data}
+	m := &message{subject: subject, kind: requestOn(&subject), reply: sent.Reply, body: sent.Data, from: readSender(sent)}
 	if subjects.Identified(sent.Subject) { // the server replaced the reply subject
 		m.reply = sent.Header.Get(bcp.ReplyHeader)
 	}
@@ -45,7 +45,7 @@ func (g *Gateway) receive(l *lane, sent *nats.Msg) {
 		return
 	}
 	if p, ok := m.kind.request.(preparer); ok {
-		p.prepare(g, m, sent)
+		p.prepare(g, m)
 	}
 	if subject.Kind == subjects.KindReply && nobodyListens(sent) {
 		m.kind = notHeard
@@ -53,9 +53,9 @@ func (g *Gateway) receive(l *lane, sent *nats.Msg) {
 	l.put(&input{message: m})
 }
 
-// A preparer is a request that takes more of a message than its subject and its body.
+// A preparer is a request whose body is compiled before it is decided about.
 type preparer interface {
-	prepare(*Gateway, *message, *nats.Msg)
+	prepare(*Gateway, *message)
 }
 
 // prepare compiles the conditions that a message has under a key, which takes long, outside

@@ -60,7 +60,7 @@ type message struct {
 	kind    *received // what is done with it
 	reply   string
 	body    []byte
-	from    bcp.Sender // of an approval, and of messages about roles
+	from    bcp.Sender // where the server says who it is: of people and about roles
 
 	shows bool // it has a mark, or says that its sender has none
 	mark  string

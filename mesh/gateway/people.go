@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"github.com/nats-io/nats.go"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -10,8 +8,6 @@ import (
 
 // approvals are the decisions of people about what waits for them, and endorsements.
 type approvals struct{ plain }
-
-func (approvals) prepare(_ *Gateway, m *message, sent *nats.Msg) { m.from = readSender(sent) }
 
 // channel is that of the item or the endorsement.
 func (approvals) channel(g *Gateway, m *message) bcp.ChannelKey {

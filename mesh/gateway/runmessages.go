@@ -14,7 +14,7 @@ import (
 // runRequests are those of requesters: for a run, and answers to what one asks.
 type runRequests struct{ plain }
 
-func (runRequests) prepare(g *Gateway, m *message, _ *nats.Msg) {
+func (runRequests) prepare(g *Gateway, m *message) {
 	m.rules = prepare(g, m.body, "forbid", func(today *definitions) *kernel.OwnRules {
 		if k := today.kernels[m.subject.Kernel]; k != nil {
 			return k.Prepare(m.subject.Agent, m.subject.Grant, m.body)

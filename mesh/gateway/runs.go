@@ -191,17 +191,16 @@ type unsentCall struct {
 
 func (t unsentCall) decide(g *Gateway) (outcome, bool) {
 	delete(g.runs.sent, t.call)
-	if !g.waitsFor(t.call, kernel.WaitTool) {
+	return g.waited(t.call, kernel.WaitTool, func(m bcp.Moment) kernel.Change { return g.runState().DecideUnsent(m, t.call, t.code) })
+}
+
+// waited decides about what a run waits for, if it still does.
+func (g *Gateway) waited(id string, kind kernel.WaitKind, decide func(bcp.Moment) kernel.Change) (outcome, bool) {
+	if r, open := g.runState().Waiting(id); !open || r.Wait.Kind != kind {
 		return outcome{}, false
 	}
 	m := g.runMoment()
-	return g.unaskedRun(m, g.runState().DecideUnsent(m, t.call, t.code)), true
-}
-
-// waitsFor reports whether a run still waits for this.
-func (g *Gateway) waitsFor(id string, kind kernel.WaitKind) bool {
-	r, open := g.runState().Waiting(id)
-	return open && r.Wait.Kind == kind
+	return g.unaskedRun(m, decide(m)), true
 }
 
 // refusedTool decides about the calls of a tool that the server refuses. It may be
@@ -266,11 +265,9 @@ type readerAnswer struct {
 }
 
 func (t readerAnswer) decide(g *Gateway) (outcome, bool) {
-	if !g.waitsFor(t.wait, kernel.WaitReader) {
-		return outcome{}, false
-	}
-	m := g.runMoment()
-	return g.unaskedRun(m, g.runState().DecideAnswer(m, t.wait, t.answer, t.code)), true
+	return g.waited(t.wait, kernel.WaitReader, func(m bcp.Moment) kernel.Change {
+		return g.runState().DecideAnswer(m, t.wait, t.answer, t.code)
+	})
 }
 
 // collected is the wait of a query whose answer is about to be decided.
@@ -353,11 +350,7 @@ func (resumption) decide(g *Gateway) (outcome, bool) {
 type restartedCall struct{ call string }
 
 func (t restartedCall) decide(g *Gateway) (outcome, bool) {
-	if !g.waitsFor(t.call, kernel.WaitTool) {
-		return outcome{}, false
-	}
-	m := g.runMoment()
-	return g.unaskedRun(m, g.runState().DecideRestart(m, t.call)), true
+	return g.waited(t.call, kernel.WaitTool, func(m bcp.Moment) kernel.Change { return g.runState().DecideRestart(m, t.call) })
 }
 
 // result decides about sending a requester the value of a run that an applied decision

@@ -303,36 +303,31 @@ func (g *Gateway) checkBefore(ctx context.Context) (all bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkFirst)
 	defer cancel()
-	for range checkAttempts {
-		if err = g.checkChain(ctx); !errors.Is(err, jetstream.ErrRecord) {
-			return err == nil, nil // an error says nothing about the journal
-		}
+	err = g.checkChain(ctx)
+	if errors.Is(err, jetstream.ErrRecord) {
+		return false, err
 	}
-	return false, fmt.Errorf("the journal in front of the snapshot: %w", err)
+	return err == nil, nil // an error says nothing about the journal
 }
 
 // checkJournal reads what the start from a snapshot did not: the chain of all
 // decisions. If the journal is damaged or was changed, it stops the gateway, since a
 // start without a snapshot would have refused it: nothing more is released.
 func (g *Gateway) checkJournal(ctx context.Context) {
-	for attempts := 1; ; {
+	for ctx.Err() == nil {
 		err := g.checkChain(ctx)
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return
-		case !errors.Is(err, jetstream.ErrRecord):
-			g.log.Warn("checking the journal; trying again", "error", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(checkPause):
-			}
-		case attempts == checkAttempts:
-			damage := fmt.Errorf("the journal in front of the snapshot: %w", err)
-			g.damage.Store(&damage)
-			g.cancel(damage)
+		case errors.Is(err, jetstream.ErrRecord):
+			g.damage.Store(&err)
+			g.cancel(err)
 			return
-		default:
-			attempts++
+		}
+		g.log.Warn("checking the journal; trying again", "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(checkPause):
 		}
 	}
 }
@@ -362,7 +357,17 @@ func (g *Gateway) endDamaged(damage error) error {
 	return err
 }
 
-func (g *Gateway) checkChain(ctx context.Context) error {
+// checkChain reads the chain of the decisions. Damage is found in each of some attempts.
+func (g *Gateway) checkChain(ctx context.Context) (err error) {
+	for range checkAttempts {
+		if err = g.readChain(ctx); !errors.Is(err, jetstream.ErrRecord) {
+			return err
+		}
+	}
+	return fmt.Errorf("the journal in front of the snapshot: %w", err)
+}
+
+func (g *Gateway) readChain(ctx context.Context) error {
 	journal, end, err := g.readJournal(ctx)
 	if err != nil {
 		return err
