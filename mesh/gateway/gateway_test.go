@@ -58,15 +58,7 @@ func TestNoRecordNoRelease(t *testing.T) {
 	}
 
 	b.full(t, jetstream.CommitStream, false)
-	for deadline := time.Now().Add(meshtest.Patience); ; {
-		r := mailer.Request(t, pushAlert, push)
-		if r.Fields["success"] == true {
-			break
-		}
-		if r.Text("code") != "unavailable" || time.Now().After(deadline) {
-			t.Fatal(r.JSON)
-		}
-	}
+	noError(t, pushUntilAccepted(mailer.Conn, "p2"))
 	told.NextOf(t, meshtest.WithType("bcp_response_delivery"))
 	id := main.Accepted(t, "mailer", askUrgent)
 	mailer.Answer(t, queries.NextOf(t, meshtest.With("query_id", id)), `"response":{"urgent":true}`)
@@ -212,15 +204,7 @@ func TestNoKeyNoRecord(t *testing.T) {
 		t.Errorf("result %s", r.JSON)
 	}
 	b.full(t, jetstream.KeyStream, false)
-	for deadline := time.Now().Add(meshtest.Patience); ; {
-		r := mailer.Request(t, pushAlert, push)
-		if r.Fields["success"] == true {
-			break
-		}
-		if r.Text("code") != "unavailable" || time.Now().After(deadline) {
-			t.Fatal(r.JSON)
-		}
-	}
+	noError(t, pushUntilAccepted(mailer.Conn, "p1"))
 	noError(t, g.Stop())
 	if j := b.journal(t); j.Pushes["main mailer p1"] != 1 {
 		t.Errorf("pushes %v", j.Pushes)

@@ -1,14 +1,12 @@
 package gateway_test
 
 import (
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -21,9 +19,8 @@ import (
 func TestSecondConnectionIsGreeted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	var clock atomic.Int64
-	clock.Store(time.Now().UnixNano())
-	g := b.start(t, func(c *gateway.Config) { c.Now = func() time.Time { return time.Unix(0, clock.Load()) } })
+	clock := newClock(time.Now())
+	g := b.start(t, clock.set)
 	main, first := b.agent(t, "main"), b.agent(t, "mailer")
 	acknowledged := make(chan struct{}, 1024)
 	must(first.Subscribe(subjects.DeliveriesOf(bcp.RoleReader, "mailer"), func(m *nats.Msg) {
@@ -35,12 +32,7 @@ func TestSecondConnectionIsGreeted(t *testing.T) {
 	// await waits until something comes, and lets so much time pass each moment.
 	await := func(what string, step time.Duration, came func() bool) {
 		t.Helper()
-		for late := time.Now().Add(meshtest.Patience); !came(); time.Sleep(time.Millisecond) {
-			if time.Now().After(late) {
-				t.Fatalf("there is no %s", what)
-			}
-			clock.Add(int64(step))
-		}
+		eventually(t, what, func() bool { clock.pass(step); return came() })
 	}
 	took := func() bool {
 		select {
@@ -68,7 +60,7 @@ func TestSecondConnectionIsGreeted(t *testing.T) {
 		must(second.ChanSubscribe(pattern, to))
 	}
 	noError(t, second.FlushTimeout(meshtest.Patience))
-	clock.Add(int64(100 * time.Millisecond)) // less than the gateway's patience
+	clock.pass(100 * time.Millisecond) // less than the gateway's patience
 	await("list for the second", 0, func() bool { return len(lists) > 0 })
 	await("open query for the second", time.Millisecond, func() bool { return len(open) > 0 })
 }

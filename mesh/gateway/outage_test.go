@@ -40,11 +40,7 @@ func TestNothingIsLostInALongOutage(t *testing.T) {
 		defer cancel()
 		reloaded <- g.Reload(ctx, next, nil, func() error { return nil })
 	}()
-	for deadline := time.Now().Add(meshtest.Patience); telling.Load() <= kept+lane; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("took %d", telling.Load())
-		}
-	}
+	eventually(t, "all are told", func() bool { return telling.Load() > kept+lane })
 	b.full(t, jetstream.CommitStream, false)
 	select {
 	case err := <-reloaded:

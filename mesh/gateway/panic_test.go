@@ -63,15 +63,14 @@ func TestMistakeOverWhatIsDue(t *testing.T) {
 			b := newBench(t)
 			begin := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 			due := begin.Add(time.Hour)
-			var clock, calls atomic.Int64
+			clock, calls := newClock(begin), atomic.Int64{}
 			var mended atomic.Bool
 			poison := b.poisoned(due, func(at time.Time) {
 				if at.Equal(due) && !mended.Load() && calls.Add(1)%nth == 0 {
 					panic("canary")
 				}
 			})
-			clock.Store(begin.UnixNano())
-			g := b.start(t, poison, func(c *gateway.Config) { c.Now = func() time.Time { return time.Unix(0, clock.Load()) } })
+			g := b.start(t, poison, clock.set)
 			mailer := b.agent(t, "mailer")
 			operator := b.operator(t)
 			alerts := operator.Listen(t, subjects.Alerts())
@@ -90,7 +89,7 @@ func TestMistakeOverWhatIsDue(t *testing.T) {
 				t.Errorf("it was tried %d times, of which %d are one", n, nth)
 			}
 			mended.Store(true)
-			clock.Add(int64(time.Second))
+			clock.pass(time.Second)
 			g.wait(t, 1, prompted("poison"))
 			expect(t, len(g.wait(t, 1, alerted(bcp.AlertPanic))), 1, "alerts")
 			noError(t, g.Stop())

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -37,14 +36,13 @@ func TestReloadWithoutRecord(t *testing.T) {
 		defer cancel()
 		return g.Reload(ctx, next, []string{"- something"}, func() error { switched++; return result })
 	}
-	push := func(client string) meshtest.Message {
+	push := func(client string) (r meshtest.Message) {
 		t.Helper()
-		for deadline := time.Now().Add(meshtest.Patience); ; {
-			r := mailer.Request(t, pushAlert, alert(`,"push_id":"`+client+`"`))
-			if r.Text("code") != "unavailable" || time.Now().After(deadline) {
-				return r
-			}
-		}
+		eventually(t, "an answer", func() bool {
+			r = mailer.Request(t, pushAlert, alert(`,"push_id":"`+client+`"`))
+			return r.Text("code") != "unavailable"
+		})
+		return r
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -28,17 +28,6 @@ func strictDesk(t testing.TB) *kernel.Kernel {
 	return newKernel(t, d)
 }
 
-// endOf waits for the end of one run.
-func (r *running) endOf(t testing.TB, run string) string {
-	t.Helper()
-	d := r.wait(t, 1, func(d *bcp.Decision) bool {
-		c, err := kernel.ReadRecord(d)
-		return err == nil && c.End != nil && d.Run.Run == run
-	})[0]
-	c := must(kernel.ReadRecord(&d))
-	return strings.TrimSpace(string(c.End.Status) + " " + string(c.End.Code))
-}
-
 // refusesAll publishes on subjects that a connection may not, and expects the server's
 // refusal of each.
 func refusesAll(t *testing.T, who string, conn *nats.Conn, denied ...string) {
@@ -207,12 +196,8 @@ func TestCredentialsHoldAKernelToItsGrant(t *testing.T) {
 	// A kernel that says that it has other tools, or is another, has no creds for them.
 	typ := typeOf(t, `{"type":"object","properties":{}}`)
 	forged := func(name bcp.AgentName, service, tool string) *kernel.Kernel {
-		k, defects := kernel.New(kernel.Definition{Name: name, Planner: "ann", Limits: kernel.DefaultLimits(),
+		return newKernel(t, kernel.Definition{Name: name, Planner: "ann", Limits: kernel.DefaultLimits(),
 			Tools: []kernel.Tool{{Service: service, Name: tool, Level: kernel.Write, RequiredCaps: []kernel.Capability{"mail.send"}, Input: typ, Output: typ}}})
-		if len(defects) > 0 {
-			t.Fatal(defects)
-		}
-		return k
 	}
 	for _, k := range []*kernel.Kernel{forged("desk", "mail", "pay"), forged("desk", "bank", "post"), forged("shop", "mail", "post")} {
 		tool := &k.Definition().Tools[0]
@@ -313,10 +298,8 @@ func TestCallWaitsForItsTool(t *testing.T) {
 					t.Timeout = time.Second
 				}
 			})
-			b := &kernelBench{bench: benchOf(t, kernelFiles(), k.Rights()), kernel: k, plan: sendPlan}
-			b.grown.L = &b.mu
-			b.createStreams(t)
-			b.outcome = func(call) string { return `"result":{"ok":true}` }
+			b := unservedBench(t, k)
+			b.plan, b.outcome = sendPlan, func(call) string { return `"result":{"ok":true}` }
 			b.serve(t, "ann", bcp.RolePlanner, subjects.PlansOf("ann"), b.answerPlan)
 			if !b.Unheard(subjects.Call("mail", "send_email", "desk")) {
 				t.Fatal("a tool is there that nobody serves")

@@ -20,15 +20,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
-// sdkBench is a server with a kernel whose planner and tools nobody serves yet.
-func sdkBench(t *testing.T) *kernelBench {
-	t.Helper()
-	k := desk(t)
-	b := &kernelBench{bench: benchOf(t, kernelFiles(), k.Rights()), kernel: k}
-	b.createStreams(t)
-	return b
-}
-
 // sdk connects with the SDK.
 func (b *kernelBench) sdk(t *testing.T, name bcp.AgentName, role bcp.Role) *agents.Connection {
 	t.Helper()
@@ -59,7 +50,7 @@ func started(t *testing.T, s starter) {
 // covers DUAL-9
 func TestRefusalsOfTheSDK(t *testing.T) {
 	t.Parallel()
-	b := sdkBench(t)
+	b := unservedBench(t, desk(t))
 	b.start(t, b.withKernel)
 	planner := agents.NewPlanner(b.sdk(t, "ann", bcp.RolePlanner))
 	planner.OnPlan(func(context.Context, agents.PlanRequest) (any, error) { return nil, agents.ErrNoPlan })
@@ -86,7 +77,7 @@ func TestRefusalsOfTheSDK(t *testing.T) {
 // covers P11.1
 func TestKeyedEffectHappensOnce(t *testing.T) {
 	t.Parallel()
-	b := sdkBench(t)
+	b := unservedBench(t, desk(t))
 	g := b.start(t, b.withKernel)
 	planner := agents.NewPlanner(b.sdk(t, "ann", bcp.RolePlanner))
 	planner.OnPlan(func(context.Context, agents.PlanRequest) (any, error) { return jsontext.Value(postPlan), nil })

@@ -10,25 +10,26 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// subBench is a bench whose kernel has a sub-planner, paul, that answers with sub.
-func subBench(t *testing.T, sub *string) (b *kernelBench, g *running, requests chan *nats.Msg) {
+// subBench is a bench whose kernel has a sub-planner, paul, that answers with sub once it comes.
+func subBench(t *testing.T, sub *string) (b *kernelBench, g *running, requests chan *nats.Msg, come func()) {
 	t.Helper()
 	d := deskDefinition(t)
 	d.SubPlanner = "paul"
 	b = kernelBenchOf(t, newKernel(t, d))
 	g = b.start(t, b.withKernel)
 	requests = make(chan *nats.Msg, 16)
-	b.serve(t, "paul", bcp.RoleSubplanner, subjects.SubplansOf("paul"), func(m *nats.Msg) {
-		b.mu.Lock()
-		plan := *sub
-		b.mu.Unlock()
-		id := strings.Split(m.Reply, ".")[5]
-		if err := m.Respond([]byte(`{"plan_id":"` + id + `","plan":` + plan + `}`)); err != nil {
-			t.Error(err)
-		}
-		requests <- m
-	})
-	return b, g, requests
+	return b, g, requests, func() {
+		b.serve(t, "paul", bcp.RoleSubplanner, subjects.SubplansOf("paul"), func(m *nats.Msg) {
+			b.mu.Lock()
+			plan := *sub
+			b.mu.Unlock()
+			id := strings.Split(m.Reply, ".")[5]
+			if err := m.Respond([]byte(`{"plan_id":"` + id + `","plan":` + plan + `}`)); err != nil {
+				t.Error(err)
+			}
+			requests <- m
+		})
+	}
 }
 
 const (
@@ -46,7 +47,8 @@ const (
 func TestSubRun(t *testing.T) {
 	t.Parallel()
 	answer := `{"steps":[{"kind":"const","id":"c","value":"kim"}],"final":"c"}`
-	b, g, requests := subBench(t, &answer)
+	b, g, requests, come := subBench(t, &answer)
+	come()
 	end := func(plan, sub string) string {
 		b.set(func() { b.plan, answer = plan, sub })
 		return g.endOf(t, b.request(t, "all", `{"task":"The canary task."}`).RunID)
@@ -90,7 +92,8 @@ func TestSubRun(t *testing.T) {
 func TestSubPlannersCredentials(t *testing.T) {
 	t.Parallel()
 	answer := `{"steps":[{"kind":"const","id":"c","value":1}],"final":"c"}`
-	b, g, requests := subBench(t, &answer)
+	b, g, requests, come := subBench(t, &answer)
+	come()
 	b.set(func() { b.plan = subPlan })
 	g.endOf(t, b.request(t, "all", `{"task":"Look."}`).RunID)
 	answered := (<-requests).Reply
@@ -119,17 +122,12 @@ func TestSubPlannersCredentials(t *testing.T) {
 // covers KER-24
 func TestSubPlannerComesLate(t *testing.T) {
 	t.Parallel()
-	d := deskDefinition(t)
-	d.SubPlanner = "paul"
-	b := kernelBenchOf(t, newKernel(t, d))
-	b.plan = subPlan
-	g := b.start(t, b.withKernel)
+	answer := `{"steps":[{"kind":"const","id":"c","value":1}],"final":"c"}`
+	b, g, _, come := subBench(t, &answer)
+	b.set(func() { b.plan = subPlan })
 	b.request(t, "all", `{"task":"Look."}`)
 	b.until(t, "call of the inbox", func() bool { return len(b.calls) == 1 })
 	g.wait(t, 1, of(bcp.KindOutcome))
-	b.serve(t, "paul", bcp.RoleSubplanner, subjects.SubplansOf("paul"), func(m *nats.Msg) {
-		id := strings.Split(m.Reply, ".")[5]
-		_ = m.Respond([]byte(`{"plan_id":"` + id + `","plan":{"steps":[{"kind":"const","id":"c","value":1}],"final":"c"}}`))
-	})
+	come()
 	g.ends(t, "committed")
 }

@@ -25,15 +25,11 @@ import (
 // covers P11.1
 func TestStartIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*natsjs.StreamConfig){
-		"not stored":   func(c *natsjs.StreamConfig) { c.MaxMsgSize = 1 },
-		"not answered": func(c *natsjs.StreamConfig) { c.AllowDirect = false },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			triedAgain(t, change)
-		})
-	}
+	t.Run("not stored", func(t *testing.T) { t.Parallel(); triedAgain(t, func(c *natsjs.StreamConfig) { c.MaxMsgSize = 1 }) })
+	t.Run("not answered", func(t *testing.T) {
+		t.Parallel()
+		triedAgain(t, func(c *natsjs.StreamConfig) { c.AllowDirect = false })
+	})
 }
 
 func triedAgain(t *testing.T, change func(*natsjs.StreamConfig)) {
@@ -53,11 +49,8 @@ func triedAgain(t *testing.T, change func(*natsjs.StreamConfig)) {
 		r, err := b.tryStart(t)
 		started <- result{r, err}
 	}()
-	for end := time.Now().Add(meshtest.Patience); !strings.Contains(b.log.String(), "trying again"); time.Sleep(time.Millisecond) {
-		if len(started) > 0 || time.Now().After(end) {
-			t.Fatal("it does not try again")
-		}
-	}
+	eventually(t, "trying again", func() bool { return len(started) > 0 || strings.Contains(b.log.String(), "trying again") })
+	expect(t, len(started), 0, "starts that ended")
 	must(b.js.UpdateStream(t.Context(), whole))
 	r := <-started
 	if r.err != nil {
@@ -93,14 +86,8 @@ func TestStartAwaitsTheJournal(t *testing.T) {
 		}
 		started <- err
 	}()
-	for end := time.Now().Add(meshtest.Patience); !strings.Contains(b.log.String(), "trying again"); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it does not try again")
-		}
-		if len(started) > 0 {
-			t.Fatal(<-started)
-		}
-	}
+	eventually(t, "trying again", func() bool { return len(started) > 0 || strings.Contains(b.log.String(), "trying again") })
+	expect(t, len(started), 0, "starts that ended")
 	b.createStreams(t)
 	noError(t, <-started)
 }
@@ -134,11 +121,7 @@ func TestJournalIsCheckedAgain(t *testing.T) {
 	}
 	lost.Store(connections.Load() + 1) // the one behind those of the agents
 	second, again := begin()
-	for end := time.Now().Add(meshtest.Patience); again.Load() < lost.Load()+1; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it is not tried again")
-		}
-	}
+	eventually(t, "it is tried again", func() bool { return again.Load() > lost.Load() })
 	noError(t, second.Stop())
 }
 

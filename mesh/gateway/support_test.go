@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -331,6 +332,31 @@ func within(t testing.TB, d time.Duration) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
+
+// eventually waits for what comes by itself.
+func eventually(t testing.TB, what string, comes func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(meshtest.Patience); !comes(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// clock is a clock that a test sets.
+type clock struct{ atomic.Int64 }
+
+func newClock(at time.Time) *clock {
+	c := new(clock)
+	c.Store(at.UnixNano())
+	return c
+}
+
+func (c *clock) now() time.Time { return time.Unix(0, c.Load()) }
+
+func (c *clock) pass(d time.Duration) { c.Add(int64(d)) }
+
+func (c *clock) set(config *gateway.Config) { config.Now = c.now }
 
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {

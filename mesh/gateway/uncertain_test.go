@@ -28,13 +28,9 @@ func (b *bench) stored(t *testing.T) uint64 {
 func (b *bench) unacknowledged(t *testing.T, tell func()) {
 	t.Helper()
 	b.silent(t, true)
-	before, deadline := b.stored(t), time.Now().Add(meshtest.Patience)
+	before := b.stored(t)
 	tell()
-	for b.stored(t) == before {
-		if time.Now().After(deadline) {
-			t.Fatal("nothing was stored")
-		}
-	}
+	eventually(t, "something is stored", func() bool { return b.stored(t) > before })
 	b.silent(t, false)
 }
 
@@ -135,14 +131,7 @@ func (b *bench) follow(t *testing.T, snapshots *jetstream.Snapshots, change func
 	config := b.config()
 	change(&config)
 	go func() { defer close(ended); gateway.Follow(ctx, config) }()
-	for deadline := time.Now().Add(meshtest.Patience); ; time.Sleep(time.Millisecond) {
-		if newest, _, err := snapshots.Newest(); err == nil && newest > before {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("there is no snapshot")
-		}
-	}
+	eventually(t, "there is a snapshot", func() bool { newest, _, err := snapshots.Newest(); return err == nil && newest > before })
 	cancel()
 	<-ended
 }

@@ -30,14 +30,11 @@ func TestLateSubscriberHearsSoon(t *testing.T) {
 	b.definition = meshtest.Parse(t, map[string]string{
 		"main.md": strings.Replace(mainFile, "\nbcp_channels", schedule, 1), "mailer.md": mailerFile,
 	})
-	var clock atomic.Int64
-	clock.Store(begin.UnixNano())
-	g := b.start(t, func(c *gateway.Config) {
-		c.Now, c.State.Schedules = func() time.Time { return time.Unix(0, clock.Load()) }, definition.ParseSchedule
-	})
+	clock := newClock(begin)
+	g := b.start(t, clock.set, func(c *gateway.Config) { c.State.Schedules = definition.ParseSchedule })
 	mailer := b.agent(t, "mailer")
 	noError(t, pushUntilAccepted(mailer.Conn, "p"))
-	clock.Add(int64(time.Minute))
+	clock.pass(time.Minute)
 
 	// pass lets time pass, until it is up or something has come. Each answer to main comes
 	// behind what was sent to it before, and behind the server's word that nobody listened.
@@ -45,7 +42,7 @@ func TestLateSubscriberHearsSoon(t *testing.T) {
 		t.Helper()
 		const tick = 20 * time.Millisecond
 		for ; passed < d && !came(); passed += tick {
-			clock.Add(int64(tick))
+			clock.pass(tick)
 			for range 3 {
 				main.Request(t, subjects.Session("main"), `{"verb":"channels"}`)
 			}
@@ -90,9 +87,8 @@ func TestLateSubscriberHearsSoon(t *testing.T) {
 func TestLateSubscriberHearsInOrder(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	var clock atomic.Int64
-	clock.Store(time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC).UnixNano())
-	g := b.start(t, func(c *gateway.Config) { c.Now = func() time.Time { return time.Unix(0, clock.Load()) } })
+	clock := newClock(time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC))
+	g := b.start(t, clock.set)
 	mailer := b.agent(t, "mailer")
 	const pushed = 20
 	for i := range pushed {
@@ -114,7 +110,7 @@ func TestLateSubscriberHearsInOrder(t *testing.T) {
 		if tick > 1000 {
 			t.Fatalf("%d of %d came", len(got), pushed)
 		}
-		clock.Add(int64(20 * time.Millisecond))
+		clock.pass(20 * time.Millisecond)
 		for range 3 { // behind the server's word that nobody listened
 			main.Request(t, subjects.Session("main"), `{"verb":"channels"}`)
 		}
