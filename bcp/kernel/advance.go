@@ -225,7 +225,7 @@ func (d *draft) parse(f *frame, s *Step, at Origin) {
 // content returns the value that a processor is given, unless it is too large, or so
 // deep that a record of it could not be read.
 func (d *draft) content(f *frame, n *node, step string) (*Value, bool) {
-	value, known := f.view.whole(n)
+	value, known := n.whole()
 	if !known || value.depth() > wire.MaxDepth || len(value.JSON()) > d.run.Start.Limits.MaxValueBytes {
 		d.abort(LimitValueBytes, step)
 		return nil, false

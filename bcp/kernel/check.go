@@ -286,7 +286,7 @@ func (c *Checked) call(s *Step, at Origin) (node, Code) {
 		if code != "" {
 			return node{}, code
 		}
-		if !c.view.mayBe(&n, t.Input.field(s.Args[i].Name).Type) {
+		if !n.mayBe(t.Input.field(s.Args[i].Name).Type) {
 			return node{}, TypeMismatch
 		}
 	}

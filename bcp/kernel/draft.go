@@ -233,7 +233,7 @@ func (f *frame) buildNode(s *done) (node, Code) {
 	foreseen := f.checked.view.nodes[len(f.view.nodes)]
 	if step := &f.checked.view.plan.Steps[len(f.view.nodes)]; step.local() && step.Kind != ConstStep {
 		n, code := f.checked.local(&f.view, step, foreseen.at)
-		if n.label = s.Label; code == "" && n.value == nil && n.merge == nil {
+		if n.label = s.Label; code == "" && n.value == nil && !n.made() {
 			code = PathMissing // it was erased
 		}
 		return n, code

@@ -368,13 +368,13 @@ func (v *view) item(s *Step, at Origin) (node, Code) {
 // tells which. Without known values it foresees.
 func (c *Checked) end(v *view, s *Step, at Origin) (node, Code) {
 	by := &v.nodes[s.index]
-	n := node{typ: &Type{Kind: ObjectType}, label: by.label, hazy: by.hazy, at: at, fields: []node{}}
+	n := node{typ: &Type{Kind: ObjectType}, label: by.label, hazy: by.hazy, at: at}
 	value, known := object(), true
 	for i := range s.Flow.Out {
 		out := &s.Flow.Out[i]
 		field := node{at: at + "." + Origin(out.Name)}
 		if s.given != nil {
-			field = s.given.fields[i]
+			field = s.given.parts[i]
 		}
 		var values []Value
 		for j, scope := range s.scopes {
@@ -386,14 +386,14 @@ func (c *Checked) end(v *view, s *Step, at Origin) (node, Code) {
 			if code != "" {
 				return node{}, code
 			}
-			if whole, ok := v.whole(&one); ok {
+			if whole, ok := one.whole(); ok {
 				values = append(values, *whole)
 			}
 			switch {
 			case s.given == nil && j == 0:
-				field.typ, field.label, field.hazy = v.typeOf(&one), one.label, one.hazy
+				field.typ, field.label, field.hazy = one.typeOf(), one.label, one.hazy
 			case s.given == nil:
-				field.typ, field.label, field.hazy = unite(field.typ, v.typeOf(&one)), field.label.join(&one.label), field.hazy|one.hazy
+				field.typ, field.label, field.hazy = unite(field.typ, one.typeOf()), field.label.join(&one.label), field.hazy|one.hazy
 			case field.hazy != 0:
 				field.label = field.label.join(&one.label)
 			}
@@ -415,7 +415,7 @@ func (c *Checked) end(v *view, s *Step, at Origin) (node, Code) {
 			value.add(out.Name, *field.value)
 		}
 		n.typ.Fields = append(n.typ.Fields, TypeField{Name: out.Name, Type: field.typ})
-		n.fields, n.label, n.hazy = append(n.fields, field), n.label.join(&field.label), n.hazy|field.hazy
+		n.parts, n.names, n.label, n.hazy = append(n.parts, field), append(n.names, out.Name), n.label.join(&field.label), n.hazy|field.hazy
 	}
 	if known {
 		n.value = &value
@@ -446,17 +446,16 @@ func (l Label) collected(at Origin, most, told int) Label {
 }
 
 // typeOf is the type of a node; nil where none is known.
-func (v *view) typeOf(n *node) *Type {
+func (n *node) typeOf() *Type {
 	switch {
-	case n.merge != nil:
+	case n.made():
 		t := &Type{Kind: ObjectType}
-		for i := range n.merge.Inputs {
-			input, code := v.ref(&n.merge.Inputs[i].Ref)
-			of := v.typeOf(&input)
-			if code != "" || of == nil {
+		for i := range n.parts {
+			of := n.parts[i].typeOf()
+			if of == nil {
 				return nil
 			}
-			t.Fields = append(t.Fields, TypeField{Name: n.merge.Inputs[i].Name, Type: of})
+			t.Fields = append(t.Fields, TypeField{Name: n.names[i], Type: of})
 		}
 		return t
 	case n.literal:

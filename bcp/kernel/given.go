@@ -71,7 +71,7 @@ func (d *draft) prepare(f *frame, v *view, s *Step, at Origin, had []bcp.Digest)
 		return g, code
 	}
 	g.source, g.schema, g.record.Inputs = source, d.kernel.schemas[s.Schema], []string{f.origin(&s.Source)}
-	content, ok := v.whole(&source)
+	content, ok := source.whole()
 	if !ok || content.depth() > wire.MaxDepth {
 		return g, ""
 	}

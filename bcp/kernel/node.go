@@ -10,23 +10,25 @@ import (
 // plan is checked. The same code follows both, so that what was foreseen of a label
 // is what comes.
 type node struct {
-	typ   *Type  // nil: of a literal, of a list of arguments, or not known before a sub-run has ended
-	value *Value // nil: not known yet, or of a merge
+	typ   *Type  // nil: of a literal, of what is made of parts, or not known before a sub-run has ended
+	value *Value // nil: not known yet, or made of parts
 	label Label
 	hazy  haze
 	at    Origin // what the value is by itself: the path of its step, and the path into it
-	merge *Step  // the step, of a merge: its fields are its inputs
-	list  []node // of a list of arguments
-	// fields are those of the end of a when or an each, in the order of its type: each has
-	// its own label.
-	fields []node
-	fork   *fork // of a when or an each
+	// parts are those of a merge, of a list of arguments, or of the end of a when or an each:
+	// each has its own label, and a name but in a list.
+	parts []node
+	names []string
+	fork  *fork // of a when or an each
 	// literal says that the plan has the value.
 	literal bool
-	seals   bool // of a merge: a part of it is sealed
-	// size bounds a merge from below, in bytes: merges of merges double.
+	seals   bool // a part of it is sealed
+	// size bounds what is made of parts from below, in bytes: merges of merges double.
 	size int
 }
+
+// made reports whether it is a merge or a list of arguments.
+func (n *node) made() bool { return n.parts != nil && n.typ == nil }
 
 // view is what the steps of a plan made so far.
 type view struct {
@@ -59,7 +61,7 @@ func (v *view) literalLabel(value *Value, s *Step) Label {
 
 // isLiteral reports whether all of the value stands in the plan of the run itself.
 func (n *node) isLiteral() bool {
-	return n.literal || n.list != nil && !slices.ContainsFunc(n.list, func(e node) bool { return !e.isLiteral() })
+	return n.literal || n.made() && n.names == nil && !slices.ContainsFunc(n.parts, func(e node) bool { return !e.isLiteral() })
 }
 
 // ref returns what a reference points to. Its step must have been checked.
@@ -69,39 +71,17 @@ func (v *view) ref(r *Ref) (node, Code) {
 		return n, ""
 	}
 	path := r.Path
-	for n.merge != nil {
+	for n.names != nil {
 		name, rest, deeper := strings.Cut(path, ".")
-		input := n.merge.input(name)
-		if input == nil {
-			return node{}, PathMissing
-		}
-		var code Code
-		if n, code = v.ref(input); code != "" || !deeper {
-			return n, code
-		}
-		path = rest
-	}
-	if n.fields != nil {
-		name, rest, deeper := strings.Cut(path, ".")
-		i := slices.IndexFunc(n.typ.Fields, func(f TypeField) bool { return f.Name == name })
+		i := slices.Index(n.names, name)
 		if i < 0 {
 			return node{}, PathMissing
 		}
-		if n, path = n.fields[i], rest; !deeper {
+		if n, path = n.parts[i], rest; !deeper {
 			return n, ""
 		}
 	}
 	return n.into(path)
-}
-
-// input returns an input of a merge, or nil.
-func (s *Step) input(name string) *Ref {
-	for i := range s.Inputs {
-		if s.Inputs[i].Name == name {
-			return &s.Inputs[i].Ref
-		}
-	}
-	return nil
 }
 
 // into returns a part of a value.
@@ -171,90 +151,69 @@ func (v *view) arg(a *Arg, s *Step) (node, Code) {
 	case a.Scalar != nil:
 		return node{value: a.Scalar, label: v.literalLabel(a.Scalar, s), hazy: v.steerHaze(s), literal: true}, ""
 	}
-	n := node{list: make([]node, len(a.List)), label: v.steered(s, *v.query)}
+	n := node{parts: []node{}, label: v.steered(s, *v.query)}
 	for i := range a.List {
 		element, code := v.arg(&a.List[i], s)
 		if code != "" {
 			return node{}, code
 		}
-		n.list[i] = element
-		n.joinNext(&element, i == 0)
+		n.add(element)
 	}
 	return n, ""
 }
 
-// joinNext adds the label of a part to that of the whole.
-func (n *node) joinNext(part *node, first bool) {
-	if first {
+// add makes the value of one part more.
+func (n *node) add(part node) {
+	if len(n.parts) == 0 {
 		n.label, n.hazy = part.label, part.hazy
-		return
+	} else {
+		n.label, n.hazy = n.label.join(&part.label), n.hazy|part.hazy
 	}
-	n.label, n.hazy = n.label.join(&part.label), n.hazy|part.hazy
+	n.parts, n.seals = append(n.parts, part), n.seals || part.sealed()
+	if n.size <= MaxContent {
+		n.size += part.minSize()
+	}
 }
 
 // minSize bounds the canonical JSON of a node from below.
 func (n *node) minSize() int {
-	size := 0
-	switch {
-	case n.merge != nil:
+	if n.made() || n.value == nil {
 		return n.size
-	case n.list != nil:
-		for i := 0; i < len(n.list) && size <= MaxContent; i++ {
-			size += n.list[i].minSize()
-		}
-	case n.value != nil:
-		size = n.value.size()
 	}
-	return size
+	return n.value.size()
 }
 
 // whole returns the value of a node, if all of it is known and it is not larger than
 // any value may be.
-func (v *view) whole(n *node) (*Value, bool) {
-	switch {
-	case (n.merge != nil || n.list != nil) && n.minSize() > MaxContent:
-		return nil, false
-	case n.merge != nil:
-		value := Value{kind: ObjectValue, keys: make([]string, len(n.merge.Inputs)), list: make([]Value, len(n.merge.Inputs))}
-		for i := range n.merge.Inputs {
-			input, code := v.ref(&n.merge.Inputs[i].Ref)
-			part, ok := v.whole(&input)
-			if code != "" || !ok {
-				return nil, false
-			}
-			value.keys[i], value.list[i] = n.merge.Inputs[i].Name, *part
-		}
-		return &value, true
-	case n.list != nil:
-		value := Value{kind: ListValue, list: make([]Value, len(n.list))}
-		for i := range n.list {
-			part, ok := v.whole(&n.list[i])
-			if !ok {
-				return nil, false
-			}
-			value.list[i] = *part
-		}
-		return &value, true
-	default:
+func (n *node) whole() (*Value, bool) {
+	if !n.made() {
 		return n.value, n.value != nil
 	}
+	if n.size > MaxContent {
+		return nil, false
+	}
+	value := Value{kind: ListValue, keys: n.names, list: make([]Value, len(n.parts))}
+	if n.names != nil {
+		value.kind = ObjectValue
+	}
+	for i := range n.parts {
+		part, ok := n.parts[i].whole()
+		if !ok {
+			return nil, false
+		}
+		value.list[i] = *part
+	}
+	return &value, true
 }
 
 // mayBe reports whether the value can be of a type.
-func (v *view) mayBe(n *node, t *Type) bool {
+func (n *node) mayBe(t *Type) bool {
 	switch {
-	case n.list != nil:
-		if t.Kind != ArrayType || t.Limited && len(n.list) > t.MaxItems {
-			return false
-		}
-		for i := range n.list {
-			if !v.mayBe(&n.list[i], t.Items) {
-				return false
-			}
-		}
-		return true
-	case n.merge != nil:
-		return t.Kind == ObjectType && v.mayBeObject(n.merge, t)
+	case n.made() && n.names == nil:
+		return t.Kind == ArrayType && (!t.Limited || len(n.parts) <= t.MaxItems) &&
+			!slices.ContainsFunc(n.parts, func(e node) bool { return !e.mayBe(t.Items) })
+	case n.made():
+		return t.Kind == ObjectType && n.mayBeObject(t)
 	case n.literal:
 		return t.Has(n.value)
 	default:
@@ -263,25 +222,18 @@ func (v *view) mayBe(n *node, t *Type) bool {
 }
 
 // mayBeObject reports whether the inputs of a merge can be the properties of a type.
-func (v *view) mayBeObject(merge *Step, t *Type) bool {
-	for i := range t.Fields {
-		if !t.Fields[i].Optional && merge.input(t.Fields[i].Name) == nil {
+func (n *node) mayBeObject(t *Type) bool {
+	for i := range n.parts {
+		if f := t.field(n.names[i]); f == nil || !n.parts[i].mayBe(f.Type) {
 			return false
 		}
 	}
-	for i := range merge.Inputs {
-		f := t.field(merge.Inputs[i].Name)
-		input, code := v.ref(&merge.Inputs[i].Ref)
-		if f == nil || code != "" || !v.mayBe(&input, f.Type) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(t.Fields, func(f TypeField) bool { return !f.Optional && !slices.Contains(n.names, f.Name) })
 }
 
 // mergeNode returns the value of a merge, or the code of an input that is missing.
 func (v *view) mergeNode(s *Step, at Origin) (node, Code) {
-	n := node{merge: s, at: at}
+	n := node{at: at}
 	if len(s.Inputs) == 0 {
 		return n, EmptyMerge
 	}
@@ -290,11 +242,8 @@ func (v *view) mergeNode(s *Step, at Origin) (node, Code) {
 		if code != "" {
 			return node{}, code
 		}
-		n.joinNext(&input, i == 0)
-		n.seals = n.seals || input.sealed()
-		if n.size <= MaxContent {
-			n.size += len(s.Inputs[i].Name) + 4 + input.minSize()
-		}
+		n.add(input)
+		n.names, n.size = append(n.names, s.Inputs[i].Name), n.size+len(s.Inputs[i].Name)+4
 	}
 	n.label = v.steered(s, n.label)
 	return n, ""
@@ -309,7 +258,7 @@ func (v *view) arguments(s *Step) ([]Argument, Code) {
 			return nil, code
 		}
 		args[i] = Argument{Name: s.Args[i].Name, Label: n.label, Literal: n.isLiteral(), Sealed: n.sealed(), hazy: n.hazy}
-		if value, known := v.whole(&n); known {
+		if value, known := n.whole(); known {
 			args[i].Value = value
 		}
 	}
@@ -318,7 +267,7 @@ func (v *view) arguments(s *Step) ([]Argument, Code) {
 
 // sealed reports whether the value is sealed, or a part of it is.
 func (n *node) sealed() bool {
-	return n.seals || n.typ.sealed() || slices.ContainsFunc(n.list, func(e node) bool { return e.sealed() })
+	return n.seals || n.typ.sealed()
 }
 
 // joined returns the label of what a call is told: the join of its arguments, or the
