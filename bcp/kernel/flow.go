@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // A when chooses steps by a value, and an each repeats steps for the elements of a list.
@@ -42,9 +43,9 @@ const (
 	// maxCases is how many values may be told apart by a when, and maxElements how many
 	// elements an each may have.
 	maxCases, maxElements = 16, 64
-	// maxLevels is how deep whens and eaches nest, and maxFlowDepth what a plan may nest
-	// more for it, in documents of [wire.MaxDepth].
-	maxLevels, maxFlowDepth = 3, 2
+	// maxLevels is how deep whens and eaches nest, and maxFlowDepth how deep the JSON of such a
+	// plan, which is deeper than messages are.
+	maxLevels, maxFlowDepth = 3, 3 * wire.MaxDepth
 	// maxUnfolded is how many steps a plan has at most with all its cases, and with each of
 	// the elements that are constants.
 	maxUnfolded = 1024

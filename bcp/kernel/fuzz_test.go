@@ -10,6 +10,24 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
+// One spelling of a number is one number: what a float would round, or what has two
+// spellings, is refused.
+// covers P2.2
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"0": "0", "-7": "-7", "9223372036854775807": "9223372036854775807", "-9223372036854775808": "-9223372036854775808", " null ": "null",
+		"0.5": "0.5", "-0.5": "-0.5", "98.70": "98.7", "123456789.123456": "123456789.123456", "0.00000000000001": "0.00000000000001", "10.0": "10.0",
+		"[null,null]": "[null,null]", "-0": "", "-0.0": "", "01": "", "01.5": "", "1.": "", ".5": "", "1e5": "", "1.5e5": "", "1.5E5": "", "-": "", "-.5": "",
+		"+1": "", "9223372036854775808": "", "1234567890.123456": "", "1.2.3": "", "NaN": "", "Infinity": "", "0x10": "", "": "", "nul": "", "nullx": "",
+	} {
+		v, err := kernel.ParseValue([]byte(in))
+		if got := string(v.JSON()); (err == nil) != (want != "") || err == nil && got != want {
+			t.Errorf("%q: got %s, %v", in, got, err)
+		}
+	}
+}
+
 // A value that is read has one spelling, which is read as the same value; and what is
 // read here, any reader of JSON reads.
 func FuzzParseValue(f *testing.F) {

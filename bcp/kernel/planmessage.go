@@ -2,8 +2,9 @@ package kernel
 
 import (
 	"bytes"
+	"io"
 
-	"github.com/bcpmesh/bcpmesh/bcp/wire"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // planMessage is what a planner answers.
@@ -16,63 +17,61 @@ type planMessage struct {
 
 // readPlanMessage reads the envelope of a plan, and leaves the plan as it is: what is
 // wrong inside it is a fault of the plan.
-func readPlanMessage(body []byte) (planMessage, error) {
-	var m planMessage
-	seen := map[string]bool{}
-	scan := wire.NewEnvelope(body)
-	if err := scan.ObjectStart(); err != nil {
-		return m, err
+func readPlanMessage(body []byte) (m planMessage, err error) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))
+	if token, err := dec.ReadToken(); err != nil || token.Kind() != '{' {
+		return m, errValue
 	}
-	for scan.More() {
-		key, err := scan.Key()
-		if err != nil || seen[string(key)] {
-			return m, errValue
-		}
-		seen[string(key)] = true
-		if err := m.read(&scan, body, string(key)); err != nil {
+	seen := map[string]bool{}
+	for dec.PeekKind() != '}' {
+		token, err := dec.ReadToken()
+		if err != nil {
 			return m, err
 		}
+		key := token.String()
+		value, err := dec.ReadValue()
+		if err != nil || seen[key] || !m.set(key, value) {
+			return m, errValue
+		}
+		seen[key] = true
 	}
-	return m, scan.End()
+	if _, err = dec.ReadToken(); err == nil {
+		if _, err = dec.ReadToken(); err == io.EOF {
+			return m, nil
+		}
+	}
+	return m, errValue
 }
 
-func (m *planMessage) read(scan *wire.Scanner, body []byte, key string) error {
+// set takes one member.
+func (m *planMessage) set(key string, value jsontext.Value) bool {
+	text, isText := "", value.Kind() == '"' && bytes.IndexByte(value, 0x7f) < 0
+	if isText {
+		b, _ := jsontext.AppendUnquote(nil, value) // it was judged
+		text = string(b)
+	}
 	switch key {
 	case "type":
-		b, err := scan.String()
-		if err != nil || string(b) != TypePlan {
-			return errValue
-		}
+		return isText && text == TypePlan
 	case "plan_id":
-		b, err := scan.String()
-		m.id = string(b)
-		return err
-	case "refused", "unavailable":
-		yes, err := scan.Bool()
-		m.refused, m.away = m.refused || key == "refused", m.away || key == "unavailable"
-		if err == nil && !yes {
-			return errValue
-		}
-		return err
+		m.id = text
+		return isText
+	case "refused":
+		m.refused = true
+		return value.Kind() == 't'
+	case "unavailable":
+		m.away = true
+		return value.Kind() == 't'
 	case "plan":
-		return m.readPlan(scan, body)
-	default:
-		return errValue
+		switch kind := value.Kind(); {
+		case isText:
+			m.plan = []byte(text)
+		case kind == '{' || kind == '[':
+			m.plan = bytes.Clone(value)
+		default:
+			return kind == 'n'
+		}
+		return true
 	}
-	return nil
-}
-
-func (m *planMessage) readPlan(scan *wire.Scanner, body []byte) error {
-	switch scan.Kind() {
-	case wire.KindString:
-		b, err := scan.String()
-		m.plan = append([]byte{}, b...)
-		return err
-	case wire.KindNull:
-		return scan.Null()
-	default:
-		b, err := scan.Opaque()
-		m.plan = bytes.Clone(b)
-		return err
-	}
+	return false
 }

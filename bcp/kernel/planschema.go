@@ -3,6 +3,8 @@ package kernel
 import (
 	_ "embed"
 	"slices"
+
+	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
 
 // planSchema is the JSON Schema of a plan: what [ParsePlan] reads, as far as a schema can
@@ -14,7 +16,7 @@ var planSchema []byte
 // AppendPlanSchema appends the JSON Schema of a plan, for planners. steers says that
 // content may steer plans, asks that they may ask the requester.
 func AppendPlanSchema(dst []byte, steers, asks bool) []byte {
-	v, err := readValue(planSchema, 1) // it nests deeper than messages do
+	v, err := readValue(planSchema, 2*wire.MaxDepth) // it nests deeper than messages do
 	if err != nil {
 		panic(err)
 	}

@@ -1,11 +1,15 @@
 package kernel
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"slices"
 	"sort"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
@@ -59,112 +63,85 @@ var errValue = errors.New("kernel: no JSON value under the rules of the protocol
 
 // ParseValue reads one JSON value by the rules of PROTOCOL P2.2, and null and
 // numbers with a fraction besides. It returns an error for anything else.
-func ParseValue(b []byte) (Value, error) { return readValue(b, 0) }
+func ParseValue(b []byte) (Value, error) { return readValue(b, wire.MaxDepth) }
 
-// readValue is ParseValue for what may nest deeper: [wire.MaxDepth] for each time that it
-// may, and once more.
-func readValue(b []byte, deeper int) (Value, error) {
-	r := valueReader{deeper: deeper, scan: wire.NewScanner(b)}
-	v, err := r.value()
+// readValue is ParseValue for what may nest deeper.
+func readValue(b []byte, deepest int) (Value, error) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(b))
+	v, err := readNext(dec, deepest)
 	if err == nil {
-		err = r.scan.End()
+		_, err = dec.ReadToken()
 	}
-	if err != nil {
+	if err != io.EOF || bytes.IndexByte(b, 0x7f) >= 0 { // jsontext lets a raw DEL through
 		return Value{}, errValue
 	}
 	return v, nil
 }
 
-// valueReader reads one document.
-type valueReader struct {
-	scan   wire.Scanner
-	depth  int // of what is open
-	deeper int
-}
-
-func (r *valueReader) value() (Value, error) {
-	kind := r.scan.Kind()
-	if r.deeper > 0 && r.depth == wire.MaxDepth && (kind == wire.KindArray || kind == wire.KindObject) {
-		b, err := r.scan.Opaque()
-		if err != nil {
-			return Value{}, err
-		}
-		return readValue(b, r.deeper-1)
-	}
-	switch kind {
-	case wire.KindNull:
-		return Null(), r.scan.Null()
-	case wire.KindBool:
-		b, err := r.scan.Bool()
-		return Bool(b), err
-	case wire.KindNumber:
-		return r.number()
-	case wire.KindString:
-		b, err := r.scan.String()
-		return Value{kind: TextValue, text: string(b)}, err
-	case wire.KindArray:
-		return r.array()
-	default:
-		return r.object()
-	}
-}
-
-func (r *valueReader) number() (Value, error) {
-	b, fraction, err := r.scan.Number()
+func readNext(dec *jsontext.Decoder, deepest int) (v Value, err error) {
+	token, err := dec.ReadToken()
 	if err != nil {
-		return Value{}, err
+		return v, errValue
 	}
-	if fraction {
-		text := strings.TrimRight(string(b), "0")
-		if strings.HasSuffix(text, ".") { // read again, it is a number with a fraction still
-			text += "0"
+	switch token.Kind() {
+	case 'n':
+		return Null(), nil
+	case 't', 'f':
+		return Bool(token.Bool()), nil
+	case '"':
+		return Value{kind: TextValue, text: token.String()}, nil
+	case '0':
+		return parseNumber(token.String())
+	case '[':
+		v.kind = ListValue
+	case '{':
+		v.kind = ObjectValue
+	}
+	if v.kind == NoValue || dec.StackDepth() > deepest {
+		return v, errValue
+	}
+	for end := dec.PeekKind(); end != ']' && end != '}'; end = dec.PeekKind() {
+		if v.kind == ObjectValue {
+			key, err := dec.ReadToken()
+			if err != nil || len(v.keys) == wire.MaxKeys {
+				return v, errValue
+			}
+			v.keys = append(v.keys, key.String())
 		}
-		return Value{kind: DecimalValue, text: text}, nil
-	}
-	n, err := strconv.ParseInt(string(b), 10, 64)
-	return Int(n), err
-}
-
-func (r *valueReader) array() (Value, error) {
-	if err := r.scan.ArrayStart(); err != nil {
-		return Value{}, err
-	}
-	v := Value{kind: ListValue}
-	r.depth++
-	for r.scan.More() {
-		element, err := r.value()
+		element, err := readNext(dec, deepest)
 		if err != nil {
-			return Value{}, err
+			return v, err
 		}
 		v.list = append(v.list, element)
 	}
-	r.depth--
-	return v, nil
-}
-
-func (r *valueReader) object() (Value, error) {
-	if err := r.scan.ObjectStart(); err != nil {
-		return Value{}, err
-	}
-	v := Value{kind: ObjectValue}
-	r.depth++
-	for r.scan.More() {
-		key, err := r.scan.Key()
-		if err != nil || len(v.keys) == wire.MaxKeys {
-			return Value{}, errValue
-		}
-		v.keys = append(v.keys, string(key))
-		element, err := r.value()
-		if err != nil {
-			return Value{}, err
-		}
-		v.list = append(v.list, element)
-	}
-	r.depth--
 	if !slices.IsSorted(v.keys) {
 		sort.Sort(byKey(v))
 	}
-	return v, nil
+	_, err = dec.ReadToken()
+	return v, err
+}
+
+// maxDigits is how many digits a number with a fraction may have: every implementation of
+// JSON carries that many without loss.
+const maxDigits = 15
+
+// parseNumber reads a number of JSON: an integer, or one with a fraction and without an
+// exponent. There is no negative zero.
+func parseNumber(text string) (Value, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch _, fraction, _ := strings.Cut(text, "."); {
+	case !strings.ContainsAny(text, "123456789") && text[0] == '-':
+		return Value{}, errValue
+	case err == nil:
+		return Int(n), nil
+	case fraction == "" || strings.ContainsAny(text, "eE") || len(strings.TrimPrefix(text, "-"))-len(".") > maxDigits:
+		return Value{}, errValue
+	}
+	text = strings.TrimRight(text, "0")
+	if strings.HasSuffix(text, ".") { // read again, it is a number with a fraction still
+		text += "0"
+	}
+	return Value{kind: DecimalValue, text: text}, nil
 }
 
 // byKey sorts the keys of an object, with their values.

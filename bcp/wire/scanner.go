@@ -45,10 +45,6 @@ type Scanner struct {
 // NewScanner returns a Scanner over one whole message.
 func NewScanner(b []byte) Scanner { return newScanner(b, jsontext.AllowDuplicateNames(false)) }
 
-// NewEnvelope is [NewScanner] for a message of which a part is read apart ([Scanner.Opaque]).
-// Repeated keys are left to the caller, and to who reads that part.
-func NewEnvelope(b []byte) Scanner { return newScanner(b, jsontext.AllowDuplicateNames(true)) }
-
 func newScanner(b []byte, options ...jsontext.Options) Scanner {
 	return Scanner{buf: b, dec: jsontext.NewDecoder(bytes.NewBuffer(b), options...)}
 }
@@ -132,12 +128,6 @@ func (s *Scanner) Bool() (bool, error) {
 	return err == nil && token.Bool(), err
 }
 
-// Null reads null.
-func (s *Scanner) Null() error {
-	_, err := s.token(KindNull)
-	return err
-}
-
 // Int64 reads an integer in its one spelling: no fraction, exponent, leading
 // zero or -0.
 func (s *Scanner) Int64() (int64, error) {
@@ -158,29 +148,6 @@ func integer(number []byte) (n int64, ok bool) {
 	return n, err == nil && string(number) != "-0"
 }
 
-// MaxDecimalDigits is how many digits a number with a fraction may have: every
-// implementation of JSON carries that many without loss.
-const MaxDecimalDigits = 15
-
-// Number reads a number and returns its spelling, a part of the input. It is an
-// integer, as [Scanner.Int64] reads one, or has a fraction: then it has at most
-// [MaxDecimalDigits] digits, and fraction is true. There is no exponent, no
-// leading zero and no negative zero.
-func (s *Scanner) Number() (text []byte, fraction bool, err error) {
-	if text, err = s.spelling(KindNumber); err != nil {
-		return nil, false, err
-	}
-	digits := bytes.TrimPrefix(text, []byte("-"))
-	switch _, ok := integer(text); {
-	case ok:
-		return text, false, nil
-	case bytes.IndexByte(text, '.') < 0, bytes.ContainsAny(text, "eE"), len(digits)-len(".") > MaxDecimalDigits,
-		len(digits) < len(text) && !bytes.ContainsAny(text, "123456789"):
-		return nil, false, s.refuse(ErrNumber)
-	}
-	return text, true, nil
-}
-
 // RawValue passes over one value and returns its bytes, a part of the input,
 // without the white space around them. The value is judged as by [Check].
 func (s *Scanner) RawValue() ([]byte, error) {
@@ -190,15 +157,6 @@ func (s *Scanner) RawValue() ([]byte, error) {
 	}
 	end := s.offset()
 	return bytes.TrimLeft(s.buf[before:end:end], " \t\r\n,:"), nil
-}
-
-// Opaque passes over an object or an array and returns its bytes, a part of the input: JSON,
-// which is not judged any further. Who reads it does.
-func (s *Scanner) Opaque() ([]byte, error) {
-	if kind := s.Kind(); kind != KindArray && kind != KindObject {
-		return nil, s.mismatch()
-	}
-	return s.spelling(s.Kind())
 }
 
 // End reports whether the document was one whole value with nothing but white

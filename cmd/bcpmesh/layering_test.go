@@ -92,7 +92,7 @@ var rules = []rule{
 	// Writes decisions as sentences.
 	{folder: "bcp/tell", core: true, internal: []string{"bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/status", "bcp/text"}, external: []string{jsonText}},
 	// Turns tasks into effects by rules, and has no way to make one: it never sees the state of channels, nor the guard.
-	{folder: "bcp/kernel", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/text", "bcp/wire"}, external: []string{textLib}},
+	{folder: "bcp/kernel", core: true, internal: []string{"bcp", "bcp/constraint", "bcp/text", "bcp/wire"}, external: []string{jsonText, textLib}},
 	// Judges promises and attestations; the check of a signature is an argument. Counts what records say of agents, and looks at no content.
 	{folder: "bcp/contract", core: true, internal: []string{"bcp", "bcp/wire"}, external: []string{jsonText, textLib}},
 	{
