@@ -17,35 +17,30 @@ const (
 	ToolPublish   = "BCPPublish"
 )
 
-// ProtocolTools returns the tools of the protocol itself.
-func ProtocolTools() []string {
-	return []string{ToolQuery, ToolInbox, ToolBudget, ToolSubscribe, ToolQueries, ToolRespond, ToolPublish}
+var protocolTools = []string{ToolQuery, ToolInbox, ToolBudget, ToolSubscribe, ToolQueries, ToolRespond, ToolPublish}
+
+// ProtocolTool returns the tool of the protocol that a definition names, in the spelling above;
+// empty for others. It may be written in any case, and as hosts of MCP do: mcp__SERVER__TOOL.
+func ProtocolTool(tool string) string {
+	if rest, ok := strings.CutPrefix(strings.ToLower(tool), "mcp__"); ok {
+		_, tool, _ = strings.Cut(rest, "__")
+	}
+	if i := slices.IndexFunc(protocolTools, func(known string) bool { return strings.EqualFold(tool, known) }); i >= 0 {
+		return protocolTools[i]
+	}
+	return ""
 }
 
-// ProtocolTools returns those of an agent's tools that are the protocol's own,
-// in the spelling above and sorted. A definition may write them in any case, and
-// as hosts of MCP do: mcp__SERVER__TOOL.
+// ProtocolTools returns those of an agent's tools that are the protocol's own, sorted.
 func (a Agent) ProtocolTools() []string {
 	var found []string
 	for _, tool := range a.Tools {
-		if rest, ok := cutPrefixFold(tool, "mcp__"); ok {
-			_, tool, _ = strings.Cut(rest, "__")
-		}
-		for _, known := range ProtocolTools() {
-			if strings.EqualFold(tool, known) {
-				found = append(found, known)
-			}
+		if known := ProtocolTool(tool); known != "" {
+			found = append(found, known)
 		}
 	}
 	slices.Sort(found)
 	return slices.Compact(found)
-}
-
-func cutPrefixFold(s, prefix string) (after string, found bool) {
-	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
-		return s, false
-	}
-	return s[len(prefix):], true
 }
 
 // Channels is what a Controller is told of its own channels when it asks

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -115,7 +116,7 @@ func (b *builder) parse(files map[string][]byte) *bcp.Mesh {
 		case !isAgent:
 			s.warnf(position{}, CodeIgnoredFile, "", "only %s, %s/*%s, %s/*%s and %s/*%s are read", meshFile, agentFolder, agentSuffix, serviceFolder, serviceSuffix, contractFolder, contractSuffix)
 			continue
-		case (atRoot || path.Base(name) == "README.md") && !looksLikeAgent(content):
+		case (atRoot || path.Base(name) == "README.md") && !looksLikeAgent.Match(content):
 			continue
 		case atRoot && hasFolder:
 			s.warnf(position{}, CodeIgnoredFile, "", "not read, since there is a folder %s: move the file there", agentFolder)
@@ -268,18 +269,10 @@ func placeOf(text []byte, at int) position {
 	return position{bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1}
 }
 
-// hasFrontMatter reports whether the first line is "---".
-func hasFrontMatter(content []byte) bool {
-	first, _, _ := bytes.Cut(content, []byte("\n"))
-	return isFence(first)
-}
-
 // looksLikeAgent tells an agent from other Markdown. What is only in the
 // way of its front matter, such as a byte order mark, is an error to report
 // rather than a reason to leave an agent out.
-func looksLikeAgent(content []byte) bool {
-	return hasFrontMatter(bytes.TrimLeft(bytes.TrimPrefix(content, []byte(byteOrderMark)), " \t\r\n"))
-}
+var looksLikeAgent = regexp.MustCompile(`\A\x{FEFF}?[ \t\r\n]*---[ \t\r]*(\n|\z)`)
 
 // isFence reports whether a line is "---", perhaps with white space after it.
 func isFence(line []byte) bool { return string(bytes.TrimRight(line, " \t\r\n")) == "---" }
@@ -287,8 +280,8 @@ func isFence(line []byte) bool { return string(bytes.TrimRight(line, " \t\r\n"))
 // splitFrontMatter returns the YAML between the two "---" lines and what
 // comes after the second, byte for byte.
 func splitFrontMatter(content []byte) (front, body []byte, ok bool) {
-	_, rest, found := bytes.Cut(content, []byte("\n"))
-	if !found || !hasFrontMatter(content) {
+	first, rest, found := bytes.Cut(content, []byte("\n"))
+	if !found || !isFence(first) {
 		return nil, nil, false
 	}
 	read := 0

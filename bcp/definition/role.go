@@ -72,12 +72,7 @@ func rolesOf(m *bcp.Mesh) map[bcp.AgentName][]string {
 
 // otherTools returns what an agent can do apart from taking part in the protocol.
 func otherTools(a *bcp.Agent) []string {
-	own := a.ProtocolTools()
-	tools := slices.DeleteFunc(slices.Clone(a.Tools), func(tool string) bool {
-		return slices.ContainsFunc(own, func(known string) bool {
-			return strings.EqualFold(tool, known) || strings.HasSuffix(strings.ToLower(tool), "__"+strings.ToLower(known))
-		})
-	})
+	tools := slices.DeleteFunc(slices.Clone(a.Tools), func(tool string) bool { return bcp.ProtocolTool(tool) != "" })
 	if len(a.Egress.Hosts) > 0 {
 		tools = append(tools, "network")
 	}

@@ -77,9 +77,7 @@ const networkNone = "none"
 
 // mcpTool reports whether a tool belongs to an MCP server: mcp__SERVER__TOOL.
 func mcpTool(tool string) bool {
-	rest, ok := strings.CutPrefix(strings.ToLower(tool), "mcp__")
-	_, name, _ := strings.Cut(rest, "__")
-	return ok && !slices.ContainsFunc(bcp.ProtocolTools(), func(own string) bool { return strings.EqualFold(own, name) })
+	return strings.HasPrefix(strings.ToLower(tool), "mcp__") && bcp.ProtocolTool(tool) == ""
 }
 
 // toolsFor returns the tools of an agent that are good for a use, in the order
