@@ -4,66 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
-
-// The closed lists of PROTOCOL P10, word for word and in order.
-//
-// covers P10, P2.5
-func TestCatalogueIsTheClosedList(t *testing.T) {
-	t.Parallel()
-	lists := map[bcp.Audience]string{
-		bcp.ToReader: "malformed message_too_large rate_limited suspended role_required query_unknown query_expired cancelled already_answered subscription_not_found " +
-			"validation_failed filtered budget_exhausted approval_queue_full approval_rejected controller_unavailable unavailable internal",
-		bcp.ToApprover: "malformed item_not_found item_expired already_decided digest_mismatch not_permitted",
-	}
-	got := map[bcp.Audience][]string{}
-	seen := map[bcp.Code]bool{}
-	for _, line := range bcp.Catalogue() {
-		if seen[line.Code] || line.Text == "" || line.Decision == "" || line.To == 0 {
-			t.Errorf("%+v is repeated or incomplete", line)
-		}
-		seen[line.Code] = true
-		for _, to := range []bcp.Audience{bcp.ToReader, bcp.ToController, bcp.ToApprover} {
-			if line.To&to != 0 {
-				got[to] = append(got[to], string(line.Code))
-			}
-		}
-		expect(t, line.Code.Info(), line, "%s is looked up as", line.Code)
-	}
-	for to, list := range lists {
-		want := strings.Fields(list)
-		if diff := cmp.Diff(sorted(want), sorted(got[to])); diff != "" {
-			t.Errorf("audience %d (-want +got):\n%s", to, diff)
-		}
-	}
-	controller := "malformed message_too_large rate_limited suspended no_channel role_required category_denied invalid_query unknown_handle escalation_required escalation_limit_reached " +
-		"escalation_denied query_limit_reached budget_exhausted approval_queue_full reader_unavailable held rejected expired cancelled " +
-		"not_enough_information approval_rejected approval_expired unavailable internal"
-	if diff := cmp.Diff(sorted(strings.Fields(controller)), sorted(got[bcp.ToController])); diff != "" {
-		t.Errorf("controller (-want +got):\n%s", diff)
-	}
-}
-
-func sorted(words []string) string {
-	set := map[string]bool{}
-	for _, w := range words {
-		set[w] = true
-	}
-	var b strings.Builder
-	for _, line := range bcp.Catalogue() {
-		if set[string(line.Code)] {
-			b.WriteString(string(line.Code) + "\n")
-			delete(set, string(line.Code))
-		}
-	}
-	for w := range set {
-		b.WriteString("not in the catalogue: " + w + "\n")
-	}
-	return b.String()
-}
 
 // What an agent is told to do is something that an agent may do: to widen a channel is
 // for people, and a model that is told to would try, or have somebody try.

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
@@ -174,17 +173,13 @@ func TestParseSession(t *testing.T) {
 // covers P2.1, P2.4, BCP-128, BCP-137, SUB-2
 func TestMessagesOfTheGateway(t *testing.T) {
 	t.Parallel()
-	least, greatest := int64(1), int64(5)
-	spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "n", Type: bcp.TypeInteger, Min: &least, Max: &greatest}}}
-	v := compiled(spec, bcp.Settings{})
-	for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
-		roundTrip(t, encoding, bcp.Query{Type: bcp.TypeQuery, QueryID: "q1", Controller: "main", Spec: v.Spec()})
-		roundTrip(t, encoding, bcp.Accepted{QueryID: "q1", NominalBits: 6906890596, CapacityBits: 7906890596, RemainingBits: 493_093109404})
-		roundTrip(t, encoding, bcp.Refusal{Error: bcp.NoChannel, Detail: bcp.NoChannel.Info().Text})
-		roundTrip(t, encoding, bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Status: bcp.StatusRefused, Code: bcp.ValidationFailed, Detail: "n: is out of range"})
-		roundTrip(t, encoding, bcp.Delivery{Type: bcp.TypeResponseDelivery, DeliveryID: "d1", QueryID: "q1", Category: 1, FromAgent: "researcher",
-			Response: []byte(`{"n":3}`), BandwidthBits: 2321928095, CapacityBits: 3321928095, Taint: bcp.TaintMedium, ChannelMode: "bcp"})
-		roundTrip(t, encoding, bcp.SubscriptionsActive{Type: bcp.TypeSubscriptionsActive, Subscriptions: []bcp.ActiveSubscription{{SubscriptionID: "s", Controller: "main", Spec: v.Spec()}}})
+	for _, message := range fromTheGateway() {
+		for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
+			b, read := must(bcp.Encode(message, encoding)), emptyOf(message)
+			readsAs(t, b, encoding, message)
+			noError(t, bcp.Decode(b, encoding, read))
+			expect(t, string(must(bcp.Encode(read, encoding))), string(b), "%T in %s is written again as", message, encoding)
+		}
 	}
 	if _, err := bcp.Encode(bcp.Session{Verb: "open"}, 0); err == nil {
 		t.Error("a message was written without an encoding")
@@ -210,26 +205,6 @@ func TestPushesAddOneMessage(t *testing.T) {
 	pushed := bcp.Decision{Kind: bcp.KindPush, Verdict: bcp.Accept, Subscription: "s", Delivery: "d1", Controller: "main", Reader: "r", Category: 1, Private: bcp.Private{Payload: []byte(`{"n":3}`)}}
 	if d, ok := pushed.Message(); !ok || d.Type != bcp.TypeResponseDelivery || d.SubscriptionID != "s" || d.QueryID != "" {
 		t.Errorf("a push is delivered as %+v", d)
-	}
-}
-
-func roundTrip[M any](t *testing.T, encoding bcp.Encoding, message M) {
-	t.Helper()
-	b, err := bcp.Encode(message, encoding)
-	if err != nil {
-		t.Errorf("%T in %s: %v", message, encoding, err)
-		return
-	}
-	var read M
-	if err := bcp.Decode(b, encoding, &read); err != nil {
-		t.Errorf("%T in %s: %v\n%q", message, encoding, err, b)
-		return
-	}
-	if diff := cmp.Diff(message, read, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("%T in %s (-sent +read):\n%s", message, encoding, diff)
-	}
-	if again, err := bcp.Encode(read, encoding); err != nil || string(again) != string(b) {
-		t.Errorf("%T in %s is written as %q and then as %q, %v", message, encoding, b, again, err)
 	}
 }
 

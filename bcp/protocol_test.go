@@ -11,7 +11,7 @@ import (
 // The document lists each party's codes in the order of the catalogue, and
 // every rule once.
 //
-// covers P10
+// covers P10, P2.5
 func TestProtocolDocument(t *testing.T) {
 	t.Parallel()
 	b := must(os.ReadFile("PROTOCOL.md"))
@@ -28,7 +28,12 @@ func TestProtocolDocument(t *testing.T) {
 	}
 	want := map[string][]Code{}
 	both := []Code{EscalationDenied, Unavailable, Internal, BudgetExhausted} // refuse an ask, and end a query
+	known := map[Code]bool{}
 	for _, line := range Catalogue() {
+		if known[line.Code] || line.Text == "" || line.Decision == "" || line.To == 0 || line.Code.Info() != line {
+			t.Errorf("%+v is repeated or incomplete", line)
+		}
+		known[line.Code] = true
 		for party, to := range map[string]Audience{"Reader": ToReader, "Controller": ToController, "Approver": ToApprover} {
 			if line.To&to != 0 && !(party == "Controller" && line.Outcome && !slices.Contains(both, line.Code)) {
 				want[party] = append(want[party], line.Code)
