@@ -20,8 +20,8 @@ func TestExhaustionAlerts(t *testing.T) {
 	t.Parallel()
 	name := "ask planner mail name "
 	spend := strings.Repeat(name+"=> accept\n", 4)
-	for _, tt := range []struct{ title, history string }{
-		{"once an epoch", spend + `
+	plays(t, testMesh, "", map[string]string{
+		"once an epoch": spend + `
 			due                  => nothing
 			` + name + `=> budget_exhausted
 			due                  => alert event:budget_exhausted epoch:1 reserved:88.0
@@ -31,42 +31,37 @@ func TestExhaustionAlerts(t *testing.T) {
 			renew planner
 			` + spend + name + `=> budget_exhausted
 			due                  => alert epoch:2
-			due                  => nothing`},
-		{"a push", spend + `
+			due                  => nothing`,
+		"a push": spend + `
 			push mail planner memo {"summary":"a"} => budget_exhausted
-			due                  => alert event:budget_exhausted`},
-		{"not what fits", spend + `
+			due                  => alert event:budget_exhausted`,
+		"not what fits": spend + `
 			ask planner mail num => accept
-			due                  => nothing`},
-		{"nor another refusal", `
+			due                  => nothing`,
+		"nor another refusal": `
 			push mail planner none {}  => subscription_not_found
 			push mail planner alarm {} => validation_failed
 			ask planner mail three     => escalation_required
-			due                        => nothing`},
-		{"nor another channel", spend + name + `=> budget_exhausted
+			due                        => nothing`,
+		"nor another channel": spend + name + `=> budget_exhausted
 			ask planner web name => accept
 			due                  => alert epoch:1
-			due                  => nothing`},
-		{"before the next two epochs", spend + name + `=> budget_exhausted
+			due                  => nothing`,
+		"before the next two epochs": spend + name + `=> budget_exhausted
 			renew planner
 			` + name + `=> accept epoch:2
 			renew planner
 			` + name + `=> accept epoch:3
 			due                  => alert event:budget_exhausted epoch:1
-			due                  => nothing`},
-		{"before the next epoch", spend + name + `=> budget_exhausted
+			due                  => nothing`,
+		"before the next epoch": spend + name + `=> budget_exhausted
 			renew planner
 			` + spend + name + `=> budget_exhausted
 			due                  => alert event:budget_exhausted epoch:1
 			` + name + `=> budget_exhausted
 			due                  => alert event:budget_exhausted epoch:2
-			due                  => nothing`},
-	} {
-		t.Run(tt.title, func(t *testing.T) {
-			t.Parallel()
-			newWorld(t, testMesh()).play(tt.history)
-		})
-	}
+			due                  => nothing`,
+	})
 }
 
 // A level that is reached and left again before it is recorded is no alert.

@@ -58,79 +58,74 @@ func TestDecisions(t *testing.T) {
 	summary := gate + "approve 1 => accept silent\n" + heldSummary + " item settled:22.0 reserved:0.0\n"
 	anomaly := "ask planner mail text => accept\nanswer mail 1 " + answerWord(heldAnswer) + " => hold out:held settled:88.0\n"
 	push := `push mail planner memo {"summary":"a_b"} id=p1 => hold silent settled:22.0 pushed:22.0` + "\n"
-	for _, tt := range []struct{ name, history string }{
-		{"an escalation is let through", gate + `
+	plays(t, testMesh, "", map[string]string{
+		"an escalation is let through": gate + `
 			answer mail 1 {"summary":"a_b"}  => query_unknown   # the Reader was not asked
 			approve 1                        => accept event:approve silent !notice !prepaid bits:0.0 reserved:22.0
-			answer mail 1 {"summary":"a_b"}  => hold silent settled:22.0`},
-		{"its time begins when it is let through", gate + `
+			answer mail 1 {"summary":"a_b"}  => hold silent settled:22.0`,
+		"its time begins when it is let through": gate + `
 			wait 23h
 			approve 1                        => accept
 			wait 14m59.999999999s
 			due                              => nothing
 			wait 1ns
-			due                              => out:expired settled:1.0 reserved:0.0`},
-		{"an escalation is denied", gate + `
+			due                              => out:expired settled:1.0 reserved:0.0`,
+		"an escalation is denied": gate + `
 			reject 1 too_wide                => accept event:reject out:escalation_denied bits:1.0 settled:1.0 reserved:0.0 !notice !prepaid
 			answer mail 1 {"summary":"a_b"}  => query_unknown
 			due                              => alert event:role_suspect
 			wait 24h
-			due                              => nothing`},
-		{"a summary is approved", summary + `
+			due                              => nothing`,
+		"a summary is approved": summary + `
 			approve 2                        => accept delivers prepaid notice bits:22.0 settled:22.0 reserved:0.0
-			answer mail 1 {"summary":"a_b"}  => already_answered`},
-		{"a summary is rejected", summary + `
-			reject 2 no                      => accept out:approval_rejected prepaid notice settled:22.0 reserved:0.0`},
-		{"a summary is edited", summary + `
-			edit 2 {"summary":"c"}           => accept delivers prepaid notice settled:22.0`},
-		{"a summary expires", summary + `
+			answer mail 1 {"summary":"a_b"}  => already_answered`,
+		"a summary is rejected": summary + `
+			reject 2 no                      => accept out:approval_rejected prepaid notice settled:22.0 reserved:0.0`,
+		"a summary is edited": summary + `
+			edit 2 {"summary":"c"}           => accept delivers prepaid notice settled:22.0`,
+		"a summary expires": summary + `
 			wait 24h
 			due                              => out:approval_expired prepaid notice settled:22.0
-			due                              => nothing`},
-		{"an anomaly is approved", anomaly + `
-			approve 1                        => accept delivers prepaid settled:88.0`},
-		{"an anomaly is rejected, and arms nothing", anomaly + `
+			due                              => nothing`,
+		"an anomaly is approved": anomaly + `
+			approve 1                        => accept delivers prepaid settled:88.0`,
+		"an anomaly is rejected, and arms nothing": anomaly + `
 			reject 1                         => accept out:approval_rejected prepaid settled:88.0
-			ask clerk mail name              => accept !escalation`},
-		{"an anomaly is edited", anomaly + `
-			edit 1 {"q":"fine"}              => accept delivers prepaid settled:88.0`},
-		{"a push is approved", push + `
-			approve 1                        => accept delivers prepaid notice bits:22.0 settled:22.0 pushed:22.0`},
-		{"a push is rejected in silence", push + `
-			reject 1 no                      => accept silent notice bits:0.0 settled:22.0 pushed:22.0`},
-		{"a push is edited", push + `
-			edit 1 {"summary":"C."}          => accept delivers prepaid settled:22.0`},
-		{"a push expires in silence", push + `
+			ask clerk mail name              => accept !escalation`,
+		"an anomaly is edited": anomaly + `
+			edit 1 {"q":"fine"}              => accept delivers prepaid settled:88.0`,
+		"a push is approved": push + `
+			approve 1                        => accept delivers prepaid notice bits:22.0 settled:22.0 pushed:22.0`,
+		"a push is rejected in silence": push + `
+			reject 1 no                      => accept silent notice bits:0.0 settled:22.0 pushed:22.0`,
+		"a push is edited": push + `
+			edit 1 {"summary":"C."}          => accept delivers prepaid settled:22.0`,
+		"a push expires in silence": push + `
 			wait 24h
-			due                              => expire silent notice bits:0.0 settled:22.0`},
-		{"a repeat of a push hears its first outcome", push + `
+			due                              => expire silent notice bits:0.0 settled:22.0`,
+		"a repeat of a push hears its first outcome": push + `
 			approve 1                        => delivers
 			push mail planner memo {"summary":"a_b"} id=p1 => repeat hold settled:22.0
-			approve 1                        => already_decided`},
-		{"each push has a decision of its own", push + `
+			approve 1                        => already_decided`,
+		"each push has a decision of its own": push + `
 			push mail planner memo {"summary":"a_b"} => hold settled:44.0
 			approve 1                        => delivers
 			ack planner                      => acknowledge
 			approve 1                        => already_decided
-			approve 2                        => delivers`},
-		{"the session's close cancels the gate", gate + `
+			approve 2                        => delivers`,
+		"the session's close cancels the gate": gate + `
 			close planner                    => ends
 			approve 1                        => item_expired
 			due                              => out:cancelled settled:1.0 reserved:0.0
-			approve 1                        => item_expired`},
-		{"and not what is answered", summary + `
+			approve 1                        => item_expired`,
+		"and not what is answered": summary + `
 			close planner                    => ends
 			due                              => nothing
-			approve 2                        => delivers begins by-delivery !renews`},
-		{"what was rejected may be asked about again", summary + `
+			approve 2                        => delivers begins by-delivery !renews`,
+		"what was rejected may be asked about again": summary + `
 			reject 2                         => out:approval_rejected
-			ask planner mail three why=again => hold settled:22.0 reserved:22.0`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			newWorld(t, testMesh()).play(tt.history)
-		})
-	}
+			ask planner mail three why=again => hold settled:22.0 reserved:22.0`,
+	})
 }
 
 // What is delivered is what the person saw, or wrote, in its one spelling; of

@@ -14,46 +14,46 @@ import (
 func TestEpochs(t *testing.T) {
 	t.Parallel()
 	push := `push mail planner alarm {"ok":true}`
-	for _, tt := range []struct{ name, history string }{
-		{"the first session takes the first epoch", `
+	plays(t, testMesh, "", map[string]string{
+		"the first session takes the first epoch": `
 			open planner          => begins renews
-			ask planner mail num  => accept epoch:1 reserved:10.0`},
-		{"pushes before it share its epoch", push + ` => accept epoch:1 begins by-delivery
+			ask planner mail num  => accept epoch:1 reserved:10.0`,
+		"pushes before it share its epoch": push + ` => accept epoch:1 begins by-delivery
 			open planner          => !begins !renews
-			ask planner mail num  => accept epoch:1 settled:1.0 reserved:10.0`},
-		{"a session while one is open", `
+			ask planner mail num  => accept epoch:1 settled:1.0 reserved:10.0`,
+		"a session while one is open": `
 			ask planner mail num  => accept epoch:1
 			wait 29m59.999999999s
 			open planner          => !begins
-			ask planner mail num  => accept epoch:1 reserved:20.0`},
-		{"a session after an idle one", `
+			ask planner mail num  => accept epoch:1 reserved:20.0`,
+		"a session after an idle one": `
 			ask planner mail num  => accept epoch:1
 			answer mail 1 nei     => accept
 			wait 30m
-			ask planner mail num  => accept begins renews epoch:2 reserved:10.0 settled:0.0`},
-		{"a session after close", `
+			ask planner mail num  => accept begins renews epoch:2 reserved:10.0 settled:0.0`,
+		"a session after close": `
 			ask planner mail num  => accept epoch:1
 			close planner         => ends
-			ask planner mail num  => accept begins renews epoch:2`},
-		{"a deliveries' session", push + ` => begins by-delivery !renews epoch:1
-			ask planner mail num  => accept epoch:1 !begins !renews settled:1.0`},
-		{"a session within idle_timeout of its end", push + ` => begins by-delivery
+			ask planner mail num  => accept begins renews epoch:2`,
+		"a deliveries' session": push + ` => begins by-delivery !renews epoch:1
+			ask planner mail num  => accept epoch:1 !begins !renews settled:1.0`,
+		"a session within idle_timeout of its end": push + ` => begins by-delivery
 			wait 59m59.999999999s
 			open planner          => begins !renews
-			ask planner mail num  => accept epoch:1 settled:1.0`},
-		{"a session after that", push + ` => begins by-delivery
+			ask planner mail num  => accept epoch:1 settled:1.0`,
+		"a session after that": push + ` => begins by-delivery
 			wait 60m
 			open planner          => begins renews
-			ask planner mail num  => accept epoch:2 settled:0.0`},
-		{"close of a deliveries' session", push + ` => begins by-delivery
+			ask planner mail num  => accept epoch:2 settled:0.0`,
+		"close of a deliveries' session": push + ` => begins by-delivery
 			close planner         => ends
 			wait 29m59.999999999s
-			ask planner mail num  => accept begins !renews epoch:1 settled:1.0`},
-		{"long after its close", push + ` => begins by-delivery
+			ask planner mail num  => accept begins !renews epoch:1 settled:1.0`,
+		"long after its close": push + ` => begins by-delivery
 			close planner         => ends
 			wait 30m
-			ask planner mail num  => accept begins renews epoch:2`},
-		{"no way around by two closes", push + ` => begins by-delivery
+			ask planner mail num  => accept begins renews epoch:2`,
+		"no way around by two closes": push + ` => begins by-delivery
 			close planner         => ends
 			wait 1s
 			open planner          => begins !renews
@@ -61,58 +61,53 @@ func TestEpochs(t *testing.T) {
 			wait 1s
 			open planner          => begins !renews
 			close planner         => ends
-			ask planner mail num  => accept begins !renews epoch:1 settled:1.0`},
-		{"nor by two sessions that ran out of time", push + ` => begins by-delivery
+			ask planner mail num  => accept begins !renews epoch:1 settled:1.0`,
+		"nor by two sessions that ran out of time": push + ` => begins by-delivery
 			close planner         => ends
 			wait 10m
 			open planner          => begins !renews
 			close planner         => ends
 			wait 20m
-			ask planner mail num  => accept begins renews epoch:2`},
-		{"a late close does not move the end", push + ` => begins by-delivery
+			ask planner mail num  => accept begins renews epoch:2`,
+		"a late close does not move the end": push + ` => begins by-delivery
 			wait 59m
 			close planner         => ends
 			wait 1m
-			ask planner mail num  => accept begins renews epoch:2`},
-		{"close of what is closed", push + ` => begins by-delivery
+			ask planner mail num  => accept begins renews epoch:2`,
+		"close of what is closed": push + ` => begins by-delivery
 			close planner         => ends
 			wait 29m
 			close planner         => accept !ends
 			wait 1m
-			ask planner mail num  => accept begins renews epoch:2`},
-		{"close of nothing", `
+			ask planner mail num  => accept begins renews epoch:2`,
+		"close of nothing": `
 			close planner         => accept !ends
-			ask planner mail num  => accept begins renews epoch:1`},
-		{"a push after a new session", push + ` => epoch:1
+			ask planner mail num  => accept begins renews epoch:1`,
+		"a push after a new session": push + ` => epoch:1
 			ask planner web yes   => accept
 			close planner         => ends
 			wait 1h
 			open planner          => renews
-			` + push + ` => accept epoch:2 settled:1.0 pushed:1.0`},
-		{"another Controller's session", `
+			` + push + ` => accept epoch:2 settled:1.0 pushed:1.0`,
+		"another Controller's session": `
 			ask planner mail num  => accept epoch:1
 			open clerk            => renews
 			ask planner mail num  => accept epoch:1 reserved:20.0
-			ask clerk mail num    => accept epoch:1 reserved:10.0`},
-		{"channels that are not used keep their epoch", `
+			ask clerk mail num    => accept epoch:1 reserved:10.0`,
+		"channels that are not used keep their epoch": `
 			ask planner mail num  => epoch:1
 			close planner         => ends
 			ask planner web num   => epoch:1 renews
 			close planner         => ends
-			ask planner mail num  => epoch:2`},
-		{"a refused ask renews nothing", `
+			ask planner mail num  => epoch:2`,
+		"a refused ask renews nothing": `
 			ask planner mail num  => epoch:1
 			close planner         => ends
 			ask planner mail name why=x => accept epoch:2
 			close planner         => ends
 			ask planner clerk yes => no_channel !renews
-			` + push + ` => accept epoch:2 begins by-delivery`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			newWorld(t, testMesh()).play(tt.history)
-		})
-	}
+			` + push + ` => accept epoch:2 begins by-delivery`,
+	})
 }
 
 // A delivery that waits for its slot keeps its session until it leaves, however

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -328,4 +329,40 @@ func TestCloseCancels(t *testing.T) {
 		open planner                 => begins
 		due                          => nothing
 		answer mail 1 {"n":1}        => delivers`)
+}
+
+// A Reader hears which item of its spec was wrong and why, in constant words
+// and the spec's own names. Not a byte of what it sent comes back in them, nor
+// in what the Controller hears or what the audit shows.
+//
+// covers C-29, SUB-114, P2.5, A-KEYECHO
+func TestDetailIsSpecificAndEchoesNothing(t *testing.T) {
+	t.Parallel()
+	const canary = "CANARY"
+	seen := map[string]bool{}
+	for _, answer := range []string{
+		`{"q":"canary CANARY \u001b[31m CANARY one two three four five six seven"}`, `{"q":7,"CANARY":1}`, `{"CANARY":"x"}`, `{"q":{"CANARY":"\u202e"}}`,
+		`{"q":"\u001b]0;CANARY\u0007"}`, `["CANARY"]`, `"CANARY"`, `{"q":"CANARY`,
+	} {
+		w := newWorld(t, edited(func(c *bcp.Channel) { c.MaxRetries, c.OnAnomaly = 0, bcp.AnomalyReject })).play("ask planner mail text => accept")
+		id := w.queries[0]
+		d := w.commit(w.state.DecideAnswer(w.moment(), "mail", id, 0,
+			[]byte(`{"type":"bcp_response","query_id":"`+string(id)+`","response":`+answer+`}`)))
+		detail := bcp.ReaderDetail(d.Code, d.Reason, d.FieldName(), d.Subscription, d.Controller)
+		if d.Verdict != bcp.Reject || detail == "" || strings.Contains(strings.ToUpper(detail), canary) || strings.ContainsFunc(detail, unicode.IsControl) {
+			t.Errorf("%s: %s, detail %q", answer, d.Verdict, detail)
+		}
+		seen[detail] = true
+		public := d.Public()
+		if name := public.FieldName(); name != "" {
+			t.Errorf("%s: the audit shows %q of the Controller's spec", answer, name)
+		}
+		message, _ := d.Message()
+		if shown := fmt.Sprintf("%+v %+v %+v", public, message, w.state.Outbox(plannerMail)); strings.Contains(strings.ToUpper(shown), canary) {
+			t.Errorf("%s comes back in %s", answer, shown)
+		}
+	}
+	if len(seen) < 3 || !seen["q: has too many words"] {
+		t.Errorf("the detail tells too little: %v", seen)
+	}
 }

@@ -91,7 +91,10 @@ func TestAskLimitComesBeforeQueries(t *testing.T) {
 		ask planner web yes                  => accept`)
 }
 
-// covers BCP-60, SUB-25, P4.3
+// Traffic is limited by bits and by queries of category 2, not by rates: what the
+// budget pays for may be asked at any pace.
+//
+// covers C-28, BCP-60, SUB-25, P4.3
 func TestAskAtTheLimit(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -101,6 +104,7 @@ func TestAskAtTheLimit(t *testing.T) {
 	}{
 		{"budget exactly", func(c *bcp.Channel) { c.Budget = 10 * bcp.Bit }, "ask planner mail num => accept reserved:10.0"},
 		{"a nano-bit less", func(c *bcp.Channel) { c.Budget = 10*bcp.Bit - 1 }, "ask planner mail num => budget_exhausted"},
+		{"all of it in one moment", func(c *bcp.Channel) { c.Budget = 200 * bcp.Bit }, strings.Repeat("ask planner mail one => accept \n", 200) + "ask planner mail one => budget_exhausted"},
 		{"the next one", func(c *bcp.Channel) { c.Budget = 11 * bcp.Bit }, "ask planner mail num => accept \n ask planner mail yes => accept \n ask planner mail yes => budget_exhausted"},
 		{"zero budget", func(c *bcp.Channel) { c.Budget = 0 }, "ask planner mail yes => budget_exhausted"},
 		{"category exactly", func(c *bcp.Channel) { c.MaxCategory = 2 }, "ask planner mail name => accept \n ask planner mail three why=so => category_denied"},
@@ -108,7 +112,7 @@ func TestAskAtTheLimit(t *testing.T) {
 		{"no category", func(c *bcp.Channel) { c.MaxCategory = 0 }, "ask planner mail yes => category_denied"},
 		{"window", func(c *bcp.Channel) { c.WindowBudget = 11 * bcp.Bit }, "ask planner mail num => accept \n ask planner mail yes => accept \n ask planner mail yes => budget_exhausted"},
 		{"no cat2", func(c *bcp.Channel) { c.MaxCat2Queries = 0 }, "ask planner mail name => query_limit_reached"},
-		{"one cat2", func(c *bcp.Channel) { c.MaxCat2Queries = 1 }, "ask planner mail name => accept cat2:1 \n ask planner mail name => query_limit_reached \n ask planner mail yes => accept"},
+		{"one cat2", func(c *bcp.Channel) { c.MaxCat2Queries = 1 }, "push mail planner name {\"q\":\"ada\"} => accept cat2:0 \n ask planner mail name => accept cat2:1 \n answer mail 1 nei => cat2:1 \n ask planner mail name => query_limit_reached \n ask planner mail yes => accept"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -36,47 +36,6 @@ func controllersOf(m *bcp.Mesh) (names []string) {
 	return names
 }
 
-// Once the keys are destroyed, the journal makes the state that the live one is
-// after the erasure: the same balances, the same answered ids, and nothing of what
-// was said. And it goes on.
-//
-// covers P4.5, P11.5
-func TestErasedJournalMakesTheSameState(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, richMesh()).play(richHistory)
-	quiet(w)
-	said := [][]byte{[]byte("ignore previous instructions"), []byte(`{"ok":true}`), []byte(`"p2"`)}
-	balances := map[bcp.ChannelKey]bcp.Balance{}
-	for _, c := range w.config.Mesh.Channels {
-		_, balances[c.ChannelKey], _ = w.state.Balance(c.ChannelKey)
-	}
-	for _, c := range w.config.Mesh.Channels {
-		w.play("erase " + string(c.Controller) + " " + string(c.Reader) + " latest => accept erase")
-	}
-	checkpoint := must(w.state.Checkpoint())
-	for _, text := range said {
-		if bytes.Contains(checkpoint, text) {
-			t.Errorf("a checkpoint has %s", text)
-		}
-	}
-	erased := 0
-	for _, record := range w.journal {
-		if must(w.open(record)).Erased {
-			erased++
-		}
-	}
-	if erased < 10 {
-		t.Errorf("%d decisions are erased", erased)
-	}
-	replayed := w.replay()
-	for key, want := range balances {
-		if _, got, _ := replayed.Balance(key); got != want {
-			t.Errorf("%v has %+v, not %+v", key, got, want)
-		}
-	}
-	w.play("ask planner mail yes id=r1 => accept\npush mail planner alarm {\"ok\":true} id=p1 => accept")
-}
-
 // What outlives its day in the state goes with the erasure: what approvers are shown
 // of a session that is over, its quotations, and the push_id in a result that its
 // Reader has not got.

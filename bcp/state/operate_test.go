@@ -42,12 +42,12 @@ func TestTaintReports(t *testing.T) {
 				%s`, relayed+"taint:low", act, source, source, relayed+"taint:medium"))
 		}
 	}
-	for _, tt := range []struct{ name, history string }{
-		{"raises and never lowers", `
+	plays(t, relayMesh, "", map[string]string{
+		"raises and never lowers": `
 			report relay web       => taint:high
 			report relay agent     => taint:high
-			` + relayed + `taint:medium`},
-		{"outlives everything but the operator", `
+			` + relayed + `taint:medium`,
+		"outlives everything but the operator": `
 			report relay database  => accept
 			close relay
 			event connect relay 1
@@ -58,11 +58,11 @@ func TestTaintReports(t *testing.T) {
 			due                    => nothing
 			` + relayed + `taint:medium
 			reset relay            => taint event:reset taint:low
-			` + relayed + `taint:low`},
-		{"only about itself", `
+			` + relayed + `taint:low`,
+		"only about itself": `
 			report planner web     => accept
-			` + relayed + `taint:low`},
-		{"a chain of agents launders nothing", `
+			` + relayed + `taint:low`,
+		"a chain of agents launders nothing": `
 			` + relayed + `taint:low
 			` + told + `taint:medium
 			` + relayed + `taint:medium
@@ -72,21 +72,16 @@ func TestTaintReports(t *testing.T) {
 			reset relay
 			` + relayed + `taint:low
 			` + told + `taint:medium
-			` + relayed + `taint:medium`},
-		{"what it is told does not count as its own", `
+			` + relayed + `taint:medium`,
+		"what it is told does not count as its own": `
 			report planner web
 			ask planner relay yes  => accept
-			answer relay 1 nei     => taint:low`},
-		{"its base stays when the operator forgets", `
+			answer relay 1 nei     => taint:low`,
+		"its base stays when the operator forgets": `
 			taint mail web
 			reset mail
-			push mail planner alarm {"ok":true} => taint:medium`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			newWorld(t, relayMesh()).play(tt.history)
-		})
-	}
+			push mail planner alarm {"ok":true} => taint:medium`,
+	})
 }
 
 // A message that is not exactly one of the acts changes nothing.
@@ -137,40 +132,40 @@ func TestRenew(t *testing.T) {
 	t.Parallel()
 	spent := "ask planner mail num => accept epoch:1\n"
 	provoked := `push mail planner alarm {"ok":true} => delivers begins by-delivery epoch:1` + "\n"
-	for _, tt := range []struct{ name, history string }{
-		{"in an open session", spent + `
+	plays(t, testMesh, "", map[string]string{
+		"in an open session": spent + `
 			renew planner           => session accept renews !begins
-			ask planner mail num    => epoch:2 reserved:10.0 !begins`},
-		{"in a session of a delivery", provoked + `
+			ask planner mail num    => epoch:2 reserved:10.0 !begins`,
+		"in a session of a delivery": provoked + `
 			renew planner           => renews !begins
 			ask planner mail num    => epoch:2 !begins
 			wait 59m59s
-			ask planner mail num    => epoch:2 begins !renews  # that session counts as provoked still`},
-		{"without a session", provoked + `
+			ask planner mail num    => epoch:2 begins !renews  # that session counts as provoked still`,
+		"without a session": provoked + `
 			close planner
 			renew planner           => renews begins !by-delivery
-			ask planner mail num    => epoch:2 !begins`},
-		{"a session that it began is nobody's provocation", provoked + `
+			ask planner mail num    => epoch:2 !begins`,
+		"a session that it began is nobody's provocation": provoked + `
 			close planner
 			renew planner           => begins
 			close planner
-			ask planner mail num    => epoch:2 begins renews`},
-		{"of all channels", spent + `ask planner web num => epoch:1
+			ask planner mail num    => epoch:2 begins renews`,
+		"of all channels": spent + `ask planner web num => epoch:1
 			renew planner
 			ask planner web num     => epoch:2
-			push mail planner alarm {"ok":true} => epoch:2`},
-		{"and not of another Controller", spent + `ask clerk mail num => epoch:1
+			push mail planner alarm {"ok":true} => epoch:2`,
+		"and not of another Controller": spent + `ask clerk mail num => epoch:1
 			renew planner
-			ask clerk mail num      => epoch:1`},
-		{"twice is once", spent + `
+			ask clerk mail num      => epoch:1`,
+		"twice is once": spent + `
 			renew planner
 			renew planner
-			ask planner mail num    => epoch:2`},
-		{"what is open stays in its epoch", spent + `
+			ask planner mail num    => epoch:2`,
+		"what is open stays in its epoch": spent + `
 			renew planner
 			answer mail 1 {"n":1}   => delivers epoch:1 settled:10.0
-			ask planner mail num    => epoch:2`},
-		{"escalations belong to the session", `
+			ask planner mail num    => epoch:2`,
+		"escalations belong to the session": `
 			ask planner mail three why=so => hold
 			ask planner web three why=so  => hold
 			reject 1
@@ -179,13 +174,8 @@ func TestRenew(t *testing.T) {
 			reject 3
 			ask planner mail three why=so => escalation_limit_reached
 			renew planner
-			ask planner mail three why=so => escalation_limit_reached`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			newWorld(t, testMesh()).play(tt.history)
-		})
-	}
+			ask planner mail three why=so => escalation_limit_reached`,
+	})
 	w := newWorld(t, testMesh())
 	for _, agent := range []bcp.AgentName{"mail", "nobody", "mia", ""} {
 		if d := w.state.DecideControl(w.moment(), bcp.ControlRenew, fmt.Appendf(nil, `{"agent":%q}`, agent)); d.Code != bcp.Malformed {
@@ -202,45 +192,40 @@ func TestRenew(t *testing.T) {
 func TestUnavailable(t *testing.T) {
 	t.Parallel()
 	push := `push mail planner alarm {"ok":true} `
-	for _, tt := range []struct{ name, history string }{
-		{"a Controller", `
+	plays(t, testMesh, "", map[string]string{
+		"a Controller": `
 			process planner unavailable    => process event:unavailable
 			` + push + `=> controller_unavailable bits:0.0 cap:0.0 settled:0.0 silent
 			push mail planner memo {"summary":"a"} => controller_unavailable !item
 			push mail clerk alarm {"n":1}  => delivers
 			ask planner mail yes           => accept       # it asks, so it is there
-			answer mail 1 {"ok":true}      => delivers`},
-		{"a Reader", `
+			answer mail 1 {"ok":true}      => delivers`,
+		"a Reader": `
 			process mail unavailable
 			ask planner mail yes           => reader_unavailable bits:0.0 reserved:0.0 !begins
 			ask planner mail three why=so  => reader_unavailable !item
 			ask planner web yes            => accept
-			` + push + `=> delivers`},
-		{"what is open stays", `
+			` + push + `=> delivers`,
+		"what is open stays": `
 			ask planner mail yes           => accept
 			process mail unavailable
-			answer mail 1 {"ok":true}      => delivers`},
-		{"what is held is delivered", `
+			answer mail 1 {"ok":true}      => delivers`,
+		"what is held is delivered": `
 			push mail planner memo {"summary":"a"} => hold
 			process planner unavailable
-			approve 1                      => delivers`},
-		{"until it connects", "process planner unavailable\nevent connect planner 1\n" + push + "=> delivers"},
-		{"until it is started", "process planner unavailable\nprocess planner started\n" + push + "=> delivers"},
-		{"until a gateway starts", "process planner unavailable\nstart\n" + push + "=> delivers"},
-		{"and no reload", "process planner unavailable\nreload\n" + push + "=> controller_unavailable"},
-		{"nor another agent", "process planner unavailable\nprocess mail started\nevent connect mail 1\n" + push + "=> controller_unavailable"},
-		{"what is wrong is heard first", "process planner unavailable\npush mail planner alarm {} => validation_failed\npush mail planner none {} => subscription_not_found"},
-		{"so is a budget", `
+			approve 1                      => delivers`,
+		"until it connects":            "process planner unavailable\nevent connect planner 1\n" + push + "=> delivers",
+		"until it is started":          "process planner unavailable\nprocess planner started\n" + push + "=> delivers",
+		"until a gateway starts":       "process planner unavailable\nstart\n" + push + "=> delivers",
+		"and no reload":                "process planner unavailable\nreload\n" + push + "=> controller_unavailable",
+		"nor another agent":            "process planner unavailable\nprocess mail started\nevent connect mail 1\n" + push + "=> controller_unavailable",
+		"what is wrong is heard first": "process planner unavailable\npush mail planner alarm {} => validation_failed\npush mail planner none {} => subscription_not_found",
+		"so is a budget": `
 			process mail unavailable
 			ask planner mail text          => reader_unavailable
 			ask planner mail three         => escalation_required
-			say planner mail {"category":1,"fields":[]} => invalid_query`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			newWorld(t, testMesh()).play(tt.history)
-		})
-	}
+			say planner mail {"category":1,"fields":[]} => invalid_query`,
+	})
 	w := newWorld(t, testMesh()).play("process planner unavailable\n" + push)
 	if r := w.last.Result(); r.Detail != "Controller 'planner' is unavailable" || r.Code != bcp.ControllerUnavailable || r.Success {
 		t.Errorf("the Reader hears %+v", r)

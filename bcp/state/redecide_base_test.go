@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -19,11 +18,6 @@ import (
 // covers P11.3, P4.5
 func TestRedecideBehindABase(t *testing.T) {
 	t.Parallel()
-	acts := []string{"ask planner mail yes id=r1", "ask planner mail text", "ask planner mail text", "ask planner mail three why=so", "ask clerk mail num", "ask planner mail name",
-		"answer mail # {\"ok\":true}", "answer mail # {\"q\":\"a_b\"}", "answer mail # junk", "answer mail # nei", "answer mail # {\"summary\":\"a_b\"}", "answer mail # {\"n\":7}",
-		"push mail planner alarm {\"ok\":true} id=p1", "push mail planner note {\"q\":\"one_two_three_four_five_six\"}", "push mail planner note " + answerWord(heldAnswer),
-		"approve @", "reject @ no", "edit @ {\"q\":\"fine\"}", "edit @ {\"summary\":\"so\"}", "open planner", "close planner", "report planner web",
-		"ack planner", "due", "wait 5m", "wait 16m", "wait 25h", "process planner unavailable", "process planner started", "start"}
 	others := map[string]func(*bcp.Channel){
 		"the same":     func(*bcp.Channel) {},
 		"another case": func(c *bcp.Channel) { c.PreserveCase, c.MaxRetries = true, 0 },
@@ -41,12 +35,7 @@ func TestRedecideBehindABase(t *testing.T) {
 		var journal [][]byte
 		var history []string
 		for i := range n {
-			act := rapid.SampledFrom(acts).Draw(r, "act")
-			if strings.Contains(act, "#") && len(w.queries) == 0 || strings.Contains(act, "@") && len(w.items) == 0 {
-				act = "start"
-			}
-			act = strings.Replace(act, "#", fmt.Sprint(max(1, len(w.queries)-rapid.IntRange(0, 2).Draw(r, "query"))), 1)
-			act = strings.Replace(act, "@", fmt.Sprint(max(1, len(w.items)-rapid.IntRange(0, 1).Draw(r, "item"))), 1)
+			act := w.draw(r, randomActs)
 			history = append(history, act)
 			w.act(act)
 			if i == cut {

@@ -216,6 +216,25 @@ func TestRedecideUnderOtherDefinitions(t *testing.T) {
 	}
 }
 
+// randomActs are those of random histories: # is a query, @ an item.
+var randomActs = []string{"ask planner mail yes id=r1", "ask planner mail yes id=r2", "ask planner mail text", "ask planner mail text", "ask clerk mail num id=r1",
+	"ask planner mail three why=so", "ask planner mail three why=one_two_three_four_five_six", "ask planner mail name", "say planner mail {", "answer mail # {\"ok\":true}",
+	"answer mail # {\"q\":\"One_two_three_four_five_six\"}", "answer mail # nei", "answer mail # junk", "answer mail # {\"summary\":\"a_b\"}", "answer mail # {\"ok\":true} try=1",
+	"answer mail # {\"n\":7}", "push mail planner alarm {\"ok\":true} id=p1", "push mail planner note {\"q\":\"one_two_three_four_five_six\"}", "push mail planner note " + answerWord(heldAnswer),
+	"push mail planner alarm {\"ok\":1} id=p2", "push mail clerk alarm {\"n\":7}", "approve @", "reject @ no", "edit @ {\"q\":\"fine\"}", "edit @ {\"summary\":\"so\"}",
+	"open planner", "close planner", "report planner web", "ack planner", "ack clerk", "notice mail", "due", "due", "wait 5m", "wait 16m", "wait 25h",
+	"process planner unavailable", "process planner started", "start"}
+
+// draw draws an act, about one of the newest queries or items if it is about any.
+func (w *world) draw(r *rapid.T, acts []string) string {
+	act := rapid.SampledFrom(acts).Draw(r, "act")
+	if strings.Contains(act, "#") && len(w.queries) == 0 || strings.Contains(act, "@") && len(w.items) == 0 {
+		return "start"
+	}
+	act = strings.Replace(act, "#", fmt.Sprint(max(1, len(w.queries)-rapid.IntRange(0, 3).Draw(r, "query"))), 1)
+	return strings.Replace(act, "@", fmt.Sprint(max(1, len(w.items)-rapid.IntRange(0, 1).Draw(r, "item"))), 1)
+}
+
 // Whatever happens, and whatever is erased or reloaded in between: what the same
 // definitions and version decided, they decide again, to the byte of the record.
 //
@@ -237,14 +256,7 @@ func TestRedecideRandomHistories(t *testing.T) {
 			return m
 		},
 	}
-	const quoting = "why=one_two_three_four_five_six"
-	acts := []string{"ask planner mail yes id=r1", "ask planner mail yes id=r2", "ask planner mail text", "ask clerk mail num id=r1", "ask planner mail three why=so",
-		"ask planner mail three " + quoting, "ask planner mail name", "say planner mail {", "answer mail # {\"ok\":true}", "answer mail # {\"q\":\"One_two_three_four_five_six\"}",
-		"answer mail # nei", "answer mail # junk", "answer mail # {\"summary\":\"a_b\"}", "answer mail # {\"ok\":true} try=1", "answer mail # {\"n\":7}",
-		"push mail planner alarm {\"ok\":true} id=p1", "push mail planner note {\"q\":\"one_two_three_four_five_six\"}", "push mail planner note " + answerWord(heldAnswer),
-		"push mail planner alarm {\"ok\":1} id=p2", "push mail clerk alarm {\"n\":7}", "approve @", "reject @ no", "edit @ {\"q\":\"fine\"}", "edit @ {\"summary\":\"so\"}",
-		"open planner", "close planner", "report planner web", "ack planner", "ack clerk", "notice mail", "due", "due", "wait 5m", "wait 16m", "wait 25h",
-		"event violation mail 3", "renew planner", "process planner unavailable", "process planner started", "start", "reload", "erase"}
+	acts := append(slices.Clip(randomActs), "event violation mail 3", "renew planner", "reload", "erase")
 	found := map[Comparison]int{}
 	erasures := 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -252,23 +264,19 @@ func TestRedecideRandomHistories(t *testing.T) {
 		w.act("start")
 		var history []string
 		for range rapid.IntRange(20, 150).Draw(r, "acts") {
-			act := rapid.SampledFrom(acts).Draw(r, "act")
-			switch {
-			case strings.Contains(act, "#") && len(w.queries) == 0, strings.Contains(act, "@") && len(w.items) == 0:
-				continue
-			case act == "reload":
+			act := w.draw(r, acts)
+			switch act {
+			case "reload":
 				i := rapid.IntRange(0, len(definitions)-1).Draw(r, "definitions")
 				act = fmt.Sprint("reload ", i)
 				w.config.Mesh, w.config.Definitions = definitions[i](), bcp.Digest{byte(i + 1)}
 				w.state = w.replay()
-			case act == "erase":
+			case "erase":
 				quiet(w)
 				for _, c := range w.config.Mesh.Channels {
 					w.act("erase " + string(c.Controller) + " " + string(c.Reader) + " latest")
 				}
 			}
-			act = strings.Replace(act, "#", fmt.Sprint(max(1, len(w.queries)-rapid.IntRange(0, 3).Draw(r, "query"))), 1)
-			act = strings.Replace(act, "@", fmt.Sprint(max(1, len(w.items)-rapid.IntRange(0, 1).Draw(r, "item"))), 1)
 			history = append(history, act)
 			if act != "erase" {
 				w.act(act)

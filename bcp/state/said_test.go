@@ -51,6 +51,20 @@ func TestWhatWasSaidIsApart(t *testing.T) {
 	for _, c := range w.config.Mesh.Channels {
 		w.play("erase " + string(c.Controller) + " " + string(c.Reader) + " latest => accept erase")
 	}
+	checkpoint, erased := must(w.state.Checkpoint()), 0
+	for text := range said {
+		if bytes.Contains(checkpoint, []byte(text)) {
+			t.Errorf("behind the erasure a checkpoint has %s", text)
+		}
+	}
+	for _, record := range w.journal {
+		if must(w.open(record)).Erased {
+			erased++
+		}
+	}
+	if erased < 10 {
+		t.Errorf("%d decisions are erased", erased)
+	}
 	want := dump(w.replay())
 	for _, base := range bases {
 		s, err := Restore(w.config, base.bare)
@@ -66,4 +80,5 @@ func TestWhatWasSaidIsApart(t *testing.T) {
 			t.Errorf("after %d decisions it becomes another state:\n%s\nwant\n%s", base.records, got, want)
 		}
 	}
+	w.play("ask planner mail yes id=r1 => accept\npush mail planner alarm {\"ok\":true} id=p1 => accept")
 }

@@ -26,32 +26,27 @@ func TestSignatures(t *testing.T) {
 		push mail planner memo {"summary":"a_b"} => hold
 		push mail planner memo {"summary":"c_d"} => hold
 	`
-	for _, tt := range []struct{ name, history string }{
-		{"right", "approve 1 => accept"},
-		{"another key than the connection's", "approve 1 over=eve-key => not_permitted silent !notice"},
-		{"none", "approve 1 unsigned=1 => not_permitted"},
-		{"other bytes", "approve 1 swap=1 => digest_mismatch"},
-		{"other bytes of a reason", "reject 1 no swap=1 => digest_mismatch"},
-		{"other bytes of an edit", `edit 1 {"summary":"x"} swap=1 => digest_mismatch`},
-		{"expired", "wait 1h\napprove 1 until=-1s => item_expired"},
-		{"at its own end", "approve 1 until=0s => item_expired"},
-		{"a second before", "approve 1 until=1s => accept"},
-		{"as long as the item", "approve 1 until=24h => accept"},
-		{"longer than the item", "approve 1 until=24h1s => malformed"},
-		{"so long that nanoseconds overflow", "approve 1 until=2540000h => malformed"},
-		{"the last moment of the item", "wait 23h59m59.999999999s\napprove 1 => accept"},
-		{"the deadline", "wait 24h\napprove 1 => item_expired\nreject 1 => item_expired\ndue => expire\napprove 1 => item_expired"},
-		{"the deadline, signed for longer", "wait 24h\napprove 1 until=1h => item_expired"},
-		{"twice", "approve 1 => accept\napprove 1 => already_decided\nreject 1 => already_decided\nedit 1 {} => already_decided"},
-		{"another item after one was decided", "approve 1 => accept\nreject 2 no => accept"},
-		{"no such item", "approve i-none => item_not_found"},
-		{"remembered for a day", "approve 1 => accept\nwait 23h59m59.999999999s\napprove 1 => already_decided\nwait 1ns\napprove 1 => item_not_found"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			newWorld(t, testMesh()).play(begin + tt.history)
-		})
-	}
+	plays(t, testMesh, begin, map[string]string{
+		"right":                              "approve 1 => accept",
+		"another key than the connection's":  "approve 1 over=eve-key => not_permitted silent !notice",
+		"none":                               "approve 1 unsigned=1 => not_permitted",
+		"other bytes":                        "approve 1 swap=1 => digest_mismatch",
+		"other bytes of a reason":            "reject 1 no swap=1 => digest_mismatch",
+		"other bytes of an edit":             `edit 1 {"summary":"x"} swap=1 => digest_mismatch`,
+		"expired":                            "wait 1h\napprove 1 until=-1s => item_expired",
+		"at its own end":                     "approve 1 until=0s => item_expired",
+		"a second before":                    "approve 1 until=1s => accept",
+		"as long as the item":                "approve 1 until=24h => accept",
+		"longer than the item":               "approve 1 until=24h1s => malformed",
+		"so long that nanoseconds overflow":  "approve 1 until=2540000h => malformed",
+		"the last moment of the item":        "wait 23h59m59.999999999s\napprove 1 => accept",
+		"the deadline":                       "wait 24h\napprove 1 => item_expired\nreject 1 => item_expired\ndue => expire\napprove 1 => item_expired",
+		"the deadline, signed for longer":    "wait 24h\napprove 1 until=1h => item_expired",
+		"twice":                              "approve 1 => accept\napprove 1 => already_decided\nreject 1 => already_decided\nedit 1 {} => already_decided",
+		"another item after one was decided": "approve 1 => accept\nreject 2 no => accept",
+		"no such item":                       "approve i-none => item_not_found",
+		"remembered for a day":               "approve 1 => accept\nwait 23h59m59.999999999s\napprove 1 => already_decided\nwait 1ns\napprove 1 => item_not_found",
+	})
 
 	// A signature that was made for something else fits nothing here.
 	for name, change := range map[string]func(signed, sent *bcp.Approval){

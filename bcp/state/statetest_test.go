@@ -379,6 +379,17 @@ func (w *world) play(history string) *world {
 	return w
 }
 
+// plays plays histories behind a beginning, each in a world of its own.
+func plays(t *testing.T, mesh func() *bcp.Mesh, begin string, histories map[string]string) {
+	t.Helper()
+	for name, history := range histories {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			newWorld(t, mesh()).play(begin + history)
+		})
+	}
+}
+
 // recount adds up the charges of the journal and compares them with the state's
 // books.
 func (w *world) recount() {

@@ -49,9 +49,9 @@ func TestZeroValuesDeny(t *testing.T) {
 }
 
 // The gateway's own record decides, at the time of the answer, and never the
-// content.
+// content: what is delivered bears the taint of its agent one level down, exactly.
 //
-// covers BCP-138, BCP-139, BCP-143, P8.1, P8.2, A-SELFLOW
+// covers C-1, BCP-138, BCP-139, BCP-143, P8.1, P8.2, A-SELFLOW
 func TestDeliveriesStepDown(t *testing.T) {
 	t.Parallel()
 	for base, want := range map[bcp.Taint]string{bcp.TaintLow: "low", bcp.TaintMedium: "low", bcp.TaintHigh: "medium", bcp.TaintUnknown: "medium"} {
@@ -72,9 +72,10 @@ func TestDeliveriesStepDown(t *testing.T) {
 	}
 }
 
-// relay is clean by itself, asks mail, and answers planner.
+// relay is clean by itself, asks mail, and answers planner. The session that gets a delivery is
+// exposed; its Controller itself is not tainted, so that its next session begins clean.
 //
-// covers BCP-15, BCP-139, P8.2, P8.3, A-NEUTRAL
+// covers C-1, SUB-102, BCP-15, BCP-139, P8.2, P8.3, A-NEUTRAL
 func TestChainLaundersNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testMesh()).play(`
@@ -91,6 +92,9 @@ func TestChainLaundersNothing(t *testing.T) {
 		push relay planner alarm {"ok":true} => taint:medium    # a new session forgets nothing`)
 	if planner, relay := w.state.Exposure("planner"), w.state.Exposure("relay"); planner != bcp.TaintMedium || relay != bcp.TaintLow {
 		t.Errorf("exposures are %s and %s", planner, relay)
+	}
+	for _, own := range w.state.Sessions(w.now) {
+		expect(t, own.Taint, bcp.TaintLow, "%s itself has", own.Controller)
 	}
 	expect(t, w.replay().answerTaint("relay", 0), bcp.TaintMedium, "after a restart relay's answers have")
 	// How a query ended is the Reader's choice, and exposes as well.
