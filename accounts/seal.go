@@ -277,19 +277,26 @@ func (s *Store) Seal(passphrase []byte) error {
 		if err != nil {
 			return err
 		}
-		changed, err := s.eachSecret(func(path string, content []byte) ([]byte, error) {
-			if sealedPart(content) != nil {
-				return nil, nil
+		paths, err := s.secretFiles()
+		if err != nil {
+			return err
+		}
+		changed := false
+		for _, path := range paths {
+			content, err := readFile(path)
+			if err == nil && sealedPart(content) == nil {
+				if content, err = sealedFile(path, content, identity.Recipient()); err == nil {
+					err, changed = replaceFile(path, content), true
+				}
 			}
-			return sealedFile(path, content, identity.Recipient())
-		})
-		if err == nil {
-			err = s.removeDrafts()
+			if err != nil {
+				return fmt.Errorf("%s: %w", filepath.Base(path), err)
+			}
 		}
 		if changed {
 			st.recordChange(now, bcp.CredentialSealed, User{})
 		}
-		return err
+		return s.removeDrafts()
 	})
 }
 
@@ -324,36 +331,18 @@ func (s *Store) removeDrafts() error {
 
 var errUnchanged = errors.New("unchanged")
 
-// eachSecret writes what f makes of each file of a private key, those of checkpoints, of the
-// attestations and of the authority of TLS among them, unless that is nothing. It reports
-// whether it changed one.
-func (s *Store) eachSecret(f func(path string, content []byte) ([]byte, error)) (changed bool, err error) {
+// secretFiles are the files of private keys, those of checkpoints, of the attestations and of
+// the authority of TLS among them.
+func (s *Store) secretFiles() (paths []string, err error) {
 	entries, err := os.ReadDir(s.folder)
-	if err != nil {
-		return false, err
-	}
-	authority := filepath.Join(filepath.Dir(s.folder), authorityFolder, authorityKey)
-	paths := []string{authority}
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), keySuffix) || e.Name() == CheckpointKeyFile || e.Name() == AttestKeyFile {
 			paths = append(paths, filepath.Join(s.folder, e.Name()))
 		}
 	}
-	for _, path := range paths {
-		content, err := readFile(path)
-		if path == authority && errors.Is(err, fs.ErrNotExist) {
-			continue // not made yet
-		}
-		var made []byte
-		if err == nil {
-			made, err = f(path, content)
-		}
-		if err == nil && made != nil {
-			err, changed = replaceFile(path, made), true
-		}
-		if err != nil {
-			return changed, fmt.Errorf("%s: %w", filepath.Base(path), err)
-		}
+	authority := filepath.Join(filepath.Dir(s.folder), authorityFolder, authorityKey)
+	if _, missing := os.Lstat(authority); !errors.Is(missing, fs.ErrNotExist) { // it may not be made yet
+		paths = append(paths, authority)
 	}
-	return changed, nil
+	return paths, err
 }

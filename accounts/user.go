@@ -198,22 +198,6 @@ func (s *Store) issueTo(st *state, scope scopeRecord, now time.Time, expires tim
 			return Creds{}, err
 		}
 	}
-	creds, err := s.issue(st, u, now, expires)
-	if err == nil && !u.Own {
-		st.recordChange(now, bcp.CredentialIssued, creds.User)
-	}
-	return creds, err
-}
-
-func checkExpires(d time.Duration) error {
-	if d < 0 || d > 0 && d < time.Second {
-		return errors.New("expires is zero or at least a second")
-	}
-	return nil
-}
-
-// issue makes a key of u's, and signs it.
-func (s *Store) issue(st *state, u User, now time.Time, expires time.Duration) (Creds, error) {
 	signer, seed, err := newKey(nkeys.CreateUser)
 	if err != nil {
 		return Creds{}, err
@@ -224,10 +208,17 @@ func (s *Store) issue(st *state, u User, now time.Time, expires time.Duration) (
 		return Creds{}, err
 	}
 	text, err := jwt.FormatUserConfig(token, seed)
-	if err != nil {
-		return Creds{}, err
+	if err == nil && !u.Own {
+		st.recordChange(now, bcp.CredentialIssued, u)
 	}
-	return Creds{User: u, text: newSecret(text)}, nil
+	return Creds{User: u, text: newSecret(text)}, err
+}
+
+func checkExpires(d time.Duration) error {
+	if d < 0 || d > 0 && d < time.Second {
+		return errors.New("expires is zero or at least a second")
+	}
+	return nil
 }
 
 // sign makes the JWT of a public key for u's agent, and keeps the record.

@@ -298,21 +298,13 @@ func (r *Redecided) finish() error {
 // nothing is the failure of a run that compared nothing: that nothing differs would be
 // true, and whoever mistyped a channel would take it for a check.
 func (r *Redecided) nothing() error {
-	var chosen []string
-	if r.flags.channel.Text != "" {
-		chosen = append(chosen, "--channel "+r.flags.channel.Text)
-	}
-	if !r.flags.span.Since.At.IsZero() {
-		chosen = append(chosen, "--since")
-	}
-	if !r.flags.span.Until.At.IsZero() {
-		chosen = append(chosen, "--until")
-	}
-	if len(chosen) == 0 {
+	f := r.flags
+	asked := chosen("--channel", f.channel.Text, "--since", f.span.Since.String(), "--until", f.span.Until.String())
+	if asked == "" {
 		return cli.Failf("nothing was decided again: the journal has no message that can be").
 			WithHint("of a truncated journal only what came later is there; bcpmesh restore puts it together from backups")
 	}
-	return cli.Failf("nothing was decided again: no message in the journal matches %s", strings.Join(chosen, " and ")).
+	return cli.Failf("nothing was decided again: no message in the journal matches %s", asked).
 		WithHint("bcpmesh audit replay shows what was said, when and on which channel")
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,17 +127,23 @@ func (r *Replaying) run(ctx context.Context, out *cli.Output, records func(each 
 
 // nothing says that no record is one of those that were asked for.
 func (r *Replaying) nothing() string {
-	var chosen []string
-	for _, flag := range [][2]string{{"--channel", r.channel.Text}, {"--agent", r.agent}, {"--session", r.session}, {"--query", r.query},
-		{"--kind", r.kind.Value}, {"--since", r.span.Since.String()}, {"--until", r.span.Until.String()}} {
-		if flag[1] != "" {
-			chosen = append(chosen, flag[0]+" "+flag[1])
-		}
-	}
-	if len(chosen) == 0 {
+	asked := chosen("--channel", r.channel.Text, "--agent", r.agent, "--session", r.session, "--query", r.query,
+		"--kind", r.kind.Value, "--since", r.span.Since.String(), "--until", r.span.Until.String())
+	if asked == "" {
 		return "there are no records"
 	}
-	return "no record matches " + strings.Join(chosen, ", ")
+	return "no record matches " + asked
+}
+
+// chosen are those of some flags that have a value.
+func chosen(flags ...string) string {
+	var given []string
+	for pair := range slices.Chunk(flags, 2) {
+		if pair[1] != "" {
+			given = append(given, pair[0]+" "+pair[1])
+		}
+	}
+	return strings.Join(given, ", ")
 }
 
 // filter returns what tells which records are wanted. What belongs to a query

@@ -80,9 +80,9 @@ func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []strin
 		return verifyProof(p, files[0], decision, o.Keys, quorum)
 	}
 	for _, name := range since {
-		content, err := cli.ReadSmall(name)
+		content, err := cli.ReadFile(name, cli.MaxSmallFile)
 		if err != nil {
-			return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
+			return err
 		}
 		c, err := verify.OpenCheckpoint(content, o.Keys)
 		if err != nil {
@@ -235,9 +235,9 @@ type provenResult struct {
 }
 
 func verifyProof(p *cli.Program, name string, decision uint64, keys []string, quorum quorum) error {
-	content, err := folder.ReadFile(name, 2*verify.MaxBlock) // the longest holds a decision of a full message in base64
+	content, err := cli.ReadFile(name, 2*verify.MaxBlock) // the longest holds a decision of a full message in base64
 	if err != nil {
-		return cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
+		return err
 	}
 	proven, err := verify.Proof(content, keys)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/accounts/proof"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
@@ -186,14 +185,10 @@ func (f *signing) list(folder meshdir.Folder, store *accounts.Store, organisatio
 }
 
 func write(file string, content []byte) error {
-	err := os.MkdirAll(filepath.Dir(file), 0o700)
-	if err == nil {
-		err = durable.Replace(file, content, 0o600)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return cli.NotWritten(file, err)
 	}
-	if err != nil {
-		return cli.Failf("%s cannot be written: %s", cli.Quoted(file), cli.FileReason(err))
-	}
-	return nil
+	return cli.WriteOver(file, content, 0o600)
 }
 
 // revoke revokes attestations, and signs the list that says so.
