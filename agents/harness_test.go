@@ -18,6 +18,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -366,29 +367,11 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// noError ends a test that cannot go on.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError
 
-// must returns a value that no error may stand in the way of.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
+func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
-// fails expects an error, this one where want is not nil; what says of what.
-func fails(t testing.TB, err, want error, what string, args ...any) {
-	t.Helper()
-	if err == nil || want != nil && !errors.Is(err, want) {
-		t.Errorf("%s: %v, want %v", fmt.Sprintf(what, args...), err, want)
-	}
-}
+var fails = bcptest.Fails
 
 // errorOf is the error of a call whose value does not matter.
 func errorOf[T any](_ T, err error) error { return err }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // What a tool did is known after a restart, for a day. A line that was being written when
@@ -67,10 +69,4 @@ func TestOutcomesInMemory(t *testing.T) {
 	}
 }
 
-// noError ends a test that cannot go on.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError

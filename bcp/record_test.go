@@ -18,6 +18,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 	"pgregory.net/rapid"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
@@ -474,13 +475,7 @@ func fill(t *rapid.T, v reflect.Value, sizes []int) {
 	}
 }
 
-// noError ends a test on an error.
-func noError(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError
 
 // The library writes and reads enumerations and digests as records have them.
 func init() {
@@ -506,9 +501,4 @@ func init() {
 	})
 }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
+func must[T any](v T, err error) T { return bcptest.Must(v, err) }

@@ -10,7 +10,8 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
-	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // gapped is a stream whose third message of six is missing.
@@ -98,19 +99,6 @@ func TestReaderTurnsPages(t *testing.T) {
 	}
 }
 
-// noError ends a test on an error.
-func noError(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError
 
-// must returns a value that comes without an error.
-func must[T any](v T, err error) func(rapid.TB) T {
-	return func(t rapid.TB) T {
-		t.Helper()
-		noError(t, err)
-		return v
-	}
-}
+func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

@@ -2,7 +2,6 @@ package mesh_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -196,21 +196,9 @@ func client(t testing.TB, m *meshtest.Mesh, name bcp.AgentName, role bcp.Role, o
 	return c
 }
 
-// noError ends a test that cannot go on.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError
 
-// must returns a value that a test cannot go on without.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
+func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
 // coded expects that a reply has an error or a code; an empty one is none. What says in which case.
 func coded[C ~string](t testing.TB, reply meshtest.Message, code C, what ...any) {
@@ -258,13 +246,7 @@ func counts(t testing.TB, m *meshtest.Mesh, want int, match func(*bcp.Decision) 
 	expect(t, m.Count(match), want, "decisions match")
 }
 
-// fails expects an error, this one where want is not nil; what says of what.
-func fails(t testing.TB, err, want error, what string, args ...any) {
-	t.Helper()
-	if err == nil || want != nil && !errors.Is(err, want) {
-		t.Errorf("%s: %v, want %v", fmt.Sprintf(what, args...), err, want)
-	}
-}
+var fails = bcptest.Fails
 
 // errorOf is the error of a call whose value does not matter.
 func errorOf[T any](_ T, err error) error { return err }

@@ -11,11 +11,11 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
-	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/accounts/proof"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -287,19 +287,6 @@ func (w *world) dialTCP(t testing.TB, token string, seed []byte) *nats.Conn {
 	return nc
 }
 
-// noError ends a test that cannot go on.
-func noError(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError
 
-// must returns a value that comes without an error.
-func must[T any](v T, err error) func(rapid.TB) T {
-	return func(t rapid.TB) T {
-		t.Helper()
-		noError(t, err)
-		return v
-	}
-}
+func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -238,10 +239,4 @@ func TestResolveLink(t *testing.T) {
 	}
 }
 
-// must returns a value that a test cannot go on without.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
+func must[T any](v T, err error) T { return bcptest.Must(v, err) }

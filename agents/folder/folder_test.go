@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"testing/fstest"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 func TestIsAFileSystem(t *testing.T) {
@@ -46,10 +48,4 @@ func TestNothingOutside(t *testing.T) {
 	}
 }
 
-// noError ends a test on an error.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError

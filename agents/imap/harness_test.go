@@ -27,6 +27,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -275,17 +276,6 @@ func (r *recorded) Write(b []byte) (int, error)      { return len(b), nil }
 func (r *recorded) SetReadDeadline(time.Time) error  { return nil }
 func (r *recorded) SetWriteDeadline(time.Time) error { return nil }
 
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError
 
-// must returns a value that a test cannot go on without.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
+func must[T any](v T, err error) T { return bcptest.Must(v, err) }

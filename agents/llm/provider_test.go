@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -110,10 +111,4 @@ func compiled(t *testing.T) importer.Lookup {
 	}
 }
 
-// must returns a value that no error may stand in the way of.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
+func must[T any](v T, err error) T { return bcptest.Must(v, err) }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/examples"
 )
 
@@ -149,10 +150,4 @@ func (b brokenFS) Open(name string) (fs.File, error) {
 	return b.MapFS.Open(name)
 }
 
-// noError ends a test on an error.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError

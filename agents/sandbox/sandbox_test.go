@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // The test binary is also the helper, and the programs that it confines.
@@ -209,10 +210,4 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// noError ends a test on an error.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 )
 
@@ -26,12 +27,7 @@ func values(isQ1 bool, date bcp.Date, n int64, name string, other bcp.Date) []bc
 	}
 }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
+func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
 func compiled(expression string) bcp.Constraint {
 	return must(constraint.Compile(expression, variables))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
@@ -65,13 +66,7 @@ func configuration() state.Config {
 
 var sealingKey = must(bcp.NewSealingKey([32]byte{1}))
 
-// must is for what fails only if the search itself is wrong.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
+func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
 // message is what somebody sends to a gateway. The zero message is nothing: time alone.
 type message struct {

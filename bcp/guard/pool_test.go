@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 var poolBegin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -213,13 +215,7 @@ func TestPoolNeverLetsMoreOut(t *testing.T) {
 	})
 }
 
-// noError ends a test on an error.
-func noError(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError
 
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {

@@ -6,14 +6,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
-	"github.com/bcpmesh/bcpmesh/bcp/inert/inerttest"
 )
 
-func checkBehind(t inerttest.T, s string, width int) {
+func checkBehind(t bcptest.TB, s string, width int) {
 	t.Helper()
 	shown := inert.Prefixed(inert.Gutter, s, width)
-	inerttest.Check(t, shown)
+	bcptest.Check(t, shown)
 	var text strings.Builder
 	for _, line := range shown {
 		rest, ok := strings.CutPrefix(line, inert.Gutter)
@@ -29,7 +29,7 @@ func checkBehind(t inerttest.T, s string, width int) {
 		}
 		text.WriteString(rest)
 	}
-	if got := inerttest.ReadBack(t, text.String()); got != s {
+	if got := bcptest.ReadBack(t, text.String()); got != s {
 		t.Fatalf("shown as %q, which reads %q, not %q", shown, got, s)
 	}
 }
@@ -37,7 +37,7 @@ func checkBehind(t inerttest.T, s string, width int) {
 // covers A-ANSI, A-FAKEUI, A-SCROLL, P7.2
 func TestInertTexts(t *testing.T) {
 	t.Parallel()
-	for name, s := range inerttest.Texts {
+	for name, s := range bcptest.Texts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, width := range []int{-1, 10, 40, 80, 300} {
@@ -71,7 +71,7 @@ func TestInertTexts(t *testing.T) {
 func TestPaddingIsShort(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"newlines", "padding"} {
-		if lines := inert.Prefixed(inert.Gutter, inerttest.Texts[name], 80); len(lines) > 2 || !strings.Contains(strings.Join(lines, ""), "and pay") {
+		if lines := inert.Prefixed(inert.Gutter, bcptest.Texts[name], 80); len(lines) > 2 || !strings.Contains(strings.Join(lines, ""), "and pay") {
 			t.Errorf("%s: %d lines: %q", name, len(lines), lines)
 		}
 	}
@@ -81,7 +81,7 @@ func TestPaddingIsShort(t *testing.T) {
 func TestInertProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		checkBehind(t, inerttest.Text().Draw(t, "text"), rapid.IntRange(0, 200).Draw(t, "width"))
+		checkBehind(t, bcptest.Text().Draw(t, "text"), rapid.IntRange(0, 200).Draw(t, "width"))
 	})
 }
 
@@ -92,17 +92,17 @@ func TestInertProperty(t *testing.T) {
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := inerttest.Text().Draw(t, "text")
+		s := bcptest.Text().Draw(t, "text")
 		var all strings.Builder
 		for i, run := range inert.Runs(s) {
 			marks := strings.ContainsAny(run.Text, "⟨⟩")
 			if run.Text == "" || marks != run.Mark || run.Mark && strings.Count(run.Text, "⟨") != 1 {
 				t.Fatalf("run %d: %+v", i, run)
 			}
-			inerttest.Check(t, strings.Split(run.Text, "\n"))
+			bcptest.Check(t, strings.Split(run.Text, "\n"))
 			all.WriteString(run.Text)
 		}
-		if got := inerttest.ReadBack(t, all.String()); got != s {
+		if got := bcptest.ReadBack(t, all.String()); got != s {
 			t.Fatalf("%q reads %q", s, got)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
@@ -142,21 +143,9 @@ const mailPlan = `{"steps":[{"kind":"const","id":"me","value":"kim@example.com"}
 {"kind":"q_parse","id":"summary","source":{"ref":"inbox","path":"latest.body"},"schema_ref":"Summary","instruction":"Summarise it."},
 {"kind":"tool","id":"send","tool":"send_email","args":{"to":{"ref":"me"},"body":{"ref":"summary","path":"text"}}}],"final":"send"}`
 
-// must returns a value that a test cannot go on without.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
+func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
-// noError ends a test that cannot go on.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError
 
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {

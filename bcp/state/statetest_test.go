@@ -15,9 +15,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
 )
 
@@ -620,21 +620,9 @@ func everyCheck() (all []bcp.CheckInfo) {
 	return all
 }
 
-// must returns what a test cannot do without.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
+func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
-// noError ends a test on an error.
-func noError(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError
 
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
@@ -644,13 +632,7 @@ func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
 	}
 }
 
-// fails expects an error, this one where want is not nil; what says of what.
-func fails(t testing.TB, err, want error, what string, args ...any) {
-	t.Helper()
-	if err == nil || want != nil && !errors.Is(err, want) {
-		t.Errorf("%s: %v, want %v", fmt.Sprintf(what, args...), err, want)
-	}
-}
+var fails = bcptest.Fails
 
 // errorOf is the error of a call whose value does not matter.
 func errorOf[T any](_ T, err error) error { return err }

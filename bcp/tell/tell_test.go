@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
-	"github.com/bcpmesh/bcpmesh/bcp/inert/inerttest"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
@@ -20,7 +20,7 @@ import (
 // covers P2.5, P7.2, A-ANSI
 func TestSentencesAreInert(t *testing.T) {
 	t.Parallel()
-	for name, evil := range inerttest.Texts {
+	for name, evil := range bcptest.Texts {
 		base := bcp.Decision{Time: 1, Seq: 7, Agent: "main", Controller: "main", Reader: "mailer", Justification: evil, Family: evil, Note: evil, Field: evil,
 			Key: evil, Query: bcp.QueryID(evil), Delivery: bcp.DeliveryID(evil), Item: bcp.ItemID(evil), Subscription: bcp.SubscriptionID(evil),
 			Session: bcp.SessionID(evil), Event: evil, Code: bcp.ValidationFailed, Reason: bcp.ReasonValue}
@@ -50,7 +50,7 @@ func TestSentencesAreInert(t *testing.T) {
 // covers P11.3, A-SCROLL
 func TestSentence(t *testing.T) {
 	t.Parallel()
-	if got, want := tell.Length(inerttest.Texts["newlines"]), "10010 characters, 3 words"; got != want {
+	if got, want := tell.Length(bcptest.Texts["newlines"]), "10010 characters, 3 words"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for _, c := range []struct {

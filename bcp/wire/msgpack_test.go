@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vmihailenco/msgpack/v5"
 	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 func packedKeys(n int) string {
@@ -413,10 +415,4 @@ func TestMsgpackHasOneSpelling(t *testing.T) {
 	})
 }
 
-// noError ends a test on an error.
-func noError(t rapid.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError

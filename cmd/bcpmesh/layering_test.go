@@ -88,7 +88,7 @@ var rules = []rule{
 	{folder: "bcp/constraint", core: true, internal: []string{"bcp"}, external: []string{"cel.dev/cel-go"}},
 	// Shows hostile text to people, and knows nothing of what it is.
 	{folder: "bcp/inert", core: true},
-	{folder: "bcp/inert/inerttest", testSupport: true, external: []string{"pgregory.net/rapid"}},
+	{folder: "bcp/bcptest", testSupport: true, external: []string{"pgregory.net/rapid"}},
 	// Writes decisions as sentences.
 	{folder: "bcp/tell", core: true, internal: []string{"bcp", "bcp/definition", "bcp/guard", "bcp/inert", "bcp/kernel", "bcp/status", "bcp/text"}, external: []string{jsonText}},
 	// Turns tasks into effects by rules, and has no way to make one: it never sees the state of channels, nor the guard.

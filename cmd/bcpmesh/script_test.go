@@ -10,6 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/clitest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
@@ -98,22 +99,9 @@ func TestScripts(t *testing.T) {
 // playScripts plays scripts until the test's deadline.
 func playScripts(t *testing.T, p testscript.Params) { clitest.Play(t, p) }
 
-// noError ends a test that cannot go on.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError
 
-// must returns what a function gives that cannot fail here: must(f())(t).
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		noError(t, err)
-		return value
-	}
-}
+func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }
 
 // writeFiles writes files into a folder, with the folders above them.
 func writeFiles(t testing.TB, dir string, files map[string]string) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
@@ -288,26 +289,14 @@ func (l *lockedBuffer) String() string {
 	return fmt.Sprint(&l.b)
 }
 
-// noError ends a test that cannot go on.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError
 
 // process tells a gateway of an agent's command.
 func process(g *running, agent bcp.AgentName, event, note string) {
 	g.Happened(bcp.Decision{Kind: bcp.KindProcess, Agent: agent, Event: event, Note: note}, nil)
 }
 
-// must returns a value that a test cannot go on without.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
+func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
 // coded expects that a reply has an error or a code; an empty one is none. What says in which case.
 func coded[C ~string](t testing.TB, reply meshtest.Message, code C, what ...any) {

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 func shown(t *testing.T, config *tls.Config) *x509.Certificate {
@@ -122,10 +123,4 @@ func TestCertificateFilesAreReloaded(t *testing.T) {
 	}
 }
 
-// noError ends a test on an error.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError

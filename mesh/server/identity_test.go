@@ -16,16 +16,11 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
-// must returns the value of a call that cannot fail here.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
+func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
 // key reads a private key of the store, as a thief would.
 func (b *bench) key(name string) nkeys.KeyPair {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // covers A-FLOODRESP, A-FRAME
@@ -127,9 +129,4 @@ func TestCredsComeByTheirGate(t *testing.T) {
 	}
 }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
+func must[T any](v T, err error) T { return bcptest.Must(v, err) }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -259,13 +260,7 @@ func sorted(list []string) []string {
 	return list
 }
 
-// noError ends a test that cannot go on.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError
 
 // equal compares what is wanted with what there is.
 func equal(t testing.TB, want, got any, options ...cmp.Option) {
@@ -283,13 +278,7 @@ func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
 	}
 }
 
-// fails expects an error, this one where want is not nil; what says of what.
-func fails(t testing.TB, err, want error, what string, args ...any) {
-	t.Helper()
-	if err == nil || want != nil && !errors.Is(err, want) {
-		t.Errorf("%s: %v, want %v", fmt.Sprintf(what, args...), err, want)
-	}
-}
+var fails = bcptest.Fails
 
 // errorOf is the error of a call whose value does not matter.
 func errorOf[T any](_ T, err error) error { return err }

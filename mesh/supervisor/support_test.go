@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 const patience = 30 * time.Second
@@ -173,22 +174,9 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// noError ends a test on an error.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError
 
-// must returns a value that comes without an error.
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		noError(t, err)
-		return v
-	}
-}
+func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }
 
 // equal compares what is wanted with what there is.
 func equal(t testing.TB, want, got any, options ...cmp.Option) {

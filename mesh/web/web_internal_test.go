@@ -30,8 +30,8 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
-	"github.com/bcpmesh/bcpmesh/bcp/inert/inerttest"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
@@ -384,7 +384,7 @@ func TestItemSkeleton(t *testing.T) {
 	}
 	for _, kind := range append(bcp.ChannelItemKinds(), bcp.RunItemKinds()...) {
 		want := skeleton(t, strings.NewReader(page("benign", kind)))
-		for name, text := range inerttest.Texts {
+		for name, text := range bcptest.Texts {
 			if strings.TrimSpace(text) == "" || !utf8.ValidString(text) {
 				continue
 			}
@@ -401,7 +401,7 @@ func TestItemSkeleton(t *testing.T) {
 
 // skeleton is the elements of a page with the names of their attributes. All text is inert, and no
 // link leaves the site.
-func skeleton(t inerttest.T, r io.Reader) string {
+func skeleton(t bcptest.TB, r io.Reader) string {
 	var b strings.Builder
 	z := html.NewTokenizer(r)
 	for {
@@ -432,7 +432,7 @@ func skeleton(t inerttest.T, r io.Reader) string {
 }
 
 // checkInert checks what people see of a page, where lines of ours end.
-func checkInert(t inerttest.T, text string) {
+func checkInert(t bcptest.TB, text string) {
 	if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !inert.Harmless(r) }) {
 		t.Fatalf("%q is not inert", text)
 	}
@@ -471,7 +471,7 @@ func checkSkeletons(t *testing.T, text string) {
 // covers P2.5, A-FAKEUI
 func TestSkeleton(t *testing.T) {
 	t.Parallel()
-	for _, text := range inerttest.Texts {
+	for _, text := range bcptest.Texts {
 		if text != "" {
 			checkSkeletons(t, text)
 		}
@@ -530,7 +530,7 @@ func TestDecidingSkeletons(t *testing.T) {
 		return skeleton(t, &b)
 	}
 	benign := s.decidingPages("benign")
-	for of, text := range inerttest.Texts {
+	for of, text := range bcptest.Texts {
 		if text == "" {
 			continue
 		}
@@ -706,13 +706,7 @@ func TestViewsAreKeptForAMoment(t *testing.T) {
 	}
 }
 
-// noError ends a test on an error.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError
 
 // A Controller may have as many channels as a mesh has agents: its page has a picture of all.
 func TestPictureOfManyChannels(t *testing.T) {
@@ -746,10 +740,4 @@ func TestPictureCrossesFewLines(t *testing.T) {
 	}
 }
 
-// must returns a value that a test cannot go on without.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
+func must[T any](v T, err error) T { return bcptest.Must(v, err) }

@@ -22,6 +22,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -682,29 +683,11 @@ func TestWordsOfAProvider(t *testing.T) {
 	}
 }
 
-// must returns a value that no error may stand in the way of.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
+func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
-// noError ends a test that cannot go on.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError
 
-// fails expects an error, this one where want is not nil; what says of what.
-func fails(t testing.TB, err, want error, what string, args ...any) {
-	t.Helper()
-	if err == nil || want != nil && !errors.Is(err, want) {
-		t.Errorf("%s: %v, want %v", fmt.Sprintf(what, args...), err, want)
-	}
-}
+var fails = bcptest.Fails
 
 // errorOf is the error of a call whose value does not matter.
 func errorOf[T any](_ T, err error) error { return err }

@@ -11,6 +11,7 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats.go"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
@@ -116,10 +117,4 @@ func TestNotReached(t *testing.T) {
 	}
 }
 
-// noError ends a test that cannot go on.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError

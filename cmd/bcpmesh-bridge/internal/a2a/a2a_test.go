@@ -24,6 +24,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-bridge/internal/a2a"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
@@ -440,10 +441,4 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-// must returns a value that a test cannot go on without.
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
+func must[T any](v T, err error) T { return bcptest.Must(v, err) }

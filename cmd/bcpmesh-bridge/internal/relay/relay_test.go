@@ -18,6 +18,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh-bridge/internal/relay"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
@@ -444,10 +445,4 @@ func TestLongestAnswer(t *testing.T) {
 	}
 }
 
-// noError ends a test that cannot go on.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
-	"github.com/bcpmesh/bcpmesh/bcp/inert/inerttest"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
@@ -34,7 +34,7 @@ func summaryView(id, text string) bcp.ItemView {
 
 // said returns what stands behind the gutter in the frame whose label holds
 // label.
-func said(t inerttest.T, lines []string, label string) string {
+func said(t bcptest.TB, lines []string, label string) string {
 	t.Helper()
 	var text strings.Builder
 	inside, labelled := false, false
@@ -53,7 +53,7 @@ func said(t inerttest.T, lines []string, label string) string {
 			labelled = false
 		}
 	}
-	return inerttest.ReadBack(t, text.String())
+	return bcptest.ReadBack(t, text.String())
 }
 
 // An approver sees the whole content and what the mesh knows about it, under a
@@ -119,14 +119,14 @@ func TestItemLinesTellEverything(t *testing.T) {
 func TestItemLinesProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		text := strings.ToValidUTF8(inerttest.Text().Draw(t, "text"), "?")
-		other := inerttest.Text().Draw(t, "other")
+		text := strings.ToValidUTF8(bcptest.Text().Draw(t, "text"), "?")
+		other := bcptest.Text().Draw(t, "other")
 		width := rapid.IntRange(1, 200).Draw(t, "width")
 		v := summaryView("i1", text)
 		v.Spec.Directive, v.Justification, v.Source.Description, v.Anomalies = "d"+other, other, other, []string{other}
 		v.Earlier = []bcp.Release{{Reader: "mail", Query: "q", Content: jsontext.Value(other)}}
 		lines := ItemLines(&v, testNow, width)
-		inerttest.Check(t, lines)
+		bcptest.Check(t, lines)
 		if got := said(t, lines, "untrusted content from"); got != text {
 			t.Fatalf("shown as %q, want %q", got, text)
 		}
@@ -134,17 +134,17 @@ func TestItemLinesProperty(t *testing.T) {
 			t.Fatalf("earlier: shown as %q, want %q", got, other)
 		}
 		v.Kind = bcp.ItemEscalation
-		inerttest.Check(t, ItemLines(&v, testNow, width))
+		bcptest.Check(t, ItemLines(&v, testNow, width))
 
 		// What is no canonical answer is shown as its bytes.
 		v.Kind, v.Content = bcp.ItemSummary, jsontext.Value(other)
 		lines = ItemLines(&v, testNow, width)
-		inerttest.Check(t, lines)
+		bcptest.Check(t, lines)
 		if got := said(t, lines, "untrusted content from"); got != other {
 			t.Fatalf("raw: shown as %q, want %q", got, other)
 		}
 		preview := bcp.EditPreview{Item: "i1", Content: summaryView("i1", other).Content}
-		inerttest.Check(t, PreviewLines(&v, preview, width))
+		bcptest.Check(t, PreviewLines(&v, preview, width))
 	})
 }
 
@@ -201,13 +201,13 @@ func TestIntact(t *testing.T) {
 func TestHarmlessJSON(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		text := strings.ToValidUTF8(inerttest.Text().Draw(t, "text"), "?")
+		text := strings.ToValidUTF8(bcptest.Text().Draw(t, "text"), "?")
 		quoted, err := jsontext.AppendQuote(nil, text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		shown := cli.HarmlessJSON(quoted)
-		inerttest.Check(t, []string{string(shown)})
+		bcptest.Check(t, []string{string(shown)})
 		back, err := jsontext.AppendUnquote(nil, shown)
 		if err != nil || string(back) != text {
 			t.Fatalf("%s reads %q, want %q: %v", shown, back, text, err)

@@ -1,6 +1,6 @@
-// Package inerttest has hostile texts, and checks that what is shown of a text acts on
+// Package bcptest is what tests share: what ends them, and hostile texts, with what checks that what is shown of one acts on
 // nothing and can be read back.
-package inerttest
+package bcptest
 
 import (
 	"regexp"
@@ -41,15 +41,8 @@ var Texts = map[string]string{
 	"empty":         "",
 }
 
-// T is a test, or a property of one.
-type T interface {
-	Helper()
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-}
-
 // Check checks lines that hold hostile text for what no terminal may get.
-func Check(t T, lines []string) {
+func Check(t TB, lines []string) {
 	t.Helper()
 	for _, line := range lines {
 		if !utf8.ValidString(line) {
@@ -67,7 +60,7 @@ func Check(t T, lines []string) {
 var markPattern = regexp.MustCompile(`⟨(U\+|0x)([0-9A-F]{2,6})(?:×([0-9]+))?⟩`)
 
 // ReadBack undoes package inert: what a person sees tells what was there.
-func ReadBack(t T, shown string) string {
+func ReadBack(t TB, shown string) string {
 	t.Helper()
 	return markPattern.ReplaceAllStringFunc(strings.ReplaceAll(shown, "\n", ""), func(mark string) string {
 		m := markPattern.FindStringSubmatch(mark)
