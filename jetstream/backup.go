@@ -146,11 +146,11 @@ func (w *BackupWriter) writeFile(name string, content []byte) error {
 func (w *BackupWriter) Journal(ctx context.Context, records Records, upTo uint64, progress func(done, all uint64)) (Chain, error) {
 	parts := journalParts{out: w}
 	var done, all uint64
-	err := records(ctx, func(decisions [][]byte, left uint64) error {
+	err := records(ctx, 0, 0, func(r Record) error {
 		if all == 0 {
-			all = left + 1
+			all = r.Left + 1
 		}
-		if err := parts.add(decisions); err != nil {
+		if err := parts.add(r.Decisions); err != nil {
 			return err
 		}
 		done++

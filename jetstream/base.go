@@ -59,11 +59,7 @@ func Begin(ctx context.Context, js natsjs.JetStream) (Beginning, error) {
 	if stream.CachedInfo().State.FirstSeq <= 1 {
 		return Beginning{}, nil
 	}
-	r := NewReading(func(ctx context.Context, from, _ uint64, each func(uint64, [][]byte) error) error {
-		_, err := readRecords(ctx, js, from, true, each)
-		return err
-	}, 0)
-	return r.Begin(ctx)
+	return JournalRecords(js, true).Begin(ctx)
 }
 
 // Announced returns where a journal begins that is truncated in front of a record.
@@ -143,8 +139,8 @@ func ResumeTruncation(ctx context.Context, js natsjs.JetStream) error {
 		return nil // whoever reads it says what else is wrong
 	}
 	place := uint64(0)
-	_, _ = readRecords(ctx, js, 0, true, func(_ uint64, decisions [][]byte) error {
-		for _, record := range decisions {
+	_, _ = readRecords(ctx, js, 0, true, func(r Record) error {
+		for _, record := range r.Decisions {
 			if d, err := bcp.DecodeDecision(record); err != nil {
 				return err
 			} else if t := d.Truncation; t != nil && t.Base != (bcp.Digest{}) && t.Sequence >= first {

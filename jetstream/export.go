@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
-	natsjs "github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -75,24 +74,6 @@ type Exported struct {
 	Checkpoint  []byte // as it was signed
 }
 
-// Records calls each with the decisions of every record of a journal, oldest
-// first, and about how many are left. An error of each ends it, and is returned.
-type Records func(ctx context.Context, each func(decisions [][]byte, left uint64) error) error
-
-// JournalRecords returns the records that a connection of the gateway reads; with salvage
-// those before the first that is missing.
-func JournalRecords(js natsjs.JetStream, salvage bool) Records {
-	return func(ctx context.Context, each func([][]byte, uint64) error) error {
-		stream, err := js.Stream(ctx, CommitStream)
-		if err != nil {
-			return fmt.Errorf("opening the journal: %w", err)
-		}
-		last := stream.CachedInfo().State.LastSeq
-		_, err = readRecords(ctx, js, 0, salvage, func(seq uint64, decisions [][]byte) error { return each(decisions, last-min(last, seq)) })
-		return err
-	}
-}
-
 // DecodeRecord returns the decisions of a message of the journal, each as
 // bcp.EncodeDecision wrote it.
 func DecodeRecord(message []byte) ([][]byte, error) {
@@ -114,7 +95,7 @@ func Export(ctx context.Context, w io.Writer, records Records, o ExportOptions) 
 			return Exported{}, err
 		}
 	}
-	err := records(ctx, e.record)
+	err := records(ctx, 0, 0, e.record)
 	if err == nil || errors.Is(err, errEnough) {
 		err = e.close(err == nil)
 	}
@@ -140,8 +121,8 @@ type exporter struct {
 	count uint32 // of decisions in block
 }
 
-func (e *exporter) record(decisions [][]byte, left uint64) error {
-	for _, b := range decisions {
+func (e *exporter) record(r Record) error {
+	for _, b := range r.Decisions {
 		previous := e.chain
 		if err := e.chain.Add([][]byte{b}); err != nil {
 			return err
@@ -178,7 +159,7 @@ func (e *exporter) record(decisions [][]byte, left uint64) error {
 	}
 	e.chain.Records++
 	if e.options.Progress != nil {
-		e.options.Progress(e.chain.Records, e.chain.Records+left)
+		e.options.Progress(e.chain.Records, e.chain.Records+r.Left)
 	}
 	return nil
 }

@@ -133,15 +133,15 @@ func LastDecision(ctx context.Context, js natsjs.JetStream) (uint64, error) {
 
 // applyAfter calls apply with each decision after the position, of records that begin
 // with the position's own.
-func (p *Position) applyAfter(apply func(decision []byte) error) func(seq uint64, decisions [][]byte) error {
-	return func(seq uint64, decisions [][]byte) error {
-		if seq == p.Sequence {
-			if bcp.RecordDigest(decisions[len(decisions)-1]) != p.Head {
+func (p *Position) applyAfter(apply func(decision []byte) error) func(Record) error {
+	return func(r Record) error {
+		if r.Sequence == p.Sequence {
+			if bcp.RecordDigest(r.Decisions[len(r.Decisions)-1]) != p.Head {
 				return ErrPosition
 			}
 			return nil
 		}
-		for _, d := range decisions {
+		for _, d := range r.Decisions {
 			if err := apply(d); err != nil {
 				return err
 			}
@@ -237,7 +237,7 @@ const recordOverhead = 1 << 10
 // until it has caught up, and returns the last sequence that it read. From 0 it
 // reads all; for any other sequence, the record after it must exist. To salvage a journal
 // that may lack records, it reads up to the first missing one.
-func readRecords(ctx context.Context, js natsjs.JetStream, from uint64, salvage bool, each func(seq uint64, decisions [][]byte) error) (uint64, error) {
+func readRecords(ctx context.Context, js natsjs.JetStream, from uint64, salvage bool, each func(Record) error) (uint64, error) {
 	stream, err := js.Stream(ctx, CommitStream)
 	if err != nil {
 		return 0, fmt.Errorf("reading the journal: %w", err)
@@ -265,7 +265,7 @@ func readRecords(ctx context.Context, js natsjs.JetStream, from uint64, salvage 
 			err = ErrMissing
 		}
 		if err == nil {
-			err = each(seq, decisions)
+			err = each(Record{seq, last - min(last, seq), decisions})
 		}
 		if err != nil {
 			return 0, err

@@ -300,8 +300,8 @@ func (t *tail) catchUp(ctx context.Context, late time.Time) error {
 		gathered = gathered[:0]
 		return nil
 	}
-	_, err := readRecords(ctx, t.js, t.next, false, func(seq uint64, decisions [][]byte) error {
-		gathered, read = append(gathered, decisions...), seq
+	_, err := readRecords(ctx, t.js, t.next, false, func(r Record) error {
+		gathered, read = append(gathered, r.Decisions...), r.Sequence
 		if len(gathered) < gatherDecisions {
 			return nil
 		}

@@ -66,8 +66,8 @@ func Reconcile(ctx context.Context, js natsjs.JetStream, bases *Bases, last uint
 		}
 		return lines.compare(ctx, &r, &d, shown, missing)
 	}
-	_, err = readRecords(ctx, js, 0, false, func(_ uint64, decisions [][]byte) error {
-		for _, record := range decisions {
+	_, err = readRecords(ctx, js, 0, false, func(read Record) error {
+		for _, record := range read.Decisions {
 			if err := count(record); err != nil {
 				return err
 			}

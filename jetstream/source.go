@@ -5,48 +5,42 @@ import (
 	"errors"
 	"fmt"
 
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
-// Source is a journal for a tree: a [Journal], or a [Reading].
-type Source interface {
-	// Begin returns where it begins.
-	Begin(ctx context.Context) (Beginning, error)
-	// ReplayBehind calls apply with each decision after a position. The error
-	// wraps [ErrPosition] if the journal does not have the position.
-	ReplayBehind(ctx context.Context, p Position, apply func(decision []byte) error) error
-	// Last returns the sequence of the newest record read.
-	Last() uint64
+// Record is one of a journal.
+type Record struct {
+	Sequence  uint64
+	Left      uint64   // about how many come after it
+	Decisions [][]byte // each as bcp.EncodeDecision wrote it
 }
 
-// RecordsFrom calls each with the records of a journal from a sequence to the current
-// last one, oldest first. If a lagging replica may answer, it waits a while for the
-// records up to least. An error of each stops it and is returned.
-type RecordsFrom func(ctx context.Context, from, least uint64, each func(sequence uint64, decisions [][]byte) error) error
+// Records is a journal as it is read: it calls each with the records from a sequence, or from wherever
+// the journal begins if that is 0, to the current last one, oldest first. If a lagging replica may
+// answer, it waits a while for the records up to least. An error of each stops it and is returned.
+type Records func(ctx context.Context, from, least uint64, each func(Record) error) error
 
-// Reading is a journal as somebody reads it who is not its gateway.
-type Reading struct {
-	records RecordsFrom
-	least   uint64
-	last    uint64
+// JournalRecords returns the records that a connection of the gateway reads; with salvage
+// those before the first that is missing.
+func JournalRecords(js natsjs.JetStream, salvage bool) Records {
+	return func(ctx context.Context, from, _ uint64, each func(Record) error) error {
+		_, err := readRecords(ctx, js, from, salvage, each)
+		return err
+	}
 }
 
-// NewReading returns a journal that is known to have a record with the sequence
-// least.
-func NewReading(records RecordsFrom, least uint64) *Reading {
-	return &Reading{records: records, least: least}
-}
-
-// Begin implements [Source].
-func (r *Reading) Begin(ctx context.Context) (begin Beginning, err error) {
+// Begin returns where the journal begins.
+func (r Records) Begin(ctx context.Context) (begin Beginning, err error) {
 	first := true
-	err = r.records(ctx, 1, 0, func(sequence uint64, decisions [][]byte) (err error) {
+	err = r(ctx, 0, 0, func(record Record) (err error) {
 		if first {
-			begin, err = readBeginning(sequence, decisions)
+			begin, err = readBeginning(record.Sequence, record.Decisions)
 		}
-		for i := 0; err == nil && begin.announced() && i < len(decisions); i++ {
+		for i := 0; err == nil && begin.announced() && i < len(record.Decisions); i++ {
 			var d bcp.Decision
-			if d, err = bcp.DecodeDecision(decisions[i]); err == nil {
+			if d, err = bcp.DecodeDecision(record.Decisions[i]); err == nil {
 				begin.name(&d)
 			}
 		}
@@ -67,37 +61,34 @@ func (r *Reading) Begin(ctx context.Context) (begin Beginning, err error) {
 	return begin, err
 }
 
-// Last implements [Source].
-func (r *Reading) Last() uint64 { return r.last }
-
-// ReplayBehind implements [Source].
-func (r *Reading) ReplayBehind(ctx context.Context, p Position, apply func(decision []byte) error) error {
+// behind calls apply with each decision after a position, and returns the sequence of the last record. The
+// journal is known to have a record with the sequence least. The error wraps [ErrPosition] if it does not
+// have the position.
+func (r Records) behind(ctx context.Context, p Position, least uint64, apply func(decision []byte) error) (last uint64, err error) {
 	each := p.applyAfter(apply)
 	expected := max(1, p.Sequence)
-	last := uint64(0)
-	err := r.records(ctx, expected, max(r.least, p.Sequence), func(sequence uint64, decisions [][]byte) error {
-		if last == 0 && sequence == p.Sequence+1 { // the position itself may be cut off
-			begin, err := readBeginning(sequence, decisions)
+	err = r(ctx, expected, max(least, p.Sequence), func(record Record) error {
+		if last == 0 && record.Sequence == p.Sequence+1 { // the position itself may be cut off
+			begin, err := readBeginning(record.Sequence, record.Decisions)
 			if err == nil && begin.Position != p {
 				err = ErrPosition
 			}
 			if err != nil {
 				return err
 			}
-			expected = sequence
+			expected = record.Sequence
 		}
-		if sequence != expected {
+		if record.Sequence != expected {
 			return ErrMissing
 		}
-		expected, last = expected+1, sequence
-		return each(sequence, decisions)
+		expected, last = expected+1, record.Sequence
+		return each(record)
 	})
 	if err == nil && last < p.Sequence {
 		err = errEnds
 	}
 	if err != nil {
-		return fmt.Errorf("reading the journal: %w", err)
+		err = fmt.Errorf("reading the journal: %w", err)
 	}
-	r.last = last
-	return nil
+	return last, err
 }

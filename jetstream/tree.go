@@ -136,13 +136,13 @@ func (t *Tree) Reaches() (uint64, error) {
 // Check checks that a journal has what the newest checkpoint, if any, signed:
 // it returns [ErrLost] if the journal ends earlier, and [ErrRewritten] if it is
 // another one.
-func (t *Tree) Check(ctx context.Context, j Source) error {
+func (t *Tree) Check(ctx context.Context, journal Records) error {
 	newest, err := t.newest()
 	if errors.Is(err, ErrNoCheckpoint) {
 		return nil
 	}
 	if err == nil {
-		err = j.ReplayBehind(ctx, newest.position(), func([]byte) error { return errEnough })
+		_, err = journal.behind(ctx, newest.position(), 0, func([]byte) error { return errEnough })
 	}
 	if err == nil || errors.Is(err, errEnough) {
 		return nil
@@ -174,31 +174,22 @@ func (r *recorded) contradicted(err error) error {
 // Unsigned is an extended tree. The zero value is none.
 type Unsigned struct{ recorded }
 
-// Extend reads the journal after the newest checkpoint, writes the hashes to
-// disk, and returns what must be signed: the zero value if nothing is new. j
-// must not be the gateway's journal.
-func (t *Tree) Extend(ctx context.Context, j Source) (Unsigned, error) {
-	return t.ExtendTo(ctx, j, Position{})
-}
-
-// ExtendTo is Extend up to a position that the journal has, or the zero value.
-func (t *Tree) ExtendTo(ctx context.Context, j Source, end Position) (Unsigned, error) {
-	next, err := t.extend(ctx, j, end)
+// Extend reads the journal after the newest checkpoint, up to a position that it has or, for the zero
+// value, to its end, writes the hashes to disk, and returns what must be signed: the zero value if
+// nothing is new.
+func (t *Tree) Extend(ctx context.Context, journal Records, upTo Position) (Unsigned, error) {
+	next, err := t.extend(ctx, journal, upTo)
 	if err != nil {
 		return Unsigned{}, fmt.Errorf("extending the tree: %w", err)
 	}
 	return Unsigned{next}, nil
 }
 
-func (t *Tree) extend(ctx context.Context, j Source, upTo Position) (next recorded, err error) {
+func (t *Tree) extend(ctx context.Context, journal Records, upTo Position) (next recorded, err error) {
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
 		return next, err
 	}
 	list, err := t.entries()
-	if err != nil {
-		return next, err
-	}
-	begin, err := j.Begin(ctx)
 	if err != nil {
 		return next, err
 	}
@@ -215,10 +206,15 @@ func (t *Tree) extend(ctx context.Context, j Source, upTo Position) (next record
 		tree, err = readFrontier(newest.tree.N, t)
 		sound = err == nil && tree.root() == newest.tree
 	}
+	least := newest.Sequence
 	if sound {
 		list = nil
 	} else { // missing, damaged or removed: derived again from the journal
-		if tree, list, err = t.treeBefore(begin, list); err != nil {
+		begin, err := journal.Begin(ctx)
+		if err == nil {
+			tree, list, err = t.treeBefore(begin, list)
+		}
+		if err != nil {
 			return next, err
 		}
 		newest = recorded{Sequence: begin.Sequence, Head: begin.Head, tree: tree.root()}
@@ -235,7 +231,7 @@ func (t *Tree) extend(ctx context.Context, j Source, upTo Position) (next record
 	if upTo.Decision > 0 && chain.Decisions >= upTo.Decision {
 		return next, nil
 	}
-	err = j.ReplayBehind(ctx, newest.position(), func(decision []byte) error {
+	last, err := journal.behind(ctx, newest.position(), least, func(decision []byte) error {
 		if err := chain.Add([][]byte{decision}); err != nil {
 			return err
 		}
@@ -251,7 +247,6 @@ func (t *Tree) extend(ctx context.Context, j Source, upTo Position) (next record
 		}
 		return nil
 	})
-	last := j.Last()
 	if errors.Is(err, errEnough) {
 		err, last = nil, upTo.Sequence
 	}

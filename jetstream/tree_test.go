@@ -28,7 +28,7 @@ func checkpointKey(t *testing.T) jetstream.CheckpointKey {
 // recording is a journal with a tree over it.
 type recording struct {
 	journal *jetstream.Journal // that is written
-	reads   *jetstream.Journal // that the tree reads
+	reads   jetstream.Records  // that the tree reads
 	maker   *maker
 	dir     string
 	tree    *jetstream.Tree
@@ -39,17 +39,11 @@ type recording struct {
 	cut     uint64     // records that nobody reads any more
 }
 
-// overMesh reads the journal as somebody else than the gateway does.
-func (r *recording) overMesh(t *testing.T) *jetstream.Reading {
-	t.Helper()
-	least := must(r.tree.Reaches())(t)
-	return jetstream.NewReading(r.since, least)
-}
-
-func (r *recording) since(_ context.Context, from, least uint64, each func(uint64, [][]byte) error) error {
+// since reads the journal as somebody else than the gateway does.
+func (r *recording) since(_ context.Context, from, least uint64, each func(jetstream.Record) error) error {
 	r.least = least
 	for i := max(from, r.cut+1); i <= uint64(len(r.records)); i++ {
-		if err := each(i, r.records[i-1]); err != nil {
+		if err := each(jetstream.Record{Sequence: i, Decisions: r.records[i-1]}); err != nil {
 			return err
 		}
 	}
@@ -62,7 +56,7 @@ func startRecording(t *testing.T) *recording {
 	r := &recording{maker: newMaker(t), dir: filepath.Join(t.TempDir(), "tree"), key: checkpointKey(t)}
 	r.tree = jetstream.NewTree(r.dir)
 	r.journal, _ = open(t, js)
-	r.reads, _ = open(t, js)
+	r.reads = jetstream.JournalRecords(js, false)
 	return r
 }
 
@@ -82,10 +76,12 @@ func (r *recording) append(t *testing.T, record [][]byte) {
 
 func (r *recording) extend(t *testing.T) error {
 	t.Helper()
-	return r.sign(r.tree.Extend(within(t), r.reads))
+	return r.extendBy(t, r.reads)
 }
 
-func (r *recording) sign(u jetstream.Unsigned, err error) error {
+func (r *recording) extendBy(t *testing.T, records jetstream.Records) error {
+	t.Helper()
+	u, err := r.tree.Extend(within(t), records, jetstream.Position{})
 	if err != nil {
 		return err
 	}
@@ -146,10 +142,10 @@ func TestTreeGrows(t *testing.T) {
 		since = append(since, r.newest(t))
 		r.write(t, n) // and what somebody else reads
 		for range 2 {
-			noError(t, r.sign(r.tree.Extend(within(t), r.overMesh(t))))
+			noError(t, r.extendBy(t, r.since))
 		}
 		r.checkHashes(t)
-		if err := errors.Join(r.tree.Check(within(t), r.overMesh(t)), r.tree.Check(within(t), r.reads)); err != nil {
+		if err := errors.Join(r.tree.Check(within(t), r.since), r.tree.Check(within(t), r.reads)); err != nil {
 			t.Error(err)
 		}
 		if reaches, err := r.tree.Reaches(); err != nil || reaches != uint64(len(r.records)) || r.least != reaches {
@@ -176,7 +172,9 @@ func TestTreeGrows(t *testing.T) {
 }
 
 func recordsOf(decisions [][]byte) jetstream.Records {
-	return func(_ context.Context, each func([][]byte, uint64) error) error { return each(decisions, 0) }
+	return func(_ context.Context, _, _ uint64, each func(jetstream.Record) error) error {
+		return each(jetstream.Record{Sequence: 1, Decisions: decisions})
+	}
 }
 
 func appendTo(t *testing.T, name string, b []byte) {
@@ -238,11 +236,11 @@ func TestTreeRefusesAnotherHistory(t *testing.T) {
 			expect := func(want ...error) {
 				t.Helper()
 				for what, err := range map[string]error{
-					"check over the mesh":  signed.tree.Check(within(t), jetstream.NewReading(other.since, 0)),
-					"extend over the mesh": signed.sign(signed.tree.Extend(within(t), jetstream.NewReading(other.since, 0))),
+					"check over the mesh":  signed.tree.Check(within(t), other.since),
+					"extend over the mesh": signed.extendBy(t, other.since),
 
 					"check":  signed.tree.Check(within(t), other.reads),
-					"extend": signed.sign(signed.tree.Extend(within(t), other.reads)),
+					"extend": signed.extendBy(t, other.reads),
 					"export": exportTo(t, other.written, jetstream.ExportOptions{Key: signed.key, Tree: signed.tree}),
 				} {
 					if !slices.ContainsFunc(want, func(e error) bool { return errors.Is(err, e) }) {
@@ -274,17 +272,19 @@ func TestTreeRefusesGaps(t *testing.T) {
 	t.Parallel()
 	r := startRecording(t)
 	r.write(t, 20)
-	noError(t, r.sign(r.tree.Extend(within(t), r.overMesh(t))))
+	noError(t, r.extendBy(t, r.since))
 	r.write(t, 20)
 	for what, from := range map[string]func(sequence uint64) uint64{
 		"one is missing":   func(n uint64) uint64 { return n + n/5 },
 		"the first is not": func(n uint64) uint64 { return n + 1 },
 		"one comes twice":  func(n uint64) uint64 { return n - n/5 },
 	} {
-		read := func(ctx context.Context, first, least uint64, each func(uint64, [][]byte) error) error {
-			return r.since(ctx, first, least, func(n uint64, decisions [][]byte) error { return each(from(n), decisions) })
+		read := func(ctx context.Context, first, least uint64, each func(jetstream.Record) error) error {
+			return r.since(ctx, first, least, func(read jetstream.Record) error {
+				return each(jetstream.Record{Sequence: from(read.Sequence), Decisions: read.Decisions})
+			})
 		}
-		fails(t, r.sign(r.tree.Extend(within(t), jetstream.NewReading(read, 0))), jetstream.ErrRecord, "%s", what)
+		fails(t, r.extendBy(t, read), jetstream.ErrRecord, "%s", what)
 	}
 	if c := r.newest(t); c.Size != 20 {
 		t.Errorf("the newest checkpoint is of %d decisions", c.Size)
@@ -299,7 +299,7 @@ func TestTreeRefusesGaps(t *testing.T) {
 func TestTreeOfATruncatedJournalOverTheMesh(t *testing.T) {
 	t.Parallel()
 	r := startRecording(t)
-	extend := func() error { return r.sign(r.tree.Extend(within(t), r.overMesh(t))) }
+	extend := func() error { return r.extendBy(t, r.since) }
 	r.write(t, 40)
 	noError(t, extend())
 	signed := r.newest(t)
@@ -320,8 +320,8 @@ func TestTreeOfATruncatedJournalOverTheMesh(t *testing.T) {
 	other.append(t, [][]byte{other.maker.truncation(behind)})
 	other.cut = behind
 	for call, err := range map[string]error{
-		"check":  r.tree.Check(within(t), jetstream.NewReading(other.since, 0)),
-		"extend": r.sign(r.tree.Extend(within(t), jetstream.NewReading(other.since, 0))),
+		"check":  r.tree.Check(within(t), other.since),
+		"extend": r.extendBy(t, other.since),
 	} {
 		if !errors.Is(err, jetstream.ErrRewritten) {
 			t.Errorf("%s, cut off behind another history: %v", call, err)

@@ -152,11 +152,7 @@ func (s *Source) check(ctx context.Context, begin jetstream.Beginning, last, kno
 	if s.state == "" {
 		return nil
 	}
-	journal, err := s.Journal(ctx)
-	if err != nil {
-		return err
-	}
-	if err := Tree(s.state).Check(ctx, journal); err != nil || !s.folder() {
+	if err := Tree(s.state).Check(ctx, s.Records); err != nil || !s.folder() {
 		return err
 	}
 	return Tree(s.state).CheckHashes(begin)

@@ -85,8 +85,8 @@ func TestBackupRunningKeepsErasures(t *testing.T) {
 	state := restoredOf(t, file.Bytes())
 	erased := 0
 	if err := readSealed(t.Context(), state, m.Definition, func(records jetstream.Records, keys *jetstream.SealingKeys) error {
-		return records(t.Context(), func(decisions [][]byte, _ uint64) error {
-			for _, record := range decisions {
+		return records(t.Context(), 0, 0, func(r jetstream.Record) error {
+			for _, record := range r.Decisions {
 				d, err := keys.Decode(t.Context(), record)
 				if err != nil {
 					return err

@@ -61,7 +61,7 @@ var ErrSigning = errors.New("checkpoints of this journal are being signed")
 // that. Records that the servers return are on their disks. If the journal is not that of
 // the newest checkpoint, nothing is signed and the error wraps [jetstream.ErrLost] or
 // [jetstream.ErrRewritten].
-func SignCheckpoint(ctx context.Context, state string, records jetstream.RecordsFrom, keys ...accounts.OpenOption) (signed []byte, err error) {
+func SignCheckpoint(ctx context.Context, state string, records jetstream.Records, keys ...accounts.OpenOption) (signed []byte, err error) {
 	key, err := CheckpointKey(state, keys...)
 	if err != nil {
 		return nil, fmt.Errorf("sign a checkpoint: %w", err)
@@ -78,11 +78,7 @@ func SignCheckpoint(ctx context.Context, state string, records jetstream.Records
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	tree := jetstream.NewTree(folder)
-	least, err := tree.Reaches()
-	if err != nil {
-		return nil, fmt.Errorf("sign a checkpoint: %w", err)
-	}
-	next, err := tree.Extend(ctx, jetstream.NewReading(records, least))
+	next, err := tree.Extend(ctx, records, jetstream.Position{})
 	if err == nil {
 		err = tree.Sign(next, key)
 	}
@@ -104,7 +100,7 @@ type checkpoints struct {
 	interrupter jetstream.Interrupter
 
 	signing sync.Mutex // one at a time
-	journal *jetstream.Journal
+	journal jetstream.Records
 }
 
 // prepareCheckpoints runs before the server starts, so that witnesses are asked for the
@@ -137,9 +133,11 @@ func (c *checkpoints) start(ctx context.Context, m *Mesh) error {
 	if err != nil {
 		return fmt.Errorf("start the checkpoints: %w", err)
 	}
+	c.journal = jetstream.JournalRecords(js, false)
 	err = jetstream.AwaitAnswer(ctx, func() error {
-		return c.interrupter.Do(ctx, func(ctx context.Context) (err error) {
-			if c.journal, err = jetstream.OpenJournal(ctx, js); err == nil {
+		return c.interrupter.Do(ctx, func(ctx context.Context) error {
+			_, err := js.Stream(ctx, jetstream.CommitStream)
+			if err == nil {
 				err = c.tree.Check(ctx, c.journal)
 			}
 			if errors.Is(err, natsjs.ErrStreamNotFound) { // just created: the server reopens it
@@ -174,7 +172,7 @@ const extendPause = time.Second
 func (c *checkpoints) extend(ctx context.Context, upTo jetstream.Position) (next jetstream.Unsigned, err error) {
 	for {
 		err = c.interrupter.Do(ctx, func(ctx context.Context) error {
-			next, err = c.tree.ExtendTo(ctx, c.journal, upTo)
+			next, err = c.tree.Extend(ctx, c.journal, upTo)
 			return err
 		})
 		if !errors.Is(err, jetstream.ErrUnanswered) || !sleep(ctx, extendPause) {

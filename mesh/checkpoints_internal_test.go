@@ -133,7 +133,7 @@ func signBeginning(t *testing.T, c *checkpoints, js natsjs.JetStream, config sta
 		err = journal.Append(t.Context(), [][]byte{record})
 	}
 	noError(t, err)
-	next, err := c.tree.Extend(t.Context(), journal)
+	next, err := c.tree.Extend(t.Context(), jetstream.JournalRecords(js, false), jetstream.Position{})
 	if err == nil {
 		err = c.tree.Sign(next, c.key)
 	}

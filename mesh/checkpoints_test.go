@@ -139,8 +139,8 @@ func TestSignCheckpointsTogether(t *testing.T) {
 	m.Stop(t)
 	var journal [][][]byte
 	err := readSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
-		return records(t.Context(), func(decisions [][]byte, _ uint64) error {
-			journal = append(journal, decisions)
+		return records(t.Context(), 0, 0, func(r jetstream.Record) error {
+			journal = append(journal, r.Decisions)
 			return nil
 		})
 	})
@@ -150,9 +150,9 @@ func TestSignCheckpointsTogether(t *testing.T) {
 	state := t.TempDir()
 	must(accounts.Create(state))
 	sign := func(ctx context.Context, records int) ([]byte, error) {
-		return mesh.SignCheckpoint(ctx, state, func(_ context.Context, from, _ uint64, each func(uint64, [][]byte) error) error {
-			for n := from; n <= uint64(records); n++ {
-				if err := each(n, journal[n-1]); err != nil {
+		return mesh.SignCheckpoint(ctx, state, func(_ context.Context, from, _ uint64, each func(jetstream.Record) error) error {
+			for n := max(1, from); n <= uint64(records); n++ {
+				if err := each(jetstream.Record{Sequence: n, Decisions: journal[n-1]}); err != nil {
 					return err
 				}
 			}

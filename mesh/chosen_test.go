@@ -465,8 +465,8 @@ func (m *watchedMesh) search(t *testing.T, told map[string][]byte) *findings {
 		if _, err := jetstream.Export(t.Context(), &export, records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(m.State)}); err != nil {
 			return err
 		}
-		return records(t.Context(), func(decisions [][]byte, _ uint64) error {
-			for _, b := range decisions {
+		return records(t.Context(), 0, 0, func(r jetstream.Record) error {
+			for _, b := range r.Decisions {
 				rec, err := keys.Recorded(t.Context(), b)
 				if err != nil {
 					return err

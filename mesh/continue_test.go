@@ -116,9 +116,9 @@ func proveNewest(t *testing.T, m *meshtest.Mesh, part verify.Summary) {
 	t.Helper()
 	var first []byte
 	noError(t, readSealed(t.Context(), m.State, m.Definition, func(records jetstream.Records, _ *jetstream.SealingKeys) error {
-		return records(t.Context(), func(decisions [][]byte, _ uint64) error {
+		return records(t.Context(), 0, 0, func(r jetstream.Record) error {
 			if first == nil {
-				first = decisions[0]
+				first = r.Decisions[0]
 			}
 			return nil
 		})

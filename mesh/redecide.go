@@ -8,6 +8,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
+	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
 // RedecideOptions select the decisions to make again, and with what.
@@ -81,8 +82,8 @@ func (s *Source) redecide(ctx context.Context, o RedecideOptions) (by bcp.Digest
 		return by, err
 	}
 	done := uint64(0)
-	err = s.Records(ctx, func(decisions [][]byte, left uint64) error {
-		for _, record := range decisions {
+	err = s.Records(ctx, 0, 0, func(r jetstream.Record) error {
+		for _, record := range r.Decisions {
 			rec, err := s.Keys.Recorded(ctx, record)
 			if err != nil {
 				return err
@@ -99,7 +100,7 @@ func (s *Source) redecide(ctx context.Context, o RedecideOptions) (by bcp.Digest
 			}
 		}
 		if done++; o.Progress != nil {
-			o.Progress(done, done+left)
+			o.Progress(done, done+r.Left)
 		}
 		return ctx.Err()
 	})

@@ -20,14 +20,14 @@ import (
 
 // journalOf is the journal as the operator reads it.
 func journalOf(o *agents.Operator) jetstream.Records {
-	return func(ctx context.Context, each func([][]byte, uint64) error) error {
-		for r, err := range o.Journal(ctx, 0) {
+	return func(ctx context.Context, from, _ uint64, each func(jetstream.Record) error) error {
+		for r, err := range o.Journal(ctx, from) {
 			if err != nil {
 				return err
 			}
 			decisions, err := jetstream.DecodeRecord(r.Data)
 			if err == nil {
-				err = each(decisions, r.Pending)
+				err = each(jetstream.Record{Sequence: r.Sequence, Left: r.Pending, Decisions: decisions})
 			}
 			if err != nil {
 				return err

@@ -29,10 +29,8 @@ import (
 // journal; and only streams of our own can be salvaged.
 type Source struct {
 	// Records are those of the journal, and Keys opens them, for callers with permission to
-	// read raw messages (PROTOCOL P11.4). From has those from a sequence on, and is nil of
-	// streams of our own.
+	// read raw messages (PROTOCOL P11.4).
 	Records jetstream.Records
-	From    jetstream.RecordsFrom
 	Keys    *jetstream.SealingKeys
 
 	state string    // its folder: keys, checkpoints, base
@@ -50,7 +48,6 @@ type Source struct {
 // Operator is a running mesh, as its operator asks it.
 type Operator struct {
 	Records   jetstream.Records
-	From      jetstream.RecordsFrom
 	Key       jetstream.KeyGiver
 	Reconcile func(context.Context) (status.Reconciliation, error)
 	// Truncate announces a truncation, if all fields are zero, or has it done.
@@ -112,7 +109,7 @@ const auditTime = 24 * time.Hour
 // Dial returns the journal of a mesh that runs, with the keys and checkpoints in its state
 // folder.
 func Dial(state string, def *bcp.Mesh, o Operator) *Source {
-	return &Source{Records: o.Records, From: o.From, Keys: jetstream.GivenSealingKeys(o.Key), state: state, def: def, operator: &o, given: o.Key, end: func() error {
+	return &Source{Records: o.Records, Keys: jetstream.GivenSealingKeys(o.Key), state: state, def: def, operator: &o, given: o.Key, end: func() error {
 		if o.Close != nil {
 			o.Close()
 		}
@@ -170,20 +167,13 @@ func (s *Source) Close() error { return s.end() }
 // folder reports whether the streams are those of a state folder.
 func (s *Source) folder() bool { return s.server != nil }
 
-// Journal returns the journal as a tree reads it.
-func (s *Source) Journal(ctx context.Context) (jetstream.Source, error) {
-	if s.js != nil {
-		return jetstream.OpenJournal(ctx, s.js)
-	}
-	return jetstream.NewReading(s.From, 0), nil
-}
-
 // begin returns where the journal begins.
 func (s *Source) begin(ctx context.Context) (begin jetstream.Beginning, err error) {
-	err = jetstream.AwaitAnswer(ctx, func() error {
-		journal, err := s.Journal(ctx)
-		if err == nil {
-			begin, err = journal.Begin(ctx)
+	err = jetstream.AwaitAnswer(ctx, func() (err error) {
+		if s.js != nil {
+			begin, err = jetstream.Begin(ctx, s.js)
+		} else {
+			begin, err = s.Records.Begin(ctx)
 		}
 		return err
 	})
@@ -235,8 +225,8 @@ func (s *Source) replay(ctx context.Context, config state.Config, upTo uint64, p
 		return nil, 0, err
 	}
 	sequence, last := begin.Sequence, uint64(0)
-	err = s.Records(ctx, func(decisions [][]byte, left uint64) error {
-		for _, record := range decisions {
+	err = s.Records(ctx, 0, 0, func(r jetstream.Record) error {
+		for _, record := range r.Decisions {
 			d, err := s.Keys.Decode(ctx, record)
 			if err == nil {
 				err = made.Apply(&d, bcp.RecordDigest(record))
@@ -246,7 +236,7 @@ func (s *Source) replay(ctx context.Context, config state.Config, upTo uint64, p
 			}
 		}
 		if last == 0 {
-			last = sequence + 1 + left
+			last = sequence + 1 + r.Left
 		}
 		if sequence++; progress != nil {
 			progress(sequence, last)

@@ -56,21 +56,6 @@ func readSealed(ctx context.Context, state string, def *bcp.Mesh, read func(jets
 // operatorOf is a running mesh, as its operator asks it.
 func operatorOf(o *agents.Operator) mesh.Operator {
 	return mesh.Operator{Records: journalOf(o), Key: o.Key, Reconcile: o.Reconcile,
-		From: func(ctx context.Context, from, _ uint64, each func(uint64, [][]byte) error) error {
-			for r, err := range o.Journal(ctx, from) {
-				if err != nil {
-					return err
-				}
-				decisions, err := jetstream.DecodeRecord(r.Data)
-				if err == nil {
-					err = each(r.Sequence, decisions)
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		},
 		Truncate: func(ctx context.Context, t bcp.Truncation) (jetstream.Position, error) {
 			r, err := o.Truncate(ctx, t)
 			if err == nil && r.Failed != "" {

@@ -86,22 +86,7 @@ func (c *clustered) sign(t *testing.T) ([]byte, error) {
 	t.Helper()
 	conn := c.connect(t, bcp.Operator, bcp.RoleOperator, 0)
 	defer conn.Close()
-	o := agents.NewOperator(conn)
-	return mesh.SignCheckpoint(t.Context(), c.state, func(ctx context.Context, from, _ uint64, each func(uint64, [][]byte) error) error {
-		for r, err := range o.Journal(ctx, from) {
-			if err != nil {
-				return err
-			}
-			decisions, err := jetstream.DecodeRecord(r.Data)
-			if err == nil {
-				err = each(r.Sequence, decisions)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return mesh.SignCheckpoint(t.Context(), c.state, journalOf(agents.NewOperator(conn)))
 }
 
 // streams are those of the gateway's account.

@@ -73,9 +73,9 @@ func chainOf(t testing.TB, n int) [][]byte {
 
 // recordsOf gives decisions to an export as a journal would, 100 at a time.
 func recordsOf(decisions [][]byte) jetstream.Records {
-	return func(_ context.Context, each func([][]byte, uint64) error) error {
+	return func(_ context.Context, _, _ uint64, each func(jetstream.Record) error) error {
 		for record := range slices.Chunk(decisions, 100) {
-			if err := each(record, 0); err != nil {
+			if err := each(jetstream.Record{Decisions: record}); err != nil {
 				return err
 			}
 		}

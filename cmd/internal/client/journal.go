@@ -65,13 +65,10 @@ func (s *Source) Close() { _ = s.Source.Close() }
 func sourceOf(c *Client, folder meshdir.Folder) *mesh.Source {
 	o := c.Operator()
 	// Whoever looks at the checkpoints says that they cannot be read.
-	least, _ := mesh.Tree(folder.State).Reaches()
+	reaches, _ := mesh.Tree(folder.State).Reaches()
 	return mesh.Dial(folder.State, folder.Definition(), mesh.Operator{
-		Records: func(ctx context.Context, each func([][]byte, uint64) error) error {
-			return eachRecord(ctx, o.Journal, 0, least, func(r *agents.Record, decisions [][]byte) error { return each(decisions, r.Pending) })
-		},
-		From: func(ctx context.Context, from, least uint64, each func(uint64, [][]byte) error) error {
-			return eachRecord(ctx, o.Journal, from, least, func(r *agents.Record, decisions [][]byte) error { return each(r.Sequence, decisions) })
+		Records: func(ctx context.Context, from, least uint64, each func(jetstream.Record) error) error {
+			return eachRecord(ctx, o.Journal, from, max(least, reaches), each)
 		},
 		Key: o.Key, Reconcile: o.Reconcile,
 		Truncate: func(ctx context.Context, t bcp.Truncation) (jetstream.Position, error) {
@@ -95,7 +92,7 @@ const (
 // recordsSince reads a journal from a sequence on, up to what the server has that answers.
 type recordsSince func(ctx context.Context, from uint64) iter.Seq2[agents.Record, error]
 
-func eachRecord(ctx context.Context, since recordsSince, from, least uint64, each func(*agents.Record, [][]byte) error) error {
+func eachRecord(ctx context.Context, since recordsSince, from, least uint64, each func(jetstream.Record) error) error {
 	for patience := time.Now().Add(copyPatience); ; {
 		for r, err := range since(ctx, from) {
 			if err != nil {
@@ -103,7 +100,7 @@ func eachRecord(ctx context.Context, since recordsSince, from, least uint64, eac
 			}
 			decisions, err := jetstream.DecodeRecord(r.Data)
 			if err == nil {
-				err = each(&r, decisions)
+				err = each(jetstream.Record{Sequence: r.Sequence, Left: r.Pending, Decisions: decisions})
 			}
 			if err != nil {
 				return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/clitest"
+	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
 // A server of a cluster that answers may be behind the others: what a journal is known to
@@ -50,9 +51,9 @@ func TestJournalThatIsBehind(t *testing.T) {
 				for n := range c.want {
 					want = append(want, n+1)
 				}
-				err := eachRecord(t.Context(), since, 0, c.least, func(r *agents.Record, decisions [][]byte) error {
-					if len(decisions) != 1 {
-						return fmt.Errorf("%d decisions", len(decisions))
+				err := eachRecord(t.Context(), since, 0, c.least, func(r jetstream.Record) error {
+					if len(r.Decisions) != 1 {
+						return fmt.Errorf("%d decisions", len(r.Decisions))
 					}
 					got = append(got, r.Sequence)
 					return nil
@@ -62,7 +63,7 @@ func TestJournalThatIsBehind(t *testing.T) {
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
-				if err := eachRecord(ctx, since, 0, 99, func(*agents.Record, [][]byte) error { return nil }); !errors.Is(err, context.Canceled) {
+				if err := eachRecord(ctx, since, 0, 99, func(jetstream.Record) error { return nil }); !errors.Is(err, context.Canceled) {
 					t.Errorf("interrupted: %v", err)
 				}
 			})

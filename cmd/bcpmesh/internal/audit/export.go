@@ -203,7 +203,7 @@ func newestCheckpoint(ctx context.Context, where meshdir.StateFlags, peers []*me
 		return nil, err
 	}
 	defer j.Close()
-	signed, err := mesh.SignCheckpoint(ctx, folder.State, j.From, meshdir.Unlock())
+	signed, err := mesh.SignCheckpoint(ctx, folder.State, j.Records, meshdir.Unlock())
 	if err != nil {
 		return nil, failure(err, folder.State)
 	}

@@ -242,8 +242,8 @@ func (r *Replaying) ofJournal(ctx context.Context, j *client.Source, each func(*
 		return !d.At().Before(r.span.Since.At) && (kind == 0 || d.Kind == kind) &&
 			(r.channel.Text == "" || d.Controller == r.channel.Value.Controller && d.Reader == r.channel.Value.Reader)
 	}
-	err := j.Records(ctx, func(decisions [][]byte, _ uint64) error {
-		for _, record := range decisions {
+	err := j.Records(ctx, 0, 0, func(r jetstream.Record) error {
+		for _, record := range r.Decisions {
 			one, err := openReplayed(ctx, j.Keys, record, wanted)
 			if err == nil && one != nil {
 				err = each(one)

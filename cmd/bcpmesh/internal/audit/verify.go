@@ -19,6 +19,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
@@ -192,9 +193,9 @@ func exportProof(ctx context.Context, p *cli.Program, where meshdir.StateFlags, 
 	}
 	var decision []byte
 	var next uint64 // number of the decision that is due
-	err = j.Records(ctx, func(decisions [][]byte, _ uint64) error {
+	err = j.Records(ctx, 0, 0, func(r jetstream.Record) error {
 		if next == 0 { // a journal may begin later
-			first, err := bcp.DecodeDecision(decisions[0])
+			first, err := bcp.DecodeDecision(r.Decisions[0])
 			if err != nil {
 				return err
 			}
@@ -202,11 +203,11 @@ func exportProof(ctx context.Context, p *cli.Program, where meshdir.StateFlags, 
 				return cli.Failf("decision %d was cut off the journal, which begins with decision %d", number, next).WithHint("bcpmesh restore rebuilds the whole journal from backups: prove it there")
 			}
 		}
-		if number-next < uint64(len(decisions)) {
-			decision = decisions[number-next]
+		if number-next < uint64(len(r.Decisions)) {
+			decision = r.Decisions[number-next]
 			return errTold
 		}
-		next += uint64(len(decisions))
+		next += uint64(len(r.Decisions))
 		return nil
 	})
 	if err != nil && !errors.Is(err, errTold) {
