@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -31,63 +32,73 @@ var (
 // expression that is longer than [bcp.MaxConstraintBytes], is not a condition
 // over the variables in the language of this package, or could cost too much.
 // The error quotes the place in the expression. It may be called concurrently.
-func Compile(expression string, variables []bcp.Variable) (compiled bcp.Constraint, err error) {
-	source := language{
-		environment: func() (*cel.Env, error) { return environmentFor(variables) },
-		describe:    func(issues []*cel.Error) error { return describe(issues, variables) },
-		sizes:       func(string, bool) int { return maxTextChars },
+func Compile(expression string, variables []bcp.Variable) (bcp.Constraint, error) {
+	if len(variables) > maxVariables {
+		return nil, fmt.Errorf("expected at most %d variables", maxVariables)
 	}
-	environment, tree, err := source.check(expression)
+	source := language{
+		base:     base,
+		describe: func(issues []*cel.Error) error { return describe(issues, variables) },
+		sizes:    func(string, bool) int { return maxTextChars },
+	}
+	for _, v := range variables {
+		source.names = append(source.names, FactName{Name: v.Name, Kind: variableKinds[v.Kind], Bytes: maxTextChars * utf8.UTFMax})
+	}
+	rule, err := source.compile(expression, cel.CostLimit(maxCost))
 	if err != nil {
 		return nil, err
 	}
-	program, err := environment.Program(tree, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
-	if err != nil {
-		return nil, errPrepare
-	}
-	return &constraint{program: program, variables: append([]bcp.Variable(nil), variables...)}, nil
+	return &constraint{rule, slices.Clone(variables)}, nil
 }
+
+var variableKinds = map[bcp.Kind]FactKind{bcp.KindBool: FactBool, bcp.KindInt: FactInt, bcp.KindText: FactText, bcp.KindDate: factDate}
 
 var errPrepare = errors.New("the expression cannot be prepared")
 
 // language is what expressions of one kind may say.
 type language struct {
-	environment func() (*cel.Env, error)
-	describe    func([]*cel.Error) error
-	sizes       sizes
-	lists       bool // it has all and exists
+	base     func() (*cel.Env, error)
+	names    []FactName
+	describe func([]*cel.Error) error
+	sizes    sizes
+	lists    bool // it has all and exists
 }
 
-// check compiles an expression and bounds its cost.
-func (l *language) check(expression string) (environment *cel.Env, tree *cel.Ast, err error) {
+// compile compiles an expression and bounds its cost.
+func (l *language) compile(expression string, options ...cel.ProgramOption) (rule *Rule, err error) {
 	// The parser is a large generated program; a panic of it must not stop a
 	// gateway that a Controller asks.
 	defer func() {
 		if recover() != nil {
-			environment, tree, err = nil, nil, errors.New("the expression cannot be compiled")
+			rule, err = nil, errors.New("the expression cannot be compiled")
 		}
 	}()
 	if len(expression) == 0 || len(expression) > bcp.MaxConstraintBytes {
-		return nil, nil, fmt.Errorf("expected an expression of 1 to %d bytes", bcp.MaxConstraintBytes)
+		return nil, fmt.Errorf("expected an expression of 1 to %d bytes", bcp.MaxConstraintBytes)
 	}
 	if !utf8.ValidString(expression) {
-		return nil, nil, errors.New("expected UTF-8")
+		return nil, errors.New("expected UTF-8")
 	}
-	if environment, err = l.environment(); err != nil {
-		return nil, nil, err
+	environment, err := extend(l.base, l.names)
+	if err != nil {
+		return nil, err
 	}
 	tree, issues := environment.Compile(expression)
 	if issues.Err() != nil {
-		return nil, nil, l.describe(issues.Errors())
+		return nil, l.describe(issues.Errors())
 	}
 	if err := checkTree(tree, l.lists); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	estimate, err := environment.EstimateCost(tree, l.sizes)
 	if err != nil || estimate.Max > maxCost {
-		return nil, nil, fmt.Errorf("the expression could cost too much: its bound is %d", maxCost)
+		return nil, fmt.Errorf("the expression could cost too much: its bound is %d", maxCost)
 	}
-	return environment, tree, nil
+	program, err := environment.Program(tree, append(options, cel.EvalOptions(cel.OptOptimize))...)
+	if err != nil {
+		return nil, errPrepare
+	}
+	return &Rule{program: program, facts: mentioned(tree, l.names)}, nil
 }
 
 var _ bcp.ConstraintCompiler = Compile
@@ -149,19 +160,6 @@ var base = sync.OnceValues(func() (*cel.Env, error) {
 		cel.ExpressionNestingDepthLimit(maxDepth),
 	)
 })
-
-func environmentFor(variables []bcp.Variable) (*cel.Env, error) {
-	if len(variables) > maxVariables {
-		return nil, fmt.Errorf("expected at most %d variables", maxVariables)
-	}
-	names := make([]named, len(variables))
-	for i, v := range variables {
-		names[i] = named{v.Name, variableTypes[v.Kind]}
-	}
-	return extend(base, names)
-}
-
-var variableTypes = map[bcp.Kind]*cel.Type{bcp.KindBool: cel.BoolType, bcp.KindInt: cel.IntType, bcp.KindText: cel.StringType, bcp.KindDate: dateType}
 
 // checkTree refuses what the type checker lets through: another result than a
 // boolean, and literals and constructions of types that answers do not have.
@@ -267,49 +265,31 @@ func (r resolver) ResolveName(name string) (any, bool) { return r(name) }
 // Parent implements [cel.Activation].
 func (resolver) Parent() cel.Activation { return nil }
 
-// constraint is one compiled expression.
+// constraint is a rule over the answers of a spec.
 type constraint struct {
-	program   cel.Program
+	rule      *Rule
 	variables []bcp.Variable
 }
 
 // Holds implements [bcp.Constraint].
 func (c *constraint) Holds(values []bcp.Value) (bool, error) {
-	if len(values) != len(c.variables) {
+	if !slices.EqualFunc(values, c.variables, func(v bcp.Value, of bcp.Variable) bool { return v.Kind == of.Kind }) {
 		return false, ErrValues
 	}
-	for i := range values {
-		if values[i].Kind != c.variables[i].Kind {
-			return false, ErrValues
-		}
+	switch c.rule.Evaluate(answers(values)) {
+	case True:
+		return true, nil
+	case False:
+		return false, nil
 	}
-	result, _, err := c.program.Eval(resolver(func(name string) (any, bool) {
-		for i := range c.variables {
-			if c.variables[i].Name == name {
-				return native(&values[i]), true
-			}
-		}
-		return nil, false
-	}))
-	if err != nil {
-		return false, ErrEvaluation
-	}
-	holds, ok := result.(types.Bool)
-	if !ok {
-		return false, ErrEvaluation
-	}
-	return bool(holds), nil
+	return false, ErrEvaluation
 }
 
-func native(v *bcp.Value) any {
-	switch v.Kind {
-	case bcp.KindBool:
-		return types.Bool(v.Bool)
-	case bcp.KindInt:
-		return types.Int(v.Int)
-	case bcp.KindText:
-		return types.String(v.Text)
-	default:
-		return date(v.Date)
-	}
+// answers are the values of one evaluation as facts.
+type answers []bcp.Value
+
+// Fact implements [Facts].
+func (a answers) Fact(index int) Fact {
+	v := &a[index]
+	return Fact{State: FactKnown, Bool: v.Bool, Int: v.Int, Text: v.Text, date: date(v.Date)}
 }

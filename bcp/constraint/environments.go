@@ -7,20 +7,14 @@ import (
 	"cel.dev/cel-go/cel"
 )
 
-// named is a name that expressions may use, and its type.
-type named struct {
-	name string
-	of   *cel.Type // nil: no type of ours
-}
-
 // extend returns a language with names, such as those of a spec or a tool.
-func extend(language func() (*cel.Env, error), names []named) (*cel.Env, error) {
+func extend(language func() (*cel.Env, error), names []FactName) (*cel.Env, error) {
 	options := make([]cel.EnvOption, len(names))
 	for i, n := range names {
-		if n.of == nil || n.name == "" {
+		if factTypes[n.Kind] == nil || n.Name == "" {
 			return nil, fmt.Errorf("variable %d has no name or no kind", i+1)
 		}
-		options[i] = cel.Variable(n.name, n.of)
+		options[i] = cel.Variable(n.Name, factTypes[n.Kind])
 	}
 	base, err := language()
 	if err != nil {

@@ -26,6 +26,7 @@ const (
 	FactTexts   FactKind = 5 // a list of texts
 	FactInts    FactKind = 6 // a list of integers
 	FactPart    FactKind = 7 // something of which a rule asks with a function alone
+	factDate    FactKind = 8 // of constraints
 )
 
 // FactName declares one fact to a rule: its dotted name, such as
@@ -69,6 +70,7 @@ type Fact struct {
 	Texts   []string
 	Ints    []int64
 	Part    Part
+	date    date
 }
 
 // Decimal is a number with a fraction, exactly: Whole + Fraction / 10^15, with
@@ -112,19 +114,11 @@ type ruleFact struct {
 // expression. It may be called concurrently.
 func CompileRule(expression string, names []FactName) (*Rule, error) {
 	source := language{
-		environment: func() (*cel.Env, error) { return ruleEnvironment(names) },
-		describe:    func(issues []*cel.Error) error { return placed(issues[0], issues[0].Message) },
-		sizes:       func(name string, list bool) int { return sizeOf(names, name, list) }, lists: true,
+		base: ruleBase, names: names, lists: true,
+		describe: func(issues []*cel.Error) error { return placed(issues[0], issues[0].Message) },
+		sizes:    func(name string, list bool) int { return sizeOf(names, name, list) },
 	}
-	environment, tree, err := source.check(expression)
-	if err != nil {
-		return nil, err
-	}
-	program, err := environment.Program(tree, cel.EvalOptions(cel.OptOptimize))
-	if err != nil {
-		return nil, errPrepare
-	}
-	return &Rule{program: program, facts: mentioned(tree, names)}, nil
+	return source.compile(expression)
 }
 
 // Evaluate decides the rule. A part that does not change the result may fail or
@@ -199,17 +193,9 @@ var ruleBase = sync.OnceValues(func() (*cel.Env, error) {
 	return b.Extend(options...)
 })
 
-func ruleEnvironment(facts []FactName) (*cel.Env, error) {
-	names := make([]named, len(facts))
-	for i, f := range facts {
-		names[i] = named{f.Name, factTypes[f.Kind]}
-	}
-	return extend(ruleBase, names)
-}
-
 var factTypes = map[FactKind]*cel.Type{
 	FactBool: cel.BoolType, FactInt: cel.IntType, FactText: cel.StringType, FactDecimal: decimalType,
-	FactTexts: cel.ListType(cel.StringType), FactInts: cel.ListType(cel.IntType), FactPart: partType,
+	FactTexts: cel.ListType(cel.StringType), FactInts: cel.ListType(cel.IntType), FactPart: partType, factDate: dateType,
 }
 
 func sizeOf(names []FactName, name string, list bool) int {
@@ -232,7 +218,7 @@ var (
 	undecided     = types.NewUnknown(1, nil)
 )
 
-func nativeFact(n *FactName, f Fact) ref.Val {
+func nativeFact(n *FactName, f Fact) any {
 	switch {
 	case f.State == FactUnknown:
 		return undecided
@@ -259,6 +245,8 @@ func nativeFact(n *FactName, f Fact) ref.Val {
 		return types.NewRefValList(types.DefaultTypeAdapter, list)
 	case FactPart:
 		return part{Part: f.Part}
+	case factDate:
+		return f.date
 	default:
 		return errUnreadable
 	}
