@@ -10,19 +10,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Kind is the kind of a JSON value, told by its first byte.
-type Kind uint8
-
-// The kinds of values. The zero value is no value: the end of the input, a
-// closing bracket, or what is no JSON.
+// The kinds of values, as jsontext has them: true and false are of one kind. The zero value is
+// no value: the end of the input, a closing bracket, or what is no JSON.
 const (
-	KindInvalid Kind = iota
-	KindObject
-	KindArray
-	KindString
-	KindNumber
-	KindBool
-	KindNull
+	KindInvalid = jsontext.KindInvalid
+	KindObject  = jsontext.KindBeginObject
+	KindArray   = jsontext.KindBeginArray
+	KindString  = jsontext.KindString
+	KindNumber  = jsontext.KindNumber
+	KindBool    = jsontext.KindFalse
+	KindNull    = jsontext.KindNull
 )
 
 // Scanner walks one JSON document under the rules of PROTOCOL P2.2, driven by
@@ -51,25 +48,18 @@ func newScanner(b []byte, options ...jsontext.Options) Scanner {
 
 // Kind tells the kind of the value that comes next and consumes nothing. It is
 // KindInvalid where no value can stand.
-func (s *Scanner) Kind() Kind {
+func (s *Scanner) Kind() jsontext.Kind {
 	if s.err != nil {
 		return KindInvalid
 	}
-	switch s.dec.PeekKind() {
-	case '{':
-		return KindObject
-	case '[':
-		return KindArray
-	case '"':
-		return KindString
-	case '0':
-		return KindNumber
-	case 't', 'f':
+	switch kind := s.dec.PeekKind(); kind {
+	case jsontext.KindEndObject, jsontext.KindEndArray:
+		return KindInvalid
+	case jsontext.KindTrue:
 		return KindBool
-	case 'n':
-		return KindNull
+	default:
+		return kind
 	}
-	return KindInvalid
 }
 
 // ObjectStart enters an object. Call [Scanner.More] next.
@@ -78,7 +68,7 @@ func (s *Scanner) ObjectStart() error { return s.enter(KindObject) }
 // ArrayStart enters an array. Call [Scanner.More] next.
 func (s *Scanner) ArrayStart() error { return s.enter(KindArray) }
 
-func (s *Scanner) enter(kind Kind) error {
+func (s *Scanner) enter(kind jsontext.Kind) error {
 	if _, err := s.token(kind); err != nil {
 		return err
 	}
@@ -218,7 +208,7 @@ func (s *Scanner) control(read []byte) error {
 }
 
 // token reads the next token, which is of a kind.
-func (s *Scanner) token(kind Kind) (jsontext.Token, error) {
+func (s *Scanner) token(kind jsontext.Kind) (jsontext.Token, error) {
 	if s.Kind() != kind {
 		return jsontext.Token{}, s.mismatch()
 	}
@@ -230,7 +220,7 @@ func (s *Scanner) token(kind Kind) (jsontext.Token, error) {
 }
 
 // spelling reads the next value, which is of a kind, and returns its bytes, a part of the input.
-func (s *Scanner) spelling(kind Kind) ([]byte, error) {
+func (s *Scanner) spelling(kind jsontext.Kind) ([]byte, error) {
 	if s.Kind() != kind {
 		return nil, s.mismatch()
 	}

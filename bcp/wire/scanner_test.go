@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -202,10 +203,10 @@ func TestScannerReadsValues(t *testing.T) {
 // covers P2.2, P3.1
 func TestScannerKinds(t *testing.T) {
 	t.Parallel()
-	docs := map[Kind]string{
+	docs := map[jsontext.Kind]string{
 		KindObject: `{}`, KindArray: `[]`, KindString: `"true"`, KindNumber: `1`, KindBool: `true`, KindNull: `null`,
 	}
-	calls := map[Kind]func(*Scanner) error{
+	calls := map[jsontext.Kind]func(*Scanner) error{
 		KindObject: (*Scanner).ObjectStart,
 		KindArray:  (*Scanner).ArrayStart,
 		KindString: func(s *Scanner) error { _, err := s.String(); return err },
@@ -223,7 +224,7 @@ func TestScannerKinds(t *testing.T) {
 				t.Errorf("%s: %v", doc, err)
 			}
 			if kind != asked && !errors.Is(err, ErrKind) {
-				t.Errorf("%s read as kind %d: got %v, want %v", doc, asked, err, ErrKind)
+				t.Errorf("%s read as kind %v: got %v, want %v", doc, asked, err, ErrKind)
 			}
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // MsgpackFromJSON appends to dst the MessagePack of a JSON message, in the
@@ -48,7 +50,7 @@ func (s *Scanner) pack(dst []byte) ([]byte, error) {
 
 // packAll appends that of an object or an array. Its head, which says how much there is, goes
 // in front in the end; each level moves what is in it once.
-func (s *Scanner) packAll(dst []byte, kind Kind) ([]byte, error) {
+func (s *Scanner) packAll(dst []byte, kind jsontext.Kind) ([]byte, error) {
 	if err := s.enter(kind); err != nil {
 		return nil, err
 	}
