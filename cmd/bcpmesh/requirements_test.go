@@ -1,14 +1,11 @@
 package main_test
 
 import (
-	"cmp"
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"regexp"
@@ -35,8 +32,8 @@ var protocolSections = map[string]int{
 }
 
 var (
-	requirementRow = regexp.MustCompile(`^- ((?:BCP|SUB|ALF|DUAL|KER)-[1-9][0-9.A-Z-]*) \(([^)]*)\): `) // an id, or a range of them
-	informationRow = regexp.MustCompile(`^- [A-Z]+-[0-9]+ \(none\): INFO/LIMIT: `)                      // says nothing that could be seen
+	requirementRow = regexp.MustCompile(`^- ((?:BCP|SUB|ALF|DUAL|KER)-[1-9][0-9.A-Z-]*)(?: \(none\))?: `) // an id, or a range of them
+	informationRow = regexp.MustCompile(`^- [A-Z]+-[0-9]+ \(none\): INFO/LIMIT: `)                        // says nothing that could be seen
 	conflictRow    = regexp.MustCompile(`^- (C-[1-9][0-9]*) `)
 	attackRow      = regexp.MustCompile(`^- (A-[A-Z0-9]+): `)
 	requirementID  = regexp.MustCompile(`^(BCP|SUB|ALF|DUAL|KER)-([1-9][0-9]*)$`)
@@ -58,65 +55,6 @@ type knownIDs struct {
 func TestRequirementsAreCoveredOrNotYet(t *testing.T) {
 	t.Parallel()
 	report(t, checkRequirements(os.DirFS("../..")))
-}
-
-// docs/REQUIREMENTS.md says in which folders the tests of a requirement are.
-func TestRequirementsSayWhoHoldsThem(t *testing.T) {
-	t.Parallel()
-	update := flag.Lookup("update").Value.String() == "true"
-	marks, _ := readMarks(os.DirFS("../.."))
-	folders := map[string][]string{}
-	for _, m := range marks {
-		folder, _, _ := strings.Cut(path.Dir(m.where), "/testdata")
-		folders[m.id] = append(folders[m.id], folder)
-	}
-	lines := must(readLines(os.DirFS("../.."), requirementsFile))(t)
-	for i, line := range lines {
-		row := requirementRow.FindStringSubmatch(line)
-		if row == nil || informationRow.MatchString(line) {
-			continue
-		}
-		ids, _ := expandRange(row[1]) // readKnownIDs says what is none
-		held := fewestFolders(ids, folders)
-		lines[i] = "- " + row[1] + " (" + cmp.Or(strings.Join(held, ", "), "-") + "): " + strings.TrimPrefix(line, row[0])
-		if lines[i] != line && !update {
-			t.Errorf("%s:%d: the tests of %s are in %v: go test ./cmd/bcpmesh -run Requirements -update", requirementsFile, i+1, row[1], held)
-		}
-	}
-	if update {
-		noError(t, os.WriteFile("../../"+requirementsFile, []byte(strings.Join(lines, "\n")+"\n"), 0o644))
-	}
-}
-
-// fewestFolders returns folders whose tests name all ids that some test names, the one that has most of what is left first.
-func fewestFolders(ids []string, folders map[string][]string) (chosen []string) {
-	left := slices.Clone(ids)
-	for {
-		count := map[string]int{}
-		for _, id := range left {
-			for _, folder := range slices.Compact(slices.Sorted(slices.Values(folders[id]))) {
-				count[folder]++
-			}
-		}
-		if len(count) == 0 {
-			return chosen
-		}
-		best := slices.MaxFunc(slices.Sorted(maps.Keys(count)), func(a, b string) int {
-			return cmp.Or(cmp.Compare(count[a], count[b]), strings.Compare(b, a))
-		})
-		chosen = append(chosen, best)
-		left = slices.DeleteFunc(left, func(id string) bool { return slices.Contains(folders[id], best) })
-	}
-}
-
-func TestFewestFolders(t *testing.T) {
-	t.Parallel()
-	folders := map[string][]string{"A-1": {"b", "a"}, "A-2": {"a"}, "A-3": {"c", "c"}}
-	for want, ids := range map[string][]string{"a c": {"A-1", "A-2", "A-3"}, "a": {"A-1"}, "c": {"A-3", "A-4"}, "": {"A-4"}} {
-		if got := strings.Join(fewestFolders(ids, folders), " "); got != want {
-			t.Errorf("%v: %q, want %q", ids, got, want)
-		}
-	}
 }
 
 func report(t *testing.T, defects []string) {
@@ -199,7 +137,7 @@ func readKnownIDs(root fs.FS) (knownIDs, error) {
 		}
 	}
 	if len(known.wanted) == 0 {
-		return known, fmt.Errorf("%s: no requirement found: a line reads `- BCP-1 (PACKAGES): …`", requirementsFile)
+		return known, fmt.Errorf("%s: no requirement found: a line reads `- BCP-1: …`", requirementsFile)
 	}
 	attacks, err := readLines(root, attacksFile)
 	if err != nil {
@@ -387,7 +325,7 @@ func readLines(root fs.FS, name string) ([]string, error) {
 func TestRequirementsCheckSeesEachDefect(t *testing.T) {
 	t.Parallel()
 	sound := map[string]string{
-		requirementsFile:          "- BCP-1..BCP-2 (-): one, two\n- SUB-1 (-): one\n- SUB-2 (-): two\n- SUB-7 (none): INFO/LIMIT: a plan\n- C-1 topic\n",
+		requirementsFile:          "- BCP-1..BCP-2: one, two\n- SUB-1: one\n- SUB-2: two\n- SUB-7 (none): INFO/LIMIT: a plan\n- C-1 topic\n",
 		attacksFile:               "- A-ORD: permutes\n",
 		notYetFile:                "# later\n\nSUB-1..SUB-2\ta reason\n",
 		"bcp/a_test.go":           "package bcp\n\n// covers BCP-1, P3.10, P0, A-ORD, C-1\nfunc TestA(t *testing.T) {}\n",
@@ -404,7 +342,7 @@ func TestRequirementsCheckSeesEachDefect(t *testing.T) {
 		{"sound", "bcp/b_test.go", "package bcp\n", ""},
 		{"id in neither", notYetFile, "SUB-1\ta reason\n", "SUB-2: no test covers it"},
 		{"id in both", notYetFile, "SUB-1..SUB-2\tr\nBCP-1\tr\n", "BCP-1 has a test (bcp/a_test.go:3)"},
-		{"a conflict that no test pins", requirementsFile, "- BCP-1..BCP-2 (-): one, two\n- SUB-1..SUB-2 (-): one\n- C-1 topic\n- C-2 topic\n", "C-2: no test covers it"},
+		{"a conflict that no test pins", requirementsFile, "- BCP-1..BCP-2: one, two\n- SUB-1..SUB-2: one\n- C-1 topic\n- C-2 topic\n", "C-2: no test covers it"},
 		{"unknown requirement", "bcp/b_test.go", "package bcp\n\n// covers BCP-3\nfunc TestB() {}\n", `"BCP-3", which is no id`},
 		{"unknown section", "bcp/b_test.go", "package bcp\n\n// covers P16\nfunc TestB() {}\n", `"P16", which is no id`},
 		{"unknown id in a script", "cmd/x/testdata/t.txt", "# covers KER-1\n", `"KER-1", which is no id`},
@@ -419,7 +357,7 @@ func TestRequirementsCheckSeesEachDefect(t *testing.T) {
 		{"listed twice", notYetFile, "SUB-1..SUB-2\tr\nSUB-2\tr\n", "SUB-2 is already at docs/not-yet.txt:1"},
 		{"overridden", notYetFile, "SUB-1\tr\nSUB-2\toverridden by P4.4: otherwise\n", ""},
 		{"overridden by no rule", notYetFile, "SUB-1\tr\nSUB-2\toverridden by P4.8: otherwise\n", "an overridden id names the rule"},
-		{"requirement twice", requirementsFile, "- BCP-1 (-): MUST\n- BCP-1 (-): MUST\n", "BCP-1 is listed twice"},
+		{"requirement twice", requirementsFile, "- BCP-1: MUST\n- BCP-1: MUST\n", "BCP-1 is listed twice"},
 		{"no requirements", requirementsFile, "nothing\n", "no requirement found"},
 	}
 	for _, test := range tests {
