@@ -53,7 +53,7 @@ func BaseOf(provider, base string) string {
 }
 
 // ErrProvider says that there is no such provider.
-var ErrProvider = errors.New("wires: there is no such provider")
+var ErrProvider = errors.New("there is no such provider")
 
 // Open returns a model, whose name is a file of the folder for script and replay, and whose calls are retried as by [Patient]. The key is read at
 // once. No error contains it.
@@ -107,10 +107,10 @@ func inFolder(folder, path string) string {
 func readRegular(path, what string, most int64) ([]byte, error) {
 	content, err := folder.ReadFile(path, most)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("wires: the %s %s is not there", what, filepath.Base(path))
+		return nil, fmt.Errorf("the %s %s is not there", what, filepath.Base(path))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("wires: the %s %s cannot be read", what, filepath.Base(path))
+		return nil, fmt.Errorf("the %s %s cannot be read", what, filepath.Base(path))
 	}
 	return content, nil
 }
@@ -130,7 +130,7 @@ func ReadKey(place, of string, o Options) (string, error) {
 	}
 	key, err := o.read(place)
 	if err != nil {
-		return "", fmt.Errorf("wires: %s: %w", of, err)
+		return "", fmt.Errorf("%s: %w", of, err)
 	}
 	text := strings.TrimSpace(string(key))
 	bare := text
@@ -138,7 +138,7 @@ func ReadKey(place, of string, o Options) (string, error) {
 		bare = strings.TrimPrefix(text, "Bearer ")
 	}
 	if bare == "" || strings.ContainsFunc(bare, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("wires: %s: that is not a key", of)
+		return "", fmt.Errorf("%s: that is not a key", of)
 	}
 	return text, nil
 }

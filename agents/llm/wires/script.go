@@ -65,7 +65,7 @@ func readScript(path string) (*script, error) {
 		}
 		var l scriptLine
 		if err := json.Unmarshal(text, &l, json.RejectUnknownMembers(true)); err != nil || (l.Say == "") == (l.Call == nil) {
-			return nil, fmt.Errorf("wires: line %d of the script %s: expected {\"when\", \"capture\", and \"say\" or \"call\"}", n, filepath.Base(path))
+			return nil, fmt.Errorf("line %d of the script %s: expected {\"when\", \"capture\", and \"say\" or \"call\"}", n, filepath.Base(path))
 		}
 		s.lines = append(s.lines, l)
 	}

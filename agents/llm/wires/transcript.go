@@ -56,8 +56,8 @@ func digestOf(request []byte) string {
 }
 
 var (
-	errTranscript     = errors.New("wires: this is no transcript of a model")
-	errTranscriptFull = errors.New("wires: the transcript is full")
+	errTranscript     = errors.New("this is no transcript of a model")
+	errTranscriptFull = errors.New("the transcript is full")
 )
 
 // Recorder writes each call of a model and its reply to a transcript, for the provider replay. It may be used by several
@@ -113,7 +113,7 @@ func (t *Recorder) write(l transcribed) error {
 	l.N = t.n + 1
 	text, err := json.Marshal(l, json.Deterministic(true))
 	if err != nil {
-		return fmt.Errorf("wires: the transcript: %w", err)
+		return fmt.Errorf("the transcript: %w", err)
 	}
 	if t.writeLine(text); t.err == nil {
 		t.n++
@@ -131,7 +131,7 @@ func (t *Recorder) writeLine(line []byte) {
 	}
 	t.left -= len(line) + 1
 	if _, err := t.w.Write(append(line, '\n')); err != nil {
-		t.err = fmt.Errorf("wires: the transcript: %w", err)
+		t.err = fmt.Errorf("the transcript: %w", err)
 	}
 }
 

@@ -3,8 +3,6 @@ package cli
 import (
 	"bytes"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -28,32 +26,5 @@ func TestLogIsRedacted(t *testing.T) {
 	}
 	if strings.Contains(text, "hunter22") || strings.Contains(text, "abc123") || strings.Count(text, "\n") != 2 {
 		t.Errorf("the log is\n%s", text)
-	}
-}
-
-// Every logger of the program is one that redacts.
-//
-// covers ALF-50
-func TestLoggersAreMadeInOnePlace(t *testing.T) {
-	t.Parallel()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	made := 0
-	for _, name := range files {
-		source, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := bytes.Count(source, []byte("hclog."+"New(")); n > 0 && !strings.HasSuffix(name, "_test.go") {
-			made += n
-			if name != "output.go" {
-				t.Errorf("%s makes a logger without newLogger", name)
-			}
-		}
-	}
-	if made != 1 {
-		t.Errorf("%d loggers are made", made)
 	}
 }

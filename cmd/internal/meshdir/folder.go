@@ -14,6 +14,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/folder"
+	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
@@ -187,20 +188,20 @@ func TalkProblem(p *cli.Program, folder Folder, kind string, w definition.Proble
 // LoadRunning is LoadAll for a mesh that starts the commands of its agents.
 func (m Folder) LoadRunning() (*bcp.Mesh, error) { return m.LoadAll(m.Here()) }
 
-// ArchiveVariable is the environment variable that names a folder of saved pages, or says ArchiveOff for the network.
-const (
-	ArchiveVariable = mesh.ArchiveVariable
-	ArchiveOff      = "off"
-)
+// ArchiveVariable is the environment variable that names a folder of saved pages, or says off for the network.
+const ArchiveVariable = mesh.ArchiveVariable
 
-// Archive opens a folder of saved pages.
+// Archive opens the folder of saved pages that the environment names, nil for the network.
 func (m Folder) Archive(name string) (*fetch.Archive, error) {
+	if name == "" || name == "off" {
+		return nil, nil
+	}
 	path, err := m.FindFile(name)
 	if err == nil {
 		_, err = os.ReadDir(path)
 	}
 	if err != nil {
-		return nil, cli.Failf("the saved pages in %s cannot be read: %s", cli.Quoted(name), cli.FileReason(err)).WithHint("%s names a folder of responses, or is %s", ArchiveVariable, ArchiveOff)
+		return nil, cli.Failf("the saved pages in %s cannot be read: %s", cli.Quoted(name), cli.FileReason(err)).WithHint("%s names a folder of responses, or is off", ArchiveVariable)
 	}
 	return fetch.NewArchive(os.DirFS(path)), nil
 }
@@ -214,13 +215,13 @@ func (m Folder) Here() definition.Site {
 	here := Elsewhere()
 	here.Find, here.Read = mesh.FindCommand(m.Dir, os.Environ()), m.readable
 	here.Open = func(model bcp.Model) error {
-		_, err := openModel(model, m.lookedFor())
+		_, err := wires.Open(model, m.lookedFor())
 		return err
 	}
 	here.Key = func(place, of string) error {
 		o := m.lookedFor()
 		o.Token = true // if it is that of a mailbox
-		_, err := readKey(place, of, o)
+		_, err := wires.ReadKey(place, of, o)
 		return err
 	}
 	return here

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"time"
 
@@ -77,36 +76,20 @@ func (m Folder) printed(words []string) ([]byte, error) {
 }
 
 // Key reads a key from where the definitions say that it is. The error says what it is of.
-func (m Folder) Key(place, of string) (string, error) { return readKey(place, of, m.opened()) }
+func (m Folder) Key(place, of string) (string, error) { return wires.ReadKey(place, of, m.opened()) }
 
 // MailKey reads the key of a mailbox, which may be a token of OAuth 2.
 func (m Folder) MailKey(place string) (string, error) {
 	o := m.opened()
 	o.Token = true
-	return readKey(place, "the key of the mailbox", o)
-}
-
-func readKey(place, of string, o wires.Options) (string, error) {
-	key, err := wires.ReadKey(place, of, o)
-	if err != nil {
-		return "", errors.New(strings.TrimPrefix(err.Error(), "wires: "))
-	}
-	return key, nil
+	return wires.ReadKey(place, "the key of the mailbox", o)
 }
 
 // OpenModel opens a model of the definitions, whose turns have at most so many tokens.
 func (m Folder) OpenModel(model bcp.Model, tokens int) (llm.Endpoint, error) {
 	o := m.opened()
 	o.MaxTokens = tokens
-	return openModel(model, o)
-}
-
-func openModel(model bcp.Model, o wires.Options) (llm.Endpoint, error) {
-	e, err := wires.Open(model, o)
-	if err != nil {
-		return e, errors.New(strings.TrimPrefix(err.Error(), "wires: "))
-	}
-	return e, nil
+	return wires.Open(model, o)
 }
 
 // passphraseVariable names a file whose first line is the passphrase of the keys,

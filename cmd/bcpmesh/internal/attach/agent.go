@@ -207,7 +207,7 @@ func openServices(ctx context.Context, p *cli.Program, of *client.Client, reads 
 			return nil, nil, err
 		}
 	}
-	archive, err := openArchive(p, folder)
+	archive, err := folder.Archive(p.Env(meshdir.ArchiveVariable))
 	if err != nil {
 		return nil, nil, err
 	}

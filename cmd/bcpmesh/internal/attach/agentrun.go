@@ -18,7 +18,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts/durable"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/cell"
-	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/process"
@@ -155,7 +154,7 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 	}
 	defer endMail()
 	read = append(read, maildir...)
-	archive, err := openArchive(p, folder)
+	archive, err := folder.Archive(p.Env(meshdir.ArchiveVariable))
 	if err != nil {
 		return done, err
 	}
@@ -281,14 +280,6 @@ func connectBuiltin(ctx context.Context, p *cli.Program, folder meshdir.Folder, 
 		return nil, err
 	}
 	return c.Connection, nil
-}
-
-// openArchive opens the saved pages that the environment names in the place of the network, nil for none.
-func openArchive(p *cli.Program, folder meshdir.Folder) (*fetch.Archive, error) {
-	if name := p.Env(meshdir.ArchiveVariable); name != "" && name != meshdir.ArchiveOff {
-		return folder.Archive(name)
-	}
-	return nil, nil
 }
 
 // startCell starts this program again, with an empty environment, which may read what its tools read.

@@ -175,16 +175,13 @@ func deskScenes(model string) []*deskScene {
 
 // demoDesk tells the story of agents that models run.
 func demoDesk(ctx context.Context, p *cli.Program, keep string) error {
-	archive := fetch.NewArchive(examples.DeskPages())
-	switch saved := p.Env(meshdir.ArchiveVariable); saved {
-	case "":
-	case meshdir.ArchiveOff:
-		archive = nil
-	default:
-		var err error
-		if archive, err = meshdir.In(".").Archive(saved); err != nil {
-			return err
-		}
+	saved := p.Env(meshdir.ArchiveVariable)
+	archive, err := meshdir.In(".").Archive(saved)
+	if err != nil {
+		return err
+	}
+	if saved == "" {
+		archive = fetch.NewArchive(examples.DeskPages())
 	}
 	var now *deskScene // guarded by the stage
 	heard := func(d *bcp.Decision) {

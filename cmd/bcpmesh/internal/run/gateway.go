@@ -85,11 +85,9 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 		Folder: cli.Absolute(folder.Dir), Environ: os.Environ(),
 	}}
 	defer o.stop()
-	look, err := o.start(def, logger)
-	if err != nil {
+	if err := o.start(def, &config.Config); err != nil {
 		return err
 	}
-	config.OnDecision, config.OnReload, config.OnNotified = look.decision, look.reload, look.notified
 	if agents := withCommands(def); agents > 0 {
 		p.Out.Talkf("a gateway on a cluster starts no commands: %s of the definitions start by themselves", cli.Count(agents, "command"))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/telemetry"
 	"github.com/bcpmesh/bcpmesh/mesh/trace"
 )
@@ -84,29 +85,36 @@ func readToken(file string) (string, error) {
 	return token, nil
 }
 
-// observer is what is to be called with each decision, and with the definitions of a
-// reload; nil if nobody looks.
-type observer struct {
-	decision func(*bcp.Decision)
-	reload   func(*bcp.Mesh)
-	notified func(route string, err error)
-}
-
-// start begins to look at a mesh.
-func (o *observed) start(def *bcp.Mesh, logger hclog.Logger) (of observer, err error) {
-	traces := trace.Config{Endpoint: o.tracesTo, Definition: def, Version: cli.ProgramVersion(), Logger: logger.Named("traces")}
+// start begins to look at a mesh, which tells of each decision and each reload.
+func (o *observed) start(def *bcp.Mesh, config *mesh.Config) (err error) {
+	traces := trace.Config{Endpoint: o.tracesTo, Definition: def, Version: cli.ProgramVersion(), Logger: config.Logger.Named("traces")}
+	var decided []func(*bcp.Decision)
+	var loaded []func(*bcp.Mesh)
 	if o.measured {
 		o.metrics = telemetry.New(def)
-		of = observer{o.metrics.Observe, o.metrics.Use, o.metrics.Notified}
-		traces.Counted = o.metrics.Spans
+		decided, loaded = append(decided, o.metrics.Observe), append(loaded, o.metrics.Use)
+		config.OnNotified, traces.Counted = o.metrics.Notified, o.metrics.Spans
 	}
-	if traces.Endpoint == "" {
-		return of, nil
+	if traces.Endpoint != "" {
+		if o.exporter, err = trace.Start(traces); err != nil {
+			return tracesFailure(err, traces.Endpoint)
+		}
+		decided, loaded = append(decided, o.exporter.Observe), append(loaded, o.exporter.Use)
 	}
-	if o.exporter, err = trace.Start(traces); err != nil {
-		return observer{}, tracesFailure(err, traces.Endpoint)
+	config.OnDecision, config.OnReload = each(decided), each(loaded)
+	return nil
+}
+
+// each calls some functions one after the other; nil of none.
+func each[T any](functions []func(T)) func(T) {
+	if len(functions) == 0 {
+		return nil
 	}
-	return observer{callBoth(of.decision, o.exporter.Observe), callBoth(of.reload, o.exporter.Use), of.notified}, nil
+	return func(v T) {
+		for _, f := range functions {
+			f(v)
+		}
+	}
 }
 
 // announce serves the metrics of what runs, and says to files and people what there is.

@@ -132,11 +132,9 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 		}
 	}
 	defer o.stop()
-	looks, err := o.start(def, logger)
-	if err != nil {
+	if err := o.start(def, &config); err != nil {
 		return err
 	}
-	config.OnDecision, config.OnReload, config.OnNotified = looks.decision, looks.reload, looks.notified
 	m, err := launch(ctx, config)
 	slow.Stop()
 	if err != nil {
@@ -188,17 +186,6 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 		return nil
 	}
 	return cli.Failf("the gateway stopped by itself")
-}
-
-// callBoth returns a function that calls one, if there is one, and then another.
-func callBoth[T any](first, second func(T)) func(T) {
-	if first == nil {
-		return second
-	}
-	return func(v T) {
-		first(v)
-		second(v)
-	}
 }
 
 // metricsFailure says why metrics are not served. The mesh does not go on
