@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -190,7 +191,11 @@ func say(o *cli.Output, name string, data any) error {
 		"quoted": cli.Quoted,
 		"count":  cli.Count,
 	}).Parse(stories))
-	return texts.ExecuteTemplate(o.Stdout, name, data)
+	err := texts.ExecuteTemplate(o.Stdout, name, data)
+	if err != nil { // nobody reads it, mostly
+		err = cmp.Or(o.Flush(), err)
+	}
+	return err
 }
 
 // bar shows hostile text with a bar at each of its lines.
