@@ -60,8 +60,19 @@ func (s *Source) backup(ctx context.Context, w io.Writer, o BackupOptions, end *
 		return m, ErrSalvage
 	}
 	out := jetstream.NewBackupWriter(w, o.Version, time.Now())
+	put := func(names ...string) error {
+		files, err := readFiles(s.state, names...)
+		if err == nil {
+			err = files.writeTo(out)
+		}
+		return err
+	}
 	if !o.WithoutKeys {
-		if err := putKeys(out, s.state); err != nil {
+		names, err := keyFiles(s.state)
+		if err == nil {
+			err = put(names...)
+		}
+		if err != nil {
 			return m, err
 		}
 	}
@@ -111,10 +122,10 @@ func (s *Source) backup(ctx context.Context, w io.Writer, o BackupOptions, end *
 		}
 	}
 	if err == nil && (begin.Truncated() || end.sequence > 0) {
-		err = putFile(out, s.state, path.Join(treeFolder, jetstream.TreeHashes))
+		err = put(path.Join(treeFolder, jetstream.TreeHashes))
 	}
-	if err == nil {
-		err = end.files.writeTo(out, out.Salvaged())
+	if err == nil && !out.Salvaged() { // else they are of the lost end
+		err = end.files.writeTo(out)
 	}
 	if err != nil {
 		return m, err
@@ -131,11 +142,8 @@ func (s *Source) known() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	snapshots, err := wholeSnapshots(s.state)
-	if len(snapshots) > 0 {
-		known = max(known, snapshots[0].decision)
-	}
-	return known, err
+	_, snapshot, err := newestSnapshot(s.state)
+	return max(known, snapshot), err
 }
 
 // check looks for losses in a journal that could be read to its end. A backup accepts a
@@ -164,18 +172,21 @@ type fileContents map[string][]byte
 // readFiles reads the files that refer to the journal, before that is read: then it has
 // everything in them.
 func (s *Source) readFiles(o BackupOptions) (fileContents, error) {
-	files := fileContents{}
 	if s.state == "" {
-		return files, nil
+		return nil, nil
 	}
+	var names []string
 	if !o.WithoutKeys {
-		for _, name := range signedFiles {
-			if err := files.read(s.state, name); err != nil {
-				return nil, err
-			}
-		}
+		names = append(names, signedFiles...)
 	}
-	return files, files.readSnapshot(s.state)
+	snapshot, _, err := newestSnapshot(s.state)
+	if err != nil {
+		return nil, err
+	}
+	if snapshot != "" {
+		names = append(names, path.Join(snapshotFolder, snapshot))
+	}
+	return readFiles(s.state, names...)
 }
 
 // signedFiles are the key of the checkpoints, and these. A journal that continues from an
@@ -184,39 +195,22 @@ func (s *Source) readFiles(o BackupOptions) (fileContents, error) {
 var signedFiles = []string{path.Join(accounts.KeyFolder, accounts.CheckpointKeyFile),
 	path.Join(treeFolder, jetstream.TreeCheckpoints), path.Join(treeFolder, jetstream.TreeCosignatures)}
 
-// read takes a file, if it is there.
-func (f fileContents) read(state, name string) error {
-	content, err := os.ReadFile(filepath.Join(state, filepath.FromSlash(name)))
-	switch {
-	case err == nil:
-		f[name] = content
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	return nil
-}
-
-// readSnapshot reads the newest snapshot. A running mesh removes old ones meanwhile, and
-// makes new ones.
-func (f fileContents) readSnapshot(state string) error {
-	snapshots, err := wholeSnapshots(state)
-	if err != nil {
-		return err
-	}
-	for _, s := range snapshots {
-		name := path.Join(snapshotFolder, s.name)
-		if err := f.read(state, name); err != nil || f[name] != nil {
-			return err
+// readFiles reads files of a state folder, those that are there.
+func readFiles(state string, names ...string) (fileContents, error) {
+	files := fileContents{}
+	for _, name := range names {
+		content, err := os.ReadFile(filepath.Join(state, filepath.FromSlash(name)))
+		switch {
+		case err == nil:
+			files[name] = content
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
 		}
 	}
-	return nil
+	return files, nil
 }
 
-// writeTo writes the files; of a salvaged journal none, since they are of its lost end.
-func (f fileContents) writeTo(out *jetstream.BackupWriter, salvaged bool) error {
-	if salvaged {
-		return nil
-	}
+func (f fileContents) writeTo(out *jetstream.BackupWriter) error {
 	for _, name := range slices.Sorted(maps.Keys(f)) {
 		if err := out.Put(name, f[name]); err != nil {
 			return err
@@ -233,53 +227,27 @@ func openSnapshots(state string) *jetstream.Snapshots {
 	return jetstream.NewSnapshots(filepath.Join(state, snapshotFolder))
 }
 
-func putKeys(out *jetstream.BackupWriter, state string) error {
+// keyFiles are the files of keys in a state folder, but for that of the checkpoints. By its authority agents know the mesh.
+func keyFiles(state string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(state, accounts.KeyFolder))
-	if err != nil {
-		return err
-	}
-	var names []string
+	names := accounts.AuthorityFiles()
 	for _, e := range entries {
 		if e.Type().IsRegular() && accounts.IsStoreFile(e.Name()) && e.Name() != accounts.CheckpointKeyFile {
 			names = append(names, path.Join(accounts.KeyFolder, e.Name()))
 		}
 	}
-	// By its authority agents know the mesh.
-	for _, name := range append(names, accounts.AuthorityFiles()...) {
-		if err := putFile(out, state, name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return names, err
 }
 
-// putFile adds a file of the state folder, if it exists.
-func putFile(out *jetstream.BackupWriter, state, name string) error {
-	files := fileContents{}
-	if err := files.read(state, name); err != nil {
-		return err
-	}
-	return files.writeTo(out, false)
-}
-
-// wholeSnapshot is a readable snapshot.
-type wholeSnapshot struct {
-	name     string
-	decision uint64
-}
-
-// wholeSnapshots returns them, the newest first.
-func wholeSnapshots(state string) ([]wholeSnapshot, error) {
+// newestSnapshot returns the name of the newest readable snapshot and its decision, or no name. A running mesh removes old
+// ones meanwhile, and makes new ones.
+func newestSnapshot(state string) (name string, decision uint64, err error) {
 	snapshots := openSnapshots(state)
 	names, err := snapshots.List()
-	if err != nil {
-		return nil, err
-	}
-	var whole []wholeSnapshot
 	for _, name := range names {
 		if s, err := snapshots.Read(name); err == nil {
-			whole = append(whole, wholeSnapshot{name, s.Decision})
+			return name, s.Decision, nil
 		}
 	}
-	return whole, nil
+	return "", 0, err
 }

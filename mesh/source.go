@@ -215,7 +215,7 @@ func (s *Source) baseCheckpoint(ctx context.Context, begin jetstream.Beginning) 
 
 // replay makes the state that a journal makes, up to a record, or if that is 0 up to the
 // newest; and returns its sequence.
-func (s *Source) replay(ctx context.Context, config state.Config, upTo uint64, progress func(done, all uint64)) (*state.State, uint64, error) {
+func (s *Source) replay(ctx context.Context, config state.Config, upTo uint64) (*state.State, uint64, error) {
 	begin, err := s.begin(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -238,10 +238,7 @@ func (s *Source) replay(ctx context.Context, config state.Config, upTo uint64, p
 		if last == 0 {
 			last = sequence + 1 + r.Left
 		}
-		if sequence++; progress != nil {
-			progress(sequence, last)
-		}
-		if sequence == upTo || sequence == last {
+		if sequence++; sequence == upTo || sequence == last {
 			return errUntil
 		}
 		return ctx.Err()
@@ -273,7 +270,7 @@ func (s *Source) Reconcile(ctx context.Context, version string) (r status.Reconc
 	case !s.folder():
 		return r, errors.New("reconcile: only a mesh has a ledger")
 	}
-	made, _, err := s.replay(ctx, newStateConfig(s.def, version), 0, nil)
+	made, _, err := s.replay(ctx, newStateConfig(s.def, version), 0)
 	if err == nil {
 		r, err = jetstream.Reconcile(ctx, s.js, openBases(s.state), 0, made.Pools())
 	}

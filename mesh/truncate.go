@@ -143,7 +143,7 @@ func (t *truncation) closed(ctx context.Context) (*Mesh, error) {
 // restore to the state that makes the same checkpoint.
 func (t *truncation) prove(ctx context.Context, place jetstream.Position) (err error) {
 	config := newStateConfig(t.s.def, t.o.Version)
-	made, sequence, err := t.s.replay(ctx, config, place.Sequence, nil)
+	made, sequence, err := t.s.replay(ctx, config, place.Sequence)
 	if err != nil {
 		return err
 	}
