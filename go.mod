@@ -103,3 +103,5 @@ require (
 	google.golang.org/grpc v1.83.2 // indirect
 	kernel.org/pub/linux/libs/security/libcap/psx v1.2.77 // indirect
 )
+
+tool github.com/nats-io/nats-server/v2
