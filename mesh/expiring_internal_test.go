@@ -12,14 +12,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Credentials in the last tenth of their life are told once, also over a restart, unless
-// the agent has others that last; those that nobody recorded are told again.
+// Credentials in the last tenth of their life are told once, unless the agent has others
+// that last; those that nobody recorded are told again.
 //
 // covers P4.6
 func TestExpiringIsToldOnce(t *testing.T) {
 	t.Parallel()
-	state := t.TempDir()
-	store := must(accounts.Create(state))
+	store := must(accounts.Create(t.TempDir()))
 	def := &bcp.Mesh{Agents: []bcp.Agent{{Name: "mailer", Reader: true}, {Name: "main", Controller: true}, {Name: "other", Reader: true}},
 		Channels: []bcp.Channel{{ChannelKey: bcp.ChannelKey{Controller: "main", Reader: "mailer"}}, {ChannelKey: bcp.ChannelKey{Controller: "main", Reader: "other"}}}}
 	must(accounts.Compile(store, subjects.Permissions(def), time.Now()))
@@ -33,18 +32,12 @@ func TestExpiringIsToldOnce(t *testing.T) {
 	issue("other", bcp.RoleReader, 23*time.Hour) // made anew by a program
 	var told []bcp.AgentName
 	recorded := true
-	look := func(after time.Duration) []bcp.AgentName {
-		told = nil
-		e := newExpiring(state, store, func(alert bcp.Decision, done func()) {
-			told = append(told, alert.Agent)
-			if recorded {
-				done()
-			}
-		}, hclog.NewNullLogger())
-		e.now = func() time.Time { return time.Now().Add(after) }
-		e.look(t.Context())
-		return told
-	}
+	e := expiring{store: store, log: hclog.NewNullLogger(), told: map[string]time.Time{}, tell: func(alert bcp.Decision, done func()) {
+		told = append(told, alert.Agent)
+		if recorded {
+			done()
+		}
+	}}
 	for _, tt := range []struct {
 		after    time.Duration
 		recorded bool
@@ -58,9 +51,10 @@ func TestExpiringIsToldOnce(t *testing.T) {
 		{41 * time.Hour, true, nil},
 		{380 * time.Hour, true, []bcp.AgentName{"main"}},
 	} {
-		recorded = tt.recorded
-		if got := look(tt.after); !slices.Equal(got, tt.want) {
-			t.Errorf("after %s told of %v, not %v", tt.after, got, tt.want)
+		told, recorded = nil, tt.recorded
+		e.now = func() time.Time { return time.Now().Add(tt.after) }
+		if e.look(t.Context()); !slices.Equal(told, tt.want) {
+			t.Errorf("after %s told of %v, not %v", tt.after, told, tt.want)
 		}
 	}
 }

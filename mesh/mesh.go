@@ -235,12 +235,8 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	if err := m.serve(ctx, gateway.Config{SyncKeys: syncKeys, Acts: map[string]gateway.Act{bcp.ControlCredentials: m.lookAtKeys}, Closed: m.checkpoints.witnesses.closed, Marks: marks, ConnectTool: m.server.Dispatcher, Unheard: m.server.Unheard}); err != nil {
 		return err
 	}
-	e := newExpiring(config.State, m.store, m.gateway.Happened, config.Logger)
-	m.inBackground(func(ctx context.Context) {
-		e.look(ctx)
-		atIntervals(ctx, expiringInterval, e.look)
-		e.save(time.Now())
-	})
+	e := &expiring{store: m.store, log: config.Logger, now: time.Now, tell: m.gateway.Happened, told: map[string]time.Time{}}
+	m.nowAndEvery(expiringInterval, e.look)
 	m.startWitnesses(ctx, m.checkpoints.witnesses)
 	if err := m.acceptRollback(ctx, marks, m.checkpoints.witnesses); err != nil {
 		return err

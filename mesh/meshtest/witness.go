@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
@@ -25,25 +24,20 @@ import (
 type Witness struct {
 	Key string // the verifier key of its cosignatures
 
-	name    string
-	private ed25519.PrivateKey
-	log     note.Verifier
+	name, log string // log is the verifier key of its log
+	private   ed25519.PrivateKey
 
 	mu     sync.Mutex
-	newest tlog.Tree
+	newest verify.Checkpoint
 }
 
 // NewWitness returns a witness of the log with this verifier key.
 func NewWitness(name, log string) (*Witness, error) {
-	known, err := note.NewVerifier(log)
-	if err != nil {
-		return nil, err
-	}
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		return nil, err
 	}
-	return &Witness{Key: verify.CosignerKey(name, public), name: name, private: private, log: known}, nil
+	return &Witness{Key: verify.CosignerKey(name, public), name: name, private: private, log: log}, verify.CheckKey(log)
 }
 
 // ServeHTTP implements http.Handler.
@@ -60,27 +54,17 @@ func (w *Witness) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 
 func (w *Witness) add(body []byte) (status int, reply []byte) {
 	head, signed, _ := bytes.Cut(body, []byte("\n\n"))
-	var old, size int64
-	var origin, root string
-	if _, err := fmt.Sscanf(string(head), "old %d", &old); err != nil {
+	lines := strings.Split(string(head), "\n")
+	var old uint64
+	if _, err := fmt.Sscanf(lines[0], "old %d", &old); err != nil {
 		return http.StatusBadRequest, nil
 	}
-	if _, err := fmt.Sscanf(string(signed), "%s\n%d\n%s\n", &origin, &size, &root); err != nil {
-		return http.StatusBadRequest, nil
-	}
-	if origin != w.log.Name() {
-		return http.StatusNotFound, nil
-	}
-	n, err := note.Open(signed, note.VerifierList(w.log))
-	if err != nil {
+	c, err := verify.OpenCheckpoint(signed, []string{w.log})
+	if err != nil { // of another log, perhaps
 		return http.StatusForbidden, nil
 	}
-	hash, err := tlog.ParseHash(root)
-	if err != nil {
-		return http.StatusBadRequest, nil
-	}
 	var proof tlog.TreeProof
-	for _, line := range strings.Split(string(head), "\n")[1:] {
+	for _, line := range lines[1:] {
 		h, err := tlog.ParseHash(line)
 		if err != nil {
 			return http.StatusBadRequest, nil
@@ -90,15 +74,16 @@ func (w *Witness) add(body []byte) (status int, reply []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case old != w.newest.N, size == old && old > 0 && hash != w.newest.Hash:
-		return http.StatusConflict, fmt.Appendf(nil, "%d\n", w.newest.N)
-	case old > 0 && old != size && tlog.CheckTree(proof, size, hash, old, w.newest.Hash) != nil:
+	case old != w.newest.Size, c.Size == old && old > 0 && c.Root != w.newest.Root:
+		return http.StatusConflict, fmt.Appendf(nil, "%d\n", w.newest.Size)
+	case old > 0 && old != c.Size && tlog.CheckTree(proof, int64(c.Size), tlog.Hash(c.Root), int64(old), tlog.Hash(w.newest.Root)) != nil:
 		return http.StatusUnprocessableEntity, nil
 	}
-	w.newest = tlog.Tree{N: size, Hash: hash}
+	w.newest = c
+	text, _, _ := bytes.Cut(signed, []byte("\n\n"))
 	seconds := uint64(time.Now().Unix())
 	line := binary.BigEndian.AppendUint32(nil, verify.CosignerHash(w.name, w.private.Public().(ed25519.PublicKey)))
 	line = binary.BigEndian.AppendUint64(line, seconds)
-	line = append(line, ed25519.Sign(w.private, verify.CosignedMessage([]byte(n.Text), seconds))...)
+	line = append(line, ed25519.Sign(w.private, verify.CosignedMessage(append(text, '\n'), seconds))...)
 	return http.StatusOK, fmt.Appendf(nil, "— %s %s\n", w.name, base64.StdEncoding.EncodeToString(line))
 }
