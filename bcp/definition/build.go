@@ -73,7 +73,7 @@ func (b *builder) readAgent(s *source, content []byte) {
 // has no error.
 func (b *builder) build(folder *source) *bcp.Mesh {
 	if b.mesh == nil {
-		b.mesh = read[meshForm](folder, LevelMesh, &node{kind: nodeMapping})
+		b.mesh = read[meshForm](folder, LevelMesh, &node{Tag: nodeMapping})
 	}
 	m := b.buildMesh()
 	if len(b.agents) == 0 && !b.incomplete {

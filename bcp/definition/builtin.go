@@ -30,11 +30,11 @@ func (b *builder) models(m *bcp.Mesh) {
 		if _, err := guard.ParseTarget(model.BaseURL); model.BaseURL != "" && (err != nil || strings.ContainsAny(model.BaseURL, "?#")) {
 			model.errorf("base_url", CodeBadValue, "expected an http or https URL such as http://127.0.0.1:8080/v1")
 		}
-		price := model.node.value("price")
-		if price.value("cache_read").kind == 0 && model.Stated != nil {
+		price := valueOf(model.node, "price")
+		if valueOf(price, "cache_read").Tag == "" && model.Stated != nil {
 			model.Stated.CacheRead = model.Stated.Input
 		}
-		if price.value("cache_write").kind == 0 && model.Stated != nil {
+		if valueOf(price, "cache_write").Tag == "" && model.Stated != nil {
 			model.Stated.CacheWrite = model.Stated.Input
 		}
 		m.Models = append(m.Models, model.WithKey())

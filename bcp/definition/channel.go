@@ -50,7 +50,7 @@ func (b *builder) ends() (ends []*channelForm, byKey map[endKey]*channelForm) {
 			case c.Peer == a.Name:
 				c.errorf("peer", CodeSelfChannel, "an agent has no channel to itself")
 			case before != nil:
-				c.errorf("peer", CodeDuplicate, "the entry of line %d has the same peer and role: put them together", before.node.line)
+				c.errorf("peer", CodeDuplicate, "the entry of line %d has the same peer and role: put them together", before.node.Line)
 			default:
 				byKey[c.key()] = c
 				ends = append(ends, c)

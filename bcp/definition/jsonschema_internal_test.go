@@ -111,7 +111,7 @@ func (k *Key) kind() jsonSchema {
 	case t.kinds == nil:
 		return jsonSchema{"type": "string"}
 	}
-	s := jsonSchema{"type": map[nodeKind]string{nodeInteger: "integer", nodeNumber: "number", nodeBoolean: "boolean"}[k.Type.kinds[len(k.Type.kinds)-1]]}
+	s := jsonSchema{"type": map[string]string{nodeInteger: "integer", nodeNumber: "number", nodeBoolean: "boolean"}[k.Type.kinds[len(k.Type.kinds)-1]]}
 	if k.bounded() {
 		s["minimum"], s["maximum"] = k.Min, k.Max
 	}

@@ -204,7 +204,7 @@ func (b *builder) kernel(m *bcp.Mesh, a *agentForm, tools []kernel.Tool, meshRul
 	for _, defect := range defects {
 		p, known := at[defect.Where]
 		if !known {
-			p = place{a.source, o.node.position, "kernel"}
+			p = place{a.source, positionOf(o.node), "kernel"}
 		}
 		p.source.errorf(p.position, CodeKernel, p.path, "%s: %s", defect.Where, defect.Message)
 	}

@@ -15,25 +15,25 @@ import (
 
 // named reads a mapping whose keys are names of the author's choice.
 func (s *source) named(k *Key, n *node, path string, field reflect.Value) {
-	if n.kind != nodeMapping {
+	if n.Tag != nodeMapping {
 		s.wrongType(n, path, expected(k))
 		return
 	}
-	s.count(k, len(n.entries), n, path)
-	for _, e := range n.entries {
-		at := join(path, boundedKey(e.key))
-		if !s.entryName(e, at) {
+	s.count(k, len(n.Content)/2, n, path)
+	for name, value := range entries(n) {
+		at := join(path, boundedKey(name.Value))
+		if !s.entryName(name, at) {
 			continue
 		}
 		entry := reflect.New(field.Type().Elem()).Elem()
-		entry.FieldByName("At").Set(reflect.ValueOf(namedAt{e.position, e.key, at}))
+		entry.FieldByName("At").Set(reflect.ValueOf(namedAt{positionOf(name), name.Value, at}))
 		switch is := entry.FieldByName("Is"); {
 		case k.Type == TypeNamedObjects:
-			s.within(k.Child, e.value, at, is)
-		case e.value.kind != nodeList:
-			s.wrongType(e.value, at, "a list of texts")
+			s.within(k.Child, value, at, is)
+		case value.Tag != nodeList:
+			s.wrongType(value, at, "a list of texts")
 		default:
-			s.list(distinctTexts, e.value, at, is)
+			s.list(distinctTexts, value, at, is)
 		}
 		field.Set(reflect.Append(field, entry))
 	}
@@ -43,10 +43,10 @@ func (s *source) named(k *Key, n *node, path string, field reflect.Value) {
 var distinctTexts = &Key{Type: &Type{want: "a list of at most {max} texts"}, Max: maxNamedTexts}
 
 // entryName refuses what is no name.
-func (s *source) entryName(e entry, at string) bool {
-	_, err := bcp.ParseClientID(e.key)
+func (s *source) entryName(name *node, at string) bool {
+	_, err := bcp.ParseClientID(name.Value)
 	if err != nil {
-		s.errorf(e.position, CodeBadValue, at, "expected a name of 1 to 64 letters, digits, hyphens and underscores")
+		s.errorf(positionOf(name), CodeBadValue, at, "expected a name of 1 to 64 letters, digits, hyphens and underscores")
 	}
 	return err == nil
 }
@@ -59,7 +59,7 @@ func (s *source) closed(k *Key, n *node, path string, field reflect.Value) {
 	}
 	typ, err := kernel.ParseType(text)
 	if err != nil {
-		s.errorf(n.position, CodeBadValue, path, "expected %s: %s", expected(k), err)
+		s.errorf(positionOf(n), CodeBadValue, path, "expected %s: %s", expected(k), err)
 		return
 	}
 	set(field, typ)
@@ -67,17 +67,17 @@ func (s *source) closed(k *Key, n *node, path string, field reflect.Value) {
 
 // calls reads the examples of a rule.
 func (s *source) calls(k *Key, n *node, path string, field reflect.Value) {
-	if n.kind != nodeList {
+	if n.Tag != nodeList {
 		s.wrongType(n, path, expected(k))
 		return
 	}
-	if !s.count(k, len(n.items), n, path) {
+	if !s.count(k, len(n.Content), n, path) {
 		return
 	}
 	var calls []kernel.Example
-	for i, item := range n.items {
+	for i, item := range n.Content {
 		at := index(path, i)
-		if item.kind != nodeMapping {
+		if item.Tag != nodeMapping {
 			s.wrongType(item, at, "a call such as {args: {to: kim}}")
 			continue
 		}
@@ -87,7 +87,7 @@ func (s *source) calls(k *Key, n *node, path string, field reflect.Value) {
 		}
 		var call kernel.Example
 		if err := call.UnmarshalJSON(text); err != nil {
-			s.errorf(item.position, CodeBadValue, at, "expected a call such as {args: {to: kim}, requester: {name: main}}: %s", err)
+			s.errorf(positionOf(item), CodeBadValue, at, "expected a call such as {args: {to: kim}, requester: {name: main}}: %s", err)
 		}
 		calls = append(calls, call)
 	}
@@ -104,26 +104,26 @@ func (s *source) json(n *node, path string) (jsontext.Value, bool) {
 // writeJSON writes a value. Of what the converter lets through only numbers may be none of JSON.
 func (s *source) writeJSON(to *jsontext.Encoder, n *node, path string) {
 	token := func(t jsontext.Token) { _ = to.WriteToken(t) }
-	switch n.kind {
+	switch n.Tag {
 	case nodeText:
-		token(jsontext.String(n.text))
+		token(jsontext.String(n.Value))
 	case nodeBoolean:
-		token(jsontext.Bool(strings.EqualFold(n.text, "true")))
+		token(jsontext.Bool(strings.EqualFold(n.Value, "true")))
 	case nodeInteger, nodeNumber:
-		if to.WriteValue(jsontext.Value(n.text)) != nil {
-			s.errorf(n.position, CodeBadValue, path, "expected a number as JSON has it, such as 12.5, got %s", quote(n.text))
+		if to.WriteValue(jsontext.Value(n.Value)) != nil {
+			s.errorf(positionOf(n), CodeBadValue, path, "expected a number as JSON has it, such as 12.5, got %s", quote(n.Value))
 		}
 	case nodeList:
 		token(jsontext.BeginArray)
-		for i, item := range n.items {
+		for i, item := range n.Content {
 			s.writeJSON(to, item, index(path, i))
 		}
 		token(jsontext.EndArray)
 	case nodeMapping:
 		token(jsontext.BeginObject)
-		for _, e := range n.entries {
-			token(jsontext.String(e.key))
-			s.writeJSON(to, e.value, join(path, boundedKey(e.key)))
+		for key, value := range entries(n) {
+			token(jsontext.String(key.Value))
+			s.writeJSON(to, value, join(path, boundedKey(key.Value)))
 		}
 		token(jsontext.EndObject)
 	default:
@@ -134,50 +134,50 @@ func (s *source) writeJSON(to *jsontext.Encoder, n *node, path string) {
 // wordLists checks `vocabularies`: each list is normalised, sorted and free of
 // duplicates, since its length is a price (PROTOCOL P3.2).
 func (s *source) wordLists(k *Key, n *node, path string, field reflect.Value) {
-	if n.kind != nodeMapping {
+	if n.Tag != nodeMapping {
 		s.wrongType(n, path, expected(k))
 		return
 	}
-	if count := int64(len(n.entries)); count > k.Max {
-		s.errorf(n.position, CodeOutOfRange, path, "expected at most %d word lists, got %d", k.Max, count)
+	if count := int64(len(n.Content) / 2); count > k.Max {
+		s.errorf(positionOf(n), CodeOutOfRange, path, "expected at most %d word lists, got %d", k.Max, count)
 	}
 	lists, words := map[string][]string{}, 0
-	for _, e := range n.entries {
-		at := join(path, boundedKey(e.key))
-		switch words += len(e.value.items); {
-		case !s.entryName(e, at):
-		case e.value.kind != nodeList:
-			s.wrongType(e.value, at, "a list of words")
-		case len(e.value.items) == 0:
-			s.errorf(e.value.position, CodeOutOfRange, at, "expected at least one word")
+	for name, value := range entries(n) {
+		at := join(path, boundedKey(name.Value))
+		switch words += len(value.Content); {
+		case !s.entryName(name, at):
+		case value.Tag != nodeList:
+			s.wrongType(value, at, "a list of words")
+		case len(value.Content) == 0:
+			s.errorf(positionOf(value), CodeOutOfRange, at, "expected at least one word")
 		case words > MaxVocabularyWords:
-			s.errorf(e.value.position, CodeTooMany, at, "expected at most %d words in all word lists, got %d or more", MaxVocabularyWords, words)
+			s.errorf(positionOf(value), CodeTooMany, at, "expected at most %d words in all word lists, got %d or more", MaxVocabularyWords, words)
 		default:
-			lists[e.key] = s.wordList(e.value, at)
+			lists[name.Value] = s.wordList(value, at)
 		}
 	}
 	set(field, lists)
 }
 
 func (s *source) wordList(n *node, path string) []string {
-	first, looks := make(map[string]int, len(n.items)), make(map[string]int, len(n.items))
-	for i, item := range n.items {
+	first, looks := make(map[string]int, len(n.Content)), make(map[string]int, len(n.Content))
+	for i, item := range n.Content {
 		at := index(path, i)
-		if item.kind != nodeText {
+		if item.Tag != nodeText {
 			s.wrongType(item, at, "text that is one word")
 			continue
 		}
-		word, ok := normaliseWord(item.text)
+		word, ok := normaliseWord(item.Value)
 		if !ok {
-			s.errorf(item.position, CodeBadValue, at, "expected one word of at most %d letters, digits and hyphens inside, got %s", MaxWordChars, quote(item.text))
+			s.errorf(positionOf(item), CodeBadValue, at, "expected one word of at most %d letters, digits and hyphens inside, got %s", MaxWordChars, quote(item.Value))
 			continue
 		}
 		if before, again := first[word]; again {
-			s.errorf(item.position, CodeDuplicate, at, "the word is the same as number %d of the list", before+1)
+			s.errorf(positionOf(item), CodeDuplicate, at, "the word is the same as number %d of the list", before+1)
 			continue
 		}
 		if before, again := looks[text.Look(word)]; again {
-			s.errorf(item.position, CodeDuplicate, at, "the word looks the same as number %d of the list", before+1)
+			s.errorf(positionOf(item), CodeDuplicate, at, "the word looks the same as number %d of the list", before+1)
 			continue
 		}
 		first[word], looks[text.Look(word)] = i, i

@@ -32,29 +32,29 @@ func join(path, key string) string {
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
 // written reports whether the key is there.
-func (o *object) written(key string) bool { return o.node.value(key).kind != 0 }
+func (o *object) written(key string) bool { return valueOf(o.node, key).Tag != "" }
 
 // has reports whether the key was written and is right.
 func (o *object) has(key string) bool { return o.written(key) && !o.wrong[key] }
 
 // word returns what was written for a key, if that is one text.
-func (o *object) word(key string) string { return o.node.value(key).text }
+func (o *object) word(key string) string { return valueOf(o.node, key).Value }
 
 // at returns the position of what a path names, such as questions[1].values; or of the nearest
 // mapping or list around it.
 func (o *object) at(path string) position {
 	n := o.node
 	for _, part := range strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune(".[]", r) }) {
-		next := n.value(part)
-		if i, err := strconv.Atoi(part); err == nil && n.kind == nodeList && i < len(n.items) {
-			next = n.items[i]
+		next := valueOf(n, part)
+		if i, err := strconv.Atoi(part); err == nil && n.Tag == nodeList && i < len(n.Content) {
+			next = n.Content[i]
 		}
-		if next.kind == 0 {
+		if next.Tag == "" {
 			break
 		}
 		n = next
 	}
-	return n.position
+	return positionOf(n)
 }
 
 // errorf and warnf report a problem of what a path names.
@@ -94,7 +94,7 @@ func (l *Level) empty() reflect.Value {
 // object reads a mapping into a form, and reports all problems. It is false for what cannot
 // be read at all.
 func (s *source) object(l *Level, n *node, path string, form reflect.Value) bool {
-	if n.kind != nodeMapping {
+	if n.Tag != nodeMapping {
 		s.wrongType(n, path, "a mapping with the keys of "+l.String())
 		return false
 	}
@@ -107,21 +107,21 @@ func (s *source) object(l *Level, n *node, path string, form reflect.Value) bool
 	}
 	reader, controller := roleIn(l, n)
 	meant := map[string]bool{} // what unknown keys are misspelt for
-	for _, e := range n.entries {
-		key, at := l.key(e.key), join(path, boundedKey(e.key))
+	for name, value := range entries(n) {
+		key, at := l.key(name.Value), join(path, boundedKey(name.Value))
 		switch {
 		case key == nil:
-			s.unknownKey(l, e, at)
-			meant[nearest(e.key, l.keyNames())] = true
-			refuse(e.key)
+			s.unknownKey(l, name, at)
+			meant[nearest(name.Value, l.keyNames())] = true
+			refuse(name.Value)
 		case reader && key.Name == "subscriptions":
-			s.errorf(e.position, CodeReaderPushes, at, "subscriptions are declared by the controller: move them to its definition")
-			refuse(e.key)
+			s.errorf(positionOf(name), CodeReaderPushes, at, "subscriptions are declared by the controller: move them to its definition")
+			refuse(name.Value)
 		case reader && key.ControllerOnly:
-			s.errorf(e.position, CodeControllerOnly, at, "only the controller's entry may have this key")
-			refuse(e.key)
-		case !s.value(key, e.value, at, form.FieldByIndex(key.index)):
-			refuse(e.key)
+			s.errorf(positionOf(name), CodeControllerOnly, at, "only the controller's entry may have this key")
+			refuse(name.Value)
+		case !s.value(key, value, at, form.FieldByIndex(key.index)):
+			refuse(name.Value)
 		}
 	}
 	for i := range l.keys {
@@ -129,8 +129,8 @@ func (s *source) object(l *Level, n *node, path string, form reflect.Value) bool
 		// A reader entry limits only what it says; of an entry without a role
 		// nothing is known.
 		optional := key.DefaultRule != "" && !controller
-		if key.Required && !optional && !meant[key.Name] && n.value(key.Name).kind == 0 {
-			s.errorf(n.position, CodeMissingKey, join(path, key.Name), "%s needs this key: expected %s", l, expected(key))
+		if key.Required && !optional && !meant[key.Name] && valueOf(n, key.Name).Tag == "" {
+			s.errorf(positionOf(n), CodeMissingKey, join(path, key.Name), "%s needs this key: expected %s", l, expected(key))
 			o.bad = true
 		}
 	}
@@ -143,7 +143,7 @@ func (s *source) object(l *Level, n *node, path string, form reflect.Value) bool
 
 // together refuses keys that do not go together.
 func (s *source) together(l *Level, n *node, path string) {
-	there := func(name string) bool { return n.value(name).kind != 0 }
+	there := func(name string) bool { return valueOf(n, name).Tag != "" }
 	var oneOf []string
 	written := 0
 	for i := range l.keys {
@@ -154,14 +154,14 @@ func (s *source) together(l *Level, n *node, path string) {
 		}
 	}
 	if len(oneOf) > 0 && written != 1 {
-		s.errorf(n.position, CodeMissingKey, path, "expected one of %s, got %d of them", strings.Join(oneOf, ", "), written)
+		s.errorf(positionOf(n), CodeMissingKey, path, "expected one of %s, got %d of them", strings.Join(oneOf, ", "), written)
 		return
 	}
 	for i := range l.keys {
 		k := &l.keys[i]
 		for _, need := range k.Needs {
 			if there(k.Name) && !there(need) {
-				s.errorf(n.value(k.Name).position, CodeMissingKey, join(path, k.Name), "it goes with %s, which is missing", need)
+				s.errorf(positionOf(valueOf(n, k.Name)), CodeMissingKey, join(path, k.Name), "it goes with %s, which is missing", need)
 			}
 		}
 	}
@@ -170,22 +170,22 @@ func (s *source) together(l *Level, n *node, path string) {
 // roleIn looks ahead at the role of a channel entry, which decides what the
 // entry may have. Every other mapping counts as neither.
 func roleIn(l *Level, n *node) (reader, controller bool) {
-	role := n.value("role").text
+	role := valueOf(n, "role").Value
 	return l == LevelChannel && role == bcp.RoleReader.String(), l == LevelChannel && role == bcp.RoleController.String()
 }
 
-func (s *source) unknownKey(l *Level, e entry, at string) {
+func (s *source) unknownKey(l *Level, name *node, at string) {
 	keys := l.keyNames()
-	hint := didYouMean(e.key, keys)
+	hint := didYouMean(name.Value, keys)
 	for i := 0; i < len(levels) && hint == ""; i++ {
-		if levels[i].key(e.key) != nil {
+		if levels[i].key(name.Value) != nil {
 			hint = "; it is a key of " + levels[i].String()
 		}
 	}
 	if hint == "" {
 		hint = "; expected one of " + strings.Join(keys, ", ")
 	}
-	s.errorf(e.position, CodeUnknownKey, at, "unknown key %s of %s%s", quote(e.key), l, hint)
+	s.errorf(positionOf(name), CodeUnknownKey, at, "unknown key %s of %s%s", quote(name.Value), l, hint)
 }
 
 // failing reports whether something has an error, which is reported.
@@ -204,10 +204,10 @@ func (s *source) failing(do func()) bool {
 func (s *source) value(k *Key, n *node, path string, field reflect.Value) bool {
 	return !s.failing(func() {
 		switch {
-		case n.kind == nodeNull:
+		case n.Tag == nodeNull:
 			s.failed = true // reported by the converter
-		case n.kind == nodeText && slices.Contains(k.Words, n.text):
-			k.setWord(field, n.text)
+		case n.Tag == nodeText && slices.Contains(k.Words, n.Value):
+			k.setWord(field, n.Value)
 		case k.Type.parse != nil:
 			s.scalar(k, n, path, field)
 		case k.Type == TypeObject:
@@ -230,11 +230,11 @@ func (s *source) value(k *Key, n *node, path string, field reflect.Value) bool {
 
 func (s *source) scalar(k *Key, n *node, path string, field reflect.Value) {
 	t := k.Type
-	if n.kind != nodeText && t.kinds == nil || t.kinds != nil && !slices.Contains(t.kinds, n.kind) {
+	if n.Tag != nodeText && t.kinds == nil || t.kinds != nil && !slices.Contains(t.kinds, n.Tag) {
 		s.wrongType(n, path, expected(k))
 		return
 	}
-	made, number, ok := t.parse(n.text)
+	made, number, ok := t.parse(n.Value)
 	unit, code := max(t.unit, 1), cmp.Or(t.code, CodeBadValue)
 	if ok {
 		if !k.bounded() || number >= k.Min*unit && number <= k.Max*unit {
@@ -243,16 +243,16 @@ func (s *source) scalar(k *Key, n *node, path string, field reflect.Value) {
 		}
 		code = CodeOutOfRange
 	}
-	got := ", got " + quote(n.text) + didYouMean(n.text, k.Words)
+	got := ", got " + quote(n.Value) + didYouMean(n.Value, k.Words)
 	switch t {
 	case TypeText:
 		got = ", got " + strconv.FormatInt(number, 10)
 	case TypeCron:
-		got += ": " + checkCron(n.text)
+		got += ": " + checkCron(n.Value)
 	case TypeSecretName, TypeKeyPlace:
 		got = "" // what is there may be the secret
 	}
-	s.errorf(n.position, code, path, "expected %s%s", expected(k), got)
+	s.errorf(positionOf(n), code, path, "expected %s%s", expected(k), got)
 }
 
 // setWord sets what one of the key's words says.
@@ -294,12 +294,12 @@ func set(field reflect.Value, made any) {
 
 // list reads a list of texts, which for some types may be one text with commas.
 func (s *source) list(k *Key, n *node, path string, field reflect.Value) {
-	items := n.items
-	if k.Type.commas && n.kind == nodeText {
-		for part := range strings.SplitSeq(n.text, ",") {
-			items = append(items, &node{position: n.position, kind: nodeText, text: strings.TrimSpace(part)})
+	items := n.Content
+	if k.Type.commas && n.Tag == nodeText {
+		for part := range strings.SplitSeq(n.Value, ",") {
+			items = append(items, &node{Line: n.Line, Column: n.Column, Tag: nodeText, Value: strings.TrimSpace(part)})
 		}
-	} else if n.kind != nodeList {
+	} else if n.Tag != nodeList {
 		s.wrongType(n, path, expected(k))
 		return
 	}
@@ -309,22 +309,22 @@ func (s *source) list(k *Key, n *node, path string, field reflect.Value) {
 	const longest = 4096
 	texts, first, readable := make([]string, len(items)), map[string]bool{}, k.Type != TypeNames
 	for i, item := range items {
-		at, text := path, item.text
-		if texts[i] = text; n.kind == nodeList {
+		at, text := path, item.Value
+		if texts[i] = text; n.Tag == nodeList {
 			at = index(path, i)
 		}
 		switch {
-		case item.kind != nodeText:
+		case item.Tag != nodeText:
 			s.wrongType(item, at, "text")
 			readable = false
 		case k.Type == TypeChoices && !slices.Contains(k.Words, text):
-			s.errorf(item.position, CodeUnknownWord, at, "expected one of %s, got %s%s", strings.Join(k.Words, ", "), quote(text), didYouMean(text, k.Words))
+			s.errorf(positionOf(item), CodeUnknownWord, at, "expected one of %s, got %s%s", strings.Join(k.Words, ", "), quote(text), didYouMean(text, k.Words))
 		case k.Type.right != nil && !k.Type.right(text):
-			s.errorf(item.position, CodeBadValue, at, "expected %s, got %s", k.Type.each, quote(text))
+			s.errorf(positionOf(item), CodeBadValue, at, "expected %s, got %s", k.Type.each, quote(text))
 		case len(text) > longest:
-			s.errorf(item.position, CodeOutOfRange, at, "expected text of at most %d bytes", longest)
+			s.errorf(positionOf(item), CodeOutOfRange, at, "expected text of at most %d bytes", longest)
 		case first[text] && !k.Type.repeats:
-			s.errorf(item.position, CodeDuplicate, at, "%s is listed twice", quote(text))
+			s.errorf(positionOf(item), CodeDuplicate, at, "%s is listed twice", quote(text))
 		}
 		first[text] = true
 	}
@@ -338,7 +338,7 @@ func (s *source) count(k *Key, n int, at *node, path string) bool {
 	if int64(n) >= k.Min && int64(n) <= k.Max {
 		return true
 	}
-	s.errorf(at.position, CodeOutOfRange, path, "expected %s, got %d", expected(k), n)
+	s.errorf(positionOf(at), CodeOutOfRange, path, "expected %s, got %d", expected(k), n)
 	return false
 }
 
@@ -360,17 +360,17 @@ func (s *source) within(l *Level, n *node, path string, field reflect.Value) (*o
 }
 
 func (s *source) objects(k *Key, n *node, path string, field reflect.Value) {
-	if n.kind != nodeList {
+	if n.Tag != nodeList {
 		s.wrongType(n, path, expected(k))
 		return
 	}
-	s.count(k, len(n.items), n, path)
+	s.count(k, len(n.Content), n, path)
 	unique := &Key{}
 	if i := slices.IndexFunc(k.Child.keys, func(k Key) bool { return k.Unique }); i >= 0 {
 		unique = &k.Child.keys[i]
 	}
 	first := map[string]position{}
-	for i, item := range n.items {
+	for i, item := range n.Content {
 		at, entry := index(path, i), reflect.New(field.Type().Elem()).Elem()
 		if entry.Kind() == reflect.Struct {
 			entry.Set(k.Child.start)
@@ -380,12 +380,12 @@ func (s *source) objects(k *Key, n *node, path string, field reflect.Value) {
 			continue
 		}
 		field.Set(reflect.Append(field, entry))
-		if name := item.value(unique.Name); name.kind == nodeText {
-			if before, again := first[name.text]; again {
-				s.errorf(name.position, CodeDuplicate, join(at, unique.Name), "the entry in line %d has the same %s", before.line, unique.Name)
+		if name := valueOf(item, unique.Name); name.Tag == nodeText {
+			if before, again := first[name.Value]; again {
+				s.errorf(positionOf(name), CodeDuplicate, join(at, unique.Name), "the entry in line %d has the same %s", before.line, unique.Name)
 				o.bad = true
 			} else {
-				first[name.text] = name.position
+				first[name.Value] = positionOf(name)
 			}
 		}
 	}
@@ -394,11 +394,11 @@ func (s *source) objects(k *Key, n *node, path string, field reflect.Value) {
 func (s *source) wrongType(n *node, path, want string) {
 	hint := ""
 	switch {
-	case n.kind == nodeNull:
+	case n.Tag == nodeNull:
 		s.failed = true // reported by the converter
 		return
-	case strings.HasPrefix(want, "text") && (n.kind == nodeInteger || n.kind == nodeNumber || n.kind == nodeBoolean):
+	case strings.HasPrefix(want, "text") && (n.Tag == nodeInteger || n.Tag == nodeNumber || n.Tag == nodeBoolean):
 		hint = "; put it in quotes to make it text"
 	}
-	s.errorf(n.position, CodeWrongType, path, "expected %s, got %v%s", want, n.kind, hint)
+	s.errorf(positionOf(n), CodeWrongType, path, "expected %s, got %s%s", want, n.Tag, hint)
 }

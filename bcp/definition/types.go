@@ -35,7 +35,7 @@ type Type struct {
 	// A scalar is of one of these kinds, of text if there are none. parse returns what it
 	// makes of it, and the number that the bounds are about, which they count in units; not
 	// ok is told with the code, or as a bad value.
-	kinds []nodeKind
+	kinds []string
 	parse func(text string) (made any, number int64, ok bool)
 	unit  int64
 	code  string
@@ -79,13 +79,13 @@ var (
 	// TypeWord is one of Words, which are read before anything else.
 	TypeWord = &Type{want: "one of {words}", code: CodeUnknownWord,
 		parse: isRight(func(string) bool { return false })}
-	TypeInteger = &Type{want: "a whole number from {min} to {max}", kinds: []nodeKind{nodeInteger}, code: CodeOutOfRange,
+	TypeInteger = &Type{want: "a whole number from {min} to {max}", kinds: []string{nodeInteger}, code: CodeOutOfRange,
 		parse: numeric(func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) })}
-	TypeBoolean = &Type{want: "true or false", kinds: []nodeKind{nodeBoolean},
+	TypeBoolean = &Type{want: "true or false", kinds: []string{nodeBoolean},
 		parse: func(text string) (any, int64, bool) { return strings.EqualFold(text, "true"), 0, true }}
-	TypeBits = &Type{want: "a number of bits from {min} to {max} with at most nine decimals", kinds: []nodeKind{nodeInteger, nodeNumber}, code: CodeOutOfRange,
+	TypeBits = &Type{want: "a number of bits from {min} to {max} with at most nine decimals", kinds: []string{nodeInteger, nodeNumber}, code: CodeOutOfRange,
 		unit: int64(bcp.Bit), parse: numeric(bcp.ParseBits)}
-	TypeUSD = &Type{want: "a number of US dollars from {min} to {max} with at most nine decimals", kinds: []nodeKind{nodeInteger, nodeNumber}, code: CodeOutOfRange,
+	TypeUSD = &Type{want: "a number of US dollars from {min} to {max} with at most nine decimals", kinds: []string{nodeInteger, nodeNumber}, code: CodeOutOfRange,
 		unit: int64(cost.Dollar), parse: numeric(cost.ParseUSD)}
 	TypeDuration = &Type{want: "a duration from {min} to {max} such as 90s, 15m, 1h30m or 7d", bound: formatDuration, // seconds
 		unit: int64(time.Second), parse: numeric(parseDuration)}

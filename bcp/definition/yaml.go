@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"iter"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -18,47 +19,39 @@ import (
 // position is a place in a file, from 1.
 type position struct{ line, column int }
 
-// node is a value of the strict subset of YAML that definitions use.
-type node struct {
-	position
-	kind    nodeKind
-	text    string // of a scalar, as it reads
-	entries []entry
-	items   []*node
+// node is a value of the strict subset of YAML that definitions use, in its place in the file. Its tag is its kind, as
+// messages name it; that of a value that is not there is empty.
+type node = yaml.Node
+
+// The kinds. What has an error in the report already is nothing.
+const (
+	nodeText    = "text"
+	nodeInteger = "a whole number" // plain decimal digits
+	nodeNumber  = "a number"       // every other number
+	nodeBoolean = "true or false"
+	nodeNull    = "nothing"
+	nodeMapping = "a mapping"
+	nodeList    = "a list"
+)
+
+func positionOf(n *node) position { return position{n.Line, n.Column} }
+
+// entries are the keys of a mapping and their values.
+func entries(n *node) iter.Seq2[*node, *node] {
+	return func(yield func(key, value *node) bool) {
+		for i := 0; n.Tag == nodeMapping && i < len(n.Content) && yield(n.Content[i], n.Content[i+1]); i += 2 {
+		}
+	}
 }
 
-// entry is one key of a mapping.
-type entry struct {
-	position
-	key   string
-	value *node
-}
-
-// value returns the value of a key of a mapping, or an empty node.
-func (n *node) value(key string) *node {
-	for i := range n.entries {
-		if n.entries[i].key == key {
-			return n.entries[i].value
+// valueOf returns the value of a key of a mapping, or an empty node.
+func valueOf(n *node, name string) *node {
+	for key, value := range entries(n) {
+		if key.Value == name {
+			return value
 		}
 	}
 	return &node{}
-}
-
-type nodeKind uint8
-
-const (
-	nodeText    nodeKind = iota + 1
-	nodeInteger          // plain decimal digits
-	nodeNumber           // every other number
-	nodeBoolean
-	nodeNull
-	nodeMapping
-	nodeList
-)
-
-// String names the kind as messages do.
-func (k nodeKind) String() string {
-	return [...]string{"nothing", "text", "a whole number", "a number", "true or false", "nothing", "a mapping", "a list"}[k]
 }
 
 // notYAML is said of a mistake that has no better text.
@@ -97,20 +90,20 @@ func parseYAML(s *source, text []byte, before int) *node {
 	case !ok:
 		return nil
 	case !content:
-		return &node{position: position{before + 1, 1}, kind: nodeMapping}
+		return &node{Line: before + 1, Column: 1, Tag: nodeMapping}
 	}
 	var document yaml.Node
 	if err := yaml.Load(text, &document); err != nil || len(document.Content) != 1 {
 		s.syntaxError(err, before)
 		return nil
 	}
-	c := converter{source: s, before: before}
-	root := c.node(document.Content[0], "")
-	if root.kind == nodeNull || c.tooDeep {
+	c, root := checker{source: s, before: before}, document.Content[0]
+	c.check(root, "")
+	if root.Tag == nodeNull || c.tooDeep {
 		return nil
 	}
-	if root.kind != nodeMapping {
-		s.errorf(root.position, CodeWrongType, "", "expected keys and values such as \"name: main\", got %v", root.kind)
+	if root.Tag != nodeMapping {
+		s.errorf(positionOf(root), CodeWrongType, "", "expected keys and values such as \"name: main\", got %s", root.Tag)
 		return nil
 	}
 	return root
@@ -121,12 +114,14 @@ func parseYAML(s *source, text []byte, before int) *node {
 // thousands of defects.
 func DefectPlaces(text []byte) func(contract.Defect) (line, column int) {
 	var document yaml.Node
-	whole := &object{node: &node{position: position{1, 1}}}
+	whole := &object{node: &node{Line: 1, Column: 1}}
 	if stopped := new(wire.Error); errors.As(wire.Check(text), &stopped) {
-		whole.node.position = placeOf(text, stopped.Offset)
+		place := placeOf(text, stopped.Offset)
+		whole.node.Line, whole.node.Column = place.line, place.column
 	} else if yaml.Load(text, &document) == nil {
-		c := converter{source: &source{report: &Report{}}}
-		whole.node = c.node(document.Content[0], "")
+		whole.node = document.Content[0]
+		c := checker{source: &source{report: &Report{}}}
+		c.check(whole.node, "")
 	}
 	return func(d contract.Defect) (line, column int) {
 		at := whole.at(d.Where)
@@ -204,9 +199,9 @@ func (s *source) syntaxError(err error, before int) {
 
 var tooDeep = fmt.Sprintf("expected at most %d levels of lists and mappings", MaxDepth)
 
-// converter turns the library's tree into ours and reports all that the
-// subset leaves out.
-type converter struct {
+// checker gives the library's nodes their kinds and their places in the file, and reports
+// all that the subset leaves out.
+type checker struct {
 	source *source
 	before int // lines above
 	depth  int
@@ -214,12 +209,15 @@ type converter struct {
 	tooDeep bool
 }
 
-func (c *converter) at(n *yaml.Node) position {
-	return position{n.Line + c.before, max(n.Column, 1)}
+// refuse reports a node, of which nothing is left.
+func (c *checker) refuse(n *node, code, key, format string, args ...any) {
+	c.source.errorf(positionOf(n), code, key, format, args...)
+	n.Tag, n.Value, n.Content = nodeNull, "", nil
 }
 
-// allowed reports whether a value, or a key, is of the subset.
-func (c *converter) allowed(n *yaml.Node, key string) bool {
+// place puts a node where it is in the file, and refuses what is not of the subset.
+func (c *checker) place(n *node, key string) (allowed bool) {
+	n.Line, n.Column = n.Line+c.before, max(n.Column, 1)
 	why := ""
 	switch {
 	case n.Kind == yaml.AliasNode:
@@ -233,82 +231,61 @@ func (c *converter) allowed(n *yaml.Node, key string) bool {
 	default:
 		return true
 	}
-	c.source.errorf(c.at(n), CodeForbiddenYAML, key, "%s", why)
+	c.refuse(n, CodeForbiddenYAML, key, "%s", why)
 	return false
 }
 
-func (c *converter) node(n *yaml.Node, key string) *node {
-	at := c.at(n)
-	if c.depth++; c.depth > MaxDepth {
-		c.tooDeep = true
-		c.source.errorf(at, CodeTooDeep, key, "%s", tooDeep)
-		return reported(at)
-	}
+func (c *checker) check(n *node, key string) {
+	c.depth++
 	defer func() { c.depth-- }()
-	switch {
-	case !c.allowed(n, key):
-		return reported(at)
+	switch allowed := c.place(n, key); {
+	case c.depth > MaxDepth:
+		c.tooDeep = true
+		c.refuse(n, CodeTooDeep, key, "%s", tooDeep)
+	case !allowed:
 	case n.Kind == yaml.MappingNode:
-		return c.mapping(n, key)
+		c.mapping(n, key)
 	case n.Kind == yaml.SequenceNode:
-		list := &node{position: at, kind: nodeList}
+		n.Tag = nodeList
 		for i, value := range n.Content {
-			list.items = append(list.items, c.node(value, index(key, i)))
+			c.check(value, index(key, i))
 		}
-		return list
-	case n.Style != 0:
-		return c.textNode(n.Value, at, key)
-	}
-	return c.plain(n.Value, at, key)
-}
-
-func (c *converter) mapping(n *yaml.Node, path string) *node {
-	m := &node{position: c.at(n), kind: nodeMapping}
-	first := map[string]position{}
-	for i := 0; i < len(n.Content); i += 2 {
-		k := n.Content[i]
-		at, name := c.at(k), k.Value
-		key := join(path, boundedKey(name))
-		if before, again := first[name]; again {
-			c.source.errorf(at, CodeDuplicateKey, key, "this key is already in line %d", before.line)
-			continue
-		}
-		switch {
-		case !c.allowed(k, key):
-		case n.Style&yaml.FlowStyle == 0 && at.column != m.column:
-			c.source.errorf(position{at.line, m.column}, CodeForbiddenYAML, key, "keys that begin with ? are not allowed")
-		case k.Kind != yaml.ScalarNode || k.Style == 0 && plainKind(name) != nodeText:
-			c.source.errorf(at, CodeWrongType, key, "expected a key that is text")
-		default:
-			first[name] = at
-			m.entries = append(m.entries, entry{position: at, key: name, value: c.node(n.Content[i+1], key)})
-		}
-	}
-	return m
-}
-
-func (c *converter) textNode(text string, at position, key string) *node {
-	if !utf8.ValidString(text) || strings.ContainsFunc(text, isControl) {
-		c.source.errorf(at, CodeEncoding, key, "expected text without control characters")
-		return reported(at)
-	}
-	return &node{position: at, kind: nodeText, text: text}
-}
-
-func (c *converter) plain(text string, at position, key string) *node {
-	switch kind := plainKind(text); kind {
-	case nodeNull:
-		c.source.errorf(at, CodeNull, key, "expected a value; leave the key out for its default")
-		return reported(at)
-	case nodeText:
-		return c.textNode(text, at, key)
 	default:
-		return &node{position: at, kind: kind, text: text}
+		if n.Tag = nodeText; n.Style == 0 {
+			n.Tag = plainKind(n.Value)
+		}
+		if n.Tag == nodeNull {
+			c.refuse(n, CodeNull, key, "expected a value; leave the key out for its default")
+		} else if !utf8.ValidString(n.Value) || strings.ContainsFunc(n.Value, isControl) {
+			c.refuse(n, CodeEncoding, key, "expected text without control characters")
+		}
 	}
 }
 
-// reported stands for a value whose error is in the report already.
-func reported(at position) *node { return &node{position: at, kind: nodeNull} }
+// mapping keeps the entries whose keys are right.
+func (c *checker) mapping(n *node, path string) {
+	all := n.Content
+	n.Tag, n.Content = nodeMapping, nil
+	first := map[string]int{} // lines
+	for i := 0; i < len(all); i += 2 {
+		k, name := all[i], all[i].Value
+		key := join(path, boundedKey(name))
+		switch allowed := c.place(k, key); {
+		case first[name] > 0:
+			c.refuse(k, CodeDuplicateKey, key, "this key is already in line %d", first[name])
+		case !allowed:
+		case n.Style&yaml.FlowStyle == 0 && k.Column != n.Column:
+			k.Column = n.Column
+			c.refuse(k, CodeForbiddenYAML, key, "keys that begin with ? are not allowed")
+		case k.Kind != yaml.ScalarNode || k.Style == 0 && plainKind(name) != nodeText:
+			c.refuse(k, CodeWrongType, key, "expected a key that is text")
+		default:
+			first[name] = k.Line
+			c.check(all[i+1], key)
+			n.Content = append(n.Content, k, all[i+1])
+		}
+	}
+}
 
 var (
 	decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
@@ -318,7 +295,7 @@ var (
 // plainKind classifies a scalar without quotes: the YAML 1.2 core schema, and
 // every form that YAML 1.1 took for a number is a number here too, so that no
 // reader of the file can take it for text.
-func plainKind(text string) nodeKind {
+func plainKind(text string) string {
 	switch text {
 	case "", "~", "null", "Null", "NULL":
 		return nodeNull
