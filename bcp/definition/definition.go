@@ -85,9 +85,9 @@ func Parse(files map[string][]byte) (*bcp.Mesh, Report) {
 // parse reads what it is given. There is no mesh where it is incomplete, and nothing is
 // said about what is not there.
 func (b *builder) parse(files map[string][]byte) *bcp.Mesh {
-	folder := &source{path: ".", report: &b.report}
+	whole := &source{path: ".", report: &b.report}
 	if len(files) > MaxFiles {
-		folder.errorf(position{}, CodeTooMany, "", "expected at most %d files, got %d", MaxFiles, len(files))
+		whole.errorf(position{}, CodeTooMany, "", "expected at most %d files, got %d", MaxFiles, len(files))
 		return nil
 	}
 	names := slices.Sorted(maps.Keys(files))
@@ -97,49 +97,40 @@ func (b *builder) parse(files map[string][]byte) *bcp.Mesh {
 		total += len(content)
 	}
 	if total > MaxFolderBytes {
-		folder.errorf(position{}, CodeTooLarge, "", "expected at most %d MiB in all files", MaxFolderBytes>>20)
+		whole.errorf(position{}, CodeTooLarge, "", "expected at most %d MiB in all files", MaxFolderBytes>>20)
 		return nil
 	}
 	for _, name := range names {
 		s := &source{path: name, report: &b.report}
-		content := files[name]
-		atRoot := path.Dir(name) == "."
-		isAgent := strings.HasSuffix(name, agentSuffix) && (atRoot || path.Dir(name) == agentFolder)
-		read := b.readAgent
+		content, atRoot := files[name], path.Dir(name) == "."
+		read := (*builder).readMesh
+		of := slices.IndexFunc(folders, func(f folder) bool { return f.dir == path.Dir(name) && strings.HasSuffix(name, f.suffix) })
 		switch {
 		case name == meshFile:
-			read = b.readMesh
-		case isIn(name, serviceFolder, serviceSuffix):
-			read = b.readService
-		case isIn(name, contractFolder, contractSuffix):
-			read = b.readContract
-		case !isAgent:
+		case of < 0:
 			s.warnf(position{}, CodeIgnoredFile, "", "only %s, %s/*%s, %s/*%s and %s/*%s are read", meshFile, agentFolder, agentSuffix, serviceFolder, serviceSuffix, contractFolder, contractSuffix)
 			continue
-		case (atRoot || path.Base(name) == "README.md") && !looksLikeAgent.Match(content):
+		case folders[of].suffix == agentSuffix && (atRoot || path.Base(name) == "README.md") && !looksLikeAgent.Match(content):
 			continue
 		case atRoot && hasFolder:
 			s.warnf(position{}, CodeIgnoredFile, "", "not read, since there is a folder %s: move the file there", agentFolder)
 			continue
+		default:
+			read = folders[of].read
 		}
 		if !checkContent(s, content) {
 			b.incomplete = true
 			continue
 		}
 		checkSecrets(s, content)
-		read(s, content)
+		read(b, s, content)
 	}
-	mesh := b.build(folder)
+	mesh := b.build(whole)
 	b.report.sort()
 	if !b.report.OK() || b.incomplete {
 		return nil
 	}
 	return mesh
-}
-
-// isIn reports whether a file is one of a folder.
-func isIn(name, folder, suffix string) bool {
-	return strings.HasPrefix(name, folder+"/") && strings.HasSuffix(name, suffix) && strings.Count(name, "/") == 1
 }
 
 // Digest returns the SHA-256 over the files that the mesh was read from: over
@@ -154,29 +145,22 @@ func Digest(mesh *bcp.Mesh) [sha256.Size]byte {
 }
 
 // list returns the names of the files that count, sorted.
-func list(fsys fs.FS, folder *source) []string {
+func list(fsys fs.FS, whole *source) []string {
 	var names []string
 	for _, of := range folders {
-		dir, suffix := of.dir, of.suffix
-		entries, err := fs.ReadDir(fsys, dir)
-		if err != nil {
-			if dir == "." || !errors.Is(err, fs.ErrNotExist) {
-				folder.errorf(position{}, CodeUnreadable, "", "the folder %s cannot be read: %s", quote(dir), reason(err))
-			}
+		entries, err := fs.ReadDir(fsys, of.dir)
+		if err != nil && (of.dir == "." || !errors.Is(err, fs.ErrNotExist)) {
+			whole.errorf(position{}, CodeUnreadable, "", "the folder %s cannot be read: %s", quote(of.dir), reason(err))
 			continue
 		}
 		for _, e := range entries {
-			name := e.Name()
-			if strings.HasPrefix(name, ".") {
-				continue
-			}
-			wanted := strings.HasSuffix(name, suffix)
-			if !wanted && !e.IsDir() && slices.Contains(of.meant, strings.ToLower(path.Ext(name))) {
-				s := &source{path: path.Join(dir, name), report: folder.report}
-				s.warnf(position{}, CodeIgnoredFile, "", "not read: files of this folder end with %s", suffix)
-			}
-			if !e.IsDir() && (wanted || (dir == "." && (name == meshFile || name == misspelt))) {
-				names = append(names, path.Join(dir, name))
+			switch name := path.Join(of.dir, e.Name()); {
+			case e.IsDir() || strings.HasPrefix(e.Name(), "."):
+			case strings.HasSuffix(name, of.suffix) || name == meshFile || name == misspelt:
+				names = append(names, name)
+			case slices.Contains(of.meant, strings.ToLower(path.Ext(name))):
+				s := &source{path: name, report: whole.report}
+				s.warnf(position{}, CodeIgnoredFile, "", "not read: files of this folder end with %s", of.suffix)
 			}
 		}
 	}
@@ -184,16 +168,19 @@ func list(fsys fs.FS, folder *source) []string {
 	return names
 }
 
-// folders are those with files of definitions, the suffix of these, and the extensions, in lower case, of files that somebody
-// probably meant for the folder.
-var folders = []struct {
+// folder is one with files of definitions, the suffix of these, the extensions, in lower case, of files that somebody
+// probably meant for it, and what reads one.
+type folder struct {
 	dir, suffix string
 	meant       []string
-}{
-	{".", agentSuffix, nil},
-	{agentFolder, agentSuffix, []string{".md", ".markdown", ".yaml", ".yml"}},
-	{serviceFolder, serviceSuffix, []string{".yaml", ".yml"}}, // .json is bcpmesh wrap's
-	{contractFolder, contractSuffix, []string{".json", ".yaml", ".yml"}},
+	read        func(*builder, *source, []byte)
+}
+
+var folders = []folder{
+	{".", agentSuffix, nil, (*builder).readAgent},
+	{agentFolder, agentSuffix, []string{".md", ".markdown", ".yaml", ".yml"}, (*builder).readAgent},
+	{serviceFolder, serviceSuffix, []string{".yaml", ".yml"}, (*builder).readService}, // .json is bcpmesh wrap's
+	{contractFolder, contractSuffix, []string{".json", ".yaml", ".yml"}, (*builder).readContract},
 }
 
 // readBounded reads at most limit bytes of a regular file: a pipe or a device
