@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"crypto/rand"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -45,10 +46,8 @@ func parseQuery(arguments []byte) (query, *fault) {
 	if q.spec, err = bcp.ParseSpec(own.Spec); err != nil {
 		return invalid(bcp.InvalidQuery, plain(err))
 	}
-	if selfContained(q.spec) {
-		if _, err := bcp.Compile(q.spec, bcp.Settings{Sealed: true}); err != nil {
-			return invalid(bcp.InvalidQuery, err)
-		}
+	if _, err := validator(q.spec, bcp.Settings{Sealed: true}); err != nil {
+		return invalid(bcp.InvalidQuery, err)
 	}
 	return q, nil
 }
@@ -75,10 +74,8 @@ func parseSubscribe(arguments []byte) (bcp.Proposal, *fault) {
 	if p.Subscription, err = bcp.ParseProposedSubscription(own.Subscription); err != nil {
 		return invalid(bcp.InvalidQuery, plain(err))
 	}
-	if selfContained(p.Subscription.Spec) {
-		if _, err := bcp.Compile(p.Subscription.Spec, bcp.Settings{Subscriptions: 1}); err != nil {
-			return invalid(bcp.InvalidQuery, err)
-		}
+	if _, err := validator(p.Subscription.Spec, bcp.Settings{Subscriptions: 1}); err != nil {
+		return invalid(bcp.InvalidQuery, err)
 	}
 	return p, nil
 }
@@ -91,14 +88,13 @@ func noReader() *fault {
 	return newFault(bcp.NoChannel).saying("target names no reader").next("BCPBudget lists the readers")
 }
 
-// selfContained reports whether a spec means the same in every mesh: it names no
-// word list of a mesh, and has no constraints, which this package cannot
-// compile.
-func selfContained(spec bcp.Spec) bool {
-	for _, q := range spec.Questions {
-		if q.Vocabulary != "" || q.ExpectedFormat == bcp.FormatVocabulary {
-			return false
-		}
+// validator compiles a spec. It returns none for a spec that only the gateway can judge: one that names a word list of its mesh,
+// or has constraints, which this package cannot compile.
+func validator(spec bcp.Spec, settings bcp.Settings) (*bcp.Validator, error) {
+	if len(spec.Constraints) > 0 || slices.ContainsFunc(spec.Questions, func(q bcp.Question) bool {
+		return q.Vocabulary != "" || q.ExpectedFormat == bcp.FormatVocabulary
+	}) {
+		return nil, nil
 	}
-	return len(spec.Constraints) == 0
+	return bcp.Compile(spec, settings)
 }

@@ -73,11 +73,7 @@ func (r *reader) stop(ctx context.Context) error { return r.agent.Stop(ctx) }
 // queried keeps a query until the host answers it.
 func (r *reader) queried(ctx context.Context, q agents.Query) (any, error) {
 	p := &pendingQuery{Query: q, answer: make(chan any, 1)}
-	if selfContained(q.Spec) {
-		if v, err := bcp.Compile(q.Spec, bcp.Settings{Sealed: true}); err == nil {
-			p.validator = v
-		}
-	}
+	p.validator, _ = validator(q.Spec, bcp.Settings{Sealed: true}) // or only the gateway can judge
 	r.pending.put(q.QueryID, p)
 	select {
 	case answer := <-p.answer:
@@ -270,12 +266,9 @@ func (r *reader) publish(ctx context.Context, arguments []byte) (any, *fault) {
 		return nil, newFault(bcp.SubscriptionNotFound).saying("%s", bcp.ReaderDetail(bcp.SubscriptionNotFound, 0, "", p.subscription, p.controller)).
 			next("publish against one of: %s", strings.Join(there, ", "))
 	}
-	if selfContained(list[at].Spec) {
-		if v, err := bcp.Compile(list[at].Spec, bcp.Settings{Subscriptions: 1}); err == nil {
-			if f := checkAnswer(v, p.response); f != nil {
-				return nil, f
-			}
-		}
+	v, _ := validator(list[at].Spec, bcp.Settings{Subscriptions: 1}) // or only the gateway can judge
+	if f := checkAnswer(v, p.response); f != nil {
+		return nil, f
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
