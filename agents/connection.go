@@ -27,11 +27,9 @@ type Options struct {
 	Name bcp.AgentName
 	// Encoding must be that of the agent's definition. Zero is JSON.
 	Encoding bcp.Encoding
-	// Logger gets connection events, refusals by the gateway and dropped messages,
-	// never payloads. Nil writes to stderr what the author of an agent must know and
-	// would otherwise miss: refused answers and pushes, denied subjects, failing
-	// handlers, messages that cannot be understood; each reason once.
-	// hclog.NewNullLogger() is silent.
+	// Logger gets connection events, refusals by the gateway, denied subjects and dropped
+	// messages, never payloads. Nil writes its warnings to stderr, and there also what a
+	// failing handler says. hclog.NewNullLogger() is silent.
 	Logger hclog.Logger
 	// OnError, if set, gets the errors that no caller gets: denied permissions
 	// (nats.ErrPermissionViolation), failed handlers ([*HandlerError]) and
@@ -107,7 +105,8 @@ type Connection struct {
 	nc      *nats.Conn
 	options Options
 	log     hclog.Logger
-	once    *onceLogger
+	stderr  bool // log is this process's: it may quote what the agent has read
+	told    told
 	closed  chan struct{} // when the connection is
 	watch   sync.WaitGroup
 	marks   markStore
@@ -217,10 +216,11 @@ func Connect(ctx context.Context, url string, creds Credentials, o Options) (*Co
 }
 
 func newConnection(o Options) *Connection {
-	c := &Connection{options: o, once: newOnceLogger(o.Logger, o.Name), runs: make(map[*run]struct{}), closed: make(chan struct{})}
-	if c.log = c.once.log; c.once.stderr {
-		c.log = hclog.NewNullLogger()
+	c := &Connection{options: o, log: o.Logger, stderr: o.Logger == nil, told: told{reasons: map[string]bool{}}, runs: make(map[*run]struct{}), closed: make(chan struct{})}
+	if c.stderr {
+		c.log = hclog.New(&hclog.LoggerOptions{Level: hclog.Warn})
 	}
+	c.log = c.log.Named("agents").With("agent", string(o.Name))
 	c.marks.log = c.log
 	c.reconnected()
 	return c
@@ -313,11 +313,11 @@ func (c *Connection) callbacks(o *nats.Options, pause *reconnectPause) {
 // failed reports an asynchronous error of the connection. Its text may name a
 // subject of this agent.
 func (c *Connection) failed(err error) {
-	if !isRefusal(err) || !c.refused.Swap(true) { // that is said once, however often it is tried
+	switch {
+	case errors.Is(err, nats.ErrPermissionViolation):
+		c.tellDenied(err)
+	case !isRefusal(err) || !c.refused.Swap(true): // that is said once, however often it is tried
 		c.log.Warn("connection", "error", err)
-	}
-	if errors.Is(err, nats.ErrPermissionViolation) {
-		c.once.denied(err)
 	}
 	c.options.OnError(err)
 }
@@ -325,12 +325,6 @@ func (c *Connection) failed(err error) {
 // isRefusal reports whether the server does not take the credentials.
 func isRefusal(err error) bool {
 	return isAny(err, nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired)
-}
-
-// notUnderstood reports a dropped message.
-func (c *Connection) notUnderstood() {
-	c.once.notUnderstood()
-	c.options.OnError(ErrMessage)
 }
 
 // denied returns the server's refusal of subject, if it was the last refusal.
@@ -343,13 +337,15 @@ func (c *Connection) denied(doing, subject string) error {
 	return nil
 }
 
-// handlerFailed reports a handler's error: all of it to OnError, and to a log
-// only what cannot quote content.
+// handlerFailed reports a handler's error: all of it to OnError and to stderr, and to a
+// logger only what cannot quote content.
 func (c *Connection) handlerFailed(err error) {
-	var failed *HandlerError
-	if errors.As(err, &failed) {
+	failed, ok := errors.AsType[*HandlerError](err)
+	switch {
+	case ok && c.stderr:
+		c.tell("a handler failed", failed.What+failed.Err.Error(), "of", failed.What, "panicked", failed.Panicked, "error", bounded(failed.Err.Error()))
+	case ok:
 		c.log.Error("handler failed", "of", failed.What, "id", failed.ID, "panicked", failed.Panicked, "error_type", fmt.Sprintf("%T", failed.Err))
-		c.once.failed(failed)
 	}
 	c.options.OnError(err)
 }

@@ -75,8 +75,8 @@ func (l *listener) tellsOfRun(m *nats.Msg) bool {
 
 // malformed reports a message that is not understood.
 func (l *listener) malformed() {
-	count(&l.counters.malformed, l.log, "dropped a message that is not understood")
-	l.conn.notUnderstood()
+	count(&l.counters.malformed, l.log, "dropped a message that is not understood: is Options.Encoding that of the definition?")
+	l.conn.options.OnError(ErrMessage)
 }
 
 // Stop takes nothing more and waits for running handlers; if ctx ends first, it cancels

@@ -124,7 +124,7 @@ func (p *planning[R]) receive(r *run, m *nats.Msg, to subjects.Subject) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.handler == nil {
-		p.conn.once.tell("a plan request came and there is nothing to answer it: set OnPlan before Start", "")
+		p.conn.tell("a plan request came and there is nothing to answer it: set OnPlan before Start", "")
 		return
 	}
 	var request R

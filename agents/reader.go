@@ -149,7 +149,7 @@ func (r *Reader) queried(q bcp.Query, newest sending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.query == nil {
-		r.conn.once.tell("a query came and there is nothing to answer it: set OnQuery before Start", "")
+		r.conn.tell("a query came and there is nothing to answer it: set OnQuery before Start", "")
 		return
 	}
 	entry := r.answers.findOrAdd(q.QueryID)
@@ -276,7 +276,7 @@ func (r *Reader) judged(m *nats.Msg, result bcp.ValidationResult) {
 		if result.SubscriptionID != "" {
 			what = "a push that was held"
 		}
-		r.conn.once.refused(what, result.Code, result.Detail)
+		r.conn.tellRefused(what, result.Code, result.Detail)
 	}
 	if !result.Success && result.QueryID != "" {
 		r.answers.rejected(result.QueryID, result.Detail, r.queries.shared())
@@ -353,21 +353,19 @@ func (r *Reader) Push(ctx context.Context, controller bcp.AgentName, subscriptio
 	if err != nil {
 		return result, err
 	}
-	subject := subjects.Push(r.conn.options.Name, controller, subscription)
-	err = r.conn.request(ctx, subject, id, body, func(reply []byte) error {
-		var got bcp.ValidationResult
-		if bcp.Decode(reply, r.conn.options.Encoding, &got) != nil || got.Type != bcp.TypeValidationResult {
+	subject, encoding := subjects.Push(r.conn.options.Name, controller, subscription), r.conn.options.Encoding
+	result, err = exchangeBytes(ctx, r.conn, encoding, subject, id, body, func(got bcp.ValidationResult) error {
+		switch {
+		case got.Type != bcp.TypeValidationResult:
 			return ErrMessage
-		}
-		result = got
-		if !got.Success && got.Status != bcp.StatusHeld {
+		case !got.Success && got.Status != bcp.StatusHeld:
 			return &RefusedError{Code: got.Code, Detail: got.Detail, RetryAfter: time.Duration(got.RetryAfter) * time.Second}
 		}
 		return nil
 	})
 	var refused *RefusedError
 	if errors.As(err, &refused) {
-		r.conn.once.refused("a push", refused.Code, refused.Detail)
+		r.conn.tellRefused("a push", refused.Code, refused.Detail)
 	}
 	return result, err
 }

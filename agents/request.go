@@ -67,11 +67,17 @@ func exchange[R any](ctx context.Context, c *Connection, encoding bcp.Encoding, 
 	if err != nil {
 		return reply, fmt.Errorf("agents: %w", err)
 	}
+	return exchangeBytes(ctx, c, encoding, subject, id, body, check)
+}
+
+// exchangeBytes is exchange of a message that is encoded, where the reply is in this encoding.
+func exchangeBytes[R any](ctx context.Context, c *Connection, encoding bcp.Encoding, subject string, id bcp.ClientID, body []byte, check func(R) error) (reply R, err error) {
 	err = c.request(ctx, subject, id, body, func(b []byte) error {
-		var got R // of this attempt
-		if err := c.refusal(b, encoding); err != nil {
-			return err
+		var refused bcp.Refusal
+		if bcp.Decode(b, encoding, &refused) == nil && refused.Error != "" {
+			return &RefusedError{Code: refused.Error, Detail: refused.Detail}
 		}
+		var got R // of this attempt
 		if bcp.Decode(b, encoding, &got) != nil {
 			return ErrMessage
 		}
@@ -164,13 +170,4 @@ func clientID(id bcp.ClientID) (bcp.ClientID, error) {
 		return bcp.ClientID(rand.Text()), nil
 	}
 	return bcp.ParseClientID(string(id))
-}
-
-// refusal returns the refusal in a reply, if the reply is one.
-func (c *Connection) refusal(reply []byte, encoding bcp.Encoding) error {
-	var r bcp.Refusal
-	if err := bcp.Decode(reply, encoding, &r); err != nil || r.Error == "" {
-		return nil
-	}
-	return &RefusedError{Code: r.Error, Detail: r.Detail}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"time"
 
@@ -64,8 +63,6 @@ type Run struct {
 	body      []byte
 }
 
-var errNoRunReceipt = errors.New("agents: the gateway did not acknowledge the run")
-
 // Run starts a run with one of the requester's grants, and returns when it is recorded.
 // Errors: [*RunRefusedError]; [*RefusedError]; [*UnansweredError] when ctx ended first:
 // the run may have begun; ask again with the same task and ID.
@@ -86,21 +83,17 @@ func (r *Requester) Run(ctx context.Context, kernel bcp.AgentName, grant string,
 
 func (u *Run) ask(ctx context.Context) (bcp.RunReceipt, error) { return u.send(ctx, u.id, u.body) }
 
-func (u *Run) send(ctx context.Context, id bcp.ClientID, body []byte) (receipt bcp.RunReceipt, err error) {
-	err = u.requester.conn.request(ctx, u.subject, id, body, func(reply []byte) error {
-		if err := u.requester.conn.refusal(reply, u.requester.conn.options.Encoding); err != nil {
-			return err
-		}
-		receipt = bcp.RunReceipt{}
-		if err := bcp.Decode(reply, u.requester.conn.options.Encoding, &receipt); err != nil || receipt.Type != bcp.TypeRun {
-			return errNoRunReceipt
-		}
-		if receipt.Status == "" && receipt.Code != "" {
-			return &RunRefusedError{receipt.Code, receipt.Rule, receipt.Line, receipt.Column}
+func (u *Run) send(ctx context.Context, id bcp.ClientID, body []byte) (bcp.RunReceipt, error) {
+	c := u.requester.conn
+	return exchangeBytes(ctx, c, c.options.Encoding, u.subject, id, body, func(r bcp.RunReceipt) error {
+		switch {
+		case r.Type != bcp.TypeRun:
+			return ErrMessage
+		case r.Status == "" && r.Code != "":
+			return &RunRefusedError{r.Code, r.Rule, r.Line, r.Column}
 		}
 		return nil
 	})
-	return receipt, err
 }
 
 // reply answers a question of a run.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
@@ -161,22 +160,8 @@ func (c *Connection) verdict(m contract.Message, err error) (RoleVerdict, error)
 
 // askRole sends a message about the roles of an agent. Envelopes are sent unchanged:
 // their digest is signed.
-func (c *Connection) askRole(ctx context.Context, about bcp.AgentName, m contract.Message) (answer contract.Message, err error) {
-	body, err := json.Marshal(m)
-	if err != nil {
-		return answer, fmt.Errorf("agents: %w", err)
-	}
-	err = c.request(ctx, subjects.Role(c.options.Name, about), "", body, func(b []byte) error {
-		var refused bcp.Refusal
-		switch {
-		case json.Unmarshal(b, &refused) == nil && refused.Error != "":
-			return &RefusedError{Code: refused.Error, Detail: refused.Detail}
-		case json.Unmarshal(b, &answer) != nil:
-			return ErrMessage
-		}
-		return nil
-	})
-	return answer, err
+func (c *Connection) askRole(ctx context.Context, about bcp.AgentName, m contract.Message) (contract.Message, error) {
+	return askJSON[contract.Message](ctx, c, subjects.Role(c.options.Name, about), m)
 }
 
 // userKey is the public nkey of the connection's creds, or nothing.

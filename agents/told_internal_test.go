@@ -16,11 +16,11 @@ import (
 func TestReasonsThatAreTold(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	a := newOnceLogger(hclog.New(&hclog.LoggerOptions{Output: &log}), "researcher")
+	a := newConnection(Options{Name: "researcher", Logger: hclog.New(&hclog.LoggerOptions{Output: &log})})
 	tell := func(from, to int) {
 		for n := from; n < to; n++ {
 			for range 2 {
-				a.refused("an answer", "validation_failed", fmt.Sprintf("field-%d: is missing", n))
+				a.tellRefused("an answer", "validation_failed", fmt.Sprintf("field-%d: is missing", n))
 			}
 		}
 	}
@@ -31,8 +31,8 @@ func TestReasonsThatAreTold(t *testing.T) {
 	tell(maxTold, maxTold+1)
 	tell(0, maxTold+100)
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	if len(lines) != maxTold+1 || !strings.Contains(lines[maxTold], "more goes wrong") || len(a.told) > maxTold+1 {
-		t.Errorf("%d lines, the last of which is %q; %d are kept", len(lines), lines[len(lines)-1], len(a.told))
+	if len(lines) != maxTold+1 || !strings.Contains(lines[maxTold], "more goes wrong") || len(a.told.reasons) > maxTold+1 {
+		t.Errorf("%d lines, the last of which is %q; %d are kept", len(lines), lines[len(lines)-1], len(a.told.reasons))
 	}
 }
 
