@@ -92,8 +92,7 @@ func dropCapabilities() error {
 // rules returns the rules for the program's files.
 func (s Spec) rules() ([]landlock.Rule, error) {
 	rules := []landlock.Rule{landlock.RWFiles("/dev/null").IgnoreIfMissing(), landlock.ROFiles("/dev/zero", "/dev/urandom", "/dev/random").IgnoreIfMissing()}
-	names := append(append([]string{s.Path}, s.Read...), System()...)
-	for i, name := range names {
+	for i, name := range s.Reads() {
 		info, err := os.Stat(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && i > len(s.Read):

@@ -40,6 +40,9 @@ type Spec struct {
 	NoScopes bool `json:"no_scopes,omitzero"`
 }
 
+// Reads are all files and folders that the program may read.
+func (s Spec) Reads() []string { return append(append([]string{s.Path}, s.Read...), System()...) }
+
 const (
 	maxFiles = 512     // that a confined program may have open
 	maxStack = 8 << 20 // bytes, which RLIMIT_DATA leaves out

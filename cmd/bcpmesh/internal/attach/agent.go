@@ -11,7 +11,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/process"
-	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -72,20 +71,16 @@ const endPatience = 3 * time.Second
 
 // keepProgram starts a program confined, and serves it over its stdin and stdout until one of the two ends.
 func keepProgram(ctx context.Context, p *cli.Program, o client.Flags, read, command []string) error {
-	if err := sandbox.Detect().Missing(); err != nil {
-		return cli.Failf("the program cannot be confined, and is not started: %s", err).WithHint(sandbox.Remedy)
-	}
 	env := process.Scrub(os.Environ())
-	path, err := findProgram(command[0], env)
-	if err != nil {
-		return err
-	}
-	read = append(read, namedFiles(command[1:])...)
 	if definition := p.Env("BCPMESH_DEFINITION"); definition != "" {
 		read = append(read, definition)
 		env = append(env, "BCPMESH_DEFINITION="+definition)
 	}
-	if covering := meshdir.Covers(append(append(sandbox.System(), path), read...), o.Creds); covering != "" {
+	program, err := confinable(command, env, read, "")
+	if err != nil {
+		return err
+	}
+	if covering := meshdir.Covers(program.Reads(), o.Creds); covering != "" {
 		return cli.Failf("the program would read %s, where the agent's own credentials are", cli.Quoted(covering)).WithHint("give it the folders that it needs, one by one")
 	}
 	agent, err := o.Serve(ctx, p, "agent", stdio.MaxHandlers)
@@ -94,7 +89,7 @@ func keepProgram(ctx context.Context, p *cli.Program, o client.Flags, read, comm
 	}
 	defer agent.Close()
 	serve := stdio.Agent{Connection: agent.Connection, Name: agent.Name, Role: agent.Role, Version: cli.ProgramVersion(), Logger: agent.Log}
-	services, kept, err := openServices(ctx, p, agent, append(append(sandbox.System(), path), read...))
+	services, kept, err := openServices(ctx, p, agent, program.Reads())
 	if err != nil {
 		return err
 	}
@@ -103,7 +98,7 @@ func keepProgram(ctx context.Context, p *cli.Program, o client.Flags, read, comm
 		serve.Methods, serve.Rooms, serve.MaxLine = services.ProgramMethods(), services.Rooms(), keeper.MaxLine
 	}
 	env = append(env, "BCPMESH_AGENT="+string(agent.Name), "BCPMESH_DOOR=stdio")
-	cmd, err := Confined(sandbox.Spec{Path: path, Args: command, Read: read, Memory: sandbox.DefaultMemory})
+	cmd, err := Confined(program)
 	if err != nil {
 		return err
 	}
@@ -151,17 +146,6 @@ func end(ctx context.Context, running *process.Process) {
 	}
 	running.Kill()
 	<-running.Done()
-}
-
-// namedFiles are the words of a command that name files, which it may read.
-func namedFiles(words []string) []string {
-	var files []string
-	for _, word := range words {
-		if info, err := os.Stat(word); err == nil && info.Mode().IsRegular() {
-			files = append(files, word)
-		}
-	}
-	return files
 }
 
 // ends are one side of two pipes.

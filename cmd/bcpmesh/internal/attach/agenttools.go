@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +21,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/imap"
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/agents/process"
-	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
@@ -191,30 +189,14 @@ func mcpProgram(folder meshdir.Folder, s *bcp.MCPServer) (wrap.Program, error) {
 	if s.Sandbox != bcp.SandboxRequired {
 		return program, nil
 	}
-	if err := sandbox.Detect().Missing(); err != nil {
-		return program, cli.Failf("it cannot be confined and is not started: %s", err)
-	}
-	path, err := findProgram(s.Command[0], program.Env)
+	confined, err := confinable(s.Command, program.Env, nil, dir)
 	if err != nil {
 		return program, err
 	}
-	in := func(name string) string {
-		if filepath.IsAbs(name) {
-			return name
-		}
-		return filepath.Join(dir, name)
-	}
-	if strings.Contains(path, string(filepath.Separator)) {
-		path = in(path)
-	}
-	var read []string
-	for _, word := range s.Command[1:] {
-		read = append(read, namedFiles([]string{in(word)})...)
-	}
-	if covering := meshdir.Covers(append(append(sandbox.System(), path), read...), folder.State); covering != "" {
+	if covering := meshdir.Covers(confined.Reads(), folder.State); covering != "" {
 		return program, cli.Failf("it would read %s, which has the keys of the mesh below it", cli.Quoted(covering))
 	}
-	cmd, err := Confined(sandbox.Spec{Path: path, Args: s.Command, Read: read, Memory: sandbox.DefaultMemory})
+	cmd, err := Confined(confined)
 	if err != nil {
 		return program, err
 	}

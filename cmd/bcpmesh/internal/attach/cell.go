@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -47,6 +48,32 @@ func Keeper(run ...string) []string {
 		return nil
 	}
 	return append([]string{program, "agent"}, run...)
+}
+
+// confinable says how a program is confined: it may read these, and the files that its words name, below a folder.
+func confinable(words, env, read []string, below string) (s sandbox.Spec, err error) {
+	if err := sandbox.Detect().Missing(); err != nil {
+		return s, cli.Failf("the program cannot be confined, and is not started: %s", err).WithHint(sandbox.Remedy)
+	}
+	path, err := findProgram(words[0], env)
+	if err != nil {
+		return s, err
+	}
+	in := func(name string) string {
+		if filepath.IsAbs(name) {
+			return name
+		}
+		return filepath.Join(below, name)
+	}
+	if strings.Contains(path, string(filepath.Separator)) {
+		path = in(path)
+	}
+	for _, word := range words[1:] {
+		if info, err := os.Stat(in(word)); err == nil && info.Mode().IsRegular() {
+			read = append(read, in(word))
+		}
+	}
+	return sandbox.Spec{Path: path, Args: words, Read: read, Memory: sandbox.DefaultMemory}, nil
 }
 
 // Confined returns the command that runs a program confined.
