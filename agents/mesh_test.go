@@ -76,13 +76,8 @@ func credentials(m *mesh.Mesh, name bcp.AgentName) (agents.Credentials, error) {
 // join connects a newcomer with real credentials and permissions.
 func join(t *testing.T, m *mesh.Mesh, name bcp.AgentName) *agents.Connection {
 	t.Helper()
-	return joinIn(t, m, name, bcp.JSON)
-}
-
-func joinIn(t *testing.T, m *mesh.Mesh, name bcp.AgentName, encoding bcp.Encoding) *agents.Connection {
-	t.Helper()
 	creds := must(credentials(m, name))
-	c := must(agents.Connect(t.Context(), m.URL(), creds, agents.Options{Name: name, Encoding: encoding, OnError: func(err error) {
+	c := must(agents.Connect(t.Context(), m.URL(), creds, agents.Options{Name: name, OnError: func(err error) {
 		if errors.Is(err, nats.ErrPermissionViolation) && !strings.Contains(err.Error(), "nobody") {
 			t.Errorf("%s: %v", name, err)
 		}
