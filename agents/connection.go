@@ -31,10 +31,6 @@ type Options struct {
 	// messages, never payloads. Nil writes its warnings to stderr, and there also what a
 	// failing handler says. hclog.NewNullLogger() is silent.
 	Logger hclog.Logger
-	// OnError, if set, gets the errors that no caller gets: denied permissions
-	// (nats.ErrPermissionViolation), failed handlers ([*HandlerError]) and
-	// dropped messages. It may be called concurrently and must not block.
-	OnError func(error)
 	// NATS are further options of the connection, such as TLS roots or
 	// nats.InProcessServer. Its callbacks and the inbox prefix cannot be changed.
 	NATS []nats.Option
@@ -60,9 +56,6 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Attempt < 0 || o.MaxWait < 0 || o.Handlers < 0 {
 		return o, errors.New("agents: Options: durations and counts are not negative")
-	}
-	if o.OnError == nil {
-		o.OnError = func(error) {}
 	}
 	o.Attempt, o.MaxWait, o.Handlers = cmp.Or(o.Attempt, defaultAttempt), cmp.Or(o.MaxWait, defaultMaxWait), cmp.Or(o.Handlers, defaultHandlers)
 	return o, nil
@@ -319,7 +312,6 @@ func (c *Connection) failed(err error) {
 	case !isRefusal(err) || !c.refused.Swap(true): // that is said once, however often it is tried
 		c.log.Warn("connection", "error", err)
 	}
-	c.options.OnError(err)
 }
 
 // isRefusal reports whether the server does not take the credentials.
@@ -337,15 +329,16 @@ func (c *Connection) denied(doing, subject string) error {
 	return nil
 }
 
-// handlerFailed reports a handler's error: all of it to OnError and to stderr, and to a
-// logger only what cannot quote content.
+// handlerFailed reports why a handler's message was not dealt with: all of it to stderr, and to
+// a logger only what cannot quote content.
 func (c *Connection) handlerFailed(err error) {
-	failed, ok := errors.AsType[*HandlerError](err)
-	switch {
-	case ok && c.stderr:
-		c.tell("a handler failed", failed.What+failed.Err.Error(), "of", failed.What, "panicked", failed.Panicked, "error", bounded(failed.Err.Error()))
-	case ok:
-		c.log.Error("handler failed", "of", failed.What, "id", failed.ID, "panicked", failed.Panicked, "error_type", fmt.Sprintf("%T", failed.Err))
+	failed, ok := errors.AsType[*handlerError](err)
+	if !ok {
+		failed = &handlerError{what: "what a handler returned", err: err}
 	}
-	c.options.OnError(err)
+	if c.stderr {
+		c.tell("a handler failed", failed.what+failed.err.Error(), "of", failed.what, "panicked", failed.panicked, "error", bounded(failed.err.Error()))
+	} else {
+		c.log.Error("handler failed", "of", failed.what, "id", failed.id, "panicked", failed.panicked, "error_type", fmt.Sprintf("%T", failed.err))
+	}
 }

@@ -199,8 +199,8 @@ func TestDeniedAskFailsInsteadOfWaiting(t *testing.T) {
 			Subscribe: &server.SubjectPermission{Allow: []string{subjects.InboxesOf(main)}},
 		}}}
 	})
-	seen := &errorsSeen{}
-	o := agents.Options{Name: main, NATS: []nats.Option{nats.UserInfo("u", "p")}, OnError: seen.add}
+	log, o := logged()
+	o.Name, o.NATS = main, []nats.Option{nats.UserInfo("u", "p")}
 	controller := agents.NewController(connect(t, s.ClientURL(), o))
 	o.Attempt = 200 * time.Millisecond
 	c := connect(t, s.ClientURL(), o)
@@ -213,7 +213,7 @@ func TestDeniedAskFailsInsteadOfWaiting(t *testing.T) {
 	if err := controller.Start(within(t)); !errors.Is(err, nats.ErrPermissionViolation) {
 		t.Errorf("start: got %v", err)
 	}
-	until(t, "the violation in OnError", func() bool { return seen.has(nats.ErrPermissionViolation) })
+	until(t, "the violation in the log", func() bool { return log.has("the server denied a subject") > 0 })
 }
 
 // covers P9.2

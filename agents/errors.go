@@ -25,10 +25,6 @@ var (
 	ErrKeep = errors.New("agents: the delivery is kept")
 	// ErrNotObject: an answer has to be a JSON object.
 	ErrNotObject = errors.New("agents: an answer is a JSON object")
-	// ErrForeignReply: a message was dropped because its reply subject is not
-	// this agent's own. Answering it could have sent this agent's bytes, with
-	// this agent's permissions, to somebody else.
-	ErrForeignReply = errors.New("agents: dropped a message with a foreign reply subject")
 	// ErrMessage: a message or reply cannot be understood. Usually Options.Encoding
 	// differs from the agent's definition; or the gateway is newer than this program
 	// and uses types that it does not know.
@@ -72,26 +68,20 @@ func (e *UnansweredError) Unwrap() []error {
 	return []error{e.Err, e.Last}
 }
 
-// HandlerError says that a handler of this agent failed or panicked. It goes to
-// Options.OnError; logs contain only its type, since its text may quote
-// content.
-type HandlerError struct {
-	What string // "delivery", "query", "result" or "subscriptions"
-	ID   string // of the delivery or query, empty otherwise
-	// Panicked says that Err is a recovered panic.
-	Panicked bool
-	Err      error
+// handlerError says that a handler of this agent failed or panicked. A logger gets only its
+// type, since its text may quote content.
+type handlerError struct {
+	what, id string // of "delivery" or "query" for instance; the id may be empty
+	panicked bool   // err is a recovered panic
+	err      error
 }
 
-func (e *HandlerError) Error() string {
-	if e.Panicked {
-		return fmt.Sprintf("handler of %s %s panicked: %v", e.What, e.ID, e.Err)
-	}
-	return fmt.Sprintf("handler of %s %s: %v", e.What, e.ID, e.Err)
+func (e *handlerError) Error() string {
+	return fmt.Sprintf("handler of %s %s: %v", e.what, e.id, e.err)
 }
 
 // Unwrap returns the handler's error.
-func (e *HandlerError) Unwrap() error { return e.Err }
+func (e *handlerError) Unwrap() error { return e.err }
 
 // guarded calls f and turns a panic into an error.
 func guarded(what, id string, f func() error) (err error) {
@@ -101,11 +91,11 @@ func guarded(what, id string, f func() error) (err error) {
 			if !ok {
 				cause = fmt.Errorf("%v", r)
 			}
-			err = &HandlerError{What: what, ID: id, Panicked: true, Err: cause}
+			err = &handlerError{what, id, true, cause}
 		}
 	}()
 	if err := f(); err != nil {
-		return &HandlerError{What: what, ID: id, Err: err}
+		return &handlerError{what, id, false, err}
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"sync"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,23 +66,14 @@ func startServer(t *testing.T, change func(*server.Options)) *server.Server {
 	return s
 }
 
-// errorsSeen collects what OnError is told.
-type errorsSeen struct {
-	mu   sync.Mutex
-	seen []error
+// logged is a log that a test reads, and options that write it.
+func logged() (*lockedText, agents.Options) {
+	log := &lockedText{}
+	return log, agents.Options{Logger: hclog.New(&hclog.LoggerOptions{Output: log})}
 }
 
-func (e *errorsSeen) add(err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.seen = append(e.seen, err)
-}
-
-func (e *errorsSeen) has(target error) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.ContainsFunc(e.seen, func(err error) bool { return errors.Is(err, target) })
-}
+// has counts a text in the log.
+func (l *lockedText) has(text string) int { return strings.Count(l.String(), text) }
 
 // connect dials a server. Unless o says otherwise nothing is asked again that is
 // only late.

@@ -45,7 +45,6 @@ func (l *listener) listen(ctx context.Context, queue string, patterns []string, 
 		case m.Reply == "" && l.tellsOfRun(m):
 		case err != nil || to.Kind != subjects.KindReply || to.Role != l.role || to.Agent != l.conn.options.Name:
 			count(&l.counters.foreign, l.log, "dropped a message with a foreign reply subject")
-			l.conn.options.OnError(ErrForeignReply)
 		default:
 			receive(started, m, to)
 		}
@@ -76,7 +75,6 @@ func (l *listener) tellsOfRun(m *nats.Msg) bool {
 // malformed reports a message that is not understood.
 func (l *listener) malformed() {
 	count(&l.counters.malformed, l.log, "dropped a message that is not understood: is Options.Encoding that of the definition?")
-	l.conn.options.OnError(ErrMessage)
 }
 
 // Stop takes nothing more and waits for running handlers; if ctx ends first, it cancels

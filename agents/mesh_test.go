@@ -77,12 +77,17 @@ func credentials(m *mesh.Mesh, name bcp.AgentName) (agents.Credentials, error) {
 func join(t *testing.T, m *mesh.Mesh, name bcp.AgentName) *agents.Connection {
 	t.Helper()
 	creds := must(credentials(m, name))
-	c := must(agents.Connect(t.Context(), m.URL(), creds, agents.Options{Name: name, OnError: func(err error) {
-		if errors.Is(err, nats.ErrPermissionViolation) && !strings.Contains(err.Error(), "nobody") {
-			t.Errorf("%s: %v", name, err)
+	log, o := logged()
+	o.Name = name
+	c := must(agents.Connect(t.Context(), m.URL(), creds, o))
+	t.Cleanup(func() {
+		c.Close()
+		for line := range strings.Lines(log.String()) {
+			if strings.Contains(line, "denied") && !strings.Contains(line, "nobody") {
+				t.Errorf("%s: %s", name, line)
+			}
 		}
-	}}))
-	t.Cleanup(c.Close)
+	})
 	return c
 }
 

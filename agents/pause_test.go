@@ -69,7 +69,7 @@ func TestRefusedCredentials(t *testing.T) {
 		}
 	}
 	var log bytes.Buffer
-	c := newConnection(Options{Name: "main", Logger: hclog.New(&hclog.LoggerOptions{Output: &log}), OnError: func(error) {}})
+	c := newConnection(Options{Name: "main", Logger: hclog.New(&hclog.LoggerOptions{Output: &log})})
 	var o nats.Options
 	c.callbacks(&o, p)
 	for want := 1; want <= 2; want++ {

@@ -135,7 +135,6 @@ func (r *Reader) receive(_ *run, m *nats.Msg, to subjects.Subject) {
 	}
 	if string(q.QueryID) != to.ID {
 		count(&r.counters.foreign, r.log, "dropped a query with the reply subject of another")
-		r.conn.options.OnError(ErrForeignReply)
 		return
 	}
 	r.queried(q, r.conn.arrived(m))

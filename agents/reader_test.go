@@ -250,14 +250,13 @@ func TestReaderHandlerFails(t *testing.T) {
 	t.Parallel()
 	s, g := startBoth(t, bcp.JSON)
 	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
-	seen := &errorsSeen{}
-	boom := errors.New("boom")
+	log, o := logged()
 	calls := 0
-	reader(t, s.ClientURL(), agents.Options{OnError: seen.add}, func(context.Context, agents.Query) (any, error) {
+	reader(t, s.ClientURL(), o, func(context.Context, agents.Query) (any, error) {
 		calls++
 		switch calls {
 		case 1:
-			return nil, boom
+			return nil, errors.New("boom")
 		case 2:
 			panic("words of the web")
 		case 3:
@@ -268,19 +267,11 @@ func TestReaderHandlerFails(t *testing.T) {
 			return urgent, nil
 		}
 	}, nil)
-	failures := func() int {
-		seen.mu.Lock()
-		defer seen.mu.Unlock()
-		return len(seen.seen)
-	}
 	for n := 1; n <= 4; n++ {
 		g.query("q1", 0)
-		until(t, "the failure", func() bool { return failures() == n })
+		until(t, "the failure", func() bool { return log.has("handler failed: agent=researcher of=query id=q1") == n })
 	}
-	var handler *agents.HandlerError
-	if !seen.has(boom) || !seen.has(agents.ErrNotObject) || !errors.As(seen.seen[1], &handler) || !handler.Panicked || handler.ID != "q1" {
-		t.Errorf("got %v", seen.seen)
-	}
+	expect(t, log.has("panicked=true"), 1, "panics in %s", log)
 	g.query("q1", 0)
 	next(t, replies, "the answer")
 }
@@ -358,8 +349,8 @@ func TestReaderResults(t *testing.T) {
 	s, g := startBoth(t, bcp.JSON)
 	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
 	results := make(chan bcp.ValidationResult, 9)
-	seen := &errorsSeen{}
-	r := reader(t, s.ClientURL(), agents.Options{OnError: seen.add}, nil, func(r *agents.Reader) {
+	log, o := logged()
+	r := reader(t, s.ClientURL(), o, nil, func(r *agents.Reader) {
 		r.OnResult(func(v bcp.ValidationResult) {
 			results <- v
 			if v.Status == bcp.StatusHeld {
@@ -382,10 +373,7 @@ func TestReaderResults(t *testing.T) {
 	}
 	none(t, results, "a result twice")
 	expect(t, r.Stats().Duplicates, 2, "duplicates")
-	var failed *agents.HandlerError
-	if len(seen.seen) != 1 || !errors.As(seen.seen[0], &failed) || !failed.Panicked {
-		t.Errorf("got %v", seen.seen)
-	}
+	expect(t, log.has("panicked=true"), 1, "panics in %s", log)
 }
 
 // A push emits a bcp_response with subscription, controller and an id, and

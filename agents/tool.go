@@ -187,7 +187,7 @@ func perform(ctx context.Context, handler func(context.Context, Call) (any, erro
 		result, err = handler(ctx, call)
 		return err
 	})
-	if failed, ok := errors.AsType[*HandlerError](err); ok && failed.Panicked {
+	if failed, ok := errors.AsType[*handlerError](err); ok && failed.panicked {
 		return outcome{}, err
 	}
 	if err == nil {
@@ -212,8 +212,8 @@ func perform(ctx context.Context, handler func(context.Context, Call) (any, erro
 
 // visibleError returns the text of an error as it is sent, never empty.
 func visibleError(err error) string {
-	if failed, ok := errors.AsType[*HandlerError](err); ok {
-		err = failed.Err
+	if failed, ok := errors.AsType[*handlerError](err); ok {
+		err = failed.err
 	}
 	if text := err.Error(); text != "" {
 		return text

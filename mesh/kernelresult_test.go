@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
@@ -28,10 +30,18 @@ const (
 	boolean  = `{category: 1, fields: [{name: angry, type: boolean}]}`
 )
 
+// wrongIn takes a log in which nothing is to be.
+type wrongIn struct{ *testing.T }
+
+func (w wrongIn) Write(b []byte) (int, error) {
+	w.Errorf("%s", b)
+	return len(b), nil
+}
+
 // hears has main take what is delivered to it.
 func hears(t *testing.T, m *meshtest.Mesh) <-chan bcp.Delivery {
 	t.Helper()
-	c := client(t, m, "main", bcp.RoleController, agents.Options{OnError: func(err error) { t.Error(err) }})
+	c := client(t, m, "main", bcp.RoleController, agents.Options{Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: wrongIn{t}})})
 	heard := make(chan bcp.Delivery, 16)
 	controller := agents.NewController(c)
 	controller.OnDelivery(func(_ context.Context, d bcp.Delivery) error {
