@@ -208,11 +208,9 @@ func TestAskedAgainAtOnceAfterADisconnect(t *testing.T) {
 	s, g := startBoth(t, bcp.JSON)
 	pushes := g.listen(subjects.All(subjects.KindPush))
 	c := connect(t, s.ClientURL(), agents.Options{Name: researcher, Attempt: time.Hour})
-	pushed := make(chan error, 1)
-	go func() {
-		_, err := agents.NewReader(c).Push(within(t), main, "mail", urgent, agents.PushOptions{})
-		pushed <- err
-	}()
+	pushed := later(func() error {
+		return errorOf(agents.NewReader(c).Push(within(t), main, "mail", urgent, agents.PushOptions{}))
+	})
 	first := next(t, pushes, "the push")
 	id := must(c.NATS().GetClientID())
 	noError(t, s.DisconnectClientByID(id))

@@ -56,11 +56,7 @@ func TestAskRetriesWithTheSameBytes(t *testing.T) {
 	s, g := startBoth(t, bcp.JSON)
 	asks := g.listen(subjects.All(subjects.KindAsk))
 	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main, Attempt: 30 * time.Millisecond}))
-	ended := make(chan error, 1)
-	go func() {
-		_, err := controller.Ask(within(t), researcher, boolean, agents.AskOptions{})
-		ended <- err
-	}()
+	ended := later(func() error { return errorOf(controller.Ask(within(t), researcher, boolean, agents.AskOptions{})) })
 	g.retried(asks, ended, bcp.Refusal{Error: bcp.Unavailable, Detail: bcp.Unavailable.Info().Text}, bcp.Accepted{QueryID: "q1"})
 }
 
@@ -176,11 +172,7 @@ func TestAskDoesNotUnderstandTheReply(t *testing.T) {
 	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
 	packed := must(bcp.Encode(bcp.Accepted{QueryID: "q1"}, bcp.MessagePack))
 	for _, reply := range [][]byte{nil, []byte("ok"), []byte("{}"), []byte(`{"query_id":1}`), []byte(`{"query_id":"q1","query_id":"q2"}`), packed} {
-		ended := make(chan error, 1)
-		go func() {
-			_, err := controller.Ask(within(t), researcher, boolean, agents.AskOptions{})
-			ended <- err
-		}()
+		ended := later(func() error { return errorOf(controller.Ask(within(t), researcher, boolean, agents.AskOptions{})) })
 		noError(t, next(t, asks, "the ask").Respond(reply))
 		if err := next(t, ended, "the end"); !errors.Is(err, agents.ErrMessage) {
 			t.Errorf("%q: got %v", reply, err)
@@ -226,8 +218,7 @@ func TestSessions(t *testing.T) {
 		for _, reply := range []any{struct {
 			Session bcp.SessionID `json:"session_id"`
 		}{"s1"}, bcp.Refusal{Error: bcp.RateLimited, Detail: "too many"}} {
-			ended := make(chan error, 1)
-			go func() { ended <- call(within(t)) }()
+			ended := later(func() error { return call(within(t)) })
 			m := next(t, sessions, verb)
 			message, code := bcp.ParseSession(m.Data, bcp.JSON)
 			if code != "" || message.Verb != verb || m.Subject != subjects.Session(main) {

@@ -377,11 +377,9 @@ func TestAskAndWaitGivesUp(t *testing.T) {
 	nextIs(t, handled, "d1", "the answer")
 	accepted := make(chan struct{}, 9)
 	g.accept(func(bcp.Ask) bcp.QueryID { accepted <- struct{}{}; return "q1" })
-	ended := make(chan error, 1)
-	go func() {
-		_, err := controller.AskAndWait(within(t), researcher, boolean, agents.AskOptions{})
-		ended <- err
-	}()
+	ended := later(func() error {
+		return errorOf(controller.AskAndWait(within(t), researcher, boolean, agents.AskOptions{}))
+	})
 	next(t, accepted, "the ask")
 	noError(t, controller.Stop(within(t)))
 	fails(t, next(t, ended, "the end"), agents.ErrNotStarted, "of a Controller that has stopped")

@@ -364,6 +364,13 @@ func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
 var fails = bcptest.Fails
 
+// later tells the error of what is done beside the test.
+func later(do func() error) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- do() }()
+	return ended
+}
+
 // errorOf is the error of a call whose value does not matter.
 func errorOf[T any](_ T, err error) error { return err }
 

@@ -426,11 +426,7 @@ func TestPush(t *testing.T) {
 			}
 		}
 		hasty := agents.NewReader(connect(t, s.ClientURL(), agents.Options{Name: researcher, Encoding: encoding, Attempt: 30 * time.Millisecond}))
-		ended := make(chan error, 1)
-		go func() {
-			_, err := hasty.Push(within(t), main, "mail", urgent, agents.PushOptions{})
-			ended <- err
-		}()
+		ended := later(func() error { return errorOf(hasty.Push(within(t), main, "mail", urgent, agents.PushOptions{})) })
 		refused := bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: "mail", Status: bcp.StatusRefused, Code: bcp.Unavailable}
 		g.retried(pushes, ended, refused, bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: "mail", Success: true, Status: bcp.StatusDelivered})
 	}

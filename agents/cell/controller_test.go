@@ -179,20 +179,6 @@ func TestAControllersModelHandsOnWhatIsSealed(t *testing.T) {
 	}
 }
 
-// A model that ends with nothing is said to have failed, in our words.
-func TestATaskFails(t *testing.T) {
-	t.Parallel()
-	mesh := meshtest.Start(t, answering())
-	for want, reply := range map[string]func(*llm.Request) (*llm.Reply, error){
-		"the conversation has no end": func(*llm.Request) (*llm.Reply, error) { return calls(bcp.ToolBudget, `{}`) },
-		"the budget is spent":         func(*llm.Request) (*llm.Reply, error) { return nil, llm.Budget{} },
-	} {
-		if got := <-tasked(t, mesh, &model{reply: reply}, "Go."); !strings.Contains(got.Failed, want) || got.Said != "" {
-			t.Errorf("%+v, expected %q", got, want)
-		}
-	}
-}
-
 // A cell of a Controller deals with a push, and with nothing else of it: the delivery is acknowledged when that has ended, and
 // comes again if the model could not be reached.
 //
