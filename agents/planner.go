@@ -16,14 +16,24 @@ import (
 // PlanRequest is what a kernel asks its planner (docs/kernel-reference.md). It contains no content
 // from tools or Readers, except the error codes of earlier plans.
 type PlanRequest struct {
-	ID   string `json:"plan_id"`
-	Task string `json:"task"`
-	// Catalogue has the tools that the run may call, Schemas what Readers can be asked,
-	// Limits those of the run, and Errors the errors of the plans before.
+	ID       string `json:"plan_id"`
+	Task     string `json:"task"`
+	Possible `json:",inline"`
+	// Errors are those of the plans before, and FailedPlan is the planner's own plan that the
+	// newest is about, or a text if it was not JSON; it is empty if there was none.
+	Errors     jsontext.Value `json:"errors"`
+	FailedPlan jsontext.Value `json:"failed_plan,omitempty"`
+	// SubRuns says that a plan may have steps of kind subkernel.
+	SubRuns bool `json:"sub_runs,omitzero"`
+}
+
+// Possible is what plans can use.
+type Possible struct {
+	// Catalogue has the tools that the run may call, Schemas what Readers can be asked, and
+	// Limits those of the run.
 	Catalogue jsontext.Value `json:"catalogue"`
 	Schemas   jsontext.Value `json:"schemas"`
 	Limits    jsontext.Value `json:"limits"`
-	Errors    jsontext.Value `json:"errors"`
 	// Result is the required form of the run's value if its requester gets it, empty if no
 	// Controller gets results.
 	Result jsontext.Value `json:"result,omitempty"`
@@ -31,11 +41,6 @@ type PlanRequest struct {
 	// through, asked about or refused, in the operator's words.
 	Requester jsontext.Value `json:"requester,omitempty"`
 	Rules     jsontext.Value `json:"rules,omitempty"`
-	// FailedPlan is the planner's own plan that the newest error is about, or a text if it
-	// was not JSON; it is empty if there was none.
-	FailedPlan jsontext.Value `json:"failed_plan,omitempty"`
-	// SubRuns says that a plan may have steps of kind subkernel.
-	SubRuns bool `json:"sub_runs,omitzero"`
 	// ControlBits is how many bits content may steer plans by, with steps of the kinds when
 	// and each; 0 is that there may be none.
 	ControlBits int `json:"control_budget_bits,omitzero"`
@@ -48,14 +53,11 @@ type PlanRequest struct {
 // content, which is hostile. Whatever its plan derives from the content is tainted
 // like the content.
 type SubPlanRequest struct {
-	ID          string `json:"plan_id"`
-	Instruction string `json:"instruction"`
-	Content     string `json:"content"`
-	// The others are as in [PlanRequest], for the grant of the step.
-	Catalogue jsontext.Value `json:"catalogue"`
-	Schemas   jsontext.Value `json:"schemas"`
-	Limits    jsontext.Value `json:"limits"`
-	SubRuns   bool           `json:"sub_runs,omitzero"`
+	ID          string           `json:"plan_id"`
+	Instruction string           `json:"instruction"`
+	Content     string           `json:"content"`
+	Possible    `json:",inline"` // for the grant of the step
+	SubRuns     bool             `json:"sub_runs,omitzero"`
 }
 
 // ErrNoPlan is returned, or wrapped, by a handler that has no plan for a task: the

@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
@@ -80,7 +79,7 @@ func (p *Planner) Plan(ctx context.Context, r agents.PlanRequest) (any, error) {
 			asked = append(asked, llm.Constant("The newest of these errors is about this plan of yours:"), llm.FromGateway(string(r.FailedPlan)))
 		}
 	}
-	return p.ask(ctx, possible{r.Catalogue, r.Schemas, r.Limits, r.Result, r.Requester, r.Rules, r.ControlBits, r.MaxQuestions}, r.SubRuns, nil, asked)
+	return p.ask(ctx, r.Possible, r.SubRuns, nil, asked)
 }
 
 // PlanSub is Plan for a sub-run, a handler for [agents.SubPlanner.OnPlan].
@@ -90,11 +89,11 @@ func (p *Planner) PlanSub(ctx context.Context, r agents.SubPlanRequest) (any, er
 		return nil, fmt.Errorf("keeper: %w", err)
 	}
 	asked := []llm.Part{llm.Constant("The instruction:"), llm.FromController(r.Instruction), llm.Data{Fenced: content}}
-	return p.ask(ctx, possible{Catalogue: r.Catalogue, Schemas: r.Schemas, Limits: r.Limits}, r.SubRuns, []llm.Part{llm.Constant(subRules)}, asked)
+	return p.ask(ctx, r.Possible, r.SubRuns, []llm.Part{llm.Constant(subRules)}, asked)
 }
 
 // ask has the model answer.
-func (p *Planner) ask(ctx context.Context, about possible, subRuns bool, system, asked []llm.Part) (any, error) {
+func (p *Planner) ask(ctx context.Context, about agents.Possible, subRuns bool, system, asked []llm.Part) (any, error) {
 	request, err := p.request(about, subRuns, system, asked)
 	if err != nil {
 		return nil, fmt.Errorf("keeper: %w", err)
@@ -120,21 +119,9 @@ var errNoCall = errors.New("the model did not call its one tool once")
 
 const defaultTokens = 4096
 
-// possible is what plans can use.
-type possible struct {
-	Catalogue jsontext.Value `json:"catalogue"`
-	Schemas   jsontext.Value `json:"schemas"`
-	Limits    jsontext.Value `json:"limits"`
-	Result    jsontext.Value `json:"result,omitempty"`
-	Requester jsontext.Value `json:"requester,omitempty"`
-	Rules     jsontext.Value `json:"rules,omitempty"`
-	Control   int            `json:"control_budget_bits,omitzero"`
-	Questions int            `json:"max_questions,omitzero"`
-}
-
 // request returns the model's prompt: a function of the task and the tools, except for
 // error codes.
-func (p *Planner) request(about possible, subRuns bool, more, task []llm.Part) (*llm.Request, error) {
+func (p *Planner) request(about agents.Possible, subRuns bool, more, task []llm.Part) (*llm.Request, error) {
 	there, err := json.Marshal(about)
 	if err != nil {
 		return nil, err
@@ -143,12 +130,12 @@ func (p *Planner) request(about possible, subRuns bool, more, task []llm.Part) (
 	if subRuns {
 		system = append(system, llm.Constant(subRunsRule))
 	}
-	if about.Control > 0 {
+	if about.ControlBits > 0 {
 		system = append(system, llm.Constant(flowRule))
 	} else {
 		system = append(system, llm.Constant(straightRule))
 	}
-	if about.Questions > 0 {
+	if about.MaxQuestions > 0 {
 		system = append(system, llm.Constant(questionRule))
 	}
 	if bytes.Contains(there, []byte(`"type":"sealed"`)) {
@@ -164,7 +151,7 @@ func (p *Planner) request(about possible, subRuns bool, more, task []llm.Part) (
 	asked = append(asked, task...)
 	request := &llm.Request{
 		Model: p.Model.Model, System: system, Turns: []llm.Turn{{Role: llm.User, Parts: asked}}, Force: PlanTool, MaxTokens: cmp.Or(p.Model.MaxTokens, defaultTokens),
-		Tools: []llm.Tool{{Name: PlanTool, Description: llm.Constant("Hand in the plan."), Schema: kernel.AppendPlanSchema(nil, about.Control > 0, about.Questions > 0)}},
+		Tools: []llm.Tool{{Name: PlanTool, Description: llm.Constant("Hand in the plan."), Schema: kernel.AppendPlanSchema(nil, about.ControlBits > 0, about.MaxQuestions > 0)}},
 	}
 	return request, request.Check()
 }

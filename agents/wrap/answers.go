@@ -99,9 +99,9 @@ func (a *answers) answer(line []byte) ([]byte, error) {
 	switch {
 	case err != nil && text[0] == '{': // an answer, perhaps, for which somebody would wait in vain
 		return nil, a.pass(text, err)
-	case err != nil || !h.version:
+	case err != nil || h.Version == nil:
 		return nil, a.pass(text, nil)
-	case h.requests:
+	case h.Method != nil:
 		return nil, a.reply(h)
 	}
 	return line, nil
@@ -119,17 +119,17 @@ func (a *answers) pass(line []byte, err error) error {
 
 // reply answers a request. One without an id is a notification.
 func (a *answers) reply(h head) error {
-	if len(h.id) == 0 {
+	if len(h.ID) == 0 {
 		return nil
 	}
 	reply := `"error":{"code":-32601,"message":"there is no such method"}`
-	switch string(h.method) {
+	switch string(h.Method) {
 	case `"ping"`:
 		reply = `"result":{}`
 	case `"roots/list"`:
 		reply = `"result":{"roots":[]}`
 	}
-	_, err := io.WriteString(a.to, `{"jsonrpc":"2.0","id":`+string(h.id)+`,`+reply+"}\n")
+	_, err := io.WriteString(a.to, `{"jsonrpc":"2.0","id":`+string(h.ID)+`,`+reply+"}\n")
 	return err
 }
 

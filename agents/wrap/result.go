@@ -231,29 +231,24 @@ var exactNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext
 	return err
 }))
 
-// head is what a message of JSON-RPC is, before it is read whole.
+// head is what a message of JSON-RPC is, before it is read whole: the last of each name, in any case.
 type head struct {
-	id, method jsontext.Value // the last of each name, in any case
-	requests   bool           // it has a method, however that is written
-	version    bool           // it has a version
+	ID      jsontext.Value `json:"id"`
+	Method  jsontext.Value `json:"method"`
+	Version jsontext.Value `json:"jsonrpc"`
 }
 
 // parseHead reads the head of a line.
 func parseHead(line []byte) (h head, err error) {
-	var in struct {
-		ID      jsontext.Value `json:"id"`
-		Method  jsontext.Value `json:"method"`
-		Version jsontext.Value `json:"jsonrpc"`
+	if json.Unmarshal(line, &h, lenient, json.MatchCaseInsensitiveNames(true)) != nil {
+		return head{}, errNoAnswer
 	}
-	if json.Unmarshal(line, &in, lenient, json.MatchCaseInsensitiveNames(true)) != nil {
-		return h, errNoAnswer
-	}
-	for _, value := range []jsontext.Value{in.ID, in.Method} {
+	for _, value := range []jsontext.Value{h.ID, h.Method} {
 		if kind := value.Kind(); len(value) > maxHead || kind == '{' || kind == '[' {
-			return h, errNoAnswer
+			return head{}, errNoAnswer
 		}
 	}
-	return head{id: in.ID, method: in.Method, requests: in.Method != nil, version: in.Version != nil}, nil
+	return h, nil
 }
 
 // maxHead bounds an id or a method, in bytes.
