@@ -10,85 +10,45 @@ import (
 	"time"
 )
 
-// A program that reads nothing stalls nobody for longer than the deadline of who waits, and is given up after a while.
-func TestNobodyWaitsForAProgramThatDoesNotRead(t *testing.T) {
-	t.Parallel()
+// unreadPipe is a peer whose program does not read what it is sent, and may say something.
+func unreadPipe(t *testing.T) (p *peer, unread, out, in, says *os.File) {
+	t.Helper()
 	unread, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unread.Close()
-	in, silent, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	p := newPeer(out)
-	p.patience = time.Hour
-	blocked := make(chan error, 1)
-	go func() {
-		_, err := p.ask(t.Context(), "query", strings.Repeat("x", 1<<20))
-		blocked <- err
-	}()
-	read := make(chan error, 1)
-	go func() { read <- p.read(in, 1<<20, func(message) {}) }()
-	if _, err := unread.Read(make([]byte, 1)); err != nil { // the line has begun
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	gone := errors.New("nobody waits any more")
-	waits := make(chan error, 1)
-	go func() {
-		_, err := p.ask(ctx, "query", "x")
-		waits <- err
-	}()
-	cancel(gone)
-	if err := <-waits; !errors.Is(err, gone) {
-		t.Error(err)
-	}
-	if err := out.SetWriteDeadline(time.Now()); err != nil { // the hour is over
-		t.Fatal(err)
-	}
-	for _, ended := range []chan error{blocked, read} {
-		if err := <-ended; err == nil || !strings.Contains(err.Error(), "the program read nothing within") {
-			t.Error(err)
+	noError(t, err)
+	in, says, err = os.Pipe()
+	noError(t, err)
+	t.Cleanup(func() {
+		for _, f := range []*os.File{unread, out, in, says} {
+			_ = f.Close()
 		}
-	}
-	if _, err := p.ask(t.Context(), "query", "x"); err == nil || !strings.Contains(err.Error(), "read nothing") {
-		t.Error(err)
-	}
+	})
+	p = newPeer(out)
+	p.patience = time.Hour
+	return p, unread, out, in, says
 }
 
-// A program that does not read what it is sent stalls nothing else: a call ends with its context though its own line is being
-// written, and what the program says is read on, also where we have something to say about it.
+// A program that does not read what it is sent stalls nothing else: a call ends with its context though a line is being
+// written, what the program says is read on, also where we have something to say about it, and it is given up after a while.
 func TestWritingHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
-	unread, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unread.Close()
-	defer out.Close()
-	from, says := io.Pipe()
-	p := newPeer(out)
-	p.patience = time.Hour
+	p, unread, out, in, says := unreadPipe(t)
 	read := make(chan error, 1)
-	go func() { read <- p.read(from, 1<<20, func(message) {}) }()
-	answered := make(chan error, 1)
-	go func() {
-		_, err := p.ask(t.Context(), "query", strings.Repeat("x", 1<<20))
-		answered <- err
-	}()
+	go func() { read <- p.read(in, 1<<20, func(message) {}) }()
+	asks := func(ctx context.Context) <-chan error {
+		ended := make(chan error, 1)
+		go func() {
+			_, err := p.ask(ctx, "query", strings.Repeat("x", 1<<20))
+			ended <- err
+		}()
+		return ended
+	}
+	answered := asks(t.Context())
 	if _, err := unread.Read(make([]byte, 1)); err != nil { // the line has begun, and does not go on
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("nobody waits any more")
-	waits := make(chan error, 1)
-	go func() {
-		_, err := p.ask(ctx, "query", strings.Repeat("x", 1<<20))
-		waits <- err
-	}()
+	waits := asks(ctx)
 	cancel(gone)
 	if err := <-waits; !errors.Is(err, gone) {
 		t.Error(err)
@@ -98,27 +58,20 @@ func TestWritingHoldsNobodyUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := <-answered; err != nil {
-		t.Error(err)
+	noError(t, <-answered)
+	blocked := asks(t.Context())
+	noError(t, out.SetWriteDeadline(time.Now())) // the hour is over
+	for _, ended := range []<-chan error{blocked, read, asks(t.Context())} {
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "the program read nothing within") {
+			t.Error(err)
+		}
 	}
-	if err := out.SetWriteDeadline(time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	_ = says.Close()
-	<-read
 }
 
 // What is said to a program that does not read is bounded.
 func TestUnreadLinesAreBounded(t *testing.T) {
 	t.Parallel()
-	unread, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unread.Close()
-	defer out.Close()
-	p := newPeer(out)
-	p.patience = time.Hour
+	p, _, out, _, _ := unreadPipe(t)
 	for range maxUnread>>20 + 1 { // the first may be at the system
 		p.notify("news", strings.Repeat("x", 1<<20))
 	}
@@ -126,4 +79,11 @@ func TestUnreadLinesAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 	_ = out.SetWriteDeadline(time.Now())
+}
+
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
