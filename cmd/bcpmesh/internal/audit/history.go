@@ -15,19 +15,65 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 )
 
+// mostHistory is how many lines a table of them has, the newest.
+const mostHistory = 1000
+
+// showHistory shows each change of the balance of a channel, or of all: in a table the newest, as JSON all. It reads the
+// audit: every charge is there, whatever the ledger keeps.
+func showHistory(ctx context.Context, o *cli.Output, c *client.Client, of agents.Selection, span client.SpanFlags) error {
+	var lines []bcp.LedgerLine
+	more := 0
+	err := read(ctx, c, of, span, func(d *bcp.Decision) error {
+		line, ok := d.Line()
+		switch {
+		case !ok:
+		case o.JSON:
+			return o.Value(line)
+		case len(lines) == mostHistory:
+			lines, more = append(lines[1:], line), more+1
+		default:
+			lines = append(lines, line)
+		}
+		return nil
+	})
+	if err != nil || o.JSON {
+		return err
+	}
+	if err := cli.ShowList(o, lines, "nothing was charged", historyTable); err != nil || more == 0 {
+		return err
+	}
+	o.Talkf("the newest %d lines; %s before them: --until shows those, --json all", len(lines), cli.Count(more, "line"))
+	return nil
+}
+
+func historyTable(o *cli.Output, lines []bcp.LedgerLine) {
+	o.Table([]string{"seq", "time", "channel", "epoch", "by", "query or subscription", "cat", "reserves", "settles", "capacity", "then settled", "reserved"}, cli.Rows(lines, func(l *bcp.LedgerLine) []string {
+		what := string(l.Query)
+		if l.Subscription != "" {
+			what = string(l.Subscription)
+		}
+		reserved, settled := "", l.Nominal.Rounded()
+		if l.Kind == bcp.KindAsk {
+			reserved, settled = settled, ""
+		}
+		return []string{strconv.FormatUint(l.Seq, 10), l.Time.Local().Format(time.DateTime), cli.ChannelName(l.Controller, l.Reader),
+			strconv.FormatUint(l.Epoch, 10), l.Kind.String(), what, strconv.Itoa(int(l.Category)), reserved, settled, l.Capacity.Rounded(),
+			l.Balance.Settled.Rounded(), l.Balance.Reserved.Rounded()}
+	}))
+}
+
 // showSubscriptions counts the pushes of a span by subscription, of one channel or of
 // all. Those of the definitions are there without a push too.
-func showSubscriptions(ctx context.Context, o *cli.Output, c *client.Client, only bcp.ChannelKey, span client.SpanFlags) error {
+func showSubscriptions(ctx context.Context, o *cli.Output, c *client.Client, of agents.Selection, span client.SpanFlags) error {
 	var counts state.PushCounts
 	if def := c.Definition; def != nil {
 		for i := range def.Channels {
-			if only == (bcp.ChannelKey{}) || only == def.Channels[i].ChannelKey {
+			if only := (bcp.ChannelKey{Controller: of.Controller, Reader: of.Reader}); only == (bcp.ChannelKey{}) || only == def.Channels[i].ChannelKey {
 				counts.Declare(&def.Channels[i])
 			}
 		}
 	}
-	for _, kind := range []bcp.DecisionKind{bcp.KindPush, bcp.KindRefusals, bcp.KindBatch} {
-		of := agents.Selection{Controller: only.Controller, Reader: only.Reader, Kind: kind}
+	for _, of.Kind = range []bcp.DecisionKind{bcp.KindPush, bcp.KindRefusals, bcp.KindBatch} {
 		if err := read(ctx, c, of, span, adds(counts.Add)); err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var channel client.ChannelFlag
 	var span client.SpanFlags
-	var subscriptions, egress, costs bool
+	var history, subscriptions, egress, costs bool
 	cmd := &cobra.Command{
 		Use: "show",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -55,8 +55,8 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 				return cli.Usagef("ledger show: --egress and --cost are about agents, and take no --channel")
 			}
 			for _, flag := range []string{"since", "until"} {
-				if cmd.Flags().Changed(flag) && !subscriptions {
-					return cli.Usagef("ledger show: --%s is for --subscriptions", flag)
+				if cmd.Flags().Changed(flag) && !history && !subscriptions {
+					return cli.Usagef("ledger show: --%s is for --history and --subscriptions", flag)
 				}
 			}
 			c, err := who.Books(cmd.Context(), p, false)
@@ -64,9 +64,12 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 				return err
 			}
 			defer c.Close()
+			of := agents.Selection{Controller: channel.Value.Controller, Reader: channel.Value.Reader}
 			switch {
+			case history:
+				return showHistory(cmd.Context(), p.Out, c, of, span)
 			case subscriptions:
-				return showSubscriptions(cmd.Context(), p.Out, c, channel.Value, span)
+				return showSubscriptions(cmd.Context(), p.Out, c, of, span)
 			case egress:
 				return showEgress(cmd.Context(), p.Out, c)
 			case costs:
@@ -86,10 +89,11 @@ func ledgerShowCommand(p *cli.Program) *cobra.Command {
 	who.AddTo(cmd, "auditor")
 	channel.AddTo(cmd)
 	span.AddTo(cmd)
+	cmd.Flags().BoolVar(&history, "history", false, "show each change of a balance")
 	cmd.Flags().BoolVar(&subscriptions, "subscriptions", false, "show what became of the pushes of each subscription")
 	cmd.Flags().BoolVar(&egress, "egress", false, "show what agents have told hosts")
 	cmd.Flags().BoolVar(&costs, "cost", false, "show the usage of the agents' models")
-	cmd.MarkFlagsMutuallyExclusive("subscriptions", "egress", "cost")
+	cmd.MarkFlagsMutuallyExclusive("history", "subscriptions", "egress", "cost")
 	return cmd
 }
 
