@@ -45,21 +45,9 @@ func TestFlowWarnings(t *testing.T) {
 			mesh(agent("c", "total_budget_bits: 19\n"+strings.ReplaceAll(hears("r"), "}", ", subscriptions: [{id: x, "+boolSub+"}]}")), agent("r", "bcp_channels:\n"+answers("c"))),
 			[]string{"c.md:4:20: total_budget_bits: " + definition.CodeTotalParts},
 		},
-		"two channels": {
-			mesh(agent("c", hears("r", "s")), agent("r", "bcp_channels:\n"+answers("c")), agent("s", "bcp_channels:\n"+answers("c"))),
-			[]string{"c.md:3:7: name: " + definition.CodeCombinedBudgets},
-		},
-		"one that hears whom it answers": {
-			mesh(agent("c", hears("r")+answers("r")), agent("r", hears("c")+answers("c"))),
-			nil,
-		},
 		"trifecta": {
 			mesh(agent("a", "tools: Read, WebFetch\n")),
 			[]string{"a.md:3:7: name: " + definition.CodeLethalTrifecta},
-		},
-		"disk": {
-			mesh(agent("c", "tools: [Read]\n"+hears("r")), agent("r", "tools: [Write]\nbcp_channels:\n"+answers("c"))),
-			[]string{"r.md:3:7: name: " + definition.CodeSharedDisk},
 		},
 		"reader lifts the limit, controller does not": {
 			mesh(agent("c", "tools: [Read, SendMessage]\n"+strings.Replace(hears("r"), "max_category: 2", "max_category: 1", 1)), agent("r", "bcp_channels:\n- {peer: c, role: reader, max_category: 3}\n")),
