@@ -10,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
-	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
 // Mesh is what an operator declared: a folder of definitions after defaults
@@ -297,11 +296,11 @@ func (m *Mesh) Channel(key ChannelKey) (Channel, bool) {
 }
 
 // Settings returns what the channel means for the specs of its queries; for
-// those of a subscription the caller adds their number. Rules and constraints
-// may be nil, as in [Settings].
-func (c Channel) Settings(m *Mesh, rules *text.Rules, constraints ConstraintCompiler) Settings {
+// those of a subscription the caller adds their number. Constraints may be nil, as
+// in [Settings].
+func (c Channel) Settings(m *Mesh, constraints ConstraintCompiler) Settings {
 	settings := Settings{OnAnomaly: c.OnAnomaly, PreserveCase: c.PreserveCase, Vocabularies: m.Vocabularies,
-		Rules: rules, Constraints: constraints, Sealed: true}
+		Constraints: constraints, Sealed: true}
 	if c.ReleaseInterval > 0 {
 		settings.ReleaseSlots, settings.ApprovalSlots = slots(c.QueryTTL, c.ReleaseInterval), slots(c.ApprovalTTL, c.ReleaseInterval)
 	}

@@ -282,7 +282,7 @@ func (a *agentForm) buildParse(m *bcp.Mesh, s named[*parseForm]) (kernel.Schema,
 		s.Is.errorf("category", CodeAboveCategory, "expected at most %d, the smaller max_category of both ends of the channel", ch.MaxCategory)
 		return kernel.Schema{}, false
 	}
-	schema.Settings = ch.Settings(m, nil, constraint.Compile)
+	schema.Settings = ch.Settings(m, constraint.Compile)
 	return schema, true
 }
 
@@ -320,7 +320,7 @@ func (b *builder) buildResult(m *bcp.Mesh, a *agentForm) *kernel.Schema {
 		return nil
 	}
 	ch := &m.Channels[i]
-	return &kernel.Schema{Reader: a.Name, Spec: ch.Subscriptions[0].Spec, Settings: ch.Settings(m, nil, constraint.Compile)}
+	return &kernel.Schema{Reader: a.Name, Spec: ch.Subscriptions[0].Spec, Settings: ch.Settings(m, constraint.Compile)}
 }
 
 // checkSubPlanner refuses a sub-planner that could pass on what it reads in another way

@@ -76,7 +76,7 @@ func pricesOf(files map[string][]byte) (bcp.Prices, error) {
 	if mesh == nil {
 		return bcp.Prices{}, fmt.Errorf("%v", report.Errors)
 	}
-	v, err := bcp.Compile(mesh.Channels[0].Subscriptions[0].Spec, mesh.Channels[0].Settings(mesh, nil, nil).OfSubscription(mesh.Channels[0].Subscriptions[0], 1))
+	v, err := bcp.Compile(mesh.Channels[0].Subscriptions[0].Spec, mesh.Channels[0].Settings(mesh, nil).OfSubscription(mesh.Channels[0].Subscriptions[0], 1))
 	if err != nil {
 		return bcp.Prices{}, err
 	}

@@ -30,7 +30,7 @@ func (b *builder) subscriptions(m *bcp.Mesh, c *channelForm, ch *bcp.Channel) {
 // want (PROTOCOL P4.2, P4.6).
 func (b *builder) checkSubscription(m *bcp.Mesh, o *object, ch bcp.Channel, sub bcp.Subscription, subscriptions int) {
 	spec := sub.Spec
-	validator, err := b.compiler.Compile(spec, ch.Settings(m, nil, constraint.Compile).OfSubscription(sub, subscriptions))
+	validator, err := b.compiler.Compile(spec, ch.Settings(m, constraint.Compile).OfSubscription(sub, subscriptions))
 	if err != nil {
 		key, message := "", err.Error()
 		var wrong *bcp.SpecError

@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/text"
 )
 
 // richHistory leaves something of everything that a state remembers.
@@ -202,7 +201,6 @@ func TestOtherDefinitions(t *testing.T) {
 		"nothing":         func(c *Config) { c.Definitions[0]-- },
 		"another program": func(c *Config) { c.Version = "another" },
 		"no schedules":    func(c *Config) { c.Schedules = nil },
-		"another rule":    func(c *Config) { c.Rules = new(text.Rules) },
 	}
 	for name, edit := range all {
 		tests[name] = func(c *Config) { edit(c.Mesh) }

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -22,7 +21,6 @@ import (
 // A State is owned by one goroutine.
 type State struct {
 	mesh        *bcp.Mesh
-	rules       *text.Rules
 	constraints bcp.ConstraintCompiler
 	context     bcp.Digest
 
@@ -178,7 +176,6 @@ const (
 // Config is what a State is built from.
 type Config struct {
 	Mesh        *bcp.Mesh
-	Rules       *text.Rules // nil: text.DefaultRules
 	Constraints bcp.ConstraintCompiler
 	// Verify checks the signatures of approvers; nil denies every decision.
 	Verify bcp.Verifier
@@ -195,11 +192,8 @@ type Config struct {
 // New returns the state of a mesh without history. It fails where a
 // subscription does not compile.
 func New(c Config) (*State, error) {
-	if c.Rules == nil {
-		c.Rules = text.DefaultRules()
-	}
 	s := &State{
-		mesh: c.Mesh, rules: c.Rules, constraints: c.Constraints, verify: c.Verify, passkeys: c.VerifyPasskey,
+		mesh: c.Mesh, constraints: c.Constraints, verify: c.Verify, passkeys: c.VerifyPasskey,
 		agents:   make(map[bcp.AgentName]*agentState),
 		channels: make(map[bcp.ChannelKey]*channelState),
 		open:     make(map[bcp.QueryID]*queryState),
@@ -232,7 +226,7 @@ func New(c Config) (*State, error) {
 			return nil, errChannelAgents
 		}
 		ch := newChannelState(definition, controller)
-		ch.settings = definition.Settings(c.Mesh, c.Rules, c.Constraints)
+		ch.settings = definition.Settings(c.Mesh, c.Constraints)
 		if err := ch.compileSubscriptions(&compiler); err != nil {
 			return nil, err
 		}
@@ -290,7 +284,7 @@ func Versions(program string) string { return "bcpmesh " + program + "; " + text
 func contextDigest(c Config) bcp.Digest {
 	h := sha256.New()
 	h.Write(c.Definitions[:])
-	h.Write([]byte(c.Rules.Digest()))
+	h.Write([]byte(text.DefaultRules().Digest()))
 	names := make([]string, 0, len(c.Mesh.Vocabularies))
 	for name := range c.Mesh.Vocabularies {
 		names = append(names, name)
@@ -366,7 +360,7 @@ func (c *Config) Prepare(key bcp.ChannelKey, body []byte) *Prepared {
 		return nil
 	}
 	p := &Prepared{mesh: c.Mesh, channel: key, spec: string(b)}
-	p.validator, p.err = bcp.Compile(ask.Spec, ch.Settings(c.Mesh, cmp.Or(c.Rules, text.DefaultRules()), c.Constraints))
+	p.validator, p.err = bcp.Compile(ask.Spec, ch.Settings(c.Mesh, c.Constraints))
 	return p
 }
 

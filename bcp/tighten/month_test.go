@@ -120,7 +120,7 @@ func monthOf(seed uint64, messages int, poison float64, burst bool) (bcp.Channel
 	}
 	c := bcp.Channel{ChannelKey: bcp.ChannelKey{Controller: "c", Reader: bcp.AgentName(fmt.Sprint("r", seed))}, MaxCategory: 3, BaseCategory: 1, Budget: bcp.MaxBits * bcp.Bit, PushBudget: bcp.MaxBits * bcp.Bit,
 		MaxCat2Queries: -1, ReleaseInterval: time.Minute, QueryTTL: time.Hour, ApprovalTTL: 24 * time.Hour, Subscriptions: []bcp.Subscription{sub}}
-	settings := c.Settings(&bcp.Mesh{}, nil, constraint.Compile)
+	settings := c.Settings(&bcp.Mesh{}, constraint.Compile)
 	v := must(bcp.Compile(sub.Spec, settings.OfSubscription(sub, 1)))
 	var month []written
 	for n, honest := 0, 0; n < messages; {

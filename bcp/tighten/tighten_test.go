@@ -100,7 +100,7 @@ func drawChannel(r *rapid.T) (bcp.Channel, bcp.Settings) {
 	if rapid.Bool().Draw(r, "slots") {
 		c.ReleaseInterval, c.QueryTTL = time.Second, time.Minute
 	}
-	settings := c.Settings(&bcp.Mesh{Vocabularies: map[string][]string{"list": {"a", "b", "billing", "sales", "x"}}}, nil, constraint.Compile)
+	settings := c.Settings(&bcp.Mesh{Vocabularies: map[string][]string{"list": {"a", "b", "billing", "sales", "x"}}}, constraint.Compile)
 	c.Subscriptions = []bcp.Subscription{{ID: "s", Spec: drawSpec(r)}}
 	return c, settings
 }

@@ -84,7 +84,7 @@ func (l *learner) propose(again func(*bcp.Mesh, func(*bcp.Decision, state.Redeci
 			continue
 		}
 		history.decisions = make([]tighten.Decision, len(history.Messages))
-		proposal := tighten.Propose(*c, c.Settings(l.current, nil, constraint.Compile), &history.History)
+		proposal := tighten.Propose(*c, c.Settings(l.current, constraint.Compile), &history.History)
 		proposal.Rates()
 		*c = proposal.Channel
 		proposals = append(proposals, proposal)

@@ -126,7 +126,7 @@ func checkSpec(def *bcp.Mesh, channel *bcp.Channel, spec bcp.Spec) error {
 	if channel == nil {
 		return nil
 	}
-	if _, err := bcp.Compile(spec, channel.Settings(def, nil, constraint.Compile)); err != nil {
+	if _, err := bcp.Compile(spec, channel.Settings(def, constraint.Compile)); err != nil {
 		return (&cli.Failure{Code: cli.ExitRefused, Message: string(bcp.InvalidQuery) + ": " + err.Error()}).
 			WithHint("bcpmesh query --help shows examples")
 	}

@@ -159,7 +159,7 @@ func describeChannels(mesh *bcp.Mesh) ([]channelInfo, error) {
 		if c.ReleaseInterval > 0 {
 			info.Timing = "counted"
 		}
-		settings := c.Settings(mesh, nil, constraint.Compile)
+		settings := c.Settings(mesh, constraint.Compile)
 		for _, s := range c.Subscriptions {
 			validator, err := bcp.Compile(s.Spec, settings.OfSubscription(s, len(c.Subscriptions)))
 			if err != nil {

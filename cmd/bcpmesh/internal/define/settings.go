@@ -62,7 +62,7 @@ func parseSettings(raw jsontext.Value) (bcp.Settings, int, error) {
 		return bcp.Settings{}, 0, fmt.Errorf("settings: expected the keys of a channel entry")
 	}
 	channel := loaded.Channels[0]
-	return channel.Settings(loaded, nil, constraint.Compile), len(channel.Subscriptions), nil
+	return channel.Settings(loaded, constraint.Compile), len(channel.Subscriptions), nil
 }
 
 // flowYAML writes a JSON object in one line that every YAML parser takes.

@@ -38,7 +38,7 @@ func forms(m *bcp.Mesh) ([]form, error) {
 		if m.IsKernel(ch.Controller) || m.IsKernel(ch.Reader) {
 			continue
 		}
-		settings := ch.Settings(m, nil, constraint.Compile)
+		settings := ch.Settings(m, constraint.Compile)
 		for _, sub := range ch.Subscriptions {
 			f, err := newForm(m, ch, sub.Spec, settings.OfSubscription(sub, len(ch.Subscriptions)))
 			if err != nil {

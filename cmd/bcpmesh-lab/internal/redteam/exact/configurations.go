@@ -230,7 +230,7 @@ var configurations = []Configuration{
 	{ID: "X-CAPACITY", Text: "a reservation of capacity that comes back, and a question that waits for it", slots: 3, ticks: 4,
 		edit: func(m *bcp.Mesh) {
 			reserved := func(question string) bcp.Bits {
-				v, err := bcp.Compile(parse(question), m.Channels[0].Settings(m, nil, nil))
+				v, err := bcp.Compile(parse(question), m.Channels[0].Settings(m, nil))
 				if err != nil {
 					panic(err)
 				}
