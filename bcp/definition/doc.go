@@ -11,8 +11,8 @@
 // [Load] and [Parse] return a mesh only if there are no errors; otherwise they
 // return all errors of the folder at once. YAML is read strictly: unknown and
 // duplicate keys, anchors, aliases, merge keys, tags, directives, several
-// documents, null values and keys that are not text are errors. One table,
-// [Schema], has all keys.
+// documents, null values and keys that are not text are errors. One table, of
+// rows that are a [Key] each, has all keys.
 //
 // This package is the edge of the pure core: Load reads the file system that
 // it is given, and a time zone is looked up in the system's tables or, where

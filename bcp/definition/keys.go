@@ -29,7 +29,8 @@ func (l *Level) String() string {
 	return l.name
 }
 
-// Key is one key that a definition may have: a row of [Schema].
+// Key is one key that a definition may have. The loader walks these rows, and documents are
+// made of them, so that they cannot differ from what is loaded.
 type Key struct {
 	Name string
 	// Field is a pointer to the field that gets the value. Its type says what the key may
@@ -75,17 +76,6 @@ const (
 
 // maxPrice bounds the price of a million tokens, in dollars.
 const maxPrice = 1000
-
-// Schema returns every key that definitions may have, by level, in the order
-// in which documents should list them. The loader walks these rows, so that they
-// cannot differ from what is loaded.
-func Schema() []Key {
-	var all []Key
-	for _, l := range levels {
-		all = append(all, l.keys...)
-	}
-	return all
-}
 
 // levels are in the order of documents; what is inside of one comes after it.
 var levels = ready(

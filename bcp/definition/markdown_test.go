@@ -14,6 +14,16 @@ import (
 //go:embed testdata/introduction.md
 var introduction string
 
+// Schema returns every key that definitions may have, by level, in the order
+// in which documents should list them.
+func Schema() []Key {
+	var all []Key
+	for _, l := range levels {
+		all = append(all, l.keys...)
+	}
+	return all
+}
+
 // Markdown returns the reference of definitions for people: a written
 // introduction with examples, then every key of [Schema]. It is the same at every call.
 func Markdown() string {
