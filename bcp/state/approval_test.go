@@ -333,7 +333,5 @@ func TestLayersStandAlone(t *testing.T) {
 		wait 24h
 		due                                             => silent
 		due                                             => silent` + "\n" + budget)
-	if out := w.state.Outbox(plannerMail); len(out) != 0 {
-		t.Errorf("without people there leaves %+v", out)
-	}
+	expect(t, len(w.state.Outbox(plannerMail)), 0, "without people there leave")
 }

@@ -40,9 +40,7 @@ func TestArguments(t *testing.T) {
 		if d.Verdict != bcp.Accept {
 			continue
 		}
-		if d.Nominal != bcp.Bit {
-			t.Errorf("%s costs %s bits", tt.arguments, d.Nominal)
-		}
+		expect(t, d.Nominal, bcp.Bit, "%s costs", tt.arguments)
 		w.commit(d)
 		query, _, _, _ := w.state.Open(d.Query)
 		replayed, _, _, _ := w.replay().Open(d.Query)
@@ -63,9 +61,7 @@ func TestArguments(t *testing.T) {
 			}
 		}
 	}
-	if d := allows(0).state.DecideAsk(w.moment(), "planner", "mail", ask(`{}`)); d.Code != bcp.InvalidQuery {
-		t.Errorf("a channel that allows none: %s %s", d.Verdict, d.Code)
-	}
+	expect(t, allows(0).state.DecideAsk(w.moment(), "planner", "mail", ask(`{}`)).Code, bcp.InvalidQuery, "a channel that allows none")
 	if d := allows(1<<20).state.DecideAsk(w.moment(), "planner", "mail", ask(sized(bcp.MaxArgumentBytes+1))); d.Code != bcp.InvalidQuery {
 		t.Errorf("more than any channel can allow: %s %s", d.Verdict, d.Code)
 	}

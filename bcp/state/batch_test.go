@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -57,9 +56,7 @@ func TestBatch(t *testing.T) {
 	want := bcp.Delivery{Type: bcp.TypeResponseDelivery, DeliveryID: out[0].DeliveryID, SubscriptionID: "name", Category: 2, FromAgent: "mail",
 		Batch:         []bcp.Pushed{{Response: []byte(`{"q":"ada"}`)}, {Response: []byte(`{"q":"ada"}`)}, {Response: []byte(`{"q":"zoe"}`)}},
 		BandwidthBits: 66 * bcp.Bit, CapacityBits: 3 * each, Taint: bcp.TaintMedium, ChannelMode: "bcp"}
-	if diff := cmp.Diff(want, out[0].Delivery); diff != "" {
-		t.Errorf("delivery (-want +got):\n%s", diff)
-	}
+	same(t, want, out[0].Delivery, "delivery")
 	b, err := bcp.Encode(out[0].Delivery, bcp.JSON)
 	if text := `"from_agent":"mail","batch":[{"response":{"q":"ada"}},{"response":{"q":"ada"}},{"response":{"q":"zoe"}}],"bandwidth_bits":66.0`; err != nil || !strings.Contains(string(b), text) {
 		t.Errorf("on the wire: %s, %v", b, err)

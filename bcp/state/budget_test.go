@@ -218,9 +218,7 @@ func TestClockGoesBack(t *testing.T) {
 		ask planner mail yes                => budget_exhausted
 		ask planner mail yes id=r1          => repeat
 		open planner                        => !begins`)
-	if w.last.Time != before {
-		t.Errorf("time went from %d to %d", before, w.last.Time)
-	}
+	expect(t, w.last.Time, before, "journal time")
 }
 
 // The seed: 500 bits sustain two pushes of 200.
@@ -323,7 +321,5 @@ func TestAnotherWindow(t *testing.T) {
 	is := was.over(int64(short))
 	expect(t, is.sum(charged+int64(short)), bcp.Bit, "at the end of the window it counts")
 	expect(t, is.sum(charged+int64(short)+2*is.width()), 0, "behind it")
-	if longer := was.over(2 * int64(long)); longer.sum(charged+2*int64(long)) != bcp.Bit {
-		t.Error("a longer window forgets what the shorter one knew")
-	}
+	expect(t, was.over(2*int64(long)).sum(charged+2*int64(long)), bcp.Bit, "a longer window forgets what the shorter one knew")
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -56,9 +55,7 @@ func TestChannelsTellWhatAnAskWould(t *testing.T) {
 			w := newWorld(t, mesh).play(tt.history)
 			before := dump(w.state)
 			view := w.channelOfPlanner()
-			if diff := cmp.Diff(before, dump(w.state)); diff != "" {
-				t.Errorf("looking changed the state:\n%s", diff)
-			}
+			same(t, before, dump(w.state), "looking changed the state")
 			channel := channelIn(mesh, plannerMail)
 			if view.Budget != channel.Budget || view.MaxCategory != channel.MaxCategory || len(view.Subscriptions) != len(channel.Subscriptions) {
 				t.Errorf("got %+v", view)
@@ -129,9 +126,7 @@ func TestListsChannels(t *testing.T) {
 func TestProtocolTools(t *testing.T) {
 	t.Parallel()
 	a := bcp.Agent{Tools: []string{"Read", "bcppublish", "mcp__mesh__BCPRespond", "MCP__x__bcpRespond", "mcp__BCPQuery", "BCPPublishing", "mcp", ""}}
-	if diff := cmp.Diff([]string{bcp.ToolPublish, bcp.ToolRespond}, a.ProtocolTools()); diff != "" {
-		t.Error(diff)
-	}
+	same(t, []string{bcp.ToolPublish, bcp.ToolRespond}, a.ProtocolTools(), "tools of the protocol")
 	if (bcp.Agent{}).ProtocolTools() != nil {
 		t.Error("an agent without tools has some")
 	}

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -213,16 +211,10 @@ func TestOtherDefinitions(t *testing.T) {
 			w.config.Definitions[0]++
 			edit(&w.config)
 			restored := must(Restore(w.config, checkpoint))
-			if diff := cmp.Diff(dump(w.replay()), dump(restored)); diff != "" {
-				t.Errorf("a checkpoint restores to another state (-journal +restored):\n%s", diff)
-			}
+			same(t, dump(w.replay()), dump(restored), "a checkpoint restores to another state")
 			live := must(must(Restore(before.config, checkpoint)).Under(w.fresh()))
-			if diff := cmp.Diff(dump(restored), dump(live)); diff != "" {
-				t.Errorf("a reload makes another state (-restored +reloaded):\n%s", diff)
-			}
-			if diff := cmp.Diff(dumpRecords(before.state), dumpRecords(restored)); diff != "" {
-				t.Errorf("the definitions change what the records make (-before +restored):\n%s", diff)
-			}
+			same(t, dump(restored), dump(live), "a reload makes another state")
+			same(t, dumpRecords(before.state), dumpRecords(restored), "the definitions change what the records make")
 			w.state = live
 			w.act("start")
 			w.act("due")
@@ -243,9 +235,7 @@ func TestOtherDefinitions(t *testing.T) {
 					}
 				}
 			}
-			if diff := cmp.Diff(dump(w.replay()), dump(w.state)); diff != "" {
-				t.Errorf("it does not go on as the journal says (-journal +live):\n%s", diff)
-			}
+			same(t, dump(w.replay()), dump(w.state), "it does not go on as the journal says")
 		})
 	}
 }

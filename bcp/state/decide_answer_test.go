@@ -7,8 +7,6 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -26,9 +24,7 @@ func TestAnswerIsDelivered(t *testing.T) {
 	}
 	want := bcp.Delivery{Type: bcp.TypeResponseDelivery, DeliveryID: out[0].DeliveryID, QueryID: w.queries[0], Category: 1, FromAgent: "mail",
 		Response: []byte(`{"x":"b"}`), BandwidthBits: 1584962501, CapacityBits: v.Prices().Capacity, Taint: bcp.TaintMedium, ChannelMode: "bcp"}
-	if diff := cmp.Diff(want, out[0].Delivery); diff != "" {
-		t.Errorf("delivery (-want +got):\n%s", diff)
-	}
+	same(t, want, out[0].Delivery, "delivery")
 	if w.last.Balance.SettledCapacity != v.Prices().Capacity || w.last.Balance.ReservedCapacity != 0 {
 		t.Errorf("capacity is %+v, want %s settled", w.last.Balance, v.Prices().Capacity)
 	}
@@ -146,9 +142,7 @@ func TestAnswerSizes(t *testing.T) {
 	limit := w.state.queries[id].validator.MaxBytes()
 	body := answerBytes(id, `{"ok":true}`)
 	padded := func(n int) []byte { return append(bytes.Clone(body), bytes.Repeat([]byte(" "), n-len(body))...) }
-	if d := w.state.DecideAnswer(w.moment(), "mail", id, 0, padded(limit)); d.Verdict != bcp.Accept {
-		t.Errorf("an answer of %d bytes got %q", limit, d.Code)
-	}
+	expect(t, w.state.DecideAnswer(w.moment(), "mail", id, 0, padded(limit)).Verdict, bcp.Accept, "an answer of %d bytes", limit)
 	over := w.state.DecideAnswer(w.moment(), "mail", id, 0, padded(limit+1))
 	if over.Code != bcp.MessageTooLarge || over.Reason != bcp.ReasonTooLarge || over.Attempt != 1 {
 		t.Errorf("an answer of %d bytes got %q", limit+1, over.Code)
@@ -159,9 +153,7 @@ func TestAnswerSizes(t *testing.T) {
 	if foreign.Code != bcp.QueryUnknown || unknown.Code != bcp.Malformed {
 		t.Errorf("codes are %q and %q", foreign.Code, unknown.Code)
 	}
-	if d := w.state.DecideAnswer(w.moment(), "web", id, 0, padded(bcp.MaxControllerMessage+1)); d.Code != bcp.MessageTooLarge {
-		t.Errorf("an answer of 64 KiB got %q", d.Code)
-	}
+	expect(t, w.state.DecideAnswer(w.moment(), "web", id, 0, padded(bcp.MaxControllerMessage+1)).Code, bcp.MessageTooLarge, "an answer of 64 KiB")
 }
 
 // Of the answers to somebody else's query nothing tells that it exists.
@@ -175,9 +167,7 @@ func TestForeignQueryIsLikeNone(t *testing.T) {
 	foreign := w.state.DecideAnswer(m, "web", id, 3, answerBytes(id, `{"ok":true}`))
 	none := w.state.DecideAnswer(m, "web", "qxxxxxx", 3, answerBytes("qxxxxxx", `{"ok":true}`))
 	foreign.Query, foreign.RawCommitment = none.Query, none.RawCommitment
-	if diff := cmp.Diff(none, foreign); diff != "" {
-		t.Errorf("unknown and foreign differ:\n%s", diff)
-	}
+	same(t, none, foreign, "unknown and foreign differ")
 }
 
 // What the Controller gets does not tell how often the Reader tried, nor any
@@ -235,9 +225,7 @@ func TestFailuresHaveOneForm(t *testing.T) {
 		got := strings.Replace(string(b), string(outcome), "OUTCOME", 1)
 		want := `{"type":"bcp_response_delivery","delivery_id":"d","query_id":"q000001","category":1,"from_agent":"mail","outcome":"OUTCOME",` +
 			`"bandwidth_bits":1.0,"capacity_bits":` + failed.String() + `,"taint":"medium","channel_mode":"bcp"}`
-		if got != want {
-			t.Errorf("%s is told as\n%s, want\n%s", outcome, got, want)
-		}
+		expect(t, got, want, "%s is told as", outcome)
 	}
 }
 
@@ -354,9 +342,7 @@ func TestDetailIsSpecificAndEchoesNothing(t *testing.T) {
 		}
 		seen[detail] = true
 		public := d.Public()
-		if name := public.FieldName(); name != "" {
-			t.Errorf("%s: the audit shows %q of the Controller's spec", answer, name)
-		}
+		expect(t, public.FieldName(), "", "%s: the audit shows", answer)
 		message, _ := d.Message()
 		if shown := fmt.Sprintf("%+v %+v %+v", public, message, w.state.Outbox(plannerMail)); strings.Contains(strings.ToUpper(shown), canary) {
 			t.Errorf("%s comes back in %s", answer, shown)

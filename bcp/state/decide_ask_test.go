@@ -59,13 +59,9 @@ func TestAskCodesInOrder(t *testing.T) {
 		want bcp.Code
 	}{{bcp.MaxControllerMessage, ""}, {bcp.MaxControllerMessage + 1, bcp.MessageTooLarge}} {
 		body := []byte(ask + large[:tt.size-len(ask)])
-		if d := w.state.DecideAsk(w.moment(), "planner", "mail", body); d.Code != tt.want {
-			t.Errorf("an ask of %d bytes got %q, want %q", tt.size, d.Code, tt.want)
-		}
+		expect(t, w.state.DecideAsk(w.moment(), "planner", "mail", body).Code, tt.want, "an ask of %d bytes", tt.size)
 	}
-	if d := w.state.DecideAsk(w.moment(), "nobody", "mail", []byte(ask)); d.Code != bcp.RateLimited {
-		t.Errorf("an agent that is not in the mesh got %q", d.Code)
-	}
+	expect(t, w.state.DecideAsk(w.moment(), "nobody", "mail", []byte(ask)).Code, bcp.RateLimited, "an agent that is not in the mesh")
 }
 
 // covers BCP-80, BCP-81, P6.2, P10
@@ -177,9 +173,7 @@ func TestAskCategory3WaitsAtItsGate(t *testing.T) {
 		ask planner mail three why=no_other_way => hold escalation item out:held bits:22.0 reserved:22.0 begins !by-delivery
 		answer mail 1 {"summary":"a_b"}         => query_unknown silent
 		due                                     => alert event:role_suspect`)
-	if open := w.state.OpenQueries("mail"); len(open) != 0 {
-		t.Errorf("the Reader would get %v before a person decided", open)
-	}
+	expect(t, len(w.state.OpenQueries("mail")), 0, "the Reader would get")
 	if _, _, _, open := w.state.Open(w.queries[0]); open {
 		t.Error("the query is open before a person decided")
 	}

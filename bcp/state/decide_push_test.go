@@ -23,9 +23,7 @@ func TestPushIsDelivered(t *testing.T) {
 	v := w.state.channels[plannerMail].subscriptions["alarm"]
 	want := bcp.Delivery{Type: bcp.TypeResponseDelivery, DeliveryID: out[0].DeliveryID, SubscriptionID: "alarm", Category: 1, FromAgent: "mail",
 		Response: []byte(`{"ok":true}`), BandwidthBits: bcp.Bit, CapacityBits: v.Prices().Capacity + 2*bcp.Bit, Taint: bcp.TaintMedium, ChannelMode: "bcp"}
-	if diff := cmp.Diff(want, out[0].Delivery); diff != "" {
-		t.Errorf("delivery (-want +got):\n%s", diff)
-	}
+	same(t, want, out[0].Delivery, "delivery")
 }
 
 // covers SUB-10, SUB-11, SUB-13, SUB-90, SUB-91, SUB-97, SUB-113, SUB-114, SUB-115, P10, A-SPOOF, C-11, SUB-96, P4.3
@@ -47,9 +45,7 @@ func TestPushCodesInOrder(t *testing.T) {
 	if _, b, _ := w.state.Balance(plannerMail); b.Settled != 2*bcp.Bit || b.Pushed != 2*bcp.Bit || b.Reserved != 0 {
 		t.Errorf("refused pushes were charged: %+v", b)
 	}
-	if out := w.state.Outbox(plannerMail); len(out) != 2 {
-		t.Errorf("%d deliveries", len(out))
-	}
+	expect(t, len(w.state.Outbox(plannerMail)), 2, "deliveries")
 	for body, want := range map[string]bcp.Code{
 		string(pushBytes("clerk", "alarm", `{"ok":true}`, "")):                                                                      bcp.Malformed, // not the subject's
 		string(pushBytes("planner", "note", `{"ok":true}`, "")):                                                                     bcp.Malformed,
@@ -58,16 +54,12 @@ func TestPushCodesInOrder(t *testing.T) {
 		`{"type":"bcp_response","subscription_id":"alarm","controller":"planner","fields":[{"name":"n"}],"response":{"ok":true}}`:   bcp.Malformed,
 		`{"type":"bcp_response","subscription_id":"alarm","controller":"planner","response":{"ok":true,"requires_approval":false}}`: bcp.ValidationFailed,
 	} {
-		if d := w.state.DecidePush(w.moment(), "mail", "planner", "alarm", []byte(body)); d.Code != want {
-			t.Errorf("%s got %q, want %q", body, d.Code, want)
-		}
+		expect(t, w.state.DecidePush(w.moment(), "mail", "planner", "alarm", []byte(body)).Code, want, "%s", body)
 	}
 	limit := w.state.channels[plannerMail].subscriptions["alarm"].MaxBytes()
 	for size, want := range map[int]bcp.Code{limit: "", limit + 1: bcp.MessageTooLarge} {
 		body := fmt.Appendf(nil, "%-*s", size, pushBytes("planner", "alarm", `{"ok":true}`, ""))
-		if d := w.state.DecidePush(w.moment(), "mail", "planner", "alarm", body); d.Code != want {
-			t.Errorf("a push of %d bytes got %q, want %q", size, d.Code, want)
-		}
+		expect(t, w.state.DecidePush(w.moment(), "mail", "planner", "alarm", body).Code, want, "a push of %d bytes", size)
 	}
 }
 
@@ -186,9 +178,7 @@ func TestPushRepeated(t *testing.T) {
 		push mail planner alarm {"n":1} id=p3       => validation_failed repeat
 		wait 24h
 		push mail planner alarm {"ok":false} id=p1  => accept !repeat`)
-	if out := w.state.Outbox(plannerMail); len(out) != 2 {
-		t.Errorf("%d deliveries", len(out))
-	}
+	expect(t, len(w.state.Outbox(plannerMail)), 2, "deliveries")
 }
 
 // The same answer is judged and delivered alike as the answer to a query and
@@ -227,9 +217,7 @@ func TestSubscriptionsOfAReader(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s/%s/%d", sub.Controller, sub.SubscriptionID, sub.Category))
 	}
 	want := []string{"clerk/alarm/1", "planner/alarm/1", "planner/name/2", "planner/note/2", "planner/memo/3", "planner/zero/1"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("subscriptions (-want +got):\n%s", diff)
-	}
+	same(t, want, got, "subscriptions")
 	if got := w.state.Subscriptions("web").Subscriptions; got == nil || len(got) != 0 {
 		t.Errorf("web has %v", got)
 	}

@@ -61,8 +61,6 @@ func TestExcusedAnswersAreCountedOnce(t *testing.T) {
 		d.Verdict, d.Code, d.Agent, d.Role, d.Query = bcp.Reject, bcp.AlreadyAnswered, "mail", bcp.RoleReader, id
 		d.Excused = w.state.excused(&d)
 		noError(t, w.state.Apply(&d, bcp.Digest{byte(n + 1)}))
-		if counted := w.state.agents["mail"].refusals.count; counted != max(0, n+1-maxRepeats) {
-			t.Errorf("after %d further answers %d count as refusals", n+1, counted)
-		}
+		expect(t, w.state.agents["mail"].refusals.count, max(0, n+1-maxRepeats), "after %d further answers", n+1)
 	}
 }

@@ -143,9 +143,7 @@ func TestUnknownHandles(t *testing.T) {
 	refused(w, "planner", h, "the next session")
 	h = w.sealed("mail")[0]
 	w.play("wait 29m")
-	if d := w.hand("planner", h); d.Verdict != bcp.Hold {
-		t.Errorf("a minute before the session is idle: %+v", d)
-	}
+	expect(t, w.hand("planner", h).Verdict, bcp.Hold, "a minute before the session is idle")
 	w.play("wait 31m")
 	refused(w, "planner", h, "an idle session")
 	quiet(w)
@@ -157,16 +155,12 @@ func TestUnknownHandles(t *testing.T) {
 	h = w.sealed("mail")[1]
 	refused(w, "planner", h, "before its slot")
 	w.play("wait 1m")
-	if d := w.hand("planner", h); d.Verdict != bcp.Hold {
-		t.Errorf("released: %+v", d)
-	}
+	expect(t, w.hand("planner", h).Verdict, bcp.Hold, "released")
 	h = w.sealed("mail")[1]
 	w.play("close planner\nopen planner")
 	refused(w, "planner", h, "before its slot, after the session")
 	w.play("wait 1m")
-	if d := w.hand("planner", h); d.Verdict != bcp.Hold {
-		t.Errorf("released into another session: %+v", d)
-	}
+	expect(t, w.hand("planner", h).Verdict, bcp.Hold, "released into another session")
 }
 
 // Handles in arguments go to a Reader that is tainted by it, at most four; elsewhere they
@@ -215,9 +209,7 @@ func TestSealedValuesOfASession(t *testing.T) {
 	for range maxEnvelopes {
 		w.sealed("mail")
 	}
-	if d := w.hand("planner", second[0]); d.Code != bcp.UnknownHandle {
-		t.Errorf("one more than are kept: %+v", d)
-	}
+	expect(t, w.hand("planner", second[0]).Code, bcp.UnknownHandle, "one more than are kept")
 	if _, _, ok := w.state.Enclosing(first[0]); !ok || len(w.state.envelopes) != maxEnvelopes+1 {
 		t.Errorf("what waits is there: %t, of %d", ok, len(w.state.envelopes))
 	}
@@ -249,8 +241,6 @@ func TestSealedValuesAreErased(t *testing.T) {
 		t.Error("it is there")
 	}
 	w.play("ask planner mail yes => accept begins")
-	if d := w.hand("planner", h[1]); d.Code != bcp.UnknownHandle {
-		t.Errorf("handed: %+v", d)
-	}
+	expect(t, w.hand("planner", h[1]).Code, bcp.UnknownHandle, "handed")
 	w.play("close planner\nerase planner web latest => accept\nerase planner relay latest => accept")
 }

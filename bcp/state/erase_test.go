@@ -67,9 +67,7 @@ func TestStateForgets(t *testing.T) {
 	if content, quoted, client := has(); content || quoted || client {
 		t.Errorf("afterwards: %t %t %t", content, quoted, client)
 	}
-	if notices := w.state.Notices("mail", bcp.RoleReader); len(notices) != 1 {
-		t.Errorf("%d notices", len(notices))
-	}
+	expect(t, len(w.state.Notices("mail", bcp.RoleReader)), 1, "notices")
 }
 
 // What is needed is not erased: each reason alone refuses, and at the limit

@@ -208,9 +208,7 @@ func TestJustificationLimits(t *testing.T) {
 			t.Errorf("%s: it carries %s bits, want %s", tt.name, d.JustificationBits, tt.carries)
 		}
 	}
-	if d := ask(list, "No short ANSWER!"); d.Justification != "no short answer" {
-		t.Errorf("words of a list are recorded as %q", d.Justification)
-	}
+	expect(t, ask(list, "No short ANSWER!").Justification, "no short answer", "words of a list are recorded as")
 }
 
 // A justification goes to approvers and the audit; no agent hears it.

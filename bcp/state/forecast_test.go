@@ -28,8 +28,6 @@ func TestForecastOfTheWindow(t *testing.T) {
 		left bcp.Bits
 	}{{0, 8 * bcp.Bit}, {22 * time.Hour, 8 * bcp.Bit}, {3 * time.Hour, 10 * bcp.Bit}} {
 		w.now = w.now.Add(at.wait)
-		if got := left(); got != at.left {
-			t.Errorf("after %s: %s left, want %s", at.wait, got, at.left)
-		}
+		expect(t, left(), at.left, "after %s", at.wait)
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -118,9 +116,7 @@ func TestMalformedReports(t *testing.T) {
 			}
 		}
 	}
-	if after := fmt.Sprint(w.state.Sessions(w.now)); after != before {
-		t.Errorf("the sessions were %s and are %s", before, after)
-	}
+	expect(t, fmt.Sprint(w.state.Sessions(w.now)), before, "the sessions")
 	w.play(relayed + "taint:low")
 }
 
@@ -178,9 +174,7 @@ func TestRenew(t *testing.T) {
 	})
 	w := newWorld(t, testMesh())
 	for _, agent := range []bcp.AgentName{"mail", "nobody", "mia", ""} {
-		if d := w.state.DecideControl(w.moment(), bcp.ControlRenew, fmt.Appendf(nil, `{"agent":%q}`, agent)); d.Code != bcp.Malformed {
-			t.Errorf("renew %q: %+v", agent, d)
-		}
+		expect(t, w.state.DecideControl(w.moment(), bcp.ControlRenew, fmt.Appendf(nil, `{"agent":%q}`, agent)).Code, bcp.Malformed, "renew %q", agent)
 	}
 }
 
@@ -262,9 +256,7 @@ func TestListOfSessions(t *testing.T) {
 	}
 	check := func(after string) {
 		t.Helper()
-		if diff := cmp.Diff(want, view()); diff != "" {
-			t.Errorf("after %s (-want +got):\n%s", after, diff)
-		}
+		same(t, want, view(), "after %s", after)
 	}
 	check("nothing")
 	w.play(`ask planner mail three why=so => hold

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -48,9 +46,7 @@ func TestProposal(t *testing.T) {
 		approve 1                  => accept silent !notice !prepaid bits:0.0
 		approve 1                  => already_decided
 		push mail planner new {"ok":true} => subscription_not_found`)
-	if diff := cmp.Diff(before, w.state.Subscriptions("mail")); diff != "" {
-		t.Errorf("the mesh changed:\n%s", diff)
-	}
+	same(t, before, w.state.Subscriptions("mail"), "the mesh changed")
 	approved := w.state.Approved()
 	if len(approved) != 1 || approved[0].Item != d.Item || approved[0].Controller != "planner" || approved[0].Reader != "mail" {
 		t.Fatalf("approved are %+v", approved)
@@ -125,9 +121,7 @@ func TestProposalsAreRefused(t *testing.T) {
 	w := newWorld(t, testMesh())
 	for _, body := range []string{`{"verb":"propose"}`, `{"verb":"open","proposal":{"reader":"mail","subscription":{"id":"n",` + ok + `}}}`,
 		`{"verb":"propose","taint":{"source":"web"},"proposal":{"reader":"mail","subscription":{"id":"n",` + ok + `}}}`} {
-		if d := w.state.DecideSession(w.moment(), "planner", []byte(body)); d.Code != bcp.Malformed {
-			t.Errorf("%s: %+v", body, d)
-		}
+		expect(t, w.state.DecideSession(w.moment(), "planner", []byte(body)).Code, bcp.Malformed, "%s", body)
 	}
 }
 
@@ -149,21 +143,13 @@ func TestProposalsThatWaitAreBounded(t *testing.T) {
 	if d := w.propose("planner", "mail", id(0)); !d.Repeat || d.Item != w.items[0] {
 		t.Errorf("the same again: %+v", d)
 	}
-	if d := w.propose("planner", "web", id(0)); d.Verdict != bcp.Hold {
-		t.Errorf("another channel: %+v", d)
-	}
+	expect(t, w.propose("planner", "web", id(0)).Verdict, bcp.Hold, "another channel")
 	for range 2 {
-		if d := w.propose("planner", "mail", id(bcp.MaxProposals)); d.Code != bcp.ApprovalQueueFull {
-			t.Errorf("one more: %+v", d)
-		}
+		expect(t, w.propose("planner", "mail", id(bcp.MaxProposals)).Code, bcp.ApprovalQueueFull, "one more")
 	}
-	if d := w.state.DecideSession(w.moment(), "planner", []byte(`{"verb":"open"}`)); d.Code != bcp.RateLimited {
-		t.Errorf("beyond max_refusals: %+v", d)
-	}
+	expect(t, w.state.DecideSession(w.moment(), "planner", []byte(`{"verb":"open"}`)).Code, bcp.RateLimited, "beyond max_refusals")
 	w.play("wait 1m\nreject 1 no => accept")
-	if d := w.propose("planner", "mail", id(bcp.MaxProposals)); d.Verdict != bcp.Hold {
-		t.Errorf("with room again: %+v", d)
-	}
+	expect(t, w.propose("planner", "mail", id(bcp.MaxProposals)).Verdict, bcp.Hold, "with room again")
 }
 
 // What definitions of today would refuse cannot be approved, and an approver sees
@@ -174,9 +160,7 @@ func TestProposalOfATaintedController(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, testMesh()).play(`push mail planner alarm {"ok":true} => accept
 		report planner web`)
-	if d := w.propose("planner", "mail", proposedNew); d.Taint != bcp.TaintHigh {
-		t.Errorf("its taint is %s", d.Taint)
-	}
+	expect(t, w.propose("planner", "mail", proposedNew).Taint, bcp.TaintHigh, "its taint")
 	w.reload(edited(func(c *bcp.Channel) { c.Subscriptions[0].ID = "new" }))
 	w.play(`approve 1 => not_permitted
 		reject 1 no => accept`)

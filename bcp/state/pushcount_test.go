@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
@@ -54,9 +52,7 @@ func TestPushCounts(t *testing.T) {
 		{Controller: "planner", Reader: "mail", Subscription: "zero"},
 	}
 	got := counts.List()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("counts (-want +got):\n%s", diff)
-	}
+	same(t, want, got, "counts")
 	if got[0].Pushes() != 12 || got[0].InvalidPercent() != 16 || got[3].InvalidPercent() != 0 {
 		t.Errorf("%d pushes, %d %% invalid", got[0].Pushes(), got[0].InvalidPercent())
 	}

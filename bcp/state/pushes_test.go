@@ -40,9 +40,7 @@ func TestMaxRate(t *testing.T) {
 		push mail planner alarm {"ok":true} id=p2   => rate_limited
 		wait 40m
 		push mail planner alarm {"ok":true} id=p2   => accept`)
-	if out := w.state.Outbox(plannerMail); len(out) != 5 {
-		t.Errorf("the Controller sees %d deliveries", len(out))
-	}
+	expect(t, len(w.state.Outbox(plannerMail)), 5, "the Controller sees")
 }
 
 // covers SUB-145, P12.1
@@ -164,9 +162,7 @@ func TestPublishWhen(t *testing.T) {
 		push mail planner alarm {"ok":false} id=p1 => filtered repeat
 		push mail planner alarm {"ok":true}        => accept settled:1.0             # the rate is not used up
 		push mail planner alarm {"ok":false}       => rate_limited`)
-	if out := w.state.Outbox(plannerMail); len(out) != 1 {
-		t.Errorf("the Controller sees %d deliveries", len(out))
-	}
+	expect(t, len(w.state.Outbox(plannerMail)), 1, "the Controller sees")
 	newWorld(t, edited(func(c *bcp.Channel) { c.Budget, c.Subscriptions[0].PublishWhen = 0, "ok" })).play(`
 		push mail planner alarm {"ok":false} => filtered
 		push mail planner alarm {"ok":true}  => budget_exhausted`)
@@ -212,9 +208,7 @@ func TestReaderIsShownRateAndCondition(t *testing.T) {
 		`{"subscription_id":"alarm","controller":"planner","max_rate":"1/h","publish_when":"ok","category":1,"fields":[{"name":"ok","type":"boolean"}]}`,
 		`{"subscription_id":"name","controller":"planner","category":2,"questions":[{"id":"q","question":"Who?","max_words":2,"expected_format":"person_name"}]}`,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("subscriptions (-want +got):\n%s", diff)
-	}
+	same(t, want, got, "subscriptions")
 	read := bcp.SubscriptionsActive{}
 	list, err := bcp.Encode(w.state.Subscriptions("mail"), bcp.MessagePack)
 	if err != nil || bcp.Decode(list, bcp.MessagePack, &read) != nil || !cmp.Equal(read, w.state.Subscriptions("mail")) {

@@ -133,9 +133,7 @@ func TestReplayOfASpecThatNoLongerCompiles(t *testing.T) {
 	fails(t, s.Apply(&d, bcp.Digest{}), ErrReplay, "under the decision's own context")
 	w.config.Definitions = bcp.Digest{1}
 	w.state = w.replay()
-	if open := w.state.OpenQueries("mail"); len(open) != 0 {
-		t.Errorf("open are %v", open)
-	}
+	expect(t, len(w.state.OpenQueries("mail")), 0, "open queries")
 	w.play(`
 		answer mail 2 {"q":"pear"}       => cancelled silent
 		due                              => out:cancelled settled:12.0 reserved:0.0

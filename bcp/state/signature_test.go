@@ -63,9 +63,7 @@ func TestSignatures(t *testing.T) {
 		change(&signed, &sent)
 		sent.Signature = base64.StdEncoding.EncodeToString([]byte("mia-key " + string(bcp.Statement(signed.Item, bcp.Approve, signed.SHA256, signed.Expires))))
 		body = must(bcp.Encode(sent, bcp.JSON))
-		if d := w.decided(bcp.Approve, body); d.Code != bcp.NotPermitted {
-			t.Errorf("a signature for %s: %+v", name, d)
-		}
+		expect(t, w.decided(bcp.Approve, body).Code, bcp.NotPermitted, "a signature for %s", name)
 	}
 	for _, act := range []bcp.Act{bcp.RejectItem, bcp.EditItem, "", "Approve", "release"} {
 		w := newWorld(t, testMesh()).play(begin)
@@ -87,9 +85,7 @@ func TestStatement(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_800_000_000, 0)
 	want := "bcpmesh approval 1\nitem i1\ndecision approve\nsha256 01" + strings.Repeat("00", 31) + "\nexpires 1800000000\n"
-	if got := string(bcp.Statement("i1", bcp.Approve, bcp.Digest{1}, at)); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	expect(t, string(bcp.Statement("i1", bcp.Approve, bcp.Digest{1}, at)), want, "the statement")
 	seen := map[string]bool{}
 	for _, id := range []bcp.ItemID{"i1", "i2"} {
 		for _, act := range []bcp.Act{bcp.Approve, bcp.RejectItem, bcp.EditItem} {
@@ -222,9 +218,7 @@ func TestParseApproval(t *testing.T) {
 		bcp.EditItem:   func(a *bcp.Approval) { a.Reason, a.Response = "so", jsontext.Value(`{"summary":"c"}`) },
 		bcp.RejectItem: func(a *bcp.Approval) { a.SHA256, a.Response = sha256.Sum256(nil), jsontext.Value(`{"summary":"c"}`) },
 	} {
-		if d := w.decided(act, w.sent(1, act, "mia-key", change)); d.Code != bcp.Malformed {
-			t.Errorf("%s with what belongs to another act: %+v", act, d)
-		}
+		expect(t, w.decided(act, w.sent(1, act, "mia-key", change)).Code, bcp.Malformed, "%s with what belongs to another act", act)
 		half := w.sent(1, act, "mia-key", func(a *bcp.Approval) { a.Expires = a.Expires.Add(-time.Millisecond) })
 		if d := w.decided(act, half); act == bcp.Approve && d.Code != bcp.Malformed {
 			t.Errorf("%s until a broken second: %+v", act, d)

@@ -210,9 +210,7 @@ func TestDeliveriesReachTheSessionWithTheirSlot(t *testing.T) {
 		push mail planner note {"q":"one_two_three_four_five_six"} => accept
 		open planner          => begins renews
 		ask planner mail three why=he_said_one_two_three_four_five_six => hold`)
-	if own := w.state.Sessions(w.now)[1]; own.Exposure != bcp.TaintLow {
-		t.Errorf("before the slot: %+v", own)
-	}
+	expect(t, w.state.Sessions(w.now)[1].Exposure, bcp.TaintLow, "before the slot")
 	if view, code := w.state.View("mia", w.items[0]); code != "" || len(view.Earlier) != 1 {
 		t.Errorf("the approver is shown %+v", view)
 	}

@@ -29,9 +29,7 @@ func TestSessions(t *testing.T) {
 		open planner                        => !begins session:s000008
 		close planner                       => ends session:s000008
 		push mail planner alarm {"ok":true} => begins by-delivery`)
-	if out := w.state.Outbox(plannerMail); len(out) != 5 {
-		t.Errorf("%d deliveries wait", len(out))
-	}
+	expect(t, len(w.state.Outbox(plannerMail)), 5, "deliveries")
 }
 
 // covers P10
@@ -43,13 +41,9 @@ func TestSessionCodes(t *testing.T) {
 		`{"verb":"open","epoch":2}`: bcp.Malformed, `{"verb"`: bcp.Malformed, strings.Repeat(" ", bcp.MaxControllerMessage-15) + `{"verb":"open"}`: "",
 		strings.Repeat(" ", bcp.MaxControllerMessage-14) + `{"verb":"open"}`: bcp.MessageTooLarge,
 	} {
-		if d := w.state.DecideSession(w.moment(), "planner", []byte(body)); d.Code != want {
-			t.Errorf("%.30q of %d bytes got %q, want %q", body, len(body), d.Code, want)
-		}
+		expect(t, w.state.DecideSession(w.moment(), "planner", []byte(body)).Code, want, "%.30q of %d bytes", body, len(body))
 	}
-	if d := w.state.DecideSession(w.moment(), "nobody", []byte(`{"verb":"open"}`)); d.Code != bcp.RateLimited {
-		t.Errorf("nobody got %q", d.Code)
-	}
+	expect(t, w.state.DecideSession(w.moment(), "nobody", []byte(`{"verb":"open"}`)).Code, bcp.RateLimited, "nobody")
 }
 
 // Beyond max_refusals an agent's messages are not read until the next minute.
@@ -245,9 +239,7 @@ func TestDecideTouchesNothing(t *testing.T) {
 	w.state.DecideSession(m, "planner", []byte(`{"verb":"close"}`))
 	w.state.DecideViolation(m, "mail", bcp.RoleReader, "publish", "push", []byte("x"), 1)
 	w.state.DecideDue(m)
-	if after := dump(w.state); after != before {
-		t.Errorf("before\n%s\nafter\n%s", before, after)
-	}
+	expect(t, dump(w.state), before, "the state")
 	// Every decision names the one before it, and the context.
 	d := w.state.DecideStart(m, "1")
 	if d.Seq != w.state.Last()+1 || d.Prev != w.state.Head() || d.Context != w.state.context || d.Versions == "" {

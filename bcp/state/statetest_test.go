@@ -632,6 +632,14 @@ func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
 	}
 }
 
+// same compares what has no ==; what says what has the value.
+func same(t testing.TB, want, got any, what string, args ...any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", fmt.Sprintf(what, args...), diff)
+	}
+}
+
 var fails = bcptest.Fails
 
 // errorOf is the error of a call whose value does not matter.

@@ -23,9 +23,7 @@ func TestZeroValuesDeny(t *testing.T) {
 	s := newWorld(t, mesh).state
 	expect(t, s.answerTaint("mail", 0), bcp.TaintMedium, "the answers of an agent without a taint have")
 	expect(t, s.answerTaint("nobody", 0), bcp.TaintHigh, "the answers of nobody have")
-	if got := s.Exposure("nobody"); got.String() != "high" {
-		t.Errorf("the exposure of nobody is %s", got)
-	}
+	expect(t, s.Exposure("nobody").String(), "high", "the exposure of nobody")
 	if s.Encoding("nobody") != 0 || s.Outbox(bcp.ChannelKey{}) != nil {
 		t.Error("nobody has an encoding, or an outbox")
 	}
@@ -227,9 +225,7 @@ func TestReceiptsTellNothingOfTheSlot(t *testing.T) {
 	mesh := edited(func(c *bcp.Channel) { c.ReleaseInterval = time.Minute })
 	for _, act := range []string{"answer mail 1 nei", "answer mail 1 {\"n\":1}", `push mail planner alarm {"ok":true}`, `push mail planner memo {"summary":"a_b"}`, "wait 1s"} {
 		w := newWorld(t, mesh).play("ask planner mail num => accept \n wait 10s \n" + act + "\n ask planner mail name => accept !escalation")
-		if got := w.last.Remaining; got != 68*bcp.Bit {
-			t.Errorf("within the slot of %q %s bits remain", act, got)
-		}
+		expect(t, w.last.Remaining, 68*bcp.Bit, "within the slot of %q", act)
 		w.play("wait 1m \n ask planner mail num => accept")
 		if got, want := w.last.Remaining, 100*bcp.Bit-w.last.Balance.Spent(); got != want {
 			t.Errorf("in the next slot %s bits remain, want %s", got, want)

@@ -83,16 +83,12 @@ func TestDecidedTogether(t *testing.T) {
 		statements = append(statements, kept.Statement)
 	}
 	expect(t, statements[0], statements[1], "one signature, and records of two statements")
-	if d := w.told(bcp.Approve, all[0]); d.Code != bcp.AlreadyDecided {
-		t.Errorf("again: %+v", d)
-	}
+	expect(t, w.told(bcp.Approve, all[0]).Code, bcp.AlreadyDecided, "again")
 
 	w = newWorld(t, testMesh()).play(threeHeld)
 	all = w.together(0, 1, 2)
 	w.play("wait 24h")
-	if d := w.told(bcp.Approve, all[0]); d.Code != bcp.ItemExpired {
-		t.Errorf("after the deadline: %+v", d)
-	}
+	expect(t, w.told(bcp.Approve, all[0]).Code, bcp.ItemExpired, "after the deadline")
 	alone := newWorld(t, testMesh()).play(threeHeld + "approve 1 => accept")
 	if alone.last.Batch != nil || !alone.last.Statement.IsZero() {
 		t.Errorf("alone: %+v", alone.last)
@@ -106,9 +102,7 @@ func TestMaxBatch(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]bcp.Code{1: "", bcp.MaxBatch - 1: "", bcp.MaxBatch: bcp.NotPermitted} {
 		w := newWorld(t, testMesh()).play(threeHeld)
-		if d := w.told(bcp.Approve, w.together(n, 2)[0]); d.Code != want {
-			t.Errorf("%d others: %+v", n, d)
-		}
+		expect(t, w.told(bcp.Approve, w.together(n, 2)[0]).Code, want, "%d others", n)
 	}
 }
 
@@ -168,9 +162,7 @@ func TestForgedBatches(t *testing.T) {
 		if d := w.told(act, a); d.Verdict == bcp.Accept || d.Delivery != "" || d.Batch != nil || !d.Statement.IsZero() {
 			t.Errorf("%s: %+v", name, d)
 		}
-		if d := w.told(bcp.Approve, all[0]); d.Verdict != bcp.Accept {
-			t.Errorf("%s, and then the right one: %+v", name, d)
-		}
+		expect(t, w.told(bcp.Approve, all[0]).Verdict, bcp.Accept, "%s, and then the right one", name)
 	}
 }
 

@@ -90,18 +90,12 @@ func TestUsageAlerts(t *testing.T) {
 		}{{79_999, 0}, {1, 80}, {1, 0}, {math.MaxUint32, 100}} {
 			id := fmt.Sprintf("c%d-%d", window, i)
 			expect(t, alerted(calling(id, "small", 1, 1)), 0, "a reserve alerts of")
-			if got := alerted(called(id, c.input, 0)); got != c.want {
-				t.Errorf("%d tokens alert of %d %%, not %d", c.input, got, c.want)
-			}
+			expect(t, alerted(called(id, c.input, 0)), c.want, "%d tokens alert of", c.input)
 		}
-		if got := alerted(calling("x", "small", 1, 1)); got != 0 {
-			t.Errorf("a second alert of %d %%", got)
-		}
+		expect(t, alerted(calling("x", "small", 1, 1)), 0, "a second alert of")
 		w.now = w.now.Add(2 * time.Hour)
 	}
-	if got := alerted(calling("y", "small", 1, 100_000)); got != 100 {
-		t.Errorf("a call that is refused alerts of %d %%", got)
-	}
+	expect(t, alerted(calling("y", "small", 1, 100_000)), 100, "a call that is refused alerts of")
 }
 
 // That a model fails is recorded once, with the time at which it began, and so is that it works again.

@@ -203,9 +203,7 @@ func TestNegotiation(t *testing.T) {
 	noError(t, r.mailer.BringRevocations(t.Context(), revoked))
 	expect(t, r.asks(t), bcp.RoleRequired, "after the revocation an ask hears")
 	papers.Revocations = revoked
-	if v := show(papers); v.Code != contract.Revoked {
-		t.Errorf("%+v", v)
-	}
+	expect(t, show(papers).Code, contract.Revoked, "the verdict")
 	var refused *agents.RefusedError
 	if err := r.mailer.BringRevocations(t.Context(), old); !errors.As(err, &refused) {
 		t.Errorf("a list that goes back: %v", err)
@@ -292,9 +290,7 @@ func TestNoncesAreUsedOnce(t *testing.T) {
 	}
 	want := func(what, got string, code contract.VerdictCode) {
 		t.Helper()
-		if got != string(code) {
-			t.Errorf("%s: %q, want %q", what, got, code)
-		}
+		expect(t, got, string(code), "%s", what)
 	}
 	first := open()
 	want("all is right", declare(both, first, r.org1.name, creds.PublicKey), "")

@@ -98,16 +98,12 @@ func TestGatewaysFight(t *testing.T) {
 	total := 0
 	for c, n := range accepted {
 		for i := range n {
-			if got := journal.Pushes[fmt.Sprintf("main mailer c%d-%d", c, i)]; got != 1 {
-				t.Errorf("push %d of client %d is there %d times", i, c, got)
-			}
+			expect(t, journal.Pushes[fmt.Sprintf("main mailer c%d-%d", c, i)], 1, "push %d of client %d is there", i, c)
 		}
 		total += n
 	}
 	t.Logf("%d fights, %d starts too late, %d pushes accepted, %d decisions", fights, beaten, total, journal.Decisions)
-	if starts := journal.Kinds[bcp.KindStart]; starts != fights+1 {
-		t.Errorf("%d starts in the journal, and %d gateways", starts, fights+1)
-	}
+	expect(t, journal.Kinds[bcp.KindStart], fights+1, "starts in the journal")
 	if fights < enough || total < clients {
 		t.Errorf("only %d fights and %d pushes", fights, total)
 	}

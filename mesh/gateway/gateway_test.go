@@ -40,9 +40,7 @@ func TestNoRecordNoRelease(t *testing.T) {
 	operator := b.operator(t)
 	alerts := operator.Listen(t, subjects.Alerts())
 	b.full(t, jetstream.CommitStream, true)
-	if r := main.Ask(t, "mailer", askUrgent); r.JSON != `{"error":"unavailable","detail":"the gateway cannot record a decision now"}` {
-		t.Errorf("receipt %s", r.JSON)
-	}
+	expect(t, main.Ask(t, "mailer", askUrgent).JSON, `{"error":"unavailable","detail":"the gateway cannot record a decision now"}`, "receipt")
 	alerts.NextOf(t, meshtest.With("alert", bcp.AlertJournal))
 	// It connects while nothing can be recorded.
 	mailer = b.agent(t, "mailer")
@@ -89,14 +87,10 @@ func TestUnacknowledgedDecisionsAreTold(t *testing.T) {
 	})
 	g.Unwritten("the test says so")
 	g.wait(t, 2, of(bcp.KindStart))
-	if n := len(g.wait(t, 1, of(bcp.KindPush))); n != 1 {
-		t.Errorf("told of %d pushes", n)
-	}
+	expect(t, len(g.wait(t, 1, of(bcp.KindPush))), 1, "told of pushes")
 	succeeded(t, mailer.Request(t, pushAlert, alert(`,"push_id":"p2"`)))
 	for i, d := range g.wait(t, 5, func(*bcp.Decision) bool { return true }) {
-		if d.Seq != uint64(i+1) {
-			t.Errorf("told of decision %d as the %dth", d.Seq, i+1)
-		}
+		expect(t, d.Seq, uint64(i+1), "the number of a decision")
 	}
 }
 
@@ -121,9 +115,7 @@ func TestLostLinksLoseNothing(t *testing.T) {
 	if again := queries.Next(t); again.Text("query_id") != string(id) || again.Reply == first.Reply {
 		t.Errorf("asked %s on %s, then %s on %s", first.JSON, first.Reply, again.JSON, again.Reply)
 	}
-	if again := deliveries.Next(t); again.JSON != delivery.JSON {
-		t.Errorf("delivered %s, then %s", delivery.JSON, again.JSON)
-	}
+	expect(t, deliveries.Next(t).JSON, delivery.JSON, "delivered")
 	expect(t, len(g.wait(t, 2, of(bcp.KindConnect))), 2, "connections began")
 }
 
@@ -158,9 +150,7 @@ func TestAgentsShareConnections(t *testing.T) {
 			queries := last.Queries(t)
 			g.wait(t, 2, of(bcp.KindConnect))
 			id := asker.Accepted(t, last.Name, askUrgent)
-			if q := queries.Next(t); q.Text("query_id") != string(id) {
-				t.Errorf("query %s", q.JSON)
-			}
+			expect(t, queries.Next(t).Text("query_id"), string(id), "query")
 		})
 	}
 }
@@ -206,9 +196,7 @@ func TestNoKeyNoRecord(t *testing.T) {
 	b.full(t, jetstream.KeyStream, false)
 	noError(t, pushUntilAccepted(mailer.Conn, "p1"))
 	noError(t, g.Stop())
-	if j := b.journal(t); j.Pushes["main mailer p1"] != 1 {
-		t.Errorf("pushes %v", j.Pushes)
-	}
+	expect(t, b.journal(t).Pushes["main mailer p1"], 1, "pushes")
 }
 
 // What is on a subject that no builder makes, and what has a reply subject of
@@ -243,9 +231,7 @@ func TestForeignSubjects(t *testing.T) {
 	noError(t, conn.FlushTimeout(meshtest.Patience))
 	for len(answers) > 0 {
 		// The server itself says so where nobody listens.
-		if a := <-answers; a.Header.Get("Status") != "503" {
-			t.Errorf("an answer: %s", a.Data)
-		}
+		expect(t, (<-answers).Header.Get("Status"), "503", "an answer's status")
 	}
 	refused, asked := 0, 0
 	for _, d := range g.decisions {
@@ -383,9 +369,7 @@ func TestGatewayKnowsOnlyItsDefinitions(t *testing.T) {
 	g := b.start(t)
 	main, mailer := b.agent(t, "main"), b.agent(t, "mailer")
 	want := `{"type":"bcp_validation_result","subscription_id":"alerts","success":false,"status":"refused","code":"subscription_not_found","detail":"No active subscription 'alerts' from controller 'main'"}`
-	if r := mailer.Request(t, pushAlert, alert("")); r.JSON != want {
-		t.Errorf("result %s", r.JSON)
-	}
+	expect(t, mailer.Request(t, pushAlert, alert("")).JSON, want, "result")
 	if d := g.wait(t, 1, of(bcp.KindPush)); d[0].Code != bcp.SubscriptionNotFound || d[0].Nominal != 0 {
 		t.Errorf("%+v", d[0])
 	}
@@ -401,9 +385,7 @@ func TestGatewayKnowsOnlyItsDefinitions(t *testing.T) {
 	})
 	g = b.start(t)
 	coded(t, main.Ask(t, "mailer", askUrgent), "no_channel")
-	if r := mailer.Request(t, pushAlert, alert("")); r.JSON != want {
-		t.Errorf("result %s", r.JSON)
-	}
+	expect(t, mailer.Request(t, pushAlert, alert("")).JSON, want, "result")
 	noError(t, g.Stop())
 
 	// Nobody listens to one in a role that it does not have.

@@ -85,9 +85,7 @@ func TestMistakeOverWhatIsDue(t *testing.T) {
 			g.wait(t, 1, prompted("fine"))
 			alerts.NextOf(t, meshtest.With("alert", bcp.AlertPanic))
 			push()
-			if n := calls.Load(); n != nth {
-				t.Errorf("it was tried %d times, of which %d are one", n, nth)
-			}
+			expect(t, calls.Load(), nth, "it was tried")
 			mended.Store(true)
 			clock.pass(time.Second)
 			g.wait(t, 1, prompted("poison"))
@@ -122,9 +120,7 @@ func TestMistakeOverTheJournal(t *testing.T) {
 	if !errors.Is(err, gateway.ErrPanic) || !strings.Contains(err.Error(), "decision 1 of the journal") || strings.Contains(err.Error(), "canary") {
 		t.Errorf("it starts: %v", err)
 	}
-	if after := b.stored(t); after != before {
-		t.Errorf("record %d was written", after)
-	}
+	expect(t, b.stored(t), before, "records")
 	broken.Store(false)
 	b.start(t, poison)
 }
@@ -163,9 +159,7 @@ func TestMistakeBesideDeciding(t *testing.T) {
 	noError(t, g.Stop())
 	j := b.journal(t)
 	for _, id := range []string{"p1", "p2", "p3"} {
-		if n := j.Pushes["main mailer "+id]; n != 1 {
-			t.Errorf("%s was accepted %d times", id, n)
-		}
+		expect(t, j.Pushes["main mailer "+id], 1, "%s was accepted", id)
 	}
 	if strings.Contains(b.log.String(), "canary") {
 		t.Error("the log has what was said")

@@ -161,9 +161,7 @@ func TestPersonDecidesACall(t *testing.T) {
 			if r := b.request(t, "all", helloTask); r.Status == bcp.RunOpen || r.Waits != "" {
 				t.Errorf("at the end its requester hears %+v", r)
 			}
-			if made := b.made(); strings.Count(made, "post{") != c.calls {
-				t.Errorf("tools got %s", made)
-			}
+			expect(t, strings.Count(b.made(), "post{"), c.calls, "tools")
 			if err := c.decide(ctx, approver, view); !isRefused(err, bcp.AlreadyDecided) {
 				t.Errorf("decided again: %v", err)
 			}

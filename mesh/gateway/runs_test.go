@@ -331,9 +331,7 @@ func TestEndsAreToldAnew(t *testing.T) {
 	g.ends(t, "committed")
 	again := func() {
 		t.Helper()
-		if again := b.request(t, "all", helloTask); again.Status != "committed" {
-			t.Errorf("asked again, it is %+v", again)
-		}
+		expect(t, b.request(t, "all", helloTask).Status, "committed", "asked again, it")
 	}
 	again()
 	again()
@@ -686,7 +684,5 @@ func TestRunsOutliveSnapshotsAndReloads(t *testing.T) {
 		_ = b.silent[0].Respond([]byte(fmt.Sprintf(`{"call_id":%q,"result":{"ok":true}}`, b.calls[0].ID)))
 	})
 	g.ends(t, "committed")
-	if made := b.made(); strings.Count(made, "send_email") != 1 {
-		t.Errorf("tools got %s", made)
-	}
+	expect(t, strings.Count(b.made(), "send_email"), 1, "tools")
 }

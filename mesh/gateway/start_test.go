@@ -66,9 +66,7 @@ func triedAgain(t *testing.T, change func(*natsjs.StreamConfig)) {
 	if _, err := b.tryStart(t); !errors.Is(err, jetstream.ErrFull) || !errors.Is(err, jetstream.ErrUncertain) {
 		t.Errorf("on a full journal: %v", err)
 	}
-	if n := strings.Count(b.log.String(), "trying again"); n != tries {
-		t.Errorf("on a full journal it has tried again %d times", n-tries)
-	}
+	expect(t, strings.Count(b.log.String(), "trying again"), tries, "tries, also on a full journal")
 }
 
 // A server that opens its streams again does not have the journal yet: a gateway that

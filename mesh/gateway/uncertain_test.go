@@ -76,9 +76,7 @@ func TestStoredEventsAreRecordedOnce(t *testing.T) {
 				}
 			}
 			alerts.NextOf(t, meshtest.With("alert", bcp.AlertDiskLow))
-			if n := recorded.Load(); n != 1 {
-				t.Errorf("told %d times that the revocation is recorded", n)
-			}
+			expect(t, recorded.Load(), 1, "told that the revocation is recorded")
 			left := make(chan []string, 1)
 			g.Waiting("main", func(ids []string) { left <- ids })
 			main.Close()
