@@ -27,8 +27,7 @@ func (w *world) sent(n int, act bcp.Act, key string, change func(*bcp.Approval))
 		change(&a)
 	}
 	a.Signature = base64.StdEncoding.EncodeToString([]byte(key + " " + string(bcp.Statement(a.Item, act, a.SHA256, a.Expires))))
-	b := must(bcp.Encode(a, bcp.JSON))
-	return b
+	return must(bcp.Encode(a, bcp.JSON))
 }
 
 // decided commits what mia says over the connection with her key.

@@ -311,8 +311,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 	checkpoint := func(change func(*State)) []byte {
 		s := w.replay()
 		change(s)
-		b := must(s.Checkpoint())
-		return b
+		return must(s.Checkpoint())
 	}
 	good := checkpoint(func(*State) {})
 	_, rest, _ := bcp.CutSaid(good)

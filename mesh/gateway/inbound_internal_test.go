@@ -35,9 +35,7 @@ func TestLanesTakeTurns(t *testing.T) {
 	for _, in := range b.take(nil)[:6] {
 		got += in.message.reply + " "
 	}
-	if got != "f o1 t f o2 f " {
-		t.Errorf("taken in the order %s", got)
-	}
+	expect(t, got, "f o1 t f o2 f ", "taken in the order")
 	for len(b.take(nil)) > 0 {
 	}
 	if len(flooder.waiting) != 0 || flooder.bytes != 0 {
@@ -78,9 +76,7 @@ func TestRestOfABatchWaitsAgain(t *testing.T) {
 	for _, in := range b.take(nil) {
 		got += in.message.reply + " "
 	}
-	if got != "s2 o1 s3 s4 h1 " {
-		t.Errorf("taken in the order %s", got)
-	}
+	expect(t, got, "s2 o1 s3 s4 h1 ", "taken in the order")
 }
 
 // covers A-FLOODRESP, A-SLOW
@@ -113,9 +109,7 @@ func TestLaneIsBounded(t *testing.T) {
 				for put.Load() < 2 && len(b.take(nil)) > 0 {
 					synctest.Wait()
 				}
-				if put.Load() != 2 {
-					t.Errorf("%d went on when there was room", put.Load())
-				}
+				expect(t, put.Load(), 2, "went on when there was room")
 			})
 		})
 	}
@@ -158,9 +152,7 @@ func TestLaneIsHeld(t *testing.T) {
 		l.hold(true)
 		l.put(named("b"))
 		other.put(named("c"))
-		if names := got(); names != "c" {
-			t.Errorf("took %s", names)
-		}
+		expect(t, got(), "c", "took")
 		for len(l.waiting) < laneMessages {
 			l.put(named("d"))
 		}
@@ -176,9 +168,7 @@ func TestLaneIsHeld(t *testing.T) {
 			all += got()
 			synctest.Wait()
 		}
-		if all != "ab"+strings.Repeat("d", laneMessages-2)+"e" {
-			t.Errorf("took %s", all)
-		}
+		expect(t, all, "ab"+strings.Repeat("d", laneMessages-2)+"e", "took")
 	})
 }
 
@@ -226,9 +216,7 @@ func TestConnectionEventsOfAMinute(t *testing.T) {
 		for minute := range 2 {
 			for i := range maxConnectionEvents + 2 {
 				kind := []bcp.DecisionKind{bcp.KindConnect, bcp.KindDisconnect}[i%2]
-				if got := g.onlyCounted(&connects{kind: kind, agent: mailer}); got != (i >= maxConnectionEvents) {
-					t.Errorf("minute %d, event %d: only counted: %v", minute, i+1, got)
-				}
+				expect(t, g.onlyCounted(&connects{kind: kind, agent: mailer}), i >= maxConnectionEvents, "minute %d, event %d: only counted", minute, i+1)
 			}
 			again := &connects{kind: bcp.KindConnect, agent: agentRole{"mailer", bcp.RoleController}}
 			for range maxConnectionEvents + 1 { // as often as no record of it is acknowledged
@@ -252,25 +240,19 @@ func TestCountedIsDueUntilItIsRecorded(t *testing.T) {
 		g := &Gateway{config: Config{Now: time.Now}, state: empty, counts: map[counted]count{}, counting: map[agentRole]countingRecord{}, countedAt: map[agentRole]time.Time{}}
 		idle := g.untilDue()
 		g.count(counted{kind: bcp.KindConnect, agent: agentRole{"mailer", bcp.RoleReader}}, 1)
-		if wait := g.untilDue(); wait != countingInterval {
-			t.Errorf("waits %v for what was counted now", wait)
-		}
+		expect(t, g.untilDue(), countingInterval, "waits")
 		time.Sleep(countingInterval - time.Nanosecond)
 		if d, ok := g.nextCounted(); ok {
 			t.Errorf("recorded early: %+v", d)
 		}
 		time.Sleep(time.Nanosecond)
 		g.runTimers()
-		if wait := g.untilDue(); wait != 0 {
-			t.Errorf("waits %v for what is due", wait)
-		}
+		expect(t, g.untilDue(), 0, "waits")
 		if d, ok := g.nextCounted(); !ok || d.decision.Count != 1 {
 			t.Errorf("decided %v, %+v", ok, d)
 		}
 		g.countsRecorded(1)
-		if wait := g.untilDue(); wait != idle {
-			t.Errorf("waits %v when nothing is counted", wait)
-		}
+		expect(t, g.untilDue(), idle, "waits")
 	})
 }
 
@@ -364,8 +346,6 @@ func TestSenderOf(t *testing.T) {
 		{[]string{`{"user":`}, bcp.Sender{}},
 		{nil, bcp.Sender{}},
 	} {
-		if got := readSender(&nats.Msg{Header: nats.Header{"Nats-Request-Info": c.values}}); got != c.want {
-			t.Errorf("%q is %+v", c.values, got)
-		}
+		expect(t, readSender(&nats.Msg{Header: nats.Header{"Nats-Request-Info": c.values}}), c.want, "%q", c.values)
 	}
 }

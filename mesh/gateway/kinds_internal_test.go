@@ -14,9 +14,7 @@ import (
 func TestEveryKindHasItsHandler(t *testing.T) {
 	t.Parallel()
 	kinds := bcp.DecisionKinds()
-	if len(releasers) != len(kinds)+1 {
-		t.Errorf("%d kinds are released, and there are %d", len(releasers)-1, len(kinds))
-	}
+	expect(t, len(releasers), len(kinds)+1, "rows of releasers")
 	for _, kind := range kinds {
 		if int(kind) >= len(releasers) || releasers[kind] == nil {
 			t.Errorf("nothing releases decisions of the kind %s", kind)

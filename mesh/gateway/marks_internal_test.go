@@ -14,8 +14,7 @@ import (
 
 func testMarker(t testing.TB, secret byte) *marker {
 	t.Helper()
-	k := must(newMarker(bytes.Repeat([]byte{secret}, 32)))
-	return k
+	return must(newMarker(bytes.Repeat([]byte{secret}, 32)))
 }
 
 // A later run with the same secret opens a mark for the one whom it was made for. All
@@ -98,11 +97,7 @@ func testMarkerOfRun(t testing.TB, run byte) *marker {
 func TestSetBackClosesUntilItIsAccepted(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "set-back")
-	opened := func() *Marks {
-		t.Helper()
-		s := must(OpenMarks(file, make([]byte, 32)))
-		return s
-	}
+	opened := func() *Marks { return must(OpenMarks(file, make([]byte, 32))) }
 	now := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	own, other := bcp.ChannelKey{Controller: "main", Reader: "mailer"}, bcp.ChannelKey{Controller: "other", Reader: "main"}
 	for _, c := range []struct {

@@ -34,9 +34,7 @@ func TestPanicIsARefusal(t *testing.T) {
 	if n := strings.Count(log.String(), "made a mistake"); n != 3 || strings.Contains(log.String(), "canary") || !strings.Contains(log.String(), "state.(*State).DecidePush decide.go:") {
 		t.Errorf("the log says: %s", &log)
 	}
-	if len(g.mistakes) != 3 {
-		t.Errorf("%d alerts", len(g.mistakes))
-	}
+	expect(t, len(g.mistakes), 3, "alerts")
 }
 
 // A mistake in a consequence of a run loses neither that nor its siblings, nor what was
@@ -102,9 +100,7 @@ func TestEveryPanicIsAnAlert(t *testing.T) {
 	}
 	g := &Gateway{config: Config{Now: time.Now}, log: hclog.NewNullLogger()}
 	g.guard("sending", func() { panic("canary") })
-	if len(g.mistakes) != 1 {
-		t.Errorf("%d alerts of what changes no state", len(g.mistakes))
-	}
+	expect(t, len(g.mistakes), 1, "alerts")
 }
 
 // A batch is decided about for 20 ms, and at least one message of it: what is left waits behind
