@@ -2,7 +2,6 @@ package web
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
@@ -27,6 +26,9 @@ func (a *agent) Roles() string {
 	return strings.Join(roles, " and ")
 }
 
+// TaintName names the taint that pages show of it.
+func (a *agent) TaintName() string { return taintName(a.reader) }
+
 // Details say how an agent is that has a status.
 func (a *agent) Details() string { return tell.Agent(a.Status, a.now) }
 
@@ -38,7 +40,7 @@ func (s *Server) agent(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	last := a.lastLine()
-	p := page{facts: f, Title: string(a.Name), Facts: a.facts(), Frames: framed(s.framing(r, last), last, nil), Nothing: "Nothing was decided about it yet."}
+	p := page{facts: f, Title: string(a.Name), Of: a, Frames: framed(s.framing(r, last), last, nil), Nothing: "Nothing was decided about it yet."}
 	for _, c := range f.channels {
 		if c.key.Controller == a.Name || c.key.Reader == a.Name {
 			p.Channels = append(p.Channels, c)
@@ -67,23 +69,6 @@ func (a *agent) lastLine() []tell.Frame {
 	}
 	last := a.Status.Command.LastLine
 	return []tell.Frame{{Label: "untrusted: an agent's own text", Length: tell.Length(last), Parts: []tell.Part{{Text: last}}, End: "end of what it printed"}}
-}
-
-func (a *agent) facts() []fact {
-	facts := []fact{{Name: "Roles", Value: a.Roles()}, {Name: taintName(a.reader), Value: a.Taint.String()}, {Name: "Violations of permissions", Value: strconv.Itoa(a.violations)}}
-	if d := a.definition; d != nil {
-		facts = append(facts, fact{Name: "Own taint", Value: d.BaseTaint.String()}, fact{Name: "Network", Value: d.Network})
-		if d.Model != "" {
-			facts = append(facts, fact{Name: "Model", Value: d.Model})
-		}
-		if d.File != "" {
-			facts = append(facts, fact{Name: "Defined in", Value: d.File})
-		}
-	}
-	if a.Status != nil {
-		facts = append(facts, fact{Name: "State", Value: string(a.Status.State)}, fact{Name: "Waits", Value: tell.Waits(a.Status)}, fact{Name: "Details", Value: a.Details()})
-	}
-	return facts
 }
 
 func (s *Server) sessions(w http.ResponseWriter, r *http.Request) {

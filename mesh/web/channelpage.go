@@ -25,17 +25,10 @@ func (s *Server) channel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := f.channels[i]
-	epoch := "none yet"
-	if c.line != nil {
-		epoch = strconv.FormatUint(c.line.Epoch, 10)
-	}
-	of := channelData{Known: c.forecast != nil, Subscriptions: f.subscriptions(c)}
-	if of.Known {
-		of.Budgets = budgets(c.forecast, f.definition == nil || len(of.Subscriptions) > 0)
-	}
-	s.show(w, r, http.StatusOK, "channel", page{facts: f, Title: c.Name(), Of: of, Story: events(newest(c.entries, 0, newestOfChannel, anyEntry)), Nothing: "Nothing was decided on it yet.",
-		Facts: append([]fact{{Name: "Nominal bits", Value: c.Nominal()}, {Name: "Capacity bits", Value: c.Capacity()}, {Name: "Delivered taint", Value: c.Taint.String()}, {Name: "Epoch", Value: epoch},
-			{Name: "Accepted", Value: strconv.Itoa(c.Accepted())}, {Name: "Held", Value: strconv.Itoa(c.Held())}, {Name: "Refused", Value: strconv.Itoa(c.Refused())}}, f.effort(c)...)})
+	of := channelData{channel: c, Subscriptions: f.subscriptions(c)}
+	of.Pushes = f.definition == nil || len(of.Subscriptions) > 0
+	s.show(w, r, http.StatusOK, "channel", page{facts: f, Title: c.Name(), Of: of, Facts: f.effort(c),
+		Story: events(newest(c.entries, 0, newestOfChannel, anyEntry)), Nothing: "Nothing was decided on it yet."})
 }
 
 // effort is what deciding about what is held on a channel has cost people, of late.
@@ -60,37 +53,26 @@ func (f *facts) effort(c *channel) (list []fact) {
 
 // channelData is what only the page of a channel has.
 type channelData struct {
-	Known         bool // what is left
-	Budgets       []budget
+	*channel
+	Pushes        bool // its Reader may push
 	Subscriptions []subscription
 }
 
 // budget is one limit, for queries or for pushes, and what is left of it.
 type budget struct {
-	Key, Of           string
-	Used, Limit, Left bcp.Bits
-	Share             int // used, of a gauge's width
+	Of string
+	bcp.BudgetRoom
 }
 
-const gaugeWidth = 120
+// Used is what is not left of it, and Share how much of a gauge's width that is.
+func (b budget) Used() bcp.Bits { return b.Limit - b.Left }
 
-func budgets(f *bcp.Forecast, pushes bool) (list []budget) {
-	for _, part := range []struct {
-		of   string
-		room *bcp.Room
-	}{{"queries", &f.Queries}, {"pushes", &f.Pushes}} {
-		if part.room == &f.Pushes && !pushes {
-			continue
-		}
-		for _, b := range part.room.Budgets {
-			share := gaugeWidth
-			if b.Limit > 0 {
-				share = int(min(gaugeWidth, max(0, (b.Limit-b.Left)/max(1, b.Limit/gaugeWidth))))
-			}
-			list = append(list, budget{b.Key, part.of, b.Limit - b.Left, b.Limit, b.Left, share})
-		}
+func (b budget) Share() int {
+	const gaugeWidth = 120
+	if b.Limit <= 0 {
+		return gaugeWidth
 	}
-	return list
+	return int(min(gaugeWidth, max(0, b.Used()/max(1, b.Limit/gaugeWidth))))
 }
 
 // subscription is what a Reader may push.

@@ -28,8 +28,8 @@ type facts struct {
 // channel is everything known about a channel.
 type channel struct {
 	key      bcp.ChannelKey
-	forecast *bcp.Forecast   // or nil
-	line     *bcp.LedgerLine // the newest, or nil
+	Forecast *bcp.Forecast   // or nil
+	Line     *bcp.LedgerLine // the newest, or nil
 	Taint    bcp.Taint       // of its deliveries
 	day      bcp.Bits        // nominal, of the last 24 hours
 	verdicts map[bcp.Outcome]int
@@ -41,9 +41,9 @@ type agent struct {
 	Name               bcp.AgentName
 	controller, reader bool
 	Taint              bcp.Taint     // of its answers as a Reader, of its input as a Controller
-	definition         *bcp.Agent    // or nil
+	Definition         *bcp.Agent    // or nil
 	Status             *status.Agent // nil if the viewer may not know
-	violations         int
+	Violations         int
 	now                time.Time
 }
 
@@ -68,13 +68,13 @@ func (f *facts) findChannels() {
 	k := f.known
 	for j := range k.forecasts {
 		c := &k.forecasts[j]
-		at(bcp.ChannelKey{Controller: c.Controller, Reader: c.Reader}).forecast = c
+		at(bcp.ChannelKey{Controller: c.Controller, Reader: c.Reader}).Forecast = c
 	}
 	for j := range k.ledger {
 		l := &k.ledger[j]
 		c := at(bcp.ChannelKey{Controller: l.Controller, Reader: l.Reader})
-		if c.line == nil || l.Seq > c.line.Seq {
-			c.line = l
+		if c.Line == nil || l.Seq > c.Line.Seq {
+			c.Line = l
 		}
 	}
 	for _, e := range f.entries {
@@ -86,8 +86,8 @@ func (f *facts) findChannels() {
 		c.entries = append(c.entries, e)
 		c.verdicts[tell.Verdict(&e.Decision)]++
 		if line, ok := e.Line(); ok {
-			if c.line == nil || line.Seq > c.line.Seq {
-				c.line = &line
+			if c.Line == nil || line.Seq > c.Line.Seq {
+				c.Line = &line
 			}
 			if e.Kind != bcp.KindAsk && !e.Prepaid && f.now.Sub(e.At()) < 24*time.Hour {
 				c.day += e.Nominal
@@ -127,7 +127,7 @@ func (f *facts) findAgents() {
 		for i := range f.definition.Agents {
 			d := &f.definition.Agents[i]
 			a := at(d.Name)
-			a.definition, a.controller, a.reader = d, a.controller || d.Controller, a.reader || d.Reader
+			a.Definition, a.controller, a.reader = d, a.controller || d.Controller, a.reader || d.Reader
 			if i < len(f.flow.Agents) {
 				a.Taint = f.flow.Agents[i].Answers
 				if !a.reader {
@@ -148,7 +148,7 @@ func (f *facts) findAgents() {
 	}
 	for _, e := range f.entries {
 		if a := found[e.Agent]; a != nil && e.Kind == bcp.KindViolation {
-			a.violations++
+			a.Violations++
 		}
 	}
 	for _, a := range found {
@@ -159,18 +159,18 @@ func (f *facts) findAgents() {
 
 // balance is that of the newest epoch of a channel.
 func (c *channel) balance() (b bcp.Balance) {
-	if c.line != nil {
-		b = c.line.Balance
+	if c.Line != nil {
+		b = c.Line.Balance
 	}
 	return b
 }
 
 // budget returns the room in one budget for the next query.
 func (c *channel) budget(check bcp.Check) (b bcp.BudgetRoom, ok bool) {
-	if c.forecast == nil {
+	if c.Forecast == nil {
 		return b, false
 	}
-	for _, room := range []*bcp.Room{&c.forecast.Queries, &c.forecast.Pushes} {
+	for _, room := range []*bcp.Room{&c.Forecast.Queries, &c.Forecast.Pushes} {
 		for _, b := range room.Budgets {
 			if b.Key == check.Info().Key {
 				return b, true

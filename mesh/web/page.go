@@ -26,6 +26,8 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"script":  func() string { return scriptPath },
 	"written": written,
 	"columns": columns,
+	"fact":    func(name string, value any) fact { return fact{Name: name, Value: fmt.Sprint(value)} },
+	"budget":  func(of string, b bcp.BudgetRoom) budget { return budget{of, b} },
 	"waits":   tell.Waits,
 	"runs":    func(text string) []run { return runs(text, nil) },
 	"letter":  func(t bcp.Taint) string { return letters[t] },
