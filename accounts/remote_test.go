@@ -239,7 +239,7 @@ func refuses(t *testing.T, nc *nats.Conn, subject string) bool {
 
 // On a stock server the gateway does its work in CORE and reads the claims that are
 // enforced, but changes none, and cannot cut the journal; whoever pushes does that
-// alone. Over an embedded mesh's claims none of them is let in.
+// alone.
 //
 // covers A-SYS, A-JSAPI, A-JWTSELF, BCP-19
 func TestServerHoldsLoginsFromOutsideToTheirScopes(t *testing.T) {
@@ -302,14 +302,6 @@ func TestServerHoldsLoginsFromOutsideToTheirScopes(t *testing.T) {
 	for _, subject := range []string{"$SYS.REQ.CLAIMS.DELETE", subjects.PackClaims, subjects.KickAt("ABC"), "x"} {
 		if !refuses(t, hand, subject) {
 			t.Errorf("whoever pushes may publish %s", subject)
-		}
-	}
-
-	embedded := outsideServer(t, compile(t, store, scopes()))
-	for name, c := range map[string]accounts.Creds{"gateway": core, "monitor": system, "push": pusher} {
-		if nc, err := dial(embedded, c, subjects.GatewayInbox); !errors.Is(err, nats.ErrAuthorization) {
-			t.Errorf("%s is let in by the claims of an embedded mesh: %v", name, err)
-			nc.Close()
 		}
 	}
 }

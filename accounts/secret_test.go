@@ -70,6 +70,9 @@ func TestZeroValuesHoldNothing(t *testing.T) {
 	if err := (accounts.Creds{}).WriteFile(path); err == nil || (accounts.Creds{}).Text() != nil {
 		t.Error("the zero creds hold something")
 	}
+	if (accounts.Stamp{}).Same(accounts.Stamp{}) {
+		t.Error("the zero stamp is one")
+	}
 	if _, _, ok := (accounts.Bundle{}).ScopeOf(""); ok {
 		t.Error("the zero bundle knows a scope")
 	}
