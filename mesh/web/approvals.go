@@ -77,7 +77,6 @@ func itemPath(id bcp.ItemID) string { return "/approvals/" + string(id) }
 // desk is the item of a request, and the person who decides about it.
 type desk struct {
 	root     string // of the session
-	by       bcp.AgentName
 	approver *agents.Approver
 	passkey  accounts.Passkey // signs the decision; zero: the approver's own key does
 	view     bcp.ItemView
@@ -95,7 +94,7 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request) (desk, bool) {
 	if person == nil {
 		return desk{}, false
 	}
-	d := desk{root: s.visit(r).root(), by: person.Name, passkey: person.Passkey, approver: person.Approver}
+	d := desk{root: s.visit(r).root(), passkey: person.Passkey, approver: person.Approver}
 	var err error
 	if d.view, err = d.approver.View(r.Context(), id); err != nil {
 		s.showUndecided(w, r, err)

@@ -38,21 +38,16 @@ func auditEraseCommand(p *cli.Program) *cobra.Command {
 				return cli.Failf("nothing was erased")
 			}
 		}
-		ctx, cancel := context.WithTimeout(ctx, wait.Value)
-		defer cancel()
 		// Asked again, it would record another erasure.
 		who := client.Flags{Where: where, Attempt: wait.Value}
-		c, err := who.Connect(ctx, bcp.RoleOperator)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		result, err := c.Operator().Erase(ctx, bcp.EraseRequest{Controller: channel.Value.Controller, Reader: channel.Value.Reader,
-			Before: before, Raw: raw})
-		if err != nil {
-			return err
-		}
-		return showErased(p, result, &channel, before)
+		return who.Act(ctx, bcp.RoleOperator, wait.Value, func(ctx context.Context, c *client.Client) error {
+			of := bcp.EraseRequest{Controller: channel.Value.Controller, Reader: channel.Value.Reader, Before: before, Raw: raw}
+			result, err := c.Operator().Erase(ctx, of)
+			if err != nil {
+				return err
+			}
+			return showErased(p, result, &channel, before)
+		})
 	})
 	where.AddTo(cmd)
 	cli.WaitFlag(cmd, &wait, 10*time.Minute, "how long to try")

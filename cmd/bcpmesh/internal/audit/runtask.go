@@ -209,15 +209,14 @@ func runFailure(err error) error {
 }
 
 func stopRun(ctx context.Context, o *cli.Output, where meshdir.StateFlags, id string) error {
-	c, err := client.ConnectOperator(ctx, where)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	end, err := c.Operator().StopRun(ctx, id)
+	var end bcp.RunReceipt
+	err := client.AsOperator(ctx, where, 0, func(ctx context.Context, c *client.Client) (err error) {
+		end, err = c.Operator().StopRun(ctx, id)
+		return runFailure(err)
+	})
 	switch {
 	case err != nil:
-		return runFailure(err)
+		return err
 	case o.JSON:
 		return o.Value(end)
 	case end.Status != string(kernel.Stopped):

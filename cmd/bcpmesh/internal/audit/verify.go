@@ -174,10 +174,14 @@ func showVerified(p *cli.Program, name string, s verify.Summary, cosigned []veri
 			p.Out.Printf("It is partial: of the decisions before %d it has only hashes.\n", r.First)
 		}
 		p.Out.Printf("checkpoint of %s over %d decisions, root %s\n", cli.Plain(s.Checkpoint.Origin), s.Checkpoint.Size, base64.StdEncoding.EncodeToString(s.Checkpoint.Root[:]))
-		for _, w := range cosigned {
-			p.Out.Printf("cosigned by %s at %s\n", cli.Plain(w.Witness), w.Time.Format(time.RFC3339))
-		}
+		showCosigned(p.Out, cosigned)
 	})
+}
+
+func showCosigned(o *cli.Output, cosigned []verify.Cosignature) {
+	for _, w := range cosigned {
+		o.Printf("cosigned by %s at %s\n", cli.Plain(w.Witness), w.Time.Format(time.RFC3339))
+	}
 }
 
 // exportProof writes a proof that a decision was made.
@@ -260,9 +264,7 @@ func verifyProof(p *cli.Program, name string, decision uint64, keys []string, qu
 			p.Out.Printf(", %s ← %s", cli.Plain(r.Controller), cli.Plain(r.Reader))
 		}
 		p.Out.Printf("\ndigest %s\n", r.Digest)
-		for _, w := range cosigned {
-			p.Out.Printf("cosigned by %s at %s\n", cli.Plain(w.Witness), w.Time.Format(time.RFC3339))
-		}
+		showCosigned(p.Out, cosigned)
 	})
 }
 

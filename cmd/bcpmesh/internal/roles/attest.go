@@ -110,9 +110,11 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 		Proof:       &contract.PermissionProof{Claims: int64(len(proof.All())), Holes: holes, JWTs: hex.EncodeToString(jwts[:])},
 		Definitions: definition.Digest(def), Build: cli.ProgramVersion(),
 	}
-	if evidence.Checkpoint, err = newestCheckpoint(folder.State); err != nil {
-		return err
+	newest, err := mesh.Tree(folder.State).Newest()
+	if err != nil && !errors.Is(err, jetstream.ErrNoCheckpoint) { // the first is signed soon after the mesh was started
+		return cli.Failf("the newest checkpoint cannot be read: %s", err)
 	}
+	evidence.Checkpoint = string(newest)
 	var all []signed
 	for _, k := range def.Kernels {
 		if len(names) > 0 && !slices.Contains(names, string(k.Kernel)) {
@@ -147,19 +149,6 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 			p.Out.Talkf("%s past the permissions: nobody who requires a permission proof accepts this. bcpmesh perms --prove shows them", cli.Count(int(holes), "way"))
 		}
 	})
-}
-
-// newestCheckpoint returns the newest checkpoint of the journal, or nothing: the first is
-// signed soon after the mesh was started.
-func newestCheckpoint(state string) (string, error) {
-	newest, err := mesh.Tree(state).Newest()
-	switch {
-	case errors.Is(err, jetstream.ErrNoCheckpoint):
-		return "", nil
-	case err != nil:
-		return "", cli.Failf("the newest checkpoint cannot be read: %s", err)
-	}
-	return string(newest), nil
 }
 
 // open returns the mesh of the flags, which has to have an organisation.

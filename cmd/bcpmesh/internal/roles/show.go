@@ -112,14 +112,10 @@ func bring(ctx context.Context, o *cli.Output, where meshdir.StateFlags, file st
 	if _, ok := contract.ParseEnvelope(list); !ok {
 		return cli.Failf("%s is not a signed list", cli.Quoted(file)).WithHint("role attest of the other mesh writes revocations_list.json")
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	c, err := client.ConnectOperator(ctx, where)
+	err = client.AsOperator(ctx, where, answerWithin, func(ctx context.Context, c *client.Client) error {
+		return refusalReason(c.Operator().BringRevocations(ctx, list))
+	})
 	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if err := refusalReason(c.Operator().BringRevocations(ctx, list)); err != nil {
 		return err
 	}
 	return o.Show(shown{Accepted: true}, func() { o.Printf("the list is accepted\n") })

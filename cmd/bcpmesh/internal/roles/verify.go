@@ -30,10 +30,11 @@ func verifyCommand(p *cli.Program) *cobra.Command {
 				return cli.Arguments(1, "FILE or AGENT")(cmd, args)
 			}
 			files, name := args[:len(args)-1], args[len(args)-1]
-			agent, err := parseAgent(name)
-			if err != nil {
-				return err
+			agent, ok := contract.ParseAgentID(name)
+			if !ok {
+				return cli.Usagef("role verify: %s is not an agent", cli.Quoted(name)).WithHint("expected a name and an organisation, such as agent-a@org1.example")
 			}
+			var err error
 			by := agents.RoleTrust{Requirement: contract.DualLLMRequirement()}
 			if by.Keys, err = readTrust(f.trust); err != nil {
 				return err
@@ -83,14 +84,6 @@ func (f *verifyFlags) challenge(cmd *cobra.Command, p *cli.Program, agent contra
 		return err
 	}
 	return showVerdict(p.Out, v, list.Number)
-}
-
-func parseAgent(name string) (contract.AgentID, error) {
-	id, ok := contract.ParseAgentID(name)
-	if !ok {
-		return id, cli.Usagef("role verify: %s is not an agent", cli.Quoted(name)).WithHint("expected a name and an organisation, such as agent-a@org1.example")
-	}
-	return id, nil
 }
 
 // readTrust reads the flags --trust: ORGANISATION=FILE, with a public key in
