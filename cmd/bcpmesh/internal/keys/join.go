@@ -22,7 +22,6 @@ import (
 func credsInviteCommand(p *cli.Program) *cobra.Command {
 	var where meshdir.StateFlags
 	var restriction restrictionFlags
-	var bound bool
 	var page string
 	within := cli.DurationFlag{Value: time.Hour, Least: time.Second}
 	expires := cli.DurationFlag{Least: time.Second}
@@ -47,9 +46,8 @@ func credsInviteCommand(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		bound = bound || page != ""
 		var options []func(*accounts.Invitation)
-		if bound {
+		if page != "" { // where a passkey is made
 			options = append(options, accounts.InviteBound)
 		}
 		token, err := store.Invite(agent, meshdir.ParsedRole(role), within.Value, expires.Value, r, options...)
@@ -73,11 +71,8 @@ func credsInviteCommand(p *cli.Program) *cobra.Command {
 		}
 		p.Out.Printf("%s\n", token.Text())
 		with := ""
-		if bound {
-			with = " --passkey FILE"
-		}
 		if _, err := os.Stat(accounts.AuthorityFile(folder.State)); err == nil {
-			with = " --ca ca.pem" + with
+			with = " --ca ca.pem"
 			p.Out.Talkf("give them %s with the token", accounts.AuthorityFile(folder.State))
 		}
 		p.Out.Talkf("%s as %s, good once until %s: bcpmesh join TOKEN --url URL --out FILE%s", token.Agent, token.Role, cli.Moment(token.Ends), with)
@@ -86,7 +81,6 @@ func credsInviteCommand(p *cli.Program) *cobra.Command {
 	where.AddTo(cmd)
 	cmd.Flags().Var(&within, "within", "how long the token is valid, at most 7d")
 	cmd.Flags().Var(&expires, "expires", "refuse the credentials after this time (default: never)")
-	cmd.Flags().BoolVar(&bound, "passkey", false, "for an approver who joins with a passkey only")
 	cmd.Flags().StringVar(&page, "web", "", "for an approver who makes a passkey in the pages at this `ORIGIN`")
 	cli.Complete(cmd, "web", cobra.NoFileCompletions)
 	restriction.addTo(cmd)
@@ -104,19 +98,18 @@ func enrolAt(page string, token accounts.Token) string {
 
 // JoinCommand returns the command join.
 func JoinCommand(p *cli.Program) *cobra.Command {
-	var url, out, ca, passkey string
+	var url, out, ca string
 	var wait cli.DurationFlag
 	cmd := cli.Command("join TOKEN", func(ctx context.Context, args []string) error {
-		return join(ctx, p, args[0], url, meshdir.Trust{CA: ca}, out, passkey, wait.Value)
+		return join(ctx, p, args[0], url, meshdir.Trust{CA: ca}, out, wait.Value)
 	})
 	cli.TakeGiven(cmd, "", cli.Into{"url": &url, "ca": &ca})
 	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write; it must not exist")
-	cmd.Flags().StringVar(&passkey, "passkey", "", "let an approver decide only with the passkey in this `FILE`")
 	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
 	return cmd
 }
 
-func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.Trust, out, passkey string, wait time.Duration) error {
+func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.Trust, out string, wait time.Duration) error {
 	switch {
 	case url == "":
 		return cli.Usagef("join: expected --url URL").WithHint("ask the operator of the mesh: bcpmesh up shows it")
@@ -131,13 +124,6 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 		}
 		token = strings.TrimSpace(string(content))
 	}
-	var hash bcp.Digest
-	if passkey != "" {
-		var err error
-		if hash, err = readPasskey(passkey); err != nil {
-			return err
-		}
-	}
 	secure, err := known.Options()
 	if err != nil {
 		return err
@@ -150,7 +136,7 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 	defer file.Discard()
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	creds, agent, role, err := agents.Join(ctx, url, token, hash, secure...)
+	creds, agent, role, err := agents.Join(ctx, url, token, bcp.Digest{}, secure...)
 	var refused *agents.RefusedError
 	switch {
 	case errors.Is(err, agents.ErrToken):
@@ -170,20 +156,12 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 	if err != nil {
 		return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.FileReason(err)).WithHint("the token is used: ask for a new one")
 	}
-	words := ""
-	if !hash.IsZero() {
-		words = accounts.PasskeyWords(hash)
-	}
 	return p.Out.Show(struct {
-		Agent        bcp.AgentName `json:"agent"`
-		Role         bcp.Role      `json:"role"`
-		File         string        `json:"file"`
-		PasskeyWords string        `json:"passkey_words,omitempty"`
-	}{agent, role, out, words}, func() {
+		Agent bcp.AgentName `json:"agent"`
+		Role  bcp.Role      `json:"role"`
+		File  string        `json:"file"`
+	}{agent, role, out}, func() {
 		p.Out.Printf("%s\n", cli.Plain(out))
 		p.Out.Talkf("%s as %s: keep it as you keep a password", agent, role)
-		if words != "" {
-			p.Out.Talkf("passkey: %s. The operator of the mesh must see the same words in bcpmesh creds", words)
-		}
 	})
 }
