@@ -26,7 +26,7 @@ func newAccount(name, key string) *jwt.AccountClaims {
 	claims.Revocations = jwt.RevocationList{}
 	claims.DefaultPermissions.Pub.Deny.Add(everything)
 	claims.DefaultPermissions.Sub.Deny.Add(everything)
-	if n, _ := parseAccount(name); n.kind == Core {
+	if kind, _ := kindOf(name); kind == Core {
 		claims.Limits.JetStreamLimits = jwt.JetStreamLimits{
 			MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit,
 			Streams: jwt.NoLimit, Consumer: jwt.NoLimit,
@@ -51,17 +51,17 @@ func draft(keys map[string]string) map[string]*jwt.AccountClaims {
 func addExports(claims map[string]*jwt.AccountClaims) {
 	names := slices.Sorted(maps.Keys(claims))
 	for _, from := range names {
-		of, _ := parseAccount(from)
+		of, _ := kindOf(from)
 		for _, e := range subjects.Exports() {
-			if of.kind != Core && !e.Dispatched || of.kind != Dispatchers && e.Dispatched {
+			if of != Core && !e.Dispatched || of != Dispatchers && e.Dispatched {
 				continue
 			}
 			if e.Way != subjects.ToGateway {
 				export(claims[from], e) // also to accounts that come later
 			}
 			for _, to := range names {
-				n, _ := parseAccount(to)
-				if slices.ContainsFunc(e.Roles, func(r bcp.Role) bool { return roleAccounts[r] == n.kind }) {
+				kind, _ := kindOf(to)
+				if slices.ContainsFunc(e.Roles, func(r bcp.Role) bool { return roleAccounts[r] == kind }) {
 					join(claims[from], claims[to], e)
 				}
 			}

@@ -70,7 +70,7 @@ func (e *enforced) read(operator string, tokens []string) error {
 			return fmt.Errorf("account %s is there twice", claims.Subject)
 		}
 		seen[claims.Subject] = true
-		if _, ours := parseAccount(claims.Name); !ours || !e.root.DidSign(claims) {
+		if _, ours := kindOf(claims.Name); !ours || !e.root.DidSign(claims) {
 			e.others = append(e.others, claims)
 			continue
 		}
@@ -135,7 +135,7 @@ func (e *enforced) add(claims *jwt.AccountClaims, token string) error {
 			continue
 		}
 		agent, role, ok := subjects.ParseUserName(scope.Role)
-		if n, _ := parseAccount(claims.Name); !ok || roleAccounts[role] != n.kind {
+		if kind, _ := kindOf(claims.Name); !ok || roleAccounts[role] != kind {
 			return errors.New("it has a scope that belongs to nobody there")
 		}
 		who := party{agent, role}
@@ -151,8 +151,7 @@ func (e *enforced) add(claims *jwt.AccountClaims, token string) error {
 // ownScopes returns the scopes in the claims of a cluster's account that do not belong
 // to an agent.
 func ownScopes(account string) []outside {
-	n, _ := parseAccount(account)
-	switch n.kind {
+	switch kind, _ := kindOf(account); kind {
 	case Core:
 		return []outside{outsideGateway}
 	case System:

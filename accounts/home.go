@@ -34,35 +34,20 @@ var roleAccounts = map[bcp.Role]string{
 	bcp.RoleApprover: Operators, bcp.RoleAuditor: Operators, bcp.RoleOperator: Operators,
 }
 
-// accountName is an account's name in parts.
-type accountName struct {
-	kind   string // a name of accountNames, or Joiners
-	number int    // from 1; among those of a kind
-}
-
-func (n accountName) String() string {
-	name := n.kind
-	if n.number > 1 {
-		name += "-" + strconv.Itoa(n.number)
-	}
-	return name
-}
-
-// parseAccount returns the parts of the name of an account of a mesh, and false for
+// kindOf returns a name of accountNames or roleAccounts, or Joiners, for the name of an account of a mesh, and false for
 // any other.
-func parseAccount(name string) (accountName, bool) {
-	kind, number, _ := strings.Cut(name, "-")
-	n := accountName{kind: kind, number: 1}
-	switch more := slices.Contains(slices.Collect(maps.Values(roleAccounts)), kind); {
-	case more && name != kind:
-		n.number, _ = strconv.Atoi(number) // not a number: invalid
-	case !more && kind != Core && kind != System && kind != Joiners:
-		return accountName{}, false
+func kindOf(account string) (kind string, ok bool) {
+	kind, number, numbered := strings.Cut(account, "-")
+	ok = slices.Contains(slices.Collect(maps.Values(roleAccounts)), kind)
+	if n, _ := strconv.Atoi(number); numbered { // not a number: 0
+		ok = ok && n > 1 && strconv.Itoa(n) == number
+	} else {
+		ok = ok || kind == Core || kind == System || kind == Joiners
 	}
-	if n.String() != name {
-		return accountName{}, false
+	if !ok {
+		return "", false
 	}
-	return n, true
+	return kind, true
 }
 
 type home struct {
@@ -125,14 +110,13 @@ func (st *state) homeFor(who party, size int) string {
 	if at, ok := st.homeKnown(who); ok {
 		return st.Homes[at].Account
 	}
-	n := accountName{kind: roleAccounts[who.role], number: 1}
-	account := n.String()
+	kind := roleAccounts[who.role]
+	account := kind
 	full := func() bool {
 		return st.taken[account] >= AgentsPerAccount || st.filled[account] > 0 && st.filled[account]+size > accountRoom
 	}
-	for full() {
-		n.number++
-		account = n.String()
+	for n := 2; full(); n++ {
+		account = kind + "-" + strconv.Itoa(n)
 	}
 	st.homes[who] = len(st.Homes)
 	st.taken[account]++
