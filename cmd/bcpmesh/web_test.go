@@ -45,9 +45,8 @@ type browser struct {
 
 var loginAddress = regexp.MustCompile(`log in at (http://localhost:[0-9]+)/login\?code=([A-Z2-7]+)`)
 
-// browse runs a command that serves pages until stop, and logs in with the address that
-// it shows.
-func browse(t *testing.T, args ...string) (b *browser, stop func()) {
+// serving runs a command until stop, and returns what it says that matches.
+func serving(t *testing.T, says *regexp.Regexp, args ...string) (found []string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var stderr heard
@@ -60,12 +59,19 @@ func browse(t *testing.T, args ...string) (b *browser, stop func()) {
 		}
 	})
 	t.Cleanup(stop)
-	var address []string
-	for deadline := time.Now().Add(clustertest.Patience); address == nil; time.Sleep(10 * time.Millisecond) {
-		if address = loginAddress.FindStringSubmatch(stderr.String()); address == nil && time.Now().After(deadline) {
-			t.Fatalf("no address to log in: %s", stderr.String())
+	for deadline := time.Now().Add(clustertest.Patience); found == nil; time.Sleep(10 * time.Millisecond) {
+		if found = says.FindStringSubmatch(stderr.String()); found == nil && time.Now().After(deadline) {
+			t.Fatalf("no %s: %s", says, stderr.String())
 		}
 	}
+	return found, stop
+}
+
+// browse runs a command that serves pages until stop, and logs in with the address that
+// it shows.
+func browse(t *testing.T, args ...string) (b *browser, stop func()) {
+	t.Helper()
+	address, stop := serving(t, loginAddress, args...)
 	jar := must(cookiejar.New(nil))(t)
 	b = &browser{address[1], "", &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}, Timeout: clustertest.Patience}}
 	reply := must(b.client.PostForm(b.base+"/login", url.Values{"token": {address[2]}}))(t)

@@ -11,7 +11,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/pem"
-	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -22,7 +21,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -66,27 +64,9 @@ func visitor(t *testing.T, address string, trust *x509.CertPool) *browser {
 // serveSite runs "web" with passkeys until stop, and returns where it listens.
 func serveSite(t *testing.T, args ...string) (address string) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	var stderr heard
-	ended := make(chan int, 1)
-	go func() {
-		ended <- runCommandLine(ctx, append([]string{"web", "--listen", "127.0.0.1:0", "--origin", siteOrigin}, args...), strings.NewReader(""), io.Discard, &stderr, none)
-	}()
-	t.Cleanup(sync.OnceFunc(func() {
-		cancel()
-		if code := <-ended; code != cli.ExitOK {
-			t.Errorf("web ends with %d: %s", code, stderr.String())
-		}
-	}))
-	said := regexp.MustCompile(`pages of ` + siteOrigin + ` at (127\.0\.0\.1:[0-9]+)\n`)
-	for deadline := time.Now().Add(clustertest.Patience); ; time.Sleep(10 * time.Millisecond) {
-		if found := said.FindStringSubmatch(stderr.String()); found != nil {
-			return found[1]
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no address: %s", stderr.String())
-		}
-	}
+	found, _ := serving(t, regexp.MustCompile(`pages of `+siteOrigin+` at (127\.0\.0\.1:[0-9]+)\n`),
+		append([]string{"web", "--listen", "127.0.0.1:0", "--origin", siteOrigin}, args...)...)
+	return found[1]
 }
 
 // finger is a person's device: it signs what a page asks for.

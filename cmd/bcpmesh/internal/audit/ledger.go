@@ -169,35 +169,28 @@ func ledgerTable(o *cli.Output, books []ledgerBook) {
 		} else if w != nil {
 			window = w.Used.Rounded() + " in " + w.Span + ", no limit"
 		}
+		left := ""
+		if b.CapacityBudget != nil && *b.CapacityBudget > 0 {
+			left = b.CapacityLeft.Rounded()
+		}
 		rows = append(rows,
-			[]string{cli.ChannelName(b.Controller, b.Reader), strconv.FormatUint(b.Epoch, 10), "nominal", bitsOrNot(b.Budget), b.Balance.Settled.Rounded(),
-				b.Balance.Reserved.Rounded(), bitsOrNot(b.Remaining), b.Balance.Pushed.Rounded(), window, b.Exposure.String()},
-			[]string{"", "", "capacity", bitsOrNone(b.CapacityBudget), b.Balance.SettledCapacity.Rounded(), b.Balance.ReservedCapacity.Rounded(),
-				leftOrNone(b), "", "", ""})
+			[]string{cli.ChannelName(b.Controller, b.Reader), strconv.FormatUint(b.Epoch, 10), "nominal", bitsOf(b.Budget, ""), b.Balance.Settled.Rounded(),
+				b.Balance.Reserved.Rounded(), bitsOf(b.Remaining, ""), b.Balance.Pushed.Rounded(), window, b.Exposure.String()},
+			[]string{"", "", "capacity", bitsOf(b.CapacityBudget, "none"), b.Balance.SettledCapacity.Rounded(), b.Balance.ReservedCapacity.Rounded(),
+				left, "", "", ""})
 	}
 	o.Table([]string{"channel", "epoch", "bits", "budget", "settled", "reserved", "remaining", "by pushes", "window", "exposure"}, rows)
 }
 
-func bitsOrNot(b *bcp.Bits) string {
-	if b == nil {
+// bitsOf writes bits that may not be known; of none says what a limit of 0 is.
+func bitsOf(b *bcp.Bits, none string) string {
+	switch {
+	case b == nil:
 		return ""
+	case *b == 0 && none != "":
+		return none
 	}
-	return (*b).Rounded()
-}
-
-// bitsOrNone writes a budget that may not be set.
-func bitsOrNone(b *bcp.Bits) string {
-	if b != nil && *b == 0 {
-		return "none"
-	}
-	return bitsOrNot(b)
-}
-
-func leftOrNone(b *ledgerBook) string {
-	if b.CapacityBudget == nil || *b.CapacityBudget == 0 {
-		return ""
-	}
-	return bitsOrNot(b.CapacityLeft)
+	return b.Rounded()
 }
 
 func ledgerReconcileCommand(p *cli.Program) *cobra.Command {
