@@ -5,11 +5,11 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -131,10 +131,7 @@ func filled(t *testing.T, page string) (form url.Values, data map[string]string)
 }
 
 func changed(form url.Values, name, value string) url.Values {
-	other := url.Values{}
-	for field, values := range form {
-		other[field] = slices.Clone(values)
-	}
+	other := maps.Clone(form)
 	other.Set(name, value)
 	return other
 }

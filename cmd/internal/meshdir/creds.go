@@ -31,9 +31,9 @@ type Creds struct {
 
 // ReadCreds reads a creds file for a command that connects with it.
 func ReadCreds(name string) (Creds, error) {
-	content, err := cli.ReadSmall(name)
+	content, err := cli.ReadFile(name, cli.MaxSmallFile)
 	if err != nil {
-		return Creds{}, cli.Failf("%s cannot be read: %s", cli.Quoted(name), cli.FileReason(err))
+		return Creds{}, err
 	}
 	who, err := ParseCreds(content)
 	if err != nil {

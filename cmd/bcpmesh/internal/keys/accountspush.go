@@ -195,9 +195,9 @@ type hand struct {
 
 // OpenHand connects to the servers of a cluster to push accounts to them.
 func OpenHand(f PushFlags) (*hand, error) {
-	content, err := cli.ReadSmall(f.Creds)
+	content, err := cli.ReadFile(f.Creds, cli.MaxSmallFile)
 	if err != nil {
-		return nil, cli.Failf("%s cannot be read: %s", cli.Quoted(f.Creds), cli.FileReason(err))
+		return nil, err
 	}
 	if _, err := jwt.ParseDecoratedUserNKey(content); err != nil {
 		return nil, cli.Failf("%s holds no credentials", cli.Quoted(f.Creds)).WithHint("bcpmesh accounts export writes %s", ExportedSystem)
@@ -238,9 +238,11 @@ func (h *hand) ask(ctx context.Context, subject string, body []byte, take func(*
 		return errNotToPush
 	}
 	for wait := handTimeout; wait > 0; {
-		m, err := h.next(ctx, replies, wait)
+		patient, cancel := context.WithTimeout(ctx, wait)
+		m, err := replies.NextMsgWithContext(patient)
+		cancel()
 		switch {
-		case errors.Is(err, nats.ErrTimeout):
+		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil: // nobody else answers
 			return nil
 		case err != nil:
 			return err
@@ -250,16 +252,6 @@ func (h *hand) ask(ctx context.Context, subject string, body []byte, take func(*
 		wait = take(m)
 	}
 	return nil
-}
-
-func (h *hand) next(ctx context.Context, replies *nats.Subscription, wait time.Duration) (*nats.Msg, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, wait, nats.ErrTimeout)
-	defer cancel()
-	m, err := replies.NextMsgWithContext(ctx)
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	return m, err
 }
 
 // waitTime returns how long to wait for more.
