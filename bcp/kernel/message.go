@@ -20,22 +20,10 @@ func envelope(body []byte, limit int, word string, keys ...string) (Value, Code)
 		return Value{}, TooLarge
 	}
 	v, err := ParseValue(body)
-	if err != nil || v.kind != ObjectValue {
+	if err != nil {
 		return Value{}, Malformed
 	}
-	known := 0
-	if t := v.member("type"); t != nil {
-		if t.kind != TextValue || t.text != word {
-			return Value{}, Malformed
-		}
-		known++
-	}
-	for _, key := range keys {
-		if v.member(key) != nil {
-			known++
-		}
-	}
-	if known != len(v.keys) {
+	if t := v.member("type"); t != nil && (t.kind != TextValue || t.text != word) || !v.onlyHas(append(keys, "type")...) {
 		return Value{}, Malformed
 	}
 	return v, ""
@@ -116,16 +104,11 @@ func parseReply(v *Value) (m runMessage, code Code) {
 	var err error
 	m.question, err = bcp.ParseItemID(id)
 	ok := err == nil && v.isTrue("refused", &m.refused) && v.isTrue("new_session", &m.anew)
-	if answer := v.member("answer"); answer != nil && !m.refused {
-		m.answer = answer.JSON()
+	said := "refused"
+	if answer := v.member("answer"); answer != nil {
+		m.answer, said = answer.JSON(), "answer"
 	}
-	known := 2 // the id, and one of answer and refused
-	for _, key := range []string{"type", "new_session"} {
-		if v.member(key) != nil {
-			known++
-		}
-	}
-	if !ok || len(v.keys) != known || (m.answer == nil) != m.refused {
+	if !ok || !v.onlyHas("type", "question_id", "new_session", said) || (m.answer == nil) != m.refused {
 		return runMessage{}, Malformed
 	}
 	return m, ""

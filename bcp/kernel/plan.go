@@ -114,13 +114,10 @@ func ParsePlan(b []byte) (*Plan, Fault) {
 }
 
 func parsePlanValue(v *Value) (*Plan, Fault) {
-	steps, final, runID := v.member("steps"), v.member("final"), v.member("run_id")
-	known := 2
-	if runID != nil {
-		known++
-	}
+	steps, final := v.member("steps"), v.member("final")
+	_, named := v.optionalText("run_id")
 	switch {
-	case steps == nil, final == nil, len(v.keys) != known, steps.kind != ListValue, final.kind != TextValue, runID != nil && runID.kind != TextValue:
+	case steps == nil, final == nil, !v.onlyHas("steps", "final", "run_id"), steps.kind != ListValue, final.kind != TextValue, !named:
 		return nil, Fault{Code: Malformed}
 	case len(steps.list) > MaxPlanSteps:
 		return nil, Fault{Code: TooLarge}

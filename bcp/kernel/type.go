@@ -139,18 +139,13 @@ func (t *Type) hasObject(v *Value) bool {
 	if v.kind != ObjectValue {
 		return false
 	}
-	present := 0
 	for i := range t.Fields {
 		f := &t.Fields[i]
-		member := v.member(f.Name)
-		switch {
-		case member != nil && !f.Type.Has(member), member == nil && !f.Optional:
+		if member := v.member(f.Name); member == nil && !f.Optional || member != nil && !f.Type.Has(member) {
 			return false
-		case member != nil:
-			present++
 		}
 	}
-	return present == len(v.keys)
+	return !slices.ContainsFunc(v.keys, func(key string) bool { return t.field(key) == nil })
 }
 
 func (t *Type) hasNumber(v *Value) bool {
