@@ -92,9 +92,7 @@ func TestOutcomesTooMany(t *testing.T) {
 		r := g.next(kernel.ReleaseCall)
 		outcome(g, r, 1)
 		c := outcome(g, r, 1)
-		if c.Alert != kernel.SecondOutcome || c.End == nil || c.End.Code != kernel.SecondOutcome {
-			t.Errorf("got %+v", c)
-		}
+		failIf(t, c.Alert != kernel.SecondOutcome || c.End == nil || c.End.Code != kernel.SecondOutcome, "got %+v", c)
 	})
 	t.Run("after the end", func(t *testing.T) {
 		g := planned(t, mustKernel(t, nil), steps(note))
@@ -172,9 +170,7 @@ func TestForeignMessages(t *testing.T) {
 	refused := func(name string, c kernel.Change, code kernel.Code) {
 		t.Helper()
 		before := savedText(g.state)
-		if c.Code != code || c.Wait != nil || c.End != nil || len(g.state.Releases(&c)) != 0 {
-			t.Errorf("%s: %+v", name, c)
-		}
+		failIf(t, c.Code != code || c.Wait != nil || c.End != nil || len(g.state.Releases(&c)) != 0, "%s: %+v", name, c)
 		expect(t, before, savedText(g.state), "%s: deciding changed the state", name)
 	}
 	m := g.moment
@@ -372,9 +368,7 @@ func TestRequestIDsAreBounded(t *testing.T) {
 		}
 		return n
 	}
-	if !known("kim", 0) || !known("kim", kernel.MaxRequests-1) {
-		t.Fatal("an id is not known")
-	}
+	stopIf(t, !known("kim", 0) || !known("kim", kernel.MaxRequests-1), "an id is not known")
 	restored := must(kernel.Restore(s.Save(), mustKernel(t, nil)))
 	apply(ask("kim", kernel.MaxRequests))
 	if n := oldest(); n != 1 || !known("kim", kernel.MaxRequests) || !known("eve", 0) {

@@ -119,13 +119,10 @@ func (l *endorsing) made(plan string) bool {
 	l.t.Helper()
 	c := l.run(plan)
 	l.stop(c)
-	if c.Wait == nil {
-		l.t.Fatalf("it ends %+v", c.End)
-	}
+	stopIf(l.t, c.Wait == nil, "it ends %+v", c.End)
 	made := c.Wait.Kind == kernel.WaitTool
-	if made != (c.Endorsed != nil) || made && (c.Wait.Approved || c.Wait.Endorsed != c.Endorsed.ID) {
-		l.t.Fatalf("the call is %+v, by %+v", c.Wait, c.Endorsed)
-	}
+	stopIf(l.t, made != (c.Endorsed != nil) || made && (c.Wait.Approved || c.Wait.Endorsed != c.Endorsed.ID),
+		"the call is %+v, by %+v", c.Wait, c.Endorsed)
 	return made
 }
 
@@ -133,9 +130,7 @@ func (l *endorsing) made(plan string) bool {
 func (l *endorsing) endorsement(plan string) bcp.Endorsement {
 	l.t.Helper()
 	c := l.run(plan)
-	if c.Wait == nil || c.Wait.Kind != kernel.WaitApproval {
-		l.t.Fatalf("nothing is held: %+v", c.Wait)
-	}
+	stopIf(l.t, c.Wait == nil || c.Wait.Kind != kernel.WaitApproval, "nothing is held: %+v", c.Wait)
 	view, code := l.state.View("ada", bcp.ItemID(c.Wait.ID))
 	e, why := bcp.EndorsementOf(&view, endorsementID)
 	if l.stop(c); code != "" || why != "" || view.Endorse == nil {
@@ -187,18 +182,13 @@ func (l *endorsing) give(change func(*bcp.Endorsement)) {
 func TestEndorsedCallsAreMade(t *testing.T) {
 	t.Parallel()
 	l := newEndorsing(t, nil)
-	if l.made(slotMail) {
-		t.Fatal("nobody endorsed it")
-	}
+	stopIf(t, l.made(slotMail), "nobody endorsed it")
 	l.give(func(e *bcp.Endorsement) { e.Bits = 4 })
 	c := l.run(slotMail)
-	if c.Wait.Kind != kernel.WaitTool || c.Endorsed == nil || c.Endorsed.Uses != 1 || c.Endorsed.Bits != 2*bcp.Bit {
-		t.Fatalf("the call is %+v, by %+v", c.Wait, c.Endorsed)
-	}
+	stopIf(t, c.Wait.Kind != kernel.WaitTool || c.Endorsed == nil || c.Endorsed.Uses != 1 || c.Endorsed.Bits != 2*bcp.Bit,
+		"the call is %+v, by %+v", c.Wait, c.Endorsed)
 	released := l.g.state.Releases(&c)
-	if len(released) != 1 || !released[0].Allowed(l.g.kernels[0].Gate()) {
-		t.Errorf("its dispatcher refuses it: %+v", released)
-	}
+	failIf(t, len(released) != 1 || !released[0].Allowed(l.g.kernels[0].Gate()), "its dispatcher refuses it: %+v", released)
 	others := kernel.Trusted()
 	others.Subjects = kernel.ThirdParty
 	for name, change := range map[string]func(*kernel.Call){
@@ -214,18 +204,15 @@ func TestEndorsedCallsAreMade(t *testing.T) {
 	} {
 		other, call := released[0], *released[0].Call
 		call.Arguments = slices.Clone(call.Arguments)
-		if call.Arguments[1].Name != "to" {
-			t.Fatalf("the arguments are %+v", call.Arguments)
-		}
+		stopIf(t, call.Arguments[1].Name != "to", "the arguments are %+v", call.Arguments)
 		change(&call)
 		if other.Call = &call; other.Allowed(l.g.kernels[0].Gate()) {
 			t.Errorf("its dispatcher makes it: %s", name)
 		}
 	}
 	last, err := bcp.DecodeDecision(l.records[len(l.records)-1])
-	if err != nil || last.Endorsed == nil || last.Endorsed.ID != endorsementID || last.Endorsed.Uses != 1 {
-		t.Errorf("the record says %+v, %v", last.Endorsed, err)
-	}
+	failIf(t, err != nil || last.Endorsed == nil || last.Endorsed.ID != endorsementID || last.Endorsed.Uses != 1,
+		"the record says %+v, %v", last.Endorsed, err)
 	l.stop(c)
 	if list := l.state.Endorsements("cyd", l.moment()); len(list) != 1 || list[0].UsesLeft != 1 || list[0].Tool != "send_email" || list[0].Kernel != "desk" || !list[0].Spec.IsZero() || len(l.state.Endorsements("kim", l.moment())) != 0 {
 		t.Errorf("listed is %+v", list)
@@ -233,9 +220,7 @@ func TestEndorsedCallsAreMade(t *testing.T) {
 	made := checkpoint(t, l.replay(l.config, false))
 	expect(t, string(made), string(checkpoint(t, l.state)), "the records give another state")
 	restored, err := state.Restore(l.config, made)
-	if err != nil || string(checkpoint(t, restored)) != string(made) {
-		t.Errorf("a checkpoint comes back otherwise: %v", err)
-	}
+	failIf(t, err != nil || string(checkpoint(t, restored)) != string(made), "a checkpoint comes back otherwise: %v", err)
 	if l.open(l.config); !l.made(slotMail) || l.made(slotMail) {
 		t.Error("of two uses two are left, or none, after a restart")
 	}
@@ -302,9 +287,8 @@ func TestEndorsementsOfCallsThatAreRefused(t *testing.T) {
 				c.as = "ada"
 			}
 			d := l.send(c.as, e, c.change)
-			if d.Code != c.want || (d.Verdict == bcp.Accept) != (c.want == "") || (d.Endorsed == nil) != (c.want != "") {
-				t.Errorf("%s, want %q", d.Code, c.want)
-			}
+			failIf(t, d.Code != c.want || (d.Verdict == bcp.Accept) != (c.want == "") || (d.Endorsed == nil) != (c.want != ""),
+				"%s, want %q", d.Code, c.want)
 		})
 	}
 }
@@ -409,9 +393,7 @@ func TestEndorsedCallInDoubt(t *testing.T) {
 	l.g.hears("", "")
 	doubt := l.g.store(l.g.state.DecideRestart(l.g.moment(), c.Wait.ID))
 	l.record(doubt, "", "")
-	if doubt.Wait == nil || doubt.Wait.Kind != kernel.WaitDoubt || doubt.Endorsed != nil {
-		t.Fatalf("it waits as %+v", doubt.Wait)
-	}
+	stopIf(t, doubt.Wait == nil || doubt.Wait.Kind != kernel.WaitDoubt || doubt.Endorsed != nil, "it waits as %+v", doubt.Wait)
 	view, _ := l.state.View("ada", bcp.ItemID(doubt.Wait.ID))
 	if _, why := bcp.EndorsementOf(&view, endorsementID); why == "" || view.Endorse != nil {
 		t.Error("a doubt may be endorsed")
@@ -448,9 +430,7 @@ func TestJournalsThatCountEndorsementsOtherwise(t *testing.T) {
 		if err == nil {
 			err = d.Open(l.key)
 		}
-		if err != nil || d.Endorsed == nil {
-			t.Fatalf("%v: %+v", err, d.Endorsed)
-		}
+		stopIf(t, err != nil || d.Endorsed == nil, "%v: %+v", err, d.Endorsed)
 		change(&d)
 		if err := s.Apply(&d, bcp.RecordDigest(whole[len(whole)-1])); err == nil {
 			t.Errorf("%s: it is applied", name)
@@ -490,18 +470,14 @@ func TestEndorsedCallsAgreeWithAList(t *testing.T) {
 				e.Uses, e.Bits, e.Until = rapid.IntRange(1, 4).Draw(r, "uses"), rapid.IntRange(1, 11).Draw(r, "bits"), l.g.now.Add(time.Duration(rapid.IntRange(0, 61).Draw(r, "minutes"))*time.Minute)
 				want := known(id) == nil && e.Uses <= 3 && e.Bits <= 10 && e.Until.After(l.g.now) && !e.Until.After(l.g.now.Add(time.Hour))
 				d := l.send("ada", e, nil)
-				if (d.Verdict == bcp.Accept) != want {
-					t.Fatalf("%s: %+v", d.Code, e)
-				}
+				stopIf(t, (d.Verdict == bcp.Accept) != want, "%s: %+v", d.Code, e)
 				if want {
 					given = slices.DeleteFunc(given, func(g *one) bool { return !g.until.After(l.g.now) })
 					given = append(given, &one{id, to, e.Uses, e.Bits, e.Until})
 				}
 			case "revoke":
 				g := known(id)
-				if (l.revoke("cyd", id).Verdict == bcp.Accept) != (g != nil && g.uses > 0) {
-					t.Fatalf("revoked %+v", g)
-				}
+				stopIf(t, (l.revoke("cyd", id).Verdict == bcp.Accept) != (g != nil && g.uses > 0), "revoked %+v", g)
 				if g != nil {
 					g.uses = 0
 				}
@@ -520,9 +496,7 @@ func TestEndorsedCallsAgreeWithAList(t *testing.T) {
 						g.uses, g.bits, want = g.uses-1, g.bits-bits, true
 					}
 				}
-				if made != want {
-					t.Fatalf("a call to %s of %d bits: made %v, want %v", to, bits, made, want)
-				}
+				stopIf(t, made != want, "a call to %s of %d bits: made %v, want %v", to, bits, made, want)
 			}
 		}
 	})

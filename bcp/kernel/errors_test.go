@@ -119,18 +119,15 @@ func TestErrorsChooseNoWrite(t *testing.T) {
 			}
 			writes += len(told)
 			trace := strings.Join(told, " ")
-			if !strings.HasPrefix(longest, trace) && !strings.HasPrefix(trace, longest) {
-				t.Fatalf("content chose between %q and %q", trace, longest)
-			}
+			stopIf(t, !strings.HasPrefix(longest, trace) && !strings.HasPrefix(trace, longest),
+				"content chose between %q and %q", trace, longest)
 			longest = max(longest, trace)
 			if !c.count() {
 				break
 			}
 		}
 	})
-	if replans == 0 || writes == 0 {
-		t.Errorf("%d plans after errors, %d writes: the check shows nothing", replans, writes)
-	}
+	failIf(t, replans == 0 || writes == 0, "%d plans after errors, %d writes: the check shows nothing", replans, writes)
 }
 
 // hostilePlan makes a plan of what its planner knows.

@@ -15,17 +15,13 @@ func TestEveryCodeIsExplained(t *testing.T) {
 	seen := map[string]kernel.Code{}
 	for _, c := range kernel.Codes() {
 		text := kernel.Explain(c)
-		if len(text) < 20 || !strings.HasSuffix(text, ".") {
-			t.Errorf("%s is explained as %q", c, text)
-		}
+		failIf(t, len(text) < 20 || !strings.HasSuffix(text, "."), "%s is explained as %q", c, text)
 		if other := seen[text]; other != "" {
 			t.Errorf("%s and %s are explained alike", c, other)
 		}
 		seen[text] = c
 	}
-	if kernel.Explain("") != "" || kernel.Explain("no_such_code") != "" {
-		t.Error("what is no code is explained")
-	}
+	failIf(t, kernel.Explain("") != "" || kernel.Explain("no_such_code") != "", "what is no code is explained")
 }
 
 // A request is refused in words of its own: no plan was too large or malformed.

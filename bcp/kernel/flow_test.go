@@ -230,16 +230,12 @@ func TestSteeringIsPriced(t *testing.T) {
 					t.Fatalf("%s: killed, it ends as %+v after\n%s, and without after\n%s", plan, end.End, again.effects(), g.effects())
 				}
 			}
-			if end.End.Status != kernel.Committed && end.End.Code != kernel.LimitElements {
-				t.Fatalf("%s: %+v", plan, end.End)
-			}
+			stopIf(t, end.End.Status != kernel.Committed && end.End.Code != kernel.LimitElements, "%s: %+v", plan, end.End)
 			trace, spent := g.trace()+" "+string(end.End.Status), g.changes[len(g.changes)-1].Totals.Control
 			if before, seen := paid[trace]; !seen || spent < before {
 				paid[trace] = spent
 			}
-			if spent > worst {
-				t.Fatalf("%s: paid %d, and the worst is %d", plan, spent, worst)
-			}
+			stopIf(t, spent > worst, "%s: paid %d, and the worst is %d", plan, spent, worst)
 			var final map[string]json.RawMessage
 			if err := json.Unmarshal(end.Final, &final); err != nil && end.End.Status == kernel.Committed {
 				t.Fatal(err)
@@ -290,9 +286,8 @@ func TestSteeringIsPriced(t *testing.T) {
 			}
 		}
 	})
-	if plans >= 50 && (steers == 0 || tight == 0) {
-		t.Errorf("of %d plans %d were steered, %d as much as they paid for: the check shows nothing", plans, steers, tight)
-	}
+	failIf(t, plans >= 50 && (steers == 0 || tight == 0),
+		"of %d plans %d were steered, %d as much as they paid for: the check shows nothing", plans, steers, tight)
 	t.Logf("%d plans, %d steered, %d as much as they paid for", plans, steers, tight)
 }
 
@@ -374,12 +369,9 @@ func TestSteeringIsChecked(t *testing.T) {
 		at := frame(test.kernel, "all")
 		at.ControlBits = test.kernel.Definition().Limits.ControlBits
 		checked, fault := test.kernel.ReadPlan([]byte(test.plan), at)
-		if fault.Code != test.code || fault.Step != test.step || (checked == nil) != (test.code != "") {
-			t.Errorf("%s: got %+v, want %s %s: %s", name, fault, test.code, test.step, test.plan)
-		}
-		if test.code == kernel.ControlTooWide && fault.Bits != 2*bcp.Bit {
-			t.Errorf("%s: the figure is %s", name, fault.Bits)
-		}
+		failIf(t, fault.Code != test.code || fault.Step != test.step || (checked == nil) != (test.code != ""),
+			"%s: got %+v, want %s %s: %s", name, fault, test.code, test.step, test.plan)
+		failIf(t, test.code == kernel.ControlTooWide && fault.Bits != 2*bcp.Bit, "%s: the figure is %s", name, fault.Bits)
 	}
 }
 
@@ -418,9 +410,8 @@ func TestSteeredCallsNeedARule(t *testing.T) {
 		g.begin("all")
 		c := g.plan(plan)
 		if told := c.Told; test.told != "" {
-			if told == nil || told.Code != test.told || told.Step != "tell" || told.Control != nil || g.calls() != "" {
-				t.Errorf("%s: told %+v after %q", name, told, g.calls())
-			}
+			failIf(t, told == nil || told.Code != test.told || told.Step != "tell" || told.Control != nil || g.calls() != "",
+				"%s: told %+v after %q", name, told, g.calls())
 			continue
 		} else if told != nil {
 			t.Errorf("%s: %+v", name, told)
@@ -448,9 +439,8 @@ func TestSteeredCallsNeedARule(t *testing.T) {
 				}
 			}
 		}
-		if forks != 2 || calls != 1 {
-			t.Errorf("%s: %d records with what was paid, %d calls with what steered them", name, forks, calls)
-		}
+		failIf(t, forks != 2 || calls != 1,
+			"%s: %d records with what was paid, %d calls with what steered them", name, forks, calls)
 	}
 	g := newGateway(t, steered(t, rule(kernel.Declassify, "true", 3)))
 	g.begin("read") // of which the grant has none
@@ -495,9 +485,7 @@ func TestSubRunsAreSteered(t *testing.T) {
 				}
 			}
 		}
-		if ends[0] != ends[1] {
-			t.Fatalf("killed, it ends as %s, and else as %s", ends[1], ends[0])
-		}
+		stopIf(t, ends[0] != ends[1], "killed, it ends as %s, and else as %s", ends[1], ends[0])
 		if !c.count() {
 			return
 		}

@@ -39,14 +39,10 @@ func FuzzParseValue(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !json.Valid(b) {
-			t.Fatalf("%q is no JSON", b)
-		}
+		stopIf(t, !json.Valid(b), "%q is no JSON", b)
 		canonical := v.JSON()
 		again, err := kernel.ParseValue(canonical)
-		if err != nil {
-			t.Fatalf("%q is spelled %q: %v", b, canonical, err)
-		}
+		stopIf(t, err != nil, "%q is spelled %q: %v", b, canonical, err)
 		if !bytes.Equal(again.JSON(), canonical) || !again.Equal(&v) {
 			t.Fatalf("%q is spelled %q and then %q", b, canonical, again.JSON())
 		}
@@ -67,20 +63,15 @@ func FuzzReadPlan(f *testing.F) {
 			t.Fatalf("%q: %+v and then %+v", b, fault, again)
 		}
 		if fault.Code != "" {
-			if len(fault.Step) > 64 || bytes.ContainsAny([]byte(fault.Step), " ./*>\"\\\n") {
-				t.Fatalf("%q: the fault names %q", b, fault.Step)
-			}
+			stopIf(t, len(fault.Step) > 64 || bytes.ContainsAny([]byte(fault.Step), " ./*>\"\\\n"),
+				"%q: the fault names %q", b, fault.Step)
 			return
 		}
 		for _, forecast := range checked.Preflight() {
-			if forecast.Verdict.Code == kernel.NoCapability {
-				t.Fatalf("%q has a tool that is not granted", b)
-			}
+			stopIf(t, forecast.Verdict.Code == kernel.NoCapability, "%q has a tool that is not granted", b)
 		}
 		for _, s := range checked.Steps() {
-			if s.Label.Sources&kernel.UserQuery == 0 && !s.Label.Tainted() {
-				t.Fatalf("%q: step %s comes from nowhere", b, s.ID)
-			}
+			stopIf(t, s.Label.Sources&kernel.UserQuery == 0 && !s.Label.Tainted(), "%q: step %s comes from nowhere", b, s.ID)
 		}
 	})
 }
@@ -102,9 +93,7 @@ func FuzzParseChange(f *testing.F) {
 			return
 		}
 		again, err := kernel.ParseChange(c.AppendJSON(nil), c.Private.AppendJSON(nil))
-		if err != nil || !bytes.Equal(again.AppendJSON(nil), c.AppendJSON(nil)) {
-			t.Fatalf("%q does not come back: %v", open, err)
-		}
+		stopIf(t, err != nil || !bytes.Equal(again.AppendJSON(nil), c.AppendJSON(nil)), "%q does not come back: %v", open, err)
 		mine := *g
 		mine.t = t
 		s := mine.replayed()
@@ -167,9 +156,7 @@ func FuzzRun(f *testing.F) {
 			case 9:
 				c = g.state.DecideRun(m, "desk", kim, "all", kernel.Trusted(), answer)
 			}
-			if before != savedText(g.state) {
-				t.Fatalf("deciding changed the state: %q", order)
-			}
+			stopIf(t, before != savedText(g.state), "deciding changed the state: %q", order)
 			if due {
 				g.store(c)
 			}

@@ -180,9 +180,8 @@ func TestGate(t *testing.T) {
 			})
 			call := kernel.Call{Tool: "pay", Arguments: c.args, Grant: kernel.NewGrant(c.grant...), Asker: asked, Control: kernel.Trusted(), Depth: c.depth}
 			got := k.Gate().Judge(&call)
-			if got.Ruling != c.want || got.Code != c.code || strings.Join(got.Rules, " ") != c.ids {
-				t.Errorf("got %s %s %v, want %s %s [%s]", got.Ruling.Word(), got.Code, got.Rules, c.want.Word(), c.code, c.ids)
-			}
+			failIf(t, got.Ruling != c.want || got.Code != c.code || strings.Join(got.Rules, " ") != c.ids,
+				"got %s %s %v, want %s %s [%s]", got.Ruling.Word(), got.Code, got.Rules, c.want.Word(), c.code, c.ids)
 		})
 	}
 }
@@ -194,9 +193,7 @@ func TestGate(t *testing.T) {
 func TestThirdPartiesDecideNoWrite(t *testing.T) {
 	t.Parallel()
 	third := kernel.Label{Sources: kernel.UserQuery, Subjects: kernel.ThirdParty, Readers: kernel.Anything()}
-	if third.Tainted() || !third.ThirdParty() {
-		t.Fatal("the label is not what the test is about")
-	}
+	stopIf(t, third.Tainted() || !third.ThirdParty(), "the label is not what the test is about")
 	for level, want := range map[kernel.EffectLevel]kernel.Code{kernel.Write: kernel.NotDeclassified, kernel.Read: kernel.Permitted} {
 		k := mustKernel(t, func(d *kernel.Definition) {
 			tool := payTool
@@ -341,9 +338,7 @@ func TestGateAgainstItsDefinition(t *testing.T) {
 			break
 		}
 	}
-	if allowed == 0 {
-		t.Error("no call was allowed: the check shows nothing")
-	}
+	failIf(t, allowed == 0, "no call was allowed: the check shows nothing")
 }
 
 // A rule that allows all protects nothing; this is what it looks like.
@@ -368,17 +363,11 @@ func TestGrantsShrink(t *testing.T) {
 		outer, asked := kernel.NewGrant(names.Draw(t, "held")...), names.Draw(t, "asked")
 		inner := outer.Clamp(asked)
 		for _, c := range inner.Capabilities() {
-			if !outer.Holds(c) || !slices.Contains(asked, c) {
-				t.Fatalf("%q is in the sub-grant", c)
-			}
+			stopIf(t, !outer.Holds(c) || !slices.Contains(asked, c), "%q is in the sub-grant", c)
 		}
 		for _, c := range asked {
-			if outer.Holds(c) && !inner.Holds(c) {
-				t.Fatalf("%q is missing", c)
-			}
-			if !c.Valid() && outer.Holds(c) {
-				t.Fatalf("%q is held", c)
-			}
+			stopIf(t, outer.Holds(c) && !inner.Holds(c), "%q is missing", c)
+			stopIf(t, !c.Valid() && outer.Holds(c), "%q is held", c)
 		}
 		if again := inner.Clamp(outer.Capabilities()); !slices.Equal(again.Capabilities(), inner.Capabilities()) {
 			t.Fatal("a sub-run's sub-run widened")

@@ -52,15 +52,11 @@ func (g *gateway) redecides(record [2][]byte, endorsed *bcp.EndorseChange) {
 		return
 	}
 	c, err := kernel.ParseChange(record[0], record[1])
-	if err != nil {
-		g.t.Fatalf("%v: %s", err, record[0])
-	}
+	stopIf(g.t, err != nil, "%v: %s", err, record[0])
 	c.Endorsed = endorsed // beside it
 	again, possible := g.state.Redecide(&c, of.from, g.salt, of.message)
 	if !possible {
-		if c.Result == nil || c.Result.Code != kernel.LimitValueBytes {
-			g.t.Fatalf("not decided again: %s", record[0])
-		}
+		stopIf(g.t, c.Result == nil || c.Result.Code != kernel.LimitValueBytes, "not decided again: %s", record[0])
 	} else if !again.Same(&c) {
 		g.t.Fatalf("decided again otherwise:\nfirst %s\n      %s\nagain %s\n      %s", record[0], record[1], again.AppendJSON(nil), again.Private.AppendJSON(nil))
 	}
@@ -112,9 +108,7 @@ func (g *gateway) replayed() *kernel.State {
 	s := kernel.NewState() // Apply needs no definitions
 	for i, r := range g.records {
 		c, err := kernel.ParseChange(r[0], r[1])
-		if err != nil {
-			g.t.Fatalf("record %d: %v: %s", i+1, err, r[0])
-		}
+		stopIf(g.t, err != nil, "record %d: %v: %s", i+1, err, r[0])
 		if again := c.AppendJSON(nil); !bytes.Equal(again, r[0]) || !bytes.Equal(c.Private.AppendJSON(nil), r[1]) {
 			g.t.Fatalf("record %d is spelled in two ways:\n%s\n%s", i+1, r[0], again)
 		}
@@ -144,9 +138,7 @@ func (g *gateway) crash() {
 	g.t.Helper()
 	if g.state = g.replayed(); g.ids%2 == 0 {
 		restored, err := kernel.Restore(g.state.Save(), g.kernels...)
-		if err != nil {
-			g.t.Fatalf("%v", err)
-		}
+		stopIf(g.t, err != nil, "%v", err)
 		g.state = restored
 	}
 	g.todo = g.state.Pending()
@@ -166,9 +158,7 @@ func (g *gateway) next(kind kernel.ReleaseKind) kernel.Release {
 		if r.Kind == kind {
 			return r
 		}
-		if r.Kind != kernel.ReleaseReply {
-			g.t.Fatalf("released kind %d, waited for %d: %+v", r.Kind, kind, r.End)
-		}
+		stopIf(g.t, r.Kind != kernel.ReleaseReply, "released kind %d, waited for %d: %+v", r.Kind, kind, r.End)
 	}
 	g.t.Fatalf("nothing is released, waited for %d", kind)
 	return kernel.Release{}
@@ -178,9 +168,7 @@ func (g *gateway) next(kind kernel.ReleaseKind) kernel.Release {
 func (g *gateway) begin(grant string) kernel.RunID {
 	g.t.Helper()
 	c := g.store(g.state.DecideRun(g.moment(), "desk", kim, grant, g.task, g.hears("kim", `{"task":"Do it."}`)))
-	if c.Code != "" {
-		g.t.Fatalf("the run is refused: %s", c.Code)
-	}
+	stopIf(g.t, c.Code != "", "the run is refused: %s", c.Code)
 	return c.Run
 }
 
@@ -229,9 +217,7 @@ func (g *gateway) pass() kernel.Change {
 	g.t.Helper()
 	g.now = time.Unix(0, g.state.NextDue())
 	c, due := g.state.DecideDue(g.moment())
-	if !due {
-		g.t.Fatalf("nothing is due")
-	}
+	stopIf(g.t, !due, "nothing is due")
 	g.hears("", "")
 	return g.store(c)
 }
@@ -240,9 +226,8 @@ func (g *gateway) pass() kernel.Change {
 func (g *gateway) end(status kernel.Status, code kernel.Code) kernel.Release {
 	g.t.Helper()
 	r := g.next(kernel.ReleaseOutcome)
-	if r.End.Status != status || r.End.Code != code {
-		g.t.Fatalf("got %s %s at %s (%s), want %s %s", r.End.Status, r.End.Code, r.End.Step, r.End.Cause, status, code)
-	}
+	stopIf(g.t, r.End.Status != status || r.End.Code != code,
+		"got %s %s at %s (%s), want %s %s", r.End.Status, r.End.Code, r.End.Step, r.End.Cause, status, code)
 	return r
 }
 
@@ -303,9 +288,7 @@ func TestRunOfTheExample(t *testing.T) {
 	expect(t, len(g.records), 5, "records, want 5: one for each wait")
 	want := "plan_emitted step_started:me step_started:inbox gate_decision:read_inbox:allow effect_intended:read_inbox effect_committed:read_inbox " +
 		"step_started:summary q_parse_result:summary step_started:send gate_decision:send_email:allow effect_intended:send_email effect_committed:send_email run_committed"
-	if g.events() != want {
-		t.Errorf("got %s", g.events())
-	}
+	failIf(t, g.events() != want, "got %s", g.events())
 }
 
 // savedText is all that is saved of runs, to compare it.

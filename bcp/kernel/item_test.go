@@ -121,9 +121,8 @@ func TestPersonLetsACallThrough(t *testing.T) {
 	t.Parallel()
 	l := peopleLedger(t)
 	it := l.sending()
-	if it.Kind != bcp.ItemEffect || it.Controller != "desk" || it.Reader != "mail" || it.Taint != bcp.TaintHigh {
-		t.Errorf("the item is %+v", it)
-	}
+	failIf(t, it.Kind != bcp.ItemEffect || it.Controller != "desk" || it.Reader != "mail" || it.Taint != bcp.TaintHigh,
+		"the item is %+v", it)
 	view, code := l.state.View("ada", it.ID)
 	if code != "" {
 		t.Fatal(code)
@@ -141,16 +140,13 @@ func TestPersonLetsACallThrough(t *testing.T) {
 		t.Fatalf("it was decided as %+v", d)
 	}
 	c, err := kernel.ReadRecord(&d)
-	if err != nil || c.Wait == nil || c.Wait.Kind != kernel.WaitTool || !c.Wait.Approved {
-		t.Fatalf("the change is %+v, %v", c, err)
-	}
+	stopIf(t, err != nil || c.Wait == nil || c.Wait.Kind != kernel.WaitTool || !c.Wait.Approved, "the change is %+v, %v", c, err)
 	l.store(d)
 	expect(t, len(l.state.Items()), 0, "it still waits")
 	l.checkHeld()
 	again := l.state.DecideApproval(l.moment(), "ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(it, bcp.Approve, view.Content, nil))
-	if again.Verdict != bcp.Reject || again.Code != bcp.AlreadyDecided {
-		t.Errorf("approved again it is %s %s", again.Verdict, again.Code)
-	}
+	failIf(t, again.Verdict != bcp.Reject || again.Code != bcp.AlreadyDecided,
+		"approved again it is %s %s", again.Verdict, again.Code)
 	if made := checkpoint(t, l.replay(l.config, false)); string(made) != string(checkpoint(t, l.state)) {
 		t.Error("the records give another state")
 	}
@@ -183,9 +179,7 @@ func TestApprovalsOfCallsAreRefused(t *testing.T) {
 		"a response":         {"ada", "key", bcp.Approve, approval(it, bcp.Approve, view.Content, func(a *bcp.Approval) { a.Response = jsontext.Value(`{}`) }), bcp.Malformed},
 	} {
 		d := l.state.DecideApproval(l.moment(), c.who, bcp.Sender{Key: c.key}, c.act, c.body)
-		if d.Verdict != bcp.Reject || d.Code != c.code || d.Run != nil {
-			t.Errorf("%s: %s %s", name, d.Verdict, d.Code)
-		}
+		failIf(t, d.Verdict != bcp.Reject || d.Code != c.code || d.Run != nil, "%s: %s %s", name, d.Verdict, d.Code)
 	}
 	expect(t, string(before), string(checkpoint(t, l.state)), "a refusal changes the state")
 	if _, code := l.state.View("kim", it.ID); code != bcp.NotPermitted {
@@ -218,9 +212,7 @@ func TestCallIsRefused(t *testing.T) {
 	}
 	runs := l.state.Runs()
 	due, ok := runs.DecideDue(late)
-	if !ok || due.End == nil || due.End.Code != kernel.ApprovalExpired {
-		t.Fatalf("%+v", due)
-	}
+	stopIf(t, !ok || due.End == nil || due.End.Code != kernel.ApprovalExpired, "%+v", due)
 	l.g.now = late.Now
 	l.record(due, "", "")
 	if d := l.state.DecideApproval(late, "ada", bcp.Sender{Key: "key"}, bcp.RejectItem, approval(it, bcp.RejectItem, []byte("No."), nil)); d.Code != bcp.ItemExpired {
@@ -243,17 +235,13 @@ func TestCallInDoubt(t *testing.T) {
 		l.g.store(l.g.state.DecideRestart(l.g.moment(), l.g.state.Unanswered()[0]))
 		l.catchUp()
 		items := l.state.Items()
-		if len(items) != 1 || items[0].Kind != bcp.ItemInDoubt {
-			t.Fatalf("%+v wait", items)
-		}
+		stopIf(t, len(items) != 1 || items[0].Kind != bcp.ItemInDoubt, "%+v wait", items)
 		l.checkHeld(items[0])
 		return l, items[0]
 	}
 	l, it := doubtful()
 	view, code := l.state.View("ada", it.ID)
-	if code != "" || view.Effect.Attempt != 1 || len(view.Effect.Result) == 0 {
-		t.Fatalf("%s, %+v", code, view.Effect)
-	}
+	stopIf(t, code != "" || view.Effect.Attempt != 1 || len(view.Effect.Result) == 0, "%s, %+v", code, view.Effect)
 	for name, c := range map[string]struct {
 		act     bcp.Act
 		content []byte
@@ -288,9 +276,8 @@ func TestCallInDoubt(t *testing.T) {
 		}
 	}
 	preview, refused := l.state.Preview("ada", []byte(`{"item_id":"`+string(it.ID)+`","response":{"result":{"ok":true, "message_id":"m1"}}}`))
-	if refused.Error != "" || string(preview.Content) != `{"result":{"message_id":"m1","ok":true}}` {
-		t.Errorf("%+v, %s", refused, preview.Content)
-	}
+	failIf(t, refused.Error != "" || string(preview.Content) != `{"result":{"message_id":"m1","ok":true}}`,
+		"%+v, %s", refused, preview.Content)
 	if _, refused = l.state.Preview("eve", []byte(`{"item_id":"`+string(it.ID)+`","response":{"result":{"ok":true, "message_id":"m1"}}}`)); refused.Error != bcp.NotPermitted {
 		t.Errorf("who may not decide hears %+v", refused)
 	}

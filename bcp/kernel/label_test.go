@@ -166,9 +166,8 @@ func anyParts(a, b modelLabel) bool {
 func TestLabelZeroDenies(t *testing.T) {
 	t.Parallel()
 	var l kernel.Label
-	if !l.Tainted() || l.Readers.Admit(caps("x")) || l.Parsers.Admit(caps("x")) {
-		t.Errorf("the zero label is trusted: %s", spelled(l))
-	}
+	failIf(t, !l.Tainted() || l.Readers.Admit(caps("x")) || l.Parsers.Admit(caps("x")),
+		"the zero label is trusted: %s", spelled(l))
 	if l := kernel.Join(); !l.Tainted() {
 		t.Error("the join of nothing is trusted")
 	}
@@ -240,9 +239,7 @@ func TestWidths(t *testing.T) {
 		expect(t, mustType(schema).Width(), want, "%s", schema)
 	}
 	var none *kernel.Type
-	if none.Width() != kernel.Unbounded || new(kernel.Type).Width() != kernel.Unbounded {
-		t.Error("what is no type is narrow")
-	}
+	failIf(t, none.Width() != kernel.Unbounded || new(kernel.Type).Width() != kernel.Unbounded, "what is no type is narrow")
 }
 
 // The label of each step of a plan, before it runs.
@@ -289,13 +286,9 @@ func TestLabelOfManyOrigins(t *testing.T) {
 	for i := range 128 {
 		l = kernel.Join(l, tainted(kernel.Influence{Origin: kernel.Origin(fmt.Sprintf("p%03d", i)), Bits: 1}))
 	}
-	if len(l.Influence) != 128 || l.Width() != 128 {
-		t.Errorf("128 origins: %d bits", l.Width())
-	}
+	failIf(t, len(l.Influence) != 128 || l.Width() != 128, "128 origins: %d bits", l.Width())
 	l = kernel.Join(l, tainted(kernel.Influence{Origin: "q", Bits: 1}))
-	if l.Width() != kernel.Unbounded || len(l.Influence) > 2 {
-		t.Errorf("129 origins: %s bits of %d", l.Width(), len(l.Influence))
-	}
+	failIf(t, l.Width() != kernel.Unbounded || len(l.Influence) > 2, "129 origins: %s bits of %d", l.Width(), len(l.Influence))
 }
 
 // What is written of a label is read, and nothing else; anything may parse what says nothing of it, or null.

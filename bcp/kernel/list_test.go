@@ -138,9 +138,8 @@ func TestOneDecisionCoversTheRestOfALoop(t *testing.T) {
 				done++
 			}
 		}
-		if done != 3 || len(l.state.Items()) != 0 {
-			t.Errorf("order %v: %d mails were sent, %d items wait: %s", order, done, len(l.state.Items()), l.g.calls())
-		}
+		failIf(t, done != 3 || len(l.state.Items()) != 0,
+			"order %v: %d mails were sent, %d items wait: %s", order, done, len(l.state.Items()), l.g.calls())
 		l.g.end(kernel.Committed, "")
 		mails := map[string]string{} // by call
 		for _, r := range l.g.sent {
@@ -166,9 +165,7 @@ func TestWhatIsNotListedIsHeld(t *testing.T) {
 		t.Helper()
 		l.catchUp()
 		r := l.g.next(kernel.ReleaseItem)
-		if !strings.Contains(string(r.Arguments), want) {
-			t.Errorf("it waits for %s", r.Arguments)
-		}
+		failIf(t, !strings.Contains(string(r.Arguments), want), "it waits for %s", r.Arguments)
 	}
 	approve := func(l *ledger, views []bcp.ItemView, order ...int) {
 		t.Helper()
@@ -236,8 +233,6 @@ func TestWhatIsNotListedIsHeld(t *testing.T) {
 		l.g.next(kernel.ReleaseItem)
 		l.g.now = views[0].Deadline
 		c := l.g.store(l.g.state.DecideOutcome(l.g.moment(), "mail", l.g.next(kernel.ReleaseCall).Wait.ID, 1, l.g.hears("mail", fmt.Sprintf(`{"call_id":%q,"result":%s}`, l.g.sent[len(l.g.sent)-1].Wait.ID, sent))))
-		if c.Wait == nil || c.Wait.Kind != kernel.WaitApproval {
-			t.Errorf("it goes on as %+v", c.Wait)
-		}
+		failIf(t, c.Wait == nil || c.Wait.Kind != kernel.WaitApproval, "it goes on as %+v", c.Wait)
 	})
 }

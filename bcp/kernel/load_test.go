@@ -173,9 +173,7 @@ func TestDefinitionTellsAll(t *testing.T) {
 		told = append(told, defect.String())
 	}
 	for _, want := range []string{`tool "read_inbox"`, `tool "send_email"`, `schema "Summary"`, `rule "mail-to-self"`} {
-		if !strings.Contains(strings.Join(told, "\n"), want) {
-			t.Errorf("nothing about %s in %q", want, told)
-		}
+		failIf(t, !strings.Contains(strings.Join(told, "\n"), want), "nothing about %s in %q", want, told)
 	}
 }
 
@@ -232,9 +230,8 @@ func TestTypesAreClosed(t *testing.T) {
 			t.Errorf("%s does not come back from its own spelling %s", schema, typ.AppendJSONSchema(nil))
 		}
 	}
-	if (*kernel.Type)(nil).Has(val("1")) || new(kernel.Type).Has(val("1")) || mustType(`{"type":"integer"}`).Has(nil) {
-		t.Error("what is no type has a value")
-	}
+	failIf(t, (*kernel.Type)(nil).Has(val("1")) || new(kernel.Type).Has(val("1")) || mustType(`{"type":"integer"}`).Has(nil),
+		"what is no type has a value")
 }
 
 // The same definition has the same defects, in the same order.
@@ -244,9 +241,7 @@ func TestDefectsAreInOrder(t *testing.T) {
 		Requesters: map[bcp.AgentName][]string{"a": {"x"}, "b": {"y"}, "c": {"z"}}, Grants: map[string][]kernel.Capability{"G ": nil, "H ": nil, "I ": nil},
 		Limits: kernel.Limits{MaxSteps: -1, MaxEffects: -1, MaxParses: -1, MaxDepth: -1, MaxPlans: -1}}
 	_, want := kernel.New(d)
-	if len(want) < 10 {
-		t.Fatalf("defects %v", want)
-	}
+	stopIf(t, len(want) < 10, "defects %v", want)
 	for range 20 {
 		if _, got := kernel.New(d); !slices.Equal(got, want) {
 			t.Fatalf("%v\nand then %v", want, got)

@@ -56,9 +56,7 @@ func TestOwnRulesArePrepared(t *testing.T) { // not parallel: it counts allocati
 		"nobody":             k.Prepare("eve", "all", []byte(task)),
 		"a tool of nobody's": k.Prepare("kim", "all", []byte(strings.Replace(task, `"*"`, `"wipe"`, 1))),
 	} {
-		if p != nil {
-			t.Errorf("%s: something is prepared", name)
-		}
+		failIf(t, p != nil, "%s: something is prepared", name)
 	}
 	bad := strings.Replace(task, "run.depth > 3", "run.depth >", 1)
 	for _, p := range []*kernel.OwnRules{nil, k.Prepare("kim", "all", []byte(bad)), prepared} {

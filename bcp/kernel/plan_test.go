@@ -253,9 +253,8 @@ func TestPlans(t *testing.T) {
 	for _, c := range planCases() {
 		t.Run(c.name, func(t *testing.T) {
 			_, fault := k.ReadPlan([]byte(c.plan), frame(k, "all"))
-			if fault.Code != c.code || fault.Step != c.step {
-				t.Errorf("got %q at %q, want %q at %q", fault.Code, fault.Step, c.code, c.step)
-			}
+			failIf(t, fault.Code != c.code || fault.Step != c.step,
+				"got %q at %q, want %q at %q", fault.Code, fault.Step, c.code, c.step)
 		})
 	}
 }

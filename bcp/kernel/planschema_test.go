@@ -52,9 +52,8 @@ func TestPlanSchemaAgreesWithTheReader(t *testing.T) {
 			t.Errorf("%s: a plan whose form is wrong (%s) is taken", c.name, c.code)
 		}
 	}
-	if seen[true] < 50 || seen[false] < 50 {
-		t.Errorf("%d plans were taken and %d refused: the check shows little", seen[true], seen[false])
-	}
+	failIf(t, seen[true] < 50 || seen[false] < 50,
+		"%d plans were taken and %d refused: the check shows little", seen[true], seen[false])
 }
 
 // beyondSchema are the forms of plans that only the reader judges: spellings that are

@@ -177,9 +177,7 @@ func (g *gateway) play(plan string, c *choices) kernel.Release {
 	boolean, choice := []string{"false", "true"}, []string{"a", "b", "c"}
 	both := func(n int, x, y string) string { return fmt.Sprintf(`{%q:%s,%q:%q}`, x, boolean[n%2], y, choice[n/2]) }
 	for {
-		if len(g.todo) == 0 {
-			g.t.Fatalf("nothing is released")
-		}
+		stopIf(g.t, len(g.todo) == 0, "nothing is released")
 		if g.killed && g.todo[0].Kind != kernel.ReleaseOutcome && g.todo[0].Kind != kernel.ReleaseReply {
 			g.crash()
 		}
@@ -237,9 +235,7 @@ func TestInfluenceIsABound(t *testing.T) {
 			g.replay = false
 			g.begin("all")
 			end := g.play(plan, c)
-			if end.End.Status != kernel.Committed {
-				t.Fatalf("%s: %+v", plan, end.End)
-			}
+			stopIf(t, end.End.Status != kernel.Committed, "%s: %+v", plan, end.End)
 			var final map[string]json.RawMessage
 			if err := json.Unmarshal(end.Final, &final); err != nil {
 				t.Fatal(err)
@@ -272,9 +268,7 @@ func TestInfluenceIsABound(t *testing.T) {
 			}
 		}
 	})
-	if tight == 0 {
-		t.Error("no bound was reached: the check shows nothing")
-	}
+	failIf(t, tight == 0, "no bound was reached: the check shows nothing")
 	t.Logf("%d values, of %d the bound is reached", values, tight)
 }
 
@@ -305,17 +299,12 @@ func checkOrder(t fataler, g *gateway) {
 	for _, r := range g.sent {
 		if r.Kind == kernel.ReleaseCall {
 			calls++
-			if !r.Allowed(g.kernels[0].Gate()) || r.Allowed(kernel.Gate{}) {
-				t.Fatalf("the gate does not allow %s, or no gate does: %+v", r.Tool.Name, r.Call)
-			}
-			if !g.changes[0].Start.Grant.HoldsAll(r.Tool.RequiredCaps) {
-				t.Fatalf("%s is not granted", r.Tool.Name)
-			}
+			stopIf(t, !r.Allowed(g.kernels[0].Gate()) || r.Allowed(kernel.Gate{}),
+				"the gate does not allow %s, or no gate does: %+v", r.Tool.Name, r.Call)
+			stopIf(t, !g.changes[0].Start.Grant.HoldsAll(r.Tool.RequiredCaps), "%s is not granted", r.Tool.Name)
 		}
 	}
-	if calls != sends {
-		t.Fatalf("%d calls were sent, %d recorded", calls, sends)
-	}
+	stopIf(t, calls != sends, "%d calls were sent, %d recorded", calls, sends)
 }
 
 // What pre-flight is certain of comes true: a call that it denies is never allowed,
@@ -347,9 +336,7 @@ func TestPreflightIsRight(t *testing.T) {
 			at.Query = tainted(kernel.Influence{Origin: "task", Bits: 1})
 		}
 		checked, fault := k.ReadPlan([]byte(plan), at)
-		if fault.Code != "" {
-			t.Fatalf("%s: %+v", plan, fault)
-		}
+		stopIf(t, fault.Code != "", "%s: %+v", plan, fault)
 		forecasts := map[string]kernel.Forecast{}
 		blocked := false
 		for _, f := range checked.Preflight() {
@@ -359,9 +346,8 @@ func TestPreflightIsRight(t *testing.T) {
 				certain[f.Verdict.Ruling]++
 			}
 			known := !slices.ContainsFunc(f.Arguments, func(a kernel.Argument) bool { return a.Value == nil })
-			if known && !f.Certain && !strings.Contains(plan, "subkernel") {
-				t.Fatalf("%s: all is known of %s, and it is not certain", plan, f.Step)
-			}
+			stopIf(t, known && !f.Certain && !strings.Contains(plan, "subkernel"),
+				"%s: all is known of %s, and it is not certain", plan, f.Step)
 		}
 		for c := (&choices{}); ; {
 			g := newGateway(t, k)
@@ -393,9 +379,7 @@ func TestPreflightIsRight(t *testing.T) {
 		rapid.Check(t, property)
 	}
 	for _, r := range []kernel.Ruling{kernel.Deny, kernel.NeedPerson, kernel.Allow} {
-		if certain[r] == 0 {
-			t.Errorf("nothing was certain to be %s: the check shows nothing", r.Word())
-		}
+		failIf(t, certain[r] == 0, "nothing was certain to be %s: the check shows nothing", r.Word())
 	}
 }
 
@@ -436,23 +420,17 @@ func TestCanaries(t *testing.T) {
 			}
 		}
 		for _, r := range g.sent {
-			if r.Kind == kernel.ReleasePlan && strings.Contains(string(r.Body), canary) {
-				t.Fatalf("the planner is given %s", r.Body)
-			}
+			stopIf(t, r.Kind == kernel.ReleasePlan && strings.Contains(string(r.Body), canary), "the planner is given %s", r.Body)
 			if (r.Kind == kernel.ReleaseParse || r.Kind == kernel.ReleaseSubPlan) && strings.Contains(string(r.Body)+r.Instruction, "Do it.") {
 				t.Fatalf("a Reader is given the task: %s", r.Body)
 			}
 		}
 		for _, record := range g.records {
-			if strings.Contains(string(record[0]), canary) {
-				t.Fatalf("the open record has it: %s", record[0])
-			}
+			stopIf(t, strings.Contains(string(record[0]), canary), "the open record has it: %s", record[0])
 		}
 		if strings.Contains(g.events(), canary) {
 			t.Fatalf("the events have it: %s", g.events())
 		}
 	})
-	if read == 0 {
-		t.Error("no Reader was given it: the check shows nothing")
-	}
+	failIf(t, read == 0, "no Reader was given it: the check shows nothing")
 }

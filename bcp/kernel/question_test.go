@@ -58,9 +58,8 @@ func TestAQuestionGoesToTheRequester(t *testing.T) {
 			g := newGateway(t, asking(t, 1, nil))
 			run := g.begin("all")
 			c := g.plan(plan)
-			if c.Wait == nil || c.Wait.Kind != kernel.WaitQuestion || c.Wait.Agent != "kim" || c.Wait.Tells != 0 {
-				t.Fatalf("got %+v", c.Wait)
-			}
+			stopIf(t, c.Wait == nil || c.Wait.Kind != kernel.WaitQuestion || c.Wait.Agent != "kim" || c.Wait.Tells != 0,
+				"got %+v", c.Wait)
 			status, _ := g.state.Receipt(run, nil)
 			if string(status.QuestionID) != c.Wait.ID || len(status.Questions) != 1 || status.Questions[0].Question != "Which day?" {
 				t.Errorf("the requester is told %+v", status)
@@ -234,9 +233,7 @@ func TestASteeredQuestionIsCharged(t *testing.T) {
 		t.Errorf("got %q", c.Code)
 	}
 	c = g.replyTo(item, "kim", `"answer":{"day":"a"}`, kernel.Told(own))
-	if c.End == nil || c.End.Status != kernel.Committed || !c.End.Label.Tainted() {
-		t.Fatalf("got %+v", c.End)
-	}
+	stopIf(t, c.End == nil || c.End.Status != kernel.Committed || !c.End.Label.Tainted(), "got %+v", c.End)
 	if got := charged(g.state, &c); got != bcp.Bit {
 		t.Errorf("the end tells %s after the question told the rest", got)
 	}
@@ -251,22 +248,16 @@ func TestAQuestionAfterAnErrorIsCharged(t *testing.T) {
 	g.plan(fmt.Sprintf(`{"steps":[%s,{"kind":"tool","id":"l","tool":"items"},{"kind":"tool","id":"t","tool":"tell","args":{"a":{"ref":"l","path":"list.1.hot"},"b":"a"}}],"final":"t"}`, ask))
 	g.requester(`"answer":{"day":"a"}`, kernel.Trusted())
 	c := g.result(`{"list":[]}`)
-	if c.Told == nil || c.Told.Control == nil {
-		t.Fatalf("got %+v", c.Told)
-	}
+	stopIf(t, c.Told == nil || c.Told.Control == nil, "got %+v", c.Told)
 	// The same question is not asked again, and its answer is as the plan is by now.
 	second := fmt.Sprintf(`{"steps":[%s,%s],"final":"q"}`, ask, question("more", strings.Replace(day, "Which", "What", 1)))
 	c = g.plan(second)
-	if c.Wait == nil || c.Wait.Kind != kernel.WaitQuestion || c.Wait.Step != "more" {
-		t.Fatalf("got %+v", c.Wait)
-	}
+	stopIf(t, c.Wait == nil || c.Wait.Kind != kernel.WaitQuestion || c.Wait.Step != "more", "got %+v", c.Wait)
 	if want := 7*bcp.Bit + bcp.Bits(c.Totals.PlannerBits)*bcp.Bit; c.Wait.Tells != want {
 		t.Errorf("the question tells %s, want %s", c.Wait.Tells, want)
 	}
 	c = g.requester(`"answer":{"day":"a"}`, kernel.Trusted())
-	if c.End == nil || !c.End.Label.Tainted() {
-		t.Errorf("got %+v", c.End)
-	}
+	failIf(t, c.End == nil || !c.End.Label.Tainted(), "got %+v", c.End)
 }
 
 // Planners hear that they may ask, and nobody else's request changed.
@@ -294,16 +285,13 @@ func TestAnApproverAnswers(t *testing.T) {
 	l.g.plan(fmt.Sprintf(`{"steps":[%s],"final":"q"}`, question("q", day)))
 	l.catchUp()
 	items := l.state.Items()
-	if len(items) != 1 || items[0].Kind != bcp.ItemQuestion || items[0].Taint != bcp.TaintLow || items[0].Reader != "kim" {
-		t.Fatalf("got %+v", items)
-	}
+	stopIf(t, len(items) != 1 || items[0].Kind != bcp.ItemQuestion || items[0].Taint != bcp.TaintLow || items[0].Reader != "kim",
+		"got %+v", items)
 	it := items[0]
 	l.checkHeld(it)
 	from := bcp.Sender{Key: "key"}
 	view, code := l.state.View("ada", it.ID)
-	if code != "" || len(view.Effect.Questions) != 1 || view.Effect.Changed || !shown.Intact(&view) {
-		t.Fatalf("%s: %+v", code, view)
-	}
+	stopIf(t, code != "" || len(view.Effect.Questions) != 1 || view.Effect.Changed || !shown.Intact(&view), "%s: %+v", code, view)
 	if frame := shown.ItemFrames(&view, l.g.now)[0]; len(frame.Parts) != 1 || frame.Parts[0] != (shown.Part{Asked: "day", Text: "Which day? (a, b)"}) {
 		t.Errorf("shown is %+v", frame)
 	}
@@ -323,9 +311,7 @@ func TestAnApproverAnswers(t *testing.T) {
 		}
 	}
 	d := l.state.DecideApproval(l.moment(), "ada", from, bcp.EditItem, approval(it, bcp.EditItem, []byte(answer), nil))
-	if d.Verdict != bcp.Accept || d.Capacity != 0 {
-		t.Fatalf("got %s %s", d.Verdict, d.Code)
-	}
+	stopIf(t, d.Verdict != bcp.Accept || d.Capacity != 0, "got %s %s", d.Verdict, d.Code)
 	l.store(d)
 	if c, err := kernel.ReadRecord(&d); err != nil || c.End == nil || string(c.Private.Final) != `{"day":"b"}` || len(l.state.Items()) != 0 {
 		t.Errorf("%v: %+v", err, c)

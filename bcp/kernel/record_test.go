@@ -85,9 +85,7 @@ func (l *ledger) replay(config state.Config, erased bool) *state.State {
 		if err == nil {
 			err = s.Apply(&d, bcp.RecordDigest(record))
 		}
-		if err != nil {
-			l.t.Fatalf("record %d: %v", i+1, err)
-		}
+		stopIf(l.t, err != nil, "record %d: %v", i+1, err)
 	}
 	return s
 }
@@ -112,9 +110,7 @@ func TestRunsAreInTheJournal(t *testing.T) {
 			t.Errorf("with %d steps open the records make another state", open)
 		}
 		restored, err := state.Restore(l.config, live)
-		if err != nil || !bytes.Equal(checkpoint(t, restored), live) {
-			t.Errorf("%v: a checkpoint gives another state", err)
-		}
+		failIf(t, err != nil || !bytes.Equal(checkpoint(t, restored), live), "%v: a checkpoint gives another state", err)
 		if diff := cmp.Diff(savedText(l.g.state), savedText(restored.Runs())); diff != "" {
 			t.Errorf("the runs are others (-decided +restored):\n%s", diff)
 		}
@@ -136,19 +132,14 @@ func TestRunsAreSealed(t *testing.T) {
 	l.example(0)
 	for i, record := range l.records {
 		for _, said := range []string{"Do it.", "meeting", "boss", "message_id", "canary"} {
-			if bytes.Contains(record, []byte(said)) {
-				t.Errorf("record %d has %q", i+1, said)
-			}
+			failIf(t, bytes.Contains(record, []byte(said)), "record %d has %q", i+1, said)
 		}
 		d, err := bcp.DecodeDecision(record)
-		if err != nil || len(d.Sealed) == 0 {
-			t.Errorf("record %d is not sealed, %v", i+1, err)
-		}
+		failIf(t, err != nil || len(d.Sealed) == 0, "record %d is not sealed, %v", i+1, err)
 	}
 	expect(t, l.state.Runs().OpenSince(start.Add(time.Hour).UnixNano()), 0, "runs are open")
-	if !bytes.Equal(checkpoint(t, l.replay(l.config, true)), checkpoint(t, l.state)) {
-		t.Error("the state has something of what can be erased")
-	}
+	failIf(t, !bytes.Equal(checkpoint(t, l.replay(l.config, true)), checkpoint(t, l.state)),
+		"the state has something of what can be erased")
 }
 
 // An erasure waits for the runs of its days.
@@ -229,16 +220,10 @@ func TestKeysAreSalted(t *testing.T) {
 		}
 		return all
 	}
-	if !bytes.Equal(open(1), open(1)) {
-		t.Fatal("two equal runs have different records")
-	}
-	if bytes.Equal(open(1), open(2)) {
-		t.Error("the keys of a run do not depend on its salt")
-	}
+	stopIf(t, !bytes.Equal(open(1), open(1)), "two equal runs have different records")
+	failIf(t, bytes.Equal(open(1), open(2)), "the keys of a run do not depend on its salt")
 	digest, _ := bcp.Digest(sha256.Sum256([]byte(`{"task":"Do it."}`))).MarshalText()
-	if bytes.Contains(open(1), digest) {
-		t.Error("a record has the digest of a message")
-	}
+	failIf(t, bytes.Contains(open(1), digest), "a record has the digest of a message")
 }
 
 // charged is what a change tells its requester.
@@ -270,9 +255,7 @@ func TestEndsAreWeighed(t *testing.T) {
 			sum.Add(sum, new(big.Rat).SetFrac64(1, 1<<(charged(runs, &c)/bcp.Bit)))
 		}
 	}
-	if sum.Cmp(big.NewRat(1, 1)) > 0 || sum.Cmp(big.NewRat(9, 10)) < 0 {
-		t.Errorf("all ends weigh %s", sum.FloatString(6))
-	}
+	failIf(t, sum.Cmp(big.NewRat(1, 1)) > 0 || sum.Cmp(big.NewRat(9, 10)) < 0, "all ends weigh %s", sum.FloatString(6))
 }
 
 // How its run ends counts into what a requester was told, and exposes it. Once it has begun
@@ -296,9 +279,8 @@ func TestEndsAreTold(t *testing.T) {
 	}
 	told(bcp.Bit)
 	runs := l.state.Runs()
-	if runs.Ended(last.Run) != last.Time || l.state.HasForgotten("kim", last.Time) || runs.Ended("r") != 0 {
-		t.Error("it has forgotten what it was told just now")
-	}
+	failIf(t, runs.Ended(last.Run) != last.Time || l.state.HasForgotten("kim", last.Time) || runs.Ended("r") != 0,
+		"it has forgotten what it was told just now")
 	m := l.g.moment()
 	m.Salt = [16]byte{9}
 	d := l.state.DecideSession(m, "kim", []byte(`{"verb":"open"}`))

@@ -70,9 +70,7 @@ func claims(t *testing.T, g *gateway, c kernel.Change, from bcp.AgentName, messa
 		again, possible := g.state.Redecide(&r, from, g.salt, message)
 		return possible && again.Same(&r)
 	}
-	if !same(recorded()) {
-		t.Fatal("what was recorded is decided otherwise")
-	}
+	stopIf(t, !same(recorded()), "what was recorded is decided otherwise")
 	forged := 0
 	forge := func(label func(*kernel.Change) *kernel.Label) {
 		r := recorded()
@@ -91,9 +89,7 @@ func claims(t *testing.T, g *gateway, c kernel.Change, from bcp.AgentName, messa
 			forge(func(r *kernel.Change) *kernel.Label { return &r.Steps[i].Arguments[j].Label })
 		}
 	}
-	if forged == 0 {
-		t.Error("no value of it is tainted")
-	}
+	failIf(t, forged == 0, "no value of it is tainted")
 }
 
 // A run that asks for a plan alone makes no call and asks no Reader, and ends as planned; a

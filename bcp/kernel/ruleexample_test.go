@@ -16,9 +16,7 @@ func parseExample(b []byte) (e kernel.Example, err error) { return e, e.Unmarsha
 func TestParseExample(t *testing.T) {
 	t.Parallel()
 	alone, err := parseExample([]byte(`{"to": "kim", "body": {"value": "hi", "tainted": true, "third_party": true, "influence": 3}}`))
-	if err != nil || len(alone.Arguments) != 2 {
-		t.Fatalf("got %+v, %v", alone, err)
-	}
+	stopIf(t, err != nil || len(alone.Arguments) != 2, "got %+v, %v", alone, err)
 	if to := alone.Arguments["to"]; to.Label.Tainted() || to.Value == nil {
 		t.Errorf("a bare value is %+v, want the requester's", to)
 	}

@@ -266,13 +266,10 @@ func TestSealedValuesAreNotTold(t *testing.T) {
 				}
 			case kernel.ReleaseParse: // a Reader
 			case kernel.ReleaseOutcome:
-				if strings.Contains(fmt.Sprintf("%+v", r.End), canary) {
-					t.Errorf("%s: the requester is told %+v", name, r.End)
-				}
+				failIf(t, strings.Contains(fmt.Sprintf("%+v", r.End), canary), "%s: the requester is told %+v", name, r.End)
 			default:
-				if bytes.Contains(r.Body, []byte(canary)) || bytes.Contains(r.Content, []byte(canary)) {
-					t.Errorf("%s: %s got %s", name, r.Agent, r.Body)
-				}
+				failIf(t, bytes.Contains(r.Body, []byte(canary)) || bytes.Contains(r.Content, []byte(canary)),
+					"%s: %s got %s", name, r.Agent, r.Body)
 			}
 		}
 		for _, c := range g.changes {
@@ -281,9 +278,7 @@ func TestSealedValuesAreNotTold(t *testing.T) {
 			}
 		}
 		for _, r := range g.records {
-			if bytes.Contains(r[0], []byte(canary)) {
-				t.Errorf("%s: %s", name, r[0])
-			}
+			failIf(t, bytes.Contains(r[0], []byte(canary)), "%s: %s", name, r[0])
 		}
 	}
 }
@@ -304,7 +299,5 @@ func TestRecordsOfOtherKernelsAreAsBefore(t *testing.T) {
 	for _, r := range g.records {
 		got = append(append(append(append(got, r[0]...), '\n'), r[1]...), '\n')
 	}
-	if !bytes.Equal(got, recorded) {
-		t.Errorf("the records are\n%s", got)
-	}
+	failIf(t, !bytes.Equal(got, recorded), "the records are\n%s", got)
 }

@@ -100,9 +100,8 @@ func TestContentHasNobodySuspected(t *testing.T) {
 		g.task = kernel.Told(8)
 		c.play(g)
 		for _, got := range seenIn(t, g) {
-			if got != "eve bad_outcome 1" && got != "eve forged_reply 1" {
-				t.Errorf("%s, and a Reader may have written the task: %s", name, got)
-			}
+			failIf(t, got != "eve bad_outcome 1" && got != "eve forged_reply 1",
+				"%s, and a Reader may have written the task: %s", name, got)
 		}
 	}
 }
@@ -118,9 +117,7 @@ func TestPlannerIsToldWhoAsks(t *testing.T) {
 	body := string(g.next(kernel.ReleasePlan).Body)
 	for _, want := range []string{`"requester":{"address":"kim@example.com","date":"` + start.UTC().Format("2006-01-02") + `","name":"kim","zone":"UTC"}`, `"rules":[{"because":"one's own mail","effect":"declassify","tool":"send_email"}`,
 		`"category":2,"name":"Summary","questions":[{"expected_format":"short_text","id":"text","max_words":20,"question":"What does it say?"}]`} {
-		if !strings.Contains(body, want) {
-			t.Errorf("no %s in %s", want, body)
-		}
+		failIf(t, !strings.Contains(body, want), "no %s in %s", want, body)
 	}
 }
 
@@ -142,9 +139,7 @@ func TestPlannerIsToldItsOwnPlan(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, mustKernel(t, nil))
 	g.begin("all")
-	if strings.Contains(g.plannerBodies()[0], "failed_plan") {
-		t.Errorf("told a plan before there is one: %s", g.plannerBodies()[0])
-	}
+	failIf(t, strings.Contains(g.plannerBodies()[0], "failed_plan"), "told a plan before there is one: %s", g.plannerBodies()[0])
 	if c := g.plan(`{"steps":[],"final":"x","none":"such"}`); c.Plan != nil || !strings.Contains(string(c.Private.Plan), "such") {
 		t.Errorf("the record of a rejected plan has %q", c.Private.Plan)
 	}
@@ -154,9 +149,8 @@ func TestPlannerIsToldItsOwnPlan(t *testing.T) {
 	g.subPlan(steps(`{"kind":"const","id":"c","value":"canary"}`)) // its value is none of the schema
 	bodies := g.plannerBodies()
 	for i, want := range []string{"", `"failed_plan":{"final":"x","none":"such","steps":[]}`, `"failed_plan":"no \u0007 JSON"`, `"failed_plan":{"final":"d","steps":[{"args":{},"id":"inbox"`} {
-		if !strings.Contains(bodies[i], want) || strings.Contains(bodies[i], "canary") {
-			t.Errorf("request %d, without %s: %s", i+1, want, bodies[i])
-		}
+		failIf(t, !strings.Contains(bodies[i], want) || strings.Contains(bodies[i], "canary"),
+			"request %d, without %s: %s", i+1, want, bodies[i])
 	}
 	g.plan(steps(constX))
 	g.end(kernel.Committed, "")
