@@ -276,18 +276,13 @@ func TestJudgeAttestation(t *testing.T) {
 			c.change(a, &e)
 			e.Envelope = a.envelope()
 			got := contract.JudgeAttestation(&e)
-			if got.Code != c.want || got.Accepted != (c.want == "") {
-				t.Errorf("accepted %t, code %q, want %q", got.Accepted, got.Code, c.want)
-			}
-			if got.Accepted != !got.Until.IsZero() || got.Accepted && !got.Until.After(e.Now) {
-				t.Errorf("until %s", got.Until)
-			}
+			failIf(t, got.Code != c.want || got.Accepted != (c.want == ""),
+				"accepted %t, code %q, want %q", got.Accepted, got.Code, c.want)
+			failIf(t, got.Accepted != !got.Until.IsZero() || got.Accepted && !got.Until.After(e.Now), "until %s", got.Until)
 		})
 	}
 	for _, code := range contract.VerdictCodes() {
-		if code.Text() == string(code) {
-			t.Errorf("%s has no text", code)
-		}
+		failIf(t, code.Text() == string(code), "%s has no text", code)
 	}
 }
 
@@ -351,13 +346,10 @@ func TestAcceptanceEnds(t *testing.T) {
 		e := examination(t, envelope)
 		e.Revocations.Next, e.Trust[0].Until, e.Requirement.MaxAge = c.next, c.trust, c.age
 		got := contract.JudgeAttestation(&e)
-		if !got.Accepted || !got.Until.Equal(c.want) {
-			t.Errorf("%t until %s, want %s (%s)", got.Accepted, got.Until, c.want, got.Code)
-		}
+		failIf(t, !got.Accepted || !got.Until.Equal(c.want),
+			"%t until %s, want %s (%s)", got.Accepted, got.Until, c.want, got.Code)
 		e.Now = got.Until
-		if contract.JudgeAttestation(&e).Accepted {
-			t.Errorf("it is accepted at its end, %s", got.Until)
-		}
+		failIf(t, contract.JudgeAttestation(&e).Accepted, "it is accepted at its end, %s", got.Until)
 		if e.Now = got.Until.Add(-1); !contract.JudgeAttestation(&e).Accepted {
 			t.Errorf("it is not accepted before its end, %s", got.Until)
 		}
@@ -393,9 +385,7 @@ func TestEachByteIsSigned(t *testing.T) {
 		return c
 	}
 	for i := range envelope.Payload {
-		if judge(changed(envelope.Payload, i), signature).Accepted {
-			t.Errorf("accepted with byte %d of the payload changed", i)
-		}
+		failIf(t, judge(changed(envelope.Payload, i), signature).Accepted, "accepted with byte %d of the payload changed", i)
 	}
 	for i := range signature {
 		if got := judge(envelope.Payload, changed(signature, i)); got.Code != contract.BadSignature {
@@ -428,9 +418,7 @@ func TestEnvelopeLimits(t *testing.T) {
 	} {
 		b := []byte(`{"payloadType":"` + contract.PayloadType + `","payload":"` + payload + `","signatures":[]}`)
 		e, ok := contract.ParseEnvelope(b)
-		if ok != want || ok && string(e.Payload) != "\xfb\xff" {
-			t.Errorf("%q: %t, %x", payload, ok, e.Payload)
-		}
+		failIf(t, ok != want || ok && string(e.Payload) != "\xfb\xff", "%q: %t, %x", payload, ok, e.Payload)
 	}
 }
 
@@ -495,3 +483,25 @@ func TestZeroValuesDeny(t *testing.T) {
 }
 
 var noError = bcptest.NoError
+
+// failIf fails a test where something is wrong.
+func failIf(t testing.TB, wrong bool, format string, args ...any) {
+	t.Helper()
+	if wrong {
+		t.Errorf(format, args...)
+	}
+}
+
+// fataler is a test of Go, or of rapid.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// stopIf ends a test that cannot go on.
+func stopIf(t fataler, wrong bool, format string, args ...any) {
+	t.Helper()
+	if wrong {
+		t.Fatalf(format, args...)
+	}
+}

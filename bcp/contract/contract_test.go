@@ -28,9 +28,7 @@ func builtin(t testing.TB, name string) []byte {
 func mustParse(t testing.TB, b []byte) contract.Contract {
 	t.Helper()
 	c, defects := contract.Parse(b)
-	if len(defects) > 0 {
-		t.Fatalf("%s: %v", b, defects)
-	}
+	stopIf(t, len(defects) > 0, "%s: %v", b, defects)
 	return c
 }
 
@@ -89,9 +87,7 @@ func TestBuiltinContracts(t *testing.T) {
 	}
 	for _, b := range contract.Builtins() {
 		c, ok := contract.ParseBuiltin(b.Name)
-		if !ok {
-			t.Fatalf("%s does not load", b.Name)
-		}
+		stopIf(t, !ok, "%s does not load", b.Name)
 		w := want[b.Name]
 		var predicates []string
 		var levels []contract.Level
@@ -184,16 +180,12 @@ func TestDefects(t *testing.T) {
 			var named []string
 			for _, d := range defects {
 				named = append(named, string(d.Code)+" "+d.Where)
-				if d.Code.Text() == string(d.Code) {
-					t.Errorf("%+v: no text", d)
-				}
+				failIf(t, d.Code.Text() == string(d.Code), "%+v: no text", d)
 			}
 			if diff := cmp.Diff(c.want, named); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if len(defects) > 0 && (got.Role != "" || got.Invariants != nil) {
-				t.Errorf("a wrong contract is returned: %+v", got)
-			}
+			failIf(t, len(defects) > 0 && (got.Role != "" || got.Invariants != nil), "a wrong contract is returned: %+v", got)
 		})
 	}
 }
@@ -271,19 +263,16 @@ func TestParseProperties(t *testing.T) {
 }
 
 // checkParsed checks what holds of every text.
-func checkParsed(t interface{ Fatalf(string, ...any) }, b []byte) {
+func checkParsed(t fataler, b []byte) {
 	c, defects := contract.Parse(b)
 	if len(defects) > 0 {
-		if c.Role != "" || c.Invariants != nil || c.Capabilities != nil || c.Prohibited != nil {
-			t.Fatalf("a wrong contract is returned")
-		}
+		stopIf(t, c.Role != "" || c.Invariants != nil || c.Capabilities != nil || c.Prohibited != nil,
+			"a wrong contract is returned")
 		return
 	}
 	ids := map[string]bool{}
 	for _, i := range c.Invariants {
-		if i.Level == contract.Declared || ids[i.ID] {
-			t.Fatalf("invariant %q is accepted", i.ID)
-		}
+		stopIf(t, i.Level == contract.Declared || ids[i.ID], "invariant %q is accepted", i.ID)
 		ids[i.ID] = true
 	}
 	if n := len(c.Invariants); n < 1 || n > 64 {

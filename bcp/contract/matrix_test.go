@@ -33,9 +33,8 @@ func TestMatrix(t *testing.T) {
 		t.Fatalf("%d cells", len(cells))
 	}
 	for i, cell := range cells {
-		if cell.Role != contract.Roles()[i/4] || cell.Column != contract.Columns()[i%4] || cell.How == "" {
-			t.Errorf("cell %d is %+v", i, cell)
-		}
+		failIf(t, cell.Role != contract.Roles()[i/4] || cell.Column != contract.Columns()[i%4] || cell.How == "",
+			"cell %d is %+v", i, cell)
 	}
 }
 
@@ -63,12 +62,8 @@ func TestEdges(t *testing.T) {
 	}
 	families := map[string]bool{}
 	for _, e := range contract.Edges() {
-		if !direct[[2]contract.Role{e.From, e.To}] || families[e.Family] {
-			t.Errorf("%+v", e)
-		}
+		failIf(t, !direct[[2]contract.Role{e.From, e.To}] || families[e.Family], "%+v", e)
 		families[e.Family] = true
 	}
-	if len(families) != 8 {
-		t.Errorf("%d ways", len(families))
-	}
+	failIf(t, len(families) != 8, "%d ways", len(families))
 }

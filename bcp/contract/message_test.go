@@ -62,12 +62,8 @@ func TestParseMessage(t *testing.T) {
 		"{\"type\":\"bcp_role_open\",\"name\":\"\xff\"}":                                  bcp.Malformed,
 	} {
 		m, code := contract.ParseMessage([]byte(body))
-		if code != want {
-			t.Errorf("%.100s: %q, want %q", body, code, want)
-		}
-		if code != "" && m.Type != "" {
-			t.Errorf("%.100s: refused, and returned", body)
-		}
+		failIf(t, code != want, "%.100s: %q, want %q", body, code, want)
+		failIf(t, code != "" && m.Type != "", "%.100s: refused, and returned", body)
 	}
 }
 
@@ -84,9 +80,7 @@ func TestWriteMessage(t *testing.T) {
 	b, err := contract.WriteMessage(&contract.Message{Type: contract.TypeDeclaration, Attestation: attestation, Contracts: []string{"<&>"}})
 	noError(t, err)
 	m, code := contract.ParseMessage(b)
-	if code != "" || !bytes.Equal(m.Attestation, attestation) || m.Contracts[0] != "<&>" {
-		t.Errorf("%s: %q", b, code)
-	}
+	failIf(t, code != "" || !bytes.Equal(m.Attestation, attestation) || m.Contracts[0] != "<&>", "%s: %q", b, code)
 	for _, m := range []contract.Message{
 		{},
 		{Type: contract.TypeVerdict, Accepted: true, Until: time.Date(2026, 3, 1, 0, 0, 0, 1, time.UTC)},
@@ -119,9 +113,7 @@ func FuzzParseMessage(f *testing.F) {
 			return
 		}
 		b, err := contract.WriteMessage(&m)
-		if err != nil {
-			t.Fatalf("%s: %v", body, err)
-		}
+		stopIf(t, err != nil, "%s: %v", body, err)
 		again, code := contract.ParseMessage(b)
 		if code != "" || again.Type != m.Type || again.Accepted != m.Accepted || again.Code != m.Code || again.Nonce != m.Nonce {
 			t.Fatalf("%s became %s", body, b)

@@ -45,9 +45,8 @@ func TestOpenRevocations(t *testing.T) {
 		{"a number below 0", build(func(_, list fields) { list["number"] = -1 }, signingKey), "org1.example", contract.MalformedAttestation},
 	} {
 		list, code := contract.OpenRevocations(c.envelope, c.organisation, trust, issued, verify)
-		if code != c.want || (list.Number == 7) != (c.want == "") {
-			t.Errorf("%s: %q, list %d, want %q", c.name, code, list.Number, c.want)
-		}
+		failIf(t, code != c.want || (list.Number == 7) != (c.want == ""),
+			"%s: %q, list %d, want %q", c.name, code, list.Number, c.want)
 	}
 	for n, want := range map[int]bool{1000: true, 1001: false} {
 		list := revocations(1)
@@ -64,9 +63,7 @@ func TestOpenRevocations(t *testing.T) {
 func TestRequirements(t *testing.T) {
 	t.Parallel()
 	r := contract.DualLLMRequirement()
-	if len(r.Demands) != 6 || !r.Proof || r.MaxAge != 24*time.Hour {
-		t.Errorf("%+v", r)
-	}
+	failIf(t, len(r.Demands) != 6 || !r.Proof || r.MaxAge != 24*time.Hour, "%+v", r)
 	for text, want := range map[string]bool{
 		`{}`: true,
 		`{"name":"x","architectures":["dual_llm"],"orchestrators":["deterministic_interpreter"],"invariants":[{"predicate":"never_receives","args":["planner","tool_outputs"],"level":"architectural"}],"evidence":{"permission_proof":true,"max_age":"24h"}}`: true,
@@ -123,9 +120,7 @@ func TestRequirementsAreMonotone(t *testing.T) {
 				})
 			}
 			is := contract.JudgeAttestation(&e).Accepted
-			if is && !was {
-				rt.Fatalf("more is required, and it is accepted: %+v", e.Requirement)
-			}
+			stopIf(rt, is && !was, "more is required, and it is accepted: %+v", e.Requirement)
 			was = is
 		}
 	})
@@ -140,8 +135,6 @@ func TestAgentIDs(t *testing.T) {
 		"a@" + strings.Repeat("b.", 126) + "b": true, "a@" + strings.Repeat("b.", 126) + "bb": false,
 	} {
 		id, ok := contract.ParseAgentID(text)
-		if ok != want || ok && id.String() != text {
-			t.Errorf("%q: %t, %s", text, ok, id)
-		}
+		failIf(t, ok != want || ok && id.String() != text, "%q: %t, %s", text, ok, id)
 	}
 }

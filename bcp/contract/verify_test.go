@@ -53,9 +53,7 @@ func TestContractsHold(t *testing.T) {
 	for _, b := range contract.Builtins() {
 		c := mustParse(t, []byte(b.Bytes))
 		r := contract.Verify(c, rightFacts(t))
-		if !r.OK {
-			t.Errorf("%s: %+v", b.Name, r)
-		}
+		failIf(t, !r.OK, "%s: %+v", b.Name, r)
 		for _, i := range r.Invariants {
 			if len(i.Shown) == 0 || i.Shown[0] < i.Declared || !slices.IsSortedFunc(i.Shown, func(a, b contract.Level) int { return int(b) - int(a) }) {
 				t.Errorf("%s %s is shown at %v", b.Name, i.ID, i.Shown)
@@ -63,9 +61,7 @@ func TestContractsHold(t *testing.T) {
 		}
 		none := contract.Verify(c, contract.Facts{})
 		for _, v := range verdicts(none) {
-			if none.OK || v != contract.Unverified {
-				t.Errorf("%s without facts: %s", b.Name, v)
-			}
+			failIf(t, none.OK || v != contract.Unverified, "%s without facts: %s", b.Name, v)
 		}
 	}
 }
@@ -125,9 +121,8 @@ func TestContractsFail(t *testing.T) {
 					}
 				}
 			}
-			if c.detail != "" && !slices.Contains(details, c.detail) {
-				t.Errorf("the evidence does not say %q: %q", c.detail, details)
-			}
+			failIf(t, c.detail != "" && !slices.Contains(details, c.detail),
+				"the evidence does not say %q: %q", c.detail, details)
 		})
 	}
 }
@@ -144,9 +139,7 @@ func TestProhibitionsAreShown(t *testing.T) {
 		"only_messages(processor, planner, [structured_data, not_enough_information])", "never_receives(processor, tool_outputs)",
 	}
 	for i, p := range r.Prohibited {
-		if p.Predicate != want[i] || len(p.Shown) == 0 || p.Fails {
-			t.Errorf("%+v, want %s", p, want[i])
-		}
+		failIf(t, p.Predicate != want[i] || len(p.Shown) == 0 || p.Fails, "%+v, want %s", p, want[i])
 	}
 	f := rightFacts(t)
 	f.Roles.Holes = []contract.Hole{{Role: contract.Processor, Column: contract.UserQuery, Way: "x"}}
@@ -235,13 +228,10 @@ func TestVerifyIsMonotone(t *testing.T) {
 			}
 			for _, c := range contracts {
 				was, is := contract.Verify(c, before), contract.Verify(c, after)
-				if is.OK && !was.OK {
-					t.Fatalf("the contract of the %s holds by less", c.Role)
-				}
+				stopIf(t, is.OK && !was.OK, "the contract of the %s holds by less", c.Role)
 				for i := range is.Invariants {
-					if is.Invariants[i].Verdict == contract.Holds && was.Invariants[i].Verdict != contract.Holds {
-						t.Fatalf("%s %s holds by less", c.Role, is.Invariants[i].ID)
-					}
+					stopIf(t, is.Invariants[i].Verdict == contract.Holds && was.Invariants[i].Verdict != contract.Holds,
+						"%s %s holds by less", c.Role, is.Invariants[i].ID)
 				}
 			}
 			before = after

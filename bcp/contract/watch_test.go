@@ -55,9 +55,7 @@ func TestThresholds(t *testing.T) {
 				if seen == count {
 					want = count
 				}
-				if got != want {
-					t.Errorf("%s %s: %d after %d", rule, name, got, seen)
-				}
+				failIf(t, got != want, "%s %s: %d after %d", rule, name, got, seen)
 			}
 			if got := see(w, begin+within-1, 1000); got != 0 {
 				t.Errorf("%s: raised again while it is quiet", rule)
@@ -106,9 +104,7 @@ func TestEventsOfOthers(t *testing.T) {
 		for _, e := range c.events {
 			got = w.See(e.at, e.Seen)
 		}
-		if got != c.want {
-			t.Errorf("%s: %d", name, got)
-		}
+		failIf(t, got != c.want, "%s: %d", name, got)
 	}
 }
 
@@ -137,9 +133,7 @@ func TestTakenOff(t *testing.T) {
 	honest := contract.NewWatch()
 	for i := range int64(10_000) { // a Reader that fails each second query
 		for _, n := range []int{1, -1} {
-			if honest.See(begin+i, bcp.Seen{Agent: "kim", Rule: bcp.SuspectAnswer, Count: n}) > 0 {
-				t.Fatal("it is suspected")
-			}
+			stopIf(t, honest.See(begin+i, bcp.Seen{Agent: "kim", Rule: bcp.SuspectAnswer, Count: n}) > 0, "it is suspected")
 		}
 	}
 	silent := contract.NewWatch()
@@ -167,16 +161,12 @@ func TestUnusualPlans(t *testing.T) {
 			if c.usual > 1 && i < 10 {
 				steps = 1000 // rare large plans do not change what is usual
 			}
-			if w.See(begin, plan("kim", steps)) != 0 {
-				t.Fatal("an alert before 31 plans")
-			}
+			stopIf(t, w.See(begin, plan("kim", steps)) != 0, "an alert before 31 plans")
 		}
 		if got := w.See(begin, plan("kim", c.steps)); (got == 1) != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
-		if w.See(begin, plan("eve", 1000)) != 0 {
-			t.Error("an alert about another agent's first plan")
-		}
+		failIf(t, w.See(begin, plan("eve", 1000)) != 0, "an alert about another agent's first plan")
 	}
 }
 
@@ -204,9 +194,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			longest = max(longest, len(save(t, w)))
 		}
 	}
-	if longest > 2000 {
-		t.Errorf("%d bytes are remembered of one agent", longest)
-	}
+	failIf(t, longest > 2000, "%d bytes are remembered of one agent", longest)
 }
 
 // Who is lifted is counted as ever, and nobody else is.
@@ -218,13 +206,9 @@ func TestLift(t *testing.T) {
 	see := func(agent bcp.AgentName) int {
 		return w.See(begin, bcp.Seen{Agent: agent, Rule: bcp.SuspectReply, Count: 1})
 	}
-	if see("eve") != 1 || see("kim") != 1 || see("eve") != 0 {
-		t.Error("no alert, or two")
-	}
+	failIf(t, see("eve") != 1 || see("kim") != 1 || see("eve") != 0, "no alert, or two")
 	w.Lift("eve")
-	if see("eve") != 1 || see("kim") != 0 {
-		t.Error("who was lifted is not counted, or somebody else is")
-	}
+	failIf(t, see("eve") != 1 || see("kim") != 0, "who was lifted is not counted, or somebody else is")
 }
 
 // What records say, and of whom: of who sent the message, in a role in which agents send.

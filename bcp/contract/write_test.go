@@ -38,9 +38,7 @@ func TestWritten(t *testing.T) {
 	payload, err := contract.WriteStatement(writable(t), evidence)
 	noError(t, err)
 	again, err := contract.WriteStatement(writable(t), evidence)
-	if err != nil || string(again) != string(payload) {
-		t.Errorf("written twice: %s and %s, %v", payload, again, err)
-	}
+	failIf(t, err != nil || string(again) != string(payload), "written twice: %s and %s, %v", payload, again, err)
 	envelope := contract.WriteEnvelope(payload, "hint", ed25519.Sign(signingKey, contract.PAE(contract.PayloadType, payload)))
 	e := examination(t, envelope)
 	e.Requirement.Proof = true
@@ -49,14 +47,12 @@ func TestWritten(t *testing.T) {
 	noError(t, err)
 	signed := contract.WriteEnvelope(written, "", ed25519.Sign(signingKey, contract.PAE(contract.PayloadType, written)))
 	read, code := contract.OpenRevocations(signed, "org1.example", e.Trust, e.Now, verify)
-	if code != "" || read.Number != list.Number || read.Serials[0] != list.Serials[0] || !read.Next.Equal(list.Next) {
-		t.Errorf("%q: %+v", code, read)
-	}
+	failIf(t, code != "" || read.Number != list.Number || read.Serials[0] != list.Serials[0] || !read.Next.Equal(list.Next),
+		"%q: %+v", code, read)
 	e.Revocations = read
 	a := contract.JudgeAttestation(&e)
-	if !a.Accepted || a.Statement.Declaration != writable(t).Declaration || a.Statement.Proof == nil {
-		t.Errorf("%q: %+v", a.Code, a.Statement)
-	}
+	failIf(t, !a.Accepted || a.Statement.Declaration != writable(t).Declaration || a.Statement.Proof == nil,
+		"%q: %+v", a.Code, a.Statement)
 }
 
 // What no reader would take is not written.
