@@ -16,9 +16,7 @@ func TestEveryCodeIsExplained(t *testing.T) {
 	for _, c := range kernel.Codes() {
 		text := kernel.Explain(c)
 		failIf(t, len(text) < 20 || !strings.HasSuffix(text, "."), "%s is explained as %q", c, text)
-		if other := seen[text]; other != "" {
-			t.Errorf("%s and %s are explained alike", c, other)
-		}
+		expect(t, seen[text], "", "%s is explained as another", c)
 		seen[text] = c
 	}
 	failIf(t, kernel.Explain("") != "" || kernel.Explain("no_such_code") != "", "what is no code is explained")

@@ -281,9 +281,7 @@ func TestRunOfTheExample(t *testing.T) {
 	g.answer(`{"text":"meeting at 3pm"}`, "")
 	g.result(sent)
 	end := g.end(kernel.Committed, "")
-	if want := `read_inbox{} send_email{"body":"meeting at 3pm","to":"kim@example.com"}`; g.calls() != want {
-		t.Errorf("got %s", g.calls())
-	}
+	expect(t, g.calls(), `read_inbox{} send_email{"body":"meeting at 3pm","to":"kim@example.com"}`, "calls")
 	expect(t, string(end.Final), `{"message_id":"m1","ok":true}`, "got %s", end.Final)
 	expect(t, len(g.records), 5, "records, want 5: one for each wait")
 	want := "plan_emitted step_started:me step_started:inbox gate_decision:read_inbox:allow effect_intended:read_inbox effect_committed:read_inbox " +

@@ -203,9 +203,7 @@ func TestResultLabels(t *testing.T) {
 		{"a text has no bound", with(func(t *kernel.Tool) { t.Output = mustType(`{"type":"string"}`) }), trusted, `{"influence":{"s":"unbounded"},"readers":["x","y"],"sources":["tool_read","user_query"],"subjects":["user"]}`},
 		{"what only some may parse", with(func(t *kernel.Tool) { t.Parsers = []string{"local"} }), trusted, `{"influence":{"s":1},"parsers":["local"],"readers":["x","y"],"sources":["tool_read","user_query"],"subjects":["user"]}`},
 	} {
-		if got := spelled(c.tool.ResultLabel(mustLabel(t, c.args), "s")); got != c.want {
-			t.Errorf("%s:\ngot  %s\nwant %s", c.name, got, c.want)
-		}
+		expect(t, spelled(c.tool.ResultLabel(mustLabel(t, c.args), "s")), c.want, "%s", c.name)
 	}
 	k := mustKernel(t, nil)
 	got, ok := k.ParseLabel("Slot", mustLabel(t, `{"influence":{"a":1,"b":9},"readers":["x"],"sources":["tool_read"],"subjects":["third_party"]}`), "p")

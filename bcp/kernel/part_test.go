@@ -75,9 +75,7 @@ func TestMentions(t *testing.T) {
 		}
 		call := kernel.Call{Tool: "send_email", Control: kernel.Trusted(), Arguments: []kernel.Argument{literal("to", c.value, kernel.Trusted()), arg("body", `"x"`, tainted())},
 			Asker: kernel.Asker{Task: kernel.Task{Known: true, Text: c.task, Label: kernel.Trusted()}}}
-		if got := judged(t, "task.mentions(args.to)", change, call) == kernel.Declassified; got != c.want {
-			t.Errorf("%q mentions %s: %t", c.task, c.value, got)
-		}
+		expect(t, judged(t, "task.mentions(args.to)", change, call) == kernel.Declassified, c.want, "%q mentions %s", c.task, c.value)
 		call.Arguments[0] = arg("to", c.value, tainted())
 		failIf(t, judged(t, "task.mentions(args.to)", change, call) == kernel.Declassified,
 			"%q mentions what content chose", c.task)

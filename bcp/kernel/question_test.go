@@ -77,9 +77,7 @@ func TestAQuestionGoesToTheRequester(t *testing.T) {
 			if end := g.end(kernel.Committed, ""); string(end.Final) != `{"day":"b"}` || end.End.Label.Tainted() {
 				t.Errorf("got %s, %+v", end.Final, end.End.Label)
 			}
-			if want := `tell{"a":true,"b":"b"}`; g.calls() != want {
-				t.Errorf("got %s", g.calls())
-			}
+			expect(t, g.calls(), `tell{"a":true,"b":"b"}`, "calls")
 			if want := "step_started:q requester_answered:q"; !strings.Contains(g.events(), want) {
 				t.Errorf("got %s", g.events())
 			}
@@ -234,9 +232,7 @@ func TestASteeredQuestionIsCharged(t *testing.T) {
 	}
 	c = g.replyTo(item, "kim", `"answer":{"day":"a"}`, kernel.Told(own))
 	stopIf(t, c.End == nil || c.End.Status != kernel.Committed || !c.End.Label.Tainted(), "got %+v", c.End)
-	if got := charged(g.state, &c); got != bcp.Bit {
-		t.Errorf("the end tells %s after the question told the rest", got)
-	}
+	expect(t, charged(g.state, &c), bcp.Bit, "the end tells")
 }
 
 // After an error that content chose, the planner may write it into a question.
@@ -253,9 +249,7 @@ func TestAQuestionAfterAnErrorIsCharged(t *testing.T) {
 	second := fmt.Sprintf(`{"steps":[%s,%s],"final":"q"}`, ask, question("more", strings.Replace(day, "Which", "What", 1)))
 	c = g.plan(second)
 	stopIf(t, c.Wait == nil || c.Wait.Kind != kernel.WaitQuestion || c.Wait.Step != "more", "got %+v", c.Wait)
-	if want := 7*bcp.Bit + bcp.Bits(c.Totals.PlannerBits)*bcp.Bit; c.Wait.Tells != want {
-		t.Errorf("the question tells %s, want %s", c.Wait.Tells, want)
-	}
+	expect(t, c.Wait.Tells, 7*bcp.Bit+bcp.Bits(c.Totals.PlannerBits)*bcp.Bit, "the question tells")
 	c = g.requester(`"answer":{"day":"a"}`, kernel.Trusted())
 	failIf(t, c.End == nil || !c.End.Label.Tainted(), "got %+v", c.End)
 }

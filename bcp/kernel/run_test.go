@@ -32,9 +32,7 @@ func TestRunThatIsDenied(t *testing.T) {
 	if len(c.Steps) != 1 || !c.Steps[0].Early || c.Steps[0].Arguments[0].Name != "body" || !c.Steps[0].Arguments[0].Label.ThirdParty() {
 		t.Errorf("the record does not say why: %+v", c.Steps)
 	}
-	if want := "plan_emitted gate_decision:send_email:deny effect_blocked:send_email run_blocked"; g.events() != want {
-		t.Errorf("got %s", g.events())
-	}
+	expect(t, g.events(), "plan_emitted gate_decision:send_email:deny effect_blocked:send_email run_blocked", "events")
 }
 
 // What the gate says is recorded with every call, also when it was certain before.
@@ -396,9 +394,7 @@ func TestApprovals(t *testing.T) {
 			g.result(mail)
 			c.play(g)
 			g.end(c.status, c.code)
-			if got := len(strings.Fields(strings.ReplaceAll(g.calls(), "at 3pm", ""))); got != c.calls {
-				t.Errorf("calls %s", g.calls())
-			}
+			expect(t, len(strings.Fields(strings.ReplaceAll(g.calls(), "at 3pm", ""))), c.calls, "calls %s", g.calls())
 		})
 	}
 	t.Run("shown", func(t *testing.T) {
