@@ -27,9 +27,7 @@ func TestExampleOfANodeIsTakenByAServer(t *testing.T) {
 		file := filepath.Join(out, name)
 		content := readFile(t, file)
 		moved := strings.ReplaceAll(string(content), "/var/lib/nats", folder)
-		if moved == string(content) {
-			t.Fatalf("%s names no folder", name)
-		}
+		stopIf(t, moved == string(content), "%s names no folder", name)
 		noError(t, os.WriteFile(file, []byte(moved), 0o600))
 	}
 	o := must(natsserver.ProcessConfigFile(filepath.Join(out, keys.ExportedNode)))(t)

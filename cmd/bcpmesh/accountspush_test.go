@@ -179,9 +179,7 @@ func TestAccountsPush(t *testing.T) {
 	if diff := cmp.Diff(want, first); diff != "" || waiting == 0 {
 		t.Error(diff)
 	}
-	if !strings.Contains(talk, "push again when a gateway serves") {
-		t.Errorf("it says %q", talk)
-	}
+	failIf(t, !strings.Contains(talk, "push again when a gateway serves"), "it says %q", talk)
 
 	// With more changes than go into one message.
 	for n := range bcp.MaxCredentialRecords {
@@ -201,13 +199,9 @@ func TestAccountsPush(t *testing.T) {
 	}
 	numbers := recorded()
 	for i, n := range numbers {
-		if n != uint64(i)+1 {
-			t.Fatalf("recorded are %v", numbers)
-		}
+		stopIf(t, n != uint64(i)+1, "recorded are %v", numbers)
 	}
-	if len(numbers) != waiting {
-		t.Errorf("%d were recorded, and %d waited", len(numbers), waiting)
-	}
+	failIf(t, len(numbers) != waiting, "%d were recorded, and %d waited", len(numbers), waiting)
 
 	// A push that ends half way has given servers one account of several.
 	noError(t, x.store().RevokeGateway("one"))
@@ -233,9 +227,8 @@ func TestAccountsPush(t *testing.T) {
 	x.cluster.Kill(t, 2)
 	x.edit("bob", "carol")
 	fourth, talk := x.push(cli.ExitPartly, keys.ExportedSystem)
-	if fourth.Silent != 1 || len(fourth.Servers) != 2 || !strings.Contains(talk, "1 server did not answer") {
-		t.Errorf("%+v: %s", fourth, talk)
-	}
+	failIf(t, fourth.Silent != 1 || len(fourth.Servers) != 2 || !strings.Contains(talk, "1 server did not answer"),
+		"%+v: %s", fourth, talk)
 	x.cluster.Restart(t, 2)
 	x.cluster.AwaitHealthy(t)
 	fifth, _ := x.push(cli.ExitOK, keys.ExportedSystem)

@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"flag"
@@ -32,15 +32,15 @@ func roomOf(folder string) (room string, known bool) {
 	}
 }
 
-// house is the import table with rooms in place of packages.
-type house struct {
+// building is the import table with rooms in place of packages.
+type building struct {
 	packages map[string][]string // by room
 	above    map[string]map[string]bool
 	floor    map[string]int
 }
 
-func newHouse(rules []rule) (*house, error) {
-	h := &house{packages: map[string][]string{}, above: map[string]map[string]bool{}, floor: map[string]int{}}
+func newHouse(rules []rule) (*building, error) {
+	h := &building{packages: map[string][]string{}, above: map[string]map[string]bool{}, floor: map[string]int{}}
 	for _, r := range rules {
 		room, known := roomOf(r.folder)
 		if !known {
@@ -76,7 +76,7 @@ func newHouse(rules []rule) (*house, error) {
 
 // nearest are the rooms that a room imports, without those that it reaches through
 // another one too.
-func (h *house) nearest(room string) []string {
+func (h *building) nearest(room string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(h.above[room])), func(to string) bool {
 		for between := range h.above[room] {
 			if h.reaches(between, to) {
@@ -87,7 +87,7 @@ func (h *house) nearest(room string) []string {
 	})
 }
 
-func (h *house) reaches(from, to string) bool {
+func (h *building) reaches(from, to string) bool {
 	for next := range h.above[from] {
 		if next == to || h.reaches(next, to) {
 			return true
@@ -97,7 +97,7 @@ func (h *house) reaches(from, to string) bool {
 }
 
 // picture draws the rooms, each above all that it imports.
-func (h *house) picture() string {
+func (h *building) picture() string {
 	const (
 		width, gap, line, head, column = 1160, 26, 15, 30, 145
 	)

@@ -77,9 +77,7 @@ func exportedToAnyone(t *testing.T) (state string, s *natsserver.Server) {
 		s.Shutdown()
 		s.WaitForShutdown()
 	})
-	if !s.ReadyForConnections(time.Minute) {
-		t.Fatal("the server does not start")
-	}
+	stopIf(t, !s.ReadyForConnections(time.Minute), "the server does not start")
 	return state, s
 }
 

@@ -62,9 +62,7 @@ func TestAuditOfACluster(t *testing.T) {
 	x.pushes(2)
 	x.says(cli.ExitFailed, "audit export --decision 1", "no checkpoint was recorded yet", "audit export --checkpoint")
 	first, key := x.signs(), x.key()
-	if !regexp.MustCompile(`^bcpmesh/[a-z2-7]+\+`).MatchString(key) {
-		t.Fatalf("the key is %q", key)
-	}
+	stopIf(t, !regexp.MustCompile(`^bcpmesh/[a-z2-7]+\+`).MatchString(key), "the key is %q", key)
 	x.pushes(2)
 	second := x.signs()
 	verifier := must(note.NewVerifier(key))(t)
@@ -169,9 +167,7 @@ func TestJournalsOfAClusterAreTheOperators(t *testing.T) {
 	x.says(cli.ExitOK, `publish boss digest {"summary":"okapi"} --as clerk --wait 60s`)
 	x.says(cli.ExitOK, `publish main digest {"summary":"lemur"} --as mailer --wait 60s`)
 	all := x.says(cli.ExitOK, "audit replay --raw --kind push", "main ← mailer", "HOSTILE TEXT of mailer", "│ zebra", "boss ← clerk", "HOSTILE TEXT of clerk", "│ okapi", "│ lemur")
-	if !regexp.MustCompile(`(?s)zebra.*okapi.*lemur`).MatchString(all) {
-		t.Errorf("not in the order of time:\n%s", all)
-	}
+	failIf(t, !regexp.MustCompile(`(?s)zebra.*okapi.*lemur`).MatchString(all), "not in the order of time:\n%s", all)
 	for _, of := range []string{" --channel boss/clerk", " --agent clerk"} {
 		if one := x.says(cli.ExitOK, "audit replay --raw --kind push"+of, "│ okapi"); strings.Contains(one, "zebra") {
 			t.Errorf("%s:\n%s", of, one)

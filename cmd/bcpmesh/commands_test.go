@@ -34,9 +34,7 @@ func execute(t testing.TB, stdin string, args ...string) outcome {
 func succeed(t testing.TB, args ...string) string {
 	t.Helper()
 	got := execute(t, "", args...)
-	if got.code != cli.ExitOK {
-		t.Fatalf("%q: %+v", args, got)
-	}
+	stopIf(t, got.code != cli.ExitOK, "%q: %+v", args, got)
 	return got.stdout
 }
 
@@ -78,9 +76,7 @@ func TestDocumentsNameCommands(t *testing.T) {
 			}
 		}
 	}
-	if named < 100 {
-		t.Errorf("found only %d commands in the documents", named)
-	}
+	failIf(t, named < 100, "found only %d commands in the documents", named)
 }
 
 // Each link of a document leads to a file of the tree and, where it names one, to a heading of that document.
@@ -123,9 +119,7 @@ func TestDocumentsLink(t *testing.T) {
 			}
 		}
 	}
-	if followed < 300 {
-		t.Errorf("followed only %d links", followed)
-	}
+	failIf(t, followed < 300, "followed only %d links", followed)
 }
 
 // Every command has a long help with an example that names it, and the texts

@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"bytes"
@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
-	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 )
 
@@ -145,7 +144,3 @@ func (p *process) end(t *testing.T) {
 		t.Errorf("the mesh ended with %v: %s", err, p.stderr)
 	}
 }
-
-var noError = bcptest.NoError
-
-func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

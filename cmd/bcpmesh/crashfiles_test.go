@@ -1,4 +1,4 @@
-package main_test
+package main
 
 // crashFiles are the definitions of the mesh that the tests of faults work on.
 var crashFiles = map[string]string{

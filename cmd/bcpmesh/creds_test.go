@@ -31,9 +31,7 @@ func TestIssueTogether(t *testing.T) {
 	together.Wait()
 	for i := range processes {
 		got := execute(t, "", "creds", fmt.Sprintf("%s/%d.creds", dir, i), "--dir", dir)
-		if got.code != cli.ExitOK || !strings.Contains(got.stdout, "status      valid") {
-			t.Errorf("%+v", got)
-		}
+		failIf(t, got.code != cli.ExitOK || !strings.Contains(got.stdout, "status      valid"), "%+v", got)
 	}
 	if got := execute(t, "", "creds", "--dir", dir); strings.Count(got.stdout, "\nmain ") != processes {
 		t.Errorf("%+v", got)

@@ -1,6 +1,6 @@
 //go:build faults
 
-package main_test
+package main
 
 import (
 	"bytes"
@@ -325,9 +325,7 @@ func (h *history) judge(t *testing.T, folder string, good int) (outcome string) 
 			outcome = strings.Replace(outcome, "without a remedy", reason, 1)
 		}
 	}
-	if strings.HasSuffix(outcome, "remedy") {
-		t.Errorf("%s: %v", outcome, refused)
-	}
+	failIf(t, strings.HasSuffix(outcome, "remedy"), "%s: %v", outcome, refused)
 	var file bytes.Buffer
 	backUp := func(w io.Writer, o mesh.BackupOptions) error {
 		return mesh.Use(t.Context(), folder, h.definition, func(s *mesh.Source) error {
@@ -429,9 +427,7 @@ func journalIn(t *testing.T, state string, definition *bcp.Mesh) (records [][]by
 func streamFolder(t *testing.T, state, stream string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(state, "jetstream", "jetstream", "*", "streams", stream))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("the folder of %s: %v %v", stream, found, err)
-	}
+	stopIf(t, err != nil || len(found) != 1, "the folder of %s: %v %v", stream, found, err)
 	return found[0]
 }
 
@@ -448,8 +444,6 @@ func journalFiles(t *testing.T, state string) (files []string) {
 		}
 		return err
 	})
-	if err != nil || len(files) < 3 {
-		t.Fatalf("files of the journal: %v %v", files, err)
-	}
+	stopIf(t, err != nil || len(files) < 3, "files of the journal: %v %v", files, err)
 	return files
 }

@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"go/types"
@@ -50,9 +50,7 @@ func TestFilesAreLayered(t *testing.T) {
 			}
 		}
 		for arrow := range excused {
-			if !used[arrow] {
-				t.Errorf("%s: %s is excused, and does not run up", folder, arrow)
-			}
+			failIf(t, !used[arrow], "%s: %s is excused, and does not run up", folder, arrow)
 		}
 	}
 }
@@ -63,9 +61,7 @@ func arrows(t *testing.T, folder string) map[string][]string {
 		Dir:  "../..",
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo,
 	}, "./"+folder)
-	if err != nil || len(loaded) != 1 || len(loaded[0].Errors) > 0 {
-		t.Fatalf("load %s: %v, %v", folder, loaded, err)
-	}
+	stopIf(t, err != nil || len(loaded) != 1 || len(loaded[0].Errors) > 0, "load %s: %v, %v", folder, loaded, err)
 	found := map[string][]string{}
 	p := loaded[0]
 	for name, used := range p.TypesInfo.Uses {

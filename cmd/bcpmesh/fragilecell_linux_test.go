@@ -117,7 +117,6 @@ func TestCellKilledByAMail(t *testing.T) {
 		t.Errorf("%d cells ended:\n%s", n, up.said())
 	}
 	b, err := os.ReadFile(filepath.Join(dir, ".bcpmesh", "aside", "reader"))
-	if err != nil || !strings.Contains(string(b), fatalInput()) || strings.Count(strings.TrimSpace(string(b)), "\n") > 0 {
-		t.Errorf("set aside: %q, %v", b, err)
-	}
+	failIf(t, err != nil || !strings.Contains(string(b), fatalInput()) || strings.Count(strings.TrimSpace(string(b)), "\n") > 0,
+		"set aside: %q, %v", b, err)
 }

@@ -1,6 +1,6 @@
 //go:build faults
 
-package main_test
+package main
 
 import (
 	"errors"
@@ -82,9 +82,7 @@ func fill(t *testing.T, name string) {
 	for err == nil {
 		_, err = f.Write(make([]byte, 4096))
 	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("filling the disk: %v", err)
-	}
+	stopIf(t, !errors.Is(err, syscall.ENOSPC), "filling the disk: %v", err)
 	_ = f.Close()
 }
 
@@ -218,9 +216,7 @@ func (p *pushing) check(t *testing.T, state string) meshtest.Journal {
 		}
 	}
 	for key, n := range journal.Pushes {
-		if n != 1 {
-			t.Errorf("push %s is there %d times", key, n)
-		}
+		failIf(t, n != 1, "push %s is there %d times", key, n)
 	}
 	settled := bcp.Bits(0)
 	for _, b := range journal.Balances {

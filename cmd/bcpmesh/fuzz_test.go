@@ -48,9 +48,8 @@ func FuzzValidateLine(f *testing.F) {
 			}
 			return
 		}
-		if got.code != cli.ExitOK || got.stderr != "" || strings.Count(got.stdout, "\n") != 1 {
-			t.Fatalf("expected one verdict: %+v", got)
-		}
+		stopIf(t, got.code != cli.ExitOK || got.stderr != "" || strings.Count(got.stdout, "\n") != 1,
+			"expected one verdict: %+v", got)
 		checkVerdict(t, got.stdout)
 	})
 }
@@ -64,9 +63,7 @@ func checkVerdict(t *testing.T, line string) {
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
-	if !slices.Equal(keys, verdictKeys) {
-		t.Errorf("keys %v", keys)
-	}
+	failIf(t, !slices.Equal(keys, verdictKeys), "keys %v", keys)
 	var verdict, code, delivered string
 	for key, to := range map[string]*string{"verdict": &verdict, "code": &code, "delivered": &delivered} {
 		if err := json.Unmarshal(v[key], to); err != nil {
@@ -109,9 +106,8 @@ func FuzzCheck(f *testing.F) {
 			noError(t, os.WriteFile(name, []byte(content), 0o644))
 		}
 		human, machine := execute(t, "", "check", dir), execute(t, "", "check", dir, "--json")
-		if human.code != machine.code || human.code != cli.ExitOK && human.code != cli.ExitFailed {
-			t.Fatalf("exit %d and %d", human.code, machine.code)
-		}
+		stopIf(t, human.code != machine.code || human.code != cli.ExitOK && human.code != cli.ExitFailed,
+			"exit %d and %d", human.code, machine.code)
 		for line := range strings.Lines(human.stdout + human.stderr + machine.stderr) {
 			if line = strings.TrimSuffix(line, "\n"); line != cli.Plain(line) {
 				t.Errorf("not harmless for a terminal: %q", line)
@@ -155,9 +151,8 @@ func FuzzCredsShow(f *testing.F) {
 			if got.code != cli.ExitOK {
 				checkTalk(t, got.stderr)
 			}
-			if seedIn(got.stdout+got.stderr) || got.code == cli.ExitOK && !strings.Contains(got.stdout, "main") {
-				t.Errorf("%+v", got)
-			}
+			failIf(t, seedIn(got.stdout+got.stderr) || got.code == cli.ExitOK && !strings.Contains(got.stdout, "main"),
+				"%+v", got)
 		}
 	})
 }

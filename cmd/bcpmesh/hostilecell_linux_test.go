@@ -213,9 +213,7 @@ func TestHostileCell(t *testing.T) {
 			}
 		}
 		for _, right := range []string{"tried a conversation too many: refused rate_limited", "tried a push: refused no_channel", "a tool: ", "asked for http://" + address + "/start: ", "spent "} {
-			if !strings.Contains(said, right) {
-				t.Errorf("round %d: it does not say %q:\n%s", round, right, said)
-			}
+			failIf(t, !strings.Contains(said, right), "round %d: it does not say %q:\n%s", round, right, said)
 		}
 		if text := odd.Load(); text != nil {
 			t.Errorf("round %d: the network heard %s", round, *text)
@@ -230,9 +228,7 @@ func TestHostileCell(t *testing.T) {
 		spent = asked.Load()
 		t.Logf("round %d: %d calls, %d tokens, %d pages", round, spent, u.used, visited.Load())
 	}
-	if spent == 0 || visited.Load() == 0 {
-		t.Error("nothing was tried")
-	}
+	failIf(t, spent == 0 || visited.Load() == 0, "nothing was tried")
 }
 
 // upWithHostileCells runs a mesh until its hostile cell has tried all and its agent has
@@ -255,7 +251,5 @@ func copyProgram(t *testing.T, from, to string) {
 		err = os.WriteFile(to, b, 0o700)
 	}
 	noError(t, err)
-	if !bytes.HasPrefix(b, []byte("\x7fELF")) {
-		t.Fatal("this program is none")
-	}
+	stopIf(t, !bytes.HasPrefix(b, []byte("\x7fELF")), "this program is none")
 }

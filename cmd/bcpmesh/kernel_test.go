@@ -28,9 +28,7 @@ func TestKernelDocumentMesh(t *testing.T) {
 	}
 	blocks, shown := blocksOfSection("In a mesh"), blocksOfSection("Check a plan")
 	names := []string{"agents/desk.md", "agents/kim.md", "agents/ann.md", "agents/mailer.md", "tools/mail.yaml", "mail.sh", "answer.sh", "plans.json", ""}
-	if len(blocks) != len(names) || len(shown) != 2 {
-		t.Fatalf("%d and %d blocks", len(blocks), len(shown))
-	}
+	stopIf(t, len(blocks) != len(names) || len(shown) != 2, "%d and %d blocks", len(blocks), len(shown))
 	folder := t.TempDir()
 	for i, name := range names[:len(names)-1] {
 		file := filepath.Join(folder, name)

@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"context"
@@ -511,9 +511,7 @@ func (e *errands) compareCalls(runs map[kernel.RunID]*recordedRun, intended map[
 	effects, results := map[string]int{}, map[string]kernel.Code{}
 	for _, m := range e.made {
 		effects[m.Tool+" "+m.Key]++
-		if !intended[m] {
-			t.Errorf("not recorded: %+v", m)
-		}
+		failIf(t, !intended[m], "not recorded: %+v", m)
 	}
 	for _, key := range slices.Sorted(maps.Keys(effects)) {
 		n, tool := effects[key], strings.Fields(key)[0]

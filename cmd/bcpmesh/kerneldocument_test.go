@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"bytes"
@@ -20,17 +20,13 @@ func kernelDocument(t *testing.T) (folder string, commands []string, program []b
 	section, _, _ = bytes.Cut(section, []byte("\n## "))
 	blocks := regexp.MustCompile("(?s)```[a-z]+\n(.*?)```").FindAllSubmatch(section, -1)
 	names := []string{"agents/desk.md", "agents/kim.md", "agents/ann.md", "agents/mailer.md", "tools/mail.yaml", "mail.sh", "answer.sh", "plans.json"}
-	if len(blocks) != len(names)+1 {
-		t.Fatalf("%d blocks", len(blocks))
-	}
+	stopIf(t, len(blocks) != len(names)+1, "%d blocks", len(blocks))
 	folder = t.TempDir()
 	for i, name := range names {
 		writeFile(t, filepath.Join(folder, name), blocks[i][1])
 	}
 	programs := regexp.MustCompile("(?s)```go\n(package main\n.*?)```").FindAllSubmatch(document, -1)
-	if len(programs) != 1 {
-		t.Fatalf("%d Go programs", len(programs))
-	}
+	stopIf(t, len(programs) != 1, "%d Go programs", len(programs))
 	return folder, strings.Split(strings.TrimSpace(string(blocks[len(names)][1])), "\n"), programs[0][1]
 }
 
@@ -86,14 +82,11 @@ func TestKernelDocumentTool(t *testing.T) {
 	}
 	services := must(os.ReadFile(filepath.Join(folder, "tools/mail.yaml")))(t)
 	mail, send, moved := strings.Cut(string(services), "  - name: send_email\n")
-	if !moved {
-		t.Fatal("tools/mail.yaml has no send_email")
-	}
+	stopIf(t, !moved, "tools/mail.yaml has no send_email")
 	writeFile(t, filepath.Join(folder, "tools/mail.yaml"), []byte(mail))
 	writeFile(t, filepath.Join(folder, "tools/post.yaml"), []byte("service: post\ncommand: [./post]\nsandbox: none\ntools:\n  - name: send_email\n"+send))
 	typeCommands(t, folder, commands)
 	done, err := os.ReadFile(filepath.Join(folder, "post.outcomes"))
-	if err != nil || bytes.Count(done, []byte("\n")) != 1 || !bytes.Contains(done, []byte(`{"ok":true}`)) {
-		t.Errorf("done %q, %v", done, err)
-	}
+	failIf(t, err != nil || bytes.Count(done, []byte("\n")) != 1 || !bytes.Contains(done, []byte(`{"ok":true}`)),
+		"done %q, %v", done, err)
 }

@@ -55,7 +55,6 @@ func TestKindIsToldEverywhere(t *testing.T) {
 			t.Errorf("%s is told as %q, and explained as %q", kind, sentences.Sentence(&d), sentences.Explain(&d, nil).Decided)
 		}
 	}
-	if list == nil || string(list[1]) != strings.Join(words, ", ") {
-		t.Errorf("docs/audit-format.md lists %q, and the kinds are %q", list, words)
-	}
+	failIf(t, list == nil || string(list[1]) != strings.Join(words, ", "),
+		"docs/audit-format.md lists %q, and the kinds are %q", list, words)
 }

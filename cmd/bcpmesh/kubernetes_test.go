@@ -102,15 +102,11 @@ func TestProbesAndMetricsReachThePod(t *testing.T) {
 		if text, err := os.ReadFile(ready); err == nil {
 			_ = json.Unmarshal(text, &about) // another look, if it is half written
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("the gateway is not ready")
-		}
+		stopIf(t, time.Now().After(deadline), "the gateway is not ready")
 	}
 	at := must(url.Parse(about.Metrics))(t)
 	addresses, err := net.InterfaceAddrs()
-	if err != nil || len(addresses) == 0 {
-		t.Fatalf("no addresses: %v", err)
-	}
+	stopIf(t, err != nil || len(addresses) == 0, "no addresses: %v", err)
 	for _, a := range addresses {
 		network, ok := a.(*net.IPNet)
 		if !ok || network.IP.To4() == nil {

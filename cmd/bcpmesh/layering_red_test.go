@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"fmt"
@@ -128,9 +128,7 @@ func TestLayeringCheckWantsEachException(t *testing.T) {
 		tree := soundTree(rules)
 		plant(tree, "bcp/a.go", "type x float64\n")
 		defects := checkLayering(tree, rules, []exception{{"bcp/b.go", "float64", "a reason"}})
-		if len(defects) != 2 {
-			t.Errorf("want the float and the stale exception, got %q", defects)
-		}
+		failIf(t, len(defects) != 2, "want the float and the stale exception, got %q", defects)
 	})
 }
 

@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"fmt"
@@ -22,9 +22,7 @@ func TestLimitsAreThoseOfTheSource(t *testing.T) {
 	for line := range strings.Lines(string(stated)) {
 		lines++
 		limit, constants, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		if !strings.Contains(string(page), "\n- "+limit+". *") {
-			t.Errorf("the page has no limit %s", limit)
-		}
+		failIf(t, !strings.Contains(string(page), "\n- "+limit+". *"), "the page has no limit %s", limit)
 		for _, stated := range strings.Split(constants, "; ") {
 			name, want, ok := strings.Cut(stated, " = ")
 			dot := strings.LastIndex(name, ".")

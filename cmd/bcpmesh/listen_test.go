@@ -37,9 +37,7 @@ func TestOwnCertificate(t *testing.T) {
 	succeed(t, "init", dir)
 	cert, key := ownCertificate(t, folder, "mesh.example", "other.example")
 	url, _ := startMesh(t, dir, "--tls-cert", cert, "--tls-key", key)
-	if !strings.HasPrefix(url, "tls://127.0.0.1:") {
-		t.Errorf("it is at %s", url)
-	}
+	failIf(t, !strings.HasPrefix(url, "tls://127.0.0.1:"), "it is at %s", url)
 	works := func(command string) outcome { return execute(t, "", command, "--dir", dir) }
 	for _, command := range []string{"status", "doctor"} {
 		if got := works(command); got.code != cli.ExitOK {
@@ -57,7 +55,5 @@ func TestOwnCertificate(t *testing.T) {
 	creds := filepath.Join(folder, "main.creds")
 	succeed(t, "creds", "issue", "main", "--dir", dir, "--out", creds)
 	got := execute(t, "", "inbox", "--as", "main", "--creds", creds, "--url", url, "--ca", cert)
-	if got.code != cli.ExitFailed || !strings.Contains(got.stderr, "is for another host") {
-		t.Errorf("%+v", got)
-	}
+	failIf(t, got.code != cli.ExitFailed || !strings.Contains(got.stderr, "is for another host"), "%+v", got)
 }

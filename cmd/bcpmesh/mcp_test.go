@@ -75,9 +75,7 @@ func TestMCPOverHTTP(t *testing.T) {
 			token = "a-token-of-my-own"
 			expect(t, about.Token, "", "it shows the token of the file")
 		}
-		if about.PID != program.Process.Pid || len(token) < client.LeastToken {
-			t.Errorf("it tells %+v", about)
-		}
+		failIf(t, about.PID != program.Process.Pid || len(token) < client.LeastToken, "it tells %+v", about)
 		for _, given := range []string{token, token + "x"} {
 			client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 			session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: about.URL, HTTPClient: &http.Client{Transport: withToken(given)}}, nil)

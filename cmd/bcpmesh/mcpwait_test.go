@@ -69,9 +69,7 @@ func TestMCPWaitsForItsMesh(t *testing.T) {
 		talk := must(program.StderrPipe())(t)
 		noError(t, program.Start())
 		line, err := bufio.NewReader(talk).ReadString('\n')
-		if err != nil || !strings.HasSuffix(strings.TrimSpace(line), told) {
-			t.Fatalf("it says %q, %v", line, err)
-		}
+		stopIf(t, err != nil || !strings.HasSuffix(strings.TrimSpace(line), told), "it says %q, %v", line, err)
 		go func() { _, _ = io.Copy(io.Discard, talk) }()
 		return program, in, out
 	}
@@ -131,8 +129,6 @@ func TestMCPEndsQuietlyWithOpenQueries(t *testing.T) {
 		}
 	}
 	for _, talk := range []string{mine.String(), theirs.String()} {
-		if strings.Contains(talk, "ERROR") {
-			t.Errorf("a host left, and the log says %s", talk)
-		}
+		failIf(t, strings.Contains(talk, "ERROR"), "a host left, and the log says %s", talk)
 	}
 }

@@ -38,9 +38,7 @@ func TestFindMesh(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || folder != meshdir.In(filepath.Join(root, want)) {
-			t.Errorf("%s: got %+v, %v", from, folder, err)
-		}
+		failIf(t, err != nil || folder != meshdir.In(filepath.Join(root, want)), "%s: got %+v, %v", from, folder, err)
 	}
 }
 

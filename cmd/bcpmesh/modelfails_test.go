@@ -99,27 +99,18 @@ func TestModelThatFailsIsSeen(t *testing.T) {
 			}
 			eventually(ctx, t, c, "bcpmesh status --json", `"model_failing":{"fault":"`)
 			checked, err := c.command(ctx, "bcpmesh doctor").CombinedOutput()
-			if err == nil || !strings.Contains(unwrapped(checked), p.why) {
-				t.Errorf("doctor: %v\n%s", err, checked)
-			}
+			failIf(t, err == nil || !strings.Contains(unwrapped(checked), p.why), "doctor: %v\n%s", err, checked)
 			asked, err := c.command(ctx, "bcpmesh doctor --model --json").CombinedOutput()
-			if err == nil || !strings.Contains(string(asked), p.why) || !strings.Contains(string(asked), p.says) {
-				t.Errorf("doctor --model: %v\n%s", err, asked)
-			}
+			failIf(t, err == nil || !strings.Contains(string(asked), p.why) || !strings.Contains(string(asked), p.says),
+				"doctor --model: %v\n%s", err, asked)
 			audit, err := c.command(ctx, "bcpmesh audit replay --kind usage").CombinedOutput()
-			if err != nil || !strings.Contains(string(audit), "the model fails: "+p.why) {
-				t.Errorf("audit: %v\n%s", err, audit)
-			}
+			failIf(t, err != nil || !strings.Contains(string(audit), "the model fails: "+p.why), "audit: %v\n%s", err, audit)
 			raw, _ := c.command(ctx, "bcpmesh audit replay --json").CombinedOutput()
-			if p.says != "" && strings.Contains(string(raw), p.says) {
-				t.Errorf("what the provider says is in the journal:\n%s", raw)
-			}
+			failIf(t, p.says != "" && strings.Contains(string(raw), p.says), "what the provider says is in the journal:\n%s", raw)
 			provider.works.Store(true)
 			if !p.retried {
 				out, err := c.command(ctx, "bcpmesh query researcher --boolean breaking --wait 20s").CombinedOutput()
-				if err != nil || !strings.Contains(string(out), `{"breaking":true}`) {
-					t.Errorf("when it works: %v\n%s", err, out)
-				}
+				failIf(t, err != nil || !strings.Contains(string(out), `{"breaking":true}`), "when it works: %v\n%s", err, out)
 			} else {
 				eventually(ctx, t, c, "bcpmesh inbox --wait 1s", `{"breaking":true}`)
 			}
@@ -129,13 +120,10 @@ func TestModelThatFailsIsSeen(t *testing.T) {
 					t.Errorf("the log has %q %d times:\n%s", text, n, said)
 				}
 			}
-			if !strings.Contains(said, p.why) || !strings.Contains(said, p.says) {
-				t.Errorf("the log does not say why:\n%s", said)
-			}
+			failIf(t, !strings.Contains(said, p.why) || !strings.Contains(said, p.says), "the log does not say why:\n%s", said)
 			for _, text := range [][]byte{out, checked, asked, audit, raw} {
-				if bytes.Contains(text, []byte(aKey)) || bytes.Contains(text, []byte("obey-me")) {
-					t.Errorf("a secret is shown:\n%s", text)
-				}
+				failIf(t, bytes.Contains(text, []byte(aKey)) || bytes.Contains(text, []byte("obey-me")),
+					"a secret is shown:\n%s", text)
 			}
 		})
 	}

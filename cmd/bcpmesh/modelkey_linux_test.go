@@ -22,9 +22,7 @@ import (
 func children(t *testing.T, parent int) map[int]string {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil || len(stats) == 0 {
-		t.Fatal("there is no /proc: ", err)
-	}
+	stopIf(t, err != nil || len(stats) == 0, "there is no /proc: %v", err)
 	found := map[int]string{}
 	for _, stat := range stats {
 		text, err := os.ReadFile(stat)
@@ -70,9 +68,7 @@ func holds(t *testing.T, pid int, text string) bool {
 			found = found || bytes.Contains(buffer[:n], []byte(text))
 		}
 	}
-	if read == 0 {
-		t.Errorf("nothing of the memory of process %d could be read", pid)
-	}
+	failIf(t, read == 0, "nothing of the memory of process %d could be read", pid)
 	return found
 }
 
@@ -124,14 +120,11 @@ func TestModelKeyStaysWithTheKeeper(t *testing.T) {
 		if !strings.Contains(line, "agent run") {
 			continue
 		}
-		if !holds(t, keeper, canary) {
-			t.Errorf("the keeper, %q, is not found to have the key that it calls with: what looks for it sees nothing", line)
-		}
+		failIf(t, !holds(t, keeper, canary),
+			"the keeper, %q, is not found to have the key that it calls with: what looks for it sees nothing", line)
 		for cell, line := range children(t, keeper) {
 			cells++
-			if holds(t, cell, canary) {
-				t.Errorf("%q has the key of the model", line)
-			}
+			failIf(t, holds(t, cell, canary), "%q has the key of the model", line)
 		}
 	}
 	expect(t, cells, 1, "cells are found")

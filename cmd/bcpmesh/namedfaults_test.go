@@ -1,6 +1,6 @@
 //go:build faults
 
-package main_test
+package main
 
 import (
 	"errors"

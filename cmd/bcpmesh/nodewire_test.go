@@ -1,6 +1,6 @@
 //go:build faults && unix
 
-package main_test
+package main
 
 import (
 	"net"

@@ -1,6 +1,6 @@
 //go:build faults
 
-package main_test
+package main
 
 import (
 	"bufio"
@@ -106,9 +106,7 @@ func cutPower(t *testing.T, settings string) (lost int, first error) {
 		}
 		copied := filepath.Join(t.TempDir(), "state")
 		d.write(t, state, copied, cut)
-		if !holdsKeys(t, copied) {
-			t.Errorf("cut at %f: the sealing keys are lost", cut)
-		}
+		failIf(t, !holdsKeys(t, copied), "cut at %f: the sealing keys are lost", cut)
 		if err := checkCut(t, copied, acknowledged, cut); err != nil {
 			lost++
 			first = cmp.Or(first, err)
@@ -222,9 +220,7 @@ func unhex(text string) string {
 func readCalls(t *testing.T, traces, state string) []call {
 	t.Helper()
 	names, err := filepath.Glob(traces + ".*")
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no traces: %v", err)
-	}
+	stopIf(t, err != nil || len(names) == 0, "no traces: %v", err)
 	var calls []call
 	for _, name := range names {
 		f := must(os.Open(name))(t)

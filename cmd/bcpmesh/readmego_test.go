@@ -62,9 +62,7 @@ func TestGoOfDocumentsRuns(t *testing.T) {
 	t.Parallel()
 	documents := must(filepath.Glob("../../docs/*.md"))(t)
 	programs := goOf(t, "docs/agents.md")
-	if len(programs) != 2 {
-		t.Fatalf("docs/agents.md has %d programs, and not a Reader and a Controller", len(programs))
-	}
+	stopIf(t, len(programs) != 2, "docs/agents.md has %d programs, and not a Reader and a Controller", len(programs))
 	for _, document := range documents {
 		if name := filepath.Base(document); name != "agents.md" {
 			programs = append(programs, goOf(t, "docs/"+name)...)

@@ -20,9 +20,7 @@ func TestContractsDocument(t *testing.T) {
 	raw := readFile(t, "../../docs/contracts.md")
 	document := string(raw)
 	blocks := regexp.MustCompile("(?s)```(?:json|text)\n(.*?)```").FindAllStringSubmatch(document, -1)
-	if len(blocks) != 3 {
-		t.Fatalf("%d blocks", len(blocks))
-	}
+	stopIf(t, len(blocks) != 3, "%d blocks", len(blocks))
 	matrix, requirement := strings.Split(blocks[0][1], "\n"), blocks[2][1]
 	row := func(first, last string, others ...string) {
 		if !slices.ContainsFunc(matrix, func(line string) bool {
@@ -43,31 +41,25 @@ func TestContractsDocument(t *testing.T) {
 	}
 	var rows []string
 	for _, code := range contract.DefectCodes() {
-		if !strings.Contains(document, "`"+string(code)+"`") {
-			t.Errorf("the document has no code %s", code)
-		}
+		failIf(t, !strings.Contains(document, "`"+string(code)+"`"), "the document has no code %s", code)
 	}
 	for _, code := range contract.VerdictCodes() {
 		rows = append(rows, fmt.Sprintf("- `%s`: %s", code, code.Text()))
 	}
 	for _, word := range contract.Words() {
-		if !strings.Contains(document, "`"+word+"`") {
-			t.Errorf("the document has no word %s", word)
-		}
+		failIf(t, !strings.Contains(document, "`"+word+"`"), "the document has no word %s", word)
 	}
 	for _, name := range contract.PredicateNames() {
 		rows = append(rows, fmt.Sprintf("| `%s` | ", name))
 	}
 	lines := strings.Split(document, "\n")
 	for _, row := range rows {
-		if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, row) }) {
-			t.Errorf("the document has no row %s", row)
-		}
+		failIf(t, !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, row) }),
+			"the document has no row %s", row)
 	}
 	for _, section := range []string{"(9.1)", "(9.2)", "(9.3)", "(9.4)", "Data that requires action (5.3)", "A processor that lacks context (5.3)", "Weak models as processors (5.1, 8)", "Genuine disagreement, policy federation (7)"} {
-		if !regexp.MustCompile(`(?m)^- .*` + regexp.QuoteMeta(section) + `: \S.+$`).MatchString(document) {
-			t.Errorf("the document has no answer to %s", section)
-		}
+		failIf(t, !regexp.MustCompile(`(?m)^- .*`+regexp.QuoteMeta(section)+`: \S.+$`).MatchString(document),
+			"the document has no answer to %s", section)
 	}
 }
 

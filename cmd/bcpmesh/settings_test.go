@@ -23,9 +23,7 @@ func TestJudgeForgets(t *testing.T) {
 		cases.Write(append(line, '\n'))
 	}
 	got := execute(t, cases.String(), "validate")
-	if got.code != cli.ExitOK {
-		t.Fatalf("%+v", got)
-	}
+	stopIf(t, got.code != cli.ExitOK, "%+v", got)
 	for line := range strings.Lines(got.stdout) {
 		var v struct {
 			ID      int

@@ -156,9 +156,7 @@ func TestOutputsAreHarmless(t *testing.T) {
 		cmd := exec.CommandContext(ctx, "bcpmesh", words...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+dir)
 		out, err := cmd.CombinedOutput()
-		if ctx.Err() != nil {
-			t.Errorf("%q: %v", words, err)
-		}
+		failIf(t, ctx.Err() != nil, "%q: %v", words, err)
 		if found := harmful(out); len(found) > 0 {
 			t.Errorf("%q shows %U: %q", words, found, out[:min(len(out), 500)])
 		}

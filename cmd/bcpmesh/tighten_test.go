@@ -73,9 +73,7 @@ func TestTightenMailroom(t *testing.T) {
 	playMailroom(t, dir, box)
 	shown := succeed(t, "audit", "tighten", "--dir", dir)
 	for _, want := range []string{"\n  + budget_bits: ", "alphabet: latin", "min: 2025, max: 2028", "for them and their like no room is made"} {
-		if !strings.Contains(shown, want) {
-			t.Errorf("no %q in %s", want, shown)
-		}
+		failIf(t, !strings.Contains(shown, want), "no %q in %s", want, shown)
 	}
 	var proposals []tighten.Proposal
 	noError(t, json.Unmarshal([]byte(succeed(t, "audit", "tighten", "--dir", dir, "--json")), &proposals))

@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"context"
@@ -397,9 +397,7 @@ func (c *traffic) compare(journal meshtest.Journal, js natsjs.JetStream) {
 			t.Errorf("%s holds %d in reserve", pool, balance.Reserved)
 		}
 	}
-	if !maps.Equal(settled, spent) {
-		t.Errorf("settled %v, spent %v", settled, spent)
-	}
+	failIf(t, !maps.Equal(settled, spent), "settled %v, spent %v", settled, spent)
 	if len(journal.Delivered) != len(c.delivered) {
 		t.Errorf("%d deliveries in the journal, %d received", len(journal.Delivered), len(c.delivered))
 	}

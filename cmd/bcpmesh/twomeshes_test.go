@@ -167,7 +167,6 @@ func reachNothing(t *testing.T, meshes map[string]*clusterMesh) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(heard) != len(meshes) || heard["desk hears desk"] == 0 || heard["lab hears lab"] == 0 {
-		t.Errorf("who hears whom: %v", heard)
-	}
+	failIf(t, len(heard) != len(meshes) || heard["desk hears desk"] == 0 || heard["lab hears lab"] == 0,
+		"who hears whom: %v", heard)
 }

@@ -87,9 +87,7 @@ func newKillable(t *testing.T, endpoint, more string, env ...string) (k *killabl
 			said := k.said()
 			t.Fatalf("a question has no end: %v\n%s", err, said[max(0, len(said)-4000):])
 		}
-		if err == nil && d.Outcome == "" && string(d.Response) != `{"breaking":true}` {
-			t.Fatalf("delivered %+v", d)
-		}
+		stopIf(t, err == nil && d.Outcome == "" && string(d.Response) != `{"breaking":true}`, "delivered %+v", d)
 		if refused != nil {
 			return bcp.Delivery{Outcome: refused.Code}
 		}
@@ -353,9 +351,7 @@ func readUsage(t *testing.T, dir string) *usage {
 
 func (u *usage) check(t *testing.T, asked, served int64) {
 	t.Helper()
-	if len(u.twice) > 0 {
-		t.Errorf("recorded twice: %q", u.twice)
-	}
+	failIf(t, len(u.twice) > 0, "recorded twice: %q", u.twice)
 	if len(u.queries) == 0 || len(u.settled) == 0 {
 		t.Fatalf("%d questions, %d settled calls: nothing was tried", len(u.queries), len(u.settled))
 	}
@@ -385,8 +381,6 @@ func (u *usage) check(t *testing.T, asked, served int64) {
 	if int64(len(u.settled)) > asked {
 		t.Errorf("%d calls are settled, and the provider was asked %d times", len(u.settled), asked)
 	}
-	if u.used != counts {
-		t.Errorf("%d tokens count, and the records add up to %d", u.used, counts)
-	}
+	failIf(t, u.used != counts, "%d tokens count, and the records add up to %d", u.used, counts)
 	t.Logf("%d questions: %d answered; the provider was asked %d times and came to its end %d times; %d calls recorded, %d settled", len(u.queries), len(u.answers), asked, served, len(u.reserves), len(u.settled))
 }

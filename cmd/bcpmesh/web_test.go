@@ -145,9 +145,7 @@ func TestPagesOfAMesh(t *testing.T) {
 	b.sees(t, "/channels/main/researcher", "budget_bits", "997", "research-alerts")
 	page := b.sees(t, "/audit?kind=push&verdict=reject", ">reject<")
 	refused := regexp.MustCompile(`href="/[A-Z2-7]{26}(/decisions/[0-9]+)"`).FindStringSubmatch(page)
-	if refused == nil {
-		t.Fatalf("no decision in %s", page)
-	}
+	stopIf(t, refused == nil, "no decision in %s", page)
 	b.sees(t, refused[1], "Rules that were looked at", "refuses", "P3.1")
 	b.sees(t, "/agents", "researcher", "not connected")
 	b.sees(t, "/sessions", "main")
@@ -186,9 +184,7 @@ func TestPagesOfAMeshElsewhere(t *testing.T) {
 	local.sees(t, "/proof", strings.Split(checkpoint, "\n")[2], "records")
 	_, page := local.get(t, "/")
 	for deadline := time.Now().Add(clustertest.Patience); strings.Contains(page, "cannot be reached"); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the mesh is back, and the page says %s", page)
-		}
+		stopIf(t, time.Now().After(deadline), "the mesh is back, and the page says %s", page)
 		_, page = local.get(t, "/")
 	}
 	end()

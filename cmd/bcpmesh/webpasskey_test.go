@@ -173,9 +173,7 @@ func TestDecideWithAPasskey(t *testing.T) {
 
 	invitation := strings.TrimSpace(run("creds", "invite", "kim", "--role", "approver", "--web", siteOrigin))
 	at, token, ok := strings.Cut(invitation, "#")
-	if !ok || at != siteOrigin+"/enrol?as=kim" {
-		t.Fatalf("the invitation is %s", invitation)
-	}
+	stopIf(t, !ok || at != siteOrigin+"/enrol?as=kim", "the invitation is %s", invitation)
 	b.sees(t, "/enrol?as=kim", "as kim", `data-sign="enrol"`)
 	for _, form := range map[string]url.Values{
 		"no key": {"token": {token}, "id": {kim.id()}}, "no id": {"token": {token}, "public_key": kim.enrolment(token)["public_key"]},
@@ -185,13 +183,10 @@ func TestDecideWithAPasskey(t *testing.T) {
 	}
 	b.posts(t, "/enrol", kim.enrolment("bcpjoin1.x"), http.StatusForbidden, "does not accept this invitation")
 	status, page := b.post(t, "/enrol", "same-origin", kim.enrolment(token))
-	if status != http.StatusOK || !strings.Contains(page, "You decide as kim") {
-		t.Fatalf("enrolling: %d %s", status, page)
-	}
+	stopIf(t, status != http.StatusOK || !strings.Contains(page, "You decide as kim"), "enrolling: %d %s", status, page)
 	words := first(t, sixWords, page)
-	if words != accounts.PasskeyWords(kim.Hash()) || !strings.Contains(run("creds"), "passkey "+words) {
-		t.Errorf("creds does not show the words %s", words)
-	}
+	failIf(t, words != accounts.PasskeyWords(kim.Hash()) || !strings.Contains(run("creds"), "passkey "+words),
+		"creds does not show the words %s", words)
 	b.posts(t, "/enrol", other.enrolment(token), http.StatusForbidden, "")
 	b.posts(t, "/enrol", other.enrolment(""), http.StatusOK, "bcpmesh creds issue NAME --role approver --passkey NAME.passkey")
 
@@ -287,18 +282,14 @@ func TestDecideWithAPasskey(t *testing.T) {
 			t.Fatalf("the audit has %s", replayed)
 		}
 	}
-	if strings.Contains(replayed, `"unsealed":true`) {
-		t.Errorf("a passkey's decision is unsealed: %s", replayed)
-	}
+	failIf(t, strings.Contains(replayed, `"unsealed":true`), "a passkey's decision is unsealed: %s", replayed)
 
 	run("creds", "revoke", "kim", "--all")
 	for deadline := time.Now().Add(clustertest.Patience); ; time.Sleep(50 * time.Millisecond) {
 		if _, page = b.get(t, "/approvals"); strings.Contains(page, "Log in with your passkey") {
 			break
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("who is revoked sees %s", page)
-		}
+		stopIf(t, time.Now().After(deadline), "who is revoked sees %s", page)
 	}
 	if status, page := b.logIn(t, kim); status != http.StatusBadGateway || !strings.Contains(page, "no longer accepts your credentials") {
 		t.Errorf("who is revoked logs in: %d %s", status, page)

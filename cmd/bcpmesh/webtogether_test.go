@@ -77,9 +77,7 @@ func TestDecideTogetherInAPage(t *testing.T) {
 		}
 		list := b.sees(t, "/approvals", "Look at the marked ones together")
 		path, n := allMarked(list)
-		if n != len(words) {
-			t.Fatalf("%d boxes: %s", n, list)
-		}
+		stopIf(t, n != len(words), "%d boxes: %s", n, list)
 		return path, b.sees(t, path, "Approve all", "Reject all")
 	}
 
@@ -89,13 +87,9 @@ func TestDecideTogetherInAPage(t *testing.T) {
 			t.Errorf("%s is shown %d times: %s", word, strings.Count(page, word), page)
 		}
 	}
-	if strings.Contains(page, "<script>") {
-		t.Errorf("not inert: %s", page)
-	}
+	failIf(t, strings.Contains(page, "<script>"), "not inert: %s", page)
 	form := marked(t, page, "approve")
-	if len(form["item"]) != 4 {
-		t.Fatalf("the form has %v", form)
-	}
+	stopIf(t, len(form["item"]) != 4, "the form has %v", form)
 	for _, change := range map[string]func(url.Values){
 		"no items":      func(f url.Values) { f.Del("item") },
 		"a digest less": func(f url.Values) { f["sha256"] = f["sha256"][1:] },

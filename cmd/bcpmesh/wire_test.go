@@ -135,9 +135,7 @@ func TestWireExamples(t *testing.T) {
 	t.Parallel()
 	schemas, examples := messageSchemas(t), examplesOf(t)
 	for name := range maps.Keys(sent) {
-		if len(examples[name]) == 0 {
-			t.Errorf("%s has no example", name)
-		}
+		failIf(t, len(examples[name]) == 0, "%s has no example", name)
 	}
 	for name, list := range examples {
 		for _, message := range list {
@@ -145,9 +143,7 @@ func TestWireExamples(t *testing.T) {
 				t.Errorf("%s: %s: %v", name, message, err)
 			}
 			packed, err := wire.MsgpackFromJSON(nil, message)
-			if err != nil {
-				t.Errorf("%s: as MessagePack: %v", name, err)
-			}
+			failIf(t, err != nil, "%s: as MessagePack: %v", name, err)
 			if parse, ok := sent[name]; ok {
 				expect(t, parse(message), "", "%s: %s", name, message)
 				if back, err := wire.JSONFromMsgpack(nil, packed); err != nil || parse(back) != "" {
@@ -163,9 +159,7 @@ func TestWireExamples(t *testing.T) {
 			again, err := bcp.Encode(value, bcp.JSON)
 			want := jsontext.Value(bytes.Clone(message))
 			noError(t, want.Compact())
-			if err != nil || string(again) != string(want) {
-				t.Errorf("%s: written as\n%s\nnot\n%s\n%v", name, again, want, err)
-			}
+			failIf(t, err != nil || string(again) != string(want), "%s: written as\n%s\nnot\n%s\n%v", name, again, want, err)
 			if err := bcp.Decode(packed, bcp.MessagePack, got[name]()); err != nil {
 				t.Errorf("%s: from MessagePack: %v", name, err)
 			}
@@ -239,9 +233,7 @@ func TestWireSchemaIsNoStricterThanTheCode(t *testing.T) {
 				}
 			}
 		}
-		if taken == 0 || refusedBoth < 50 {
-			t.Errorf("%s: %d changes are taken, %d refused by both", name, taken, refusedBoth)
-		}
+		failIf(t, taken == 0 || refusedBoth < 50, "%s: %d changes are taken, %d refused by both", name, taken, refusedBoth)
 	}
 }
 
@@ -257,12 +249,8 @@ func TestWireTables(t *testing.T) {
 		begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
 		before, rest, ok := strings.Cut(page, begin)
 		old, after, ok2 := strings.Cut(rest, end)
-		if !ok || !ok2 {
-			t.Fatalf("%s has no place for %s", wireDocument, name)
-		}
-		if old != table && !*update {
-			t.Errorf("%s: the table of %s is\n%s\nnot\n%s", wireDocument, name, table, old)
-		}
+		stopIf(t, !ok || !ok2, "%s has no place for %s", wireDocument, name)
+		failIf(t, old != table && !*update, "%s: the table of %s is\n%s\nnot\n%s", wireDocument, name, table, old)
 		page = before + begin + table + end + after
 	}
 	if *update {
@@ -346,9 +334,7 @@ func TestWireSchemaHasEveryKey(t *testing.T) {
 	for name, message := range types {
 		keys := keysOf(message)
 		for _, key := range keys {
-			if schemas[name].Properties[key] == nil {
-				t.Errorf("%s: the schema has no %s", name, key)
-			}
+			failIf(t, schemas[name].Properties[key] == nil, "%s: the schema has no %s", name, key)
 		}
 		if more := len(schemas[name].Properties) - len(keys); more > 0 && name != "response" { // whose answer has four spellings
 			t.Errorf("%s: the schema has %d keys that the code does not have", name, more)

@@ -68,9 +68,7 @@ func TestWireOfAMeshAtWork(t *testing.T) {
 			w := &wireWork{t: t, schemas: messageSchemas(t), seen: map[string]int{}, packed: encoding == "msgpack"}
 			w.run(meshtest.Start(t, wireMesh(encoding)))
 			for name := range got {
-				if w.seen[name] == 0 && name != "prompt" && name != "proposed" {
-					t.Errorf("no %s was seen", name)
-				}
+				failIf(t, w.seen[name] == 0 && name != "prompt" && name != "proposed", "no %s was seen", name)
 			}
 		})
 	}
