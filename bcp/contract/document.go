@@ -73,14 +73,6 @@ type roleDocument struct {
 	Serial      string         `json:"serial"`
 }
 
-type revocationsDocument struct {
-	Number  int64     `json:"number"`
-	Issued  time.Time `json:"issued"`
-	Next    time.Time `json:"next"`
-	Serials []string  `json:"serials"`
-	Keys    []string  `json:"keys"`
-}
-
 type requirementDocument struct {
 	Name          *string          `json:"name"`
 	Architectures []string         `json:"architectures"`

@@ -12,20 +12,21 @@ import (
 // to [JudgeAttestation] has verified its signature. The zero value is current at no
 // moment.
 type Revocations struct {
-	Number       int64
-	Issued, Next time.Time // Next is when the next list is due
-	Serials      []string  // of statements
-	Keys         []string  // user nkeys
+	Number  int64     `json:"number"`
+	Issued  time.Time `json:"issued"`
+	Next    time.Time `json:"next"`    // when the next list is due
+	Serials []string  `json:"serials"` // of statements
+	Keys    []string  `json:"keys"`    // user nkeys
 }
 
 // ParseRevocations reads a list without its envelope, strictly.
 func ParseRevocations(b []byte) (Revocations, bool) {
-	doc := revocationsDocument{Number: -1}
-	if len(b) > MaxEnvelope || !decode(b, &doc) || doc.Issued.IsZero() || doc.Next.IsZero() || doc.Number < 0 ||
-		!isList(doc.Serials, maxRevoked) || !isList(doc.Keys, maxRevoked) {
+	r := Revocations{Number: -1}
+	if len(b) > MaxEnvelope || !decode(b, &r) || r.Issued.IsZero() || r.Next.IsZero() || r.Number < 0 ||
+		!isList(r.Serials, maxRevoked) || !isList(r.Keys, maxRevoked) {
 		return Revocations{}, false
 	}
-	return Revocations(doc), true
+	return r, true
 }
 
 // OpenRevocations reads a signed list of an organisation: a statement about the

@@ -76,7 +76,7 @@ func WriteStatement(s *Statement, evidence AttestedEvidence) ([]byte, error) {
 
 // WriteRevocations returns the payload of an organisation's list.
 func WriteRevocations(organisation string, r *Revocations) ([]byte, error) {
-	list, err := json.Marshal(revocationsDocument(*r), moments)
+	list, err := json.Marshal(r, moments)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/base64"
+	"errors"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -147,19 +148,19 @@ func newFetchResult(read web.Page, err error) fetchResult {
 
 // fetchCase is a case of fetch: what the hosts and name servers of its world answer.
 type fetchCase struct {
-	URL      caseURL               `json:"url"`
-	Allow    []caseText            `json:"allow"`
-	Routes   map[string]routeCase  `json:"routes"`
-	DNS      map[string][][]string `json:"dns"`
-	MaxChars int                   `json:"max_chars"`
-	Whole    bool                  `json:"whole"`
-	Steps    []stepCase            `json:"steps"`
+	URL      caseURL                   `json:"url"`
+	Allow    []caseText                `json:"allow"`
+	Routes   map[string]routeCase      `json:"routes"`
+	DNS      map[string][][]netip.Addr `json:"dns"`
+	MaxChars int                       `json:"max_chars"`
+	Whole    bool                      `json:"whole"`
+	Steps    []stepCase                `json:"steps"`
 }
 
 type routeCase struct {
 	Status      int       `json:"status"`
-	Location    *caseText `json:"location"`
-	ContentType *caseText `json:"content_type"`
+	Location    caseText  `json:"location"`
+	ContentType caseText  `json:"content_type"`
 	Body        caseText  `json:"body"`
 	BodyBase64  string    `json:"body_base64"`
 	GzipOf      *caseText `json:"gzip_of"`
@@ -212,7 +213,7 @@ func judgeFetch(ctx context.Context, raw jsontext.Value) (any, guard.Code) {
 
 // world returns the scripted world of a case.
 func (c fetchCase) world() (*fetch.Scripted, bool) {
-	world := &fetch.Scripted{Routes: map[string]fetch.Route{}, Names: map[string][][]netip.Addr{}}
+	world := &fetch.Scripted{Routes: map[string]fetch.Route{}, Names: c.DNS}
 	for url, r := range c.Routes {
 		route, ok := r.route()
 		if !ok {
@@ -220,30 +221,11 @@ func (c fetchCase) world() (*fetch.Scripted, bool) {
 		}
 		world.Routes[url] = route
 	}
-	for name, answers := range c.DNS {
-		for _, answer := range answers {
-			addresses := []netip.Addr{}
-			for _, text := range answer {
-				a, err := netip.ParseAddr(text)
-				if err != nil {
-					return nil, false
-				}
-				addresses = append(addresses, a)
-			}
-			world.Names[name] = append(world.Names[name], addresses)
-		}
-	}
 	return world, true
 }
 
 func (r routeCase) route() (fetch.Route, bool) {
-	route := fetch.Route{Status: r.Status, Body: []byte(r.Body)}
-	if r.Location != nil {
-		route.Location = string(*r.Location)
-	}
-	if r.ContentType != nil {
-		route.ContentType = string(*r.ContentType)
-	}
+	route := fetch.Route{Status: r.Status, Body: []byte(r.Body), Location: string(r.Location), ContentType: string(r.ContentType)}
 	switch {
 	case r.Error != "":
 		code, known := networkErrors[r.Error]
@@ -257,9 +239,7 @@ func (r routeCase) route() (fetch.Route, bool) {
 		var packed bytes.Buffer
 		z := gzip.NewWriter(&packed)
 		_, err := z.Write([]byte(*r.GzipOf))
-		if closeErr := z.Close(); err == nil {
-			err = closeErr
-		}
+		err = errors.Join(err, z.Close())
 		route.Body, route.Encoding = packed.Bytes(), "gzip"
 		return route, err == nil
 	}
