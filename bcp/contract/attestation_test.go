@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -322,9 +323,7 @@ func TestProofOfAKey(t *testing.T) {
 		e.Challenge = &contract.Challenge{Nonce: "n1", Asker: "desk", Verify: check}
 		e.Proof = contract.Proof{Key: "UKEY", Signature: signs("UKEY", statement)}
 		c.change(&e)
-		if got := contract.JudgeAttestation(&e); got.Code != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got.Code, c.want)
-		}
+		expect(t, contract.JudgeAttestation(&e).Code, c.want, "%s", c.name)
 	}
 }
 
@@ -388,17 +387,13 @@ func TestEachByteIsSigned(t *testing.T) {
 		failIf(t, judge(changed(envelope.Payload, i), signature).Accepted, "accepted with byte %d of the payload changed", i)
 	}
 	for i := range signature {
-		if got := judge(envelope.Payload, changed(signature, i)); got.Code != contract.BadSignature {
-			t.Errorf("byte %d of the signature changed: %q", i, got.Code)
-		}
+		expect(t, judge(envelope.Payload, changed(signature, i)).Code, contract.BadSignature, "byte %d of the signature changed", i)
 	}
 	// Of the envelope's own bytes only the hint may change.
 	hint := strings.Index(string(whole), "hint")
 	for i := range whole {
 		e := examination(t, changed(whole, i))
-		if accepted := contract.JudgeAttestation(&e).Accepted; accepted != (i >= hint && i < hint+len("hint")) {
-			t.Errorf("byte %d of the envelope changed: accepted %t", i, accepted)
-		}
+		expect(t, contract.JudgeAttestation(&e).Accepted, (i >= hint && i < hint+len("hint")), "byte %d of the envelope changed: accepted", i)
 	}
 }
 
@@ -425,9 +420,7 @@ func TestEnvelopeLimits(t *testing.T) {
 // The bytes of a signature are those of DSSE's specification.
 func TestPAE(t *testing.T) {
 	t.Parallel()
-	if got := string(contract.PAE("http://example.com/HelloWorld", []byte("hello world"))); got != "DSSEv1 29 http://example.com/HelloWorld 11 hello world" {
-		t.Error(got)
-	}
+	expect(t, string(contract.PAE("http://example.com/HelloWorld", []byte("hello world"))), "DSSEv1 29 http://example.com/HelloWorld 11 hello world", "PAE")
 }
 
 // Whatever bytes come as an attestation, nothing is accepted that nobody signed.
@@ -483,6 +476,14 @@ func TestZeroValuesDeny(t *testing.T) {
 }
 
 var noError = bcptest.NoError
+
+// expect compares; what says what has the value.
+func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
+	}
+}
 
 // failIf fails a test where something is wrong.
 func failIf(t testing.TB, wrong bool, format string, args ...any) {

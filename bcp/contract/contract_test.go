@@ -233,16 +233,12 @@ func TestFormulas(t *testing.T) {
 		{"", "unverified"},
 	} {
 		b := edit(t, "planner-v1", func(m map[string]any) { first(m)["formal"] = c.formal })
-		if got := mustParse(t, b).Invariants[0].Predicate.String(); got != c.want {
-			t.Errorf("%q: %s, want %s", c.formal, got, c.want)
-		}
+		expect(t, mustParse(t, b).Invariants[0].Predicate.String(), c.want, "%q", c.formal)
 	}
 	b := edit(t, "planner-v1", func(m map[string]any) {
 		first(m)["formal"], first(m)["predicate"] = "planner is nice", map[string]any{"name": "function_of", "args": []any{"planner.output", []any{"tool_signatures", "user_query"}}}
 	})
-	if got := mustParse(t, b).Invariants[0].Predicate.String(); got != "function_of(planner.output, [user_query, tool_signatures])" {
-		t.Errorf("beside a formula that says nothing: %s", got)
-	}
+	expect(t, mustParse(t, b).Invariants[0].Predicate.String(), "function_of(planner.output, [user_query, tool_signatures])", "beside a formula that says nothing")
 }
 
 // Whatever is done to a contract, the reader does not panic, and

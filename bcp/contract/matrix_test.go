@@ -20,13 +20,9 @@ func TestMatrix(t *testing.T) {
 	}
 	for role, sights := range want {
 		for i, column := range contract.Columns() {
-			if cell := contract.Sees(role, column); cell.Sees != sights[i] {
-				t.Errorf("%s sees %s of %s, want %s", role, cell.Sees, column, sights[i])
-			}
+			expect(t, contract.Sees(role, column).Sees, sights[i], "%s sees of %s", role, column)
 		}
-		if cell := contract.Sees(role, "secrets"); cell.Sees != contract.SeesNot {
-			t.Errorf("%s sees %s of a column that is none", role, cell.Sees)
-		}
+		expect(t, contract.Sees(role, "secrets").Sees, contract.SeesNot, "%s sees of a column that is none", role)
 	}
 	cells := contract.Matrix()
 	if len(cells) != len(contract.Roles())*len(contract.Columns()) {
@@ -55,9 +51,7 @@ func TestEdges(t *testing.T) {
 			case from == contract.User && to == contract.Planner:
 				want = contract.ByOrchestrator
 			}
-			if got := contract.Between(from, to); got != want {
-				t.Errorf("%s to %s: %s, want %s", from, to, got, want)
-			}
+			expect(t, contract.Between(from, to), want, "%s to %s", from, to)
 		}
 	}
 	families := map[string]bool{}

@@ -57,12 +57,8 @@ func TestThresholds(t *testing.T) {
 				}
 				failIf(t, got != want, "%s %s: %d after %d", rule, name, got, seen)
 			}
-			if got := see(w, begin+within-1, 1000); got != 0 {
-				t.Errorf("%s: raised again while it is quiet", rule)
-			}
-			if got := see(w, begin+2*within, count); got != count {
-				t.Errorf("%s: after it was quiet: %d", rule, got)
-			}
+			expect(t, see(w, begin+within-1, 1000), 0, "%s: raised again while it is quiet", rule)
+			expect(t, see(w, begin+2*within, count), count, "%s: after it was quiet", rule)
 		}
 		if count == 1 {
 			continue
@@ -70,9 +66,7 @@ func TestThresholds(t *testing.T) {
 		for span, want := range map[int64]int{within - 1: count, within: 0} {
 			w := contract.NewWatch()
 			see(w, begin, count-1)
-			if got := see(w, begin+span, 1); got != want {
-				t.Errorf("%s: after %v: %d", rule, time.Duration(span), got)
-			}
+			expect(t, see(w, begin+span, 1), want, "%s: after %v", rule, time.Duration(span))
 		}
 	}
 }

@@ -154,9 +154,7 @@ func TestEndWithAnOpenCall(t *testing.T) {
 		g := newGateway(t, mustKernel(t, nil))
 		id := g.begin("all")
 		g.plan(plan)
-		if c := g.store(g.state.DecideStop(g.moment(), id, kernel.Cancelled)); c.Alert != want {
-			t.Errorf("%s: alert %q, want %q", plan, c.Alert, want)
-		}
+		expect(t, g.store(g.state.DecideStop(g.moment(), id, kernel.Cancelled)).Alert, want, "%s: alert", plan)
 	}
 }
 
@@ -260,9 +258,7 @@ func TestRequesters(t *testing.T) {
 	if again := run("desk", "kim", "all", `{"task":"x","request_id":"a"}`); again.Code != kernel.Repeated || again.Run != first.Run {
 		t.Errorf("got %+v", again)
 	}
-	if other := run("desk", "kim", "all", `{"task":"y","request_id":"a"}`); other.Code != kernel.Malformed {
-		t.Errorf("got %+v", other)
-	}
+	expect(t, run("desk", "kim", "all", `{"task":"y","request_id":"a"}`).Code, kernel.Malformed, "another task with the same id")
 	refused := run("desk", "kim", "root", `{"task":"x","request_id":"b"}`)
 	if again := run("desk", "kim", "root", `{"task":"x","request_id":"b"}`); again.Code != refused.Code || refused.Code != kernel.UnknownGrant {
 		t.Errorf("got %+v", again)
@@ -272,9 +268,7 @@ func TestRequesters(t *testing.T) {
 		c, _ := g.state.DecideDue(g.moment())
 		g.store(c)
 	}
-	if later := run("desk", "kim", "all", `{"task":"y","request_id":"a"}`); later.Code != "" {
-		t.Errorf("after a day: %q", later.Code)
-	}
+	expect(t, run("desk", "kim", "all", `{"task":"y","request_id":"a"}`).Code, "", "after a day")
 }
 
 // How long the gateway compiles rules of a requester does not depend on how many tools

@@ -201,9 +201,7 @@ func TestThirdPartiesDecideNoWrite(t *testing.T) {
 			d.Tools, d.Rules, d.UntestedRules = []kernel.Tool{tool}, nil, true
 		})
 		call := kernel.Call{Tool: "pay", Arguments: []kernel.Argument{arg("to", `"x"`, kernel.Label{}), arg("amount", `1`, kernel.Label{})}, Grant: kernel.NewGrant("bank.pay"), Asker: asked, Control: third}
-		if got := k.Gate().Judge(&call); got.Code != want {
-			t.Errorf("level %v: %s %s, want %s", level, got.Ruling.Word(), got.Code, want)
-		}
+		expect(t, k.Gate().Judge(&call).Code, want, "level %v", level)
 	}
 }
 
@@ -230,9 +228,7 @@ func TestIDsGoBackToTheirService(t *testing.T) {
 		"of both": {both, kernel.NotDeclassified}, "that no tool read": {unread, kernel.NotDeclassified},
 	} {
 		call := kernel.Call{Tool: "pay", Arguments: []kernel.Argument{arg("to", `"x"`, kernel.Label{}), arg("amount", `1`, kernel.Label{}), arg("cents", `7`, c.label)}, Grant: kernel.NewGrant("bank.pay"), Asker: asked, Control: kernel.Trusted()}
-		if got := k.Gate().Judge(&call); got.Code != c.want {
-			t.Errorf("an id %s: %s %s, want %s", name, got.Ruling.Word(), got.Code, c.want)
-		}
+		expect(t, k.Gate().Judge(&call).Code, c.want, "an id %s", name)
 	}
 }
 
@@ -257,19 +253,13 @@ func TestGateZeroDenies(t *testing.T) {
 	t.Parallel()
 	call := kernel.Call{Tool: "send_email", Grant: kernel.NewGrant("mail.send"), Control: kernel.Trusted(), Arguments: []kernel.Argument{arg("to", `"x"`, kernel.Trusted()), arg("body", `"x"`, kernel.Trusted())}}
 	var none kernel.Gate
-	if v := none.Judge(&call); v.Ruling != kernel.Deny {
-		t.Errorf("the zero gate says %s", v.Ruling.Word())
-	}
+	expect(t, none.Judge(&call).Ruling, kernel.Deny, "the zero gate says")
 	gate := mustKernel(t, nil).Gate()
-	if v := gate.Judge(&kernel.Call{}); v.Ruling != kernel.Deny {
-		t.Errorf("the zero call: %s", v.Ruling.Word())
-	}
+	expect(t, gate.Judge(&kernel.Call{}).Ruling, kernel.Deny, "the zero call")
 	if v := (kernel.Verdict{}); v.Ruling != kernel.Deny || v.Ruling.Word() != "deny" {
 		t.Error("the zero verdict allows")
 	}
-	if v := gate.Judge(&call); v.Ruling != kernel.Allow {
-		t.Errorf("a right call: %s %s", v.Ruling.Word(), v.Code)
-	}
+	expect(t, gate.Judge(&call).Ruling, kernel.Allow, "a right call")
 }
 
 func sameVerdict(a, b kernel.Verdict) bool {

@@ -20,9 +20,7 @@ func TestOwnRulesArePrepared(t *testing.T) { // not parallel: it counts allocati
 		g := newGateway(t, k)
 		return testing.AllocsPerRun(5, func() {
 			g.state.Adopt(p)
-			if c := g.state.DecideRun(g.moment(), "desk", kim, "all", g.task, []byte(body)); c.Code != "" {
-				t.Errorf("refused: %s", c.Code)
-			}
+			expect(t, g.state.DecideRun(g.moment(), "desk", kim, "all", g.task, []byte(body)).Code, "", "refused")
 		})
 	}
 	prepared := k.Prepare("kim", "all", []byte(task))

@@ -10,6 +10,12 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
+// faultOf is what is wrong with a plan.
+func faultOf(k *kernel.Kernel, plan string, at kernel.Frame) kernel.Code {
+	_, fault := k.ReadPlan([]byte(plan), at)
+	return fault.Code
+}
+
 // planCase is a plan with the first thing that is wrong with it.
 type planCase struct {
 	name, plan string
@@ -274,16 +280,10 @@ func TestPlanHasOnlyGrantedTools(t *testing.T) {
 	t.Parallel()
 	k := mustKernel(t, nil)
 	for _, plan := range []string{steps(contacts), steps(use(`"x"`)), steps(`{"kind":"tool","id":"t","tool":"nothing","args":{}}`)} {
-		if _, fault := k.ReadPlan([]byte(plan), frame(k, "read")); fault.Code != kernel.UnknownTool {
-			t.Errorf("%s: got %q", plan, fault.Code)
-		}
+		expect(t, faultOf(k, plan, frame(k, "read")), kernel.UnknownTool, "%s", plan)
 	}
-	if _, fault := k.ReadPlan([]byte(steps(inbox)), frame(k, "read")); fault.Code != "" {
-		t.Errorf("a granted tool: %q", fault.Code)
-	}
-	if _, fault := k.ReadPlan([]byte(steps(inbox)), kernel.Frame{Query: kernel.Trusted()}); fault.Code != kernel.UnknownTool {
-		t.Errorf("the zero grant: %q", fault.Code)
-	}
+	expect(t, faultOf(k, steps(inbox), frame(k, "read")), "", "a granted tool")
+	expect(t, faultOf(k, steps(inbox), kernel.Frame{Query: kernel.Trusted()}), kernel.UnknownTool, "the zero grant")
 }
 
 // Without a sub-planner there are no sub-runs.
@@ -311,9 +311,7 @@ func TestPlanKeepsContentFromOtherParsers(t *testing.T) {
 		steps(inbox, strings.ReplaceAll(sub(""), `{"ref":"c"}`, `{"ref":"inbox"}`)):              kernel.UnknownSchema,
 		steps(constX, inbox, mergeXY, strings.ReplaceAll(sub(""), `{"ref":"c"}`, `{"ref":"m"}`)): kernel.UnknownSchema,
 	} {
-		if _, fault := k.ReadPlan([]byte(plan), frame(k, "all")); fault.Code != want {
-			t.Errorf("%s: got %q, want %q", plan, fault.Code, want)
-		}
+		expect(t, faultOf(k, plan, frame(k, "all")), want, "%s", plan)
 	}
 }
 
@@ -326,11 +324,7 @@ func TestPlanOfDoublingMerges(t *testing.T) {
 		list = append(list, fmt.Sprintf(`{"kind":"merge","id":"m%d","inputs":{"a":{"ref":"m%d"},"b":{"ref":"m%d"}}}`, i+1, i, i))
 	}
 	list = append(list, words(`[{"ref":"m200"},{"ref":"m200"}]`))
-	if _, fault := k.ReadPlan([]byte(steps(list...)), frame(k, "all")); fault.Code != kernel.TypeMismatch {
-		t.Errorf("got %+v", fault)
-	}
+	expect(t, faultOf(k, steps(list...), frame(k, "all")), kernel.TypeMismatch, "in a list")
 	list[len(list)-1] = `{"kind":"subkernel","id":"d","source":{"ref":"m200"},"instruction":"i","grant":[]}`
-	if _, fault := k.ReadPlan([]byte(steps(list...)), frame(k, "all")); fault.Code != "" {
-		t.Errorf("got %+v", fault)
-	}
+	expect(t, faultOf(k, steps(list...), frame(k, "all")), "", "as content")
 }

@@ -116,9 +116,7 @@ func TestRepliesThatAreRefused(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tt.name, c.Code, tt.code)
 		}
 	}
-	if c := g.store(g.state.DecidePerson(g.moment(), item, kernel.Approve, nil)); c.Code != kernel.UnknownItem {
-		t.Errorf("a person approves a question: %q", c.Code)
-	}
+	expect(t, g.store(g.state.DecidePerson(g.moment(), item, kernel.Approve, nil)).Code, kernel.UnknownItem, "a person approves a question")
 	if c := g.store(g.state.DecidePerson(g.moment(), item, kernel.Done, []byte(`{"day":"a"}`))); c.Code != kernel.UnknownItem {
 		t.Errorf("a person says of a question that it was done: %q", c.Code)
 	}
@@ -200,9 +198,7 @@ func TestPlansThatAskWrongly(t *testing.T) {
 		if tt.frame != nil {
 			tt.frame(&of)
 		}
-		if _, fault := k.ReadPlan([]byte(`{"steps":[`+tt.step+`],"final":"q"}`), of); fault.Code != tt.code {
-			t.Errorf("%s: got %q, want %q", tt.name, fault.Code, tt.code)
-		}
+		expect(t, faultOf(k, `{"steps":[`+tt.step+`],"final":"q"}`, of), tt.code, "%s", tt.name)
 	}
 }
 
@@ -227,9 +223,7 @@ func TestASteeredQuestionIsCharged(t *testing.T) {
 	// What the question told does not keep from an answer, one bit more does.
 	own := kernel.Width(c.Wait.Tells / bcp.Bit)
 	item := g.next(kernel.ReleaseItem).Wait.ID
-	if c := g.replyTo(item, "kim", `"answer":{"day":"a"}`, kernel.Told(own+1)); c.Code != kernel.ToldSince {
-		t.Errorf("got %q", c.Code)
-	}
+	expect(t, g.replyTo(item, "kim", `"answer":{"day":"a"}`, kernel.Told(own+1)).Code, kernel.ToldSince, "told more since")
 	c = g.replyTo(item, "kim", `"answer":{"day":"a"}`, kernel.Told(own))
 	stopIf(t, c.End == nil || c.End.Status != kernel.Committed || !c.End.Label.Tainted(), "got %+v", c.End)
 	expect(t, charged(g.state, &c), bcp.Bit, "the end tells")

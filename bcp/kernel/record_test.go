@@ -292,9 +292,7 @@ func TestEndsAreTold(t *testing.T) {
 	again := kernel.Change{Kind: bcp.KindRun, Run: last.Run, Code: kernel.Repeated, Start: &kernel.Start{Kernel: "desk", Requester: kim}, End: last.End}
 	for n := range bcp.Bits(2) {
 		again.Time = l.g.moment().Now.UnixNano()
-		if d := l.record(again, "kim", ""); d.Verdict != bcp.Accept {
-			t.Errorf("asked again, it is %s", d.Verdict)
-		}
+		expect(t, l.record(again, "kim", "").Verdict, bcp.Accept, "asked again")
 		told((n + 1) * bcp.Bit)
 	}
 	if made := l.replay(l.config, false); !bytes.Equal(checkpoint(t, made), checkpoint(t, l.state)) {

@@ -115,8 +115,6 @@ func TestPlanAlone(t *testing.T) {
 	g.end(kernel.Blocked, kernel.NotDeclassified)
 	expect(t, g.calls(), "", "it called")
 	for _, body := range []string{`{"task":"x","plan_only":false}`, `{"task":"x","plan_only":1}`, `{"task":"x","plan_only":"true"}`} {
-		if c := g.state.DecideRun(g.moment(), "desk", kim, "all", g.task, []byte(body)); c.Code != kernel.Malformed {
-			t.Errorf("%s: %q", body, c.Code)
-		}
+		expect(t, g.state.DecideRun(g.moment(), "desk", kim, "all", g.task, []byte(body)).Code, kernel.Malformed, "%s", body)
 	}
 }

@@ -304,9 +304,7 @@ func TestRunsThatEnd(t *testing.T) {
 			g := newGateway(t, mustKernel(t, nil))
 			g.begin("all")
 			c.play(g)
-			if end := g.end(c.status, c.code); end.End.Cause != c.cause {
-				t.Errorf("cause %q, want %q", end.End.Cause, c.cause)
-			}
+			expect(t, g.end(c.status, c.code).End.Cause, c.cause, "cause")
 			failIf(t, len(g.state.Unanswered()) != 0 || len(g.state.Pending()) != 0 || g.state.NextDue() != 0,
 				"an ended run waits")
 		})
@@ -405,17 +403,11 @@ func TestApprovals(t *testing.T) {
 			t.Errorf("got %s %+v", item.Arguments, item.Judged)
 		}
 		for _, decision := range []kernel.PersonDecision{"", kernel.Done, kernel.NotDone, "later"} {
-			if c := g.state.DecidePerson(g.moment(), item.Wait.ID, decision, []byte(sent)); c.Code != kernel.UnknownItem {
-				t.Errorf("decision %q: %q", decision, c.Code)
-			}
+			expect(t, g.state.DecidePerson(g.moment(), item.Wait.ID, decision, []byte(sent)).Code, kernel.UnknownItem, "decision %q", decision)
 		}
-		if c := g.state.DecidePerson(g.moment(), "ielse", kernel.Approve, nil); c.Code != kernel.UnknownItem {
-			t.Errorf("another item: %q", c.Code)
-		}
+		expect(t, g.state.DecidePerson(g.moment(), "ielse", kernel.Approve, nil).Code, kernel.UnknownItem, "another item")
 		g.store(g.state.DecidePerson(g.moment(), item.Wait.ID, kernel.Approve, nil))
-		if c := g.state.DecidePerson(g.moment(), item.Wait.ID, kernel.Approve, nil); c.Code != kernel.UnknownItem {
-			t.Errorf("a second time: %q", c.Code)
-		}
+		expect(t, g.state.DecidePerson(g.moment(), item.Wait.ID, kernel.Approve, nil).Code, kernel.UnknownItem, "a second time")
 		if call := g.next(kernel.ReleaseCall); string(call.Arguments) != string(item.Arguments) || call.Wait.Key != item.Wait.Key {
 			t.Errorf("approved %s, called %s", item.Arguments, call.Arguments)
 		}

@@ -101,25 +101,19 @@ func TestSealedValuesGoWhereTheyAreTaken(t *testing.T) {
 		k := sealing(t, test.change)
 		at := frame(k, "all")
 		at.ControlBits = 8
-		if _, fault := k.ReadPlan([]byte(test.plan), at); fault.Code != test.want {
-			t.Errorf("%s: got %q, want %q: %s", name, fault.Code, test.want, test.plan)
-		}
+		expect(t, faultOf(k, test.plan, at), test.want, "%s: %s", name, test.plan)
 	}
 	k := sealing(t, nil)
 	inner := frame(k, "all")
 	inner.Depth, inner.Path = 1, "s"
-	if _, fault := k.ReadPlan([]byte(steps(page)), inner); fault.Code != kernel.TypeMismatch {
-		t.Errorf("what the plan around a sub-run is told: %q", fault.Code)
-	}
+	expect(t, faultOf(k, steps(page), inner), kernel.TypeMismatch, "what the plan around a sub-run is told")
 	g, _ := k.GrantOf("kim", "all")
 	for about, want := range map[bool]kernel.Code{true: kernel.BadArguments, false: kernel.Declassified} {
 		call := kernel.Call{Tool: "mail", Grant: g, Asker: asked, Control: kernel.Trusted(), Arguments: []kernel.Argument{
 			{Name: "to", Value: val(`"kim@example.com"`), Label: kernel.Trusted()}, {Name: "body", Value: val(`"b"`), Label: tainted(), Sealed: true},
 			{Name: "about", Value: val(`"a"`), Label: kernel.Trusted(), Sealed: about},
 		}}
-		if v := k.Gate().Judge(&call); v.Code != want {
-			t.Errorf("the gate says %s of a call that no plan was checked for, want %s", v.Code, want)
-		}
+		expect(t, k.Gate().Judge(&call).Code, want, "the gate says of a call that no plan was checked for")
 	}
 }
 
