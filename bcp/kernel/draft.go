@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -65,36 +66,19 @@ func (d *draft) isOpen() bool { return d.change.End == nil && d.change.Wait == n
 // is as good as once.
 func (d *draft) end(status Status, code Code, step string) {
 	if call := d.run.Wait.call(); call != "" && d.change.Result == nil && d.change.Alert == "" && status != Doubted {
-		if t := d.kernel.findTool(d.run.Wait.Tool); t == nil || t.idempotency() != Free {
+		if d.kernel == nil || d.kernel.tools[d.run.Wait.Tool] == nil || d.kernel.tools[d.run.Wait.Tool].idempotency() != Free {
 			d.change.Alert = InDoubt
 		}
 	}
 	d.change.End = &End{Status: status, Code: code, Step: step}
 	if len(d.run.Frames) > 1 && status != Aborted && status != Doubted && status != Stopped {
-		d.change.End.Status, d.change.End.Code, d.change.End.Cause = Errored, subCode(status), code
+		d.change.End.Status, d.change.End.Code, d.change.End.Cause = Errored, cmp.Or(subCodes[status], SubErrored), code
 	}
 	d.run.stop(*d.change.End, d.change.Time)
 }
 
-// subCode is how a run ends whose sub-run did.
-func subCode(status Status) Code {
-	switch status {
-	case Blocked:
-		return SubBlocked
-	case PlanRejected:
-		return SubPlanRejected
-	default:
-		return SubErrored
-	}
-}
-
-// findTool returns a tool by name, or nil; also without a kernel.
-func (k *Kernel) findTool(name string) *Tool {
-	if k == nil {
-		return nil
-	}
-	return k.tools[name]
-}
+// subCodes are how a run ends whose sub-run did: any other is an error.
+var subCodes = map[Status]Code{Blocked: SubBlocked, PlanRejected: SubPlanRejected}
 
 // await has the run wait.
 func (d *draft) await(w Wait, args []byte) {

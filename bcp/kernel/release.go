@@ -73,15 +73,10 @@ func (s *State) Releases(c *Change) []Release {
 		out = append(out, Release{Kind: ReleaseOutcome, Run: r.ID, Kernel: r.Start.Kernel, Agent: bcp.AgentName(r.Start.Requester.Name), End: c.End, Final: c.Private.Final})
 	case c.Wait != nil:
 		release := s.waitingFor(r)
-		release.Judged = c.judged(c.Wait.Step)
+		release.Judged = find(c.Steps, func(s *StepRecord) bool { return s.Path == c.Wait.Step && s.Judged != nil && !s.Early })
 		out = append(out, release)
 	}
 	return out
-}
-
-// judged is the record of a verdict about a step; nil if there is none.
-func (c *Change) judged(step string) *StepRecord {
-	return find(c.Steps, func(s *StepRecord) bool { return s.Path == step && s.Judged != nil && !s.Early })
 }
 
 // Waiting returns what the run waits for that has this id, if one does: sent again it
@@ -171,7 +166,9 @@ func (s *State) waitingFor(r *run) Release {
 		out.Kind, out.Tool = ReleaseItem, k.tools[w.Tool]
 	case WaitReader:
 		out.Kind = ReleaseParse
-		s.ask(k, r, &out)
+		if _, g := s.waitsAt(k, r); g != nil && g.content != nil {
+			out.Schema, out.Instruction, out.Content = g.schema, g.step.Instruction, contentBytes(g.content)
+		}
 	}
 	return out
 }
@@ -222,13 +219,6 @@ func (s *State) openCall(k *Kernel, r *run) *Call {
 // known reports whether all arguments have a value.
 func known(args []Argument) bool {
 	return !slices.ContainsFunc(args, func(a Argument) bool { return a.Value == nil })
-}
-
-// ask fills in what a Reader is asked.
-func (s *State) ask(k *Kernel, r *run, out *Release) {
-	if _, g := s.waitsAt(k, r); g != nil && g.content != nil {
-		out.Schema, out.Instruction, out.Content = g.schema, g.step.Instruction, contentBytes(g.content)
-	}
 }
 
 // contentBytes is content as a processor gets it: a text as it is, anything else in

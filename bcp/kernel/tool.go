@@ -1,6 +1,9 @@
 package kernel
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // EffectLevel says what a call can do to the world.
 type EffectLevel string
@@ -78,12 +81,7 @@ func (t *Tool) idempotency() Idempotency {
 // Repeats reports whether a call without an outcome is sent again.
 func (t *Tool) Repeats() bool { return t.idempotency() != Once }
 
-func (t *Tool) timeout() time.Duration {
-	if t.Timeout > 0 {
-		return t.Timeout
-	}
-	return DefaultToolTimeout
-}
+func (t *Tool) timeout() time.Duration { return cmp.Or(t.Timeout, DefaultToolTimeout) }
 
 // guarded reports whether arguments of the tool need provenance.
 func (t *Tool) guarded() bool { return t.Level != Pure && (t.Level != Read || !t.NoEgress) }
