@@ -426,22 +426,22 @@ func (o *oracle) token(t *tokenRule, i int) {
 	if !o.has(i, t.Prefix) || slices.ContainsFunc(t.OtherThan, other) || o.set != Seed && slices.ContainsFunc(t.Unlike, other) {
 		return
 	}
-	if t.before != nil {
-		for start > 0 && t.before.set.has(o.text[start-1]) {
+	if t.Before != (byteSet{}) {
+		for start > 0 && t.Before.has(o.text[start-1]) {
 			start--
 		}
-		if i-start < t.Fewest || i-start > t.Most || !o.has(start, t.Begin) || t.last != nil && !t.last.set.has(o.text[i-1]) {
+		if i-start < t.Fewest || i-start > t.Most || !o.has(start, t.Begin) || t.Last != (byteSet{}) && !t.Last.has(o.text[i-1]) {
 			return
 		}
 	}
-	end := o.run(body, t.class.set)
+	end := o.run(body, *t.Class)
 	if t.Long {
 		end = min(end, body+t.Max)
 	}
-	if o.beside(start-1, t.left.set) || o.placeholderAt(end) || t.right != nil && o.beside(end, t.right.set) {
+	if o.beside(start-1, t.Left) || o.placeholderAt(end) || t.Right != (byteSet{}) && o.beside(end, t.Right) {
 		return
 	}
-	for t.class.trim != "" && end > body && o.text[end-1] == t.class.trim[0] {
+	for t.Trim != "" && end > body && o.text[end-1] == t.Trim[0] {
 		end--
 	}
 	if n := end - body; n >= t.Min && (t.Max == 0 || n <= t.Max) && (!t.Digit || hasDigit(o.text[body:end])) {

@@ -160,7 +160,7 @@ func TestPasswordsOfPrograms(t *testing.T) {
 func tokenOf(rule tokenRule, n int) string {
 	pool := ""
 	for c := byte('0'); c <= 'z'; c++ {
-		if rule.class.set.has(c) && isWordByte(c) {
+		if rule.Class.has(c) && isWordByte(c) {
 			pool += string(c)
 		}
 	}
@@ -180,7 +180,7 @@ func TestVendorTokens(t *testing.T) {
 	seen, kinds := map[string]bool{}, map[string]bool{}
 	for _, rule := range tokenRules() {
 		kinds[rule.Kind] = true
-		if rule.before != nil || rule.Seed {
+		if rule.Before != (byteSet{}) || rule.Seed {
 			continue // other tests have them
 		}
 		if seen[rule.Prefix] {
@@ -205,7 +205,7 @@ func TestTokensFileIsChecked(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{
 		"", "{}", `[{"kind": "x-key", "prefix": "xx_", "class": "alnum", "min": 20, "more": 1}]`, `[{"kind": "X", "prefix": "xx_", "class": "alnum", "min": 20}]`, `[{"kind": "x", "prefix": "x", "class": "alnum", "min": 20}]`,
-		`[{"kind": "x", "prefix": "xx_", "class": "none", "min": 20}]`, `[{"kind": "x", "prefix": "xx_", "class": "alnum", "min": 7}]`, `[{"kind": "x", "prefix": "xx_", "class": "alnum", "min": 20, "max": 19}]`, `[{"kind": "x", "prefix": "xx_", "class": "alnum", "min": 20, "left": "none"}]`,
+		`[{"kind": "x", "prefix": "xx_", "min": 20}]`, `[{"kind": "x", "prefix": "xx_", "class": "alnum", "min": 7}]`, `[{"kind": "x", "prefix": "xx_", "class": "alnum", "min": 20, "max": 19}]`,
 	} {
 		if _, err := parseTokens([]byte(file)); err == nil {
 			t.Errorf("%s is taken", file)
