@@ -103,6 +103,33 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
+// Ends are ours of the pipes to a program: what we read from it, and write to it.
+type Ends struct{ In, Out *os.File }
+
+// Close closes them. It may be called twice.
+func (e Ends) Close() {
+	_ = e.In.Close() // or it was closed before
+	_ = e.Out.Close()
+}
+
+// Open is Start of a program whose stdin and stdout are pipes. They are files, so that nothing
+// is copied: a copy would outlive a program that no longer reads.
+func Open(cmd *exec.Cmd) (p *Process, ours Ends, err error) {
+	theirs := Ends{}
+	if theirs.In, ours.Out, err = os.Pipe(); err != nil {
+		return nil, ours, err
+	}
+	if ours.In, theirs.Out, err = os.Pipe(); err == nil {
+		cmd.Stdin, cmd.Stdout = theirs.In, theirs.Out
+		p, err = Start(cmd)
+	}
+	theirs.Close() // it has its own
+	if err != nil {
+		ours.Close()
+	}
+	return p, ours, err
+}
+
 // Reason says in our words why there is no process.
 func Reason(err error) string {
 	switch {

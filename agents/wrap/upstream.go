@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"sync"
 	"time"
@@ -72,20 +71,8 @@ func Start(ctx context.Context, program Program) (*Upstream, error) {
 	}
 	output := process.NewOutput(program.Logger)
 	stderr := output.Stderr()
-	// Files, so that nothing is copied: a copy would outlive a server that no longer
-	// reads.
-	fromHere, stdin, err := os.Pipe()
+	p, ours, err := process.Open(&exec.Cmd{Path: path, Args: program.Command, Dir: program.Dir, Env: program.Env, Stderr: stderr})
 	if err != nil {
-		return nil, fmt.Errorf("start the server: %w", err)
-	}
-	stdout, toHere, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start the server: %w", err), fromHere.Close(), stdin.Close())
-	}
-	p, err := process.Start(&exec.Cmd{Path: path, Args: program.Command, Dir: program.Dir, Env: program.Env, Stdin: fromHere, Stdout: toHere, Stderr: stderr})
-	_, _ = fromHere.Close(), toHere.Close() // the server has its own
-	if err != nil {
-		_, _ = stdin.Close(), stdout.Close()
 		return nil, fmt.Errorf("the server is %s", process.Reason(err))
 	}
 	go func() {
@@ -95,7 +82,7 @@ func Start(ctx context.Context, program Program) (*Upstream, error) {
 	}()
 	u := &Upstream{done: p.Done()}
 	u.end = func() {
-		_ = stdin.Close() // a server ends when its stdin is closed
+		_ = ours.Out.Close() // a server ends when its stdin is closed
 		select {
 		case <-p.Done():
 		case <-time.After(time.Second):
@@ -105,12 +92,12 @@ func Start(ctx context.Context, program Program) (*Upstream, error) {
 		if u.session != nil {
 			_ = u.session.Close() // the other end is gone
 		}
-		_ = stdout.Close() // the session may have closed it already
+		ours.Close() // the session may have closed them already
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	toServer := &inTurn{File: stdin, patience: writeTimeout}
-	from := newAnswers(stdout, toServer, func(n int, line []byte) {
+	toServer := &inTurn{File: ours.Out, patience: writeTimeout}
+	from := newAnswers(ours.In, toServer, func(n int, line []byte) {
 		program.Logger.Warn("a line of the server's standard output is no message of MCP", "line", n, "begins", hclog.Quote(line[:min(len(line), shownNoise)]))
 	})
 	u.session, err = sdk.NewClient(implementation, nil).Connect(ctx, &exact{Transport: &sdk.IOTransport{Reader: from, Writer: toServer, MaxLineLength: maxLine}}, nil)

@@ -102,22 +102,17 @@ func keepProgram(ctx context.Context, p *cli.Program, o client.Flags, read, comm
 	if err != nil {
 		return err
 	}
-	ours, theirs, err := streams()
-	if err != nil {
-		return err
-	}
-	defer context.AfterFunc(ctx, ours.close)()
 	output := process.NewOutput(agent.Log)
 	defer output.End()
 	stderr := output.Stderr()
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, theirs.in, theirs.out, stderr
-	running, err := process.Start(cmd)
-	theirs.close()
+	cmd.Env, cmd.Stderr = env, stderr
+	running, ours, err := process.Open(cmd)
 	if err != nil {
 		return cli.Failf("the program cannot be started: %s", process.Reason(err))
 	}
-	err = stdio.Serve(ctx, serve, ours.in, ours.out)
-	ours.close()
+	defer context.AfterFunc(ctx, ours.Close)()
+	err = stdio.Serve(ctx, serve, ours.In, ours.Out)
+	ours.Close()
 	end(ctx, running)
 	stderr.End()
 	switch {
@@ -146,26 +141,6 @@ func end(ctx context.Context, running *process.Process) {
 	}
 	running.Kill()
 	<-running.Done()
-}
-
-// ends are one side of two pipes.
-type ends struct{ in, out *os.File }
-
-func (e ends) close() {
-	_ = e.in.Close() // or it was closed before
-	_ = e.out.Close()
-}
-
-// streams returns the two sides of a door.
-func streams() (ours, theirs ends, err error) {
-	if theirs.in, ours.out, err = os.Pipe(); err != nil {
-		return ours, theirs, err
-	}
-	if ours.in, theirs.out, err = os.Pipe(); err != nil {
-		_ = theirs.in.Close()
-		_ = ours.out.Close()
-	}
-	return ours, theirs, err
 }
 
 // openServices opens what the definition of a program's agent gives it, if a mesh started this for one: its model and its

@@ -288,26 +288,21 @@ func startCell(by bcp.Sandbox, read []string, output *process.Output) (c keeper.
 	if err != nil {
 		return c, err
 	}
-	ours, theirs, err := streams()
-	if err != nil {
-		return c, err
-	}
-	defer theirs.close() // it has its own
 	cmd := &exec.Cmd{Path: self, Args: []string{"bcpmesh", "cell"}}
 	if by == bcp.SandboxRequired {
 		cmd, err = Confined(sandbox.Spec{Path: self, Args: cmd.Args, Read: read, Alone: true, Memory: sandbox.DefaultMemory})
 	}
 	if err == nil {
 		var running *process.Process
-		cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = string(filepath.Separator), theirs.in, theirs.out, output.Stderr()
-		if running, err = process.Start(cmd); err == nil {
-			return keeper.Cell{In: ours.out, Out: ours.in, End: func() {
+		var ours process.Ends
+		cmd.Dir, cmd.Stderr = string(filepath.Separator), output.Stderr()
+		if running, ours, err = process.Open(cmd); err == nil {
+			return keeper.Cell{In: ours.Out, Out: ours.In, End: func() {
 				running.Kill()
 				<-running.Done()
 			}}, nil
 		}
 	}
-	ours.close()
 	return c, cli.Failf("the cell cannot be started: %s", process.Reason(err))
 }
 
