@@ -9,6 +9,7 @@
 package process
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -184,6 +185,19 @@ func (p *Process) Kill() {
 	defer p.mu.Unlock()
 	if !p.closed {
 		killGroup(p.cmd.Process)
+	}
+}
+
+// EndBy waits until the process and its group have ended, and ends them when ctx does. It
+// reports whether they ended by themselves.
+func (p *Process) EndBy(ctx context.Context) bool {
+	select {
+	case <-p.done:
+		return true
+	case <-ctx.Done():
+		p.Kill()
+		<-p.done
+		return false
 	}
 }
 

@@ -111,45 +111,27 @@ func (p *Program) Once(ctx context.Context, line []byte) (printed []byte, exit i
 	if err != nil {
 		return nil, 0, &RunError{Reason: process.Reason(err)}
 	}
-	stdout, stderr := &bounded{over: make(chan struct{})}, p.Output.Stderr()
+	timeout := cmp.Or(p.Timeout, DefaultTimeout)
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	stdout, stderr := &bounded{over: cancel}, p.Output.Stderr()
 	running, err := process.Start(&exec.Cmd{Path: path, Args: p.Command, Env: p.Env, Stdin: bytes.NewReader(line), Stdout: stdout, Stderr: stderr})
 	if err != nil {
 		return nil, 0, &RunError{Reason: process.Reason(err)}
 	}
-	reason := p.await(ctx, running, stdout)
+	itself := running.EndBy(limited)
 	stderr.End()
 	switch {
 	case ctx.Err() != nil:
 		return nil, 0, context.Cause(ctx)
-	case reason != nil:
-		return nil, 0, reason
+	case stdout.full:
+		return nil, 0, &RunError{Reason: fmt.Sprintf("its answer is longer than %d KiB", maxAnswer>>10), Again: true, Killed: !itself}
+	case !itself:
+		return nil, 0, &RunError{Reason: fmt.Sprintf("no answer within %s", timeout), Killed: true}
 	case !running.State().Success():
 		return nil, running.State().ExitCode(), &RunError{Reason: running.State().String(), Again: true}
 	}
 	return stdout.b, 0, nil
-}
-
-// await waits for the end of a run. It kills a run that takes too long or prints too
-// much, and returns that as the error.
-func (p *Program) await(ctx context.Context, running *process.Process, stdout *bounded) (reason *RunError) {
-	timeout := cmp.Or(p.Timeout, DefaultTimeout)
-	select {
-	case <-running.Done():
-		return stdout.reason()
-	case <-ctx.Done():
-	case <-stdout.over:
-	case <-time.After(timeout):
-		reason = &RunError{Reason: fmt.Sprintf("no answer within %s", timeout)}
-	}
-	running.Kill()
-	<-running.Done()
-	if reason == nil {
-		reason = stdout.reason()
-	}
-	if reason != nil {
-		reason.Killed = true
-	}
-	return reason
 }
 
 // AnswerNames returns the names of the members of an answer to a spec.
@@ -213,8 +195,8 @@ func isNotEnough(answer jsontext.Value, spec bcp.Spec) bool {
 // bounded keeps up to maxAnswer of a program's output.
 type bounded struct {
 	b    []byte
-	over chan struct{} // closed when it printed more
 	full bool
+	over func() // is called when it printed more
 }
 
 // Write implements io.Writer. It never fails; output beyond the limit is dropped.
@@ -223,19 +205,11 @@ func (w *bounded) Write(b []byte) (int, error) {
 	case w.full:
 	case len(w.b)+len(b) > maxAnswer:
 		w.full, w.b = true, nil
-		close(w.over)
+		w.over()
 	default:
 		w.b = append(w.b, b...)
 	}
 	return len(b), nil
-}
-
-// reason returns an error if there was too much output; call it after the last write.
-func (w *bounded) reason() *RunError {
-	if !w.full {
-		return nil
-	}
-	return &RunError{Reason: fmt.Sprintf("its answer is longer than %d KiB", maxAnswer>>10), Again: true}
 }
 
 // sleep waits, and returns false if ctx ends first.

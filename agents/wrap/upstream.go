@@ -83,12 +83,9 @@ func Start(ctx context.Context, program Program) (*Upstream, error) {
 	u := &Upstream{done: p.Done()}
 	u.end = func() {
 		_ = ours.Out.Close() // a server ends when its stdin is closed
-		select {
-		case <-p.Done():
-		case <-time.After(time.Second):
-			p.Kill()
-			<-p.Done()
-		}
+		ending, cancel := context.WithTimeout(context.Background(), time.Second)
+		p.EndBy(ending)
+		cancel()
 		if u.session != nil {
 			_ = u.session.Close() // the other end is gone
 		}

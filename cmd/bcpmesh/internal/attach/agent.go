@@ -113,7 +113,9 @@ func keepProgram(ctx context.Context, p *cli.Program, o client.Flags, read, comm
 	defer context.AfterFunc(ctx, ours.Close)()
 	err = stdio.Serve(ctx, serve, ours.In, ours.Out)
 	ours.Close()
-	end(ctx, running)
+	ending, cancel := context.WithTimeout(ctx, endPatience)
+	running.EndBy(ending)
+	cancel()
 	stderr.End()
 	switch {
 	case ctx.Err() != nil:
@@ -128,19 +130,6 @@ func keepProgram(ctx context.Context, p *cli.Program, o client.Flags, read, comm
 		return f
 	}
 	return nil
-}
-
-// end waits for a program whose streams are closed, and ends it if that takes long or ctx ends.
-func end(ctx context.Context, running *process.Process) {
-	timer := time.NewTimer(endPatience)
-	defer timer.Stop()
-	select {
-	case <-running.Done():
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	running.Kill()
-	<-running.Done()
 }
 
 // openServices opens what the definition of a program's agent gives it, if a mesh started this for one: its model and its

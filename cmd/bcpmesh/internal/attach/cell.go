@@ -106,16 +106,12 @@ func Starts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case <-running.Done():
-	case <-ctx.Done():
-		running.Kill()
-		<-running.Done()
-		return context.Cause(ctx)
-	}
+	running.EndBy(ctx)
 	switch state := running.State(); {
 	case state.Success():
 		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	case strings.HasPrefix(state.String(), "signal: bad system call"):
 		return ErrKilled
 	default:
