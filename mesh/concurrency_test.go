@@ -95,37 +95,6 @@ func many(t *testing.T, m *meshtest.Mesh, name bcp.AgentName, n int) []*meshtest
 	return all
 }
 
-// Two connections of a Reader answer each query at once, and differ.
-//
-// covers A-DOUBLE, P3.10, P4.5, P9.5
-func TestDoubleAnswers(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, with(pair(1000), "mesh.yaml", people))
-	main, one := connect(t, m)
-	two := reader(t, m, "mailer")
-	for range 40 {
-		id := main.Accepted(t, "mailer", `{"category":1,"fields":[{"name":"n","type":"integer","min":0,"max":1}]}`)
-		sides := []side{one, two}
-		queries := []meshtest.Message{one.queries.NextOf(t, meshtest.With("query_id", id)), two.queries.NextOf(t, meshtest.With("query_id", id))}
-		together(2, func(i int) {
-			if err := sides[i].Publish(queries[i].Reply, fmt.Appendf(nil, `{"type":"bcp_response","query_id":%q,"response":{"n":%d}}`, id, i)); err != nil {
-				t.Error(err)
-			}
-			_ = sides[i].Flush()
-		})
-		answers := m.WaitCount(t, 2, func(d *bcp.Decision) bool { return d.Kind == bcp.KindAnswer && d.Query == id })
-		if answers[0].Verdict != bcp.Accept || answers[1].Code != bcp.AlreadyAnswered {
-			t.Fatalf("%s, then %s %s", answers[0].Verdict, answers[1].Verdict, answers[1].Code)
-		}
-		if d := main.delivery(t); d.Text("query_id") != string(id) || !contains(d, string(answers[0].Payload)) {
-			t.Errorf("delivery %s of %s", d.JSON, answers[0].Payload)
-		}
-	}
-	m.Settle(t)
-	nothing(t, main.rest(t))
-	checkStreams(t, m)
-}
-
 // history runs operations of several clients beside each other and notes when
 // each began and what it returned.
 type history struct {

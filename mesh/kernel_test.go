@@ -124,29 +124,6 @@ func runTaskBy(t *testing.T, c *agents.Connection, task agents.RunTask) (*agents
 	return run, end
 }
 
-// A mesh whose definitions have a kernel runs a task: content comes through a Reader, one
-// bit of it goes into a call, and the tool is called once. It does so again after a start
-// on the same journal.
-//
-// covers KER-1, KER-2
-func TestMeshWithAKernel(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, kernelMesh())
-	sent := kernelSeats(t, m, moodPlan)
-	const want = `{"angry":true,"to":"kim@example.org"}`
-	if _, end := runTask(t, m, "Tell kim whether the writer is angry."); end.Status != "committed" {
-		t.Fatalf("the run ended as %+v", end)
-	}
-	expect(t, wait(t, sent), want, "the tool")
-	m.Restart(t)
-	sent = kernelSeats(t, m, moodPlan)
-	if end := runAnew(t, m, "Again, please."); end.Status != "committed" {
-		t.Fatalf("after a start, a run ended as %+v", end)
-	}
-	expect(t, wait(t, sent), want, "the tool")
-	counts(t, m, 4, func(d *bcp.Decision) bool { return d.Kind == bcp.KindOutcome && d.Code == "" })
-}
-
 // A reload changes what runs may do from the next one on, and nobody's connection is
 // lost for it: a rule that goes, and a kernel that goes.
 //
