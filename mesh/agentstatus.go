@@ -21,26 +21,6 @@ func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (status.Agents, e
 	def := m.Definition()
 	agents, next := statusPart(def.Agents, from)
 	result := status.Agents{Agents: []status.Agent{}, Next: next}
-	var waits map[bcp.AgentName]status.Wait
-	suspended := make(map[bcp.AgentName]bool)
-	models := make(map[bcp.AgentName]*status.ModelUse)
-	failing := make(map[bcp.AgentName]*status.ModelFailing)
-	now := time.Now()
-	if err := m.gateway.Inspect(ctx, func(s *state.State) {
-		waits = s.AgentWaits()
-		for i := range agents {
-			a := &agents[i]
-			suspended[a.Name] = s.Suspended(a.Name)
-			if fault, since := s.ModelFault(a.Name); !since.IsZero() {
-				failing[a.Name] = &status.ModelFailing{ModelFault: fault, Since: since, Said: m.gateway.ModelSaid(a.Name)}
-			}
-			if tokens, usd := s.ModelUse(a.Name, now); tokens > 0 {
-				models[a.Name] = &status.ModelUse{Tokens: tokens, USD: usd, TokenBudget: a.Run.TokenBudget, CostBudget: a.Run.CostBudget}
-			}
-		}
-	}); err != nil {
-		return result, err
-	}
 	commands := map[bcp.AgentName]supervisor.Status{}
 	c := m.running.Load()
 	if c != nil {
@@ -62,9 +42,24 @@ func (m *Mesh) Agents(ctx context.Context, from bcp.AgentName) (status.Agents, e
 		if def.IsKernel(a.Name) {
 			status.NotStarted = "the gateway runs it: it is a kernel"
 		}
-		status.Waits, status.Suspended, status.Model = waits[a.Name], suspended[a.Name], models[a.Name]
-		status.Failing = failing[a.Name]
 		result.Agents = append(result.Agents, status)
+	}
+	now := time.Now()
+	err := m.gateway.Inspect(ctx, func(s *state.State) {
+		waits := s.AgentWaits()
+		for i := range agents {
+			a, of := &agents[i], &result.Agents[i]
+			of.Waits, of.Suspended = waits[a.Name], s.Suspended(a.Name)
+			if fault, since := s.ModelFault(a.Name); !since.IsZero() {
+				of.Failing = &status.ModelFailing{ModelFault: fault, Since: since, Said: m.gateway.ModelSaid(a.Name)}
+			}
+			if tokens, usd := s.ModelUse(a.Name, now); tokens > 0 {
+				of.Model = &status.ModelUse{Tokens: tokens, USD: usd, TokenBudget: a.Run.TokenBudget, CostBudget: a.Run.CostBudget}
+			}
+		}
+	})
+	if err != nil {
+		return status.Agents{}, err // it may be written yet
 	}
 	return result, nil
 }

@@ -63,11 +63,11 @@ var ErrSigning = errors.New("checkpoints of this journal are being signed")
 // [jetstream.ErrRewritten].
 func SignCheckpoint(ctx context.Context, state string, records jetstream.Records, keys ...accounts.OpenOption) (signed []byte, err error) {
 	key, err := CheckpointKey(state, keys...)
-	if err != nil {
-		return nil, fmt.Errorf("sign a checkpoint: %w", err)
-	}
 	folder := filepath.Join(state, treeFolder)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	if err == nil {
+		err = os.MkdirAll(folder, 0o700)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("sign a checkpoint: %w", err)
 	}
 	waiting, cancel := context.WithTimeout(ctx, signingPatience)

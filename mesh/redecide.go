@@ -59,25 +59,8 @@ func DecidedBy(def *bcp.Mesh, version string) (bcp.Digest, error) {
 
 var errUntil = errors.New("the rest is not asked for")
 
-// redecider returns what decides again, from where the journal begins.
-func (s *Source) redecider(ctx context.Context, o RedecideOptions) (*state.Redecider, error) {
-	config := newStateConfig(o.Definition, o.Version)
-	begin, err := s.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if !begin.Truncated() {
-		return state.NewRedecider(config)
-	}
-	checkpoint, err := s.baseCheckpoint(ctx, begin)
-	if err != nil {
-		return nil, err
-	}
-	return state.NewRedeciderBehind(config, checkpoint)
-}
-
 func (s *Source) redecide(ctx context.Context, o RedecideOptions) (by bcp.Digest, err error) {
-	redecider, err := s.redecider(ctx, o)
+	redecider, _, err := origin(ctx, s, state.NewRedecider, state.NewRedeciderBehind, newStateConfig(o.Definition, o.Version))
 	if err != nil {
 		return by, err
 	}

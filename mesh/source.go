@@ -128,9 +128,7 @@ func DialCluster(ctx context.Context, config cluster.Config, state string) (*Sou
 	if err != nil {
 		return nil, err
 	}
-	if s.state = state; state == "" {
-		s.create = nil
-	}
+	s.state = state
 	if err := awaitStreams(ctx, s.js); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -204,23 +202,31 @@ func (s *Source) base(ctx context.Context, begin jetstream.Beginning) (jetstream
 	return openBases(s.state).Read(ctx, begin)
 }
 
-// baseCheckpoint returns the checkpoint of the base, opened.
-func (s *Source) baseCheckpoint(ctx context.Context, begin jetstream.Beginning) ([]byte, error) {
-	base, _, err := s.base(ctx, begin)
-	if err != nil {
-		return nil, err
+// origin makes what a journal begins with: anew or, where it was truncated, from the
+// checkpoint of its base.
+func origin[T any](ctx context.Context, s *Source, anew func(state.Config) (T, error), from func(state.Config, []byte) (T, error), config state.Config) (made T, begin jetstream.Beginning, err error) {
+	if begin, err = s.begin(ctx); err != nil {
+		return made, begin, err
 	}
-	return s.Keys.OpenCheckpoint(ctx, base.Checkpoint)
+	if !begin.Truncated() {
+		made, err = anew(config)
+		return made, begin, err
+	}
+	base, _, err := s.base(ctx, begin)
+	var checkpoint []byte
+	if err == nil {
+		checkpoint, err = s.Keys.OpenCheckpoint(ctx, base.Checkpoint)
+	}
+	if err == nil {
+		made, err = from(config, checkpoint)
+	}
+	return made, begin, err
 }
 
 // replay makes the state that a journal makes, up to a record, or if that is 0 up to the
 // newest; and returns its sequence.
 func (s *Source) replay(ctx context.Context, config state.Config, upTo uint64) (*state.State, uint64, error) {
-	begin, err := s.begin(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	made, err := s.origin(ctx, begin, config)
+	made, begin, err := origin(ctx, s, state.New, state.Restore, config)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -247,18 +253,6 @@ func (s *Source) replay(ctx context.Context, config state.Config, upTo uint64) (
 		err = nil
 	}
 	return made, sequence, err
-}
-
-// origin makes the state that a journal begins with.
-func (s *Source) origin(ctx context.Context, begin jetstream.Beginning, config state.Config) (*state.State, error) {
-	if !begin.Truncated() {
-		return state.New(config)
-	}
-	checkpoint, err := s.baseCheckpoint(ctx, begin)
-	if err != nil {
-		return nil, err
-	}
-	return state.Restore(config, checkpoint)
 }
 
 // Reconcile adds up the journal again and compares the result with the ledger, and with
