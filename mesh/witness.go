@@ -69,22 +69,18 @@ func ParseWitness(s string, client *http.Client) (*Witness, error) {
 // of the log may ask it.
 const maxTries = 4
 
-// Cosign asks for the cosignature of a signed checkpoint. old is the size of the last one
+// Cosign asks for the cosignature of a signed checkpoint of so many leaves. old is the size of the last one
 // that the witness is known to have cosigned, and prove proves that the checkpoint's tree
 // continues that of old leaves. It returns the verified signature line. The
 // error wraps ErrRolledBack, ErrForked or ErrUnknownLog, or says why the witness could
 // not be asked. seen is the size of the newest tree that the witness says it has
 // cosigned, 0 if it did not say.
-func (w *Witness) Cosign(ctx context.Context, signed []byte, old int64, prove func(old int64) (tlog.TreeProof, error)) (line []byte, seen int64, err error) {
+func (w *Witness) Cosign(ctx context.Context, signed []byte, size, old int64, prove func(old int64) (tlog.TreeProof, error)) (line []byte, seen int64, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("witness %s: %w", w.Name, err)
 		}
 	}()
-	size, err := checkpointSize(signed)
-	if err != nil {
-		return nil, 0, err
-	}
 	old = min(max(0, old), size)
 	for range maxTries {
 		var proof tlog.TreeProof
@@ -161,22 +157,11 @@ func request(old int64, proof tlog.TreeProof, signed []byte) []byte {
 	return b.Bytes()
 }
 
-var errMalformed = errors.New("malformed")
-
-// checkpointSize returns the size of the tree of a signed checkpoint.
-func checkpointSize(signed []byte) (int64, error) {
-	lines := strings.SplitN(string(signed), "\n", 4)
-	if len(lines) < 4 {
-		return 0, fmt.Errorf("%w checkpoint", errMalformed)
-	}
-	return parseSize(lines[1])
-}
-
 // parseSize takes the one spelling of a size.
 func parseSize(s string) (int64, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil || n > math.MaxInt64 || strconv.FormatUint(n, 10) != s {
-		return 0, errMalformed
+		return 0, errors.New("malformed")
 	}
 	return int64(n), nil
 }

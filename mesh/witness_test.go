@@ -101,7 +101,7 @@ func TestCosignature(t *testing.T) {
 	log := newLog(t, "log.example/a")
 	log.grow(t, 3, "leaf")
 	w, peer := serveWitness(t, "witness.example/one", log)
-	line, _, err := peer.Cosign(t.Context(), log.checkpoint(t, 3), 0, nil)
+	line, _, err := peer.Cosign(t.Context(), log.checkpoint(t, 3), 3, 0, nil)
 	noError(t, err)
 	cosigned := append(log.checkpoint(t, 3), line...)
 	c, by, err := verify.Cosigned(cosigned, []string{log.key}, []string{w.Key})
@@ -147,7 +147,7 @@ func TestWitness(t *testing.T) {
 	log.grow(t, 30, "leaf")
 	w, peer := serveWitness(t, "witness.example/one", log)
 	ask := func(l *testLog, n, old int64) error {
-		line, seen, err := peer.Cosign(t.Context(), l.checkpoint(t, n), old, func(old int64) (tlog.TreeProof, error) { return l.prove(old, n), nil })
+		line, seen, err := peer.Cosign(t.Context(), l.checkpoint(t, n), n, old, func(old int64) (tlog.TreeProof, error) { return l.prove(old, n), nil })
 		if err == nil {
 			if _, by, err := verify.Cosigned(append(l.checkpoint(t, n), line...), []string{l.key}, []string{w.Key}); err != nil || len(by) != 1 || seen != n {
 				t.Errorf("size %d: %v, %v, seen %d", n, by, err, seen)
@@ -198,7 +198,7 @@ func TestWitnessIsNotBelieved(t *testing.T) {
 	} {
 		server := httptest.NewServer(answer)
 		peer := must(mesh.ParseWitness(w.Key+"="+server.URL, nil))
-		line, _, err := peer.Cosign(t.Context(), log.checkpoint(t, 30), 0, func(old int64) (tlog.TreeProof, error) { return log.prove(old, 30), nil })
+		line, _, err := peer.Cosign(t.Context(), log.checkpoint(t, 30), 30, 0, func(old int64) (tlog.TreeProof, error) { return log.prove(old, 30), nil })
 		if err == nil || line != nil {
 			t.Errorf("%s: cosigned", name)
 		}

@@ -70,7 +70,7 @@ func cosign(ctx context.Context, tree *jetstream.Tree, peers []*Witness, refresh
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
 			defer cancel()
-			lines[i], seen[i], errs[i] = peer.Cosign(ctx, signed, old, tree.ProveFrom)
+			lines[i], seen[i], errs[i] = peer.Cosign(ctx, signed, newest.N, old, tree.ProveFrom)
 		})
 	}
 	all.Wait()

@@ -165,11 +165,7 @@ func (c *Cluster) Gateway(options ...nats.Option) (*nats.Conn, error) {
 // closes it.
 func (c *Cluster) Dispatcher(kernel, service bcp.AgentName, tool string, refused func()) (*nats.Conn, error) {
 	conn, err := c.connect(DispatcherCreds(subjects.Dispatcher(kernel, service, tool)), subjects.GatewayInbox,
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			if errors.Is(err, nats.ErrPermissionViolation) {
-				refused()
-			}
-		}))
+		server.OnRefusal(refused))
 	if err != nil {
 		return nil, fmt.Errorf("connect as the dispatcher of %s for %s of %s: %w", kernel, tool, service, err)
 	}

@@ -128,9 +128,15 @@ func (a *Agent) Request(t testing.TB, subject, text string) Message {
 	if err != nil {
 		t.Fatalf("%s: a request: %v", a.Name, err)
 	}
-	m, err := a.decode(reply)
+	return a.read(t, reply)
+}
+
+// read decodes a message to the agent.
+func (a *Agent) read(t testing.TB, msg *nats.Msg) Message {
+	t.Helper()
+	m, err := a.decode(msg)
 	if err != nil {
-		t.Fatalf("%s: a reply: %v", a.Name, err)
+		t.Fatalf("%s: a message: %v", a.Name, err)
 	}
 	return m
 }
@@ -234,11 +240,7 @@ func (i *Inbox) NextOf(t testing.TB, match func(Message) bool) Message {
 	for {
 		select {
 		case msg := <-i.messages:
-			m, err := i.agent.decode(msg)
-			if err != nil {
-				t.Fatalf("%s: a message: %v", i.agent.Name, err)
-			}
-			if match(m) {
+			if m := i.agent.read(t, msg); match(m) {
 				return m
 			}
 		case <-timeout.C:
@@ -255,11 +257,7 @@ func (i *Inbox) Taken(t testing.TB) []Message {
 	for {
 		select {
 		case msg := <-i.messages:
-			m, err := i.agent.decode(msg)
-			if err != nil {
-				t.Fatalf("%s: a message: %v", i.agent.Name, err)
-			}
-			taken = append(taken, m)
+			taken = append(taken, i.agent.read(t, msg))
 		default:
 			return taken
 		}

@@ -272,11 +272,16 @@ func (s *Server) Dispatcher(kernel, service bcp.AgentName, tool string, refused 
 		return nil, fmt.Errorf("%w: kernel %s has no tool %s of %s", errNoDispatcher, kernel, tool, service)
 	}
 	return s.connect(func() accounts.Login { login, _ := s.bundle().Dispatcher(name); return login }, subjects.GatewayInbox, func(*nats.Conn) {},
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			if errors.Is(err, nats.ErrPermissionViolation) {
-				refused()
-			}
-		}))
+		OnRefusal(refused))
+}
+
+// OnRefusal has refused called when a server denies a connection something.
+func OnRefusal(refused func()) nats.Option {
+	return nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		if errors.Is(err, nats.ErrPermissionViolation) {
+			refused()
+		}
+	})
 }
 
 // Unheard reports whether nobody listens on a subject of calls, so that nobody can
