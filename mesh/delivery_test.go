@@ -162,22 +162,3 @@ func inOrder(delivered, decided []string) bool {
 	}
 	return late <= first
 }
-
-// An agent that is connected twice and answers everything twice is no flooder.
-//
-// covers P9.5, P4.7
-func TestTwoConnectionsOfOneReader(t *testing.T) {
-	t.Parallel()
-	m := meshtest.Start(t, pair(1000))
-	main, one := connect(t, m)
-	two := reader(t, m, "mailer")
-	for range 40 { // more than max_refusals
-		id := main.Accepted(t, "mailer", askUrgent)
-		for _, r := range []side{one, two} {
-			r.Answer(t, r.queries.NextOf(t, meshtest.With("query_id", id)), isUrgent)
-		}
-		if d := main.delivery(t); d.Text("query_id") != string(id) || !contains(d, `"response":{"urgent":true}`) {
-			t.Fatalf("delivery %s", d.JSON)
-		}
-	}
-}
