@@ -325,7 +325,12 @@ func (s *State) validator(ch *channelState, spec bcp.Spec) (*bcp.Validator, []by
 	if v := s.findCompiled(ch, b); v != nil {
 		return v, b, nil
 	}
-	v, err := s.prepared.compiled(s.mesh, ch.definition.ChannelKey, b, func() (*bcp.Validator, error) { return bcp.Compile(spec, ch.settings) })
+	var v *bcp.Validator
+	if p := s.prepared; p != nil && p.mesh == s.mesh && p.channel == ch.definition.ChannelKey && p.spec == string(b) {
+		v, err = p.validator, p.err
+	} else {
+		v, err = bcp.Compile(spec, ch.settings)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -366,14 +371,6 @@ func (c *Config) Prepare(key bcp.ChannelKey, body []byte) *Prepared {
 
 // Adopt has the state use what was prepared for the message that it decides about next.
 func (s *State) Adopt(p *Prepared) { s.prepared = p }
-
-// compiled returns what the spec was compiled to, if it was under these definitions.
-func (p *Prepared) compiled(mesh *bcp.Mesh, key bcp.ChannelKey, spec []byte, compile func() (*bcp.Validator, error)) (*bcp.Validator, error) {
-	if p == nil || p.mesh != mesh || p.channel != key || p.spec != string(spec) {
-		return compile()
-	}
-	return p.validator, p.err
-}
 
 // findCompiled returns what a spec, as validator wrote it, was compiled to, or nil.
 func (s *State) findCompiled(ch *channelState, spec []byte) *bcp.Validator {
