@@ -73,22 +73,18 @@ func TestGatewaysFight(t *testing.T) {
 	fights, beaten := 0, 0 // beaten: the older one wrote while the newer one read
 	const enough = 3
 	for time.Now().Before(end) || fights < enough && time.Now().Before(end.Add(meshtest.Patience)) {
-		next, err := b.tryStart(t)
+		newer, err := b.tryStart(t)
 		if errors.Is(err, jetstream.ErrFenced) {
 			beaten++
 			continue
 		}
 		noError(t, err)
-		select {
-		case <-current.Done():
-		case <-time.After(meshtest.Patience):
-			t.Fatal("the older gateway goes on")
-		}
+		next(t, current.Done(), "the older gateway ends")
 		if err := current.Stop(); !errors.Is(err, jetstream.ErrFenced) {
 			t.Fatalf("the older gateway ended with %v", err)
 		}
 		current.disconnect()
-		current = next
+		current = newer
 		fights++
 	}
 	over.Store(true)

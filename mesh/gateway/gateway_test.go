@@ -423,13 +423,8 @@ func TestWaitingForOneThatIsLeaving(t *testing.T) {
 	default:
 	}
 	mailer.Conn.Close()
-	select {
-	case ids := <-heard:
-		slices.Sort(ids)
-		if want := slices.Sorted(slices.Values([]string{string(id), string(second)})); !slices.Equal(ids, want) {
-			t.Errorf("%v wait, not %v", ids, want)
-		}
-	case <-time.After(meshtest.Patience):
-		t.Fatal("nobody told what waits")
+	ids := slices.Sorted(slices.Values(next(t, heard, "told what waits")))
+	if want := slices.Sorted(slices.Values([]string{string(id), string(second)})); !slices.Equal(ids, want) {
+		t.Errorf("%v wait, not %v", ids, want)
 	}
 }

@@ -98,7 +98,6 @@ type kernelBench struct {
 	calls   []call
 	outcome func(call) string // the members of an outcome; empty: no answer
 	silent  []*nats.Msg       // plan requests and calls without an answer
-	grown   sync.Cond
 }
 
 type call struct {
@@ -130,7 +129,6 @@ func kernelBenchOf(t testing.TB, k *kernel.Kernel) *kernelBench {
 func unservedBench(t testing.TB, k *kernel.Kernel) *kernelBench {
 	t.Helper()
 	b := &kernelBench{bench: benchOf(t, kernelFiles(), k.Rights()), kernel: k, plan: postPlan}
-	b.grown.L = &b.mu
 	b.createStreams(t)
 	return b
 }
@@ -166,27 +164,16 @@ func (b *kernelBench) answerPlan(m *nats.Msg) {
 	} else {
 		b.silent = append(b.silent, m)
 	}
-	b.grown.Broadcast()
 }
 
 // until waits for something of the planner or the tools.
 func (b *kernelBench) until(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	late := false
-	defer time.AfterFunc(meshtest.Patience, func() {
+	eventually(t, what, func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		late = true
-		b.grown.Broadcast()
-	}).Stop()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for !is() {
-		if late {
-			t.Fatalf("no %s: %v; %s", what, b.calls, b.log.String())
-		}
-		b.grown.Wait()
-	}
+		return is()
+	})
 }
 
 // set changes what the planner and the tools do.
@@ -202,7 +189,6 @@ func (b *kernelBench) answerCall(m *nats.Msg) {
 	c := call{Subject: m.Subject}
 	_ = json.Unmarshal(m.Data, &c)
 	b.calls = append(b.calls, c)
-	defer b.grown.Broadcast()
 	if members := b.outcome(c); members != "" {
 		_ = m.Respond([]byte(fmt.Sprintf(`{"call_id":%q,%s}`, c.ID, members)))
 	} else {
@@ -607,11 +593,7 @@ func TestCredentialsHoldWithoutAGate(t *testing.T) {
 	t.Cleanup(d.Close)
 	for _, subject := range []string{send, subjects.Call("mail", "read_inbox", "desk"), subjects.Run("main", "desk", "all"), subjects.Reply(bcp.RoleTool, "mail", "c1", 1)} {
 		refusesAll(t, "a dispatcher", d, subject)
-		select {
-		case <-refused:
-		case <-time.After(meshtest.Patience):
-			t.Errorf("nobody is told that %s was refused", subject)
-		}
+		next(t, refused, "told that "+subject+" was refused")
 	}
 	must(d.SubscribeSync(subjects.CallsOf("mail")))
 	if err := d.Flush(); err != nil || d.LastError() == nil || !strings.Contains(d.LastError().Error(), "Subscription") {

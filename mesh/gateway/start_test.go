@@ -193,11 +193,7 @@ func TestDamageThatIsFoundLate(t *testing.T) {
 		succeeded(t, mailer.Request(t, pushAlert, alert("")))
 	}
 	close(look)
-	select {
-	case <-g.Done():
-	case <-time.After(meshtest.Patience):
-		t.Fatal("it serves on")
-	}
+	next(t, g.Done(), "it ends")
 	err := g.Stop()
 	last := g.decisions[len(g.decisions)-1].Seq
 	if want := fmt.Sprintf("decisions 4 to %d were released since it began to serve at ", last); !errors.Is(err, jetstream.ErrRecord) || !strings.Contains(err.Error(), want) {

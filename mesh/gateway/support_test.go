@@ -125,7 +125,6 @@ func (b *bench) core(t testing.TB) *nats.Conn {
 type running struct {
 	*gateway.Gateway
 	mu        sync.Mutex
-	grown     sync.Cond
 	decisions []bcp.Decision
 	conns     []*nats.Conn // the journal's, and those for agents
 }
@@ -149,7 +148,6 @@ func (b *bench) config() gateway.Config {
 func (b *bench) tryStart(t testing.TB, change ...func(*gateway.Config)) (*running, error) {
 	t.Helper()
 	r := &running{}
-	r.grown.L = &r.mu
 	r.conns = append(r.conns, b.core(t))
 	config := b.config()
 	config.Conn = r.conns[0]
@@ -164,7 +162,6 @@ func (b *bench) tryStart(t testing.TB, change ...func(*gateway.Config)) (*runnin
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.decisions = append(r.decisions, *d)
-		r.grown.Broadcast()
 	}
 	for _, f := range change {
 		f(&config)
@@ -193,33 +190,21 @@ func (r *running) disconnect() {
 	}
 }
 
-// wait returns the first n decisions that match.
-func (r *running) wait(t testing.TB, n int, match func(*bcp.Decision) bool) []bcp.Decision {
+// wait returns the decisions that match, once there are n.
+func (r *running) wait(t testing.TB, n int, match func(*bcp.Decision) bool) (found []bcp.Decision) {
 	t.Helper()
-	late := false
-	defer time.AfterFunc(meshtest.Patience, func() {
+	eventually(t, fmt.Sprintf("%d such decisions", n), func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		late = true
-		r.grown.Broadcast()
-	}).Stop()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for {
-		var found []bcp.Decision
+		found = nil
 		for i := range r.decisions {
 			if match(&r.decisions[i]) {
 				found = append(found, r.decisions[i])
 			}
 		}
-		if len(found) >= n {
-			return found
-		}
-		if late {
-			t.Fatalf("%d of %d decisions in %d", len(found), n, len(r.decisions))
-		}
-		r.grown.Wait()
-	}
+		return len(found) >= n
+	})
+	return found
 }
 
 // agent connects a stock client.
@@ -330,6 +315,17 @@ func eventually(t testing.TB, what string, comes func() bool) {
 			t.Fatalf("never: %s", what)
 		}
 	}
+}
+
+// next waits for what comes on a channel.
+func next[T any](t testing.TB, from <-chan T, what string) (came T) {
+	t.Helper()
+	select {
+	case came = <-from:
+	case <-time.After(meshtest.Patience):
+		t.Fatalf("never: %s", what)
+	}
+	return came
 }
 
 // clock is a clock that a test sets.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
@@ -80,11 +79,7 @@ func TestStoredEventsAreRecordedOnce(t *testing.T) {
 			left := make(chan []string, 1)
 			g.Waiting("main", func(ids []string) { left <- ids })
 			main.Close()
-			select {
-			case <-left:
-			case <-time.After(meshtest.Patience):
-				t.Error("main is connected for ever")
-			}
+			next(t, left, "main is not connected any more")
 			noError(t, g.Stop())
 			j := b.journal(t)
 			for kind, want := range map[bcp.DecisionKind]int{bcp.KindConnect: 3, bcp.KindProcess: 1, bcp.KindAlert: 2, bcp.KindViolation: 1, bcp.KindCredential: 1} {
@@ -111,12 +106,7 @@ func TestStoredQueryWakesItsReader(t *testing.T) {
 		noError(t, main.Conn.Publish(subjects.Ask("main", "mailer"), []byte(askUrgent)))
 	})
 	g.Unwritten("the test says so")
-	select {
-	case agent := <-woken:
-		expect(t, agent, "mailer", "was woken")
-	case <-time.After(meshtest.Patience):
-		t.Error("nobody was woken")
-	}
+	expect(t, next(t, woken, "somebody is woken"), "mailer", "was woken")
 }
 
 // follow makes a snapshot of the whole journal.
