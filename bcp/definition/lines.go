@@ -2,6 +2,8 @@ package definition
 
 import (
 	"bytes"
+	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -14,50 +16,41 @@ import (
 // SubscriptionLines are the lines of a subscription in a definition, without its
 // dash and indentation: its members in JSON, which the front matter reads too. Texts are quoted, and what cannot be seen is escaped.
 func SubscriptionLines(sub *bcp.ProposedSubscription) (lines []string) {
-	text, err := json.Marshal(sub)
+	text, err := json.Marshal(sub, jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))
 	if err != nil {
 		return nil // what is no UTF-8 is no text of a definition
 	}
 	from := jsontext.NewDecoder(bytes.NewReader(text))
-	next := func() string { // a token
-		token, _ := from.ReadToken()
-		return token.String()
-	}
-	for next(); from.PeekKind() != '}'; {
-		switch name := next(); name {
-		case "fields", "questions":
-			lines = append(lines, name+":")
-			for next(); from.PeekKind() != ']'; {
-				lines = append(lines, "  - "+inFlow(from))
-			}
-			next()
-		default:
-			lines = append(lines, name+": "+inFlow(from))
+	skip := func() { _, _ = from.ReadToken() }
+	for skip(); from.PeekKind() != '}'; {
+		name, _ := from.ReadToken()
+		key := name.String() + ":"
+		if key != "fields:" && key != "questions:" {
+			lines = append(lines, key+" "+inFlow(from))
+			continue
 		}
+		lines = append(lines, key)
+		for skip(); from.PeekKind() != ']'; {
+			lines = append(lines, "  - "+inFlow(from))
+		}
+		skip()
 	}
 	return lines
 }
 
-// inFlow writes the next value in one line.
+// memberName is a name in JSON: in a text there is a backslash in front of each quote.
+var memberName = regexp.MustCompile(`"([a-z_]+)": `)
+
+// inFlow returns the next value in one line.
 func inFlow(from *jsontext.Decoder) string {
-	token, _ := from.ReadToken()
-	kind, open := token.Kind(), token.String()
-	switch kind {
-	case '"':
-		return strconv.Quote(open)
-	case '{', '[':
-	default:
-		return open
-	}
-	var members []string
-	for from.PeekKind() != kind+2 { // the closing one, in ASCII
-		name := ""
-		if kind == '{' {
-			token, _ := from.ReadToken()
-			name = token.String() + ": "
+	value, _ := from.ReadValue()
+	var b strings.Builder
+	for _, r := range memberName.ReplaceAllString(string(value), "$1: ") {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, `\U%08x`, r)
 		}
-		members = append(members, name+inFlow(from))
 	}
-	end, _ := from.ReadToken()
-	return open + strings.Join(members, ", ") + end.String()
+	return b.String()
 }
