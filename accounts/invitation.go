@@ -71,13 +71,11 @@ func (t Token) Text() string {
 	return string(t.text())
 }
 
-// InviteBound makes [Store.Invite] invite an approver who decides only with a passkey.
-func InviteBound(i *Invitation) { i.Bound = true }
-
 // Invite makes a token with which somebody can join once within a time, as an
 // agent or a person in a role, with credentials of a given lifetime. role may be
-// zero if the agent has exactly one; lives zero is for ever.
-func (s *Store) Invite(agent bcp.AgentName, role bcp.Role, within, lives time.Duration, r Restriction, options ...func(*Invitation)) (Token, error) {
+// zero if the agent has exactly one; lives zero is for ever. Who is bound, an
+// approver, decides only with a passkey.
+func (s *Store) Invite(agent bcp.AgentName, role bcp.Role, within, lives time.Duration, r Restriction, bound bool) (Token, error) {
 	return changed(s, "invite", func(st *state, now time.Time) (token Token, err error) {
 		if within < time.Second || within > MaxInvitation {
 			return token, fmt.Errorf("it is good for a second to %s", MaxInvitation)
@@ -96,10 +94,7 @@ func (s *Store) Invite(agent bcp.AgentName, role bcp.Role, within, lives time.Du
 		if len(st.Invitations) >= maxInvitations {
 			return token, fmt.Errorf("there are %d invitations already", maxInvitations)
 		}
-		i := Invitation{Agent: scope.Agent, Role: scope.Role, Made: now, Ends: now.Add(within).Truncate(time.Second), Lives: int64(lives / time.Second), Restriction: r}
-		for _, option := range options {
-			option(&i)
-		}
+		i := Invitation{Agent: scope.Agent, Role: scope.Role, Made: now, Ends: now.Add(within).Truncate(time.Second), Lives: int64(lives / time.Second), Restriction: r, Bound: bound}
 		if i.Bound && i.Role != bcp.RoleApprover {
 			return token, errPasskey
 		}

@@ -27,7 +27,7 @@ func TestJoinsThatChangeNothingWriteNothing(t *testing.T) {
 	agent := scopes()[0]
 	invite := func() accounts.Token {
 		t.Helper()
-		return must(store.Invite(agent.Agent, agent.Role, time.Hour, time.Hour, accounts.Restriction{}))(t)
+		return must(store.Invite(agent.Agent, agent.Role, time.Hour, time.Hour, accounts.Restriction{}, false))(t)
 	}
 	writes := func(f func()) bool {
 		t.Helper()
@@ -83,9 +83,9 @@ func TestWhoJoinsIsBoundToAPasskey(t *testing.T) {
 	store, _ := newStore(t)
 	compile(t, store, scopes())
 	passkey, other, none := bcp.Digest{1}, bcp.Digest{2}, bcp.Digest{}
-	invite := func(role bcp.Role, options ...func(*accounts.Invitation)) string {
+	invite := func(role bcp.Role, bound bool) string {
 		t.Helper()
-		token := must(store.Invite("alice", role, time.Hour, 0, accounts.Restriction{}, options...))(t)
+		token := must(store.Invite("alice", role, time.Hour, 0, accounts.Restriction{}, bound))(t)
 		return token.PublicKey
 	}
 	own := must(nkeys.CreateUser())(t)
@@ -95,7 +95,7 @@ func TestWhoJoinsIsBoundToAPasskey(t *testing.T) {
 		proof := must(own.Sign(bcp.JoinStatement(invitation, key, signed)))(t)
 		return store.Join(invitation, key, sent, proof)
 	}
-	bound, auditor := invite(bcp.RoleApprover, accounts.InviteBound), invite(bcp.RoleAuditor)
+	bound, auditor := invite(bcp.RoleApprover, true), invite(bcp.RoleAuditor, false)
 	for name, c := range map[string]struct {
 		invitation   string
 		signed, sent bcp.Digest
@@ -125,7 +125,7 @@ func TestWhoJoinsIsBoundToAPasskey(t *testing.T) {
 			t.Errorf("again with %x: %+v, %v", changed[:1], u, err)
 		}
 	}
-	if _, err := store.Invite("alice", bcp.RoleAuditor, time.Hour, 0, accounts.Restriction{}, accounts.InviteBound); err == nil {
+	if _, err := store.Invite("alice", bcp.RoleAuditor, time.Hour, 0, accounts.Restriction{}, true); err == nil {
 		t.Error("an auditor is invited with a passkey")
 	}
 	pending, _, err := store.Pending(time.Now())

@@ -103,7 +103,7 @@ func TestKeysOfAccountsAreReplaced(t *testing.T) {
 	store, _ := newStore(t)
 	first := compile(t, store, scopes())
 	old := issue(t, store)
-	token := must(store.Invite("researcher", 0, time.Hour, 0, accounts.Restriction{}))(t)
+	token := must(store.Invite("researcher", 0, time.Hour, 0, accounts.Restriction{}, false))(t)
 	start := time.Now()
 	fails(t, errorOf(store.RotateAccounts(-time.Second)), nil, "an overlap of less than nothing")
 	must(store.RotateAccounts(time.Minute))(t)

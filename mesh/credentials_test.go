@@ -133,7 +133,7 @@ func TestChangesOfARestingMeshAreRecordedWhenItStarts(t *testing.T) {
 
 func invite(t *testing.T, store *accounts.Store, within time.Duration) accounts.Token {
 	t.Helper()
-	return must(store.Invite("mailer", bcp.RoleReader, within, time.Hour, accounts.Restriction{}))
+	return must(store.Invite("mailer", bcp.RoleReader, within, time.Hour, accounts.Restriction{}, false))
 }
 
 func refusedToJoin(t *testing.T, m *meshtest.Mesh, name, token string) {

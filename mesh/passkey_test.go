@@ -40,7 +40,7 @@ func TestPasskeysDecide(t *testing.T) {
 	elsewhere := *own
 	elsewhere.Origin = "https://evil.example"
 	ann, bob := person{meshtest.NewAgent(bcp.Agent{Name: "ann"})}, approver(t, m, "bob")
-	token := must(store.Invite("ann", bcp.RoleApprover, time.Hour, time.Hour, accounts.Restriction{}, accounts.InviteBound))
+	token := must(store.Invite("ann", bcp.RoleApprover, time.Hour, time.Hour, accounts.Restriction{}, true))
 	refusedToJoin(t, m, "without a passkey", token.Text())
 	if _, name, role, err := agents.Join(t.Context(), m.URL(), token.Text(), own.Hash()); err != nil || name != "ann" || role != bcp.RoleApprover {
 		t.Fatalf("%s, %s, %v", name, role, err)

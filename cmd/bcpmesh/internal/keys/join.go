@@ -46,11 +46,7 @@ func credsInviteCommand(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var options []func(*accounts.Invitation)
-		if page != "" { // where a passkey is made
-			options = append(options, accounts.InviteBound)
-		}
-		token, err := store.Invite(agent, meshdir.ParsedRole(role), within.Value, expires.Value, r, options...)
+		token, err := store.Invite(agent, meshdir.ParsedRole(role), within.Value, expires.Value, r, page != "") // where a passkey is made
 		if err != nil {
 			return err
 		}
