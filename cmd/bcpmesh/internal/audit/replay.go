@@ -24,10 +24,7 @@ import (
 func auditReplayCommand(p *cli.Program) *cobra.Command {
 	var who client.Flags
 	var r Replaying
-	r.kind.Name = "KIND"
-	for _, kind := range bcp.DecisionKinds() {
-		r.kind.Words = append(r.kind.Words, kind.String())
-	}
+	r.kind = cli.WordFlag{Name: "KIND", Words: cli.Map(bcp.DecisionKinds(), bcp.DecisionKind.String)}
 	cmd := &cobra.Command{
 		Use: "replay",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -67,10 +64,9 @@ type Replaying struct {
 
 // decisionKind is the kind of --kind, 0 for any.
 func (r *Replaying) decisionKind() bcp.DecisionKind {
-	for _, kind := range bcp.DecisionKinds() {
-		if kind.String() == r.kind.Value {
-			return kind
-		}
+	kinds := bcp.DecisionKinds()
+	if i := slices.Index(r.kind.Words, r.kind.Value); i >= 0 {
+		return kinds[i]
 	}
 	return 0
 }

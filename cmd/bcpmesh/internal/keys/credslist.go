@@ -71,10 +71,9 @@ func connections(ctx context.Context, where meshdir.StateFlags, folder meshdir.F
 
 // invited lists invitations as users that are yet to come.
 func invited(invitations []accounts.Invitation) []accounts.User {
-	users := cli.Map(invitations, func(i accounts.Invitation) accounts.User {
+	return cli.Map(invitations, func(i accounts.Invitation) accounts.User {
 		return accounts.User{PublicKey: i.PublicKey, Agent: i.Agent, Role: i.Role, Issued: i.Made, Expires: i.Ends, Restriction: i.Restriction, Invitation: true}
 	})
-	return users
 }
 
 type listedUser struct {

@@ -116,18 +116,12 @@ func credsRevokeCommand(p *cli.Program) *cobra.Command {
 
 func showRevoked(p *cli.Program, folder meshdir.Folder, revoked, remain []accounts.User, running bool) error {
 	if p.Out.JSON {
-		keys := func(users []accounts.User) []string {
-			list := []string{}
-			for _, u := range users {
-				list = append(list, u.PublicKey)
-			}
-			return list
-		}
+		key := func(u accounts.User) string { return u.PublicKey }
 		return p.Out.Value(struct {
 			Revoked []string `json:"revoked"`
 			Valid   []string `json:"still_valid,omitempty"` // other files of the agent
 			Applied bool     `json:"applied"`               // by a running mesh
-		}{keys(revoked), keys(remain), running})
+		}{cli.Map(revoked, key), cli.Map(remain, key), running})
 	}
 	for _, u := range revoked {
 		p.Out.Printf("%s\n", u.PublicKey)
