@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 )
 
@@ -98,14 +97,8 @@ func (s *Server) decision(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	exchange := exchangeEntries(f, e)
-	p := page{facts: f, Title: "Decision " + strconv.FormatUint(seq, 10), Of: decisionData{e.event(), tell.Explain(&e.Decision, f.definition), runOf(exchange, e)}}
-	if _, ok := e.Line(); ok {
-		p.Facts = []fact{{Name: "Nominal bits", Value: e.Nominal.Rounded()}, {Name: "Capacity bits", Value: e.Capacity.Rounded()},
-			{Name: "Epoch's nominal bits", Value: e.Balance.Spent().Rounded()}, {Name: "Epoch's capacity bits", Value: e.Balance.SpentCapacity().Rounded()}}
-	}
-	if e.Taint != bcp.TaintUnknown {
-		p.Facts = append(p.Facts, fact{Name: "Taint", Value: e.Taint.String()})
-	}
+	_, charged := e.Line()
+	p := page{facts: f, Title: "Decision " + strconv.FormatUint(seq, 10), Of: decisionData{e.event(), e, charged, tell.Explain(&e.Decision, f.definition), runOf(exchange, e)}}
 	if len(exchange) > 1 {
 		p.Story = events(exchange)
 	}
@@ -114,9 +107,11 @@ func (s *Server) decision(w http.ResponseWriter, r *http.Request) {
 
 // decisionData is a decision, and why it is as it is.
 type decisionData struct {
-	Event event
-	Why   tell.Explanation
-	Run   *tell.RunStory // that it is about; nil for others
+	Event   event
+	Entry   *entry
+	Charged bool // it moved bits
+	Why     tell.Explanation
+	Run     *tell.RunStory // that it is about; nil for others
 }
 
 // runOf tells the run that a decision is about, if these decisions have it from its beginning.

@@ -144,10 +144,7 @@ func SealKeys(store *accounts.Store) error {
 	if err != nil {
 		return err
 	}
-	if err := store.Seal(passphrase); err != nil {
-		return cli.Failf("%s", err)
-	}
-	return nil
+	return store.Seal(passphrase)
 }
 
 // RequireSealed seals the keys of a mesh that is about to run, where that was asked
