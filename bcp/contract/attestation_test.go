@@ -375,9 +375,8 @@ func TestEachByteIsSigned(t *testing.T) {
 		return contract.JudgeAttestation(&e)
 	}
 	signature := envelope.Signatures[0].Sig
-	if got := judge(envelope.Payload, signature); !got.Accepted {
-		t.Fatalf("unchanged: %s", got.Code)
-	}
+	got := judge(envelope.Payload, signature)
+	stopIf(t, !got.Accepted, "unchanged: %s", got.Code)
 	changed := func(b []byte, i int) []byte {
 		c := append([]byte{}, b...)
 		c[i] ^= 1
@@ -436,9 +435,8 @@ func FuzzJudgeAttestation(f *testing.F) {
 	f.Fuzz(func(t *testing.T, envelope, payload []byte) {
 		e := examination(t, envelope)
 		e.Verify = func([32]byte, []byte, []byte) bool { return false }
-		if a := contract.JudgeAttestation(&e); a.Accepted || a.Code == "" {
-			t.Fatalf("accepted: %s", envelope)
-		}
+		a := contract.JudgeAttestation(&e)
+		stopIf(t, a.Accepted || a.Code == "", "accepted: %s", envelope)
 		// A statement that its organisation signed may say anything; reading it ends.
 		e = examination(t, sealed(t, contract.PayloadType, payload, []ed25519.PrivateKey{signingKey}))
 		contract.JudgeAttestation(&e)

@@ -94,9 +94,8 @@ func TestBuiltinContracts(t *testing.T) {
 		for _, i := range c.Invariants {
 			predicates, levels = append(predicates, i.Predicate.String()), append(levels, i.Level)
 		}
-		if diff := cmp.Diff([]any{w.role, w.predicates, w.levels, w.capabilities, w.prohibited}, []any{c.Role, predicates, levels, c.Capabilities, c.Prohibited}); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", b.Name, diff)
-		}
+		diff := cmp.Diff([]any{w.role, w.predicates, w.levels, w.capabilities, w.prohibited}, []any{c.Role, predicates, levels, c.Capabilities, c.Prohibited})
+		failIf(t, diff != "", "%s (-want +got):\n%s", b.Name, diff)
 	}
 	if _, ok := contract.ParseBuiltin("planner-v2"); ok {
 		t.Error("a contract that is not built in loads")
@@ -182,9 +181,8 @@ func TestDefects(t *testing.T) {
 				named = append(named, string(d.Code)+" "+d.Where)
 				failIf(t, d.Code.Text() == string(d.Code), "%+v: no text", d)
 			}
-			if diff := cmp.Diff(c.want, named); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			diff := cmp.Diff(c.want, named)
+			failIf(t, diff != "", "(-want +got):\n%s", diff)
 			failIf(t, len(defects) > 0 && (got.Role != "" || got.Invariants != nil), "a wrong contract is returned: %+v", got)
 		})
 	}
@@ -271,12 +269,10 @@ func checkParsed(t fataler, b []byte) {
 		stopIf(t, i.Level == contract.Declared || ids[i.ID], "invariant %q is accepted", i.ID)
 		ids[i.ID] = true
 	}
-	if n := len(c.Invariants); n < 1 || n > 64 {
-		t.Fatalf("%d invariants", n)
-	}
-	if r := contract.Verify(c, contract.Facts{}); r.OK {
-		t.Fatalf("a contract holds without facts")
-	}
+	n := len(c.Invariants)
+	stopIf(t, n < 1 || n > 64, "%d invariants", n)
+	r := contract.Verify(c, contract.Facts{})
+	stopIf(t, r.OK, "a contract holds without facts")
 }
 
 func FuzzParse(f *testing.F) {

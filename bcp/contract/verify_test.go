@@ -110,9 +110,8 @@ func TestContractsFail(t *testing.T) {
 			f := rightFacts(t)
 			c.change(&f)
 			r := contract.Verify(mustParse(t, builtin(t, c.contract)), f)
-			if diff := cmp.Diff(c.want, verdicts(r)); diff != "" || r.OK {
-				t.Errorf("OK %t (-want +got):\n%s", r.OK, diff)
-			}
+			diff := cmp.Diff(c.want, verdicts(r))
+			failIf(t, diff != "" || r.OK, "OK %t (-want +got):\n%s", r.OK, diff)
 			var details []string
 			for _, i := range r.Invariants {
 				for _, e := range i.Evidence {
@@ -165,9 +164,8 @@ func TestFalsePromisesFail(t *testing.T) {
 		{"name": "has_none", "args": []any{"orchestrator", "tools"}},
 	} {
 		b := edit(t, "planner-v1", func(m map[string]any) { first(m)["formal"], first(m)["predicate"] = "x", p })
-		if r := contract.Verify(mustParse(t, b), rightFacts(t)); r.Invariants[0].Verdict != contract.Fails {
-			t.Errorf("%v: %s", p, r.Invariants[0].Verdict)
-		}
+		r := contract.Verify(mustParse(t, b), rightFacts(t))
+		failIf(t, r.Invariants[0].Verdict != contract.Fails, "%v: %s", p, r.Invariants[0].Verdict)
 	}
 }
 

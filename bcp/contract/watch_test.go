@@ -132,9 +132,8 @@ func TestTakenOff(t *testing.T) {
 	}
 	silent := contract.NewWatch()
 	silent.See(begin, bcp.Seen{Agent: "kim", Rule: bcp.SuspectAnswer, Count: -1})
-	if saved, none := save(t, silent), save(t, contract.NewWatch()); !bytes.Equal(saved, none) {
-		t.Errorf("%q is remembered of a Reader that answers as it should", saved)
-	}
+	saved, none := save(t, silent), save(t, contract.NewWatch())
+	failIf(t, !bytes.Equal(saved, none), "%q is remembered of a Reader that answers as it should", saved)
 }
 
 // A plan is unusual from ten times the median of the 31 before it on, and from 40 steps.
@@ -157,9 +156,8 @@ func TestUnusualPlans(t *testing.T) {
 			}
 			stopIf(t, w.See(begin, plan("kim", steps)) != 0, "an alert before 31 plans")
 		}
-		if got := w.See(begin, plan("kim", c.steps)); (got == 1) != c.want {
-			t.Errorf("%+v: %d", c, got)
-		}
+		got := w.See(begin, plan("kim", c.steps))
+		failIf(t, (got == 1) != c.want, "%+v: %d", c, got)
 		failIf(t, w.See(begin, plan("eve", 1000)) != 0, "an alert about another agent's first plan")
 	}
 }
@@ -269,9 +267,8 @@ func TestOf(t *testing.T) {
 		"a refused ask":                   {bcp.Decision{Kind: bcp.KindAsk, Agent: "eve", Verdict: bcp.Reject, Check: bcp.CheckSpec}, nil},
 		"a repeat":                        {bcp.Decision{Kind: bcp.KindAnswer, Agent: "eve", Reader: "eve", Verdict: bcp.Reject, Check: bcp.CheckAnswer, Repeat: true}, nil},
 	} {
-		if diff := cmp.Diff(c.want, contract.SeenIn(&c.d)); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
+		diff := cmp.Diff(c.want, contract.SeenIn(&c.d))
+		failIf(t, diff != "", "%s: %s", name, diff)
 	}
 }
 
@@ -301,22 +298,19 @@ func TestReplayRaisesTheSame(t *testing.T) {
 				if i == saved {
 					before := save(t, w)
 					w = contract.NewWatch()
-					if rest, err := bcp.CutSaved(before, w); err != nil || len(rest) > 0 || !w.Valid() {
-						t.Fatalf("%q cannot be read: %v", before, err)
-					}
+					rest, err := bcp.CutSaved(before, w)
+					stopIf(t, err != nil || len(rest) > 0 || !w.Valid(), "%q cannot be read: %v", before, err)
 				}
 				n := w.See(e.at, e.Seen)
-				if threshold, _ := contract.ThresholdOf(e.Rule); n != 0 && n < threshold.Count {
-					t.Fatalf("an alert of %d", n)
-				}
+				threshold, _ := contract.ThresholdOf(e.Rule)
+				stopIf(t, n != 0 && n < threshold.Count, "an alert of %d", n)
 				alerts = append(alerts, n)
 			}
 			return alerts, save(t, w)
 		}
 		first, end := play(-1)
 		again, endAgain := play(rapid.IntRange(0, 60).Draw(t, "saved"))
-		if diff := cmp.Diff(first, again); diff != "" || !bytes.Equal(end, endAgain) {
-			t.Fatalf("a replay differs: %s\n%q\n%q", diff, end, endAgain)
-		}
+		diff := cmp.Diff(first, again)
+		stopIf(t, diff != "" || !bytes.Equal(end, endAgain), "a replay differs: %s\n%q\n%q", diff, end, endAgain)
 	})
 }

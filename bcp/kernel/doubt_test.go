@@ -202,9 +202,8 @@ func TestForeignMessages(t *testing.T) {
 		{Run: id, Time: 1 << 62, Start: &kernel.Start{}},
 	} {
 		before := savedText(g.state)
-		if err := g.state.Apply(&c); err == nil || savedText(g.state) != before {
-			t.Errorf("%+v is applied: %v", c, err)
-		}
+		err := g.state.Apply(&c)
+		failIf(t, err == nil || savedText(g.state) != before, "%+v is applied: %v", c, err)
 	}
 }
 
@@ -325,9 +324,8 @@ func TestEndedRunsAreBounded(t *testing.T) {
 		stop(g.begin("read"))
 		g.changes, g.sent, g.todo = nil, nil, nil
 	}
-	if got := late(); got != kernel.LateOutcome {
-		t.Fatalf("the oldest run that is known: got %q", got)
-	}
+	got := late()
+	stopIf(t, got != kernel.LateOutcome, "the oldest run that is known: got %q", got)
 	stop(g.begin("read"))
 	expect(t, late(), kernel.UnknownCall, "a run too many")
 	if c := ask(); c.Code != kernel.Repeated || c.Run != first || c.End == nil || c.End.Status != kernel.Stopped {

@@ -28,13 +28,11 @@ func TestEveryCodeIsExplained(t *testing.T) {
 func TestRefusalsOfRequestsSpeakOfNoPlan(t *testing.T) {
 	t.Parallel()
 	for _, c := range []kernel.Code{kernel.TooLarge, kernel.Malformed} {
-		if text := kernel.ExplainRefusal(c); !strings.HasPrefix(text, "The request ") || strings.Contains(text, "plan") {
-			t.Errorf("%s is explained as %q", c, text)
-		}
+		text := kernel.ExplainRefusal(c)
+		failIf(t, !strings.HasPrefix(text, "The request ") || strings.Contains(text, "plan"), "%s is explained as %q", c, text)
 	}
 	for _, c := range []kernel.Code{kernel.BadRule, kernel.UnknownRun} {
-		if got, want := kernel.ExplainRefusal(c), kernel.Explain(c); got != want {
-			t.Errorf("%s is explained as %q", c, got)
-		}
+		got, want := kernel.ExplainRefusal(c), kernel.Explain(c)
+		failIf(t, got != want, "%s is explained as %q", c, got)
 	}
 }

@@ -173,9 +173,8 @@ func (g *gateway) trace() string {
 			continue
 		}
 		var args struct{ B string }
-		if err := json.Unmarshal(r.Arguments, &args); err != nil {
-			g.t.Fatalf("%v", err)
-		}
+		err := json.Unmarshal(r.Arguments, &args)
+		stopIf(g.t, err != nil, "%v", err)
 		calls = append(calls, r.Tool.Name+" "+args.B)
 	}
 	return strings.Join(calls, ", ")

@@ -22,9 +22,8 @@ func TestNumbers(t *testing.T) {
 		"+1": "", "9223372036854775808": "", "1234567890.123456": "", "1.2.3": "", "NaN": "", "Infinity": "", "0x10": "", "": "", "nul": "", "nullx": "",
 	} {
 		v, err := kernel.ParseValue([]byte(in))
-		if got := string(v.JSON()); (err == nil) != (want != "") || err == nil && got != want {
-			t.Errorf("%q: got %s, %v", in, got, err)
-		}
+		got := string(v.JSON())
+		failIf(t, (err == nil) != (want != "") || err == nil && got != want, "%q: got %s, %v", in, got, err)
 	}
 }
 

@@ -256,9 +256,8 @@ func TestGateZeroDenies(t *testing.T) {
 	expect(t, none.Judge(&call).Ruling, kernel.Deny, "the zero gate says")
 	gate := mustKernel(t, nil).Gate()
 	expect(t, gate.Judge(&kernel.Call{}).Ruling, kernel.Deny, "the zero call")
-	if v := (kernel.Verdict{}); v.Ruling != kernel.Deny || v.Ruling.Word() != "deny" {
-		t.Error("the zero verdict allows")
-	}
+	v := (kernel.Verdict{})
+	failIf(t, v.Ruling != kernel.Deny || v.Ruling.Word() != "deny", "the zero verdict allows")
 	expect(t, gate.Judge(&call).Ruling, kernel.Allow, "a right call")
 }
 
@@ -339,9 +338,8 @@ func TestRuleThatAllowsAllProtectsNothing(t *testing.T) {
 		d.Rules, d.UntestedRules = []kernel.Rule{{ID: "all", Effect: kernel.Declassify, Tool: kernel.AnyTool, When: "true"}}, true
 	}).Gate()
 	call := kernel.Call{Tool: "send_email", Grant: kernel.NewGrant("mail.send"), Control: kernel.Trusted(), Arguments: []kernel.Argument{arg("to", `"evil@example.com"`, thirdParty()), arg("body", `"all contacts"`, thirdParty())}}
-	if v := gate.Judge(&call); v.Ruling != kernel.Allow || v.Code != kernel.Declassified {
-		t.Errorf("got %+v", v)
-	}
+	v := gate.Judge(&call)
+	failIf(t, v.Ruling != kernel.Allow || v.Code != kernel.Declassified, "got %+v", v)
 }
 
 // A grant of a sub-run is never more than that of the run around it.
@@ -359,9 +357,8 @@ func TestGrantsShrink(t *testing.T) {
 			stopIf(t, outer.Holds(c) && !inner.Holds(c), "%q is missing", c)
 			stopIf(t, !c.Valid() && outer.Holds(c), "%q is held", c)
 		}
-		if again := inner.Clamp(outer.Capabilities()); !slices.Equal(again.Capabilities(), inner.Capabilities()) {
-			t.Fatal("a sub-run's sub-run widened")
-		}
+		again := inner.Clamp(outer.Capabilities())
+		stopIf(t, !slices.Equal(again.Capabilities(), inner.Capabilities()), "a sub-run's sub-run widened")
 	})
 }
 
@@ -373,7 +370,6 @@ func TestCapabilityNames(t *testing.T) {
 	} {
 		expect(t, name.Valid(), want, "%q: %t", name, !want)
 	}
-	if g := kernel.NewGrant("b", "a", "b", "*"); fmt.Sprint(g.Capabilities()) != "[a b]" {
-		t.Errorf("got %v", g.Capabilities())
-	}
+	g := kernel.NewGrant("b", "a", "b", "*")
+	failIf(t, fmt.Sprint(g.Capabilities()) != "[a b]", "got %v", g.Capabilities())
 }

@@ -84,9 +84,8 @@ func (g *gateway) moment() bcp.Moment {
 func (g *gateway) store(c kernel.Change) kernel.Change {
 	g.t.Helper()
 	if g.replay {
-		if size := len(c.AppendJSON(nil)) + len(c.Private.AppendJSON(nil)); size > 1<<20 {
-			g.t.Fatalf("a record of %d bytes fits no message", size)
-		}
+		size := len(c.AppendJSON(nil)) + len(c.Private.AppendJSON(nil))
+		stopIf(g.t, size > 1<<20, "a record of %d bytes fits no message", size)
 		g.records = append(g.records, [2][]byte{c.AppendJSON(nil), c.Private.AppendJSON(nil)})
 		g.redecides(g.records[len(g.records)-1], c.Endorsed)
 	}
@@ -247,9 +246,8 @@ func (g *gateway) told() string {
 	for i := len(g.sent) - 1; i >= 0; i-- {
 		if g.sent[i].Kind == kernel.ReleasePlan {
 			var request struct{ Errors json.RawMessage }
-			if err := json.Unmarshal(g.sent[i].Body, &request); err != nil {
-				g.t.Fatalf("%v", err)
-			}
+			err := json.Unmarshal(g.sent[i].Body, &request)
+			stopIf(g.t, err != nil, "%v", err)
 			return string(request.Errors)
 		}
 	}

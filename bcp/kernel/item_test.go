@@ -71,9 +71,8 @@ func (l *ledger) checkHeld(items ...bcp.Item) {
 	for _, it := range items {
 		want[state.HeldKey{ChannelKey: bcp.ChannelKey{Controller: it.Controller}, Kind: it.Kind}] = state.HeldSnapshot{Items: 1, Oldest: it.Since}
 	}
-	if diff := cmp.Diff(want, l.state.Snapshot(l.g.now).Held); diff != "" {
-		l.t.Errorf("held: -want +got:\n%s", diff)
-	}
+	diff := cmp.Diff(want, l.state.Snapshot(l.g.now).Held)
+	failIf(l.t, diff != "", "held: -want +got:\n%s", diff)
 }
 
 func (l *ledger) moment() bcp.Moment {
@@ -147,9 +146,8 @@ func TestPersonLetsACallThrough(t *testing.T) {
 	again := l.state.DecideApproval(l.moment(), "ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(it, bcp.Approve, view.Content, nil))
 	failIf(t, again.Verdict != bcp.Reject || again.Code != bcp.AlreadyDecided,
 		"approved again it is %s %s", again.Verdict, again.Code)
-	if made := checkpoint(t, l.replay(l.config, false)); string(made) != string(checkpoint(t, l.state)) {
-		t.Error("the records give another state")
-	}
+	made := checkpoint(t, l.replay(l.config, false))
+	failIf(t, string(made) != string(checkpoint(t, l.state)), "the records give another state")
 }
 
 // Nothing but the signature of an approver for exactly this call, in time, lets it
@@ -188,9 +186,8 @@ func TestApprovalsOfCallsAreRefused(t *testing.T) {
 	if _, code := l.state.View("bob", it.ID); code != bcp.NotPermitted {
 		t.Errorf("an agent that is called like an approver sees it: %s", code)
 	}
-	if n := len(l.state.ItemsFor("ada")); n != 1 || len(l.state.ItemsFor("kim")) != 0 {
-		t.Errorf("%d items wait for ada", n)
-	}
+	n := len(l.state.ItemsFor("ada"))
+	failIf(t, n != 1 || len(l.state.ItemsFor("kim")) != 0, "%d items wait for ada", n)
 }
 
 // A person who says no ends the run; one whom nobody asked in time did, too.
@@ -271,9 +268,8 @@ func TestCallInDoubt(t *testing.T) {
 		if c.check == nil {
 			continue
 		}
-		if change, err := kernel.ReadRecord(&d); err != nil || !c.check(change) {
-			t.Errorf("%s: %+v, %v", name, change, err)
-		}
+		change, err := kernel.ReadRecord(&d)
+		failIf(t, err != nil || !c.check(change), "%s: %+v, %v", name, change, err)
 	}
 	preview, refused := l.state.Preview("ada", []byte(`{"item_id":"`+string(it.ID)+`","response":{"result":{"ok":true, "message_id":"m1"}}}`))
 	failIf(t, refused.Error != "" || string(preview.Content) != `{"result":{"message_id":"m1","ok":true}}`,

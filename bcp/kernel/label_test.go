@@ -22,9 +22,8 @@ type fataler interface {
 func mustLabel(t fataler, s string) kernel.Label {
 	t.Helper()
 	var l kernel.Label
-	if err := l.UnmarshalJSON([]byte(s)); err != nil {
-		t.Fatalf("%s: %v", s, err)
-	}
+	err := l.UnmarshalJSON([]byte(s))
+	stopIf(t, err != nil, "%s: %v", s, err)
 	return l
 }
 
@@ -137,9 +136,8 @@ func TestJoinIsItsDefinition(t *testing.T) {
 		if got := spelled(kernel.Join(lb, la)); got != spelled(kernel.Join(la, lb)) {
 			t.Fatalf("not commutative: %s", got)
 		}
-		if x, y := spelled(kernel.Join(kernel.Join(la, lb), lc)), spelled(kernel.Join(la, kernel.Join(lb, lc))); x != y {
-			t.Fatalf("not associative: %s, %s", x, y)
-		}
+		x, y := spelled(kernel.Join(kernel.Join(la, lb), lc)), spelled(kernel.Join(la, kernel.Join(lb, lc)))
+		stopIf(t, x != y, "not associative: %s, %s", x, y)
 		if got := spelled(kernel.Join(la)); got != a.json() {
 			t.Fatalf("the join of one is another: %s", got)
 		}
@@ -298,8 +296,7 @@ func TestLabelsAreRead(t *testing.T) {
 		`{"sources":["x"]}`: "", `{"readers":["X!"]}`: "", `{"influence":{"a":-1}}`: "", `{"tools":["w","r"]}`: "", `{"tools":[1]}`: "", `{"more":1}`: "", `[]`: "", `null`: "",
 	} {
 		var l kernel.Label
-		if err := l.UnmarshalJSON([]byte(in)); (err == nil) != (want != "") || err == nil && spelled(l) != want {
-			t.Errorf("%s: %s, %v", in, spelled(l), err)
-		}
+		err := l.UnmarshalJSON([]byte(in))
+		failIf(t, (err == nil) != (want != "") || err == nil && spelled(l) != want, "%s: %s, %v", in, spelled(l), err)
 	}
 }

@@ -119,12 +119,10 @@ func TestOneDecisionCoversTheRestOfALoop(t *testing.T) {
 		}
 		done := 0
 		for n, i := range order {
-			if codes := l.together("ada", views, i); codes[i] != "" {
-				t.Fatalf("order %v: item %d: %s", order, i, codes[i])
-			}
-			if again := l.together("ada", views, i); again[i] == "" && i > 0 {
-				t.Errorf("order %v: item %d counts twice", order, i)
-			}
+			codes := l.together("ada", views, i)
+			stopIf(t, codes[i] != "", "order %v: item %d: %s", order, i, codes[i])
+			again := l.together("ada", views, i)
+			failIf(t, again[i] == "" && i > 0, "order %v: item %d counts twice", order, i)
 			if n == 0 {
 				l.g.crash()
 				l.catchUp()
@@ -148,9 +146,8 @@ func TestOneDecisionCoversTheRestOfALoop(t *testing.T) {
 			}
 		}
 		expect(t, len(mails), 3, "order %v: the calls are %v", order, mails)
-		if made := checkpoint(t, l.replay(l.config, false)); string(made) != string(checkpoint(t, l.state)) {
-			t.Error("the records give another state")
-		}
+		made := checkpoint(t, l.replay(l.config, false))
+		failIf(t, string(made) != string(checkpoint(t, l.state)), "the records give another state")
 	}
 }
 

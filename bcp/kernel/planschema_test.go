@@ -22,9 +22,8 @@ func TestPlanSchemaIsWritten(t *testing.T) {
 	if *update {
 		noError(t, os.WriteFile(file, want, 0o644))
 	}
-	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%v: go test ./bcp/kernel -run PlanSchemaIsWritten -update", err)
-	}
+	got, err := os.ReadFile(file)
+	failIf(t, err != nil || !bytes.Equal(got, want), "%v: go test ./bcp/kernel -run PlanSchemaIsWritten -update", err)
 }
 
 // The JSON Schema of a plan takes every plan that is right, and no plan whose form is

@@ -287,9 +287,8 @@ func checkOrder(t fataler, g *gateway) {
 		}
 		if w := c.Wait; w != nil && w.Kind == kernel.WaitTool {
 			sends++
-			if ruling, judged := allowed[w.Step]; !judged || ruling == kernel.Deny {
-				t.Fatalf("%s is called without leave", w.Step)
-			}
+			ruling, judged := allowed[w.Step]
+			stopIf(t, !judged || ruling == kernel.Deny, "%s is called without leave", w.Step)
 		}
 		if got, want := c.Totals, g.changes[0].Start.Limits; got.Effects > want.MaxEffects || got.Parses > want.MaxParses || got.Steps > want.MaxSteps || got.Plans > want.MaxPlans {
 			t.Fatalf("beyond a limit: %+v", got)

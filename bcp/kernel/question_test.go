@@ -74,13 +74,11 @@ func TestAQuestionGoesToTheRequester(t *testing.T) {
 				g.requester(`"answer":{"day":"b"}`, kernel.Trusted())
 			}
 			g.result(`true`)
-			if end := g.end(kernel.Committed, ""); string(end.Final) != `{"day":"b"}` || end.End.Label.Tainted() {
-				t.Errorf("got %s, %+v", end.Final, end.End.Label)
-			}
+			end := g.end(kernel.Committed, "")
+			failIf(t, string(end.Final) != `{"day":"b"}` || end.End.Label.Tainted(), "got %s, %+v", end.Final, end.End.Label)
 			expect(t, g.calls(), `tell{"a":true,"b":"b"}`, "calls")
-			if want := "step_started:q requester_answered:q"; !strings.Contains(g.events(), want) {
-				t.Errorf("got %s", g.events())
-			}
+			want := "step_started:q requester_answered:q"
+			failIf(t, !strings.Contains(g.events(), want), "got %s", g.events())
 		})
 	}
 }
@@ -256,9 +254,8 @@ func TestPlannersHearThatTheyMayAsk(t *testing.T) {
 		g.begin("all")
 		var request map[string]json.RawMessage
 		noError(t, json.Unmarshal(g.next(kernel.ReleasePlan).Body, &request))
-		if n, told := request["max_questions"]; told != want || told && string(n) != "3" {
-			t.Errorf("%d: got %s", times, n)
-		}
+		n, told := request["max_questions"]
+		failIf(t, told != want || told && string(n) != "3", "%d: got %s", times, n)
 	}
 }
 

@@ -111,9 +111,8 @@ func TestRunsAreInTheJournal(t *testing.T) {
 		}
 		restored, err := state.Restore(l.config, live)
 		failIf(t, err != nil || !bytes.Equal(checkpoint(t, restored), live), "%v: a checkpoint gives another state", err)
-		if diff := cmp.Diff(savedText(l.g.state), savedText(restored.Runs())); diff != "" {
-			t.Errorf("the runs are others (-decided +restored):\n%s", diff)
-		}
+		diff := cmp.Diff(savedText(l.g.state), savedText(restored.Runs()))
+		failIf(t, diff != "", "the runs are others (-decided +restored):\n%s", diff)
 		without := l.config
 		without.Mesh = new(bcp.Mesh)
 		if made := checkpoint(t, l.replay(without, false)); !bytes.Equal(live, made) {
@@ -151,9 +150,8 @@ func TestOpenRunIsNotErased(t *testing.T) {
 	l.example(1)
 	m := bcp.Moment{Now: start.Add(72 * time.Hour), Fresh: "f", Salt: [16]byte{9}}
 	_, reasons := l.state.DecideErase(m, bcp.EraseRequest{Before: "2026-03-02"})
-	if diff := cmp.Diff([]string{"1 runs of kernels of those days are open"}, reasons); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	diff := cmp.Diff([]string{"1 runs of kernels of those days are open"}, reasons)
+	failIf(t, diff != "", "(-want +got):\n%s", diff)
 	if _, reasons = l.state.DecideErase(m, bcp.EraseRequest{Before: "2026-03-01"}); len(reasons) > 0 {
 		t.Errorf("a run that began later is in the way: %v", reasons)
 	}
@@ -267,9 +265,8 @@ func TestEndsAreTold(t *testing.T) {
 	l := newLedger(t, bcp.Agent{Name: "kim", Controller: true, Encoding: bcp.JSON, BaseTaint: bcp.TaintLow})
 	told := func(want bcp.Bits) {
 		t.Helper()
-		if got, _ := l.state.Told("kim", l.g.moment()); got != want {
-			t.Errorf("told %s, want %s", got, want)
-		}
+		got, _ := l.state.Told("kim", l.g.moment())
+		failIf(t, got != want, "told %s, want %s", got, want)
 	}
 	l.example(1)
 	told(0)
@@ -295,7 +292,6 @@ func TestEndsAreTold(t *testing.T) {
 		expect(t, l.record(again, "kim", "").Verdict, bcp.Accept, "asked again")
 		told((n + 1) * bcp.Bit)
 	}
-	if made := l.replay(l.config, false); !bytes.Equal(checkpoint(t, made), checkpoint(t, l.state)) {
-		t.Error("the records make another state")
-	}
+	made := l.replay(l.config, false)
+	failIf(t, !bytes.Equal(checkpoint(t, made), checkpoint(t, l.state)), "the records make another state")
 }

@@ -20,9 +20,8 @@ func TestParseExample(t *testing.T) {
 	if to := alone.Arguments["to"]; to.Label.Tainted() || to.Value == nil {
 		t.Errorf("a bare value is %+v, want the requester's", to)
 	}
-	if body := alone.Arguments["body"]; !body.Label.Tainted() || !body.Label.ThirdParty() || body.Label.Width().String() != "3" {
-		t.Errorf("got %+v", body)
-	}
+	body := alone.Arguments["body"]
+	failIf(t, !body.Label.Tainted() || !body.Label.ThirdParty() || body.Label.Width().String() != "3", "got %+v", body)
 	whole, err := parseExample([]byte(`{"args": {"to": {"label": {"sources": ["q_llm"]}}}, "requester": {"name": "ann", "address": "a@b"}, "run": {"depth": 1, "grant": ["mail.read"]}, "grant": ["mail.send"]}`))
 	noError(t, err)
 	want := kernel.NewGrant("mail.read", "mail.send")

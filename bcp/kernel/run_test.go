@@ -46,9 +46,8 @@ func TestVerdictsAreRecorded(t *testing.T) {
 	if last.Path != "send" || last.Judged == nil || last.Judged.Code != kernel.Declassified || fmt.Sprint(last.Judged.Rules) != "[mail-to-self]" {
 		t.Errorf("got %+v", last)
 	}
-	if got := spelled(last.Arguments[0].Label); !strings.Contains(got, `"summary.text":`) {
-		t.Errorf("the label of the body is %s", got)
-	}
+	got := spelled(last.Arguments[0].Label)
+	failIf(t, !strings.Contains(got, `"summary.text":`), "the label of the body is %s", got)
 	expect(t, fmt.Sprint(last.Inputs), "[summary.text me]", "inputs %v", last.Inputs)
 }
 
@@ -341,9 +340,8 @@ func TestEqualCallsAcrossPlans(t *testing.T) {
 	g.answer("", bcp.NotEnoughInformation)
 	g.plan(steps(inbox, note, again, other, `{"kind":"merge","id":"m","inputs":{"first":{"ref":"s"},"second":{"ref":"again"}}}`))
 	g.next(kernel.ReleasePlan)
-	if want := `read_inbox{} send_email{"body":"x","to":"kim@example.com"} send_email{"body":"x","to":"kim@example.com"} send_email{"body":"y","to":"kim@example.com"}`; g.calls() != want {
-		t.Errorf("got %s", g.calls())
-	}
+	want := `read_inbox{} send_email{"body":"x","to":"kim@example.com"} send_email{"body":"x","to":"kim@example.com"} send_email{"body":"y","to":"kim@example.com"}`
+	failIf(t, g.calls() != want, "got %s", g.calls())
 }
 
 // An answer that was accepted is not asked for again.
@@ -489,9 +487,8 @@ func TestSubRuns(t *testing.T) {
 		g := begin(steps(inbox, `{"kind":"subkernel","id":"d","source":{"ref":"inbox","path":"latest.body"},"instruction":"i","grant":[]}`))
 		g.subPlan(steps(constX))
 		end := g.end(kernel.Committed, "")
-		if label := end.End.Label; !label.Tainted() || label.Width() != kernel.Unbounded {
-			t.Errorf("got %s", spelled(label))
-		}
+		label := end.End.Label
+		failIf(t, !label.Tainted() || label.Width() != kernel.Unbounded, "got %s", spelled(label))
 	})
 	t.Run("has a result of its schema", func(t *testing.T) {
 		typed := steps(inbox, `{"kind":"subkernel","id":"d","source":{"ref":"inbox","path":"latest.body"},"instruction":"i","grant":[],"schema_ref":"Slot"}`)
@@ -617,9 +614,8 @@ func TestOneStepAfterAnother(t *testing.T) {
 		}
 		g.result(answer)
 	}
-	if c := g.answer(`{"text":"x"}`, ""); c.Totals.Effects != 3 || c.Totals.Parses != 1 {
-		t.Errorf("%+v", c.Totals)
-	}
+	c := g.answer(`{"text":"x"}`, "")
+	failIf(t, c.Totals.Effects != 3 || c.Totals.Parses != 1, "%+v", c.Totals)
 	g.end(kernel.Committed, "")
 	checkOrder(t, g)
 	record := strings.Replace(string(g.records[2][0]), `{`, `{"ahead":[{"kind":"tool","id":"c1-1"}],`, 1)

@@ -127,9 +127,8 @@ func TestSealedTypesAreChecked(t *testing.T) {
 		`{"type":"string","format":"uri","hosts":[]}`, `{"type":"string","format":"uri","hosts":["A.example"]}`, `{"type":"string","format":"uri","hosts":["a.example/"]}`,
 		`{"type":"string","format":"uri","hosts":["a.example:80"]}`, `{"type":"string","format":"uri","hosts":["u@a.example"]}`, `{"type":"string","format":"uri","hosts":["localhost"]}`, `{"type":"sealed","enum":["a"]}`, `{"type":"sealed","accepts":"sealed"}`,
 	} {
-		if typ, err := kernel.ParseType([]byte(bad)); err == nil {
-			t.Errorf("%s is the type %+v", bad, typ)
-		}
+		typ, err := kernel.ParseType([]byte(bad))
+		failIf(t, err == nil, "%s is the type %+v", bad, typ)
 	}
 	takes := `{"type":"string","accepts":"sealed"}`
 	for name, tool := range map[string]kernel.Tool{
@@ -255,9 +254,8 @@ func TestSealedValuesAreNotTold(t *testing.T) {
 		for _, r := range g.sent {
 			switch r.Kind {
 			case kernel.ReleaseCall:
-				if taken := r.Tool.Name == "mail" || r.Tool.Name == "open"; bytes.Contains(r.Body, []byte(canary)) != (taken) {
-					t.Errorf("%s: %s got %s", name, r.Tool.Name, r.Body)
-				}
+				taken := r.Tool.Name == "mail" || r.Tool.Name == "open"
+				failIf(t, bytes.Contains(r.Body, []byte(canary)) != (taken), "%s: %s got %s", name, r.Tool.Name, r.Body)
 			case kernel.ReleaseParse: // a Reader
 			case kernel.ReleaseOutcome:
 				failIf(t, strings.Contains(fmt.Sprintf("%+v", r.End), canary), "%s: the requester is told %+v", name, r.End)
