@@ -400,11 +400,7 @@ func (k *keyWriter) change(c, tip *change) {
 }
 
 // effectWorlds are searched whole.
-var effectWorlds = []struct {
-	name   string
-	cast   effectCast
-	effort int
-}{
+var effectWorlds = []whole[effectCast]{
 	{"a call with a key", effectCast{calls: []int{keyed}, crashes: 2}, fast},
 	{"a call without a key", effectCast{calls: []int{plain}, crashes: 2}, fast},
 	{"reads at once, and a call", effectCast{calls: []int{reads, reads, plain}, crashes: 1}, full},
@@ -422,28 +418,10 @@ var effectWorlds = []struct {
 // covers KER-41, P11.1
 func TestEffectsHappenOnce(t *testing.T) {
 	t.Parallel()
-	for _, c := range effectWorlds {
-		if c.effort > asked() {
-			continue
-		}
-		t.Run(c.name, func(t *testing.T) {
-			s := newSearch(newEffects(effectRevert{}, c.cast), "", max(2_000_000, *edges))
-			keeps(t, s, nil)
-			if !s.whole && c.effort < long {
-				t.Error("it was not searched whole")
-			}
-		})
-	}
+	searchWhole(t, effectWorlds, full, func(c effectCast) game[*office, effectAction] { return newEffects(effectRevert{}, c) })
 }
 
-type revertOfEffects struct {
-	name    string
-	revert  effectRevert
-	cast    effectCast
-	promise string
-}
-
-var revertedEffects = []revertOfEffects{
+var revertedEffects = []reverted[effectRevert, effectCast]{
 	{"send before the record is stored", effectRevert{early: true}, effectCast{calls: []int{keyed}}, intendedFirst},
 	{"send again with another key", effectRevert{rekeyed: true}, effectCast{calls: []int{keyed}, crashes: 1}, onceByKey},
 	{"send again by itself what has no key", effectRevert{careless: true}, effectCast{calls: []int{plain}, crashes: 1}, onceUnlessOld},
@@ -457,14 +435,5 @@ var revertedEffects = []revertOfEffects{
 // covers KER-41
 func TestFindsRevertsOfEffects(t *testing.T) {
 	t.Parallel()
-	for _, promise := range effectPromises {
-		if !slices.ContainsFunc(revertedEffects, func(r revertOfEffects) bool { return r.promise == promise }) {
-			t.Errorf("no revert breaks this: %s", promise)
-		}
-	}
-	for _, c := range revertedEffects {
-		t.Run(c.name, func(t *testing.T) {
-			finds(t, newSearch(newEffects(c.revert, c.cast), c.promise, 300_000))
-		})
-	}
+	findReverts(t, effectPromises, revertedEffects, func(r effectRevert, c effectCast) game[*office, effectAction] { return newEffects(r, c) })
 }

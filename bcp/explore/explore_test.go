@@ -32,12 +32,14 @@ func asked() int {
 
 var edges = flag.Int("edges", 0, "how many edges of everybody's world are looked at, over all moments of its day (default: 100,000; 1,000,000 or more is the long form)")
 
-// small worlds are searched whole: whatever happens, as often as it likes.
-var small = []struct {
+// whole is a world that is searched whole: whatever happens, as often as it likes.
+type whole[C any] struct {
 	name   string
-	cast   cast
+	cast   C
 	effort int
-}{
+}
+
+var small = []whole[cast]{
 	{"a request, and time", cast{requests: []int8{0}, clock: true}, fast},
 	{"a request, and two gateways", cast{requests: []int8{0}, standby: true}, full},
 	{"a push, two gateways, and time", cast{pushes: []int8{0}, standby: true, clock: true}, full},
@@ -54,14 +56,19 @@ var small = []struct {
 // covers P2.6, P3.10, P4.5, P7.3, P11.1
 func TestSmallWorldsKeepTheirPromises(t *testing.T) {
 	t.Parallel()
-	for _, c := range small {
+	searchWhole(t, small, long, func(c cast) game[*world, action] { return newPlay(revert{}, c) })
+}
+
+// searchWhole searches worlds; those of more effort than most may be too large to be searched whole.
+func searchWhole[C, W any, A fmt.Stringer](t *testing.T, worlds []whole[C], most int, play func(C) game[W, A]) {
+	for _, c := range worlds {
 		if c.effort > asked() {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
-			s := newSearch(newPlay(revert{}, c.cast), "", 2_000_000)
+			s := newSearch(play(c.cast), "", max(2_000_000, *edges))
 			keeps(t, s, nil)
-			if !s.whole {
+			if !s.whole && c.effort <= most {
 				t.Error("it was not searched whole")
 			}
 		})
@@ -99,24 +106,15 @@ func keeps[W any, A fmt.Stringer](t *testing.T, s *search[W, A], way []A) {
 	}
 }
 
-func finds[W any, A fmt.Stringer](t *testing.T, s *search[W, A]) {
-	t.Helper()
-	s.run(nil)
-	t.Logf("%s\n%s", s, s.story)
-	if s.found.promise != s.promise {
-		t.Errorf("this was not found to be broken: %s", s.promise)
-	}
-}
-
 // reverted is a revert that breaks a promise.
-type reverted struct {
+type reverted[R, C any] struct {
 	name    string
-	revert  revert
-	cast    cast
+	revert  R
+	cast    C
 	promise string
 }
 
-var reverts = []reverted{
+var reverts = []reverted[revert, cast]{
 	{"release before the record is stored", revert{early: true}, cast{requests: []int8{0}}, recordedFirst},
 	{"renew the budget at each start", revert{generous: true}, cast{requests: []int8{1}, pushes: []int8{0, 1}, batches: true}, withinBudget},
 	{"decide again without reading what was stored", revert{blind: true}, cast{requests: []int8{0}}, chargedOnce},
@@ -133,14 +131,23 @@ var reverts = []reverted{
 // covers P4.5, P11.1
 func TestFindsReverts(t *testing.T) {
 	t.Parallel()
+	findReverts(t, promises, reverts, func(r revert, c cast) game[*world, action] { return newPlay(r, c) })
+}
+
+func findReverts[R, C, W any, A fmt.Stringer](t *testing.T, promises []string, reverts []reverted[R, C], play func(R, C) game[W, A]) {
 	for _, promise := range promises {
-		if !slices.ContainsFunc(reverts, func(r reverted) bool { return r.promise == promise }) {
+		if !slices.ContainsFunc(reverts, func(r reverted[R, C]) bool { return r.promise == promise }) {
 			t.Errorf("no revert breaks this: %s", promise)
 		}
 	}
 	for _, c := range reverts {
 		t.Run(c.name, func(t *testing.T) {
-			finds(t, newSearch(newPlay(c.revert, c.cast), c.promise, 300_000))
+			s := newSearch(play(c.revert, c.cast), c.promise, 300_000)
+			s.run(nil)
+			t.Logf("%s\n%s", s, s.story)
+			if s.found.promise != c.promise {
+				t.Errorf("this was not found to be broken: %s", c.promise)
+			}
 		})
 	}
 }
