@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 )
 
@@ -162,12 +163,8 @@ func TestUnusualPlans(t *testing.T) {
 	}
 }
 
-func save(t interface{ Fatal(...any) }, w *contract.Watch) []byte {
-	b, err := bcp.AppendSaved(nil, w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+func save(t bcptest.TB, w *contract.Watch) []byte {
+	return bcptest.MustIn(bcp.AppendSaved(nil, w))(t)
 }
 
 // What is remembered of an agent has a bound that no agent can move: whatever comes, what

@@ -41,10 +41,7 @@ func signedLedger(t *testing.T, k *kernel.Kernel) *ledger {
 	l.config.Verify = func(key string, statement, signature []byte) bool {
 		return string(signature) == string(seal(key, statement))
 	}
-	var err error
-	if l.state, err = state.New(l.config); err != nil {
-		t.Fatal(err)
-	}
+	l.state = must(state.New(l.config))
 	return l
 }
 
@@ -94,11 +91,7 @@ func approval(it bcp.Item, act bcp.Act, content []byte, change func(*bcp.Approva
 	if a.Signature == "" {
 		a.Signature = base64.StdEncoding.EncodeToString(seal("key", bcp.Statement(a.Item, act, a.SHA256, a.Expires)))
 	}
-	b, err := json.Marshal(a)
-	if err != nil {
-		panic(err)
-	}
-	return b
+	return must(json.Marshal(a))
 }
 
 // store records a decision and applies it.

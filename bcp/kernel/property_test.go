@@ -237,9 +237,7 @@ func TestInfluenceIsABound(t *testing.T) {
 			end := g.play(plan, c)
 			stopIf(t, end.End.Status != kernel.Committed, "%s: %+v", plan, end.End)
 			var final map[string]json.RawMessage
-			if err := json.Unmarshal(end.Final, &final); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, json.Unmarshal(end.Final, &final))
 			for i, id := range ids {
 				seen[i][string(final[id])] = true
 			}

@@ -30,13 +30,7 @@ func newLedger(t *testing.T, agents ...bcp.Agent) *ledger {
 	t.Helper()
 	k := mustKernel(t, nil)
 	l := &ledger{t: t, config: state.Config{Mesh: &bcp.Mesh{Agents: agents, Compiled: []*kernel.Kernel{k}}, Version: "test"}, g: newGateway(t, k)}
-	var err error
-	if l.key, err = bcp.NewSealingKey(sha256.Sum256([]byte("key"))); err != nil {
-		t.Fatal(err)
-	}
-	if l.state, err = state.New(l.config); err != nil {
-		t.Fatal(err)
-	}
+	l.key, l.state = must(bcp.NewSealingKey(sha256.Sum256([]byte("key")))), must(state.New(l.config))
 	return l
 }
 
@@ -92,8 +86,7 @@ func (l *ledger) replay(config state.Config, erased bool) *state.State {
 
 func checkpoint(t *testing.T, s *state.State) []byte {
 	t.Helper()
-	b := must(s.Checkpoint())
-	return b
+	return must(s.Checkpoint())
 }
 
 // The state of runs is what the records make, and comes back from a checkpoint, also

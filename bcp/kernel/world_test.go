@@ -14,21 +14,9 @@ import (
 
 // The kernel of most tests: a mailbox, contacts, sending mail, a calendar.
 
-func mustType(s string) *kernel.Type {
-	t, err := kernel.ParseType([]byte(s))
-	if err != nil {
-		panic(fmt.Sprintf("%s: %v", s, err))
-	}
-	return t
-}
+func mustType(s string) *kernel.Type { return must(kernel.ParseType([]byte(s))) }
 
-func mustSpec(s string) bcp.Spec {
-	spec, err := bcp.ParseSpec([]byte(s))
-	if err != nil {
-		panic(fmt.Sprintf("%s: %v", s, err))
-	}
-	return spec
-}
+func mustSpec(s string) bcp.Spec { return must(bcp.ParseSpec([]byte(s))) }
 
 // shape makes a closed object of name:type pairs; a type is a word or JSON.
 func shape(pairs ...string) string {
@@ -81,13 +69,7 @@ var (
 
 func caps(names ...kernel.Capability) []kernel.Capability { return names }
 
-func val(s string) *kernel.Value {
-	v, err := kernel.ParseValue([]byte(s))
-	if err != nil {
-		panic(fmt.Sprintf("%s: %v", s, err))
-	}
-	return &v
-}
+func val(s string) *kernel.Value { return new(must(kernel.ParseValue([]byte(s)))) }
 
 // tainted is the label of what a tool read, allowed nowhere.
 func tainted(bits ...kernel.Influence) kernel.Label {
