@@ -167,14 +167,6 @@ func (k *Kernel) ReadPlan(b []byte, f Frame) (*Checked, Fault) {
 	return k.Check(p, f)
 }
 
-// find returns the index of an earlier step, or -1.
-func (c *Checked) find(id string) int {
-	if i, ok := c.ids[id]; ok {
-		return i
-	}
-	return -1
-}
-
 func (c *Checked) final() int { return c.lookup("", c.view.plan.Final) }
 
 // step checks one step and foresees its value.

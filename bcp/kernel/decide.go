@@ -169,7 +169,7 @@ func (d *draft) plan(plan []byte) {
 	case worst.questions > limits.MaxQuestions:
 		d.abort(LimitQuestions, "")
 	default:
-		if f, certain := denied(checked.preflight(d.ownRules())); certain {
+		if f := find(checked.preflight(d.ownRules()), func(f *Forecast) bool { return f.Certain && f.Ruling == Deny }); f != nil {
 			d.change.Steps = append(d.change.Steps, StepRecord{
 				Path: checked.frame.path(f.Step), Kind: ToolStep, Tool: f.Tool, Judged: &f.Verdict, Early: true, Arguments: namedLabels(f.Arguments),
 			})

@@ -586,8 +586,11 @@ func (c *Checked) lookup(scope, id string) int {
 		return -1
 	}
 	for {
-		if i := c.find(scope + id); i >= 0 || scope == "" {
+		if i, known := c.ids[scope+id]; known {
 			return i
+		}
+		if scope == "" {
+			return -1
 		}
 		scope = scope[:strings.LastIndexByte(scope[:len(scope)-1], '/')]
 		scope = scope[:strings.LastIndexByte(scope, '/')+1]

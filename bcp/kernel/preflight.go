@@ -58,16 +58,6 @@ func (f *Frame) steer(inner *Label) *Label {
 	return cmp.Or(inner, f.Steer)
 }
 
-// denied returns the first call that is certain to be denied.
-func denied(forecasts []Forecast) (Forecast, bool) {
-	for _, f := range forecasts {
-		if f.Certain && f.Verdict.Ruling == Deny {
-			return f, true
-		}
-	}
-	return Forecast{}, false
-}
-
 // StepForecast is what is known of a step's value before the plan runs.
 type StepForecast struct {
 	ID    string   `json:"step"`

@@ -1,6 +1,8 @@
 package kernel
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -136,12 +138,7 @@ func (s *State) Pending() []Release {
 
 // sorted returns the runs by id.
 func (s *State) sorted() []*run {
-	runs := make([]*run, 0, len(s.runs))
-	for _, r := range s.runs {
-		runs = append(runs, r)
-	}
-	slices.SortFunc(runs, func(a, b *run) int { return strings.Compare(string(a.ID), string(b.ID)) })
-	return runs
+	return slices.SortedFunc(maps.Values(s.runs), func(a, b *run) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // waitingFor returns the release that the run waits for the answer to. It is a function of
