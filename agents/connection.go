@@ -203,7 +203,6 @@ func Connect(ctx context.Context, url string, creds Credentials, o Options) (*Co
 	}
 	if creds.file != "" {
 		c.watch.Go(func() { c.watchFile(creds.file, held) })
-		c.watch.Go(func() { c.marks.writeUntil(c.closed) })
 	}
 	return c, nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// fileInterval is how often a creds file is looked at.
+// fileInterval is how often a creds file is looked at, and its mark is written.
 const fileInterval = time.Second
 
 // fileDigest returns the digest of the creds in a file, or zero if it has none: a
@@ -26,8 +26,9 @@ func fileDigest(name string) (d [sha256.Size]byte) {
 	return sha256.Sum256(content)
 }
 
-// watchFile switches to new creds in the file, until the connection is closed.
+// watchFile switches to new creds in the file, and writes its mark, until the connection is closed and once more.
 func (c *Connection) watchFile(name string, held [sha256.Size]byte) {
+	defer c.marks.write()
 	ticker := time.NewTicker(fileInterval)
 	defer ticker.Stop()
 	for {
@@ -36,6 +37,7 @@ func (c *Connection) watchFile(name string, held [sha256.Size]byte) {
 			return
 		case <-ticker.C:
 		}
+		c.marks.write()
 		now := fileDigest(name)
 		if now == held || now == ([sha256.Size]byte{}) {
 			continue

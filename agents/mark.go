@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats.go"
@@ -23,8 +22,6 @@ const (
 	// send too much.
 	maxMark   = 512
 	maxMarked = 8 << 10
-	// markInterval is the time between two writes of the file.
-	markInterval = time.Second
 )
 
 // markStore keeps the newest mark from the gateway, which is sent back to it with messages
@@ -95,20 +92,5 @@ func (k *markStore) write() {
 	}
 	if err := durable.Replace(k.file, []byte(text+"\n"), 0o600); err != nil {
 		k.log.Warn("the mark is kept in memory alone", "error", err)
-	}
-}
-
-// writeUntil writes the mark periodically, and once more when the connection is closed.
-func (k *markStore) writeUntil(closed <-chan struct{}) {
-	defer k.write()
-	ticker := time.NewTicker(markInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-closed:
-			return
-		case <-ticker.C:
-			k.write()
-		}
 	}
 }
