@@ -37,7 +37,7 @@ func newController(s *Server, conn *agents.Connection, o Options) *controller {
 		return agents.ErrKeep
 	})
 	c.agent.OnPrompt(c.prompts.handle)
-	s.prompt("controller", "How to be a Controller", "How to ask Readers, and what to make of what they answer.", func() string { return controllerPrompt })
+	s.prompt("controller", "How to be a Controller", "How to ask Readers, and what to make of what they answer.", controllerPrompt)
 	return c
 }
 

@@ -47,7 +47,7 @@ func newReader(s *Server, conn *agents.Connection) *reader {
 	r.agent.OnSubscriptions(r.subscribed)
 	r.agent.OnResult(r.judged)
 	r.agent.OnPrompt(r.prompts.handle)
-	s.prompt("reader", "How to be a Reader", "How to answer queries and publish against subscriptions.", func() string { return readerPrompt })
+	s.prompt("reader", "How to be a Reader", "How to answer queries and publish against subscriptions.", readerPrompt)
 	return r
 }
 

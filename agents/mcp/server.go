@@ -237,10 +237,10 @@ func (s *Server) announce(tools map[*sdk.Tool]sdk.ToolHandler) {
 }
 
 // prompt adds the prompt of the role.
-func (s *Server) prompt(name, title, description string, text func() string) {
+func (s *Server) prompt(name, title, description string, text string) {
 	s.mcp.AddPrompt(&sdk.Prompt{Name: name, Title: title, Description: description},
 		func(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
 			return &sdk.GetPromptResult{Description: description,
-				Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: text()}}}}, nil
+				Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: text}}}}, nil
 		})
 }
