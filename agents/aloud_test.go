@@ -21,11 +21,8 @@ import (
 )
 
 // beAloud is a Reader that does everything wrong, until its stdin ends.
-func beAloud(url string, quiet bool) {
+func beAloud(url string) {
 	o := agents.Options{Name: researcher, NATS: []nats.Option{nats.UserInfo("u", "p")}}
-	if quiet {
-		o.Logger = hclog.NewNullLogger()
-	}
 	check := func(err error) {
 		if err != nil {
 			panic(err)
@@ -58,83 +55,68 @@ func beAloud(url string, quiet bool) {
 
 // An author who gave no logger hears on stderr, once for each reason and with what to
 // do, which answers and pushes were refused, which handlers fail, and what the server
-// denies; nothing that was read acts on a terminal. A logger that is silent is.
+// denies; nothing that was read acts on a terminal.
 //
 // covers P7.6, P2.5
 func TestAuthorHearsOnStderr(t *testing.T) {
 	t.Parallel()
-	for _, quiet := range []bool{false, true} {
-		t.Run(fmt.Sprintf("quiet %t", quiet), func(t *testing.T) {
-			t.Parallel()
-			s := startServer(t, func(o *server.Options) {
-				o.Users = []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{
-					Publish: &server.SubjectPermission{Allow: []string{subjects.RepliesOf(bcp.RoleReader, researcher), subjects.Push(researcher, main, "mail")}},
-				}}, {Username: "gateway", Password: "p"}}
-			})
-			g := startGateway(t, strings.Replace(s.ClientURL(), "nats://", "nats://gateway:p@", 1), bcp.JSON)
-			pushes := g.listen(subjects.All(subjects.KindPush))
-			replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
-			self := must(os.Executable())
-			args := []string{"aloud", s.ClientURL()}
-			if quiet {
-				args = append(args, "quiet")
-			}
-			agent := exec.Command(self, args...)
-			var stderr bytes.Buffer
-			agent.Stderr = &stderr
-			stdin := must(agent.StdinPipe())
-			stdout := must(agent.StdoutPipe())
-			noError(t, agent.Start())
-			refused := bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: "mail", Status: bcp.StatusRefused, Code: bcp.ValidationFailed, Detail: "urgent: is missing"}
-			for range 3 {
-				g.respond(next(t, pushes, "the push"), refused)
-			}
-			if said, err := io.ReadAll(io.LimitReader(stdout, int64(len("ready\n")))); string(said) != "ready\n" {
-				t.Fatalf("the agent said %q, %v: %s", said, err, stderr.String())
-			}
-			g.query("bad1", 0)
-			g.query("bad2", 0)
-			for i, detail := range []string{"urgent: is missing", "urgent: is missing", "urgent: is of another type \x1b]0;"} {
-				g.query(bcp.QueryID(fmt.Sprint("q", i)), 0)
-				for m := next(t, replies, "the answer"); len(m.Data) == 0; m = next(t, replies, "the answer") {
-				}
-				refused.SubscriptionID, refused.QueryID, refused.Detail = "", bcp.QueryID(fmt.Sprint("q", i)), detail
-				reply := subjects.Reply(bcp.RoleReader, researcher, bcp.DeliveryID(fmt.Sprint("r", i)), 0)
-				g.send(subjects.Deliver(bcp.RoleReader, researcher, main), reply, refused)
-				next(t, replies, "the receipt")
-			}
-			noError(t, stdin.Close())
-			if err := agent.Wait(); err != nil {
-				t.Errorf("%v: %s", err, stderr.String())
-			}
-			lines := strings.SplitAfter(stderr.String(), "\n")
-			lines = lines[:len(lines)-1]
-			if quiet {
-				if len(lines) > 0 {
-					t.Errorf("it said %q", lines)
-				}
-				return
-			}
-			for text, want := range map[string]int{
-				`an answer was refused: agent=researcher code="validation_failed" detail="urgent: is missing" do="correct the answer"`:                 1,
-				`an answer was refused: agent=researcher code="validation_failed" detail="urgent: is of another type \x1b]0;" do="correct the answer"`: 1,
-				`a push was refused: agent=researcher code="validation_failed" detail="urgent: is missing"`:                                            1,
-				`a handler failed: agent=researcher of=query panicked=false error="the model said \x1b[2J\u202e and no more!`:                          1,
-				`the server denied a subject`: 2,
-			} {
-				if n := strings.Count(stderr.String(), text); n != want {
-					t.Errorf("%q: %d times, want %d, in\n%s", text, n, want, stderr.String())
-				}
-			}
-			if len(lines) != 6 {
-				t.Errorf("it said %d lines: %q", len(lines), lines)
-			}
-			for _, line := range lines {
-				if strings.ContainsAny(line, "\x1b\u202e") || len(line) > 1000 {
-					t.Errorf("a line acts, or has no end: %q", line)
-				}
-			}
-		})
+	s := startServer(t, func(o *server.Options) {
+		o.Users = []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Allow: []string{subjects.RepliesOf(bcp.RoleReader, researcher), subjects.Push(researcher, main, "mail")}},
+		}}, {Username: "gateway", Password: "p"}}
+	})
+	g := startGateway(t, strings.Replace(s.ClientURL(), "nats://", "nats://gateway:p@", 1), bcp.JSON)
+	pushes := g.listen(subjects.All(subjects.KindPush))
+	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
+	self := must(os.Executable())
+	agent := exec.Command(self, "aloud", s.ClientURL())
+	var stderr bytes.Buffer
+	agent.Stderr = &stderr
+	stdin := must(agent.StdinPipe())
+	stdout := must(agent.StdoutPipe())
+	noError(t, agent.Start())
+	refused := bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: "mail", Status: bcp.StatusRefused, Code: bcp.ValidationFailed, Detail: "urgent: is missing"}
+	for range 3 {
+		g.respond(next(t, pushes, "the push"), refused)
+	}
+	if said, err := io.ReadAll(io.LimitReader(stdout, int64(len("ready\n")))); string(said) != "ready\n" {
+		t.Fatalf("the agent said %q, %v: %s", said, err, stderr.String())
+	}
+	g.query("bad1", 0)
+	g.query("bad2", 0)
+	for i, detail := range []string{"urgent: is missing", "urgent: is missing", "urgent: is of another type \x1b]0;"} {
+		g.query(bcp.QueryID(fmt.Sprint("q", i)), 0)
+		for m := next(t, replies, "the answer"); len(m.Data) == 0; m = next(t, replies, "the answer") {
+		}
+		refused.SubscriptionID, refused.QueryID, refused.Detail = "", bcp.QueryID(fmt.Sprint("q", i)), detail
+		reply := subjects.Reply(bcp.RoleReader, researcher, bcp.DeliveryID(fmt.Sprint("r", i)), 0)
+		g.send(subjects.Deliver(bcp.RoleReader, researcher, main), reply, refused)
+		next(t, replies, "the receipt")
+	}
+	noError(t, stdin.Close())
+	if err := agent.Wait(); err != nil {
+		t.Errorf("%v: %s", err, stderr.String())
+	}
+	lines := strings.SplitAfter(stderr.String(), "\n")
+	lines = lines[:len(lines)-1]
+	for text, want := range map[string]int{
+		`an answer was refused: agent=researcher code="validation_failed" detail="urgent: is missing" do="correct the answer"`:                 1,
+		`an answer was refused: agent=researcher code="validation_failed" detail="urgent: is of another type \x1b]0;" do="correct the answer"`: 1,
+		`a push was refused: agent=researcher code="validation_failed" detail="urgent: is missing"`:                                            1,
+		`a handler failed: agent=researcher of=query panicked=false error="the model said \x1b[2J\u202e and no more!`:                          1,
+		`the server denied a subject`: 2,
+	} {
+		if n := strings.Count(stderr.String(), text); n != want {
+			t.Errorf("%q: %d times, want %d, in\n%s", text, n, want, stderr.String())
+		}
+	}
+	if len(lines) != 6 {
+		t.Errorf("it said %d lines: %q", len(lines), lines)
+	}
+	for _, line := range lines {
+		if strings.ContainsAny(line, "\x1b\u202e") || len(line) > 1000 {
+			t.Errorf("a line acts, or has no end: %q", line)
+		}
 	}
 }
 

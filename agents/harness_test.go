@@ -23,10 +23,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// This binary is also an agent whose stderr a test reads: `aloud URL [quiet]`.
+// This binary is also an agent whose stderr a test reads: `aloud URL`.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "aloud" {
-		beAloud(os.Args[2], len(os.Args) > 3)
+		beAloud(os.Args[2])
 		return
 	}
 	effort.LeaveOut(
