@@ -57,10 +57,17 @@ type Process struct {
 	closed bool // its group was killed and is not signalled again: the id may be reused
 }
 
-// Start starts a program. Of the command, the caller sets Path, Args, Dir, Stdin, Stdout
-// and Stderr, and may set ExtraFiles, SysProcAttr, to which a new group is added, and
-// Env, where nil means an empty one. Pass the error to [Reason].
+// Start starts a program. Of the command, the caller sets Args, Dir, Stdin, Stdout and
+// Stderr, and may set Path, which is otherwise looked up ([LookUp]), ExtraFiles, SysProcAttr,
+// to which a new group is added, and Env, where nil means an empty one. Pass the error to
+// [Reason].
 func Start(cmd *exec.Cmd) (*Process, error) {
+	if cmd.Path == "" {
+		var err error
+		if cmd.Path, err = LookUp(cmd.Args[0], cmd.Env); err != nil {
+			return nil, err
+		}
+	}
 	if err := hideFiles(); err != nil {
 		return nil, err
 	}

@@ -107,15 +107,11 @@ func (p *Program) Once(ctx context.Context, line []byte) (printed []byte, exit i
 	if len(p.Command) == 0 {
 		return nil, 0, &RunError{Reason: "the command is empty"}
 	}
-	path, err := process.LookUp(p.Command[0], p.Env)
-	if err != nil {
-		return nil, 0, &RunError{Reason: process.Reason(err)}
-	}
 	timeout := cmp.Or(p.Timeout, DefaultTimeout)
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	stdout, stderr := &bounded{over: cancel}, p.Output.Stderr()
-	running, err := process.Start(&exec.Cmd{Path: path, Args: p.Command, Env: p.Env, Stdin: bytes.NewReader(line), Stdout: stdout, Stderr: stderr})
+	running, err := process.Start(&exec.Cmd{Args: p.Command, Env: p.Env, Stdin: bytes.NewReader(line), Stdout: stdout, Stderr: stderr})
 	if err != nil {
 		return nil, 0, &RunError{Reason: process.Reason(err)}
 	}

@@ -65,13 +65,9 @@ func Start(ctx context.Context, program Program) (*Upstream, error) {
 	if program.Logger == nil {
 		program.Logger = hclog.NewNullLogger()
 	}
-	path, err := process.LookUp(program.Command[0], program.Env)
-	if err != nil {
-		return nil, fmt.Errorf("the server is %s", process.Reason(err))
-	}
 	output := process.NewOutput(program.Logger)
 	stderr := output.Stderr()
-	p, ours, err := process.Open(&exec.Cmd{Path: path, Args: program.Command, Dir: program.Dir, Env: program.Env, Stderr: stderr})
+	p, ours, err := process.Open(&exec.Cmd{Args: program.Command, Dir: program.Dir, Env: program.Env, Stderr: stderr})
 	if err != nil {
 		return nil, fmt.Errorf("the server is %s", process.Reason(err))
 	}

@@ -22,13 +22,9 @@ func start(program Program, env []string, logger hclog.Logger) (*running, error)
 	if len(program.Command) == 0 {
 		return nil, errors.New("the command is empty")
 	}
-	path, err := process.LookUp(program.Command[0], env)
-	if err != nil {
-		return nil, err
-	}
 	out := process.NewOutput(logger)
 	stdout, stderr := out.Stdout(), out.Stderr()
-	p, err := process.Start(&exec.Cmd{Path: path, Args: program.Command, Env: env, Dir: program.Dir, Stdout: stdout, Stderr: stderr})
+	p, err := process.Start(&exec.Cmd{Args: program.Command, Env: env, Dir: program.Dir, Stdout: stdout, Stderr: stderr})
 	if err != nil {
 		return nil, err
 	}
