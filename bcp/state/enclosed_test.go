@@ -73,9 +73,7 @@ func TestSealedValuesAreHandedOn(t *testing.T) {
 	if code != "" || view.Kind != bcp.ItemHanded || string(view.Content) != `"`+string(handles[1])+`"` || view.Taint != bcp.TaintHigh || view.Source.Agent != "mail" {
 		t.Errorf("it is shown as %+v, %s", view, code)
 	}
-	if _, code := w.state.View("eve", d.Item); code != bcp.NotPermitted {
-		t.Errorf("another person: %q", code)
-	}
+	expect(t, errorOf(w.state.View("eve", d.Item)), bcp.NotPermitted, "another person")
 	if again := w.hand("planner", handles[1]); !again.Repeat || again.Item != d.Item || again.Verdict != bcp.Hold || len(w.state.Items()) != 1 {
 		t.Errorf("again: %+v", again)
 	}
@@ -181,9 +179,7 @@ func TestHandlesAsArguments(t *testing.T) {
 	if want := `{"in":["q\"` + "\u202e" + `\u0000","","q\"` + "\u202e" + `\u0000",""]}`; !ok || string(filled) != want {
 		t.Errorf("filled %t: %s, want %s", ok, filled, want)
 	}
-	if _, ok := query.Fill(map[bcp.Handle]string{a: ""}); ok {
-		t.Error("it is filled without a value")
-	}
+	expect(t, errorOf(query.Fill(map[bcp.Handle]string{a: ""})), false, "it is filled without a value")
 	if taint := w.state.Sessions(w.now); len(taint) == 0 || w.state.answerTaint("relay", w.now.UnixNano()) != bcp.TaintMedium {
 		t.Errorf("its answers have taint %s", w.state.answerTaint("relay", w.now.UnixNano()))
 	}

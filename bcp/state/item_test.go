@@ -155,13 +155,9 @@ func TestView(t *testing.T) {
 	if push, _ = w.state.View("mia", w.items[2]); len(push.Earlier) != 0 {
 		t.Errorf("earlier deliveries of another session: %+v", push.Earlier)
 	}
-	if _, code := w.state.View("mia", "i-none"); code != bcp.ItemNotFound {
-		t.Errorf("no such item: %s", code)
-	}
+	expect(t, errorOf(w.state.View("mia", "i-none")), bcp.ItemNotFound, "no such item")
 	w.play("reject 3 no")
-	if _, code := w.state.View("mia", w.items[2]); code != bcp.AlreadyDecided {
-		t.Errorf("a decided item: %s", code)
-	}
+	expect(t, errorOf(w.state.View("mia", w.items[2])), bcp.AlreadyDecided, "a decided item")
 }
 
 // A delivery bears the taint of its agent when it was decided, and never less

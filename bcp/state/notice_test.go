@@ -31,13 +31,9 @@ func TestNotices(t *testing.T) {
 	}
 	id := waiting[3].ID
 	for _, who := range []agentRole{{"relay", bcp.RoleReader}, {"planner", bcp.RoleController}, {"mail", bcp.RoleReader}, {"mia", bcp.RoleApprover}, {"", 0}, {"relay", 0}} {
-		if d, ok := w.state.DecideAcknowledge(w.moment(), who.agent, who.role, id); ok {
-			t.Errorf("%v acknowledges: %+v", who, d)
-		}
+		expect(t, errorOf(w.state.DecideAcknowledge(w.moment(), who.agent, who.role, id)), false, "%v acknowledges", who)
 	}
-	if _, ok := w.state.DecideAcknowledge(w.moment(), "relay", bcp.RoleController, oldest.ID); ok {
-		t.Error("what was dropped is acknowledged")
-	}
+	expect(t, errorOf(w.state.DecideAcknowledge(w.moment(), "relay", bcp.RoleController, oldest.ID)), false, "what was dropped is acknowledged")
 	d, ok := w.state.DecideAcknowledge(w.moment(), "relay", bcp.RoleController, id)
 	if !ok || d.Notice != id || d.Delivery != "" || !w.state.Waits(id) {
 		t.Fatalf("an acknowledgement is %+v, %v", d, ok)

@@ -145,9 +145,7 @@ func TestStateForgetsAfterADay(t *testing.T) {
 		"endings": len(w.state.endings), "client ids": w.state.firsts.kept, "their chunks": len(w.state.firsts.chunks), "pools": len(w.state.channels[plannerMail].pools) - 1} {
 		expect(t, n, 0, "%s are kept", what)
 	}
-	if _, ok := w.state.NextDue(); ok {
-		t.Error("something is due of nothing")
-	}
+	expect(t, errorOf(w.state.NextDue()), false, "something is due of nothing")
 }
 
 // NextDue never says that something is due when DecideDue decides nothing: the

@@ -642,5 +642,5 @@ func same(t testing.TB, want, got any, what string, args ...any) {
 
 var fails = bcptest.Fails
 
-// errorOf is the error of a call whose value does not matter.
-func errorOf[T any](_ T, err error) error { return err }
+// errorOf is the error, or the code, of a call whose value does not matter.
+func errorOf[T, E any](_ T, err E) E { return err }

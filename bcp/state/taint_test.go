@@ -41,9 +41,7 @@ func TestZeroValuesDeny(t *testing.T) {
 	if d.Accepted() || d.Verdict.String() != "invalid" || d.Kind.String() != "invalid" {
 		t.Errorf("the zero decision is %s %s", d.Kind, d.Verdict)
 	}
-	if _, ok := d.Message(); ok {
-		t.Error("the zero decision delivers")
-	}
+	expect(t, errorOf(d.Message()), false, "the zero decision delivers")
 }
 
 // The gateway's own record decides, at the time of the answer, and never the
@@ -208,11 +206,8 @@ func TestReleaseOrder(t *testing.T) {
 		ids[out.DeliveryID] = true
 	}
 	expect(t, len(ids), 3, "delivery ids are %v", ids)
-	if _, ok := w.state.DecideAcknowledge(w.moment(), "clerk", bcp.RoleController, w.state.Outbox(plannerMail)[0].DeliveryID); ok {
-		t.Error("a Controller acknowledged another's delivery")
-	}
-	if _, ok := w.state.DecideAcknowledge(w.moment(), "planner", bcp.RoleController, "d-none"); ok {
-		t.Error("a Controller acknowledged what is not there")
+	for who, id := range map[bcp.AgentName]bcp.DeliveryID{"clerk": w.state.Outbox(plannerMail)[0].DeliveryID, "planner": "d-none"} {
+		expect(t, errorOf(w.state.DecideAcknowledge(w.moment(), who, bcp.RoleController, id)), false, "%s acknowledges another's delivery, or none", who)
 	}
 }
 
