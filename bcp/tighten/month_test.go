@@ -148,7 +148,7 @@ func monthOf(seed uint64, messages int, poison float64, burst bool) (bcp.Channel
 		}
 		at := int64(day)*int64(24*time.Hour) + int64(n*monthDays%messages)*int64(24*time.Hour)/int64(messages)
 		month = append(month, written{honest: !hostile, received: raw, Message: tighten.Message{Seq: uint64(n + 1), Time: at, Subscription: sub.ID, Epoch: uint64(day + 1), Answer: verdict.Answer.JSON(),
-			Nominal: v.Prices().Nominal, Capacity: v.Prices().Capacity + bcp.PushTiming(1)}})
+			Use: tighten.Use{Nominal: v.Prices().Nominal, Capacity: v.Prices().Capacity + bcp.PushTiming(1)}}})
 		n++
 	}
 	return c, settings, month
@@ -174,7 +174,7 @@ func decide(c bcp.Channel, settings bcp.Settings, messages []written, limits boo
 	used := map[uint64]tighten.Use{}
 	for _, m := range messages {
 		verdict := v.Validate(m.received, bcp.JSON)
-		d := tighten.Decision{Refused: verdict.Outcome != bcp.Accept, Field: verdict.Field, Nominal: v.Prices().Nominal, Capacity: v.Prices().Capacity + bcp.PushTiming(1)}
+		d := tighten.Decision{Refused: verdict.Outcome != bcp.Accept, Field: verdict.Field, Use: tighten.Use{Nominal: v.Prices().Nominal, Capacity: v.Prices().Capacity + bcp.PushTiming(1)}}
 		if rate := sub.MaxRate; !d.Refused && rate.Count > 0 {
 			if n := len(accepted); n >= rate.Count && m.Time-accepted[n-rate.Count] < int64(rate.Span) {
 				d.Refused, d.Rate = true, true

@@ -3,6 +3,7 @@ package tighten
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,14 +22,14 @@ type Message struct {
 	Subscription bcp.SubscriptionID
 	Epoch        uint64
 	Answer       []byte // canonical
-	// Nominal and Capacity are what was charged.
-	Nominal, Capacity bcp.Bits
+	Use                 // what was charged
 }
 
-// Use is the most that was used of an epoch at once.
-type Use struct {
-	Nominal, Capacity bcp.Bits
-}
+// Use is what was used of an epoch, by a message or the most at once.
+type Use struct{ Nominal, Capacity bcp.Bits }
+
+func (u Use) plus(other Use) Use  { return Use{u.Nominal + other.Nominal, u.Capacity + other.Capacity} }
+func (u Use) minus(other Use) Use { return Use{u.Nominal - other.Nominal, u.Capacity - other.Capacity} }
 
 // History is what is known of a channel. The zero value is empty.
 type History struct {
@@ -130,8 +131,7 @@ type Decision struct {
 	Refused bool
 	Field   string // the item that was answered wrongly
 	Rate    bool   // it came too soon
-	// Nominal and Capacity are what it is charged.
-	Nominal, Capacity bcp.Bits
+	Use            // what it is charged
 }
 
 // Decided takes, for each message of the history, what the proposed specs and rates make of
@@ -144,7 +144,7 @@ func (p *Proposal) Decided(decisions []Decision) {
 	for i, d := range decisions {
 		m := &p.history.Messages[i]
 		if d == (Decision{}) {
-			d.Nominal, d.Capacity = m.Nominal, m.Capacity
+			d.Use = m.Use
 			decisions[i] = d
 		}
 		if !d.Refused {
@@ -211,17 +211,13 @@ func room(counts []int) int {
 
 // budgets sets the budgets of an epoch.
 func (p *Proposal) budgets(decisions []Decision) {
-	use := make(map[uint64]Use, len(p.history.Epochs))
-	for epoch, u := range p.history.Epochs {
-		use[epoch] = u
-	}
+	use := maps.Clone(p.history.Epochs)
 	var least Use // that any message needs
 	for i, d := range decisions {
 		m := &p.history.Messages[i]
 		u, known := use[m.Epoch]
-		u.Nominal, u.Capacity = u.Nominal-m.Nominal, u.Capacity-m.Capacity
-		if !d.Refused {
-			u.Nominal, u.Capacity = u.Nominal+d.Nominal, u.Capacity+d.Capacity
+		if u = u.minus(m.Use); !d.Refused {
+			u = u.plus(d.Use)
 			least.Nominal, least.Capacity = max(least.Nominal, d.Nominal), max(least.Capacity, d.Capacity)
 		}
 		if known {

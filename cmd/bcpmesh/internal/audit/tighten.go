@@ -140,7 +140,7 @@ func (l *learner) learn(d *bcp.Decision, _ state.Redecision) error {
 	if d.Kind == bcp.KindPush && (d.Verdict == bcp.Accept || d.Verdict == bcp.Hold) {
 		h.Pushes[d.Subscription] = append(h.Pushes[d.Subscription], d.Time)
 	}
-	m := tighten.Message{Seq: d.Seq, Time: d.Time, Subscription: d.Subscription, Epoch: d.Epoch, Answer: d.Payload, Nominal: d.Nominal, Capacity: d.Capacity}
+	m := tighten.Message{Seq: d.Seq, Time: d.Time, Subscription: d.Subscription, Epoch: d.Epoch, Answer: d.Payload, Use: tighten.Use{Nominal: d.Nominal, Capacity: d.Capacity}}
 	switch {
 	case d.Erased:
 	case d.Kind == bcp.KindAsk && d.Accepted():
@@ -166,14 +166,14 @@ func (l *learner) learn(d *bcp.Decision, _ state.Redecision) error {
 func decidedAgain(d *bcp.Decision, r *state.Redecision) tighten.Decision {
 	switch r.Comparison {
 	case state.ComparedSame:
-		return tighten.Decision{Nominal: d.Nominal, Capacity: d.Capacity}
+		return tighten.Decision{Use: tighten.Use{Nominal: d.Nominal, Capacity: d.Capacity}}
 	case state.ComparedFollows:
 		return tighten.Decision{Refused: true}
 	case state.ComparedDiffers:
 		if r.Would.Verdict == bcp.Reject {
 			return tighten.Decision{Refused: true, Field: r.Would.FieldName(), Rate: r.Would.Code == bcp.RateLimited}
 		}
-		return tighten.Decision{Nominal: r.Would.Nominal, Capacity: r.Would.Capacity}
+		return tighten.Decision{Use: tighten.Use{Nominal: r.Would.Nominal, Capacity: r.Would.Capacity}}
 	}
 	return tighten.Decision{}
 }
