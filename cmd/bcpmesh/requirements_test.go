@@ -17,13 +17,12 @@ import (
 )
 
 // The checklist of this project is docs/REQUIREMENTS.md. A test says which of its statements it protects in one line
-// above it, `// covers BCP-34, P3.3, A-ORD`; what no test covers stands in docs/not-yet.txt with a reason. The check in
-// this file keeps the three in step and knows every id that a mark may name.
+// above it, `// covers BCP-34, P3.3, A-ORD`. The check in this file keeps the two in step and knows every id that a mark
+// may name.
 
 const (
 	requirementsFile = "docs/REQUIREMENTS.md"
 	attacksFile      = "docs/ATTACKS.md"
-	notYetFile       = "docs/not-yet.txt"
 )
 
 // protocolSections says how many numbered rules each section of the protocol has. A section with none is named bare.
@@ -39,7 +38,6 @@ var (
 	requirementID  = regexp.MustCompile(`^(BCP|SUB|ALF|DUAL|KER)-([1-9][0-9]*)$`)
 	markLine       = regexp.MustCompile(`^covers (\S.*)$`)
 	nearMark       = regexp.MustCompile(`^(?i:\s*covers?\b[:,]?\s*)(?:[A-Z]+-[A-Z0-9]|P[0-9])`)
-	overridden     = regexp.MustCompile(`^overridden by (\S+?): \S`)
 	testFunction   = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)`)
 )
 
@@ -52,7 +50,7 @@ type knownIDs struct {
 	all    map[string]bool
 }
 
-func TestRequirementsAreCoveredOrNotYet(t *testing.T) {
+func TestRequirementsAreCovered(t *testing.T) {
 	t.Parallel()
 	report(t, checkRequirements(os.DirFS("../..")))
 }
@@ -64,7 +62,7 @@ func report(t *testing.T, defects []string) {
 	}
 }
 
-// checkRequirements reads the three documents and every test below root, and returns one line for each defect.
+// checkRequirements reads the two documents and every test below root, and returns one line for each defect.
 func checkRequirements(root fs.FS) []string {
 	var defects []string
 	known, err := readKnownIDs(root)
@@ -73,28 +71,18 @@ func checkRequirements(root fs.FS) []string {
 	}
 	marks, more := readMarks(root)
 	defects = append(defects, more...)
-	notYet, more := readNotYet(root, known)
-	defects = append(defects, more...)
-
-	covered := map[string]string{}
+	covered := map[string]bool{}
 	for _, m := range marks {
 		if !known.all[m.id] {
 			defects = append(defects, fmt.Sprintf("%s: mark names %q, which is no id of %s or %s and no rule of the protocol: correct the id",
 				m.where, m.id, requirementsFile, attacksFile))
 			continue
 		}
-		if covered[m.id] == "" {
-			covered[m.id] = m.where
-		}
+		covered[m.id] = true
 	}
 	for _, id := range known.wanted {
-		line, later := notYet[id]
-		switch {
-		case covered[id] != "" && later:
-			defects = append(defects, fmt.Sprintf("%s: %s has a test (%s): delete it here, or take the mark away if the test does not cover it",
-				line, id, covered[id]))
-		case covered[id] == "" && !later:
-			defects = append(defects, fmt.Sprintf("%s: no test covers it: write one with the mark `// covers %s`, or add the id and a reason to %s", id, id, notYetFile))
+		if !covered[id] {
+			defects = append(defects, fmt.Sprintf("%s: no test covers it: write one with the mark `// covers %s`", id, id))
 		}
 	}
 	return defects
@@ -149,47 +137,6 @@ func readKnownIDs(root fs.FS) (knownIDs, error) {
 		}
 	}
 	return known, nil
-}
-
-// readNotYet returns the ids of the list with the place of their line.
-func readNotYet(root fs.FS, known knownIDs) (map[string]string, []string) {
-	lines, err := readLines(root, notYetFile)
-	if err != nil {
-		return nil, []string{err.Error()}
-	}
-	var defects []string
-	listed := map[string]string{}
-	for i, line := range lines {
-		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		where := fmt.Sprintf("%s:%d", notYetFile, i+1)
-		entry, reason, _ := strings.Cut(line, "\t")
-		noReason := strings.TrimSpace(reason) == ""
-		if noReason {
-			defects = append(defects, fmt.Sprintf("%s: %q has no reason: a line reads ID, tab, reason", where, entry))
-		}
-		if strings.HasPrefix(reason, "overridden") {
-			if m := overridden.FindStringSubmatch(reason); m == nil || !strings.HasPrefix(m[1], "P") || !known.all[m[1]] {
-				defects = append(defects, where+": an overridden id names the rule: `overridden by P4.4: what it says instead`")
-			}
-		}
-		ids, ok := expandRange(entry)
-		if !ok && !noReason {
-			defects = append(defects, fmt.Sprintf("%s: %q is neither an id nor a range: write BCP-1 or BCP-1..BCP-9", where, entry))
-		}
-		for _, id := range ids {
-			switch {
-			case !known.all[id]:
-				defects = append(defects, fmt.Sprintf("%s: %s is not in %s: correct or delete it", where, id, requirementsFile))
-			case listed[id] != "":
-				defects = append(defects, fmt.Sprintf("%s: %s is already at %s: delete one of the two", where, id, listed[id]))
-			default:
-				listed[id] = where
-			}
-		}
-	}
-	return listed, defects
 }
 
 // expandRange returns the ids of "BCP-7" or "BCP-7..BCP-9".
@@ -325,9 +272,8 @@ func readLines(root fs.FS, name string) ([]string, error) {
 func TestRequirementsCheckSeesEachDefect(t *testing.T) {
 	t.Parallel()
 	sound := map[string]string{
-		requirementsFile:          "- BCP-1..BCP-2: one, two\n- SUB-1: one\n- SUB-2: two\n- SUB-7 (none): INFO/LIMIT: a plan\n- C-1 topic\n",
+		requirementsFile:          "- BCP-1..BCP-2: one, two\n- SUB-7 (none): INFO/LIMIT: a plan\n- C-1 topic\n",
 		attacksFile:               "- A-ORD: permutes\n",
-		notYetFile:                "# later\n\nSUB-1..SUB-2\ta reason\n",
 		"bcp/a_test.go":           "package bcp\n\n// covers BCP-1, P3.10, P0, A-ORD, C-1\nfunc TestA(t *testing.T) {}\n",
 		"cmd/x/testdata/s.txtar":  "# covers BCP-2, P11.5\nexec true\n-- f --\n# covers BCP-999\n",
 		"bcp/prose_test.go":       "package bcp\n\n// What this file\n// covers is not an id.\nvar raw = `\n// covers BCP-998\n`\n",
@@ -340,9 +286,9 @@ func TestRequirementsCheckSeesEachDefect(t *testing.T) {
 		want             string // part of the one defect; empty where none may be found
 	}{
 		{"sound", "bcp/b_test.go", "package bcp\n", ""},
-		{"id in neither", notYetFile, "SUB-1\ta reason\n", "SUB-2: no test covers it"},
-		{"id in both", notYetFile, "SUB-1..SUB-2\tr\nBCP-1\tr\n", "BCP-1 has a test (bcp/a_test.go:3)"},
-		{"a conflict that no test pins", requirementsFile, "- BCP-1..BCP-2: one, two\n- SUB-1..SUB-2: one\n- C-1 topic\n- C-2 topic\n", "C-2: no test covers it"},
+		{"no test", requirementsFile, "- BCP-1..BCP-3: one, two\n- C-1 topic\n", "BCP-3: no test covers it"},
+		{"range backwards", requirementsFile, "- BCP-9..BCP-3: MUST\n", "BCP-9..BCP-3 is neither an id nor a range"},
+		{"a conflict that no test pins", requirementsFile, "- BCP-1..BCP-2: one, two\n- C-1 topic\n- C-2 topic\n", "C-2: no test covers it"},
 		{"unknown requirement", "bcp/b_test.go", "package bcp\n\n// covers BCP-3\nfunc TestB() {}\n", `"BCP-3", which is no id`},
 		{"unknown section", "bcp/b_test.go", "package bcp\n\n// covers P16\nfunc TestB() {}\n", `"P16", which is no id`},
 		{"unknown id in a script", "cmd/x/testdata/t.txt", "# covers KER-1\n", `"KER-1", which is no id`},
@@ -351,12 +297,6 @@ func TestRequirementsCheckSeesEachDefect(t *testing.T) {
 		{"range in a mark", "bcp/b_test.go", "package bcp\n\n// covers BCP-1..BCP-2\nfunc TestB() {}\n", "b_test.go:3: a mark reads"},
 		{"marks without a test", "bcp/b_test.go", "package bcp\n\n// covers BCP-1\nfunc helper() {}\n", "marks but no test"},
 		{"unreadable test", "bcp/b_test.go", "package", "cannot be read for marks"},
-		{"no reason", notYetFile, "SUB-1..SUB-2\n", `"SUB-1..SUB-2" has no reason`},
-		{"unknown id not yet", notYetFile, "SUB-1..SUB-3\tr\n", "SUB-3 is not in docs/REQUIREMENTS.md"},
-		{"range backwards", notYetFile, "SUB-1..SUB-2\tr\nBCP-9..BCP-3\tr\n", `"BCP-9..BCP-3" is neither an id nor a range`},
-		{"listed twice", notYetFile, "SUB-1..SUB-2\tr\nSUB-2\tr\n", "SUB-2 is already at docs/not-yet.txt:1"},
-		{"overridden", notYetFile, "SUB-1\tr\nSUB-2\toverridden by P4.4: otherwise\n", ""},
-		{"overridden by no rule", notYetFile, "SUB-1\tr\nSUB-2\toverridden by P4.8: otherwise\n", "an overridden id names the rule"},
 		{"requirement twice", requirementsFile, "- BCP-1: MUST\n- BCP-1: MUST\n", "BCP-1 is listed twice"},
 		{"no requirements", requirementsFile, "nothing\n", "no requirement found"},
 	}
@@ -373,7 +313,7 @@ func TestRequirementsCheckSeesEachDefect(t *testing.T) {
 	}
 	t.Run("missing documents", func(t *testing.T) {
 		t.Parallel()
-		for _, name := range []string{requirementsFile, attacksFile, notYetFile} {
+		for _, name := range []string{requirementsFile, attacksFile} {
 			tree := fstest.MapFS{}
 			for other, text := range sound {
 				if other != name {
