@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -51,7 +50,7 @@ func TestFullDisk(t *testing.T) {
 	alerts := listenAlerts(t, store, p.url)
 	filler := filepath.Join(disk, "filler")
 	for round := 1; round <= 3; round++ {
-		pushes.await(t, "progress", func() bool { return pushes.sinceFault >= 50 })
+		pushes.await(t, "progress", func() bool { return pushes.count >= 50 })
 		fill(t, filler)
 		pushes.await(t, "unavailable", func() bool { return pushes.unavailable > 0 })
 		if m, err := alerts.NextMsg(stepPatience); err != nil || !strings.Contains(string(m.Data), "journal_unwritable") {
@@ -64,7 +63,7 @@ func TestFullDisk(t *testing.T) {
 		pushes.fault()
 		noError(t, os.Remove(filler))
 		room := time.Now()
-		pushes.await(t, "a push that is accepted", func() bool { return pushes.sinceFault > 0 })
+		pushes.await(t, "a push that is accepted", func() bool { return pushes.count > 0 })
 		t.Logf("round %d: %d accepted, going on %s after there was room", round, len(pushes.accepted), time.Since(room).Round(time.Millisecond))
 	}
 	pushes.end()
@@ -113,21 +112,16 @@ const pushPatience = 2 * time.Second
 
 // pushing is clients that push, and repeat what was not accepted.
 type pushing struct {
-	stop    chan struct{}
-	running sync.WaitGroup
+	clients // count what is accepted
 
-	mu          sync.Mutex
-	changed     sync.Cond
 	accepted    map[string]time.Time // when the client knew
-	sinceFault  int                  // of accepted
 	unavailable int                  // refusals since the fault
 	wrong       error
 }
 
 func startPushing(t *testing.T, store *accounts.Store, url string) *pushing {
 	t.Helper()
-	p := &pushing{stop: make(chan struct{}), accepted: map[string]time.Time{}}
-	p.changed.L = &p.mu
+	p := &pushing{accepted: map[string]time.Time{}}
 	for _, reader := range []bcp.AgentName{"clerk", "mailer"} {
 		conn := dial(t, store, url, reader, nats.RetryOnFailedConnect(true))
 		for _, controller := range []bcp.AgentName{"boss", "main"} {
@@ -143,10 +137,8 @@ func (p *pushing) push(conn *nats.Conn, reader, controller bcp.AgentName) {
 		key := fmt.Sprintf("%s %s p%d", controller, reader, n)
 		text := meshtest.PushText(controller, "alerts", `{"urgent":true}`, fmt.Sprintf(`,"push_id":"p%d"`, n))
 		for done := false; !done; {
-			select {
-			case <-p.stop:
+			if p.ended.Load() {
 				return
-			default:
 			}
 			reply, err := conn.Request(subjects.Push(reader, controller, "alerts"), []byte(text), pushPatience)
 			p.mu.Lock()
@@ -154,13 +146,12 @@ func (p *pushing) push(conn *nats.Conn, reader, controller bcp.AgentName) {
 			case err != nil:
 			case strings.Contains(string(reply.Data), `"success":true`):
 				p.accepted[key], done = time.Now(), true
-				p.sinceFault++
+				p.count++
 			case strings.Contains(string(reply.Data), `unavailable`):
 				p.unavailable++
 			case p.wrong == nil:
 				p.wrong = fmt.Errorf("%s: %s", key, reply.Data)
 			}
-			p.changed.Broadcast()
 			p.mu.Unlock()
 			if !done {
 				time.Sleep(5 * time.Millisecond) // as a client that repeats does
@@ -173,35 +164,17 @@ func (p *pushing) push(conn *nats.Conn, reader, controller bcp.AgentName) {
 func (p *pushing) fault() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sinceFault, p.unavailable = 0, 0
-}
-
-func (p *pushing) end() {
-	select {
-	case <-p.stop:
-	default:
-		close(p.stop)
-	}
-	p.running.Wait()
+	p.count, p.unavailable = 0, 0
 }
 
 func (p *pushing) await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	late := false
-	defer time.AfterFunc(stepPatience, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		late = true
-		p.changed.Broadcast()
-	}).Stop()
+	p.clients.await(t, stepPatience, func() bool { return done() || p.wrong != nil }, func() string {
+		return fmt.Sprintf("waited for %s: %d accepted, %d unavailable", what, p.count, p.unavailable)
+	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for !done() {
-		if late || p.wrong != nil {
-			t.Fatalf("waited for %s: %d accepted, %d unavailable, %v", what, p.sinceFault, p.unavailable, p.wrong)
-		}
-		p.changed.Wait()
-	}
+	noError(t, p.wrong)
 }
 
 // check compares what was accepted with the journal of a mesh that rests.

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -58,7 +57,7 @@ func TestKernelCrash(t *testing.T) {
 	e := startErrands(t, store, dir, up.url)
 	for range *rounds {
 		length := 1 + random.IntN(2*errandLength)
-		e.await(func() bool { return e.since >= length })
+		e.await(func() bool { return e.count >= length })
 		if random.IntN(2) == 0 {
 			e.serveKeyed(t) // what it did and has not said yet, nobody hears
 		}
@@ -67,9 +66,8 @@ func TestKernelCrash(t *testing.T) {
 		e.mark()
 		up = startProcess(t, dir, state, address)
 	}
-	e.await(func() bool { return e.since >= errandLength })
-	close(e.stop)
-	e.running.Wait()
+	e.await(func() bool { return e.count >= errandLength })
+	e.end()
 	up.end(t)
 	e.check(dir, state)
 }
@@ -132,17 +130,14 @@ type made struct {
 
 // errands is what requesters, tools and a person know.
 type errands struct {
-	t       *testing.T
-	store   *accounts.Store
-	url     string
-	stop    chan struct{}
-	running sync.WaitGroup
-	folder  string // of what the tools that know keys remember
-	keyed   func() // ends their service
+	clients // count runs that ended
 
-	mu       sync.Mutex
-	progress sync.Cond
-	since    int               // runs that ended since the last mark
+	t      *testing.T
+	store  *accounts.Store
+	url    string
+	folder string // of what the tools that know keys remember
+	keyed  func() // ends their service
+
 	ends     map[string]string // "run status code" by task
 	made     []made
 	sentOnce map[string]bool // keys of calls of pay
@@ -154,10 +149,9 @@ type errands struct {
 func startErrands(t *testing.T, store *accounts.Store, folder, url string) *errands {
 	t.Helper()
 	e := &errands{
-		t: t, store: store, folder: folder, url: url, asking: errandRequesters, stop: make(chan struct{}), ends: map[string]string{}, sentOnce: map[string]bool{},
+		t: t, store: store, folder: folder, url: url, asking: errandRequesters, ends: map[string]string{}, sentOnce: map[string]bool{},
 		again: map[string]int{}, keyed: func() {},
 	}
-	e.progress.L = &e.mu
 	planner := agents.NewPlanner(e.connect(t, "ann", bcp.RolePlanner))
 	planner.OnPlan(func(_ context.Context, r agents.PlanRequest) (any, error) {
 		n := 0
@@ -251,41 +245,20 @@ func (e *errands) note(m made) {
 func (e *errands) mark() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.since = 0
+	e.count = 0
 }
 
 func (e *errands) await(is func() bool) {
 	e.t.Helper()
-	late := false
-	defer time.AfterFunc(2*stepPatience, func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		late = true
-		e.progress.Broadcast()
-	}).Stop()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for !is() {
-		if late {
-			e.t.Fatalf("no progress: %d runs ended, %d calls, %d doubts", len(e.ends), len(e.made), e.doubts)
-		}
-		e.progress.Wait()
-	}
-}
-
-func (e *errands) ended() bool {
-	select {
-	case <-e.stop:
-		return true
-	default:
-		return false
-	}
+	e.clients.await(e.t, 2*stepPatience, is, func() string {
+		return fmt.Sprintf("%d runs ended, %d calls, %d doubts", len(e.ends), len(e.made), e.doubts)
+	})
 }
 
 // ask has one run after the other, and waits for the end of each.
 func (e *errands) ask(name string, requester *agents.Requester) {
 	defer e.left()
-	for n := 0; !e.ended(); n++ {
+	for n := 0; !e.ended.Load(); n++ {
 		task := fmt.Sprintf("%s-%d", name, n)
 		ctx, cancel := context.WithTimeout(e.t.Context(), 2*stepPatience)
 		run, err := requester.Run(ctx, "desk", "all", agents.RunTask{ID: bcp.ClientID(task), Task: task, NewSession: true})
@@ -300,8 +273,7 @@ func (e *errands) ask(name string, requester *agents.Requester) {
 		}
 		e.mu.Lock()
 		e.ends[task] = strings.TrimSpace(end.RunID + " " + end.Status + " " + end.Code)
-		e.since++
-		e.progress.Broadcast()
+		e.count++
 		e.mu.Unlock()
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,16 +23,44 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
+// clients go on while what they use breaks, until end.
+type clients struct {
+	running sync.WaitGroup
+	ended   atomic.Bool
+
+	mu    sync.Mutex // of what they know
+	count int        // of what they did, since the last mark
+}
+
+func (c *clients) end() {
+	c.ended.Store(true)
+	c.running.Wait()
+}
+
+// await waits for something that clients know; state says what else they know.
+func (c *clients) await(t *testing.T, patience time.Duration, done func() bool, state func() string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		c.mu.Lock()
+		is := done()
+		c.mu.Unlock()
+		if is {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			t.Fatal("no progress: " + state())
+		}
+	}
+}
+
 // traffic is what clients had acknowledged, and what they received.
 type traffic struct {
-	t        *testing.T
-	patience time.Duration // how long anything may take
-	stop     chan struct{}
-	running  sync.WaitGroup
+	clients
 
-	mu        sync.Mutex
-	progress  sync.Cond
-	count     int               // since the last mark
+	t         *testing.T
+	patience  time.Duration     // how long anything may take
 	last      time.Time         // when something was acknowledged
 	longest   time.Duration     // without anything acknowledged, since the last mark
 	asks      map[string]string // query id by "controller reader id"
@@ -49,9 +78,8 @@ func startTraffic(t *testing.T, store *accounts.Store, url string, patience time
 	t.Helper()
 	c := &traffic{
 		t: t, patience: patience, asks: map[string]string{}, pushes: map[string]bool{}, decided: map[bcp.ItemID]bool{},
-		delivered: map[string]string{}, arrived: map[string][]string{}, stop: make(chan struct{}), last: time.Now(),
+		delivered: map[string]string{}, arrived: map[string][]string{}, last: time.Now(),
 	}
-	c.progress.L = &c.mu
 	readers, controllers := []bcp.AgentName{"clerk", "mailer"}, []bcp.AgentName{"boss", "main"}
 	conns := map[bcp.AgentName]*nats.Conn{}
 	for _, reader := range readers {
@@ -59,26 +87,25 @@ func startTraffic(t *testing.T, store *accounts.Store, url string, patience time
 		conns[reader] = conn
 		c.answer(conn, reader)
 		for _, controller := range controllers {
-			c.run(func() { c.push(conn, reader, controller) })
+			c.running.Go(func() { c.push(conn, reader, controller) })
 		}
 	}
 	for _, controller := range controllers {
 		conn := dial(t, store, url, controller, options...)
 		c.receive(conn, controller)
 		for _, reader := range readers {
-			c.run(func() { c.ask(conn, controller, reader) })
+			c.running.Go(func() { c.ask(conn, controller, reader) })
 		}
 	}
 	person := approver(t, store, url)
-	c.run(func() { c.hold(conns[readers[0]], readers[0], person) })
+	c.running.Go(func() { c.hold(conns[readers[0]], readers[0], person) })
 	return c
 }
 
 // end waits for what clients have begun, and for all deliveries.
 func (c *traffic) end() {
 	c.t.Helper()
-	close(c.stop)
-	c.running.Wait()
+	c.clients.end()
 	c.await("a delivery for each ask and push", func() bool { return len(c.delivered) >= len(c.asks)+len(c.pushes) })
 }
 
@@ -92,8 +119,6 @@ func (c *traffic) mark() time.Duration {
 	return longest
 }
 
-func (c *traffic) run(client func()) { c.running.Go(client) }
-
 func (c *traffic) note(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,26 +126,13 @@ func (c *traffic) note(change func()) {
 	c.count++
 	now := time.Now()
 	c.longest, c.last = max(c.longest, now.Sub(c.last)), now
-	c.progress.Broadcast()
 }
 
 func (c *traffic) await(what string, done func() bool) {
 	c.t.Helper()
-	late := false
-	defer time.AfterFunc(c.patience, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		late = true
-		c.progress.Broadcast()
-	}).Stop()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for !done() {
-		if late {
-			c.t.Fatalf("waited for %s: %d asks, %d pushes, %d deliveries: %s", what, len(c.asks), len(c.pushes), len(c.delivered), c.channels())
-		}
-		c.progress.Wait()
-	}
+	c.clients.await(c.t, c.patience, done, func() string {
+		return fmt.Sprintf("%s: %d asks, %d pushes, %d deliveries: %s", what, len(c.asks), len(c.pushes), len(c.delivered), c.channels())
+	})
 }
 
 // channels counts what was accepted and what came of it, by "controller reader".
@@ -193,17 +205,8 @@ func (c *traffic) repeat(conn *nats.Conn, subject, text string, accepted func(re
 	return false
 }
 
-func (c *traffic) ended() bool {
-	select {
-	case <-c.stop:
-		return true
-	default:
-		return false
-	}
-}
-
 func (c *traffic) ask(conn *nats.Conn, controller, reader bcp.AgentName) {
-	for n := 0; !c.ended(); n++ {
+	for n := 0; !c.ended.Load(); n++ {
 		id := fmt.Sprintf("r%d", n)
 		text := fmt.Sprintf(`{"type":"bcp_query_request","request_id":%q,"category":1,"fields":[{"name":"urgent","type":"boolean"}]}`, id)
 		query := ""
@@ -218,7 +221,7 @@ func (c *traffic) ask(conn *nats.Conn, controller, reader bcp.AgentName) {
 }
 
 func (c *traffic) push(conn *nats.Conn, reader, controller bcp.AgentName) {
-	for n := 0; !c.ended(); n++ {
+	for n := 0; !c.ended.Load(); n++ {
 		id := fmt.Sprintf("p%d", n)
 		text := meshtest.PushText(controller, "alerts", `{"urgent":true}`, fmt.Sprintf(`,"push_id":%q`, id))
 		if !c.repeat(conn, subjects.Push(reader, controller, "alerts"), text, func(reply map[string]any) bool { return reply["success"] == true }) {
@@ -231,7 +234,7 @@ func (c *traffic) push(conn *nats.Conn, reader, controller bcp.AgentName) {
 // hold pushes digests, which wait for a person, and is that person.
 func (c *traffic) hold(conn *nats.Conn, reader bcp.AgentName, person *agents.Approver) {
 	controllers := []bcp.AgentName{"boss", "main"}
-	for n := 0; !c.ended(); n++ {
+	for n := 0; !c.ended.Load(); n++ {
 		for _, controller := range controllers {
 			id := fmt.Sprintf("d%d", n)
 			text := meshtest.PushText(controller, "digest", `{"summary":"All is well."}`, fmt.Sprintf(`,"push_id":%q`, id))

@@ -100,7 +100,7 @@ func TestWriteFaults(t *testing.T) {
 	p := startProcess(t, dir, base, "127.0.0.1:0")
 	store := must(accounts.Open(base))(t)
 	pushes := startPushing(t, store, p.url)
-	pushes.await(t, "some pushes", func() bool { return pushes.sinceFault >= 20 })
+	pushes.await(t, "some pushes", func() bool { return pushes.count >= 20 })
 	pushes.end()
 	p.end(t)
 
@@ -191,7 +191,7 @@ func underFault(t *testing.T, dir, base string, before map[string]time.Time, f w
 			case <-time.After(20 * time.Millisecond):
 			}
 			pushes.mu.Lock()
-			accepted, wrong := pushes.sinceFault, pushes.wrong
+			accepted, wrong := pushes.count, pushes.wrong
 			pushes.mu.Unlock()
 			switch {
 			case wrong != nil:
