@@ -51,10 +51,7 @@ type clusterMesh struct{ *exported }
 func writeClusterDesk(t *testing.T) *clusterMesh {
 	t.Helper()
 	dir := t.TempDir()
-	noError(t, os.Mkdir(filepath.Join(dir, "agents"), 0o700))
-	for name, text := range deskFiles() {
-		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
+	writeFiles(t, dir, deskFiles())
 	return &clusterMesh{exported: &exported{t: t, dir: dir}}
 }
 

@@ -56,9 +56,7 @@ func TestCrash(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state")
-	for name, text := range crashFiles {
-		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
+	writeFiles(t, dir, crashFiles)
 	address := clustertest.FreeAddress(t)
 	mesh := startProcess(t, dir, state, address)
 	store := must(accounts.Open(state))(t)

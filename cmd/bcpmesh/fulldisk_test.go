@@ -85,13 +85,6 @@ func fill(t *testing.T, name string) {
 	_ = f.Close()
 }
 
-func writeFiles(t *testing.T, dir string, files map[string]string) {
-	t.Helper()
-	for name, text := range files {
-		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-}
-
 func listenAlerts(t *testing.T, store *accounts.Store, url string) *nats.Subscription {
 	t.Helper()
 	creds := must(store.Issue(bcp.Operator, bcp.RoleOperator, time.Hour))(t)

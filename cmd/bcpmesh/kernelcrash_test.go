@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,10 +45,7 @@ const (
 func TestKernelCrash(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for name, text := range errandFiles() {
-		noError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
-		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
+	writeFiles(t, dir, errandFiles())
 	state, address := filepath.Join(dir, "state"), clustertest.FreeAddress(t)
 	up := startProcess(t, dir, state, address)
 	store := must(accounts.Open(state))(t)

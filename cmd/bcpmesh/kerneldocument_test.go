@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,16 +22,11 @@ func kernelDocument(t *testing.T) (folder string, commands []string, program []b
 	stopIf(t, len(blocks) != len(names)+1, "%d blocks", len(blocks))
 	folder = t.TempDir()
 	for i, name := range names {
-		writeFile(t, filepath.Join(folder, name), blocks[i][1])
+		writeFiles(t, folder, map[string]string{name: string(blocks[i][1])})
 	}
 	programs := regexp.MustCompile("(?s)```go\n(package main\n.*?)```").FindAllSubmatch(document, -1)
 	stopIf(t, len(programs) != 1, "%d Go programs", len(programs))
 	return folder, strings.Split(strings.TrimSpace(string(blocks[len(names)][1])), "\n"), programs[0][1]
-}
-
-func writeFile(t *testing.T, name string, content []byte) {
-	t.Helper()
-	noError(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, content, 0o600)))
 }
 
 // typeCommands types commands of the document.
@@ -75,7 +69,7 @@ func TestKernelDocumentTool(t *testing.T) {
 		t.Errorf("it has %d lines", lines)
 	}
 	source := filepath.Join(folder, "post.go")
-	writeFile(t, source, program)
+	noError(t, os.WriteFile(source, program, 0o600))
 	build := exec.Command("go", "build", "-o", filepath.Join(folder, "post"), source) // here, where the module is
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -83,8 +77,9 @@ func TestKernelDocumentTool(t *testing.T) {
 	services := must(os.ReadFile(filepath.Join(folder, "tools/mail.yaml")))(t)
 	mail, send, moved := strings.Cut(string(services), "  - name: send_email\n")
 	stopIf(t, !moved, "tools/mail.yaml has no send_email")
-	writeFile(t, filepath.Join(folder, "tools/mail.yaml"), []byte(mail))
-	writeFile(t, filepath.Join(folder, "tools/post.yaml"), []byte("service: post\ncommand: [./post]\nsandbox: none\ntools:\n  - name: send_email\n"+send))
+	writeFiles(t, folder, map[string]string{
+		"tools/mail.yaml": mail, "tools/post.yaml": "service: post\ncommand: [./post]\nsandbox: none\ntools:\n  - name: send_email\n" + send,
+	})
 	typeCommands(t, folder, commands)
 	done, err := os.ReadFile(filepath.Join(folder, "post.outcomes"))
 	failIf(t, err != nil || bytes.Count(done, []byte("\n")) != 1 || !bytes.Contains(done, []byte(`{"ok":true}`)),

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,15 +17,10 @@ import (
 func TestFindMesh(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	write(t, root, "office/mesh.yaml", "")
-	write(t, root, "office/deep/notes.md", "---\nname: a\n---\n")
-	write(t, root, "agents-only/agents/a.md", "")
-	write(t, root, "state-only/.bcpmesh/keys/x", "")
-	write(t, root, "flat/a.md", "---\r\nname: a\r\n---\r\n")
-	write(t, root, "flat/below/x", "")
-	write(t, root, "prose/a.md", "# Title\n")
-	write(t, root, "false/mesh.yaml/x", "")
-	write(t, root, "false/agents", "")
+	writeFiles(t, root, map[string]string{
+		"office/mesh.yaml": "", "office/deep/notes.md": "---\nname: a\n---\n", "agents-only/agents/a.md": "", "state-only/.bcpmesh/keys/x": "",
+		"flat/a.md": "---\r\nname: a\r\n---\r\n", "flat/below/x": "", "prose/a.md": "# Title\n", "false/mesh.yaml/x": "", "false/agents": "",
+	})
 	for from, want := range map[string]string{
 		"office": "office", "office/deep": "office/deep", "office/other": "office", "agents-only/agents": "agents-only",
 		"state-only/.bcpmesh/keys": "state-only", "flat": "flat", "flat/below": "", "prose": "", "false": "", ".": "",
@@ -40,13 +34,6 @@ func TestFindMesh(t *testing.T) {
 		}
 		failIf(t, err != nil || folder != meshdir.In(filepath.Join(root, want)), "%s: got %+v, %v", from, folder, err)
 	}
-}
-
-func write(t *testing.T, root, name, content string) {
-	t.Helper()
-	name = filepath.Join(root, name)
-	noError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-	noError(t, os.WriteFile(name, []byte(content), 0o644))
 }
 
 // What a running mesh left is taken as it should be, or not at all.
@@ -70,7 +57,7 @@ func TestRunning(t *testing.T) {
 			t.Parallel()
 			folder := meshdir.In(t.TempDir())
 			if c.content != "" {
-				write(t, folder.State, server.ReadyFile, c.content)
+				writeFiles(t, folder.State, map[string]string{server.ReadyFile: c.content})
 			}
 			about, err := folder.Running()
 			if about.URL != c.url || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {

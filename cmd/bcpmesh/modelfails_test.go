@@ -186,6 +186,14 @@ func (u *up) end(by os.Signal) {
 	<-u.ended
 }
 
+// callOf is the stream of a model that calls a tool, for 99 tokens.
+func callOf(tool, arguments string) []string {
+	return []string{
+		fmt.Sprintf(`{"choices":[{"delta":{"content":null,"tool_calls":[{"index":0,"id":"a1","type":"function","function":{"name":%q,"arguments":%q}}]}}]}`, tool, arguments),
+		`{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}`, `{"choices":[],"usage":{"prompt_tokens":90,"completion_tokens":9}}`, `[DONE]`,
+	}
+}
+
 // completions answers as a server of Chat Completions does, with a call of the tool answer.
 func completions(t *testing.T, asked chan<- string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -199,10 +207,7 @@ func completions(t *testing.T, asked chan<- string) http.Handler {
 			t.Errorf("%s: %+v, %v", r.URL, request, err)
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		for _, data := range []string{
-			`{"choices":[{"delta":{"content":null,"tool_calls":[{"index":0,"id":"a1","type":"function","function":{"name":"answer","arguments":"{\"breaking\":true}"}}]}}]}`,
-			`{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}`, `{"choices":[],"usage":{"prompt_tokens":90,"completion_tokens":9}}`, `[DONE]`,
-		} {
+		for _, data := range callOf("answer", `{"breaking":true}`) {
 			if _, err := fmt.Fprintf(w, "data: %s\n\n", data); err != nil {
 				return // the test has ended
 			}

@@ -146,14 +146,6 @@ func (k *killable) usage() *usage {
 	}
 }
 
-// callOf is the stream of a model that calls a tool, for 99 tokens.
-func callOf(tool, arguments string) []string {
-	return []string{
-		fmt.Sprintf(`{"choices":[{"delta":{"content":null,"tool_calls":[{"index":0,"id":"a1","type":"function","function":{"name":%q,"arguments":%q}}]}}]}`, tool, arguments),
-		`{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}`, `{"choices":[],"usage":{"prompt_tokens":90,"completion_tokens":9}}`, `[DONE]`,
-	}
-}
-
 // Keeper, cell and mesh are killed while a model is asked. Each question has one answer or
 // ends in another of its outcomes; no call of the model is made without a record, none is
 // recorded or settled twice, and what counts against the budget afterwards is what was
