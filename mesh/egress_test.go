@@ -76,7 +76,7 @@ func TestNoRecordNoPacket(t *testing.T) {
 	ledger := ledgerOf(t, m, "reader")
 	desk, err := fetch.NewDesk(fetch.Options{Ledger: ledger, Policy: fetch.Policy([]string{authority}, func(string) (string, bool) { return "", false })})
 	noError(t, err)
-	tool := web.NewTool(desk, 0)
+	tool := web.NewTool(desk)
 	if r := tool.Run(t.Context(), arguments(t, "url", host.URL+"/recorded")); r.Failed {
 		t.Fatalf("%+v", r)
 	}

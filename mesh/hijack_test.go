@@ -113,7 +113,7 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 		StartURLs: egress.StartURLs, LinksOnly: egress.LinksOnly, Ledger: ledgerOf(t, m, "reader"), Resolver: names,
 		Policy: fetch.Policy(egress.Hosts, func(string) (string, bool) { return "", false }),
 	}))
-	tool := web.NewTool(desk, 0)
+	tool := web.NewTool(desk)
 
 	// It reads the page, whose text reaches the model in a fence alone, and obeys.
 	read := tool.Run(t.Context(), arguments(t, "url", allowed.URL+"/"))

@@ -289,13 +289,13 @@ func (t *talk) conversation() llm.Conversation {
 		c.System = append(c.System, llm.FromOperator(config.Instructions))
 	}
 	if slices.Contains(config.Tools, web.Name) {
-		c.Tools = append(c.Tools, web.NewTool(t, guard.All))
+		c.Tools = append(c.Tools, web.NewTool(t))
 	}
 	if t.cell.files != nil {
-		c.Tools = append(c.Tools, t.cell.files.Tools(guard.All)...)
+		c.Tools = append(c.Tools, t.cell.files.Tools()...)
 	}
 	if t.cell.mailbox != nil {
-		c.Tools = append(c.Tools, t.cell.mailbox.Tools(guard.All)...)
+		c.Tools = append(c.Tools, t.cell.mailbox.Tools()...)
 	}
 	for i, of := range c.Tools {
 		c.Tools[i].Run = func(ctx context.Context, arguments jsontext.Value) llm.Output {
@@ -324,7 +324,7 @@ func (t *talk) mcp(of MCPTool) llm.Executable {
 			if r.Failure != "" {
 				return r.Failure.Output()
 			}
-			text, parts, err := tool.NewText(r.Text, guard.All).Part(1)
+			text, parts, err := tool.NewText(r.Text).Part(1)
 			if err != nil || parts > 1 {
 				return tool.TooLarge.Output()
 			}

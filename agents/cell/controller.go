@@ -142,7 +142,7 @@ func (c *Cell) delivery(ctx context.Context, params jsontext.Value) (any, error)
 		parts := []llm.Part{llm.FromGateway(heading(&d))}
 		switch output := modelInput(&d); {
 		case output.Source != "":
-			fenced, err := guard.Prepare(output.Untrusted, guard.All, output.Source)
+			fenced, err := guard.Prepare(output.Untrusted, output.Source)
 			if err != nil {
 				return nil, errors.New("the delivery cannot be shown")
 			}

@@ -59,9 +59,8 @@ const readSchema = `{"type":"object","additionalProperties":false,"required":["f
 	`"part":{"type":"integer","minimum":1,"description":"A long file has parts of 100,000 characters. 1 if it is left out."}}}`
 
 // Tools returns the tools of one conversation. Numbers are those of the conversation.
-// redact is applied to everything from outside.
-func (f *Folders) Tools(redact guard.Set) []llm.Executable {
-	d := &desk{Folders: f, redact: redact}
+func (f *Folders) Tools() []llm.Executable {
+	d := &desk{Folders: f}
 	for i := range f.folders {
 		d.numbers.Of(entry{i, ".", true})
 	}
@@ -135,7 +134,6 @@ type entry struct {
 // desk is the state of one conversation. Its calls run one at a time.
 type desk struct {
 	*Folders
-	redact guard.Set
 
 	mu      sync.Mutex
 	numbers tool.Numbers[entry] // the declared folders come first
@@ -151,7 +149,7 @@ func (d *desk) entry(number int, isDir bool) (entry, error) {
 }
 
 func (d *desk) quote(e entry) string {
-	return tool.Quote(path.Join(d.folders[e.folder].name, e.path), d.redact)
+	return tool.Quote(path.Join(d.folders[e.folder].name, e.path))
 }
 
 // row is the line of an entry.
@@ -269,7 +267,7 @@ func (d *desk) text(ctx context.Context, e entry) (tool.Text, error) {
 	if !utf8.ValidString(content) || strings.IndexByte(content, 0) >= 0 {
 		return "", tool.NotText
 	}
-	return tool.NewText(content, d.redact), nil
+	return tool.NewText(content), nil
 }
 
 // failure says why something cannot be opened or listed.
@@ -352,7 +350,7 @@ func (s *search) searchFolder(ctx context.Context, in entry) (folders []entry) {
 // look shows an entry if its name or a line of it has the phrase. It searches both as the
 // model reads them, so that a search does not reveal redacted text.
 func (s *search) look(ctx context.Context, e entry) {
-	matches := tool.Contains(string(tool.NewText(path.Base(e.path), s.redact)), s.phrase)
+	matches := tool.Contains(string(tool.NewText(path.Base(e.path))), s.phrase)
 	info, err := s.folders[e.folder].Stat(e.path)
 	if err != nil || info.IsDir() != e.isDir {
 		return // it went while we looked
@@ -367,7 +365,7 @@ func (s *search) look(ctx context.Context, e entry) {
 		number := 0
 		for line := range strings.Lines(string(text)) {
 			if number++; tool.Contains(line, s.phrase) {
-				lines = append(lines, fmt.Sprintf("  line %d: %s", number, tool.Quote(strings.TrimRight(tool.Around(line, s.phrase, maxShown), "\n"), s.redact)))
+				lines = append(lines, fmt.Sprintf("  line %d: %s", number, tool.Quote(strings.TrimRight(tool.Around(line, s.phrase, maxShown), "\n"))))
 				if len(lines) == maxLines {
 					break
 				}

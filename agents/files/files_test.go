@@ -48,7 +48,7 @@ func talk(t testing.TB, folders ...string) func(name, arguments string) llm.Outp
 
 func talkTo(t testing.TB, f *Folders) func(name, arguments string) llm.Output {
 	t.Helper()
-	tools := f.Tools(guard.All)
+	tools := f.Tools()
 	return func(name, arguments string) llm.Output {
 		for _, e := range tools {
 			if e.Name == name {
@@ -270,7 +270,7 @@ func TestCanaryInsideTheFence(t *testing.T) {
 		script.Turns = append(script.Turns, llm.ScriptTurn{Reply: llm.Reply{Stop: llm.StopCalls, Calls: []llm.Call{call}}})
 	}
 	script.Turns = append(script.Turns, llm.ScriptTurn{Reply: llm.Reply{Stop: llm.StopEnd, Said: []llm.Said{llm.NewSaid("done")}}})
-	if _, err := (llm.Conversation{Model: llm.Endpoint{Provider: script, Model: "m"}, Tools: f.Tools(guard.All)}).Run(t.Context(), llm.Constant("Read.")); err != nil {
+	if _, err := (llm.Conversation{Model: llm.Endpoint{Provider: script, Model: "m"}, Tools: f.Tools()}).Run(t.Context(), llm.Constant("Read.")); err != nil {
 		t.Fatal(err)
 	}
 	fences := 0
@@ -328,7 +328,7 @@ func TestCancelled(t *testing.T) {
 	noError(t, err)
 	defer f.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	tools := f.Tools(guard.All)
+	tools := f.Tools()
 	tools[0].Run(ctx, jsontext.Value(`{"folder":1}`))
 	cancel()
 	expectFailure(t, tools[0].Run(ctx, jsontext.Value(`{"folder":1}`)), tool.TimedOut)

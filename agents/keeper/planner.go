@@ -84,7 +84,7 @@ func (p *Planner) Plan(ctx context.Context, r agents.PlanRequest) (any, error) {
 
 // PlanSub is Plan for a sub-run, a handler for [agents.SubPlanner.OnPlan].
 func (p *Planner) PlanSub(ctx context.Context, r agents.SubPlanRequest) (any, error) {
-	content, err := guard.Prepare(r.Content, guard.All, guard.Peer)
+	content, err := guard.Prepare(r.Content, guard.Peer)
 	if err != nil {
 		return nil, fmt.Errorf("keeper: %w", err)
 	}

@@ -173,7 +173,7 @@ func part(o Output) (part Part, failed bool) {
 		}
 		return o.Trusted, o.Failed
 	}
-	fenced, err := guard.Prepare(o.Untrusted, guard.All, o.Source)
+	fenced, err := guard.Prepare(o.Untrusted, o.Source)
 	if err != nil {
 		return Failure("", 0), true
 	}

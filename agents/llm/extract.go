@@ -62,7 +62,7 @@ func Extract(ctx context.Context, model Endpoint, untrusted string, instruction 
 	if err != nil {
 		return nil, false, err
 	}
-	fenced, err := guard.Prepare(untrusted, guard.All, cmp.Or(o.Source, guard.Web))
+	fenced, err := guard.Prepare(untrusted, cmp.Or(o.Source, guard.Web))
 	if err != nil {
 		return nil, false, err
 	}

@@ -60,9 +60,8 @@ const readSchema = `{"type":"object","additionalProperties":false,"required":["m
 	`"part":{"type":"integer","minimum":1,"description":"A long text has parts of 100,000 characters. 1 if it is left out."}}}`
 
 // Tools returns the tools of one conversation. Numbers are those of the conversation.
-// redact is applied to everything from outside.
-func (b *Box) Tools(redact guard.Set) []llm.Executable {
-	d := &desk{Box: b, redact: redact}
+func (b *Box) Tools() []llm.Executable {
+	d := &desk{Box: b}
 	return []llm.Executable{
 		tool.New(ListName, llm.Constant("List the mail, the newest first. Each message has a number, by which other tools know it."), listSchema, guard.Mail, &d.mu, d.list),
 		tool.New(SearchName, llm.Constant("Search the mail for a phrase."), searchSchema, guard.Mail, &d.mu, d.search),
@@ -74,13 +73,10 @@ func (b *Box) Tools(redact guard.Set) []llm.Executable {
 // desk is the state of one conversation. Its calls run one at a time.
 type desk struct {
 	*Box
-	redact guard.Set
 
 	mu      sync.Mutex
 	numbers tool.Numbers[string] // of the keys of messages
 }
-
-func (d *desk) quote(text string) string { return tool.Quote(text, d.redact) }
 
 // row is the line of a message.
 func (d *desk) row(key string, m *Message) string {
@@ -91,7 +87,7 @@ func (d *desk) row(key string, m *Message) string {
 	if m.Has(SetAside) {
 		attached = ", set aside: reading it has ended this program before"
 	}
-	return fmt.Sprintf("%d %s from %s: %s, %d bytes%s\n", d.numbers.Of(key), tool.Day(m.Date), d.quote(m.From.String()), d.quote(m.Subject), m.Size, attached)
+	return fmt.Sprintf("%d %s from %s: %s, %d bytes%s\n", d.numbers.Of(key), tool.Day(m.Date), tool.Quote(m.From.String()), tool.Quote(m.Subject), m.Size, attached)
 }
 
 // list is mailbox_list.
@@ -156,7 +152,7 @@ func (d *desk) read(ctx context.Context, a readArguments) (string, error) {
 		return "", tool.Gone
 	}
 	part := tool.Number(a.Part)
-	shown, parts, err := tool.NewText(shownText(message), d.redact).Part(part)
+	shown, parts, err := tool.NewText(shownText(message)).Part(part)
 	if err != nil {
 		return "", err
 	}
@@ -178,26 +174,26 @@ func shownText(m *Message) string {
 // head are the lines before the text of a message.
 func (d *desk) head(m *Message) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "From: %s\n", d.quote(m.From.String()))
+	fmt.Fprintf(&b, "From: %s\n", tool.Quote(m.From.String()))
 	for _, to := range m.To {
-		fmt.Fprintf(&b, "To: %s\n", d.quote(to.String()))
+		fmt.Fprintf(&b, "To: %s\n", tool.Quote(to.String()))
 	}
 	for _, cc := range m.Cc {
-		fmt.Fprintf(&b, "Cc: %s\n", d.quote(cc.String()))
+		fmt.Fprintf(&b, "Cc: %s\n", tool.Quote(cc.String()))
 	}
 	if m.ReplyTo != "" {
-		fmt.Fprintf(&b, "Reply-To: %s\n", d.quote(m.ReplyTo))
+		fmt.Fprintf(&b, "Reply-To: %s\n", tool.Quote(m.ReplyTo))
 	}
 	if !m.Date.IsZero() {
 		fmt.Fprintf(&b, "Date: %s\n", m.Date.Format(time.RFC3339))
 	}
-	fmt.Fprintf(&b, "Subject: %s\n", d.quote(m.Subject))
+	fmt.Fprintf(&b, "Subject: %s\n", tool.Quote(m.Subject))
 	for _, attached := range m.Attachments[:min(len(m.Attachments), maxNamed)] {
 		opened := "not opened"
 		if attached.Text != "" {
 			opened = "shown behind the text"
 		}
-		fmt.Fprintf(&b, "Attachment: %s, %s, %d bytes, %s\n", d.quote(attached.Name), d.quote(attached.Type), attached.Size, opened)
+		fmt.Fprintf(&b, "Attachment: %s, %s, %d bytes, %s\n", tool.Quote(attached.Name), tool.Quote(attached.Type), attached.Size, opened)
 	}
 	if more := len(m.Attachments) - maxNamed; more > 0 {
 		fmt.Fprintf(&b, "Attachments that are not named: %d\n", more)
@@ -273,14 +269,14 @@ func (d *desk) matches(m *Message, phrase string) (lines string, ok bool) {
 		short = append(short, attached.Name)
 	}
 	for _, text := range short {
-		ok = ok || tool.Contains(string(tool.NewText(text, d.redact)), phrase)
+		ok = ok || tool.Contains(string(tool.NewText(text)), phrase)
 	}
 	var b strings.Builder
 	count := 0
-	for line := range strings.Lines(string(tool.NewText(shownText(m), d.redact))) {
+	for line := range strings.Lines(string(tool.NewText(shownText(m)))) {
 		if count < maxLines && tool.Contains(line, phrase) {
 			count++
-			b.WriteString("  " + d.quote(strings.TrimSpace(tool.Around(line, phrase, maxShown))) + "\n")
+			b.WriteString("  " + tool.Quote(strings.TrimSpace(tool.Around(line, phrase, maxShown))) + "\n")
 		}
 	}
 	return b.String(), ok || count > 0

@@ -35,7 +35,7 @@ func talk(t testing.TB, path string) func(name, arguments string) llm.Output {
 	box, err := OpenBox(path)
 	noError(t, err)
 	t.Cleanup(func() { box.Close() })
-	tools := box.Tools(guard.All)
+	tools := box.Tools()
 	return func(name, arguments string) llm.Output {
 		t.Helper()
 		i := slices.IndexFunc(tools, func(e llm.Executable) bool { return e.Name == name })
@@ -261,7 +261,7 @@ func TestMailThatIsSetAside(t *testing.T) {
 		return input == hex.EncodeToString(hostile[:16])
 	})
 	var list, read string
-	for _, e := range box.Tools(guard.All) {
+	for _, e := range box.Tools() {
 		switch e.Name {
 		case ListName:
 			list = e.Run(ctx, jsontext.Value(`{}`)).Untrusted

@@ -85,8 +85,8 @@ func Arguments(raw jsontext.Value, into any) error {
 // Quote returns a name or another short text from outside on one line, between quotes,
 // cleaned and redacted, so that no line of a listing is chosen by its author. A text of
 // more than 512 code points is cut, and ends with an ellipsis after the quote.
-func Quote(text string, set guard.Set) string {
-	text = guard.Redact(guard.Clean(text), set)
+func Quote(text string) string {
+	text = guard.Redact(guard.Clean(text), guard.All)
 	end := runes(text, maxQuoted)
 	if end < len(text) {
 		return strconv.Quote(text[:end]) + "…"
@@ -99,7 +99,7 @@ func Quote(text string, set guard.Set) string {
 type Text string
 
 // NewText makes a text ready.
-func NewText(text string, set guard.Set) Text { return Text(guard.Redact(guard.Clean(text), set)) }
+func NewText(text string) Text { return Text(guard.Redact(guard.Clean(text), guard.All)) }
 
 // Part returns part n of a text, counted from 1, each of [MaxChars] code points, and how many there are. An empty text has one.
 func (t Text) Part(n int) (part string, parts int, err error) {

@@ -69,7 +69,7 @@ func TestQuoteAtAndPast(t *testing.T) {
 		"sk-ant-" + "abcdefghijklmnop":     `"[REDACTED:anthropic-key]"`,
 		"sk-ant-" + "abcd\u200befghijklmn": `"[REDACTED:anthropic-key]"`,
 	} {
-		if got := Quote(text, guard.All); got != want {
+		if got := Quote(text); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
@@ -108,11 +108,11 @@ func FuzzQuote(f *testing.F) {
 	f.Add("\u202e\u2028\x00\xff\"\\", "\u0130")
 	f.Add("İİİİx", "x")
 	f.Fuzz(func(t *testing.T, text, phrase string) {
-		q := Quote(text, guard.All)
+		q := Quote(text)
 		if strings.ContainsAny(q, "\n\r\u2028\u2029\x00") || !utf8.ValidString(q) || guard.Clean(q) != q || !strings.HasPrefix(q, `"`) {
 			t.Errorf("%q: %q", text, q)
 		}
-		clean := string(NewText(text, guard.All))
+		clean := string(NewText(text))
 		around := Around(clean, strings.ToLower(phrase), 20)
 		if !utf8.ValidString(around) || utf8.RuneCountInString(around) > 20 || !strings.Contains(clean, around) {
 			t.Errorf("%q around %q: %q", text, phrase, around)

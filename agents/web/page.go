@@ -29,7 +29,6 @@ const (
 type ReadOptions struct {
 	MaxChars int  // code points of the text; 0 means DefaultChars, and more than MaxChars means MaxChars
 	Whole    bool // all visible text, not only the readable part
-	Set      guard.Set
 }
 
 // Page is the result for an agent. All of it came from outside: it must be fenced in a
@@ -76,9 +75,9 @@ func Read(body fetch.Body, o ReadOptions) (Page, error) {
 	if isHTML(body.ContentType) {
 		text = p.html(text, body, o)
 	}
-	p.Title, _ = cut(strings.Join(strings.Fields(guard.Clean(p.Title)), " "), ReadOptions{MaxChars: maxTitle, Set: o.Set})
+	p.Title, _ = cut(strings.Join(strings.Fields(guard.Clean(p.Title)), " "), ReadOptions{MaxChars: maxTitle})
 	for i := range p.Links {
-		p.Links[i].URL = guard.Redact(p.Links[i].URL, o.Set)
+		p.Links[i].URL = guard.Redact(p.Links[i].URL, guard.All)
 	}
 	text = guard.Clean(text)
 	if isHTML(body.ContentType) {
@@ -187,9 +186,9 @@ func cut(text string, o ReadOptions) (result string, truncated bool) {
 		at += size
 	}
 	if at == len(text) {
-		return guard.Redact(text, o.Set), false
+		return guard.Redact(text, guard.All), false
 	}
-	return guard.RedactTo(text[:min(len(text), at+lookahead)], at, o.Set), true
+	return guard.RedactTo(text[:min(len(text), at+lookahead)], at, guard.All), true
 }
 
 const (

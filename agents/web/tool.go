@@ -32,22 +32,20 @@ const schema = `{"type":"object","additionalProperties":false,"properties":{` +
 // desk is web_fetch in one conversation. Its calls run one at a time.
 type desk struct {
 	fetcher fetch.Fetcher
-	redact  guard.Set
 
 	mu    sync.Mutex
 	links map[int][]Link // by the number of the page
 }
 
-// NewTool returns web_fetch for one conversation: it reads what a [fetch.Fetcher] gets. redact
-// is applied to everything from outside.
-func NewTool(f fetch.Fetcher, redact guard.Set) llm.Executable {
-	d := &desk{fetcher: f, redact: redact, links: map[int][]Link{}}
+// NewTool returns web_fetch for one conversation: it reads what a [fetch.Fetcher] gets.
+func NewTool(f fetch.Fetcher) llm.Executable {
+	d := &desk{fetcher: f, links: map[int][]Link{}}
 	return tool.New(Name, llm.Constant("Get a web page as text."), schema, guard.Web, &d.mu, d.fetch)
 }
 
 // fetch returns a page with its title, what is to be known of it, and its links.
 func (d *desk) fetch(ctx context.Context, a arguments) (string, error) {
-	options := ReadOptions{Whole: a.Whole, MaxChars: DefaultChars, Set: d.redact}
+	options := ReadOptions{Whole: a.Whole, MaxChars: DefaultChars}
 	if a.MaxChars != nil {
 		options.MaxChars = *a.MaxChars
 	}

@@ -60,7 +60,7 @@ func scripted(t testing.TB, o fetch.Options, pages map[string]fetch.Route) (llm.
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewTool(desk, 0), world, ledger
+	return NewTool(desk), world, ledger
 }
 
 func htmlRoute(body string) fetch.Route {

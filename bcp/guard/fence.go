@@ -85,13 +85,13 @@ func Fence(text string, source Source) (Fenced, error) {
 	return f, nil
 }
 
-// Prepare makes text that a tool brought in ready for a prompt: [Clean], [Redact] with set, [Fence]. It is cleaned first so
+// Prepare makes text that a tool brought in ready for a prompt: [Clean], [Redact] with all rules, [Fence]. It is cleaned first so
 // that nothing invisible hides a secret.
-func Prepare(text string, set Set, source Source) (Fenced, error) {
+func Prepare(text string, source Source) (Fenced, error) {
 	if !source.Valid() {
 		return Fenced{}, ErrSource
 	}
-	return Fence(Redact(Clean(text), set), source)
+	return Fence(Redact(Clean(text), All), source)
 }
 
 // IsTainted reports whether text is exactly one fence, as [Fence] writes it, with nothing around it.

@@ -22,7 +22,7 @@ func gullible(t *testing.T) llm.Endpoint {
 
 func data(t *testing.T, text string) llm.Part {
 	t.Helper()
-	fenced := must(guard.Prepare(text, guard.All, guard.Web))
+	fenced := must(guard.Prepare(text, guard.Web))
 	return llm.Data{Fenced: fenced}
 }
 
