@@ -279,22 +279,17 @@ func damagedBase(name, why string, begin Beginning) error {
 
 // Open returns the base in a file of a backup that was read before.
 func (f *BaseFile) Open(begin Beginning) (Snapshot, error) {
-	if f.Name != BaseName(begin.Decision) || len(f.Content) < sha256.Size || sha256.Sum256(f.Content) != begin.Truncation.Base {
+	if f.Name != BaseName(begin.Decision) || sha256.Sum256(f.Content) != begin.Truncation.Base {
 		return Snapshot{}, fmt.Errorf("%w: %s is not it", ErrBase, f.Name)
 	}
 	return f.open(begin)
 }
 
 // Snapshot returns the snapshot in a file that is known to be whole.
-func (f *BaseFile) Snapshot() (Snapshot, error) {
-	if len(f.Content) < snapshotHeader+sha256.Size {
-		return Snapshot{}, fmt.Errorf("%w: %s", ErrBase, f.Name)
-	}
-	return decodeSnapshot(f.Name, f.Content)
-}
+func (f *BaseFile) Snapshot() (Snapshot, error) { return decodeSnapshot(f.Name, f.Content) }
 
 func (f *BaseFile) open(begin Beginning) (Snapshot, error) {
-	s, err := decodeSnapshot(f.Name, f.Content)
+	s, err := f.Snapshot()
 	if err == nil && s.Position != begin.Position {
 		err = fmt.Errorf("%w: %s is of another place; the backup %s or a later one has it", ErrBase, f.Name, begin.Truncation.File)
 	}

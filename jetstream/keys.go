@@ -535,32 +535,19 @@ type StoredKey struct {
 
 // readKeys returns all keys, sorted by subject.
 func readKeys(ctx context.Context, js natsjs.JetStream) (keys []StoredKey, err error) {
-	err = AwaitAnswer(ctx, func() error {
-		keys, err = readKeysOnce(ctx, js)
+	err = AwaitAnswer(ctx, func() error { // the stream may have no leader at the moment
+		keys = []StoredKey{}
+		stream, stored, err := NewSealingKeys(js).list(ctx, subjects.All(subjects.KindKey))
+		for _, subject := range slices.Sorted(maps.Keys(stored)) {
+			msg, err := stream.GetLastMsgForSubject(ctx, subject)
+			if err != nil {
+				return fmt.Errorf("reading the sealing keys: %w", err)
+			}
+			keys = append(keys, StoredKey{subject, msg.Data})
+		}
 		return err
 	})
 	return keys, err
-}
-
-// readKeysOnce fails if the stream has no leader at the moment.
-func readKeysOnce(ctx context.Context, js natsjs.JetStream) ([]StoredKey, error) {
-	stream, err := js.Stream(ctx, KeyStream)
-	if err != nil {
-		return nil, fmt.Errorf("opening the sealing keys: %w", err)
-	}
-	info, err := stream.Info(ctx, natsjs.WithSubjectFilter(subjects.All(subjects.KindKey)))
-	if err != nil {
-		return nil, fmt.Errorf("reading the sealing keys: %w", err)
-	}
-	keys := []StoredKey{}
-	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
-		msg, err := stream.GetLastMsgForSubject(ctx, subject)
-		if err != nil {
-			return nil, fmt.Errorf("reading the sealing keys: %w", err)
-		}
-		keys = append(keys, StoredKey{subject, msg.Data})
-	}
-	return keys, nil
 }
 
 func parseKeys(content []byte) (keys []StoredKey, err error) {

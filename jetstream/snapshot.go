@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -183,27 +182,25 @@ func (s *Snapshots) Read(name string) (Snapshot, error) {
 }
 
 func (s *Snapshots) bytes(name string) ([]byte, error) {
-	f, err := os.Open(filepath.Join(s.dir, filepath.Base(name)))
-	if err != nil {
-		return nil, fmt.Errorf("reading a snapshot: %w", err)
-	}
-	defer func() { _ = f.Close() }() // it is only read
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("reading a snapshot: %w", err)
-	}
-	if info.Size() < int64(snapshotHeader+sha256.Size) || info.Size() > maxSnapshot {
+	file := filepath.Join(s.dir, filepath.Base(name))
+	info, err := os.Stat(file)
+	if err == nil && info.Size() > maxSnapshot {
 		return nil, fmt.Errorf("%w: %s has %d bytes", ErrSnapshot, name, info.Size())
 	}
-	b := make([]byte, info.Size())
-	if _, err := io.ReadFull(f, b); err != nil {
+	var b []byte
+	if err == nil {
+		b, err = os.ReadFile(file)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("reading a snapshot: %w", err)
 	}
 	return b, nil
 }
 
-// decodeSnapshot decodes bytes that are not too short.
 func decodeSnapshot(name string, b []byte) (Snapshot, error) {
+	if len(b) < snapshotHeader+sha256.Size {
+		return Snapshot{}, fmt.Errorf("%w: %s has %d bytes", ErrSnapshot, name, len(b))
+	}
 	body, sum := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
 	if got := sha256.Sum256(body); !bytes.Equal(got[:], sum) || !bytes.HasPrefix(body, []byte(snapshotMagic)) {
 		return Snapshot{}, fmt.Errorf("%w: %s is not what was written", ErrSnapshot, name)

@@ -177,15 +177,12 @@ type Unsigned struct{ recorded }
 // Extend reads the journal after the newest checkpoint, up to a position that it has or, for the zero
 // value, to its end, writes the hashes to disk, and returns what must be signed: the zero value if
 // nothing is new.
-func (t *Tree) Extend(ctx context.Context, journal Records, upTo Position) (Unsigned, error) {
-	next, err := t.extend(ctx, journal, upTo)
-	if err != nil {
-		return Unsigned{}, fmt.Errorf("extending the tree: %w", err)
-	}
-	return Unsigned{next}, nil
-}
-
-func (t *Tree) extend(ctx context.Context, journal Records, upTo Position) (next recorded, err error) {
+func (t *Tree) Extend(ctx context.Context, journal Records, upTo Position) (next Unsigned, err error) {
+	defer func() {
+		if err != nil {
+			next, err = Unsigned{}, fmt.Errorf("extending the tree: %w", err)
+		}
+	}()
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
 		return next, err
 	}
@@ -262,7 +259,7 @@ func (t *Tree) extend(ctx context.Context, journal Records, upTo Position) (next
 	if err := errors.Join(out.Flush(), f.Sync()); err != nil || tree.size == newest.tree.N {
 		return next, err
 	}
-	return recorded{Sequence: last, Head: chain.Head, tree: tree.root()}, nil
+	return Unsigned{recorded{Sequence: last, Head: chain.Head, tree: tree.root()}}, nil
 }
 
 // Sign signs and records the result of Extend. Call it when the journal has all
@@ -271,19 +268,14 @@ func (t *Tree) Sign(u Unsigned, key CheckpointKey) error {
 	if u.tree.N == 0 {
 		return nil
 	}
-	if err := t.record(u.recorded, key); err != nil {
+	checkpoint, err := key.sign(u.tree)
+	if u.Checkpoint = string(checkpoint); err == nil {
+		err = appendLine(filepath.Join(t.dir, TreeCheckpoints), u.recorded)
+	}
+	if err != nil {
 		return fmt.Errorf("signing the tree: %w", err)
 	}
 	return nil
-}
-
-func (t *Tree) record(r recorded, key CheckpointKey) error {
-	checkpoint, err := key.sign(r.tree)
-	if err != nil {
-		return err
-	}
-	r.Checkpoint = string(checkpoint)
-	return appendLine(filepath.Join(t.dir, TreeCheckpoints), r)
 }
 
 // readLines calls each with the lines of a file, if it is there. An incomplete last line, of
