@@ -9,7 +9,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 	"github.com/bcpmesh/bcpmesh/jetstream/verify"
 )
@@ -84,25 +83,4 @@ func TestFirstOfSeveral(t *testing.T) {
 			t.Fatalf("want decision %d, got: %v", want, fault)
 		}
 	})
-}
-
-// A time that goes back at the edge of a block is found as within one.
-//
-// covers P11.2
-func TestTimeGoesOnBetweenBlocks(t *testing.T) {
-	t.Parallel()
-	key := newKey(t)
-	times := []int64{5, 6, 7, 6, 8}
-	var decisions [][]byte
-	var previous bcp.Digest
-	for i, at := range times {
-		d := bcp.Decision{Seq: uint64(i + 1), Prev: previous, Time: at, Kind: bcp.KindStart}
-		b := must(bcp.EncodeDecision(&d))(t)
-		decisions, previous = append(decisions, b), bcp.RecordDigest(b)
-	}
-	p := takeApart(t, signedFile(t, key, decisions...))
-	for first := 1; first < len(decisions); first++ {
-		frames := []frame{p.frames[0], {kind: 'D', payload: blockOf(packer(t), decisions[:first])}, {kind: 'D', payload: blockOf(packer(t), decisions[first:])}, p.frames[2]}
-		expectFault(t, (&parts{p.magic, frames}).file(), verify.Options{Keys: []string{key.Public}}, 4)
-	}
 }

@@ -131,25 +131,17 @@ func TestUnreadableDecisions(t *testing.T) {
 	for name, change := range cases {
 		m := good()
 		change(m)
-		b, err := msgpack.Marshal(m)
-		noError(t, err)
-		_, err = check(signedFile(t, key, b), o)
-		var fault *verify.Fault
-		switch {
-		case fine[name] && err != nil:
+		file := signedFile(t, key, must(msgpack.Marshal(m))(t))
+		if !fine[name] {
+			t.Run(name, func(t *testing.T) { expectFault(t, file, o) })
+		} else if _, err := check(file, o); err != nil {
 			t.Errorf("%s: %v", name, err)
-		case !fine[name] && !errors.As(err, &fault):
-			t.Errorf("%s: want a fault, got %v", name, err)
 		}
 	}
 	for name, b := range map[string][]byte{
 		"nothing": {}, "a list": {0x90}, "cut": {0x83, 0xa1, 'n', 1, 0xa1, 't', 1, 0xa1, 'k'}, "more behind": {0x83, 0xa1, 'n', 1, 0xa1, 't', 1, 0xa1, 'k', 1, 0xc0},
 	} {
-		_, err := check(signedFile(t, key, b), o)
-		var fault *verify.Fault
-		if !errors.As(err, &fault) || fault.Decision != 1 {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) { expectFault(t, signedFile(t, key, b), o, 1) })
 	}
 }
 
@@ -163,13 +155,14 @@ func signedFile(t testing.TB, key jetstream.CheckpointKey, decisions ...[]byte) 
 	return p.file()
 }
 
-// Time does not go back, though all is signed; it may stand still.
+// Time does not go back, though all is signed, within a block or at the edge of one; it may stand still.
 //
 // covers P11.2
 func TestTimeGoesOn(t *testing.T) {
 	t.Parallel()
 	key := newKey(t)
-	for _, times := range [][]int64{{5, 5, 5}, {5, 4, 6}, {5, 6, 5}, {0, 0, 1}} {
+	o := verify.Options{Keys: []string{key.Public}}
+	for _, times := range [][]int64{{5, 5, 5}, {5, 4, 6}, {5, 6, 5}, {0, 0, 1}, {5, 6, 7, 6, 8}} {
 		var decisions [][]byte
 		var previous bcp.Digest
 		bad := 0
@@ -181,11 +174,18 @@ func TestTimeGoesOn(t *testing.T) {
 				bad = i + 1
 			}
 		}
-		file := signedFile(t, key, decisions...)
-		if bad > 0 {
-			expectFault(t, file, verify.Options{Keys: []string{key.Public}}, bad)
-		} else if _, err := check(file, verify.Options{Keys: []string{key.Public}}); err != nil {
-			t.Errorf("%v: %v", times, err)
+		p := takeApart(t, signedFile(t, key, decisions...))
+		for first := 1; first <= len(decisions); first++ {
+			frames := []frame{p.frames[0]}
+			for block := range slices.Chunk(decisions, first) {
+				frames = append(frames, frame{kind: 'D', payload: blockOf(packer(t), block)})
+			}
+			file := (&parts{p.magic, append(frames, p.frames[2])}).file()
+			if bad > 0 {
+				expectFault(t, file, o, bad)
+			} else if _, err := check(file, o); err != nil {
+				t.Errorf("%v: %v", times, err)
+			}
 		}
 	}
 }
@@ -230,6 +230,7 @@ func TestFrames(t *testing.T) {
 	unknown := frame{kind: 'X', payload: []byte("x")}
 	empty := frame{kind: 'D', payload: blockOf(packer(t), nil)}
 	short := frame{kind: 'D', payload: []byte{0, 0, 1}}
+	files := map[string][]byte{"nothing at all": nil, "magic alone": []byte(p.magic), "another version": append([]byte("bcpmesh audit 2\n"), good[16:]...), "a byte behind": append(bytes.Clone(good), 0)}
 	for name, frames := range map[string][]frame{
 		"no head":      {block, end},
 		"two heads":    {head, head, block, end},
@@ -243,19 +244,10 @@ func TestFrames(t *testing.T) {
 		"short end":    {head, block, {kind: 'E', payload: make([]byte, 31)}},
 		"no signature": {head, block, {kind: 'E', payload: end.payload[:32]}},
 	} {
-		file := (&parts{p.magic, frames}).file()
-		_, err := check(file, o)
-		var fault *verify.Fault
-		if !errors.As(err, &fault) {
-			t.Errorf("%s: %v", name, err)
-		}
+		files[name] = (&parts{p.magic, frames}).file()
 	}
-	for name, file := range map[string][]byte{"nothing": nil, "magic alone": []byte(p.magic), "another version": append([]byte("bcpmesh audit 2\n"), good[16:]...), "a byte behind": append(bytes.Clone(good), 0)} {
-		_, err := check(file, o)
-		var fault *verify.Fault
-		if !errors.As(err, &fault) {
-			t.Errorf("%s: %v", name, err)
-		}
+	for name, file := range files {
+		t.Run(name, func(t *testing.T) { expectFault(t, file, o) })
 	}
 	broken := errors.New("broken disk")
 	for _, n := range []int{0, 3, 20, 100, len(good) - 1, len(good)} {
