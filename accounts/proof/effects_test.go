@@ -45,49 +45,44 @@ func TestPlantedEffectsAreFoundAndReal(t *testing.T) {
 			importing(i, tools, from, local, "bcp.v1.call.mail.send.*", jwt.Stream)
 		}
 	}
-	for _, c := range []struct {
-		name     string
-		from, to string
-		shown    string
-		plant    func(t *testing.T, i *issuer)
-	}{
-		{"the gateway's own user may call", "gateway", mail, "stream into TOOLS as bcp.v1.call.mail.",
+	for _, c := range []planted{
+		{"the gateway's own user may call", proof.Effects, "gateway", mail, "stream into TOOLS as bcp.v1.call.mail.",
 			func(t *testing.T, i *issuer) {
 				p := i.template(core, "gateway")
 				p.Pub.Deny = slices.DeleteFunc(p.Pub.Deny, func(s string) bool { return strings.Contains(s, ".call.") })
 				export(i, core, "bcp.v1.call.>", jwt.Stream)
 				importing(i, tools, core, "bcp.v1.call.>", "bcp.v1.call.>", jwt.Stream)
 			}},
-		{"a Controller's runs are calls", "controller-other", mail, "controller-other publishes bcp.v1.run.other.post.all in CONTROLLERS -> stream into TOOLS as bcp.v1.call.mail.send.all",
+		{"a Controller's runs are calls", proof.Effects, "controller-other", mail, "controller-other publishes bcp.v1.run.other.post.all in CONTROLLERS -> stream into TOOLS as bcp.v1.call.mail.send.all",
 			calls(controllers, "bcp.v1.run.other.post.*")},
-		{"a run is a service of the tools", "controller-other", mail, "service of TOOLS as bcp.v1.call.mail.send.all",
+		{"a run is a service of the tools", proof.Effects, "controller-other", mail, "service of TOOLS as bcp.v1.call.mail.send.all",
 			func(_ *testing.T, i *issuer) {
 				export(i, tools, "bcp.v1.call.>", jwt.Service)
 				i.accounts[controllers].Imports = slices.DeleteFunc(i.accounts[controllers].Imports, func(im *jwt.Import) bool { return im.Subject == "bcp.v1.run.>" })
 				importing(i, controllers, tools, "bcp.v1.call.mail.send.*", "bcp.v1.run.other.post.*", jwt.Service)
 			}},
-		{"a tool calls another", "tool-files", mail, "tool-files publishes bcp.v1.call.mail.send.desk in TOOLS",
+		{"a tool calls another", proof.Effects, "tool-files", mail, "tool-files publishes bcp.v1.call.mail.send.desk in TOOLS",
 			func(_ *testing.T, i *issuer) {
 				i.template(tools, "tool-files").Pub = jwt.Permission{Allow: jwt.StringList{"bcp.v1.call.mail.send.desk"}}
 			}},
-		{"a tool calls itself", mail, mail, "tool-mail publishes bcp.v1.call.mail.send.desk in TOOLS",
+		{"a tool calls itself", proof.Effects, mail, mail, "tool-mail publishes bcp.v1.call.mail.send.desk in TOOLS",
 			func(_ *testing.T, i *issuer) {
 				i.template(tools, mail).Pub = jwt.Permission{Allow: jwt.StringList{"bcp.v1.call.mail.send.desk"}}
 			}},
-		{"a dispatcher makes another's call", send, mail + ", as " + read + " does", "publishes bcp.v1.call.mail.send.desk in DISPATCH",
+		{"a dispatcher makes another's call", proof.Effects, send, mail + ", as " + read + " does", "publishes bcp.v1.call.mail.send.desk in DISPATCH",
 			func(_ *testing.T, i *issuer) { i.template(dispatch, read).Pub.Allow.Add("bcp.v1.call.mail.send.desk") }},
-		{"a dispatcher of one kernel calls for all", post, "more than its call", "publishes bcp.v1.call.mail.send.* in DISPATCH",
+		{"a dispatcher of one kernel calls for all", proof.Effects, post, "more than its call", "publishes bcp.v1.call.mail.send.* in DISPATCH",
 			func(_ *testing.T, i *issuer) { i.template(dispatch, post).Pub.Allow.Add("bcp.v1.call.mail.send.*") }},
-		{"a dispatcher has no list", send, "more than its call", "publishes > in DISPATCH",
+		{"a dispatcher has no list", proof.Effects, send, "more than its call", "publishes > in DISPATCH",
 			func(_ *testing.T, i *issuer) {
 				i.template(dispatch, send).Permissions, i.accounts[dispatch].DefaultPermissions = jwt.Permissions{}, jwt.Permissions{}
 			}},
-		{"dispatchers have each other's calls", post, "more than its call", "publishes bcp.v1.call.mail.send.desk in DISPATCH",
+		{"dispatchers have each other's calls", proof.Effects, post, "more than its call", "publishes bcp.v1.call.mail.send.desk in DISPATCH",
 			func(_ *testing.T, i *issuer) {
 				a, b := i.template(dispatch, send), i.template(dispatch, post)
 				a.Pub, b.Pub = b.Pub, a.Pub
 			}},
-		{"a dispatcher in a second account", send, mail + ", as " + send + " does", "publishes bcp.v1.call.mail.send.desk in ELSEWHERE -> stream into TOOLS",
+		{"a dispatcher in a second account", proof.Effects, send, mail + ", as " + send + " does", "publishes bcp.v1.call.mail.send.desk in ELSEWHERE -> stream into TOOLS",
 			func(t *testing.T, i *issuer) {
 				i.account(t, "ELSEWHERE")
 				s := i.scope(t, "ELSEWHERE", send)
@@ -99,17 +94,7 @@ func TestPlantedEffectsAreFoundAndReal(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			i := shipped(t, kernels())
-			c.plant(t, i)
-			var found *proof.Hole
-			all := i.prove(t).Of(proof.Effects)
-			for _, h := range all {
-				if h.From == c.from && h.To == c.to && strings.Contains(h.String(), c.shown) {
-					found = &h
-				}
-			}
-			if found == nil {
-				t.Fatalf("not found; there are %d holes: %v", len(all), all)
-			}
+			found := c.find(t, i)
 			first, last, arrives := found.Way[0], found.Way[len(found.Way)-1], found.Arrives
 			w := i.serve(t)
 			tool := w.watch(t, last.Account)
