@@ -321,6 +321,9 @@ func FuzzMsgpack(f *testing.F) {
 			f.Add([]byte(c.in))
 		}
 	}
+	for _, longest := range [][]byte{{0xc2}, append([]byte{0xdc, 0xff, 0xff}, bytes.Repeat([]byte{0xc2}, 65535)...), append([]byte{0xa0 | 31}, make([]byte, 31)...), append([]byte{0xd9, 255}, bytes.Repeat([]byte{0x7f}, 255)...), {0x80 | 1, 0xa0, 0xc2}} {
+		f.Add(longest)
+	}
 	for _, doc := range [][]byte{category1, category2, category3} {
 		packed, err := MsgpackFromJSON(nil, doc)
 		noError(f, err)
