@@ -43,7 +43,7 @@ func (it *item) number(n int64) string {
 
 // appendQuoted writes valid UTF-8 as a JSON string.
 func appendQuoted(dst, s []byte) []byte {
-	quoted, err := wire.AppendText(dst, s)
+	quoted, err := wire.AppendString(dst, s)
 	if err != nil {
 		return append(dst, '"', '"')
 	}

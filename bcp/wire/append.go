@@ -20,14 +20,9 @@ func AppendSep(dst []byte) []byte {
 // P2.4): only the quote, the backslash and control characters, DEL among them,
 // are escaped, by two characters where JSON has such an escape and else as \u00xx
 // in lower case. Nothing else is escaped, so the result is no HTML. If text is
-// not valid UTF-8 it returns dst as it was and an error that wraps [ErrUTF8].
-func AppendString(dst []byte, text string) ([]byte, error) { return appendQuoted(dst, text) }
-
-// AppendText is [AppendString] for text in a byte slice, which must not overlap
-// the free part of dst.
-func AppendText(dst, text []byte) ([]byte, error) { return appendQuoted(dst, text) }
-
-func appendQuoted[T string | []byte](dst []byte, text T) ([]byte, error) {
+// not valid UTF-8 it returns dst as it was and an error that wraps [ErrUTF8]. Bytes must not
+// overlap the free part of dst.
+func AppendString[T string | []byte](dst []byte, text T) ([]byte, error) {
 	quoted, err := jsontext.AppendQuote(dst, text)
 	if err != nil {
 		return dst, &Error{Reason: ErrUTF8}

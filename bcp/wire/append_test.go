@@ -32,7 +32,7 @@ func TestAppendRefusesInvalidUTF8(t *testing.T) {
 	for _, text := range []string{"\xff", "abc\xc0\xaf", "\xed\xa0\x80", "cut \xe2\x82"} {
 		dst := []byte(`{"a":1`)
 		b1, e1 := AppendString(dst, text)
-		b2, e2 := AppendText(dst, []byte(text))
+		b2, e2 := AppendString(dst, []byte(text))
 		for i, err := range []error{e1, e2} {
 			if !errors.Is(err, ErrUTF8) || !errors.Is(err, ErrMalformed) {
 				t.Errorf("%q: call %d: %v", text, i, err)

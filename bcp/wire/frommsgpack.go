@@ -142,7 +142,7 @@ func (r *reader) text(dst []byte, size uint64) ([]byte, error) {
 	if size > uint64(len(r.buf)-r.pos) {
 		return nil, ErrTruncated
 	}
-	dst, err := AppendText(dst, r.buf[r.pos:r.pos+int(size)])
+	dst, err := AppendString(dst, r.buf[r.pos:r.pos+int(size)])
 	if err != nil {
 		return nil, ErrUTF8
 	}

@@ -65,7 +65,7 @@ func FuzzAppendString(f *testing.F) {
 		if err != nil || string(got) != text || s.End() != nil {
 			t.Fatalf("%q: %q reads as %q: %v", text, b, got, err)
 		}
-		same, err := AppendText(nil, []byte(text))
+		same, err := AppendString(nil, []byte(text))
 		if err != nil || !bytes.Equal(same, b) {
 			t.Fatalf("%q: as bytes %s: %v", text, same, err)
 		}
