@@ -29,8 +29,8 @@ func spoken(t *testing.T, keys *jetstream.SealingKeys, key bcp.ChannelKey, at ti
 	return must(bcp.EncodeDecision(&d))(t)
 }
 
-// opened says what of it opens: the word of the decision, and that of its message.
-func opened(t *testing.T, keys *jetstream.SealingKeys, record []byte) (said, raw string) {
+// opens says what of it has to open: the word of the decision, and that of its message unless that does not matter.
+func opens(t *testing.T, keys *jetstream.SealingKeys, record []byte, said, raw string) {
 	t.Helper()
 	word := func(err error, ok bool) string {
 		switch {
@@ -46,9 +46,11 @@ func opened(t *testing.T, keys *jetstream.SealingKeys, record []byte) (said, raw
 		return "erased"
 	}
 	d, err := keys.Decode(within(t), record)
-	said = word(err, string(d.Payload) == "said" && !d.Erased)
+	is := word(err, string(d.Payload) == "said" && !d.Erased)
 	message, err := keys.OpenRaw(within(t), &d)
-	return said, word(err, bytes.HasPrefix(message, []byte("raw ")))
+	if rawIs := word(err, bytes.HasPrefix(message, []byte("raw "))); is != said || raw != "" && rawIs != raw {
+		t.Errorf("decision of %s: %s and %s, want %s and %s", d.At(), is, rawIs, said, raw)
+	}
 }
 
 // A key is made once for a channel and a day, and whoever comes later takes it.
@@ -74,10 +76,8 @@ func TestSealingKeys(t *testing.T) {
 	if want := 1 + 3*2*2; len(made) != want || len(secrets) != want { // the first is the makers'
 		t.Errorf("%d keys, %d different ones", len(made), len(secrets))
 	}
-	for i, record := range records {
-		if said, raw := opened(t, jetstream.NewSealingKeys(js), record); said != "open" || raw != "open" {
-			t.Errorf("record %d: %s, %s", i, said, raw)
-		}
+	for _, record := range records {
+		opens(t, jetstream.NewSealingKeys(js), record, "open", "open")
 	}
 	// A decision that says nothing needs no key.
 	silent := bcp.Decision{Seq: 1, Time: noon.UnixNano(), Controller: "nobody", Reader: "nobody"}
@@ -146,15 +146,11 @@ func TestDestroyedKeys(t *testing.T) {
 			t.Errorf("before %s: %d, %v", c.before, n, err)
 		}
 		for _, k := range []*jetstream.SealingKeys{keys, jetstream.NewSealingKeys(js)} {
-			if said, raw := opened(t, k, old); said != c.said || raw != "open" {
-				t.Errorf("before %s: %s, %s", c.before, said, raw)
-			}
+			opens(t, k, old, c.said, "open")
 		}
 	}
 	for _, record := range [][]byte{recent, foreign} {
-		if said, raw := opened(t, keys, record); said != "open" || raw != "open" {
-			t.Errorf("%s, %s", said, raw)
-		}
+		opens(t, keys, record, "open", "open")
 	}
 	// A key that is destroyed seals no more.
 	d := bcp.Decision{Seq: 2, Time: noon.UnixNano(), Controller: "main", Reader: "mailer", Private: bcp.Private{Salt: [16]byte{1}, Payload: []byte("x")}}
@@ -173,9 +169,7 @@ func TestDestroyedKeys(t *testing.T) {
 			_, err = js.Publish(t.Context(), subject, put)
 		}
 		noError(t, err)
-		if said, _ := opened(t, jetstream.NewSealingKeys(js), recent); said != "lost" {
-			t.Errorf("with %d bytes in its place: %s", len(put), said)
-		}
+		opens(t, jetstream.NewSealingKeys(js), recent, "lost", "")
 	}
 	if _, err := keys.Destroy(within(t), bcp.ChannelKey{Controller: "*", Reader: "*"}, subjects.SealedPayload, noon.Add(1e6*time.Hour)); !errors.Is(err, subjects.ErrSubject) {
 		t.Errorf("all at once: %v", err)
@@ -196,9 +190,7 @@ func TestHalfDestroyedKey(t *testing.T) {
 	subject := subjects.Key("main", "mailer", subjects.SealedPayload, "2026-03-20")
 	must(js.Publish(t.Context(), subject, []byte("destroyed")))(t)
 	keys := jetstream.NewSealingKeys(js)
-	if said, _ := opened(t, keys, record); said != "erased" {
-		t.Errorf("it is %s", said)
-	}
+	opens(t, keys, record, "erased", "")
 	if n, err := keys.Destroy(within(t), channel, subjects.SealedPayload, noon.Add(48*time.Hour)); err != nil || n != 2 {
 		t.Errorf("%d, %v", n, err)
 	}
@@ -236,9 +228,7 @@ func TestExpireRaw(t *testing.T) {
 					record []byte
 					raw    string
 				}{{record, c.raw}, {next, c.next}} {
-					if said, raw := opened(t, k, r.record); said != "open" || raw != r.raw {
-						t.Errorf("at %s, %s: %s, %s", c.at, when, said, raw)
-					}
+					opens(t, k, r.record, "open", r.raw)
 				}
 			}
 		}
@@ -270,9 +260,7 @@ func TestExpireRaw(t *testing.T) {
 		err = stream.Purge(t.Context(), natsjs.WithPurgeSubject(subjects.Key("main", "mailer", subjects.SealedRaw, "2026-03-23")))
 	}
 	noError(t, err)
-	if said, raw := opened(t, jetstream.NewSealingKeys(js), third); said != "open" || raw != "lost" {
-		t.Errorf("%s, %s", said, raw)
-	}
+	opens(t, jetstream.NewSealingKeys(js), third, "open", "lost")
 }
 
 // A backup knows what has expired: of such a day nothing is lost.
@@ -298,10 +286,6 @@ func TestExpiryIsInABackup(t *testing.T) {
 	}
 	noError(t, err)
 	k := jetstream.NewSealingKeys(there)
-	if said, raw := opened(t, k, record); said != "open" || raw != "erased" {
-		t.Errorf("%s, %s", said, raw)
-	}
-	if said, raw := opened(t, k, next); said != "open" || raw != "open" {
-		t.Errorf("the next day is %s, %s", said, raw)
-	}
+	opens(t, k, record, "open", "erased")
+	opens(t, k, next, "open", "open")
 }

@@ -97,29 +97,22 @@ func TestLeaseStaysWithItsHolder(t *testing.T) {
 	later := jetstream.LeaseHolder{Gateway: "one", Since: time.Unix(2, 0).UTC()}
 	inTime(t, func(open func() *jetstream.Lease) error {
 		held, unheard := open(), open()
-		if err := held.Take(t.Context(), holder); err != nil {
-			return err
+		take := func(l *jetstream.Lease, h jetstream.LeaseHolder) func(context.Context) error {
+			return func(ctx context.Context) error { return l.Take(ctx, h) }
 		}
-		if err := unheard.Take(t.Context(), holder); err != nil {
-			return fmt.Errorf("what was taken, and not said: %w", err)
-		}
-		if err := held.Keep(t.Context()); err != nil {
-			return err
-		}
-		if err := unheard.Keep(t.Context()); err != nil {
-			return fmt.Errorf("what was kept, and not said: %w", err)
-		}
-		if err := unheard.Keep(t.Context()); err != nil {
-			return fmt.Errorf("and then: %w", err)
-		}
-		if err := unheard.Take(t.Context(), later); !errors.Is(err, jetstream.ErrLeaseLost) {
-			return fmt.Errorf("the same gateway, later: %v", err)
-		}
-		if err := held.Release(t.Context()); err != nil {
-			return fmt.Errorf("what was kept, and not said, is not given back: %w", err)
-		}
-		if err := unheard.Take(t.Context(), later); err != nil {
-			return fmt.Errorf("once it was given back: %w", err)
+		for _, step := range []struct {
+			what string
+			do   func(context.Context) error
+			want error
+		}{
+			{"taken", take(held, holder), nil}, {"what was taken, and not said", take(unheard, holder), nil},
+			{"kept", held.Keep, nil}, {"what was kept, and not said", unheard.Keep, nil}, {"and then", unheard.Keep, nil},
+			{"the same gateway, later", take(unheard, later), jetstream.ErrLeaseLost},
+			{"given back what was kept, and not said", held.Release, nil}, {"once it was given back", take(unheard, later), nil},
+		} {
+			if err := step.do(t.Context()); !errors.Is(err, step.want) {
+				return fmt.Errorf("%s: %w", step.what, err)
+			}
 		}
 		return nil
 	})
