@@ -114,30 +114,21 @@ func TestNarrowAllowsWhatBothAllow(t *testing.T) {
 	}
 }
 
+// A list names a port or it does not, and what narrows a list does not open an address that the list has without its port.
 func TestNamesPort(t *testing.T) {
 	t.Parallel()
-	p := policyOf("127.0.0.1:8080", "127.0.0.2")
-	for url, want := range map[string]bool{"http://127.0.0.1:8080/": true, "http://127.0.0.1/": false, "http://127.0.0.2/": false} {
-		target, err := ParseTarget(url)
-		if err != nil || p.NamesPort(target) != want {
-			t.Errorf("%s: %v, %v", url, p.NamesPort(target), err)
-		}
-	}
-}
-
-// What narrows a list does not open an address that the list has without its port.
-func TestNamesPortInEachList(t *testing.T) {
-	t.Parallel()
-	target, err := ParseTarget("http://127.0.0.1/")
-	noError(t, err)
-	bare, ported := policyOf("127.0.0.1"), policyOf("127.0.0.1:80")
-	for _, test := range []struct {
+	bare, ported := policyOf("127.0.0.1", "127.0.0.2"), policyOf("127.0.0.1:80", "127.0.0.1:8080")
+	for _, c := range []struct {
 		p    Policy
+		url  string
 		want bool
-	}{{ported, true}, {ported.Narrow(ported), true}, {bare.Narrow(ported), false}, {ported.Narrow(bare), false}} {
-		if test.p.Check(target) != nil || test.p.NamesPort(target) != test.want {
-			t.Errorf("%+v: %v", test.p, test.p.NamesPort(target))
-		}
+	}{
+		{bare, "http://127.0.0.1/", false}, {bare, "http://127.0.0.2/", false}, {ported, "http://127.0.0.1:8080/", true}, {ported, "http://127.0.0.1/", true},
+		{ported.Narrow(ported), "http://127.0.0.1/", true}, {bare.Narrow(ported), "http://127.0.0.1/", false}, {ported.Narrow(bare), "http://127.0.0.1/", false},
+	} {
+		target, err := Check(c.url, c.p)
+		noError(t, err)
+		expect(t, c.p.NamesPort(target), c.want, "%s by %+v", c.url, c.p)
 	}
 }
 
