@@ -52,9 +52,7 @@ func TestSnapshots(t *testing.T) {
 		damaged[i] ^= 1
 		for _, b := range [][]byte{damaged, whole[:i]} {
 			noError(t, os.WriteFile(name, b, 0o600))
-			if _, err := snapshots.Read(names[0]); !errors.Is(err, jetstream.ErrSnapshot) {
-				t.Fatalf("byte %d: %v", i, err)
-			}
+			fails(t, errorOf(snapshots.Read(names[0])), jetstream.ErrSnapshot, "byte %d", i)
 		}
 	}
 	// The journal lost its end and went on: what says to be newer is gone.
