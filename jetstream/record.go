@@ -2,10 +2,9 @@ package jetstream
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
+	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 )
@@ -29,22 +28,9 @@ var recordHead = []byte{0x82, 0xa1, 'v', recordVersion, 0xa1, 'd'}
 // appendRecord appends a record to b. The library would write the same bytes,
 // but with reflection each time.
 func appendRecord(b []byte, decisions [][]byte) []byte {
-	b = append(b, recordHead...)
-	if n := len(decisions); n < 16 {
-		b = append(b, 0x90|byte(n))
-	} else {
-		b = binary.BigEndian.AppendUint16(append(b, 0xdc), uint16(n)) // of MaxRecordDecisions
-	}
+	b = wire.AppendMsgpack(append(b, recordHead...), wire.MsgpackArray, uint64(len(decisions)))
 	for _, d := range decisions {
-		switch n := len(d); {
-		case n <= math.MaxUint8:
-			b = append(b, 0xc4, byte(n))
-		case n <= math.MaxUint16:
-			b = binary.BigEndian.AppendUint16(append(b, 0xc5), uint16(n))
-		default:
-			b = binary.BigEndian.AppendUint32(append(b, 0xc6), uint32(n))
-		}
-		b = append(b, d...)
+		b = append(wire.AppendMsgpack(b, wire.MsgpackBytes, uint64(len(d))), d...)
 	}
 	return b
 }
@@ -60,17 +46,15 @@ func decodeRecord(data []byte) (decisions [][]byte, err error) {
 	if v := data[version]; v != recordVersion {
 		return nil, fmt.Errorf("%w %d: this version of bcpmesh reads format %d only, and no journal of another version", errFormat, v, recordVersion)
 	}
-	rest := data[len(recordHead)+1:]
-	if data[len(recordHead)] == 0xdc {
-		rest = rest[min(2, len(rest)):]
-	}
-	for len(rest) > 0 {
-		after, ok := wire.SkipMsgpack(rest, 1)
-		if !ok || rest[0] < 0xc4 || rest[0] > 0xc6 || len(decisions) == MaxRecordDecisions {
+	rest := data[len(recordHead):]
+	_, _, begin := wire.MsgpackHead(rest)
+	for rest = rest[begin:]; len(rest) > 0; {
+		kind, n, begin := wire.MsgpackHead(rest)
+		if kind != wire.MsgpackBytes || begin == 0 || n > uint64(len(rest)-begin) || len(decisions) == MaxRecordDecisions {
 			return nil, errFormat
 		}
-		begin, end := 1+1<<(rest[0]-0xc4), len(rest)-len(after) // behind the kind and the length
-		decisions, rest = append(decisions, rest[begin:end:end]), after
+		end := begin + int(n)
+		decisions, rest = append(decisions, rest[begin:end:end]), rest[end:]
 	}
 	if len(decisions) < 1 || !bytes.Equal(appendRecord(make([]byte, 0, len(data)), decisions), data) {
 		return nil, errFormat
@@ -84,17 +68,11 @@ const decisionDepth = 3
 // appendPublic appends a decision's audit form to b: its record without sealed
 // content, the same as bcp.EncodeDecision of its Public.
 func appendPublic(b, record []byte) ([]byte, error) {
-	members, rest := 0, record
-	switch {
-	case len(rest) > 0 && rest[0]&0xf0 == 0x80:
-		members, rest = int(rest[0]&0x0f), rest[1:]
-	case len(rest) > 2 && rest[0] == 0xde:
-		members, rest = int(binary.BigEndian.Uint16(rest[1:])), rest[3:]
-	default:
+	kind, members, size := wire.MsgpackHead(record)
+	if kind != wire.MsgpackMap || size == 0 {
 		return b, errFormat
 	}
-	at, kept, ok := len(b), 0, false
-	b = append(b, 0xde, 0, 0)
+	at, kept, rest, ok := len(b), 0, record[size:], false
 	for range members {
 		member := rest
 		for range 2 { // its key, and its value
@@ -112,12 +90,8 @@ func appendPublic(b, record []byte) ([]byte, error) {
 	if len(rest) > 0 {
 		return b[:at], errFormat
 	}
-	if kept < 16 {
-		b[at] = 0x80 | byte(kept)
-		return append(b[:at+1], b[at+3:]...), nil
-	}
-	binary.BigEndian.PutUint16(b[at+1:], uint16(kept))
-	return b, nil
+	var head [9]byte
+	return slices.Insert(b, at, wire.AppendMsgpack(head[:0], wire.MsgpackMap, uint64(kept))...), nil
 }
 
 // The keys of sealed content in a decision.
