@@ -169,6 +169,44 @@ func TestPersonDecidesACall(t *testing.T) {
 	}
 }
 
+// A run asks its requester, which answers over its own subject, once and as the question wants
+// it: also after the gateway was killed.
+//
+// covers K3, KER-40
+func TestRequesterAnswers(t *testing.T) {
+	t.Parallel()
+	d := deskDefinition(t)
+	d.Limits.MaxQuestions = 1
+	b := kernelBenchOf(t, newKernel(t, d))
+	b.plan = `{"steps":[{"kind":"ask_requester","id":"q","questions":[{"id":"text","question":"What?","expected_format":"enum","values":["hello","bye"]}]},
+{"kind":"tool","id":"post","tool":"post","args":{"to":"kim","body":{"ref":"q","path":"text"}}}],"final":"post"}`
+	g := b.start(t, b.withKernel)
+	ctx := within(t, meshtest.Patience)
+	run := must(agents.NewRequester(b.sdk(t, "main", bcp.RoleController)).Run(ctx, "desk", "all", agents.RunTask{Task: "x"}))
+	var asked bcp.RunReceipt
+	looking, stop := context.WithCancel(ctx)
+	_, _ = run.Follow(looking, func(r bcp.RunReceipt) {
+		if asked = r; r.QuestionID != "" {
+			stop()
+		}
+	})
+	expect(t, asked.Waits, bcp.WaitsForRequester, "the run, which asks %+v,", asked.Questions)
+	noError(t, g.Stop())
+	g = b.start(t, b.withKernel)
+	refused := func(text string, code kernel.Code) {
+		t.Helper()
+		err := run.Answer(ctx, asked.QuestionID, map[string]string{"text": text}, false)
+		if refused, ok := errors.AsType[*agents.RunRefusedError](err); !ok || refused.Code != string(code) {
+			t.Errorf("to %s it says %v", text, err)
+		}
+	}
+	refused("hi", kernel.BadOutcome)
+	noError(t, run.Answer(ctx, asked.QuestionID, map[string]string{"text": "hello"}, false))
+	g.ends(t, "committed")
+	b.calledWith(t, `post{"body":"hello","to":"kim"}`)
+	refused("bye", kernel.UnknownItem)
+}
+
 func isRefused(err error, code bcp.Code) bool {
 	refused, ok := errors.AsType[*agents.RefusedError](err)
 	return ok && refused.Code == code
