@@ -122,6 +122,30 @@ func TestCopiesAreCounted(t *testing.T) { // alone: all that the process allocat
 	})
 }
 
+// What others of the process allocate cuts no page.
+// covers ALF-86
+func TestOthersCutNothing(t *testing.T) {
+	done, ended := make(chan bool), make(chan bool)
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(10 * time.Millisecond):
+				_ = make([]byte, 32<<20)
+			}
+		}
+	}()
+	for range 5 {
+		if d := Parse(strings.Repeat("<p>x <a href=y>z</a>", 30_000), Options{}); d.Loss != (Loss{}) {
+			t.Errorf("%+v", d.Loss)
+		}
+	}
+	close(done)
+	<-ended
+}
+
 // A page of links around blocks, unclosed formatting and tables is read whole, however long.
 // covers ALF-86
 func TestLongPagesAreWhole(t *testing.T) {

@@ -25,12 +25,12 @@ type Loss struct {
 
 // maxMade bounds what is allocated for a document while it is parsed, in bytes: the parser copies each formatting element that
 // is still open where its block ended into each block that follows, so that 80 KB become a gigabyte.
-const maxMade = 160 << 20
+const maxMade = 128 << 20
 
-// parsing is held while a document is parsed: what is allocated meanwhile is its own, as far as that matters here.
+// parsing is held while a document is parsed: hostile ones take their memory one after the other.
 var parsing sync.Mutex
 
-// allocated is how much this process has ever allocated, in bytes.
+// allocated is how much this process has ever allocated, in bytes: by others too.
 func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
@@ -56,30 +56,48 @@ func parse(source string) (root *html.Node, loss Loss) {
 	}
 	parsing.Lock()
 	defer parsing.Unlock()
-	r := &reader{source: source, until: time.Now().Add(parseTime), begun: allocated()}
-	root, err := html.Parse(r)
-	if err != nil {
-		loss.TooDeep = true
-		r.source, r.at, r.begun = source[:max(0, strings.LastIndexByte(source[:r.last], '<'))], 0, allocated() // which ends before what was too deep
-		if root, err = html.Parse(r); err != nil {
-			root = &html.Node{Type: html.DocumentNode}
+	for r := (&reader{source: source, until: time.Now().Add(parseTime)}); ; r.at, r.full = 0, false {
+		root, err := html.Parse(r)
+		switch {
+		case err != nil && loss.TooDeep:
+			return &html.Node{Type: html.DocumentNode}, loss
+		case err != nil:
+			loss.TooDeep = true
+			r.source, r.known = source[:max(0, strings.LastIndexByte(source[:r.last], '<'))], 0 // which ends before what was too deep
+		case r.full && !r.late && size(root) < maxMade/2: // others made it, or it is garbage: up to here it is known what is made
+			r.known = r.at
+		default:
+			loss.Cut = loss.Cut || r.full || r.late
+			return root, loss
 		}
 	}
-	loss.Cut = loss.Cut || r.ended
-	return root, loss
+}
+
+// size is about how much memory a tree takes, in bytes.
+func size(root *html.Node) (n int) {
+	for node := range root.Descendants() {
+		n += 112 + len(node.Data) + 48*len(node.Attr)
+	}
+	return n
 }
 
 // reader reads a source for a time, and while not too much is made of it. What comes later is cut.
 type reader struct {
-	source   string
-	at, last int // where the next and the last read begin
-	until    time.Time
-	begun    uint64 // what had been allocated before
-	ended    bool
+	source     string
+	at, last   int // where the next and the last read begin
+	known      int // up to here it is read whatever is allocated
+	until      time.Time
+	begun      uint64 // what had been allocated there
+	full, late bool
 }
 
 func (r *reader) Read(p []byte) (n int, err error) {
-	if r.ended = r.ended || time.Now().After(r.until) || allocated()-r.begun > maxMade; r.ended || r.at == len(r.source) {
+	made := allocated()
+	if r.at <= r.known {
+		r.begun = made
+	}
+	r.full, r.late = r.full || made-r.begun > maxMade, r.late || time.Now().After(r.until)
+	if r.full || r.late || r.at == len(r.source) {
 		return 0, io.EOF
 	}
 	r.last = r.at
