@@ -72,6 +72,8 @@ type Checked struct {
 	frame  Frame
 	view   view
 	subs   int // steps that begin a sub-run
+	// yielded is how many types were looked at for what whens and eaches give.
+	yielded int
 
 	ids  map[string]int // of the steps that were checked
 	base *Checked       // the plan before anything of it ran, where this is not it

@@ -49,6 +49,9 @@ const (
 	// maxUnfolded is how many steps a plan has at most with all its cases, and with each of
 	// the elements that are constants.
 	maxUnfolded = 1024
+	// maxYielded is how many types, with those inside them, are looked at for what whens and eaches of
+	// a plan give: merges of merges double.
+	maxYielded = 1 << 15
 )
 
 // placed says where a step is in the flat list.
@@ -387,14 +390,16 @@ func (c *Checked) end(v *view, s *Step, at Origin) (node, Code) {
 			if code != "" {
 				return node{}, code
 			}
-			if whole, ok := one.whole(); ok {
-				values = append(values, *whole)
+			if s.given != nil {
+				if whole, ok := one.whole(); ok {
+					values = append(values, *whole)
+				}
 			}
 			switch {
 			case s.given == nil && j == 0:
-				field.typ, field.label, field.hazy = one.typeOf(), one.label, one.hazy
+				field.typ, field.label, field.hazy = c.typeOf(&one), one.label, one.hazy
 			case s.given == nil:
-				field.typ, field.label, field.hazy = unite(field.typ, one.typeOf()), field.label.join(&one.label), field.hazy|one.hazy
+				field.typ, field.label, field.hazy = unite(field.typ, c.typeOf(&one)), field.label.join(&one.label), field.hazy|one.hazy
 			case field.hazy != 0:
 				field.label = field.label.join(&one.label)
 			}
@@ -446,13 +451,14 @@ func (l Label) collected(at Origin, most, told int) Label {
 	return l
 }
 
-// typeOf is the type of a node; nil where none is known.
-func (n *node) typeOf() *Type {
+// typeOf is the type of a node; nil where none is known, or [maxYielded] are.
+func (c *Checked) typeOf(n *node) *Type {
+	t := n.typ
 	switch {
 	case n.made():
-		t := &Type{Kind: ObjectType}
+		t = &Type{Kind: ObjectType}
 		for i := range n.parts {
-			of := n.parts[i].typeOf()
+			of := c.typeOf(&n.parts[i])
 			if of == nil {
 				return nil
 			}
@@ -460,10 +466,25 @@ func (n *node) typeOf() *Type {
 		}
 		return t
 	case n.literal:
-		return literalType(n.value)
-	default:
-		return n.typ
+		t = literalType(n.value)
 	}
+	if c.yielded += t.inside(maxYielded - c.yielded); c.yielded >= maxYielded {
+		return nil
+	}
+	return t
+}
+
+// inside is how many types a type has in it, with itself; most of them are looked for.
+func (t *Type) inside(most int) int {
+	n := 1
+	if t != nil {
+		for _, part := range t.parts() {
+			if n < most {
+				n += part.inside(most - n)
+			}
+		}
+	}
+	return n
 }
 
 // literalType is the type that has a literal and no other value.

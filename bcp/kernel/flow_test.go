@@ -326,6 +326,14 @@ func TestSteeringIsChecked(t *testing.T) {
 		})
 	}
 	pick := `{"kind":"tool","id":"look","tool":"pick"}`
+	doubled := look // as wide as 2^40 values
+	for i := range 40 {
+		of := "look"
+		if i > 0 {
+			of = fmt.Sprintf("m%d", i-1)
+		}
+		doubled += fmt.Sprintf(`,{"kind":"merge","id":"m%d","inputs":{"x":{"ref":%q},"y":{"ref":%[2]q}}}`, i, of)
+	}
 	bare := func(bits int) func(*kernel.Definition) {
 		return func(d *kernel.Definition) { d.Limits.ControlBits = bits }
 	}
@@ -360,6 +368,8 @@ func TestSteeringIsChecked(t *testing.T) {
 		"the same id in two cases":        {steered(t, nil), steps(look, when(`"look"`, "", `"true":[`+telling+`],"false":[`+telling+`]`)), "", ""},
 		"yields of two types":             {steered(t, nil), steps(look, when(`"look"`, `,"yields":{"y":{"ref":"c"}}`, `"true":[{"kind":"const","id":"c","value":1}],"false":[{"kind":"const","id":"c","value":true}]`)), kernel.TypeMismatch, "w"},
 		"yields that one case has not":    {steered(t, nil), steps(look, when(`"look"`, `,"yields":{"y":{"ref":"c"}}`, `"true":[{"kind":"const","id":"c","value":1}]`)), kernel.UnknownRef, "w"},
+		"yields of merges of merges":      {steered(t, nil), steps(doubled, when(`"look"`, `,"yields":{"y":{"ref":"m39"}}`, `"true":[]`)), kernel.TypeMismatch, "w"},
+		"yields of such a few":            {steered(t, nil), steps(doubled, when(`"look"`, `,"yields":{"y":{"ref":"m9"}}`, `"true":[]`)), "", ""},
 		"a type that an element has not":  {steered(t, nil), steps(list, each(three, strings.Replace(telling, `"b":"a"`, `"b":{"ref":"e","path":"hot"}`, 1))), kernel.TypeMismatch, "tell"},
 		"steps beyond those of one plan":  {steered(t, nil), steps(list, each(three, strings.Repeat(telling+",", 256)+telling)), kernel.TooLarge, ""},
 		"constants, for nothing":          {steered(t, bare(1)), steps(`{"kind":"const","id":"list","value":["a","b","c"]}`, strings.Replace(strings.Replace(loop(9), `,"path":"list"`, "", 1), `"b":"a"`, `"b":{"ref":"e"}`, 1)), "", ""},
