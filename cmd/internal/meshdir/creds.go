@@ -74,7 +74,7 @@ func (c *Creds) Judge(state string) error {
 	}
 	users, err := store.Users()
 	if err != nil {
-		return cli.Failf("%s", err)
+		return err
 	}
 	if c.Status != "expired" {
 		c.Status = "unknown"

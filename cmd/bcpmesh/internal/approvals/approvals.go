@@ -15,7 +15,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 // ApprovalsCommand returns the command approvals.
@@ -174,7 +173,7 @@ func ShowUndecided(o *cli.Output, err error) error {
 	if errors.As(err, &unanswered) && !errors.Is(err, context.Canceled) {
 		return cli.Failf("the mesh did not answer in time").WithHint("a decision may still have counted: bcpmesh approvals shows what waits")
 	}
-	return meshdir.Failure(err)
+	return err
 }
 
 // advice says what an approver does about a code.

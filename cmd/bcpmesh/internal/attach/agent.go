@@ -63,7 +63,7 @@ func serveProgram(ctx context.Context, p *cli.Program, o client.Flags) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	return meshdir.Failure(err)
+	return err
 }
 
 // endPatience is how long a program may take to end after its stdin was closed.
@@ -121,7 +121,7 @@ func keepProgram(ctx context.Context, p *cli.Program, o client.Flags, read, comm
 	case ctx.Err() != nil:
 		return nil
 	case err != nil:
-		return meshdir.Failure(err)
+		return err
 	case !running.State().Success():
 		f := cli.Failf("the program failed: %s", running.State())
 		if line := output.LastLine(); line != "" {

@@ -183,14 +183,10 @@ func (o *seat) run(ctx context.Context, p *cli.Program) (done cell.Done, err err
 			log.Warn("what the cell was reading when it ended cannot be set aside", "error", cli.FileReason(err))
 		}
 	}
-	var f *cli.Failure
-	switch {
-	case errors.Is(err, keeper.ErrEnded):
+	if errors.Is(err, keeper.ErrEnded) {
 		return done, cli.Failf("the cell of %s has ended: %s", agent.Name, output.LastLine())
-	case errors.As(err, &f) || err == nil:
-		return result.Done, err
 	}
-	return result.Done, meshdir.Failure(err)
+	return result.Done, err
 }
 
 // connectKeeper connects as the keeper of an agent.

@@ -118,7 +118,7 @@ func listMCPTools(def *bcp.Mesh, agent *bcp.Agent) []cell.MCPTool {
 // once of each tool that is not as it was pinned.
 func mcpDesk(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, log hclog.Logger, changed func()) (*wrap.Desk, error) {
 	var told sync.Map // by tool
-	d, err := wrap.NewDesk(def, agent.Tools, func(ctx context.Context, s *bcp.MCPServer) (*wrap.Upstream, error) {
+	return wrap.NewDesk(def, agent.Tools, func(ctx context.Context, s *bcp.MCPServer) (*wrap.Upstream, error) {
 		u, err := startServer(ctx, folder, s)
 		if err != nil && ctx.Err() == nil {
 			log.Error("an MCP server does not run", "server", string(s.Name), "error", err)
@@ -130,10 +130,6 @@ func mcpDesk(folder meshdir.Folder, def *bcp.Mesh, agent *bcp.Agent, log hclog.L
 			changed()
 		}
 	})
-	if err != nil {
-		return nil, cli.Failf("%s", err)
-	}
-	return d, nil
 }
 
 // tellTime bounds how long a call waits for the mesh to hear that its tool has changed.

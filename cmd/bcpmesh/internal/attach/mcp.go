@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -12,7 +13,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 // mcpOptions are the flags of mcp.
@@ -114,10 +114,7 @@ func connectMCP(ctx context.Context, p *cli.Program, o mcpOptions, server *mcp.S
 	}
 	defer agent.Close()
 	if err := server.Start(ctx, agent.Connection); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return meshdir.Failure(err)
+		return cmp.Or(ctx.Err(), err)
 	}
 	<-ctx.Done()
 	// What the host has not dealt with stays with the gateway.

@@ -77,7 +77,7 @@ func (o *readerOptions) answerWithTools(ctx context.Context, p *cli.Program) err
 	defer u.Close()
 	answers, changed, err := wrap.NewReader(ctx, file, u, agent.Log)
 	if err != nil {
-		return cli.Failf("%s", err)
+		return err
 	}
 	if len(changed) > 0 {
 		p.Out.Talkf("these tools differ from their pins and are refused: %s; review them with bcpmesh wrap %s --accept", cli.Plain(strings.Join(changed, ", ")), file.Reader)

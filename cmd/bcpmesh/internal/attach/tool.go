@@ -135,7 +135,7 @@ func (o *toolOptions) serveMCP(ctx context.Context, p *cli.Program, command []st
 	}
 	changed, unknown, err := server.Check(ctx)
 	if err != nil {
-		return cli.Failf("%s", err)
+		return err
 	}
 	for _, name := range changed {
 		agent.Log.Error("a tool differs from its pin and is not called", "tool", name)
@@ -181,7 +181,7 @@ func toolImportCommand(p *cli.Program) *cobra.Command {
 		defer upstream.Close()
 		listed, err := upstream.Tools(ctx)
 		if err != nil {
-			return cli.Failf("%s", err)
+			return err
 		}
 		if len(listed) == 0 {
 			return cli.Failf("the server has no tools")
@@ -193,7 +193,7 @@ func toolImportCommand(p *cli.Program) *cobra.Command {
 			draft, err = wrap.Draft(service, pass, server.Command, listed)
 		}
 		if err != nil {
-			return cli.Failf("%s", err)
+			return err
 		}
 		_, err = p.Out.Stdout.Write(draft)
 		return err

@@ -178,7 +178,7 @@ func list(ctx context.Context, p *cli.Program, o wrapOptions, f *wrap.File) (*wr
 	defer u.Close()
 	tools, err := u.Tools(ctx)
 	if err != nil {
-		return nil, wrap.Difference{}, cli.Failf("%s", err)
+		return nil, wrap.Difference{}, err
 	}
 	next, d, err := wrap.Update(f, tools)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 // InboxCommand returns the command inbox.
@@ -45,7 +44,7 @@ func inbox(ctx context.Context, p *cli.Program, c *agents.Controller, follow boo
 	// What was shown is acknowledged even when the command is interrupted.
 	lasting := context.WithoutCancel(ctx)
 	if err := c.Start(lasting); err != nil {
-		return meshdir.Failure(err)
+		return err
 	}
 	defer func() {
 		close(left)

@@ -162,7 +162,7 @@ func waitingQueries(ctx context.Context, r *agents.Reader, wait time.Duration) (
 		return nil, agents.ErrKeep
 	})
 	if err := r.Start(ctx); err != nil {
-		return nil, meshdir.Failure(err)
+		return nil, err
 	}
 	select {
 	case <-time.After(wait):
@@ -170,7 +170,7 @@ func waitingQueries(ctx context.Context, r *agents.Reader, wait time.Duration) (
 		return nil, ctx.Err()
 	}
 	if err := r.Stop(context.WithoutCancel(ctx)); err != nil {
-		return nil, meshdir.Failure(err)
+		return nil, err
 	}
 	return slices.SortedFunc(maps.Values(pending), func(a, b pendingQuery) int { return cmp.Compare(a.QueryID, b.QueryID) }), nil
 }
@@ -224,7 +224,7 @@ func answerQuery(ctx context.Context, p *cli.Program, r *agents.Reader, id bcp.Q
 		}
 	})
 	if err := r.Start(ctx); err != nil {
-		return meshdir.Failure(err)
+		return err
 	}
 	defer func() { _ = r.Stop(context.WithoutCancel(ctx)) }()
 	select {

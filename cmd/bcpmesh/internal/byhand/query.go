@@ -191,7 +191,7 @@ func query(ctx context.Context, p *cli.Program, who *client.Flags, c *agents.Con
 	arrivals, left := make(chan arrival), make(chan struct{})
 	c.OnDelivery(handOver(arrivals, left))
 	if err := c.Start(ctx); err != nil {
-		return meshdir.Failure(err)
+		return err
 	}
 	defer func() {
 		close(left)

@@ -149,7 +149,7 @@ func provePermissions(p *cli.Program, f proveFlags, args []string) error {
 		return cli.Failf("there is no account's JWT in %s", source).WithHint("give the accounts' JWTs, and the operator's, with --jwts")
 	}
 	if err != nil {
-		return cli.Failf("%s", err)
+		return err
 	}
 	result := proved{OK: len(report.Holes) == 0, Source: source, Report: report}
 	for _, c := range proof.All() {
