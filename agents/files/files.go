@@ -168,7 +168,7 @@ func (d *desk) children(ctx context.Context, in entry) ([]entry, error) {
 		case ctx.Err() != nil:
 			return nil, tool.TimedOut
 		case err != nil:
-			return nil, failure(err)
+			return nil, tool.ReadFailure(err)
 		case e.IsDir() || e.Type().IsRegular():
 			children = append(children, entry{in.folder, path.Join(in.path, e.Name()), e.IsDir()})
 		}
@@ -248,7 +248,7 @@ func (d *desk) read(ctx context.Context, a readArguments) (string, error) {
 func (d *desk) text(ctx context.Context, e entry) (tool.Text, error) {
 	f, err := d.folders[e.folder].Open(e.path)
 	if err != nil {
-		return "", failure(err)
+		return "", tool.ReadFailure(err)
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || info.IsDir() {
@@ -268,18 +268,6 @@ func (d *desk) text(ctx context.Context, e entry) (tool.Text, error) {
 		return "", tool.NotText
 	}
 	return tool.NewText(content), nil
-}
-
-// failure says why something cannot be opened or listed.
-func failure(err error) error {
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return tool.Unreadable
-	case errors.Is(err, folder.ErrTooMany):
-		return tool.TooLarge
-	default: // among them a path that leads out, or something else in its place
-		return tool.Gone
-	}
 }
 
 // search is files_search.

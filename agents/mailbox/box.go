@@ -41,7 +41,7 @@ func (b *Box) Close() error { return b.dir.Close() }
 func (b *Box) keys() (keys []string, older bool, err error) {
 	files, err := messageFiles(b.dir)
 	if err != nil {
-		return nil, false, failure(err)
+		return nil, false, tool.ReadFailure(err)
 	}
 	for _, file := range slices.Backward(files) {
 		keys = append(keys, uniqueName(file))
@@ -58,7 +58,7 @@ func (b *Box) keys() (keys []string, older bool, err error) {
 func (b *Box) load(ctx context.Context, keys []string, visit func(key string, m *Message) bool) error {
 	all, err := messageFiles(b.dir)
 	if err != nil {
-		return failure(err)
+		return tool.ReadFailure(err)
 	}
 	files := map[string]string{}
 	for _, file := range all {
@@ -82,15 +82,4 @@ func read(ctx context.Context, raw []byte, size int64) *Message {
 		return &Message{Size: size, Defects: []Defect{SetAside}}
 	}
 	return parseCut(raw, size)
-}
-
-// failure says why a mailbox cannot be read.
-func failure(err error) error {
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return tool.Unreadable
-	case errors.Is(err, folder.ErrTooMany):
-		return tool.TooLarge
-	}
-	return tool.Gone
 }

@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
@@ -41,6 +43,17 @@ const (
 	Unavailable   Failure = "unavailable"  // its server does not run
 	SetAside      Failure = "set_aside"    // reading it has ended a cell
 )
+
+// ReadFailure says why a file cannot be opened, or a folder listed.
+func ReadFailure(err error) Failure {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return Unreadable
+	case errors.Is(err, folder.ErrTooMany):
+		return TooLarge
+	}
+	return Gone // also where a path leads out, or something else is in its place
+}
 
 // failures are the texts for models.
 var failures = map[Failure]llm.Instruction{

@@ -148,7 +148,7 @@ var rules = []rule{
 	// Opens what is below a folder, and knows nothing of what is in it.
 	{folder: "agents/folder"},
 	// What the tools of a model share.
-	{folder: "agents/tool", internal: []string{"agents/llm", "bcp/guard"}, external: []string{jsonText}},
+	{folder: "agents/tool", internal: []string{"agents/folder", "agents/llm", "bcp/guard"}, external: []string{jsonText}},
 	// Reads files for a model.
 	{folder: "agents/files", internal: []string{"agents/folder", "agents/llm", "agents/tool", "bcp/guard"}, external: []string{jsonText}},
 	// Reads mail, for a model as well.
