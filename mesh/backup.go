@@ -113,7 +113,7 @@ func (s *Source) backup(ctx context.Context, w io.Writer, o BackupOptions, end *
 	if s.js != nil {
 		err = out.Keys(ctx, s.js)
 	} else {
-		err = out.GivenKeys(ctx, s.given)
+		err = out.GivenKeys(ctx, s.operator.Key)
 	}
 	if err == nil && begin.Truncated() {
 		var base jetstream.BaseFile

@@ -41,7 +41,6 @@ type Source struct {
 	store    *accounts.Store
 	create   func(context.Context) error
 	operator *Operator // of a running mesh
-	given    jetstream.KeyGiver
 	end      func() error
 }
 
@@ -109,7 +108,7 @@ const auditTime = 24 * time.Hour
 // Dial returns the journal of a mesh that runs, with the keys and checkpoints in its state
 // folder.
 func Dial(state string, def *bcp.Mesh, o Operator) *Source {
-	return &Source{Records: o.Records, Keys: jetstream.GivenSealingKeys(o.Key), state: state, def: def, operator: &o, given: o.Key, end: func() error {
+	return &Source{Records: o.Records, Keys: jetstream.GivenSealingKeys(o.Key), state: state, def: def, operator: &o, end: func() error {
 		if o.Close != nil {
 			o.Close()
 		}
