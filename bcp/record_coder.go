@@ -98,9 +98,7 @@ func findMembers(t reflect.Type) (members []recordMember) {
 
 // writeMembers writes the map that a struct is.
 func (c *recordCoder) writeMembers(v reflect.Value, members []recordMember) {
-	const room = 3 // for any number of members
 	at, n := len(c.b), 0
-	c.b = append(c.b, 0xde, 0, 0)
 	for i := range members {
 		m := &members[i]
 		f := v.FieldByIndex(m.field)
@@ -111,12 +109,8 @@ func (c *recordCoder) writeMembers(v reflect.Value, members []recordMember) {
 		c.writeText(m.key)
 		c.write(m.open(f), m.of)
 	}
-	if n > 15 {
-		c.b[at+1], c.b[at+2] = byte(n>>8), byte(n)
-		return
-	}
-	c.b[at] = 0x80 | byte(n)
-	c.b = append(c.b[:at+1], c.b[at+room:]...)
+	var head [9]byte
+	c.b = slices.Insert(c.b, at, wire.AppendMsgpack(head[:0], wire.MsgpackMap, uint64(n))...)
 }
 
 func (c *recordCoder) write(v reflect.Value, of []recordMember) {
