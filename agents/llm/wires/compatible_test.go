@@ -85,6 +85,7 @@ func TestPiecesOfCalls(t *testing.T) {
 		"no end, but a reason":       {"data: {\"choices\":[{\"delta\":{\"content\":\"Hello\"},\"finish_reason\":\"stop\"}]}\n\n", "Hello"},
 		"content in a list":          {"data: {\"choices\":[{\"delta\":{\"content\":[{\"type\":\"thinking\",\"thinking\":[]},{\"type\":\"text\",\"text\":\"Hel\"}]}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"lo\"}}]}\n\ndata: [DONE]\n\n", "Hello"},
 		"a surrogate in a text":      {"data: {\"choices\":[{\"delta\":{\"content\":\"Hel\\ud800lo\"}}]}\n\ndata: [DONE]\n\n", "Hel\ufffdlo"},
+		"a whole reply as a chunk":   {"data: {\"choices\":[{\"message\":{\"content\":\"Hello\",\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}},{\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}}]},\"finish_reason\":\"stop\"}]}\n\ndata: {\"choices\":[{\"message\":{\"content\":\"Hello\"}}]}\n\ndata: [DONE]\n\n", "Hello|call-1 f {}|call-2 g {}"},
 		"one document, all the same": {`{"choices":[{"message":{"content":[{"type":"text","text":"a"},"b"],"tool_calls":[{"id":"a","function":{"name":"f","arguments":{"n":1.0}}},{"function":{"name":"f"}}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":7.0,"completion_tokens":null}}`, `ab|a f {"n":1}|call-2 f {}`},
 	} {
 		for how, body := range map[string]string{

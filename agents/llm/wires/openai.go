@@ -77,9 +77,9 @@ type streamOptions struct {
 // openAIReply is a whole reply, or a chunk of one.
 type openAIReply struct {
 	Choices []struct {
-		Message      openAIPiece `json:"message"` // of a whole reply
-		Delta        openAIPiece `json:"delta"`   // of a chunk
-		FinishReason string      `json:"finish_reason"`
+		Message      openAIPiece  `json:"message"` // of a whole reply
+		Delta        *openAIPiece `json:"delta"`   // of a chunk
+		FinishReason string       `json:"finish_reason"`
 	} `json:"choices"`
 	Usage *struct {
 		Prompt     number `json:"prompt_tokens"`
@@ -209,8 +209,10 @@ func (o *openAIReading) event(data []byte) (last bool, err error) {
 	switch {
 	case len(got.Choices) > 1:
 		return false, llm.Protocol{What: "the reply has several choices"}
+	case len(got.Choices) == 1 && got.Choices[0].Delta == nil && !o.begun(): // a whole reply, which some proxies send as one chunk
+		return false, o.whole(data)
 	case len(got.Choices) == 1:
-		o.piece(&got.Choices[0].Delta, got.Choices[0].FinishReason)
+		o.piece(cmp.Or(got.Choices[0].Delta, &openAIPiece{}), got.Choices[0].FinishReason)
 	}
 	o.count(&got)
 	return false, nil
