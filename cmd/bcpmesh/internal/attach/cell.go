@@ -60,8 +60,8 @@ func confinable(words, env, read []string, below string) (s sandbox.Spec, err er
 		return s, err
 	}
 	in := func(name string) string {
-		if filepath.IsAbs(name) {
-			return name
+		if below == "" || filepath.IsAbs(name) {
+			return name // as it stands: an interpreter is told ./NAME
 		}
 		return filepath.Join(below, name)
 	}

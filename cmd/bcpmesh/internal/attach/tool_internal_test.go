@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents"
+	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 )
 
@@ -19,6 +20,22 @@ func TestKilledProgramIsInDoubt(t *testing.T) {
 		_, err := callProgram(t.Context(), &stdio.Program{Command: []string{"sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin"}, Timeout: 300 * time.Millisecond}, agents.Call{Tool: "send", Args: []byte("{}")})
 		if err == nil || errors.Is(err, agents.ErrNoOutcome) != doubt {
 			t.Errorf("%s: %v", script, err)
+		}
+	}
+}
+
+// A confined program has the path that was written: a script is told "./NAME", and finds itself. Of an MCP server it is below
+// the folder of the mesh.
+//
+// covers ALF-10
+func TestConfinedProgramHasItsPath(t *testing.T) {
+	t.Parallel()
+	if err := sandbox.Detect().Missing(); err != nil {
+		t.Skip(err)
+	}
+	for below, want := range map[string]string{"": "./serve", "/mesh": "/mesh/serve"} {
+		if s, err := confinable([]string{"./serve", "no-file"}, nil, nil, below); err != nil || s.Path != want || len(s.Read) > 0 {
+			t.Errorf("below %q: %+v, %v", below, s, err)
 		}
 	}
 }
