@@ -246,8 +246,13 @@ func pushWhileTruncating(t *testing.T, m *meshtest.Mesh, file string) (made jets
 	o := operator(t, m)
 	done := make(chan error, 1)
 	go func() {
-		var err error
-		made, err = truncateRunning(t.Context(), m.State, m.Definition, o, file, nil)
+		r, err := o.Reconcile(t.Context()) // meanwhile
+		if len(r.Differences) > 0 {
+			err = fmt.Errorf("%+v", r)
+		}
+		if err == nil {
+			made, err = truncateRunning(t.Context(), m.State, m.Definition, o, file, nil)
+		}
 		done <- err
 	}()
 	for {
