@@ -269,6 +269,7 @@ func TestWhatKeepersPublish(t *testing.T) {
 		for _, s := range subjects.Permissions(&bcp.Mesh{Agents: []bcp.Agent{a}, MCPServers: []bcp.MCPServer{{Tools: []bcp.MCPTool{{Name: "mcp__notes__find"}}}}}) {
 			if s.Role == bcp.RoleKeeper {
 				got = s.PubAllow
+				expect(t, strings.Join(s.SubAllow, " "), subjects.InboxesOf("web"), "%s: it hears", name)
 			}
 		}
 		if !slices.Equal(got, tt.want) {

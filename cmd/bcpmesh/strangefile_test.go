@@ -30,7 +30,7 @@ import (
 // readers are commands that read a FILE which a stranger may have sent, with variables of the environment before them. One
 // that takes another is added here.
 var readers = []string{
-	"creds issue main --dir mesh --role approver --passkey FILE --out x.creds", "join CODE --passkey FILE --out x.creds --url nats://127.0.0.1:1", "creds FILE",
+	"creds issue main --dir mesh --role approver --passkey FILE --out x.creds", "creds FILE",
 	"perms --prove --jwts FILE",
 	"audit verify FILE --key LOGKEY", "audit verify x --key FILE", "audit verify --decision 1 FILE --key LOGKEY", "audit verify x --key LOGKEY --since FILE", "audit verify x --key LOGKEY --witness FILE",
 	"planner --script FILE --creds x",
