@@ -193,11 +193,12 @@ func (t *tightening) peel() (kept []int, limit []limits) {
 	for i := range all {
 		all[i] = i
 	}
-	n, best := len(all), bcp.Bits(0)
+	n, best, whole := len(all), bcp.Bits(0), bcp.Bits(0)
 	for parts := all; kept == nil || len(parts) > 0; {
 		bounds := t.bounds(parts)
 		capacity := t.price(t.apply(t.spec, bounds)).Capacity
-		if kept == nil || 2*capacity <= best || (n-len(parts))*tailShare <= n && 10*capacity <= 9*best {
+		whole = max(whole, capacity)
+		if kept == nil || 2*capacity <= best || (n-len(parts))*tailShare <= n && 10*capacity <= 9*whole {
 			kept, limit, best = parts, bounds, capacity
 		}
 		parts = t.cut(parts, bounds, capacity, n)

@@ -189,4 +189,24 @@ func TestProposalOfFewMessages(t *testing.T) {
 	}
 }
 
+// Of a hundredth of the messages all that saves something is left out, once that saves a tenth.
+func TestTailIsLeftOut(t *testing.T) {
+	t.Parallel()
+	spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "n", Type: bcp.TypeInteger, Min: new(int64(0)), Max: new(int64(1 << 40))}}}
+	h := &tighten.History{Epochs: map[uint64]tighten.Use{1: {}}}
+	for i := range 1000 {
+		n := i % 2 * 1023
+		if i%250 == 3 {
+			n = 1100
+		} else if i%500 == 7 {
+			n = 1 << 20
+		}
+		h.Messages = append(h.Messages, tighten.Message{Time: int64(i) * 1e12, Subscription: "s", Epoch: 1, Answer: fmt.Appendf(nil, `{"n":%d}`, n)})
+	}
+	p := tighten.Propose(bcp.Channel{Subscriptions: []bcp.Subscription{{ID: "s", Spec: spec}}}, bcp.Settings{}, h)
+	if most := *p.Channel.Subscriptions[0].Spec.Fields[0].Max; most >= 1200 { // 1023 with an eighth more, not 1100
+		t.Errorf("at most %d: %+v", most, p.Changes)
+	}
+}
+
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
