@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -159,8 +160,8 @@ type fetchCase struct {
 
 type routeCase struct {
 	Status      int       `json:"status"`
-	Location    caseText  `json:"location"`
-	ContentType caseText  `json:"content_type"`
+	Location    *caseText `json:"location"`
+	ContentType *caseText `json:"content_type"`
 	Body        caseText  `json:"body"`
 	BodyBase64  string    `json:"body_base64"`
 	GzipOf      *caseText `json:"gzip_of"`
@@ -221,11 +222,22 @@ func (c fetchCase) world() (*fetch.Scripted, bool) {
 		}
 		world.Routes[url] = route
 	}
+	for _, answers := range c.DNS {
+		if slices.Contains(slices.Concat(answers...), netip.Addr{}) { // an empty text, or null
+			return nil, false
+		}
+	}
 	return world, true
 }
 
 func (r routeCase) route() (fetch.Route, bool) {
-	route := fetch.Route{Status: r.Status, Body: []byte(r.Body), Location: string(r.Location), ContentType: string(r.ContentType)}
+	route := fetch.Route{Status: r.Status, Body: []byte(r.Body)}
+	if r.Location != nil {
+		route.Location = string(*r.Location)
+	}
+	if r.ContentType != nil {
+		route.ContentType = string(*r.ContentType)
+	}
 	switch {
 	case r.Error != "":
 		code, known := networkErrors[r.Error]
