@@ -25,6 +25,16 @@ func (s *State) Items() []bcp.RunItem {
 	return items
 }
 
+// EachHeld calls f with the kernel of each run that waits for a person, the kind of its item, and since
+// when: no plan is read again for it, as for [State.Items].
+func (s *State) EachHeld(f func(kernel bcp.AgentName, kind bcp.ItemKind, since time.Time)) {
+	for _, r := range s.runs {
+		if r.End == nil && r.Wait.Kind.Person() {
+			f(r.Start.Kernel, r.Wait.itemKind(), time.Unix(0, r.Wait.Since).UTC())
+		}
+	}
+}
+
 func (w *Wait) itemKind() bcp.ItemKind {
 	switch w.Kind {
 	case WaitDoubt:

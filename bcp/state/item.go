@@ -31,11 +31,8 @@ type decidedItem struct {
 
 // Items returns what waits for a person, oldest first.
 func (s *State) Items() []bcp.Item {
-	return s.itemsWhere(s.isOfToday, func(*bcp.RunItem) bool { return true })
+	return s.itemsWhere(func(it bcp.Item) bool { return s.channels[it.Channel()] != nil }, func(*bcp.RunItem) bool { return true })
 }
-
-// isOfToday reports whether the definitions have an item's channel.
-func (s *State) isOfToday(it bcp.Item) bool { return s.channels[it.Channel()] != nil }
 
 // itemsWhere returns the items of channels and of runs for which these hold.
 func (s *State) itemsWhere(ofChannel func(bcp.Item) bool, ofRun func(*bcp.RunItem) bool) []bcp.Item {

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"slices"
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -98,18 +97,22 @@ func (s *State) Snapshot(now time.Time) Snapshot {
 // held counts what waits for a person: of a run one, whatever it asks about together.
 func (s *State) held() map[HeldKey]HeldSnapshot {
 	held := make(map[HeldKey]HeldSnapshot)
-	for _, it := range s.itemsWhere(s.isOfToday, func(it *bcp.RunItem) bool { return !it.Effect.Early }) { // the oldest first
-		key := HeldKey{it.Channel(), it.Kind}
-		if slices.Contains(bcp.RunItemKinds(), it.Kind) {
-			key.Reader = ""
-		}
+	count := func(key HeldKey, since time.Time) {
 		h := held[key]
-		if h.Items == 0 {
-			h.Oldest = it.Since
+		if h.Items == 0 || since.Before(h.Oldest) {
+			h.Oldest = since
 		}
 		h.Items++
 		held[key] = h
 	}
+	for _, it := range s.items {
+		if s.channels[it.Channel()] != nil {
+			count(HeldKey{it.Channel(), it.Kind}, it.Since)
+		}
+	}
+	s.runs.EachHeld(func(kernel bcp.AgentName, kind bcp.ItemKind, since time.Time) {
+		count(HeldKey{bcp.ChannelKey{Controller: kernel}, kind}, since)
+	})
 	return held
 }
 
