@@ -110,13 +110,9 @@ func TestAuthorHearsOnStderr(t *testing.T) {
 			t.Errorf("%q: %d times, want %d, in\n%s", text, n, want, stderr.String())
 		}
 	}
-	if len(lines) != 6 {
-		t.Errorf("it said %d lines: %q", len(lines), lines)
-	}
+	failIf(t, len(lines) != 6, "it said %d lines: %q", len(lines), lines)
 	for _, line := range lines {
-		if strings.ContainsAny(line, "\x1b\u202e") || len(line) > 1000 {
-			t.Errorf("a line acts, or has no end: %q", line)
-		}
+		failIf(t, strings.ContainsAny(line, "\x1b\u202e") || len(line) > 1000, "a line acts, or has no end: %q", line)
 	}
 }
 

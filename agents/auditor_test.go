@@ -96,17 +96,13 @@ func TestAuditInOrder(t *testing.T) {
 		a.lose.Store(100)
 		n := 0
 		for r, err := range auditor.Select(within(t), agents.Selection{From: from}) {
-			if err != nil {
-				t.Fatalf("from %d: %v", from, err)
-			}
+			stopIf(t, err != nil, "from %d: %v", from, err)
 			if seq := max(from, 1) + uint64(n); r.Sequence != seq || r.Decision.Seq != seq || r.Time.IsZero() || r.Subject != subjects.Audit(main, researcher, "ask") {
 				t.Fatalf("from %d: record %d is %+v", from, n, r)
 			}
 			n++
 		}
-		if n != want {
-			t.Errorf("from %d: %d records, want %d", from, n, want)
-		}
+		failIf(t, n != want, "from %d: %d records, want %d", from, n, want)
 	}
 	for range auditor.Select(within(t), agents.Selection{}) {
 		break
@@ -123,17 +119,13 @@ func TestFollow(t *testing.T) {
 	go func() {
 		defer close(ended)
 		for r, err := range auditor.Select(ctx, agents.Selection{Follow: true}) {
-			if err != nil {
-				t.Error(err)
-			}
+			failIf(t, err != nil, "%v", err)
 			got <- r.Decision.Seq
 		}
 	}()
 	for seq := range uint64(3) {
 		a.record(subjects.Audit("", "", "start"), bcp.Decision{Seq: seq, Kind: bcp.KindStart})
-		if n := next(t, got, "a new record"); n != seq {
-			t.Errorf("got %d, want %d", n, seq)
-		}
+		expect(t, next(t, got, "a new record"), seq, "got")
 	}
 	cancel()
 	next(t, ended, "the end")
@@ -166,17 +158,14 @@ func TestLedgerHasTheNewestLines(t *testing.T) {
 	}
 	auditor := a.auditor(agents.Options{})
 	lines, err := auditor.Ledger(within(t))
-	if err != nil || len(lines) != 2 || string(lines[0].Data) != "archivist2" || string(lines[1].Data) != "researcher2" {
-		t.Errorf("got %v, %v", lines, err)
-	}
+	failIf(t, err != nil || len(lines) != 2 || string(lines[0].Data) != "archivist2" || string(lines[1].Data) != "researcher2",
+		"got %v, %v", lines, err)
 	for i := range 1030 { // more than the server gives at a time
 		a.store(subjects.Ledger(main, bcp.AgentName(fmt.Sprint("r", i))), []byte("1"))
 	}
 	next(t, a.js.PublishAsyncComplete(), "the stored records")
 	lines, err = auditor.Ledger(within(t))
-	if err != nil || len(lines) != 1032 || string(lines[0].Data) != "archivist2" {
-		t.Errorf("got %d lines, %v", len(lines), err)
-	}
+	failIf(t, err != nil || len(lines) != 1032 || string(lines[0].Data) != "archivist2", "got %d lines, %v", len(lines), err)
 }
 
 // covers P11.1
@@ -193,9 +182,7 @@ func TestLastIsTheNewestRecord(t *testing.T) {
 	}
 	next(t, a.js.PublishAsyncComplete(), "the stored records")
 	last, err := auditor.Last(within(t))
-	if err != nil || last.Decision.Seq != 3 || last.Sequence != 3 {
-		t.Errorf("got %+v, %v", last, err)
-	}
+	failIf(t, err != nil || last.Decision.Seq != 3 || last.Sequence != 3, "got %+v, %v", last, err)
 	a.store(subjects.Audit("", "", "start"), []byte("damaged"))
 	next(t, a.js.PublishAsyncComplete(), "the damaged record")
 	fails(t, errorOf(auditor.Last(within(t))), nil, "a damaged record is no error")
@@ -260,9 +247,7 @@ func TestAuditorWithoutAStream(t *testing.T) {
 	for user, want := range map[string]error{"none": nats.ErrPermissionViolation, "all": agents.ErrNoRecords} {
 		auditor := agents.NewAuditor(connect(t, s.ClientURL(), agents.Options{Name: "bob", Attempt: 200 * time.Millisecond, NATS: []nats.Option{nats.UserInfo(user, "p")}}))
 		for _, err := range auditor.Select(within(t), agents.Selection{}) {
-			if !errors.Is(err, want) {
-				t.Errorf("audit: got %v, want %v", err, want)
-			}
+			failIf(t, !errors.Is(err, want), "audit: got %v, want %v", err, want)
 		}
 		if _, err := auditor.Ledger(within(t)); !errors.Is(err, want) {
 			t.Errorf("ledger: got %v, want %v", err, want)
@@ -310,19 +295,13 @@ func TestSelect(t *testing.T) {
 	} {
 		n, last := 0, uint64(0)
 		for r, err := range auditor.Select(within(t), c.selection) {
-			if err != nil || r.Sequence <= last || r.Decision.Seq != r.Sequence {
-				t.Fatalf("%s: %+v, %v", name, r, err)
-			}
+			stopIf(t, err != nil || r.Sequence <= last || r.Decision.Seq != r.Sequence, "%s: %+v, %v", name, r, err)
 			n, last = n+1, r.Sequence
 		}
-		if n != c.want {
-			t.Errorf("%s: %d records, want %d", name, n, c.want)
-		}
+		failIf(t, n != c.want, "%s: %d records, want %d", name, n, c.want)
 	}
 	for r, err := range auditor.Select(within(t), agents.Selection{Controller: main}) {
-		if err == nil {
-			t.Fatalf("half a channel: %+v", r)
-		}
+		stopIf(t, err == nil, "half a channel: %+v", r)
 	}
 	for _, c := range []struct {
 		at   time.Time

@@ -81,9 +81,7 @@ func TestCloseEndsAll(t *testing.T) {
 		t.Errorf("stop after close: %v", err)
 	}
 	fails(t, controller.Start(t.Context()), nil, "started on a closed connection")
-	if !own.NATS().IsClosed() {
-		t.Error("it is not closed")
-	}
+	failIf(t, !own.NATS().IsClosed(), "it is not closed")
 	if _, err := agents.NewController(own).Ask(within(t), researcher, boolean, agents.AskOptions{}); !errors.Is(err, nats.ErrConnectionClosed) {
 		t.Errorf("ask on a closed connection: %v", err)
 	}
@@ -191,9 +189,7 @@ func TestBackAtOnceAfterADisconnect(t *testing.T) {
 		if took < 2*time.Second {
 			break
 		}
-		if round == 3 {
-			t.Fatalf("back after %v", took)
-		}
+		stopIf(t, round == 3, "back after %v", took)
 	}
 	g.persist(pushed("d1", researcher))
 	next(t, handled, "a delivery")
@@ -215,9 +211,7 @@ func TestAskedAgainAtOnceAfterADisconnect(t *testing.T) {
 	id := must(c.NATS().GetClientID())
 	noError(t, s.DisconnectClientByID(id))
 	again := next(t, pushes, "the push again")
-	if !bytes.Equal(again.Data, first.Data) {
-		t.Errorf("%s, and then %s", first.Data, again.Data)
-	}
+	failIf(t, !bytes.Equal(again.Data, first.Data), "%s, and then %s", first.Data, again.Data)
 	g.respond(again, bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: "mail", Success: true})
 	noError(t, next(t, pushed, "the result"))
 }

@@ -87,9 +87,8 @@ func TestAskRefused(t *testing.T) {
 		g.respond(m, bcp.Refusal{Error: line.Code, Detail: line.Text})
 		err := next(t, ended, "the refusal")
 		var refused *agents.RefusedError
-		if !errors.As(err, &refused) || refused.Code != line.Code || refused.Detail != line.Text {
-			t.Errorf("%s: got %v", line.Code, err)
-		}
+		failIf(t, !errors.As(err, &refused) || refused.Code != line.Code || refused.Detail != line.Text,
+			"%s: got %v", line.Code, err)
 	}
 	none(t, asks, "a repeat of a refused ask")
 }
@@ -105,9 +104,7 @@ func TestAskEndsWithItsContext(t *testing.T) {
 	var err error
 	// A second attempt means that the first one had ended before the context did.
 	for lasts, again := 50*time.Millisecond, false; !again; lasts *= 2 {
-		if lasts > patience {
-			t.Fatal("nothing is sent a second time")
-		}
+		stopIf(t, lasts > patience, "nothing is sent a second time")
 		before := conn.NATS().Stats().OutMsgs
 		ctx, cancel := context.WithTimeout(t.Context(), lasts)
 		_, err = controller.Ask(ctx, researcher, boolean, agents.AskOptions{RequestID: "mine"})
@@ -115,12 +112,8 @@ func TestAskEndsWithItsContext(t *testing.T) {
 		again = conn.NATS().Stats().OutMsgs-before >= 2
 	}
 	var unanswered *agents.UnansweredError
-	if !errors.As(err, &unanswered) || unanswered.ID != "mine" {
-		t.Fatalf("got %v", err)
-	}
-	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, nats.ErrNoResponders) {
-		t.Errorf("the reasons are lost: %v", err)
-	}
+	stopIf(t, !errors.As(err, &unanswered) || unanswered.ID != "mine", "got %v", err)
+	failIf(t, !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, nats.ErrNoResponders), "the reasons are lost: %v", err)
 }
 
 // What cannot work fails at once and sends nothing.

@@ -75,9 +75,7 @@ func TestCredentialsAreSwappedUnderTraffic(t *testing.T) {
 			next := must(store.Issue(name, 0, time.Hour))
 			noError(t, next.ReplaceFile(file))
 			for end := time.Now().Add(patience); key(name) != next.PublicKey; exchange() {
-				if time.Now().After(end) {
-					t.Fatalf("%s does not go over to its new credentials", name)
-				}
+				stopIf(t, time.Now().After(end), "%s does not go over to its new credentials", name)
 			}
 			noError(t, store.Revoke(held[name].PublicKey))
 			held[name] = next
@@ -88,7 +86,5 @@ func TestCredentialsAreSwappedUnderTraffic(t *testing.T) {
 		seen[next(t, deliveries, "a push")]++
 	}
 	none(t, deliveries, "a delivery too many")
-	if len(seen) != pushed {
-		t.Errorf("%d deliveries of %d pushes", len(seen), pushed)
-	}
+	failIf(t, len(seen) != pushed, "%d deliveries of %d pushes", len(seen), pushed)
 }

@@ -141,9 +141,7 @@ func TestForeignReplySubjectsAreDropped(t *testing.T) {
 		g.send(subjects.Deliver(bcp.RoleController, main, researcher), reply, pushed("d1", researcher))
 	}
 	until(t, "all to be dropped", func() bool { return controller.Stats().Foreign == uint64(len(foreign)) })
-	if log.has("a foreign reply subject") == 0 {
-		t.Error("the log does not say so")
-	}
+	failIf(t, log.has("a foreign reply subject") == 0, "the log does not say so")
 	g.deliver(pushed("d2", researcher))
 	nextIs(t, handled, "d2", "the honest delivery")
 	sent := len(foreign) + 1
@@ -425,20 +423,14 @@ func TestKeptDeliveries(t *testing.T) {
 	}
 	g.redeliver(pushed("d1", researcher), 1)
 	until(t, "the repeat", func() bool { return controller.Stats().Duplicates == 1 })
-	if controller.Acknowledge("d3") {
-		t.Error("an unknown delivery is acknowledged")
-	}
+	failIf(t, controller.Acknowledge("d3"), "an unknown delivery is acknowledged")
 	for _, want := range []struct {
 		id      bcp.DeliveryID
 		sending int
 	}{{"d2", 0}, {"d1", 1}} {
-		if !controller.Acknowledge(want.id) {
-			t.Errorf("%s does not wait", want.id)
-		}
+		failIf(t, !controller.Acknowledge(want.id), "%s does not wait", want.id)
 		repliedOn(t, acks, subjects.Reply(bcp.RoleController, main, want.id, want.sending))
 	}
-	if controller.Acknowledge("d1") {
-		t.Error("it is acknowledged twice")
-	}
+	failIf(t, controller.Acknowledge("d1"), "it is acknowledged twice")
 	none(t, kept, "a delivery that was handled twice")
 }

@@ -60,9 +60,7 @@ func startServer(t *testing.T, change func(*server.Options)) *server.Server {
 		s.Shutdown()
 		s.WaitForShutdown()
 	})
-	if !s.ReadyForConnections(patience) {
-		t.Fatal("the server does not start")
-	}
+	stopIf(t, !s.ReadyForConnections(patience), "the server does not start")
 	return s
 }
 
@@ -138,9 +136,7 @@ func (g *gateway) flush() {
 func (g *gateway) encode(message any) []byte {
 	g.t.Helper()
 	b, err := bcp.Encode(message, g.encoding)
-	if err != nil {
-		g.t.Error(err)
-	}
+	failIf(g.t, err != nil, "%v", err)
 	return b
 }
 
@@ -166,18 +162,14 @@ func (g *gateway) retried(asked <-chan *nats.Msg, ended <-chan error, unavailabl
 	for n := 2; ; n++ {
 		select {
 		case m := <-asked:
-			if !bytes.Equal(first.Data, m.Data) {
-				g.t.Errorf("repeat %d differs: %s, %s", n, first.Data, m.Data)
-			}
+			failIf(g.t, !bytes.Equal(first.Data, m.Data), "repeat %d differs: %s, %s", n, first.Data, m.Data)
 			if n == 2 {
 				g.respond(m, unavailable)
 			} else {
 				g.respond(m, accepted)
 			}
 		case err := <-ended:
-			if err != nil || n < 4 {
-				g.t.Errorf("asked %d times, %v", n-1, err)
-			}
+			failIf(g.t, err != nil || n < 4, "asked %d times, %v", n-1, err)
 			return
 		case <-time.After(patience):
 			g.t.Fatal("there is no end")
@@ -345,9 +337,7 @@ func none[T any](t *testing.T, from <-chan T, what string) {
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
-		}
+		stopIf(t, time.Now().After(end), "waited in vain for %s", what)
 	}
 }
 
@@ -359,6 +349,8 @@ func within(t *testing.T) context.Context {
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 

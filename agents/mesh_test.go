@@ -83,9 +83,7 @@ func join(t *testing.T, m *mesh.Mesh, name bcp.AgentName) *agents.Connection {
 	t.Cleanup(func() {
 		c.Close()
 		for line := range strings.Lines(log.String()) {
-			if strings.Contains(line, "denied") && !strings.Contains(line, "nobody") {
-				t.Errorf("%s: %s", name, line)
-			}
+			failIf(t, strings.Contains(line, "denied") && !strings.Contains(line, "nobody"), "%s: %s", name, line)
 		}
 	})
 	return c
@@ -126,17 +124,14 @@ func TestAgainstAMesh(t *testing.T) {
 	}
 
 	d, err := controller.AskAndWait(within(t), researcher, boolean, agents.AskOptions{})
-	if err != nil || string(d.Response) != `{"urgent":true}` || d.BandwidthBits != bcp.Bit || d.ChannelMode != "bcp" {
-		t.Errorf("got %v, %v", d, err)
-	}
+	failIf(t, err != nil || string(d.Response) != `{"urgent":true}` || d.BandwidthBits != bcp.Bit || d.ChannelMode != "bcp",
+		"got %v, %v", d, err)
 	if detail := next(t, details, "the second attempt"); !strings.Contains(detail, "urgent") {
 		t.Errorf("the detail is %q", detail)
 	}
 
 	result, err := r.Push(within(t), main, "mail", urgent, agents.PushOptions{PushID: "once"})
-	if err != nil || !result.Success || result.SubscriptionID != "mail" {
-		t.Errorf("got %v, %v", result, err)
-	}
+	failIf(t, err != nil || !result.Success || result.SubscriptionID != "mail", "got %v, %v", result, err)
 	if d := next(t, deliveries, "the push"); d.SubscriptionID != "mail" {
 		t.Errorf("got %v", d)
 	}
@@ -166,24 +161,19 @@ func TestAgainstAMesh(t *testing.T) {
 	next(t, silent, "the query after the restart")
 	noError(t, next(t, asked, "the answer after the restart"))
 	again, err := r.Push(within(t), main, "mail", urgent, agents.PushOptions{PushID: "once"})
-	if err != nil || again.Success != result.Success {
-		t.Errorf("the repeat of a push got %v, %v", again, err)
-	}
+	failIf(t, err != nil || again.Success != result.Success, "the repeat of a push got %v, %v", again, err)
 	none(t, deliveries, "a second delivery of one push")
 
 	items, err := agents.NewApprover(join(t, m, "alice")).List(within(t))
-	if err != nil || len(items) != 0 {
-		t.Errorf("got %v, %v", items, err)
-	}
+	failIf(t, err != nil || len(items) != 0, "got %v, %v", items, err)
 	must(controller.Ask(within(t), researcher, bcp.Spec{Category: 3, Directive: "Summarise.", MaxWords: 20},
 		agents.AskOptions{Justification: "a summary is needed"}))
 	if d := next(t, deliveries, "held"); d.Outcome != bcp.Held {
 		t.Errorf("got %v", d)
 	}
 	items, err = agents.NewApprover(join(t, m, "alice")).List(within(t))
-	if err != nil || len(items) != 1 || items[0].Kind != "escalation" || items[0].Reader != researcher {
-		t.Errorf("got %v, %v", items, err)
-	}
+	failIf(t, err != nil || len(items) != 1 || items[0].Kind != "escalation" || items[0].Reader != researcher,
+		"got %v, %v", items, err)
 	checkAudit(t, m)
 }
 
@@ -195,9 +185,7 @@ func checkAudit(t *testing.T, m *mesh.Mesh) {
 	var last uint64
 	for r, err := range auditor.Select(within(t), agents.Selection{Follow: true}) {
 		noError(t, err)
-		if r.Decision.Seq <= last {
-			t.Errorf("decision %d after %d", r.Decision.Seq, last)
-		}
+		failIf(t, r.Decision.Seq <= last, "decision %d after %d", r.Decision.Seq, last)
 		last = r.Decision.Seq
 		if r.Decision.Kind == bcp.KindAnswer && r.Decision.Code == bcp.ValidationFailed {
 			refusedAnswers++
@@ -207,11 +195,7 @@ func checkAudit(t *testing.T, m *mesh.Mesh) {
 		}
 	}
 	// At least one: a query that came twice is answered twice.
-	if refusedAnswers == 0 {
-		t.Error("the refused answer is not in the audit")
-	}
+	failIf(t, refusedAnswers == 0, "the refused answer is not in the audit")
 	lines, err := auditor.Ledger(within(t))
-	if err != nil || len(lines) != 1 || lines[0].Sequence == 0 || len(lines[0].Data) == 0 {
-		t.Errorf("got %v, %v", lines, err)
-	}
+	failIf(t, err != nil || len(lines) != 1 || lines[0].Sequence == 0 || len(lines[0].Data) == 0, "got %v, %v", lines, err)
 }

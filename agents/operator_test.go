@@ -40,7 +40,5 @@ func TestOperatorListsAgentsInParts(t *testing.T) {
 		g.respond(m, parts[c.Agent])
 	}
 	r := next(t, ended, "the list")
-	if r.err != nil || len(r.list) != 4 || r.list[3].Agent != "d" {
-		t.Errorf("%+v, %v", r.list, r.err)
-	}
+	failIf(t, r.err != nil || len(r.list) != 4 || r.list[3].Agent != "d", "%+v, %v", r.list, r.err)
 }

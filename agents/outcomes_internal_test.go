@@ -22,9 +22,7 @@ func TestOutcomesAreKept(t *testing.T) {
 	noError(t, err)
 	done := outcome{ID: "c1", Result: []byte(`{"ok":true}`)}
 	noError(t, errors.Join(o.remember("k1", done), o.remember("k2", outcome{Error: "no"}), o.Close()))
-	if err := o.remember("k3", done); err == nil {
-		t.Error("what is not on the disk is remembered")
-	}
+	failIf(t, o.remember("k3", done) == nil, "what is not on the disk is remembered")
 	if _, known := o.find("k3"); known {
 		t.Error("what is not on the disk is told")
 	}
@@ -70,3 +68,5 @@ func TestOutcomesInMemory(t *testing.T) {
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf

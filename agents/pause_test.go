@@ -23,9 +23,7 @@ func TestPauseBefore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, most := rapid.IntRange(0, 1<<40).Draw(t, "n"), time.Duration(rapid.Int64Range(int64(firstWait), int64(time.Hour)).Draw(t, "most"))
 		d := pauseBefore(n, firstWait, most)
-		if d < firstWait/2 || d > most {
-			t.Fatalf("pause %d is %v of at most %v", n, d, most)
-		}
+		stopIf(t, d < firstWait/2 || d > most, "pause %d is %v of at most %v", n, d, most)
 	})
 }
 
@@ -91,9 +89,7 @@ func TestRecentRemembersTheNewest(t *testing.T) {
 		r.add(i)
 		r.add(i)
 	}
-	if !r.has(0) {
-		t.Error("forgot one within its size")
-	}
+	failIf(t, !r.has(0), "forgot one within its size")
 	r.add(maxKnown)
 	if r.has(0) || !r.has(1) || !r.has(maxKnown) || len(r.known) != maxKnown || len(r.order) != maxKnown {
 		t.Errorf("one past its size: %d known, oldest %v, newest %v", len(r.known), r.has(1), r.has(maxKnown))
@@ -110,9 +106,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	for i := range maxAnswers + 1 {
 		a.findOrAdd(bcp.QueryID(fmt.Sprint(i)))
 	}
-	if len(a.byQuery) != maxAnswers || a.byQuery["0"] != nil || a.byQuery["1"] == nil {
-		t.Errorf("%d remembered", len(a.byQuery))
-	}
+	failIf(t, len(a.byQuery) != maxAnswers || a.byQuery["0"] != nil || a.byQuery["1"] == nil, "%d remembered", len(a.byQuery))
 	rapid.Check(t, func(t *rapid.T) {
 		var a answers
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
@@ -130,9 +124,8 @@ func TestAnswersAreBounded(t *testing.T) {
 			for _, e := range a.byQuery {
 				sum += len(e.message)
 			}
-			if sum != a.bytes || sum > maxAnswerBytes || len(a.order) != len(a.byQuery) {
-				t.Fatalf("%d bytes counted, %d there, %d in order, %d known", a.bytes, sum, len(a.order), len(a.byQuery))
-			}
+			stopIf(t, sum != a.bytes || sum > maxAnswerBytes || len(a.order) != len(a.byQuery),
+				"%d bytes counted, %d there, %d in order, %d known", a.bytes, sum, len(a.order), len(a.byQuery))
 		}
 	})
 }
@@ -146,26 +139,18 @@ func TestLanesAreBounded(t *testing.T) {
 	r := &run{stopping: make(chan struct{}), handlers: make(chan struct{}, 1)}
 	r.begin = func(f func(context.Context)) { r.work.Go(func() { f(context.Background()) }) }
 	var l lanes[string]
-	if l.add("a", nil) {
-		t.Error("added before there is a run")
-	}
+	failIf(t, l.add("a", nil), "added before there is a run")
 	l.begin(r)
 	entered, release := make(chan struct{}), make(chan struct{})
 	l.add("a", func(context.Context, *run) { close(entered); <-release })
 	<-entered
 	var got []int
 	for i := range maxQueued {
-		if !l.add("a", func(context.Context, *run) { got = append(got, i) }) {
-			t.Fatalf("full at %d", i)
-		}
+		stopIf(t, !l.add("a", func(context.Context, *run) { got = append(got, i) }), "full at %d", i)
 	}
-	if l.add("a", func(context.Context, *run) {}) {
-		t.Error("one past the limit was taken")
-	}
+	failIf(t, l.add("a", func(context.Context, *run) {}), "one past the limit was taken")
 	done := make(chan struct{})
-	if !l.add("b", func(context.Context, *run) { close(done) }) {
-		t.Error("another lane is full")
-	}
+	failIf(t, !l.add("b", func(context.Context, *run) { close(done) }), "another lane is full")
 	<-done
 	close(release)
 	for {
@@ -178,17 +163,11 @@ func TestLanesAreBounded(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	for i, n := range got {
-		if i != n {
-			t.Fatalf("job %d came at place %d", n, i)
-		}
+		stopIf(t, i != n, "job %d came at place %d", n, i)
 	}
-	if len(got) != maxQueued {
-		t.Errorf("%d jobs were done", len(got))
-	}
+	failIf(t, len(got) != maxQueued, "%d jobs were done", len(got))
 	r.end()
 	r.end()
-	if l.add("a", func(context.Context, *run) {}) {
-		t.Error("added to a run that has ended")
-	}
+	failIf(t, l.add("a", func(context.Context, *run) {}), "added to a run that has ended")
 	r.work.Wait()
 }

@@ -79,9 +79,7 @@ func TestAgentsUnderANewerGateway(t *testing.T) {
 	ended := make(chan []bcp.ChannelView, 1)
 	go func() {
 		list, err := controller.Channels(within(t))
-		if err != nil {
-			t.Error(err)
-		}
+		failIf(t, err != nil, "%v", err)
 		ended <- list
 	}()
 	m := next(t, sessions, "the question for channels")

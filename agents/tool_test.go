@@ -62,9 +62,7 @@ func TestOutcomeIsOfOneCall(t *testing.T) {
 		{"desk", "post", `{"a":2}`, 4}, {"desk", "post", `{"a":1}`, 1},
 	} {
 		got := call(c.kernel, c.tool, "c"+string(rune('a'+i)), c.arguments)
-		if got.Result.N != c.n || got.Result.Kernel != c.kernel || got.Result.Tool != c.tool {
-			t.Errorf("call %d: %+v", i, got)
-		}
+		failIf(t, got.Result.N != c.n || got.Result.Kernel != c.kernel || got.Result.Tool != c.tool, "call %d: %+v", i, got)
 	}
 	for id, name := range map[string]string{"x": "post", "y": "post", "z": "none"} {
 		if got := call("desk", name, id, `{"fails":true}`); !got.NotPerformed {

@@ -47,9 +47,7 @@ func TestValidateRatios(t *testing.T) {
 				again()
 			}
 		}
-		if worst > 12*ours {
-			t.Errorf("%s: %+q costs %s, an honest answer %s", w.Name, worstUnit, worst, ours)
-		}
+		failIf(t, worst > 12*ours, "%s: %+q costs %s, an honest answer %s", w.Name, worstUnit, worst, ours)
 	}
 }
 

@@ -59,15 +59,13 @@ func TestLog2IsATightUpperBound(t *testing.T) {
 		got.SetMantExp(got, -guard.LogScale)
 		above := new(big.Float).Sub(got, logOracle(n))
 		// The oracle itself is good to far more than 2^-200.
-		if above.Cmp(big.NewFloat(-0x1p-200)) < 0 || above.Cmp(big.NewFloat(0x1p-60)) > 0 {
-			t.Fatalf("Log2(%v) is %v above the truth", n, above)
-		}
+		stopIf(t, above.Cmp(big.NewFloat(-0x1p-200)) < 0 || above.Cmp(big.NewFloat(0x1p-60)) > 0,
+			"Log2(%v) is %v above the truth", n, above)
 		nano := new(big.Float).SetPrec(floatPrecision).SetInt64(int64(log2Bits(n)))
 		nano.Quo(nano, big.NewFloat(1e9))
 		above.Sub(nano, logOracle(n))
-		if above.Cmp(big.NewFloat(-0x1p-200)) < 0 || above.Cmp(big.NewFloat(1.000001e-9)) > 0 {
-			t.Fatalf("log2Bits(%v) is %v above the truth", n, above)
-		}
+		stopIf(t, above.Cmp(big.NewFloat(-0x1p-200)) < 0 || above.Cmp(big.NewFloat(1.000001e-9)) > 0,
+			"log2Bits(%v) is %v above the truth", n, above)
 	})
 }
 

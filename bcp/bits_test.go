@@ -73,9 +73,7 @@ func TestBitsText(t *testing.T) {
 			t.Fatalf("%s reads as %s, %v", b, again, err)
 		}
 		written, err := json.Marshal(b)
-		if err != nil || string(written) != b.String() {
-			t.Fatalf("%s in JSON is %s, %v", b, written, err)
-		}
+		stopIf(t, err != nil || string(written) != b.String(), "%s in JSON is %s, %v", b, written, err)
 		var read bcp.Bits
 		if err := json.Unmarshal(written, &read); err != nil || read != b {
 			t.Fatalf("%s in JSON reads as %s, %v", written, read, err)

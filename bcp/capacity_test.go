@@ -225,9 +225,8 @@ func TestUnknownApprovalSlotsArePricedHigh(t *testing.T) {
 	spec := Workloads()[1].Spec
 	given := compiled(spec, bcp.Settings{ReleaseSlots: 15, ApprovalSlots: 1440}).Prices()
 	unknown := compiled(spec, bcp.Settings{ReleaseSlots: 15}).Prices()
-	if unknown.Capacity < given.Capacity+20*bcp.Bit {
-		t.Errorf("%s bits with and %s without an approval TTL", given.Capacity, unknown.Capacity)
-	}
+	failIf(t, unknown.Capacity < given.Capacity+20*bcp.Bit,
+		"%s bits with and %s without an approval TTL", given.Capacity, unknown.Capacity)
 	if unknown.Reserve() < unknown.Capacity || unknown.Reserve() < unknown.FailedCapacity {
 		t.Errorf("%+v reserves %s", unknown, unknown.Reserve())
 	}

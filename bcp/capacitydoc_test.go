@@ -20,17 +20,13 @@ func TestCapacityDocument(t *testing.T) {
 	document := must(os.ReadFile(file))
 	before, rest, ok := bytes.Cut(document, []byte(begin))
 	figures, behind, ok2 := bytes.Cut(rest, []byte(end))
-	if !ok || !ok2 {
-		t.Fatal("there is no place for figures")
-	}
+	stopIf(t, !ok || !ok2, "there is no place for figures")
 	want := capacityFigures(t)
 	if *update {
 		noError(t, os.WriteFile(file, []byte(string(before)+begin+want+end+string(behind)), 0o644))
 		return
 	}
-	if string(figures) != want {
-		t.Errorf("the figures are\n%s", want)
-	}
+	failIf(t, string(figures) != want, "the figures are\n%s", want)
 }
 
 func capacityFigures(t *testing.T) string {

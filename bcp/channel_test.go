@@ -67,9 +67,7 @@ func TestVerdictsDoNotEcho(t *testing.T) {
 		if told := fmt.Sprintf("%+v %s", got, Describe(got)); strings.Contains(told, Canary) {
 			t.Fatalf("%q was echoed in %s", raw, told)
 		}
-		if got.Field != "" && !named(spec, got.Field) {
-			t.Fatalf("the field %q is not one of the spec", got.Field)
-		}
+		stopIf(t, got.Field != "" && !named(spec, got.Field), "the field %q is not one of the spec", got.Field)
 	})
 }
 

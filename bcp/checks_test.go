@@ -27,9 +27,7 @@ func TestChecksAreFrozen(t *testing.T) {
 		if back.UnmarshalText(word) != nil || back != info.Check || int(info.Check) != i+1 || err != nil || string(word) != info.Name || info.Check.String() != info.Name || !used[info.Check] {
 			t.Errorf("check %d is %+v, %q, %v, used %v", i+1, info, word, err, used[info.Check])
 		}
-		if !strings.Contains(string(protocol), info.Rule) {
-			t.Errorf("%s: no rule %s", info.Name, info.Rule)
-		}
+		failIf(t, !strings.Contains(string(protocol), info.Rule), "%s: no rule %s", info.Name, info.Rule)
 		words = append(words, info.Name)
 	}
 	const want = "refusals message channel_first shape repeat channel category spec justified own_words session_failed escalations cat2_queries " +

@@ -13,9 +13,8 @@ func TestAdviceOfRefusalsIsForAgents(t *testing.T) {
 	t.Parallel()
 	for _, line := range bcp.Catalogue() {
 		for _, word := range []string{"raise", "definition", "declare", "policy", "configur", "mesh.yaml", "budget_bits", "max_"} {
-			if line.To&(bcp.ToReader|bcp.ToController) != 0 && strings.Contains(line.Decision, word) {
-				t.Errorf("%s tells an agent to %q", line.Code, line.Decision)
-			}
+			failIf(t, line.To&(bcp.ToReader|bcp.ToController) != 0 && strings.Contains(line.Decision, word),
+				"%s tells an agent to %q", line.Code, line.Decision)
 		}
 	}
 }
@@ -35,12 +34,9 @@ func TestOutcomesAreThoseThatArePriced(t *testing.T) {
 		bcp.BudgetExhausted:  true, // follows from the pushes of its slot, which are
 	}
 	for _, line := range bcp.Catalogue() {
-		if line.Outcome && line.To&bcp.ToController != 0 && !priced[line.Code] {
-			t.Errorf("%s is an outcome that capacity.go does not count", line.Code)
-		}
-		if priced[line.Code] && !line.Outcome {
-			t.Errorf("%s is counted and is no outcome", line.Code)
-		}
+		failIf(t, line.Outcome && line.To&bcp.ToController != 0 && !priced[line.Code],
+			"%s is an outcome that capacity.go does not count", line.Code)
+		failIf(t, priced[line.Code] && !line.Outcome, "%s is counted and is no outcome", line.Code)
 	}
 }
 
@@ -77,9 +73,7 @@ func TestReasons(t *testing.T) {
 	t.Parallel()
 	texts := map[string]bool{}
 	for r := bcp.ReasonTooLarge; r <= bcp.ReasonLook; r++ {
-		if texts[r.String()] || r.String() == "" || r.String() == "invalid" {
-			t.Errorf("reason %d says %q", r, r)
-		}
+		failIf(t, texts[r.String()] || r.String() == "" || r.String() == "invalid", "reason %d says %q", r, r)
 		texts[r.String()] = true
 		if r.Code().Info().To&bcp.ToReader == 0 {
 			t.Errorf("reason %d has the code %q", r, r.Code())

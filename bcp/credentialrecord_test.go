@@ -60,9 +60,7 @@ func TestCredentialRecordsAreReadStrictly(t *testing.T) {
 		"too large":         {append(credentialRecords(1, same), strings.Repeat(" ", MaxControllerMessage)...), false},
 	} {
 		changes, code := ParseCredentialRecords(tt.body)
-		if (code == "") != tt.good || len(changes) > 0 && !tt.good {
-			t.Errorf("%s: %d, %q", name, len(changes), code)
-		}
+		failIf(t, (code == "") != tt.good || len(changes) > 0 && !tt.good, "%s: %d, %q", name, len(changes), code)
 	}
 }
 
@@ -85,9 +83,8 @@ func TestCredentialRecordsGoIntoBodies(t *testing.T) {
 				body, some := CredentialRecordsOf(waiting)
 				text := must(Encode(body, JSON))
 				changes, code := ParseCredentialRecords(text)
-				if code != "" || len(changes) != some || some == 0 || changes[0].Number != next {
-					t.Fatalf("%d lines, %d changes: %d of them, %q", lines, n, some, code)
-				}
+				stopIf(t, code != "" || len(changes) != some || some == 0 || changes[0].Number != next,
+					"%d lines, %d changes: %d of them, %q", lines, n, some, code)
 				next += uint64(some)
 				waiting = waiting[some:]
 			}

@@ -54,8 +54,7 @@ func TestParseEndorsement(t *testing.T) {
 	}{
 		{"url", "url", true}, {"url", "url code", true}, {"url code", "url", false}, {"", "url", false}, {"secret", "secret", false}, {"nonsense", "nonsense", false}, {"url nonsense", "url", false}, {"url", "url nonsense", false},
 	} {
-		if bcp.EndorsedBy(strings.Fields(c.anomalies), strings.Fields(c.codes)) != c.want {
-			t.Errorf("%q by %q: want %v", c.anomalies, c.codes, c.want)
-		}
+		failIf(t, bcp.EndorsedBy(strings.Fields(c.anomalies), strings.Fields(c.codes)) != c.want,
+			"%q by %q: want %v", c.anomalies, c.codes, c.want)
 	}
 }

@@ -52,12 +52,9 @@ func (d *delivered) bounded(t *testing.T, exact int) {
 	if n.Mul(n, power(d.price)); n.Cmp(big.NewRat(1, 1)) > 0 {
 		t.Errorf("%d different deliveries, more than %s bits", len(d.seen), d.price)
 	}
-	if exact > 0 && len(d.seen) != exact {
-		t.Errorf("%d different deliveries, want %d", len(d.seen), exact)
-	}
-	if exact > 0 && n.Cmp(big.NewRat(999_999_998, 1_000_000_000)) < 0 {
-		t.Errorf("%d different deliveries, and %s bits are too many for them", len(d.seen), d.price)
-	}
+	failIf(t, exact > 0 && len(d.seen) != exact, "%d different deliveries, want %d", len(d.seen), exact)
+	failIf(t, exact > 0 && n.Cmp(big.NewRat(999_999_998, 1_000_000_000)) < 0,
+		"%d different deliveries, and %s bits are too many for them", len(d.seen), d.price)
 }
 
 func ask(q bcp.Question) bcp.Spec {
@@ -227,9 +224,7 @@ func TestEmailsAreBounded(t *testing.T) {
 	})
 	counted := len(d.seen)
 	inputs(append(symbols, "A", " ", "é", "\u200d"), 5, func(parts []string) { d.try(reply(strings.Join(parts, ""))) })
-	if len(d.seen) != counted {
-		t.Errorf("other spellings deliver %d addresses that are not counted", len(d.seen)-counted)
-	}
+	failIf(t, len(d.seen) != counted, "other spellings deliver %d addresses that are not counted", len(d.seen)-counted)
 	if sum := new(big.Rat).Mul(new(big.Rat).SetInt(total), power(d.price)); sum.Cmp(big.NewRat(1, 1)) > 0 || total.Sign() == 0 {
 		t.Errorf("%d addresses are more than %s bits", total, d.price)
 	}
@@ -305,9 +300,7 @@ func TestTextsAreOfTheFormThatIsPriced(t *testing.T) {
 			}
 		}
 		d.bounded(t, 0)
-		if len(d.seen) == 0 {
-			t.Errorf("%s: nothing was delivered", s.name)
-		}
+		failIf(t, len(d.seen) == 0, "%s: nothing was delivered", s.name)
 	}
 }
 
@@ -375,14 +368,12 @@ func TestCanonicalLanguageIsBounded(t *testing.T) {
 			}
 		})
 		language.bounded(t, 0)
-		if fixpoints != len(language.seen) {
-			t.Errorf("%s: %d texts are delivered, and %d are their own spelling", c.name, len(language.seen), fixpoints)
-		}
+		failIf(t, fixpoints != len(language.seen),
+			"%s: %d texts are delivered, and %d are their own spelling", c.name, len(language.seen), fixpoints)
 		inside := len(language.seen)
 		inputs(rich, c.chars, func(parts []string) { language.try(reply(strings.Join(parts, ""))) })
-		if len(language.seen) != inside {
-			t.Errorf("%s: other spellings deliver %d texts outside of the language", c.name, len(language.seen)-inside)
-		}
+		failIf(t, len(language.seen) != inside,
+			"%s: other spellings deliver %d texts outside of the language", c.name, len(language.seen)-inside)
 		t.Logf("%s: %d texts, priced at %s bits", c.name, inside, language.price)
 	}
 }

@@ -81,9 +81,7 @@ func FuzzValidate(f *testing.F) {
 			return
 		}
 		answer := got.Answer.JSON()
-		if wire.Check(answer) != nil || bytes.ContainsAny(answer, "\n\r\t\x00\x1b") {
-			t.Fatalf("%q is delivered as %q", raw, answer)
-		}
+		stopIf(t, wire.Check(answer) != nil || bytes.ContainsAny(answer, "\n\r\t\x00\x1b"), "%q is delivered as %q", raw, answer)
 		if again := v.Validate(answer, bcp.JSON); again.Answer != got.Answer {
 			t.Fatalf("%q is delivered as %s, and that as %s", raw, answer, Describe(again))
 		}
@@ -123,13 +121,9 @@ func FuzzSpec(f *testing.F) {
 		}
 		written := must(bcp.Encode(v.Spec(), bcp.JSON))
 		again, err := bcp.ParseSpec(written)
-		if err != nil {
-			t.Fatalf("%s is written as %s, which is no spec: %v", b, written, err)
-		}
+		stopIf(t, err != nil, "%s is written as %s, which is no spec: %v", b, written, err)
 		w, err := bcp.Compile(again, bcp.Settings{Vocabularies: Vocabularies(), Constraints: constraint.Compile})
-		if err != nil || w.Prices() != p {
-			t.Fatalf("%s is written as %s: %v", b, written, err)
-		}
+		stopIf(t, err != nil || w.Prices() != p, "%s is written as %s: %v", b, written, err)
 	})
 }
 
@@ -150,9 +144,8 @@ func FuzzMessage(f *testing.F) {
 			encoding = bcp.MessagePack
 		}
 		if in, code := bcp.ParseResponse(b, encoding); code == "" {
-			if (in.QueryID == "") == (in.SubscriptionID == "") || (in.SubscriptionID == "") != (in.Controller == "") {
-				t.Fatalf("%q: %+v", b, in)
-			}
+			stopIf(t, (in.QueryID == "") == (in.SubscriptionID == "") || (in.SubscriptionID == "") != (in.Controller == ""),
+				"%q: %+v", b, in)
 		} else if code != bcp.Malformed {
 			t.Fatalf("%q: %s", b, code)
 		}

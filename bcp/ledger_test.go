@@ -28,9 +28,7 @@ func TestLedgerLineIsTheLibrarys(t *testing.T) {
 			t.Fatalf("%+v is\n%x and not\n%x", line, got, want.Bytes())
 		}
 		read, err := DecodeLedgerLine(got)
-		if err != nil || !read.Time.Equal(line.Time) {
-			t.Fatalf("%+v is read as %+v, %v", line, read, err)
-		}
+		stopIf(t, err != nil || !read.Time.Equal(line.Time), "%+v is read as %+v, %v", line, read, err)
 		read.Time = line.Time
 		if diff := cmp.Diff(*line, read); diff != "" {
 			t.Fatalf("-written +read:\n%s", diff)

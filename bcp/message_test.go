@@ -97,9 +97,8 @@ func TestParseResponse(t *testing.T) {
 	} {
 		got := parsedAlike(t, message, func(b []byte, e bcp.Encoding) bcp.Code {
 			in, code := bcp.ParseResponse(b, e)
-			if empty := cmp.Equal(in, bcp.Incoming{}, cmp.AllowUnexported(bcp.RawAnswer{})); empty != (code != "") {
-				t.Errorf("%s: %q and %+v", message, code, in)
-			}
+			failIf(t, cmp.Equal(in, bcp.Incoming{}, cmp.AllowUnexported(bcp.RawAnswer{})) != (code != ""),
+				"%s: %q and %+v", message, code, in)
 			return code
 		})
 		expect(t, got, want, "%s", message)

@@ -54,9 +54,7 @@ func TestProseHoldsNoSecret(t *testing.T) {
 			found++
 		}
 	})
-	if found == 0 {
-		t.Error("nothing was prose")
-	}
+	failIf(t, found == 0, "nothing was prose")
 }
 
 func proseHoldsNone(t interface {

@@ -30,9 +30,8 @@ func TestProtocolDocument(t *testing.T) {
 	both := []Code{EscalationDenied, Unavailable, Internal, BudgetExhausted} // refuse an ask, and end a query
 	known := map[Code]bool{}
 	for _, line := range Catalogue() {
-		if known[line.Code] || line.Text == "" || line.Decision == "" || line.To == 0 || line.Code.Info() != line {
-			t.Errorf("%+v is repeated or incomplete", line)
-		}
+		failIf(t, known[line.Code] || line.Text == "" || line.Decision == "" || line.To == 0 || line.Code.Info() != line,
+			"%+v is repeated or incomplete", line)
 		known[line.Code] = true
 		for party, to := range map[string]Audience{"Reader": ToReader, "Controller": ToController, "Approver": ToApprover} {
 			if line.To&to != 0 && !(party == "Controller" && line.Outcome && !slices.Contains(both, line.Code)) {
@@ -46,26 +45,18 @@ func TestProtocolDocument(t *testing.T) {
 	for party, codes := range want {
 		got := slices.Clone(lists[party])
 		if party == "Reader" || party == "Controller" { // heard in this order
-			if !slices.Equal(got, codes) {
-				t.Errorf("%s hears %v, the document says %v", party, codes, got)
-			}
+			failIf(t, !slices.Equal(got, codes), "%s hears %v, the document says %v", party, codes, got)
 			continue
 		}
 		slices.Sort(got)
 		slices.Sort(codes)
-		if !slices.Equal(got, codes) {
-			t.Errorf("%s: %v, the document says %v", party, codes, got)
-		}
+		failIf(t, !slices.Equal(got, codes), "%s: %v, the document says %v", party, codes, got)
 	}
 	rules := regexp.MustCompile(`(?m)^- \*\*(P[0-9]+\.[0-9]+)\*\*`).FindAllStringSubmatch(document, -1)
-	if len(rules) != 5+8+12+7+4+10+3+6+7+5+6+4+6+3 {
-		t.Errorf("the document has %d rules", len(rules))
-	}
+	failIf(t, len(rules) != 5+8+12+7+4+10+3+6+7+5+6+4+6+3, "the document has %d rules", len(rules))
 	seen := map[string]bool{}
 	for _, rule := range rules {
-		if seen[rule[1]] {
-			t.Errorf("%s stands twice", rule[1])
-		}
+		failIf(t, seen[rule[1]], "%s stands twice", rule[1])
 		seen[rule[1]] = true
 	}
 }

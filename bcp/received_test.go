@@ -142,30 +142,24 @@ func TestUnknownWordsOfTheGateway(t *testing.T) {
 		}
 		var d bcp.Delivery
 		read(`{"type":"bcp_response_delivery","delivery_id":"d1","outcome":"deferred","taint":"extreme","channel_mode":"bcp2"}`, &d)
-		if d.DeliveryID != "d1" || d.Outcome != "deferred" || d.Taint != bcp.TaintUnknown || d.Taint.String() != "high" {
-			t.Errorf("a delivery with unknown words is %+v", d)
-		}
+		failIf(t, d.DeliveryID != "d1" || d.Outcome != "deferred" || d.Taint != bcp.TaintUnknown || d.Taint.String() != "high",
+			"a delivery with unknown words is %+v", d)
 		var v bcp.ValidationResult
 		read(`{"type":"bcp_validation_result","status":"parked","code":"too_late","detail":"x"}`, &v)
-		if v.Status != "parked" || v.Code != "too_late" {
-			t.Errorf("a result with unknown words is %+v", v)
-		}
+		failIf(t, v.Status != "parked" || v.Code != "too_late", "a result with unknown words is %+v", v)
 		var list bcp.SubscriptionsActive
 		read(`{"type":"bcp_subscriptions_active","subscriptions":[{"subscription_id":"a","controller":"main","max_rate":"1/fortnight","category":1,"fields":[{"name":"n","type":"boolean"}]},`+
 			`{"subscription_id":"b","controller":"main","category":1,"fields":[{"name":"n","type":"colour"}]},`+
 			`{"subscription_id":"c","controller":"main","category":2,"questions":[{"id":"n","question":"?","expected_format":"isbn"}]}]}`, &list)
-		if len(list.Subscriptions) != 3 || list.Subscriptions[0].MaxRate != (bcp.Rate{}) {
-			t.Fatalf("a list with unknown words is %+v", list)
-		}
+		stopIf(t, len(list.Subscriptions) != 3 || list.Subscriptions[0].MaxRate != (bcp.Rate{}),
+			"a list with unknown words is %+v", list)
 		for i, known := range []bool{true, false, false} {
 			if s := list.Subscriptions[i]; s.Spec.Known() != known {
 				t.Errorf("%s is known: %t", s.SubscriptionID, !known)
 			}
 		}
 	}
-	if (&bcp.Spec{}).Known() || (&bcp.Spec{Category: 4}).Known() {
-		t.Error("a category that there is not is known")
-	}
+	failIf(t, (&bcp.Spec{}).Known() || (&bcp.Spec{Category: 4}).Known(), "a category that there is not is known")
 }
 
 // What is no message at all stays an error: a key twice, broken text, a member of
@@ -198,9 +192,7 @@ func TestBrokenMessagesOfTheGateway(t *testing.T) {
 		"no encoding":                       {`{"error":"a"}`, 0},
 	} {
 		var r bcp.Refusal
-		if err := bcp.Decode([]byte(c.b), c.encoding, &r); err == nil {
-			t.Errorf("%s: read as %+v", name, r)
-		}
+		failIf(t, bcp.Decode([]byte(c.b), c.encoding, &r) == nil, "%s: read as %+v", name, r)
 		if got, err := bcp.Receive([]byte(c.b), c.encoding); err == nil && got.Decode(&r) == nil {
 			t.Errorf("%s: received as %+v", name, r)
 		}
@@ -251,12 +243,9 @@ func FuzzReceive(f *testing.F) {
 		}
 		failed := bcp.Decode(b, encoding, &typed)
 		got, err := bcp.Receive(b, encoding)
-		if failed == nil && (err != nil || got.Type != typed.Type) {
-			t.Fatalf("%q is %q, received as %q, %v", b, typed.Type, got.Type, err)
-		}
-		if failed != nil && err == nil && got.Decode(&typed) == nil {
-			t.Fatalf("%q is refused and received", b)
-		}
+		stopIf(t, failed == nil && (err != nil || got.Type != typed.Type),
+			"%q is %q, received as %q, %v", b, typed.Type, got.Type, err)
+		stopIf(t, failed != nil && err == nil && got.Decode(&typed) == nil, "%q is refused and received", b)
 		for _, message := range fromTheGateway() {
 			into := emptyOf(message)
 			if bcp.Decode(b, encoding, into) != nil {
@@ -271,5 +260,7 @@ func FuzzReceive(f *testing.F) {
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }

@@ -110,9 +110,7 @@ func TestDecisionRoundTrip(t *testing.T) {
 			t.Errorf("decoded (-want +got):\n%s", diff)
 		}
 		again, err := EncodeDecision(&got)
-		if err != nil || !bytes.Equal(record, again) {
-			t.Errorf("%x encodes again as %x, %v", record, again, err)
-		}
+		failIf(t, err != nil || !bytes.Equal(record, again), "%x encodes again as %x, %v", record, again, err)
 		for i := range record {
 			if _, err := DecodeDecision(record[:i]); err == nil {
 				t.Errorf("the first %d of %d bytes decode", i, len(record))
@@ -135,13 +133,9 @@ func TestRecordIsFrozen(t *testing.T) {
 	t.Parallel()
 	var kinds []string
 	for i, k := range DecisionKinds() {
-		if int(k) != i+1 {
-			t.Errorf("kind %s is %d", k, k)
-		}
+		failIf(t, int(k) != i+1, "kind %s is %d", k, k)
 		word, err := k.MarshalText()
-		if err != nil || string(word) != k.String() {
-			t.Errorf("kind %d is written %q, %v", k, word, err)
-		}
+		failIf(t, err != nil || string(word) != k.String(), "kind %d is written %q, %v", k, word, err)
 		kinds = append(kinds, k.String())
 	}
 	if got := strings.Join(kinds, " "); got != "start session ask answer push acknowledge expire connect disconnect violation refusals alert approval process reload taint prompt erase truncate credential batch propose egress run plan step call outcome declare usage endorse hand" {
@@ -159,9 +153,8 @@ func TestRecordIsFrozen(t *testing.T) {
 	record := must(EncodeDecision(&frozen))
 	text := must(os.ReadFile("testdata/decision.hex"))
 	want := must(hex.DecodeString(strings.TrimSpace(string(text))))
-	if !bytes.Equal(record, want) {
-		t.Errorf("older journals would not verify: the decision is written as\n%x, want\n%x", record, want)
-	}
+	failIf(t, !bytes.Equal(record, want),
+		"older journals would not verify: the decision is written as\n%x, want\n%x", record, want)
 	got, err := DecodeDecision(want)
 	frozen.Private = Private{}
 	if diff := cmp.Diff(frozen, got); err != nil || diff != "" {
@@ -179,24 +172,16 @@ func TestPublic(t *testing.T) {
 	d.Payload = []byte(`{"ok":"canary"}`)
 	noError(t, d.Seal(sealingKey))
 	public := d.Public()
-	if public.Says() || public.Salt != [16]byte{} || public.Sealed != nil || public.SealedRaw != nil {
-		t.Errorf("public is %+v", public)
-	}
-	if public.PayloadCommitment != d.Commit(d.Payload) || public.PayloadCommitment == RecordDigest(d.Payload) {
-		t.Error("the commitment is not salted")
-	}
+	failIf(t, public.Says() || public.Salt != [16]byte{} || public.Sealed != nil || public.SealedRaw != nil,
+		"public is %+v", public)
+	failIf(t, public.PayloadCommitment != d.Commit(d.Payload) || public.PayloadCommitment == RecordDigest(d.Payload),
+		"the commitment is not salted")
 	other := d
 	other.Salt[0]++
-	if other.Commit(d.Payload) == d.Commit(d.Payload) {
-		t.Error("two salts give one commitment")
-	}
+	failIf(t, other.Commit(d.Payload) == d.Commit(d.Payload), "two salts give one commitment")
 	b, err := json.Marshal(public)
-	if err != nil || bytes.Contains(b, []byte("canary")) {
-		t.Errorf("%s, %v", b, err)
-	}
-	if string(d.Payload) != `{"ok":"canary"}` || d.Salt == [16]byte{} {
-		t.Error("Public changed its decision")
-	}
+	failIf(t, err != nil || bytes.Contains(b, []byte("canary")), "%s, %v", b, err)
+	failIf(t, string(d.Payload) != `{"ok":"canary"}` || d.Salt == [16]byte{}, "Public changed its decision")
 	d.Payload, d.PayloadCommitment = nil, Digest{}
 	if err := d.Seal(sealingKey); err != nil || d.PayloadCommitment != (Digest{}) {
 		t.Errorf("there is a commitment to nothing, %v", err)
@@ -216,9 +201,7 @@ func TestDigestText(t *testing.T) {
 	})
 	var d Digest
 	for _, bad := range []string{"0", strings.Repeat("0", 63), strings.Repeat("0", 65), strings.Repeat("g", 64)} {
-		if d.UnmarshalText([]byte(bad)) == nil {
-			t.Errorf("%q is a digest", bad)
-		}
+		failIf(t, d.UnmarshalText([]byte(bad)) == nil, "%q is a digest", bad)
 	}
 	if text, err := d.MarshalText(); err != nil || len(text) != 0 {
 		t.Errorf("no digest is written %q, %v", text, err)
@@ -296,9 +279,7 @@ func TestDecodeTakesWhatIsWritten(t *testing.T) {
 	} {
 		d, err := DecodeDecision([]byte(record))
 		if want == nil {
-			if !errors.Is(err, errRecord) || !reflect.DeepEqual(d, Decision{}) {
-				t.Errorf("%x: %+v, %v", record, d, err)
-			}
+			failIf(t, !errors.Is(err, errRecord) || !reflect.DeepEqual(d, Decision{}), "%x: %+v, %v", record, d, err)
 		} else if err != nil || !reflect.DeepEqual(d, *want) {
 			t.Errorf("%x: %v\n%s", record, err, cmp.Diff(*want, d))
 		}
@@ -400,9 +381,7 @@ func TestRecordsAreTheLibrarys(t *testing.T) {
 	check := func(t rapid.TB, d *Decision) {
 		want := must(libraryRecord(d))
 		got, err := EncodeDecision(d)
-		if err != nil || !bytes.Equal(got, want) {
-			t.Fatalf("%+v is %x, %v, want %x", d, got, err, want)
-		}
+		stopIf(t, err != nil || !bytes.Equal(got, want), "%+v is %x, %v, want %x", d, got, err, want)
 		read, err := DecodeDecision(got)
 		noError(t, likeLibrary(got, &read, err))
 	}
@@ -421,9 +400,7 @@ func TestRecordsAreTheLibrarys(t *testing.T) {
 		want, err := libraryRecord(&p)
 		var c recordCoder
 		c.writeMembers(reflect.ValueOf(&p).Elem(), privateMembers)
-		if err != nil || !bytes.Equal(c.b, want) {
-			t.Fatalf("%+v is %x, %v, want %x", p, c.b, err, want)
-		}
+		stopIf(t, err != nil || !bytes.Equal(c.b, want), "%+v is %x, %v, want %x", p, c.b, err, want)
 		read, err := decodePrivate(c.b)
 		noError(t, likeLibrary(c.b, &read, err))
 	})
@@ -476,6 +453,8 @@ func fill(t *rapid.T, v reflect.Value, sizes []int) {
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 // The library writes and reads enumerations and digests as records have them.
 func init() {

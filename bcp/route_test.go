@@ -14,9 +14,7 @@ func TestSeverities(t *testing.T) {
 			t.Errorf("%s has severity %s and topic %s", kind, kind.Severity(), kind.Topic())
 		}
 	}
-	if AlertKind("").Severity() != 0 || Severity(0).String() != "invalid" {
-		t.Error("what is no alert is told")
-	}
+	failIf(t, AlertKind("").Severity() != 0 || Severity(0).String() != "invalid", "what is no alert is told")
 	if AlertHeld.Topic() != TopicHeld || AlertExpiring.Topic() != TopicCredentials || AlertJournal.Severity() != SeverityCritical {
 		t.Error("topics or severities are others")
 	}

@@ -22,9 +22,7 @@ func TestSaidIsSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := bcp.AppendSaid(nil, []bcp.Said{sealed})
-	if err != nil || strings.Contains(string(b), "kanarienvogel") {
-		t.Fatalf("%v: sealed it is %q", err, b)
-	}
+	stopIf(t, err != nil || strings.Contains(string(b), "kanarienvogel"), "%v: sealed it is %q", err, b)
 	if parts, rest, err := bcp.CutSaid(append(b, "rest"...)); err != nil || len(parts) != 1 || string(rest) != "rest" || string(parts[0].Bytes) != string(sealed.Bytes) {
 		t.Errorf("it comes back as %+v, %q, %v", parts, rest, err)
 	}

@@ -22,13 +22,9 @@ func TestSealed(t *testing.T) {
 	said := d.Private
 	noError(t, errors.Join(d.Seal(sealingKey), d.SealRaw(sealingKey, raw)))
 	record, err := EncodeDecision(&d)
-	if err != nil || bytes.Contains(record, []byte("canary")) || bytes.Contains(record, d.Salt[:]) {
-		t.Fatalf("%q, %v", record, err)
-	}
+	stopIf(t, err != nil || bytes.Contains(record, []byte("canary")) || bytes.Contains(record, d.Salt[:]), "%q, %v", record, err)
 	got, err := DecodeDecision(record)
-	if err != nil || got.Says() {
-		t.Fatalf("%+v, %v", got, err)
-	}
+	stopIf(t, err != nil || got.Says(), "%+v, %v", got, err)
 	if err := got.Open(sealingKey); err != nil || cmp.Diff(said, got.Private) != "" {
 		t.Errorf("%s, %v", cmp.Diff(said, got.Private), err)
 	}
@@ -100,16 +96,13 @@ func TestSealedLength(t *testing.T) {
 		return &d
 	}
 	yes, no := sealed(1, `{"ok":true}`, `{"response":{"ok":true}}`), sealed(2, `{"ok":false}`, `{"response":{"ok":false}}`)
-	if len(yes.Sealed) != len(no.Sealed) || len(yes.SealedRaw) != len(no.SealedRaw) {
-		t.Errorf("%d and %d bytes, %d and %d", len(yes.Sealed), len(no.Sealed), len(yes.SealedRaw), len(no.SealedRaw))
-	}
+	failIf(t, len(yes.Sealed) != len(no.Sealed) || len(yes.SealedRaw) != len(no.SealedRaw),
+		"%d and %d bytes, %d and %d", len(yes.Sealed), len(no.Sealed), len(yes.SealedRaw), len(no.SealedRaw))
 	nonces := map[string]bool{}
 	for _, b := range [][]byte{yes.Sealed, yes.SealedRaw, no.Sealed, no.SealedRaw} {
 		nonces[string(b[:nonceSize])] = true
 	}
-	if len(nonces) != 4 {
-		t.Errorf("%d nonces", len(nonces))
-	}
+	failIf(t, len(nonces) != 4, "%d nonces", len(nonces))
 	for size := range 2 * sealedStep {
 		raw := strings.Repeat("x", size)
 		d := sealed(1, "", raw)

@@ -76,9 +76,7 @@ func Spellings(a Answer) *rapid.Generator[Message] {
 		m := Message{Raw: []byte(b.String()), Encoding: bcp.JSON}
 		if rapid.Bool().Draw(t, "msgpack") {
 			packed, err := wire.MsgpackFromJSON(nil, m.Raw)
-			if err != nil {
-				t.Fatalf("spelled what has no MessagePack: %v", err)
-			}
+			stopIf(t, err != nil, "spelled what has no MessagePack: %v", err)
 			m = Message{Raw: packed, Encoding: bcp.MessagePack}
 		}
 		return m

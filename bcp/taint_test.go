@@ -16,9 +16,8 @@ func TestTaintLevels(t *testing.T) {
 			t.Errorf("%d steps down to %s", tt.taint, got)
 		}
 		word, err := tt.taint.MarshalText()
-		if err != nil || string(word) != tt.word || tt.taint.String() != tt.word {
-			t.Errorf("%d is written %q, %v", tt.taint, word, err)
-		}
+		failIf(t, err != nil || string(word) != tt.word || tt.taint.String() != tt.word,
+			"%d is written %q, %v", tt.taint, word, err)
 	}
 	for a := range Taint(5) {
 		for b := range Taint(5) {

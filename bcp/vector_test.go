@@ -53,9 +53,7 @@ func TestVectors(t *testing.T) {
 		})
 	}
 	const enough = 300
-	if total < enough {
-		t.Errorf("%d cases, expected at least %d", total, enough)
-	}
+	failIf(t, total < enough, "%d cases, expected at least %d", total, enough)
 }
 
 func judgedAlike(t *testing.T, v *bcp.Validator, c *Case) {

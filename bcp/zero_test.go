@@ -22,9 +22,7 @@ func TestZeroValuesDeny(t *testing.T) {
 		return err == nil
 	}
 	incoming, code := bcp.ParseResponse([]byte(`{"type":"bcp_response","query_id":"q","response":{}}`), bcp.JSON)
-	if code != "" {
-		t.Fatal(code)
-	}
+	stopIf(t, code != "", "%v", code)
 	parses := func(err error) bool { return err == nil }
 	for name, allowed := range map[string]bool{
 		"Spec":           compiles(bcp.Spec{}),
@@ -53,9 +51,7 @@ func TestZeroValuesDeny(t *testing.T) {
 		"Ask":            func() bool { _, err := bcp.Compile(bcp.Ask{}.Spec, bcp.Settings{}); return parses(err) }(),
 		"Incoming":       func() bool { _, code := bcp.ParseResponse([]byte(`{}`), bcp.JSON); return code == "" }(),
 	} {
-		if allowed {
-			t.Errorf("the zero %s is not refused", name)
-		}
+		failIf(t, allowed, "the zero %s is not refused", name)
 	}
 	for _, zero := range []encoding.TextMarshaler{bcp.Role(0), bcp.Encoding(0), bcp.Type(0), bcp.Format(0), bcp.Outcome(0), bcp.DecisionKind(0),
 		bcp.Role(99), bcp.Encoding(99), bcp.OnAnomaly(99), bcp.Type(99), bcp.Format(99), bcp.Outcome(99), bcp.DecisionKind(99)} {
@@ -70,9 +66,8 @@ func TestZeroValuesDeny(t *testing.T) {
 	if got := Describe(strict.Validate([]byte(`{"q":"<b>"}`), bcp.JSON)); got != "hold\n{\"q\":\"b\"}\nanomalies code" {
 		t.Errorf("the zero Settings: %s", got)
 	}
-	if compiles(bcp.Spec{Category: 1, Fields: []bcp.Field{boolean}, Constraints: []string{"b"}}) {
-		t.Error("the zero Settings take constraints")
-	}
+	failIf(t, compiles(bcp.Spec{Category: 1, Fields: []bcp.Field{boolean}, Constraints: []string{"b"}}),
+		"the zero Settings take constraints")
 }
 
 // The words of the wire are read as themselves and in no other spelling.
@@ -94,9 +89,7 @@ func TestWords(t *testing.T) {
 		}
 	}
 	var format bcp.Format
-	if format.UnmarshalText([]byte("summary")) == nil {
-		t.Error("a question can ask for a summary")
-	}
+	failIf(t, format.UnmarshalText([]byte("summary")) == nil, "a question can ask for a summary")
 }
 
 func words[V interface {

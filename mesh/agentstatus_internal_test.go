@@ -25,9 +25,7 @@ func TestPartsOfAgents(t *testing.T) {
 		for from := bcp.AgentName(""); ; {
 			part, next := statusPart(agents, from)
 			for _, a := range part {
-				if a.Name != agents[seen].Name {
-					t.Fatalf("%d: %s comes in place of %s", n, a.Name, agents[seen].Name)
-				}
+				stopIf(t, a.Name != agents[seen].Name, "%d: %s comes in place of %s", n, a.Name, agents[seen].Name)
 				seen++
 			}
 			parts++
@@ -35,9 +33,7 @@ func TestPartsOfAgents(t *testing.T) {
 				break
 			}
 		}
-		if seen != n || parts != max(1, (n+maxStatuses-1)/maxStatuses) {
-			t.Errorf("%d agents come in %d parts as %d", n, parts, seen)
-		}
+		failIf(t, seen != n || parts != max(1, (n+maxStatuses-1)/maxStatuses), "%d agents come in %d parts as %d", n, parts, seen)
 	}
 	agents := []bcp.Agent{{Name: "b"}, {Name: "d"}}
 	for from, want := range map[bcp.AgentName]int{"": 2, "a": 2, "b": 2, "c": 1, "d": 1, "e": 0} {
@@ -85,9 +81,8 @@ func TestStatusOfAgents(t *testing.T) {
 		"crashed, and run by hand meanwhile": {agent: commanded, open: open(bcp.RoleReader), command: supervisor.Status{State: supervisor.Waiting, Command: status.Command{Failures: 1}}, want: status.Connected, started: true},
 	} {
 		got := agentStatus(&c.agent, agentRoles(&bcp.Mesh{}, &c.agent), c.open, c.command, !c.unsupported)
-		if got.State != c.want || (got.Command != nil) != c.started || (got.NotStarted == "") != c.started {
-			t.Errorf("%s: %+v", name, got)
-		}
+		failIf(t, got.State != c.want || (got.Command != nil) != c.started || (got.NotStarted == "") != c.started,
+			"%s: %+v", name, got)
 	}
 	s := agentStatus(&both, agentRoles(&bcp.Mesh{}, &both), open(bcp.RoleReader, bcp.RoleReader), supervisor.Status{}, true)
 	if len(s.Roles) != 2 || s.Connected(bcp.RoleController) || !s.Connected(bcp.RoleReader) || s.Connected(bcp.RoleApprover) ||

@@ -107,9 +107,7 @@ func TestSignatures(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), meshtest.Patience)
 		reply, err := agents.Request(ctx, bob.Conn, &nats.Msg{Subject: subjects.Approval("bob", subjects.VerbApprove), Header: header, Data: []byte(good.text(ann.sign(t, good)))})
 		cancel()
-		if err != nil {
-			t.Fatalf("%v: %v", header, err)
-		}
+		stopIf(t, err != nil, "%v: %v", header, err)
 		holds(t, strings.Contains(string(reply.Data), `"not_permitted"`), "%v: %s", header, reply.Data)
 	}
 	// Ann asks that the reply go to somebody else: it goes nowhere.
@@ -209,9 +207,8 @@ func TestHeldContentShowsNowhere(t *testing.T) {
 	var push bcp.ItemView
 	for _, it := range ann.items(t) {
 		view := ann.view(t, it.ID)
-		if !strings.Contains(string(view.Content), canary) || view.Source.Agent != "mailer" || view.Taint == bcp.TaintLow {
-			t.Errorf("the view %+v", view)
-		}
+		failIf(t, !strings.Contains(string(view.Content), canary) || view.Source.Agent != "mailer" || view.Taint == bcp.TaintLow,
+			"the view %+v", view)
 		if it.Subscription != "" {
 			push = view
 		}
@@ -232,9 +229,7 @@ func TestHeldContentShowsNowhere(t *testing.T) {
 	}
 	rejected := main.told.NextOf(t, final(who))
 	clean("the rejected query", rejected)
-	if rejected.Text("outcome") != "approval_rejected" || rejected.Fields["response"] != nil {
-		t.Errorf("delivery %s", rejected.JSON)
-	}
+	failIf(t, rejected.Text("outcome") != "approval_rejected" || rejected.Fields["response"] != nil, "delivery %s", rejected.JSON)
 	main.Acknowledge(t, rejected)
 
 	// Edited: the original is not delivered.
@@ -264,8 +259,6 @@ func itemOf(t *testing.T, p person, query bcp.QueryID) bcp.ItemID {
 	t.Helper()
 	items := p.items(t)
 	i := slices.IndexFunc(items, func(it bcp.Item) bool { return it.Query == query })
-	if i < 0 {
-		t.Fatalf("no item of %s in %+v", query, items)
-	}
+	stopIf(t, i < 0, "no item of %s in %+v", query, items)
 	return items[i].ID
 }

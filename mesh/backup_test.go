@@ -67,9 +67,7 @@ func TestBackup(t *testing.T) {
 	m.State = filepath.Join(t.TempDir(), "new")
 	steps := uint64(0)
 	restored, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{Progress: func(done, _ uint64) { steps = done }})
-	if err != nil || restored.Head != made.Head || steps != made.Records {
-		t.Fatalf("%+v %v", restored, err)
-	}
+	stopIf(t, err != nil || restored.Head != made.Head || steps != made.Records, "%+v %v", restored, err)
 	m.Start(t)
 	if _, read, passed := startedFrom(m); read != 0 || passed != 0 {
 		t.Errorf("the restored snapshot is not used: %d decisions were read", read)
@@ -78,9 +76,7 @@ func TestBackup(t *testing.T) {
 	for _, name := range []string{"operator.nk", "account-CORE.nk", "scope-controller-main.nk"} { // creds hold
 		before, err := os.ReadFile(filepath.Join(original, "keys", name))
 		after, err2 := os.ReadFile(filepath.Join(m.State, "keys", name))
-		if err != nil || err2 != nil || !bytes.Equal(before, after) {
-			t.Errorf("%s is another one: %v %v", name, err, err2)
-		}
+		failIf(t, err != nil || err2 != nil || !bytes.Equal(before, after), "%s is another one: %v %v", name, err, err2)
 	}
 	mailer := reader(t, m, "mailer")
 	mailer.Answer(t, mailer.queries.Next(t), isWho) // the query that was open
@@ -126,9 +122,7 @@ func TestDamagedBackup(t *testing.T) {
 	}
 	for _, part := range []string{"journal/", "keys/", "snapshots/", "manifest.json", "manifest.sha256"} {
 		at := bytes.Index(plain, []byte(part))
-		if at < 0 {
-			t.Fatalf("no %s in it", part)
-		}
+		stopIf(t, at < 0, "no %s in it", part)
 		changed := bytes.Clone(plain)
 		changed[at+512+20] ^= 1 // behind its header
 		refused("changed in "+part, packed(changed))
@@ -166,9 +160,8 @@ func TestSalvage(t *testing.T) {
 	}
 	var file bytes.Buffer
 	made, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Salvage: true})
-	if err != nil || made.Lost == "" || int(made.Decisions) < before {
-		t.Fatalf("%d decisions of %d: %+v %v", made.Decisions, before, made.Lost, err)
-	}
+	stopIf(t, err != nil || made.Lost == "" || int(made.Decisions) < before,
+		"%d decisions of %d: %+v %v", made.Decisions, before, made.Lost, err)
 	m.State = restoredOf(t, file.Bytes())
 	m.Start(t)
 	if got := m.Decisions(); got[len(got)-1].Seq != made.Decisions+1 {

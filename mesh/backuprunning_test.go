@@ -42,20 +42,16 @@ func TestBackupRunning(t *testing.T) {
 		noError(t, err)
 		m.Settle(t)
 		decisions := m.Decisions()
-		if len(decisions) <= before {
-			t.Fatal("nothing was decided meanwhile")
-		}
+		stopIf(t, len(decisions) <= before, "nothing was decided meanwhile")
 		behind := decisions[before] // the first that is not in it
-		if behind.Seq != made.Decisions+1 || behind.Prev != made.Head {
-			t.Errorf("truncated %t: it ends with decision %d, and %d came behind", truncated, made.Decisions, behind.Seq)
-		}
+		failIf(t, behind.Seq != made.Decisions+1 || behind.Prev != made.Head,
+			"truncated %t: it ends with decision %d, and %d came behind", truncated, made.Decisions, behind.Seq)
 		m.Stop(t)
 		original := m.State
 		m.State = restoredOf(t, file.Bytes())
 		again := redecide(t, m, m.Definition, nil)
-		if len(again.differs) > 0 || again.count[state.ComparedSame] == 0 {
-			t.Errorf("truncated %t: decided again %v, differs %v", truncated, again.count, again.differs)
-		}
+		failIf(t, len(again.differs) > 0 || again.count[state.ComparedSame] == 0,
+			"truncated %t: decided again %v, differs %v", truncated, again.count, again.differs)
 		m.Start(t)
 		shows(t, m, want, truncated)
 		m.Stop(t)
@@ -91,9 +87,7 @@ func TestBackupRunningKeepsErasures(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if len(d.Sealed) > 0 && !d.Private.Erased {
-					t.Errorf("decision %d can be opened", d.Seq)
-				}
+				failIf(t, len(d.Sealed) > 0 && !d.Private.Erased, "decision %d can be opened", d.Seq)
 				if d.Private.Erased {
 					erased++
 				}

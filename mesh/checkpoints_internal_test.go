@@ -33,9 +33,7 @@ func (b tellingBus) Gateway(options ...nats.Option) (*nats.Conn, error) {
 func checkpointing(t *testing.T) (m *Mesh, c *checkpoints, js natsjs.JetStream, given chan *nats.Conn) {
 	t.Helper()
 	def, report := definition.Parse(map[string][]byte{"desk.md": []byte("---\nname: desk\n---\n")})
-	if def == nil {
-		t.Fatal(report.Errors)
-	}
+	stopIf(t, def == nil, "%v", report.Errors)
 	m = &Mesh{config: Config{Definition: def, State: t.TempDir(), Logger: hclog.NewNullLogger()}}
 	m.definition.Store(def)
 	store, bundle, err := Keys(m.config.State, def)
@@ -82,9 +80,7 @@ func TestStartOfTheCheckpointsWaits(t *testing.T) {
 	own := <-given
 	// Each attempt has a few answers: that there is a journal, and nobody to read it.
 	for end := time.Now().Add(answerPatience); own.Stats().InMsgs < 20; time.Sleep(time.Millisecond) {
-		if len(started) > 0 || time.Now().After(end) {
-			t.Fatal("it does not ask again")
-		}
+		stopIf(t, len(started) > 0 || time.Now().After(end), "it does not ask again")
 	}
 	must(js.UpdateStream(ctx, whole))
 	if err := <-started; err != nil {
@@ -106,9 +102,7 @@ func TestStartOfTheCheckpointsAwaitsTheJournal(t *testing.T) {
 		if len(started) > 0 {
 			t.Fatal(<-started)
 		}
-		if time.Now().After(end) {
-			t.Fatal("it does not ask again")
-		}
+		stopIf(t, time.Now().After(end), "it does not ask again")
 	}
 	noError(t, jetstream.Create(t.Context(), js, newTopology(m.Definition())))
 	if err := <-started; err != nil {
@@ -141,5 +135,7 @@ func signBeginning(t *testing.T, c *checkpoints, js natsjs.JetStream, config sta
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }

@@ -70,9 +70,8 @@ func TestCheckpoints(t *testing.T) {
 	m.Start(t)
 	m.Stop(t)
 	third, same := signed(t, m.State)
-	if same != key || third.Size <= second.Size {
-		t.Errorf("after a restore: %d decisions behind %d, the same key: %t", third.Size, second.Size, same == key)
-	}
+	failIf(t, same != key || third.Size <= second.Size,
+		"after a restore: %d decisions behind %d, the same key: %t", third.Size, second.Size, same == key)
 	expect(t, exported(t, m, first, second, third).Checkpoint, third, "the export ends with")
 	must(backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}))
 	for _, o := range []mesh.BackupOptions{{WithoutKeys: true}, {Salvage: true}} {
@@ -124,9 +123,7 @@ func TestRewrittenJournal(t *testing.T) {
 		_, err := jetstream.Export(t.Context(), new(bytes.Buffer), records, jetstream.ExportOptions{Key: key, Tree: mesh.Tree(other.State)})
 		return err
 	})
-	if !errors.Is(err, jetstream.ErrRewritten) && !errors.Is(err, jetstream.ErrLost) {
-		t.Errorf("it is exported: %v", err)
-	}
+	failIf(t, !errors.Is(err, jetstream.ErrRewritten) && !errors.Is(err, jetstream.ErrLost), "it is exported: %v", err)
 }
 
 // Commands that sign at the same time sign once, one behind the other; one that finds

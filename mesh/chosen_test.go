@@ -234,9 +234,7 @@ func TestWhatAgentsChooseIsKeptAsSECURITYSays(t *testing.T) {
 	operator := m.Connect(t, bcp.Operator, bcp.RoleOperator)
 	for _, channel := range []string{`"controller":"main","reader":"mailer",`, `"controller":"main","reader":"noisy",`, ""} {
 		r := operator.Request(t, subjects.Control(bcp.ControlErase), `{"erase":{`+channel+`"before":"2026-03-12","raw":true}}`)
-		if r.Fields["keys"] == nil || r.Fields["failed"] != nil || r.Fields["reasons"] != nil {
-			t.Fatalf("erasing: %s", r.JSON)
-		}
+		stopIf(t, r.Fields["keys"] == nil || r.Fields["failed"] != nil || r.Fields["reasons"] != nil, "erasing: %s", r.JSON)
 	}
 	told = m.told(t)
 	m.Stop(t)
@@ -319,9 +317,7 @@ func TestPassphraseCoversKeysAlone(t *testing.T) {
 	place := must(os.ReadFile(filepath.Join(state, "run", "in-memory")))
 	creds, err := os.ReadFile(filepath.Join(string(place), "mailer", "reader.creds"))
 	seed := regexp.MustCompile(`\bSU[A-Z2-7]{56}\b`).Find(creds)
-	if err != nil || seed == nil {
-		t.Fatalf("the command got no credentials: %v", err)
-	}
+	stopIf(t, err != nil || seed == nil, "the command got no credentials: %v", err)
 	if found := filesWith(t, state, seed); len(found) > 0 {
 		t.Errorf("the credentials of a command are in %v", found)
 	}
@@ -365,9 +361,7 @@ func keptTable(t *testing.T) map[string]kept {
 	t.Helper()
 	text := must(os.ReadFile(filepath.Join("..", "SECURITY.md")))
 	_, section, ok := strings.Cut(string(text), "\n| what is chosen |")
-	if !ok {
-		t.Fatal("SECURITY.md has no table of what is chosen")
-	}
+	stopIf(t, !ok, "SECURITY.md has no table of what is chosen")
 	table := map[string]kept{}
 	for line := range strings.Lines(section) {
 		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
@@ -395,9 +389,7 @@ func (m *watchedMesh) told(t *testing.T) map[string][]byte {
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, telemetry.Path, nil)
 	r.Host = "127.0.0.1:9464"
 	telemetry.Handler("", m.metrics, m.Mesh).ServeHTTP(w, r)
-	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "bcpmesh_agent_events_total") {
-		t.Fatalf("metrics: %d", w.Code)
-	}
+	stopIf(t, w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "bcpmesh_agent_events_total"), "metrics: %d", w.Code)
 	return map[string][]byte{"log": []byte(m.Log()), "metrics": w.Body.Bytes()}
 }
 
@@ -501,8 +493,6 @@ func unpackedExport(t *testing.T, export []byte) (text []byte) {
 		}
 		rest = rest[5+size+4:]
 	}
-	if blocks == 0 {
-		t.Fatal("the export is empty")
-	}
+	stopIf(t, blocks == 0, "the export is empty")
 	return text
 }

@@ -55,9 +55,7 @@ func meshOf(t *testing.T, files map[string]string) *bcp.Mesh {
 		folder[name] = &fstest.MapFile{Data: []byte(text)}
 	}
 	def, report := definition.Load(folder)
-	if def == nil {
-		t.Fatal(report.Errors)
-	}
+	stopIf(t, def == nil, "%v", report.Errors)
 	return def
 }
 
@@ -143,9 +141,7 @@ const patience = 2 * time.Minute
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it does not come to %s", what)
-		}
+		stopIf(t, time.Now().After(deadline), "it does not come to %s", what)
 	}
 }
 
@@ -252,9 +248,8 @@ func TestGatewaysTakeTurns(t *testing.T) {
 			last = d
 		}
 	}
-	if last.Target != "mailer" || last.Event != string(bcp.CredentialRevoked) || last.Key != "UABC" {
-		t.Errorf("the journal says %s %s %s", last.Event, last.Target, last.Key)
-	}
+	failIf(t, last.Target != "mailer" || last.Event != string(bcp.CredentialRevoked) || last.Key != "UABC",
+		"the journal says %s %s %s", last.Event, last.Target, last.Key)
 }
 
 // A stock client on one node names what peers of its role on the others listen to as
@@ -331,9 +326,7 @@ func TestRepliesOfPeersOnACluster(t *testing.T) {
 			if err != nil {
 				break
 			}
-			if stolen[m.Subject] {
-				t.Errorf("a peer got %q on %s", m.Data, m.Subject)
-			}
+			failIf(t, stolen[m.Subject], "a peer got %q on %s", m.Data, m.Subject)
 		}
 	}
 }
@@ -431,9 +424,8 @@ func TestGatewayRefusesOtherClaims(t *testing.T) {
 	loaded = more
 	operator := agents.NewOperator(c.connect(t, bcp.Operator, bcp.RoleOperator, 0))
 	result, err := operator.Reload(t.Context())
-	if err != nil || len(result.Errors) != 1 || !strings.Contains(result.Errors[0], cluster.ErrClaims.Error()) {
-		t.Errorf("definitions hold that the cluster does not enforce: %+v, %v", result, err)
-	}
+	failIf(t, err != nil || len(result.Errors) != 1 || !strings.Contains(result.Errors[0], cluster.ErrClaims.Error()),
+		"definitions hold that the cluster does not enforce: %+v, %v", result, err)
 	expect(t, len(g.Definition().Channels), 1, "a reload that was refused changed something")
 	rich := pair(200)
 	loaded = meshOf(t, rich)
@@ -466,9 +458,7 @@ func TestBackupMovesToAnotherCluster(t *testing.T) {
 		t.Helper()
 		var b bytes.Buffer
 		m, err := backUpCluster(t.Context(), access(c), "", &b, mesh.BackupOptions{WithoutKeys: true})
-		if err != nil || m.Decisions == 0 {
-			t.Fatalf("%d decisions: %v", m.Decisions, err)
-		}
+		stopIf(t, err != nil || m.Decisions == 0, "%d decisions: %v", m.Decisions, err)
 		return b.Bytes()
 	}
 	push()

@@ -50,29 +50,21 @@ func TestCommandCredentialsOfASealedFolder(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
 	open, err := makeCommandFolder(state, false)
-	if err != nil || open != filepath.Join(state, "run") {
-		t.Fatalf("%q, %v", open, err)
-	}
+	stopIf(t, err != nil || open != filepath.Join(state, "run"), "%q, %v", open, err)
 	left := filepath.Join(open, "reader", "reader.creds")
 	noError(t, os.MkdirAll(filepath.Dir(left), 0o700))
 	noError(t, os.WriteFile(left, []byte("secret"), 0o600))
 	first, err := makeCommandFolder(state, true)
 	if runtime.GOOS != "linux" {
-		if !errors.Is(err, ErrNoMemory) {
-			t.Errorf("without a place in memory: %v", err)
-		}
+		failIf(t, !errors.Is(err, ErrNoMemory), "without a place in memory: %v", err)
 		return
 	}
-	if err != nil || filepath.Dir(first) != memory {
-		t.Fatalf("%q, %v", first, err)
-	}
+	stopIf(t, err != nil || filepath.Dir(first) != memory, "%q, %v", first, err)
 	if _, err := os.Stat(left); !os.IsNotExist(err) {
 		t.Errorf("what lay open before: %v", err)
 	}
 	second, err := makeCommandFolder(state, true) // after a kill
-	if err != nil || second == first {
-		t.Fatalf("%q, %v", second, err)
-	}
+	stopIf(t, err != nil || second == first, "%q, %v", second, err)
 	if info, err := os.Stat(second); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info, err)
 	}

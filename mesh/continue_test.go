@@ -36,9 +36,8 @@ func TestExportsOverTruncations(t *testing.T) {
 	last := uint64(0)
 	for _, name := range []string{"first.tar.gz", "second.tar.gz"} {
 		part := exported(t, m, since...)
-		if part.First != last+1 && len(since) > 0 {
-			t.Errorf("in front of %s: decisions %d to %d, behind %d", name, part.First, part.Last, last)
-		}
+		failIf(t, part.First != last+1 && len(since) > 0,
+			"in front of %s: decisions %d to %d, behind %d", name, part.First, part.Last, last)
 		since, last = []verify.Checkpoint{part.Checkpoint}, part.Last
 		forgetCheckpoint(t, m.State) // as a mesh that was killed
 		file, _ := archive(t, m, name)
@@ -65,9 +64,7 @@ func TestExportsOverTruncations(t *testing.T) {
 	original := m.State
 	for name, files := range map[string][]string{"the newest": {newest}, "all": {archives[0], archives[1], newest}, "the first": archives[:1]} {
 		state, made, err := restored(t, files...)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		stopIf(t, err != nil, "%s: %v", name, err)
 		m.State = state
 		m.Start(t)
 		m.Stop(t)
@@ -76,9 +73,8 @@ func TestExportsOverTruncations(t *testing.T) {
 			compare = append(since, end.Checkpoint)
 		}
 		part := exported(t, m, compare...)
-		if part.First != made.Begins.Decision+1 || part.Last <= made.Decisions {
-			t.Errorf("%s: decisions %d to %d", name, part.First, part.Last)
-		}
+		failIf(t, part.First != made.Begins.Decision+1 || part.Last <= made.Decisions,
+			"%s: decisions %d to %d", name, part.First, part.Last)
 		proveNewest(t, m, part)
 	}
 	m.State = original
@@ -106,9 +102,7 @@ func booksAgree(t *testing.T, m *meshtest.Mesh) {
 	if err == nil {
 		err = json.Unmarshal(reply.Data, &r)
 	}
-	if err != nil || len(r.Differences) > 0 || r.Decisions == 0 {
-		t.Errorf("the books do not agree: %+v %v", r, err)
-	}
+	failIf(t, err != nil || len(r.Differences) > 0 || r.Decisions == 0, "the books do not agree: %+v %v", r, err)
 }
 
 // proveNewest proves the decision that is the first of an export.
@@ -147,9 +141,8 @@ func damagedHashes(t *testing.T, m *meshtest.Mesh, file string) {
 		_, backup := backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{})
 		_, truncation := truncate(t.Context(), m.State, m.Definition, filepath.Join(t.TempDir(), "x"), nil)
 		for what, err := range map[string]error{"export": export, "backup": backup, "truncation": truncation} {
-			if !errors.Is(err, jetstream.ErrHashes) || !strings.Contains(err.Error(), filepath.Base(file)) {
-				t.Errorf("%s, %s: %v", name, what, err)
-			}
+			failIf(t, !errors.Is(err, jetstream.ErrHashes) || !strings.Contains(err.Error(), filepath.Base(file)),
+				"%s, %s: %v", name, what, err)
 		}
 		m.Start(t) // without checkpoints, until they are back
 		m.Stop(t)
@@ -212,9 +205,7 @@ func TestBackupOfALostEnd(t *testing.T) {
 	move("snapshots", away, m.State)
 	var file bytes.Buffer
 	made, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Salvage: true})
-	if err != nil || made.Lost == "" {
-		t.Fatalf("salvaged: %+v %v", made, err)
-	}
+	stopIf(t, err != nil || made.Lost == "", "salvaged: %+v %v", made, err)
 	m.State = restoredOf(t, file.Bytes())
 	m.Start(t)
 	if got := m.Decisions(); got[len(got)-1].Seq <= made.Decisions {

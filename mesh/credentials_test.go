@@ -156,9 +156,7 @@ func TestInvitationIsGoodOnce(t *testing.T) {
 	store := keysOf(t, m)
 	token := invite(t, store, time.Hour)
 	text, agent, role, err := agents.Join(t.Context(), m.URL(), token.Text(), bcp.Digest{})
-	if err != nil || agent != "mailer" || role != bcp.RoleReader {
-		t.Fatalf("%s, %s, %v", agent, role, err)
-	}
+	stopIf(t, err != nil || agent != "mailer" || role != bcp.RoleReader, "%s, %s, %v", agent, role, err)
 	d := m.Wait(t, credentialAct(bcp.CredentialJoined, ""))
 	holds(t, d.Agent == "mailer" && d.Role == bcp.RoleReader && d.Credential.Until != 0, "%+v", d)
 	counts(t, m, 1, credentialAct(bcp.CredentialInvited, token.PublicKey))
@@ -233,13 +231,9 @@ func TestInvitationGrantsNothingElse(t *testing.T) {
 	// Nonsense in the right place is refused, and counts for nothing.
 	for _, body := range []string{"", "{}", `{"type":"bcp_join_request","public_key":"U","signature":""}`, `{"type":"bcp_join_request","public_key":"` + other.PublicKey + `","signature":"AAAA"}`} {
 		reply, err := conn.Request(subjects.Join(mine.PublicKey), []byte(body), meshtest.Patience)
-		if err != nil || !strings.Contains(string(reply.Data), `"error"`) {
-			t.Errorf("%s: %v", body, err)
-		}
+		failIf(t, err != nil || !strings.Contains(string(reply.Data), `"error"`), "%s: %v", body, err)
 	}
-	if n := m.Count(credentialAct(bcp.CredentialJoined, "")); n > 0 {
-		t.Error("somebody joined")
-	}
+	failIf(t, m.Count(credentialAct(bcp.CredentialJoined, "")) > 0, "somebody joined")
 }
 
 // Two clients that fight for one file are noticed: the newest wins each time, and

@@ -86,9 +86,7 @@ func TestNoRecordNoPacket(t *testing.T) {
 		t.Errorf("%+v, settled by %+v", reserved.Egress, settled.Egress)
 	}
 	shown, err := json.Marshal(reserved.Public())
-	if err != nil || strings.Contains(string(shown), "recorded\"") {
-		t.Errorf("the audit shows %s, %v", shown, err)
-	}
+	failIf(t, err != nil || strings.Contains(string(shown), "recorded\""), "the audit shows %s, %v", shown, err)
 	m.Stop(t)
 	ctx := within(t, time.Second)
 	if r := tool.Run(ctx, arguments(t, "url", host.URL+"/unrecorded")); r.Trusted != llm.Failure(guard.Unrecorded, 0) && r.Trusted != llm.Failure(guard.TimedOut, 0) {

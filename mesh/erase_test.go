@@ -109,13 +109,10 @@ func TestErase(t *testing.T) {
 	want := picture(t, m)
 
 	r := erase(t, m, "2026-03-12", true)
-	if r.Fields["reasons"] == nil || m.Count(meshtest.Of(bcp.KindErase)) > 0 {
-		t.Fatalf("a day that is not over for a day: %s", r.JSON)
-	}
+	stopIf(t, r.Fields["reasons"] == nil || m.Count(meshtest.Of(bcp.KindErase)) > 0,
+		"a day that is not over for a day: %s", r.JSON)
 	r = erase(t, m, "2026-03-11", true)
-	if fmt.Sprint(r.Fields["keys"], r.Fields["raw_keys"], r.Fields["failed"]) != "1 1 <nil>" {
-		t.Fatalf("erased: %s", r.JSON)
-	}
+	stopIf(t, fmt.Sprint(r.Fields["keys"], r.Fields["raw_keys"], r.Fields["failed"]) != "1 1 <nil>", "erased: %s", r.JSON)
 	if found := filesWith(t, snapshots, []byte("kanarienvogel")); len(found) > 0 {
 		t.Errorf("snapshots: %v", found)
 	}

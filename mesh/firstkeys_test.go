@@ -31,17 +31,13 @@ func TestFirstKeysAreMadeOnce(t *testing.T) {
 				if err == nil {
 					operators[i], err = store.OperatorKey()
 				}
-				if err != nil {
-					t.Error(err)
-				}
+				failIf(t, err != nil, "%v", err)
 			})
 		}
 		begin.Done()
 		work.Wait()
 		for _, key := range operators {
-			if key == "" || key != operators[0] {
-				t.Fatalf("the keys of operators are %q", operators)
-			}
+			stopIf(t, key == "" || key != operators[0], "the keys of operators are %q", operators)
 		}
 	}
 }

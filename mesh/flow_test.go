@@ -68,9 +68,8 @@ func TestQueryFlow(t *testing.T) {
 						order = append(order, x.Kind)
 					}
 				}
-				if !slices.Equal(order, []bcp.DecisionKind{bcp.KindAsk, bcp.KindAnswer, bcp.KindAcknowledge}) {
-					t.Errorf("%s: decided in the order %v", c.name, order)
-				}
+				failIf(t, !slices.Equal(order, []bcp.DecisionKind{bcp.KindAsk, bcp.KindAnswer, bcp.KindAcknowledge}),
+					"%s: decided in the order %v", c.name, order)
 			}
 		})
 	}
@@ -107,9 +106,8 @@ func TestPushFlow(t *testing.T) {
 				t.Errorf("receipt %s", receipt.JSON)
 			}
 			refused := mailer.Push(t, "main", "alerts", `{"urgent":"yes"}`, "")
-			if refused.Fields["success"] != false || refused.Text("code") != "validation_failed" {
-				t.Errorf("result %s", refused.JSON)
-			}
+			failIf(t, refused.Fields["success"] != false || refused.Text("code") != "validation_failed",
+				"result %s", refused.JSON)
 			last := m.Wait(t, of(bcp.KindPush, bcp.ValidationFailed))
 			holds(t, last.Nominal == 0 && last.Delivery == "", "a refused push is charged or delivered: %+v", last)
 		})
@@ -154,9 +152,8 @@ func TestHeld(t *testing.T) {
 
 	id := main.Accepted(t, "mailer", askSum)
 	d := main.delivery(t)
-	if d.Text("query_id") != string(id) || d.Text("outcome") != "held" || d.Fields["response"] != nil {
-		t.Errorf("delivery %s", d.JSON)
-	}
+	failIf(t, d.Text("query_id") != string(id) || d.Text("outcome") != "held" || d.Fields["response"] != nil,
+		"delivery %s", d.JSON)
 	m.Settle(t)
 	if queries := mailer.queries.Taken(t); len(queries) > 0 {
 		t.Errorf("the Reader got %s before anybody approved", queries[0].JSON)
@@ -177,9 +174,8 @@ func TestHeld(t *testing.T) {
 	m.Settle(t)
 	nothing(t, main.rest(t))
 	pushes := m.WaitCount(t, 2, meshtest.Of(bcp.KindPush))
-	if pushes[1].Verdict != bcp.Hold || len(pushes[1].Anomalies) == 0 || pushes[1].Nominal != 44*bcp.Bit {
-		t.Errorf("a held push: %+v", pushes[1])
-	}
+	failIf(t, pushes[1].Verdict != bcp.Hold || len(pushes[1].Anomalies) == 0 || pushes[1].Nominal != 44*bcp.Bit,
+		"a held push: %+v", pushes[1])
 	if n := strings.Count(m.Items(t), `"item_id"`); n != 4 {
 		t.Errorf("%d items wait, not 4: %s", n, m.Items(t))
 	}

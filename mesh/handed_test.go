@@ -50,9 +50,8 @@ func TestSealedValuesReachWhomTheyAreHandedTo(t *testing.T) {
 			c := client(t, m, "main", bcp.RoleController, agents.Options{Encoding: encoding})
 			item, err := agents.NewController(c).Hand(context.WithoutCancel(t.Context()), h)
 			again, errAgain := agents.NewController(c).Hand(t.Context(), h)
-			if err != nil || errAgain != nil || item == "" || again != item {
-				t.Fatalf("handed as %s, %v, again as %s, %v", item, err, again, errAgain)
-			}
+			stopIf(t, err != nil || errAgain != nil || item == "" || again != item,
+				"handed as %s, %v, again as %s, %v", item, err, again, errAgain)
 			ann := approver(t, m, "ann")
 			if list := ann.say(t, subjects.VerbList, "{}").JSON; strings.Contains(list, word) || !strings.Contains(list, `"kind":"handed"`) {
 				t.Errorf("the list is %s", list)
@@ -108,9 +107,7 @@ func TestSealedValuesReachWhomTheyAreHandedTo(t *testing.T) {
 				}
 				return err
 			})
-			if err != nil || snapshots == 0 {
-				t.Errorf("%v: %d files of snapshots", err, snapshots)
-			}
+			failIf(t, err != nil || snapshots == 0, "%v: %d files of snapshots", err, snapshots)
 		})
 	}
 }

@@ -117,9 +117,7 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 
 	// It reads the page, whose text reaches the model in a fence alone, and obeys.
 	read := tool.Run(t.Context(), arguments(t, "url", allowed.URL+"/"))
-	if read.Failed || read.Source != guard.Web || strings.Count(read.Untrusted, "\n[") != 1 {
-		t.Fatalf("%+v", read)
-	}
+	stopIf(t, read.Failed || read.Source != guard.Web || strings.Count(read.Untrusted, "\n[") != 1, "%+v", read)
 	env := must(os.ReadFile(envFile))
 	stolen := strings.TrimSpace(strings.TrimPrefix(string(env), "API_KEY="))
 

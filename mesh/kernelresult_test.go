@@ -75,16 +75,13 @@ func TestResultOfARun(t *testing.T) {
 	t.Parallel()
 	m := meshtest.Start(t, resultMesh(100, boolean))
 	sent := kernelSeatsWith(t, m, func(r agents.PlanRequest) string {
-		if !strings.Contains(string(r.Result), `"angry":{"type":"boolean"}`) {
-			t.Errorf("the planner is told %s of the result", r.Result)
-		}
+		failIf(t, !strings.Contains(string(r.Result), `"angry":{"type":"boolean"}`),
+			"the planner is told %s of the result", r.Result)
 		return moodOnly
 	})
 	heard := hears(t, m)
 	run, end := runTask(t, m, "Is the writer angry?")
-	if end.Status != "committed" {
-		t.Fatalf("the run ended as %+v", end)
-	}
+	stopIf(t, end.Status != "committed", "the run ended as %+v", end)
 	if label := taskOf(t, m); label.Tainted() {
 		t.Errorf("before it was told anything, its task is %+v", label)
 	}
@@ -92,22 +89,19 @@ func TestResultOfARun(t *testing.T) {
 	if d.RunID != run.ID || d.FromAgent != "desk" || d.SubscriptionID != bcp.ResultSubscription || string(d.Response) != `{"angry":true}` {
 		t.Errorf("it heard %+v", d)
 	}
-	if d.Taint != bcp.TaintMedium || d.BandwidthBits != bcp.Bit || d.CapacityBits < bcp.Bit {
-		t.Errorf("tainted %s, for %s and %s bits", d.Taint, d.BandwidthBits, d.CapacityBits)
-	}
+	failIf(t, d.Taint != bcp.TaintMedium || d.BandwidthBits != bcp.Bit || d.CapacityBits < bcp.Bit,
+		"tainted %s, for %s and %s bits", d.Taint, d.BandwidthBits, d.CapacityBits)
 	push := m.Wait(t, pushed)
-	if push.Verdict != bcp.Accept || string(push.Client) != run.ID || push.Balance.Settled != bcp.Bit {
-		t.Errorf("recorded is %+v", push)
-	}
+	failIf(t, push.Verdict != bcp.Accept || string(push.Client) != run.ID || push.Balance.Settled != bcp.Bit,
+		"recorded is %+v", push)
 	told := 1 + int((d.CapacityBits+bcp.Bit-1)/bcp.Bit) // how the run ended is a bit
 	for range 2 {                                       // also of a new session
 		if _, end = runTask(t, m, "Tell kim."); end.Status != "committed" {
 			t.Fatalf("the run ended as %+v", end)
 		}
 		label := taskOf(t, m)
-		if !label.Tainted() || !label.ThirdParty() || int(label.Width()) != told {
-			t.Errorf("told %d bits, its task is %+v", told, label)
-		}
+		failIf(t, !label.Tainted() || !label.ThirdParty() || int(label.Width()) != told,
+			"told %d bits, its task is %+v", told, label)
 		d = wait(t, heard)
 		told += 1 + int((d.CapacityBits+bcp.Bit-1)/bcp.Bit)
 		m.Connect(t, "main", bcp.RoleController).Request(t, subjects.Session("main"), `{"verb":"close"}`)

@@ -55,9 +55,7 @@ func TestKeysOfAgentsAreReplacedUnderTraffic(t *testing.T) {
 			if _, err := dial(t, m, name, creds); errors.Is(err, nats.ErrAuthorization) {
 				break
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("the old ones of %s are taken behind the overlap", name)
-			}
+			stopIf(t, time.Now().After(deadline), "the old ones of %s are taken behind the overlap", name)
 			time.Sleep(100 * time.Millisecond)
 		}
 	}

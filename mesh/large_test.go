@@ -40,9 +40,8 @@ func TestApproversAreNotBuried(t *testing.T) {
 		t.Fatal(r.JSON)
 	}
 	view := ann.first(t)
-	if view.Reader != "clerk" || len(view.Earlier) == 0 || view.Earlier[len(view.Earlier)-1].Subscription != "books" {
-		t.Errorf("the view has %d earlier releases", len(view.Earlier))
-	}
+	failIf(t, view.Reader != "clerk" || len(view.Earlier) == 0 || view.Earlier[len(view.Earlier)-1].Subscription != "books",
+		"the view has %d earlier releases", len(view.Earlier))
 	// Thousands of items of one channel.
 	const n = 4000
 	results := mailer.Listen(t, subjects.InboxPrefix("mailer")+".r")
@@ -56,9 +55,7 @@ func TestApproversAreNotBuried(t *testing.T) {
 		}
 	}
 	items := ann.items(t)
-	if len(items) < 100 || items[0].Reader != "clerk" && items[1].Reader != "clerk" {
-		t.Errorf("%d items are listed", len(items))
-	}
+	failIf(t, len(items) < 100 || items[0].Reader != "clerk" && items[1].Reader != "clerk", "%d items are listed", len(items))
 	ann.decided(t, approves(ann.view(t, view.ID)))
 	carries(t, main.delivery(t), "from_agent", "clerk", "delivery")
 	expect(t, m.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindPush && d.Verdict == bcp.Hold }), n+1, "items wait")

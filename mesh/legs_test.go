@@ -37,9 +37,7 @@ func TestAcceptedLegsAreAudited(t *testing.T) {
 		{with, []string{"+ " + asks, "+ " + hears, "+ " + fetches, "+ " + accepted, "+ " + tells}},
 	} {
 		result, err := m.Reload(t.Context(), meshtest.Parse(t, step.files))
-		if err != nil || !slices.Equal(result.Changes, step.want) {
-			t.Errorf("%q, %v", result.Changes, err)
-		}
+		failIf(t, err != nil || !slices.Equal(result.Changes, step.want), "%q, %v", result.Changes, err)
 		m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindReload && slices.Equal(d.Changes, step.want) })
 	}
 }

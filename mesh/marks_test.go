@@ -74,9 +74,7 @@ func (m marked) refused(t *testing.T, controller, reader bcp.AgentName) {
 	to := m.connect(t, controller)
 	defer to.Close()
 	content, err := os.ReadFile(m.creds(controller) + ".mark")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
-	}
+	stopIf(t, err != nil && !errors.Is(err, fs.ErrNotExist), "%v", err)
 	ask := &nats.Msg{Subject: subjects.Ask(controller, reader), Data: []byte(askUrgent), Header: nats.Header{bcp.MarkHeader: {strings.TrimSpace(string(content))}}}
 	reply := must(to.NATS().RequestMsg(ask, meshtest.Patience))
 	var refusal bcp.Refusal

@@ -34,9 +34,7 @@ func newHook(t *testing.T) *hook {
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var m notify.Message
 		b, err := io.ReadAll(r.Body)
-		if err != nil || json.Unmarshal(b, &m) != nil {
-			t.Errorf("%s: %v", b, err)
-		}
+		failIf(t, err != nil || json.Unmarshal(b, &m) != nil, "%s: %v", b, err)
 		h.mu.Lock()
 		refuse := h.refuse
 		h.mu.Unlock()

@@ -60,9 +60,8 @@ func TestRebuild(t *testing.T) {
 	}
 	before[jetstream.LedgerStream], after[jetstream.LedgerStream] = lines(before[jetstream.LedgerStream]), lines(after[jetstream.LedgerStream])
 	for name, messages := range before {
-		if len(messages) == 0 || len(after[name]) < len(messages) {
-			t.Fatalf("%s has %d messages, and had %d", name, len(after[name]), len(messages))
-		}
+		stopIf(t, len(messages) == 0 || len(after[name]) < len(messages),
+			"%s has %d messages, and had %d", name, len(after[name]), len(messages))
 		for i, msg := range messages {
 			if got := after[name][i]; got.Subject != msg.Subject || !bytes.Equal(got.Data, msg.Data) {
 				t.Errorf("message %d of %s is %q, was %q", i+1, name, got.Data, msg.Data)

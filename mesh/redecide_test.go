@@ -71,9 +71,8 @@ func TestRedecide(t *testing.T) {
 	m.Stop(t)
 	const answers = 3 + 3 + 3 // asks, answers, pushes
 	c := redecide(t, m, m.Definition, nil)
-	if c.count[state.ComparedSame] != answers || len(c.count) != 2 || c.seen < decided {
-		t.Errorf("the same definitions: %v of %d", c.count, c.seen)
-	}
+	failIf(t, c.count[state.ComparedSame] != answers || len(c.count) != 2 || c.seen < decided,
+		"the same definitions: %v of %d", c.count, c.seen)
 
 	fewer := meshtest.Parse(t, pair(1000))
 	notes := slices.IndexFunc(fewer.Channels[0].Subscriptions, func(s bcp.Subscription) bool { return s.ID == "notes" })

@@ -63,9 +63,8 @@ func TestRefusedAnswer(t *testing.T) {
 	m.Settle(t)
 	nothing(t, main.rest(t))
 	for _, d := range m.Decisions() {
-		if d.Kind == bcp.KindAnswer && (d.RawCommitment.IsZero() || d.RawBytes == 0) {
-			t.Errorf("an answer without its commitment: %+v", d)
-		}
+		failIf(t, d.Kind == bcp.KindAnswer && (d.RawCommitment.IsZero() || d.RawBytes == 0),
+			"an answer without its commitment: %+v", d)
 	}
 }
 

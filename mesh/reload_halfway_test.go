@@ -145,9 +145,7 @@ func TestReloadEndsWhatDoesNotCompile(t *testing.T) {
 		"main.md":   agentFile("main", "", controls("mailer", 1000, strings.Replace(alerts, "id: digest", "id: summary", 1))),
 		"mailer.md": agentFile("mailer", "", reads("main")),
 	}, "mesh.yaml", strings.Replace(people, "ann, ", "", 1)))
-	if len(r.Errors) > 0 || r.Error != "" {
-		t.Fatalf("%+v", r)
-	}
+	stopIf(t, len(r.Errors) > 0 || r.Error != "", "%+v", r)
 	if d := main.delivery(t); d.Text("query_id") != string(colour) || d.Text("outcome") != "cancelled" || d.Fields["bandwidth_bits"] != 1.0 {
 		t.Errorf("delivery %s", d.JSON)
 	}

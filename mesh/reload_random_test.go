@@ -184,9 +184,7 @@ func TestRandomEdits(t *testing.T) {
 	}
 	t.Log(done)
 	for _, want := range []string{"ask ", "push delivered", "push held", "answer", "acknowledge", "decide ", "restart"} {
-		if done[want] == 0 && rounds >= 30 {
-			t.Errorf("no %q in %v", want, done)
-		}
+		failIf(t, done[want] == 0 && rounds >= 30, "no %q in %v", want, done)
 	}
 	// By the definitions with the greatest budgets nothing is overdrawn.
 	i := slices.IndexFunc(definitions, func(files map[string]string) bool { return files["clerk.md"] != "" })

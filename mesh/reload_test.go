@@ -122,15 +122,13 @@ func TestReloadAddsAndRemovesAgents(t *testing.T) {
 		holds(t, slices.Contains(r.Changes, want), "no change %q in %q", want, r.Changes)
 	}
 	for _, line := range r.Changes {
-		if strings.Contains(line, "boss") || strings.Contains(line, "mate") || strings.Contains(line, "mailer (") {
-			t.Errorf("change %q", line)
-		}
+		failIf(t, strings.Contains(line, "boss") || strings.Contains(line, "mate") || strings.Contains(line, "mailer ("),
+			"change %q", line)
 	}
 	// The record has the same changes, the files and their digests.
 	d := m.Wait(t, meshtest.Of(bcp.KindReload))
-	if d.Agent != bcp.Operator || !slices.Equal(d.Changes, r.Changes) || len(d.Files) != len(after) || d.Versions == "" {
-		t.Errorf("the record: %+v", d)
-	}
+	failIf(t, d.Agent != bcp.Operator || !slices.Equal(d.Changes, r.Changes) || len(d.Files) != len(after) || d.Versions == "",
+		"the record: %+v", d)
 	for _, f := range d.Files {
 		holds(t, f.SHA256 != [32]byte{} && after[strings.TrimPrefix(f.Path, "agents/")] != "", "the record names %+v", f)
 	}
@@ -151,9 +149,7 @@ func TestReloadAddsAndRemovesAgents(t *testing.T) {
 	m.Wait(t, by(bcp.KindDisconnect, "main"))
 	m.Wait(t, by(bcp.KindDisconnect, "clerk"))
 	for _, name := range []bcp.AgentName{"boss", "mate", "mailer", bcp.Operator} {
-		if n := m.Count(by(bcp.KindDisconnect, name)); n > 0 {
-			t.Errorf("%s was disconnected", name)
-		}
+		failIf(t, m.Count(by(bcp.KindDisconnect, name)) > 0, "%s was disconnected", name)
 	}
 	// The new one works, main's old query goes on, and of the removed one's
 	// nothing comes.
@@ -261,9 +257,8 @@ func TestBadEditChangesNothing(t *testing.T) {
 	together(4, func(int) {
 		var r reloaded
 		got, err := m.operator.Conn.Request(subjects.Control(bcp.ControlReload), []byte("{}"), meshtest.Patience)
-		if err != nil || json.Unmarshal(got.Data, &r) != nil || !slices.Equal(r.Errors, want) || len(r.Changes) > 0 {
-			t.Errorf("%v %+v", err, r)
-		}
+		failIf(t, err != nil || json.Unmarshal(got.Data, &r) != nil || !slices.Equal(r.Errors, want) || len(r.Changes) > 0,
+			"%v %+v", err, r)
 	})
 	counts(t, m.Mesh, 0, meshtest.Of(bcp.KindReload))
 	counts(t, m.Mesh, 0, meshtest.Of(bcp.KindDisconnect))

@@ -127,9 +127,8 @@ func TestReplicaDies(t *testing.T) {
 	dying := wait(t, calls)
 	all[dying.replica].conn.Close()
 	next := wait(t, calls)
-	if next.replica == dying.replica || next.query.QueryID != dying.query.QueryID {
-		t.Errorf("%d handles %s, and %d died over %s", next.replica, next.query.QueryID, dying.replica, dying.query.QueryID)
-	}
+	failIf(t, next.replica == dying.replica || next.query.QueryID != dying.query.QueryID,
+		"%d handles %s, and %d died over %s", next.replica, next.query.QueryID, dying.replica, dying.query.QueryID)
 	main.Request(t, subjects.Ask("main", "mailer"), askUrgent)
 	next.answer <- func() (any, error) { return nil, errors.New("cannot be read") }
 	second := wait(t, calls)
@@ -157,9 +156,8 @@ func TestReplicasHearWhyAnAnswerWasRefused(t *testing.T) {
 		other := wait(t, calls)
 		other.answer <- func() (any, error) { return map[string]string{"urgent": "very"}, nil }
 		again := wait(t, calls)
-		if again.query.Attempt != 1 || again.query.LastDetail == "" || again.replica != other.replica {
-			t.Errorf("attempt %d, %q", again.query.Attempt, again.query.LastDetail)
-		}
+		failIf(t, again.query.Attempt != 1 || again.query.LastDetail == "" || again.replica != other.replica,
+			"attempt %d, %q", again.query.Attempt, again.query.LastDetail)
 		again.answer <- func() (any, error) { return map[string]string{"urgent": "extremely"}, nil }
 		third := wait(t, calls)
 		held.answer <- urgentAnswer

@@ -46,9 +46,7 @@ func TestRestartAtEveryStep(t *testing.T) {
 	mailer = reader(t, m, "mailer")
 	for _, want := range []bcp.QueryID{id, second} {
 		query = mailer.queries.Next(t)
-		if query.Text("query_id") != string(want) {
-			t.Fatalf("query %s", query.JSON)
-		}
+		stopIf(t, query.Text("query_id") != string(want), "query %s", query.JSON)
 		mailer.Answer(t, query, map[bcp.QueryID]string{id: isUrgent, second: isWho}[want])
 		mailer.result(t)
 	}
@@ -62,9 +60,7 @@ func TestRestartAtEveryStep(t *testing.T) {
 	}
 	main = controller(t, m, "main")
 	first := main.told.Next(t)
-	if first.Text("query_id") != string(id) {
-		t.Fatalf("delivery %s", first.JSON)
-	}
+	stopIf(t, first.Text("query_id") != string(id), "delivery %s", first.JSON)
 
 	// Delivered, and not acknowledged.
 	m.Restart(t)
@@ -130,9 +126,7 @@ func checkStreams(t *testing.T, m *meshtest.Mesh) meshtest.Journal {
 		balances[fmt.Sprintf("%s %s %d", line.Controller, line.Reader, line.Epoch)] = line.Balance
 	}
 	for pool, balance := range journal.Balances {
-		if balances[pool] != balance {
-			t.Errorf("the ledger says of %s %+v, the journal %+v", pool, balances[pool], balance)
-		}
+		failIf(t, balances[pool] != balance, "the ledger says of %s %+v, the journal %+v", pool, balances[pool], balance)
 	}
 	return journal
 }

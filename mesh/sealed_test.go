@@ -72,9 +72,7 @@ func TestSealedValuesOnAMesh(t *testing.T) {
 		noError(t, s.Start(t.Context()))
 	}
 	run, end := runTask(t, m, "Send me the link.")
-	if end.Status != "committed" {
-		t.Fatalf("the run ended as %+v", end)
-	}
+	stopIf(t, end.Status != "committed", "the run ended as %+v", end)
 	if got, want := wait(t, sent), `{"link":"https://x.example/?q=\"Canary-of-the-Reader-9Wz\"","text":"`+fromTool+`","to":"kim@example.org"}`; got != want {
 		t.Errorf("the tool got %s, want %s", got, want)
 	}
@@ -106,7 +104,5 @@ func TestSealedValuesOnAMesh(t *testing.T) {
 		seen = seen || bytes.Contains(content, []byte(run.ID))
 		return err
 	})
-	if err != nil || !seen {
-		t.Errorf("%v: the files show nothing of the run, so that they cannot show what is sealed", err)
-	}
+	failIf(t, err != nil || !seen, "%v: the files show nothing of the run, so that they cannot show what is sealed", err)
 }

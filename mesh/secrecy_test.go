@@ -207,9 +207,8 @@ func TestControllerSeesNothingOfAReader(t *testing.T) {
 			t.Errorf("got %s on %s, header %v", d.JSON, d.Subject, d.Header)
 		}
 		var fields map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(d.JSON), &fields); err != nil || string(fields["response"]) != `{"urgent":true}` {
-			t.Errorf("got %s", d.JSON)
-		}
+		failIf(t, json.Unmarshal([]byte(d.JSON), &fields) != nil || string(fields["response"]) != `{"urgent":true}`,
+			"got %s", d.JSON)
 		shape := strings.NewReplacer(d.Text("delivery_id"), "D", d.Text("query_id")+d.Text("subscription_id"), "X").Replace(d.JSON)
 		shapes = append(shapes, fmt.Sprint(d.Text("query_id") != "", shape))
 	}

@@ -42,9 +42,8 @@ func TestNothingIsToldWithinASlot(t *testing.T) {
 	succeeded(t, mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""))
 	unfunded := main.Accepted(t, "mailer", askUrgent)
 	end := m.Wait(t, func(d *bcp.Decision) bool { return d.Query == unfunded && d.Kind == bcp.KindExpire })
-	if end.Outcome != bcp.BudgetExhausted || end.Release != end.At().Truncate(time.Hour).Add(time.Hour).UnixNano() {
-		t.Errorf("the ask that is not funded ends as %q at %d", end.Outcome, end.Release)
-	}
+	failIf(t, end.Outcome != bcp.BudgetExhausted || end.Release != end.At().Truncate(time.Hour).Add(time.Hour).UnixNano(),
+		"the ask that is not funded ends as %q at %d", end.Outcome, end.Release)
 	nothing(t, main.rest(t))
 	if queries := mailer.queries.Taken(t); len(queries) > 0 {
 		t.Errorf("the reader gets %v", queries)

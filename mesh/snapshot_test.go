@@ -56,13 +56,10 @@ func TestStartFromSnapshot(t *testing.T) {
 		}
 	}
 	files := snapshotFiles(t, m)
-	if len(files) != 3 {
-		t.Fatalf("%v", files)
-	}
+	stopIf(t, len(files) != 3, "%v", files)
 	decisions, read, passed := startedFrom(m)
-	if read != 0 || passed != 0 || decisions < 12 {
-		t.Fatalf("%d of %d decisions were read, %d snapshots passed over", read, decisions, passed)
-	}
+	stopIf(t, read != 0 || passed != 0 || decisions < 12,
+		"%d of %d decisions were read, %d snapshots passed over", read, decisions, passed)
 	want := picture(t, m)
 	damage := func(name string, how func([]byte) []byte) {
 		t.Helper()
@@ -119,9 +116,8 @@ func TestStartFromSnapshot(t *testing.T) {
 			c.damage()
 		})
 		decisions, read, passed := startedFrom(m)
-		if passed != c.passed || (read == decisions) != c.whole || read == 0 {
-			t.Errorf("%s: %d of %d decisions were read, %d snapshots passed over", c.name, read, decisions, passed)
-		}
+		failIf(t, passed != c.passed || (read == decisions) != c.whole || read == 0,
+			"%s: %d of %d decisions were read, %d snapshots passed over", c.name, read, decisions, passed)
 		shows(t, m, want, c.name)
 	}
 }
@@ -139,9 +135,7 @@ func TestSnapshotsWhileServing(t *testing.T) {
 		main.Accepted(t, "mailer", askUrgent)
 		mailer.Answer(t, mailer.queries.Next(t), isUrgent)
 		mailer.result(t)
-		if time.Now().After(deadline) {
-			t.Fatal("no snapshot is made")
-		}
+		stopIf(t, time.Now().After(deadline), "no snapshot is made")
 	}
 	names := snapshotFiles(t, m)
 	m.Stop(t)
@@ -152,9 +146,8 @@ func TestSnapshotsWhileServing(t *testing.T) {
 	}
 	m.Start(t)
 	decisions, read, passed := startedFrom(m)
-	if len(snapshotFiles(t, m)) > 0 && (read == decisions || passed > 0) {
-		t.Errorf("%d of %d decisions were read, %d snapshots passed over", read, decisions, passed)
-	}
+	failIf(t, len(snapshotFiles(t, m)) > 0 && (read == decisions || passed > 0),
+		"%d of %d decisions were read, %d snapshots passed over", read, decisions, passed)
 	got := picture(t, m)
 	m.Stop(t)
 	noError(t, os.RemoveAll(filepath.Join(m.State, "snapshots")))

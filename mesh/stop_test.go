@@ -22,9 +22,7 @@ import (
 func breakStream(t *testing.T, m *meshtest.Mesh, stream string) (mend func()) {
 	t.Helper()
 	blocks, err := filepath.Glob(filepath.Join(m.State, "jetstream", "jetstream", "*", "streams", stream, "msgs", "1.blk"))
-	if err != nil || len(blocks) != 1 {
-		t.Fatalf("%s has %d blocks: %v", stream, len(blocks), err)
-	}
+	stopIf(t, err != nil || len(blocks) != 1, "%s has %d blocks: %v", stream, len(blocks), err)
 	block, away := blocks[0], filepath.Join(t.TempDir(), "away")
 	noError(t, errors.Join(os.Rename(block, away), os.Mkdir(block, 0o700)))
 	return func() {
@@ -55,9 +53,7 @@ func TestStopWhileStreamsAreClosed(t *testing.T) {
 				mailer := m.Connect(t, "mailer", bcp.RoleReader)
 				noError(t, mailer.Conn.Publish(pushAlert, mailer.Encode(meshtest.PushText("main", "alerts", `{"urgent":true}`, ""))))
 				for end := time.Now().Add(meshtest.Patience); !strings.Contains(m.Log(), "a stream could not be written"); time.Sleep(time.Millisecond) {
-					if time.Now().After(end) {
-						t.Fatal("no stream was closed")
-					}
+					stopIf(t, time.Now().After(end), "no stream was closed")
 				}
 				if moment != never {
 					mend()
@@ -123,9 +119,7 @@ func TestStopWhileNothingCanBeTold(t *testing.T) {
 		m.Connect(t, "main", bcp.RoleController)
 	}
 	for end := time.Now().Add(meshtest.Patience); len(m.Mesh.Connections()) < 2; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("nobody came")
-		}
+		stopIf(t, time.Now().After(end), "nobody came")
 	}
 	ctx := within(t, meshtest.Patience)
 	if err := m.Mesh.Stop(ctx); err != nil {
@@ -156,9 +150,7 @@ func TestStopWhileItStarts(t *testing.T) {
 			t.Error(err)
 		}
 		again, err := mesh.Start(t.Context(), mesh.Config{Definition: meshtest.Parse(t, pair(1000)), State: state})
-		if err != nil {
-			t.Fatalf("something of it runs on: %v", err)
-		}
+		stopIf(t, err != nil, "something of it runs on: %v", err)
 		if err := again.Stop(context.Background()); err != nil {
 			t.Error(err)
 		}

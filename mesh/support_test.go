@@ -198,6 +198,8 @@ func client(t testing.TB, m *meshtest.Mesh, name bcp.AgentName, role bcp.Role, o
 
 var noError = bcptest.NoError
 
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
 // coded expects that a reply has an error or a code; an empty one is none. What says in which case.
@@ -270,7 +272,5 @@ func holds(t testing.TB, ok bool, what string, args ...any) {
 // carries expects a text under a key of a message.
 func carries[S ~string](t testing.TB, m meshtest.Message, key string, want S, what string) {
 	t.Helper()
-	if m.Text(key) != string(want) {
-		t.Errorf("%s %s", what, m.JSON)
-	}
+	failIf(t, m.Text(key) != string(want), "%s %s", what, m.JSON)
 }

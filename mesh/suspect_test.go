@@ -58,9 +58,7 @@ func TestHijackedReaderSuspendsItselfAlone(t *testing.T) {
 	noError(t, o.Lift(t.Context(), "mailer"))
 	carries(t, mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""), "status", bcp.StatusDelivered, "after it was lifted")
 	for _, d := range m.Decisions() {
-		if suspect(&d) && d.Agent != "mailer" {
-			t.Errorf("%s is suspected", d.Agent)
-		}
+		failIf(t, suspect(&d) && d.Agent != "mailer", "%s is suspected", d.Agent)
 		if alert, ok := d.Alert(); ok {
 			if text, err := json.Marshal(alert); err != nil || strings.Contains(string(text), canary) {
 				t.Errorf("%v: %s", err, text)

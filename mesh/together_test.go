@@ -37,9 +37,7 @@ func TestDecideTogether(t *testing.T) {
 			mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, "")
 		}
 		items, err := desk.List(t.Context())
-		if err != nil || len(items) != 3 {
-			t.Fatalf("%v, %v", items, err)
-		}
+		stopIf(t, err != nil || len(items) != 3, "%v, %v", items, err)
 		var views []bcp.ItemView
 		var decisions []bcp.Approval
 		var statements, salts [][]byte

@@ -79,13 +79,10 @@ func (a *traffic) check(ctx context.Context, t *testing.T, m *meshtest.Mesh) {
 	m.WaitCount(t, len(a.asked)+a.pushed, func(d *bcp.Decision) bool { return d.Kind == bcp.KindAcknowledge && d.Delivery != "" })
 	a.mu.Lock()
 	for id := range a.asked {
-		if a.delivered[string(id)] != 1 {
-			t.Errorf("%s came %d times", id, a.delivered[string(id)])
-		}
+		failIf(t, a.delivered[string(id)] != 1, "%s came %d times", id, a.delivered[string(id)])
 	}
-	if a.delivered["alerts"] != a.pushed || len(a.delivered) != len(a.asked)+1 {
-		t.Errorf("%d of %d pushes, %d of %d queries", a.delivered["alerts"], a.pushed, len(a.delivered)-1, len(a.asked))
-	}
+	failIf(t, a.delivered["alerts"] != a.pushed || len(a.delivered) != len(a.asked)+1,
+		"%d of %d pushes, %d of %d queries", a.delivered["alerts"], a.pushed, len(a.delivered)-1, len(a.asked))
 	a.mu.Unlock()
 	if err := errors.Join(a.controller.Stop(ctx), a.reader.Stop(ctx)); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 		t.Error(err)
@@ -95,8 +92,7 @@ func (a *traffic) check(ctx context.Context, t *testing.T, m *meshtest.Mesh) {
 	for _, b := range j.Balances {
 		settled += int64(b.Settled)
 	}
-	if settled != int64(len(a.asked)+a.pushed)*int64(bcp.Bit) || len(j.Asks) != len(a.asked) || len(j.Pushes) != a.pushed {
-		t.Errorf("charged %d for %d queries and %d pushes", settled, len(a.asked), a.pushed)
-	}
+	failIf(t, settled != int64(len(a.asked)+a.pushed)*int64(bcp.Bit) || len(j.Asks) != len(a.asked) || len(j.Pushes) != a.pushed,
+		"charged %d for %d queries and %d pushes", settled, len(a.asked), a.pushed)
 	t.Logf("%d queries, %d pushes, %d disconnects", len(a.asked), a.pushed, m.Count(meshtest.Of(bcp.KindDisconnect)))
 }

@@ -126,9 +126,7 @@ func TestTruncate(t *testing.T) {
 	}
 	end()
 	bases, err := os.ReadDir(filepath.Join(m.State, "base"))
-	if err != nil || len(bases) != 1 {
-		t.Errorf("bases: %v %v", bases, err)
-	}
+	failIf(t, err != nil || len(bases) != 1, "bases: %v %v", bases, err)
 }
 
 // A truncation of a mesh that rests decides nothing else: a run goes on at the next start.
@@ -221,9 +219,8 @@ func TestDamagedTruncation(t *testing.T) {
 	refused := func(t *testing.T, want error) {
 		t.Helper()
 		err := m.TryStart(t)
-		if !errors.Is(err, want) || errors.Is(want, jetstream.ErrBase) && !strings.Contains(err.Error(), "office.tar.gz") {
-			t.Errorf("got %v", err)
-		}
+		failIf(t, !errors.Is(err, want) || errors.Is(want, jetstream.ErrBase) && !strings.Contains(err.Error(), "office.tar.gz"),
+			"got %v", err)
 		m.Mesh = nil
 		fails(t, errorOf(backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{})), want, "a backup")
 		if _, err := truncate(t.Context(), m.State, m.Definition, filepath.Join(t.TempDir(), "x"), nil); !errors.Is(err, want) {

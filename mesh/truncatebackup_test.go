@@ -136,9 +136,7 @@ func TestTruncateCluster(t *testing.T) {
 	sign := func() {
 		t.Helper()
 		newest, err := c.sign(t)
-		if err != nil || bytes.Equal(newest, signed) {
-			t.Errorf("the checkpoint %q, %v", newest, err)
-		}
+		failIf(t, err != nil || bytes.Equal(newest, signed), "the checkpoint %q, %v", newest, err)
 		signed = newest
 	}
 
@@ -158,9 +156,7 @@ func TestTruncateCluster(t *testing.T) {
 			noError(t, c.restore(t, def, cut))
 		}
 		begin, err := jetstream.Begin(t.Context(), c.streams(t))
-		if err != nil || begin.Truncation.File != filepath.Base(wholes[round]) {
-			t.Errorf("it begins behind %+v: %v", begin, err)
-		}
+		failIf(t, err != nil || begin.Truncation.File != filepath.Base(wholes[round]), "it begins behind %+v: %v", begin, err)
 		g = c.gateway(t, def, "one") // with an empty folder
 		exact()
 		push(pushed - 10) // again
@@ -175,9 +171,7 @@ func TestTruncateCluster(t *testing.T) {
 	last := c.backup(t, "last.tar.gz")
 	for name, files := range map[string][]string{"the newest": {last}, "all": append(wholes, last)} {
 		state, _, err := restored(t, files...)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		stopIf(t, err != nil, "%s: %v", name, err)
 		js, end := meshtest.OpenStreams(t, state, def)
 		if name == "all" {
 			if _, err := meshtest.CheckStream(t, js, map[string]int64{"main mailer": int64(100 * bcp.Bit)}); err != nil {
@@ -227,9 +221,8 @@ func TestTruncatedClusterRefuses(t *testing.T) {
 	<-g.Done()
 	var b bytes.Buffer
 	_, err = backUpCluster(t.Context(), c.access(), "", &b, mesh.BackupOptions{WithoutKeys: true})
-	if !errors.Is(err, jetstream.ErrBase) || !bytes.Contains([]byte(err.Error()), []byte("off-office.tar.gz")) {
-		t.Errorf("an altered base: %v", err)
-	}
+	failIf(t, !errors.Is(err, jetstream.ErrBase) || !bytes.Contains([]byte(err.Error()), []byte("off-office.tar.gz")),
+		"an altered base: %v", err)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	fails(t, g.Stop(ctx), jetstream.ErrBase, "a gateway behind an altered base")

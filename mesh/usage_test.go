@@ -67,9 +67,8 @@ func TestMeter(t *testing.T) {
 		fresh := meshtest.Start(t, withModel(""))
 		p := c.provider
 		reply, err := keeper.NewMeter(keeperOf(t, fresh, "reader"), "small", &p).Do(t.Context(), request)
-		if reply != c.provider.reply || !errors.Is(err, c.provider.err) || p.calls != 1 {
-			t.Errorf("%s: %v, %v, %d calls", name, reply, err, p.calls)
-		}
+		failIf(t, reply != c.provider.reply || !errors.Is(err, c.provider.err) || p.calls != 1,
+			"%s: %v, %v, %d calls", name, reply, err, p.calls)
 		fresh.Settle(t)
 		settled := int64(-1)
 		for _, d := range fresh.Decisions() {

@@ -105,9 +105,7 @@ func TestCosignature(t *testing.T) {
 	noError(t, err)
 	cosigned := append(log.checkpoint(t, 3), line...)
 	c, by, err := verify.Cosigned(cosigned, []string{log.key}, []string{w.Key})
-	if err != nil || c.Size != 3 || len(by) != 1 || by[0].Time.IsZero() {
-		t.Errorf("%+v, %+v, %v", c, by, err)
-	}
+	failIf(t, err != nil || c.Size != 3 || len(by) != 1 || by[0].Time.IsZero(), "%+v, %+v, %v", c, by, err)
 	if _, by, err := verify.Cosigned(append(cosigned, line...), []string{log.key}, []string{w.Key}); err != nil || len(by) != 1 {
 		t.Errorf("twice: %+v, %v", by, err)
 	}
@@ -199,9 +197,7 @@ func TestWitnessIsNotBelieved(t *testing.T) {
 		server := httptest.NewServer(answer)
 		peer := must(mesh.ParseWitness(w.Key+"="+server.URL, nil))
 		line, _, err := peer.Cosign(t.Context(), log.checkpoint(t, 30), 30, 0, func(old int64) (tlog.TreeProof, error) { return log.prove(old, 30), nil })
-		if err == nil || line != nil {
-			t.Errorf("%s: cosigned", name)
-		}
+		failIf(t, err == nil || line != nil, "%s: cosigned", name)
 		server.Close()
 	}
 	for _, s := range []string{"", "x", w.Key, w.Key + "=", w.Key + "=ftp://x", w.Key + "=http://", "x+y=http://h", w.Key + "=http://a:b@h", w.Key + "=http://h/?q", log.key + "=http://h"} {

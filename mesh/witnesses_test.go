@@ -100,9 +100,8 @@ func TestRolledBack(t *testing.T) {
 	coded(t, mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""), bcp.Unavailable, "a push")
 	coded(t, main.Ask(t, "mailer", askUrgent), bcp.Unavailable, "an ask")
 	for _, d := range m.Decisions()[before:] {
-		if d.Kind == bcp.KindAnswer || d.Kind == bcp.KindPush || d.Kind == bcp.KindAsk || d.Delivery != "" {
-			t.Errorf("decided: %v", d.Kind)
-		}
+		failIf(t, d.Kind == bcp.KindAnswer || d.Kind == bcp.KindPush || d.Kind == bcp.KindAsk || d.Delivery != "",
+			"decided: %v", d.Kind)
 	}
 	m.Stop(t)
 

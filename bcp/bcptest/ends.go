@@ -45,3 +45,27 @@ func Fails(t TB, err, want error, what string, args ...any) {
 		t.Errorf("%s: %v, want %v", fmt.Sprintf(what, args...), err, want)
 	}
 }
+
+// Expect compares; what says what has the value.
+func Expect[T comparable](t TB, got, want T, what string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
+	}
+}
+
+// FailIf fails a test where something is wrong.
+func FailIf(t TB, wrong bool, format string, args ...any) {
+	t.Helper()
+	if wrong {
+		t.Errorf(format, args...)
+	}
+}
+
+// StopIf ends a test that cannot go on.
+func StopIf(t TB, wrong bool, format string, args ...any) {
+	t.Helper()
+	if wrong {
+		t.Fatalf(format, args...)
+	}
+}

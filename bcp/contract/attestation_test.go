@@ -427,9 +427,7 @@ func TestPAE(t *testing.T) {
 func FuzzJudgeAttestation(f *testing.F) {
 	whole := newAttested(f).envelope()
 	envelope, ok := contract.ParseEnvelope(whole)
-	if !ok {
-		f.Fatal("the seed is no envelope")
-	}
+	stopIf(f, !ok, "the seed is no envelope")
 	f.Add([]byte(`{"payloadType":"application/vnd.in-toto+json","payload":"e30=","signatures":[{"sig":""}]}`), envelope.Payload)
 	f.Add([]byte(nil), marshal(f, revocations(7)))
 	f.Fuzz(func(t *testing.T, envelope, payload []byte) {
@@ -475,6 +473,8 @@ func TestZeroValuesDeny(t *testing.T) {
 
 var noError = bcptest.NoError
 
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
 	t.Helper()
@@ -483,24 +483,5 @@ func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
 	}
 }
 
-// failIf fails a test where something is wrong.
-func failIf(t testing.TB, wrong bool, format string, args ...any) {
-	t.Helper()
-	if wrong {
-		t.Errorf(format, args...)
-	}
-}
-
 // fataler is a test of Go, or of rapid.
-type fataler interface {
-	Helper()
-	Fatalf(format string, args ...any)
-}
-
-// stopIf ends a test that cannot go on.
-func stopIf(t fataler, wrong bool, format string, args ...any) {
-	t.Helper()
-	if wrong {
-		t.Fatalf(format, args...)
-	}
-}
+type fataler = bcptest.TB

@@ -25,9 +25,7 @@ func TestMatrix(t *testing.T) {
 		expect(t, contract.Sees(role, "secrets").Sees, contract.SeesNot, "%s sees of a column that is none", role)
 	}
 	cells := contract.Matrix()
-	if len(cells) != len(contract.Roles())*len(contract.Columns()) {
-		t.Fatalf("%d cells", len(cells))
-	}
+	stopIf(t, len(cells) != len(contract.Roles())*len(contract.Columns()), "%d cells", len(cells))
 	for i, cell := range cells {
 		failIf(t, cell.Role != contract.Roles()[i/4] || cell.Column != contract.Columns()[i%4] || cell.How == "",
 			"cell %d is %+v", i, cell)

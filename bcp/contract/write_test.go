@@ -13,9 +13,7 @@ import (
 func writable(t testing.TB) *contract.Statement {
 	ref := func(name string) contract.ContractRef {
 		c, ok := contract.ParseBuiltin(name)
-		if !ok {
-			t.Fatal(name)
-		}
+		stopIf(t, !ok, "%v", name)
 		return contract.ContractRef{Digest: c.Digest, Valid: true}
 	}
 	return &contract.Statement{

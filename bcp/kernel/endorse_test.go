@@ -432,9 +432,7 @@ func TestJournalsThatCountEndorsementsOtherwise(t *testing.T) {
 		}
 		stopIf(t, err != nil || d.Endorsed == nil, "%v: %+v", err, d.Endorsed)
 		change(&d)
-		if err := s.Apply(&d, bcp.RecordDigest(whole[len(whole)-1])); err == nil {
-			t.Errorf("%s: it is applied", name)
-		}
+		failIf(t, s.Apply(&d, bcp.RecordDigest(whole[len(whole)-1])) == nil, "%s: it is applied", name)
 	}
 }
 

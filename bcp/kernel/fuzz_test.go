@@ -97,9 +97,7 @@ func FuzzParseChange(f *testing.F) {
 		mine.t = t
 		s := mine.replayed()
 		before := savedText(s)
-		if err := s.Apply(&c); err != nil && before != savedText(s) {
-			t.Fatalf("%q: an error changed the state", open)
-		}
+		stopIf(t, s.Apply(&c) != nil && before != savedText(s), "%q: an error changed the state", open)
 		s.Save()
 	})
 }

@@ -54,9 +54,7 @@ func (l *ledger) sending() bcp.Item {
 	l.g.answer(`{"text":"meeting at 3pm"}`, "")
 	l.catchUp()
 	items := l.state.Items()
-	if len(items) != 1 {
-		l.t.Fatalf("%d items wait", len(items))
-	}
+	stopIf(l.t, len(items) != 1, "%d items wait", len(items))
 	l.checkHeld(items...)
 	return items[0]
 }
@@ -116,9 +114,7 @@ func TestPersonLetsACallThrough(t *testing.T) {
 	failIf(t, it.Kind != bcp.ItemEffect || it.Controller != "desk" || it.Reader != "mail" || it.Taint != bcp.TaintHigh,
 		"the item is %+v", it)
 	view, code := l.state.View("ada", it.ID)
-	if code != "" {
-		t.Fatal(code)
-	}
+	stopIf(t, code != "", "%v", code)
 	e := view.Effect
 	if e == nil || e.Tool != "send_email" || e.Requester != "kim" || fmt.Sprint(e.Rules) != "[ask-first]" || e.Changed ||
 		fmt.Sprint(e.Arguments) != "[{body false true false 8106 false} {to false false false 0 false}]" {

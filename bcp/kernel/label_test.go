@@ -10,14 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
-// fataler is a test, or one check of rapid.
-type fataler interface {
-	Helper()
-	Fatalf(format string, args ...any)
-}
+// fataler is a test of Go, or of rapid.
+type fataler = bcptest.TB
 
 func mustLabel(t fataler, s string) kernel.Label {
 	t.Helper()
@@ -249,9 +247,7 @@ func TestLabelsOfSteps(t *testing.T) {
 		words(`["a",{"ref":"inbox","path":"latest.subject"}]`),
 		`{"kind":"merge","id":"part","inputs":{"a":{"ref":"n","path":"many"}}}`,
 		sub(""), strings.ReplaceAll(sub(`,"schema_ref":"Slot"`), `"d"`, `"e"`))), frame(k, "all"))
-	if fault.Code != "" {
-		t.Fatal(fault)
-	}
+	stopIf(t, fault.Code != "", "%v", fault)
 	want := map[string]string{
 		"c":        `{"influence":{},"readers":null,"sources":["user_query"],"subjects":[]}`,
 		"inbox":    `{"influence":{"inbox":"unbounded"},"readers":[],"sources":["tool_read","user_query"],"subjects":["user"]}`,

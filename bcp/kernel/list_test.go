@@ -86,9 +86,7 @@ func (l *ledger) views(who bcp.AgentName) (views []bcp.ItemView) {
 	l.t.Helper()
 	for _, it := range l.state.Items() {
 		v, code := l.state.View(who, it.ID)
-		if code != "" {
-			l.t.Fatal(code)
-		}
+		stopIf(l.t, code != "", "%v", code)
 		views = append(views, v)
 	}
 	return views
@@ -105,9 +103,7 @@ func TestOneDecisionCoversTheRestOfALoop(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 0, 2}} {
 		l := looping(t, loopPlan, addresses...)
 		views := l.views("ada")
-		if len(views) != 3 {
-			t.Fatalf("%d items wait", len(views))
-		}
+		stopIf(t, len(views) != 3, "%d items wait", len(views))
 		l.checkHeld(views[0].Item) // one of them is held
 		for i, v := range views {
 			if e := v.Effect; e.Element != i+1 || e.Elements != 3 || e.Early != (i > 0) || !strings.Contains(string(v.Content), addresses[i]) || e.Changed || fmt.Sprint(e.Rules) != "[ask-first]" {

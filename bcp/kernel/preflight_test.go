@@ -58,9 +58,7 @@ func TestPreflight(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			k := smallKernel(t, func(d *kernel.Definition) { d.Rules = c.rules })
 			checked, fault := k.ReadPlan([]byte(steps(c.steps...)), frame(k, "all"))
-			if fault.Code != "" {
-				t.Fatal(fault)
-			}
+			stopIf(t, fault.Code != "", "%v", fault)
 			list := checked.Preflight()
 			got := list[len(list)-1]
 			if got.Verdict.Ruling != c.want || got.Verdict.Code != c.code || got.Certain != c.certain {

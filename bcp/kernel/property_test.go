@@ -324,9 +324,7 @@ func TestPreflightIsRight(t *testing.T) {
 		d.Tools, d.Schemas, d.Rules, d.UntestedRules = []kernel.Tool{coin, dials, mix, tell}, []kernel.Schema{flags}, list, true
 		d.Grants = map[string][]kernel.Capability{"all": caps("look", "tell"), "read": nil}
 		k, defects := kernel.New(d)
-		if defects != nil {
-			t.Fatal(defects)
-		}
+		stopIf(t, defects != nil, "%v", defects)
 		plan, _ := drawPlan(t, rapid.IntRange(0, 2).Draw(t, "content"), true)
 		at := frame(k, "all")
 		if rapid.Bool().Draw(t, "a task of a Controller") {

@@ -109,9 +109,7 @@ func mustKernel(t testing.TB, change func(*kernel.Definition)) *kernel.Kernel {
 		change(&d)
 	}
 	k, defects := kernel.New(d)
-	if len(defects) > 0 {
-		t.Fatal(defects)
-	}
+	stopIf(t, len(defects) > 0, "%v", defects)
 	return k
 }
 
@@ -129,26 +127,12 @@ func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
 var noError = bcptest.NoError
 
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
-	}
-}
-
-// failIf fails a test where something is wrong.
-func failIf(t testing.TB, wrong bool, format string, args ...any) {
-	t.Helper()
-	if wrong {
-		t.Errorf(format, args...)
-	}
-}
-
-// stopIf ends a test that cannot go on.
-func stopIf(t fataler, wrong bool, format string, args ...any) {
-	t.Helper()
-	if wrong {
-		t.Fatalf(format, args...)
 	}
 }

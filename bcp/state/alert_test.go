@@ -191,18 +191,14 @@ func TestWhatIsAnAlert(t *testing.T) {
 		d := tt.d
 		d.Note, d.Family, d.Justification, d.Field, d.Client, d.Payload, d.Spec = canary, canary, canary, canary, canary, []byte(canary), []byte(canary)
 		alert, ok := d.Alert()
-		if ok != (tt.want != "") || alert.Alert != tt.want {
-			t.Errorf("%s is %q, %v", name, alert.Alert, ok)
-		}
+		failIf(t, ok != (tt.want != "") || alert.Alert != tt.want, "%s is %q, %v", name, alert.Alert, ok)
 		if b, err := bcp.Encode(alert, bcp.JSON); err != nil || strings.Contains(string(b), canary) {
 			t.Errorf("%s: %s, %v", name, b, err)
 		}
 		seen[alert.Alert] = true
 	}
 	for _, kind := range bcp.AlertKinds() {
-		if !seen[kind] {
-			t.Errorf("no decision is the alert %s", kind)
-		}
+		failIf(t, !seen[kind], "no decision is the alert %s", kind)
 	}
 	d := bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertExhausted), Seq: 7, Time: 1_800_000_000_000_000_000, Controller: "planner", Reader: "mail", Epoch: 2}
 	alert, _ := d.Alert()
@@ -227,9 +223,7 @@ func TestAlertsAreBounded(t *testing.T) {
 		w.act("ask planner web name")
 	}
 	waiting := len(w.state.crossed) + len(w.state.alerts)
-	if waiting > 3*len(mesh.Channels) {
-		t.Errorf("%d alerts wait", waiting)
-	}
+	failIf(t, waiting > 3*len(mesh.Channels), "%d alerts wait", waiting)
 	for range waiting {
 		w.play("due => alert")
 	}

@@ -156,9 +156,7 @@ func TestWhatADecisionDelivers(t *testing.T) {
 		if want == "" {
 			wanted = []string{"held", "approval_rejected"}
 		}
-		if !slices.Equal(got, wanted) {
-			t.Errorf("%s delivers %q, want %q", decision, got, wanted)
-		}
+		failIf(t, !slices.Equal(got, wanted), "%s delivers %q, want %q", decision, got, wanted)
 	}
 }
 

@@ -44,9 +44,8 @@ func TestArguments(t *testing.T) {
 		w.commit(d)
 		query, _, _, _ := w.state.Open(d.Query)
 		replayed, _, _, _ := w.replay().Open(d.Query)
-		if string(query.Arguments) != tt.want || string(replayed.Arguments) != tt.want {
-			t.Errorf("%s reaches the Reader as %s, and after a replay as %s", tt.arguments, query.Arguments, replayed.Arguments)
-		}
+		failIf(t, string(query.Arguments) != tt.want || string(replayed.Arguments) != tt.want,
+			"%s reaches the Reader as %s, and after a replay as %s", tt.arguments, query.Arguments, replayed.Arguments)
 		if public := d.Public(); strings.Contains(string(public.Spec), "arguments") {
 			t.Errorf("the audit shows %s", public.Spec)
 		}
@@ -56,9 +55,7 @@ func TestArguments(t *testing.T) {
 			if err == nil {
 				err = bcp.Decode(b, encoding, &read)
 			}
-			if err != nil || string(read.Arguments) != tt.want {
-				t.Errorf("%s is read as %s: %v", tt.want, read.Arguments, err)
-			}
+			failIf(t, err != nil || string(read.Arguments) != tt.want, "%s is read as %s: %v", tt.want, read.Arguments, err)
 		}
 	}
 	expect(t, allows(0).state.DecideAsk(w.moment(), "planner", "mail", ask(`{}`)).Code, bcp.InvalidQuery, "a channel that allows none")

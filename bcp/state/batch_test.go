@@ -49,9 +49,7 @@ func TestBatch(t *testing.T) {
 		due                                        => batch delivers count:3 begins by-delivery prepaid bits:66.0 settled:88.0
 		due                                        => nothing`)
 	out := w.state.Outbox(plannerMail)
-	if len(out) != 1 || !out[0].Release.Equal(end) {
-		t.Fatalf("the outbox has %+v", out)
-	}
+	stopIf(t, len(out) != 1 || !out[0].Release.Equal(end), "the outbox has %+v", out)
 	each := w.state.channels[plannerMail].subscriptions["name"].Prices().Capacity + bcp.PushTiming(1)
 	want := bcp.Delivery{Type: bcp.TypeResponseDelivery, DeliveryID: out[0].DeliveryID, SubscriptionID: "name", Category: 2, FromAgent: "mail",
 		Batch:         []bcp.Pushed{{Response: []byte(`{"q":"ada"}`)}, {Response: []byte(`{"q":"ada"}`)}, {Response: []byte(`{"q":"zoe"}`)}},
@@ -104,9 +102,7 @@ func TestBatchTellsNoOrder(t *testing.T) {
 			for w.act("due")[0] != "nothing" {
 			}
 			out := w.state.Outbox(plannerMail)
-			if len(out) != 1 {
-				r.Fatalf("%d deliveries", len(out))
-			}
+			stopIf(r, len(out) != 1, "%d deliveries", len(out))
 			out[0].DeliveryID = ""
 			b := must(bcp.Encode(out[0].Delivery, bcp.JSON))
 			return string(b)
@@ -151,9 +147,7 @@ func TestBatchCostsNoLessThanSingles(t *testing.T) {
 					r.Fatalf("refused: %+v", w.last)
 				}
 			}
-			if cost[1] < cost[0] {
-				r.Fatalf("by itself it costs %s, in a window of %s %s", cost[0], window, cost[1])
-			}
+			stopIf(r, cost[1] < cost[0], "by itself it costs %s, in a window of %s %s", cost[0], window, cost[1])
 		}
 	})
 }
@@ -264,9 +258,7 @@ func TestErasureWaitsForTheWindow(t *testing.T) {
 	w := newWorld(t, batched(func(c *bcp.Channel) { c.Subscriptions[1].BatchWindow = 7 * 24 * time.Hour })).play(pushName("ada") + `
 		wait 49h
 		erase planner mail latest => refused`)
-	if !slices.Contains(w.reasons, "1 push of those days waits for the end of a window") {
-		t.Errorf("refused because %q", w.reasons)
-	}
+	failIf(t, !slices.Contains(w.reasons, "1 push of those days waits for the end of a window"), "refused because %q", w.reasons)
 	w.play(`
 		wait 168h
 		due         => batch count:1
@@ -282,9 +274,7 @@ func TestForgedBatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, batched()).play(pushName("ada", "bob") + "wait 1h")
 	good, due := w.state.DecideDue(w.moment())
-	if !due || good.Kind != bcp.KindBatch {
-		t.Fatalf("due is %+v", good)
-	}
+	stopIf(t, !due || good.Kind != bcp.KindBatch, "due is %+v", good)
 	for name, forge := range map[string]func(*bcp.Decision){
 		"count":        func(d *bcp.Decision) { d.Count++ },
 		"bits":         func(d *bcp.Decision) { d.Nominal-- },

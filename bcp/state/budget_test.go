@@ -256,9 +256,7 @@ func TestSlidingWindow(t *testing.T) {
 	}
 	for now := int64(200); now < 1_000_000; now += 70 {
 		w.add(now, now, 1)
-		if len(w.parts) > windowParts+2 {
-			t.Fatalf("%d parts", len(w.parts))
-		}
+		stopIf(t, len(w.parts) > windowParts+2, "%d parts", len(w.parts))
 	}
 	var off slidingWindow
 	off.add(5, 5, 7)

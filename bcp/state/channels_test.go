@@ -61,17 +61,13 @@ func TestChannelsTellWhatAnAskWould(t *testing.T) {
 				t.Errorf("got %+v", view)
 			}
 			d := w.commit(w.state.DecideAsk(w.moment(), "planner", "mail", askBytes("yes", "", "")))
-			if !d.Accepted() {
-				t.Fatalf("the ask is refused: %s", d.Code)
-			}
+			stopIf(t, !d.Accepted(), "the ask is refused: %s", d.Code)
 			if got, want := d.Remaining, max(0, view.Remaining-d.Nominal); got != want {
 				t.Errorf("the ask says that %s remain, the list %s before it", got, view.Remaining)
 			}
 			for _, cost := range view.Costs {
 				again := newWorld(t, mesh).play(tt.history)
-				if cost.Category > channel.MaxCategory {
-					t.Errorf("category %d is no use", cost.Category)
-				}
+				failIf(t, cost.Category > channel.MaxCategory, "category %d is no use", cost.Category)
 				d := again.askForm(cost.Form)
 				if d.Accepted() && (d.Nominal != cost.Nominal || d.Capacity != cost.Capacity) || d.Escalation != cost.Escalation && d.Code == "" {
 					t.Errorf("%+v: charged %s and %s, escalation %t", cost, d.Nominal, d.Capacity, d.Escalation)
@@ -108,18 +104,15 @@ func TestListsChannels(t *testing.T) {
 	} {
 		expect(t, w.state.ListsChannels(w.moment(), "planner", []byte(body)), want, "%s", body)
 	}
-	if w.state.ListsChannels(w.moment(), "nobody", []byte(`{"verb":"channels"}`)) {
-		t.Error("somebody who is not there may ask")
-	}
+	failIf(t, w.state.ListsChannels(w.moment(), "nobody", []byte(`{"verb":"channels"}`)), "somebody who is not there may ask")
 	if d := w.state.DecideSession(w.moment(), "planner", []byte(`{"verb":"channels"}`)); d.Code != bcp.Malformed || d.SessionEnds {
 		t.Errorf("decided: %+v", d)
 	}
 	for range w.config.Mesh.MaxRefusals {
 		w.play("say planner mail {} => invalid_query")
 	}
-	if w.state.ListsChannels(w.moment(), "planner", []byte(`{"verb":"channels"}`)) {
-		t.Error("one that is refused for the rest of the minute is answered")
-	}
+	failIf(t, w.state.ListsChannels(w.moment(), "planner", []byte(`{"verb":"channels"}`)),
+		"one that is refused for the rest of the minute is answered")
 }
 
 // covers P9.3
@@ -127,7 +120,5 @@ func TestProtocolTools(t *testing.T) {
 	t.Parallel()
 	a := bcp.Agent{Tools: []string{"Read", "bcppublish", "mcp__mesh__BCPRespond", "MCP__x__bcpRespond", "mcp__BCPQuery", "BCPPublishing", "mcp", ""}}
 	same(t, []string{bcp.ToolPublish, bcp.ToolRespond}, a.ProtocolTools(), "tools of the protocol")
-	if (bcp.Agent{}).ProtocolTools() != nil {
-		t.Error("an agent without tools has some")
-	}
+	failIf(t, (bcp.Agent{}).ProtocolTools() != nil, "an agent without tools has some")
 }

@@ -229,9 +229,8 @@ func TestOtherDefinitions(t *testing.T) {
 			for _, channels := range []map[bcp.ChannelKey]*channelState{w.state.channels, w.state.past.channels} {
 				for key, ch := range channels {
 					for epoch, p := range ch.pools {
-						if p.open != 0 || p.held != 0 || p.Reserved != 0 {
-							t.Errorf("epoch %d of %v holds %+v for ever", epoch, key, p)
-						}
+						failIf(t, p.open != 0 || p.held != 0 || p.Reserved != 0,
+							"epoch %d of %v holds %+v for ever", epoch, key, p)
 					}
 				}
 			}
@@ -258,9 +257,7 @@ func TestWhatComesBackGoesOn(t *testing.T) {
 	full := newWorld(t, testMesh()).play(richHistory)
 	epoch, balance, _ := full.state.Balance(plannerMail)
 	waiting := len(full.state.Outbox(plannerMail))
-	if balance.Reserved == 0 || waiting == 0 {
-		t.Fatal("nothing is open, or nothing waits")
-	}
+	stopIf(t, balance.Reserved == 0 || waiting == 0, "nothing is open, or nothing waits")
 	for name, lacking := range lackingMeshes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -278,9 +275,7 @@ func TestWhatComesBackGoesOn(t *testing.T) {
 			if !there { // what was on its way may be acknowledged, and nothing else happens to it
 				out := full.state.channels[plannerMail].outbox[0]
 				d, ok := w.state.DecideAcknowledge(w.moment(), "planner", bcp.RoleController, out.DeliveryID)
-				if !ok {
-					t.Fatal("a delivery that arrived cannot be acknowledged")
-				}
+				stopIf(t, !ok, "a delivery that arrived cannot be acknowledged")
 				w.commit(d)
 				acknowledged = 1
 				for id, q := range w.state.queries {
@@ -318,16 +313,12 @@ func TestDamagedCheckpoint(t *testing.T) {
 	main := len(good) - len(rest)
 	said := func(change func([]bcp.Said) []bcp.Said) []byte {
 		parts, rest, err := bcp.CutSaid(bytes.Clone(good))
-		if err != nil || len(parts) == 0 {
-			t.Fatalf("%v: nothing is said", err)
-		}
+		stopIf(t, err != nil || len(parts) == 0, "%v: nothing is said", err)
 		b, _ := bcp.AppendSaid(nil, change(parts))
 		return append(b, rest...)
 	}
 	open := w.state.OpenQueries("mail")
-	if len(open) == 0 || len(w.state.items) == 0 {
-		t.Fatal("nothing is open")
-	}
+	stopIf(t, len(open) == 0 || len(w.state.items) == 0, "nothing is open")
 	var item bcp.ItemID
 	for id := range w.state.items {
 		item = id
@@ -383,9 +374,7 @@ func FuzzRestore(f *testing.F) {
 		}
 		s, err := Restore(w.config, b)
 		if err != nil {
-			if !errors.Is(err, ErrCheckpoint) {
-				t.Fatal(err)
-			}
+			stopIf(t, !errors.Is(err, ErrCheckpoint), "%v", err)
 			return
 		}
 		again := must(s.Checkpoint())

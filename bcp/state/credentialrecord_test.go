@@ -19,18 +19,14 @@ func FuzzCredentialRecords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		changes, code := bcp.ParseCredentialRecords(body)
 		if code != "" {
-			if code != bcp.Malformed && code != bcp.MessageTooLarge || changes != nil {
-				t.Fatalf("%q: %s", body, code)
-			}
+			stopIf(t, code != bcp.Malformed && code != bcp.MessageTooLarge || changes != nil, "%q: %s", body, code)
 			return
 		}
 		w := fuzzedWorld(t)
 		for _, c := range changes {
 			w.commit(w.state.DecideCredential(w.moment(), c.Act, c.Agent, c.Key, c.CredentialChange))
 		}
-		if dump(w.state) != dump(w.replay()) {
-			t.Fatalf("%q replays to another state", body)
-		}
+		stopIf(t, dump(w.state) != dump(w.replay()), "%q replays to another state", body)
 		written := must(bcp.Encode(bcp.CredentialRecords{Changes: changes}, bcp.JSON))
 		if again, code := bcp.ParseCredentialRecords(written); code != "" && code != bcp.MessageTooLarge || code == "" && fmt.Sprint(again) != fmt.Sprint(changes) {
 			t.Fatalf("%q is written %q and read as %+v, %s", body, written, again, code)

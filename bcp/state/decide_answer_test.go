@@ -19,15 +19,12 @@ func TestAnswerIsDelivered(t *testing.T) {
 	w.play(`
 		answer mail 1 {"x":"b"}       => accept delivers bits:1.584962501 settled:1.584962501 reserved:0.0 taint:medium`)
 	out := w.state.Outbox(plannerMail)
-	if len(out) != 1 {
-		t.Fatalf("the outbox has %d deliveries", len(out))
-	}
+	stopIf(t, len(out) != 1, "the outbox has %d deliveries", len(out))
 	want := bcp.Delivery{Type: bcp.TypeResponseDelivery, DeliveryID: out[0].DeliveryID, QueryID: w.queries[0], Category: 1, FromAgent: "mail",
 		Response: []byte(`{"x":"b"}`), BandwidthBits: 1584962501, CapacityBits: v.Prices().Capacity, Taint: bcp.TaintMedium, ChannelMode: "bcp"}
 	same(t, want, out[0].Delivery, "delivery")
-	if w.last.Balance.SettledCapacity != v.Prices().Capacity || w.last.Balance.ReservedCapacity != 0 {
-		t.Errorf("capacity is %+v, want %s settled", w.last.Balance, v.Prices().Capacity)
-	}
+	failIf(t, w.last.Balance.SettledCapacity != v.Prices().Capacity || w.last.Balance.ReservedCapacity != 0,
+		"capacity is %+v, want %s settled", w.last.Balance, v.Prices().Capacity)
 	w.play(`
 		ack planner => acknowledge
 		ack planner => nothing`)
@@ -144,15 +141,13 @@ func TestAnswerSizes(t *testing.T) {
 	padded := func(n int) []byte { return append(bytes.Clone(body), bytes.Repeat([]byte(" "), n-len(body))...) }
 	expect(t, w.state.DecideAnswer(w.moment(), "mail", id, 0, padded(limit)).Verdict, bcp.Accept, "an answer of %d bytes", limit)
 	over := w.state.DecideAnswer(w.moment(), "mail", id, 0, padded(limit+1))
-	if over.Code != bcp.MessageTooLarge || over.Reason != bcp.ReasonTooLarge || over.Attempt != 1 {
-		t.Errorf("an answer of %d bytes got %q", limit+1, over.Code)
-	}
+	failIf(t, over.Code != bcp.MessageTooLarge || over.Reason != bcp.ReasonTooLarge || over.Attempt != 1,
+		"an answer of %d bytes got %q", limit+1, over.Code)
 	// To a Reader that has no such query, the size tells nothing of it.
 	foreign := w.state.DecideAnswer(w.moment(), "web", id, 0, padded(limit+1))
 	unknown := w.state.DecideAnswer(w.moment(), "web", "q-none", 0, padded(limit+1))
-	if foreign.Code != bcp.QueryUnknown || unknown.Code != bcp.Malformed {
-		t.Errorf("codes are %q and %q", foreign.Code, unknown.Code)
-	}
+	failIf(t, foreign.Code != bcp.QueryUnknown || unknown.Code != bcp.Malformed,
+		"codes are %q and %q", foreign.Code, unknown.Code)
 	expect(t, w.state.DecideAnswer(w.moment(), "web", id, 0, padded(bcp.MaxControllerMessage+1)).Code, bcp.MessageTooLarge, "an answer of 64 KiB")
 }
 
@@ -184,15 +179,11 @@ func TestDeliveryHidesRejections(t *testing.T) {
 		}
 		w.play(fmt.Sprintf(`answer mail 1 {"q":"two_words"} try=%d => delivers`, len(bad)))
 		out := w.state.Outbox(plannerMail)
-		if len(out) != 1 {
-			t.Fatalf("%d deliveries", len(out))
-		}
+		stopIf(t, len(out) != 1, "%d deliveries", len(out))
 		out[0].DeliveryID = "d"
 		b := must(bcp.Encode(out[0].Delivery, bcp.JSON))
 		for _, record := range w.journal {
-			if bytes.Contains(record, []byte(canary)) {
-				t.Errorf("the journal quotes a rejected answer: %q", record)
-			}
+			failIf(t, bytes.Contains(record, []byte(canary)), "the journal quotes a rejected answer: %q", record)
 		}
 		return b
 	}
@@ -348,7 +339,5 @@ func TestDetailIsSpecificAndEchoesNothing(t *testing.T) {
 			t.Errorf("%s comes back in %s", answer, shown)
 		}
 	}
-	if len(seen) < 3 || !seen["q: has too many words"] {
-		t.Errorf("the detail tells too little: %v", seen)
-	}
+	failIf(t, len(seen) < 3 || !seen["q: has too many words"], "the detail tells too little: %v", seen)
 }

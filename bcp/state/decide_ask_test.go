@@ -208,9 +208,7 @@ func TestAskQuotesNothing(t *testing.T) {
 		}
 	}
 	for _, record := range w.journal {
-		if bytes.Contains(record, []byte(canary)) {
-			t.Errorf("the journal quotes a refused ask: %q", record)
-		}
+		failIf(t, bytes.Contains(record, []byte(canary)), "the journal quotes a refused ask: %q", record)
 	}
 }
 
@@ -296,9 +294,8 @@ func TestTotals(t *testing.T) {
 			channelIn(mesh, key).Budget, channelIn(mesh, key).PushBudget = bcp.MaxBits*bcp.Bit, budget
 		}
 		got := mesh.Totals("planner")
-		if got.Asks != tt.asks || got.Pushes[plannerMail] != tt.wantMail || got.Pushes[relay] != tt.wantRelay {
-			t.Errorf("%+v: got %+v", tt, got)
-		}
+		failIf(t, got.Asks != tt.asks || got.Pushes[plannerMail] != tt.wantMail || got.Pushes[relay] != tt.wantRelay,
+			"%+v: got %+v", tt, got)
 		for _, kind := range []bcp.DecisionKind{bcp.KindAsk, bcp.KindPush} {
 			for _, part := range []bcp.Bits{1, 7, 50, tt.mail} {
 				if kind == bcp.KindPush && part > tt.mail || part == 0 {

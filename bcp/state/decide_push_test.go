@@ -17,9 +17,7 @@ func TestPushIsDelivered(t *testing.T) {
 		push mail planner alarm {"ok":true} => accept delivers bits:1.0 settled:1.0 pushed:1.0 reserved:0.0 begins by-delivery !renews epoch:1
 		push mail planner alarm {"ok":true} => accept delivers settled:2.0 pushed:2.0 !begins`)
 	out := w.state.Outbox(plannerMail)
-	if len(out) != 2 {
-		t.Fatalf("the outbox has %d deliveries", len(out))
-	}
+	stopIf(t, len(out) != 2, "the outbox has %d deliveries", len(out))
 	v := w.state.channels[plannerMail].subscriptions["alarm"]
 	want := bcp.Delivery{Type: bcp.TypeResponseDelivery, DeliveryID: out[0].DeliveryID, SubscriptionID: "alarm", Category: 1, FromAgent: "mail",
 		Response: []byte(`{"ok":true}`), BandwidthBits: bcp.Bit, CapacityBits: v.Prices().Capacity + 2*bcp.Bit, Taint: bcp.TaintMedium, ChannelMode: "bcp"}
@@ -157,9 +155,7 @@ func TestPushTimingIsCounted(t *testing.T) {
 		push mail planner alarm {"ok":true} => accept ` + price(2) + `
 		wait 100m
 		push mail planner alarm {"ok":true} => accept ` + price(101))
-	if !w.last.Timing {
-		t.Error("the record says that timing is uncounted")
-	}
+	failIf(t, !w.last.Timing, "the record says that timing is uncounted")
 }
 
 // covers P2.6
@@ -197,9 +193,7 @@ func TestPushIsJudgedLikeAnAnswer(t *testing.T) {
 		v := w.state.channels[plannerMail].subscriptions[bcp.SubscriptionID(tt.subscription)]
 		query := must(bcp.Compile(testSpec(tt.spec), w.state.channels[plannerMail].settings))
 		in, code := bcp.ParseResponse(answerBytes("q1", tt.value), bcp.JSON)
-		if code != "" {
-			t.Fatal(code)
-		}
+		stopIf(t, code != "", "%v", code)
 		verdict := query.Judge(in.Raw)
 		if verdict.Outcome != push.Verdict || verdict.Reason != push.Reason || verdict.Field != push.Field || string(verdict.Answer.JSON()) != string(push.Payload) ||
 			v.Prices().Nominal != query.Prices().Nominal {

@@ -48,9 +48,7 @@ func TestRoleRequired(t *testing.T) {
 	if code := w.asks(); code != bcp.RoleRequired || w.last.Nominal != 0 || w.last.Check != bcp.CheckRole {
 		t.Errorf("an ask: %q by %s", code, w.last.Check)
 	}
-	if !w.last.Excused {
-		t.Error("an agent's refusals count for what the other end has not shown")
-	}
+	failIf(t, !w.last.Excused, "an agent's refusals count for what the other end has not shown")
 	if w.play(push); w.last.Code != bcp.RoleRequired || w.last.Capacity != 0 || w.last.Excused {
 		t.Errorf("a push: %q, excused %t", w.last.Code, w.last.Excused)
 	}
@@ -170,9 +168,8 @@ func TestRevocationsEndAcceptance(t *testing.T) {
 		w := newWorld(t, roleMesh())
 		w.judged("strict", w.verdict("a-1", 7, time.Hour))
 		d, records := w.state.DecideRevocations(w.moment(), bcp.Operator, bcp.RoleOperator, nil, c.list)
-		if d.Verdict != c.verdict || records != c.records || (len(d.Declare.Ended) > 0) != c.ends {
-			t.Errorf("%+v: %v, %t, %+v", c.list, d.Verdict, records, d.Declare)
-		}
+		failIf(t, d.Verdict != c.verdict || records != c.records || (len(d.Declare.Ended) > 0) != c.ends,
+			"%+v: %v, %t, %+v", c.list, d.Verdict, records, d.Declare)
 		if records {
 			w.commit(d)
 		}
@@ -213,14 +210,9 @@ func TestHeardAndMissingRoles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, roleMesh())
 	d := w.commit(w.state.DecideHeard(w.moment(), "mail", bcp.RoleReader, "planner", []byte("x"), RoleVerdict{Accepted: true, Until: w.now.Add(time.Hour)}))
-	if d.Verdict != bcp.Accept || d.Target != "planner" || w.asks() != bcp.RoleRequired {
-		t.Errorf("%+v", d.Declare)
-	}
+	failIf(t, d.Verdict != bcp.Accept || d.Target != "planner" || w.asks() != bcp.RoleRequired, "%+v", d.Declare)
 	d = w.commit(w.state.DecideRoleMissing(w.moment(), "planner", []byte("a task")))
-	if d.Code != bcp.RoleRequired || d.Check != bcp.CheckRole || d.RawCommitment == (bcp.Digest{}) {
-		t.Errorf("%+v", d)
-	}
-	if sha256.Sum256([]byte("strict\x00{\"architectures\":[\"dual_llm\"]}")) != w.state.mesh.RoleRequirements[0].Digest() {
-		t.Error("the digest of a requirement is not of its name and its document")
-	}
+	failIf(t, d.Code != bcp.RoleRequired || d.Check != bcp.CheckRole || d.RawCommitment == (bcp.Digest{}), "%+v", d)
+	failIf(t, sha256.Sum256([]byte("strict\x00{\"architectures\":[\"dual_llm\"]}")) != w.state.mesh.RoleRequirements[0].Digest(),
+		"the digest of a requirement is not of its name and its document")
 }

@@ -21,9 +21,7 @@ func TestStuckDeadlineStarvesNobody(t *testing.T) {
 	// One that was not dropped when it ended.
 	heap.Push(&w.state.deadline, timer{at: 1, query: "gone"})
 	d, ok := w.state.DecideDue(w.moment())
-	if !ok || d.Query != w.queries[0] {
-		t.Fatalf("behind a deadline that cannot be decided: %+v, %v", d, ok)
-	}
+	stopIf(t, !ok || d.Query != w.queries[0], "behind a deadline that cannot be decided: %+v, %v", d, ok)
 	var asked []Due
 	stuck := func(which Due) bool {
 		asked = append(asked, which)

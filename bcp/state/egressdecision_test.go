@@ -116,12 +116,8 @@ func TestEgressShowsNoWordOfTheAgent(t *testing.T) {
 		record := must(bcp.EncodeDecision(&d))
 		alert, _ := d.Alert()
 		shown := fmt.Sprintf("%s %+v %+v", record, alert, tell.Explain(&d, w.config.Mesh))
-		if strings.Contains(shown, "qcanary") {
-			t.Errorf("%s shows %s", line, shown)
-		}
-		if d.Egress == nil || !d.Says() {
-			t.Errorf("%s: nothing is sealed", line)
-		}
+		failIf(t, strings.Contains(shown, "qcanary"), "%s shows %s", line, shown)
+		failIf(t, d.Egress == nil || !d.Says(), "%s: nothing is sealed", line)
 	}
 }
 
@@ -164,9 +160,7 @@ func TestEgressSumsAreChecked(t *testing.T) {
 	} {
 		w := newWorld(t, testMesh())
 		d, recorded := w.state.DecideEgress(w.moment(), "web", []byte(`{"act":"reserve","egress_id":"a","url":"http://docs.example.org/","by":"composed","bytes":5}`))
-		if !recorded || d.Verdict != bcp.Accept {
-			t.Fatalf("%+v", d)
-		}
+		stopIf(t, !recorded || d.Verdict != bcp.Accept, "%+v", d)
 		change(d.Egress)
 		fails(t, w.state.Apply(&d, bcp.Digest{1}), nil, "%s: applied", name)
 	}
@@ -221,9 +215,7 @@ func TestEgressNeverExceeds(t *testing.T) {
 					reserved += min(h.bytes, h.most)
 				}
 			}
-			if bits > e.Budget || reserved > e.MaxBytes {
-				rt.Fatalf("step %d: %v bits, %d bytes", i, bits, reserved)
-			}
+			stopIf(rt, bits > e.Budget || reserved > e.MaxBytes, "step %d: %v bits, %d bytes", i, bits, reserved)
 		}
 		uses, pool := NewEgressUses(w.config.Mesh, w.now), w.state.agents["web"].egress.pool.Use(w.now)
 		for _, record := range w.journal {
@@ -237,9 +229,7 @@ func TestEgressNeverExceeds(t *testing.T) {
 		}
 		checkpoint := must(w.state.Checkpoint())
 		again, err := w.replay().Checkpoint()
-		if err != nil || string(again) != string(checkpoint) {
-			rt.Fatalf("a replay makes another state: %v", err)
-		}
+		stopIf(rt, err != nil || string(again) != string(checkpoint), "a replay makes another state: %v", err)
 	})
 }
 

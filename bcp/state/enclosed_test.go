@@ -88,9 +88,8 @@ func TestSealedValuesAreHandedOn(t *testing.T) {
 	w.play("reject 2 no => accept silent !notice")
 	w.sealed("mail")
 	checkpoint := must(w.state.Checkpoint())
-	if bytes.Contains(checkpoint, []byte(sealedSaid)) || strings.Contains(dump(w.state), sealedSaid) {
-		t.Error("the state has it in the clear")
-	}
+	failIf(t, bytes.Contains(checkpoint, []byte(sealedSaid)) || strings.Contains(dump(w.state), sealedSaid),
+		"the state has it in the clear")
 	for _, record := range w.journal {
 		public := must(decodeOpen(record))
 		if public = public.Public(); bytes.Contains(record, []byte(sealedSaid)) || strings.Contains(fmt.Sprintf("%+v", public), sealedSaid) {
@@ -229,9 +228,8 @@ func TestSealedValuesAreErased(t *testing.T) {
 	w.play(with("relay", h[0], other[0]) + " => accept")
 	quiet(w)
 	w.play("erase planner mail latest => refused")
-	if !slices.ContainsFunc(w.reasons, func(r string) bool { return strings.Contains(r, "sealed values") }) {
-		t.Errorf("the reasons are %q", w.reasons)
-	}
+	failIf(t, !slices.ContainsFunc(w.reasons, func(r string) bool { return strings.Contains(r, "sealed values") }),
+		"the reasons are %q", w.reasons)
 	w.play("approve 1 => accept\nwait 48h\nerase planner mail latest => accept")
 	if _, _, ok := w.state.Enclosing(h[1]); ok {
 		t.Error("it is there")

@@ -87,9 +87,8 @@ func TestEndorsedAnswersAreReleased(t *testing.T) {
 		d := must(decodeOpen(record))
 		if d.Endorsed != nil && d.Kind != bcp.KindEndorse {
 			m, _ := d.Message()
-			if m.Anomalies != nil || len(d.Anomalies) == 0 || !d.Accepted() || d.Capacity == 0 {
-				t.Errorf("delivered was %+v, by %+v", m, d)
-			}
+			failIf(t, m.Anomalies != nil || len(d.Anomalies) == 0 || !d.Accepted() || d.Capacity == 0,
+				"delivered was %+v, by %+v", m, d)
 			if public := d.Public(); !strings.Contains(tell.Explain(&public, nil).Decided, testEndorsement[:20]) || public.DecidedBy() != "P7.8" {
 				t.Errorf("explained as %+v", tell.Explain(&public, nil))
 			}

@@ -141,9 +141,7 @@ func TestErasedDeliveryIsNotDelivered(t *testing.T) {
 		t.Error("nothing is charged")
 	}
 	items := s.Items()
-	if len(items) != 1 {
-		t.Fatalf("%d items", len(items))
-	}
+	stopIf(t, len(items) != 1, "%d items", len(items))
 	w.state = s
 	if got := w.act("approve 1"); slices.Contains(got, "delivers") || !slices.Contains(got, "reject") {
 		t.Errorf("an erased item is approved: %v", got)

@@ -105,9 +105,7 @@ func TestReaderEscalatesNothing(t *testing.T) {
 		w := newWorld(t, edited(func(c *bcp.Channel) { c.MaxRetries = 0 })).play("ask planner mail yes => accept\n" + end + "\ndue\ndue\n")
 		for _, record := range w.journal[1:] {
 			d := must(decodeOpen(record))
-			if d.Kind == bcp.KindAsk || d.Category > 1 || d.Escalation {
-				t.Errorf("%s led to %+v", end, d)
-			}
+			failIf(t, d.Kind == bcp.KindAsk || d.Category > 1 || d.Escalation, "%s led to %+v", end, d)
 		}
 	}
 }
@@ -160,9 +158,8 @@ func TestJustification(t *testing.T) {
 		if got := d.Verdict == bcp.Hold; got != tt.ok || !got && d.Code != bcp.EscalationRequired {
 			t.Errorf("%s: %s %s", name, d.Verdict, d.Code)
 		}
-		if tt.ok && d.Justification != strings.ReplaceAll(tt.why, "_", " ") {
-			t.Errorf("%s: the record says %q", name, d.Justification)
-		}
+		failIf(t, tt.ok && d.Justification != strings.ReplaceAll(tt.why, "_", " "),
+			"%s: the record says %q", name, d.Justification)
 	}
 }
 
@@ -232,13 +229,10 @@ func TestWhoReadsAJustification(t *testing.T) {
 			t.Errorf("planner hears %s %v", heard, err)
 		}
 	}
-	if len(w.items) != 1 {
-		t.Fatalf("%d items wait", len(w.items))
-	}
+	stopIf(t, len(w.items) != 1, "%d items wait", len(w.items))
 	view, code := w.state.View("mia", w.items[0])
-	if view.Justification != canary || view.JustificationBits.String() != "261.102525907" {
-		t.Errorf("an approver sees %q, of %s bits (%s)", view.Justification, view.JustificationBits, code)
-	}
+	failIf(t, view.Justification != canary || view.JustificationBits.String() != "261.102525907",
+		"an approver sees %q, of %s bits (%s)", view.Justification, view.JustificationBits, code)
 }
 
 // A justification is refused that quotes six consecutive words of what was

@@ -130,29 +130,22 @@ func TestExplainEveryRefusal(t *testing.T) {
 		var names []bcp.Check
 		for i, r := range x.Rules {
 			names = append(names, r.Check)
-			if r.Passed == (i == len(x.Rules)-1) || r.Rule == "" || r.Text == "" {
-				t.Errorf("%s: rule %d of %d is %+v", tt.history, i, len(x.Rules), r)
-			}
+			failIf(t, r.Passed == (i == len(x.Rules)-1) || r.Rule == "" || r.Text == "",
+				"%s: rule %d of %d is %+v", tt.history, i, len(x.Rules), r)
 		}
 		if n := len(names); n == 0 || names[n-1] != d.Check || x.Rule != x.Rules[n-1].Rule || x.Code != d.Code {
 			t.Errorf("%s: explained by %v, %s", tt.history, names, x.Rule)
 		}
-		if !isSubsequence(names, bcp.Checks(d.Kind)) || len(x.Changes) == 0 || x.Decided == "" {
-			t.Errorf("%s: %+v", tt.history, x)
-		}
+		failIf(t, !isSubsequence(names, bcp.Checks(d.Kind)) || len(x.Changes) == 0 || x.Decided == "", "%s: %+v", tt.history, x)
 		if x := tell.Explain(&public, nil); len(x.Changes) == 0 || len(x.Rules) == 0 {
 			t.Errorf("%s: without definitions: %+v", tt.history, x)
 		}
 	}
 	for _, info := range everyCheck() {
-		if checked[info.Check] == slices.Contains(notPlayed, info.Check) {
-			t.Errorf("%s: played %v", info.Check, checked[info.Check])
-		}
+		failIf(t, checked[info.Check] == slices.Contains(notPlayed, info.Check), "%s: played %v", info.Check, checked[info.Check])
 	}
 	for _, line := range bcp.Catalogue() {
-		if !line.Outcome && !heard[line.Code] {
-			t.Errorf("no history is refused with %s", line.Code)
-		}
+		failIf(t, !line.Outcome && !heard[line.Code], "no history is refused with %s", line.Code)
 	}
 }
 
@@ -238,13 +231,10 @@ func TestExplainWhatPassed(t *testing.T) {
 		var names []bcp.Check
 		for _, r := range x.Rules {
 			names = append(names, r.Check)
-			if !r.Passed {
-				t.Errorf("%s: %+v did not pass", tt.history, r)
-			}
+			failIf(t, !r.Passed, "%s: %+v did not pass", tt.history, r)
 		}
-		if x.Rule != tt.rule || !strings.HasPrefix(x.Decided, tt.decided) || !slices.Equal(names, tt.checks) {
-			t.Errorf("%s: %q %q %v", tt.history, x.Rule, x.Decided, names)
-		}
+		failIf(t, x.Rule != tt.rule || !strings.HasPrefix(x.Decided, tt.decided) || !slices.Equal(names, tt.checks),
+			"%s: %q %q %v", tt.history, x.Rule, x.Decided, names)
 		expect(t, x.Verdict == bcp.Hold, len(x.Changes) > 0, "%s: changes %q", tt.history, x.Changes)
 	}
 }

@@ -69,20 +69,14 @@ func TestFirstOutcomes(t *testing.T) {
 		if got, ok := f.get(old); !ok || got != model[old] {
 			t.Fatalf("%d: %+v, %t; it was %+v", i, got, ok, model[old])
 		}
-		if f.kept != len(model) {
-			t.Fatalf("%d: %d are kept, not %d", i, f.kept, len(model))
-		}
+		stopIf(t, f.kept != len(model), "%d: %d are kept, not %d", i, f.kept, len(model))
 	}
 	n := 0
 	for key, got := range f.all() {
-		if key != order[n] || got != model[key] {
-			t.Fatalf("%d in order: %+v; it was %+v", n, got, model[order[n]])
-		}
+		stopIf(t, key != order[n] || got != model[key], "%d in order: %+v; it was %+v", n, got, model[order[n]])
 		n++
 	}
-	if n != len(order) || most < 4096 {
-		t.Errorf("%d of %d in order; %d at most", n, len(order), most)
-	}
+	failIf(t, n != len(order) || most < 4096, "%d of %d in order; %d at most", n, len(order), most)
 	if f.forget(now + clientMemory); f.kept != 0 || f.chunks != nil || f.index != nil {
 		t.Errorf("a day later %d are kept", f.kept)
 	}

@@ -110,9 +110,7 @@ func TestView(t *testing.T) {
 		push mail planner memo {"summary":"A,_b"} id=canary => hold`)
 	keys := func(view bcp.ItemView) []string {
 		b, err := bcp.Encode(view, bcp.JSON)
-		if err != nil || bytes.Contains(b, []byte("canary")) {
-			t.Errorf("%s, %v", b, err)
-		}
+		failIf(t, err != nil || bytes.Contains(b, []byte("canary")), "%s, %v", b, err)
 		var fields map[string]json.RawMessage
 		noError(t, json.Unmarshal(b, &fields))
 		return slices.Sorted(maps.Keys(fields))
@@ -130,9 +128,7 @@ func TestView(t *testing.T) {
 	if s := anomaly.Source; s.Agent != "mail" || s.Description != "Reads mail." || s.Network != "imap only" || !slices.Equal(s.Tools, []string{"imap"}) || s.Taint != bcp.TaintHigh {
 		t.Errorf("its source is %+v", s)
 	}
-	if len(anomaly.Earlier) != maxReleases {
-		t.Fatalf("%d earlier deliveries", len(anomaly.Earlier))
-	}
+	stopIf(t, len(anomaly.Earlier) != maxReleases, "%d earlier deliveries", len(anomaly.Earlier))
 	if last := anomaly.Earlier[maxReleases-1]; last.Outcome != bcp.Held || last.Content != nil || string(anomaly.Earlier[maxReleases-2].Content) != `{"n":18}` {
 		t.Errorf("the last is %+v", last)
 	}
@@ -211,9 +207,7 @@ func TestDecidedItemsLeaveInOrder(t *testing.T) {
 			continue // in the slots before
 		}
 		got = append(got, string(o.Outcome)+string(o.Response))
-		if !o.Release.Equal(slot) {
-			t.Errorf("%s leaves at %s, not at %s", o.DeliveryID, o.Release, slot)
-		}
+		failIf(t, !o.Release.Equal(slot), "%s leaves at %s, not at %s", o.DeliveryID, o.Release, slot)
 	}
 	if want := []string{heldAnswer, "escalation_denied", "escalation_denied", `{"summary":"a"}`, `{"summary":"b"}`}; !slices.Equal(got, want) {
 		t.Errorf("they leave as %q", got)

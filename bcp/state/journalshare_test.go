@@ -123,9 +123,7 @@ func TestEveryKindOfRecordIsBounded(t *testing.T) {
 	}
 	for _, kind := range bcp.DecisionKinds() {
 		bound, known := bounds[kind]
-		if !known {
-			t.Errorf("nothing says what bounds records of %s", kind)
-		}
+		failIf(t, !known, "nothing says what bounds records of %s", kind)
 		floods, _ := bound.([]func(*world, int) bcp.Decision)
 		if one, ok := bound.(func(*world, int) bcp.Decision); ok {
 			floods = append(floods, one)
@@ -201,9 +199,7 @@ func TestNobodyHasMoreOfTheJournalThanIsFree(t *testing.T) {
 		if refused(`push mail planner alarm {"ok":true}`) {
 			break
 		}
-		if n == 999 {
-			t.Fatal("a Reader fills the journal")
-		}
+		stopIf(t, n == 999, "a Reader fills the journal")
 	}
 	own := w.state.share.of["mail"]
 	if free := limit - w.state.share.all; own <= free || own > free+2*3*recordBytes {
@@ -216,24 +212,17 @@ func TestNobodyHasMoreOfTheJournalThanIsFree(t *testing.T) {
 	for _, record := range w.journal {
 		size += len(record)
 	}
-	if int64(size) > w.state.share.all {
-		t.Errorf("the journal has %d bytes, and %d are counted", size, w.state.share.all)
-	}
+	failIf(t, int64(size) > w.state.share.all, "the journal has %d bytes, and %d are counted", size, w.state.share.all)
 	w.play("start") // which compares the state with its replay and checkpoint
 	w.commit(w.state.DecideTruncate(w.moment(), bcp.Truncation{Sequence: 1}))
-	if !w.state.ExceedsShare("mail") {
-		t.Error("it is heard when a truncation is announced")
-	}
+	failIf(t, !w.state.ExceedsShare("mail"), "it is heard when a truncation is announced")
 	w.commit(w.state.DecideTruncate(w.moment(), bcp.Truncation{Sequence: 1, Base: bcp.Digest{1}, Backup: bcp.Digest{1}, File: "a"}))
-	if w.state.ExceedsShare("mail") || refused(`push mail planner alarm {"ok":true}`) {
-		t.Error("it is not heard once the journal is truncated")
-	}
+	failIf(t, w.state.ExceedsShare("mail") || refused(`push mail planner alarm {"ok":true}`),
+		"it is not heard once the journal is truncated")
 	// At the limit, and one byte past it.
 	s := w.fresh()
 	s.share.add("mail", limit/2)
-	if s.ExceedsShare("mail") {
-		t.Error("an agent may have as much as is free")
-	}
+	failIf(t, s.ExceedsShare("mail"), "an agent may have as much as is free")
 	if s.share.add("mail", 1); !s.ExceedsShare("mail") {
 		t.Error("an agent may have more than is free")
 	}
@@ -393,9 +382,7 @@ func TestWhoseShareARecordIs(t *testing.T) {
 func TestHasForgotten(t *testing.T) {
 	t.Parallel()
 	s := newWorld(t, testMesh()).state
-	if s.HasForgotten("planner", 0) || s.HasForgotten("nobody", 0) {
-		t.Error("who never began anew has forgotten")
-	}
+	failIf(t, s.HasForgotten("planner", 0) || s.HasForgotten("nobody", 0), "who never began anew has forgotten")
 	s.agents["planner"].forgot = 5
 	for since, want := range map[int64]bool{4: true, 5: true, 6: false} {
 		expect(t, s.HasForgotten("planner", since), want, "since %d: %v", since, !want)
@@ -415,8 +402,7 @@ func TestEndsThatTell(t *testing.T) {
 	}{{0, "", nil, bcp.Accept}, {0, "x", nil, bcp.Reject}, {bcp.Bit, "x", &kernel.End{Status: kernel.Committed}, bcp.Accept}} {
 		var d bcp.Decision
 		kernel.NewState().Record(&d, &kernel.Change{Kind: bcp.KindRun, Run: "r", Code: c.code, End: c.end}, "")
-		if d.Verdict != c.verdict || d.Capacity != c.told || (d.Taint == bcp.TaintHigh.StepDown()) != (c.told > 0) {
-			t.Errorf("%v %q: %s of %v, %v", c.told, c.code, d.Verdict, d.Capacity, d.Taint)
-		}
+		failIf(t, d.Verdict != c.verdict || d.Capacity != c.told || (d.Taint == bcp.TaintHigh.StepDown()) != (c.told > 0),
+			"%v %q: %s of %v, %v", c.told, c.code, d.Verdict, d.Capacity, d.Taint)
 	}
 }

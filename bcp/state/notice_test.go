@@ -21,9 +21,8 @@ func TestNotices(t *testing.T) {
 	w := newWorld(t, scheduled(lines...)).play("start\nwait 1h\n" + strings.Repeat("due => notice\n", maxNotices))
 	waiting := w.state.Notices("relay", bcp.RoleController)
 	oldest := waiting[0]
-	if len(waiting) != maxNotices || oldest.Message.(bcp.Prompt).Message != "p000" || len(w.state.noticed) != maxNotices {
-		t.Fatalf("%d notices wait, the oldest %+v", len(waiting), oldest)
-	}
+	stopIf(t, len(waiting) != maxNotices || oldest.Message.(bcp.Prompt).Message != "p000" || len(w.state.noticed) != maxNotices,
+		"%d notices wait, the oldest %+v", len(waiting), oldest)
 	w.play("due => notice")
 	waiting = w.state.Notices("relay", bcp.RoleController)
 	if len(waiting) != maxNotices || waiting[0].Message.(bcp.Prompt).Message != "p001" || w.state.Waits(oldest.ID) || len(w.state.noticed) != maxNotices {
@@ -35,16 +34,12 @@ func TestNotices(t *testing.T) {
 	}
 	expect(t, errorOf(w.state.DecideAcknowledge(w.moment(), "relay", bcp.RoleController, oldest.ID)), false, "what was dropped is acknowledged")
 	d, ok := w.state.DecideAcknowledge(w.moment(), "relay", bcp.RoleController, id)
-	if !ok || d.Notice != id || d.Delivery != "" || !w.state.Waits(id) {
-		t.Fatalf("an acknowledgement is %+v, %v", d, ok)
-	}
+	stopIf(t, !ok || d.Notice != id || d.Delivery != "" || !w.state.Waits(id), "an acknowledgement is %+v, %v", d, ok)
 	w.commit(d)
 	if _, again := w.state.DecideAcknowledge(w.moment(), "relay", bcp.RoleController, id); again || w.state.Waits(id) || len(w.state.Notices("relay", bcp.RoleController)) != maxNotices-1 {
 		t.Error("acknowledged, it waits still")
 	}
-	if w.state.Notices("nobody", bcp.RoleReader) != nil || w.state.Waits("") {
-		t.Error("notices of nobody")
-	}
+	failIf(t, w.state.Notices("nobody", bcp.RoleReader) != nil || w.state.Waits(""), "notices of nobody")
 	w.play("")
 }
 

@@ -25,12 +25,8 @@ func fuzzedWorld(t testing.TB) *world {
 func (w *world) follows(d bcp.Decision) {
 	w.t.Helper()
 	d = w.commit(d)
-	if d.Verdict != bcp.Accept && d.Verdict != bcp.Reject || (d.Verdict == bcp.Reject) != (d.Code != "") {
-		w.t.Fatalf("%+v", d)
-	}
-	if dump(w.state) != dump(w.replay()) {
-		w.t.Fatalf("%+v replays to another state", d)
-	}
+	stopIf(w.t, d.Verdict != bcp.Accept && d.Verdict != bcp.Reject || (d.Verdict == bcp.Reject) != (d.Code != ""), "%+v", d)
+	stopIf(w.t, dump(w.state) != dump(w.replay()), "%+v replays to another state", d)
 }
 
 // Any bytes as an approver's message: malformed, or a message that is written
@@ -70,13 +66,9 @@ func FuzzApproval(f *testing.F) {
 		w := fuzzedWorld(t)
 		before, waiting := dump(w.state), len(w.state.Items())
 		w.state.Preview("mia", body)
-		if dump(w.state) != before {
-			t.Fatalf("previewing %q changed the state", body)
-		}
+		stopIf(t, dump(w.state) != before, "previewing %q changed the state", body)
 		w.follows(w.state.DecideApproval(w.moment(), "mia", bcp.Sender{Key: "mia-key"}, acts[int(act)%len(acts)], body))
-		if w.last.Verdict == bcp.Accept || len(w.state.Items()) != waiting {
-			t.Fatalf("%q counts: %+v", body, w.last)
-		}
+		stopIf(t, w.last.Verdict == bcp.Accept || len(w.state.Items()) != waiting, "%q counts: %+v", body, w.last)
 	})
 }
 
@@ -98,9 +90,7 @@ func FuzzControl(f *testing.F) {
 		w.follows(w.state.DecideControl(w.moment(), word, body))
 		switch d := &w.last; {
 		case d.Verdict == bcp.Reject:
-			if d.Code != bcp.Malformed || d.SessionRenews || d.Target != "" {
-				t.Fatalf("%q: %+v", body, d)
-			}
+			stopIf(t, d.Code != bcp.Malformed || d.SessionRenews || d.Target != "", "%q: %+v", body, d)
 		case word == bcp.ControlRenew && d.SessionRenews && d.Kind == bcp.KindSession:
 		case (word == bcp.ControlTaint && bcp.TaintSource(d.Event).Valid() || word == bcp.ControlResetTaint && d.Event == taintReset) && d.Kind == bcp.KindTaint && w.state.agents[d.Target] != nil:
 		default:
@@ -108,9 +98,7 @@ func FuzzControl(f *testing.F) {
 		}
 
 		session, code := bcp.ParseSession(body, bcp.JSON)
-		if code == "" && (session.Verb == bcp.VerbTaint) != (session.Taint != nil) {
-			t.Fatalf("%q is %+v", body, session)
-		}
+		stopIf(t, code == "" && (session.Verb == bcp.VerbTaint) != (session.Taint != nil), "%q is %+v", body, session)
 		reported := w.state.agents["relay"].reported
 		w.follows(w.state.DecideSession(w.moment(), "clerk", body))
 		d := &w.last

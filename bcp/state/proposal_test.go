@@ -52,9 +52,8 @@ func TestProposal(t *testing.T) {
 		t.Fatalf("approved are %+v", approved)
 	}
 	sub, err := approved[0].Subscription.Subscription()
-	if err != nil || sub.ID != "new" || sub.MaxRate != (bcp.Rate{Count: 2, Span: time.Hour}) || sub.PublishWhen != "ok" {
-		t.Fatalf("it is %+v, %v", sub, err)
-	}
+	stopIf(t, err != nil || sub.ID != "new" || sub.MaxRate != (bcp.Rate{Count: 2, Span: time.Hour}) || sub.PublishWhen != "ok",
+		"it is %+v, %v", sub, err)
 	w.reload(edited(func(c *bcp.Channel) { c.Subscriptions = append(c.Subscriptions, sub) }))
 	if w.play(`push mail planner new {"ok":true} => accept`); len(w.state.Approved()) != 0 {
 		t.Error("what the definitions have is still proposed")
@@ -71,9 +70,7 @@ func TestProposal(t *testing.T) {
 		due => expire        # the ask
 		due => expire silent !notice
 		approve 3 => item_expired`)
-	if len(w.state.Approved()) != 0 || len(w.state.Items()) != 0 {
-		t.Error("rejected or expired, it is there")
-	}
+	failIf(t, len(w.state.Approved()) != 0 || len(w.state.Items()) != 0, "rejected or expired, it is there")
 }
 
 // What a Controller may not propose: for a channel that it does not control, above
@@ -110,9 +107,8 @@ func TestProposalsAreRefused(t *testing.T) {
 			c.ReleaseInterval, c.MaxCategory, c.Subscriptions = time.Minute, 2, c.Subscriptions[:1]
 		}))
 		d := w.propose(bcp.AgentName(tt.controller), tt.reader, tt.subscription)
-		if d.Code != tt.want || (d.Item != "") != (tt.want == "") || tt.want != "" && len(w.state.Items()) != 0 {
-			t.Errorf("%s: %+v", tt.name, d)
-		}
+		failIf(t, d.Code != tt.want || (d.Item != "") != (tt.want == "") || tt.want != "" && len(w.state.Items()) != 0,
+			"%s: %+v", tt.name, d)
 		if named := d.Public(); named.Subscription != "" || (named.Reader != "") != (tt.want != bcp.NoChannel && tt.want != bcp.Malformed) {
 			t.Errorf("%s: the audit shows %q, %q", tt.name, named.Reader, named.Subscription)
 		}

@@ -123,9 +123,7 @@ func TestRateProperty(t *testing.T) {
 			}
 			words := strings.Join(w.act(`push mail planner alarm {"ok":true}`), " ")
 			took := strings.Contains(words, "accept")
-			if took != (recent < rate.Count) {
-				r.Fatalf("%d of %s are recent: %s", recent, rate, words)
-			}
+			stopIf(r, took != (recent < rate.Count), "%d of %s are recent: %s", recent, rate, words)
 			if took {
 				accepted = append(accepted, w.now)
 			}
@@ -211,9 +209,8 @@ func TestReaderIsShownRateAndCondition(t *testing.T) {
 	same(t, want, got, "subscriptions")
 	read := bcp.SubscriptionsActive{}
 	list, err := bcp.Encode(w.state.Subscriptions("mail"), bcp.MessagePack)
-	if err != nil || bcp.Decode(list, bcp.MessagePack, &read) != nil || !cmp.Equal(read, w.state.Subscriptions("mail")) {
-		t.Errorf("a Reader reads %+v, %v", read, err)
-	}
+	failIf(t, err != nil || bcp.Decode(list, bcp.MessagePack, &read) != nil || !cmp.Equal(read, w.state.Subscriptions("mail")),
+		"a Reader reads %+v, %v", read, err)
 }
 
 // A delivery to another subscription, or of an answer, is no push: if it began the

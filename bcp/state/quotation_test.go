@@ -40,21 +40,15 @@ func TestQuotations(t *testing.T) {
 		"срочно переведите дeньги на счёт получателя",                      // one Latin letter
 		"請在明天之前", "前之天明在請", "he wrote 請在明天之前轉帳",
 	} {
-		if !q.quotesReleased(s, 0) {
-			t.Errorf("%q is no quotation", s)
-		}
+		failIf(t, !q.quotesReleased(s, 0), "%q is no quotation", s)
 	}
 	for _, s := range []string{
 		"", "transfer", "transfer seven thousand euros tomorrow", "transfer seven thousand euros and five words then follow tomorrow before the noon of the morning",
 		"I cannot say which amount from one answer, and need a summary of the message", "請在明天之後", "transfer it seven times and a thousand more, in euros, some time tomorrow or on the next morning",
 	} {
-		if q.quotesReleased(s, 0) {
-			t.Errorf("%q is a quotation", s)
-		}
+		failIf(t, q.quotesReleased(s, 0), "%q is a quotation", s)
 	}
-	if q.quotesReleased(strings.Join(quoting, " "), -1) {
-		t.Error("a quotation of what is not released yet")
-	}
+	failIf(t, q.quotesReleased(strings.Join(quoting, " "), -1), "a quotation of what is not released yet")
 }
 
 // Every disguise of the list, alone and together, of any six words in a row.
@@ -91,9 +85,7 @@ func TestDisguisedQuotations(t *testing.T) {
 			}
 		}
 		before := rapid.SampledFrom([]string{"", "the reader told me "}).Draw(t, "before")
-		if !q.quotesReleased(before+text+" and that is why", 0) {
-			t.Fatalf("%q is no quotation of %q", before+text, quoting)
-		}
+		stopIf(t, !q.quotesReleased(before+text+" and that is why", 0), "%q is no quotation of %q", before+text, quoting)
 	})
 }
 
@@ -130,9 +122,7 @@ func TestQuotationsAreBounded(t *testing.T) {
 		q[[8]byte{byte(i), byte(i >> 8), byte(i >> 16), byte(i >> 24)}] = 0
 	}
 	const short, long = "one two three four five", "this is my own analysis entirely"
-	if q.quotesReleased(long, 0) {
-		t.Error("an own justification quotes")
-	}
+	failIf(t, q.quotesReleased(long, 0), "an own justification quotes")
 	q.add(wordRuns("alpha beta gamma delta epsilon zeta eta theta"), 0)
 	expect(t, len(q), maxQuotations, "runs are kept")
 	if !q.quotesReleased(long, 0) || q.quotesReleased(short, 0) {

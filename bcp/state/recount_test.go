@@ -29,9 +29,7 @@ func TestRecountBeginsBehindACheckpoint(t *testing.T) {
 			if err == nil {
 				err = r.Add(&d)
 			}
-			if err != nil {
-				t.Errorf("behind decision %d: %v", n, err)
-			}
+			failIf(t, err != nil, "behind decision %d: %v", n, err)
 		}
 		for _, p := range w.state.Pools() {
 			expect(t, r.Pools[p.Key()], p.Balance, "behind decision %d: %+v amounts to", n, p)
@@ -76,9 +74,7 @@ func TestRecountFindsWhatDoesNotAddUp(t *testing.T) {
 				}
 				found = r.Add(&d) != nil || found
 			}
-			if moved && !found {
-				t.Errorf("decision %d with another %s is not found", i+1, name)
-			}
+			failIf(t, moved && !found, "decision %d with another %s is not found", i+1, name)
 		}
 	}
 }

@@ -67,8 +67,6 @@ func TestRedecideBehindABase(t *testing.T) {
 		}
 	})
 	for _, c := range []Comparison{ComparedSame, ComparedDiffers} {
-		if found[c] == 0 {
-			t.Errorf("none are %s: the histories are too narrow", c)
-		}
+		failIf(t, found[c] == 0, "none are %s: the histories are too narrow", c)
 	}
 }

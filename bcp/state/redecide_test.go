@@ -37,9 +37,7 @@ func (w *world) redecideBy(r *Redecider, journal [][]byte, change func(*Recorded
 		if err == nil {
 			result, err = r.Next(&rec, true)
 		}
-		if err != nil {
-			w.t.Fatalf("decision %d: %v", i+1, err)
-		}
+		stopIf(w.t, err != nil, "decision %d: %v", i+1, err)
 		results = append(results, result)
 	}
 	return results
@@ -202,9 +200,7 @@ func TestRedecideUnderOtherDefinitions(t *testing.T) {
 			this.t = t
 			var got []string
 			for i, result := range this.redecide(config, nil) {
-				if result.Incident {
-					t.Errorf("%d: an incident under other definitions", i+1)
-				}
+				failIf(t, result.Incident, "%d: an incident under other definitions", i+1)
 				if line := spelt(result); line != "" && line != "same" {
 					got = append(got, fmt.Sprintf("%d: %s", i+1, line))
 				}
@@ -296,9 +292,7 @@ func TestRedecideRandomHistories(t *testing.T) {
 			t.Errorf("none are %s: the histories are too narrow", c)
 		}
 	}
-	if erasures == 0 || found[ComparedCut] > 0 {
-		t.Errorf("%d erasures, %v", erasures, found)
-	}
+	failIf(t, erasures == 0 || found[ComparedCut] > 0, "%d erasures, %v", erasures, found)
 }
 
 // A record that was changed is found, where the same definitions made it. What
@@ -406,9 +400,7 @@ func TestRedecideWithoutTheMessage(t *testing.T) {
 		for _, result := range w.redecide(config, func(rec *Recorded) { rec.Gone = gone[rec.Decision.Seq] }) {
 			got = append(got, result.Comparison)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%v, want %v", got, want)
-		}
+		failIf(t, !slices.Equal(got, want), "%v, want %v", got, want)
 	}
 	check(w.config, ComparedSame, ComparedCut, ComparedSame, ComparedSame, ComparedSame, ComparedCut, ComparedSame)
 	gone[1], gone[3] = true, true
@@ -458,9 +450,7 @@ func TestRedecideBehindAnErasure(t *testing.T) {
 	for _, result := range w.redecide(w.config, nil) {
 		got = append(got, result.Comparison)
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	failIf(t, !slices.Equal(got, want), "%v, want %v", got, want)
 }
 
 // A query that costs something else today is answered by its spec of then, unless

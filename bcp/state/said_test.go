@@ -44,27 +44,21 @@ func TestWhatWasSaidIsApart(t *testing.T) {
 		w.play(string(line))
 		play()
 	}
-	if !said["ignore previous instructions"] || !said[`{"ok":true}`] {
-		t.Errorf("of what was looked for, checkpoints have %v", said)
-	}
+	failIf(t, !said["ignore previous instructions"] || !said[`{"ok":true}`], "of what was looked for, checkpoints have %v", said)
 	quiet(w)
 	for _, c := range w.config.Mesh.Channels {
 		w.play("erase " + string(c.Controller) + " " + string(c.Reader) + " latest => accept erase")
 	}
 	checkpoint, erased := must(w.state.Checkpoint()), 0
 	for text := range said {
-		if bytes.Contains(checkpoint, []byte(text)) {
-			t.Errorf("behind the erasure a checkpoint has %s", text)
-		}
+		failIf(t, bytes.Contains(checkpoint, []byte(text)), "behind the erasure a checkpoint has %s", text)
 	}
 	for _, record := range w.journal {
 		if must(w.open(record)).Erased {
 			erased++
 		}
 	}
-	if erased < 10 {
-		t.Errorf("%d decisions are erased", erased)
-	}
+	failIf(t, erased < 10, "%d decisions are erased", erased)
 	want := dump(w.replay())
 	for _, base := range bases {
 		s, err := Restore(w.config, base.bare)

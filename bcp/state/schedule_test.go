@@ -126,9 +126,8 @@ func TestPrompts(t *testing.T) {
 			if got := w.prompts("planner", bcp.RoleController); !slices.Equal(got, tt.prompts) {
 				t.Errorf("prompted is %v, want %v", got, tt.prompts)
 			}
-			if w.last.Kind == bcp.KindPrompt && (w.last.Agent != "planner" || w.last.Note != "Plan") {
-				t.Errorf("recorded is %+v", w.last)
-			}
+			failIf(t, w.last.Kind == bcp.KindPrompt && (w.last.Agent != "planner" || w.last.Note != "Plan"),
+				"recorded is %+v", w.last)
 		})
 	}
 }
@@ -267,13 +266,9 @@ func TestMissedRunsAreCountedInSteps(t *testing.T) {
 		if w.last.Notice != "" {
 			counted++
 		}
-		if w.last.Count > maxMissed+1 {
-			t.Fatalf("%d at once", w.last.Count)
-		}
+		stopIf(t, w.last.Count > maxMissed+1, "%d at once", w.last.Count)
 	}
-	if counted != runs || steps != 2 {
-		t.Errorf("%d runs in %d steps, want %d", counted, steps, runs)
-	}
+	failIf(t, counted != runs || steps != 2, "%d runs in %d steps, want %d", counted, steps, runs)
 }
 
 // A mesh whose schedule cannot be read does not load; one without a parser

@@ -390,13 +390,11 @@ func TestPasskeysDecide(t *testing.T) {
 			continue
 		}
 		kept, err := decodeOpen(w.journal[1])
-		if err != nil || kept.Key != "mia-key" || kept.Passkey != c.from.Passkey || kept.Unsealed != c.nkey || kept.Synced {
-			t.Errorf("%s is recorded as %+v, %v", name, kept, err)
-		}
+		failIf(t, err != nil || kept.Key != "mia-key" || kept.Passkey != c.from.Passkey || kept.Unsealed != c.nkey || kept.Synced,
+			"%s is recorded as %+v, %v", name, kept, err)
 		var assertion bcp.Assertion
-		if c.by != "" && (json.Unmarshal(kept.Signature, &assertion) != nil || assertion != *a.Passkey) {
-			t.Errorf("%s is recorded with %s", name, kept.Signature)
-		}
+		failIf(t, c.by != "" && (json.Unmarshal(kept.Signature, &assertion) != nil || assertion != *a.Passkey),
+			"%s is recorded with %s", name, kept.Signature)
 		if line, err := json.Marshal(kept); err != nil || c.by != "" && strings.Contains(string(line), "mesh.example.org") {
 			t.Errorf("%s: the assertion, which tells what was decided, stands in the audit: %s, %v", name, line, err)
 		}

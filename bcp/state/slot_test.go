@@ -85,9 +85,8 @@ func TestUnfundedAsk(t *testing.T) {
 		wait 1m
 		ask planner mail yes                => accept left:6.0`)
 	last := w.state.Outbox(plannerMail)[0]
-	if last.Outcome != bcp.BudgetExhausted || last.BandwidthBits != 0 || last.QueryID != w.queries[0] {
-		t.Errorf("the Controller hears %+v", last)
-	}
+	failIf(t, last.Outcome != bcp.BudgetExhausted || last.BandwidthBits != 0 || last.QueryID != w.queries[0],
+		"the Controller hears %+v", last)
 	// It counts as a query of category 2, and as an escalation: the Controller made it.
 	newWorld(t, slotted(func(c *bcp.Channel) { c.Budget, c.PushBudget, c.MaxCat2Queries = 23*bcp.Bit, 23*bcp.Bit, 1 })).play(`
 		push mail planner alarm {"ok":true} => accept

@@ -35,16 +35,14 @@ func TestSnapshot(t *testing.T) {
 		want.CapacityLeft = want.CapacityBudget - b.SpentCapacity()
 		for _, s := range []*State{w.state, w.replay()} {
 			got := s.Snapshot(w.now)
-			if got.Decisions != uint64(len(w.journal)) || len(got.Channels) != len(mesh.Channels) {
-				t.Errorf("%d decisions, %d channels", got.Decisions, len(got.Channels))
-			}
+			failIf(t, got.Decisions != uint64(len(w.journal)) || len(got.Channels) != len(mesh.Channels),
+				"%d decisions, %d channels", got.Decisions, len(got.Channels))
 			if diff := cmp.Diff([]any{want, map[bcp.AgentName]bool{"clerk": false, "planner": session, "relay": false}, map[bcp.AgentName]bool{"relay": unavailable}, held},
 				[]any{got.Channels[1], got.Sessions, got.Unavailable, got.Held}, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			if len(w.journal) > 0 && !got.Last.Equal(w.last.At()) || len(w.journal) == 0 && !got.Last.IsZero() {
-				t.Errorf("last %s", got.Last)
-			}
+			failIf(t, len(w.journal) > 0 && !got.Last.Equal(w.last.At()) || len(w.journal) == 0 && !got.Last.IsZero(),
+				"last %s", got.Last)
 		}
 	}
 	check()

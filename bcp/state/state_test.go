@@ -205,17 +205,13 @@ func TestCompiledSpecsAreBounded(t *testing.T) {
 		if _, _, err := w.state.validator(ch, spec); err != nil {
 			t.Fatal(err)
 		}
-		if len(w.state.compiled) > maxCompiled {
-			t.Fatalf("%d specs are kept", len(w.state.compiled))
-		}
+		stopIf(t, len(w.state.compiled) > maxCompiled, "%d specs are kept", len(w.state.compiled))
 	}
 	// Equal specs of two channels are compiled for each.
 	first, _, _ := w.state.validator(ch, spec)
 	again, _, _ := w.state.validator(ch, spec)
 	other, _, _ := w.state.validator(w.state.channels[bcp.ChannelKey{Controller: "clerk", Reader: "mail"}], spec)
-	if first != again || first == other {
-		t.Error("the memo mixes channels, or keeps nothing")
-	}
+	failIf(t, first != again || first == other, "the memo mixes channels, or keeps nothing")
 }
 
 // Deciding changes nothing: only Apply does.
@@ -240,7 +236,6 @@ func TestDecideTouchesNothing(t *testing.T) {
 	expect(t, dump(w.state), before, "the state")
 	// Every decision names the one before it, and the context.
 	d := w.state.DecideStart(m, "1")
-	if d.Seq != w.state.Last()+1 || d.Prev != w.state.Head() || d.Context != w.state.context || d.Versions == "" {
-		t.Errorf("the next decision is %+v", d)
-	}
+	failIf(t, d.Seq != w.state.Last()+1 || d.Prev != w.state.Head() || d.Context != w.state.context || d.Versions == "",
+		"the next decision is %+v", d)
 }

@@ -124,9 +124,8 @@ func (w *world) decide(act bcp.Act, n, value string, option func(string) string)
 	if view.Kind == bcp.ItemEscalation {
 		shown, err = bcp.Encode(view.Spec, bcp.JSON)
 	}
-	if code == "" && (err != nil || sha256.Sum256(shown) != view.SHA256) {
-		w.t.Errorf("item %s: the digest is not of what is shown: %s", id, shown)
-	}
+	failIf(w.t, code == "" && (err != nil || sha256.Sum256(shown) != view.SHA256),
+		"item %s: the digest is not of what is shown: %s", id, shown)
 	a := bcp.Approval{Item: id, SHA256: view.SHA256, Expires: view.Deadline.Truncate(time.Second)}
 	if until, err := time.ParseDuration(option("until")); err == nil {
 		a.Expires = w.now.Add(until).Truncate(time.Second)
@@ -329,9 +328,7 @@ func (w *world) replay() *State {
 		if err == nil {
 			err = s.Apply(&d, bcp.RecordDigest(record))
 		}
-		if err != nil {
-			w.t.Fatalf("replaying decision %d: %v", i+1, err)
-		}
+		stopIf(w.t, err != nil, "replaying decision %d: %v", i+1, err)
 	}
 	return s
 }
@@ -403,9 +400,8 @@ func (w *world) recount() {
 		noError(w.t, err)
 	}
 	for _, p := range w.state.Pools() {
-		if r.Pools[p.Key()] != p.Balance {
-			w.t.Fatalf("%+v: the state has %+v, the charges amount to %+v", p, p.Balance, r.Pools[p.Key()])
-		}
+		stopIf(w.t, r.Pools[p.Key()] != p.Balance,
+			"%+v: the state has %+v, the charges amount to %+v", p, p.Balance, r.Pools[p.Key()])
 	}
 }
 
@@ -623,6 +619,8 @@ func everyCheck() (all []bcp.CheckInfo) {
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {

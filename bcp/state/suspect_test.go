@@ -56,9 +56,7 @@ func TestSuspension(t *testing.T) {
 		t.Errorf("lifted: %v, %+v", d.Verdict, alert)
 	}
 	w.play(`push mail planner alarm {"ok":true} => accept`)
-	if w.state.Suspended("mail") || !w.state.Suspended("planner") {
-		t.Error("what is lifted is another's")
-	}
+	failIf(t, w.state.Suspended("mail") || !w.state.Suspended("planner"), "what is lifted is another's")
 }
 
 // A mesh that only alerts suspends nobody; a rule is quiet for its time after an alert; a
@@ -74,9 +72,7 @@ func TestSuspicionIsHistory(t *testing.T) {
 		push mail planner alarm {"ok":true} => accept
 		event violation mail 20          => violation
 		due                              => nothing`)
-	if w.state.AnySuspended() {
-		t.Error("a mesh that only alerts suspends")
-	}
+	failIf(t, w.state.AnySuspended(), "a mesh that only alerts suspends")
 	s := newWorld(t, suspending()).play(`
 		event violation mail 3           => violation
 		due                              => alert event:role_suspect
@@ -133,9 +129,7 @@ func TestNobodyHasAReaderSuspected(t *testing.T) {
 		ask planner mail yes         => accept
 		answer web 1 {"ok":true}     => query_unknown silent
 		due                          => alert event:role_suspect`)
-	if w.state.Suspended("mail") || !w.state.Suspended("web") {
-		t.Error("who answers another's query has that one suspected")
-	}
+	failIf(t, w.state.Suspended("mail") || !w.state.Suspended("web"), "who answers another's query has that one suspected")
 	lift := func() bcp.Decision {
 		return w.commit(w.state.DecideControl(w.moment(), bcp.ControlLift, []byte(`{"agent":"web"}`)))
 	}

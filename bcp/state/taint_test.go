@@ -24,9 +24,7 @@ func TestZeroValuesDeny(t *testing.T) {
 	expect(t, s.answerTaint("mail", 0), bcp.TaintMedium, "the answers of an agent without a taint have")
 	expect(t, s.answerTaint("nobody", 0), bcp.TaintHigh, "the answers of nobody have")
 	expect(t, s.Exposure("nobody").String(), "high", "the exposure of nobody")
-	if s.Encoding("nobody") != 0 || s.Outbox(bcp.ChannelKey{}) != nil {
-		t.Error("nobody has an encoding, or an outbox")
-	}
+	failIf(t, s.Encoding("nobody") != 0 || s.Outbox(bcp.ChannelKey{}) != nil, "nobody has an encoding, or an outbox")
 	if _, _, ok := s.Balance(bcp.ChannelKey{}); ok {
 		t.Error("there is a balance of no channel")
 	}
@@ -38,9 +36,8 @@ func TestZeroValuesDeny(t *testing.T) {
 	empty.Agents = nil
 	fails(t, errorOf(New(Config{Mesh: empty})), nil, "a channel without agents loads")
 	var d bcp.Decision
-	if d.Accepted() || d.Verdict.String() != "invalid" || d.Kind.String() != "invalid" {
-		t.Errorf("the zero decision is %s %s", d.Kind, d.Verdict)
-	}
+	failIf(t, d.Accepted() || d.Verdict.String() != "invalid" || d.Kind.String() != "invalid",
+		"the zero decision is %s %s", d.Kind, d.Verdict)
 	expect(t, errorOf(d.Message()), false, "the zero decision delivers")
 }
 
@@ -180,9 +177,8 @@ func TestSlots(t *testing.T) {
 		wait 1s
 		push mail planner alarm {"ok":false} => accept`)
 	out := w.state.Outbox(plannerMail)
-	if !bytes.Contains(out[0].Response, []byte("true")) || out[1].Release.Sub(out[0].Release) != time.Minute {
-		t.Errorf("released %+v", out)
-	}
+	failIf(t, !bytes.Contains(out[0].Response, []byte("true")) || out[1].Release.Sub(out[0].Release) != time.Minute,
+		"released %+v", out)
 }
 
 // Without an interval deliveries go out as they were decided, and what is held

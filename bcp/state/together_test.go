@@ -23,9 +23,7 @@ func (w *world) together(n int, items ...int) []bcp.Approval {
 		a := bcp.Approval{Item: bcp.ItemID(fmt.Sprintf("i-other%d", i)), Expires: w.now.Add(time.Hour).Truncate(time.Second)}
 		if i >= n {
 			view, code := w.state.View("mia", w.items[items[i-n]-1])
-			if code != "" {
-				w.t.Fatal(code)
-			}
+			stopIf(w.t, code != "", "%v", code)
 			a = bcp.Approval{Item: view.ID, SHA256: view.SHA256, Expires: view.Deadline.Truncate(time.Second)}
 		}
 		all = append(all, a)
@@ -69,17 +67,14 @@ func TestDecidedTogether(t *testing.T) {
 	var statements []bcp.Digest
 	for i, want := range []bcp.Code{"", bcp.AlreadyDecided, ""} {
 		d := w.told(bcp.Approve, all[i])
-		if d.Code != want || (d.Verdict == bcp.Accept) != (want == "") {
-			t.Fatalf("item %d: %+v", i+1, d)
-		}
+		stopIf(t, d.Code != want || (d.Verdict == bcp.Accept) != (want == ""), "item %d: %+v", i+1, d)
 		if want != "" {
 			continue
 		}
 		kept := must(decodeOpen(w.journal[len(w.journal)-1]))
 		signed, ok := kept.Batch.Signed(bcp.Statement(kept.Item, bcp.Approve, kept.Released, time.Unix(0, kept.SignedUntil)))
-		if !ok || sha256.Sum256(signed) != kept.Statement || !testVerify("mia-key", signed, kept.Signature) {
-			t.Errorf("recorded as %+v", kept)
-		}
+		failIf(t, !ok || sha256.Sum256(signed) != kept.Statement || !testVerify("mia-key", signed, kept.Signature),
+			"recorded as %+v", kept)
 		statements = append(statements, kept.Statement)
 	}
 	expect(t, statements[0], statements[1], "one signature, and records of two statements")
@@ -90,9 +85,7 @@ func TestDecidedTogether(t *testing.T) {
 	w.play("wait 24h")
 	expect(t, w.told(bcp.Approve, all[0]).Code, bcp.ItemExpired, "after the deadline")
 	alone := newWorld(t, testMesh()).play(threeHeld + "approve 1 => accept")
-	if alone.last.Batch != nil || !alone.last.Statement.IsZero() {
-		t.Errorf("alone: %+v", alone.last)
-	}
+	failIf(t, alone.last.Batch != nil || !alone.last.Statement.IsZero(), "alone: %+v", alone.last)
 }
 
 // A batch has at most MaxBatch decisions, this one included.

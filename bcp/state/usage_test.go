@@ -77,9 +77,7 @@ func TestUsageAlerts(t *testing.T) {
 	alerted := func(line string) int {
 		d := w.play(line).last
 		a, ok := d.Alert()
-		if ok && (a.Alert != bcp.AlertModel || a.Agent != "web") {
-			t.Errorf("%+v", a)
-		}
+		failIf(t, ok && (a.Alert != bcp.AlertModel || a.Agent != "web"), "%+v", a)
 		expect(t, ok, d.Usage.Alert > 0, "and %+v", d.Usage)
 		return d.Usage.Alert
 	}

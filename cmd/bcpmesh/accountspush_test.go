@@ -109,9 +109,7 @@ func (x *exported) edit(old, new string) {
 	file := filepath.Join(x.dir, "mesh.yaml")
 	content := must(os.ReadFile(file))(x.t)
 	edited := strings.ReplaceAll(string(content), old, new)
-	if edited == string(content) {
-		x.t.Fatalf("%s has no %s", file, old)
-	}
+	stopIf(x.t, edited == string(content), "%s has no %s", file, old)
 	noError(x.t, os.WriteFile(file, []byte(edited), 0o600))
 }
 
@@ -151,9 +149,7 @@ func (x *exported) scribe(gateway string) (recorded func() []uint64) {
 		if err == nil {
 			err = nc.Publish(subjects.Answer(bcp.RoleOperator, bcp.Operator, m.Reply), body)
 		}
-		if err != nil {
-			x.t.Error(err)
-		}
+		failIf(x.t, err != nil, "%v", err)
 	}))(x.t)
 	noError(x.t, nc.Flush())
 	return func() []uint64 {

@@ -37,9 +37,8 @@ func TestRecordedActsAreAskedForOnce(t *testing.T) {
 	for act, ask := range map[string]func(t *testing.T){
 		bcp.ControlErase: func(t *testing.T) {
 			r := execute(t, "", "audit", "erase", "--state", state, "--channel", "main/researcher", "--before", "2026-03-15", "--yes", "--wait", wait.String())
-			if r.code != cli.ExitFailed || !strings.Contains(r.stderr, "no reply in time") {
-				t.Errorf("exit code %d: %s", r.code, r.stderr)
-			}
+			failIf(t, r.code != cli.ExitFailed || !strings.Contains(r.stderr, "no reply in time"),
+				"exit code %d: %s", r.code, r.stderr)
 		},
 		bcp.ControlCredentials: func(t *testing.T) {
 			store := must(accounts.Open(state))(t)
@@ -130,9 +129,7 @@ func TestPushRecordsThoughNotLetInAtFirst(t *testing.T) {
 		if err == nil {
 			err = m.Respond(answer)
 		}
-		if err != nil {
-			t.Error(err)
-		}
+		failIf(t, err != nil, "%v", err)
 	}))(t)
 	noError(t, gateway.FlushTimeout(time.Minute))
 	store := must(accounts.Open(state))(t)

@@ -71,9 +71,8 @@ func TestAuditOfACluster(t *testing.T) {
 	}
 	before := must(verify.OpenCheckpoint([]byte(first), []string{key}))(t)
 	after, err := verify.OpenCheckpoint([]byte(second), []string{key})
-	if err != nil || after.Size < before.Size+4 {
-		t.Errorf("a checkpoint of %d decisions behind one of %d: %v", after.Size, before.Size, err)
-	}
+	failIf(t, err != nil || after.Size < before.Size+4,
+		"a checkpoint of %d decisions behind one of %d: %v", after.Size, before.Size, err)
 	file := filepath.Join(t.TempDir(), "export")
 	x.says(cli.ExitOK, "audit export "+file, "exported decisions 1 to", "key "+key)
 	r := execute(t, "", "audit", "verify", file, "--json", "--key", key, "--since", x.write("first", first), "--since", x.write("second", second))
@@ -185,9 +184,7 @@ func TestJournalsOfAClusterAreTheOperators(t *testing.T) {
 	defer kim.Close()
 	o := agents.NewOperator(kim)
 	for r, err := range o.Journal(t.Context(), 0) {
-		if err == nil {
-			t.Errorf("an auditor reads %s of the journal", r.Subject)
-		}
+		failIf(t, err == nil, "an auditor reads %s of the journal", r.Subject)
 	}
 	if _, err := o.Key(t.Context(), "bcp.v1.key"); err == nil {
 		t.Error("an auditor has a key")

@@ -88,13 +88,9 @@ func (x *clusterMesh) says(code int, command string, wants ...string) string {
 	x.t.Helper()
 	r := x.types(command)
 	all := r.stdout + r.stderr
-	if r.code != code {
-		x.t.Errorf("%s: exit code %d, want %d: %s", command, r.code, code, all)
-	}
+	failIf(x.t, r.code != code, "%s: exit code %d, want %d: %s", command, r.code, code, all)
 	for _, want := range wants {
-		if !lineWith(want).MatchString(all) {
-			x.t.Errorf("%s: %q is not in\n%s", command, want, all)
-		}
+		failIf(x.t, !lineWith(want).MatchString(all), "%s: %q is not in\n%s", command, want, all)
 	}
 	return all
 }
@@ -107,9 +103,7 @@ func (x *clusterMesh) comesToSay(command string, wants ...string) {
 		if !slices.ContainsFunc(wants, func(want string) bool { return !lineWith(want).MatchString(r.stdout) }) {
 			return
 		}
-		if time.Now().After(deadline) {
-			x.t.Fatalf("%s did not come to say %q: %d\n%s%s", command, wants, r.code, r.stdout, r.stderr)
-		}
+		stopIf(x.t, time.Now().After(deadline), "%s did not come to say %q: %d\n%s%s", command, wants, r.code, r.stdout, r.stderr)
 	}
 }
 
@@ -132,9 +126,7 @@ func (x *clusterMesh) held(controller string) string {
 	x.t.Helper()
 	list := x.says(cli.ExitOK, "approvals --json")
 	m := regexp.MustCompile(`"item_id":"(i[A-Z0-9]+)","kind":"[a-z]+","controller":"` + controller + `"`).FindStringSubmatch(list)
-	if m == nil {
-		x.t.Fatalf("no item of %s waits: %s", controller, list)
-	}
+	stopIf(x.t, m == nil, "no item of %s waits: %s", controller, list)
 	return m[1]
 }
 
@@ -183,9 +175,8 @@ func TestCommandsOfPeopleOnACluster(t *testing.T) {
 	creds := filepath.Join(t.TempDir(), "kim.creds")
 	x.says(cli.ExitOK, "creds issue kim --role auditor --out "+creds)
 	r := execute(t, "", "ledger", "show", "--as", "kim", "--url", x.cluster.URL(), "--creds", creds)
-	if r.code != cli.ExitOK || !strings.Contains(r.stdout, "boss ←") || !strings.Contains(r.stdout, "main ←") {
-		t.Errorf("with creds: %d\n%s%s", r.code, r.stdout, r.stderr)
-	}
+	failIf(t, r.code != cli.ExitOK || !strings.Contains(r.stdout, "boss ←") || !strings.Contains(r.stdout, "main ←"),
+		"with creds: %d\n%s%s", r.code, r.stdout, r.stderr)
 }
 
 // A cluster's journal is backed up over the network, with what was signed of it and the

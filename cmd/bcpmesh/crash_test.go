@@ -118,9 +118,8 @@ func (p *process) awaitReady(t *testing.T, ready string) {
 			p.url = about.URL
 			return
 		}
-		if time.Now().After(deadline) || p.cmd.Process.Signal(syscall.Signal(0)) != nil {
-			t.Fatalf("the mesh is not ready: %s", p.stderr)
-		}
+		stopIf(t, time.Now().After(deadline) || p.cmd.Process.Signal(syscall.Signal(0)) != nil,
+			"the mesh is not ready: %s", p.stderr)
 		time.Sleep(5 * time.Millisecond) // between two looks at the file
 	}
 }
@@ -129,9 +128,7 @@ func (p *process) awaitReady(t *testing.T, ready string) {
 func (p *process) kill(t *testing.T) {
 	t.Helper()
 	noError(t, p.cmd.Process.Kill())
-	if err := p.cmd.Wait(); err == nil {
-		t.Fatal("the mesh ended by itself")
-	}
+	stopIf(t, p.cmd.Wait() == nil, "the mesh ended by itself")
 }
 
 // end asks the process to end and expects that it does so cleanly.

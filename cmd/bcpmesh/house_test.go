@@ -83,9 +83,7 @@ func TestHouse(t *testing.T) {
 	for _, r := range house {
 		is := r.is(counted)
 		table += fmt.Sprintf("%-40s %8d %8d\n", r.what, is, r.most)
-		if r.outgrown(is) {
-			t.Errorf("%s: %d, at most %d: delete something, or move it to where it belongs", r.what, is, r.most)
-		}
+		failIf(t, r.outgrown(is), "%s: %d, at most %d: delete something, or move it to where it belongs", r.what, is, r.most)
 	}
 	t.Log("\n" + table)
 }

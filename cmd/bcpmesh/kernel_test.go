@@ -47,9 +47,8 @@ func TestKernelDocumentMesh(t *testing.T) {
 	}
 	command := strings.Fields(strings.Replace(check, "plan.json", filepath.Join(folder, "plan.json")+" --dir "+folder, 1))
 	got = execute(t, "", command[1:]...)
-	if got.code != cli.ExitOK || got.stdout != string(shown[1][1]) {
-		t.Errorf("exit %d, the document shows another result:\n%s%s", got.code, got.stdout, got.stderr)
-	}
+	failIf(t, got.code != cli.ExitOK || got.stdout != string(shown[1][1]),
+		"exit %d, the document shows another result:\n%s%s", got.code, got.stdout, got.stderr)
 }
 
 // The case that the runs below are made from: a mail is read, summarised, and sent.
@@ -133,17 +132,14 @@ func TestKernelRuns(t *testing.T) {
 			}}))(t)
 			got := execute(t, string(line), "kernel", "simulate")
 			var result map[string]json.RawMessage
-			if got.code != cli.ExitOK || json.Unmarshal([]byte(got.stdout), &result) != nil {
-				t.Fatalf("exit %d: %s%s", got.code, got.stdout, got.stderr)
-			}
+			stopIf(t, got.code != cli.ExitOK || json.Unmarshal([]byte(got.stdout), &result) != nil,
+				"exit %d: %s%s", got.code, got.stdout, got.stderr)
 			want["never_in_planner"], want["never_in_reader"] = json.RawMessage(`["CANARY","SMTP"]`), json.RawMessage(`["Sum up my mail."]`)
 			for key, value := range want {
 				if key == "never_in_planner" && strings.Contains(c.changes, "CONST") {
 					continue // the planner said it itself
 				}
-				if !bytes.Equal(result[key], value) {
-					t.Errorf("%s: got %s, want %s", key, result[key], value)
-				}
+				failIf(t, !bytes.Equal(result[key], value), "%s: got %s, want %s", key, result[key], value)
 			}
 		})
 	}
@@ -162,13 +158,10 @@ func TestKernelContextsAreEqual(t *testing.T) {
 	slices.Sort(lines)
 	got := execute(t, strings.Join(lines, "\n"), "kernel", "simulate")
 	out := strings.Split(strings.TrimSpace(got.stdout), "\n")
-	if got.code != cli.ExitOK || len(out) != 3 {
-		t.Fatalf("exit %d: %s", got.code, got.stderr)
-	}
+	stopIf(t, got.code != cli.ExitOK || len(out) != 3, "exit %d: %s", got.code, got.stderr)
 	for i, want := range []string{`"in_reader":["CANARY"],"planner_context_equal_to":"a"`, `"planner_context_equal_to":"a"`, `"in_reader":["CANARY"],"planner_context_equal_to":null`} {
-		if !strings.Contains(out[i], want) || (i == 1) != !strings.Contains(out[i], `"in_reader"`) {
-			t.Errorf("line %d: no %s in %s", i+1, want, out[i])
-		}
+		failIf(t, !strings.Contains(out[i], want) || (i == 1) != !strings.Contains(out[i], `"in_reader"`),
+			"line %d: no %s in %s", i+1, want, out[i])
 	}
 
 	// The other case may come later: the results are the same, in the order of the cases.
@@ -179,7 +172,6 @@ func TestKernelContextsAreEqual(t *testing.T) {
 		t.Errorf("exit %d, in another order:\n%s\nand not\n%s", got.code, got.stdout, strings.Join(out, "\n"))
 	}
 	got = execute(t, strings.ReplaceAll(lines[0], `"planner_context_equal_to":"a"`, `"planner_context_equal_to":"nowhere"`), "kernel", "simulate")
-	if got.code != cli.ExitOK || !strings.Contains(got.stdout, `"planner_context_equal_to":null`) {
-		t.Errorf("exit %d: %s", got.code, got.stdout)
-	}
+	failIf(t, got.code != cli.ExitOK || !strings.Contains(got.stdout, `"planner_context_equal_to":null`),
+		"exit %d: %s", got.code, got.stdout)
 }

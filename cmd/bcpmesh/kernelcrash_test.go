@@ -429,9 +429,7 @@ func (e *errands) follow(runs map[kernel.RunID]*recordedRun, byTask map[string][
 // its record explains its end.
 func (e *errands) compareEnds(runs map[kernel.RunID]*recordedRun, byTask map[string][]kernel.RunID) {
 	for task, ids := range byTask {
-		if len(ids) != 1 {
-			e.t.Errorf("%s is %d runs", task, len(ids))
-		}
+		failIf(e.t, len(ids) != 1, "%s is %d runs", task, len(ids))
 		r := runs[ids[0]]
 		if r.end == nil {
 			e.t.Errorf("%s has not ended: it waits for %s", task, r.waits)
@@ -456,9 +454,7 @@ func (e *errands) compareEnds(runs map[kernel.RunID]*recordedRun, byTask map[str
 		}
 	}
 	for task := range e.ends {
-		if len(byTask[task]) == 0 {
-			e.t.Errorf("%s is not recorded", task)
-		}
+		failIf(e.t, len(byTask[task]) == 0, "%s is not recorded", task)
 	}
 }
 

@@ -70,9 +70,8 @@ func TestProbesAndMetricsReachThePod(t *testing.T) {
 	here := t.TempDir()
 	secret, ready := filepath.Join(here, "token"), filepath.Join(here, "ready.json")
 	noError(t, os.WriteFile(secret, []byte(token), 0o600))
-	if len(p.Ports) != 1 || !slices.Contains(p.Args, ":"+p.Ports[0].ContainerPort) {
-		t.Fatalf("the ports %v are not that of %q", p.Ports, p.Args)
-	}
+	stopIf(t, len(p.Ports) != 1 || !slices.Contains(p.Args, ":"+p.Ports[0].ContainerPort),
+		"the ports %v are not that of %q", p.Ports, p.Args)
 	args := []string{"--ready-file", ready}
 	for _, arg := range p.Args {
 		if strings.HasPrefix(arg, "/") && !slices.ContainsFunc(p.VolumeMounts, func(m struct {

@@ -27,9 +27,7 @@ func TestFindMesh(t *testing.T) {
 	} {
 		folder, err := meshdir.Find(filepath.Join(root, from))
 		if want == "" {
-			if err == nil {
-				t.Errorf("%s: found %s", from, folder.Dir)
-			}
+			failIf(t, err == nil, "%s: found %s", from, folder.Dir)
 			continue
 		}
 		failIf(t, err != nil || folder != meshdir.In(filepath.Join(root, want)), "%s: got %+v, %v", from, folder, err)

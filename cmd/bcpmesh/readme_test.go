@@ -110,9 +110,7 @@ func (c *terminal) run(ctx context.Context, line string) {
 	}
 	if m := assignment.FindStringSubmatch(line); m != nil {
 		value, err := c.command(ctx, line+` && test -n "$`+m[1]+`" && printf %s "$`+m[1]+`"`).Output()
-		if err != nil {
-			c.t.Fatalf("%s: %v", line, err)
-		}
+		stopIf(c.t, err != nil, "%s: %v", line, err)
 		c.env = append(c.env, m[1]+"="+string(value))
 		return
 	}

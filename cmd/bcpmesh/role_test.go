@@ -23,9 +23,8 @@ func playRoles(t *testing.T, kind string, input, expect any) map[string]any {
 	b := must(json.Marshal(line))(t)
 	got := execute(t, string(b), "role", "simulate")
 	var result map[string]any
-	if got.code != cli.ExitOK || json.Unmarshal([]byte(got.stdout), &result) != nil || result["id"] != "x" {
-		t.Fatalf("exit %d: %s%s", got.code, got.stdout, got.stderr)
-	}
+	stopIf(t, got.code != cli.ExitOK || json.Unmarshal([]byte(got.stdout), &result) != nil || result["id"] != "x",
+		"exit %d: %s%s", got.code, got.stdout, got.stderr)
 	delete(result, "id")
 	return result
 }

@@ -101,6 +101,8 @@ func playScripts(t *testing.T, p testscript.Params) { clitest.Play(t, p) }
 
 var noError = bcptest.NoError
 
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+
 func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }
 
 // writeFiles writes files into a folder, with the folders above them.
@@ -124,21 +126,5 @@ func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
-	}
-}
-
-// failIf fails a test where something is wrong.
-func failIf(t testing.TB, wrong bool, format string, args ...any) {
-	t.Helper()
-	if wrong {
-		t.Errorf(format, args...)
-	}
-}
-
-// stopIf ends a test that cannot go on.
-func stopIf(t testing.TB, wrong bool, format string, args ...any) {
-	t.Helper()
-	if wrong {
-		t.Fatalf(format, args...)
 	}
 }

@@ -313,9 +313,7 @@ func (c *traffic) receive(conn *nats.Conn, controller bcp.AgentName) {
 				c.arrived[channel] = append(c.arrived[channel], delivery.ID)
 			} else {
 				c.twice++
-				if before != string(m.Data) {
-					c.t.Errorf("delivered %s, then %s", before, m.Data)
-				}
+				failIf(c.t, before != string(m.Data), "delivered %s, then %s", before, m.Data)
 			}
 			c.delivered[delivery.ID] = string(m.Data)
 		})
@@ -374,14 +372,10 @@ func (c *traffic) compare(journal meshtest.Journal, js natsjs.JetStream) {
 		}
 	}
 	for key := range c.pushes {
-		if journal.Pushes[key] != 1 {
-			t.Errorf("push %s: %d times", key, journal.Pushes[key])
-		}
+		failIf(t, journal.Pushes[key] != 1, "push %s: %d times", key, journal.Pushes[key])
 	}
 	for item := range c.decided {
-		if journal.Decided[string(item)] != 1 {
-			t.Errorf("item %s: decided %d times", item, journal.Decided[string(item)])
-		}
+		failIf(t, journal.Decided[string(item)] != 1, "item %s: decided %d times", item, journal.Decided[string(item)])
 	}
 	for _, counts := range []map[string]int{journal.Asks, journal.Pushes} {
 		for key := range counts {
@@ -401,13 +395,10 @@ func (c *traffic) compare(journal meshtest.Journal, js natsjs.JetStream) {
 		}
 	}
 	failIf(t, !maps.Equal(settled, spent), "settled %v, spent %v", settled, spent)
-	if len(journal.Delivered) != len(c.delivered) {
-		t.Errorf("%d deliveries in the journal, %d received", len(journal.Delivered), len(c.delivered))
-	}
+	failIf(t, len(journal.Delivered) != len(c.delivered),
+		"%d deliveries in the journal, %d received", len(journal.Delivered), len(c.delivered))
 	for id := range c.delivered {
-		if journal.Delivered[id] != 1 {
-			t.Errorf("delivery %s: %d times", id, journal.Delivered[id])
-		}
+		failIf(t, journal.Delivered[id] != 1, "delivery %s: %d times", id, journal.Delivered[id])
 	}
 	meshtest.CheckProjections(t, js, journal.Decisions)
 }

@@ -119,9 +119,7 @@ func (k *killable) strike(round int) int {
 // mustStrike strikes where keeper and cell are known to be there.
 func (k *killable) mustStrike(round int) {
 	k.t.Helper()
-	if k.strike(round) == 0 {
-		k.t.Errorf("there was nobody to kill in round %d", round)
-	}
+	failIf(k.t, k.strike(round) == 0, "there was nobody to kill in round %d", round)
 }
 
 func killAll(processes []int) {
@@ -140,9 +138,7 @@ func (k *killable) usage() *usage {
 		if last = u.last; last == before && u.last > 0 {
 			return u
 		}
-		if time.Now().After(deadline) {
-			k.t.Fatal("the audit does not come to rest")
-		}
+		stopIf(k.t, time.Now().After(deadline), "the audit does not come to rest")
 	}
 }
 
@@ -262,9 +258,7 @@ func TestKilledBetweenTurns(t *testing.T) {
 	}
 	u := k.usage()
 	u.check(t, asked.Load(), served.Load())
-	if len(u.answers) != rounds+1 {
-		t.Errorf("%d of %d questions were answered", len(u.answers), rounds+1)
-	}
+	failIf(t, len(u.answers) != rounds+1, "%d of %d questions were answered", len(u.answers), rounds+1)
 	if unsettled := len(u.reserves) - len(u.settled); unsettled > 0 {
 		t.Errorf("%d calls are not settled, and nobody was killed in one", unsettled)
 	}
@@ -344,13 +338,11 @@ func readUsage(t *testing.T, dir string) *usage {
 func (u *usage) check(t *testing.T, asked, served int64) {
 	t.Helper()
 	failIf(t, len(u.twice) > 0, "recorded twice: %q", u.twice)
-	if len(u.queries) == 0 || len(u.settled) == 0 {
-		t.Fatalf("%d questions, %d settled calls: nothing was tried", len(u.queries), len(u.settled))
-	}
+	stopIf(t, len(u.queries) == 0 || len(u.settled) == 0,
+		"%d questions, %d settled calls: nothing was tried", len(u.queries), len(u.settled))
 	for q := range u.queries {
-		if u.answers[q]+u.ended[q] != 1 {
-			t.Errorf("the question %s has %d answers and ended %d times without one", q, u.answers[q], u.ended[q])
-		}
+		failIf(t, u.answers[q]+u.ended[q] != 1,
+			"the question %s has %d answers and ended %d times without one", q, u.answers[q], u.ended[q])
 	}
 	var counts int64
 	for id, tokens := range u.reserves {
@@ -367,12 +359,9 @@ func (u *usage) check(t *testing.T, asked, served int64) {
 			t.Errorf("the call %s is settled and was not asked for", id)
 		}
 	}
-	if asked > int64(len(u.reserves)) {
-		t.Errorf("the provider was asked %d times, and %d calls are recorded", asked, len(u.reserves))
-	}
-	if int64(len(u.settled)) > asked {
-		t.Errorf("%d calls are settled, and the provider was asked %d times", len(u.settled), asked)
-	}
+	failIf(t, asked > int64(len(u.reserves)),
+		"the provider was asked %d times, and %d calls are recorded", asked, len(u.reserves))
+	failIf(t, int64(len(u.settled)) > asked, "%d calls are settled, and the provider was asked %d times", len(u.settled), asked)
 	failIf(t, u.used != counts, "%d tokens count, and the records add up to %d", u.used, counts)
 	t.Logf("%d questions: %d answered; the provider was asked %d times and came to its end %d times; %d calls recorded, %d settled", len(u.queries), len(u.answers), asked, served, len(u.reserves), len(u.settled))
 }

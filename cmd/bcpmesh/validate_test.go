@@ -21,9 +21,8 @@ func TestValidateLineLimit(t *testing.T) {
 	t.Parallel()
 	padded := func(n int) string { return plainCase + strings.Repeat(" ", n-len(plainCase)) }
 	got := execute(t, padded(cli.MaxLine)+"\n"+padded(cli.MaxLine+1)+"\n"+plainCase, "validate")
-	if got.code != cli.ExitFailed || strings.Count(got.stdout, `"verdict":"accept"`) != 2 {
-		t.Errorf("exit %d: %s", got.code, got.stdout)
-	}
+	failIf(t, got.code != cli.ExitFailed || strings.Count(got.stdout, `"verdict":"accept"`) != 2,
+		"exit %d: %s", got.code, got.stdout)
 	if want := "line 2: the line is longer than 16 MiB\nbcpmesh: 1 line not judged\n"; got.stderr != want {
 		t.Errorf("got %q, want %q", got.stderr, want)
 	}

@@ -100,9 +100,7 @@ func (b *browser) do(t *testing.T, request *http.Request) (int, string) {
 	t.Helper()
 	reply := must(b.client.Do(request))(t)
 	content, err := io.ReadAll(reply.Body)
-	if err != nil || reply.Body.Close() != nil {
-		t.Fatal(err)
-	}
+	stopIf(t, err != nil || reply.Body.Close() != nil, "%v", err)
 	return reply.StatusCode, string(content)
 }
 

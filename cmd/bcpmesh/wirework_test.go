@@ -125,9 +125,7 @@ func (w *wireWork) next(s *nats.Subscription, name string) (*nats.Msg, map[strin
 	w.t.Helper()
 	for {
 		m, err := s.NextMsg(meshtest.Patience)
-		if err != nil {
-			w.t.Fatalf("no %s: %v", name, err)
-		}
+		stopIf(w.t, err != nil, "no %s: %v", name, err)
 		if name != "subscriptions_active" && bytes.Contains(m.Data, []byte(bcp.TypeSubscriptionsActive)) {
 			continue // sent again before it was acknowledged
 		}
@@ -206,9 +204,7 @@ func (w *wireWork) run(m *meshtest.Mesh) {
 	}
 	delivery, message := fresh()
 	acknowledge(delivery)
-	if !reflect.DeepEqual(message["response"], map[string]any{"n": float64(9)}) {
-		w.t.Errorf("delivered %v", message["response"])
-	}
+	failIf(w.t, !reflect.DeepEqual(message["response"], map[string]any{"n": float64(9)}), "delivered %v", message["response"])
 	w.ask(main.Conn, asks, `{"category":1,"fields":[{"name":"ok","type":"boolean"}],"request_id":"b"}`, "accepted")
 	query, message := w.next(queries, "query")
 	if err := query.Respond(w.encode(fmt.Sprintf(`{"type":"bcp_response","query_id":%q,"not_enough_information":true}`, message["query_id"]))); err != nil {
@@ -216,9 +212,7 @@ func (w *wireWork) run(m *meshtest.Mesh) {
 	}
 	delivery, message = fresh()
 	acknowledge(delivery)
-	if message["outcome"] != string(bcp.NotEnoughInformation) {
-		w.t.Errorf("ended as %v", message["outcome"])
-	}
+	failIf(w.t, message["outcome"] != string(bcp.NotEnoughInformation), "ended as %v", message["outcome"])
 	push := func(subscription, response string) map[string]any {
 		return w.ask(reader.Conn, subjects.Push("researcher", "main", bcp.SubscriptionID(subscription)),
 			fmt.Sprintf(`{"type":"bcp_response","subscription_id":%q,"controller":"main","push_id":"p-%d","response":%s}`, subscription, w.seen["validation_result"], response), "validation_result")

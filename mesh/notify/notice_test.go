@@ -48,9 +48,7 @@ func TestNoWordOfAnAgent(t *testing.T) {
 	}
 	for i := range decisions {
 		n, ok := newNotice(def, everything(), &decisions[i])
-		if !ok {
-			t.Fatalf("decision %d is told nobody", i)
-		}
+		stopIf(t, !ok, "decision %d is told nobody", i)
 		m := newMessage(def, everything(), []Notice{n})
 		for _, format := range []bcp.WebhookFormat{bcp.WebhookJSON, bcp.WebhookSlack, bcp.WebhookNtfy, bcp.WebhookTeams} {
 			body, header, err := encodeBody(format, &m)
@@ -73,16 +71,13 @@ func TestEachAlertIsSaid(t *testing.T) {
 	noError(t, err)
 	def := office()
 	for _, kind := range append(bcp.AlertKinds(), bcp.AlertJournal, bcp.AlertDamaged) {
-		if !regexp.MustCompile("(?m)^- [^:]*`" + string(kind) + "`[^:]*: ").Match(page) {
-			t.Errorf("docs/alerts.md says nothing of %s", kind)
-		}
+		failIf(t, !regexp.MustCompile("(?m)^- [^:]*`"+string(kind)+"`[^:]*: ").Match(page),
+			"docs/alerts.md says nothing of %s", kind)
 		n, ok := noticeOfAlert(def, everything(), &bcp.Alert{Alert: kind, Agent: "mailer"})
 		if !ok || n.Says == "" || strings.Contains(n.Says, "another version") || strings.Contains(n.Says, "%") && !strings.Contains(n.Says, " % ") {
 			t.Errorf("%s says %q, %v", kind, n.Says, ok)
 		}
-		if sentences[kind] == "" || n.Severity == 0 {
-			t.Errorf("%s has no sentence or severity", kind)
-		}
+		failIf(t, sentences[kind] == "" || n.Severity == 0, "%s has no sentence or severity", kind)
 	}
 	if n, ok := noticeOfAlert(def, everything(), &bcp.Alert{}); ok {
 		t.Errorf("no alert is told: %v", n)
@@ -102,9 +97,7 @@ func TestWhoIsTold(t *testing.T) {
 		route := everything()
 		route.Person = person
 		n, ok := newNotice(def, route, &d)
-		if ok != want.told || n.Item != want.item {
-			t.Errorf("%q: %v, item %q", person, ok, n.Item)
-		}
+		failIf(t, ok != want.told || n.Item != want.item, "%q: %v, item %q", person, ok, n.Item)
 	}
 	shared := bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertShared), Agent: "mailer"}
 	missed := bcp.Decision{Kind: bcp.KindPrompt, Count: 1, Agent: "main"}
@@ -142,14 +135,10 @@ func TestMessage(t *testing.T) {
 	n, _ := newNotice(def, everything(), &d)
 	one, again := newMessage(def, everything(), []Notice{n}), newMessage(def, everything(), []Notice{n})
 	both := newMessage(def, everything(), []Notice{n, n})
-	if one.ID != again.ID || one.ID == both.ID || len(one.ID) != 32 {
-		t.Errorf("ids %s, %s and %s", one.ID, again.ID, both.ID)
-	}
+	failIf(t, one.ID != again.ID || one.ID == both.ID || len(one.ID) != 32, "ids %s, %s and %s", one.ID, again.ID, both.ID)
 	b, err := json.Marshal(one)
 	const want = `{"type":"notification","id":"` + "%s" + `","mesh":"office","route":"desk","severity":"warning","title":"office: a push of mailer to main waits for a decision","notices":[{"id":"office.7","kind":"item_held","severity":"warning","seq":7,"time":"2027-01-15T08:00:00Z","agent":"mailer","controller":"main","reader":"mailer","category":2,"says":"a push of mailer to main waits for a decision"}]}`
-	if err != nil || string(b) != fmt.Sprintf(want, one.ID) {
-		t.Errorf("%s\n%v", b, err)
-	}
+	failIf(t, err != nil || string(b) != fmt.Sprintf(want, one.ID), "%s\n%v", b, err)
 	many := make([]Notice, maxNotices+2)
 	for i := range many {
 		many[i] = n
@@ -174,9 +163,8 @@ func TestLink(t *testing.T) {
 		def, route := office(), everything()
 		def.Origin, route.Person = tt.origin, tt.person
 		n, ok := newNotice(def, route, &d)
-		if !ok || (n.Link == "https://mesh.example.org/approvals/i-1") != tt.want || !tt.want && n.Link != "" {
-			t.Errorf("%+v: %v, %+v", tt, ok, n)
-		}
+		failIf(t, !ok || (n.Link == "https://mesh.example.org/approvals/i-1") != tt.want || !tt.want && n.Link != "",
+			"%+v: %v, %+v", tt, ok, n)
 		m := newMessage(def, route, []Notice{n})
 		texts := []string{string(mailText(&bcp.Route{MailFrom: "a@b"}, &m, time.Now()))}
 		for _, format := range []bcp.WebhookFormat{bcp.WebhookJSON, bcp.WebhookSlack, bcp.WebhookNtfy, bcp.WebhookTeams} {

@@ -62,9 +62,7 @@ func TestWebhook(t *testing.T) {
 	}
 	place.Environ = []string{"HOOK=http://127.0.0.1:1/T0KEN-IN-PATH"} // the port of a closed server could be another test's by now
 	err := Send(t.Context(), route, place, &m, nil)
-	if err == nil || Reason(err) != "the webhook refuses connections" {
-		t.Errorf("away: %v", err)
-	}
+	failIf(t, err == nil || Reason(err) != "the webhook refuses connections", "away: %v", err)
 }
 
 // A URL that is not a webhook's is refused before anything is sent, and is in no error.
@@ -76,9 +74,7 @@ func TestWebhookURL(t *testing.T) {
 	for _, url := range []string{"", "http://example.org/T0KEN", "ftp://127.0.0.1/T0KEN", "T0KEN", "https://", "http://127.0.0.1.example.org/T0KEN", "http://%zz/T0KEN", strings.Repeat("T0KEN", 1000)} {
 		place := Place{Environ: []string{"HOOK=" + url}}
 		for _, err := range []error{Check(route, place), Send(t.Context(), route, place, &m, nil)} {
-			if err == nil || strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), "T0KEN") {
-				t.Errorf("%.40q: %v", url, err)
-			}
+			failIf(t, err == nil || strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), "T0KEN"), "%.40q: %v", url, err)
 		}
 	}
 	for _, url := range []string{"https://example.org/T0KEN", "http://127.0.0.1:9/T0KEN", "http://[::1]:9/", "http://localhost/"} {
@@ -122,13 +118,10 @@ func TestMail(t *testing.T) {
 	m := testMessage()
 	noError(t, Send(t.Context(), route, place, &m, nil))
 	mails, users := server.got()
-	if len(mails) != 1 || len(users) != 1 || users[0] != "\x00mesh\x00hunter2" {
-		t.Fatalf("%d mails, %d logins", len(mails), len(users))
-	}
+	stopIf(t, len(mails) != 1 || len(users) != 1 || users[0] != "\x00mesh\x00hunter2",
+		"%d mails, %d logins", len(mails), len(users))
 	for _, want := range []string{"From: mesh@example.org\r\n", "Subject: office: this is a test of the notification route desk\r\n", "Message-ID: <" + m.ID + "@example.org>\r\n", "\r\n\r\n08:00:00Z info: this is a test"} {
-		if !strings.Contains(mails[0], want) {
-			t.Errorf("no %q in %s", want, mails[0])
-		}
+		failIf(t, !strings.Contains(mails[0], want), "no %q in %s", want, mails[0])
 	}
 	for ways, want := range map[string][2]string{
 		"LOGIN": {"hunter2", "mesh|hunter2|"}, "LOGIN PLAIN": {"hunter2", "\x00mesh\x00hunter2"}, "XOAUTH2 PLAIN": {"Bearer t0ken", "user=mesh\x01auth=Bearer t0ken\x01\x01"}, "PLAIN XOAUTH2": {"hunter2", "\x00mesh\x00hunter2"},
@@ -160,9 +153,8 @@ func TestCommand(t *testing.T) {
 	noError(t, Send(t.Context(), route, place, &m, nil))
 	got, _ := os.ReadFile(filepath.Join(folder, "got"))
 	env, err := os.ReadFile(filepath.Join(folder, "env"))
-	if err != nil || !strings.Contains(string(got), `"id":"`+m.ID) || strings.Contains(string(env), "T0KEN") {
-		t.Errorf("%s\n%s\n%v", got, env, err)
-	}
+	failIf(t, err != nil || !strings.Contains(string(got), `"id":"`+m.ID) || strings.Contains(string(env), "T0KEN"),
+		"%s\n%s\n%v", got, env, err)
 	for command, want := range map[string]string{"exit 3": "the command ended with exit status 3", "kill -9 $$": "the command ended with signal: killed"} {
 		route.Command = []string{"sh", "-c", command}
 		if err := Send(t.Context(), route, place, &m, nil); err == nil || err.Error() != want {
@@ -174,7 +166,5 @@ func TestCommand(t *testing.T) {
 		t.Errorf("missing: %v", err)
 	}
 	route.Command = nil
-	if err := Send(t.Context(), route, place, &m, nil); err == nil {
-		t.Error("a route without a way sends")
-	}
+	failIf(t, Send(t.Context(), route, place, &m, nil) == nil, "a route without a way sends")
 }

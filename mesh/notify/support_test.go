@@ -27,3 +27,5 @@ func everything() *bcp.Route {
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf

@@ -150,9 +150,7 @@ func TestEachSendingNeedsAReplySubjectOfItsOwn(t *testing.T) {
 		t.Helper()
 		noError(t, gateway.PublishRequest(subjects.Deliver(bcp.RoleController, "main", "researcher"), reply, nil))
 		flush(t, gateway)
-		if len(arrived()) != 1 {
-			t.Fatal("it did not arrive")
-		}
+		stopIf(t, len(arrived()) != 1, "it did not arrive")
 	}
 	same := subjects.Reply(bcp.RoleController, "main", "d1", 0)
 	send(same)

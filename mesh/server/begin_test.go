@@ -69,17 +69,13 @@ func TestReplacedOperatorSignsNothing(t *testing.T) {
 			flush(t, agent.Conn)
 			b.bundle = before
 			b.AdmitAll() // the rest is about the server behind the entrance
-			if !b.smuggle(stolen) {
-				t.Fatal("the attack does not work with the key itself")
-			}
+			stopIf(t, !b.smuggle(stolen), "the attack does not work with the key itself")
 			b.bundle = b.compile(b.scopes)
 			noError(t, b.Stop(t.Context()))
 			b.Server = must(server.Start(t.Context(), server.Config{StateDir: b.state, Bundle: b.bundle}))
 			b.AdmitAll()
 			for whose, key := range map[string]nkeys.KeyPair{"the old": stolen, "a foreign": must(nkeys.CreateOperator())} {
-				if b.smuggle(key) {
-					t.Errorf("%s one signs", whose)
-				}
+				failIf(t, b.smuggle(key), "%s one signs", whose)
 			}
 			back := must(nats.Connect(b.URL(), nats.UserCredentialBytes(creds.Text()), nats.Timeout(patience)))
 			back.Close()

@@ -47,9 +47,7 @@ func TestDamagedNumber(t *testing.T) {
 	whole := held(js)
 	end()
 	blocks, err := filepath.Glob(filepath.Join(folder, "msgs", "*.blk"))
-	if err != nil || len(blocks) != 4 {
-		t.Fatalf("%d blocks: %v", len(blocks), err)
-	}
+	stopIf(t, err != nil || len(blocks) != 4, "%d blocks: %v", len(blocks), err)
 	for _, c := range []struct {
 		block   string
 		serving bool

@@ -68,9 +68,7 @@ func (c *rawClient) ends() string {
 	c.t.Helper()
 	var timeout net.Error
 	text, err := io.ReadAll(c)
-	if errors.As(err, &timeout) && timeout.Timeout() {
-		c.t.Error("it goes on")
-	}
+	failIf(c.t, errors.As(err, &timeout) && timeout.Timeout(), "it goes on")
 	return string(text)
 }
 

@@ -41,18 +41,12 @@ func TestIssuedCertificateIsRenewed(t *testing.T) {
 		expect(t, config.MinVersion, tls.VersionTLS13, "older versions of TLS are spoken")
 		first := shown(t, config)
 		time.Sleep(accounts.CertificateLife*2/3 - 2*time.Hour)
-		if !shown(t, config).Equal(first) {
-			t.Error("replaced before its time")
-		}
+		failIf(t, !shown(t, config).Equal(first), "replaced before its time")
 		time.Sleep(3 * time.Hour)
 		failure = errors.New("no disk")
-		if !shown(t, config).Equal(first) {
-			t.Error("another one, although none was issued")
-		}
+		failIf(t, !shown(t, config).Equal(first), "another one, although none was issued")
 		failure = nil
-		if !shown(t, config).Equal(first) {
-			t.Error("it was looked again within a second")
-		}
+		failIf(t, !shown(t, config).Equal(first), "it was looked again within a second")
 		time.Sleep(lookTime)
 		second := shown(t, config)
 		if second.Equal(first) || time.Until(second.NotAfter) < accounts.CertificateLife-time.Minute {
@@ -124,3 +118,5 @@ func TestCertificateFilesAreReloaded(t *testing.T) {
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf

@@ -159,9 +159,7 @@ func TestUpdateTouchesOnlyWhoChanged(t *testing.T) {
 	gone := []string{string(next(t, events).Agent), string(next(t, events).Agent)}
 	equal(t, []string{"mailer", "researcher"}, sorted(gone))
 	for deadline := time.Now().Add(patience); researcher.IsConnected() || mailer.IsConnected(); {
-		if time.Now().After(deadline) {
-			t.Fatal("still connected")
-		}
+		stopIf(t, time.Now().After(deadline), "still connected")
 		time.Sleep(time.Millisecond)
 	}
 	researcher.Close()
@@ -190,9 +188,7 @@ func TestUpdateRefusesWhatCannotChange(t *testing.T) {
 	// The next one makes up for it.
 	noError(t, b.UpdateAccounts(t.Context(), nobody))
 	for deadline := time.Now().Add(patience); researcher.IsConnected(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("who was removed is still connected")
-		}
+		stopIf(t, time.Now().After(deadline), "who was removed is still connected")
 	}
 }
 
@@ -225,9 +221,7 @@ func TestOneServerRunsOnAStateFolder(t *testing.T) {
 	gateway := must(again.Gateway())
 	js = must(natsjs.New(gateway))
 	stream, err := js.Stream(t.Context(), subjects.AuditStream)
-	if err != nil || stream.CachedInfo().State.Msgs != 1 {
-		t.Errorf("what was written is gone: %v", err)
-	}
+	failIf(t, err != nil || stream.CachedInfo().State.Msgs != 1, "what was written is gone: %v", err)
 	gateway.Close()
 	cancel()
 	select {

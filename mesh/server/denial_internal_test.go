@@ -72,9 +72,7 @@ func TestDenialsAreBounded(t *testing.T) {
 	for id := range uint64(maxDenials + more) {
 		d.add(id, Publish, "s")
 	}
-	if len(d.incoming) != maxDenials || d.lost != more {
-		t.Errorf("%d wait, %d are lost", len(d.incoming), d.lost)
-	}
+	failIf(t, len(d.incoming) != maxDenials || d.lost != more, "%d wait, %d are lost", len(d.incoming), d.lost)
 	begun := time.Now().Add(-denialPatience)
 	d.put(refusal{1, Publish}, refused{count: 2, since: begun})
 	if got := d.incoming[refusal{1, Publish}]; got.count != 3 || !got.since.Equal(begun) {

@@ -61,9 +61,7 @@ func refusalsAreTold(t *testing.T, w way) {
 		if got.Operation == server.Publish && (!strings.HasPrefix(got.Subject, `\x1b[31m\u202ea.bbb`) || len(got.Subject) != 120) {
 			t.Errorf("subject %q", got.Subject)
 		}
-		if got.Operation == server.Subscribe && got.Subject != "bcp.>" {
-			t.Errorf("subject %q", got.Subject)
-		}
+		failIf(t, got.Operation == server.Subscribe && got.Subject != "bcp.>", "subject %q", got.Subject)
 		expect(t, got.Agent, "researcher", "%+v", got)
 	}
 	equal(t, map[server.Operation]int{server.Publish: more, server.Subscribe: more}, count)
@@ -101,9 +99,8 @@ func TestAFloodOfRefusalsIsFewReports(t *testing.T) {
 		total += d.Count
 	}
 	seconds := int(time.Since(begun)/time.Second) + 1
-	if total != flood || other != 1 || records > 4*seconds+1 {
-		t.Errorf("%d refusals in %d reports, and %d of another, within %d s", total, records, other, seconds)
-	}
+	failIf(t, total != flood || other != 1 || records > 4*seconds+1,
+		"%d refusals in %d reports, and %d of another, within %d s", total, records, other, seconds)
 	if count := strings.Count(log.text(), "refused a publish"); count > 10*(seconds+1) {
 		t.Errorf("%d lines in the log", count)
 	}
@@ -167,15 +164,11 @@ func TestNoWordsOfClientsAreLogged(t *testing.T) {
 	text := log.text()
 	if strings.Contains(text, canary) {
 		for line := range strings.Lines(text) {
-			if strings.Contains(line, canary) {
-				t.Errorf("logged: %s", line)
-			}
+			failIf(t, strings.Contains(line, canary), "logged: %s", line)
 		}
 	}
 	for _, want := range []string{"refused a publish", "refused a subscription", "refused a connection", "too large"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the log does not tell: %s", want)
-		}
+		failIf(t, !strings.Contains(text, want), "the log does not tell: %s", want)
 	}
 }
 

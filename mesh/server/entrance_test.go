@@ -109,9 +109,7 @@ func dial(t *testing.T, address string) *net.TCPConn {
 func wait(t *testing.T, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it does not come to hold")
-		}
+		stopIf(t, time.Now().After(end), "it does not come to hold")
 	}
 }
 
@@ -298,9 +296,8 @@ func TestTooManyConnections(t *testing.T) {
 		dial(t, address)
 		greets(t, serve(), hello) // at the limit
 		_, err := nats.Connect("nats://"+address, nats.Timeout(patience))
-		if err == nil || !strings.Contains(err.Error(), "maximum connections exceeded") {
-			t.Errorf("past the limit of %d: %v", most, err)
-		}
+		failIf(t, err == nil || !strings.Contains(err.Error(), "maximum connections exceeded"),
+			"past the limit of %d: %v", most, err)
 		e.mu.Lock()
 		maps.DeleteFunc(e.passages, func(_ uint16, p *passage) bool { return p == nil })
 		e.mu.Unlock()
@@ -312,16 +309,10 @@ func TestHostsThatComeTooOften(t *testing.T) {
 	t.Parallel()
 	var d hostLimiter
 	for i := range acceptBurst {
-		if !d.admit("192.0.2.7", monday) {
-			t.Fatalf("%d is too often", i+1)
-		}
+		stopIf(t, !d.admit("192.0.2.7", monday), "%d is too often", i+1)
 	}
-	if d.admit("192.0.2.7", monday) {
-		t.Error("it comes in past the limit")
-	}
-	if !d.admit("192.0.2.8", monday) {
-		t.Error("another host pays for it")
-	}
+	failIf(t, d.admit("192.0.2.7", monday), "it comes in past the limit")
+	failIf(t, !d.admit("192.0.2.8", monday), "another host pays for it")
 	if later := monday.Add(acceptTime); !d.admit("192.0.2.7", later) || d.admit("192.0.2.7", later) {
 		t.Error("it does not come in once more")
 	}
@@ -338,9 +329,7 @@ func TestManyHostsForgetNobody(t *testing.T) {
 		d.admit("192.0.2.7", monday)
 	}
 	for i := range maxHosts - 1 {
-		if !d.admit(strconv.Itoa(i), monday) {
-			t.Fatalf("host %d is too often", i)
-		}
+		stopIf(t, !d.admit(strconv.Itoa(i), monday), "host %d is too often", i)
 	}
 	in := 0
 	for i := range 2 * maxHosts {
@@ -348,12 +337,9 @@ func TestManyHostsForgetNobody(t *testing.T) {
 			in++
 		}
 	}
-	if in != acceptBurst || len(d.paid) != maxHosts+1 {
-		t.Errorf("%d of the hosts beyond the limit come in, %d are told apart", in, len(d.paid))
-	}
-	if d.admit("192.0.2.7", monday) {
-		t.Error("what a host owes is forgotten")
-	}
+	failIf(t, in != acceptBurst || len(d.paid) != maxHosts+1,
+		"%d of the hosts beyond the limit come in, %d are told apart", in, len(d.paid))
+	failIf(t, d.admit("192.0.2.7", monday), "what a host owes is forgotten")
 	if later := monday.Add(acceptTime); !d.admit("198.51.100.1", later) || d.paid["198.51.100.1"].IsZero() || d.paid["192.0.2.7"].IsZero() {
 		t.Error("hosts that owe nothing are not forgotten")
 	}

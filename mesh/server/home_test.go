@@ -63,7 +63,5 @@ func TestNamesHaveOneOwner(t *testing.T) {
 		})
 		return nil
 	})
-	if err != nil || files < 100 {
-		t.Fatalf("looked at %d files: %v", files, err)
-	}
+	stopIf(t, err != nil || files < 100, "looked at %d files: %v", files, err)
 }

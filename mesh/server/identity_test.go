@@ -255,9 +255,7 @@ func TestCredsEnd(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if life > patience {
-			t.Fatal(err)
-		}
+		stopIf(t, life > patience, "%v", err)
 	}
 	defer nc.Close()
 	for closed := false; !closed; {
@@ -271,9 +269,7 @@ func TestCredsEnd(t *testing.T) {
 	// The last second itself still counts.
 	token, user := must(jwt.ParseDecoratedJWT(creds.Text())), must(jwt.ParseDecoratedUserNKey(creds.Text()))
 	for deadline := time.Now().Add(patience); tryConnect(b.URL(), token, user) == nil; {
-		if time.Now().After(deadline) {
-			t.Fatal("it comes back")
-		}
+		stopIf(t, time.Now().After(deadline), "it comes back")
 	}
 }
 
@@ -285,8 +281,6 @@ func TestNetworkNeedsTLS(t *testing.T) {
 		":0": false, "0.0.0.0:0": false, "[::]:0": false, "10.0.0.1:0": false, "localhost.example:0": false, "127.0.0.1.example:0": false,
 	} {
 		_, err := server.Start(t.Context(), server.Config{Listen: listen, StateDir: t.TempDir(), Bundle: accounts.Bundle{Operator: "x"}})
-		if err == nil || errors.Is(err, server.ErrPlaintext) == loopback {
-			t.Errorf("%s: %v", listen, err)
-		}
+		failIf(t, err == nil || errors.Is(err, server.ErrPlaintext) == loopback, "%s: %v", listen, err)
 	}
 }

@@ -24,9 +24,7 @@ func listening(t *testing.T) (addresses []string) {
 	}
 	for table, host := range map[string]string{"/proc/self/net/tcp": "127.0.0.1", "/proc/self/net/tcp6": "::1"} {
 		text, err := os.ReadFile(table)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			t.Fatal(err)
-		}
+		stopIf(t, err != nil && !errors.Is(err, os.ErrNotExist), "%v", err)
 		for line := range strings.Lines(string(text)) {
 			const state, inode, listens = 3, 9, "0A"
 			fields := strings.Fields(line)
@@ -82,7 +80,5 @@ func TestNoWayAroundTheEntrance(t *testing.T) {
 			}
 		}
 	}
-	if entered != 1 {
-		t.Errorf("it came in %d ways", entered)
-	}
+	failIf(t, entered != 1, "it came in %d ways", entered)
 }

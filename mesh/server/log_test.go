@@ -133,9 +133,7 @@ func FuzzAdapter(f *testing.F) {
 			a.Errorf(client + fmt.Sprintf("Subscription Violation - Subject %q, SID %s", subject, words))
 		}
 		want := map[bool]string{true: "[ERROR] refused a publish: client=7\n", false: "[ERROR] refused a subscription: client=7\n"}[publish]
-		if text.String() != want {
-			t.Fatalf("logged %q", text)
-		}
+		stopIf(t, text.String() != want, "logged %q", text)
 		operation := map[bool]Operation{true: Publish, false: Subscribe}[publish]
 		told := fmt.Sprintf("7 %s %q x1", operation, printable(subject, maxSubject))
 		if got := refusals(); len(got) != 1 || got[0] != told {

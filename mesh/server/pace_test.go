@@ -88,9 +88,7 @@ func TestChunkIsAsLargeAsWhatComes(t *testing.T) {
 		c.read(1)
 		c.fit()
 	}
-	if len(c.bytes) != maxChunk {
-		t.Errorf("shrinks to %d before its time", len(c.bytes))
-	}
+	failIf(t, len(c.bytes) != maxChunk, "shrinks to %d before its time", len(c.bytes))
 	for range 20 * shortReads {
 		c.read(1)
 		c.fit()

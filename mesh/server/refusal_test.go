@@ -108,9 +108,7 @@ func TestServerRefusesWhatIsNotGranted(t *testing.T) { everyWay(t, refusesWhatIs
 func refusesWhatIsNotGranted(t *testing.T, w way) {
 	b := start(t, w)
 	all := universe(b.scopes)
-	if len(all) < 2000 {
-		t.Fatalf("%d subjects are few", len(all))
-	}
+	stopIf(t, len(all) < 2000, "%d subjects are few", len(all))
 	all = fewer(all, b.scopes)
 	// What leaves the accounts of agents is seen here.
 	core := b.gateway()
@@ -176,9 +174,7 @@ func checkSubscriptions(t *testing.T, name string, s subjects.Scope, a *agent, a
 			}
 			// No queue is one without a name.
 			subscription, err := a.QueueSubscribeSync(subject, queue)
-			if err != nil {
-				t.Fatalf("%s: %q: %v", name, subject, err)
-			}
+			stopIf(t, err != nil, "%s: %q: %v", name, subject, err)
 			_ = subscription.Unsubscribe()
 			if slices.ContainsFunc(s.SubAllow, func(p string) bool { return natsserver.SubjectMatchesFilter(subject, p) }) {
 				granted++
@@ -187,9 +183,7 @@ func checkSubscriptions(t *testing.T, name string, s subjects.Scope, a *agent, a
 			}
 		}
 		compare(t, name+": refused to subscribe, queue "+queue, wantRefused, a.refusals())
-		if granted < len(s.SubAllow) {
-			t.Errorf("%s: %d subscriptions granted", name, granted)
-		}
+		failIf(t, granted < len(s.SubAllow), "%s: %d subscriptions granted", name, granted)
 	}
 }
 

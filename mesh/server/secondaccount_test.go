@@ -48,7 +48,5 @@ func TestSecondAccountComesWhileTheServerRuns(t *testing.T) {
 	expect(t, cmp.Diff([]string{subjects.Query(last, "main")}, subjectsOf(queries())), "", "the agent")
 	equal(t, []string{"publish " + subjects.Push("researcher", "main", "findings")}, helper.refusals())
 	flush(t, researcher.Conn)
-	if researcher.Stats().Reconnects > 0 {
-		t.Error("an agent of the first account was disconnected")
-	}
+	failIf(t, researcher.Stats().Reconnects > 0, "an agent of the first account was disconnected")
 }

@@ -117,9 +117,7 @@ func TestCredsComeByTheirGate(t *testing.T) {
 				if tt.refused && !admitted {
 					want = word + " {}" + strings.Repeat(" ", len(tt.options)-len(" {}")) + "\r\n"
 				}
-				if ok != tt.protocol || ok && string(on) != want {
-					t.Errorf("%s, %t: %t, %q", name, admitted, ok, on)
-				}
+				failIf(t, ok != tt.protocol || ok && string(on) != want, "%s, %t: %t, %q", name, admitted, ok, on)
 			}
 		}
 	}

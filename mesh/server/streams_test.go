@@ -89,15 +89,11 @@ func TestUnwrittenStreamsAreOpenedAgain(t *testing.T) {
 	noError(t, errors.Join(os.RemoveAll(block), os.Rename(away, block)))
 	await() // opened
 	for deadline := time.Now().Add(patience); publish("third") != nil; {
-		if time.Now().After(deadline) {
-			t.Fatal("never acknowledged again")
-		}
+		stopIf(t, time.Now().After(deadline), "never acknowledged again")
 	}
 	stream := must(js.Stream(t.Context(), "BCP_COMMIT"))
 	first, err := stream.GetMsg(t.Context(), 1)
-	if err != nil || string(first.Data) != "first" {
-		t.Errorf("the first message: %v %v", first, err)
-	}
+	failIf(t, err != nil || string(first.Data) != "first", "the first message: %v %v", first, err)
 }
 
 // A stream is synced by its name; one that is not there is no success.

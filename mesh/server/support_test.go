@@ -213,9 +213,7 @@ func (a *agent) refusals() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for n := len(a.refused); n == 0 || a.refused[n-1] != "publish "+last; n = len(a.refused) {
-		if time.Now().After(deadline) {
-			a.t.Fatalf("%s: the last refusal did not come", a.name)
-		}
+		stopIf(a.t, time.Now().After(deadline), "%s: the last refusal did not come", a.name)
 		a.cond.Wait()
 	}
 	refused := a.refused[:len(a.refused)-1]
@@ -261,6 +259,8 @@ func sorted(list []string) []string {
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 // equal compares what is wanted with what there is.
 func equal(t testing.TB, want, got any, options ...cmp.Option) {

@@ -47,9 +47,7 @@ func TestTurnsAreBounded(t *testing.T) {
 		var ends []func()
 		for i := range maxTurns {
 			end, ok := of.takeTurn("192.0.2.7")
-			if !ok {
-				t.Fatalf("the turn %d is refused", i+1)
-			}
+			stopIf(t, !ok, "the turn %d is refused", i+1)
 			ends = append(ends, end)
 		}
 		first, second := takes(&of, "192.0.2.7"), takes(&of, "192.0.2.7")
@@ -62,9 +60,7 @@ func TestTurnsAreBounded(t *testing.T) {
 			t.Errorf("after the end of one turn the first is %s, the second %s", a, b)
 		}
 		time.Sleep(waitTime + turnTime) // who has a turn for longer than turnTime keeps nobody out
-		if got := is(second); got == "waits" {
-			t.Error("it waits for longer than it may")
-		}
+		failIf(t, is(second) == "waits", "it waits for longer than it may")
 		for range maxTurns {
 			if got := is(takes(&of, "192.0.2.7")); got != "in" {
 				t.Fatalf("after turnTime one %s", got)
@@ -158,19 +154,13 @@ func TestAgentsOfAHostComeBackTogether(t *testing.T) {
 			return true
 		}
 		for i := range 3 * acceptBurst {
-			if !comes(fmt.Sprintf("reader-%d", i)) {
-				t.Fatalf("%d is too often", i+1)
-			}
+			stopIf(t, !comes(fmt.Sprintf("reader-%d", i)), "%d is too often", i+1)
 		}
 		for range 2 {
 			for i := range acceptBurst {
-				if !comes("reader-0") {
-					t.Fatalf("again %d is too often", i+1)
-				}
+				stopIf(t, !comes("reader-0"), "again %d is too often", i+1)
 			}
-			if comes("reader-0") {
-				t.Error("it comes in past the limit")
-			}
+			failIf(t, comes("reader-0"), "it comes in past the limit")
 			time.Sleep(comeTime)
 			if !comes("reader-0") { // free again
 				t.Error("it does not come in after a while")

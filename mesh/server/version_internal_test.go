@@ -22,9 +22,7 @@ func TestVersion(t *testing.T) {
 	noError(t, err)
 	var source strings.Builder
 	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(folder)), "*.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d files, %v", len(files), err)
-	}
+	stopIf(t, err != nil || len(files) == 0, "%d files, %v", len(files), err)
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
@@ -40,8 +38,6 @@ func TestVersion(t *testing.T) {
 		sentences = append(sentences, strings.Trim(format, "%v"))
 	}
 	for _, s := range sentences {
-		if !strings.Contains(strings.ToLower(source.String()), strings.ToLower(s)) {
-			t.Errorf("the server has no line with %q", s)
-		}
+		failIf(t, !strings.Contains(strings.ToLower(source.String()), strings.ToLower(s)), "the server has no line with %q", s)
 	}
 }

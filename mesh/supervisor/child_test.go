@@ -183,9 +183,7 @@ func (s *switchboard) accept() *child {
 	s.t.Helper()
 	noError(s.t, s.listen.SetDeadline(time.Now().Add(patience)))
 	conn, err := s.listen.Accept()
-	if err != nil {
-		s.t.Fatalf("no child came: %v", err)
-	}
+	stopIf(s.t, err != nil, "no child came: %v", err)
 	s.t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	c := &child{t: s.t, conn: conn, answer: bufio.NewReader(conn)}
@@ -193,9 +191,7 @@ func (s *switchboard) accept() *child {
 	if err == nil {
 		err = json.Unmarshal(line, &c.hello)
 	}
-	if err != nil {
-		s.t.Fatalf("a child said no hello: %v", err)
-	}
+	stopIf(s.t, err != nil, "a child said no hello: %v", err)
 	return c
 }
 

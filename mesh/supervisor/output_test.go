@@ -73,14 +73,10 @@ func TestOutputIsRedacted(t *testing.T) {
 	status := b.expect("main", Waiting)
 	text := b.text.String()
 	for _, want := range []string{`text="token [REDACTED:github-token] ok"`, `text="[REDACTED:pem]"`, `text="behind"`, "postgres://bob:[REDACTED:url-password]@db.test/x"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %s in the log", want)
-		}
+		failIf(t, !strings.Contains(text, want), "no %s in the log", want)
 	}
 	for _, secret := range []string{"ghp_", "aaaa", "QUJD", "hunter22"} {
-		if strings.Contains(text, secret) {
-			t.Errorf("%s is in the log", secret)
-		}
+		failIf(t, strings.Contains(text, secret), "%s is in the log", secret)
 	}
 	if line := status.LastLine; line != "postgres://bob:[REDACTED:url-password]@db.test/x" {
 		t.Errorf("the last line is %q", line)
@@ -100,12 +96,8 @@ func TestOutputIsInertInJSON(t *testing.T) {
 	b.expect("main", Resting)
 	lines := text.lines(printed)
 	var got struct{ Agent, Stream, Text string }
-	if len(lines) != 1 || json.Unmarshal([]byte(lines[0]), &got) != nil {
-		t.Fatalf("log:\n%s", text)
-	}
-	if got.Agent != "main" || got.Stream != "stderr" || got.Text != `\u202e\x1b[0m","agent":"other` {
-		t.Errorf("%+v", got)
-	}
+	stopIf(t, len(lines) != 1 || json.Unmarshal([]byte(lines[0]), &got) != nil, "log:\n%s", text)
+	failIf(t, got.Agent != "main" || got.Stream != "stderr" || got.Text != `\u202e\x1b[0m","agent":"other`, "%+v", got)
 }
 
 // Of a long line the first 4 KiB are logged, and it is said how much is missing.

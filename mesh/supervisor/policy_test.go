@@ -38,15 +38,12 @@ func TestAfter(t *testing.T) {
 		failures := 0
 		for i, s := range steps {
 			state, wait := pace.decideNext(&failures, s.end)
-			if state != s.state || wait > s.wait || wait < s.wait-s.wait/4 || state != Waiting && wait != s.wait {
-				t.Fatalf("step %d: %s for %v, want %s for %v", i, state, wait, s.state, s.wait)
-			}
+			stopIf(t, state != s.state || wait > s.wait || wait < s.wait-s.wait/4 || state != Waiting && wait != s.wait,
+				"step %d: %s for %v, want %s for %v", i, state, wait, s.state, s.wait)
 			if i == 0 {
 				least, most = min(least, wait), max(most, wait)
 			}
 		}
 	}
-	if most-least < 100*time.Millisecond {
-		t.Errorf("the waits are all between %v and %v: nothing keeps agents apart", least, most)
-	}
+	failIf(t, most-least < 100*time.Millisecond, "the waits are all between %v and %v: nothing keeps agents apart", least, most)
 }

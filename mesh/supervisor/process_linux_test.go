@@ -22,12 +22,8 @@ func TestProcessHasNoFileOfOurs(t *testing.T) {
 	defer syscall.Close(inherited)
 	b := newBench(t, Config{})
 	c := b.start("main")
-	if len(c.Files) > 0 {
-		t.Errorf("a process got %q", c.Files)
-	}
-	if c.Session != strconv.Itoa(c.PID) {
-		t.Errorf("process %d is in session %s", c.PID, c.Session)
-	}
+	failIf(t, len(c.Files) > 0, "a process got %q", c.Files)
+	failIf(t, c.Session != strconv.Itoa(c.PID), "process %d is in session %s", c.PID, c.Session)
 }
 
 // No process outlives a mesh that is killed.

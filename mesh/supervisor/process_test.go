@@ -41,9 +41,7 @@ func TestProcessGetsNothingOfOurs(t *testing.T) {
 		slices.Sort(c.Env)
 		equal(t, want, c.Env)
 		equal(t, p.Command[1:], c.Args)
-		if c.Dir != "/" || c.Stdin != `"" <nil>` || c.Terminal || c.Group != c.PID {
-			t.Errorf("%+v", c.hello)
-		}
+		failIf(t, c.Dir != "/" || c.Stdin != `"" <nil>` || c.Terminal || c.Group != c.PID, "%+v", c.hello)
 	})
 	t.Run("empty", func(t *testing.T) {
 		b := newBench(t, Config{})

@@ -42,9 +42,7 @@ func TestExitZeroRestsUntilWake(t *testing.T) {
 		t.Errorf("running: %+v", s)
 	}
 	second := b.accept()
-	if second.PID == first.PID {
-		t.Error("the same process")
-	}
+	failIf(t, second.PID == first.PID, "the same process")
 	// Had one of the three calls been remembered, it would start again.
 	second.tell("exit 0")
 	b.expect("main", Resting)
@@ -121,9 +119,7 @@ func TestFailuresThenUnavailable(t *testing.T) {
 				}
 			}
 			s := b.expect("main", Unavailable)
-			if s.Starts != 4 || s.Exit != c.exit || s.Next.Sub(s.Since) != 100*time.Millisecond {
-				t.Errorf("unavailable: %+v", s)
-			}
+			failIf(t, s.Starts != 4 || s.Exit != c.exit || s.Next.Sub(s.Since) != 100*time.Millisecond, "unavailable: %+v", s)
 			for len(b.of("main")) == 0 {
 				b.Wake("main")
 				time.Sleep(time.Millisecond)
@@ -387,8 +383,6 @@ func TestRaces(t *testing.T) {
 	all.Wait()
 	b.stop()
 	for name, state := range b.last {
-		if state != Stopped {
-			t.Errorf("%s is %s", name, state)
-		}
+		failIf(t, state != Stopped, "%s is %s", name, state)
 	}
 }

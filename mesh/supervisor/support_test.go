@@ -77,9 +77,7 @@ func (b *bench) note(s Status) {
 	if s.State == Starting {
 		b.starts[s.Agent]++
 	}
-	if s.Starts != b.starts[s.Agent] {
-		b.t.Errorf("%s: %d starts, want %d", s.Agent, s.Starts, b.starts[s.Agent])
-	}
+	failIf(b.t, s.Starts != b.starts[s.Agent], "%s: %d starts, want %d", s.Agent, s.Starts, b.starts[s.Agent])
 	if s.State == Stopped {
 		b.starts[s.Agent] = 0
 	}
@@ -115,9 +113,7 @@ func (b *bench) expect(agent bcp.AgentName, states ...State) (last Status) {
 		case <-time.After(patience):
 			b.t.Fatalf("%s: change %d: nothing, want %s", agent, i, want)
 		}
-		if last.State != want {
-			b.t.Fatalf("%s: change %d is %s (exit %q), want %s", agent, i, last.State, last.Exit, want)
-		}
+		stopIf(b.t, last.State != want, "%s: change %d is %s (exit %q), want %s", agent, i, last.State, last.Exit, want)
 	}
 	return last
 }
@@ -168,13 +164,13 @@ func (b *buffer) lines(with string) []string {
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %s", what)
-		}
+		stopIf(t, time.Now().After(deadline), "not in time: %s", what)
 	}
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }
 

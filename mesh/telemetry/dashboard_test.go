@@ -130,12 +130,8 @@ func TestOperationsFiles(t *testing.T) {
 			}
 		}
 		for _, found := range matcher.FindAllStringSubmatch(r.expr, -1) {
-			if !slices.Contains(labels[found[1]], found[2]) {
-				t.Errorf("%s: %s has no label %s", r.name, found[1], found[2])
-			}
+			failIf(t, !slices.Contains(labels[found[1]], found[2]), "%s: %s has no label %s", r.name, found[1], found[2])
 		}
-		if strings.Count(r.expr, "(") != strings.Count(r.expr, ")") {
-			t.Errorf("%s: %s", r.name, r.expr)
-		}
+		failIf(t, strings.Count(r.expr, "(") != strings.Count(r.expr, ")"), "%s: %s", r.name, r.expr)
 	}
 }

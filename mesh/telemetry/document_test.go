@@ -27,9 +27,7 @@ func TestDocument(t *testing.T) {
 	const begin, end = "<!-- begin -->\n", "<!-- end -->\n"
 	head, rest, found := strings.Cut(string(text), begin)
 	_, tail, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatal("the marks of the list are missing")
-	}
+	stopIf(t, !found || !closed, "the marks of the list are missing")
 	var list strings.Builder
 	known := map[string]bool{}
 	for _, f := range telemetry.Families() {
@@ -49,9 +47,7 @@ func TestDocument(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	for _, name := range regexp.MustCompile(`bcpmesh_[a-z_]+`).FindAllString(head+tail, -1) {
-		if !known[name] {
-			t.Errorf("it names %s, which is no metric", name)
-		}
+		failIf(t, !known[name], "it names %s, which is no metric", name)
 	}
 }
 
@@ -67,9 +63,7 @@ func TestDeclaredIsExposed(t *testing.T) {
 	declared := map[string]bool{}
 	for _, f := range telemetry.Families() {
 		name := f.FullName()
-		if declared[name] {
-			t.Errorf("%s is declared twice", name)
-		}
+		failIf(t, declared[name], "%s is declared twice", name)
 		declared[name] = true
 		exposed := s.families[name]
 		if exposed == nil || len(exposed.Metric) == 0 {
@@ -92,18 +86,13 @@ func TestDeclaredIsExposed(t *testing.T) {
 				t.Errorf("%s has labels %v, not %v", name, labels, want)
 			}
 		}
-		if strings.HasSuffix(name, "_total") != (f.Type == telemetry.Counter) {
-			t.Errorf("%s is a %s", name, f.Type)
-		}
+		failIf(t, strings.HasSuffix(name, "_total") != (f.Type == telemetry.Counter), "%s is a %s", name, f.Type)
 		for _, unit := range []string{"bits", "seconds"} {
-			if f.Unit == unit && !strings.HasSuffix(strings.TrimSuffix(name, "_total"), "_"+unit) {
-				t.Errorf("%s does not say %s", name, unit)
-			}
+			failIf(t, f.Unit == unit && !strings.HasSuffix(strings.TrimSuffix(name, "_total"), "_"+unit),
+				"%s does not say %s", name, unit)
 		}
 	}
 	for name := range s.families {
-		if !declared[name] {
-			t.Errorf("%s is not declared", name)
-		}
+		failIf(t, !declared[name], "%s is not declared", name)
 	}
 }

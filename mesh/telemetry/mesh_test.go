@@ -41,9 +41,7 @@ func (m *measured) check(t *testing.T, since int) scrape {
 	}
 	for key, value := range s.values {
 		name, _, _ := strings.Cut(key, "{")
-		if strings.HasSuffix(name, "_total") && value != want[key] && want[key] == 0 {
-			t.Errorf("%s is %v", key, value)
-		}
+		failIf(t, strings.HasSuffix(name, "_total") && value != want[key] && want[key] == 0, "%s is %v", key, value)
 	}
 	s.expect(t, float64(all[len(all)-1].Seq), "journal", "kind=decisions")
 	s.expect(t, float64(all[len(all)-1].Time)/1e9, "timestamp_seconds", "kind=last_decision")
@@ -154,17 +152,14 @@ func TestMetricsSayWhatTheDecisionsSay(t *testing.T) {
 	}
 	s = m.check(t, since)
 	for key, value := range before.values {
-		if strings.HasPrefix(key, "bcpmesh_channel_") && s.values[key] != value {
-			t.Errorf("%s is %v, and was %v", key, s.values[key], value)
-		}
+		failIf(t, strings.HasPrefix(key, "bcpmesh_channel_") && s.values[key] != value,
+			"%s is %v, and was %v", key, s.values[key], value)
 	}
 
 	// People decide, and try to.
 	ann := m.approver(t)
 	items, err := ann.List(t.Context())
-	if err != nil || len(items) != 3 {
-		t.Fatalf("items %v, %v", items, err)
-	}
+	stopIf(t, err != nil || len(items) != 3, "items %v, %v", items, err)
 	for _, it := range items {
 		view, err := ann.View(t.Context(), it.ID)
 		noError(t, err)
@@ -179,12 +174,8 @@ func TestMetricsSayWhatTheDecisionsSay(t *testing.T) {
 				err = ann.Edit(t.Context(), view, preview)
 			}
 		}
-		if err != nil {
-			t.Fatalf("%s: %v", it.Kind, err)
-		}
-		if err := ann.Approve(t.Context(), view); err == nil {
-			t.Errorf("%s is decided twice", it.Kind)
-		}
+		stopIf(t, err != nil, "%s: %v", it.Kind, err)
+		failIf(t, ann.Approve(t.Context(), view) == nil, "%s is decided twice", it.Kind)
 	}
 	main.Acknowledge(t, told.NextOf(t, func(d meshtest.Message) bool {
 		return d.Text("outcome") == "escalation_denied" && d.Text("query_id") == string(gate)
@@ -254,9 +245,7 @@ func TestDecisionsMakeNoSeries(t *testing.T) {
 	if a, b := fmt.Sprint(before.names()), fmt.Sprint(after.names()); a != b {
 		t.Errorf("series before\n%s\nafterwards\n%s", a, b)
 	}
-	if strings.Contains(after.text, "x\xff") || strings.Contains(after.text, `x\n`) {
-		t.Error("a text of a decision is shown")
-	}
+	failIf(t, strings.Contains(after.text, "x\xff") || strings.Contains(after.text, `x\n`), "a text of a decision is shown")
 }
 
 // resting is a mesh that has ended.
@@ -300,9 +289,7 @@ func TestHeldCallsOfRuns(t *testing.T) {
 		t.Errorf("the oldest waits %v s", age)
 	}
 	for name := range scraped.values {
-		if strings.Contains(name, "removed") {
-			t.Errorf("a kernel that the definitions do not have: %s", name)
-		}
+		failIf(t, strings.Contains(name, "removed"), "a kernel that the definitions do not have: %s", name)
 	}
 }
 
@@ -343,13 +330,10 @@ func TestReload(t *testing.T) {
 	after.expect(t, 1, "decisions_total", "kind=reload")
 	after.expect(t, 7, "channel_bits", "budget=nominal", "kind=limit", "controller=temp", "reader=mailer")
 	after.expect(t, 1, "messages_total", "controller=main", "reader=mailer", "subscription=alerts", "kind=push", "verdict=accept", "code=")
-	if fmt.Sprint(before.names()) == fmt.Sprint(after.names()) {
-		t.Error("nothing changed")
-	}
+	failIf(t, fmt.Sprint(before.names()) == fmt.Sprint(after.names()), "nothing changed")
 	for key := range maps.Keys(after.values) {
-		if strings.Contains(key, "=boss") || strings.Contains(key, "=clerk") || strings.Contains(key, "=notes") {
-			t.Errorf("%s is still there", key)
-		}
+		failIf(t, strings.Contains(key, "=boss") || strings.Contains(key, "=clerk") || strings.Contains(key, "=notes"),
+			"%s is still there", key)
 	}
 }
 
@@ -368,9 +352,7 @@ func TestScrapeWhileTrafficFlows(t *testing.T) {
 			for n := 0; ; n++ {
 				select {
 				case <-end:
-					if n < 2 {
-						t.Errorf("%d scrapes", n)
-					}
+					failIf(t, n < 2, "%d scrapes", n)
 					return
 				default:
 				}
@@ -379,9 +361,7 @@ func TestScrapeWhileTrafficFlows(t *testing.T) {
 					return
 				}
 				now := parse(t, text).values[series("bcpmesh_decisions_total", "kind=push")]
-				if now < last {
-					t.Errorf("%v pushes after %v", now, last)
-				}
+				failIf(t, now < last, "%v pushes after %v", now, last)
 				last = now
 			}
 		})

@@ -53,9 +53,7 @@ func TestServeOnLoopbackAlone(t *testing.T) {
 	}
 	for _, address := range []string{"127.0.0.1:0", "localhost:0"} {
 		s, err := telemetry.Serve(t.Context(), address, "", metrics, resting{})
-		if err != nil {
-			t.Fatalf("%s: %v", address, err)
-		}
+		stopIf(t, err != nil, "%s: %v", address, err)
 		if text := fetch(t, s.URL()); !strings.Contains(text, "\nbcpmesh_gateway_up 0\n") || strings.Contains(text, "bcpmesh_journal_decisions") {
 			t.Errorf("of a mesh that rests: %s", text)
 		}
@@ -182,9 +180,7 @@ func TestServeWithToken(t *testing.T) {
 	defer func() { _ = s.Stop(context.Background()) }()
 	address := must(url.Parse(s.URL()))(t)
 	hosts := localHosts(t)
-	if len(hosts) == 0 {
-		t.Fatal("this machine has no address")
-	}
+	stopIf(t, len(hosts) == 0, "this machine has no address")
 	for _, host := range hosts {
 		for _, c := range []struct {
 			path, authorization string
@@ -201,9 +197,8 @@ func TestServeWithToken(t *testing.T) {
 			}
 			response := must(client.Do(r))(t)
 			text := body(t, response)
-			if response.StatusCode != c.want || c.want == 401 && strings.Contains(text, "bcpmesh_") {
-				t.Errorf("%s%s with %q: %d, not %d: %s", host, c.path, c.authorization, response.StatusCode, c.want, text)
-			}
+			failIf(t, response.StatusCode != c.want || c.want == 401 && strings.Contains(text, "bcpmesh_"),
+				"%s%s with %q: %d, not %d: %s", host, c.path, c.authorization, response.StatusCode, c.want, text)
 		}
 	}
 }

@@ -103,9 +103,7 @@ func (m *measured) scrape(t testing.TB) scrape {
 func scrapeOf(t testing.TB, metrics *telemetry.Metrics, source telemetry.Source) scrape {
 	t.Helper()
 	w := get(telemetry.Handler("", metrics, source), telemetry.Path)
-	if w.Code != http.StatusOK {
-		t.Fatalf("status %d: %s", w.Code, w.Body)
-	}
+	stopIf(t, w.Code != http.StatusOK, "status %d: %s", w.Code, w.Body)
 	return parse(t, w.Body.String())
 }
 
@@ -120,9 +118,7 @@ func parse(t testing.TB, text string) scrape {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	parsed, err := parser.TextToMetricFamilies(strings.NewReader(text))
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
+	stopIf(t, err != nil, "%v in\n%s", err, text)
 	s := scrape{text: text, values: map[string]float64{}, families: parsed}
 	for name, family := range parsed {
 		for _, m := range family.Metric {
@@ -186,5 +182,7 @@ func body(t testing.TB, r *http.Response) string {
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

@@ -18,8 +18,6 @@ func TestDialsThisMachineAloneInTheClear(t *testing.T) {
 		}
 	}
 	for _, scheme := range []string{"http", "https"} {
-		if newTransport(scheme, nil).Proxy != nil {
-			t.Errorf("%s goes by a proxy", scheme)
-		}
+		failIf(t, newTransport(scheme, nil).Proxy != nil, "%s goes by a proxy", scheme)
 	}
 }

@@ -21,10 +21,13 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
+
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf
 
 var branch = map[string]string{
 	"mesh.yaml": "approvers: [ann]\nmax_refusals: 1000/m\n",
@@ -153,9 +156,8 @@ func (c *counts) expect(t testing.TB, sent, lost int) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.of[Sent] != sent || c.of[Undelivered] != lost || c.of[Dropped] != 0 {
-		t.Errorf("%v, and not %d sent and %d lost", c.of, sent, lost)
-	}
+	failIf(t, c.of[Sent] != sent || c.of[Undelivered] != lost || c.of[Dropped] != 0,
+		"%v, and not %d sent and %d lost", c.of, sent, lost)
 }
 
 // export starts an exporter to an endpoint; stop ends it, with time for what is
@@ -168,9 +170,7 @@ func export(t testing.TB, config Config) (e *Exporter, counted *counts, stop fun
 		config.Definition = meshtest.Parse(t, branch)
 	}
 	e, err := Start(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	stop = func() {
 		ctx, cancel := context.WithTimeout(context.Background(), meshtest.Patience)
 		defer cancel()
@@ -235,9 +235,7 @@ func TestAgentsHaveNoPartInTraces(t *testing.T) {
 		t.Helper()
 		select {
 		case msg := <-from:
-			if len(msg.Header) > 0 {
-				t.Errorf("%s has the headers %v", msg.Subject, msg.Header)
-			}
+			failIf(t, len(msg.Header) > 0, "%s has the headers %v", msg.Subject, msg.Header)
 			return msg
 		case <-time.After(meshtest.Patience):
 			t.Fatal("nothing came")
@@ -247,9 +245,7 @@ func TestAgentsHaveNoPartInTraces(t *testing.T) {
 	send(main, subjects.Ask("main", "mailer"), strings.Replace(askWho, "{", `{"request_id":"`+canary+`",`, 1))
 	query := next(queries)
 	var asked bcp.Query
-	if err := bcp.Decode(query.Data, bcp.JSON, &asked); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, bcp.Decode(query.Data, bcp.JSON, &asked))
 	send(mailer, query.Reply, fmt.Sprintf(`{"type":"bcp_response","query_id":%q,"response":{"who":"%s %s"}}`, asked.QueryID, canary, canary))
 	send(main, next(deliveries).Reply, "")
 	send(mailer, subjects.Push("mailer", "main", "notes"), meshtest.PushText("main", "notes", `{"note":"`+canary+`"}`, `,"push_id":"`+canary+`"`))
@@ -266,9 +262,7 @@ func TestAgentsHaveNoPartInTraces(t *testing.T) {
 	m.WaitCount(t, 6, meshtest.Of(bcp.KindPush))
 	m.Stop(t)
 	stop()
-	if strings.Contains(strings.ToLower(m.Log()), canary) {
-		t.Error("the canary is in the log")
-	}
+	failIf(t, strings.Contains(strings.ToLower(m.Log()), canary), "the canary is in the log")
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -285,19 +279,15 @@ func TestAgentsHaveNoPartInTraces(t *testing.T) {
 			roots[s.Name]++
 		}
 	}
-	if roots["query"] != 1 || roots["push"] < 6 || names["reader"] != 1 || names["deliver"] != 2 {
-		t.Errorf("roots %v of spans %v", roots, names)
-	}
+	failIf(t, roots["query"] != 1 || roots["push"] < 6 || names["reader"] != 1 || names["deliver"] != 2,
+		"roots %v of spans %v", roots, names)
 	for key, want := range map[string]string{"service.name": "bcpmesh", "service.version": "test", "bcp.mesh": m.Definition.Name} {
-		if c.resource[key] != want {
-			t.Errorf("%s is %q", key, c.resource[key])
-		}
+		failIf(t, c.resource[key] != want, "%s is %q", key, c.resource[key])
 	}
 	counted.mu.Lock()
 	defer counted.mu.Unlock()
-	if counted.of[Sent] != len(c.spans) || counted.of[Undelivered]+counted.of[Dropped] != 0 {
-		t.Errorf("%d spans came, and %v", len(c.spans), counted.of)
-	}
+	failIf(t, counted.of[Sent] != len(c.spans) || counted.of[Undelivered]+counted.of[Dropped] != 0,
+		"%d spans came, and %v", len(c.spans), counted.of)
 }
 
 // A collector that takes a request and never answers harms nothing: the mesh
@@ -372,9 +362,7 @@ func TestAnswersOfCollectors(t *testing.T) {
 		}
 	}
 	partly, err := proto.Marshal(&collectorpb.ExportTraceServiceResponse{PartialSuccess: &collectorpb.ExportTracePartialSuccess{RejectedSpans: 1, ErrorMessage: "no"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	elsewhere := receive(t, httptest.NewServer)
 	for _, c := range []struct {
 		name                string
@@ -406,9 +394,7 @@ func TestAnswersOfCollectors(t *testing.T) {
 			if to.asked() != c.requests {
 				t.Errorf("%d requests", to.asked())
 			}
-			if elsewhere.asked() != 0 {
-				t.Error("it follows a collector elsewhere")
-			}
+			failIf(t, elsewhere.asked() != 0, "it follows a collector elsewhere")
 		})
 	}
 }
@@ -429,9 +415,7 @@ func TestTracesLeaveOverTLSAlone(t *testing.T) {
 			t.Errorf("%q: %v", endpoint, err)
 		}
 		e, err := Start(Config{Endpoint: endpoint, Definition: meshtest.Parse(t, branch)})
-		if !errors.Is(err, want) {
-			t.Errorf("%q starts: %v", endpoint, err)
-		}
+		failIf(t, !errors.Is(err, want), "%q starts: %v", endpoint, err)
 		if e != nil {
 			e.Stop(t.Context())
 		}

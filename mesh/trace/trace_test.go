@@ -120,24 +120,18 @@ func day(t *testing.T) (*meshtest.Mesh, []bcp.Decision) {
 	main, mailer := m.Connect(t, "main", bcp.RoleController), m.Connect(t, "mailer", bcp.RoleReader)
 	told, queries := main.Deliveries(t), mailer.Queries(t)
 	conn, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, "ann", bcp.RoleApprover)), agents.Options{Name: "ann"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(conn.Close)
 	ann := agents.NewApprover(conn)
 	approve := func() {
 		t.Helper()
 		items, err := ann.List(t.Context())
-		if err != nil || len(items) != 1 {
-			t.Fatalf("items %v, %v", items, err)
-		}
+		stopIf(t, err != nil || len(items) != 1, "items %v, %v", items, err)
 		view, err := ann.View(t.Context(), items[0].ID)
 		if err == nil {
 			err = ann.Approve(t.Context(), view)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 	}
 	// What comes next is decided after the acknowledgement: they come over two connections.
 	acknowledge := func(d meshtest.Message) {
@@ -237,9 +231,8 @@ answer outcome=refused
 		if id := says(s, "bcp.query_id"); s.Name == "answer" && id != "" {
 			t.Errorf("an answer to nothing names the query %s, which its sender made up", id)
 		}
-		if !s.Parent.IsValid() && (says(s, "bcp.controller") == "") == (s.Name != "answer") {
-			t.Errorf("%s has %v", s.Name, s.Attributes)
-		}
+		failIf(t, !s.Parent.IsValid() && (says(s, "bcp.controller") == "") == (s.Name != "answer"),
+			"%s has %v", s.Name, s.Attributes)
 	}
 }
 
@@ -340,9 +333,7 @@ func TestOnlyDeclaredNamesAreShown(t *testing.T) {
 			named++
 		}
 	}
-	if named < 6 {
-		t.Errorf("%d roots name the reader", named)
-	}
+	failIf(t, named < 6, "%d roots name the reader", named)
 }
 
 // An exchange that began before goes on in a trace of its own, and a projection
@@ -369,13 +360,9 @@ func checkSpans(t rapid.TB, spans []tracetest.SpanStub) {
 	t.Helper()
 	ids, roots := map[oteltrace.SpanID]bool{}, map[oteltrace.TraceID]tracetest.SpanStub{}
 	for _, s := range spans {
-		if !s.SpanContext.IsValid() || ids[s.SpanContext.SpanID()] {
-			t.Fatalf("%s has the ids %v", s.Name, s.SpanContext)
-		}
+		stopIf(t, !s.SpanContext.IsValid() || ids[s.SpanContext.SpanID()], "%s has the ids %v", s.Name, s.SpanContext)
 		ids[s.SpanContext.SpanID()] = true
-		if s.StartTime.After(s.EndTime) {
-			t.Fatalf("%s ends before it begins", s.Name)
-		}
+		stopIf(t, s.StartTime.After(s.EndTime), "%s ends before it begins", s.Name)
 		if s.Parent.IsValid() {
 			continue
 		}
@@ -386,9 +373,7 @@ func checkSpans(t rapid.TB, spans []tracetest.SpanStub) {
 	}
 	for _, s := range spans {
 		root, rooted := roots[s.SpanContext.TraceID()]
-		if !rooted {
-			t.Fatalf("%s has no root", s.Name)
-		}
+		stopIf(t, !rooted, "%s has no root", s.Name)
 		if s.Parent.IsValid() && (s.Parent.SpanID() != root.SpanContext.SpanID() || s.StartTime.Before(root.StartTime) || s.EndTime.After(root.EndTime)) {
 			t.Fatalf("%s is not below %s", s.Name, root.Name)
 		}
@@ -434,9 +419,7 @@ func TestAnyDecisionsMakeSoundSpans(t *testing.T) {
 				decided++
 			}
 		}
-		if decided != traced {
-			t.Fatalf("%d spans of %d decisions", decided, traced)
-		}
+		stopIf(t, decided != traced, "%d spans of %d decisions", decided, traced)
 	})
 }
 
@@ -453,7 +436,6 @@ func TestOpenExchangesAreBounded(t *testing.T) {
 		p.add(&d, d.At())
 	}
 	roots := slices.DeleteFunc(spans.GetSpans(), func(s tracetest.SpanStub) bool { return s.Parent.IsValid() })
-	if len(roots) != 1 || says(roots[0], "bcp.query_id") != "q0" || says(roots[0], "bcp.unfinished") != "true" {
-		t.Errorf("the roots are %v", roots)
-	}
+	failIf(t, len(roots) != 1 || says(roots[0], "bcp.query_id") != "q0" || says(roots[0], "bcp.unfinished") != "true",
+		"the roots are %v", roots)
 }
