@@ -41,14 +41,10 @@ var shown = contract.AttestedEvidence{Proof: &contract.PermissionProof{Claims: 7
 func attestPublic(t *testing.T, text []byte) (key [32]byte) {
 	t.Helper()
 	block, _ := pem.Decode(text)
-	if block == nil {
-		t.Fatalf("%q is no PEM", text)
-	}
+	stopIf(t, block == nil, "%q is no PEM", text)
 	public, err := x509.ParsePKIXPublicKey(block.Bytes)
 	edwards, ok := public.(ed25519.PublicKey)
-	if err != nil || !ok {
-		t.Fatalf("%T: %v", public, err)
-	}
+	stopIf(t, err != nil || !ok, "%T: %v", public, err)
 	copy(key[:], edwards)
 	return key
 }
@@ -65,9 +61,7 @@ func judged(t *testing.T, store *accounts.Store, envelope, revocations []byte, l
 		e.Contracts = append(e.Contracts, []byte(b.Bytes))
 	}
 	list, code := contract.OpenRevocations(revocations, "org1.example", e.Trust, e.Now, verify)
-	if code != "" {
-		t.Fatalf("the list of revocations: %s", code)
-	}
+	stopIf(t, code != "", "the list of revocations: %s", code)
 	e.Revocations = list
 	return contract.JudgeAttestation(&e)
 }
@@ -90,9 +84,7 @@ func TestAttest(t *testing.T) {
 	want := func(what string, envelope []byte, code contract.VerdictCode) {
 		t.Helper()
 		list, parsed, err := store.Revocations("org1.example", time.Hour)
-		if err != nil || parsed.Number <= last {
-			t.Fatalf("%s: number %d follows %d: %v", what, parsed.Number, last, err)
-		}
+		stopIf(t, err != nil || parsed.Number <= last, "%s: number %d follows %d: %v", what, parsed.Number, last, err)
 		if a := judged(t, store, envelope, list, last); a.Code != code || a.Accepted != (code == "") {
 			t.Errorf("%s: %q, want %q", what, a.Code, code)
 		}
@@ -188,16 +180,14 @@ func TestAttestKey(t *testing.T) {
 	signer, _ := store.Attester()
 	block, _ := pem.Decode(open)
 	for _, text := range []string{fmt.Sprint(signer), fmt.Sprintf("%+v", signer), fmt.Sprintf("%#v", signer)} {
-		if strings.Contains(text, string(block.Bytes[16:])) || !strings.Contains(text, "redacted") {
-			t.Errorf("an attester shows itself: %s", text)
-		}
+		failIf(t, strings.Contains(text, string(block.Bytes[16:])) || !strings.Contains(text, "redacted"),
+			"an attester shows itself: %s", text)
 	}
 	store.LittleWork()
 	noError(t, store.Seal(passphrase))
 	sealed, err := os.ReadFile(file)
-	if err != nil || !bytes.HasPrefix(sealed, []byte("age-encryption.org/v1\n")) {
-		t.Fatalf("the key lies open: %.20q, %v", sealed, err)
-	}
+	stopIf(t, err != nil || !bytes.HasPrefix(sealed, []byte("age-encryption.org/v1\n")),
+		"the key lies open: %.20q, %v", sealed, err)
 	closed := openStore(t, folder)
 	fails(t, errorOf(closed.Attester()), accounts.ErrSealed, "without the passphrase")
 	opened := openStore(t, folder, asks(passphrase, nil))

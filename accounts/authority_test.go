@@ -51,9 +51,7 @@ func TestAuthorityVouchesForAddresses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if !issued.Leaf.IPAddresses[0].Equal(net.ParseIP("192.0.2.7")) || issued.Leaf.IsCA {
-		t.Error("it is for something else")
-	}
+	failIf(t, !issued.Leaf.IPAddresses[0].Equal(net.ParseIP("192.0.2.7")) || issued.Leaf.IsCA, "it is for something else")
 }
 
 // A renewed authority has its key and its name: what was given away goes on
@@ -70,13 +68,10 @@ func TestAuthorityIsRenewed(t *testing.T) {
 		now := begin.Add(tt.at)
 		again := authority(t, state, now)
 		c, _ := roots(t, again.File())
-		if c.Equal(first) == tt.renewed {
-			t.Errorf("%s: renewed is %t", name, !tt.renewed)
-		}
+		failIf(t, c.Equal(first) == tt.renewed, "%s: renewed is %t", name, !tt.renewed)
 		issued := must(again.Issue([]string{"localhost"}, now))(t)
-		if _, err := issued.Leaf.Verify(x509.VerifyOptions{Roots: old, DNSName: "localhost", CurrentTime: now}); err != nil {
-			t.Errorf("%s: who has the first one: %v", name, err)
-		}
+		expect(t, errorOf(issued.Leaf.Verify(x509.VerifyOptions{Roots: old, DNSName: "localhost", CurrentTime: now})), nil,
+			"%s: who has the first one", name)
 		if tt.renewed {
 			noError(t, os.RemoveAll(filepath.Dir(again.File())))
 			first, old = roots(t, authority(t, state, begin).File())

@@ -24,9 +24,8 @@ func TestCheckpointKey(t *testing.T) {
 	signer, public, err := store.CheckpointKey()
 	noError(t, err)
 	again, samePublic, err := store.CheckpointKey()
-	if err != nil || samePublic != public || again.KeyHash() != signer.KeyHash() {
-		t.Fatalf("the second call gave another key: %v", err)
-	}
+	stopIf(t, err != nil || samePublic != public || again.KeyHash() != signer.KeyHash(),
+		"the second call gave another key: %v", err)
 	if !strings.HasPrefix(signer.Name(), "bcpmesh/") || !strings.HasPrefix(public, signer.Name()+"+") {
 		t.Errorf("the key is named %q, its public half begins %.20q", signer.Name(), public)
 	}

@@ -89,13 +89,10 @@ func TestAccountsHaveTheWaysOfTheArchitectureAndNoOthers(t *testing.T) {
 			t.Errorf("%s exports %v, and the gateway takes %v", name, exported, taken)
 		}
 		expect(t, claims.Limits.IsJSEnabled(), name == accounts.Core, "%s: JetStream", name)
-		if claims.Limits.LeafNodeConn != 0 || !claims.Limits.DisallowBearer {
-			t.Errorf("%s: %+v", name, claims.Limits)
-		}
+		failIf(t, claims.Limits.LeafNodeConn != 0 || !claims.Limits.DisallowBearer, "%s: %+v", name, claims.Limits)
 		refuse := jwt.Permission{Deny: jwt.StringList{">"}}
-		if diff := cmp.Diff(jwt.Permissions{Pub: refuse, Sub: refuse}, claims.DefaultPermissions); diff != "" {
-			t.Errorf("%s lets in users without permissions: %s", name, diff)
-		}
+		expect(t, cmp.Diff(jwt.Permissions{Pub: refuse, Sub: refuse}, claims.DefaultPermissions), "",
+			"%s lets in users without permissions", name)
 	}
 }
 
@@ -109,9 +106,7 @@ func TestScopesAreWrittenExactly(t *testing.T) {
 		claims := claimsOf(t, bundle, name)
 		for key, scope := range claims.SigningKeys {
 			agent, role, ok := bundle.ScopeOf(key)
-			if !ok {
-				t.Fatalf("%s: a key without a scope", name)
-			}
+			stopIf(t, !ok, "%s: a key without a scope", name)
 			found++
 			for _, want := range scopes() {
 				if want.Agent == agent && want.Role == role {
@@ -125,9 +120,8 @@ func TestScopesAreWrittenExactly(t *testing.T) {
 		user := must(jwt.DecodeUserClaims(own.JWT))(t)
 		scope := claimsOf(t, bundle, name).SigningKeys[user.Issuer].(*jwt.UserScope)
 		expect(t, cmp.Diff(jwt.StringList{jwt.ConnectionTypeInProcess}, scope.Template.AllowedConnectionTypes), "", "%s", name)
-		if len(claimsOf(t, bundle, name).SigningKeys) != 1 || user.Subject != own.Signer.PublicKey() {
-			t.Errorf("%s lets in others", name)
-		}
+		failIf(t, len(claimsOf(t, bundle, name).SigningKeys) != 1 || user.Subject != own.Signer.PublicKey(),
+			"%s lets in others", name)
 	}
 }
 
@@ -172,9 +166,8 @@ func TestCompileKeepsKeysAndGoesForwardInTime(t *testing.T) {
 		bundle := must(accounts.Compile(again, changed, at))(t)
 		for _, account := range bundle.Accounts {
 			claims := claimsOf(t, bundle, account.Name)
-			if claims.IssuedAt <= iat || claims.IssuedAt < at.Unix() {
-				t.Errorf("%s at %v: issued at %d after %d", account.Name, at, claims.IssuedAt, iat)
-			}
+			failIf(t, claims.IssuedAt <= iat || claims.IssuedAt < at.Unix(),
+				"%s at %v: issued at %d after %d", account.Name, at, claims.IssuedAt, iat)
 			before, _ := first.Account(account.Name)
 			expect(t, before.Digest == account.Digest, account.Name != accounts.Controllers, "%s is the same", account.Name)
 			expect(t, before.PublicKey, account.PublicKey, "%s has a new key", account.Name)
@@ -221,9 +214,8 @@ func TestAgentsHaveAccountsOf256(t *testing.T) {
 	}
 	last := must(store.Issue(all[len(all)-1].Agent, 0, 0))(t)
 	user, _ := userOf(t, last)
-	if user.IssuerAccount != second.Subject || second.SigningKeys[user.Issuer] == nil {
-		t.Error("the last agent's creds are of another account")
-	}
+	failIf(t, user.IssuerAccount != second.Subject || second.SigningKeys[user.Issuer] == nil,
+		"the last agent's creds are of another account")
 	again := openStore(t, folder)
 	compile(t, again, all[:1])
 	back := compile(t, again, all)
@@ -254,9 +246,7 @@ func TestAgentsHaveAccountsOfBoundedClaims(t *testing.T) {
 	seen := 0
 	for _, name := range []string{"READERS", "READERS-2", "READERS-3"} {
 		account, ok := bundle.Account(name)
-		if !ok {
-			t.Fatalf("there is no account %s", name)
-		}
+		stopIf(t, !ok, "there is no account %s", name)
 		agents := len(claimsOf(t, bundle, name).SigningKeys)
 		seen += agents
 		// The next one would have been too many; what was counted is about what it takes.

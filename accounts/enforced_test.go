@@ -172,9 +172,8 @@ func TestDifferencesTellWhatClaimsGrantBeyondTheDefinitions(t *testing.T) {
 			t.Parallel()
 			read := must(accounts.Enforced(b.Operator, rewrite(t, folder, b, tt.account, tt.change)))(t)
 			lines := read.Differences(scopes())
-			if !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, tt.want) }) {
-				t.Errorf("%q is not in %q", tt.want, lines)
-			}
+			failIf(t, !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, tt.want) }),
+				"%q is not in %q", tt.want, lines)
 		})
 	}
 	// A key that stands for the agent beside another is held to the same.
@@ -195,14 +194,11 @@ func TestDifferencesTellWhatClaimsGrantBeyondTheDefinitions(t *testing.T) {
 	if lines := enforced(t, b).Differences(fewer); !slices.Contains(lines, `researcher (reader): sub allow "bcp.v1.query.researcher.>", and the definitions do not say so`) {
 		t.Errorf("%q", lines)
 	}
-	if lines := (accounts.Bundle{}).Differences(nil); len(lines) == 0 {
-		t.Error("no claims at all have no differences")
-	}
+	failIf(t, len((accounts.Bundle{}).Differences(nil)) == 0, "no claims at all have no differences")
 	// A mesh with a server of its own lets in nobody from outside, and so does not
 	// what a cluster's claims have to.
-	if lines := compile(t, store, scopes()).Differences(scopes()); len(lines) == 0 {
-		t.Error("the claims of an embedded server pass for those of a cluster")
-	}
+	failIf(t, len(compile(t, store, scopes()).Differences(scopes())) == 0,
+		"the claims of an embedded server pass for those of a cluster")
 }
 
 // Claims that no mesh has written are not read at all.

@@ -49,9 +49,7 @@ func TestJoinsThatChangeNothingWriteNothing(t *testing.T) {
 
 	used, cancelled, unproved := invite(), invite(), invite()
 	first := join(used.PublicKey, nil)
-	if !writes(first) || writes(first) {
-		t.Error("who joins is not written once")
-	}
+	failIf(t, !writes(first) || writes(first), "who joins is not written once")
 	noError(t, store.Revoke(cancelled.PublicKey))
 	wrong := func() {
 		if _, _, err := store.Join(unproved.PublicKey, publicKey(t, nkeys.CreateUser), bcp.Digest{}, []byte("proof")); !errors.Is(err, accounts.ErrNotInvited) {
@@ -66,12 +64,9 @@ func TestJoinsThatChangeNothingWriteNothing(t *testing.T) {
 			expect(t, writes(refused), n < shown, "%s: refusal %d is written", name, n+1)
 		}
 	}
-	if writes(join(publicKey(t, nkeys.CreateUser), accounts.ErrNotInvited)) {
-		t.Error("a refusal of an unknown invitation is written")
-	}
-	if writes(first) {
-		t.Error("who has joined and asks again is written")
-	}
+	failIf(t, writes(join(publicKey(t, nkeys.CreateUser), accounts.ErrNotInvited)),
+		"a refusal of an unknown invitation is written")
+	failIf(t, writes(first), "who has joined and asks again is written")
 }
 
 // Who is invited with a passkey joins with one, whose hash the key that they made has
@@ -112,9 +107,7 @@ func TestWhoJoinsIsBoundToAPasskey(t *testing.T) {
 	}
 	for range 2 { // the answer may be lost
 		u, token, err := join(bound, passkey, passkey)
-		if err != nil || u.Passkey != passkey {
-			t.Fatalf("%+v, %v", u, err)
-		}
+		stopIf(t, err != nil || u.Passkey != passkey, "%+v, %v", u, err)
 		claims, err := jwt.DecodeUserClaims(token)
 		if err != nil || len(claims.Tags) != 1 || claims.Tags[0] != "passkey:01"+strings.Repeat("00", 31) {
 			t.Errorf("tags %q, %v", claims.Tags, err)
@@ -125,9 +118,8 @@ func TestWhoJoinsIsBoundToAPasskey(t *testing.T) {
 			t.Errorf("again with %x: %+v, %v", changed[:1], u, err)
 		}
 	}
-	if _, err := store.Invite("alice", bcp.RoleAuditor, time.Hour, 0, accounts.Restriction{}, true); err == nil {
-		t.Error("an auditor is invited with a passkey")
-	}
+	failIf(t, errorOf(store.Invite("alice", bcp.RoleAuditor, time.Hour, 0, accounts.Restriction{}, true)) == nil,
+		"an auditor is invited with a passkey")
 	pending, _, err := store.Pending(time.Now())
 	if err != nil || !slices.ContainsFunc(pending, func(c accounts.Change) bool {
 		return c.Act == bcp.CredentialJoined && slices.Equal(c.Limits, []string{"passkey 01" + strings.Repeat("00", 31)})
@@ -148,8 +140,6 @@ func TestPasskeyWords(t *testing.T) {
 	for bit := range 96 {
 		changed := d
 		changed[bit/8] ^= 1 << (bit % 8)
-		if accounts.PasskeyWords(changed) == accounts.PasskeyWords(d) {
-			t.Errorf("bit %d is in no word", bit)
-		}
+		failIf(t, accounts.PasskeyWords(changed) == accounts.PasskeyWords(d), "bit %d is in no word", bit)
 	}
 }

@@ -176,9 +176,7 @@ func TestPasskeysRefuse(t *testing.T) {
 		c.change(&p)
 		right := newAuthenticator(own)
 		err := accounts.VerifyPasskey(right.hash(t), p.assertion(t), passkeyStatement)
-		if c.want == "" && err != nil || c.want != "" && !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
+		failIf(t, c.want == "" && err != nil || c.want != "" && !errors.Is(err, c.want), "%s: %v, want %q", name, err, c.want)
 	}
 }
 
@@ -245,9 +243,8 @@ func TestPasskeySites(t *testing.T) {
 		p := newAuthenticator(p256(t))
 		p.site, p.origin = c.site, c.origin
 		err := accounts.VerifyPasskey(p.hash(t), p.assertion(t), passkeyStatement)
-		if c.want == "" && err != nil || c.want != "" && !errors.Is(err, c.want) {
-			t.Errorf("%q in %q: %v, want %q", c.site, c.origin, err, c.want)
-		}
+		failIf(t, c.want == "" && err != nil || c.want != "" && !errors.Is(err, c.want),
+			"%q in %q: %v, want %q", c.site, c.origin, err, c.want)
 	}
 }
 
@@ -283,9 +280,7 @@ func TestParsePasskey(t *testing.T) {
 	} {
 		read, err := accounts.ParsePasskey([]byte(text))
 		if want != "" {
-			if !errors.Is(err, want) || read != (accounts.Passkey{}) {
-				t.Errorf("%.200q: %+v, %v, want %q", text, read, err, want)
-			}
+			failIf(t, !errors.Is(err, want) || read != (accounts.Passkey{}), "%.200q: %+v, %v, want %q", text, read, err, want)
 			continue
 		}
 		if hash, wrong := read.Hash(); err != nil || wrong != nil || hash != p.hash(t) {

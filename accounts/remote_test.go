@@ -49,18 +49,13 @@ func TestGuestsOfAClusterAreLetInToTheSystemAccountAlone(t *testing.T) {
 		noError(t, err)
 		keys = append(keys, system.PublicKey, push.PublicKey)
 	}
-	if keys[0] != keys[2] || keys[1] != keys[3] || keys[0] == keys[1] || keys[0] == own.PublicKey {
-		t.Errorf("logins %q", keys)
-	}
+	failIf(t, keys[0] != keys[2] || keys[1] != keys[3] || keys[0] == keys[1] || keys[0] == own.PublicKey, "logins %q", keys)
 	list := must(store.Remotes())(t)
 	for _, r := range list {
-		if r.Gateway == "lab" && r.Account != accounts.System {
-			t.Errorf("a guest is let in to %s", r.Account)
-		}
+		failIf(t, r.Gateway == "lab" && r.Account != accounts.System, "a guest is let in to %s", r.Account)
 	}
-	if diff := cmp.Diff(before.SigningKeys, claimsOf(t, compileCluster(t, store, scopes()), accounts.System).SigningKeys); diff != "" {
-		t.Errorf("the claims changed: %s", diff)
-	}
+	expect(t, cmp.Diff(before.SigningKeys, claimsOf(t, compileCluster(t, store, scopes()), accounts.System).SigningKeys), "",
+		"the claims changed")
 	noError(t, store.RevokeGateway("lab"))
 	b := compileCluster(t, store, scopes())
 	if revoked := claimsOf(t, b, accounts.System).Revocations; len(revoked) != 2 || revoked[keys[0]] == 0 || revoked[keys[1]] == 0 {
@@ -161,9 +156,7 @@ func TestLoginsFromOutsideAreOfAClusterAlone(t *testing.T) {
 			t.Errorf("a cluster does not let in %s", user.Name)
 		}
 	}
-	if cluster.Gateway.JWT != "" || cluster.Monitor.JWT != "" {
-		t.Error("the bundle of a cluster has logins")
-	}
+	failIf(t, cluster.Gateway.JWT != "" || cluster.Monitor.JWT != "", "the bundle of a cluster has logins")
 	user := must(jwt.DecodeUserClaims(embedded.Gateway.JWT))(t)
 	if _, ok := claimsOf(t, cluster, accounts.Core).SigningKeys[user.Issuer]; ok {
 		t.Error("a cluster lets in the gateway of an embedded mesh")
@@ -186,9 +179,7 @@ func checkNoHole(t *testing.T, b accounts.Bundle) {
 	var claims proof.Claims
 	noError(t, claims.Add(strings.Join(append(tokensOf(b), b.Operator), "\n")))
 	report, err := proof.Prove(claims, proof.Policy{Trusted: []string{"gateway", "monitor", "push"}})
-	if err != nil || len(report.Holes) > 0 {
-		t.Errorf("%v: %v", err, report.Holes)
-	}
+	failIf(t, err != nil || len(report.Holes) > 0, "%v: %v", err, report.Holes)
 }
 
 // outsideServer is a stock server that enforces the claims of a bundle.
@@ -205,9 +196,7 @@ func outsideServer(t *testing.T, b accounts.Bundle) string {
 	}))(t)
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(patience) {
-		t.Fatal("the server was not ready")
-	}
+	stopIf(t, !s.ReadyForConnections(patience), "the server was not ready")
 	return s.ClientURL()
 }
 
@@ -260,9 +249,7 @@ func TestServerHoldsLoginsFromOutsideToTheirScopes(t *testing.T) {
 		"$JS.API.STREAM.PURGE." + subjects.JournalStream, "$JS.API.STREAM.DELETE." + subjects.JournalStream,
 		"$JS.API.STREAM.MSG.DELETE." + subjects.JournalStream, subjects.UpdateClaims, subjects.KickAt("ABC"),
 	} {
-		if !refuses(t, gateway, subject) {
-			t.Errorf("the gateway may publish %s", subject)
-		}
+		failIf(t, !refuses(t, gateway, subject), "the gateway may publish %s", subject)
 	}
 
 	monitor := mustDial(t, url, system, subjects.MonitorInbox)
@@ -288,9 +275,7 @@ func TestServerHoldsLoginsFromOutsideToTheirScopes(t *testing.T) {
 		}
 	}
 	for _, subject := range []string{subjects.UpdateClaims, "$SYS.REQ.CLAIMS.DELETE", "$SYS.REQ.ACCOUNT.ABC.CLAIMS.UPDATE", "$SYS.ACCOUNT.ABC.CLAIMS.UPDATE", "$SYS.REQ.SERVER.PING.VARZ", "x"} {
-		if !refuses(t, monitor, subject) {
-			t.Errorf("the monitor may publish %s", subject)
-		}
+		failIf(t, !refuses(t, monitor, subject), "the monitor may publish %s", subject)
 	}
 
 	hand := mustDial(t, url, pusher, subjects.PushInbox)
@@ -300,8 +285,6 @@ func TestServerHoldsLoginsFromOutsideToTheirScopes(t *testing.T) {
 		t.Errorf("push: %v, %s", err, reply.Data)
 	}
 	for _, subject := range []string{"$SYS.REQ.CLAIMS.DELETE", subjects.PackClaims, subjects.KickAt("ABC"), "x"} {
-		if !refuses(t, hand, subject) {
-			t.Errorf("whoever pushes may publish %s", subject)
-		}
+		failIf(t, !refuses(t, hand, subject), "whoever pushes may publish %s", subject)
 	}
 }

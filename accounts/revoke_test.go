@@ -50,9 +50,7 @@ func TestRevocationIsForEver(t *testing.T) {
 		}
 		user, _ := userOf(t, creds)
 		user.IssuedAt = time.Now().Add(time.Hour).Unix()
-		if !claimsOf(t, b, accounts.Readers).IsClaimRevoked(user) {
-			t.Error("a later token of the same key is let in")
-		}
+		failIf(t, !claimsOf(t, b, accounts.Readers).IsClaimRevoked(user), "a later token of the same key is let in")
 	}
 }
 
@@ -64,13 +62,9 @@ func TestRevokeAllRefusesWhatACopiedKeySigned(t *testing.T) {
 	creds, restricted := issue(t, store), issue(t, store, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}))
 	main := must(store.Issue("main", 0, 0))(t)
 	before := compile(t, store, scopes())
-	if !admitted(t, before, creds) || !admitted(t, before, restricted) {
-		t.Fatal("not even before")
-	}
+	stopIf(t, !admitted(t, before, creds) || !admitted(t, before, restricted), "not even before")
 	revoked, err := store.RevokeAll("researcher", 0)
-	if err != nil || len(revoked) != 2 {
-		t.Fatalf("%v, %v", revoked, err)
-	}
+	stopIf(t, err != nil || len(revoked) != 2, "%v, %v", revoked, err)
 	again := openStore(t, folder)
 	after := compile(t, again, scopes())
 	readers := claimsOf(t, after, accounts.Readers)
@@ -79,22 +73,16 @@ func TestRevokeAllRefusesWhatACopiedKeySigned(t *testing.T) {
 			t.Error("what the old key signs is let in")
 		}
 	}
-	if len(readers.Revocations) > 0 {
-		t.Errorf("%d revocations are not needed", len(readers.Revocations))
-	}
+	failIf(t, len(readers.Revocations) > 0, "%d revocations are not needed", len(readers.Revocations))
 	if user, _ := userOf(t, main); claimsOf(t, after, accounts.Controllers).SigningKeys[user.Issuer] == nil {
 		t.Error("another agent is out")
 	}
-	if !admitted(t, compile(t, again, scopes()), issue(t, again)) {
-		t.Error("new creds are refused")
-	}
+	failIf(t, !admitted(t, compile(t, again, scopes()), issue(t, again)), "new creds are refused")
 	// An agent that is gone is revoked too: it may come back.
 	gone := issue(t, again)
 	compile(t, again, nil)
 	must(again.RevokeAll("researcher", bcp.RoleReader))(t)
-	if admitted(t, compile(t, again, scopes()), gone) {
-		t.Error("it came back with its creds")
-	}
+	failIf(t, admitted(t, compile(t, again, scopes()), gone), "it came back with its creds")
 	fails(t, errorOf(again.RevokeAll("nobody", 0)), accounts.ErrUnknown, "nobody")
 }
 
@@ -118,9 +106,8 @@ func TestRestrictionIsInTheAccount(t *testing.T) {
 	}
 	got, free := template(creds), template(plain)
 	equal(t, jwt.CIDRList{"10.1.0.0/16", "192.0.2.0/24"}, got.Src)
-	if diff := cmp.Diff(jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeInProcess}, got.AllowedConnectionTypes); diff != "" {
-		t.Errorf("how: %s", diff)
-	}
+	expect(t, cmp.Diff(jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeInProcess}, got.AllowedConnectionTypes), "",
+		"how")
 	if other, _ := userOf(t, same); other.Issuer != user.Issuer {
 		t.Error("the same restriction has two keys")
 	}
@@ -155,9 +142,7 @@ func TestChangesWaitForTheirRecord(t *testing.T) {
 	noError(t, err)
 	var got []string
 	for i, c := range changes {
-		if c.Number != uint64(i+1) || c.Agent != "researcher" || c.Role != bcp.RoleReader || c.Time == 0 {
-			t.Errorf("%+v", c)
-		}
+		failIf(t, c.Number != uint64(i+1) || c.Agent != "researcher" || c.Role != bcp.RoleReader || c.Time == 0, "%+v", c)
 		got = append(got, string(c.Act)+" "+c.Key)
 	}
 	want := []string{"issue " + creds.PublicKey, "issue " + next.PublicKey, "revoke " + next.PublicKey}

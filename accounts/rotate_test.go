@@ -1,7 +1,6 @@
 package accounts_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -75,9 +74,8 @@ func TestOperatorIsReplaced(t *testing.T) {
 		t.Errorf("without the operator's key %s signs", kept)
 	}
 	public = replaceOperatorKey(t, folder, "operator-signing")
-	if _, err := accounts.Compile(store, scopes(), time.Now()); !errors.Is(err, accounts.ErrOperatorAway) {
-		t.Errorf("without the operator's key, which would have to sign: %v", err)
-	}
+	fails(t, errorOf(accounts.Compile(store, scopes(), time.Now())), accounts.ErrOperatorAway,
+		"without the operator's key, which would have to sign")
 	other := replaceOperatorKey(t, folder, "operator")
 	third := compile(t, store, scopes())
 	if is, signs := trusts(t, third); is != other || signs != public || !admitted(t, third, creds) {
@@ -110,24 +108,19 @@ func TestKeysOfAccountsAreReplaced(t *testing.T) {
 	over := time.Now().Add(time.Minute + time.Second) // however long it took
 	next := issue(t, store)
 	meanwhile, behind := compileAt(t, store, scopes(), start), compileAt(t, store, scopes(), over)
-	if !admitted(t, meanwhile, old) || !admitted(t, meanwhile, next) {
-		t.Error("in the overlap somebody is refused")
-	}
-	if admitted(t, behind, old) || !admitted(t, behind, next) {
-		t.Error("behind the overlap the old ones are let in, or the new ones refused")
-	}
+	failIf(t, !admitted(t, meanwhile, old) || !admitted(t, meanwhile, next), "in the overlap somebody is refused")
+	failIf(t, admitted(t, behind, old) || !admitted(t, behind, next),
+		"behind the overlap the old ones are let in, or the new ones refused")
 	oldUser, _ := userOf(t, old)
 	user, _ := userOf(t, next)
-	if claimsOf(t, behind, accounts.Readers).SigningKeys[oldUser.Issuer] != nil || user.Issuer == oldUser.Issuer {
-		t.Error("the old key signs on")
-	}
+	failIf(t, claimsOf(t, behind, accounts.Readers).SigningKeys[oldUser.Issuer] != nil || user.Issuer == oldUser.Issuer,
+		"the old key signs on")
 	if agent, role, ok := meanwhile.ScopeOf(oldUser.Issuer); !ok || agent != "researcher" || role != bcp.RoleReader {
 		t.Error("nobody knows the old key")
 	}
 	scope := claimsOf(t, meanwhile, accounts.Readers).SigningKeys
-	if diff := cmp.Diff(scope[user.Issuer].(*jwt.UserScope).Template, scope[oldUser.Issuer].(*jwt.UserScope).Template); diff != "" {
-		t.Errorf("the two may do other things: %s", diff)
-	}
+	expect(t, cmp.Diff(scope[user.Issuer].(*jwt.UserScope).Template, scope[oldUser.Issuer].(*jwt.UserScope).Template), "",
+		"the two may do other things")
 	join := claimsOf(t, first, accounts.Joiners).SigningKeys.Keys()[0]
 	if during, after := claimsOf(t, meanwhile, accounts.Joiners).SigningKeys, claimsOf(t, behind, accounts.Joiners).SigningKeys; during[join] == nil || len(during) != 2 || after[join] != nil || len(after) != 1 {
 		t.Errorf("invitations: %d keys in the overlap, %d behind", len(during), len(after))

@@ -30,9 +30,7 @@ func asks(answer []byte, times *int) accounts.OpenOption {
 func openSeeds(t *testing.T, folder string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "keys", "*.nk"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d keys: %v", len(files), err)
-	}
+	stopIf(t, err != nil || len(files) == 0, "%d keys: %v", len(files), err)
 	var open []string
 	for _, file := range files {
 		content := must(os.ReadFile(file))(t)
@@ -87,9 +85,7 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	if now := actsOf(t, store); !slices.Equal(now, acts) {
 		t.Errorf("what was refused is on record: %v", now)
 	}
-	if err := locked.Revoke(creds.PublicKey); err != nil {
-		t.Errorf("to revoke one needs no key: %v", err)
-	}
+	expect(t, locked.Revoke(creds.PublicKey), nil, "to revoke one needs no key")
 	fails(t, signWith(folder, asks([]byte("wrong horse battery"), nil)), accounts.ErrPassphrase, "signed with a wrong passphrase")
 	failed := errors.New("nobody is there")
 	if err := signWith(folder, accounts.Passphrase(func() ([]byte, error) { return nil, failed })); !errors.Is(err, failed) || !errors.Is(err, accounts.ErrSealed) {
@@ -177,9 +173,7 @@ func TestSealingIsCompletedAfterAKill(t *testing.T) {
 			t.Fatalf("%s: %v", what, err)
 		}
 		opened, err := accounts.Open(folder, option)
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
+		stopIf(t, err != nil, "%s: %v", what, err)
 		if _, got, err := opened.CheckpointKey(); err != nil || got != public {
 			t.Fatalf("%s: the key of checkpoints: %v", what, err)
 		}

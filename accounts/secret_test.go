@@ -49,9 +49,7 @@ func TestSecretsShowNothing(t *testing.T) {
 			seed := string(s)
 			hexed, raw := fmt.Sprintf("%x", seed), strings.Trim(fmt.Sprint(s[:16]), "[]")
 			for _, leak := range []string{seed, seed[:20], hexed[:40], strings.ToUpper(hexed[:40]), raw} {
-				if strings.Contains(text.String(), leak) {
-					t.Fatalf("%T shows a private key", v)
-				}
+				stopIf(t, strings.Contains(text.String(), leak), "%T shows a private key", v)
 			}
 		}
 	}
@@ -67,12 +65,8 @@ func TestZeroValuesHoldNothing(t *testing.T) {
 	t.Parallel()
 	fails(t, errorOf((accounts.Signer{}).Sign([]byte("x"))), nil, "the zero signer signed")
 	path := filepath.Join(t.TempDir(), "x")
-	if err := (accounts.Creds{}).WriteFile(path); err == nil || (accounts.Creds{}).Text() != nil {
-		t.Error("the zero creds hold something")
-	}
-	if (accounts.Stamp{}).Same(accounts.Stamp{}) {
-		t.Error("the zero stamp is one")
-	}
+	failIf(t, (accounts.Creds{}).WriteFile(path) == nil || (accounts.Creds{}).Text() != nil, "the zero creds hold something")
+	failIf(t, (accounts.Stamp{}).Same(accounts.Stamp{}), "the zero stamp is one")
 	if _, _, ok := (accounts.Bundle{}).ScopeOf(""); ok {
 		t.Error("the zero bundle knows a scope")
 	}

@@ -119,9 +119,7 @@ func TestStoreIsSharedByProcesses(t *testing.T) {
 	}
 	group.Wait()
 	users, err := store.Users()
-	if err != nil || len(users) != workers*each {
-		t.Errorf("%d users on record, want %d: %v", len(users), workers*each, err)
-	}
+	failIf(t, err != nil || len(users) != workers*each, "%d users on record, want %d: %v", len(users), workers*each, err)
 	// A compilation each, and the first: none was of the same second.
 	if got, want := claimsOf(t, compile(t, store, nil), accounts.Core).IssuedAt, now.Unix()+workers*each+1; got != want {
 		t.Errorf("issued at %d, want %d", got, want)

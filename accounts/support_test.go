@@ -56,9 +56,7 @@ func compile(t *testing.T, store *accounts.Store, scopes []subjects.Scope) accou
 func claimsOf(t *testing.T, b accounts.Bundle, name string) *jwt.AccountClaims {
 	t.Helper()
 	account, ok := b.Account(name)
-	if !ok {
-		t.Fatalf("no account %s", name)
-	}
+	stopIf(t, !ok, "no account %s", name)
 	return must(jwt.DecodeAccountClaims(account.JWT))(t)
 }
 
@@ -101,6 +99,8 @@ func openStore(t testing.TB, folder string, options ...accounts.OpenOption) *acc
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }
 

@@ -26,22 +26,18 @@ func TestIssueMakesAScopedUser(t *testing.T) {
 		t.Errorf("the seed is of %s, the user is %s: %v", public, user.Subject, err)
 	}
 	readers := claimsOf(t, bundle, accounts.Readers)
-	if user.IssuerAccount != readers.Subject || !user.HasEmptyPermissions() || user.BearerToken {
-		t.Errorf("not a plain scoped user: %+v", user)
-	}
+	failIf(t, user.IssuerAccount != readers.Subject || !user.HasEmptyPermissions() || user.BearerToken,
+		"not a plain scoped user: %+v", user)
 	scope, ok := readers.SigningKeys.GetScope(user.Issuer)
-	if !ok || scope.ValidateScopedSigner(user) != nil {
-		t.Errorf("no scope stands behind it: %v", scope)
-	}
+	failIf(t, !ok || scope.ValidateScopedSigner(user) != nil, "no scope stands behind it: %v", scope)
 	if agent, role, ok := bundle.ScopeOf(user.Issuer); agent != "relay" || role != bcp.RoleReader || !ok {
 		t.Errorf("its issuer is of %q as %v, %t", agent, role, ok)
 	}
 	if agent, role, ok := bundle.ScopeOf(user.Subject); ok {
 		t.Errorf("a user's key is the scope of %q as %v", agent, role)
 	}
-	if user.Expires != creds.Expires.Unix() || creds.Issued.Before(before) || creds.Expires.Sub(creds.Issued) != time.Hour {
-		t.Errorf("issued %v, expires %v and %d", creds.Issued, creds.Expires, user.Expires)
-	}
+	failIf(t, user.Expires != creds.Expires.Unix() || creds.Issued.Before(before) || creds.Expires.Sub(creds.Issued) != time.Hour,
+		"issued %v, expires %v and %d", creds.Issued, creds.Expires, user.Expires)
 	second := must(store.Issue("relay", bcp.RoleController, 0))(t)
 	if user, _ := userOf(t, second); user.Expires != 0 || !second.Expires.IsZero() || second.PublicKey == creds.PublicKey {
 		t.Errorf("the second user: %+v", user)
@@ -78,9 +74,7 @@ func TestIssueRefusesWhatThereIsNot(t *testing.T) {
 	} {
 		_, err := store.Issue(c.agent, c.role, 0)
 		if c.says == "" {
-			if err != nil {
-				t.Errorf("%q as %v: %v", c.agent, c.role, err)
-			}
+			failIf(t, err != nil, "%q as %v: %v", c.agent, c.role, err)
 			continue
 		}
 		if !errors.Is(err, accounts.ErrUnknown) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\x1b") {
@@ -162,15 +156,11 @@ func TestIssueTo(t *testing.T) {
 	for _, c := range all {
 		user, _ := userOf(t, c)
 		agent, role, ok := bundle.ScopeOf(user.Issuer)
-		if !ok || c.Agent != agent || c.Role != role {
-			t.Errorf("%s as %s: its issuer is of %q as %s", c.Agent, c.Role, agent, role)
-		}
+		failIf(t, !ok || c.Agent != agent || c.Role != role, "%s as %s: its issuer is of %q as %s", c.Agent, c.Role, agent, role)
 		keys[user.Subject] = true
 		parties, users = append(parties, string(agent)+" "+role.String()), append(users, c.User)
 	}
-	if len(keys) != len(all) {
-		t.Errorf("%d keys for %d users", len(keys), len(all))
-	}
+	failIf(t, len(keys) != len(all), "%d keys for %d users", len(keys), len(all))
 	equal(t, []string{"relay controller", "relay reader", "researcher reader"}, parties)
 	recorded, err := store.Users()
 	if diff := cmp.Diff(users, recorded); err != nil || diff != "" {
@@ -183,7 +173,6 @@ func TestIssueTo(t *testing.T) {
 	fails(t, store.Revoke(append(revoked, "U")...), accounts.ErrNoUser, "one is not on record")
 	noError(t, store.Revoke(revoked...))
 	users, err = store.Users()
-	if err != nil || users[0].Revoked.IsZero() || !users[1].Revoked.IsZero() || users[2].Revoked.IsZero() {
-		t.Errorf("%+v: %v", users, err)
-	}
+	failIf(t, err != nil || users[0].Revoked.IsZero() || !users[1].Revoked.IsZero() || users[2].Revoked.IsZero(),
+		"%+v: %v", users, err)
 }

@@ -173,9 +173,7 @@ func TestLastIsTheNewestRecord(t *testing.T) {
 	t.Parallel()
 	a := startArchive(t)
 	auditor := a.auditor(agents.Options{})
-	if _, err := auditor.Last(within(t)); !errors.Is(err, agents.ErrNoRecords) {
-		t.Errorf("an empty audit: got %v", err)
-	}
+	fails(t, errorOf(auditor.Last(within(t))), agents.ErrNoRecords, "an empty audit: got")
 	for seq := range uint64(3) {
 		record := must(bcp.EncodeDecision(&bcp.Decision{Seq: seq + 1, Kind: bcp.KindStart}))
 		a.store(subjects.Audit("", "", "start"), record)

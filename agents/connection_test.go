@@ -49,9 +49,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := agents.Connect(ctx, s.ClientURL(), agents.Credentials{}, agents.Options{Name: main}); !errors.Is(err, context.Canceled) {
-		t.Errorf("Connect with a dead context: %v", err)
-	}
+	fails(t, errorOf(agents.Connect(ctx, s.ClientURL(), agents.Credentials{}, agents.Options{Name: main})), context.Canceled,
+		"Connect with a dead context")
 }
 
 // covers P7.5
@@ -77,9 +76,7 @@ func TestCloseEndsAll(t *testing.T) {
 	noError(t, controller.Start(t.Context()))
 	own.Close()
 	own.Close()
-	if err := controller.Stop(t.Context()); err != nil {
-		t.Errorf("stop after close: %v", err)
-	}
+	expect(t, controller.Stop(t.Context()), nil, "stop after close")
 	fails(t, controller.Start(t.Context()), nil, "started on a closed connection")
 	failIf(t, !own.NATS().IsClosed(), "it is not closed")
 	if _, err := agents.NewController(own).Ask(within(t), researcher, boolean, agents.AskOptions{}); !errors.Is(err, nats.ErrConnectionClosed) {

@@ -34,9 +34,7 @@ func TestAskReturnsWhenAccepted(t *testing.T) {
 				t.Error(d)
 			}
 			ask := next(t, asks, "the ask")
-			if _, err := bcp.ParseClientID(string(ask.RequestID)); err != nil {
-				t.Errorf("request id %q: %v", ask.RequestID, err)
-			}
+			expect(t, errorOf(bcp.ParseClientID(string(ask.RequestID))), nil, "request id %q", ask.RequestID)
 			ask.RequestID = ""
 			wanted := bcp.Ask{Type: bcp.TypeQueryRequest, Target: researcher, Spec: boolean,
 				Escalation: &bcp.Escalation{Justification: "the sender asks for a date"}}
@@ -167,9 +165,7 @@ func TestAskDoesNotUnderstandTheReply(t *testing.T) {
 	for _, reply := range [][]byte{nil, []byte("ok"), []byte("{}"), []byte(`{"query_id":1}`), []byte(`{"query_id":"q1","query_id":"q2"}`), packed} {
 		ended := later(func() error { return errorOf(controller.Ask(within(t), researcher, boolean, agents.AskOptions{})) })
 		noError(t, next(t, asks, "the ask").Respond(reply))
-		if err := next(t, ended, "the end"); !errors.Is(err, agents.ErrMessage) {
-			t.Errorf("%q: got %v", reply, err)
-		}
+		fails(t, next(t, ended, "the end"), agents.ErrMessage, "%q: got", reply)
 	}
 }
 
@@ -195,9 +191,7 @@ func TestDeniedAskFailsInsteadOfWaiting(t *testing.T) {
 	if _, err := agents.NewReader(c).Push(within(t), main, "mail", map[string]any{"urgent": true}, agents.PushOptions{}); !errors.Is(err, nats.ErrPermissionViolation) {
 		t.Errorf("push: got %v", err)
 	}
-	if err := controller.Start(within(t)); !errors.Is(err, nats.ErrPermissionViolation) {
-		t.Errorf("start: got %v", err)
-	}
+	fails(t, controller.Start(within(t)), nats.ErrPermissionViolation, "start: got")
 	until(t, "the violation in the log", func() bool { return log.has("the server denied a subject") > 0 })
 }
 

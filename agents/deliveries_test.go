@@ -230,9 +230,7 @@ func TestStop(t *testing.T) {
 	acks := g.listen(subjects.RepliesOf(bcp.RoleController, main))
 	entered := make(chan struct{}, 9)
 	controller := agents.NewController(connect(t, s.ClientURL(), agents.Options{Name: main}))
-	if err := controller.Stop(t.Context()); err != nil {
-		t.Errorf("stop before start: %v", err)
-	}
+	expect(t, controller.Stop(t.Context()), nil, "stop before start")
 	controller.OnDelivery(func(ctx context.Context, d bcp.Delivery) error {
 		entered <- struct{}{}
 		if d.DeliveryID == "patient" {
@@ -249,9 +247,7 @@ func TestStop(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	fails(t, controller.Stop(ctx), context.DeadlineExceeded, "stop of an endless handler")
-	if err := controller.Stop(t.Context()); err != nil {
-		t.Errorf("second stop: %v", err)
-	}
+	expect(t, controller.Stop(t.Context()), nil, "second stop")
 	none(t, acks, "an acknowledgement of what failed or was queued")
 
 	// It can start again, and ends with the context of Start too.
@@ -264,9 +260,7 @@ func TestStop(t *testing.T) {
 		next(t, entered, "the handler")
 	}
 	end()
-	if err := controller.Stop(t.Context()); err != nil {
-		t.Errorf("stop after the context's end: %v", err)
-	}
+	expect(t, controller.Stop(t.Context()), nil, "stop after the context's end")
 }
 
 // An answer may overtake the reply to its ask; held is not the end.

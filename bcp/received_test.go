@@ -136,9 +136,7 @@ func TestUnknownWordsOfTheGateway(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := bcp.Decode(b, encoding, message); err != nil {
-				t.Errorf("%s: %v", text, err)
-			}
+			expect(t, bcp.Decode(b, encoding, message), nil, "%s", text)
 		}
 		var d bcp.Delivery
 		read(`{"type":"bcp_response_delivery","delivery_id":"d1","outcome":"deferred","taint":"extreme","channel_mode":"bcp2"}`, &d)
@@ -260,6 +258,8 @@ func FuzzReceive(f *testing.F) {
 }
 
 var noError = bcptest.NoError
+
+var fails = bcptest.Fails
 
 var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 

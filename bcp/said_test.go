@@ -49,15 +49,9 @@ func TestSaidIsSealed(t *testing.T) {
 			t.Errorf("%s: it opens", name)
 		}
 	}
-	if err := sealed.Open(other); !errors.Is(err, bcp.ErrSealed) {
-		t.Errorf("another key: %v", err)
-	}
-	if err := said.Seal(key, [16]byte{}); !errors.Is(err, bcp.ErrUnsealed) {
-		t.Errorf("without a salt: %v", err)
-	}
-	if err := said.Seal(bcp.SealingKey{}, [16]byte{3}); !errors.Is(err, bcp.ErrUnsealed) {
-		t.Errorf("without a key: %v", err)
-	}
+	fails(t, sealed.Open(other), bcp.ErrSealed, "another key")
+	fails(t, said.Seal(key, [16]byte{}), bcp.ErrUnsealed, "without a salt")
+	fails(t, said.Seal(bcp.SealingKey{}, [16]byte{3}), bcp.ErrUnsealed, "without a key")
 	for _, b := range []string{"", "\x91\x92", "\x91\x95\x01\x02\x03\x04\x05"} {
 		if _, _, err := bcp.CutSaid([]byte(b)); !errors.Is(err, bcp.ErrSaid) {
 			t.Errorf("%q: %v", b, err)

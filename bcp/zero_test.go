@@ -63,9 +63,8 @@ func TestZeroValuesDeny(t *testing.T) {
 	// The zero Settings hold what is anomalous, fold case, know no vocabulary
 	// and take no constraints.
 	strict := must(bcp.Compile(bcp.Spec{Category: 2, Questions: []bcp.Question{question}}, bcp.Settings{}))
-	if got := Describe(strict.Validate([]byte(`{"q":"<b>"}`), bcp.JSON)); got != "hold\n{\"q\":\"b\"}\nanomalies code" {
-		t.Errorf("the zero Settings: %s", got)
-	}
+	expect(t, Describe(strict.Validate([]byte(`{"q":"<b>"}`), bcp.JSON)), "hold\n{\"q\":\"b\"}\nanomalies code",
+		"the zero Settings")
 	failIf(t, compiles(bcp.Spec{Category: 1, Fields: []bcp.Field{boolean}, Constraints: []string{"b"}}),
 		"the zero Settings take constraints")
 }

@@ -27,14 +27,10 @@ func TestAsking(t *testing.T) {
 				t.Errorf("what was asked ended with %v", err)
 			}
 		}
-		if outer.Err() != nil {
-			t.Error("what was asked around it ended too")
-		}
+		failIf(t, outer.Err() != nil, "what was asked around it ended too")
 		return wait(outer)
 	})
-	if !errors.Is(err, jetstream.ErrUnanswered) {
-		t.Errorf("what was asked around it ended with %v", err)
-	}
+	failIf(t, !errors.Is(err, jetstream.ErrUnanswered), "what was asked around it ended with %v", err)
 	if err := asking.Do(t.Context(), context.Context.Err); err != nil {
 		t.Errorf("asked again: %v", err)
 	}

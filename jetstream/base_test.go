@@ -71,9 +71,7 @@ func TestTruncate(t *testing.T) {
 	j, _ := open(t, js)
 	m := newMaker(t)
 	begin, err := jetstream.Begin(t.Context(), js)
-	if err != nil || begin.Truncated() {
-		t.Fatalf("a new journal: %+v %v", begin, err)
-	}
+	stopIf(t, err != nil || begin.Truncated(), "a new journal: %+v %v", begin, err)
 	for n := range 3 {
 		for range 200 { // 100 MB, which is cut off in two parts
 			appendAll(t, j, m.apply(m.state.DecideEvent(m.moment(), bcp.Decision{Kind: bcp.KindProcess, Agent: "mailer", Event: bcp.ProcessStarted, Note: strings.Repeat("a", 1<<19)})))
@@ -100,9 +98,8 @@ func TestTruncate(t *testing.T) {
 		j, _ = open(t, js)
 		appendAll(t, j, m.some(10)...)
 		chain, err := chainOf(t, js)
-		if err != nil || chain.Begin != begin || chain.Decisions != m.state.Last() || chain.Head != m.state.Head() {
-			t.Errorf("its chain is %+v, %v", chain, err)
-		}
+		failIf(t, err != nil || chain.Begin != begin || chain.Decisions != m.state.Last() || chain.Head != m.state.Head(),
+			"its chain is %+v, %v", chain, err)
 		if err := j.ReplayBehind(t.Context(), behind, func([]byte) error { return nil }); err != nil {
 			t.Errorf("behind its beginning: %v", err)
 		}
@@ -141,9 +138,8 @@ func TestResumeTruncation(t *testing.T) {
 			fails(t, errorOf(jetstream.Begin(t.Context(), js)), jetstream.ErrRecord, "between two parts")
 			noError(t, jetstream.ResumeTruncation(within(t), js))
 			begin, err := jetstream.Begin(t.Context(), js)
-			if recorded && (err != nil || begin.Position != place) || !recorded && !errors.Is(err, jetstream.ErrRecord) {
-				t.Errorf("it begins at %+v, %v", begin, err)
-			}
+			failIf(t, recorded && (err != nil || begin.Position != place) || !recorded && !errors.Is(err, jetstream.ErrRecord),
+				"it begins at %+v, %v", begin, err)
 			if err := jetstream.ResumeTruncation(within(t), js); err != nil {
 				t.Errorf("again: %v", err)
 			}
@@ -199,9 +195,8 @@ func TestUnrecordedTruncation(t *testing.T) {
 			config.Discard, config.MaxMsgs = natsjs.DiscardOld, c.kept
 			must(js.UpdateStream(t.Context(), config))(t)
 			_, begins := jetstream.Begin(t.Context(), js)
-			if (begins == nil) != c.holds || begins != nil && !errors.Is(begins, jetstream.ErrRecord) {
-				t.Errorf("it begins: %v", begins)
-			}
+			failIf(t, (begins == nil) != c.holds || begins != nil && !errors.Is(begins, jetstream.ErrRecord),
+				"it begins: %v", begins)
 			_, chained := chainOf(t, js)
 			if c.announced == 0 && c.recorded == 2 && (chained == nil) != c.holds || chained != nil && !errors.Is(chained, jetstream.ErrRecord) {
 				t.Errorf("its chain: %v", chained)
@@ -222,9 +217,8 @@ func TestTruncateRefuses(t *testing.T) {
 	appendAll(t, j, m.some(10)...)
 	all := m.position(j)
 	for _, sequence := range []uint64{0, all.Sequence, all.Sequence + 1} {
-		if err := cutOff(t, js, jetstream.Position{Sequence: sequence, Decision: all.Decision, Head: all.Head}); err == nil {
-			t.Errorf("truncated behind %d", sequence)
-		}
+		failIf(t, cutOff(t, js, jetstream.Position{Sequence: sequence, Decision: all.Decision, Head: all.Head}) == nil,
+			"truncated behind %d", sequence)
 	}
 	if _, read := open(t, js); len(read) != 10 {
 		t.Errorf("%d decisions are left", len(read))
@@ -300,9 +294,7 @@ func TestBackupWithoutItsBase(t *testing.T) {
 		}
 		must(w.Journal(within(t), jetstream.JournalRecords(js, false), 0, nil))(t)
 		made, err := w.Close()
-		if err != nil || made.Begins != behind || made.Decisions != 11 {
-			t.Fatalf("%+v %v", made, err)
-		}
+		stopIf(t, err != nil || made.Begins != behind || made.Decisions != 11, "%+v %v", made, err)
 		if _, err := jetstream.ReadBackup(&file, jetstream.Restoring{}); (err == nil) != whole || err != nil && !errors.Is(err, jetstream.ErrBackup) {
 			t.Errorf("with %q: %v", content, err)
 		}

@@ -41,9 +41,8 @@ func TestReadingWhileANodeStandsStill(t *testing.T) {
 		for range 5 {
 			noError(t, jetstream.CreateJournal(t.Context(), js, topology))
 			_, read := open(t, js)
-			if len(read) != len(written) || !bytes.Equal(read[len(read)-1], written[len(written)-1]) {
-				t.Errorf("%d decisions of %d", len(read), len(written))
-			}
+			failIf(t, len(read) != len(written) || !bytes.Equal(read[len(read)-1], written[len(written)-1]),
+				"%d decisions of %d", len(read), len(written))
 			if err := jetstream.CheckEnd(t.Context(), js, uint64(len(read))); err != nil {
 				t.Error(err)
 			}

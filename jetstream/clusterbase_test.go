@@ -32,9 +32,7 @@ func TestBaseOfACluster(t *testing.T) {
 	read := func() error {
 		folder := filepath.Join(t.TempDir(), "base")
 		s, file, err := jetstream.NewBases(folder).Shared(js).Read(t.Context(), begin)
-		if err == nil && (!bytes.Equal(file.Content, base.Content) || s.Position != at) {
-			t.Error("it is not what was written")
-		}
+		failIf(t, err == nil && (!bytes.Equal(file.Content, base.Content) || s.Position != at), "it is not what was written")
 		if _, _, again := jetstream.NewBases(folder).Read(t.Context(), begin); err == nil && again != nil {
 			t.Errorf("the folder does not have it: %v", again)
 		}
@@ -83,9 +81,7 @@ func TestRestoreAwaitsItsStream(t *testing.T) {
 	if err := journal.AwaitInterest(short); !jetstream.Unanswered(err) {
 		t.Errorf("without a stream: %v", err)
 	}
-	if short.Err() == nil {
-		t.Error("it was not waited for")
-	}
+	failIf(t, short.Err() == nil, "it was not waited for")
 	asked := must(js.Conn().SubscribeSync(subjects.Commit()))(t)
 	done := make(chan error, 1)
 	go func() { done <- journal.AwaitInterest(t.Context()) }()
@@ -96,7 +92,5 @@ func TestRestoreAwaitsItsStream(t *testing.T) {
 		t.Error(err)
 	}
 	stream, err := js.Stream(t.Context(), jetstream.CommitStream)
-	if err != nil || stream.CachedInfo().State.Msgs != 0 {
-		t.Errorf("it stored something: %+v, %v", stream, err)
-	}
+	failIf(t, err != nil || stream.CachedInfo().State.Msgs != 0, "it stored something: %+v, %v", stream, err)
 }

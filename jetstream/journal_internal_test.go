@@ -26,9 +26,7 @@ func TestAcknowledged(t *testing.T) {
 	}
 	err := acknowledged([]byte(`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 9"},"stream":"BCP_COMMIT","seq":0}`), 7)
 	var api *natsjs.APIError
-	if !wrongSequence(err) || !errors.As(err, &api) || api.Description != "wrong last sequence: 9" {
-		t.Errorf("%v", err)
-	}
+	failIf(t, !wrongSequence(err) || !errors.As(err, &api) || api.Description != "wrong last sequence: 9", "%v", err)
 }
 
 // What a cluster answers before it has heard of its nodes says nothing about the
@@ -54,8 +52,6 @@ func TestUnanswered(t *testing.T) {
 		{500, 10006, "JetStream not in clustered mode", false},
 	} {
 		err := fmt.Errorf("making: %w", &natsjs.APIError{Code: c.code, ErrorCode: c.number, Description: c.description})
-		if Unanswered(err) != c.unanswered {
-			t.Errorf("%v: %v", err, !c.unanswered)
-		}
+		failIf(t, Unanswered(err) != c.unanswered, "%v: %v", err, !c.unanswered)
 	}
 }

@@ -27,9 +27,7 @@ func TestReplay(t *testing.T) {
 	t.Parallel()
 	js := streams(t)
 	j, old := open(t, js)
-	if len(old) > 0 {
-		t.Fatalf("%d decisions in a new journal", len(old))
-	}
+	stopIf(t, len(old) > 0, "%d decisions in a new journal", len(old))
 	m := newMaker(t)
 	var written [][]byte
 	for len(written) < 10_000 {
@@ -38,14 +36,10 @@ func TestReplay(t *testing.T) {
 		written = append(written, batch...)
 	}
 	_, read := open(t, js)
-	if len(read) != len(written) {
-		t.Fatalf("%d decisions of %d", len(read), len(written))
-	}
+	stopIf(t, len(read) != len(written), "%d decisions of %d", len(read), len(written))
 	again := newMaker(t)
 	for i, b := range read {
-		if !bytes.Equal(b, written[i]) {
-			t.Fatalf("decision %d is another one", i+1)
-		}
+		stopIf(t, !bytes.Equal(b, written[i]), "decision %d is another one", i+1)
 		d, err := bcp.DecodeDecision(b)
 		if err == nil {
 			err = d.Open(makerKey(t))
@@ -60,9 +54,7 @@ func TestReplay(t *testing.T) {
 		t.Errorf("%d decisions, balance %+v, the state's %+v", found.Decisions, sum, balance)
 	}
 	for id, n := range found.Pushes {
-		if n != 1 {
-			t.Errorf("%s is there %d times", id, n)
-		}
+		failIf(t, n != 1, "%s is there %d times", id, n)
 	}
 }
 
@@ -193,9 +185,7 @@ func TestDamagedRecords(t *testing.T) {
 			if !errors.Is(err, jetstream.ErrRecord) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "message 2") {
 				t.Errorf("got %v", err)
 			}
-			if n != 1 {
-				t.Errorf("%d decisions before it", n)
-			}
+			failIf(t, n != 1, "%d decisions before it", n)
 		})
 	}
 }
@@ -253,9 +243,7 @@ func TestRecordLimits(t *testing.T) {
 			j, _ := open(t, js)
 			noError(t, j.Append(within(t), c.batch))
 			_, read := open(t, js)
-			if !slices.EqualFunc(read, c.batch, bytes.Equal) {
-				t.Errorf("%d decisions came back", len(read))
-			}
+			failIf(t, !slices.EqualFunc(read, c.batch, bytes.Equal), "%d decisions came back", len(read))
 			if n := len(meshtest.ReadStream(t, js, jetstream.CommitStream)); n != c.records {
 				t.Errorf("%d records, not %d", n, c.records)
 			}

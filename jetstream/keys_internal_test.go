@@ -31,9 +31,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 	for day := range int64(maxKeys) {
 		k.keepKey(sealingKey{day: day}, key)
 	}
-	if len(k.known) != maxKeys {
-		t.Fatalf("%d of %d keys are known", len(k.known), maxKeys)
-	}
+	stopIf(t, len(k.known) != maxKeys, "%d of %d keys are known", len(k.known), maxKeys)
 	one := sealingKey{day: maxKeys}
 	k.keepKey(one, key)
 	if _, known := k.known[one]; !known || len(k.known) > maxKeys || len(k.known) < maxKeys/8*7 {

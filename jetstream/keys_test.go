@@ -142,9 +142,7 @@ func TestDestroyedKeys(t *testing.T) {
 		said      string
 	}{{end.Add(-1), 1, "open"}, {end, 1, "erased"}, {end, 0, "erased"}} { // the first is the makers'
 		n, err := keys.Destroy(within(t), channel, subjects.SealedPayload, c.before)
-		if err != nil || n != c.destroyed {
-			t.Errorf("before %s: %d, %v", c.before, n, err)
-		}
+		failIf(t, err != nil || n != c.destroyed, "before %s: %d, %v", c.before, n, err)
 		for _, k := range []*jetstream.SealingKeys{keys, jetstream.NewSealingKeys(js)} {
 			opens(t, k, old, c.said, "open")
 		}
@@ -174,9 +172,7 @@ func TestDestroyedKeys(t *testing.T) {
 	if _, err := keys.Destroy(within(t), bcp.ChannelKey{Controller: "*", Reader: "*"}, subjects.SealedPayload, noon.Add(1e6*time.Hour)); !errors.Is(err, subjects.ErrSubject) {
 		t.Errorf("all at once: %v", err)
 	}
-	if len(before) != 7 {
-		t.Errorf("%d keys", len(before))
-	}
+	failIf(t, len(before) != 7, "%d keys", len(before))
 }
 
 // A crash between the tombstone and the end of the key leaves one that counts as
@@ -195,9 +191,7 @@ func TestHalfDestroyedKey(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	for _, m := range meshtest.ReadStream(t, js, jetstream.KeyStream) {
-		if m.Subject == subject && string(m.Data) != "destroyed" {
-			t.Errorf("%s is there", m.Subject)
-		}
+		failIf(t, m.Subject == subject && string(m.Data) != "destroyed", "%s is there", m.Subject)
 	}
 }
 

@@ -74,12 +74,8 @@ func TestLeaseHasOneHolder(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, jetstream.ErrLeaseLost) {
-			t.Fatal(err)
-		}
-		if time.Since(begin) > patience {
-			t.Fatal("a lease that nobody keeps does not end")
-		}
+		stopIf(t, !errors.Is(err, jetstream.ErrLeaseLost), "%v", err)
+		stopIf(t, time.Since(begin) > patience, "a lease that nobody keeps does not end")
 		time.Sleep(50 * time.Millisecond)
 	}
 	if time.Since(begin) < jetstream.LeaseTime-time.Second {

@@ -60,9 +60,7 @@ func TestLedgerGoesOnAnywhere(t *testing.T) {
 	projected(t, js, 10)
 	stop()
 	whole := meshtest.ReadStream(t, js, jetstream.LedgerStream)
-	if len(whole) != 3 {
-		t.Fatalf("%d messages of 10 decisions on 3 channels", len(whole))
-	}
+	stopIf(t, len(whole) != 3, "%d messages of 10 decisions on 3 channels", len(whole))
 	for n := range len(whole) + 1 {
 		t.Run(fmt.Sprintf("behind %d messages", n), func(t *testing.T) {
 			t.Parallel()
@@ -77,9 +75,7 @@ func TestLedgerGoesOnAnywhere(t *testing.T) {
 					t.Errorf("the ledger has lines of %v", lines)
 				}
 				r, err := jetstream.Reconcile(within(t), js, nil, 0, m.state.Pools())
-				if err != nil || len(r.Differences) > 0 || r.Lines != 17 {
-					t.Errorf("%+v, %v", r, err)
-				}
+				failIf(t, err != nil || len(r.Differences) > 0 || r.Lines != 17, "%+v, %v", r, err)
 			}
 			check(t, js)
 			again := meshtest.ReadStream(t, js, jetstream.LedgerStream)

@@ -88,9 +88,8 @@ func TestProjectionsFollowTheJournal(t *testing.T) {
 	run(t, whole)
 	projected(t, whole, last)
 	want := contents(t, whole)
-	if len(want[jetstream.AuditStream]) != len(records) || len(want[jetstream.LedgerStream]) != 200 {
-		t.Fatalf("%d and %d messages", len(want[jetstream.AuditStream]), len(want[jetstream.LedgerStream]))
-	}
+	stopIf(t, len(want[jetstream.AuditStream]) != len(records) || len(want[jetstream.LedgerStream]) != 200,
+		"%d and %d messages", len(want[jetstream.AuditStream]), len(want[jetstream.LedgerStream]))
 	audit := meshtest.ReadStream(t, whole, jetstream.AuditStream)
 	for i, message := range audit {
 		d, err := bcp.DecodeDecision(message.Data)
@@ -148,9 +147,8 @@ func TestProjectionsFollowTheJournal(t *testing.T) {
 			projected(t, js, last)
 			got := contents(t, js)
 			for name := range want {
-				if fmt.Sprint(got[name]) != fmt.Sprint(want[name]) {
-					t.Errorf("%s has %d messages, not the %d", name, len(got[name]), len(want[name]))
-				}
+				failIf(t, fmt.Sprint(got[name]) != fmt.Sprint(want[name]),
+					"%s has %d messages, not the %d", name, len(got[name]), len(want[name]))
 			}
 		})
 	}
@@ -173,9 +171,7 @@ func TestProjectionsHaveNoDoubles(t *testing.T) {
 	}
 	projected(t, js, decisions)
 	messages := meshtest.ReadStream(t, js, jetstream.AuditStream)
-	if len(messages) != decisions {
-		t.Fatalf("%d records of %d decisions", len(messages), decisions)
-	}
+	stopIf(t, len(messages) != decisions, "%d records of %d decisions", len(messages), decisions)
 	for i, message := range messages {
 		if d, err := bcp.DecodeDecision(message.Data); err != nil || d.Seq != uint64(i+1) {
 			t.Errorf("record %d is of decision %d, %v", i, d.Seq, err)

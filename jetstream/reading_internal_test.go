@@ -59,14 +59,12 @@ func TestReaderAtAGap(t *testing.T) {
 					m, err := r.message(ctx)
 					cancel()
 					if sequence == 4 && whole && copies {
-						if !errors.Is(err, context.DeadlineExceeded) || !Unanswered(err) {
-							t.Fatalf("behind the gap: message %d, %v", m.sequence, err)
-						}
+						stopIf(t, !errors.Is(err, context.DeadlineExceeded) || !Unanswered(err),
+							"behind the gap: message %d, %v", m.sequence, err)
 						return
 					}
-					if err != nil || m.sequence != sequence || string(m.data) != fmt.Sprint(sequence) {
-						t.Fatalf("message %d is %d, %q: %v", sequence, m.sequence, m.data, err)
-					}
+					stopIf(t, err != nil || m.sequence != sequence || string(m.data) != fmt.Sprint(sequence),
+						"message %d is %d, %q: %v", sequence, m.sequence, m.data, err)
 				}
 				if copies {
 					return
@@ -100,5 +98,7 @@ func TestReaderTurnsPages(t *testing.T) {
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

@@ -110,19 +110,14 @@ func TestReconcileUpToADecision(t *testing.T) {
 	pools := m.state.Pools()
 	noError(t, j.Append(within(t), m.some(20)))
 	r, err := jetstream.Reconcile(within(t), js, nil, 20, pools)
-	if err != nil || len(r.Differences) > 0 || r.Decisions != 20 || r.Behind != 0 {
-		t.Errorf("up to 20: %+v, %v", r, err)
-	}
+	failIf(t, err != nil || len(r.Differences) > 0 || r.Decisions != 20 || r.Behind != 0, "up to 20: %+v, %v", r, err)
 	r, err = jetstream.Reconcile(within(t), js, nil, 0, m.state.Pools())
-	if err != nil || len(r.Differences) > 0 || r.Decisions != 40 || r.Behind != 20 {
-		t.Errorf("all: %+v, %v", r, err)
-	}
+	failIf(t, err != nil || len(r.Differences) > 0 || r.Decisions != 40 || r.Behind != 20, "all: %+v, %v", r, err)
 	d := must(bcp.DecodeDecision(m.some(1)[0]))(t)
 	d.Balance.Settled += bcp.Bit
 	lie := must(bcp.EncodeDecision(&d))(t)
 	noError(t, j.Append(within(t), [][]byte{lie}))
 	r, err = jetstream.Reconcile(within(t), js, nil, 0, m.state.Pools())
-	if err != nil || len(r.Differences) != 1 || r.Differences[0].Where != status.BookJournal || r.Differences[0].Seq != 41 {
-		t.Errorf("a journal that lies: %+v, %v", r, err)
-	}
+	failIf(t, err != nil || len(r.Differences) != 1 || r.Differences[0].Where != status.BookJournal || r.Differences[0].Seq != 41,
+		"a journal that lies: %+v, %v", r, err)
 }

@@ -35,18 +35,14 @@ func TestRecordIsTheLibrarys(t *testing.T) {
 		}{recordVersion, decisions}))(t)
 		const before = "before"
 		got := appendRecord([]byte(before), decisions)
-		if string(got[:len(before)]) != before || !bytes.Equal(got[len(before):], want) {
-			t.Fatalf("%d decisions are written otherwise", len(decisions))
-		}
+		stopIf(t, string(got[:len(before)]) != before || !bytes.Equal(got[len(before):], want),
+			"%d decisions are written otherwise", len(decisions))
 		read, err := decodeRecord(want)
-		if err != nil || !slices.EqualFunc(read, decisions, bytes.Equal) {
-			t.Fatalf("%d decisions are read as %d: %v", len(decisions), len(read), err)
-		}
+		stopIf(t, err != nil || !slices.EqualFunc(read, decisions, bytes.Equal),
+			"%d decisions are read as %d: %v", len(decisions), len(read), err)
 		// They are parts of the record, and none reaches into the next.
 		_ = append(read[0], "more"...)
-		if !bytes.Equal(got[len(before):], want) {
-			t.Fatal("what is appended to a decision changes the record")
-		}
+		stopIf(t, !bytes.Equal(got[len(before):], want), "what is appended to a decision changes the record")
 	})
 }
 
@@ -90,19 +86,13 @@ func TestAppendPublic(t *testing.T) {
 	same := func(t *testing.T, d *bcp.Decision) {
 		t.Helper()
 		record, err := bcp.EncodeDecision(d)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
+		noError(t, err)
 		public := d.Public()
 		want, err := bcp.EncodeDecision(&public)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
+		noError(t, err)
 		const before = "before"
 		got, err := appendPublic([]byte(before), record)
-		if err != nil || string(got) != before+string(want) {
-			t.Fatalf("%+v is shown as\n%x and not\n%x, %v", d, got, want, err)
-		}
+		stopIf(t, err != nil || string(got) != before+string(want), "%+v is shown as\n%x and not\n%x, %v", d, got, want, err)
 		for cut := range record {
 			if got, err := appendPublic([]byte(before), record[:cut]); err == nil || string(got) != before {
 				t.Fatalf("%d of %d bytes are shown as %x", cut, len(record), got)

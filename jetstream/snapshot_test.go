@@ -30,9 +30,7 @@ func TestSnapshots(t *testing.T) {
 		noError(t, snapshots.Write(made(n)))
 	}
 	names, err := snapshots.List()
-	if err != nil || len(names) != 3 {
-		t.Fatalf("%v %v", names, err)
-	}
+	stopIf(t, err != nil || len(names) != 3, "%v %v", names, err)
 	for i, name := range names {
 		got, err := snapshots.Read(name)
 		if want := made(uint64(12 - i)); err != nil || got.Position != want.Position || !bytes.Equal(got.Checkpoint, want.Checkpoint) {
@@ -110,8 +108,6 @@ func TestRemoveSnapshotsBefore(t *testing.T) {
 	}{{8, 3}, {9, 2}, {11, 0}} {
 		err := snapshots.RemoveBefore(c.before)
 		names, also := snapshots.List()
-		if err != nil || also != nil || len(names) != c.left {
-			t.Errorf("before %d: %v, %v, %v", c.before, names, err, also)
-		}
+		failIf(t, err != nil || also != nil || len(names) != c.left, "before %d: %v, %v, %v", c.before, names, err, also)
 	}
 }

@@ -49,9 +49,7 @@ func startServer(t testing.TB) *natsserver.Server {
 	noError(t, err)
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(patience) {
-		t.Fatal("the server is not ready")
-	}
+	stopIf(t, !s.ReadyForConnections(patience), "the server is not ready")
 	return s
 }
 
@@ -146,9 +144,7 @@ func (m *maker) next() []byte {
 	case 1:
 		outbox := m.state.Outbox(bcp.ChannelKey{Controller: "main", Reader: "mailer"})
 		d, ok := m.state.DecideAcknowledge(m.moment(), "main", bcp.RoleController, outbox[0].DeliveryID)
-		if !ok {
-			m.t.Fatal("nothing to acknowledge")
-		}
+		stopIf(m.t, !ok, "nothing to acknowledge")
 		return m.apply(d)
 	case 2:
 		text := fmt.Sprintf(`{"category":1,"fields":[{"name":"urgent","type":"boolean"}],"request_id":"r%d"}`, m.n)
@@ -175,9 +171,7 @@ func (m *maker) pushes(n int, readers ...bcp.AgentName) [][]byte {
 		text := meshtest.PushText("main", "alerts", fmt.Sprintf(`{"n":%d}`, m.n%1024), fmt.Sprintf(`,"push_id":"p%d"`, m.n))
 		reader := readers[m.n%len(readers)]
 		d := m.state.DecidePush(m.moment(), reader, "main", "alerts", []byte(text))
-		if !d.Accepted() {
-			m.t.Fatal(d.Code)
-		}
+		stopIf(m.t, !d.Accepted(), "%v", d.Code)
 		list[i] = m.apply(d)
 	}
 	return list
@@ -191,6 +185,8 @@ func within(t testing.TB) context.Context {
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }
 

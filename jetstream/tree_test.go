@@ -113,9 +113,7 @@ func (r *recording) checkHashes(t *testing.T) {
 			want = append(want, h[:]...)
 		}
 	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%d bytes of hashes, want %d, or others", len(got), len(want))
-	}
+	failIf(t, !bytes.Equal(got, want), "%d bytes of hashes, want %d, or others", len(got), len(want))
 	root := must(tlog.TreeHash(int64(len(r.written)), reader))(t)
 	if c := r.newest(t); c.Size != uint64(len(r.written)) || c.Root != verify.Hash(root) {
 		t.Errorf("the newest checkpoint is of %d decisions, want %d, or has another root", c.Size, len(r.written))
@@ -166,9 +164,7 @@ func TestTreeGrows(t *testing.T) {
 	var file bytes.Buffer
 	must(jetstream.Export(within(t), &file, recordsOf(r.written), jetstream.ExportOptions{Key: r.key, Tree: r.tree}))(t)
 	s, err := verify.File(&file, verify.Options{Keys: []string{r.key.Public}, Since: since})
-	if err != nil || s.Checkpoint != since[len(since)-1] {
-		t.Errorf("the export ends with %v: %v", s.Checkpoint, err)
-	}
+	failIf(t, err != nil || s.Checkpoint != since[len(since)-1], "the export ends with %v: %v", s.Checkpoint, err)
 }
 
 func recordsOf(decisions [][]byte) jetstream.Records {
@@ -323,9 +319,7 @@ func TestTreeOfATruncatedJournalOverTheMesh(t *testing.T) {
 		"check":  r.tree.Check(within(t), other.since),
 		"extend": r.extendBy(t, other.since),
 	} {
-		if !errors.Is(err, jetstream.ErrRewritten) {
-			t.Errorf("%s, cut off behind another history: %v", call, err)
-		}
+		failIf(t, !errors.Is(err, jetstream.ErrRewritten), "%s, cut off behind another history: %v", call, err)
 	}
 	r.cut = behind
 	noError(t, extend())
@@ -371,9 +365,7 @@ func TestTreeRefusesDamage(t *testing.T) {
 			"check":  r.tree.Check(within(t), r.reads),
 			"export": exportTo(t, r.written, jetstream.ExportOptions{Key: r.key, Tree: r.tree}),
 		} {
-			if !errors.Is(err, jetstream.ErrTree) {
-				t.Errorf("%s, %s: %v", what, call, err)
-			}
+			failIf(t, !errors.Is(err, jetstream.ErrTree), "%s, %s: %v", what, call, err)
 		}
 	}
 }

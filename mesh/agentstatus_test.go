@@ -1,7 +1,6 @@
 package mesh_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,9 +80,8 @@ func TestOperatorSeesAgents(t *testing.T) {
 
 	// Who is no operator may not ask, and what agents hear has nothing of it.
 	c := client(t, m, "boss", bcp.RoleController, agents.Options{})
-	if _, err := agents.NewOperator(c).Agents(t.Context()); !errors.Is(err, nats.ErrPermissionViolation) {
-		t.Errorf("a Controller asks how the agents are: %v", err)
-	}
+	fails(t, errorOf(agents.NewOperator(c).Agents(t.Context())), nats.ErrPermissionViolation,
+		"a Controller asks how the agents are")
 	channels := must(agents.NewController(c).Channels(t.Context()))
 	said := must(bcp.Encode(channels, bcp.JSON))
 	for _, word := range []string{"canary", "exit status", "crashed"} {

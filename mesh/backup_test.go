@@ -53,9 +53,8 @@ func TestBackup(t *testing.T) {
 	t.Parallel()
 	m := busy(t)
 	var file bytes.Buffer
-	if _, err := backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{}); !errors.Is(err, server.ErrInUse) {
-		t.Errorf("while it runs: %v", err)
-	}
+	fails(t, errorOf(backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{})), server.ErrInUse,
+		"while it runs")
 	want := picture(t, m)
 	m.Stop(t)
 	made := must(backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Version: "test"}))
@@ -155,9 +154,8 @@ func TestSalvage(t *testing.T) {
 		t.Fatalf("a damaged journal: %v", err)
 	}
 	m.Mesh = nil
-	if _, err := backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{}); !errors.Is(err, jetstream.ErrRecord) {
-		t.Errorf("a backup of it: %v", err)
-	}
+	fails(t, errorOf(backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{})), jetstream.ErrRecord,
+		"a backup of it")
 	var file bytes.Buffer
 	made, err := backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{Salvage: true})
 	stopIf(t, err != nil || made.Lost == "" || int(made.Decisions) < before,

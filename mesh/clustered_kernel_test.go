@@ -89,18 +89,15 @@ func TestDispatchersOnAClusterMayOnlyCall(t *testing.T) {
 	caller.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err })
 	for _, subject := range []string{subjects.Call("mail", "send", "desk"), subjects.Commit(), subjects.Plan("ann", "desk")} {
 		noError(t, errors.Join(caller.Publish(subject, nil), caller.FlushTimeout(patience)))
-		if err := <-refused; !errors.Is(err, nats.ErrPermissionViolation) {
-			t.Errorf("%s: %v", subject, err)
-		}
+		fails(t, <-refused, nats.ErrPermissionViolation, "%s", subject)
 	}
 	if err := errors.Join(caller.Publish(subjects.Call("mail", "look", "desk"), nil), caller.FlushTimeout(patience)); err != nil || len(refused) > 0 {
 		t.Errorf("its own call is refused: %v, %d refusals", err, len(refused))
 	}
 
 	noError(t, os.Remove(filepath.Join(c.folder, "two", cluster.DispatcherCreds(send))))
-	if _, err := mesh.StartGateway(t.Context(), c.config(t, def, "two")); !errors.Is(err, cluster.ErrCreds) {
-		t.Errorf("a gateway that cannot call a tool: %v", err)
-	}
+	fails(t, errorOf(mesh.StartGateway(t.Context(), c.config(t, def, "two"))), cluster.ErrCreds,
+		"a gateway that cannot call a tool")
 
 	noError(t, c.store.RevokeGateway("one"))
 	next := must(accounts.CompileCluster(c.store, subjects.Permissions(def), time.Now()))

@@ -179,9 +179,8 @@ func TestBackupOfALostEnd(t *testing.T) {
 	noError(t, errors.Join(os.RemoveAll(found[0]), os.CopyFS(found[0], os.DirFS(before))))
 	refused := func(what string) {
 		t.Helper()
-		if _, err := backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{}); !errors.Is(err, jetstream.ErrLost) {
-			t.Errorf("%s: %v", what, err)
-		}
+		fails(t, errorOf(backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{})), jetstream.ErrLost,
+			"%s", what)
 	}
 	refused("shown, signed and in a snapshot")
 	fails(t, m.TryStart(t), jetstream.ErrLost, "it starts")

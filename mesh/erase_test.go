@@ -177,9 +177,7 @@ func checkErased(t *testing.T, m *meshtest.Mesh, when string) {
 	t.Helper()
 	js, end := m.Streams(t)
 	defer end()
-	if _, err := meshtest.CheckStream(t, js, nil); err != nil {
-		t.Errorf("%s: %v", when, err)
-	}
+	expect(t, errorOf(meshtest.CheckStream(t, js, nil)), nil, "%s", when)
 	journal := must(jetstream.OpenJournal(t.Context(), js))
 	keys := jetstream.NewSealingKeys(js)
 	erased, kept := 0, 0

@@ -129,9 +129,7 @@ func TestNewestConnectionsWin(t *testing.T) {
 			}
 		}
 		for i, a := range open[2:] {
-			if err := a.FlushTimeout(meshtest.Patience); err != nil {
-				t.Errorf("%s: connection %d: %v", tt.name, i+2, err)
-			}
+			expect(t, a.FlushTimeout(meshtest.Patience), nil, "%s: connection %d", tt.name, i+2)
 		}
 		if len(closed) > 0 {
 			t.Errorf("%s: connection %d was closed too", tt.name, <-closed)

@@ -86,9 +86,7 @@ func TestPasskeysDecide(t *testing.T) {
 	if err := desk.By(assertion).Reject(t.Context(), ann.view(t, items[2].ID), "Never."); !errors.As(err, &refused) || refused.Code != bcp.NotPermitted {
 		t.Errorf("a rejection with another reason: %v", err)
 	}
-	if err := desk.By(assertion).Reject(t.Context(), ann.view(t, items[2].ID), "No."); err != nil {
-		t.Errorf("a rejection: %v", err)
-	}
+	expect(t, desk.By(assertion).Reject(t.Context(), ann.view(t, items[2].ID), "No."), nil, "a rejection")
 	m.Wait(t, func(d *bcp.Decision) bool {
 		return d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept && d.Event == "reject" && accounts.VerifyDecision(d) == nil
 	})
@@ -109,9 +107,7 @@ func TestPasskeysDecide(t *testing.T) {
 		return d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept && d.Event == "approve"
 	})
 	holds(t, d.Passkey == own.Hash() && d.Synced && !d.Unsealed && d.Key == bound.PublicKey, "it is recorded as %+v", d)
-	if err := accounts.VerifyDecision(&d); err != nil {
-		t.Errorf("the record: %v", err)
-	}
+	expect(t, accounts.VerifyDecision(&d), nil, "the record")
 	for name, change := range map[string]func(*bcp.Decision){
 		"item":      func(d *bcp.Decision) { d.Item = another.item },
 		"act":       func(d *bcp.Decision) { d.Event = "edit" },
@@ -140,7 +136,6 @@ func TestPasskeysDecide(t *testing.T) {
 	if d.Released[0]++; accounts.VerifyDecision(&d) == nil {
 		t.Error("a changed record of bob's passes")
 	}
-	if _, err := store.Issue("mailer", bcp.RoleReader, time.Hour, accounts.BoundTo(own.Hash())); err == nil {
-		t.Error("a Reader was given a passkey")
-	}
+	failIf(t, errorOf(store.Issue("mailer", bcp.RoleReader, time.Hour, accounts.BoundTo(own.Hash()))) == nil,
+		"a Reader was given a passkey")
 }

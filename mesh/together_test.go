@@ -54,9 +54,8 @@ func TestDecideTogether(t *testing.T) {
 		bob.decided(t, rejects(views[1], "No."))
 		var left []error
 		if passkey != nil {
-			if _, err := desk.Together(t.Context(), bcp.Approve, views, ""); !errors.Is(err, agents.ErrBound) {
-				t.Errorf("with the key of creds that are bound: %v", err)
-			}
+			fails(t, errorOf(desk.Together(t.Context(), bcp.Approve, views, "")), agents.ErrBound,
+				"with the key of creds that are bound")
 			signed, _ := bcp.NewBatches(statements, salts)[0].Signed(statements[0])
 			challenge := sha256.Sum256(signed)
 			left, err = desk.By(passkey.Sign(t, challenge[:])).DecideTogether(t.Context(), bcp.Approve, decisions, salts)

@@ -174,9 +174,8 @@ func TestTruncateCluster(t *testing.T) {
 		stopIf(t, err != nil, "%s: %v", name, err)
 		js, end := meshtest.OpenStreams(t, state, def)
 		if name == "all" {
-			if _, err := meshtest.CheckStream(t, js, map[string]int64{"main mailer": int64(100 * bcp.Bit)}); err != nil {
-				t.Errorf("the whole journal: %v", err)
-			}
+			expect(t, errorOf(meshtest.CheckStream(t, js, map[string]int64{"main mailer": int64(100 * bcp.Bit)})), nil,
+				"the whole journal")
 		}
 		end()
 	}

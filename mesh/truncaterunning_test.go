@@ -76,9 +76,8 @@ func TestTruncateRunning(t *testing.T) {
 		m.State = folder
 		if name == "all" {
 			js, end := m.Streams(t)
-			if _, err := meshtest.CheckStream(t, js, map[string]int64{"main mailer": int64(1_000_000 * bcp.Bit)}); err != nil {
-				t.Errorf("the whole journal: %v", err)
-			}
+			expect(t, errorOf(meshtest.CheckStream(t, js, map[string]int64{"main mailer": int64(1_000_000 * bcp.Bit)})), nil,
+				"the whole journal")
 			end()
 		}
 		m.Start(t)

@@ -154,9 +154,7 @@ func TestWitness(t *testing.T) {
 		return err
 	}
 	for _, c := range []struct{ n, old int64 }{{5, 0}, {5, 5}, {9, 5}, {20, 0}, {21, 7}, {22, 22}} {
-		if err := ask(log, c.n, c.old); err != nil {
-			t.Errorf("%+v: %v", c, err)
-		}
+		expect(t, ask(log, c.n, c.old), nil, "%+v", c)
 	}
 	fails(t, ask(log, 21, 21), mesh.ErrRolledBack, "set back")
 	fails(t, ask(log, 3, 0), mesh.ErrRolledBack, "set back")

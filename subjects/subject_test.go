@@ -74,9 +74,7 @@ func TestBuildGivesTheTable(t *testing.T) {
 		{subjects.LookupClaimsOf("ABC2"), "$SYS.REQ.ACCOUNT.ABC2.CLAIMS.LOOKUP"},
 		{subjects.KickAt("NABC"), "$SYS.REQ.SERVER.NABC.KICK"},
 	} {
-		if c.got != c.want {
-			t.Errorf("got %q, want %q", c.got, c.want)
-		}
+		expect(t, c.got, c.want, "got")
 	}
 }
 

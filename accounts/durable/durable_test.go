@@ -2,7 +2,6 @@ package durable_test
 
 import (
 	"bytes"
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,13 +19,9 @@ const name = "file"
 func only(t *testing.T, dir, content string, mode fs.FileMode) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 || entries[0].Name() != name {
-		t.Fatalf("the folder holds %v, %v", entries, err)
-	}
+	stopIf(t, err != nil || len(entries) != 1 || entries[0].Name() != name, "the folder holds %v, %v", entries, err)
 	got, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil || string(got) != content {
-		t.Errorf("it holds %q, %v", got, err)
-	}
+	failIf(t, err != nil || string(got) != content, "it holds %q, %v", got, err)
 	info, err := entries[0].Info()
 	if err != nil || runtime.GOOS != "windows" && info.Mode() != mode {
 		t.Errorf("it has mode %v, %v", info.Mode(), err)
@@ -42,9 +37,7 @@ func TestCreateAndReplace(t *testing.T) {
 		file := filepath.Join(dir, name)
 		noError(t, create(file, []byte("first"), 0o600))
 		only(t, dir, "first", 0o600)
-		if err := create(file, []byte("second"), 0o600); !errors.Is(err, fs.ErrExist) {
-			t.Errorf("over a file: %v", err)
-		}
+		fails(t, create(file, []byte("second"), 0o600), fs.ErrExist, "over a file")
 		only(t, dir, "first", 0o600)
 		noError(t, durable.Replace(file, nil, 0o644))
 		only(t, dir, "", 0o644)
@@ -64,9 +57,7 @@ func TestFailedWrites(t *testing.T) {
 		"moved over a lot": durable.Move(file, filepath.Join(dir, name)),
 		"no such folder":   durable.SyncFolder(filepath.Join(dir, "no")),
 	} {
-		if err == nil && (runtime.GOOS != "windows" || what != "no such folder") {
-			t.Errorf("%s: no error", what)
-		}
+		failIf(t, err == nil && (runtime.GOOS != "windows" || what != "no such folder"), "%s: no error", what)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("the folder holds %v, %v", entries, err)
@@ -119,9 +110,8 @@ func TestReplaceIsWhole(t *testing.T) {
 		default:
 		}
 		got, err := os.ReadFile(file)
-		if err != nil || !bytes.Equal(got, contents[0]) && !bytes.Equal(got, contents[1]) {
-			t.Fatalf("read %d bytes, %v", len(got), err)
-		}
+		stopIf(t, err != nil || !bytes.Equal(got, contents[0]) && !bytes.Equal(got, contents[1]),
+			"read %d bytes, %v", len(got), err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("the folder holds %v, %v", entries, err)
@@ -129,5 +119,7 @@ func TestReplaceIsWhole(t *testing.T) {
 }
 
 var noError = bcptest.NoError
+
+var failIf, fails, stopIf = bcptest.FailIf, bcptest.Fails, bcptest.StopIf
 
 func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

@@ -218,14 +218,10 @@ func TestNothingPassesUnseen(t *testing.T) {
 		heard := w.passes(t)
 		w.server.Shutdown()
 		for pair, what := range heard {
-			if !shown[pair] {
-				rt.Errorf("%s: %s passed, and was not found", pair, what)
-			}
+			failIf(rt, !shown[pair], "%s: %s passed, and was not found", pair, what)
 		}
 		found, passed = found+len(shown), passed+len(heard)
 	})
 	t.Logf("%d ways found, %d seen to pass", found, passed)
-	if passed == 0 || found > 2*passed {
-		t.Errorf("%d ways found, %d seen to pass: the proof says too much", found, passed)
-	}
+	failIf(t, passed == 0 || found > 2*passed, "%d ways found, %d seen to pass: the proof says too much", found, passed)
 }

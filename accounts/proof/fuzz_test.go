@@ -39,13 +39,9 @@ func FuzzProve(f *testing.F) {
 			return
 		}
 		report, err := proof.Prove(c, proof.Policy{})
-		if err == nil && report.Accounts == 0 {
-			t.Error("a proof of nothing")
-		}
+		failIf(t, err == nil && report.Accounts == 0, "a proof of nothing")
 		for _, h := range report.Holes {
-			if h.String() == "" || h.Claim == "" {
-				t.Errorf("%+v", h)
-			}
+			failIf(t, h.String() == "" || h.Claim == "", "%+v", h)
 		}
 	})
 }
@@ -64,9 +60,7 @@ func FuzzAdd(f *testing.F) {
 		var c proof.Claims
 		if err := c.Add(text); err == nil {
 			for _, a := range c.Accounts {
-				if a == nil || a.Subject == "" {
-					t.Error("an account without a key")
-				}
+				failIf(t, a == nil || a.Subject == "", "an account without a key")
 			}
 		}
 	})

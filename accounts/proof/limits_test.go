@@ -62,9 +62,8 @@ func TestTokensAreBounded(t *testing.T) {
 	} {
 		var c proof.Claims
 		err := c.Add(text)
-		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%.20s… of %d: %v", text, len(text), err)
-		}
+		failIf(t, (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want),
+			"%.20s… of %d: %v", text, len(text), err)
 	}
 	if _, err := proof.Prove(proof.Claims{}, proof.Policy{}); !errors.Is(err, proof.ErrNoTokens) {
 		t.Errorf("an empty set: %v", err)
@@ -121,9 +120,7 @@ func TestImportsThatAreNotGranted(t *testing.T) {
 				ways++
 			}
 		}
-		if err != nil || ways != c.ways {
-			t.Errorf("%s: %d ways, %v %v", name, ways, err, report.Holes)
-		}
+		failIf(t, err != nil || ways != c.ways, "%s: %d ways, %v %v", name, ways, err, report.Holes)
 	}
 }
 
@@ -143,9 +140,8 @@ func TestUsersOfAnAccountsOwnKey(t *testing.T) {
 		noError(t, claims.Add(token))
 		report, err := proof.Prove(claims, proof.Policy{})
 		found := slices.ContainsFunc(report.Of(proof.Agents), func(h proof.Hole) bool { return h.From == "own" && h.To == "b" })
-		if err != nil || found == strict || (report.Refused == 1) != strict {
-			t.Errorf("strict %t: found %t, %d refused, %v", strict, found, report.Refused, err)
-		}
+		failIf(t, err != nil || found == strict || (report.Refused == 1) != strict,
+			"strict %t: found %t, %d refused, %v", strict, found, report.Refused, err)
 	}
 }
 
@@ -161,9 +157,7 @@ func TestSubscriptionsThatAreNone(t *testing.T) {
 		i.scope(t, "A", "b").Template.Sub.Allow = jwt.StringList{subscription}
 		report, err := proof.Prove(proof.Claims{Accounts: []*jwt.AccountClaims{a}}, proof.Policy{})
 		found := slices.ContainsFunc(report.Of(proof.Agents), func(h proof.Hole) bool { return h.From == "a" && h.To == "b" })
-		if err != nil || found != heard {
-			t.Errorf("%q: %t, %v", subscription, found, err)
-		}
+		failIf(t, err != nil || found != heard, "%q: %t, %v", subscription, found, err)
 	}
 }
 
@@ -183,9 +177,8 @@ func TestTwoMeshes(t *testing.T) {
 		return must(proof.Prove(c, proof.Policy{}))(t)
 	}
 	alone, report := one.prove(t), both()
-	if len(report.Holes) > 0 || report.Accounts != 2*alone.Accounts || len(report.Principals) != 2*len(alone.Principals) {
-		t.Errorf("%d accounts, %d principals: %v", report.Accounts, len(report.Principals), report.Holes)
-	}
+	failIf(t, len(report.Holes) > 0 || report.Accounts != 2*alone.Accounts || len(report.Principals) != 2*len(alone.Principals),
+		"%d accounts, %d principals: %v", report.Accounts, len(report.Principals), report.Holes)
 	exported, readers := one.accounts[accounts.Core].Exports, two.accounts[accounts.Readers]
 	own := slices.Clone(readers.Imports)
 	for _, e := range exported {
@@ -195,9 +188,7 @@ func TestTwoMeshes(t *testing.T) {
 			t.Errorf("%s is imported by another mesh: %v", e.Subject, found)
 		}
 	}
-	if len(exported) == 0 {
-		t.Error("nothing is exported")
-	}
+	failIf(t, len(exported) == 0, "nothing is exported")
 	// An account that the other operator signs as well is the other's from then on.
 	stolen := one.accounts[accounts.Readers]
 	stolen.IssuedAt = time.Now().Add(time.Hour).Unix()

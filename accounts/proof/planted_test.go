@@ -250,9 +250,7 @@ func (c *planted) find(t *testing.T, i *issuer) (found proof.Hole) {
 			found = h
 		}
 	}
-	if found.Claim == "" {
-		t.Fatalf("not found; there are %d holes: %v", len(report.Holes), report.Holes)
-	}
+	stopIf(t, found.Claim == "", "not found; there are %d holes: %v", len(report.Holes), report.Holes)
 	return found
 }
 

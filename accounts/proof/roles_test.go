@@ -62,22 +62,17 @@ var columns = map[contract.Column]string{
 func TestRolesAreThoseOfTheMatrix(t *testing.T) {
 	t.Parallel()
 	report := sound(t, cast())
-	if len(report.Matrix) != 20 || len(report.Edges) != 8 {
-		t.Fatalf("%d cells, %d edges", len(report.Matrix), len(report.Edges))
-	}
+	stopIf(t, len(report.Matrix) != 20 || len(report.Edges) != 8, "%d cells, %d edges", len(report.Matrix), len(report.Edges))
 	for _, cell := range report.Matrix {
 		want := cell.May
 		if cell.Role == contract.Orchestrator && cell.Column == contract.ExternalData {
 			want = contract.SeesAll // that it decides by metadata is no matter of permissions
 		}
-		if cell.Sees != want || cell.May != contract.Sees(cell.Role, cell.Column).Sees {
-			t.Errorf("%s sees %s of %s; it may see %s", cell.Role, cell.Sees, cell.Column, cell.May)
-		}
+		failIf(t, cell.Sees != want || cell.May != contract.Sees(cell.Role, cell.Column).Sees,
+			"%s sees %s of %s; it may see %s", cell.Role, cell.Sees, cell.Column, cell.May)
 	}
 	for _, e := range report.Edges {
-		if !e.Open {
-			t.Errorf("nobody can use the edge from %s to %s", e.From, e.To)
-		}
+		failIf(t, !e.Open, "nobody can use the edge from %s to %s", e.From, e.To)
 	}
 	// Without kernels nobody plays planner or tool, and no user starts a run.
 	for _, cell := range sound(t, office()).Matrix {
@@ -122,9 +117,7 @@ func TestHoleInEachCell(t *testing.T) {
 			}
 			if cell.Role == contract.Tool && cell.Column == contract.ToolOutputs || cell.Role == contract.Planner && cell.Column == contract.Plan {
 				// A server refuses a stream that goes back where it came from.
-				if !slices.ContainsFunc(i.prove(t).Of(proof.Roles), is) {
-					t.Error("it is not found")
-				}
+				failIf(t, !slices.ContainsFunc(i.prove(t).Of(proof.Roles), is), "it is not found")
 				return
 			}
 			i.serve(t).tryRole(t, i.prove(t), is)
@@ -159,9 +152,7 @@ func TestHoleInEachMissingEdge(t *testing.T) {
 			})
 		}
 	}
-	if missing != 12 {
-		t.Errorf("%d edges are missing", missing)
-	}
+	failIf(t, missing != 12, "%d edges are missing", missing)
 }
 
 // Holes of other kinds: a role that speaks as another, one that hears its neighbour, and
@@ -241,14 +232,10 @@ func (w *world) tryRole(t *testing.T, report proof.Report, is func(proof.Hole) b
 	t.Helper()
 	found := report.Of(proof.Roles)
 	n := slices.IndexFunc(found, is)
-	if n < 0 {
-		t.Fatalf("not found: %v", found)
-	}
+	stopIf(t, n < 0, "not found: %v", found)
 	h := found[n]
 	first, last := h.Way[0], h.Way[len(h.Way)-1]
-	if h.String() == "" || last.How != "subscribe" {
-		t.Fatalf("the way is %s", h)
-	}
+	stopIf(t, h.String() == "" || last.How != "subscribe", "the way is %s", h)
 	heard := listen(t, w.as(t, last.Account, h.To), last.Subject)
 	from, subject := w.watch(t, first.Account), literal(first.Subject)
 	if h.ToRole != "" {

@@ -57,19 +57,14 @@ func TestKernelsHaveNoHole(t *testing.T) {
 		for _, subject := range s.PubAllow {
 			if parsed, err := subjects.Parse(subject); err == nil && parsed.Kind == subjects.KindCall {
 				publishers[subject]++
-				if s.Role != bcp.RoleDispatcher || len(s.PubAllow) != 1 || s.Respond {
-					t.Errorf("%s as %s may publish %v", s.Agent, s.Role, s.PubAllow)
-				}
+				failIf(t, s.Role != bcp.RoleDispatcher || len(s.PubAllow) != 1 || s.Respond,
+					"%s as %s may publish %v", s.Agent, s.Role, s.PubAllow)
 			}
 		}
 	}
-	if len(publishers) != 5 {
-		t.Errorf("the calls are %v", publishers)
-	}
+	failIf(t, len(publishers) != 5, "the calls are %v", publishers)
 	for subject, n := range publishers {
-		if n != 1 {
-			t.Errorf("%s has %d publishers", subject, n)
-		}
+		failIf(t, n != 1, "%s has %d publishers", subject, n)
 	}
 }
 
@@ -85,14 +80,10 @@ func TestShippedHasNoHole(t *testing.T) {
 		more := must(filepath.Glob(pattern))(t)
 		folders = append(folders, more...)
 	}
-	if len(folders) < 4 {
-		t.Fatalf("only %v", folders)
-	}
+	stopIf(t, len(folders) < 4, "only %v", folders)
 	for _, folder := range folders {
 		mesh, report := definition.Load(os.DirFS(folder))
-		if mesh == nil {
-			t.Fatalf("%s: %v", folder, report.Errors)
-		}
+		stopIf(t, mesh == nil, "%s: %v", folder, report.Errors)
 		sound(t, subjects.Permissions(mesh))
 	}
 }

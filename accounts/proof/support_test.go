@@ -235,9 +235,7 @@ func (i *issuer) serve(t testing.TB) *world {
 		w.server.Shutdown()
 		w.server.WaitForShutdown()
 	})
-	if !w.server.ReadyForConnections(patience) {
-		t.Fatal("the server is not ready")
-	}
+	stopIf(t, !w.server.ReadyForConnections(patience), "the server is not ready")
 	return w
 }
 
@@ -258,9 +256,7 @@ func (w *world) dial(t testing.TB, token string, seed []byte) *nats.Conn {
 func (w *world) as(t testing.TB, account, role string) *nats.Conn {
 	t.Helper()
 	key := w.scopes[account+" "+role]
-	if key == "" {
-		t.Fatalf("no scope %s in %s", role, account)
-	}
+	stopIf(t, key == "", "no scope %s in %s", role, account)
 	token, seed := w.user(t, account, key, role, nil)
 	if slices.Equal(w.template(account, role).AllowedConnectionTypes, jwt.StringList{jwt.ConnectionTypeInProcess}) {
 		return w.dial(t, token, seed)
@@ -288,5 +284,7 @@ func (w *world) dialTCP(t testing.TB, token string, seed []byte) *nats.Conn {
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

@@ -178,9 +178,7 @@ func TestAModelAnswers(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	prompts := m.asked()
-	if len(prompts) != 4 {
-		t.Fatalf("%d prompts", len(prompts))
-	}
+	stopIf(t, len(prompts) != 4, "%d prompts", len(prompts))
 	for _, r := range prompts {
 		if r.Model != "pinned" || r.MaxTokens != 100 || r.System[1].Text() != "You read release pages.\n" && r.System[1].Text() != "You read release pages." {
 			t.Errorf("%+v", r)
@@ -272,17 +270,11 @@ func TestAModelPublishes(t *testing.T) {
 	if _, err := fmt.Fprintf(fromKeeper, `{"jsonrpc":"2.0","method":"subscriptions","params":{"subscriptions":[`+alert+`,`+alert+`]}}`+"\n", "main", "boss"); err != nil {
 		t.Fatal(err)
 	}
-	if err := door.Call(t.Context(), "prompt", bcp.Prompt{Message: "Look for news."}, &struct{}{}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, door.Call(t.Context(), "prompt", bcp.Prompt{Message: "Look for news."}, &struct{}{}))
 	_ = fromKeeper.Close()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	noError(t, <-ended)
 	want := []string{`{"controller":"main","response":{"urgent":true},"subscription_id":"alert"}`, `{"controller":"boss","response":{"urgent":1},"subscription_id":"alert"}`}
-	if fmt.Sprint(pushed) != fmt.Sprint(want) {
-		t.Errorf("%v", pushed)
-	}
+	failIf(t, fmt.Sprint(pushed) != fmt.Sprint(want), "%v", pushed)
 	var heard []string
 	for _, r := range m.asked() {
 		heard = append(heard, lastResult(r))
@@ -302,18 +294,14 @@ func TestConfinedOrNothing(t *testing.T) {
 	mesh := meshtest.Start(t, office(server))
 	m := &model{reply: func(*llm.Request) (*llm.Reply, error) { return calls("answer", `{"fixes":1}`) }}
 	ended := living(t, mesh, m, func(c cell.Configuration) error {
-		if c.Agent != "reader" {
-			t.Errorf("%+v", c)
-		}
+		failIf(t, c.Agent != "reader", "%+v", c)
 		return errors.New("no sandbox here")
 	})
 	main := mesh.Connect(t, "main", bcp.RoleController)
 	main.Accepted(t, "reader", fixes)
 	select {
 	case err := <-ended:
-		if err == nil || !strings.Contains(err.Error(), "no sandbox here") {
-			t.Error(err)
-		}
+		failIf(t, err == nil || !strings.Contains(err.Error(), "no sandbox here"), "%v", err)
 	case <-time.After(30 * time.Second):
 		t.Error("it goes on")
 	}
@@ -323,3 +311,5 @@ func TestConfinedOrNothing(t *testing.T) {
 }
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
+
+var failIf, noError, stopIf = bcptest.FailIf, bcptest.NoError, bcptest.StopIf

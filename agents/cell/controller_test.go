@@ -79,9 +79,7 @@ func TestAControllersModel(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	prompts := m.asked()
-	if len(prompts) != 3 {
-		t.Fatalf("%d prompts", len(prompts))
-	}
+	stopIf(t, len(prompts) != 3, "%d prompts", len(prompts))
 	seen := false
 	for _, r := range prompts {
 		for _, turn := range r.Turns {
@@ -97,9 +95,7 @@ func TestAControllersModel(t *testing.T) {
 			}
 		}
 	}
-	if !seen {
-		t.Error("the model has not seen the answer")
-	}
+	failIf(t, !seen, "the model has not seen the answer")
 	if refused := lastResult(prompts[2]); !strings.HasPrefix(refused, "It was not asked: ") {
 		t.Errorf("the model was told %q", refused)
 	}
@@ -147,9 +143,7 @@ func TestAControllersModelHandsOnWhatIsSealed(t *testing.T) {
 	done := tasked(t, mesh, m, "Print the mail.")
 	mailer.Answer(t, mails.Next(t), `"response":{"text":"`+secret+`"}`)
 	query := prints.Next(t)
-	if !strings.Contains(query.JSON, `"arguments":{"print":"`+secret+`"}`) {
-		t.Errorf("the Reader gets %s", query.JSON)
-	}
+	failIf(t, !strings.Contains(query.JSON, `"arguments":{"print":"`+secret+`"}`), "the Reader gets %s", query.JSON)
 	printer.Answer(t, query, `"response":{"done":true}`)
 	if got := <-done; got.Said != "Printed." || got.Failed != "" {
 		t.Errorf("%+v", got)

@@ -69,9 +69,8 @@ func TestAModelCallsAnMCPServer(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	prompts := m.asked()
-	if len(prompts) != 2 || len(called) != len(results) || called[0] != "mcp__notes__find" {
-		t.Fatalf("%d prompts, calls %v", len(prompts), called)
-	}
+	stopIf(t, len(prompts) != 2 || len(called) != len(results) || called[0] != "mcp__notes__find",
+		"%d prompts, calls %v", len(prompts), called)
 	if of := prompts[0].Tools[0]; of.Name != "mcp__notes__find" || of.Description.Text() != "Finds notes." || string(of.Schema) != noteSchema {
 		t.Errorf("the model was told of %+v", of)
 	}

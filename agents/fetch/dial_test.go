@@ -61,9 +61,7 @@ func TestDialer(t *testing.T) {
 		policy, _ := guard.ParsePolicy([]string{c.network})
 		c.dialer.Policy, c.dialer.Resolver = func() guard.Policy { return policy }, &lyingResolver{answers: [][]netip.Addr{c.answers}}
 		conn, err := c.dialer.Dial(context.Background(), target, "imap")
-		if err != c.want {
-			t.Errorf("%s: %v", name, err)
-		}
+		failIf(t, err != c.want, "%s: %v", name, err)
 		if err != nil {
 			continue
 		}

@@ -17,9 +17,7 @@ const good = "https://good.test/"
 func targetOf(t testing.TB, url string) guard.Target {
 	t.Helper()
 	target, err := guard.ParseTarget(url)
-	if err != nil {
-		t.Fatalf("%s: %v", url, err)
-	}
+	stopIf(t, err != nil, "%s: %v", url, err)
 	return target
 }
 
@@ -83,9 +81,8 @@ func TestHops(t *testing.T) {
 			if CodeOf(err) != c.want || len(world.Contacted) != c.contacted || err == nil && string(body.Bytes) != "hello" {
 				t.Errorf("%q, contacted %q, %q; want %q and %d", CodeOf(err), world.Contacted, body.Bytes, c.want, c.contacted)
 			}
-			if err != nil && (strings.Contains(err.Error(), "test") || c.want.Error() != err.Error() || body.Bytes != nil) {
-				t.Errorf("the error is not constant: %v", err)
-			}
+			failIf(t, err != nil && (strings.Contains(err.Error(), "test") || c.want.Error() != err.Error() || body.Bytes != nil),
+				"the error is not constant: %v", err)
 		})
 	}
 }
@@ -103,9 +100,7 @@ func TestZeroFetcherAllowsNothing(t *testing.T) {
 	if _, err := f.Fetch(t.Context(), guard.Target{}); CodeOf(err) != guard.Malformed {
 		t.Errorf("no target: %v", err)
 	}
-	if len(world.Contacted) != 0 {
-		t.Errorf("contacted %q", world.Contacted)
-	}
+	failIf(t, len(world.Contacted) != 0, "contacted %q", world.Contacted)
 }
 
 // The policy is read at each hop, so that a change counts between two of them.
@@ -116,9 +111,7 @@ func TestPolicyIsReadAtEachHop(t *testing.T) {
 	world := &Scripted{Routes: map[string]Route{good: redirect("/a"), good + "a": hello}}
 	allowed := policyOf("good.test")()
 	f := Client{Policy: func() guard.Policy { return allowed }, Resolver: world, Transport: world}
-	if allowed.Check(targetOf(t, good)) != nil {
-		t.Fatal("not allowed at first")
-	}
+	stopIf(t, allowed.Check(targetOf(t, good)) != nil, "not allowed at first")
 	allowed = guard.Policy{} // between the permission and the call
 	if _, err := f.Fetch(t.Context(), targetOf(t, good)); CodeOf(err) != guard.DenyAll || len(world.Contacted) != 0 {
 		t.Errorf("%v, contacted %q", err, world.Contacted)
@@ -146,18 +139,14 @@ func TestAdmitAndSettle(t *testing.T) {
 	var admitted, settled []hop
 	f := Client{Policy: policyOf("good.test"), Resolver: world, Transport: world}
 	f.Admit = func(_ context.Context, to guard.Target, redirect bool) (func(sent, received int64), error) {
-		if len(world.Contacted) != len(admitted) {
-			t.Error("admitted after the request")
-		}
+		failIf(t, len(world.Contacted) != len(admitted), "admitted after the request")
 		h := hop{to.String(), redirect}
 		admitted = append(admitted, h)
 		return func(int64, int64) { settled = append(settled, h) }, nil
 	}
 	must(f.Fetch(t.Context(), targetOf(t, good)))
 	want := []hop{{good, false}, {good + "a", true}}
-	if !slices.Equal(admitted, want) || !slices.Equal(settled, want) {
-		t.Errorf("admitted %v, settled %v", admitted, settled)
-	}
+	failIf(t, !slices.Equal(admitted, want) || !slices.Equal(settled, want), "admitted %v, settled %v", admitted, settled)
 	world.Contacted = nil
 	f.Admit = func(context.Context, guard.Target, bool) (func(sent, received int64), error) {
 		return nil, guard.BudgetExhausted
@@ -211,9 +200,8 @@ func TestContentTypes(t *testing.T) {
 			t.Errorf("%q: %v", contentType, got)
 		}
 	}
-	if IsText("", []byte("a\x00b")) || !IsText("", append(make([]byte, 0), strings.Repeat("a", headBytes)+"\x00"...)) {
-		t.Error("a body without a type is judged wrongly")
-	}
+	failIf(t, IsText("", []byte("a\x00b")) || !IsText("", append(make([]byte, 0), strings.Repeat("a", headBytes)+"\x00"...)),
+		"a body without a type is judged wrongly")
 }
 
 func TestCodes(t *testing.T) {
@@ -240,3 +228,5 @@ func TestResolveLink(t *testing.T) {
 }
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf

@@ -299,13 +299,10 @@ func TestBytesAreCounted(t *testing.T) {
 	address := netip.MustParseAddrPort(server.Listener.Addr().String())
 	target := targetOf(t, fmt.Sprintf("https://example.com:%d/", address.Port()))
 	response, err := NewTransport(loopback, roots).Get(t.Context(), target, []netip.Addr{address.Addr()})
-	if err != nil || response.Sent < 300 || response.Received < 1500 || response.Received > 10_000 {
-		t.Errorf("%+v, %v", response, err)
-	}
+	failIf(t, err != nil || response.Sent < 300 || response.Received < 1500 || response.Received > 10_000,
+		"%+v, %v", response, err)
 	response, err = NewTransport(loopback, x509.NewCertPool()).Get(t.Context(), target, []netip.Addr{address.Addr()})
-	if CodeOf(err) != guard.TLSFailed || response.Sent == 0 || response.Received == 0 {
-		t.Errorf("%+v, %v", response, err)
-	}
+	failIf(t, CodeOf(err) != guard.TLSFailed || response.Sent == 0 || response.Received == 0, "%+v, %v", response, err)
 }
 
 // A name of one label is looked up in the hosts file, which every system has with localhost. A name that is in no file is
@@ -314,13 +311,9 @@ func TestBytesAreCounted(t *testing.T) {
 func TestNamesOfTheHostsFile(t *testing.T) {
 	t.Parallel()
 	found, err := NewResolver().Lookup(t.Context(), "localhost")
-	if err != nil || len(found) == 0 {
-		t.Fatalf("localhost: %v, %v", found, err)
-	}
+	stopIf(t, err != nil || len(found) == 0, "localhost: %v, %v", found, err)
 	for _, a := range found {
-		if !a.IsLoopback() {
-			t.Errorf("localhost: %v", a)
-		}
+		failIf(t, !a.IsLoopback(), "localhost: %v", a)
 	}
 	if found, err := hostsFile.LookupNetIP(t.Context(), "ip", "bcpmesh-nowhere.invalid"); err == nil {
 		t.Errorf("a name that is in no file: %v", found)

@@ -66,9 +66,7 @@ func expect(t testing.TB, o llm.Output, text string) {
 		t.Errorf("%+v %s", o, o.Trusted.Text())
 	}
 	got := regexp.MustCompile(`\d{4}-\d\d-\d\d`).ReplaceAllString(o.Untrusted, "DAY")
-	if got != text {
-		t.Errorf("got\n%s\nwant\n%s", got, text)
-	}
+	failIf(t, got != text, "got\n%s\nwant\n%s", got, text)
 }
 
 func expectFailure(t testing.TB, o llm.Output, f tool.Failure) {
@@ -160,9 +158,8 @@ func TestManyEntries(t *testing.T) {
 		t.Errorf("%.200s … %d bytes", o.Untrusted, len(o.Untrusted))
 	}
 	o = call(ListName, `{"folder":1,"after":201}`)
-	if !strings.Contains(o.Untrusted, "\n202 file \"many/000200\"") || strings.Contains(o.Untrusted, "\n201 file") {
-		t.Errorf("%.200s", o.Untrusted)
-	}
+	failIf(t, !strings.Contains(o.Untrusted, "\n202 file \"many/000200\"") || strings.Contains(o.Untrusted, "\n201 file"),
+		"%.200s", o.Untrusted)
 	expect(t, call(SearchName, `{"text":"no such name"}`), "The search stopped at a limit before it had seen everything.\n")
 }
 
@@ -174,14 +171,10 @@ func TestLimitsAtAndPast(t *testing.T) {
 			t.Errorf("%d entries: %s", maxEntries+past, o.Trusted.Text())
 		}
 		o = talkTo(t, &Folders{[]declared{{many{n: maxVisits + past}, "many"}}})(SearchName, `{"text":"no such name"}`)
-		if strings.Contains(o.Untrusted, "stopped") != (past == 1) {
-			t.Errorf("%d entries: %s", maxVisits+past, o.Untrusted)
-		}
+		failIf(t, strings.Contains(o.Untrusted, "stopped") != (past == 1), "%d entries: %s", maxVisits+past, o.Untrusted)
 		deep := strings.Repeat("folder/", maxDepth+past)
 		o = talk(t, write(t, map[string]string{deep + "needle": ""}))(SearchName, `{"text":"needle"}`)
-		if strings.Contains(o.Untrusted, "needle") != (past == 0) {
-			t.Errorf("depth %d: %s", maxDepth+past, o.Untrusted)
-		}
+		failIf(t, strings.Contains(o.Untrusted, "needle") != (past == 0), "depth %d: %s", maxDepth+past, o.Untrusted)
 		matching := map[string]string{}
 		for i := range maxMatches + past {
 			matching[fmt.Sprintf("needle%03d", i)] = "needle\nneedle\nneedle\nneedle"
@@ -291,9 +284,7 @@ func TestCanaryInsideTheFence(t *testing.T) {
 			}
 		}
 	}
-	if fences != 5 {
-		t.Errorf("%d fences", fences)
-	}
+	failIf(t, fences != 5, "%d fences", fences)
 }
 
 // Whatever the names and contents are, a listing has one line an entry and says so of each.
@@ -308,9 +299,8 @@ func TestAnyNames(t *testing.T) {
 		}
 		defer os.Remove(path)
 		o := talk(t, dir)(ListName, `{"folder":1}`)
-		if strings.Count(o.Untrusted, "\n") != 2 || !strings.Contains(o.Untrusted, "\n2 file \"") {
-			r.Fatalf("%q: %s", name, o.Untrusted)
-		}
+		stopIf(r, strings.Count(o.Untrusted, "\n") != 2 || !strings.Contains(o.Untrusted, "\n2 file \""),
+			"%q: %s", name, o.Untrusted)
 	})
 }
 
@@ -336,3 +326,5 @@ func TestCancelled(t *testing.T) {
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf

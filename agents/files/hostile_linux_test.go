@@ -54,8 +54,6 @@ func TestSwapWhileReading(t *testing.T) {
 				}
 			}
 		}()
-		if fine == 0 || gone == 0 {
-			t.Errorf("%s: read %d times, refused %d times", swapped, fine, gone)
-		}
+		failIf(t, fine == 0 || gone == 0, "%s: read %d times, refused %d times", swapped, fine, gone)
 	}
 }

@@ -28,9 +28,8 @@ func TestReadFile(t *testing.T) {
 		"pipe": ErrNotRegular, "device": ErrNotRegular, ".": ErrNotRegular, "missing": os.ErrNotExist,
 	} {
 		content, err := ReadFile(at(name), 100)
-		if !errors.Is(err, want) || err != nil && content != nil || name == "full" && len(content) != 100 {
-			t.Errorf("%s: %d bytes, %v", name, len(content), err)
-		}
+		failIf(t, !errors.Is(err, want) || err != nil && content != nil || name == "full" && len(content) != 100,
+			"%s: %d bytes, %v", name, len(content), err)
 	}
 	if content, err := ReadFile("/proc/self/status", 10); !errors.Is(err, ErrTooLarge) && !errors.Is(err, os.ErrNotExist) { // it says that it is empty
 		t.Errorf("a file that says nothing of its size: %d bytes, %v", len(content), err)

@@ -49,3 +49,5 @@ func TestNothingOutside(t *testing.T) {
 }
 
 var noError = bcptest.NoError
+
+var failIf = bcptest.FailIf

@@ -64,13 +64,9 @@ func TestCopy(t *testing.T) {
 		if regexp.MustCompile(`^B\d+ [A-Z]`).MatchString(line) && !regexp.MustCompile(`^B\d+ (OK|NO|BAD)`).MatchString(line) && !allowed.MatchString(line) {
 			t.Errorf("it said %q", line)
 		}
-		if strings.Contains(line, `\Seen`) && strings.Contains(line, "FETCH (") {
-			t.Errorf("a flag was set: %q", line)
-		}
+		failIf(t, strings.Contains(line, `\Seen`) && strings.Contains(line, "FETCH ("), "a flag was set: %q", line)
 	}
-	if strings.Contains(out.String(), "canary") {
-		t.Errorf("the log has the key: %s", out)
-	}
+	failIf(t, strings.Contains(out.String(), "canary"), "the log has the key: %s", out)
 	noError(t, filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -122,9 +118,8 @@ func TestLimits(t *testing.T) {
 	if m := read(t, folder); len(m) != 1 || !m[0].Has(mailbox.TooLarge) || m[0].Subject != "large" {
 		t.Errorf("%+v", m)
 	}
-	if defaults().messages != 10_000 || defaults().message != 8<<20 || defaults().all != 1<<30 {
-		t.Error("the limits are others than the documents say")
-	}
+	failIf(t, defaults().messages != 10_000 || defaults().message != 8<<20 || defaults().all != 1<<30,
+		"the limits are others than the documents say")
 }
 
 // What is in the way of the copier in its own folder is no message.

@@ -259,9 +259,7 @@ func (c *client) hear() (tag, command string) {
 func await(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for until := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("%s did not come", what)
-		}
+		stopIf(t, time.Now().After(until), "%s did not come", what)
 	}
 }
 
@@ -277,5 +275,7 @@ func (r *recorded) SetReadDeadline(time.Time) error  { return nil }
 func (r *recorded) SetWriteDeadline(time.Time) error { return nil }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }

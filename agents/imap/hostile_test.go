@@ -181,9 +181,7 @@ func TestHostileServers(t *testing.T) {
 			folder := filepath.Join(t.TempDir(), "mail")
 			c, out := copier(t, scripted(t, tt.box.serve), folder, l)
 			err := once(t, c)
-			if !errors.Is(err, tt.err) {
-				t.Errorf("%v", err)
-			}
+			failIf(t, !errors.Is(err, tt.err), "%v", err)
 			if text := fmt.Sprint(err) + out.String(); strings.Contains(text, "IGNORE") || strings.Contains(text, "canary") {
 				t.Errorf("it says %s", text)
 			}
@@ -262,9 +260,7 @@ func TestCutCopies(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, text := range inMaildir(t, folder) {
-				if !slices.Contains(mails(1, 40), text) {
-					t.Fatalf("half a message: %q", text)
-				}
+				stopIf(t, !slices.Contains(mails(1, 40), text), "half a message: %q", text)
 			}
 		}
 		noError(t, os.WriteFile(filepath.Join(folder, tmpFolder, "message"), []byte("half"), 0o600))
@@ -278,9 +274,7 @@ func TestCutCopies(t *testing.T) {
 	<-ended
 	got := inMaildir(t, folder)
 	for i := range 40 {
-		if got[i] != mail(i+1) {
-			t.Errorf("message %d is %q", i+1, got[i])
-		}
+		failIf(t, got[i] != mail(i+1), "message %d is %q", i+1, got[i])
 	}
 	if left, err := os.ReadDir(filepath.Join(folder, tmpFolder)); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
@@ -336,9 +330,7 @@ func FuzzAnswers(f *testing.F) {
 		for _, text := range inMaildir(t, folder) {
 			total += len(text)
 		}
-		if total > len(answers) {
-			t.Errorf("%d bytes of mail of %d bytes", total, len(answers))
-		}
+		failIf(t, total > len(answers), "%d bytes of mail of %d bytes", total, len(answers))
 	})
 }
 
@@ -367,9 +359,7 @@ func TestTokens(t *testing.T) {
 		c := must(NewCopier(o))
 		for i := 1; i <= 2; i++ {
 			err := once(t, c)
-			if takes && err != nil || !takes && !errors.Is(err, errLogin) {
-				t.Errorf("takes %v: %v", takes, err)
-			}
+			failIf(t, takes && err != nil || !takes && !errors.Is(err, errLogin), "takes %v: %v", takes, err)
 			want := "AUTHENTICATE XOAUTH2 " + base64.StdEncoding.EncodeToString([]byte("user="+user+"\x01auth=Bearer token"+strconv.Itoa(i)+"\x01\x01"))
 			if got := <-logins; got != want {
 				t.Errorf("%q, want %q", got, want)
@@ -380,9 +370,7 @@ func TestTokens(t *testing.T) {
 				}
 			}
 		}
-		if strings.Contains(out.String(), "token") {
-			t.Error("a token is in the log")
-		}
+		failIf(t, strings.Contains(out.String(), "token"), "a token is in the log")
 		c.o.Key = func() (string, error) { return "", errors.New("token9") }
 		if err := once(t, c); !errors.Is(err, errKey) || strings.Contains(err.Error(), "token9") {
 			t.Error(err)

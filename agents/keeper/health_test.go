@@ -63,9 +63,7 @@ func TestHealth(t *testing.T) {
 		for range c.turns {
 			_, _ = h.Do(t.Context(), &llm.Request{Model: "m"}) // its errors are the script's
 		}
-		if !slices.Equal(told, c.want) {
-			t.Errorf("%s: %q", name, told)
-		}
+		failIf(t, !slices.Equal(told, c.want), "%s: %q", name, told)
 	}
 }
 
@@ -125,7 +123,5 @@ func TestHealthIsToldAgain(t *testing.T) {
 	for range 5 {
 		_, _ = h.Do(t.Context(), &llm.Request{Model: "m"})
 	}
-	if tries != 3 {
-		t.Errorf("told %d times", tries)
-	}
+	failIf(t, tries != 3, "told %d times", tries)
 }

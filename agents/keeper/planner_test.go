@@ -103,9 +103,7 @@ func TestPlanIsWhatTheModelWrote(t *testing.T) {
 	} {
 		p := keeper.Planner{Model: llm.Endpoint{Provider: &llm.Script{Turns: []llm.ScriptTurn{c.turn}}, Model: "m"}}
 		got, err := p.Plan(t.Context(), planRequest("p", "Look.", "[]"))
-		if !errors.Is(err, c.err) || c.err == nil && got != `{"steps": not JSON` {
-			t.Errorf("%s: %v, %v", name, got, err)
-		}
+		failIf(t, !errors.Is(err, c.err) || c.err == nil && got != `{"steps": not JSON`, "%s: %v, %v", name, got, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -142,3 +140,5 @@ func TestSubPlannerReadsInAFence(t *testing.T) {
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf

@@ -66,9 +66,7 @@ func TestModelReader(t *testing.T) {
 		noError(t, os.WriteFile(at, []byte(text), 0o600))
 	}
 	def, report := definition.Load(os.DirFS(folder))
-	if def == nil {
-		t.Fatal(report.Errors)
-	}
+	stopIf(t, def == nil, "%v", report.Errors)
 	metered := make(chan struct{}, 16)
 	m := must(mesh.Start(t.Context(), mesh.Config{Definition: def, State: state, OnDecision: func(d *bcp.Decision) {
 		if d.Usage != nil {
@@ -96,9 +94,7 @@ func TestModelReader(t *testing.T) {
 	main := agents.NewController(conn)
 	noError(t, main.Start(t.Context()))
 	answer, err := main.AskAndWait(ctx, "reader", bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "urgent", Type: bcp.TypeBoolean}}}, agents.AskOptions{})
-	if err != nil || string(answer.Response) != `{"urgent":true}` {
-		t.Errorf("the answer is %s, %v", answer.Response, err)
-	}
+	failIf(t, err != nil || string(answer.Response) != `{"urgent":true}`, "the answer is %s, %v", answer.Response, err)
 	select {
 	case <-metered:
 	case <-ctx.Done():

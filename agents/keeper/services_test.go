@@ -258,9 +258,7 @@ func TestInputsThatEndedACell(t *testing.T) {
 	}
 	second := keeper.NewServices(nil, model, nil)
 	second.SetAside(first.Aside())
-	if tell(second, "1", two) != true || tell(second, "1", one) != false {
-		t.Error("the next cell reads what ended the one before")
-	}
+	failIf(t, tell(second, "1", two) != true || tell(second, "1", one) != false, "the next cell reads what ended the one before")
 	for i := range 1000 {
 		if got := tell(second, fmt.Sprint(i), fmt.Sprintf("%032x", i)); got != false {
 			t.Fatal(i, got)

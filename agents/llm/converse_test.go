@@ -44,9 +44,7 @@ func TestConversationFences(t *testing.T) {
 		},
 	}
 	said, err := c.Run(t.Context(), Constant("Read."))
-	if err != nil || len(said) != 1 || said[0].Text() != "done" {
-		t.Fatalf("%v, %v", said, err)
-	}
+	stopIf(t, err != nil || len(said) != 1 || said[0].Text() != "done", "%v, %v", said, err)
 	results := script.Requests[1].Turns[2].Results
 	for i, source := range []guard.Source{guard.Web, guard.MCP, guard.Bash, guard.File} {
 		data, ok := results[i].Parts[0].(Data)
@@ -88,9 +86,7 @@ func TestConversationEnds(t *testing.T) {
 	} {
 		conversation := Conversation{Model: Endpoint{Provider: &Script{Turns: c.turns}, Model: "m"}, Tools: []Executable{tool("clock", Output{Trusted: Constant("noon")})}, MaxTurns: c.most}
 		said, err := conversation.Run(t.Context(), Constant("Go."))
-		if !errors.Is(err, c.want) || (said != nil) != (c.want == nil) {
-			t.Errorf("%s: %v, %v", name, said, err)
-		}
+		failIf(t, !errors.Is(err, c.want) || (said != nil) != (c.want == nil), "%s: %v, %v", name, said, err)
 	}
 	if _, err := (Conversation{Model: Endpoint{Provider: &Script{}, Model: "m"}, System: []Part{Data{}}}).Run(t.Context(), Constant("Go.")); !errors.Is(err, errSystemPart) {
 		t.Errorf("data in the system text: %v", err)

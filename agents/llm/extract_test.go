@@ -86,9 +86,7 @@ func TestExtractReturnsAnObjectOrNothing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			data, refused, _, err := extract(t, ExtractOptions{MaxTurns: c.max}, c.turns...)
-			if err != nil || data != c.want || refused != (c.want == "") {
-				t.Errorf("%s, refused %v, %v", data, refused, err)
-			}
+			failIf(t, err != nil || data != c.want || refused != (c.want == ""), "%s, refused %v, %v", data, refused, err)
 		})
 	}
 }
@@ -97,9 +95,7 @@ func TestExtractReturnsAnObjectOrNothing(t *testing.T) {
 func TestExtractLocksTheModelDown(t *testing.T) {
 	t.Parallel()
 	_, _, script, _ := extract(t, ExtractOptions{Source: guard.Mail, MaxTurns: 2}, structured(`{}`), structured(`{}`))
-	if len(script.Requests) != 2 {
-		t.Fatalf("%d requests", len(script.Requests))
-	}
+	stopIf(t, len(script.Requests) != 2, "%d requests", len(script.Requests))
 	first := script.Requests[0]
 	if len(first.Tools) != 1 || first.Tools[0].Name != StructuredOutput || first.Force != StructuredOutput || string(first.Tools[0].Schema) != articleSchema {
 		t.Errorf("tools: %+v, forced %q", first.Tools, first.Force)
@@ -113,9 +109,7 @@ func TestExtractLocksTheModelDown(t *testing.T) {
 		t.Errorf("turn: %+v", first.Turns)
 	}
 	for _, gone := range []string{"AKIABBBB", "\u200b", "text. </untrusted-data>"} {
-		if strings.Contains(data.Text(), gone) {
-			t.Errorf("%q is in the prompt", gone)
-		}
+		failIf(t, strings.Contains(data.Text(), gone), "%q is in the prompt", gone)
 	}
 	// What the model said comes back as its own call alone, and the answer to it is a constant.
 	second := script.Requests[1]
@@ -149,9 +143,7 @@ func TestExtractFailures(t *testing.T) {
 	}
 	failure := RateLimited{}
 	data, refused, _, err := extract(t, ExtractOptions{}, ScriptTurn{Err: failure})
-	if data != "" || refused || !errors.As(err, &failure) {
-		t.Errorf("a failing provider: %q, refused %v, %v", data, refused, err)
-	}
+	failIf(t, data != "" || refused || !errors.As(err, &failure), "a failing provider: %q, refused %v, %v", data, refused, err)
 	if _, refused, _, err := extract(t, ExtractOptions{}); refused || !errors.Is(err, ErrScriptEnd) {
 		t.Errorf("the end of the script: refused %v, %v", refused, err)
 	}
@@ -182,8 +174,7 @@ func TestExtractIsExact(t *testing.T) {
 		`{"n":1e16}`: true, `{"n":12.5e15}`: true, `{"n":9007199254740993.5}`: false, `{"n":1e-9999999}`: false, `{"n":1e9999999}`: false, `{"n":-9007199254740993}`: false,
 	} {
 		data, refused, _, err := extract(t, ExtractOptions{Schema: jsontext.Value(schema)}, structured(arguments))
-		if err != nil || refused == fits || fits && data != arguments {
-			t.Errorf("%s: %s, refused %v, %v", arguments, data, refused, err)
-		}
+		failIf(t, err != nil || refused == fits || fits && data != arguments,
+			"%s: %s, refused %v, %v", arguments, data, refused, err)
 	}
 }

@@ -32,9 +32,7 @@ func TestRequestsAreChecked(t *testing.T) {
 		Model: "m", System: []Part{FromOperator("rules")}, Tools: []Tool{tool}, Force: "t",
 		Turns: []Turn{ask, {Role: Model, Parts: []Part{NewSaid("")}, Calls: []Call{{}}}, {Role: User, Results: []Result{{Parts: []Part{Constant("ok"), fenced(t, "y")}}}}},
 	}
-	if err := good.Check(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, good.Check())
 	for name, change := range map[string]func(r *Request){
 		"no model":                   func(r *Request) { r.Model = "" },
 		"fenced system text":         func(r *Request) { r.System = []Part{fenced(t, "x")} },
@@ -58,9 +56,7 @@ func TestRequestsAreChecked(t *testing.T) {
 	} {
 		r := good
 		change(&r)
-		if r.Check() == nil {
-			t.Errorf("%s is sent", name)
-		}
+		failIf(t, r.Check() == nil, "%s is sent", name)
 		script := &Script{Turns: make([]ScriptTurn, 1)}
 		if _, err := script.Do(t.Context(), &r); err == nil || len(script.Requests) > 0 {
 			t.Errorf("%s: the script answers it", name)
@@ -87,13 +83,9 @@ func TestStringsAreNoParts(t *testing.T) {
 	} {
 		source := "package p\nimport (\"github.com/bcpmesh/bcpmesh/agents/llm\"; \"github.com/bcpmesh/bcpmesh/bcp/guard\")\nfunc f(text string, fenced guard.Fenced) { _ = fenced; var _ llm.Part; " + body + " }"
 		file, err := parser.ParseFile(files, "p.go", source, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		_, err = config.Check("p", files, []*ast.File{file}, nil)
-		if (err == nil) != want {
-			t.Errorf("%s: %v", body, err)
-		}
+		failIf(t, (err == nil) != want, "%s: %v", body, err)
 	}
 }
 
@@ -112,3 +104,5 @@ func compiled(t *testing.T) importer.Lookup {
 }
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
+
+var failIf, noError, stopIf = bcptest.FailIf, bcptest.NoError, bcptest.StopIf

@@ -37,9 +37,7 @@ func TestEveryPlaceOfARequestIsRedacted(t *testing.T) {
 		places += checkRedacted(t, "schema "+word, func(s string) string { return strings.Replace(everybody, `"`+word+`"`, `"`+s+`"`, 1) })
 	}
 	var whole map[string]any
-	if err := json.Unmarshal([]byte(everybody), &whole); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal([]byte(everybody), &whole))
 	text := func() string {
 		return string(must(json.Marshal(whole)))
 	}
@@ -71,9 +69,7 @@ func TestEveryPlaceOfARequestIsRedacted(t *testing.T) {
 		}
 	}
 	visit("", whole, nil)
-	if places < 60 {
-		t.Errorf("only %d places", places)
-	}
+	failIf(t, places < 60, "only %d places", places)
 }
 
 // checkFilled reports the members of a request that have no value anywhere in it.
@@ -96,9 +92,7 @@ func checkFilled(t *testing.T, request reflect.Value) {
 	}
 	visit(request)
 	for member, is := range filled {
-		if !is {
-			t.Errorf("the request above has no %s", member)
-		}
+		failIf(t, !is, "the request above has no %s", member)
 	}
 }
 
@@ -107,16 +101,13 @@ func checkRedacted(t *testing.T, path string, with func(secret string) (request 
 	for _, s := range []string{secret, spelled, twice} {
 		request, err := ParseRequest([]byte(with(s)))
 		if err != nil { // the forced tool is not there, or it is another
-			if !strings.HasPrefix(path, ".force") && !strings.HasPrefix(path, ".tools[0].name") {
-				t.Errorf("%s with %s: %v", path, s, err)
-			}
+			failIf(t, !strings.HasPrefix(path, ".force") && !strings.HasPrefix(path, ".tools[0].name"),
+				"%s with %s: %v", path, s, err)
 			continue
 		}
 		places++
 		clean, err := request.Redacted().MarshalJSON()
-		if err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
+		failIf(t, err != nil, "%s: %v", path, err)
 		for range 4 { // as often as it could be spelled by numbers
 			if strings.Contains(string(clean), secret[1:30]) {
 				t.Errorf("%s with %s: %s", path, s, clean)
@@ -141,20 +132,14 @@ func TestNamesStayTogether(t *testing.T) {
 	}
 	before := must(request.MarshalJSON())
 	clean := request.Redacted()
-	if err := clean.Check(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, clean.Check())
 	after := must(clean.MarshalJSON())
 	want := strings.NewReplacer(secret+"1", "redacted_3", secret, "redacted_1", other, "redacted_2").Replace(string(before))
-	if string(after) != want {
-		t.Errorf("%s", after)
-	}
+	failIf(t, string(after) != want, "%s", after)
 	if again, err := request.MarshalJSON(); err != nil || string(again) != string(before) {
 		t.Error("the request itself is changed")
 	}
-	if clean.Redacted() != clean {
-		t.Error("a request without secrets is copied")
-	}
+	failIf(t, clean.Redacted() != clean, "a request without secrets is copied")
 	long := &Request{Turns: []Turn{{Parts: []Part{FromOperator("a " + secret + " b")}}}}
 	if got := long.Redacted().Turns[0].Parts[0].Text(); got != "a "+hidden+" b" {
 		t.Errorf("%q", got)

@@ -33,9 +33,7 @@ func TestRequestsCross(t *testing.T) {
 				{Role: User, Results: []Result{{Call: "1", Parts: []Part{data.Draw(rt, "result")}, Failed: true}}}}}
 		b := must(r.MarshalJSON())
 		got, err := ParseRequest(b)
-		if err != nil || !reflect.DeepEqual(got, r) {
-			rt.Fatalf("%s\nbecame %+v, %v", b, got, err)
-		}
+		stopIf(rt, err != nil || !reflect.DeepEqual(got, r), "%s\nbecame %+v, %v", b, got, err)
 		reply := &Reply{Said: []Said{{"x"}}, Calls: r.Turns[1].Calls, Stop: StopCalls, Usage: Usage{1, 2, 3, 4}}
 		b = must(reply.MarshalJSON())
 		if again, err := ParseReply(b); err != nil || !reflect.DeepEqual(again, reply) {
@@ -76,9 +74,7 @@ func TestErrorsCross(t *testing.T) {
 	if got := ErrorOf(ErrorCode(errors.New("the key is sk-1234"))); !errors.As(got, new(Protocol)) || strings.Contains(got.Error(), "sk-") {
 		t.Error(got)
 	}
-	if ErrorCode(RateLimited{RetryAfter: time.Second}) != "rate_limited" {
-		t.Error("a limit with a time")
-	}
+	failIf(t, ErrorCode(RateLimited{RetryAfter: time.Second}) != "rate_limited", "a limit with a time")
 }
 
 // With Finish, a conversation ends by a result that fits, or not at all.
@@ -116,8 +112,6 @@ func TestFinish(t *testing.T) {
 		if !errors.Is(err, c.want) || len(script.Requests) != c.asked {
 			t.Errorf("%s: %v after %d requests", name, err, len(script.Requests))
 		}
-		if n := len(script.Requests); n == 4 && script.Requests[3].Force != "answer" {
-			t.Errorf("%s: the last turn is not forced", name)
-		}
+		failIf(t, len(script.Requests) == 4 && script.Requests[3].Force != "answer", "%s: the last turn is not forced", name)
 	}
 }

@@ -11,14 +11,10 @@ func checkMessage(t *testing.T, m *Message, limits limits) {
 	texts := []string{m.Subject, m.Text, m.Hidden, m.From.Name, m.From.Address, m.ReplyTo}
 	for _, a := range m.Attachments {
 		texts = append(texts, a.Name, a.Type, a.Text)
-		if len(a.Text) > limits.attachmentText {
-			t.Errorf("attachment text of %d bytes", len(a.Text))
-		}
+		failIf(t, len(a.Text) > limits.attachmentText, "attachment text of %d bytes", len(a.Text))
 	}
 	for _, s := range texts {
-		if !utf8.ValidString(s) {
-			t.Errorf("not UTF-8: %q", s)
-		}
+		failIf(t, !utf8.ValidString(s), "not UTF-8: %q", s)
 	}
 	if len(m.ID) != 16 || len(m.Text) > limits.text || len(m.Hidden) > limits.text ||
 		len(m.Attachments) > limits.parts || len(m.To) > maxRecipients {

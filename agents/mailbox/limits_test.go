@@ -84,9 +84,7 @@ func TestFieldLimits(t *testing.T) {
 	t.Parallel()
 	for _, extra := range []int{0, 1} {
 		m := Parse([]byte("Subject: " + strings.Repeat("x", maxFieldBytes+extra) + "\n\n"))
-		if len(m.Subject) != maxFieldBytes {
-			t.Errorf("%d over: subject of %d bytes", extra, len(m.Subject))
-		}
+		failIf(t, len(m.Subject) != maxFieldBytes, "%d over: subject of %d bytes", extra, len(m.Subject))
 		to := strings.TrimSuffix(strings.Repeat("a@example.com, ", maxRecipients+extra), ", ")
 		if m := Parse([]byte("To: " + to + "\n\n")); len(m.To) != maxRecipients || m.Has(AddressesCut) != (extra > 0) {
 			t.Errorf("%d over: %d recipients, %v", extra, len(m.To), m.Defects)
@@ -101,9 +99,7 @@ func TestDirectoryLimit(t *testing.T) {
 		want    error
 	}{{maxDirEntries, nil}, {maxDirEntries + 1, folder.ErrTooMany}} {
 		_, err := regularFiles(manyFiles{n: c.entries}, "cur")
-		if !errors.Is(err, c.want) {
-			t.Errorf("%d entries: %v, want %v", c.entries, err, c.want)
-		}
+		failIf(t, !errors.Is(err, c.want), "%d entries: %v", c.entries, err)
 	}
 }
 

@@ -44,21 +44,16 @@ func shippedRaw(t testing.TB) (out [][]byte) {
 func TestShippedMailIsSoundAndVaried(t *testing.T) {
 	t.Parallel()
 	messages := shippedMail(t)
-	if len(messages) != 40 {
-		t.Fatalf("%d messages, want 40", len(messages))
-	}
+	stopIf(t, len(messages) != 40, "%d messages, want 40", len(messages))
 	ids := map[string]bool{}
 	for i, m := range messages {
-		if ids[m.ID] {
-			t.Errorf("message %d: id %s occurs twice", i+1, m.ID)
-		}
+		failIf(t, ids[m.ID], "message %d: id %s occurs twice", i+1, m.ID)
 		ids[m.ID] = true
 		if damaged := m.Subject == "Scan report of 4 March"; damaged != (len(m.Defects) > 0) {
 			t.Errorf("message %d %q: defects %v", i+1, m.Subject, m.Defects)
 		}
-		if m.Text == "" || m.From.Address == "" || m.Date.IsZero() || m.Size == 0 {
-			t.Errorf("message %d %q is incomplete: %+v", i+1, m.Subject, m)
-		}
+		failIf(t, m.Text == "" || m.From.Address == "" || m.Date.IsZero() || m.Size == 0,
+			"message %d %q is incomplete: %+v", i+1, m.Subject, m)
 	}
 }
 
@@ -69,12 +64,8 @@ func TestDamagedMessageComesBackWithDefects(t *testing.T) {
 	if diff := cmp.Diff(want, m.Defects); diff != "" {
 		t.Error(diff)
 	}
-	if m.Text != "Gate 2 scanned 17 containers, 1 not read. Café gate closed." {
-		t.Errorf("text %q", m.Text)
-	}
-	if m.From != (Address{"Gate Scanner", "gate@scanner.example"}) {
-		t.Errorf("from %+v", m.From)
-	}
+	failIf(t, m.Text != "Gate 2 scanned 17 containers, 1 not read. Café gate closed.", "text %q", m.Text)
+	failIf(t, m.From != (Address{"Gate Scanner", "gate@scanner.example"}), "from %+v", m.From)
 	if want := time.Date(2026, 3, 4, 8, 51, 40, 0, time.UTC); !m.Date.Equal(want) {
 		t.Errorf("date %v, want that of the Received field, %v", m.Date, want)
 	}
@@ -121,9 +112,7 @@ func TestOpenRefusesWhatIsNoMailbox(t *testing.T) {
 		}
 	}
 	for m, err := range Messages(os.DirFS(dir)) {
-		if m != nil || !errors.Is(err, ErrNotMailbox) {
-			t.Errorf("%+v, %v", m, err)
-		}
+		failIf(t, m != nil || !errors.Is(err, ErrNotMailbox), "%+v, %v", m, err)
 	}
 }
 
@@ -133,9 +122,8 @@ func TestUnreadableFileIsOneDefect(t *testing.T) {
 	good := &fstest.MapFile{Data: []byte("Subject: good\nFrom: a@example.com\n\nx\n")}
 	fsys := brokenFS{fstest.MapFS{"cur/1": good, "cur/2": good, "cur/3": good}, "cur/2"}
 	messages := readAll(t, fsys)
-	if len(messages) != 3 || messages[0].Has(Unreadable) || !messages[1].Has(Unreadable) || messages[2].Has(Unreadable) {
-		t.Errorf("got %d messages: %+v", len(messages), messages)
-	}
+	failIf(t, len(messages) != 3 || messages[0].Has(Unreadable) || !messages[1].Has(Unreadable) || messages[2].Has(Unreadable),
+		"got %d messages: %+v", len(messages), messages)
 }
 
 type brokenFS struct {
@@ -151,3 +139,5 @@ func (b brokenFS) Open(name string) (fs.File, error) {
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf

@@ -59,9 +59,7 @@ func TestDefects(t *testing.T) {
 			if diff := cmp.Diff(c.want, m.Defects); diff != "" {
 				t.Error(diff)
 			}
-			if m.Text != c.text {
-				t.Errorf("text %q, want %q", m.Text, c.text)
-			}
+			failIf(t, m.Text != c.text, "text %q, want %q", m.Text, c.text)
 		})
 	}
 }
@@ -96,9 +94,8 @@ func TestTextOfAlternatives(t *testing.T) {
 	}
 	for _, c := range cases {
 		m := Parse([]byte("Content-Type: multipart/" + c.kind + "; boundary=q\n\n" + c.parts + "--q--\n"))
-		if m.Text != c.text || strings.Contains(c.parts, "note") && m.Hidden != "note" {
-			t.Errorf("%s %q: text %q, hidden %q", c.kind, c.parts, m.Text, m.Hidden)
-		}
+		failIf(t, m.Text != c.text || strings.Contains(c.parts, "note") && m.Hidden != "note",
+			"%s %q: text %q, hidden %q", c.kind, c.parts, m.Text, m.Hidden)
 	}
 }
 
@@ -129,13 +126,10 @@ func TestEncodedWords(t *testing.T) {
 		"\"=?utf-8?Q?a?=\"":                                             "\"a\"",
 	} {
 		m := Parse([]byte("From: a@example.com\nDate: Mon, 2 Mar 2026 08:05:10 +0000\nSubject: " + in + "\n\n"))
-		if m.Subject != want || len(m.Defects) > 0 {
-			t.Errorf("%s: %q, want %q; %v", in, m.Subject, want, m.Defects)
-		}
+		failIf(t, m.Subject != want || len(m.Defects) > 0, "%s: %q, want %q; %v", in, m.Subject, want, m.Defects)
 		m = Parse([]byte("From: " + in + " <a@example.com>\n\n"))
-		if m.From.Address != "a@example.com" || m.From.Name != strings.Trim(want, `"`) {
-			t.Errorf("%s: from %+v, want %q", in, m.From, want)
-		}
+		failIf(t, m.From.Address != "a@example.com" || m.From.Name != strings.Trim(want, `"`),
+			"%s: from %+v, want %q", in, m.From, want)
 	}
 }
 
@@ -182,9 +176,7 @@ func TestFlowedText(t *testing.T) {
 		{"format=fixed", "The total is \n40 euro.\n", "The total is\n40 euro."},
 	} {
 		m := Parse([]byte("From: a@example.org\nContent-Type: text/plain; " + test.parameters + "\n\n" + test.body))
-		if m.Text != test.want {
-			t.Errorf("%s: %q is read as %q", test.parameters, test.body, m.Text)
-		}
+		failIf(t, m.Text != test.want, "%s: %q is read as %q", test.parameters, test.body, m.Text)
 	}
 }
 
@@ -213,13 +205,9 @@ func TestNamedBodies(t *testing.T) {
 		name := ""
 		if len(m.Attachments) > 0 {
 			name = m.Attachments[0].Name
-			if m.Attachments[0].Text != "x" {
-				t.Errorf("%q: the attachment has %q", in, m.Attachments[0].Text)
-			}
+			failIf(t, m.Attachments[0].Text != "x", "%q: the attachment has %q", in, m.Attachments[0].Text)
 		}
-		if m.Text != want.text || name != want.name {
-			t.Errorf("%q: text %q, attachment %q, want %+v", in, m.Text, name, want)
-		}
+		failIf(t, m.Text != want.text || name != want.name, "%q: text %q, attachment %q, want %+v", in, m.Text, name, want)
 	}
 }
 
@@ -229,21 +217,14 @@ func TestNothingIsLostSilently(t *testing.T) {
 	t.Parallel()
 	parts := "--q\nContent-Type: text/plain\n\nplain\n--q\nContent-Type: text/html\n\n<p>plain and more\n--q--\n"
 	m := Parse([]byte("Content-Type: multipart/alternative; boundary=q\n\n" + parts))
-	if m.Text != "plain" || !m.Has(VersionsDiffer) {
-		t.Errorf("versions: %q, %v", m.Text, m.Defects)
-	}
+	failIf(t, m.Text != "plain" || !m.Has(VersionsDiffer), "versions: %q, %v", m.Text, m.Defects)
 	m = Parse([]byte("Content-Type: multipart/mixed; boundary=q\n\nThis is a multi-part message in MIME format.\n" + parts + "after"))
-	if m.Text != "plain\n\nplain and more" || m.Hidden != "after" || m.Has(VersionsDiffer) {
-		t.Errorf("beside: %q, %q, %v", m.Text, m.Hidden, m.Defects)
-	}
+	failIf(t, m.Text != "plain\n\nplain and more" || m.Hidden != "after" || m.Has(VersionsDiffer),
+		"beside: %q, %q, %v", m.Text, m.Hidden, m.Defects)
 	m = Parse([]byte("Content-Type: text/plain\n\na\U000e0049\U000e0067 b\U000e007f"))
-	if m.Hidden != "Ig" {
-		t.Errorf("in tag characters: %q", m.Hidden)
-	}
+	failIf(t, m.Hidden != "Ig", "in tag characters: %q", m.Hidden)
 	m = Parse([]byte("Content-Type: text/html\n\n<title>t</title><img alt=x>a<!--y--><p hidden>z"))
-	if m.Text != "a" || m.Hidden != "t\n\nx\n\ny\n\nz" {
-		t.Errorf("hidden: %q, %q", m.Text, m.Hidden)
-	}
+	failIf(t, m.Text != "a" || m.Hidden != "t\n\nx\n\ny\n\nz", "hidden: %q, %q", m.Text, m.Hidden)
 }
 
 // What is never closed in a list of addresses is looked for once, not from each escape on.

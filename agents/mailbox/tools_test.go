@@ -40,9 +40,7 @@ func talk(t testing.TB, path string) func(name, arguments string) llm.Output {
 		t.Helper()
 		i := slices.IndexFunc(tools, func(e llm.Executable) bool { return e.Name == name })
 		o := tools[i].Run(context.Background(), jsontext.Value(arguments))
-		if !o.Failed && (o.Source != guard.Mail || o.Trusted.Text() != "") {
-			t.Errorf("%s %s: %+v", name, arguments, o)
-		}
+		failIf(t, !o.Failed && (o.Source != guard.Mail || o.Trusted.Text() != ""), "%s %s: %+v", name, arguments, o)
 		return o
 	}
 }
@@ -146,9 +144,7 @@ func TestToolLimits(t *testing.T) {
 	}
 	call := talk(t, dir)
 	first := call(ListName, `{}`).Untrusted
-	if strings.Count(first, "\n") != pageLength+2 || !strings.HasSuffix(first, "There are more after 50.\n") {
-		t.Error(first)
-	}
+	failIf(t, strings.Count(first, "\n") != pageLength+2 || !strings.HasSuffix(first, "There are more after 50.\n"), "%v", first)
 	if rest := call(ListName, `{"after":50}`).Untrusted; !strings.Contains(rest, "\n51 2026-03-02") || strings.Count(rest, "\n") != 2 {
 		t.Error(rest)
 	}

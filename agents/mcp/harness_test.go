@@ -196,9 +196,7 @@ func (h *host) call(t *testing.T, tool string, arguments any) (result map[string
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	got, err := h.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: arguments})
-	if err != nil {
-		t.Fatalf("%s: %v", tool, err)
-	}
+	stopIf(t, err != nil, "%s: %v", tool, err)
 	b, err := json.Marshal(got.StructuredContent)
 	if err == nil {
 		err = json.Unmarshal(b, &result)
@@ -213,9 +211,7 @@ func (h *host) call(t *testing.T, tool string, arguments any) (result map[string
 func (h *host) must(t *testing.T, tool, arguments string) map[string]any {
 	t.Helper()
 	result, failed := h.call(t, tool, raw(arguments))
-	if failed {
-		t.Fatalf("%s %s: %v", tool, arguments, result)
-	}
+	stopIf(t, failed, "%s %s: %v", tool, arguments, result)
 	return result
 }
 
@@ -223,9 +219,7 @@ func (h *host) must(t *testing.T, tool, arguments string) map[string]any {
 func (h *host) refused(t *testing.T, tool, arguments string) (code, says string) {
 	t.Helper()
 	result, failed := h.call(t, tool, raw(arguments))
-	if !failed {
-		t.Fatalf("%s %s succeeded: %v", tool, arguments, result)
-	}
+	stopIf(t, !failed, "%s %s succeeded: %v", tool, arguments, result)
 	return fmt.Sprint(result["error"]), fmt.Sprintf("%s. %s", result["detail"], result["what_next"])
 }
 
@@ -241,15 +235,11 @@ func member(t *testing.T, value any, path ...any) any {
 		switch step := step.(type) {
 		case string:
 			object, ok := value.(map[string]any)
-			if !ok || object[step] == nil {
-				t.Fatalf("no %q of %v in %v", step, path, value)
-			}
+			stopIf(t, !ok || object[step] == nil, "no %q of %v in %v", step, path, value)
 			value = object[step]
 		case int:
 			list, ok := value.([]any)
-			if !ok || step >= len(list) {
-				t.Fatalf("no %d of %v in %v", step, path, value)
-			}
+			stopIf(t, !ok || step >= len(list), "no %d of %v in %v", step, path, value)
 			value = list[step]
 		}
 	}
@@ -287,3 +277,5 @@ func text(t *testing.T, value any) string {
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
 var noError = bcptest.NoError
+
+var failIf, fails, stopIf = bcptest.FailIf, bcptest.Fails, bcptest.StopIf

@@ -70,20 +70,15 @@ func TestHTTPIsGuarded(t *testing.T) {
 		c.change(r)
 		transport := &http.Transport{}
 		got, err := transport.RoundTrip(r)
-		if err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
+		stopIf(t, err != nil, "%s: %v", c.name, err)
 		body, _ := io.ReadAll(got.Body)
 		_ = got.Body.Close()
 		transport.CloseIdleConnections()
-		if got.StatusCode != c.status {
-			t.Errorf("%s: %s: %s", c.name, got.Status, body)
-		}
+		failIf(t, got.StatusCode != c.status, "%s: %s: %s", c.name, got.Status, body)
 		if challenge := got.Header.Get("WWW-Authenticate"); (c.status == http.StatusUnauthorized) != strings.HasPrefix(challenge, "Bearer ") {
 			t.Errorf("%s: %s with WWW-Authenticate %q", c.name, got.Status, challenge)
 		}
-		if c.status != http.StatusOK && strings.Contains(string(body), "bcpmesh") {
-			t.Errorf("%s: it tells what it is: %s", c.name, body)
-		}
+		failIf(t, c.status != http.StatusOK && strings.Contains(string(body), "bcpmesh"),
+			"%s: it tells what it is: %s", c.name, body)
 	}
 }

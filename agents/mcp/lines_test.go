@@ -59,9 +59,7 @@ func TestLinesOfHosts(t *testing.T) {
 			}
 			got = slices.Delete(got, i, i+1)
 		}
-		if len(got) > 0 {
-			t.Errorf("%.60q: also %q", line, got)
-		}
+		failIf(t, len(got) > 0, "%.60q: also %q", line, got)
 	}
 }
 
@@ -130,9 +128,7 @@ func TestIDsOverHTTP(t *testing.T) {
 		return string(must(io.ReadAll(response.Body)))
 	}
 	first := post(`{"jsonrpc":"2.0","id":9007199254740993,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"h","version":"1"}}}`)
-	if !strings.Contains(first, `"id":9007199254740993,`) {
-		t.Errorf("the greeting is %s", first)
-	}
+	failIf(t, !strings.Contains(first, `"id":9007199254740993,`), "the greeting is %s", first)
 	for _, id := range ids {
 		if id == `"\u0041\n"` {
 			continue // a text comes back as one of its spellings

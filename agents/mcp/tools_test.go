@@ -38,9 +38,7 @@ func schemaOf(t *testing.T, form any) *jsonschema.Schema {
 func valid(t *testing.T, s *jsonschema.Schema, value string) bool {
 	t.Helper()
 	parsed, err := jsonschema.UnmarshalJSON(strings.NewReader(value))
-	if err != nil {
-		t.Fatalf("%s: %v", value, err)
-	}
+	stopIf(t, err != nil, "%s: %v", value, err)
 	return s.Validate(parsed) == nil
 }
 
@@ -110,14 +108,10 @@ func TestToolSchemas(t *testing.T) {
 	} {
 		schema := schemaOf(t, c.schema)
 		for _, value := range c.takes {
-			if !valid(t, schema, value) {
-				t.Errorf("%s does not take %s", c.name, value)
-			}
+			failIf(t, !valid(t, schema, value), "%s does not take %s", c.name, value)
 		}
 		for _, value := range c.not {
-			if valid(t, schema, value) {
-				t.Errorf("%s takes %s", c.name, value)
-			}
+			failIf(t, valid(t, schema, value), "%s takes %s", c.name, value)
 		}
 		for _, word := range []string{"oneOf", "anyOf", "allOf", "not"} {
 			if object, ok := c.schema.(map[string]any); !ok || object[word] != nil {
@@ -144,9 +138,7 @@ func TestPublishIsOfferedToFew(t *testing.T) {
 					t.Errorf("offered: %t", got)
 				}
 				_, err := h.CallTool(t.Context(), &sdk.CallToolParams{Name: "BCPPublish", Arguments: raw(alert("low"))})
-				if (err == nil) != (listed && subscribed) {
-					t.Errorf("called: %v", err)
-				}
+				failIf(t, (err == nil) != (listed && subscribed), "called: %v", err)
 			})
 		}
 	}
@@ -174,9 +166,7 @@ func TestToolsFollowAReload(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m, main, researcher := hosts(t, deskWith(true, false), connect, connect)
-			if researcher.tool(t, "BCPPublish") != nil {
-				t.Fatal("it may publish already")
-			}
+			stopIf(t, researcher.tool(t, "BCPPublish") != nil, "it may publish already")
 			listen(t, main)
 			listen(t, researcher)
 			files := desk()
@@ -296,12 +286,8 @@ func TestWrongCalls(t *testing.T) {
 		{researcher, "BCPQueries", `{"wait":1}`, "malformed", "there is no argument wait"},
 	} {
 		code, says := c.host.refused(t, c.tool, c.arguments)
-		if code != c.code || !strings.Contains(says, c.says) {
-			t.Errorf("%s %.80s: %s: %s", c.tool, c.arguments, code, says)
-		}
-		if bcp.Code(code).Info().Code != bcp.Code(code) {
-			t.Errorf("%s is no code of the protocol", code)
-		}
+		failIf(t, code != c.code || !strings.Contains(says, c.says), "%s %.80s: %s: %s", c.tool, c.arguments, code, says)
+		failIf(t, bcp.Code(code).Info().Code != bcp.Code(code), "%s is no code of the protocol", code)
 	}
 	m.Settle(t)
 	for _, d := range m.Decisions()[before:] {
@@ -365,9 +351,8 @@ func TestGuidance(t *testing.T) {
 		{"the inbox", fmt.Sprint(main.must(t, "BCPInbox", `{}`)["notice"]), []string{"untrusted data"}},
 	} {
 		for _, part := range c.says {
-			if !strings.Contains(strings.ToLower(c.text), strings.ToLower(part)) {
-				t.Errorf("%s does not say %q:\n%s", c.what, part, c.text)
-			}
+			failIf(t, !strings.Contains(strings.ToLower(c.text), strings.ToLower(part)),
+				"%s does not say %q:\n%s", c.what, part, c.text)
 		}
 	}
 	if list, err := main.ListPrompts(t.Context(), nil); err != nil || len(list.Prompts) != 1 {
@@ -386,9 +371,8 @@ func TestSubscribeProposes(t *testing.T) {
 	before, published := text(t, main.must(t, "BCPBudget", `{}`)), text(t, researcher.tool(t, "BCPPublish"))
 	item := member(t, main.must(t, "BCPSubscribe", askNews), "item_id")
 	again := main.must(t, "BCPSubscribe", askNews)
-	if item == "" || again["item_id"] != item || !strings.Contains(fmt.Sprint(again["what_next"]), "A person decides") {
-		t.Errorf("%v, and then %v", item, again)
-	}
+	failIf(t, item == "" || again["item_id"] != item || !strings.Contains(fmt.Sprint(again["what_next"]), "A person decides"),
+		"%v, and then %v", item, again)
 	for n := range bcp.MaxProposals - 1 {
 		main.must(t, "BCPSubscribe", strings.Replace(askNews, "news", fmt.Sprint("news-", n), 1))
 	}
@@ -410,16 +394,12 @@ func TestSubscribeProposes(t *testing.T) {
 			items++
 		}
 	}
-	if items != bcp.MaxProposals {
-		t.Errorf("%d items wait", items)
-	}
+	failIf(t, items != bcp.MaxProposals, "%d items wait", items)
 }
 
 func (h *host) prompt(t *testing.T, name string) string {
 	t.Helper()
 	got, err := h.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: name})
-	if err != nil || len(got.Messages) != 1 {
-		t.Fatalf("%v, %v", got, err)
-	}
+	stopIf(t, err != nil || len(got.Messages) != 1, "%v, %v", got, err)
 	return got.Messages[0].Content.(*sdk.TextContent).Text
 }

@@ -89,15 +89,11 @@ func TestConfinedProgramReachesNothing(t *testing.T) {
 			noError(t, err)
 			s.Path, s.Args, s.Memory = program, []string{program, "attempts", string(text)}, sandbox.DefaultMemory
 			printed, errs, err := confined(t, s)
-			if err != nil {
-				t.Fatalf("%v: %s", err, errs)
-			}
+			stopIf(t, err != nil, "%v: %s", err, errs)
 			refusals := map[string]string{}
 			noError(t, json.Unmarshal([]byte(printed), &refusals))
 			for _, a := range attempts {
-				if refusals[a.name] == "" {
-					t.Errorf("a confined program could %s", a.does)
-				}
+				failIf(t, refusals[a.name] == "", "a confined program could %s", a.does)
 			}
 			for _, name := range []string{"secret", "cut", "removed", "mode"} {
 				if info, err := os.Stat(filepath.Join(bait.Folder, name)); err != nil || info.Size() == 0 || info.Mode() != 0o600 {
@@ -110,9 +106,8 @@ func TestConfinedProgramReachesNothing(t *testing.T) {
 			// The same attempts, by nobody confined, so that they could have failed to fail.
 			refusals = tryAll(bait)
 			for _, a := range attempts {
-				if refusals[a.name] != "" && !a.elsewhere {
-					t.Errorf("%s is refused without a sandbox, too: %s", a.name, refusals[a.name])
-				}
+				failIf(t, refusals[a.name] != "" && !a.elsewhere,
+					"%s is refused without a sandbox, too: %s", a.name, refusals[a.name])
 			}
 		})
 	}
@@ -138,9 +133,7 @@ func TestConfinedProgramReadsWhatItWasGiven(t *testing.T) {
 		{link, []string{given}, "permission denied"},
 	} {
 		got, errs, err := confined(t, sandbox.Spec{Path: program, Args: []string{program, "read", c.file}, Read: c.read})
-		if err != nil || !strings.HasSuffix(got, c.want) {
-			t.Errorf("%s of %q: %s (%v, %s)", c.file, c.read, got, err, errs)
-		}
+		failIf(t, err != nil || !strings.HasSuffix(got, c.want), "%s of %q: %s (%v, %s)", c.file, c.read, got, err, errs)
 	}
 }
 
@@ -153,9 +146,7 @@ func TestConfinedAsSaidOrNotAtAll(t *testing.T) {
 		"a program that is not there": {Path: missing, Args: []string{"missing"}},
 	} {
 		got, errs, err := confined(t, s)
-		if err == nil || got != "" || errs == "" {
-			t.Errorf("%s: %q, %q, %v", name, got, errs, err)
-		}
+		failIf(t, err == nil || got != "" || errs == "", "%s: %q, %q, %v", name, got, errs, err)
 	}
 	if err := sandbox.Enter(`{"path": "/bin/true", "args": ["true"], "allow": "all"}`, nil); err == nil || !strings.Contains(err.Error(), "not understood") {
 		t.Errorf("a word that is not known: %v", err)
@@ -201,13 +192,11 @@ func TestMissing(t *testing.T) {
 		{sandbox.Support{Landlock: 7}, "seccomp"},
 	} {
 		err := c.have.Missing()
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v", c.have, err)
-		}
+		failIf(t, (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want), "%+v: %v", c.have, err)
 	}
-	if !slices.Contains(sandbox.System(), "/usr") {
-		t.Error("the system has no /usr")
-	}
+	failIf(t, !slices.Contains(sandbox.System(), "/usr"), "the system has no /usr")
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf

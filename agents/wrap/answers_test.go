@@ -28,9 +28,7 @@ func TestServersRequestsGoNoFurther(t *testing.T) {
 	want += `{"jsonrpc":"2.0","id":"a","result":{"roots":[]}}` + "\n" + `{"jsonrpc":"2.0","id":"b","result":{}}` + "\n" + `{"jsonrpc":"2.0","id":"c",` + none
 	var replies bytes.Buffer
 	got, err := io.ReadAll(newAnswers(io.NopCloser(strings.NewReader(said+answer)), &replies, noNoise))
-	if err != nil || string(got) != answer {
-		t.Errorf("%.200q, %v", got, err)
-	}
+	failIf(t, err != nil || string(got) != answer, "%.200q, %v", got, err)
 	if replies.String() != want {
 		t.Errorf("%d bytes of replies, expected %d", replies.Len(), len(want))
 	}
@@ -81,15 +79,12 @@ func TestLinesThatAreNoMessages(t *testing.T) {
 		var noisy []string
 		from := newAnswers(io.NopCloser(strings.NewReader(tt.said)), io.Discard, func(n int, _ []byte) { noisy = append(noisy, strconv.Itoa(n)) })
 		got, err := io.ReadAll(from)
-		if string(got) != tt.want || strings.Join(noisy, " ") != tt.noisy || errors.Is(err, errNoAnswer) != tt.ended {
-			t.Errorf("%.40q: %.80q, noise in %v, %v", tt.said, got, noisy, err)
-		}
+		failIf(t, string(got) != tt.want || strings.Join(noisy, " ") != tt.noisy || errors.Is(err, errNoAnswer) != tt.ended,
+			"%.40q: %.80q, noise in %v, %v", tt.said, got, noisy, err)
 	}
 	for n, ended := range map[int]bool{maxNoise: false, maxNoise + 1: true} {
 		_, err := io.ReadAll(newAnswers(io.NopCloser(strings.NewReader(strings.Repeat("x\n", n))), io.Discard, noNoise))
-		if errors.Is(err, errNoAnswer) != ended {
-			t.Errorf("%d lines: %v", n, err)
-		}
+		failIf(t, errors.Is(err, errNoAnswer) != ended, "%d lines: %v", n, err)
 	}
 }
 
@@ -97,9 +92,7 @@ func TestLinesThatAreNoMessages(t *testing.T) {
 func TestServerThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	unread, stdin, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer unread.Close()
 	w := &inTurn{File: stdin, patience: time.Millisecond}
 	defer w.Close()

@@ -48,9 +48,7 @@ func drafted(t *testing.T, kind string) (*bcp.Mesh, string) {
 	described := strings.ReplaceAll(string(b), `description: ""`, "description: It does.")
 	described = strings.ReplaceAll(described, `{"properties":{},"required":[],"type":"object"}`, `{"type":"object","properties":{"n":{"type":"integer"}},"required":[]}`)
 	mesh, report := load(described)
-	if mesh == nil {
-		t.Fatalf("%v in\n%s", report.Errors, b)
-	}
+	stopIf(t, mesh == nil, "%v in\n%s", report.Errors, b)
 	return mesh, string(b)
 }
 
@@ -142,9 +140,8 @@ func TestDesk(t *testing.T) {
 	if got := call(d, "echo", `{}`); got.Failure != tool.Unavailable || starts.Load() != 2 {
 		t.Errorf("after the end: %+v", got)
 	}
-	if got := call(desk("none", meshtest.Patience), "echo", `{}`); got != (tool.Result{Failure: tool.Unavailable}) {
-		t.Errorf("of a server that does not start: %+v", got)
-	}
+	expect(t, call(desk("none", meshtest.Patience), "echo", `{}`), (tool.Result{Failure: tool.Unavailable}),
+		"of a server that does not start")
 	other := desk("changed", meshtest.Patience)
 	if got := call(other, "add-note", `{"text":"x","tags":[],"odd":"","when":null,"choice":"a","order":"b"}`); got != (tool.Result{Failure: tool.Changed}) || changes.Load() != 1 {
 		t.Errorf("of a changed tool: %+v", got)
@@ -152,7 +149,6 @@ func TestDesk(t *testing.T) {
 	if got := call(other, "count", `{}`); got.Text != "done\n{\"n\":3}" {
 		t.Errorf("of another tool of its server: %+v", got)
 	}
-	if got := call(desk("desk", 10*time.Millisecond), "hangs", `{}`); got != (tool.Result{Failure: tool.TimedOut}) {
-		t.Errorf("of one that takes too long: %+v", got)
-	}
+	expect(t, call(desk("desk", 10*time.Millisecond), "hangs", `{}`), (tool.Result{Failure: tool.TimedOut}),
+		"of one that takes too long")
 }

@@ -38,9 +38,7 @@ func TestGuessOfWideSchemas(t *testing.T) {
 		`{}`: "worked:boolean",
 	} {
 		var out any
-		if err := json.Unmarshal([]byte(schema), &out); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal([]byte(schema), &out))
 		tool, err := Guess(&sdk.Tool{Name: "x", OutputSchema: out})
 		if err != nil || answerOf(tool.Answer) != want {
 			t.Errorf("%s: %s, %v (%q)", schema, answerOf(tool.Answer), err, tool.Decide)
@@ -79,14 +77,14 @@ func TestObserved(t *testing.T) {
 		}
 		for of, want := range c.values {
 			got, err := must(constraint.CompileExtraction(tool.From[of])).Value(parseTree(results[0]), map[string]any{})
-			if err != nil || got != want {
-				t.Errorf("%s: %s is %v, %v", name, of, got, err)
-			}
+			failIf(t, err != nil || got != want, "%s: %s is %v, %v", name, of, got, err)
 		}
 	}
 }
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
+
+var failIf, noError, stopIf = bcptest.FailIf, bcptest.NoError, bcptest.StopIf
 
 // What is wrong with a file is found at its line.
 func TestPlace(t *testing.T) {

@@ -66,9 +66,7 @@ func TestTextOfResults(t *testing.T) {
 	}
 	for n, more := range map[int]bool{maxBlocks: false, maxBlocks + 1: true} {
 		r, err := parseResult(jsontext.Value(`{"content":["x"` + strings.Repeat(`,"x"`, n-1) + `]}`))
-		if err != nil || strings.Contains(r.Text(), "[1 more parts left out]") != more {
-			t.Errorf("%d parts: %v", n, err)
-		}
+		failIf(t, err != nil || strings.Contains(r.Text(), "[1 more parts left out]") != more, "%d parts: %v", n, err)
 	}
 }
 
@@ -86,9 +84,7 @@ func TestNumbersOfResultsAreExact(t *testing.T) {
 	}
 	var schema any
 	const text = `{"enum":[9007199254740993,1.50],"minimum":-12345678901234567890}`
-	if err := json.Unmarshal([]byte(text), &schema, lenient, exactNumbers); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal([]byte(text), &schema, lenient, exactNumbers))
 	if b, err := json.Marshal(schema, json.Deterministic(true)); err != nil || string(b) != text {
 		t.Errorf("%s, %v", b, err)
 	}
@@ -153,9 +149,8 @@ func FuzzResult(f *testing.F) {
 			}
 			at += i + len(text)
 		}
-		if s.Kind() != 'n' && !strings.Contains(whole, string(r.Structured)) && !r.says(r.Text()) {
-			t.Fatalf("%s is not in %q", s, whole)
-		}
+		stopIf(t, s.Kind() != 'n' && !strings.Contains(whole, string(r.Structured)) && !r.says(r.Text()),
+			"%s is not in %q", s, whole)
 		if !utf8.ValidString(r.Text()) {
 			t.Fatalf("%q is no text", r.Text())
 		}

@@ -26,12 +26,9 @@ func TestDraftsHaveNoUnseenCharacters(t *testing.T) {
 	var server bcp.MCPServer
 	server.Name, server.Command = "notes", []string{"server", "a" + hidden}
 	readers := must(wrap.DraftServer(&server, listed))
-	if !strings.Contains(string(readers), `listed: "read\U0000202E\U0000200B\U00002063\U000E0041"`) {
-		t.Errorf("the server's own name is lost: %s", readers)
-	}
+	failIf(t, !strings.Contains(string(readers), `listed: "read\U0000202E\U0000200B\U00002063\U000E0041"`),
+		"the server's own name is lost: %s", readers)
 	for _, line := range strings.Split(string(kernels)+string(readers), "\n") {
-		if guard.Clean(line) != line {
-			t.Errorf("%+q", line)
-		}
+		failIf(t, guard.Clean(line) != line, "%+q", line)
 	}
 }

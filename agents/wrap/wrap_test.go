@@ -106,9 +106,7 @@ func serveCrowd() {
 // A list of many tools is not read: each took 32 KiB and a microsecond or more, and nobody could end it.
 func TestCrowdOfToolsIsNotRead(t *testing.T) {
 	u, err := wrap.Start(t.Context(), foreign("crowd"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer u.Close()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -177,9 +175,7 @@ func wrapped(t *testing.T) *wrap.File {
 	defer u.Close()
 	listed := must(u.Tools(t.Context()))
 	f, d, err := wrap.Update(&wrap.File{Server: []string{os.Args[0]}, Reader: "mailer"}, listed)
-	if err != nil || len(d.New) != 1 || len(f.Tools) != 1 {
-		t.Fatalf("%+v, %v", d, err)
-	}
+	stopIf(t, err != nil || len(d.New) != 1 || len(f.Tools) != 1, "%+v, %v", d, err)
 	return f
 }
 
@@ -207,19 +203,13 @@ bcp_channels: [{peer: mailer, role: controller, max_category: 2, budget_bits: 10
 	u := must(wrap.Start(t.Context(), foreign(kind)))
 	t.Cleanup(u.Close)
 	answers, changed, err := wrap.NewReader(t.Context(), f, u, hclog.NewNullLogger())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	reader := agents.NewReader(connect("mailer", bcp.RoleReader))
 	reader.OnQuery(answers.Answer)
-	if err := reader.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, reader.Start(t.Context()))
 	t.Cleanup(func() { _ = reader.Stop(context.Background()) })
 	server := mcp.New("main", bcp.RoleController, mcp.Options{Tools: []*wrap.File{f}})
-	if err := server.Start(t.Context(), connect("main", bcp.RoleController)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, server.Start(t.Context(), connect("main", bcp.RoleController)))
 	t.Cleanup(func() { server.Stop(context.Background()) })
 	here, there := sdk.NewInMemoryTransports()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -250,13 +240,10 @@ func TestNoInstructionComesThrough(t *testing.T) {
 		t.Fatalf("taken out by %s", got)
 	}
 	host, changed := rig(t, f, "mail")
-	if len(changed) > 0 {
-		t.Fatalf("changed: %v", changed)
-	}
+	stopIf(t, len(changed) > 0, "changed: %v", changed)
 	plain := call(t, host, 0, "")
-	if !strings.Contains(plain, `{"answer":{"count":3,"kind":"invoice","urgent":true}}`) {
-		t.Fatalf("without an instruction: %s", plain)
-	}
+	stopIf(t, !strings.Contains(plain, `{"answer":{"count":3,"kind":"invoice","urgent":true}}`),
+		"without an instruction: %s", plain)
 	for text := range injections {
 		for _, place := range []string{"text", "field", "resource", "log"} {
 			expect(t, call(t, host, text, place), plain, "%d in %s", text, place)
@@ -268,19 +255,13 @@ func TestNoInstructionComesThrough(t *testing.T) {
 		for _, place := range []string{"choice", "number", "failure", "error"} {
 			got := call(t, host, text, place)
 			none[queryIDs.ReplaceAllString(got, "q")] = true
-			if strings.Contains(got, "answer\":{") {
-				t.Errorf("%d in %s: %s", text, place, got)
-			}
+			failIf(t, strings.Contains(got, "answer\":{"), "%d in %s: %s", text, place, got)
 			for word := range strings.FieldsFuncSeq(injections[text], func(r rune) bool { return r == ' ' || r == '.' || r == ',' }) {
-				if len(word) > 5 && strings.Contains(got, word) {
-					t.Errorf("%d in %s brings %q: %s", text, place, word, got)
-				}
+				failIf(t, len(word) > 5 && strings.Contains(got, word), "%d in %s brings %q: %s", text, place, word, got)
 			}
 		}
 	}
-	if len(none) > 2 {
-		t.Errorf("no answer has %d forms: %v", len(none), none)
-	}
+	failIf(t, len(none) > 2, "no answer has %d forms: %v", len(none), none)
 }
 
 // A tool that the server lists otherwise than it was pinned is not called, and what it says
@@ -328,9 +309,7 @@ func TestArgumentsOfACall(t *testing.T) {
 	} {
 		result := must(host.CallTool(t.Context(), &sdk.CallToolParams{Name: "read_mail", Arguments: rawJSON(arguments)}))
 		b, err := json.Marshal(result.Content)
-		if err != nil || !result.IsError || !strings.Contains(string(b), want) {
-			t.Errorf("%.40s: %s, %v", arguments, b, err)
-		}
+		failIf(t, err != nil || !result.IsError || !strings.Contains(string(b), want), "%.40s: %s, %v", arguments, b, err)
 	}
 }
 
@@ -356,9 +335,7 @@ func TestUnseenWordsAreLeftOut(t *testing.T) {
 		t.Error("another tool is pinned", err)
 	}
 	plain, err := wrap.Guess(&sdk.Tool{Name: "read", Description: "Read\u00a0mail.\r\n", InputSchema: map[string]any{"type": "object"}})
-	if err != nil || plain.Description != "Read\u00a0mail.\r\n" {
-		t.Errorf("white space is changed: %q, %v", plain.Description, err)
-	}
+	failIf(t, err != nil || plain.Description != "Read\u00a0mail.\r\n", "white space is changed: %q, %v", plain.Description, err)
 }
 
 // A file with a mistake is refused whole.
@@ -395,6 +372,8 @@ func TestParse(t *testing.T) {
 }
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
+
+var failIf, noError, stopIf = bcptest.FailIf, bcptest.NoError, bcptest.StopIf
 
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {

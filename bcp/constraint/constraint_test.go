@@ -29,6 +29,8 @@ func values(isQ1 bool, date bcp.Date, n int64, name string, other bcp.Date) []bc
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+
 func compiled(expression string) bcp.Constraint {
 	return must(constraint.Compile(expression, variables))
 }
@@ -62,9 +64,7 @@ func TestLanguage(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got, err := compiled(tt.expression).Holds(values(true, date, 7, "jane doe", bcp.Date{Month: 3, Day: 15}))
-		if got != tt.want || err != nil {
-			t.Errorf("%s: %v, %v", tt.expression, got, err)
-		}
+		failIf(t, got != tt.want || err != nil, "%s: %v, %v", tt.expression, got, err)
 	}
 }
 
@@ -117,9 +117,8 @@ func TestRefused(t *testing.T) {
 	}
 	for _, tt := range tests {
 		c, err := constraint.Compile(tt.expression, variables)
-		if err == nil || c != nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%.60s: got %v, want an error with %q", tt.expression, err, tt.want)
-		}
+		failIf(t, err == nil || c != nil || !strings.Contains(err.Error(), tt.want),
+			"%.60s: got %v, want an error with %q", tt.expression, err, tt.want)
 	}
 }
 
@@ -146,9 +145,7 @@ func TestCostIsBounded(t *testing.T) {
 		"n in [" + strings.Repeat("n,", 300) + "n]",
 	}
 	for _, bomb := range bombs {
-		if len(bomb) > bcp.MaxConstraintBytes {
-			t.Fatalf("%.30s has %d bytes", bomb, len(bomb))
-		}
+		stopIf(t, len(bomb) > bcp.MaxConstraintBytes, "%.30s has %d bytes", bomb, len(bomb))
 		if _, err := constraint.Compile(bomb, variables); err == nil {
 			t.Errorf("%.60s compiles", bomb)
 		}
@@ -183,9 +180,7 @@ func TestErrorsDeny(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got, err := compiled(tt.expression).Holds(values(true, bcp.Date{}, tt.n, "", bcp.Date{}))
-		if got || !errors.Is(err, constraint.ErrEvaluation) {
-			t.Errorf("%s of %d: %v, %v", tt.expression, tt.n, got, err)
-		}
+		failIf(t, got || !errors.Is(err, constraint.ErrEvaluation), "%s of %d: %v, %v", tt.expression, tt.n, got, err)
 	}
 	c := compiled("true")
 	for name, wrong := range map[string][]bcp.Value{
@@ -255,16 +250,13 @@ func FuzzCompile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, expression string, n int64, name string) {
 		c, err := constraint.Compile(expression, variables)
 		if err != nil {
-			if c != nil {
-				t.Error("a constraint beside an error")
-			}
+			failIf(t, c != nil, "a constraint beside an error")
 			return
 		}
 		v := values(n%2 == 0, bcp.Date{Year: 2026, Month: 2, Day: 28}, n, name, bcp.Date{Month: 2, Day: 29})
 		first, err1 := c.Holds(v)
 		second, err2 := c.Holds(v)
-		if first != second || (err1 == nil) != (err2 == nil) || (err1 != nil && first) {
-			t.Errorf("%q: %v %v, then %v %v", expression, first, err1, second, err2)
-		}
+		failIf(t, first != second || (err1 == nil) != (err2 == nil) || (err1 != nil && first),
+			"%q: %v %v, then %v %v", expression, first, err1, second, err2)
 	})
 }

@@ -121,9 +121,7 @@ func TestTakenOff(t *testing.T) {
 		{20 * minute, math.MinInt, 0}, {20 * minute, 9, 0}, {21 * minute, -100, 0}, {21 * minute, 9, 0}, {21 * minute, 1, 10},
 		{40 * minute, 5, 0}, {45 * minute, 4, 0}, {50 * minute, -1, 0}, {50 * minute, 6, 0}, {50 * minute, 1, 10}, // the first five are over, and one of the four is off
 	} {
-		if got := see(step.at, step.seen); got != step.got {
-			t.Errorf("%+v: %d", step, got)
-		}
+		expect(t, see(step.at, step.seen), step.got, "%+v", step)
 	}
 	honest := contract.NewWatch()
 	for i := range int64(10_000) { // a Reader that fails each second query

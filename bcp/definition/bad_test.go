@@ -189,9 +189,7 @@ func TestBadInputs(t *testing.T) {
 			text += "---\nprompt\n"
 		}
 		before, _, found := strings.Cut(text, mark)
-		if !found {
-			t.Fatalf("no mark in %q", tt.text)
-		}
+		stopIf(t, !found, "no mark in %q", tt.text)
 		line := strings.Count(before, "\n") + 1
 		column := len([]rune(before[strings.LastIndex(before, "\n")+1:])) + 1
 		contents[file] = []byte(strings.Replace(text, mark, "", 1))

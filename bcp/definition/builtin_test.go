@@ -28,9 +28,7 @@ func readerWith(front string) map[string][]byte {
 func TestBuiltin(t *testing.T) {
 	t.Parallel()
 	mesh, report := definition.Parse(readerWith("command: builtin\nmodel: small\ntools: WebFetch\nmax_turns: 3\n"))
-	if mesh == nil || len(report.Warnings) > 0 {
-		t.Fatalf("%v", report)
-	}
+	stopIf(t, mesh == nil || len(report.Warnings) > 0, "%v", report)
 	agent, _ := mesh.Agent("reader")
 	if !agent.Builtin || agent.Sandbox != bcp.SandboxRequired || agent.Command != nil || agent.Tools[0] != "web_fetch" || agent.Run != (bcp.Run{MaxTurns: 3, MaxTokens: 1024, MaxParallel: 2, Window: 24 * time.Hour}) {
 		t.Errorf("%+v", agent)
@@ -53,9 +51,7 @@ func TestBuiltin(t *testing.T) {
 		files := readerWith("command: builtin\nmodel: a\ncost_budget: 1\n")
 		files["mesh.yaml"] = []byte("models:\n- {name: a, provider: openai, model: x, base_url: 'http://x/', key: 'env:A_KEY_1', " + front + "}\n")
 		m, report := definition.Parse(files)
-		if len(report.Errors) > 0 {
-			t.Fatal(report.Errors)
-		}
+		stopIf(t, len(report.Errors) > 0, "%v", report.Errors)
 		model, _ := m.ModelOf("a")
 		if price, known := model.Price(); !known || price != *want {
 			t.Errorf("%s: %+v", front, price)
@@ -127,9 +123,8 @@ func TestModelOfACommand(t *testing.T) {
 	} {
 		m, report := definition.Parse(readerWith(front))
 		got := strings.Join(append(messages(report.Errors), messages(report.Warnings)...), "\n")
-		if want.problem == "" && strings.Contains(got, "model") || !strings.Contains(got, want.problem) {
-			t.Errorf("%q: %s", front, got)
-		}
+		failIf(t, want.problem == "" && strings.Contains(got, "model") || !strings.Contains(got, want.problem),
+			"%q: %s", front, got)
 		if m == nil {
 			continue // it is refused
 		}

@@ -116,9 +116,8 @@ func TestSameSubscriptionIDInTwoChannels(t *testing.T) {
 	t.Parallel()
 	keys := "max_category: 1, budget_bits: 100, subscriptions: [{id: news, " + boolSub + "}]"
 	mesh, _ := mustParse(t, "c1.md", controller("c1", "r", keys), "c2.md", controller("c2", "r", keys), "r.md", reader("r", "", "c1", "c2"))
-	if len(mesh.Channels) != 2 || len(mesh.Channels[0].Subscriptions) != 1 || len(mesh.Channels[1].Subscriptions) != 1 {
-		t.Errorf("%+v", mesh.Channels)
-	}
+	failIf(t, len(mesh.Channels) != 2 || len(mesh.Channels[0].Subscriptions) != 1 || len(mesh.Channels[1].Subscriptions) != 1,
+		"%+v", mesh.Channels)
 }
 
 // max_words of the subscription is the default of the questions without their
@@ -135,14 +134,11 @@ func TestMaxWordsDefault(t *testing.T) {
 	spec := mesh.Channels[0].Subscriptions[0].Spec
 	validator := must(bcp.Compile(spec, bcp.Settings{}))
 	expect(t, validator.Prices().Nominal, 10*bcp.WordBits, "nominal")
-	if !strings.Contains(fmt.Sprint(report.Warnings), "110 bits and budget_bits is 100") {
-		t.Errorf("warnings %v", report.Warnings)
-	}
+	failIf(t, !strings.Contains(fmt.Sprint(report.Warnings), "110 bits and budget_bits is 100"), "warnings %v", report.Warnings)
 	none := strings.Replace(keys, "max_words: 3, ", "", 1)
 	_, report = definition.Parse(files("c.md", controller("c", "r", none), "r.md", reader("r", "", "c")))
-	if len(report.Errors) != 1 || report.Errors[0].Key != "bcp_channels[0].subscriptions[0].questions[0].max_words" {
-		t.Errorf("without a limit: %v", report.Errors)
-	}
+	failIf(t, len(report.Errors) != 1 || report.Errors[0].Key != "bcp_channels[0].subscriptions[0].questions[0].max_words",
+		"without a limit: %v", report.Errors)
 }
 
 // A spec of a query can be pasted: every key of every format loads and comes

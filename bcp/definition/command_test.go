@@ -29,9 +29,7 @@ func TestCommandsThatNobodyAccepted(t *testing.T) {
 		if refused := len(report.Errors) == 1 && report.Errors[0].Code == definition.CodeCommandUser && report.Errors[0].Line == 3; refused != (want == 0) {
 			t.Errorf("%s: %v", lines, report)
 		}
-		if want != 0 && (mesh == nil || mesh.Agents[0].Sandbox != want) {
-			t.Errorf("%s: %v, want %s", lines, report, want)
-		}
+		failIf(t, want != 0 && (mesh == nil || mesh.Agents[0].Sandbox != want), "%s: %v, want %s", lines, report, want)
 	}
 }
 
@@ -53,9 +51,7 @@ func TestCommandsAreLookedFor(t *testing.T) {
 		return nil
 	}
 	mesh, report := definition.Site{Find: find}.Load(folder)
-	if mesh != nil || len(report.Errors) != 1 {
-		t.Fatalf("%v", report)
-	}
+	stopIf(t, mesh != nil || len(report.Errors) != 1, "%v", report)
 	if got, want := report.Errors[0].String(), `agents/b.md:4:10: command: it cannot be started: there is no \x1b[2Jsuch program`; got != want || report.Errors[0].Code != definition.CodeNoCommand {
 		t.Errorf("%s\nnot\n%s", got, want)
 	}

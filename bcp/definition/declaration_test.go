@@ -50,14 +50,10 @@ func TestDeclaration(t *testing.T) {
 			c.change(folder)
 		}
 		m, report := definition.Parse(folder)
-		if m == nil {
-			t.Fatalf("%s: %v", name, report.Errors)
-		}
+		stopIf(t, m == nil, "%s: %v", name, report.Errors)
 		d, err := definition.Declaration(m, c.of)
 		if c.want != "" {
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s: %v, want %q", name, err, c.want)
-			}
+			failIf(t, err == nil || !strings.Contains(err.Error(), c.want), "%s: %v, want %q", name, err, c.want)
 			continue
 		}
 		if err != nil || d.Agent.String() != "desk@org1.example" || d.Planner.Is != "claude-sonnet" || d.Processor.Is != "claude-haiku" {

@@ -28,9 +28,7 @@ func files(pairs ...string) map[string][]byte {
 func mustParse(t *testing.T, pairs ...string) (*bcp.Mesh, definition.Report) {
 	t.Helper()
 	mesh, report := definition.Parse(files(pairs...))
-	if mesh == nil || !report.OK() {
-		t.Fatalf("does not load: %v", report.Errors)
-	}
+	stopIf(t, mesh == nil || !report.OK(), "does not load: %v", report.Errors)
 	return mesh, report
 }
 
@@ -51,14 +49,11 @@ func readFile(name string) string { return string(must(os.ReadFile(name))) }
 func TestSeedExamplesLoad(t *testing.T) {
 	t.Parallel()
 	mesh, report := definition.Load(os.DirFS("testdata/seed"))
-	if mesh == nil {
-		t.Fatalf("does not load: %v", report.Errors)
-	}
+	stopIf(t, mesh == nil, "does not load: %v", report.Errors)
 	for _, a := range mesh.Agents {
 		content := readFile("testdata/seed/" + a.File)
-		if !strings.HasSuffix(content, "\n---\n"+a.Prompt) {
-			t.Errorf("%s: the prompt is not what stands behind the front matter, byte for byte", a.Name)
-		}
+		failIf(t, !strings.HasSuffix(content, "\n---\n"+a.Prompt),
+			"%s: the prompt is not what stands behind the front matter, byte for byte", a.Name)
 	}
 	question := func(id, text string, words int, format bcp.Format) bcp.Question {
 		return bcp.Question{ID: id, Question: text, MaxWords: words, ExpectedFormat: format}
@@ -161,9 +156,8 @@ func TestLoadReadsTheFolderAndNothingElse(t *testing.T) {
 		"src/agents/evil.md": agent("evil"),
 	}
 	mesh, report := definition.Load(folder)
-	if mesh == nil || len(mesh.Agents) != 1 || mesh.Name != "office" || len(mesh.Files) != 2 || len(report.Warnings) != 0 {
-		t.Errorf("mesh %+v, report %+v", mesh, report)
-	}
+	failIf(t, mesh == nil || len(mesh.Agents) != 1 || mesh.Name != "office" || len(mesh.Files) != 2 || len(report.Warnings) != 0,
+		"mesh %+v, report %+v", mesh, report)
 	folder["stray.md"] = agent("stray")
 	if mesh, report = definition.Load(folder); mesh == nil || len(mesh.Agents) != 1 {
 		t.Errorf("mesh %+v", mesh)

@@ -23,9 +23,8 @@ func TestEgressKeys(t *testing.T) {
 		return mesh.Agents[0]
 	}
 	absent := parse("")
-	if absent.Network != "" || cmp.Diff(bcp.Egress{}, absent.Egress) != "" {
-		t.Errorf("by default: %q, %+v", absent.Network, absent.Egress)
-	}
+	failIf(t, absent.Network != "" || cmp.Diff(bcp.Egress{}, absent.Egress) != "",
+		"by default: %q, %+v", absent.Network, absent.Egress)
 	if diff := cmp.Diff(bcp.Egress{Hosts: []string{"a.test"}, Budget: 16384 * bcp.Bit, Window: 24 * time.Hour, MaxBytes: 64 << 20, MaxHostBytes: 16 << 20}, parse("network: [a.test]\n").Egress); diff != "" {
 		t.Error(diff)
 	}

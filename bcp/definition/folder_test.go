@@ -30,9 +30,7 @@ func TestAllErrorsAtOnce(t *testing.T) {
 		"agents/c.md", "no front matter\n",
 		"agents/d.md", "---\nname: a\n---\n",
 	))
-	if mesh != nil {
-		t.Error("a mesh comes with errors")
-	}
+	failIf(t, mesh != nil, "a mesh comes with errors")
 	var got []string
 	for _, p := range report.Errors {
 		got = append(got, fmt.Sprintf("%s:%d:%d %s %s", p.File, p.Line, p.Column, p.Code, p.Key))
@@ -82,9 +80,7 @@ func TestFrontMatter(t *testing.T) {
 	for _, tt := range tests {
 		mesh, report := definition.Parse(files("agents/a.md", tt.content))
 		if tt.code == "" {
-			if mesh == nil || mesh.Agents[0].Prompt != tt.prompt {
-				t.Errorf("%q: %v", tt.content, report.Errors)
-			}
+			failIf(t, mesh == nil || mesh.Agents[0].Prompt != tt.prompt, "%q: %v", tt.content, report.Errors)
 		} else if mesh != nil || !cmp.Equal(codes(report.Errors), []string{tt.code}) {
 			t.Errorf("%q: %v, want %s", tt.content, report.Errors, tt.code)
 		}
@@ -119,19 +115,14 @@ func TestNothingIsLeftOutSilently(t *testing.T) {
 		" " + agent:      definition.CodeFrontMatter,
 	} {
 		mesh, report := definition.Parse(files("a.md", content, "b.md", strings.Replace(agent, ": a", ": b", 1)))
-		if mesh != nil || !cmp.Equal(codes(report.Errors), []string{want}) {
-			t.Errorf("%q: %v, want %s", content, report.Errors, want)
-		}
+		failIf(t, mesh != nil || !cmp.Equal(codes(report.Errors), []string{want}),
+			"%q: %v, want %s", content, report.Errors, want)
 	}
 	mesh, report := definition.Load(fstest.MapFS{"a.md": {Data: []byte(agent)}, "mesh.yml": {Data: []byte("name: office\n")}})
-	if mesh == nil || !cmp.Equal(codes(report.Warnings), []string{definition.CodeIgnoredFile}) {
-		t.Errorf("mesh.yml: %v", report)
-	}
+	failIf(t, mesh == nil || !cmp.Equal(codes(report.Warnings), []string{definition.CodeIgnoredFile}), "mesh.yml: %v", report)
 	for _, name := range []string{"agents/router.MD", "tools/mail.yml", "contracts/mail.JSON"} {
 		mesh, report := definition.Load(fstest.MapFS{"agents/a.md": {Data: []byte(agent)}, name: {}})
-		if mesh == nil || !cmp.Equal(codes(report.Warnings), []string{definition.CodeIgnoredFile}) {
-			t.Errorf("%s: %v", name, report)
-		}
+		failIf(t, mesh == nil || !cmp.Equal(codes(report.Warnings), []string{definition.CodeIgnoredFile}), "%s: %v", name, report)
 	}
 }
 
@@ -178,9 +169,8 @@ func TestUnreadable(t *testing.T) {
 			slices.Contains(codes(report.Errors), definition.CodeNoCounterpart) {
 			t.Errorf("%s: %v", name, report.Errors)
 		}
-		if name == "agents/r.md" && !slices.Contains(codes(report.Errors), definition.CodeBadValue) {
-			t.Errorf("the errors of the other files are not shown: %v", report.Errors)
-		}
+		failIf(t, name == "agents/r.md" && !slices.Contains(codes(report.Errors), definition.CodeBadValue),
+			"the errors of the other files are not shown: %v", report.Errors)
 	}
 	pipe := folder()
 	pipe["agents/p.md"] = &fstest.MapFile{Mode: fs.ModeNamedPipe}
@@ -252,9 +242,8 @@ func TestManyErrors(t *testing.T) {
 	t.Parallel()
 	text := "approvers: [" + strings.Repeat("X, ", 1001) + "]\n"
 	_, report := definition.Parse(files("mesh.yaml", strings.Replace(text, "approvers", "nope", 1)+"vocabularies: {x: ["+strings.Repeat("a b, ", 2000)+"]}", "a.md", "---\nname: a\n---\n"))
-	if len(report.Errors) != 1000 || !slices.Contains(codes(report.Errors), definition.CodeTooMany) {
-		t.Errorf("%d errors", len(report.Errors))
-	}
+	failIf(t, len(report.Errors) != 1000 || !slices.Contains(codes(report.Errors), definition.CodeTooMany),
+		"%d errors", len(report.Errors))
 }
 
 // The digest is the one that sha256sum gives for the list of files.
@@ -274,9 +263,7 @@ func TestDigest(t *testing.T) {
 	slices.Reverse(shuffled.Files)
 	expect(t, definition.Digest(&shuffled), definition.Digest(mesh), "the digest depends on the order of the files")
 	changed, _ := mustParse(t, "mesh.yaml", "name: x\n", "agents/b.md", "---\nname: b\n---\n!", "agents/a.md", "---\nname: a\n---\n")
-	if definition.Digest(changed) == definition.Digest(mesh) {
-		t.Error("a changed prompt has the same digest")
-	}
+	failIf(t, definition.Digest(changed) == definition.Digest(mesh), "a changed prompt has the same digest")
 	expect(t, definition.Digest(&bcp.Mesh{}), sha256.Sum256(nil), "no files have another digest than nothing")
 }
 
@@ -291,9 +278,7 @@ func TestMessagesAreInert(t *testing.T) {
 		"name: " + strings.Repeat("N", 5000) + "\n", "\x1b[31m: 1\n", "name: [\x1b[31m\n", "name: \"\x9b\"\n", "vocabularies: {\"\\e\": [a]}\n", "\"\\u202e\": 1\n", "\u202e: 1\n",
 	} {
 		_, report := definition.Parse(files("mesh.yaml", text, "a.md", "---\nname: a\n---\n"))
-		if len(report.Errors) == 0 {
-			t.Errorf("%.40q: no error", text)
-		}
+		failIf(t, len(report.Errors) == 0, "%.40q: no error", text)
 		for _, p := range report.Errors {
 			line := p.String()
 			if len(line) > 1000 || strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || (r >= 0x7f && r < 0xa0) || r == '\u202e' }) {

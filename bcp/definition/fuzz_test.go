@@ -25,20 +25,14 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, mesh, agent string) {
 		contents := files("mesh.yaml", mesh, "agents/a.md", agent, "agents/r.md", "---\nname: r\nbcp_channels: [{peer: main, role: reader}]\n---\n")
 		parsed, report := definition.Parse(contents)
-		if (parsed == nil) == (len(report.Errors) == 0) {
-			t.Fatalf("mesh %v with errors %v", parsed != nil, report.Errors)
-		}
+		stopIf(t, (parsed == nil) == (len(report.Errors) == 0), "mesh %v with errors %v", parsed != nil, report.Errors)
 		for _, p := range append(report.Errors, report.Warnings...) {
-			if p.File == "" || p.Line < 1 || p.Column < 1 || p.Code == "" || p.Message == "" {
-				t.Errorf("%+v", p)
-			}
+			failIf(t, p.File == "" || p.Line < 1 || p.Column < 1 || p.Code == "" || p.Message == "", "%+v", p)
 		}
 		again, second := definition.Parse(contents)
 		if diff := cmp.Diff(report, second); diff != "" {
 			t.Error(diff)
 		}
-		if parsed != nil && definition.Digest(parsed) != definition.Digest(again) {
-			t.Error("two digests of the same files")
-		}
+		failIf(t, parsed != nil && definition.Digest(parsed) != definition.Digest(again), "two digests of the same files")
 	})
 }

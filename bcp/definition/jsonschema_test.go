@@ -82,9 +82,7 @@ func refusals(t *testing.T, s *jsonschema.Schema, text string) []string {
 		return nil
 	}
 	var top *jsonschema.ValidationError
-	if !errors.As(err, &top) {
-		t.Fatal(err)
-	}
+	stopIf(t, !errors.As(err, &top), "%v", err)
 	var places []string
 	var walk func(e *jsonschema.ValidationError)
 	walk = func(e *jsonschema.ValidationError) {
@@ -125,9 +123,7 @@ func TestJSONSchemaAcceptsWhatLoads(t *testing.T) {
 		}
 		for name, content := range contents {
 			text, level := yamlOf(name, content)
-			if err := schemas[level].Validate(instance(t, text)); err != nil {
-				t.Errorf("%s: %s: %v", folder, name, err)
-			}
+			expect(t, schemas[level].Validate(instance(t, text)), nil, "%s: %s", folder, name)
 		}
 	}
 }
@@ -212,9 +208,7 @@ func TestKeysTakeTheirValues(t *testing.T) {
 				}
 				return here(p.Key) && (p.Code != definition.CodeMissingKey || p.Key != at) && p.Code != definition.CodeUnknownPerson && p.Code != definition.CodeUnknownList && p.Code != definition.CodeReleaseInterval
 			})
-			if loads != want {
-				t.Errorf("%.80q: loads: %v, %v", text, loads, report.Errors)
-			}
+			failIf(t, loads != want, "%.80q: loads: %v, %v", text, loads, report.Errors)
 			if begins := strings.Index(text, k.Name+": "+value) + len(k.Name+": ") + 1; !want && !slices.ContainsFunc(report.Errors, func(p definition.Problem) bool {
 				return here(p.Key) && p.Column >= begins && p.Column < begins+max(1, len(value))
 			}) {
@@ -223,9 +217,7 @@ func TestKeysTakeTheirValues(t *testing.T) {
 			checked++
 		}
 	}
-	if checked < 400 {
-		t.Errorf("%d values", checked)
-	}
+	failIf(t, checked < 400, "%d values", checked)
 }
 
 // around puts text into a mapping of a level, and returns the file's level and the path of its keys.
@@ -403,6 +395,8 @@ func candidates(k definition.Key) (good, bad []string) {
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 

@@ -87,13 +87,9 @@ func kernelFolder(changes ...string) fstest.MapFS {
 func TestKernelOfAMesh(t *testing.T) {
 	t.Parallel()
 	mesh, report := definition.Load(kernelFolder())
-	if mesh == nil {
-		t.Fatal(report)
-	}
+	stopIf(t, mesh == nil, "%v", report)
 	k := kernel.OfMesh(mesh)[0]
-	if k == nil {
-		t.Fatal("there is no kernel desk")
-	}
+	stopIf(t, k == nil, "there is no kernel desk")
 	d := k.Definition()
 	want := kernel.DefaultLimits()
 	want.MaxEffects, want.RunTTL = 3, 60e9
@@ -104,13 +100,9 @@ func TestKernelOfAMesh(t *testing.T) {
 	wantRights := bcp.KernelRights{Kernel: "desk", Planner: "ann", Processors: []bcp.AgentName{"mailer"}, Approvers: []bcp.AgentName{"kim"},
 		Runs:  []bcp.RunRight{{Requester: "main", Grant: "read"}, {Requester: "main", Grant: "all"}},
 		Calls: []bcp.CallRight{{Service: "mail", Tool: "look"}, {Service: "mail", Tool: "send"}}}
-	if len(mesh.Kernels) != 1 || fmt.Sprint(mesh.Kernels[0]) != fmt.Sprint(wantRights) {
-		t.Errorf("rights are %+v", mesh.Kernels)
-	}
+	failIf(t, len(mesh.Kernels) != 1 || fmt.Sprint(mesh.Kernels[0]) != fmt.Sprint(wantRights), "rights are %+v", mesh.Kernels)
 	main, _ := mesh.Agent("main")
-	if !main.Controller {
-		t.Error("a requester without channels is no Controller")
-	}
+	failIf(t, !main.Controller, "a requester without channels is no Controller")
 	send := d.Tools[1]
 	if send.Name != "send" || send.Level != kernel.Write || send.Idempotency != kernel.ByKey || send.Timeout != 5e9 || send.Service != "mail" {
 		t.Errorf("got %+v", send)
@@ -127,16 +119,12 @@ func TestRulesOfAMesh(t *testing.T) {
 	t.Parallel()
 	forbid := "rules:\n- {id: not-ann, effect: forbid, tool: send, when: args.to.value == \"ann\", examples: {yes: [{args: {to: ann}}], no: [{args: {to: kim}}]}}\n"
 	mesh, report := definition.Load(kernelFolder("mesh.yaml", "approvers", forbid+"approvers"))
-	if mesh == nil {
-		t.Fatal(report)
-	}
+	stopIf(t, mesh == nil, "%v", report)
 	k := kernel.OfMesh(mesh)[0]
 	plan := func(to string) kernel.Ruling {
 		checked, fault := k.ReadPlan(fmt.Appendf(nil, `{"steps":[{"kind":"tool","id":"s","tool":"send","args":{"to":%q,"body":"x"}}],"final":"s"}`, to),
 			kernel.Frame{Grant: kernel.NewGrant("mail.send"), Query: kernel.Trusted()})
-		if fault.Code != "" {
-			t.Fatal(fault)
-		}
+		stopIf(t, fault.Code != "", "%v", fault)
 		return checked.Preflight()[0].Verdict.Ruling
 	}
 	if ann, kim := plan("ann"), plan("kim"); ann != kernel.Deny || kim != kernel.Allow {
@@ -201,9 +189,7 @@ func TestWrongKernels(t *testing.T) {
 	} {
 		mesh, report := definition.Load(kernelFolder(c.file, c.old, c.new))
 		if c.at == "" {
-			if mesh == nil {
-				t.Errorf("%s: %v", c.new, report.Errors)
-			}
+			failIf(t, mesh == nil, "%s: %v", c.new, report.Errors)
 			continue
 		}
 		if mesh != nil || !slices.ContainsFunc(report.Errors, func(p definition.Problem) bool {
@@ -256,9 +242,8 @@ func TestCriticalArgumentWithoutItsRule(t *testing.T) {
 	critical := []string{"tools/mail.yaml", "to: {type: string}", "to: {type: string, critical: true}"}
 	ruled := append(critical, "agents/desk.md", `when: args.to.value == "kim"`, "when: task.mentions(args.to)",
 		"agents/desk.md", "yes: [{args: {to: kim}}]", "yes: [{task: write to kim, args: {to: kim}}]")
-	if advised(kernelFolder()) || !advised(kernelFolder(critical...)) || advised(kernelFolder(ruled...)) {
-		t.Error("the advice does not come, or does not go")
-	}
+	failIf(t, advised(kernelFolder()) || !advised(kernelFolder(critical...)) || advised(kernelFolder(ruled...)),
+		"the advice does not come, or does not go")
 }
 
 // Who plans for one kernel reads no content for another.
@@ -292,9 +277,7 @@ func TestResultOfAKernel(t *testing.T) {
 			desk, "kernel:\n", "kernel:\n  result: {category: 1, fields: [{name: angry, type: boolean}]}\n"}, changes...)...)
 	}
 	mesh, report := definition.Load(reads())
-	if mesh == nil {
-		t.Fatal(report.Errors)
-	}
+	stopIf(t, mesh == nil, "%v", report.Errors)
 	ch, ok := mesh.Channel(bcp.ChannelKey{Controller: "main", Reader: "desk"})
 	if !ok || len(ch.Subscriptions) != 1 || ch.Subscriptions[0].ID != bcp.ResultSubscription || ch.Subscriptions[0].Spec.Fields[0].Name != "angry" {
 		t.Errorf("the channel is %+v", ch)

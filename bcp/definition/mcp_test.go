@@ -35,9 +35,7 @@ func TestMCPServers(t *testing.T) {
 	}
 	schema := "{type: object, properties: {words: {type: string, maxLength: 9}}}"
 	m, errs := load(notesServer("environment: [A_B]\n  sandbox: required", "name: find, listed: 'find it', sha256: "+hashOfNotes+", description: Finds., input_schema: "+schema), "[mcp__notes__find]", "")
-	if m == nil {
-		t.Fatal(errs)
-	}
+	stopIf(t, m == nil, "%v", errs)
 	server, tool := m.MCPTool("mcp__notes__find")
 	if server == nil || server.Sandbox != bcp.SandboxRequired || server.Environment[0] != "A_B" || *tool != (bcp.MCPTool{
 		Name: "mcp__notes__find", Listed: "find it", SHA256: hashOfNotes, Description: "Finds.",
@@ -108,9 +106,8 @@ func TestMCPServers(t *testing.T) {
 		if want == "" && got != "" || !strings.Contains(got, want) || strings.Contains(got, "secret") || strings.Contains(got, "7f3a") {
 			t.Errorf("%s\n%s", mesh, got)
 		}
-		if want == "" && (m == nil || !strings.HasPrefix(m.MCPServers[0].URL, "http") || m.MCPServers[0].Sandbox != 0) {
-			t.Errorf("%s\n%+v", mesh, m)
-		}
+		failIf(t, want == "" && (m == nil || !strings.HasPrefix(m.MCPServers[0].URL, "http") || m.MCPServers[0].Sandbox != 0),
+			"%s\n%+v", mesh, m)
 	}
 	_, block, _ := strings.Cut(readFile("../../docs/tools.md"), "```yaml\nmcp_servers:")
 	block, _, _ = strings.Cut(block, "```")

@@ -60,9 +60,7 @@ func TestMarkdownLinks(t *testing.T) {
 	}
 	for _, m := range links.FindAllStringSubmatch(text, -1) {
 		if strings.HasPrefix(m[1], "#") {
-			if !anchors[m[1]] {
-				t.Errorf("no heading for %s", m[1])
-			}
+			failIf(t, !anchors[m[1]], "no heading for %s", m[1])
 		} else if _, err := os.Stat(filepath.Join("..", "..", "docs", m[1])); err != nil {
 			t.Errorf("%s: %v", m[1], err)
 		}
@@ -90,9 +88,8 @@ func TestReferenceExamplesLoad(t *testing.T) {
 	examples := examplesIn(t)
 	small, full := examples["The smallest mesh"], examples["Everything in one mesh"]
 	mesh, report := definition.Parse(small)
-	if mesh == nil || len(mesh.Channels) != 1 || len(report.Warnings) != 0 {
-		t.Errorf("the smallest: errors %v, warnings %v", report.Errors, report.Warnings)
-	}
+	failIf(t, mesh == nil || len(mesh.Channels) != 1 || len(report.Warnings) != 0,
+		"the smallest: errors %v, warnings %v", report.Errors, report.Warnings)
 	mesh, report = definition.Parse(full)
 	if mesh == nil || len(mesh.Channels) != 4 || len(mesh.Channels[0].Subscriptions)+len(mesh.Channels[1].Subscriptions)+len(mesh.Channels[2].Subscriptions) != 4 {
 		t.Fatalf("the full one: errors %v", report.Errors)
@@ -107,8 +104,7 @@ func TestReferenceExamplesLoad(t *testing.T) {
 		text.Write(content)
 	}
 	for _, k := range definition.Schema() {
-		if !regexp.MustCompile(`(?m)^[ -]*(# or )?` + k.Name + `:`).MatchString(text.String()) {
-			t.Errorf("%s of %s: not in the full example", k.Name, k.Level)
-		}
+		failIf(t, !regexp.MustCompile(`(?m)^[ -]*(# or )?`+k.Name+`:`).MatchString(text.String()),
+			"%s of %s: not in the full example", k.Name, k.Level)
 	}
 }

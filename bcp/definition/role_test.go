@@ -60,12 +60,9 @@ func TestRolesInDefinitions(t *testing.T) {
 		edit(file, "execution:", "model: "+model+"\nexecution:")(folder)
 	}
 	m, report := definition.Parse(folder)
-	if m == nil || len(report.Warnings) > 0 {
-		t.Fatalf("%v %v", report.Errors, report.Warnings)
-	}
-	if m.Organisation != "org1.example" || len(m.Contracts) != 1 || string(m.Contracts[0].Bytes) != own {
-		t.Errorf("%s, contracts %v", m.Organisation, m.Contracts)
-	}
+	stopIf(t, m == nil || len(report.Warnings) > 0, "%v %v", report.Errors, report.Warnings)
+	failIf(t, m.Organisation != "org1.example" || len(m.Contracts) != 1 || string(m.Contracts[0].Bytes) != own,
+		"%s, contracts %v", m.Organisation, m.Contracts)
 	for name, want := range map[bcp.AgentName]bcp.Execution{
 		"ann":    {Role: "planner", ModelFamily: "claude-sonnet", Contract: "planner-strict"},
 		"desk":   {Role: "orchestrator", Type: "deterministic_interpreter", Contract: "orchestrator-v1"},
@@ -81,12 +78,9 @@ func TestRolesInDefinitions(t *testing.T) {
 		t.Errorf("models %s and %s", ann.Model, reader.Model)
 	}
 	contracts := definition.Contracts(m)
-	if len(contracts) != 4 || contracts["planner-strict"].Invariants[0].ID != "inv-one" {
-		t.Errorf("%v", contracts)
-	}
-	if !slices.ContainsFunc(m.Files, func(f bcp.File) bool { return f.Path == "contracts/planner-strict.json" }) {
-		t.Errorf("the digest is of %v", m.Files)
-	}
+	failIf(t, len(contracts) != 4 || contracts["planner-strict"].Invariants[0].ID != "inv-one", "%v", contracts)
+	failIf(t, !slices.ContainsFunc(m.Files, func(f bcp.File) bool { return f.Path == "contracts/planner-strict.json" }),
+		"the digest is of %v", m.Files)
 }
 
 func contractOf(t *testing.T, name string) string {
@@ -164,9 +158,7 @@ func TestRolesAreRefused(t *testing.T) {
 			m, report := definition.Parse(folder)
 			problems := slices.Concat(report.Errors, report.Warnings)
 			if c.want == "" {
-				if m == nil || len(problems) > 0 {
-					t.Errorf("%v", problems)
-				}
+				failIf(t, m == nil || len(problems) > 0, "%v", problems)
 				return
 			}
 			if warned := c.code == definition.CodeOneProgram || c.code == definition.CodeNoEffect; warned != (m != nil) {

@@ -18,29 +18,21 @@ func TestSchemaIsComplete(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range definition.Schema() {
 		at := fmt.Sprintf("%s of %s", k.Name, k.Level)
-		if seen[at] {
-			t.Errorf("%s is listed twice", at)
-		}
+		failIf(t, seen[at], "%s is listed twice", at)
 		seen[at] = true
 		field := fmt.Sprintf("field %p %T", k.Field, k.Field)
-		if seen[field] {
-			t.Errorf("%s: another key has its field", at)
-		}
+		failIf(t, seen[field], "%s: another key has its field", at)
 		seen[field] = true
-		if k.Level == nil || k.Type == nil || k.Rule == "" || !strings.HasSuffix(k.Doc, ".") {
-			t.Errorf("%s: level, type, rule or sentence is missing", at)
-		}
+		failIf(t, k.Level == nil || k.Type == nil || k.Rule == "" || !strings.HasSuffix(k.Doc, "."),
+			"%s: level, type, rule or sentence is missing", at)
 		readerEntry := k.Level == definition.LevelChannel && k.Required && k.DefaultRule != ""
-		if (k.Default != "") == (k.DefaultRule != "") != (k.Required && !readerEntry) {
-			t.Errorf("%s: expected one of a default, a rule for the default, and required", at)
-		}
+		failIf(t, (k.Default != "") == (k.DefaultRule != "") != (k.Required && !readerEntry),
+			"%s: expected one of a default, a rule for the default, and required", at)
 		if (k.Type == definition.TypeWord) && len(k.Words) == 0 || slices.Contains([]*definition.Type{definition.TypeObjects, definition.TypeObject, definition.TypeNamedObjects}, k.Type) != (k.Child != nil) {
 			t.Errorf("%s: words or child do not fit the type", at)
 		}
 	}
-	if len(seen) < 2*200 {
-		t.Errorf("%d keys", len(seen))
-	}
+	failIf(t, len(seen) < 2*200, "%d keys", len(seen))
 }
 
 // A default that is written out loads to the same mesh as an absent key.
@@ -63,10 +55,6 @@ func TestWrittenDefaultsAreTheDefaults(t *testing.T) {
 		"b.md", reader("b", "", "a"),
 	)
 	plain.Files, full.Files = nil, nil
-	if fmt.Sprintf("%+v", plain) != fmt.Sprintf("%+v", full) {
-		t.Errorf("\n%+v\n%+v", plain, full)
-	}
-	if len(written) != 9 {
-		t.Errorf("defaults at %d levels", len(written))
-	}
+	failIf(t, fmt.Sprintf("%+v", plain) != fmt.Sprintf("%+v", full), "\n%+v\n%+v", plain, full)
+	failIf(t, len(written) != 9, "defaults at %d levels", len(written))
 }

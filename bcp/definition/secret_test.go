@@ -58,12 +58,8 @@ func TestProblemsQuoteNoSecret(t *testing.T) {
 	token := "ghp_" + strings.Repeat("a1", 10)
 	long := strings.Repeat("x", 29) + " " + token // cut inside the token
 	_, report := definition.Parse(map[string][]byte{"a.md": []byte("---\nname: " + long + "\n" + long + ": 1\nbcp_channels: " + token + "\n---\n")})
-	if len(report.Errors) < 4 {
-		t.Fatalf("%v", report.Errors)
-	}
+	stopIf(t, len(report.Errors) < 4, "%v", report.Errors)
 	for _, p := range report.Errors {
-		if strings.Contains(p.String(), "a1a1") {
-			t.Errorf("%s", p)
-		}
+		failIf(t, strings.Contains(p.String(), "a1a1"), "%s", p)
 	}
 }

@@ -47,9 +47,7 @@ func trustFiles(mesh, main string) map[string][]byte {
 func TestTrust(t *testing.T) {
 	t.Parallel()
 	m, report := definition.Parse(trustFiles(trustMesh, askingFile))
-	if m == nil {
-		t.Fatal(report.Errors)
-	}
+	stopIf(t, m == nil, "%v", report.Errors)
 	if len(m.Trust) != 2 || m.Trust[0].Key != m.Trust[1].Key || m.Trust[0].Key[0] != 0x3b || !m.Trust[0].Until.Equal(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)) || !m.Trust[1].Until.IsZero() {
 		t.Errorf("%+v", m.Trust)
 	}
@@ -59,9 +57,8 @@ func TestTrust(t *testing.T) {
 		t.Errorf("%s: %+v", r.Document, parsed)
 	}
 	ch, _ := m.Channel(bcp.ChannelKey{Controller: "main", Reader: "pat"})
-	if ch.ReaderRole != "strict" || ch.ControllerRole != "" || !m.RolesRequired()["pat"] || m.RolesRequired()["main"] {
-		t.Errorf("%+v", ch)
-	}
+	failIf(t, ch.ReaderRole != "strict" || ch.ControllerRole != "" || !m.RolesRequired()["pat"] || m.RolesRequired()["main"],
+		"%+v", ch)
 }
 
 // covers P14.2
@@ -81,12 +78,9 @@ func TestTrustIsChecked(t *testing.T) {
 		"nobody to trust":         {"organisation: org1.example\n", "", "nobody can be accepted"},
 	} {
 		text := strings.Replace(trustMesh, c.from, c.to, 1)
-		if text == trustMesh {
-			t.Fatalf("%s: nothing is changed", name)
-		}
+		stopIf(t, text == trustMesh, "%s: nothing is changed", name)
 		m, report := definition.Parse(trustFiles(text, askingFile))
-		if m != nil || len(report.Errors) == 0 || !strings.Contains(report.Errors[0].String(), c.want) {
-			t.Errorf("%s: %v", name, report.Errors)
-		}
+		failIf(t, m != nil || len(report.Errors) == 0 || !strings.Contains(report.Errors[0].String(), c.want),
+			"%s: %v", name, report.Errors)
 	}
 }

@@ -23,9 +23,7 @@ func TestPublic(t *testing.T) {
 	} {
 		expect(t, PublicText(text), want, "%q", text)
 	}
-	if Public(netip.Addr{}) || Local(netip.Addr{}) {
-		t.Error("the zero value is an address")
-	}
+	failIf(t, Public(netip.Addr{}) || Local(netip.Addr{}), "the zero value is an address")
 }
 
 // A list that is not ours says the same of random addresses.
@@ -78,7 +76,5 @@ func TestReachable(t *testing.T) {
 		a := netip.MustParseAddr(text)
 		expect(t, [2]bool{Reachable(a, nil), Reachable(a, prefixes)}, want, "%s", text)
 	}
-	if Reachable(netip.Addr{}, prefixes) {
-		t.Error("the zero value is reached")
-	}
+	failIf(t, Reachable(netip.Addr{}, prefixes), "the zero value is reached")
 }

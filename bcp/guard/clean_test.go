@@ -37,13 +37,10 @@ func checkClean(t *testing.T, text string) {
 	got := Clean(text)
 	expect(t, Clean(got), got, "%+q: twice", text)
 	for _, r := range got {
-		if invisible(r) || isLineBreak(r) || unicode.IsSpace(r) && r != ' ' && r != '\n' && r != '\t' {
-			t.Errorf("%+q: %U is left", text, r)
-		}
+		failIf(t, invisible(r) || isLineBreak(r) || unicode.IsSpace(r) && r != ' ' && r != '\n' && r != '\t',
+			"%+q: %U is left", text, r)
 	}
-	if !utf8.ValidString(got) || len(got) > 3*len(text) {
-		t.Errorf("%+q: %+q", text, got)
-	}
+	failIf(t, !utf8.ValidString(got) || len(got) > 3*len(text), "%+q: %+q", text, got)
 }
 
 func FuzzClean(f *testing.F) {
@@ -60,12 +57,8 @@ func TestEveryInvisibleCodePointIsSeen(t *testing.T) {
 		}
 		text := "x" + string(r) + "y"
 		gone := Clean(text) == "xy"
-		if gone != invisible(r) {
-			t.Fatalf("%U: removed %v", r, gone)
-		}
-		if hasInvisible(text) != gone || hasInvisible([]byte(text)) != gone {
-			t.Fatalf("%U: redaction does not see it", r)
-		}
+		stopIf(t, gone != invisible(r), "%U: removed %v", r, gone)
+		stopIf(t, hasInvisible(text) != gone || hasInvisible([]byte(text)) != gone, "%U: redaction does not see it", r)
 	}
 	checkClean(t, strings.Repeat("\u200b", 1000))
 }

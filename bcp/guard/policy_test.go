@@ -73,14 +73,10 @@ func TestEntries(t *testing.T) {
 		t.Errorf("not entries:\n%q, want\n%q", invalid, bad)
 	}
 	for _, s := range good {
-		if err := ParseEntry(s); err != nil {
-			t.Errorf("%q: %v", s, err)
-		}
+		expect(t, ParseEntry(s), nil, "%q", s)
 	}
 	for _, s := range bad {
-		if ParseEntry(s) == nil {
-			t.Errorf("%q is an entry", s)
-		}
+		failIf(t, ParseEntry(s) == nil, "%q is an entry", s)
 		if _, err := Check("https://h.test/", policyOf(s)); err == nil {
 			t.Errorf("%q allows something", s)
 		}
@@ -136,9 +132,7 @@ func TestNamesPort(t *testing.T) {
 func TestCodesHaveTexts(t *testing.T) {
 	t.Parallel()
 	for code, text := range codeTexts {
-		if code.Error() != text || !strings.Contains(text, " ") || string(code) == "" {
-			t.Errorf("%q: %q", code, text)
-		}
+		failIf(t, code.Error() != text || !strings.Contains(text, " ") || string(code) == "", "%q: %q", code, text)
 	}
 	expect(t, Code("unknown").Error(), "unknown", "a word that is no code has a text")
 }

@@ -72,19 +72,13 @@ func TestPoolLimits(t *testing.T) {
 		}
 		was := fmt.Sprint(p.Use(poolBegin))
 		err := p.Reserve(poolBegin, "x", c.host, c.bits, c.bytes)
-		if (err == nil) != c.ok || err != nil && !errors.Is(err, BudgetExhausted) {
-			t.Errorf("%s: %v", name, err)
-		}
+		failIf(t, (err == nil) != c.ok || err != nil && !errors.Is(err, BudgetExhausted), "%s: %v", name, err)
 		if err != nil && fmt.Sprint(p.Use(poolBegin)) != was {
 			t.Errorf("%s: refused, and taken: %v, was %v", name, p.Use(poolBegin), was)
 		}
 	}
-	if countedBy(PoolLimits{}).Reserve(poolBegin, "x", "a", 0, 1) == nil {
-		t.Error("the zero value lets something out")
-	}
-	if countedBy(limits).Settle(poolBegin, "x", 1) {
-		t.Error("what was not reserved is settled")
-	}
+	failIf(t, countedBy(PoolLimits{}).Reserve(poolBegin, "x", "a", 0, 1) == nil, "the zero value lets something out")
+	failIf(t, countedBy(limits).Settle(poolBegin, "x", 1), "what was not reserved is settled")
 }
 
 func reserveSome(p counted, n int) {
@@ -118,12 +112,8 @@ func TestPoolForgottenHost(t *testing.T) {
 	p := countedBy(PoolLimits{Budget: 1, Bytes: 1000, HostBytes: 100, Window: time.Hour})
 	p.Pool.Reserve(poolBegin, PoolHop{ID: "1", Bytes: 60, Until: p.limits.Until(poolBegin)})
 	for host, bytes := range map[string]int64{"a": 40, "b": 40} {
-		if err := p.Reserve(poolBegin, host, host, 0, bytes+1); err == nil {
-			t.Errorf("%s: one byte more", host)
-		}
-		if err := p.Reserve(poolBegin, host, host, 0, bytes); err != nil {
-			t.Errorf("%s: %v", host, err)
-		}
+		failIf(t, p.Reserve(poolBegin, host, host, 0, bytes+1) == nil, "%s: one byte more", host)
+		expect(t, p.Reserve(poolBegin, host, host, 0, bytes), nil, "%s", host)
 	}
 }
 
@@ -141,9 +131,7 @@ func TestPoolValid(t *testing.T) {
 			t.Errorf("%s: it is taken for a pool: %t", name, p.Valid())
 		}
 	}
-	if (*Pool)(nil).Valid() {
-		t.Error("none is one")
-	}
+	failIf(t, (*Pool)(nil).Valid(), "none is one")
 }
 
 // A pool keeps no more hosts than it may, whatever an attacker's wildcard offers.
@@ -154,9 +142,8 @@ func TestPoolHosts(t *testing.T) {
 		noError(t, p.Reserve(poolBegin, "x", fmt.Sprint(i), 0, 1))
 		p.Settle(poolBegin, "x", 1)
 	}
-	if p.Reserve(poolBegin, "x", "new", 0, 1) == nil || p.Reserve(poolBegin, "x", "0", 0, 1) != nil {
-		t.Error("hosts are not bounded, or known ones are refused")
-	}
+	failIf(t, p.Reserve(poolBegin, "x", "new", 0, 1) == nil || p.Reserve(poolBegin, "x", "0", 0, 1) != nil,
+		"hosts are not bounded, or known ones are refused")
 }
 
 // Whatever is asked, in any order and at any time: in no window more leaves than the limits say.
@@ -195,9 +182,7 @@ func TestPoolNeverLetsMoreOut(t *testing.T) {
 				open[id] = len(events)
 				events = append(events, e)
 			}
-			if !p.Valid() {
-				t.Fatalf("%+v is no pool", p.Pool)
-			}
+			stopIf(t, !p.Valid(), "%+v is no pool", p.Pool)
 			bits, bytes, hosts := NanoBits(0), int64(0), map[string]int64{}
 			for _, e := range events {
 				if e.reserved > now.Add(-limits.Window).UnixNano() {
@@ -216,6 +201,8 @@ func TestPoolNeverLetsMoreOut(t *testing.T) {
 }
 
 var noError = bcptest.NoError
+
+var failIf, fails, stopIf = bcptest.FailIf, bcptest.Fails, bcptest.StopIf
 
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {

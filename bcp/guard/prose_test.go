@@ -17,14 +17,9 @@ func TestNoTokenIsProse(t *testing.T) {
 	for _, rule := range tokenRules() {
 		sign := strings.Trim(rule.Prefix, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789") != "" ||
 			strings.ContainsAny(rule.Prefix, "0123456789_-./~")
-		if !sign && len(rule.Prefix)+rule.Min < longWord {
-			t.Errorf("%s: a token after %s may be a word of %d letters", rule.Kind, rule.Prefix, len(rule.Prefix)+rule.Min)
-		}
+		failIf(t, !sign && len(rule.Prefix)+rule.Min < longWord,
+			"%s: a token after %s may be a word of %d letters", rule.Kind, rule.Prefix, len(rule.Prefix)+rule.Min)
 	}
-	if minBasic < longWord {
-		t.Errorf("basic credentials may be a word of %d letters", minBasic)
-	}
-	if minBearer <= 6 {
-		t.Error("a number may be a bearer token")
-	}
+	failIf(t, minBasic < longWord, "basic credentials may be a word of %d letters", minBasic)
+	failIf(t, minBearer <= 6, "a number may be a bearer token")
 }

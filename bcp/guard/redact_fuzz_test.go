@@ -50,9 +50,8 @@ func checkRedaction(t *testing.T, text string) {
 		}
 		end := 0
 		for _, f := range Find(text, set) {
-			if f.Start < end || f.End <= f.Start || f.End > len(text) || !isKind(f.Kind) {
-				t.Fatalf("%s: %+q: %+v after %d", set, text, f, end)
-			}
+			stopIf(t, f.Start < end || f.End <= f.Start || f.End > len(text) || !isKind(f.Kind),
+				"%s: %+q: %+v after %d", set, text, f, end)
 			end = f.End
 		}
 	}

@@ -183,9 +183,7 @@ func TestVendorTokens(t *testing.T) {
 		if rule.Before != (byteSet{}) || rule.Seed {
 			continue // other tests have them
 		}
-		if seen[rule.Prefix] {
-			t.Errorf("%s: there are two rules", rule.Prefix)
-		}
+		failIf(t, seen[rule.Prefix], "%s: there are two rules", rule.Prefix)
 		seen[rule.Prefix] = true
 		token := tokenOf(rule, rule.Min)
 		checkRedact(t, Keys, "is "+token+" it", "is "+shown(rule.Kind)+" it")
@@ -269,9 +267,7 @@ func TestFindChangesNothing(t *testing.T) {
 	found := Find(text, All)
 	expect(t, text, before, "the text has changed")
 	want := []Finding{{Start: 2, End: 26, Kind: "github-token", Certain: true}, {Start: 31, End: 36, Kind: "dotenv"}}
-	if !slices.Equal(found, want) {
-		t.Errorf("%+v, want %+v", found, want)
-	}
+	failIf(t, !slices.Equal(found, want), "%+v, want %+v", found, want)
 	if plain := "nothing in it"; Redact(plain, All) != plain || len(Find(plain, All)) != 0 {
 		t.Error("plain text is not returned as it is")
 	}
@@ -296,9 +292,7 @@ func TestSets(t *testing.T) {
 		t.Error("an unknown set is taken")
 	}
 	var zero Set
-	if zero != All || Set(9).String() == "" {
-		t.Error("the zero value does not redact the most")
-	}
+	failIf(t, zero != All || Set(9).String() == "", "the zero value does not redact the most")
 }
 
 // The limits of what goes over a line, or of a line, at the limit and one past it.
@@ -348,13 +342,9 @@ func TestStreamReportsItsWriter(t *testing.T) {
 	if _, err := s.Write([]byte("three\n")); !errors.Is(err, errWriter) {
 		t.Errorf("after the error: %v", err)
 	}
-	if err := s.Close(); !errors.Is(err, errWriter) {
-		t.Errorf("close: %v", err)
-	}
+	fails(t, s.Close(), errWriter, "close")
 	closed := NewStream(io.Discard, All)
-	if err := errors.Join(closed.Close(), closed.Close()); err != nil {
-		t.Errorf("closed twice: %v", err)
-	}
+	expect(t, errors.Join(closed.Close(), closed.Close()), nil, "closed twice")
 	if _, err := closed.Write([]byte("x")); err == nil {
 		t.Error("a closed stream takes text")
 	}

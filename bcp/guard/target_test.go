@@ -47,9 +47,7 @@ func TestParseTargetIsCanonical(t *testing.T) {
 		"http://" + strings.Repeat("a", 63) + "/": "http://" + strings.Repeat("a", 63) + "/",
 	} {
 		target, err := ParseTarget(text)
-		if err != nil || target.String() != want {
-			t.Errorf("%s: %q, %v", text, target, err)
-		}
+		failIf(t, err != nil || target.String() != want, "%s: %q, %v", text, target, err)
 	}
 }
 
@@ -84,9 +82,7 @@ func TestParseTargetRefuses(t *testing.T) {
 			if codeOf(err) != code || !target.IsZero() || target.String() != "" {
 				t.Errorf("%+q: %q, %q, want %s", text, codeOf(err), target, code)
 			}
-			if len(text) > len("https") && strings.Contains(err.Error(), text) {
-				t.Errorf("%+q: the error quotes it: %v", text, err)
-			}
+			failIf(t, len(text) > len("https") && strings.Contains(err.Error(), text), "%+q: the error quotes it: %v", text, err)
 		}
 	}
 }
@@ -94,9 +90,7 @@ func TestParseTargetRefuses(t *testing.T) {
 func TestZeroTargetIsNone(t *testing.T) {
 	t.Parallel()
 	var zero Target
-	if !zero.IsZero() || zero.String() != "" {
-		t.Error("the zero value is a target")
-	}
+	failIf(t, !zero.IsZero() || zero.String() != "", "the zero value is a target")
 	if _, err := zero.Resolve("https://h.test/"); codeOf(err) != Malformed {
 		t.Error("the zero value resolves references")
 	}

@@ -181,8 +181,6 @@ func TestProposedSubscriptionIsReadStrictly(t *testing.T) {
 	pad := func(n int) []byte {
 		return []byte(strings.Replace(sound, "{", "{"+strings.Repeat(" ", n-len(sound)), 1))
 	}
-	if _, err := bcp.ParseProposedSubscription(pad(bcp.MaxControllerMessage)); err != nil {
-		t.Errorf("at the limit: %v", err)
-	}
+	expect(t, errorOf(bcp.ParseProposedSubscription(pad(bcp.MaxControllerMessage))), nil, "at the limit")
 	fails(t, errorOf(bcp.ParseProposedSubscription(pad(bcp.MaxControllerMessage+1))), nil, "one byte past the limit is taken")
 }

@@ -278,9 +278,7 @@ func TestMissedRunsAreCountedInSteps(t *testing.T) {
 func TestSchedulesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	fails := func(string, *time.Location) (bcp.Schedule, error) { return nil, errors.New("no") }
-	if _, err := New(Config{Mesh: scheduled("1h Plan"), Schedules: fails}); err == nil {
-		t.Error("a schedule that cannot be read loads")
-	}
+	failIf(t, errorOf(New(Config{Mesh: scheduled("1h Plan"), Schedules: fails})) == nil, "a schedule that cannot be read loads")
 	w := newWorld(t, scheduled("1h Plan"))
 	w.config.Schedules = nil
 	w.state = w.fresh()

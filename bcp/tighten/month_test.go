@@ -246,9 +246,7 @@ func TestMonth(t *testing.T) {
 				t.Logf("channel %d: %d of %d accepted, capacity of all %s -> %s; the proposal refuses %d of %d", seed, fits, len(later), one.Rounded(), two.Rounded(), p.Refused, p.Messages)
 			}
 			t.Logf("%s: %d of %d honest messages accepted (%.1f %%), capacity bits %.1f %% of before, of a channel %.1f %%", name, accepted, honest, 100*float64(accepted)/float64(honest), 100*float64(would)/float64(was), float64(shares)/10/channels)
-			if accepted*100 < honest*95 {
-				t.Errorf("%d of %d honest messages are accepted", accepted, honest)
-			}
+			failIf(t, accepted*100 < honest*95, "%d of %d honest messages are accepted", accepted, honest)
 			if 2*would > was || shares > 500*channels {
 				t.Errorf("%s capacity of %s, of a channel %d thousandths", would, was, shares/channels)
 			}

@@ -180,9 +180,7 @@ func TestProposalOfFewMessages(t *testing.T) {
 	p.Decided(make([]tighten.Decision, len(h.Messages)))
 	lines := fmt.Sprintf("%+v", p.Changes)
 	for _, want := range []string{"max_chars: 13, alphabet: ascii", "max_category: 2", "max_rate: 8/d", "budget_bits: "} {
-		if !strings.Contains(lines, want) {
-			t.Errorf("no %q in %s", want, lines)
-		}
+		failIf(t, !strings.Contains(lines, want), "no %q in %s", want, lines)
 	}
 	if advice := strings.Join(p.Advice, "\n"); !strings.Contains(advice, "capacity_budget_bits needs a release_interval") {
 		t.Errorf("advice %q", advice)
@@ -210,3 +208,5 @@ func TestTailIsLeftOut(t *testing.T) {
 }
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
+
+var failIf = bcptest.FailIf

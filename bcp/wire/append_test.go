@@ -18,9 +18,7 @@ func TestAppendStringIsShortest(t *testing.T) {
 		"é漢😀\u0085\ufffd\ufeff": "\"é漢😀\u0085\ufffd\ufeff\"",
 	} {
 		got, err := AppendString(nil, text)
-		if err != nil || string(got) != want {
-			t.Errorf("%q: got %s, %v, want %s", text, got, err, want)
-		}
+		failIf(t, err != nil || string(got) != want, "%q: got %s, %v, want %s", text, got, err, want)
 	}
 }
 
@@ -34,14 +32,10 @@ func TestAppendRefusesInvalidUTF8(t *testing.T) {
 		b1, e1 := AppendString(dst, text)
 		b2, e2 := AppendString(dst, []byte(text))
 		for i, err := range []error{e1, e2} {
-			if !errors.Is(err, ErrUTF8) || !errors.Is(err, ErrMalformed) {
-				t.Errorf("%q: call %d: %v", text, i, err)
-			}
+			failIf(t, !errors.Is(err, ErrUTF8) || !errors.Is(err, ErrMalformed), "%q: call %d: %v", text, i, err)
 		}
 		for i, b := range [][]byte{b1, b2} {
-			if string(b) != `{"a":1` {
-				t.Errorf("%q: call %d left %q", text, i, b)
-			}
+			failIf(t, string(b) != `{"a":1`, "%q: call %d left %q", text, i, b)
 		}
 	}
 }
@@ -69,9 +63,7 @@ func TestAppendBuildsDocuments(t *testing.T) {
 	b = append(b, "false"...)
 	b = append(b, '}', '}')
 	const want = `{"min":-1,"list":["[","{",","],"in\n":{"":false}}`
-	if string(b) != want {
-		t.Fatalf("got %s, want %s", b, want)
-	}
+	stopIf(t, string(b) != want, "got %s, want %s", b, want)
 	noError(t, Check(b))
 	if got := AppendSep(nil); len(got) != 0 {
 		t.Errorf("separator before everything: %s", got)

@@ -21,23 +21,15 @@ func FuzzScanner(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := NewScanner(b)
 		raw, err := s.RawValue()
-		if err == nil && Check(raw) != nil {
-			t.Fatalf("%q: raw value %q does not stand alone", b, raw)
-		}
+		stopIf(t, err == nil && Check(raw) != nil, "%q: raw value %q does not stand alone", b, raw)
 		if Check(b) != nil {
 			return
 		}
-		if !json.Valid(b) || !utf8.Valid(b) {
-			t.Fatalf("%q: accepted, and is no JSON to the standard library", b)
-		}
+		stopIf(t, !json.Valid(b) || !utf8.Valid(b), "%q: accepted, and is no JSON to the standard library", b)
 		packed, err := MsgpackFromJSON(nil, b)
-		if err != nil {
-			t.Fatalf("%q: accepted, but not to be packed: %v", b, err)
-		}
+		stopIf(t, err != nil, "%q: accepted, but not to be packed: %v", b, err)
 		unpacked, err := JSONFromMsgpack(nil, packed)
-		if err != nil {
-			t.Fatalf("%q: packed as %x, refused: %v", b, packed, err)
-		}
+		stopIf(t, err != nil, "%q: packed as %x, refused: %v", b, packed, err)
 		want := jsontext.Value(bytes.Clone(b))
 		if err := want.Format(); err != nil || !bytes.Equal(unpacked, bytes.ReplaceAll(want, []byte{0x7f}, []byte(`\u007f`))) {
 			t.Fatalf("%q: came back as %q: %v", b, unpacked, err)
@@ -53,21 +45,15 @@ func FuzzAppendString(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		b, err := AppendString([]byte("x"), text)
 		if !utf8.ValidString(text) {
-			if !errors.Is(err, ErrUTF8) || string(b) != "x" {
-				t.Fatalf("%q: got %q, %v", text, b, err)
-			}
+			stopIf(t, !errors.Is(err, ErrUTF8) || string(b) != "x", "%q: got %q, %v", text, b, err)
 			return
 		}
 		noError(t, err)
 		b = b[1:]
 		s := NewScanner(b)
 		got, err := s.String()
-		if err != nil || string(got) != text || s.End() != nil {
-			t.Fatalf("%q: %q reads as %q: %v", text, b, got, err)
-		}
+		stopIf(t, err != nil || string(got) != text || s.End() != nil, "%q: %q reads as %q: %v", text, b, got, err)
 		same, err := AppendString(nil, []byte(text))
-		if err != nil || !bytes.Equal(same, b) {
-			t.Fatalf("%q: as bytes %s: %v", text, same, err)
-		}
+		stopIf(t, err != nil || !bytes.Equal(same, b), "%q: as bytes %s: %v", text, same, err)
 	})
 }

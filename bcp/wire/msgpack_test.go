@@ -175,16 +175,10 @@ func TestJSONFromMsgpackIsStrict(t *testing.T) {
 			t.Parallel()
 			dst := []byte("before")
 			got, err := JSONFromMsgpack(dst, []byte(c.in))
-			if !errors.Is(err, c.why) {
-				t.Fatalf("got %v, want %v", err, c.why)
-			}
-			if string(got) != "before"+c.want {
-				t.Fatalf("got %.80q, want %.80q behind what was there", got, c.want)
-			}
+			stopIf(t, !errors.Is(err, c.why), "got %v, want %v", err, c.why)
+			stopIf(t, string(got) != "before"+c.want, "got %.80q, want %.80q behind what was there", got, c.want)
 			var e *Error
-			if err != nil && (!errors.Is(err, ErrMalformed) || !errors.As(err, &e) || e.Offset < 0) {
-				t.Errorf("no place: %+v", err)
-			}
+			failIf(t, err != nil && (!errors.Is(err, ErrMalformed) || !errors.As(err, &e) || e.Offset < 0), "no place: %+v", err)
 		})
 	}
 }
@@ -197,17 +191,13 @@ func TestMsgpackFromJSON(t *testing.T) {
 			continue
 		}
 		got, err := MsgpackFromJSON([]byte("x"), []byte(c.want))
-		if err != nil || string(got) != "x"+c.in {
-			t.Errorf("%s: got %.80x, %v, want %.80x", c.name, got, err, c.in)
-		}
+		failIf(t, err != nil || string(got) != "x"+c.in, "%s: got %.80x, %v, want %.80x", c.name, got, err, c.in)
 	}
 	for _, c := range strictness {
 		got, err := MsgpackFromJSON([]byte("x"), []byte(c.in))
 		switch {
 		case err == nil:
-			if c.want != nil && !errors.Is(c.want, ErrNumber) {
-				t.Errorf("%s: accepted", c.name)
-			}
+			failIf(t, c.want != nil && !errors.Is(c.want, ErrNumber), "%s: accepted", c.name)
 		case c.want == nil || !errors.Is(err, ErrMalformed):
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		case string(got) != "x":
@@ -240,9 +230,7 @@ func TestFractionsGoOutOnly(t *testing.T) {
 		if _, err := JSONFromMsgpack(nil, packed); !errors.Is(err, ErrNumber) {
 			t.Errorf("%s came in: %v", text, err)
 		}
-		if err := Check([]byte(doc)); !errors.Is(err, ErrNumber) {
-			t.Errorf("%s came in as JSON: %v", text, err)
-		}
+		fails(t, Check([]byte(doc)), ErrNumber, "%s came in as JSON", text)
 	}
 	longest := "0." + strings.Repeat("1", maxFraction-2)
 	if _, err := MsgpackFromJSON(nil, []byte(longest)); err != nil {
@@ -412,10 +400,10 @@ func TestMsgpackHasOneSpelling(t *testing.T) {
 		at := rapid.IntRange(0, len(packed)-1).Draw(t, "at")
 		packed[at] ^= byte(rapid.IntRange(1, 255).Draw(t, "flip"))
 		after, err := JSONFromMsgpack(nil, packed)
-		if err == nil && bytes.Equal(before, after) {
-			t.Fatalf("two spellings of %s", before)
-		}
+		stopIf(t, err == nil && bytes.Equal(before, after), "two spellings of %s", before)
 	})
 }
 
 var noError = bcptest.NoError
+
+var failIf, fails, stopIf = bcptest.FailIf, bcptest.Fails, bcptest.StopIf

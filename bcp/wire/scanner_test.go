@@ -129,19 +129,13 @@ func TestCheckIsStrict(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			err := Check([]byte(c.in))
-			if !errors.Is(err, c.want) {
-				t.Fatalf("Check: got %v, want %v", err, c.want)
-			}
+			stopIf(t, !errors.Is(err, c.want), "Check: got %v, want %v", err, c.want)
 			if c.want == nil {
 				return
 			}
-			if !errors.Is(err, ErrMalformed) {
-				t.Errorf("%v does not wrap ErrMalformed", err)
-			}
+			failIf(t, !errors.Is(err, ErrMalformed), "%v does not wrap ErrMalformed", err)
 			var e *Error
-			if !errors.As(err, &e) || e.Offset < 0 || e.Offset > len(c.in) {
-				t.Errorf("no offset within the input: %+v", e)
-			}
+			failIf(t, !errors.As(err, &e) || e.Offset < 0 || e.Offset > len(c.in), "no offset within the input: %+v", e)
 		})
 	}
 }
@@ -168,9 +162,7 @@ func TestScannerReadsValues(t *testing.T) {
 		}
 		got = append(got, v)
 	}
-	if s.Kind() != KindObject {
-		t.Fatal("kind of the document")
-	}
+	stopIf(t, s.Kind() != KindObject, "kind of the document")
 	note(nil, s.ObjectStart())
 	for s.More() {
 		key, err := s.Key()
@@ -220,19 +212,13 @@ func TestScannerKinds(t *testing.T) {
 				t.Errorf("%s: kind %d, want %d", doc, got, kind)
 			}
 			err := call(&s)
-			if kind == asked && err != nil {
-				t.Errorf("%s: %v", doc, err)
-			}
-			if kind != asked && !errors.Is(err, ErrKind) {
-				t.Errorf("%s read as kind %v: got %v, want %v", doc, asked, err, ErrKind)
-			}
+			failIf(t, kind == asked && err != nil, "%s: %v", doc, err)
+			failIf(t, kind != asked && !errors.Is(err, ErrKind), "%s read as kind %v: got %v, want %v", doc, asked, err, ErrKind)
 		}
 	}
 	for _, doc := range []string{"", "]", "}", ",", "x", "\xff"} {
 		s := NewScanner([]byte(doc))
-		if s.Kind() != KindInvalid {
-			t.Errorf("%q has a kind", doc)
-		}
+		failIf(t, s.Kind() != KindInvalid, "%q has a kind", doc)
 	}
 }
 
@@ -241,31 +227,21 @@ func TestScannerRefusalIsFinal(t *testing.T) {
 	t.Parallel()
 	s := NewScanner([]byte(`{"a":1.5,"b":2}`))
 	noError(t, s.ObjectStart())
-	if !s.More() {
-		t.Fatal("no member")
-	}
+	stopIf(t, !s.More(), "no member")
 	if _, err := s.Key(); err != nil {
 		t.Fatal(err)
 	}
 	_, first := s.Int64()
-	if !errors.Is(first, ErrNumber) {
-		t.Fatal(first)
-	}
-	if s.More() {
-		t.Error("More after a refusal")
-	}
-	if s.Kind() != KindInvalid {
-		t.Error("Kind after a refusal")
-	}
+	stopIf(t, !errors.Is(first, ErrNumber), "%v", first)
+	failIf(t, s.More(), "More after a refusal")
+	failIf(t, s.Kind() != KindInvalid, "Kind after a refusal")
 	_, e1 := s.Key()
 	_, e2 := s.String()
 	_, e3 := s.Int64()
 	_, e4 := s.Bool()
 	_, e5 := s.RawValue()
 	for i, err := range []error{e1, e2, e3, e4, e5, s.ObjectStart(), s.ArrayStart(), s.End()} {
-		if err != first {
-			t.Errorf("call %d: got %v, want the first refusal", i, err)
-		}
+		failIf(t, err != first, "call %d: got %v, want the first refusal", i, err)
 	}
 }
 
@@ -292,9 +268,7 @@ func TestReturnedSlicesAreClipped(t *testing.T) {
 	for _, b := range got {
 		_ = append(b, 'X')
 	}
-	if string(doc) != `{"a":"b","c":[1]}` {
-		t.Errorf("input changed: %s", doc)
-	}
+	failIf(t, string(doc) != `{"a":"b","c":[1]}`, "input changed: %s", doc)
 }
 
 // covers P2.5, A-KEYECHO
@@ -304,9 +278,7 @@ func TestErrorsQuoteNothing(t *testing.T) {
 	for _, why := range []error{ErrSyntax, ErrTruncated, ErrTrailing, ErrUTF8, ErrControl, ErrNumber, ErrNotMinimal, ErrKind, ErrDepth, ErrDuplicateKey, ErrTooManyKeys} {
 		texts[why.Error()] = true
 	}
-	if len(texts) != 11 {
-		t.Fatal("two reasons have one text")
-	}
+	stopIf(t, len(texts) != 11, "two reasons have one text")
 	for _, c := range strictness {
 		if err := Check([]byte(c.in)); err != nil && !texts[err.Error()] {
 			t.Errorf("%s: text %q is not one of the constants", c.name, err)

@@ -71,9 +71,7 @@ func TestChanges(t *testing.T) {
 			found := 0
 			for range n {
 				file, first := kind.change(c)
-				if bytes.Equal(file, good) {
-					t.Fatal("nothing was changed")
-				}
+				stopIf(t, bytes.Equal(file, good), "nothing was changed")
 				_, err := check(file, verify.Options{Keys: []string{key.Public}})
 				var fault *verify.Fault
 				switch {
@@ -85,9 +83,7 @@ func TestChanges(t *testing.T) {
 					found++
 				}
 			}
-			if found == 0 || found != n {
-				t.Errorf("found and named %d of %d", found, n)
-			}
+			failIf(t, found == 0 || found != n, "found and named %d of %d", found, n)
 		})
 	}
 }
@@ -167,9 +163,7 @@ func (c *changer) field() ([]byte, []int) {
 func (c *changer) order() ([]byte, []int) {
 	var other int
 	file, number := c.edit(func(list [][]byte, at int) [][]byte {
-		if len(list) < 2 {
-			c.t.Fatal("a block with one decision")
-		}
+		stopIf(c.t, len(list) < 2, "a block with one decision")
 		for other = at; other == at; {
 			other = c.random.IntN(len(list))
 		}

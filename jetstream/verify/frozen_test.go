@@ -19,9 +19,8 @@ func TestFrozenFile(t *testing.T) {
 	for name, first := range map[string]uint64{"testdata/example.bcpaudit": 1, "testdata/example-part.bcpaudit": 8} {
 		file := must(os.ReadFile(name))(t)
 		s, err := check(file, verify.Options{Keys: []string{strings.TrimSpace(string(key))}})
-		if err != nil || s.First != first || s.Last != 20 || s.Kinds[int(bcp.KindConnect)] == 0 {
-			t.Errorf("%s: %d to %d, %v", name, s.First, s.Last, err)
-		}
+		failIf(t, err != nil || s.First != first || s.Last != 20 || s.Kinds[int(bcp.KindConnect)] == 0,
+			"%s: %d to %d, %v", name, s.First, s.Last, err)
 	}
 }
 

@@ -46,9 +46,7 @@ func TestLargestBlock(t *testing.T) {
 	for _, over := range []int{0, 1} {
 		file := export(t, [][]byte{decisionOf(verify.MaxBlock - 4 + over)}, jetstream.ExportOptions{Key: key})
 		_, err := check(file, o)
-		if over == 0 && err != nil {
-			t.Errorf("a block of %d bytes: %v", verify.MaxBlock, err)
-		}
+		failIf(t, over == 0 && err != nil, "a block of %d bytes: %v", verify.MaxBlock, err)
 		if over == 1 {
 			expectFault(t, file, o, 1)
 		}
@@ -91,9 +89,8 @@ func TestMostChannels(t *testing.T) {
 			decisions, previous = append(decisions, b), bcp.RecordDigest(b)
 		}
 		s, err := check(export(t, decisions, jetstream.ExportOptions{Key: key}), verify.Options{Keys: []string{key.Public}})
-		if (err != nil) != (over == 1) || over == 0 && len(s.Channels) != most {
-			t.Errorf("%d channels: %d, %v", most+over, len(s.Channels), err)
-		}
+		failIf(t, (err != nil) != (over == 1) || over == 0 && len(s.Channels) != most,
+			"%d channels: %d, %v", most+over, len(s.Channels), err)
 	}
 }
 
@@ -252,9 +249,7 @@ func TestFrames(t *testing.T) {
 	broken := errors.New("broken disk")
 	for _, n := range []int{0, 3, 20, 100, len(good) - 1, len(good)} {
 		_, err := verify.File(io.MultiReader(bytes.NewReader(good[:n]), iotest.ErrReader(broken)), o)
-		if !errors.Is(err, broken) {
-			t.Errorf("broken behind %d bytes: %v", n, err)
-		}
+		failIf(t, !errors.Is(err, broken), "broken behind %d bytes: %v", n, err)
 	}
 	must(verify.File(iotest.OneByteReader(bytes.NewReader(good)), o))(t)
 }
@@ -282,8 +277,6 @@ func FuzzFile(f *testing.F) {
 			file = p.with(1, blockOf(pack, [][]byte{p.frames[1].decisions[0], p.frames[1].decisions[1], b, p.frames[1].decisions[3], p.frames[1].decisions[4]}))
 		}
 		s, err := check(file, verify.Options{Keys: []string{key.Public}})
-		if err == nil && s.Checkpoint != want.Checkpoint {
-			t.Errorf("verified something else: %+v", s)
-		}
+		failIf(t, err == nil && s.Checkpoint != want.Checkpoint, "verified something else: %+v", s)
 	})
 }

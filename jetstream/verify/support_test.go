@@ -175,4 +175,6 @@ func check(file []byte, o verify.Options) (verify.Summary, error) {
 
 var noError = bcptest.NoError
 
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+
 func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, err) }

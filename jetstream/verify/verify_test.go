@@ -27,9 +27,7 @@ func TestExportVerifies(t *testing.T) {
 		decisions := chainOf(t, n)
 		file := export(t, decisions, jetstream.ExportOptions{Key: key})
 		s, err := check(file, verify.Options{Keys: []string{key.Public}})
-		if err != nil {
-			t.Fatalf("%d decisions: %v", n, err)
-		}
+		stopIf(t, err != nil, "%d decisions: %v", n, err)
 		if s.First != 1 || s.Last != uint64(n) || !s.From.Equal(beginning) || !s.To.Equal(beginning.Add(time.Duration(n-1)*time.Second)) {
 			t.Errorf("%d decisions: the summary says %d to %d, %v to %v", n, s.First, s.Last, s.From, s.To)
 		}
@@ -39,9 +37,7 @@ func TestExportVerifies(t *testing.T) {
 		if n < 5000 {
 			continue
 		}
-		if len(s.Kinds) != 20 || s.Kinds[1] != 250 {
-			t.Errorf("kinds: %v", s.Kinds)
-		}
+		failIf(t, len(s.Kinds) != 20 || s.Kinds[1] != 250, "kinds: %v", s.Kinds)
 		want := []verify.Channel{{Controller: "main", Reader: "mailer", Decisions: 1667}, {Controller: "main", Reader: "researcher", Decisions: 1667}}
 		if diff := cmp.Diff(want, s.Channels); diff != "" {
 			t.Errorf("channels:\n%s", diff)
@@ -118,9 +114,8 @@ func expectFault(t *testing.T, file []byte, o verify.Options, decisions ...int) 
 		t.Errorf("want a fault, got %v", err)
 		return
 	}
-	if len(decisions) > 0 && !slices.Contains(decisions, int(fault.Decision)) {
-		t.Errorf("want a fault at one of %d, got: %v", decisions, fault)
-	}
+	failIf(t, len(decisions) > 0 && !slices.Contains(decisions, int(fault.Decision)),
+		"want a fault at one of %d, got: %v", decisions, fault)
 }
 
 // A file that continues an earlier checkpoint says so, and one with another
@@ -136,9 +131,7 @@ func TestSince(t *testing.T) {
 	checkpoint := func(decisions [][]byte, n int) verify.Checkpoint {
 		s := must(check(export(t, decisions[:n], jetstream.ExportOptions{Key: key}), verify.Options{Keys: keys}))(t)
 		opened, err := verify.OpenCheckpoint(s.Signed, keys)
-		if err != nil || opened != s.Checkpoint {
-			t.Fatalf("the checkpoint is not one by itself: %v", err)
-		}
+		stopIf(t, err != nil || opened != s.Checkpoint, "the checkpoint is not one by itself: %v", err)
 		return opened
 	}
 	whole := export(t, decisions, jetstream.ExportOptions{Key: key})
@@ -160,9 +153,7 @@ func TestSince(t *testing.T) {
 	for _, n := range []int{999, 1401} { // of which the part says nothing
 		_, err := check(part, verify.Options{Keys: keys, Since: []verify.Checkpoint{checkpoint(decisions, n)}})
 		var fault *verify.Fault
-		if err == nil || errors.As(err, &fault) {
-			t.Errorf("since %d, of which the file says nothing: %v", n, err)
-		}
+		failIf(t, err == nil || errors.As(err, &fault), "since %d, of which the file says nothing: %v", n, err)
 	}
 }
 

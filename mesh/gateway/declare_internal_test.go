@@ -29,9 +29,7 @@ func TestChallengesEnd(t *testing.T) {
 	} {
 		g := &Gateway{config: Config{State: state.Config{Mesh: &bcp.Mesh{Organisation: "org1.example"}}}}
 		message, code := g.challenge(begin, "mail", bcp.DualLLMRole)
-		if code != "" || len(message.Nonce) < 26 || message.Asker != "org1.example" {
-			t.Fatalf("%+v: %s", message, code)
-		}
+		stopIf(t, code != "" || len(message.Nonce) < 26 || message.Asker != "org1.example", "%+v: %s", message, code)
 		for range c.before {
 			g.takeChallenge(begin, c.agent)
 		}

@@ -188,9 +188,7 @@ func TestNegotiation(t *testing.T) {
 			c.papers.Revocations = fresh(t, r, c.papers, c.code)
 		}
 		v := show(c.papers)
-		if v.Accepted || v.Code != c.code {
-			t.Errorf("%s: %+v", c.code, v)
-		}
+		failIf(t, v.Accepted || v.Code != c.code, "%s: %+v", c.code, v)
 		expect(t, r.asks(t), bcp.RoleRequired, "%s: an ask hears", c.code)
 	}
 	// A revocation is heard of as soon as somebody brings the list, from whomever.
@@ -211,14 +209,10 @@ func TestNegotiation(t *testing.T) {
 	seen := map[string]bool{}
 	for _, d := range r.running.wait(t, 16, of(bcp.KindDeclare)) {
 		seen[d.Declare.Why] = true
-		if d.RawCommitment == (bcp.Digest{}) {
-			t.Errorf("a record without its message: %+v", d.Declare)
-		}
+		failIf(t, d.RawCommitment == (bcp.Digest{}), "a record without its message: %+v", d.Declare)
 	}
 	for _, code := range contract.VerdictCodes() {
-		if !seen[string(code)] {
-			t.Errorf("no record has %s", code)
-		}
+		failIf(t, !seen[string(code)], "no record has %s", code)
 	}
 	r.journal(t)
 }
@@ -269,9 +263,7 @@ func TestNoncesAreUsedOnce(t *testing.T) {
 	open := func() string {
 		t.Helper()
 		c := say(contract.Message{Type: contract.TypeOpen, Name: bcp.DualLLMRole})
-		if c.Type != contract.TypeChallenge || len(c.Nonce) < 26 || c.Asker != r.org1.name {
-			t.Fatalf("%+v", c)
-		}
+		stopIf(t, c.Type != contract.TypeChallenge || len(c.Nonce) < 26 || c.Asker != r.org1.name, "%+v", c)
 		return c.Nonce
 	}
 	declareBy := func(pair nkeys.KeyPair, p agents.Papers, nonce, asker, key string) string {
@@ -279,9 +271,7 @@ func TestNoncesAreUsedOnce(t *testing.T) {
 		signature := must(pair.Sign(contract.ProofStatement(nonce, asker, p.Attestation)))
 		v := say(contract.Message{Type: contract.TypeDeclaration, Declaration: contract.AttestedDeclaration(p.Attestation), Attestation: p.Attestation,
 			Revocations: r.org2.list(t), Proof: &contract.Proof{Key: key, Signature: signature}})
-		if v.Type != contract.TypeVerdict || v.Accepted != (v.Code == "") {
-			t.Fatalf("%+v", v)
-		}
+		stopIf(t, v.Type != contract.TypeVerdict || v.Accepted != (v.Code == ""), "%+v", v)
 		return string(v.Code)
 	}
 	declare := func(p agents.Papers, nonce, asker, key string) string {
@@ -318,9 +308,7 @@ func TestChallengedGateway(t *testing.T) {
 	about := contract.AgentID{Name: "main", Organisation: r.org1.name}
 	trust := agents.RoleTrust{Keys: []bcp.Trust{{Organisation: r.org1.name, Key: r.org1.key}}, Requirement: contract.DualLLMRequirement()}
 	v, list, err := r.mailer.JudgeRole(t.Context(), about, trust)
-	if err != nil || !v.Accepted || list.Number == 0 {
-		t.Fatalf("%+v, %+v: %v", v, list, err)
-	}
+	stopIf(t, err != nil || !v.Accepted || list.Number == 0, "%+v, %+v: %v", v, list, err)
 	for code, lie := range map[contract.VerdictCode]struct {
 		about bcp.AgentName
 		key   string
@@ -362,9 +350,8 @@ func TestChallengedGateway(t *testing.T) {
 		t.Errorf("papers are shown to another organisation: %v", err)
 	}
 	for _, scope := range subjects.Permissions(r.definition) {
-		if slices.Contains(scope.PubAllow, subjects.RolesOf(scope.Agent)) != (scope.Agent == "mailer") {
-			t.Errorf("%s may publish %v", scope.Agent, scope.PubAllow)
-		}
+		failIf(t, slices.Contains(scope.PubAllow, subjects.RolesOf(scope.Agent)) != (scope.Agent == "mailer"),
+			"%s may publish %v", scope.Agent, scope.PubAllow)
 	}
 }
 

@@ -26,9 +26,7 @@ func dispatchKernel(t *testing.T) *kernel.Kernel {
 			{Service: "mail", Name: "send", Level: kernel.Write, RequiredCaps: []kernel.Capability{"mail.send"}, Input: typ, Output: typ},
 		},
 	})
-	if len(defects) > 0 {
-		t.Fatal(defects)
-	}
+	stopIf(t, len(defects) > 0, "%v", defects)
 	return k
 }
 
@@ -107,6 +105,8 @@ func TestDispatcherAsksTheGate(t *testing.T) {
 }
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
+
+var failIf, fails, noError, stopIf = bcptest.FailIf, bcptest.Fails, bcptest.NoError, bcptest.StopIf
 
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {

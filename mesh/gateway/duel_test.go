@@ -100,9 +100,7 @@ func TestGatewaysFight(t *testing.T) {
 	}
 	t.Logf("%d fights, %d starts too late, %d pushes accepted, %d decisions", fights, beaten, total, journal.Decisions)
 	expect(t, journal.Kinds[bcp.KindStart], fights+1, "starts in the journal")
-	if fights < enough || total < clients {
-		t.Errorf("only %d fights and %d pushes", fights, total)
-	}
+	failIf(t, fights < enough || total < clients, "only %d fights and %d pushes", fights, total)
 	settled := bcp.Bits(0)
 	for _, balance := range journal.Balances {
 		settled += balance.Settled

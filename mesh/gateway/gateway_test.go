@@ -63,9 +63,7 @@ func TestNoRecordNoRelease(t *testing.T) {
 	told.NextOf(t, meshtest.With("query_id", id))
 	noError(t, g.Stop())
 	j := b.journal(t)
-	if j.Pushes["main mailer p1"] != 1 || j.Pushes["main mailer p2"] != 1 {
-		t.Errorf("pushes %v", j.Pushes)
-	}
+	failIf(t, j.Pushes["main mailer p1"] != 1 || j.Pushes["main mailer p2"] != 1, "pushes %v", j.Pushes)
 }
 
 // A decision that was stored, though nobody acknowledged it, is told of all the same
@@ -173,9 +171,8 @@ func TestConnectionsOfAgentsThatWent(t *testing.T) {
 			open++
 		}
 	}
-	if after >= before || after != shares || open != after {
-		t.Errorf("%d connections, then %d for %d, and %d are open", before, after, shares, open)
-	}
+	failIf(t, after >= before || after != shares || open != after,
+		"%d connections, then %d for %d, and %d are open", before, after, shares, open)
 }
 
 // Nothing is recorded before the keys are stored that it is sealed under.
@@ -242,9 +239,7 @@ func TestForeignSubjects(t *testing.T) {
 			asked++
 		}
 	}
-	if len(asks) != 1 || asked != 1 || refused != 3 {
-		t.Errorf("%d asks were decided, %d refusals counted", asked, refused)
-	}
+	failIf(t, len(asks) != 1 || asked != 1 || refused != 3, "%d asks were decided, %d refusals counted", asked, refused)
 }
 
 // silence is longer than the gateway waits for a Reader's acknowledgement.
@@ -308,9 +303,7 @@ func TestForgedSilence(t *testing.T) {
 	first := told.Next(t)
 	noError(t, main.PublishMsg(silence(first.Reply)))
 	again := told.Next(t)
-	if again.Reply == first.Reply || again.JSON != first.JSON {
-		t.Errorf("%s, then %s", first.JSON, again.JSON)
-	}
+	failIf(t, again.Reply == first.Reply || again.JSON != first.JSON, "%s, then %s", first.JSON, again.JSON)
 	main.Acknowledge(t, again)
 	receipt, err := mailer.RequestMsg(silence(pushAlert), meshtest.Patience)
 	if err != nil || !strings.Contains(string(receipt.Data), string(bcp.Malformed)) {
@@ -346,13 +339,9 @@ func TestLargeBatch(t *testing.T) {
 		t.Errorf("%.2000s", log)
 	}
 	j := b.journal(t)
-	if len(j.Pushes) != n || j.Records < 3 {
-		t.Errorf("%d pushes in %d records", len(j.Pushes), j.Records)
-	}
+	failIf(t, len(j.Pushes) != n || j.Records < 3, "%d pushes in %d records", len(j.Pushes), j.Records)
 	for _, m := range meshtest.ReadStream(t, b.js, jetstream.CommitStream) {
-		if len(m.Data) > jetstream.MaxRecordBytes+64<<10 {
-			t.Errorf("a record of %d bytes", len(m.Data))
-		}
+		failIf(t, len(m.Data) > jetstream.MaxRecordBytes+64<<10, "a record of %d bytes", len(m.Data))
 	}
 }
 

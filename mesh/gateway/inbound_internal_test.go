@@ -3,7 +3,6 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -38,9 +37,7 @@ func TestLanesTakeTurns(t *testing.T) {
 	expect(t, got, "f o1 t f o2 f ", "taken in the order")
 	for len(b.take(nil)) > 0 {
 	}
-	if len(flooder.waiting) != 0 || flooder.bytes != 0 {
-		t.Errorf("%d remain", len(flooder.waiting))
-	}
+	failIf(t, len(flooder.waiting) != 0 || flooder.bytes != 0, "%d remain", len(flooder.waiting))
 }
 
 // What a batch had no time for waits again, in its order, and others have a turn before it. An
@@ -102,9 +99,7 @@ func TestLaneIsBounded(t *testing.T) {
 					go func() { l.put(&input{message: &message{body: []byte("x")}}); put.Add(1) }()
 					synctest.Wait()
 				}
-				if put.Load() != 0 {
-					t.Fatal("it takes more")
-				}
+				stopIf(t, put.Load() != 0, "it takes more")
 				b.lane().put(named("another"))
 				for put.Load() < 2 && len(b.take(nil)) > 0 {
 					synctest.Wait()
@@ -192,9 +187,7 @@ func TestNobodyWaitsTooLong(t *testing.T) {
 			}
 			for range 2 { // the lane is full the second time
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				if err := ask(ctx); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("%s: %v", name, err)
-				}
+				fails(t, ask(ctx), context.DeadlineExceeded, "%s", name)
 				cancel()
 			}
 			for _, in := range g.events.waiting {
@@ -220,9 +213,7 @@ func TestConnectionEventsOfAMinute(t *testing.T) {
 			}
 			again := &connects{kind: bcp.KindConnect, agent: agentRole{"mailer", bcp.RoleController}}
 			for range maxConnectionEvents + 1 { // as often as no record of it is acknowledged
-				if g.onlyCounted(again) {
-					t.Fatal("another role pays for it, or one event twice")
-				}
+				stopIf(t, g.onlyCounted(again), "another role pays for it, or one event twice")
 			}
 			time.Sleep(time.Minute)
 		}
@@ -311,9 +302,8 @@ func TestFlooderAtTheLimit(t *testing.T) {
 		if tt.want == 1 {
 			g.count(c, 1) // it is slow already
 		}
-		if kicked != tt.want || slowed != tt.want {
-			t.Errorf("%d of kind %v: kicked %d times, slowed %d times", tt.count, tt.kind, kicked, slowed)
-		}
+		failIf(t, kicked != tt.want || slowed != tt.want,
+			"%d of kind %v: kicked %d times, slowed %d times", tt.count, tt.kind, kicked, slowed)
 	}
 }
 

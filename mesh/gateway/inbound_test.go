@@ -60,9 +60,7 @@ func TestLostConnectionsComeBack(t *testing.T) {
 				begun <- took
 			}
 			for deadline := time.Now().Add(meshtest.Patience); ; {
-				if time.Now().After(deadline) {
-					t.Fatal("pushes are not answered any more")
-				}
+				stopIf(t, time.Now().After(deadline), "pushes are not answered any more")
 				// Without an answer, the connection was cut before it.
 				reply, err := mailer.Conn.Request(pushAlert, mailer.Encode(alert(`,"push_id":"`+id+`"`)), 200*time.Millisecond)
 				if err == nil && strings.Contains(string(reply.Data), `"success":true`) {
@@ -89,15 +87,11 @@ func TestLostConnectionsComeBack(t *testing.T) {
 	}
 	noError(t, g.Stop())
 	for _, conn := range g.conns[1:] {
-		if !conn.IsClosed() {
-			t.Error("an agent's connection is open after Stop")
-		}
+		failIf(t, !conn.IsClosed(), "an agent's connection is open after Stop")
 	}
 	j := b.journal(t)
 	for _, id := range pushed {
 		expect(t, j.Pushes["main mailer "+id], 1, "push %s", id)
 	}
-	if len(j.Pushes) != len(pushed) || j.Kinds[bcp.KindStart] < 2 {
-		t.Errorf("%d pushes, %v", len(j.Pushes), j.Kinds)
-	}
+	failIf(t, len(j.Pushes) != len(pushed) || j.Kinds[bcp.KindStart] < 2, "%d pushes, %v", len(j.Pushes), j.Kinds)
 }

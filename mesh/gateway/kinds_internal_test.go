@@ -16,9 +16,7 @@ func TestEveryKindHasItsHandler(t *testing.T) {
 	kinds := bcp.DecisionKinds()
 	expect(t, len(releasers), len(kinds)+1, "rows of releasers")
 	for _, kind := range kinds {
-		if int(kind) >= len(releasers) || releasers[kind] == nil {
-			t.Errorf("nothing releases decisions of the kind %s", kind)
-		}
+		failIf(t, int(kind) >= len(releasers) || releasers[kind] == nil, "nothing releases decisions of the kind %s", kind)
 	}
 	for _, subject := range []string{
 		subjects.Ask("main", "mailer"), subjects.Push("mailer", "main", "alerts"), subjects.Session("main"), subjects.Egress("main"), subjects.Usage("main"),
@@ -28,13 +26,9 @@ func TestEveryKindHasItsHandler(t *testing.T) {
 		subjects.Reply(bcp.RolePlanner, "plan", "p1", 1), subjects.Reply(bcp.RoleSubplanner, "plan", "p1", 1), subjects.Reply(bcp.RoleTool, "tool", "c1", 1),
 	} {
 		s, err := subjects.Parse(subject)
-		if err != nil || requestOn(&s) == nil {
-			t.Errorf("nothing is done with messages on %q: %v", subject, err)
-		}
+		failIf(t, err != nil || requestOn(&s) == nil, "nothing is done with messages on %q: %v", subject, err)
 	}
 	for _, kind := range []subjects.Kind{subjects.KindQuery, subjects.KindDeliver, subjects.KindCommit, subjects.KindAudit, subjects.KindAlert, subjects.KindPlan, subjects.KindCall, 0, 255} {
-		if requestOn(&subjects.Subject{Kind: kind}) != nil {
-			t.Errorf("the gateway takes what others send of the kind %s", kind)
-		}
+		failIf(t, requestOn(&subjects.Subject{Kind: kind}) != nil, "the gateway takes what others send of the kind %s", kind)
 	}
 }

@@ -36,9 +36,8 @@ func TestMark(t *testing.T) {
 		t.Errorf("%q, then %q", text, again)
 	}
 	got, own, err := later.open(text, mailer)
-	if err != nil || own || got.sequence != given.sequence || got.head != given.head || !got.at.Equal(given.at) {
-		t.Errorf("%+v, %v, %v", got, own, err)
-	}
+	failIf(t, err != nil || own || got.sequence != given.sequence || got.head != given.head || !got.at.Equal(given.at),
+		"%+v, %v, %v", got, own, err)
 	if _, own, err := run.open(text, mailer); err != nil || !own {
 		t.Errorf("its own: %v, %v", own, err)
 	}
@@ -67,13 +66,9 @@ func FuzzMark(f *testing.F) {
 		m, own, err := later.open(text, who)
 		if err == nil && !own {
 			sealed, _ := base64.RawURLEncoding.DecodeString(text)
-			if m != shown || base64.RawURLEncoding.EncodeToString(sealed) != text {
-				t.Errorf("%q is taken: %+v", text, m)
-			}
+			failIf(t, m != shown || base64.RawURLEncoding.EncodeToString(sealed) != text, "%q is taken: %+v", text, m)
 		}
-		if (err != nil || own) && m != (mark{}) {
-			t.Errorf("%q is no mark, and says %+v", text, m)
-		}
+		failIf(t, (err != nil || own) && m != (mark{}), "%q is no mark, and says %+v", text, m)
 	})
 }
 
@@ -107,9 +102,7 @@ func TestSetBackClosesUntilItIsAccepted(t *testing.T) {
 		{bcp.RoleController, true, false}, {bcp.RoleReader, false, false}, {bcp.RoleKeeper, true, true}, {bcp.RoleApprover, true, true}, {bcp.RoleOperator, true, true},
 	} {
 		s := opened()
-		if s.Pending() || s.closed(own) {
-			t.Fatalf("%s: something is closed before anybody has seen anything", c.role)
-		}
+		stopIf(t, s.Pending() || s.closed(own), "%s: something is closed before anybody has seen anything", c.role)
 		for _, first := range []bool{true, false} {
 			if added, err := s.add(agentRole{"main", c.role}, now.Add(time.Hour)); added != first || err != nil {
 				t.Errorf("%s: added %t, %v", c.role, added, err)
@@ -119,16 +112,12 @@ func TestSetBackClosesUntilItIsAccepted(t *testing.T) {
 		if reads := c.role == bcp.RoleReader; !again.Pending() || again.closed(own) != c.own || again.closed(other) != (c.both || reads) {
 			t.Errorf("%s: pending %t, closed %t and %t", c.role, again.Pending(), again.closed(own), again.closed(other))
 		}
-		if err := again.Accept(now, nil); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, again.Accept(now, nil))
 		if again = opened(); again.Pending() || again.closed(own) || !again.now().Accepted.Equal(now.Add(time.Hour)) {
 			t.Errorf("%s: after it is accepted: pending %t, accepted up to %s", c.role, again.Pending(), again.now().Accepted)
 		}
 	}
-	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(file, []byte("{"), 0o600))
 	if _, err := OpenMarks(file, make([]byte, 32)); err == nil {
 		t.Error("a file that says nothing is read as one that says that nothing is closed")
 	}
@@ -143,9 +132,7 @@ func TestSetBackThatCannotBeWritten(t *testing.T) {
 	if added, err := s.add(agentRole{"main", bcp.RoleController}, time.Now()); !added || err == nil {
 		t.Errorf("added %t, %v", added, err)
 	}
-	if !s.closed(bcp.ChannelKey{Controller: "main", Reader: "mailer"}) {
-		t.Error("the channel is open")
-	}
+	failIf(t, !s.closed(bcp.ChannelKey{Controller: "main", Reader: "mailer"}), "the channel is open")
 	if err := s.Accept(time.Now(), nil); err == nil || !s.Pending() {
 		t.Errorf("it is open although the acceptance could not be written: %v", err)
 	}

@@ -27,9 +27,8 @@ func TestPanicIsARefusal(t *testing.T) {
 	for _, kind := range []subjects.Kind{subjects.KindAsk, subjects.KindPush, subjects.KindSession} {
 		in := &input{message: &message{kind: requests[kind], subject: subjects.Subject{Kind: kind, Controller: "main", Reader: "mailer", Subscription: "alerts"}, body: []byte("canary")}}
 		o, recorded := g.decideSafely(in)
-		if recorded || o.decision.Code != bcp.Internal || !in.dropped {
-			t.Errorf("%s: %v, recorded %v", kind, o.decision.Code, recorded)
-		}
+		failIf(t, recorded || o.decision.Code != bcp.Internal || !in.dropped,
+			"%s: %v, recorded %v", kind, o.decision.Code, recorded)
 	}
 	if n := strings.Count(log.String(), "made a mistake"); n != 3 || strings.Contains(log.String(), "canary") || !strings.Contains(log.String(), "state.(*State).DecidePush decide.go:") {
 		t.Errorf("the log says: %s", &log)
@@ -118,12 +117,8 @@ func TestBatchIsDecidedAboutForAWhile(t *testing.T) {
 		for range 5 {
 			batch = append(batch, &input{event: call(func() { done++ })})
 		}
-		if err := g.step(t.Context(), batch); err != nil {
-			t.Fatal(err)
-		}
-		if g.judged != want || done != want {
-			t.Errorf("%s each: %d of 5 were decided about, %d done", each, g.judged, done)
-		}
+		noError(t, g.step(t.Context(), batch))
+		failIf(t, g.judged != want || done != want, "%s each: %d of 5 were decided about, %d done", each, g.judged, done)
 	}
 }
 
@@ -133,9 +128,7 @@ func TestBatchIsDecidedAboutForAWhile(t *testing.T) {
 func TestSnapshotThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(file, nil, 0o600))
 	own := must(state.New(state.Config{Mesh: &bcp.Mesh{TimeZone: time.UTC}}))
 	var log bytes.Buffer
 	g := &Gateway{config: Config{Snapshots: jetstream.NewSnapshots(filepath.Join(file, "below"))}, keys: jetstream.NewSealingKeys(nil), log: hclog.New(&hclog.LoggerOptions{Output: &log})}

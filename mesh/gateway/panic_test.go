@@ -150,9 +150,7 @@ func TestMistakeBesideDeciding(t *testing.T) {
 	g.wait(t, 1, alerted(bcp.AlertPanic))
 	next := state.Config{Mesh: b.definition, Constraints: constraint.Compile, Version: "test", Definitions: bcp.Digest{1}}
 	ctx := within(t, meshtest.Patience)
-	if err := g.Reload(ctx, next, nil, func() error { panic("canary") }); !errors.Is(err, gateway.ErrPanic) {
-		t.Errorf("reloaded: %v", err)
-	}
+	fails(t, g.Reload(ctx, next, nil, func() error { panic("canary") }), gateway.ErrPanic, "reloaded")
 	push("p2")
 	noError(t, g.Reload(ctx, next, nil, func() error { return nil }))
 	push("p3")
@@ -161,7 +159,5 @@ func TestMistakeBesideDeciding(t *testing.T) {
 	for _, id := range []string{"p1", "p2", "p3"} {
 		expect(t, j.Pushes["main mailer "+id], 1, "%s was accepted", id)
 	}
-	if strings.Contains(b.log.String(), "canary") {
-		t.Error("the log has what was said")
-	}
+	failIf(t, strings.Contains(b.log.String(), "canary"), "the log has what was said")
 }

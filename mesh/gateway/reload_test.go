@@ -90,9 +90,7 @@ func TestReloadReadsNothing(t *testing.T) {
 	g := b.start(t, func(c *gateway.Config) {
 		connect := c.Connect
 		c.Connect = func() (*nats.Conn, error) {
-			if reloading.Load() {
-				t.Error("it opens the journal once more")
-			}
+			failIf(t, reloading.Load(), "it opens the journal once more")
 			return connect()
 		}
 	})

@@ -33,9 +33,7 @@ func strictDesk(t testing.TB) *kernel.Kernel {
 func refusesAll(t *testing.T, who string, conn *nats.Conn, denied ...string) {
 	t.Helper()
 	for _, subject := range denied {
-		if subject == "" {
-			t.Fatal("no subject")
-		}
+		stopIf(t, subject == "", "no subject")
 		noError(t, conn.Publish(subject, []byte(`{}`)))
 		noError(t, conn.Flush())
 		if err := conn.LastError(); err == nil || !strings.Contains(err.Error(), subject) {
@@ -274,9 +272,8 @@ func TestForgedOutcomesAndPlans(t *testing.T) {
 	expect(t, g.endOf(t, run), "committed", "the run")
 	respond(first, `{"call_id":%q,"result":{"ok":false}}`, idOf(first))
 	late := g.wait(t, 1, func(d *bcp.Decision) bool { return d.Run != nil && d.Run.Code == string(kernel.LateOutcome) })[0]
-	if late.Run.Run != run || late.Run.Alert != "" || late.Verdict != bcp.Reject || late.Run.From != "mail" {
-		t.Errorf("the outcome of the first attempt is recorded as %+v", late.Run)
-	}
+	failIf(t, late.Run.Run != run || late.Run.Alert != "" || late.Verdict != bcp.Reject || late.Run.From != "mail",
+		"the outcome of the first attempt is recorded as %+v", late.Run)
 	expect(t, strings.ReplaceAll(g.recorded(), " call", ""), "run plan plan outcome run plan outcome outcome", "recorded")
 }
 
@@ -301,9 +298,7 @@ func TestCallWaitsForItsTool(t *testing.T) {
 			b := unservedBench(t, k)
 			b.plan, b.outcome = sendPlan, func(call) string { return `"result":{"ok":true}` }
 			b.serve(t, "ann", bcp.RolePlanner, subjects.PlansOf("ann"), b.answerPlan)
-			if !b.Unheard(subjects.Call("mail", "send_email", "desk")) {
-				t.Fatal("a tool is there that nobody serves")
-			}
+			stopIf(t, !b.Unheard(subjects.Call("mail", "send_email", "desk")), "a tool is there that nobody serves")
 			g := b.start(t, b.withKernel)
 			b.request(t, "all", helloTask)
 			g.wait(t, 1, of(bcp.KindPlan))

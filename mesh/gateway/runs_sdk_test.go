@@ -148,13 +148,10 @@ func TestPersonDecidesACall(t *testing.T) {
 			ctx := within(t, meshtest.Patience)
 			approver := agents.NewApprover(b.sdk(t, bcp.Operator, bcp.RoleApprover))
 			items, err := approver.List(ctx)
-			if err != nil || len(items) != 1 || items[0].ID != held.HeldItem() || items[0].Kind != bcp.ItemEffect {
-				t.Fatalf("%+v, %v", items, err)
-			}
+			stopIf(t, err != nil || len(items) != 1 || items[0].ID != held.HeldItem() || items[0].Kind != bcp.ItemEffect,
+				"%+v, %v", items, err)
 			view, err := approver.View(ctx, items[0].ID)
-			if err != nil || view.Effect == nil || view.Effect.Tool != "post" {
-				t.Fatalf("%+v, %v", view, err)
-			}
+			stopIf(t, err != nil || view.Effect == nil || view.Effect.Tool != "post", "%+v, %v", view, err)
 			b.calledWith(t, "read_inbox{}")
 			noError(t, c.decide(ctx, approver, view))
 			g.ends(t, c.end)

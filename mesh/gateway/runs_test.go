@@ -50,9 +50,7 @@ func deskWith(t testing.TB, change func(*kernel.Tool)) *kernel.Kernel {
 func newKernel(t testing.TB, d kernel.Definition) *kernel.Kernel {
 	t.Helper()
 	k, defects := kernel.New(d)
-	if len(defects) > 0 {
-		t.Fatal(defects)
-	}
+	stopIf(t, len(defects) > 0, "%v", defects)
 	return k
 }
 
@@ -269,21 +267,15 @@ func TestRunIsRecordedAndCalled(t *testing.T) {
 	b := newKernelBench(t)
 	g := b.start(t, b.withKernel)
 	receipt := b.request(t, "all", `{"request_id":"a1","task":"Say hello to kim."}`)
-	if receipt.RunID == "" || receipt.Code != "" {
-		t.Fatalf("got %+v", receipt)
-	}
+	stopIf(t, receipt.RunID == "" || receipt.Code != "", "got %+v", receipt)
 	g.ends(t, "committed")
 	b.calledWith(t, `post{"body":"hello","to":"kim"}`)
 	again := b.request(t, "all", `{"request_id":"a1","task":"Say hello to kim."}`)
-	if again.RunID != receipt.RunID || again.Status != "committed" {
-		t.Errorf("asked again, it is %+v", again)
-	}
+	failIf(t, again.RunID != receipt.RunID || again.Status != "committed", "asked again, it is %+v", again)
 	if other := b.request(t, "all", `{"request_id":"a1","task":"Say goodbye."}`); other.Code != "malformed" || other.RunID != "" && other.RunID == receipt.RunID {
 		t.Errorf("another task with its id is %+v", other)
 	}
-	if !strings.Contains(b.asked[0], "Say hello to kim.") {
-		t.Errorf("the planner got %s", b.asked[0])
-	}
+	failIf(t, !strings.Contains(b.asked[0], "Say hello to kim."), "the planner got %s", b.asked[0])
 	expect(t, g.recorded(), "run plan outcome run", "recorded")
 	begun := g.wait(t, 1, of(bcp.KindRun))[0]
 	if c, err := kernel.ReadRecord(&begun); err != nil || c.Start.Task.Tainted() || begun.Agent != "main" || begun.Run.Kernel != "desk" {
@@ -371,16 +363,10 @@ func TestRunAsksItsReader(t *testing.T) {
 		t.Errorf("the step is recorded as %+v, %v", c.Steps, err)
 	}
 	ack := g.wait(t, 1, of(bcp.KindAcknowledge))[0]
-	if ack.Controller != "desk" || ack.Balance.Settled == 0 || ack.Balance.Reserved != 0 {
-		t.Errorf("%+v", ack.Balance)
-	}
-	if step.Seq > ack.Seq {
-		t.Error("the delivery is acknowledged before the run's step is recorded")
-	}
+	failIf(t, ack.Controller != "desk" || ack.Balance.Settled == 0 || ack.Balance.Reserved != 0, "%+v", ack.Balance)
+	failIf(t, step.Seq > ack.Seq, "the delivery is acknowledged before the run's step is recorded")
 	for _, request := range b.asked {
-		if strings.Contains(request, "IGNORE") || strings.Contains(request, "three") {
-			t.Errorf("the planner gets %s", request)
-		}
+		failIf(t, strings.Contains(request, "IGNORE") || strings.Contains(request, "three"), "the planner gets %s", request)
 	}
 }
 
@@ -460,9 +446,7 @@ func TestRunsGoOnAfterAKill(t *testing.T) {
 				defer func() { _ = queries }()
 				g = b.start(t, b.withKernel)
 				query := queries.Next(t)
-				if query.Text("content") == "" {
-					t.Errorf("the reader gets %s", query.JSON)
-				}
+				failIf(t, query.Text("content") == "", "the reader gets %s", query.JSON)
 				mailer.Answer(t, query, `"answers":[{"id":"text","answer":"x"}]`)
 			} else {
 				g = b.start(t, b.withKernel)

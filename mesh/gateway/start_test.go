@@ -53,9 +53,7 @@ func triedAgain(t *testing.T, change func(*natsjs.StreamConfig)) {
 	expect(t, len(started), 0, "starts that ended")
 	must(b.js.UpdateStream(t.Context(), whole))
 	r := <-started
-	if r.err != nil {
-		t.Fatal(r.err)
-	}
+	stopIf(t, r.err != nil, "%v", r.err)
 	r.wait(t, 1, meshtest.Of(bcp.KindStart))
 	noError(t, r.Stop())
 
@@ -160,9 +158,8 @@ func TestDamageInFrontOfASnapshotIsRefused(t *testing.T) {
 	snapshots := jetstream.NewSnapshots(t.TempDir())
 	b.damaged(t, snapshots)
 	_, err := b.tryStart(t, func(c *gateway.Config) { c.Snapshots = snapshots })
-	if !errors.Is(err, jetstream.ErrRecord) || !strings.Contains(err.Error(), "decision 2 does not follow decision 1") {
-		t.Errorf("it starts: %v", err)
-	}
+	failIf(t, !errors.Is(err, jetstream.ErrRecord) || !strings.Contains(err.Error(), "decision 2 does not follow decision 1"),
+		"it starts: %v", err)
 	expect(t, b.stored(t), 2, "records")
 }
 
@@ -200,9 +197,7 @@ func TestDamageThatIsFoundLate(t *testing.T) {
 		t.Errorf("it ends with %v, and not with %s", err, want)
 	}
 	told := alerts.NextOf(t, meshtest.With("alert", bcp.AlertDamaged))
-	if told.Fields["seq"] != float64(last) || told.Fields["count"] != float64(last-3) {
-		t.Errorf("people hear %s", told.JSON)
-	}
+	failIf(t, told.Fields["seq"] != float64(last) || told.Fields["count"] != float64(last-3), "people hear %s", told.JSON)
 	if names, err := snapshots.List(); err != nil || len(names) > 0 {
 		t.Errorf("snapshots are left: %v, %v", names, err)
 	}

@@ -276,6 +276,8 @@ func (l *lockedBuffer) String() string {
 
 var noError = bcptest.NoError
 
+var failIf, fails, stopIf = bcptest.FailIf, bcptest.Fails, bcptest.StopIf
+
 // process tells a gateway of an agent's command.
 func process(g *running, agent bcp.AgentName, event, note string) {
 	g.Happened(bcp.Decision{Kind: bcp.KindProcess, Agent: agent, Event: event, Note: note}, nil)
@@ -311,9 +313,7 @@ func within(t testing.TB, d time.Duration) context.Context {
 func eventually(t testing.TB, what string, comes func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(meshtest.Patience); !comes(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
+		stopIf(t, time.Now().After(deadline), "never: %s", what)
 	}
 }
 

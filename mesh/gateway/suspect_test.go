@@ -52,9 +52,7 @@ func TestSuspendedAgentsMakeNoCalls(t *testing.T) {
 			suspect := bcp.AgentName(name)
 			g.Denied(suspect, tt.role, "publish", subjects.Query("mailer", "desk"), 1)
 			alert := g.wait(t, 1, func(d *bcp.Decision) bool { return d.Event == string(bcp.AlertSuspect) })[0]
-			if alert.Agent != suspect || alert.Rule != bcp.SuspectOtherRole || !alert.Suspends {
-				t.Fatalf("suspected: %+v", alert)
-			}
+			stopIf(t, alert.Agent != suspect || alert.Rule != bcp.SuspectOtherRole || !alert.Suspends, "suspected: %+v", alert)
 			b.set(func() {
 				b.plan = postPlan
 				if tt.role == bcp.RoleTool {

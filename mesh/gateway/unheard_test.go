@@ -63,9 +63,7 @@ func TestLateSubscriberHearsSoon(t *testing.T) {
 	var sendings [2]atomic.Int64 // of the delivery and of the prompt, both from 1
 	must(main.Conn.Subscribe(subjects.DeliveriesOf(bcp.RoleController, "main"), func(m *nats.Msg) {
 		s, err := subjects.Parse(m.Reply)
-		if err != nil {
-			t.Error(err)
-		}
+		failIf(t, err != nil, "%v", err)
 		i := 0
 		if strings.Contains(string(m.Data), "Ask for news.") {
 			i = 1
@@ -107,9 +105,7 @@ func TestLateSubscriberHearsInOrder(t *testing.T) {
 		if tick == 100 {
 			told = main.Deliveries(t)
 		}
-		if tick > 1000 {
-			t.Fatalf("%d of %d came", len(got), pushed)
-		}
+		stopIf(t, tick > 1000, "%d of %d came", len(got), pushed)
 		clock.pass(20 * time.Millisecond)
 		for range 3 { // behind the server's word that nobody listened
 			main.Request(t, subjects.Session("main"), `{"verb":"channels"}`)
@@ -125,7 +121,5 @@ func TestLateSubscriberHearsInOrder(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %v\nwant %v", got, want)
-	}
+	failIf(t, !slices.Equal(got, want), "got %v\nwant %v", got, want)
 }

@@ -230,9 +230,7 @@ func TestOwnLoginsAreOfThisProcessOnly(t *testing.T) {
 		gateway.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err })
 		publish(t, gateway, subject, "{}")
 		flush(t, gateway)
-		if err := <-refused; !errors.Is(err, nats.ErrPermissionViolation) {
-			t.Errorf("%s: %v", subject, err)
-		}
+		fails(t, <-refused, nats.ErrPermissionViolation, "%s", subject)
 	}
 }
 

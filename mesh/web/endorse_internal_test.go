@@ -100,9 +100,7 @@ func (b *desktop) sees(t *testing.T, path string, want ...string) string {
 	t.Helper()
 	status, page := b.ask(t, http.MethodGet, path, "same-origin", nil)
 	for _, text := range want {
-		if status != http.StatusOK || !strings.Contains(page, text) {
-			t.Fatalf("%s: %d has no %q: %s", path, status, text, page)
-		}
+		stopIf(t, status != http.StatusOK || !strings.Contains(page, text), "%s: %d has no %q: %s", path, status, text, page)
 	}
 	return page
 }
@@ -117,9 +115,7 @@ func filled(t *testing.T, page string) (form url.Values, data map[string]string)
 	t.Helper()
 	_, rest, found := strings.Cut(page, `<div class="decide">`)
 	text, _, ended := strings.Cut(rest, "</form>")
-	if !found || !ended {
-		t.Fatalf("no form: %s", page)
-	}
+	stopIf(t, !found || !ended, "no form: %s", page)
 	form, data = url.Values{}, map[string]string{}
 	for _, field := range formField.FindAllStringSubmatch(text, -1) {
 		form.Set(field[1], field[2])
@@ -182,9 +178,8 @@ func TestEndorseInAPage(t *testing.T) {
 	kim.sees(t, item, `/endorse"><button>Let what is like this through</button>`)
 	page := kim.sees(t, item+"/endorse", "no person sees them first", "url, and no other", "pushes of the subscription wants", "main ← mail", "at most 3", "Hours from now, at most 2", "at most 5000")
 	form, _ := filled(t, page)
-	if strings.Contains(page, "people approved") || strings.Contains(page, "data-sign") {
-		t.Errorf("it says what nobody did, or asks for a passkey: %s", page)
-	}
+	failIf(t, strings.Contains(page, "people approved") || strings.Contains(page, "data-sign"),
+		"it says what nobody did, or asks for a passkey: %s", page)
 
 	for name, c := range map[string]struct {
 		by   *desktop
@@ -245,9 +240,7 @@ func TestEndorseInAPage(t *testing.T) {
 
 	list := pat.sees(t, "/approvals", "Let through without a person", "2 of 3", "<bdi>url</bdi>", "<bdi>kim</bdi>", "until ")
 	revoke, _ := url.ParseQuery("endorsement=" + form.Get("endorsement"))
-	if !strings.Contains(list, `value="`+form.Get("endorsement")+`"><button class="no"`) {
-		t.Errorf("no button: %s", list)
-	}
+	failIf(t, !strings.Contains(list, `value="`+form.Get("endorsement")+`"><button class="no"`), "no button: %s", list)
 	if status, _ := pat.ask(t, http.MethodPost, endorsedPath+"/revoke", "cross-site", revoke); status != http.StatusForbidden {
 		t.Errorf("revoked by a form of another site: %d", status)
 	}
@@ -328,9 +321,8 @@ func TestEndorseWithAPasskey(t *testing.T) {
 		t.Fatalf("endorsing: %d %s", status, page)
 	}
 	given := m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindEndorse && d.Verdict == bcp.Accept })
-	if given.Passkey != own.Hash() || given.Unsealed || given.Endorsed.Uses != 2 || given.Endorsed.Bits != 4000*bcp.Bit {
-		t.Errorf("given as %+v, %+v", given, given.Endorsed)
-	}
+	failIf(t, given.Passkey != own.Hash() || given.Unsealed || given.Endorsed.Uses != 2 || given.Endorsed.Bits != 4000*bcp.Bit,
+		"given as %+v, %+v", given, given.Endorsed)
 	mailed(t, mail, secondAnswer, "delivered")
 	if status, page := ann.post(t, endorsedPath+"/revoke", url.Values{"endorsement": {data["endorsement"]}}); status != http.StatusOK {
 		t.Fatalf("revoking: %d %s", status, page)

@@ -73,9 +73,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("%d events, %d missed, of %d", len(m.Events), m.Missed, total)
 	}
 	for _, e := range m.Events {
-		if strings.ContainsAny(e.Line, "\x1b\x07\u202e") {
-			t.Errorf("%q is not inert", e.Line)
-		}
+		failIf(t, strings.ContainsAny(e.Line, "\x1b\x07\u202e"), "%q is not inert", e.Line)
 	}
 	s.history.add(total+1, &bcp.Decision{Seq: total + 1, Kind: bcp.KindAsk, Verdict: bcp.Accept, Time: 1})
 	if m := nextMessage(t, lines); len(m.Events) != 1 || m.Missed != 0 || m.Total != total+1 || m.Events[0].Word != "accept" || !strings.HasPrefix(m.Events[0].Path, "/decisions/") {

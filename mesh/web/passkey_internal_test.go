@@ -70,9 +70,8 @@ func TestRoutesOfASite(t *testing.T) {
 	key := "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEf-_4AbaxFPK5SV3wDGVSt0QzBKQ2hbNHB3NeECAzEPlbBSzk9vIbTkkjnEzx-bUCCiIhMUf8UmXp16JlE7t4mA"
 	for path, says := range map[string]string{"/enrol?as=%3Cb%3E": "You will decide about what is held with a passkey", "/enrol?as=kim": "as kim with"} {
 		page, err := io.ReadAll(ask("GET", path, "mesh.example.org", nil).Body)
-		if err != nil || !strings.Contains(string(page), says) || strings.Contains(string(page), "<b>") {
-			t.Errorf("%s: %s", path, page)
-		}
+		failIf(t, err != nil || !strings.Contains(string(page), says) || strings.Contains(string(page), "<b>"),
+			"%s: %s", path, page)
 	}
 	if got := ask("POST", "/enrol", "mesh.example.org", url.Values{"token": {"x"}, "id": {"AAAA"}, "public_key": {key}}); got.StatusCode != http.StatusBadGateway && got.StatusCode != http.StatusUnprocessableEntity {
 		t.Errorf("a mesh that is away: %d", got.StatusCode)
@@ -84,9 +83,7 @@ func TestNonces(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
 	d, other := logins{now: func() time.Time { return now }}, logins{now: func() time.Time { return now }}
-	if d.use("") || d.use(other.nonce()) {
-		t.Error("a nonce is taken that another process made, or nobody")
-	}
+	failIf(t, d.use("") || d.use(other.nonce()), "a nonce is taken that another process made, or nobody")
 	first, second, third := d.nonce(), d.nonce(), d.nonce()
 	if first == second || !d.use(first) || d.use(first) || d.use(second[:len(second)-1]) || d.use(second+"A") || d.use(second+"\n") {
 		t.Error("a nonce is the same as another, works twice, or when it was changed")
@@ -118,9 +115,7 @@ func TestGuests(t *testing.T) {
 	enter := func() string {
 		person := must(g.connect(t.Context(), people, accounts.Passkey{ID: "a"}))
 		id, _, ok := d.open(person)
-		if !ok {
-			t.Fatal("no room for a session")
-		}
+		stopIf(t, !ok, "no room for a session")
 		return id
 	}
 	knows := func(id string) bool {
@@ -128,9 +123,7 @@ func TestGuests(t *testing.T) {
 		return of != nil && d.knows(id, of.place)
 	}
 	one, two := enter(), enter()
-	if connected != 1 || !knows(one) || !knows(two) {
-		t.Errorf("%d connections for two sessions", connected)
-	}
+	failIf(t, connected != 1 || !knows(one) || !knows(two), "%d connections for two sessions", connected)
 	d.leave(one)
 	if g.closeUnneeded(d.has); closed != 0 || !knows(two) {
 		t.Error("a connection is closed that a session needs")
@@ -162,9 +155,8 @@ func TestWordsThatWereGuessed(t *testing.T) {
 	for text, guessed := range map[string]bool{"amber heron end": true, "Amber \n HERON": true, "amber": false, "amber, heron": false} {
 		s.logins.sessions[id].word = "amber heron"
 		got := s.framing(r, []tell.Frame{{Parts: []tell.Part{{Text: "x"}, {Asked: "y", Text: text}}}})
-		if got != s.visit(r).word || (got != "amber heron") != guessed || len(strings.Fields(got)) != 2 {
-			t.Errorf("%q is framed with %q", text, got)
-		}
+		failIf(t, got != s.visit(r).word || (got != "amber heron") != guessed || len(strings.Fields(got)) != 2,
+			"%q is framed with %q", text, got)
 	}
 	if got := s.framing(request("GET", "/approvals/i1", "", nil), nil); got != "" {
 		t.Errorf("somebody without a session has the words %q", got)
@@ -233,7 +225,5 @@ func TestItemIsOver(t *testing.T) {
 	for _, e := range events {
 		over = append(over, e.Over)
 	}
-	if strings.Join(over, " ") != "/approvals/i1 /approvals/i2   " {
-		t.Errorf("over are %q", over)
-	}
+	failIf(t, strings.Join(over, " ") != "/approvals/i1 /approvals/i2   ", "over are %q", over)
 }

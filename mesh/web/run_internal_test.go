@@ -47,13 +47,9 @@ func drawnRun(t *testing.T, plan, hostile string, wants []string) {
 	page := s.do(request("GET", "/decisions/"+strconv.FormatUint(first, 10), s.logIn(t, s.codes[0]), nil))
 	body := must(io.ReadAll(page.Body))
 	text := string(body)
-	if strings.Contains(text, hostile) {
-		t.Error("a step's name is markup")
-	}
+	failIf(t, strings.Contains(text, hostile), "a step's name is markup")
 	at := strings.Index(text, `<ul class="steps">`)
-	if at < 0 {
-		t.Fatalf("no tree:\n%s", text)
-	}
+	stopIf(t, at < 0, "no tree:\n%s", text)
 	for _, want := range wants {
 		i := strings.Index(text[at:], want)
 		if i < 0 {

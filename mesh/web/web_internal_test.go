@@ -153,9 +153,7 @@ func loggedIn(t *testing.T, text string) (*site, string) {
 	s := newSite(text)
 	s.logins.renew()
 	cookie := s.logIn(t, s.codes[0])
-	if cookie == "" {
-		t.Fatal("the code was refused")
-	}
+	stopIf(t, cookie == "", "the code was refused")
 	return s, cookie
 }
 
@@ -198,9 +196,8 @@ func TestRoutes(t *testing.T) {
 					t.Errorf("%s %s: headers %v", method, path, h)
 				}
 				body := must(io.ReadAll(got.Body))
-				if who == "" && strings.Contains(string(body), "mailer") {
-					t.Errorf("%s %s shows a channel without a session", method, path)
-				}
+				failIf(t, who == "" && strings.Contains(string(body), "mailer"),
+					"%s %s shows a channel without a session", method, path)
 				if who == "" && got.StatusCode == http.StatusOK && path != "/login" && !strings.HasPrefix(path, "/assets/") {
 					t.Errorf("%s %s: 200 without a session", method, path)
 				}
@@ -244,9 +241,7 @@ func TestForeignRequests(t *testing.T) {
 	if got := s.do(request("POST", "/login", "", url.Values{"pad": {strings.Repeat("x", 64<<10)}, "token": {s.codes[0]}})); len(got.Cookies()) > 0 {
 		t.Error("a body beyond the limit logs in")
 	}
-	if s.logIn(t, s.codes[0]) == "" {
-		t.Error("the code was used up by a refused request")
-	}
+	failIf(t, s.logIn(t, s.codes[0]) == "", "the code was used up by a refused request")
 }
 
 // Browsers send a cookie of localhost to whoever listens there, on any port: the one of a
@@ -260,16 +255,13 @@ func TestSessionIsOfItsPlace(t *testing.T) {
 	second := s.logIn(t, s.codes[1])
 	place, value, _ := strings.Cut(first, " ")
 	other, _, _ := strings.Cut(second, " ")
-	if len(place) < minToken || place == other || strings.Contains(value, place) {
-		t.Errorf("places %q and %q", place, other)
-	}
+	failIf(t, len(place) < minToken || place == other || strings.Contains(value, place), "places %q and %q", place, other)
 	jar := must(cookiejar.New(nil))
 	at := &url.URL{Scheme: "http", Host: "localhost:" + testPort, Path: "/login"}
 	jar.SetCookies(at, []*http.Cookie{s.sessionCookie(value, place, 0)})
 	for _, path := range []string{"/", "/approvals", "/" + other + "/", "/" + place} {
-		if got := jar.Cookies(&url.URL{Scheme: "http", Host: "localhost:9", Path: path}); len(got) > 0 {
-			t.Errorf("another port gets the cookie at %s", path)
-		}
+		failIf(t, len(jar.Cookies(&url.URL{Scheme: "http", Host: "localhost:9", Path: path})) > 0,
+			"another port gets the cookie at %s", path)
 	}
 	for _, cookie := range []string{" " + value, other + " " + value, place[1:] + " " + value, place + " ", place + " " + value + "x"} {
 		for _, path := range []string{"/", "/approvals", "/approvals/i1"} {
@@ -300,9 +292,7 @@ func TestBothAddressesOfLocalhostAreHeld(t *testing.T) {
 			t.Errorf("%s: somebody else listens at %s", listen, l.Addr())
 			l.Close()
 		}
-		if len(s.listeners) != 2 {
-			t.Errorf("%s: %d listeners", listen, len(s.listeners))
-		}
+		failIf(t, len(s.listeners) != 2, "%s: %d listeners", listen, len(s.listeners))
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
@@ -322,37 +312,26 @@ func TestLogin(t *testing.T) {
 	t.Parallel()
 	s := newSite("x")
 	in := func(cookie string) bool { return s.do(request("GET", "/", cookie, nil)).StatusCode == http.StatusOK }
-	if s.logIn(t, "") != "" {
-		t.Error("an empty code logs in before there is one")
-	}
+	failIf(t, s.logIn(t, "") != "", "an empty code logs in before there is one")
 	first := len(s.codes) - 1 // the refusal announced one
 	if shown := s.shows(t, "/login?code="+s.codes[first], ""); !strings.Contains(shown, `value="`+s.codes[first]+`"`) || len(s.codes) != first+1 {
 		t.Errorf("the address with a code does not show it, or uses it up: %s", shown)
 	}
 	cookie := s.logIn(t, s.codes[first])
-	if !in(cookie) || in(cookie+"x") || in("") {
-		t.Error("the session is not what opens")
-	}
-	if s.logIn(t, s.codes[first]) != "" || len(s.codes) != first+2 {
-		t.Errorf("a used code logs in, or there are %d codes", len(s.codes))
-	}
+	failIf(t, !in(cookie) || in(cookie+"x") || in(""), "the session is not what opens")
+	failIf(t, s.logIn(t, s.codes[first]) != "" || len(s.codes) != first+2,
+		"a used code logs in, or there are %d codes", len(s.codes))
 	s.now = s.now.Add(tokenLife)
-	if s.logIn(t, s.codes[first+1]) != "" || len(s.codes) != first+3 {
-		t.Error("an expired code logs in, or none replaces it")
-	}
+	failIf(t, s.logIn(t, s.codes[first+1]) != "" || len(s.codes) != first+3, "an expired code logs in, or none replaces it")
 	s.now = s.now.Add(tokenLife - 1)
 	other := s.logIn(t, s.codes[first+2])
-	if other == "" {
-		t.Error("a code is refused within its time")
-	}
+	failIf(t, other == "", "a code is refused within its time")
 	if s.do(request("POST", "/logout", other, nil)); in(other) || !in(cookie) {
 		t.Error("logging out ends another session, or not its own")
 	}
 	for range 12 {
 		s.now = s.now.Add(sessionIdle - 1)
-		if s.now.Before(time.Unix(1_800_000_000, 0).Add(sessionLife)) != in(cookie) {
-			t.Errorf("a session in use at %v", s.now)
-		}
+		failIf(t, s.now.Before(time.Unix(1_800_000_000, 0).Add(sessionLife)) != in(cookie), "a session in use at %v", s.now)
 	}
 	s.logins.renew()
 	cookie = s.logIn(t, s.codes[len(s.codes)-1])
@@ -433,9 +412,7 @@ func skeleton(t bcptest.TB, r io.Reader) string {
 
 // checkInert checks what people see of a page, where lines of ours end.
 func checkInert(t bcptest.TB, text string) {
-	if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !inert.Harmless(r) }) {
-		t.Fatalf("%q is not inert", text)
-	}
+	stopIf(t, strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !inert.Harmless(r) }), "%q is not inert", text)
 }
 
 func (s *site) skeletons(t *testing.T) map[string]string {
@@ -460,9 +437,7 @@ func checkSkeletons(t *testing.T, text string) {
 	benign.Do(func() { benign.skeletons = newSite("benign").skeletons(t) })
 	want := benign.skeletons
 	for path, got := range newSite(text).skeletons(t) {
-		if got != want[path] {
-			t.Errorf("%s with %q is\n%s\nnot\n%s", path, text, got, want[path])
-		}
+		failIf(t, got != want[path], "%s with %q is\n%s\nnot\n%s", path, text, got, want[path])
 	}
 }
 
@@ -598,9 +573,8 @@ func TestFault(t *testing.T) {
 		t.Helper()
 		for _, path := range []string{"/", "/agents", "/sessions", "/audit", alertsPath, "/channels/main/mailer", "/decisions/1"} {
 			body := s.shows(t, path, cookie)
-			if fault := strings.Contains(body, `class="fault"`); fault != (want != "") || !strings.Contains(body, want) {
-				t.Errorf("%s does not say %q: %s", path, want, body)
-			}
+			failIf(t, strings.Contains(body, `class="fault"`) != (want != "") || !strings.Contains(body, want),
+				"%s does not say %q: %s", path, want, body)
 		}
 	}
 	check("")
@@ -658,9 +632,7 @@ func TestStory(t *testing.T) {
 	cookie := cookieOf(in.Cookies()[0])
 	page := s.shows(t, storyPath, cookie)
 	for _, row := range []string{`attacker wants</th><td class="number">3</td><td class="number">1</td>`, `planted instruction</th><td class="number">2</td><td class="number">1</td>`, "until a person has decided"} {
-		if !strings.Contains(page, row) {
-			t.Errorf("the story has no %q:\n%s", row, page)
-		}
+		failIf(t, !strings.Contains(page, row), "the story has no %q:\n%s", row, page)
 	}
 	s.scenes = nil
 	if r := s.do(request("GET", storyPath, cookie, nil)); r.StatusCode != http.StatusNotFound {
@@ -707,6 +679,8 @@ func TestViewsAreKeptForAMoment(t *testing.T) {
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 // A Controller may have as many channels as a mesh has agents: its page has a picture of all.
 func TestPictureOfManyChannels(t *testing.T) {

@@ -180,9 +180,7 @@ func TestErrorsOfCompatibleEndpoints(t *testing.T) {
 			} else if overloaded, ok := errors.AsType[llm.Overloaded](err); ok {
 				got = overloaded.RetryAfter
 			}
-			if got > want || got < want-5*time.Second {
-				t.Errorf("%d after %q: %v after %s", n, after, err, got)
-			}
+			failIf(t, got > want || got < want-5*time.Second, "%d after %q: %v after %s", n, after, err, got)
 		}
 	}
 }
@@ -268,9 +266,8 @@ func TestMessagesOfProxies(t *testing.T) {
 		"a document's refusal": {`{"content":[{"type":"text","text":"no"}],"usage":{"input_tokens":9,"output_tokens":5}}`, "no", 5},
 	} {
 		got, reply, err := replied(t, "anthropic", "text/event-stream", tt.stream)
-		if err != nil || got != tt.want || reply.Usage.Output != tt.output || reply.Usage.Input != 9 {
-			t.Errorf("%s: %.80q, %+v, %v", name, got, reply, err)
-		}
+		failIf(t, err != nil || got != tt.want || reply.Usage.Output != tt.output || reply.Usage.Input != 9,
+			"%s: %.80q, %+v, %v", name, got, reply, err)
 	}
 }
 
@@ -332,9 +329,7 @@ func TestWhatIsSentBack(t *testing.T) {
 			if provider == "anthropic" {
 				want = tt.anthropic
 			}
-			if got != want {
-				t.Errorf("%s, %s: %s, want %s", name, provider, got, want)
-			}
+			failIf(t, got != want, "%s, %s: %s, want %s", name, provider, got, want)
 		}
 	}
 }
@@ -369,8 +364,6 @@ func TestFormsOfARequest(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if requests != tt.requests {
-			t.Errorf("%s: %d requests for two calls", name, requests)
-		}
+		failIf(t, requests != tt.requests, "%s: %d requests for two calls", name, requests)
 	}
 }

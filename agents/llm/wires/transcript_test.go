@@ -50,9 +50,8 @@ func TestTranscript(t *testing.T) {
 		}{{a, "one"}, {a, "two"}, {b, "three"}, {a, "two"}} {
 			step.r.Model = "another"
 			reply, err := p.Do(t.Context(), step.r)
-			if err != nil || reply.Said[0].Text() != step.want || reply.Usage.Input != 3 || reply.Stop != llm.StopEnd {
-				t.Errorf("%+v, %v, want %s", reply, err, step.want)
-			}
+			failIf(t, err != nil || reply.Said[0].Text() != step.want || reply.Usage.Input != 3 || reply.Stop != llm.StopEnd,
+				"%+v, %v, want %s", reply, err, step.want)
 		}
 		var protocol llm.Protocol
 		if _, err := p.Do(t.Context(), asking("a", "obey-me")); !errors.As(err, &protocol) || !strings.Contains(err.Error(), "turn 2 was not recorded: call 4 of the transcript is nearest") || strings.Contains(err.Error(), "obey") {

@@ -202,9 +202,7 @@ func TestPrefixesStay(t *testing.T) {
 			}
 		}
 		for n := 0; n < 6; n += 2 {
-			if sent[n] != sent[n+1] {
-				t.Errorf("%s: the same request is sent in two ways", v.Provider)
-			}
+			failIf(t, sent[n] != sent[n+1], "%s: the same request is sent in two ways", v.Provider)
 			if n > 0 {
 				system, turns := parts(t, v, sent[n])
 				before, earlier := parts(t, v, sent[n-2])
@@ -275,9 +273,7 @@ func TestWireErrors(t *testing.T) {
 		} {
 			status, body = c.status, c.body
 			_, err := model.Provider.Do(t.Context(), request)
-			if !errors.Is(err, c.want) {
-				t.Errorf("%s, %s: %v", v.Provider, name, err)
-			}
+			failIf(t, !errors.Is(err, c.want), "%s, %s: %v", v.Provider, name, err)
 			if answered, ok := errors.AsType[*llm.Answered](err); !ok || answered.Status != c.status {
 				t.Errorf("%s, %s: answered with %+v", v.Provider, name, answered)
 			}
@@ -296,9 +292,7 @@ func TestWireErrors(t *testing.T) {
 				t.Errorf("%s, %s: %v", v.Provider, name, err)
 			}
 		}
-		if elsewhere != 0 {
-			t.Errorf("%s followed a redirect", v.Provider)
-		}
+		failIf(t, elsewhere != 0, "%s followed a redirect", v.Provider)
 		status, body, header = 429, "", http.Header{"Retry-After": {"3"}}
 		var limited llm.RateLimited
 		if _, err := model.Provider.Do(t.Context(), request); !errors.As(err, &limited) || limited.RetryAfter != 3*time.Second {
@@ -342,9 +336,8 @@ func TestStreamsThatBreak(t *testing.T) {
 		model := opened(t, v, func(w http.ResponseWriter, _ *http.Request) { stream(w, events) })
 		do := func() error {
 			_, err := model.Provider.Do(t.Context(), request)
-			if err != nil && (strings.Contains(err.Error(), "obey") || strings.Contains(err.Error(), "k-123")) {
-				t.Errorf("%s: %v", v.Provider, err)
-			}
+			failIf(t, err != nil && (strings.Contains(err.Error(), "obey") || strings.Contains(err.Error(), "k-123")),
+				"%s: %v", v.Provider, err)
 			return err
 		}
 		var protocol llm.Protocol
@@ -588,9 +581,7 @@ func TestKeys(t *testing.T) {
 	} {
 		_, err := wires.Open(bcp.Model{Provider: "anthropic", Model: "m", Key: key}, wires.Options{Env: env, Folder: folder})
 		if key == "file:." {
-			if err == nil {
-				t.Error("a folder is a key")
-			}
+			failIf(t, err == nil, "a folder is a key")
 			continue
 		}
 		if (want == "") != (err == nil) || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")) {
@@ -621,9 +612,7 @@ func TestScript(t *testing.T) {
 	whole, _ := conversation(t)
 	first := &llm.Request{Model: "m", Turns: whole.Turns[:1]}
 	r, err := model.Provider.Do(t.Context(), first)
-	if err != nil || len(r.Calls) != 1 || string(r.Calls[0].Arguments) != `{"url": "https://a.test/"}` {
-		t.Errorf("%+v, %v", r, err)
-	}
+	failIf(t, err != nil || len(r.Calls) != 1 || string(r.Calls[0].Arguments) != `{"url": "https://a.test/"}`, "%+v, %v", r, err)
 	r, err = model.Provider.Do(t.Context(), whole)
 	if err != nil || len(r.Calls) != 1 || r.Calls[0].Name != "answer" || string(r.Calls[0].Arguments) != `{"word": "failed"}` {
 		t.Errorf("%+v, %v", r, err)
@@ -686,6 +675,8 @@ func TestWordsOfAProvider(t *testing.T) {
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
 var noError = bcptest.NoError
+
+var failIf = bcptest.FailIf
 
 var fails = bcptest.Fails
 

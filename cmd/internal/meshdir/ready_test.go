@@ -49,23 +49,17 @@ func TestAlive(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
 	ours := Ready{URL: "nats://127.0.0.1:1", State: state, PID: os.Getpid()}
-	if ours.Alive() {
-		t.Error("without a lock: alive")
-	}
+	failIf(t, ours.Alive(), "without a lock: alive")
 	lock := flock.New(filepath.Join(state, server.ServerLock))
 	if ok, err := lock.TryLock(); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	if !ours.Alive() {
-		t.Error("with the lock: not alive")
-	}
+	failIf(t, !ours.Alive(), "with the lock: not alive")
 	if gone := (Ready{State: state, PID: 0}); gone.Alive() {
 		t.Error("without a process: alive")
 	}
 	noError(t, lock.Unlock())
-	if ours.Alive() {
-		t.Error("after the lock was released: alive")
-	}
+	failIf(t, ours.Alive(), "after the lock was released: alive")
 	if ok, err := lock.TryLock(); !ok || err != nil {
 		t.Errorf("the lock is kept by whoever looked: %t, %v", ok, err)
 	}
@@ -90,9 +84,7 @@ func TestWriteReadyLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	target := filepath.Join(dir, "taken")
 	noError(t, os.Mkdir(target, 0o700))
-	if err := WriteReady(target, Ready{}); err == nil {
-		t.Error("wrote over a folder")
-	}
+	failIf(t, WriteReady(target, Ready{}) == nil, "wrote over a folder")
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("%v: %v", entries, err)
 	}
@@ -118,3 +110,5 @@ func TestNotReached(t *testing.T) {
 }
 
 var noError = bcptest.NoError
+
+var failIf = bcptest.FailIf

@@ -113,3 +113,5 @@ func TestRedecideFindsForgedDecisions(t *testing.T) {
 }
 
 var noError = bcptest.NoError
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf

@@ -19,9 +19,7 @@ func TestIncidentsOfARun(t *testing.T) {
 	k, defects := kernel.New(kernel.Definition{
 		Name: "desk", Planner: "ann", Requesters: map[bcp.AgentName][]string{"kim": {"all"}}, Grants: map[string][]kernel.Capability{"all": nil}, Limits: kernel.DefaultLimits(),
 	})
-	if len(defects) > 0 {
-		t.Fatal(defects)
-	}
+	stopIf(t, len(defects) > 0, "%v", defects)
 	approvers, err := people.New(people.Config{Mesh: &bcp.Mesh{}})
 	noError(t, err)
 	by, other := bcp.Digest{1}, bcp.Digest{2}

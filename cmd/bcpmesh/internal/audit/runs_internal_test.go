@@ -41,8 +41,6 @@ func TestTheWayOfARunIsDrawn(t *testing.T) {
 		t.Errorf("drawn is\n%s", got)
 	}
 	for line := range strings.Lines(got) {
-		if utf8.RuneCountInString(line) > 80 {
-			t.Errorf("too wide: %s", line)
-		}
+		failIf(t, utf8.RuneCountInString(line) > 80, "too wide: %s", line)
 	}
 }
