@@ -67,11 +67,8 @@ func Failure(err error) error {
 	case errors.As(err, &f):
 		return f
 	case errors.As(err, &refused):
-		f := &cli.Failure{Code: cli.ExitRefused, Message: string(refused.Code) + ": " + refused.Detail}
-		if todo := WhatToDo(refused.Code); todo != "" {
-			return f.WithHint("%s", todo)
-		}
-		return f
+		return (&cli.Failure{Code: cli.ExitRefused, Message: string(refused.Code) + ": " + refused.Detail}).
+			WithHint("%s", WhatToDo(refused.Code))
 	case errors.Is(err, context.Canceled):
 		return err // the frame says it
 	case errors.Is(err, context.DeadlineExceeded):
@@ -232,6 +229,8 @@ func WhatToDo(c bcp.Code) string {
 		return "bcpmesh session open --renew begins a new epoch, with a full budget; bcpmesh ledger show says what was spent"
 	case bcp.EscalationLimitReached:
 		return "bcpmesh session close, then bcpmesh session open"
+	case bcp.EscalationRequired:
+		return "say why, in your own words: --because '…'"
 	case bcp.ApprovalQueueFull:
 		return "bcpmesh approvals shows what waits"
 	}

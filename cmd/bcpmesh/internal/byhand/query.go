@@ -268,17 +268,10 @@ func withReason(ctx context.Context, who *client.Flags, reader bcp.AgentName, er
 // showRefused reports what the gateway refused, with --json as it said it.
 func showRefused(o *cli.Output, err error) error {
 	var refused *agents.RefusedError
-	if !errors.As(err, &refused) {
-		return meshdir.Failure(err)
-	}
-	if o.JSON {
+	if errors.As(err, &refused) && o.JSON {
 		if err := o.Value(bcp.Refusal{Error: refused.Code, Detail: refused.Detail}); err != nil {
 			return err
 		}
-	}
-	if refused.Code == bcp.EscalationRequired {
-		return (&cli.Failure{Code: cli.ExitRefused, Message: string(refused.Code) + ": " + refused.Detail}).
-			WithHint("say why, in your own words: --because '…'")
 	}
 	return meshdir.Failure(err)
 }
