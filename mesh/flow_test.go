@@ -180,3 +180,18 @@ func TestHeld(t *testing.T) {
 		t.Errorf("%d items wait, not 4: %s", n, m.Items(t))
 	}
 }
+
+// A query ends by itself, on time, and an answer behind its end is late.
+//
+// covers P7.6, P3.10
+func TestQueryExpires(t *testing.T) {
+	t.Parallel()
+	m := meshtest.Start(t, pair(1000, "query_ttl: 1s"))
+	main, mailer := connect(t, m)
+	id := main.Accepted(t, "mailer", askUrgent)
+	query := mailer.queries.Next(t)
+	d := main.delivery(t)
+	holds(t, d.Text("outcome") == "expired" && d.Text("query_id") == string(id), "delivery %s", d.JSON)
+	mailer.Answer(t, query, isUrgent)
+	coded(t, mailer.result(t), "query_expired")
+}
