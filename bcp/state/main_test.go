@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	effort.LeaveOut("FuzzApply", "FuzzRestore", "TestSlotHidesOrderAndTime", "TestSpendingAlerts", "TestThrottleIsBitsAndCategory2QueriesNotRates")
+	effort.LeaveOut("FuzzApply", "FuzzRestore", "TestSlotHidesOrderAndTime", "TestSpendingAlerts")
 	os.Exit(m.Run())
 }
