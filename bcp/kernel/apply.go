@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"cmp"
+	"container/heap"
 	"errors"
 	"slices"
 
@@ -24,10 +25,8 @@ type State struct {
 	pending  map[bcp.AgentName]int
 	openBy   map[string]int // runs that have not ended, by their requesters
 	requests map[requestKey]request
-	// deadline and ended are in the order of time, then of ids. A run may have several
-	// deadlines; those that do not hold any more are dropped when they come up.
-	deadline []runAt
-	ended    []runAt
+	deadline timers
+	ended    []runAt                 // in the order of time, then of ids
 	told     map[string][]requestEnd // by requester, in the order of time, then of ids
 }
 
@@ -229,7 +228,7 @@ func (s *State) index(r *run) {
 	case WaitApproval, WaitDoubt, WaitQuestion:
 		s.pending[r.Start.Kernel]++
 	}
-	s.deadline = insert(s.deadline, runAt{r.due(), r.ID}, runAt.compare)
+	heap.Push(&s.deadline, runAt{r.due(), r.ID})
 }
 
 // remember notes what became of a message with a request id, of which each requester has
@@ -282,6 +281,21 @@ func (s *State) prune() {
 		if r != nil && r.due() == s.deadline[0].at {
 			return
 		}
-		s.deadline = s.deadline[1:]
+		heap.Pop(&s.deadline)
 	}
+}
+
+// timers are a heap. It may have several of one run; those that do not hold any more are
+// dropped when they come up.
+type timers []runAt
+
+func (t timers) Len() int           { return len(t) }
+func (t timers) Less(i, j int) bool { return t[i].compare(t[j]) < 0 }
+func (t timers) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
+func (t *timers) Push(x any)        { *t = append(*t, x.(runAt)) }
+func (t *timers) Pop() any {
+	old := *t
+	last := old[len(old)-1]
+	*t = old[:len(old)-1]
+	return last
 }

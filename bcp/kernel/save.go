@@ -3,6 +3,7 @@ package kernel
 import (
 	"bytes"
 	"cmp"
+	"container/heap"
 	"errors"
 	"slices"
 
@@ -104,9 +105,11 @@ func Restore(saved []bcp.SavedRun, kernels ...*Kernel) (*State, error) {
 		s.requests[r.requestKey] = r.request
 		s.told[r.Requester] = append(s.told[r.Requester], requestEnd{r.At, r.requestKey})
 	}
+	slices.SortFunc(s.ended, runAt.compare)
 	for _, told := range s.told {
 		slices.SortFunc(told, requestEnd.compare)
 	}
+	heap.Init(&s.deadline)
 	if !slices.EqualFunc(s.Save(), saved, func(a, b bcp.SavedRun) bool {
 		return a.At == b.At && bytes.Equal(a.Open, b.Open) && (bytes.Equal(a.Said, b.Said) || len(b.Said) == 0)
 	}) {
