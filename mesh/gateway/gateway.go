@@ -88,7 +88,7 @@ type Gateway struct {
 	counts     map[counted]count
 	counting   map[agentRole]countingRecord // the part of counts that this batch records
 	countedAt  map[agentRole]time.Time      // when counts of them were recorded last
-	timers     []timer
+	timers     timers
 	tellings   map[agentRole]*telling
 	flaps      map[agentRole]connectionEvents
 	crowding   map[bcp.AgentName]time.Time // when it was told last that the journal takes no more of an agent
