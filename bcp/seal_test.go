@@ -2,7 +2,10 @@ package bcp
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -128,3 +131,16 @@ func TestSealedLength(t *testing.T) {
 
 // sealingKey is that of these tests.
 var sealingKey = must(NewSealingKey([32]byte{1}))
+
+// What is sealed is frozen as well: it opens in journals of earlier versions, and in this form alone.
+//
+// covers P4.5, P11.4
+func TestSealingIsFrozen(t *testing.T) {
+	t.Parallel()
+	d := Decision{Seq: 7, Controller: "main", Reader: "mailer", Agent: "mailer", Kind: KindAnswer, Verdict: Accept}
+	d.Client, d.Payload, d.Salt = "c1", []byte(`{"n":1}`), [16]byte{1}
+	noError(t, errors.Join(d.Seal(sealingKey), d.SealRaw(sealingKey, []byte("raw"))))
+	if sum := sha256.Sum256(slices.Concat(d.Sealed, d.SealedRaw)); hex.EncodeToString(sum[:8]) != "ff74a041404c8db6" {
+		t.Errorf("older journals would not open: %x", sum[:8])
+	}
+}
