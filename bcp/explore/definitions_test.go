@@ -68,6 +68,8 @@ var sealingKey = must(bcp.NewSealingKey([32]byte{1}))
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
+
 // message is what somebody sends to a gateway. The zero message is nothing: time alone.
 type message struct {
 	kind messageKind

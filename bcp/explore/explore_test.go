@@ -68,9 +68,7 @@ func searchWhole[C, W any, A fmt.Stringer](t *testing.T, worlds []whole[C], most
 		t.Run(c.name, func(t *testing.T) {
 			s := newSearch(play(c.cast), "", max(2_000_000, *edges))
 			keeps(t, s, nil)
-			if !s.whole && c.effort <= most {
-				t.Error("it was not searched whole")
-			}
+			failIf(t, !s.whole && c.effort <= most, "it was not searched whole")
 		})
 	}
 }
@@ -92,18 +90,14 @@ func TestEverybodyKeepsTheirPromises(t *testing.T) {
 		looked, worlds, least = looked+s.edges, worlds+len(s.nodes), min(least, s.depth)
 	}
 	t.Logf("%d edges to %d worlds from %d moments, each at least to depth %d", looked, worlds, len(ways), least)
-	if looked < most*9/10 {
-		t.Errorf("%d edges were looked at, of %d", looked, most)
-	}
+	failIf(t, looked < most*9/10, "%d edges were looked at, of %d", looked, most)
 }
 
 func keeps[W any, A fmt.Stringer](t *testing.T, s *search[W, A], way []A) {
 	t.Helper()
 	s.run(way)
 	t.Log(s)
-	if s.found.promise != "" {
-		t.Fatalf("a promise is broken:\n%s", s.story)
-	}
+	stopIf(t, s.found.promise != "", "a promise is broken:\n%s", s.story)
 }
 
 // reverted is a revert that breaks a promise.
@@ -136,18 +130,15 @@ func TestFindsReverts(t *testing.T) {
 
 func findReverts[R, C, W any, A fmt.Stringer](t *testing.T, promises []string, reverts []reverted[R, C], play func(R, C) game[W, A]) {
 	for _, promise := range promises {
-		if !slices.ContainsFunc(reverts, func(r reverted[R, C]) bool { return r.promise == promise }) {
-			t.Errorf("no revert breaks this: %s", promise)
-		}
+		failIf(t, !slices.ContainsFunc(reverts, func(r reverted[R, C]) bool { return r.promise == promise }),
+			"no revert breaks this: %s", promise)
 	}
 	for _, c := range reverts {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSearch(play(c.revert, c.cast), c.promise, 300_000)
 			s.run(nil)
 			t.Logf("%s\n%s", s, s.story)
-			if s.found.promise != c.promise {
-				t.Errorf("this was not found to be broken: %s", c.promise)
-			}
+			failIf(t, s.found.promise != c.promise, "this was not found to be broken: %s", c.promise)
 		})
 	}
 }
@@ -160,9 +151,7 @@ func TestFormForgetsNamesAlone(t *testing.T) {
 		t.Helper()
 		for _, m := range messages {
 			next := a.after(r, step{writer: writer, first: m, start: m.kind == nothing})
-			if next == nil || next.wrong != nil {
-				t.Fatal(m)
-			}
+			stopIf(t, next == nil || next.wrong != nil, "%v", m)
 			r = next
 		}
 		return r
@@ -170,9 +159,8 @@ func TestFormForgetsNamesAlone(t *testing.T) {
 	start, request := message{}, message{kind: ask}
 	one := after(a.root, "A001", start, request)
 	two := after(after(a.root, "A001", start), "B002", start, request)
-	if one.form.shape != two.form.shape || len(one.form.ids) != len(two.form.ids) {
-		t.Error("a start more, and another id, is another state")
-	}
+	failIf(t, one.form.shape != two.form.shape || len(one.form.ids) != len(two.form.ids),
+		"a start more, and another id, is another state")
 	reply := message{kind: answer, id: one.queries[0]}
 	again := reply
 	again.n = 1
@@ -180,9 +168,7 @@ func TestFormForgetsNamesAlone(t *testing.T) {
 		after(one, "A001", message{kind: push, n: 1}), after(one, "A001", message{kind: ask, n: 1}), after(one, "A001", reply, again)}
 	for i, r := range different {
 		for _, other := range different[:i] {
-			if r.form.shape == other.form.shape {
-				t.Errorf("%s and %s lead to one state", r.said, other.said)
-			}
+			failIf(t, r.form.shape == other.form.shape, "%s and %s lead to one state", r.said, other.said)
 		}
 	}
 }

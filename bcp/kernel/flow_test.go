@@ -174,7 +174,7 @@ func (g *gateway) trace() string {
 		}
 		var args struct{ B string }
 		err := json.Unmarshal(r.Arguments, &args)
-		stopIf(g.t, err != nil, "%v", err)
+		noError(g.t, err)
 		calls = append(calls, r.Tool.Name+" "+args.B)
 	}
 	return strings.Join(calls, ", ")

@@ -137,7 +137,7 @@ func (g *gateway) crash() {
 	g.t.Helper()
 	if g.state = g.replayed(); g.ids%2 == 0 {
 		restored, err := kernel.Restore(g.state.Save(), g.kernels...)
-		stopIf(g.t, err != nil, "%v", err)
+		noError(g.t, err)
 		g.state = restored
 	}
 	g.todo = g.state.Pending()
@@ -247,7 +247,7 @@ func (g *gateway) told() string {
 		if g.sent[i].Kind == kernel.ReleasePlan {
 			var request struct{ Errors json.RawMessage }
 			err := json.Unmarshal(g.sent[i].Body, &request)
-			stopIf(g.t, err != nil, "%v", err)
+			noError(g.t, err)
 			return string(request.Errors)
 		}
 	}

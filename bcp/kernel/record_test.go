@@ -186,9 +186,7 @@ func TestRunRecordsAreChecked(t *testing.T) {
 	for _, d := range []bcp.Decision{{Kind: bcp.KindRun}, {Kind: bcp.KindAsk, Run: &bcp.RunChange{}}} {
 		d.Seq, d.Prev, d.Time = l.state.Last()+1, l.state.Head(), last.Time
 		s := l.replay(l.config, false)
-		if err := s.Apply(&d, bcp.Digest{}); !errors.Is(err, state.ErrReplay) {
-			t.Errorf("%s: got %v", d.Kind, err)
-		}
+		fails(t, s.Apply(&d, bcp.Digest{}), state.ErrReplay, "%s: got", d.Kind)
 	}
 }
 

@@ -127,6 +127,8 @@ func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
 var noError = bcptest.NoError
 
+var fails = bcptest.Fails
+
 var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 // expect compares; what says what has the value.

@@ -86,8 +86,6 @@ func TestMCPOverHTTP(t *testing.T) {
 			}
 		}
 		noError(t, program.Process.Signal(syscall.SIGTERM))
-		if err := program.Wait(); err != nil {
-			t.Errorf("it ended with %v", err)
-		}
+		expect(t, program.Wait(), nil, "it ended with")
 	}
 }

@@ -76,9 +76,7 @@ func TestMCPWaitsForItsMesh(t *testing.T) {
 
 	program, in, _ := start()
 	noError(t, in.Close())
-	if err := program.Wait(); err != nil {
-		t.Errorf("its host left, and it ended with %v", err)
-	}
+	expect(t, program.Wait(), nil, "its host left, and it ended with")
 
 	program, in, out := start()
 	at := must(url.Parse(m.URL()))(t)
@@ -90,9 +88,7 @@ func TestMCPWaitsForItsMesh(t *testing.T) {
 	go forward(listen(), at.Host)
 	expect(t, toolsOf(t, session), "BCPBudget BCPInbox BCPQuery BCPSubscribe", "it")
 	_ = session.Close() // its pipes close with the program
-	if err := program.Wait(); err != nil {
-		t.Errorf("it ended with %v", err)
-	}
+	expect(t, program.Wait(), nil, "it ended with")
 }
 
 // A host that leaves with queries open did nothing wrong, and no log says so: the

@@ -182,9 +182,7 @@ func (c *traffic) repeat(conn *nats.Conn, subject, text string, accepted func(re
 		if err == nil {
 			heard = time.Now()
 			var fields map[string]any
-			if err := json.Unmarshal(reply.Data, &fields); err != nil {
-				c.t.Errorf("a reply: %v", err)
-			}
+			expect(c.t, json.Unmarshal(reply.Data, &fields), nil, "a reply")
 			if accepted(fields) {
 				return true
 			}
@@ -286,9 +284,7 @@ func (c *traffic) answer(conn *nats.Conn, reader bcp.AgentName) {
 		var query struct {
 			ID string `json:"query_id"`
 		}
-		if err := json.Unmarshal(m.Data, &query); err != nil {
-			c.t.Errorf("a query: %v", err)
-		}
+		expect(c.t, json.Unmarshal(m.Data, &query), nil, "a query")
 		_ = m.Respond(fmt.Appendf(nil, `{"type":"bcp_response","query_id":%q,"response":{"urgent":false}}`, query.ID))
 	})
 	c.subscribe(conn, subjects.DeliveriesOf(bcp.RoleReader, reader), func(m *nats.Msg) {
@@ -353,9 +349,7 @@ func (c *traffic) check(state string) {
 	c.t.Helper()
 	journal, js := journalOf(c.t, crashFiles, state, crashBudgets)
 	c.t.Logf("%d kills", *rounds)
-	if starts := journal.Kinds[bcp.KindStart]; starts != *rounds+2 {
-		c.t.Errorf("%d starts", starts)
-	}
+	expect(c.t, journal.Kinds[bcp.KindStart], *rounds+2, "starts")
 	c.compare(journal, js)
 }
 

@@ -139,9 +139,7 @@ func TestWireExamples(t *testing.T) {
 	}
 	for name, list := range examples {
 		for _, message := range list {
-			if err := fits(t, schemas[name], message); err != nil {
-				t.Errorf("%s: %s: %v", name, message, err)
-			}
+			expect(t, fits(t, schemas[name], message), nil, "%s: %s", name, message)
 			packed, err := wire.MsgpackFromJSON(nil, message)
 			failIf(t, err != nil, "%s: as MessagePack: %v", name, err)
 			if parse, ok := sent[name]; ok {
@@ -160,9 +158,7 @@ func TestWireExamples(t *testing.T) {
 			want := jsontext.Value(bytes.Clone(message))
 			noError(t, want.Compact())
 			failIf(t, err != nil || string(again) != string(want), "%s: written as\n%s\nnot\n%s\n%v", name, again, want, err)
-			if err := bcp.Decode(packed, bcp.MessagePack, got[name]()); err != nil {
-				t.Errorf("%s: from MessagePack: %v", name, err)
-			}
+			expect(t, bcp.Decode(packed, bcp.MessagePack, got[name]()), nil, "%s: from MessagePack", name)
 		}
 	}
 }
@@ -403,9 +399,7 @@ func TestWireSchemaIsOpenToWhatAgentsGet(t *testing.T) {
 		"query":                `{"type":"bcp_query","query_id":"q1","controller":"main","category":1,"fields":[{"name":"a","type":"colour"}]}`,
 		"subscriptions_active": `{"type":"bcp_subscriptions_active","subscriptions":[{"subscription_id":"s","controller":"main","category":2,"questions":[{"id":"a","question":"?","expected_format":"isbn"}]}]}`,
 	} {
-		if err := fits(t, schemas[name], []byte(message)); err != nil {
-			t.Errorf("%s: %s: %v", name, message, err)
-		}
+		expect(t, fits(t, schemas[name], []byte(message)), nil, "%s: %s", name, message)
 	}
 }
 

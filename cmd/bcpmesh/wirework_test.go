@@ -95,9 +95,7 @@ func (w *wireWork) check(name string, m *nats.Msg) map[string]any {
 			w.t.Fatal(err)
 		}
 	}
-	if err := fits(w.t, w.schemas[name], text); err != nil {
-		w.t.Errorf("%s: %s: %v", name, text, err)
-	}
+	expect(w.t, fits(w.t, w.schemas[name], text), nil, "%s: %s", name, text)
 	w.seen[name]++
 	var message map[string]any
 	noError(w.t, json.Unmarshal(text, &message))
