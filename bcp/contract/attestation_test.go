@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -478,9 +477,7 @@ var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
-	}
+	bcptest.Expect(t, got, want, what, args...)
 }
 
 // fataler is a test of Go, or of rapid.

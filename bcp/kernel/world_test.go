@@ -134,7 +134,5 @@ var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
-	}
+	bcptest.Expect(t, got, want, what, args...)
 }

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -111,7 +110,5 @@ var failIf, fails, noError, stopIf = bcptest.FailIf, bcptest.Fails, bcptest.NoEr
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
-	}
+	bcptest.Expect(t, got, want, what, args...)
 }

@@ -346,7 +346,5 @@ func (c *clock) set(config *gateway.Config) { config.Now = c.now }
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
-	}
+	bcptest.Expect(t, got, want, what, args...)
 }

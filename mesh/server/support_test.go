@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -273,9 +272,7 @@ func equal(t testing.TB, want, got any, options ...cmp.Option) {
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
-	}
+	bcptest.Expect(t, got, want, what, args...)
 }
 
 var fails = bcptest.Fails
