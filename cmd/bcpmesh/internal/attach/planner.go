@@ -14,67 +14,55 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
+	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 )
 
-// plannerOptions are the flags of planner.
-type plannerOptions struct {
-	servingFlags
-	script string
-}
-
 // PlannerCommand returns the command planner.
 func PlannerCommand(p *cli.Program) *cobra.Command {
-	var o plannerOptions
-	cmd := &cobra.Command{
-		Use: "planner [-- PROGRAM [ARG...]]",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 2 && args[0] == "script" && cmd.ArgsLenAtDash() < 0 && !cmd.Flags().Changed("script") {
-				_ = cmd.Flags().Set("script", args[1]) // as definitions say it that were written earlier; a text cannot be wrong
-				args = nil
-			}
-			switch way, err := o.way(p, cmd, args, "", "script"); {
-			case err != nil:
-				return err
-			case way == "script":
-				return o.planByScript(cmd.Context(), p)
-			}
-			return o.planByProgram(cmd.Context(), p, args)
-		},
+	var script string
+	o := serving{flag: "script", program: func(ctx context.Context, agent *client.Client, program *stdio.Program) error {
+		return planWith(ctx, p, agent, func(ctx context.Context, request any) (any, error) { return planByProgram(ctx, program, request) })
+	}}
+	o.open = func([]string) (func(context.Context, *client.Client) error, error) {
+		tasks, err := readScript(script)
+		return func(ctx context.Context, agent *client.Client) error {
+			return planWith(ctx, p, agent, func(_ context.Context, request any) (any, error) { return planByScript(tasks, request) })
+		}, err
 	}
-	o.addTo(cmd, bcp.RolePlanner, bcp.RoleSubplanner)
-	cmd.Flags().StringVar(&o.script, "script", "", "answer with the plans of this `FILE`")
+	cmd := o.command(p, "planner [-- PROGRAM [ARG...]]", bcp.RolePlanner, bcp.RoleSubplanner)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 2 && args[0] == "script" && cmd.ArgsLenAtDash() < 0 && !cmd.Flags().Changed("script") {
+			_ = cmd.Flags().Set("script", args[1]) // as definitions say it that were written earlier; a text cannot be wrong
+			args = nil
+		}
+		return o.run(p, cmd, args)
+	}
+	cmd.Flags().StringVar(&script, "script", "", "answer with the plans of this `FILE`")
 	return cmd
 }
 
-// planByProgram makes each plan by running a program.
-func (o *plannerOptions) planByProgram(ctx context.Context, p *cli.Program, command []string) error {
-	s, err := o.connectProgram(ctx, p, command)
+// planByProgram makes a plan by running a program.
+func planByProgram(ctx context.Context, program *stdio.Program, request any) (any, error) {
+	line, err := json.Marshal(request)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer s.close()
-	return planWith(ctx, p, s.Client, func(ctx context.Context, request any) (any, error) {
-		line, err := json.Marshal(request)
-		if err != nil {
-			return nil, err
-		}
-		printed, exit, err := s.program.Once(ctx, append(line, '\n'))
-		switch {
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case exit == notPerformed:
-			return nil, agents.ErrAway
-		case err != nil:
-			s.program.Logger.Warn("the program made no plan", "reason", err)
-			return nil, agents.ErrNoPlan
-		case len(printed) == 0:
-			return nil, agents.ErrNoPlan
-		}
-		return string(printed), nil // the kernel reads it, and says what is wrong with it
-	})
+	printed, exit, err := program.Once(ctx, append(line, '\n'))
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case exit == notPerformed:
+		return nil, agents.ErrAway
+	case err != nil:
+		program.Logger.Warn("the program made no plan", "reason", err)
+		return nil, agents.ErrNoPlan
+	case len(printed) == 0:
+		return nil, agents.ErrNoPlan
+	}
+	return string(printed), nil // the kernel reads it, and says what is wrong with it
 }
 
 // plannedTask is one entry of a script.
@@ -86,32 +74,21 @@ type plannedTask struct {
 // maxScript bounds a script, in bytes.
 const maxScript = 16 << 20
 
-// planByScript answers tasks with the plans of a file.
-func (o *plannerOptions) planByScript(ctx context.Context, p *cli.Program) error {
-	tasks, err := readScript(o.script)
-	if err != nil {
-		return err
+// planByScript answers a task with the plan of a script.
+func planByScript(tasks []plannedTask, request any) (any, error) {
+	task := ""
+	switch r := request.(type) {
+	case agents.PlanRequest:
+		task = r.Task
+	case agents.SubPlanRequest:
+		task = r.Instruction
 	}
-	agent, err := o.connect(ctx, p)
-	if err != nil {
-		return err
+	for _, t := range tasks {
+		if t.Task == task || t.Task == "*" {
+			return t.Plan, nil
+		}
 	}
-	defer agent.Close()
-	return planWith(ctx, p, agent, func(_ context.Context, request any) (any, error) {
-		task := ""
-		switch r := request.(type) {
-		case agents.PlanRequest:
-			task = r.Task
-		case agents.SubPlanRequest:
-			task = r.Instruction
-		}
-		for _, t := range tasks {
-			if t.Task == task || t.Task == "*" {
-				return t.Plan, nil
-			}
-		}
-		return nil, agents.ErrNoPlan
-	})
+	return nil, agents.ErrNoPlan
 }
 
 func readScript(name string) ([]plannedTask, error) {

@@ -19,49 +19,31 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// toolOptions are the flags of tool.
-type toolOptions struct {
-	servingFlags
-	remember string
-	pins     []string
-}
-
 // ToolCommand returns the command tool.
 func ToolCommand(p *cli.Program) *cobra.Command {
-	var o toolOptions
-	cmd := &cobra.Command{
-		Use: "tool [-- PROGRAM [ARG...]]",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch way, err := o.way(p, cmd, args, "pin"); {
-			case err != nil:
-				return err
-			case way == "pin":
-				return o.serveMCP(cmd.Context(), p, args)
-			}
-			return o.serveProgram(cmd.Context(), p, args)
-		},
+	var remember string
+	var pins []string
+	o := serving{flag: "pin", behind: true, program: func(ctx context.Context, agent *client.Client, program *stdio.Program) error {
+		says := fmt.Sprintf("%s serves its tools with %s", agent.Name, cli.Quoted(program.Command[0]))
+		return serveTools(ctx, p, agent.Connection, remember, says, func(ctx context.Context, c agents.Call) (any, error) {
+			return callProgram(ctx, program, c)
+		})
+	}}
+	o.open = func(command []string) (func(context.Context, *client.Client) error, error) {
+		pinned, err := parsePins(pins, command)
+		return func(ctx context.Context, agent *client.Client) error {
+			return o.serveMCP(ctx, p, agent, command, pinned, remember)
+		}, err
 	}
-	o.addTo(cmd, bcp.RoleTool)
-	cmd.Flags().StringVar(&o.remember, "remember", "", "remember finished calls in this `FILE`")
-	cmd.Flags().StringArrayVar(&o.pins, "pin", nil, "a `TOOL` of the MCP server after --, as bcpmesh tool import writes it; may be repeated")
+	cmd := o.command(p, "tool [-- PROGRAM [ARG...]]", bcp.RoleTool)
+	cmd.Flags().StringVar(&remember, "remember", "", "remember finished calls in this `FILE`")
+	cmd.Flags().StringArrayVar(&pins, "pin", nil, "a `TOOL` of the MCP server after --, as bcpmesh tool import writes it; may be repeated")
 	cmd.AddCommand(toolImportCommand(p))
 	return cmd
 }
 
 // notPerformed is the exit code of a program that did nothing, and may later: EX_TEMPFAIL.
 const notPerformed = 75
-
-// serveProgram does each call by running a program.
-func (o *toolOptions) serveProgram(ctx context.Context, p *cli.Program, command []string) error {
-	s, err := o.connectProgram(ctx, p, command)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	return serveTools(ctx, p, s.Connection, o.remember, fmt.Sprintf("%s serves its tools with %s", s.Name, cli.Quoted(command[0])), func(ctx context.Context, c agents.Call) (any, error) {
-		return callProgram(ctx, &s.program, c)
-	})
-}
 
 // serveTools does all calls of a service until interrupted. What was done is kept in a
 // file, if it has a name.
@@ -106,24 +88,22 @@ func callProgram(ctx context.Context, program *stdio.Program, c agents.Call) (an
 	return result, nil // the kernel says whether it is of the tool's output_schema
 }
 
-// serveMCP serves the pinned tools of an MCP server until interrupted, or until the server ends.
-func (o *toolOptions) serveMCP(ctx context.Context, p *cli.Program, command []string) error {
+func parsePins(pins, command []string) (pinned []wrap.Pinned, err error) {
 	if len(command) == 0 {
-		return cli.Usagef("tool: --pin: expected -- SERVER").WithHint("bcpmesh tool import SERVICE -- SERVER writes the definition with all pins")
+		return nil, cli.Usagef("tool: --pin: expected -- SERVER").WithHint("bcpmesh tool import SERVICE -- SERVER writes the definition with all pins")
 	}
-	var pinned []wrap.Pinned
-	for _, text := range o.pins {
+	for _, text := range pins {
 		pin, err := wrap.ParsePinned(text)
 		if err != nil {
-			return cli.Usagef("tool: --pin %s: %s", cli.Quoted(text), err)
+			return nil, cli.Usagef("tool: --pin %s: %s", cli.Quoted(text), err)
 		}
 		pinned = append(pinned, pin)
 	}
-	agent, err := o.connect(ctx, p)
-	if err != nil {
-		return err
-	}
-	defer agent.Close()
+	return pinned, nil
+}
+
+// serveMCP serves the pinned tools of an MCP server until interrupted, or until the server ends.
+func (o *serving) serveMCP(ctx context.Context, p *cli.Program, agent *client.Client, command []string, pinned []wrap.Pinned, remember string) error {
 	upstream, err := startUpstream(ctx, p, command, o.pass, agent.Log)
 	if err != nil {
 		return err
@@ -143,15 +123,16 @@ func (o *toolOptions) serveMCP(ctx context.Context, p *cli.Program, command []st
 	if len(unknown) > 0 {
 		agent.Log.Warn("the server has tools that are not pinned; they are not called", "count", len(unknown))
 	}
-	ctx, ended := untilEnd(ctx, upstream, command[0])
 	says := fmt.Sprintf("%s serves %s of %s", agent.Name, cli.Count(len(pinned)-len(changed), "tool"), cli.Quoted(command[0]))
-	return ended(serveTools(ctx, p, agent.Connection, o.remember, says, func(ctx context.Context, c agents.Call) (any, error) {
-		result, err := server.Call(ctx, c)
-		if errors.Is(err, agents.ErrToolChanged) {
-			agent.Log.Error("a tool differs from its pin and was not called", "tool", c.Tool)
-		}
-		return result, err
-	}))
+	return whileRuns(ctx, upstream, command[0], func(ctx context.Context) error {
+		return serveTools(ctx, p, agent.Connection, remember, says, func(ctx context.Context, c agents.Call) (any, error) {
+			result, err := server.Call(ctx, c)
+			if errors.Is(err, agents.ErrToolChanged) {
+				agent.Log.Error("a tool differs from its pin and was not called", "tool", c.Tool)
+			}
+			return result, err
+		})
+	})
 }
 
 func toolImportCommand(p *cli.Program) *cobra.Command {

@@ -41,16 +41,11 @@ func WrapCommand(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "wrap READER -- SERVER [ARG...]",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dash := cmd.ArgsLenAtDash()
-			switch {
-			case len(o.calls) > 0 && !o.accept && dash < 0 && len(args) == 1:
-				return observe(cmd.Context(), p, o, args[0])
-			case o.accept && len(o.calls) == 0 && dash < 0 && len(args) == 1:
-				return rewrap(cmd.Context(), p, o, args[0])
-			case o.accept || len(o.calls) > 0 || dash != 1 || len(args) < 2:
+			dash, again := cmd.ArgsLenAtDash(), o.accept || len(o.calls) > 0
+			if o.accept && len(o.calls) > 0 || again && (dash >= 0 || len(args) != 1) || !again && (dash != 1 || len(args) < 2) {
 				return cli.Usagef("wrap: expected READER -- SERVER, READER --observe TOOL=ARGUMENTS, or READER --accept").WithHint("for example bcpmesh wrap files -- npx -y @modelcontextprotocol/server-filesystem .")
 			}
-			return wrapServer(cmd.Context(), p, o, args[0], args[1:])
+			return o.run(cmd.Context(), p, args[0], args[1:])
 		},
 	}
 	o.where.AddTo(cmd)
@@ -61,23 +56,6 @@ func WrapCommand(p *cli.Program) *cobra.Command {
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "with --observe: write the draft without asking")
 	cmd.Flags().BoolVar(&o.accept, "accept", false, "pin the tools as the server lists them now")
 	return cmd
-}
-
-// toolsFile is where the tools of a Reader are, in the folder of a mesh.
-func toolsFile(dir, reader string) string { return filepath.Join(dir, "tools", reader+".json") }
-
-func (o *wrapOptions) folder(reader string) (string, error) {
-	if _, err := bcp.ParseAgentName(reader); err != nil {
-		return "", cli.Usagef("wrap: %s is not a valid name for an agent: %s", cli.Quoted(reader), err)
-	}
-	folder, err := o.where.Folder()
-	if err != nil {
-		return "", err
-	}
-	if folder.Dir == "" {
-		return "", cli.Failf("there is no mesh here").WithHint("bcpmesh init makes one; --dir names it")
-	}
-	return folder.Dir, nil
 }
 
 // passedEnv is the environment of a foreign program: the few harmless keys, and what is
@@ -107,28 +85,65 @@ func startUpstream(ctx context.Context, p *cli.Program, command, pass []string, 
 	return u, nil
 }
 
-func wrapServer(ctx context.Context, p *cli.Program, o wrapOptions, reader string, command []string) error {
-	dir, err := o.folder(reader)
+// run wraps a server with a command, or with none does something with the one that is wrapped.
+func (o *wrapOptions) run(ctx context.Context, p *cli.Program, reader string, command []string) error {
+	if _, err := bcp.ParseAgentName(reader); err != nil {
+		return cli.Usagef("wrap: %s is not a valid name for an agent: %s", cli.Quoted(reader), err)
+	}
+	folder, err := o.where.Folder()
 	if err != nil {
 		return err
 	}
-	agent, file := filepath.Join(dir, "agents", reader+".md"), toolsFile(dir, reader)
-	for _, name := range []string{agent, file} {
-		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-			return cli.Failf("%s already exists", cli.Quoted(name)).WithHint("take another name, or bcpmesh wrap %s --accept", reader)
+	if folder.Dir == "" {
+		return cli.Failf("there is no mesh here").WithHint("bcpmesh init makes one; --dir names it")
+	}
+	agent, file := filepath.Join(folder.Dir, "agents", reader+".md"), filepath.Join(folder.Dir, "tools", reader+".json")
+	f := &wrap.File{Server: command, Reader: bcp.AgentName(reader)}
+	if len(command) == 0 {
+		if f, err = readTools(file); err != nil {
+			return err
+		}
+	} else {
+		for _, name := range []string{agent, file} {
+			if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+				return cli.Failf("%s already exists", cli.Quoted(name)).WithHint("take another name, or bcpmesh wrap %s --accept", reader)
+			}
 		}
 	}
-	next, _, err := list(ctx, p, o, &wrap.File{Server: command, Reader: bcp.AgentName(reader)})
+	if len(o.calls) > 0 && !o.yes && !p.Interactive() {
+		return cli.Usagef("wrap: expected --yes with --observe, since there is no terminal to ask on")
+	}
+	u, err := startUpstream(ctx, p, f.Server, o.pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
 	if err != nil {
 		return err
 	}
+	defer u.Close()
+	if len(o.calls) > 0 {
+		return o.observe(ctx, p, u, file, f)
+	}
+	tools, err := u.Tools(ctx)
+	if err != nil {
+		return err
+	}
+	next, d, err := wrap.Update(f, tools)
+	if err != nil {
+		return cli.Failf("%s", cli.Plain(err.Error()))
+	}
+	if len(command) == 0 {
+		return accept(p, file, next, d)
+	}
+	return o.create(p, agent, file, next)
+}
+
+// create writes the files of a Reader with the tools of a server, and says what is next.
+func (o *wrapOptions) create(p *cli.Program, agent, file string, next *wrap.File) error {
 	if len(next.Tools) == 0 {
 		return cli.Failf("the server has no tools")
 	}
 	if err := writeTools(file, next); err != nil {
 		return err
 	}
-	definition := fmt.Sprintf(readerDefinition, reader, cli.Quoted(strings.Join(command, " ")), o.as)
+	definition := fmt.Sprintf(readerDefinition, next.Reader, cli.Quoted(strings.Join(next.Server, " ")), o.as)
 	if err := durable.Create(agent, []byte(definition), 0o600); err != nil {
 		return cli.NotWritten(agent, err)
 	}
@@ -136,14 +151,14 @@ func wrapServer(ctx context.Context, p *cli.Program, o wrapOptions, reader strin
 		return err
 	}
 	p.Out.Talkf("")
-	p.Out.Talkf("Add this to bcp_channels of %s, and look at what is to be decided in %s:", filepath.Join(dir, "agents", o.as+".md"), file)
-	for line := range strings.Lines(fmt.Sprintf(controllerEntry, reader)) {
+	p.Out.Talkf("Add this to bcp_channels of %s, and look at what is to be decided in %s:", filepath.Join(filepath.Dir(agent), o.as+".md"), file)
+	for line := range strings.Lines(fmt.Sprintf(controllerEntry, next.Reader)) {
 		p.Out.Talkf("%s", strings.TrimSuffix(line, "\n"))
 	}
 	p.Out.Talkf("Then:")
 	p.Out.Talkf("  bcpmesh check && bcpmesh reload")
-	p.Out.Talkf("  bcpmesh creds issue %s --out %s.creds", reader, reader)
-	p.Out.Talkf("  bcpmesh reader --creds %s.creds --mcp %s", reader, file)
+	p.Out.Talkf("  bcpmesh creds issue %s --out %s.creds", next.Reader, next.Reader)
+	p.Out.Talkf("  bcpmesh reader --creds %s.creds --mcp %s", next.Reader, file)
 	p.Out.Talkf("  bcpmesh mcp --creds %s.creds --tools %s", o.as, file)
 	return nil
 }
@@ -169,39 +184,9 @@ bcp_channels:
 `
 )
 
-// list lists the tools of a file's server now.
-func list(ctx context.Context, p *cli.Program, o wrapOptions, f *wrap.File) (*wrap.File, wrap.Difference, error) {
-	u, err := startUpstream(ctx, p, f.Server, o.pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
-	if err != nil {
-		return nil, wrap.Difference{}, err
-	}
-	defer u.Close()
-	tools, err := u.Tools(ctx)
-	if err != nil {
-		return nil, wrap.Difference{}, err
-	}
-	next, d, err := wrap.Update(f, tools)
-	if err != nil {
-		return nil, d, cli.Failf("%s", cli.Plain(err.Error()))
-	}
-	return next, d, nil
-}
-
-func rewrap(ctx context.Context, p *cli.Program, o wrapOptions, reader string) error {
-	dir, err := o.folder(reader)
-	if err != nil {
-		return err
-	}
-	name := toolsFile(dir, reader)
-	f, err := readTools(name)
-	if err != nil {
-		return err
-	}
-	next, d, err := list(ctx, p, o, f)
-	if err != nil {
-		return err
-	}
-	if err := writeTools(name, next); err != nil {
+// accept pins the tools as the server lists them now.
+func accept(p *cli.Program, file string, next *wrap.File, d wrap.Difference) error {
+	if err := writeTools(file, next); err != nil {
 		return err
 	}
 	return p.Out.Show(d, func() {
@@ -272,24 +257,7 @@ func readTools(name string) (*wrap.File, error) {
 const shownOfResult = 300
 
 // observe calls tools of a wrapped server, and drafts their answers from what comes.
-func observe(ctx context.Context, p *cli.Program, o wrapOptions, reader string) error {
-	dir, err := o.folder(reader)
-	if err != nil {
-		return err
-	}
-	file := toolsFile(dir, reader)
-	f, err := readTools(file)
-	if err != nil {
-		return err
-	}
-	if !o.yes && !p.Interactive() {
-		return cli.Usagef("wrap: expected --yes with --observe, since there is no terminal to ask on")
-	}
-	u, err := startUpstream(ctx, p, f.Server, o.pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
-	if err != nil {
-		return err
-	}
-	defer u.Close()
+func (o *wrapOptions) observe(ctx context.Context, p *cli.Program, u *wrap.Upstream, file string, f *wrap.File) error {
 	results := map[int][]*wrap.Result{}
 	var order []int
 	for _, call := range o.calls {
