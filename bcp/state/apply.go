@@ -69,7 +69,7 @@ func (s *State) apply(d *bcp.Decision, runs [][8]byte) error {
 	if !ok {
 		return nil
 	}
-	ch := s.channel(key)
+	ch := s.allChannels[key]
 	if ch == nil {
 		return nil // nobody met such a channel
 	}
@@ -272,9 +272,9 @@ func (s *State) drop(d *bcp.Decision, code bcp.Code) {
 		return
 	}
 	if it.counted {
-		s.channel(it.Channel()).pending--
+		s.allChannels[it.Channel()].pending--
 	}
-	if p := s.channel(it.Channel()).pools[d.Epoch]; it.Query != "" && it.Kind != bcp.ItemEscalation && p != nil {
+	if p := s.allChannels[it.Channel()].pools[d.Epoch]; it.Query != "" && it.Kind != bcp.ItemEscalation && p != nil {
 		p.held--
 	}
 	delete(s.items, it.ID)

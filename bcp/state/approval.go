@@ -229,7 +229,7 @@ func (s *State) carryOut(d *bcp.Decision, m bcp.Moment, it *itemState, act bcp.A
 // delivery, or with an outcome, which only the Controller of a query hears. The
 // Reader gets the final result (PROTOCOL P7.6).
 func (s *State) settleItem(d *bcp.Decision, m bcp.Moment, it *itemState, outcome bcp.Code) {
-	ch := s.channel(it.Channel())
+	ch := s.allChannels[it.Channel()]
 	if pushes := ch.findPushes(it.Subscription); outcome == "" && pushes.window > 0 {
 		d.Release, d.Taint = pushes.endWithRoom(d.Time), bcp.MaxTaint(s.answerTaint(it.Reader, d.Time), it.Taint)
 		d.Nominal, d.Capacity, d.Timing, d.Prepaid = it.Nominal, it.Capacity, ch.definition.ReleaseInterval > 0, true

@@ -96,7 +96,7 @@ func (s *State) wakeForBatch(ch *channelState, id bcp.SubscriptionID, release in
 
 // decideBatch closes the window that t was set for.
 func (s *State) decideBatch(m bcp.Moment, t timer) (bcp.Decision, bool) {
-	ch := s.channel(t.channel)
+	ch := s.allChannels[t.channel]
 	b := ch.findPushes(t.subscription).findBatch(t.at)
 	payload, err := json.Marshal(b.pushes, json.Deterministic(true))
 	if err != nil {

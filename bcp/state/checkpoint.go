@@ -2,7 +2,6 @@ package state
 
 import (
 	"fmt"
-	"iter"
 	"maps"
 	"math"
 
@@ -31,8 +30,8 @@ type contents struct {
 // was said ([bcp.CutSaid]), which has to be sealed before it is stored.
 func (s *State) Checkpoint() ([]byte, error) {
 	runs := s.runs.Save()
-	all := contents{maps.Collect(both(s.agents, s.past.agents)), make(map[bcp.ChannelKey]*channelState), runs, &s.memory}
-	for key, ch := range both(s.channels, s.past.channels) {
+	all := contents{s.allAgents, make(map[bcp.ChannelKey]*channelState), runs, &s.memory}
+	for key, ch := range s.allChannels {
 		saved := *ch
 		saved.pushes = maps.Clone(ch.pushes)
 		maps.DeleteFunc(saved.pushes, func(_ bcp.SubscriptionID, p *pushState) bool { return p.empty() })
@@ -96,19 +95,6 @@ func Restore(c Config, checkpoint []byte) (*State, error) {
 	return s, nil
 }
 
-// both are the entries of two maps, in any order.
-func both[K comparable, V any](one, other map[K]V) iter.Seq2[K, V] {
-	return func(yield func(K, V) bool) {
-		for _, m := range [...]map[K]V{one, other} {
-			for key, value := range m {
-				if !yield(key, value) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // indexQueries tells the queries that are open from those that ended.
 func (s *State) indexQueries() bool {
 	maps.Copy(s.open, s.queries)
@@ -124,7 +110,7 @@ func (s *State) indexQueries() bool {
 		}
 	}
 	for _, q := range s.queries {
-		if s.channel(q.channel) == nil {
+		if s.allChannels[q.channel] == nil {
 			return false
 		}
 	}
@@ -135,12 +121,12 @@ func (s *State) indexQueries() bool {
 // its time wait. It fails where that contradicts itself: sums that a checkpoint gets wrong
 // would be spent.
 func (s *State) index() error {
-	for name, a := range both(s.agents, s.past.agents) {
+	for name, a := range s.allAgents {
 		if !s.indexAgent(name, a) {
 			return errSaved
 		}
 	}
-	for _, ch := range both(s.channels, s.past.channels) {
+	for _, ch := range s.allChannels {
 		if !s.indexChannel(ch) {
 			return errSaved
 		}
@@ -156,17 +142,17 @@ func (s *State) index() error {
 		}
 	}
 	for id, e := range s.envelopes {
-		if id == "" || s.agent(e.controller) == nil || e.values < 1 || e.values > bcp.MaxFields {
+		if id == "" || s.allAgents[e.controller] == nil || e.values < 1 || e.values > bcp.MaxFields {
 			return errSaved
 		}
 	}
 	for key, list := range s.endorsed {
-		if calls := key.Reader == ""; !list.valid(calls) || !calls && s.channel(key) == nil {
+		if calls := key.Reader == ""; !list.valid(calls) || !calls && s.allChannels[key] == nil {
 			return errSaved
 		}
 	}
 	for _, a := range s.alerts {
-		if a.kind != bcp.AlertSuspect && s.channel(a.channel) == nil {
+		if a.kind != bcp.AlertSuspect && s.allChannels[a.channel] == nil {
 			return errSaved
 		}
 	}
@@ -225,7 +211,7 @@ func (s *State) indexChannel(ch *channelState) bool {
 }
 
 func (s *State) indexQuery(id bcp.QueryID, q *queryState) bool {
-	ch, it := s.channel(q.channel), s.items[q.item]
+	ch, it := s.allChannels[q.channel], s.items[q.item]
 	p := ch.pools[q.epoch]
 	switch {
 	case p == nil, (it == nil) == (q.phase != phaseSent), q.nominal < 0, q.capacity < 0:
@@ -247,7 +233,7 @@ func (s *State) indexQuery(id bcp.QueryID, q *queryState) bool {
 }
 
 func (s *State) indexItem(id bcp.ItemID, it *itemState) bool {
-	ch, q := s.channel(it.Channel()), s.queries[it.Query]
+	ch, q := s.allChannels[it.Channel()], s.queries[it.Query]
 	if ch == nil || it.Query != "" && (q == nil || q.channel != it.Channel() || q.item != id) {
 		return false
 	}
@@ -267,7 +253,7 @@ func (s *State) addUp() error {
 	sums := make(map[*pool]bcp.Balance)
 	for _, q := range s.open {
 		if q.reserves() {
-			p := s.channel(q.channel).pools[q.epoch]
+			p := s.allChannels[q.channel].pools[q.epoch]
 			sum := sums[p]
 			if q.nominal > math.MaxInt64-sum.Reserved || q.capacity > math.MaxInt64-sum.ReservedCapacity {
 				return errSaved
@@ -276,7 +262,7 @@ func (s *State) addUp() error {
 			sums[p] = sum
 		}
 	}
-	for key, ch := range both(s.channels, s.past.channels) {
+	for key, ch := range s.allChannels {
 		for number, p := range ch.pools {
 			if sum := sums[p]; sum.Reserved != p.Reserved || sum.ReservedCapacity != p.ReservedCapacity {
 				return fmt.Errorf("%w: epoch %d of %s and %s is not the sum of its queries", ErrCheckpoint, number, key.Controller, key.Reader)

@@ -226,12 +226,10 @@ func TestOtherDefinitions(t *testing.T) {
 					w.commit(d)
 				}
 			}
-			for _, channels := range []map[bcp.ChannelKey]*channelState{w.state.channels, w.state.past.channels} {
-				for key, ch := range channels {
-					for epoch, p := range ch.pools {
-						failIf(t, p.open != 0 || p.held != 0 || p.Reserved != 0,
-							"epoch %d of %v holds %+v for ever", epoch, key, p)
-					}
+			for key, ch := range w.state.allChannels {
+				for epoch, p := range ch.pools {
+					failIf(t, p.open != 0 || p.held != 0 || p.Reserved != 0,
+						"epoch %d of %v holds %+v for ever", epoch, key, p)
 				}
 			}
 			same(t, dump(w.replay()), dump(w.state), "it does not go on as the journal says")

@@ -370,7 +370,7 @@ func (s *State) DecideAcknowledge(m bcp.Moment, agent bcp.AgentName, role bcp.Ro
 	if !ok || key.Controller != agent || role != bcp.RoleController {
 		return bcp.Decision{}, false
 	}
-	ch := s.channel(key) // also a past one: the delivery may have been on its way
+	ch := s.allChannels[key] // also a past one: the delivery may have been on its way
 	i := ch.posted(id)
 	if i < 0 {
 		return bcp.Decision{}, false
@@ -472,7 +472,7 @@ func (ch *channelState) armedAt(now int64) int {
 // or the greatest that it was exposed to as a Controller (PROTOCOL P8.2). A new
 // session of its own does not lower it, or two sessions would launder.
 func (s *State) answerTaint(reader bcp.AgentName, now int64) bcp.Taint {
-	a := s.agent(reader)
+	a := s.allAgents[reader]
 	if a == nil {
 		return bcp.TaintHigh
 	}

@@ -66,7 +66,7 @@ func (s *State) DecideDueBut(m bcp.Moment, passOver func(Due) bool) (bcp.Decisio
 
 func (s *State) decideAlert(m bcp.Moment, a alert) bcp.Decision {
 	d := s.next(m, bcp.KindAlert)
-	d.Event, d.Controller, d.Reader, d.Epoch, d.Balance = string(a.kind), a.channel.Controller, a.channel.Reader, a.epoch, s.channel(a.channel).pool(a.epoch)
+	d.Event, d.Controller, d.Reader, d.Epoch, d.Balance = string(a.kind), a.channel.Controller, a.channel.Reader, a.epoch, s.allChannels[a.channel].pool(a.epoch)
 	return d
 }
 
@@ -83,7 +83,7 @@ func (s *State) expire(m bcp.Moment, t timer, passOver func(Due) bool) (bcp.Deci
 	d := s.next(m, bcp.KindExpire)
 	if t.item != "" {
 		it := s.items[t.item]
-		ch := s.channel(it.Channel())
+		ch := s.allChannels[it.Channel()]
 		d.Item, d.Query, d.Subscription, d.Category = it.ID, it.Query, it.subscription, it.Category
 		d.Controller, d.Reader, d.Epoch = it.Controller, it.Reader, ch.newest()
 		q := s.queries[it.Query]
@@ -101,7 +101,7 @@ func (s *State) expire(m bcp.Moment, t timer, passOver func(Due) bool) (bcp.Deci
 		return d, true
 	}
 	q := s.queries[t.query]
-	ch := s.channel(q.channel)
+	ch := s.allChannels[q.channel]
 	d.Query, d.Category, d.Controller, d.Reader, d.Epoch = t.query, q.category, q.channel.Controller, q.channel.Reader, q.epoch
 	if q.unfunded {
 		s.deliver(&d, m, ch, bcp.BudgetExhausted)

@@ -132,7 +132,7 @@ func (s *State) settleEgress(d bcp.Decision, a *agentState, r bcp.EgressRequest)
 
 // applyEgress moves what a decision says, and compares the result with what it recorded.
 func (s *State) applyEgress(d *bcp.Decision) error {
-	a, change := s.agent(d.Agent), d.Egress
+	a, change := s.allAgents[d.Agent], d.Egress
 	if change == nil {
 		return errUnfounded
 	}

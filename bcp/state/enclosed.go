@@ -36,7 +36,7 @@ func (s *State) enclose(d *bcp.Decision) {
 	}
 	e := &envelope{controller: d.Controller, reader: d.Reader, seq: d.Seq, time: d.Time, release: max(d.Time, d.Release), values: len(d.Enclosed), sealed: d.Sealed}
 	if e.release <= d.Time {
-		e.session = s.agent(d.Controller).session.id
+		e.session = s.allAgents[d.Controller].session.id
 	}
 	s.envelopes[d.Delivery] = e
 }
@@ -124,7 +124,7 @@ func (s *State) used() map[bcp.DeliveryID]bool {
 // as its session begins or ends, and with each such answer. With an erasure, so that what
 // is left follows from what is not erased.
 func (s *State) dropEnvelopes(d *bcp.Decision) {
-	a := s.agent(d.Controller)
+	a := s.allAgents[d.Controller]
 	if len(s.envelopes) == 0 || a == nil || !d.SessionBegins && !d.SessionEnds && len(d.Enclosed) == 0 && d.Kind != bcp.KindErase {
 		return
 	}

@@ -46,7 +46,7 @@ func (s *State) needed(d *bcp.Decision) (reasons []string) {
 		}
 	}
 	key := bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}
-	if key != (bcp.ChannelKey{}) && s.channel(key) == nil {
+	if key != (bcp.ChannelKey{}) && s.allChannels[key] == nil {
 		return []string{fmt.Sprintf("the definitions have no channel %s/%s, and nothing in the journal is of one: the controller is named first", key.Controller, key.Reader)}
 	}
 	open, remembered, held, waiting, gathered, last := 0, 0, 0, 0, 0, int64(0) // last: when the last of the remembered ended
@@ -70,7 +70,7 @@ func (s *State) needed(d *bcp.Decision) (reasons []string) {
 			waiting++
 		}
 	}
-	if ch := s.channel(key); ch != nil {
+	if ch := s.allChannels[key]; ch != nil {
 		for _, p := range ch.pushes {
 			for i := range p.batches {
 				if p.batches[i].since < d.Before {
@@ -112,7 +112,7 @@ func (s *State) applyErase(d *bcp.Decision) {
 	maps.DeleteFunc(s.envelopes, func(_ bcp.DeliveryID, e *envelope) bool {
 		return e.controller == d.Controller && e.reader == d.Reader && e.time < d.Before
 	})
-	if a := s.agent(d.Controller); a != nil {
+	if a := s.allAgents[d.Controller]; a != nil {
 		session := &a.session
 		session.releases = slices.Clone(session.releases) // they were handed out
 		for i := range session.releases {
@@ -124,7 +124,7 @@ func (s *State) applyErase(d *bcp.Decision) {
 			session.quotes = quotations{}
 		}
 	}
-	if ch := s.channel(bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}); ch != nil {
+	if ch := s.allChannels[bcp.ChannelKey{Controller: d.Controller, Reader: d.Reader}]; ch != nil {
 		s.dropOutbox(ch, d.Before)
 	}
 	for key, list := range s.endorsed {
@@ -132,7 +132,7 @@ func (s *State) applyErase(d *bcp.Decision) {
 			list.forget(d.Before)
 		}
 	}
-	if a := s.agent(d.Reader); a != nil {
+	if a := s.allAgents[d.Reader]; a != nil {
 		a.notices = slices.Clone(a.notices)
 		for i := range a.notices {
 			if n := &a.notices[i]; n.peer == d.Controller && n.at < d.Before {

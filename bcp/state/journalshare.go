@@ -90,7 +90,7 @@ func (s *State) refusalChanges(d *bcp.Decision) bool {
 		return true
 	}
 	key, _ := d.Channel()
-	ch := s.channel(key)
+	ch := s.allChannels[key]
 	switch {
 	case ch == nil:
 		return false
@@ -105,7 +105,7 @@ func (s *State) refusalChanges(d *bcp.Decision) bool {
 
 // taintChanges reports whether a report raises an agent's taint, or names a new source.
 func (s *State) taintChanges(d *bcp.Decision) bool {
-	a := s.agent(d.Target)
+	a := s.allAgents[d.Target]
 	return a != nil && (bcp.MaxTaint(a.reported, d.Taint) != a.reported || !slices.Contains(a.sources, d.Event))
 }
 
@@ -169,7 +169,7 @@ func (s *State) countShare(d *bcp.Decision) {
 // countRecord counts what max_refusals limits: an agent's records of each kind, and those
 // of its keeper, each for itself. Not those of people who may have the name of an agent.
 func (s *State) countRecord(d *bcp.Decision) {
-	a := s.agent(d.Agent)
+	a := s.allAgents[d.Agent]
 	kind := s.costs(d)
 	switch {
 	case a == nil || kind == costsElsewhere:
@@ -264,7 +264,7 @@ func isWrong(d *bcp.Decision) bool {
 // Reader, and otherwise nil: it is answered, or its Controller or time ended it.
 func (s *State) answeredAgain(d *bcp.Decision) *queryState {
 	q := s.queries[d.Query]
-	if d.Kind != bcp.KindAnswer || d.Verdict != bcp.Reject || d.Delivery != "" || q == nil || s.agent(d.Agent) == nil || q.channel.Reader != d.Agent {
+	if d.Kind != bcp.KindAnswer || d.Verdict != bcp.Reject || d.Delivery != "" || q == nil || s.allAgents[d.Agent] == nil || q.channel.Reader != d.Agent {
 		return nil
 	}
 	switch d.Code {

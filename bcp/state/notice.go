@@ -67,7 +67,7 @@ func (s *State) Waits(id bcp.DeliveryID) bool {
 }
 
 func (s *State) notify(agent bcp.AgentName, n notice) {
-	a := s.agent(agent)
+	a := s.allAgents[agent]
 	if a == nil {
 		return
 	}
@@ -79,7 +79,7 @@ func (s *State) notify(agent bcp.AgentName, n notice) {
 }
 
 func (s *State) forgetNotice(id bcp.DeliveryID) {
-	a := s.agent(s.noticed[id].agent)
+	a := s.allAgents[s.noticed[id].agent]
 	delete(s.noticed, id)
 	if a != nil {
 		a.notices = slices.DeleteFunc(a.notices, func(n notice) bool { return n.id == id })

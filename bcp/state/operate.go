@@ -83,10 +83,7 @@ func (s *State) DecideTruncate(m bcp.Moment, t bcp.Truncation) bcp.Decision {
 func (s *State) applyAgent(d *bcp.Decision) {
 	switch d.Kind {
 	case bcp.KindStart:
-		for _, a := range s.agents {
-			a.unavailable = false
-		}
-		for _, a := range s.past.agents {
+		for _, a := range s.allAgents {
 			a.unavailable = false
 		}
 		s.applyBegin(d)
@@ -99,11 +96,11 @@ func (s *State) applyAgent(d *bcp.Decision) {
 			s.forgetNotice(d.Notice)
 		}
 	case bcp.KindConnect:
-		if a := s.agent(d.Agent); a != nil && d.Role.IsAgent() {
+		if a := s.allAgents[d.Agent]; a != nil && d.Role.IsAgent() {
 			a.unavailable = false
 		}
 	case bcp.KindProcess:
-		if a := s.agent(d.Agent); a != nil {
+		if a := s.allAgents[d.Agent]; a != nil {
 			a.unavailable = d.Event == bcp.ProcessUnavailable
 		}
 	case bcp.KindTaint:
@@ -117,7 +114,7 @@ func (s *State) applyAgent(d *bcp.Decision) {
 
 // applyTaint raises what was reported; only an operator lowers it.
 func (s *State) applyTaint(d *bcp.Decision) {
-	a := s.agent(d.Target)
+	a := s.allAgents[d.Target]
 	if a == nil || d.Verdict != bcp.Accept {
 		return
 	}

@@ -6,45 +6,24 @@ import "github.com/bcpmesh/bcpmesh/bcp"
 // the others are: nothing is decided about their messages, and what comes back goes on
 // where it was.
 
-type past struct {
-	agents   map[bcp.AgentName]*agentState
-	channels map[bcp.ChannelKey]*channelState
-}
-
-// agent returns an agent of the definitions, or a past one.
-func (s *State) agent(name bcp.AgentName) *agentState {
-	if a := s.agents[name]; a != nil {
-		return a
-	}
-	return s.past.agents[name]
-}
-
-// channel returns a channel of the definitions, or a past one.
-func (s *State) channel(key bcp.ChannelKey) *channelState {
-	if ch := s.channels[key]; ch != nil {
-		return ch
-	}
-	return s.past.channels[key]
-}
-
 // addAgent returns an agent that a record or a checkpoint names.
 func (s *State) addAgent(name bcp.AgentName) *agentState {
-	a := s.agent(name)
+	a := s.allAgents[name]
 	if a == nil {
 		a = newAgentState(bcp.Agent{Name: name})
-		s.past.agents[name] = a
+		s.allAgents[name] = a
 	}
 	return a
 }
 
 // addChannel returns a channel that a record or a checkpoint names.
 func (s *State) addChannel(key bcp.ChannelKey) *channelState {
-	ch := s.channel(key)
+	ch := s.allChannels[key]
 	if ch == nil {
 		controller := s.addAgent(key.Controller)
 		s.addAgent(key.Reader)
 		ch = newChannelState(bcp.Channel{ChannelKey: key}, controller)
-		s.past.channels[key] = ch
+		s.allChannels[key] = ch
 		controller.pastAsks = append(controller.pastAsks, ch)
 	}
 	return ch

@@ -39,7 +39,7 @@ func (r *Recount) Begin(checkpoint []byte) error {
 		return err
 	}
 	r.Pools, r.open = make(map[bcp.PoolKey]bcp.Balance), make(map[bcp.QueryID]reservation)
-	for key, ch := range s.past.channels {
+	for key, ch := range s.allChannels {
 		for epoch, p := range ch.pools {
 			r.Pools[bcp.PoolKey{ChannelKey: key, Epoch: epoch}] = p.Balance
 		}

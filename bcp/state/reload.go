@@ -15,12 +15,12 @@ func (s *State) Under(next *State) (*State, error) {
 		return nil, err
 	}
 	next.memory, next.open, next.openWith, next.waiting, next.noticed = s.memory, s.open, s.openWith, s.waiting, s.noticed
-	for name, a := range both(s.agents, s.past.agents) {
+	for name, a := range s.allAgents {
 		next.addAgent(name).remember(a)
 	}
 	same := next.sameTexts(s)
 	kept := make(map[bcp.ChannelKey]bool) // whose queries cost what they did
-	for key, from := range both(s.channels, s.past.channels) {
+	for key, from := range s.allChannels {
 		ch := next.addChannel(key)
 		if ch.remember(from); next.channels[key] == nil {
 			continue
@@ -36,7 +36,7 @@ func (s *State) Under(next *State) (*State, error) {
 	next.scheduleAll()
 	for id, q := range next.open {
 		if !kept[q.channel] && !q.unfunded {
-			q.validator, q.prices, _ = next.asked(q.spec, q.nominal, q.capacity, q.category, next.channel(q.channel))
+			q.validator, q.prices, _ = next.asked(q.spec, q.nominal, q.capacity, q.category, next.allChannels[q.channel])
 		}
 		next.wakeForVoid(id, q)
 	}

@@ -91,11 +91,11 @@ func (s *State) applyRun(d *bcp.Decision) error {
 		}
 		s.decided = append(s.decided, gone)
 	}
-	if a := s.agent(d.Agent); a != nil && d.SessionBegins {
+	if a := s.allAgents[d.Agent]; a != nil && d.SessionBegins {
 		s.settleArrivals(a, d.Time)
 		a.forget(d.Time)
 	}
-	if a := s.agent(cmp.Or(d.Agent, s.runs.Requester(d.Run.Run))); a != nil && d.Capacity > 0 {
+	if a := s.allAgents[cmp.Or(d.Agent, s.runs.Requester(d.Run.Run))]; a != nil && d.Capacity > 0 {
 		s.settleArrivals(a, d.Time) // the end itself is told at once, and begins no session
 		a.hear(&arrival{at: d.Time, late: true, exposure: d.Taint, told: d.Capacity}, s.idleTimeout())
 	}

@@ -89,10 +89,8 @@ func (s *State) said(v *vault, runs []bcp.SavedRun) {
 	for i := range runs {
 		keep(v, bcp.ChannelKey{}, runs[i].At, &runs[i].Said)
 	}
-	names := slices.AppendSeq(slices.Collect(maps.Keys(s.agents)), maps.Keys(s.past.agents))
-	slices.Sort(names)
-	for _, name := range names {
-		a := s.agent(name)
+	for _, name := range slices.Sorted(maps.Keys(s.allAgents)) {
+		a := s.allAgents[name]
 		release := func(r *bcp.Release) {
 			keep(v, bcp.ChannelKey{Controller: name, Reader: r.Reader}, r.Time.UnixNano(), &r.Content)
 		}
@@ -107,10 +105,8 @@ func (s *State) said(v *vault, runs []bcp.SavedRun) {
 			keep(v, bcp.ChannelKey{Controller: n.peer, Reader: name}, n.at, &n.result.PushID)
 		}
 	}
-	keys := slices.AppendSeq(slices.Collect(maps.Keys(s.channels)), maps.Keys(s.past.channels))
-	slices.SortFunc(keys, bcp.ChannelKey.Compare)
-	for _, key := range keys {
-		ch := s.channel(key)
+	for _, key := range slices.SortedFunc(maps.Keys(s.allChannels), bcp.ChannelKey.Compare) {
+		ch := s.allChannels[key]
 		pushed := func(at int64, pushes []bcp.Pushed) {
 			for i := range pushes {
 				keep(v, key, at, &pushes[i].Response)

@@ -120,7 +120,7 @@ func (s *State) applyPrompt(d *bcp.Decision) {
 			s.schedule(i)
 		}
 	}
-	a := s.agent(d.Agent)
+	a := s.allAgents[d.Agent]
 	if d.Notice == "" || a == nil {
 		return
 	}

@@ -134,7 +134,7 @@ func (s *State) setSession(d *bcp.Decision, m bcp.Moment, controller bcp.AgentNa
 	if byDelivery {
 		now = max(now, d.Release)
 	}
-	last := s.sessionAt(s.agent(controller), now)
+	last := s.sessionAt(s.allAgents[controller], now)
 	if last.openAt(now, idle) {
 		d.Session = last.id
 		return
@@ -146,7 +146,7 @@ func (s *State) setSession(d *bcp.Decision, m bcp.Moment, controller bcp.AgentNa
 
 // exposureIn is that of the decision's session so far.
 func (s *State) exposureIn(d *bcp.Decision) bcp.Taint {
-	if session := s.sessionAt(s.agent(d.Controller), max(d.Time, d.Release)); session.id == d.Session {
+	if session := s.sessionAt(s.allAgents[d.Controller], max(d.Time, d.Release)); session.id == d.Session {
 		return session.exposure
 	}
 	return bcp.TaintLow
@@ -246,7 +246,7 @@ func (a *agentState) tells(d *bcp.Decision) bcp.Bits {
 
 // applySession applies what a decision changes of its Controller's session.
 func (s *State) applySession(d *bcp.Decision, runs [][8]byte) {
-	a := s.agent(d.Controller)
+	a := s.allAgents[d.Controller]
 	if a == nil {
 		return
 	}

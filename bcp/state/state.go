@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -25,21 +26,22 @@ type State struct {
 	context     bcp.Digest
 
 	memory
-	agents   map[bcp.AgentName]*agentState
-	channels map[bcp.ChannelKey]*channelState
-	open     map[bcp.QueryID]*queryState                   // those of queries that have not ended
-	openWith map[bcp.AgentName]map[bcp.QueryID]*queryState // the same by their Readers
-	deadline deadlines
-	waiting  map[bcp.DeliveryID]bcp.ChannelKey // deliveries that are not acknowledged
-	noticed  map[bcp.DeliveryID]agentRole      // notices that are not acknowledged
-	crossed  []bcp.ChannelKey                  // channels whose alert_bits were reached, not yet recorded
-	crons    []cron
-	verify   bcp.Verifier
-	passkeys bcp.PasskeyVerifier
-	compiled map[compiledSpec]*bcp.Validator // memo of asks' specs
-	prepared *Prepared                       // the spec of the ask that is decided about
-	past     past
-	runs     *kernel.State
+	agents      map[bcp.AgentName]*agentState // of the definitions
+	channels    map[bcp.ChannelKey]*channelState
+	allAgents   map[bcp.AgentName]*agentState // and those of the past
+	allChannels map[bcp.ChannelKey]*channelState
+	open        map[bcp.QueryID]*queryState                   // those of queries that have not ended
+	openWith    map[bcp.AgentName]map[bcp.QueryID]*queryState // the same by their Readers
+	deadline    deadlines
+	waiting     map[bcp.DeliveryID]bcp.ChannelKey // deliveries that are not acknowledged
+	noticed     map[bcp.DeliveryID]agentRole      // notices that are not acknowledged
+	crossed     []bcp.ChannelKey                  // channels whose alert_bits were reached, not yet recorded
+	crons       []cron
+	verify      bcp.Verifier
+	passkeys    bcp.PasskeyVerifier
+	compiled    map[compiledSpec]*bcp.Validator // memo of asks' specs
+	prepared    *Prepared                       // the spec of the ask that is decided about
+	runs        *kernel.State
 }
 
 // memory is what the records alone make, whatever the definitions are, besides agents and
@@ -194,8 +196,8 @@ type Config struct {
 func New(c Config) (*State, error) {
 	s := &State{
 		mesh: c.Mesh, constraints: c.Constraints, verify: c.Verify, passkeys: c.VerifyPasskey,
-		agents:   make(map[bcp.AgentName]*agentState),
-		channels: make(map[bcp.ChannelKey]*channelState),
+		agents: make(map[bcp.AgentName]*agentState), allAgents: make(map[bcp.AgentName]*agentState),
+		channels: make(map[bcp.ChannelKey]*channelState), allChannels: make(map[bcp.ChannelKey]*channelState),
 		open:     make(map[bcp.QueryID]*queryState),
 		openWith: make(map[bcp.AgentName]map[bcp.QueryID]*queryState),
 		compiled: make(map[compiledSpec]*bcp.Validator),
@@ -210,7 +212,6 @@ func New(c Config) (*State, error) {
 			share:     journalShare{of: make(map[bcp.AgentName]int64)},
 			watch:     contract.NewWatch(), suspended: make(map[bcp.AgentName]bool), prompted: make(map[scheduleKey]int64),
 		},
-		past: past{make(map[bcp.AgentName]*agentState), make(map[bcp.ChannelKey]*channelState)},
 	}
 	s.context = contextDigest(c)
 	if err := s.openRuns(nil); err != nil {
@@ -233,6 +234,8 @@ func New(c Config) (*State, error) {
 		s.channels[definition.ChannelKey] = ch
 		controller.asks, reader.answers = append(controller.asks, ch), append(reader.answers, ch)
 	}
+	maps.Copy(s.allAgents, s.agents)
+	maps.Copy(s.allChannels, s.channels)
 	for name, a := range s.agents { // whose asks and pushes are decided by their parts
 		totals := s.mesh.Totals(name)
 		a.askTotal = totals.Asks

@@ -33,13 +33,9 @@ func dumpRecords(s *State) string {
 	fmt.Fprintf(&b, "watch %q %v suspended %v\n", saved, err, s.suspended)
 	fmt.Fprintf(&b, "share %v roles %v endorsed %+v\n", s.share, s.roles, s.endorsed)
 	sortedLines(&b, s.envelopes, func(e *envelope) string { return fmt.Sprintf("%+v", *e) })
-	known := maps.Clone(s.agents)
-	maps.Copy(known, s.past.agents)
-	sortedLines(&b, known, dumpAgent)
+	sortedLines(&b, s.allAgents, dumpAgent)
 	fmt.Fprintf(&b, "begun %d %v idle %d\n", s.begun, s.prompted, s.idle)
-	channels := maps.Clone(s.channels)
-	maps.Copy(channels, s.past.channels)
-	sortedLines(&b, channels, dumpChannel)
+	sortedLines(&b, s.allChannels, dumpChannel)
 	sortedLines(&b, s.queries, func(q *queryState) string {
 		c := *q
 		c.validator, c.prices = nil, bcp.Prices{}

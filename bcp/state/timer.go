@@ -77,7 +77,7 @@ func (s *State) obsolete(t timer) bool {
 	case t.item != "":
 		return s.items[t.item] == nil
 	case t.subscription != "":
-		ch := s.channel(t.channel)
+		ch := s.allChannels[t.channel]
 		return ch.findPushes(t.subscription).findBatch(t.at) == nil
 	}
 	q := s.queries[t.query]

@@ -192,7 +192,7 @@ func (u *usageState) alert(d *bcp.Decision, percent int) {
 
 // applyUsage moves what a decision says, and compares the result with what it recorded.
 func (s *State) applyUsage(d *bcp.Decision) error {
-	a, c := s.agent(d.Agent), d.Usage
+	a, c := s.allAgents[d.Agent], d.Usage
 	if c == nil {
 		return errUnfounded
 	}
