@@ -172,7 +172,7 @@ var rules = []rule{
 	{
 		folder:   "mesh/gateway",
 		internal: append([]string{"accounts/durable", "jetstream"}, corePackages...),
-		external: []string{jsonText, logging, msgpack, natsClient, nkeys},
+		external: []string{"golang.org/x/sync/singleflight", jsonText, logging, msgpack, natsClient, nkeys},
 	},
 	// Tells people, and knows nothing of what agents said. It only reads the journal.
 	{folder: "mesh/notify", internal: []string{"accounts/durable", "agents/folder", "agents/process", "bcp", "bcp/guard", "jetstream"}, external: []string{jsonText, logging, "github.com/wneessen/go-mail/smtp", natsClient}},

@@ -62,17 +62,10 @@ func (controls) answer(g *Gateway, o *outcome) {
 // asks for the same meanwhile, as a client does that asks again, gets the same answer.
 func (g *Gateway) slowly(m *message, f Act) {
 	act := m.subject.Event
-	asked := act + " " + string(m.body)
-	g.asked[asked] = append(g.asked[asked], m)
-	if len(g.asked[asked]) > 1 {
-		return
-	}
-	g.background(act, reconcileTimeout, func(ctx context.Context) (any, error) { return f(ctx, m.body) }, func(answer any) {
-		for _, m := range g.asked[asked] {
-			g.answer(m, answer)
-		}
-		delete(g.asked, asked)
-	})
+	g.background(act, reconcileTimeout, func(ctx context.Context) (any, error) {
+		answer, err, _ := g.asked.Do(act+" "+string(m.body), func() (any, error) { return f(ctx, m.body) })
+		return answer, err
+	}, g.answerer(m))
 }
 
 // background calls f, which must not use the state, until the gateway is about to end, and

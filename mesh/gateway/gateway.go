@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	natsjs "github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
@@ -82,7 +83,7 @@ type Gateway struct {
 	dueAside map[state.Due]aside
 	overdue  bool
 	// asked are the requests that wait for the same slow answer.
-	asked map[string][]*message
+	asked singleflight.Group
 	// dispatched is the attempt of each sending of an open query.
 	dispatched map[bcp.QueryID][]int
 	counts     map[counted]count

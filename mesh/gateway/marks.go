@@ -197,7 +197,7 @@ func (g *Gateway) hearMark(ctx context.Context, said *message) {
 			g.log.Warn("a mark is not of this mesh, or of another key of it", "agent", who.Agent, "role", who.Role)
 			g.raiseAlert(bcp.AlertMarkStrange, who)
 		}
-	case m.sequence <= t.newest:
+	case m.Sequence <= t.newest:
 		t.heard = true
 	default:
 		g.compare(ctx, who, t, m)
@@ -207,15 +207,15 @@ func (g *Gateway) hearMark(ctx context.Context, said *message) {
 // compare checks that the journal has the record that an agent has seen.
 func (g *Gateway) compare(ctx context.Context, who agentRole, t *telling, m mark) {
 	back := g.config.Marks
-	switch err := g.journal.Holds(ctx, m.position()); {
+	switch err := g.journal.Holds(ctx, m.Position); {
 	case err == nil:
-		t.heard, t.newest = true, m.sequence
+		t.heard, t.newest = true, m.Sequence
 	case !errors.Is(err, jetstream.ErrPosition):
 		g.log.Warn("a mark cannot be compared with the journal", "error", err) // the next message shows it again
 	case !m.at.After(back.now().Accepted):
-		t.heard, t.newest = true, m.sequence
+		t.heard, t.newest = true, m.Sequence
 	default:
-		t.newest = m.sequence
+		t.newest = m.Sequence
 		added, err := back.add(who, m.at)
 		if err != nil {
 			g.log.Error("that the journal was set back is forgotten when the gateway ends", "error", err)
@@ -252,22 +252,16 @@ func (g *Gateway) markFor(who agentRole, delivers bool) nats.Header {
 		return nil
 	}
 	t.given = now
-	m := mark{sequence: g.journal.Last(), head: g.state.Head(), at: now}
+	m := mark{jetstream.Position{Sequence: g.journal.Last(), Head: g.state.Head()}, now}
 	return nats.Header{bcp.MarkHeader: {g.config.Marks.marker.seal(m, who)}}
 }
 
-// mark is a position of the journal when an agent was sent something: the newest record,
-// and the time. Agents keep theirs and show it when they connect, so that a rollback of
-// the journal is detected.
+// mark is the newest record of the journal when an agent was sent something, and the time.
+// Agents keep theirs and show it when they connect, so that a rollback of the journal is
+// detected.
 type mark struct {
-	sequence uint64
-	head     [sha256.Size]byte
-	at       time.Time
-}
-
-// position returns the record that the journal must have.
-func (m mark) position() jetstream.Position {
-	return jetstream.Position{Sequence: m.sequence, Head: m.head}
+	jetstream.Position
+	at time.Time
 }
 
 const (
@@ -320,9 +314,9 @@ func (k *marker) newSealer(run []byte) (cipher.AEAD, error) {
 // seal returns the text of a mark for an agent.
 func (k *marker) seal(m mark, who agentRole) string {
 	var plain [plainSize]byte
-	binary.BigEndian.PutUint64(plain[:], m.sequence)
+	binary.BigEndian.PutUint64(plain[:], m.Sequence)
 	binary.BigEndian.PutUint64(plain[8:], uint64(m.at.UnixMilli()))
-	copy(plain[16:], m.head[:])
+	copy(plain[16:], m.Head[:])
 	sealed := make([]byte, runSize, sealSize)
 	copy(sealed, k.run[:])
 	return markText.EncodeToString(k.sealer.Seal(sealed, nil, plain[:], owner(who)))
@@ -350,8 +344,8 @@ func (k *marker) open(text string, who agentRole) (m mark, own bool, err error) 
 	if err != nil {
 		return m, false, errMark
 	}
-	m.sequence, m.at = binary.BigEndian.Uint64(plain), time.UnixMilli(int64(binary.BigEndian.Uint64(plain[8:])))
-	copy(m.head[:], plain[16:])
+	m.Sequence, m.at = binary.BigEndian.Uint64(plain), time.UnixMilli(int64(binary.BigEndian.Uint64(plain[8:])))
+	copy(m.Head[:], plain[16:])
 	return m, false, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
 func testMarker(t testing.TB, secret byte) *marker {
@@ -30,13 +31,13 @@ func TestMark(t *testing.T) {
 	}
 	run, later, foreign := testMarker(t, 1), testMarker(t, 1), testMarker(t, 2)
 	mailer := agentRole{"mailer", bcp.RoleReader}
-	given := mark{sequence: 1 << 40, head: [32]byte{7}, at: time.UnixMilli(1_700_000_000_123)}
+	given := mark{jetstream.Position{Sequence: 1 << 40, Head: [32]byte{7}}, time.UnixMilli(1_700_000_000_123)}
 	text := run.seal(given, mailer)
 	if again := run.seal(given, mailer); again == text || len(again) != len(run.seal(mark{at: given.at}, agentRole{"m", bcp.RoleController})) {
 		t.Errorf("%q, then %q", text, again)
 	}
 	got, own, err := later.open(text, mailer)
-	failIf(t, err != nil || own || got.sequence != given.sequence || got.head != given.head || !got.at.Equal(given.at),
+	failIf(t, err != nil || own || got.Position != given.Position || !got.at.Equal(given.at),
 		"%+v, %v, %v", got, own, err)
 	if _, own, err := run.open(text, mailer); err != nil || !own {
 		t.Errorf("its own: %v, %v", own, err)
@@ -57,7 +58,7 @@ func TestMark(t *testing.T) {
 func FuzzMark(f *testing.F) {
 	run, later := testMarkerOfRun(f, 1), testMarkerOfRun(f, 2)
 	who := agentRole{"mailer", bcp.RoleReader}
-	shown := mark{sequence: 9, at: time.UnixMilli(1)}
+	shown := mark{jetstream.Position{Sequence: 9}, time.UnixMilli(1)}
 	given := run.seal(shown, who)
 	for _, seed := range []string{"", "x", given, given[1:], given + "A", given[:len(given)-1] + "_", strings.Repeat("\n", len(given)), given[:60] + "\n" + given[61:], run.seal(mark{}, agentRole{"main", bcp.RoleController}), later.seal(mark{}, who)} {
 		f.Add(seed)

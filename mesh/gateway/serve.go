@@ -56,7 +56,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 	}
 	g := &Gateway{
 		config: config, log: config.Logger, js: js, keys: jetstream.NewSealingKeys(js), interrupter: config.Interrupter,
-		inbox: newInbox(), links: make(map[agentRole]link), asked: make(map[string][]*message), done: make(chan struct{}),
+		inbox: newInbox(), links: make(map[agentRole]link), done: make(chan struct{}),
 		agents: make(map[agentRole]*connection), leaving: make(map[bcp.AgentName]func([]string)), modelSaid: make(map[bcp.AgentName]string), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]*sending),
 		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]count), counting: make(map[agentRole]countingRecord), countedAt: make(map[agentRole]time.Time),
 		runs:  runs{sent: make(map[string]int), unmade: make(map[string]int), unheard: make(map[string]int), dispatchers: make(map[bcp.AgentName]*Dispatcher)},

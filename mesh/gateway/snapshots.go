@@ -37,15 +37,31 @@ type replayed struct {
 // snapshot that it does not continue is skipped. It calls each, if set, with the
 // decisions that it reads; after a skipped snapshot again with the same ones.
 func (g *Gateway) replay(ctx context.Context, journal *jetstream.Journal, config state.Config, each func(*bcp.Decision)) (replayed, error) {
-	o, err := findOrigin(ctx, journal, g.config.Bases) // also proven if a snapshot replaces it
+	begins, err := journal.Begin(ctx)
+	if err != nil {
+		return replayed{}, err
+	}
+	newest, err := g.config.Bases.Newest()
+	var base jetstream.Snapshot
+	if err == nil && begins.Truncated() {
+		base, _, err = g.config.Bases.Read(ctx, begins) // also proven if a snapshot replaces it
+	}
 	if err != nil {
 		return replayed{}, err
 	}
 	r, ahead, err := g.replaySnapshot(ctx, journal, config, each)
 	if err == nil && r.state == nil {
-		r, err = o.replay(ctx, journal, g.keys, config, each)
+		var first *state.State
+		if begins.Truncated() {
+			first, err = g.restore(ctx, config, base.Checkpoint)
+		} else {
+			first, err = state.New(config)
+		}
+		if err == nil {
+			r, err = g.replayBehind(ctx, journal, begins.Position, first, each)
+		}
 	}
-	if ahead = max(ahead, o.newest); err == nil && r.state.Last() < ahead {
+	if ahead = max(ahead, newest); err == nil && r.state.Last() < ahead {
 		err = fmt.Errorf("%w: it ends at decision %d, and a snapshot was made of %d", jetstream.ErrLost, r.state.Last(), ahead)
 	}
 	return r, err
@@ -80,45 +96,19 @@ func (g *Gateway) replaySnapshot(ctx context.Context, journal *jetstream.Journal
 	return replayed{}, ahead, nil
 }
 
-// origin is where a journal begins: nothing, or its base.
-type origin struct {
-	jetstream.Beginning
-	base   jetstream.Snapshot
-	newest uint64 // newest decision in a base
-}
-
-func findOrigin(ctx context.Context, journal *jetstream.Journal, bases *jetstream.Bases) (o origin, err error) {
-	if o.Beginning, err = journal.Begin(ctx); err != nil {
-		return o, err
-	}
-	if o.newest, err = bases.Newest(); err == nil && o.Truncated() {
-		o.base, _, err = bases.Read(ctx, o.Beginning)
-	}
-	return o, err
-}
-
-func (o *origin) replay(ctx context.Context, journal *jetstream.Journal, keys *jetstream.SealingKeys, config state.Config, each func(*bcp.Decision)) (replayed, error) {
-	var restored *state.State
-	var err error
-	if o.Truncated() {
-		restored, err = restore(ctx, keys, config, o.base.Checkpoint)
-	} else {
-		restored, err = state.New(config)
-	}
-	if err != nil {
-		return replayed{}, err
-	}
-	err = journal.ReplayBehind(ctx, o.Position, applyTo(ctx, keys, restored, each))
-	return replayed{restored, restored.Last() - o.Decision}, err
-}
-
 // restore makes the state of a checkpoint, with what was said sealed.
-func restore(ctx context.Context, keys *jetstream.SealingKeys, config state.Config, checkpoint []byte) (*state.State, error) {
-	checkpoint, err := keys.OpenCheckpoint(ctx, checkpoint)
+func (g *Gateway) restore(ctx context.Context, config state.Config, checkpoint []byte) (*state.State, error) {
+	checkpoint, err := g.keys.OpenCheckpoint(ctx, checkpoint)
 	if err != nil {
 		return nil, err
 	}
 	return state.Restore(config, checkpoint)
+}
+
+// replayBehind makes the state of a position go on to the end of the journal.
+func (g *Gateway) replayBehind(ctx context.Context, journal *jetstream.Journal, from jetstream.Position, s *state.State, each func(*bcp.Decision)) (replayed, error) {
+	err := journal.ReplayBehind(ctx, from, applyTo(ctx, g.keys, s, each))
+	return replayed{s, s.Last() - from.Decision}, err
 }
 
 // errUnseen is for a snapshot that may have decisions of this gateway that it does not
@@ -126,7 +116,7 @@ func restore(ctx context.Context, keys *jetstream.SealingKeys, config state.Conf
 var errUnseen = errors.New("it has decisions that were not acknowledged")
 
 func (g *Gateway) replayFrom(ctx context.Context, journal *jetstream.Journal, snapshot jetstream.Snapshot, config state.Config, each func(*bcp.Decision)) (replayed, error) {
-	state, err := restore(ctx, g.keys, config, snapshot.Checkpoint)
+	state, err := g.restore(ctx, config, snapshot.Checkpoint)
 	if err != nil {
 		return replayed{}, err
 	}
@@ -136,8 +126,7 @@ func (g *Gateway) replayFrom(ctx context.Context, journal *jetstream.Journal, sn
 	if each != nil && g.observed > 0 && snapshot.Decision > g.observed {
 		return replayed{}, errUnseen
 	}
-	err = journal.ReplayBehind(ctx, snapshot.Position, applyTo(ctx, g.keys, state, each))
-	return replayed{state, state.Last() - snapshot.Decision}, err
+	return g.replayBehind(ctx, journal, snapshot.Position, state, each)
 }
 
 func applyTo(ctx context.Context, keys *jetstream.SealingKeys, state *state.State, each func(*bcp.Decision)) func([]byte) error {
