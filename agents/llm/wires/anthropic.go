@@ -77,23 +77,22 @@ type anthropicGot struct {
 	Input jsontext.Value `json:"input"`
 }
 
-type anthropicReply struct {
-	Content    jsontext.Value `json:"content"` // a list of blocks, or a text
-	StopReason string         `json:"stop_reason"`
-	Usage      anthropicUsage `json:"usage"`
-}
-
+// anthropicEvent is an event of a stream, or a reply that is one document.
 type anthropicEvent struct {
-	Type    string         `json:"type"`
-	Message anthropicReply `json:"message"`       // of message_start
-	Index   number         `json:"index"`         // of a block
-	Block   anthropicGot   `json:"content_block"` // of content_block_start
-	Delta   struct {
+	Type    string `json:"type"`
+	Message struct {
+		Usage anthropicUsage `json:"usage"`
+	} `json:"message"` // of message_start
+	Index number       `json:"index"`         // of a block
+	Block anthropicGot `json:"content_block"` // of content_block_start
+	Delta struct {
 		Text        string         `json:"text"`
 		PartialJSON jsontext.Value `json:"partial_json"` // a text, or the input itself
 		StopReason  string         `json:"stop_reason"`  // of message_delta
 	} `json:"delta"`
-	Usage *anthropicUsage `json:"usage"` // of message_delta: of all so far
+	Usage      anthropicUsage `json:"usage"`   // of message_delta: of all so far
+	Content    jsontext.Value `json:"content"` // of a document: a list of blocks, or a text
+	StopReason string         `json:"stop_reason"`
 }
 
 // Do implements [llm.Provider].
@@ -144,20 +143,13 @@ type anthropicReading struct {
 	total  bool                 // the tokens of the whole reply have come
 }
 
-func (a *anthropicReading) whole(raw []byte) error {
-	var got anthropicReply
-	if err := decode(raw, &got); err != nil {
-		return err
-	}
-	a.stop, a.total = got.StopReason, true
-	a.counts(got.Usage)
-	if got.Content.Kind() != '[' {
-		a.block(&anthropicGot{Type: "text", Text: got.Content})
-		return nil
-	}
-	var blocks []anthropicGot
-	if err := decode(got.Content, &blocks); err != nil {
-		return err
+// document adds all blocks of one.
+func (a *anthropicReading) document(content jsontext.Value) error {
+	blocks := []anthropicGot{{Type: "text", Text: content}}
+	if content.Kind() == '[' {
+		if err := decode(content, &blocks); err != nil {
+			return err
+		}
 	}
 	for i := range blocks {
 		a.block(&blocks[i])
@@ -200,6 +192,13 @@ func (a *anthropicReading) event(data []byte) (last bool, err error) {
 		return false, err
 	}
 	switch e.Type {
+	case "message", "":
+		if e.Content == nil && e.StopReason == "" || a.begun() {
+			break
+		}
+		a.stop, a.total = cmp.Or(e.StopReason, "end_turn"), true
+		a.counts(e.Usage)
+		return false, a.document(e.Content)
 	case "message_start":
 		a.counts(e.Message.Usage)
 	case "content_block_start":
@@ -215,10 +214,8 @@ func (a *anthropicReading) event(data []byte) (last bool, err error) {
 		}
 	case "message_delta":
 		a.stop = cmp.Or(e.Delta.StopReason, a.stop)
-		if e.Usage != nil {
-			a.total = a.total || e.Usage.Output > 0
-			a.counts(*e.Usage)
-		}
+		a.total = a.total || e.Usage.Output > 0
+		a.counts(e.Usage)
 	case "message_stop":
 		return true, nil
 	}

@@ -130,26 +130,16 @@ type googleReading struct {
 	finish string
 }
 
-// whole reads one document, or the list of them that is sent in place of a stream.
-func (g *googleReading) whole(raw []byte) error {
-	documents := []jsontext.Value{raw}
-	if bytes.HasPrefix(raw, []byte("[")) {
-		if err := decode(raw, &documents); err != nil {
-			return err
-		}
-	}
-	for _, document := range documents {
-		if _, err := g.event(document); err != nil {
-			return err
-		}
-	}
-	if g.finish == "" {
-		return llm.Protocol{What: "the reply has no candidate, or does not end"}
-	}
-	return nil
-}
-
+// event reads a piece, or the list of all that is sent in place of a stream.
 func (g *googleReading) event(data []byte) (last bool, err error) {
+	if bytes.HasPrefix(data, []byte("[")) {
+		var pieces []jsontext.Value
+		err := decode(data, &pieces)
+		for i := 0; i < len(pieces) && err == nil; i++ {
+			_, err = g.event(pieces[i])
+		}
+		return false, err
+	}
 	var got googleReply
 	if err := decode(data, &got); err != nil {
 		return false, err

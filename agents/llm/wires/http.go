@@ -79,11 +79,9 @@ func (c *client) address(path string) string {
 
 // reading is how a wire reads a reply that is no error.
 type reading interface {
-	// whole reads a reply that is one document.
-	whole(raw []byte) error
-	// event reads one event of a stream, and says whether it was the last.
+	// event reads one event of a stream, and says whether it was the last; or a reply that is one document.
 	event(data []byte) (last bool, err error)
-	// complete reports whether a stream may end now.
+	// complete reports whether a stream may end now, or a document is a reply.
 	complete() bool
 	// begun reports whether part of the reply has come.
 	begun() bool
@@ -115,8 +113,8 @@ func (c *client) post(ctx context.Context, path string, header map[string]string
 	}
 	response, err := c.http.Do(r)
 	if err == nil {
-		said := &tee{from: response.Body}
-		if err = readResponse(response, &heard{said, silent, false}, reply); err != nil {
+		said := &heard{from: response.Body, silent: silent}
+		if err = readResponse(response, said, reply); err != nil {
 			err = &llm.Answered{Err: err, Status: response.StatusCode, Said: c.words(said.first)}
 		}
 	} else {
@@ -129,38 +127,30 @@ func (c *client) post(ctx context.Context, path string, header map[string]string
 	return err
 }
 
-// tee keeps the beginning of what is read, where a provider says what is wrong.
-type tee struct {
-	from  io.ReadCloser
-	first []byte
+// heard resets a timeout at each byte, and keeps the beginning of what is read, where a provider says what is wrong.
+type heard struct {
+	from   io.Reader
+	silent *time.Timer
+	first  []byte
 }
 
 const keptReply = 4 << 10
 
 // Read implements [io.Reader].
-func (t *tee) Read(b []byte) (int, error) {
-	n, err := t.from.Read(b)
-	t.first = append(t.first, b[:min(n, keptReply-len(t.first))]...)
+func (h *heard) Read(b []byte) (int, error) {
+	n, err := h.from.Read(b)
+	if n > 0 {
+		h.silent.Reset(silence)
+	}
+	h.first = append(h.first, b[:min(n, keptReply-len(h.first))]...)
 	return n, err
 }
 
 // words are what a provider says of an error: its message, or the beginning of its answer, on a line of at most 200 columns.
 // There are none if a secret, or a part of the key, is in its answer.
 func (c *client) words(body []byte) string {
-	var answer struct {
-		Error   jsontext.Value `json:"error"`
-		Message string         `json:"message"`
-	}
-	said := string(body)
-	if json.Unmarshal(firstOf(body), &answer) == nil {
-		var inner struct {
-			Message string `json:"message"`
-		}
-		if json.Unmarshal(answer.Error, &inner.Message) != nil {
-			_ = json.Unmarshal(answer.Error, &inner) // or the answer has another form
-		}
-		said = cmp.Or(inner.Message, answer.Message, said)
-	}
+	e, _ := errorIn(body)
+	said := cmp.Or(string(e.Message), string(body))
 	for _, text := range []string{string(body), said} {
 		if unescaped, err := url.QueryUnescape(text); err == nil {
 			text += unescaped
@@ -187,28 +177,15 @@ func (c *client) quotesKey(text string) bool {
 	return c.key != "" && strings.Contains(text, c.key)
 }
 
-// heard resets a timeout at each byte.
-type heard struct {
-	io.Reader
-	silent *time.Timer
-	some   bool
-}
-
-// Read implements [io.Reader].
-func (h *heard) Read(b []byte) (int, error) {
-	n, err := h.Reader.Read(b)
-	if n > 0 {
-		h.some = true
-		h.silent.Reset(silence)
-	}
-	return n, err
-}
-
 func readResponse(response *http.Response, body *heard, reply reading) error {
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
 		raw, _ := io.ReadAll(io.LimitReader(body, maxReply))
-		return cmp.Or(errorIn(raw), &providerError{Message: string(raw)}).err(response.StatusCode, retryAfter(response.Header.Get("Retry-After")))
+		e, is := errorIn(raw)
+		if !is {
+			e = providerError{Message: words(raw)}
+		}
+		return e.err(response.StatusCode, retryAfter(response.Header.Get("Retry-After")))
 	}
 	err := readBody(response.Header.Get("Content-Type"), bufio.NewReader(body), reply)
 	switch {
@@ -216,7 +193,7 @@ func readResponse(response *http.Response, body *heard, reply reading) error {
 		return nil
 	case errors.Is(err, errTooMuch):
 		return llm.Protocol{What: tooMuch}
-	case errors.Is(err, errCut) && !body.some:
+	case errors.Is(err, errCut) && len(body.first) == 0:
 		return llm.Overloaded{Unknown: true}
 	case errors.Is(err, errCut):
 		return llm.Protocol{What: cutOff}
@@ -238,25 +215,26 @@ func readBody(contentType string, body *bufio.Reader, reply reading) error {
 		first, _ = body.Peek(1)
 	}
 	name, _ := body.Peek(len("data:"))
-	if streams := kind == "text/event-stream"; string(first) != "{" && string(first) != "[" && (streams || string(name) == "data:" || string(name) == "event") {
-		return readEvents(body, func(data []byte) (last bool, err error) {
-			if e := errorIn(data); e != nil {
-				return false, e.err(http.StatusOK, 0)
-			}
-			return reply.event(data)
-		})
+	event := func(data []byte) (last bool, err error) {
+		if e, is := errorIn(data); is {
+			return false, e.err(http.StatusOK, 0)
+		}
+		return reply.event(data)
 	}
-	switch raw, err := io.ReadAll(io.LimitReader(body, maxReply+1)); {
+	if streams := kind == "text/event-stream"; string(first) != "{" && string(first) != "[" && (streams || string(name) == "data:" || string(name) == "event") {
+		return readEvents(body, event)
+	}
+	raw, err := io.ReadAll(io.LimitReader(body, maxReply+1))
+	switch {
 	case len(raw) > maxReply:
 		return errTooMuch
 	case err != nil:
 		return errCut
-	default:
-		if e := errorIn(raw); e != nil {
-			return e.err(http.StatusOK, 0)
-		}
-		return reply.whole(raw)
 	}
+	if _, err = event(raw); err == nil && !reply.complete() {
+		return llm.Protocol{What: "the reply has nothing in it, or no end"}
+	}
+	return err
 }
 
 const byteOrderMark = "\ufeff"
@@ -300,13 +278,23 @@ func (l *label) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// providerError is an error that a provider sends, with whatever status.
+// providerError is an error that a provider sends, with whatever status, or a document that has one.
 type providerError struct {
 	Object  string         `json:"object"`
 	Type    string         `json:"type"`
 	Code    jsontext.Value `json:"code"` // a word, or a status
 	Status  jsontext.Value `json:"status"`
-	Message string         `json:"message"`
+	Message words          `json:"message"`
+	Error   jsontext.Value `json:"error"`
+}
+
+// words are a text, or whatever JSON stands in its place.
+type words string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (w *words) UnmarshalJSON(b []byte) error {
+	*w = words(written(b))
+	return nil
 }
 
 // firstOf returns the first of a list, as which Google's compatible endpoint sends an error, or what it got.
@@ -318,31 +306,22 @@ func firstOf(raw []byte) []byte {
 	return raw
 }
 
-// errorIn returns the error that a document is or has, or nil.
-func errorIn(raw []byte) *providerError {
-	raw = firstOf(raw)
-	var in struct {
-		Object string         `json:"object"`
-		Type   string         `json:"type"`
-		Error  jsontext.Value `json:"error"`
+// errorIn returns the error that a document is or has. Is it none, there may be a message all the same.
+func errorIn(raw []byte) (e providerError, is bool) {
+	if decode(firstOf(raw), &e) != nil {
+		return providerError{}, false
 	}
-	if decode(raw, &in) != nil {
-		return nil
-	}
-	e := &providerError{}
-	switch in.Error.Kind() {
+	switch e.Error.Kind() {
 	case '"':
-		_ = decode(in.Error, &e.Message)
+		return providerError{Message: words(written(e.Error))}, true
 	case '{':
-		if decode(in.Error, e) != nil {
-			e = &providerError{Message: string(in.Error)}
+		inner := providerError{}
+		if decode(e.Error, &inner) != nil {
+			inner.Message = words(e.Error)
 		}
-	default:
-		if in.Object != "error" && in.Type != "error" || decode(raw, e) != nil {
-			return nil
-		}
+		return inner, true
 	}
-	return e
+	return e, e.Object == "error" || e.Type == "error"
 }
 
 // err returns the error. One that came with status 200 has the status that it says.
@@ -357,11 +336,11 @@ func (e *providerError) err(status int, after time.Duration) error {
 		return slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(words, mark) })
 	}
 	switch {
-	case status == http.StatusUnauthorized || status == http.StatusForbidden || has("authentication_error", "permission_error", "invalid_api_key", "unauthenticated", "permission_denied") || wrongKey.MatchString(e.Message):
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || has("authentication_error", "permission_error", "invalid_api_key", "unauthenticated", "permission_denied") || wrongKey.MatchString(string(e.Message)):
 		return llm.Auth{}
 	case status == http.StatusTooManyRequests || has("rate_limit", "resource_exhausted", "too_many_requests"):
 		return llm.RateLimited{RetryAfter: after}
-	case status == http.StatusRequestEntityTooLarge || has("request_too_large") || tooLong.MatchString(words+" "+strings.ToLower(e.Message)):
+	case status == http.StatusRequestEntityTooLarge || has("request_too_large") || tooLong.MatchString(words+" "+strings.ToLower(string(e.Message))):
 		return llm.TooLong{}
 	case has("content_filter", "content_policy", "responsibleaipolicy"):
 		return llm.Filtered{}

@@ -77,14 +77,14 @@ type streamOptions struct {
 // openAIReply is a whole reply, or a chunk of one.
 type openAIReply struct {
 	Choices []struct {
-		Message      openAIPiece  `json:"message"` // of a whole reply
+		Message      *openAIPiece `json:"message"` // of a whole reply
 		Delta        *openAIPiece `json:"delta"`   // of a chunk
 		FinishReason string       `json:"finish_reason"`
 	} `json:"choices"`
 	Usage *struct {
 		Prompt     number `json:"prompt_tokens"`
 		Completion number `json:"completion_tokens"`
-		Details    *struct {
+		Details    struct {
 			Cached number `json:"cached_tokens"`
 		} `json:"prompt_tokens_details"`
 	} `json:"usage"`
@@ -178,23 +178,6 @@ type openAIReading struct {
 	reasoning []byte
 }
 
-func (o *openAIReading) whole(raw []byte) error {
-	var got openAIReply
-	if err := decode(raw, &got); err != nil {
-		return err
-	}
-	if len(got.Choices) != 1 {
-		return llm.Protocol{What: "the reply has no choice, or several"}
-	}
-	message := &got.Choices[0].Message
-	for i := range message.ToolCalls {
-		message.ToolCalls[i].Index = number(i)
-	}
-	o.piece(message, got.Choices[0].FinishReason)
-	o.count(&got)
-	return nil
-}
-
 func (o *openAIReading) event(data []byte) (last bool, err error) {
 	if string(data) == "[DONE]" {
 		if o.finish == "" && !o.begun() {
@@ -206,15 +189,22 @@ func (o *openAIReading) event(data []byte) (last bool, err error) {
 	if err := decode(data, &got); err != nil {
 		return false, err
 	}
-	switch {
-	case len(got.Choices) > 1:
+	if len(got.Choices) > 1 {
 		return false, llm.Protocol{What: "the reply has several choices"}
-	case len(got.Choices) == 1 && got.Choices[0].Delta == nil && !o.begun(): // a whole reply, which some proxies send as one chunk
-		return false, o.whole(data)
-	case len(got.Choices) == 1:
-		o.piece(cmp.Or(got.Choices[0].Delta, &openAIPiece{}), got.Choices[0].FinishReason)
 	}
-	o.count(&got)
+	for _, choice := range got.Choices {
+		if m := choice.Message; m != nil && choice.Delta == nil && !o.begun() { // a whole reply, which some proxies send as one chunk
+			choice.Delta, o.finish = m, "stop"
+			for i := range m.ToolCalls {
+				m.ToolCalls[i].Index = number(i)
+			}
+		}
+		o.piece(cmp.Or(choice.Delta, &openAIPiece{}), choice.FinishReason)
+	}
+	if u := got.Usage; u != nil {
+		cached := min(u.Details.Cached, u.Prompt)
+		o.usage = llm.Usage{Input: int64(u.Prompt - cached), CacheRead: int64(cached), Output: int64(u.Completion)}
+	}
 	return false, nil
 }
 
@@ -222,9 +212,7 @@ func (o *openAIReading) event(data []byte) (last bool, err error) {
 func (o *openAIReading) complete() bool { return o.finish != "" }
 
 func (o *openAIReading) piece(p *openAIPiece, finish string) {
-	if finish != "" {
-		o.finish = finish
-	}
+	o.finish = cmp.Or(finish, o.finish)
 	o.filtered = o.filtered || finish == "content_filter" || p.Refusal != nil && *p.Refusal != ""
 	for _, text := range contentTexts(p.Content) {
 		o.say(text)
@@ -299,17 +287,6 @@ func contentTexts(raw jsontext.Value) (texts []string) {
 		texts = append(texts, contentTexts(p)...)
 	}
 	return texts
-}
-
-func (o *openAIReading) count(got *openAIReply) {
-	if got.Usage == nil {
-		return
-	}
-	prompt, cached := int64(got.Usage.Prompt), int64(0)
-	if got.Usage.Details != nil {
-		cached = min(int64(got.Usage.Details.Cached), prompt)
-	}
-	o.usage = llm.Usage{Input: prompt - cached, CacheRead: cached, Output: int64(got.Usage.Completion)}
 }
 
 func openAIMessages(r *llm.Request) []openAIMessage {
