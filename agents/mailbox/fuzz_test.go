@@ -33,6 +33,6 @@ func FuzzMessage(f *testing.F) {
 	f.Add([]byte("From: <\nDate: x\nReceived: ;\nContent-Type: multipart/mixed\n\n"))
 	limits := limits{message: 1 << 16, parts: 20, depth: 5, text: 4096, attachmentText: 1024}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		checkMessage(t, parse(raw, limits), limits)
+		checkMessage(t, parse(raw, int64(len(raw)), limits), limits)
 	})
 }

@@ -70,10 +70,10 @@ func TestLimitsAtAndPast(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if m := parse([]byte(c.at), limits); m.Has(c.defect) {
+			if m := parse([]byte(c.at), int64(len(c.at)), limits); m.Has(c.defect) {
 				t.Errorf("at the limit: %v", m.Defects)
 			}
-			if m := parse([]byte(c.past), limits); !m.Has(c.defect) {
+			if m := parse([]byte(c.past), int64(len(c.past)), limits); !m.Has(c.defect) {
 				t.Errorf("past the limit: %v", m.Defects)
 			}
 		})
@@ -98,7 +98,7 @@ func TestDirectoryLimit(t *testing.T) {
 		entries int
 		want    error
 	}{{maxDirEntries, nil}, {maxDirEntries + 1, folder.ErrTooMany}} {
-		_, err := regularFiles(manyFiles{n: c.entries}, "cur")
+		_, err := list(manyFiles{n: c.entries})
 		failIf(t, !errors.Is(err, c.want), "%d entries: %v", c.entries, err)
 	}
 }

@@ -31,10 +31,10 @@ func shippedMail(t testing.TB) []*Message { return readAll(t, examples.Mail()) }
 // shippedRaw returns the bytes of the shipped messages in mailbox order.
 func shippedRaw(t testing.TB) (out [][]byte) {
 	t.Helper()
-	files, err := messageFiles(examples.Mail())
+	files, err := list(examples.Mail())
 	noError(t, err)
 	for _, f := range files {
-		raw, err := fs.ReadFile(examples.Mail(), f)
+		raw, err := fs.ReadFile(examples.Mail(), f.path)
 		noError(t, err)
 		out = append(out, raw)
 	}

@@ -58,7 +58,7 @@ func letterWords(text string) []string {
 // lost returns a word that go-message reads in a mail and this package does not, without a defect that says so.
 func lost(raw []byte) string {
 	words, ok := oracleWords(raw)
-	m := parse(raw, limits{message: MaxMessage, parts: 200, depth: 12, text: 1 << 20, attachmentText: 1 << 20})
+	m := parse(raw, int64(len(raw)), limits{message: MaxMessage, parts: 200, depth: 12, text: 1 << 20, attachmentText: 1 << 20})
 	if !ok || len(m.Defects) > 0 {
 		return ""
 	}

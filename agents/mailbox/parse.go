@@ -48,10 +48,10 @@ const (
 // Parse decodes one message. It accepts any bytes, keeps no reference to them
 // and never fails: problems are in Defects. Bytes past the limit on messages are
 // ignored. It may be called concurrently.
-func Parse(raw []byte) *Message { return parse(raw, standard) }
+func Parse(raw []byte) *Message { return parse(raw, int64(len(raw)), standard) }
 
-func parse(raw []byte, limits limits) (m *Message) {
-	size := int64(len(raw))
+// parse decodes a message of a size, of which there are at least the first bytes.
+func parse(raw []byte, size int64, limits limits) (m *Message) {
 	raw = raw[:min(len(raw), limits.message)]
 	id := messageID(raw)
 	// A message on which a library panics must not stop the reading of a mailbox.
