@@ -2,12 +2,8 @@ package agents
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
-	"github.com/bcpmesh/bcpmesh/bcp/cost"
-	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -23,68 +19,28 @@ type Keeper struct{ conn *Connection }
 // and its encoding must be JSON.
 func NewKeeper(c *Connection) *Keeper { return &Keeper{conn: c} }
 
-// Agent returns the keeper's agent.
-func (k *Keeper) Agent() bcp.AgentName { return k.conn.options.Name }
-
-// NewEgressID returns an id for a request.
-func NewEgressID() string { return rand.Text() }
-
-// Reserve asks to make one request and returns nil if it may be sent; Reserve sets its
-// Act. A denial is a [guard.Code]. It may be called again with the same request and ID.
-func (k *Keeper) Reserve(ctx context.Context, r bcp.EgressRequest) error {
-	r.Act = bcp.EgressReserve
-	return k.ask(ctx, r, func(receipt bcp.EgressReceipt) error {
+// Egress reserves a request to a host, and returns nil if it may be sent; settles it with its
+// bytes on the wire, in both directions; or says that the keeper itself refused one, and why. A
+// denial is a guard.Code. It may be called again with the same request and ID.
+func (k *Keeper) Egress(ctx context.Context, r bcp.EgressRequest) error {
+	return report(ctx, k, subjects.Egress(k.conn.options.Name), r, func(receipt bcp.EgressReceipt) error {
+		refuses := r.Act == bcp.EgressRefuse
 		switch {
-		case receipt.Allowed:
+		case receipt.Type != bcp.TypeEgress:
+		case refuses && receipt.Code == r.Code, !refuses && receipt.Allowed:
 			return nil
-		case receipt.Code == "":
-			return ErrMessage
+		case r.Act == bcp.EgressReserve && receipt.Code != "":
+			return receipt.Code
 		}
-		return receipt.Code
+		return ErrMessage
 	})
 }
 
-// Settle reports the bytes of a reserved request on the wire, in both
-// directions. It may be called again.
-func (k *Keeper) Settle(ctx context.Context, id string, bytes int64) error {
-	return unlessForgotten(k.ask(ctx, bcp.EgressRequest{Act: bcp.EgressSettle, ID: id, Bytes: bytes}, func(receipt bcp.EgressReceipt) error { return understood(receipt.Allowed) }))
-}
-
-// unlessForgotten returns the error of a settlement, of which the gateway may know nothing any more.
-func unlessForgotten(err error) error {
-	if refused, ok := errors.AsType[*RefusedError](err); ok && refused.Code == bcp.QueryUnknown {
-		return nil
-	}
-	return err
-}
-
-// Refuse reports a request that the keeper itself refused, and why. [guard.ToolChanged]
-// has no URL.
-func (k *Keeper) Refuse(ctx context.Context, url string, code guard.Code) error {
-	return k.ask(ctx, bcp.EgressRequest{Act: bcp.EgressRefuse, URL: url, Code: code}, func(receipt bcp.EgressReceipt) error { return understood(receipt.Code == code) })
-}
-
-// ReserveCall asks to make one call of the agent's model and returns nil if it may be
-// made; ReserveCall sets its Act. It may be called again with the same call and ID.
-func (k *Keeper) ReserveCall(ctx context.Context, r bcp.UsageRequest) error {
-	r.Act = bcp.UsageReserve
-	return k.call(ctx, r)
-}
-
-// SettleCall reports the provider's counts for a reserved call. It may be called
-// again.
-func (k *Keeper) SettleCall(ctx context.Context, id string, counted cost.Tokens) error {
-	return unlessForgotten(k.call(ctx, bcp.UsageRequest{Act: bcp.UsageSettle, ID: id, Tokens: counted}))
-}
-
-// ReportModel says why the agent's model fails, or with the zero fault that it works. said
-// is what the provider says, without secrets, for the operator alone.
-func (k *Keeper) ReportModel(ctx context.Context, fault bcp.ModelFault, said string) error {
-	return k.call(ctx, bcp.UsageRequest{Act: bcp.UsageReport, ModelFault: fault, Said: said})
-}
-
-func (k *Keeper) call(ctx context.Context, r bcp.UsageRequest) error {
-	return report(ctx, k, subjects.Usage(k.Agent()), r, func(receipt bcp.UsageReceipt) error {
+// Usage reserves a call of the agent's model, and returns nil if it may be made; settles it with
+// the provider's counts; or says why the model fails, or with the zero fault that it works. It
+// may be called again with the same call and ID.
+func (k *Keeper) Usage(ctx context.Context, r bcp.UsageRequest) error {
+	return report(ctx, k, subjects.Usage(k.conn.options.Name), r, func(receipt bcp.UsageReceipt) error {
 		switch {
 		case receipt.Type != bcp.TypeUsage:
 			return ErrMessage
@@ -92,15 +48,6 @@ func (k *Keeper) call(ctx context.Context, r bcp.UsageRequest) error {
 			return nil
 		}
 		return &RefusedError{Code: receipt.Code}
-	})
-}
-
-func (k *Keeper) ask(ctx context.Context, r bcp.EgressRequest, judge func(bcp.EgressReceipt) error) error {
-	return report(ctx, k, subjects.Egress(k.Agent()), r, func(receipt bcp.EgressReceipt) error {
-		if receipt.Type != bcp.TypeEgress {
-			return ErrMessage
-		}
-		return judge(receipt)
 	})
 }
 

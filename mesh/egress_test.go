@@ -39,7 +39,7 @@ func withNetwork(more string) map[string]string {
 }
 
 func composed(id, url string) bcp.EgressRequest {
-	return bcp.EgressRequest{ID: id, URL: url, By: bcp.ByComposed, Bytes: 1000}
+	return bcp.EgressRequest{Act: bcp.EgressReserve, ID: id, URL: url, By: bcp.ByComposed, Bytes: 1000}
 }
 
 // The hosts are those of the definitions that hold at that moment.
@@ -49,17 +49,17 @@ func TestEgressHostsAreReloaded(t *testing.T) {
 	t.Parallel()
 	m := meshtest.Start(t, withNetwork(""))
 	k := keeperOf(t, m, "reader")
-	noError(t, k.Reserve(t.Context(), composed("a", "https://a.example.net/")))
+	noError(t, k.Egress(t.Context(), composed("a", "https://a.example.net/")))
 	files := withNetwork("")
 	files["reader.md"] = strings.Replace(files["reader.md"], ", '*.example.net'", "", 1)
 	must(m.Reload(t.Context(), meshtest.Parse(t, files)))
-	if err := k.Reserve(t.Context(), composed("b", "https://a.example.net/")); !errors.Is(err, guard.HostDenied) {
+	if err := k.Egress(t.Context(), composed("b", "https://a.example.net/")); !errors.Is(err, guard.HostDenied) {
 		t.Errorf("a host that is not listed any more: %v", err)
 	}
 	files["reader.md"] = strings.Replace(files["reader.md"], "network: [docs.example.org]\n", "", 1)
 	must(m.Reload(t.Context(), meshtest.Parse(t, files)))
 	ctx := within(t, 3*time.Second)
-	fails(t, k.Reserve(ctx, composed("c", "https://docs.example.org/")), nil, "a keeper of an agent without a network is served")
+	fails(t, k.Egress(ctx, composed("c", "https://docs.example.org/")), nil, "a keeper of an agent without a network is served")
 	fails(t, errorOf(m.Issue("reader", bcp.RoleKeeper, time.Hour)), nil, "creds for a keeper of an agent without a network")
 }
 

@@ -80,7 +80,7 @@ func TestMeter(t *testing.T) {
 	}
 	refused := provider{reply: answered(llm.Usage{Input: 1})}
 	meter := keeper.NewMeter(k, "small", &refused)
-	noError(t, k.ReserveCall(t.Context(), bcp.UsageRequest{ID: "all", Model: "small", RequestBytes: 100000 - cost.Overhead - 1, MaxTokens: 1}))
+	noError(t, k.Usage(t.Context(), bcp.UsageRequest{Act: bcp.UsageReserve, ID: "all", Model: "small", RequestBytes: 100000 - cost.Overhead - 1, MaxTokens: 1}))
 	before := m.Count(meshtest.Of(bcp.KindUsage))
 	for range 50 { // a cell that asks on and on
 		if _, err := meter.Do(t.Context(), request); !errors.Is(err, llm.Budget{}) {

@@ -39,8 +39,7 @@ type Health struct {
 	told        bool // the mesh knows now
 }
 
-// NewHealth returns the watch over single calls of a model, which tells report, such as
-// [agents.Keeper.ReportModel].
+// NewHealth returns the watch over single calls of a model, which tells report.
 func NewHealth(report func(context.Context, bcp.ModelFault, string) error, log hclog.Logger, p llm.Provider) *Health {
 	return &Health{provider: p, report: report, log: log}
 }

@@ -7,6 +7,7 @@ package keeper
 
 import (
 	"context"
+	"crypto/rand"
 	"strings"
 	"time"
 
@@ -31,12 +32,11 @@ func NewLedger(k *agents.Keeper) *Ledger { return &Ledger{k} }
 // Reserve implements [fetch.Ledger]. If the mesh does not answer before ctx ends, the error is
 // [guard.Unrecorded].
 func (l *Ledger) Reserve(ctx context.Context, h fetch.Hop) (func(sent, received int64), error) {
-	id := agents.NewEgressID()
-	r := bcp.EgressRequest{ID: id, URL: h.URL, By: bcp.EgressBy(h.By), Bytes: h.MaxBytes}
+	r := bcp.EgressRequest{Act: bcp.EgressReserve, ID: rand.Text(), URL: h.URL, By: bcp.EgressBy(h.By), Bytes: h.MaxBytes}
 	if h.By == fetch.ByLink {
 		r.NanoBits = int64(h.Price)
 	}
-	if err := l.keeper.Reserve(ctx, r); err != nil {
+	if err := l.keeper.Egress(ctx, r); err != nil {
 		if code, ok := err.(guard.Code); ok {
 			return nil, code
 		}
@@ -45,7 +45,7 @@ func (l *Ledger) Reserve(ctx context.Context, h fetch.Hop) (func(sent, received 
 	return func(sent, received int64) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 		defer cancel()
-		_ = l.keeper.Settle(ctx, id, sent+received) // or it counts as reserved
+		_ = l.keeper.Egress(ctx, bcp.EgressRequest{Act: bcp.EgressSettle, ID: r.ID, Bytes: sent + received}) // or it counts as reserved
 	}, nil
 }
 
@@ -54,5 +54,5 @@ func (l *Ledger) Refused(ctx context.Context, url string, code guard.Code) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	url = strings.ToValidUTF8(url[:min(len(url), maxRefusedURL)], "")
-	_ = l.keeper.Refuse(ctx, url, code) // nothing was sent
+	_ = l.keeper.Egress(ctx, bcp.EgressRequest{Act: bcp.EgressRefuse, URL: url, Code: code}) // nothing was sent
 }

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"sync"
 	"time"
@@ -62,8 +63,8 @@ func (m *Meter) reserve(ctx context.Context, r *llm.Request) (id string, err err
 	if err != nil || r.MaxTokens <= 0 {
 		return "", llm.Unrecorded{}
 	}
-	id = agents.NewEgressID()
-	err = m.keeper.ReserveCall(ctx, bcp.UsageRequest{ID: id, Model: m.model, RequestBytes: int64(len(request)), MaxTokens: int64(r.MaxTokens)})
+	id = rand.Text()
+	err = m.keeper.Usage(ctx, bcp.UsageRequest{Act: bcp.UsageReserve, ID: id, Model: m.model, RequestBytes: int64(len(request)), MaxTokens: int64(r.MaxTokens)})
 	if err == nil {
 		return id, nil
 	}
@@ -91,5 +92,5 @@ func (m *Meter) settle(ctx context.Context, id string, counted cost.Tokens) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	_ = m.keeper.SettleCall(ctx, id, counted) // or it counts as reserved
+	_ = m.keeper.Usage(ctx, bcp.UsageRequest{Act: bcp.UsageSettle, ID: id, Tokens: counted}) // or it counts as reserved
 }

@@ -137,8 +137,11 @@ func Metered(m llm.Endpoint, k *agents.Keeper, agent *bcp.Agent, log hclog.Logge
 	if m.Provider == nil {
 		return m
 	}
+	report := func(ctx context.Context, fault bcp.ModelFault, said string) error {
+		return k.Usage(ctx, bcp.UsageRequest{Act: bcp.UsageReport, ModelFault: fault, Said: said})
+	}
 	return wires.Each(m, func(one llm.Provider) llm.Provider {
-		return NewHealth(k.ReportModel, log, NewMeter(k, agent.Model, one))
+		return NewHealth(report, log, NewMeter(k, agent.Model, one))
 	})
 }
 

@@ -139,7 +139,7 @@ const tellTime = 10 * time.Second
 func toldOfTool(ctx context.Context, k *agents.Keeper, log hclog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()
-	if err := k.Refuse(ctx, "", guard.ToolChanged); err != nil {
+	if err := k.Egress(ctx, bcp.EgressRequest{Act: bcp.EgressRefuse, Code: guard.ToolChanged}); err != nil {
 		log.Error("operators could not be told that a tool has changed", "error", err)
 	}
 }
