@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // Lines passes on the lines of a stream as a filter has them, which may be as none. A line of more than so many bytes is nil to
@@ -103,6 +106,12 @@ func (a *answers) answer(line []byte) ([]byte, error) {
 		return nil, a.pass(text, nil)
 	case h.Method != nil:
 		return nil, a.reply(h)
+	}
+	if len(h.Error) == 0 {
+		return line, nil
+	}
+	if _, err := jsonrpc.DecodeMessage(text); err != nil { // it fails its call, and not those of others
+		return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"an error that is none of JSON-RPC:","data":%s}}`+"\n", h.ID, h.Error), nil
 	}
 	return line, nil
 }

@@ -70,6 +70,8 @@ func TestLinesThatAreNoMessages(t *testing.T) {
 		{said: answer + "\ndebug\n" + `{"level":30,"msg":"x"}` + "\n" + answer + "\n", want: answer + "\n" + answer + "\n", noisy: "2 3"},
 		{said: "[]\n" + "[" + answer + "]\n" + "null 1\n", noisy: "1 2 3"},
 		{said: answer + "\n\ufeff" + answer + "\n", want: answer + "\n", noisy: "2"},
+		{said: `{"jsonrpc":"2.0","id":1,"error":"no"}` + "\n" + answer + "\n", want: `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"an error that is none of JSON-RPC:","data":"no"}}` + "\n" + answer + "\n"},
+		{said: `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}` + "\n", want: `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}` + "\n"},
 		{said: "{\n" + answer + "\n", noisy: "1", ended: true},
 		{said: `{"jsonrpc":"2.0","id":1,"result":NaN}` + "\n", noisy: "1", ended: true},
 		{said: `{"jsonrpc":"2.0","id":[1],"result":{}}` + "\n", noisy: "1", ended: true},

@@ -84,13 +84,22 @@ func (c *exactConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 		return nil, errNoAnswer
 	}
 	var greeting struct {
-		Version string `json:"protocolVersion"`
+		Version string                    `json:"protocolVersion"`
+		Others  map[string]jsontext.Value `json:",embed"`
 	}
 	if json.Unmarshal(r.Result, &greeting, lenient) == nil && greeting.Version != "" {
 		c.transport.version.Store(&greeting.Version)
+		if greeting.Version > sdk.SupportedProtocolVersions()[0] && greeting.Others["capabilities"] != nil { // the library would end here
+			greeting.Others["protocolVersion"] = jsontext.Value(`"` + knownVersion + `"`)
+			result, err := json.Marshal(greeting.Others, lenient, json.Deterministic(true))
+			return &jsonrpc.Response{ID: r.ID, Result: result}, err
+		}
 	}
 	return m, nil
 }
+
+// knownVersion is the newest version with a greeting that the library knows.
+const knownVersion = "2025-11-25"
 
 // versionHeader is the header in which the library would name the version, if it knew of this transport.
 const versionHeader = "Mcp-Protocol-Version"

@@ -1,6 +1,7 @@
 package wrap_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -28,6 +29,7 @@ type remote struct {
 	calls   atomic.Int64
 	refused atomic.Int64 // answers to its own requests that are errors
 	bearer  atomic.Pointer[string]
+	version string // of the protocol; empty: 2025-06-18
 }
 
 func (s *remote) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +49,7 @@ func (s *remote) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, message.ID, text)
 	}
-	if strings.HasPrefix(message.Method, "tools/") && r.Header.Get("Mcp-Protocol-Version") != "2025-06-18" {
+	if strings.HasPrefix(message.Method, "tools/") && r.Header.Get("Mcp-Protocol-Version") != cmp.Or(s.version, "2025-06-18") {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
@@ -56,7 +58,7 @@ func (s *remote) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if s.greets != nil && s.greets(w) {
 			return
 		}
-		result(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`)
+		result(fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`, cmp.Or(s.version, "2025-06-18")))
 	case "tools/list":
 		result(`{"tools":[{"name":"find","inputSchema":{"type":"object","maxProperties":9007199254740993}}]}`)
 	case "tools/call":
@@ -87,6 +89,15 @@ func dial(t *testing.T, s *remote, key string) (*wrap.Upstream, *httptest.Server
 	u := must(wrap.Dial(t.Context(), wrap.Remote{URL: server.URL + "/mcp", Key: key}))
 	t.Cleanup(u.Close)
 	return u, server
+}
+
+// A server of a version that nobody knows yet is spoken to as its greeting says.
+func TestRemoteOfANewerVersion(t *testing.T) {
+	t.Parallel()
+	u, _ := dial(t, &remote{version: "2031-01-01"}, "")
+	if listed, err := u.Tools(t.Context()); err != nil || len(listed) != 1 {
+		t.Errorf("%v, %v", listed, err)
+	}
 }
 
 // A server at a URL is spoken to as one that was started, with its key, and TLS is believed of

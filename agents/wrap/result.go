@@ -236,6 +236,7 @@ type head struct {
 	ID      jsontext.Value `json:"id"`
 	Method  jsontext.Value `json:"method"`
 	Version jsontext.Value `json:"jsonrpc"`
+	Error   jsontext.Value `json:"error"`
 }
 
 // parseHead reads the head of a line.
