@@ -1,9 +1,12 @@
 package bcp
 
 import (
+	"bytes"
 	"errors"
 	"slices"
+	"strconv"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
@@ -32,7 +35,7 @@ func (v *Validator) Validate(raw []byte, encoding Encoding) Verdict {
 		return Verdict{Outcome: Reject, Reason: ReasonTooLarge}
 	}
 	raw, err := toJSON(nil, raw, encoding)
-	if err != nil {
+	if err != nil || wire.Check(raw) != nil {
 		return Verdict{Outcome: Reject, Reason: ReasonMalformed}
 	}
 	return v.Judge(RawAnswer{json: raw, form: formObject})
@@ -43,11 +46,9 @@ func (v *Validator) Judge(raw RawAnswer) Verdict {
 	if len(v.items) == 0 || raw.form == formNone { // zero values
 		return Verdict{Outcome: Reject, Reason: ReasonMalformed}
 	}
-	w := answerWalk{v: v, s: wire.NewScanner(raw.json), answers: make([]answerValue, len(v.items))}
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw.json), jsontext.AllowDuplicateNames(true)) // there are none
+	w := answerWalk{v: v, dec: dec, answers: make([]answerValue, len(v.items))}
 	if !w.walk(raw.form) {
-		if wire.Check(raw.json) != nil {
-			return Verdict{Outcome: Reject, Reason: ReasonMalformed}
-		}
 		return Verdict{Outcome: Reject, Reason: w.reason, Field: w.field}
 	}
 	w.compare()
@@ -77,10 +78,11 @@ func (v *Validator) Judge(raw RawAnswer) Verdict {
 	return verdict
 }
 
-// answerWalk reads one answer against its spec.
+// answerWalk reads one answer against its spec. It is JSON that [wire.Check] let through: no
+// token of it is refused any more.
 type answerWalk struct {
 	v         *Validator
-	s         wire.Scanner
+	dec       *jsontext.Decoder
 	seen      uint64        // bit i: item i was answered
 	answers   []answerValue // by place in the spec
 	norm      []byte        // normalised texts, one after the other
@@ -112,11 +114,8 @@ func (w *answerWalk) walk(f form) bool {
 	}
 }
 
-// complete checks that the walk ended with the answer and missed nothing.
+// complete checks that the answer missed nothing.
 func (w *answerWalk) complete() bool {
-	if w.s.End() != nil {
-		return w.fail(ReasonMalformed, -1)
-	}
 	for i := range w.v.items {
 		if w.seen&(1<<i) == 0 {
 			return w.fail(ReasonMissing, i)
@@ -125,27 +124,49 @@ func (w *answerWalk) complete() bool {
 	return true
 }
 
+// enter reads the bracket that an object or a list begins with.
+func (w *answerWalk) enter(kind jsontext.Kind) bool {
+	if w.dec.PeekKind() != kind {
+		return w.fail(ReasonType, -1)
+	}
+	_, err := w.dec.ReadToken()
+	return err == nil
+}
+
+// more reports whether the object or list goes on; otherwise it reads the bracket that ends it.
+func (w *answerWalk) more() bool {
+	switch w.dec.PeekKind() {
+	case '}', ']', jsontext.KindInvalid:
+		_, _ = w.dec.ReadToken()
+		return false
+	}
+	return true
+}
+
+// name reads a key, or an id.
+func (w *answerWalk) name() string {
+	token, _ := w.dec.ReadToken()
+	return token.String()
+}
+
 // object reads a map of names to values. An outer one may hold nothing but the
 // form of its category; no value of an answer is an object or an array, so the
 // two cannot be confused.
 func (w *answerWalk) object(outer bool) bool {
-	if w.s.ObjectStart() != nil {
-		return w.fail(ReasonType, -1)
+	if !w.enter('{') {
+		return false
 	}
-	for first := true; w.s.More(); first = false {
-		key, err := w.s.Key()
-		if err != nil {
-			return w.fail(ReasonMalformed, -1)
-		}
+	for first := true; w.more(); first = false {
+		key := w.name()
 		if outer && first {
-			switch kind := w.s.Kind(); {
-			case kind == wire.KindObject && w.v.spec.Category == 1 && string(key) == "fields":
+			switch kind := w.dec.PeekKind(); {
+			case kind == '{' && w.v.spec.Category == 1 && key == "fields":
 				return w.object(false) && w.onlyMember()
-			case kind == wire.KindArray && w.v.spec.Category == 2 && string(key) == "answers":
+			case kind == '[' && w.v.spec.Category == 2 && key == "answers":
 				return w.list() && w.onlyMember()
 			}
 		}
-		if !w.item(key) {
+		if i := w.item(key); i < 0 || !w.value(i) {
 			return false
 		}
 	}
@@ -153,7 +174,7 @@ func (w *answerWalk) object(outer bool) bool {
 }
 
 func (w *answerWalk) onlyMember() bool {
-	if w.s.More() {
+	if w.more() {
 		return w.fail(ReasonUnknownName, -1)
 	}
 	return true
@@ -161,97 +182,80 @@ func (w *answerWalk) onlyMember() bool {
 
 // list reads a list of {id, answer}.
 func (w *answerWalk) list() bool {
-	if w.s.ArrayStart() != nil {
-		return w.fail(ReasonType, -1)
+	if !w.enter('[') {
+		return false
 	}
-	for w.s.More() {
-		if w.s.ObjectStart() != nil {
-			return w.fail(ReasonType, -1)
+	for w.more() {
+		if !w.enter('{') {
+			return false
 		}
-		var early []byte // an answer that comes before its id
+		var answer jsontext.Value
 		found, members, judged := -1, 0, false
-		for ; w.s.More(); members++ {
-			key, err := w.s.Key()
-			if err != nil {
-				return w.fail(ReasonMalformed, -1)
-			}
-			switch string(key) {
-			case "id":
-				id, err := w.s.String()
-				if err != nil {
-					return w.fail(ReasonType, -1)
+		for ; w.more(); members++ {
+			switch key := w.name(); {
+			case key == "id" && w.dec.PeekKind() != '"':
+				return w.fail(ReasonType, -1)
+			case key == "id":
+				if found = w.item(w.name()); found < 0 {
+					return false
 				}
-				if found = w.v.index(id); found < 0 || w.seen&(1<<found) != 0 {
-					return w.fail(ReasonUnknownName, -1)
-				}
-				w.seen |= 1 << found
-			case "answer":
-				if judged = found >= 0; judged {
-					if !w.value(found) {
-						return false
-					}
-				} else if early, err = w.s.RawValue(); err != nil {
-					return w.fail(ReasonMalformed, -1)
+			case key == "answer":
+				value, _ := w.dec.ReadValue()
+				answer = value.Clone()
+				if judged = found >= 0; judged && !w.judge(found, answer) {
+					return false
 				}
 			default:
 				return w.fail(ReasonUnknownName, -1)
 			}
 		}
-		if members != 2 || found < 0 || !judged && early == nil {
+		if members != 2 || found < 0 || answer == nil {
 			return w.fail(ReasonUnknownName, -1)
 		}
-		if !judged {
-			rest := w.s
-			w.s = wire.NewScanner(early)
-			if !w.value(found) {
-				return false
-			}
-			w.s = rest
+		if !judged && !w.judge(found, answer) { // the answer came before its id
+			return false
 		}
 	}
 	return true
 }
 
-// item reads the value of one name.
-func (w *answerWalk) item(key []byte) bool {
-	i := w.v.index(key)
+// item finds an item that was not answered yet by its name; it is below 0 for others.
+func (w *answerWalk) item(name string) int {
+	i := slices.IndexFunc(w.v.items, func(it item) bool { return it.name == name })
 	if i < 0 || w.seen&(1<<i) != 0 {
-		return w.fail(ReasonUnknownName, -1)
+		w.fail(ReasonUnknownName, -1)
+		return -1
 	}
 	w.seen |= 1 << i
-	return w.value(i)
-}
-
-// index finds an item by its name; -1 is none.
-func (v *Validator) index(name []byte) int {
-	return slices.IndexFunc(v.items, func(it item) bool { return it.name == string(name) })
+	return i
 }
 
 // value reads and checks the value of item i.
 func (w *answerWalk) value(i int) bool {
-	it, value := &w.v.items[i], &w.answers[i]
-	kind := w.s.Kind()
-	if it.typed || kind != wire.KindString {
+	value, _ := w.dec.ReadValue()
+	return w.judge(i, value)
+}
+
+// judge checks a value of item i.
+func (w *answerWalk) judge(i int, given jsontext.Value) bool {
+	it, value, kind := &w.v.items[i], &w.answers[i], given.Kind()
+	switch {
+	case kind == '"' && (!it.typed || it.kind == FormatEnum || it.kind == formatSealed):
+		raw, err := jsontext.AppendUnquote(nil, given)
 		switch {
-		case kind == wire.KindBool && it.kind == FormatBoolean:
-			b, err := w.s.Bool()
-			return (err == nil || w.fail(ReasonMalformed, i)) && value.setBool(b)
-		case kind == wire.KindNumber && it.kind == FormatInteger:
-			n, err := w.s.Int64()
-			return (err == nil || w.fail(ReasonRange, i)) && w.integer(i, n)
-		case kind == wire.KindString && (it.kind == FormatEnum || it.kind == formatSealed):
-		default:
-			return w.fail(ReasonType, i)
+		case err != nil:
+			return w.fail(ReasonMalformed, i)
+		case it.kind == FormatEnum:
+			return w.enum(i, raw)
 		}
+		return w.text(i, raw)
+	case (kind == 't' || kind == 'f') && it.kind == FormatBoolean:
+		return value.setBool(kind == 't')
+	case kind == '0' && it.kind == FormatInteger:
+		n, err := strconv.ParseInt(string(given), 10, 64)
+		return err == nil && w.integer(i, n) || w.fail(ReasonRange, i)
 	}
-	raw, err := w.s.String()
-	if err != nil {
-		return w.fail(ReasonMalformed, i)
-	}
-	if it.kind == FormatEnum {
-		return w.enum(i, raw)
-	}
-	return w.text(i, raw)
+	return w.fail(ReasonType, i)
 }
 
 // enum finds the value that the answer names, byte for byte in NFC.

@@ -1,14 +1,10 @@
 // Package wire is the one strict codec for bytes that agents send, and the
 // canonical encoder for bytes that go out to them (PROTOCOL P2.1 to P2.4).
 //
-// A message is read along its schema, without a tree in between: make a
-// [Scanner], ask for what the schema expects, and finish with [Scanner.End]. Use
-// nothing that was read before End has returned nil. Its tokens are those of package
-// jsontext. Without a schema, [Check] judges a whole document
-// before another library decodes it. An agent whose encoding is MessagePack is
-// read through [JSONFromMsgpack], so that both encodings go through the same
-// decoder and get the same verdict. [JSONFromGateway] reads what the gateway
-// wrote.
+// [Check] judges a whole document before another library decodes it. An agent whose
+// encoding is MessagePack is read through [JSONFromMsgpack], so that both encodings go
+// through the same judge and get the same verdict. [JSONFromGateway] reads what the
+// gateway wrote.
 //
 // # What is accepted
 //
@@ -21,11 +17,11 @@
 //   - integers only, within int64, without fraction, exponent, leading zero
 //     or -0;
 //   - objects and arrays at most [MaxDepth] deep;
+//   - no null, and at most [MaxKeys] keys an object;
 //   - nothing after the value.
 //
-// Keys are compared byte for byte after unescaping, and none is repeated. A caller that
-// walks an object refuses unknown keys itself, because it knows the schema; [Scanner.RawValue]
-// and [Check] refuse null, and more than [MaxKeys] keys an object.
+// Keys are compared byte for byte after unescaping, and none is repeated. Who decodes the
+// document refuses unknown keys, because it knows the schema.
 //
 // The same rules apply to MessagePack. Each value has one encoding, the
 // shortest; integers of zero and above use the unsigned formats. Nil, floats,

@@ -6,7 +6,7 @@ import (
 )
 
 // JSONFromMsgpack appends to dst the compact JSON of a MessagePack message that
-// an agent sent, for a [Scanner] to read. It judges the message by PROTOCOL P2.2:
+// an agent sent. It judges the message by PROTOCOL P2.2:
 // true, false, strings, integers, arrays and maps with string keys, each in its
 // shortest form, integers of zero and above unsigned, within int64 and
 // [MaxDepth], no repeated key, at most [MaxKeys] keys a map, nothing after the

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -22,76 +23,45 @@ import (
 // The result is at most three times as long as src. After a refusal the returned
 // slice is dst as it was. dst and src must not overlap.
 func MsgpackFromJSON(dst, src []byte) ([]byte, error) {
-	s := NewScanner(src)
-	out, err := s.pack(dst)
-	if err == nil {
-		err = s.End()
-	}
-	if err != nil {
+	if err := check(src, true); err != nil {
 		return dst, err
 	}
-	return out, nil
+	return pack(dst, jsontext.NewDecoder(bytes.NewBuffer(src), jsontext.AllowDuplicateNames(true))), nil
 }
 
-// pack appends the MessagePack of the next value.
-func (s *Scanner) pack(dst []byte) ([]byte, error) {
-	switch kind := s.Kind(); kind {
-	case KindObject, KindArray:
-		return s.packAll(dst, kind)
-	case KindString:
-		return s.packText(dst)
-	case KindNumber:
-		return s.packNumber(dst)
+// pack appends the MessagePack of the next value of a document that was judged. The head of an
+// object or an array, which says how much there is, goes in front in the end; each level moves
+// what is in it once.
+func pack(dst []byte, from *jsontext.Decoder) []byte {
+	token, _ := from.ReadToken()
+	switch kind := token.Kind(); kind {
+	case '{', '[':
+		at, size, packed := len(dst), 0, MsgpackArray
+		for ; from.PeekKind() > 0 && from.PeekKind() != '}' && from.PeekKind() != ']'; size++ {
+			dst = pack(dst, from)
+		}
+		_, _ = from.ReadToken()
+		if kind == '{' {
+			packed, size = MsgpackMap, size/2
+		}
+		var room [9]byte
+		return slices.Insert(dst, at, AppendMsgpack(room[:0], packed, uint64(size))...)
+	case '"':
+		text := token.String()
+		return append(AppendMsgpack(dst, MsgpackText, uint64(len(text))), text...)
+	case '0':
+		if n, ok := integer(token.String()); ok {
+			return AppendMsgpack(dst, MsgpackInt, uint64(n))
+		}
+		v, _ := strconv.ParseFloat(token.String(), 64)
+		return binary.BigEndian.AppendUint64(append(dst, codeFloat64), math.Float64bits(v))
 	default:
-		v, err := s.Bool()
-		return AppendMsgpack(dst, MsgpackBool, MsgpackTruth(v)), err
+		return AppendMsgpack(dst, MsgpackBool, MsgpackTruth(kind == 't'))
 	}
 }
 
-// packAll appends that of an object or an array. Its head, which says how much there is, goes
-// in front in the end; each level moves what is in it once.
-func (s *Scanner) packAll(dst []byte, kind jsontext.Kind) ([]byte, error) {
-	if err := s.enter(kind); err != nil {
-		return nil, err
-	}
-	at, size, packed := len(dst), 0, MsgpackArray
-	if kind == KindObject {
-		packed = MsgpackMap
-	}
-	for ; s.More(); size++ {
-		var err error
-		if kind == KindObject {
-			if size == MaxKeys {
-				return nil, s.refuse(ErrTooManyKeys)
-			}
-			if dst, err = s.packText(dst); err != nil {
-				return nil, err
-			}
-		}
-		if dst, err = s.pack(dst); err != nil {
-			return nil, err
-		}
-	}
-	var room [9]byte
-	return slices.Insert(dst, at, AppendMsgpack(room[:0], packed, uint64(size))...), s.err
-}
-
-func (s *Scanner) packText(dst []byte) ([]byte, error) {
-	text, err := s.String()
-	return append(AppendMsgpack(dst, MsgpackText, uint64(len(text))), text...), err
-}
-
-func (s *Scanner) packNumber(dst []byte) ([]byte, error) {
-	b, err := s.spelling(KindNumber)
-	if err != nil {
-		return nil, err
-	}
-	if n, ok := integer(b); ok {
-		return AppendMsgpack(dst, MsgpackInt, uint64(n)), nil
-	}
-	v, err := strconv.ParseFloat(string(b), 64)
-	if whole := !slices.ContainsFunc(b, func(c byte) bool { return c == '.' || c|0x20 == 'e' }); err != nil || whole || len(b) > maxFraction {
-		return nil, s.refuse(ErrNumber)
-	}
-	return binary.BigEndian.AppendUint64(append(dst, codeFloat64), math.Float64bits(v)), nil
+// isFraction reports whether a number of JSON has a fraction or an exponent, and a float64.
+func isFraction(number string) bool {
+	_, err := strconv.ParseFloat(number, 64)
+	return err == nil && len(number) <= maxFraction && slices.ContainsFunc([]byte(number), func(c byte) bool { return c == '.' || c|0x20 == 'e' })
 }

@@ -5,9 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/go-cmp/cmp"
 )
 
 // nested returns a document with n arrays around a number.
@@ -147,128 +144,6 @@ func TestControlHasItsPlace(t *testing.T) {
 	if err := Check([]byte("{\"a\":[\"b\x7f\"],\"c\":1}")); !errors.As(err, &e) || e.Offset != 8 {
 		t.Errorf("got %+v", err)
 	}
-}
-
-// covers P2.2
-func TestScannerReadsValues(t *testing.T) {
-	t.Parallel()
-	s := NewScanner([]byte(` { "a\u0062" : "x\ty\ud83d\ude00é" , "n" : [ -12 , 0 , 9223372036854775807 ] , "t" : true , "raw" : { "k" : [ 1 ] } } `))
-	var got []any
-	note := func(v any, err error) {
-		t.Helper()
-		noError(t, err)
-		if b, ok := v.([]byte); ok {
-			v = string(b)
-		}
-		got = append(got, v)
-	}
-	stopIf(t, s.Kind() != KindObject, "kind of the document")
-	note(nil, s.ObjectStart())
-	for s.More() {
-		key, err := s.Key()
-		note(key, err)
-		switch string(key) {
-		case "ab":
-			v, err := s.String()
-			note(v, err)
-		case "n":
-			note(nil, s.ArrayStart())
-			for s.More() {
-				v, err := s.Int64()
-				note(v, err)
-			}
-		case "t":
-			v, err := s.Bool()
-			note(v, err)
-		case "raw":
-			v, err := s.RawValue()
-			note(v, err)
-		}
-	}
-	note(nil, s.End())
-	want := []any{nil, "ab", "x\ty😀é", "n", nil, int64(-12), int64(0), int64(9223372036854775807), "t", true, "raw", `{ "k" : [ 1 ] }`, nil}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// covers P2.2, P3.1
-func TestScannerKinds(t *testing.T) {
-	t.Parallel()
-	docs := map[jsontext.Kind]string{
-		KindObject: `{}`, KindArray: `[]`, KindString: `"true"`, KindNumber: `1`, KindBool: `true`, KindNull: `null`,
-	}
-	calls := map[jsontext.Kind]func(*Scanner) error{
-		KindObject: (*Scanner).ObjectStart,
-		KindArray:  (*Scanner).ArrayStart,
-		KindString: func(s *Scanner) error { _, err := s.String(); return err },
-		KindNumber: func(s *Scanner) error { _, err := s.Int64(); return err },
-		KindBool:   func(s *Scanner) error { _, err := s.Bool(); return err },
-	}
-	for kind, doc := range docs {
-		for asked, call := range calls {
-			s := NewScanner([]byte(doc))
-			if got := s.Kind(); got != kind {
-				t.Errorf("%s: kind %d, want %d", doc, got, kind)
-			}
-			err := call(&s)
-			failIf(t, kind == asked && err != nil, "%s: %v", doc, err)
-			failIf(t, kind != asked && !errors.Is(err, ErrKind), "%s read as kind %v: got %v, want %v", doc, asked, err, ErrKind)
-		}
-	}
-	for _, doc := range []string{"", "]", "}", ",", "x", "\xff"} {
-		s := NewScanner([]byte(doc))
-		failIf(t, s.Kind() != KindInvalid, "%q has a kind", doc)
-	}
-}
-
-// covers P2.2
-func TestScannerRefusalIsFinal(t *testing.T) {
-	t.Parallel()
-	s := NewScanner([]byte(`{"a":1.5,"b":2}`))
-	noError(t, s.ObjectStart())
-	stopIf(t, !s.More(), "no member")
-	if _, err := s.Key(); err != nil {
-		t.Fatal(err)
-	}
-	_, first := s.Int64()
-	stopIf(t, !errors.Is(first, ErrNumber), "%v", first)
-	failIf(t, s.More(), "More after a refusal")
-	failIf(t, s.Kind() != KindInvalid, "Kind after a refusal")
-	_, e1 := s.Key()
-	_, e2 := s.String()
-	_, e3 := s.Int64()
-	_, e4 := s.Bool()
-	_, e5 := s.RawValue()
-	for i, err := range []error{e1, e2, e3, e4, e5, s.ObjectStart(), s.ArrayStart(), s.End()} {
-		failIf(t, err != first, "call %d: got %v, want the first refusal", i, err)
-	}
-}
-
-// What a slice of the input gets appended must not reach the input.
-//
-// covers P2.2
-func TestReturnedSlicesAreClipped(t *testing.T) {
-	t.Parallel()
-	doc := []byte(`{"a":"b","c":[1]}`)
-	s := NewScanner(doc)
-	var got [][]byte
-	_ = s.ObjectStart()
-	for s.More() {
-		key, _ := s.Key()
-		got = append(got, key)
-		if s.Kind() == KindString {
-			text, _ := s.String()
-			got = append(got, text)
-		} else {
-			raw, _ := s.RawValue()
-			got = append(got, raw)
-		}
-	}
-	for _, b := range got {
-		_ = append(b, 'X')
-	}
-	failIf(t, string(doc) != `{"a":"b","c":[1]}`, "input changed: %s", doc)
 }
 
 // covers P2.5, A-KEYECHO
