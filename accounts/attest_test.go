@@ -23,17 +23,18 @@ func attestedStatement(keys ...string) *contract.Statement {
 	ref := func(name string) contract.ContractRef {
 		for _, b := range contract.Builtins() {
 			if b.Name == name {
-				return contract.ContractRef{Digest: sha256.Sum256([]byte(b.Bytes)), Valid: true}
+				return contract.RefTo(sha256.Sum256([]byte(b.Bytes)))
 			}
 		}
 		panic(name)
 	}
 	return &contract.Statement{Keys: keys, Declaration: contract.Declaration{
-		Agent: contract.AgentID{Name: "agent-a", Organisation: "org1.example"}, Architecture: contract.DualLLM,
-		Planner:      contract.Part{Is: "claude-sonnet", Contract: ref("planner-v1")},
-		Processor:    contract.Part{Is: "claude-haiku", Contract: ref("processor-v1")},
-		Orchestrator: contract.Part{Is: contract.DeterministicInterpreter, Contract: ref("orchestrator-v1")},
-	}}
+		Agent: contract.AgentID{Name: "agent-a", Organisation: "org1.example"}, Parts: contract.Parts{
+			Architecture: contract.DualLLM,
+			Planner:      contract.Part{Is: "claude-sonnet", Contract: ref("planner-v1")},
+			Processor:    contract.Part{Is: "claude-haiku", Contract: ref("processor-v1")},
+			Orchestrator: contract.Interpreter{Is: contract.DeterministicInterpreter, Contract: ref("orchestrator-v1")},
+		}}}
 }
 
 var shown = contract.AttestedEvidence{Proof: &contract.PermissionProof{Claims: 7, JWTs: "aa"}, Build: "test", Definitions: bcp.Digest{1}}
@@ -138,7 +139,7 @@ func TestAttestLimits(t *testing.T) {
 		"no keys":       func(s *contract.Statement) { s.Keys = nil },
 		"65 keys":       func(s *contract.Statement) { s.Keys = strings.Split(strings.Repeat("U,", 64)+"U", ",") },
 		"no agent":      func(s *contract.Statement) { s.Declaration.Agent = contract.AgentID{} },
-		"no contract":   func(s *contract.Statement) { s.Declaration.Processor.Contract = contract.ContractRef{} },
+		"no contract":   func(s *contract.Statement) { s.Declaration.Processor.Contract = "" },
 		"no family":     func(s *contract.Statement) { s.Declaration.Planner.Is = "" },
 		"a long family": func(s *contract.Statement) { s.Declaration.Planner.Is = strings.Repeat("x", 513) },
 	} {

@@ -217,12 +217,8 @@ func AttestedRoles(envelope []byte) (Declaration, bool) {
 // nothing is verified, or nil.
 func AttestedDeclaration(envelope []byte) []byte {
 	e, _ := ParseEnvelope(envelope)
-	in, ok := parseInToto(e.Payload, RoleType)
-	if !ok {
-		return nil
-	}
 	var doc roleDocument
-	if !decode(in.predicate, &doc) {
+	if _, _, predicate, ok := parseInToto(e.Payload, RoleType); !ok || !decode(predicate, &doc) {
 		return nil
 	}
 	return doc.Declaration
@@ -260,7 +256,7 @@ func (e *Examination) judgeContracts(d *Declaration) VerdictCode {
 		switch {
 		case c != nil && c.Role == part.role:
 			contracts[part.role] = c
-		case c != nil || demanded || !part.ref.Valid:
+		case c != nil || demanded || !part.ref.valid():
 			return ContractMissing
 		}
 	}
@@ -282,7 +278,7 @@ func (e *Examination) judgeContracts(d *Declaration) VerdictCode {
 // is not a contract.
 func (e *Examination) contract(ref ContractRef) *Contract {
 	for _, b := range e.Contracts {
-		if !ref.Valid || len(b) > MaxContract || sha256.Sum256(b) != ref.Digest {
+		if len(b) > MaxContract || ref != RefTo(sha256.Sum256(b)) {
 			continue
 		}
 		if c, defects := Parse(b); len(defects) == 0 {

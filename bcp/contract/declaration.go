@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/hex"
+	"errors"
 	"regexp"
 	"strings"
 
@@ -28,6 +29,18 @@ func ParseAgentID(text string) (AgentID, bool) {
 	return AgentID{agent, organisation}, true
 }
 
+// MarshalText is [AgentID.String].
+func (id AgentID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText is [ParseAgentID].
+func (id *AgentID) UnmarshalText(b []byte) error {
+	parsed, ok := ParseAgentID(string(b))
+	if *id = parsed; !ok {
+		return errors.New("contract: no id of an agent")
+	}
+	return nil
+}
+
 // IsOrganisation reports whether a text can be the name of an organisation: labels
 // of lower case letters, digits and hyphens, with dots between them (RFC 1123).
 func IsOrganisation(text string) bool { return len(text) <= 253 && organisations.MatchString(text) }
@@ -39,59 +52,62 @@ const hostLabel = `[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?`
 // Declaration says which roles an agent is made of, in the form of the draft
 // (section 6).
 type Declaration struct {
-	Agent        AgentID
-	Architecture string
-	Planner      Part
-	Processor    Part
-	Orchestrator Part
+	Agent AgentID `json:"agent:id"`
+	Parts `json:"agent:role_declaration"`
 }
 
-// Part is one role of a declaration.
+// Parts are the roles of a declaration.
+type Parts struct {
+	Architecture string      `json:"architecture"`
+	Planner      Part        `json:"planner"`
+	Processor    Part        `json:"processor"`
+	Orchestrator Interpreter `json:"orchestrator"`
+}
+
+// Part is a planner or a processor.
 type Part struct {
-	// Is names the model family of a planner or a processor, which nothing shows, or
-	// the type of an orchestrator.
-	Is       string
-	Contract ContractRef
+	Is       string      `json:"model_family"` // which nothing shows
+	Contract ContractRef `json:"contract_ref"`
 }
 
-// ContractRef names a contract by its SHA-256. The zero value names none: a URL
-// without a digest is such a reference, since whoever serves it could change it.
-type ContractRef struct {
-	Digest bcp.Digest
-	Valid  bool
+// Interpreter is an orchestrator.
+type Interpreter struct {
+	Is       string      `json:"type"`
+	Contract ContractRef `json:"contract_ref"`
 }
 
-// parseContractRef reads sha256:<hex>, or a URL with #sha256=<hex>.
-func parseContractRef(text string) ContractRef {
-	digits, ok := strings.CutPrefix(text, "sha256:")
-	if !ok {
-		var address string
-		address, digits, ok = strings.Cut(text, "#sha256=")
-		ok = ok && strings.HasPrefix(address, "https://")
+// ContractRef names a contract by its SHA-256, as sha256:<hex>. Any other text names none:
+// whoever serves a URL without a digest could change what is there.
+type ContractRef string
+
+// RefTo names the contract whose bytes have a digest.
+func RefTo(digest bcp.Digest) ContractRef {
+	return ContractRef(refScheme + hex.EncodeToString(digest[:]))
+}
+
+const refScheme = "sha256:"
+
+// UnmarshalText reads a reference. Of a URL with #sha256=<hex> it is the digest.
+func (r *ContractRef) UnmarshalText(b []byte) error {
+	*r = ContractRef(b)
+	if address, digits, ok := strings.Cut(string(b), "#sha256="); ok && strings.HasPrefix(address, "https://") {
+		*r = refScheme + ContractRef(digits)
 	}
-	var ref ContractRef
-	if !ok || len(digits) != hex.EncodedLen(len(ref.Digest)) || digits != strings.ToLower(digits) {
-		return ContractRef{}
+	if !areLabels(string(b)) {
+		return errors.New("contract: a reference of no text, or a long one")
 	}
-	if _, err := hex.Decode(ref.Digest[:], []byte(digits)); err != nil {
-		return ContractRef{}
-	}
-	ref.Valid = true
-	return ref
+	return nil
+}
+
+// valid reports whether it names a contract.
+func (r ContractRef) valid() bool {
+	var digest bcp.Digest
+	digits, ok := strings.CutPrefix(string(r), refScheme)
+	return ok && digest.UnmarshalText([]byte(digits)) == nil && r == RefTo(digest)
 }
 
 // readDeclaration reads a declaration.
-func readDeclaration(b []byte) (Declaration, bool) {
-	var doc declarationDocument
-	if !decode(b, &doc) {
-		return Declaration{}, false
-	}
-	r := &doc.Roles
-	id, ok := ParseAgentID(doc.ID)
-	return Declaration{
-		Agent: id, Architecture: r.Architecture,
-		Planner:      Part{r.Planner.Family, parseContractRef(r.Planner.Contract)},
-		Processor:    Part{r.Processor.Family, parseContractRef(r.Processor.Contract)},
-		Orchestrator: Part{r.Orchestrator.Type, parseContractRef(r.Orchestrator.Contract)},
-	}, ok && areLabels(doc.ID, r.Architecture, r.Planner.Family, r.Planner.Contract, r.Processor.Family, r.Processor.Contract, r.Orchestrator.Type, r.Orchestrator.Contract)
+func readDeclaration(b []byte) (d Declaration, ok bool) {
+	ok = decode(b, &d) && d.Agent.Name != ""
+	return d, ok && areLabels(d.Architecture, d.Planner.Is, string(d.Planner.Contract), d.Processor.Is, string(d.Processor.Contract), d.Orchestrator.Is, string(d.Orchestrator.Contract))
 }

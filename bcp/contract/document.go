@@ -42,28 +42,6 @@ type digestDocument struct {
 	SHA256 string `json:"sha256"`
 }
 
-type declarationDocument struct {
-	ID    string        `json:"agent:id"`
-	Roles rolesDocument `json:"agent:role_declaration"`
-}
-
-type rolesDocument struct {
-	Architecture string        `json:"architecture"`
-	Planner      modelDocument `json:"planner"`
-	Processor    modelDocument `json:"processor"`
-	Orchestrator typeDocument  `json:"orchestrator"`
-}
-
-type modelDocument struct {
-	Family   string `json:"model_family"`
-	Contract string `json:"contract_ref"`
-}
-
-type typeDocument struct {
-	Type     string `json:"type"`
-	Contract string `json:"contract_ref"`
-}
-
 type roleDocument struct {
 	Declaration jsontext.Value `json:"declaration"`
 	Evidence    jsontext.Value `json:"evidence,omitzero"`

@@ -37,11 +37,11 @@ func OpenRevocations(b []byte, organisation string, trust []bcp.Trust, now time.
 	if !ok {
 		return Revocations{}, MalformedAttestation
 	}
-	in, ok := parseInToto(envelope.Payload, revocationType)
+	name, digest, predicate, ok := parseInToto(envelope.Payload, revocationType)
 	if !ok {
 		return Revocations{}, MalformedAttestation
 	}
-	list, ok := ParseRevocations(in.predicate)
+	list, ok := ParseRevocations(predicate)
 	keys := validKeys(trust, organisation, now)
 	switch _, signed := signer(keys, &envelope, verify); {
 	case !ok:
@@ -50,7 +50,7 @@ func OpenRevocations(b []byte, organisation string, trust []bcp.Trust, now time.
 		return Revocations{}, UnknownOrganisation
 	case !signed:
 		return Revocations{}, BadSignature
-	case in.name != organisation || in.digest != sha256.Sum256(in.predicate):
+	case name != organisation || digest != sha256.Sum256(predicate):
 		return Revocations{}, WrongAgent
 	default:
 		return list, ""

@@ -47,30 +47,24 @@ type PermissionProof struct {
 // shows reports whether a proof shows anything: claims without holes.
 func (p *PermissionProof) shows() bool { return p != nil && p.Claims > 0 && p.Holes == 0 }
 
-// inToto is an in-toto Statement about one subject.
-type inToto struct {
-	name      string // of the subject
-	digest    bcp.Digest
-	predicate []byte
-}
-
-// parseInToto reads a statement whose predicate is of a type, strictly.
-func parseInToto(b []byte, predicateType string) (inToto, bool) {
+// parseInToto reads an in-toto Statement about one subject whose predicate is of a type,
+// strictly: the subject's name, the digest that it has, and the predicate.
+func parseInToto(b []byte, predicateType string) (name string, digest bcp.Digest, predicate []byte, ok bool) {
 	var doc statementDocument
 	if !decode(b, &doc) || doc.Type != statementType || doc.PredicateType != predicateType || len(doc.Subject) != 1 || doc.Predicate == nil {
-		return inToto{}, false
+		return "", digest, nil, false
 	}
 	subject := doc.Subject[0]
-	s := inToto{name: subject.Name, predicate: doc.Predicate}
-	return s, areLabels(subject.Name, subject.Digest.SHA256) && s.digest.UnmarshalText([]byte(subject.Digest.SHA256)) == nil
+	ok = areLabels(subject.Name, subject.Digest.SHA256) && digest.UnmarshalText([]byte(subject.Digest.SHA256)) == nil
+	return subject.Name, digest, doc.Predicate, ok
 }
 
 // parseStatement reads the payload of an attestation, strictly but for evidence of
 // kinds that are not known, which counts for nothing.
-func parseStatement(b []byte) (Statement, bool) {
-	in, ok := parseInToto(b, RoleType)
-	s := Statement{Subject: in.name, SubjectDigest: in.digest}
-	return s, ok && s.readPredicate(in.predicate)
+func parseStatement(b []byte) (s Statement, ok bool) {
+	var predicate []byte
+	s.Subject, s.SubjectDigest, predicate, ok = parseInToto(b, RoleType)
+	return s, ok && s.readPredicate(predicate)
 }
 
 func (s *Statement) readPredicate(b []byte) bool {

@@ -23,26 +23,13 @@ type AttestedEvidence struct {
 	Checkpoint string `json:"checkpoint,omitzero"`
 }
 
-// String writes a reference as sha256:<hex>, or nothing of one that names no contract.
-func (r ContractRef) String() string {
-	if !r.Valid {
-		return ""
-	}
-	return "sha256:" + hex.EncodeToString(r.Digest[:])
-}
-
 // WriteDeclaration returns the bytes of a declaration, in the form of the draft.
 func WriteDeclaration(d *Declaration) ([]byte, error) {
-	b, err := json.Marshal(declarationDocument{d.Agent.String(), rolesDocument{
-		Architecture: d.Architecture,
-		Planner:      modelDocument{d.Planner.Is, d.Planner.Contract.String()},
-		Processor:    modelDocument{d.Processor.Is, d.Processor.Contract.String()},
-		Orchestrator: typeDocument{d.Orchestrator.Is, d.Orchestrator.Contract.String()},
-	}})
+	b, err := json.Marshal(d)
 	if err != nil {
 		return nil, err
 	}
-	if read, ok := readDeclaration(b); !ok || read != *d {
+	if read, ok := readDeclaration(b); !ok || read != *d || !d.Planner.Contract.valid() || !d.Processor.Contract.valid() || !d.Orchestrator.Contract.valid() {
 		return nil, errors.New("the declaration names no agent, or no contract of a role")
 	}
 	return b, nil

@@ -14,15 +14,16 @@ func writable(t testing.TB) *contract.Statement {
 	ref := func(name string) contract.ContractRef {
 		c, ok := contract.ParseBuiltin(name)
 		stopIf(t, !ok, "%v", name)
-		return contract.ContractRef{Digest: c.Digest, Valid: true}
+		return contract.RefTo(c.Digest)
 	}
 	return &contract.Statement{
 		Declaration: contract.Declaration{
-			Agent: contract.AgentID{Name: "agent-a", Organisation: "org1.example"}, Architecture: contract.DualLLM,
-			Planner:      contract.Part{Is: "claude <sonnet> & co", Contract: ref("planner-v1")},
-			Processor:    contract.Part{Is: "claude-haiku", Contract: ref("processor-v1")},
-			Orchestrator: contract.Part{Is: contract.DeterministicInterpreter, Contract: ref("orchestrator-v1")},
-		},
+			Agent: contract.AgentID{Name: "agent-a", Organisation: "org1.example"}, Parts: contract.Parts{
+				Architecture: contract.DualLLM,
+				Planner:      contract.Part{Is: "claude <sonnet> & co", Contract: ref("planner-v1")},
+				Processor:    contract.Part{Is: "claude-haiku", Contract: ref("processor-v1")},
+				Orchestrator: contract.Interpreter{Is: contract.DeterministicInterpreter, Contract: ref("orchestrator-v1")},
+			}},
 		Keys: []string{"UKEY"}, Issued: issued, Expires: issued.Add(24 * time.Hour), Serial: "a-1",
 	}
 }
@@ -57,11 +58,13 @@ func TestWritten(t *testing.T) {
 func TestUnwritable(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(s *contract.Statement){
-		"nothing":       func(s *contract.Statement) { *s = contract.Statement{} },
-		"no serial":     func(s *contract.Statement) { s.Serial = "" },
-		"too long":      func(s *contract.Statement) { s.Expires = s.Issued.Add(contract.MaxValidity + time.Second) },
-		"no time":       func(s *contract.Statement) { s.Expires = s.Issued },
-		"no digest":     func(s *contract.Statement) { s.Declaration.Orchestrator.Contract.Valid = false },
+		"nothing":   func(s *contract.Statement) { *s = contract.Statement{} },
+		"no serial": func(s *contract.Statement) { s.Serial = "" },
+		"too long":  func(s *contract.Statement) { s.Expires = s.Issued.Add(contract.MaxValidity + time.Second) },
+		"no time":   func(s *contract.Statement) { s.Expires = s.Issued },
+		"no digest": func(s *contract.Statement) {
+			s.Declaration.Orchestrator.Contract = "https://org1.example/orchestrator-v1"
+		},
 		"no UTF-8":      func(s *contract.Statement) { s.Declaration.Planner.Is = "\xff" },
 		"year 0 and on": func(s *contract.Statement) { s.Issued = time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC) },
 	} {

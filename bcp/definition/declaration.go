@@ -13,13 +13,12 @@ import (
 func Declaration(m *bcp.Mesh, name bcp.AgentName) (contract.Declaration, error) {
 	contracts := Contracts(m)
 	part := func(is, contractName string) contract.Part {
-		c, ok := contracts[contractName]
-		return contract.Part{Is: is, Contract: contract.ContractRef{Digest: c.Digest, Valid: ok}}
+		return contract.Part{Is: is, Contract: contract.RefTo(contracts[contractName].Digest)}
 	}
 	own, _ := m.Agent(name)
 	d := contract.Declaration{
-		Agent: contract.AgentID{Name: name, Organisation: m.Organisation}, Architecture: contract.DualLLM,
-		Orchestrator: part(contract.DeterministicInterpreter, cmp.Or(own.Execution.Contract, "orchestrator-v1")),
+		Agent: contract.AgentID{Name: name, Organisation: m.Organisation},
+		Parts: contract.Parts{Architecture: contract.DualLLM, Orchestrator: contract.Interpreter(part(contract.DeterministicInterpreter, cmp.Or(own.Execution.Contract, "orchestrator-v1")))},
 	}
 	model := func(agent bcp.AgentName, builtin string) (contract.Part, error) {
 		a, _ := m.Agent(agent)

@@ -53,18 +53,19 @@ type keyPair struct {
 func (k keyPair) PublicKey() string { return k.public }
 
 func contractRef(name string) contract.ContractRef {
-	c, ok := contract.ParseBuiltin(name)
-	return contract.ContractRef{Digest: c.Digest, Valid: ok}
+	c, _ := contract.ParseBuiltin(name)
+	return contract.RefTo(c.Digest)
 }
 
 // papers signs for an agent; change spoils what is signed.
 func (o *organisation) papers(t *testing.T, agent bcp.AgentName, keys []string, change func(*contract.Statement, *contract.AttestedEvidence)) (agents.Papers, string) {
 	t.Helper()
 	s := &contract.Statement{Keys: keys, Declaration: contract.Declaration{
-		Agent: contract.AgentID{Name: agent, Organisation: o.name}, Architecture: contract.DualLLM,
-		Planner: contract.Part{Is: "sonnet", Contract: contractRef("planner-v1")}, Processor: contract.Part{Is: "haiku", Contract: contractRef("processor-v1")},
-		Orchestrator: contract.Part{Is: contract.DeterministicInterpreter, Contract: contractRef("orchestrator-v1")},
-	}}
+		Agent: contract.AgentID{Name: agent, Organisation: o.name}, Parts: contract.Parts{
+			Architecture: contract.DualLLM,
+			Planner:      contract.Part{Is: "sonnet", Contract: contractRef("planner-v1")}, Processor: contract.Part{Is: "haiku", Contract: contractRef("processor-v1")},
+			Orchestrator: contract.Interpreter{Is: contract.DeterministicInterpreter, Contract: contractRef("orchestrator-v1")},
+		}}}
 	evidence := contract.AttestedEvidence{Proof: &contract.PermissionProof{Claims: 8, JWTs: "aa"}}
 	if change != nil {
 		change(s, &evidence)
@@ -179,7 +180,7 @@ func TestNegotiation(t *testing.T) {
 		{contract.NoProof, unproven},
 		{contract.UnknownArchitecture, sign(func(s *contract.Statement, _ *contract.AttestedEvidence) { s.Declaration.Architecture = "one_llm" })},
 		{contract.ContractMissing, sign(func(s *contract.Statement, _ *contract.AttestedEvidence) {
-			s.Declaration.Planner.Contract.Digest = sha256.Sum256([]byte("lost"))
+			s.Declaration.Planner.Contract = contract.RefTo(sha256.Sum256([]byte("lost")))
 		})},
 		{contract.ContractWeak, weak(t, r)},
 		{contract.EvidenceMissing, sign(func(_ *contract.Statement, e *contract.AttestedEvidence) { e.Proof.Holes = 1 })},
@@ -225,7 +226,7 @@ func weak(t *testing.T, r *roleBench) agents.Papers {
 		t.Fatal(defects)
 	}
 	papers, _ := r.org2.papers(t, "mailer", []string{r.key}, func(s *contract.Statement, _ *contract.AttestedEvidence) {
-		s.Declaration.Planner.Contract.Digest = sha256.Sum256([]byte(text))
+		s.Declaration.Planner.Contract = contract.RefTo(sha256.Sum256([]byte(text)))
 	})
 	papers.Contracts = []string{text}
 	return papers
