@@ -58,7 +58,8 @@ var allConnections = []byte(`{"auth":true,"limit":1000000}`)
 // Watch is [server.Server.Watch], of all servers. It does not wait until those have
 // said who is connected: a gateway serves before.
 func (c *Cluster) Watch(handle func(server.Connection)) (stop func(), err error) {
-	w := server.NewWatcher(c.party, c.open, handle)
+	w := server.NewWatcher(c.party, c.open)
+	unreport := w.Report(handle)
 	subscriptions := make([]*nats.Subscription, 0, 2)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -68,7 +69,7 @@ func (c *Cluster) Watch(handle func(server.Connection)) (stop func(), err error)
 		for _, s := range subscriptions {
 			_ = s.Unsubscribe() // the connection may be gone
 		}
-		w.Stop()
+		unreport()
 	}
 	for subject, heard := range map[string]func(*nats.Msg){
 		subjects.Connections: func(m *nats.Msg) { w.Event(m.Data) },

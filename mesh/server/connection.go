@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -32,32 +31,12 @@ type Party struct {
 // on for each that begins or ends, one at a time. Each connection begins once and ends
 // at most once, even if events of it are missed: then its end is reported within some
 // ten seconds. The gateway's own connections are not reported. handle should return
-// soon. stop ends the calls; handle must not call it.
+// soon. stop ends the calls; handle must not call it. Only the last caller hears of them.
 func (s *Server) Watch(handle func(Connection)) (stop func(), err error) {
-	w := NewWatcher(s.party, s.open, handle)
-	subscription, err := s.monitor.Subscribe(subjects.Connections, func(m *nats.Msg) { w.Event(m.Data) })
-	if err != nil {
+	if err := s.watcher.Look(); err != nil {
 		return nil, fmt.Errorf("watch connections: %w", err)
 	}
-	stop = func() {
-		_ = subscription.Unsubscribe()
-		s.mu.Lock()
-		delete(s.watchers, w)
-		s.mu.Unlock()
-		w.Stop()
-	}
-	s.mu.Lock()
-	s.watchers[w] = true
-	s.mu.Unlock()
-	err = s.monitor.Flush()
-	if err == nil {
-		err = w.Look()
-	}
-	if err != nil {
-		stop()
-		return nil, fmt.Errorf("watch connections: %w", err)
-	}
-	return stop, nil
+	return s.watcher.Report(handle), nil
 }
 
 // monitorIsBack makes up for events missed while the monitor's connection was
@@ -66,8 +45,12 @@ func (s *Server) monitorIsBack(monitor *nats.Conn) {
 	// A client that connects before its subscriptions are in place causes no event, and
 	// must be listed.
 	_ = monitor.Flush() // if it is lost again, it comes back again
-	if err := s.knowAgain(); err != nil {
+	open, err := s.open()
+	if err != nil {
 		s.logger.Error("looking for connections", "error", err)
+	}
+	for _, c := range open.List {
+		s.known(c.ID.Number, c.Issuer)
 	}
 	s.look()
 }
@@ -87,31 +70,17 @@ func (s *Server) lookNowAndThen() {
 }
 
 func (s *Server) look() {
-	s.mu.Lock()
-	watchers := slices.Collect(maps.Keys(s.watchers))
-	s.mu.Unlock()
-	for _, w := range watchers {
-		if err := w.Look(); err != nil {
-			s.logger.Error("looking for connections", "error", err)
-		}
+	if err := s.watcher.Look(); err != nil {
+		s.logger.Error("looking for connections", "error", err)
 	}
 }
 
 // showed follows the server's events: the proxy learns who has shown creds.
 func (s *Server) showed(m *nats.Msg) {
 	var event natsserver.ConnectEventMsg
-	if json.Unmarshal(m.Data, &event) != nil || event.Type != natsserver.ConnectEventMsgType {
-		return
+	if json.Unmarshal(m.Data, &event) == nil && event.Type == natsserver.ConnectEventMsgType {
+		s.known(event.Client.ID, event.Client.IssuerKey)
 	}
-	s.known(event.Client.ID, event.Client.IssuerKey)
-}
-
-func (s *Server) knowAgain() error {
-	conns, err := listConns(s.server)
-	for _, c := range conns {
-		s.known(c.Cid, c.IssuerKey)
-	}
-	return err
 }
 
 func (s *Server) known(clientID uint64, issuer string) {
@@ -130,26 +99,18 @@ func (s *Server) known(clientID uint64, issuer string) {
 // connections it opens meanwhile. It is for an agent that floods.
 func (s *Server) Slow(who Party) { s.entrance.slowDown(who) }
 
-// open lists the connections for a [Watcher].
+// open lists the connections.
 func (s *Server) open() (OpenConnections, error) {
-	list, err := listConns(s.server)
+	// With pages, connections after one that ends meanwhile would be missed.
+	list, err := s.server.Connz(&natsserver.ConnzOptions{Username: true, Limit: math.MaxInt32})
 	if err != nil {
 		return OpenConnections{}, err
 	}
 	open := OpenConnections{All: true}
-	for _, c := range list {
+	for _, c := range list.Conns {
 		open.List = append(open.List, OpenConnection{ID: ClientID{Server: s.server.ID(), Number: c.Cid}, Issuer: c.IssuerKey, UserKey: c.AuthorizedUser, Host: c.IP})
 	}
 	return open, nil
-}
-
-func listConns(server *natsserver.Server) ([]*natsserver.ConnInfo, error) {
-	// With pages, connections after one that ends meanwhile would be missed.
-	list, err := server.Connz(&natsserver.ConnzOptions{Username: true, Limit: math.MaxInt32})
-	if err != nil {
-		return nil, err
-	}
-	return list.Conns, nil
 }
 
 // Kick disconnects a client. It returns [ErrNoClient] if it is gone.

@@ -43,6 +43,7 @@ type Server struct {
 	logger   hclog.Logger
 	denials  *denials
 	monitor  *nats.Conn
+	watcher  *Watcher
 	keeper   *keeper
 	quit     chan struct{} // closed when the server is about to end
 	keeping  sync.WaitGroup
@@ -54,11 +55,10 @@ type Server struct {
 
 	updating sync.Mutex // one UpdateAccounts at a time
 
-	mu       sync.Mutex
-	bundles  []accounts.Bundle           // the newest first; the previous one for those that leave
-	started  accounts.Bundle             // what the server started with
-	held     map[string]accounts.Account // whose claims it has, by name
-	watchers map[*Watcher]bool
+	mu      sync.Mutex
+	bundles []accounts.Bundle           // the newest first; the previous one for those that leave
+	started accounts.Bundle             // what the server started with
+	held    map[string]accounts.Account // whose claims it has, by name
 }
 
 // Start runs a server until [Server.Stop], or until ctx is cancelled, which begins
@@ -80,8 +80,9 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	s := &Server{
 		lock: lock, logger: config.Logger, keeper: newKeeper(config.storeDir(), config.Logger),
 		quit: make(chan struct{}), done: make(chan struct{}), damaged: make(chan string),
-		bundles: []accounts.Bundle{config.Bundle}, watchers: map[*Watcher]bool{},
+		bundles: []accounts.Bundle{config.Bundle},
 	}
+	s.watcher = NewWatcher(s.party, s.open)
 	if err := s.start(ctx, config); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the server: %w", err), s.Stop(context.WithoutCancel(ctx)))
 	}
@@ -110,8 +111,11 @@ func (s *Server) start(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.monitor.Subscribe(subjects.Connections, s.showed); err != nil {
-		return err
+	// Over two subscriptions: who watches may be slow, and the proxy has to know at once.
+	for _, heard := range []nats.MsgHandler{s.showed, func(m *nats.Msg) { s.watcher.Event(m.Data) }} {
+		if _, err := s.monitor.Subscribe(subjects.Connections, heard); err != nil {
+			return err
+		}
 	}
 	if err := s.monitor.Flush(); err != nil {
 		return err

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -69,17 +71,28 @@ type Watcher struct {
 	gone, goneBefore map[ClientID]bool
 }
 
-// NewWatcher returns a Watcher that calls handle, which should return soon. party
-// returns the party of an issuer key, and list the open connections.
-func NewWatcher(party func(issuer string) (Party, bool), list func() (OpenConnections, error), handle func(Connection)) *Watcher {
-	return &Watcher{party: party, list: list, handle: handle, open: map[ClientID]Connection{}, gone: map[ClientID]bool{}}
+// NewWatcher returns a Watcher. party returns the party of an issuer key, and list the
+// open connections.
+func NewWatcher(party func(issuer string) (Party, bool), list func() (OpenConnections, error)) *Watcher {
+	return &Watcher{party: party, list: list, handle: func(Connection) {}, open: map[ClientID]Connection{}, gone: map[ClientID]bool{}}
 }
 
-// Stop ends the calls of handle, which must not call it.
-func (w *Watcher) Stop() {
+// Report calls handle, which should return soon, for each connection that is open, the
+// oldest first, and from then on for each that begins or ends; nobody else hears of them
+// any more. stop ends the calls; handle must not call it.
+func (w *Watcher) Report(handle func(Connection)) (stop func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.handle = func(Connection) {}
+	byNumber := func(a, b Connection) int { return cmp.Compare(a.ClientID.Number, b.ClientID.Number) }
+	for _, c := range slices.SortedFunc(maps.Values(w.open), byNumber) {
+		handle(c)
+	}
+	w.handle = handle
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.handle = func(Connection) {}
+	}
 }
 
 // Event handles a server's message on [subjects.Connections].

@@ -33,7 +33,8 @@ func newWatched(t *testing.T) *watched {
 		}
 		return open, nil
 	}
-	w.Watcher = NewWatcher(func(string) (Party, bool) { return Party{Agent: "main"}, true }, list, func(c Connection) {
+	w.Watcher = NewWatcher(func(string) (Party, bool) { return Party{Agent: "main"}, true }, list)
+	w.Report(func(c Connection) {
 		what := map[bool]string{true: "began", false: "ended"}[c.Connected]
 		w.events = append(w.events, fmt.Sprint(what, " ", c.ClientID.Number))
 	})
@@ -120,7 +121,7 @@ func TestEndThatWasNotHeardIsTold(t *testing.T) {
 			}
 			return []uint64{2}
 		})
-		s := &Server{logger: hclog.NewNullLogger(), quit: make(chan struct{}), watchers: map[*Watcher]bool{w.Watcher: true}}
+		s := &Server{logger: hclog.NewNullLogger(), quit: make(chan struct{}), watcher: w.Watcher}
 		s.keeping.Go(s.lookNowAndThen)
 		time.Sleep(lookInterval + 1)
 		close(s.quit)
