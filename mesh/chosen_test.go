@@ -144,7 +144,7 @@ func TestWhatAgentsChooseIsKeptAsSECURITYSays(t *testing.T) {
 		noError(t, from.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Header: header, Data: []byte(text)}))
 		from.Sync(t)
 	}
-	mailer.Acknowledge(t, mailer.told.NextOf(t, meshtest.WithType("bcp_subscriptions_active")))
+	mailer.Acknowledge(t, mailer.told.NextOf(t, meshtest.With("type", "bcp_subscriptions_active")))
 	say(mailer.Agent, "bcp.v1.push.mailer.main."+word("subjects that the server denies"), word("messages that nobody reads: on a denied subject, beyond max_refusals"))
 	mailer.Listen(t, word("subjects that the server denies"))
 

@@ -51,7 +51,7 @@ func TestSubscriptionsActive(t *testing.T) {
 	second := everything.Next(t)
 	expect(t, second.JSON, first.JSON, "then")
 	mailer.Acknowledge(t, second)
-	everything.NextOf(t, meshtest.WithType("bcp_query"))
+	everything.NextOf(t, meshtest.With("type", "bcp_query"))
 	m.Settle(t)
 	for _, later := range everything.Taken(t) {
 		t.Errorf("after the acknowledgement: %s", later.JSON)

@@ -70,7 +70,7 @@ func TestPromptsOverTheWire(t *testing.T) {
 	if d := prompted("clerk"); d.Notice == "" || d.Count < 8 {
 		t.Errorf("the clerk's runs: %+v", d)
 	}
-	isPrompt := meshtest.WithType("bcp_prompt")
+	isPrompt := meshtest.With("type", "bcp_prompt")
 	want := fmt.Sprintf(`{"type":"bcp_prompt","prompt_id":%q,"message":"Look for new mail.","time":%q}`, d.Notice, run.Format(time.RFC3339))
 	check := func(got meshtest.Message) {
 		t.Helper()
@@ -81,7 +81,7 @@ func TestPromptsOverTheWire(t *testing.T) {
 	// The agent comes, hears of its subscriptions, and goes without a word.
 	mailer := m.Connect(t, "mailer", bcp.RoleReader)
 	told := mailer.Deliveries(t)
-	mailer.Acknowledge(t, told.NextOf(t, meshtest.WithType("bcp_subscriptions_active")))
+	mailer.Acknowledge(t, told.NextOf(t, meshtest.With("type", "bcp_subscriptions_active")))
 	check(told.NextOf(t, isPrompt))
 	mailer.Close()
 	m.Restart(t)

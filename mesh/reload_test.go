@@ -301,7 +301,7 @@ func TestReloadSendsNoQueryTwice(t *testing.T) {
 		if r := m.edit(t, files(2000+i)); len(r.Errors) > 0 || r.Error != "" {
 			t.Fatalf("%+v", r)
 		}
-		mailer.Acknowledge(t, mailer.told.NextOf(t, meshtest.WithType("bcp_subscriptions_active")))
+		mailer.Acknowledge(t, mailer.told.NextOf(t, meshtest.With("type", "bcp_subscriptions_active")))
 	}
 	m.Settle(t)
 	queries := mailer.queries.Taken(t)

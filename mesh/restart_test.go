@@ -1,7 +1,6 @@
 package mesh_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -121,13 +120,7 @@ func checkStreams(t *testing.T, m *meshtest.Mesh) meshtest.Journal {
 		budgets[string(c.Controller)+" "+string(c.Reader)] = int64(c.Budget)
 	}
 	journal := must(meshtest.CheckStream(t, js, budgets))
-	balances := map[string]bcp.Balance{}
-	for _, line := range meshtest.CheckProjections(t, js, journal.Decisions) {
-		balances[fmt.Sprintf("%s %s %d", line.Controller, line.Reader, line.Epoch)] = line.Balance
-	}
-	for pool, balance := range journal.Balances {
-		failIf(t, balances[pool] != balance, "the ledger says of %s %+v, the journal %+v", pool, balances[pool], balance)
-	}
+	meshtest.CheckProjections(t, js, journal.Decisions)
 	return journal
 }
 

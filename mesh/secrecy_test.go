@@ -40,7 +40,7 @@ func TestCanary(t *testing.T) {
 				noError(t, mailer.PublishMsg(msg))
 				mailer.Sync(t)
 			}
-			mailer.Acknowledge(t, mailer.told.NextOf(t, meshtest.WithType("bcp_subscriptions_active")))
+			mailer.Acknowledge(t, mailer.told.NextOf(t, meshtest.With("type", "bcp_subscriptions_active")))
 
 			// Refused answers, one for each place; the query comes again.
 			main.Accepted(t, "mailer", askWho)

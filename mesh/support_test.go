@@ -135,7 +135,7 @@ func reader(t *testing.T, m *meshtest.Mesh, name bcp.AgentName) side {
 	t.Helper()
 	r := side{Agent: m.Connect(t, name, bcp.RoleReader), seen: map[string]bool{}}
 	r.queries, r.told = r.Queries(t), r.Deliveries(t)
-	r.Acknowledge(t, r.told.NextOf(t, meshtest.WithType("bcp_subscriptions_active")))
+	r.Acknowledge(t, r.told.NextOf(t, meshtest.With("type", "bcp_subscriptions_active")))
 	return r
 }
 

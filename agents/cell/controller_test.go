@@ -61,7 +61,7 @@ func TestAControllersModel(t *testing.T) {
 	reader := mesh.Connect(t, "reader", bcp.RoleReader)
 	queries := reader.Queries(t)
 	told := reader.Deliveries(t)
-	reader.Acknowledge(t, told.NextOf(t, meshtest.WithType("bcp_subscriptions_active")))
+	reader.Acknowledge(t, told.NextOf(t, meshtest.With("type", "bcp_subscriptions_active")))
 	m := &model{reply: func(r *llm.Request) (*llm.Reply, error) {
 		switch len(r.Turns) {
 		case 1:
@@ -182,7 +182,7 @@ func TestAControllersModelDealsWithPushes(t *testing.T) {
 	mesh := meshtest.Start(t, answering())
 	reader := mesh.Connect(t, "reader", bcp.RoleReader)
 	told := reader.Deliveries(t)
-	reader.Acknowledge(t, told.NextOf(t, meshtest.WithType("bcp_subscriptions_active")))
+	reader.Acknowledge(t, told.NextOf(t, meshtest.With("type", "bcp_subscriptions_active")))
 	failed := false
 	m := &model{reply: func(*llm.Request) (*llm.Reply, error) {
 		if !failed {

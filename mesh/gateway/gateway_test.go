@@ -57,7 +57,7 @@ func TestNoRecordNoRelease(t *testing.T) {
 
 	b.full(t, jetstream.CommitStream, false)
 	noError(t, pushUntilAccepted(mailer.Conn, "p2"))
-	told.NextOf(t, meshtest.WithType("bcp_response_delivery"))
+	told.NextOf(t, meshtest.With("type", "bcp_response_delivery"))
 	id := main.Accepted(t, "mailer", askUrgent)
 	mailer.Answer(t, queries.NextOf(t, meshtest.With("query_id", id)), `"response":{"urgent":true}`)
 	told.NextOf(t, meshtest.With("query_id", id))
@@ -284,7 +284,7 @@ func TestForgedSilence(t *testing.T) {
 	g := b.start(t)
 	main, mailer := b.agent(t, "main"), b.agent(t, "mailer")
 	told, queries := main.Deliveries(t), mailer.Queries(t)
-	handshake := mailer.Deliveries(t).NextOf(t, meshtest.WithType(bcp.TypeSubscriptionsActive))
+	handshake := mailer.Deliveries(t).NextOf(t, meshtest.With("type", bcp.TypeSubscriptionsActive))
 	mailer.Acknowledge(t, handshake)
 	silence := func(subject string) *nats.Msg {
 		return &nats.Msg{Subject: subject, Header: nats.Header{"Status": {"503"}}}

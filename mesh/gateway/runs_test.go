@@ -538,7 +538,7 @@ func TestDenialsAreRecorded(t *testing.T) {
 				queries, deliveries := mailer.Queries(t), main.Deliveries(t)
 				main.Accepted(t, "mailer", askUrgent)
 				mailer.Answer(t, queries.Next(t), `"response":{"urgent":true}`)
-				deliveries.NextOf(t, meshtest.WithType(bcp.TypeResponseDelivery))
+				deliveries.NextOf(t, meshtest.With("type", bcp.TypeResponseDelivery))
 			}
 			b.request(t, "all", helloTask)
 			g.ends(t, "blocked not_declassified")

@@ -264,11 +264,6 @@ func (i *Inbox) Taken(t testing.TB) []Message {
 	}
 }
 
-// WithType matches messages of a type.
-func WithType(name string) func(Message) bool {
-	return func(m Message) bool { return m.Text("type") == name }
-}
-
 // With matches messages with a text under a key.
 func With[T ~string](key string, text T) func(Message) bool {
 	return func(m Message) bool { return m.Text(key) == string(text) }

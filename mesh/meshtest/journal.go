@@ -2,7 +2,6 @@ package meshtest
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
@@ -71,12 +71,6 @@ type Journal struct {
 	Balances map[string]bcp.Balance
 }
 
-// window is what waits for the end of a subscription's window.
-type window struct {
-	count             int
-	nominal, capacity bcp.Bits
-}
-
 // ReadKeys returns the sealing keys of a mesh, by subject.
 func ReadKeys(t testing.TB, js natsjs.JetStream) map[string][]byte {
 	t.Helper()
@@ -102,211 +96,107 @@ func CheckStream(t testing.TB, js natsjs.JetStream, budgets map[string]int64) (J
 	return CheckJournal(ReadJournal(t, js), ReadKeys(t, js), budgets)
 }
 
-// decision is one of the checked journal, opened.
-type decision struct{ bcp.Decision }
-
-func (d *decision) accepted() bool { return d.Verdict == bcp.Accept || d.Verdict == bcp.Hold }
-
-func (d *decision) channel() string { return string(d.Controller) + " " + string(d.Reader) }
-
-func (d *decision) pool() string { return fmt.Sprintf("%s %d", d.channel(), d.Epoch) }
-
 // CheckJournal reads the messages of a journal, with the keys that they are sealed
-// under. It verifies that decisions are numbered without a gap and chained by
-// SHA-256, that time never goes back, that
-// every balance is the sum of what came before it, that no query settles twice,
-// that nothing is acknowledged that was not delivered, and that no pool exceeds
-// its budget in nano-bits (by channel; a missing one is not checked).
+// under. It verifies that decisions are chained ([jetstream.Chain]), that their balances
+// are the sum of what came before ([state.Recount]), that nothing is decided, delivered or
+// acknowledged twice, that nothing is acknowledged that was not delivered, and that no pool
+// exceeds its budget in nano-bits (by channel; a missing one is not checked).
 func CheckJournal(messages [][]byte, keys map[string][]byte, budgets map[string]int64) (Journal, error) {
-	c := checker{
-		Journal: Journal{
-			Kinds: map[bcp.DecisionKind]int{}, Asks: map[string]int{}, Pushes: map[string]int{}, Order: map[string][]string{}, Query: map[string]string{},
-			Delivered: map[string]int{}, Released: map[string][]string{}, Acknowledged: map[string]int{}, Answered: map[string]int{},
-			Decided: map[string]int{}, Balances: map[string]bcp.Balance{},
-		},
-		budgets: budgets, keys: jetstream.GivenSealingKeys(func(_ context.Context, subject string) (bcp.GivenKey, error) {
-			return bcp.GivenKey{Key: keys[subject], Destroyed: string(keys[subject]) == "destroyed"}, nil
-		}), open: map[bcp.QueryID]decision{}, clients: map[string]bool{}, windows: map[string]window{}, notices: map[bcp.DeliveryID]bool{},
+	j := Journal{
+		Kinds: map[bcp.DecisionKind]int{}, Asks: map[string]int{}, Pushes: map[string]int{}, Order: map[string][]string{}, Query: map[string]string{},
+		Delivered: map[string]int{}, Released: map[string][]string{}, Acknowledged: map[string]int{}, Answered: map[string]int{},
+		Decided: map[string]int{}, Balances: map[string]bcp.Balance{},
 	}
-	for i, message := range messages {
-		if err := c.record(message); err != nil {
-			return c.Journal, fmt.Errorf("record %d: %w", i+1, err)
-		}
-	}
-	reserved := map[string]bcp.Bits{}
-	for _, q := range c.open {
-		reserved[q.pool()] += q.Nominal
-	}
-	for pool, b := range c.Balances {
-		if reserved[pool] != b.Reserved {
-			return c.Journal, fmt.Errorf("pool %s holds %d in reserve, its open queries %d", pool, b.Reserved, reserved[pool])
-		}
-	}
-	return c.Journal, nil
-}
-
-type checker struct {
-	Journal
-	budgets map[string]int64
-	keys    *jetstream.SealingKeys
-	open    map[bcp.QueryID]decision // the asks of open queries
-	clients map[string]bool
-	windows map[string]window       // open ones, by channel, subscription and end
-	notices map[bcp.DeliveryID]bool // waiting ones
-	head    bcp.Digest
-	time    int64
-}
-
-func (c *checker) record(message []byte) error {
-	decisions, err := jetstream.DecodeRecord(message)
-	if err != nil {
-		return err
-	}
-	c.Records++
-	for _, b := range decisions {
-		c.Decisions++
-		d, err := c.keys.Decode(context.Background(), b)
+	opened := jetstream.GivenSealingKeys(func(_ context.Context, subject string) (bcp.GivenKey, error) {
+		return bcp.GivenKey{Key: keys[subject], Destroyed: string(keys[subject]) == "destroyed"}, nil
+	})
+	var chain jetstream.Chain
+	var sums state.Recount
+	used := map[string]int{} // ids of clients and of queries
+	for _, message := range messages {
+		decisions, err := jetstream.DecodeRecord(message)
 		if err == nil {
-			err = c.decision(&decision{d})
+			err = chain.Add(decisions)
 		}
 		if err != nil {
-			return fmt.Errorf("decision %d: %w", c.Decisions, err)
+			return j, fmt.Errorf("record %d: %w", j.Records+1, err)
 		}
-		c.head = sha256.Sum256(append([]byte{0}, b...))
+		j.Records++
+		for _, b := range decisions {
+			d, err := opened.Decode(context.Background(), b)
+			if err == nil {
+				err = sums.Add(&d)
+			}
+			if err == nil {
+				err = j.count(&d, used)
+			}
+			if err != nil {
+				return j, fmt.Errorf("decision %d: %w", j.Decisions+1, err)
+			}
+			j.Decisions++
+			key, _ := d.Channel()
+			spent := sums.Pools[bcp.PoolKey{ChannelKey: key, Epoch: d.Epoch}].Spent()
+			if budget, ok := budgets[channelOf(&d)]; ok && spent > bcp.Bits(budget) {
+				return j, fmt.Errorf("decision %d: epoch %d of %s is overdrawn", j.Decisions, d.Epoch, channelOf(&d))
+			}
+		}
 	}
-	return nil
+	for pool, balance := range sums.Pools {
+		j.Balances[fmt.Sprintf("%s %s %d", pool.Controller, pool.Reader, pool.Epoch)] = balance
+	}
+	return j, nil
 }
 
-func (c *checker) decision(d *decision) error {
-	switch {
-	case d.Seq != uint64(c.Decisions):
-		return fmt.Errorf("is numbered %d", d.Seq)
-	case d.Prev != c.head:
-		return errors.New("is not chained to the one before")
-	case d.Time < c.time:
-		return errors.New("is earlier than the one before")
-	}
-	c.time = d.Time
-	c.Kinds[d.Kind]++
-	if d.Notice != "" && d.Kind != bcp.KindAcknowledge {
-		c.notices[d.Notice] = true
-	}
+func channelOf(d *bcp.Decision) string { return string(d.Controller) + " " + string(d.Reader) }
+
+// count notes what a decision did; what may be once is an error the second time.
+func (j *Journal) count(d *bcp.Decision, used map[string]int) error {
+	j.Kinds[d.Kind]++
 	if d.Repeat {
 		return nil
 	}
-	return c.effect(d)
-}
-
-// effect sums up the changes of the decision and compares them with its balance.
-func (c *checker) effect(d *decision) error {
-	channel, after := d.channel(), c.Balances[d.pool()]
+	channel := channelOf(d)
+	once := func(counts map[string]int, id, what string) (err error) {
+		if counts[id]++; counts[id] > 1 {
+			err = fmt.Errorf("%s %s twice", id, what)
+		}
+		return err
+	}
+	var errs []error
 	if by := fmt.Sprint(d.Role, channel, " ", d.Client); d.Client != "" {
-		if d.Verdict != bcp.Reject && c.clients[by] {
-			return errors.New("a client id has two outcomes")
+		if err := once(used, by, "has an outcome"); d.Verdict != bcp.Reject {
+			errs = append(errs, err)
 		}
-		c.clients[by] = true
 	}
-	of := fmt.Sprint(channel, " ", d.Subscription, " ", d.Release)
-	if (d.Kind == bcp.KindPush || d.Kind == bcp.KindApproval) && d.Verdict == bcp.Accept && d.Delivery == "" && d.Release > 0 {
-		w := c.windows[of]
-		c.windows[of] = window{w.count + 1, w.nominal + d.Nominal, w.capacity + d.Capacity}
-	}
-	ends := d.Delivery != "" || d.Item != ""
 	switch {
-	case d.Kind == bcp.KindAsk && d.accepted():
-		if _, twice := c.open[d.Query]; twice || d.Query == "" {
-			return errors.New("a query id is used twice")
+	case d.Kind == bcp.KindAcknowledge && d.Notice == "":
+		if j.Delivered[string(d.Delivery)] == 0 {
+			errs = append(errs, errors.New("a delivery is acknowledged that was not made"))
 		}
-		if ends = false; d.Unfunded {
-			d.Nominal, d.Capacity = 0, 0
-		}
-		c.open[d.Query], c.Query[channel+" "+string(d.Client)] = *d, string(d.Query)
-		after.Reserved += d.Nominal
-		after.ReservedCapacity += d.Capacity
-		if d.Category == 2 {
-			after.Cat2Queries++
-		}
-		c.count(c.Asks, d)
-	case d.Kind == bcp.KindPush && d.accepted():
-		after.Settled += d.Nominal
-		after.Pushed += d.Nominal
-		after.SettledCapacity += d.Capacity
-		c.count(c.Pushes, d)
-	case d.Kind == bcp.KindApproval && d.accepted():
-		if c.Decided[string(d.Item)]++; c.Decided[string(d.Item)] > 1 {
-			return errors.New("an item is decided twice")
-		}
-		// A denied escalation ends its query; a held answer is already paid for.
-		ends = d.Delivery != ""
-	case (d.Kind == bcp.KindAnswer || d.Kind == bcp.KindExpire) && ends:
-		if _, open := c.open[d.Query]; d.Kind == bcp.KindAnswer && !open {
-			return errors.New("a query is answered that is not open")
-		}
-	case d.Kind == bcp.KindBatch:
-		w, waits := c.windows[of]
-		if delete(c.windows, of); !waits || w != (window{d.Count, d.Nominal, d.Capacity}) {
-			return errors.New("a window ends with other pushes than waited for it")
-		}
-	case d.Kind == bcp.KindAcknowledge:
-		return c.acknowledge(d)
-	default:
-		return nil
+		return errors.Join(append(errs, once(j.Acknowledged, string(d.Delivery), "is acknowledged"))...)
+	case d.Kind == bcp.KindAsk && d.Accepted():
+		errs = append(errs, once(used, string(d.Query), "is asked"))
+		j.Query[channel+" "+string(d.Client)] = string(d.Query)
+		j.sent(j.Asks, channel, d)
+	case d.Kind == bcp.KindPush && d.Accepted():
+		j.sent(j.Pushes, channel, d)
+	case d.Kind == bcp.KindApproval && d.Accepted():
+		errs = append(errs, once(j.Decided, string(d.Item), "is decided"))
 	}
-	if q, open := c.open[d.Query]; ends && open {
-		if q.pool() != d.pool() {
-			return errors.New("a query settles in another pool")
-		}
-		delete(c.open, d.Query)
-		c.Answered[string(d.Query)]++
-		after.Reserved -= q.Nominal
-		after.ReservedCapacity -= q.Capacity
-		after.Settled += d.Nominal
-		after.SettledCapacity += d.Capacity
+	if (d.Kind == bcp.KindAnswer || d.Kind == bcp.KindExpire || d.Kind == bcp.KindApproval) && (d.Delivery != "" || d.Verdict == bcp.Hold) && !d.Prepaid && d.Query != "" {
+		errs = append(errs, once(j.Answered, string(d.Query), "is answered"))
 	}
-	return c.release(d, after)
-}
-
-// count notes what a client asked or pushed.
-func (c *checker) count(of map[string]int, d *decision) {
-	if d.Client != "" {
-		of[d.channel()+" "+string(d.Client)]++
-		c.Order[d.channel()] = append(c.Order[d.channel()], string(d.Client))
-	}
-}
-
-// acknowledge is of a delivery or of a notice.
-func (c *checker) acknowledge(d *decision) error {
-	if d.Notice != "" {
-		if !c.notices[d.Notice] {
-			return errors.New("a notice is acknowledged that does not wait")
-		}
-		delete(c.notices, d.Notice)
-		return nil
-	}
-	if c.Delivered[string(d.Delivery)] != 1 {
-		return errors.New("a delivery is acknowledged that was not made")
-	}
-	if c.Acknowledged[string(d.Delivery)]++; c.Acknowledged[string(d.Delivery)] > 1 {
-		return errors.New("a delivery is acknowledged twice")
-	}
-	return nil
-}
-
-// release notes what the decision releases to agents, and its balance.
-func (c *checker) release(d *decision, after bcp.Balance) error {
-	channel := d.channel()
 	if d.Delivery != "" {
-		if c.Delivered[string(d.Delivery)]++; c.Delivered[string(d.Delivery)] > 1 {
-			return errors.New("a delivery id is used twice")
-		}
-		c.Released[channel] = append(c.Released[channel], string(d.Delivery))
+		errs = append(errs, once(j.Delivered, string(d.Delivery), "is delivered"))
+		j.Released[channel] = append(j.Released[channel], string(d.Delivery))
 	}
-	if d.Balance != after {
-		return fmt.Errorf("records balance %+v, the sum is %+v", d.Balance, after)
+	return errors.Join(errs...)
+}
+
+// sent notes what a client asked or pushed.
+func (j *Journal) sent(counts map[string]int, channel string, d *bcp.Decision) {
+	if d.Client != "" {
+		counts[channel+" "+string(d.Client)]++
+		j.Order[channel] = append(j.Order[channel], string(d.Client))
 	}
-	if budget, ok := c.budgets[channel]; ok && after.Settled+after.Reserved > bcp.Bits(budget) {
-		return fmt.Errorf("pool %s is overdrawn", d.pool())
-	}
-	c.Balances[d.pool()] = after
-	return nil
 }
