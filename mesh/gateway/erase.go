@@ -67,6 +67,8 @@ func (g *Gateway) destroy(ctx context.Context, d *bcp.Decision, config state.Con
 	}
 	if g.config.Snapshots != nil {
 		// Made after the erasure, it has nothing of those days; earlier ones may.
+		g.snapshotting.Lock()
+		defer g.snapshotting.Unlock()
 		err = errors.Join(g.makeSnapshot(ctx, config), g.config.Snapshots.RemoveBefore(d.Seq))
 	}
 	return e, err

@@ -37,8 +37,7 @@ type Gateway struct {
 	done        chan struct{}
 	err         error // why run ended, once done is closed
 
-	snapshots chan state.Config // to be made under these definitions
-	beside    sync.WaitGroup    // for goroutines that run until the gateway ends
+	beside sync.WaitGroup // for goroutines that run until the gateway ends
 	// snapshotting is held while a snapshot is made of the journal.
 	snapshotting sync.Mutex
 	// reading is held by those that read all of the journal, while nothing may be cut off.

@@ -7,25 +7,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 )
 
-// Inspect calls f with the state, between two steps. f must not keep it or take
-// long. It returns the context's cause if that ends first, or an error if the
-// gateway ended.
+// Inspect calls f with the state, between two steps. f must not keep it or take long. It
+// returns the context's cause if that ends first, or an error if the gateway ended.
 func (g *Gateway) Inspect(ctx context.Context, f func(*state.State)) error {
-	called := make(chan struct{})
-	g.tellUntil(ctx, call(func() {
-		defer close(called)
-		if ctx.Err() == nil {
-			f(g.state)
-		}
-	}))
-	select {
-	case <-called:
-		return context.Cause(ctx)
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-g.done:
-		return errEnded
-	}
+	return g.between(ctx, func(context.Context) error {
+		g.guard("looking at the state", func() { f(g.state) })
+		return nil
+	})
 }
 
 // Waiting calls f with the ids of what waits for an agent (queries, deliveries,

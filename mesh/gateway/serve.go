@@ -60,7 +60,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		agents: make(map[agentRole]*connection), leaving: make(map[bcp.AgentName]func([]string)), modelSaid: make(map[bcp.AgentName]string), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]*sending),
 		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]count), counting: make(map[agentRole]countingRecord), countedAt: make(map[agentRole]time.Time),
 		runs:  runs{sent: make(map[string]int), unmade: make(map[string]int), unheard: make(map[string]int), dispatchers: make(map[bcp.AgentName]*Dispatcher)},
-		flaps: make(map[agentRole]connectionEvents), crowding: make(map[bcp.AgentName]time.Time), snapshots: make(chan state.Config), dueAside: make(map[state.Due]aside), tellings: make(map[agentRole]*telling),
+		flaps: make(map[agentRole]connectionEvents), crowding: make(map[bcp.AgentName]time.Time), dueAside: make(map[state.Due]aside), tellings: make(map[agentRole]*telling),
 	}
 	g.keys.SyncWith(config.SyncKeys)
 	g.events = g.inbox.lane()
@@ -84,7 +84,6 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		return nil, err
 	}
 	g.began.decision, g.released = g.state.Last(), g.state.Last()
-	g.beside.Go(func() { g.makeSnapshots(runCtx) })
 	if g.snappedUpTo.Load() > 0 && !g.checked {
 		g.beside.Go(func() { g.checkJournal(runCtx) })
 	}
@@ -307,7 +306,7 @@ func (g *Gateway) run(ctx context.Context) {
 		}
 		switch {
 		case err == nil:
-			g.snapshotDue()
+			g.snapshotDue(ctx)
 		case g.damage.Load() != nil: // the context has ended
 			clear(batch)
 			batch = batch[:0]

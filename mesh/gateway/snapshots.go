@@ -149,20 +149,23 @@ func applyTo(ctx context.Context, keys *jetstream.SealingKeys, state *state.Stat
 	}
 }
 
-// snapshotDue starts a snapshot if the last is too old.
-func (g *Gateway) snapshotDue() {
+// snapshotDue starts a snapshot if the last is too old, and none is being made.
+func (g *Gateway) snapshotDue(ctx context.Context) {
 	every := g.config.SnapshotEvery
 	if every == 0 {
 		every = defaultSnapshotEvery
 	}
-	if g.config.Snapshots == nil || g.unsnapped() < every || time.Since(g.snapped) < g.config.snapshotPause() {
+	if g.config.Snapshots == nil || g.unsnapped() < every || time.Since(g.snapped) < g.config.snapshotPause() || !g.snapshotting.TryLock() {
 		return
 	}
-	select {
-	case g.snapshots <- g.config.State:
-		g.snapped = time.Now()
-	default: // one is being made
-	}
+	g.snapped = time.Now()
+	config := g.config.State
+	g.beside.Go(func() {
+		defer g.snapshotting.Unlock()
+		if err := safely(func() error { return g.makeSnapshot(ctx, config) }); err != nil && ctx.Err() == nil {
+			g.log.Warn("making a snapshot", "error", err)
+		}
+	})
 }
 
 // unsnapped counts the decisions since the newest snapshot.
@@ -176,20 +179,6 @@ func (c *Config) snapshotPause() time.Duration {
 		return 0
 	}
 	return snapshotPause
-}
-
-// makeSnapshots serves snapshotDue until ctx ends.
-func (g *Gateway) makeSnapshots(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case config := <-g.snapshots:
-			if err := safely(func() error { return g.makeSnapshot(ctx, config) }); err != nil && ctx.Err() == nil {
-				g.log.Warn("making a snapshot", "error", err)
-			}
-		}
-	}
 }
 
 // ownStreams connects to the streams, until the caller calls end: reading all of the journal
@@ -223,11 +212,9 @@ func (g *Gateway) readJournal(ctx context.Context) (journal *jetstream.Journal, 
 	return journal, end, err
 }
 
-// makeSnapshot makes one at a time, so that a snapshot from before an erasure
-// cannot be written after it.
+// makeSnapshot makes one while the caller holds snapshotting, so that a snapshot from
+// before an erasure cannot be written after it.
 func (g *Gateway) makeSnapshot(ctx context.Context, config state.Config) error {
-	g.snapshotting.Lock()
-	defer g.snapshotting.Unlock()
 	begun := time.Now()
 	journal, end, err := g.readJournal(ctx)
 	if err != nil {
