@@ -144,13 +144,11 @@ func TestWhatIsAnAlert(t *testing.T) {
 	t.Parallel()
 	const canary = "canary"
 	seen := map[bcp.AlertKind]bool{}
-	for name, tt := range map[string]struct {
+	type said struct {
 		d    bcp.Decision
 		want bcp.AlertKind
-	}{
-		"alert":               {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertThreshold)}, bcp.AlertThreshold},
-		"exhausted":           {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertExhausted)}, bcp.AlertExhausted},
-		"spending":            {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertSpending)}, bcp.AlertSpending},
+	}
+	all := map[string]said{
 		"held":                {bcp.Decision{Kind: bcp.KindPush, Verdict: bcp.Hold, Item: "i1"}, bcp.AlertHeld},
 		"held by a repeat":    {bcp.Decision{Kind: bcp.KindPush, Verdict: bcp.Hold, Item: "i1", Repeat: true}, ""},
 		"unavailable":         {bcp.Decision{Kind: bcp.KindProcess, Event: bcp.ProcessUnavailable}, bcp.AlertUnavailable},
@@ -161,17 +159,7 @@ func TestWhatIsAnAlert(t *testing.T) {
 		"refusals":            {bcp.Decision{Kind: bcp.KindRefusals, Count: 3}, bcp.AlertFlood},
 		"violation":           {bcp.Decision{Kind: bcp.KindViolation}, bcp.AlertFlood},
 		"decided":             {bcp.Decision{Kind: bcp.KindApproval, Verdict: bcp.Accept, Item: "i1", Event: "approve"}, ""},
-		"disk low":            {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertDiskLow)}, bcp.AlertDiskLow},
-		"disk critical":       {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertDiskCritical)}, bcp.AlertDiskCritical},
-		"witness missing":     {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertWitnessMissing)}, bcp.AlertWitnessMissing},
-		"witness refused":     {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertWitnessRefused)}, bcp.AlertWitnessRefused},
-		"rollback accepted":   {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertRollbackAccepted)}, bcp.AlertRollbackAccepted},
-		"rollback seen":       {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertRollbackSeen), Agent: "mail", Role: bcp.RoleReader}, bcp.AlertRollbackSeen},
 		"effect":              {bcp.Decision{Kind: bcp.KindCall, Run: &bcp.RunChange{Alert: "in_doubt"}}, bcp.AlertEffect},
-		"journal share":       {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertShare), Agent: "mail", Role: bcp.RoleReader}, bcp.AlertShare},
-		"mark strange":        {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertMarkStrange), Agent: "mail", Role: bcp.RoleReader}, bcp.AlertMarkStrange},
-		"suspect":             {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertSuspect), Agent: "mail", Rule: bcp.SuspectReply, Count: 1}, bcp.AlertSuspect},
-		"lifted":              {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertLifted), Agent: bcp.Operator, Target: "mail"}, bcp.AlertLifted},
 		"a changed tool":      {bcp.Decision{Kind: bcp.KindEgress, Verdict: bcp.Reject, Egress: &bcp.EgressChange{Why: guard.ToolChanged}}, bcp.AlertTool},
 		"another refusal":     {bcp.Decision{Kind: bcp.KindEgress, Verdict: bcp.Reject, Egress: &bcp.EgressChange{Why: guard.HostDenied}}, ""},
 		"egress":              {bcp.Decision{Kind: bcp.KindEgress, Verdict: bcp.Reject, Egress: &bcp.EgressChange{Alert: true}}, bcp.AlertEgress},
@@ -181,13 +169,18 @@ func TestWhatIsAnAlert(t *testing.T) {
 		"it fails otherwise":  {bcp.Decision{Kind: bcp.KindUsage, Time: 5, Verdict: bcp.Accept, Usage: &bcp.UsageChange{Act: bcp.UsageReport, Fault: bcp.FaultKey, Since: 4}}, ""},
 		"model works":         {bcp.Decision{Kind: bcp.KindUsage, Time: 5, Verdict: bcp.Accept, Usage: &bcp.UsageChange{Act: bcp.UsageReport, Since: 4}}, bcp.AlertModelWorks},
 		"egress again":        {bcp.Decision{Kind: bcp.KindEgress, Verdict: bcp.Reject, Egress: &bcp.EgressChange{}}, ""},
-		"shared":              {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertShared), Key: "U"}, bcp.AlertShared},
-		"expiring":            {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertExpiring), Agent: "mail", Role: bcp.RoleReader, Key: "U"}, bcp.AlertExpiring},
-		"panic":               {bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertPanic), Agent: "mail", Role: bcp.RoleReader}, bcp.AlertPanic},
 		"issued":              {bcp.Decision{Kind: bcp.KindCredential, Event: string(bcp.CredentialIssued)}, ""},
 		"nothing":             {bcp.Decision{}, ""},
 		"an ask that is held": {bcp.Decision{Kind: bcp.KindAsk, Verdict: bcp.Hold, Item: "i1"}, bcp.AlertHeld},
+	}
+	for _, kind := range []bcp.AlertKind{
+		bcp.AlertThreshold, bcp.AlertExhausted, bcp.AlertSpending, bcp.AlertDiskLow, bcp.AlertDiskCritical,
+		bcp.AlertWitnessMissing, bcp.AlertWitnessRefused, bcp.AlertRollbackAccepted, bcp.AlertRollbackSeen, bcp.AlertShare,
+		bcp.AlertMarkStrange, bcp.AlertSuspect, bcp.AlertLifted, bcp.AlertShared, bcp.AlertExpiring, bcp.AlertPanic,
 	} {
+		all[string(kind)] = said{bcp.Decision{Kind: bcp.KindAlert, Event: string(kind), Agent: "mail", Role: bcp.RoleReader, Key: "U", Count: 1}, kind}
+	}
+	for name, tt := range all {
 		d := tt.d
 		d.Note, d.Family, d.Justification, d.Field, d.Client, d.Payload, d.Spec = canary, canary, canary, canary, canary, []byte(canary), []byte(canary)
 		alert, ok := d.Alert()

@@ -221,27 +221,6 @@ func TestClockGoesBack(t *testing.T) {
 	expect(t, w.last.Time, before, "journal time")
 }
 
-// The seed: 500 bits sustain two pushes of 200.
-//
-// covers SUB-94, SUB-97, SUB-98
-func TestSeedBudget(t *testing.T) {
-	t.Parallel()
-	mesh := edited(func(c *bcp.Channel) {
-		c.Budget, c.PushBudget = 500*bcp.Bit, 500*bcp.Bit
-		spec := must(bcp.ParseSpec([]byte(`{"category":2,"questions":[{"id":"q","question":"What?","max_words":18,"expected_format":"short_text"},
-			{"id":"n","question":"How many?","max_words":1,"expected_format":"integer"}]}`))) // 209 bits
-		c.Subscriptions = []bcp.Subscription{{ID: "digest", Spec: spec}}
-	})
-	newWorld(t, mesh).play(`
-		push mail planner digest {"q":"one","n":1}   => accept bits:209.0 settled:209.0
-		ask planner mail text                        => accept reserved:88.0
-		push mail planner digest {"q":"two","n":2}   => budget_exhausted
-		answer mail 1 nei                            => settled:210.0 reserved:0.0
-		push mail planner digest {"q":"two","n":2}   => accept settled:419.0
-		push mail planner digest {"q":"three","n":3} => budget_exhausted
-		ask planner mail text                        => budget_exhausted`)
-}
-
 // covers P4.4
 func TestSlidingWindow(t *testing.T) {
 	t.Parallel()

@@ -14,29 +14,21 @@ import (
 // covers BCP-82, BCP-167, P6.1
 func TestWhatIsAnEscalation(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		name    string
-		base    bcp.Category
-		history string
-	}{
-		{"category 1 and 2", 2, `
+	plays(t, testMesh, "", map[string]string{
+		"category 1 and 2": `
 			ask planner mail yes             => accept !escalation
-			ask planner mail name            => accept !escalation`},
-		{"category 3", 2, `
+			ask planner mail name            => accept !escalation`,
+		"category 3": `
 			ask planner mail three           => escalation_required
-			ask planner mail three why=so    => hold escalation`},
-		{"base category 1", 1, `
-			ask planner mail yes             => accept !escalation
-			ask planner mail name            => escalation_required
-			ask planner mail name why=so     => accept escalation`},
-		{"an end without information arms one", 2, `
+			ask planner mail three why=so    => hold escalation`,
+		"an end without information arms one": `
 			ask planner mail yes             => accept
 			answer mail 1 nei                => accept
 			ask planner mail yes             => accept !escalation
 			ask planner mail name            => escalation_required
 			ask planner mail name why=so     => accept escalation
-			ask planner mail name            => accept !escalation`},
-		{"two ends arm two", 2, `
+			ask planner mail name            => accept !escalation`,
+		"two ends arm two": `
 			ask planner mail yes             => accept
 			ask planner mail yes             => accept
 			answer mail 1 nei                => accept
@@ -45,42 +37,41 @@ func TestWhatIsAnEscalation(t *testing.T) {
 			ask planner mail name why=one    => accept escalation
 			ask planner mail name            => escalation_required
 			ask planner mail name why=two    => accept escalation
-			ask planner mail name            => accept !escalation`},
-		{"category 3 disarms nothing", 2, `
+			ask planner mail name            => accept !escalation`,
+		"category 3 disarms nothing": `
 			ask planner mail yes             => accept
 			answer mail 1 nei                => accept
 			ask planner mail three why=so    => hold escalation
-			ask planner mail name            => escalation_required`},
-		{"a rejected query arms", 2, `
+			ask planner mail name            => escalation_required`,
+		"a rejected query arms": `
 			ask planner mail yes             => accept
 			answer mail 1 junk               => try:1
 			answer mail 1 junk try=1         => try:2
 			answer mail 1 junk try=2         => try:3
 			ask planner mail day             => accept !escalation
 			answer mail 1 junk try=3         => out:rejected
-			ask planner mail day             => escalation_required`},
-		{"an answer, or the end of a wider one, does not", 2, `
+			ask planner mail day             => escalation_required`,
+		"an answer, or the end of a wider one, does not": `
 			ask planner mail yes             => accept
 			answer mail 1 {"ok":false}       => delivers
 			ask planner mail name            => accept
 			answer mail 2 nei                => accept
-			ask planner mail name            => accept !escalation`},
-		{"nor another channel's", 2, `
+			ask planner mail name            => accept !escalation`,
+		"nor another channel's": `
 			ask planner mail yes             => accept
 			answer mail 1 nei                => accept
 			ask planner web name             => accept !escalation
-			ask clerk mail name              => accept !escalation`},
-		{"nor one of an earlier session", 2, `
+			ask clerk mail name              => accept !escalation`,
+		"nor one of an earlier session": `
 			ask planner mail yes             => accept
 			answer mail 1 nei                => accept
 			close planner                    => ends
-			ask planner mail name            => accept !escalation begins`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			newWorld(t, edited(func(c *bcp.Channel) { c.BaseCategory = tt.base })).play(tt.history)
-		})
-	}
+			ask planner mail name            => accept !escalation begins`,
+	})
+	newWorld(t, edited(func(c *bcp.Channel) { c.BaseCategory = 1 })).play(`
+		ask planner mail yes             => accept !escalation
+		ask planner mail name            => escalation_required
+		ask planner mail name why=so     => accept escalation`)
 }
 
 // A Reader that answers nothing keeps no later run of a kernel from asking: a kernel gives no reasons.

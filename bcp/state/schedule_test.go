@@ -178,57 +178,49 @@ func TestPromptsUnderOtherDefinitions(t *testing.T) {
 func TestPromptsAndSessions(t *testing.T) {
 	t.Parallel()
 	alarm := `push mail planner alarm {"ok":true}` + "\n"
-	for _, tt := range []struct {
-		name, history string
-		schedule      string
-	}{
-		{"a Controller without a session", `
+	plays(t, func() *bcp.Mesh { return scheduled("1h Plan") }, "", map[string]string{
+		"a Controller without a session": `
 			ask planner mail num  => epoch:1
 			wait 1h
 			due                   => out:expired by-delivery
 			start
 			wait 2h
 			due                   => prompt notice begins renews !by-delivery
-			ask planner mail num  => epoch:2 !begins`, "1h Plan"},
-		{"in a session", `
+			ask planner mail num  => epoch:2 !begins`,
+		"in a session": `
 			start
 			wait 50m
 			ask planner mail num  => epoch:1
 			wait 10m
 			due                   => prompt !begins !renews
 			wait 29m
-			ask planner mail num  => epoch:1 !begins`, "1h Plan"},
-		{"after a provoked one", `
+			ask planner mail num  => epoch:1 !begins`,
+		"after a provoked one": `
 			start
 			wait 20m
 			` + alarm + `
 			wait 40m
 			due                   => prompt begins !renews
-			ask planner mail num  => epoch:1`, "1h Plan"},
-		{"long after it", `
+			ask planner mail num  => epoch:1`,
+		"long after it": `
 			start
 			` + alarm + `
 			wait 1h
 			due                   => prompt begins renews
-			ask planner mail num  => epoch:2`, "1h Plan"},
-		{"one that is missed", `
+			ask planner mail num  => epoch:2`,
+		"one that is missed": `
 			` + alarm + `
 			start
 			wait 90m
 			due                   => prompt count:1 !begins !renews
-			` + alarm, "1h Plan"},
-		{"a Reader", `
-			start
-			wait 1h
-			due                   => prompt notice !begins !renews
-			due                   => nothing
-			ask planner mail num  => begins`, "mail 1h Sweep"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			newWorld(t, scheduled(tt.schedule)).play(tt.history)
-		})
-	}
+			` + alarm,
+	})
+	newWorld(t, scheduled("mail 1h Sweep")).play(`
+		start
+		wait 1h
+		due                   => prompt notice !begins !renews
+		due                   => nothing
+		ask planner mail num  => begins`)
 	w := newWorld(t, scheduled("mail 1h Sweep", "relay 1h Both")).play("start\nwait 1h\ndue => notice\ndue => notice")
 	if reader, both := w.prompts("mail", bcp.RoleReader), w.prompts("relay", bcp.RoleController); len(reader) != 1 || len(both) != 1 || w.prompts("relay", bcp.RoleReader) != nil {
 		t.Errorf("prompted are %v and %v", reader, both)

@@ -128,9 +128,11 @@ func TestUnavailableReaderWithSlots(t *testing.T) {
 func TestRenewalsWithinASlot(t *testing.T) {
 	t.Parallel()
 	push := "push mail planner alarm {\"ok\":true}"
-	mesh := slotted(func(c *bcp.Channel) { c.Budget, c.PushBudget = 12*bcp.Bit, 2*bcp.Bit })
-	for _, tt := range []struct{ name, history string }{
-		{"asks at once, pushes later", `
+	mesh := func() *bcp.Mesh {
+		return slotted(func(c *bcp.Channel) { c.Budget, c.PushBudget = 12*bcp.Bit, 2*bcp.Bit })
+	}
+	plays(t, mesh, "", map[string]string{
+		"asks at once, pushes later": `
 			ask planner mail num => accept epoch:1
 			wait 1m
 			` + push + ` => accept epoch:1
@@ -139,32 +141,32 @@ func TestRenewalsWithinASlot(t *testing.T) {
 			` + push + ` => accept epoch:1 pushed:2.0
 			` + push + ` => budget_exhausted
 			wait 1m
-			` + push + ` => accept epoch:2 pushed:1.0`},
-		{"a renewal that only pushes follow", `
+			` + push + ` => accept epoch:2 pushed:1.0`,
+		"a renewal that only pushes follow": `
 			ask planner mail num => accept epoch:1
 			renew planner
 			wait 1m
 			` + push + ` => accept epoch:2
 			ask planner mail yes => accept epoch:2 left:11.0
 			wait 1m
-			ask planner mail yes => accept epoch:2 left:9.0`},
-		{"a renewal in the slot in which pushes open an epoch", `
+			ask planner mail yes => accept epoch:2 left:9.0`,
+		"a renewal in the slot in which pushes open an epoch": `
 			ask planner mail num => accept epoch:1
 			renew planner
 			wait 1m
 			` + push + ` => accept epoch:2
 			renew planner
 			wait 1m
-			ask planner mail yes => accept epoch:3`},
-		{"a renewal before the push that opens an epoch, in its slot", `
+			ask planner mail yes => accept epoch:3`,
+		"a renewal before the push that opens an epoch, in its slot": `
 			ask planner mail num => accept epoch:1
 			renew planner
 			wait 1m
 			renew planner
 			` + push + ` => accept epoch:2
 			wait 1m
-			ask planner mail yes => accept epoch:3`},
-		{"two renewals in a slot", `
+			ask planner mail yes => accept epoch:3`,
+		"two renewals in a slot": `
 			ask planner mail num => accept epoch:1
 			wait 1m
 			renew planner
@@ -173,20 +175,15 @@ func TestRenewalsWithinASlot(t *testing.T) {
 			ask planner mail yes => accept epoch:3
 			` + push + ` => accept epoch:1
 			wait 1m
-			` + push + ` => accept epoch:3`},
-		{"the first epoch", `
+			` + push + ` => accept epoch:3`,
+		"the first epoch": `
 			` + push + ` => accept epoch:1
 			renew planner
 			ask planner mail num => accept epoch:1 left:2.0
 			` + push + ` => accept epoch:1
 			wait 1m
-			ask planner mail yes => budget_exhausted`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			newWorld(t, mesh).play(tt.history)
-		})
-	}
+			ask planner mail yes => budget_exhausted`,
+	})
 	newWorld(t, slotted(func(c *bcp.Channel) { c.BudgetRenew = 90 * time.Second })).play(push + ` => accept epoch:1
 		wait 1m
 		` + push + ` => accept epoch:1      # it began with the slot

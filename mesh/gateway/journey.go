@@ -226,11 +226,11 @@ func (g *Gateway) record(ctx context.Context, outcomes []outcome) error {
 	return nil
 }
 
-// recordNow applies and records a decision outside a batch, and returns it as it is
-// in the journal. After an error the state is read from the journal again.
-func (g *Gateway) recordNow(d bcp.Decision) (bcp.Decision, error) {
+// recordNow applies and records a decision outside a batch. After an error the state is read
+// from the journal again.
+func (g *Gateway) recordNow(d bcp.Decision) error {
 	if g.failed != nil {
-		return d, g.failed
+		return g.failed
 	}
 	o := outcome{decision: d}
 	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
@@ -241,7 +241,7 @@ func (g *Gateway) recordNow(d bcp.Decision) (bcp.Decision, error) {
 		}
 		return g.record(ctx, []outcome{o})
 	})
-	return o.decision, g.failed
+	return g.failed
 }
 
 // release sends agents the results of a decision that is recorded or needs no

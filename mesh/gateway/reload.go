@@ -81,7 +81,7 @@ func (g *Gateway) reload(next *state.State, config state.Config, changes []strin
 		err = switchOver()
 	}
 	if err == nil {
-		_, err = g.recordNow(g.state.DecideReload(g.moment(), config.Version, changes))
+		err = g.recordNow(g.state.DecideReload(g.moment(), config.Version, changes))
 	}
 	if err != nil { // what the journal does not have is not in force
 		old, failed := g.compile(before)

@@ -19,8 +19,7 @@ func (g *Gateway) RecordTruncation(ctx context.Context, t bcp.Truncation) (befor
 		}
 		before = jetstream.Position{Sequence: g.journal.Last(), Decision: g.state.Last(), Head: g.state.Head()}
 		t.Sequence = cmp.Or(t.Sequence, before.Sequence)
-		_, err := g.recordNow(g.state.DecideTruncate(g.moment(), t))
-		return err
+		return g.recordNow(g.state.DecideTruncate(g.moment(), t))
 	})
 	return before, err
 }
