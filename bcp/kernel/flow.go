@@ -373,7 +373,7 @@ func (v *view) item(s *Step, at Origin) (node, Code) {
 func (c *Checked) end(v *view, s *Step, at Origin) (node, Code) {
 	by := &v.nodes[s.index]
 	n := node{typ: &Type{Kind: ObjectType}, label: by.label, hazy: by.hazy, at: at}
-	value, known := object(), true
+	value, known, held := object(), true, 0
 	for i := range s.Flow.Out {
 		out := &s.Flow.Out[i]
 		field := node{at: at + "." + Origin(out.Name)}
@@ -390,8 +390,10 @@ func (c *Checked) end(v *view, s *Step, at Origin) (node, Code) {
 			if code != "" {
 				return node{}, code
 			}
-			if s.given != nil {
-				if whole, ok := one.whole(); ok {
+			// What is too large in all is not put together: it has no value.
+			if s.given != nil && held <= MaxContent {
+				held += one.minSize()
+				if whole, ok := one.whole(); ok && held <= MaxContent {
 					values = append(values, *whole)
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -518,5 +519,26 @@ func TestLongListsStop(t *testing.T) {
 		if end := g.end(want, ""); string(end.Final) != `{"hot":[true]}` {
 			t.Errorf("got %s", end.Final)
 		}
+	}
+}
+
+// What an each collects is not put together where it is larger than a value may be:
+// 100 names of 64 mails would be 1.5 GB here, in each of their spellings.
+func TestCollectedIsBounded(t *testing.T) {
+	t.Parallel()
+	k := mustKernel(t, func(d *kernel.Definition) { d.Limits.ControlBits = 1 })
+	for names, want := range map[int]kernel.Status{1: kernel.Committed, 100: kernel.Aborted} {
+		var collect []string
+		for i := range names {
+			collect = append(collect, fmt.Sprintf(`"n%d":{"ref":"m"}`, i))
+		}
+		g := planned(t, k, steps(inbox, `{"kind":"const","id":"list","value":[1`+strings.Repeat(",1", 63)+`]}`,
+			`{"kind":"each","id":"loop","over":{"ref":"list"},"as":"e","max":64,"do":[{"kind":"merge","id":"m","inputs":{"a":{"ref":"inbox"}}}],"collect":{`+strings.Join(collect, ",")+`}}`))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		g.result(strings.Replace(mail, "at 3pm", strings.Repeat("x", 2400*names), 1))
+		runtime.ReadMemStats(&after)
+		end, made := g.next(kernel.ReleaseOutcome).End, (after.TotalAlloc-before.TotalAlloc)>>20
+		failIf(t, end.Status != want || made > 128 || want == kernel.Aborted && end.Code != kernel.LimitValueBytes, "%d names: %s %s, %d MB", names, end.Status, end.Code, made)
 	}
 }
