@@ -247,9 +247,7 @@ func TestAuditorWithoutAStream(t *testing.T) {
 		for _, err := range auditor.Select(within(t), agents.Selection{}) {
 			failIf(t, !errors.Is(err, want), "audit: got %v, want %v", err, want)
 		}
-		if _, err := auditor.Ledger(within(t)); !errors.Is(err, want) {
-			t.Errorf("ledger: got %v, want %v", err, want)
-		}
+		fails(t, errorOf(auditor.Ledger(within(t))), want, "ledger")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

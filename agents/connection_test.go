@@ -94,9 +94,7 @@ func TestCallersOptionsApply(t *testing.T) {
 		nats.InProcessServer(s),
 		nats.CustomInboxPrefix("_OTHER"),
 	}}))
-	if got := c.NATS().Opts.Timeout; got != 10*time.Second {
-		t.Errorf("a dial takes %v at most", got)
-	}
+	expect(t, c.NATS().Opts.Timeout, 10*time.Second, "a dial takes")
 	expect(t, c.NATS().Opts.InboxPrefix, subjects.InboxPrefix(main), "the inbox prefix")
 	c.Close()
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
@@ -30,17 +29,13 @@ func TestAskReturnsWhenAccepted(t *testing.T) {
 
 			got := must(controller.Ask(within(t), researcher, boolean, agents.AskOptions{Justification: "the sender asks for a date"}))
 			want := bcp.Accepted{QueryID: "q1", NominalBits: bcp.Bit, CapacityBits: 2 * bcp.Bit, RemainingBits: 6_906_890_596}
-			if d := cmp.Diff(want, got); d != "" {
-				t.Error(d)
-			}
+			same(t, want, got)
 			ask := next(t, asks, "the ask")
 			expect(t, errorOf(bcp.ParseClientID(string(ask.RequestID))), nil, "request id %q", ask.RequestID)
 			ask.RequestID = ""
 			wanted := bcp.Ask{Type: bcp.TypeQueryRequest, Target: researcher, Spec: boolean,
 				Escalation: &bcp.Escalation{Justification: "the sender asks for a date"}}
-			if d := cmp.Diff(wanted, ask); d != "" {
-				t.Error(d)
-			}
+			same(t, wanted, ask)
 		})
 	}
 }
@@ -208,9 +203,8 @@ func TestSessions(t *testing.T) {
 			ended := later(func() error { return call(within(t)) })
 			m := next(t, sessions, verb)
 			message, code := bcp.ParseSession(m.Data, bcp.JSON)
-			if code != "" || message.Verb != verb || m.Subject != subjects.Session(main) {
-				t.Errorf("%s sends %s on %s", verb, m.Data, m.Subject)
-			}
+			failIf(t, code != "" || message.Verb != verb || m.Subject != subjects.Session(main),
+				"%s sends %s on %s", verb, m.Data, m.Subject)
 			g.respond(m, reply)
 			err := next(t, ended, "the reply")
 			var refused *agents.RefusedError

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/subjects"
@@ -49,9 +47,7 @@ func TestDeliveryIsAcknowledgedAfterItsHandler(t *testing.T) {
 			})
 			want := pushed("d1", researcher)
 			g.deliver(want)
-			if d := cmp.Diff(want, next(t, got, "the delivery")); d != "" {
-				t.Error(d)
-			}
+			same(t, want, next(t, got, "the delivery"))
 			none(t, acks, "an acknowledgement before the end of the handler")
 			close(release)
 			if m := next(t, acks, "the acknowledgement"); m.Subject != subjects.Reply(bcp.RoleController, main, "d1", 0) || len(m.Data) != 0 {
@@ -85,9 +81,7 @@ func TestDuplicateDeliveriesAreHandledOnce(t *testing.T) {
 	repliedOn(t, acks, subjects.Reply(bcp.RoleController, main, "d1", 1))
 	g.redeliver(pushed("d1", researcher), 2) // its acknowledgement was lost
 	repliedOn(t, acks, subjects.Reply(bcp.RoleController, main, "d1", 2))
-	if n := handled.Load(); n != 1 {
-		t.Errorf("handled %d times", n)
-	}
+	expect(t, handled.Load(), 1, "handled")
 }
 
 // A delivery whose handler outlasts its connection is acknowledged when it comes
@@ -213,12 +207,8 @@ func TestOrderIsKeptPerChannel(t *testing.T) {
 		}
 		next(t, acks, "an acknowledgement")
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-	if tries != 3 || log.has("panicked=false") != 1 || log.has("panicked=true") != 1 {
-		t.Errorf("%d calls; %s", tries, log.String())
-	}
+	same(t, want, got)
+	failIf(t, tries != 3 || log.has("panicked=false") != 1 || log.has("panicked=true") != 1, "%d calls; %s", tries, log.String())
 }
 
 // Stop waits for the handler that is at work, then for its context's end.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -355,6 +356,12 @@ var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
 var fails = bcptest.Fails
+
+// same compares whole values.
+func same(t *testing.T, want, got any) {
+	t.Helper()
+	expect(t, cmp.Diff(want, got), "", "what differs")
+}
 
 // later tells the error of what is done beside the test.
 func later(do func() error) <-chan error {

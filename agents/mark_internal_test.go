@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 func bearing(mark string) *nats.Msg { return &nats.Msg{Header: nats.Header{bcp.MarkHeader: {mark}}} }
@@ -32,24 +33,18 @@ func TestMarksAreKept(t *testing.T) {
 		k.keepFrom(bearing(none))
 	}
 	k.keepFrom(&nats.Msg{})
-	if got := k.shown(make([]byte, maxMarked)).Get(bcp.MarkHeader); got != longest {
-		t.Errorf("it shows %q", got)
-	}
+	bcptest.Expect(t, k.shown(make([]byte, maxMarked)).Get(bcp.MarkHeader), longest, "it shows")
 	if got := k.shown(make([]byte, maxMarked+1)); got != nil {
 		t.Errorf("a message of more than %d bytes shows %v", maxMarked, got)
 	}
 	k.write()
 	next := markStore{log: hclog.NewNullLogger()}
 	next.open(creds)
-	if got := next.shown(nil).Get(bcp.MarkHeader); got != longest {
-		t.Errorf("the next process shows %q", got)
-	}
+	bcptest.Expect(t, next.shown(nil).Get(bcp.MarkHeader), longest, "the next process shows")
 	noError(t, os.WriteFile(creds+markSuffix, []byte("no mark"), 0o600))
 	damaged := markStore{log: hclog.NewNullLogger()}
 	damaged.open(creds)
-	if got := damaged.shown(nil).Get(bcp.MarkHeader); got != "" {
-		t.Errorf("of a damaged file it shows %q", got)
-	}
+	bcptest.Expect(t, damaged.shown(nil).Get(bcp.MarkHeader), "", "of a damaged file it shows")
 }
 
 // A mark that no file can be written for lasts as long as the process.
@@ -62,10 +57,6 @@ func TestMarkWithoutAFile(t *testing.T) {
 	k.open(filepath.Join(t.TempDir(), "missing", "main.creds"))
 	k.keepFrom(bearing("abc"))
 	k.write()
-	if !strings.Contains(said.String(), "the mark is kept in memory alone") {
-		t.Errorf("it says %q", said.String())
-	}
-	if got := k.shown(nil).Get(bcp.MarkHeader); got != "abc" {
-		t.Errorf("it shows %q", got)
-	}
+	failIf(t, !strings.Contains(said.String(), "the mark is kept in memory alone"), "it says %q", said.String())
+	bcptest.Expect(t, k.shown(nil).Get(bcp.MarkHeader), "abc", "it shows")
 }

@@ -34,9 +34,7 @@ func TestOperatorListsAgentsInParts(t *testing.T) {
 	for range parts {
 		m := next(t, asked, "the request")
 		c, ok := bcp.ParseControl(m.Data)
-		if !ok {
-			t.Fatalf("asked by %s", m.Data)
-		}
+		stopIf(t, !ok, "asked by %s", m.Data)
 		g.respond(m, parts[c.Agent])
 	}
 	r := next(t, ended, "the list")

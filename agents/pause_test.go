@@ -91,9 +91,8 @@ func TestRecentRemembersTheNewest(t *testing.T) {
 	}
 	failIf(t, !r.has(0), "forgot one within its size")
 	r.add(maxKnown)
-	if r.has(0) || !r.has(1) || !r.has(maxKnown) || len(r.known) != maxKnown || len(r.order) != maxKnown {
-		t.Errorf("one past its size: %d known, oldest %v, newest %v", len(r.known), r.has(1), r.has(maxKnown))
-	}
+	failIf(t, r.has(0) || !r.has(1) || !r.has(maxKnown) || len(r.known) != maxKnown || len(r.order) != maxKnown,
+		"one past its size: %d known, oldest %v, newest %v", len(r.known), r.has(1), r.has(maxKnown))
 }
 
 // What a Reader remembers stays within both its limits, whatever happens, and

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -61,9 +60,7 @@ func TestReaderAnswers(t *testing.T) {
 			}
 			reader(t, s.ClientURL(), agents.Options{Encoding: encoding}, func(_ context.Context, q agents.Query) (any, error) {
 				want := agents.Query{Query: bcp.Query{Type: bcp.TypeQuery, QueryID: q.QueryID, Controller: main, Spec: boolean}}
-				if d := cmp.Diff(want, q); d != "" {
-					t.Error(d)
-				}
+				same(t, want, q)
 				return answers[q.QueryID], nil
 			}, nil)
 			for id, value := range answers {
@@ -183,9 +180,7 @@ func TestReaderTriesAgainAfterARejection(t *testing.T) {
 	if q := next(t, seen, "the second call"); q.Attempt != 1 || q.LastDetail != refusal.Detail {
 		t.Errorf("got %+v", q)
 	}
-	if d := cmp.Diff(refusal, next(t, results, "the result")); d != "" {
-		t.Error(d)
-	}
+	same(t, refusal, next(t, results, "the result"))
 	g.query("q1", 2)
 	next(t, replies, "the second answer again")
 	refusal.QueryID = "q2"
@@ -330,9 +325,7 @@ func TestReaderSubscriptions(t *testing.T) {
 	}
 	one := []bcp.ActiveSubscription{{SubscriptionID: "mail", Controller: main, Spec: boolean}}
 	send("h1", one)
-	if d := cmp.Diff(one, next(t, lists, "the list")); d != "" {
-		t.Error(d)
-	}
+	same(t, one, next(t, lists, "the list"))
 	send("h1", one)
 	send("h2", one)
 	send("h3", []bcp.ActiveSubscription{})
@@ -367,9 +360,7 @@ func TestReaderResults(t *testing.T) {
 			g.send(subjects.Deliver(bcp.RoleReader, researcher, main), subjects.Reply(bcp.RoleReader, researcher, id, sending), v)
 			next(t, replies, "the acknowledgement")
 		}
-		if d := cmp.Diff(v, next(t, results, "the result")); d != "" {
-			t.Error(d)
-		}
+		same(t, v, next(t, results, "the result"))
 	}
 	none(t, results, "a result twice")
 	expect(t, r.Stats().Duplicates, 2, "duplicates")
@@ -410,14 +401,11 @@ func TestPush(t *testing.T) {
 			ended := push()
 			m := next(t, pushes, "the push")
 			in, code := bcp.ParseResponse(m.Data, encoding)
-			if code != "" || m.Subject != subjects.Push(researcher, main, "mail") || in.SubscriptionID != "mail" || in.Controller != main || in.PushID == "" || in.QueryID != "" {
-				t.Errorf("pushed %s on %s", m.Data, m.Subject)
-			}
+			failIf(t, code != "" || m.Subject != subjects.Push(researcher, main, "mail") || in.SubscriptionID != "mail" || in.Controller != main || in.PushID == "" || in.QueryID != "",
+				"pushed %s on %s", m.Data, m.Subject)
 			g.respond(m, want)
 			got := next(t, ended, "the result")
-			if d := cmp.Diff(want, got.ValidationResult); d != "" {
-				t.Error(d)
-			}
+			same(t, want, got.ValidationResult)
 			var refused *agents.RefusedError
 			if isRefusal := want.Status == bcp.StatusRefused; isRefusal != errors.As(got.err, &refused) || isRefusal != (got.err != nil) {
 				t.Errorf("%v: got %v", want, got.err)

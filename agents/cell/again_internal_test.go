@@ -14,6 +14,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // A call whose provider lacks capacity or sends what nobody understands is made again until it is back, ten times and not once
@@ -61,9 +62,8 @@ func TestCallsAreMadeAgain(t *testing.T) {
 			begun := time.Now()
 			talk := &talk{cell: &Cell{door: door}, id: "c", ends: time.Now().Add(lasts)}
 			_, err := talk.Do(t.Context(), &llm.Request{Model: "m"})
-			if !errors.Is(err, c.want) || calls != c.calls || time.Since(begun) != c.lasted {
-				t.Errorf("%s: %v after %d calls and %s", name, err, calls, time.Since(begun))
-			}
+			bcptest.FailIf(t, !errors.Is(err, c.want) || calls != c.calls || time.Since(begun) != c.lasted,
+				"%s: %v after %d calls and %s", name, err, calls, time.Since(begun))
 			_, _ = fromKeeper.Close(), fromCell.Close()
 			<-ended
 		})

@@ -180,9 +180,8 @@ func TestAModelAnswers(t *testing.T) {
 	prompts := m.asked()
 	stopIf(t, len(prompts) != 4, "%d prompts", len(prompts))
 	for _, r := range prompts {
-		if r.Model != "pinned" || r.MaxTokens != 100 || r.System[1].Text() != "You read release pages.\n" && r.System[1].Text() != "You read release pages." {
-			t.Errorf("%+v", r)
-		}
+		failIf(t, r.Model != "pinned" || r.MaxTokens != 100 || r.System[1].Text() != "You read release pages.\n" && r.System[1].Text() != "You read release pages.",
+			"%+v", r)
 		for _, turn := range r.Turns {
 			for _, result := range turn.Results {
 				for _, part := range result.Parts {
@@ -305,9 +304,7 @@ func TestConfinedOrNothing(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Error("it goes on")
 	}
-	if n := len(m.asked()); n != 0 {
-		t.Errorf("the model was asked %d times", n)
-	}
+	bcptest.Expect(t, len(m.asked()), 0, "the model was asked")
 }
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }

@@ -17,6 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/mcp"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
@@ -150,9 +151,7 @@ func TestAControllersModelHandsOnWhatIsSealed(t *testing.T) {
 	}
 	prompts := m.asked()
 	for _, r := range prompts[3:] {
-		if told := lastResult(r); told != "It was not asked: "+mcp.ArgumentsAdvice {
-			t.Errorf("the model was told %q", told)
-		}
+		bcptest.Expect(t, lastResult(r), "It was not asked: "+mcp.ArgumentsAdvice, "the model was told")
 	}
 	if schema := string(prompts[0].Tools[0].Schema); !strings.Contains(schema, `"arguments":{"type":"object"`) || !strings.Contains(schema, "printer: categories up to 2, arguments up to 100 bytes") || strings.Contains(schema, "mailer: categories up to 2, arg") {
 		t.Errorf("the schema is %s", schema)
@@ -165,9 +164,8 @@ func TestAControllersModelHandsOnWhatIsSealed(t *testing.T) {
 			}
 		}
 	}
-	if len(prompts) != 5 || !strings.Contains(seen.String(), "sealed:") || strings.Contains(seen.String(), secret) {
-		t.Errorf("%d prompts; the model saw %s", len(prompts), seen.String())
-	}
+	failIf(t, len(prompts) != 5 || !strings.Contains(seen.String(), "sealed:") || strings.Contains(seen.String(), secret),
+		"%d prompts; the model saw %s", len(prompts), seen.String())
 	if schema, err := json.Marshal(mcp.QuerySchema([]bcp.ChannelView{{Reader: "mailer", MaxCategory: 2}})); err != nil || strings.Contains(string(schema), `"arguments"`) {
 		t.Errorf("the schema is %s, %v", schema, err)
 	}
@@ -196,9 +194,8 @@ func TestAControllersModelDealsWithPushes(t *testing.T) {
 	mesh.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindAcknowledge && d.Delivery != "" })
 	prompts := m.asked()
 	last := prompts[len(prompts)-1].Turns[0].Parts
-	if len(prompts) < 2 || len(last) != 2 || !strings.Contains(last[0].Text(), "reader has published to the subscription alert") || !strings.Contains(last[1].Text(), `"urgent":true`) {
-		t.Errorf("%d prompts, the last %v", len(prompts), last)
-	}
+	failIf(t, len(prompts) < 2 || len(last) != 2 || !strings.Contains(last[0].Text(), "reader has published to the subscription alert") || !strings.Contains(last[1].Text(), `"urgent":true`),
+		"%d prompts, the last %v", len(prompts), last)
 	if _, fenced := last[1].(llm.Data); !fenced {
 		t.Error("the push is not fenced")
 	}

@@ -81,9 +81,8 @@ func TestAModelCallsAnMCPServer(t *testing.T) {
 		if data, fenced := r.Parts[0].(llm.Data); fenced && data.Source() != guard.MCP || !fenced && strings.Contains(text, canary) {
 			t.Errorf("%s: not in a fence of mcp: %s", r.Call, text)
 		}
-		if strings.ContainsAny(text, "\x1b\u202e") || strings.Contains(text, awsKey) || strings.Count(text, "</untrusted-data") > 1 {
-			t.Errorf("%s: %s", r.Call, text)
-		}
+		failIf(t, strings.ContainsAny(text, "\x1b\u202e") || strings.Contains(text, awsKey) || strings.Count(text, "</untrusted-data") > 1,
+			"%s: %s", r.Call, text)
 	}
 	for call, want := range map[string]string{"a": canary, "b": canary, "c": "(tool_changed)", "d": "The call failed", "e": "éé", "f": "(too_large)", "g": ""} {
 		if r := got[call]; !strings.Contains(r.Parts[0].Text(), want) || r.Failed != strings.Contains("bcdf", call) {

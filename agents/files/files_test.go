@@ -62,18 +62,15 @@ func talkTo(t testing.TB, f *Folders) func(name, arguments string) llm.Output {
 
 func expect(t testing.TB, o llm.Output, text string) {
 	t.Helper()
-	if o.Failed || o.Source != guard.File || o.Trusted.Text() != "" {
-		t.Errorf("%+v %s", o, o.Trusted.Text())
-	}
+	failIf(t, o.Failed || o.Source != guard.File || o.Trusted.Text() != "", "%+v %s", o, o.Trusted.Text())
 	got := regexp.MustCompile(`\d{4}-\d\d-\d\d`).ReplaceAllString(o.Untrusted, "DAY")
 	failIf(t, got != text, "got\n%s\nwant\n%s", got, text)
 }
 
 func expectFailure(t testing.TB, o llm.Output, f tool.Failure) {
 	t.Helper()
-	if !o.Failed || o.Untrusted != "" || o.Source != "" || o.Trusted.Text() != f.Error() {
-		t.Errorf("got %+v %q, want %s", o, o.Trusted.Text(), f)
-	}
+	failIf(t, !o.Failed || o.Untrusted != "" || o.Source != "" || o.Trusted.Text() != f.Error(),
+		"got %+v %q, want %s", o, o.Trusted.Text(), f)
 }
 
 // covers ALF-7
@@ -135,9 +132,8 @@ func TestTextAlone(t *testing.T) {
 	call := talk(t, dir)
 	call(ListName, `{"folder":1}`)
 	full := call(ReadName, `{"file":2,"part":11}`)
-	if !strings.HasSuffix(full.Untrusted, "part 11 of 11:\n\n"+strings.Repeat("x ", maxFile/2-5*tool.MaxChars)) {
-		t.Errorf("%d bytes, %s", len(full.Untrusted), full.Trusted.Text())
-	}
+	failIf(t, !strings.HasSuffix(full.Untrusted, "part 11 of 11:\n\n"+strings.Repeat("x ", maxFile/2-5*tool.MaxChars)),
+		"%d bytes, %s", len(full.Untrusted), full.Trusted.Text())
 	expectFailure(t, call(ReadName, `{"file":3}`), tool.TooLarge)
 	expectFailure(t, call(ReadName, `{"file":4}`), tool.TooLarge)
 	expectFailure(t, call(ReadName, `{"file":5}`), tool.NotText)
@@ -154,9 +150,8 @@ func TestManyEntries(t *testing.T) {
 	t.Parallel()
 	call := talkTo(t, &Folders{[]declared{{many{n: 100_000}, "many"}}})
 	o := call(ListName, `{"folder":1}`)
-	if !strings.HasPrefix(o.Untrusted, "Folder 1 \"many\" has 100000 entries.\n2 file \"many/000000\"") || !strings.HasSuffix(o.Untrusted, "\nThere are more after 201.\n") || strings.Count(o.Untrusted, "\n") != pageLength+2 {
-		t.Errorf("%.200s … %d bytes", o.Untrusted, len(o.Untrusted))
-	}
+	failIf(t, !strings.HasPrefix(o.Untrusted, "Folder 1 \"many\" has 100000 entries.\n2 file \"many/000000\"") || !strings.HasSuffix(o.Untrusted, "\nThere are more after 201.\n") || strings.Count(o.Untrusted, "\n") != pageLength+2,
+		"%.200s … %d bytes", o.Untrusted, len(o.Untrusted))
 	o = call(ListName, `{"folder":1,"after":201}`)
 	failIf(t, !strings.Contains(o.Untrusted, "\n202 file \"many/000200\"") || strings.Contains(o.Untrusted, "\n201 file"),
 		"%.200s", o.Untrusted)
@@ -167,9 +162,7 @@ func TestLimitsAtAndPast(t *testing.T) {
 	t.Parallel()
 	for past := range 2 {
 		o := talkTo(t, &Folders{[]declared{{many{n: maxEntries + past}, "many"}}})(ListName, `{"folder":1}`)
-		if o.Failed != (past == 1) {
-			t.Errorf("%d entries: %s", maxEntries+past, o.Trusted.Text())
-		}
+		failIf(t, o.Failed != (past == 1), "%d entries: %s", maxEntries+past, o.Trusted.Text())
 		o = talkTo(t, &Folders{[]declared{{many{n: maxVisits + past}, "many"}}})(SearchName, `{"text":"no such name"}`)
 		failIf(t, strings.Contains(o.Untrusted, "stopped") != (past == 1), "%d entries: %s", maxVisits+past, o.Untrusted)
 		deep := strings.Repeat("folder/", maxDepth+past)
@@ -180,9 +173,8 @@ func TestLimitsAtAndPast(t *testing.T) {
 			matching[fmt.Sprintf("needle%03d", i)] = "needle\nneedle\nneedle\nneedle"
 		}
 		o = talk(t, write(t, matching))(SearchName, `{"text":"needle"}`)
-		if strings.Count(o.Untrusted, " file ") != maxMatches || strings.Count(o.Untrusted, "  line ") != maxMatches*maxLines || strings.Contains(o.Untrusted, "stopped") != (past == 1) {
-			t.Errorf("%d matches: %s", maxMatches+past, o.Untrusted)
-		}
+		failIf(t, strings.Count(o.Untrusted, " file ") != maxMatches || strings.Count(o.Untrusted, "  line ") != maxMatches*maxLines || strings.Contains(o.Untrusted, "stopped") != (past == 1),
+			"%d matches: %s", maxMatches+past, o.Untrusted)
 	}
 }
 
@@ -234,9 +226,8 @@ func TestSecrets(t *testing.T) {
 	dir := write(t, map[string]string{"a": strings.Repeat("x ", tool.MaxChars/2-4) + secret + " end", secret: "b"})
 	call := talk(t, dir)
 	all := call(ListName, `{"folder":1}`).Untrusted + call(ReadName, `{"file":2}`).Untrusted + call(ReadName, `{"file":2,"part":2}`).Untrusted + call(SearchName, `{"text":"end"}`).Untrusted
-	if strings.Contains(all, "abcdef") || strings.Contains(all, "ijklmnop") || !strings.Contains(all, "[REDACTED:anthropic-key]") {
-		t.Errorf("%.300s", all)
-	}
+	failIf(t, strings.Contains(all, "abcdef") || strings.Contains(all, "ijklmnop") || !strings.Contains(all, "[REDACTED:anthropic-key]"),
+		"%.300s", all)
 	for _, guess := range []string{secret, "sk-ant-a", "klmnop"} {
 		expect(t, call(SearchName, `{"text":"`+guess+`"}`), "Nothing was found.\n")
 	}
@@ -273,13 +264,10 @@ func TestCanaryInsideTheFence(t *testing.T) {
 				switch part := part.(type) {
 				case llm.Data:
 					fences++
-					if part.Source() != guard.File || !guard.IsTainted(part.Text()) || strings.Contains(part.Text(), "\n9 file") {
-						t.Errorf("%s", part.Text())
-					}
+					failIf(t, part.Source() != guard.File || !guard.IsTainted(part.Text()) || strings.Contains(part.Text(), "\n9 file"),
+						"%s", part.Text())
 				default:
-					if strings.Contains(part.Text(), canary) {
-						t.Errorf("outside the fence: %s", part.Text())
-					}
+					failIf(t, strings.Contains(part.Text(), canary), "outside the fence: %s", part.Text())
 				}
 			}
 		}

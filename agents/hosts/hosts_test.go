@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/agents/hosts"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 var server = hosts.Server{Name: "bcpmesh", Command: "/opt/bcpmesh", Args: []string{"mcp", "--creds", `/home/a "b"/main.creds`}}
@@ -20,9 +21,7 @@ var server = hosts.Server{Name: "bcpmesh", Command: "/opt/bcpmesh", Args: []stri
 func host(t testing.TB, name string) hosts.Host {
 	t.Helper()
 	h, ok := hosts.Find(name)
-	if !ok {
-		t.Fatalf("there is no host %s", name)
-	}
+	bcptest.StopIf(t, !ok, "there is no host %s", name)
 	return h
 }
 
@@ -40,12 +39,9 @@ func TestAdd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := host(t, c.host).Add([]byte(c.before), server)
-			if err != nil || !strings.HasPrefix(string(got), c.after) {
-				t.Errorf("%v\n%s\nwant\n%s", err, got, c.after)
-			}
-			if strings.Contains(c.before, "// mine") && !strings.Contains(string(got), "// mine") {
-				t.Errorf("a comment is lost: %s", got)
-			}
+			bcptest.FailIf(t, err != nil || !strings.HasPrefix(string(got), c.after), "%v\n%s\nwant\n%s", err, got, c.after)
+			bcptest.FailIf(t, strings.Contains(c.before, "// mine") && !strings.Contains(string(got), "// mine"),
+				"a comment is lost: %s", got)
 		})
 	}
 }
@@ -113,7 +109,7 @@ func drawJSON(t *rapid.T, key string) string {
 // checkAdded holds a change to its promises: what was there is there, in its order and
 // without a gap but where something was put in; a host reads the server; once is as good
 // as twice; and what is taken out leaves what was there, but for empty braces.
-func checkAdded(t interface{ Errorf(string, ...any) }, h hosts.Host, key string, before []byte) {
+func checkAdded(t bcptest.TB, h hosts.Host, key string, before []byte) {
 	after, err := h.Add(before, server)
 	if err != nil {
 		return
@@ -131,9 +127,8 @@ func checkAdded(t interface{ Errorf(string, ...any) }, h hosts.Host, key string,
 		Command string
 		Args    []string
 	}
-	if json.Unmarshal(plain, &read) != nil || json.Unmarshal(read[key], &servers) != nil || json.Unmarshal(servers["bcpmesh"], &entry) != nil || entry.Command != server.Command || !slices.Equal(entry.Args, server.Args) {
-		t.Errorf("%q became %q", before, after)
-	}
+	bcptest.FailIf(t, json.Unmarshal(plain, &read) != nil || json.Unmarshal(read[key], &servers) != nil || json.Unmarshal(servers["bcpmesh"], &entry) != nil || entry.Command != server.Command || !slices.Equal(entry.Args, server.Args),
+		"%q became %q", before, after)
 	if _, had, err := h.Remove(before, server.Name); had || err != nil {
 		return // it was replaced
 	}
@@ -141,16 +136,10 @@ func checkAdded(t interface{ Errorf(string, ...any) }, h hosts.Host, key string,
 	for prefix < len(before) && before[prefix] == after[prefix] {
 		prefix++
 	}
-	if !bytes.HasSuffix(after, before[prefix:]) {
-		t.Errorf("%q became %q", before, after)
-	}
+	bcptest.FailIf(t, !bytes.HasSuffix(after, before[prefix:]), "%q became %q", before, after)
 	rest, found, err := h.Remove(after, server.Name)
-	if err != nil || !found {
-		t.Errorf("%q: not taken out: %v", after, err)
-	}
-	if len(servers) > 1 && !bytes.Equal(rest, before) {
-		t.Errorf("%q is left as %q", before, rest)
-	}
+	bcptest.FailIf(t, err != nil || !found, "%q: not taken out: %v", after, err)
+	bcptest.FailIf(t, len(servers) > 1 && !bytes.Equal(rest, before), "%q is left as %q", before, rest)
 	if _, found, err := h.Remove(rest, server.Name); found || err != nil {
 		t.Errorf("%q: taken out twice: %t, %v", after, found, err)
 	}
@@ -186,9 +175,7 @@ func TestHosts(t *testing.T) {
 	place := hosts.Place{OS: "linux", Home: "/h", Config: "/h/.config", Project: "/p"}
 	for _, h := range hosts.All() {
 		file := h.File(place)
-		if !filepath.IsAbs(file) || seen[file] || h.Title == "" {
-			t.Errorf("%+v: %s", h, file)
-		}
+		bcptest.FailIf(t, !filepath.IsAbs(file) || seen[file] || h.Title == "", "%+v: %s", h, file)
 		seen[file] = true
 	}
 	if file := host(t, "claude-desktop").File(hosts.Place{OS: "darwin", Home: "/h", Config: "/c"}); file != "/h/Library/Application Support/Claude/claude_desktop_config.json" {

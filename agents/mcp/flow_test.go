@@ -40,13 +40,11 @@ func TestFlows(t *testing.T) {
 				// The query flow, with nobody reading yet: BCPQuery does not wait.
 				accepted := main.must(t, "BCPQuery", askWho)
 				id := member(t, accepted, "query_id").(string)
-				if member(t, accepted, "nominal_bits") != 66.0 || member(t, accepted, "remaining_bits") != 4934.0 || member(t, accepted, "capacity_bits").(float64) < 66 {
-					t.Errorf("accepted: %v", accepted)
-				}
+				failIf(t, member(t, accepted, "nominal_bits") != 66.0 || member(t, accepted, "remaining_bits") != 4934.0 || member(t, accepted, "capacity_bits").(float64) < 66,
+					"accepted: %v", accepted)
 				queries := researcher.must(t, "BCPQueries", `{"wait_seconds":20}`)
-				if member(t, queries, "queries", 0, "query_id") != id || member(t, queries, "queries", 0, "controller") != "main" {
-					t.Errorf("queries: %v", queries)
-				}
+				failIf(t, member(t, queries, "queries", 0, "query_id") != id || member(t, queries, "queries", 0, "controller") != "main",
+					"queries: %v", queries)
 				judged := researcher.must(t, "BCPRespond", `{"query_id":"`+id+`","answers":[{"id":"when","answer":"March 15, 2026"},{"id":"who","answer":"Ada  LOVELACE"}]}`)
 				failIf(t, judged["status"] != "delivered", "judged: %v", judged)
 				inbox := main.must(t, "BCPInbox", `{"wait_seconds":20,"query_id":"`+id+`"}`)
@@ -57,14 +55,12 @@ func TestFlows(t *testing.T) {
 
 				// The subscription flow.
 				judged = researcher.must(t, "BCPPublish", `{"subscription_id":"research-findings","controller":"main","response":{"topic":"Quantum computing breakthrough","finding":"Google achieves 100-qubit error correction milestone","relevance":"4"}}`)
-				if judged["status"] != "delivered" || judged["detail"] != "Published to controller main (Cat-2, 671.0 bits)" {
-					t.Errorf("published: %v", judged)
-				}
+				failIf(t, judged["status"] != "delivered" || judged["detail"] != "Published to controller main (Cat-2, 671.0 bits)",
+					"published: %v", judged)
 				inbox = main.must(t, "BCPInbox", `{"wait_seconds":20,"acknowledge":["`+member(t, delivery, "delivery_id").(string)+`"]}`)
 				pushed := member(t, inbox, "deliveries", 0)
-				if len(member(t, inbox, "deliveries").([]any)) != 1 || member(t, pushed, "subscription_id") != "research-findings" || member(t, pushed, "response", "topic") != "quantum computing breakthrough" {
-					t.Errorf("inbox: %v", inbox)
-				}
+				failIf(t, len(member(t, inbox, "deliveries").([]any)) != 1 || member(t, pushed, "subscription_id") != "research-findings" || member(t, pushed, "response", "topic") != "quantum computing breakthrough",
+					"inbox: %v", inbox)
 				inbox = main.must(t, "BCPInbox", `{"acknowledge":["`+member(t, pushed, "delivery_id").(string)+`","never-was"]}`)
 				failIf(t, len(member(t, inbox, "deliveries").([]any)) != 0 || text(t, inbox["not_waiting"]) != `["never-was"]`,
 					"inbox: %v", inbox)
@@ -72,9 +68,8 @@ func TestFlows(t *testing.T) {
 
 				// What is left.
 				budget := main.must(t, "BCPBudget", `{"target":"researcher"}`)
-				if member(t, budget, "channels", 0, "remaining_bits") != 5000.0-66-671 || member(t, budget, "channels", 0, "cat2_queries") != 1.0 {
-					t.Errorf("budget: %v", budget)
-				}
+				failIf(t, member(t, budget, "channels", 0, "remaining_bits") != 5000.0-66-671 || member(t, budget, "channels", 0, "cat2_queries") != 1.0,
+					"budget: %v", budget)
 			})
 		}
 	}
@@ -99,9 +94,8 @@ func TestOutcomes(t *testing.T) {
 		"again: %v", again)
 	researcher.must(t, "BCPRespond", `{"query_id":"`+id+`","not_enough_information":true}`)
 	inbox := main.must(t, "BCPInbox", `{"wait_seconds":20}`)
-	if member(t, inbox, "deliveries", 0, "outcome") != "not_enough_information" || !strings.Contains(member(t, inbox, "deliveries", 0, "what_next").(string), "ask something else") {
-		t.Errorf("inbox: %v", inbox)
-	}
+	failIf(t, member(t, inbox, "deliveries", 0, "outcome") != "not_enough_information" || !strings.Contains(member(t, inbox, "deliveries", 0, "what_next").(string), "ask something else"),
+		"inbox: %v", inbox)
 	if code, _ := researcher.refused(t, "BCPRespond", `{"query_id":"`+id+`","not_enough_information":true}`); code != "query_unknown" {
 		t.Errorf("a second answer: %s", code)
 	}
@@ -114,9 +108,8 @@ func TestOutcomes(t *testing.T) {
 		t.Errorf("%s: %s", code, says)
 	}
 	costs := text(t, member(t, main.must(t, "BCPBudget", `{}`), "channels", 0, "costs"))
-	if !strings.Contains(costs, `"category":2,"escalation":true,"form":"a date"`) || !strings.Contains(costs, `"category":1,"escalation":false,"form":"a boolean"`) {
-		t.Errorf("costs: %s", costs)
-	}
+	failIf(t, !strings.Contains(costs, `"category":2,"escalation":true,"form":"a date"`) || !strings.Contains(costs, `"category":1,"escalation":false,"form":"a boolean"`),
+		"costs: %s", costs)
 	main.must(t, "BCPQuery", strings.TrimSuffix(askWho, "}")+`,"justification":"The first question cannot tell who wrote."}`)
 }
 

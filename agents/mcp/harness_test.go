@@ -201,9 +201,7 @@ func (h *host) call(t *testing.T, tool string, arguments any) (result map[string
 	if err == nil {
 		err = json.Unmarshal(b, &result)
 	}
-	if err != nil || len(got.Content) != 1 {
-		t.Fatalf("%s: %v, %d contents", tool, err, len(got.Content))
-	}
+	stopIf(t, err != nil || len(got.Content) != 1, "%s: %v, %d contents", tool, err, len(got.Content))
 	return result, got.IsError
 }
 

@@ -110,9 +110,8 @@ func TestHostileReaderHost(t *testing.T) {
 
 	researcher.must(t, "BCPPublish", finding(canary))
 	got := main.must(t, "BCPInbox", `{"wait_seconds":20}`)
-	if member(t, got, "deliveries", 0, "response", "finding") != canary || member(t, got, "deliveries", 0, "bandwidth_bits") != 671.0 || member(t, got, "deliveries", 0, "taint") != "medium" {
-		t.Errorf("delivered: %v", got)
-	}
+	failIf(t, member(t, got, "deliveries", 0, "response", "finding") != canary || member(t, got, "deliveries", 0, "bandwidth_bits") != 671.0 || member(t, got, "deliveries", 0, "taint") != "medium",
+		"delivered: %v", got)
 	m.Wait(t, func(d *bcp.Decision) bool {
 		return d.Kind == bcp.KindPush && d.Verdict == bcp.Accept && d.Nominal == 671*bcp.Bit
 	})

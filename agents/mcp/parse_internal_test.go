@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // FuzzArguments reads any bytes as the arguments of each tool: what comes out is a
@@ -26,17 +27,13 @@ func FuzzArguments(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		checkFault := func(f *fault) {
-			if f.Code.Info().Code != f.Code || f.Detail == "" || f.Next == "" {
-				t.Fatalf("%q: %+v", b, f)
-			}
+			bcptest.StopIf(t, f.Code.Info().Code != f.Code || f.Detail == "" || f.Next == "", "%q: %+v", b, f)
 		}
 		if q, f := parseQuery(b); f != nil {
 			checkFault(f)
 		} else {
 			sent, err := json.Marshal(bcp.Ask{Type: bcp.TypeQueryRequest, Target: q.target, RequestID: q.requestID, Spec: q.spec})
-			if err != nil {
-				t.Fatalf("%q: %v", b, err)
-			}
+			bcptest.StopIf(t, err != nil, "%q: %v", b, err)
 			if _, code := bcp.ParseAsk(sent, bcp.JSON, q.target); code != "" && len(sent) <= bcp.MaxControllerMessage {
 				t.Fatalf("%q: the gateway says %s of %s", b, code, sent)
 			}
@@ -45,9 +42,7 @@ func FuzzArguments(f *testing.F) {
 			checkFault(f)
 		} else {
 			sent, err := json.Marshal(bcp.Session{Type: bcp.TypeSession, Verb: bcp.VerbPropose, Proposal: &p})
-			if err != nil {
-				t.Fatalf("%q: %v", b, err)
-			}
+			bcptest.StopIf(t, err != nil, "%q: %v", b, err)
 			if _, code := bcp.ParseSession(sent, bcp.JSON); code != "" && len(sent) <= bcp.MaxControllerMessage {
 				t.Fatalf("%q: the gateway says %s of %s", b, code, sent)
 			}
@@ -78,7 +73,5 @@ func TestSchemasAreExact(t *testing.T) {
 	spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "n", Type: bcp.TypeInteger, Min: &least, Max: &most}}}
 	got, err := json.Marshal(SpecSchema(spec))
 	want := `{"type":"object","properties":{"n":{"type":"integer","minimum":-9007199254740993,"maximum":9223372036854775807}},"required":["n"],"additionalProperties":false}`
-	if err != nil || string(got) != want {
-		t.Errorf("%s, %v, want\n%s", got, err, want)
-	}
+	bcptest.FailIf(t, err != nil || string(got) != want, "%s, %v, want\n%s", got, err, want)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
@@ -134,9 +135,7 @@ func TestPublishIsOfferedToFew(t *testing.T) {
 				m := startMesh(t, deskWith(listed, subscribed))
 				s, _ := serve(t, m, "researcher", bcp.RoleReader)
 				h := overLines(t, s)
-				if got := h.tool(t, "BCPPublish") != nil; got != (listed && subscribed) {
-					t.Errorf("offered: %t", got)
-				}
+				bcptest.Expect(t, h.tool(t, "BCPPublish") != nil, (listed && subscribed), "offered")
 				_, err := h.CallTool(t.Context(), &sdk.CallToolParams{Name: "BCPPublish", Arguments: raw(alert("low"))})
 				failIf(t, (err == nil) != (listed && subscribed), "called: %v", err)
 			})
@@ -291,9 +290,8 @@ func TestWrongCalls(t *testing.T) {
 	}
 	m.Settle(t)
 	for _, d := range m.Decisions()[before:] {
-		if d.Kind == bcp.KindAsk || d.Kind == bcp.KindPropose || d.Kind == bcp.KindSession || d.Kind == bcp.KindAnswer || d.Kind == bcp.KindPush || d.Kind == bcp.KindViolation {
-			t.Errorf("a wrong call reached the gateway: %s %s", d.Kind, d.Code)
-		}
+		failIf(t, d.Kind == bcp.KindAsk || d.Kind == bcp.KindPropose || d.Kind == bcp.KindSession || d.Kind == bcp.KindAnswer || d.Kind == bcp.KindPush || d.Kind == bcp.KindViolation,
+			"a wrong call reached the gateway: %s %s", d.Kind, d.Code)
 	}
 	// These the gateway judges, and says so in its own words.
 	for _, c := range []struct{ arguments, code, says string }{
@@ -379,12 +377,8 @@ func TestSubscribeProposes(t *testing.T) {
 	if code, says := main.refused(t, "BCPSubscribe", strings.Replace(askNews, "news", "one-more", 1)); code != "approval_queue_full" || !strings.Contains(says, "4 proposals") {
 		t.Errorf("%s: %s", code, says)
 	}
-	if after := text(t, main.must(t, "BCPBudget", `{}`)); after != before {
-		t.Errorf("a proposal changed\n%s\ninto\n%s", before, after)
-	}
-	if after := text(t, researcher.tool(t, "BCPPublish")); after != published {
-		t.Errorf("a proposal changed\n%s\ninto\n%s", published, after)
-	}
+	bcptest.Expect(t, text(t, main.must(t, "BCPBudget", `{}`)), before, "a proposal changed")
+	bcptest.Expect(t, text(t, researcher.tool(t, "BCPPublish")), published, "a proposal changed")
 	if code, _ := researcher.refused(t, "BCPPublish", `{"subscription_id":"news","controller":"main","response":{"any":true}}`); code != "subscription_not_found" {
 		t.Errorf("a push against it: %s", code)
 	}

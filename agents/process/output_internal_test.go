@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 )
 
@@ -40,9 +41,7 @@ func FuzzLastLine(f *testing.F) {
 			t.Fatalf("%d characters of %q: %q", n, printed, line)
 		}
 		for _, r := range line {
-			if !inert.Harmless(r) || unicode.Is(unicode.M, r) || r >= '─' && r <= '▟' {
-				t.Fatalf("%q shows %U", line, r)
-			}
+			bcptest.StopIf(t, !inert.Harmless(r) || unicode.Is(unicode.M, r) || r >= '─' && r <= '▟', "%q shows %U", line, r)
 		}
 		whole := NewOutput(hclog.NewNullLogger())
 		w := open(whole)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/agents/process"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // family is what the test binary is as a program: `keeper` starts a family of /bin/sh; `mesh` starts a keeper.
@@ -44,30 +45,22 @@ func TestMain(m *testing.M) {
 func TestKilledWithItsFamily(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	bcptest.NoError(t, err)
 	for _, who := range []string{"keeper", "mesh"} {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.Command(self)
 			cmd.Env = append(os.Environ(), "FAMILY="+who)
 			family, err := cmd.StdoutPipe() // all of them hold its other end
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			bcptest.NoError(t, err)
+			bcptest.NoError(t, cmd.Start())
 			lines := bufio.NewReader(family)
 			for range map[string]int{"keeper": 2, "mesh": 3}[who] { // each of them, and the programs
 				if line, err := lines.ReadString('\n'); err != nil || line != "grown\n" {
 					t.Fatal(line, err)
 				}
 			}
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			bcptest.NoError(t, cmd.Process.Kill())
 			end := make(chan error, 1)
 			go func() {
 				_, err := io.Copy(io.Discard, lines)
@@ -75,15 +68,11 @@ func TestKilledWithItsFamily(t *testing.T) {
 			}()
 			select {
 			case err := <-end:
-				if err != nil {
-					t.Error(err)
-				}
+				bcptest.FailIf(t, err != nil, "%v", err)
 			case <-time.After(20 * time.Second):
 				t.Error("some of the family live on")
 			}
-			if err := cmd.Wait(); err == nil {
-				t.Error("it was not killed")
-			}
+			bcptest.Fails(t, cmd.Wait(), nil, "it was not killed")
 		})
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/process"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
@@ -72,9 +73,7 @@ func program(t *testing.T, script string) (p *stdio.Program, folder string, log 
 func runs(t *testing.T, folder string) int {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(folder, "runs"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	bcptest.NoError(t, err)
 	return bytes.Count(b, []byte("\n"))
 }
 
@@ -92,9 +91,7 @@ func TestProgramReadsTheQuery(t *testing.T) {
 	q := query(urgent)
 	q.Attempt, q.LastDetail = 2, "urgent: expected true or false"
 	answer, err := p.Answer(t.Context(), q)
-	if err != nil || string(answer.(jsontext.Value)) != `{"urgent": true}` {
-		t.Fatalf("%s, %v", answer, err)
-	}
+	bcptest.StopIf(t, err != nil || string(answer.(jsontext.Value)) != `{"urgent": true}`, "%s, %v", answer, err)
 	const want = `{"type":"bcp_query","query_id":"q1","controller":"main","category":1,"fields":[{"name":"urgent","type":"boolean"}],` +
 		`"attempt":2,"last_detail":"urgent: expected true or false"}` + "\n"
 	if got, err := os.ReadFile(filepath.Join(folder, "query")); err != nil || string(got) != want {
@@ -142,9 +139,7 @@ func TestWholeNumbersOfAnswers(t *testing.T) {
 	t.Parallel()
 	for printed, want := range map[string]string{`{"n": 12.0}`: `{"n": 12}`, "\ufeff{\"n\":1.2e1}": `{"n":12}`, `{"n":12.5}`: "", `{"n":1e99}`: "", `{"n":null}`: ""} {
 		answer, err := stdio.ReadAnswer([]byte(printed), urgent)
-		if (err == nil) != (want != "") || err == nil && fmt.Sprint(answer) != want {
-			t.Errorf("%q: %v, %v", printed, answer, err)
-		}
+		bcptest.FailIf(t, (err == nil) != (want != "") || err == nil && fmt.Sprint(answer) != want, "%q: %v, %v", printed, answer, err)
 	}
 }
 
@@ -177,12 +172,9 @@ func TestProgramFails(t *testing.T) {
 			p, folder, log := program(t, c.script)
 			answer, err := p.Answer(t.Context(), query(urgent))
 			var failed *stdio.RunError
-			if !errors.As(err, &failed) || answer != nil || !strings.HasPrefix(failed.Reason, c.reason) {
-				t.Errorf("%v, %v", answer, err)
-			}
-			if n := runs(t, folder); n != c.runs {
-				t.Errorf("it ran %d times, want %d", n, c.runs)
-			}
+			bcptest.FailIf(t, !errors.As(err, &failed) || answer != nil || !strings.HasPrefix(failed.Reason, c.reason),
+				"%v, %v", answer, err)
+			bcptest.Expect(t, runs(t, folder), c.runs, "it ran")
 			if text := log.String(); strings.Count(text, "gave no answer") != c.runs || strings.Contains(text, "attacker") {
 				t.Errorf("it was said: %s", text)
 			}
@@ -211,9 +203,8 @@ func TestProgramIsRunAgain(t *testing.T) {
 	t.Parallel()
 	p, folder, _ := program(t, `cat > $HERE/query; if grep -q '"attempt":1,"last_detail":"exit status 3"' $HERE/query; then echo '{"urgent": false}'; else exit 3; fi`)
 	answer, err := p.Answer(t.Context(), query(urgent))
-	if err != nil || string(answer.(jsontext.Value)) != `{"urgent": false}` || runs(t, folder) != 2 {
-		t.Errorf("%v, %v", answer, err)
-	}
+	bcptest.FailIf(t, err != nil || string(answer.(jsontext.Value)) != `{"urgent": false}` || runs(t, folder) != 2,
+		"%v, %v", answer, err)
 }
 
 // A program that is late is killed with everything that it started, and is not run
@@ -223,9 +214,7 @@ func TestProgramIsLate(t *testing.T) {
 	p, folder, _ := program(t, `trap '' TERM INT; sleep 1000 > $HERE/held & cat; sleep 1000; echo '{"urgent": true}'`)
 	p.Timeout = 500 * time.Millisecond
 	held := filepath.Join(folder, "held")
-	if err := syscall.Mkfifo(held, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	bcptest.NoError(t, syscall.Mkfifo(held, 0o600))
 	gone := make(chan error, 1)
 	go func() { // what it started holds the other end
 		file, err := os.Open(held)
@@ -237,17 +226,11 @@ func TestProgramIsLate(t *testing.T) {
 	}()
 	answer, err := p.Answer(t.Context(), query(urgent))
 	var failed *stdio.RunError
-	if !errors.As(err, &failed) || answer != nil || failed.Reason != "no answer within 500ms" {
-		t.Errorf("%v, %v", answer, err)
-	}
-	if n := runs(t, folder); n != 1 {
-		t.Errorf("it ran %d times", n)
-	}
+	bcptest.FailIf(t, !errors.As(err, &failed) || answer != nil || failed.Reason != "no answer within 500ms", "%v, %v", answer, err)
+	bcptest.Expect(t, runs(t, folder), 1, "it ran")
 	select {
 	case err := <-gone:
-		if err != nil {
-			t.Error(err)
-		}
+		bcptest.FailIf(t, err != nil, "%v", err)
 	case <-time.After(patience):
 		t.Error("what it started is there")
 	}
@@ -280,14 +263,11 @@ func TestStderrIsInert(t *testing.T) {
 	t.Parallel()
 	p, _, log := program(t, `printf '\033[2J\342\200\256{"urgent": false}\n' >&2; i=0; while [ $i -lt 500 ]; do echo flood; i=$((i+1)); done >&2; echo '{"urgent": true}'`)
 	answer, err := p.Answer(t.Context(), query(urgent))
-	if err != nil || string(answer.(jsontext.Value)) != `{"urgent": true}` {
-		t.Fatalf("%s, %v", answer, err)
-	}
+	bcptest.StopIf(t, err != nil || string(answer.(jsontext.Value)) != `{"urgent": true}`, "%s, %v", answer, err)
 	p.Output.End()
 	text := log.String()
-	if strings.ContainsAny(text, "\x1b\u202e") || !strings.Contains(text, `\\x1b[2J\\u202e`) {
-		t.Errorf("it was logged as %.300q", text)
-	}
+	bcptest.FailIf(t, strings.ContainsAny(text, "\x1b\u202e") || !strings.Contains(text, `\\x1b[2J\\u202e`),
+		"it was logged as %.300q", text)
 	if n := strings.Count(text, "text=flood") + strings.Count(text, `text="flood"`); n == 0 || n > 300 || !strings.Contains(text, "printed too much") {
 		t.Errorf("%d lines of the flood were logged", n)
 	}
@@ -307,17 +287,12 @@ func FuzzAnswer(f *testing.F) {
 		var failed *stdio.RunError
 		switch value := answer.(type) {
 		case jsontext.Value:
-			if err != nil || value.Kind() != '{' || wire.Check(value) != nil {
-				t.Fatalf("%q is the answer %q, %v", printed, value, err)
-			}
+			bcptest.StopIf(t, err != nil || value.Kind() != '{' || wire.Check(value) != nil,
+				"%q is the answer %q, %v", printed, value, err)
 		case agents.NotEnoughInformation:
-			if !bytes.Contains(printed, []byte("not_enough_information")) {
-				t.Fatalf("%q says that it does not know", printed)
-			}
+			bcptest.StopIf(t, !bytes.Contains(printed, []byte("not_enough_information")), "%q says that it does not know", printed)
 		default:
-			if !errors.As(err, &failed) {
-				t.Fatalf("%q: %v", printed, err)
-			}
+			bcptest.StopIf(t, !errors.As(err, &failed), "%q: %v", printed, err)
 			// Texts come from a short list, whatever was printed.
 			if known[failed.Reason] = true; len(known) > 64 {
 				t.Fatalf("%d reasons, among them %q", len(known), failed.Reason)

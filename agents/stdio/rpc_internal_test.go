@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // unreadPipe is a peer whose program does not read what it is sent, and may say something.
@@ -81,9 +83,4 @@ func TestUnreadLinesAreBounded(t *testing.T) {
 	_ = out.SetWriteDeadline(time.Now())
 }
 
-func noError(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError

@@ -16,6 +16,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
@@ -51,9 +52,7 @@ func serve(t *testing.T, m *meshtest.Mesh, name bcp.AgentName, role bcp.Role) *s
 	t.Helper()
 	c, err := agents.Connect(t.Context(), m.URL(), agents.CredsText(m.Creds(t, name, role)),
 		agents.Options{Name: name, Logger: hclog.NewNullLogger(), MaxWait: 50 * time.Millisecond, Handlers: stdio.MaxHandlers})
-	if err != nil {
-		t.Fatal(err)
-	}
+	bcptest.NoError(t, err)
 	fromProgram, in := io.Pipe()
 	out, toProgram := io.Pipe()
 	s := &served{t: t, in: in, lines: make(chan []byte, 4096), ended: make(chan error, 1)}
@@ -141,9 +140,8 @@ func TestServe(t *testing.T) {
 	first := reader.hear(method("query"))
 	reader.say(`{"jsonrpc":"2.0","id":%s,"result":["attacker words"]}`, first.ID)
 	again := reader.hear(method("query"))
-	if !strings.Contains(string(again.Params), `"attempt":1,"last_detail":"its answer is not a JSON object"`) {
-		t.Errorf("asked again with %s", again.Params)
-	}
+	bcptest.FailIf(t, !strings.Contains(string(again.Params), `"attempt":1,"last_detail":"its answer is not a JSON object"`),
+		"asked again with %s", again.Params)
 	reader.say(`{"jsonrpc":"2.0","id":%s,"result":{"urgent":false}}`, first.ID) // late
 	reader.say(`{"jsonrpc":"2.0","id":77,"result":{"urgent":false}}`)           // made up
 	reader.say(`{"jsonrpc":"2.0","id":%s,"result":{"urgent":true}}`, again.ID)
@@ -158,9 +156,7 @@ func TestServe(t *testing.T) {
 	d := controller.hear(method("delivery"))
 	controller.say(`{"jsonrpc":"2.0","id":%s,"error":{"code":1,"message":"not now"}}`, d.ID)
 	same := controller.hear(method("delivery"))
-	if string(same.Params) != string(d.Params) {
-		t.Errorf("it came again as %s, before as %s", same.Params, d.Params)
-	}
+	bcptest.FailIf(t, string(same.Params) != string(d.Params), "it came again as %s, before as %s", same.Params, d.Params)
 	controller.say(`{"jsonrpc":"2.0","id":%s,"result":null}`, same.ID)
 
 	controller.say(`{"jsonrpc":"2.0","id":3,"method":"channels"}`)

@@ -29,9 +29,7 @@ func TestServersRequestsGoNoFurther(t *testing.T) {
 	var replies bytes.Buffer
 	got, err := io.ReadAll(newAnswers(io.NopCloser(strings.NewReader(said+answer)), &replies, noNoise))
 	failIf(t, err != nil || string(got) != answer, "%.200q, %v", got, err)
-	if replies.String() != want {
-		t.Errorf("%d bytes of replies, expected %d", replies.Len(), len(want))
-	}
+	failIf(t, replies.String() != want, "%d bytes of replies, expected %d", replies.Len(), len(want))
 }
 
 // A request is answered before anything behind it is read.

@@ -58,9 +58,8 @@ func TestDraftOfAReadersTools(t *testing.T) {
 	t.Parallel()
 	mesh, text := drafted(t, "good")
 	for line := range strings.Lines(text) {
-		if strings.Contains(line, "IGNORE") && !strings.HasPrefix(strings.TrimSpace(line), "#") || strings.ContainsAny(line, "\x1b\u2028\ufffd") {
-			t.Errorf("the draft has %q", line)
-		}
+		failIf(t, strings.Contains(line, "IGNORE") && !strings.HasPrefix(strings.TrimSpace(line), "#") || strings.ContainsAny(line, "\x1b\u2028\ufffd"),
+			"the draft has %q", line)
 	}
 	if s := mesh.MCPServers[0]; len(s.Tools) != 9 || s.Command[1] != "a: b # c" || s.Environment[0] != "TOKEN" {
 		t.Errorf("%+v", s)
@@ -119,9 +118,7 @@ func TestDesk(t *testing.T) {
 		{"1st", `{}`, tool.Result{Failure: tool.Unavailable}},
 		{"none", `{}`, tool.Result{Failure: tool.Unavailable}},
 	} {
-		if got := call(d, tt.name, tt.args); got != tt.want {
-			t.Errorf("%s %.20s: %.60q %v %q", tt.name, tt.args, got.Text, got.Failed, got.Failure)
-		}
+		expect(t, call(d, tt.name, tt.args), tt.want, "%s %.20s", tt.name, tt.args)
 	}
 	before := call(d, "who", `{}`)
 	if got := call(d, "dies", `{}`); got.Failure != tool.Unavailable || got.Text != "" {

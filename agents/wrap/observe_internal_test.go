@@ -40,9 +40,7 @@ func TestGuessOfWideSchemas(t *testing.T) {
 		var out any
 		noError(t, json.Unmarshal([]byte(schema), &out))
 		tool, err := Guess(&sdk.Tool{Name: "x", OutputSchema: out})
-		if err != nil || answerOf(tool.Answer) != want {
-			t.Errorf("%s: %s, %v (%q)", schema, answerOf(tool.Answer), err, tool.Decide)
-		}
+		failIf(t, err != nil || answerOf(tool.Answer) != want, "%s: %s, %v (%q)", schema, answerOf(tool.Answer), err, tool.Decide)
 	}
 }
 

@@ -218,12 +218,9 @@ func TestHostileRemote(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			result, err := u.Call(ctx, "find", jsontext.Value(`{}`), nil)
-			if err == nil || result != nil || strings.Contains(err.Error(), "IGNORE") || errors.Is(err, context.DeadlineExceeded) != tt.hangs {
-				t.Errorf("%+v, %v", result, err)
-			}
-			if n := s.calls.Load(); n != 1 {
-				t.Errorf("called %d times", n)
-			}
+			failIf(t, err == nil || result != nil || strings.Contains(err.Error(), "IGNORE") || errors.Is(err, context.DeadlineExceeded) != tt.hangs,
+				"%+v, %v", result, err)
+			expect(t, s.calls.Load(), 1, "called")
 			u.Close() // before the server, which waits for its handlers
 		})
 	}
@@ -269,9 +266,8 @@ func TestRemoteThatRefuses(t *testing.T) {
 	} {
 		server := httptest.NewServer(&remote{greets: tt.greets})
 		_, err := wrap.Dial(t.Context(), wrap.Remote{URL: server.URL, Key: "sk-7f3a"})
-		if err == nil || errors.Is(err, wrap.ErrKey) != tt.key || strings.Contains(err.Error(), "7f3a") || strings.Contains(err.Error(), "IGNORE") {
-			t.Errorf("%s: %v", name, err)
-		}
+		failIf(t, err == nil || errors.Is(err, wrap.ErrKey) != tt.key || strings.Contains(err.Error(), "7f3a") || strings.Contains(err.Error(), "IGNORE"),
+			"%s: %v", name, err)
 		server.Close()
 	}
 }

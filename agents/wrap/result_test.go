@@ -60,9 +60,7 @@ func TestTextOfResults(t *testing.T) {
 		if tt.whole == "" {
 			tt.whole = tt.text
 		}
-		if r.Text() != tt.text || r.Whole() != tt.whole {
-			t.Errorf("%.80s: text %.80q, whole %.80q", tt.raw, r.Text(), r.Whole())
-		}
+		failIf(t, r.Text() != tt.text || r.Whole() != tt.whole, "%.80s: text %.80q, whole %.80q", tt.raw, r.Text(), r.Whole())
 	}
 	for n, more := range map[int]bool{maxBlocks: false, maxBlocks + 1: true} {
 		r, err := parseResult(jsontext.Value(`{"content":["x"` + strings.Repeat(`,"x"`, n-1) + `]}`))
@@ -151,8 +149,6 @@ func FuzzResult(f *testing.F) {
 		}
 		stopIf(t, s.Kind() != 'n' && !strings.Contains(whole, string(r.Structured)) && !r.says(r.Text()),
 			"%s is not in %q", s, whole)
-		if !utf8.ValidString(r.Text()) {
-			t.Fatalf("%q is no text", r.Text())
-		}
+		stopIf(t, !utf8.ValidString(r.Text()), "%q is no text", r.Text())
 	})
 }

@@ -101,9 +101,8 @@ func TestDraftLoads(t *testing.T) {
 	t.Parallel()
 	text, _ := draft(t)
 	for line := range strings.Lines(text) {
-		if strings.Contains(line, "IGNORE") && !strings.HasPrefix(strings.TrimSpace(line), "#") || strings.ContainsAny(line, "\x1b\u2028\ufffd") {
-			t.Errorf("the draft has %q", line)
-		}
+		failIf(t, strings.Contains(line, "IGNORE") && !strings.HasPrefix(strings.TrimSpace(line), "#") || strings.ContainsAny(line, "\x1b\u2028\ufffd"),
+			"the draft has %q", line)
 	}
 	mesh, report := definition.Load(fstest.MapFS{
 		"tools/notes.yaml": {Data: []byte(text)},
@@ -126,9 +125,8 @@ func TestDraftLoads(t *testing.T) {
 		failIf(t, strings.Contains(line, "bad name") && !strings.HasPrefix(strings.TrimSpace(line), "#"),
 			"a name that no plan can have: %s", line)
 	}
-	if !strings.Contains(text, "# input_schema differs from the server's: bad name: left out") || strings.Count(text, "# left out") != 2 {
-		t.Errorf("names that no plan can have:\n%s", text)
-	}
+	failIf(t, !strings.Contains(text, "# input_schema differs from the server's: bad name: left out") || strings.Count(text, "# left out") != 2,
+		"names that no plan can have:\n%s", text)
 }
 
 // A pinned tool is called. One that is not pinned, or that has changed, is not, and the run

@@ -290,9 +290,8 @@ func TestChangedToolIsRefused(t *testing.T) {
 	listed := must(u.Tools(t.Context()))
 	f.Tools[0].From["count"] = "result.structured.count * 2"
 	next, d, err := wrap.Update(f, listed)
-	if err != nil || fmt.Sprint(d) != "{[] [read_mail] []}" || next.Tools[0].From["count"] != "result.structured.count * 2" || next.Tools[0].SHA256 == f.Tools[0].SHA256 {
-		t.Errorf("accepted: %+v, %v, %v", next.Tools, d, err)
-	}
+	failIf(t, err != nil || fmt.Sprint(d) != "{[] [read_mail] []}" || next.Tools[0].From["count"] != "result.structured.count * 2" || next.Tools[0].SHA256 == f.Tools[0].SHA256,
+		"accepted: %+v, %v, %v", next.Tools, d, err)
 }
 
 // A call beyond the channel's limit for arguments is refused with what to do, and one that
@@ -325,9 +324,8 @@ func TestUnseenWordsAreLeftOut(t *testing.T) {
 	const hidden = "\U000e0069\U000e0067\u200b\u202e\u2063\u0007"
 	tool := &sdk.Tool{Name: "read", Description: "Read\u00a0mail.\r\n" + hidden, InputSchema: map[string]any{"type": "object", "properties": map[string]any{"a" + hidden: map[string]any{"description": "b" + hidden}}}}
 	entry := must(wrap.Guess(tool))
-	if entry.Description != "Read mail.\n" || string(entry.InputSchema) != `{"properties":{"a":{"description":"b"}},"type":"object"}` {
-		t.Errorf("%q, %s", entry.Description, entry.InputSchema)
-	}
+	failIf(t, entry.Description != "Read mail.\n" || string(entry.InputSchema) != `{"properties":{"a":{"description":"b"}},"type":"object"}`,
+		"%q, %s", entry.Description, entry.InputSchema)
 	if said := strings.Join(entry.Decide, " "); !strings.Contains(said, "18 characters that nobody sees") {
 		t.Error(said)
 	}

@@ -3,6 +3,8 @@ package attach
 import (
 	"slices"
 	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // covers A-CRASH
@@ -16,9 +18,7 @@ func TestAside(t *testing.T) {
 		t.Error(err)
 	}
 	for _, inputs := range [][]string{{"1"}, {"1", "2"}} {
-		if err := writeAside(state, "a", inputs); err != nil {
-			t.Fatal(err)
-		}
+		bcptest.NoError(t, writeAside(state, "a", inputs))
 		if got := readAside(state, "a"); !slices.Equal(got, inputs) {
 			t.Errorf("%q, want %q", got, inputs)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/sandbox"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // Of a program that is killed nobody knows what it did: its call is in doubt. One that
@@ -18,9 +19,7 @@ func TestKilledProgramIsInDoubt(t *testing.T) {
 	t.Parallel()
 	for script, doubt := range map[string]bool{"exec sleep 60": true, "exec cat /dev/zero": true, "exit 1": false, "exit 75": false, "echo no JSON": false} {
 		_, err := callProgram(t.Context(), &stdio.Program{Command: []string{"sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin"}, Timeout: 300 * time.Millisecond}, agents.Call{Tool: "send", Args: []byte("{}")})
-		if err == nil || errors.Is(err, agents.ErrNoOutcome) != doubt {
-			t.Errorf("%s: %v", script, err)
-		}
+		bcptest.FailIf(t, err == nil || errors.Is(err, agents.ErrNoOutcome) != doubt, "%s: %v", script, err)
 	}
 }
 
