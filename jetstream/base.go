@@ -62,33 +62,22 @@ func Begin(ctx context.Context, js natsjs.JetStream) (Beginning, error) {
 	return JournalRecords(js, true).Begin(ctx)
 }
 
-// Announced returns where a journal begins that is truncated in front of a record.
-func Announced(ctx context.Context, js natsjs.JetStream, sequence uint64) (Beginning, error) {
-	stream, err := js.Stream(ctx, CommitStream)
-	if err != nil {
-		return Beginning{}, fmt.Errorf("reading the journal: %w", err)
-	}
-	return announcedAt(ctx, js, stream, sequence)
-}
-
-func announcedAt(ctx context.Context, js natsjs.JetStream, stream natsjs.Stream, first uint64) (Beginning, error) {
+// Announced returns where a journal begins whose first record this is, or will be when it is truncated.
+func Announced(ctx context.Context, js natsjs.JetStream, first uint64) (Beginning, error) {
 	if first <= 1 {
 		return Beginning{}, nil
 	}
-	r, err := read(js, stream, first, true)
-	if err != nil {
-		return Beginning{}, fmt.Errorf("reading the journal: %w", err)
+	begin, err := Beginning{}, ErrMissing
+	_, reading := readRecords(ctx, js, first, true, func(r Record) error {
+		if r.Sequence == first {
+			begin, err = readBeginning(first, r.Decisions)
+		}
+		return errEnough
+	})
+	if reading != nil && !errors.Is(reading, errEnough) {
+		err = reading
 	}
-	defer r.end()
-	r.messages = 1
-	seq, decisions, err := r.record(ctx)
-	if err != nil {
-		return Beginning{}, err
-	}
-	if seq != first {
-		return Beginning{}, ErrMissing
-	}
-	return readBeginning(first, decisions)
+	return begin, err
 }
 
 // readBeginning returns the beginning of a journal with this first record, which may only
@@ -135,7 +124,7 @@ func ResumeTruncation(ctx context.Context, js natsjs.JetStream) error {
 		return fmt.Errorf("reading the journal: %w", err)
 	}
 	first := stream.CachedInfo().State.FirstSeq
-	if _, err := announcedAt(ctx, js, stream, first); !errors.Is(err, ErrRecord) {
+	if _, err := Announced(ctx, js, first); !errors.Is(err, ErrRecord) {
 		return nil // whoever reads it says what else is wrong
 	}
 	place := uint64(0)
@@ -174,7 +163,7 @@ func Truncate(ctx context.Context, js natsjs.JetStream, p Position, bytes uint64
 	info := stream.CachedInfo()
 	first, last := info.State.FirstSeq, info.State.LastSeq
 	if p.Sequence < first {
-		begin, err := announcedAt(ctx, js, stream, first)
+		begin, err := Announced(ctx, js, first)
 		if err == nil && begin.Position != p {
 			err = fmt.Errorf("%w: it begins after record %d, but should begin after record %d", ErrRecord, begin.Sequence, p.Sequence)
 		}

@@ -69,9 +69,9 @@ type KeyGiver func(ctx context.Context, subject string) (bcp.GivenKey, error)
 
 // SealingKeys seals decisions and opens them. It may be used concurrently.
 type SealingKeys struct {
-	js    natsjs.JetStream
-	given KeyGiver     // used instead, by keys that only open
-	sync  func() error // nil if the store syncs by itself
+	js   natsjs.JetStream // nil of keys that only open
+	give KeyGiver
+	sync func() error // nil if the store syncs by itself
 
 	mu     sync.Mutex
 	stream natsjs.Stream                 // nil until it was opened
@@ -84,15 +84,15 @@ type SealingKeys struct {
 
 // NewSealingKeys returns the keys of a mesh.
 func NewSealingKeys(js natsjs.JetStream) *SealingKeys {
-	return &SealingKeys{js: js, known: make(map[sealingKey]bcp.SealingKey), expired: neverExpired}
+	k := GivenSealingKeys(nil)
+	k.js, k.give = js, k.Give
+	return k
 }
 
 // GivenSealingKeys returns keys that given supplies. They open, and can seal only
 // if the key exists.
 func GivenSealingKeys(given KeyGiver) *SealingKeys {
-	k := NewSealingKeys(nil)
-	k.given = given
-	return k
+	return &SealingKeys{give: given, known: make(map[sealingKey]bcp.SealingKey), expired: neverExpired}
 }
 
 // Give returns the key on a subject, made by package subjects, for the owner of
@@ -292,7 +292,7 @@ func (k *SealingKeys) key(ctx context.Context, of sealingKey, toSeal bool) (bcp.
 			k.made++ // also after an error, and if it is there: it may not be on disk
 			k.mu.Unlock()
 		} else {
-			key, err = k.load(ctx, of)
+			key, err = givenKey(k.give(ctx, of.subject()))
 		}
 		if err != nil {
 			return bcp.SealingKey{}, err
@@ -331,19 +331,6 @@ func (k *SealingKeys) destroyed(of sealingKey) bool {
 	return known && key.IsZero()
 }
 
-// load reads a key, zero if it was destroyed.
-func (k *SealingKeys) load(ctx context.Context, of sealingKey) (bcp.SealingKey, error) {
-	var stored bcp.GivenKey // of a backup, all keys are known
-	var err error
-	switch {
-	case k.given != nil:
-		stored, err = k.given(ctx, of.subject())
-	case k.js != nil:
-		stored, err = k.Give(ctx, of.subject())
-	}
-	return givenKey(stored, err)
-}
-
 // givenKey returns a given key, zero if it was destroyed.
 func givenKey(given bcp.GivenKey, err error) (bcp.SealingKey, error) {
 	switch {
@@ -365,24 +352,19 @@ const keyPatience = 500 * time.Millisecond
 func (k *SealingKeys) stored(ctx context.Context, subject string) (*natsjs.RawStreamMsg, error) {
 	for patience := keyPatience; ; patience *= 2 {
 		attempt, cancel := context.WithTimeout(ctx, patience)
-		message, err := k.ask(attempt, subject)
+		stream, err := k.open(attempt)
+		var message *natsjs.RawStreamMsg
+		if err == nil {
+			message, err = stream.GetLastMsgForSubject(attempt, subject)
+		}
 		cancel()
-		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
-			return message, err
+		if err == nil {
+			return message, nil
+		}
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return nil, fmt.Errorf("reading a sealing key: %w", err)
 		}
 	}
-}
-
-func (k *SealingKeys) ask(ctx context.Context, subject string) (*natsjs.RawStreamMsg, error) {
-	stream, err := k.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	msg, err := stream.GetLastMsgForSubject(ctx, subject)
-	if err != nil {
-		return nil, fmt.Errorf("reading a sealing key: %w", err)
-	}
-	return msg, nil
 }
 
 // open returns the stream, which is looked up once.

@@ -20,7 +20,7 @@ func Measure(ctx context.Context, js natsjs.JetStream) (status.Storage, error) {
 	if err != nil {
 		return status.Storage{}, fmt.Errorf("measuring the streams: %w", err)
 	}
-	begin, err := announcedAt(ctx, js, stream, stream.CachedInfo().State.FirstSeq)
+	begin, err := Announced(ctx, js, stream.CachedInfo().State.FirstSeq)
 	if err != nil {
 		return status.Storage{}, err
 	}
