@@ -247,12 +247,7 @@ func (s *scanner) readRun(run *lettersRun, at int) int {
 	script, sure := uint8(0), false
 	text := s.out
 	for at < len(text) && text[at] != ' ' && text[at] != '-' {
-		r, size := rune(text[at]), 1
-		if text[at]&0xe0 == 0xc0 && at+1 < len(text) { // what was written is valid UTF-8
-			r, size = r&0x1f<<6|rune(text[at+1]&0x3f), 2
-		} else if r >= utf8.RuneSelf {
-			r, size = utf8.DecodeRune(text[at:])
-		}
+		r, size := utf8.DecodeRune(text[at:])
 		e := lookUp(r)
 		switch own := entryScriptNumber(e); {
 		case class(e&entryClass) == classMark: // of its own script, or the second one after a letter

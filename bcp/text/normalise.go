@@ -44,8 +44,8 @@ type Result struct {
 }
 
 // Normalise appends the canonical spelling of src to dst (PROTOCOL P3.3, P3.4, P3.6). On an error the Result is
-// zero and nothing may be delivered; bytes after len(dst) may have changed. It does not allocate for ASCII text when dst has room, unless a
-// rule looks at a text of more than 1,024 bytes. src is not kept. Running time is linear in len(src).
+// zero and nothing may be delivered; bytes after len(dst) may have changed. It does not allocate for ASCII text when dst has room, unless it
+// keeps capitals. src is not kept. Running time is linear in len(src).
 func Normalise(dst, src []byte, o Options) (Result, error) {
 	limit := o.Alphabet.limit()
 	if limit == 0 || o.Join > Summary || o.Looks > LooksKept {
@@ -89,39 +89,20 @@ func Normalise(dst, src []byte, o Options) (Result, error) {
 // raise turns the marked initial letters of the output into capitals where the capital is one code point that folds back
 // to the letter and looks like no other, and no mark follows: the capital must say nothing but its one bit. Capitals are in the alphabet of their letters.
 func (s *scanner) raise() int {
-	kept := 0
-	var low []byte // what the text was, from the first capital on that is not as long as its letter
-	from := 0
+	kept, from := 0, 0
+	var raised []byte
 	for _, at := range s.capitalAt {
-		text := s.out
-		if low != nil {
-			text = low
-		}
-		r, size := rune(text[at]), 1
-		up := r - 'a' + 'A'
-		if r >= utf8.RuneSelf {
-			r, size = utf8.DecodeRune(text[at:])
-			up = unicode.ToUpper(r)
-			if e := lookUp(up); class(e&entryClass) != classMapped || mappedTo(e) != r || !plainCapital(up, text[at+size:]) {
-				continue
-			}
-		}
-		if next, n := utf8.DecodeRune(text[at+size:]); n > 1 && class(lookUp(next)&entryClass) == classMark {
+		letter, size := utf8.DecodeRune(s.out[at:])
+		up, rest := unicode.ToUpper(letter), s.out[at+size:]
+		if e := lookUp(up); class(e&entryClass) != classMapped || mappedTo(e) != letter || up >= utf8.RuneSelf && !plainCapital(up, rest) {
 			continue
 		}
-		kept++
-		if low == nil && utf8.RuneLen(up) == size {
-			utf8.EncodeRune(s.out[at:at+size], up)
+		if next, n := utf8.DecodeRune(rest); n > 1 && class(lookUp(next)&entryClass) == classMark {
 			continue
 		}
-		if low == nil {
-			low, s.out, from = append([]byte(nil), s.out...), s.out[:at], at
-		}
-		s.out = utf8.AppendRune(append(s.out, low[from:at]...), up)
-		from = at + size
+		raised = utf8.AppendRune(append(raised, s.out[from:at]...), up)
+		kept, from = kept+1, at+size
 	}
-	if low != nil {
-		s.out = append(s.out, low[from:]...)
-	}
+	s.out = append(raised, s.out[from:]...)
 	return kept
 }

@@ -62,45 +62,18 @@ const (
 func (s *scanner) scan(src []byte) error {
 	s.extra = extraFree + len(src)/extraShare
 	for i := 0; i < len(src); {
-		b := src[i]
-		if b < utf8.RuneSelf {
-			at := i
-			switch c := asciiClass[b]; c {
-			case classLetter:
-				// A run of letters is the same word from its first letter on.
-				for i++; i < len(src) && asciiClass[src[i]] == classLetter; i++ {
-				}
-				if s.capitals && b <= 'Z' {
-					s.rise = true
-				}
-				if err := s.begin(classLetter, attachAlpha, scriptLatin); err != nil {
-					return err
-				}
-				if err := s.addCharacters(i - at); err != nil {
-					return err
-				}
-				for _, letter := range src[at:i] {
-					s.out = append(s.out, letter|0x20)
-				}
-			case classDigit:
-				i++
-				if err := s.begin(classDigit, attachNumeric, 0); err != nil {
-					return err
-				}
-				if s.join == List {
-					s.countDigit(b)
-				}
-				if err := s.addCharacters(1); err != nil {
-					return err
-				}
-				s.out = append(s.out, b)
-			case classStrip:
-				i++
-			default:
-				i++
-				if err := s.mark(c, rune(b)); err != nil {
-					return err
-				}
+		if at := i; letterByte(src[at]) { // a run of letters is the same word from its first letter on
+			for i++; i < len(src) && letterByte(src[i]); i++ {
+			}
+			s.rise = s.rise || s.capitals && src[at] <= 'Z'
+			if err := s.begin(classLetter, attachAlpha, scriptLatin); err != nil {
+				return err
+			}
+			if err := s.addCharacters(i - at); err != nil {
+				return err
+			}
+			for _, letter := range src[at:i] {
+				s.out = append(s.out, letter|0x20)
 			}
 			continue
 		}
@@ -134,6 +107,8 @@ func (s *scanner) scan(src []byte) error {
 	}
 	return nil
 }
+
+func letterByte(b byte) bool { return b|0x20-'a' < 26 }
 
 // wide takes one code point, whose entry is e, that is neither of classExpand nor a mark that can change places.
 func (s *scanner) wide(r rune, e uint32) error {

@@ -1,6 +1,9 @@
 package text
 
-import "unicode/utf8"
+import (
+	"sync"
+	"unicode/utf8"
+)
 
 // Screen finds the anomalies of a text from the bytes as received and as normalised (PROTOCOL P3.6): stripping must not hide a
 // URL, nor punctuation an instruction. For every text that Normalise accepts it finds what Normalise reports. It is also the check for
@@ -15,8 +18,8 @@ func (r *Rules) Screen(received, normalised []byte) Set {
 // everything is what unusable rules find, so that nothing passes them unseen.
 const everything = Instruction | URL | Code | Encoded | RoleMarker | ToolCall | Invisible
 
-// foldedRoom is the size up to which received text is read without allocating.
-const foldedRoom = 1024
+// rooms are for received text as patterns and shapes read it.
+var rooms = sync.Pool{New: func() any { return new([]byte) }}
 
 // screen is Screen. In prose there is nothing but words.
 func (r *Rules) screen(received, normalised []byte, prose bool) Set {
@@ -31,8 +34,10 @@ func (r *Rules) screen(received, normalised []byte, prose bool) Set {
 	if hasInvisible(received) {
 		found |= Invisible
 	}
-	var room [foldedRoom]byte
-	folded := foldView(room[:0], received)
+	room := rooms.Get().(*[]byte)
+	defer rooms.Put(room)
+	folded := foldView((*room)[:0], received)
+	*room = folded
 	found |= r.patterns.match(folded)
 	for i := range r.shapes {
 		if s := &r.shapes[i]; found&s.code == 0 && s.find(received, folded) {
@@ -61,12 +66,10 @@ const proseLetters, proseDigits = 15, 6
 func isProse(text []byte) bool {
 	letters, digits := 0, 0 // of the word that ends here
 	for i, b := range text {
-		switch c := asciiClass[b&0x7f]; {
-		case b >= utf8.RuneSelf:
-			return false
-		case c == classLetter:
+		switch {
+		case letterByte(b):
 			letters++
-		case c == classDigit:
+		case b-'0' < 10:
 			digits++
 		case b == '.', b == ',':
 			if letters+digits == 0 || i+1 < len(text) && text[i+1] != ' ' && text[i+1] != '\n' {

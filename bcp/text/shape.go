@@ -1,6 +1,9 @@
 package text
 
-import "bytes"
+import (
+	"bytes"
+	"regexp"
+)
 
 // shape is a detector for what no list of patterns can cover. Each runs once over the text.
 type shape struct {
@@ -22,11 +25,19 @@ const (
 	shapeCall     = "call"      // name() or name.name(
 )
 
+// What shapes look for in a folded text; nobody writes a space before a full stop.
+var (
+	percents    = regexp.MustCompile(`(?:%[0-9a-f]{2})+`)
+	tags        = regexp.MustCompile(`<[a-z/!?][^<>]*>`)
+	calls       = regexp.MustCompile(`[a-z0-9](?:[._][a-z0-9]+)+\(|[a-z0-9]\(\)`)
+	spacedHosts = regexp.MustCompile(` \. [a-z0-9]+`)
+)
+
 // find runs the shape. folded is foldView's text, received the bytes as they came.
 func (s *shape) find(received, folded []byte) bool {
 	switch s.kind {
 	case shapeDomain:
-		return s.hosts(folded) || s.spacedHost(folded)
+		return s.hosts(folded) || hasOne(spacedHosts, folded, func(found []byte) bool { return s.words[string(found[len(" . "):])] })
 	case shapeBlob:
 		return s.blob(received)
 	case shapeHex:
@@ -34,11 +45,22 @@ func (s *shape) find(received, folded []byte) bool {
 	case shapeHexBytes:
 		return s.hexBytes(folded)
 	case shapePercent:
-		return s.percent(folded)
+		return hasOne(percents, folded, func(run []byte) bool { return len(run) >= s.minimum*len("%00") })
 	case shapeTag:
-		return s.tag(folded)
+		return hasOne(tags, folded, func(tag []byte) bool { return len(tag) <= s.minimum+1 })
 	case shapeCall:
-		return call(folded)
+		return bytes.IndexByte(folded, '(') >= 0 && calls.Match(folded)
+	}
+	return false
+}
+
+// hasOne reports whether one of the places of a form fits. It allocates nothing where there is none.
+func hasOne(form *regexp.Regexp, text []byte, fits func([]byte) bool) bool {
+	for place := form.FindIndex(text); place != nil; place = form.FindIndex(text) {
+		if fits(text[place[0]:place[1]]) {
+			return true
+		}
+		text = text[place[1]:]
 	}
 	return false
 }
@@ -75,23 +97,6 @@ func (s *shape) hosts(text []byte) bool {
 		last := host[dot+1:]
 		quad := bytes.Count(host, []byte(".")) == 3 && len(bytes.Trim(host, "0123456789.")) == 0
 		if s.words[string(last)] || bytes.HasPrefix(host, []byte("www.")) || path && (s.careful[string(last)] || quad && (port || len(rest) > 1 && rest[1]-'0' >= 10)) {
-			return true
-		}
-	}
-	return false
-}
-
-// spacedHost finds "name . com": nobody writes a space before a full stop.
-func (s *shape) spacedHost(text []byte) bool {
-	for i := 1; i+3 < len(text); i++ {
-		if text[i] != '.' || text[i-1] != ' ' || text[i+1] != ' ' {
-			continue
-		}
-		end := i + 2
-		for end < len(text) && wordByte(text[end]) {
-			end++
-		}
-		if s.words[string(text[i+2:end])] {
 			return true
 		}
 	}
@@ -153,55 +158,6 @@ func (s *shape) hexBytes(text []byte) bool {
 		mixed = mixed || (word[0] >= 'a') != (word[1] >= 'a')
 		if pairs >= s.minimum && mixed {
 			return true
-		}
-	}
-	return false
-}
-
-func (s *shape) percent(text []byte) bool {
-	row := 0
-	for i := 0; i+2 < len(text) && row < s.minimum; {
-		if text[i] == '%' && hexByte(text[i+1]) && hexByte(text[i+2]) {
-			row++
-			i += 3
-			continue
-		}
-		row = 0
-		i++
-	}
-	return row >= s.minimum
-}
-
-func (s *shape) tag(text []byte) bool {
-	for {
-		_, rest, found := bytes.Cut(text, []byte("<"))
-		if !found {
-			return false
-		}
-		end := bytes.IndexAny(rest[:min(len(rest), s.minimum)], "<>")
-		if end > 0 && rest[end] == '>' && (rest[0]-'a' < 26 || bytes.IndexByte([]byte("/!?"), rest[0]) >= 0) {
-			return true
-		}
-		text = rest
-	}
-}
-
-func call(text []byte) bool {
-	dotted := false // the current name holds a full stop or underscore inside
-	named := false
-	for i, b := range text {
-		switch {
-		case wordByte(b):
-			named = true
-		case (b == '.' || b == '_') && named && i+1 < len(text) && wordByte(text[i+1]):
-			dotted = true
-		case b == '(':
-			if named && (dotted || i+1 < len(text) && text[i+1] == ')') {
-				return true
-			}
-			named, dotted = false, false
-		default:
-			named, dotted = false, false
 		}
 	}
 	return false

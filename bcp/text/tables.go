@@ -42,13 +42,11 @@ var (
 	// lookMasks are the scripts of each class of letters that look alike, as bits by their places.
 	lookMasks = tableAt[[158]uint64](57506)
 	lookTable = tableAt[[4096][2]uint64](58770)
-	// asciiClass is the class of every byte below 0x80, capital letters folded in.
-	asciiClass = tableAt[[256]class](124306)
 	// tokenKinds says for every byte what it is to tokens.
-	tokenKinds = tableAt[[256]uint8](124562)
+	tokenKinds = tableAt[[256]uint8](124306)
 	// tableIndex has the block of tableBlocks of every 128 code points.
-	tableIndex  = tableAt[[8704]uint16](124818)
-	tableBlocks = tableAt[[31744]uint32](142226)
+	tableIndex  = tableAt[[8704]uint16](124562)
+	tableBlocks = tableAt[[31744]uint32](141970)
 	// expandTable has what the scanner reads in place of one code point, found by its entry.
-	expandTable = strings.Split(string(tablesFile[269202:]), "\x00")
+	expandTable = strings.Split(string(tablesFile[268946:]), "\x00")
 )

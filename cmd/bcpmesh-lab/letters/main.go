@@ -525,14 +525,6 @@ func generate() (source, data []byte) {
 	fmt.Fprintf(b, "// lookPlaces has the place of each script among those with looks, from 1, by its number.\n")
 	t.add("lookPlaces", fmt.Sprintf("[%d]uint8", len(places)), places)
 	t.looks(table, looks, lookScripts)
-	fmt.Fprintf(b, "// asciiClass is the class of every byte below 0x80, capital letters folded in.\n")
-	classes := make([]uint8, 256)
-	for i := range 128 {
-		if classes[i] = uint8(table[i]); classes[i] == mapped {
-			classes[i] = letter
-		}
-	}
-	t.add("asciiClass", "[256]class", classes)
 	fmt.Fprintf(b, "// tokenKinds says for every byte what it is to tokens.\n")
 	kinds := make([]uint8, 256)
 	for i := range kinds {
