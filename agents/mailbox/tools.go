@@ -109,10 +109,6 @@ func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
 		keys = keys[i+1:]
 	}
 	page := keys[:min(len(keys), pageLength)]
-	messages := map[string]*Message{}
-	if err := d.load(ctx, page, func(key string, m *Message) bool { messages[key] = m; return true }); err != nil {
-		return "", err
-	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "The mailbox has %d messages", all)
 	if older {
@@ -120,11 +116,13 @@ func (d *desk) list(ctx context.Context, a listArguments) (string, error) {
 	}
 	b.WriteString(".\n")
 	last := 0
-	for _, key := range page {
-		if m := messages[key]; m != nil { // or it went while we looked
-			b.WriteString(d.row(key, m))
-			last = d.numbers.Of(key)
-		}
+	err = d.load(ctx, page, func(key string, m *Message) bool { // what went while we looked is left out
+		b.WriteString(d.row(key, m))
+		last = d.numbers.Of(key)
+		return true
+	})
+	if err != nil {
+		return "", err
 	}
 	if len(keys) > pageLength && last > 0 {
 		fmt.Fprintf(&b, "There are more after %d.\n", last)
@@ -220,39 +218,26 @@ func (d *desk) search(ctx context.Context, a searchArguments) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	found := map[string]string{}
-	var read int64
+	var b strings.Builder
+	found, read, stopped := 0, int64(0), false
 	err = d.load(ctx, keys, func(key string, m *Message) bool {
 		if read += m.Size; read > maxSearched {
-			older = true
-			return false
+			stopped = true
+		} else if lines, ok := d.matches(m, phrase); ok {
+			if stopped = found == maxFound; !stopped {
+				found++
+				b.WriteString(d.row(key, m) + lines)
+			}
 		}
-		if lines, ok := d.matches(m, phrase); ok {
-			found[key] = d.row(key, m) + lines
-		}
-		return true
+		return !stopped
 	})
-	switch {
-	case err == tool.TimedOut:
-		older = true
-	case err != nil:
+	if err != nil && err != tool.TimedOut {
 		return "", err
 	}
-	var b strings.Builder
-	left := maxFound
-	for _, key := range keys {
-		if row := found[key]; row != "" {
-			if left--; left < 0 {
-				older = true
-				break
-			}
-			b.WriteString(row)
-		}
-	}
 	switch {
-	case older:
+	case older || stopped || err != nil:
 		b.WriteString("The search stopped at a limit before it had seen everything.\n")
-	case len(found) == 0:
+	case found == 0:
 		b.WriteString("Nothing was found.\n")
 	}
 	return b.String(), nil

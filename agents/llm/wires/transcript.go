@@ -75,8 +75,7 @@ type Recorder struct {
 // NewRecorder begins a transcript.
 func NewRecorder(p llm.Provider, w io.Writer) (*Recorder, error) {
 	t := &Recorder{provider: p, w: w, left: maxTranscript}
-	t.writeLine([]byte(transcriptFormat))
-	return t, t.err
+	return t, t.writeLine(transcriptFormat)
 }
 
 // Do implements [llm.Provider]. A reply that cannot be written is an error, and so is each call after it, which is not made; a
@@ -115,24 +114,19 @@ func (t *Recorder) write(l transcribed) error {
 	if err != nil {
 		return fmt.Errorf("the transcript: %w", err)
 	}
-	if t.writeLine(text); t.err == nil {
+	if t.err == nil && t.writeLine(string(text)) == nil {
 		t.n++
 	}
 	return t.err
 }
 
-func (t *Recorder) writeLine(line []byte) {
-	if t.err != nil {
-		return
-	}
-	if len(line) >= t.left {
+func (t *Recorder) writeLine(line string) error {
+	if t.left -= len(line) + 1; t.left < 0 {
 		t.err = errTranscriptFull
-		return
-	}
-	t.left -= len(line) + 1
-	if _, err := t.w.Write(append(line, '\n')); err != nil {
+	} else if _, err := io.WriteString(t.w, line+"\n"); err != nil {
 		t.err = fmt.Errorf("the transcript: %w", err)
 	}
+	return t.err
 }
 
 // readTranscript reads a transcript, in which every reply must be valid. The error is errTranscript, with the line number.
