@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
 
@@ -138,9 +139,8 @@ func TestOthersCutNothing(t *testing.T) {
 		}
 	}()
 	for range 5 {
-		if d := Parse(strings.Repeat("<p>x <a href=y>z</a>", 30_000), Options{}); d.Loss != (Loss{}) {
-			t.Errorf("%+v", d.Loss)
-		}
+		d := Parse(strings.Repeat("<p>x <a href=y>z</a>", 30_000), Options{})
+		failIf(t, d.Loss != (Loss{}), "%+v", d.Loss)
 	}
 	close(done)
 	<-ended
@@ -163,8 +163,9 @@ func TestLongPagesAreWhole(t *testing.T) {
 		if name != "rows" {
 			source = source[len("<table>"):]
 		}
-		if d := Parse(source, Options{}); d.Loss != (Loss{}) {
-			t.Errorf("%s: %+v", name, d.Loss)
-		}
+		d := Parse(source, Options{})
+		failIf(t, d.Loss != (Loss{}), "%s: %+v", name, d.Loss)
 	}
 }
+
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf

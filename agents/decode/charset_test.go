@@ -51,9 +51,7 @@ func TestText(t *testing.T) {
 		{"not of the set", "\xff\xff", []string{"big5"}, "\ufffd\ufffd", false},
 	} {
 		text, sound := Text([]byte(c.in), c.labels...)
-		if text != c.want || sound != c.sound {
-			t.Errorf("%s: %.40q, %v; want %.40q, %v", c.name, text, sound, c.want, c.sound)
-		}
+		failIf(t, text != c.want || sound != c.sound, "%s: %.40q, %v; want %.40q, %v", c.name, text, sound, c.want, c.sound)
 	}
 }
 
@@ -65,14 +63,12 @@ func TestDeclarations(t *testing.T) {
 		`<meta name=x content="text/html; charset=koi8-r">`: "", "<!-- <meta charset=koi8-r> -->": "", "<script>'<meta charset=koi8-r>'</script>": "", "<meta charset=utf-16>": "utf-8",
 		`<?xml version="1.0" encoding="koi8-r"?><html/>`: "koi8-r", "<?xml version='1.0' encoding='UTF-16'?>": "utf-8", "<?xml version='1.0'?>": "", " \n<?xml version='1.0' encoding = 'koi8-r' standalone='yes'?>": "koi8-r", "<meta><meta charset=koi8-r>": "koi8-r", "": "",
 	} {
-		if got := declared([]byte(source)); got != want {
-			t.Errorf("%s: %q, want %q", source, got, want)
-		}
+		got := declared([]byte(source))
+		failIf(t, got != want, "%s: %q, want %q", source, got, want)
 	}
 	for contentType, want := range map[string]string{"text/html; charset=koi8-r": "koi8-r", "text/html;charset=\"koi8-r\"; x=y": "koi8-r", "text/html; Charset = 'koi8-r'": "koi8-r", "text/html": "", "charset=": ""} {
-		if got := Label(contentType); got != want {
-			t.Errorf("%s: %q, want %q", contentType, got, want)
-		}
+		got := Label(contentType)
+		failIf(t, got != want, "%s: %q, want %q", contentType, got, want)
 	}
 }
 
@@ -83,11 +79,8 @@ func FuzzText(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte, label string) {
 		text, sound := Text(b, label)
-		if !utf8.ValidString(text) {
-			t.Errorf("%q as %q: %q is not UTF-8", b, label, text)
-		}
-		if e, err := htmlindex.Get(label); err == nil && sound && text == "" && len(b) > 8 {
-			t.Errorf("%q as %v: nothing is left, and that is sound", b, e)
-		}
+		failIf(t, !utf8.ValidString(text), "%q as %q: %q is not UTF-8", b, label, text)
+		e, err := htmlindex.Get(label)
+		failIf(t, err == nil && sound && text == "" && len(b) > 8, "%q as %v: nothing is left, and that is sound", b, e)
 	})
 }

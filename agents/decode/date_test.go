@@ -32,9 +32,8 @@ func TestDate(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "(", "yesterday", "Wed, 04 Mar 2026 25:61:00 +0000", "31 Feb 2026 08:05:10 +0000", "0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59-0100", "03/04/2026", "Mon", "2026", "08:05:10", "2026-03-02T08:05:10Z x"} {
-		if got, _, ok := Date(text); ok {
-			t.Errorf("%q: %v", text, got)
-		}
+		got, _, ok := Date(text)
+		failIf(t, ok, "%q: %v", text, got)
 	}
 }
 
@@ -46,8 +45,7 @@ func TestDateKeepsItsZone(t *testing.T) {
 		"2026-03-02T01:05:10+05:30": "2026-03-02T01:05:10+05:30", "Mon, 2 Mar 2026 08:05:10 GMT": "2026-03-02T08:05:10Z",
 		"2070-01-01T00:59:59+13:00": "2070-01-01T00:59:59+13:00", "Mon, 2 Mar 2026 08:05:10": "2026-03-02T08:05:10Z",
 	} {
-		if got, _, ok := Date(text); !ok || got.Format(time.RFC3339) != want {
-			t.Errorf("%q: %v, %v; want %s", text, got, ok, want)
-		}
+		got, _, ok := Date(text)
+		failIf(t, !ok || got.Format(time.RFC3339) != want, "%q: %v, %v; want %s", text, got, ok, want)
 	}
 }

@@ -53,9 +53,8 @@ func TestStylesThatHide(t *testing.T) {
 				continue // of an inline element, it is where that is
 			}
 			text, hidden := shownText(source, Options{})
-			if strings.Contains(text, "order") || strings.Contains(text, "now") || !strings.Contains(text, "shown") || !strings.Contains(text, "end") || !strings.Contains(hidden, "order") || !strings.Contains(hidden, "now") {
-				t.Errorf("%s: %s: text %q, hidden %q", style, name, text, hidden)
-			}
+			failIf(t, strings.Contains(text, "order") || strings.Contains(text, "now") || !strings.Contains(text, "shown") || !strings.Contains(text, "end") || !strings.Contains(hidden, "order") || !strings.Contains(hidden, "now"),
+				"%s: %s: text %q, hidden %q", style, name, text, hidden)
 		}
 	}
 }
@@ -74,9 +73,8 @@ func TestStylesThatShow(t *testing.T) {
 		"mask-image:linear-gradient(black,transparent)", "mask:none", "overflow:hidden;line-height:1.2", "opacity:calc(1)", "rotate:90deg", "transform:skew(10deg)", "text-security:none", "opacity:0px", "position:fixed;top:0;left:0;right:0;background:#fff", "position:fixed;bottom:0;left:-10px;width:200px",
 		"nonsense", "color", ":", "content:'display:none'",
 	} {
-		if text, hidden := shownText(`<div style="`+style+`">seen</div>`, Options{}); text != "seen" || hidden != "" {
-			t.Errorf("%s: text %q, hidden %q", style, text, hidden)
-		}
+		text, hidden := shownText(`<div style="`+style+`">seen</div>`, Options{})
+		failIf(t, text != "seen" || hidden != "", "%s: text %q, hidden %q", style, text, hidden)
 	}
 }
 
@@ -137,9 +135,8 @@ func TestMarkupThatHides(t *testing.T) {
 		"<font hidden><table><tr><td>order</font>order</td></tr></table>order</font>a": "a", "<b hidden><b>order</b>order</b>a": "a", "<details><summary>s</summary>a</details>": "s\na", "<span aria-hidden=true>a</span>": "a",
 	} {
 		text, hidden := shownText(source, Options{})
-		if text != want || strings.Contains(source, "order") && !strings.Contains(source, "<input") && !strings.Contains(source, "<title") && !strings.Contains(hidden, "order") {
-			t.Errorf("%s\ntext %q, want %q, hidden %q", source, text, want, hidden)
-		}
+		failIf(t, text != want || strings.Contains(source, "order") && !strings.Contains(source, "<input") && !strings.Contains(source, "<title") && !strings.Contains(hidden, "order"),
+			"%s\ntext %q, want %q, hidden %q", source, text, want, hidden)
 	}
 	for source, want := range map[string]string{"<details><summary>s</summary>order</details>a": "s\n\na", "<details open><summary>s</summary>b</details>a": "s\nb\n\na", "<img alt=order>a": "a", "<link rel=stylesheet href=x.css><p style='color:#fff'>order</p>a": "a"} {
 		if text, hidden := shownText(source, Options{Mail: true}); text != want || strings.Contains(source, "order") && hidden != "order" {

@@ -70,7 +70,6 @@ func TestDialer(t *testing.T) {
 		}
 		_ = conn.Close()
 	}
-	if _, err := new(Dialer).Dial(context.Background(), targetOf(t, "https://example.com/"), "imap"); err != guard.DenyAll {
-		t.Errorf("the zero value: %v", err)
-	}
+	_, err := new(Dialer).Dial(context.Background(), targetOf(t, "https://example.com/"), "imap")
+	failIf(t, err != guard.DenyAll, "the zero value: %v", err)
 }

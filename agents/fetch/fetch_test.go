@@ -78,9 +78,8 @@ func TestHops(t *testing.T) {
 			world := &Scripted{Routes: c.routes, Names: c.names}
 			f := Client{Policy: policyOf("good.test", "cdn.good.test"), Resolver: world, Transport: world}
 			body, err := f.Fetch(t.Context(), targetOf(t, good))
-			if CodeOf(err) != c.want || len(world.Contacted) != c.contacted || err == nil && string(body.Bytes) != "hello" {
-				t.Errorf("%q, contacted %q, %q; want %q and %d", CodeOf(err), world.Contacted, body.Bytes, c.want, c.contacted)
-			}
+			failIf(t, CodeOf(err) != c.want || len(world.Contacted) != c.contacted || err == nil && string(body.Bytes) != "hello",
+				"%q, contacted %q, %q; want %q and %d", CodeOf(err), world.Contacted, body.Bytes, c.want, c.contacted)
 			failIf(t, err != nil && (strings.Contains(err.Error(), "test") || c.want.Error() != err.Error() || body.Bytes != nil),
 				"the error is not constant: %v", err)
 		})
@@ -92,14 +91,12 @@ func TestZeroFetcherAllowsNothing(t *testing.T) {
 	t.Parallel()
 	world := &Scripted{Routes: map[string]Route{good: hello}}
 	for _, f := range []Client{{}, {Resolver: world, Transport: world}, {Policy: policyOf(), Resolver: world, Transport: world}, {Policy: policyOf("good.test")}} {
-		if _, err := f.Fetch(t.Context(), targetOf(t, good)); CodeOf(err) != guard.DenyAll {
-			t.Errorf("%v", err)
-		}
+		_, err := f.Fetch(t.Context(), targetOf(t, good))
+		failIf(t, CodeOf(err) != guard.DenyAll, "%v", err)
 	}
 	f := Client{Policy: policyOf("good.test"), Resolver: world, Transport: world}
-	if _, err := f.Fetch(t.Context(), guard.Target{}); CodeOf(err) != guard.Malformed {
-		t.Errorf("no target: %v", err)
-	}
+	_, err := f.Fetch(t.Context(), guard.Target{})
+	failIf(t, CodeOf(err) != guard.Malformed, "no target: %v", err)
 	failIf(t, len(world.Contacted) != 0, "contacted %q", world.Contacted)
 }
 
@@ -113,9 +110,8 @@ func TestPolicyIsReadAtEachHop(t *testing.T) {
 	f := Client{Policy: func() guard.Policy { return allowed }, Resolver: world, Transport: world}
 	stopIf(t, allowed.Check(targetOf(t, good)) != nil, "not allowed at first")
 	allowed = guard.Policy{} // between the permission and the call
-	if _, err := f.Fetch(t.Context(), targetOf(t, good)); CodeOf(err) != guard.DenyAll || len(world.Contacted) != 0 {
-		t.Errorf("%v, contacted %q", err, world.Contacted)
-	}
+	_, err := f.Fetch(t.Context(), targetOf(t, good))
+	failIf(t, CodeOf(err) != guard.DenyAll || len(world.Contacted) != 0, "%v, contacted %q", err, world.Contacted)
 	reads := 0
 	f.Policy = func() guard.Policy {
 		if reads++; reads > 1 {
@@ -123,9 +119,8 @@ func TestPolicyIsReadAtEachHop(t *testing.T) {
 		}
 		return policyOf("good.test")()
 	}
-	if _, err := f.Fetch(t.Context(), targetOf(t, good)); CodeOf(err) != guard.DenyAll || len(world.Contacted) != 1 {
-		t.Errorf("%v, contacted %q", err, world.Contacted)
-	}
+	_, err = f.Fetch(t.Context(), targetOf(t, good))
+	failIf(t, CodeOf(err) != guard.DenyAll || len(world.Contacted) != 1, "%v, contacted %q", err, world.Contacted)
 }
 
 // Each hop is admitted before its name is looked up, and settled after.
@@ -151,9 +146,8 @@ func TestAdmitAndSettle(t *testing.T) {
 	f.Admit = func(context.Context, guard.Target, bool) (func(sent, received int64), error) {
 		return nil, guard.BudgetExhausted
 	}
-	if _, err := f.Fetch(t.Context(), targetOf(t, good)); CodeOf(err) != guard.BudgetExhausted || len(world.Contacted) != 0 {
-		t.Errorf("%v, contacted %q", err, world.Contacted)
-	}
+	_, err := f.Fetch(t.Context(), targetOf(t, good))
+	failIf(t, CodeOf(err) != guard.BudgetExhausted || len(world.Contacted) != 0, "%v, contacted %q", err, world.Contacted)
 }
 
 // A literal may be local if the list has it with its port, and then never the metadata service.
@@ -184,9 +178,8 @@ func TestLiterals(t *testing.T) {
 	}
 	world := &Scripted{Routes: map[string]Route{good: hello}, Names: map[string][][]netip.Addr{"good.test": {addressesOf("10.1.0.1")}}}
 	f := Client{Policy: policyOf("good.test"), Resolver: world, Transport: world, Addresses: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}}
-	if _, err := f.Fetch(t.Context(), targetOf(t, good)); err != nil {
-		t.Errorf("a prefix of the operator: %v", err)
-	}
+	_, err := f.Fetch(t.Context(), targetOf(t, good))
+	failIf(t, err != nil, "a prefix of the operator: %v", err)
 }
 
 // covers ALF-86
@@ -196,9 +189,8 @@ func TestContentTypes(t *testing.T) {
 		"": true, "text/plain": true, "TEXT/HTML; charset=x": true, "text/markdown": true, "application/json": true, "application/ld+json": true, "application/xml": true, "application/xhtml+xml": true, "image/svg+xml": true, "application/x-ndjson": true, "application/yaml": true, "application/toml": true, "application/x-tar": false, "image/json": false, "/yaml": false,
 		"application/octet-stream": false, "application/zip": false, "image/png": false, "application/javascript": false, "application/pdf": false, "text": false, "text/": false, "/json": false, ";": false, "+json": false,
 	} {
-		if got := IsText(contentType, []byte("x")); got != want {
-			t.Errorf("%q: %v", contentType, got)
-		}
+		got := IsText(contentType, []byte("x"))
+		failIf(t, got != want, "%q: %v", contentType, got)
 	}
 	failIf(t, IsText("", []byte("a\x00b")) || !IsText("", append(make([]byte, 0), strings.Repeat("a", headBytes)+"\x00"...)),
 		"a body without a type is judged wrongly")
@@ -206,9 +198,8 @@ func TestContentTypes(t *testing.T) {
 
 func TestCodes(t *testing.T) {
 	t.Parallel()
-	if CodeOf(nil) != "" || CodeOf(errors.New("x")) != guard.ConnectFailed || CodeOf(StatusError(404)) != guard.BadStatus || !errors.Is(StatusError(404), guard.BadStatus) {
-		t.Error("errors have wrong codes")
-	}
+	failIf(t, CodeOf(nil) != "" || CodeOf(errors.New("x")) != guard.ConnectFailed || CodeOf(StatusError(404)) != guard.BadStatus || !errors.Is(StatusError(404), guard.BadStatus),
+		"errors have wrong codes")
 }
 
 // A link is the bytes that were served, and nothing else.
@@ -216,14 +207,12 @@ func TestResolveLink(t *testing.T) {
 	t.Parallel()
 	base := targetOf(t, "https://good.test/a/b")
 	for link, want := range map[string]string{" c?x=1&amp;y=2 ": "https://good.test/a/c?x=1&y=2", "//other.test/": "https://other.test/", "\n/x\n": "https://good.test/x", "#top": "https://good.test/a/b"} {
-		if got, err := ResolveLink(base, []byte(link)); err != nil || got.String() != want {
-			t.Errorf("%q: %s, %v", link, got, err)
-		}
+		got, err := ResolveLink(base, []byte(link))
+		failIf(t, err != nil || got.String() != want, "%q: %s, %v", link, got, err)
 	}
 	for _, link := range []string{"javascript:x", "/a b", "\xff", "mailto:a@b.test", "https:evil.test"} {
-		if _, err := ResolveLink(base, []byte(link)); err == nil {
-			t.Errorf("%q is a link", link)
-		}
+		_, err := ResolveLink(base, []byte(link))
+		failIf(t, err == nil, "%q is a link", link)
 	}
 }
 

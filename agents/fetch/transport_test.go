@@ -113,21 +113,18 @@ func TestRealServer(t *testing.T) {
 	})
 	server, roots := tlsServer(t, mux, nil)
 	for path, want := range map[string]string{"/page": "a page", "/chunks": "chunk chunk chunk ", "/gzip": "packed", "/empty": "", "/moved": "a page", "/early": "late"} {
-		if body, err := fetchFrom(t, server, path, roots); err != nil || string(body.Bytes) != want {
-			t.Errorf("%s: %q, %v", path, body.Bytes, err)
-		}
+		body, err := fetchFrom(t, server, path, roots)
+		failIf(t, err != nil || string(body.Bytes) != want, "%s: %q, %v", path, body.Bytes, err)
 	}
 	for path, want := range map[string]guard.Code{"/none": guard.BadStatus, "/evil": guard.HostDenied} {
-		if body, err := fetchFrom(t, server, path, roots); CodeOf(err) != want || body.Bytes != nil {
-			t.Errorf("%s: %v", path, err)
-		}
+		body, err := fetchFrom(t, server, path, roots)
+		failIf(t, CodeOf(err) != want || body.Bytes != nil, "%s: %v", path, err)
 	}
 	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
 	for _, r := range seen {
 		h := r.Header
-		if r.Host != "example.com:"+port || r.Method != "GET" || h.Get("Cookie") != "" || h.Get("Referer") != "" || h.Get("User-Agent") != "bcpmesh" || h.Get("Accept-Encoding") != "gzip" || len(h) > 4 {
-			t.Errorf("the request has %v for %s", h, r.Host)
-		}
+		failIf(t, r.Host != "example.com:"+port || r.Method != "GET" || h.Get("Cookie") != "" || h.Get("Referer") != "" || h.Get("User-Agent") != "bcpmesh" || h.Get("Accept-Encoding") != "gzip" || len(h) > 4,
+			"the request has %v for %s", h, r.Host)
 	}
 }
 
@@ -136,20 +133,16 @@ func TestTLSIsProven(t *testing.T) {
 	t.Parallel()
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "x") })
 	server, roots := tlsServer(t, page, nil)
-	if _, err := fetchFrom(t, server, "/", roots); err != nil {
-		t.Errorf("the right certificate: %v", err)
-	}
-	if _, err := fetchFrom(t, server, "/", x509.NewCertPool()); CodeOf(err) != guard.TLSFailed {
-		t.Errorf("an unknown authority: %v", err)
-	}
+	_, err := fetchFrom(t, server, "/", roots)
+	failIf(t, err != nil, "the right certificate: %v", err)
+	_, err = fetchFrom(t, server, "/", x509.NewCertPool())
+	failIf(t, CodeOf(err) != guard.TLSFailed, "an unknown authority: %v", err)
 	old, roots := tlsServer(t, page, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS11; c.MinVersion = tls.VersionTLS10 })
-	if _, err := fetchFrom(t, old, "/", roots); CodeOf(err) != guard.TLSFailed {
-		t.Errorf("TLS 1.1: %v", err)
-	}
+	_, err = fetchFrom(t, old, "/", roots)
+	failIf(t, CodeOf(err) != guard.TLSFailed, "TLS 1.1: %v", err)
 	f, target := clientOf(t, server, "other.test", "/", roots)
-	if _, err := f.Fetch(t.Context(), target); CodeOf(err) != guard.TLSFailed {
-		t.Errorf("a certificate for another name: %v", err)
-	}
+	_, err = f.Fetch(t.Context(), target)
+	failIf(t, CodeOf(err) != guard.TLSFailed, "a certificate for another name: %v", err)
 }
 
 // rawServer answers each connection with bytes.
@@ -218,16 +211,14 @@ func TestHostileServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := rawServer(t, func(conn net.Conn) { fmt.Fprint(conn, c.answer) })
-			if _, err := fetchFrom(t, server, "/", nil); CodeOf(err) != c.want {
-				t.Errorf("%q: %v", CodeOf(err), err)
-			}
+			_, err := fetchFrom(t, server, "/", nil)
+			failIf(t, CodeOf(err) != c.want, "%q: %v", CodeOf(err), err)
 		})
 	}
 	closed := rawServer(t, func(net.Conn) {})
 	closed.Listener.Close()
-	if _, err := fetchFrom(t, closed, "/", nil); CodeOf(err) != guard.ConnectFailed {
-		t.Errorf("a closed port: %v", err)
-	}
+	_, err := fetchFrom(t, closed, "/", nil)
+	failIf(t, CodeOf(err) != guard.ConnectFailed, "a closed port: %v", err)
 }
 
 // A server that drips does not hold a fetch for longer than its context.
@@ -245,9 +236,8 @@ func TestSlowServers(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
 			f, target := clientOf(t, server, "example.com", "/", nil)
-			if _, err := f.Fetch(ctx, target); CodeOf(err) != guard.TimedOut {
-				t.Errorf("%v", err)
-			}
+			_, err := f.Fetch(ctx, target)
+			failIf(t, CodeOf(err) != guard.TimedOut, "%v", err)
 		})
 	}
 }
@@ -263,23 +253,19 @@ func TestDialIsCheckedOnceMore(t *testing.T) {
 	address := netip.MustParseAddrPort(server.Listener.Addr().String())
 	target := targetOf(t, fmt.Sprintf("http://example.com:%d/", address.Port()))
 	strict := NewTransport(nil, nil)
-	if _, err := strict.Get(t.Context(), target, []netip.Addr{address.Addr()}); CodeOf(err) != guard.PrivateAddress {
-		t.Errorf("a private address: %v", err)
-	}
-	if _, err := strict.Get(t.Context(), target, nil); CodeOf(err) != guard.DNSFailed {
-		t.Errorf("no address: %v", err)
-	}
+	_, err := strict.Get(t.Context(), target, []netip.Addr{address.Addr()})
+	failIf(t, CodeOf(err) != guard.PrivateAddress, "a private address: %v", err)
+	_, err = strict.Get(t.Context(), target, nil)
+	failIf(t, CodeOf(err) != guard.DNSFailed, "no address: %v", err)
 	control := NewTransport(loopback, nil).control(target, addressesOf("127.0.0.1"))
 	for text, want := range map[string]bool{"127.0.0.1:80": false, "127.0.0.2:" + fmt.Sprint(address.Port()): false, "x": false, address.String(): true} {
-		if err := control("tcp4", text, nil); (err == nil) != want {
-			t.Errorf("%s: %v", text, err)
-		}
+		err := control("tcp4", text, nil)
+		failIf(t, (err == nil) != want, "%s: %v", text, err)
 	}
 	// A mixed answer dials nothing at all.
 	f := Client{Policy: policyOf(fmt.Sprintf("example.com:%d", address.Port())), Resolver: &lyingResolver{[][]netip.Addr{addressesOf("93.184.216.34", "127.0.0.1")}}, Transport: strict}
-	if _, err := f.Fetch(t.Context(), target); CodeOf(err) != guard.PrivateAddress {
-		t.Errorf("a mixed answer: %v", err)
-	}
+	_, err = f.Fetch(t.Context(), target)
+	failIf(t, CodeOf(err) != guard.PrivateAddress, "a mixed answer: %v", err)
 	select {
 	case <-reached:
 		t.Error("a connection was made")

@@ -33,19 +33,16 @@ func TestCopy(t *testing.T) {
 	same := func(want []string) {
 		t.Helper()
 		noError(t, once(t, c))
-		if got := inMaildir(t, folder); !slices.Equal(got, want) {
-			t.Fatalf("%d messages, %d expected", len(got), len(want))
-		}
+		got := inMaildir(t, folder)
+		stopIf(t, !slices.Equal(got, want), "%d messages, %d expected", len(got), len(want))
 	}
 	same(mails(1, 70))
-	if all := read(t, folder); len(all) != 70 || all[0].Subject != "Message 1" || all[69].Subject != "Message 70" {
-		t.Fatalf("%d messages", len(all))
-	}
+	all := read(t, folder)
+	stopIf(t, len(all) != 70 || all[0].Subject != "Message 1" || all[69].Subject != "Message 70", "%d messages", len(all))
 	before := len(server.heard.String())
 	same(mails(1, 70))
-	if said := server.heard.String()[before:]; strings.Contains(said, "FETCH") {
-		t.Errorf("nothing had changed: %s", said)
-	}
+	said := server.heard.String()[before:]
+	failIf(t, strings.Contains(said, "FETCH"), "nothing had changed: %s", said)
 	server.add(mails(71, 75)...)
 	same(mails(1, 75))
 	server.remove("3,70")
@@ -61,9 +58,8 @@ func TestCopy(t *testing.T) {
 
 	allowed := regexp.MustCompile(`^B\d+ (LOGIN |EXAMINE "INBOX"$|FETCH \d+:\d+ \(UID RFC822\.SIZE\)$|UID FETCH [\d,]+ \(UID BODY\.PEEK\[\]\)$)`)
 	for line := range strings.SplitSeq(server.heard.String(), "\r\n") {
-		if regexp.MustCompile(`^B\d+ [A-Z]`).MatchString(line) && !regexp.MustCompile(`^B\d+ (OK|NO|BAD)`).MatchString(line) && !allowed.MatchString(line) {
-			t.Errorf("it said %q", line)
-		}
+		failIf(t, regexp.MustCompile(`^B\d+ [A-Z]`).MatchString(line) && !regexp.MustCompile(`^B\d+ (OK|NO|BAD)`).MatchString(line) && !allowed.MatchString(line),
+			"it said %q", line)
 		failIf(t, strings.Contains(line, `\Seen`) && strings.Contains(line, "FETCH ("), "a flag was set: %q", line)
 	}
 	failIf(t, strings.Contains(out.String(), "canary"), "the log has the key: %s", out)
@@ -103,21 +99,18 @@ func TestLimits(t *testing.T) {
 		folder := t.TempDir()
 		copier, _ := copier(t, realServer(t, c.messages...).address, folder, l)
 		for range 2 {
-			if err := once(t, copier); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			if got := inMaildir(t, folder); !slices.Equal(got, c.want) {
-				t.Errorf("%s: %d messages, %d expected", name, len(got), len(c.want))
-			}
+			err := once(t, copier)
+			stopIf(t, err != nil, "%s: %v", name, err)
+			got := inMaildir(t, folder)
+			failIf(t, !slices.Equal(got, c.want), "%s: %d messages, %d expected", name, len(got), len(c.want))
 		}
 	}
 	// A large message is marked as one that was cut.
 	folder := t.TempDir()
 	large, _ := copier(t, realServer(t, "Subject: large\r\n\r\n"+strings.Repeat("z", 9<<20)).address, folder, quick())
 	noError(t, once(t, large))
-	if m := read(t, folder); len(m) != 1 || !m[0].Has(mailbox.TooLarge) || m[0].Subject != "large" {
-		t.Errorf("%+v", m)
-	}
+	m := read(t, folder)
+	failIf(t, len(m) != 1 || !m[0].Has(mailbox.TooLarge) || m[0].Subject != "large", "%+v", m)
 	failIf(t, defaults().messages != 10_000 || defaults().message != 8<<20 || defaults().all != 1<<30,
 		"the limits are others than the documents say")
 }
@@ -138,11 +131,9 @@ func TestStrangeFiles(t *testing.T) {
 	c.complete = state{}
 	noError(t, c.store.clean())
 	noError(t, once(t, c))
-	if got := inMaildir(t, folder); !slices.Equal(got, mails(1, 2)) {
-		t.Errorf("%q", got)
-	}
-	if left, err := os.ReadDir(filepath.Join(folder, tmpFolder)); err != nil || len(left) != 0 {
-		t.Errorf("%v, %v", left, err)
-	}
+	got := inMaildir(t, folder)
+	failIf(t, !slices.Equal(got, mails(1, 2)), "%q", got)
+	left, err := os.ReadDir(filepath.Join(folder, tmpFolder))
+	failIf(t, err != nil || len(left) != 0, "%v, %v", left, err)
 	must(os.Stat(elsewhere))
 }

@@ -182,12 +182,10 @@ func TestHostileServers(t *testing.T) {
 			c, out := copier(t, scripted(t, tt.box.serve), folder, l)
 			err := once(t, c)
 			failIf(t, !errors.Is(err, tt.err), "%v", err)
-			if text := fmt.Sprint(err) + out.String(); strings.Contains(text, "IGNORE") || strings.Contains(text, "canary") {
-				t.Errorf("it says %s", text)
-			}
-			if got := inMaildir(t, folder); !slices.Equal(got, tt.mail) {
-				t.Errorf("the Maildir has %q", got)
-			}
+			text := fmt.Sprint(err) + out.String()
+			failIf(t, strings.Contains(text, "IGNORE") || strings.Contains(text, "canary"), "it says %s", text)
+			got := inMaildir(t, folder)
+			failIf(t, !slices.Equal(got, tt.mail), "the Maildir has %q", got)
 		})
 	}
 }
@@ -210,9 +208,8 @@ func TestPartialLists(t *testing.T) {
 	}{{"* 1 FETCH (UID 4 RFC822.SIZE 22)\r\nTAG OK done", 1}, {"TAG NO [UNAVAILABLE] later", 1}, {"* 1 FETCH (UID 5 RFC822.SIZE 22)\r\nTAG NO later", 1}, {"TAG OK done", 0}} {
 		answer.Store(step.answer)
 		noError(t, once(t, c))
-		if got := inMaildir(t, folder); len(got) != step.want {
-			t.Errorf("after %q: %q", step.answer, got)
-		}
+		got := inMaildir(t, folder)
+		failIf(t, len(got) != step.want, "after %q: %q", step.answer, got)
 	}
 }
 
@@ -256,9 +253,8 @@ func TestCutCopies(t *testing.T) {
 	for range 3 { // processes that are killed
 		c, _ := copier(t, address, folder, l)
 		for range 3 {
-			if err := once(t, c); err != nil && !errors.Is(err, errCut) {
-				t.Fatal(err)
-			}
+			err := once(t, c)
+			stopIf(t, err != nil && !errors.Is(err, errCut), "%v", err)
 			for _, text := range inMaildir(t, folder) {
 				stopIf(t, !slices.Contains(mails(1, 40), text), "half a message: %q", text)
 			}
@@ -276,9 +272,8 @@ func TestCutCopies(t *testing.T) {
 	for i := range 40 {
 		failIf(t, got[i] != mail(i+1), "message %d is %q", i+1, got[i])
 	}
-	if left, err := os.ReadDir(filepath.Join(folder, tmpFolder)); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
-	}
+	left, err := os.ReadDir(filepath.Join(folder, tmpFolder))
+	failIf(t, err != nil || len(left) > 0, "left %v, %v", left, err)
 }
 
 // A login that is refused is tried again after a pause that grows, not at once: no account is
@@ -304,13 +299,11 @@ func TestRefusedLogins(t *testing.T) {
 	}
 	cancel()
 	<-ended
-	if n := logins.Load(); n != 1 {
-		t.Errorf("%d logins", n)
-	}
+	n := logins.Load()
+	failIf(t, n != 1, "%d logins", n)
 	for times, want := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 30 * time.Minute, 30 * time.Minute} {
-		if got := backoff(defaults().locked, defaults().longest, times); got != want {
-			t.Errorf("after %d refusals %s", times, got)
-		}
+		got := backoff(defaults().locked, defaults().longest, times)
+		failIf(t, got != want, "after %d refusals %s", times, got)
 	}
 }
 
@@ -361,19 +354,16 @@ func TestTokens(t *testing.T) {
 			err := once(t, c)
 			failIf(t, takes && err != nil || !takes && !errors.Is(err, errLogin), "takes %v: %v", takes, err)
 			want := "AUTHENTICATE XOAUTH2 " + base64.StdEncoding.EncodeToString([]byte("user="+user+"\x01auth=Bearer token"+strconv.Itoa(i)+"\x01\x01"))
-			if got := <-logins; got != want {
-				t.Errorf("%q, want %q", got, want)
-			}
+			got := <-logins
+			failIf(t, got != want, "%q, want %q", got, want)
 			if !takes {
-				if got := <-logins; got != "" {
-					t.Errorf("after the refusal: %q", got)
-				}
+				got := <-logins
+				failIf(t, got != "", "after the refusal: %q", got)
 			}
 		}
 		failIf(t, strings.Contains(out.String(), "token"), "a token is in the log")
 		c.o.Key = func() (string, error) { return "", errors.New("token9") }
-		if err := once(t, c); !errors.Is(err, errKey) || strings.Contains(err.Error(), "token9") {
-			t.Error(err)
-		}
+		err := once(t, c)
+		failIf(t, !errors.Is(err, errKey) || strings.Contains(err.Error(), "token9"), "%v", err)
 	}
 }

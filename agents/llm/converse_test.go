@@ -53,9 +53,8 @@ func TestConversationFences(t *testing.T) {
 		}
 	}
 	for i, want := range map[int]string{4: "It is noon.", 5: "There is no such tool.", 6: "The call failed.", 7: "The call failed."} {
-		if part, ok := results[i].Parts[0].(Instruction); !ok || part.Text() != want || results[i].Failed != (i > 4) {
-			t.Errorf("%d: %v", i, results[i])
-		}
+		part, ok := results[i].Parts[0].(Instruction)
+		failIf(t, !ok || part.Text() != want || results[i].Failed != (i > 4), "%d: %v", i, results[i])
 	}
 }
 
@@ -88,7 +87,6 @@ func TestConversationEnds(t *testing.T) {
 		said, err := conversation.Run(t.Context(), Constant("Go."))
 		failIf(t, !errors.Is(err, c.want) || (said != nil) != (c.want == nil), "%s: %v, %v", name, said, err)
 	}
-	if _, err := (Conversation{Model: Endpoint{Provider: &Script{}, Model: "m"}, System: []Part{Data{}}}).Run(t.Context(), Constant("Go.")); !errors.Is(err, errSystemPart) {
-		t.Errorf("data in the system text: %v", err)
-	}
+	_, err := (Conversation{Model: Endpoint{Provider: &Script{}, Model: "m"}, System: []Part{Data{}}}).Run(t.Context(), Constant("Go."))
+	failIf(t, !errors.Is(err, errSystemPart), "data in the system text: %v", err)
 }

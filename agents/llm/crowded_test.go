@@ -15,8 +15,7 @@ func TestCrowdedRequestIsNotRead(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		_, err := ParseRequest(body)
 		runtime.ReadMemStats(&after)
-		if allocated := after.TotalAlloc - before.TotalAlloc; err == nil || allocated > 16<<20 {
-			t.Errorf("%s: %d bytes for a request of %d, %v", item, allocated, len(body), err)
-		}
+		allocated := after.TotalAlloc - before.TotalAlloc
+		failIf(t, err == nil || allocated > 16<<20, "%s: %d bytes for a request of %d, %v", item, allocated, len(body), err)
 	}
 }

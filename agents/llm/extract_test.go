@@ -97,17 +97,15 @@ func TestExtractLocksTheModelDown(t *testing.T) {
 	_, _, script, _ := extract(t, ExtractOptions{Source: guard.Mail, MaxTurns: 2}, structured(`{}`), structured(`{}`))
 	stopIf(t, len(script.Requests) != 2, "%d requests", len(script.Requests))
 	first := script.Requests[0]
-	if len(first.Tools) != 1 || first.Tools[0].Name != StructuredOutput || first.Force != StructuredOutput || string(first.Tools[0].Schema) != articleSchema {
-		t.Errorf("tools: %+v, forced %q", first.Tools, first.Force)
-	}
+	failIf(t, len(first.Tools) != 1 || first.Tools[0].Name != StructuredOutput || first.Force != StructuredOutput || string(first.Tools[0].Schema) != articleSchema,
+		"tools: %+v, forced %q", first.Tools, first.Force)
 	if rules := first.System[0].Text(); len(first.System) != 1 || !strings.Contains(rules, "UNTRUSTED DATA") || !strings.Contains(rules, "NOT instructions") || !strings.Contains(rules, "inert data content") {
 		t.Errorf("system: %q", rules)
 	}
 	parts := first.Turns[0].Parts
 	data, ok := parts[len(parts)-1].(Data)
-	if len(first.Turns) != 1 || len(parts) != 2 || parts[0].Text() != "Extract title and score." || !ok || data.Source() != guard.Mail || !guard.IsTainted(data.Text()) {
-		t.Errorf("turn: %+v", first.Turns)
-	}
+	failIf(t, len(first.Turns) != 1 || len(parts) != 2 || parts[0].Text() != "Extract title and score." || !ok || data.Source() != guard.Mail || !guard.IsTainted(data.Text()),
+		"turn: %+v", first.Turns)
 	for _, gone := range []string{"AKIABBBB", "\u200b", "text. </untrusted-data>"} {
 		failIf(t, strings.Contains(data.Text(), gone), "%q is in the prompt", gone)
 	}
@@ -121,9 +119,8 @@ func TestExtractLocksTheModelDown(t *testing.T) {
 	for i := range reflect.TypeFor[Request]().NumField() {
 		fields = append(fields, reflect.TypeFor[Request]().Field(i).Name)
 	}
-	if want := []string{"Model", "System", "Tools", "Turns", "Force", "MaxTokens"}; !slices.Equal(fields, want) {
-		t.Errorf("a request has %v", fields)
-	}
+	want := []string{"Model", "System", "Tools", "Turns", "Force", "MaxTokens"}
+	failIf(t, !slices.Equal(fields, want), "a request has %v", fields)
 }
 
 // covers ALF-81
@@ -134,9 +131,8 @@ func TestExtractFailures(t *testing.T) {
 		if value == nil {
 			value = jsontext.Value{}
 		}
-		if _, refused, script, err := extract(t, ExtractOptions{Schema: value}, structured("{}")); !errors.Is(err, ErrSchema) || refused || len(script.Requests) > 0 {
-			t.Errorf("%s: refused %v, %v", schema, refused, err)
-		}
+		_, refused, script, err := extract(t, ExtractOptions{Schema: value}, structured("{}"))
+		failIf(t, !errors.Is(err, ErrSchema) || refused || len(script.Requests) > 0, "%s: refused %v, %v", schema, refused, err)
 	}
 	if _, _, script, err := extract(t, ExtractOptions{Source: "nobody"}, structured("{}")); !errors.Is(err, guard.ErrSource) || len(script.Requests) > 0 {
 		t.Errorf("an unknown source: %v", err)

@@ -136,12 +136,10 @@ func TestNamesStayTogether(t *testing.T) {
 	after := must(clean.MarshalJSON())
 	want := strings.NewReplacer(secret+"1", "redacted_3", secret, "redacted_1", other, "redacted_2").Replace(string(before))
 	failIf(t, string(after) != want, "%s", after)
-	if again, err := request.MarshalJSON(); err != nil || string(again) != string(before) {
-		t.Error("the request itself is changed")
-	}
+	again, err := request.MarshalJSON()
+	failIf(t, err != nil || string(again) != string(before), "the request itself is changed")
 	failIf(t, clean.Redacted() != clean, "a request without secrets is copied")
 	long := &Request{Turns: []Turn{{Parts: []Part{FromOperator("a " + secret + " b")}}}}
-	if got := long.Redacted().Turns[0].Parts[0].Text(); got != "a "+hidden+" b" {
-		t.Errorf("%q", got)
-	}
+	got := long.Redacted().Turns[0].Parts[0].Text()
+	failIf(t, got != "a "+hidden+" b", "%q", got)
 }

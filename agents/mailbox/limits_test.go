@@ -70,12 +70,10 @@ func TestLimitsAtAndPast(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if m := parse([]byte(c.at), int64(len(c.at)), limits); m.Has(c.defect) {
-				t.Errorf("at the limit: %v", m.Defects)
-			}
-			if m := parse([]byte(c.past), int64(len(c.past)), limits); !m.Has(c.defect) {
-				t.Errorf("past the limit: %v", m.Defects)
-			}
+			m := parse([]byte(c.at), int64(len(c.at)), limits)
+			failIf(t, m.Has(c.defect), "at the limit: %v", m.Defects)
+			m = parse([]byte(c.past), int64(len(c.past)), limits)
+			failIf(t, !m.Has(c.defect), "past the limit: %v", m.Defects)
 		})
 	}
 }

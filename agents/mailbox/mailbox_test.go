@@ -49,9 +49,8 @@ func TestShippedMailIsSoundAndVaried(t *testing.T) {
 	for i, m := range messages {
 		failIf(t, ids[m.ID], "message %d: id %s occurs twice", i+1, m.ID)
 		ids[m.ID] = true
-		if damaged := m.Subject == "Scan report of 4 March"; damaged != (len(m.Defects) > 0) {
-			t.Errorf("message %d %q: defects %v", i+1, m.Subject, m.Defects)
-		}
+		damaged := m.Subject == "Scan report of 4 March"
+		failIf(t, damaged != (len(m.Defects) > 0), "message %d %q: defects %v", i+1, m.Subject, m.Defects)
 		failIf(t, m.Text == "" || m.From.Address == "" || m.Date.IsZero() || m.Size == 0,
 			"message %d %q is incomplete: %+v", i+1, m.Subject, m)
 	}
@@ -61,9 +60,8 @@ func TestDamagedMessageComesBackWithDefects(t *testing.T) {
 	t.Parallel()
 	m := shippedMail(t)[23]
 	want := []Defect{BadHeader, BadCharset, BadFrom, BadDate, BadStructure, BadEncoding}
-	if diff := cmp.Diff(want, m.Defects); diff != "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff(want, m.Defects)
+	failIf(t, diff != "", "%v", diff)
 	failIf(t, m.Text != "Gate 2 scanned 17 containers, 1 not read. Café gate closed.", "text %q", m.Text)
 	failIf(t, m.From != (Address{"Gate Scanner", "gate@scanner.example"}), "from %+v", m.From)
 	if want := time.Date(2026, 3, 4, 8, 51, 40, 0, time.UTC); !m.Date.Equal(want) {
@@ -76,9 +74,8 @@ func TestLineEnds(t *testing.T) {
 	t.Parallel()
 	want := shippedMail(t)
 	for i, raw := range shippedRaw(t) {
-		if m := Parse(bytes.ReplaceAll(raw, []byte("\n"), []byte("\r\n"))); m.ID != want[i].ID || m.Subject != want[i].Subject {
-			t.Errorf("message %d with CRLF: %s %q", i+1, m.ID, m.Subject)
-		}
+		m := Parse(bytes.ReplaceAll(raw, []byte("\n"), []byte("\r\n")))
+		failIf(t, m.ID != want[i].ID || m.Subject != want[i].Subject, "message %d with CRLF: %s %q", i+1, m.ID, m.Subject)
 	}
 }
 
@@ -96,9 +93,8 @@ func TestMaildirOrderAndFolders(t *testing.T) {
 	for _, m := range readAll(t, fsys) {
 		got = append(got, m.Subject)
 	}
-	if diff := cmp.Diff([]string{"first", "second", "third"}, got); diff != "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff([]string{"first", "second", "third"}, got)
+	failIf(t, diff != "", "%v", diff)
 }
 
 func TestOpenRefusesWhatIsNoMailbox(t *testing.T) {
@@ -107,9 +103,8 @@ func TestOpenRefusesWhatIsNoMailbox(t *testing.T) {
 	file := filepath.Join(dir, "a")
 	noError(t, os.WriteFile(file, []byte("From: ann@example.com\n\nx\n"), 0o600))
 	for path, want := range map[string]error{dir: ErrNotMailbox, filepath.Join(dir, "nothing"): fs.ErrNotExist, file: nil, os.DevNull: nil} {
-		if box, err := OpenBox(path); err == nil || want != nil && !errors.Is(err, want) || box != nil {
-			t.Errorf("%s: %v, want %v", path, err, want)
-		}
+		box, err := OpenBox(path)
+		failIf(t, err == nil || want != nil && !errors.Is(err, want) || box != nil, "%s: %v, want %v", path, err, want)
 	}
 	for m, err := range Messages(os.DirFS(dir)) {
 		failIf(t, m != nil || !errors.Is(err, ErrNotMailbox), "%+v, %v", m, err)

@@ -56,9 +56,8 @@ func TestDefects(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			m := Parse([]byte(c.in))
-			if diff := cmp.Diff(c.want, m.Defects); diff != "" {
-				t.Error(diff)
-			}
+			diff := cmp.Diff(c.want, m.Defects)
+			failIf(t, diff != "", "%v", diff)
 			failIf(t, m.Text != c.text, "text %q, want %q", m.Text, c.text)
 		})
 	}
@@ -72,9 +71,8 @@ func TestFileName(t *testing.T) {
 		"a.pdf": "a.pdf", "../../etc/passwd": "passwd", `C:\x\a.pdf`: "a.pdf", "..": "", "/": "", "": "",
 		strings.Repeat("x", 256): strings.Repeat("x", 255),
 	} {
-		if got := fileName(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
+		got := fileName(in)
+		failIf(t, got != want, "%q: %q, want %q", in, got, want)
 	}
 }
 
@@ -156,12 +154,10 @@ func TestAddresses(t *testing.T) {
 		", ,a@b.example,":                           {{"", "a@b.example"}},
 	} {
 		m := Parse([]byte("To: " + in + "\nCc: " + in + "\n\n"))
-		if diff := cmp.Diff(want, m.To); diff != "" {
-			t.Errorf("%s: %s", in, diff)
-		}
-		if diff := cmp.Diff(m.To, m.Cc); diff != "" {
-			t.Errorf("%s: Cc: %s", in, diff)
-		}
+		diff := cmp.Diff(want, m.To)
+		failIf(t, diff != "", "%s: %s", in, diff)
+		diff = cmp.Diff(m.To, m.Cc)
+		failIf(t, diff != "", "%s: Cc: %s", in, diff)
 	}
 }
 

@@ -17,14 +17,12 @@ func TestWatched(t *testing.T) {
 		return input != "" && len(told) == 2
 	})
 	_, err := Watched(ctx, func(ctx context.Context) (string, error) {
-		if err := Reading(ctx, []byte("one")); err != nil {
-			t.Error(err)
-		}
+		err := Reading(ctx, []byte("one"))
+		failIf(t, err != nil, "%v", err)
 		return "", Reading(ctx, []byte("two"))
 	})
-	if want := []string{"7692", "3fc4", ""}; err != SetAside || !slices.Equal(told, want) {
-		t.Errorf("%v, %q, want %q", err, told, want)
-	}
+	want := []string{"7692", "3fc4", ""}
+	failIf(t, err != SetAside || !slices.Equal(told, want), "%v, %q, want %q", err, told, want)
 	if _, err := Watched(t.Context(), func(ctx context.Context) (int, error) { return 0, Reading(ctx, nil) }); err != nil {
 		t.Errorf("nobody listens: %v", err)
 	}
@@ -33,7 +31,5 @@ func TestWatched(t *testing.T) {
 		_ = Reading(ctx, []byte("one"))
 		panic("hostile")
 	})
-	if err != Unreadable || len(told) != 2 || told[1] != "" {
-		t.Errorf("%v, %q", err, told)
-	}
+	failIf(t, err != Unreadable || len(told) != 2 || told[1] != "", "%v, %q", err, told)
 }

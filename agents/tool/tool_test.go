@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -31,14 +32,12 @@ func TestFailures(t *testing.T) {
 	} {
 		e := New("x", llm.Instruction{}, "", guard.File, new(sync.Mutex), func(context.Context, struct{}) (string, error) { return canary, err })
 		o := e.Run(t.Context(), jsontext.Value(`{}`))
-		if !o.Failed || o.Source != "" || o.Untrusted != "" || o.Trusted.Text() != want {
-			t.Errorf("%v: %+v %q", err, o, o.Trusted.Text())
-		}
+		failIf(t, !o.Failed || o.Source != "" || o.Untrusted != "" || o.Trusted.Text() != want,
+			"%v: %+v %q", err, o, o.Trusted.Text())
 	}
 	for f := range failures {
-		if f.Output().Trusted.Text() != f.Error() || !strings.HasSuffix(f.Error(), " ("+string(f)+").") {
-			t.Errorf("%s: %s", f, f.Error())
-		}
+		failIf(t, f.Output().Trusted.Text() != f.Error() || !strings.HasSuffix(f.Error(), " ("+string(f)+")."),
+			"%s: %s", f, f.Error())
 	}
 }
 
@@ -50,13 +49,10 @@ func TestArgumentsAtAndPast(t *testing.T) {
 	frame := len(`{"s":""}`)
 	for past := range 2 {
 		err := Arguments(jsontext.Value(`{"s":"`+strings.Repeat("x", maxArguments-frame+past)+`"}`), &a)
-		if (err != nil) != (past == 1) {
-			t.Errorf("%d bytes: %v", maxArguments+past, err)
-		}
+		failIf(t, (err != nil) != (past == 1), "%d bytes: %v", maxArguments+past, err)
 	}
-	if Arguments(jsontext.Value(`{"S":"x"}`), &a) == nil || Arguments(jsontext.Value(`{} {}`), &a) == nil || Arguments(nil, &a) == nil {
-		t.Error("read what is not of the schema")
-	}
+	failIf(t, Arguments(jsontext.Value(`{"S":"x"}`), &a) == nil || Arguments(jsontext.Value(`{} {}`), &a) == nil || Arguments(nil, &a) == nil,
+		"read what is not of the schema")
 }
 
 func TestQuoteAtAndPast(t *testing.T) {
@@ -69,9 +65,8 @@ func TestQuoteAtAndPast(t *testing.T) {
 		"sk-ant-" + "abcdefghijklmnop":     `"[REDACTED:anthropic-key]"`,
 		"sk-ant-" + "abcd\u200befghijklmn": `"[REDACTED:anthropic-key]"`,
 	} {
-		if got := Quote(text); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
+		got := Quote(text)
+		failIf(t, got != want, "%q: %s, want %s", text, got, want)
 	}
 }
 
@@ -109,13 +104,13 @@ func FuzzQuote(f *testing.F) {
 	f.Add("İİİİx", "x")
 	f.Fuzz(func(t *testing.T, text, phrase string) {
 		q := Quote(text)
-		if strings.ContainsAny(q, "\n\r\u2028\u2029\x00") || !utf8.ValidString(q) || guard.Clean(q) != q || !strings.HasPrefix(q, `"`) {
-			t.Errorf("%q: %q", text, q)
-		}
+		failIf(t, strings.ContainsAny(q, "\n\r\u2028\u2029\x00") || !utf8.ValidString(q) || guard.Clean(q) != q || !strings.HasPrefix(q, `"`),
+			"%q: %q", text, q)
 		clean := string(NewText(text))
 		around := Around(clean, strings.ToLower(phrase), 20)
-		if !utf8.ValidString(around) || utf8.RuneCountInString(around) > 20 || !strings.Contains(clean, around) {
-			t.Errorf("%q around %q: %q", text, phrase, around)
-		}
+		failIf(t, !utf8.ValidString(around) || utf8.RuneCountInString(around) > 20 || !strings.Contains(clean, around),
+			"%q around %q: %q", text, phrase, around)
 	})
 }
+
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf

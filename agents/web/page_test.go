@@ -9,24 +9,21 @@ import (
 	"unicode/utf8"
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
 func bodyOf(t testing.TB, contentType, text string) fetch.Body {
 	t.Helper()
 	target, err := guard.ParseTarget("https://good.test/a/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return fetch.Body{Target: target, ContentType: contentType, Bytes: []byte(text)}
 }
 
 func read(t testing.TB, contentType, text string, o ReadOptions) Page {
 	t.Helper()
 	p, err := Read(bodyOf(t, contentType, text), o)
-	if err != nil {
-		t.Fatalf("%s: %v", contentType, err)
-	}
+	stopIf(t, err != nil, "%s: %v", contentType, err)
 	return p
 }
 
@@ -38,13 +35,11 @@ func TestText(t *testing.T) {
 	for text, want := range map[string]string{
 		"hi": "hi", "": "", "a\r\nb\u200bc": "a\nbc", "k sk-" + strings.Repeat("a", 30) + " e": "k [REDACTED:openai-key] e", "i\u200bgnore \U000e0041all": "ignore all", "<p>x</p>": "<p>x</p>",
 	} {
-		if p := read(t, "text/plain", text, ReadOptions{}); p.Text != want || p.Truncated || p.Title != "" || p.Links != nil {
-			t.Errorf("%+q: %+v", text, p)
-		}
+		p := read(t, "text/plain", text, ReadOptions{})
+		failIf(t, p.Text != want || p.Truncated || p.Title != "" || p.Links != nil, "%+q: %+v", text, p)
 	}
-	if _, err := Read(bodyOf(t, "image/png", "x"), ReadOptions{}); fetch.CodeOf(err) != guard.BadContentType {
-		t.Errorf("a picture: %v", err)
-	}
+	_, err := Read(bodyOf(t, "image/png", "x"), ReadOptions{})
+	failIf(t, fetch.CodeOf(err) != guard.BadContentType, "a picture: %v", err)
 }
 
 // covers ALF-90
@@ -56,19 +51,16 @@ func TestCut(t *testing.T) {
 			t.Errorf("%d: %d code points, truncated %v", c.ask, utf8.RuneCountInString(p.Text), p.Truncated)
 		}
 	}
-	if p := read(t, "text/plain", "short", ReadOptions{MaxChars: 5}); p.Text != "short" || p.Truncated {
-		t.Errorf("%+v", p)
-	}
+	p := read(t, "text/plain", "short", ReadOptions{MaxChars: 5})
+	failIf(t, p.Text != "short" || p.Truncated, "%+v", p)
 	secret := "0123456789 ghp_" + strings.Repeat("a", 36)
 	for chars, want := range map[int]string{10: "0123456789", 11: "0123456789 ", 12: "0123456789 [REDACTED:github-token]", 40: "0123456789 [REDACTED:github-token]"} {
-		if p := read(t, "text/plain", secret, ReadOptions{MaxChars: chars}); p.Text != want || !p.Truncated {
-			t.Errorf("%d: %q", chars, p.Text)
-		}
+		p := read(t, "text/plain", secret, ReadOptions{MaxChars: chars})
+		failIf(t, p.Text != want || !p.Truncated, "%d: %q", chars, p.Text)
 	}
 	// A secret that goes on for 64 KiB behind the cut is hidden whole.
-	if p := read(t, "text/plain", "x "+strings.Repeat("Zz9+", 30_000), ReadOptions{MaxChars: 50}); p.Text != "x [REDACTED:base64-blob]" {
-		t.Errorf("%q", p.Text)
-	}
+	p = read(t, "text/plain", "x "+strings.Repeat("Zz9+", 30_000), ReadOptions{MaxChars: 50})
+	failIf(t, p.Text != "x [REDACTED:base64-blob]", "%q", p.Text)
 }
 
 // covers ALF-86
@@ -81,9 +73,8 @@ func TestCharacterSets(t *testing.T) {
 		{"text/plain", "Größe"}, {"", "Größe"}, {"application/xhtml+xml", "<?xml version='1.0' encoding='iso-8859-1'?>" + latin}, {"text/html; charset=us-ascii", "<p>Größe</p>"}, {"text/html", "<!--" + strings.Repeat(" ", 2000) + "--><meta charset=latin1>" + latin},
 		{"text/plain; charset=windows-1252", "Gr\xf6\xdfe"}, {"application/json", "Größe"}, {"application/json; charset=latin1", "Größe"},
 	} {
-		if p := read(t, c.contentType, c.body, ReadOptions{}); p.Text != "Größe" {
-			t.Errorf("%s %q: %q", c.contentType, c.body, p.Text)
-		}
+		p := read(t, c.contentType, c.body, ReadOptions{})
+		failIf(t, p.Text != "Größe", "%s %q: %q", c.contentType, c.body, p.Text)
 	}
 }
 
@@ -107,18 +98,12 @@ func TestHTML(t *testing.T) {
 			if whole {
 				want = strings.NewReplacer("[2]", "[3]", "[1]", "[2]").Replace(want) // the menu has the first
 			}
-			if !strings.Contains(p.Text, want) {
-				t.Errorf("whole %v: no %q in\n%s", whole, want, p.Text)
-			}
+			failIf(t, !strings.Contains(p.Text, want), "whole %v: no %q in\n%s", whole, want, p.Text)
 		}
 		for _, gone := range []string{"evil", "x{}", "hidden words", "not shown", "a comment", "template words", "white words", "<p>", "\n\n\n"} {
-			if strings.Contains(p.Text, gone) {
-				t.Errorf("whole %v: %q is in\n%s", whole, gone, p.Text)
-			}
+			failIf(t, strings.Contains(p.Text, gone), "whole %v: %q is in\n%s", whole, gone, p.Text)
 		}
-		if p.Title != "A title" || strings.Contains(p.Text, "Menu") != whole {
-			t.Errorf("whole %v: %q\n%s", whole, p.Title, p.Text)
-		}
+		failIf(t, p.Title != "A title" || strings.Contains(p.Text, "Menu") != whole, "whole %v: %q\n%s", whole, p.Title, p.Text)
 		for _, link := range p.Links {
 			target, err := fetch.ResolveLink(bodyOf(t, "", "").Target, []byte(article[link.Start:link.End]))
 			if err != nil || target.String() != link.URL {
@@ -127,9 +112,8 @@ func TestHTML(t *testing.T) {
 		}
 	}
 	p := read(t, htmlType, article, ReadOptions{})
-	if len(p.Links) != 2 || p.Links[0].URL != "https://good.test/x?a=1&b=2" || p.Links[1].URL != "https://good.test/y" {
-		t.Errorf("%+v", p.Links)
-	}
+	failIf(t, len(p.Links) != 2 || p.Links[0].URL != "https://good.test/x?a=1&b=2" || p.Links[1].URL != "https://good.test/y",
+		"%+v", p.Links)
 }
 
 // What is wrong with the text of a page is said, and how much of it nobody sees.
@@ -153,9 +137,8 @@ func TestDefects(t *testing.T) {
 		{htmlType, "<style>" + strings.Repeat("p,b{display:none}", 2600) + "</style>", []Defect{TooComplex}, 0},
 	} {
 		p := read(t, c.contentType, c.source, ReadOptions{})
-		if !slices.Equal(p.Defects, c.want) || p.Hidden != c.hidden {
-			t.Errorf("%.60q: %v, %d hidden; want %v, %d", c.source, p.Defects, p.Hidden, c.want, c.hidden)
-		}
+		failIf(t, !slices.Equal(p.Defects, c.want) || p.Hidden != c.hidden,
+			"%.60q: %v, %d hidden; want %v, %d", c.source, p.Defects, p.Hidden, c.want, c.hidden)
 	}
 }
 
@@ -165,15 +148,11 @@ func TestTitlesAndLinksAreRedacted(t *testing.T) {
 	const token = "ghp_aaaaaaaaaaaaaaaaaaaa"
 	source := `<title>` + token + strings.Repeat(" word", 200) + `</title><p><a href="/x?token=` + token + `">link</a></p>`
 	p := read(t, htmlType, source, ReadOptions{})
-	if title := "[REDACTED:github-token]" + strings.Repeat(" word", 55) + " "; p.Title != title {
-		t.Errorf("the title is %q", p.Title)
-	}
-	if len(p.Links) != 1 || p.Links[0].URL != "https://good.test/x?token=[REDACTED:github-token]" {
-		t.Fatalf("%+v", p.Links)
-	}
-	if link := source[p.Links[0].Start:p.Links[0].End]; link != "/x?token="+token {
-		t.Errorf("the link is not in its place: %q", link)
-	}
+	title := "[REDACTED:github-token]" + strings.Repeat(" word", 55) + " "
+	failIf(t, p.Title != title, "the title is %q", p.Title)
+	stopIf(t, len(p.Links) != 1 || p.Links[0].URL != "https://good.test/x?token=[REDACTED:github-token]", "%+v", p.Links)
+	link := source[p.Links[0].Start:p.Links[0].End]
+	failIf(t, link != "/x?token="+token, "the link is not in its place: %q", link)
 }
 
 func TestSmallAndBrokenHTML(t *testing.T) {
@@ -192,9 +171,8 @@ func TestSmallAndBrokenHTML(t *testing.T) {
 		strings.Repeat("<p>", 60_000) + "many":                     "many",
 		"<textarea> a\n b</textarea>":                              "a\n b",
 	} {
-		if p := read(t, htmlType, source, ReadOptions{}); strings.TrimSpace(p.Text) != want {
-			t.Errorf("%.80q: %.200q, want %q", source, p.Text, want)
-		}
+		p := read(t, htmlType, source, ReadOptions{})
+		failIf(t, strings.TrimSpace(p.Text) != want, "%.80q: %.200q, want %q", source, p.Text, want)
 	}
 }
 
@@ -205,9 +183,8 @@ func TestHrefs(t *testing.T) {
 		`<a href>`: "-", `<a>`: "-", `<a class="href=x">`: "-", `<a href="x`: "-", `<a =x href=y>`: "y", `<a href=>`: "", `<a title='href="no"' href="yes">`: "yes",
 	} {
 		start, end, ok := findHref([]byte(tag))
-		if got := tag[start:end]; ok && got != want || !ok && want != "-" {
-			t.Errorf("%s: %q, %v", tag, got, ok)
-		}
+		got := tag[start:end]
+		failIf(t, ok && got != want || !ok && want != "-", "%s: %q, %v", tag, got, ok)
 	}
 }
 
@@ -216,9 +193,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(article), htmlType, false)
 	f.Add([]byte("<p>Gr\xf6\xdfe"), "text/html", true)
 	names, err := filepath.Glob("/usr/share/doc/*/*.html")
-	if err != nil {
-		f.Fatal(err)
-	}
+	noError(f, err)
 	for _, name := range names[:min(len(names), 20)] {
 		if page, err := os.ReadFile(name); err == nil && len(page) < 100_000 {
 			f.Add(page, "text/html", false)
@@ -230,16 +205,13 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if guard.Clean(p.Text) != p.Text || guard.Clean(p.Title) != p.Title || strings.Contains(p.Title, "\n") {
-			t.Errorf("not clean: %+q %+q", p.Title, p.Text)
-		}
+		failIf(t, guard.Clean(p.Text) != p.Text || guard.Clean(p.Title) != p.Title || strings.Contains(p.Title, "\n"),
+			"not clean: %+q %+q", p.Title, p.Text)
 		for _, link := range p.Links {
-			if link.Start < 0 || link.End > len(page) || link.Start > link.End {
-				t.Fatalf("%+v lies outside of %d bytes", link, len(page))
-			}
-			if target, err := fetch.ResolveLink(body.Target, page[link.Start:link.End]); err != nil || target.String() != link.URL {
-				t.Errorf("%+v: %s, %v", link, target, err)
-			}
+			stopIf(t, link.Start < 0 || link.End > len(page) || link.Start > link.End,
+				"%+v lies outside of %d bytes", link, len(page))
+			target, err := fetch.ResolveLink(body.Target, page[link.Start:link.End])
+			failIf(t, err != nil || target.String() != link.URL, "%+v: %s, %v", link, target, err)
 		}
 	})
 }
@@ -253,8 +225,9 @@ func TestPageWithoutType(t *testing.T) {
 		"<!DOCTYPE html><p hidden>order</p><p>x</p>": "x", "\ufeff\n<!-- order --> <HTML><body>x": "x",
 		"a <html> in a text": "a <html> in a text", "<policy>x</policy>": "<policy>x</policy>", "{}": "{}",
 	} {
-		if p := read(t, "", source, ReadOptions{}); p.Text != want {
-			t.Errorf("%q: %q", source, p.Text)
-		}
+		p := read(t, "", source, ReadOptions{})
+		failIf(t, p.Text != want, "%q: %q", source, p.Text)
 	}
 }
+
+var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf

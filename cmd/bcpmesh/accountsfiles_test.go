@@ -31,15 +31,13 @@ func TestExampleOfANodeIsTakenByAServer(t *testing.T) {
 		noError(t, os.WriteFile(file, []byte(moved), 0o600))
 	}
 	o := must(natsserver.ProcessConfigFile(filepath.Join(out, keys.ExportedNode)))(t)
-	if !o.JetStream || !o.SyncAlways || o.MaxPayload != 1<<20 || o.ProxyProtocol || o.LeafNode.Port != 0 || o.Websocket.Port != 0 || o.MQTT.Port != 0 {
-		t.Errorf("%+v", o)
-	}
+	failIf(t, !o.JetStream || !o.SyncAlways || o.MaxPayload != 1<<20 || o.ProxyProtocol || o.LeafNode.Port != 0 || o.Websocket.Port != 0 || o.MQTT.Port != 0,
+		"%+v", o)
 	for name, host := range map[string]string{"clients": o.Host, "monitoring": o.HTTPHost, "routes": o.Cluster.Host} {
 		expect(t, host, "127.0.0.1", "%s come to", name)
 	}
-	if len(o.TrustedOperators) != 1 || !o.TrustedOperators[0].StrictSigningKeyUsage || o.SystemAccount != o.TrustedOperators[0].SystemAccount {
-		t.Error("it trusts somebody else")
-	}
+	failIf(t, len(o.TrustedOperators) != 1 || !o.TrustedOperators[0].StrictSigningKeyUsage || o.SystemAccount != o.TrustedOperators[0].SystemAccount,
+		"it trusts somebody else")
 	if _, ok := o.AccountResolver.(*natsserver.DirAccResolver); !ok {
 		t.Errorf("it keeps accounts in %T", o.AccountResolver)
 	}

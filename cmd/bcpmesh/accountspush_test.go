@@ -172,27 +172,23 @@ func TestAccountsPush(t *testing.T) {
 	waiting := x.waiting()
 	first, talk := x.push(cli.ExitPartly, keys.ExportedSystem, "--wait", "500ms")
 	want := keys.Pushed{Servers: []string{"node-0", "node-1", "node-2"}, Updated: []string{}, Waiting: waiting}
-	if diff := cmp.Diff(want, first); diff != "" || waiting == 0 {
-		t.Error(diff)
-	}
+	diff := cmp.Diff(want, first)
+	failIf(t, diff != "" || waiting == 0, "%v", diff)
 	failIf(t, !strings.Contains(talk, "push again when a gateway serves"), "it says %q", talk)
 
 	// With more changes than go into one message.
 	for n := range bcp.MaxCredentialRecords {
-		if _, err := x.store().Issue("researcher", 0, 0); err != nil {
-			t.Fatalf("%d: %v", n, err)
-		}
+		_, err := x.store().Issue("researcher", 0, 0)
+		stopIf(t, err != nil, "%d: %v", n, err)
 	}
 	waiting = x.waiting()
 	recorded := x.scribe("one")
 	x.edit("alice", "bob")
 	second, _ := x.push(cli.ExitOK, keys.ExportedSystem)
-	if second.Recorded != waiting || second.Waiting != 0 || x.waiting() != 0 {
-		t.Errorf("%d of %d recorded, %d wait", second.Recorded, waiting, x.waiting())
-	}
-	if diff := cmp.Diff([]string{accounts.Operators}, second.Updated); diff != "" {
-		t.Error(diff)
-	}
+	failIf(t, second.Recorded != waiting || second.Waiting != 0 || x.waiting() != 0,
+		"%d of %d recorded, %d wait", second.Recorded, waiting, x.waiting())
+	diff = cmp.Diff([]string{accounts.Operators}, second.Updated)
+	failIf(t, diff != "", "%v", diff)
 	numbers := recorded()
 	for i, n := range numbers {
 		stopIf(t, n != uint64(i)+1, "recorded are %v", numbers)
@@ -205,9 +201,8 @@ func TestAccountsPush(t *testing.T) {
 	x.half(accounts.Core)
 	_ = x.scribe("two")
 	third, _ := x.push(cli.ExitOK, keys.ExportedSystem)
-	if diff := cmp.Diff([]string{accounts.Readers, accounts.System}, third.Updated); diff != "" {
-		t.Error(diff)
-	}
+	diff = cmp.Diff([]string{accounts.Readers, accounts.System}, third.Updated)
+	failIf(t, diff != "", "%v", diff)
 	if nc, err := nats.Connect(x.cluster.NodeURL(1), nats.UserCredentials(filepath.Join(x.files, keys.GatewaysFolder, "one", cluster.CoreCreds))); err == nil {
 		nc.Close()
 		t.Error("a gateway that was revoked is let in")
@@ -229,20 +224,17 @@ func TestAccountsPush(t *testing.T) {
 	x.cluster.AwaitHealthy(t)
 	fifth, _ := x.push(cli.ExitOK, keys.ExportedSystem)
 	expect(t, len(fifth.Servers), 3, "%+v", fifth)
-	if again, _ := x.push(cli.ExitOK, keys.ExportedSystem); len(again.Updated) > 0 {
-		t.Errorf("a push that has nothing to do: %+v", again)
-	}
+	again, _ := x.push(cli.ExitOK, keys.ExportedSystem)
+	failIf(t, len(again.Updated) > 0, "a push that has nothing to do: %+v", again)
 
 	// A gateway's logins read and do not write.
 	x.edit("carol", "dave")
 	for _, creds := range []string{cluster.SystemCreds, cluster.CoreCreds} {
-		if _, talk := x.push(cli.ExitFailed, filepath.Join(keys.GatewaysFolder, "two", creds)); !strings.Contains(talk, "these creds may not push") {
-			t.Errorf("%s: %s", creds, talk)
-		}
+		_, talk := x.push(cli.ExitFailed, filepath.Join(keys.GatewaysFolder, "two", creds))
+		failIf(t, !strings.Contains(talk, "these creds may not push"), "%s: %s", creds, talk)
 	}
-	if sixth, _ := x.push(cli.ExitOK, keys.ExportedSystem); len(sixth.Updated) != 1 {
-		t.Errorf("what was refused was taken: %+v", sixth)
-	}
+	sixth, _ := x.push(cli.ExitOK, keys.ExportedSystem)
+	failIf(t, len(sixth.Updated) != 1, "what was refused was taken: %+v", sixth)
 }
 
 // half gives the cluster one account as it is now, and not the others.

@@ -184,8 +184,7 @@ func TestHouseWithoutCircles(t *testing.T) {
 		"circle":  {{folder: "mesh", internal: []string{"agents"}}, {folder: "agents", internal: []string{"mesh"}}},
 		"no room": {{folder: "attic"}},
 	} {
-		if _, err := newHouse(rules); err == nil {
-			t.Errorf("%s: a house", name)
-		}
+		_, err := newHouse(rules)
+		failIf(t, err == nil, "%s: a house", name)
 	}
 }

@@ -43,9 +43,8 @@ func TestRecordedActsAreAskedForOnce(t *testing.T) {
 		bcp.ControlCredentials: func(t *testing.T) {
 			store := must(accounts.Open(state))(t)
 			f := keys.PushFlags{Where: meshdir.StateFlags{State: state}, URL: s.ClientURL(), Wait: cli.DurationFlag{Value: wait}}
-			if recorded, waiting, err := f.Record(t.Context(), store); recorded != 0 || waiting == 0 || err == nil {
-				t.Errorf("%d recorded, %d wait, %v", recorded, waiting, err)
-			}
+			recorded, waiting, err := f.Record(t.Context(), store)
+			failIf(t, recorded != 0 || waiting == 0 || err == nil, "%d recorded, %d wait, %v", recorded, waiting, err)
 		},
 	} {
 		t.Run(act, func(t *testing.T) {
@@ -55,9 +54,8 @@ func TestRecordedActsAreAskedForOnce(t *testing.T) {
 			noError(t, gateway.FlushTimeout(time.Minute))
 			ask(t)
 			noError(t, gateway.FlushTimeout(time.Minute))
-			if n := asked.Load(); n != 1 {
-				t.Errorf("asked for %d times", n)
-			}
+			n := asked.Load()
+			failIf(t, n != 1, "asked for %d times", n)
 		})
 	}
 }
@@ -134,7 +132,6 @@ func TestPushRecordsThoughNotLetInAtFirst(t *testing.T) {
 	noError(t, gateway.FlushTimeout(time.Minute))
 	store := must(accounts.Open(state))(t)
 	f := keys.PushFlags{Where: meshdir.StateFlags{State: state}, URL: "nats://" + stingy(t, s), Wait: cli.DurationFlag{Value: time.Minute}}
-	if recorded, waiting, err := f.Record(t.Context(), store); recorded == 0 || waiting > 0 || err != nil {
-		t.Errorf("%d recorded, %d wait, %v", recorded, waiting, err)
-	}
+	recorded, waiting, err := f.Record(t.Context(), store)
+	failIf(t, recorded == 0 || waiting > 0 || err != nil, "%d recorded, %d wait, %v", recorded, waiting, err)
 }

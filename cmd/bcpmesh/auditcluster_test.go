@@ -38,9 +38,8 @@ func (x *clusterMesh) key() string {
 func (x *clusterMesh) signs() string {
 	x.t.Helper()
 	var said struct{ Checkpoint string }
-	if text := x.says(cli.ExitOK, "audit export --checkpoint --json"); json.Unmarshal([]byte(text), &said) != nil {
-		x.t.Fatalf("%q", text)
-	}
+	text := x.says(cli.ExitOK, "audit export --checkpoint --json")
+	stopIf(x.t, json.Unmarshal([]byte(text), &said) != nil, "%q", text)
 	return said.Checkpoint
 }
 
@@ -76,9 +75,8 @@ func TestAuditOfACluster(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "export")
 	x.says(cli.ExitOK, "audit export "+file, "exported decisions 1 to", "key "+key)
 	r := execute(t, "", "audit", "verify", file, "--json", "--key", key, "--since", x.write("first", first), "--since", x.write("second", second))
-	if r.code != cli.ExitOK || !strings.Contains(r.stdout, `"controller":"main","reader":"mailer"`) || !strings.Contains(r.stdout, `"controller":"boss","reader":"clerk"`) {
-		t.Errorf("verify: %d %s%s", r.code, r.stdout, r.stderr)
-	}
+	failIf(t, r.code != cli.ExitOK || !strings.Contains(r.stdout, `"controller":"main","reader":"mailer"`) || !strings.Contains(r.stdout, `"controller":"boss","reader":"clerk"`),
+		"verify: %d %s%s", r.code, r.stdout, r.stderr)
 	proof := x.write("proof", x.says(cli.ExitOK, "audit export --decision 3", "c2sp.org/tlog-proof@v1", "index 2"))
 	if r := execute(t, "", "audit", "verify", "--decision", "3", proof, "--key", key); r.code != cli.ExitOK || !strings.Contains(r.stdout, fmt.Sprintf("decision 3 of %d", after.Size)) {
 		t.Errorf("the proof: %d %s%s", r.code, r.stdout, r.stderr)
@@ -106,12 +104,10 @@ func (x *clusterMesh) refused(words string) {
 	x.says(cli.ExitFailed, "audit export --checkpoint", words, "hint: nothing was signed")
 	file := filepath.Join(x.t.TempDir(), "export")
 	x.says(cli.ExitFailed, "audit export "+file, words, "hint: nothing was signed")
-	if _, err := os.Stat(file); err == nil {
-		x.t.Error("a refused export left a file")
-	}
-	if after := size(); after != before {
-		x.t.Errorf("checkpoints were recorded: %d bytes, and %d before", after, before)
-	}
+	_, err := os.Stat(file)
+	failIf(x.t, err == nil, "a refused export left a file")
+	after := size()
+	failIf(x.t, after != before, "checkpoints were recorded: %d bytes, and %d before", after, before)
 }
 
 // Whoever owns the nodes can write another history, whose chain is whole. The checkpoints
@@ -145,13 +141,11 @@ func TestAnotherHistoryOnACluster(t *testing.T) {
 	x.says(cli.ExitFailed, backup, "contradicts an earlier checkpoint", "hint: bcpmesh backup --salvage")
 	x.says(cli.ExitOK, backup+" --salvage", "backed up")
 	state := filepath.Join(folder, "state")
-	if r := execute(t, "", "restore", filepath.Join(folder, "b.tar.gz"), state); r.code != cli.ExitOK {
-		t.Fatal(r.stderr)
-	}
+	r := execute(t, "", "restore", filepath.Join(folder, "b.tar.gz"), state)
+	stopIf(t, r.code != cli.ExitOK, "%v", r.stderr)
 	for _, name := range []string{"keys/checkpoint.key", "tree"} {
-		if _, err := os.Stat(filepath.Join(state, name)); err == nil {
-			t.Errorf("%s is in a backup of another history", name)
-		}
+		_, err := os.Stat(filepath.Join(state, name))
+		failIf(t, err == nil, "%s is in a backup of another history", name)
 	}
 }
 
@@ -168,9 +162,8 @@ func TestJournalsOfAClusterAreTheOperators(t *testing.T) {
 	all := x.says(cli.ExitOK, "audit replay --raw --kind push", "main ← mailer", "HOSTILE TEXT of mailer", "│ zebra", "boss ← clerk", "HOSTILE TEXT of clerk", "│ okapi", "│ lemur")
 	failIf(t, !regexp.MustCompile(`(?s)zebra.*okapi.*lemur`).MatchString(all), "not in the order of time:\n%s", all)
 	for _, of := range []string{" --channel boss/clerk", " --agent clerk"} {
-		if one := x.says(cli.ExitOK, "audit replay --raw --kind push"+of, "│ okapi"); strings.Contains(one, "zebra") {
-			t.Errorf("%s:\n%s", of, one)
-		}
+		one := x.says(cli.ExitOK, "audit replay --raw --kind push"+of, "│ okapi")
+		failIf(t, strings.Contains(one, "zebra"), "%s:\n%s", of, one)
 	}
 	x.says(cli.ExitOK, "audit replay --raw --kind push --json", `"controller":"boss" "raw":{"base64"`)
 
@@ -186,9 +179,8 @@ func TestJournalsOfAClusterAreTheOperators(t *testing.T) {
 	for r, err := range o.Journal(t.Context(), 0) {
 		failIf(t, err == nil, "an auditor reads %s of the journal", r.Subject)
 	}
-	if _, err := o.Key(t.Context(), "bcp.v1.key"); err == nil {
-		t.Error("an auditor has a key")
-	}
+	_, err := o.Key(t.Context(), "bcp.v1.key")
+	failIf(t, err == nil, "an auditor has a key")
 	// Without the folder of the keys there is nothing to sign with, or to read by.
 	about := readFile(t, server.ReadyOf(x.keys))
 	empty := filepath.Join(t.TempDir(), "state")
@@ -199,7 +191,6 @@ func TestJournalsOfAClusterAreTheOperators(t *testing.T) {
 			t.Errorf("%s without keys: %d %s%s", command, r.code, r.stdout, r.stderr)
 		}
 	}
-	if left, err := os.ReadDir(empty); err != nil || len(left) != 1 {
-		t.Errorf("it made %v, %v", left, err)
-	}
+	left, err := os.ReadDir(empty)
+	failIf(t, err != nil || len(left) != 1, "it made %v, %v", left, err)
 }

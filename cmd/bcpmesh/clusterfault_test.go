@@ -392,9 +392,8 @@ func (c *clustered) check(traffic *traffic) {
 	for channel, ids := range journal.Order {
 		for _, id := range ids {
 			kind := channel + id[:1]
-			if want := fmt.Sprintf("%s%d", id[:1], next[kind]); id != want {
-				c.t.Errorf("%s: %s is in the place of %s", channel, id, want)
-			}
+			want := fmt.Sprintf("%s%d", id[:1], next[kind])
+			failIf(c.t, id != want, "%s: %s is in the place of %s", channel, id, want)
 			next[kind]++
 		}
 	}

@@ -76,9 +76,8 @@ func (x *clusterMesh) gateway(name string) (stop func()) {
 		},
 	}))(x.t)
 	return func() {
-		if err := g.Stop(context.Background()); err != nil {
-			x.t.Error(err)
-		}
+		err := g.Stop(context.Background())
+		failIf(x.t, err != nil, "%v", err)
 	}
 }
 

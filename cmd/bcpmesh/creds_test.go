@@ -33,9 +33,8 @@ func TestIssueTogether(t *testing.T) {
 		got := execute(t, "", "creds", fmt.Sprintf("%s/%d.creds", dir, i), "--dir", dir)
 		failIf(t, got.code != cli.ExitOK || !strings.Contains(got.stdout, "status      valid"), "%+v", got)
 	}
-	if got := execute(t, "", "creds", "--dir", dir); strings.Count(got.stdout, "\nmain ") != processes {
-		t.Errorf("%+v", got)
-	}
+	got := execute(t, "", "creds", "--dir", dir)
+	failIf(t, strings.Count(got.stdout, "\nmain ") != processes, "%+v", got)
 }
 
 // startMesh runs the mesh of dir until stop, and returns its address.
@@ -51,9 +50,8 @@ func startMesh(t *testing.T, dir string, flags ...string) (url string, stop func
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if got := <-ended; got.code != cli.ExitOK {
-			t.Errorf("%+v", got)
-		}
+		got := <-ended
+		failIf(t, got.code != cli.ExitOK, "%+v", got)
 	})
 	t.Cleanup(stop)
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {

@@ -146,9 +146,8 @@ func newHistory(t *testing.T, random *rand.Rand, clients int, killed bool) *hist
 // copyState copies a state folder, with its modes.
 func copyState(t *testing.T, from, to string) {
 	t.Helper()
-	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
-		t.Fatalf("copying %s: %v: %s", from, err, out)
-	}
+	out, err := exec.Command("cp", "-a", from, to).CombinedOutput()
+	stopIf(t, err != nil, "copying %s: %v: %s", from, err, out)
 }
 
 // read notes what the journal holds, and where.

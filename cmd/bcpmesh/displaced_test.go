@@ -19,9 +19,8 @@ func TestFolderIsReplaced(t *testing.T) {
 	dir, ready := filepath.Join(root, "mesh"), filepath.Join(root, "ready.json")
 	makeMesh := func() {
 		t.Helper()
-		if out, err := exec.Command("bcpmesh", "init", dir).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		out, err := exec.Command("bcpmesh", "init", dir).CombinedOutput()
+		stopIf(t, err != nil, "%v: %s", err, out)
 	}
 	start := func(to *os.File) *process {
 		t.Helper()
@@ -50,18 +49,14 @@ func TestFolderIsReplaced(t *testing.T) {
 	other := must(os.Create(filepath.Join(root, "other")))(t)
 	defer other.Close()
 	second := start(other)
-	if err := first.cmd.Wait(); err == nil || first.cmd.ProcessState.ExitCode() != 1 {
-		t.Errorf("the first mesh ended with %v", err)
-	}
+	err := first.cmd.Wait()
+	failIf(t, err == nil || first.cmd.ProcessState.ExitCode() != 1, "the first mesh ended with %v", err)
 	said := must(os.ReadFile(log.Name()))(t)
-	if !strings.Contains(string(said), "the state folder was removed or replaced while the mesh ran\n") || !strings.Contains(string(said), "restore a backup") {
-		t.Errorf("the first mesh said %q", said)
-	}
-	if about, err := readAbout(ready); err != nil || about.PID != second.cmd.Process.Pid {
-		t.Errorf("the ready file of the second mesh is %+v, %v", about, err)
-	}
-	if out, err := exec.Command("bcpmesh", "status", "--dir", dir).CombinedOutput(); err != nil {
-		t.Errorf("the second mesh: %v: %s", err, out)
-	}
+	failIf(t, !strings.Contains(string(said), "the state folder was removed or replaced while the mesh ran\n") || !strings.Contains(string(said), "restore a backup"),
+		"the first mesh said %q", said)
+	about, err := readAbout(ready)
+	failIf(t, err != nil || about.PID != second.cmd.Process.Pid, "the ready file of the second mesh is %+v, %v", about, err)
+	out, err := exec.Command("bcpmesh", "status", "--dir", dir).CombinedOutput()
+	failIf(t, err != nil, "the second mesh: %v: %s", err, out)
 	second.end(t)
 }

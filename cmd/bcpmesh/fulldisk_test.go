@@ -33,13 +33,11 @@ func TestFullDisk(t *testing.T) {
 	disk := *smallDisk
 	if disk == "" {
 		disk = t.TempDir()
-		if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=24m"); err != nil {
-			t.Fatalf("mounting a small disk: %v", err)
-		}
+		err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=24m")
+		stopIf(t, err != nil, "mounting a small disk: %v", err)
 		t.Cleanup(func() {
-			if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
-				t.Error(err)
-			}
+			err := syscall.Unmount(disk, syscall.MNT_DETACH)
+			failIf(t, err != nil, "%v", err)
 		})
 	}
 	dir, state := t.TempDir(), filepath.Join(disk, "state")
@@ -57,9 +55,8 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("the alert: %v %v", m, err)
 		}
 		status, err := exec.Command("bcpmesh", "status", "--dir", dir, "--state", state).CombinedOutput()
-		if err == nil || !strings.Contains(string(status), "no space left") && !strings.Contains(string(status), "journal cannot be written") {
-			t.Errorf("status: %v: %s", err, status)
-		}
+		failIf(t, err == nil || !strings.Contains(string(status), "no space left") && !strings.Contains(string(status), "journal cannot be written"),
+			"status: %v: %s", err, status)
 		pushes.fault()
 		noError(t, os.Remove(filler))
 		room := time.Now()
@@ -68,9 +65,8 @@ func TestFullDisk(t *testing.T) {
 	}
 	pushes.end()
 	p.end(t)
-	if log := p.stderr.String(); !strings.Contains(log, "no space left on device") {
-		t.Errorf("the log does not say why: %s", log)
-	}
+	log := p.stderr.String()
+	failIf(t, !strings.Contains(log, "no space left on device"), "the log does not say why: %s", log)
 	pushes.check(t, state)
 }
 
@@ -177,9 +173,7 @@ func (p *pushing) check(t *testing.T, state string) meshtest.Journal {
 	noError(t, err)
 	journal := must(meshtest.CheckJournal(records, keys, crashBudgets))(t)
 	for key := range p.accepted {
-		if journal.Pushes[key] != 1 {
-			t.Errorf("push %s was accepted, and is there %d times", key, journal.Pushes[key])
-		}
+		failIf(t, journal.Pushes[key] != 1, "push %s was accepted, and is there %d times", key, journal.Pushes[key])
 	}
 	for key, n := range journal.Pushes {
 		failIf(t, n != 1, "push %s is there %d times", key, n)
@@ -188,8 +182,6 @@ func (p *pushing) check(t *testing.T, state string) meshtest.Journal {
 	for _, b := range journal.Balances {
 		settled += b.Settled
 	}
-	if settled != bcp.Bits(len(journal.Pushes))*bcp.Bit {
-		t.Errorf("settled %v for %d pushes", settled, len(journal.Pushes))
-	}
+	failIf(t, settled != bcp.Bits(len(journal.Pushes))*bcp.Bit, "settled %v for %d pushes", settled, len(journal.Pushes))
 	return journal
 }

@@ -40,9 +40,8 @@ func FuzzValidateLine(f *testing.F) {
 		}
 		if got.code == cli.ExitFailed {
 			lines := strings.Split(strings.TrimSuffix(got.stderr, "\n"), "\n")
-			if got.stdout != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], "line 1: ") || lines[1] != "bcpmesh: 1 line not judged" {
-				t.Fatalf("expected one line about the line: %+v", got)
-			}
+			stopIf(t, got.stdout != "" || len(lines) != 2 || !strings.HasPrefix(lines[0], "line 1: ") || lines[1] != "bcpmesh: 1 line not judged",
+				"expected one line about the line: %+v", got)
 			for _, l := range lines {
 				expect(t, l, cli.Plain(l), "not harmless for a terminal")
 			}
@@ -66,9 +65,8 @@ func checkVerdict(t *testing.T, line string) {
 	failIf(t, !slices.Equal(keys, verdictKeys), "keys %v", keys)
 	var verdict, code, delivered string
 	for key, to := range map[string]*string{"verdict": &verdict, "code": &code, "delivered": &delivered} {
-		if err := json.Unmarshal(v[key], to); err != nil {
-			t.Errorf("%s: %s", key, err)
-		}
+		err := json.Unmarshal(v[key], to)
+		failIf(t, err != nil, "%s: %s", key, err)
 	}
 	answered := verdict == "accept" || verdict == "hold"
 	switch {
@@ -119,9 +117,8 @@ func FuzzCheck(f *testing.F) {
 		}
 		decoder := json.NewDecoder(strings.NewReader(machine.stdout))
 		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&result); err != nil {
-			t.Fatalf("%s: %s", err, machine.stdout)
-		}
+		err := decoder.Decode(&result)
+		stopIf(t, err != nil, "%s: %s", err, machine.stdout)
 		ok := human.code == cli.ExitOK
 		if result.OK == nil || *result.OK != ok || ok != (len(result.Errors) == 0) || result.Errors == nil || result.Warnings == nil ||
 			result.Channels == nil || !ok && len(result.Channels)+len(result.Agents) > 0 {

@@ -219,9 +219,8 @@ func TestHostileCell(t *testing.T) {
 			t.Errorf("round %d: the network heard %s", round, *text)
 		}
 		u := readUsage(t, dir)
-		if len(u.twice) > 0 || asked.Load() > int64(len(u.reserves)) || u.used > budget {
-			t.Errorf("round %d: twice %q, %d asked, %d recorded, %d of %d tokens", round, u.twice, asked.Load(), len(u.reserves), u.used, budget)
-		}
+		failIf(t, len(u.twice) > 0 || asked.Load() > int64(len(u.reserves)) || u.used > budget,
+			"round %d: twice %q, %d asked, %d recorded, %d of %d tokens", round, u.twice, asked.Load(), len(u.reserves), u.used, budget)
 		if round == 1 && asked.Load() != spent {
 			t.Errorf("%d calls after the restart of a mesh whose budget was spent", asked.Load()-spent)
 		}
@@ -237,9 +236,8 @@ func upWithHostileCells(t *testing.T, program, dir, log string) string {
 	t.Helper()
 	up := startUp(t, program, "", log, os.Environ(), dir, "--log-level", "info", "--listen", "127.0.0.1:0")
 	up.await("the cell did not come to its end", func() bool { return strings.Contains(up.said(), "tried all") })
-	if got := execute(t, "", "query", "reader", "--boolean", "breaking", "--as", "main", "--dir", dir); got.code != cli.ExitOK || !strings.Contains(got.stdout, `{"breaking":true}`) {
-		t.Errorf("%+v", got)
-	}
+	got := execute(t, "", "query", "reader", "--boolean", "breaking", "--as", "main", "--dir", dir)
+	failIf(t, got.code != cli.ExitOK || !strings.Contains(got.stdout, `{"breaking":true}`), "%+v", got)
 	up.end(os.Interrupt)
 	return up.said()
 }

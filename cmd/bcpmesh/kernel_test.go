@@ -36,15 +36,13 @@ func TestKernelDocumentMesh(t *testing.T) {
 		noError(t, os.WriteFile(file, blocks[i][1], 0o600))
 	}
 	got := execute(t, "", "check", "--elsewhere", "--json", folder)
-	if got.code != cli.ExitOK || !strings.Contains(got.stdout, `"requester":"kim","grant":"reply","tools":["read_inbox","send_email"]`) || !strings.Contains(got.stdout, `"warnings":[]`) {
-		t.Errorf("exit %d: %s%s", got.code, got.stdout, got.stderr)
-	}
+	failIf(t, got.code != cli.ExitOK || !strings.Contains(got.stdout, `"requester":"kim","grant":"reply","tools":["read_inbox","send_email"]`) || !strings.Contains(got.stdout, `"warnings":[]`),
+		"exit %d: %s%s", got.code, got.stdout, got.stderr)
 	makePlan, check, _ := strings.Cut(strings.TrimSpace(string(shown[0][1])), "\n")
 	shell := exec.Command("sh", "-c", makePlan)
 	shell.Dir = folder
-	if out, err := shell.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := shell.CombinedOutput()
+	stopIf(t, err != nil, "%v\n%s", err, out)
 	command := strings.Fields(strings.Replace(check, "plan.json", filepath.Join(folder, "plan.json")+" --dir "+folder, 1))
 	got = execute(t, "", command[1:]...)
 	failIf(t, got.code != cli.ExitOK || got.stdout != string(shown[1][1]),
@@ -119,9 +117,8 @@ func TestKernelRuns(t *testing.T) {
 			var input, changes, want map[string]json.RawMessage
 			members := func(s string, into *map[string]json.RawMessage) {
 				t.Helper()
-				if err := json.Unmarshal([]byte(s), into); err != nil {
-					t.Fatalf("%v in %s", err, s)
-				}
+				err := json.Unmarshal([]byte(s), into)
+				stopIf(t, err != nil, "%v in %s", err, s)
 			}
 			members(kernelSteps.Replace(kernelRunCase), &input)
 			members("{"+kernelSteps.Replace(c.changes)+"}", &changes)

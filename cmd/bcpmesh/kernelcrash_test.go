@@ -203,9 +203,8 @@ func (e *errands) serveKeyed(t *testing.T) {
 	e.keyed = func() {
 		c.Close()
 		_ = tool.Stop(context.Background()) // of a connection that is closed
-		if err := outcomes.Close(); err != nil {
-			t.Error(err)
-		}
+		err := outcomes.Close()
+		failIf(t, err != nil, "%v", err)
 	}
 }
 
@@ -218,9 +217,8 @@ func (e *errands) serveOnce(t *testing.T) {
 	t.Cleanup(conn.Close)
 	must(conn.Subscribe(subjects.CallsOf("once"), func(m *nats.Msg) {
 		var call agents.Call
-		if err := json.Unmarshal(m.Data, &call); err != nil {
-			t.Error(err)
-		}
+		err := json.Unmarshal(m.Data, &call)
+		failIf(t, err != nil, "%v", err)
 		e.note(made{call.ID, call.Tool, call.Key, string(call.Args), call.Attempt})
 		time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
 		_ = m.Respond(fmt.Appendf(nil, `{"call_id":%q,"result":{"ok":true}}`, call.ID))
@@ -382,9 +380,8 @@ func (e *errands) check(dir, folder string) {
 		}})
 		return err
 	}))
-	if starts := kinds[bcp.KindStart]; starts < *rounds+1 {
-		t.Errorf("%d starts", starts)
-	}
+	starts := kinds[bcp.KindStart]
+	failIf(t, starts < *rounds+1, "%d starts", starts)
 	e.compareEnds(runs, byTask)
 	e.compareCalls(runs, intended)
 	statuses := map[kernel.Status]int{}
@@ -488,8 +485,7 @@ func (e *errands) compareCalls(runs map[kernel.RunID]*recordedRun, intended map[
 		maps.Copy(results, r.results)
 	}
 	for m := range intended {
-		if code, known := results[m.Key]; known && code == "" && effects[m.Tool+" "+m.Key] == 0 {
-			t.Errorf("it has an outcome and was not done: %+v", m)
-		}
+		code, known := results[m.Key]
+		failIf(t, known && code == "" && effects[m.Tool+" "+m.Key] == 0, "it has an outcome and was not done: %+v", m)
 	}
 }

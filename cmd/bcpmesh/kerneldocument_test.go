@@ -41,9 +41,8 @@ func typeCommands(t *testing.T, folder string, commands []string) {
 		default:
 			shell := exec.Command("sh", "-c", command)
 			shell.Dir = folder
-			if out, err := shell.CombinedOutput(); err != nil {
-				t.Fatalf("%s: %v\n%s", command, err, out)
-			}
+			out, err := shell.CombinedOutput()
+			stopIf(t, err != nil, "%s: %v\n%s", command, err, out)
 		}
 	}
 	up.end(t)
@@ -56,18 +55,16 @@ func TestKernelDocumentRuns(t *testing.T) {
 	folder, commands, _ := kernelDocument(t)
 	typeCommands(t, folder, commands)
 	sent, err := os.ReadFile(filepath.Join(folder, "sent.txt"))
-	if err != nil || strings.Count(string(sent), "\n") != 1 || !strings.Contains(string(sent), `{"body":"lunch moved to noon","to":"kim@example.org"}`) {
-		t.Errorf("sent %q, %v", sent, err)
-	}
+	failIf(t, err != nil || strings.Count(string(sent), "\n") != 1 || !strings.Contains(string(sent), `{"body":"lunch moved to noon","to":"kim@example.org"}`),
+		"sent %q, %v", sent, err)
 }
 
 // The tool of docs/kernel.md has at most 20 lines, and a run calls it.
 func TestKernelDocumentTool(t *testing.T) {
 	t.Parallel()
 	folder, commands, program := kernelDocument(t)
-	if lines := bytes.Count(program, []byte("\n")); lines > 20 {
-		t.Errorf("it has %d lines", lines)
-	}
+	lines := bytes.Count(program, []byte("\n"))
+	failIf(t, lines > 20, "it has %d lines", lines)
 	source := filepath.Join(folder, "post.go")
 	noError(t, os.WriteFile(source, program, 0o600))
 	build := exec.Command("go", "build", "-o", filepath.Join(folder, "post"), source) // here, where the module is

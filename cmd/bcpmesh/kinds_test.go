@@ -51,9 +51,8 @@ func TestKindIsToldEverywhere(t *testing.T) {
 	for _, kind := range bcp.DecisionKinds() {
 		d := bcp.Decision{Seq: 1, Time: 1, Kind: kind, Agent: "main", Verdict: bcp.Accept}
 		words = append(words, kind.String())
-		if sentences.Sentence(&d) == "" || sentences.Explain(&d, nil).Decided == "" {
-			t.Errorf("%s is told as %q, and explained as %q", kind, sentences.Sentence(&d), sentences.Explain(&d, nil).Decided)
-		}
+		failIf(t, sentences.Sentence(&d) == "" || sentences.Explain(&d, nil).Decided == "",
+			"%s is told as %q, and explained as %q", kind, sentences.Sentence(&d), sentences.Explain(&d, nil).Decided)
 	}
 	failIf(t, list == nil || string(list[1]) != strings.Join(words, ", "),
 		"docs/audit-format.md lists %q, and the kinds are %q", list, words)

@@ -29,14 +29,12 @@ func TestLimitsAreThoseOfTheSource(t *testing.T) {
 			if !ok {
 				continue // the bound is not a constant
 			}
-			if got, err := constantOf(filepath.Join("../..", name[:dot]), name[dot+1:]); err != nil || got != want {
-				t.Errorf("%s is %q, not %q (%v): change the limit %s", name, got, want, err, limit)
-			}
+			got, err := constantOf(filepath.Join("../..", name[:dot]), name[dot+1:])
+			failIf(t, err != nil || got != want, "%s is %q, not %q (%v): change the limit %s", name, got, want, err, limit)
 		}
 	}
-	if limits := strings.Count(string(page), "\n- "); limits != lines || limits < 50 {
-		t.Errorf("the page has %d limits, and %d lines say where they come from", limits, lines)
-	}
+	limits := strings.Count(string(page), "\n- ")
+	failIf(t, limits != lines || limits < 50, "the page has %d limits, and %d lines say where they come from", limits, lines)
 }
 
 // constantOf is what a constant of a folder's files is set to, as it is written.

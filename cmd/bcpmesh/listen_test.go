@@ -40,9 +40,8 @@ func TestOwnCertificate(t *testing.T) {
 	failIf(t, !strings.HasPrefix(url, "tls://127.0.0.1:"), "it is at %s", url)
 	works := func(command string) outcome { return execute(t, "", command, "--dir", dir) }
 	for _, command := range []string{"status", "doctor"} {
-		if got := works(command); got.code != cli.ExitOK {
-			t.Errorf("%s: %+v", command, got)
-		}
+		got := works(command)
+		failIf(t, got.code != cli.ExitOK, "%s: %+v", command, got)
 	}
 	ownCertificate(t, folder, "mesh.example")
 	// It looks for another one once a second.

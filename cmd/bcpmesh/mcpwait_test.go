@@ -82,9 +82,8 @@ func TestMCPWaitsForItsMesh(t *testing.T) {
 	at := must(url.Parse(m.URL()))(t)
 	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 	session := must(client.Connect(t.Context(), &sdk.IOTransport{Reader: out, Writer: in}, nil))(t)
-	if got := session.InitializeResult(); !strings.HasPrefix(got.Instructions, "You are a Controller") {
-		t.Errorf("before there is a mesh it says %q", got.Instructions)
-	}
+	got := session.InitializeResult()
+	failIf(t, !strings.HasPrefix(got.Instructions, "You are a Controller"), "before there is a mesh it says %q", got.Instructions)
 	go forward(listen(), at.Host)
 	expect(t, toolsOf(t, session), "BCPBudget BCPInbox BCPQuery BCPSubscribe", "it")
 	_ = session.Close() // its pipes close with the program
@@ -116,13 +115,11 @@ func TestMCPEndsQuietlyWithOpenQueries(t *testing.T) {
 	main := session("main", &mine, creds("main"))
 	reader := session("researcher", &theirs, creds("researcher"))
 	asked := call(main, "BCPQuery", map[string]any{"target": "researcher", "category": 1, "fields": []any{map[string]any{"name": "urgent", "type": "boolean"}}})
-	if waits := call(reader, "BCPQueries", map[string]any{"wait_seconds": 50}); !strings.Contains(waits, `"query_id":"q`) {
-		t.Fatalf("%s, and then %s", asked, waits)
-	}
+	waits := call(reader, "BCPQueries", map[string]any{"wait_seconds": 50})
+	stopIf(t, !strings.Contains(waits, `"query_id":"q`), "%s, and then %s", asked, waits)
 	for _, s := range []*sdk.ClientSession{reader, main} {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		err := s.Close()
+		failIf(t, err != nil, "%v", err)
 	}
 	for _, talk := range []string{mine.String(), theirs.String()} {
 		failIf(t, strings.Contains(talk, "ERROR"), "a host left, and the log says %s", talk)

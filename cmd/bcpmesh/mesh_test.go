@@ -58,9 +58,8 @@ func TestRunning(t *testing.T) {
 				writeFiles(t, folder.State, map[string]string{server.ReadyFile: c.content})
 			}
 			about, err := folder.Running()
-			if about.URL != c.url || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
-				t.Errorf("got %+v, %v", about, err)
-			}
+			failIf(t, about.URL != c.url || (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong),
+				"got %+v, %v", about, err)
 		})
 	}
 }

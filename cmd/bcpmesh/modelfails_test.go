@@ -94,9 +94,8 @@ func TestModelThatFailsIsSeen(t *testing.T) {
 			c.run(ctx, `sed -i -e 's/base_url: /key: "env:MODEL_KEY", base_url: /' mesh.yaml`)
 			up := startUp(t, "bcpmesh", c.dir, filepath.Join(t.TempDir(), "log"), c.env, "--listen", "127.0.0.1:0")
 			out, err := c.command(ctx, "bcpmesh query researcher --boolean breaking --wait 4s").CombinedOutput()
-			if err == nil || !strings.Contains(string(out), "researcher cannot answer: its model fails since ") || !strings.Contains(string(out), ": "+p.why) || !strings.Contains(string(out), p.says) {
-				t.Errorf("query: %v\n%s", err, out)
-			}
+			failIf(t, err == nil || !strings.Contains(string(out), "researcher cannot answer: its model fails since ") || !strings.Contains(string(out), ": "+p.why) || !strings.Contains(string(out), p.says),
+				"query: %v\n%s", err, out)
 			eventually(ctx, t, c, "bcpmesh status --json", `"model_failing":{"fault":"`)
 			checked, err := c.command(ctx, "bcpmesh doctor").CombinedOutput()
 			failIf(t, err == nil || !strings.Contains(unwrapped(checked), p.why), "doctor: %v\n%s", err, checked)
@@ -116,9 +115,8 @@ func TestModelThatFailsIsSeen(t *testing.T) {
 			}
 			said := up.said()
 			for text, want := range map[string]int{"an agent's model did not answer": 1, "the model of an agent works again": 1, aKey: 0, "obey-me": 0, "\x1b": 0} {
-				if n := strings.Count(said, text); n != want {
-					t.Errorf("the log has %q %d times:\n%s", text, n, said)
-				}
+				n := strings.Count(said, text)
+				failIf(t, n != want, "the log has %q %d times:\n%s", text, n, said)
 			}
 			failIf(t, !strings.Contains(said, p.why) || !strings.Contains(said, p.says), "the log does not say why:\n%s", said)
 			for _, text := range [][]byte{out, checked, asked, audit, raw} {

@@ -43,14 +43,12 @@ var powerCuts = flag.Int("cuts", 100, "how often TestPowerCut cuts the power")
 // covers P4.5, P11.1
 func TestPowerCut(t *testing.T) {
 	t.Run("sync always", func(t *testing.T) {
-		if lost, first := cutPower(t, "sync: always\n"); lost > 0 {
-			t.Errorf("%d cuts lost something: %v", lost, first)
-		}
+		lost, first := cutPower(t, "sync: always\n")
+		failIf(t, lost > 0, "%d cuts lost something: %v", lost, first)
 	})
 	t.Run("sync rarely", func(t *testing.T) {
-		if lost, _ := cutPower(t, "sync: 1h\n"); lost == 0 {
-			t.Error("nothing was lost, although nothing was synced")
-		}
+		lost, _ := cutPower(t, "sync: 1h\n")
+		failIf(t, lost == 0, "nothing was lost, although nothing was synced")
 	})
 }
 

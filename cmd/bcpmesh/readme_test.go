@@ -149,9 +149,8 @@ func (c *terminal) background(ctx context.Context, line string) {
 	c.t.Helper()
 	cmd := c.command(context.WithoutCancel(ctx), strings.TrimSuffix(line, "&"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		c.t.Fatalf("%s: %v", line, err)
-	}
+	err := cmd.Start()
+	stopIf(c.t, err != nil, "%s: %v", line, err)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -246,9 +245,8 @@ func TestCommandsOfDocumentsWork(t *testing.T) {
 		}
 		t.Run(document, func(t *testing.T) {
 			t.Parallel()
-			if typed := typeDocument(t, document); typed < least {
-				t.Errorf("typed only %d commands: are they still in blocks of sh?", typed)
-			}
+			typed := typeDocument(t, document)
+			failIf(t, typed < least, "typed only %d commands: are they still in blocks of sh?", typed)
 		})
 	}
 }

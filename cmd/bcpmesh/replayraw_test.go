@@ -42,9 +42,8 @@ func TestReplayOfErasedMessages(t *testing.T) {
 	if told := replayOf("violation"); !strings.Contains(told, "mailer is denied publish (push): [P1.4]") || !strings.Contains(told, "HOSTILE TEXT of mailer\n            │ bcp.v1.push.mailer.main.giraffe\\u202e\n") {
 		t.Errorf("the denied subject:\n%s", told)
 	}
-	if told := replay(); !strings.Contains(told, "zebra") || !strings.Contains(told, "HOSTILE TEXT of mailer") {
-		t.Errorf("before:\n%s", told)
-	}
+	told := replay()
+	failIf(t, !strings.Contains(told, "zebra") || !strings.Contains(told, "HOSTILE TEXT of mailer"), "before:\n%s", told)
 	if told := replay(); !strings.Contains(told, "zebra-[REDACTED:github-token]") || strings.Contains(told, "aaaa") {
 		t.Errorf("a secret is shown:\n%s", told)
 	}

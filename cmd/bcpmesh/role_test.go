@@ -63,9 +63,8 @@ func TestRoleErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(c.want, playRoles(t, "error", c.input, nil)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			diff := cmp.Diff(c.want, playRoles(t, "error", c.input, nil))
+			failIf(t, diff != "", "(-want +got):\n%s", diff)
 		})
 	}
 }
@@ -111,13 +110,11 @@ func TestRoleReports(t *testing.T) {
 		}
 		return result["ok"].(bool), verdicts
 	}
-	if ok, verdicts := judged(); !ok || fmt.Sprint(verdicts) != "[holds holds holds]" {
-		t.Errorf("right facts: %t %v", ok, verdicts)
-	}
+	ok, verdicts := judged()
+	failIf(t, !ok || fmt.Sprint(verdicts) != "[holds holds holds]", "right facts: %t %v", ok, verdicts)
 	facts["roles"].(map[string]any)["holes"] = []any{map[string]any{"role": "planner", "column": "tool_outputs", "way": "by a grant too many"}}
-	if ok, verdicts := judged(); ok || fmt.Sprint(verdicts) != "[fails fails holds]" {
-		t.Errorf("a hole: %t %v", ok, verdicts)
-	}
+	ok, verdicts = judged()
+	failIf(t, ok || fmt.Sprint(verdicts) != "[fails fails holds]", "a hole: %t %v", ok, verdicts)
 	result := playRoles(t, "contract", map[string]any{"contract": planner}, map[string]any{"ok": false})
 	expect(t, cmp.Diff(map[string]any{"ok": true}, result), "", "a result has more than was asked")
 }

@@ -36,9 +36,8 @@ func TestContractsDocument(t *testing.T) {
 	for _, e := range contract.Edges() {
 		row(string(e.From), e.Family, string(e.To))
 	}
-	if _, ok := contract.ParseRequirement([]byte(requirement)); !ok {
-		t.Error("the requirement is none")
-	}
+	_, ok := contract.ParseRequirement([]byte(requirement))
+	failIf(t, !ok, "the requirement is none")
 	var rows []string
 	for _, code := range contract.DefectCodes() {
 		failIf(t, !strings.Contains(document, "`"+string(code)+"`"), "the document has no code %s", code)
@@ -73,8 +72,7 @@ func TestRolesDocument(t *testing.T) {
 		if threshold.Within == 24*time.Hour {
 			within = "24 hours"
 		}
-		if row := fmt.Sprintf("\n| `%s` | %d in %s | ", rule, threshold.Count, within); !strings.Contains(string(document), row) {
-			t.Errorf("the document has no row %s", row)
-		}
+		row := fmt.Sprintf("\n| `%s` | %d in %s | ", rule, threshold.Count, within)
+		failIf(t, !strings.Contains(string(document), row), "the document has no row %s", row)
 	}
 }

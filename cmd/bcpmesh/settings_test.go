@@ -30,8 +30,7 @@ func TestJudgeForgets(t *testing.T) {
 			Verdict string
 		}
 		noError(t, json.Unmarshal([]byte(line), &v))
-		if want := v.ID >= define.MaxReady/2; (v.Verdict == "accept") != want {
-			t.Errorf("maximum %d: %s", v.ID, v.Verdict)
-		}
+		want := v.ID >= define.MaxReady/2
+		failIf(t, (v.Verdict == "accept") != want, "maximum %d: %s", v.ID, v.Verdict)
 	}
 }

@@ -178,9 +178,7 @@ func TestOutputsAreHarmless(t *testing.T) {
 		})
 	}
 	help, err := filepath.Glob("testdata/help/*.txt")
-	if err != nil || len(help) < 50 {
-		t.Fatal(help, err)
-	}
+	stopIf(t, err != nil || len(help) < 50, "%v %v", help, err)
 	for _, name := range effort.Sample(help, 3) {
 		words := strings.Split(strings.TrimSuffix(filepath.Base(name), ".txt"), "-")[1:]
 		t.Run("argument of "+strings.Join(words, " "), func(t *testing.T) {

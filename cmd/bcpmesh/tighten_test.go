@@ -32,9 +32,8 @@ func playMailroom(t *testing.T, dir string, files fs.FS) {
 	defer cancel()
 	m := must(mesh.Start(ctx, mesh.Config{Definition: def, State: folder.State, Version: cli.ProgramVersion()}))(t)
 	defer func() {
-		if err := m.Stop(context.WithoutCancel(ctx)); err != nil {
-			t.Error(err)
-		}
+		err := m.Stop(context.WithoutCancel(ctx))
+		failIf(t, err != nil, "%v", err)
 	}()
 	reader := must(m.Issue(mailroom.ReaderAgent, bcp.RoleReader, time.Hour))(t)
 	assistant := must(m.Issue(mailroom.AssistantAgent, bcp.RoleController, time.Hour))(t)
@@ -77,7 +76,6 @@ func TestTightenMailroom(t *testing.T) {
 	}
 	var proposals []tighten.Proposal
 	noError(t, json.Unmarshal([]byte(succeed(t, "audit", "tighten", "--dir", dir, "--json")), &proposals))
-	if len(proposals) != 1 || proposals[0].Refused*20 > proposals[0].Messages || proposals[0].Capacity == 0 || 3*proposals[0].Capacity > 2*proposals[0].CapacityWas {
-		t.Errorf("%+v", proposals)
-	}
+	failIf(t, len(proposals) != 1 || proposals[0].Refused*20 > proposals[0].Messages || proposals[0].Capacity == 0 || 3*proposals[0].Capacity > 2*proposals[0].CapacityWas,
+		"%+v", proposals)
 }

@@ -361,9 +361,8 @@ func (c *traffic) compare(journal meshtest.Journal, js natsjs.JetStream) {
 		len(c.asks), len(c.pushes), len(c.decided), len(c.delivered), c.repeats, c.twice, journal.Decisions, journal.Records)
 	spent := map[string]int64{}
 	for key, query := range c.asks {
-		if journal.Asks[key] != 1 || journal.Query[key] != query || journal.Answered[query] != 1 {
-			t.Errorf("ask %s: %d times, query %s (%s), answered %d times", key, journal.Asks[key], journal.Query[key], query, journal.Answered[query])
-		}
+		failIf(t, journal.Asks[key] != 1 || journal.Query[key] != query || journal.Answered[query] != 1,
+			"ask %s: %d times, query %s (%s), answered %d times", key, journal.Asks[key], journal.Query[key], query, journal.Answered[query])
 	}
 	for key := range c.pushes {
 		failIf(t, journal.Pushes[key] != 1, "push %s: %d times", key, journal.Pushes[key])

@@ -60,13 +60,11 @@ func TestTwoMeshesOnACluster(t *testing.T) {
 			}
 		}
 	})
-	if first, _ := lab.push(cli.ExitPartly, keys.ExportedSystem, "--wait", "100ms"); len(first.Servers) != 3 || len(first.Updated) == 0 {
-		t.Errorf("the guest's accounts: %+v", first)
-	}
+	first, _ := lab.push(cli.ExitPartly, keys.ExportedSystem, "--wait", "100ms")
+	failIf(t, len(first.Servers) != 3 || len(first.Updated) == 0, "the guest's accounts: %+v", first)
 	t.Chdir(lab.dir)
-	if r := execute(t, "", "restore", backup, "--url", lab.cluster.URL(), "--creds", filepath.Join(lab.files, keys.GatewaysFolder, "one")); r.code != cli.ExitOK {
-		t.Fatalf("restore: %s", r.stderr)
-	}
+	r := execute(t, "", "restore", backup, "--url", lab.cluster.URL(), "--creds", filepath.Join(lab.files, keys.GatewaysFolder, "one"))
+	stopIf(t, r.code != cli.ExitOK, "restore: %s", r.stderr)
 	t.Cleanup(lab.gateway("one"))
 	lab.push(cli.ExitOK, keys.ExportedSystem, "--wait", "60s")
 	lab.says(cli.ExitOK, `publish main alerts {"urgent":true} --as mailer --wait 60s`)
@@ -85,9 +83,8 @@ func TestTwoMeshesOnACluster(t *testing.T) {
 	prove := []string{"perms", "--prove", "--trust", "gateway", "--trust", "monitor", "--trust", "push", "--jwts", desk.accounts}
 	for _, x := range []*clusterMesh{desk, lab} {
 		prove = append(prove, "--jwts", filepath.Join(x.files, "operator.jwt"))
-		if _, talk := x.push(cli.ExitFailed, filepath.Join(keys.GatewaysFolder, "one", cluster.SystemCreds)); !strings.Contains(talk, "these creds may not push") {
-			t.Errorf("a gateway pushes: %s", talk)
-		}
+		_, talk := x.push(cli.ExitFailed, filepath.Join(keys.GatewaysFolder, "one", cluster.SystemCreds))
+		failIf(t, !strings.Contains(talk, "these creds may not push"), "a gateway pushes: %s", talk)
 	}
 	if r := execute(t, "", prove...); r.code != cli.ExitOK || !lineWith("meshes no account of one mesh leads into another mesh proven").MatchString(r.stdout) {
 		t.Errorf("the proof: %d %s%s", r.code, r.stdout, r.stderr)

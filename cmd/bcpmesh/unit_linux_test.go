@@ -101,9 +101,8 @@ func unitFilter(t *testing.T, unit string) []byte {
 			allowed = append(allowed, number)
 		}
 	}
-	if restricted := unitLine(t, unit, "RestrictNamespaces"); restricted != "yes" {
-		t.Fatalf("the unit allows namespaces: %s", restricted)
-	}
+	restricted := unitLine(t, unit, "RestrictNamespaces")
+	stopIf(t, restricted != "yes", "the unit allows namespaces: %s", restricted)
 	const forbidden = unix.CLONE_NEWCGROUP | unix.CLONE_NEWIPC | unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWUSER | unix.CLONE_NEWUTS
 	const number, first = 0, 16 // places in seccomp_data
 	returns := func(action uint32) bpf.Instruction { return bpf.RetConstant{Val: action} }
@@ -169,11 +168,9 @@ func TestSandboxInTheUnit(t *testing.T) {
 	}
 	killing := strings.Replace(unit, "SystemCallErrorNumber=EPERM\n", "", 1)
 	for _, name := range strings.Fields(unitLine(t, unit, "SystemCallFilter"))[1:] {
-		if got := doctor(strings.Replace(killing, " "+name, "", 1)); !strings.Contains(got, "is killed: `sandbox: required` starts nothing here") {
-			t.Errorf("without %s:\n%s", name, got)
-		}
-		if got := doctor(strings.Replace(unit, " "+name, "", 1)); !strings.Contains(got, `"status":"fail"`) {
-			t.Errorf("without %s it is refused:\n%s", name, got)
-		}
+		got := doctor(strings.Replace(killing, " "+name, "", 1))
+		failIf(t, !strings.Contains(got, "is killed: `sandbox: required` starts nothing here"), "without %s:\n%s", name, got)
+		got = doctor(strings.Replace(unit, " "+name, "", 1))
+		failIf(t, !strings.Contains(got, `"status":"fail"`), "without %s it is refused:\n%s", name, got)
 	}
 }

@@ -259,12 +259,10 @@ func TestKilledBetweenTurns(t *testing.T) {
 	u := k.usage()
 	u.check(t, asked.Load(), served.Load())
 	failIf(t, len(u.answers) != rounds+1, "%d of %d questions were answered", len(u.answers), rounds+1)
-	if unsettled := len(u.reserves) - len(u.settled); unsettled > 0 {
-		t.Errorf("%d calls are not settled, and nobody was killed in one", unsettled)
-	}
-	if u.requests < int(pages.Load()) {
-		t.Errorf("the page was asked for %d times, and %d requests are recorded", pages.Load(), u.requests)
-	}
+	unsettled := len(u.reserves) - len(u.settled)
+	failIf(t, unsettled > 0, "%d calls are not settled, and nobody was killed in one", unsettled)
+	failIf(t, u.requests < int(pages.Load()),
+		"the page was asked for %d times, and %d requests are recorded", pages.Load(), u.requests)
 }
 
 // usage is what an audit says of the calls of models, and of answers.
@@ -355,9 +353,8 @@ func (u *usage) check(t *testing.T, asked, served int64) {
 		if took != 99 && took != 0 { // what the provider says that a call took; nothing of one that was not paid
 			t.Errorf("the call %s is settled with %d tokens", id, took)
 		}
-		if _, known := u.reserves[id]; !known {
-			t.Errorf("the call %s is settled and was not asked for", id)
-		}
+		_, known := u.reserves[id]
+		failIf(t, !known, "the call %s is settled and was not asked for", id)
 	}
 	failIf(t, asked > int64(len(u.reserves)),
 		"the provider was asked %d times, and %d calls are recorded", asked, len(u.reserves))

@@ -23,9 +23,8 @@ func TestValidateLineLimit(t *testing.T) {
 	got := execute(t, padded(cli.MaxLine)+"\n"+padded(cli.MaxLine+1)+"\n"+plainCase, "validate")
 	failIf(t, got.code != cli.ExitFailed || strings.Count(got.stdout, `"verdict":"accept"`) != 2,
 		"exit %d: %s", got.code, got.stdout)
-	if want := "line 2: the line is longer than 16 MiB\nbcpmesh: 1 line not judged\n"; got.stderr != want {
-		t.Errorf("got %q, want %q", got.stderr, want)
-	}
+	want := "line 2: the line is longer than 16 MiB\nbcpmesh: 1 line not judged\n"
+	failIf(t, got.stderr != want, "got %q, want %q", got.stderr, want)
 }
 
 // A verdict is written before the next case is awaited.
@@ -60,9 +59,7 @@ func TestValidateInterrupted(t *testing.T) {
 	interrupt()
 	select {
 	case code := <-ended:
-		if code != cli.ExitFailed || talk.String() != "bcpmesh: interrupted\n" {
-			t.Errorf("exit %d, %q", code, talk.String())
-		}
+		failIf(t, code != cli.ExitFailed || talk.String() != "bcpmesh: interrupted\n", "exit %d, %q", code, talk.String())
 	case <-time.After(scriptTimeout):
 		t.Fatal("still waiting")
 	}
@@ -74,9 +71,8 @@ func TestResultCannotBeWritten(t *testing.T) {
 	for _, args := range [][]string{{"version"}, {"version", "--json"}, {"validate"}, {"--help"}, {"completion", "bash"}, {"check", "internal/define/meshes/research"}} {
 		var talk strings.Builder
 		code := runCommandLine(t.Context(), args, strings.NewReader(plainCase), fullDisk{}, &talk, none)
-		if code != cli.ExitFailed || !strings.HasSuffix(talk.String(), "bcpmesh: the result cannot be written: disk full\n") {
-			t.Errorf("%v: exit %d, %q", args, code, talk.String())
-		}
+		failIf(t, code != cli.ExitFailed || !strings.HasSuffix(talk.String(), "bcpmesh: the result cannot be written: disk full\n"),
+			"%v: exit %d, %q", args, code, talk.String())
 	}
 }
 

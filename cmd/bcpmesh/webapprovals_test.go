@@ -90,15 +90,13 @@ func TestDecideInAPage(t *testing.T) {
 		t.Errorf("the list does not show the words, inert: %s", page)
 	}
 	for _, path := range []string{"/", "/agents", "/agents/mail", "/sessions", "/audit", "/audit?kind=alert", "/channels/main/mail", "/decisions/5"} {
-		if _, page := b.get(t, path); strings.Contains(page, "kanarienvogel") {
-			t.Errorf("%s shows what is held", path)
-		}
+		_, page := b.get(t, path)
+		failIf(t, strings.Contains(page, "kanarienvogel"), "%s shows what is held", path)
 	}
 	form := url.Values{"sha256": {digest}}
 	for _, site := range []string{"cross-site", "same-site"} {
-		if status, _ := b.post(t, item+"/approve", site, form); status != http.StatusForbidden {
-			t.Errorf("a form of a page %s: %d", site, status)
-		}
+		status, _ := b.post(t, item+"/approve", site, form)
+		failIf(t, status != http.StatusForbidden, "a form of a page %s: %d", site, status)
 	}
 	stranger := &browser{b.base, b.place, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 	if _, page := stranger.post(t, item+"/approve", "same-origin", form); !strings.Contains(page, "<h1>Log in</h1>") {
@@ -108,16 +106,14 @@ func TestDecideInAPage(t *testing.T) {
 		b.posts(t, item+"/approve", stale, http.StatusConflict, "Nothing was decided")
 	}
 	b.posts(t, item+"/reject", url.Values{"sha256": {digest}, "reason": {"  "}}, http.StatusUnprocessableEntity, "A rejection has a reason")
-	if inbox := run("inbox"); inbox != "" {
-		t.Fatalf("delivered before a decision: %s", inbox)
-	}
+	inbox := run("inbox")
+	stopIf(t, inbox != "", "delivered before a decision: %s", inbox)
 	b.posts(t, item+"/approve", form, http.StatusOK, "it goes to main")
 	if status, page := b.post(t, item+"/approve", "same-origin", form); status == http.StatusOK || !strings.Contains(page, "lready decided") && !strings.Contains(page, "No such item") {
 		t.Errorf("approving twice: %d %s", status, page)
 	}
-	if inbox := run("inbox"); !strings.Contains(inbox, "kanarienvogel") {
-		t.Errorf("delivered %s", inbox)
-	}
+	inbox = run("inbox")
+	failIf(t, !strings.Contains(inbox, "kanarienvogel"), "delivered %s", inbox)
 
 	item, digest = say("Pay at once.")
 	status, page := b.post(t, item+"/preview", "same-origin", url.Values{"sha256": {digest}, "response": {"Somebody asks to be paid."}})
@@ -141,9 +137,8 @@ func TestDecideInAPage(t *testing.T) {
 	run("audit", "export", export)
 	key := filepath.Join(t.TempDir(), "key")
 	noError(t, os.WriteFile(key, []byte(run("audit", "key")), 0o600))
-	if got := execute(t, "", "audit", "verify", export, "--key", key); got.code != cli.ExitOK {
-		t.Errorf("the export: %+v", got)
-	}
+	got := execute(t, "", "audit", "verify", export, "--key", key)
+	failIf(t, got.code != cli.ExitOK, "the export: %+v", got)
 	replayed := ""
 	for deadline := time.Now().Add(clustertest.Patience); strings.Count(replayed, `"agent":"kim"`) < 3; time.Sleep(50 * time.Millisecond) {
 		if replayed = run("audit", "replay", "--kind", "approval", "--json"); time.Now().After(deadline) {

@@ -225,13 +225,11 @@ func TestDecideWithAPasskey(t *testing.T) {
 	again := visitor(t, address, trust)
 	again.posts(t, "/login", right, http.StatusForbidden, "")
 	site := must(url.Parse(siteOrigin))(t)
-	if cookies := b.client.Jar.Cookies(site); len(cookies) != 0 {
-		t.Errorf("cookies everywhere %v", cookies)
-	}
+	cookies := b.client.Jar.Cookies(site)
+	failIf(t, len(cookies) != 0, "cookies everywhere %v", cookies)
 	site.Path = b.place + "/"
-	if cookies := b.client.Jar.Cookies(site); len(cookies) != 1 || cookies[0].Name != "__Secure-bcpmesh" {
-		t.Errorf("cookies %v", cookies)
-	}
+	cookies = b.client.Jar.Cookies(site)
+	failIf(t, len(cookies) != 1 || cookies[0].Name != "__Secure-bcpmesh", "cookies %v", cookies)
 
 	item := func(text string) (path, page string) {
 		t.Helper()
@@ -255,9 +253,8 @@ func TestDecideWithAPasskey(t *testing.T) {
 	} {
 		b.posts(t, path+"/approve", c.form, http.StatusForbidden, c.says)
 	}
-	if inbox := run("inbox"); inbox != "" {
-		t.Fatalf("delivered before a decision: %s", inbox)
-	}
+	inbox := run("inbox")
+	stopIf(t, inbox != "", "delivered before a decision: %s", inbox)
 	b.posts(t, path+"/approve", kim.sign(t, approve, form), http.StatusOK, "it goes to main")
 	if status, page := b.post(t, path+"/approve", "same-origin", kim.sign(t, approve, form)); status == http.StatusOK {
 		t.Errorf("approving twice: %s", page)
@@ -321,11 +318,9 @@ func TestSiteIsRefused(t *testing.T) {
 		{cli.ExitUsage, "everybody decides as themselves", []string{"--origin", siteOrigin, "--as", "kim"}},
 		{cli.ExitFailed, "--tls-cert", []string{"--origin", siteOrigin, "--tls-cert", key, "--tls-key", key}},
 	} {
-		if got := execute(t, "", append([]string{"web", "--dir", dir}, c.args...)...); got.code != c.code || !strings.Contains(got.stderr, c.says) {
-			t.Errorf("%v: %+v", c.args, got)
-		}
+		got := execute(t, "", append([]string{"web", "--dir", dir}, c.args...)...)
+		failIf(t, got.code != c.code || !strings.Contains(got.stderr, c.says), "%v: %+v", c.args, got)
 	}
-	if got := execute(t, "", "creds", "invite", "kim", "--dir", dir, "--role", "approver", "--web", "http://"+siteHost); got.code != cli.ExitUsage || !strings.Contains(got.stderr, "--web: expected") {
-		t.Errorf("an invitation to nowhere: %+v", got)
-	}
+	got := execute(t, "", "creds", "invite", "kim", "--dir", dir, "--role", "approver", "--web", "http://"+siteHost)
+	failIf(t, got.code != cli.ExitUsage || !strings.Contains(got.stderr, "--web: expected"), "an invitation to nowhere: %+v", got)
 }

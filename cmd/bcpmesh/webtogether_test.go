@@ -117,12 +117,10 @@ func TestDecideTogetherInAPage(t *testing.T) {
 	run("approvals", "reject", form["item"][1], "--reason", "Seen.")
 	form["sha256"][2] = strings.Repeat("0", 63) + "1"
 	status, page := b.post(t, "/approvals/marked/approve", "same-origin", form)
-	if status != http.StatusConflict || !strings.Contains(page, "2 of 4 approved") || !strings.Contains(page, form["item"][1]+": Already decided.") || !strings.Contains(page, form["item"][2]+": Changed.") {
-		t.Fatalf("approving: %d %s", status, page)
-	}
-	if inbox := run("inbox"); strings.Count(inbox, "digest") != 2 {
-		t.Errorf("delivered %s", inbox)
-	}
+	stopIf(t, status != http.StatusConflict || !strings.Contains(page, "2 of 4 approved") || !strings.Contains(page, form["item"][1]+": Already decided.") || !strings.Contains(page, form["item"][2]+": Changed."),
+		"approving: %d %s", status, page)
+	inbox := run("inbox")
+	failIf(t, strings.Count(inbox, "digest") != 2, "delivered %s", inbox)
 	// Of what was marked one item waits, which has its own page.
 	b.sees(t, path, "Decide: summary", "Release exactly this to main")
 	run("approvals", "reject", form["item"][2], "--reason", "No.")
@@ -130,9 +128,8 @@ func TestDecideTogetherInAPage(t *testing.T) {
 		t.Errorf("nothing waits: %d %s", status, page)
 	}
 	for n, want := range map[int]int{0: http.StatusNotFound, 64: http.StatusNotFound, 65: http.StatusUnprocessableEntity} {
-		if status, _ := b.get(t, "/approvals/marked?"+strings.Repeat("item=i1&", n)); status != want {
-			t.Errorf("%d marked, and nothing waits: %d", n, status)
-		}
+		status, _ := b.get(t, "/approvals/marked?"+strings.Repeat("item=i1&", n))
+		failIf(t, status != want, "%d marked, and nothing waits: %d", n, status)
 	}
 
 	_, page = held("elch", "fuchs")
@@ -174,9 +171,8 @@ func TestDecideTogetherWithAPasskey(t *testing.T) {
 	stranger := visitor(t, address, trust)
 	_, login := stranger.get(t, item)
 	nonce := first(t, loginNonce, login)
-	if !strings.Contains(login, `name="item" value="`+strings.TrimPrefix(item, "/approvals/")+`"`) || strings.Contains(login, "adler") {
-		t.Errorf("the login of a link: %s", login)
-	}
+	failIf(t, !strings.Contains(login, `name="item" value="`+strings.TrimPrefix(item, "/approvals/")+`"`) || strings.Contains(login, "adler"),
+		"the login of a link: %s", login)
 	if status, page := stranger.enter(t, kim.sign(t, loginText(siteOrigin, nonce), url.Values{"nonce": {nonce}, "id": {kim.id()}, "item": {strings.TrimPrefix(item, "/approvals/")}})); status != http.StatusOK || !strings.Contains(page, "Decide: summary") {
 		t.Errorf("the item of a link: %d %s", status, page)
 	}
@@ -195,13 +191,11 @@ func TestDecideTogetherWithAPasskey(t *testing.T) {
 		"signed as one alone": {kim.sign(t, strings.Replace(statement, "approvals", "approval", 1), form), "0 of 3 approved"},
 		"without salts":       {kim.sign(t, statement, url.Values{"item": form["item"], "sha256": form["sha256"], "expires": form["expires"], "salt": {"", "", ""}}), ""},
 	} {
-		if status, page := b.post(t, "/approvals/marked/approve", "same-origin", c.form); status == http.StatusOK || !strings.Contains(page, c.says) {
-			t.Errorf("%s: %d %s", name, status, page)
-		}
+		status, page := b.post(t, "/approvals/marked/approve", "same-origin", c.form)
+		failIf(t, status == http.StatusOK || !strings.Contains(page, c.says), "%s: %d %s", name, status, page)
 	}
-	if inbox := run("inbox"); inbox != "" {
-		t.Fatalf("delivered before a decision: %s", inbox)
-	}
+	inbox := run("inbox")
+	stopIf(t, inbox != "", "delivered before a decision: %s", inbox)
 	statement = salted(form, "approve", "")
 	b.posts(t, "/approvals/marked/approve", kim.sign(t, statement, form), http.StatusOK, "3 of 3 approved")
 	for _, word := range []string{"dachs", "elch"} {
@@ -215,7 +209,6 @@ func TestDecideTogetherWithAPasskey(t *testing.T) {
 	b.posts(t, "/approvals/marked/reject", kim.sign(t, statement, form), http.StatusConflict, "0 of 2 rejected")
 	form.Set("reason", "No news.")
 	b.posts(t, "/approvals/marked/reject", kim.sign(t, statement, form), http.StatusOK, "2 of 2 rejected")
-	if got := run("audit", "redecide"); !strings.Contains(got, "5") {
-		t.Errorf("redecide: %s", got)
-	}
+	got := run("audit", "redecide")
+	failIf(t, !strings.Contains(got, "5"), "redecide: %s", got)
 }

@@ -144,9 +144,8 @@ func TestWireExamples(t *testing.T) {
 			failIf(t, err != nil, "%s: as MessagePack: %v", name, err)
 			if parse, ok := sent[name]; ok {
 				expect(t, parse(message), "", "%s: %s", name, message)
-				if back, err := wire.JSONFromMsgpack(nil, packed); err != nil || parse(back) != "" {
-					t.Errorf("%s: from MessagePack: %v", name, err)
-				}
+				back, err := wire.JSONFromMsgpack(nil, packed)
+				failIf(t, err != nil || parse(back) != "", "%s: from MessagePack: %v", name, err)
 				continue
 			}
 			value := got[name]()
@@ -387,9 +386,8 @@ func TestWireSchemaIsOpenToWhatAgentsGet(t *testing.T) {
 			noError(t, json.Unmarshal(example, &message))
 			text := must(json.Marshal(withMember(message), json.Deterministic(true)))(t)
 			_, fromAgent := sent[name]
-			if err := fits(t, schemas[name], text); (err == nil) == fromAgent {
-				t.Errorf("%s: %s: %v", name, text, err)
-			}
+			err := fits(t, schemas[name], text)
+			failIf(t, (err == nil) == fromAgent, "%s: %s: %v", name, text, err)
 		}
 	}
 	for name, message := range map[string]string{
@@ -410,13 +408,11 @@ func TestWireCodesAreTheCatalogue(t *testing.T) {
 	t.Parallel()
 	schema := messageSchemas(t)["code"]
 	for _, line := range bcp.Catalogue() {
-		if err := schema.Validate(string(line.Code)); err != nil {
-			t.Error(err)
-		}
+		err := schema.Validate(string(line.Code))
+		failIf(t, err != nil, "%v", err)
 	}
-	if len(schema.Enum.Values) != len(bcp.Catalogue()) {
-		t.Errorf("it has %d codes, the catalogue %d", len(schema.Enum.Values), len(bcp.Catalogue()))
-	}
+	failIf(t, len(schema.Enum.Values) != len(bcp.Catalogue()),
+		"it has %d codes, the catalogue %d", len(schema.Enum.Values), len(bcp.Catalogue()))
 }
 
 // An alert about the mesh itself names the gateway, which is no agent's name.
@@ -427,8 +423,7 @@ func TestWireAlertOfTheMesh(t *testing.T) {
 	for agent, valid := range map[bcp.AgentName]bool{bcp.Gateway: true, "main": true, "": true, "Gateway": false, "a.b": false} {
 		alert := bcp.Alert{Type: bcp.TypeAlert, Alert: bcp.AlertDiskLow, Seq: 2, Time: time.Unix(1, 0).UTC(), Agent: agent}
 		message := must(bcp.Encode(alert, bcp.JSON))(t)
-		if err := fits(t, schema, message); (err == nil) != valid {
-			t.Errorf("%s: %v", message, err)
-		}
+		err := fits(t, schema, message)
+		failIf(t, (err == nil) != valid, "%s: %v", message, err)
 	}
 }

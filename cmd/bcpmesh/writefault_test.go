@@ -129,9 +129,7 @@ func underFault(t *testing.T, dir, base string, before map[string]time.Time, f w
 	state := filepath.Join(t.TempDir(), "state")
 	copyState(t, base, state)
 	files, err := filepath.Glob(filepath.Join(state, f.file))
-	if err != nil || len(files) != 1 {
-		t.Fatalf("%s: %v %v", f.file, files, err)
-	}
+	stopIf(t, err != nil || len(files) != 1, "%s: %v %v", f.file, files, err)
 	ready, trace := filepath.Join(t.TempDir(), "ready.json"), filepath.Join(t.TempDir(), "trace")
 	p := &process{stderr: &bytes.Buffer{}, cmd: exec.Command("strace", "-f", "-qq", "-o", trace, "-P", files[0],
 		"-e", "trace="+f.call, "-e", fmt.Sprintf("inject=%s:%s:when=%d", f.call, f.how, f.nth),

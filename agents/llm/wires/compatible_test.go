@@ -92,9 +92,8 @@ func TestPiecesOfCalls(t *testing.T) {
 			"as it is": tt.stream, "CR LF": strings.ReplaceAll(tt.stream, "\n", "\r\n"), "CR": strings.ReplaceAll(tt.stream, "\n", "\r"), "with a mark": "\ufeff" + tt.stream, "after white space": "\r\n\n" + tt.stream,
 		} {
 			for _, contentType := range []string{"text/event-stream", "application/json", ""} {
-				if got, _, err := replied(t, "openai", contentType, body); got != tt.want {
-					t.Errorf("%s, %s, as %q: %q, %v, want %q", name, how, contentType, got, err, tt.want)
-				}
+				got, _, err := replied(t, "openai", contentType, body)
+				failIf(t, got != tt.want, "%s, %s, as %q: %q, %v, want %q", name, how, contentType, got, err, tt.want)
 			}
 		}
 	}
@@ -109,14 +108,12 @@ func TestRepliesOfGoogle(t *testing.T) {
 		call: `call-1. f {"x":12}`, "[" + call + "]": `call-1. f {"x":12}`,
 		`[{"candidates":[{"content":{"parts":[{"text":"Hel"}]}}]},{"candidates":[{"content":{"parts":[{"text":"lo"}]},"finishReason":"STOP"}]}]`: "Hello",
 	} {
-		if got, reply, err := replied(t, "google", "application/json", body); err != nil || got != want || want == "" && reply.Stop != llm.StopEnd {
-			t.Errorf("%s: %q, %v", body, got, err)
-		}
+		got, reply, err := replied(t, "google", "application/json", body)
+		failIf(t, err != nil || got != want || want == "" && reply.Stop != llm.StopEnd, "%s: %q, %v", body, got, err)
 	}
 	for _, body := range []string{"[]", "[" + call, `[{"candidates":[]}]`} {
-		if got, _, err := replied(t, "google", "application/json", body); err == nil {
-			t.Errorf("%s: %q", body, got)
-		}
+		got, _, err := replied(t, "google", "application/json", body)
+		failIf(t, err == nil, "%s: %q", body, got)
 	}
 }
 
@@ -142,9 +139,8 @@ func TestErrorsOfCompatibleEndpoints(t *testing.T) {
 	} {
 		for _, provider := range []string{"openai", "anthropic"} {
 			for how, sent := range map[string][2]string{"one document": {"application/json", body}, "a stream": {"text/event-stream", "event: error\ndata: " + body + "\n\n"}, "a document as a stream": {"text/event-stream", body}} {
-				if _, _, err := replied(t, provider, sent[0], sent[1]); !errors.Is(err, want) {
-					t.Errorf("%s, %s of %s: %v, want %v", body, how, provider, err, want)
-				}
+				_, _, err := replied(t, provider, sent[0], sent[1])
+				failIf(t, !errors.Is(err, want), "%s, %s of %s: %v, want %v", body, how, provider, err, want)
 			}
 		}
 	}
@@ -203,22 +199,19 @@ func answered(t *testing.T, provider string, status int, after, body string) err
 func TestCostOfFailures(t *testing.T) {
 	t.Parallel()
 	for n, known := range map[int]bool{400: true, 401: true, 402: true, 404: true, 413: true, 422: true, 429: true, 500: true, 529: true, 302: false} {
-		if u, ok := llm.Cost(answered(t, "openai", n, "", "")); ok != known || u != (llm.Usage{}) {
-			t.Errorf("status %d: %+v, %v", n, u, ok)
-		}
+		u, ok := llm.Cost(answered(t, "openai", n, "", ""))
+		failIf(t, ok != known || u != (llm.Usage{}), "status %d: %+v, %v", n, u, ok)
 	}
 	_, _, err := replied(t, "anthropic", "application/json", `{"type":"message","content":[],"stop_reason":"refusal","usage":{"input_tokens":7,"output_tokens":2}}`)
 	if u, ok := llm.Cost(err); !ok || u != (llm.Usage{Input: 7, Output: 2}) || !errors.Is(err, llm.Filtered{}) {
 		t.Errorf("a refusal: %+v, %v, %v", u, ok, err)
 	}
 	_, _, err = replied(t, "openai", "application/json", `{"choices":[{"message":{"refusal":"no"},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":1}}`)
-	if u, ok := llm.Cost(err); !ok || u != (llm.Usage{Input: 7, Output: 1}) {
-		t.Errorf("a refusal: %+v, %v, %v", u, ok, err)
-	}
+	u, ok := llm.Cost(err)
+	failIf(t, !ok || u != (llm.Usage{Input: 7, Output: 1}), "a refusal: %+v, %v, %v", u, ok, err)
 	for _, err := range []error{llm.Overloaded{Unknown: true}, llm.Protocol{What: "cut"}, errors.New("x"), nil} {
-		if _, ok := llm.Cost(err); ok {
-			t.Errorf("%v is known", err)
-		}
+		_, ok := llm.Cost(err)
+		failIf(t, ok, "%v is known", err)
 	}
 }
 
@@ -313,9 +306,8 @@ func TestWhatIsSentBack(t *testing.T) {
 				noError(t, json.UnmarshalRead(r.Body, &sent))
 				_, _ = io.WriteString(w, v.Text)
 			})
-			if _, err := model.Provider.Do(t.Context(), &r); err != nil {
-				t.Error(err)
-			}
+			_, err := model.Provider.Do(t.Context(), &r)
+			failIf(t, err != nil, "%v", err)
 			got, want := "", tt.openAI
 			for _, m := range sent.Messages {
 				switch {
@@ -360,9 +352,8 @@ func TestFormsOfARequest(t *testing.T) {
 			_, _ = io.WriteString(w, chunks(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`))
 		})
 		for range 2 {
-			if _, err := model.Provider.Do(t.Context(), request); (err == nil) != (tt.requests == 3) {
-				t.Errorf("%s: %v", name, err)
-			}
+			_, err := model.Provider.Do(t.Context(), request)
+			failIf(t, (err == nil) != (tt.requests == 3), "%s: %v", name, err)
 		}
 		failIf(t, requests != tt.requests, "%s: %d requests for two calls", name, requests)
 	}

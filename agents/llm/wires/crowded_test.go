@@ -45,9 +45,8 @@ func TestCrowdedRepliesAreRefused(t *testing.T) {
 		n := allocated(func() {
 			_, err = model.Provider.Do(t.Context(), &llm.Request{Model: "m", MaxTokens: 10})
 		})
-		if want := (llm.Protocol{What: "the reply is no JSON of this provider"}); !errors.Is(err, want) || n > 16<<20 {
-			t.Errorf("%s: %d bytes for a reply of %d, %v", c.provider, n, len(body), err)
-		}
+		want := (llm.Protocol{What: "the reply is no JSON of this provider"})
+		failIf(t, !errors.Is(err, want) || n > 16<<20, "%s: %d bytes for a reply of %d, %v", c.provider, n, len(body), err)
 		server.Close()
 	}
 }

@@ -33,17 +33,15 @@ func TestTranscript(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := recorder.Do(ctx, a); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	_, err := recorder.Do(ctx, a)
+	failIf(t, !errors.Is(err, context.Canceled), "%v", err)
 	if n := bytes.Count(file.Bytes(), []byte("\n")); n != 5 {
 		t.Errorf("%d lines:\n%s", n, file.Bytes())
 	}
 	for range 2 { // byte for byte the same, whatever lies between
 		p := must(wires.NewReplay(file.Bytes()))
-		if _, err := p.Do(t.Context(), b); !errors.Is(err, llm.Overloaded{}) {
-			t.Error(err)
-		}
+		_, err := p.Do(t.Context(), b)
+		failIf(t, !errors.Is(err, llm.Overloaded{}), "%v", err)
 		for _, step := range []struct {
 			r    *llm.Request
 			want string
@@ -65,9 +63,8 @@ func TestTranscript(t *testing.T) {
 		"half of a line": whole[:len(whole)-20], "no answer": strings.Replace(whole, `"failure"`, `"other"`, 1), "two answers": strings.Replace(whole, `"failure":"overloaded"`, `"failure":"overloaded","response":{}`, 1),
 		"no reply": strings.Replace(whole, `"stop":"end"`, `"stop":7`, 1),
 	} {
-		if _, err := wires.NewReplay([]byte(content)); err == nil || !strings.Contains(err.Error(), "no transcript") {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := wires.NewReplay([]byte(content))
+		failIf(t, err == nil || !strings.Contains(err.Error(), "no transcript"), "%s: %v", name, err)
 	}
 }
 
@@ -85,8 +82,7 @@ func (f *full) Write(b []byte) (int, error) {
 func TestTranscriptThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	recorder := must(wires.NewRecorder(&llm.Script{Turns: make([]llm.ScriptTurn, 1)}, &full{}))
-	if reply, err := recorder.Do(t.Context(), asking("a")); err == nil {
-		t.Errorf("%+v", reply)
-	}
+	reply, err := recorder.Do(t.Context(), asking("a"))
+	failIf(t, err == nil, "%+v", reply)
 	fails(t, errorOf(wires.NewRecorder(&llm.Script{}, &full{writes: 1})), nil, "it begins")
 }

@@ -129,12 +129,10 @@ func checkWire(t *testing.T, v vendor, streams bool, replies [4]string) {
 	reply := replies[0]
 	model := opened(t, v, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if err := json.Unmarshal([]byte(strings.ReplaceAll(string(body), quoted(fence), "FENCE")), &got); err != nil {
-			t.Error(err)
-		}
-		if r.Method != "POST" || r.URL.Path != v.Path || r.Header.Get(v.KeyHeader) != v.KeyValue || r.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s %s %v", r.Method, r.URL, r.Header)
-		}
+		err := json.Unmarshal([]byte(strings.ReplaceAll(string(body), quoted(fence), "FENCE")), &got)
+		failIf(t, err != nil, "%v", err)
+		failIf(t, r.Method != "POST" || r.URL.Path != v.Path || r.Header.Get(v.KeyHeader) != v.KeyValue || r.Header.Get("Content-Type") != "application/json",
+			"%s %s %v", r.Method, r.URL, r.Header)
 		if streams {
 			stream(w, reply)
 		} else {
@@ -142,17 +140,14 @@ func checkWire(t *testing.T, v vendor, streams bool, replies [4]string) {
 		}
 	})
 	text, err := model.Provider.Do(t.Context(), request)
-	if err != nil || len(text.Said) != 1 || text.Said[0].Text() != "Hello" || text.Stop != llm.StopEnd || text.Usage != v.Usage {
-		t.Errorf("%+v, %v", text, err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("it sends something else (-want +got):\n%s", diff)
-	}
+	failIf(t, err != nil || len(text.Said) != 1 || text.Said[0].Text() != "Hello" || text.Stop != llm.StopEnd || text.Usage != v.Usage,
+		"%+v, %v", text, err)
+	diff := cmp.Diff(want, got)
+	failIf(t, diff != "", "it sends something else (-want +got):\n%s", diff)
 	reply = replies[1]
 	called, err := model.Provider.Do(t.Context(), request)
-	if err != nil || called.Stop != llm.StopCalls || len(called.Calls) != 2 || string(called.Calls[0].Arguments) != `{"a":1}` || string(called.Calls[1].Arguments) != `{"a":2}` || called.Calls[0].ID == called.Calls[1].ID || called.Calls[0].Name != "fetch" {
-		t.Errorf("%+v, %v", called, err)
-	}
+	failIf(t, err != nil || called.Stop != llm.StopCalls || len(called.Calls) != 2 || string(called.Calls[0].Arguments) != `{"a":1}` || string(called.Calls[1].Arguments) != `{"a":2}` || called.Calls[0].ID == called.Calls[1].ID || called.Calls[0].Name != "fetch",
+		"%+v, %v", called, err)
 	if v.Provider == "openai" { // what has to come back with a call does, such as a signature of Google's, and the reasoning of DeepSeek's
 		id, extra := called.Calls[0].ID, `"extra_content":{"google":{"thought_signature":"sig="}},`
 		reply = strings.Replace(strings.Replace(reply, `"id":"t1"`, extra+`"id":"t1"`, 1), `"tool_calls":`, `"reasoning_content":"Hmm.","tool_calls":`, 1)
@@ -167,9 +162,8 @@ func checkWire(t *testing.T, v vendor, streams bool, replies [4]string) {
 	}
 	if v.Provider == "google" { // and so does the signature of its own interface
 		request.Turns[1].Calls[0].ID, request.Turns[2].Results[0].Call = called.Calls[0].ID, called.Calls[0].ID
-		if _, err := model.Provider.Do(t.Context(), request); err != nil || !strings.Contains(fmt.Sprint(got), "thoughtSignature:sig=") {
-			t.Errorf("%v, %v", got, err)
-		}
+		_, err := model.Provider.Do(t.Context(), request)
+		failIf(t, err != nil || !strings.Contains(fmt.Sprint(got), "thoughtSignature:sig="), "%v, %v", got, err)
 	}
 	reply = replies[2]
 	if cut, err := model.Provider.Do(t.Context(), request); err != nil || cut.Stop != llm.StopLength || cut.Usage.Input != 0 || cut.Usage.Output > 1 {
@@ -226,9 +220,7 @@ func parts(t *testing.T, v vendor, request string) (around, turns string) {
 	turns = string(members[name])
 	delete(members, name)
 	rest, err := json.Marshal(members, json.Deterministic(true))
-	if err != nil || len(turns) < 2 {
-		t.Fatal(turns, err)
-	}
+	stopIf(t, err != nil || len(turns) < 2, "%v %v", turns, err)
 	return string(rest), turns
 }
 
@@ -274,9 +266,8 @@ func TestWireErrors(t *testing.T) {
 			status, body = c.status, c.body
 			_, err := model.Provider.Do(t.Context(), request)
 			failIf(t, !errors.Is(err, c.want), "%s, %s: %v", v.Provider, name, err)
-			if answered, ok := errors.AsType[*llm.Answered](err); !ok || answered.Status != c.status {
-				t.Errorf("%s, %s: answered with %+v", v.Provider, name, answered)
-			}
+			answered, ok := errors.AsType[*llm.Answered](err)
+			failIf(t, !ok || answered.Status != c.status, "%s, %s: answered with %+v", v.Provider, name, answered)
 		}
 		header.Set("Location", other.URL)
 		for name, c := range map[string]struct {
@@ -295,9 +286,8 @@ func TestWireErrors(t *testing.T) {
 		failIf(t, elsewhere != 0, "%s followed a redirect", v.Provider)
 		status, body, header = 429, "", http.Header{"Retry-After": {"3"}}
 		var limited llm.RateLimited
-		if _, err := model.Provider.Do(t.Context(), request); !errors.As(err, &limited) || limited.RetryAfter != 3*time.Second {
-			t.Errorf("%s: %v", v.Provider, err)
-		}
+		_, err := model.Provider.Do(t.Context(), request)
+		failIf(t, !errors.As(err, &limited) || limited.RetryAfter != 3*time.Second, "%s: %v", v.Provider, err)
 		request.Turns[0].Parts = []llm.Part{llm.FromController(strings.Repeat("x", 4<<20))}
 		fails(t, errorOf(model.Provider.Do(t.Context(), request)), llm.TooLong{}, "%s, a request of more than 4 MiB", v.Provider)
 	}
@@ -364,9 +354,8 @@ func TestStreamsThatBreak(t *testing.T) {
 			"an event of 1 MiB":     `{"x":"` + strings.Repeat("obey-me ", 1<<17) + `"}`,
 		} {
 			events = body
-			if err := do(); !errors.As(err, &protocol) {
-				t.Errorf("%s, %s: %v", v.Provider, name, err)
-			}
+			err := do()
+			failIf(t, !errors.As(err, &protocol), "%s, %s: %v", v.Provider, name, err)
 		}
 	}
 }
@@ -414,9 +403,8 @@ func TestEndlessReplies(t *testing.T) {
 					}
 				})
 				var protocol llm.Protocol
-				if _, err := model.Provider.Do(t.Context(), request); !errors.As(err, &protocol) {
-					t.Errorf("%s, endless %s: %v", v.Provider, name, err)
-				}
+				_, err := model.Provider.Do(t.Context(), request)
+				failIf(t, !errors.As(err, &protocol), "%s, endless %s: %v", v.Provider, name, err)
 			}
 		}
 	}
@@ -453,9 +441,8 @@ func TestBoundsOfReplies(t *testing.T) {
 		} {
 			model := opened(t, v, func(w http.ResponseWriter, _ *http.Request) { stream(w, events) })
 			reply, err := model.Provider.Do(t.Context(), request)
-			if (err == nil) != fits || err != nil && !errors.As(err, new(llm.Protocol)) || err == nil && len(reply.Calls) != 64 && len(reply.Said[0].Text()) != 1<<20 {
-				t.Errorf("%s, a stream of %d bytes: %v", v.Provider, len(events), err)
-			}
+			failIf(t, (err == nil) != fits || err != nil && !errors.As(err, new(llm.Protocol)) || err == nil && len(reply.Calls) != 64 && len(reply.Said[0].Text()) != 1<<20,
+				"%s, a stream of %d bytes: %v", v.Provider, len(events), err)
 		}
 	}
 }
@@ -489,9 +476,8 @@ func TestSilence(t *testing.T) {
 				noError(t, err)
 				begun := time.Now()
 				_, err = e.Provider.(*wires.Patient).Provider.Do(t.Context(), request)
-				if took := time.Since(begun); !errors.Is(err, c.want) || took != time.Minute {
-					t.Errorf("%s, %s: %v after %s", v.Provider, name, err, took)
-				}
+				took := time.Since(begun)
+				failIf(t, !errors.Is(err, c.want) || took != time.Minute, "%s, %s: %v after %s", v.Provider, name, err, took)
 			})
 		}
 	}
@@ -520,30 +506,25 @@ func TestPatient(t *testing.T) {
 		busy := llm.Overloaded{}
 		f := &failing{errs: []error{busy, llm.RateLimited{RetryAfter: 20 * time.Second}, busy}}
 		p := &wires.Patient{Provider: f}
-		if _, err := p.Do(t.Context(), &llm.Request{}); err != nil || len(f.calls) != 4 {
-			t.Errorf("%v after %d calls", err, len(f.calls))
-		}
+		_, err := p.Do(t.Context(), &llm.Request{})
+		failIf(t, err != nil || len(f.calls) != 4, "%v after %d calls", err, len(f.calls))
 		for i, least := range []time.Duration{500 * time.Millisecond, 20 * time.Second, 2 * time.Second} {
-			if got := f.calls[i+1].Sub(f.calls[i]); got < least || got > 30*time.Second {
-				t.Errorf("pause %d: %s", i, got)
-			}
+			got := f.calls[i+1].Sub(f.calls[i])
+			failIf(t, got < least || got > 30*time.Second, "pause %d: %s", i, got)
 		}
 		f = &failing{errs: []error{busy, busy, busy, busy}}
-		if _, err := (&wires.Patient{Provider: f}).Do(t.Context(), &llm.Request{}); !errors.Is(err, busy) || len(f.calls) != 4 {
-			t.Errorf("%v after %d calls", err, len(f.calls))
-		}
+		_, err = (&wires.Patient{Provider: f}).Do(t.Context(), &llm.Request{})
+		failIf(t, !errors.Is(err, busy) || len(f.calls) != 4, "%v after %d calls", err, len(f.calls))
 		for _, final := range []error{llm.Auth{}, llm.TooLong{}, llm.Filtered{}, llm.Budget{}, llm.Protocol{}, context.Canceled} {
 			f = &failing{errs: []error{final}}
-			if _, err := (&wires.Patient{Provider: f}).Do(t.Context(), &llm.Request{}); !errors.Is(err, final) || len(f.calls) != 1 {
-				t.Errorf("%v after %d calls", err, len(f.calls))
-			}
+			_, err := (&wires.Patient{Provider: f}).Do(t.Context(), &llm.Request{})
+			failIf(t, !errors.Is(err, final) || len(f.calls) != 1, "%v after %d calls", err, len(f.calls))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		f = &failing{errs: []error{llm.RateLimited{RetryAfter: 15 * time.Second}}}
-		if _, err := (&wires.Patient{Provider: f}).Do(ctx, &llm.Request{}); err == nil || len(f.calls) != 1 {
-			t.Errorf("%v after %d calls", err, len(f.calls))
-		}
+		_, err = (&wires.Patient{Provider: f}).Do(ctx, &llm.Request{})
+		failIf(t, err == nil || len(f.calls) != 1, "%v after %d calls", err, len(f.calls))
 	})
 }
 
@@ -557,9 +538,8 @@ func TestPatientRedacts(t *testing.T) {
 	fenced := must(guard.Fence("my token is "+secret, guard.Mail))
 	request := &llm.Request{Model: "m", Turns: []llm.Turn{{Role: llm.User, Parts: []llm.Part{llm.Data{Fenced: fenced}}}}}
 	must((&wires.Patient{Provider: script}).Do(t.Context(), request))
-	if sent := script.Requests[0].Turns[0].Parts[0].Text(); strings.Contains(sent, secret) || !strings.Contains(sent, "my token is [REDACTED:") {
-		t.Errorf("sent: %s", sent)
-	}
+	sent := script.Requests[0].Turns[0].Parts[0].Text()
+	failIf(t, strings.Contains(sent, secret) || !strings.Contains(sent, "my token is [REDACTED:"), "sent: %s", sent)
 }
 
 // A key is read from where it is said to be, if nobody else can read it, and is in no error.
@@ -584,13 +564,11 @@ func TestKeys(t *testing.T) {
 			failIf(t, err == nil, "a folder is a key")
 			continue
 		}
-		if (want == "") != (err == nil) || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")) {
-			t.Errorf("%q: %v, want %q", key, err, want)
-		}
+		failIf(t, (want == "") != (err == nil) || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")),
+			"%q: %v, want %q", key, err, want)
 	}
-	if _, err := wires.Open(bcp.Model{Provider: "skynet"}, wires.Options{}); !errors.Is(err, wires.ErrProvider) {
-		t.Error(err)
-	}
+	_, err := wires.Open(bcp.Model{Provider: "skynet"}, wires.Options{})
+	failIf(t, !errors.Is(err, wires.ErrProvider), "%v", err)
 }
 
 // A script answers by its first line that matches, with what it captures, and by nothing else.
@@ -614,9 +592,8 @@ func TestScript(t *testing.T) {
 	r, err := model.Provider.Do(t.Context(), first)
 	failIf(t, err != nil || len(r.Calls) != 1 || string(r.Calls[0].Arguments) != `{"url": "https://a.test/"}`, "%+v, %v", r, err)
 	r, err = model.Provider.Do(t.Context(), whole)
-	if err != nil || len(r.Calls) != 1 || r.Calls[0].Name != "answer" || string(r.Calls[0].Arguments) != `{"word": "failed"}` {
-		t.Errorf("%+v, %v", r, err)
-	}
+	failIf(t, err != nil || len(r.Calls) != 1 || r.Calls[0].Name != "answer" || string(r.Calls[0].Arguments) != `{"word": "failed"}`,
+		"%+v, %v", r, err)
 	whole.Turns[2].Results = nil
 	if r, err = model.Provider.Do(t.Context(), whole); err != nil || len(r.Said) != 1 || r.Said[0].Text() != "done" {
 		t.Errorf("%+v, %v", r, err)
@@ -627,9 +604,8 @@ func TestScript(t *testing.T) {
 	}
 	for name, content := range map[string]string{"both": `{"say":"a","call":{"name":"b"}}`, "neither": `{}`, "unknown": `{"say":"a","then":"b"}`, "pattern": `{"when":{"query":"("},"say":"a"}`} {
 		file(name, content)
-		if _, err := open(name); err == nil || !strings.Contains(err.Error(), "line 1") {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := open(name)
+		failIf(t, err == nil || !strings.Contains(err.Error(), "line 1"), "%s: %v", name, err)
 	}
 	fails(t, errorOf(open("missing")), nil, "a script that is not there")
 }
@@ -666,9 +642,8 @@ func TestWordsOfAProvider(t *testing.T) {
 		body = said
 		_, err := model.Provider.Do(t.Context(), request)
 		answered, ok := errors.AsType[*llm.Answered](err)
-		if !ok || answered.Said != want || strings.Contains(err.Error(), "no such") {
-			t.Errorf("%q is shown as %q, not %q (%v)", said, answered.Said, want, err)
-		}
+		failIf(t, !ok || answered.Said != want || strings.Contains(err.Error(), "no such"),
+			"%q is shown as %q, not %q (%v)", said, answered.Said, want, err)
 	}
 }
 
@@ -676,7 +651,7 @@ func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 
 var noError = bcptest.NoError
 
-var failIf = bcptest.FailIf
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 var fails = bcptest.Fails
 
