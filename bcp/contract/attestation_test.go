@@ -348,9 +348,8 @@ func TestAcceptanceEnds(t *testing.T) {
 			"%t until %s, want %s (%s)", got.Accepted, got.Until, c.want, got.Code)
 		e.Now = got.Until
 		failIf(t, contract.JudgeAttestation(&e).Accepted, "it is accepted at its end, %s", got.Until)
-		if e.Now = got.Until.Add(-1); !contract.JudgeAttestation(&e).Accepted {
-			t.Errorf("it is not accepted before its end, %s", got.Until)
-		}
+		e.Now = got.Until.Add(-1)
+		failIf(t, !contract.JudgeAttestation(&e).Accepted, "it is not accepted before its end, %s", got.Until)
 	}
 }
 
@@ -460,13 +459,11 @@ func TestZeroValuesDeny(t *testing.T) {
 	case new(contract.Acceptance).Accepted:
 		t.Error("the zero acceptance accepts")
 	}
-	if _, known := contract.ParseRole(""); known {
-		t.Error("no word is a role")
-	}
+	_, known := contract.ParseRole("")
+	failIf(t, known, "no word is a role")
 	for _, word := range []string{"", "declared", "invalid"} {
-		if _, known := contract.ParseLevel(word); known {
-			t.Errorf("%q is a level that can be demanded", word)
-		}
+		_, known := contract.ParseLevel(word)
+		failIf(t, known, "%q is a level that can be demanded", word)
 	}
 }
 

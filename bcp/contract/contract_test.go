@@ -97,9 +97,8 @@ func TestBuiltinContracts(t *testing.T) {
 		diff := cmp.Diff([]any{w.role, w.predicates, w.levels, w.capabilities, w.prohibited}, []any{c.Role, predicates, levels, c.Capabilities, c.Prohibited})
 		failIf(t, diff != "", "%s (-want +got):\n%s", b.Name, diff)
 	}
-	if _, ok := contract.ParseBuiltin("planner-v2"); ok {
-		t.Error("a contract that is not built in loads")
-	}
+	_, ok := contract.ParseBuiltin("planner-v2")
+	failIf(t, ok, "a contract that is not built in loads")
 }
 
 // What is wrong with a contract is named, with its place.
@@ -203,14 +202,12 @@ func TestParseIsStrict(t *testing.T) {
 		"bytes, not UTF-8":    strings.Replace(text, `Planner`, "\xff", 1),
 		"a key in upper case": strings.Replace(text, `"contract:role"`, `"Contract:role"`, 1),
 	} {
-		if _, defects := contract.Parse([]byte(b)); len(defects) == 0 {
-			t.Errorf("%s: accepted", name)
-		}
+		_, defects := contract.Parse([]byte(b))
+		failIf(t, len(defects) == 0, "%s: accepted", name)
 	}
 	pad := func(n int) []byte { return append([]byte(text), bytes.Repeat([]byte(" "), n-len(text))...) }
-	if _, defects := contract.Parse(pad(contract.MaxContract)); len(defects) > 0 {
-		t.Errorf("64 KiB: %v", defects)
-	}
+	_, defects := contract.Parse(pad(contract.MaxContract))
+	failIf(t, len(defects) > 0, "64 KiB: %v", defects)
 	if _, defects := contract.Parse(pad(contract.MaxContract + 1)); len(defects) != 1 || defects[0].Code != contract.TooLarge {
 		t.Errorf("a byte more: %v", defects)
 	}

@@ -87,9 +87,8 @@ func TestWriteMessage(t *testing.T) {
 		{Type: contract.TypeRevocations, Revocations: []byte("{")},
 		{Type: contract.TypeRevocations, Revocations: []byte(`"` + strings.Repeat("x", bcp.MaxRoleMessage) + `"`)},
 	} {
-		if b, err := contract.WriteMessage(&m); err == nil {
-			t.Errorf("%.100s is written", b)
-		}
+		b, err := contract.WriteMessage(&m)
+		failIf(t, err == nil, "%.100s is written", b)
 	}
 }
 
@@ -115,8 +114,7 @@ func FuzzParseMessage(f *testing.F) {
 		b, err := contract.WriteMessage(&m)
 		stopIf(t, err != nil, "%s: %v", body, err)
 		again, code := contract.ParseMessage(b)
-		if code != "" || again.Type != m.Type || again.Accepted != m.Accepted || again.Code != m.Code || again.Nonce != m.Nonce {
-			t.Fatalf("%s became %s", body, b)
-		}
+		stopIf(t, code != "" || again.Type != m.Type || again.Accepted != m.Accepted || again.Code != m.Code || again.Nonce != m.Nonce,
+			"%s became %s", body, b)
 	})
 }

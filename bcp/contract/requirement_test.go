@@ -51,9 +51,8 @@ func TestOpenRevocations(t *testing.T) {
 	for n, want := range map[int]bool{1000: true, 1001: false} {
 		list := revocations(1)
 		list["serials"] = strings.Split(strings.Repeat("s,", n-1)+"s", ",")
-		if _, ok := contract.ParseRevocations(marshal(t, list)); ok != want {
-			t.Errorf("%d serials: %t", n, ok)
-		}
+		_, ok := contract.ParseRevocations(marshal(t, list))
+		failIf(t, ok != want, "%d serials: %t", n, ok)
 	}
 }
 
@@ -80,16 +79,14 @@ func TestRequirements(t *testing.T) {
 		`{"unknown":1}`:                                                                          false,
 		`[]`:                                                                                     false,
 	} {
-		if _, ok := contract.ParseRequirement([]byte(text)); ok != want {
-			t.Errorf("%s: %t", text, ok)
-		}
+		_, ok := contract.ParseRequirement([]byte(text))
+		failIf(t, ok != want, "%s: %t", text, ok)
 	}
 	demands := func(n int) []byte {
 		return []byte(`{"invariants":[` + strings.Repeat(`{"predicate":"gated","level":"monitored"},`, n-1) + `{"predicate":"gated","level":"monitored"}]}`)
 	}
-	if _, ok := contract.ParseRequirement(demands(64)); !ok {
-		t.Error("64 invariants are refused")
-	}
+	_, ok := contract.ParseRequirement(demands(64))
+	failIf(t, !ok, "64 invariants are refused")
 	if _, ok := contract.ParseRequirement(demands(65)); ok {
 		t.Error("65 invariants are accepted")
 	}

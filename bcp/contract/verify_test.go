@@ -55,9 +55,8 @@ func TestContractsHold(t *testing.T) {
 		r := contract.Verify(c, rightFacts(t))
 		failIf(t, !r.OK, "%s: %+v", b.Name, r)
 		for _, i := range r.Invariants {
-			if len(i.Shown) == 0 || i.Shown[0] < i.Declared || !slices.IsSortedFunc(i.Shown, func(a, b contract.Level) int { return int(b) - int(a) }) {
-				t.Errorf("%s %s is shown at %v", b.Name, i.ID, i.Shown)
-			}
+			failIf(t, len(i.Shown) == 0 || i.Shown[0] < i.Declared || !slices.IsSortedFunc(i.Shown, func(a, b contract.Level) int { return int(b) - int(a) }),
+				"%s %s is shown at %v", b.Name, i.ID, i.Shown)
 		}
 		none := contract.Verify(c, contract.Facts{})
 		for _, v := range verdicts(none) {

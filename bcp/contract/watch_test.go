@@ -36,9 +36,8 @@ func TestThresholds(t *testing.T) {
 		t.Fatalf("%d rules", len(contract.SuspectRules()))
 	}
 	for rule, threshold := range want {
-		if got, ok := contract.ThresholdOf(rule); !ok || got != threshold {
-			t.Errorf("%s: %+v", rule, got)
-		}
+		got, ok := contract.ThresholdOf(rule)
+		failIf(t, !ok || got != threshold, "%s: %+v", rule, got)
 	}
 	for _, rule := range contract.SuspectRules() {
 		if rule == bcp.SuspectUnusual { // counts otherwise

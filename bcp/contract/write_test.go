@@ -70,21 +70,18 @@ func TestUnwritable(t *testing.T) {
 	} {
 		s := writable(t)
 		change(s)
-		if b, err := contract.WriteStatement(s, contract.AttestedEvidence{}); err == nil {
-			t.Errorf("%s: %s", name, b)
-		}
+		b, err := contract.WriteStatement(s, contract.AttestedEvidence{})
+		failIf(t, err == nil, "%s: %s", name, b)
 	}
 	for name, list := range map[string]contract.Revocations{
 		"nothing": {}, "number": {Number: -1, Issued: issued, Next: issued.Add(time.Hour)}, "next": {Number: 1, Issued: issued, Next: issued},
 		"serials": {Number: 1, Issued: issued, Next: issued.Add(time.Hour), Serials: make([]string, 1)},
 		"many":    {Number: 1, Issued: issued, Next: issued.Add(time.Hour), Keys: slices.Repeat([]string{"U"}, 1001)},
 	} {
-		if b, err := contract.WriteRevocations("org1.example", &list); err == nil {
-			t.Errorf("%s: %s", name, b)
-		}
+		b, err := contract.WriteRevocations("org1.example", &list)
+		failIf(t, err == nil, "%s: %s", name, b)
 	}
 	list := contract.Revocations{Number: 1, Issued: issued, Next: issued.Add(time.Hour), Keys: slices.Repeat([]string{"U"}, 1000)}
-	if _, err := contract.WriteRevocations("org1.example", &list); err != nil {
-		t.Errorf("1000 keys: %v", err)
-	}
+	_, err := contract.WriteRevocations("org1.example", &list)
+	failIf(t, err != nil, "1000 keys: %v", err)
 }

@@ -10,33 +10,32 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/cost"
 )
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 func TestUSD(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]cost.USD{
 		"0": 0, "0.000000001": 1, "2.50": 2_500_000_000, "10": 10 * cost.Dollar, "1000000": cost.MaxUSD, "0.10": cost.Dollar / 10,
 	} {
-		if got, err := cost.ParseUSD(text); err != nil || got != want {
-			t.Errorf("%q is %d, %v", text, got, err)
-		}
+		got, err := cost.ParseUSD(text)
+		failIf(t, err != nil || got != want, "%q is %d, %v", text, got, err)
 	}
 	for _, text := range []string{"", "-1", "1.", ".5", "1e3", "0.0000000001", "1000000.000000001", "12345678", " 1", "1_0", "0x1", "٣"} {
-		if got, err := cost.ParseUSD(text); !errors.Is(err, cost.ErrUSD) {
-			t.Errorf("%q is %d", text, got)
-		}
+		got, err := cost.ParseUSD(text)
+		failIf(t, !errors.Is(err, cost.ErrUSD), "%q is %d", text, got)
 	}
 	for amount, want := range map[cost.USD]string{0: "0", 1: "0.000000001", -1: "-0.000000001", 2_500_000_000: "2.5", math.MaxInt64: "9223372036.854775807", math.MinInt64: "-9223372036.854775808"} {
-		if got := amount.String(); got != want {
-			t.Errorf("%d is written %s", amount, got)
-		}
+		got := amount.String()
+		failIf(t, got != want, "%d is written %s", amount, got)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		u := cost.USD(rapid.Int64Range(0, int64(cost.MaxUSD)).Draw(t, "amount"))
-		if again, err := cost.ParseUSD(u.String()); err != nil || again != u {
-			t.Fatalf("%d became %d, %v", u, again, err)
-		}
+		again, err := cost.ParseUSD(u.String())
+		stopIf(t, err != nil || again != u, "%d became %d, %v", u, again, err)
 	})
 }
 
@@ -46,9 +45,8 @@ func TestUSD(t *testing.T) {
 func TestPriceOf(t *testing.T) {
 	t.Parallel()
 	haiku, ok := cost.Lookup("anthropic", "claude-haiku-4-5-20251001")
-	if !ok || haiku != (cost.Price{Input: cost.Dollar, CacheRead: cost.Dollar / 10, CacheWrite: cost.Dollar * 5 / 4, Output: 5 * cost.Dollar}) {
-		t.Fatalf("%+v", haiku)
-	}
+	stopIf(t, !ok || haiku != (cost.Price{Input: cost.Dollar, CacheRead: cost.Dollar / 10, CacheWrite: cost.Dollar * 5 / 4, Output: 5 * cost.Dollar}),
+		"%+v", haiku)
 	for _, c := range []struct {
 		of   cost.Tokens
 		want cost.USD
@@ -59,19 +57,15 @@ func TestPriceOf(t *testing.T) {
 		{cost.Tokens{Input: -5, Output: -1}, 0},
 		{cost.Tokens{Input: math.MaxInt64, Output: math.MaxInt64}, math.MaxInt64},
 	} {
-		if got := haiku.Of(c.of); got != c.want {
-			t.Errorf("%+v costs %d, not %d", c.of, got, c.want)
-		}
+		got := haiku.Of(c.of)
+		failIf(t, got != c.want, "%+v costs %d, not %d", c.of, got, c.want)
 	}
-	if got := (cost.Price{Input: 1}).Of(cost.Tokens{Input: 1}); got != 1 {
-		t.Errorf("a millionth of a billionth costs %d", got)
-	}
-	if sum := (cost.Tokens{Input: math.MaxInt64, Output: 1, CacheRead: -9}).Sum(); sum != math.MaxInt64 {
-		t.Error(sum)
-	}
-	if usd, tokens := haiku.AtMost(976, 100); tokens != 2100 || usd != 2000*1250+100*5000 {
-		t.Errorf("at most %d and %d tokens", usd, tokens)
-	}
+	got := (cost.Price{Input: 1}).Of(cost.Tokens{Input: 1})
+	failIf(t, got != 1, "a millionth of a billionth costs %d", got)
+	sum := (cost.Tokens{Input: math.MaxInt64, Output: 1, CacheRead: -9}).Sum()
+	failIf(t, sum != math.MaxInt64, "%v", sum)
+	usd, tokens := haiku.AtMost(976, 100)
+	failIf(t, tokens != 2100 || usd != 2000*1250+100*5000, "at most %d and %d tokens", usd, tokens)
 	if usd, tokens := haiku.AtMost(math.MaxInt64, math.MaxInt64); tokens != math.MaxInt64 || usd != math.MaxInt64 {
 		t.Errorf("at most %d and %d tokens", usd, tokens)
 	}
@@ -82,9 +76,8 @@ func TestPriceOf(t *testing.T) {
 		if exact.Cmp(big.NewInt(math.MaxInt64)) > 0 {
 			exact = big.NewInt(math.MaxInt64)
 		}
-		if got := (cost.Price{Output: cost.USD(price)}).Of(cost.Tokens{Output: n}); int64(got) != exact.Int64() {
-			t.Fatalf("%d tokens at %d cost %d, not %s", n, price, got, exact)
-		}
+		got := (cost.Price{Output: cost.USD(price)}).Of(cost.Tokens{Output: n})
+		stopIf(t, int64(got) != exact.Int64(), "%d tokens at %d cost %d, not %s", n, price, got, exact)
 	})
 }
 
@@ -92,28 +85,23 @@ func TestLookup(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"ollama/anything", "script/x", "replay/x", "gullible/gullible"} {
 		provider, model, _ := strings.Cut(name, "/")
-		if p, ok := cost.Lookup(provider, model); !ok || p != (cost.Price{}) {
-			t.Errorf("%s: %+v", name, p)
-		}
+		p, ok := cost.Lookup(provider, model)
+		failIf(t, !ok || p != (cost.Price{}), "%s: %+v", name, p)
 	}
 	for _, name := range []string{"openai/qwen", "anthropic/", "other/gpt-5", "openai/gpt-5-latest", "openai/gpt-5-2025"} {
 		provider, model, _ := strings.Cut(name, "/")
-		if p, ok := cost.Lookup(provider, model); ok {
-			t.Errorf("%s: %+v", name, p)
-		}
+		p, ok := cost.Lookup(provider, model)
+		failIf(t, ok, "%s: %+v", name, p)
 	}
-	if p, ok := cost.Lookup("openai", "gpt-5-mini-2025-08-07"); !ok || p.CacheRead != cost.Dollar/40 || p.CacheWrite != cost.Dollar/4 {
-		t.Errorf("%+v", p)
-	}
-	if _, err := time.Parse(time.DateOnly, cost.Date()); err != nil {
-		t.Error(err)
-	}
+	p, ok := cost.Lookup("openai", "gpt-5-mini-2025-08-07")
+	failIf(t, !ok || p.CacheRead != cost.Dollar/40 || p.CacheWrite != cost.Dollar/4, "%+v", p)
+	_, err := time.Parse(time.DateOnly, cost.Date())
+	failIf(t, err != nil, "%v", err)
 }
 
 // A sum is never less than its parts.
 func TestPlus(t *testing.T) {
 	t.Parallel()
-	if got := cost.Plus(int64(1<<63-2), 1); got != 1<<63-1 || cost.Plus(got, 1) != got {
-		t.Errorf("a sum has overflowed: %d", got)
-	}
+	got := cost.Plus(int64(1<<63-2), 1)
+	failIf(t, got != 1<<63-1 || cost.Plus(got, 1) != got, "a sum has overflowed: %d", got)
 }

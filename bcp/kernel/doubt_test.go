@@ -64,9 +64,8 @@ func TestCrashes(t *testing.T) {
 		before := g.next(kind)
 		g.crash()
 		after := g.todo[0]
-		if string(before.Body) != string(after.Body) || string(before.Content) != string(after.Content) || before.Wait != after.Wait || after.Kind != kind {
-			t.Errorf("asked %+v, and after a crash %+v", before, after)
-		}
+		failIf(t, string(before.Body) != string(after.Body) || string(before.Content) != string(after.Content) || before.Wait != after.Wait || after.Kind != kind,
+			"asked %+v, and after a crash %+v", before, after)
 	}
 	again(kernel.ReleasePlan)
 	g.plan(steps(inbox, parse, strings.ReplaceAll(sub(""), `{"ref":"c"}`, `{"ref":"p","path":"text"}`)))
@@ -99,9 +98,8 @@ func TestOutcomesTooMany(t *testing.T) {
 		r := g.next(kernel.ReleaseCall)
 		outcome(g, r, 1)
 		g.end(kernel.Committed, "")
-		if c := outcome(g, r, 1); c.Alert != kernel.SecondOutcome || c.Code != kernel.SecondOutcome || c.End != nil {
-			t.Errorf("got %+v", c)
-		}
+		c := outcome(g, r, 1)
+		failIf(t, c.Alert != kernel.SecondOutcome || c.Code != kernel.SecondOutcome || c.End != nil, "got %+v", c)
 	})
 	t.Run("after a doubt that ended the run", func(t *testing.T) {
 		g := planned(t, mustKernel(t, nil), steps(note))
@@ -110,18 +108,16 @@ func TestOutcomesTooMany(t *testing.T) {
 		g.pass()
 		g.next(kernel.ReleaseItem)
 		g.end(kernel.Doubted, kernel.InDoubt)
-		if c := outcome(g, r, 1); c.Alert != kernel.LateOutcome || c.End != nil {
-			t.Errorf("got %+v", c)
-		}
+		c := outcome(g, r, 1)
+		failIf(t, c.Alert != kernel.LateOutcome || c.End != nil, "got %+v", c)
 	})
 	t.Run("of an attempt that a person overruled", func(t *testing.T) {
 		g := planned(t, mustKernel(t, nil), steps(note))
 		r := g.next(kernel.ReleaseCall)
 		g.pass()
 		g.person(kernel.NotDone, "")
-		if c := outcome(g, r, 1); c.Alert != kernel.LateOutcome || c.End == nil || c.End.Status != kernel.Errored {
-			t.Errorf("got %+v", c)
-		}
+		c := outcome(g, r, 1)
+		failIf(t, c.Alert != kernel.LateOutcome || c.End == nil || c.End.Status != kernel.Errored, "got %+v", c)
 	})
 	t.Run("of a call that was sent again without harm", func(t *testing.T) {
 		g := planned(t, mustKernel(t, nil), steps(event(`"t"`, `"mon"`), inbox))
@@ -130,9 +126,8 @@ func TestOutcomesTooMany(t *testing.T) {
 		g.next(kernel.ReleaseCall)
 		ok := []byte(fmt.Sprintf(`{"call_id":%q,"result":{"ok":true}}`, r.Wait.ID))
 		g.store(g.state.DecideOutcome(g.moment(), "calendar", r.Wait.ID, 2, ok))
-		if c := g.store(g.state.DecideOutcome(g.moment(), "calendar", r.Wait.ID, 1, ok)); c.Alert != "" || c.Code != kernel.LateOutcome {
-			t.Errorf("the first attempt: %+v", c)
-		}
+		c := g.store(g.state.DecideOutcome(g.moment(), "calendar", r.Wait.ID, 1, ok))
+		failIf(t, c.Alert != "" || c.Code != kernel.LateOutcome, "the first attempt: %+v", c)
 		if c := g.store(g.state.DecideOutcome(g.moment(), "calendar", r.Wait.ID, 3, ok)); c.Alert != kernel.LateOutcome || c.End == nil {
 			t.Errorf("an attempt that was never sent: %+v", c)
 		}
@@ -254,9 +249,8 @@ func TestRequesters(t *testing.T) {
 
 	// The same message again is the same run; the same id for another is malformed.
 	first := run("desk", "kim", "all", `{"task":"x","request_id":"a"}`)
-	if again := run("desk", "kim", "all", `{"task":"x","request_id":"a"}`); again.Code != kernel.Repeated || again.Run != first.Run {
-		t.Errorf("got %+v", again)
-	}
+	again := run("desk", "kim", "all", `{"task":"x","request_id":"a"}`)
+	failIf(t, again.Code != kernel.Repeated || again.Run != first.Run, "got %+v", again)
 	expect(t, run("desk", "kim", "all", `{"task":"y","request_id":"a"}`).Code, kernel.Malformed, "another task with the same id")
 	refused := run("desk", "kim", "root", `{"task":"x","request_id":"b"}`)
 	if again := run("desk", "kim", "root", `{"task":"x","request_id":"b"}`); again.Code != refused.Code || refused.Code != kernel.UnknownGrant {
@@ -328,9 +322,8 @@ func TestEndedRunsAreBounded(t *testing.T) {
 	stopIf(t, got != kernel.LateOutcome, "the oldest run that is known: got %q", got)
 	stop(g.begin("read"))
 	expect(t, late(), kernel.UnknownCall, "a run too many")
-	if c := ask(); c.Code != kernel.Repeated || c.Run != first || c.End == nil || c.End.Status != kernel.Stopped {
-		t.Errorf("who asked for it hears %+v", c)
-	}
+	c := ask()
+	failIf(t, c.Code != kernel.Repeated || c.Run != first || c.End == nil || c.End.Status != kernel.Stopped, "who asked for it hears %+v", c)
 }
 
 // Each requester has its newest request ids known, and takes none from others. A state that
@@ -363,9 +356,8 @@ func TestRequestIDsAreBounded(t *testing.T) {
 	stopIf(t, !known("kim", 0) || !known("kim", kernel.MaxRequests-1), "an id is not known")
 	restored := must(kernel.Restore(s.Save(), mustKernel(t, nil)))
 	apply(ask("kim", kernel.MaxRequests))
-	if n := oldest(); n != 1 || !known("kim", kernel.MaxRequests) || !known("eve", 0) {
-		t.Errorf("the oldest id that is known is %d", n)
-	}
+	n := oldest()
+	failIf(t, n != 1 || !known("kim", kernel.MaxRequests) || !known("eve", 0), "the oldest id that is known is %d", n)
 	want := savedText(s)
 	s = restored
 	apply(ask("kim", kernel.MaxRequests))

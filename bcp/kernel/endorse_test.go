@@ -169,9 +169,8 @@ func (l *endorsing) give(change func(*bcp.Endorsement)) {
 	if change != nil {
 		change(&e)
 	}
-	if d := l.send("ada", e, nil); d.Verdict != bcp.Accept || d.Endorsed == nil || d.Endorsed.Tool != e.Tool {
-		l.t.Fatalf("it is not taken: %s %+v", d.Code, d.Endorsed)
-	}
+	d := l.send("ada", e, nil)
+	stopIf(l.t, d.Verdict != bcp.Accept || d.Endorsed == nil || d.Endorsed.Tool != e.Tool, "it is not taken: %s %+v", d.Code, d.Endorsed)
 }
 
 // Calls with the critical arguments that a person endorsed are made without a person, and
@@ -206,9 +205,8 @@ func TestEndorsedCallsAreMade(t *testing.T) {
 		call.Arguments = slices.Clone(call.Arguments)
 		stopIf(t, call.Arguments[1].Name != "to", "the arguments are %+v", call.Arguments)
 		change(&call)
-		if other.Call = &call; other.Allowed(l.g.kernels[0].Gate()) {
-			t.Errorf("its dispatcher makes it: %s", name)
-		}
+		other.Call = &call
+		failIf(t, other.Allowed(l.g.kernels[0].Gate()), "its dispatcher makes it: %s", name)
 	}
 	last, err := bcp.DecodeDecision(l.records[len(l.records)-1])
 	failIf(t, err != nil || last.Endorsed == nil || last.Endorsed.ID != endorsementID || last.Endorsed.Uses != 1,
@@ -358,9 +356,8 @@ func TestEndorsementsMakeNoOtherCalls(t *testing.T) {
 				c.give(&e)
 			}
 			e.Until = l.g.now.Add(30 * time.Minute).Truncate(time.Second)
-			if d := l.send("ada", e, nil); d.Verdict != bcp.Accept {
-				t.Fatalf("it is not taken: %s", d.Code)
-			}
+			d := l.send("ada", e, nil)
+			stopIf(t, d.Verdict != bcp.Accept, "it is not taken: %s", d.Code)
 			if c.then != nil {
 				c.then(l)
 			}
@@ -395,9 +392,8 @@ func TestEndorsedCallInDoubt(t *testing.T) {
 	l.record(doubt, "", "")
 	stopIf(t, doubt.Wait == nil || doubt.Wait.Kind != kernel.WaitDoubt || doubt.Endorsed != nil, "it waits as %+v", doubt.Wait)
 	view, _ := l.state.View("ada", bcp.ItemID(doubt.Wait.ID))
-	if _, why := bcp.EndorsementOf(&view, endorsementID); why == "" || view.Endorse != nil {
-		t.Error("a doubt may be endorsed")
-	}
+	_, why := bcp.EndorsementOf(&view, endorsementID)
+	failIf(t, why == "" || view.Endorse != nil, "a doubt may be endorsed")
 	again := l.g.store(l.g.state.DecidePerson(l.g.moment(), doubt.Wait.ID, kernel.NotDone, nil))
 	l.record(again, "ada", "body")
 	if sent := l.g.state.Releases(&again); again.Endorsed != nil || len(sent) != 1 || !sent[0].Allowed(l.g.kernels[0].Gate()) {

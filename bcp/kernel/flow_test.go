@@ -435,9 +435,8 @@ func TestSteeredCallsNeedARule(t *testing.T) {
 		last := g.result("true")
 		g.end(kernel.Committed, "")
 		want := bcp.ChoiceBits(2) + bcp.ChoiceBits(3)
-		if got := charged(g.state, &last); last.Totals.Control != want || got != bcp.Bit+want {
-			t.Errorf("%s: paid %s, the requester is charged %s", name, last.Totals.Control, got)
-		}
+		got := charged(g.state, &last)
+		failIf(t, last.Totals.Control != want || got != bcp.Bit+want, "%s: paid %s, the requester is charged %s", name, last.Totals.Control, got)
 		forks, calls := 0, 0
 		for _, c := range g.changes {
 			for _, s := range c.Steps {
@@ -454,9 +453,8 @@ func TestSteeredCallsNeedARule(t *testing.T) {
 	}
 	g := newGateway(t, steered(t, rule(kernel.Declassify, "true", 3)))
 	g.begin("read") // of which the grant has none
-	if c := g.plan(steps(look, when(`"look"`, "", `"true":[]`))); c.Told == nil || c.Told.Code != kernel.ControlNotAllowed {
-		t.Errorf("a grant with fewer bits: %+v", c.Told)
-	}
+	c := g.plan(steps(look, when(`"look"`, "", `"true":[]`)))
+	failIf(t, c.Told == nil || c.Told.Code != kernel.ControlNotAllowed, "a grant with fewer bits: %+v", c.Told)
 	g = newGateway(t, steered(t, func(d *kernel.Definition) { d.Limits.ControlBits = 3 }))
 	g.begin("all")
 	fails := steps(list, each(`"max":2`, telling), strings.ReplaceAll(`{"kind":"tool","id":"x","tool":"tell","args":{"a":{"ref":"list","path":"list.1.hot"},"b":"a"}}`, "\n", ""))
@@ -486,13 +484,11 @@ func TestSubRunsAreSteered(t *testing.T) {
 			g.begin("all")
 			g.killed, c.asked = killed, 0
 			end := g.play(plan, c)
-			if ends[i] = string(end.Final) + g.effects(); end.End.Status != kernel.Committed {
-				t.Fatalf("%+v", end.End)
-			}
+			ends[i] = string(end.Final) + g.effects()
+			stopIf(t, end.End.Status != kernel.Committed, "%+v", end.End)
 			for _, change := range g.changes {
-				if s := change.Sub; s != nil && (s.Steer == nil || !s.Steer.Tainted()) {
-					t.Errorf("the sub-run %s is steered by %+v", s.Path, s.Steer)
-				}
+				s := change.Sub
+				failIf(t, s != nil && (s.Steer == nil || !s.Steer.Tainted()), "a sub-run is steered wrongly: %+v", s)
 			}
 		}
 		stopIf(t, ends[0] != ends[1], "killed, it ends as %s, and else as %s", ends[1], ends[0])
@@ -516,9 +512,8 @@ func TestLongListsStop(t *testing.T) {
 			continue
 		}
 		g.result("true")
-		if end := g.end(want, ""); string(end.Final) != `{"hot":[true]}` {
-			t.Errorf("got %s", end.Final)
-		}
+		end := g.end(want, "")
+		failIf(t, string(end.Final) != `{"hot":[true]}`, "got %s", end.Final)
 	}
 }
 

@@ -120,13 +120,11 @@ func TestPersonLetsACallThrough(t *testing.T) {
 		fmt.Sprint(e.Arguments) != "[{body false true false 8106 false} {to false false false 0 false}]" {
 		t.Errorf("it shows %+v", e)
 	}
-	if !strings.Contains(string(view.Content), `"args":{"body":"meeting at 3pm","to":"kim@example.com"}`) || view.SHA256 != sha256.Sum256(view.Content) {
-		t.Errorf("the content is %s", view.Content)
-	}
+	failIf(t, !strings.Contains(string(view.Content), `"args":{"body":"meeting at 3pm","to":"kim@example.com"}`) || view.SHA256 != sha256.Sum256(view.Content),
+		"the content is %s", view.Content)
 	d := l.state.DecideApproval(l.moment(), "ada", bcp.Sender{Key: "key"}, bcp.Approve, approval(it, bcp.Approve, view.Content, nil))
-	if d.Verdict != bcp.Accept || d.Kind != bcp.KindStep || d.Run.From != "ada" || d.Role != bcp.RoleApprover || d.Item != it.ID || len(d.Signature) == 0 {
-		t.Fatalf("it was decided as %+v", d)
-	}
+	stopIf(t, d.Verdict != bcp.Accept || d.Kind != bcp.KindStep || d.Run.From != "ada" || d.Role != bcp.RoleApprover || d.Item != it.ID || len(d.Signature) == 0,
+		"it was decided as %+v", d)
 	c, err := kernel.ReadRecord(&d)
 	stopIf(t, err != nil || c.Wait == nil || c.Wait.Kind != kernel.WaitTool || !c.Wait.Approved, "the change is %+v, %v", c, err)
 	l.store(d)
@@ -169,9 +167,8 @@ func TestApprovalsOfCallsAreRefused(t *testing.T) {
 		failIf(t, d.Verdict != bcp.Reject || d.Code != c.code || d.Run != nil, "%s: %s %s", name, d.Verdict, d.Code)
 	}
 	expect(t, string(before), string(checkpoint(t, l.state)), "a refusal changes the state")
-	if _, code := l.state.View("kim", it.ID); code != bcp.NotPermitted {
-		t.Errorf("who may not decide sees it: %s", code)
-	}
+	_, code := l.state.View("kim", it.ID)
+	failIf(t, code != bcp.NotPermitted, "who may not decide sees it: %s", code)
 	if _, code := l.state.View("bob", it.ID); code != bcp.NotPermitted {
 		t.Errorf("an agent that is called like an approver sees it: %s", code)
 	}
@@ -188,9 +185,8 @@ func TestCallIsRefused(t *testing.T) {
 	it := l.sending()
 	d := l.state.DecideApproval(l.moment(), "ada", bcp.Sender{Key: "key"}, bcp.RejectItem, approval(it, bcp.RejectItem, []byte("Not to her."), nil))
 	c, err := kernel.ReadRecord(&d)
-	if err != nil || c.End == nil || c.End.Status != kernel.Blocked || c.End.Code != kernel.ApprovalRejected || d.Note != "Not to her." {
-		t.Fatalf("%+v, %v", d, err)
-	}
+	stopIf(t, err != nil || c.End == nil || c.End.Status != kernel.Blocked || c.End.Code != kernel.ApprovalRejected || d.Note != "Not to her.",
+		"%+v, %v", d, err)
 	late := l.moment()
 	late.Now = it.Deadline
 	if d := l.state.DecideApproval(late, "ada", bcp.Sender{Key: "key"}, bcp.RejectItem, approval(it, bcp.RejectItem, []byte("No."), nil)); d.Code != bcp.ItemExpired {
@@ -263,7 +259,6 @@ func TestCallInDoubt(t *testing.T) {
 	preview, refused := l.state.Preview("ada", []byte(`{"item_id":"`+string(it.ID)+`","response":{"result":{"ok":true, "message_id":"m1"}}}`))
 	failIf(t, refused.Error != "" || string(preview.Content) != `{"result":{"message_id":"m1","ok":true}}`,
 		"%+v, %s", refused, preview.Content)
-	if _, refused = l.state.Preview("eve", []byte(`{"item_id":"`+string(it.ID)+`","response":{"result":{"ok":true, "message_id":"m1"}}}`)); refused.Error != bcp.NotPermitted {
-		t.Errorf("who may not decide hears %+v", refused)
-	}
+	_, refused = l.state.Preview("eve", []byte(`{"item_id":"`+string(it.ID)+`","response":{"result":{"ok":true, "message_id":"m1"}}}`))
+	failIf(t, refused.Error != bcp.NotPermitted, "who may not decide hears %+v", refused)
 }

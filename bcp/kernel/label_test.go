@@ -131,9 +131,8 @@ func TestJoinIsItsDefinition(t *testing.T) {
 		if got, want := spelled(kernel.Join(la, lb)), a.join(b).json(); got != want {
 			t.Fatalf("%s and %s:\ngot  %s\nwant %s", a.json(), b.json(), got, want)
 		}
-		if got := spelled(kernel.Join(lb, la)); got != spelled(kernel.Join(la, lb)) {
-			t.Fatalf("not commutative: %s", got)
-		}
+		got := spelled(kernel.Join(lb, la))
+		stopIf(t, got != spelled(kernel.Join(la, lb)), "not commutative: %s", got)
 		x, y := spelled(kernel.Join(kernel.Join(la, lb), lc)), spelled(kernel.Join(la, kernel.Join(lb, lc)))
 		stopIf(t, x != y, "not associative: %s, %s", x, y)
 		if got := spelled(kernel.Join(la)); got != a.json() {
@@ -266,9 +265,8 @@ func TestLabelsOfSteps(t *testing.T) {
 		got[s.ID] = spelled(s.Label)
 		expect(t, s.Hazy, s.ID == "d" || s.ID == "e", "%s: hazy", s.ID)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff(want, got)
+	failIf(t, diff != "", "%v", diff)
 }
 
 // A label that names too many parts counts none.

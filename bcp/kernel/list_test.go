@@ -109,9 +109,8 @@ func TestOneDecisionCoversTheRestOfALoop(t *testing.T) {
 			if e := v.Effect; e.Element != i+1 || e.Elements != 3 || e.Early != (i > 0) || !strings.Contains(string(v.Content), addresses[i]) || e.Changed || fmt.Sprint(e.Rules) != "[ask-first]" {
 				t.Errorf("item %d shows %+v of %s", i, v.Effect, v.Content)
 			}
-			if _, code := l.state.View("kim", v.ID); code != bcp.NotPermitted {
-				t.Errorf("who may not decide sees it: %q", code)
-			}
+			_, code := l.state.View("kim", v.ID)
+			failIf(t, code != bcp.NotPermitted, "who may not decide sees it: %q", code)
 		}
 		done := 0
 		for n, i := range order {
@@ -163,9 +162,8 @@ func TestWhatIsNotListedIsHeld(t *testing.T) {
 	approve := func(l *ledger, views []bcp.ItemView, order ...int) {
 		t.Helper()
 		for _, i := range order {
-			if codes := l.together("ada", views, i); codes[i] != "" {
-				t.Fatal(codes[i])
-			}
+			codes := l.together("ada", views, i)
+			stopIf(t, codes[i] != "", "%v", codes[i])
 		}
 	}
 	t.Run("not signed", func(t *testing.T) {
@@ -190,9 +188,8 @@ func TestWhatIsNotListedIsHeld(t *testing.T) {
 		l.g.hears("bob", "")
 		l.g.store(l.g.state.DecidePerson(l.g.moment(), string(d.ID), kernel.Approve, nil))
 		l.g.result(sent)
-		if r := l.g.next(kernel.ReleaseItem); !strings.Contains(string(r.Arguments), "b@x.example") {
-			t.Errorf("it waits for %s", r.Arguments)
-		}
+		r := l.g.next(kernel.ReleaseItem)
+		failIf(t, !strings.Contains(string(r.Arguments), "b@x.example"), "it waits for %s", r.Arguments)
 	})
 	t.Run("arguments that are not known", func(t *testing.T) {
 		plan := strings.Replace(loopPlan, `"do":[`, `"do":[{"kind":"q_parse","id":"sum","source":{"ref":"one","path":"email"},"schema_ref":"Summary","instruction":"i"},`, 1)
@@ -202,9 +199,8 @@ func TestWhatIsNotListedIsHeld(t *testing.T) {
 			l.g.answer(`{"text":"one"}`, "")
 		}
 		l.catchUp()
-		if views := l.views("ada"); len(views) != 1 || views[0].Effect.Early || views[0].Effect.Elements != 2 {
-			t.Errorf("%d items wait: %+v", len(views), views[0].Effect)
-		}
+		views := l.views("ada")
+		failIf(t, len(views) != 1 || views[0].Effect.Early || views[0].Effect.Elements != 2, "%d items wait: %+v", len(views), views[0].Effect)
 	})
 	t.Run("in another plan", func(t *testing.T) {
 		l := looping(t, loopPlan, "a@x.example", "b@x.example")
@@ -213,9 +209,8 @@ func TestWhatIsNotListedIsHeld(t *testing.T) {
 		l.g.outcome(l.g.next(kernel.ReleaseCall), `"error":"not now","not_performed":true`)
 		l.g.plan(loopPlan)
 		waits(l, "a@x.example")
-		if views := l.views("ada"); len(views) != 2 {
-			t.Errorf("%d items wait", len(views))
-		}
+		views := l.views("ada")
+		failIf(t, len(views) != 2, "%d items wait", len(views))
 	})
 	t.Run("too late", func(t *testing.T) {
 		l := looping(t, loopPlan, "a@x.example", "b@x.example")

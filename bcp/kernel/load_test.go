@@ -153,9 +153,8 @@ func TestDefinitions(t *testing.T) {
 			}
 			k, defects := kernel.New(d)
 			expect(t, k == nil, len(defects) > 0, "a kernel with defects, or none without")
-			if c.want == "" && len(defects) > 0 || c.want != "" && !slices.ContainsFunc(defects, func(d kernel.Defect) bool { return d.Code == c.want }) {
-				t.Errorf("got %v, want %q", defects, c.want)
-			}
+			failIf(t, c.want == "" && len(defects) > 0 || c.want != "" && !slices.ContainsFunc(defects, func(d kernel.Defect) bool { return d.Code == c.want }),
+				"got %v, want %q", defects, c.want)
 		})
 	}
 }
@@ -193,9 +192,8 @@ func TestTypesAreClosed(t *testing.T) {
 		`{"enum":[]}`, `{"enum":["a","a"]}`, `{"enum":[1]}`, `{"enum":"a"}`, `{"type":"enum"}`, `{"type":"boolean","enum":["a"]}`, `{"anyOf":[{"type":"string"}]}`,
 		`{"$ref":"#/x"}`, `{"type":"string","nullable":"yes"}`, `{"type":"string","description":1}`, `{"type":"string","type":"string"}`, `{"const":1.5}`, `{"const":true}`, `{"const":"a","maxLength":1}`, `{"const":"a","type":"integer"}`,
 	} {
-		if _, err := kernel.ParseType([]byte(schema)); err == nil {
-			t.Errorf("%s is taken", schema)
-		}
+		_, err := kernel.ParseType([]byte(schema))
+		failIf(t, err == nil, "%s is taken", schema)
 	}
 	for schema, values := range map[string][2][]string{
 		`{"type":"boolean"}`:                                       {{"true", "false"}, {`"true"`, "1", "null", "[]", "{}"}},
@@ -243,8 +241,7 @@ func TestDefectsAreInOrder(t *testing.T) {
 	_, want := kernel.New(d)
 	stopIf(t, len(want) < 10, "defects %v", want)
 	for range 20 {
-		if _, got := kernel.New(d); !slices.Equal(got, want) {
-			t.Fatalf("%v\nand then %v", want, got)
-		}
+		_, got := kernel.New(d)
+		stopIf(t, !slices.Equal(got, want), "%v\nand then %v", want, got)
 	}
 }

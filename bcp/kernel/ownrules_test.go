@@ -25,9 +25,8 @@ func TestOwnRulesArePrepared(t *testing.T) { // not parallel: it counts allocati
 	}
 	prepared := k.Prepare("kim", "all", []byte(task))
 	compiled := allocations(nil, task)
-	if taken := allocations(prepared, task); taken > compiled/4 {
-		t.Errorf("%.0f allocations with rules that are compiled, %.0f without", taken, compiled)
-	}
+	taken := allocations(prepared, task)
+	failIf(t, taken > compiled/4, "%.0f allocations with rules that are compiled, %.0f without", taken, compiled)
 	planned := func(body string) float64 {
 		g := newGateway(t, k)
 		g.store(g.state.DecideRun(g.moment(), "desk", kim, "all", g.task, []byte(body)))
@@ -36,16 +35,14 @@ func TestOwnRulesArePrepared(t *testing.T) { // not parallel: it counts allocati
 			g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, fmt.Appendf(nil, `{"plan_id":%q,"plan":%s}`, r.Wait.ID, mailPlan))
 		})
 	}
-	if with, without := planned(task), planned(`{"task":"Do it."}`); with > without+compiled/4 {
-		t.Errorf("%.0f allocations for a plan with rules, %.0f without, compiled are %.0f", with, without, compiled)
-	}
+	with, without := planned(task), planned(`{"task":"Do it."}`)
+	failIf(t, with > without+compiled/4, "%.0f allocations for a plan with rules, %.0f without, compiled are %.0f", with, without, compiled)
 	for name, p := range map[string]*kernel.OwnRules{
 		"other rules":       k.Prepare("kim", "all", []byte(strings.Replace(task, "> 3", "> 2", 1))),
 		"other definitions": mustKernel(t, nil).Prepare("kim", "all", []byte(task)),
 	} {
-		if taken := allocations(p, task); p == nil || taken < compiled/2 {
-			t.Errorf("%s: %.0f allocations, compiled are %.0f", name, taken, compiled)
-		}
+		taken := allocations(p, task)
+		failIf(t, p == nil || taken < compiled/2, "%s: %.0f allocations, compiled are %.0f", name, taken, compiled)
 	}
 	for name, p := range map[string]*kernel.OwnRules{
 		"no message":         k.Prepare("kim", "all", []byte(`{`)),
@@ -60,9 +57,8 @@ func TestOwnRulesArePrepared(t *testing.T) { // not parallel: it counts allocati
 	for _, p := range []*kernel.OwnRules{nil, k.Prepare("kim", "all", []byte(bad)), prepared} {
 		g := newGateway(t, k)
 		g.state.Adopt(p)
-		if c := g.state.DecideRun(g.moment(), "desk", kim, "all", g.task, []byte(bad)); c.Code != kernel.BadRule || c.Place == nil || c.Place.Rule != 1 {
-			t.Errorf("a rule that means nothing is %s at %+v", c.Code, c.Place)
-		}
+		c := g.state.DecideRun(g.moment(), "desk", kim, "all", g.task, []byte(bad))
+		failIf(t, c.Code != kernel.BadRule || c.Place == nil || c.Place.Rule != 1, "a rule that means nothing is %s at %+v", c.Code, c.Place)
 	}
 	g := newGateway(t, k)
 	g.state.Adopt(k.Prepare("kim", "all", []byte(strings.Replace(task, "run.depth > 3", "true", 1))))

@@ -290,9 +290,8 @@ func TestPlanHasOnlyGrantedTools(t *testing.T) {
 func TestPlanWithoutSubPlanner(t *testing.T) {
 	t.Parallel()
 	k := mustKernel(t, func(d *kernel.Definition) { d.SubPlanner = "" })
-	if _, fault := k.ReadPlan([]byte(steps(constX, sub(""))), frame(k, "all")); fault.Code != kernel.UnknownKind || fault.Step != "d" {
-		t.Errorf("got %+v", fault)
-	}
+	_, fault := k.ReadPlan([]byte(steps(constX, sub(""))), frame(k, "all"))
+	failIf(t, fault.Code != kernel.UnknownKind || fault.Step != "d", "got %+v", fault)
 }
 
 // What only some Readers may be given, others are not asked about.

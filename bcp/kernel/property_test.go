@@ -350,18 +350,16 @@ func TestPreflightIsRight(t *testing.T) {
 			g.begin("all")
 			end := g.play(plan, c)
 			checkOrder(t, g)
-			if blocked && (end.End.Status != kernel.Blocked || g.calls() != "") {
-				t.Fatalf("%s: a call is certain to be denied, and the run is %s after %q", plan, end.End.Status, g.calls())
-			}
+			stopIf(t, blocked && (end.End.Status != kernel.Blocked || g.calls() != ""),
+				"%s: a call is certain to be denied, and the run is %s after %q", plan, end.End.Status, g.calls())
 			for _, change := range g.changes {
 				for _, s := range change.Steps {
 					f, foreseen := forecasts[s.Path]
 					if s.Judged == nil || !foreseen || !f.Certain {
 						continue
 					}
-					if s.Judged.Ruling != f.Verdict.Ruling || s.Judged.Ruling != kernel.Deny && !sameVerdict(*s.Judged, f.Verdict) {
-						t.Fatalf("%s with %v: %s was foreseen as %+v and is %+v", plan, list, s.Path, f.Verdict, *s.Judged)
-					}
+					stopIf(t, s.Judged.Ruling != f.Verdict.Ruling || s.Judged.Ruling != kernel.Deny && !sameVerdict(*s.Judged, f.Verdict),
+						"%s with %v: %s was foreseen as %+v and is %+v", plan, list, s.Path, f.Verdict, *s.Judged)
 				}
 			}
 			if blocked || !c.count() {
@@ -416,16 +414,13 @@ func TestCanaries(t *testing.T) {
 		}
 		for _, r := range g.sent {
 			stopIf(t, r.Kind == kernel.ReleasePlan && strings.Contains(string(r.Body), canary), "the planner is given %s", r.Body)
-			if (r.Kind == kernel.ReleaseParse || r.Kind == kernel.ReleaseSubPlan) && strings.Contains(string(r.Body)+r.Instruction, "Do it.") {
-				t.Fatalf("a Reader is given the task: %s", r.Body)
-			}
+			stopIf(t, (r.Kind == kernel.ReleaseParse || r.Kind == kernel.ReleaseSubPlan) && strings.Contains(string(r.Body)+r.Instruction, "Do it."),
+				"a Reader is given the task: %s", r.Body)
 		}
 		for _, record := range g.records {
 			stopIf(t, strings.Contains(string(record[0]), canary), "the open record has it: %s", record[0])
 		}
-		if strings.Contains(g.events(), canary) {
-			t.Fatalf("the events have it: %s", g.events())
-		}
+		stopIf(t, strings.Contains(g.events(), canary), "the events have it: %s", g.events())
 	})
 	failIf(t, read == 0, "no Reader was given it: the check shows nothing")
 }

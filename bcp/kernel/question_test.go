@@ -61,9 +61,8 @@ func TestAQuestionGoesToTheRequester(t *testing.T) {
 			stopIf(t, c.Wait == nil || c.Wait.Kind != kernel.WaitQuestion || c.Wait.Agent != "kim" || c.Wait.Tells != 0,
 				"got %+v", c.Wait)
 			status, _ := g.state.Receipt(run, nil)
-			if string(status.QuestionID) != c.Wait.ID || len(status.Questions) != 1 || status.Questions[0].Question != "Which day?" {
-				t.Errorf("the requester is told %+v", status)
-			}
+			failIf(t, string(status.QuestionID) != c.Wait.ID || len(status.Questions) != 1 || status.Questions[0].Question != "Which day?",
+				"the requester is told %+v", status)
 			if by == "requester after a crash" {
 				g.todo = nil
 				g.crash()
@@ -110,18 +109,15 @@ func TestRepliesThatAreRefused(t *testing.T) {
 		{"another item", "i000000000000000000000099", "kim", `"answer":{"day":"a"}`, kernel.Trusted(), kernel.UnknownItem},
 		{"told since", item, "kim", `"answer":{"day":"a"}`, kernel.Told(1), kernel.ToldSince},
 	} {
-		if c := g.replyTo(tt.id, tt.from, tt.members, tt.told); c.Code != tt.code || c.End != nil {
-			t.Errorf("%s: got %q, want %q", tt.name, c.Code, tt.code)
-		}
+		c := g.replyTo(tt.id, tt.from, tt.members, tt.told)
+		failIf(t, c.Code != tt.code || c.End != nil, "%s: got %q, want %q", tt.name, c.Code, tt.code)
 	}
 	expect(t, g.store(g.state.DecidePerson(g.moment(), item, kernel.Approve, nil)).Code, kernel.UnknownItem, "a person approves a question")
-	if c := g.store(g.state.DecidePerson(g.moment(), item, kernel.Done, []byte(`{"day":"a"}`))); c.Code != kernel.UnknownItem {
-		t.Errorf("a person says of a question that it was done: %q", c.Code)
-	}
+	c := g.store(g.state.DecidePerson(g.moment(), item, kernel.Done, []byte(`{"day":"a"}`)))
+	failIf(t, c.Code != kernel.UnknownItem, "a person says of a question that it was done: %q", c.Code)
 	g.records, g.replay = nil, false
-	if after := savedText(g.state); strings.SplitN(after, "\n", 2)[1] != strings.SplitN(before, "\n", 2)[1] {
-		t.Errorf("a refused reply changed the run:\n%s\n%s", before, after)
-	}
+	after := savedText(g.state)
+	failIf(t, strings.SplitN(after, "\n", 2)[1] != strings.SplitN(before, "\n", 2)[1], "a refused reply changed the run:\n%s\n%s", before, after)
 	// Whoever was told something may still refuse.
 	if c := g.replyTo(item, "kim", `"refused":true`, kernel.Told(9)); c.End == nil || c.End.Code != kernel.ApprovalRejected {
 		t.Errorf("got %+v", c)
@@ -212,9 +208,8 @@ func TestASteeredQuestionIsCharged(t *testing.T) {
 	g.plan(plan)
 	c := g.result(`{"hot":true,"face":"b"}`)
 	paid := c.Totals.Control
-	if want := bcp.ChoiceBits(3); paid != want {
-		t.Fatalf("paid %s, want %s", paid, want)
-	}
+	want := bcp.ChoiceBits(3)
+	stopIf(t, paid != want, "paid %s, want %s", paid, want)
 	if want := (7*bcp.Bit + paid + bcp.Bit - 1) / bcp.Bit * bcp.Bit; c.Wait.Tells != want || charged(g.state, &c) != want {
 		t.Errorf("the question tells %s, recorded %s, want %s", c.Wait.Tells, charged(g.state, &c), want)
 	}
@@ -277,9 +272,8 @@ func TestAnApproverAnswers(t *testing.T) {
 	from := bcp.Sender{Key: "key"}
 	view, code := l.state.View("ada", it.ID)
 	stopIf(t, code != "" || len(view.Effect.Questions) != 1 || view.Effect.Changed || !shown.Intact(&view), "%s: %+v", code, view)
-	if frame := shown.ItemFrames(&view, l.g.now)[0]; len(frame.Parts) != 1 || frame.Parts[0] != (shown.Part{Asked: "day", Text: "Which day? (a, b)"}) {
-		t.Errorf("shown is %+v", frame)
-	}
+	frame := shown.ItemFrames(&view, l.g.now)[0]
+	failIf(t, len(frame.Parts) != 1 || frame.Parts[0] != (shown.Part{Asked: "day", Text: "Which day? (a, b)"}), "shown is %+v", frame)
 	const answer = `{"answer":{"day":"b"}}`
 	for _, tt := range []struct {
 		name, by, content string
@@ -291,14 +285,12 @@ func TestAnApproverAnswers(t *testing.T) {
 		{"a result", "ada", `{"result":{"day":"b"}}`, bcp.EditItem},
 		{"two keys", "ada", `{"answer":{"day":"b"},"result":1}`, bcp.EditItem},
 	} {
-		if d := l.state.DecideApproval(l.moment(), bcp.AgentName(tt.by), from, tt.act, approval(it, tt.act, []byte(tt.content), nil)); d.Verdict == bcp.Accept {
-			t.Errorf("%s counts", tt.name)
-		}
+		d := l.state.DecideApproval(l.moment(), bcp.AgentName(tt.by), from, tt.act, approval(it, tt.act, []byte(tt.content), nil))
+		failIf(t, d.Verdict == bcp.Accept, "%s counts", tt.name)
 	}
 	d := l.state.DecideApproval(l.moment(), "ada", from, bcp.EditItem, approval(it, bcp.EditItem, []byte(answer), nil))
 	stopIf(t, d.Verdict != bcp.Accept || d.Capacity != 0, "got %s %s", d.Verdict, d.Code)
 	l.store(d)
-	if c, err := kernel.ReadRecord(&d); err != nil || c.End == nil || string(c.Private.Final) != `{"day":"b"}` || len(l.state.Items()) != 0 {
-		t.Errorf("%v: %+v", err, c)
-	}
+	c, err := kernel.ReadRecord(&d)
+	failIf(t, err != nil || c.End == nil || string(c.Private.Final) != `{"day":"b"}` || len(l.state.Items()) != 0, "%v: %+v", err, c)
 }

@@ -99,9 +99,8 @@ func TestRunsAreInTheJournal(t *testing.T) {
 		l := newLedger(t)
 		l.example(open)
 		live := checkpoint(t, l.state)
-		if made := checkpoint(t, l.replay(l.config, false)); !bytes.Equal(live, made) {
-			t.Errorf("with %d steps open the records make another state", open)
-		}
+		made := checkpoint(t, l.replay(l.config, false))
+		failIf(t, !bytes.Equal(live, made), "with %d steps open the records make another state", open)
 		restored, err := state.Restore(l.config, live)
 		failIf(t, err != nil || !bytes.Equal(checkpoint(t, restored), live), "%v: a checkpoint gives another state", err)
 		diff := cmp.Diff(savedText(l.g.state), savedText(restored.Runs()))
@@ -145,9 +144,8 @@ func TestOpenRunIsNotErased(t *testing.T) {
 	_, reasons := l.state.DecideErase(m, bcp.EraseRequest{Before: "2026-03-02"})
 	diff := cmp.Diff([]string{"1 runs of kernels of those days are open"}, reasons)
 	failIf(t, diff != "", "(-want +got):\n%s", diff)
-	if _, reasons = l.state.DecideErase(m, bcp.EraseRequest{Before: "2026-03-01"}); len(reasons) > 0 {
-		t.Errorf("a run that began later is in the way: %v", reasons)
-	}
+	_, reasons = l.state.DecideErase(m, bcp.EraseRequest{Before: "2026-03-01"})
+	failIf(t, len(reasons) > 0, "a run that began later is in the way: %v", reasons)
 }
 
 // A record that does not follow, or says two things, is refused and changes nothing.
@@ -178,9 +176,8 @@ func TestRunRecordsAreChecked(t *testing.T) {
 		d := good()
 		must(kernel.ReadRecord(&d))
 		spoil(&d)
-		if _, err := runs.ApplyRun(&d); !errors.Is(err, kernel.ErrRecord) {
-			t.Errorf("%s: got %v", name, err)
-		}
+		_, err := runs.ApplyRun(&d)
+		failIf(t, !errors.Is(err, kernel.ErrRecord), "%s: got %v", name, err)
 	}
 	expect(t, savedText(runs), before, "a refused record changes the state")
 	for _, d := range []bcp.Decision{{Kind: bcp.KindRun}, {Kind: bcp.KindAsk, Run: &bcp.RunChange{}}} {
@@ -274,9 +271,8 @@ func TestEndsAreTold(t *testing.T) {
 	d := l.state.DecideSession(m, "kim", []byte(`{"verb":"open"}`))
 	l.store(d)
 	told(0)
-	if !l.state.HasForgotten("kim", last.Time) || l.state.HasForgotten("kim", d.Time+1) || l.state.HasForgotten("nobody", 0) {
-		t.Error("it has begun anew, and has not forgotten")
-	}
+	failIf(t, !l.state.HasForgotten("kim", last.Time) || l.state.HasForgotten("kim", d.Time+1) || l.state.HasForgotten("nobody", 0),
+		"it has begun anew, and has not forgotten")
 	again := kernel.Change{Kind: bcp.KindRun, Run: last.Run, Code: kernel.Repeated, Start: &kernel.Start{Kernel: "desk", Requester: kim}, End: last.End}
 	for n := range bcp.Bits(2) {
 		again.Time = l.g.moment().Now.UnixNano()

