@@ -2,6 +2,7 @@ package bcp
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -94,25 +95,17 @@ func Compile(spec Spec, settings Settings) (*Validator, error) {
 		settings.Rules = text.DefaultRules()
 	}
 	v := &Validator{spec: spec, settings: settings}
-	var err error
-	switch spec.Category {
-	case 1:
-		err = v.compileFields()
-	case 2:
-		err = v.compileQuestions()
-	case 3:
-		err = v.compileSummary()
-	default:
-		err = specErrorf("category", "expected 1, 2 or 3")
+	if !spec.Category.Valid() {
+		return nil, specErrorf("category", "expected 1, 2 or 3")
 	}
-	if err != nil {
+	if err := onlyKeys(&v.spec, func(key string) string { return key }, categoryKeys[0], categoryKeys[spec.Category]); err != nil {
 		return nil, err
 	}
-	if err := v.compileConstraints(); err != nil {
-		return nil, err
-	}
-	if err := v.compileFilter(); err != nil {
-		return nil, err
+	compileItems := [...]func() error{1: v.compileFields, 2: v.compileQuestions, 3: v.compileSummary}[spec.Category]
+	for _, compile := range []func() error{compileItems, v.compileConstraints, v.compileFilter} {
+		if err := compile(); err != nil {
+			return nil, err
+		}
 	}
 	v.maxBytes = answerOverhead + answerFactor*v.longestText()
 	v.prices = price(v)
@@ -132,10 +125,6 @@ func (v *Validator) Prices() Prices { return v.prices }
 
 func (v *Validator) compileFields() error {
 	s := &v.spec
-	if err := absent(s.Questions == nil, "questions", s.Directive == "", "directive", s.MaxWords == 0, "max_words",
-		s.RequiresApproval == nil, "requires_approval"); err != nil {
-		return err
-	}
 	if len(s.Fields) < 1 || len(s.Fields) > MaxFields {
 		return specErrorf("fields", "expected 1 to %d fields", MaxFields)
 	}
@@ -151,14 +140,10 @@ func (v *Validator) compileFields() error {
 		switch f.Type {
 		case TypeBoolean:
 			it.kind = FormatBoolean
-			err = absent(f.Values == nil, at("values"), f.Min == nil, at("min"), f.Max == nil, at("max"))
 		case TypeEnum:
 			it.kind = FormatEnum
 			f.Values, err = enumValues(f.Values, at("values"))
 			it.values = f.Values
-			if err == nil {
-				err = absent(f.Min == nil, at("min"), f.Max == nil, at("max"))
-			}
 		case TypeInteger:
 			it.kind = FormatInteger
 			switch {
@@ -170,7 +155,6 @@ func (v *Validator) compileFields() error {
 				err = specErrorf(at("min"), "min is greater than max")
 			default:
 				it.min, it.max = *f.Min, *f.Max
-				err = absent(f.Values == nil, at("values"))
 			}
 		case TypeSealed:
 			it.kind = formatSealed
@@ -183,10 +167,12 @@ func (v *Validator) compileFields() error {
 				err = specErrorf("constraints", "nobody compares what is sealed: a spec with such a field has none")
 			default:
 				it.max = *f.Max
-				err = absent(f.Values == nil, at("values"), f.Min == nil, at("min"))
 			}
 		default:
 			err = specErrorf(at("type"), "expected boolean, enum or integer")
+		}
+		if err == nil {
+			err = onlyKeys(f, at, typeKeys[0], typeKeys[f.Type])
 		}
 		if err != nil {
 			return err
@@ -198,9 +184,6 @@ func (v *Validator) compileFields() error {
 
 func (v *Validator) compileQuestions() error {
 	s := &v.spec
-	if err := absent(s.Fields == nil, "fields", s.Directive == "", "directive", s.RequiresApproval == nil, "requires_approval"); err != nil {
-		return err
-	}
 	if len(s.Questions) < 1 || len(s.Questions) > MaxQuestions {
 		return specErrorf("questions", "expected 1 to %d questions", MaxQuestions)
 	}
@@ -243,21 +226,11 @@ func (v *Validator) compileQuestions() error {
 // compileQuestion checks what belongs to the question's format.
 func (v *Validator) compileQuestion(q *Question, at func(string) string) (item, error) {
 	it := item{name: q.ID, kind: q.ExpectedFormat, maxWords: q.MaxWords, sameAs: -1}
-	noRange := []any{q.Min == nil, at("min"), q.Max == nil, at("max")}
-	noValues := []any{q.Values == nil, at("values")}
-	noVocabulary := []any{q.Vocabulary == "", at("vocabulary")}
-	noText := []any{q.MaxChars == 0, at("max_chars"), q.Alphabet == "", at("alphabet")}
-	forbid := func(groups ...[]any) error { return absent(slices.Concat(groups...)...) }
-
+	var err error
 	switch q.ExpectedFormat {
 	case FormatPersonName, FormatShortText, FormatShortList:
-		options, err := v.textOptions(q, at)
-		it.options = options
-		if err != nil {
-			return it, err
-		}
+		it.options, err = v.textOptions(q, at)
 		it.options.PersonName = q.ExpectedFormat == FormatPersonName
-		return it, forbid(noRange, noValues, noVocabulary)
 	case FormatEmail:
 		if q.MaxChars == 0 {
 			q.MaxChars = DefaultEmailChars
@@ -266,24 +239,15 @@ func (v *Validator) compileQuestion(q *Question, at func(string) string) (item, 
 			return it, specErrorf(at("max_chars"), "an e-mail address has 6 to %d characters", MaxEmailChars)
 		}
 		it.options.MaxChars = q.MaxChars
-		return it, forbid(noRange, noValues, noVocabulary, noText[2:])
 	case FormatDate:
 		it.min, it.max = yearMin, yearMax
-		if err := bounds(&it, q, at); err != nil {
-			return it, err
+		if err = bounds(&it, q, at); err == nil && (it.min < yearMin || it.max > yearMax) {
+			err = specErrorf(at("min"), "min and max of a date are years from %d to %d", yearMin, yearMax)
 		}
-		if it.min < yearMin || it.max > yearMax {
-			return it, specErrorf(at("min"), "min and max of a date are years from %d to %d", yearMin, yearMax)
-		}
-		return it, forbid(noValues, noVocabulary, noText)
 	case FormatInteger:
 		it.min, it.max = DefaultIntegerMin, DefaultIntegerMax
-		if err := bounds(&it, q, at); err != nil {
-			return it, err
-		}
-		return it, forbid(noValues, noVocabulary, noText)
+		err = bounds(&it, q, at)
 	case FormatBoolean, FormatTime:
-		return it, forbid(noRange, noValues, noVocabulary, noText)
 	case FormatEnum:
 		values, err := enumValues(q.Values, at("values"))
 		if err != nil {
@@ -295,7 +259,6 @@ func (v *Validator) compileQuestion(q *Question, at func(string) string) (item, 
 			}
 		}
 		q.Values, it.values = values, values
-		return it, forbid(noRange, noVocabulary, noText)
 	case FormatVocabulary:
 		list := v.settings.Vocabularies[q.Vocabulary]
 		if len(list) == 0 {
@@ -303,10 +266,13 @@ func (v *Validator) compileQuestion(q *Question, at func(string) string) (item, 
 		}
 		it.values = list
 		it.options = text.Options{Alphabet: text.Any, Looks: text.LooksAlone, MaxWords: q.MaxWords, Rules: v.settings.Rules}
-		return it, forbid(noRange, noValues, noText)
 	default:
 		return it, specErrorf(at("expected_format"), "expected one of %s", strings.Join(formatWords[1:FormatSummary], ", "))
 	}
+	if err == nil {
+		err = onlyKeys(q, at, formatKeys[0], formatKeys[q.ExpectedFormat])
+	}
+	return it, err
 }
 
 func bounds(it *item, q *Question, at func(string) string) error {
@@ -364,9 +330,6 @@ func (v *Validator) compileSameAs() error {
 
 func (v *Validator) compileSummary() error {
 	s := &v.spec
-	if err := absent(s.Fields == nil, "fields", s.Questions == nil, "questions"); err != nil {
-		return err
-	}
 	if err := checkProse(s.Directive, "directive"); err != nil {
 		return err
 	}
@@ -561,13 +524,23 @@ var belongs = map[string]string{
 	"directive": ": it is for category 3",
 }
 
-// absent takes pairs of a condition and a key: the first key whose condition
-// is false is there but has no place in this spec.
-func absent(pairs ...any) error {
-	for i := 0; i < len(pairs); i += 2 {
-		if !pairs[i].(bool) {
-			key := pairs[i+1].(string)
-			return specErrorf(key, "has no place here%s", belongs[key])
+// The keys that a spec of a category may have, a field of a type, and a question of a format; under 0 those of all.
+var (
+	categoryKeys = [...][]string{{"category", "constraints", "allow_not_enough_information", "arguments"}, {"fields"}, {"questions", "max_words"},
+		{"directive", "max_words", "requires_approval"}}
+	typeKeys   = [...][]string{0: {"name", "type"}, TypeEnum: {"values"}, TypeInteger: {"min", "max"}, TypeSealed: {"max"}}
+	formatKeys = [FormatSummary][]string{0: {"id", "question", "max_words", "expected_format", "same_as"}, FormatPersonName: textKeys, FormatShortText: textKeys,
+		FormatShortList: textKeys, FormatEmail: {"max_chars"}, FormatDate: {"min", "max"}, FormatInteger: {"min", "max"}, FormatEnum: {"values"}, FormatVocabulary: {"vocabulary"}}
+	textKeys = []string{"max_chars", "alphabet"}
+)
+
+// onlyKeys refuses the first key that a part of a spec has and that is none of these.
+func onlyKeys(part any, at func(key string) string, keys ...[]string) error {
+	v := reflect.ValueOf(part).Elem()
+	for i := range v.NumField() {
+		key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		if !v.Field(i).IsZero() && !slices.Contains(slices.Concat(keys...), key) {
+			return specErrorf(at(key), "has no place here%s", belongs[at(key)])
 		}
 	}
 	return nil
