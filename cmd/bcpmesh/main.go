@@ -103,10 +103,12 @@ func otherCommands(p *cli.Program) []*cobra.Command {
 }
 
 func rootCommand(p *cli.Program) *cobra.Command {
-	files, agents := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault), meshdir.CompleteAgents(false)
+	files, none, agents := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault), cobra.NoFileCompletions, meshdir.CompleteAgents(false)
 	p.Complete = map[string]cobra.CompletionFunc{
 		"AGENT": meshdir.CompleteAgents(true), "NAME": agents, "READER": agents, "CONTROLLER": agents, "KERNEL": client.CompleteKernels,
 		"DIR": cli.CompleteFolders, "FILE": files, "ORGANISATION": files, "PLAN": files,
+		"CONTROLLER/READER": client.CompleteChannels, "NKEY": none, "ORIGIN": none, "RUN": none, "URL": none,
+		"ADDRESS": cobra.FixedCompletions([]string{"localhost:4280"}, cobra.ShellCompDirectiveNoFileComp),
 	}
 	p.Explain = meshdir.Failure
 	root := cli.Root(p, help, func(cmd *cobra.Command) error { return welcome(p, cmd) }, commandGroups(p), otherCommands(p)...)

@@ -46,27 +46,33 @@ func TestConnectionFlags(t *testing.T) {
 	}
 }
 
+// here is a command that understands connection flags.
+type here struct {
+	Dir, URL, CA, Encoding string
+	Creds                  string `how:"given"`
+	Wait                   DurationFlag
+}
+
+func say(name, value string) string {
+	if value == "" {
+		return ""
+	}
+	return name + "=" + value
+}
+
+// Run says what it was told.
+func (o *here) Run(_ context.Context, p *Program, _ []string) error {
+	p.Out.Printf("%s\n", strings.Join(Compact(say("dir", o.Dir), say("url", o.URL), say("ca", o.CA), say("creds", o.Creds), say("encoding", o.Encoding), say("wait", o.Wait.String())), " "))
+	return nil
+}
+
 // connectionCommands are a program with a command that understands connection flags and one that has a flag of its own.
 func connectionCommands(p *Program) *cobra.Command {
-	var dir, url, ca, creds, encoding, own string
-	var wait DurationFlag
-	say := func(name, value string) string {
-		if value == "" {
-			return ""
-		}
-		return name + "=" + value
-	}
-	here := &cobra.Command{Use: "here", RunE: func(*cobra.Command, []string) error {
-		p.Out.Printf("%s\n", strings.Join(Compact(say("dir", dir), say("url", url), say("ca", ca), say("creds", creds), say("encoding", encoding), say("wait", wait.String())), " "))
-		return nil
-	}}
-	Take(here, "", Into{"dir": &dir, "url": &url, "ca": &ca, "encoding": &encoding})
-	TakeGiven(here, "", Into{"creds": &creds})
-	WaitFlag(here, &wait, 0, "how long")
+	var own string
 	there := &cobra.Command{Use: "there", RunE: func(*cobra.Command, []string) error {
 		p.Out.Printf("%s\n", say("own", own))
 		return nil
 	}}
 	there.Flags().StringVar(&own, "state", "", "a state of its own")
-	return Root(p, "", WriteUsage, nil, here, there)
+	return Root(p, "", WriteUsage, nil, New(p, "here", &here{}), there)
 }

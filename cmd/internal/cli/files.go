@@ -51,13 +51,8 @@ func ReadFile(name string, most int64) ([]byte, error) {
 	return content, nil
 }
 
-// CompleteFolders completes a DIR argument.
-func CompleteFolders(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return nil, cobra.ShellCompDirectiveFilterDirs
-}
+// CompleteFolders completes a DIR.
+var CompleteFolders = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 
 // Absolute is a path from anywhere; what has none stays.
 func Absolute(name string) string {

@@ -121,15 +121,18 @@ func Take(cmd *cobra.Command, about string, into Into) { takeInto(cmd, ambient, 
 // TakeGiven is Take for flags that only the command line sets: they name another mesh, a cluster or an agent to serve.
 func TakeGiven(cmd *cobra.Command, about string, into Into) { takeInto(cmd, given, about, into) }
 
-// WaitFlag has cmd understand --wait, for how long it waits. It bounds what can be waited for at once, not for ever.
-func WaitFlag(cmd *cobra.Command, wait *DurationFlag, standard time.Duration, about string) {
-	*wait = DurationFlag{Value: standard, Least: leastWait}
-	about = "--wait: " + about
-	if standard > 0 {
-		about += " (default " + Duration(Seconds(standard)) + ")"
+// takeWait has cmd understand --wait, for how long it waits, with the default that wait has. It bounds what can be waited for at
+// once, not for ever.
+func takeWait(cmd *cobra.Command, wait *DurationFlag) {
+	wait.Least = leastWait
+	take(cmd, given, "", []string{"wait"}, func(_, value string) { _ = wait.Set(value) }) // the parser has read it
+	if wait.Value > 0 {
+		cmd.Annotations[waits] = " (default " + Duration(Seconds(wait.Value)) + ")"
 	}
-	take(cmd, given, about, []string{"wait"}, func(_, value string) { _ = wait.Set(value) }) // the parser has read it
 }
+
+// waits is the annotation that has the default of --wait.
+const waits = "waits"
 
 const leastWait = 10 * time.Millisecond
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/muesli/cancelreader"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents/folder"
 )
@@ -130,17 +129,17 @@ func EachLine(ctx context.Context, p *Program, name string, in io.Reader, each f
 // AnswerArgument reads an answer, from an argument, or from stdin where that is
 // - or missing. It checks that it is one JSON object, so that a slip of the
 // keyboard does not count as a refusal.
-func AnswerArgument(cmd *cobra.Command, p *Program, args []string, at int) (jsontext.Value, error) {
+func (p *Program) AnswerArgument(ctx context.Context, command string, args []string, at int) (jsontext.Value, error) {
 	var b []byte
 	given := len(args) > at && args[at] != "-"
 	if given {
 		b = []byte(args[at])
 	} else {
 		if IsTerminal(p.In) && len(args) <= at {
-			return nil, Usagef("%sexpected the answer as JSON", Prefix(cmd)).WithHint("give it as an argument, or on stdin")
+			return nil, Usagef("%s: expected the answer as JSON", command).WithHint("give it as an argument, or on stdin")
 		}
 		var err error
-		if b, err = ReadArgument(cmd.Context(), "-", p.In); err != nil {
+		if b, err = ReadArgument(ctx, "-", p.In); err != nil {
 			return nil, err
 		}
 	}
@@ -149,11 +148,11 @@ func AnswerArgument(cmd *cobra.Command, p *Program, args []string, at int) (json
 	case err == nil && jsontext.Value(value).Kind() == '{':
 		return value, nil
 	case given:
-		return nil, Usagef("%sthe answer is not a JSON object: %s", Prefix(cmd), Quoted(string(b)))
+		return nil, Usagef("%s: the answer is not a JSON object: %s", command, Quoted(string(b)))
 	case len(bytes.TrimSpace(b)) == 0:
-		return nil, Usagef("%sexpected the answer as JSON, and stdin is empty", Prefix(cmd)).WithHint("%s --help shows an example", cmd.CommandPath())
+		return nil, Usagef("%s: expected the answer as JSON, and stdin is empty", command).WithHint("bcpmesh %s --help shows an example", command)
 	}
-	return nil, Failf("%sthe answer on stdin is not a JSON object: %s", Prefix(cmd), Quoted(string(b)))
+	return nil, Failf("%s: the answer on stdin is not a JSON object: %s", command, Quoted(string(b)))
 }
 
 // ReadArgument reads a small file, or stdin if the name is -.

@@ -126,6 +126,9 @@ func WriteUsage(cmd *cobra.Command) error {
 	} else {
 		fmt.Fprintf(&b, "\nAlso --%s (%s --help).\n", strings.Join(append(taken(cmd), "json"), ", --"), cmd.Root().Name())
 		for _, line := range Compact(strings.Split(cmd.Annotations[connection], "\n")...) {
+			if strings.HasPrefix(line, "--wait:") {
+				line += cmd.Annotations[waits]
+			}
 			fmt.Fprintf(&b, "  %s\n", line)
 		}
 	}
@@ -154,7 +157,8 @@ func AddGroups(cmd *cobra.Command, groups []CommandGroup) {
 }
 
 // describe gives commands their texts. A program has them in one page: for each command "== " and its words, one line that says
-// what it does, a description, and behind "Examples:" command lines.
+// what it does, a description, behind "Examples:" command lines, and behind "Flags:" a line for each flag. Where a command has
+// none for a flag, the line of the program itself counts.
 func describe(root *cobra.Command, page string) {
 	for _, section := range strings.Split("\n"+page, "\n== ")[1:] {
 		words, text, _ := strings.Cut(section, "\n")
@@ -162,9 +166,41 @@ func describe(root *cobra.Command, page string) {
 		if err != nil || len(rest) > 0 {
 			panic("help of " + words + ", which is no command")
 		}
+		var flags string
+		text, flags, _ = strings.Cut(strings.TrimRight(text, "\n"), "\n\nFlags:\n")
 		cmd.Short, text, _ = strings.Cut(text, "\n\n")
 		cmd.Long, cmd.Example, _ = strings.Cut(text, "\n\nExamples:\n")
-		cmd.Example = strings.TrimRight(cmd.Example, "\n")
+		for line := range strings.FieldsFuncSeq(flags, func(r rune) bool { return r == '\n' }) {
+			describeFlag(cmd, line)
+		}
+	}
+}
+
+// describeFlag gives a flag of cmd, or of those below a root, its text, of a line "--FLAG text". One about connection flags is
+// shown as it is.
+func describeFlag(cmd *cobra.Command, line string) {
+	_, after, _ := strings.Cut(line, "--")
+	name := strings.FieldsFunc(after, func(r rune) bool { return strings.ContainsRune(" :,", r) })[0]
+	text := strings.TrimPrefix(line, "--"+name+" ")
+	switch flag := cmd.Flags().Lookup(name); {
+	case cmd.Annotations[connection+name] != "":
+		cmd.Annotations[connection] = strings.Join(Compact(cmd.Annotations[connection], line), "\n")
+	case flag != nil:
+		flag.Usage = text
+	case cmd.HasParent():
+		panic("help of --" + name + ", which is no flag of " + cmd.CommandPath())
+	default:
+		describeBelow(cmd, name, text)
+	}
+}
+
+// describeBelow gives a flag of all commands that have it a text, where it has none.
+func describeBelow(cmd *cobra.Command, name, text string) {
+	for _, child := range cmd.Commands() {
+		if flag := child.Flags().Lookup(name); flag != nil && flag.Usage == "" {
+			flag.Usage = text
+		}
+		describeBelow(child, name, text)
 	}
 }
 
@@ -251,6 +287,15 @@ func finishCommand(p *Program, cmd *cobra.Command) {
 			return complete(cmd, args, begun)
 		}
 	}
+	cmd.LocalNonPersistentFlags().VisitAll(func(flag *pflag.Flag) {
+		placeholder, text := pflag.UnquoteUsage(flag)
+		if _, has := cmd.GetFlagCompletionFunc(flag.Name); p.Complete[placeholder] != nil && !has {
+			Complete(cmd, flag.Name, p.Complete[placeholder])
+		}
+		if text == "" {
+			panic("no help of --" + flag.Name + " of " + cmd.CommandPath())
+		}
+	})
 	for _, child := range cmd.Commands() {
 		finishCommand(p, child)
 	}

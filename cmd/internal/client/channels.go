@@ -20,7 +20,7 @@ import (
 type ChannelFlag struct {
 	Text  string
 	Value bcp.ChannelKey
-	named bool // _ is none
+	Named bool // _ is none
 }
 
 // String returns the channel as it was given.
@@ -31,7 +31,7 @@ func (f *ChannelFlag) Type() string { return "CONTROLLER/READER" }
 
 // Set takes two names of agents.
 func (f *ChannelFlag) Set(s string) error {
-	if s == "_" && !f.named {
+	if s == "_" && !f.Named {
 		f.Text, f.Value = s, bcp.ChannelKey{}
 		return nil
 	}
@@ -40,22 +40,13 @@ func (f *ChannelFlag) Set(s string) error {
 	r, also := bcp.ParseAgentName(reader)
 	switch {
 	case err == nil && also == nil:
-	case f.named:
+	case f.Named:
 		return errors.New("expected two agents such as main/researcher")
 	default:
 		return errors.New("expected two agents such as main/researcher, or _")
 	}
 	f.Text, f.Value = s, bcp.ChannelKey{Controller: c, Reader: r}
 	return nil
-}
-
-// AddTo makes it a flag of cmd that takes a channel, with completion.
-func (f *ChannelFlag) AddTo(cmd *cobra.Command) {
-	f.named = true
-	cmd.Flags().Var(f, "channel", "only this channel")
-	cli.Complete(cmd, "channel", meshdir.CompleteDefined(func(mesh *bcp.Mesh) []string {
-		return cli.Map(mesh.Channels, func(c bcp.Channel) string { return string(c.Controller) + "/" + string(c.Reader) })
-	}))
 }
 
 // completionTime is how long a shell waits for what only the running mesh knows.
@@ -120,12 +111,6 @@ func (f *TimeFlag) Set(s string) error {
 // SpanFlags say from when and until when.
 type SpanFlags struct{ Since, Until TimeFlag }
 
-// AddTo makes them flags of cmd.
-func (f *SpanFlags) AddTo(cmd *cobra.Command) {
-	cmd.Flags().Var(&f.Since, "since", "from this time on, or from so long ago: 2026-03-15, 24h")
-	cmd.Flags().Var(&f.Until, "until", "up to this time, or to so long ago")
-}
-
 // Over reports whether a decision comes after the span.
 func (f *SpanFlags) Over(d *bcp.Decision) bool {
 	return !f.Until.At.IsZero() && !d.At().Before(f.Until.At)
@@ -143,4 +128,9 @@ func (f *SpanFlags) From(ctx context.Context, auditor *agents.Auditor) (uint64, 
 // CompleteKernels completes the names of the kernels of the mesh.
 var CompleteKernels = meshdir.CompleteDefined(func(mesh *bcp.Mesh) []string {
 	return cli.Map(mesh.Kernels, func(k bcp.KernelRights) string { return string(k.Kernel) })
+})
+
+// CompleteChannels completes the channels of the mesh.
+var CompleteChannels = meshdir.CompleteDefined(func(mesh *bcp.Mesh) []string {
+	return cli.Map(mesh.Channels, func(c bcp.Channel) string { return string(c.Controller) + "/" + string(c.Reader) })
 })

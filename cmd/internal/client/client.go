@@ -7,12 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats.go"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -38,19 +36,13 @@ type Flags struct {
 	Encoding       string // json or msgpack; empty is json
 	Where          meshdir.StateFlags
 	// attempt is how long one request may take, 0 for as long as most do.
-	Attempt time.Duration
+	Attempt time.Duration `flag:"-"`
 	// Handlers is how many handlers run at a time, 0 for as many as most have. Logger, if it is set, is told what most
 	// commands show nobody.
-	Handlers int
-	Logger   hclog.Logger
+	Handlers int          `flag:"-"`
+	Logger   hclog.Logger `flag:"-"`
 	// Roles are those of which the creds of a served agent must have one; without, a controller or a reader.
-	Roles []bcp.Role
-}
-
-// AddTo has cmd understand them, for a client that is who.
-func (f *Flags) AddTo(cmd *cobra.Command, who string) {
-	cli.Take(cmd, "--as: one of its "+who+"s", cli.Into{"as": &f.As, "creds": &f.Creds, "url": &f.URL, "ca": &f.CA, "encoding": &f.Encoding})
-	f.Where.AddTo(cmd)
+	Roles []bcp.Role `flag:"-"`
 }
 
 // Client is a connection as an agent, or as a person, and what is known of the
@@ -230,11 +222,8 @@ func (c *Client) FindChannel(peer bcp.AgentName, role bcp.Role) (*bcp.Channel, e
 }
 
 // ClusterFlags say which cluster, and as which gateway.
-type ClusterFlags struct{ URL, Creds, CA string }
-
-// AddTo has cmd understand them; when says when they are needed.
-func (f *ClusterFlags) AddTo(cmd *cobra.Command, when string) {
-	cli.TakeGiven(cmd, when+"--url URLS of its servers, with commas; --creds DIR of a gateway's creds, from accounts export", cli.Into{"url": &f.URL, "creds": &f.Creds, "ca": &f.CA})
+type ClusterFlags struct {
+	URL, Creds, CA string `how:"given"`
 }
 
 // Config makes sure that the flags are there, and the files.
@@ -275,26 +264,16 @@ const ClusterPause = 500 * time.Millisecond
 // Within writes how long something lasts, roughly.
 func Within(d time.Duration) string { return tell.Within(d) }
 
-// OperatorCommand makes cmd do something as the operator, perhaps about the
-// thing that its argument names; check looks at that before there is a
-// connection.
-func OperatorCommand(cmd *cobra.Command, check func(where meshdir.StateFlags, about string) error, do func(ctx context.Context, o *Client, about string) error) *cobra.Command {
-	var where meshdir.StateFlags
-	var wait cli.DurationFlag
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		about := strings.Join(args, "")
-		if check != nil {
-			if err := check(where, about); err != nil {
-				return err
-			}
-		}
-		// What takes long must not be begun again before it is answered.
-		who := Flags{Where: where, Attempt: wait.Value / operatorAttempts}
-		return who.Act(cmd.Context(), bcp.RoleOperator, wait.Value, func(ctx context.Context, c *Client) error { return do(ctx, c, about) })
-	}
-	where.AddTo(cmd)
-	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
-	return cmd
+// OperatorFlags are those of what the operator does.
+type OperatorFlags struct {
+	meshdir.StateFlags
+	Wait cli.DurationFlag `default:"30s"`
+}
+
+// Act has do act as the operator. What takes long must not be begun again before it is answered.
+func (f *OperatorFlags) Act(ctx context.Context, do func(ctx context.Context, o *Client) error) error {
+	who := Flags{Where: f.StateFlags, Attempt: f.Wait.Value / operatorAttempts}
+	return who.Act(ctx, bcp.RoleOperator, f.Wait.Value, do)
 }
 
 // operatorAttempts is how often an act is asked for within the time that it may take.

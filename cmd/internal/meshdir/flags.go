@@ -151,15 +151,13 @@ func KeysFailure(err error, state string) error {
 }
 
 // RoleFlag is a flag for the role of an agent that has several.
-func RoleFlag(cmd *cobra.Command) *cli.WordFlag {
-	f := &cli.WordFlag{Words: []string{"controller", "reader", "approver", "auditor", "keeper"}, Name: "ROLE"}
-	f.AddTo(cmd, "role", "role of an agent with several: controller, reader, approver, auditor or keeper")
-	return f
+type RoleFlag struct {
+	Role cli.WordFlag `words:"controller reader approver auditor keeper" placeholder:"ROLE"`
 }
 
-// ParsedRole returns the role that was named, or zero.
-func ParsedRole(f *cli.WordFlag) (role bcp.Role) {
-	_ = role.UnmarshalText([]byte(f.Value)) // one of the words, or none
+// Parsed returns the role that was named, or zero.
+func (f *RoleFlag) Parsed() (role bcp.Role) {
+	_ = role.UnmarshalText([]byte(f.Role.Value)) // one of the words, or none
 	return role
 }
 

@@ -19,47 +19,55 @@ import (
 
 // ApprovalsCommand returns the command approvals.
 func ApprovalsCommand(p *cli.Program) *cobra.Command {
-	var f approverFlags
-	cmd := &cobra.Command{
-		Use:               "approvals [ITEM|COMMAND]",
-		ValidArgsFunction: completeItems(&f.who, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			id, err := itemArgument(cmd, args)
+	var list waiting
+	var approve approving
+	var reject rejecting
+	var edit editing
+	var endorse endorsing
+	command := func(use string, do cli.Runner, who *client.Flags, most int) *cobra.Command {
+		cmd := cli.New(p, use, do)
+		cmd.ValidArgsFunction = completeItems(who, most)
+		if most > 1 {
+			cmd.Args = cli.Arguments(1, slices.Repeat([]string{"ITEM"}, most)...) // as many as one signature may be of
+		}
+		return cmd
+	}
+	return cli.Noun(command("approvals [ITEM|COMMAND]", &list, &list.Flags, 1), cli.IsID,
+		command("approve ITEM...", &approve, &approve.Flags, bcp.MaxBatch), command("reject ITEM...", &reject, &reject.Flags, bcp.MaxBatch),
+		command("edit ITEM", &edit, &edit.Flags, 1), command("endorse [ITEM]", &endorse, &endorse.Flags, 1))
+}
+
+// waiting are the flags of approvals.
+type waiting struct{ approverFlags }
+
+// Run lists what waits, or shows an item.
+func (f *waiting) Run(ctx context.Context, p *cli.Program, args []string) error {
+	id, err := itemArgument("approvals", args)
+	if err != nil {
+		return err
+	}
+	return f.as(ctx, p, func(approver *agents.Approver) error {
+		if id == "" {
+			items, err := within(ctx, f.Wait, approver.List)
 			if err != nil {
 				return err
 			}
-			return f.as(ctx, p, func(approver *agents.Approver) error {
-				if id == "" {
-					items, err := within(ctx, f.wait, approver.List)
-					if err != nil {
-						return err
-					}
-					return showItems(p.Out, items, time.Now())
-				}
-				view, err := f.view(ctx, approver, id)
-				if err != nil {
-					return err
-				}
-				return p.Out.Show(view, func() {
-					p.Out.Printf("%s\n", strings.Join(ItemLines(&view, time.Now(), p.Out.Width), "\n"))
-				})
-			})
-		},
-	}
-	f.addTo(cmd)
-	return cli.Noun(cmd, cli.IsID, approveCommand(p), rejectCommand(p), editCommand(p), endorseCommand(p))
+			return showItems(p.Out, items, time.Now())
+		}
+		view, err := f.view(ctx, approver, id)
+		if err != nil {
+			return err
+		}
+		return p.Out.Show(view, func() {
+			p.Out.Printf("%s\n", strings.Join(ItemLines(&view, time.Now(), p.Out.Width), "\n"))
+		})
+	})
 }
 
 // approverFlags are what all commands of an approver have.
 type approverFlags struct {
-	who  client.Flags
-	wait cli.DurationFlag
-}
-
-func (f *approverFlags) addTo(cmd *cobra.Command) {
-	f.who.AddTo(cmd, "approver")
-	cli.WaitFlag(cmd, &f.wait, 30*time.Second, "how long to try")
+	client.Flags
+	Wait cli.DurationFlag `default:"30s"`
 }
 
 // within runs one exchange with the mesh in the time that it has. A person may
@@ -72,13 +80,13 @@ func within[T any](ctx context.Context, wait cli.DurationFlag, exchange func(con
 
 // signed is within for an exchange that answers nothing.
 func (f *approverFlags) signed(ctx context.Context, exchange func(context.Context) error) error {
-	_, err := within(ctx, f.wait, func(ctx context.Context) (struct{}, error) { return struct{}{}, exchange(ctx) })
+	_, err := within(ctx, f.Wait, func(ctx context.Context) (struct{}, error) { return struct{}{}, exchange(ctx) })
 	return err
 }
 
 // as connects as the approver and has do act as one; the error says why a decision, or a look, did not come about.
 func (f *approverFlags) as(ctx context.Context, p *cli.Program, do func(*agents.Approver) error) error {
-	c, err := within(ctx, f.wait, func(ctx context.Context) (*client.Client, error) { return f.who.Connect(ctx, bcp.RoleApprover) })
+	c, err := within(ctx, f.Wait, func(ctx context.Context) (*client.Client, error) { return f.Connect(ctx, bcp.RoleApprover) })
 	if err != nil {
 		return err
 	}
@@ -88,7 +96,7 @@ func (f *approverFlags) as(ctx context.Context, p *cli.Program, do func(*agents.
 
 // view fetches an item, and makes sure that what is shown is what is signed.
 func (f *approverFlags) view(ctx context.Context, a *agents.Approver, id bcp.ItemID) (bcp.ItemView, error) {
-	view, err := within(ctx, f.wait, func(ctx context.Context) (bcp.ItemView, error) { return a.View(ctx, id) })
+	view, err := within(ctx, f.Wait, func(ctx context.Context) (bcp.ItemView, error) { return a.View(ctx, id) })
 	if err != nil {
 		return view, err
 	}
@@ -114,29 +122,26 @@ func categoryText(it *bcp.Item) string {
 }
 
 // itemArgument reads the id of an item, if there is one.
-func itemArgument(cmd *cobra.Command, args []string) (bcp.ItemID, error) {
+func itemArgument(command string, args []string) (bcp.ItemID, error) {
 	if len(args) == 0 {
 		return "", nil
 	}
 	id, err := bcp.ParseItemID(args[0])
 	if err != nil {
-		return "", cli.Usagef("%s%s: %s", cli.Prefix(cmd), cli.Quoted(args[0]), err).WithHint("bcpmesh approvals shows the ids of items")
+		return "", cli.Usagef("%s: %s: %s", command, cli.Quoted(args[0]), err).WithHint("bcpmesh approvals shows the ids of items")
 	}
 	return id, nil
 }
 
-// itemsArgument takes as many items as one signature may be of.
-var itemsArgument = cli.Arguments(1, slices.Repeat([]string{"ITEM"}, bcp.MaxBatch)...)
-
 // itemArguments reads the ids of different items.
-func itemArguments(cmd *cobra.Command, args []string) (ids []bcp.ItemID, err error) {
+func itemArguments(command string, args []string) (ids []bcp.ItemID, err error) {
 	for i := range args {
-		id, err := itemArgument(cmd, args[i:])
+		id, err := itemArgument(command, args[i:])
 		if err != nil {
 			return nil, err
 		}
 		if slices.Contains(ids, id) {
-			return nil, cli.Usagef("%s%s is given twice", cli.Prefix(cmd), id)
+			return nil, cli.Usagef("%s: %s is given twice", command, id)
 		}
 		ids = append(ids, id)
 	}

@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -87,7 +86,7 @@ func (f *approverFlags) decide(ctx context.Context, p *cli.Program, a *agents.Ap
 	var left []error
 	if len(b.views) > 0 {
 		var err error
-		left, err = within(ctx, f.wait, func(ctx context.Context) ([]error, error) { return a.Together(ctx, act, b.views, reason) })
+		left, err = within(ctx, f.Wait, func(ctx context.Context) ([]error, error) { return a.Together(ctx, act, b.views, reason) })
 		if err == nil && b.alone {
 			err = left[0]
 		}
@@ -138,26 +137,22 @@ func WhoHears(view *bcp.ItemView) string {
 	return string(view.Reader) + " hears it, " + string(view.Controller) + " does not."
 }
 
-// digests are the SHA-256 of each item that a person means.
+// digests are the SHA-256 of each item that a person means, one more with each --sha256.
 type digests []bcp.Digest
 
-// flag has cmd take one more with each --sha256.
-func (f *digests) flag(cmd *cobra.Command, shows string) {
-	cmd.Flags().Func("sha256", "release only the bytes with this SHA-256 in `HEX`, which "+shows+" prints", func(s string) error {
-		var d bcp.Digest
-		if d.UnmarshalText([]byte(s)) != nil || d == (bcp.Digest{}) {
-			return errors.New("expected 64 hexadecimal digits")
-		}
-		*f = append(*f, d)
-		return nil
-	})
-}
+// String returns nothing: there is no default.
+func (f *digests) String() string { return "" }
 
-// check says whether there is one for each of n items, or none.
-func (f digests) check(cmd *cobra.Command, n int) error {
-	if len(f) > 0 && len(f) != n {
-		return cli.Usagef("%sexpected --sha256 once for each ITEM, in their order", cli.Prefix(cmd))
+// Type names the flag's values in the help.
+func (f *digests) Type() string { return "HEX" }
+
+// Set takes one more.
+func (f *digests) Set(s string) error {
+	var d bcp.Digest
+	if d.UnmarshalText([]byte(s)) != nil || d == (bcp.Digest{}) {
+		return errors.New("expected 64 hexadecimal digits")
 	}
+	*f = append(*f, d)
 	return nil
 }
 
@@ -180,63 +175,50 @@ func confirmed(q *cli.Prompter, question string) error {
 	return err
 }
 
-// decideCommand returns a command that decides about items in one way. ready says, by the flags, whether a person is asked
-// first, and ask asks them.
-func decideCommand(p *cli.Program, f *approverFlags, act bcp.Act, digest *digests, reason *string,
-	ready func(cmd *cobra.Command, first bcp.ItemID) (asking bool, err error), ask func(ctx context.Context, views []bcp.ItemView) error) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:               string(act) + " ITEM...",
-		Args:              itemsArgument,
-		ValidArgsFunction: completeItems(&f.who, bcp.MaxBatch),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			ids, err := itemArguments(cmd, args)
-			if err != nil {
-				return err
-			}
-			if err := digest.check(cmd, len(ids)); err != nil {
-				return err
-			}
-			asking, err := ready(cmd, ids[0])
-			if err != nil {
-				return err
-			}
-			return f.as(ctx, p, func(approver *agents.Approver) error {
-				b, err := f.batch(ctx, p, approver, ids, *digest)
-				if err == nil && act == bcp.Approve {
-					err = approvable(b.views)
-				}
-				if err == nil && asking && len(b.views) > 0 {
-					err = ask(ctx, b.views)
-				}
-				if err != nil {
-					return err
-				}
-				return f.decide(ctx, p, approver, act, b, *reason)
-			})
-		},
+// together decides about items in one way. ask asks the person first, unless it is nil.
+func (f *approverFlags) together(ctx context.Context, p *cli.Program, args []string, act bcp.Act, meant digests, reason *string,
+	ask func(views []bcp.ItemView) error) error {
+	ids, err := itemArguments("approvals "+string(act), args)
+	if err != nil {
+		return err
 	}
-	f.addTo(cmd)
-	return cmd
+	if len(meant) > 0 && len(meant) != len(ids) {
+		return cli.Usagef("approvals %s: expected --sha256 once for each ITEM, in their order", act)
+	}
+	return f.as(ctx, p, func(approver *agents.Approver) error {
+		b, err := f.batch(ctx, p, approver, ids, meant)
+		if err == nil && act == bcp.Approve {
+			err = approvable(b.views)
+		}
+		if err == nil && ask != nil && len(b.views) > 0 {
+			err = ask(b.views)
+		}
+		if err != nil {
+			return err
+		}
+		return f.decide(ctx, p, approver, act, b, *reason)
+	})
 }
 
-func approveCommand(p *cli.Program) *cobra.Command {
-	var f approverFlags
-	var digest digests
-	var yes bool
-	cmd := decideCommand(p, &f, bcp.Approve, &digest, new(string), func(_ *cobra.Command, first bcp.ItemID) (bool, error) {
-		asking := !yes && p.Interactive()
-		if !asking && len(digest) == 0 && !yes {
-			return false, cli.Usagef("approvals approve: expected --sha256, or --yes for what you have not seen").
-				WithHint("bcpmesh approvals %s shows the item and its sha256", first)
-		}
-		return asking, nil
-	}, func(ctx context.Context, views []bcp.ItemView) error {
-		return confirmed(showAll(ctx, p, views), approveQuestion(views)+"?")
-	})
-	digest.flag(cmd, "approvals ITEM")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
-	return cmd
+// approving are the flags of approvals approve.
+type approving struct {
+	approverFlags
+	SHA256 digests
+	Yes    bool `short:"y"`
+}
+
+// Run approves items.
+func (f *approving) Run(ctx context.Context, p *cli.Program, args []string) error {
+	var ask func([]bcp.ItemView) error
+	switch {
+	case f.Yes:
+	case p.Interactive():
+		ask = func(views []bcp.ItemView) error { return confirmed(showAll(ctx, p, views), approveQuestion(views)+"?") }
+	case len(f.SHA256) == 0:
+		return cli.Usagef("approvals approve: expected --sha256, or --yes for what you have not seen").
+			WithHint("bcpmesh approvals %s shows the item and its sha256", args[0])
+	}
+	return f.together(ctx, p, args, bcp.Approve, f.SHA256, new(string), ask)
 }
 
 // approvable fails for an item that has to be answered.
@@ -279,19 +261,25 @@ func CheckReason(reason string) *cli.Failure {
 	return nil
 }
 
-func rejectCommand(p *cli.Program) *cobra.Command {
-	var f approverFlags
+// rejecting are the flags of approvals reject.
+type rejecting struct {
+	approverFlags
+	Reason *string
+}
+
+// Run rejects items.
+func (f *rejecting) Run(ctx context.Context, p *cli.Program, args []string) error {
+	if f.Reason != nil {
+		if wrong := CheckReason(*f.Reason); wrong != nil {
+			return wrong
+		}
+		return f.together(ctx, p, args, bcp.RejectItem, nil, f.Reason, nil)
+	}
+	if !p.Interactive() {
+		return cli.Usagef("approvals reject: expected --reason").WithHint("bcpmesh approvals reject --help shows an example")
+	}
 	var reason string
-	cmd := decideCommand(p, &f, bcp.RejectItem, &digests{}, &reason, func(cmd *cobra.Command, _ bcp.ItemID) (bool, error) {
-		asking := !cmd.Flags().Changed("reason")
-		if asking && !p.Interactive() {
-			return false, cli.Usagef("approvals reject: expected --reason").WithHint("%s --help shows an example", cmd.CommandPath())
-		}
-		if wrong := CheckReason(reason); !asking && wrong != nil {
-			return false, wrong
-		}
-		return asking, nil
-	}, func(ctx context.Context, views []bcp.ItemView) (err error) {
+	return f.together(ctx, p, args, bcp.RejectItem, nil, &reason, func(views []bcp.ItemView) (err error) {
 		question := "Why do you reject it? " + WhoHears(&views[0])
 		if len(views) > 1 {
 			question = fmt.Sprintf("Why do you reject all %d?", len(views))
@@ -307,88 +295,73 @@ func rejectCommand(p *cli.Program) *cobra.Command {
 		}
 		return nil
 	})
-	cmd.Flags().StringVar(&reason, "reason", "", "reason for the reader, one `LINE` of at most 500 characters")
-	return cmd
 }
 
-func editCommand(p *cli.Program) *cobra.Command {
-	var f approverFlags
-	var response, summary string
-	var digest digests
-	var yes, look bool
-	cmd := &cobra.Command{
-		Use:               "edit ITEM",
-		ValidArgsFunction: completeItems(&f.who, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			id, err := itemArgument(cmd, args)
-			if err != nil {
-				return err
-			}
-			given := cmd.Flags().Changed("response") || cmd.Flags().Changed("summary")
-			if err := digest.check(cmd, 1); err != nil {
-				return err
-			}
-			bound := len(digest) > 0
-			asking := !yes && !bound && !look && p.Interactive()
-			switch {
-			case cmd.Flags().Changed("response") && cmd.Flags().Changed("summary"):
-				return cli.Usagef("approvals edit: --response and --summary cannot be combined")
-			case !given:
-				return cli.Usagef("approvals edit: expected --response or --summary").WithHint("%s --help shows an example", cmd.CommandPath())
-			case !asking && !bound && !yes && !look:
-				return cli.Usagef("approvals edit: expected --preview, --sha256 or --yes").
-					WithHint("--preview shows what would be released, --sha256 releases exactly that")
-			}
-			var edited any
-			switch {
-			case cmd.Flags().Changed("response"):
-				if edited, err = editArgument(ctx, p, response); err != nil {
-					return err
-				}
-			default:
-				edited = map[string]string{tell.SummaryName: summary}
-			}
-			return f.as(ctx, p, func(approver *agents.Approver) error {
-				view, err := f.view(ctx, approver, id)
-				if err != nil {
-					return err
-				}
-				if !tell.Editable(view.Kind) {
-					return cli.Failf("%s: %s", id, tell.NotEditable(view.Kind)).WithHint("approve or reject it")
-				}
-				preview, err := within(ctx, f.wait, func(ctx context.Context) (bcp.EditPreview, error) { return approver.Preview(ctx, view, edited) })
-				if err == nil {
-					err = Matches(id, preview.Content, preview.SHA256)
-				}
-				if err == nil && look {
-					return p.Out.Show(preview, func() { p.Out.Printf("%s\n", strings.Join(PreviewLines(&view, preview, p.Out.Width), "\n")) })
-				}
-				if err == nil {
-					err = digest.bind(0, id, preview.SHA256)
-				}
-				if err == nil && asking {
-					q := cli.NewPrompter(ctx, p)
-					ShowLines(q, PreviewLines(&view, preview, cli.Columns(p.Out.Stderr)))
-					err = confirmed(q, tell.EditQuestion(&view)+"?")
-				}
-				if err == nil {
-					err = f.signed(ctx, func(ctx context.Context) error { return approver.Edit(ctx, view, preview) })
-				}
-				if err != nil {
-					return err
-				}
-				return showDecided(p.Out, &view, bcp.EditItem, preview.SHA256)
-			})
-		},
+// editing are the flags of approvals edit.
+type editing struct {
+	approverFlags
+	Response, Summary *string
+	SHA256            digests
+	Preview           bool
+	Yes               bool `short:"y"`
+}
+
+// Run edits an item.
+func (f *editing) Run(ctx context.Context, p *cli.Program, args []string) error {
+	id, err := itemArgument("approvals edit", args)
+	if err != nil {
+		return err
 	}
-	f.addTo(cmd)
-	cmd.Flags().StringVar(&response, "response", "", "the answer as `JSON`, as @FILE, or - for stdin")
-	cmd.Flags().StringVar(&summary, "summary", "", "new `TEXT` of a category 3 item")
-	cmd.Flags().BoolVar(&look, "preview", false, "only show what would be released")
-	digest.flag(cmd, "--preview")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
-	return cmd
+	digest, look, bound := f.SHA256, f.Preview, len(f.SHA256) > 0
+	asking := !f.Yes && !bound && !look && p.Interactive()
+	switch {
+	case len(digest) > 1:
+		return cli.Usagef("approvals edit: expected --sha256 once for each ITEM, in their order")
+	case f.Response != nil && f.Summary != nil:
+		return cli.Usagef("approvals edit: --response and --summary cannot be combined")
+	case f.Response == nil && f.Summary == nil:
+		return cli.Usagef("approvals edit: expected --response or --summary").WithHint("bcpmesh approvals edit --help shows an example")
+	case !asking && !bound && !f.Yes && !look:
+		return cli.Usagef("approvals edit: expected --preview, --sha256 or --yes").
+			WithHint("--preview shows what would be released, --sha256 releases exactly that")
+	}
+	var edited any
+	if f.Summary != nil {
+		edited = map[string]string{tell.SummaryName: *f.Summary}
+	} else if edited, err = editArgument(ctx, p, *f.Response); err != nil {
+		return err
+	}
+	return f.as(ctx, p, func(approver *agents.Approver) error {
+		view, err := f.view(ctx, approver, id)
+		if err != nil {
+			return err
+		}
+		if !tell.Editable(view.Kind) {
+			return cli.Failf("%s: %s", id, tell.NotEditable(view.Kind)).WithHint("approve or reject it")
+		}
+		preview, err := within(ctx, f.Wait, func(ctx context.Context) (bcp.EditPreview, error) { return approver.Preview(ctx, view, edited) })
+		if err == nil {
+			err = Matches(id, preview.Content, preview.SHA256)
+		}
+		if err == nil && look {
+			return p.Out.Show(preview, func() { p.Out.Printf("%s\n", strings.Join(PreviewLines(&view, preview, p.Out.Width), "\n")) })
+		}
+		if err == nil {
+			err = digest.bind(0, id, preview.SHA256)
+		}
+		if err == nil && asking {
+			q := cli.NewPrompter(ctx, p)
+			ShowLines(q, PreviewLines(&view, preview, cli.Columns(p.Out.Stderr)))
+			err = confirmed(q, tell.EditQuestion(&view)+"?")
+		}
+		if err == nil {
+			err = f.signed(ctx, func(ctx context.Context) error { return approver.Edit(ctx, view, preview) })
+		}
+		if err != nil {
+			return err
+		}
+		return showDecided(p.Out, &view, bcp.EditItem, preview.SHA256)
+	})
 }
 
 // editArgument reads what an edit releases: JSON, @FILE or - for stdin.

@@ -17,36 +17,39 @@ import (
 
 // AuditCommand returns the command audit.
 func AuditCommand(p *cli.Program) *cobra.Command {
-	return cli.Noun(auditTailCommand(p), nil,
-		auditReplayCommand(p), auditRedecideCommand(p), auditTightenCommand(p), auditExportCommand(p), auditVerifyCommand(p), auditKeyCommand(p), auditEraseCommand(p))
+	replay := replaying{Channel: client.ChannelFlag{Named: true}, Kind: cli.WordFlag{Name: "KIND", Words: cli.Map(bcp.DecisionKinds(), bcp.DecisionKind.String)}}
+	command := cli.New(p, "replay", &replay)
+	cli.Complete(command, "query", completeIDs(&replay.Flags, exchangesOf))
+	return cli.Noun(cli.New(p, "audit [COMMAND]", &tail{}), nil,
+		command, cli.New(p, "redecide", &redecide{}), cli.New(p, "tighten", &tightening{}), cli.New(p, "export [FILE]", &export{}),
+		cli.New(p, "verify FILE...", &verification{}), cli.New(p, "key", &key{}), cli.New(p, "erase", &erase{}))
 }
 
-func auditTailCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	number := cli.NumberFlag{Value: 20}
-	cmd := cli.Command("audit [COMMAND]", func(ctx context.Context, _ []string) error {
-		c, err := who.Books(ctx, p, false)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		records, err := NewestRecords(ctx, c.Auditor(), number.Value, func(d *bcp.Decision) bool { return !tell.Connection(d) }) // of which each command makes some
-		if err != nil {
-			return err
-		}
-		var all Replaying
-		return all.run(ctx, p.Out, func(each func(*replayed) error) error {
-			for _, d := range records {
-				if err := each(&replayed{Decision: d}); err != nil {
-					return err
-				}
+// tail are the flags of audit.
+type tail struct {
+	client.Flags
+	Number cli.NumberFlag `short:"n" default:"20"`
+}
+
+// Run shows the newest records.
+func (o *tail) Run(ctx context.Context, p *cli.Program, _ []string) error {
+	c, err := o.Books(ctx, p, false)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	records, err := NewestRecords(ctx, c.Auditor(), o.Number.Value, func(d *bcp.Decision) bool { return !tell.Connection(d) }) // of which each command makes some
+	if err != nil {
+		return err
+	}
+	return new(replaying).tell(ctx, p.Out, func(each func(*replayed) error) error {
+		for _, d := range records {
+			if err := each(&replayed{Decision: d}); err != nil {
+				return err
 			}
-			return nil
-		})
+		}
+		return nil
 	})
-	who.AddTo(cmd, "auditor")
-	cmd.Flags().VarP(&number, "number", "n", "how many records")
-	return cmd
 }
 
 // read has each take the decisions of the audit that are of a selection and in a span, until its first error.

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -16,56 +14,65 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-func auditEraseCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	var wait cli.DurationFlag
-	var channel client.ChannelFlag
-	var before string
-	var raw, yes bool
-	cmd := cli.Command("erase", func(ctx context.Context, _ []string) error {
-		if channel.Text == "" || before == "" {
-			return cli.Usagef("audit erase: expected --channel and --before").WithHint("audit erase --help shows an example")
-		}
-		if !yes {
-			if !p.Interactive() {
-				return cli.Usagef("audit erase: expected --yes, since there is no terminal to ask on")
-			}
-			ok, err := cli.NewPrompter(ctx, p).Confirm(fmt.Sprintf("Erase what was said on %s before %s, for ever?", channel.Text, before))
-			if err != nil {
-				return err
-			}
-			if !ok {
-				return cli.Failf("nothing was erased")
-			}
-		}
-		// Asked again, it would record another erasure.
-		who := client.Flags{Where: where, Attempt: wait.Value}
-		return who.Act(ctx, bcp.RoleOperator, wait.Value, func(ctx context.Context, c *client.Client) error {
-			of := bcp.EraseRequest{Controller: channel.Value.Controller, Reader: channel.Value.Reader, Before: before, Raw: raw}
-			result, err := c.Operator().Erase(ctx, of)
-			if err != nil {
-				return err
-			}
-			return showErased(p, result, &channel, before)
-		})
-	})
-	where.AddTo(cmd)
-	cli.WaitFlag(cmd, &wait, 10*time.Minute, "how long to try")
-	cmd.Flags().Var(&channel, "channel", "the channel, or _ for content of no channel")
-	cmd.Flags().Func("before", "the first `DATE` to keep, in UTC", func(day string) error {
-		before = day
-		if _, err := time.Parse(time.DateOnly, day); err != nil {
-			return errors.New("expected a date such as 2026-03-15")
-		}
-		return nil
-	})
-	cmd.Flags().BoolVar(&raw, "raw", false, "also the verbatim messages")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
-	return cmd
+// erase are the flags of audit erase.
+type erase struct {
+	meshdir.StateFlags
+	Wait    cli.DurationFlag `default:"10m"`
+	Channel client.ChannelFlag
+	Before  day
+	Raw     bool
+	Yes     bool `short:"y"`
 }
 
-func showErased(p *cli.Program, r status.Erased, channel *client.ChannelFlag, before string) error {
-	about := channel.Text
+// day is a date, as a person writes it.
+type day string
+
+// String returns the date.
+func (d *day) String() string { return string(*d) }
+
+// Type names the flag's values in the help.
+func (d *day) Type() string { return "DATE" }
+
+// Set takes a date.
+func (d *day) Set(s string) error {
+	if _, err := time.Parse(time.DateOnly, s); err != nil {
+		return errors.New("expected a date such as 2026-03-15")
+	}
+	*d = day(s)
+	return nil
+}
+
+// Run erases what was said on a channel.
+func (o *erase) Run(ctx context.Context, p *cli.Program, _ []string) error {
+	if o.Channel.Text == "" || o.Before == "" {
+		return cli.Usagef("audit erase: expected --channel and --before").WithHint("audit erase --help shows an example")
+	}
+	if !o.Yes {
+		if !p.Interactive() {
+			return cli.Usagef("audit erase: expected --yes, since there is no terminal to ask on")
+		}
+		ok, err := cli.NewPrompter(ctx, p).Confirm(fmt.Sprintf("Erase what was said on %s before %s, for ever?", o.Channel.Text, o.Before))
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return cli.Failf("nothing was erased")
+		}
+	}
+	// Asked again, it would record another erasure.
+	who := client.Flags{Where: o.StateFlags, Attempt: o.Wait.Value}
+	return who.Act(ctx, bcp.RoleOperator, o.Wait.Value, func(ctx context.Context, c *client.Client) error {
+		of := bcp.EraseRequest{Controller: o.Channel.Value.Controller, Reader: o.Channel.Value.Reader, Before: string(o.Before), Raw: o.Raw}
+		result, err := c.Operator().Erase(ctx, of)
+		if err != nil {
+			return err
+		}
+		return showErased(p, result, o.Channel.Text, of.Before)
+	})
+}
+
+func showErased(p *cli.Program, r status.Erased, channel, before string) error {
+	about := channel
 	if about == "_" {
 		about = "what belongs to no channel"
 	}
@@ -75,7 +82,7 @@ func showErased(p *cli.Program, r status.Erased, channel *client.ChannelFlag, be
 		failed = cli.Failf("nothing was erased: %s", cli.Plain(strings.Join(r.Reasons, "; ")))
 	case r.Failed != "":
 		failed = cli.Failf("the erasure is recorded but not complete: %s", cli.Plain(r.Failed)).WithHint("try again: what was erased stays erased")
-	case r.NoKeys && channel.Text != "_": // that is nobody's typing error
+	case r.NoKeys && channel != "_": // that is nobody's typing error
 		failed = cli.Failf("nothing was erased: %s has no keys, since it never had any content", about).
 			WithHint("recorded as decision %d; was another channel meant? bcpmesh audit replay shows what was said on which", r.Decision)
 	}

@@ -29,21 +29,26 @@ type explainedDecision struct {
 
 // ExplainCommand returns the command explain.
 func ExplainCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	cmd := cli.Command("explain ID", func(ctx context.Context, args []string) error {
-		if _, err := bcp.ParseQueryID(args[0]); err != nil {
-			return cli.Usagef("explain: %s is neither an id nor a number", cli.Quoted(args[0])).WithHint("bcpmesh audit replay shows both")
-		}
-		c, err := who.Books(ctx, p, false)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		return explainDecision(ctx, p, c, args[0])
-	})
-	cmd.ValidArgsFunction = completeIDs(&who, exchangesOf)
-	who.AddTo(cmd, "auditor")
+	var o explain
+	cmd := cli.New(p, "explain ID", &o)
+	cmd.ValidArgsFunction = completeIDs(&o.Flags, exchangesOf)
 	return cmd
+}
+
+// explain are the flags of explain.
+type explain struct{ client.Flags }
+
+// Run explains a decision, or those about an id.
+func (o *explain) Run(ctx context.Context, p *cli.Program, args []string) error {
+	if _, err := bcp.ParseQueryID(args[0]); err != nil {
+		return cli.Usagef("explain: %s is neither an id nor a number", cli.Quoted(args[0])).WithHint("bcpmesh audit replay shows both")
+	}
+	c, err := o.Books(ctx, p, false)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return explainDecision(ctx, p, c, args[0])
 }
 
 func explainDecision(ctx context.Context, p *cli.Program, c *client.Client, id string) error {

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
@@ -32,43 +30,32 @@ type exportResult struct {
 	Checkpoint string     `json:"checkpoint"`
 }
 
-func auditExportCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	var since, until client.TimeFlag
-	var witnessed, checkpoint bool
-	var decision uint64
-	var wait cli.DurationFlag
-	var witnesses WitnessFlags
-	cmd := cli.Command("export [FILE]", func(ctx context.Context, args []string) error {
-		switch {
-		case (len(args) > 0) == (decision > 0 || checkpoint):
-			return cli.Usagef("audit export: expected FILE, --decision or --checkpoint").WithHint("bcpmesh audit export --help shows an example")
-		case len(witnesses.list) > 0 && !checkpoint:
-			return cli.Usagef("audit export: --witness is for --checkpoint")
-		case decision > 0:
-			return exportProof(ctx, p, where, decision)
-		case checkpoint:
-			ctx, cancel := context.WithTimeout(ctx, wait.Value)
-			defer cancel()
-			return exportCheckpoint(ctx, p, where, &witnesses)
-		}
-		return auditExport(ctx, p, where, args[0], witnessed, jetstream.ExportOptions{Since: since.At, Until: until.At})
-	})
-	where.AddTo(cmd)
-	cmd.Flags().Var(&since, "since", "leave out decisions before this `TIME`, such as 2026-05-01 or 2026-05-01T12:00:00Z")
-	cmd.Flags().BoolVar(&witnessed, "witnessed", false, "end with the newest decision that a witness has cosigned")
-	cmd.Flags().Var(&until, "until", "leave out decisions at this `TIME` or later")
-	cmd.Flags().Uint64Var(&decision, "decision", 0, "write a proof of the decision with this `NUMBER`")
-	cmd.Flags().BoolVar(&checkpoint, "checkpoint", false, "write the newest checkpoint")
-	cli.WaitFlag(cmd, &wait, 10*time.Minute, "for --checkpoint on a cluster: how long it may take")
-	witnesses.AddTo(cmd)
-	for _, period := range []string{"since", "until", "witnessed", "decision"} {
-		cmd.MarkFlagsMutuallyExclusive(period, "checkpoint")
-		if period != "decision" {
-			cmd.MarkFlagsMutuallyExclusive(period, "decision")
-		}
+// export are the flags of audit export.
+type export struct {
+	meshdir.StateFlags
+	WitnessFlags
+	Since, Until client.TimeFlag
+	Witnessed    bool
+	Decision     uint64           `not:"since until witnessed"`
+	Checkpoint   bool             `not:"since until witnessed decision"`
+	Wait         cli.DurationFlag `default:"10m"`
+}
+
+// Run exports the journal, a checkpoint or the proof of a decision.
+func (o *export) Run(ctx context.Context, p *cli.Program, args []string) error {
+	switch {
+	case (len(args) > 0) == (o.Decision > 0 || o.Checkpoint):
+		return cli.Usagef("audit export: expected FILE, --decision or --checkpoint").WithHint("bcpmesh audit export --help shows an example")
+	case len(o.Witness) > 0 && !o.Checkpoint:
+		return cli.Usagef("audit export: --witness is for --checkpoint")
+	case o.Decision > 0:
+		return exportProof(ctx, p, o.StateFlags, o.Decision)
+	case o.Checkpoint:
+		ctx, cancel := context.WithTimeout(ctx, o.Wait.Value)
+		defer cancel()
+		return exportCheckpoint(ctx, p, o.StateFlags, &o.WitnessFlags)
 	}
-	return cmd
+	return auditExport(ctx, p, o.StateFlags, args[0], o.Witnessed, jetstream.ExportOptions{Since: o.Since.At, Until: o.Until.At})
 }
 
 func auditExport(ctx context.Context, p *cli.Program, where meshdir.StateFlags, file string, witnessed bool, o jetstream.ExportOptions) error {
@@ -147,25 +134,24 @@ func failure(err error, about string) error {
 	return client.JournalFailure(err, about)
 }
 
-func auditKeyCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	cmd := cli.Command("key", func(_ context.Context, _ []string) error {
-		folder, err := where.Folder()
-		if err != nil {
-			return err
-		}
-		store, err := accounts.Open(folder.State)
-		if err != nil {
-			return failure(err, folder.State)
-		}
-		key, err := store.CheckpointPublic()
-		if err != nil {
-			return failure(err, folder.State)
-		}
-		return p.Out.Show(map[string]string{"key": key}, func() { p.Out.Printf("%s\n", key) })
-	})
-	where.AddTo(cmd)
-	return cmd
+// key are the flags of audit key.
+type key struct{ meshdir.StateFlags }
+
+// Run shows the public key of checkpoints.
+func (o *key) Run(_ context.Context, p *cli.Program, _ []string) error {
+	folder, err := o.Folder()
+	if err != nil {
+		return err
+	}
+	store, err := accounts.Open(folder.State)
+	if err != nil {
+		return failure(err, folder.State)
+	}
+	public, err := store.CheckpointPublic()
+	if err != nil {
+		return failure(err, folder.State)
+	}
+	return p.Out.Show(map[string]string{"key": public}, func() { p.Out.Printf("%s\n", public) })
 }
 
 // exportCheckpoint shows the newest, even if it is not cosigned.

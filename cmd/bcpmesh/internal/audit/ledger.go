@@ -19,7 +19,7 @@ import (
 
 // LedgerCommand returns the command ledger.
 func LedgerCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("ledger", ledgerShowCommand(p), ledgerReconcileCommand(p))
+	return cli.Group("ledger", cli.New(p, "show", &ledgerShow{Channel: client.ChannelFlag{Named: true}}), cli.New(p, "reconcile", &ledgerReconcile{}))
 }
 
 // ledgerBook is the newest line of one epoch of a channel with its budgets,
@@ -43,58 +43,48 @@ type windowBook struct {
 	Left  bcp.Bits `json:"left_bits"`
 }
 
-func ledgerShowCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	var channel client.ChannelFlag
-	var span client.SpanFlags
-	var history, subscriptions, egress, costs bool
-	cmd := &cobra.Command{
-		Use: "show",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if (egress || costs) && channel.Value != (bcp.ChannelKey{}) {
-				return cli.Usagef("ledger show: --egress and --cost are about agents, and take no --channel")
-			}
-			for _, flag := range []string{"since", "until"} {
-				if cmd.Flags().Changed(flag) && !history && !subscriptions {
-					return cli.Usagef("ledger show: --%s is for --history and --subscriptions", flag)
-				}
-			}
-			c, err := who.Books(cmd.Context(), p, false)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			of := agents.Selection{Controller: channel.Value.Controller, Reader: channel.Value.Reader}
-			switch {
-			case history:
-				return showHistory(cmd.Context(), p.Out, c, of, span)
-			case subscriptions:
-				return showSubscriptions(cmd.Context(), p.Out, c, of, span)
-			case egress:
-				return showEgress(cmd.Context(), p.Out, c)
-			case costs:
-				return showCost(cmd.Context(), p.Out, c)
-			}
-			books, err := ledgerBooks(cmd.Context(), c, channel.Value)
-			if err != nil {
-				return err
-			}
-			for i := range books {
-				books[i].Behind = c.Behind
-			}
-			c.TalkOfAge(cmd.Context(), p)
-			return cli.ShowList(p.Out, books, "nothing was charged yet", ledgerTable)
-		},
+// ledgerShow are the flags of ledger show.
+type ledgerShow struct {
+	client.Flags
+	client.SpanFlags
+	Channel                              client.ChannelFlag
+	History, Subscriptions, Egress, Cost bool `not:"history subscriptions egress cost"`
+}
+
+// Run shows the books of channels, or what else is counted.
+func (o *ledgerShow) Run(ctx context.Context, p *cli.Program, _ []string) error {
+	only := o.Channel.Value
+	switch {
+	case (o.Egress || o.Cost) && only != (bcp.ChannelKey{}):
+		return cli.Usagef("ledger show: --egress and --cost are about agents, and take no --channel")
+	case o.SpanFlags != (client.SpanFlags{}) && !o.History && !o.Subscriptions:
+		return cli.Usagef("ledger show: --since and --until are for --history and --subscriptions")
 	}
-	who.AddTo(cmd, "auditor")
-	channel.AddTo(cmd)
-	span.AddTo(cmd)
-	cmd.Flags().BoolVar(&history, "history", false, "show each change of a balance")
-	cmd.Flags().BoolVar(&subscriptions, "subscriptions", false, "show what became of the pushes of each subscription")
-	cmd.Flags().BoolVar(&egress, "egress", false, "show what agents have told hosts")
-	cmd.Flags().BoolVar(&costs, "cost", false, "show the usage of the agents' models")
-	cmd.MarkFlagsMutuallyExclusive("history", "subscriptions", "egress", "cost")
-	return cmd
+	c, err := o.Books(ctx, p, false)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	of := agents.Selection{Controller: only.Controller, Reader: only.Reader}
+	switch {
+	case o.History:
+		return showHistory(ctx, p.Out, c, of, o.SpanFlags)
+	case o.Subscriptions:
+		return showSubscriptions(ctx, p.Out, c, of, o.SpanFlags)
+	case o.Egress:
+		return showEgress(ctx, p.Out, c)
+	case o.Cost:
+		return showCost(ctx, p.Out, c)
+	}
+	books, err := ledgerBooks(ctx, c, only)
+	if err != nil {
+		return err
+	}
+	for i := range books {
+		books[i].Behind = c.Behind
+	}
+	c.TalkOfAge(ctx, p)
+	return cli.ShowList(p.Out, books, "nothing was charged yet", ledgerTable)
 }
 
 // ledgerBooks reads the books of each channel, or of one.
@@ -193,31 +183,31 @@ func bitsOf(b *bcp.Bits, none string) string {
 	return b.Rounded()
 }
 
-func ledgerReconcileCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	var wait cli.DurationFlag
-	cmd := cli.Command("reconcile", func(ctx context.Context, _ []string) error {
-		ctx, cancel := context.WithTimeout(ctx, wait.Value)
-		defer cancel()
-		source, err := client.OpenSource(ctx, where)
-		if err != nil {
+// ledgerReconcile are the flags of ledger reconcile.
+type ledgerReconcile struct {
+	meshdir.StateFlags
+	Wait cli.DurationFlag `default:"10m"`
+}
+
+// Run compares journal, ledger and state.
+func (o *ledgerReconcile) Run(ctx context.Context, p *cli.Program, _ []string) error {
+	ctx, cancel := context.WithTimeout(ctx, o.Wait.Value)
+	defer cancel()
+	source, err := client.OpenSource(ctx, o.StateFlags)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	if !source.Running { // the state is made under the definitions
+		if _, err := source.Folder.Load(); err != nil {
 			return err
 		}
-		defer source.Close()
-		if !source.Running { // the state is made under the definitions
-			if _, err := source.Folder.Load(); err != nil {
-				return err
-			}
-		}
-		r, err := source.Reconcile(ctx, cli.ProgramVersion())
-		if err != nil {
-			return err
-		}
-		return showReconciliation(p, &r)
-	})
-	where.AddTo(cmd)
-	cli.WaitFlag(cmd, &wait, 10*time.Minute, "how long it may take")
-	return cmd
+	}
+	r, err := source.Reconcile(ctx, cli.ProgramVersion())
+	if err != nil {
+		return err
+	}
+	return showReconciliation(p, &r)
 }
 
 func showReconciliation(p *cli.Program, r *status.Reconciliation) error {

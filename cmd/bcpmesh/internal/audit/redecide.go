@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -23,44 +22,30 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
 
-// redecideFlags are those of one run.
-type redecideFlags struct {
-	where       meshdir.StateFlags
-	definitions string
-	span        client.SpanFlags
-	channel     client.ChannelFlag
-	raw         bool
-	number      cli.NumberFlag
-	run         string
+// again are the flags of what decides again.
+type again struct {
+	meshdir.StateFlags
+	client.SpanFlags
+	Channel client.ChannelFlag
 }
 
-func auditRedecideCommand(p *cli.Program) *cobra.Command {
-	f := redecideFlags{number: cli.NumberFlag{Value: 20, Least: 1}}
-	cmd := cli.Command("redecide", func(ctx context.Context, _ []string) error {
-		if f.run != "" {
-			return redecideRun(ctx, p, &client.Flags{Where: f.where}, f.run)
-		}
-		return redecide(ctx, p, &f)
-	})
-	f.where.AddTo(cmd)
-	cmd.Flags().StringVar(&f.definitions, "definitions", "", "decide by the definitions in `DIR` (default: those of the mesh)")
-	f.span.AddTo(cmd)
-	cmd.Flags().Var(&f.channel, "channel", "only this channel, or _ for messages of no channel")
-	cmd.Flags().BoolVar(&f.raw, "raw", false, "show normalised answers, which are a reader's words")
-	cmd.Flags().VarP(&f.number, "number", "n", "show at most this many decisions in the table")
-	cmd.Flags().StringVar(&f.run, "run", "", "only the records of this `RUN` of a kernel")
-	for _, other := range []string{"definitions", "since", "until", "channel", "raw"} {
-		cmd.MarkFlagsMutuallyExclusive("run", other)
+// redecide are the flags of audit redecide.
+type redecide struct {
+	again
+	Definitions string
+	Raw         bool
+	Number      cli.NumberFlag `short:"n" default:"20" least:"1"`
+	OfRun       string         `flag:"run" not:"definitions since until channel raw"`
+}
+
+// Run decides again what was decided, and compares.
+func (f *redecide) Run(ctx context.Context, p *cli.Program, _ []string) error {
+	if f.OfRun != "" {
+		return redecideRun(ctx, p, f.StateFlags, f.OfRun)
 	}
-	cli.Complete(cmd, "run", cobra.NoFileCompletions)
-	cli.Complete(cmd, "definitions", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs))
-	return cmd
-}
-
-func redecide(ctx context.Context, p *cli.Program, f *redecideFlags) error {
-	by, err := f.where.Folder()
-	if err == nil && f.definitions != "" {
-		by, err = meshdir.Argument([]string{f.definitions})
+	by, err := f.Folder()
+	if err == nil && f.Definitions != "" {
+		by, err = meshdir.Argument([]string{f.Definitions})
 	}
 	if err != nil {
 		return err
@@ -81,15 +66,15 @@ func redecide(ctx context.Context, p *cli.Program, f *redecideFlags) error {
 }
 
 // decide decides the journal again by definitions, and returns their context.
-func (f *redecideFlags) decide(ctx context.Context, p *cli.Program, by *bcp.Mesh, each func(*bcp.Decision, state.Redecision) error) (decided bcp.Digest, err error) {
-	o := mesh.RedecideOptions{Definition: by, Version: cli.ProgramVersion(), Since: f.span.Since.At, Until: f.span.Until.At, Each: each}
-	if f.channel.Text != "" {
-		o.Channel = &f.channel.Value
+func (f *again) decide(ctx context.Context, p *cli.Program, by *bcp.Mesh, each func(*bcp.Decision, state.Redecision) error) (decided bcp.Digest, err error) {
+	o := mesh.RedecideOptions{Definition: by, Version: cli.ProgramVersion(), Since: f.Since.At, Until: f.Until.At, Each: each}
+	if f.Channel.Text != "" {
+		o.Channel = &f.Channel.Value
 	}
 	var finish func()
 	o.Progress, finish = client.RecordProgress(p, "deciding")
 	defer finish()
-	source, err := client.OpenSource(ctx, f.where)
+	source, err := client.OpenSource(ctx, f.StateFlags)
 	if err != nil {
 		return decided, err
 	}
@@ -102,7 +87,7 @@ func (f *redecideFlags) decide(ctx context.Context, p *cli.Program, by *bcp.Mesh
 // JSON.
 type Redecided struct {
 	out      *cli.Output
-	flags    *redecideFlags
+	flags    *redecide
 	versions map[bcp.Digest]string // by the contexts that they were recorded with
 	rows     [][]string            // of those that differ, for people
 
@@ -175,10 +160,10 @@ func (r *Redecided) each(d *bcp.Decision, result state.Redecision) error {
 	if d.Versions != "" {
 		r.versions[d.Context] = d.Versions
 	}
-	if d.Kind == bcp.KindRefusals && !d.At().Before(r.flags.span.Since.At) {
+	if d.Kind == bcp.KindRefusals && !d.At().Before(r.flags.Since.At) {
 		r.Unread += d.Count
 	}
-	if d.Role == bcp.RoleApprover && d.Verdict == bcp.Accept && d.Event != string(bcp.Revoke) && !d.Erased && !d.At().Before(r.flags.span.Since.At) {
+	if d.Role == bcp.RoleApprover && d.Verdict == bcp.Accept && d.Event != string(bcp.Revoke) && !d.Erased && !d.At().Before(r.flags.Since.At) {
 		r.Signed++
 		if accounts.VerifyDecision(d) != nil {
 			r.Forged = append(r.Forged, d.Seq)
@@ -213,7 +198,7 @@ func (r *Redecided) each(d *bcp.Decision, result state.Redecision) error {
 	}
 	line := r.line(d, &result)
 	return r.out.Show(line, func() {
-		if line.Was != nil && len(r.rows) < r.flags.number.Value {
+		if line.Was != nil && len(r.rows) < r.flags.Number.Value {
 			r.rows = append(r.rows, line.row())
 		}
 	})
@@ -233,7 +218,7 @@ func (r *Redecided) judgement(j *bcp.Decision) *judgementLine {
 	if j.Reason != 0 {
 		line.Reason = j.Reason.String()
 	}
-	if r.flags.raw && len(j.Payload) > 0 {
+	if r.flags.Raw && len(j.Payload) > 0 {
 		line.Response = j.Payload
 	}
 	return line
@@ -285,7 +270,7 @@ func (r *Redecided) finish() error {
 	case impossible > 0:
 		err = (&cli.Failure{Code: cli.ExitPartly, Message: cli.Count(impossible, "decision") + " cannot be decided again"}).
 			WithHint("nothing else differs; --since leaves out what has expired")
-	case r.Decided+r.Follow == 0 && (r.Signed == 0 || r.flags.channel.Text != ""): // signatures are checked on all channels
+	case r.Decided+r.Follow == 0 && (r.Signed == 0 || r.flags.Channel.Text != ""): // signatures are checked on all channels
 		err = r.nothing()
 	}
 	if r.out.JSON {
@@ -299,7 +284,7 @@ func (r *Redecided) finish() error {
 // true, and whoever mistyped a channel would take it for a check.
 func (r *Redecided) nothing() error {
 	f := r.flags
-	asked := chosen("--channel", f.channel.Text, "--since", f.span.Since.String(), "--until", f.span.Until.String())
+	asked := chosen("--channel", f.Channel.Text, "--since", f.Since.String(), "--until", f.Until.String())
 	if asked == "" {
 		return cli.Failf("nothing was decided again: the journal has no message that can be").
 			WithHint("of a truncated journal only what came later is there; bcpmesh restore puts it together from backups")

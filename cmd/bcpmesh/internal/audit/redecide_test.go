@@ -44,7 +44,7 @@ func TestRedecideReport(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			o := cli.NewOutput(&stdout, &stderr)
 			o.JSON = asJSON
-			r := Redecided{out: o, flags: &redecideFlags{number: cli.NumberFlag{Value: 2}}, versions: map[bcp.Digest]string{}}
+			r := Redecided{out: o, flags: &redecide{Number: cli.NumberFlag{Value: 2}}, versions: map[bcp.Digest]string{}}
 			for i, result := range c.results {
 				d := bcp.Decision{Seq: uint64(i + 1), Kind: bcp.KindPush, Agent: "mail", Subscription: "s"}
 				noError(t, r.each(&d, result))
@@ -66,7 +66,7 @@ func TestRedecideReport(t *testing.T) {
 func TestRedecidedAnswersAreRedacted(t *testing.T) {
 	t.Parallel()
 	const answer = `{"q":"password: x9k-mfa2z"}`
-	r := &Redecided{flags: &redecideFlags{raw: true}}
+	r := &Redecided{flags: &redecide{Raw: true}}
 	j := &bcp.Decision{Verdict: bcp.Accept, Private: bcp.Private{Payload: []byte(answer)}}
 	if cell := r.judgement(j).words(); !strings.Contains(cell, "[REDACTED:dotenv]") || strings.Contains(cell, "x9k-mfa2z") {
 		t.Errorf("%s", cell)
@@ -84,7 +84,7 @@ func TestRedecideFindsForgedDecisions(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	o := cli.NewOutput(&stdout, &stderr)
-	r := Redecided{out: o, flags: &redecideFlags{}, versions: map[bcp.Digest]string{}}
+	r := Redecided{out: o, flags: &redecide{}, versions: map[bcp.Digest]string{}}
 	pair, err := nkeys.CreateUser()
 	noError(t, err)
 	d := bcp.Decision{Seq: 1, Kind: bcp.KindApproval, Role: bcp.RoleApprover, Verdict: bcp.Accept, Item: "i1", Event: string(bcp.Approve), SignedUntil: 1e18}

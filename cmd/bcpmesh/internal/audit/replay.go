@@ -17,78 +17,55 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
-func auditReplayCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	var r Replaying
-	r.kind = cli.WordFlag{Name: "KIND", Words: cli.Map(bcp.DecisionKinds(), bcp.DecisionKind.String)}
-	cmd := &cobra.Command{
-		Use: "replay",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if r.raw {
-				return r.runRaw(cmd, p.Out, &who)
-			}
-			c, err := who.Books(cmd.Context(), p, r.follow)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			return r.run(cmd.Context(), p.Out, func(each func(*replayed) error) error { return r.ofAudit(cmd.Context(), c, each) })
-		},
-	}
-	who.AddTo(cmd, "auditor")
-	r.span.AddTo(cmd)
-	r.channel.AddTo(cmd)
-	cmd.Flags().StringVar(&r.agent, "agent", "", "only what involves this `AGENT` or person")
-	cli.Complete(cmd, "agent", meshdir.CompleteAgents(true))
-	cmd.Flags().StringVar(&r.session, "session", "", "only this session's `ID`")
-	cmd.Flags().StringVar(&r.query, "query", "", "only the exchange with this `ID` of a query, delivery or item")
-	cli.Complete(cmd, "query", completeIDs(&who, exchangesOf))
-	r.kind.AddTo(cmd, "kind", "only records of this kind, such as ask, answer, approval or violation")
-	cmd.Flags().BoolVar(&r.raw, "raw", false, "show verbatim messages: hostile text, for the owner of the state folder")
-	cmd.Flags().BoolVarP(&r.follow, "follow", "f", false, "follow new records until interrupted")
-	return cmd
+// replaying are the flags of audit replay: which records, and how.
+type replaying struct {
+	client.Flags
+	client.SpanFlags
+	Channel               client.ChannelFlag
+	Agent, Session, Query string
+	Kind                  cli.WordFlag
+	Follow                bool `short:"f"`
+	Raw                   bool
+	Command               *cobra.Command
 }
 
-// Replaying is one replay: which records, and how.
-type Replaying struct {
-	span                  client.SpanFlags
-	channel               client.ChannelFlag
-	agent, session, query string
-	kind                  cli.WordFlag
-	follow, raw           bool
+// Run tells the audit, or with --raw the journal with its messages. Whoever comes with creds has no right to them.
+func (r *replaying) Run(ctx context.Context, p *cli.Program, _ []string) error {
+	if !r.Raw {
+		c, err := r.Books(ctx, p, r.Follow)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return r.tell(ctx, p.Out, func(each func(*replayed) error) error { return r.ofAudit(ctx, c, each) })
+	}
+	if err := forOwner(r.Command, "--raw"); err != nil {
+		return err
+	}
+	if r.Follow {
+		return cli.Usagef("audit replay: --raw shows the past, and takes no --follow")
+	}
+	j, err := client.OpenSource(ctx, r.Where)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	return r.tell(ctx, p.Out, func(each func(*replayed) error) error { return r.ofJournal(ctx, j, each) })
 }
 
 // decisionKind is the kind of --kind, 0 for any.
-func (r *Replaying) decisionKind() bcp.DecisionKind {
+func (r *replaying) decisionKind() bcp.DecisionKind {
 	kinds := bcp.DecisionKinds()
-	if i := slices.Index(r.kind.Words, r.kind.Value); i >= 0 {
+	if i := slices.Index(r.Kind.Words, r.Kind.Value); i >= 0 {
 		return kinds[i]
 	}
 	return 0
 }
 
-// runRaw tells the journal with its messages. Whoever comes with creds has no right
-// to them.
-func (r *Replaying) runRaw(cmd *cobra.Command, out *cli.Output, who *client.Flags) error {
-	if err := forOwner(cmd, "--raw"); err != nil {
-		return err
-	}
-	if r.follow {
-		return cli.Usagef("audit replay: --raw shows the past, and takes no --follow")
-	}
-	j, err := client.OpenSource(cmd.Context(), who.Where)
-	if err != nil {
-		return err
-	}
-	defer j.Close()
-	return r.run(cmd.Context(), out, func(each func(*replayed) error) error { return r.ofJournal(cmd.Context(), j, each) })
-}
-
-func (r *Replaying) run(ctx context.Context, out *cli.Output, records func(each func(*replayed) error) error) error {
+func (r *replaying) tell(ctx context.Context, out *cli.Output, records func(each func(*replayed) error) error) error {
 	belongs := r.filter()
 	tell := (&teller{out: out}).tell
 	if out.JSON {
@@ -101,13 +78,13 @@ func (r *Replaying) run(ctx context.Context, out *cli.Output, records func(each 
 	}
 	told := false
 	err := records(func(one *replayed) error {
-		if d := &one.Decision; r.span.Over(d) {
+		if d := &one.Decision; r.Over(d) {
 			return errTold
 		} else if !belongs(d) {
 			return nil
 		}
 		told = true
-		if err := tell(one); err != nil || !r.follow {
+		if err := tell(one); err != nil || !r.Follow {
 			return err
 		}
 		return out.Flush()
@@ -115,16 +92,16 @@ func (r *Replaying) run(ctx context.Context, out *cli.Output, records func(each 
 	if err != nil && !errors.Is(err, errTold) {
 		return err
 	}
-	if !told && !r.follow && ctx.Err() == nil {
+	if !told && !r.Follow && ctx.Err() == nil {
 		out.Talkf("%s", r.nothing())
 	}
 	return out.Flush()
 }
 
 // nothing says that no record is one of those that were asked for.
-func (r *Replaying) nothing() string {
-	asked := chosen("--channel", r.channel.Text, "--agent", r.agent, "--session", r.session, "--query", r.query,
-		"--kind", r.kind.Value, "--since", r.span.Since.String(), "--until", r.span.Until.String())
+func (r *replaying) nothing() string {
+	asked := chosen("--channel", r.Channel.Text, "--agent", r.Agent, "--session", r.Session, "--query", r.Query,
+		"--kind", r.Kind.Value, "--since", r.Since.String(), "--until", r.Until.String())
 	if asked == "" {
 		return "there are no records"
 	}
@@ -144,28 +121,28 @@ func chosen(flags ...string) string {
 
 // filter returns what tells which records are wanted. What belongs to a query
 // or a delivery that was, is too: not every record names its session.
-func (r *Replaying) filter() func(*bcp.Decision) bool {
-	if r.agent == "" && r.session == "" && r.query == "" {
+func (r *replaying) filter() func(*bcp.Decision) bool {
+	if r.Agent == "" && r.Session == "" && r.Query == "" {
 		return func(*bcp.Decision) bool { return true }
 	}
-	agent := bcp.AgentName(r.agent)
+	agent := bcp.AgentName(r.Agent)
 	known := map[string]bool{}
-	if r.query != "" {
-		known[r.query] = true
+	if r.Query != "" {
+		known[r.Query] = true
 	}
 	return func(d *bcp.Decision) bool {
 		ids := [...]string{string(d.Query), string(d.Delivery), string(d.Item), string(d.Notice)}
-		wanted := r.agent != "" && (d.Agent == agent || d.Controller == agent || d.Reader == agent || d.Target == agent) ||
-			r.session != "" && string(d.Session) == r.session
+		wanted := r.Agent != "" && (d.Agent == agent || d.Controller == agent || d.Reader == agent || d.Target == agent) ||
+			r.Session != "" && string(d.Session) == r.Session
 		for _, id := range ids {
 			wanted = wanted || id != "" && known[id]
 		}
-		if r.agent != "" && r.session != "" && wanted {
-			wanted = d.Session == "" || string(d.Session) == r.session
+		if r.Agent != "" && r.Session != "" && wanted {
+			wanted = d.Session == "" || string(d.Session) == r.Session
 		}
 		if wanted {
 			for _, id := range ids {
-				if id != "" && r.agent == "" {
+				if id != "" && r.Agent == "" {
 					known[id] = true
 				}
 			}
@@ -219,10 +196,10 @@ type rawMessage struct {
 }
 
 // ofAudit has each take what an auditor reads. A decision holds until the next.
-func (r *Replaying) ofAudit(ctx context.Context, c *client.Client, each func(*replayed) error) error {
+func (r *replaying) ofAudit(ctx context.Context, c *client.Client, each func(*replayed) error) error {
 	var one replayed
-	of := agents.Selection{Controller: r.channel.Value.Controller, Reader: r.channel.Value.Reader, Kind: r.decisionKind(), Follow: r.follow}
-	return read(ctx, c, of, r.span, func(d *bcp.Decision) error {
+	of := agents.Selection{Controller: r.Channel.Value.Controller, Reader: r.Channel.Value.Reader, Kind: r.decisionKind(), Follow: r.Follow}
+	return read(ctx, c, of, r.SpanFlags, func(d *bcp.Decision) error {
 		one.Decision = *d
 		return each(&one)
 	})
@@ -232,11 +209,11 @@ func (r *Replaying) ofAudit(ctx context.Context, c *client.Client, each func(*re
 var errTold = errors.New("enough is told")
 
 // ofJournal has each take what the owner of the state folder reads: the journal, opened.
-func (r *Replaying) ofJournal(ctx context.Context, j *client.Source, each func(*replayed) error) error {
+func (r *replaying) ofJournal(ctx context.Context, j *client.Source, each func(*replayed) error) error {
 	kind := r.decisionKind()
 	wanted := func(d *bcp.Decision) bool {
-		return !d.At().Before(r.span.Since.At) && (kind == 0 || d.Kind == kind) &&
-			(r.channel.Text == "" || d.Controller == r.channel.Value.Controller && d.Reader == r.channel.Value.Reader)
+		return !d.At().Before(r.Since.At) && (kind == 0 || d.Kind == kind) &&
+			(r.Channel.Text == "" || d.Controller == r.Channel.Value.Controller && d.Reader == r.Channel.Value.Reader)
 	}
 	err := j.Records(ctx, 0, 0, func(r jetstream.Record) error {
 		for _, record := range r.Decisions {

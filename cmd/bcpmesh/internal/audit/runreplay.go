@@ -12,7 +12,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	people "github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -44,8 +44,8 @@ type rerunRecord struct {
 }
 
 // redecideRun decides the records of a run again.
-func redecideRun(ctx context.Context, p *cli.Program, who *client.Flags, id string) error {
-	_, def, err := who.Where.Load()
+func redecideRun(ctx context.Context, p *cli.Program, where meshdir.StateFlags, id string) error {
+	_, def, err := where.Load()
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func redecideRun(ctx context.Context, p *cli.Program, who *client.Flags, id stri
 		return err
 	}
 	state.EndorseBy(r.people.EndorsedCall)
-	if err := readOpened(ctx, who, func(one *replayed) error { return r.redecide(state, one) }); err != nil {
+	if err := readOpened(ctx, where, func(one *replayed) error { return r.redecide(state, one) }); err != nil {
 		return err
 	}
 	if r.Records == 0 {

@@ -17,36 +17,40 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
+	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 // KernelCommand returns the command kernel, with those that need no mesh.
 func KernelCommand(p *cli.Program, alone ...*cobra.Command) *cobra.Command {
-	var who client.Flags
-	var raw, stop bool
-	cmd := &cobra.Command{
-		Use: "kernel [RUN|COMMAND]",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case len(args) > 0 && stop:
-				return stopRun(cmd.Context(), p.Out, who.Where, args[0])
-			case len(args) > 0:
-				return showOneRun(cmd, p, &who, args[0], raw)
-			case raw || stop:
-				return cli.Usagef("kernel: expected RUN").WithHint("bcpmesh kernel lists all runs")
-			}
-			stories := tell.NewRunStories()
-			if err := EachDecision(cmd.Context(), p, &who, func(d *bcp.Decision) { stories.Add(d) }); err != nil {
-				return err
-			}
-			return listRuns(p.Out, stories.All())
-		},
-		ValidArgsFunction: completeIDs(&who, runsOf),
+	var o runs
+	cmd := cli.New(p, "kernel [RUN|COMMAND]", &o)
+	cmd.ValidArgsFunction = completeIDs(&o.Flags, runsOf)
+	return cli.Noun(cmd, cli.IsID, append(alone, cli.New(p, "run KERNEL GRANT TASK", &begin{}))...)
+}
+
+// runs are the flags of kernel.
+type runs struct {
+	client.Flags
+	Raw     bool
+	Stop    bool `not:"raw"`
+	Command *cobra.Command
+}
+
+// Run lists runs, or shows or stops one.
+func (o *runs) Run(ctx context.Context, p *cli.Program, args []string) error {
+	switch {
+	case len(args) > 0 && o.Stop:
+		return stopRun(ctx, p.Out, o.Where, args[0])
+	case len(args) > 0:
+		return o.showOne(ctx, p, args[0])
+	case o.Raw || o.Stop:
+		return cli.Usagef("kernel: expected RUN").WithHint("bcpmesh kernel lists all runs")
 	}
-	who.AddTo(cmd, "auditor")
-	cmd.Flags().BoolVar(&raw, "raw", false, "show content: hostile text, for the owner of the state folder")
-	cmd.Flags().BoolVar(&stop, "stop", false, "stop the run before its next call")
-	cmd.MarkFlagsMutuallyExclusive("stop", "raw")
-	return cli.Noun(cmd, cli.IsID, append(alone, kernelRunCommand(p))...)
+	stories := tell.NewRunStories()
+	if err := EachDecision(ctx, p, &o.Flags, func(d *bcp.Decision) { stories.Add(d) }); err != nil {
+		return err
+	}
+	return listRuns(p.Out, stories.All())
 }
 
 func listRuns(o *cli.Output, runs []*tell.RunStory) error {
@@ -86,8 +90,8 @@ func describeRun(r *tell.RunStory) string {
 // waitsFor says whom a wait is for, where that is a person.
 var waitsFor = map[string]string{"approval": "a person to approve", "doubt": "a person to look at"}
 
-// showOneRun tells one run, with raw from the opened journal.
-func showOneRun(cmd *cobra.Command, p *cli.Program, who *client.Flags, id string, raw bool) error {
+// showOne tells one run, with --raw from the opened journal.
+func (o *runs) showOne(ctx context.Context, p *cli.Program, id string) error {
 	stories := tell.NewRunStories()
 	add := func(d *bcp.Decision) {
 		if d.Run != nil && d.Run.Run == id {
@@ -97,10 +101,10 @@ func showOneRun(cmd *cobra.Command, p *cli.Program, who *client.Flags, id string
 		}
 	}
 	var err error
-	if !raw {
-		err = EachDecision(cmd.Context(), p, who, add)
-	} else if err = forOwner(cmd, "--raw"); err == nil {
-		err = readOpened(cmd.Context(), who, func(one *replayed) error { add(&one.Decision); return nil })
+	if !o.Raw {
+		err = EachDecision(ctx, p, &o.Flags, add)
+	} else if err = forOwner(o.Command, "--raw"); err == nil {
+		err = readOpened(ctx, o.Where, func(one *replayed) error { add(&one.Decision); return nil })
 	}
 	switch {
 	case err != nil:
@@ -256,11 +260,11 @@ func forOwner(cmd *cobra.Command, needs string) error {
 }
 
 // readOpened reads the journal of the folder with what was said.
-func readOpened(ctx context.Context, who *client.Flags, each func(*replayed) error) error {
-	j, err := client.OpenSource(ctx, who.Where)
+func readOpened(ctx context.Context, where meshdir.StateFlags, each func(*replayed) error) error {
+	j, err := client.OpenSource(ctx, where)
 	if err != nil {
 		return err
 	}
 	defer j.Close()
-	return new(Replaying).ofJournal(ctx, j, each)
+	return new(replaying).ofJournal(ctx, j, each)
 }

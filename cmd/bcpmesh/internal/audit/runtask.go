@@ -7,9 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -21,61 +18,58 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-func kernelRunCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	var id string
-	var wait cli.DurationFlag
-	var noWait, plan bool
-	cmd := cli.Command("run KERNEL GRANT TASK", func(ctx context.Context, args []string) error {
-		name, err := bcp.ParseAgentName(args[0])
-		if err != nil {
-			return cli.Usagef("kernel run: %s: %s", cli.Quoted(args[0]), err)
-		}
-		if strings.TrimSpace(args[2]) == "" {
-			return cli.Usagef("kernel run: TASK is empty").WithHint("say what is to be done; if TASK is a shell variable, is it set?")
-		}
-		task := agents.RunTask{ID: bcp.ClientID(id), Task: args[2], PlanOnly: plan, NewSession: true} // what a screen showed taints nobody
-		if _, err := bcp.ParseClientID(id); id != "" && err != nil {
-			return cli.Usagef("kernel run: --request-id: %s", err)
-		}
-		if plan && (who.Creds != "" || who.URL != "") {
-			return cli.Usagef("kernel run: --plan takes neither --creds nor --url: the plan is for the owner of the state folder")
-		}
-		ctx, cancel := context.WithTimeout(ctx, wait.Value)
-		defer cancel()
-		if err := findRequester(&who, name, args[1]); err != nil {
-			return err
-		}
-		c, err := who.Connect(ctx, bcp.RoleController)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		run, err := agents.NewRequester(c.Connection).Run(ctx, name, args[1], task)
-		switch {
-		case err != nil:
-			return runFailure(err)
-		case plan:
-			return showPlan(ctx, p, c, &who, run, name, args[1])
-		case noWait:
-			return p.Out.Show(bcp.RunReceipt{Type: bcp.TypeRun, RunID: run.ID, Status: bcp.RunOpen}, func() { p.Out.Printf("%s\n", cli.Plain(run.ID)) })
-		}
-		if err := waitForEnd(ctx, p, run, &answerer{}); err != nil || p.Out.JSON {
-			return err
-		}
-		if who.Creds != "" || who.URL != "" {
-			p.Out.Talkf("its value is for the owner of the state folder: bcpmesh kernel %s --raw", run.ID)
-			return nil
-		}
-		return showValue(ctx, p.Out, &client.Flags{Where: who.Where}, run.ID)
-	})
-	who.AddTo(cmd, "requester")
-	cmd.Flags().StringVar(&id, "request-id", "", "repeat a task with the same `ID`: it is done once")
-	cli.WaitFlag(cmd, &wait, 15*time.Minute, "how long to wait for the end")
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once the run has begun")
-	cmd.Flags().BoolVar(&plan, "plan", false, "ask for a plan and judge it; call no tool and ask no Reader")
-	cmd.MarkFlagsMutuallyExclusive("no-wait", "plan")
-	return cmd
+// begin are the flags of kernel run.
+type begin struct {
+	client.Flags
+	RequestID string
+	Wait      cli.DurationFlag `default:"15m"`
+	NoWait    bool
+	Plan      bool `not:"no-wait"`
+}
+
+// Run has a kernel do a task.
+func (o *begin) Run(ctx context.Context, p *cli.Program, args []string) error {
+	name, err := bcp.ParseAgentName(args[0])
+	if err != nil {
+		return cli.Usagef("kernel run: %s: %s", cli.Quoted(args[0]), err)
+	}
+	if strings.TrimSpace(args[2]) == "" {
+		return cli.Usagef("kernel run: TASK is empty").WithHint("say what is to be done; if TASK is a shell variable, is it set?")
+	}
+	task := agents.RunTask{ID: bcp.ClientID(o.RequestID), Task: args[2], PlanOnly: o.Plan, NewSession: true} // what a screen showed taints nobody
+	if _, err := bcp.ParseClientID(o.RequestID); o.RequestID != "" && err != nil {
+		return cli.Usagef("kernel run: --request-id: %s", err)
+	}
+	if o.Plan && (o.Creds != "" || o.URL != "") {
+		return cli.Usagef("kernel run: --plan takes neither --creds nor --url: the plan is for the owner of the state folder")
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Wait.Value)
+	defer cancel()
+	if err := findRequester(&o.Flags, name, args[1]); err != nil {
+		return err
+	}
+	c, err := o.Connect(ctx, bcp.RoleController)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	run, err := agents.NewRequester(c.Connection).Run(ctx, name, args[1], task)
+	switch {
+	case err != nil:
+		return runFailure(err)
+	case o.Plan:
+		return showPlan(ctx, p, c, o.Where, run, name, args[1])
+	case o.NoWait:
+		return p.Out.Show(bcp.RunReceipt{Type: bcp.TypeRun, RunID: run.ID, Status: bcp.RunOpen}, func() { p.Out.Printf("%s\n", cli.Plain(run.ID)) })
+	}
+	if err := waitForEnd(ctx, p, run, &answerer{}); err != nil || p.Out.JSON {
+		return err
+	}
+	if o.Creds != "" || o.URL != "" {
+		p.Out.Talkf("its value is for the owner of the state folder: bcpmesh kernel %s --raw", run.ID)
+		return nil
+	}
+	return showValue(ctx, p.Out, o.Where, run.ID)
 }
 
 // findRequester finds as whom a run is started, and says what there is otherwise: the
@@ -148,8 +142,8 @@ func waitForEnd(ctx context.Context, p *cli.Program, run *agents.Run, answers *a
 }
 
 // eachChange reads what the journal has of a run, opened.
-func eachChange(ctx context.Context, who *client.Flags, id string, each func(*kernel.Change)) error {
-	return readOpened(ctx, who, func(one *replayed) error {
+func eachChange(ctx context.Context, where meshdir.StateFlags, id string, each func(*kernel.Change)) error {
+	return readOpened(ctx, where, func(one *replayed) error {
 		if one.Run != nil && one.Run.Run == id {
 			if change, err := kernel.ReadRecord(&one.Decision); err == nil {
 				each(&change)
@@ -160,9 +154,9 @@ func eachChange(ctx context.Context, who *client.Flags, id string, each func(*ke
 }
 
 // showValue shows the value of a run that committed, from the journal.
-func showValue(ctx context.Context, o *cli.Output, who *client.Flags, id string) error {
+func showValue(ctx context.Context, o *cli.Output, where meshdir.StateFlags, id string) error {
 	var final []byte
-	err := eachChange(ctx, who, id, func(change *kernel.Change) {
+	err := eachChange(ctx, where, id, func(change *kernel.Change) {
 		if change.End != nil {
 			final = change.Private.Final
 		}
@@ -228,13 +222,13 @@ func stopRun(ctx context.Context, o *cli.Output, where meshdir.StateFlags, id st
 }
 
 // showPlan reports what the plan of a run that only planned would do, from the journal.
-func showPlan(ctx context.Context, p *cli.Program, c *client.Client, who *client.Flags, run *agents.Run, name bcp.AgentName, grant string) error {
+func showPlan(ctx context.Context, p *cli.Program, c *client.Client, where meshdir.StateFlags, run *agents.Run, name bcp.AgentName, grant string) error {
 	end, err := run.Wait(ctx)
 	if err != nil {
 		return runFailure(err)
 	}
 	var plan []byte
-	err = eachChange(ctx, &client.Flags{Where: who.Where}, run.ID, func(change *kernel.Change) {
+	err = eachChange(ctx, where, run.ID, func(change *kernel.Change) {
 		if change.Plan != nil {
 			plan = change.Private.Plan
 		}

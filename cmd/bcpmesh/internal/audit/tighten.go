@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
@@ -16,16 +14,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
-func auditTightenCommand(p *cli.Program) *cobra.Command {
-	var f redecideFlags
-	cmd := cli.Command("tighten", func(ctx context.Context, _ []string) error {
-		return tightenMesh(ctx, p, &f)
-	})
-	f.where.AddTo(cmd)
-	f.span.AddTo(cmd)
-	cmd.Flags().Var(&f.channel, "channel", "only this channel")
-	return cmd
-}
+// tightening are the flags of audit tighten.
+type tightening struct{ again }
 
 // learner gathers the history of channels.
 type learner struct {
@@ -41,13 +31,14 @@ type learnt struct {
 	decisions []tighten.Decision
 }
 
-func tightenMesh(ctx context.Context, p *cli.Program, f *redecideFlags) error {
-	_, current, err := f.where.Load()
+// Run proposes narrower definitions, which it learns from what was answered.
+func (f *tightening) Run(ctx context.Context, p *cli.Program, _ []string) error {
+	_, current, err := f.Load()
 	if err != nil {
 		return err
 	}
 	l := &learner{channels: map[bcp.ChannelKey]*learnt{}, current: current}
-	if err := f.again(ctx, p, current, l.learn); err != nil {
+	if err := f.within(ctx, p, current, l.learn); err != nil {
 		return err
 	}
 	for _, history := range l.channels {
@@ -56,7 +47,7 @@ func tightenMesh(ctx context.Context, p *cli.Program, f *redecideFlags) error {
 		}
 	}
 	proposals, err := l.propose(func(by *bcp.Mesh, each func(*bcp.Decision, state.Redecision) error) error {
-		return f.again(ctx, p, by, each)
+		return f.within(ctx, p, by, each)
 	})
 	if err != nil {
 		return err
@@ -110,10 +101,10 @@ func (l *learner) propose(again func(*bcp.Mesh, func(*bcp.Decision, state.Redeci
 	return proposals, nil
 }
 
-// again is decide for what is in the span.
-func (f *redecideFlags) again(ctx context.Context, p *cli.Program, by *bcp.Mesh, each func(*bcp.Decision, state.Redecision) error) error {
+// within is decide for what is in the span.
+func (f *again) within(ctx context.Context, p *cli.Program, by *bcp.Mesh, each func(*bcp.Decision, state.Redecision) error) error {
 	_, err := f.decide(ctx, p, by, func(d *bcp.Decision, r state.Redecision) error {
-		if d.At().Before(f.span.Since.At) {
+		if d.At().Before(f.Since.At) {
 			return nil
 		}
 		return each(d, r)

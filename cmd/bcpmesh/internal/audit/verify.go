@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -41,46 +40,35 @@ type verifyResult struct {
 	Witnesses []verify.Cosignature `json:"witnesses,omitempty"`
 }
 
-func auditVerifyCommand(p *cli.Program) *cobra.Command {
-	var keys, since []string
-	var decision uint64
-	var quorum quorum
-	cmd := &cobra.Command{
-		Use: "verify FILE...",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Arguments(1, "FILE")(cmd, args)
-			}
-			return auditVerify(cmd.Context(), p, args, keys, since, decision, quorum)
-		},
-	}
-	cmd.Flags().StringArrayVar(&keys, "key", nil, "public `KEY` of the mesh, or a file with it; any of several may have signed")
-	cmd.Flags().Uint64Var(&decision, "decision", 0, "the file has to prove the decision with this `NUMBER`, as audit export --decision")
-	cmd.Flags().StringArrayVar(&quorum.keys, "witness", nil, "public `KEY` of a witness, or a file with it; may be repeated")
-	cmd.Flags().IntVar(&quorum.need, "quorum", 0, "how many of the witnesses must have cosigned (default all)")
-	cmd.Flags().StringArrayVar(&since, "since", nil, "`FILE` with an earlier checkpoint that the exports must continue")
-	return cmd
+// verification are the flags of audit verify.
+type verification struct {
+	Key, Since []string
+	Decision   uint64
+	quorum
 }
 
-func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []string, decision uint64, quorum quorum) error {
-	if decision > 0 && (len(since) > 0 || len(files) > 1) {
+// Run verifies files.
+func (f *verification) Run(ctx context.Context, p *cli.Program, files []string) error {
+	switch {
+	case len(files) == 0:
+		return cli.Usagef("audit verify: expected FILE").WithHint("bcpmesh audit verify --help shows an example")
+	case f.Decision > 0 && (len(f.Since) > 0 || len(files) > 1):
 		return cli.Usagef("audit verify: --decision takes one FILE, and no --since")
-	}
-	if len(keys) == 0 {
+	case len(f.Key) == 0:
 		return cli.Usagef("audit verify: --key is needed").WithHint(logKeyHint)
 	}
 	var o verify.Options
 	var err error
-	if o.Keys, err = keysOrFiles("--key", keys, verify.CheckKey, logKeyHint); err != nil {
+	if o.Keys, err = keysOrFiles("--key", f.Key, verify.CheckKey, logKeyHint); err != nil {
 		return err
 	}
-	if err := quorum.read(); err != nil {
+	if err := f.quorum.read(); err != nil {
 		return err
 	}
-	if decision > 0 {
-		return verifyProof(p, files[0], decision, o.Keys, quorum)
+	if f.Decision > 0 {
+		return verifyProof(p, files[0], f.Decision, o.Keys, f.quorum)
 	}
-	for _, name := range since {
+	for _, name := range f.Since {
 		content, err := cli.ReadFile(name, cli.MaxSmallFile)
 		if err != nil {
 			return err
@@ -96,7 +84,7 @@ func auditVerify(ctx context.Context, p *cli.Program, files, keys, since []strin
 		if err != nil {
 			return notVerified(p, name, err)
 		}
-		cosigned, err := quorum.check(name, s.Signed, o.Keys)
+		cosigned, err := f.quorum.check(name, s.Signed, o.Keys)
 		if err != nil {
 			return err
 		}
@@ -300,17 +288,13 @@ func checkWitnessKey(key string) error {
 }
 
 // WitnessFlags are the witnesses that a mesh asks.
-type WitnessFlags struct{ list []string }
-
-func (f *WitnessFlags) AddTo(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.list, "witness", nil, "`KEY=URL` of a witness that cosigns checkpoints; may be repeated")
-}
+type WitnessFlags struct{ Witness []string }
 
 func (f *WitnessFlags) Peers(command string) ([]*mesh.Witness, error) {
 	var peers []*mesh.Witness
 	names := make(map[string]bool)
 	client := &http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	for _, s := range f.list {
+	for _, s := range f.Witness {
 		peer, err := mesh.ParseWitness(s, client)
 		if err != nil {
 			return nil, cli.Usagef("%s: --witness: %s, got %s", command, cli.Plain(err.Error()), cli.Quoted(s)).
@@ -336,33 +320,33 @@ func cosignFailure(err error) error {
 
 // quorum is how many witnesses must have cosigned what is verified.
 type quorum struct {
-	keys []string
-	need int
+	Witness []string // their keys
+	Quorum  int
 }
 
 // read reads the files of the keys, and sets the default.
 func (q *quorum) read() (err error) {
-	if q.need < 0 || q.need > len(q.keys) {
-		return cli.Usagef("audit verify: --quorum is %d, and the keys given are %d", q.need, len(q.keys)).WithHint("name each witness with --witness")
+	if q.Quorum < 0 || q.Quorum > len(q.Witness) {
+		return cli.Usagef("audit verify: --quorum is %d, and the keys given are %d", q.Quorum, len(q.Witness)).WithHint("name each witness with --witness")
 	}
-	if q.need == 0 {
-		q.need = len(q.keys)
+	if q.Quorum == 0 {
+		q.Quorum = len(q.Witness)
 	}
-	q.keys, err = keysOrFiles("--witness", q.keys, checkWitnessKey, witnessKeyHint)
+	q.Witness, err = keysOrFiles("--witness", q.Witness, checkWitnessKey, witnessKeyHint)
 	return err
 }
 
 // check returns who has cosigned a checkpoint, where enough have.
 func (q *quorum) check(name string, signed []byte, keys []string) (cosigned []verify.Cosignature, err error) {
-	if q.need == 0 {
+	if q.Quorum == 0 {
 		return nil, nil
 	}
-	c, cosigned, err := verify.Cosigned(signed, keys, q.keys)
+	c, cosigned, err := verify.Cosigned(signed, keys, q.Witness)
 	if err != nil {
 		return nil, cli.Failf("%s: %s", cli.Quoted(name), cli.Plain(err.Error()))
 	}
-	if len(cosigned) < q.need {
-		return nil, cli.Failf("%s: its checkpoint over %d decisions was cosigned by %d of the witnesses, and must be by %d", cli.Quoted(name), c.Size, len(cosigned), q.need).
+	if len(cosigned) < q.Quorum {
+		return nil, cli.Failf("%s: its checkpoint over %d decisions was cosigned by %d of the witnesses, and must be by %d", cli.Quoted(name), c.Size, len(cosigned), q.Quorum).
 			WithHint("bcpmesh audit export --witnessed ends with a checkpoint that a witness has cosigned")
 	}
 	return cosigned, nil

@@ -15,19 +15,20 @@ import (
 )
 
 // InboxCommand returns the command inbox.
-func InboxCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	var follow bool
-	var wait cli.DurationFlag
-	cmd := cli.Command("inbox", func(ctx context.Context, _ []string) error {
-		return who.Act(ctx, bcp.RoleController, 0, func(ctx context.Context, c *client.Client) error {
-			return inbox(ctx, p, agents.NewController(c.Connection), follow, wait.Value)
-		})
+func InboxCommand(p *cli.Program) *cobra.Command { return cli.New(p, "inbox", &inbox{}) }
+
+// inbox are the flags of inbox.
+type inbox struct {
+	client.Flags
+	Follow bool             `short:"f"`
+	Wait   cli.DurationFlag `default:"1s"`
+}
+
+// Run shows deliveries.
+func (o *inbox) Run(ctx context.Context, p *cli.Program, _ []string) error {
+	return o.Act(ctx, bcp.RoleController, 0, func(ctx context.Context, c *client.Client) error {
+		return showInbox(ctx, p, agents.NewController(c.Connection), o.Follow, o.Wait.Value)
 	})
-	who.AddTo(cmd, "controller")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow until interrupted")
-	cli.WaitFlag(cmd, &wait, time.Second, "how long to wait for the next one")
-	return cmd
 }
 
 // arrival is a delivery that waits to be shown.
@@ -36,9 +37,9 @@ type arrival struct {
 	shown    chan<- error // has room
 }
 
-// inbox shows deliveries until none has come for a while, or until interrupted. Each is
+// showInbox shows deliveries until none has come for a while, or until interrupted. Each is
 // acknowledged once it was shown.
-func inbox(ctx context.Context, p *cli.Program, c *agents.Controller, follow bool, wait time.Duration) error {
+func showInbox(ctx context.Context, p *cli.Program, c *agents.Controller, follow bool, wait time.Duration) error {
 	arrivals, left := make(chan arrival), make(chan struct{})
 	c.OnDelivery(handOver(arrivals, left))
 	// What was shown is acknowledged even when the command is interrupted.

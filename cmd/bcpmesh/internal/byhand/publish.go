@@ -23,43 +23,44 @@ import (
 
 // PublishCommand returns the command publish.
 func PublishCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	var wait cli.DurationFlag
-	cmd := &cobra.Command{
-		Use: "publish CONTROLLER SUBSCRIPTION [JSON]",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			controller, err := bcp.ParseAgentName(args[0])
-			if err != nil {
-				return cli.Usagef("publish: %s: %s", cli.Quoted(args[0]), err)
-			}
-			id, err := bcp.ParseSubscriptionID(args[1])
-			if err != nil {
-				return cli.Usagef("publish: %s: %s", cli.Quoted(args[1]), err)
-			}
-			answer, err := cli.AnswerArgument(cmd, p, args, 2)
-			if err != nil {
-				return err
-			}
-			return who.Act(cmd.Context(), bcp.RoleReader, wait.Value, func(ctx context.Context, c *client.Client) error {
-				if err := checkSubscription(c, controller, id); err != nil {
-					return err
-				}
-				result, err := agents.NewReader(c.Connection).Push(ctx, controller, id, answer, agents.PushOptions{})
-				var refused *agents.RefusedError
-				if errors.As(err, &refused) && p.Out.JSON {
-					err = errors.Join(err, p.Out.Value(bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: id,
-						Status: bcp.StatusRefused, Code: refused.Code, Detail: refused.Detail}))
-				}
-				if err != nil {
-					return err
-				}
-				return p.Out.Show(result, func() { p.Out.Printf("%s: %s\n", result.Status, cli.Plain(result.Detail)) })
-			})
-		},
+	return cli.New(p, "publish CONTROLLER SUBSCRIPTION [JSON]", &publish{})
+}
+
+// publish are the flags of publish.
+type publish struct {
+	client.Flags
+	Wait cli.DurationFlag `default:"30s"`
+}
+
+// Run pushes an answer to a subscription.
+func (o *publish) Run(ctx context.Context, p *cli.Program, args []string) error {
+	controller, err := bcp.ParseAgentName(args[0])
+	if err != nil {
+		return cli.Usagef("publish: %s: %s", cli.Quoted(args[0]), err)
 	}
-	who.AddTo(cmd, "reader")
-	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
-	return cmd
+	id, err := bcp.ParseSubscriptionID(args[1])
+	if err != nil {
+		return cli.Usagef("publish: %s: %s", cli.Quoted(args[1]), err)
+	}
+	answer, err := p.AnswerArgument(ctx, "publish", args, 2)
+	if err != nil {
+		return err
+	}
+	return o.Act(ctx, bcp.RoleReader, o.Wait.Value, func(ctx context.Context, c *client.Client) error {
+		if err := checkSubscription(c, controller, id); err != nil {
+			return err
+		}
+		result, err := agents.NewReader(c.Connection).Push(ctx, controller, id, answer, agents.PushOptions{})
+		var refused *agents.RefusedError
+		if errors.As(err, &refused) && p.Out.JSON {
+			err = errors.Join(err, p.Out.Value(bcp.ValidationResult{Type: bcp.TypeValidationResult, SubscriptionID: id,
+				Status: bcp.StatusRefused, Code: refused.Code, Detail: refused.Detail}))
+		}
+		if err != nil {
+			return err
+		}
+		return p.Out.Show(result, func() { p.Out.Printf("%s: %s\n", result.Status, cli.Plain(result.Detail)) })
+	})
 }
 
 // checkSubscription names what there is, since the server denies the rest
@@ -94,54 +95,53 @@ type pendingQuery struct {
 
 // AnswerCommand returns the command answer.
 func AnswerCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	var wait cli.DurationFlag
-	var unknown bool
-	cmd := &cobra.Command{
-		Use: "answer [QUERY_ID] [JSON]",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var id bcp.QueryID
-			var answer any = agents.NotEnoughInformation{}
-			alone := len(args) == 1 && strings.HasPrefix(args[0], "{") // the JSON, of the one that waits
-			if alone {
-				args = []string{"", args[0]}
-			} else if len(args) > 0 {
-				var err error
-				if id, err = bcp.ParseQueryID(args[0]); err != nil {
-					return cli.Usagef("answer: %s: %s", cli.Quoted(args[0]), err)
-				}
-			}
-			switch {
-			case unknown && len(args) != 1:
-				return cli.Usagef("answer: --not-enough-information replaces the JSON after QUERY_ID").
-					WithHint("bcpmesh answer --help shows an example")
-			case len(args) > 0 && !unknown:
-				var err error
-				if answer, err = cli.AnswerArgument(cmd, p, args, 1); err != nil {
-					return err
-				}
-			}
-			ctx := cmd.Context()
-			if alone { // the gateway tells its open queries to a connection that begins
-				if err := who.Act(ctx, bcp.RoleReader, 0, func(ctx context.Context, c *client.Client) (err error) {
-					id, err = onlyQuery(ctx, agents.NewReader(c.Connection))
-					return err
-				}); err != nil {
-					return err
-				}
-			}
-			return who.Act(ctx, bcp.RoleReader, 0, func(ctx context.Context, c *client.Client) error {
-				if len(args) == 0 {
-					return listQueries(ctx, p, agents.NewReader(c.Connection), cmp.Or(wait.Value, listWait))
-				}
-				return answerQuery(ctx, p, agents.NewReader(c.Connection), id, answer, cmp.Or(wait.Value, answerWait))
-			})
-		},
+	return cli.New(p, "answer [QUERY_ID] [JSON]", &answer{})
+}
+
+// answer are the flags of answer.
+type answer struct {
+	client.Flags
+	Wait                 cli.DurationFlag
+	NotEnoughInformation bool
+}
+
+// Run answers a query, or lists those that wait.
+func (o *answer) Run(ctx context.Context, p *cli.Program, args []string) error {
+	var id bcp.QueryID
+	var answer any = agents.NotEnoughInformation{}
+	alone := len(args) == 1 && strings.HasPrefix(args[0], "{") // the JSON, of the one that waits
+	if alone {
+		args = []string{"", args[0]}
+	} else if len(args) > 0 {
+		var err error
+		if id, err = bcp.ParseQueryID(args[0]); err != nil {
+			return cli.Usagef("answer: %s: %s", cli.Quoted(args[0]), err)
+		}
 	}
-	who.AddTo(cmd, "reader")
-	cli.WaitFlag(cmd, &wait, 0, "how long to wait for queries (default: 1s to list them, 10s for the one to answer)")
-	cmd.Flags().BoolVar(&unknown, "not-enough-information", false, "answer that there is not enough information")
-	return cmd
+	switch {
+	case o.NotEnoughInformation && len(args) != 1:
+		return cli.Usagef("answer: --not-enough-information replaces the JSON after QUERY_ID").
+			WithHint("bcpmesh answer --help shows an example")
+	case len(args) > 0 && !o.NotEnoughInformation:
+		var err error
+		if answer, err = p.AnswerArgument(ctx, "answer", args, 1); err != nil {
+			return err
+		}
+	}
+	if alone { // the gateway tells its open queries to a connection that begins
+		if err := o.Act(ctx, bcp.RoleReader, 0, func(ctx context.Context, c *client.Client) (err error) {
+			id, err = onlyQuery(ctx, agents.NewReader(c.Connection))
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return o.Act(ctx, bcp.RoleReader, 0, func(ctx context.Context, c *client.Client) error {
+		if len(args) == 0 {
+			return listQueries(ctx, p, agents.NewReader(c.Connection), cmp.Or(o.Wait.Value, listWait))
+		}
+		return answerQuery(ctx, p, agents.NewReader(c.Connection), id, answer, cmp.Or(o.Wait.Value, answerWait))
+	})
 }
 
 const (

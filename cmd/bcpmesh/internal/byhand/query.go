@@ -7,7 +7,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
@@ -22,28 +21,16 @@ import (
 
 // specFlags write a spec on the command line.
 type specFlags struct {
-	booleans, enums, integers, questions []string
-	summary                              string
-	maxWords                             cli.NumberFlag
-}
-
-func (f *specFlags) addTo(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringArrayVar(&f.booleans, "boolean", nil, "category 1: a field `NAME`; may be repeated")
-	flags.StringArrayVar(&f.enums, "enum", nil, "category 1: a field `NAME=VALUE,VALUE,…`")
-	flags.StringArrayVar(&f.integers, "integer", nil, "category 1: a field `NAME=MIN..MAX`")
-	flags.StringArrayVar(&f.questions, "question", nil, "category 2: a question `ID:FORMAT:WORDS:TEXT`")
-	flags.StringVar(&f.summary, "summary", "", "category 3: a summary, by this `DIRECTIVE`; needs --max-words and --because")
-	f.maxWords.Least = 1
-	flags.Var(&f.maxWords, "max-words", "category 3: the summary's limit")
-	flags.Lookup("max-words").DefValue = "" // there is none
+	Boolean, Enum, Integer, Question []string
+	Summary                          string
+	MaxWords                         cli.NumberFlag `least:"1"`
 }
 
 // spec builds the spec, of the flags or of what was given as JSON. Its form is checked here, its sense by [checkSpec] and the
 // gateway.
 func (f *specFlags) spec(ctx context.Context, stdin io.Reader, given []string) (spec bcp.Spec, err error) {
 	kinds := 0
-	for _, is := range []bool{len(given) > 0, len(f.booleans)+len(f.enums)+len(f.integers) > 0, len(f.questions) > 0, f.summary != ""} {
+	for _, is := range []bool{len(given) > 0, len(f.Boolean)+len(f.Enum)+len(f.Integer) > 0, len(f.Question) > 0, f.Summary != ""} {
 		if is {
 			kinds++
 		}
@@ -51,13 +38,13 @@ func (f *specFlags) spec(ctx context.Context, stdin io.Reader, given []string) (
 	switch {
 	case kinds != 1:
 		return spec, cli.Usagef("query: expected one kind of question").WithHint("fields (--boolean, --enum, --integer), --question, --summary, or SPEC")
-	case (f.summary == "") != (f.maxWords.Value == 0):
+	case (f.Summary == "") != (f.MaxWords.Value == 0):
 		return spec, cli.Usagef("query: --summary and --max-words must be given together").
 			WithHint("for example --summary 'What is the news?' --max-words 60 --because 'It has no short answer.'")
-	case f.summary != "":
-		return bcp.Spec{Category: 3, Directive: f.summary, MaxWords: f.maxWords.Value}, nil
-	case len(f.questions) > 0:
-		return parseQuestions(f.questions)
+	case f.Summary != "":
+		return bcp.Spec{Category: 3, Directive: f.Summary, MaxWords: f.MaxWords.Value}, nil
+	case len(f.Question) > 0:
+		return parseQuestions(f.Question)
 	case len(given) == 0:
 		return f.fields()
 	}
@@ -97,17 +84,17 @@ func parseQuestions(texts []string) (bcp.Spec, error) {
 
 func (f *specFlags) fields() (bcp.Spec, error) {
 	spec := bcp.Spec{Category: 1}
-	for _, name := range f.booleans {
+	for _, name := range f.Boolean {
 		spec.Fields = append(spec.Fields, bcp.Field{Name: name, Type: bcp.TypeBoolean})
 	}
-	for _, text := range f.enums {
+	for _, text := range f.Enum {
 		name, values, ok := strings.Cut(text, "=")
 		if !ok {
 			return spec, cli.Usagef("query: --enum: expected NAME=VALUE,VALUE,…, got %s", cli.Quoted(text))
 		}
 		spec.Fields = append(spec.Fields, bcp.Field{Name: name, Type: bcp.TypeEnum, Values: strings.Split(values, ",")})
 	}
-	for _, text := range f.integers {
+	for _, text := range f.Integer {
 		name, limits, _ := strings.Cut(text, "=")
 		low, high, ok := strings.Cut(limits, "..")
 		least, err1 := strconv.ParseInt(low, 10, 64)
@@ -134,46 +121,44 @@ func checkSpec(def *bcp.Mesh, channel *bcp.Channel, spec bcp.Spec) error {
 }
 
 // QueryCommand returns the command query.
-func QueryCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	var spec specFlags
-	var because, requestID string
-	var wait cli.DurationFlag
-	var noWait bool
-	cmd := cli.Command("query READER [SPEC]", func(ctx context.Context, args []string) error {
-		reader, err := bcp.ParseAgentName(args[0])
-		if err != nil {
-			return cli.Usagef("query: %s: %s", cli.Quoted(args[0]), err)
+func QueryCommand(p *cli.Program) *cobra.Command { return cli.New(p, "query READER [SPEC]", &query{}) }
+
+// query are the flags of query.
+type query struct {
+	client.Flags
+	specFlags
+	Because, RequestID string
+	Wait               cli.DurationFlag `default:"1m"`
+	NoWait             bool
+}
+
+// Run asks a Reader.
+func (o *query) Run(ctx context.Context, p *cli.Program, args []string) error {
+	reader, err := bcp.ParseAgentName(args[0])
+	if err != nil {
+		return cli.Usagef("query: %s: %s", cli.Quoted(args[0]), err)
+	}
+	if _, err := bcp.ParseClientID(o.RequestID); o.RequestID != "" && err != nil {
+		return cli.Usagef("query: --request-id: %s", err)
+	}
+	asked, err := o.spec(ctx, p.In, args[1:])
+	if err != nil {
+		return err
+	}
+	options := agents.AskOptions{Justification: o.Because, RequestID: bcp.ClientID(o.RequestID), ReturnHeld: true}
+	return o.Act(ctx, bcp.RoleController, o.Wait.Value, func(ctx context.Context, c *client.Client) error {
+		channel, err := c.FindChannel(reader, bcp.RoleController)
+		if err == nil {
+			err = checkSpec(c.Definition, channel, asked)
 		}
-		if _, err := bcp.ParseClientID(requestID); requestID != "" && err != nil {
-			return cli.Usagef("query: --request-id: %s", err)
-		}
-		asked, err := spec.spec(ctx, p.In, args[1:])
 		if err != nil {
 			return err
 		}
-		options := agents.AskOptions{Justification: because, RequestID: bcp.ClientID(requestID), ReturnHeld: true}
-		return who.Act(ctx, bcp.RoleController, wait.Value, func(ctx context.Context, c *client.Client) error {
-			channel, err := c.FindChannel(reader, bcp.RoleController)
-			if err == nil {
-				err = checkSpec(c.Definition, channel, asked)
-			}
-			if err != nil {
-				return err
-			}
-			return query(ctx, p, &who, agents.NewController(c.Connection), reader, asked, options, noWait)
-		})
+		return ask(ctx, p, &o.Flags, agents.NewController(c.Connection), reader, asked, options, o.NoWait)
 	})
-	who.AddTo(cmd, "controller")
-	spec.addTo(cmd)
-	cmd.Flags().StringVar(&because, "because", "", "reason for an escalation, in your own `WORDS`")
-	cmd.Flags().StringVar(&requestID, "request-id", "", "repeat an ask with the same `ID`: it is charged once")
-	cli.WaitFlag(cmd, &wait, time.Minute, "how long to wait for the answer")
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return once the ask is accepted; the answer comes to the inbox")
-	return cmd
 }
 
-func query(ctx context.Context, p *cli.Program, who *client.Flags, c *agents.Controller, reader bcp.AgentName, spec bcp.Spec, o agents.AskOptions, noWait bool) error {
+func ask(ctx context.Context, p *cli.Program, who *client.Flags, c *agents.Controller, reader bcp.AgentName, spec bcp.Spec, o agents.AskOptions, noWait bool) error {
 	if noWait {
 		accepted, err := c.Ask(ctx, reader, spec, o)
 		if err != nil {

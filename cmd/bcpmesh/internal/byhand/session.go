@@ -20,51 +20,54 @@ import (
 
 // SessionCommand returns the command session.
 func SessionCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	var wait cli.DurationFlag
-	var renew bool
-	cmd := &cobra.Command{
-		Use:       "session [open|close]",
-		ValidArgs: []string{bcp.VerbOpen, bcp.VerbClose},
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && !slices.Contains(cmd.ValidArgs, args[0]) {
-				return cli.MissingCommand(cmd, args)
-			}
-			return cli.Arguments(0, "open or close")(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			if len(args) == 0 {
-				for _, flag := range []string{"as", "creds", "url", "renew"} {
-					if cmd.Flags().Changed(flag) {
-						return cli.Usagef("session: --%s is for open and close", flag)
-					}
-				}
-				return client.AsOperator(ctx, who.Where, wait.Value, func(ctx context.Context, o *client.Client) error { return listSessions(ctx, p, o) })
-			}
-			if renew && args[0] != bcp.VerbOpen {
-				return cli.Usagef("session close: --renew is for open")
-			}
-			return who.Act(ctx, bcp.RoleController, wait.Value, func(ctx context.Context, c *client.Client) (err error) {
-				switch {
-				case renew:
-					err = client.AsOperator(ctx, who.Where, wait.Value, func(ctx context.Context, o *client.Client) error { return o.Operator().Renew(ctx, c.Name) })
-				case args[0] == bcp.VerbClose:
-					err = agents.NewController(c.Connection).CloseSession(ctx)
-				default:
-					err = agents.NewController(c.Connection).OpenSession(ctx)
-				}
-				if err != nil {
-					return err
-				}
-				return p.Out.Show(map[string]string{"controller": string(c.Name), "session": args[0]}, func() { p.Out.Printf("session of %s: %s\n", c.Name, args[0]) })
-			})
-		},
+	cmd := cli.New(p, "session [open|close]", &session{})
+	cmd.ValidArgs = []string{bcp.VerbOpen, bcp.VerbClose}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 && !slices.Contains(cmd.ValidArgs, args[0]) {
+			return cli.MissingCommand(cmd, args)
+		}
+		return cli.Arguments(0, "open or close")(cmd, args)
 	}
-	who.AddTo(cmd, "controller")
-	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
-	cmd.Flags().BoolVar(&renew, "renew", false, "as the operator: open new epochs in any case")
 	return cmd
+}
+
+// session are the flags of session.
+type session struct {
+	client.Flags
+	Wait    cli.DurationFlag `default:"30s"`
+	Renew   bool
+	Command *cobra.Command
+}
+
+// Run lists sessions, or opens or closes one.
+func (o *session) Run(ctx context.Context, p *cli.Program, args []string) error {
+	if len(args) == 0 {
+		for _, flag := range []string{"as", "creds", "url", "renew"} {
+			if o.Command.Flags().Changed(flag) {
+				return cli.Usagef("session: --%s is for open and close", flag)
+			}
+		}
+		return client.AsOperator(ctx, o.Where, o.Wait.Value, func(ctx context.Context, c *client.Client) error { return listSessions(ctx, p, c) })
+	}
+	if o.Renew && args[0] != bcp.VerbOpen {
+		return cli.Usagef("session close: --renew is for open")
+	}
+	return o.Act(ctx, bcp.RoleController, o.Wait.Value, func(ctx context.Context, c *client.Client) (err error) {
+		switch {
+		case o.Renew:
+			err = client.AsOperator(ctx, o.Where, o.Wait.Value, func(ctx context.Context, operator *client.Client) error {
+				return operator.Operator().Renew(ctx, c.Name)
+			})
+		case args[0] == bcp.VerbClose:
+			err = agents.NewController(c.Connection).CloseSession(ctx)
+		default:
+			err = agents.NewController(c.Connection).OpenSession(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		return p.Out.Show(map[string]string{"controller": string(c.Name), "session": args[0]}, func() { p.Out.Printf("session of %s: %s\n", c.Name, args[0]) })
+	})
 }
 
 func listSessions(ctx context.Context, p *cli.Program, o *client.Client) error {
@@ -109,44 +112,42 @@ func showSessions(o *cli.Output, sessions []bcp.SessionView) {
 
 // TaintCommand returns the command taint.
 func TaintCommand(p *cli.Program) *cobra.Command {
-	var reset, lift bool
-	source := cli.WordFlag{Words: cli.Map(bcp.TaintSources(), func(s bcp.TaintSource) string { return string(s) })}
-	cmd := &cobra.Command{
-		Use: "taint AGENT",
-	}
-	source.AddTo(cmd, "source", "where it came from")
-	cmd.Flags().BoolVar(&reset, "reset", false, "forget the reported and delivered taint")
-	cmd.Flags().BoolVar(&lift, "lift", false, "end its suspension")
-	cmd.MarkFlagsMutuallyExclusive("source", "reset", "lift")
-	return client.OperatorCommand(cmd, func(where meshdir.StateFlags, agent string) error {
-		if lift { // of a tool service, too
-			return nil
+	sources := cli.Map(bcp.TaintSources(), func(s bcp.TaintSource) string { return string(s) })
+	return cli.New(p, "taint AGENT", &taint{Source: cli.WordFlag{Words: sources}})
+}
+
+// taint are the flags of taint.
+type taint struct {
+	client.OperatorFlags
+	Source      cli.WordFlag
+	Reset, Lift bool `not:"source reset lift"`
+}
+
+// Run reports taint of an agent, or takes it away.
+func (f *taint) Run(ctx context.Context, p *cli.Program, args []string) error {
+	agent := args[0]
+	if !f.Lift { // which may be of a tool service, too
+		if (f.Source.Value == "") != f.Reset {
+			return cli.Usagef("taint: expected --source, --reset or --lift").WithHint("a source is one of %s", strings.Join(f.Source.Words, ", "))
 		}
-		if (source.Value == "") != reset {
-			return cli.Usagef("taint: expected --source, --reset or --lift").WithHint("a source is one of %s", strings.Join(source.Words, ", "))
-		}
-		return isAgent(where, agent)
-	}, func(ctx context.Context, o *client.Client, agent string) error {
-		did, err := "report", error(nil)
-		if lift {
-			did, err = "lifted", liftSuspension(ctx, o, agent)
-		} else if reset {
-			did, err = "reset", o.Operator().ResetTaint(ctx, bcp.AgentName(agent))
-		} else {
-			err = o.Operator().ReportTaint(ctx, bcp.AgentName(agent), bcp.TaintSource(source.Value))
-		}
-		switch {
-		case err != nil:
+		if err := isAgent(f.StateFlags, agent); err != nil {
 			return err
-		case p.Out.JSON:
-			return p.Out.Value(map[string]string{"agent": agent, "taint": did})
 		}
-		if lift {
-			p.Out.Printf("%s is not suspended any more\n", cli.Plain(agent))
-			return nil
+	}
+	return f.Act(ctx, func(ctx context.Context, o *client.Client) (err error) {
+		did, says := "report", "taint of "+agent+": report"
+		switch {
+		case f.Lift:
+			did, says, err = "lifted", agent+" is not suspended any more", liftSuspension(ctx, o, agent)
+		case f.Reset:
+			did, says, err = "reset", "taint of "+agent+": reset", o.Operator().ResetTaint(ctx, bcp.AgentName(agent))
+		default:
+			err = o.Operator().ReportTaint(ctx, bcp.AgentName(agent), bcp.TaintSource(f.Source.Value))
 		}
-		p.Out.Printf("taint of %s: %s\n", agent, did)
-		return nil
+		if err != nil {
+			return err
+		}
+		return p.Out.Show(map[string]string{"agent": agent, "taint": did}, func() { p.Out.Printf("%s\n", cli.Plain(says)) })
 	})
 }
 

@@ -19,12 +19,10 @@ import (
 )
 
 // CheckCommand returns the command check.
-func CheckCommand(p *cli.Program) *cobra.Command {
-	var elsewhere bool
-	cmd := cli.Command("check [DIR]", func(_ context.Context, args []string) error { return check(p, args, elsewhere) })
-	cmd.Flags().BoolVar(&elsewhere, "elsewhere", false, "the mesh runs on another machine: do not look for the programs of commands")
-	return cmd
-}
+func CheckCommand(p *cli.Program) *cobra.Command { return cli.New(p, "check [DIR]", &check{}) }
+
+// check are the flags of check.
+type check struct{ Elsewhere bool }
 
 // checkResult is the JSON form of check: its keys are a contract.
 type checkResult struct {
@@ -57,7 +55,8 @@ type subscriptionInfo struct {
 	CapacityBits bcp.Bits           `json:"capacity_bits"`
 }
 
-func check(p *cli.Program, args []string, elsewhere bool) error {
+// Run checks the definitions of a folder.
+func (o *check) Run(_ context.Context, p *cli.Program, args []string) error {
 	folder, err := meshdir.Argument(args)
 	if err != nil {
 		if !p.Out.JSON {
@@ -70,7 +69,7 @@ func check(p *cli.Program, args []string, elsewhere bool) error {
 		}
 	}
 	site := meshdir.Elsewhere()
-	if !elsewhere {
+	if !o.Elsewhere {
 		site = folder.Here()
 	}
 	mesh, report := site.Load(os.DirFS(folder.Dir))

@@ -58,67 +58,70 @@ func exampleFiles(name string) (fs.FS, error) {
 
 // InitCommand returns the command init.
 func InitCommand(p *cli.Program) *cobra.Command {
-	example := cli.WordFlag{Value: "research", Words: exampleNames()}
-	var seat modelSeat
-	cmd := cli.Command("init [DIR]", func(_ context.Context, args []string) error {
-		dir := "."
-		if len(args) > 0 {
-			dir = args[0]
+	return cli.New(p, "init [DIR]", &initial{Example: cli.WordFlag{Value: "research", Words: exampleNames()}})
+}
+
+// initial are the flags of init.
+type initial struct {
+	Example cli.WordFlag
+	modelSeat
+}
+
+// Run writes an example mesh.
+func (o *initial) Run(_ context.Context, p *cli.Program, args []string) error {
+	dir := "."
+	if len(args) > 0 {
+		dir = args[0]
+	}
+	if dir == "" {
+		return cli.Usagef("init: expected a folder, got an empty name")
+	}
+	if err := o.check(o.Example.Value); err != nil {
+		return err
+	}
+	files, err := writeExample(dir, o.Example.Value, o.edit)
+	if err != nil {
+		return err
+	}
+	return p.Out.Show(struct {
+		Dir     string   `json:"dir"`
+		Example string   `json:"example"`
+		Files   []string `json:"files"`
+	}{dir, o.Example.Value, files}, func() {
+		if !slices.Contains(files, ignoreFile) {
+			p.Out.Talkf("%s already exists: let it name %s/ and *.creds, which hold private keys", filepath.Join(dir, ignoreFile), server.StateFolder)
 		}
-		if dir == "" {
-			return cli.Usagef("init: expected a folder, got an empty name")
+		for _, name := range files {
+			p.Out.Printf("%s\n", cli.Plain(filepath.Join(dir, filepath.FromSlash(name))))
 		}
-		if err := seat.check(example.Value); err != nil {
-			return err
+		p.Out.Talkf("look at the files, then: bcpmesh check %s", dir)
+		if o.Model != "" {
+			p.Out.Talkf("is the model there? bcpmesh doctor --model --dir %s calls it, for at most 16 tokens", dir)
 		}
-		files, err := writeExample(dir, example.Value, seat.edit)
-		if err != nil {
-			return err
-		}
-		return p.Out.Show(struct {
-			Dir     string   `json:"dir"`
-			Example string   `json:"example"`
-			Files   []string `json:"files"`
-		}{dir, example.Value, files}, func() {
-			if !slices.Contains(files, ignoreFile) {
-				p.Out.Talkf("%s already exists: let it name %s/ and *.creds, which hold private keys", filepath.Join(dir, ignoreFile), server.StateFolder)
-			}
-			for _, name := range files {
-				p.Out.Printf("%s\n", cli.Plain(filepath.Join(dir, filepath.FromSlash(name))))
-			}
-			p.Out.Talkf("look at the files, then: bcpmesh check %s", dir)
-			if seat.model != "" {
-				p.Out.Talkf("is the model there? bcpmesh doctor --model --dir %s calls it, for at most 16 tokens", dir)
-			}
-		})
 	})
-	example.AddTo(cmd, "example", "which mesh to write")
-	cmd.Flags().StringVar(&seat.model, "model", "", "have the `PROVIDER/MODEL` run the researcher")
-	cmd.Flags().StringVar(&seat.endpoint, "endpoint", "", "with --model: the `URL` of its provider")
-	return cmd
 }
 
 // modelSeat has a model run the Reader of the example research. The zero value changes
 // nothing.
-type modelSeat struct{ model, endpoint string }
+type modelSeat struct{ Model, Endpoint string }
 
 func (s *modelSeat) check(example string) error {
 	switch {
-	case s.model == "" && s.endpoint != "":
+	case s.Model == "" && s.Endpoint != "":
 		return cli.Usagef("init: --endpoint needs --model")
-	case s.model == "":
+	case s.Model == "":
 		return nil
 	case example != "research":
 		return cli.Usagef("init: --model is for the example research")
 	}
-	if _, known := (&bcp.Mesh{}).ModelOf(s.model); !known || strings.ContainsFunc(s.model, func(r rune) bool { return r <= ' ' || strings.ContainsRune("#,{}[]'\"", r) }) {
-		return cli.Usagef("init: --model: expected PROVIDER/MODEL, got %s", cli.Quoted(s.model)).WithHint("the providers are %s", cli.JoinOr(bcp.Providers()))
+	if _, known := (&bcp.Mesh{}).ModelOf(s.Model); !known || strings.ContainsFunc(s.Model, func(r rune) bool { return r <= ' ' || strings.ContainsRune("#,{}[]'\"", r) }) {
+		return cli.Usagef("init: --model: expected PROVIDER/MODEL, got %s", cli.Quoted(s.Model)).WithHint("the providers are %s", cli.JoinOr(bcp.Providers()))
 	}
-	if s.endpoint == "" {
+	if s.Endpoint == "" {
 		return nil
 	}
-	if u, err := url.Parse(s.endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(s.endpoint, " ,{}[]#") {
-		return cli.Usagef("init: --endpoint: expected a URL such as http://127.0.0.1:8000/v1, got %s", cli.Quoted(s.endpoint))
+	if u, err := url.Parse(s.Endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(s.Endpoint, " ,{}[]#") {
+		return cli.Usagef("init: --endpoint: expected a URL such as http://127.0.0.1:8000/v1, got %s", cli.Quoted(s.Endpoint))
 	}
 	return nil
 }
@@ -141,20 +144,20 @@ models:
 
 // edit returns what is written in place of a file of the example.
 func (s *modelSeat) edit(name string, content []byte) []byte {
-	if s.model == "" {
+	if s.Model == "" {
 		return content
 	}
-	provider, model, _ := strings.Cut(s.model, "/")
+	provider, model, _ := strings.Cut(s.Model, "/")
 	switch name {
 	case "agents/researcher.md":
-		named := s.model
-		if s.endpoint != "" {
+		named := s.Model
+		if s.Endpoint != "" {
 			named = "own"
 		}
 		return bytes.Replace(content, []byte(programOfResearcher), fmt.Appendf(nil, seatOfResearcher, named), 1)
 	case "mesh.yaml":
-		if s.endpoint != "" {
-			return fmt.Appendf(content, modelsOfMesh, provider, model, s.endpoint)
+		if s.Endpoint != "" {
+			return fmt.Appendf(content, modelsOfMesh, provider, model, s.Endpoint)
 		}
 	}
 	return content

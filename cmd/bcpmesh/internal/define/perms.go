@@ -26,45 +26,46 @@ import (
 
 // PermsCommand returns the command perms.
 func PermsCommand(p *cli.Program) *cobra.Command {
-	var agent string
-	var prove proveFlags
-	cmd := cli.Command("perms [DIR]", func(_ context.Context, args []string) error {
-		switch {
-		case prove.prove && agent != "":
-			return cli.Usagef("perms: --prove is of all agents, and takes no --agent")
-		case prove.prove:
-			return provePermissions(p, prove, args)
-		case len(prove.jwts)+len(prove.trust)+len(prove.through) > 0:
-			return cli.Usagef("perms: --jwts, --trust and --through need --prove")
-		}
-		folder, err := meshdir.Argument(args)
-		if err != nil {
-			return err
-		}
-		mesh, err := folder.Load()
-		if err != nil {
-			return err
-		}
-		all := collectPermissions(subjects.Permissions(mesh))
-		if agent != "" {
-			roles, ok := all[bcp.AgentName(agent)]
-			if !ok {
-				return cli.UnknownAgent(agent, slices.Sorted(maps.Keys(all)))
-			}
-			all = permissions{bcp.AgentName(agent): roles}
-		}
-		return p.Out.Show(all, func() { showPermissions(p.Out, all) })
-	})
-	cmd.Flags().StringVar(&agent, "agent", "", "show this agent or person only")
-	cli.Complete(cmd, "agent", meshdir.CompleteAgents(true))
-	cmd.Flags().BoolVar(&prove.prove, "prove", false, "search the issued JWTs for paths around the gateway; exit 1 if there is one")
-	cmd.Flags().StringArrayVar(&prove.jwts, "jwts", nil, "`FILE or DIR` with JWTs or creds files to prove, in place of a mesh's; may be repeated")
-	cmd.Flags().StringArrayVar(&prove.trust, "trust", nil, "`NAME` of a user, a scope's role or an account that is no agent; may be repeated")
-	cmd.Flags().StringArrayVar(&prove.through, "through", nil, "`PATTERN` of further subjects that lead to trusted users; may be repeated")
+	cmd := cli.New(p, "perms [DIR]", &perms{})
 	cli.Complete(cmd, "jwts", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return []string{"jwt", "creds", "conf"}, cobra.ShellCompDirectiveFilterFileExt
 	})
 	return cmd
+}
+
+// perms are the flags of perms.
+type perms struct {
+	Agent string
+	proveFlags
+}
+
+// Run shows who may do what, or proves it.
+func (o *perms) Run(_ context.Context, p *cli.Program, args []string) error {
+	switch {
+	case o.Prove && o.Agent != "":
+		return cli.Usagef("perms: --prove is of all agents, and takes no --agent")
+	case o.Prove:
+		return provePermissions(p, o.proveFlags, args)
+	case len(o.JWTs)+len(o.Trust)+len(o.Through) > 0:
+		return cli.Usagef("perms: --jwts, --trust and --through need --prove")
+	}
+	folder, err := meshdir.Argument(args)
+	if err != nil {
+		return err
+	}
+	mesh, err := folder.Load()
+	if err != nil {
+		return err
+	}
+	all := collectPermissions(subjects.Permissions(mesh))
+	if o.Agent != "" {
+		roles, ok := all[bcp.AgentName(o.Agent)]
+		if !ok {
+			return cli.UnknownAgent(o.Agent, slices.Sorted(maps.Keys(all)))
+		}
+		all = permissions{bcp.AgentName(o.Agent): roles}
+	}
+	return p.Out.Show(all, func() { showPermissions(p.Out, all) })
 }
 
 // permissions are all rights of a mesh, by agent or person and role.
@@ -111,9 +112,9 @@ func showPermissions(o *cli.Output, all permissions) {
 
 // proveFlags are those of perms --prove.
 type proveFlags struct {
-	prove          bool
-	jwts           []string
-	trust, through []string
+	Prove          bool
+	JWTs           []string `flag:"jwts"`
+	Trust, Through []string
 }
 
 // proved is the JSON form of a proof.
@@ -131,13 +132,13 @@ type provedClaim struct {
 }
 
 func provePermissions(p *cli.Program, f proveFlags, args []string) error {
-	policy := proof.Policy{Trusted: f.trust, Through: f.through}
-	for _, pattern := range f.through {
+	policy := proof.Policy{Trusted: f.Trust, Through: f.Through}
+	for _, pattern := range f.Through {
 		if !subjects.Valid(pattern) {
 			return cli.Usagef("perms: --through: %s is not a subject pattern", cli.Quoted(pattern))
 		}
 	}
-	if len(f.jwts) > 0 && len(args) > 0 {
+	if len(f.JWTs) > 0 && len(args) > 0 {
 		return cli.Usagef("perms: --jwts and DIR name two things to prove").WithHint("leave one out")
 	}
 	claims, source, err := f.read(args)
@@ -172,13 +173,13 @@ func provePermissions(p *cli.Program, f proveFlags, args []string) error {
 // last served, or, of a mesh that never ran, those that it would issue.
 func (f proveFlags) read(args []string) (proof.Claims, string, error) {
 	var claims proof.Claims
-	if len(f.jwts) > 0 {
-		for _, name := range f.jwts {
+	if len(f.JWTs) > 0 {
+		for _, name := range f.JWTs {
 			if err := addTokens(&claims, name); err != nil {
 				return claims, "", err
 			}
 		}
-		return claims, strings.Join(f.jwts, ", "), nil
+		return claims, strings.Join(f.JWTs, ", "), nil
 	}
 	folder, err := meshdir.Argument(args)
 	if err != nil {

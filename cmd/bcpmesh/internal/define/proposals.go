@@ -17,20 +17,24 @@ import (
 
 // ProposalsCommand returns the command proposals.
 func ProposalsCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	var wait cli.DurationFlag
-	cmd := cli.Command("proposals [COMMAND]", func(ctx context.Context, _ []string) error {
-		return client.AsOperator(ctx, where, wait.Value, func(ctx context.Context, c *client.Client) error {
-			list, err := c.Operator().Proposals(ctx)
-			if err != nil {
-				return err
-			}
-			return cli.ShowList(p.Out, list, "no approved proposal of the last day is missing from the definitions", showProposals)
-		})
+	return cli.Noun(cli.New(p, "proposals [COMMAND]", &proposals{}), nil, cli.New(p, "send READER [JSON]", &send{}))
+}
+
+// proposals are the flags of proposals.
+type proposals struct {
+	meshdir.StateFlags
+	Wait cli.DurationFlag `default:"30s"`
+}
+
+// Run lists what was approved and is not in the definitions.
+func (o *proposals) Run(ctx context.Context, p *cli.Program, _ []string) error {
+	return client.AsOperator(ctx, o.StateFlags, o.Wait.Value, func(ctx context.Context, c *client.Client) error {
+		list, err := c.Operator().Proposals(ctx)
+		if err != nil {
+			return err
+		}
+		return cli.ShowList(p.Out, list, "no approved proposal of the last day is missing from the definitions", showProposals)
 	})
-	where.AddTo(cmd)
-	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
-	return cli.Noun(cmd, nil, proposalsSendCommand(p))
 }
 
 // showProposals shows proposals with the lines that a definition would have.
@@ -48,30 +52,27 @@ func showProposals(o *cli.Output, list []bcp.ApprovedProposal) {
 	o.Talkf("write them under subscriptions of the controller's entry, then: bcpmesh reload")
 }
 
-func proposalsSendCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	var wait cli.DurationFlag
-	cmd := &cobra.Command{
-		Use: "send READER [JSON]",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			proposal := bcp.Proposal{Reader: bcp.AgentName(args[0])}
-			object, err := cli.AnswerArgument(cmd, p, args, 1)
-			if err != nil {
-				return err
-			}
-			if proposal.Subscription, err = bcp.ParseProposedSubscription(object); err != nil {
-				return cli.Usagef("proposals send: this is not a subscription: %s", cli.Plain(err.Error()))
-			}
-			return who.Act(cmd.Context(), bcp.RoleController, wait.Value, func(ctx context.Context, c *client.Client) error {
-				item, err := agents.NewController(c.Connection).Propose(ctx, proposal)
-				if err != nil {
-					return err
-				}
-				return p.Out.Show(bcp.Proposed{Item: item}, func() { p.Out.Printf("%s waits for a person\n", item) })
-			})
-		},
+// send are the flags of proposals send.
+type send struct {
+	client.Flags
+	Wait cli.DurationFlag `default:"30s"`
+}
+
+// Run proposes a subscription.
+func (o *send) Run(ctx context.Context, p *cli.Program, args []string) error {
+	proposal := bcp.Proposal{Reader: bcp.AgentName(args[0])}
+	object, err := p.AnswerArgument(ctx, "proposals send", args, 1)
+	if err != nil {
+		return err
 	}
-	who.AddTo(cmd, "controller")
-	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
-	return cmd
+	if proposal.Subscription, err = bcp.ParseProposedSubscription(object); err != nil {
+		return cli.Usagef("proposals send: this is not a subscription: %s", cli.Plain(err.Error()))
+	}
+	return o.Act(ctx, bcp.RoleController, o.Wait.Value, func(ctx context.Context, c *client.Client) error {
+		item, err := agents.NewController(c.Connection).Propose(ctx, proposal)
+		if err != nil {
+			return err
+		}
+		return p.Out.Show(bcp.Proposed{Item: item}, func() { p.Out.Printf("%s waits for a person\n", item) })
+	})
 }

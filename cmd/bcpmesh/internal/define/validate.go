@@ -24,7 +24,7 @@ import (
 
 // ValidateCommand returns the command validate.
 func ValidateCommand(p *cli.Program) *cobra.Command {
-	return cli.Command("validate [FILE...]", func(ctx context.Context, args []string) error { return validate(ctx, p, args) })
+	return cli.New(p, "validate [FILE...]", &validate{})
 }
 
 // caseVerdict is one line of the output; its keys are a contract.
@@ -42,7 +42,11 @@ type caseVerdict struct {
 
 const invalidSpec = "invalid_spec"
 
-func validate(ctx context.Context, p *cli.Program, files []string) error {
+// validate has no flags.
+type validate struct{}
+
+// Run judges cases.
+func (*validate) Run(ctx context.Context, p *cli.Program, files []string) error {
 	if len(files) == 0 {
 		files = []string{"-"}
 	}

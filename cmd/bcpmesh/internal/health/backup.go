@@ -41,34 +41,29 @@ type backupResult struct {
 }
 
 // BackupCommand returns the command backup.
-func BackupCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	var o mesh.BackupOptions
-	var truncate bool
-	var of client.ClusterFlags
-	cmd := cli.Command("backup FILE", func(ctx context.Context, args []string) error {
-		if truncate && o.Salvage {
-			return cli.Usagef("backup: --truncate and --salvage cannot be combined: a damaged journal is not truncated")
-		}
-		if of != (client.ClusterFlags{}) && truncate {
-			return cli.Usagef("backup: a cluster's journal is not truncated in place").
-				WithHint("back it up while no gateway serves, restore that into a folder, and truncate the journal there (docs/production.md)")
-		}
-		return backup(ctx, p, &where, args[0], o, of, truncate)
-	})
-	where.AddTo(cmd)
-	of.AddTo(cmd, "of a cluster: ")
-	cmd.Flags().BoolVar(&o.WithoutKeys, "without-keys", false, "leave the keys out")
-	cmd.Flags().BoolVar(&truncate, "truncate", false, "remove the backed-up decisions from the journal")
-	cmd.Flags().BoolVar(&o.Salvage, "salvage", false, "back up a damaged journal up to its last good record")
-	return cmd
+func BackupCommand(p *cli.Program) *cobra.Command { return cli.New(p, "backup FILE", &backup{}) }
+
+// backup are the flags of backup.
+type backup struct {
+	meshdir.StateFlags
+	client.ClusterFlags
+	WithoutKeys, Salvage, Truncate bool
 }
 
-func backup(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file string, o mesh.BackupOptions, of client.ClusterFlags, truncate bool) error {
-	if file == "" {
+// Run backs the mesh up.
+func (f *backup) Run(ctx context.Context, p *cli.Program, args []string) error {
+	file, of := args[0], f.ClusterFlags
+	switch {
+	case f.Truncate && f.Salvage:
+		return cli.Usagef("backup: --truncate and --salvage cannot be combined: a damaged journal is not truncated")
+	case of != (client.ClusterFlags{}) && f.Truncate:
+		return cli.Usagef("backup: a cluster's journal is not truncated in place").
+			WithHint("back it up while no gateway serves, restore that into a folder, and truncate the journal there (docs/production.md)")
+	case file == "":
 		return cli.Usagef("backup: expected a file, got an empty name")
 	}
-	folder, err := where.Folder()
+	o := mesh.BackupOptions{WithoutKeys: f.WithoutKeys, Salvage: f.Salvage, Version: cli.ProgramVersion(), Keys: []accounts.OpenOption{meshdir.Unlock()}}
+	folder, err := f.Folder()
 	if err != nil {
 		return err
 	}
@@ -78,12 +73,12 @@ func backup(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file
 		if _, err := os.Stat(server.StreamsOf(folder.State)); err != nil {
 			return cli.Failf("there is no state to back up in %s", cli.Quoted(folder.State)).WithHint("no mesh has run there; --state names another folder")
 		}
-		if truncate { // the state is proven under the definitions
+		if f.Truncate { // the state is proven under the definitions
 			if _, err := folder.Load(); err != nil {
 				return err
 			}
 		}
-		source, err = client.OpenSource(ctx, *where)
+		source, err = client.OpenSource(ctx, f.StateFlags)
 	} else {
 		r.State, r.Cluster = "", of.URL
 		source, err = openCluster(ctx, folder, of, o)
@@ -101,11 +96,10 @@ func backup(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file
 		r.Bytes, r.SHA256, err = out.Keep()
 		return file, err
 	}
-	o.Version, o.Keys = cli.ProgramVersion(), []accounts.OpenOption{meshdir.Unlock()}
 	var finish func()
 	o.Progress, finish = client.RecordProgress(p, "backing up")
 	var m jetstream.Manifest
-	if truncate {
+	if f.Truncate {
 		m, err = source.Truncate(ctx, out, mesh.TruncateOptions{BackupOptions: o, Keep: keep})
 		r.Truncated = m.Decisions
 	} else if m, err = source.Backup(ctx, out, o); err == nil {
@@ -129,30 +123,26 @@ func backup(ctx context.Context, p *cli.Program, where *meshdir.StateFlags, file
 
 // RestoreCommand returns the command restore.
 func RestoreCommand(p *cli.Program) *cobra.Command {
-	var of client.ClusterFlags
-	cmd := &cobra.Command{
-		Use: "restore FILE... [DIR]",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("url") || cmd.Flags().Changed("creds") { // their values come later
-				return cli.Arguments(1, "FILE")(cmd, args[:min(len(args), 1)])
-			}
-			return cli.Arguments(2, "FILE", "DIR")(cmd, args[:min(len(args), 2)])
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			files, dir := args, ""
-			if of == (client.ClusterFlags{}) {
-				files, dir = args[:len(args)-1], args[len(args)-1]
-			}
-			return restore(cmd.Context(), p, files, dir, of)
-		},
+	cmd := cli.New(p, "restore FILE... [DIR]", &restore{})
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("url") || cmd.Flags().Changed("creds") { // their values come later
+			return cli.Arguments(1, "FILE")(cmd, args[:min(len(args), 1)])
+		}
+		return cli.Arguments(2, "FILE", "DIR")(cmd, args[:min(len(args), 2)])
 	}
-	of.AddTo(cmd, "into a cluster: ")
 	return cmd
 }
 
-// restore restores backups into a new folder, or into a cluster.
-func restore(ctx context.Context, p *cli.Program, files []string, dir string, of client.ClusterFlags) error {
+// restore are the flags of restore.
+type restore struct{ client.ClusterFlags }
+
+// Run restores backups into a new folder, or into a cluster.
+func (f *restore) Run(ctx context.Context, p *cli.Program, args []string) error {
+	of, files, dir := f.ClusterFlags, args, ""
 	cluster := of != (client.ClusterFlags{})
+	if !cluster {
+		files, dir = args[:len(args)-1], args[len(args)-1]
+	}
 	if dir == "" && !cluster || slices.Contains(files, "") {
 		return cli.Usagef("restore: expected a file and a folder, got an empty name")
 	}

@@ -75,48 +75,48 @@ func (c *checkup) count(h health) (n int) {
 }
 
 // DoctorCommand returns the command doctor.
-func DoctorCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	var confined, model, routes bool
-	cmd := cli.Command("doctor", func(ctx context.Context, _ []string) error {
-		ctx, cancel := context.WithTimeout(ctx, doctorTime)
-		defer cancel()
-		c := &checkup{now: time.Now()}
-		elsewhere := who.Creds+who.URL+who.CA != ""
+func DoctorCommand(p *cli.Program) *cobra.Command { return cli.New(p, "doctor", &doctor{}) }
+
+// doctor are the flags of doctor.
+type doctor struct {
+	meshdir.StateFlags
+	URL, Creds, CA         string `how:"given"`
+	Sandbox, Model, Notify bool
+}
+
+// Run looks at what may be wrong.
+func (o *doctor) Run(ctx context.Context, p *cli.Program, _ []string) error {
+	ctx, cancel := context.WithTimeout(ctx, doctorTime)
+	defer cancel()
+	c := &checkup{now: time.Now()}
+	elsewhere := o.Creds+o.URL+o.CA != ""
+	switch {
+	case elsewhere && (o.Sandbox || o.Model || o.Notify):
+		return cli.Usagef("doctor: --sandbox, --model and --notify look at this machine alone")
+	case o.Sandbox:
+		c.confinement(ctx)
+	case o.Creds != "" && o.URL == "":
+		return cli.Usagef("doctor: --creds needs --url").WithHint("for example --url tls://mesh.example.org:4222")
+	case elsewhere && o.Creds == "":
+		return cli.Usagef("doctor: --url and --ca need --creds")
+	case elsewhere:
+		c.remote(ctx, &client.Flags{URL: o.URL, Creds: o.Creds, CA: o.CA, Where: o.StateFlags})
+	default:
+		folder, err := o.Folder()
 		switch {
-		case elsewhere && (confined || model || routes):
-			return cli.Usagef("doctor: --sandbox, --model and --notify look at this machine alone")
-		case confined:
-			c.confinement(ctx)
-		case who.Creds != "" && who.URL == "":
-			return cli.Usagef("doctor: --creds needs --url").WithHint("for example --url tls://mesh.example.org:4222")
-		case elsewhere && who.Creds == "":
-			return cli.Usagef("doctor: --url and --ca need --creds")
-		case elsewhere:
-			c.remote(ctx, &who)
+		case err != nil:
+		case o.Model:
+			err = c.models(ctx, folder)
+		case o.Notify:
+			err = c.routes(ctx, folder, cli.NewLogger(hclog.Info, p.Out.Stderr))
 		default:
-			folder, err := who.Where.Folder()
-			switch {
-			case err != nil:
-			case model:
-				err = c.models(ctx, folder)
-			case routes:
-				err = c.routes(ctx, folder, cli.NewLogger(hclog.Info, p.Out.Stderr))
-			default:
-				c.local(ctx, who.Where, folder)
-			}
-			if err != nil {
-				return err
-			}
+			c.local(ctx, o.StateFlags, folder)
 		}
-		return showCheckup(p, c)
-	})
-	cli.TakeGiven(cmd, "--creds with --url: check from an agent's side", cli.Into{"creds": &who.Creds, "url": &who.URL, "ca": &who.CA})
-	cmd.Flags().BoolVar(&confined, "sandbox", false, "check the sandbox for agents here, and start a program in it")
-	cmd.Flags().BoolVar(&model, "model", false, "call each model of the agents once; this is paid")
-	cmd.Flags().BoolVar(&routes, "notify", false, "send a test message by each notification route")
-	who.Where.AddTo(cmd)
-	return cmd
+		if err != nil {
+			return err
+		}
+	}
+	return showCheckup(p, c)
 }
 
 // doctorTime bounds all checks together.

@@ -37,15 +37,16 @@ type meshStatus struct {
 }
 
 // StatusCommand returns the command status.
-func StatusCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	cmd := cli.Command("status", func(ctx context.Context, _ []string) error {
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-		defer cancel()
-		return show(ctx, p, &who)
-	})
-	who.Where.AddTo(cmd)
-	return cmd
+func StatusCommand(p *cli.Program) *cobra.Command { return cli.New(p, "status", &mine{}) }
+
+// mine are the flags of status.
+type mine struct{ meshdir.StateFlags }
+
+// Run shows how the mesh is.
+func (o *mine) Run(ctx context.Context, p *cli.Program, _ []string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return show(ctx, p, &client.Flags{Where: o.StateFlags})
 }
 
 func show(ctx context.Context, p *cli.Program, who *client.Flags) error {

@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ import (
 
 // AccountsCommand returns the command accounts.
 func AccountsCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("accounts", accountsExportCommand(p), accountsPushCommand(p))
+	return cli.Group("accounts", cli.New(p, "export [DIR]", &exporting{}), cli.New(p, "push [DIR]", &PushFlags{}))
 }
 
 // openKeys opens the keys of a mesh, which it makes if there are none.
@@ -41,54 +42,50 @@ func openKeys(state string) (*accounts.Store, error) {
 	return store, nil
 }
 
-func accountsExportCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	var out string
-	var gateways, guests []string
-	cmd := &cobra.Command{Use: "export [DIR]"}
-	where.AddTo(cmd)
-	cmd.Flags().StringVar(&out, "out", "", "`DIR` to write to, created if missing")
-	cmd.Flags().StringArrayVar(&gateways, "gateway", nil, "`NAME` of a gateway that may log in; may be repeated")
-	cmd.Flags().StringArrayVar(&guests, "guest", nil, "`NAME` of another mesh on the same cluster; may be repeated")
-	cli.Complete(cmd, "out", cli.CompleteFolders)
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		if out == "" {
-			return cli.Usagef("accounts export: expected --out DIR").WithHint("for example --out ./cluster")
-		}
-		names, err := meshdir.AgentArguments("accounts export", gateways)
-		if err != nil {
-			return err
-		}
-		e := export{out: out}
-		if _, err := os.Stat(filepath.Join(out, guestPush)); err == nil {
-			e.guest = true
-		}
-		if e.guests, err = meshdir.AgentArguments("accounts export", guests); err != nil {
-			return err
-		}
-		if err := where.Take(args); err != nil {
-			return err
-		}
-		folder, def, err := where.Load()
-		if err != nil {
-			return err
-		}
-		if def.RequireWitness > 0 {
-			return cli.Failf("accounts export: require_witness is for a mesh of one process").WithHint("leave it out of mesh.yaml; on a cluster, bcpmesh audit export --checkpoint --witness has checkpoints cosigned")
-		}
-		if err := e.check(); err != nil {
-			return err
-		}
-		store, err := openKeys(folder.State)
-		if err != nil {
-			return err
-		}
-		if err := e.write(store, def, names); err != nil {
-			return err
-		}
-		return showExport(p, folder, e, names)
+// exporting are the flags of accounts export.
+type exporting struct {
+	meshdir.StateFlags
+	Out            string
+	Gateway, Guest []string
+}
+
+// Run writes what a cluster and its gateways need.
+func (o *exporting) Run(_ context.Context, p *cli.Program, args []string) error {
+	if o.Out == "" {
+		return cli.Usagef("accounts export: expected --out DIR").WithHint("for example --out ./cluster")
 	}
-	return cmd
+	names, err := meshdir.AgentArguments("accounts export", o.Gateway)
+	if err != nil {
+		return err
+	}
+	e := export{out: o.Out}
+	if _, err := os.Stat(filepath.Join(o.Out, guestPush)); err == nil {
+		e.guest = true
+	}
+	if e.guests, err = meshdir.AgentArguments("accounts export", o.Guest); err != nil {
+		return err
+	}
+	if err := o.Take(args); err != nil {
+		return err
+	}
+	folder, def, err := o.Load()
+	if err != nil {
+		return err
+	}
+	if def.RequireWitness > 0 {
+		return cli.Failf("accounts export: require_witness is for a mesh of one process").WithHint("leave it out of mesh.yaml; on a cluster, bcpmesh audit export --checkpoint --witness has checkpoints cosigned")
+	}
+	if err := e.check(); err != nil {
+		return err
+	}
+	store, err := openKeys(folder.State)
+	if err != nil {
+		return err
+	}
+	if err := e.write(store, def, names); err != nil {
+		return err
+	}
+	return showExport(p, folder, e, names)
 }
 
 // export is the writing of one set of files.

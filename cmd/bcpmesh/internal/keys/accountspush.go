@@ -10,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -24,8 +23,8 @@ import (
 // PushFlags are those of accounts push.
 type PushFlags struct {
 	Where          meshdir.StateFlags
-	URL, Creds, ca string
-	Wait           cli.DurationFlag
+	URL, Creds, CA string           `how:"given"`
+	Wait           cli.DurationFlag `default:"30s"`
 }
 
 // Pushed is what a push did.
@@ -41,18 +40,8 @@ type Pushed struct {
 	Due time.Time `json:"due,omitzero"`
 }
 
-func accountsPushCommand(p *cli.Program) *cobra.Command {
-	var f PushFlags
-	cmd := cli.Command("push [DIR]", func(ctx context.Context, args []string) error {
-		return pushAccounts(p, ctx, f, args)
-	})
-	f.Where.AddTo(cmd)
-	cli.TakeGiven(cmd, "--url URLS of servers of the cluster, with commas; --creds: system.creds of the export", cli.Into{"url": &f.URL, "creds": &f.Creds, "ca": &f.ca})
-	cli.WaitFlag(cmd, &f.Wait, 30*time.Second, "how long to wait for credential changes to be recorded")
-	return cmd
-}
-
-func pushAccounts(p *cli.Program, ctx context.Context, f PushFlags, args []string) error {
+// Run gives the servers of a cluster the accounts.
+func (f *PushFlags) Run(ctx context.Context, p *cli.Program, args []string) error {
 	if f.URL == "" || f.Creds == "" {
 		return cli.Usagef("accounts push: expected --url and --creds").WithHint("for example --url nats://node-1:4222 --creds ./cluster/%s", ExportedSystem)
 	}
@@ -72,7 +61,7 @@ func pushAccounts(p *cli.Program, ctx context.Context, f PushFlags, args []strin
 	} else if len(remotes) == 0 {
 		return cli.Failf("the accounts in %s were never exported", cli.Quoted(folder.State)).WithHint("bcpmesh accounts export")
 	}
-	hand, err := OpenHand(f)
+	hand, err := OpenHand(*f)
 	if err != nil {
 		return err
 	}
@@ -99,8 +88,8 @@ func (f *PushFlags) remember(folder meshdir.Folder) error {
 		return nil
 	}
 	about := meshdir.Ready{URL: f.URL, State: cli.Absolute(folder.State), Cluster: true}
-	if f.ca != "" {
-		about.CA = cli.Absolute(f.ca)
+	if f.CA != "" {
+		about.CA = cli.Absolute(f.CA)
 	}
 	name := server.ReadyOf(folder.State)
 	if err := meshdir.WriteReady(name, about); err != nil {
@@ -118,7 +107,7 @@ func (f *PushFlags) Record(ctx context.Context, store *accounts.Store) (recorded
 	ctx, cancel := context.WithTimeout(ctx, f.Wait.Value)
 	defer cancel()
 	// Asked again, a gateway would record the changes again.
-	who := client.Flags{Where: f.Where, URL: f.URL, CA: f.ca, Attempt: f.Wait.Value}
+	who := client.Flags{Where: f.Where, URL: f.URL, CA: f.CA, Attempt: f.Wait.Value}
 	c, err := who.Connect(ctx, bcp.RoleOperator)
 	for err != nil { // a server that is busy closes a connection that it was about to let in
 		select {
@@ -202,7 +191,7 @@ func OpenHand(f PushFlags) (*hand, error) {
 	if _, err := jwt.ParseDecoratedUserNKey(content); err != nil {
 		return nil, cli.Failf("%s holds no credentials", cli.Quoted(f.Creds)).WithHint("bcpmesh accounts export writes %s", ExportedSystem)
 	}
-	secure, err := meshdir.Trust{CA: f.ca}.Options()
+	secure, err := meshdir.Trust{CA: f.CA}.Options()
 	if err != nil {
 		return nil, err
 	}

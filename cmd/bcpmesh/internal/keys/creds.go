@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,75 +19,72 @@ import (
 
 // CredsCommand returns the command creds.
 func CredsCommand(p *cli.Program) *cobra.Command {
-	return cli.Noun(credsListCommand(p), cli.IsID, credsIssueCommand(p), credsInviteCommand(p), credsRevokeCommand(p))
+	return cli.Noun(cli.New(p, "creds [FILE]", &list{}), cli.IsID,
+		cli.New(p, "issue AGENT", &issue{}), cli.New(p, "invite AGENT", &invite{}), cli.New(p, "revoke AGENT|GATEWAY", &revoke{}))
 }
 
-func credsIssueCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	var restriction restrictionFlags
-	var role *cli.WordFlag
-	var out, passkey string
-	expires := cli.DurationFlag{Least: time.Second}
-	cmd := cli.Command("issue AGENT", func(ctx context.Context, args []string) error {
-		r, err := restriction.value("creds issue")
-		switch {
-		case err != nil:
-			return err
-		case out == "":
-			return cli.Usagef("creds issue: expected --out FILE").WithHint("for example --out %s.creds", args[0])
-		}
-		options := []accounts.IssueOption{accounts.Restricted(r)}
-		if passkey != "" {
-			hash, err := readPasskey(passkey)
-			if err != nil {
-				return err
-			}
-			options = append(options, accounts.BoundTo(hash))
-		}
-		folder, err := where.Folder()
+// issue are the flags of creds issue.
+type issue struct {
+	meshdir.StateFlags
+	restrictionFlags
+	meshdir.RoleFlag
+	Out, Passkey string
+	Expires      cli.DurationFlag `least:"1s"`
+}
+
+// Run writes credentials.
+func (o *issue) Run(ctx context.Context, p *cli.Program, args []string) error {
+	r, err := o.restriction("creds issue")
+	switch {
+	case err != nil:
+		return err
+	case o.Out == "":
+		return cli.Usagef("creds issue: expected --out FILE").WithHint("for example --out %s.creds", args[0])
+	}
+	options := []accounts.IssueOption{accounts.Restricted(r)}
+	if o.Passkey != "" {
+		hash, err := readPasskey(o.Passkey)
 		if err != nil {
 			return err
 		}
-		agent, err := meshdir.AgentArgument("creds issue", args[0])
-		if err == nil {
-			err = cli.CheckNewFile(out)
-		}
-		if err != nil {
+		options = append(options, accounts.BoundTo(hash))
+	}
+	folder, err := o.Folder()
+	if err != nil {
+		return err
+	}
+	agent, err := meshdir.AgentArgument("creds issue", args[0])
+	if err == nil {
+		err = cli.CheckNewFile(o.Out)
+	}
+	if err != nil {
+		return err
+	}
+	var creds accounts.Creds
+	as := o.Parsed()
+	store, err := issueBy(folder, o.Dir != "" || o.State == "", func(store *accounts.Store) (err error) {
+		creds, err = store.Issue(agent, as, o.Expires.Value, options...)
+		return err
+	}, func(scopes []subjects.Scope) error { return checkRole(scopes, agent, as) })
+	if err != nil {
+		return err
+	}
+	if err := creds.WriteFile(o.Out); err != nil { // nobody can use them
+		return cli.Failf("%s cannot be written: %s", cli.Quoted(o.Out), cli.FileReason(errors.Join(err, store.Revoke(creds.PublicKey))))
+	}
+	if len(creds.Restriction.Lines()) > 0 { // the server does not know of it yet
+		if _, err := follow(ctx, p, folder, store); err != nil {
 			return err
 		}
-		var creds accounts.Creds
-		as := meshdir.ParsedRole(role)
-		store, err := issueBy(folder, where.Dir != "" || where.State == "", func(store *accounts.Store) (err error) {
-			creds, err = store.Issue(agent, as, expires.Value, options...)
-			return err
-		}, func(scopes []subjects.Scope) error { return checkRole(scopes, agent, as) })
-		if err != nil {
-			return err
+	}
+	return p.Out.Show(issuedFile{creds.User, o.Out}, func() {
+		lasts := "never expires"
+		if !creds.Expires.IsZero() {
+			lasts = "expires " + cli.Moment(creds.Expires)
 		}
-		if err := creds.WriteFile(out); err != nil { // nobody can use them
-			return cli.Failf("%s cannot be written: %s", cli.Quoted(out), cli.FileReason(errors.Join(err, store.Revoke(creds.PublicKey))))
-		}
-		if len(creds.Restriction.Lines()) > 0 { // the server does not know of it yet
-			if _, err := follow(ctx, p, folder, store); err != nil {
-				return err
-			}
-		}
-		return p.Out.Show(issuedFile{creds.User, out}, func() {
-			lasts := "never expires"
-			if !creds.Expires.IsZero() {
-				lasts = "expires " + cli.Moment(creds.Expires)
-			}
-			p.Out.Printf("%s\n", cli.Plain(out))
-			p.Out.Talkf("%s as %s, %s: keep it as you keep a password", creds.Agent, creds.Role, strings.Join(append([]string{lasts}, creds.Lines()...), ", "))
-		})
+		p.Out.Printf("%s\n", cli.Plain(o.Out))
+		p.Out.Talkf("%s as %s, %s: keep it as you keep a password", creds.Agent, creds.Role, strings.Join(append([]string{lasts}, creds.Lines()...), ", "))
 	})
-	where.AddTo(cmd)
-	role = meshdir.RoleFlag(cmd)
-	cmd.Flags().StringVar(&out, "out", "", "new `FILE` to write")
-	cmd.Flags().Var(&expires, "expires", "refuse the credentials after this time (default: never)")
-	cmd.Flags().StringVar(&passkey, "passkey", "", "let an approver decide only with the passkey in this `FILE`")
-	restriction.addTo(cmd)
-	return cmd
 }
 
 func readPasskey(name string) (bcp.Digest, error) {
@@ -107,14 +103,12 @@ func readPasskey(name string) (bcp.Digest, error) {
 }
 
 // restrictionFlags say from where credentials are good.
-type restrictionFlags struct{ sources []string }
-
-func (f *restrictionFlags) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&f.sources, "source", nil, "`CIDR` that it may connect from, such as 10.1.0.0/16; may be repeated")
+type restrictionFlags struct {
+	Source []string // networks, with commas between them or one by one
 }
 
-func (f *restrictionFlags) value(command string) (r accounts.Restriction, err error) {
-	for _, text := range f.sources {
+func (f *restrictionFlags) restriction(command string) (r accounts.Restriction, err error) {
+	for _, text := range strings.FieldsFunc(strings.Join(f.Source, ","), func(r rune) bool { return r == ',' }) {
 		prefix, err := netip.ParsePrefix(text)
 		if address, parseErr := netip.ParseAddr(text); parseErr == nil && address.Zone() == "" {
 			prefix, err = netip.PrefixFrom(address, address.BitLen()), nil

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
@@ -22,33 +20,33 @@ import (
 // askTimeout bounds how long a list waits for what only the running mesh knows.
 const askTimeout = 5 * time.Second
 
-func credsListCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	var all bool
-	cmd := cli.Command("creds [FILE]", func(ctx context.Context, args []string) error {
-		switch {
-		case len(args) > 0 && all:
-			return cli.Usagef("creds: --all is for the list")
-		case len(args) > 0:
-			return showCreds(p, where, args[0])
-		}
-		folder, store, err := where.KeyStore()
-		if err != nil {
-			return err
-		}
-		users, err := store.Users()
-		if err != nil {
-			return err
-		}
-		invitations, err := store.Invitations(time.Now())
-		if err != nil {
-			return err
-		}
-		return showUsers(p, append(users, invited(invitations)...), connections(ctx, where, folder), all)
-	})
-	where.AddTo(cmd)
-	cmd.Flags().BoolVar(&all, "all", false, "also those that commands made for themselves")
-	return cmd
+// list are the flags of creds.
+type list struct {
+	meshdir.StateFlags
+	All bool
+}
+
+// Run lists what was issued, or shows what a file holds.
+func (o *list) Run(ctx context.Context, p *cli.Program, args []string) error {
+	switch {
+	case len(args) > 0 && o.All:
+		return cli.Usagef("creds: --all is for the list")
+	case len(args) > 0:
+		return showCreds(p, o.StateFlags, args[0])
+	}
+	folder, store, err := o.KeyStore()
+	if err != nil {
+		return err
+	}
+	users, err := store.Users()
+	if err != nil {
+		return err
+	}
+	invitations, err := store.Invitations(time.Now())
+	if err != nil {
+		return err
+	}
+	return showUsers(p, append(users, invited(invitations)...), connections(ctx, o.StateFlags, folder), o.All)
 }
 
 // connections returns the connections of the running mesh by public key, or

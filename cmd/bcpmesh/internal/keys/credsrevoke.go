@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -55,63 +53,60 @@ func follow(ctx context.Context, p *cli.Program, folder meshdir.Folder, store *a
 	}
 }
 
-func credsRevokeCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	var user string
-	var all, gateway bool
-	cmd := &cobra.Command{Use: "revoke AGENT|GATEWAY"}
-	role := meshdir.RoleFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if all && user != "" || gateway && (all || user != "" || role.Value != "") {
-			return cli.Usagef("creds revoke: --user, --all and --gateway cannot be combined")
-		}
-		agent, err := meshdir.AgentArgument("creds revoke", args[0])
-		if err != nil {
-			return err
-		}
-		folder, store, err := where.KeyStore()
-		if err != nil {
-			return err
-		}
-		if gateway {
-			if err := store.RevokeGateway(agent); errors.Is(err, accounts.ErrNoUser) {
-				return cli.Failf("no gateway %s was exported, or it is revoked already", cli.Quoted(string(agent)))
-			} else if err != nil {
-				return err
-			}
-			return p.Out.Show(map[string]bcp.AgentName{"revoked": agent}, func() {
-				p.Out.Printf("%s\n", agent)
-				p.Out.Talkf("refused from the next push on: bcpmesh accounts push")
-			})
-		}
-		var revoked []accounts.User
-		if all {
-			revoked, err = store.RevokeAll(agent, meshdir.ParsedRole(role))
-		} else {
-			var u accounts.User
-			if u, err = oneUser(store, agent, meshdir.ParsedRole(role), user); err != nil {
-				return err
-			}
-			revoked, err = []accounts.User{u}, store.Revoke(u.PublicKey)
-		}
-		if err != nil {
-			return err
-		}
-		running, err := follow(cmd.Context(), p, folder, store)
-		if err != nil {
-			return err
-		}
-		remain, err := stillValid(store, agent)
-		if err != nil {
-			return err
-		}
-		return showRevoked(p, folder, revoked, remain, running)
+// revoke are the flags of creds revoke.
+type revoke struct {
+	meshdir.StateFlags
+	meshdir.RoleFlag
+	User         string
+	All, Gateway bool
+}
+
+// Run revokes credentials.
+func (o *revoke) Run(ctx context.Context, p *cli.Program, args []string) error {
+	if o.All && o.User != "" || o.Gateway && (o.All || o.User != "" || o.Role.Value != "") {
+		return cli.Usagef("creds revoke: --user, --all and --gateway cannot be combined")
 	}
-	where.AddTo(cmd)
-	cmd.Flags().StringVar(&user, "user", "", "public `KEY` of one of several, or its beginning")
-	cmd.Flags().BoolVar(&gateway, "gateway", false, "revoke the logins of a gateway of a cluster")
-	cmd.Flags().BoolVar(&all, "all", false, "revoke all of the agent's, and replace its signing key")
-	return cmd
+	agent, err := meshdir.AgentArgument("creds revoke", args[0])
+	if err != nil {
+		return err
+	}
+	folder, store, err := o.KeyStore()
+	if err != nil {
+		return err
+	}
+	if o.Gateway {
+		if err := store.RevokeGateway(agent); errors.Is(err, accounts.ErrNoUser) {
+			return cli.Failf("no gateway %s was exported, or it is revoked already", cli.Quoted(string(agent)))
+		} else if err != nil {
+			return err
+		}
+		return p.Out.Show(map[string]bcp.AgentName{"revoked": agent}, func() {
+			p.Out.Printf("%s\n", agent)
+			p.Out.Talkf("refused from the next push on: bcpmesh accounts push")
+		})
+	}
+	var revoked []accounts.User
+	if o.All {
+		revoked, err = store.RevokeAll(agent, o.Parsed())
+	} else {
+		var u accounts.User
+		if u, err = oneUser(store, agent, o.Parsed(), o.User); err != nil {
+			return err
+		}
+		revoked, err = []accounts.User{u}, store.Revoke(u.PublicKey)
+	}
+	if err != nil {
+		return err
+	}
+	running, err := follow(ctx, p, folder, store)
+	if err != nil {
+		return err
+	}
+	remain, err := stillValid(store, agent)
+	if err != nil {
+		return err
+	}
+	return showRevoked(p, folder, revoked, remain, running)
 }
 
 func showRevoked(p *cli.Program, folder meshdir.Folder, revoked, remain []accounts.User, running bool) error {

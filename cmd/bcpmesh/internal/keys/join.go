@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
@@ -19,68 +18,64 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-func credsInviteCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	var restriction restrictionFlags
-	var page string
-	within := cli.DurationFlag{Value: time.Hour, Least: time.Second}
-	expires := cli.DurationFlag{Least: time.Second}
-	cmd := &cobra.Command{Use: "invite AGENT"}
-	role := meshdir.RoleFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		agent, err := meshdir.AgentArgument("creds invite", args[0])
-		if err != nil {
-			return err
-		}
-		if within.Value > accounts.MaxInvitation {
-			return cli.Usagef("creds invite: --within: at most 7d")
-		}
-		if _, ok := accounts.PasskeySite(page); page != "" && !ok {
-			return cli.Usagef("creds invite: --web: expected the --origin of bcpmesh web, such as https://mesh.example.org, got %s", cli.Quoted(page))
-		}
-		r, err := restriction.value("creds invite")
-		if err != nil {
-			return err
-		}
-		folder, store, err := where.KeyStore()
-		if err != nil {
-			return err
-		}
-		token, err := store.Invite(agent, meshdir.ParsedRole(role), within.Value, expires.Value, r, page != "") // where a passkey is made
-		if err != nil {
-			return err
-		}
-		if _, err := follow(cmd.Context(), p, folder, store); err != nil {
-			return err
-		}
-		if p.Out.JSON {
-			return p.Out.Value(struct {
-				accounts.Invitation
-				Token string `json:"token"`
-				Page  string `json:"page,omitempty"`
-			}{token.Invitation, token.Text(), enrolAt(page, token)})
-		}
-		if page != "" {
-			p.Out.Printf("%s\n", enrolAt(page, token))
-			p.Out.Talkf("%s enrols a passkey there, once until %s: then compare the six words of bcpmesh creds with theirs", token.Agent, cli.Moment(token.Ends))
-			return nil
-		}
-		p.Out.Printf("%s\n", token.Text())
-		with := ""
-		if _, err := os.Stat(accounts.AuthorityFile(folder.State)); err == nil {
-			with = " --ca ca.pem"
-			p.Out.Talkf("give them %s with the token", accounts.AuthorityFile(folder.State))
-		}
-		p.Out.Talkf("%s as %s, good once until %s: bcpmesh join TOKEN --url URL --out FILE%s", token.Agent, token.Role, cli.Moment(token.Ends), with)
+// invite are the flags of creds invite.
+type invite struct {
+	meshdir.StateFlags
+	restrictionFlags
+	meshdir.RoleFlag
+	Web     string
+	Within  cli.DurationFlag `default:"1h" least:"1s"`
+	Expires cli.DurationFlag `least:"1s"`
+}
+
+// Run makes a token with which somebody makes credentials of their own.
+func (o *invite) Run(ctx context.Context, p *cli.Program, args []string) error {
+	page := o.Web
+	agent, err := meshdir.AgentArgument("creds invite", args[0])
+	if err != nil {
+		return err
+	}
+	if o.Within.Value > accounts.MaxInvitation {
+		return cli.Usagef("creds invite: --within: at most 7d")
+	}
+	if _, ok := accounts.PasskeySite(page); page != "" && !ok {
+		return cli.Usagef("creds invite: --web: expected the --origin of bcpmesh web, such as https://mesh.example.org, got %s", cli.Quoted(page))
+	}
+	r, err := o.restriction("creds invite")
+	if err != nil {
+		return err
+	}
+	folder, store, err := o.KeyStore()
+	if err != nil {
+		return err
+	}
+	token, err := store.Invite(agent, o.Parsed(), o.Within.Value, o.Expires.Value, r, page != "") // where a passkey is made
+	if err != nil {
+		return err
+	}
+	if _, err := follow(ctx, p, folder, store); err != nil {
+		return err
+	}
+	if p.Out.JSON {
+		return p.Out.Value(struct {
+			accounts.Invitation
+			Token string `json:"token"`
+			Page  string `json:"page,omitempty"`
+		}{token.Invitation, token.Text(), enrolAt(page, token)})
+	}
+	if page != "" {
+		p.Out.Printf("%s\n", enrolAt(page, token))
+		p.Out.Talkf("%s enrols a passkey there, once until %s: then compare the six words of bcpmesh creds with theirs", token.Agent, cli.Moment(token.Ends))
 		return nil
 	}
-	where.AddTo(cmd)
-	cmd.Flags().Var(&within, "within", "how long the token is valid, at most 7d")
-	cmd.Flags().Var(&expires, "expires", "refuse the credentials after this time (default: never)")
-	cmd.Flags().StringVar(&page, "web", "", "for an approver who makes a passkey in the pages at this `ORIGIN`")
-	cli.Complete(cmd, "web", cobra.NoFileCompletions)
-	restriction.addTo(cmd)
-	return cmd
+	p.Out.Printf("%s\n", token.Text())
+	with := ""
+	if _, err := os.Stat(accounts.AuthorityFile(folder.State)); err == nil {
+		with = " --ca ca.pem"
+		p.Out.Talkf("give them %s with the token", accounts.AuthorityFile(folder.State))
+	}
+	p.Out.Talkf("%s as %s, good once until %s: bcpmesh join TOKEN --url URL --out FILE%s", token.Agent, token.Role, cli.Moment(token.Ends), with)
+	return nil
 }
 
 // enrolAt is the address at which somebody enrols with a token, which is after the # that
@@ -93,19 +88,18 @@ func enrolAt(page string, token accounts.Token) string {
 }
 
 // JoinCommand returns the command join.
-func JoinCommand(p *cli.Program) *cobra.Command {
-	var url, out, ca string
-	var wait cli.DurationFlag
-	cmd := cli.Command("join TOKEN", func(ctx context.Context, args []string) error {
-		return join(ctx, p, args[0], url, meshdir.Trust{CA: ca}, out, wait.Value)
-	})
-	cli.TakeGiven(cmd, "", cli.Into{"url": &url, "ca": &ca})
-	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write; it must not exist")
-	cli.WaitFlag(cmd, &wait, 30*time.Second, "how long to try")
-	return cmd
+func JoinCommand(p *cli.Program) *cobra.Command { return cli.New(p, "join TOKEN", &join{}) }
+
+// join are the flags of join.
+type join struct {
+	URL, CA string `how:"given"`
+	Out     string
+	Wait    cli.DurationFlag `default:"30s"`
 }
 
-func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.Trust, out string, wait time.Duration) error {
+// Run makes credentials with a token.
+func (o *join) Run(ctx context.Context, p *cli.Program, args []string) error {
+	token, url, out := args[0], o.URL, o.Out
 	switch {
 	case url == "":
 		return cli.Usagef("join: expected --url URL").WithHint("ask the operator of the mesh: bcpmesh up shows it")
@@ -120,7 +114,7 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 		}
 		token = strings.TrimSpace(string(content))
 	}
-	secure, err := known.Options()
+	secure, err := meshdir.Trust{CA: o.CA}.Options()
 	if err != nil {
 		return err
 	}
@@ -130,7 +124,7 @@ func join(ctx context.Context, p *cli.Program, token, url string, known meshdir.
 		return err
 	}
 	defer file.Discard()
-	ctx, cancel := context.WithTimeout(ctx, wait)
+	ctx, cancel := context.WithTimeout(ctx, o.Wait.Value)
 	defer cancel()
 	creds, agent, role, err := agents.Join(ctx, url, token, bcp.Digest{}, secure...)
 	var refused *agents.RefusedError

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nkeys"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/accounts/proof"
@@ -26,37 +25,27 @@ import (
 
 // signing are the flags of role attest.
 type signing struct {
-	where  meshdir.StateFlags
-	expiry cli.DurationFlag
-	keys   []string
-	key    bool
-	undo   bool
+	meshdir.StateFlags
+	Expires     cli.DurationFlag `default:"24h" least:"1s"`
+	User        []string
+	Key, Revoke bool
 }
 
-func attestCommand(p *cli.Program) *cobra.Command {
-	f := signing{expiry: cli.DurationFlag{Least: time.Second, Value: 24 * time.Hour}}
-	cmd := cli.Command("attest [KERNEL...]", func(_ context.Context, args []string) error {
-		switch {
-		case f.key:
-			return f.printKey(p)
-		case f.undo && len(f.keys) > 0:
-			return cli.Usagef("role attest: --revoke takes no --user")
-		case f.undo:
-			return f.revoke(p, args)
-		}
-		return f.attest(p, args)
-	})
-	f.where.AddTo(cmd)
-	cmd.Flags().Var(&f.expiry, "expires", "how long it is valid: 1s to 7d")
-	cmd.Flags().StringArrayVar(&f.keys, "user", nil, "public user `NKEY` of another mesh that speaks for the agents, too; may be repeated")
-	cmd.Flags().BoolVar(&f.undo, "revoke", false, "revoke the `AGENTS`, serials or user keys, and sign the list")
-	cmd.Flags().BoolVar(&f.key, "key", false, "print the public key in PEM, and sign nothing")
-	cli.Complete(cmd, "user", cobra.NoFileCompletions)
-	return cmd
+// Run attests kernels, or revokes that.
+func (f *signing) Run(_ context.Context, p *cli.Program, args []string) error {
+	switch {
+	case f.Key:
+		return f.printKey(p)
+	case f.Revoke && len(f.User) > 0:
+		return cli.Usagef("role attest: --revoke takes no --user")
+	case f.Revoke:
+		return f.revoke(p, args)
+	}
+	return f.attest(p, args)
 }
 
 func (f *signing) printKey(p *cli.Program) error {
-	_, store, err := f.where.KeyStore()
+	_, store, err := f.KeyStore()
 	if err != nil {
 		return err
 	}
@@ -99,7 +88,7 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 		return err
 	}
 	keys := []string{gateway.PublicKey()}
-	for _, key := range f.keys {
+	for _, key := range f.User {
 		if !nkeys.IsValidPublicUserKey(key) {
 			return cli.Usagef("role attest: --user: %s is not the public key of a user", cli.Quoted(key)).WithHint("bcpmesh creds FILE shows the public key of creds")
 		}
@@ -125,7 +114,7 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 			return err
 		}
 		s := contract.Statement{Declaration: declaration, Keys: keys}
-		envelope, err := store.Attest(&s, evidence, f.expiry.Value)
+		envelope, err := store.Attest(&s, evidence, f.Expires.Value)
 		if err != nil {
 			return err
 		}
@@ -153,7 +142,7 @@ func (f *signing) attest(p *cli.Program, names []string) error {
 
 // open returns the mesh of the flags, which has to have an organisation.
 func (f *signing) open() (meshdir.Folder, *accounts.Store, *bcp.Mesh, error) {
-	folder, store, err := f.where.KeyStore()
+	folder, store, err := f.KeyStore()
 	if err != nil {
 		return folder, nil, nil, err
 	}
@@ -166,7 +155,7 @@ func (f *signing) open() (meshdir.Folder, *accounts.Store, *bcp.Mesh, error) {
 
 // list signs a newer list of revocations.
 func (f *signing) list(folder meshdir.Folder, store *accounts.Store, organisation string) (contract.Revocations, error) {
-	envelope, list, err := store.Revocations(organisation, f.expiry.Value)
+	envelope, list, err := store.Revocations(organisation, f.Expires.Value)
 	if err != nil {
 		return list, err
 	}

@@ -71,60 +71,65 @@ func listParts(m *bcp.Mesh) []part {
 
 // RoleCommand returns the command role.
 func RoleCommand(p *cli.Program) *cobra.Command {
-	var where meshdir.StateFlags
-	cmd := cli.Command("role [COMMAND]", func(context.Context, []string) error {
-		_, m, err := where.Load()
-		if err != nil {
-			return err
-		}
-		parts := listParts(m)
-		return p.Out.Show(struct {
-			Organisation string `json:"organisation,omitempty"`
-			Parts        []part `json:"parts"`
-		}{m.Organisation, parts}, func() {
-			if len(parts) == 0 {
-				p.Out.Printf("no agent has a role: there is no kernel\n")
-				return
-			}
-			if m.Organisation != "" {
-				p.Out.Printf("of %s\n\n", m.Organisation)
-			}
-			p.Out.Table([]string{"agent", "role", "contract", "model family", "asked by"}, cli.Rows(parts, func(x *part) []string {
-				return []string{string(x.Agent), string(x.Role), x.Contract, cli.Plain(x.ModelFamily), strings.Join(x.By, ", ")}
-			}))
-		})
-	})
-	where.AddTo(cmd)
-	return cli.Noun(cmd, nil,
-		reportCommand(p), attestCommand(p), showCommand(p), verifyCommand(p), simulate.RoleSimulateCommand(p))
+	verify := cli.New(p, "verify [FILE...] AGENT", &verification{})
+	cli.Complete(verify, "trust", cobra.NoFileCompletions)
+	return cli.Noun(cli.New(p, "role [COMMAND]", &list{}), nil,
+		cli.New(p, "report", &reporting{}), cli.New(p, "attest [KERNEL...]", &signing{}), cli.New(p, "show [ORGANISATION] FILE...", &show{}),
+		verify, simulate.RoleSimulateCommand(p))
 }
 
-func reportCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	cmd := cli.Command("report", func(ctx context.Context, _ []string) error {
-		reports, err := buildReports(ctx, p, &who)
-		if err != nil {
-			return err
+// list are the flags of role.
+type list struct{ meshdir.StateFlags }
+
+// Run lists who plays which role.
+func (o *list) Run(_ context.Context, p *cli.Program, _ []string) error {
+	_, m, err := o.Load()
+	if err != nil {
+		return err
+	}
+	parts := listParts(m)
+	return p.Out.Show(struct {
+		Organisation string `json:"organisation,omitempty"`
+		Parts        []part `json:"parts"`
+	}{m.Organisation, parts}, func() {
+		if len(parts) == 0 {
+			p.Out.Printf("no agent has a role: there is no kernel\n")
+			return
 		}
-		if err := p.Out.Show(reports, func() { showReports(p.Out, reports) }); err != nil {
-			return err
+		if m.Organisation != "" {
+			p.Out.Printf("of %s\n\n", m.Organisation)
 		}
-		var not []string
-		for _, r := range reports {
-			if !r.Report.OK {
-				not = append(not, r.Contract)
-			}
-		}
-		switch {
-		case len(reports) == 0:
-			return cli.Failf("no agent of the mesh has a role").WithHint("a kernel gives agents roles: docs/kernel.md")
-		case len(not) > 0:
-			return cli.Failf("not shown to be kept: %s", strings.Join(not, ", ")).WithHint("docs/contracts.md says what shows each invariant")
-		}
-		return nil
+		p.Out.Table([]string{"agent", "role", "contract", "model family", "asked by"}, cli.Rows(parts, func(x *part) []string {
+			return []string{string(x.Agent), string(x.Role), x.Contract, cli.Plain(x.ModelFamily), strings.Join(x.By, ", ")}
+		}))
 	})
-	who.AddTo(cmd, "auditor")
-	return cmd
+}
+
+// reporting are the flags of role report.
+type reporting struct{ client.Flags }
+
+// Run reports which contracts are kept.
+func (o *reporting) Run(ctx context.Context, p *cli.Program, _ []string) error {
+	reports, err := buildReports(ctx, p, &o.Flags)
+	if err != nil {
+		return err
+	}
+	if err := p.Out.Show(reports, func() { showReports(p.Out, reports) }); err != nil {
+		return err
+	}
+	var not []string
+	for _, r := range reports {
+		if !r.Report.OK {
+			not = append(not, r.Contract)
+		}
+	}
+	switch {
+	case len(reports) == 0:
+		return cli.Failf("no agent of the mesh has a role").WithHint("a kernel gives agents roles: docs/kernel.md")
+	case len(not) > 0:
+		return cli.Failf("not shown to be kept: %s", strings.Join(not, ", ")).WithHint("docs/contracts.md says what shows each invariant")
+	}
+	return nil
 }
 
 // kept is the report of one contract, and of whom it is.

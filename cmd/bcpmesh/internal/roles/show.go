@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
@@ -18,39 +16,51 @@ import (
 // answerWithin bounds how long a gateway may take to judge.
 const answerWithin = 30 * time.Second
 
-func showCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	cmd := cli.Command("show [ORGANISATION] FILE...", func(ctx context.Context, args []string) error {
-		if len(args) == 1 && who.Creds == "" {
-			return bring(ctx, p.Out, who.Where, args[0])
-		}
-		if len(args) < 3 || who.Creds == "" {
-			return cli.Usagef("role show: expected ORGANISATION, ATTESTATION, REVOCATIONS and --creds").
-				WithHint("the creds are those that the other mesh has issued")
-		}
-		papers, err := readPapers(args[1:])
-		if err != nil {
-			return err
-		}
-		ctx, cancel := context.WithTimeout(ctx, answerWithin)
-		defer cancel()
-		c, err := who.Remote(ctx, 0)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		v, err := c.ShowRole(ctx, args[0], bcp.DualLLMRole, papers)
-		switch {
-		case errors.Is(err, agents.ErrMessage):
-			return cli.Failf("this is not a mesh of %s", cli.Plain(args[0])).WithHint("nothing is proved to another organisation")
-		case err != nil:
-			return err
-		}
-		return showVerdict(p.Out, v, 0)
-	})
-	cli.TakeGiven(cmd, "--creds, --url: of the other mesh", cli.Into{"creds": &who.Creds, "url": &who.URL, "ca": &who.CA})
-	who.Where.AddTo(cmd)
-	return cmd
+// elsewhere are the flags that name another mesh.
+type elsewhere struct {
+	Creds, URL, CA string `how:"given"`
+}
+
+// connect connects to the other mesh.
+func (o *elsewhere) connect(ctx context.Context) (*client.Client, error) {
+	who := client.Flags{Creds: o.Creds, URL: o.URL, CA: o.CA}
+	return who.Remote(ctx, 0)
+}
+
+// show are the flags of role show.
+type show struct {
+	meshdir.StateFlags
+	elsewhere
+}
+
+// Run shows another mesh what an agent of this one is.
+func (o *show) Run(ctx context.Context, p *cli.Program, args []string) error {
+	if len(args) == 1 && o.Creds == "" {
+		return bring(ctx, p.Out, o.StateFlags, args[0])
+	}
+	if len(args) < 3 || o.Creds == "" {
+		return cli.Usagef("role show: expected ORGANISATION, ATTESTATION, REVOCATIONS and --creds").
+			WithHint("the creds are those that the other mesh has issued")
+	}
+	papers, err := readPapers(args[1:])
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	c, err := o.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	v, err := c.ShowRole(ctx, args[0], bcp.DualLLMRole, papers)
+	switch {
+	case errors.Is(err, agents.ErrMessage):
+		return cli.Failf("this is not a mesh of %s", cli.Plain(args[0])).WithHint("nothing is proved to another organisation")
+	case err != nil:
+		return err
+	}
+	return showVerdict(p.Out, v, 0)
 }
 
 // readPapers reads an attestation, a list of revocations, if there is one, and contracts that are not built in.

@@ -5,59 +5,47 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/simulate"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 )
 
-// verifyFlags say what an agent is judged by.
-type verifyFlags struct {
-	who   client.Flags
-	trust []string
+// verification are the flags of role verify.
+type verification struct {
+	elsewhere
+	Trust []string
 }
 
-func verifyCommand(p *cli.Program) *cobra.Command {
-	var f verifyFlags
-	cmd := &cobra.Command{
-		Use: "verify [FILE...] AGENT",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Arguments(1, "FILE or AGENT")(cmd, args)
-			}
-			files, name := args[:len(args)-1], args[len(args)-1]
-			agent, ok := contract.ParseAgentID(name)
-			if !ok {
-				return cli.Usagef("role verify: %s is not an agent", cli.Quoted(name)).WithHint("expected a name and an organisation, such as agent-a@org1.example")
-			}
-			var err error
-			by := agents.RoleTrust{Requirement: contract.DualLLMRequirement()}
-			if by.Keys, err = readTrust(f.trust); err != nil {
-				return err
-			}
-			if len(files) == 0 {
-				return f.challenge(cmd, p, agent, by)
-			}
-			papers, err := readPapers(files)
-			if err != nil {
-				return err
-			}
-			v, list := agents.JudgePapers(agent, papers, by)
-			err = showVerdict(p.Out, v, list.Number)
-			if refused, ok := errors.AsType[*cli.Failure](err); ok {
-				refused.Hint = missingPapers[v.Code]
-			}
-			return err
-		},
+// Run judges an agent of another organisation.
+func (f *verification) Run(ctx context.Context, p *cli.Program, args []string) error {
+	if len(args) == 0 {
+		return cli.Usagef("role verify: expected FILE or AGENT").WithHint("bcpmesh role verify --help shows an example")
 	}
-	cli.TakeGiven(cmd, "--creds, --url: of the other mesh", cli.Into{"creds": &f.who.Creds, "url": &f.who.URL, "ca": &f.who.CA})
-	cmd.Flags().StringArrayVar(&f.trust, "trust", nil, "`ORGANISATION=FILE` with its public ed25519 key in PEM; may be repeated")
-	cli.Complete(cmd, "trust", cobra.NoFileCompletions)
-	return cmd
+	files, name := args[:len(args)-1], args[len(args)-1]
+	agent, ok := contract.ParseAgentID(name)
+	if !ok {
+		return cli.Usagef("role verify: %s is not an agent", cli.Quoted(name)).WithHint("expected a name and an organisation, such as agent-a@org1.example")
+	}
+	var err error
+	by := agents.RoleTrust{Requirement: contract.DualLLMRequirement()}
+	if by.Keys, err = readTrust(f.Trust); err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return f.challenge(ctx, p, agent, by)
+	}
+	papers, err := readPapers(files)
+	if err != nil {
+		return err
+	}
+	v, list := agents.JudgePapers(agent, papers, by)
+	err = showVerdict(p.Out, v, list.Number)
+	if refused, ok := errors.AsType[*cli.Failure](err); ok {
+		refused.Hint = missingPapers[v.Code]
+	}
+	return err
 }
 
 // missingPapers says which file to look for, where the files do not show what an agent is.
@@ -68,13 +56,13 @@ var missingPapers = map[contract.VerdictCode]string{
 }
 
 // challenge has the agent's mesh prove what it is, and judges the answer.
-func (f *verifyFlags) challenge(cmd *cobra.Command, p *cli.Program, agent contract.AgentID, by agents.RoleTrust) error {
-	if f.who.Creds == "" {
+func (f *verification) challenge(ctx context.Context, p *cli.Program, agent contract.AgentID, by agents.RoleTrust) error {
+	if f.Creds == "" {
 		return cli.Usagef("role verify: expected FILE, or --creds").WithHint("use the creds that the other mesh has issued")
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), answerWithin)
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	c, err := f.who.Remote(ctx, 0)
+	c, err := f.connect(ctx)
 	if err != nil {
 		return err
 	}

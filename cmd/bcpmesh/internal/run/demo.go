@@ -27,34 +27,30 @@ import (
 )
 
 // DemoCommand returns the command demo.
-func DemoCommand(p *cli.Program) *cobra.Command {
-	var keep, pagesAt string
-	var runs, desk bool
-	cmd := &cobra.Command{
-		Use: "demo",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, name := range []string{"keep", "web"} {
-				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
-					return cli.Usagef("demo: --%s: expected a name, got nothing", name).WithHint("bcpmesh demo --help shows an example")
-				}
-			}
-			cli.IgnoreBrokenPipes()
-			switch {
-			case runs:
-				return demoKernel(cmd.Context(), p, keep)
-			case desk:
-				return demoDesk(cmd.Context(), p, keep)
-			}
-			return demoMailroom(cmd.Context(), p, keep, pagesAt)
-		},
+func DemoCommand(p *cli.Program) *cobra.Command { return cli.New(p, "demo", &demo{}) }
+
+// demo are the flags of demo.
+type demo struct {
+	Keep, Web    string
+	Kernel, Desk bool `not:"web kernel desk"`
+	Command      *cobra.Command
+}
+
+// Run tells a story.
+func (o *demo) Run(ctx context.Context, p *cli.Program, _ []string) error {
+	for _, name := range []string{"keep", "web"} {
+		if f := o.Command.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+			return cli.Usagef("demo: --%s: expected a name, got nothing", name).WithHint("bcpmesh demo --help shows an example")
+		}
 	}
-	cmd.Flags().StringVar(&keep, "keep", "", "keep definitions, journal and audit in this new `DIR`")
-	cmd.Flags().StringVar(&pagesAt, "web", "", "serve the story and the pages of the mesh at this `ADDRESS` of this machine; port 0: any")
-	cli.Complete(cmd, "web", cobra.FixedCompletions([]string{"localhost:4280"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.Flags().BoolVar(&desk, "desk", false, "tell the story of agents that models run")
-	cmd.Flags().BoolVar(&runs, "kernel", false, "tell the story of a task that a kernel does")
-	cmd.MarkFlagsMutuallyExclusive("web", "kernel", "desk")
-	return cmd
+	cli.IgnoreBrokenPipes()
+	switch {
+	case o.Kernel:
+		return demoKernel(ctx, p, o.Keep)
+	case o.Desk:
+		return demoDesk(ctx, p, o.Keep)
+	}
+	return demoMailroom(ctx, p, o.Keep, o.Web)
 }
 
 // settleTimeout is how long an exchange of a demonstration may take.

@@ -27,19 +27,14 @@ import (
 type gatewayOptions struct {
 	client.ClusterFlags
 	observed
-	name, state string
-	wait        cli.DurationFlag
+	State string           `how:"given"`
+	Wait  cli.DurationFlag `default:"30s"`
+	name  string
 }
 
 // GatewayCommand returns the command gateway.
 func GatewayCommand(p *cli.Program) *cobra.Command {
-	var o gatewayOptions
-	cmd := cli.Command("gateway [DIR]", func(ctx context.Context, args []string) error { return runGateway(ctx, p, args, o) })
-	o.ClusterFlags.AddTo(cmd, "")
-	cli.TakeGiven(cmd, "--state DIR of snapshots, of this gateway only (default: DIR/.bcpmesh/gateways/NAME)", cli.Into{"state": &o.state})
-	o.observed.addTo(cmd, "info")
-	cli.WaitFlag(cmd, &o.wait, 30*time.Second, "how long to wait for the cluster")
-	return cmd
+	return cli.New(p, "gateway [DIR]", &gatewayOptions{observed: observed{LogLevel: cli.WordFlag{Value: "info"}}})
 }
 
 // complete names the gateway, and its folder.
@@ -48,14 +43,15 @@ func (o *gatewayOptions) complete(folder meshdir.Folder) error {
 	if _, err := bcp.ParseAgentName(o.name); err != nil {
 		return cli.Usagef("gateway: %s is not a valid name: %s", cli.Quoted(o.name), err).WithHint("the folder of --creds is named as the gateway")
 	}
-	if o.state == "" {
-		o.state = server.GatewayOf(folder.State, o.name)
+	if o.State == "" {
+		o.State = server.GatewayOf(folder.State, o.name)
 	}
-	o.state = cli.Absolute(o.state)
+	o.State = cli.Absolute(o.State)
 	return nil
 }
 
-func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOptions) (err error) {
+// Run runs a gateway on a cluster.
+func (o *gatewayOptions) Run(ctx context.Context, p *cli.Program, args []string) (err error) {
 	folder, err := meshdir.Argument(args)
 	if err != nil {
 		return err
@@ -74,14 +70,14 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 	if err != nil {
 		return err
 	}
-	if err := meshdir.PrepareReady(o.readyFile); err != nil {
+	if err := meshdir.PrepareReady(o.ReadyFile); err != nil {
 		return err
 	}
 	cli.IgnoreBrokenPipes()
 	logger := cli.NewLogger(o.level, p.Out.Stderr)
 	access.Name = o.name
 	config := mesh.GatewayConfig{Cluster: access, Config: mesh.Config{
-		Load: func() (*bcp.Mesh, error) { return folder.LoadAll(definition.Site{}) }, State: o.state, Version: cli.ProgramVersion(), Logger: logger,
+		Load: func() (*bcp.Mesh, error) { return folder.LoadAll(definition.Site{}) }, State: o.State, Version: cli.ProgramVersion(), Logger: logger,
 		Folder: cli.Absolute(folder.Dir), Environ: os.Environ(),
 	}}
 	defer o.stop()
@@ -91,16 +87,16 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 	if agents := withCommands(def); agents > 0 {
 		p.Out.Talkf("a gateway on a cluster starts no commands: %s of the definitions start by themselves", cli.Count(agents, "command"))
 	}
-	g, err := awaitCluster(ctx, p, config, o.wait.Value)
+	g, err := awaitCluster(ctx, p, config, o.Wait.Value)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // ended as it was asked to
 		}
 		return gatewayFailure(err, o)
 	}
-	about := meshdir.Ready{URL: o.URL, State: o.state, PID: os.Getpid(), Trust: meshdir.Trust{CA: o.CA}}
+	about := meshdir.Ready{URL: o.URL, State: o.State, PID: os.Getpid(), Trust: meshdir.Trust{CA: o.CA}}
 	defer func() {
-		_ = os.Remove(o.readyFile)
+		_ = os.Remove(o.ReadyFile)
 		ctx, cancel := context.WithTimeout(context.Background(), cli.StopTimeout)
 		defer cancel()
 		if stopErr := g.Stop(ctx); stopErr != nil {
@@ -110,7 +106,7 @@ func runGateway(ctx context.Context, p *cli.Program, args []string, o gatewayOpt
 			}
 		}
 	}()
-	if err := o.announce(ctx, p, about, g, []string{o.readyFile}, func() {
+	if err := o.announce(ctx, p, about, g, []string{o.ReadyFile}, func() {
 		size := cli.Count(len(def.Agents), "agent") + " and " + cli.Count(len(def.Channels), "channel")
 		p.Out.Talkf("gateway %s of %s with %s is at %s", o.name, meshdir.MeshName(def), size, o.URL)
 	}); err != nil {
@@ -169,9 +165,9 @@ var gatewayFaults = cli.Faults{
 
 const gatewayRests = "the gateway does not start: {why}"
 
-func gatewayFailure(err error, o gatewayOptions) error {
+func gatewayFailure(err error, o *gatewayOptions) error {
 	if errors.Is(err, server.ErrInUse) {
-		return cli.Failf("a gateway runs on %s already", cli.Quoted(o.state)).WithHint("give each its own with --state")
+		return cli.Failf("a gateway runs on %s already", cli.Quoted(o.State)).WithHint("give each its own with --state")
 	}
 	if known := gatewayFaults.Failure(err, o.name); known != nil {
 		return known

@@ -12,7 +12,7 @@ import (
 func TestListeningBeyondLoopback(t *testing.T) {
 	t.Parallel()
 	for address, ok := range map[string]bool{"[::1]:0": true, "127.0.0.1:0": true, "0.0.0.0:0": false, ":0": false, "mesh.example:0": false} {
-		for sealed, l := range map[bool]listening{false: {address: address}, true: {address: address, ownTLS: true}} {
+		for sealed, l := range map[bool]listening{false: {Listen: address}, true: {Listen: address, TLS: true}} {
 			if err := l.check(); (err == nil) != (ok || sealed) {
 				t.Errorf("%s, with TLS %t: %v", address, sealed, err)
 			}

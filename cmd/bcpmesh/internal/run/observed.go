@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -21,53 +20,41 @@ import (
 // observed are the flags of what looks at a gateway from outside, and what came of
 // them.
 type observed struct {
-	readyFile string
-	levelName *cli.WordFlag
-	level     hclog.Level
-	metricsAt string
-	given     func() bool // whether --metrics is
-	tokenFile string
-	token     string // that who scrapes has to send
-	measured  bool   // serve them
-	tracesTo  string
+	ReadyFile string
+	LogLevel  cli.WordFlag `words:"debug info warn error"`
+	Metrics   *string      // an address
+	TokenFile string
+	Traces    string // a URL
 
+	level    hclog.Level
+	token    string             // that who scrapes has to send
 	metrics  *telemetry.Metrics // nil where none are served
 	exporter *trace.Exporter    // nil where none are sent
 	serves   *telemetry.Server
 }
 
-func (o *observed) addTo(cmd *cobra.Command, level string) {
-	cmd.Flags().StringVar(&o.readyFile, "ready-file", "", "write {url, state, pid, …} to `FILE` once it serves or is on standby")
-	o.levelName = &cli.WordFlag{Value: level, Words: []string{"debug", "info", "warn", "error"}}
-	o.levelName.AddTo(cmd, "log-level", "what to log on stderr")
-	cmd.Flags().StringVar(&o.metricsAt, "metrics", "", "serve metrics at `HOST:PORT` of this machine; port 0 means any free one")
-	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "serve metrics to clients with the token in `FILE`, also elsewhere")
-	cmd.Flags().StringVar(&o.tracesTo, "traces", "", "send traces to the OpenTelemetry collector at `URL`")
-	o.given = func() bool { return cmd.Flags().Changed("metrics") }
-}
-
 // check reads the flags.
 func (o *observed) check() (err error) {
-	o.level, o.measured = hclog.LevelFromString(o.levelName.Value), o.given()
-	if o.tokenFile != "" && !o.measured {
+	o.level = hclog.LevelFromString(o.LogLevel.Value)
+	if o.TokenFile != "" && o.Metrics == nil {
 		return cli.Usagef("up: --token-file needs --metrics").WithHint("for example --metrics 0.0.0.0:9464 --token-file FILE")
 	}
-	if o.measured {
-		if o.tokenFile != "" {
-			if o.token, err = readToken(o.tokenFile); err != nil {
+	if o.Metrics != nil {
+		if o.TokenFile != "" {
+			if o.token, err = readToken(o.TokenFile); err != nil {
 				return err
 			}
 		}
-		if err := meshdir.CheckListen("--metrics", o.metricsAt, o.token != ""); err != nil {
+		if err := meshdir.CheckListen("--metrics", *o.Metrics, o.token != ""); err != nil {
 			return err
 		}
 	}
-	if o.tracesTo == "" {
+	if o.Traces == "" {
 		return nil
 	}
-	o.tracesTo = tracesBelow(o.tracesTo)
-	if err := trace.CheckEndpoint(o.tracesTo); err != nil {
-		return tracesFailure(err, o.tracesTo)
+	o.Traces = tracesBelow(o.Traces)
+	if err := trace.CheckEndpoint(o.Traces); err != nil {
+		return tracesFailure(err, o.Traces)
 	}
 	return nil
 }
@@ -87,10 +74,10 @@ func readToken(file string) (string, error) {
 
 // start begins to look at a mesh, which tells of each decision and each reload.
 func (o *observed) start(def *bcp.Mesh, config *mesh.Config) (err error) {
-	traces := trace.Config{Endpoint: o.tracesTo, Definition: def, Version: cli.ProgramVersion(), Logger: config.Logger.Named("traces")}
+	traces := trace.Config{Endpoint: o.Traces, Definition: def, Version: cli.ProgramVersion(), Logger: config.Logger.Named("traces")}
 	var decided []func(*bcp.Decision)
 	var loaded []func(*bcp.Mesh)
-	if o.measured {
+	if o.Metrics != nil {
 		o.metrics = telemetry.New(def)
 		decided, loaded = append(decided, o.metrics.Observe), append(loaded, o.metrics.Use)
 		config.OnNotified, traces.Counted = o.metrics.Notified, o.metrics.Spans
@@ -119,10 +106,10 @@ func each[T any](functions []func(T)) func(T) {
 
 // announce serves the metrics of what runs, and says to files and people what there is.
 func (o *observed) announce(ctx context.Context, p *cli.Program, about meshdir.Ready, source telemetry.Source, files []string, says func()) (err error) {
-	about.Traces = o.tracesTo
+	about.Traces = o.Traces
 	if o.metrics != nil {
-		if o.serves, err = telemetry.Serve(ctx, o.metricsAt, o.token, o.metrics, source); err != nil {
-			return metricsFailure(err, o.metricsAt)
+		if o.serves, err = telemetry.Serve(ctx, *o.Metrics, o.token, o.metrics, source); err != nil {
+			return metricsFailure(err, *o.Metrics)
 		}
 		about.Metrics = o.serves.URL()
 	}

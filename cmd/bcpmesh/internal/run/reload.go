@@ -11,10 +11,14 @@ import (
 )
 
 // ReloadCommand returns the command reload.
-func ReloadCommand(p *cli.Program) *cobra.Command {
-	return client.OperatorCommand(&cobra.Command{
-		Use: "reload",
-	}, nil, func(ctx context.Context, o *client.Client, _ string) error {
+func ReloadCommand(p *cli.Program) *cobra.Command { return cli.New(p, "reload", &reload{}) }
+
+// reload are the flags of reload.
+type reload struct{ client.OperatorFlags }
+
+// Run has a running mesh load its definitions.
+func (f *reload) Run(ctx context.Context, p *cli.Program, _ []string) error {
+	return f.Act(ctx, func(ctx context.Context, o *client.Client) error {
 		result, err := o.Operator().Reload(ctx)
 		if err != nil {
 			return err

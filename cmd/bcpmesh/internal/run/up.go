@@ -34,38 +34,26 @@ import (
 type upOptions struct {
 	listening
 	observed
-	state          string
-	rebuild        bool
-	seal           bool
-	acceptRollback bool
-	web            string
-	witnesses      audit.WitnessFlags
+	audit.WitnessFlags
+	State                         string
+	Rebuild, Seal, AcceptRollback bool
+	Web                           string
 }
 
 // UpCommand returns the command up.
 func UpCommand(p *cli.Program) *cobra.Command {
-	var o upOptions
-	cmd := cli.Command("up [DIR]", func(ctx context.Context, args []string) error { return up(ctx, p, args, o) })
-	o.listening.addTo(cmd)
-	cli.Take(cmd, "", cli.Into{"state": &o.state})
-	cmd.Flags().BoolVar(&o.seal, "seal", false, "encrypt the keys with a passphrase, if they are not yet")
-	cmd.Flags().BoolVar(&o.rebuild, "rebuild", false, "rebuild audit and ledger from the journal")
-	o.witnesses.AddTo(cmd)
-	cmd.Flags().BoolVar(&o.acceptRollback, "accept-rollback", false, "start although others have seen more of the journal; the audit records it")
-	cmd.Flags().StringVar(&o.web, "web", "", "serve pages for people at this `ADDRESS` of this machine; port 0: any")
-	cli.Complete(cmd, "web", cobra.FixedCompletions([]string{"localhost:4280"}, cobra.ShellCompDirectiveNoFileComp))
-	o.observed.addTo(cmd, "warn")
-	return cmd
+	return cli.New(p, "up [DIR]", &upOptions{observed: observed{LogLevel: cli.WordFlag{Value: "warn"}}})
 }
 
-func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err error) {
+// Run runs a mesh.
+func (o *upOptions) Run(ctx context.Context, p *cli.Program, args []string) (err error) {
 	if err := o.listening.check(); err != nil {
 		return err
 	}
 	if err := o.observed.check(); err != nil {
 		return err
 	}
-	peers, err := o.witnesses.Peers("up")
+	peers, err := o.Peers("up")
 	if err != nil {
 		return err
 	}
@@ -73,8 +61,8 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	if err != nil {
 		return err
 	}
-	if o.state != "" {
-		folder.State = o.state
+	if o.State != "" {
+		folder.State = o.State
 	}
 	def, err := folder.Load()
 	if err != nil {
@@ -87,7 +75,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	if folder.State, err = filepath.Abs(folder.State); err != nil {
 		return cli.Failf("the state folder %s: %s", cli.Quoted(folder.State), cli.FileReason(err))
 	}
-	if err := meshdir.PrepareReady(o.readyFile); err != nil {
+	if err := meshdir.PrepareReady(o.ReadyFile); err != nil {
 		return err
 	}
 	if info, err := os.Stat(folder.State); err == nil && !info.IsDir() {
@@ -96,7 +84,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	if err := meshdir.CheckKeys(folder.State); err != nil {
 		return err
 	}
-	if err := meshdir.RequireSealed(folder.State, o.seal, o.beyond()); err != nil {
+	if err := meshdir.RequireSealed(folder.State, o.Seal, o.beyond()); err != nil {
 		return err
 	}
 	commandsIn, err := filepath.Abs(folder.Dir)
@@ -111,7 +99,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	cli.IgnoreBrokenPipes()
 	log := &startLog{to: p.Out.Stderr, held: o.level >= hclog.Warn}
 	logger := cli.NewLogger(o.level, log)
-	shows, known, err := o.tls(folder.State, logger.Named("tls"))
+	shows, known, err := o.secure(folder.State, logger.Named("tls"))
 	if err != nil {
 		return err
 	}
@@ -122,12 +110,12 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	config := mesh.Config{
 		Keys:       []accounts.OpenOption{meshdir.Unlock()},
 		Definition: def, Load: folder.LoadRunning, Folder: commandsIn, Environ: os.Environ(), Builtin: attach.Keeper("run"), State: folder.State, Version: cli.ProgramVersion(),
-		Listen: o.address, TLS: shows, CA: known.CA,
-		Keeper: attach.Keeper(), Rebuild: o.rebuild, Logger: logger, Witnesses: peers, AcceptRollback: o.acceptRollback,
+		Listen: o.Listen, TLS: shows, CA: known.CA,
+		Keeper: attach.Keeper(), Rebuild: o.Rebuild, Logger: logger, Witnesses: peers, AcceptRollback: o.AcceptRollback,
 	}
 	var pages *web.Server // nil without --web
-	if o.web != "" {      // its port is taken before anything is started
-		if pages, err = listenAt(p, "--web", web.Config{Listen: o.web}); err != nil {
+	if o.Web != "" {      // its port is taken before anything is started
+		if pages, err = listenAt(p, "--web", web.Config{Listen: o.Web}); err != nil {
 			return err
 		}
 	}
@@ -147,7 +135,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	// The files go first: a mesh that starts when this one has let go of the
 	// state writes its own.
 	about := meshdir.Ready{URL: m.URL(), State: folder.State, PID: os.Getpid(), Trust: known}
-	files := []string{server.ReadyOf(folder.State), o.readyFile}
+	files := []string{server.ReadyOf(folder.State), o.ReadyFile}
 	defer func() {
 		for _, name := range files {
 			meshdir.RemoveReady(name)
@@ -165,7 +153,7 @@ func up(ctx context.Context, p *cli.Program, args []string, o upOptions) (err er
 	if err := o.announce(ctx, p, about, m, files, func() {
 		p.Out.Talkf("%s serves %s and %s at %s", meshdir.MeshName(def), cli.Count(len(def.Agents), "agent"), cli.Count(len(def.Channels), "channel"), about.URL)
 		p.Out.Talkf("state in %s", folder.State)
-		if o.ownTLS {
+		if o.TLS {
 			p.Out.Talkf("agents recognise it by %s: give it to them with their creds", about.CA)
 		}
 		p.Out.Talkf("issue credentials to an agent: bcpmesh creds issue AGENT --out AGENT.creds")
@@ -285,9 +273,9 @@ const (
 func startFailure(err error, l listening, folder string) error {
 	switch {
 	case errors.Is(err, server.ErrPlaintext):
-		return meshdir.BeyondLoopback("--listen", l.address)
-	case l.address != "" && !errors.Is(err, server.ErrInUse) && meshdir.PortTaken(l.address):
-		return cli.Failf("--listen %s: another program uses that port", cli.Quoted(l.address)).WithHint("stop it, or listen on any free port: --listen 127.0.0.1:0")
+		return meshdir.BeyondLoopback("--listen", l.Listen)
+	case l.Listen != "" && !errors.Is(err, server.ErrInUse) && meshdir.PortTaken(l.Listen):
+		return cli.Failf("--listen %s: another program uses that port", cli.Quoted(l.Listen)).WithHint("stop it, or listen on any free port: --listen 127.0.0.1:0")
 	}
 	if known := startFaults.Failure(err, folder); known != nil {
 		return known

@@ -18,37 +18,34 @@ import (
 )
 
 // WebCommand returns the command web.
-func WebCommand(p *cli.Program) *cobra.Command {
-	var who client.Flags
-	var listen string
-	var site siteFlags
-	cmd := cli.Command("web", func(ctx context.Context, _ []string) error {
-		if who.As != "" && site.origin != "" {
-			return cli.Usagef("web: with --origin everybody decides as themselves").WithHint("leave --as out, and invite people: bcpmesh creds invite NAME --role approver --web %s", site.origin)
-		}
-		config := web.Config{Listen: listen}
-		var err error
-		if config.Site, err = site.open(p, &who); err != nil {
-			return err
-		}
-		server, err := listenAt(p, "--listen", config)
-		if err != nil {
-			return err
-		}
-		if site.origin != "" {
-			p.Out.Talkf("pages of %s at %s", site.origin, server.Address())
-			p.Out.Talkf("people enrol with an invitation: bcpmesh creds invite NAME --role approver --web %s", site.origin)
-		}
-		return serve(ctx, server, &source{who})
-	})
-	who.AddTo(cmd, "approver")
-	cmd.Flags().StringVar(&listen, "listen", "localhost:4280", "serve at this `ADDRESS`; port 0 means any free port")
-	cmd.Flags().StringVar(&site.origin, "origin", "", "serve browsers elsewhere at this `URL`, such as https://mesh.example.org, with passkeys")
-	cmd.Flags().StringVar(&site.cert, "tls-cert", "", "with --origin: the certificate in this PEM `FILE`")
-	cmd.Flags().StringVar(&site.key, "tls-key", "", "the key of --tls-cert, a PEM `FILE`")
-	cli.Complete(cmd, "origin", cobra.NoFileCompletions)
-	cli.Complete(cmd, "listen", cobra.NoFileCompletions)
-	return cmd
+func WebCommand(p *cli.Program) *cobra.Command { return cli.New(p, "web", &pages{}) }
+
+// pages are the flags of web.
+type pages struct {
+	client.Flags
+	siteFlags
+	Listen string `default:"localhost:4280"`
+}
+
+// Run serves pages for people.
+func (o *pages) Run(ctx context.Context, p *cli.Program, _ []string) error {
+	if o.As != "" && o.Origin != "" {
+		return cli.Usagef("web: with --origin everybody decides as themselves").WithHint("leave --as out, and invite people: bcpmesh creds invite NAME --role approver --web %s", o.Origin)
+	}
+	config := web.Config{Listen: o.Listen}
+	var err error
+	if config.Site, err = o.open(p, &o.Flags); err != nil {
+		return err
+	}
+	server, err := listenAt(p, "--listen", config)
+	if err != nil {
+		return err
+	}
+	if o.Origin != "" {
+		p.Out.Talkf("pages of %s at %s", o.Origin, server.Address())
+		p.Out.Talkf("people enrol with an invitation: bcpmesh creds invite NAME --role approver --web %s", o.Origin)
+	}
+	return serve(ctx, server, &source{o.Flags})
 }
 
 // listenAt takes the port that a flag names. The addresses that log in are shown on standard error.
@@ -91,16 +88,20 @@ func serve(ctx context.Context, server *web.Server, s *source) error {
 }
 
 // siteFlags say where browsers of other machines find the pages.
-type siteFlags struct{ origin, cert, key string }
+type siteFlags struct {
+	Origin string
+	Cert   string `flag:"tls-cert"`
+	Key    string `flag:"tls-key"`
+}
 
 // open returns the site, nil without --origin.
 func (f *siteFlags) open(p *cli.Program, who *client.Flags) (*web.Site, error) {
 	switch {
-	case f.origin == "" && f.cert+f.key != "":
+	case f.Origin == "" && f.Cert+f.Key != "":
 		return nil, cli.Usagef("web: --tls-cert and --tls-key need --origin")
-	case f.origin == "":
+	case f.Origin == "":
 		return nil, nil
-	case (f.cert == "") != (f.key == ""):
+	case (f.Cert == "") != (f.Key == ""):
 		return nil, cli.Usagef("web: --tls-cert and --tls-key must be given together")
 	case who.Where.State == "" && who.Creds != "":
 		return nil, cli.Usagef("web: with --creds, --origin needs --state DIR").
@@ -119,11 +120,11 @@ func (f *siteFlags) open(p *cli.Program, who *client.Flags) (*web.Site, error) {
 	if err := os.MkdirAll(store, 0o700); err != nil {
 		return nil, cli.NotWritten(store, err)
 	}
-	site := &web.Site{Origin: f.origin, People: &people{dir: store, who: who, log: log}}
-	if f.cert != "" {
+	site := &web.Site{Origin: f.Origin, People: &people{dir: store, who: who, log: log}}
+	if f.Cert != "" {
 		var err error
-		if site.TLS, err = server.FileTLS(f.cert, f.key, log); err != nil {
-			return nil, cli.Failf("--tls-cert %s: %s", cli.Quoted(f.cert), cli.FileReason(err)).WithHint("it needs a certificate and its key, as PEM files")
+		if site.TLS, err = server.FileTLS(f.Cert, f.Key, log); err != nil {
+			return nil, cli.Failf("--tls-cert %s: %s", cli.Quoted(f.Cert), cli.FileReason(err)).WithHint("it needs a certificate and its key, as PEM files")
 		}
 	}
 	return site, nil

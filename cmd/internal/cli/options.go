@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Runner is what a command does, and what it was told: the exported fields are its flags.
+type Runner interface {
+	Run(ctx context.Context, p *Program, args []string) error
+}
+
+// New is a command of this usage. Each exported field of do is a flag, also those of structs in it: NoWait is --no-wait. One
+// with the name of a connection flag has the command understand that. A *cobra.Command becomes the command itself. What the
+// help says of a flag is in the page of helps. Tags say more:
+//
+//	flag:"run"         its name, or - for a field that is no flag
+//	short:"f"          its letter
+//	default:"30s"      its value where none is given
+//	least:"1s"         the least that a number or a duration may be
+//	words:"info warn"  the words that it may be, and placeholder:"LEVEL" what the help calls them
+//	not:"since until"  flags beside which it cannot be given
+//	how:"given"        of connection flags: only the command line says them, since they name something else
+func New(p *Program, use string, do Runner) *cobra.Command {
+	cmd := &cobra.Command{Use: use}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return do.Run(cmd.Context(), p, args) }
+	for _, pair := range declare(cmd, reflect.ValueOf(do).Elem(), ambient) {
+		cmd.MarkFlagsMutuallyExclusive(pair[:]...)
+	}
+	return cmd
+}
+
+// declare makes the fields of a struct flags of cmd, and returns which exclude each other.
+func declare(cmd *cobra.Command, of reflect.Value, how string) (apart [][2]string) {
+	for i := range of.NumField() {
+		field, at := of.Type().Field(i), of.Field(i)
+		name, how := cmp.Or(field.Tag.Get("flag"), hyphenated(field.Name)), cmp.Or(field.Tag.Get("how"), how)
+		switch {
+		case name == "-" || !field.IsExported() && !field.Anonymous:
+			continue
+		case field.Type == reflect.TypeFor[*cobra.Command]():
+			at.Set(reflect.ValueOf(cmd))
+			continue
+		case field.Type.Kind() == reflect.Struct && !reflect.PointerTo(field.Type).Implements(reflect.TypeFor[pflag.Value]()):
+			apart = append(apart, declare(cmd, at, how)...)
+			continue
+		}
+		variable := at.Addr().Interface()
+		if value, is := variable.(pflag.Value); is {
+			prepare(value, field.Tag)
+		}
+		switch {
+		case name == "wait":
+			takeWait(cmd, variable.(*DurationFlag))
+		case slices.Contains(connectionFlags, name):
+			takeInto(cmd, how, "", Into{name: variable.(*string)})
+		default:
+			declareFlag(cmd, variable, name, field.Tag)
+			for other := range strings.FieldsSeq(field.Tag.Get("not")) {
+				if other != name {
+					apart = append(apart, [2]string{name, other})
+				}
+			}
+		}
+	}
+	return apart
+}
+
+// declareFlag makes a variable a flag of cmd.
+func declareFlag(cmd *cobra.Command, variable any, name string, tag reflect.StructTag) {
+	flags, short := cmd.Flags(), tag.Get("short")
+	switch v := variable.(type) {
+	case *bool:
+		flags.BoolVarP(v, name, short, false, "")
+	case *string:
+		flags.StringVarP(v, name, short, tag.Get("default"), "")
+	case **string:
+		flags.VarP(mayBe{v}, name, short, "")
+	case *int:
+		flags.IntVarP(v, name, short, 0, "")
+	case *uint64:
+		flags.Uint64VarP(v, name, short, 0, "")
+	case *[]string:
+		flags.StringArrayVarP(v, name, short, nil, "")
+	case pflag.Value:
+		flags.VarP(v, name, short, "")
+	default:
+		panic(fmt.Sprintf("--%s: %T is no type of a flag", name, variable))
+	}
+	if w, is := variable.(*WordFlag); is {
+		Complete(cmd, name, cobra.FixedCompletions(w.Words, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+// prepare sets what tags say of a flag.
+func prepare(value pflag.Value, tag reflect.StructTag) {
+	least := tag.Get("least")
+	switch v := value.(type) {
+	case *NumberFlag:
+		v.Least, _ = strconv.Atoi(least) // none is 0
+	case *DurationFlag:
+		v.Least, _ = time.ParseDuration(least)
+	case *WordFlag:
+		if words := tag.Get("words"); words != "" {
+			v.Words, v.Name = strings.Fields(words), tag.Get("placeholder")
+		}
+	}
+	if standard := tag.Get("default"); standard != "" {
+		if err := value.Set(standard); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// mayBe is text that may be missing, which is other than empty.
+type mayBe struct{ text **string }
+
+// String returns the text.
+func (f mayBe) String() string {
+	if f.text == nil || *f.text == nil {
+		return ""
+	}
+	return **f.text
+}
+
+// Type names the flag's values in the help.
+func (f mayBe) Type() string { return "TEXT" }
+
+// Set takes any text.
+func (f mayBe) Set(s string) error {
+	*f.text = &s
+	return nil
+}
+
+var wordBorder = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+
+// hyphenated is the name of a flag whose field has this name.
+func hyphenated(name string) string {
+	return strings.ToLower(wordBorder.ReplaceAllString(name, "$1-$2"))
+}
