@@ -33,18 +33,26 @@ const entryName = "bcpmesh"
 func AdoptCommand(p *cli.Program) *cobra.Command {
 	var o adoptOptions
 	cmd := cli.Command("adopt HOST --as AGENT", func(_ context.Context, args []string) error {
+		h, ok := hosts.Find(args[0])
+		if !ok {
+			return cli.Usagef("adopt: no host %s is known", cli.Quoted(args[0])).WithHint("bcpmesh adopt --help lists those that are; docs/bridges.md has the entry for others")
+		}
 		place, err := findHosts(p)
 		if err != nil {
 			return err
 		}
-		host, ok := hosts.Find(args[0])
-		if !ok {
-			return cli.Usagef("adopt: no host %s is known", cli.Quoted(args[0])).WithHint("bcpmesh adopt --help lists those that are; docs/bridges.md has the entry for others")
+		file := h.File(place)
+		if real, err := filepath.EvalSymlinks(file); err == nil {
+			file = real // of a link what it leads to, since it is replaced
+		}
+		before, mode, err := hostFile(file)
+		if err != nil {
+			return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
 		}
 		if o.undo {
-			return undoAdopt(p, host, place)
+			return undoAdopt(p, h, file, before, mode)
 		}
-		return adopt(p, host, place, o)
+		return adopt(p, h, file, before, mode, o)
 	})
 	cmd.Args = cli.Arguments(1, "HOST")
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -74,15 +82,10 @@ func findHosts(p *cli.Program) (hosts.Place, error) {
 }
 
 // adopt adds the entry.
-func adopt(p *cli.Program, h hosts.Host, place hosts.Place, o adoptOptions) error {
+func adopt(p *cli.Program, h hosts.Host, file string, before []byte, mode fs.FileMode, o adoptOptions) error {
 	server, err := serverFor(p, o)
 	if err != nil {
 		return err
-	}
-	file := resolveHostFile(h, place)
-	before, mode, err := hostFile(file)
-	if err != nil {
-		return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
 	}
 	after, err := h.Add(before, server)
 	if err != nil {
@@ -136,12 +139,7 @@ func serverFor(p *cli.Program, o adoptOptions) (hosts.Server, error) {
 }
 
 // undoAdopt takes the entry out: the file as it was, if nothing else has changed since.
-func undoAdopt(p *cli.Program, h hosts.Host, place hosts.Place) error {
-	file := resolveHostFile(h, place)
-	now, mode, err := hostFile(file)
-	if err != nil {
-		return cli.Failf("%s cannot be read: %s", cli.Quoted(file), cli.FileReason(err))
-	}
+func undoAdopt(p *cli.Program, h hosts.Host, file string, now []byte, mode fs.FileMode) error {
 	rest, found, err := h.Remove(now, entryName)
 	switch {
 	case err != nil:
@@ -180,15 +178,6 @@ func nothingElse(h hosts.Host, kept, rest []byte) bool {
 	}
 	again, _, err := h.Remove(after, entryName)
 	return err == nil && bytes.Equal(again, rest)
-}
-
-// resolveHostFile returns the path of a host's file; of a link what it leads to, since it is replaced.
-func resolveHostFile(h hosts.Host, place hosts.Place) string {
-	file := h.File(place)
-	if real, err := filepath.EvalSymlinks(file); err == nil {
-		return real
-	}
-	return file
 }
 
 // keptName is where the file is kept as it was before the mesh. It is empty if there
