@@ -105,47 +105,6 @@ func TestDeliveryThatOutlastsItsConnection(t *testing.T) {
 	none(t, entered, "a delivery that was handled twice")
 }
 
-// Answering a foreign reply subject would send this agent's bytes, with this
-// agent's permissions, to where somebody else wants them.
-//
-// covers A-REPLY, P9.1
-func TestForeignReplySubjectsAreDropped(t *testing.T) {
-	t.Parallel()
-	s, g := startBoth(t, bcp.JSON)
-	everything := g.listen(">")
-	log, o := logged()
-	handled := make(chan bcp.DeliveryID, 9)
-	controller := receiver(t, s.ClientURL(), o, func(_ context.Context, d bcp.Delivery) error {
-		handled <- d.DeliveryID
-		return nil
-	})
-	foreign := []string{
-		"",
-		subjects.Reply(bcp.RoleController, "other", "d1", 0),
-		subjects.Reply(bcp.RoleReader, main, "d1", 0),
-		subjects.Reply(bcp.RoleReader, researcher, "d1", 0),
-		subjects.Session(main),
-		subjects.Ask(main, researcher),
-		subjects.InboxPrefix(main) + ".x",
-		subjects.Reply(bcp.RoleController, main, "d1", 0) + ".x",
-		"$JS.API.STREAM.PURGE.AUDIT",
-		"reply",
-	}
-	for _, reply := range foreign {
-		g.send(subjects.Deliver(bcp.RoleController, main, researcher), reply, pushed("d1", researcher))
-	}
-	until(t, "all to be dropped", func() bool { return controller.Stats().Foreign == uint64(len(foreign)) })
-	failIf(t, log.has("a foreign reply subject") == 0, "the log does not say so")
-	g.deliver(pushed("d2", researcher))
-	nextIs(t, handled, "d2", "the honest delivery")
-	sent := len(foreign) + 1
-	for ; sent > 0; sent-- {
-		next(t, everything, "the gateway's own message")
-	}
-	repliedOn(t, everything, subjects.Reply(bcp.RoleController, main, "d2", 0))
-	none(t, everything, "another message")
-}
-
 // What contradicts its own subject, or is no delivery, is dropped.
 //
 // covers P9.1, A-REPLY

@@ -9,8 +9,64 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/mesh"
 )
+
+const meshYAML = `name: example
+approvers: [alice]
+auditors: [bob]
+`
+
+const mainMD = `---
+name: main
+bcp_channels:
+  - peer: researcher
+    role: controller
+    max_category: 3
+    budget_bits: 3000
+    max_cat2_queries: 10
+    subscriptions:
+      - id: mail
+        category: 1
+        fields:
+          - name: urgent
+            type: boolean
+---
+You are main.
+`
+
+const researcherMD = `---
+name: researcher
+bcp_channels:
+  - peer: main
+    role: reader
+    max_category: 3
+    budget_bits: 3000
+    max_cat2_queries: 10
+---
+You are the researcher.
+`
+
+// startMesh runs a whole mesh on a state folder.
+func startMesh(ctx context.Context, state, listen string) (*mesh.Mesh, error) {
+	def, report := definition.Parse(map[string][]byte{
+		"mesh.yaml": []byte(meshYAML), "agents/main.md": []byte(mainMD), "agents/researcher.md": []byte(researcherMD),
+	})
+	if def == nil {
+		return nil, fmt.Errorf("the definitions do not load: %v", report)
+	}
+	return mesh.Start(ctx, mesh.Config{Definition: def, State: state, Listen: listen})
+}
+
+// credentials are those of a newcomer to the mesh.
+func credentials(m *mesh.Mesh, name bcp.AgentName) (agents.Credentials, error) {
+	creds, err := m.Issue(name, 0, time.Hour)
+	if err != nil {
+		return agents.Credentials{}, err
+	}
+	return agents.CredsText(creds.Text()), nil
+}
 
 // exampleMesh runs a mesh for an Example. A real agent gets its creds as a file,
 // for agents.CredsFile, and dials the mesh's address.

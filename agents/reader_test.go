@@ -192,12 +192,16 @@ func TestReaderTriesAgainAfterARejection(t *testing.T) {
 	}
 }
 
-// covers A-REPLY, P9.5
+// Answering a foreign reply subject would send this agent's bytes, with this
+// agent's permissions, to where somebody else wants them.
+//
+// covers A-REPLY, P9.1, P9.5
 func TestReaderDropsForeignReplySubjects(t *testing.T) {
 	t.Parallel()
 	s, g := startBoth(t, bcp.JSON)
 	everything := g.listen(">")
-	r := reader(t, s.ClientURL(), agents.Options{}, func(context.Context, agents.Query) (any, error) { return urgent, nil }, func(r *agents.Reader) {
+	log, o := logged()
+	r := reader(t, s.ClientURL(), o, func(context.Context, agents.Query) (any, error) { return urgent, nil }, func(r *agents.Reader) {
 		r.OnResult(func(v bcp.ValidationResult) { t.Errorf("a foreign result: %v", v) })
 	})
 	query := bcp.Query{Type: bcp.TypeQuery, QueryID: "q1", Controller: main, Spec: boolean}
@@ -208,9 +212,13 @@ func TestReaderDropsForeignReplySubjects(t *testing.T) {
 		"", "_INBOX.other.1", // another Reader can have a receipt of its own sent to any subject
 		subjects.Reply(bcp.RoleReader, "other", "q1", 0),
 		subjects.Reply(bcp.RoleController, main, "q1", 0),
+		subjects.Reply(bcp.RoleController, researcher, "q1", 0),
+		subjects.Reply(bcp.RoleReader, researcher, "q1", 0) + ".x",
+		subjects.Session(researcher),
 		subjects.Push(researcher, main, "mail"),
 		subjects.InboxPrefix(researcher) + ".x",
 		"$JS.API.STREAM.PURGE.AUDIT",
+		"reply",
 	} {
 		g.send(subjects.Query(researcher, main), reply, query)
 		g.send(subjects.Deliver(bcp.RoleReader, researcher, main), reply, list)
@@ -220,6 +228,7 @@ func TestReaderDropsForeignReplySubjects(t *testing.T) {
 	g.send(subjects.Query(researcher, main), subjects.Reply(bcp.RoleReader, researcher, "another", 0), query)
 	sent++
 	until(t, "all to be dropped", func() bool { return r.Stats().Foreign == uint64(sent) })
+	failIf(t, log.has("a foreign reply subject") == 0, "the log does not say so")
 
 	query.Controller = "other"
 	g.send(subjects.Query(researcher, main), subjects.Reply(bcp.RoleReader, researcher, "q1", 0), query)

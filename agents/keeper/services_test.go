@@ -14,6 +14,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
 	"github.com/bcpmesh/bcpmesh/agents/stdio"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -51,6 +52,13 @@ func code(err error) string {
 	return fmt.Sprint(err)
 }
 
+// says is the code with which a call is refused.
+func says(t *testing.T, method stdio.Method, params string) string {
+	t.Helper()
+	_, err := method(t.Context(), jsontext.Value(params))
+	return code(err)
+}
+
 // A cell gets the model and the tokens of the definition, whatever it asks for, and no error of a provider.
 func TestACellsModelIsTheDefinitions(t *testing.T) {
 	t.Parallel()
@@ -67,9 +75,7 @@ func TestACellsModelIsTheDefinitions(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	long := strings.Replace(request, `"x"`, `"`+strings.Repeat("x", 4<<20)+`"`, 1)
-	if _, err := methods["model"](t.Context(), jsontext.Value(long)); code(err) != "too_long" {
-		t.Errorf("%v", err)
-	}
+	bcptest.Expect(t, says(t, methods["model"], long), "too_long", "a call")
 }
 
 // A confined command has the model and the hosts of its definition, is told why it has no others, and none of what a cell has
@@ -90,9 +96,7 @@ func TestACommandsServices(t *testing.T) {
 	}
 	nothing := keeper.NewServices(nil, llm.Endpoint{}, nil).ProgramMethods()
 	for method, params := range map[string]string{"model": request, "fetch": `{"conversation":"c","ask":{"url":"https://good.test/"}}`} {
-		if _, err := nothing[method](t.Context(), jsontext.Value(params)); code(err) != "not_permitted" {
-			t.Errorf("%s: %v", method, err)
-		}
+		bcptest.Expect(t, says(t, nothing[method], params), "not_permitted", "%s", method)
 	}
 }
 
@@ -103,42 +107,26 @@ func TestServicesRefuse(t *testing.T) {
 	methods := keeper.NewServices(nil, model, pages).Methods()
 	for _, params := range []string{``, `{}`, `[]`, `{"conversation":""}`, `{"conversation":"` + strings.Repeat("c", 65) + `"}`, `{"conversation":"c","more":1}`} {
 		for _, method := range []string{"model", "fetch", "mcp", "end"} {
-			if _, err := methods[method](t.Context(), jsontext.Value(params)); code(err) != "malformed" {
-				t.Errorf("%s %s: %v", method, params, err)
-			}
+			bcptest.Expect(t, says(t, methods[method], params), "malformed", "%s %s", method, params)
 		}
 	}
 	for _, r := range []string{`{"conversation":"c"}`, `{"conversation":"c","request":{"model":"m","turns":[{"role":3}]}}`} {
-		if _, err := methods["model"](t.Context(), jsontext.Value(r)); code(err) != "malformed" {
-			t.Errorf("%s: %v", r, err)
-		}
+		bcptest.Expect(t, says(t, methods["model"], r), "malformed", "%s", r)
 	}
-	open := func(n int) error {
-		_, err := methods["model"](t.Context(), jsontext.Value(strings.Replace(request, `"c"`, fmt.Sprintf(`"c%d"`, n), 1)))
-		return err
+	open := func(n int, want, what string) {
+		t.Helper()
+		bcptest.Expect(t, says(t, methods["model"], strings.Replace(request, `"c"`, fmt.Sprintf(`"c%d"`, n), 1)), want, "%s: %d", what, n)
 	}
 	for n := range 63 { // with "c" of above 64
-		if err := open(n); err != nil {
-			t.Fatal(n, err)
-		}
+		open(n, "<nil>", "one of 64")
 	}
-	if err := open(64); code(err) != "rate_limited" {
-		t.Errorf("the 65th: %v", err)
-	}
-	if err := open(5); err != nil {
-		t.Errorf("one that is open: %v", err)
-	}
+	open(64, "rate_limited", "the 65th")
+	open(5, "<nil>", "one that is open")
 	must(methods["end"](t.Context(), jsontext.Value(`{"conversation":"c5"}`)))
-	if err := open(64); err != nil {
-		t.Errorf("after an end: %v", err)
-	}
-	if _, err := methods["mcp"](t.Context(), jsontext.Value(`{"conversation":"c","call":{"tool":"mcp__a__b","arguments":{}}}`)); code(err) != "not_permitted" {
-		t.Errorf("without MCP servers: %v", err)
-	}
+	open(64, "<nil>", "after an end")
+	bcptest.Expect(t, says(t, methods["mcp"], `{"conversation":"c","call":{"tool":"mcp__a__b","arguments":{}}}`), "not_permitted", "without MCP servers")
 	alone := keeper.NewServices(nil, model, nil).Methods()
-	if _, err := alone["fetch"](t.Context(), jsontext.Value(`{"conversation":"c","ask":{"url":"https://good.test/"}}`)); code(err) != "not_permitted" {
-		t.Errorf("without a network: %v", err)
-	}
+	bcptest.Expect(t, says(t, alone["fetch"], `{"conversation":"c","ask":{"url":"https://good.test/"}}`), "not_permitted", "without a network")
 }
 
 // A link is bytes of a page of the same conversation: of another, and where none was served, it is nothing.
@@ -188,22 +176,10 @@ func TestTheConversationIsChosen(t *testing.T) {
 		return meter.bits - before
 	}
 	for n := range 64 {
-		var lengths []uint64
-		for range n {
-			lengths = append(lengths, 28)
-		}
-		if got, want := costs(n, `{"url":"https://good.test/"}`), guard.LinkPrice(1, lengths); got != want {
-			t.Errorf("a start URL beside %d pages costs %d, not %d", n, got, want)
-		}
+		bcptest.Expect(t, costs(n, `{"url":"https://good.test/"}`), guard.LinkPrice(1, slices.Repeat([]uint64{28}, n)), "a start URL beside %d pages", n)
 	}
 	for left := 64; left > 1; left /= 2 {
-		lengths := make([]uint64, left)
-		for n := range lengths {
-			lengths[n] = 28
-		}
-		if got, want := costs(0, `{"page":1,"start":6,"end":28}`), guard.LinkPrice(1, lengths); got != want {
-			t.Errorf("a link of one of %d pages costs %d, not %d", left, got, want)
-		}
+		bcptest.Expect(t, costs(0, `{"page":1,"start":6,"end":28}`), guard.LinkPrice(1, slices.Repeat([]uint64{28}, left)), "a link of one of %d pages", left)
 		for n := left / 2; n < left; n++ {
 			must(methods["end"](t.Context(), jsontext.Value(fmt.Sprintf(`{"conversation":"%d"}`, n))))
 		}
@@ -249,9 +225,7 @@ func TestInputsThatEndedACell(t *testing.T) {
 		call, input string
 		want        any
 	}{{"1", one, false}, {"1", two, false}, {"2", one, false}, {"2", "", false}, {"3", old, true}, {"4", "../x", "malformed"}, {strings.Repeat("4", 21), one, "malformed"}} {
-		if got := tell(first, step.call, step.input); got != step.want {
-			t.Errorf("%+v: %v", step, got)
-		}
+		bcptest.Expect(t, tell(first, step.call, step.input), step.want, "%+v", step)
 	}
 	if got := first.Aside(); len(got) != 2 || got[0] != old || got[1] != two {
 		t.Errorf("set aside are %q", got)
@@ -260,14 +234,8 @@ func TestInputsThatEndedACell(t *testing.T) {
 	second.SetAside(first.Aside())
 	failIf(t, tell(second, "1", two) != true || tell(second, "1", one) != false, "the next cell reads what ended the one before")
 	for i := range 1000 {
-		if got := tell(second, fmt.Sprint(i), fmt.Sprintf("%032x", i)); got != false {
-			t.Fatal(i, got)
-		}
+		bcptest.Expect[any](t, tell(second, fmt.Sprint(i), fmt.Sprintf("%032x", i)), false, "%d", i)
 	}
-	if got := tell(second, "1000", one); got != "rate_limited" {
-		t.Errorf("one reading too many: %v", got)
-	}
-	if got := second.Aside(); len(got) != 1000 {
-		t.Errorf("%d are set aside", len(got))
-	}
+	bcptest.Expect[any](t, tell(second, "1000", one), "rate_limited", "one reading too many")
+	bcptest.Expect(t, len(second.Aside()), 1000, "set aside")
 }

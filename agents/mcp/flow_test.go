@@ -113,44 +113,6 @@ func TestOutcomes(t *testing.T) {
 	main.must(t, "BCPQuery", strings.TrimSuffix(askWho, "}")+`,"justification":"The first question cannot tell who wrote."}`)
 }
 
-// What the host has not acknowledged comes again to the next process; what it has,
-// does not.
-//
-// covers P9.1, SUB-143
-func TestDeliveriesSurviveTheServer(t *testing.T) {
-	t.Parallel()
-	m := startMesh(t, desk())
-	s, _ := serve(t, m, "researcher", bcp.RoleReader)
-	researcher := overLines(t, s)
-	first, end := serve(t, m, "main", bcp.RoleController)
-	main := overLines(t, first)
-	for _, priority := range []string{"low", "medium", "high"} {
-		researcher.must(t, "BCPPublish", alert(priority))
-	}
-	ids := map[string]string{}
-	for len(ids) < 3 {
-		for _, d := range member(t, main.must(t, "BCPInbox", `{"wait_seconds":20}`), "deliveries").([]any) {
-			ids[member(t, d, "response", "priority").(string)] = member(t, d, "delivery_id").(string)
-		}
-	}
-	main.must(t, "BCPInbox", `{"acknowledge":["`+ids["medium"]+`"]}`)
-	m.Wait(t, func(d *bcp.Decision) bool {
-		return d.Kind == bcp.KindAcknowledge && string(d.Delivery) == ids["medium"]
-	})
-	_ = main.Close()
-	end()
-
-	second, _ := serve(t, m, "main", bcp.RoleController)
-	main = overLines(t, second)
-	again := map[string]bool{}
-	for len(again) < 2 {
-		for _, d := range member(t, main.must(t, "BCPInbox", `{"wait_seconds":20}`), "deliveries").([]any) {
-			again[member(t, d, "response", "priority").(string)] = member(t, d, "delivery_id") == ids[member(t, d, "response", "priority").(string)]
-		}
-	}
-	failIf(t, !again["low"] || !again["high"] || again["medium"], "came again: %v", again)
-}
-
 func alert(priority string) string {
 	return `{"subscription_id":"research-alerts","controller":"main","response":{"has_breaking_news":true,"priority":"` + priority + `"}}`
 }
