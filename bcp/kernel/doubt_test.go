@@ -57,8 +57,7 @@ func TestLostOutcomes(t *testing.T) {
 // A crash anywhere else: who was asked is asked again, with the same bytes.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t, mustKernel(t, nil))
-	g.begin("all")
+	g := begun(t, mustKernel(t, nil))
 	again := func(kind kernel.ReleaseKind) {
 		t.Helper()
 		before := g.next(kind)

@@ -223,8 +223,7 @@ func TestSteeringIsPriced(t *testing.T) {
 			g.begin("all")
 			end := g.play(plan, c)
 			if runs%50 == 1 { // killed after each line
-				again := newGateway(t, k)
-				again.begin("all")
+				again := begun(t, k)
 				again.killed = true
 				if end := again.play(plan, &choices{at: c.at, of: c.of}); string(end.Final) != string(g.sent[len(g.sent)-1].Final) || again.effects() != g.effects() {
 					t.Fatalf("%s: killed, it ends as %+v after\n%s, and without after\n%s", plan, end.End, again.effects(), g.effects())
@@ -416,8 +415,7 @@ func TestSteeredCallsNeedARule(t *testing.T) {
 		"a rule that forbids by control":         {rule(kernel.Forbid, "control.bits > 2", 0), kernel.DeniedPath},
 		"a person":                               {rule(kernel.Ask, "control.tainted", 0), ""},
 	} {
-		g := newGateway(t, steered(t, test.rule))
-		g.begin("all")
+		g := begun(t, steered(t, test.rule))
 		c := g.plan(plan)
 		if told := c.Told; test.told != "" {
 			failIf(t, told == nil || told.Code != test.told || told.Step != "tell" || told.Control != nil || g.calls() != "",
@@ -455,8 +453,7 @@ func TestSteeredCallsNeedARule(t *testing.T) {
 	g.begin("read") // of which the grant has none
 	c := g.plan(steps(look, when(`"look"`, "", `"true":[]`)))
 	failIf(t, c.Told == nil || c.Told.Code != kernel.ControlNotAllowed, "a grant with fewer bits: %+v", c.Told)
-	g = newGateway(t, steered(t, func(d *kernel.Definition) { d.Limits.ControlBits = 3 }))
-	g.begin("all")
+	g = begun(t, steered(t, func(d *kernel.Definition) { d.Limits.ControlBits = 3 }))
 	fails := steps(list, each(`"max":2`, telling), strings.ReplaceAll(`{"kind":"tool","id":"x","tool":"tell","args":{"a":{"ref":"list","path":"list.1.hot"},"b":"a"}}`, "\n", ""))
 	g.plan(fails)
 	if c := g.result(`{"list":[]}`); c.Told == nil || c.Told.Code != kernel.IndexMissing {
@@ -480,8 +477,7 @@ func TestSubRunsAreSteered(t *testing.T) {
 	for range 30 {
 		ends := [2]string{}
 		for i, killed := range []bool{false, true} {
-			g := newGateway(t, steered(t, nil))
-			g.begin("all")
+			g := begun(t, steered(t, nil))
 			g.killed, c.asked = killed, 0
 			end := g.play(plan, c)
 			ends[i] = string(end.Final) + g.effects()
@@ -503,9 +499,7 @@ func TestSubRunsAreSteered(t *testing.T) {
 func TestLongListsStop(t *testing.T) {
 	t.Parallel()
 	for more, want := range map[string]kernel.Status{"stop": kernel.Aborted, "first": kernel.Committed} {
-		g := newGateway(t, steered(t, nil))
-		g.begin("all")
-		g.plan(steps(list, each(fmt.Sprintf(`"max":1,"on_more":%q,"collect":{"hot":{"ref":"e","path":"hot"}}`, more), telling)))
+		g := planned(t, steered(t, nil), steps(list, each(fmt.Sprintf(`"max":1,"on_more":%q,"collect":{"hot":{"ref":"e","path":"hot"}}`, more), telling)))
 		g.result(`{"list":[{"hot":true},{"hot":false}]}`)
 		if want == kernel.Aborted {
 			g.end(want, kernel.LimitElements)

@@ -77,9 +77,7 @@ func FuzzReadPlan(f *testing.F) {
 // A record that is read is spelled as it was, and applying it to any state is an
 // error or leaves a state that can be told.
 func FuzzParseChange(f *testing.F) {
-	g := newGateway(f, mustKernel(f, nil))
-	g.begin("all")
-	g.plan(mailPlan)
+	g := planned(f, mustKernel(f, nil), mailPlan)
 	g.result(mail)
 	g.answer(`{"text":"x"}`, "")
 	for _, r := range g.records {
@@ -114,8 +112,7 @@ func FuzzRun(f *testing.F) {
 		if len(order) > 24 || len(plan) > 4096 || len(result) > 4096 || len(answer) > 4096 {
 			return
 		}
-		g := newGateway(t, k)
-		g.begin("all")
+		g := begun(t, k)
 		id, call := "", ""
 		for _, step := range order {
 			for i := range g.changes {

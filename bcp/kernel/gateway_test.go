@@ -68,9 +68,15 @@ func newGateway(t fataler, kernels ...*kernel.Kernel) *gateway {
 
 // planned is a gateway with a run under the grant of everything, and its plan.
 func planned(t fataler, k *kernel.Kernel, plan string) *gateway {
+	g := begun(t, k)
+	g.plan(plan)
+	return g
+}
+
+// begun is such a gateway that waits for the plan.
+func begun(t fataler, k *kernel.Kernel) *gateway {
 	g := newGateway(t, k)
 	g.begin("all")
-	g.plan(plan)
 	return g
 }
 

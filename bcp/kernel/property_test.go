@@ -387,8 +387,7 @@ func TestCanaries(t *testing.T) {
 	k := mustKernel(t, nil)
 	read := 0
 	rapid.Check(t, func(t *rapid.T) {
-		g := newGateway(t, k)
-		g.begin("all")
+		g := begun(t, k)
 		for range 40 {
 			if len(g.todo) == 0 {
 				break

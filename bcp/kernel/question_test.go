@@ -84,9 +84,7 @@ func TestAQuestionGoesToTheRequester(t *testing.T) {
 
 func TestRepliesThatAreRefused(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t, asking(t, 1, nil))
-	g.begin("all")
-	g.plan(fmt.Sprintf(`{"steps":[%s],"final":"q"}`, question("q", day)))
+	g := planned(t, asking(t, 1, nil), fmt.Sprintf(`{"steps":[%s],"final":"q"}`, question("q", day)))
 	item := g.next(kernel.ReleaseItem).Wait.ID
 	before := savedText(g.state)
 	for _, tt := range []struct {
@@ -153,8 +151,7 @@ func TestQuestionsThatEndARun(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			g := newGateway(t, asking(t, 2, tt.change))
-			g.begin("all")
+			g := begun(t, asking(t, 2, tt.change))
 			tt.play(g)
 			g.end(tt.status, tt.code)
 		})
@@ -203,9 +200,7 @@ func TestASteeredQuestionIsCharged(t *testing.T) {
 	plan := fmt.Sprintf(`{"steps":[{"kind":"tool","id":"d","tool":"dials"},
 		{"kind":"when","id":"w","on":{"ref":"d","path":"face"},"cases":{"a":[%s],"b":[%s],"c":[%s]},"yields":{"day":{"ref":"q","path":"day"}}}],"final":"w"}`,
 		question("q", day), question("q", strings.Replace(day, "Which", "What", 1)), question("q", strings.Replace(day, "Which", "On what", 1)))
-	g := newGateway(t, asking(t, 1, nil))
-	g.begin("all")
-	g.plan(plan)
+	g := planned(t, asking(t, 1, nil), plan)
 	c := g.result(`{"hot":true,"face":"b"}`)
 	paid := c.Totals.Control
 	want := bcp.ChoiceBits(3)
@@ -225,8 +220,7 @@ func TestASteeredQuestionIsCharged(t *testing.T) {
 // After an error that content chose, the planner may write it into a question.
 func TestAQuestionAfterAnErrorIsCharged(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t, asking(t, 2, nil))
-	g.begin("all")
+	g := begun(t, asking(t, 2, nil))
 	ask := question("q", day)
 	g.plan(fmt.Sprintf(`{"steps":[%s,{"kind":"tool","id":"l","tool":"items"},{"kind":"tool","id":"t","tool":"tell","args":{"a":{"ref":"l","path":"list.1.hot"},"b":"a"}}],"final":"t"}`, ask))
 	g.requester(`"answer":{"day":"a"}`, kernel.Trusted())
@@ -245,8 +239,7 @@ func TestAQuestionAfterAnErrorIsCharged(t *testing.T) {
 func TestPlannersHearThatTheyMayAsk(t *testing.T) {
 	t.Parallel()
 	for times, want := range map[int]bool{0: false, 3: true} {
-		g := newGateway(t, asking(t, times, nil))
-		g.begin("all")
+		g := begun(t, asking(t, times, nil))
 		var request map[string]json.RawMessage
 		noError(t, json.Unmarshal(g.next(kernel.ReleasePlan).Body, &request))
 		n, told := request["max_questions"]

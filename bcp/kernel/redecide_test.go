@@ -24,8 +24,7 @@ func TestRedecideFindsWhatIsAnother(t *testing.T) {
 		"a deadline": func(c *kernel.Change) { c.Deadline++ },
 		"a call":     func(c *kernel.Change) { c.Private.Arguments = []byte(`{"to":"evil@example.com"}`) },
 	} {
-		g := newGateway(t, mustKernel(t, nil))
-		g.begin("all")
+		g := begun(t, mustKernel(t, nil))
 		request := g.next(kernel.ReleasePlan)
 		message := []byte(`{"plan_id":"` + request.Wait.ID + `","plan":` + mailPlan + `}`)
 		decided := g.state.DecidePlan(g.moment(), "planner", request.Wait.ID, message)

@@ -243,8 +243,7 @@ func TestSealedValuesAreNotTold(t *testing.T) {
 			g.answer("", bcp.NotEnoughInformation)
 		}},
 	} {
-		g := newGateway(t, sealing(t, test.change))
-		g.begin("all")
+		g := begun(t, sealing(t, test.change))
 		test.play(g)
 		for _, r := range g.sent {
 			switch r.Kind {

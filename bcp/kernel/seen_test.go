@@ -112,8 +112,7 @@ func TestContentHasNobodySuspected(t *testing.T) {
 // covers DUAL-58
 func TestPlannerIsToldWhoAsks(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t, mustKernel(t, func(d *kernel.Definition) { d.Rules[0].Because = "one's own mail" }))
-	g.begin("all")
+	g := begun(t, mustKernel(t, func(d *kernel.Definition) { d.Rules[0].Because = "one's own mail" }))
 	body := string(g.next(kernel.ReleasePlan).Body)
 	for _, want := range []string{`"requester":{"address":"kim@example.com","date":"` + start.UTC().Format("2006-01-02") + `","name":"kim","zone":"UTC"}`, `"rules":[{"because":"one's own mail","effect":"declassify","tool":"send_email"}`,
 		`"category":2,"name":"Summary","questions":[{"expected_format":"short_text","id":"text","max_words":20,"question":"What does it say?"}]`} {
@@ -137,8 +136,7 @@ func (g *gateway) plannerBodies() (bodies []string) {
 // covers KER-58, DUAL-11, DUAL-58, A-CANARY
 func TestPlannerIsToldItsOwnPlan(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t, mustKernel(t, nil))
-	g.begin("all")
+	g := begun(t, mustKernel(t, nil))
 	failIf(t, strings.Contains(g.plannerBodies()[0], "failed_plan"), "told a plan before there is one: %s", g.plannerBodies()[0])
 	c := g.plan(`{"steps":[],"final":"x","none":"such"}`)
 	failIf(t, c.Plan != nil || !strings.Contains(string(c.Private.Plan), "such"), "the record of a rejected plan has %q", c.Private.Plan)
@@ -166,8 +164,7 @@ func TestPlannerIsAway(t *testing.T) {
 		return g.store(g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, g.hears(r.Agent, fmt.Sprintf(`{"plan_id":%q,"unavailable":true}`, r.Wait.ID))))
 	}
 	k := mustKernel(t, func(d *kernel.Definition) { d.Limits.MaxPlans, d.Limits.RunTTL = 1, 10*time.Minute })
-	g := newGateway(t, k)
-	g.begin("all")
+	g := begun(t, k)
 	for n, pause := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
 		c := away(g, kernel.ReleasePlan)
 		if got := time.Duration(c.Wait.NotBefore - c.Time); got != pause*time.Second || c.Wait.Outages != n+1 || c.Totals.Plans != 1 || c.Totals.PlannerBits != 0 || c.Told != nil {
@@ -177,8 +174,7 @@ func TestPlannerIsAway(t *testing.T) {
 	g.plan(steps(constX))
 	g.end(kernel.Committed, "")
 
-	g = newGateway(t, k)
-	g.begin("all")
+	g = begun(t, k)
 	for range 9 {
 		g.now = g.now.Add(time.Minute)
 		away(g, kernel.ReleasePlan)
@@ -187,15 +183,12 @@ func TestPlannerIsAway(t *testing.T) {
 	g.pass()
 	g.end(kernel.Aborted, kernel.PlannerUnavailable)
 
-	g = newGateway(t, mustKernel(t, nil))
-	g.begin("all")
-	g.plan(steps(inbox, `{"kind":"subkernel","id":"d","source":{"ref":"inbox","path":"latest.body"},"instruction":"i","grant":[]}`))
+	g = planned(t, mustKernel(t, nil), steps(inbox, `{"kind":"subkernel","id":"d","source":{"ref":"inbox","path":"latest.body"},"instruction":"i","grant":[]}`))
 	g.result(mail)
 	away(g, kernel.ReleaseSubPlan)
 	g.end(kernel.Errored, kernel.SubPlanRejected)
 	for _, message := range []string{`"unavailable":false`, `"unavailable":true,"refused":true`, `"unavailable":true,"plan":{}`} {
-		g = newGateway(t, mustKernel(t, nil))
-		g.begin("all")
+		g = begun(t, mustKernel(t, nil))
 		r := g.next(kernel.ReleasePlan)
 		c := g.store(g.state.DecidePlan(g.moment(), r.Agent, r.Wait.ID, []byte(fmt.Sprintf(`{"plan_id":%q,%s}`, r.Wait.ID, message))))
 		failIf(t, c.Told == nil || c.Told.Code != kernel.PlannerMalformed, "%s: %+v", message, c.Told)
