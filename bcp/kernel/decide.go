@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"slices"
 
@@ -105,6 +106,20 @@ func (s *State) begin(m bcp.Moment, kind bcp.DecisionKind, r *run) (*draft, bool
 		return d, false
 	}
 	return d, true
+}
+
+// answered has the run that waits for an id, for one of these, judge what came of it; code
+// refuses what no run waits for.
+func (s *State) answered(m bcp.Moment, kind bcp.DecisionKind, id string, code Code, judge func(d *draft), kinds ...WaitKind) Change {
+	r := s.open(id, kinds...)
+	if r == nil {
+		return s.refused(m, kind, id, code)
+	}
+	d, ok := s.begin(m, kind, r)
+	if ok {
+		judge(d)
+	}
+	return d.decided()
 }
 
 // DecidePlan judges the answer of a planner or a sub-planner to the request with
@@ -220,39 +235,28 @@ func namedLabels(args []Argument) []NamedLabel {
 // DecideAnswer takes what became of an ask to a Reader: the answer that was accepted
 // and delivered, in canonical JSON, or why there is none.
 func (s *State) DecideAnswer(m bcp.Moment, id string, answer []byte, code bcp.Code) Change {
-	r := s.open(id, WaitReader)
-	if r == nil {
-		return s.refused(m, bcp.KindStep, id, UnknownCall)
-	}
-	failed, known := answerCodes[code]
-	if !known {
-		failed = ParseUnavailable
-	}
-	d, ok := s.begin(m, bcp.KindStep, r)
-	if !ok || !d.ready() {
-		return d.decided()
-	}
-	f := d.run.top()
-	step, _ := f.next()
-	if failed == ParseUnavailable {
-		d.recordOutcome(ParseUnavailable, nil)
-		d.end(Errored, ParseUnavailable, d.run.Wait.Step)
-		return d.decided()
-	}
-	var value Value
-	schema := d.kernel.schemas[step.Schema]
-	if failed == "" {
-		if value, ok = schema.read(answer); !ok {
-			failed = ParseRejected
+	return s.answered(m, bcp.KindStep, id, UnknownCall, func(d *draft) {
+		if !d.ready() {
+			return
 		}
-	}
-	if failed != "" {
-		d.recordOutcome(failed, nil)
-		d.failStep(step, failed)
-		return d.decided()
-	}
-	d.performed(&value)
-	return d.decided()
+		step, _ := d.run.top().next()
+		failed, known := answerCodes[code]
+		value, fits := Value{}, false
+		if known && failed == "" {
+			value, fits = d.kernel.schemas[step.Schema].read(answer)
+		}
+		switch {
+		case !known:
+			d.recordOutcome(ParseUnavailable, nil)
+			d.end(Errored, ParseUnavailable, d.run.Wait.Step)
+		case fits:
+			d.performed(&value)
+		default:
+			failed = cmp.Or(failed, ParseRejected)
+			d.recordOutcome(failed, nil)
+			d.failStep(step, failed)
+		}
+	}, WaitReader)
 }
 
 // answerCodes say why there is no answer of a Reader, in words of this package. With any

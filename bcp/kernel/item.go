@@ -128,14 +128,12 @@ func (s *State) itemOf(r *run, call *Call) bcp.RunItem {
 // effectJSON is what a person signs: this call of this run, in canonical JSON.
 func effectJSON(r *run) []byte {
 	key, _ := r.Wait.Key.MarshalText()
-	v := object(member{"run_id", Text(string(r.ID))}, member{"key", Text(string(key))}, member{"tool", Text(r.Wait.Tool)}, member{"args", recordedArguments(r.Args)})
-	return v.JSON()
+	return object(member{"run_id", Text(string(r.ID))}, member{"key", Text(string(key))}, member{"tool", Text(r.Wait.Tool)}, member{"args", recordedArguments(r.Args)}).JSON()
 }
 
 // questionJSON is what a person is shown of a question: of this run, in canonical JSON.
 func questionJSON(r *run) []byte {
-	v := object(member{"run_id", Text(string(r.ID))}, member{"step", Text(r.Wait.Step)}, member{"questions", recordedArguments(r.Args)})
-	return v.JSON()
+	return object(member{"run_id", Text(string(r.ID))}, member{"step", Text(r.Wait.Step)}, member{"questions", recordedArguments(r.Args)}).JSON()
 }
 
 // Result reads what a person says that a call returned: {"result": …}, of the type that
@@ -151,8 +149,7 @@ func (s *State) Result(id bcp.ItemID, response []byte) ([]byte, bool) {
 			return nil, false
 		}
 		value, ok := asks.judge(answer.JSON())
-		v := object(member{"answer", value})
-		return v.JSON(), ok
+		return object(member{"answer", value}).JSON(), ok
 	}
 	k := s.kernels[r.Start.Kernel]
 	if k == nil || k.tools[r.Wait.Tool] == nil {
@@ -162,8 +159,7 @@ func (s *State) Result(id bcp.ItemID, response []byte) ([]byte, bool) {
 	if !ok || !k.tools[r.Wait.Tool].Output.Has(result) {
 		return nil, false
 	}
-	v := object(member{"result", *result})
-	return v.JSON(), true
+	return object(member{"result", *result}).JSON(), true
 }
 
 // parseSaid reads an object with one key.

@@ -330,14 +330,9 @@ func (r *Readers) read(v *Value) bool {
 		*r = Anything()
 		return true
 	}
-	names := make([]Capability, len(v.list))
-	for i := range v.list {
-		if names[i] = Capability(v.list[i].text); !names[i].reader() {
-			return false
-		}
-	}
+	names, ok := v.capabilities(Capability.reader)
 	*r = Only(names...)
-	return v.kind == ListValue
+	return ok
 }
 
 func (list *Influences) recorded() Value {

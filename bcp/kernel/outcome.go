@@ -133,17 +133,11 @@ func (d *draft) performed(value *Value) {
 // tool is not what was pinned, or its service is suspended (code is tool_unavailable,
 // tool_changed or suspended). It was not performed.
 func (s *State) DecideUnsent(m bcp.Moment, call string, code Code) Change {
-	r := s.open(call, WaitTool)
-	if r == nil {
-		return s.refused(m, bcp.KindCall, call, UnknownCall)
-	}
-	d, ok := s.begin(m, bcp.KindCall, r)
-	if ok {
+	return s.answered(m, bcp.KindCall, call, UnknownCall, func(d *draft) {
 		d.recordOutcome(code, nil)
 		d.change.Alert = code
-		d.end(Errored, code, r.Wait.Step)
-	}
-	return d.decided()
+		d.end(Errored, code, d.run.Wait.Step)
+	}, WaitTool)
 }
 
 // DecideDue returns what time alone decides now. It is false when nothing is due;
@@ -198,15 +192,7 @@ func (s *State) NextDue() int64 {
 // began, and whose answer may be lost. Call it for each of [State.Unanswered] after
 // a start.
 func (s *State) DecideRestart(m bcp.Moment, call string) Change {
-	r := s.open(call, WaitTool)
-	if r == nil {
-		return s.refused(m, bcp.KindCall, call, UnknownCall)
-	}
-	d, ok := s.begin(m, bcp.KindCall, r)
-	if ok {
-		d.unanswered()
-	}
-	return d.decided()
+	return s.answered(m, bcp.KindCall, call, UnknownCall, (*draft).unanswered, WaitTool)
 }
 
 // Unanswered returns the ids of the calls that have no outcome.

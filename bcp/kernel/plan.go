@@ -283,14 +283,17 @@ func readRef(v *Value) (Ref, bool) {
 }
 
 func readGrant(v *Value) ([]Capability, bool) {
-	if v.kind != ListValue || len(v.list) > MaxTools {
-		return nil, false
-	}
-	grant := make([]Capability, len(v.list))
+	grant, ok := v.capabilities(Capability.Valid)
+	return grant, ok && len(grant) <= MaxTools
+}
+
+// capabilities returns the elements of a list, if each of them is one that may be there.
+func (v *Value) capabilities(may func(Capability) bool) ([]Capability, bool) {
+	names := make([]Capability, len(v.list))
 	for i := range v.list {
-		if grant[i] = Capability(v.list[i].text); !grant[i].Valid() {
+		if names[i] = Capability(v.list[i].text); !may(names[i]) {
 			return nil, false
 		}
 	}
-	return grant, true
+	return names, v.kind == ListValue
 }

@@ -350,9 +350,8 @@ func recordedArguments(args []byte) Value {
 // callMessage is what a tool gets.
 func callMessage(w *Wait, args []byte) []byte {
 	key, _ := w.Key.MarshalText()
-	v := object(
+	return object(
 		member{"type", Text(TypeCall)}, member{"call_id", Text(w.ID)}, member{"attempt", Int(int64(w.Attempt))}, member{"tool", Text(w.Tool)},
 		member{"key", Text(string(key))}, member{"args", recordedArguments(args)},
-	)
-	return v.JSON()
+	).JSON()
 }

@@ -234,7 +234,7 @@ func appendText(dst []byte, s string) []byte {
 }
 
 // JSON returns the canonical spelling of the value.
-func (v *Value) JSON() []byte { return v.AppendJSON(nil) }
+func (v Value) JSON() []byte { return v.AppendJSON(nil) }
 
 // MarshalJSON returns the canonical spelling.
 func (v Value) MarshalJSON() ([]byte, error) { return v.JSON(), nil }
