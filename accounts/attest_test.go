@@ -172,9 +172,7 @@ func TestAttestKey(t *testing.T) {
 		<-done
 	}
 	for i := range made {
-		if made[i] == nil || !bytes.Equal(made[i], made[0]) {
-			t.Fatalf("%q and %q", made[i], made[0])
-		}
+		stopIf(t, made[i] == nil || !bytes.Equal(made[i], made[0]), "%q and %q", made[i], made[0])
 	}
 	file := filepath.Join(folder, "keys", accounts.AttestKeyFile)
 	open := must(os.ReadFile(file))(t)

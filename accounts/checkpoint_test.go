@@ -26,9 +26,8 @@ func TestCheckpointKey(t *testing.T) {
 	again, samePublic, err := store.CheckpointKey()
 	stopIf(t, err != nil || samePublic != public || again.KeyHash() != signer.KeyHash(),
 		"the second call gave another key: %v", err)
-	if !strings.HasPrefix(signer.Name(), "bcpmesh/") || !strings.HasPrefix(public, signer.Name()+"+") {
-		t.Errorf("the key is named %q, its public half begins %.20q", signer.Name(), public)
-	}
+	failIf(t, !strings.HasPrefix(signer.Name(), "bcpmesh/") || !strings.HasPrefix(public, signer.Name()+"+"),
+		"the key is named %q, its public half begins %.20q", signer.Name(), public)
 	file := filepath.Join(dir, "keys", "checkpoint.key")
 	content := must(os.ReadFile(file))(t)
 	secret, _, _ := strings.Cut(string(content), "\n")
@@ -43,9 +42,7 @@ func TestCheckpointKey(t *testing.T) {
 	must(note.Open(signed, note.VerifierList(verifier)))(t)
 
 	info, err := os.Stat(file)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the key's file has mode %v (%v)", info.Mode(), err)
-	}
+	failIf(t, err != nil || info.Mode().Perm() != 0o600, "the key's file has mode %v (%v)", info.Mode(), err)
 	noError(t, os.Chmod(file, 0o644))
 	if _, _, err := store.CheckpointKey(); !errors.Is(err, accounts.ErrUnsafe) {
 		t.Errorf("a key that others may read: %v", err)

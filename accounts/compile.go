@@ -189,7 +189,7 @@ func (s *Store) bundle(st state, operator Signer, keys []scopeRecord, scopes []s
 		}
 		home := st.homeFor(record.party(), 0)
 		if record.Role == bcp.RoleDispatcher && !cluster {
-			if err := s.dispatcherLogin(&b, record, claims[home].Subject); err != nil {
+			if err := s.dispatcherLogin(&b, record, home); err != nil {
 				return Bundle{}, err
 			}
 		} else {
@@ -210,8 +210,8 @@ func (s *Store) bundle(st state, operator Signer, keys []scopeRecord, scopes []s
 	} else {
 		letInByEntrance(claims)
 		err = errors.Join(
-			s.login(&b.Gateway, gatewayKey, gatewayScopeKey, claims[Core], embeddedGatewayScope),
-			s.login(&b.Monitor, monitorKey, monitorScopeKey, claims[System], embeddedMonitorScope))
+			s.login(&b.Gateway, outside{Core, gatewayKey, gatewayScopeKey, embeddedGatewayScope}, claims),
+			s.login(&b.Monitor, outside{System, monitorKey, monitorScopeKey, embeddedMonitorScope}, claims))
 	}
 	if err != nil {
 		return Bundle{}, err
@@ -228,17 +228,16 @@ func (s *Store) bundle(st state, operator Signer, keys []scopeRecord, scopes []s
 	return b, err
 }
 
-// login adds a scope to an account and makes one user under it.
-func (s *Store) login(l *Login, user, scope string, account *jwt.AccountClaims, template func(key string) *jwt.UserScope) error {
-	signer, err := s.key(user)
+// login adds a scope to the claims of its account and makes one user under it.
+func (s *Store) login(l *Login, o outside, claims map[string]*jwt.AccountClaims) error {
+	signer, err := s.key(o.name)
 	if err != nil {
 		return err
 	}
-	issuer, err := s.addScope(scope, account, template)
-	if err != nil {
+	if _, err := s.addScope(o.scopeKey, claims[o.account], o.template); err != nil {
 		return err
 	}
-	token, err := userJWT(User{PublicKey: signer.PublicKey()}, user, account.Subject, issuer)
+	token, err := s.tokenUnder(&User{PublicKey: signer.PublicKey()}, o.name, o.account, o.scopeKey)
 	*l = Login{JWT: token, Signer: signer}
 	return err
 }
@@ -250,12 +249,9 @@ func (s *Store) dispatcherLogin(b *Bundle, record scopeRecord, account string) e
 	if err != nil {
 		return err
 	}
-	issuer, err := s.accountSigner(scopeKey(record.party(), Restriction{}))
-	if err != nil || issuer.PublicKey() != record.Key { // a replaced key
-		return err
-	}
-	token, err := userJWT(User{PublicKey: user.PublicKey()}, userName(record.party()), account, issuer)
-	if err != nil {
+	u := User{PublicKey: user.PublicKey()}
+	token, err := s.tokenUnder(&u, userName(record.party()), account, scopeKey(record.party(), Restriction{}))
+	if err != nil || u.Issuer != record.Key { // a replaced key
 		return err
 	}
 	if b.dispatchers == nil {

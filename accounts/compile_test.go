@@ -203,9 +203,8 @@ func TestAgentsHaveAccountsOf256(t *testing.T) {
 	all := manyScopes(accounts.AgentsPerAccount+2, none)
 	over := compile(t, store, all)
 	first, second := claimsOf(t, over, accounts.Readers), claimsOf(t, over, "READERS-2")
-	if len(first.SigningKeys) != accounts.AgentsPerAccount || len(second.SigningKeys) != 2 {
-		t.Errorf("%d and %d agents", len(first.SigningKeys), len(second.SigningKeys))
-	}
+	failIf(t, len(first.SigningKeys) != accounts.AgentsPerAccount || len(second.SigningKeys) != 2,
+		"%d and %d agents", len(first.SigningKeys), len(second.SigningKeys))
 	second.Name, first.Name = "", ""
 	ignore := cmpopts.IgnoreFields(jwt.Account{}, "SigningKeys")
 	expect(t, cmp.Diff(first.Account, second.Account, ignore), "", "the second account is another")

@@ -300,9 +300,8 @@ func TestEnforcedLeavesOthersAloneUnlessTheyReachIn(t *testing.T) {
 		return must(others.Encode(operator))(t)
 	}
 	read, err := accounts.Enforced(b.Operator, append(tokensOf(b), token()))
-	if err != nil || len(read.Accounts) != len(b.Accounts) || len(read.Differences(scopes())) > 0 {
-		t.Fatalf("%v: %q", err, read.Differences(scopes()))
-	}
+	stopIf(t, err != nil || len(read.Accounts) != len(b.Accounts) || len(read.Differences(scopes())) > 0,
+		"%v: %q", err, read.Differences(scopes()))
 	others.Imports.Add(&jwt.Import{Subject: "bcp.v1.ask.>", Account: accountKeyOf(b, accounts.Core), Type: jwt.Service})
 	read = must(accounts.Enforced(b.Operator, append(tokensOf(b), token())))(t)
 	want := []string{"account " + others.Subject + " imports bcp.v1.ask.> from CORE, and is none of this mesh"}

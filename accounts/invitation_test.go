@@ -109,9 +109,8 @@ func TestWhoJoinsIsBoundToAPasskey(t *testing.T) {
 		u, token, err := join(bound, passkey, passkey)
 		stopIf(t, err != nil || u.Passkey != passkey, "%+v, %v", u, err)
 		claims, err := jwt.DecodeUserClaims(token)
-		if err != nil || len(claims.Tags) != 1 || claims.Tags[0] != "passkey:01"+strings.Repeat("00", 31) {
-			t.Errorf("tags %q, %v", claims.Tags, err)
-		}
+		failIf(t, err != nil || len(claims.Tags) != 1 || claims.Tags[0] != "passkey:01"+strings.Repeat("00", 31),
+			"tags %q, %v", claims.Tags, err)
 	}
 	for _, changed := range []bcp.Digest{other, none} {
 		if u, _, err := join(bound, changed, changed); !errors.Is(err, accounts.ErrNotInvited) {

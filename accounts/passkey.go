@@ -11,6 +11,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -229,20 +230,17 @@ func decodePart(text string, most int) ([]byte, bool) {
 	return b, err == nil && len(b) > 0
 }
 
+const rpLabel = `[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?`
+
+var (
+	hostNames = regexp.MustCompile(`^(?:` + rpLabel + `\.)*` + rpLabel + `$`)
+	addresses = regexp.MustCompile(`(?:^|\.)[0-9]+$`)
+)
+
 // validRPID reports whether it is the name of a host in small letters: no address, no
 // port, no final dot.
 func validRPID(name string) bool {
-	if len(name) > maxRPID {
-		return false
-	}
-	last := ""
-	for last = range strings.SplitSeq(name, ".") {
-		if last == "" || len(last) > 63 || last[0] == '-' || last[len(last)-1] == '-' ||
-			strings.Trim(last, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-			return false
-		}
-	}
-	return strings.Trim(last, "0123456789") != "" // else an address
+	return len(name) <= maxRPID && hostNames.MatchString(name) && !addresses.MatchString(name)
 }
 
 // checkClientData checks what the browser says about the page. Additional members are

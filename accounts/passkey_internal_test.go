@@ -15,14 +15,13 @@ import (
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 func unhex(t *testing.T, text string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bcptest.NoError(t, err)
 	return b
 }
 
@@ -30,9 +29,7 @@ func unhex(t *testing.T, text string) []byte {
 func es256(t *testing.T, x, y string) crypto.PublicKey {
 	t.Helper()
 	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), append(append([]byte{4}, unhex(t, x)...), unhex(t, y)...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	bcptest.NoError(t, err)
 	return key
 }
 
@@ -101,9 +98,7 @@ func TestVectorsOfTheStandard(t *testing.T) {
 		},
 	} {
 		spki, err := x509.MarshalPKIXPublicKey(v.key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		bcptest.NoError(t, err)
 		text := base64.RawURLEncoding.EncodeToString
 		data, signature := unhex(t, site+v.flags+"00000000"), unhex(t, v.sign)
 		a := &bcp.Assertion{RPID: "example.org", PublicKey: text(spki), AuthenticatorData: text(data), ClientData: text([]byte(v.clientData)), Signature: text(signature)}

@@ -152,9 +152,7 @@ func TestLoginsFromOutsideAreOfAClusterAlone(t *testing.T) {
 				equal(t, jwt.StringList{jwt.ConnectionTypeStandard}, scope.Template.AllowedConnectionTypes)
 			}
 		}
-		if !found {
-			t.Errorf("a cluster does not let in %s", user.Name)
-		}
+		failIf(t, !found, "a cluster does not let in %s", user.Name)
 	}
 	failIf(t, cluster.Gateway.JWT != "" || cluster.Monitor.JWT != "", "the bundle of a cluster has logins")
 	user := must(jwt.DecodeUserClaims(embedded.Gateway.JWT))(t)

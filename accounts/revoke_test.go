@@ -45,9 +45,8 @@ func TestRevocationIsForEver(t *testing.T) {
 	noError(t, store.Revoke(creds.PublicKey))
 	for _, at := range []time.Time{time.Now(), now.Add(-time.Hour), creds.Expires.Add(time.Hour)} {
 		b := compileAt(t, store, scopes(), at)
-		if admitted(t, b, creds) || !admitted(t, b, other) {
-			t.Errorf("at %v: revoked %t, the other %t", at, admitted(t, b, creds), admitted(t, b, other))
-		}
+		failIf(t, admitted(t, b, creds) || !admitted(t, b, other),
+			"at %v: revoked %t, the other %t", at, admitted(t, b, creds), admitted(t, b, other))
 		user, _ := userOf(t, creds)
 		user.IssuedAt = time.Now().Add(time.Hour).Unix()
 		failIf(t, !claimsOf(t, b, accounts.Readers).IsClaimRevoked(user), "a later token of the same key is let in")

@@ -213,9 +213,8 @@ func TestSealingIsCompletedAfterAKill(t *testing.T) {
 		}
 		works(what)
 		for path, content := range secretFiles(t, folder) {
-			if !bytes.Contains(content, []byte("age-encryption.org/v1\n")) {
-				t.Fatalf("%s: %s lies open", what, filepath.Base(path))
-			}
+			stopIf(t, !bytes.Contains(content, []byte("age-encryption.org/v1\n")),
+				"%s: %s lies open", what, filepath.Base(path))
 		}
 		if drafts, err := filepath.Glob(filepath.Join(folder, "*", ".new-*")); err != nil || len(drafts) > 0 {
 			t.Fatalf("%s: %v are left: %v", what, drafts, err)
@@ -239,8 +238,6 @@ func TestKeysMadeInASealedStoreAreSealed(t *testing.T) {
 	fails(t, errorOf(accounts.OpenAuthority(folder, time.Now())), accounts.ErrSealed, "made an authority without a passphrase")
 	must(accounts.OpenAuthority(folder, time.Now(), option))(t)
 	for path, content := range secretFiles(t, folder) {
-		if !bytes.Contains(content, []byte("age-encryption.org/v1\n")) {
-			t.Errorf("%s lies open", filepath.Base(path))
-		}
+		failIf(t, !bytes.Contains(content, []byte("age-encryption.org/v1\n")), "%s lies open", filepath.Base(path))
 	}
 }

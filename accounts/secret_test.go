@@ -82,9 +82,8 @@ func TestWriteFileIsPrivateAndReplacesNothing(t *testing.T) {
 	path := filepath.Join(folder, "main.creds")
 	noError(t, creds.WriteFile(path))
 	content, err := os.ReadFile(path)
-	if err != nil || string(content) != string(creds.Text()) {
-		t.Errorf("%v: wrote %d bytes of %d", err, len(content), len(creds.Text()))
-	}
+	failIf(t, err != nil || string(content) != string(creds.Text()),
+		"%v: wrote %d bytes of %d", err, len(content), len(creds.Text()))
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}

@@ -32,9 +32,7 @@ func TestCreateMakesPrivateFilesOnce(t *testing.T) {
 		if d.IsDir() {
 			want = fs.ModeDir | 0o700
 		}
-		if info.Mode() != want {
-			t.Errorf("%s has mode %v, want %v", d.Name(), info.Mode(), want)
-		}
+		failIf(t, info.Mode() != want, "%s has mode %v, want %v", d.Name(), info.Mode(), want)
 		count++
 		return nil
 	})

@@ -78,9 +78,7 @@ func TestLeaseHasOneHolder(t *testing.T) {
 		stopIf(t, time.Since(begin) > patience, "a lease that nobody keeps does not end")
 		time.Sleep(50 * time.Millisecond)
 	}
-	if time.Since(begin) < jetstream.LeaseTime-time.Second {
-		t.Errorf("it ended after %s", time.Since(begin))
-	}
+	failIf(t, time.Since(begin) < jetstream.LeaseTime-time.Second, "it ended after %s", time.Since(begin))
 	fails(t, two.Keep(t.Context()), jetstream.ErrLeaseLost, "a lease that has ended is kept")
 }
 

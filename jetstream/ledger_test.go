@@ -123,9 +123,7 @@ func TestDecodeLedgerLines(t *testing.T) {
 		b := bcp.EncodeLedgerLine(&lines[n-1], lines[:n-1]...)
 		got, err := bcp.DecodeLedgerLines(b)
 		same := func(a, b bcp.LedgerLine) bool { a.Time = b.Time; return a == b }
-		if err != nil || !slices.EqualFunc(got, lines[:n], same) {
-			t.Errorf("%+v is read as %+v, %v", lines[:n], got, err)
-		}
+		failIf(t, err != nil || !slices.EqualFunc(got, lines[:n], same), "%+v is read as %+v, %v", lines[:n], got, err)
 		var members map[string]any
 		if err := msgpack.Unmarshal(b, &members); err != nil || fmt.Sprint(members["n"]) != fmt.Sprint(lines[n-1].Seq) {
 			t.Errorf("%v, %v", members, err)

@@ -89,7 +89,11 @@ func (s *Snapshots) write(snapshot Snapshot) (err error) {
 	}
 	defer draft.Discard()
 	sum := sha256.New()
-	for _, part := range [][]byte{snapshot.header(), snapshot.Checkpoint} {
+	header, err := binary.Append([]byte(snapshotMagic), binary.BigEndian, snapshot.Position)
+	if err != nil {
+		return err
+	}
+	for _, part := range [][]byte{header, snapshot.Checkpoint} {
 		sum.Write(part)
 		if _, err := draft.Write(part); err != nil {
 			return err
@@ -99,12 +103,6 @@ func (s *Snapshots) write(snapshot Snapshot) (err error) {
 		return err
 	}
 	return draft.Replace()
-}
-
-// header returns the bytes before the checkpoint.
-func (s *Snapshot) header() []byte {
-	header := binary.BigEndian.AppendUint64([]byte(snapshotMagic), s.Sequence)
-	return append(binary.BigEndian.AppendUint64(header, s.Decision), s.Head[:]...)
 }
 
 // RemoveBefore removes the snapshots made before a decision.
@@ -205,11 +203,7 @@ func decodeSnapshot(name string, b []byte) (Snapshot, error) {
 	if got := sha256.Sum256(body); !bytes.Equal(got[:], sum) || !bytes.HasPrefix(body, []byte(snapshotMagic)) {
 		return Snapshot{}, fmt.Errorf("%w: %s is not what was written", ErrSnapshot, name)
 	}
-	rest := body[len(snapshotMagic):]
-	return Snapshot{
-		Position: Position{
-			Sequence: binary.BigEndian.Uint64(rest), Decision: binary.BigEndian.Uint64(rest[8:]), Head: bcp.Digest(rest[16:]),
-		},
-		Checkpoint: body[snapshotHeader:],
-	}, nil
+	s := Snapshot{Checkpoint: body[snapshotHeader:]}
+	_, err := binary.Decode(body[len(snapshotMagic):], binary.BigEndian, &s.Position)
+	return s, err
 }

@@ -158,9 +158,8 @@ func TestTreeGrows(t *testing.T) {
 		}
 	}
 	lines, err := os.ReadFile(filepath.Join(r.dir, "checkpoints"))
-	if err != nil || bytes.Count(lines, []byte("\n")) != len(since) {
-		t.Errorf("%d checkpoints, want %d (%v)", bytes.Count(lines, []byte("\n")), len(since), err)
-	}
+	failIf(t, err != nil || bytes.Count(lines, []byte("\n")) != len(since),
+		"%d checkpoints, want %d (%v)", bytes.Count(lines, []byte("\n")), len(since), err)
 	var file bytes.Buffer
 	must(jetstream.Export(within(t), &file, recordsOf(r.written), jetstream.ExportOptions{Key: r.key, Tree: r.tree}))(t)
 	s, err := verify.File(&file, verify.Options{Keys: []string{r.key.Public}, Since: since})
@@ -239,9 +238,8 @@ func TestTreeRefusesAnotherHistory(t *testing.T) {
 					"extend": signed.extendBy(t, other.reads),
 					"export": exportTo(t, other.written, jetstream.ExportOptions{Key: signed.key, Tree: signed.tree}),
 				} {
-					if !slices.ContainsFunc(want, func(e error) bool { return errors.Is(err, e) }) {
-						t.Errorf("%s with %d decisions: %v", what, len(other.written), err)
-					}
+					failIf(t, !slices.ContainsFunc(want, func(e error) bool { return errors.Is(err, e) }),
+						"%s with %d decisions: %v", what, len(other.written), err)
 				}
 				if c := signed.newest(t); c.Size != 40 {
 					t.Errorf("the newest checkpoint is of %d decisions", c.Size)
@@ -307,9 +305,7 @@ func TestTreeOfATruncatedJournalOverTheMesh(t *testing.T) {
 	fails(t, extend(), jetstream.ErrRecord, "cut off further than a record says")
 	r.cut = behind + 2
 	fails(t, extend(), jetstream.ErrRecord, "cut off much further")
-	if r.newest(t) != signed {
-		t.Errorf("signed: %v", r.newest(t))
-	}
+	failIf(t, r.newest(t) != signed, "signed: %v", r.newest(t))
 	other := startRecording(t)
 	other.maker.now = other.maker.now.Add(1)
 	other.write(t, 40)

@@ -99,12 +99,9 @@ func TestPermissionsAreExact(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, s := range got {
-		if (s.Role == bcp.RoleReader) != (s.MaxPayload > 0) {
-			t.Errorf("%s as %s may publish %d bytes", s.Agent, s.Role, s.MaxPayload)
-		}
-		if s.MaxSubscriptions <= 0 {
-			t.Errorf("%s as %s has no bound on its subscriptions", s.Agent, s.Role)
-		}
+		failIf(t, (s.Role == bcp.RoleReader) != (s.MaxPayload > 0),
+			"%s as %s may publish %d bytes", s.Agent, s.Role, s.MaxPayload)
+		failIf(t, s.MaxSubscriptions <= 0, "%s as %s has no bound on its subscriptions", s.Agent, s.Role)
 	}
 }
 
@@ -135,15 +132,12 @@ func TestPermissionsOfAnInvalidMeshGrantNothing(t *testing.T) {
 			},
 		}
 		got := subjects.Permissions(m)
-		if len(got) != 3 || got[0].Agent != "c" || got[1].Agent != bcp.Operator || got[2].Agent != "r" {
-			t.Fatalf("%q got a scope: %+v", b, got)
-		}
+		stopIf(t, len(got) != 3 || got[0].Agent != "c" || got[1].Agent != bcp.Operator || got[2].Agent != "r",
+			"%q got a scope: %+v", b, got)
 		if want := []string{"bcp.v1.ask.c.r", "bcp.v1.session.c"}; !slices.Equal(got[0].PubAllow, want) {
 			t.Errorf("%q: c may publish %q", b, got[0].PubAllow)
 		}
-		if len(got[2].PubAllow) != 0 {
-			t.Errorf("%q: r may publish %q", b, got[2].PubAllow)
-		}
+		failIf(t, len(got[2].PubAllow) != 0, "%q: r may publish %q", b, got[2].PubAllow)
 	}
 }
 
@@ -199,9 +193,7 @@ func checkPublish(t *rapid.T, m *bcp.Mesh, s subjects.Scope, p string) {
 		return
 	}
 	got, err := subjects.Parse(p)
-	if err != nil {
-		t.Fatalf("%s as %s may publish %q", s.Agent, s.Role, p)
-	}
+	stopIf(t, err != nil, "%s as %s may publish %q", s.Agent, s.Role, p)
 	_, exists := m.Channel(bcp.ChannelKey{Controller: got.Controller, Reader: got.Reader})
 	switch {
 	case s.Role == bcp.RoleReader && got.Kind == subjects.KindPush && got.Reader == s.Agent && exists:
@@ -228,18 +220,15 @@ func TestExportsKeepTheDirection(t *testing.T) {
 		case begins("bcp.v1.approval.", "bcp.v1.role.", "$JS."):
 			want = subjects.Service
 		}
-		if e.Way != want || e.Identify != begins("bcp.v1.approval.", "bcp.v1.role.") {
-			t.Errorf("%q: way %d, %t", e.Subject, e.Way, e.Identify)
-		}
+		failIf(t, e.Way != want || e.Identify != begins("bcp.v1.approval.", "bcp.v1.role."),
+			"%q: way %d, %t", e.Subject, e.Way, e.Identify)
 		roles := e.Subject == "bcp.v1.role.>" // of agents of other organisations, in whichever role they are here
 		everybody := e.Subject == subjects.Alerts() || e.Subject == "bcp.v1.inbox.person.*.>"
 		if len(e.Roles) != 1 && !(roles && slices.Equal(e.Roles, []bcp.Role{bcp.RoleController, bcp.RoleReader})) && !(everybody && slices.Equal(e.Roles, people)) {
 			t.Errorf("%q is for %v", e.Subject, e.Roles)
 		}
 		expect(t, e.Local != e.Subject, begins("$JS.", "bcp.v1.inbox."), "%q is %q outside", e.Subject, e.Local)
-		if !subjects.Valid(e.Subject) || !subjects.Valid(e.Local) {
-			t.Errorf("%q or %q is not valid", e.Subject, e.Local)
-		}
+		failIf(t, !subjects.Valid(e.Subject) || !subjects.Valid(e.Local), "%q or %q is not valid", e.Subject, e.Local)
 	}
 }
 
@@ -272,8 +261,6 @@ func TestWhatKeepersPublish(t *testing.T) {
 				expect(t, strings.Join(s.SubAllow, " "), subjects.InboxesOf("web"), "%s: it hears", name)
 			}
 		}
-		if !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %v", name, got)
-		}
+		failIf(t, !slices.Equal(got, tt.want), "%s: %v", name, got)
 	}
 }

@@ -37,9 +37,8 @@ func TestAnswer(t *testing.T) {
 	} {
 		got := subjects.Answer(bcp.RoleController, "main", reply)
 		expect(t, got, want, "%q", reply)
-		if got != "" && !subjects.Match(subjects.AnswersOf(bcp.RoleController, "main"), got) {
-			t.Errorf("%q is not one of its answers", got)
-		}
+		failIf(t, got != "" && !subjects.Match(subjects.AnswersOf(bcp.RoleController, "main"), got),
+			"%q is not one of its answers", got)
 	}
 	for role, want := range map[bcp.Role]string{
 		bcp.RoleReader: "bcp.v1.inbox.reader.ann.x", bcp.RoleKeeper: "bcp.v1.inbox.keeper.ann.x",
@@ -65,7 +64,5 @@ func TestAnswer(t *testing.T) {
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
-	}
+	failIf(t, got != want, "%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
 }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -109,9 +110,7 @@ func TestBuildersRefuseWhatIsNoToken(t *testing.T) {
 			built = append(built, subjects.Audit(n, "", "e"), subjects.Audit("", n, "e"))
 		}
 		for i, got := range built {
-			if got != "" {
-				t.Errorf("builder %d made %q of %q", i, got, b)
-			}
+			failIf(t, got != "", "builder %d made %q of %q", i, got, b)
 		}
 	}
 	for _, got := range []string{
@@ -129,9 +128,7 @@ func TestBuildersRefuseWhatIsNoToken(t *testing.T) {
 		expect(t, got, "", "made")
 	}
 	for _, at := range []string{subjects.Commit(), subjects.Reply(bcp.RoleReader, "r", "q", subjects.MaxAttempt)} {
-		if at == "" {
-			t.Error("refused a part at its limit")
-		}
+		failIf(t, at == "", "refused a part at its limit")
 	}
 }
 
@@ -198,19 +195,13 @@ func TestParseIsTheInverseOfBuild(t *testing.T) {
 		want := anySubject(t)
 		text := want.String()
 		got, err := subjects.Parse(text)
-		if err != nil {
-			t.Fatalf("%q: %v", text, err)
-		}
+		stopIf(t, err != nil, "%q: %v", text, err)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("%q: %s", text, diff)
 		}
-		if !subjects.Match(subjects.All(want.Kind), text) {
-			t.Fatalf("%q is not captured by %q", text, subjects.All(want.Kind))
-		}
+		stopIf(t, !subjects.Match(subjects.All(want.Kind), text), "%q is not captured by %q", text, subjects.All(want.Kind))
 		for k := subjects.KindAsk; k <= subjects.KindLedger; k++ {
-			if k != want.Kind && subjects.Match(subjects.All(k), text) {
-				t.Fatalf("%q is captured by %q", text, subjects.All(k))
-			}
+			stopIf(t, k != want.Kind && subjects.Match(subjects.All(k), text), "%q is captured by %q", text, subjects.All(k))
 		}
 	})
 }
@@ -250,8 +241,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if s.String() != text || !subjects.ValidLiteral(text) {
-			t.Fatalf("%q parsed as %+v", text, s)
-		}
+		stopIf(t, s.String() != text || !subjects.ValidLiteral(text), "%q parsed as %+v", text, s)
 	})
 }
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf

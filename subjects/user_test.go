@@ -25,9 +25,8 @@ func TestUserNameIsReadExactly(t *testing.T) {
 		"reader-*": {}, "reader-a.b": {}, "reader-gateway": {}, "Reader-a": {}, "reader-A": {}, "reader-a ": {}, "writer-a": {},
 	} {
 		agent, role, ok := subjects.ParseUserName(text)
-		if agent != want.agent || role != want.role || ok != (want.role != 0) {
-			t.Errorf("%q is of %q as %d, %t", text, agent, role, ok)
-		}
+		failIf(t, agent != want.agent || role != want.role || ok != (want.role != 0),
+			"%q is of %q as %d, %t", text, agent, role, ok)
 	}
 	expect(t, subjects.UserName("a", 0), "", "nobody has the name")
 	rapid.Check(t, func(t *rapid.T) {

@@ -23,9 +23,7 @@ func only(t *testing.T, dir, content string, mode fs.FileMode) {
 	got, err := os.ReadFile(filepath.Join(dir, name))
 	failIf(t, err != nil || string(got) != content, "it holds %q, %v", got, err)
 	info, err := entries[0].Info()
-	if err != nil || runtime.GOOS != "windows" && info.Mode() != mode {
-		t.Errorf("it has mode %v, %v", info.Mode(), err)
-	}
+	failIf(t, err != nil || runtime.GOOS != "windows" && info.Mode() != mode, "it has mode %v, %v", info.Mode(), err)
 }
 
 // What creates replaces nothing, what replaces does, and both leave the file alone in

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -65,15 +66,11 @@ func TestPatternsAreExact(t *testing.T) {
 			}
 			some = some || in
 		}
-		if overlap != (p.intersect(q) != nil) || covered != p.covers(q) {
-			t.Errorf("%s, %s: overlap %t, cover %t", p, q, overlap, covered)
-		}
-		if some == both.empty() {
-			t.Errorf("%v: empty %t", both, both.empty())
-		}
-		if !both.empty() && !slices.ContainsFunc(both.pattern.examples(both.except), both.contains) {
-			t.Errorf("%v has no example", both)
-		}
+		failIf(t, overlap != (p.intersect(q) != nil) || covered != p.covers(q),
+			"%s, %s: overlap %t, cover %t", p, q, overlap, covered)
+		failIf(t, some == both.empty(), "%v: empty %t", both, both.empty())
+		failIf(t, !both.empty() && !slices.ContainsFunc(both.pattern.examples(both.except), both.contains),
+			"%v has no example", both)
 	})
 }
 
@@ -100,9 +97,7 @@ func TestOpenEndsAreCoveredByLength(t *testing.T) {
 		for _, e := range c.except {
 			r.except = append(r.except, strings.Split(e, "."))
 		}
-		if r.empty() != c.empty {
-			t.Errorf("%s without %s: empty %t", c.pattern, c.except, r.empty())
-		}
+		failIf(t, r.empty() != c.empty, "%s without %s: empty %t", c.pattern, c.except, r.empty())
 	}
 }
 
@@ -119,9 +114,7 @@ func TestMappingsLoseNothing(t *testing.T) {
 			to = append(to, anyTail)
 		}
 		m, ok := newMapping(from, strings.Join(to, "."))
-		if !ok {
-			t.Fatal("not read")
-		}
+		stopIf(t, !ok, "not read")
 		r := drawRegion(t, "r")
 		image := m.image(r)
 		for _, subject := range small {
@@ -157,9 +150,7 @@ func TestMappingsThatAreOverestimated(t *testing.T) {
 	} {
 		from := pattern{"a", anyToken}
 		m, ok := newMapping(from, destination)
-		if ok != (c.image != "") {
-			t.Errorf("%s is read: %t", destination, ok)
-		}
+		failIf(t, ok != (c.image != ""), "%s is read: %t", destination, ok)
 		if !ok {
 			continue
 		}
@@ -191,3 +182,5 @@ func TestTemplatesAreTakenForAnything(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+var failIf, stopIf = bcptest.FailIf, bcptest.StopIf

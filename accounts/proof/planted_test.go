@@ -318,9 +318,7 @@ func say(t *testing.T, nc *nats.Conn, subject string) {
 func got(t *testing.T, sub *nats.Subscription, subject string) {
 	t.Helper()
 	m, err := sub.NextMsg(patience)
-	if err != nil || subject != "" && m.Subject != subject {
-		t.Errorf("on %s came %+v: %v", sub.Subject, m, err)
-	}
+	failIf(t, err != nil || subject != "" && m.Subject != subject, "on %s came %+v: %v", sub.Subject, m, err)
 }
 
 // tryTrace has the server say where a message went in another account.

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 const (
@@ -141,16 +143,14 @@ func TestFenceIsLinear(t *testing.T) {
 }
 
 // checkFence checks what holds for every fence.
-func checkFence(t interface{ Errorf(string, ...any) }, text string, source Source) {
+func checkFence(t bcptest.TB, text string, source Source) {
 	f, err := Fence(text, source)
 	if err != nil {
 		t.Errorf("%v", err)
 		return
 	}
 	got := f.String()
-	if !IsTainted(got) || !utf8.ValidString(got) {
-		t.Errorf("%+q: not a fence: %+q", text, got)
-	}
+	failIf(t, !IsTainted(got) || !utf8.ValidString(got), "%+q: not a fence: %+q", text, got)
 	if n := len(readableTag.FindAllString(got, -1)); n != 2 {
 		t.Errorf("%+q: %d readable tags: %+q", text, n, got)
 	}

@@ -36,7 +36,7 @@ func IsMailServer(mailbox string) bool { return strings.Contains(mailbox, "://")
 func ParseMailServer(url string) (MailServer, error) {
 	scheme, rest, ok := strings.Cut(url, "://")
 	switch {
-	case !ok || !utf8.ValidString(url) || !wellSpelled(url) || strings.ContainsAny(url, "?#"):
+	case !ok || !utf8.ValidString(url) || !wellSpelled.MatchString(url) || strings.ContainsAny(url, "?#"):
 		return MailServer{}, errMailServer
 	case !strings.EqualFold(scheme, "imaps"):
 		return MailServer{}, errMailScheme
@@ -72,7 +72,7 @@ func ParseMailServer(url string) (MailServer, error) {
 
 var percentEncoded = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
 
-// percentDecoded returns what a [wellSpelled] text says.
+// percentDecoded returns what a text says that is spelled as URLs are.
 func percentDecoded(s string) string {
 	return percentEncoded.ReplaceAllStringFunc(s, func(pair string) string {
 		b, _ := hex.DecodeString(pair[1:])

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -57,9 +58,8 @@ func TestMailServers(t *testing.T) {
 		"imaps://a@mail.example/" + strings.Repeat("b", 256):    "expected imaps",
 	} {
 		got, err := guard.ParseMailServer(url)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: %+v, %v", url, got, err)
-		}
+		bcptest.FailIf(t, err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2"),
+			"%s: %+v, %v", url, got, err)
 	}
 }
 
@@ -72,9 +72,7 @@ func FuzzMailServer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if strings.ContainsAny(m.User+m.Mailbox, "\r\n\x00") || m.User == "" || m.Mailbox == "" {
-			t.Fatalf("%q: %+v", url, m)
-		}
+		bcptest.StopIf(t, strings.ContainsAny(m.User+m.Mailbox, "\r\n\x00") || m.User == "" || m.Mailbox == "", "%q: %+v", url, m)
 		if again, err := guard.ParseTarget(m.Target.String()); err != nil || again != m.Target {
 			t.Fatalf("%q: %v, %v", url, m.Target, err)
 		}

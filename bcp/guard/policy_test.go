@@ -94,9 +94,7 @@ func TestZeroPolicyAllowsNothing(t *testing.T) {
 	target, err := ParseTarget("https://h.test/")
 	noError(t, err)
 	for _, p := range []Policy{{}, policyOf(), policyOf("*"), Policy{}.Narrow(policyOf("h.test")), policyOf("h.test").Narrow(Policy{}), policyOf("h.test").Narrow(policyOf())} {
-		if codeOf(p.Check(target)) != DenyAll || !p.DeniesAll() || p.NamesPort(target) {
-			t.Errorf("%+v: %v", p, p.Check(target))
-		}
+		failIf(t, codeOf(p.Check(target)) != DenyAll || !p.DeniesAll() || p.NamesPort(target), "%+v: %v", p, p.Check(target))
 	}
 }
 

@@ -73,9 +73,8 @@ func TestPoolLimits(t *testing.T) {
 		was := fmt.Sprint(p.Use(poolBegin))
 		err := p.Reserve(poolBegin, "x", c.host, c.bits, c.bytes)
 		failIf(t, (err == nil) != c.ok || err != nil && !errors.Is(err, BudgetExhausted), "%s: %v", name, err)
-		if err != nil && fmt.Sprint(p.Use(poolBegin)) != was {
-			t.Errorf("%s: refused, and taken: %v, was %v", name, p.Use(poolBegin), was)
-		}
+		failIf(t, err != nil && fmt.Sprint(p.Use(poolBegin)) != was,
+			"%s: refused, and taken: %v, was %v", name, p.Use(poolBegin), was)
 	}
 	failIf(t, countedBy(PoolLimits{}).Reserve(poolBegin, "x", "a", 0, 1) == nil, "the zero value lets something out")
 	failIf(t, countedBy(limits).Settle(poolBegin, "x", 1), "what was not reserved is settled")

@@ -130,8 +130,6 @@ func TestStreamIsWhole(t *testing.T) {
 			rest = rest[n:]
 		}
 		noError(t, s.Close())
-		if got.String() != want {
-			t.Fatalf("%d %v %v\n in   %q\n got  %q\n want %q", seed, set, splits, text, got.String(), want)
-		}
+		stopIf(t, got.String() != want, "%d %v %v\n in   %q\n got  %q\n want %q", seed, set, splits, text, got.String(), want)
 	}
 }

@@ -194,9 +194,7 @@ func TestVendorTokens(t *testing.T) {
 			checkRedact(t, Seed, short, short)
 		}
 	}
-	if len(tokenRules()) < 118 || len(kinds) < 57 {
-		t.Errorf("%d rules of %d kinds", len(tokenRules()), len(kinds))
-	}
+	failIf(t, len(tokenRules()) < 118 || len(kinds) < 57, "%d rules of %d kinds", len(tokenRules()), len(kinds))
 }
 
 func TestTokensFileIsChecked(t *testing.T) {

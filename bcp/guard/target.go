@@ -67,7 +67,7 @@ func defaultPort(https bool) uint16 {
 //
 // The error is a [Code]. ParseTarget takes any bytes, and time linear in them.
 func ParseTarget(url string) (Target, error) {
-	if !utf8.ValidString(url) || !wellSpelled(url) {
+	if !utf8.ValidString(url) || !wellSpelled.MatchString(url) {
 		return Target{}, Malformed
 	}
 	word, rest, ok := strings.Cut(url, ":")
@@ -112,18 +112,8 @@ func ParseTarget(url string) (Target, error) {
 	return t, nil
 }
 
-// wellSpelled reports whether a URL has only bytes that may stand in one, and a percent sign only before two hex digits.
-func wellSpelled(url string) bool {
-	for i := range len(url) {
-		switch c := url[i]; {
-		case c <= ' ', c == 0x7f, strings.IndexByte("\\\"<>^{|}`", c) >= 0:
-			return false
-		case c == '%' && (i+2 >= len(url) || !isHex(url[i+1]) || !isHex(url[i+2])):
-			return false
-		}
-	}
-	return true
-}
+// wellSpelled is a URL of bytes that may stand in one, with a percent sign only before two hex digits.
+var wellSpelled = regexp.MustCompile("^(?:[^\\x00-\\x20\\x7f\\\\\"<>^{|}`%]|%[0-9A-Fa-f]{2})*$")
 
 func isHex(c byte) bool { return c-'0' <= 9 || c|0x20-'a' <= 5 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // codeOf returns the code of an error; empty for nil.
@@ -79,9 +81,8 @@ func TestParseTargetRefuses(t *testing.T) {
 	} {
 		for _, text := range texts {
 			target, err := ParseTarget(text)
-			if codeOf(err) != code || !target.IsZero() || target.String() != "" {
-				t.Errorf("%+q: %q, %q, want %s", text, codeOf(err), target, code)
-			}
+			failIf(t, codeOf(err) != code || !target.IsZero() || target.String() != "",
+				"%+q: %q, %q, want %s", text, codeOf(err), target, code)
 			failIf(t, len(text) > len("https") && strings.Contains(err.Error(), text), "%+q: the error quotes it: %v", text, err)
 		}
 	}
@@ -137,18 +138,14 @@ func TestResolve(t *testing.T) {
 }
 
 // checkTarget checks what holds for every URL that is accepted.
-func checkTarget(t interface{ Errorf(string, ...any) }, text string) {
+func checkTarget(t bcptest.TB, text string) {
 	target, err := ParseTarget(text)
 	if err != nil {
-		if !target.IsZero() {
-			t.Errorf("%+q: a refused URL has a target", text)
-		}
+		failIf(t, !target.IsZero(), "%+q: a refused URL has a target", text)
 		return
 	}
 	again, err := ParseTarget(target.String())
-	if err != nil || again != target {
-		t.Errorf("%+q: %q does not read back: %v", text, target, err)
-	}
+	failIf(t, err != nil || again != target, "%+q: %q does not read back: %v", text, target, err)
 	for _, form := range []string{target.String(), text} {
 		u, err := url.Parse(form)
 		if err != nil {
@@ -169,9 +166,8 @@ func checkTarget(t interface{ Errorf(string, ...any) }, text string) {
 		if !strings.EqualFold(u.Scheme, target.Scheme()) || isASCII(u.Hostname()) && !strings.EqualFold(u.Hostname(), name) || port != strconv.Itoa(int(target.Port())) || u.User != nil {
 			t.Errorf("%+q: net/url reads %s %s %s, and we %s %s %d", form, u.Scheme, u.Hostname(), port, target.Scheme(), name, target.Port())
 		}
-		if form != text && u.RequestURI() != target.RequestURI() && !strings.HasPrefix(target.RequestURI(), "//") {
-			t.Errorf("%+q: net/url asks for %q, and we for %q", form, u.RequestURI(), target.RequestURI())
-		}
+		failIf(t, form != text && u.RequestURI() != target.RequestURI() && !strings.HasPrefix(target.RequestURI(), "//"),
+			"%+q: net/url asks for %q, and we for %q", form, u.RequestURI(), target.RequestURI())
 	}
 }
 

@@ -90,9 +90,7 @@ func TestSet(t *testing.T) {
 	all := Set(0)
 	for _, name := range codeNames {
 		code, ok := ParseCode(name)
-		if !ok || all&code != 0 || cmp.Diff([]string{name}, code.Codes()) != "" {
-			t.Errorf("%s: %v %v", name, code, ok)
-		}
+		failIf(t, !ok || all&code != 0 || cmp.Diff([]string{name}, code.Codes()) != "", "%s: %v %v", name, code, ok)
 		all |= code
 	}
 	if diff := cmp.Diff(codeNames[:], all.Codes()); diff != "" {
@@ -115,9 +113,8 @@ func TestDefaultRules(t *testing.T) {
 	if err := json.Unmarshal(defaultRules, &file); err != nil || r.phrases == nil {
 		t.Fatal(err, "the rules find everything")
 	}
-	if r.Digest() != "7fcc5cbeef7d5b0b1610cb959c92cb7abd83a49ff1c4584d4523604e8a4ae7e4" {
-		t.Errorf("the digest, which journals record, is %s", r.Digest())
-	}
+	failIf(t, r.Digest() != "7fcc5cbeef7d5b0b1610cb959c92cb7abd83a49ff1c4584d4523604e8a4ae7e4",
+		"the digest, which journals record, is %s", r.Digest())
 	for _, rule := range file.Phrases {
 		code := Set(rule.Code)
 		for _, phrase := range rule.Phrases {
@@ -139,9 +136,7 @@ func TestDefaultRules(t *testing.T) {
 				s = "a. " + strings.Join(strings.Split(p, ""), " ")
 			}
 			res, err := Normalise(nil, []byte(s), Options{Alphabet: Any, MaxWords: 99})
-			if err != nil || !res.Anomalies.Has(code) {
-				t.Errorf("%q raises %v %v", s, res.Anomalies.Codes(), err)
-			}
+			failIf(t, err != nil || !res.Anomalies.Has(code), "%q raises %v %v", s, res.Anomalies.Codes(), err)
 		}
 	}
 }
@@ -171,9 +166,7 @@ func TestPhrasesMatchNaiveSearch(t *testing.T) {
 		p, want := phrases{}, Set(0)
 		for i, phrase := range phrasesOf {
 			words, err := phraseWords(strings.Join(phrase, " "))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			p.add(words, 1<<i)
 			if strings.Contains(text, " "+strings.Join(phrase, " ")+" ") {
 				want |= 1 << i

@@ -67,9 +67,7 @@ func FuzzDate(f *testing.F) {
 			return
 		}
 		again, err := ParseDate([]byte(d.String()))
-		if err != nil || again != d {
-			t.Fatalf("%q: %v, again %v %v", s, d, again, err)
-		}
+		stopIf(t, err != nil || again != d, "%q: %v, again %v %v", s, d, again, err)
 	})
 }
 
@@ -200,9 +198,7 @@ func TestParseEmail(t *testing.T) {
 		{"a@b.com x", 0, "", ErrEmail}, {"<a@b.com>", 0, "", ErrEmail}, {"a(c)@b.com", 0, "", ErrEmail}, {"a\x00@b.com", 0, "", ErrEmail}, {"a\u00ad@b.com", 0, "", ErrEmail},
 	} {
 		got, err := ParseEmail(nil, []byte(c.in), c.max)
-		if !errors.Is(err, c.err) || string(got) != c.want {
-			t.Errorf("%q: %q %v, want %q %v", c.in, got, err, c.want, c.err)
-		}
+		failIf(t, !errors.Is(err, c.err) || string(got) != c.want, "%q: %q %v, want %q %v", c.in, got, err, c.want, c.err)
 	}
 	for s, want := range map[string]Set{"john.smith@example.com": 0, "ignore.all@evil.com": WeakSign} {
 		if got := DefaultRules().Screen([]byte(s), []byte(s)); got != want {

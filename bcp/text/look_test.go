@@ -157,9 +157,7 @@ func TestLookAlikes(t *testing.T) {
 		want := normal(t, c.want, roomy(Any, None))
 		for _, s := range c.alike {
 			got, err := Normalise(nil, []byte(s), roomy(Any, None))
-			if err == nil && string(got.Text) != want {
-				t.Errorf("%s (%+q) is delivered as %+q beside %+q", s, s, got.Text, want)
-			}
+			failIf(t, err == nil && string(got.Text) != want, "%s (%+q) is delivered as %+q beside %+q", s, s, got.Text, want)
 		}
 	}
 }
@@ -223,9 +221,7 @@ func TestWhichScriptIsMeant(t *testing.T) {
 		"漢字 pay かな рау": "漢字 pay かな pay", "5 рау 6": "5 pay 6",
 	} {
 		got, err := Normalise(nil, []byte(in), roomy(Any, None))
-		if err != nil || string(got.Text) != want {
-			t.Errorf("%s: %s (%+q, %v), want %s", in, got.Text, got.Text, err, want)
-		}
+		failIf(t, err != nil || string(got.Text) != want, "%s: %s (%+q, %v), want %s", in, got.Text, got.Text, err, want)
 	}
 }
 
@@ -248,9 +244,8 @@ func TestAlphabetsOfScripts(t *testing.T) {
 		{Armenian, "հա", "հա", nil}, {Any, "հա", "", ErrLookAlike}, {Hebrew, "סוס", "סוס", nil}, {Any, "סוס", "", ErrLookAlike}, {Any, "סוס לבן", "סוס לבן", nil},
 	} {
 		r, err := Normalise(nil, []byte(c.in), roomy(c.a, None))
-		if string(r.Text) != c.want || !errors.Is(err, c.err) {
-			t.Errorf("%s in alphabet %d: %s (%v), want %s (%v)", c.in, c.a, r.Text, err, c.want, c.err)
-		}
+		failIf(t, string(r.Text) != c.want || !errors.Is(err, c.err),
+			"%s in alphabet %d: %s (%v), want %s (%v)", c.in, c.a, r.Text, err, c.want, c.err)
 	}
 }
 
@@ -274,9 +269,8 @@ func TestNothingLooksLikeLettersOfASCII(t *testing.T) {
 				if i > 0 && !strings.HasPrefix(s, "bid ") { // the first one says which script it is
 					continue
 				}
-				if strings.ContainsFunc(word, other) && !strings.ContainsFunc(refText(word), other) {
-					t.Errorf("%U in %+q is delivered as %s, which looks like %s", r, s, got.Text, refText(word))
-				}
+				failIf(t, strings.ContainsFunc(word, other) && !strings.ContainsFunc(refText(word), other),
+					"%U in %+q is delivered as %s, which looks like %s", r, s, got.Text, refText(word))
 			}
 		}
 	}
@@ -361,15 +355,11 @@ func TestLook(t *testing.T) {
 		{"AT&T", "АТ&Т"}, {"5 %", "٥ ٪"}, {"don't", "don’t"},
 	} {
 		for _, s := range group {
-			if Look(s) != Look(group[0]) {
-				t.Errorf("%s looks like %s, %s like %s", s, Look(s), group[0], Look(group[0]))
-			}
+			failIf(t, Look(s) != Look(group[0]), "%s looks like %s, %s like %s", s, Look(s), group[0], Look(group[0]))
 		}
 	}
 	for _, pair := range [][2]string{{"нет", "het"}, {"คา", "ดา"}, {"l", "1"}, {"O", "0"}, {"m", "rn"}, {"I", "l"}, {"ő", "ö"}, {"да", "нет"}, {"カ", "力"}} {
-		if Look(pair[0]) == Look(pair[1]) {
-			t.Errorf("%s and %s look alike: %s", pair[0], pair[1], Look(pair[0]))
-		}
+		failIf(t, Look(pair[0]) == Look(pair[1]), "%s and %s look alike: %s", pair[0], pair[1], Look(pair[0]))
 	}
 }
 

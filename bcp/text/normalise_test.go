@@ -12,6 +12,8 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/unicode/norm"
 	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 func roomy(a Alphabet, j Join) Options {
@@ -24,18 +26,10 @@ func kept(o Options) Options {
 	return o
 }
 
-// failer is a *testing.T, *testing.F or *rapid.T.
-type failer interface {
-	Helper()
-	Fatalf(format string, args ...any)
-}
-
-func normal(t failer, s string, o Options) string {
+func normal(t bcptest.TB, s string, o Options) string {
 	t.Helper()
 	r, err := Normalise(nil, []byte(s), o)
-	if err != nil {
-		t.Fatalf("%q: %v", s, err)
-	}
+	stopIf(t, err != nil, "%q: %v", s, err)
 	return string(r.Text)
 }
 
@@ -161,12 +155,8 @@ func TestNormaliseRefuses(t *testing.T) {
 		{"one iota more", "ψ" + strings.Repeat("\u0345", 9), roomy(Any, None), ErrMarks},
 	} {
 		r, err := Normalise(nil, []byte(c.in), c.o)
-		if !errors.Is(err, c.want) {
-			t.Errorf("%s: %q: got %v (%q), want %v", c.name, c.in, err, r.Text, c.want)
-		}
-		if err != nil && (r.Text != nil || r.Words != 0) {
-			t.Errorf("%s: a result beside an error", c.name)
-		}
+		failIf(t, !errors.Is(err, c.want), "%s: %q: got %v (%q), want %v", c.name, c.in, err, r.Text, c.want)
+		failIf(t, err != nil && (r.Text != nil || r.Words != 0), "%s: a result beside an error", c.name)
 	}
 }
 
@@ -196,7 +186,7 @@ func assigned(r rune) bool {
 }
 
 // checkFixpoint normalises twice and compares with the reference.
-func checkFixpoint(t failer, s string, o Options) (Result, bool) {
+func checkFixpoint(t bcptest.TB, s string, o Options) (Result, bool) {
 	t.Helper()
 	r, err := Normalise(nil, []byte(s), o)
 	if err != nil {
@@ -250,9 +240,8 @@ func TestEveryCodePoint(t *testing.T) {
 			want, err := Normalise(nil, []byte(s), kept(o))
 			for _, spelled := range []string{upper.String(s), lower.String(s), title.String(s), norm.NFD.String(s), norm.NFC.String(s), norm.NFKD.String(s)} {
 				got, again := Normalise(nil, []byte(spelled), kept(o))
-				if (err == nil) != (again == nil) || string(got.Text) != string(want.Text) {
-					t.Errorf("%U: %+q is %+q %v, %+q is %+q %v", r, s, want.Text, err, spelled, got.Text, again)
-				}
+				failIf(t, (err == nil) != (again == nil) || string(got.Text) != string(want.Text),
+					"%U: %+q is %+q %v, %+q is %+q %v", r, s, want.Text, err, spelled, got.Text, again)
 			}
 		}
 	}
@@ -265,9 +254,7 @@ func TestEveryCodePoint(t *testing.T) {
 				n++
 			}
 		}
-		if n != AlphabetSize(a) {
-			t.Errorf("alphabet %d has %d characters, AlphabetSize says %d", a, n, AlphabetSize(a))
-		}
+		failIf(t, n != AlphabetSize(a), "alphabet %d has %d characters, AlphabetSize says %d", a, n, AlphabetSize(a))
 	}
 }
 
@@ -366,7 +353,7 @@ func genOptions() *rapid.Generator[Options] {
 }
 
 // checkAll is what holds for every input.
-func checkAll(t failer, s string, o Options) {
+func checkAll(t bcptest.TB, s string, o Options) {
 	t.Helper()
 	r, ok := checkFixpoint(t, s, o)
 	if !ok {
@@ -386,15 +373,12 @@ func checkAll(t failer, s string, o Options) {
 	if o.PersonName {
 		got = got.InName()
 	}
-	if got != r.Anomalies {
-		t.Fatalf("%+q: Screen finds %v, Normalise %v", s, got.Codes(), r.Anomalies.Codes())
-	}
+	stopIf(t, got != r.Anomalies, "%+q: Screen finds %v, Normalise %v", s, got.Codes(), r.Anomalies.Codes())
 	if !o.PreserveCase {
 		for _, spelled := range []string{norm.NFD.String(s), strings.ReplaceAll(s, " ", "\u00a0\u200d ")} {
 			other, err := Normalise(nil, []byte(spelled), o)
-			if err == nil && string(other.Text) != string(r.Text) {
-				t.Fatalf("%+q and %+q: %+q and %+q", s, spelled, r.Text, other.Text)
-			}
+			stopIf(t, err == nil && string(other.Text) != string(r.Text),
+				"%+q and %+q: %+q and %+q", s, spelled, r.Text, other.Text)
 		}
 	}
 }
@@ -417,12 +401,8 @@ func TestPreserveCaseKeepsOneBit(t *testing.T) {
 		low, err := Normalise(nil, []byte(s), o)
 		o.PreserveCase = true
 		high, again := Normalise(nil, []byte(s), o)
-		if (err == nil) != (again == nil) || err == nil && low.Words != high.Words {
-			t.Fatalf("%+q: %v, %v", s, err, again)
-		}
-		if err == nil && refSettle(string(high.Text)) != string(low.Text) {
-			t.Fatalf("%+q: %+q and %+q", s, low.Text, high.Text)
-		}
+		stopIf(t, (err == nil) != (again == nil) || err == nil && low.Words != high.Words, "%+q: %v, %v", s, err, again)
+		stopIf(t, err == nil && refSettle(string(high.Text)) != string(low.Text), "%+q: %+q and %+q", s, low.Text, high.Text)
 	})
 }
 
@@ -446,9 +426,8 @@ func FuzzNormalise(f *testing.F) {
 // covers P3.4
 func TestTablesAreCurrent(t *testing.T) {
 	t.Parallel()
-	if unicode.Version != tableUnicode || norm.Version != tableNorm {
-		t.Fatalf("%s: run go generate and recompute the alphabets", Versions())
-	}
+	stopIf(t, unicode.Version != tableUnicode || norm.Version != tableNorm,
+		"%s: run go generate and recompute the alphabets", Versions())
 	for r := range rune(unicode.MaxRune) {
 		e := lookUp(r)
 		if class(e&entryClass) != classMapped {
@@ -458,9 +437,8 @@ func TestTablesAreCurrent(t *testing.T) {
 			t.Fatalf("%U maps to %+q, reference %+q", r, mappedTo(e), to)
 		}
 	}
-	if lookUp(-1)&entryClass != uint32(classRefuse) || lookUp(0x110000)&entryClass != uint32(classRefuse) {
-		t.Fatal("what is no code point is not refused")
-	}
+	stopIf(t, lookUp(-1)&entryClass != uint32(classRefuse) || lookUp(0x110000)&entryClass != uint32(classRefuse),
+		"what is no code point is not refused")
 }
 
 // covers P1.3, P3.4
@@ -488,7 +466,7 @@ func TestJoiners(t *testing.T) {
 			t.Errorf("Joiners(%d, %d) = %d, want %d", c.a, c.j, got, c.want)
 		}
 	}
-	if AlphabetSize(0) != 0 {
-		t.Error("the zero alphabet has characters")
-	}
+	failIf(t, AlphabetSize(0) != 0, "the zero alphabet has characters")
 }
+
+var failIf, noError, stopIf = bcptest.FailIf, bcptest.NoError, bcptest.StopIf

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 func lettersOf(s string) string {
@@ -53,18 +55,14 @@ func TestReadLettersProperties(t *testing.T) {
 	})
 }
 
-func checkLetters(t failer, s string) {
+func checkLetters(t bcptest.TB, s string) {
 	l := ReadLetters([]byte(s))
 	last := 0
 	for _, end := range l.Ends {
-		if end <= last || end > len(l.Text) {
-			t.Fatalf("%q: words end at %v of %d", s, l.Ends, len(l.Text))
-		}
+		stopIf(t, end <= last || end > len(l.Text), "%q: words end at %v of %d", s, l.Ends, len(l.Text))
 		last = end
 	}
-	if last != len(l.Text) || !utf8.Valid(l.Text) {
-		t.Fatalf("%q: %q, words end at %v", s, l.Text, l.Ends)
-	}
+	stopIf(t, last != len(l.Text) || !utf8.Valid(l.Text), "%q: %q, words end at %v", s, l.Text, l.Ends)
 	if again := lettersOf(lettersOf(s)); again != lettersOf(s) {
 		t.Fatalf("%q reads %q, again %q", s, lettersOf(s), again)
 	}

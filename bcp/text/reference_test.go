@@ -6,6 +6,8 @@ import (
 
 	"github.com/clipperhouse/uax29/v2/words"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // The slow, plain reading of PROTOCOL P3.3 and P3.4 that the scanner is compared with. It shares no table with it, but for which
@@ -235,40 +237,30 @@ func refPieces(s string, join Join) []string {
 func refWordRune(r rune) bool { return refBase(r) || unicode.Is(unicode.M, r) }
 
 // checkPremise is the premise of the capacity bound, see the package documentation.
-func checkPremise(t failer, r Result, o Options) {
+func checkPremise(t bcptest.TB, r Result, o Options) {
 	t.Helper()
 	text := string(r.Text)
 	if o.PreserveCase {
 		text = refSettle(text)
 	}
 	pieces := refPieces(text, o.Join)
-	if len(pieces) > r.Words || r.Words > o.MaxWords {
-		t.Fatalf("%q: %d pieces, %d words, limit %d", text, len(pieces), r.Words, o.MaxWords)
-	}
-	if r.Capitals > len(pieces) {
-		t.Fatalf("%q: %d capitals in %d pieces", text, r.Capitals, len(pieces))
-	}
+	stopIf(t, len(pieces) > r.Words || r.Words > o.MaxWords,
+		"%q: %d pieces, %d words, limit %d", text, len(pieces), r.Words, o.MaxWords)
+	stopIf(t, r.Capitals > len(pieces), "%q: %d capitals in %d pieces", text, r.Capitals, len(pieces))
 	rest := text
 	for i, p := range pieces {
 		gap, behind, found := strings.Cut(rest, p)
 		rest = behind
-		if !found || i == 0 && gap != "" || i > 0 && !joins(gap, o) {
-			t.Fatalf("%q: %q is joined by %q", text, p, gap)
-		}
+		stopIf(t, !found || i == 0 && gap != "" || i > 0 && !joins(gap, o), "%q: %q is joined by %q", text, p, gap)
 		n := 0
 		for _, c := range p {
 			n++
-			if c == ' ' || c == '-' || !refHas(o.Alphabet, c) || !inAlphabet(c) {
-				t.Fatalf("%q: %q is not over the alphabet", text, p)
-			}
+			stopIf(t, c == ' ' || c == '-' || !refHas(o.Alphabet, c) || !inAlphabet(c),
+				"%q: %q is not over the alphabet", text, p)
 		}
-		if n < 1 || n > MaxWordChars {
-			t.Fatalf("%q: piece of %d characters", text, n)
-		}
+		stopIf(t, n < 1 || n > MaxWordChars, "%q: piece of %d characters", text, n)
 	}
-	if rest != "" {
-		t.Fatalf("%q ends in %q", text, rest)
-	}
+	stopIf(t, rest != "", "%q ends in %q", text, rest)
 	if n := len([]rune(string(r.Text))); n != r.Chars || o.MaxChars > 0 && n > o.MaxChars {
 		t.Fatalf("%q: %d characters, reported %d, limit %d", text, n, r.Chars, o.MaxChars)
 	}

@@ -10,13 +10,9 @@ import (
 // covers P3.6
 func TestWeightsAreWholeOrRefused(t *testing.T) {
 	t.Parallel()
-	if DefaultRules().weights == nil || len(weightsFile) > 256_000 {
-		t.Fatalf("the table has %d bytes", len(weightsFile))
-	}
+	stopIf(t, DefaultRules().weights == nil || len(weightsFile) > 256_000, "the table has %d bytes", len(weightsFile))
 	for _, n := range []int{0, len(weightsFile) - 1} {
-		if DefaultRules().WithWeights(weightsFile[:n]) != nil {
-			t.Errorf("%d bytes are taken for a table", n)
-		}
+		failIf(t, DefaultRules().WithWeights(weightsFile[:n]) != nil, "%d bytes are taken for a table", n)
 	}
 	if !strings.Contains(Versions(), "weights "+weightsVersion()) || len(weightsVersion()) != 12 {
 		t.Error(Versions())
@@ -76,9 +72,7 @@ func TestWeakSignsDependOnTheNormalisedTextAlone(t *testing.T) {
 	for _, s := range []string{"Please, forward!", "p\u200dlease forward", "ＰＬＥＡＳＥ forward", "please\n\nforward", "please_forward", "Sudo (reboot)", "«you should» go"} {
 		for _, join := range []Join{None, List, Summary} {
 			got, err := Normalise(nil, []byte(s), Options{Alphabet: Any, Join: join, MaxWords: 20, PreserveCase: join == None})
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if again := DefaultRules().Screen(nil, got.Text); got.Anomalies&WeakSign != again&WeakSign || !got.Anomalies.Has(WeakSign) {
 				t.Errorf("%q raises %v, and %q %v", s, got.Anomalies.Codes(), got.Text, again.Codes())
 			}

@@ -49,9 +49,7 @@ func TestProse(t *testing.T) {
 		s := strings.Join(rapid.SliceOfN(rapid.SampledFrom(append([]string{" ", " ", " ", " "}, wordParts...)), 0, 12).Draw(t, "parts"), "")
 		o := Options{Alphabet: Any, Join: rapid.SampledFrom([]Join{None, List, Summary}).Draw(t, "join"), MaxWords: 100}
 		r, err := Normalise(make([]byte, 0, 2000), []byte(s), o)
-		if err == nil && r.Prose && !promisedProse(s) {
-			t.Fatalf("%q is called prose", s)
-		}
+		stopIf(t, err == nil && r.Prose && !promisedProse(s), "%q is called prose", s)
 	})
 	for _, s := range []string{"The vendor moves delivery to next week.", "1. the vendor moves\n2. the costs remain", "On 15 March 2026, in room 7, we met. Nobody left.", "Basic patience"} {
 		if r, err := Normalise(nil, []byte(s), Options{Alphabet: Any, Join: List, MaxWords: 100}); err != nil || !r.Prose {
@@ -69,9 +67,8 @@ func TestWordsWithoutSpaces(t *testing.T) {
 	} {
 		for _, limit := range []int{words, words - 1} {
 			_, err := Normalise(nil, []byte(s), Options{Alphabet: Any, MaxWords: max(1, limit)})
-			if (err == nil) != (max(1, limit) >= words) {
-				t.Errorf("%q is not %d words: %v with a limit of %d", s, words, err, limit)
-			}
+			failIf(t, (err == nil) != (max(1, limit) >= words),
+				"%q is not %d words: %v with a limit of %d", s, words, err, limit)
 		}
 	}
 }
