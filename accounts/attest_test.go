@@ -86,9 +86,8 @@ func TestAttest(t *testing.T) {
 		t.Helper()
 		list, parsed, err := store.Revocations("org1.example", time.Hour)
 		stopIf(t, err != nil || parsed.Number <= last, "%s: number %d follows %d: %v", what, parsed.Number, last, err)
-		if a := judged(t, store, envelope, list, last); a.Code != code || a.Accepted != (code == "") {
-			t.Errorf("%s: %q, want %q", what, a.Code, code)
-		}
+		a := judged(t, store, envelope, list, last)
+		failIf(t, a.Code != code || a.Accepted != (code == ""), "%s: %q, want %q", what, a.Code, code)
 		last = parsed.Number
 	}
 	serial, first := attest("UONE")
@@ -105,9 +104,8 @@ func TestAttest(t *testing.T) {
 	noError(t, errors.Join(store.RevokeAttestedKey("UTWO"), store.RevokeAttestedKey("UTWO")))
 	want("its key is revoked", third, contract.Revoked)
 	_, fourth := attest("UTHREE")
-	if serials, err := store.RevokeAttestations("agent-a@org1.example"); err != nil || len(serials) != 4 {
-		t.Fatalf("%v: %v", serials, err)
-	}
+	serials, err := store.RevokeAttestations("agent-a@org1.example")
+	stopIf(t, err != nil || len(serials) != 4, "%v: %v", serials, err)
 	want("all of the agent are revoked", fourth, contract.Revoked)
 	for _, unknown := range []string{"agent-b@org1.example", "x"} {
 		fails(t, errorOf(store.RevokeAttestations(unknown)), accounts.ErrNotAttested, "%s", unknown)
@@ -125,16 +123,13 @@ func TestAttestLimits(t *testing.T) {
 	t.Parallel()
 	store, _ := newStore(t)
 	for validity, ok := range map[time.Duration]bool{0: false, time.Second - 1: false, time.Second: true, contract.MaxValidity: true, contract.MaxValidity + 1: false, -1: false} {
-		if _, err := store.Attest(attestedStatement("U"), shown, validity); (err == nil) != ok {
-			t.Errorf("an attestation for %s: %v", validity, err)
-		}
-		if _, _, err := store.Revocations("org1.example", validity); (err == nil) != ok {
-			t.Errorf("a list for %s: %v", validity, err)
-		}
+		_, err := store.Attest(attestedStatement("U"), shown, validity)
+		failIf(t, (err == nil) != ok, "an attestation for %s: %v", validity, err)
+		_, _, err = store.Revocations("org1.example", validity)
+		failIf(t, (err == nil) != ok, "a list for %s: %v", validity, err)
 	}
-	if _, _, err := store.Revocations("Org 1", time.Hour); err == nil {
-		t.Error("a list of no organisation is signed")
-	}
+	_, _, err := store.Revocations("Org 1", time.Hour)
+	failIf(t, err == nil, "a list of no organisation is signed")
 	for name, change := range map[string]func(s *contract.Statement){
 		"no keys":       func(s *contract.Statement) { s.Keys = nil },
 		"65 keys":       func(s *contract.Statement) { s.Keys = strings.Split(strings.Repeat("U,", 64)+"U", ",") },
@@ -148,9 +143,8 @@ func TestAttestLimits(t *testing.T) {
 		fails(t, errorOf(store.Attest(s, shown, time.Hour)), nil, "%s: signed", name)
 	}
 	var none accounts.Attester
-	if _, err := none.Sign(nil); err == nil || none.PublicPEM() != nil || none.KeyID() != "" {
-		t.Error("the zero attester has a key")
-	}
+	_, err = none.Sign(nil)
+	failIf(t, err == nil || none.PublicPEM() != nil || none.KeyID() != "", "the zero attester has a key")
 }
 
 // The key is made once, by whoever is first, is sealed with the others, and shows
@@ -190,9 +184,8 @@ func TestAttestKey(t *testing.T) {
 	closed := openStore(t, folder)
 	fails(t, errorOf(closed.Attester()), accounts.ErrSealed, "without the passphrase")
 	opened := openStore(t, folder, asks(passphrase, nil))
-	if signer, err = opened.Attester(); err != nil || !bytes.Equal(signer.PublicPEM(), made[0]) {
-		t.Errorf("another key: %v", err)
-	}
+	signer, err = opened.Attester()
+	failIf(t, err != nil || !bytes.Equal(signer.PublicPEM(), made[0]), "another key: %v", err)
 	for name, content := range map[string][]byte{"nothing": nil, "no PEM": []byte("x"), "two": append(open, open...), "another type": bytes.ReplaceAll(open, []byte("PRIVATE"), []byte("PUBLIC"))} {
 		noError(t, os.WriteFile(file, content, 0o600))
 		fails(t, errorOf(opened.Attester()), nil, "%s is taken for a key", name)

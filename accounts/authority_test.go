@@ -47,9 +47,8 @@ func TestAuthorityVouchesForAddresses(t *testing.T) {
 		"too late":          {x509.VerifyOptions{Roots: pool, DNSName: "mesh.example", CurrentTime: now.Add(accounts.CertificateLife + time.Second)}, false},
 		"as a client":       {x509.VerifyOptions{Roots: pool, DNSName: "mesh.example", KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, false},
 	} {
-		if _, err := issued.Leaf.Verify(tt.options); (err == nil) != tt.valid {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := issued.Leaf.Verify(tt.options)
+		failIf(t, (err == nil) != tt.valid, "%s: %v", name, err)
 	}
 	failIf(t, !issued.Leaf.IPAddresses[0].Equal(net.ParseIP("192.0.2.7")) || issued.Leaf.IsCA, "it is for something else")
 }
@@ -106,9 +105,8 @@ func TestAuthorityShowsNoKey(t *testing.T) {
 	t.Parallel()
 	a := authority(t, t.TempDir(), time.Now())
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
-		if text := fmt.Sprintf(verb, a); !strings.Contains(text, "redacted") {
-			t.Errorf("%s shows %q", verb, text)
-		}
+		text := fmt.Sprintf(verb, a)
+		failIf(t, !strings.Contains(text, "redacted"), "%s shows %q", verb, text)
 	}
 	if entries, err := os.ReadDir(filepath.Dir(a.File())); err != nil || slices.ContainsFunc(entries, func(e os.DirEntry) bool {
 		i, err := e.Info()

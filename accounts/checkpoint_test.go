@@ -33,9 +33,8 @@ func TestCheckpointKey(t *testing.T) {
 	secret, _, _ := strings.Cut(string(content), "\n")
 	secret = strings.SplitN(secret, "+", 5)[4] // the key may have a plus in it
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
-		if shown := fmt.Sprintf(verb, signer); strings.Contains(shown, secret) {
-			t.Errorf("%s shows the key", verb)
-		}
+		shown := fmt.Sprintf(verb, signer)
+		failIf(t, strings.Contains(shown, secret), "%s shows the key", verb)
 	}
 	signed := must(note.Sign(&note.Note{Text: signer.Name() + "\n"}, signer))(t)
 	verifier := must(note.NewVerifier(public))(t)
@@ -44,13 +43,11 @@ func TestCheckpointKey(t *testing.T) {
 	info, err := os.Stat(file)
 	failIf(t, err != nil || info.Mode().Perm() != 0o600, "the key's file has mode %v (%v)", info.Mode(), err)
 	noError(t, os.Chmod(file, 0o644))
-	if _, _, err := store.CheckpointKey(); !errors.Is(err, accounts.ErrUnsafe) {
-		t.Errorf("a key that others may read: %v", err)
-	}
+	_, _, err = store.CheckpointKey()
+	failIf(t, !errors.Is(err, accounts.ErrUnsafe), "a key that others may read: %v", err)
 	for _, damaged := range []string{"", string(content[1:]), string(content) + "x", string(content[:len(content)/2])} {
 		noError(t, errors.Join(os.Remove(file), os.WriteFile(file, []byte(damaged), 0o600)))
-		if _, _, err := store.CheckpointKey(); err == nil || strings.Contains(err.Error(), secret) {
-			t.Errorf("a damaged key was taken, or shown: %v", err)
-		}
+		_, _, err := store.CheckpointKey()
+		failIf(t, err == nil || strings.Contains(err.Error(), secret), "a damaged key was taken, or shown: %v", err)
 	}
 }

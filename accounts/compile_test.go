@@ -173,9 +173,8 @@ func TestCompileKeepsKeysAndGoesForwardInTime(t *testing.T) {
 			expect(t, before.PublicKey, account.PublicKey, "%s has a new key", account.Name)
 		}
 		iat = claimsOf(t, bundle, accounts.Readers).IssuedAt
-		if _, ok := claimsOf(t, bundle, accounts.Controllers).SigningKeys[user.Issuer]; !ok {
-			t.Error("creds did not outlive an edit")
-		}
+		_, ok := claimsOf(t, bundle, accounts.Controllers).SigningKeys[user.Issuer]
+		failIf(t, !ok, "creds did not outlive an edit")
 	}
 }
 
@@ -208,9 +207,8 @@ func TestAgentsHaveAccountsOf256(t *testing.T) {
 	second.Name, first.Name = "", ""
 	ignore := cmpopts.IgnoreFields(jwt.Account{}, "SigningKeys")
 	expect(t, cmp.Diff(first.Account, second.Account, ignore), "", "the second account is another")
-	if _, ok := over.Account("CONTROLLERS-2"); ok {
-		t.Error("and there is one of another kind")
-	}
+	_, ok := over.Account("CONTROLLERS-2")
+	failIf(t, ok, "and there is one of another kind")
 	last := must(store.Issue(all[len(all)-1].Agent, 0, 0))(t)
 	user, _ := userOf(t, last)
 	failIf(t, user.IssuerAccount != second.Subject || second.SigningKeys[user.Issuer] == nil,
@@ -218,9 +216,8 @@ func TestAgentsHaveAccountsOf256(t *testing.T) {
 	again := openStore(t, folder)
 	compile(t, again, all[:1])
 	back := compile(t, again, all)
-	if claims := claimsOf(t, back, "READERS-2"); claims.SigningKeys[user.Issuer] == nil {
-		t.Error("an agent that was gone came back elsewhere")
-	}
+	claims := claimsOf(t, back, "READERS-2")
+	failIf(t, claims.SigningKeys[user.Issuer] == nil, "an agent that was gone came back elsewhere")
 }
 
 // New agents fill less than half of what an account's claims may take, and the next have another

@@ -61,21 +61,18 @@ func TestEnforcedIsWhatWasCompiled(t *testing.T) {
 	for _, a := range b.Accounts {
 		for key := range claimsOf(t, b, a.Name).SigningKeys {
 			agent, role, ok := read.ScopeOf(key)
-			if a, r, known := b.ScopeOf(key); a != agent || r != role || ok != known {
-				t.Errorf("key %s is of %q as %s, %t", key, agent, role, ok)
-			}
+			a, r, known := b.ScopeOf(key)
+			failIf(t, a != agent || r != role || ok != known, "key %s is of %q as %s, %t", key, agent, role, ok)
 			if ok {
 				keys++
 			}
 		}
 	}
 	// One for each scope, two for restrictions, and what "main" had before.
-	if want := len(scopes()) + 2 + 1; keys < want {
-		t.Errorf("%d keys of agents, want at least %d", keys, want)
-	}
-	if lines := read.Differences(scopes()); len(lines) > 0 {
-		t.Errorf("differences: %q", lines)
-	}
+	want := len(scopes()) + 2 + 1
+	failIf(t, keys < want, "%d keys of agents, want at least %d", keys, want)
+	lines := read.Differences(scopes())
+	failIf(t, len(lines) > 0, "differences: %q", lines)
 }
 
 // rewrite signs an account of the bundle again, changed, with the operator's key.
@@ -94,9 +91,8 @@ func resign(t *testing.T, operator nkeys.KeyPair, b accounts.Bundle, name string
 		claims := claimsOf(t, b, name)
 		change(claims)
 		var err error
-		if tokens[i], err = claims.Encode(operator); err != nil {
-			t.Fatal(err)
-		}
+		tokens[i], err = claims.Encode(operator)
+		noError(t, err)
 	}
 	return tokens
 }
@@ -249,9 +245,8 @@ func TestEnforcedRefusesWhatIsNotOfThisMesh(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if read, err := accounts.Enforced(tt.operator, tt.tokens); !errors.Is(err, accounts.ErrNotOurs) || len(read.Accounts) > 0 {
-				t.Errorf("%v", err)
-			}
+			read, err := accounts.Enforced(tt.operator, tt.tokens)
+			failIf(t, !errors.Is(err, accounts.ErrNotOurs) || len(read.Accounts) > 0, "%v", err)
 		})
 	}
 }
@@ -267,9 +262,8 @@ func TestEnforcedOfTwoMeshes(t *testing.T) {
 	for _, own := range []accounts.Bundle{b, theirs} {
 		read := must(accounts.Enforced(own.Operator, append(tokensOf(b), tokensOf(theirs)...)))(t)
 		equal(t, own.Accounts, read.Accounts)
-		if lines := read.Differences(scopes()); len(lines) > 0 {
-			t.Errorf("%q", lines)
-		}
+		lines := read.Differences(scopes())
+		failIf(t, len(lines) > 0, "%q", lines)
 	}
 }
 
@@ -279,9 +273,8 @@ func TestEnforcedReadsSoManyAccounts(t *testing.T) {
 	store, _ := newStore(t)
 	b := compileCluster(t, store, scopes())
 	for n, want := range map[int]string{100_000: "not valid", 100_001: "more than"} {
-		if _, err := accounts.Enforced(b.Operator, make([]string, n)); !errors.Is(err, accounts.ErrNotOurs) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%d accounts: %v", n, err)
-		}
+		_, err := accounts.Enforced(b.Operator, make([]string, n))
+		failIf(t, !errors.Is(err, accounts.ErrNotOurs) || !strings.Contains(err.Error(), want), "%d accounts: %v", n, err)
 	}
 }
 
@@ -328,9 +321,8 @@ func unknownWords(t *testing.T, folder string, b accounts.Bundle) []string {
 	var says map[string]any
 	noError(t, json.Unmarshal(content, &says))
 	maps.Copy(says["nats"].(map[string]any), map[string]any{"open_to_all": true})
-	if content, err = json.Marshal(says); err != nil {
-		t.Fatal(err)
-	}
+	content, err = json.Marshal(says)
+	noError(t, err)
 	text := parts[0] + "." + base64.RawURLEncoding.EncodeToString(content)
 	signature := must(operatorOf(t, folder).Sign([]byte(text)))(t)
 	tokens[0] = text + "." + base64.RawURLEncoding.EncodeToString(signature)

@@ -41,9 +41,8 @@ func TestJoinsThatChangeNothingWriteNothing(t *testing.T) {
 		key := must(own.PublicKey())(t)
 		proof := must(own.Sign(bcp.JoinStatement(invitation, key, bcp.Digest{})))(t)
 		return func() {
-			if _, token, err := store.Join(invitation, key, bcp.Digest{}, proof); !errors.Is(err, want) || (token == "") != (err != nil) {
-				t.Errorf("%v, want %v", err, want)
-			}
+			_, token, err := store.Join(invitation, key, bcp.Digest{}, proof)
+			failIf(t, !errors.Is(err, want) || (token == "") != (err != nil), "%v, want %v", err, want)
 		}
 	}
 
@@ -52,9 +51,8 @@ func TestJoinsThatChangeNothingWriteNothing(t *testing.T) {
 	failIf(t, !writes(first) || writes(first), "who joins is not written once")
 	noError(t, store.Revoke(cancelled.PublicKey))
 	wrong := func() {
-		if _, _, err := store.Join(unproved.PublicKey, publicKey(t, nkeys.CreateUser), bcp.Digest{}, []byte("proof")); !errors.Is(err, accounts.ErrNotInvited) {
-			t.Error(err)
-		}
+		_, _, err := store.Join(unproved.PublicKey, publicKey(t, nkeys.CreateUser), bcp.Digest{}, []byte("proof"))
+		failIf(t, !errors.Is(err, accounts.ErrNotInvited), "%v", err)
 	}
 	for name, refused := range map[string]func(){
 		"used": join(used.PublicKey, accounts.ErrNotInvited), "cancelled": join(cancelled.PublicKey, accounts.ErrNotInvited), "unproved": wrong,
@@ -101,9 +99,8 @@ func TestWhoJoinsIsBoundToAPasskey(t *testing.T) {
 		"without the one that was":     {bound, passkey, none},
 		"as an auditor":                {auditor, passkey, passkey},
 	} {
-		if u, token, err := join(c.invitation, c.signed, c.sent); !errors.Is(err, accounts.ErrNotInvited) || token != "" {
-			t.Errorf("%s: %+v, %v", name, u, err)
-		}
+		u, token, err := join(c.invitation, c.signed, c.sent)
+		failIf(t, !errors.Is(err, accounts.ErrNotInvited) || token != "", "%s: %+v, %v", name, u, err)
 	}
 	for range 2 { // the answer may be lost
 		u, token, err := join(bound, passkey, passkey)
@@ -113,9 +110,8 @@ func TestWhoJoinsIsBoundToAPasskey(t *testing.T) {
 			"tags %q, %v", claims.Tags, err)
 	}
 	for _, changed := range []bcp.Digest{other, none} {
-		if u, _, err := join(bound, changed, changed); !errors.Is(err, accounts.ErrNotInvited) {
-			t.Errorf("again with %x: %+v, %v", changed[:1], u, err)
-		}
+		u, _, err := join(bound, changed, changed)
+		failIf(t, !errors.Is(err, accounts.ErrNotInvited), "again with %x: %+v, %v", changed[:1], u, err)
 	}
 	failIf(t, errorOf(store.Invite("alice", bcp.RoleAuditor, time.Hour, 0, accounts.Restriction{}, true)) == nil,
 		"an auditor is invited with a passkey")
@@ -133,9 +129,7 @@ func TestWhoJoinsIsBoundToAPasskey(t *testing.T) {
 func TestPasskeyWords(t *testing.T) {
 	t.Parallel()
 	d := bcp.Digest{127, 0, 0, 1, 63, 84, 220, 193, 63, 118, 7, 35}
-	if got := accounts.PasskeyWords(d); got != "lusab babad gutih tugad gutuk bisog" {
-		t.Errorf("%q", got)
-	}
+	expect(t, accounts.PasskeyWords(d), "lusab babad gutih tugad gutuk bisog", "got")
 	for bit := range 96 {
 		changed := d
 		changed[bit/8] ^= 1 << (bit % 8)

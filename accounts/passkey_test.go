@@ -87,13 +87,11 @@ func TestPasskeysSign(t *testing.T) {
 	} {
 		p := newAuthenticator(key)
 		a := p.assertion(t)
-		if err := accounts.VerifyPasskey(p.hash(t), a, passkeyStatement); err != nil || a.Synced() {
-			t.Errorf("%s: %v, synced %t", name, err, a.Synced())
-		}
+		err := accounts.VerifyPasskey(p.hash(t), a, passkeyStatement)
+		failIf(t, err != nil || a.Synced(), "%s: %v, synced %t", name, err, a.Synced())
 		p.flags |= 0x18
-		if a = p.assertion(t); accounts.VerifyPasskey(p.hash(t), a, passkeyStatement) != nil || !a.Synced() {
-			t.Errorf("%s, synced: %+v", name, a)
-		}
+		a = p.assertion(t)
+		failIf(t, accounts.VerifyPasskey(p.hash(t), a, passkeyStatement) != nil || !a.Synced(), "%s, synced: %+v", name, a)
 	}
 }
 
@@ -193,19 +191,16 @@ func TestWeakPasskeys(t *testing.T) {
 		spki := must(x509.MarshalPKIXPublicKey(&rsa.PublicKey{N: modulus.SetBit(modulus, 0, 1), E: 65537}))(t)
 		p := newAuthenticator(p256(t))
 		p.publicKey = func(string) string { return base64.RawURLEncoding.EncodeToString(spki) }
-		if err := accounts.VerifyPasskey(accounts.PasskeyHash(p.site, spki), p.assertion(t), passkeyStatement); !errors.Is(err, want) {
-			t.Errorf("a key of %d bits: %v, want %v", bits, err, want)
-		}
+		err := accounts.VerifyPasskey(accounts.PasskeyHash(p.site, spki), p.assertion(t), passkeyStatement)
+		failIf(t, !errors.Is(err, want), "a key of %d bits: %v, want %v", bits, err, want)
 	}
 	larger := newAuthenticator(must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader))(t))
-	if err := accounts.VerifyPasskey(larger.hash(t), larger.assertion(t), passkeyStatement); !errors.Is(err, accounts.PasskeyAlgorithm) {
-		t.Errorf("another curve: %v", err)
-	}
+	err := accounts.VerifyPasskey(larger.hash(t), larger.assertion(t), passkeyStatement)
+	failIf(t, !errors.Is(err, accounts.PasskeyAlgorithm), "another curve: %v", err)
 	p := newAuthenticator(p256(t))
 	p.publicKey = func(string) string { return "AAAA" }
-	if err := accounts.VerifyPasskey(accounts.PasskeyHash(p.site, []byte{0, 0, 0}), p.assertion(t), passkeyStatement); !errors.Is(err, accounts.PasskeyAlgorithm) {
-		t.Errorf("a key that is none: %v", err)
-	}
+	err = accounts.VerifyPasskey(accounts.PasskeyHash(p.site, []byte{0, 0, 0}), p.assertion(t), passkeyStatement)
+	failIf(t, !errors.Is(err, accounts.PasskeyAlgorithm), "a key that is none: %v", err)
 }
 
 // A site is the name of a host. Its pages come over TLS, but for those of the own machine.
@@ -283,9 +278,8 @@ func TestParsePasskey(t *testing.T) {
 			failIf(t, !errors.Is(err, want) || read != (accounts.Passkey{}), "%.200q: %+v, %v, want %q", text, read, err, want)
 			continue
 		}
-		if hash, wrong := read.Hash(); err != nil || wrong != nil || hash != p.hash(t) {
-			t.Errorf("%.200q: %x, %v, %v", text, hash, err, wrong)
-		}
+		hash, wrong := read.Hash()
+		failIf(t, err != nil || wrong != nil || hash != p.hash(t), "%.200q: %x, %v, %v", text, hash, err, wrong)
 	}
 }
 
@@ -299,9 +293,8 @@ func TestPasskeySite(t *testing.T) {
 		"http://mesh.example.org": "", "https://127.0.0.1": "", "https://[::1]:4280": "", "https://Mesh.example.org": "", "https://mesh.example.org/": "", "https://mesh.example.org:0443": "",
 		"https://mesh.example.org:65536": "", "https://": "", "mesh.example.org": "", "": "", "wss://mesh.example.org": "", "https://a@mesh.example.org": "",
 	} {
-		if site, ok := accounts.PasskeySite(origin); ok != (want != "") || ok && site != want {
-			t.Errorf("%q: %q, %t", origin, site, ok)
-		}
+		site, ok := accounts.PasskeySite(origin)
+		failIf(t, ok != (want != "") || ok && site != want, "%q: %q, %t", origin, site, ok)
 	}
 }
 
@@ -316,8 +309,7 @@ func FuzzPasskey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, rpID, publicKey, data, clientData, signature string) {
 		a := bcp.Assertion{RPID: rpID, PublicKey: publicKey, AuthenticatorData: data, ClientData: clientData, Signature: signature}
 		_ = a.Synced()
-		if err := accounts.VerifyPasskey(hash, &a, passkeyStatement); err == nil && a != *good {
-			t.Errorf("%+v counts as %+v", a, *good)
-		}
+		err := accounts.VerifyPasskey(hash, &a, passkeyStatement)
+		failIf(t, err == nil && a != *good, "%+v counts as %+v", a, *good)
 	})
 }

@@ -58,12 +58,10 @@ func TestGuestsOfAClusterAreLetInToTheSystemAccountAlone(t *testing.T) {
 		"the claims changed")
 	noError(t, store.RevokeGateway("lab"))
 	b := compileCluster(t, store, scopes())
-	if revoked := claimsOf(t, b, accounts.System).Revocations; len(revoked) != 2 || revoked[keys[0]] == 0 || revoked[keys[1]] == 0 {
-		t.Errorf("revoked are %v", revoked)
-	}
-	if _, _, err := store.Guest("no name"); err == nil {
-		t.Error("a guest has any name")
-	}
+	revoked := claimsOf(t, b, accounts.System).Revocations
+	failIf(t, len(revoked) != 2 || revoked[keys[0]] == 0 || revoked[keys[1]] == 0, "revoked are %v", revoked)
+	_, _, err := store.Guest("no name")
+	failIf(t, err == nil, "a guest has any name")
 }
 
 // A gateway's logins stay the same until it is revoked, which leaves those of others
@@ -77,9 +75,8 @@ func TestGatewaysOfAClusterAreLetInAndRevokedAlone(t *testing.T) {
 	two, twoSystem := remote(t, store, "two")
 	pusher := push(t, store)
 	again := openStore(t, folder)
-	if core, system := remote(t, again, "one"); core.PublicKey != one.PublicKey || system.PublicKey != oneSystem.PublicKey {
-		t.Error("the second call made other logins")
-	}
+	core, system := remote(t, again, "one")
+	failIf(t, core.PublicKey != one.PublicKey || system.PublicKey != oneSystem.PublicKey, "the second call made other logins")
 	refused := func() []string {
 		var keys []string
 		b := compileCluster(t, store, scopes())
@@ -91,9 +88,8 @@ func TestGatewaysOfAClusterAreLetInAndRevokedAlone(t *testing.T) {
 		slices.Sort(keys)
 		return keys
 	}
-	if keys := refused(); len(keys) > 0 {
-		t.Errorf("refused before anybody was revoked: %q", keys)
-	}
+	keys := refused()
+	failIf(t, len(keys) > 0, "refused before anybody was revoked: %q", keys)
 	noError(t, store.RevokeGateway("one"))
 	want := []string{one.PublicKey, oneSystem.PublicKey}
 	slices.Sort(want)
@@ -105,9 +101,8 @@ func TestGatewaysOfAClusterAreLetInAndRevokedAlone(t *testing.T) {
 		fails(t, store.RevokeGateway(name), accounts.ErrNoUser, "revoked %q", name)
 	}
 	for _, name := range []bcp.AgentName{"", "a.b", "../x", "*", "gateway"} {
-		if _, _, err := store.Gateway(name); err == nil {
-			t.Errorf("made a gateway %q", name)
-		}
+		_, _, err := store.Gateway(name)
+		failIf(t, err == nil, "made a gateway %q", name)
 	}
 	changes, _, err := store.Pending(now)
 	noError(t, err)
@@ -140,9 +135,8 @@ func TestLoginsFromOutsideAreOfAClusterAlone(t *testing.T) {
 	for _, c := range []accounts.Creds{core, system, pusher} {
 		user, _ := userOf(t, c)
 		for _, name := range []string{accounts.Core, accounts.System} {
-			if _, ok := claimsOf(t, embedded, name).SigningKeys[user.Issuer]; ok {
-				t.Errorf("an embedded mesh lets in %s", user.Name)
-			}
+			_, ok := claimsOf(t, embedded, name).SigningKeys[user.Issuer]
+			failIf(t, ok, "an embedded mesh lets in %s", user.Name)
 		}
 		found := false
 		for _, name := range []string{accounts.Core, accounts.System} {
@@ -156,9 +150,8 @@ func TestLoginsFromOutsideAreOfAClusterAlone(t *testing.T) {
 	}
 	failIf(t, cluster.Gateway.JWT != "" || cluster.Monitor.JWT != "", "the bundle of a cluster has logins")
 	user := must(jwt.DecodeUserClaims(embedded.Gateway.JWT))(t)
-	if _, ok := claimsOf(t, cluster, accounts.Core).SigningKeys[user.Issuer]; ok {
-		t.Error("a cluster lets in the gateway of an embedded mesh")
-	}
+	_, ok := claimsOf(t, cluster, accounts.Core).SigningKeys[user.Issuer]
+	failIf(t, ok, "a cluster lets in the gateway of an embedded mesh")
 }
 
 // With the gateway and the two of the system account trusted, the claims of a
@@ -252,13 +245,11 @@ func TestServerHoldsLoginsFromOutsideToTheirScopes(t *testing.T) {
 
 	monitor := mustDial(t, url, system, subjects.MonitorInbox)
 	for _, pattern := range []string{subjects.Connections, subjects.Shutdowns} {
-		if _, err := monitor.SubscribeSync(pattern); err != nil {
-			t.Error(err)
-		}
+		_, err := monitor.SubscribeSync(pattern)
+		failIf(t, err != nil, "%v", err)
 	}
-	if err := monitor.FlushTimeout(patience); err != nil || monitor.LastError() != nil {
-		t.Errorf("%v, %v", err, monitor.LastError())
-	}
+	err := monitor.FlushTimeout(patience)
+	failIf(t, err != nil || monitor.LastError() != nil, "%v, %v", err, monitor.LastError())
 	var tokens []string
 	for _, a := range b.Accounts {
 		reply := must(monitor.Request(subjects.LookupClaimsOf(a.PublicKey), nil, patience))(t)
@@ -268,9 +259,8 @@ func TestServerHoldsLoginsFromOutsideToTheirScopes(t *testing.T) {
 		t.Errorf("what the server enforces: %v, %q", err, read.Differences(scopes()))
 	}
 	for _, subject := range []string{subjects.PingServers, subjects.PingConnections, subjects.ListClaims, subjects.PackClaims} {
-		if reply, err := monitor.Request(subject, nil, patience); err != nil {
-			t.Errorf("%s: %v, %+v", subject, err, reply)
-		}
+		reply, err := monitor.Request(subject, nil, patience)
+		failIf(t, err != nil, "%s: %v, %+v", subject, err, reply)
 	}
 	for _, subject := range []string{subjects.UpdateClaims, "$SYS.REQ.CLAIMS.DELETE", "$SYS.REQ.ACCOUNT.ABC.CLAIMS.UPDATE", "$SYS.ACCOUNT.ABC.CLAIMS.UPDATE", "$SYS.REQ.SERVER.PING.VARZ", "x"} {
 		failIf(t, !refuses(t, monitor, subject), "the monitor may publish %s", subject)
@@ -279,9 +269,8 @@ func TestServerHoldsLoginsFromOutsideToTheirScopes(t *testing.T) {
 	hand := mustDial(t, url, pusher, subjects.PushInbox)
 	next := compileCluster(t, store, scopes()[1:])
 	controllers, _ := next.Account(accounts.Controllers)
-	if reply, err := hand.Request(subjects.UpdateClaims, []byte(controllers.JWT), patience); err != nil || !strings.Contains(string(reply.Data), `"code":200`) {
-		t.Errorf("push: %v, %s", err, reply.Data)
-	}
+	reply, err := hand.Request(subjects.UpdateClaims, []byte(controllers.JWT), patience)
+	failIf(t, err != nil || !strings.Contains(string(reply.Data), `"code":200`), "push: %v, %s", err, reply.Data)
 	for _, subject := range []string{"$SYS.REQ.CLAIMS.DELETE", subjects.PackClaims, subjects.KickAt("ABC"), "x"} {
 		failIf(t, !refuses(t, hand, subject), "whoever pushes may publish %s", subject)
 	}

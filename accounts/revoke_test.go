@@ -68,14 +68,12 @@ func TestRevokeAllRefusesWhatACopiedKeySigned(t *testing.T) {
 	after := compile(t, again, scopes())
 	readers := claimsOf(t, after, accounts.Readers)
 	for _, c := range []accounts.Creds{creds, restricted} {
-		if user, _ := userOf(t, c); readers.SigningKeys[user.Issuer] != nil {
-			t.Error("what the old key signs is let in")
-		}
+		user, _ := userOf(t, c)
+		failIf(t, readers.SigningKeys[user.Issuer] != nil, "what the old key signs is let in")
 	}
 	failIf(t, len(readers.Revocations) > 0, "%d revocations are not needed", len(readers.Revocations))
-	if user, _ := userOf(t, main); claimsOf(t, after, accounts.Controllers).SigningKeys[user.Issuer] == nil {
-		t.Error("another agent is out")
-	}
+	user, _ := userOf(t, main)
+	failIf(t, claimsOf(t, after, accounts.Controllers).SigningKeys[user.Issuer] == nil, "another agent is out")
 	failIf(t, !admitted(t, compile(t, again, scopes()), issue(t, again)), "new creds are refused")
 	// An agent that is gone is revoked too: it may come back.
 	gone := issue(t, again)
@@ -107,13 +105,11 @@ func TestRestrictionIsInTheAccount(t *testing.T) {
 	equal(t, jwt.CIDRList{"10.1.0.0/16", "192.0.2.0/24"}, got.Src)
 	expect(t, cmp.Diff(jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeInProcess}, got.AllowedConnectionTypes), "",
 		"how")
-	if other, _ := userOf(t, same); other.Issuer != user.Issuer {
-		t.Error("the same restriction has two keys")
-	}
+	other, _ := userOf(t, same)
+	failIf(t, other.Issuer != user.Issuer, "the same restriction has two keys")
 	got.Src, got.AllowedConnectionTypes = free.Src, free.AllowedConnectionTypes
-	if diff := cmp.Diff(free, got); diff != "" || len(free.Src) > 0 {
-		t.Errorf("beside it: %s", diff)
-	}
+	diff := cmp.Diff(free, got)
+	failIf(t, diff != "" || len(free.Src) > 0, "beside it: %s", diff)
 	for name, bad := range map[string]accounts.Restriction{
 		"no network": {Sources: []netip.Prefix{{}}},
 		"too many":   {Sources: make([]netip.Prefix, 17)},
@@ -147,19 +143,15 @@ func TestChangesWaitForTheirRecord(t *testing.T) {
 	want := []string{"issue " + creds.PublicKey, "issue " + next.PublicKey, "revoke " + next.PublicKey}
 	equal(t, want, got)
 	noError(t, again.Recorded(2))
-	if changes, _, err = store.Pending(now); err != nil || len(changes) != 1 || changes[0].Number != 3 {
-		t.Errorf("%v, %v", changes, err)
-	}
-	if users, err := store.Users(); err != nil || len(users) != 3 || users[0].PublicKey != own.PublicKey || !users[0].Own {
-		t.Errorf("%v, %v", users, err)
-	}
+	changes, _, err = store.Pending(now)
+	failIf(t, err != nil || len(changes) != 1 || changes[0].Number != 3, "%v, %v", changes, err)
+	users, err := store.Users()
+	failIf(t, err != nil || len(users) != 3 || users[0].PublicKey != own.PublicKey || !users[0].Own, "%v, %v", users, err)
 	// They are forgotten a day behind their end, and the others a month.
 	compileAt(t, store, scopes(), own.Expires.Add(25*time.Hour))
-	if users, err := store.Users(); err != nil || len(users) != 2 {
-		t.Errorf("%v, %v", users, err)
-	}
+	users, err = store.Users()
+	failIf(t, err != nil || len(users) != 2, "%v, %v", users, err)
 	compileAt(t, store, scopes(), own.Expires.Add(31*24*time.Hour))
-	if users, err := store.Users(); err != nil || len(users) != 0 {
-		t.Errorf("%v, %v", users, err)
-	}
+	users, err = store.Users()
+	failIf(t, err != nil || len(users) != 0, "%v, %v", users, err)
 }

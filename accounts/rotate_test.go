@@ -70,9 +70,8 @@ func TestOperatorIsReplaced(t *testing.T) {
 	}
 	place, away := filepath.Join(folder, "keys", "operator.nk"), filepath.Join(folder, "operator.nk")
 	noError(t, os.Rename(place, away))
-	if _, kept := trusts(t, compile(t, store, scopes())); kept != public {
-		t.Errorf("without the operator's key %s signs", kept)
-	}
+	_, kept := trusts(t, compile(t, store, scopes()))
+	failIf(t, kept != public, "without the operator's key %s signs", kept)
 	public = replaceOperatorKey(t, folder, "operator-signing")
 	fails(t, errorOf(accounts.Compile(store, scopes(), time.Now())), accounts.ErrOperatorAway,
 		"without the operator's key, which would have to sign")
@@ -82,9 +81,8 @@ func TestOperatorIsReplaced(t *testing.T) {
 		t.Errorf("the operator is %s, put there was %s; it signs with %s", is, other, signs)
 	}
 	noError(t, os.Rename(away, place))
-	if got, _ := trusts(t, compile(t, store, scopes())); got != identity {
-		t.Errorf("the key in the store is %s, and the operator %s", identity, got)
-	}
+	got, _ := trusts(t, compile(t, store, scopes()))
+	failIf(t, got != identity, "the key in the store is %s, and the operator %s", identity, got)
 	want := []bcp.CredentialAct{bcp.CredentialIssued, bcp.CredentialOperator, bcp.CredentialIdentity, bcp.CredentialOperator, bcp.CredentialIdentity}
 	if got := actsOf(t, store); !slices.Equal(got, want) {
 		t.Errorf("the audit shows %v, want %v", got, want)
@@ -115,9 +113,8 @@ func TestKeysOfAccountsAreReplaced(t *testing.T) {
 	user, _ := userOf(t, next)
 	failIf(t, claimsOf(t, behind, accounts.Readers).SigningKeys[oldUser.Issuer] != nil || user.Issuer == oldUser.Issuer,
 		"the old key signs on")
-	if agent, role, ok := meanwhile.ScopeOf(oldUser.Issuer); !ok || agent != "researcher" || role != bcp.RoleReader {
-		t.Error("nobody knows the old key")
-	}
+	agent, role, ok := meanwhile.ScopeOf(oldUser.Issuer)
+	failIf(t, !ok || agent != "researcher" || role != bcp.RoleReader, "nobody knows the old key")
 	scope := claimsOf(t, meanwhile, accounts.Readers).SigningKeys
 	expect(t, cmp.Diff(scope[user.Issuer].(*jwt.UserScope).Template, scope[oldUser.Issuer].(*jwt.UserScope).Template), "",
 		"the two may do other things")
@@ -146,11 +143,9 @@ func TestCredsOfAReplacedKeyEnd(t *testing.T) {
 	// An account has no room for a third key of everybody.
 	acts := actsOf(t, store)
 	fails(t, errorOf(store.RotateAccounts(time.Minute)), accounts.ErrOverlap, "in the overlap")
-	if now := actsOf(t, store); !slices.Equal(now, acts) {
-		t.Errorf("what was refused is on record: %v", now)
-	}
+	now := actsOf(t, store)
+	failIf(t, !slices.Equal(now, acts), "what was refused is on record: %v", now)
 	must(store.RotateAccounts(0))(t)
-	if b := compileAt(t, store, scopes(), time.Now()); admitted(t, b, old) || admitted(t, b, next) {
-		t.Error("without an overlap there is one")
-	}
+	b := compileAt(t, store, scopes(), time.Now())
+	failIf(t, admitted(t, b, old) || admitted(t, b, next), "without an overlap there is one")
 }

@@ -98,15 +98,12 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	noError(t, err)
 	must(open.RotateAccounts(time.Minute))(t)
 	after := compile(t, open, scopes())
-	if user, _ := userOf(t, fresh); claimsOf(t, after, accounts.Controllers).SigningKeys[user.Issuer] == nil {
-		t.Error("what was issued is refused")
-	}
-	if a, b := claimsOf(t, before, accounts.Core), claimsOf(t, after, accounts.Core); a.Subject != b.Subject || asked != 1 {
-		t.Errorf("the account is %s, was %s; asked %d times", b.Subject, a.Subject, asked)
-	}
-	if lie := openSeeds(t, folder); len(lie) > 0 {
-		t.Errorf("%v were made open", lie)
-	}
+	user, _ := userOf(t, fresh)
+	failIf(t, claimsOf(t, after, accounts.Controllers).SigningKeys[user.Issuer] == nil, "what was issued is refused")
+	a, b := claimsOf(t, before, accounts.Core), claimsOf(t, after, accounts.Core)
+	failIf(t, a.Subject != b.Subject || asked != 1, "the account is %s, was %s; asked %d times", b.Subject, a.Subject, asked)
+	lie := openSeeds(t, folder)
+	failIf(t, len(lie) > 0, "%v were made open", lie)
 
 }
 
@@ -169,33 +166,26 @@ func TestSealingIsCompletedAfterAKill(t *testing.T) {
 	works := func(what string) {
 		t.Helper()
 		option := asks(passphrase, nil)
-		if err := signWith(folder, option); err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
+		err := signWith(folder, option)
+		stopIf(t, err != nil, "%s: %v", what, err)
 		opened, err := accounts.Open(folder, option)
 		stopIf(t, err != nil, "%s: %v", what, err)
-		if _, got, err := opened.CheckpointKey(); err != nil || got != public {
-			t.Fatalf("%s: the key of checkpoints: %v", what, err)
-		}
-		if _, err := accounts.OpenAuthority(folder, time.Now(), option); err != nil {
-			t.Fatalf("%s: the authority: %v", what, err)
-		}
+		_, got, err := opened.CheckpointKey()
+		stopIf(t, err != nil || got != public, "%s: the key of checkpoints: %v", what, err)
+		_, err = accounts.OpenAuthority(folder, time.Now(), option)
+		stopIf(t, err != nil, "%s: the authority: %v", what, err)
 	}
 	works("sealed")
 	locked := openStore(t, folder)
-	if _, _, err := locked.CheckpointKey(); !errors.Is(err, accounts.ErrSealed) {
-		t.Errorf("the key of checkpoints without a passphrase: %v", err)
-	}
-	if got, err := locked.CheckpointPublic(); err != nil || got != public {
-		t.Errorf("its public key: %v", err)
-	}
+	_, _, err = locked.CheckpointKey()
+	failIf(t, !errors.Is(err, accounts.ErrSealed), "the key of checkpoints without a passphrase: %v", err)
+	got, err := locked.CheckpointPublic()
+	failIf(t, err != nil || got != public, "its public key: %v", err)
 	fails(t, errorOf(accounts.OpenAuthority(folder, time.Now())), accounts.ErrSealed, "the authority without a passphrase")
-	if _, err := accounts.OpenAuthority(folder, time.Now(), asks([]byte("wrong horse battery"), nil)); !errors.Is(err, accounts.ErrPassphrase) {
-		t.Errorf("the authority with a wrong one: %v", err)
-	}
-	if now, err := os.ReadFile(authority.File()); err != nil || !bytes.Equal(now, certificate) {
-		t.Errorf("agents know another certificate: %v", err)
-	}
+	_, err = accounts.OpenAuthority(folder, time.Now(), asks([]byte("wrong horse battery"), nil))
+	failIf(t, !errors.Is(err, accounts.ErrPassphrase), "the authority with a wrong one: %v", err)
+	now, err := os.ReadFile(authority.File())
+	failIf(t, err != nil || !bytes.Equal(now, certificate), "agents know another certificate: %v", err)
 	paths := slices.Sorted(maps.Keys(open))
 	for done := 0; done <= len(paths); done += 3 {
 		for i, path := range paths {
@@ -208,17 +198,15 @@ func TestSealingIsCompletedAfterAKill(t *testing.T) {
 		noError(t, os.WriteFile(filepath.Join(folder, "tls", ".new-0123"), open[paths[0]], 0o600))
 		what := fmt.Sprintf("%d of %d are sealed", done, len(paths))
 		works(what)
-		if err := store.Seal(passphrase); err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
+		err := store.Seal(passphrase)
+		stopIf(t, err != nil, "%s: %v", what, err)
 		works(what)
 		for path, content := range secretFiles(t, folder) {
 			stopIf(t, !bytes.Contains(content, []byte("age-encryption.org/v1\n")),
 				"%s: %s lies open", what, filepath.Base(path))
 		}
-		if drafts, err := filepath.Glob(filepath.Join(folder, "*", ".new-*")); err != nil || len(drafts) > 0 {
-			t.Fatalf("%s: %v are left: %v", what, drafts, err)
-		}
+		drafts, err := filepath.Glob(filepath.Join(folder, "*", ".new-*"))
+		stopIf(t, err != nil || len(drafts) > 0, "%s: %v are left: %v", what, drafts, err)
 	}
 }
 
@@ -232,9 +220,8 @@ func TestKeysMadeInASealedStoreAreSealed(t *testing.T) {
 	noError(t, store.Seal(passphrase))
 	option := asks(passphrase, nil)
 	opened := openStore(t, folder, option)
-	if _, _, err := opened.CheckpointKey(); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := opened.CheckpointKey()
+	noError(t, err)
 	fails(t, errorOf(accounts.OpenAuthority(folder, time.Now())), accounts.ErrSealed, "made an authority without a passphrase")
 	must(accounts.OpenAuthority(folder, time.Now(), option))(t)
 	for path, content := range secretFiles(t, folder) {

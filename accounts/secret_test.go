@@ -67,9 +67,8 @@ func TestZeroValuesHoldNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	failIf(t, (accounts.Creds{}).WriteFile(path) == nil || (accounts.Creds{}).Text() != nil, "the zero creds hold something")
 	failIf(t, (accounts.Stamp{}).Same(accounts.Stamp{}), "the zero stamp is one")
-	if _, _, ok := (accounts.Bundle{}).ScopeOf(""); ok {
-		t.Error("the zero bundle knows a scope")
-	}
+	_, _, ok := (accounts.Bundle{}).ScopeOf("")
+	failIf(t, ok, "the zero bundle knows a scope")
 }
 
 // covers P7.5
@@ -84,14 +83,12 @@ func TestWriteFileIsPrivateAndReplacesNothing(t *testing.T) {
 	content, err := os.ReadFile(path)
 	failIf(t, err != nil || string(content) != string(creds.Text()),
 		"%v: wrote %d bytes of %d", err, len(content), len(creds.Text()))
-	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
-	}
+	info, err := os.Stat(path)
+	failIf(t, err != nil || info.Mode() != 0o600, "mode %v, %v", info.Mode(), err)
 	fails(t, creds.WriteFile(path), fs.ErrExist, "replaced a file")
 	link := filepath.Join(folder, "link.creds")
 	noError(t, os.Symlink("elsewhere", link))
 	fails(t, creds.WriteFile(link), fs.ErrExist, "wrote through a link")
-	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 2 {
-		t.Errorf("left behind: %v, %v", entries, err)
-	}
+	entries, err := os.ReadDir(folder)
+	failIf(t, err != nil || len(entries) != 2, "left behind: %v, %v", entries, err)
 }

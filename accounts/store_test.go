@@ -37,13 +37,11 @@ func TestCreateMakesPrivateFilesOnce(t *testing.T) {
 		return nil
 	})
 	// The folder, lock, state, the operator's JWT, 7 + 6 keys, and a key for each scope.
-	if want := 4 + 13 + len(scopes()); err != nil || count != want {
-		t.Errorf("%d files, want %d: %v", count, want, err)
-	}
+	want := 4 + 13 + len(scopes())
+	failIf(t, err != nil || count != want, "%d files, want %d: %v", count, want, err)
 	fails(t, errorOf(accounts.Create(folder)), fs.ErrExist, "a second store was made over the first")
-	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 1 {
-		t.Errorf("left behind: %v, %v", entries, err)
-	}
+	entries, err := os.ReadDir(folder)
+	failIf(t, err != nil || len(entries) != 1, "left behind: %v, %v", entries, err)
 	fails(t, errorOf(accounts.Open(t.TempDir())), fs.ErrNotExist, "opened nothing")
 }
 
@@ -103,15 +101,12 @@ func TestStoreIsSharedByProcesses(t *testing.T) {
 				return
 			}
 			for range each {
-				if _, err := other.Issue("main", bcp.RoleController, time.Hour); err != nil {
-					t.Error(err)
-				}
-				if _, err := accounts.Compile(other, scopes(), now); err != nil {
-					t.Error(err)
-				}
-				if _, err := other.Users(); err != nil {
-					t.Error(err)
-				}
+				_, err := other.Issue("main", bcp.RoleController, time.Hour)
+				failIf(t, err != nil, "%v", err)
+				_, err = accounts.Compile(other, scopes(), now)
+				failIf(t, err != nil, "%v", err)
+				_, err = other.Users()
+				failIf(t, err != nil, "%v", err)
 			}
 		})
 	}
@@ -119,9 +114,8 @@ func TestStoreIsSharedByProcesses(t *testing.T) {
 	users, err := store.Users()
 	failIf(t, err != nil || len(users) != workers*each, "%d users on record, want %d: %v", len(users), workers*each, err)
 	// A compilation each, and the first: none was of the same second.
-	if got, want := claimsOf(t, compile(t, store, nil), accounts.Core).IssuedAt, now.Unix()+workers*each+1; got != want {
-		t.Errorf("issued at %d, want %d", got, want)
-	}
+	got, want := claimsOf(t, compile(t, store, nil), accounts.Core).IssuedAt, now.Unix()+workers*each+1
+	failIf(t, got != want, "issued at %d, want %d", got, want)
 }
 
 // The operator's key can be kept elsewhere: it is needed once, and whatever would
@@ -155,7 +149,6 @@ func TestOperatorKeyMayBeAway(t *testing.T) {
 	fails(t, errorOf(accounts.Compile(again, scopes(), now)), nil, "with a root that nobody has signed")
 	noError(t, os.Rename(away, name("operator.nk")))
 	noError(t, os.Remove(name("operator.jwt")))
-	if back := compile(t, again, scopes()); back.Operator == theirs {
-		t.Error("it is another's mesh")
-	}
+	back := compile(t, again, scopes())
+	failIf(t, back.Operator == theirs, "it is another's mesh")
 }

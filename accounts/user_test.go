@@ -30,12 +30,10 @@ func TestIssueMakesAScopedUser(t *testing.T) {
 		"not a plain scoped user: %+v", user)
 	scope, ok := readers.SigningKeys.GetScope(user.Issuer)
 	failIf(t, !ok || scope.ValidateScopedSigner(user) != nil, "no scope stands behind it: %v", scope)
-	if agent, role, ok := bundle.ScopeOf(user.Issuer); agent != "relay" || role != bcp.RoleReader || !ok {
-		t.Errorf("its issuer is of %q as %v, %t", agent, role, ok)
-	}
-	if agent, role, ok := bundle.ScopeOf(user.Subject); ok {
-		t.Errorf("a user's key is the scope of %q as %v", agent, role)
-	}
+	agent, role, ok := bundle.ScopeOf(user.Issuer)
+	failIf(t, agent != "relay" || role != bcp.RoleReader || !ok, "its issuer is of %q as %v, %t", agent, role, ok)
+	agent, role, ok = bundle.ScopeOf(user.Subject)
+	failIf(t, ok, "a user's key is the scope of %q as %v", agent, role)
 	failIf(t, user.Expires != creds.Expires.Unix() || creds.Issued.Before(before) || creds.Expires.Sub(creds.Issued) != time.Hour,
 		"issued %v, expires %v and %d", creds.Issued, creds.Expires, user.Expires)
 	second := must(store.Issue("relay", bcp.RoleController, 0))(t)
@@ -44,9 +42,8 @@ func TestIssueMakesAScopedUser(t *testing.T) {
 	}
 	again := openStore(t, folder)
 	users, err := again.Users()
-	if diff := cmp.Diff([]accounts.User{creds.User, second.User}, users); err != nil || diff != "" {
-		t.Errorf("on record: %s, %v", diff, err)
-	}
+	diff := cmp.Diff([]accounts.User{creds.User, second.User}, users)
+	failIf(t, err != nil || diff != "", "on record: %s, %v", diff, err)
 }
 
 // covers P1.1, A-SUBJTOK
@@ -82,9 +79,8 @@ func TestIssueRefusesWhatThereIsNot(t *testing.T) {
 		}
 	}
 	for expires, ok := range map[time.Duration]bool{-1: false, time.Second - 1: false, time.Second: true} {
-		if _, err := store.Issue("main", 0, expires); (err == nil) != ok {
-			t.Errorf("expires %v: %v", expires, err)
-		}
+		_, err := store.Issue("main", 0, expires)
+		failIf(t, (err == nil) != ok, "expires %v: %v", expires, err)
 	}
 	// An agent that a later definition does not have gets nothing more.
 	compile(t, store, scopes()[:1])
@@ -103,28 +99,24 @@ func TestRevokeIsInTheNextClaims(t *testing.T) {
 	}
 	user, _ := userOf(t, creds)
 	second := compile(t, store, scopes())
-	if claims := claimsOf(t, second, accounts.Readers); !claims.IsClaimRevoked(user) {
-		t.Errorf("not revoked: %v", claims.Revocations)
-	}
+	claims := claimsOf(t, second, accounts.Readers)
+	failIf(t, !claims.IsClaimRevoked(user), "not revoked: %v", claims.Revocations)
 	for _, name := range []string{accounts.Core, accounts.Controllers, accounts.Operators} {
 		expect(t, cmp.Diff(jwt.RevocationList(nil), claimsOf(t, second, name).Revocations), "", "%s", name)
 		before, _ := first.Account(name)
-		if after, _ := second.Account(name); after.Digest != before.Digest {
-			t.Errorf("%s changed", name)
-		}
+		after, _ := second.Account(name)
+		failIf(t, after.Digest != before.Digest, "%s changed", name)
 	}
 	short := must(store.Issue("researcher", 0, time.Hour))(t)
 	noError(t, store.Revoke(short.PublicKey))
 	for at, want := range map[time.Time]int{short.Expires.Add(24*time.Hour - 1): 2, short.Expires.Add(24 * time.Hour): 1} {
 		third := must(accounts.Compile(store, scopes(), at))(t)
-		if got := claimsOf(t, third, accounts.Readers).Revocations; len(got) != want {
-			t.Errorf("at %v: %v", at, got)
-		}
+		got := claimsOf(t, third, accounts.Readers).Revocations
+		failIf(t, len(got) != want, "at %v: %v", at, got)
 	}
 	before, _ := first.Account(accounts.Readers)
-	if after, _ := second.Account(accounts.Readers); after.Digest == before.Digest {
-		t.Error("READERS did not change")
-	}
+	after, _ := second.Account(accounts.Readers)
+	failIf(t, after.Digest == before.Digest, "READERS did not change")
 }
 
 // Several are issued together or not at all.
@@ -140,15 +132,13 @@ func TestIssueTo(t *testing.T) {
 			return store.IssueTo([]bcp.AgentName{"relay", "main"}, bcp.RoleReader, 0)
 		},
 	} {
-		if made, err := try(); !errors.Is(err, accounts.ErrUnknown) || len(made) > 0 {
-			t.Errorf("%s: %d made, %v", name, len(made), err)
-		}
+		made, err := try()
+		failIf(t, !errors.Is(err, accounts.ErrUnknown) || len(made) > 0, "%s: %d made, %v", name, len(made), err)
 	}
 	names := []bcp.AgentName{"relay", "researcher"}
 	fails(t, errorOf(store.IssueTo(names, 0, time.Second-1)), nil, "issued for less than a second")
-	if made, err := store.IssueTo(names, 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{{}}})); err == nil || len(made) > 0 {
-		t.Errorf("with a restriction that is none: %d, %v", len(made), err)
-	}
+	made, err := store.IssueTo(names, 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{{}}}))
+	failIf(t, err == nil || len(made) > 0, "with a restriction that is none: %d, %v", len(made), err)
 	all := must(store.IssueTo(names, 0, time.Hour))(t)
 	var parties []string
 	var users []accounts.User
@@ -163,12 +153,10 @@ func TestIssueTo(t *testing.T) {
 	failIf(t, len(keys) != len(all), "%d keys for %d users", len(keys), len(all))
 	equal(t, []string{"relay controller", "relay reader", "researcher reader"}, parties)
 	recorded, err := store.Users()
-	if diff := cmp.Diff(users, recorded); err != nil || diff != "" {
-		t.Errorf("on record: %s, %v", diff, err)
-	}
-	if changes, _, err := store.Pending(now); err != nil || len(changes) != len(all) {
-		t.Errorf("the audit will show %d of %d: %v", len(changes), len(all), err)
-	}
+	diff := cmp.Diff(users, recorded)
+	failIf(t, err != nil || diff != "", "on record: %s, %v", diff, err)
+	changes, _, err := store.Pending(now)
+	failIf(t, err != nil || len(changes) != len(all), "the audit will show %d of %d: %v", len(changes), len(all), err)
 	revoked := []string{all[0].PublicKey, all[2].PublicKey}
 	fails(t, store.Revoke(append(revoked, "U")...), accounts.ErrNoUser, "one is not on record")
 	noError(t, store.Revoke(revoked...))

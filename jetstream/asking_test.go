@@ -31,12 +31,10 @@ func TestAsking(t *testing.T) {
 		return wait(outer)
 	})
 	failIf(t, !errors.Is(err, jetstream.ErrUnanswered), "what was asked around it ended with %v", err)
-	if err := asking.Do(t.Context(), context.Context.Err); err != nil {
-		t.Errorf("asked again: %v", err)
-	}
+	err = asking.Do(t.Context(), context.Context.Err)
+	failIf(t, err != nil, "asked again: %v", err)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := asking.Do(ended, context.Context.Err); !errors.Is(err, context.Canceled) || errors.Is(err, jetstream.ErrUnanswered) {
-		t.Errorf("asked by who has ended: %v", err)
-	}
+	err = asking.Do(ended, context.Context.Err)
+	failIf(t, !errors.Is(err, context.Canceled) || errors.Is(err, jetstream.ErrUnanswered), "asked by who has ended: %v", err)
 }

@@ -100,9 +100,8 @@ func TestTruncate(t *testing.T) {
 		chain, err := chainOf(t, js)
 		failIf(t, err != nil || chain.Begin != begin || chain.Decisions != m.state.Last() || chain.Head != m.state.Head(),
 			"its chain is %+v, %v", chain, err)
-		if err := j.ReplayBehind(t.Context(), behind, func([]byte) error { return nil }); err != nil {
-			t.Errorf("behind its beginning: %v", err)
-		}
+		err = j.ReplayBehind(t.Context(), behind, func([]byte) error { return nil })
+		failIf(t, err != nil, "behind its beginning: %v", err)
 		behind.Sequence--
 		fails(t, j.ReplayBehind(t.Context(), behind, func([]byte) error { return nil }), jetstream.ErrPosition, "from in front of it")
 	}
@@ -140,9 +139,8 @@ func TestResumeTruncation(t *testing.T) {
 			begin, err := jetstream.Begin(t.Context(), js)
 			failIf(t, recorded && (err != nil || begin.Position != place) || !recorded && !errors.Is(err, jetstream.ErrRecord),
 				"it begins at %+v, %v", begin, err)
-			if err := jetstream.ResumeTruncation(within(t), js); err != nil {
-				t.Errorf("again: %v", err)
-			}
+			err = jetstream.ResumeTruncation(within(t), js)
+			failIf(t, err != nil, "again: %v", err)
 		})
 	}
 }
@@ -220,9 +218,8 @@ func TestTruncateRefuses(t *testing.T) {
 		failIf(t, cutOff(t, js, jetstream.Position{Sequence: sequence, Decision: all.Decision, Head: all.Head}) == nil,
 			"truncated behind %d", sequence)
 	}
-	if _, read := open(t, js); len(read) != 10 {
-		t.Errorf("%d decisions are left", len(read))
-	}
+	_, read := open(t, js)
+	failIf(t, len(read) != 10, "%d decisions are left", len(read))
 }
 
 // A base is what was written, or refused with the name of the backup that has it.
@@ -232,9 +229,8 @@ func TestBases(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "base")
 	bases := jetstream.NewBases(dir)
-	if n, err := bases.Newest(); n != 0 || err != nil {
-		t.Errorf("none: %d %v", n, err)
-	}
+	n, err := bases.Newest()
+	failIf(t, n != 0 || err != nil, "none: %d %v", n, err)
 	var begin jetstream.Beginning
 	for n := range uint64(6) { // more than the snapshots that are kept
 		at := jetstream.Position{Sequence: 10 * (n + 1), Decision: 100 * (n + 1), Head: bcp.Digest{byte(n)}}
@@ -243,33 +239,27 @@ func TestBases(t *testing.T) {
 			begin = jetstream.Beginning{Position: at, Truncation: bcp.Truncation{Sequence: at.Sequence, Base: sha256.Sum256(file.Content), File: "a.tar.gz"}}
 		}
 	}
-	if s, _, err := bases.Read(t.Context(), begin); err != nil || string(s.Checkpoint) != "checkpoint" {
-		t.Errorf("the oldest is gone: %v", err)
-	}
-	if n, err := bases.Newest(); n != 600 || err != nil {
-		t.Errorf("the newest is %d %v", n, err)
-	}
+	s, _, err := bases.Read(t.Context(), begin)
+	failIf(t, err != nil || string(s.Checkpoint) != "checkpoint", "the oldest is gone: %v", err)
+	n, err = bases.Newest()
+	failIf(t, n != 600 || err != nil, "the newest is %d %v", n, err)
 	noError(t, bases.Keep(begin.Position))
-	if n, err := bases.Newest(); n != 100 || err != nil {
-		t.Errorf("the only one is %d %v", n, err)
-	}
+	n, err = bases.Newest()
+	failIf(t, n != 100 || err != nil, "the only one is %d %v", n, err)
 	name := filepath.Join(dir, "00000000000000000100.snapshot")
 	good := must(os.ReadFile(name))(t)
 	for what, content := range map[string][]byte{"changed": append([]byte{1}, good[1:]...), "cut": good[:len(good)-1], "short": good[:3], "empty": nil} {
 		noError(t, os.WriteFile(name, content, 0o600))
-		if _, _, err := bases.Read(t.Context(), begin); !errors.Is(err, jetstream.ErrBase) {
-			t.Errorf("%s: %v", what, err)
-		}
+		_, _, err := bases.Read(t.Context(), begin)
+		failIf(t, !errors.Is(err, jetstream.ErrBase), "%s: %v", what, err)
 	}
 	noError(t, os.Remove(name))
-	if _, _, err := bases.Read(t.Context(), begin); !errors.Is(err, jetstream.ErrBase) {
-		t.Errorf("missing: %v", err)
-	}
+	_, _, err = bases.Read(t.Context(), begin)
+	failIf(t, !errors.Is(err, jetstream.ErrBase), "missing: %v", err)
 	noError(t, os.WriteFile(name, good, 0o600))
 	begin.Sequence++
-	if _, _, err := bases.Read(t.Context(), begin); !errors.Is(err, jetstream.ErrBase) {
-		t.Errorf("of another place: %v", err)
-	}
+	_, _, err = bases.Read(t.Context(), begin)
+	failIf(t, !errors.Is(err, jetstream.ErrBase), "of another place: %v", err)
 }
 
 // A backup of a truncated journal without its base, or with another, is none: it
@@ -295,8 +285,7 @@ func TestBackupWithoutItsBase(t *testing.T) {
 		must(w.Journal(within(t), jetstream.JournalRecords(js, false), 0, nil))(t)
 		made, err := w.Close()
 		stopIf(t, err != nil || made.Begins != behind || made.Decisions != 11, "%+v %v", made, err)
-		if _, err := jetstream.ReadBackup(&file, jetstream.Restoring{}); (err == nil) != whole || err != nil && !errors.Is(err, jetstream.ErrBackup) {
-			t.Errorf("with %q: %v", content, err)
-		}
+		_, err = jetstream.ReadBackup(&file, jetstream.Restoring{})
+		failIf(t, (err == nil) != whole || err != nil && !errors.Is(err, jetstream.ErrBackup), "with %q: %v", content, err)
 	}
 }

@@ -43,9 +43,8 @@ func TestReadingWhileANodeStandsStill(t *testing.T) {
 			_, read := open(t, js)
 			failIf(t, len(read) != len(written) || !bytes.Equal(read[len(read)-1], written[len(written)-1]),
 				"%d decisions of %d", len(read), len(written))
-			if err := jetstream.CheckEnd(t.Context(), js, uint64(len(read))); err != nil {
-				t.Error(err)
-			}
+			err := jetstream.CheckEnd(t.Context(), js, uint64(len(read)))
+			failIf(t, err != nil, "%v", err)
 		}
 		nodes.Continue(t, still)
 		nodes.AwaitHealthy(t)

@@ -33,16 +33,14 @@ func TestBaseOfACluster(t *testing.T) {
 		folder := filepath.Join(t.TempDir(), "base")
 		s, file, err := jetstream.NewBases(folder).Shared(js).Read(t.Context(), begin)
 		failIf(t, err == nil && (!bytes.Equal(file.Content, base.Content) || s.Position != at), "it is not what was written")
-		if _, _, again := jetstream.NewBases(folder).Read(t.Context(), begin); err == nil && again != nil {
-			t.Errorf("the folder does not have it: %v", again)
-		}
+		_, _, again := jetstream.NewBases(folder).Read(t.Context(), begin)
+		failIf(t, err == nil && again != nil, "the folder does not have it: %v", again)
 		return err
 	}
 	refused := func(what string) {
 		t.Helper()
-		if err := read(); !errors.Is(err, jetstream.ErrBase) || !strings.Contains(err.Error(), "office.tar.gz") {
-			t.Errorf("%s: %v", what, err)
-		}
+		err := read()
+		failIf(t, !errors.Is(err, jetstream.ErrBase) || !strings.Contains(err.Error(), "office.tar.gz"), "%s: %v", what, err)
 	}
 	refused("no stream")
 	noError(t, jetstream.StoreBase(t.Context(), js, 1, 3, []byte("another")))
@@ -78,9 +76,8 @@ func TestRestoreAwaitsItsStream(t *testing.T) {
 	noError(t, js.DeleteStream(t.Context(), jetstream.CommitStream))
 	short, end := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer end()
-	if err := journal.AwaitInterest(short); !jetstream.Unanswered(err) {
-		t.Errorf("without a stream: %v", err)
-	}
+	err := journal.AwaitInterest(short)
+	failIf(t, !jetstream.Unanswered(err), "without a stream: %v", err)
 	failIf(t, short.Err() == nil, "it was not waited for")
 	asked := must(js.Conn().SubscribeSync(subjects.Commit()))(t)
 	done := make(chan error, 1)
@@ -88,9 +85,8 @@ func TestRestoreAwaitsItsStream(t *testing.T) {
 	must(asked.NextMsg(10 * time.Second))(t)
 	noError(t, asked.Unsubscribe())
 	noError(t, jetstream.Create(t.Context(), js, jetstream.Topology{Replicas: 1}))
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	err = <-done
+	failIf(t, err != nil, "%v", err)
 	stream, err := js.Stream(t.Context(), jetstream.CommitStream)
 	failIf(t, err != nil || stream.CachedInfo().State.Msgs != 0, "it stored something: %+v, %v", stream, err)
 }

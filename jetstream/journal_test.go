@@ -69,14 +69,12 @@ func TestReadersEnd(t *testing.T) {
 	noError(t, j.Append(within(t), newMaker(t).some(3)))
 	stop := errors.New("enough")
 	for _, apply := range []func([]byte) error{func([]byte) error { return nil }, func([]byte) error { return stop }} {
-		if err := j.Replay(within(t), apply); err != nil && !errors.Is(err, stop) {
-			t.Fatal(err)
-		}
+		err := j.Replay(within(t), apply)
+		stopIf(t, err != nil && !errors.Is(err, stop), "%v", err)
 	}
 	stream := must(js.Stream(within(t), jetstream.CommitStream))(t)
-	if n := stream.CachedInfo().State.Consumers; n != 0 {
-		t.Errorf("%d readers are left", n)
-	}
+	n := stream.CachedInfo().State.Consumers
+	failIf(t, n != 0, "%d readers are left", n)
 }
 
 // A replay that ends half way, as one of a reload may, takes nothing from the
@@ -133,9 +131,8 @@ func TestUncertainWrite(t *testing.T) {
 	config.MaxMsgs = 1
 	must(js.UpdateStream(t.Context(), config))(t)
 	batch := m.some(1)
-	if err := j.Append(within(t), batch); !errors.Is(err, jetstream.ErrUncertain) || errors.Is(err, jetstream.ErrFenced) {
-		t.Errorf("got %v", err)
-	}
+	err := j.Append(within(t), batch)
+	failIf(t, !errors.Is(err, jetstream.ErrUncertain) || errors.Is(err, jetstream.ErrFenced), "got %v", err)
 	config.MaxMsgs = -1
 	must(js.UpdateStream(t.Context(), config))(t)
 	noError(t, j.Append(within(t), batch))
@@ -244,9 +241,8 @@ func TestRecordLimits(t *testing.T) {
 			noError(t, j.Append(within(t), c.batch))
 			_, read := open(t, js)
 			failIf(t, !slices.EqualFunc(read, c.batch, bytes.Equal), "%d decisions came back", len(read))
-			if n := len(meshtest.ReadStream(t, js, jetstream.CommitStream)); n != c.records {
-				t.Errorf("%d records, not %d", n, c.records)
-			}
+			n := len(meshtest.ReadStream(t, js, jetstream.CommitStream))
+			failIf(t, n != c.records, "%d records, not %d", n, c.records)
 		})
 	}
 }
@@ -297,10 +293,8 @@ func TestReplayOfFullRecords(t *testing.T) {
 	for range records {
 		noError(t, j.Append(within(t), full))
 	}
-	if _, read := open(t, js); len(read) != records*len(full) {
-		t.Errorf("%d decisions of %d", len(read), records*len(full))
-	}
-	if n := js.Conn().Stats().Reconnects; n > 0 {
-		t.Errorf("%d reconnects", n)
-	}
+	_, read := open(t, js)
+	failIf(t, len(read) != records*len(full), "%d decisions of %d", len(read), records*len(full))
+	n := js.Conn().Stats().Reconnects
+	failIf(t, n > 0, "%d reconnects", n)
 }

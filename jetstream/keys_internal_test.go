@@ -15,9 +15,8 @@ func TestStoredExpiryIsADate(t *testing.T) {
 	t.Parallel()
 	for day, good := range map[string]bool{"2026-03-20": true, "": false, "destroyed": false, "2026-3-20": false, "2026-02-29": false} {
 		content := must(json.Marshal([]StoredKey{{Subject: subjects.Expiry(subjects.SealedRaw), Key: []byte(day)}}))(t)
-		if _, err := parseKeys(content); good != (err == nil) || !good && !errors.Is(err, ErrBackup) {
-			t.Errorf("%q: %v", day, err)
-		}
+		_, err := parseKeys(content)
+		failIf(t, good != (err == nil) || !good && !errors.Is(err, ErrBackup), "%q: %v", day, err)
 	}
 }
 
@@ -38,7 +37,6 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 		t.Errorf("with one more, %d of %d are known; that one: %v", len(k.known), maxKeys, known)
 	}
 	k.keepKey(one, bcp.SealingKey{})
-	if got := k.keepKey(one, key); !got.IsZero() {
-		t.Error("a key that was destroyed while it was read is known again")
-	}
+	got := k.keepKey(one, key)
+	failIf(t, !got.IsZero(), "a key that was destroyed while it was read is known again")
 }

@@ -105,9 +105,8 @@ func TestKeysAreSynced(t *testing.T) {
 	sync := func(k *jetstream.SealingKeys, want int, fails error) {
 		t.Helper()
 		synced = 0
-		if err := k.Sync(); synced != want || !errors.Is(err, fails) {
-			t.Errorf("synced %d times, want %d: %v", synced, want, err)
-		}
+		err := k.Sync()
+		failIf(t, synced != want || !errors.Is(err, fails), "synced %d times, want %d: %v", synced, want, err)
 	}
 	first := keys()
 	sync(first, 1, nil)
@@ -152,9 +151,8 @@ func TestDestroyedKeys(t *testing.T) {
 	}
 	// A key that is destroyed seals no more.
 	d := bcp.Decision{Seq: 2, Time: noon.UnixNano(), Controller: "main", Reader: "mailer", Private: bcp.Private{Salt: [16]byte{1}, Payload: []byte("x")}}
-	if err := keys.Seal(within(t), &d, nil); !errors.Is(err, jetstream.ErrErased) || d.Sealed != nil {
-		t.Errorf("sealed: %v", err)
-	}
+	err := keys.Seal(within(t), &d, nil)
+	failIf(t, !errors.Is(err, jetstream.ErrErased) || d.Sealed != nil, "sealed: %v", err)
 	// Lost: not there, or another one, or none at all.
 	stream := must(js.Stream(t.Context(), jetstream.KeyStream))(t)
 	subject := subjects.Key("main", "mailer", subjects.SealedPayload, "2026-03-21")
@@ -187,9 +185,8 @@ func TestHalfDestroyedKey(t *testing.T) {
 	must(js.Publish(t.Context(), subject, []byte("destroyed")))(t)
 	keys := jetstream.NewSealingKeys(js)
 	opens(t, keys, record, "erased", "")
-	if n, err := keys.Destroy(within(t), channel, subjects.SealedPayload, noon.Add(48*time.Hour)); err != nil || n != 2 {
-		t.Errorf("%d, %v", n, err)
-	}
+	n, err := keys.Destroy(within(t), channel, subjects.SealedPayload, noon.Add(48*time.Hour))
+	failIf(t, err != nil || n != 2, "%d, %v", n, err)
 	for _, m := range meshtest.ReadStream(t, js, jetstream.KeyStream) {
 		failIf(t, m.Subject == subject && string(m.Data) != "destroyed", "%s is there", m.Subject)
 	}
@@ -229,9 +226,8 @@ func TestExpireRaw(t *testing.T) {
 		noError(t, keys.ExpireRaw(within(t), c.at, retention))
 		look("before the keys are overwritten")
 		for _, expired := range []int{c.expired, 0} { // by another gateway
-			if n, err := other.OverwriteExpired(within(t)); err != nil || n != expired {
-				t.Errorf("at %s: %d keys overwritten, %v", c.at, n, err)
-			}
+			n, err := other.OverwriteExpired(within(t))
+			failIf(t, err != nil || n != expired, "at %s: %d keys overwritten, %v", c.at, n, err)
 		}
 		look("after it")
 	}
@@ -240,13 +236,11 @@ func TestExpireRaw(t *testing.T) {
 		t.Errorf("%d messages are left", len(left))
 	}
 	for _, m := range left {
-		if s, err := subjects.Parse(m.Subject); err != nil || s.Sealed == subjects.SealedRaw && bytes.Equal(m.Data, made[m.Subject]) {
-			t.Errorf("%s is left", m.Subject)
-		}
+		s, err := subjects.Parse(m.Subject)
+		failIf(t, err != nil || s.Sealed == subjects.SealedRaw && bytes.Equal(m.Data, made[m.Subject]), "%s is left", m.Subject)
 	}
-	if given, err := keys.Give(within(t), subjects.Expiry(subjects.SealedRaw)); !errors.Is(err, subjects.ErrSubject) {
-		t.Errorf("the expiry is given out as a key: %v, %v", given, err)
-	}
+	given, err := keys.Give(within(t), subjects.Expiry(subjects.SealedRaw))
+	failIf(t, !errors.Is(err, subjects.ErrSubject), "the expiry is given out as a key: %v, %v", given, err)
 	// Lost is what has not expired and is not there.
 	third := spoken(t, keys, channel, noon.Add(72*time.Hour))
 	stream, err := js.Stream(t.Context(), jetstream.KeyStream)

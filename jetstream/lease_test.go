@@ -25,9 +25,8 @@ func inTime(t *testing.T, steps func(open func() *jetstream.Lease) error) {
 		if err == nil {
 			return
 		}
-		if now := time.Now(); now.Sub(begin) < jetstream.LeaseTime-time.Second || now.After(last) {
-			t.Fatalf("after %s: %v", now.Sub(begin), err)
-		}
+		now := time.Now()
+		stopIf(t, now.Sub(begin) < jetstream.LeaseTime-time.Second || now.After(last), "after %s: %v", now.Sub(begin), err)
 	}
 }
 
@@ -135,7 +134,6 @@ func TestLeasesOfAClusterThatBegins(t *testing.T) {
 	js := streams(t)
 	must(jetstream.OpenLease(within(t), &beginning{js, 3}, 1))(t)
 	var refused *natsjs.APIError
-	if _, err := jetstream.OpenLease(within(t), js, 3); !errors.As(err, &refused) {
-		t.Errorf("three copies on one server: %v", err)
-	}
+	_, err := jetstream.OpenLease(within(t), js, 3)
+	failIf(t, !errors.As(err, &refused), "three copies on one server: %v", err)
 }

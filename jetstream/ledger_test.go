@@ -71,9 +71,8 @@ func TestLedgerGoesOnAnywhere(t *testing.T) {
 			projected(t, js, 17)
 			stop()
 			check := func(t *testing.T, js natsjs.JetStream) {
-				if lines, _ := linesByChannel(t, js); fmt.Sprint(lines) != fmt.Sprint(want) {
-					t.Errorf("the ledger has lines of %v", lines)
-				}
+				lines, _ := linesByChannel(t, js)
+				failIf(t, fmt.Sprint(lines) != fmt.Sprint(want), "the ledger has lines of %v", lines)
 				r, err := jetstream.Reconcile(within(t), js, nil, 0, m.state.Pools())
 				failIf(t, err != nil || len(r.Differences) > 0 || r.Lines != 17, "%+v, %v", r, err)
 			}
@@ -125,12 +124,10 @@ func TestDecodeLedgerLines(t *testing.T) {
 		same := func(a, b bcp.LedgerLine) bool { a.Time = b.Time; return a == b }
 		failIf(t, err != nil || !slices.EqualFunc(got, lines[:n], same), "%+v is read as %+v, %v", lines[:n], got, err)
 		var members map[string]any
-		if err := msgpack.Unmarshal(b, &members); err != nil || fmt.Sprint(members["n"]) != fmt.Sprint(lines[n-1].Seq) {
-			t.Errorf("%v, %v", members, err)
-		}
-		if earlier, _ := members["m"].([]any); len(earlier) != n-1 {
-			t.Errorf("%d lines from before of %d", len(earlier), n-1)
-		}
+		err = msgpack.Unmarshal(b, &members)
+		failIf(t, err != nil || fmt.Sprint(members["n"]) != fmt.Sprint(lines[n-1].Seq), "%v, %v", members, err)
+		earlier, _ := members["m"].([]any)
+		failIf(t, len(earlier) != n-1, "%d lines from before of %d", len(earlier), n-1)
 		for cut := range b {
 			fails(t, errorOf(bcp.DecodeLedgerLines(b[:cut])), nil, "%d of %d bytes are read", cut, len(b))
 		}

@@ -60,9 +60,8 @@ func ledgerLines(t *testing.T, js natsjs.JetStream) (lines []bcp.LedgerLine) {
 	for _, m := range meshtest.ReadStream(t, js, jetstream.LedgerStream) {
 		of := must(bcp.DecodeLedgerLines(m.Data))(t)
 		for _, line := range of {
-			if want := subjects.Ledger(line.Controller, line.Reader); m.Subject != want {
-				t.Fatalf("%s has a line of %s", m.Subject, want)
-			}
+			want := subjects.Ledger(line.Controller, line.Reader)
+			stopIf(t, m.Subject != want, "%s has a line of %s", m.Subject, want)
 		}
 		lines = append(lines, of...)
 	}
@@ -99,9 +98,8 @@ func TestProjectionsFollowTheJournal(t *testing.T) {
 	}
 	ledger := ledgerLines(t, whole)
 	line := ledger[len(ledger)-1]
-	if _, balance, _ := m.state.Balance(bcp.ChannelKey{Controller: "main", Reader: "mailer"}); line.Balance != balance {
-		t.Errorf("the ledger ends with %+v, the state with %+v", line.Balance, balance)
-	}
+	_, balance, _ := m.state.Balance(bcp.ChannelKey{Controller: "main", Reader: "mailer"})
+	failIf(t, line.Balance != balance, "the ledger ends with %+v, the state with %+v", line.Balance, balance)
 
 	for _, c := range []struct {
 		name   string
@@ -173,9 +171,8 @@ func TestProjectionsHaveNoDoubles(t *testing.T) {
 	messages := meshtest.ReadStream(t, js, jetstream.AuditStream)
 	stopIf(t, len(messages) != decisions, "%d records of %d decisions", len(messages), decisions)
 	for i, message := range messages {
-		if d, err := bcp.DecodeDecision(message.Data); err != nil || d.Seq != uint64(i+1) {
-			t.Errorf("record %d is of decision %d, %v", i, d.Seq, err)
-		}
+		d, err := bcp.DecodeDecision(message.Data)
+		failIf(t, err != nil || d.Seq != uint64(i+1), "record %d is of decision %d, %v", i, d.Seq, err)
 	}
 }
 
@@ -355,9 +352,8 @@ func TestProjectorBeginsWhereItStands(t *testing.T) {
 		stop := run(t, own)
 		last += uint64(len(more))
 		projected(t, js, last)
-		if n := received() - before; (n >= 200) != c.reads {
-			t.Errorf("without %s it received %d messages of a journal of 200", c.name, n)
-		}
+		n := received() - before
+		failIf(t, (n >= 200) != c.reads, "without %s it received %d messages of a journal of 200", c.name, n)
 		stop()
 		got := contents(t, js)
 		for name := range want {
@@ -410,7 +406,6 @@ func TestProjectorIsLateAtMost(t *testing.T) {
 	noError(t, j.Append(within(t), m.some(20)))
 	last += 20
 	stop()
-	if n := len(contents(t, js)[jetstream.AuditStream]); uint64(n) != last {
-		t.Errorf("at its end %d of %d decisions show", n, last)
-	}
+	n := len(contents(t, js)[jetstream.AuditStream])
+	failIf(t, uint64(n) != last, "at its end %d of %d decisions show", n, last)
 }

@@ -69,9 +69,8 @@ func TestReaderAtAGap(t *testing.T) {
 				if copies {
 					return
 				}
-				if m, err := r.message(t.Context()); !errors.Is(err, ErrRecord) {
-					t.Errorf("behind the end: message %d, %v", m.sequence, err)
-				}
+				m, err := r.message(t.Context())
+				failIf(t, !errors.Is(err, ErrRecord), "behind the end: message %d, %v", m.sequence, err)
 			})
 		}
 	}

@@ -37,14 +37,12 @@ func TestSnapshots(t *testing.T) {
 			t.Errorf("%s: %+v %v", name, got, err)
 		}
 	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 3 {
-		t.Errorf("the folder has %v", entries)
-	}
+	entries, err := os.ReadDir(dir)
+	failIf(t, err != nil || len(entries) != 3, "the folder has %v", entries)
 	name := filepath.Join(dir, names[0])
 	whole := must(os.ReadFile(name))(t)
-	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("others may read it: %v", info.Mode())
-	}
+	info, err := os.Stat(name)
+	failIf(t, err != nil || info.Mode().Perm() != 0o600, "others may read it: %v", info.Mode())
 	for i := range whole {
 		damaged := bytes.Clone(whole)
 		damaged[i] ^= 1
@@ -55,9 +53,8 @@ func TestSnapshots(t *testing.T) {
 	}
 	// The journal lost its end and went on: what says to be newer is gone.
 	noError(t, snapshots.Write(made(5)))
-	if names, _ := snapshots.List(); len(names) != 1 {
-		t.Errorf("%v", names)
-	}
+	names, _ = snapshots.List()
+	failIf(t, len(names) != 1, "%v", names)
 }
 
 // Behind a position stand exactly the decisions that followed it; a position
@@ -89,9 +86,8 @@ func TestReplayBehind(t *testing.T) {
 		p.Head[0]++
 		fails(t, j.ReplayBehind(within(t), p, func([]byte) error { return nil }), jetstream.ErrPosition, "another head")
 	}
-	if err := j.ReplayBehind(within(t), jetstream.Position{Sequence: 6, Head: at[4].Head}, func([]byte) error { return nil }); !errors.Is(err, jetstream.ErrPosition) {
-		t.Errorf("behind the end: %v", err)
-	}
+	err := j.ReplayBehind(within(t), jetstream.Position{Sequence: 6, Head: at[4].Head}, func([]byte) error { return nil })
+	failIf(t, !errors.Is(err, jetstream.ErrPosition), "behind the end: %v", err)
 	noError(t, j.Append(within(t), m.some(1)))
 }
 

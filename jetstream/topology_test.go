@@ -24,9 +24,8 @@ func TestCreateAgain(t *testing.T) {
 		for ; want > 0; want-- {
 			must(changes.NextMsg(patience))(t)
 		}
-		if n, _, err := changes.Pending(); n > 0 || err != nil {
-			t.Errorf("%d changes too many: %v", n, err)
-		}
+		n, _, err := changes.Pending()
+		failIf(t, n > 0 || err != nil, "%d changes too many: %v", n, err)
 	}
 	expect(jetstream.Topology{Replicas: 1}, 0)
 	expect(jetstream.Topology{Replicas: 1, MaxDisk: 16 << 20}, 3) // the keys have no limit
@@ -69,8 +68,7 @@ func TestCreateWaitsForClosedStreams(t *testing.T) {
 	t.Parallel()
 	js := connect(t, startServer(t).ClientURL())
 	c := &closed{js, []error{natsjs.ErrJetStreamNotEnabled, nats.ErrNoResponders, context.DeadlineExceeded}}
-	if err := jetstream.Create(t.Context(), c, jetstream.Topology{Replicas: 1}); err != nil || len(c.answers) > 0 {
-		t.Errorf("%v, and %d answers are left", err, len(c.answers))
-	}
+	err := jetstream.Create(t.Context(), c, jetstream.Topology{Replicas: 1})
+	failIf(t, err != nil || len(c.answers) > 0, "%v, and %d answers are left", err, len(c.answers))
 	must(js.Stream(t.Context(), jetstream.CommitStream))(t)
 }

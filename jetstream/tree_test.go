@@ -143,9 +143,8 @@ func TestTreeGrows(t *testing.T) {
 			noError(t, r.extendBy(t, r.since))
 		}
 		r.checkHashes(t)
-		if err := errors.Join(r.tree.Check(within(t), r.since), r.tree.Check(within(t), r.reads)); err != nil {
-			t.Error(err)
-		}
+		err := errors.Join(r.tree.Check(within(t), r.since), r.tree.Check(within(t), r.reads))
+		failIf(t, err != nil, "%v", err)
 		if reaches, err := r.tree.Reaches(); err != nil || reaches != uint64(len(r.records)) || r.least != reaches {
 			t.Errorf("the tree reaches record %d of %d, %v; record %d was waited for", reaches, len(r.records), err, r.least)
 		}
@@ -153,9 +152,8 @@ func TestTreeGrows(t *testing.T) {
 		// What a crash may leave behind: hashes without a checkpoint, half a line.
 		appendTo(t, filepath.Join(r.dir, "hashes"), bytes.Repeat([]byte{7}, 3*n))
 		appendTo(t, filepath.Join(r.dir, "checkpoints"), []byte(`{"sequence":1`))
-		if err := r.tree.Check(within(t), r.reads); err != nil {
-			t.Error(err)
-		}
+		err = r.tree.Check(within(t), r.reads)
+		failIf(t, err != nil, "%v", err)
 	}
 	lines, err := os.ReadFile(filepath.Join(r.dir, "checkpoints"))
 	failIf(t, err != nil || bytes.Count(lines, []byte("\n")) != len(since),
@@ -178,9 +176,8 @@ func appendTo(t *testing.T, name string, b []byte) {
 	if err == nil {
 		_, err = f.Write(b)
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	err = errors.Join(err, f.Close())
+	noError(t, err)
 }
 
 // Hashes that are damaged or gone are made again from the journal.
@@ -204,9 +201,8 @@ func TestTreeIsMadeAgain(t *testing.T) {
 		}
 		noError(t, err)
 		r.write(t, 3)
-		if err := r.extend(t); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		err = r.extend(t)
+		stopIf(t, err != nil, "%s: %v", name, err)
 		r.checkHashes(t)
 	}
 }
@@ -241,9 +237,8 @@ func TestTreeRefusesAnotherHistory(t *testing.T) {
 					failIf(t, !slices.ContainsFunc(want, func(e error) bool { return errors.Is(err, e) }),
 						"%s with %d decisions: %v", what, len(other.written), err)
 				}
-				if c := signed.newest(t); c.Size != 40 {
-					t.Errorf("the newest checkpoint is of %d decisions", c.Size)
-				}
+				c := signed.newest(t)
+				failIf(t, c.Size != 40, "the newest checkpoint is of %d decisions", c.Size)
 			}
 			expect(jetstream.ErrLost, jetstream.ErrRewritten)
 			other.write(t, 33)
@@ -280,9 +275,8 @@ func TestTreeRefusesGaps(t *testing.T) {
 		}
 		fails(t, r.extendBy(t, read), jetstream.ErrRecord, "%s", what)
 	}
-	if c := r.newest(t); c.Size != 20 {
-		t.Errorf("the newest checkpoint is of %d decisions", c.Size)
-	}
+	c := r.newest(t)
+	failIf(t, c.Size != 20, "the newest checkpoint is of %d decisions", c.Size)
 }
 
 // Of a truncated journal, what somebody else reads behind the cut goes on with what was
@@ -389,9 +383,8 @@ func TestProve(t *testing.T) {
 	for i := range proof {
 		changed := bytes.Clone(proof)
 		changed[i] ^= 1
-		if p, err := verify.Proof(changed, keys); err == nil {
-			t.Errorf("byte %d changed: %+v", i, p)
-		}
+		p, err := verify.Proof(changed, keys)
+		failIf(t, err == nil, "byte %d changed: %+v", i, p)
 		fails(t, errorOf(verify.Proof(proof[:i], keys)), nil, "cut behind %d bytes, and it holds", i)
 	}
 	fails(t, errorOf(verify.Proof(proof, []string{checkpointKey(t).Public})), verify.ErrCheckpoint, "with another key")

@@ -95,9 +95,8 @@ func TestPermissionsAreExact(t *testing.T) {
 		},
 	}
 	got := subjects.Permissions(mesh())
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(subjects.Scope{}, "MaxSubscriptions", "MaxPayload"), cmpopts.EquateEmpty()); diff != "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff(want, got, cmpopts.IgnoreFields(subjects.Scope{}, "MaxSubscriptions", "MaxPayload"), cmpopts.EquateEmpty())
+	failIf(t, diff != "", "%v", diff)
 	for _, s := range got {
 		failIf(t, (s.Role == bcp.RoleReader) != (s.MaxPayload > 0),
 			"%s as %s may publish %d bytes", s.Agent, s.Role, s.MaxPayload)
@@ -134,9 +133,8 @@ func TestPermissionsOfAnInvalidMeshGrantNothing(t *testing.T) {
 		got := subjects.Permissions(m)
 		stopIf(t, len(got) != 3 || got[0].Agent != "c" || got[1].Agent != bcp.Operator || got[2].Agent != "r",
 			"%q got a scope: %+v", b, got)
-		if want := []string{"bcp.v1.ask.c.r", "bcp.v1.session.c"}; !slices.Equal(got[0].PubAllow, want) {
-			t.Errorf("%q: c may publish %q", b, got[0].PubAllow)
-		}
+		want := []string{"bcp.v1.ask.c.r", "bcp.v1.session.c"}
+		failIf(t, !slices.Equal(got[0].PubAllow, want), "%q: c may publish %q", b, got[0].PubAllow)
 		failIf(t, len(got[2].PubAllow) != 0, "%q: r may publish %q", b, got[2].PubAllow)
 	}
 }

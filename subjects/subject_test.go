@@ -196,9 +196,8 @@ func TestParseIsTheInverseOfBuild(t *testing.T) {
 		text := want.String()
 		got, err := subjects.Parse(text)
 		stopIf(t, err != nil, "%q: %v", text, err)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("%q: %s", text, diff)
-		}
+		diff := cmp.Diff(want, got)
+		stopIf(t, diff != "", "%q: %s", text, diff)
 		stopIf(t, !subjects.Match(subjects.All(want.Kind), text), "%q is not captured by %q", text, subjects.All(want.Kind))
 		for k := subjects.KindAsk; k <= subjects.KindLedger; k++ {
 			stopIf(t, k != want.Kind && subjects.Match(subjects.All(k), text), "%q is captured by %q", text, subjects.All(k))

@@ -31,8 +31,7 @@ func TestUserNameIsReadExactly(t *testing.T) {
 	expect(t, subjects.UserName("a", 0), "", "nobody has the name")
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`(reader|controller|approver|auditor|operator)-[a-z*.-]{0,6}`)).Draw(t, "name")
-		if agent, role, ok := subjects.ParseUserName(text); ok && subjects.UserName(agent, role) != text {
-			t.Errorf("%q is not what is written for %s as %s", text, agent, role)
-		}
+		agent, role, ok := subjects.ParseUserName(text)
+		failIf(t, ok && subjects.UserName(agent, role) != text, "%q is not what is written for %s as %s", text, agent, role)
 	})
 }

@@ -57,9 +57,8 @@ func TestFailedWrites(t *testing.T) {
 	} {
 		failIf(t, err == nil && (runtime.GOOS != "windows" || what != "no such folder"), "%s: no error", what)
 	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("the folder holds %v, %v", entries, err)
-	}
+	entries, err := os.ReadDir(dir)
+	failIf(t, err != nil || len(entries) != 1, "the folder holds %v, %v", entries, err)
 }
 
 // A draft that is discarded was never there; one that is finished is not discarded.
@@ -111,9 +110,8 @@ func TestReplaceIsWhole(t *testing.T) {
 		stopIf(t, err != nil || !bytes.Equal(got, contents[0]) && !bytes.Equal(got, contents[1]),
 			"read %d bytes, %v", len(got), err)
 	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("the folder holds %v, %v", entries, err)
-	}
+	entries, err := os.ReadDir(dir)
+	failIf(t, err != nil || len(entries) != 1, "the folder holds %v, %v", entries, err)
 }
 
 var noError = bcptest.NoError

@@ -122,7 +122,6 @@ func TestEffectsThatAreNoHoles(t *testing.T) {
 	send := dispatcher("desk", "mail", "send")
 	old := *i.template(accounts.Dispatchers, send)
 	i.scope(t, accounts.Dispatchers, send).Template = old
-	if found := i.prove(t).Of(proof.Effects); len(found) != 0 {
-		t.Errorf("found %v", found)
-	}
+	found := i.prove(t).Of(proof.Effects)
+	failIf(t, len(found) != 0, "found %v", found)
 }

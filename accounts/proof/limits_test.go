@@ -65,9 +65,8 @@ func TestTokensAreBounded(t *testing.T) {
 		failIf(t, (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want),
 			"%.20s… of %d: %v", text, len(text), err)
 	}
-	if _, err := proof.Prove(proof.Claims{}, proof.Policy{}); !errors.Is(err, proof.ErrNoTokens) {
-		t.Errorf("an empty set: %v", err)
-	}
+	_, err := proof.Prove(proof.Claims{}, proof.Policy{})
+	failIf(t, !errors.Is(err, proof.ErrNoTokens), "an empty set: %v", err)
 }
 
 // Nor is anything said to be shown where the ways of a trusted party are too many: those
@@ -79,9 +78,8 @@ func TestLongWaysOfTheTrusted(t *testing.T) {
 			i, _ := chain(t, hops, way.subject)
 			i.scope(t, "A0", "gateway").Template.Pub.Allow.Add(way.subject)
 			i.scope(t, "A0", way.last).Template.Pub.Deny.Add(">")
-			if _, err := proof.Prove(i.claims(t), proof.Policy{Trusted: []string{"gateway"}}); !errors.Is(err, want) {
-				t.Errorf("%s, %d hops: %v", way.subject, hops, err)
-			}
+			_, err := proof.Prove(i.claims(t), proof.Policy{Trusted: []string{"gateway"}})
+			failIf(t, !errors.Is(err, want), "%s, %d hops: %v", way.subject, hops, err)
 		}
 	}
 }
@@ -184,9 +182,8 @@ func TestTwoMeshes(t *testing.T) {
 	for _, e := range exported {
 		i := &jwt.Import{Name: "x", Account: one.accounts[accounts.Core].Subject, Subject: e.Subject, Type: e.Type}
 		readers.Imports = append(slices.Clone(own), i)
-		if found := both().Of(proof.Meshes); len(found) != 1 {
-			t.Errorf("%s is imported by another mesh: %v", e.Subject, found)
-		}
+		found := both().Of(proof.Meshes)
+		failIf(t, len(found) != 1, "%s is imported by another mesh: %v", e.Subject, found)
 	}
 	failIf(t, len(exported) == 0, "nothing is exported")
 	// An account that the other operator signs as well is the other's from then on.
@@ -198,7 +195,6 @@ func TestTwoMeshes(t *testing.T) {
 	for _, text := range []string{operator, token} {
 		noError(t, c.Add(text))
 	}
-	if report, err := proof.Prove(c, proof.Policy{}); err != nil || len(report.Of(proof.Meshes)) == 0 {
-		t.Errorf("an account that was taken over is not found: %v", err)
-	}
+	report, err := proof.Prove(c, proof.Policy{})
+	failIf(t, err != nil || len(report.Of(proof.Meshes)) == 0, "an account that was taken over is not found: %v", err)
 }

@@ -57,13 +57,11 @@ func TestPatternsAreExact(t *testing.T) {
 			text := subject.String()
 			inP, inQ := subjects.Match(p.String(), text), subjects.Match(q.String(), text)
 			overlap, covered = overlap || inP && inQ, covered && (inP || !inQ)
-			if got := p.intersect(q).covers(subject); got != (inP && inQ) {
-				t.Errorf("%s and %s: %s", p, q, subject)
-			}
+			got := p.intersect(q).covers(subject)
+			failIf(t, got != (inP && inQ), "%s and %s: %s", p, q, subject)
 			in := r.contains(subject) && s.contains(subject)
-			if got := both.contains(subject); got != in {
-				t.Errorf("%v and %v: %s", r, s, subject)
-			}
+			got = both.contains(subject)
+			failIf(t, got != in, "%v and %v: %s", r, s, subject)
 			some = some || in
 		}
 		failIf(t, overlap != (p.intersect(q) != nil) || covered != p.covers(q),
@@ -126,9 +124,8 @@ func TestMappingsLoseNothing(t *testing.T) {
 			if image.empty() || literal.covers(literal) && !strings.ContainsAny(at.String(), "*>") && !image.contains(at) {
 				t.Errorf("%s is mapped to %s, which is not in %v", subject, at, image)
 			}
-			if back := m.origin(r.pattern, at); back == nil || !back.covers(subject) {
-				t.Errorf("%s is mapped to %s, which comes from %s", subject, at, back)
-			}
+			back := m.origin(r.pattern, at)
+			failIf(t, back == nil || !back.covers(subject), "%s is mapped to %s, which comes from %s", subject, at, back)
 		}
 	})
 }
@@ -154,19 +151,15 @@ func TestMappingsThatAreOverestimated(t *testing.T) {
 		if !ok {
 			continue
 		}
-		if image := m.image(region{pattern: from}); image.pattern.String() != c.image {
-			t.Errorf("%s reaches %s", destination, image.pattern)
-		}
-		if back := m.origin(from, parsePattern(c.one)); !slices.Equal(back, from) {
-			t.Errorf("%s reaches %s from %s", destination, c.one, back)
-		}
+		image := m.image(region{pattern: from})
+		failIf(t, image.pattern.String() != c.image, "%s reaches %s", destination, image.pattern)
+		back := m.origin(from, parsePattern(c.one))
+		failIf(t, !slices.Equal(back, from), "%s reaches %s from %s", destination, c.one, back)
 	}
-	if _, ok := imported("a..b", "c", true); ok {
-		t.Error("what is no subject is imported")
-	}
-	if _, ok := imported("a.b", "c..", false); ok {
-		t.Error("an import has a name that is no subject")
-	}
+	_, ok := imported("a..b", "c", true)
+	failIf(t, ok, "what is no subject is imported")
+	_, ok = imported("a.b", "c..", false)
+	failIf(t, ok, "an import has a name that is no subject")
 }
 
 // What a template may become, and what it may not be relied on to refuse.
@@ -175,12 +168,10 @@ func TestMappingsThatAreOverestimated(t *testing.T) {
 func TestTemplatesAreTakenForAnything(t *testing.T) {
 	t.Parallel()
 	got := untemplated([]string{"a.{{name()}}.b", "{{tag(x)}}", "a.b{{subject()}}", "a.*"})
-	if want := []string{"a.>", ">", "a.>", "a.*"}; !slices.Equal(got, want) {
-		t.Errorf("%v", got)
-	}
-	if got := templateless([]string{"a.{{name()}}", "b"}); !slices.Equal(got, []string{"b"}) {
-		t.Errorf("%v", got)
-	}
+	want := []string{"a.>", ">", "a.>", "a.*"}
+	failIf(t, !slices.Equal(got, want), "%v", got)
+	got = templateless([]string{"a.{{name()}}", "b"})
+	failIf(t, !slices.Equal(got, []string{"b"}), "%v", got)
 }
 
 var failIf, stopIf = bcptest.FailIf, bcptest.StopIf

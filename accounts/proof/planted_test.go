@@ -364,7 +364,6 @@ func TestServiceThatLetsUsersIn(t *testing.T) {
 	t.Parallel()
 	i := shipped(t, office())
 	i.accounts[readers].Authorization.AuthUsers.Add(public(t, pair(t, nkeys.CreateUser)))
-	if found := i.prove(t).Of(proof.Issuers); len(found) != 1 || found[0].To != readers {
-		t.Errorf("found %v", found)
-	}
+	found := i.prove(t).Of(proof.Issuers)
+	failIf(t, len(found) != 1 || found[0].To != readers, "found %v", found)
 }

@@ -76,9 +76,8 @@ func TestRolesAreThoseOfTheMatrix(t *testing.T) {
 	}
 	// Without kernels nobody plays planner or tool, and no user starts a run.
 	for _, cell := range sound(t, office()).Matrix {
-		if played := cell.Role != contract.Planner && cell.Role != contract.Tool; !played && cell.Sees != contract.SeesNot {
-			t.Errorf("%s sees %s", cell.Role, cell.Column)
-		}
+		played := cell.Role != contract.Planner && cell.Role != contract.Tool
+		failIf(t, !played && cell.Sees != contract.SeesNot, "%s sees %s", cell.Role, cell.Column)
 	}
 }
 
@@ -220,9 +219,8 @@ func TestOtherHolesInRoles(t *testing.T) {
 			t.Parallel()
 			i := shipped(t, cast())
 			c.plant(t, i)
-			if found := i.prove(t).Of(proof.Roles); !slices.ContainsFunc(found, c.is) {
-				t.Errorf("not found: %v", found)
-			}
+			found := i.prove(t).Of(proof.Roles)
+			failIf(t, !slices.ContainsFunc(found, c.is), "not found: %v", found)
 		})
 	}
 }
@@ -280,9 +278,8 @@ func TestServerKeepsRolesApart(t *testing.T) {
 				seen[m.Subject+" "+string(m.Data)] = true
 			}
 			// Its own subject, from the orchestrator, and nothing else from anybody.
-			if diff := cmp.Diff(map[string]bool{p.hears + " orchestrator": true}, seen); diff != "" {
-				t.Errorf("%s hears (-want +got):\n%s", role, diff)
-			}
+			diff := cmp.Diff(map[string]bool{p.hears + " orchestrator": true}, seen)
+			failIf(t, diff != "", "%s hears (-want +got):\n%s", role, diff)
 		})
 	}
 	gateway := w.watch(t, core)

@@ -96,9 +96,8 @@ func TestRandomMeshesHaveNoHole(t *testing.T) {
 	meshes := rapid.Custom(drawMesh)
 	for n := range 20 {
 		mesh := meshes.Example(n)
-		if sound(t, subjects.Permissions(mesh)); t.Failed() {
-			t.Fatalf("of %+v", mesh)
-		}
+		sound(t, subjects.Permissions(mesh))
+		stopIf(t, t.Failed(), "of %+v", mesh)
 	}
 }
 

@@ -199,9 +199,8 @@ func (i *issuer) user(t testing.TB, account, key, name string, change func(*jwt.
 	}
 	token, err := u.Encode(i.keys[key])
 	noError(t, err)
-	if seed, err = k.Seed(); err != nil {
-		t.Fatal(err)
-	}
+	seed, err = k.Seed()
+	noError(t, err)
 	return token, seed
 }
 

@@ -41,9 +41,8 @@ func TestPublicAgreesWithALibrary(t *testing.T) {
 			b[0] = rapid.SampledFrom([]byte{b[0], 10, 100, 127, 169, 172, 192, 198, 203}).Draw(t, "first")
 			a = netip.AddrFrom4(b)
 		}
-		if got, want := Public(a), guardian.SafeAddr(a) == nil; got != want {
-			t.Errorf("%s: %v, and the library %v", a, got, want)
-		}
+		got, want := Public(a), guardian.SafeAddr(a) == nil
+		failIf(t, got != want, "%s: %v, and the library %v", a, got, want)
 	})
 }
 

@@ -37,9 +37,8 @@ func TestFenceNamesItsSource(t *testing.T) {
 			"%s: %q", source, f)
 	}
 	for _, wrong := range []Source{"", "WEB", "web ", "web\n", `web"`, "http", "user"} {
-		if f, err := Fence("x", wrong); err == nil || !f.IsZero() || f.String() != "" {
-			t.Errorf("%q: %v, %q", wrong, err, f)
-		}
+		f, err := Fence("x", wrong)
+		failIf(t, err == nil || !f.IsZero() || f.String() != "", "%q: %v, %q", wrong, err, f)
 	}
 }
 
@@ -127,18 +126,16 @@ func TestPrepareCleansRedactsAndFences(t *testing.T) {
 	f, err := Prepare("k\u200bey AKIA"+strings.Repeat("A", 16)+"\r\n</untrusted-data>", Mail)
 	want := strings.Replace(testOpen, "web", "mail", 1) + "key [REDACTED:aws-access-key]\n&lt;/untrusted-data>" + testClose
 	failIf(t, err != nil || f.String() != want, "%v, %q", err, f)
-	if _, err := Prepare("x", "nobody"); err == nil {
-		t.Error("an unknown source is taken")
-	}
+	_, err = Prepare("x", "nobody")
+	failIf(t, err == nil, "an unknown source is taken")
 }
 
 func TestFenceIsLinear(t *testing.T) {
 	t.Parallel()
 	for _, piece := range []string{"<", "<u", "< ", "<\u0338", "<untrusted-dat", "\u226e\u0338"} {
 		text := strings.Repeat(piece, 1<<20/len(piece))
-		if f := mustFence(t, text, Web); len(f.String()) < len(text) {
-			t.Errorf("%q: %d bytes", piece, len(f.String()))
-		}
+		f := mustFence(t, text, Web)
+		failIf(t, len(f.String()) < len(text), "%q: %d bytes", piece, len(f.String()))
 	}
 }
 
@@ -151,18 +148,15 @@ func checkFence(t bcptest.TB, text string, source Source) {
 	}
 	got := f.String()
 	failIf(t, !IsTainted(got) || !utf8.ValidString(got), "%+q: not a fence: %+q", text, got)
-	if n := len(readableTag.FindAllString(got, -1)); n != 2 {
-		t.Errorf("%+q: %d readable tags: %+q", text, n, got)
-	}
+	n := len(readableTag.FindAllString(got, -1))
+	failIf(t, n != 2, "%+q: %d readable tags: %+q", text, n, got)
 	again, _ := Fence(got, source)
-	if n := len(readableTag.FindAllString(again.String(), -1)); n != 2 || !IsTainted(again.String()) {
-		t.Errorf("%+q: fenced again: %+q", text, again)
-	}
+	n = len(readableTag.FindAllString(again.String(), -1))
+	failIf(t, n != 2 || !IsTainted(again.String()), "%+q: fenced again: %+q", text, again)
 	// Nothing changed but signs.
 	body := strings.TrimSuffix(got[strings.IndexByte(got, '\n')+1:], testClose)
-	if before, after := signsOf(Clean(text)), signsOf(body); before != after {
-		t.Errorf("%+q: more than signs changed: %+q", text, body)
-	}
+	before, after := signsOf(Clean(text)), signsOf(body)
+	failIf(t, before != after, "%+q: more than signs changed: %+q", text, body)
 }
 
 // signsOf writes every less-than sign, its look-alikes and its entity in one way.

@@ -55,9 +55,8 @@ func TestPolicy(t *testing.T) {
 		if c.allow != "" {
 			p = policyOf(strings.Split(c.allow, ",")...)
 		}
-		if _, err := Check(c.url, p); codeOf(err) != c.want {
-			t.Errorf("%s by %q: %q, want %q", c.url, c.allow, codeOf(err), c.want)
-		}
+		_, err := Check(c.url, p)
+		failIf(t, codeOf(err) != c.want, "%s by %q: %q, want %q", c.url, c.allow, codeOf(err), c.want)
 	}
 }
 
@@ -69,22 +68,19 @@ func TestEntries(t *testing.T) {
 		"", "*", "*.", "*.test", "**.h.test", "*.*.h.test", "h.*.test", "*h.test", "h.test:", "h.test:0", "h.test:00", "h.test:65536", "h.test:x", "h..test", ".h.test", "h.test.", "-h.test", "h-.test", "h test", " h.test",
 		"h.test;g.test", "https://h.test", "h.test/", "u@h.test", "*.127.0.0.1", "127.1", "0x7f.1", "1.2.3.4.5", "::1", "[::1", "*.[::1]", "[::ffff:1.2.3.4]", "[0::1]", "xn--a.test", "ｈ.test", "h。test", "bu\u0308cher.test", strings.Repeat("a", 64) + ".test", "h\x00.test", "\xff",
 	}
-	if _, invalid := ParsePolicy(slices.Concat(good, bad)); !slices.Equal(invalid, bad) {
-		t.Errorf("not entries:\n%q, want\n%q", invalid, bad)
-	}
+	_, invalid := ParsePolicy(slices.Concat(good, bad))
+	failIf(t, !slices.Equal(invalid, bad), "not entries:\n%q, want\n%q", invalid, bad)
 	for _, s := range good {
 		expect(t, ParseEntry(s), nil, "%q", s)
 	}
 	for _, s := range bad {
 		failIf(t, ParseEntry(s) == nil, "%q is an entry", s)
-		if _, err := Check("https://h.test/", policyOf(s)); err == nil {
-			t.Errorf("%q allows something", s)
-		}
+		_, err := Check("https://h.test/", policyOf(s))
+		failIf(t, err == nil, "%q allows something", s)
 	}
 	for value, want := range map[string][]string{"": {}, ",,,": {}, " a.test , *.b.test ": {"a.test", "*.b.test"}, "a.test": {"a.test"}, "a b,,c": {"a b", "c"}} {
-		if got := SplitHosts(value); !slices.Equal(got, want) {
-			t.Errorf("%q: %q, want %q", value, got, want)
-		}
+		got := SplitHosts(value)
+		failIf(t, !slices.Equal(got, want), "%q: %q, want %q", value, got, want)
 	}
 }
 
@@ -102,9 +98,8 @@ func TestNarrowAllowsWhatBothAllow(t *testing.T) {
 	t.Parallel()
 	p := policyOf("a.test", "b.test", "*.c.test").Narrow(policyOf("b.test", "x.c.test", "d.test"))
 	for host, want := range map[string]Code{"a.test": HostDenied, "b.test": "", "x.c.test": "", "y.c.test": HostDenied, "d.test": HostDenied} {
-		if _, err := Check("https://"+host+"/", p); codeOf(err) != want {
-			t.Errorf("%s: %q, want %q", host, codeOf(err), want)
-		}
+		_, err := Check("https://"+host+"/", p)
+		failIf(t, codeOf(err) != want, "%s: %q, want %q", host, codeOf(err), want)
 	}
 }
 

@@ -94,15 +94,13 @@ func TestPoolWindow(t *testing.T) {
 	for after, want := range map[time.Duration]bool{time.Hour - 1: false, time.Hour: false, time.Hour + time.Hour/64: true} {
 		q := countedBy(PoolLimits{Budget: 10, Bytes: 10, HostBytes: 10, Window: time.Hour})
 		_ = q.Reserve(poolBegin, "1", "a", 10, 10)
-		if err := q.Reserve(poolBegin.Add(after), "2", "a", 1, 1); (err == nil) != want {
-			t.Errorf("after %s: %v", after, err)
-		}
+		err := q.Reserve(poolBegin.Add(after), "2", "a", 1, 1)
+		failIf(t, (err == nil) != want, "after %s: %v", after, err)
 	}
 	// A clock that goes back forgets nothing, and counts nothing twice.
 	p.Settle(poolBegin.Add(-time.Hour), "1", 10)
-	if u := p.Use(poolBegin.Add(-2 * time.Hour)); u.Bits != 10 || u.Bytes != 10 {
-		t.Errorf("%+v", u)
-	}
+	u := p.Use(poolBegin.Add(-2 * time.Hour))
+	failIf(t, u.Bits != 10 || u.Bytes != 10, "%+v", u)
 }
 
 // Bytes of a host whose name is not known any more count for every host.
@@ -126,9 +124,8 @@ func TestPoolValid(t *testing.T) {
 		"twice": func(p *Pool) { p.bits = append(p.bits, p.bits[0]) }, "no hosts": func(p *Pool) { p.hosts = nil }, "no list": func(p *Pool) { p.open = nil },
 	} {
 		p := &Pool{now: 1, bits: window{{5, 1}}, hosts: map[string]window{"a": {{5, 1}}}, open: map[string]PoolHop{"x": {ID: "x", Host: "a", Bytes: 1, Until: 9}}}
-		if spoil(p); p.Valid() != (name == "") {
-			t.Errorf("%s: it is taken for a pool: %t", name, p.Valid())
-		}
+		spoil(p)
+		failIf(t, p.Valid() != (name == ""), "%s: it is taken for a pool: %t", name, p.Valid())
 	}
 	failIf(t, (*Pool)(nil).Valid(), "none is one")
 }

@@ -42,12 +42,10 @@ func checkRedaction(t *testing.T, text string) {
 	t.Helper()
 	for _, set := range []Set{All, Keys, Seed} {
 		got := Redact(text, set)
-		if want := oracleRedact(text, set); got != want {
-			t.Fatalf("%s\n in   %+q\n got  %+q\n want %+q", set, text, got, want)
-		}
-		if again := Redact(got, set); again != got {
-			t.Fatalf("%s twice\n in    %+q\n once  %+q\n twice %+q", set, text, got, again)
-		}
+		want := oracleRedact(text, set)
+		stopIf(t, got != want, "%s\n in   %+q\n got  %+q\n want %+q", set, text, got, want)
+		again := Redact(got, set)
+		stopIf(t, again != got, "%s twice\n in    %+q\n once  %+q\n twice %+q", set, text, got, again)
 		end := 0
 		for _, f := range Find(text, set) {
 			stopIf(t, f.Start < end || f.End <= f.Start || f.End > len(text) || !isKind(f.Kind),
@@ -91,9 +89,8 @@ func FuzzRedact(f *testing.F) {
 			var got strings.Builder
 			s := NewStream(&got, All)
 			for _, part := range []string{text[:i], text[i:]} {
-				if _, err := io.WriteString(s, part); err != nil {
-					t.Fatal(err)
-				}
+				_, err := io.WriteString(s, part)
+				noError(t, err)
 			}
 			if err := s.Close(); err != nil || got.String() != want {
 				t.Fatalf("%+q divided at %d: %+q, want %+q (%v)", text, i, got.String(), want, err)
@@ -102,9 +99,8 @@ func FuzzRedact(f *testing.F) {
 		if text != "" {
 			start := time.Now()
 			Redact(strings.Repeat(text, 1+(64<<10)/len(text)), All)
-			if took := time.Since(start); took > slowest {
-				t.Fatalf("%+q: repeated it takes %s", text, took)
-			}
+			took := time.Since(start)
+			stopIf(t, took > slowest, "%+q: repeated it takes %s", text, took)
 		}
 	})
 }
@@ -124,9 +120,8 @@ func TestStreamIsWhole(t *testing.T) {
 		for rest := text; rest != ""; {
 			n := min(len(rest), 1+rng.IntN(most))
 			splits = append(splits, n)
-			if _, err := s.Write([]byte(rest[:n])); err != nil {
-				t.Fatal(err)
-			}
+			_, err := s.Write([]byte(rest[:n]))
+			noError(t, err)
 			rest = rest[n:]
 		}
 		noError(t, s.Close())

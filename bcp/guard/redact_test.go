@@ -14,9 +14,8 @@ func shown(kind string) string { return "[REDACTED:" + kind + "]" }
 
 func checkRedact(t *testing.T, set Set, text, want string) {
 	t.Helper()
-	if got := Redact(text, set); got != want {
-		t.Errorf("%s: %+q\n got %+q\nwant %+q", set, text, got, want)
-	}
+	got := Redact(text, set)
+	failIf(t, got != want, "%s: %+q\n got %+q\nwant %+q", set, text, got, want)
 }
 
 func a(n int) string { return strings.Repeat("a", n) }
@@ -203,9 +202,8 @@ func TestTokensFileIsChecked(t *testing.T) {
 		"", "{}", `[{"kind": "x-key", "prefix": "xx_", "class": "alnum", "min": 20, "more": 1}]`, `[{"kind": "X", "prefix": "xx_", "class": "alnum", "min": 20}]`, `[{"kind": "x", "prefix": "x", "class": "alnum", "min": 20}]`,
 		`[{"kind": "x", "prefix": "xx_", "min": 20}]`, `[{"kind": "x", "prefix": "xx_", "class": "alnum", "min": 7}]`, `[{"kind": "x", "prefix": "xx_", "class": "alnum", "min": 20, "max": 19}]`,
 	} {
-		if _, err := parseTokens([]byte(file)); err == nil {
-			t.Errorf("%s is taken", file)
-		}
+		_, err := parseTokens([]byte(file))
+		failIf(t, err == nil, "%s is taken", file)
 	}
 }
 
@@ -266,9 +264,8 @@ func TestFindChangesNothing(t *testing.T) {
 	expect(t, text, before, "the text has changed")
 	want := []Finding{{Start: 2, End: 26, Kind: "github-token", Certain: true}, {Start: 31, End: 36, Kind: "dotenv"}}
 	failIf(t, !slices.Equal(found, want), "%+v, want %+v", found, want)
-	if plain := "nothing in it"; Redact(plain, All) != plain || len(Find(plain, All)) != 0 {
-		t.Error("plain text is not returned as it is")
-	}
+	plain := "nothing in it"
+	failIf(t, Redact(plain, All) != plain || len(Find(plain, All)) != 0, "plain text is not returned as it is")
 }
 
 func TestRedactToHidesASecretWhole(t *testing.T) {
@@ -282,13 +279,11 @@ func TestRedactToHidesASecretWhole(t *testing.T) {
 func TestSets(t *testing.T) {
 	t.Parallel()
 	for _, set := range []Set{All, Keys, Seed} {
-		if got, err := ParseSet(set.String()); err != nil || got != set {
-			t.Errorf("%s: %v, %v", set, got, err)
-		}
+		got, err := ParseSet(set.String())
+		failIf(t, err != nil || got != set, "%s: %v, %v", set, got, err)
 	}
-	if _, err := ParseSet("none"); err == nil {
-		t.Error("an unknown set is taken")
-	}
+	_, err := ParseSet("none")
+	failIf(t, err == nil, "an unknown set is taken")
 	var zero Set
 	failIf(t, zero != All || Set(9).String() == "", "the zero value does not redact the most")
 }
@@ -331,21 +326,17 @@ func (w *failingWriter) Write(p []byte) (int, error) {
 func TestStreamReportsItsWriter(t *testing.T) {
 	t.Parallel()
 	s := NewStream(&failingWriter{left: 1}, All)
-	if _, err := s.Write([]byte("one\n")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Write([]byte("two\n")); !errors.Is(err, errWriter) {
-		t.Errorf("%v", err)
-	}
-	if _, err := s.Write([]byte("three\n")); !errors.Is(err, errWriter) {
-		t.Errorf("after the error: %v", err)
-	}
+	_, err := s.Write([]byte("one\n"))
+	noError(t, err)
+	_, err = s.Write([]byte("two\n"))
+	failIf(t, !errors.Is(err, errWriter), "%v", err)
+	_, err = s.Write([]byte("three\n"))
+	failIf(t, !errors.Is(err, errWriter), "after the error: %v", err)
 	fails(t, s.Close(), errWriter, "close")
 	closed := NewStream(io.Discard, All)
 	expect(t, errors.Join(closed.Close(), closed.Close()), nil, "closed twice")
-	if _, err := closed.Write([]byte("x")); err == nil {
-		t.Error("a closed stream takes text")
-	}
+	_, err = closed.Write([]byte("x"))
+	failIf(t, err == nil, "a closed stream takes text")
 }
 
 // A line comes out with its end, and what is held back is bounded.
@@ -355,28 +346,20 @@ func TestStreamHoldsTheLastLine(t *testing.T) {
 	s := NewStream(&out, All)
 	write := func(text string) string {
 		out.Reset()
-		if _, err := s.Write([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Write([]byte(text))
+		noError(t, err)
 		return out.String()
 	}
-	if got := write("one\nghp_aaaaaaaa"); got != "one\n" {
-		t.Errorf("%q", got)
-	}
-	if got := write(a(30) + " x\n"); got != shown("github-token")+" x\n" {
-		t.Errorf("%q", got)
-	}
+	expect(t, write("one\nghp_aaaaaaaa"), "one\n", "got")
+	expect(t, write(a(30)+" x\n"), shown("github-token")+" x\n", "got")
 	// A line that is longer than 1 MiB is withheld up to its end.
 	line := strings.Repeat("word ", maxLine/5+1)
-	if got := write(line[:maxLine]+"\n") + write("KEY=a\n"+line[:maxLine]); got != line[:maxLine]+"\nKEY="+shown("dotenv")+"\n" {
-		t.Errorf("%.100q of %d bytes", got, len(got))
-	}
-	if got := write("x"); got != shown("long-line") || len(s.rest) > 0 {
-		t.Errorf("%.100q, %d bytes are held back", got, len(s.rest))
-	}
-	if got := write(line) + write("more\npassword: x9K!mfa2\n"); got != "\npassword: "+shown("dotenv")+"\n" {
-		t.Errorf("%.100q", got)
-	}
+	got := write(line[:maxLine]+"\n") + write("KEY=a\n"+line[:maxLine])
+	failIf(t, got != line[:maxLine]+"\nKEY="+shown("dotenv")+"\n", "%.100q of %d bytes", got, len(got))
+	got = write("x")
+	failIf(t, got != shown("long-line") || len(s.rest) > 0, "%.100q, %d bytes are held back", got, len(s.rest))
+	got = write(line) + write("more\npassword: x9K!mfa2\n")
+	failIf(t, got != "\npassword: "+shown("dotenv")+"\n", "%.100q", got)
 }
 
 // covers ALF-48, P3.6
@@ -387,8 +370,7 @@ func TestHasSecretIsWhatKeysFind(t *testing.T) {
 		"x ghp_aaaaaaaaaa\u200baaaaaaaaaa": true, "password: x9K!mfa2": true, "the password is x9K!mfa2": false,
 		"a6a3dcd4b8505961830606002c86b9a2390be46a": false, "[REDACTED:github-token]": false, "\xffA_KEY=b": true,
 	} {
-		if got := HasSecret([]byte(text)); got != want || got != (len(Find(text, Keys)) > 0) {
-			t.Errorf("%q: %v", text, got)
-		}
+		got := HasSecret([]byte(text))
+		failIf(t, got != want || got != (len(Find(text, Keys)) > 0), "%q: %v", text, got)
 	}
 }

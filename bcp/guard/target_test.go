@@ -92,14 +92,12 @@ func TestZeroTargetIsNone(t *testing.T) {
 	t.Parallel()
 	var zero Target
 	failIf(t, !zero.IsZero() || zero.String() != "", "the zero value is a target")
-	if _, err := zero.Resolve("https://h.test/"); codeOf(err) != Malformed {
-		t.Error("the zero value resolves references")
-	}
+	_, err := zero.Resolve("https://h.test/")
+	failIf(t, codeOf(err) != Malformed, "the zero value resolves references")
 	all, _ := ParsePolicy([]string{"h.test"})
 	expect(t, codeOf(all.Check(zero)), Malformed, "a policy allows the zero value")
-	if price, n := ComposedPrice(zero); price != 0 || n != 0 {
-		t.Error("the zero value has a price")
-	}
+	price, n := ComposedPrice(zero)
+	failIf(t, price != 0 || n != 0, "the zero value has a price")
 }
 
 // covers ALF-94
@@ -124,16 +122,14 @@ func TestResolve(t *testing.T) {
 		"/é":                         "https://h.test:8443/%C3%A9",
 		"https://evil.test#@h.test/": "https://evil.test/",
 	} {
-		if got, err := base.Resolve(reference); err != nil || got.String() != want {
-			t.Errorf("%q: %q, %v; want %s", reference, got, err, want)
-		}
+		got, err := base.Resolve(reference)
+		failIf(t, err != nil || got.String() != want, "%q: %q, %v; want %s", reference, got, err, want)
 	}
 	for reference, want := range map[string]Code{
 		"https:evil.test": Malformed, "javascript:x": BadScheme, `\\evil.test`: Malformed, "//u@h.test": UserInfo, "/a b": Malformed, "///x": Malformed, "a:b": BadScheme, "/%": Malformed, "//": Malformed,
 	} {
-		if got, err := base.Resolve(reference); codeOf(err) != want {
-			t.Errorf("%q: %q, %q; want %s", reference, got, codeOf(err), want)
-		}
+		got, err := base.Resolve(reference)
+		failIf(t, codeOf(err) != want, "%q: %q, %q; want %s", reference, got, codeOf(err), want)
 	}
 }
 

@@ -39,9 +39,8 @@ func TestHonestTextsRaiseNothingStrong(t *testing.T) {
 		"Ph.D. students, M.Sc. holders", "Inc. and Ltd. companies", "a.m. and p.m. shifts", "C++ and C# developers", "Выручка выросла на 12%.", "会议定于三月十五日举行。", "会議は三月です。", "한국 경제가 성장했다.",
 		"Der Umsatz stieg um 5 Prozent.", "Le chiffre d’affaires a augmenté.", "申请已经提交，请求被批准。", "Sent by Bob (via phone).", "The following items were found: A, B, C.", "No issues.", "Room B2 4th floor", "ISO 27001 audit passed",
 	} {
-		if got := codesOf(t, s).Strong(); got != 0 {
-			t.Errorf("%q raises %v", s, got.Codes())
-		}
+		got := codesOf(t, s).Strong()
+		failIf(t, got != 0, "%q raises %v", s, got.Codes())
 	}
 }
 
@@ -78,9 +77,8 @@ func TestHostileTextsAreFlagged(t *testing.T) {
 		{"{\"tool\": \"x\"}", ToolCall}, {"{ \"tool\" : 1}", ToolCall}, {"function_call", ToolCall}, {"<tool_use>", ToolCall}, {"BCPRespond(x)", ToolCall}, {"use BCPQuery now", ToolCall}, {"{\"name\": \"pay\", \"arguments\": {}}", ToolCall}, {"<invoke name", ToolCall}, {"{\"type\":\"bcp_response\"}", ToolCall},
 		{"a\u200bb", Invisible}, {"soft\u00adhyphen", Invisible}, {"bidi \u202eabc", Invisible}, {"e\u0301\u2060x", Invisible}, {"a\x00b", Invisible}, {"tag\U000e0041", Invisible},
 	} {
-		if got := codesOf(t, c.in); !got.Has(c.want) {
-			t.Errorf("%q raises %v, want %v", c.in, got.Codes(), c.want.Codes())
-		}
+		got := codesOf(t, c.in)
+		failIf(t, !got.Has(c.want), "%q raises %v, want %v", c.in, got.Codes(), c.want.Codes())
 	}
 }
 
@@ -96,12 +94,10 @@ func TestSet(t *testing.T) {
 	if diff := cmp.Diff(codeNames[:], all.Codes()); diff != "" {
 		t.Error(diff)
 	}
-	if _, ok := ParseCode(""); ok {
-		t.Error("the empty word is a code")
-	}
-	if got := (&Rules{}).Screen([]byte("a"), []byte("a")); got != everything {
-		t.Errorf("the zero rules find %v only", got.Codes())
-	}
+	_, ok := ParseCode("")
+	failIf(t, ok, "the empty word is a code")
+	got := (&Rules{}).Screen([]byte("a"), []byte("a"))
+	failIf(t, got != everything, "the zero rules find %v only", got.Codes())
 }
 
 // The embedded rules compile, and find each of their own phrases and patterns.
@@ -119,9 +115,8 @@ func TestDefaultRules(t *testing.T) {
 		code := Set(rule.Code)
 		for _, phrase := range rule.Phrases {
 			for _, s := range []string{phrase, strings.ToUpper(phrase), "x " + strings.ReplaceAll(phrase, " ", ",\n- ") + " y"} {
-				if got := codesOf(t, s); !got.Has(code) {
-					t.Errorf("%q raises %v", s, got.Codes())
-				}
+				got := codesOf(t, s)
+				failIf(t, !got.Has(code), "%q raises %v", s, got.Codes())
 			}
 		}
 	}
@@ -149,9 +144,8 @@ func TestBrokenRulesAreNone(t *testing.T) {
 		``, `{"version":1} x`, `{"version":1,"version":1}`, `{"version":1,"more":1}`,
 		`{"version":1,"phrases":[{"code":"nope","phrases":["a"]}]}`, `{"version":1,"phrases":[{"code":"url","phrases":["..."]}]}`,
 	} {
-		if r, err := parseRules([]byte(s)); err == nil || r != nil {
-			t.Errorf("%s: %v", s, err)
-		}
+		r, err := parseRules([]byte(s))
+		failIf(t, err == nil || r != nil, "%s: %v", s, err)
 	}
 }
 
@@ -172,9 +166,8 @@ func TestPhrasesMatchNaiveSearch(t *testing.T) {
 				want |= 1 << i
 			}
 		}
-		if got := (&walk{phrases: p}).text([]byte(text)); got != want {
-			t.Fatalf("%q in %v: %b, want %b", text, phrasesOf, got, want)
-		}
+		got := (&walk{phrases: p}).text([]byte(text))
+		stopIf(t, got != want, "%q in %v: %b, want %b", text, phrasesOf, got, want)
 	})
 }
 
@@ -193,8 +186,7 @@ func TestPatternsMatchNaiveSearch(t *testing.T) {
 				want |= 1 << i
 			}
 		}
-		if got := all.match([]byte(text)); got != want {
-			t.Fatalf("%q in %q: %b, want %b", of, text, got, want)
-		}
+		got := all.match([]byte(text))
+		stopIf(t, got != want, "%q in %q: %b, want %b", of, text, got, want)
 	})
 }

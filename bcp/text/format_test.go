@@ -24,18 +24,16 @@ func TestParseDate(t *testing.T) {
 			t.Errorf("%q: %v %v, want %s", in, d, err, want)
 			continue
 		}
-		if again, err := ParseDate([]byte(want)); err != nil || again != d {
-			t.Errorf("%q: the canonical form reads as %v %v", want, again, err)
-		}
+		again, err := ParseDate([]byte(want))
+		failIf(t, err != nil || again != d, "%q: the canonical form reads as %v %v", want, again, err)
 	}
 	for _, in := range []string{
 		"", " ", "tomorrow", "1", "a", "2m", "March", "2026", "March 2026", "March 32", "March 0", "Feb 30", "2023-02-29", "1900-02-29", "0000-01-01", "2026-13-01", "2026-00-01", "2026-01-00", "2026-1-1", "2026/03/15", "03/15/2026",
 		"15.03.2026", "--2-29", "---02-29", "on March 15", "March 15.", "March 15 2026 please", "March 15, 26", "March 15, 0000", "1th March", "11st March", "22th March", "March 15 16", "15 16 March", "March March 15", "2026-03-15T00:00", "2026-03-15Z",
 		"marc 15", "Marsh 15", "March. 15", "Se 3", "Sep.. 3", "-2026-03-15", "+2026-03-15", "20260315", "15March", "March15", "ма́рт 15", "March 15\x00 x", "the 15th", "of March 15", strings.Repeat(" ", 500) + "March 15", "March 15,", ", March 15",
 	} {
-		if d, err := ParseDate([]byte(in)); !errors.Is(err, ErrDate) || d != (Date{}) {
-			t.Errorf("%q is %v %v", in, d, err)
-		}
+		d, err := ParseDate([]byte(in))
+		failIf(t, !errors.Is(err, ErrDate) || d != (Date{}), "%q is %v %v", in, d, err)
 	}
 }
 
@@ -48,9 +46,8 @@ func TestEveryDay(t *testing.T) {
 			for day := 0; day <= 32; day++ {
 				in := fmt.Sprintf("%04d-%02d-%02d", year, month, day)
 				_, want := time.Parse(time.DateOnly, in)
-				if _, err := ParseDate([]byte(in)); (err == nil) != (want == nil) {
-					t.Errorf("%s: %v", in, err)
-				}
+				_, err := ParseDate([]byte(in))
+				failIf(t, (err == nil) != (want == nil), "%s: %v", in, err)
 			}
 		}
 	}
@@ -75,14 +72,12 @@ func FuzzDate(f *testing.F) {
 func TestParseTime(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{"15:04": "15:04", "00:00": "00:00", " 23:59\n": "23:59", "１５：０４": "15:04"} {
-		if got, err := ParseTime([]byte(in)); err != nil || got.String() != want {
-			t.Errorf("%q: %v %v", in, got, err)
-		}
+		got, err := ParseTime([]byte(in))
+		failIf(t, err != nil || got.String() != want, "%q: %v %v", in, got, err)
 	}
 	for _, in := range []string{"", "24:00", "23:60", "1:04", "15:4", "15.04", "15:04:00", "3 pm", "15:04 pm", "at 15:04", "-1:00", "+1:00", "15 :04"} {
-		if got, err := ParseTime([]byte(in)); !errors.Is(err, ErrTime) {
-			t.Errorf("%q is %v %v", in, got, err)
-		}
+		got, err := ParseTime([]byte(in))
+		failIf(t, !errors.Is(err, ErrTime), "%q is %v %v", in, got, err)
 	}
 }
 
@@ -90,14 +85,12 @@ func TestParseTime(t *testing.T) {
 func TestParseInteger(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]int64{"0": 0, "7": 7, "-7": -7, " 42 ": 42, "9223372036854775807": math.MaxInt64, "-9223372036854775808": math.MinInt64} {
-		if got, err := ParseInteger([]byte(in)); err != nil || got != want {
-			t.Errorf("%q: %d %v", in, got, err)
-		}
+		got, err := ParseInteger([]byte(in))
+		failIf(t, err != nil || got != want, "%q: %d %v", in, got, err)
 	}
 	for _, in := range []string{"", "-", "-0", "00", "01", "-01", "+1", "1.0", "1e2", "1,000", "1_000", "0x1", "1 2", "one", "9223372036854775808", "-9223372036854775809", "--1", strings.Repeat("1", 300)} {
-		if got, err := ParseInteger([]byte(in)); !errors.Is(err, ErrInteger) || got != 0 {
-			t.Errorf("%q is %d %v", in, got, err)
-		}
+		got, err := ParseInteger([]byte(in))
+		failIf(t, !errors.Is(err, ErrInteger) || got != 0, "%q is %d %v", in, got, err)
 	}
 }
 
@@ -115,43 +108,32 @@ func TestDigitsOfEveryScript(t *testing.T) {
 				return r
 			}, s))
 		}
-		if n, err := ParseInteger(spell("-120")); n != -120 || err != nil {
-			t.Errorf("%s: %d %v", spell("-120"), n, err)
-		}
-		if d, err := ParseDate(spell("2026-03-15")); d.String() != "2026-03-15" || err != nil {
-			t.Errorf("%s: %v %v", spell("2026-03-15"), d, err)
-		}
-		if d, err := ParseDate(spell("March 15th, 2026")); d.String() != "2026-03-15" || err != nil {
-			t.Errorf("%s: %v %v", spell("March 15th, 2026"), d, err)
-		}
-		if c, err := ParseTime(spell("15:04")); c.String() != "15:04" || err != nil {
-			t.Errorf("%s: %v %v", spell("15:04"), c, err)
-		}
+		n, err := ParseInteger(spell("-120"))
+		failIf(t, n != -120 || err != nil, "%s: %d %v", spell("-120"), n, err)
+		d, err := ParseDate(spell("2026-03-15"))
+		failIf(t, d.String() != "2026-03-15" || err != nil, "%s: %v %v", spell("2026-03-15"), d, err)
+		d, err = ParseDate(spell("March 15th, 2026"))
+		failIf(t, d.String() != "2026-03-15" || err != nil, "%s: %v %v", spell("March 15th, 2026"), d, err)
+		c, err := ParseTime(spell("15:04"))
+		failIf(t, c.String() != "15:04" || err != nil, "%s: %v %v", spell("15:04"), c, err)
 		for _, refused := range []string{"007", "-0"} {
-			if n, err := ParseInteger(spell(refused)); !errors.Is(err, ErrInteger) {
-				t.Errorf("%s is %d", spell(refused), n)
-			}
+			n, err := ParseInteger(spell(refused))
+			failIf(t, !errors.Is(err, ErrInteger), "%s is %d", spell(refused), n)
 		}
-		if _, err := ParseEmail(nil, spell("a1@example.com"), 0); !errors.Is(err, ErrEmail) {
-			t.Errorf("%s is an address", spell("a1@example.com"))
-		}
-		if r, err := Normalise(nil, spell("at 3.14 on 5"), Options{Alphabet: ASCII, MaxWords: 9}); string(r.Text) != "at 3.14 on 5" {
-			t.Errorf("%s: %s %v", spell("at 3.14 on 5"), r.Text, err)
-		}
-		if b, err := ParseBoolean(spell("1")); err == nil {
-			t.Errorf("%s is %v", spell("1"), b)
-		}
+		_, err = ParseEmail(nil, spell("a1@example.com"), 0)
+		failIf(t, !errors.Is(err, ErrEmail), "%s is an address", spell("a1@example.com"))
+		r, err := Normalise(nil, spell("at 3.14 on 5"), Options{Alphabet: ASCII, MaxWords: 9})
+		failIf(t, string(r.Text) != "at 3.14 on 5", "%s: %s %v", spell("at 3.14 on 5"), r.Text, err)
+		b, err := ParseBoolean(spell("1"))
+		failIf(t, err == nil, "%s is %v", spell("1"), b)
 	}
 	for _, in := range []string{"10²", "²", "①", "⑫", "½", "Ⅻ", "㉑", "⒈", "❶", "1₂", "一", "፩"} {
-		if n, err := ParseInteger([]byte(in)); !errors.Is(err, ErrInteger) {
-			t.Errorf("%s is %d", in, n)
-		}
-		if c, err := ParseTime([]byte("15:0" + in)); !errors.Is(err, ErrTime) {
-			t.Errorf("15:0%s is %v", in, c)
-		}
-		if d, err := ParseDate([]byte("2026-03-1" + in)); !errors.Is(err, ErrDate) {
-			t.Errorf("2026-03-1%s is %v", in, d)
-		}
+		n, err := ParseInteger([]byte(in))
+		failIf(t, !errors.Is(err, ErrInteger), "%s is %d", in, n)
+		c, err := ParseTime([]byte("15:0" + in))
+		failIf(t, !errors.Is(err, ErrTime), "15:0%s is %v", in, c)
+		d, err := ParseDate([]byte("2026-03-1" + in))
+		failIf(t, !errors.Is(err, ErrDate), "2026-03-1%s is %v", in, d)
 	}
 }
 
@@ -159,14 +141,12 @@ func TestDigitsOfEveryScript(t *testing.T) {
 func TestParseBoolean(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]bool{"true": true, "false": false, " TRUE\n": true, "False": false} {
-		if got, err := ParseBoolean([]byte(in)); err != nil || got != want {
-			t.Errorf("%q: %v %v", in, got, err)
-		}
+		got, err := ParseBoolean([]byte(in))
+		failIf(t, err != nil || got != want, "%q: %v %v", in, got, err)
 	}
 	for _, in := range []string{"", "yes", "no", "1", "0", "t", "true.", "true false", "null"} {
-		if got, err := ParseBoolean([]byte(in)); !errors.Is(err, ErrBoolean) || got {
-			t.Errorf("%q is %v %v", in, got, err)
-		}
+		got, err := ParseBoolean([]byte(in))
+		failIf(t, !errors.Is(err, ErrBoolean) || got, "%q is %v %v", in, got, err)
 	}
 }
 
@@ -201,9 +181,8 @@ func TestParseEmail(t *testing.T) {
 		failIf(t, !errors.Is(err, c.err) || string(got) != c.want, "%q: %q %v, want %q %v", c.in, got, err, c.want, c.err)
 	}
 	for s, want := range map[string]Set{"john.smith@example.com": 0, "ignore.all@evil.com": WeakSign} {
-		if got := DefaultRules().Screen([]byte(s), []byte(s)); got != want {
-			t.Errorf("%q raises %v", s, got.Codes())
-		}
+		got := DefaultRules().Screen([]byte(s), []byte(s))
+		failIf(t, got != want, "%q raises %v", s, got.Codes())
 	}
 }
 
@@ -228,8 +207,7 @@ func FuzzEmail(f *testing.F) {
 func TestFields(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]int{"": 0, "  ": 0, "a": 1, " March 15,\t2026\n": 3, "a\u00a0b": 2, "a\u200bb": 2, "a\u2060b": 1, "\u2060": 0, "15:04": 1} {
-		if got := Fields([]byte(in)); got != want {
-			t.Errorf("%q: %d, want %d", in, got, want)
-		}
+		got := Fields([]byte(in))
+		failIf(t, got != want, "%q: %d, want %d", in, got, want)
 	}
 }

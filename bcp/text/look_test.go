@@ -176,9 +176,8 @@ func TestNamesOfManyLanguages(t *testing.T) {
 		"สมชาย": "สมชาย", "น้ำ": "น้ํา", "김민준": "김민준", "ㄱㄱ ㅋㅋㅋ": "ᄀᄀ ᄏᄏᄏ", "ᄀ\u1161ᆨ": "각", "山田 太郎": "山田 太郎", "ガ゛ カ\u3099": "ガ ガ",
 		"தமிழ்": "தமிழ்", "ქართული": "ქართული", "Արամ Խաչատրյան": "արամ խաչատրյան", "አማርኛ": "አማርኛ", "Ꮳꮃꭹ": "ꮳꮃꭹ", "ᐃᓄᒃᑎᑐᑦ": "ᐃᓄᒃᑎᑐᑦ", "ⵜⴰⵎⴰⵣⵉⵖⵜ": "ⵜⴰⵎⴰⵣⵉⵖⵜ",
 	} {
-		if got := normal(t, in, roomy(Any, None)); got != want {
-			t.Errorf("%s: %s (%+q), want %s", in, got, got, want)
-		}
+		got := normal(t, in, roomy(Any, None))
+		failIf(t, got != want, "%s: %s (%+q), want %s", in, got, got, want)
 	}
 }
 
@@ -329,9 +328,8 @@ func TestCapitalsLookDifferent(t *testing.T) {
 		"Нао": "нао", "Hao": "Hao", "Николай Оленин": "Николай Оленин", "Анна": "Анна", "вот Роса": "вот роса", "Роса": "Poca", "Đặng Ðường": "Đặng ðường",
 		"Ολγα": "Ολγα", "Ваа пишет": "ваа пишет", "Іван Ірпінь": "Іван Ірпінь", "Ірис і ґанок": "Ірис і ґанок", "Élan Über": "Élan Über",
 	} {
-		if got := normal(t, in, o); got != want {
-			t.Errorf("%s: %s (%+q), want %s", in, got, got, want)
-		}
+		got := normal(t, in, o)
+		failIf(t, got != want, "%s: %s (%+q), want %s", in, got, got, want)
 	}
 	seen := map[string]string{}
 	for r := range rune(unicode.MaxRune) {
@@ -340,9 +338,8 @@ func TestCapitalsLookDifferent(t *testing.T) {
 			continue
 		}
 		look, first := refSkeleton(string(got.Text)), string(got.Text)
-		if before, ok := seen[look]; ok && before != first {
-			t.Errorf("%s and %s look alike", before, first)
-		}
+		before, ok := seen[look]
+		failIf(t, ok && before != first, "%s and %s look alike", before, first)
 		seen[look] = first
 	}
 }

@@ -77,9 +77,7 @@ func TestNormaliseTable(t *testing.T) {
 			t.Errorf("%q: %v", c.in, err)
 			continue
 		}
-		if diff := cmp.Diff("before|"+c.want, string(r.Text)); diff != "" {
-			t.Errorf("%q: %s", c.in, diff)
-		}
+		bcptest.Expect(t, cmp.Diff("before|"+c.want, string(r.Text)), "", "%q", c.in)
 		checkPremise(t, Result{Text: r.Text[7:], Words: r.Words, Chars: r.Chars, Capitals: r.Capitals}, c.o)
 	}
 }
@@ -174,9 +172,8 @@ func TestSpellings(t *testing.T) {
 	} {
 		want := normal(t, group[0], roomy(Any, None))
 		for _, s := range group {
-			if got := normal(t, s, roomy(Any, None)); got != want {
-				t.Errorf("%q: %q, want %q", s, got, want)
-			}
+			got := normal(t, s, roomy(Any, None))
+			failIf(t, got != want, "%q: %q, want %q", s, got, want)
 		}
 	}
 }
@@ -212,9 +209,8 @@ func TestEveryCodePoint(t *testing.T) {
 			if r >= 0xd800 && r < 0xe000 || r == utf8.RuneError {
 				continue
 			}
-			if _, err := Normalise(nil, []byte("a "+string(r)), o); !errors.Is(err, ErrCodePoint) {
-				t.Fatalf("%U: not refused: %v", r, err)
-			}
+			_, err := Normalise(nil, []byte("a "+string(r)), o)
+			stopIf(t, !errors.Is(err, ErrCodePoint), "%U: not refused: %v", r, err)
 			continue
 		}
 		for _, s := range []string{string(r), "1" + string(r) + "1", "a" + string(r) + "a", "x1" + string(r), "ー" + string(r)} {
@@ -222,9 +218,8 @@ func TestEveryCodePoint(t *testing.T) {
 			if !ok {
 				continue
 			}
-			if want := refNormal(s); string(res.Text) != want {
-				t.Fatalf("%U in %+q: %+q, reference %+q", r, s, res.Text, want)
-			}
+			want := refNormal(s)
+			stopIf(t, string(res.Text) != want, "%U in %+q: %+q, reference %+q", r, s, res.Text, want)
 			if want := refWords(string(res.Text)); res.Words != want {
 				t.Fatalf("%U in %+q: %d words, reference %d", r, s, res.Words, want)
 			}
@@ -288,9 +283,8 @@ func TestLettersWithMarks(t *testing.T) {
 			}
 			checkFixpoint(t, s, o)
 			if r, ok := checkFixpoint(t, s, kept(o)); ok && (i+j)%5 == 0 {
-				if want := refNormal(s); string(r.Text) != want {
-					t.Fatalf("%+q: %+q, reference %+q", s, r.Text, want)
-				}
+				want := refNormal(s)
+				stopIf(t, string(r.Text) != want, "%+q: %+q, reference %+q", s, r.Text, want)
 			}
 		}
 	}
@@ -360,14 +354,12 @@ func checkAll(t bcptest.TB, s string, o Options) {
 		return
 	}
 	checkPremise(t, r, o)
-	if words := refWords(refSettle(string(r.Text))); words != r.Words {
-		t.Fatalf("%+q: %+q has %d words, reference %d", s, r.Text, r.Words, words)
-	}
+	words := refWords(refSettle(string(r.Text)))
+	stopIf(t, words != r.Words, "%+q: %+q has %d words, reference %d", s, r.Text, r.Words, words)
 	if o.Join == None && !o.PreserveCase {
 		same, err := Normalise(nil, []byte(s), kept(o))
-		if want := refNormal(s); err != nil || want != string(same.Text) {
-			t.Fatalf("%+q: %+q (%v), reference %+q", s, same.Text, err, want)
-		}
+		want := refNormal(s)
+		stopIf(t, err != nil || want != string(same.Text), "%+q: %+q (%v), reference %+q", s, same.Text, err, want)
 	}
 	got := DefaultRules().Screen([]byte(s), r.Text)
 	if o.PersonName {
@@ -414,9 +406,8 @@ func FuzzNormalise(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string, mode uint8) {
 		o := Options{Alphabet: []Alphabet{Any, ASCII, Latin, Any}[mode&3], Join: []Join{None, List, Summary, None}[mode>>2&3], PreserveCase: mode&16 != 0, MaxWords: 50}
 		if !utf8.ValidString(s) {
-			if _, err := Normalise(nil, []byte(s), o); err == nil {
-				t.Fatalf("%q accepted", s)
-			}
+			_, err := Normalise(nil, []byte(s), o)
+			stopIf(t, err == nil, "%q accepted", s)
 			return
 		}
 		checkAll(t, s, o)
@@ -433,9 +424,8 @@ func TestTablesAreCurrent(t *testing.T) {
 		if class(e&entryClass) != classMapped {
 			continue
 		}
-		if to := refSettle(string(r)); to != strings.ReplaceAll(string(mappedTo(e)), "`", "'") {
-			t.Fatalf("%U maps to %+q, reference %+q", r, mappedTo(e), to)
-		}
+		to := refSettle(string(r))
+		stopIf(t, to != strings.ReplaceAll(string(mappedTo(e)), "`", "'"), "%U maps to %+q, reference %+q", r, mappedTo(e), to)
 	}
 	stopIf(t, lookUp(-1)&entryClass != uint32(classRefuse) || lookUp(0x110000)&entryClass != uint32(classRefuse),
 		"what is no code point is not refused")
@@ -447,9 +437,8 @@ func TestCapitalsStayInTheAlphabet(t *testing.T) {
 	for _, limit := range []rune{limitASCII, Latin.limit()} {
 		for r := range limit {
 			up := unicode.ToUpper(r)
-			if e := lookUp(up); class(e&entryClass) == classMapped && mappedTo(e) == r && up >= limit {
-				t.Errorf("%U has the capital %U", r, up)
-			}
+			e := lookUp(up)
+			failIf(t, class(e&entryClass) == classMapped && mappedTo(e) == r && up >= limit, "%U has the capital %U", r, up)
 		}
 	}
 }
@@ -462,9 +451,8 @@ func TestJoiners(t *testing.T) {
 		j    Join
 		want int
 	}{{ASCII, None, 2}, {Latin, None, 2}, {Any, None, 3}, {ASCII, List, 3}, {ASCII, Summary, 3}, {Any, Summary, 4}, {0, None, 0}, {ASCII, 3, 0}} {
-		if got := Joiners(c.a, c.j); got != c.want {
-			t.Errorf("Joiners(%d, %d) = %d, want %d", c.a, c.j, got, c.want)
-		}
+		got := Joiners(c.a, c.j)
+		failIf(t, got != c.want, "Joiners(%d, %d) = %d, want %d", c.a, c.j, got, c.want)
 	}
 	failIf(t, AlphabetSize(0) != 0, "the zero alphabet has characters")
 }

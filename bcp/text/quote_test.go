@@ -32,15 +32,13 @@ func TestReadLetters(t *testing.T) {
 		{"5 apples", "5 app1es", "٥ apples"},
 	} {
 		for _, s := range group {
-			if got, want := lettersOf(s), lettersOf(group[0]); got != want {
-				t.Errorf("%q reads %q, %q reads %q", s, got, group[0], want)
-			}
+			got, want := lettersOf(s), lettersOf(group[0])
+			failIf(t, got != want, "%q reads %q, %q reads %q", s, got, group[0], want)
 		}
 	}
 	for in, want := range map[string]string{"": "", " ...!": "", "a b": "a b", "2026 was b4": "zozg was ba", "\xff\xfea\xff": "a", "कि": "कि", "नमस्ते की": "नमस्ते की"} {
-		if got := lettersOf(in); got != want {
-			t.Errorf("%q reads %q, want %q", in, got, want)
-		}
+		got := lettersOf(in)
+		failIf(t, got != want, "%q reads %q, want %q", in, got, want)
 	}
 }
 
@@ -63,9 +61,8 @@ func checkLetters(t bcptest.TB, s string) {
 		last = end
 	}
 	stopIf(t, last != len(l.Text) || !utf8.Valid(l.Text), "%q: %q, words end at %v", s, l.Text, l.Ends)
-	if again := lettersOf(lettersOf(s)); again != lettersOf(s) {
-		t.Fatalf("%q reads %q, again %q", s, lettersOf(s), again)
-	}
+	again := lettersOf(lettersOf(s))
+	stopIf(t, again != lettersOf(s), "%q reads %q, again %q", s, lettersOf(s), again)
 	if upper := lettersOf(strings.ToUpper(s)); strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 && upper != lettersOf(s) {
 		t.Fatalf("%q reads %q, in capitals %q", s, lettersOf(s), upper)
 	}

@@ -52,9 +52,8 @@ func TestProse(t *testing.T) {
 		stopIf(t, err == nil && r.Prose && !promisedProse(s), "%q is called prose", s)
 	})
 	for _, s := range []string{"The vendor moves delivery to next week.", "1. the vendor moves\n2. the costs remain", "On 15 March 2026, in room 7, we met. Nobody left.", "Basic patience"} {
-		if r, err := Normalise(nil, []byte(s), Options{Alphabet: Any, Join: List, MaxWords: 100}); err != nil || !r.Prose {
-			t.Errorf("%q is not called prose: %v", s, err)
-		}
+		r, err := Normalise(nil, []byte(s), Options{Alphabet: Any, Join: List, MaxWords: 100})
+		failIf(t, err != nil || !r.Prose, "%q is not called prose: %v", s, err)
 	}
 }
 

@@ -32,7 +32,6 @@ func TestFormatNamesTheKinds(t *testing.T) {
 	for _, k := range bcp.DecisionKinds() {
 		kinds = append(kinds, k.String())
 	}
-	if line := "\nKinds: " + strings.Join(kinds, ", ") + "."; !strings.Contains(string(page), line) {
-		t.Errorf("docs/audit-format.md does not say %q", line)
-	}
+	line := "\nKinds: " + strings.Join(kinds, ", ") + "."
+	failIf(t, !strings.Contains(string(page), line), "docs/audit-format.md does not say %q", line)
 }

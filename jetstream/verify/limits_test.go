@@ -67,9 +67,8 @@ func TestLargestBlock(t *testing.T) {
 	if err == nil {
 		_, err = w.Write(make([]byte, 64<<20))
 	}
-	if err = errors.Join(err, w.Close()); err != nil {
-		t.Fatal(err)
-	}
+	err = errors.Join(err, w.Close())
+	noError(t, err)
 	expectFault(t, p.with(1, quiet.Bytes()), o, 1)
 }
 

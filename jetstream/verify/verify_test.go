@@ -79,9 +79,8 @@ func TestRanges(t *testing.T) {
 			t.Errorf("decisions %d to %d: %d to %d, %v", r[0], r[1], s.First, s.Last, err)
 			continue
 		}
-		if want := rootOf(t, decisions[:r[1]]); s.Checkpoint.Root != want {
-			t.Errorf("decisions %d to %d: another root", r[0], r[1])
-		}
+		want := rootOf(t, decisions[:r[1]])
+		failIf(t, s.Checkpoint.Root != want, "decisions %d to %d: another root", r[0], r[1])
 		if r[0] != 1365 && r[1] != 3 {
 			continue
 		}
@@ -98,9 +97,8 @@ func TestRanges(t *testing.T) {
 		"in front of the 1st": {Key: key, Until: at(1)},
 		"nothing":             {Key: key, Since: at(7), Until: at(7)},
 	} {
-		if _, err := jetstream.Export(t.Context(), nil, recordsOf(decisions), o); !errors.Is(err, jetstream.ErrNoDecisions) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := jetstream.Export(t.Context(), nil, recordsOf(decisions), o)
+		failIf(t, !errors.Is(err, jetstream.ErrNoDecisions), "%s: %v", name, err)
 	}
 }
 
@@ -142,9 +140,8 @@ func TestSince(t *testing.T) {
 			if name == "part" && n < 1000 {
 				continue
 			}
-			if _, err := check(file, verify.Options{Keys: keys, Since: []verify.Checkpoint{since}}); err != nil {
-				t.Errorf("%s since %d: %v", name, n, err)
-			}
+			_, err := check(file, verify.Options{Keys: keys, Since: []verify.Checkpoint{since}})
+			failIf(t, err != nil, "%s since %d: %v", name, n, err)
 			expectFault(t, file, verify.Options{Keys: keys, Since: []verify.Checkpoint{checkpoint(other, n)}}, 0)
 		}
 	}
@@ -167,9 +164,8 @@ func TestKeys(t *testing.T) {
 	file := export(t, chainOf(t, 100), jetstream.ExportOptions{Key: key})
 	must(check(file, verify.Options{Keys: []string{other.Public, key.Public}}))(t)
 	for _, keys := range [][]string{nil, {}, {""}, {"no key"}, {key.Public + "x"}} {
-		if _, err := check(file, verify.Options{Keys: keys}); err == nil {
-			t.Errorf("verified with the keys %q", keys)
-		}
+		_, err := check(file, verify.Options{Keys: keys})
+		failIf(t, err == nil, "verified with the keys %q", keys)
 	}
 	expectFault(t, file, verify.Options{Keys: []string{other.Public}}, 0)
 	// The name of the log is that of the key.
