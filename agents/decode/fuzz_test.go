@@ -40,13 +40,12 @@ func FuzzDocument(f *testing.F) {
 		if d.Cut || d.TooDeep || titles > 1 {
 			return
 		}
-		w := NewWriter(nil)
-		w.Node(d.Root)
+		text := Write(d.Root, nil)
 		found := map[rune]int{}
-		count(found, w.Text()+d.Title+strings.Join(d.Hidden, ""))
+		count(found, text+d.Title+strings.Join(d.Hidden, ""))
 		for letter, n := range there {
 			if found[letter] < n {
-				t.Fatalf("%q: %d of %d %q are lost: text %q, title %q, hidden %q", source, n-found[letter], n, letter, w.Text(), d.Title, d.Hidden)
+				t.Fatalf("%q: %d of %d %q are lost: text %q, title %q, hidden %q", source, n-found[letter], n, letter, text, d.Title, d.Hidden)
 			}
 		}
 	})

@@ -162,14 +162,12 @@ func (h *hider) hide(text string) {
 // textOf returns the text of an element that is not shown. What the parser left as markup is
 // without its tags.
 func textOf(n *html.Node) string {
-	w := NewWriter(nil)
 	for below := range n.Descendants() {
 		if below.Type == html.TextNode && below.Parent != nil && rawText[below.Parent.Data] {
 			below.Data = tags.ReplaceAllString(below.Data, " ")
 		}
 	}
-	w.Node(n)
-	return w.Text()
+	return Write(n, nil)
 }
 
 var tags = regexp.MustCompile(`<[^>]*>`)

@@ -8,9 +8,7 @@ import (
 // shownText returns the text of a document that is seen, and that which is not.
 func shownText(source string, o Options) (text, hidden string) {
 	d := Parse(source, o)
-	w := NewWriter(nil)
-	w.Node(d.Root)
-	return w.Text(), strings.Join(d.Hidden, "|")
+	return Write(d.Root, nil), strings.Join(d.Hidden, "|")
 }
 
 // styles hide a block of text, each in its own way.

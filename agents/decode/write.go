@@ -10,9 +10,16 @@ import (
 // maxText bounds the text written of a document, in bytes: more than an agent may ask for.
 const maxText = 2 << 20
 
-// Writer writes elements as text: headings with #, list items with a hyphen or their
-// number, table rows with bars, and links followed by a number.
-type Writer struct {
+// Write writes an element with its contents as text: headings with #, list items with a hyphen or their
+// number, table rows with bars, and links followed by a number. number returns that of a link by the value of
+// its attribute, 0 for none; nil numbers nothing.
+func Write(n *html.Node, number func(href string) int) string {
+	w := &writer{number: number, breaks: 2}
+	w.node(n)
+	return strings.TrimRight(w.b.String(), "\n ")
+}
+
+type writer struct {
 	b      strings.Builder
 	number func(href string) int
 	breaks int   // line breaks at the end of the output
@@ -22,17 +29,7 @@ type Writer struct {
 	lists  []int // the next number of each open list; -1: no numbers
 }
 
-// NewWriter returns a writer. number returns the number of a link by the value of its
-// attribute, 0 for none; nil numbers nothing.
-func NewWriter(number func(href string) int) *Writer {
-	return &Writer{number: number, breaks: 2}
-}
-
-// Text returns the output.
-func (w *Writer) Text() string { return strings.TrimRight(w.b.String(), "\n ") }
-
-// Node writes an element with its contents.
-func (w *Writer) Node(n *html.Node) {
+func (w *writer) node(n *html.Node) {
 	if w.b.Len() >= maxText {
 		return
 	}
@@ -46,7 +43,7 @@ func (w *Writer) Node(n *html.Node) {
 		w.open(n.Data, n.Attr)
 	}
 	for child := n.FirstChild; child != nil; child = child.NextSibling {
-		w.Node(child)
+		w.node(child)
 	}
 	if n.Type == html.ElementNode && !isVoid(n.Data) {
 		w.close(n)
@@ -54,7 +51,7 @@ func (w *Writer) Node(n *html.Node) {
 }
 
 // write writes text, with its white space collapsed unless it is kept.
-func (w *Writer) write(s string) {
+func (w *writer) write(s string) {
 	if w.pre > 0 {
 		w.raw(s)
 		return
@@ -72,7 +69,7 @@ func (w *Writer) write(s string) {
 }
 
 // raw writes text verbatim, after a pending blank.
-func (w *Writer) raw(s string) {
+func (w *writer) raw(s string) {
 	if s == "" {
 		return
 	}
@@ -89,7 +86,7 @@ func (w *Writer) raw(s string) {
 }
 
 // line ends the line, and leaves n-1 empty ones.
-func (w *Writer) line(n int) {
+func (w *writer) line(n int) {
 	w.space = false
 	for w.breaks < n {
 		w.b.WriteByte('\n')
@@ -97,7 +94,7 @@ func (w *Writer) line(n int) {
 	}
 }
 
-func (w *Writer) open(name string, attributes []html.Attribute) {
+func (w *writer) open(name string, attributes []html.Attribute) {
 	w.block(name)
 	switch name {
 	case "br":
@@ -136,7 +133,7 @@ func (w *Writer) open(name string, attributes []html.Attribute) {
 }
 
 // close ends an element that open began.
-func (w *Writer) close(n *html.Node) {
+func (w *writer) close(n *html.Node) {
 	switch n.Data {
 	case "ul", "ol", "menu":
 		w.lists = w.lists[:len(w.lists)-1]
@@ -151,7 +148,7 @@ func (w *Writer) close(n *html.Node) {
 }
 
 // block ends the line around an element that is not inline.
-func (w *Writer) block(name string) {
+func (w *writer) block(name string) {
 	switch name {
 	case "ul", "ol", "menu":
 		if len(w.lists) > 0 { // inside of another one
@@ -169,7 +166,7 @@ func (w *Writer) block(name string) {
 }
 
 // box writes the text of what has a border of its own, so that it runs into nothing beside it.
-func (w *Writer) box(text string) { w.write(" " + text + " ") }
+func (w *writer) box(text string) { w.write(" " + text + " ") }
 
 // inputText is what a person sees in a field of a form.
 func inputText(attributes []html.Attribute) string {
@@ -185,7 +182,7 @@ func inputText(attributes []html.Attribute) string {
 }
 
 // item begins an item of the innermost list.
-func (w *Writer) item() {
+func (w *writer) item() {
 	mark := "- "
 	if n := len(w.lists); n > 0 {
 		w.raw(strings.Repeat("  ", min(n-1, 8)))
@@ -199,7 +196,7 @@ func (w *Writer) item() {
 }
 
 // link writes the number of a link after its text.
-func (w *Writer) link(n *html.Node) {
+func (w *writer) link(n *html.Node) {
 	href, ok := attribute(n.Attr, "href")
 	if !ok || w.number == nil {
 		return

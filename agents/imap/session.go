@@ -121,11 +121,9 @@ func (s *session) command(line string, f fetching) (string, error) {
 }
 
 var (
-	bodyNext   = regexp.MustCompile(`(?i)^\* [0-9]+ FETCH \((?:.* )?BODY\[\](?:<0>)? $`)
-	bodyQuoted = regexp.MustCompile(`(?i)(?:^| )BODY\[\](?:<0>)? "((?:[^"\\]|\\.)*)"`)
-	escape     = regexp.MustCompile(`\\(.)`)
-	stringIn   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
-	groupIn    = regexp.MustCompile(`\([^()\[\]]*\)|\[[^()\[\]]*\]`)
+	bodyNext = regexp.MustCompile(`(?i)^\* [0-9]+ FETCH \((?:.* )?BODY\[\](?:<0>)? $`)
+	stringIn = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+	groupIn  = regexp.MustCompile(`\([^()\[\]]*\)|\[[^()\[\]]*\]`)
 )
 
 // untagged takes a response that is not a command's own. m has what is known of a message.
@@ -164,12 +162,6 @@ func (m message) fetched(list string, f fetching) (err error) {
 	list, ends := strings.CutSuffix(list, ")")
 	if !begins || !ends {
 		return errAnswer
-	}
-	if quoted := bodyQuoted.FindStringSubmatch(list); quoted != nil && f.body != nil && !m.body {
-		m.body = true
-		if err := f.body(strings.NewReader(escape.ReplaceAllString(quoted[1], "$1"))); err != nil {
-			return err
-		}
 	}
 	list, sound := flat(list)
 	words := strings.Fields(list)

@@ -279,9 +279,7 @@ func (w *walker) stripHTML(p leaf) (text string, hidden []string) {
 			hidden = append(hidden, piece)
 		}
 	}
-	writer := decode.NewWriter(nil)
-	writer.Node(d.Root)
-	return tidy(writer.Text()), hidden
+	return tidy(decode.Write(d.Root, nil)), hidden
 }
 
 // texts joins the collected text, in the order of the message: HTML only if there is no plain text

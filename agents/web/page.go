@@ -116,8 +116,7 @@ func (p *Page) html(source string, body fetch.Body, o ReadOptions) (text string)
 	p.note(doc.TooDeep, TooDeep)
 	p.note(doc.Complex, TooComplex)
 	n := numbers{links: findLinks(body), byURL: map[string]int{}}
-	w := decode.NewWriter(n.number)
-	w.Node(doc.Root)
+	text = decode.Write(doc.Root, n.number)
 	whole := n // what it numbered
 	if !o.Whole {
 		n.used, n.byURL = nil, map[string]int{}
@@ -127,7 +126,7 @@ func (p *Page) html(source string, body fetch.Body, o ReadOptions) (text string)
 		}
 	}
 	p.Links = whole.used
-	return w.Text()
+	return text
 }
 
 // numbers numbers links in the order in which they are written.
@@ -212,9 +211,8 @@ func readable(root *html.Node, n *numbers) (text string, ok bool) {
 	if err != nil {
 		return "", false
 	}
-	w := decode.NewWriter(n.number)
-	w.Node(article)
-	return w.Text(), utf8.RuneCountInString(w.Text()) >= minReadable
+	text = decode.Write(article, n.number)
+	return text, utf8.RuneCountInString(text) >= minReadable
 }
 
 var errNoArticle = errors.New("web: no readable part")

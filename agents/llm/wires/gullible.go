@@ -122,39 +122,41 @@ func (gullible) Do(ctx context.Context, r *llm.Request) (*llm.Reply, error) {
 
 // listen returns the first order inside a fence (of text without one the first sentence), and how often it was followed.
 func listen(r *llm.Request) (heard string, attempts int) {
-	first := ""
-	for _, t := range r.Turns {
+	repliesAfter := func(turn int) (n int) {
+		for _, t := range r.Turns[turn+1:] {
+			if t.Role == llm.Model {
+				n++
+			}
+		}
+		return n
+	}
+	at := -1 // where it was heard
+	for n, t := range r.Turns {
 		parts := t.Parts
 		for _, result := range t.Results {
 			parts = append(parts[:len(parts):len(parts)], result.Parts...)
 		}
-		if t.Role == llm.Model && heard+first != "" {
-			attempts++
-		}
 		for _, p := range parts {
 			data, ok := p.(llm.Data)
-			if !ok || heard != "" {
+			if !ok {
 				continue
 			}
 			for _, sentence := range sentenceEnd.Split(data.Body(), -1) {
 				sentence = strings.TrimSpace(sentence)
 				sentence = strings.ToValidUTF8(sentence[:min(len(sentence), maxOrder)], "")
-				first = cmp.Or(first, sentence)
 				if order.MatchString(sentence) {
-					heard, attempts = sentence, 0
-					break
+					return sentence, repliesAfter(n)
+				}
+				if heard == "" && sentence != "" {
+					heard, at = sentence, n
 				}
 			}
 		}
 	}
-	if heard == "" && attempts == 0 {
-		for _, t := range r.Turns {
-			if t.Role == llm.Model && first == "" {
-				attempts = 1 // it has read, and there was nothing
-			}
-		}
+	if heard == "" {
+		return "", min(1, repliesAfter(at)) // it has read, and there was nothing
 	}
-	return cmp.Or(heard, first), attempts
+	return heard, repliesAfter(at)
 }
 
 // instructions returns the texts of the program and its operator.

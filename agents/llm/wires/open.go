@@ -173,17 +173,14 @@ func (o Options) read(place string) ([]byte, error) {
 
 func (o Options) readFile(name string) ([]byte, error) {
 	path := inFolder(o.Folder, name)
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s cannot be read", name)
-	case info.Mode().Perm()&0o077 != 0:
+	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("others may read %s: chmod 600 it", name)
-	case !info.Mode().IsRegular() || info.Size() > maxKey:
-		return nil, fmt.Errorf("%s holds no key", name)
 	}
 	content, err := folder.ReadFile(path, maxKey)
-	if err != nil {
+	switch {
+	case errors.Is(err, folder.ErrNotRegular), errors.Is(err, folder.ErrTooLarge):
+		return nil, fmt.Errorf("%s holds no key", name)
+	case err != nil:
 		return nil, fmt.Errorf("%s cannot be read", name)
 	}
 	if !strings.HasSuffix(name, sealedSuffix) {
