@@ -7,7 +7,7 @@ import (
 	"io/fs"
 )
 
-//go:embed all:assistant/mesh researchdesk/mesh mailroom/mail/cur mailroom/mail/new
+//go:embed all:assistant/mesh researchdesk/mesh mailroom/mesh mailroom/mail/cur mailroom/mail/new
 var files embed.FS
 
 func folder(name string) fs.FS {
@@ -24,6 +24,9 @@ func folder(name string) fs.FS {
 // domains are reserved for documentation, and all addresses of servers come
 // from the blocks of RFC 5737. See mailroom/mail/README.md for what is in it.
 func Mail() fs.FS { return folder("mailroom/mail") }
+
+// Mailroom is the folder that declares the mesh of package mailroom.
+func Mailroom() fs.FS { return folder("mailroom/mesh") }
 
 // Assistant is the example of the reasoning kernel: "Summarise my latest mail and send it to me", on real mail,
 // with a planted instruction, a Reader that obeys it, a loop with links that nobody reads, and a planner that is compromised.

@@ -51,7 +51,7 @@ func TestTightenMailroom(t *testing.T) {
 	t.Parallel()
 	const rounds = 7
 	dir := t.TempDir()
-	noError(t, os.CopyFS(dir, mailroom.Definitions()))
+	noError(t, os.CopyFS(dir, examples.Mailroom()))
 	for _, name := range []string{"agents/assistant.md", "agents/mail-reader.md", "mesh.yaml"} {
 		file := filepath.Join(dir, name)
 		text := readFile(t, file)

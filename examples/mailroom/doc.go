@@ -11,12 +11,7 @@
 // command "bcpmesh demo" runs it and tells the story.
 package mailroom
 
-import (
-	"embed"
-	"io/fs"
-
-	"github.com/bcpmesh/bcpmesh/bcp"
-)
+import "github.com/bcpmesh/bcpmesh/bcp"
 
 // The agents of the definitions.
 const (
@@ -29,15 +24,3 @@ const (
 	newMail     bcp.SubscriptionID = "new-mail"
 	replyNeeded bcp.SubscriptionID = "reply-needed"
 )
-
-//go:embed mesh
-var definitions embed.FS
-
-// Definitions returns the folder that declares the mesh of this example.
-func Definitions() fs.FS {
-	folder, err := fs.Sub(definitions, "mesh")
-	if err != nil {
-		panic("mailroom: the definitions are not embedded: " + err.Error())
-	}
-	return folder
-}

@@ -80,7 +80,7 @@ func demoMailroom(ctx context.Context, p *cli.Program, keep, at string) error {
 		}
 		defer func() { _ = server.Close() }() // it may be closed already
 	}
-	return perform(ctx, p, keep, mailroom.Definitions(), s.hear, func(on *stage) error {
+	return perform(ctx, p, keep, examples.Mailroom(), s.hear, func(on *stage) error {
 		s.stage = on
 		if err := s.begin(); err != nil {
 			return err
