@@ -60,21 +60,13 @@ func TestLayeringCheckSeesEachBreak(t *testing.T) {
 		{"package without a rule", "webshop/a.go", "", "webshop: no rule"},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			tree := soundTree(rules)
-			plant(tree, test.file, test.text)
-			expectDefect(t, checkLayering(tree, rules, nil), test.want)
-		})
+		tree := soundTree(rules)
+		plant(tree, test.file, test.text)
+		expectDefect(t, test.name, checkLayering(tree, rules, nil), test.want)
 	}
 	for _, folder := range []string{"mesh/util", "helpers", "bcp/types", "bcp/common", "agents/models", "pkg/x", "examples/_old"} {
-		t.Run("folder "+folder, func(t *testing.T) {
-			t.Parallel()
-			table := append(slices.Clone(rules), rule{folder: folder, core: within(folder, "bcp")})
-			if defects := checkLayering(soundTree(table), table, nil); len(defects) != 1 || !strings.HasPrefix(defects[0], folder+": ") {
-				t.Errorf("want one defect about %s, got %q", folder, defects)
-			}
-		})
+		table := append(slices.Clone(rules), rule{folder: folder, core: within(folder, "bcp")})
+		expectDefect(t, folder, checkLayering(soundTree(table), table, nil), folder+": ")
 	}
 }
 
@@ -91,17 +83,11 @@ func TestLayeringCheckJudgesItsTable(t *testing.T) {
 		{"core allows effects", []rule{{folder: "bcp/planted", core: true, internal: []string{"accounts"}}}, "which has effects"},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			table := append(slices.Clone(rules), test.add...)
-			expectDefect(t, checkLayering(soundTree(table), table, nil), test.want)
-		})
+		table := append(slices.Clone(rules), test.add...)
+		expectDefect(t, test.name, checkLayering(soundTree(table), table, nil), test.want)
 	}
-	t.Run("stale rule", func(t *testing.T) {
-		t.Parallel()
-		table := append(slices.Clone(rules), rule{folder: "mesh/barn"})
-		expectDefect(t, checkLayering(soundTree(rules), table, nil), "the rule for mesh/barn has no package")
-	})
+	stale := append(slices.Clone(rules), rule{folder: "mesh/barn"})
+	expectDefect(t, "stale rule", checkLayering(soundTree(rules), stale, nil), "the rule for mesh/barn has no package")
 }
 
 func TestLayeringCheckWantsEachException(t *testing.T) {
@@ -116,20 +102,14 @@ func TestLayeringCheckWantsEachException(t *testing.T) {
 		{"without a reason", "type x float64\n", exception{"bcp/a.go", "float64", ""}, "give a reason"},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			tree := soundTree(rules)
-			plant(tree, "bcp/a.go", test.text)
-			expectDefect(t, checkLayering(tree, rules, []exception{test.exception}), test.want)
-		})
-	}
-	t.Run("for another file", func(t *testing.T) {
-		t.Parallel()
 		tree := soundTree(rules)
-		plant(tree, "bcp/a.go", "type x float64\n")
-		defects := checkLayering(tree, rules, []exception{{"bcp/b.go", "float64", "a reason"}})
-		failIf(t, len(defects) != 2, "want the float and the stale exception, got %q", defects)
-	})
+		plant(tree, "bcp/a.go", test.text)
+		expectDefect(t, test.name, checkLayering(tree, rules, []exception{test.exception}), test.want)
+	}
+	tree := soundTree(rules)
+	plant(tree, "bcp/a.go", "type x float64\n")
+	defects := checkLayering(tree, rules, []exception{{"bcp/b.go", "float64", "a reason"}})
+	failIf(t, len(defects) != 2, "an exception for another file: want the float and the stale exception, got %q", defects)
 }
 
 // soundTree has an empty file for every rule.

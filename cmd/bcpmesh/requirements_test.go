@@ -36,18 +36,20 @@ var (
 	conflictRow    = regexp.MustCompile(`^- (C-[1-9][0-9]*) `)
 	attackRow      = regexp.MustCompile(`^- (A-[A-Z0-9]+): `)
 	requirementID  = regexp.MustCompile(`^(BCP|SUB|ALF|DUAL|KER)-([1-9][0-9]*)$`)
-	markLine       = regexp.MustCompile(`^covers (\S.*)$`)
 	nearMark       = regexp.MustCompile(`^(?i:\s*covers?\b[:,]?\s*)(?:[A-Z]+-[A-Z0-9]|P[0-9])`)
 	testFunction   = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)`)
 )
 
-// mark is one id that a test names, and where.
-type mark struct{ id, where string }
+// checklist gathers what may be named, what is, and what is wrong.
+type checklist struct {
+	root    fs.FS
+	wanted  []string        // ids that must be covered, in the order of the file
+	covered map[string]bool // all ids that a mark may name, and whether one does
+	defects []string
+}
 
-// knownIDs are all ids that a mark may name; wanted, in the order of the file, are those that must be covered.
-type knownIDs struct {
-	wanted []string
-	all    map[string]bool
+func (c *checklist) failf(format string, args ...any) {
+	c.defects = append(c.defects, fmt.Sprintf(format, args...))
 }
 
 func TestRequirementsAreCovered(t *testing.T) {
@@ -64,107 +66,86 @@ func report(t *testing.T, defects []string) {
 
 // checkRequirements reads the two documents and every test below root, and returns one line for each defect.
 func checkRequirements(root fs.FS) []string {
-	var defects []string
-	known, err := readKnownIDs(root)
-	if err != nil {
-		return []string{err.Error()}
+	c := &checklist{root: root, covered: map[string]bool{}}
+	if c.readIDs(); len(c.defects) > 0 {
+		return c.defects
 	}
-	marks, more := readMarks(root)
-	defects = append(defects, more...)
-	covered := map[string]bool{}
-	for _, m := range marks {
-		if !known.all[m.id] {
-			defects = append(defects, fmt.Sprintf("%s: mark names %q, which is no id of %s or %s and no rule of the protocol: correct the id",
-				m.where, m.id, requirementsFile, attacksFile))
-			continue
-		}
-		covered[m.id] = true
-	}
-	for _, id := range known.wanted {
-		if !covered[id] {
-			defects = append(defects, fmt.Sprintf("%s: no test covers it: write one with the mark `// covers %s`", id, id))
+	c.readMarks()
+	for _, id := range c.wanted {
+		if !c.covered[id] {
+			c.failf("%s: no test covers it: write one with the mark `// covers %s`", id, id)
 		}
 	}
-	return defects
+	return c.defects
 }
 
-func readKnownIDs(root fs.FS) (knownIDs, error) {
-	known := knownIDs{all: map[string]bool{}}
+func (c *checklist) readIDs() {
 	for section, rules := range protocolSections {
 		if rules == 0 {
-			known.all[section] = true
+			c.covered[section] = false
 		}
 		for n := range rules {
-			known.all[section+"."+strconv.Itoa(n+1)] = true
+			c.covered[section+"."+strconv.Itoa(n+1)] = false
 		}
 	}
-	requirements, err := readLines(root, requirementsFile)
-	if err != nil {
-		return known, err
-	}
-	for _, line := range requirements {
+	for _, line := range c.lines(requirementsFile) {
 		if m := requirementRow.FindStringSubmatch(line); m != nil {
-			ids, ok := expandRange(m[1])
-			if !ok {
-				return known, fmt.Errorf("%s: %s is neither an id nor a range: write BCP-1 or BCP-1..BCP-9", requirementsFile, m[1])
+			ids := expandRange(m[1])
+			if ids == nil {
+				c.failf("%s: %s is neither an id nor a range: write BCP-1 or BCP-1..BCP-9", requirementsFile, m[1])
+				return
 			}
 			for _, id := range ids {
-				if known.all[id] {
-					return known, fmt.Errorf("%s: %s is listed twice: number the second one anew", requirementsFile, id)
+				if _, twice := c.covered[id]; twice {
+					c.failf("%s: %s is listed twice: number the second one anew", requirementsFile, id)
 				}
-				known.all[id] = true
+				c.covered[id] = false
 				if !informationRow.MatchString(line) {
-					known.wanted = append(known.wanted, id)
+					c.wanted = append(c.wanted, id)
 				}
 			}
 		} else if m := conflictRow.FindStringSubmatch(line); m != nil { // a test pins the reading, or one seed wins again unseen
-			known.all[m[1]] = true
+			c.covered[m[1]] = false
 			if !strings.HasSuffix(line, ": no requirement") {
-				known.wanted = append(known.wanted, m[1])
+				c.wanted = append(c.wanted, m[1])
 			}
 		}
 	}
-	if len(known.wanted) == 0 {
-		return known, fmt.Errorf("%s: no requirement found: a line reads `- BCP-1: …`", requirementsFile)
+	if len(c.wanted) == 0 && len(c.defects) == 0 {
+		c.failf("%s: no requirement found: a line reads `- BCP-1: …`", requirementsFile)
 	}
-	attacks, err := readLines(root, attacksFile)
-	if err != nil {
-		return known, err
-	}
-	for _, line := range attacks {
+	for _, line := range c.lines(attacksFile) {
 		if m := attackRow.FindStringSubmatch(line); m != nil {
-			known.all[m[1]] = true
+			c.covered[m[1]] = false
 		}
 	}
-	return known, nil
 }
 
-// expandRange returns the ids of "BCP-7" or "BCP-7..BCP-9".
-func expandRange(entry string) ([]string, bool) {
+// expandRange returns the ids of "BCP-7" or "BCP-7..BCP-9", and none of anything else.
+func expandRange(entry string) (ids []string) {
 	first, last, isRange := strings.Cut(entry, "..")
 	if !isRange {
 		last = first
 	}
 	a, b := requirementID.FindStringSubmatch(first), requirementID.FindStringSubmatch(last)
 	if a == nil || b == nil || a[1] != b[1] {
-		return nil, false
+		return nil
 	}
 	from, errFrom := strconv.Atoi(a[2])
 	to, errTo := strconv.Atoi(b[2])
-	if errFrom != nil || errTo != nil || from > to || to-from > 1000 || isRange && from == to {
-		return nil, false
+	if errFrom != nil || errTo != nil || to-from > 1000 || isRange && from == to {
+		return nil
 	}
-	var ids []string
 	for n := from; n <= to; n++ {
 		ids = append(ids, a[1]+"-"+strconv.Itoa(n))
 	}
-	return ids, true
+	return ids
 }
 
 // readMarks collects the marks of all tests: comments of *_test.go files that hold at least one test, and the comment
 // lines above the first file of testscripts and vectors (.txt and .txtar below a testdata folder).
-func readMarks(root fs.FS) (marks []mark, defects []string) {
-	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+func (c *checklist) readMarks() {
+	err := fs.WalkDir(c.root, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -174,98 +155,76 @@ func readMarks(root fs.FS) (marks []mark, defects []string) {
 			if name != "." && strings.HasPrefix(entry.Name(), ".") {
 				return fs.SkipDir
 			}
-			return nil
 		case strings.HasSuffix(name, "_test.go") && !inTestdata:
-			m, d := marksOfGoFile(root, name)
-			marks, defects = append(marks, m...), append(defects, d...)
+			c.marksOfGoFile(name)
 		case (strings.HasSuffix(name, ".txt") || strings.HasSuffix(name, ".txtar")) && inTestdata:
-			m, d := marksOfScript(root, name)
-			marks, defects = append(marks, m...), append(defects, d...)
+			for i, line := range c.lines(name) {
+				if strings.HasPrefix(line, "-- ") && strings.HasSuffix(line, " --") {
+					break
+				}
+				if text, isComment := strings.CutPrefix(line, "#"); isComment {
+					c.mark(text, fmt.Sprintf("%s:%d", name, i+1), "#")
+				}
+			}
 		}
 		return nil
 	})
 	if err != nil {
-		defects = append(defects, err.Error())
+		c.failf("%v", err)
 	}
-	return marks, defects
 }
 
-func marksOfGoFile(root fs.FS, name string) (marks []mark, defects []string) {
-	source, err := fs.ReadFile(root, name)
-	if err != nil {
-		return nil, []string{err.Error()}
-	}
+func (c *checklist) marksOfGoFile(name string) {
 	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, name, source, parser.ParseComments|parser.SkipObjectResolution)
+	file, err := parser.ParseFile(files, name, strings.Join(c.lines(name), "\n"), parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
-		return nil, []string{"cannot be read for marks: " + err.Error()}
-	}
-	for _, group := range file.Comments {
-		for _, comment := range group.List {
-			text, isLine := strings.CutPrefix(comment.Text, "//")
-			if !isLine {
-				continue
-			}
-			where := fmt.Sprintf("%s:%d", name, files.Position(comment.Pos()).Line)
-			m, d := parseMark(text, where, "//")
-			marks, defects = append(marks, m...), append(defects, d...)
-		}
+		c.failf("cannot be read for marks: %v", err)
+		return
 	}
 	hasTest := slices.ContainsFunc(file.Decls, func(d ast.Decl) bool {
 		f, ok := d.(*ast.FuncDecl)
 		return ok && f.Recv == nil && testFunction.MatchString(f.Name.Name) && f.Name.Name != "TestMain"
 	})
-	if len(marks) > 0 && !hasTest {
-		defects = append(defects, marks[0].where+": the file has marks but no test: move them to the tests that cover the ids")
-		marks = nil
+	for _, group := range file.Comments {
+		for _, comment := range group.List {
+			text, isLine := strings.CutPrefix(comment.Text, "//")
+			where := fmt.Sprintf("%s:%d", name, files.Position(comment.Pos()).Line)
+			if isLine && c.mark(text, where, "//") && !hasTest {
+				c.failf("%s: the file has marks but no test: move them to the tests that cover the ids", where)
+			}
+		}
 	}
-	return marks, defects
 }
 
-func marksOfScript(root fs.FS, name string) (marks []mark, defects []string) {
-	lines, err := readLines(root, name)
+// mark reads one comment line without its comment sign, and reports whether it is a mark. A line that is nearly one is a
+// defect, so that no id gets lost by a slip of the pen; prose that merely begins with the word is not.
+func (c *checklist) mark(text, where, sign string) bool {
+	if !nearMark.MatchString(text) {
+		return false
+	}
+	ids, ok := strings.CutPrefix(text, " covers ")
+	for id := range strings.SplitSeq(ids, ", ") {
+		_, known := c.covered[id]
+		switch {
+		case !ok || id == "" || strings.ContainsAny(id, " ,:;") || strings.Contains(id, ".."):
+			c.failf("%s: a mark reads `%s covers BCP-34, P3.3, A-ORD`: one line, ids separated by comma and space, nothing behind", where, sign)
+			return false
+		case !known:
+			c.failf("%s: mark names %q, which is no id of %s or %s and no rule of the protocol: correct the id",
+				where, id, requirementsFile, attacksFile)
+		default:
+			c.covered[id] = true
+		}
+	}
+	return true
+}
+
+func (c *checklist) lines(name string) []string {
+	data, err := fs.ReadFile(c.root, name)
 	if err != nil {
-		return nil, []string{err.Error()}
+		c.failf("%v", err)
 	}
-	for i, line := range lines {
-		if strings.HasPrefix(line, "-- ") && strings.HasSuffix(line, " --") {
-			break
-		}
-		if text, isComment := strings.CutPrefix(line, "#"); isComment {
-			m, d := parseMark(text, fmt.Sprintf("%s:%d", name, i+1), "#")
-			marks, defects = append(marks, m...), append(defects, d...)
-		}
-	}
-	return marks, defects
-}
-
-// parseMark reads one comment line without its comment sign. A line that is nearly a mark is a defect, so that no id
-// gets lost by a slip of the pen; prose that merely begins with the word is not.
-func parseMark(text, where, sign string) ([]mark, []string) {
-	malformed := []string{fmt.Sprintf("%s: a mark reads `%s covers BCP-34, P3.3, A-ORD`: one line, ids separated by comma and space, nothing behind", where, sign)}
-	m := markLine.FindStringSubmatch(strings.TrimPrefix(text, " "))
-	if m == nil || !strings.HasPrefix(text, " ") || !nearMark.MatchString(text) {
-		if nearMark.MatchString(text) {
-			return nil, malformed
-		}
-		return nil, nil
-	}
-	var marks []mark
-	for _, id := range strings.Split(m[1], ", ") {
-		if id == "" || strings.ContainsAny(id, " ,:;") || strings.Contains(id, "..") {
-			return nil, malformed
-		}
-		marks = append(marks, mark{id, where})
-	}
-	return marks, nil
-}
-
-func readLines(root fs.FS, name string) ([]string, error) {
-	data, err := fs.ReadFile(root, name)
-	if err != nil {
-		return nil, err
-	}
-	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n"), nil
+	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 }
 
 // A gate that was never seen red is none: every kind of defect is planted into a small sound tree.
@@ -301,39 +260,28 @@ func TestRequirementsCheckSeesEachDefect(t *testing.T) {
 		{"no requirements", requirementsFile, "nothing\n", "no requirement found"},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			tree := fstest.MapFS{}
-			for name, text := range sound {
-				tree[name] = &fstest.MapFile{Data: []byte(text)}
-			}
-			tree[test.file] = &fstest.MapFile{Data: []byte(test.text)}
-			expectDefect(t, checkRequirements(tree), test.want)
-		})
+		tree := fstest.MapFS{}
+		for name, text := range sound {
+			tree[name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		tree[test.file] = &fstest.MapFile{Data: []byte(test.text)}
+		expectDefect(t, test.name, checkRequirements(tree), test.want)
 	}
-	t.Run("missing documents", func(t *testing.T) {
-		t.Parallel()
-		for _, name := range []string{requirementsFile, attacksFile} {
-			tree := fstest.MapFS{}
-			for other, text := range sound {
-				if other != name {
-					tree[other] = &fstest.MapFile{Data: []byte(text)}
-				}
-			}
-			if defects := checkRequirements(tree); !slices.ContainsFunc(defects, func(d string) bool { return strings.Contains(d, name) }) {
-				t.Errorf("without %s: no defect names it: %q", name, defects)
+	for _, name := range []string{requirementsFile, attacksFile} {
+		tree := fstest.MapFS{}
+		for other, text := range sound {
+			if other != name {
+				tree[other] = &fstest.MapFile{Data: []byte(text)}
 			}
 		}
-	})
+		defects := checkRequirements(tree)
+		failIf(t, !slices.ContainsFunc(defects, func(d string) bool { return strings.Contains(d, name) }), "without %s: no defect names it: %q", name, defects)
+	}
 }
 
 // expectDefect wants exactly one defect that contains want, or none at all where want is empty.
-func expectDefect(t *testing.T, defects []string, want string) {
+func expectDefect(t *testing.T, name string, defects []string, want string) {
 	t.Helper()
-	switch {
-	case want == "" && len(defects) > 0:
-		t.Errorf("a sound tree was refused:\n%s", strings.Join(defects, "\n"))
-	case want != "" && (len(defects) != 1 || !strings.Contains(defects[0], want)):
-		t.Errorf("want one defect with %q, got %d:\n%s", want, len(defects), strings.Join(defects, "\n"))
-	}
+	found := strings.Join(defects, "\n")
+	failIf(t, want == "" && found != "" || want != "" && (len(defects) != 1 || !strings.Contains(found, want)), "%s: want one defect with %q, got:\n%s", name, want, found)
 }
