@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
@@ -40,29 +37,6 @@ func TestIssueTogether(t *testing.T) {
 // startMesh runs the mesh of dir until stop, and returns its address.
 func startMesh(t *testing.T, dir string, flags ...string) (url string, stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ready := filepath.Join(t.TempDir(), "ready.json")
-	ended := make(chan outcome, 1)
-	go func() {
-		var stdout, stderr strings.Builder
-		code := runCommandLine(ctx, append([]string{"up", dir, "--listen", "127.0.0.1:0", "--ready-file", ready}, flags...), strings.NewReader(""), &stdout, &stderr, none)
-		ended <- outcome{code, stdout.String(), stderr.String()}
-	}()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		got := <-ended
-		failIf(t, got.code != cli.ExitOK, "%+v", got)
-	})
-	t.Cleanup(stop)
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		content, err := os.ReadFile(ready)
-		if err != nil {
-			continue
-		}
-		var about struct{ URL string }
-		noError(t, json.Unmarshal(content, &about))
-		return about.URL, stop
-	}
-	t.Fatal("the mesh is not ready")
-	return "", nil
+	found, stop := serving(t, regexp.MustCompile(` serves .* at (\S+)\n`), append([]string{"up", dir, "--listen", "127.0.0.1:0"}, flags...)...)
+	return found[1], stop
 }
