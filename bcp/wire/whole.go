@@ -1,9 +1,9 @@
 package wire
 
 import (
-	"bytes"
 	"cmp"
 	"math/big"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -20,45 +20,27 @@ const (
 // and models write all of them. It is for what a model wrote, before that is judged; the wire takes no such spelling. What
 // else is there stays as it is, and what is no JSON does not become any.
 func WholeNumbers(b []byte) []byte {
-	var out []byte // nil as long as nothing has changed
-	kept := 0      // of b are in out
-	inText := false
-	for i := 0; i < len(b); i++ {
-		switch c := b[i]; {
-		case c == '"':
-			inText = !inText
-		case inText && c == '\\':
-			i++
-		case !inText && (c == '-' || c-'0' <= 9):
-			end := i + 1
-			for end < len(b) && (b[end]-'0' <= 9 || strings.IndexByte("+-.eE", b[end]) >= 0) {
-				end++
-			}
-			if whole, ok := wholeNumber(b[i:end]); ok {
-				out = append(append(out, b[kept:i]...), whole...)
-				kept = end
-			}
-			i = end - 1
+	return textOrNumber.ReplaceAllFunc(b, func(part []byte) []byte {
+		if part[0] != '"' {
+			part = wholeNumber(part)
 		}
-	}
-	if kept == 0 {
-		return b
-	}
-	return append(out, b[kept:]...)
+		return part
+	})
 }
 
-// wholeNumber spells a whole number that has a fraction or an exponent, or is a negative zero, without.
-func wholeNumber(number []byte) (whole []byte, ok bool) {
+// textOrNumber finds the texts and the numbers of what may be JSON.
+var textOrNumber = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"?|[-0-9][-+.eE0-9]*`)
+
+// wholeNumber spells a whole number that has a fraction or an exponent, or is a negative zero, without; others stay.
+func wholeNumber(number []byte) []byte {
 	_, exponent, _ := strings.Cut(strings.ToLower(string(number)), "e")
 	e, err := strconv.Atoi(cmp.Or(exponent, "0"))
-	switch {
-	case len(number) > maxSpelling || !jsontext.Value(number).IsValid(), err != nil, e < -maxExponent || e > maxExponent,
-		!bytes.ContainsAny(number, ".eE") && string(number) != "-0": // it is spelled so already
-		return nil, false
+	if len(number) > maxSpelling || !jsontext.Value(number).IsValid() || err != nil || e < -maxExponent || e > maxExponent {
+		return number
 	}
 	n, ok := new(big.Rat).SetString(string(number))
 	if !ok || !n.IsInt() {
-		return nil, false
+		return number
 	}
-	return n.Num().Append(nil, 10), true
+	return n.Num().Append(nil, 10)
 }
