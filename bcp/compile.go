@@ -1,6 +1,7 @@
 package bcp
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -276,13 +277,7 @@ func (v *Validator) compileQuestion(q *Question, at func(string) string) (item, 
 }
 
 func bounds(it *item, q *Question, at func(string) string) error {
-	if q.Min != nil {
-		it.min = *q.Min
-	}
-	if q.Max != nil {
-		it.max = *q.Max
-	}
-	if it.min > it.max {
+	if it.min, it.max = *cmp.Or(q.Min, &it.min), *cmp.Or(q.Max, &it.max); it.min > it.max {
 		return specErrorf(at("min"), "min is greater than max")
 	}
 	return nil
@@ -509,11 +504,7 @@ func enumLooks(value string) [2]string {
 // space or as nothing, depending on the font, or breaks a line: the zero width
 // space, Hangul fillers, the blank of braille, line and paragraph separators.
 func isBlank(r rune) bool {
-	switch r {
-	case 0x200b, 0x115f, 0x1160, 0x3164, 0xffa0, 0x2800, 0x2028, 0x2029:
-		return true
-	}
-	return false
+	return slices.Contains([]rune{0x200b, 0x115f, 0x1160, 0x3164, 0xffa0, 0x2800, 0x2028, 0x2029}, r)
 }
 
 func isControl(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }

@@ -77,11 +77,8 @@ func AuditorActs() []string { return []string{ControlForecast, ControlSessions, 
 // ControlAside reports whether [state.State.DecideControl] has no part in an act: it
 // leaves the state as it is, or records itself.
 func ControlAside(act string) bool {
-	switch act {
-	case ControlSessions, ControlReload, ControlErase, ControlForecast, ControlKey, ControlReconcile, ControlStorage, ControlCredentials, ControlProposals, ControlAgents, ControlTruncate:
-		return true
-	}
-	return false
+	return slices.Contains([]string{ControlSessions, ControlReload, ControlErase, ControlForecast, ControlKey, ControlReconcile, ControlStorage, ControlCredentials,
+		ControlProposals, ControlAgents, ControlTruncate}, act)
 }
 
 // Control is an operator's message.

@@ -2,7 +2,7 @@ package bcp
 
 import (
 	"bytes"
-	"errors"
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -456,36 +456,15 @@ func (w *answerWalk) fail(reason Reason, i int) bool {
 	return false
 }
 
-// textReason maps the refusals of package text.
-func textReason(err error) Reason {
-	switch {
-	case errors.Is(err, text.ErrEmpty):
-		return ReasonEmpty
-	case errors.Is(err, text.ErrTooManyWords):
-		return ReasonWords
-	case errors.Is(err, text.ErrWordTooLong):
-		return ReasonWordLength
-	case errors.Is(err, text.ErrTooLong):
-		return ReasonLength
-	case errors.Is(err, text.ErrAlphabet):
-		return ReasonAlphabet
-	case errors.Is(err, text.ErrMixedScript):
-		return ReasonScript
-	case errors.Is(err, text.ErrLookAlike):
-		return ReasonLook
-	case errors.Is(err, text.ErrName), errors.Is(err, text.ErrEmail):
-		return ReasonFormat
-	default:
-		return ReasonCharacters
-	}
+// textReasons are those of the refusals of package text; of others it is [ReasonCharacters].
+var textReasons = map[error]Reason{
+	text.ErrEmpty: ReasonEmpty, text.ErrTooManyWords: ReasonWords, text.ErrWordTooLong: ReasonWordLength, text.ErrTooLong: ReasonLength,
+	text.ErrAlphabet: ReasonAlphabet, text.ErrMixedScript: ReasonScript, text.ErrLookAlike: ReasonLook, text.ErrName: ReasonFormat, text.ErrEmail: ReasonFormat,
 }
+
+func textReason(err error) Reason { return cmp.Or(textReasons[err], ReasonCharacters) }
 
 // screened reports whether the anomaly rules look at the item's answers.
 func (it *item) screened() bool {
-	switch it.kind {
-	case FormatPersonName, FormatShortText, FormatShortList, FormatEmail, FormatSummary:
-		return true
-	default:
-		return false
-	}
+	return slices.Contains([]Format{FormatPersonName, FormatShortText, FormatShortList, FormatEmail, FormatSummary}, it.kind)
 }
