@@ -49,7 +49,10 @@ func journal(list ...bcp.Decision) (records [][]byte) {
 }
 
 func record(version int, decision []byte) []byte {
-	return bcptest.Must(msgpack.Marshal(map[string]any{"v": version, "d": [][]byte{decision}}))
+	return bcptest.Must(msgpack.Marshal(struct {
+		V int      `msgpack:"v"`
+		D [][]byte `msgpack:"d"`
+	}{version, [][]byte{decision}}))
 }
 
 // The checker that other tests rely on sees every kind of defect.
