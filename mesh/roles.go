@@ -2,9 +2,9 @@ package mesh
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 
+	"github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
@@ -44,11 +44,11 @@ func attested(state string, def *bcp.Mesh, agent bcp.AgentName) (a gateway.Attes
 	if _, known := def.Agent(agent); !known {
 		return a, errNotAttested
 	}
-	folder := server.AttestOf(state)
-	if a.Envelope, err = readEnvelope(filepath.Join(folder, AttestationFile(agent))); err != nil {
+	attested := server.AttestOf(state)
+	if a.Envelope, err = folder.ReadFile(filepath.Join(attested, AttestationFile(agent)), contract.MaxEnvelope); err != nil {
 		return a, err
 	}
-	if a.Revocations, err = readEnvelope(filepath.Join(folder, RevocationsFile)); err != nil {
+	if a.Revocations, err = folder.ReadFile(filepath.Join(attested, RevocationsFile), contract.MaxEnvelope); err != nil {
 		return a, err
 	}
 	if !declares(a.Envelope, def, agent) {
@@ -69,17 +69,6 @@ func declares(envelope []byte, def *bcp.Mesh, agent bcp.AgentName) bool {
 	}
 	declared, ok := contract.AttestedRoles(envelope)
 	return ok && declared == d
-}
-
-func readEnvelope(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > contract.MaxEnvelope {
-		return nil, errNotAttested
-	}
-	return os.ReadFile(name)
 }
 
 var (

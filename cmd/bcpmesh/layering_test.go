@@ -178,7 +178,7 @@ var rules = []rule{
 	{folder: "mesh/notify", internal: []string{"accounts/durable", "agents/folder", "agents/process", "bcp", "bcp/guard", "jetstream"}, external: []string{jsonText, logging, "github.com/wneessen/go-mail/smtp", natsClient}},
 	{
 		folder:   "mesh",
-		internal: append([]string{"accounts", "accounts/durable", "agents/sandbox", "jetstream", "jetstream/verify", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/notify", "mesh/supervisor"}, corePackages...),
+		internal: append([]string{"accounts", "accounts/durable", "agents/folder", "agents/sandbox", "jetstream", "jetstream/verify", "mesh/cluster", "mesh/gateway", "mesh/server", "mesh/notify", "mesh/supervisor"}, corePackages...),
 		external: []string{fileLock, jsonText, logging, natsClient, nkeys, noteFormat, treeHashes},
 	},
 	// It is told what happened and may look at the state; the mesh does not know of it.
@@ -191,12 +191,12 @@ var rules = []rule{
 	{folder: "mesh/meshtest/effort", testSupport: true},
 	{
 		folder: "mesh/meshtest", testSupport: true,
-		internal: append([]string{"accounts", "agents", "jetstream", "jetstream/verify", "mesh", "mesh/server"}, corePackages...),
+		internal: append([]string{"accounts", "agents", "bcp/bcptest", "jetstream", "jetstream/verify", "mesh", "mesh/server"}, corePackages...),
 		external: []string{jsonText, logging, msgpack, natsClient, noteFormat, treeHashes},
 	},
 
 	// Stock servers, which know nothing of a mesh, and which it does not link.
-	{folder: "mesh/clustertest", testSupport: true, external: []string{fileLock, natsClient}},
+	{folder: "mesh/clustertest", testSupport: true, internal: []string{"bcp/bcptest"}, external: []string{natsClient}},
 
 	{folder: "examples"},
 	{
@@ -279,7 +279,7 @@ var rules = []rule{
 		},
 		external: []string{commandLines},
 	},
-	{folder: "cmd/internal/clitest", testSupport: true, internal: []string{"cmd/internal/cli"}, external: []string{"*"}},
+	{folder: "cmd/internal/clitest", testSupport: true, internal: []string{"bcp/bcptest", "cmd/internal/cli"}, external: []string{"*"}},
 
 	// The laboratory, a module of its own: it attacks and measures the rest, which does not know of it.
 	// Attacks a mesh from outside, with creds. It starts the mesh, reads what lies on its disk, and decides nothing.

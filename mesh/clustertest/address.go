@@ -4,13 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/gofrs/flock"
 )
 
 // Blocks of ports, below those that the system assigns by itself.
@@ -24,12 +20,12 @@ const (
 var ports portRange
 
 // portRange gives each port only once: it may take a while until somebody listens
-// there. Each block is locked until the process ends, so that no other process gives
-// its ports away while a listener restarts.
+// there. The first port of a block is listened on until the process ends, so that no other
+// process gives the others away while a listener restarts.
 type portRange struct {
 	mu        sync.Mutex
 	next, end int
-	locks     []*flock.Flock // kept: a lock ends with its file
+	held      []net.Listener
 }
 
 // FreeAddress returns a free loopback address that no other test gets, in this process or
@@ -64,11 +60,10 @@ func (p *portRange) take(t testing.TB) {
 	t.Helper()
 	var last error
 	for _, i := range rand.Perm(blocks) {
-		lock := flock.New(filepath.Join(os.TempDir(), fmt.Sprintf("bcpmesh-ports-%d.lock", i)))
-		mine, err := lock.TryLock()
-		if mine {
-			p.next, p.end = firstPort+i*blockPorts, firstPort+(i+1)*blockPorts
-			p.locks = append(p.locks, lock)
+		first := firstPort + i*blockPorts
+		held, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first))
+		if err == nil {
+			p.next, p.end, p.held = first+1, first+blockPorts, append(p.held, held)
 			return
 		}
 		last = err

@@ -8,8 +8,8 @@ func TestPortsOfTwoProcesses(t *testing.T) {
 	var processes [2]portRange
 	t.Cleanup(func() {
 		for i := range processes {
-			for _, lock := range processes[i].locks {
-				if err := lock.Unlock(); err != nil {
+			for _, held := range processes[i].held {
+				if err := held.Close(); err != nil {
 					t.Error(err)
 				}
 			}

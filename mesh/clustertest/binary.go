@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // buildServer returns the path of the stock server, a tool of this module's go.mod, in the cache of builds.
@@ -23,8 +25,6 @@ var buildServer = sync.OnceValues(func() (string, error) {
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := buildServer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	bcptest.NoError(t, err)
 	return path
 }

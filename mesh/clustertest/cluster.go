@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 )
 
 // Config configures a cluster.
@@ -68,12 +70,8 @@ func Start(t testing.TB, config Config) *Cluster {
 		c.nodes = append(c.nodes, n)
 	}
 	for i, n := range c.nodes {
-		if err := os.Mkdir(n.folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(n.config(), []byte(c.text(i, config)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		bcptest.NoError(t, os.Mkdir(n.folder, 0o700))
+		bcptest.NoError(t, os.WriteFile(n.config(), []byte(c.text(i, config)), 0o600))
 	}
 	t.Cleanup(func() { c.end(t) })
 	for i := range c.nodes {
@@ -151,15 +149,11 @@ func (c *Cluster) Through(i int, program ...string) { c.nodes[i].through = progr
 func (c *Cluster) Restart(t testing.TB, i int) {
 	t.Helper()
 	n := c.nodes[i]
-	if n.process != nil {
-		t.Fatalf("%s runs", n.name)
-	}
+	bcptest.StopIf(t, n.process != nil, "%s runs", n.name)
 	command := append(slices.Clone(n.through), n.binary, "--config", n.config(), "--log", n.log())
 	n.process = exec.Command(command[0], command[1:]...)
 	n.process.SysProcAttr = attached()
-	if err := n.process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	bcptest.NoError(t, n.process.Start())
 	n.ended = make(chan struct{})
 	go func(process *exec.Cmd, ended chan struct{}) {
 		_ = process.Wait() // however it ends
@@ -182,12 +176,8 @@ func (c *Cluster) Kill(t testing.TB, i int) {
 func (c *Cluster) Empty(t testing.TB, i int) {
 	t.Helper()
 	n := c.nodes[i]
-	if n.process != nil {
-		t.Fatalf("%s runs", n.name)
-	}
-	if err := os.RemoveAll(c.Store(i)); err != nil {
-		t.Fatal(err)
-	}
+	bcptest.StopIf(t, n.process != nil, "%s runs", n.name)
+	bcptest.NoError(t, os.RemoveAll(c.Store(i)))
 }
 
 // Stop ends a node with an interrupt, and waits until it has.
@@ -234,9 +224,7 @@ func (c *Cluster) Continue(t testing.TB, i int) {
 func (c *Cluster) signal(t testing.TB, i int, s syscall.Signal) {
 	t.Helper()
 	n := c.nodes[i]
-	if n.process == nil {
-		t.Fatalf("%s does not run", n.name)
-	}
+	bcptest.StopIf(t, n.process == nil, "%s does not run", n.name)
 	if err := n.process.Process.Signal(s); err != nil {
 		t.Fatalf("%s: %v: its log ends with\n%s", n.name, err, n.lastLines())
 	}

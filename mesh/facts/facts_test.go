@@ -15,6 +15,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/accounts/proof"
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
@@ -29,32 +30,21 @@ func assistant(t *testing.T) (*bcp.Mesh, proof.Claims) {
 	if m == nil {
 		t.Fatal(report.Errors)
 	}
-	store, err := accounts.Create(filepath.Join(t.TempDir(), "state"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := accounts.Compile(store, subjects.Permissions(m), time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := bcptest.Must(accounts.Create(filepath.Join(t.TempDir(), "state")))
+	b := bcptest.Must(accounts.Compile(store, subjects.Permissions(m), time.Now()))
 	var claims proof.Claims
 	tokens := []string{b.Operator}
 	for _, a := range b.Accounts {
 		tokens = append(tokens, a.JWT)
 	}
-	if err := claims.Add(strings.Join(tokens, "\n")); err != nil {
-		t.Fatal(err)
-	}
+	bcptest.NoError(t, claims.Add(strings.Join(tokens, "\n")))
 	return m, claims
 }
 
 // factsOf are those of the mesh under these claims, with one run's records.
 func factsOf(t *testing.T, m *bcp.Mesh, claims proof.Claims) contract.Facts {
 	t.Helper()
-	report, err := proof.Prove(claims, proof.Policy{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := bcptest.Must(proof.Prove(claims, proof.Policy{}))
 	f := facts.Of(m, &report, bcp.Digest{1}, "test")
 	var monitor facts.Monitor
 	for i, c := range records() {
@@ -111,13 +101,9 @@ func TestContractsAreKept(t *testing.T) {
 		c, _ := contract.ParseBuiltin(b.Name)
 		r := contract.Verify(c, f)
 		for _, v := range r.Invariants {
-			if v.Verdict != contract.Holds {
-				t.Errorf("%s %s: %+v", b.Name, v.ID, v)
-			}
+			bcptest.FailIf(t, v.Verdict != contract.Holds, "%s %s: %+v", b.Name, v.ID, v)
 		}
-		if !r.OK {
-			t.Errorf("%s: %+v", b.Name, r.Prohibited)
-		}
+		bcptest.FailIf(t, !r.OK, "%s: %+v", b.Name, r.Prohibited)
 	}
 	// Without a proof, what permissions have to show is unverified, and nothing is kept.
 	planner, processor := six(t)
@@ -146,9 +132,7 @@ func scopeOf(t *testing.T, claims proof.Claims, name string) (*jwt.AccountClaims
 func accountOf(t *testing.T, claims proof.Claims, name string) *jwt.AccountClaims {
 	t.Helper()
 	i := slices.IndexFunc(claims.Accounts, func(a *jwt.AccountClaims) bool { return a.Name == name })
-	if i < 0 {
-		t.Fatalf("no account %s", name)
-	}
+	bcptest.StopIf(t, i < 0, "no account %s", name)
 	return claims.Accounts[i]
 }
 
@@ -226,10 +210,7 @@ func TestContractsFailByTheirCause(t *testing.T) {
 			m, claims := assistant(t)
 			f := factsOf(t, m, claims)
 			c.plant(t, claims, &f)
-			report, err := proof.Prove(claims, proof.Policy{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			report := bcptest.Must(proof.Prove(claims, proof.Policy{}))
 			planted := facts.Of(m, &report, bcp.Digest{1}, "test")
 			f.Roles, f.Effects = planted.Roles, planted.Effects
 			of, _ := contract.ParseBuiltin(c.contract)
@@ -241,9 +222,7 @@ func TestContractsFailByTheirCause(t *testing.T) {
 				named := slices.ContainsFunc(v.Evidence, func(e contract.Evidence) bool {
 					return e.Against && strings.Contains(e.Detail, c.shown) && e.Record == c.record
 				})
-				if v.Verdict != contract.Fails || !named || r.OK {
-					t.Errorf("%s: %+v", v.Verdict, v.Evidence)
-				}
+				bcptest.FailIf(t, v.Verdict != contract.Fails || !named || r.OK, "%s: %+v", v.Verdict, v.Evidence)
 			}
 		})
 	}
@@ -257,18 +236,12 @@ func TestUnreadableRecords(t *testing.T) {
 	t.Parallel()
 	var m facts.Monitor
 	m.Add(&bcp.Decision{Seq: 1})
-	if len(m.Facts()) > 0 {
-		t.Errorf("%v", m.Facts())
-	}
+	bcptest.FailIf(t, len(m.Facts()) > 0, "%v", m.Facts())
 	m.Add(&bcp.Decision{Seq: 2, Time: 5, Kind: bcp.KindStep, Run: &bcp.RunChange{Run: "r1", Change: []byte("{")}})
 	for _, s := range m.Facts() {
-		if s.Violated != 1 || s.First != 2 {
-			t.Errorf("%+v", s)
-		}
+		bcptest.FailIf(t, s.Violated != 1 || s.First != 2, "%+v", s)
 	}
-	if len(m.Facts()) != 7 || m.Facts()[0].Since.UnixNano() != 5 {
-		t.Errorf("%v", m.Facts())
-	}
+	bcptest.FailIf(t, len(m.Facts()) != 7 || m.Facts()[0].Since.UnixNano() != 5, "%v", m.Facts())
 }
 
 // Whoever can make users has a way past every claim.
@@ -279,9 +252,7 @@ func TestFreeKeysShowNothing(t *testing.T) {
 	f := factsOf(t, m, claims)
 	planner, _ := six(t)
 	r := contract.Verify(planner, f)
-	if r.OK || r.Invariants[1].Verdict == contract.Holds || len(f.Effects.Holes) == 0 {
-		t.Errorf("%+v", r)
-	}
+	bcptest.FailIf(t, r.OK || r.Invariants[1].Verdict == contract.Holds || len(f.Effects.Holes) == 0, "%+v", r)
 }
 
 // The messages are those of the edges, each with the words of contracts, and what a
@@ -301,9 +272,7 @@ func TestMessages(t *testing.T) {
 			t.Errorf("the planner's %s holds %v", message.Kind, message.Holds)
 		}
 	}
-	if !reflect.DeepEqual(edges, carried) {
-		t.Errorf("edges %v, messages %v", edges, carried)
-	}
+	bcptest.FailIf(t, !reflect.DeepEqual(edges, carried), "edges %v, messages %v", edges, carried)
 	var fields []string
 	for _, of := range reflect.VisibleFields(reflect.TypeFor[agents.PlanRequest]()) {
 		fields = append(fields, of.Tag.Get("json"))

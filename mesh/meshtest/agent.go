@@ -12,6 +12,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
@@ -68,9 +69,7 @@ func (a *Agent) Dial(t testing.TB, url string, creds []byte, options ...nats.Opt
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 	}, options...)
 	conn, err := nats.Connect(url, options...)
-	if err != nil {
-		t.Fatalf("%s as %s: %v", a.Name, a.Role, err)
-	}
+	bcptest.StopIf(t, err != nil, "%s as %s: %v", a.Name, a.Role, err)
 	a.Conn = conn
 	t.Cleanup(conn.Close)
 }
@@ -125,9 +124,7 @@ func (a *Agent) Request(t testing.TB, subject, text string) Message {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	reply, err := agents.Request(ctx, a.Conn, &nats.Msg{Subject: subject, Data: a.Encode(text)})
-	if err != nil {
-		t.Fatalf("%s: a request: %v", a.Name, err)
-	}
+	bcptest.StopIf(t, err != nil, "%s: a request: %v", a.Name, err)
 	return a.read(t, reply)
 }
 
@@ -135,9 +132,7 @@ func (a *Agent) Request(t testing.TB, subject, text string) Message {
 func (a *Agent) read(t testing.TB, msg *nats.Msg) Message {
 	t.Helper()
 	m, err := a.decode(msg)
-	if err != nil {
-		t.Fatalf("%s: a message: %v", a.Name, err)
-	}
+	bcptest.StopIf(t, err != nil, "%s: a message: %v", a.Name, err)
 	return m
 }
 
@@ -151,9 +146,7 @@ func (a *Agent) Ask(t testing.TB, reader bcp.AgentName, text string) Message {
 func (a *Agent) Accepted(t testing.TB, reader bcp.AgentName, text string) bcp.QueryID {
 	t.Helper()
 	receipt := a.Ask(t, reader, text)
-	if receipt.Text("query_id") == "" {
-		t.Fatalf("the ask was not accepted: %s", receipt.JSON)
-	}
+	bcptest.StopIf(t, receipt.Text("query_id") == "", "the ask was not accepted: %s", receipt.JSON)
 	return bcp.QueryID(receipt.Text("query_id"))
 }
 
@@ -195,9 +188,8 @@ func (a *Agent) Acknowledge(t testing.TB, delivery Message) {
 // the server had for it.
 func (a *Agent) Sync(t testing.TB) {
 	t.Helper()
-	if err := a.FlushTimeout(Patience); err != nil {
-		t.Fatalf("%s: %v", a.Name, err)
-	}
+	err := a.FlushTimeout(Patience)
+	bcptest.StopIf(t, err != nil, "%s: %v", a.Name, err)
 }
 
 // Inbox holds the messages of a subscription.

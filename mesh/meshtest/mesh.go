@@ -14,6 +14,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
@@ -71,9 +72,7 @@ func Parse(t testing.TB, files map[string]string) *bcp.Mesh {
 		texts[name] = []byte(text)
 	}
 	parsed, report := definition.Parse(texts)
-	if parsed == nil {
-		t.Fatalf("the definitions are wrong: %v", report.Errors)
-	}
+	bcptest.StopIf(t, parsed == nil, "the definitions are wrong: %v", report.Errors)
 	parsed.Approvers = append(parsed.Approvers, settler)
 	for i := range parsed.Channels {
 		c := &parsed.Channels[i]
@@ -136,9 +135,7 @@ func (m *Mesh) Restart(t testing.TB) {
 // gateway's permissions, until the returned function ends it.
 func (m *Mesh) Streams(t testing.TB) (js natsjs.JetStream, end func()) {
 	t.Helper()
-	if m.Mesh != nil {
-		t.Fatal("the mesh runs")
-	}
+	bcptest.StopIf(t, m.Mesh != nil, "the mesh runs")
 	return OpenStreams(t, m.State, m.Definition)
 }
 
@@ -273,10 +270,4 @@ func Of(kind bcp.DecisionKind) func(*bcp.Decision) bool {
 	return func(d *bcp.Decision) bool { return d.Kind == kind }
 }
 
-// noError ends a test that cannot go on.
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noError = bcptest.NoError

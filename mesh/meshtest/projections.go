@@ -6,6 +6,7 @@ import (
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
@@ -21,7 +22,6 @@ func CheckProjections(t testing.TB, js natsjs.JetStream, decisions int) {
 	}
 	found, err := jetstream.Reconcile(t.Context(), js, nil, 0, nil)
 	noError(t, err)
-	if len(audit) != decisions || found.Behind > 0 || len(found.Differences) > 0 {
-		t.Errorf("the audit has %d records of %d decisions, and the ledger differs: %+v", len(audit), decisions, found)
-	}
+	bcptest.FailIf(t, len(audit) != decisions || found.Behind > 0 || len(found.Differences) > 0,
+		"the audit has %d records of %d decisions, and the ledger differs: %+v", len(audit), decisions, found)
 }

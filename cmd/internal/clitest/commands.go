@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
@@ -82,9 +83,7 @@ func checkExample(t *testing.T, cmd *cobra.Command) {
 			understood++
 		}
 	}
-	if understood == 0 {
-		t.Error("no example is of it")
-	}
+	bcptest.FailIf(t, understood == 0, "no example is of it")
 }
 
 // mostLines is how long a help may be; that of the program lists all commands.
@@ -99,35 +98,22 @@ func (r Root) CheckHelp(t *testing.T, update bool) {
 		}
 		t.Run(strings.Join(append([]string{"bcpmesh"}, words...), "-"), func(t *testing.T) {
 			t.Parallel()
-			if cmd.Long == "" {
-				t.Error("there is no long help")
-			}
+			bcptest.FailIf(t, cmd.Long == "", "there is no long help")
 			checkExample(t, cmd)
 			got := r.Execute("", append(words, "--help")...)
-			if got.Code != cli.ExitOK || got.Stderr != "" {
-				t.Fatalf("exit %d, stderr %q", got.Code, got.Stderr)
-			}
-			if !strings.Contains(got.Stdout, "--json") {
-				t.Error("the help does not name --json")
-			}
+			bcptest.StopIf(t, got.Code != cli.ExitOK || got.Stderr != "", "exit %d, stderr %q", got.Code, got.Stderr)
+			bcptest.FailIf(t, !strings.Contains(got.Stdout, "--json"), "the help does not name --json")
 			if n := strings.Count(got.Stdout, "\n"); n > mostLines && cmd.HasParent() {
 				t.Errorf("%d lines, at most %d: say less", n, mostLines)
 			}
 			for line := range strings.Lines(got.Stdout) {
-				if len([]rune(line)) > 121 {
-					t.Errorf("longer than 120 characters: %s", line)
-				}
+				bcptest.FailIf(t, len([]rune(line)) > 121, "longer than 120 characters: %s", line)
 			}
 			golden := filepath.Join("testdata", "help", filepath.Base(t.Name())+".txt")
 			if update {
-				if err := os.WriteFile(golden, []byte(got.Stdout), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				bcptest.NoError(t, os.WriteFile(golden, []byte(got.Stdout), 0o644))
 			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := bcptest.MustIn(os.ReadFile(golden))(t)
 			if diff := cmp.Diff(string(want), got.Stdout); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -149,9 +135,7 @@ func (r Root) CheckBadCommandLines(t *testing.T, anyNumber ...string) {
 			t.Run(strings.Join(args, " "), func(t *testing.T) {
 				t.Parallel()
 				got := r.Execute("", args...)
-				if got.Code != cli.ExitUsage || got.Stdout != "" {
-					t.Errorf("exit %d, stdout %q", got.Code, got.Stdout)
-				}
+				bcptest.FailIf(t, got.Code != cli.ExitUsage || got.Stdout != "", "exit %d, stdout %q", got.Code, got.Stdout)
 				CheckTalk(t, got.Stderr)
 			})
 		}
