@@ -122,7 +122,6 @@ type Mesh struct {
 	// truncatedAtOnce is how many bytes of the journal are cut off between two steps.
 	truncatedAtOnce uint64
 	notices         *notify.Notifier
-	tidy            chan struct{}         // capacity 1: notification routes may have been removed
 	projecting      jetstream.Interrupter // the projector's
 	interrupter     jetstream.Interrupter // the gateway's
 
@@ -342,9 +341,9 @@ func (m *Mesh) serve(ctx context.Context, own gateway.Config) error {
 	m.recorder.Store(m.gateway)
 	m.onStop(m.gateway.Stop)
 	m.watchStorage()
-	m.inBackground(m.dropCursors)
+	m.nowAndEvery(cursorsInterval, m.dropCursors)
 	m.onStop(func() error { m.notices.Stop(); return nil })
-	m.useNotices(config.Definition)
+	m.notices.Use(config.Definition)
 	unwatch, err := m.bus.Watch(func(c server.Connection) {
 		if shared := m.clients.update(c); shared != "" {
 			m.gateway.Happened(bcp.Decision{Kind: bcp.KindAlert, Agent: c.Agent, Role: c.Role, Event: string(bcp.AlertShared), Key: c.UserKey, Note: shared}, nil)

@@ -3,6 +3,7 @@ package mesh
 import (
 	"context"
 	"path/filepath"
+	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
@@ -11,7 +12,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/notify"
 )
 
-// newNotices returns a notifier, which has no routes before [Mesh.useNotices].
+// newNotices returns a notifier, which has no routes yet.
 func (m *Mesh) newNotices() (*notify.Notifier, error) {
 	conn, err := m.connect()
 	if err != nil {
@@ -21,45 +22,24 @@ func (m *Mesh) newNotices() (*notify.Notifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.tidy = make(chan struct{}, 1)
 	return notify.New(notify.Config{
 		JS: js, Place: notify.Place{Folder: m.config.Folder, Environ: m.config.Environ}, Status: filepath.Join(m.config.State, notify.StatusFile),
 		Items: m.items, Told: m.config.OnNotified, Logger: m.config.Logger.Named("notify"),
 	}), nil
 }
 
-// useNotices switches to the routes of definitions once the gateway runs.
-func (m *Mesh) useNotices(def *bcp.Mesh) {
-	m.notices.Use(def)
-	select {
-	case m.tidy <- struct{}{}:
-	default:
-	}
-}
+// cursorsInterval is how often the cursors of removed routes are looked for: a route that
+// is added again later begins from scratch.
+const cursorsInterval = 10 * time.Second
 
-// dropCursors deletes the cursors of removed routes: a route that is added again begins
-// from scratch.
+// dropCursors deletes the cursors of removed routes.
 func (m *Mesh) dropCursors(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-m.tidy:
-		}
-		for {
-			keep := map[string]bool{}
-			for _, route := range m.Definition().Notify {
-				keep[route.Name] = true
-			}
-			err := notify.DropCursors(ctx, m.js, keep)
-			if err == nil || ctx.Err() != nil {
-				break
-			}
-			m.config.Logger.Warn("notification routes that are gone are remembered", "error", err)
-			if !sleep(ctx, termPause) {
-				return
-			}
-		}
+	keep := map[string]bool{}
+	for _, route := range m.Definition().Notify {
+		keep[route.Name] = true
+	}
+	if err := notify.DropCursors(ctx, m.js, keep); err != nil && ctx.Err() == nil {
+		m.config.Logger.Warn("notification routes that are gone are remembered", "error", err)
 	}
 }
 

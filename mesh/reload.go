@@ -58,7 +58,7 @@ func (m *Mesh) Reload(ctx context.Context, next *bcp.Mesh) (status.Reloaded, err
 	}
 	m.definition.Store(next)
 	m.clients.use(next)
-	m.useNotices(next)
+	m.notices.Use(next)
 	if c := m.running.Load(); c != nil {
 		c.use(next)
 	}

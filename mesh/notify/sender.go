@@ -170,8 +170,8 @@ func (s *sender) handle(ctx context.Context, entries []entry) error {
 		}
 		all = append(all, d)
 	}
-	if all, err = s.postpone(all, now); err != nil || len(all) == 0 {
-		return err
+	if wait := max(s.pause.Sub(now), s.untilToken(now)); wait > 0 || len(all) == 0 {
+		return later(all, wait)
 	}
 	var notices []Notice
 	for _, d := range all {
@@ -183,20 +183,30 @@ func (s *sender) handle(ctx context.Context, entries []entry) error {
 		return ctx.Err() // it comes again
 	}
 	s.countAttempt(failed, now)
+	if failed != nil {
+		return later(all, max(s.pause.Sub(now), time.Millisecond))
+	}
 	for i := range all {
-		d := &all[i]
-		switch {
-		case failed != nil:
-			err = d.NakWithDelay(max(s.pause.Sub(now), time.Millisecond))
-		case d.held && s.route.Repeat > 0:
+		if d := &all[i]; d.held && s.route.Repeat > 0 {
 			for _, decision := range d.decisions {
 				s.told[decision.Seq] = true
 			}
-			err = d.NakWithDelay(s.route.Repeat)
-		default:
+			err = later(all[i:i+1], s.route.Repeat)
+		} else {
 			err = s.finish(d)
 		}
 		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// later has records come again: when the route may be retried, when it may send another
+// message, or when what is held is repeated.
+func later(all []due, wait time.Duration) error {
+	for i := range all {
+		if err := all[i].NakWithDelay(wait); err != nil {
 			return fmt.Errorf("keep the place in the journal: %w", err)
 		}
 	}
@@ -261,21 +271,6 @@ func (s *sender) findDue(def *bcp.Mesh, e *entry, open map[bcp.ItemID]bool, now 
 		result.notices = append(result.notices, n)
 	}
 	return result
-}
-
-// postpone returns what may be sent now. The rest comes again: when the route may be
-// retried, or when it may send another message.
-func (s *sender) postpone(all []due, now time.Time) ([]due, error) {
-	wait := max(s.pause.Sub(now), s.untilToken(now))
-	if wait <= 0 {
-		return all, nil
-	}
-	for i := range all {
-		if err := all[i].NakWithDelay(wait); err != nil {
-			return nil, fmt.Errorf("keep the place in the journal: %w", err)
-		}
-	}
-	return nil, nil
 }
 
 // untilToken is how long to wait until another message may be sent.
