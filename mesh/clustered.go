@@ -177,14 +177,6 @@ func (g *Gateway) check(ctx context.Context, def *bcp.Mesh) error {
 	return g.cluster.Check(ctx, subjects.Permissions(def))
 }
 
-// Definition returns what this gateway serves or would serve; it must not be changed.
-func (g *Gateway) Definition() *bcp.Mesh {
-	if m := g.mesh.Load(); m != nil {
-		return m.Definition()
-	}
-	return g.def.Load()
-}
-
 // Inspect is [Mesh.Inspect] if this gateway serves; otherwise it returns [ErrStandby].
 func (g *Gateway) Inspect(ctx context.Context, f func(*state.State)) error {
 	if m := g.mesh.Load(); m != nil {

@@ -90,8 +90,7 @@ type commands struct {
 
 	mu      sync.Mutex
 	issued  map[string]server.Party // files written by this mesh, and their owners
-	resting map[bcp.AgentName]*restingCommand
-	stopped bool
+	resting map[bcp.AgentName]restingCommand
 }
 
 // restingCommand describes an agent whose command ended successfully although work is
@@ -123,7 +122,7 @@ func (m *Mesh) startCommands() error {
 	if err != nil {
 		return fmt.Errorf("start the commands: %w", err)
 	}
-	c := &commands{mesh: m, folder: folder, issued: map[string]server.Party{}, resting: map[bcp.AgentName]*restingCommand{}}
+	c := &commands{mesh: m, folder: folder, issued: map[string]server.Party{}, resting: map[bcp.AgentName]restingCommand{}}
 	c.supervisor = supervisor.New(supervisor.Config{
 		Logger: m.config.Logger.Named("agents"), Environ: m.config.Environ, Prepare: c.prepare, OnChange: c.changed,
 	})
@@ -131,9 +130,7 @@ func (m *Mesh) startCommands() error {
 	m.onStop(func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), commandGrace)
 		defer cancel()
-		err := c.supervisor.Stop(ctx)
-		c.stopTimers()
-		return errors.Join(err, removeCommandFolder(m.config.State))
+		return errors.Join(c.supervisor.Stop(ctx), removeCommandFolder(m.config.State))
 	})
 	m.renewCommands(c)
 	c.use(m.definition.Load())
@@ -387,21 +384,17 @@ func (c *commands) restartRested(agent bcp.AgentName, waits []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.resting[agent]
-	if r == nil {
-		r = &restingCommand{}
-		c.resting[agent] = r
-	}
 	if r.ends++; !slices.Equal(r.waits, waits) {
 		r.ends = 0
 	}
 	r.waits = waits
-	if len(waits) == 0 || c.stopped {
-		return
+	if len(waits) > 0 {
+		if r.again != nil {
+			r.again.Stop()
+		}
+		r.again = time.AfterFunc(restPause(r.ends), func() { c.supervisor.Wake(agent) }) // nothing once it has stopped
 	}
-	if r.again != nil {
-		r.again.Stop()
-	}
-	r.again = time.AfterFunc(restPause(r.ends), func() { c.supervisor.Wake(agent) })
+	c.resting[agent] = r
 }
 
 // restPause returns the pause for an agent that left the same work ends times
@@ -415,14 +408,3 @@ func restPause(ends int) time.Duration {
 
 // maxRest bounds the pause of an agent that has work waiting.
 const maxRest = time.Minute
-
-func (c *commands) stopTimers() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stopped = true
-	for _, r := range c.resting {
-		if r.again != nil {
-			r.again.Stop()
-		}
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/mesh/supervisor"
 )
 
 // A command that ends well and leaves what waits for it undone is started again
@@ -27,7 +28,7 @@ func TestRestGrows(t *testing.T) {
 		t.Errorf("it grows to %s", got)
 	}
 
-	c := &commands{resting: map[bcp.AgentName]*restingCommand{}, stopped: true} // stopped: no timer begins
+	c := &commands{resting: map[bcp.AgentName]restingCommand{}, supervisor: supervisor.New(supervisor.Config{})}
 	ends := func(waits ...string) int {
 		c.restartRested("reader", waits)
 		return c.resting["reader"].ends

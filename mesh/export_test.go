@@ -10,6 +10,9 @@ import (
 // Active reports whether this gateway serves.
 func (g *Gateway) Active() bool { return g.mesh.Load() != nil }
 
+// Definition is of the term.
+func (g *Gateway) Definition() *bcp.Mesh { return g.mesh.Load().Definition() }
+
 // Disconnect closes the connection that a gateway has beside those of its terms.
 func (g *Gateway) Disconnect() { g.conn.Close() }
 
