@@ -499,7 +499,7 @@ func (l *layering) checkTable(table []rule) {
 			switch {
 			case !ok:
 				l.failf("the rule for %s allows %s, which has no rule: delete it there or write one", r.folder, to)
-			case target.testSupport:
+			case target.testSupport && !r.testSupport:
 				l.failf("the rule for %s allows %s, which is for tests alone: delete it there", r.folder, to)
 			case r.core && !target.core:
 				l.failf("the rule for %s allows %s, which has effects: a core package imports core packages only", r.folder, to)
