@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"os/exec"
 	"slices"
 	"time"
 
@@ -179,7 +180,12 @@ func (s *Supervisor) attempt(a *agent, o *order) ending {
 	if o.isOver() {
 		return ending{exit: "not started"}
 	}
-	p, err := start(program, slices.Concat(s.config.Environ, program.Env, env), logger)
+	out := process.NewOutput(logger)
+	stdout, stderr := out.Stdout(), out.Stderr()
+	var p *process.Process
+	if err = errEmpty; len(program.Command) > 0 {
+		p, err = process.Start(&exec.Cmd{Args: program.Command, Env: slices.Concat(s.config.Environ, program.Env, env), Dir: program.Dir, Stdout: stdout, Stderr: stderr})
+	}
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) && Find(program, s.config.Environ) == nil {
 			err = fmt.Errorf("the first line of the script names a program that is not there, or ends with a carriage return: %w", err)
@@ -190,27 +196,32 @@ func (s *Supervisor) attempt(a *agent, o *order) ending {
 	begin := time.Now()
 	s.change(a, func(status *Status) { status.State, status.PID = Running, p.PID() })
 	select {
-	case <-p.done:
+	case <-p.Done():
 	case <-o.over:
 		s.change(a, func(status *Status) { status.State, status.PID = Stopping, p.PID() })
 		s.end(p)
 	}
-	return ending{exit: p.State().String(), line: p.out.LastLine(), success: p.State().Success(), ran: time.Since(begin)}
+	stdout.End()
+	stderr.End()
+	out.End()
+	return ending{exit: p.State().String(), line: out.LastLine(), success: p.State().Success(), ran: time.Since(begin)}
 }
 
+var errEmpty = errors.New("the command is empty")
+
 // end stops a process, first with a word and then without.
-func (s *Supervisor) end(p *running) {
+func (s *Supervisor) end(p *process.Process) {
 	p.Terminate()
 	grace := time.NewTimer(s.pace.grace)
 	defer grace.Stop()
 	select {
-	case <-p.done:
+	case <-p.Done():
 		return
 	case <-grace.C:
 	case <-s.kill:
 	}
 	p.Kill()
-	<-p.done
+	<-p.Done()
 }
 
 // change gives an agent a new status and reports it. PID and Next belong to one
