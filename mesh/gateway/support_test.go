@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -65,7 +64,7 @@ type bench struct {
 	conn       *nats.Conn       // of js
 	definition *bcp.Mesh
 	store      *accounts.Store
-	log        lockedBuffer
+	log        bcptest.Log
 }
 
 func newBench(t testing.TB) *bench {
@@ -255,23 +254,6 @@ func (b *bench) silent(t *testing.T, silent bool) {
 
 func of(kind bcp.DecisionKind) func(*bcp.Decision) bool {
 	return func(d *bcp.Decision) bool { return d.Kind == kind }
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(line)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return fmt.Sprint(&l.b)
 }
 
 var noError = bcptest.NoError

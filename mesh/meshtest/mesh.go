@@ -1,7 +1,6 @@
 package meshtest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -37,7 +36,7 @@ type Mesh struct {
 
 	t       testing.TB
 	change  []func(*mesh.Config)
-	log     logBuffer
+	log     bcptest.Log
 	settler *Agent
 
 	mu        sync.Mutex
@@ -150,15 +149,12 @@ func OpenStreams(t testing.TB, state string, definition *bcp.Mesh) (js natsjs.Je
 	if err != nil {
 		t.Fatal(errors.Join(err, s.Stop(context.Background())))
 	}
-	var once sync.Once
-	end = func() {
-		once.Do(func() {
-			conn.Close()
-			if err := s.Stop(context.Background()); err != nil {
-				t.Errorf("stopping the server: %v", err)
-			}
-		})
-	}
+	end = sync.OnceFunc(func() {
+		conn.Close()
+		if err := s.Stop(context.Background()); err != nil {
+			t.Errorf("stopping the server: %v", err)
+		}
+	})
 	t.Cleanup(end)
 	js, err = natsjs.New(conn)
 	noError(t, err)
@@ -247,23 +243,6 @@ func (m *Mesh) Settle(t testing.TB) {
 
 // Log returns everything that the mesh has logged, down to debug.
 func (m *Mesh) Log() string { return m.log.String() }
-
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(line)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // Of matches decisions of one kind.
 func Of(kind bcp.DecisionKind) func(*bcp.Decision) bool {

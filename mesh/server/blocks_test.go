@@ -62,12 +62,12 @@ func TestDamagedNumber(t *testing.T) {
 				select {
 				case <-told:
 				case <-time.After(patience):
-					t.Fatalf("%s: the streams were not %s: %s", c.block, what, log.text())
+					t.Fatalf("%s: the streams were not %s: %s", c.block, what, log.String())
 				}
 			}
 		}
-		if !cut && !strings.Contains(log.text(), "a block is damaged: the stream is opened without its index: block="+filepath.Join(folder, "msgs", c.block)) {
-			t.Errorf("%s is not named: %s", c.block, log.text())
+		if !cut && !strings.Contains(log.String(), "a block is damaged: the stream is opened without its index: block="+filepath.Join(folder, "msgs", c.block)) {
+			t.Errorf("%s is not named: %s", c.block, log.String())
 		}
 		stream := must(js.Stream(t.Context(), "BCP_COMMIT"))
 		for _, number := range []uint64{lost - 1, 100} {

@@ -101,7 +101,7 @@ func TestAFloodOfRefusalsIsFewReports(t *testing.T) {
 	seconds := int(time.Since(begun)/time.Second) + 1
 	failIf(t, total != flood || other != 1 || records > 4*seconds+1,
 		"%d refusals in %d reports, and %d of another, within %d s", total, records, other, seconds)
-	if count := strings.Count(log.text(), "refused a publish"); count > 10*(seconds+1) {
+	if count := strings.Count(log.String(), "refused a publish"); count > 10*(seconds+1) {
 		t.Errorf("%d lines in the log", count)
 	}
 }
@@ -118,8 +118,8 @@ func TestRefusedConnectionsAreTold(t *testing.T) {
 	}
 	got := next(t, denials)
 	equal(t, server.Denial{Operation: server.Connect, Count: 1}, got)
-	if strings.Contains(log.text(), canary) || !strings.Contains(log.text(), "refused a connection") {
-		t.Error(log.text())
+	if strings.Contains(log.String(), canary) || !strings.Contains(log.String(), "refused a connection") {
+		t.Error(log.String())
 	}
 }
 
@@ -161,7 +161,7 @@ func TestNoWordsOfClientsAreLogged(t *testing.T) {
 		seen[d.Operation] = true
 	}
 	stop(t, b.Server)
-	text := log.text()
+	text := log.String()
 	if strings.Contains(text, canary) {
 		for line := range strings.Lines(text) {
 			failIf(t, strings.Contains(line, canary), "logged: %s", line)

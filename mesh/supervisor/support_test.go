@@ -3,7 +3,6 @@
 package supervisor
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -138,22 +137,7 @@ func (b *bench) start(agent bcp.AgentName) *child {
 }
 
 // buffer is a log that can be read while it is written.
-type buffer struct {
-	mu      sync.Mutex
-	written bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.written.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.written.String()
-}
+type buffer struct{ bcptest.Log }
 
 // lines returns the lines that contain a text.
 func (b *buffer) lines(with string) []string {
