@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -36,12 +37,9 @@ func atIntervals(ctx context.Context, interval time.Duration, f func(context.Con
 // for it.
 func (m *Mesh) inBackground(f func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f(ctx)
-	}()
-	m.onStop(func() error { cancel(); <-done; return nil })
+	var running sync.WaitGroup
+	running.Go(func() { f(ctx) })
+	m.onStop(func() error { cancel(); running.Wait(); return nil })
 }
 
 // onStop makes Stop call undo, before the undo functions of earlier steps. Once Stop

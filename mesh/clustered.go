@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -80,8 +79,6 @@ type Gateway struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error // why it ended, once done is closed
-
-	stopping sync.Once
 }
 
 // StartGateway connects to a cluster and, until Stop, serves or is on
@@ -156,7 +153,7 @@ func (g *Gateway) leave() {
 // Stop stops this gateway: it gives its lease back, so that another takes over
 // within [jetstream.LeaseTime]/6. It may be called several times; ctx bounds the wait of the first call.
 func (g *Gateway) Stop(ctx context.Context) error {
-	g.stopping.Do(g.cancel)
+	g.cancel()
 	select {
 	case <-g.done:
 		return g.err

@@ -127,16 +127,15 @@ func (g *Gateway) follow(ctx context.Context) {
 func (g *Gateway) term(ctx context.Context, holder jetstream.LeaseHolder) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	keeping := make(chan struct{})
-	go func() {
-		defer close(keeping)
+	var keeping sync.WaitGroup
+	keeping.Go(func() {
 		if err := g.keepLease(ctx, holder); err != nil {
 			cancel(err)
 		}
-	}()
+	})
 	defer func() {
 		cancel(nil)
-		<-keeping
+		keeping.Wait()
 		release, end := context.WithTimeout(context.Background(), releaseTimeout)
 		defer end()
 		if failed := g.lease.Release(release); failed != nil {

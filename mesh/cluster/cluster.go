@@ -83,7 +83,7 @@ type Cluster struct {
 	monitor  *nats.Conn
 	again    chan struct{} // list the connections now
 	quit     chan struct{}
-	staying  chan struct{} // closed when stay has ended
+	running  sync.WaitGroup
 
 	claims atomic.Pointer[accounts.Bundle]
 
@@ -106,7 +106,7 @@ func Connect(ctx context.Context, config Config) (*Cluster, error) {
 		config.Logger = hclog.NewNullLogger()
 	}
 	c := &Cluster{
-		config: config, log: config.Logger, again: make(chan struct{}, 1), quit: make(chan struct{}), staying: make(chan struct{}),
+		config: config, log: config.Logger, again: make(chan struct{}, 1), quit: make(chan struct{}),
 		called: make(chan struct{}), conns: map[*nats.Conn]bool{}, attended: missedCalls{}, strange: map[string]bool{}, foreign: map[string]bool{},
 	}
 	operator, err := os.ReadFile(filepath.Join(config.Creds, OperatorFile))
@@ -122,10 +122,7 @@ func Connect(ctx context.Context, config Config) (*Cluster, error) {
 		c.monitor.Close()
 		return nil, err
 	}
-	go func() {
-		defer close(c.staying)
-		c.leaveCutOff(c.quit)
-	}()
+	c.running.Go(func() { c.leaveCutOff(c.quit) })
 	return c, nil
 }
 
@@ -134,7 +131,7 @@ func Connect(ctx context.Context, config Config) (*Cluster, error) {
 func (c *Cluster) Close() {
 	close(c.quit)
 	c.monitor.Close()
-	<-c.staying
+	c.running.Wait()
 }
 
 // URL returns the URLs for agents.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -62,10 +63,10 @@ func (c *Cluster) Watch(handle func(server.Connection)) (stop func(), err error)
 	unreport := w.Report(handle)
 	subscriptions := make([]*nats.Subscription, 0, 2)
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
+	var looking sync.WaitGroup
 	end := func() {
 		cancel()
-		<-done
+		looking.Wait()
 		for _, s := range subscriptions {
 			_ = s.Unsubscribe() // the connection may be gone
 		}
@@ -77,14 +78,12 @@ func (c *Cluster) Watch(handle func(server.Connection)) (stop func(), err error)
 	} {
 		s, err := c.monitor.Subscribe(subject, heard)
 		if err != nil {
-			close(done)
 			end()
 			return nil, fmt.Errorf("watch connections: %w", err)
 		}
 		subscriptions = append(subscriptions, s)
 	}
-	go func() {
-		defer close(done)
+	looking.Go(func() {
 		ticker := time.NewTicker(lookInterval)
 		defer ticker.Stop()
 		_ = c.monitor.FlushTimeout(connectTimeout) // otherwise the next list reports what was missed
@@ -102,7 +101,7 @@ func (c *Cluster) Watch(handle func(server.Connection)) (stop func(), err error)
 			case <-c.again:
 			}
 		}
-	}()
+	})
 	return end, nil
 }
 

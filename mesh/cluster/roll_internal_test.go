@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats.go"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest/effort"
 )
@@ -92,9 +93,7 @@ func TestAttendance(t *testing.T) {
 	}
 	expect([]string{"a", "c", "d"}, []string{"b"})
 	call("a", "c", "d")
-	if len(a) != 3 {
-		t.Errorf("%d servers are remembered", len(a))
-	}
+	bcptest.FailIf(t, len(a) != 3, "%d servers are remembered", len(a))
 }
 
 // A new connection tries the server first where another is well, if it is one of
@@ -113,9 +112,7 @@ func TestInOrder(t *testing.T) {
 		"tls://user@c:4333": {"tls://user@c:4333", "nats://a", "b:4222"},
 	} {
 		got, ordered := inOrder(urls, home)
-		if ordered != (want != nil) {
-			t.Errorf("%q is first: %v", home, ordered)
-		}
+		bcptest.FailIf(t, ordered != (want != nil), "%q is first: %v", home, ordered)
 		if want == nil {
 			want = urls
 		}
@@ -149,9 +146,7 @@ func TestFullest(t *testing.T) {
 		for _, s := range tt.stores {
 			got = got.maxUse(s)
 		}
-		if got != tt.want {
-			t.Errorf("of %v it is %v, not %v", tt.stores, got, tt.want)
-		}
+		bcptest.FailIf(t, got != tt.want, "of %v it is %v, not %v", tt.stores, got, tt.want)
 	}
 }
 
@@ -164,15 +159,9 @@ func TestRestartedServerIsNotAwaited(t *testing.T) {
 	nodes := clustertest.Start(t, clustertest.Config{Text: func(int, string) string {
 		return "accounts: {SYS: {users: [{user: sys, password: sys}]}}\nsystem_account: SYS\n"
 	}})
-	monitor, err := nats.Connect(nodes.URL(), append(clustertest.Attentive(), nats.UserInfo("sys", "sys"), nats.DontRandomize())...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &Cluster{log: hclog.NewNullLogger(), monitor: monitor, again: make(chan struct{}, 1), quit: make(chan struct{}), staying: make(chan struct{}), called: make(chan struct{}), attended: missedCalls{}}
-	go func() {
-		defer close(c.staying)
-		c.leaveCutOff(c.quit)
-	}()
+	monitor := bcptest.Must(nats.Connect(nodes.URL(), append(clustertest.Attentive(), nats.UserInfo("sys", "sys"), nats.DontRandomize())...))
+	c := &Cluster{log: hclog.NewNullLogger(), monitor: monitor, again: make(chan struct{}, 1), quit: make(chan struct{}), called: make(chan struct{}), attended: missedCalls{}}
+	c.running.Go(func() { c.leaveCutOff(c.quit) })
 	t.Cleanup(c.Close)
 	await := func(what string, done func(present, gone map[string]bool) bool) map[string]bool {
 		t.Helper()
@@ -200,9 +189,7 @@ func TestRestartedServerIsNotAwaited(t *testing.T) {
 			old++
 		}
 	}
-	if old != 1 {
-		t.Errorf("%d of three ids are old", old)
-	}
+	bcptest.FailIf(t, old != 1, "%d of three ids are old", old)
 	// On a busy machine a server may be late with its answer.
 	for deadline := time.Now().Add(clustertest.Patience); ; {
 		open, err := c.open()
@@ -211,8 +198,6 @@ func TestRestartedServerIsNotAwaited(t *testing.T) {
 		if err == nil && len(unknown) == 0 {
 			break
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("what is open at %d of three servers is not known: %v", len(unknown), err)
-		}
+		bcptest.StopIf(t, time.Now().After(deadline), "what is open at %d of three servers is not known: %v", len(unknown), err)
 	}
 }

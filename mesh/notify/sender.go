@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -286,9 +287,8 @@ func (s *sender) untilToken(now time.Time) time.Duration {
 // send sends a message while its records are kept from coming again.
 func (s *sender) send(ctx context.Context, m *Message, all []due) error {
 	working, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var progress sync.WaitGroup
+	progress.Go(func() {
 		ticker := time.NewTicker(cursorPatience / 4)
 		defer ticker.Stop()
 		for {
@@ -301,8 +301,8 @@ func (s *sender) send(ctx context.Context, m *Message, all []due) error {
 				}
 			}
 		}
-	}()
-	defer func() { stop(); <-done }()
+	})
+	defer func() { stop(); progress.Wait() }()
 	return Send(ctx, s.route, s.notifier.config.Place, m, s.log)
 }
 

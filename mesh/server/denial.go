@@ -50,7 +50,7 @@ type denials struct {
 	handle   func(Denial)
 	wake     chan struct{}
 	quit     chan struct{}
-	ended    chan struct{}
+	running  sync.WaitGroup
 
 	mu       sync.Mutex
 	incoming map[refusal]*refused
@@ -72,17 +72,17 @@ type refused struct {
 func newDenials(identify func(uint64) (Party, bool), handle func(Denial)) *denials {
 	d := &denials{
 		identify: identify, handle: handle,
-		wake: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{}),
+		wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		incoming: map[refusal]*refused{},
 	}
-	go d.run()
+	d.running.Go(d.run)
 	return d
 }
 
 // stop ends the counting and returns when the last call of handle has.
 func (d *denials) stop() {
 	close(d.quit)
-	<-d.ended
+	d.running.Wait()
 }
 
 // add counts a refusal. It never waits.
@@ -119,7 +119,6 @@ func (d *denials) take() (map[refusal]*refused, int) {
 }
 
 func (d *denials) run() {
-	defer close(d.ended)
 	for {
 		select {
 		case <-d.wake:
