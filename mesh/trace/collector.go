@@ -3,7 +3,6 @@ package trace
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -76,7 +75,7 @@ func newCollector(c Config) (*collector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("send traces: %w", err)
 	}
-	to := &collector{config: c, transport: newTransport(u.Scheme, c.Roots)}
+	to := &collector{config: c, transport: newTransport(u.Scheme)}
 	to.patient, to.giveUp = context.WithCancel(context.Background())
 	otel.SetLogger(logr.Discard()) // it would write variables that it cannot read to stderr
 	to.Exporter = otlptrace.NewUnstarted(otlptracehttp.NewClient(
@@ -103,7 +102,7 @@ func (c *collector) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // newTransport allows cleartext only to this machine, and uses no proxy:
 // cleartext must not pass one, and TLS does not need one.
-func newTransport(scheme string, roots *x509.CertPool) *http.Transport {
+func newTransport(scheme string) *http.Transport {
 	dialer := &net.Dialer{Timeout: sendTimeout}
 	if scheme == "http" {
 		// What localhost is, the system says.
@@ -115,7 +114,7 @@ func newTransport(scheme string, roots *x509.CertPool) *http.Transport {
 		}
 	}
 	return &http.Transport{
-		DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
+		DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
 		TLSHandshakeTimeout: sendTimeout, MaxIdleConns: 1, MaxConnsPerHost: 1, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxReply,
 	}
 }

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"sync"
 	"time"
@@ -46,8 +45,6 @@ type Config struct {
 	// machine. It is required, like Definition.
 	Endpoint   string
 	Definition *bcp.Mesh
-	// Roots verify the collector's certificate; nil means the system's.
-	Roots *x509.CertPool
 	// Version is the program's.
 	Version string
 	// Counted, if set, is called with what became of spans. It must not block, and is

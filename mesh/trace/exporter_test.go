@@ -180,6 +180,12 @@ func export(t testing.TB, config Config) (e *Exporter, counted *counts, stop fun
 	return e, counted, stop
 }
 
+// trusts has it believe a collector's certificate.
+func (e *Exporter) trusts(c *receiver) {
+	e.collector.transport.TLSClientConfig.RootCAs = x509.NewCertPool()
+	e.collector.transport.TLSClientConfig.RootCAs.AddCert(c.Certificate())
+}
+
 // refusedPush is a decision that is a trace of two spans.
 func refusedPush(seq uint64) *bcp.Decision {
 	return &bcp.Decision{Seq: seq, Time: int64(seq), Kind: bcp.KindPush, Agent: "mailer", Controller: "main", Reader: "mailer", Subscription: "alerts",
@@ -430,9 +436,8 @@ func TestTracesLeaveOverTLSAlone(t *testing.T) {
 	e.Observe(refusedPush(1))
 	stop()
 	counted.expect(t, 0, 2)
-	roots := x509.NewCertPool()
-	roots.AddCert(c.Certificate())
-	e, counted, stop = export(t, Config{Endpoint: c.URL + Path, Roots: roots})
+	e, counted, stop = export(t, Config{Endpoint: c.URL + Path})
+	e.trusts(c)
 	e.Observe(refusedPush(1))
 	stop()
 	counted.expect(t, 2, 0)
@@ -457,9 +462,8 @@ func TestVariablesSendTracesNowhereElse(t *testing.T) {
 		t.Setenv(name, elsewhere.URL)
 	}
 	to := receive(t, httptest.NewTLSServer)
-	roots := x509.NewCertPool()
-	roots.AddCert(to.Certificate())
-	e, counted, stop := export(t, Config{Endpoint: to.URL + Path, Roots: roots})
+	e, counted, stop := export(t, Config{Endpoint: to.URL + Path})
+	e.trusts(to)
 	e.Observe(refusedPush(1))
 	stop()
 	counted.expect(t, 2, 0)
