@@ -33,19 +33,19 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 	return []cli.CommandGroup{
 		{Title: "Run a mesh", Commands: []*cobra.Command{
 			define.InitCommand(p),
-			define.CheckCommand(p),
+			cli.New(p, "check [DIR]", &define.Check{}),
 			run.UpCommand(p),
-			run.ReloadCommand(p),
-			health.StatusCommand(p),
-			health.DoctorCommand(p),
-			run.WebCommand(p),
-			run.DemoCommand(p),
+			cli.New(p, "reload", &run.Reload{}),
+			cli.New(p, "status", &health.Status{}),
+			cli.New(p, "doctor", &health.Doctor{}),
+			cli.New(p, "web", &run.Web{}),
+			cli.New(p, "demo", &run.Demo{}),
 		}},
 		{Title: "Take part", Commands: []*cobra.Command{
-			byhand.QueryCommand(p),
-			byhand.AnswerCommand(p),
-			byhand.PublishCommand(p),
-			byhand.InboxCommand(p),
+			cli.New(p, "query READER [SPEC]", &byhand.Query{}),
+			cli.New(p, "answer [QUERY_ID] [JSON]", &byhand.Answer{}),
+			cli.New(p, "publish CONTROLLER SUBSCRIPTION [JSON]", &byhand.Publish{}),
+			cli.New(p, "inbox", &byhand.Inbox{}),
 			byhand.SessionCommand(p),
 			byhand.TaintCommand(p),
 			attach.AgentCommand(p),
@@ -65,7 +65,7 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 		}},
 		{Title: "Connect", Commands: []*cobra.Command{
 			keys.CredsCommand(p),
-			keys.JoinCommand(p),
+			cli.New(p, "join TOKEN", &keys.Join{}),
 			cli.ContextCommand(p),
 			attach.MCPCommand(p),
 			attach.WrapCommand(p),
@@ -78,15 +78,15 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			roles.RoleCommand(p),
 		}},
 		{Title: "Maintain", Commands: []*cobra.Command{
-			define.PermsCommand(p),
+			cli.New(p, "perms [DIR]", &define.Perms{}),
 			keys.KeysCommand(p),
 			keys.AccountsCommand(p),
-			health.BackupCommand(p),
+			cli.New(p, "backup FILE", &health.Backup{}),
 			health.RestoreCommand(p),
 			run.GatewayCommand(p),
 		}},
 		{Title: "Laboratory", Commands: []*cobra.Command{
-			define.ValidateCommand(p),
+			cli.New(p, "validate [FILE...]", &define.Validate{}),
 			elsewhere(p, laboratory, "conformance", "Test an agent in any language against the protocol"),
 			elsewhere(p, laboratory, "redteam", "Attack a mesh with the credentials of hijacked agents"),
 			elsewhere(p, laboratory, "bench", "Measure the cost of the protocol on this machine"),
@@ -107,8 +107,9 @@ func rootCommand(p *cli.Program) *cobra.Command {
 	p.Complete = map[string]cobra.CompletionFunc{
 		"AGENT": meshdir.CompleteAgents(true), "NAME": agents, "READER": agents, "CONTROLLER": agents, "KERNEL": client.CompleteKernels,
 		"DIR": cli.CompleteFolders, "FILE": files, "ORGANISATION": files, "PLAN": files,
-		"CONTROLLER/READER": client.CompleteChannels, "NKEY": none, "ORIGIN": none, "RUN": none, "URL": none,
-		"ADDRESS": cobra.FixedCompletions([]string{"localhost:4280"}, cobra.ShellCompDirectiveNoFileComp),
+		"CONTROLLER/READER": client.CompleteChannels, "NKEY": none, "ORGANISATION=FILE": none, "ORIGIN": none, "RUN": none, "URL": none,
+		"FILE or DIR": cobra.FixedCompletions([]string{"jwt", "creds", "conf"}, cobra.ShellCompDirectiveFilterFileExt),
+		"ADDRESS":     cobra.FixedCompletions([]string{"localhost:4280"}, cobra.ShellCompDirectiveNoFileComp),
 	}
 	p.Explain = meshdir.Failure
 	root := cli.Root(p, help, func(cmd *cobra.Command) error { return welcome(p, cmd) }, commandGroups(p), otherCommands(p)...)

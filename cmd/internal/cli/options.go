@@ -84,8 +84,6 @@ func declareFlag(cmd *cobra.Command, variable any, name string, tag reflect.Stru
 		flags.BoolVarP(v, name, short, false, "")
 	case *string:
 		flags.StringVarP(v, name, short, tag.Get("default"), "")
-	case **string:
-		flags.VarP(mayBe{v}, name, short, "")
 	case *int:
 		flags.IntVarP(v, name, short, 0, "")
 	case *uint64:
@@ -120,26 +118,6 @@ func prepare(value pflag.Value, tag reflect.StructTag) {
 			panic(err)
 		}
 	}
-}
-
-// mayBe is text that may be missing, which is other than empty.
-type mayBe struct{ text **string }
-
-// String returns the text.
-func (f mayBe) String() string {
-	if f.text == nil || *f.text == nil {
-		return ""
-	}
-	return **f.text
-}
-
-// Type names the flag's values in the help.
-func (f mayBe) Type() string { return "TEXT" }
-
-// Set takes any text.
-func (f mayBe) Set(s string) error {
-	*f.text = &s
-	return nil
 }
 
 var wordBorder = regexp.MustCompile(`([a-z0-9])([A-Z])`)

@@ -37,10 +37,9 @@ func ApprovalsCommand(p *cli.Program) *cobra.Command {
 		command("edit ITEM", &edit, &edit.Flags, 1), command("endorse [ITEM]", &endorse, &endorse.Flags, 1))
 }
 
-// waiting are the flags of approvals.
+// waiting lists what waits, or shows an item.
 type waiting struct{ approverFlags }
 
-// Run lists what waits, or shows an item.
 func (f *waiting) Run(ctx context.Context, p *cli.Program, args []string) error {
 	id, err := itemArgument("approvals", args)
 	if err != nil {

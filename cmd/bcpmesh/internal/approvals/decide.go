@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -200,14 +201,13 @@ func (f *approverFlags) together(ctx context.Context, p *cli.Program, args []str
 	})
 }
 
-// approving are the flags of approvals approve.
+// approving approves items.
 type approving struct {
 	approverFlags
 	SHA256 digests
 	Yes    bool `short:"y"`
 }
 
-// Run approves items.
 func (f *approving) Run(ctx context.Context, p *cli.Program, args []string) error {
 	var ask func([]bcp.ItemView) error
 	switch {
@@ -261,74 +261,74 @@ func CheckReason(reason string) *cli.Failure {
 	return nil
 }
 
-// rejecting are the flags of approvals reject.
+// rejecting rejects items.
 type rejecting struct {
 	approverFlags
-	Reason *string
+	Reason  string
+	Command *cobra.Command
 }
 
-// Run rejects items.
 func (f *rejecting) Run(ctx context.Context, p *cli.Program, args []string) error {
-	if f.Reason != nil {
-		if wrong := CheckReason(*f.Reason); wrong != nil {
+	if f.Command.Flags().Changed("reason") {
+		if wrong := CheckReason(f.Reason); wrong != nil {
 			return wrong
 		}
-		return f.together(ctx, p, args, bcp.RejectItem, nil, f.Reason, nil)
+		return f.together(ctx, p, args, bcp.RejectItem, nil, &f.Reason, nil)
 	}
 	if !p.Interactive() {
 		return cli.Usagef("approvals reject: expected --reason").WithHint("bcpmesh approvals reject --help shows an example")
 	}
-	var reason string
-	return f.together(ctx, p, args, bcp.RejectItem, nil, &reason, func(views []bcp.ItemView) (err error) {
+	return f.together(ctx, p, args, bcp.RejectItem, nil, &f.Reason, func(views []bcp.ItemView) (err error) {
 		question := "Why do you reject it? " + WhoHears(&views[0])
 		if len(views) > 1 {
 			question = fmt.Sprintf("Why do you reject all %d?", len(views))
 		}
-		if reason, err = showAll(ctx, p, views).Ask(question + " (empty: do nothing) "); err != nil && err != io.EOF {
+		if f.Reason, err = showAll(ctx, p, views).Ask(question + " (empty: do nothing) "); err != nil && err != io.EOF {
 			return err
 		}
-		if reason == "" {
+		if f.Reason == "" {
 			return errUndecided
 		}
-		if wrong := CheckReason(reason); wrong != nil {
+		if wrong := CheckReason(f.Reason); wrong != nil {
 			return wrong
 		}
 		return nil
 	})
 }
 
-// editing are the flags of approvals edit.
+// editing edits an item.
 type editing struct {
 	approverFlags
-	Response, Summary *string
+	Response, Summary string
 	SHA256            digests
+	Command           *cobra.Command
 	Preview           bool
 	Yes               bool `short:"y"`
 }
 
-// Run edits an item.
 func (f *editing) Run(ctx context.Context, p *cli.Program, args []string) error {
 	id, err := itemArgument("approvals edit", args)
 	if err != nil {
 		return err
 	}
+	response, summary := f.Command.Flags().Changed("response"), f.Command.Flags().Changed("summary")
 	digest, look, bound := f.SHA256, f.Preview, len(f.SHA256) > 0
 	asking := !f.Yes && !bound && !look && p.Interactive()
 	switch {
 	case len(digest) > 1:
 		return cli.Usagef("approvals edit: expected --sha256 once for each ITEM, in their order")
-	case f.Response != nil && f.Summary != nil:
+	case response && summary:
 		return cli.Usagef("approvals edit: --response and --summary cannot be combined")
-	case f.Response == nil && f.Summary == nil:
+	case !response && !summary:
 		return cli.Usagef("approvals edit: expected --response or --summary").WithHint("bcpmesh approvals edit --help shows an example")
 	case !asking && !bound && !f.Yes && !look:
 		return cli.Usagef("approvals edit: expected --preview, --sha256 or --yes").
 			WithHint("--preview shows what would be released, --sha256 releases exactly that")
 	}
 	var edited any
-	if f.Summary != nil {
-		edited = map[string]string{tell.SummaryName: *f.Summary}
-	} else if edited, err = editArgument(ctx, p, *f.Response); err != nil {
+	if summary {
+		edited = map[string]string{tell.SummaryName: f.Summary}
+	} else if edited, err = editArgument(ctx, p, f.Response); err != nil {
 		return err
 	}
 	return f.as(ctx, p, func(approver *agents.Approver) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
-// endorsing are the flags of approvals endorse.
+// endorsing endorses what is like an item, or lists what is endorsed.
 type endorsing struct {
 	approverFlags
 	Uses, Bits int
@@ -22,7 +22,6 @@ type endorsing struct {
 	Revoke     string
 }
 
-// Run endorses what is like an item, or lists what is endorsed.
 func (f *endorsing) Run(ctx context.Context, p *cli.Program, args []string) error {
 	switch {
 	case len(args) == 0:

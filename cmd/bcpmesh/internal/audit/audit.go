@@ -25,13 +25,12 @@ func AuditCommand(p *cli.Program) *cobra.Command {
 		cli.New(p, "verify FILE...", &verification{}), cli.New(p, "key", &key{}), cli.New(p, "erase", &erase{}))
 }
 
-// tail are the flags of audit.
+// tail shows the newest records.
 type tail struct {
 	client.Flags
 	Number cli.NumberFlag `short:"n" default:"20"`
 }
 
-// Run shows the newest records.
 func (o *tail) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	c, err := o.Books(ctx, p, false)
 	if err != nil {

@@ -35,10 +35,9 @@ func ExplainCommand(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// explain are the flags of explain.
+// explain explains a decision, or those about an id.
 type explain struct{ client.Flags }
 
-// Run explains a decision, or those about an id.
 func (o *explain) Run(ctx context.Context, p *cli.Program, args []string) error {
 	if _, err := bcp.ParseQueryID(args[0]); err != nil {
 		return cli.Usagef("explain: %s is neither an id nor a number", cli.Quoted(args[0])).WithHint("bcpmesh audit replay shows both")

@@ -30,7 +30,7 @@ type exportResult struct {
 	Checkpoint string     `json:"checkpoint"`
 }
 
-// export are the flags of audit export.
+// export exports the journal, a checkpoint or the proof of a decision.
 type export struct {
 	meshdir.StateFlags
 	WitnessFlags
@@ -41,7 +41,6 @@ type export struct {
 	Wait         cli.DurationFlag `default:"10m"`
 }
 
-// Run exports the journal, a checkpoint or the proof of a decision.
 func (o *export) Run(ctx context.Context, p *cli.Program, args []string) error {
 	switch {
 	case (len(args) > 0) == (o.Decision > 0 || o.Checkpoint):
@@ -134,10 +133,9 @@ func failure(err error, about string) error {
 	return client.JournalFailure(err, about)
 }
 
-// key are the flags of audit key.
+// key shows the public key of checkpoints.
 type key struct{ meshdir.StateFlags }
 
-// Run shows the public key of checkpoints.
 func (o *key) Run(_ context.Context, p *cli.Program, _ []string) error {
 	folder, err := o.Folder()
 	if err != nil {

@@ -43,7 +43,7 @@ type windowBook struct {
 	Left  bcp.Bits `json:"left_bits"`
 }
 
-// ledgerShow are the flags of ledger show.
+// ledgerShow shows the books of channels, or what else is counted.
 type ledgerShow struct {
 	client.Flags
 	client.SpanFlags
@@ -51,7 +51,6 @@ type ledgerShow struct {
 	History, Subscriptions, Egress, Cost bool `not:"history subscriptions egress cost"`
 }
 
-// Run shows the books of channels, or what else is counted.
 func (o *ledgerShow) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	only := o.Channel.Value
 	switch {
@@ -183,13 +182,12 @@ func bitsOf(b *bcp.Bits, none string) string {
 	return b.Rounded()
 }
 
-// ledgerReconcile are the flags of ledger reconcile.
+// ledgerReconcile compares journal, ledger and state.
 type ledgerReconcile struct {
 	meshdir.StateFlags
 	Wait cli.DurationFlag `default:"10m"`
 }
 
-// Run compares journal, ledger and state.
 func (o *ledgerReconcile) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	ctx, cancel := context.WithTimeout(ctx, o.Wait.Value)
 	defer cancel()

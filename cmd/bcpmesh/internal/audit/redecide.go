@@ -29,7 +29,7 @@ type again struct {
 	Channel client.ChannelFlag
 }
 
-// redecide are the flags of audit redecide.
+// redecide decides again what was decided, and compares.
 type redecide struct {
 	again
 	Definitions string
@@ -38,7 +38,6 @@ type redecide struct {
 	OfRun       string         `flag:"run" not:"definitions since until channel raw"`
 }
 
-// Run decides again what was decided, and compares.
 func (f *redecide) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	if f.OfRun != "" {
 		return redecideRun(ctx, p, f.StateFlags, f.OfRun)

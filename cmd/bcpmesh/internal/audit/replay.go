@@ -20,7 +20,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
-// replaying are the flags of audit replay: which records, and how.
+// replaying tells the audit, or with --raw the journal with its messages. Whoever comes with creds has no right to them.
+// which records, and how.
 type replaying struct {
 	client.Flags
 	client.SpanFlags
@@ -32,7 +33,6 @@ type replaying struct {
 	Command               *cobra.Command
 }
 
-// Run tells the audit, or with --raw the journal with its messages. Whoever comes with creds has no right to them.
 func (r *replaying) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	if !r.Raw {
 		c, err := r.Books(ctx, p, r.Follow)

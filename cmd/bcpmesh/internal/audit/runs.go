@@ -28,7 +28,7 @@ func KernelCommand(p *cli.Program, alone ...*cobra.Command) *cobra.Command {
 	return cli.Noun(cmd, cli.IsID, append(alone, cli.New(p, "run KERNEL GRANT TASK", &begin{}))...)
 }
 
-// runs are the flags of kernel.
+// runs lists runs, or shows or stops one.
 type runs struct {
 	client.Flags
 	Raw     bool
@@ -36,7 +36,6 @@ type runs struct {
 	Command *cobra.Command
 }
 
-// Run lists runs, or shows or stops one.
 func (o *runs) Run(ctx context.Context, p *cli.Program, args []string) error {
 	switch {
 	case len(args) > 0 && o.Stop:

@@ -18,7 +18,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// begin are the flags of kernel run.
+// begin has a kernel do a task.
 type begin struct {
 	client.Flags
 	RequestID string
@@ -27,7 +27,6 @@ type begin struct {
 	Plan      bool `not:"no-wait"`
 }
 
-// Run has a kernel do a task.
 func (o *begin) Run(ctx context.Context, p *cli.Program, args []string) error {
 	name, err := bcp.ParseAgentName(args[0])
 	if err != nil {

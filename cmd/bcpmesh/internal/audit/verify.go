@@ -40,14 +40,13 @@ type verifyResult struct {
 	Witnesses []verify.Cosignature `json:"witnesses,omitempty"`
 }
 
-// verification are the flags of audit verify.
+// verification verifies files.
 type verification struct {
 	Key, Since []string
 	Decision   uint64
 	quorum
 }
 
-// Run verifies files.
 func (f *verification) Run(ctx context.Context, p *cli.Program, files []string) error {
 	switch {
 	case len(files) == 0:

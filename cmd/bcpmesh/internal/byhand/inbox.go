@@ -6,26 +6,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 )
 
-// InboxCommand returns the command inbox.
-func InboxCommand(p *cli.Program) *cobra.Command { return cli.New(p, "inbox", &inbox{}) }
-
-// inbox are the flags of inbox.
-type inbox struct {
+// Inbox shows deliveries.
+type Inbox struct {
 	client.Flags
 	Follow bool             `short:"f"`
 	Wait   cli.DurationFlag `default:"1s"`
 }
 
-// Run shows deliveries.
-func (o *inbox) Run(ctx context.Context, p *cli.Program, _ []string) error {
+func (o *Inbox) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	return o.Act(ctx, bcp.RoleController, 0, func(ctx context.Context, c *client.Client) error {
 		return showInbox(ctx, p, agents.NewController(c.Connection), o.Follow, o.Wait.Value)
 	})

@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -21,19 +19,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// PublishCommand returns the command publish.
-func PublishCommand(p *cli.Program) *cobra.Command {
-	return cli.New(p, "publish CONTROLLER SUBSCRIPTION [JSON]", &publish{})
-}
-
-// publish are the flags of publish.
-type publish struct {
+// Publish pushes an answer to a subscription.
+type Publish struct {
 	client.Flags
 	Wait cli.DurationFlag `default:"30s"`
 }
 
-// Run pushes an answer to a subscription.
-func (o *publish) Run(ctx context.Context, p *cli.Program, args []string) error {
+func (o *Publish) Run(ctx context.Context, p *cli.Program, args []string) error {
 	controller, err := bcp.ParseAgentName(args[0])
 	if err != nil {
 		return cli.Usagef("publish: %s: %s", cli.Quoted(args[0]), err)
@@ -93,20 +85,14 @@ type pendingQuery struct {
 	bcp.Query
 }
 
-// AnswerCommand returns the command answer.
-func AnswerCommand(p *cli.Program) *cobra.Command {
-	return cli.New(p, "answer [QUERY_ID] [JSON]", &answer{})
-}
-
-// answer are the flags of answer.
-type answer struct {
+// Answer answers a query, or lists those that wait.
+type Answer struct {
 	client.Flags
 	Wait                 cli.DurationFlag
 	NotEnoughInformation bool
 }
 
-// Run answers a query, or lists those that wait.
-func (o *answer) Run(ctx context.Context, p *cli.Program, args []string) error {
+func (o *Answer) Run(ctx context.Context, p *cli.Program, args []string) error {
 	var id bcp.QueryID
 	var answer any = agents.NotEnoughInformation{}
 	alone := len(args) == 1 && strings.HasPrefix(args[0], "{") // the JSON, of the one that waits

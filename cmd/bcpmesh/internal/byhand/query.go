@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -120,11 +119,8 @@ func checkSpec(def *bcp.Mesh, channel *bcp.Channel, spec bcp.Spec) error {
 	return nil
 }
 
-// QueryCommand returns the command query.
-func QueryCommand(p *cli.Program) *cobra.Command { return cli.New(p, "query READER [SPEC]", &query{}) }
-
-// query are the flags of query.
-type query struct {
+// Query asks a Reader.
+type Query struct {
 	client.Flags
 	specFlags
 	Because, RequestID string
@@ -132,8 +128,7 @@ type query struct {
 	NoWait             bool
 }
 
-// Run asks a Reader.
-func (o *query) Run(ctx context.Context, p *cli.Program, args []string) error {
+func (o *Query) Run(ctx context.Context, p *cli.Program, args []string) error {
 	reader, err := bcp.ParseAgentName(args[0])
 	if err != nil {
 		return cli.Usagef("query: %s: %s", cli.Quoted(args[0]), err)

@@ -31,7 +31,7 @@ func SessionCommand(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// session are the flags of session.
+// session lists sessions, or opens or closes one.
 type session struct {
 	client.Flags
 	Wait    cli.DurationFlag `default:"30s"`
@@ -39,7 +39,6 @@ type session struct {
 	Command *cobra.Command
 }
 
-// Run lists sessions, or opens or closes one.
 func (o *session) Run(ctx context.Context, p *cli.Program, args []string) error {
 	if len(args) == 0 {
 		for _, flag := range []string{"as", "creds", "url", "renew"} {
@@ -116,14 +115,13 @@ func TaintCommand(p *cli.Program) *cobra.Command {
 	return cli.New(p, "taint AGENT", &taint{Source: cli.WordFlag{Words: sources}})
 }
 
-// taint are the flags of taint.
+// taint reports taint of an agent, or takes it away.
 type taint struct {
 	client.OperatorFlags
 	Source      cli.WordFlag
 	Reset, Lift bool `not:"source reset lift"`
 }
 
-// Run reports taint of an agent, or takes it away.
 func (f *taint) Run(ctx context.Context, p *cli.Program, args []string) error {
 	agent := args[0]
 	if !f.Lift { // which may be of a tool service, too

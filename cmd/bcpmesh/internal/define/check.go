@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/constraint"
@@ -18,11 +16,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// CheckCommand returns the command check.
-func CheckCommand(p *cli.Program) *cobra.Command { return cli.New(p, "check [DIR]", &check{}) }
-
-// check are the flags of check.
-type check struct{ Elsewhere bool }
+// Check are the flags of check.
+type Check struct{ Elsewhere bool }
 
 // checkResult is the JSON form of check: its keys are a contract.
 type checkResult struct {
@@ -56,7 +51,7 @@ type subscriptionInfo struct {
 }
 
 // Run checks the definitions of a folder.
-func (o *check) Run(_ context.Context, p *cli.Program, args []string) error {
+func (o *Check) Run(_ context.Context, p *cli.Program, args []string) error {
 	folder, err := meshdir.Argument(args)
 	if err != nil {
 		if !p.Out.JSON {

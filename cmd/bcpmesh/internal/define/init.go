@@ -61,13 +61,12 @@ func InitCommand(p *cli.Program) *cobra.Command {
 	return cli.New(p, "init [DIR]", &initial{Example: cli.WordFlag{Value: "research", Words: exampleNames()}})
 }
 
-// initial are the flags of init.
+// initial writes an example mesh.
 type initial struct {
 	Example cli.WordFlag
 	modelSeat
 }
 
-// Run writes an example mesh.
 func (o *initial) Run(_ context.Context, p *cli.Program, args []string) error {
 	dir := "."
 	if len(args) > 0 {

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/accounts/proof"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -24,23 +22,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// PermsCommand returns the command perms.
-func PermsCommand(p *cli.Program) *cobra.Command {
-	cmd := cli.New(p, "perms [DIR]", &perms{})
-	cli.Complete(cmd, "jwts", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return []string{"jwt", "creds", "conf"}, cobra.ShellCompDirectiveFilterFileExt
-	})
-	return cmd
-}
-
-// perms are the flags of perms.
-type perms struct {
+// Perms shows who may do what, or proves it.
+type Perms struct {
 	Agent string
 	proveFlags
 }
 
-// Run shows who may do what, or proves it.
-func (o *perms) Run(_ context.Context, p *cli.Program, args []string) error {
+func (o *Perms) Run(_ context.Context, p *cli.Program, args []string) error {
 	switch {
 	case o.Prove && o.Agent != "":
 		return cli.Usagef("perms: --prove is of all agents, and takes no --agent")

@@ -20,13 +20,12 @@ func ProposalsCommand(p *cli.Program) *cobra.Command {
 	return cli.Noun(cli.New(p, "proposals [COMMAND]", &proposals{}), nil, cli.New(p, "send READER [JSON]", &send{}))
 }
 
-// proposals are the flags of proposals.
+// proposals lists what was approved and is not in the definitions.
 type proposals struct {
 	meshdir.StateFlags
 	Wait cli.DurationFlag `default:"30s"`
 }
 
-// Run lists what was approved and is not in the definitions.
 func (o *proposals) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	return client.AsOperator(ctx, o.StateFlags, o.Wait.Value, func(ctx context.Context, c *client.Client) error {
 		list, err := c.Operator().Proposals(ctx)
@@ -52,13 +51,12 @@ func showProposals(o *cli.Output, list []bcp.ApprovedProposal) {
 	o.Talkf("write them under subscriptions of the controller's entry, then: bcpmesh reload")
 }
 
-// send are the flags of proposals send.
+// send proposes a subscription.
 type send struct {
 	client.Flags
 	Wait cli.DurationFlag `default:"30s"`
 }
 
-// Run proposes a subscription.
 func (o *send) Run(ctx context.Context, p *cli.Program, args []string) error {
 	proposal := bcp.Proposal{Reader: bcp.AgentName(args[0])}
 	object, err := p.AnswerArgument(ctx, "proposals send", args, 1)

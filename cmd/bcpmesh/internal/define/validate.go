@@ -13,7 +13,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/spf13/cobra"
 
 	agentsfolder "github.com/bcpmesh/bcpmesh/agents/folder"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -21,11 +20,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/wire"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
-
-// ValidateCommand returns the command validate.
-func ValidateCommand(p *cli.Program) *cobra.Command {
-	return cli.New(p, "validate [FILE...]", &validate{})
-}
 
 // caseVerdict is one line of the output; its keys are a contract.
 type caseVerdict struct {
@@ -42,11 +36,11 @@ type caseVerdict struct {
 
 const invalidSpec = "invalid_spec"
 
-// validate has no flags.
-type validate struct{}
+// Validate has no flags.
+type Validate struct{}
 
 // Run judges cases.
-func (*validate) Run(ctx context.Context, p *cli.Program, files []string) error {
+func (*Validate) Run(ctx context.Context, p *cli.Program, files []string) error {
 	if len(files) == 0 {
 		files = []string{"-"}
 	}

@@ -40,18 +40,14 @@ type backupResult struct {
 	Truncated uint64 `json:"truncated_behind,omitzero"`
 }
 
-// BackupCommand returns the command backup.
-func BackupCommand(p *cli.Program) *cobra.Command { return cli.New(p, "backup FILE", &backup{}) }
-
-// backup are the flags of backup.
-type backup struct {
+// Backup backs the mesh up.
+type Backup struct {
 	meshdir.StateFlags
 	client.ClusterFlags
 	WithoutKeys, Salvage, Truncate bool
 }
 
-// Run backs the mesh up.
-func (f *backup) Run(ctx context.Context, p *cli.Program, args []string) error {
+func (f *Backup) Run(ctx context.Context, p *cli.Program, args []string) error {
 	file, of := args[0], f.ClusterFlags
 	switch {
 	case f.Truncate && f.Salvage:
@@ -133,10 +129,9 @@ func RestoreCommand(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// restore are the flags of restore.
+// restore restores backups into a new folder, or into a cluster.
 type restore struct{ client.ClusterFlags }
 
-// Run restores backups into a new folder, or into a cluster.
 func (f *restore) Run(ctx context.Context, p *cli.Program, args []string) error {
 	of, files, dir := f.ClusterFlags, args, ""
 	cluster := of != (client.ClusterFlags{})

@@ -11,7 +11,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/nats-io/nats.go"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents/keeper"
 	"github.com/bcpmesh/bcpmesh/agents/llm"
@@ -74,18 +73,14 @@ func (c *checkup) count(h health) (n int) {
 	return n
 }
 
-// DoctorCommand returns the command doctor.
-func DoctorCommand(p *cli.Program) *cobra.Command { return cli.New(p, "doctor", &doctor{}) }
-
-// doctor are the flags of doctor.
-type doctor struct {
+// Doctor looks at what may be wrong.
+type Doctor struct {
 	meshdir.StateFlags
 	URL, Creds, CA         string `how:"given"`
 	Sandbox, Model, Notify bool
 }
 
-// Run looks at what may be wrong.
-func (o *doctor) Run(ctx context.Context, p *cli.Program, _ []string) error {
+func (o *Doctor) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	ctx, cancel := context.WithTimeout(ctx, doctorTime)
 	defer cancel()
 	c := &checkup{now: time.Now()}

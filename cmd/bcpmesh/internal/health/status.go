@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/status"
@@ -36,14 +34,10 @@ type meshStatus struct {
 	Held        []bcp.Item     `json:"held"`
 }
 
-// StatusCommand returns the command status.
-func StatusCommand(p *cli.Program) *cobra.Command { return cli.New(p, "status", &mine{}) }
+// Status shows how the mesh is.
+type Status struct{ meshdir.StateFlags }
 
-// mine are the flags of status.
-type mine struct{ meshdir.StateFlags }
-
-// Run shows how the mesh is.
-func (o *mine) Run(ctx context.Context, p *cli.Program, _ []string) error {
+func (o *Status) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	return show(ctx, p, &client.Flags{Where: o.StateFlags})

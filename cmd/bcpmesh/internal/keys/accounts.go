@@ -42,33 +42,36 @@ func openKeys(state string) (*accounts.Store, error) {
 	return store, nil
 }
 
-// exporting are the flags of accounts export.
+// exporting writes what a cluster and its gateways need.
 type exporting struct {
 	meshdir.StateFlags
 	Out            string
 	Gateway, Guest []string
+
+	files    []string // that were written
+	b        accounts.Bundle
+	gateways []bcp.AgentName
+	guests   []bcp.AgentName // other meshes of the cluster
+	guest    bool            // it is one of those: its logins to the system account are there
 }
 
-// Run writes what a cluster and its gateways need.
-func (o *exporting) Run(_ context.Context, p *cli.Program, args []string) error {
-	if o.Out == "" {
+func (e *exporting) Run(_ context.Context, p *cli.Program, args []string) error {
+	if e.Out == "" {
 		return cli.Usagef("accounts export: expected --out DIR").WithHint("for example --out ./cluster")
 	}
-	names, err := meshdir.AgentArguments("accounts export", o.Gateway)
-	if err != nil {
+	var err error
+	if e.gateways, err = meshdir.AgentArguments("accounts export", e.Gateway); err != nil {
 		return err
 	}
-	e := export{out: o.Out}
-	if _, err := os.Stat(filepath.Join(o.Out, guestPush)); err == nil {
-		e.guest = true
-	}
-	if e.guests, err = meshdir.AgentArguments("accounts export", o.Guest); err != nil {
+	if e.guests, err = meshdir.AgentArguments("accounts export", e.Guest); err != nil {
 		return err
 	}
-	if err := o.Take(args); err != nil {
+	if err := e.Take(args); err != nil {
 		return err
 	}
-	folder, def, err := o.Load()
+	_, away := os.Stat(filepath.Join(e.Out, guestPush))
+	e.guest = away == nil
+	folder, def, err := e.Load()
 	if err != nil {
 		return err
 	}
@@ -82,33 +85,24 @@ func (o *exporting) Run(_ context.Context, p *cli.Program, args []string) error 
 	if err != nil {
 		return err
 	}
-	if err := e.write(store, def, names); err != nil {
+	if err := e.write(store, def); err != nil {
 		return err
 	}
-	return showExport(p, folder, e, names)
-}
-
-// export is the writing of one set of files.
-type export struct {
-	out    string
-	files  []string // that were written
-	b      accounts.Bundle
-	guests []bcp.AgentName // other meshes of the cluster
-	guest  bool            // it is one of those: its logins to the system account are there
+	return e.show(p, folder)
 }
 
 // check refuses to replace files before anything is made.
-func (e *export) check() error {
+func (e *exporting) check() error {
 	for _, name := range []string{exportedOperator, ExportedSystem, ExportedResolver, ExportedNode, GatewaysFolder, GuestsFolder} {
-		if _, err := os.Lstat(filepath.Join(e.out, name)); err == nil {
-			return cli.Failf("%s exists", cli.Quoted(filepath.Join(e.out, name))).WithHint("export into another folder: logins stay the same")
+		if _, err := os.Lstat(filepath.Join(e.Out, name)); err == nil {
+			return cli.Failf("%s exists", cli.Quoted(filepath.Join(e.Out, name))).WithHint("export into another folder: logins stay the same")
 		}
 	}
 	return nil
 }
 
 // write makes the files. Logins are made before the claims that let them in.
-func (e *export) write(store *accounts.Store, def *bcp.Mesh, gateways []bcp.AgentName) error {
+func (e *exporting) write(store *accounts.Store, def *bcp.Mesh) error {
 	monitor, push, err := e.host(store)
 	if err != nil {
 		return err
@@ -122,7 +116,7 @@ func (e *export) write(store *accounts.Store, def *bcp.Mesh, gateways []bcp.Agen
 		secrets[filepath.Join(GuestsFolder, string(g), guestMonitor)] = system
 		secrets[filepath.Join(GuestsFolder, string(g), guestPush)] = push
 	}
-	for _, g := range gateways {
+	for _, g := range e.gateways {
 		core, system, err := store.Gateway(g)
 		if err != nil {
 			return err
@@ -143,21 +137,21 @@ func (e *export) write(store *accounts.Store, def *bcp.Mesh, gateways []bcp.Agen
 	if e.b, err = accounts.CompileCluster(store, subjects.Permissions(def), time.Now()); err != nil {
 		return err
 	}
-	for _, folder := range slices.Concat([]string{""}, folders(GatewaysFolder, gateways), folders(GuestsFolder, e.guests)) {
-		if err := os.MkdirAll(filepath.Join(e.out, folder), 0o700); err != nil {
-			return cli.NotWritten(filepath.Join(e.out, folder), err)
+	for _, folder := range slices.Concat([]string{""}, folders(GatewaysFolder, e.gateways), folders(GuestsFolder, e.guests)) {
+		if err := os.MkdirAll(filepath.Join(e.Out, folder), 0o700); err != nil {
+			return cli.NotWritten(filepath.Join(e.Out, folder), err)
 		}
 	}
-	texts := e.texts(gateways)
+	texts := e.texts()
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		path := filepath.Join(e.out, name)
+		path := filepath.Join(e.Out, name)
 		if err := cli.WriteOver(path, []byte(texts[name]), 0o644); err != nil {
 			return err
 		}
 		e.files = append(e.files, path)
 	}
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
-		path := filepath.Join(e.out, name)
+		path := filepath.Join(e.Out, name)
 		if err := secrets[name].ReplaceFile(path); err != nil {
 			return cli.NotWritten(path, err)
 		}
@@ -168,21 +162,21 @@ func (e *export) write(store *accounts.Store, def *bcp.Mesh, gateways []bcp.Agen
 
 // host returns the logins to the cluster's system account that a guest has, and of another
 // mesh the one to push with.
-func (e *export) host(store *accounts.Store) (monitor, push accounts.Creds, err error) {
+func (e *exporting) host(store *accounts.Store) (monitor, push accounts.Creds, err error) {
 	if !e.guest {
 		push, err = store.Push()
 		return monitor, push, err
 	}
 	for name, creds := range map[string]*accounts.Creds{guestMonitor: &monitor, guestPush: &push} {
-		if *creds, err = accounts.ReadCreds(filepath.Join(e.out, name)); err != nil {
-			return monitor, push, cli.Failf("%s: %s", cli.Quoted(filepath.Join(e.out, name)), cli.FileReason(err)).
+		if *creds, err = accounts.ReadCreds(filepath.Join(e.Out, name)); err != nil {
+			return monitor, push, cli.Failf("%s: %s", cli.Quoted(filepath.Join(e.Out, name)), cli.FileReason(err)).
 				WithHint("accounts export --guest NAME of the cluster's first mesh writes it")
 		}
 	}
 	return monitor, push, nil
 }
 
-func showExport(p *cli.Program, folder meshdir.Folder, e export, gateways []bcp.AgentName) error {
+func (e *exporting) show(p *cli.Program, folder meshdir.Folder) error {
 	system, _ := e.b.Account(accounts.System)
 	return p.Out.Show(struct {
 		Out      string          `json:"out"`
@@ -190,23 +184,23 @@ func showExport(p *cli.Program, folder meshdir.Folder, e export, gateways []bcp.
 		Accounts int             `json:"accounts"`
 		System   string          `json:"system_account"`
 		Gateways []bcp.AgentName `json:"gateways"`
-	}{e.out, e.files, len(e.b.Accounts), system.PublicKey, gateways}, func() {
+	}{e.Out, e.files, len(e.b.Accounts), system.PublicKey, e.gateways}, func() {
 		for _, f := range e.files {
 			p.Out.Printf("%s\n", cli.Plain(f))
 		}
 		p.Out.Talkf("%s; the keys stay in %s, which no node and no gateway gets", cli.Count(len(e.b.Accounts), "account"), folder.State)
 		if e.guest {
-			p.Out.Talkf("next: name %s in operator of each node's configuration, behind the first mesh's, and start the nodes again one by one", filepath.Join(e.out, exportedOperator))
+			p.Out.Talkf("next: name %s in operator of each node's configuration, behind the first mesh's, and start the nodes again one by one", filepath.Join(e.Out, exportedOperator))
 		} else {
 			p.Out.Talkf("next: give each node %s, and a configuration that includes it, as %s does", ExportedResolver, ExportedNode)
 		}
-		for _, g := range gateways {
-			p.Out.Talkf("      move %s to the machine of the gateway %s", filepath.Join(e.out, GatewaysFolder, string(g)), g)
+		for _, g := range e.gateways {
+			p.Out.Talkf("      move %s to the machine of the gateway %s", filepath.Join(e.Out, GatewaysFolder, string(g)), g)
 		}
-		if len(gateways) == 0 {
+		if len(e.gateways) == 0 {
 			p.Out.Talkf("      name gateways with --gateway NAME: none can log in yet")
 		}
-		p.Out.Talkf("      after each change: bcpmesh accounts push --url … --creds %s", filepath.Join(e.out, ExportedSystem))
+		p.Out.Talkf("      after each change: bcpmesh accounts push --url … --creds %s", filepath.Join(e.Out, ExportedSystem))
 	})
 }
 
@@ -223,7 +217,7 @@ const (
 )
 
 // texts are the files of an export that hold no secret.
-func (e *export) texts(gateways []bcp.AgentName) map[string]string {
+func (e *exporting) texts() map[string]string {
 	texts := map[string]string{exportedOperator: e.b.Operator + "\n"}
 	if !e.guest {
 		system, _ := e.b.Account(accounts.System)
@@ -233,7 +227,7 @@ func (e *export) texts(gateways []bcp.AgentName) map[string]string {
 		}
 		texts[ExportedResolver], texts[ExportedNode] = resolver+"}\n", nodeText
 	}
-	for _, folder := range folders(GatewaysFolder, gateways) {
+	for _, folder := range folders(GatewaysFolder, e.gateways) {
 		texts[filepath.Join(folder, exportedOperator)] = e.b.Operator + "\n"
 	}
 	return texts

@@ -23,7 +23,7 @@ func CredsCommand(p *cli.Program) *cobra.Command {
 		cli.New(p, "issue AGENT", &issue{}), cli.New(p, "invite AGENT", &invite{}), cli.New(p, "revoke AGENT|GATEWAY", &revoke{}))
 }
 
-// issue are the flags of creds issue.
+// issue writes credentials.
 type issue struct {
 	meshdir.StateFlags
 	restrictionFlags
@@ -32,7 +32,6 @@ type issue struct {
 	Expires      cli.DurationFlag `least:"1s"`
 }
 
-// Run writes credentials.
 func (o *issue) Run(ctx context.Context, p *cli.Program, args []string) error {
 	r, err := o.restriction("creds issue")
 	switch {

@@ -20,13 +20,12 @@ import (
 // askTimeout bounds how long a list waits for what only the running mesh knows.
 const askTimeout = 5 * time.Second
 
-// list are the flags of creds.
+// list lists what was issued, or shows what a file holds.
 type list struct {
 	meshdir.StateFlags
 	All bool
 }
 
-// Run lists what was issued, or shows what a file holds.
 func (o *list) Run(ctx context.Context, p *cli.Program, args []string) error {
 	switch {
 	case len(args) > 0 && o.All:

@@ -53,7 +53,7 @@ func follow(ctx context.Context, p *cli.Program, folder meshdir.Folder, store *a
 	}
 }
 
-// revoke are the flags of creds revoke.
+// revoke revokes credentials.
 type revoke struct {
 	meshdir.StateFlags
 	meshdir.RoleFlag
@@ -61,7 +61,6 @@ type revoke struct {
 	All, Gateway bool
 }
 
-// Run revokes credentials.
 func (o *revoke) Run(ctx context.Context, p *cli.Program, args []string) error {
 	if o.All && o.User != "" || o.Gateway && (o.All || o.User != "" || o.Role.Value != "") {
 		return cli.Usagef("creds revoke: --user, --all and --gateway cannot be combined")

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/agents"
@@ -18,7 +17,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// invite are the flags of creds invite.
+// invite makes a token with which somebody makes credentials of their own.
 type invite struct {
 	meshdir.StateFlags
 	restrictionFlags
@@ -28,7 +27,6 @@ type invite struct {
 	Expires cli.DurationFlag `least:"1s"`
 }
 
-// Run makes a token with which somebody makes credentials of their own.
 func (o *invite) Run(ctx context.Context, p *cli.Program, args []string) error {
 	page := o.Web
 	agent, err := meshdir.AgentArgument("creds invite", args[0])
@@ -87,18 +85,14 @@ func enrolAt(page string, token accounts.Token) string {
 	return page + "/enrol?as=" + string(token.Agent) + "#" + token.Text()
 }
 
-// JoinCommand returns the command join.
-func JoinCommand(p *cli.Program) *cobra.Command { return cli.New(p, "join TOKEN", &join{}) }
-
-// join are the flags of join.
-type join struct {
+// Join makes credentials with a token.
+type Join struct {
 	URL, CA string `how:"given"`
 	Out     string
 	Wait    cli.DurationFlag `default:"30s"`
 }
 
-// Run makes credentials with a token.
-func (o *join) Run(ctx context.Context, p *cli.Program, args []string) error {
+func (o *Join) Run(ctx context.Context, p *cli.Program, args []string) error {
 	token, url, out := args[0], o.URL, o.Out
 	switch {
 	case url == "":

@@ -18,10 +18,9 @@ func KeysCommand(p *cli.Program) *cobra.Command {
 	return cli.Group("keys", cli.New(p, "seal", &seal{}), cli.New(p, "rotate", &rotate{}))
 }
 
-// seal are the flags of keys seal.
+// seal encrypts the keys with a passphrase.
 type seal struct{ meshdir.StateFlags }
 
-// Run encrypts the keys with a passphrase.
 func (o *seal) Run(_ context.Context, p *cli.Program, _ []string) error {
 	folder, store, err := o.KeyStore()
 	if err != nil {
@@ -47,13 +46,13 @@ func (o *seal) Run(_ context.Context, p *cli.Program, _ []string) error {
 	}{folder.State, true}, func() { p.Out.Printf("the keys in %s are sealed\n", cli.Plain(folder.State)) })
 }
 
-// rotate are the flags of keys rotate. What a replaced key has signed is still taken long enough to replace files by hand.
+// rotate replaces the keys that sign credentials.
+// What a replaced key has signed is still taken long enough to replace files by hand.
 type rotate struct {
 	meshdir.StateFlags
 	Expires cli.DurationFlag `default:"24h"`
 }
 
-// Run replaces the keys that sign credentials.
 func (o *rotate) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	folder, store, err := o.KeyStore()
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
-// signing are the flags of role attest.
+// signing attests kernels, or revokes that.
 type signing struct {
 	meshdir.StateFlags
 	Expires     cli.DurationFlag `default:"24h" least:"1s"`
@@ -31,7 +31,6 @@ type signing struct {
 	Key, Revoke bool
 }
 
-// Run attests kernels, or revokes that.
 func (f *signing) Run(_ context.Context, p *cli.Program, args []string) error {
 	switch {
 	case f.Key:

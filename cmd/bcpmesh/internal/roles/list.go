@@ -71,17 +71,14 @@ func listParts(m *bcp.Mesh) []part {
 
 // RoleCommand returns the command role.
 func RoleCommand(p *cli.Program) *cobra.Command {
-	verify := cli.New(p, "verify [FILE...] AGENT", &verification{})
-	cli.Complete(verify, "trust", cobra.NoFileCompletions)
 	return cli.Noun(cli.New(p, "role [COMMAND]", &list{}), nil,
 		cli.New(p, "report", &reporting{}), cli.New(p, "attest [KERNEL...]", &signing{}), cli.New(p, "show [ORGANISATION] FILE...", &show{}),
-		verify, simulate.RoleSimulateCommand(p))
+		cli.New(p, "verify [FILE...] AGENT", &verification{}), simulate.RoleSimulateCommand(p))
 }
 
-// list are the flags of role.
+// list lists who plays which role.
 type list struct{ meshdir.StateFlags }
 
-// Run lists who plays which role.
 func (o *list) Run(_ context.Context, p *cli.Program, _ []string) error {
 	_, m, err := o.Load()
 	if err != nil {
@@ -105,10 +102,9 @@ func (o *list) Run(_ context.Context, p *cli.Program, _ []string) error {
 	})
 }
 
-// reporting are the flags of role report.
+// reporting reports which contracts are kept.
 type reporting struct{ client.Flags }
 
-// Run reports which contracts are kept.
 func (o *reporting) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	reports, err := buildReports(ctx, p, &o.Flags)
 	if err != nil {

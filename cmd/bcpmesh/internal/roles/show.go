@@ -27,13 +27,12 @@ func (o *elsewhere) connect(ctx context.Context) (*client.Client, error) {
 	return who.Remote(ctx, 0)
 }
 
-// show are the flags of role show.
+// show shows another mesh what an agent of this one is.
 type show struct {
 	meshdir.StateFlags
 	elsewhere
 }
 
-// Run shows another mesh what an agent of this one is.
 func (o *show) Run(ctx context.Context, p *cli.Program, args []string) error {
 	if len(args) == 1 && o.Creds == "" {
 		return bring(ctx, p.Out, o.StateFlags, args[0])

@@ -12,13 +12,12 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
-// verification are the flags of role verify.
+// verification judges an agent of another organisation.
 type verification struct {
 	elsewhere
 	Trust []string
 }
 
-// Run judges an agent of another organisation.
 func (f *verification) Run(ctx context.Context, p *cli.Program, args []string) error {
 	if len(args) == 0 {
 		return cli.Usagef("role verify: expected FILE or AGENT").WithHint("bcpmesh role verify --help shows an example")

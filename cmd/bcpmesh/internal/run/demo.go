@@ -26,18 +26,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
-// DemoCommand returns the command demo.
-func DemoCommand(p *cli.Program) *cobra.Command { return cli.New(p, "demo", &demo{}) }
-
-// demo are the flags of demo.
-type demo struct {
+// Demo tells a story.
+type Demo struct {
 	Keep, Web    string
 	Kernel, Desk bool `not:"web kernel desk"`
 	Command      *cobra.Command
 }
 
-// Run tells a story.
-func (o *demo) Run(ctx context.Context, p *cli.Program, _ []string) error {
+func (o *Demo) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	for _, name := range []string{"keep", "web"} {
 		if f := o.Command.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
 			return cli.Usagef("demo: --%s: expected a name, got nothing", name).WithHint("bcpmesh demo --help shows an example")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -22,10 +23,12 @@ import (
 type observed struct {
 	ReadyFile string
 	LogLevel  cli.WordFlag `words:"debug info warn error"`
-	Metrics   *string      // an address
+	Metrics   string       // an address
 	TokenFile string
 	Traces    string // a URL
+	Command   *cobra.Command
 
+	measured bool // --metrics is given
 	level    hclog.Level
 	token    string             // that who scrapes has to send
 	metrics  *telemetry.Metrics // nil where none are served
@@ -35,17 +38,17 @@ type observed struct {
 
 // check reads the flags.
 func (o *observed) check() (err error) {
-	o.level = hclog.LevelFromString(o.LogLevel.Value)
-	if o.TokenFile != "" && o.Metrics == nil {
+	o.level, o.measured = hclog.LevelFromString(o.LogLevel.Value), o.Command.Flags().Changed("metrics")
+	if o.TokenFile != "" && !o.measured {
 		return cli.Usagef("up: --token-file needs --metrics").WithHint("for example --metrics 0.0.0.0:9464 --token-file FILE")
 	}
-	if o.Metrics != nil {
+	if o.measured {
 		if o.TokenFile != "" {
 			if o.token, err = readToken(o.TokenFile); err != nil {
 				return err
 			}
 		}
-		if err := meshdir.CheckListen("--metrics", *o.Metrics, o.token != ""); err != nil {
+		if err := meshdir.CheckListen("--metrics", o.Metrics, o.token != ""); err != nil {
 			return err
 		}
 	}
@@ -77,7 +80,7 @@ func (o *observed) start(def *bcp.Mesh, config *mesh.Config) (err error) {
 	traces := trace.Config{Endpoint: o.Traces, Definition: def, Version: cli.ProgramVersion(), Logger: config.Logger.Named("traces")}
 	var decided []func(*bcp.Decision)
 	var loaded []func(*bcp.Mesh)
-	if o.Metrics != nil {
+	if o.measured {
 		o.metrics = telemetry.New(def)
 		decided, loaded = append(decided, o.metrics.Observe), append(loaded, o.metrics.Use)
 		config.OnNotified, traces.Counted = o.metrics.Notified, o.metrics.Spans
@@ -108,8 +111,8 @@ func each[T any](functions []func(T)) func(T) {
 func (o *observed) announce(ctx context.Context, p *cli.Program, about meshdir.Ready, source telemetry.Source, files []string, says func()) (err error) {
 	about.Traces = o.Traces
 	if o.metrics != nil {
-		if o.serves, err = telemetry.Serve(ctx, *o.Metrics, o.token, o.metrics, source); err != nil {
-			return metricsFailure(err, *o.Metrics)
+		if o.serves, err = telemetry.Serve(ctx, o.Metrics, o.token, o.metrics, source); err != nil {
+			return metricsFailure(err, o.Metrics)
 		}
 		about.Metrics = o.serves.URL()
 	}

@@ -3,21 +3,15 @@ package run
 import (
 	"context"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/bcp/status"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 )
 
-// ReloadCommand returns the command reload.
-func ReloadCommand(p *cli.Program) *cobra.Command { return cli.New(p, "reload", &reload{}) }
+// Reload has a running mesh load its definitions.
+type Reload struct{ client.OperatorFlags }
 
-// reload are the flags of reload.
-type reload struct{ client.OperatorFlags }
-
-// Run has a running mesh load its definitions.
-func (f *reload) Run(ctx context.Context, p *cli.Program, _ []string) error {
+func (f *Reload) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	return f.Act(ctx, func(ctx context.Context, o *client.Client) error {
 		result, err := o.Operator().Reload(ctx)
 		if err != nil {

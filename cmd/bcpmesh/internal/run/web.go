@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
@@ -17,18 +16,14 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/web"
 )
 
-// WebCommand returns the command web.
-func WebCommand(p *cli.Program) *cobra.Command { return cli.New(p, "web", &pages{}) }
-
-// pages are the flags of web.
-type pages struct {
+// Web serves pages for people.
+type Web struct {
 	client.Flags
 	siteFlags
 	Listen string `default:"localhost:4280"`
 }
 
-// Run serves pages for people.
-func (o *pages) Run(ctx context.Context, p *cli.Program, _ []string) error {
+func (o *Web) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	if o.As != "" && o.Origin != "" {
 		return cli.Usagef("web: with --origin everybody decides as themselves").WithHint("leave --as out, and invite people: bcpmesh creds invite NAME --role approver --web %s", o.Origin)
 	}
