@@ -24,36 +24,69 @@ type listener struct {
 	current  *run
 }
 
-// listen takes the messages of these subjects, together with others of the queue if that
-// has a name, and returns when the server has confirmed it: if the connection is lost, it
-// waits for a reconnect until ctx ends. begin is called before the first message, and
-// receive for each, in the order in which they come, with its reply subject: one of another
-// agent or role is dropped.
+// listen takes the messages of these subjects, of which there is one at least, together with
+// others of the queue if that has a name, and returns when the server has confirmed it: if the
+// connection is lost, it waits for a reconnect until ctx ends. begin is called before the first
+// message, and receive for each, in the order in which they come over all subjects, with its
+// reply subject: one of another agent or role is dropped.
 func (l *listener) listen(ctx context.Context, queue string, patterns []string, begin func(*run), receive func(*run, *nats.Msg, subjects.Subject)) error {
 	l.starting.Lock()
 	defer l.starting.Unlock()
 	if l.current.goesOn() {
 		return ErrStarted
 	}
-	ready := make(chan struct{})
-	defer close(ready)
-	var started *run
-	started, err := l.conn.listen(ctx, queue, patterns, func(m *nats.Msg) {
-		<-ready
-		to, err := subjects.Parse(m.Reply)
-		switch {
-		case m.Reply == "" && l.tellsOfRun(m):
-		case err != nil || to.Kind != subjects.KindReply || to.Role != l.role || to.Agent != l.conn.options.Name:
-			count(&l.counters.foreign, l.log, "dropped a message with a foreign reply subject")
-		default:
-			receive(started, m, to)
-		}
-	})
-	if err == nil {
-		l.current = started
-		begin(started)
+	c, messages := l.conn, make(chan *nats.Msg, receiveBuffer)
+	subscriptions, err := c.subscribe(ctx, queue, patterns, messages)
+	if err != nil {
+		unsubscribe(subscriptions)
+		return err
 	}
-	return err
+	work, cancel := context.WithCancelCause(ctx)
+	r := &run{
+		cancel: cancel, stopping: make(chan struct{}), done: make(chan struct{}),
+		handlers: make(chan struct{}, c.options.Handlers),
+		queries:  queries{nc: c.nc, pattern: patterns[0], messages: messages, current: subscriptions[0]},
+	}
+	r.begin = func(f func(context.Context)) { r.work.Go(func() { f(work) }) }
+	c.mu.Lock()
+	over := c.over
+	if !over {
+		c.runs[r] = struct{}{}
+	}
+	c.mu.Unlock()
+	if over {
+		cancel(ErrClosed)
+		unsubscribe(subscriptions)
+		return ErrClosed
+	}
+	l.current = r
+	begin(r)
+	go func() {
+		defer close(r.done)
+		r.receive(work, messages, func(m *nats.Msg) { l.judge(r, m, receive) })
+		r.end()
+		r.queries.end()
+		unsubscribe(subscriptions)
+		r.work.Wait()
+		cancel(nil)
+		c.mu.Lock()
+		delete(c.runs, r)
+		c.mu.Unlock()
+	}()
+	return nil
+}
+
+// judge has a message received, unless its reply subject is of somebody else.
+func (l *listener) judge(r *run, m *nats.Msg, receive func(*run, *nats.Msg, subjects.Subject)) {
+	l.conn.marks.keepFrom(m)
+	to, err := subjects.Parse(m.Reply)
+	switch {
+	case m.Reply == "" && l.tellsOfRun(m):
+	case err != nil || to.Kind != subjects.KindReply || to.Role != l.role || to.Agent != l.conn.options.Name:
+		count(&l.counters.foreign, l.log, "dropped a message with a foreign reply subject")
+	default:
+		receive(r, m, to)
+	}
 }
 
 // running returns the run, or nil.

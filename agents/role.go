@@ -27,14 +27,6 @@ type Papers struct {
 	Contracts []string
 }
 
-// RoleVerdict is the result of a negotiation. The zero value accepts nothing.
-type RoleVerdict struct {
-	Accepted bool
-	Code     contract.VerdictCode // empty if accepted
-	// Until is when an acceptance ends: show the papers again before then.
-	Until time.Time
-}
-
 // ShowRole proves to the mesh of another organisation which roles the agent of this
 // connection has, as its requirement of that name demands (PROTOCOL P14.1). organisation
 // is the owner of the mesh: the proof is worth nothing to any other. A lost reply ends in
@@ -42,25 +34,25 @@ type RoleVerdict struct {
 //
 // Errors: [*RefusedError] if the mesh requires no roles of this agent, or has no such
 // requirement; [*UnansweredError]; [ErrMessage] for a challenge of another organisation.
-func (c *Connection) ShowRole(ctx context.Context, organisation, requirement string, papers Papers) (RoleVerdict, error) {
+func (c *Connection) ShowRole(ctx context.Context, organisation, requirement string, papers Papers) (contract.Acceptance, error) {
 	challenge, err := c.askRole(ctx, c.options.Name, contract.Message{Type: contract.TypeOpen, Name: requirement})
 	if err != nil {
-		return RoleVerdict{}, err
+		return contract.Acceptance{}, err
 	}
 	if challenge.Type != contract.TypeChallenge || challenge.Asker != organisation {
-		return RoleVerdict{}, ErrMessage
+		return contract.Acceptance{}, ErrMessage
 	}
 	attestation, revocations := jsontext.Value(papers.Attestation).Clone(), jsontext.Value(papers.Revocations).Clone()
 	if err := errors.Join(attestation.Compact(), revocations.Compact()); err != nil {
-		return RoleVerdict{}, fmt.Errorf("agents: these are no envelopes: %w", err)
+		return contract.Acceptance{}, fmt.Errorf("agents: these are no envelopes: %w", err)
 	}
 	sign, key := c.nc.Opts.SignatureCB, c.userKey()
 	if sign == nil || key == "" {
-		return RoleVerdict{}, errNoKey
+		return contract.Acceptance{}, errNoKey
 	}
 	signature, err := sign(contract.ProofStatement(challenge.Nonce, challenge.Asker, attestation))
 	if err != nil {
-		return RoleVerdict{}, fmt.Errorf("agents: signing: %w", err)
+		return contract.Acceptance{}, fmt.Errorf("agents: signing: %w", err)
 	}
 	return c.verdict(c.askRole(ctx, c.options.Name, contract.Message{
 		Type: contract.TypeDeclaration, Declaration: contract.AttestedDeclaration(attestation), Contracts: papers.Contracts,
@@ -79,15 +71,15 @@ type RoleTrust struct {
 // JudgeRole challenges an agent of the mesh, judges its gateway's answer, and reports
 // the verdict to the mesh, which records it. Agent is the id in the answer, such as
 // agent-a@org1.example. The list of revocations is that of the answer: keep its number.
-func (c *Connection) JudgeRole(ctx context.Context, agent contract.AgentID, trust RoleTrust) (RoleVerdict, contract.Revocations, error) {
+func (c *Connection) JudgeRole(ctx context.Context, agent contract.AgentID, trust RoleTrust) (contract.Acceptance, contract.Revocations, error) {
 	key := c.userKey()
 	if key == "" {
-		return RoleVerdict{}, contract.Revocations{}, errNoKey
+		return contract.Acceptance{}, contract.Revocations{}, errNoKey
 	}
 	nonce := rand.Text()
 	answer, err := c.askRole(ctx, agent.Name, contract.Message{Type: contract.TypeChallenge, Nonce: nonce, Asker: key, Requirement: jsontext.Value("{}")})
 	if err != nil {
-		return RoleVerdict{}, contract.Revocations{}, err
+		return contract.Acceptance{}, contract.Revocations{}, err
 	}
 	e := trust.examination(agent, answer)
 	e.Challenge = &contract.Challenge{Nonce: nonce, Asker: key, Verify: verifyUser}
@@ -95,17 +87,15 @@ func (c *Connection) JudgeRole(ctx context.Context, agent contract.AgentID, trus
 		e.Proof = *answer.Proof
 	}
 	a := contract.JudgeAttestation(&e)
-	v := RoleVerdict{a.Accepted, a.Code, a.Until}
-	told := contract.Message{Type: contract.TypeVerdict, Accepted: v.Accepted, Code: v.Code, Until: v.Until.UTC().Truncate(time.Second)}
+	told := contract.Message{Type: contract.TypeVerdict, Accepted: a.Accepted, Code: a.Code, Until: a.Until.UTC().Truncate(time.Second)}
 	_, err = c.askRole(ctx, agent.Name, told)
-	return v, e.Revocations, err
+	return a, e.Revocations, err
 }
 
 // JudgePapers judges an agent by its papers alone, which anybody may have who has seen them.
-func JudgePapers(agent contract.AgentID, papers Papers, trust RoleTrust) (RoleVerdict, contract.Revocations) {
+func JudgePapers(agent contract.AgentID, papers Papers, trust RoleTrust) (contract.Acceptance, contract.Revocations) {
 	e := trust.examination(agent, contract.Message{Attestation: papers.Attestation, Revocations: papers.Revocations, Contracts: papers.Contracts})
-	a := contract.JudgeAttestation(&e)
-	return RoleVerdict{a.Accepted, a.Code, a.Until}, e.Revocations
+	return contract.JudgeAttestation(&e), e.Revocations
 }
 
 // examination is what an agent is judged by, of whom so much was said.
@@ -138,24 +128,24 @@ func (c *Connection) BringRevocations(ctx context.Context, list []byte) error {
 // BringRevocations is [Connection.BringRevocations] of the operator.
 func (o *Operator) BringRevocations(ctx context.Context, list []byte) error {
 	m, err := control[contract.Message](ctx, o, bcp.ControlRevocations, contract.Message{Type: contract.TypeRevocations, Revocations: list})
-	return taken(RoleVerdict{Accepted: m.Accepted}, err)
+	return taken(contract.Acceptance{Accepted: m.Accepted}, err)
 }
 
-func taken(v RoleVerdict, err error) error {
+func taken(v contract.Acceptance, err error) error {
 	if err == nil && !v.Accepted {
 		return &RefusedError{Code: bcp.NotPermitted, Detail: OlderList}
 	}
 	return err
 }
 
-func (c *Connection) verdict(m contract.Message, err error) (RoleVerdict, error) {
+func (c *Connection) verdict(m contract.Message, err error) (contract.Acceptance, error) {
 	if err == nil && (m.Type != contract.TypeVerdict || m.Accepted != (m.Code == "")) {
 		err = ErrMessage
 	}
 	if err != nil {
-		return RoleVerdict{}, err
+		return contract.Acceptance{}, err
 	}
-	return RoleVerdict{m.Accepted, m.Code, m.Until}, nil
+	return contract.Acceptance{Accepted: m.Accepted, Code: m.Code, Until: m.Until}, nil
 }
 
 // askRole sends a message about the roles of an agent. Envelopes are sent unchanged:

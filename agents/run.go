@@ -23,49 +23,6 @@ type run struct {
 	begin func(func(context.Context)) // adds a goroutine to work, with the handlers' context
 }
 
-// listen subscribes to the patterns, of which there is one at least, and has receive called
-// for every message, in the order of arrival over all patterns, by one goroutine. It returns
-// when the server has confirmed the subscriptions, or when ctx ends.
-func (c *Connection) listen(ctx context.Context, queue string, patterns []string, receive func(*nats.Msg)) (*run, error) {
-	messages := make(chan *nats.Msg, receiveBuffer)
-	subscriptions, err := c.subscribe(ctx, queue, patterns, messages)
-	if err != nil {
-		unsubscribe(subscriptions)
-		return nil, err
-	}
-	work, cancel := context.WithCancelCause(ctx)
-	r := &run{
-		cancel: cancel, stopping: make(chan struct{}), done: make(chan struct{}),
-		handlers: make(chan struct{}, c.options.Handlers),
-		queries:  queries{nc: c.nc, pattern: patterns[0], messages: messages, current: subscriptions[0]},
-	}
-	r.begin = func(f func(context.Context)) { r.work.Go(func() { f(work) }) }
-	c.mu.Lock()
-	over := c.over
-	if !over {
-		c.runs[r] = struct{}{}
-	}
-	c.mu.Unlock()
-	if over {
-		cancel(ErrClosed)
-		unsubscribe(subscriptions)
-		return nil, ErrClosed
-	}
-	go func() {
-		defer close(r.done)
-		r.receive(work, messages, c.marks.keepFrom, receive)
-		r.end()
-		r.queries.end()
-		unsubscribe(subscriptions)
-		r.work.Wait()
-		cancel(nil)
-		c.mu.Lock()
-		delete(c.runs, r)
-		c.mu.Unlock()
-	}()
-	return r, nil
-}
-
 func (c *Connection) subscribe(ctx context.Context, queue string, patterns []string, messages chan *nats.Msg) ([]*nats.Subscription, error) {
 	var subscriptions []*nats.Subscription
 	for _, pattern := range patterns {
@@ -109,7 +66,8 @@ func unsubscribe(subscriptions []*nats.Subscription) {
 	}
 }
 
-func (r *run) receive(ctx context.Context, messages <-chan *nats.Msg, heard, receive func(*nats.Msg)) {
+// receive calls receive for each message, until the run or ctx ends.
+func (r *run) receive(ctx context.Context, messages <-chan *nats.Msg, receive func(*nats.Msg)) {
 	for {
 		select {
 		case <-r.stopping:
@@ -117,7 +75,6 @@ func (r *run) receive(ctx context.Context, messages <-chan *nats.Msg, heard, rec
 		case <-ctx.Done():
 			return
 		case m := <-messages:
-			heard(m)
 			receive(m)
 		}
 	}

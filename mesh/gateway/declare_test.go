@@ -147,7 +147,7 @@ func TestNegotiation(t *testing.T) {
 	if code := r.asks(t); code != bcp.RoleRequired {
 		t.Fatalf("before anything was shown an ask hears %q", code)
 	}
-	show := func(papers agents.Papers) agents.RoleVerdict {
+	show := func(papers agents.Papers) contract.Acceptance {
 		t.Helper()
 		return must(r.mailer.ShowRole(t.Context(), r.org1.name, bcp.DualLLMRole, papers))
 	}

@@ -93,7 +93,7 @@ type shown struct {
 
 // showVerdict shows a verdict, and the number of the list by which it was made here, if it
 // was.
-func showVerdict(o *cli.Output, v agents.RoleVerdict, revocations int64) error {
+func showVerdict(o *cli.Output, v contract.Acceptance, revocations int64) error {
 	switch until := v.Until.UTC().Format(time.RFC3339); {
 	case o.JSON:
 		if err := o.Value(shown{v.Accepted, v.Code, v.Until, revocations}); err != nil {
