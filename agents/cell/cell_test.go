@@ -270,6 +270,11 @@ func TestAModelPublishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	noError(t, door.Call(t.Context(), "prompt", bcp.Prompt{Message: "Look for news."}, &struct{}{}))
+	var refused *stdio.CallError
+	failIf(t, !errors.As(door.Call(t.Context(), "socket", nil, &struct{}{}), &refused) || refused.Code != "", "a method that is not there: %v", refused)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	bcptest.Fails(t, door.Call(gone, "prompt", bcp.Prompt{}, &struct{}{}), context.Canceled, "nobody waits")
 	_ = fromKeeper.Close()
 	noError(t, <-ended)
 	want := []string{`{"controller":"main","response":{"urgent":true},"subscription_id":"alert"}`, `{"controller":"boss","response":{"urgent":1},"subscription_id":"alert"}`}

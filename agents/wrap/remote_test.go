@@ -30,6 +30,7 @@ type remote struct {
 	refused atomic.Int64 // answers to its own requests that are errors
 	bearer  atomic.Pointer[string]
 	version string // of the protocol; empty: 2025-06-18
+	tools   string // listed in place of one
 }
 
 func (s *remote) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -60,7 +61,7 @@ func (s *remote) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		result(fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`, cmp.Or(s.version, "2025-06-18")))
 	case "tools/list":
-		result(`{"tools":[{"name":"find","inputSchema":{"type":"object","maxProperties":9007199254740993}}]}`)
+		result(cmp.Or(s.tools, `{"tools":[{"name":"find","inputSchema":{"type":"object","maxProperties":9007199254740993}}]}`))
 	case "tools/call":
 		s.calls.Add(1)
 		s.call(w, r, string(message.ID))

@@ -1,7 +1,6 @@
 package wrap_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
@@ -78,39 +76,12 @@ var mailSchema = map[string]any{"type": "object", "properties": map[string]any{
 	"kind": map[string]any{"type": "string", "enum": []string{"invoice", "other"}}, "body": map[string]any{"type": "string"},
 }}
 
-// serveCrowd lists as many tools as a line has room for, with nothing in them.
-func serveCrowd() {
-	lines := bufio.NewScanner(os.Stdin)
-	for lines.Scan() {
-		var m struct {
-			ID     jsontext.Value `json:"id"`
-			Method string         `json:"method"`
-			Params struct {
-				Version string `json:"protocolVersion"`
-			} `json:"params"`
-		}
-		if json.Unmarshal(lines.Bytes(), &m) != nil || len(m.ID) == 0 {
-			continue
-		}
-		switch m.Method {
-		case "initialize":
-			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"crowd","version":"1"}}}`+"\n", m.ID, m.Params.Version)
-		case "tools/list":
-			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s{}]}}`+"\n", m.ID, strings.Repeat("{},", 100_000))
-		default:
-			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`+"\n", m.ID)
-		}
-	}
-}
-
 // A list of many tools is not read: each took 32 KiB and a microsecond or more, and nobody could end it.
 func TestCrowdOfToolsIsNotRead(t *testing.T) {
-	u, err := wrap.Start(t.Context(), foreign("crowd"))
-	noError(t, err)
-	defer u.Close()
+	u, _ := dial(t, &remote{tools: `{"tools":[` + strings.Repeat("{},", 100_000) + `{}]}`}, "")
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err = u.Tools(t.Context())
+	_, err := u.Tools(t.Context())
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; err == nil || n > 32<<20 {
 		t.Errorf("%d bytes for a list of 300 kB, %v", n, err)
@@ -118,10 +89,6 @@ func TestCrowdOfToolsIsNotRead(t *testing.T) {
 }
 
 func serveForeign(kind string) {
-	if kind == "crowd" {
-		serveCrowd()
-		return
-	}
 	s := sdk.NewServer(&sdk.Implementation{Name: "foreign", Title: injections[0], Version: "1"}, &sdk.ServerOptions{Instructions: injections[1]})
 	description := "Reads a mail."
 	if kind == "changed" {
