@@ -1,10 +1,12 @@
 package wrap
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,13 +43,10 @@ type Upstream struct {
 	lists map[string]toolsPage // by cursor: the library keeps those of servers that allow it
 }
 
-// toolsPage has the schemas of tools, by name.
-type toolsPage map[string]schemas
-
-type schemas struct {
-	Name   string `json:"name"`
-	Input  any    `json:"inputSchema"`
-	Output any    `json:"outputSchema"`
+// toolsPage is a part of the list of tools, with the numbers in their schemas as they are written.
+type toolsPage struct {
+	Tools []*sdk.Tool `json:"tools"`
+	Next  string      `json:"nextCursor"`
 }
 
 var implementation = &sdk.Implementation{Name: "bcpmesh", Version: "1"}
@@ -114,59 +113,45 @@ func (u *Upstream) Close() { u.end() }
 // Done is closed when the server, or the session with it, has ended.
 func (u *Upstream) Done() <-chan struct{} { return u.done }
 
-// Tools returns the server's tools, with the numbers in their schemas as they are written.
+// Tools returns the server's tools, which stay as they are.
 func (u *Upstream) Tools(ctx context.Context) ([]*sdk.Tool, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	var tools []*sdk.Tool
 	for cursor := ""; ; {
-		list, written, err := u.page(ctx, cursor)
+		page, err := u.page(ctx, cursor)
 		if err != nil {
 			return nil, errors.New("the server does not list its tools")
 		}
-		for _, tool := range list.Tools {
-			own := *tool // the library may keep its own
-			own.InputSchema, own.OutputSchema = written[tool.Name].Input, written[tool.Name].Output
-			tools = append(tools, &own)
-		}
-		if len(tools) > maxTools {
+		if tools = append(tools, page.Tools...); len(tools) > maxTools {
 			return nil, fmt.Errorf("the server has more than %d tools", maxTools)
 		}
-		if cursor = list.NextCursor; cursor == "" {
+		if cursor = page.Next; cursor == "" {
 			return tools, nil
 		}
 	}
 }
 
-// page returns a part of the list of tools, and its schemas.
-func (u *Upstream) page(ctx context.Context, cursor string) (*sdk.ListToolsResult, toolsPage, error) {
+func (u *Upstream) page(ctx context.Context, cursor string) (page toolsPage, err error) {
 	var asked capture
 	ctx, cancel := context.WithCancel(context.WithValue(ctx, captureKey{}, &asked))
 	defer cancel()
-	list, err := u.session.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
-	if err != nil {
-		return nil, nil, err
+	if _, err := u.session.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor}); err != nil {
+		return page, err
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if asked.raw == nil {
-		return list, u.lists[cursor], nil
+		return u.lists[cursor], nil
 	}
-	var in struct {
-		Tools []schemas `json:"tools"`
-	}
-	if err := json.Unmarshal(asked.raw, &in, lenient, exactNumbers); err != nil {
-		return nil, nil, err
-	}
-	written := toolsPage{}
-	for _, t := range in.Tools {
-		written[t.Name] = t
+	if err := json.Unmarshal(asked.raw, &page, lenient, exactNumbers); err != nil || slices.Contains(page.Tools, nil) {
+		return page, cmp.Or(err, errNoAnswer)
 	}
 	if u.lists == nil || len(u.lists) > maxTools {
 		u.lists = map[string]toolsPage{}
 	}
-	u.lists[cursor] = written
-	return list, written, nil
+	u.lists[cursor] = page
+	return page, nil
 }
 
 // notSent is the library's own error for a call that it could not send, or an unreadable
