@@ -80,16 +80,6 @@ func TestLog2OfPowersOfTwoIsExact(t *testing.T) {
 	}
 }
 
-// covers P4.1
-func TestFloorLog2(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[uint64]int{1: 0, 2: 1, 3: 1, 4: 2, 7: 2, 8: 3, 1<<63 - 1: 62, 1 << 63: 63, 1<<64 - 1: 63} {
-		if got := floorLog2(n); got != want {
-			t.Errorf("floorLog2(%d) = %d, want %d", n, got, want)
-		}
-	}
-}
-
 // A count with a logarithm in it adds small numbers without losing them, and
 // close to the truth where that truth is small enough to compute.
 //

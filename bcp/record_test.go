@@ -289,21 +289,6 @@ func TestDecodeTakesWhatIsWritten(t *testing.T) {
 	}
 }
 
-// A list has no more members than there are bytes.
-//
-// covers A-LEN
-func TestRecordLength(t *testing.T) {
-	t.Parallel()
-	for _, head := range []string{"\x93", "\xdc\x00\x03", "\xdd\x00\x00\x00\x03"} {
-		for behind, want := range []int{0, 0, 0, 3, 3} {
-			c := recordCoder{b: []byte(head + strings.Repeat("a", behind))}
-			if n := c.readLength(wire.MsgpackArray); n != want || c.bad != (want == 0) {
-				t.Errorf("%x: %d values in %d bytes, %v", head, n, behind, c.bad)
-			}
-		}
-	}
-}
-
 // likeLibrary compares what became of b with what the library makes of it: what
 // is read, the library reads alike, and what is not, it would not write.
 func likeLibrary[T any](b []byte, got *T, err error) error {

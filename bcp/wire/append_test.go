@@ -44,28 +44,3 @@ func appendKey(b []byte, key string) []byte {
 	b, _ = AppendString(AppendSep(b), key)
 	return append(b, ':')
 }
-
-// covers P2.4
-func TestAppendBuildsDocuments(t *testing.T) {
-	t.Parallel()
-	b := []byte{'{'}
-	b = appendKey(b, "min")
-	b = append(b, "-1"...)
-	b = appendKey(b, "list")
-	b = append(b, '[')
-	for _, text := range []string{"[", "{", ","} {
-		b, _ = AppendString(AppendSep(b), text)
-	}
-	b = append(b, ']')
-	b = appendKey(b, "in\n")
-	b = append(b, '{')
-	b = appendKey(b, "")
-	b = append(b, "false"...)
-	b = append(b, '}', '}')
-	const want = `{"min":-1,"list":["[","{",","],"in\n":{"":false}}`
-	stopIf(t, string(b) != want, "got %s, want %s", b, want)
-	noError(t, Check(b))
-	if got := AppendSep(nil); len(got) != 0 {
-		t.Errorf("separator before everything: %s", got)
-	}
-}
