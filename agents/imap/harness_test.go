@@ -2,7 +2,6 @@ package imap
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -59,33 +58,15 @@ func quick() limits {
 	return l
 }
 
-// journal is a log that is looked at while it is written.
-type journal struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (j *journal) Write(b []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.b.Write(b)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.b.String()
-}
-
 // options are those of a copier of a server at an address.
-func options(t testing.TB, address, folder string, l limits) (Options, *journal) {
+func options(t testing.TB, address, folder string, l limits) (Options, *bcptest.Log) {
 	t.Helper()
 	_, roots := certificate()
 	_, port, err := net.SplitHostPort(address)
 	noError(t, err)
 	server := must(guard.ParseMailServer("imaps://" + user + "@example.com:" + port + "/INBOX"))
 	policy, _ := guard.ParsePolicy([]string{"example.com:" + port})
-	out := &journal{}
+	out := &bcptest.Log{}
 	return Options{
 		Server: server, Key: func() (string, error) { return key, nil }, Folder: folder, Logger: hclog.New(&hclog.LoggerOptions{Output: out}), limits: l,
 		Dialer: &fetch.Dialer{
@@ -94,7 +75,7 @@ func options(t testing.TB, address, folder string, l limits) (Options, *journal)
 	}, out
 }
 
-func copier(t testing.TB, address, folder string, l limits) (*Copier, *journal) {
+func copier(t testing.TB, address, folder string, l limits) (*Copier, *bcptest.Log) {
 	t.Helper()
 	o, out := options(t, address, folder, l)
 	c := must(NewCopier(o))
@@ -117,12 +98,12 @@ type real struct {
 	t       testing.TB
 	address string
 	user    *imapmemserver.User
-	heard   *journal // what clients said and what it answered
+	heard   *bcptest.Log // what clients said and what it answered
 }
 
 func realServer(t testing.TB, messages ...string) *real {
 	t.Helper()
-	r := &real{t: t, user: imapmemserver.NewUser(user, key), heard: &journal{}}
+	r := &real{t: t, user: imapmemserver.NewUser(user, key), heard: &bcptest.Log{}}
 	noError(t, r.user.Create("INBOX", nil))
 	mem := imapmemserver.New()
 	mem.AddUser(r.user)

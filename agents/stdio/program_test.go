@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -37,29 +36,11 @@ const patience = 45 * time.Second
 
 var urgent = bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "urgent", Type: bcp.TypeBoolean}}}
 
-// said is a log that many may write to.
-type said struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *said) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(b)
-}
-
-func (s *said) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
 // program is a shell script that answers; its folder is $HERE, where a run leaves a line
 // in the file runs.
-func program(t *testing.T, script string) (p *stdio.Program, folder string, log *said) {
+func program(t *testing.T, script string) (p *stdio.Program, folder string, log *bcptest.Log) {
 	t.Helper()
-	folder, log = t.TempDir(), &said{}
+	folder, log = t.TempDir(), &bcptest.Log{}
 	logger := hclog.New(&hclog.LoggerOptions{Output: log})
 	p = &stdio.Program{
 		Command: []string{"sh", "-c", "echo run >> $HERE/runs; " + script},

@@ -14,27 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 )
-
-// heard keeps what a command writes while it runs.
-type heard struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (h *heard) Write(b []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.text.Write(b)
-}
-
-func (h *heard) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.text.String()
-}
 
 // browser is a person who is logged in.
 type browser struct {
@@ -49,7 +32,7 @@ var loginAddress = regexp.MustCompile(`log in at (http://localhost:[0-9]+)/login
 func serving(t *testing.T, says *regexp.Regexp, args ...string) (found []string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	var stderr heard
+	var stderr bcptest.Log
 	ended := make(chan int, 1)
 	go func() { ended <- runCommandLine(ctx, args, strings.NewReader(""), io.Discard, &stderr, none) }()
 	stop = sync.OnceFunc(func() {
