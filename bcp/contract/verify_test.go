@@ -178,51 +178,40 @@ func TestVerifyIsMonotone(t *testing.T) {
 	for _, b := range contract.Builtins() {
 		contracts = append(contracts, mustParse(t, []byte(b.Bytes)))
 	}
-	roles := contract.Roles()
+	roles := rapid.SampledFrom(contract.Roles())
+	taken := []func(*contract.Facts){
+		func(f *contract.Facts) { f.Roles = nil }, func(f *contract.Facts) { f.Effects = nil }, func(f *contract.Facts) { f.Decoders = nil },
+		func(f *contract.Facts) { f.Monitors = nil }, func(f *contract.Facts) { f.Build = nil }, func(f *contract.Facts) { f.Rules = nil },
+	}
 	rapid.Check(t, func(t *rapid.T) {
-		before := right
-		for i := range 4 {
-			after := before
-			changes := [2]int{0, 5} // take away
-			if i >= 2 {
-				changes = [2]int{6, 8} // plant
-			}
-			switch rapid.IntRange(changes[0], changes[1]).Draw(t, "change") {
-			case 0:
-				after.Roles = nil
-			case 1:
-				after.Effects = nil
-			case 2:
-				after.Decoders = nil
-			case 3:
-				after.Monitors = nil
-			case 4:
-				after.Build = nil
-			case 5:
-				after.Rules = nil
-			case 6:
-				h := contract.Hole{Role: rapid.SampledFrom(roles).Draw(t, "role"), Way: "x"}
+		planted := []func(*contract.Facts){
+			func(f *contract.Facts) {
+				h := contract.Hole{Role: roles.Draw(t, "role"), Way: "x"}
 				if rapid.Bool().Draw(t, "hears") {
 					h.Column = rapid.SampledFrom(contract.Columns()).Draw(t, "column")
 				} else {
-					h.To = rapid.SampledFrom(roles).Draw(t, "to")
+					h.To = roles.Draw(t, "to")
 				}
 				claim := contract.Claim{Holes: []contract.Hole{h}}
-				if before.Roles != nil {
-					claim.Holes = append(claim.Holes, before.Roles.Holes...)
+				if f.Roles != nil {
+					claim.Holes = append(claim.Holes, f.Roles.Holes...)
 				}
-				after.Roles = &claim
-			case 7:
-				after.Monitors = slices.Clone(before.Monitors)
-				for i := range after.Monitors {
-					after.Monitors[i].Violated++
+				f.Roles = &claim
+			},
+			func(f *contract.Facts) {
+				f.Monitors = slices.Clone(f.Monitors)
+				for i := range f.Monitors {
+					f.Monitors[i].Violated++
 				}
-			case 8:
-				after.Messages = slices.Clone(before.Messages)
-				after.Messages = append(after.Messages, contract.MessageType{
-					From: rapid.SampledFrom(roles).Draw(t, "from"), To: rapid.SampledFrom(roles).Draw(t, "to"), Kind: "note", Holds: contract.Columns(),
-				})
-			}
+			},
+			func(f *contract.Facts) {
+				f.Messages = append(slices.Clip(f.Messages), contract.MessageType{From: roles.Draw(t, "from"), To: roles.Draw(t, "to"), Kind: "note", Holds: contract.Columns()})
+			},
+		}
+		before := right
+		for _, changes := range [][]func(*contract.Facts){taken, taken, planted, planted} {
+			after := before
+			rapid.SampledFrom(changes).Draw(t, "change")(&after)
 			for _, c := range contracts {
 				was, is := contract.Verify(c, before), contract.Verify(c, after)
 				stopIf(t, is.OK && !was.OK, "the contract of the %s holds by less", c.Role)

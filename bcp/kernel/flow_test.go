@@ -20,7 +20,7 @@ var items = kernel.Tool{Service: "s", Name: "items", Level: kernel.Read, Require
 	Output: mustType(shape(`list:{"type":"array","maxItems":2,"items":` + shape("hot:boolean") + `}`))}
 
 // steered is the small world in which content may steer.
-func steered(t testing.TB, change func(*kernel.Definition)) *kernel.Kernel {
+func steered(t fataler, change func(*kernel.Definition)) *kernel.Kernel {
 	return smallKernel(t, func(d *kernel.Definition) {
 		for i := range d.Tools {
 			d.Tools[i].Idempotency = kernel.ByKey // a call is made again after a crash
@@ -245,16 +245,7 @@ func TestSteeringIsPriced(t *testing.T) {
 				}
 				values[id][string(value)] = true
 			}
-			for _, change := range g.changes {
-				for _, s := range change.Steps {
-					key := s.Path + " " + string(s.Kind)
-					if before, known := labels[key]; s.Done && known && spelled(before) != spelled(s.Label) {
-						t.Fatalf("%s: the label of %s depends on content: %s, %s", plan, key, spelled(before), spelled(s.Label))
-					} else if s.Done {
-						labels[key] = s.Label
-					}
-				}
-			}
+			g.sameLabels(plan, labels, func(s *kernel.StepRecord) string { return s.Path + " " + string(s.Kind) })
 			if runs++; !c.count() || runs == mostRuns {
 				break
 			}
@@ -280,9 +271,7 @@ func TestSteeringIsPriced(t *testing.T) {
 					label, known = labels[id+" "+kind]
 				}
 			}
-			if width := label.Width(); width < 32 && len(values[id]) > 1<<width {
-				t.Fatalf("%s: %s took %d values, and its influence is %s bits: %s", plan, id, len(values[id]), width, spelled(label))
-			}
+			bounds(t, plan, id, &label, len(values[id]))
 		}
 	})
 	failIf(t, plans >= 50 && (steers == 0 || tight == 0),

@@ -28,7 +28,7 @@ var (
 	flags = kernel.Schema{Name: "Flags", Reader: "reader", Spec: mustSpec(`{"category":1,"fields":[{"name":"u","type":"boolean"},{"name":"v","type":"enum","values":["a","b","c"]}]}`)}
 )
 
-func smallKernel(t testing.TB, change func(*kernel.Definition)) *kernel.Kernel {
+func smallKernel(t fataler, change func(*kernel.Definition)) *kernel.Kernel {
 	return mustKernel(t, func(d *kernel.Definition) {
 		d.Tools, d.Schemas, d.Rules, d.UntestedRules = []kernel.Tool{coin, dials, mix, tell}, []kernel.Schema{flags}, nil, true
 		d.Grants = map[string][]kernel.Capability{"all": caps("look", "tell"), "read": caps("look")}
@@ -241,26 +241,15 @@ func TestInfluenceIsABound(t *testing.T) {
 			for i, id := range ids {
 				seen[i][string(final[id])] = true
 			}
-			for _, change := range g.changes {
-				for _, s := range change.Steps {
-					if before, known := labels[s.Path]; s.Done && known && spelled(before) != spelled(s.Label) {
-						t.Fatalf("%s: the label of %s depends on content: %s, %s", plan, s.Path, spelled(before), spelled(s.Label))
-					} else if s.Done {
-						labels[s.Path] = s.Label
-					}
-				}
-			}
+			g.sameLabels(plan, labels, func(s *kernel.StepRecord) string { return s.Path })
 			if !c.count() {
 				break
 			}
 		}
 		for i, id := range ids {
 			label := labels[id]
-			width := label.Width()
+			width := bounds(t, plan, id, &label, len(seen[i]))
 			values++
-			if width < 32 && len(seen[i]) > 1<<width {
-				t.Fatalf("%s: %s took %d values, and its influence is %s bits: %s", plan, id, len(seen[i]), width, spelled(label))
-			}
 			if width > 0 && width < 32 && bits.Len(uint(len(seen[i])-1)) == int(width) {
 				tight++
 			}
@@ -268,6 +257,32 @@ func TestInfluenceIsABound(t *testing.T) {
 	})
 	failIf(t, tight == 0, "no bound was reached: the check shows nothing")
 	t.Logf("%d values, of %d the bound is reached", values, tight)
+}
+
+// sameLabels finds labels of steps that are others in this run than in those before, by what a
+// step is known by.
+func (g *gateway) sameLabels(plan string, labels map[string]kernel.Label, by func(*kernel.StepRecord) string) {
+	g.t.Helper()
+	for _, change := range g.changes {
+		for i := range change.Steps {
+			s := &change.Steps[i]
+			if before, known := labels[by(s)]; s.Done && known && spelled(before) != spelled(s.Label) {
+				g.t.Fatalf("%s: the label of %s depends on content: %s, %s", plan, by(s), spelled(before), spelled(s.Label))
+			} else if s.Done {
+				labels[by(s)] = s.Label
+			}
+		}
+	}
+}
+
+// bounds checks that a value took no more values than its label says, and returns the bits of that.
+func bounds(t fataler, plan, id string, label *kernel.Label, values int) kernel.Width {
+	t.Helper()
+	width := label.Width()
+	if width < 32 && values > 1<<width {
+		t.Fatalf("%s: %s took %d values, and its influence is %s bits: %s", plan, id, values, width, spelled(*label))
+	}
+	return width
 }
 
 // checkOrder checks the order of one run: a call is recorded before it is sent, every call has
@@ -320,11 +335,7 @@ func TestPreflightIsRight(t *testing.T) {
 			r.ReadsData = r.Effect != kernel.Declassify && rapid.Bool().Draw(t, "reads data")
 			list = append(list, r)
 		}
-		d := definition()
-		d.Tools, d.Schemas, d.Rules, d.UntestedRules = []kernel.Tool{coin, dials, mix, tell}, []kernel.Schema{flags}, list, true
-		d.Grants = map[string][]kernel.Capability{"all": caps("look", "tell"), "read": nil}
-		k, defects := kernel.New(d)
-		stopIf(t, defects != nil, "%v", defects)
+		k := smallKernel(t, func(d *kernel.Definition) { d.Rules = list })
 		plan, _ := drawPlan(t, rapid.IntRange(0, 2).Draw(t, "content"), true)
 		at := frame(k, "all")
 		if rapid.Bool().Draw(t, "a task of a Controller") {

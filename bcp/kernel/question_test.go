@@ -19,7 +19,7 @@ func question(id string, questions ...string) string {
 }
 
 // asking is a kernel whose plans may ask so often, and may be steered.
-func asking(t testing.TB, times int, change func(*kernel.Definition)) *kernel.Kernel {
+func asking(t fataler, times int, change func(*kernel.Definition)) *kernel.Kernel {
 	return steered(t, func(d *kernel.Definition) {
 		d.Limits.MaxQuestions = times
 		if change != nil {

@@ -60,10 +60,7 @@ func TestLabelsThatClaimTooMuchAreFound(t *testing.T) {
 // record says that a value is trusted.
 func claims(t *testing.T, g *gateway, c kernel.Change, from bcp.AgentName, message []byte) {
 	t.Helper()
-	recorded := func() kernel.Change {
-		r := must(kernel.ParseChange(c.AppendJSON(nil), c.Private.AppendJSON(nil)))
-		return r
-	}
+	recorded := func() kernel.Change { return must(kernel.ParseChange(c.AppendJSON(nil), c.Private.AppendJSON(nil))) }
 	same := func(r kernel.Change) bool {
 		again, possible := g.state.Redecide(&r, from, g.salt, message)
 		return possible && again.Same(&r)

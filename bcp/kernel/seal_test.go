@@ -33,7 +33,7 @@ var (
 	ownMail = kernel.Rule{ID: "own", Effect: kernel.Declassify, Tool: "mail", When: "args.body.sealed && !args.about.tainted && args.to.value == requester.address"}
 )
 
-func sealing(t testing.TB, change func(*kernel.Definition)) *kernel.Kernel {
+func sealing(t fataler, change func(*kernel.Definition)) *kernel.Kernel {
 	return smallKernel(t, func(d *kernel.Definition) {
 		d.Tools = append(d.Tools, readPage, openLink, mailIt, weigh)
 		d.Rules = []kernel.Rule{ownMail, {ID: "open", Effect: kernel.Declassify, Tool: "open", When: "args.url.sealed"}}

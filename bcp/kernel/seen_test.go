@@ -27,8 +27,7 @@ func apply(t *testing.T, s *kernel.State, c kernel.Change) []bcp.Seen {
 	t.Helper()
 	d := bcp.Decision{Time: c.Time}
 	s.Record(&d, &c, "eve")
-	seen := must(s.ApplyRun(&d))
-	return seen
+	return must(s.ApplyRun(&d))
 }
 
 // What a planner or a tool does that its role does not is seen, and nothing to which content

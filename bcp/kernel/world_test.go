@@ -102,7 +102,7 @@ func withConstraints(s kernel.Schema) kernel.Schema {
 	return s
 }
 
-func mustKernel(t testing.TB, change func(*kernel.Definition)) *kernel.Kernel {
+func mustKernel(t fataler, change func(*kernel.Definition)) *kernel.Kernel {
 	t.Helper()
 	d := definition()
 	if change != nil {
