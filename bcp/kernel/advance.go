@@ -262,7 +262,7 @@ func (d *draft) sub(f *frame, s *Step, at Origin) {
 	constants := source.label.with(ReaderAnswer).influencedBy(at, Unbounded)
 	inner := Frame{
 		Path: string(at), Depth: f.Depth + 1, Grant: f.Grant.Clamp(s.Grant), Query: f.view.steered(s, constants), Control: &control,
-		Steer: f.steer(f.view.steer(s)), Asker: f.Asker,
+		Steer: f.steer(f.view.steer(s)),
 	}
 	d.change.Steps = append(d.change.Steps, StepRecord{Path: string(at), Kind: SubStep, Inputs: []string{f.origin(&s.Source)}})
 	d.change.Sub, d.change.Private.Instruction, d.change.Private.Content = &inner, s.Instruction, content.JSON()

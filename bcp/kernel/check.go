@@ -19,9 +19,8 @@ type Frame struct {
 	Control *Label `record:"control"`
 	// Steer is the label of what steers the sub-run around it, if something does.
 	Steer *Label `record:"steer"`
-	// Asker is who asked for the run, for what. It is not recorded with the frame, and
-	// the limits are not either: how many bits content may steer by, and how many questions
-	// the requester may be asked.
+	// Asker is who asked for the run, for what. It is the run's, as the limits are: how many
+	// bits content may steer by, and how many questions the requester may be asked.
 	Asker       Asker
 	ControlBits int
 	Questions   int

@@ -148,9 +148,8 @@ func (s *State) DecidePlan(m bcp.Moment, from bcp.AgentName, id string, body []b
 
 // plan takes a plan: what can be found wrong with it is found before its first call.
 func (d *draft) plan(plan []byte) {
-	frame := *d.run.top()
 	d.change.Private.Plan = plan
-	checked, fault := d.kernel.ReadPlan(plan, frame.Frame)
+	checked, fault := d.kernel.ReadPlan(plan, d.run.checking())
 	if fault.Code != "" {
 		d.fail(badPlan, fault, nil)
 		return
@@ -169,7 +168,7 @@ func (d *draft) plan(plan []byte) {
 	}
 	d.change.Plan = accepted
 	d.run.accept(plan)
-	frame = *d.run.top()
+	frame := *d.run.top()
 	frame.checked, frame.view = checked, view{plan: checked.view.plan, query: &checked.frame.Query, own: checked.view.own}
 	d.run.replaceTop(&frame)
 	switch {

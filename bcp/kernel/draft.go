@@ -184,7 +184,7 @@ func (d *draft) build() (faultClass, Fault, *Label) {
 		next.checked = next.checked.base
 	}
 	if next.checked == nil || next.checked.kernel != d.kernel {
-		checked, fault := d.kernel.ReadPlan(f.Plan, f.Frame)
+		checked, fault := d.kernel.ReadPlan(f.Plan, d.run.checking())
 		if fault.Code != "" {
 			return badPlan, fault, nil
 		}

@@ -11,10 +11,8 @@ import (
 type given struct {
 	step   *Step
 	record StepRecord
-	at     Origin
 	// Of a call:
 	tool  *Tool
-	args  []Argument
 	bytes []byte
 	call  Call
 	// Of a call of a loop that is looked at before its turn:
@@ -32,29 +30,30 @@ func (g *given) wait(d *draft) Wait {
 		w.Kind, w.Agent = WaitReader, g.schema.Reader
 		return w
 	}
-	w.Tool, w.Tainted = g.step.Tool, slices.ContainsFunc(g.args, func(a Argument) bool { return a.Label.Tainted() })
+	w.Tool, w.Tainted = g.step.Tool, slices.ContainsFunc(g.call.Arguments, func(a Argument) bool { return a.Label.Tainted() })
 	w.Kind, w.Agent, w.Deadline = WaitTool, bcp.AgentName(g.tool.Service), d.change.Time+int64(g.tool.timeout())
 	return w
 }
 
 // node is its value.
 func (g *given) node(v *view, value *Value) node {
+	at := Origin(g.record.Path)
 	if g.tool == nil {
-		return node{typ: g.schema.typ, value: value, label: v.steered(g.step, g.schema.parseLabel(g.source.label, g.at)), at: g.at}
+		return node{typ: g.schema.typ, value: value, label: v.steered(g.step, g.schema.parseLabel(g.source.label, at)), at: at}
 	}
-	joined, _ := v.joined(g.args, g.step)
-	return node{typ: g.tool.Output, value: value, label: v.steered(g.step, g.tool.ResultLabel(joined, g.at)), at: g.at}
+	joined, _ := v.joined(g.call.Arguments, g.step)
+	return node{typ: g.tool.Output, value: value, label: v.steered(g.step, g.tool.ResultLabel(joined, at)), at: at}
 }
 
 // prepare reads what a call or a parse is given. had are the keys of the steps before it.
 func (d *draft) prepare(f *frame, v *view, s *Step, at Origin, had []bcp.Digest) (given, Code) {
-	g := given{step: s, at: at, record: StepRecord{Path: string(at), Kind: s.Kind}}
+	g := given{step: s, record: StepRecord{Path: string(at), Kind: s.Kind}}
 	if s.Kind == ToolStep {
 		args, code := v.arguments(s)
 		if code != "" {
 			return g, code
 		}
-		g.tool, g.args, g.call = d.kernel.tools[s.Tool], args, f.checked.buildCall(v, s, args, d.ownRules())
+		g.tool, g.call = d.kernel.tools[s.Tool], f.checked.buildCall(v, s, args, d.ownRules())
 		g.record.Tool, g.record.Arguments, g.record.Control = s.Tool, namedLabels(args), g.call.Steer
 		for i := range s.Args {
 			g.record.Inputs = f.collectInputs(g.record.Inputs, &s.Args[i].Arg)

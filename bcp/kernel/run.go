@@ -103,13 +103,17 @@ func (r *run) value(key bcp.Digest) (*Value, bool) {
 // begin starts the run of a change.
 func begin(c *Change) *run {
 	r := &run{ID: c.Run, Began: c.Time, Start: *c.Start, Task: c.Private.Task, Salt: c.Private.Salt, Rules: c.Private.Rules}
-	r.Frames = []*frame{{Frame: Frame{Grant: c.Start.Grant, Query: c.Start.Task, Asker: r.asker(), ControlBits: c.Start.Limits.ControlBits, Questions: c.Start.Limits.MaxQuestions}}}
+	r.Frames = []*frame{{Frame: Frame{Grant: c.Start.Grant, Query: c.Start.Task}}}
 	return r
 }
 
-// asker is whom the run serves.
-func (r *run) asker() Asker {
-	return Asker{Requester: r.Start.Requester, Task: Task{Known: true, Text: r.Task, Label: r.Start.Task}}
+// checking is where a plan of the innermost frame is checked: with whom the run serves, and
+// what it may have.
+func (r *run) checking() Frame {
+	f := r.top().Frame
+	f.Asker = Asker{Requester: r.Start.Requester, Task: Task{Known: true, Text: r.Task, Label: r.Start.Task}}
+	f.ControlBits, f.Questions = r.Start.Limits.ControlBits, r.Start.Limits.MaxQuestions
+	return f
 }
 
 // setResult notes what a tool or a Reader answered.
@@ -159,7 +163,6 @@ func parentPath(path string) string {
 
 // open begins a sub-run.
 func (r *run) open(sub Frame, instruction string, content *Value) {
-	sub.Asker = r.asker()
 	r.Frames = append(r.Frames, &frame{Frame: sub, Instruction: instruction, Content: content})
 }
 
@@ -184,7 +187,6 @@ func (r *run) stop(e End, at int64) {
 	}
 	r.End, r.Ended, r.Wait = &e, at, Wait{}
 	r.Frames = []*frame{{Frame: r.Frames[0].Frame}}
-	r.Frames[0].Asker = Asker{}
 	r.Results, r.Args, r.Failed, r.Leaves, r.Task, r.Salt, r.Rules = nil, nil, nil, nil, "", bcp.Digest{}, nil
 }
 

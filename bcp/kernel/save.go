@@ -89,9 +89,6 @@ func Restore(saved []bcp.SavedRun, kernels ...*Kernel) (*State, error) {
 		if !restore(&saved[1+i], r) || len(r.Frames) == 0 || s.runs[r.ID] != nil {
 			return nil, ErrSaved
 		}
-		for _, f := range r.Frames {
-			f.Asker, f.ControlBits, f.Questions = r.asker(), r.Start.Limits.ControlBits, r.Start.Limits.MaxQuestions
-		}
 		s.runs[r.ID] = r
 		s.index(r)
 		for _, over := range r.Settled {
