@@ -208,9 +208,8 @@ func TestParseIsStrict(t *testing.T) {
 	pad := func(n int) []byte { return append([]byte(text), bytes.Repeat([]byte(" "), n-len(text))...) }
 	_, defects := contract.Parse(pad(contract.MaxContract))
 	failIf(t, len(defects) > 0, "64 KiB: %v", defects)
-	if _, defects := contract.Parse(pad(contract.MaxContract + 1)); len(defects) != 1 || defects[0].Code != contract.TooLarge {
-		t.Errorf("a byte more: %v", defects)
-	}
+	_, defects = contract.Parse(pad(contract.MaxContract + 1))
+	failIf(t, len(defects) != 1 || defects[0].Code != contract.TooLarge, "a byte more: %v", defects)
 }
 
 // A formula is looked up in NFC and without its white space; any other formula says

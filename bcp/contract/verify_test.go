@@ -141,16 +141,14 @@ func TestProhibitionsAreShown(t *testing.T) {
 	}
 	f := rightFacts(t)
 	f.Roles.Holes = []contract.Hole{{Role: contract.Processor, Column: contract.UserQuery, Way: "x"}}
-	if r := contract.Verify(c, f); r.OK || !r.Prohibited[1].Fails {
-		t.Errorf("a processor that hears tasks: %+v", r.Prohibited)
-	}
+	r = contract.Verify(c, f)
+	failIf(t, r.OK || !r.Prohibited[1].Fails, "a processor that hears tasks: %+v", r.Prohibited)
 	// A capability that is prohibited, and that nothing shows to be missing.
 	b := edit(t, "planner-v1", func(m map[string]any) {
 		m["contract:capabilities"], m["contract:prohibited"] = []any{}, []any{"generate_plan"}
 	})
-	if r := contract.Verify(mustParse(t, b), rightFacts(t)); r.OK || r.Prohibited[0].Predicate != "unverified" {
-		t.Errorf("%+v", r.Prohibited)
-	}
+	r = contract.Verify(mustParse(t, b), rightFacts(t))
+	failIf(t, r.OK || r.Prohibited[0].Predicate != "unverified", "%+v", r.Prohibited)
 }
 
 // A promise that the matrix or the edges contradict fails, however clean the proof is.

@@ -127,9 +127,8 @@ func TestOutcomesTooMany(t *testing.T) {
 		g.store(g.state.DecideOutcome(g.moment(), "calendar", r.Wait.ID, 2, ok))
 		c := g.store(g.state.DecideOutcome(g.moment(), "calendar", r.Wait.ID, 1, ok))
 		failIf(t, c.Alert != "" || c.Code != kernel.LateOutcome, "the first attempt: %+v", c)
-		if c := g.store(g.state.DecideOutcome(g.moment(), "calendar", r.Wait.ID, 3, ok)); c.Alert != kernel.LateOutcome || c.End == nil {
-			t.Errorf("an attempt that was never sent: %+v", c)
-		}
+		c = g.store(g.state.DecideOutcome(g.moment(), "calendar", r.Wait.ID, 3, ok))
+		failIf(t, c.Alert != kernel.LateOutcome || c.End == nil, "an attempt that was never sent: %+v", c)
 	})
 	t.Run("the first answer counts, whichever attempt it is to", func(t *testing.T) {
 		g := planned(t, mustKernel(t, nil), steps(inbox))
@@ -252,9 +251,8 @@ func TestRequesters(t *testing.T) {
 	failIf(t, again.Code != kernel.Repeated || again.Run != first.Run, "got %+v", again)
 	expect(t, run("desk", "kim", "all", `{"task":"y","request_id":"a"}`).Code, kernel.Malformed, "another task with the same id")
 	refused := run("desk", "kim", "root", `{"task":"x","request_id":"b"}`)
-	if again := run("desk", "kim", "root", `{"task":"x","request_id":"b"}`); again.Code != refused.Code || refused.Code != kernel.UnknownGrant {
-		t.Errorf("got %+v", again)
-	}
+	again = run("desk", "kim", "root", `{"task":"x","request_id":"b"}`)
+	failIf(t, again.Code != refused.Code || refused.Code != kernel.UnknownGrant, "got %+v", again)
 	g.now = g.now.Add(25 * 3600e9)
 	for g.state.NextDue() > 0 && g.state.NextDue() <= g.now.UnixNano() {
 		c, _ := g.state.DecideDue(g.moment())

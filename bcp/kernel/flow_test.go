@@ -445,12 +445,10 @@ func TestSteeredCallsNeedARule(t *testing.T) {
 	g = begun(t, steered(t, func(d *kernel.Definition) { d.Limits.ControlBits = 3 }))
 	fails := steps(list, each(`"max":2`, telling), strings.ReplaceAll(`{"kind":"tool","id":"x","tool":"tell","args":{"a":{"ref":"list","path":"list.1.hot"},"b":"a"}}`, "\n", ""))
 	g.plan(fails)
-	if c := g.result(`{"list":[]}`); c.Told == nil || c.Told.Code != kernel.IndexMissing {
-		t.Fatalf("got %+v", c)
-	}
-	if c := g.plan(fails); c.Told == nil || c.Told.Code != kernel.ControlTooWide {
-		t.Errorf("a second plan has what the first left: %+v", c.Told)
-	}
+	c = g.result(`{"list":[]}`)
+	stopIf(t, c.Told == nil || c.Told.Code != kernel.IndexMissing, "got %+v", c)
+	c = g.plan(fails)
+	failIf(t, c.Told == nil || c.Told.Code != kernel.ControlTooWide, "a second plan has what the first left: %+v", c.Told)
 }
 
 // Sub-runs in a loop, and one behind what it collected, go on after a kill where they

@@ -116,9 +116,8 @@ func (g *gateway) replayed() *kernel.State {
 		if again := c.AppendJSON(nil); !bytes.Equal(again, r[0]) || !bytes.Equal(c.Private.AppendJSON(nil), r[1]) {
 			g.t.Fatalf("record %d is spelled in two ways:\n%s\n%s", i+1, r[0], again)
 		}
-		if err := s.Apply(&c); err != nil {
-			g.t.Fatalf("record %d: %v", i+1, err)
-		}
+		err = s.Apply(&c)
+		stopIf(g.t, err != nil, "record %d: %v", i+1, err)
 	}
 	s.Define(g.kernels...)
 	return s

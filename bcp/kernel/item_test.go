@@ -169,9 +169,8 @@ func TestApprovalsOfCallsAreRefused(t *testing.T) {
 	expect(t, string(before), string(checkpoint(t, l.state)), "a refusal changes the state")
 	_, code := l.state.View("kim", it.ID)
 	failIf(t, code != bcp.NotPermitted, "who may not decide sees it: %s", code)
-	if _, code := l.state.View("bob", it.ID); code != bcp.NotPermitted {
-		t.Errorf("an agent that is called like an approver sees it: %s", code)
-	}
+	_, code = l.state.View("bob", it.ID)
+	failIf(t, code != bcp.NotPermitted, "an agent that is called like an approver sees it: %s", code)
 	n := len(l.state.ItemsFor("ada"))
 	failIf(t, n != 1 || len(l.state.ItemsFor("kim")) != 0, "%d items wait for ada", n)
 }
@@ -189,17 +188,15 @@ func TestCallIsRefused(t *testing.T) {
 		"%+v, %v", d, err)
 	late := l.moment()
 	late.Now = it.Deadline
-	if d := l.state.DecideApproval(late, "ada", bcp.Sender{Key: "key"}, bcp.RejectItem, approval(it, bcp.RejectItem, []byte("No."), nil)); d.Code != bcp.ItemExpired {
-		t.Errorf("at the deadline: %s", d.Code)
-	}
+	d = l.state.DecideApproval(late, "ada", bcp.Sender{Key: "key"}, bcp.RejectItem, approval(it, bcp.RejectItem, []byte("No."), nil))
+	failIf(t, d.Code != bcp.ItemExpired, "at the deadline: %s", d.Code)
 	runs := l.state.Runs()
 	due, ok := runs.DecideDue(late)
 	stopIf(t, !ok || due.End == nil || due.End.Code != kernel.ApprovalExpired, "%+v", due)
 	l.g.now = late.Now
 	l.record(due, "", "")
-	if d := l.state.DecideApproval(late, "ada", bcp.Sender{Key: "key"}, bcp.RejectItem, approval(it, bcp.RejectItem, []byte("No."), nil)); d.Code != bcp.ItemExpired {
-		t.Errorf("behind it: %s", d.Code)
-	}
+	d = l.state.DecideApproval(late, "ada", bcp.Sender{Key: "key"}, bcp.RejectItem, approval(it, bcp.RejectItem, []byte("No."), nil))
+	failIf(t, d.Code != bcp.ItemExpired, "behind it: %s", d.Code)
 }
 
 // Of a call that may have been made a person says that it was not, and it is sent again;

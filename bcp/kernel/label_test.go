@@ -135,9 +135,8 @@ func TestJoinIsItsDefinition(t *testing.T) {
 		stopIf(t, got != spelled(kernel.Join(la, lb)), "not commutative: %s", got)
 		x, y := spelled(kernel.Join(kernel.Join(la, lb), lc)), spelled(kernel.Join(la, kernel.Join(lb, lc)))
 		stopIf(t, x != y, "not associative: %s, %s", x, y)
-		if got := spelled(kernel.Join(la)); got != a.json() {
-			t.Fatalf("the join of one is another: %s", got)
-		}
+		got = spelled(kernel.Join(la))
+		stopIf(t, got != a.json(), "the join of one is another: %s", got)
 		// Taint only grows, and nothing that one may not read, the other may.
 		j := kernel.Join(la, lb)
 		if (la.Tainted() && la.Sources&kernel.UserQuery != 0) && !j.Tainted() || la.ThirdParty() && !j.ThirdParty() || j.Width() < la.Width() && !anyParts(a, b) {
@@ -163,12 +162,10 @@ func TestLabelZeroDenies(t *testing.T) {
 	var l kernel.Label
 	failIf(t, !l.Tainted() || l.Readers.Admit(caps("x")) || l.Parsers.Admit(caps("x")),
 		"the zero label is trusted: %s", spelled(l))
-	if l := kernel.Join(); !l.Tainted() {
-		t.Error("the join of nothing is trusted")
-	}
-	if l := kernel.Join(kernel.Trusted(), kernel.Trusted()); l.Tainted() || l.Sources&kernel.Derived == 0 {
-		t.Error("a join of trusted values is tainted, or is not marked as one")
-	}
+	l = kernel.Join()
+	failIf(t, !l.Tainted(), "the join of nothing is trusted")
+	l = kernel.Join(kernel.Trusted(), kernel.Trusted())
+	failIf(t, l.Tainted() || l.Sources&kernel.Derived == 0, "a join of trusted values is tainted, or is not marked as one")
 }
 
 // What a tool returns.
@@ -205,9 +202,8 @@ func TestResultLabels(t *testing.T) {
 	if want := `{"influence":{"p":6},"readers":["x"],"sources":["q_llm","tool_read"],"subjects":["third_party"]}`; !ok || spelled(got) != want {
 		t.Errorf("a parse:\ngot  %s\nwant %s", spelled(got), want)
 	}
-	if _, ok := k.ParseLabel("Else", kernel.Trusted(), "p"); ok {
-		t.Error("a schema that is not there has a label")
-	}
+	_, ok = k.ParseLabel("Else", kernel.Trusted(), "p")
+	failIf(t, ok, "a schema that is not there has a label")
 }
 
 // How many bits a type can carry: the logarithm of the number of its values, rounded

@@ -117,9 +117,8 @@ func TestRepliesThatAreRefused(t *testing.T) {
 	after := savedText(g.state)
 	failIf(t, strings.SplitN(after, "\n", 2)[1] != strings.SplitN(before, "\n", 2)[1], "a refused reply changed the run:\n%s\n%s", before, after)
 	// Whoever was told something may still refuse.
-	if c := g.replyTo(item, "kim", `"refused":true`, kernel.Told(9)); c.End == nil || c.End.Code != kernel.ApprovalRejected {
-		t.Errorf("got %+v", c)
-	}
+	c = g.replyTo(item, "kim", `"refused":true`, kernel.Told(9))
+	failIf(t, c.End == nil || c.End.Code != kernel.ApprovalRejected, "got %+v", c)
 }
 
 func TestQuestionsThatEndARun(t *testing.T) {

@@ -107,9 +107,8 @@ func TestRunsAreInTheJournal(t *testing.T) {
 		failIf(t, diff != "", "the runs are others (-decided +restored):\n%s", diff)
 		without := l.config
 		without.Mesh = new(bcp.Mesh)
-		if made := checkpoint(t, l.replay(without, false)); !bytes.Equal(live, made) {
-			t.Error("definitions change what the records make")
-		}
+		made = checkpoint(t, l.replay(without, false))
+		failIf(t, !bytes.Equal(live, made), "definitions change what the records make")
 	}
 }
 

@@ -34,9 +34,8 @@ func TestRedecideFindsWhatIsAnother(t *testing.T) {
 		same := again.Same(&recorded)
 		failIf(t, !possible || same != (name == "nothing"), "%s: possible %t, the same %t", name, possible, same)
 		g.state.Define(mustKernel(t, func(d *kernel.Definition) { d.Limits.MaxEffects = 0 }), mustKernel(t, func(d *kernel.Definition) { d.Name, d.Tools, d.Rules = "desk", nil, nil }))
-		if again, possible := g.state.Redecide(&recorded, "planner", g.salt, message); !possible || again.Same(&recorded) {
-			t.Errorf("%s: other definitions decide the same", name)
-		}
+		again, possible = g.state.Redecide(&recorded, "planner", g.salt, message)
+		failIf(t, !possible || again.Same(&recorded), "%s: other definitions decide the same", name)
 	}
 }
 

@@ -26,9 +26,8 @@ func TestParseExample(t *testing.T) {
 	want := kernel.NewGrant("mail.read", "mail.send")
 	failIf(t, whole.Asker.Requester != (kernel.Requester{Name: "ann", Address: "a@b"}) || whole.Depth != 1 || !cmp.Equal(whole.Grant.Capabilities(), want.Capabilities()),
 		"got %+v", whole)
-	if to := whole.Arguments["to"]; to.Value != nil || !to.Label.Tainted() {
-		t.Errorf("an argument without a value is %+v", to)
-	}
+	to = whole.Arguments["to"]
+	failIf(t, to.Value != nil || !to.Label.Tainted(), "an argument without a value is %+v", to)
 	for _, wrong := range []string{
 		``, `[]`, `7`, `{"args": 7}`, `{"args": {}, "requester": 7}`, `{"args": {}, "requester": {"mail": "x"}}`, `{"args": {}, "run": {"depth": 1, "kernel": "x"}}`,
 		`{"args": {}, "grant": "mail.read"}`, `{"args": {"to": {"label": 7}}}`, `{"args": {"to": {"influence": "many"}}}`, `{"args": {}, "run": {"grant": 7}}`,
