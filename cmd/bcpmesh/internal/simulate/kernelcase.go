@@ -196,14 +196,12 @@ func (t *caseTool) tool() kernel.Tool {
 	for _, word := range t.ResultSubjects {
 		out.Subjects |= cmp.Or(map[string]kernel.Subjects{"user": kernel.SubjectUser, "third_party": kernel.ThirdParty}[word], unknownWord)
 	}
-	for key, schema := range map[string]struct {
-		raw jsontext.Value
-		to  **kernel.Type
-	}{"input_schema": {t.InputSchema, &out.Input}, "output_schema": {t.OutputSchema, &out.Output}} {
-		var err error
-		if *schema.to, err = kernel.ParseType(schema.raw); err != nil && (out.Wrong == nil || key == "input_schema") {
-			out.Wrong = fmt.Errorf("%s: %w", key, err)
-		}
+	var err error
+	if out.Output, err = kernel.ParseType(t.OutputSchema); err != nil {
+		out.Wrong = fmt.Errorf("output_schema: %w", err)
+	}
+	if out.Input, err = kernel.ParseType(t.InputSchema); err != nil {
+		out.Wrong = fmt.Errorf("input_schema: %w", err)
 	}
 	return out
 }
