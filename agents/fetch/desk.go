@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,12 +135,8 @@ func NewDesk(o Options) (*Desk, error) {
 	if o.Ledger == nil {
 		return nil, ErrNoLedger
 	}
-	if o.Resolver == nil {
-		o.Resolver = NewResolver()
-	}
-	if o.Transport == nil {
-		o.Transport = NewTransport(o.Addresses, nil)
-	}
+	o.Resolver = cmp.Or(o.Resolver, Resolver(NewResolver()))
+	o.Transport = cmp.Or(o.Transport, Transport(NewTransport(o.Addresses, nil)))
 	if o.Policy == nil {
 		o.Policy = func() guard.Policy { return guard.Policy{} }
 	}

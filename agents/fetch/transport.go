@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -161,18 +162,11 @@ func (n *NetTransport) control(t guard.Target, addresses []netip.Addr) func(netw
 		if err != nil || dialled.Port() != t.Port() {
 			return guard.PrivateAddress
 		}
-		expected := false
-		for _, a := range addresses {
-			expected = expected || a == dialled.Addr()
-		}
-		if !expected {
-			return guard.PrivateAddress
-		}
 		a := dialled.Addr()
 		literal, ok := t.Address()
 		named := ok && literal == a && guard.Local(a) // the fetcher let it pass because the policy has it with its port
 		switch {
-		case !named && !guard.Reachable(a, n.addresses):
+		case !slices.Contains(addresses, a), !named && !guard.Reachable(a, n.addresses):
 			return guard.PrivateAddress
 		case named, !guard.Public(a):
 			return nil // the operator wrote it down

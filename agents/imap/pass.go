@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,13 +18,8 @@ const (
 // choose marks the copied messages to keep, and returns the missing ones, the newest
 // first. Messages without room are neither.
 func choose(listed map[int64]message, have map[int64]*copied, l limits) (missing []message) {
-	var all []message
-	for _, m := range listed {
-		all = append(all, m)
-	}
-	slices.SortFunc(all, func(a, b message) int { return cmp.Compare(b.uid, a.uid) })
 	room := l.all
-	for _, m := range all {
+	for _, m := range slices.SortedFunc(maps.Values(listed), func(a, b message) int { return cmp.Compare(b.uid, a.uid) }) {
 		size := min(m.size, l.message+1)
 		held := have[m.uid]
 		if held != nil {
@@ -45,35 +41,26 @@ func choose(listed map[int64]message, have map[int64]*copied, l limits) (missing
 // failed before come last and one at a time, so that an unavailable message does not
 // block others.
 func (c *Copier) fetchAll(s *session, validity int64, missing []message) (left int, err error) {
-	again := slices.DeleteFunc(slices.Clone(missing), func(m message) bool { return c.failed[m.uid] == 0 })
-	fresh := slices.DeleteFunc(missing, func(m message) bool { return c.failed[m.uid] > 0 })
+	missing = slices.DeleteFunc(missing, func(m message) bool { return c.failed[m.uid] >= maxTries })
+	again := func(m message) int { return min(1, c.failed[m.uid]) }
+	slices.SortStableFunc(missing, func(a, b message) int { return cmp.Compare(again(a), again(b)) })
 	defer func() {
 		if syncing := c.store.sync(); err == nil {
 			err = syncing
 		}
 	}()
-	for len(fresh) > 0 {
-		n, size := 0, int64(0)
-		for n < min(len(fresh), maxBatch) && (n == 0 || size+fresh[n].size <= c.o.limits.message) {
-			size += fresh[n].size
+	for len(missing) > 0 {
+		n, size, cut := 1, missing[0].size, again(missing[0]) > 0
+		for !cut && n < min(len(missing), maxBatch) && again(missing[n]) == 0 && size+missing[n].size <= c.o.limits.message {
+			size += missing[n].size
 			n++
 		}
-		came, err := c.fetch(s, validity, fresh[:n], size > c.o.limits.message)
+		came, err := c.fetch(s, validity, missing[:n], cut || size > c.o.limits.message)
 		if err != nil {
 			return 0, err
 		}
 		left += n - came
-		fresh = fresh[n:]
-	}
-	for _, m := range again {
-		if c.failed[m.uid] >= maxTries {
-			continue
-		}
-		came, err := c.fetch(s, validity, []message{m}, true)
-		if err != nil {
-			return 0, err
-		}
-		left += 1 - came
+		missing = missing[n:]
 	}
 	return left, nil
 }

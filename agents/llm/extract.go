@@ -86,7 +86,7 @@ func Extract(ctx context.Context, model Endpoint, untrusted string, instruction 
 			return nil, true, nil
 		}
 		call := reply.Calls[0]
-		if data, ok := schema.object(call.Arguments); ok {
+		if data, ok := fitting(schema, call.Arguments); ok {
 			return data, false, nil
 		}
 		next := *request
@@ -98,30 +98,27 @@ func Extract(ctx context.Context, model Endpoint, untrusted string, instruction 
 	return nil, true, nil
 }
 
-// objectSchema judges objects, with exact numbers.
-type objectSchema struct{ compiled *jsonschema.Schema }
-
 // noLoader loads no schema: one is complete.
 type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) { return nil, ErrSchema }
 
-func compileSchema(text jsontext.Value) (objectSchema, error) {
+func compileSchema(text jsontext.Value) (*jsonschema.Schema, error) {
 	document, ok := exactObject(text)
 	if !ok {
-		return objectSchema{}, ErrSchema
+		return nil, ErrSchema
 	}
 	const name = "bcp:extraction"
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
 	if c.AddResource(name, document) != nil {
-		return objectSchema{}, ErrSchema
+		return nil, ErrSchema
 	}
-	compiled, err := c.Compile(name)
+	schema, err := c.Compile(name)
 	if err != nil {
-		return objectSchema{}, ErrSchema
+		return nil, ErrSchema
 	}
-	return objectSchema{compiled}, nil
+	return schema, nil
 }
 
 // exactObject parses strict JSON of an object (valid Unicode, no duplicate names, nothing after it). Numbers stay exact.
@@ -146,13 +143,13 @@ func exactObject(text jsontext.Value) (object map[string]any, ok bool) {
 	return object, err == nil && object != nil
 }
 
-// object returns the arguments of a call without white space, if they are strict JSON of an object, and fit the schema.
-func (s objectSchema) object(arguments jsontext.Value) (jsontext.Value, bool) {
+// fitting returns the arguments of a call without white space, if they are strict JSON of an object, and fit the schema.
+func fitting(schema *jsonschema.Schema, arguments jsontext.Value) (jsontext.Value, bool) {
 	if len(arguments) > maxObject {
 		return nil, false
 	}
 	value, ok := exactObject(arguments)
-	if !ok || s.compiled.Validate(value) != nil {
+	if !ok || schema.Validate(value) != nil {
 		return nil, false
 	}
 	data := jsontext.Value(bytes.Clone(arguments))

@@ -21,7 +21,7 @@ func (w *walker) readFields(h header) {
 }
 
 // field gives the first value of a field, decoded, on one line.
-func (w *walker) field(h header, name string) string { return w.line(w.decodeWords(h.first(name))) }
+func (w *walker) field(h header, name string) string { return w.line(w.decodeWords(h.Get(name))) }
 
 // recipients returns the addresses of a field, also those between invalid ones.
 func (w *walker) recipients(values []string) (all []Address) {
@@ -54,11 +54,11 @@ func (w *walker) line(s string) string {
 }
 
 func (w *walker) readAuthor(h header) {
-	all := w.addresses(h.first("From"))
+	all := w.addresses(h.Get("From"))
 	if len(all) > 0 {
 		w.message.From = all[0]
 	}
-	if from := h.first("From"); !w.message.From.valid() || strings.Count(from, "<") > strings.Count(from, ">") {
+	if from := h.Get("From"); !w.message.From.valid() || strings.Count(from, "<") > strings.Count(from, ">") {
 		w.message.mark(BadFrom)
 	}
 	if len(all) > 1 {
@@ -141,12 +141,12 @@ func cutLast(s, mark string) (before, after string, found bool) {
 
 func (w *walker) readDate(h header) {
 	m := w.message
-	t, exact, ok := decode.Date(h.first("Date"))
+	t, exact, ok := decode.Date(h.Get("Date"))
 	if !ok || !exact {
 		m.mark(BadDate)
 	}
 	if !ok {
-		_, when, _ := cutLast(h.first("Received"), ";")
+		_, when, _ := cutLast(h.Get("Received"), ";")
 		t, _, ok = decode.Date(when)
 	}
 	if ok {

@@ -27,15 +27,7 @@ var (
 )
 
 // header has the values of fields by canonical name, unfolded.
-type header map[string][]string
-
-// first returns the first value of a field.
-func (h header) first(name string) string {
-	if values := h[name]; len(values) > 0 {
-		return values[0]
-	}
-	return ""
-}
+type header = textproto.MIMEHeader
 
 // splitHeader cuts after the last header line; body follows the empty line. Without an empty
 // line it begins with the first line that is none of a header, also before the first field.
@@ -68,8 +60,7 @@ func (w *walker) readHeader(head []byte) header {
 		case len(line) == 0:
 		case headerLine.Match(line):
 			name, value, _ := strings.Cut(string(line), ":")
-			name = textproto.CanonicalMIMEHeaderKey(strings.TrimRight(name, " \t"))
-			h[name] = append(h[name], strings.TrimSpace(value))
+			h.Add(strings.TrimRight(name, " \t"), strings.TrimSpace(value))
 		default:
 			w.message.mark(BadHeader)
 		}

@@ -121,7 +121,7 @@ func (w *walker) entity(h header, body []byte, kind string, group *alternative, 
 			m.mark(BadHeader)
 		}
 	}
-	t, disposition := w.parseType(h.first("Content-Type")), w.parseType(h.first("Content-Disposition"))
+	t, disposition := w.parseType(h.Get("Content-Type")), w.parseType(h.Get("Content-Disposition"))
 	switch {
 	case strings.Contains(t.kind, "/"):
 		kind = t.kind
@@ -139,7 +139,7 @@ func (w *walker) entity(h header, body []byte, kind string, group *alternative, 
 	if name == "" {
 		name = t.parameters["name"]
 	}
-	p := leaf{kind: kind, charset: t.parameters["charset"], name: w.decodeWords(name), content: w.decodeTransfer(body, h.first("Content-Transfer-Encoding"))}
+	p := leaf{kind: kind, charset: t.parameters["charset"], name: w.decodeWords(name), content: w.decodeTransfer(body, h.Get("Content-Transfer-Encoding"))}
 	// A name alone does not make an attachment of a text, nor anything of a message that is one part.
 	attached := disposition.kind == "attachment" && depth > 1
 	switch {

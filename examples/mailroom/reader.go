@@ -31,48 +31,35 @@ type reader struct {
 	said     func(Said)
 	readings map[string]reading
 
-	mu     sync.Mutex
-	mail   []reading // by number, from 1
-	pushes int
+	mu   sync.Mutex
+	mail []reading // by number, from 1
 }
 
-// handleMail reads one more mail and pushes what it has to say about it.
+// handleMail reads one more mail and pushes what it has to say about it. A refusal is an answer too.
 func (r *reader) handleMail(ctx context.Context, m *mailbox.Message) error {
 	found := r.of(m)
 	r.mu.Lock()
 	r.mail = append(r.mail, found)
 	number := len(r.mail)
 	r.mu.Unlock()
-	for _, p := range found.Pushes {
+	for n, p := range found.Pushes {
 		a := maps.Clone(p.Answer)
 		a["message"] = number
 		if p.Subscription == replyNeeded { // of category 2: a text
 			a["message"] = strconv.Itoa(number)
 		}
-		if err := r.push(ctx, number, p.Subscription, a, found.Injection != nil); err != nil {
+		raw, err := json.Marshal(a, json.Deterministic(true))
+		if err != nil {
+			return err
+		}
+		id := bcp.ClientID(fmt.Sprintf("mail-%d-push-%d", number, n+1))
+		r.said(Said{Push: id, Raw: string(raw), Hijacked: found.Injection != nil})
+		var refused *agents.RefusedError
+		if _, err = r.client.Push(ctx, AssistantAgent, p.Subscription, a, agents.PushOptions{PushID: id}); err != nil && !errors.As(err, &refused) {
 			return err
 		}
 	}
 	return nil
-}
-
-// push sends an answer against a subscription. A refusal is an answer too.
-func (r *reader) push(ctx context.Context, number int, id bcp.SubscriptionID, a answer, hijacked bool) error {
-	raw, err := json.Marshal(a, json.Deterministic(true))
-	if err != nil {
-		return err
-	}
-	r.mu.Lock()
-	r.pushes++
-	pushID := bcp.ClientID(fmt.Sprintf("mail-%d-push-%d", number, r.pushes))
-	r.mu.Unlock()
-	r.said(Said{Push: pushID, Raw: string(raw), Hijacked: hijacked})
-	_, err = r.client.Push(ctx, AssistantAgent, id, a, agents.PushOptions{PushID: pushID})
-	var refused *agents.RefusedError
-	if errors.As(err, &refused) {
-		return nil
-	}
-	return err
 }
 
 // query answers a question about one mail. The assistant names the mail by its
@@ -80,10 +67,9 @@ func (r *reader) push(ctx context.Context, number int, id bcp.SubscriptionID, a 
 // directive.
 func (r *reader) query(_ context.Context, q agents.Query) (any, error) {
 	number, names := asked(q.Query)
-	r.mu.Lock()
-	known := number >= 1 && number <= len(r.mail)
 	var found reading
-	if known {
+	r.mu.Lock()
+	if number >= 1 && number <= len(r.mail) {
 		found = r.mail[number-1]
 	}
 	r.mu.Unlock()

@@ -1,8 +1,6 @@
 package wires
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -56,16 +54,14 @@ func readScript(path string) (*script, error) {
 		return nil, err
 	}
 	s := &script{}
-	lines := bufio.NewScanner(bytes.NewReader(content))
-	lines.Buffer(nil, maxScript)
-	for n := 1; lines.Scan(); n++ {
-		text := bytes.TrimSpace(lines.Bytes())
+	for n, line := range strings.Split(string(content), "\n") {
+		text := strings.TrimSpace(line)
 		if len(text) == 0 || text[0] == '#' {
 			continue
 		}
 		var l scriptLine
-		if err := json.Unmarshal(text, &l, json.RejectUnknownMembers(true)); err != nil || (l.Say == "") == (l.Call == nil) {
-			return nil, fmt.Errorf("line %d of the script %s: expected {\"when\", \"capture\", and \"say\" or \"call\"}", n, filepath.Base(path))
+		if err := json.Unmarshal([]byte(text), &l, json.RejectUnknownMembers(true)); err != nil || (l.Say == "") == (l.Call == nil) {
+			return nil, fmt.Errorf("line %d of the script %s: expected {\"when\", \"capture\", and \"say\" or \"call\"}", n+1, filepath.Base(path))
 		}
 		s.lines = append(s.lines, l)
 	}
