@@ -9,9 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/bcpmesh/bcpmesh/mesh/clustertest"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
 
@@ -137,11 +135,7 @@ func TestDecideTogetherInAPage(t *testing.T) {
 	form = marked(t, page, "reject")
 	form.Set("reason", "No news.")
 	b.posts(t, "/approvals/marked/reject", form, http.StatusOK, "2 of 2 rejected")
-	for deadline := time.Now().Add(clustertest.Patience); !strings.Contains(page, "6, after "); time.Sleep(50 * time.Millisecond) {
-		if _, page = b.get(t, "/channels/main/mail"); time.Now().After(deadline) { // the page follows the audit
-			t.Fatalf("the page of the channel: %s", page)
-		}
-	}
+	b.sees(t, "/channels/main/mail", "6, after ") // the page follows the audit
 	run("audit", "redecide")
 }
 

@@ -4,14 +4,11 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/bcpmesh/bcpmesh/agents/llm"
-	"github.com/bcpmesh/bcpmesh/agents/llm/wires"
-	"github.com/bcpmesh/bcpmesh/bcp"
 )
 
 // allocated is how many bytes f allocates, if nothing else runs.
@@ -36,17 +33,12 @@ func TestCrowdedRepliesAreRefused(t *testing.T) {
 		{"google", `{"candidates":[{"content":{"parts":[`, `{}`, `]},"finishReason":"STOP"}]}`},
 	} {
 		body := crowd(1<<20, c.head, c.item, c.tail)
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, body)
-		}))
-		model, err := wires.Open(bcp.Model{Provider: c.provider, Model: "m", BaseURL: server.URL}, wires.Options{MaxTokens: 10})
-		noError(t, err)
+		model := opened(t, vendorOf(c.provider), func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+		var err error
 		n := allocated(func() {
 			_, err = model.Provider.Do(t.Context(), &llm.Request{Model: "m", MaxTokens: 10})
 		})
 		want := (llm.Protocol{What: "the reply is no JSON of this provider"})
 		failIf(t, !errors.Is(err, want) || n > 16<<20, "%s: %d bytes for a reply of %d, %v", c.provider, n, len(body), err)
-		server.Close()
 	}
 }
