@@ -18,7 +18,7 @@ const (
 // findLinks returns the links of the body by the value of their attribute, verbatim and
 // unescaped.
 func findLinks(body fetch.Body) map[string]Link {
-	links := map[string]Link{}
+	links, first := map[string]Link{}, map[string]Link{} // by the attribute, and by the URL
 	base := body.Base()
 	z := html.NewTokenizer(bytes.NewReader(body.Bytes[:min(len(body.Bytes), maxLinkSource)]))
 	for offset := 0; len(links) < maxLinks; {
@@ -33,7 +33,11 @@ func findLinks(body fetch.Body) map[string]Link {
 					value := html.UnescapeString(string(raw[start:end]))
 					if _, seen := links[value]; !seen {
 						if target, err := fetch.ResolveLink(base, raw[start:end]); err == nil {
-							links[value] = Link{URL: target.String(), Start: offset + start, End: offset + end}
+							link := Link{URL: target.String(), Start: offset + start, End: offset + end}
+							if earlier, known := first[link.URL]; known {
+								link = earlier
+							}
+							links[value], first[link.URL] = link, link
 						}
 					}
 				}

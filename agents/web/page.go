@@ -1,7 +1,7 @@
 package web
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/decode"
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
+	"github.com/bcpmesh/bcpmesh/agents/tool"
 	"github.com/bcpmesh/bcpmesh/bcp/guard"
 )
 
@@ -115,39 +116,27 @@ func (p *Page) html(source string, body fetch.Body, o ReadOptions) (text string)
 	p.note(doc.Cut, TooLarge)
 	p.note(doc.TooDeep, TooDeep)
 	p.note(doc.Complex, TooComplex)
-	n := numbers{links: findLinks(body), byURL: map[string]int{}}
-	text = decode.Write(doc.Root, n.number)
-	whole := n // what it numbered
-	if !o.Whole {
-		n.used, n.byURL = nil, map[string]int{}
-		if article, ok := readable(doc.Root, &n); ok {
-			p.Links = n.used
-			return article
+	links := findLinks(body)
+	write := func(root *html.Node) (text string, used []Link) {
+		var numbers tool.Numbers[Link]
+		text = decode.Write(root, func(href string) int {
+			if link, ok := links[href]; ok {
+				return numbers.Of(link)
+			}
+			return 0
+		})
+		return text, numbers.Shown
+	}
+	text, p.Links = write(doc.Root)
+	if o.Whole {
+		return text
+	}
+	if article := readable(doc.Root); article != nil {
+		if part, used := write(article); utf8.RuneCountInString(part) >= minReadable {
+			text, p.Links = part, used
 		}
 	}
-	p.Links = whole.used
 	return text
-}
-
-// numbers numbers links in the order in which they are written.
-type numbers struct {
-	links map[string]Link
-	used  []Link
-	byURL map[string]int
-}
-
-func (n *numbers) number(href string) int {
-	link, ok := n.links[href]
-	if !ok {
-		return 0
-	}
-	number, ok := n.byURL[link.URL]
-	if !ok {
-		n.used = append(n.used, link)
-		number = len(n.used)
-		n.byURL[link.URL] = number
-	}
-	return number
 }
 
 var beginsAsHTML = regexp.MustCompile(`(?is)^\x{feff}?\s*(<!--.*?-->\s*)*<(!doctype html|html|head|body|title|meta|div|p|h1|table)\b`)
@@ -172,22 +161,13 @@ func decoded(body fetch.Body) (text string, sound bool) {
 // cut redacts text and cuts it to the requested number of code points. The text after the
 // cut is included in redaction, so that a secret across it is hidden whole.
 func cut(text string, o ReadOptions) (result string, truncated bool) {
-	chars := o.MaxChars
-	switch {
-	case chars <= 0:
-		chars = DefaultChars
-	case chars > MaxChars:
-		chars = MaxChars
+	left := min(cmp.Or(max(0, o.MaxChars), DefaultChars), MaxChars)
+	for at := range text {
+		if left--; left < 0 {
+			return guard.RedactTo(text[:min(len(text), at+lookahead)], at, guard.All), true
+		}
 	}
-	at := 0
-	for ; chars > 0 && at < len(text); chars-- {
-		_, size := utf8.DecodeRuneInString(text[at:])
-		at += size
-	}
-	if at == len(text) {
-		return guard.Redact(text, guard.All), false
-	}
-	return guard.RedactTo(text[:min(len(text), at+lookahead)], at, guard.All), true
+	return guard.Redact(text, guard.All), false
 }
 
 const (
@@ -196,44 +176,29 @@ const (
 	minReadable = 250
 )
 
-// readable returns the readable part of a tree, which it changes, as text; false if it is not found.
-func readable(root *html.Node, n *numbers) (text string, ok bool) {
+// readable returns the readable part of a tree, which it changes, or nil. A hostile page on which
+// the library fails counts as one without a readable part.
+func readable(doc *html.Node) (node *html.Node) {
 	elements := 0
-	for below := range root.Descendants() {
+	for below := range doc.Descendants() {
 		if below.Type == html.ElementNode {
 			elements++
 		}
 	}
 	if elements > maxElements {
-		return "", false
+		return nil
 	}
-	article, err := extract(root)
-	if err != nil {
-		return "", false
-	}
-	text = decode.Write(article, n.number)
-	return text, utf8.RuneCountInString(text) >= minReadable
-}
-
-var errNoArticle = errors.New("web: no readable part")
-
-// extract returns the readable part of a tree, which it changes. A hostile page on which
-// the library fails counts as one without a readable part.
-func extract(doc *html.Node) (node *html.Node, err error) {
 	defer func() {
 		if recover() != nil {
-			node, err = nil, errNoArticle
+			node = nil
 		}
 	}()
 	parser := readability.NewParser()
 	parser.MaxElemsToParse = maxElements
 	parser.DisableJSONLD = true
 	article, err := parser.ParseAndMutate(doc, nil)
-	switch {
-	case err != nil:
-		return nil, err
-	case article.Node == nil:
-		return nil, errNoArticle
+	if err != nil {
+		return nil
 	}
-	return article.Node, nil
+	return article.Node
 }
