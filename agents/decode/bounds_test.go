@@ -167,4 +167,4 @@ func TestLongPagesAreWhole(t *testing.T) {
 	}
 }
 
-var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf
+var failIf = bcptest.FailIf

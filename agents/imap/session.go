@@ -63,16 +63,14 @@ func (s *session) readGreeting() error {
 		return cmp.Or(err, errAnswer)
 	}
 	text, err := s.line()
-	status, more, _ := strings.Cut(strings.TrimPrefix(text, "* "), " ")
-	switch status = strings.ToUpper(status); {
+	rest := strings.TrimPrefix(text, "* ")
+	switch word, _, _ := strings.Cut(rest, " "); {
 	case err != nil:
 		return err
-	case status == "BYE":
-		return errBye
-	case status != "OK":
-		return errAnswer
+	case strings.EqualFold(word, "OK"), strings.EqualFold(word, "BYE"):
+		return s.untagged(rest, message{}, fetching{})
 	}
-	return s.code(more)
+	return errAnswer
 }
 
 // command sends a command and reads the responses up to its own, whose status it

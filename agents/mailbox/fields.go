@@ -46,11 +46,7 @@ func (w *walker) line(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, "\ufffd"))
-	s = strings.TrimSpace(s)
-	if len(s) > maxFieldBytes {
-		w.message.mark(TextCut)
-	}
-	return clip(s, maxFieldBytes)
+	return w.cut(strings.TrimSpace(s), maxFieldBytes)
 }
 
 func (w *walker) readAuthor(h header) {

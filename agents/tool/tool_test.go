@@ -113,4 +113,4 @@ func FuzzQuote(f *testing.F) {
 	})
 }
 
-var noError, failIf, stopIf = bcptest.NoError, bcptest.FailIf, bcptest.StopIf
+var failIf = bcptest.FailIf
