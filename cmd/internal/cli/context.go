@@ -172,16 +172,14 @@ func (p *Program) listContexts() error {
 		}
 		list = append(list, listed{name, name == p.selected(), c})
 	}
-	return ShowList(p.Out, list, "no context is saved", func(o *Output, list []listed) {
-		o.Table([]string{"context", "selected", "flags"}, Rows(list, func(l *listed) []string {
-			var flags []string
-			for _, flag := range contextFlags {
-				if l.Flags[flag] != "" {
-					flags = append(flags, "--"+flag+" "+l.Flags[flag])
-				}
+	return ShowRows(p.Out, list, "no context is saved", []string{"context", "selected", "flags"}, func(l *listed) []string {
+		var flags []string
+		for _, flag := range contextFlags {
+			if l.Flags[flag] != "" {
+				flags = append(flags, "--"+flag+" "+l.Flags[flag])
 			}
-			return []string{l.Name, map[bool]string{true: "yes"}[l.Selected], strings.Join(flags, "\n")}
-		}))
+		}
+		return []string{l.Name, map[bool]string{true: "yes"}[l.Selected], strings.Join(flags, "\n")}
 	})
 }
 

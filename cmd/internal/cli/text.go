@@ -264,3 +264,8 @@ func ShowList[T any](o *Output, list []T, none string, table func(*Output, []T))
 	}
 	return nil
 }
+
+// ShowRows shows a list as [ShowList] does, in a table with a row for each.
+func ShowRows[T any](o *Output, list []T, none string, header []string, row func(*T) []string) error {
+	return ShowList(o, list, none, func(o *Output, list []T) { o.Table(header, Rows(list, row)) })
+}

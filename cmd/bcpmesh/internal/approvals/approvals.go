@@ -104,12 +104,11 @@ func (f *approverFlags) view(ctx context.Context, a *agents.Approver, id bcp.Ite
 
 // showItems shows what waits.
 func showItems(o *cli.Output, items []bcp.Item, now time.Time) error {
-	return cli.ShowList(o, items, "nothing waits for a decision", func(o *cli.Output, items []bcp.Item) {
-		o.Table([]string{"item", "kind", "channel", "category", "bits", "anomalies", "age", "left"}, cli.Rows(items, func(it *bcp.Item) []string {
+	return cli.ShowRows(o, items, "nothing waits for a decision",
+		[]string{"item", "kind", "channel", "category", "bits", "anomalies", "age", "left"}, func(it *bcp.Item) []string {
 			return []string{string(it.ID), string(it.Kind), channelText(it), categoryText(it), it.Nominal.Rounded(),
 				strings.Join(it.Anomalies, ", "), tell.Roughly(now.Sub(it.Since)), tell.Roughly(it.Deadline.Sub(now))}
-		}))
-	})
+		})
 }
 
 // categoryText is empty for a call of a run, which is of none.

@@ -92,10 +92,9 @@ func listEndorsed(ctx context.Context, p *cli.Program, f *approverFlags, approve
 		}
 		return cli.Failf("there is no endorsement %s", cli.Quoted(revoke)).WithHint("bcpmesh approvals endorse lists them")
 	}
-	return cli.ShowList(p.Out, list, "nothing is endorsed", func(o *cli.Output, list []bcp.EndorsementView) {
-		o.Table([]string{"endorsement", "by", "channel", "what", "signs", "uses left", "bits left", ""}, cli.Rows(list, func(e *bcp.EndorsementView) []string {
+	return cli.ShowRows(p.Out, list, "nothing is endorsed",
+		[]string{"endorsement", "by", "channel", "what", "signs", "uses left", "bits left", ""}, func(e *bcp.EndorsementView) []string {
 			channel, what, signs := tell.Endorsed(&e.Endorsement)
 			return []string{string(e.ID), string(e.By), channel, what, signs, tell.UsesLeft(e), e.BitsLeft.Rounded(), tell.EndorsementState(e)}
-		}))
-	})
+		})
 }

@@ -181,11 +181,9 @@ func listQueries(ctx context.Context, p *cli.Program, r *agents.Reader, wait tim
 	if err != nil {
 		return err
 	}
-	return cli.ShowList(p.Out, queries, "no query waits", func(o *cli.Output, queries []pendingQuery) {
-		o.Table([]string{"query", "from", "category", "asks"}, cli.Rows(queries, func(q *pendingQuery) []string {
-			spec, _ := bcp.Encode(q.Spec, bcp.JSON) // it was decoded
-			return []string{string(q.QueryID), string(q.Controller), strconv.Itoa(int(q.Category)), AskedFor(spec)}
-		}))
+	return cli.ShowRows(p.Out, queries, "no query waits", []string{"query", "from", "category", "asks"}, func(q *pendingQuery) []string {
+		spec, _ := bcp.Encode(q.Spec, bcp.JSON) // it was decoded
+		return []string{string(q.QueryID), string(q.Controller), strconv.Itoa(int(q.Category)), AskedFor(spec)}
 	})
 }
 
