@@ -34,14 +34,22 @@ type Runner interface {
 func New(p *Program, use string, do Runner) *cobra.Command {
 	cmd := &cobra.Command{Use: use}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return do.Run(cmd.Context(), p, args) }
-	for _, pair := range declare(cmd, reflect.ValueOf(do).Elem(), ambient) {
-		cmd.MarkFlagsMutuallyExclusive(pair[:]...)
-	}
+	declare(cmd, reflect.ValueOf(do).Elem(), ambient)
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		for _, other := range flag.Annotations[apart] {
+			if other != flag.Name {
+				cmd.MarkFlagsMutuallyExclusive(flag.Name, other)
+			}
+		}
+	})
 	return cmd
 }
 
-// declare makes the fields of a struct flags of cmd, and returns which exclude each other.
-func declare(cmd *cobra.Command, of reflect.Value, how string) (apart [][2]string) {
+// apart is the annotation of a flag that has those beside which it cannot be given.
+const apart = "apart"
+
+// declare makes the fields of a struct flags of cmd.
+func declare(cmd *cobra.Command, of reflect.Value, how string) {
 	for i := range of.NumField() {
 		field, at := of.Type().Field(i), of.Field(i)
 		name, how := cmp.Or(field.Tag.Get("flag"), hyphenated(field.Name)), cmp.Or(field.Tag.Get("how"), how)
@@ -52,7 +60,7 @@ func declare(cmd *cobra.Command, of reflect.Value, how string) (apart [][2]strin
 			at.Set(reflect.ValueOf(cmd))
 			continue
 		case field.Type.Kind() == reflect.Struct && !reflect.PointerTo(field.Type).Implements(reflect.TypeFor[pflag.Value]()):
-			apart = append(apart, declare(cmd, at, how)...)
+			declare(cmd, at, how)
 			continue
 		}
 		variable := at.Addr().Interface()
@@ -66,14 +74,9 @@ func declare(cmd *cobra.Command, of reflect.Value, how string) (apart [][2]strin
 			takeInto(cmd, how, "", Into{name: variable.(*string)})
 		default:
 			declareFlag(cmd, variable, name, field.Tag)
-			for other := range strings.FieldsSeq(field.Tag.Get("not")) {
-				if other != name {
-					apart = append(apart, [2]string{name, other})
-				}
-			}
+			_ = cmd.Flags().SetAnnotation(name, apart, strings.Fields(field.Tag.Get("not"))) // the flag is there
 		}
 	}
-	return apart
 }
 
 // declareFlag makes a variable a flag of cmd.

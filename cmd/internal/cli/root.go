@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func Root(p *Program, help string, bare func(*cobra.Command) error, groups []Com
 	root.AddCommand(VersionCommand(p))
 	root.SetHelpCommand(HelpCommand(p))
 	addConnectionFlags(p, root)
-	describe(root, help)
+	p.describe(root, help)
 	finishCommand(p, root)
 	return root
 }
@@ -82,6 +83,7 @@ type Program struct {
 	Env func(string) string
 	// Complete completes arguments, by the name that a usage has for them.
 	Complete map[string]cobra.CompletionFunc
+	flags    map[string]string // what the help says of flags of several commands
 	// Explain says of an error of a command what a person reads; nil says its words.
 	Explain func(error) error
 }
@@ -159,7 +161,8 @@ func AddGroups(cmd *cobra.Command, groups []CommandGroup) {
 // describe gives commands their texts. A program has them in one page: for each command "== " and its words, one line that says
 // what it does, a description, behind "Examples:" command lines, and behind "Flags:" a line for each flag. Where a command has
 // none for a flag, the line of the program itself counts.
-func describe(root *cobra.Command, page string) {
+func (p *Program) describe(root *cobra.Command, page string) {
+	p.flags = map[string]string{}
 	for _, section := range strings.Split("\n"+page, "\n== ")[1:] {
 		words, text, _ := strings.Cut(section, "\n")
 		cmd, rest, err := root.Find(strings.Fields(words)[1:])
@@ -171,14 +174,14 @@ func describe(root *cobra.Command, page string) {
 		cmd.Short, text, _ = strings.Cut(text, "\n\n")
 		cmd.Long, cmd.Example, _ = strings.Cut(text, "\n\nExamples:\n")
 		for line := range strings.FieldsFuncSeq(flags, func(r rune) bool { return r == '\n' }) {
-			describeFlag(cmd, line)
+			p.describeFlag(cmd, line)
 		}
 	}
 }
 
-// describeFlag gives a flag of cmd, or of those below a root, its text, of a line "--FLAG text". One about connection flags is
-// shown as it is.
-func describeFlag(cmd *cobra.Command, line string) {
+// describeFlag gives a flag of cmd its text, of a line "--FLAG text", or of the root those of all commands. A line about connection
+// flags is shown as it is.
+func (p *Program) describeFlag(cmd *cobra.Command, line string) {
 	_, after, _ := strings.Cut(line, "--")
 	name := strings.FieldsFunc(after, func(r rune) bool { return strings.ContainsRune(" :,", r) })[0]
 	text := strings.TrimPrefix(line, "--"+name+" ")
@@ -190,17 +193,7 @@ func describeFlag(cmd *cobra.Command, line string) {
 	case cmd.HasParent():
 		panic("help of --" + name + ", which is no flag of " + cmd.CommandPath())
 	default:
-		describeBelow(cmd, name, text)
-	}
-}
-
-// describeBelow gives a flag of all commands that have it a text, where it has none.
-func describeBelow(cmd *cobra.Command, name, text string) {
-	for _, child := range cmd.Commands() {
-		if flag := child.Flags().Lookup(name); flag != nil && flag.Usage == "" {
-			flag.Usage = text
-		}
-		describeBelow(child, name, text)
+		p.flags[name] = text
 	}
 }
 
@@ -288,6 +281,7 @@ func finishCommand(p *Program, cmd *cobra.Command) {
 		}
 	}
 	cmd.LocalNonPersistentFlags().VisitAll(func(flag *pflag.Flag) {
+		flag.Usage = cmp.Or(flag.Usage, p.flags[flag.Name])
 		placeholder, text := pflag.UnquoteUsage(flag)
 		if _, has := cmd.GetFlagCompletionFunc(flag.Name); p.Complete[placeholder] != nil && !has {
 			Complete(cmd, flag.Name, p.Complete[placeholder])

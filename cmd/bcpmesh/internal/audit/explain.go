@@ -47,11 +47,7 @@ func (o *explain) Run(ctx context.Context, p *cli.Program, args []string) error 
 		return err
 	}
 	defer c.Close()
-	return explainDecision(ctx, p, c, args[0])
-}
-
-func explainDecision(ctx context.Context, p *cli.Program, c *client.Client, id string) error {
-	run := tell.NewRunStories()
+	id, run := args[0], tell.NewRunStories()
 	found, err := readDecisions(ctx, c, id, func(d *bcp.Decision) {
 		if d.Run != nil && d.Run.Run == id {
 			run.Add(d)

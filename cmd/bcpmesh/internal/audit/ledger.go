@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
@@ -16,11 +14,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
-
-// LedgerCommand returns the command ledger.
-func LedgerCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("ledger", cli.New(p, "show", &ledgerShow{Channel: client.ChannelFlag{Named: true}}), cli.New(p, "reconcile", &ledgerReconcile{}))
-}
 
 // ledgerBook is the newest line of one epoch of a channel with its budgets,
 // which are absent if the definitions are not at hand.
@@ -43,15 +36,15 @@ type windowBook struct {
 	Left  bcp.Bits `json:"left_bits"`
 }
 
-// ledgerShow shows the books of channels, or what else is counted.
-type ledgerShow struct {
+// LedgerShow shows the books of channels, or what else is counted.
+type LedgerShow struct {
 	client.Flags
 	client.SpanFlags
 	Channel                              client.ChannelFlag
 	History, Subscriptions, Egress, Cost bool `not:"history subscriptions egress cost"`
 }
 
-func (o *ledgerShow) Run(ctx context.Context, p *cli.Program, _ []string) error {
+func (o *LedgerShow) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	only := o.Channel.Value
 	switch {
 	case (o.Egress || o.Cost) && only != (bcp.ChannelKey{}):
@@ -182,13 +175,13 @@ func bitsOf(b *bcp.Bits, none string) string {
 	return b.Rounded()
 }
 
-// ledgerReconcile compares journal, ledger and state.
-type ledgerReconcile struct {
+// LedgerReconcile compares journal, ledger and state.
+type LedgerReconcile struct {
 	meshdir.StateFlags
 	Wait cli.DurationFlag `default:"10m"`
 }
 
-func (o *ledgerReconcile) Run(ctx context.Context, p *cli.Program, _ []string) error {
+func (o *LedgerReconcile) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	ctx, cancel := context.WithTimeout(ctx, o.Wait.Value)
 	defer cancel()
 	source, err := client.OpenSource(ctx, o.StateFlags)

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
@@ -15,18 +13,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// ProposalsCommand returns the command proposals.
-func ProposalsCommand(p *cli.Program) *cobra.Command {
-	return cli.Noun(cli.New(p, "proposals [COMMAND]", &proposals{}), nil, cli.New(p, "send READER [JSON]", &send{}))
-}
-
-// proposals lists what was approved and is not in the definitions.
-type proposals struct {
+// Proposals lists what was approved and is not in the definitions.
+type Proposals struct {
 	meshdir.StateFlags
 	Wait cli.DurationFlag `default:"30s"`
 }
 
-func (o *proposals) Run(ctx context.Context, p *cli.Program, _ []string) error {
+func (o *Proposals) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	return client.AsOperator(ctx, o.StateFlags, o.Wait.Value, func(ctx context.Context, c *client.Client) error {
 		list, err := c.Operator().Proposals(ctx)
 		if err != nil {
@@ -51,13 +44,13 @@ func showProposals(o *cli.Output, list []bcp.ApprovedProposal) {
 	o.Talkf("write them under subscriptions of the controller's entry, then: bcpmesh reload")
 }
 
-// send proposes a subscription.
-type send struct {
+// Send proposes a subscription.
+type Send struct {
 	client.Flags
 	Wait cli.DurationFlag `default:"30s"`
 }
 
-func (o *send) Run(ctx context.Context, p *cli.Program, args []string) error {
+func (o *Send) Run(ctx context.Context, p *cli.Program, args []string) error {
 	proposal := bcp.Proposal{Reader: bcp.AgentName(args[0])}
 	object, err := p.AnswerArgument(ctx, "proposals send", args, 1)
 	if err != nil {

@@ -40,11 +40,7 @@ type Status struct{ meshdir.StateFlags }
 func (o *Status) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	return show(ctx, p, &client.Flags{Where: o.StateFlags})
-}
-
-func show(ctx context.Context, p *cli.Program, who *client.Flags) error {
-	folder, def, err := who.Where.Load()
+	folder, def, err := o.Load()
 	if err != nil {
 		return err
 	}
@@ -52,7 +48,7 @@ func show(ctx context.Context, p *cli.Program, who *client.Flags) error {
 	s.Expiring = keys.ExpiringIn(folder.State, def)
 	about, err := folder.Running()
 	if err == nil {
-		err = s.ask(ctx, who, def)
+		err = s.ask(ctx, &client.Flags{Where: o.StateFlags}, def)
 	}
 	if s.Running {
 		s.URL, s.PID = about.URL, about.PID

@@ -12,8 +12,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -21,11 +19,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/mesh/cluster"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
-
-// AccountsCommand returns the command accounts.
-func AccountsCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("accounts", cli.New(p, "export [DIR]", &exporting{}), cli.New(p, "push [DIR]", &PushFlags{}))
-}
 
 // openKeys opens the keys of a mesh, which it makes if there are none.
 func openKeys(state string) (*accounts.Store, error) {
@@ -42,8 +35,8 @@ func openKeys(state string) (*accounts.Store, error) {
 	return store, nil
 }
 
-// exporting writes what a cluster and its gateways need.
-type exporting struct {
+// Export writes what a cluster and its gateways need.
+type Export struct {
 	meshdir.StateFlags
 	Out            string
 	Gateway, Guest []string
@@ -55,7 +48,7 @@ type exporting struct {
 	guest    bool            // it is one of those: its logins to the system account are there
 }
 
-func (e *exporting) Run(_ context.Context, p *cli.Program, args []string) error {
+func (e *Export) Run(_ context.Context, p *cli.Program, args []string) error {
 	if e.Out == "" {
 		return cli.Usagef("accounts export: expected --out DIR").WithHint("for example --out ./cluster")
 	}
@@ -92,7 +85,7 @@ func (e *exporting) Run(_ context.Context, p *cli.Program, args []string) error 
 }
 
 // check refuses to replace files before anything is made.
-func (e *exporting) check() error {
+func (e *Export) check() error {
 	for _, name := range []string{exportedOperator, ExportedSystem, ExportedResolver, ExportedNode, GatewaysFolder, GuestsFolder} {
 		if _, err := os.Lstat(filepath.Join(e.Out, name)); err == nil {
 			return cli.Failf("%s exists", cli.Quoted(filepath.Join(e.Out, name))).WithHint("export into another folder: logins stay the same")
@@ -102,7 +95,7 @@ func (e *exporting) check() error {
 }
 
 // write makes the files. Logins are made before the claims that let them in.
-func (e *exporting) write(store *accounts.Store, def *bcp.Mesh) error {
+func (e *Export) write(store *accounts.Store, def *bcp.Mesh) error {
 	monitor, push, err := e.host(store)
 	if err != nil {
 		return err
@@ -162,7 +155,7 @@ func (e *exporting) write(store *accounts.Store, def *bcp.Mesh) error {
 
 // host returns the logins to the cluster's system account that a guest has, and of another
 // mesh the one to push with.
-func (e *exporting) host(store *accounts.Store) (monitor, push accounts.Creds, err error) {
+func (e *Export) host(store *accounts.Store) (monitor, push accounts.Creds, err error) {
 	if !e.guest {
 		push, err = store.Push()
 		return monitor, push, err
@@ -176,7 +169,7 @@ func (e *exporting) host(store *accounts.Store) (monitor, push accounts.Creds, e
 	return monitor, push, nil
 }
 
-func (e *exporting) show(p *cli.Program, folder meshdir.Folder) error {
+func (e *Export) show(p *cli.Program, folder meshdir.Folder) error {
 	system, _ := e.b.Account(accounts.System)
 	return p.Out.Show(struct {
 		Out      string          `json:"out"`
@@ -217,7 +210,7 @@ const (
 )
 
 // texts are the files of an export that hold no secret.
-func (e *exporting) texts() map[string]string {
+func (e *Export) texts() map[string]string {
 	texts := map[string]string{exportedOperator: e.b.Operator + "\n"}
 	if !e.guest {
 		system, _ := e.b.Account(accounts.System)

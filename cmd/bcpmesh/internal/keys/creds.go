@@ -7,8 +7,6 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
@@ -17,14 +15,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// CredsCommand returns the command creds.
-func CredsCommand(p *cli.Program) *cobra.Command {
-	return cli.Noun(cli.New(p, "creds [FILE]", &list{}), cli.IsID,
-		cli.New(p, "issue AGENT", &issue{}), cli.New(p, "invite AGENT", &invite{}), cli.New(p, "revoke AGENT|GATEWAY", &revoke{}))
-}
-
-// issue writes credentials.
-type issue struct {
+// Issue writes credentials.
+type Issue struct {
 	meshdir.StateFlags
 	restrictionFlags
 	meshdir.RoleFlag
@@ -32,7 +24,7 @@ type issue struct {
 	Expires      cli.DurationFlag `least:"1s"`
 }
 
-func (o *issue) Run(ctx context.Context, p *cli.Program, args []string) error {
+func (o *Issue) Run(ctx context.Context, p *cli.Program, args []string) error {
 	r, err := o.restriction("creds issue")
 	switch {
 	case err != nil:

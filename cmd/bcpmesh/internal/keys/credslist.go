@@ -20,13 +20,13 @@ import (
 // askTimeout bounds how long a list waits for what only the running mesh knows.
 const askTimeout = 5 * time.Second
 
-// list lists what was issued, or shows what a file holds.
-type list struct {
+// List lists what was issued, or shows what a file holds.
+type List struct {
 	meshdir.StateFlags
 	All bool
 }
 
-func (o *list) Run(ctx context.Context, p *cli.Program, args []string) error {
+func (o *List) Run(ctx context.Context, p *cli.Program, args []string) error {
 	switch {
 	case len(args) > 0 && o.All:
 		return cli.Usagef("creds: --all is for the list")

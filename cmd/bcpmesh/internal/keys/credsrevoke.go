@@ -53,15 +53,15 @@ func follow(ctx context.Context, p *cli.Program, folder meshdir.Folder, store *a
 	}
 }
 
-// revoke revokes credentials.
-type revoke struct {
+// Revoke revokes credentials.
+type Revoke struct {
 	meshdir.StateFlags
 	meshdir.RoleFlag
 	User         string
 	All, Gateway bool
 }
 
-func (o *revoke) Run(ctx context.Context, p *cli.Program, args []string) error {
+func (o *Revoke) Run(ctx context.Context, p *cli.Program, args []string) error {
 	if o.All && o.User != "" || o.Gateway && (o.All || o.User != "" || o.Role.Value != "") {
 		return cli.Usagef("creds revoke: --user, --all and --gateway cannot be combined")
 	}

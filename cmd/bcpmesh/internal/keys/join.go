@@ -17,8 +17,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
-// invite makes a token with which somebody makes credentials of their own.
-type invite struct {
+// Invite makes a token with which somebody makes credentials of their own.
+type Invite struct {
 	meshdir.StateFlags
 	restrictionFlags
 	meshdir.RoleFlag
@@ -27,7 +27,7 @@ type invite struct {
 	Expires cli.DurationFlag `least:"1s"`
 }
 
-func (o *invite) Run(ctx context.Context, p *cli.Program, args []string) error {
+func (o *Invite) Run(ctx context.Context, p *cli.Program, args []string) error {
 	page := o.Web
 	agent, err := meshdir.AgentArgument("creds invite", args[0])
 	if err != nil {

@@ -5,23 +5,16 @@ import (
 	"errors"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 	"github.com/bcpmesh/bcpmesh/mesh"
 	"github.com/bcpmesh/bcpmesh/mesh/server"
 )
 
-// KeysCommand returns the command keys.
-func KeysCommand(p *cli.Program) *cobra.Command {
-	return cli.Group("keys", cli.New(p, "seal", &seal{}), cli.New(p, "rotate", &rotate{}))
-}
+// Seal encrypts the keys with a passphrase.
+type Seal struct{ meshdir.StateFlags }
 
-// seal encrypts the keys with a passphrase.
-type seal struct{ meshdir.StateFlags }
-
-func (o *seal) Run(_ context.Context, p *cli.Program, _ []string) error {
+func (o *Seal) Run(_ context.Context, p *cli.Program, _ []string) error {
 	folder, store, err := o.KeyStore()
 	if err != nil {
 		return err
@@ -46,14 +39,14 @@ func (o *seal) Run(_ context.Context, p *cli.Program, _ []string) error {
 	}{folder.State, true}, func() { p.Out.Printf("the keys in %s are sealed\n", cli.Plain(folder.State)) })
 }
 
-// rotate replaces the keys that sign credentials.
+// Rotate replaces the keys that sign credentials.
 // What a replaced key has signed is still taken long enough to replace files by hand.
-type rotate struct {
+type Rotate struct {
 	meshdir.StateFlags
 	Expires cli.DurationFlag `default:"24h"`
 }
 
-func (o *rotate) Run(ctx context.Context, p *cli.Program, _ []string) error {
+func (o *Rotate) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	folder, store, err := o.KeyStore()
 	if err != nil {
 		return err

@@ -6,13 +6,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/audit"
-	"github.com/bcpmesh/bcpmesh/cmd/bcpmesh/internal/simulate"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
@@ -69,17 +66,10 @@ func listParts(m *bcp.Mesh) []part {
 	return parts
 }
 
-// RoleCommand returns the command role.
-func RoleCommand(p *cli.Program) *cobra.Command {
-	return cli.Noun(cli.New(p, "role [COMMAND]", &list{}), nil,
-		cli.New(p, "report", &reporting{}), cli.New(p, "attest [KERNEL...]", &signing{}), cli.New(p, "show [ORGANISATION] FILE...", &show{}),
-		cli.New(p, "verify [FILE...] AGENT", &verification{}), simulate.RoleSimulateCommand(p))
-}
+// List lists who plays which role.
+type List struct{ meshdir.StateFlags }
 
-// list lists who plays which role.
-type list struct{ meshdir.StateFlags }
-
-func (o *list) Run(_ context.Context, p *cli.Program, _ []string) error {
+func (o *List) Run(_ context.Context, p *cli.Program, _ []string) error {
 	_, m, err := o.Load()
 	if err != nil {
 		return err
@@ -102,10 +92,10 @@ func (o *list) Run(_ context.Context, p *cli.Program, _ []string) error {
 	})
 }
 
-// reporting reports which contracts are kept.
-type reporting struct{ client.Flags }
+// Report reports which contracts are kept.
+type Report struct{ client.Flags }
 
-func (o *reporting) Run(ctx context.Context, p *cli.Program, _ []string) error {
+func (o *Report) Run(ctx context.Context, p *cli.Program, _ []string) error {
 	reports, err := buildReports(ctx, p, &o.Flags)
 	if err != nil {
 		return err
