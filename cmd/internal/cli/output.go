@@ -202,6 +202,14 @@ func (o *Output) Show(v any, text func()) error {
 	return nil
 }
 
+// Report shows the result of what may have failed: JSON in any case, text if nothing did.
+func (o *Output) Report(v any, failed error, text func()) error {
+	if !o.JSON && failed != nil {
+		return failed
+	}
+	return errors.Join(o.Show(v, text), failed)
+}
+
 // HarmlessLine writes JSON, which it may append to.
 func (o *Output) HarmlessLine(b []byte) error {
 	_, err := o.Stdout.Write(append(HarmlessJSON(b), '\n'))

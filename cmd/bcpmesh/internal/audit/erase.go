@@ -89,12 +89,8 @@ func showErased(p *cli.Program, r status.Erased, channel, before string) error {
 	if failed == nil && r.Keys+r.RawKeys == 0 {
 		p.Out.Talkf("nothing was erased: of %s there was no content before %s, or it was erased earlier", about, before)
 	}
-	if p.Out.JSON {
-		return errors.Join(p.Out.Value(r), failed)
-	}
-	if failed == nil {
+	return p.Out.Report(r, failed, func() {
 		p.Out.Printf("erased: %s, %s of raw messages\n", cli.Count(r.Keys, "key"), cli.Count(r.RawKeys, "key"))
 		p.Out.Talkf("recorded as decision %d; earlier backups and exports are not erased", r.Decision)
-	}
-	return failed
+	})
 }

@@ -176,21 +176,15 @@ func showValue(ctx context.Context, o *cli.Output, where meshdir.StateFlags, id 
 
 // showEnd shows how a run ended. What is not committed is a refusal.
 func showEnd(o *cli.Output, end bcp.RunReceipt) error {
-	if o.JSON {
-		if err := o.Value(end); err != nil {
-			return err
+	var refused error
+	if end.Status != string(kernel.Committed) {
+		message := cli.Plain(end.Status)
+		if why := kernel.Explain(kernel.Code(end.Code)); why != "" {
+			message += ": " + end.Code + ": " + why
 		}
-	} else if end.Status == string(kernel.Committed) {
-		o.Printf("%s\n", end.Status)
+		refused = (&cli.Failure{Code: cli.ExitRefused, Message: message}).WithHint("bcpmesh explain %s", end.RunID)
 	}
-	if end.Status == string(kernel.Committed) {
-		return nil
-	}
-	message := cli.Plain(end.Status)
-	if why := kernel.Explain(kernel.Code(end.Code)); why != "" {
-		message += ": " + end.Code + ": " + why
-	}
-	return (&cli.Failure{Code: cli.ExitRefused, Message: message}).WithHint("bcpmesh explain %s", end.RunID)
+	return o.Report(end, refused, func() { o.Printf("%s\n", end.Status) })
 }
 
 // runFailure says why there is no run.

@@ -233,16 +233,9 @@ const resultTimeout = 10 * time.Second
 
 // showResult shows what became of an answer.
 func showResult(o *cli.Output, r bcp.ValidationResult) error {
-	if o.JSON {
-		if err := o.Value(r); err != nil {
-			return err
-		}
-	}
+	var refused error
 	if r.Status == bcp.StatusRefused {
-		return (&cli.Failure{Code: cli.ExitRefused, Message: string(r.Code) + ": " + r.Detail}).WithHint("%s", meshdir.WhatToDo(r.Code))
+		refused = (&cli.Failure{Code: cli.ExitRefused, Message: string(r.Code) + ": " + r.Detail}).WithHint("%s", meshdir.WhatToDo(r.Code))
 	}
-	if !o.JSON {
-		o.Printf("%s\n", r.Status)
-	}
-	return nil
+	return o.Report(r, refused, func() { o.Printf("%s\n", r.Status) })
 }

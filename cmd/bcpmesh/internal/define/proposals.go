@@ -10,17 +10,13 @@ import (
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/client"
-	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
 )
 
 // Proposals lists what was approved and is not in the definitions.
-type Proposals struct {
-	meshdir.StateFlags
-	Wait cli.DurationFlag `default:"30s"`
-}
+type Proposals struct{ client.OperatorFlags }
 
 func (o *Proposals) Run(ctx context.Context, p *cli.Program, _ []string) error {
-	return client.AsOperator(ctx, o.StateFlags, o.Wait.Value, func(ctx context.Context, c *client.Client) error {
+	return o.Act(ctx, func(ctx context.Context, c *client.Client) error {
 		list, err := c.Operator().Proposals(ctx)
 		if err != nil {
 			return err

@@ -26,21 +26,13 @@ func showReloaded(p *cli.Program, r status.Reloaded) error {
 	if len(r.Errors) > 0 {
 		failed = cli.Failf("the definitions were not loaded: %s", r.Errors[0]).WithHint("nothing has changed; bcpmesh check shows all errors")
 	}
-	if p.Out.JSON {
-		if err := p.Out.Value(r); err != nil {
-			return err
+	return p.Out.Report(r, failed, func() {
+		p.Out.Printf("definitions loaded; %s of permissions and budgets\n", cli.Count(len(r.Changes), "change"))
+		for _, line := range r.Changes {
+			p.Out.Printf("  %s\n", cli.Plain(line))
 		}
-		return failed
-	}
-	if failed != nil {
-		return failed
-	}
-	p.Out.Printf("definitions loaded; %s of permissions and budgets\n", cli.Count(len(r.Changes), "change"))
-	for _, line := range r.Changes {
-		p.Out.Printf("  %s\n", cli.Plain(line))
-	}
-	for _, note := range r.Notes {
-		p.Out.Talkf("note: %s", note)
-	}
-	return nil
+		for _, note := range r.Notes {
+			p.Out.Talkf("note: %s", note)
+		}
+	})
 }
