@@ -52,7 +52,7 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			attach.ReaderCommand(p),
 			attach.PlannerCommand(p),
 			attach.ToolCommand(p),
-			audit.KernelCommand(p, simulate.KernelCommands(p)...),
+			audit.KernelCommand(p, cli.New(p, "check KERNEL GRANT [PLAN]", &simulate.KernelCheck{}), cli.New(p, "simulate", &simulate.KernelSimulate{})),
 		}},
 		{Title: "Decide", Commands: []*cobra.Command{
 			approvals.ApprovalsCommand(p),
@@ -72,13 +72,13 @@ func commandGroups(p *cli.Program) []cli.CommandGroup {
 			attach.WrapCommand(p),
 			attach.AdoptCommand(p),
 			attach.HookCommand(p),
-			simulate.FetchURLCommand(p),
+			cli.New(p, "fetch URL", &simulate.Fetch{}),
 			simulate.GuardCommand(p),
 			elsewhere(p, bridge, "a2a", "Serve a controller by A2A, or make a Reader of an A2A agent"),
 			elsewhere(p, bridge, "relay", "Forward deliveries of a site's mesh to a mesh above it"),
 			cli.Noun(cli.New(p, "role [COMMAND]", &roles.List{}), nil,
 				cli.New(p, "report", &roles.Report{}), cli.New(p, "attest [KERNEL...]", &roles.Attest{}), cli.New(p, "show [ORGANISATION] FILE...", &roles.Show{}),
-				cli.New(p, "verify [FILE...] AGENT", &roles.Verify{}), simulate.RoleSimulateCommand(p)),
+				cli.New(p, "verify [FILE...] AGENT", &roles.Verify{}), cli.New(p, "simulate", &simulate.RoleSimulate{})),
 		}},
 		{Title: "Maintain", Commands: []*cobra.Command{
 			cli.New(p, "perms [DIR]", &define.Perms{}),
@@ -110,7 +110,7 @@ func rootCommand(p *cli.Program) *cobra.Command {
 	p.Complete = map[string]cobra.CompletionFunc{
 		"AGENT": meshdir.CompleteAgents(true), "NAME": agents, "READER": agents, "CONTROLLER": agents, "KERNEL": client.CompleteKernels,
 		"DIR": cli.CompleteFolders, "FILE": files, "ORGANISATION": files, "PLAN": files,
-		"CONTROLLER/READER": client.CompleteChannels, "NKEY": none, "ORGANISATION=FILE": none, "ORIGIN": none, "RUN": none, "URL": none,
+		"CONTROLLER/READER": client.CompleteChannels, "HOST,*.HOST,HOST:PORT": none, "NKEY": none, "ORGANISATION=FILE": none, "ORIGIN": none, "RUN": none, "URL": none,
 		"FILE or DIR": cobra.FixedCompletions([]string{"jwt", "creds", "conf"}, cobra.ShellCompDirectiveFilterFileExt),
 		"ADDRESS":     cobra.FixedCompletions([]string{"localhost:4280"}, cobra.ShellCompDirectiveNoFileComp),
 	}

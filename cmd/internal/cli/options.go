@@ -29,6 +29,7 @@ type Runner interface {
 //	default:"30s"      its value where none is given
 //	least:"1s"         the least that a number or a duration may be
 //	words:"info warn"  the words that it may be, and placeholder:"LEVEL" what the help calls them
+//	commas:"apart"     of several texts: one flag may give them, with commas
 //	not:"since until"  flags beside which it cannot be given
 //	how:"given"        of connection flags: only the command line says them, since they name something else
 func New(p *Program, use string, do Runner) *cobra.Command {
@@ -92,7 +93,11 @@ func declareFlag(cmd *cobra.Command, variable any, name string, tag reflect.Stru
 	case *uint64:
 		flags.Uint64VarP(v, name, short, 0, "")
 	case *[]string:
-		flags.StringArrayVarP(v, name, short, nil, "")
+		if tag.Get("commas") != "" {
+			flags.StringSliceVarP(v, name, short, nil, "")
+		} else {
+			flags.StringArrayVarP(v, name, short, nil, "")
+		}
 	case pflag.Value:
 		flags.VarP(v, name, short, "")
 	default:

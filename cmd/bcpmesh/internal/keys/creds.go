@@ -95,11 +95,11 @@ func readPasskey(name string) (bcp.Digest, error) {
 
 // restrictionFlags say from where credentials are good.
 type restrictionFlags struct {
-	Source []string // networks, with commas between them or one by one
+	Source []string `commas:"apart"` // networks
 }
 
 func (f *restrictionFlags) restriction(command string) (r accounts.Restriction, err error) {
-	for _, text := range strings.FieldsFunc(strings.Join(f.Source, ","), func(r rune) bool { return r == ',' }) {
+	for _, text := range f.Source {
 		prefix, err := netip.ParsePrefix(text)
 		if address, parseErr := netip.ParseAddr(text); parseErr == nil && address.Zone() == "" {
 			prefix, err = netip.PrefixFrom(address, address.BitLen()), nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents/mailbox"
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/examples/mailroom"
 	"github.com/bcpmesh/bcpmesh/mesh/web"
@@ -23,9 +24,7 @@ func TestStoryIsInert(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	s := newStory(cli.NewOutput(&stdout, &stderr))
 	s.stage = &stage{def: &bcp.Mesh{Channels: []bcp.Channel{{}}}, keep: evil}
-	if err := s.begin(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.begin())
 	for i, raw := range []string{evil, long, strings.Repeat("w", 500), strings.Repeat("漢", 500), ""} {
 		s.news = []demoEvent{
 			{Kind: bcp.KindPush, Exchange: web.Exchange{Said: raw, Hijacked: true, Verdict: bcp.Reject, Why: raw}},
@@ -39,16 +38,10 @@ func TestStoryIsInert(t *testing.T) {
 		m := &mailbox.Message{Subject: raw}
 		m.From.Name = raw
 		s.tell(mailroom.Done{Number: i + 1, Message: m, Injection: &mailroom.Injection{Plain: raw, Place: raw}})
-		if err := say(s.out, "mail", &s.told[i]); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, say(s.out, "mail", &s.told[i]))
 	}
-	if err := s.end(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.out.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.end())
+	noError(t, s.out.Flush())
 	for line := range strings.Lines(stdout.String()) {
 		line = strings.TrimSuffix(line, "\n")
 		if line != cli.Plain(line) {
@@ -59,3 +52,5 @@ func TestStoryIsInert(t *testing.T) {
 		}
 	}
 }
+
+var noError = bcptest.NoError

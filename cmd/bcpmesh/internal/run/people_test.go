@@ -25,12 +25,8 @@ func TestTooManyPasskeys(t *testing.T) {
 	dir := t.TempDir()
 	add := func(n int) {
 		content, err := json.Marshal(accounts.Passkey{RPID: "mesh.example.org", PublicKey: key, ID: fmt.Sprintf("%04d", n)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("p%04d%s", n, passkeySuffix)), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
+		noError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("p%04d%s", n, passkeySuffix)), content, 0o600))
 	}
 	for n := range maxPeople {
 		add(n)

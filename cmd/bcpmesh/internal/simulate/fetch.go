@@ -13,7 +13,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/agents/fetch"
 	"github.com/bcpmesh/bcpmesh/agents/web"
@@ -33,32 +32,30 @@ func allowed(p *cli.Program, entries []string) (guard.Policy, error) {
 	return policy, nil
 }
 
-// FetchURLCommand returns the command fetch, which gets one page from the real network.
-func FetchURLCommand(p *cli.Program) *cobra.Command {
-	var allow []string
-	cmd := cli.Command("fetch URL", func(ctx context.Context, args []string) error {
-		policy, err := allowed(p, allow)
-		if err != nil {
+// Fetch gets one page from the real network.
+type Fetch struct {
+	Allow []string `commas:"apart"`
+}
+
+func (o *Fetch) Run(ctx context.Context, p *cli.Program, args []string) error {
+	policy, err := allowed(p, o.Allow)
+	if err != nil {
+		return err
+	}
+	f := fetch.Client{Policy: func() guard.Policy { return policy }, Resolver: fetch.NewResolver(), Transport: fetch.NewTransport(nil, nil)}
+	read, err := fetchPage(ctx, &f, args[0], web.ReadOptions{})
+	if p.Out.JSON {
+		if err := p.Out.Value(newFetchResult(read, err)); err != nil {
 			return err
 		}
-		f := fetch.Client{Policy: func() guard.Policy { return policy }, Resolver: fetch.NewResolver(), Transport: fetch.NewTransport(nil, nil)}
-		read, err := fetchPage(ctx, &f, args[0], web.ReadOptions{})
-		if p.Out.JSON {
-			if err := p.Out.Value(newFetchResult(read, err)); err != nil {
-				return err
-			}
-		}
-		switch {
-		case err != nil:
-			return deniedf(err, args[0])
-		case !p.Out.JSON:
-			showPage(p, read)
-		}
-		return nil
-	})
-	cmd.Flags().StringSliceVar(&allow, "allow", nil, "hosts that may be reached: `HOST,*.HOST,HOST:PORT`")
-	cli.Complete(cmd, "allow", cobra.NoFileCompletions)
-	return cmd
+	}
+	switch {
+	case err != nil:
+		return deniedf(err, args[0])
+	case !p.Out.JSON:
+		showPage(p, read)
+	}
+	return nil
 }
 
 // showPage shows a page to a person.

@@ -8,33 +8,24 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-	"github.com/spf13/cobra"
-
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/bcp/tell"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/meshdir"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// kernelCheckOptions are the arguments and flags of kernel check.
-type kernelCheckOptions struct{ kernel, grant, as, dir string }
-
-func kernelCheckCommand(p *cli.Program) *cobra.Command {
-	var o kernelCheckOptions
-	cmd := cli.Command("check KERNEL GRANT [PLAN]", func(_ context.Context, args []string) error {
-		o.kernel, o.grant = args[0], args[1]
-		return checkDefined(p, &o, args[2:])
-	})
-	cli.TakeGiven(cmd, "--as: the requester (default: the only one with the grant)", cli.Into{"as": &o.as, "dir": &o.dir})
-	return cmd
+// KernelCheck checks a kernel of a folder, and a plan for it.
+type KernelCheck struct {
+	As, Dir       string `how:"given"`
+	kernel, grant string
 }
 
-// checkDefined checks a kernel of a folder, and a plan for it.
-func checkDefined(p *cli.Program, o *kernelCheckOptions, args []string) error {
-	where := meshdir.StateFlags{Dir: o.dir}
+func (o *KernelCheck) Run(_ context.Context, p *cli.Program, args []string) error {
+	o.kernel, o.grant = args[0], args[1]
+	where := meshdir.StateFlags{Dir: o.Dir}
 	_, def, err := where.Load()
 	if err != nil {
 		return err
@@ -44,8 +35,8 @@ func checkDefined(p *cli.Program, o *kernelCheckOptions, args []string) error {
 		return err
 	}
 	report := kernelReport{OK: true, Tools: k.Catalogue(grant)}
-	if len(args) == 1 {
-		plan, err := cli.ReadFile(args[0], kernel.MaxPlanBytes)
+	if len(args) > 2 {
+		plan, err := cli.ReadFile(args[2], kernel.MaxPlanBytes)
 		if err != nil {
 			return err
 		}
@@ -57,7 +48,7 @@ func checkDefined(p *cli.Program, o *kernelCheckOptions, args []string) error {
 // ReportPlan prints what a kernel of definitions will do with a plan for a requester, as
 // kernel check does.
 func ReportPlan(p *cli.Program, def *bcp.Mesh, of, requester bcp.AgentName, grant string, plan []byte) error {
-	o := kernelCheckOptions{kernel: string(of), grant: grant, as: string(requester)}
+	o := KernelCheck{kernel: string(of), grant: grant, As: string(requester)}
 	k, who, held, err := o.find(def)
 	if err != nil {
 		return err
@@ -68,7 +59,7 @@ func ReportPlan(p *cli.Program, def *bcp.Mesh, of, requester bcp.AgentName, gran
 }
 
 // find returns the kernel that the flags name, and who may start which runs of it.
-func (o *kernelCheckOptions) find(def *bcp.Mesh) (k *kernel.Kernel, who kernel.Requester, held kernel.Grant, err error) {
+func (o *KernelCheck) find(def *bcp.Mesh) (k *kernel.Kernel, who kernel.Requester, held kernel.Grant, err error) {
 	kernels := kernel.OfMesh(def)
 	i := slices.IndexFunc(kernels, func(k *kernel.Kernel) bool { return string(k.Name()) == o.kernel })
 	if i < 0 {
@@ -92,7 +83,7 @@ func (o *kernelCheckOptions) find(def *bcp.Mesh) (k *kernel.Kernel, who kernel.R
 		}
 	}
 	slices.Sort(may)
-	if who.Name = o.as; o.as == "" && len(may) == 1 {
+	if who.Name = o.As; o.As == "" && len(may) == 1 {
 		who.Name = may[0]
 	}
 	held, ok := k.GrantOf(bcp.AgentName(who.Name), grant)

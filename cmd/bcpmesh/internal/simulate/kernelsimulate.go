@@ -9,22 +9,17 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
-// KernelCommands returns the commands of kernel that need no mesh.
-func KernelCommands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{kernelCheckCommand(p), kernelSimulateCommand(p)}
-}
+// KernelSimulate plays cases of kernels.
+type KernelSimulate struct{}
 
-func kernelSimulateCommand(p *cli.Program) *cobra.Command {
-	return cli.Command("simulate", func(ctx context.Context, _ []string) error {
-		s := &simulation{contexts: map[string][]string{}}
-		return simulate(ctx, p, s.line)
-	})
+func (*KernelSimulate) Run(ctx context.Context, p *cli.Program, _ []string) error {
+	s := &simulation{contexts: map[string][]string{}}
+	return simulate(ctx, p, s.line)
 }
 
 // simulate plays the lines of the input, and writes a result for each that can be

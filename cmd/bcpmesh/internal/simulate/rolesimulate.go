@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/spf13/cobra"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/bcp"
@@ -21,8 +20,11 @@ import (
 	"github.com/bcpmesh/bcpmesh/cmd/internal/cli"
 )
 
-func RoleSimulateCommand(p *cli.Program) *cobra.Command {
-	return cli.Command("simulate", func(ctx context.Context, _ []string) error { return simulate(ctx, p, playRole) })
+// RoleSimulate plays cases of roles.
+type RoleSimulate struct{}
+
+func (*RoleSimulate) Run(ctx context.Context, p *cli.Program, _ []string) error {
+	return simulate(ctx, p, playRole)
 }
 
 // playRole judges one line. The error says that it is no case.
