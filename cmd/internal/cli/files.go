@@ -76,13 +76,13 @@ func IgnoreBrokenPipes() { signal.Ignore(syscall.SIGPIPE) }
 // newFile is a file that gets its name when all of it is on disk, and replaces
 // nothing.
 type newFile struct {
-	name  string
-	draft *durable.Draft
-	size  int64
-	sum   hash.Hash
+	*durable.Draft
+	name string
+	size int64
+	sum  hash.Hash
 }
 
-// CreateFile begins a file. The caller defers discard.
+// CreateFile begins a file. The caller defers Discard.
 func CreateFile(name string) (*newFile, error) {
 	if err := CheckNewFile(name); err != nil {
 		return nil, err
@@ -91,11 +91,11 @@ func CreateFile(name string) (*newFile, error) {
 	if err != nil {
 		return nil, NotWritten(name, err)
 	}
-	return &newFile{name: name, draft: draft, sum: sha256.New()}, nil
+	return &newFile{Draft: draft, name: name, sum: sha256.New()}, nil
 }
 
 func (f *newFile) Write(b []byte) (int, error) {
-	n, err := f.draft.Write(b)
+	n, err := f.Draft.Write(b)
 	f.sum.Write(b[:n])
 	f.size += int64(n)
 	return n, err
@@ -103,13 +103,11 @@ func (f *newFile) Write(b []byte) (int, error) {
 
 // Keep ends the file and returns its size and its SHA-256.
 func (f *newFile) Keep() (int64, bcp.Digest, error) {
-	if err := f.draft.Create(); err != nil {
+	if err := f.Create(); err != nil {
 		return 0, bcp.Digest{}, NotWritten(f.name, err)
 	}
 	return f.size, bcp.Digest(f.sum.Sum(nil)), nil
 }
-
-func (f *newFile) Discard() { f.draft.Discard() }
 
 // WriteOver writes a file in one step, over the one that is there, if any.
 func WriteOver(name string, content []byte, mode fs.FileMode) error {

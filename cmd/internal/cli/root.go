@@ -66,7 +66,13 @@ func Root(p *Program, help string, bare func(*cobra.Command) error, groups []Com
 	root.SetUsageFunc(WriteUsage)
 	root.PersistentFlags().BoolVar(&p.Out.JSON, "json", false, "write the result as JSON")
 	root.Flags().BoolVar(&version, "version", false, "show the version, as the command version does")
-	AddGroups(root, groups)
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.Title, Title: g.Title})
+		for _, child := range g.Commands {
+			child.GroupID = g.Title
+			root.AddCommand(child)
+		}
+	}
 	root.AddCommand(others...)
 	root.AddCommand(VersionCommand(p))
 	root.SetHelpCommand(HelpCommand(p))
@@ -145,17 +151,6 @@ func WriteUsage(cmd *cobra.Command) error {
 type CommandGroup struct {
 	Title    string
 	Commands []*cobra.Command
-}
-
-// AddGroups adds commands under the titles of their groups.
-func AddGroups(cmd *cobra.Command, groups []CommandGroup) {
-	for _, g := range groups {
-		cmd.AddGroup(&cobra.Group{ID: g.Title, Title: g.Title})
-		for _, child := range g.Commands {
-			child.GroupID = g.Title
-			cmd.AddCommand(child)
-		}
-	}
 }
 
 // describe gives commands their texts. A program has them in one page: for each command "== " and its words, one line that says

@@ -72,14 +72,7 @@ func ShowVersion(p *Program) error {
 // CompletionCommand returns the command completion.
 func CompletionCommand(p *Program) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
-	cmd := &cobra.Command{
-		Use:   "completion SHELL",
-		Short: "Write the completion script of a shell",
-		Long: `Write the script that completes bcpmesh in a shell: bash, zsh, fish or powershell.
-Besides commands and flags it completes the agents of the current mesh.`,
-		Example:   "  bcpmesh completion fish > ~/.config/fish/completions/bcpmesh.fish",
-		ValidArgs: shells,
-	}
+	cmd := &cobra.Command{Use: "completion SHELL", ValidArgs: shells}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		shell := WordFlag{Words: shells}
 		if err := shell.Set(args[0]); err != nil {

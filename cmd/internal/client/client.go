@@ -284,9 +284,3 @@ func AsOperator(ctx context.Context, where meshdir.StateFlags, within time.Durat
 	who := Flags{Where: where}
 	return who.Act(ctx, bcp.RoleOperator, within, do)
 }
-
-// ConnectOperator connects as the owner of the state folder.
-func ConnectOperator(ctx context.Context, where meshdir.StateFlags) (*Client, error) {
-	who := Flags{Where: where}
-	return who.Connect(ctx, bcp.RoleOperator)
-}

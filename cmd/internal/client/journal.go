@@ -205,7 +205,7 @@ func (f *Flags) Books(ctx context.Context, p *cli.Program, follow bool) (*Client
 		return nil, err
 	}
 	if f.Creds == "" {
-		c.Owner, _ = ConnectOperator(ctx, f.Where) // the gateway may not listen
+		c.Owner, _ = (&Flags{Where: f.Where}).Connect(ctx, bcp.RoleOperator) // the gateway may not listen
 	}
 	if c.Owner != nil {
 		c.Behind, err = behind(ctx, c.Auditor(), c.Owner.Operator())

@@ -92,27 +92,23 @@ func (m Folder) OpenModel(model bcp.Model, tokens int) (llm.Endpoint, error) {
 	return wires.Open(model, o)
 }
 
-// passphraseVariable names a file whose first line is the passphrase of the keys,
-// for use without a terminal.
-const passphraseVariable = mesh.PassphraseVariable
-
 // passphraseOfKeys asks once for the passphrase of the keys.
 var passphraseOfKeys = sync.OnceValues(func() ([]byte, error) { return readPassphrase("passphrase of the keys: ") })
 
-// readPassphrase gets the passphrase of the keys: from the file that the
-// environment names, or from the terminal.
+// readPassphrase gets the passphrase of the keys: from the first line of the file that the environment names, for use without a
+// terminal, or from the terminal.
 func readPassphrase(question string) ([]byte, error) {
-	if name := os.Getenv(passphraseVariable); name != "" {
+	if name := os.Getenv(mesh.PassphraseVariable); name != "" {
 		content, err := cli.ReadSmall(name)
 		if err != nil {
-			return nil, cli.Failf("%s %s cannot be read: %s", passphraseVariable, cli.Quoted(name), cli.FileReason(err))
+			return nil, cli.Failf("%s %s cannot be read: %s", mesh.PassphraseVariable, cli.Quoted(name), cli.FileReason(err))
 		}
 		line, _, _ := bytes.Cut(content, []byte("\n"))
 		return bytes.TrimSuffix(line, []byte("\r")), nil
 	}
 	if !cli.IsTerminal(os.Stdin) || !cli.IsTerminal(os.Stderr) {
 		return nil, cli.Failf("there is no terminal to ask for the passphrase of the keys").
-			WithHint("put it into a file that only you may read, and name that file in %s", passphraseVariable)
+			WithHint("put it into a file that only you may read, and name that file in %s", mesh.PassphraseVariable)
 	}
 	_, _ = fmt.Fprint(os.Stderr, question) // there is nowhere to report an error of stderr
 	defer fmt.Fprintln(os.Stderr)
@@ -128,7 +124,7 @@ var Unlock = sync.OnceValue(func() accounts.OpenOption {
 // newPassphrase gets one to seal with; who types it types it twice.
 func newPassphrase() ([]byte, error) {
 	first, err := readPassphrase("passphrase to seal the keys with: ")
-	if err != nil || os.Getenv(passphraseVariable) != "" {
+	if err != nil || os.Getenv(mesh.PassphraseVariable) != "" {
 		return first, err
 	}
 	second, err := readPassphrase("again: ")

@@ -333,7 +333,7 @@ func (c *checkup) running(ctx context.Context, where meshdir.StateFlags, folder 
 		c.add(id, failed, "restart it: it resumes where it was", "the mesh was killed")
 		return nil
 	}
-	o, err := client.ConnectOperator(ctx, where)
+	o, err := (&client.Flags{Where: where}).Connect(ctx, bcp.RoleOperator)
 	if err != nil {
 		c.fault(id, err)
 		return nil
