@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
 )
 
 // Package contract judges agents of other organisations. Its verdict comes here: it is
@@ -16,21 +17,16 @@ import (
 // RoleVerdict is what package contract found out about an agent of another organisation.
 // The zero value accepts nothing.
 type RoleVerdict struct {
-	Accepted     bool
-	Code         string // of a refusal
-	Until        time.Time
+	contract.Acceptance
 	Organisation string
-	Signer       [32]byte
-	Statement    bcp.Digest
-	Serial       string
+	Digest       bcp.Digest      // of the statement
 	List         RoleRevocations // of its organisation, by which it was judged
 }
 
 // RoleRevocations is a list whose signature was checked. The zero value is of nobody.
 type RoleRevocations struct {
-	Organisation  string
-	Number        int64
-	Serials, Keys []string
+	Organisation string
+	contract.Revocations
 }
 
 // roleKey names an acceptance.
@@ -100,7 +96,7 @@ func (s *State) DecideDeclare(m bcp.Moment, agent bcp.AgentName, role bcp.Role, 
 		return d
 	}
 	r, known := s.mesh.Requirement(requirement)
-	d.Declare = &bcp.DeclareChange{Act: bcp.DeclareJudged, Why: v.Code, Statement: v.Statement}
+	d.Declare = &bcp.DeclareChange{Act: bcp.DeclareJudged, Why: string(v.Code), Statement: v.Digest}
 	if known {
 		d.Declare.Requirement, d.Declare.Required = requirement, r.Digest()
 	}
@@ -111,22 +107,22 @@ func (s *State) DecideDeclare(m bcp.Moment, agent bcp.AgentName, role bcp.Role, 
 		d.Declare.Number, d.Declare.Ended = list.Number, s.endedBy(list)
 	}
 	if !known || !v.Accepted || v.Code != "" || d.Declare.Organisation == "" || s.older(&v.List) || v.Until.UnixNano() <= d.Time {
-		d.Declare.Why = cmp.Or(v.Code, "malformed")
+		d.Declare.Why = cmp.Or(string(v.Code), "malformed")
 		return refuse(d, bcp.CheckRole, bcp.NotPermitted)
 	}
 	d.Verdict, d.Key, d.Declare.Until = bcp.Accept, key, v.Until.UnixNano()
-	d.Declare.Signer, d.Declare.Serial = v.Signer, sha256.Sum256([]byte(v.Serial))
+	d.Declare.Signer, d.Declare.Serial = v.Signer, sha256.Sum256([]byte(v.Statement.Serial))
 	return d
 }
 
 // DecideHeard records what an agent of another organisation told about one of ours. It
 // changes nothing.
-func (s *State) DecideHeard(m bcp.Moment, agent bcp.AgentName, role bcp.Role, about bcp.AgentName, body []byte, v RoleVerdict) bcp.Decision {
+func (s *State) DecideHeard(m bcp.Moment, agent bcp.AgentName, role bcp.Role, about bcp.AgentName, body []byte, v contract.Acceptance) bcp.Decision {
 	d, heard := s.fromAgent(m, bcp.KindDeclare, agent, role, body)
 	if !heard {
 		return d
 	}
-	d.Verdict, d.Target, d.Declare = bcp.Accept, about, &bcp.DeclareChange{Act: bcp.DeclareHeard, Why: v.Code}
+	d.Verdict, d.Target, d.Declare = bcp.Accept, about, &bcp.DeclareChange{Act: bcp.DeclareHeard, Why: string(v.Code)}
 	if v.Accepted {
 		d.Declare.Until = v.Until.UnixNano()
 	}

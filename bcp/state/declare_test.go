@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
 )
 
 // roleMesh is one whose Reader mail has to show its roles on the channel of planner.
@@ -22,7 +23,8 @@ func roleMesh() *bcp.Mesh {
 }
 
 func (w *world) verdict(serial string, number int64, lasts time.Duration) RoleVerdict {
-	return RoleVerdict{Accepted: true, Until: w.now.Add(lasts), Organisation: "org2.example", Signer: [32]byte{2}, Serial: serial, List: RoleRevocations{Organisation: "org2.example", Number: number}}
+	return RoleVerdict{Acceptance: contract.Acceptance{Accepted: true, Until: w.now.Add(lasts), Signer: [32]byte{2}, Statement: contract.Statement{Serial: serial}},
+		Organisation: "org2.example", List: RoleRevocations{"org2.example", contract.Revocations{Number: number}}}
 }
 
 func (w *world) judged(requirement string, v RoleVerdict) bcp.Decision {
@@ -148,7 +150,7 @@ func TestAcceptanceIsBound(t *testing.T) {
 func TestRevocationsEndAcceptance(t *testing.T) {
 	t.Parallel()
 	list := func(organisation string, number int64, serials, keys string) RoleRevocations {
-		return RoleRevocations{organisation, number, strings.Fields(serials), strings.Fields(keys)}
+		return RoleRevocations{organisation, contract.Revocations{Number: number, Serials: strings.Fields(serials), Keys: strings.Fields(keys)}}
 	}
 	for _, c := range []struct {
 		list    RoleRevocations
@@ -209,7 +211,7 @@ func TestRevocationsEndAcceptance(t *testing.T) {
 func TestHeardAndMissingRoles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, roleMesh())
-	d := w.commit(w.state.DecideHeard(w.moment(), "mail", bcp.RoleReader, "planner", []byte("x"), RoleVerdict{Accepted: true, Until: w.now.Add(time.Hour)}))
+	d := w.commit(w.state.DecideHeard(w.moment(), "mail", bcp.RoleReader, "planner", []byte("x"), contract.Acceptance{Accepted: true, Until: w.now.Add(time.Hour)}))
 	failIf(t, d.Verdict != bcp.Accept || d.Target != "planner" || w.asks() != bcp.RoleRequired, "%+v", d.Declare)
 	d = w.commit(w.state.DecideRoleMissing(w.moment(), "planner", []byte("a task")))
 	failIf(t, d.Code != bcp.RoleRequired || d.Check != bcp.CheckRole || d.RawCommitment == (bcp.Digest{}), "%+v", d)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
 )
 
@@ -83,7 +84,7 @@ func TestEveryKindOfRecordIsBounded(t *testing.T) {
 	}
 	proposal := `{"verb":"propose","proposal":{"reader":"mail","subscription":{` + proposedNew + `}}}`
 	verdict := func(w *world, accepted bool) RoleVerdict {
-		return RoleVerdict{Accepted: accepted, Until: w.now.Add(time.Hour), Organisation: "other", List: RoleRevocations{Organisation: "other", Number: 1}}
+		return RoleVerdict{Acceptance: contract.Acceptance{Accepted: accepted, Until: w.now.Add(time.Hour)}, Organisation: "other", List: RoleRevocations{"other", contract.Revocations{Number: 1}}}
 	}
 	rich := func(c *bcp.Channel) { c.Budget, c.PushBudget = 1<<20*bcp.Bit, 1<<20*bcp.Bit }
 	// bits says that bits or others' messages bound a kind's records, and the journal's share
@@ -107,13 +108,13 @@ func TestEveryKindOfRecordIsBounded(t *testing.T) {
 		},
 		bcp.KindDeclare: []func(*world, int) bcp.Decision{
 			func(w *world, n int) bcp.Decision {
-				return w.state.DecideHeard(w.moment(), "relay", bcp.RoleController, "mail", padded(w, "{}"), verdict(w, n%2 == 0))
+				return w.state.DecideHeard(w.moment(), "relay", bcp.RoleController, "mail", padded(w, "{}"), verdict(w, n%2 == 0).Acceptance)
 			},
 			func(w *world, n int) bcp.Decision {
 				return w.state.DecideDeclare(w.moment(), "relay", bcp.RoleController, bcp.DualLLMRole, "key", padded(w, "{}"), verdict(w, n%2 == 0))
 			},
 			func(w *world, n int) bcp.Decision {
-				d, _ := w.state.DecideRevocations(w.moment(), "relay", bcp.RoleController, padded(w, "{}"), RoleRevocations{Organisation: "other", Number: int64(n)})
+				d, _ := w.state.DecideRevocations(w.moment(), "relay", bcp.RoleController, padded(w, "{}"), RoleRevocations{"other", contract.Revocations{Number: int64(n)}})
 				return d
 			},
 			func(w *world, _ int) bcp.Decision {

@@ -170,13 +170,9 @@ func (s *State) Sessions(now time.Time) []bcp.SessionView {
 	return views
 }
 
-func (s *State) sessionChannel(ch *channelState, session bcp.SessionID, now time.Time) bcp.SessionChannel {
-	epoch := ch.decisionEpoch(&bcp.Decision{Time: now.UnixNano()}) // of the next charge
-	c := bcp.SessionChannel{Reader: ch.definition.Reader, Epoch: epoch, Remaining: max(0, ch.definition.Budget-ch.pool(epoch).Spent()),
-		MaxEscalations: ch.definition.MaxEscalations, Waiting: len(ch.outbox)}
-	for _, p := range ch.pools {
-		c.Open += p.open
-	}
+func (s *State) sessionChannel(ch *channelState, session bcp.SessionID, at time.Time) bcp.SessionChannel {
+	now := s.channelSnapshot(ch, at.UnixNano())
+	c := bcp.SessionChannel{Reader: now.Reader, Epoch: now.Epoch, Remaining: now.Left, MaxEscalations: ch.definition.MaxEscalations, Waiting: now.Undelivered, Open: now.OpenQueries}
 	for _, it := range s.items {
 		if it.Channel() == ch.definition.ChannelKey {
 			c.Held++

@@ -67,7 +67,7 @@ func (roles) decide(g *Gateway, now bcp.Moment, o *outcome) (bcp.Decision, bool)
 		return bcp.Decision{Code: code}, false
 	case !own && said.Type == contract.TypeVerdict:
 		o.reply = &contract.Message{Type: contract.TypeVerdict, Accepted: true}
-		return g.state.DecideHeard(now, s.Agent, role, s.Peer, m.body, state.RoleVerdict{Accepted: said.Accepted, Code: string(said.Code), Until: said.Until}), true
+		return g.state.DecideHeard(now, s.Agent, role, s.Peer, m.body, contract.Acceptance{Accepted: said.Accepted, Code: said.Code, Until: said.Until}), true
 	}
 	return bcp.Decision{Code: bcp.Malformed}, false
 }
@@ -133,14 +133,10 @@ func (g *Gateway) openRevocations(envelope []byte, now time.Time) (state.RoleRev
 	trust := g.config.State.Mesh.Trust
 	for _, t := range trust {
 		if list, code := contract.OpenRevocations(envelope, t.Organisation, trust, now, verifyEd25519); code == "" {
-			return newRevocations(t.Organisation, &list), true
+			return state.RoleRevocations{Organisation: t.Organisation, Revocations: list}, true
 		}
 	}
 	return state.RoleRevocations{}, false
-}
-
-func newRevocations(organisation string, list *contract.Revocations) state.RoleRevocations {
-	return state.RoleRevocations{Organisation: organisation, Number: list.Number, Serials: list.Serials, Keys: list.Keys}
 }
 
 func verifyEd25519(key [32]byte, message, signature []byte) bool {
@@ -149,10 +145,10 @@ func verifyEd25519(key [32]byte, message, signature []byte) bool {
 
 // judge judges a declaration. Without a challenge nothing is proved.
 func (g *Gateway) judge(now time.Time, m *message, said *contract.Message, asked challenge) state.RoleVerdict {
-	v := state.RoleVerdict{Statement: sha256.Sum256(said.Attestation)}
+	v := state.RoleVerdict{Digest: sha256.Sum256(said.Attestation)}
 	requirement, ok := g.requirement(asked.requirement)
 	if !ok {
-		v.Code = string(contract.NoProof)
+		v.Code = contract.NoProof
 		return v
 	}
 	declared, _ := contract.AttestedRoles(said.Attestation)
@@ -167,7 +163,7 @@ func (g *Gateway) judge(now time.Time, m *message, said *contract.Message, asked
 		e.Challenge.Verify, e.Proof = g.config.State.Verify, *said.Proof
 	}
 	if list, code := contract.OpenRevocations(said.Revocations, organisation, e.Trust, now, verifyEd25519); code == "" {
-		e.Revocations, v.List = list, newRevocations(organisation, &list)
+		e.Revocations, v.List = list, state.RoleRevocations{Organisation: organisation, Revocations: list}
 	}
 	for _, b := range contract.Builtins() {
 		e.Contracts = append(e.Contracts, []byte(b.Bytes))
@@ -175,9 +171,7 @@ func (g *Gateway) judge(now time.Time, m *message, said *contract.Message, asked
 	for _, c := range said.Contracts {
 		e.Contracts = append(e.Contracts, []byte(c))
 	}
-	a := contract.JudgeAttestation(&e)
-	v.Accepted, v.Code, v.Until = a.Accepted, string(a.Code), a.Until
-	v.Organisation, v.Signer, v.Serial = organisation, a.Signer, a.Statement.Serial
+	v.Acceptance, v.Organisation = contract.JudgeAttestation(&e), organisation
 	return v
 }
 
