@@ -36,7 +36,14 @@ func (m *Mesh) roles() *gateway.Roles {
 		Attested: func(agent bcp.AgentName) (gateway.Attested, error) {
 			return attested(m.config.State, m.Definition(), agent)
 		},
-		Signer: func() (gateway.Signer, error) { return m.store.GatewaySigner() },
+		Sign: func(message []byte) (string, []byte, error) {
+			signer, err := m.store.GatewaySigner()
+			if err != nil {
+				return "", nil, err
+			}
+			signature, err := signer.Sign(message)
+			return signer.PublicKey(), signature, err
+		},
 	}
 }
 

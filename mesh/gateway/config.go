@@ -102,14 +102,8 @@ type Roles struct {
 	// Attested returns the signed statements about an agent, or an error if there
 	// are none. The gateway's goroutine calls it: it may only read small files.
 	Attested func(bcp.AgentName) (Attested, error)
-	// Signer returns the user nkey of the gateway, which signs for its agents.
-	Signer func() (Signer, error)
-}
-
-// Signer signs with a user nkey.
-type Signer interface {
-	PublicKey() string
-	Sign(message []byte) ([]byte, error)
+	// Sign signs for the agents with the user nkey of the gateway, and says which that is.
+	Sign func(message []byte) (key string, signature []byte, err error)
 }
 
 // ConnectTool connects as the one user that may call a tool for a kernel: it may publish

@@ -189,18 +189,14 @@ func (g *Gateway) declare(about bcp.AgentName, asker string, c *contract.Message
 	if err != nil || asker == "" {
 		return nil, bcp.NotPermitted
 	}
-	signer, err := g.config.Roles.Signer()
-	var signature []byte
-	if err == nil {
-		signature, err = signer.Sign(contract.ProofStatement(c.Nonce, asker, attested.Envelope))
-	}
+	key, signature, err := g.config.Roles.Sign(contract.ProofStatement(c.Nonce, asker, attested.Envelope))
 	if err != nil {
 		g.log.Warn("signing a proof", "error", err)
 		return nil, bcp.Unavailable
 	}
 	return &contract.Message{
 		Type: contract.TypeDeclaration, Declaration: contract.AttestedDeclaration(attested.Envelope), Contracts: attested.Contracts,
-		Attestation: attested.Envelope, Revocations: attested.Revocations, Proof: &contract.Proof{Key: signer.PublicKey(), Signature: signature},
+		Attestation: attested.Envelope, Revocations: attested.Revocations, Proof: &contract.Proof{Key: key, Signature: signature},
 	}, ""
 }
 

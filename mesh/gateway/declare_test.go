@@ -44,14 +44,6 @@ func newOrganisation(t *testing.T, name string) *organisation {
 	return o
 }
 
-// keyPair is a signer of a test.
-type keyPair struct {
-	public string
-	nkeys.KeyPair
-}
-
-func (k keyPair) PublicKey() string { return k.public }
-
 func contractRef(name string) contract.ContractRef {
 	c, _ := contract.ParseBuiltin(name)
 	return contract.RefTo(c.Digest)
@@ -111,7 +103,10 @@ func newRoleBench(t *testing.T) *roleBench {
 	r.attested.Store(&gateway.Attested{Envelope: own.Attestation, Revocations: r.org1.list(t)})
 	r.running = r.start(t, func(c *gateway.Config) {
 		c.State.Verify = accounts.Verify
-		c.Roles = &gateway.Roles{Signer: func() (gateway.Signer, error) { return keyPair{r.speaks, speaker}, nil }, Attested: func(name bcp.AgentName) (gateway.Attested, error) {
+		c.Roles = &gateway.Roles{Sign: func(message []byte) (string, []byte, error) {
+			signature, err := speaker.Sign(message)
+			return r.speaks, signature, err
+		}, Attested: func(name bcp.AgentName) (gateway.Attested, error) {
 			if name != "main" {
 				return gateway.Attested{}, errors.New("not attested")
 			}
