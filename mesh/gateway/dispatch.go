@@ -11,10 +11,10 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Dispatcher makes the calls of one kernel. Only it has the connections for that: the
+// dispatcher makes the calls of one kernel. Only it has the connections for that: the
 // gateway's own user may not publish a call. Before each call it asks the gate, whatever
 // was recorded. It is not safe for concurrent use.
-type Dispatcher struct {
+type dispatcher struct {
 	kernel  *kernel.Kernel
 	gate    kernel.Judge
 	connect ConnectTool
@@ -33,18 +33,18 @@ var (
 	errAway = errors.New("nobody serves the tool")
 )
 
-// NewDispatcher returns the dispatcher of a kernel. It connects at the first call of
+// newDispatcher returns the dispatcher of a kernel. It connects at the first call of
 // each tool. refused is called with a tool whose calls the server refuses.
-func NewDispatcher(k *kernel.Kernel, gate kernel.Judge, connect ConnectTool, refused func(tool string)) (*Dispatcher, error) {
+func newDispatcher(k *kernel.Kernel, gate kernel.Judge, connect ConnectTool, refused func(tool string)) (*dispatcher, error) {
 	if k == nil || gate == nil || connect == nil || refused == nil {
 		return nil, errNoGate
 	}
-	return &Dispatcher{kernel: k, gate: gate, connect: connect, refused: refused, handles: make(map[string]*nats.Conn)}, nil
+	return &dispatcher{kernel: k, gate: gate, connect: connect, refused: refused, handles: make(map[string]*nats.Conn)}, nil
 }
 
 // Call sends a recorded call to its tool, whose outcome comes to the reply subject.
 // After an error nothing was sent.
-func (d *Dispatcher) Call(r *kernel.Release) error {
+func (d *dispatcher) Call(r *kernel.Release) error {
 	if !r.Allowed(d.gate) {
 		return errDenied
 	}
@@ -69,7 +69,7 @@ func (d *Dispatcher) Call(r *kernel.Release) error {
 
 // grantedTool returns the tool of a call if the grant of the run covers it: regardless of
 // the gate, there is no way to another.
-func (d *Dispatcher) grantedTool(r *kernel.Release) *kernel.Tool {
+func (d *dispatcher) grantedTool(r *kernel.Release) *kernel.Tool {
 	for i := range d.kernel.Definition().Tools {
 		t := &d.kernel.Definition().Tools[i]
 		if t.Name == r.Call.Tool && r.Tool != nil && t.Name == r.Tool.Name && r.Call.Grant.HoldsAll(t.RequiredCaps) {
@@ -79,7 +79,7 @@ func (d *Dispatcher) grantedTool(r *kernel.Release) *kernel.Tool {
 	return nil
 }
 
-func (d *Dispatcher) handle(t *kernel.Tool) (*nats.Conn, error) {
+func (d *dispatcher) handle(t *kernel.Tool) (*nats.Conn, error) {
 	if conn := d.handles[t.Name]; conn != nil && !conn.IsClosed() {
 		return conn, nil
 	}
@@ -93,7 +93,7 @@ func (d *Dispatcher) handle(t *kernel.Tool) (*nats.Conn, error) {
 }
 
 // Close closes the connections.
-func (d *Dispatcher) Close() {
+func (d *dispatcher) Close() {
 	for _, conn := range d.handles {
 		conn.Close()
 	}

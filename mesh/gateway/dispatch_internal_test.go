@@ -37,12 +37,12 @@ func TestDispatcherNeedsItsGate(t *testing.T) {
 	k := dispatchKernel(t)
 	connect := func(bcp.AgentName, bcp.AgentName, string, func()) (*nats.Conn, error) { return nil, errStopped }
 	refused := func(string) {}
-	must(NewDispatcher(k, k.Gate(), connect, refused))
-	for name, make := range map[string]func() (*Dispatcher, error){
-		"no gate":       func() (*Dispatcher, error) { return NewDispatcher(k, nil, connect, refused) },
-		"no kernel":     func() (*Dispatcher, error) { return NewDispatcher(nil, k.Gate(), connect, refused) },
-		"no connection": func() (*Dispatcher, error) { return NewDispatcher(k, k.Gate(), nil, refused) },
-		"nobody to ask": func() (*Dispatcher, error) { return NewDispatcher(k, k.Gate(), connect, nil) },
+	must(newDispatcher(k, k.Gate(), connect, refused))
+	for name, make := range map[string]func() (*dispatcher, error){
+		"no gate":       func() (*dispatcher, error) { return newDispatcher(k, nil, connect, refused) },
+		"no kernel":     func() (*dispatcher, error) { return newDispatcher(nil, k.Gate(), connect, refused) },
+		"no connection": func() (*dispatcher, error) { return newDispatcher(k, k.Gate(), nil, refused) },
+		"nobody to ask": func() (*dispatcher, error) { return newDispatcher(k, k.Gate(), connect, nil) },
 	} {
 		if d, err := make(); err == nil || d != nil {
 			t.Errorf("%s: there is a dispatcher", name)
@@ -86,6 +86,7 @@ func TestDispatcherAsksTheGate(t *testing.T) {
 		"no call":                      {judgeAll(kernel.Allow), uncalled, errDenied},
 		"no release of a call":         {judgeAll(kernel.Allow), parse, errDenied},
 		"allow all, not granted":       {judgeAll(kernel.Allow), release(&tools[1], "send", "mail.read"), errNoHandle},
+		"allow all, all granted":       {judgeAll(kernel.Allow), release(&tools[0], "read", "*", ">", "mail", "mail.*", "Mail.read"), errNoHandle},
 		"allow all, nothing granted":   {judgeAll(kernel.Allow), release(&tools[0], "read"), errNoHandle},
 		"allow all, another tool":      {judgeAll(kernel.Allow), release(&tools[1], "read", both...), errNoHandle},
 		"allow all, no tool":           {judgeAll(kernel.Allow), release(nil, "read", both...), errNoHandle},
@@ -93,7 +94,7 @@ func TestDispatcherAsksTheGate(t *testing.T) {
 		"allow all, and it is granted": {judgeAll(kernel.Allow), release(&tools[0], "read", "mail.read"), errStopped},
 	} {
 		connected = 0
-		d := must(NewDispatcher(k, c.gate, connect, func(string) {}))
+		d := must(newDispatcher(k, c.gate, connect, func(string) {}))
 		if err := d.Call(c.release); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v", name, err)
 		}

@@ -90,7 +90,7 @@ type runs struct {
 	// unheard counts the sendings of plan requests without a listener.
 	unheard map[string]int
 	// dispatchers make the calls of each kernel.
-	dispatchers map[bcp.AgentName]*Dispatcher
+	dispatchers map[bcp.AgentName]*dispatcher
 	// stuck is until when nothing is decided, after a mistake or while all is closed.
 	stuck time.Time
 	// suspects says that somebody with unfinished runs may be suspended.

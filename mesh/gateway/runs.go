@@ -393,7 +393,7 @@ func (g *Gateway) connectKernels(state *state.State) error {
 		if g.config.ConnectTool == nil {
 			continue
 		}
-		d, err := NewDispatcher(k, k.Gate(), g.config.ConnectTool, func(tool string) { g.refusedTool(name, tool) })
+		d, err := newDispatcher(k, k.Gate(), g.config.ConnectTool, func(tool string) { g.refusedTool(name, tool) })
 		if err != nil {
 			return err
 		}
@@ -407,5 +407,5 @@ func (g *Gateway) closeDispatchers() {
 	for _, d := range g.runs.dispatchers {
 		d.Close()
 	}
-	g.runs.dispatchers = make(map[bcp.AgentName]*Dispatcher)
+	g.runs.dispatchers = make(map[bcp.AgentName]*dispatcher)
 }

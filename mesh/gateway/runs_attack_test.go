@@ -12,7 +12,6 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 	"github.com/bcpmesh/bcpmesh/bcp/kernel"
-	"github.com/bcpmesh/bcpmesh/mesh/gateway"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -91,20 +90,8 @@ func TestCompromisedPlannerAndHijackedReader(t *testing.T) {
 			post(`{"ref":"m","path":"b"}`, `"x"`)), "blocked forbidden"},
 		{"content where no rule lets it", "all", strings.ReplaceAll(plan(inbox, post(`"kim"`, `{"ref":"inbox","path":"body"}`)), `"post"`, `"send_email"`), "blocked not_declassified"},
 		{"a tool that was not granted", "read", plan(post(`"kim"`, `"x"`)), "plan_rejected unknown_tool"},
-		{"a tool that there is not", "all", strings.ReplaceAll(plan(post(`"kim"`, `"x"`)), `"tool":"post"`, `"tool":"pay"`), "plan_rejected unknown_tool"},
-		{"all tools", "all", strings.ReplaceAll(plan(post(`"kim"`, `"x"`)), `"tool":"post"`, `"tool":"*"`), "plan_rejected unknown_tool"},
-		{"a tool with its subject", "all", strings.ReplaceAll(plan(post(`"kim"`, `"x"`)), `"tool":"post"`, `"tool":"mail.post"`), "plan_rejected unknown_tool"},
 		{"a tool that is a value", "all", strings.ReplaceAll(plan(inbox, post(`"kim"`, `"x"`)), `"tool":"post"`, `"tool":{"ref":"inbox","path":"body"}`), "plan_rejected malformed"},
-		{"another argument", "all", strings.ReplaceAll(plan(post(`"kim"`, `"x"`)), `"to":`, `"cc":"eve","to":`), "plan_rejected extra_argument"},
-		{"an argument twice", "all", strings.ReplaceAll(plan(post(`"kim"`, `"x"`)), `"to":`, `"to":"eve","to":`), "plan_rejected malformed"},
-		{"no argument", "all", plan(`{"kind":"tool","id":"p","tool":"post","args":{"to":"kim"}}`), "plan_rejected missing_argument"},
-		{"an argument of another type", "all", plan(post(`["kim","eve"]`, `"x"`)), "plan_rejected type_mismatch"},
 		{"a grant of its own", "read", plan(inbox, `{"kind":"subkernel","id":"p","source":{"ref":"inbox"},"instruction":"Send it.","grant":["mail.send"]}`), "plan_rejected unknown_kind"}, // there is no sub-planner
-		{"a step that comes later", "all", plan(post(`{"ref":"p"}`, `"x"`)), "plan_rejected unknown_ref"},
-		{"a circle", "all", plan(`{"kind":"merge","id":"m","inputs":{"a":{"ref":"n"}}}`, `{"kind":"merge","id":"n","inputs":{"a":{"ref":"m"}}}`, post(`{"ref":"m"}`, `"x"`)), "plan_rejected unknown_ref"},
-		{"a step of another run", "all", plan(post(`{"ref":"r1/inbox"}`, `"x"`)), "plan_rejected unknown_ref"},
-		{"a path out of it", "all", plan(inbox, post(`{"ref":"inbox","path":"__proto__.to"}`, `"x"`)), "plan_rejected path_missing"},
-		{"another schema", "all", plan(inbox, strings.ReplaceAll(summary, "Summary", "Secrets"), post(`"kim"`, `"x"`)), "plan_rejected unknown_schema"},
 		{"64 KiB", "all", padded(plan(post(`"kim"`, `"long"`)), kernel.MaxPlanBytes), "committed"},
 		{"64 KiB and a byte", "all", padded(plan(post(`"kim"`, `"long"`)), kernel.MaxPlanBytes+1), "plan_rejected too_large"},
 	} {
@@ -150,67 +137,6 @@ func hearsNone(t *testing.T, who string, conn *nats.Conn, patterns ...string) {
 			t.Errorf("%s may listen to %s: %v, %v", who, pattern, err, conn.LastError())
 		}
 		_ = sub.Unsubscribe()
-	}
-}
-
-// lenient lets every call through.
-type lenient struct{}
-
-func (lenient) Judge(*kernel.Call) kernel.Verdict { return kernel.Verdict{Ruling: kernel.Allow} }
-
-// With a gate that allows everything the credentials still hold a kernel to its grants: a
-// run gets to the tools of its grant and no others, whatever is asked of its dispatcher,
-// also of one whose definition was made up.
-//
-// covers KER-26, KER-29, DUAL-14
-func TestCredentialsHoldAKernelToItsGrant(t *testing.T) {
-	t.Parallel()
-	b := newKernelBench(t)
-	refused := make(chan string, 64)
-	dispatcher := func(k *kernel.Kernel) *gateway.Dispatcher {
-		d := must(gateway.NewDispatcher(k, lenient{}, b.Dispatcher, func(tool string) { refused <- tool }))
-		t.Cleanup(d.Close)
-		return d
-	}
-	n := 0
-	release := func(tool *kernel.Tool, grant ...kernel.Capability) *kernel.Release {
-		n++
-		id := fmt.Sprintf("c%d", n)
-		return &kernel.Release{
-			Kind: kernel.ReleaseCall, Tool: tool, Wait: kernel.Wait{ID: id, Attempt: 1}, Body: fmt.Appendf(nil, `{"call_id":%q,"tool":%q,"args":{}}`, id, tool.Name),
-			Call: &kernel.Call{Tool: tool.Name, Grant: kernel.NewGrant(grant...), Control: kernel.Trusted()},
-		}
-	}
-	mine := dispatcher(b.kernel)
-	tools := b.kernel.Definition().Tools
-	for i := range tools {
-		for _, grant := range [][]kernel.Capability{nil, {"mail.read"}, {"mail.send"}, {"mail"}, {"mail.*"}, {"*"}, {">"}, {"Mail.send"}} {
-			err := mine.Call(release(&tools[i], grant...))
-			if granted := len(grant) == 1 && grant[0] == tools[i].RequiredCaps[0]; (err == nil) != granted {
-				t.Errorf("%s with %v: %v", tools[i].Name, grant, err)
-			}
-		}
-	}
-	// A kernel that says that it has other tools, or is another, has no creds for them.
-	typ := typeOf(t, `{"type":"object","properties":{}}`)
-	forged := func(name bcp.AgentName, service, tool string) *kernel.Kernel {
-		return newKernel(t, kernel.Definition{Name: name, Planner: "ann", Limits: kernel.DefaultLimits(),
-			Tools: []kernel.Tool{{Service: service, Name: tool, Level: kernel.Write, RequiredCaps: []kernel.Capability{"mail.send"}, Input: typ, Output: typ}}})
-	}
-	for _, k := range []*kernel.Kernel{forged("desk", "mail", "pay"), forged("desk", "bank", "post"), forged("shop", "mail", "post")} {
-		tool := &k.Definition().Tools[0]
-		if err := dispatcher(k).Call(release(tool, "mail.send")); err == nil {
-			t.Errorf("%s calls %s of %s", k.Name(), tool.Name, tool.Service)
-		}
-	}
-	b.until(t, "calls", func() bool { return len(b.calls) == 3 })
-	made := strings.Fields(b.made())
-	slices.Sort(made) // services hear in any order
-	if want := []string{"post{}", "read_inbox{}", "send_email{}"}; !slices.Equal(made, want) {
-		t.Errorf("the tools got %s", made)
-	}
-	if len(refused) > 0 {
-		t.Errorf("the server refused %s", <-refused)
 	}
 }
 

@@ -586,8 +586,9 @@ func TestCredentialsHoldWithoutAGate(t *testing.T) {
 	noError(t, d.Publish(post, []byte(`{"call_id":"x","tool":"post","args":{}}`)))
 	b.until(t, "call", func() bool { return len(b.calls) > 0 })
 	b.calledWith(t, "post{}")
-	if _, err := b.Dispatcher("desk", "mail", "other", func() {}); err == nil {
-		t.Error("there is a dispatcher of a tool that no kernel has")
+	for _, of := range [][3]string{{"desk", "mail", "other"}, {"desk", "bank", "post"}, {"shop", "mail", "post"}} {
+		_, err := b.Dispatcher(bcp.AgentName(of[0]), bcp.AgentName(of[1]), of[2], func() {})
+		fails(t, err, nil, "there is a dispatcher of %s, which no kernel has", of)
 	}
 	if creds, err := b.store.Issue(subjects.Dispatcher("desk", "mail", "post"), bcp.RoleDispatcher, time.Hour); err == nil {
 		t.Errorf("a dispatcher has creds: %v", creds)

@@ -59,7 +59,7 @@ func Start(ctx context.Context, config Config) (*Gateway, error) {
 		inbox: newInbox(), links: make(map[agentRole]link), done: make(chan struct{}),
 		agents: make(map[agentRole]*connection), leaving: make(map[bcp.AgentName]func([]string)), modelSaid: make(map[bcp.AgentName]string), sending: make(map[bcp.DeliveryID]*sending), notices: make(map[bcp.DeliveryID]*sending),
 		dispatched: make(map[bcp.QueryID][]int), counts: make(map[counted]count), counting: make(map[agentRole]countingRecord), countedAt: make(map[agentRole]time.Time),
-		runs:  runs{sent: make(map[string]int), unmade: make(map[string]int), unheard: make(map[string]int), dispatchers: make(map[bcp.AgentName]*Dispatcher)},
+		runs:  runs{sent: make(map[string]int), unmade: make(map[string]int), unheard: make(map[string]int), dispatchers: make(map[bcp.AgentName]*dispatcher)},
 		flaps: make(map[agentRole]connectionEvents), crowding: make(map[bcp.AgentName]time.Time), dueAside: make(map[state.Due]aside), tellings: make(map[agentRole]*telling),
 	}
 	g.keys.SyncWith(config.SyncKeys)
