@@ -103,9 +103,8 @@ func TestSpendingAlerts(t *testing.T) {
 		{[]bcp.Bits{1, 1, 5, 5}, 51, true},
 	} {
 		w.past, w.spent = tt.past, tt.spent
-		if before := slices.Clone(tt.past); w.far() != tt.far || !slices.Equal(before, tt.past) {
-			t.Errorf("%d after %v: %v", tt.spent, before, w.far())
-		}
+		before := slices.Clone(tt.past)
+		failIf(t, w.far() != tt.far || !slices.Equal(before, tt.past), "%d after %v: %v", tt.spent, before, w.far())
 	}
 
 	session := func(pushes int) string {
@@ -185,9 +184,8 @@ func TestWhatIsAnAlert(t *testing.T) {
 		d.Note, d.Family, d.Justification, d.Field, d.Client, d.Payload, d.Spec = canary, canary, canary, canary, canary, []byte(canary), []byte(canary)
 		alert, ok := d.Alert()
 		failIf(t, ok != (tt.want != "") || alert.Alert != tt.want, "%s is %q, %v", name, alert.Alert, ok)
-		if b, err := bcp.Encode(alert, bcp.JSON); err != nil || strings.Contains(string(b), canary) {
-			t.Errorf("%s: %s, %v", name, b, err)
-		}
+		b, err := bcp.Encode(alert, bcp.JSON)
+		failIf(t, err != nil || strings.Contains(string(b), canary), "%s: %s, %v", name, b, err)
 		seen[alert.Alert] = true
 	}
 	for _, kind := range bcp.AlertKinds() {

@@ -148,9 +148,8 @@ func TestWhatADecisionDelivers(t *testing.T) {
 		var got []string
 		for _, o := range out {
 			got = append(got, string(o.Response)+string(o.Outcome))
-			if b, err := bcp.Encode(o.Delivery, bcp.JSON); err != nil || strings.Contains(string(b), "canary") {
-				t.Errorf("%s delivers %s", decision, b)
-			}
+			b, err := bcp.Encode(o.Delivery, bcp.JSON)
+			failIf(t, err != nil || strings.Contains(string(b), "canary"), "%s delivers %s", decision, b)
 		}
 		wanted := []string{"held", want, want} // at the gate; the push; the answer
 		if want == "" {
@@ -227,16 +226,14 @@ func TestFinalResults(t *testing.T) {
 				act, value, _ := strings.Cut(tt.decision, " ")
 				w.play(act + " " + item + " " + value + " => accept notice")
 			}
-			if got := w.results("mail"); len(got) != 1 || got[0] != want {
-				t.Errorf("%q: %+v, want %+v", tt.decision, got, want)
-			}
+			got := w.results("mail")
+			failIf(t, len(got) != 1 || got[0] != want, "%q: %+v, want %+v", tt.decision, got, want)
 			w.play("notice mail => acknowledge\nnotice mail => nothing")
 		}
 	}
 	w := newWorld(t, testMesh()).play("ask planner mail three why=so => hold\nreject 1 no")
-	if got := w.results("mail"); got != nil {
-		t.Errorf("of a denied escalation the Reader hears %+v", got)
-	}
+	got := w.results("mail")
+	failIf(t, got != nil, "of a denied escalation the Reader hears %+v", got)
 }
 
 // An edit is judged like an answer, but for anomalies, which its author has
@@ -282,9 +279,8 @@ func TestEdits(t *testing.T) {
 			a.Response, a.SHA256 = jsontext.Value(tt.response), sha256.Sum256([]byte(tt.released))
 		}))
 		if tt.released == "" {
-			if refusal.Error != bcp.Malformed || refusal.Detail == "" || preview.Content != nil || d.Code != bcp.Malformed || d.Delivery != "" {
-				t.Errorf("edit %s: %+v, %+v, decided %+v", tt.response, preview, refusal, d)
-			}
+			failIf(t, refusal.Error != bcp.Malformed || refusal.Detail == "" || preview.Content != nil || d.Code != bcp.Malformed || d.Delivery != "",
+				"edit %s: %+v, %+v, decided %+v", tt.response, preview, refusal, d)
 			continue
 		}
 		if string(preview.Content) != tt.released || preview.SHA256 != sha256.Sum256([]byte(tt.released)) || len(preview.Anomalies) != tt.anomalies ||
@@ -294,13 +290,11 @@ func TestEdits(t *testing.T) {
 	}
 	w := newWorld(t, mesh()).play(begin)
 	for _, body := range []string{"", "{}", `{"item_id":"` + string(w.items[0]) + `"}`} {
-		if preview, refusal := w.state.Preview("mia", []byte(body)); refusal.Error != bcp.Malformed {
-			t.Errorf("%s is previewed as %+v, %+v", body, preview, refusal)
-		}
+		preview, refusal := w.state.Preview("mia", []byte(body))
+		failIf(t, refusal.Error != bcp.Malformed, "%s is previewed as %+v, %+v", body, preview, refusal)
 	}
-	if _, refusal := w.state.Preview("mia", []byte(`{"item_id":"i-none"}`)); refusal.Error != bcp.ItemNotFound {
-		t.Errorf("a preview of no item: %+v", refusal)
-	}
+	_, refusal := w.state.Preview("mia", []byte(`{"item_id":"i-none"}`))
+	failIf(t, refusal.Error != bcp.ItemNotFound, "a preview of no item: %+v", refusal)
 }
 
 // Each layer stands alone: without the anomaly rules people still see every

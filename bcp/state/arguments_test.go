@@ -46,9 +46,8 @@ func TestArguments(t *testing.T) {
 		replayed, _, _, _ := w.replay().Open(d.Query)
 		failIf(t, string(query.Arguments) != tt.want || string(replayed.Arguments) != tt.want,
 			"%s reaches the Reader as %s, and after a replay as %s", tt.arguments, query.Arguments, replayed.Arguments)
-		if public := d.Public(); strings.Contains(string(public.Spec), "arguments") {
-			t.Errorf("the audit shows %s", public.Spec)
-		}
+		public := d.Public()
+		failIf(t, strings.Contains(string(public.Spec), "arguments"), "the audit shows %s", public.Spec)
 		for _, encoding := range []bcp.Encoding{bcp.JSON, bcp.MessagePack} {
 			var read bcp.Query
 			b, err := bcp.Encode(query, encoding)
@@ -59,9 +58,8 @@ func TestArguments(t *testing.T) {
 		}
 	}
 	expect(t, allows(0).state.DecideAsk(w.moment(), "planner", "mail", ask(`{}`)).Code, bcp.InvalidQuery, "a channel that allows none")
-	if d := allows(1<<20).state.DecideAsk(w.moment(), "planner", "mail", ask(sized(bcp.MaxArgumentBytes+1))); d.Code != bcp.InvalidQuery {
-		t.Errorf("more than any channel can allow: %s %s", d.Verdict, d.Code)
-	}
+	d := allows(1<<20).state.DecideAsk(w.moment(), "planner", "mail", ask(sized(bcp.MaxArgumentBytes+1)))
+	failIf(t, d.Code != bcp.InvalidQuery, "more than any channel can allow: %s %s", d.Verdict, d.Code)
 	proposed := `{"id":"s","category":1,"fields":[{"name":"urgent","type":"boolean"}],"arguments":{}}`
 	fails(t, errorOf(bcp.ParseProposedSubscription([]byte(proposed))), nil, "a subscription with arguments is proposed")
 }

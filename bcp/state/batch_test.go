@@ -56,9 +56,8 @@ func TestBatch(t *testing.T) {
 		BandwidthBits: 66 * bcp.Bit, CapacityBits: 3 * each, Taint: bcp.TaintMedium, ChannelMode: "bcp"}
 	same(t, want, out[0].Delivery, "delivery")
 	b, err := bcp.Encode(out[0].Delivery, bcp.JSON)
-	if text := `"from_agent":"mail","batch":[{"response":{"q":"ada"}},{"response":{"q":"ada"}},{"response":{"q":"zoe"}}],"bandwidth_bits":66.0`; err != nil || !strings.Contains(string(b), text) {
-		t.Errorf("on the wire: %s, %v", b, err)
-	}
+	text := `"from_agent":"mail","batch":[{"response":{"q":"ada"}},{"response":{"q":"ada"}},{"response":{"q":"zoe"}}],"bandwidth_bits":66.0`
+	failIf(t, err != nil || !strings.Contains(string(b), text), "on the wire: %s, %v", b, err)
 	w.play(`
 		ack planner => acknowledge
 		wait 59m59.999999999s
@@ -111,9 +110,8 @@ func TestBatchTellsNoOrder(t *testing.T) {
 		for i := range places {
 			places[i] = i
 		}
-		if a, b := delivered(places), delivered(rapid.Permutation(places).Draw(r, "order")); a != b {
-			r.Fatalf("%s\n%s", a, b)
-		}
+		a, b := delivered(places), delivered(rapid.Permutation(places).Draw(r, "order"))
+		stopIf(r, a != b, "%s\n%s", a, b)
 	})
 }
 
@@ -227,9 +225,8 @@ func TestBatchOverReloads(t *testing.T) {
 				wait 30m
 				due      => batch delivers count:2 bits:44.0
 				due      => nothing`)
-			if out := w.state.Outbox(plannerMail); len(out) != 1 || len(out[0].Batch) != 2 {
-				t.Errorf("the outbox has %+v", out)
-			}
+			out := w.state.Outbox(plannerMail)
+			failIf(t, len(out) != 1 || len(out[0].Batch) != 2, "the outbox has %+v", out)
 		})
 	}
 	w := newWorld(t, batched()).play(pushName("ada"))

@@ -62,9 +62,8 @@ func TestChannelsTellWhatAnAskWould(t *testing.T) {
 			}
 			d := w.commit(w.state.DecideAsk(w.moment(), "planner", "mail", askBytes("yes", "", "")))
 			stopIf(t, !d.Accepted(), "the ask is refused: %s", d.Code)
-			if got, want := d.Remaining, max(0, view.Remaining-d.Nominal); got != want {
-				t.Errorf("the ask says that %s remain, the list %s before it", got, view.Remaining)
-			}
+			got, want := d.Remaining, max(0, view.Remaining-d.Nominal)
+			failIf(t, got != want, "the ask says that %s remain, the list %s before it", got, view.Remaining)
 			for _, cost := range view.Costs {
 				again := newWorld(t, mesh).play(tt.history)
 				failIf(t, cost.Category > channel.MaxCategory, "category %d is no use", cost.Category)
@@ -105,9 +104,8 @@ func TestListsChannels(t *testing.T) {
 		expect(t, w.state.ListsChannels(w.moment(), "planner", []byte(body)), want, "%s", body)
 	}
 	failIf(t, w.state.ListsChannels(w.moment(), "nobody", []byte(`{"verb":"channels"}`)), "somebody who is not there may ask")
-	if d := w.state.DecideSession(w.moment(), "planner", []byte(`{"verb":"channels"}`)); d.Code != bcp.Malformed || d.SessionEnds {
-		t.Errorf("decided: %+v", d)
-	}
+	d := w.state.DecideSession(w.moment(), "planner", []byte(`{"verb":"channels"}`))
+	failIf(t, d.Code != bcp.Malformed || d.SessionEnds, "decided: %+v", d)
 	for range w.config.Mesh.MaxRefusals {
 		w.play("say planner mail {} => invalid_query")
 	}

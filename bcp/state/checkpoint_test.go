@@ -93,9 +93,8 @@ func TestCheckpointHasEveryField(t *testing.T) {
 				other = append(other, f.Name)
 			}
 		}
-		if !slices.Equal(other, strings.Fields(c.other)) {
-			t.Errorf("of %T nothing says that these are not saved: %s", c.of, strings.Join(other, " "))
-		}
+		failIf(t, !slices.Equal(other, strings.Fields(c.other)),
+			"of %T nothing says that these are not saved: %s", c.of, strings.Join(other, " "))
 	}
 }
 
@@ -288,9 +287,8 @@ func TestWhatComesBackGoesOn(t *testing.T) {
 			if now != epoch || after.Settled < balance.Settled || name == "channel" && (after.Reserved != 0 || after.Settled == balance.Settled) {
 				t.Errorf("epoch %d has %+v, and epoch %d had %+v", now, after, epoch, balance)
 			}
-			if n := len(w.state.Outbox(plannerMail)); n < waiting-acknowledged {
-				t.Errorf("%d deliveries wait, and %d did", n, waiting)
-			}
+			n := len(w.state.Outbox(plannerMail))
+			failIf(t, n < waiting-acknowledged, "%d deliveries wait, and %d did", n, waiting)
 		})
 	}
 }
@@ -345,9 +343,8 @@ func TestDamagedCheckpoint(t *testing.T) {
 	} {
 		fails(t, errorOf(Restore(w.config, b)), ErrCheckpoint, "%s", name)
 	}
-	if s, err := Restore(w.config, good); err != nil || dump(s) != dump(w.replay()) {
-		t.Errorf("undamaged: %v", err)
-	}
+	s, err := Restore(w.config, good)
+	failIf(t, err != nil || dump(s) != dump(w.replay()), "undamaged: %v", err)
 }
 
 // Whatever the bytes are, Restore answers with an error or a state that can go

@@ -31,9 +31,8 @@ func TestChecksStandInTheOrderOfTheCode(t *testing.T) {
 				want = append(want, c)
 			}
 		}
-		if !slices.Equal(bcp.Checks(kind), want) {
-			t.Errorf("the checks of %s are\n%v, and its code has\n%v", kind, bcp.Checks(kind), want)
-		}
+		failIf(t, !slices.Equal(bcp.Checks(kind), want),
+			"the checks of %s are\n%v, and its code has\n%v", kind, bcp.Checks(kind), want)
 	}
 }
 

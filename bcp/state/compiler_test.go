@@ -32,15 +32,13 @@ func TestCompilerSharesEqualSpecs(t *testing.T) {
 	} {
 		other := settings
 		edit(&other)
-		if v, err := c.Compile(spec, other); err != nil || v == first {
-			t.Errorf("another %s: shared %v, %v", name, v == first, err)
-		}
+		v, err := c.Compile(spec, other)
+		failIf(t, err != nil || v == first, "another %s: shared %v, %v", name, v == first, err)
 	}
 	narrower := spec
 	narrower.Fields = []bcp.Field{{Name: "kind", Type: bcp.TypeEnum, Values: []string{"mail", "call"}}}
-	if v, err := c.Compile(narrower, settings); err != nil || v == first || v.Prices() != first.Prices() {
-		t.Errorf("another spec: shared %v, %v", v == first, err)
-	}
+	v, err := c.Compile(narrower, settings)
+	failIf(t, err != nil || v == first || v.Prices() != first.Prices(), "another spec: shared %v, %v", v == first, err)
 	for range 2 { // what is refused is not kept
 		fails(t, errorOf(c.Compile(bcp.Spec{Category: 1}, settings)), nil, "a spec without fields was compiled")
 	}

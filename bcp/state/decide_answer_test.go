@@ -95,9 +95,8 @@ func TestNotEnoughInformation(t *testing.T) {
 		ask planner mail must         => accept
 		answer mail 3 nei             => validation_failed silent try:1
 		answer mail 3 {"ok":true}     => accept delivers`)
-	if out := w.state.Outbox(plannerMail)[0]; out.Response != nil || out.CapacityBits == 0 {
-		t.Errorf("delivered %+v", out)
-	}
+	out := w.state.Outbox(plannerMail)[0]
+	failIf(t, out.Response != nil || out.CapacityBits == 0, "delivered %+v", out)
 }
 
 // covers BCP-8, BCP-130, P3.10, P10, A-GUESS, A-EARLY, A-DOUBLE
@@ -189,9 +188,8 @@ func TestDeliveryHidesRejections(t *testing.T) {
 	}
 	want := deliveries(nil)
 	for _, bad := range [][]string{{"junk"}, {`{"` + canary + `":1}`, `{"q":{"` + canary + `":1}}`}, {`{"q":"x","taint":"low"}`, `{"q":"x","from_agent":"` + canary + `"}`, "junk"}} {
-		if got := deliveries(bad); !bytes.Equal(want, got) {
-			t.Errorf("after %d rejections the delivery is\n%s, without\n%s", len(bad), got, want)
-		}
+		got := deliveries(bad)
+		failIf(t, !bytes.Equal(want, got), "after %d rejections the delivery is\n%s, without\n%s", len(bad), got, want)
 	}
 }
 
@@ -247,9 +245,8 @@ func TestAnswerIsHeld(t *testing.T) {
 		due                          => expire out:approval_expired item prepaid bits:88.0 settled:89.0
 		ask planner mail text        => accept
 		answer mail 3 ` + held + `   => hold`) // the queue has room again
-	if out := w.state.Outbox(plannerMail); out[2].Outcome != bcp.ApprovalExpired || out[2].QueryID != w.queries[0] {
-		t.Errorf("the last outcome is %+v", out[2].Delivery)
-	}
+	out := w.state.Outbox(plannerMail)
+	failIf(t, out[2].Outcome != bcp.ApprovalExpired || out[2].QueryID != w.queries[0], "the last outcome is %+v", out[2].Delivery)
 }
 
 func answerWord(value string) string { return strings.ReplaceAll(value, " ", "_") }
@@ -270,9 +267,8 @@ func TestAnomaliesRejectOrFlag(t *testing.T) {
 		answer mail 1 ` + held + `   => validation_failed try:1 silent
 		answer mail 1 {"q":"fine"} try=1 => delivers
 		push mail planner note ` + held + ` => validation_failed silent`)
-	if out := w.state.Outbox(plannerMail); len(out) != 1 || len(out[0].Anomalies) != 0 {
-		t.Errorf("the deliveries are %+v", out)
-	}
+	out := w.state.Outbox(plannerMail)
+	failIf(t, len(out) != 1 || len(out[0].Anomalies) != 0, "the deliveries are %+v", out)
 }
 
 // covers P7.6, P9.2
@@ -295,12 +291,10 @@ func TestCloseCancels(t *testing.T) {
 		answer mail 5 {"n":1}        => delivers           # the clerk's
 		close planner                => accept !ends silent
 		open planner                 => begins renews`)
-	if items := w.state.Items(); len(items) != 1 || items[0].Kind != "anomaly" {
-		t.Errorf("what waits after close is %+v", items)
-	}
-	if _, b, _ := w.state.Balance(plannerMail); b.Reserved != 0 || b.Settled != 90*bcp.Bit {
-		t.Errorf("the balance after close is %+v", b)
-	}
+	items := w.state.Items()
+	failIf(t, len(items) != 1 || items[0].Kind != "anomaly", "what waits after close is %+v", items)
+	_, b, _ := w.state.Balance(plannerMail)
+	failIf(t, b.Reserved != 0 || b.Settled != 90*bcp.Bit, "the balance after close is %+v", b)
 	// The end of an idle session cancels nothing.
 	newWorld(t, edited(func(c *bcp.Channel) { c.QueryTTL *= 10 })).play(`
 		ask planner mail num         => accept
@@ -335,9 +329,8 @@ func TestDetailIsSpecificAndEchoesNothing(t *testing.T) {
 		public := d.Public()
 		expect(t, public.FieldName(), "", "%s: the audit shows", answer)
 		message, _ := d.Message()
-		if shown := fmt.Sprintf("%+v %+v %+v", public, message, w.state.Outbox(plannerMail)); strings.Contains(strings.ToUpper(shown), canary) {
-			t.Errorf("%s comes back in %s", answer, shown)
-		}
+		shown := fmt.Sprintf("%+v %+v %+v", public, message, w.state.Outbox(plannerMail))
+		failIf(t, strings.Contains(strings.ToUpper(shown), canary), "%s comes back in %s", answer, shown)
 	}
 	failIf(t, len(seen) < 3 || !seen["q: has too many words"], "the detail tells too little: %v", seen)
 }

@@ -17,12 +17,10 @@ func TestAskReserves(t *testing.T) {
 		ask planner mail num  => accept bits:10.0 reserved:11.0 !begins !renews
 		ask planner mail name => accept bits:22.0 reserved:33.0 cat2:1`)
 	query, reader, attempt, open := w.state.Open(w.queries[1])
-	if !open || reader != "mail" || attempt != 0 || query.Controller != "planner" || query.Category != 1 || query.QueryID != w.queries[1] {
-		t.Errorf("the Reader would get %+v", query)
-	}
-	if got := w.state.OpenQueries("mail"); len(got) != 3 || got[0] != w.queries[0] || got[2] != w.queries[2] {
-		t.Errorf("open queries are %v", got)
-	}
+	failIf(t, !open || reader != "mail" || attempt != 0 || query.Controller != "planner" || query.Category != 1 || query.QueryID != w.queries[1],
+		"the Reader would get %+v", query)
+	got := w.state.OpenQueries("mail")
+	failIf(t, len(got) != 3 || got[0] != w.queries[0] || got[2] != w.queries[2], "open queries are %v", got)
 	expect(t, w.last.Remaining, 67*bcp.Bit, "bits remain")
 }
 
@@ -149,9 +147,8 @@ func TestAskRepeated(t *testing.T) {
 		ask planner mail yes id=r2   => accept !repeat reserved:2.0
 		answer mail 1 {"ok":true}    => delivers
 		ask planner mail yes id=r1   => accept repeat reserved:1.0 silent`)
-	if first := w.queries[0]; w.last.Query != first {
-		t.Errorf("the repeat names query %s, want %s", w.last.Query, first)
-	}
+	first := w.queries[0]
+	failIf(t, w.last.Query != first, "the repeat names query %s, want %s", w.last.Query, first)
 	// 24 hours later to the nanosecond the id is free.
 	w.play(`
 		wait 23h59m59.999999999s
@@ -174,13 +171,11 @@ func TestAskCategory3WaitsAtItsGate(t *testing.T) {
 		answer mail 1 {"summary":"a_b"}         => query_unknown silent
 		due                                     => alert event:role_suspect`)
 	expect(t, len(w.state.OpenQueries("mail")), 0, "the Reader would get")
-	if _, _, _, open := w.state.Open(w.queries[0]); open {
-		t.Error("the query is open before a person decided")
-	}
+	_, _, _, open := w.state.Open(w.queries[0])
+	failIf(t, open, "the query is open before a person decided")
 	items := w.state.Items()
-	if len(items) != 1 || items[0].Kind != "escalation" || items[0].Query != w.queries[0] || items[0].Nominal != 22*bcp.Bit {
-		t.Errorf("items are %+v", items)
-	}
+	failIf(t, len(items) != 1 || items[0].Kind != "escalation" || items[0].Query != w.queries[0] || items[0].Nominal != 22*bcp.Bit,
+		"items are %+v", items)
 	w.play(`
 		wait 23h59m59s
 		due                                     => nothing

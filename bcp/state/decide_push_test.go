@@ -40,9 +40,8 @@ func TestPushCodesInOrder(t *testing.T) {
 		push mail planner none junk                => malformed
 		push mail planner alarm {"n":1}            => validation_failed
 		push mail planner alarm {"ok":true,"taint":"low"} => validation_failed`)
-	if _, b, _ := w.state.Balance(plannerMail); b.Settled != 2*bcp.Bit || b.Pushed != 2*bcp.Bit || b.Reserved != 0 {
-		t.Errorf("refused pushes were charged: %+v", b)
-	}
+	_, b, _ := w.state.Balance(plannerMail)
+	failIf(t, b.Settled != 2*bcp.Bit || b.Pushed != 2*bcp.Bit || b.Reserved != 0, "refused pushes were charged: %+v", b)
 	expect(t, len(w.state.Outbox(plannerMail)), 2, "deliveries")
 	for body, want := range map[string]bcp.Code{
 		string(pushBytes("clerk", "alarm", `{"ok":true}`, "")):                                                                      bcp.Malformed, // not the subject's
@@ -88,9 +87,8 @@ func TestHeldPush(t *testing.T) {
 		due                                       => expire item silent settled:45.0
 		due                                       => nothing
 		push mail planner memo {"summary":"a_b"}  => hold settled:67.0`)
-	if out := w.state.Outbox(plannerMail); len(out) != 1 || out[0].SubscriptionID != "alarm" {
-		t.Errorf("the Controller hears of held pushes: %+v", out)
-	}
+	out := w.state.Outbox(plannerMail)
+	failIf(t, len(out) != 1 || out[0].SubscriptionID != "alarm", "the Controller hears of held pushes: %+v", out)
 	if items := w.state.Items(); len(items) != 1 || items[0].Kind != "summary" || items[0].Subscription != "memo" || items[0].Query != "" {
 		t.Errorf("items are %+v", items)
 	}
@@ -234,12 +232,10 @@ func TestOutboxIsBounded(t *testing.T) {
 	push, end, held := ch.outbox[0], ch.outbox[1], ch.outbox[2]
 	full := func(name string, pushes, asks bcp.Code) {
 		t.Helper()
-		if push := w.state.DecidePush(w.moment(), "mail", "planner", "zero", pushBytes("planner", "zero", `{"x":"x"}`, "")); push.Code != pushes {
-			t.Errorf("%s: a push got %q", name, push.Code)
-		}
-		if ask := w.state.DecideAsk(w.moment(), "planner", "mail", askBytes("one", "", "")); ask.Code != asks {
-			t.Errorf("%s: an ask got %q", name, ask.Code)
-		}
+		push := w.state.DecidePush(w.moment(), "mail", "planner", "zero", pushBytes("planner", "zero", `{"x":"x"}`, ""))
+		failIf(t, push.Code != pushes, "%s: a push got %q", name, push.Code)
+		ask := w.state.DecideAsk(w.moment(), "planner", "mail", askBytes("one", "", ""))
+		failIf(t, ask.Code != asks, "%s: an ask got %q", name, ask.Code)
 	}
 	with := func(out Outgoing, n int, more ...Outgoing) {
 		ch.outbox, ch.ends, ch.holds = slices.Concat(slices.Repeat([]Outgoing{out}, n), more), 0, 0

@@ -55,9 +55,8 @@ func TestRoleRequired(t *testing.T) {
 		t.Errorf("a push: %q, excused %t", w.last.Code, w.last.Excused)
 	}
 	d := w.judged("strict", w.verdict("a-1", 7, time.Hour))
-	if d.Verdict != bcp.Accept || d.Declare.Organisation != "org2.example" || strings.Contains(fmt.Sprint(d.Declare), "a-1") {
-		t.Fatalf("%+v", d.Declare)
-	}
+	stopIf(t, d.Verdict != bcp.Accept || d.Declare.Organisation != "org2.example" || strings.Contains(fmt.Sprint(d.Declare), "a-1"),
+		"%+v", d.Declare)
 	expect(t, w.asks(), "", "an ask of an accepted agent")
 	if w.play(push); w.last.Code != "" {
 		t.Errorf("a push of an accepted agent: %q", w.last.Code)
@@ -81,9 +80,8 @@ func TestRolesInSlots(t *testing.T) {
 	silent, missing := newWorld(t, slots), newWorld(t, slots)
 	silent.judged("strict", silent.verdict("a-1", 7, 24*time.Hour))
 	for _, w := range []*world{silent, missing} {
-		if code := w.asks(); code != "" || w.last.Verdict != bcp.Accept {
-			t.Errorf("an ask: %q", code)
-		}
+		code := w.asks()
+		failIf(t, code != "" || w.last.Verdict != bcp.Accept, "an ask: %q", code)
 	}
 	if silent.last.Nominal != missing.last.Nominal || silent.last.Capacity != missing.last.Capacity || silent.last.Remaining != missing.last.Remaining {
 		t.Errorf("%v and %v", silent.last, missing.last)
@@ -123,9 +121,8 @@ func TestAcceptanceIsBound(t *testing.T) {
 		again := w.verdict("a-2", 7, time.Hour)
 		change(&requirement, &again)
 		w.judged(requirement, again)
-		if code := w.asks(); (code == bcp.RoleRequired) != (requirement == "strict") {
-			t.Errorf("%s: %q", name, code)
-		}
+		code := w.asks()
+		failIf(t, (code == bcp.RoleRequired) != (requirement == "strict"), "%s: %q", name, code)
 	}
 	for name, edit := range map[string]func(m *bcp.Mesh){
 		"trust ends now":              func(m *bcp.Mesh) { m.Trust[0].Until = time.Unix(1, 0) },
@@ -175,9 +172,8 @@ func TestRevocationsEndAcceptance(t *testing.T) {
 		if records {
 			w.commit(d)
 		}
-		if code := w.asks(); (code == bcp.RoleRequired) != c.ends {
-			t.Errorf("%+v: an ask hears %q", c.list, code)
-		}
+		code := w.asks()
+		failIf(t, (code == bcp.RoleRequired) != c.ends, "%+v: an ask hears %q", c.list, code)
 	}
 	// A list that comes with a declaration ends what it names, too, whatever becomes of the
 	// declaration: nobody needs to bring it again.

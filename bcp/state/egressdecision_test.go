@@ -140,9 +140,8 @@ func TestErasedEgressCounts(t *testing.T) {
 	}
 	for bytes, want := range map[int64]bcp.Outcome{1<<20 - 999: bcp.Reject, 1<<20 - 1000: bcp.Accept} {
 		body := strings.TrimPrefix(reserving("c", "https://a.example.net/", bcp.ByRedirect, 0, bytes), "egress web ")
-		if d, recorded := s.DecideEgress(w.moment(), "web", []byte(body)); d.Verdict != want || !recorded {
-			t.Errorf("%d bytes: %+v", bytes, d)
-		}
+		d, recorded := s.DecideEgress(w.moment(), "web", []byte(body))
+		failIf(t, d.Verdict != want || !recorded, "%d bytes: %+v", bytes, d)
 	}
 }
 
@@ -223,9 +222,8 @@ func TestEgressNeverExceeds(t *testing.T) {
 			uses.Add(&d)
 		}
 		for _, use := range uses.List() {
-			if use.Agent == "web" && (use.Bits != bcp.Bits(pool.Bits) || use.Bytes != pool.Bytes || use.ReservedBytes != pool.ReservedBytes) {
-				rt.Fatalf("the audit shows %+v of %+v", use, pool)
-			}
+			stopIf(rt, use.Agent == "web" && (use.Bits != bcp.Bits(pool.Bits) || use.Bytes != pool.Bytes || use.ReservedBytes != pool.ReservedBytes),
+				"the audit shows %+v of %+v", use, pool)
 		}
 		checkpoint := must(w.state.Checkpoint())
 		again, err := w.replay().Checkpoint()

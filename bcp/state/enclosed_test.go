@@ -62,9 +62,8 @@ func TestSealedValuesAreHandedOn(t *testing.T) {
 	w := newWorld(t, testMesh())
 	handles := w.sealed("mail")
 	out := w.state.Outbox(plannerMail)
-	if want := fmt.Sprintf(`{"ok":true,"a":%q,"b":%q}`, handles[0], handles[1]); len(out) != 1 || string(out[0].Response) != want {
-		t.Fatalf("delivered is %+v, want %s", out, want)
-	}
+	want := fmt.Sprintf(`{"ok":true,"a":%q,"b":%q}`, handles[0], handles[1])
+	stopIf(t, len(out) != 1 || string(out[0].Response) != want, "delivered is %+v, want %s", out, want)
 	d := w.hand("planner", handles[1])
 	if d.Verdict != bcp.Hold || d.Kind != bcp.KindHand || d.HeldItem() == "" || d.Repeat || d.Reader != "mail" || d.SessionBegins || d.Nominal != 0 {
 		t.Fatalf("decided %+v", d)
@@ -81,9 +80,8 @@ func TestSealedValuesAreHandedOn(t *testing.T) {
 		approve 1 by=eve over=x => not_permitted
 		approve 1 => accept silent !notice !prepaid bits:0.0
 		approve 1 => already_decided`)
-	if again := w.hand("planner", handles[1]); !again.Repeat || again.Item != d.Item || len(w.state.Items()) != 0 {
-		t.Errorf("what was seen, again: %+v", again)
-	}
+	again := w.hand("planner", handles[1])
+	failIf(t, !again.Repeat || again.Item != d.Item || len(w.state.Items()) != 0, "what was seen, again: %+v", again)
 	w.hand("planner", handles[0])
 	w.play("reject 2 no => accept silent !notice")
 	w.sealed("mail")
@@ -105,9 +103,7 @@ func TestSealedValuesAreHandedOn(t *testing.T) {
 	w.sealed("mail") // a new session, and so a value that the next hand waits with
 	last := w.hand("planner", bcp.Handle("sealed:"+w.last.Delivery+".0"))
 	w.play("wait 24h\ndue => expire silent !notice\napprove 3 => item_expired")
-	if last.Verdict != bcp.Hold || len(w.state.Items()) != 0 {
-		t.Errorf("%+v: %d items wait", last, len(w.state.Items()))
-	}
+	failIf(t, last.Verdict != bcp.Hold || len(w.state.Items()) != 0, "%+v: %d items wait", last, len(w.state.Items()))
 }
 
 // What is no handle of a value that came to this Controller in its open session is unknown.
@@ -117,22 +113,19 @@ func TestUnknownHandles(t *testing.T) {
 	t.Parallel()
 	refused := func(w *world, who bcp.AgentName, h bcp.Handle, why string) {
 		t.Helper()
-		if d := w.hand(who, h); d.Code != bcp.UnknownHandle || d.Check != bcp.CheckHandle || d.Item != "" || d.Reader != "" {
-			t.Errorf("%s: %+v", why, d)
-		}
+		d := w.hand(who, h)
+		failIf(t, d.Code != bcp.UnknownHandle || d.Check != bcp.CheckHandle || d.Item != "" || d.Reader != "", "%s: %+v", why, d)
 	}
 	w := newWorld(t, takingArguments())
 	h := w.sealed("mail")[1]
 	for _, other := range []bcp.Handle{h[:len(h)-1] + "2", h[:len(h)-1] + "01", h[:len(h)-1] + "-1", h + " ", h[7:], "sealed:d999999.0", "sealed:.0", "sealed:", h[:len(h)-2], "x"} {
 		refused(w, "planner", other, string(other))
-		if got := (&bcp.Spec{Arguments: fmt.Appendf(nil, `{"in":%q}`, other)}).Handles(); strings.HasPrefix(string(other), string(h)) && len(got) > 0 {
-			t.Errorf("%s is a handle: %v", other, got)
-		}
+		got := (&bcp.Spec{Arguments: fmt.Appendf(nil, `{"in":%q}`, other)}).Handles()
+		failIf(t, strings.HasPrefix(string(other), string(h)) && len(got) > 0, "%s is a handle: %v", other, got)
 	}
 	refused(w, "clerk", h, "another Controller")
-	if d := w.state.DecideAsk(w.moment(), "relay", "mail", []byte(strings.TrimPrefix(with("mail", h), "say planner mail "))); d.Code != bcp.UnknownHandle {
-		t.Errorf("another Controller asks: %+v", d)
-	}
+	d := w.state.DecideAsk(w.moment(), "relay", "mail", []byte(strings.TrimPrefix(with("mail", h), "say planner mail ")))
+	failIf(t, d.Code != bcp.UnknownHandle, "another Controller asks: %+v", d)
 	w.play(with("web", h) + " => accept event:agent")
 	w.play("close planner => ends")
 	refused(w, "planner", h, "a closed session")
@@ -175,18 +168,16 @@ func TestHandlesAsArguments(t *testing.T) {
 		t.Errorf("its handles are %v", got)
 	}
 	filled, ok := query.Fill(map[bcp.Handle]string{a: "q\"\u202e\x00", b: ""})
-	if want := `{"in":["q\"` + "\u202e" + `\u0000","","q\"` + "\u202e" + `\u0000",""]}`; !ok || string(filled) != want {
-		t.Errorf("filled %t: %s, want %s", ok, filled, want)
-	}
+	want := `{"in":["q\"` + "\u202e" + `\u0000","","q\"` + "\u202e" + `\u0000",""]}`
+	failIf(t, !ok || string(filled) != want, "filled %t: %s, want %s", ok, filled, want)
 	expect(t, errorOf(query.Fill(map[bcp.Handle]string{a: ""})), false, "it is filled without a value")
 	if taint := w.state.Sessions(w.now); len(taint) == 0 || w.state.answerTaint("relay", w.now.UnixNano()) != bcp.TaintMedium {
 		t.Errorf("its answers have taint %s", w.state.answerTaint("relay", w.now.UnixNano()))
 	}
 	w.play(with("relay", a, b, a, b, a) + " => invalid_query")
 	text := &bcp.Spec{Arguments: fmt.Appendf(nil, `{"%s":{"%s":"see %s"},"b":["%s.","%s"],"n":[1,true]}`, a, a, a, a, b)}
-	if got := text.Handles(); !slices.Equal(got, []bcp.Handle{b}) {
-		t.Errorf("handles are %v", got)
-	}
+	got := text.Handles()
+	failIf(t, !slices.Equal(got, []bcp.Handle{b}), "handles are %v", got)
 	if filled, ok := text.Fill(map[bcp.Handle]string{b: "B"}); !ok || string(filled) != strings.Replace(string(text.Arguments), string(b), "B", 1) {
 		t.Errorf("filled: %s", filled)
 	}
@@ -205,9 +196,8 @@ func TestSealedValuesOfASession(t *testing.T) {
 		w.sealed("mail")
 	}
 	expect(t, w.hand("planner", second[0]).Code, bcp.UnknownHandle, "one more than are kept")
-	if _, _, ok := w.state.Enclosing(first[0]); !ok || len(w.state.envelopes) != maxEnvelopes+1 {
-		t.Errorf("what waits is there: %t, of %d", ok, len(w.state.envelopes))
-	}
+	_, _, ok := w.state.Enclosing(first[0])
+	failIf(t, !ok || len(w.state.envelopes) != maxEnvelopes+1, "what waits is there: %t, of %d", ok, len(w.state.envelopes))
 	w.play("approve 1 => accept\nclose planner")
 	w.play("ask planner web yes => begins")
 	expect(t, len(w.state.envelopes), 0, "are kept after the session")
@@ -231,9 +221,8 @@ func TestSealedValuesAreErased(t *testing.T) {
 	failIf(t, !slices.ContainsFunc(w.reasons, func(r string) bool { return strings.Contains(r, "sealed values") }),
 		"the reasons are %q", w.reasons)
 	w.play("approve 1 => accept\nwait 48h\nerase planner mail latest => accept")
-	if _, _, ok := w.state.Enclosing(h[1]); ok {
-		t.Error("it is there")
-	}
+	_, _, ok := w.state.Enclosing(h[1])
+	failIf(t, ok, "it is there")
 	w.play("ask planner mail yes => accept begins")
 	expect(t, w.hand("planner", h[1]).Code, bcp.UnknownHandle, "handed")
 	w.play("close planner\nerase planner web latest => accept\nerase planner relay latest => accept")

@@ -204,9 +204,8 @@ func TestEndorsementsThatAreRefused(t *testing.T) {
 			if c.edit == nil {
 				c.edit = plainly
 			}
-			if d := c.do(newWorld(t, endorsing(c.edit))); d.Code != c.want || d.Verdict != bcp.Reject || d.Endorsed != nil {
-				t.Errorf("%s, want %s", d.Code, c.want)
-			}
+			d := c.do(newWorld(t, endorsing(c.edit)))
+			failIf(t, d.Code != c.want || d.Verdict != bcp.Reject || d.Endorsed != nil, "%s, want %s", d.Code, c.want)
 		})
 	}
 }
@@ -357,7 +356,6 @@ func TestErasedEndorsementReleasesNothing(t *testing.T) {
 		wait 1h
 		erase planner mail latest => accept
 		push mail planner note {"q":"see_evil.com"} => hold`)
-	if list := w.state.Endorsements("mia", w.moment()); len(list) != 1 || list[0].Ended != "erased" || list[0].UsesLeft != 1 {
-		t.Errorf("%+v", list)
-	}
+	list := w.state.Endorsements("mia", w.moment())
+	failIf(t, len(list) != 1 || list[0].Ended != "erased" || list[0].UsesLeft != 1, "%+v", list)
 }

@@ -64,9 +64,8 @@ func TestStateForgets(t *testing.T) {
 		t.Fatalf("before: %t %t %t", content, quoted, client)
 	}
 	w.play("erase planner mail latest => accept")
-	if content, quoted, client := has(); content || quoted || client {
-		t.Errorf("afterwards: %t %t %t", content, quoted, client)
-	}
+	content, quoted, client := has()
+	failIf(t, content || quoted || client, "afterwards: %t %t %t", content, quoted, client)
 	expect(t, len(w.state.Notices("mail", bcp.RoleReader)), 1, "notices")
 }
 
@@ -95,9 +94,8 @@ func TestNeededIsNotErased(t *testing.T) {
 				w.act("close planner")
 			}
 			w.now = time.Date(2027, 1, 17, 0, 0, 0, 0, time.UTC)
-			if got := w.act("erase planner mail " + tomorrow); got[0] != "refused" || !strings.Contains(strings.Join(w.reasons, "; "), c.reason) {
-				t.Fatalf("%v, %q", got, w.reasons)
-			}
+			got := w.act("erase planner mail " + tomorrow)
+			stopIf(t, got[0] != "refused" || !strings.Contains(strings.Join(w.reasons, "; "), c.reason), "%v, %q", got, w.reasons)
 		})
 	}
 	w := newWorld(t, testMesh()).play("start\npush mail planner alarm {\"ok\":true}\nack planner\nclose planner")
@@ -110,15 +108,13 @@ func TestNeededIsNotErased(t *testing.T) {
 	} {
 		w.now = limit.at
 		got := w.act("erase planner mail " + tomorrow)
-		if limit.reason == "" && got[0] == "refused" || limit.reason != "" && !strings.Contains(strings.Join(w.reasons, ""), limit.reason) {
-			t.Errorf("at %s: %v, %q", limit.at, got, w.reasons)
-		}
+		failIf(t, limit.reason == "" && got[0] == "refused" || limit.reason != "" && !strings.Contains(strings.Join(w.reasons, ""), limit.reason),
+			"at %s: %v, %q", limit.at, got, w.reasons)
 	}
 	for _, r := range []bcp.EraseRequest{{}, {Before: "2027-1-16"}, {Before: "yesterday"}, {Before: "1969-12-31"}, {Before: "9999-12-31"}, {Controller: "planner", Before: tomorrow}, {Reader: "mail", Before: tomorrow},
 		{Controller: "*", Reader: "mail", Before: tomorrow}, {Controller: "planner", Reader: ">", Before: tomorrow}, {Controller: "planner.x", Reader: "mail", Before: tomorrow}} {
-		if d, reasons := w.state.DecideErase(w.moment(), r); d.Verdict == bcp.Accept || len(reasons) == 0 {
-			t.Errorf("%+v: %+v", r, d)
-		}
+		d, reasons := w.state.DecideErase(w.moment(), r)
+		failIf(t, d.Verdict == bcp.Accept || len(reasons) == 0, "%+v: %+v", r, d)
 	}
 }
 
@@ -131,19 +127,16 @@ func TestErasedDeliveryIsNotDelivered(t *testing.T) {
 	w := newWorld(t, testMesh()).play("start\npush mail planner alarm {\"ok\":true}\nask planner mail yes\npush mail planner note " + answerWord(heldAnswer))
 	w.erased = []bcp.Decision{{Controller: "planner", Reader: "mail", Before: w.now.Add(time.Hour).UnixNano()}}
 	s := w.replay()
-	if out := s.Outbox(plannerMail); len(out) > 0 {
-		t.Errorf("waits: %+v", out)
-	}
-	if ids := s.OpenQueries("mail"); len(ids) > 0 {
-		t.Errorf("open: %v", ids)
-	}
+	out := s.Outbox(plannerMail)
+	failIf(t, len(out) > 0, "waits: %+v", out)
+	ids := s.OpenQueries("mail")
+	failIf(t, len(ids) > 0, "open: %v", ids)
 	if _, got, _ := s.Balance(plannerMail); got.Spent() == 0 {
 		t.Error("nothing is charged")
 	}
 	items := s.Items()
 	stopIf(t, len(items) != 1, "%d items", len(items))
 	w.state = s
-	if got := w.act("approve 1"); slices.Contains(got, "delivers") || !slices.Contains(got, "reject") {
-		t.Errorf("an erased item is approved: %v", got)
-	}
+	got := w.act("approve 1")
+	failIf(t, slices.Contains(got, "delivers") || !slices.Contains(got, "reject"), "an erased item is approved: %v", got)
 }

@@ -146,9 +146,8 @@ func TestJustification(t *testing.T) {
 		"another script":     {"потому_что", true},
 	} {
 		d := newWorld(t, testMesh()).state.DecideAsk(bcp.Moment{Fresh: "x"}, "planner", "mail", askBytes("three", "", tt.why))
-		if got := d.Verdict == bcp.Hold; got != tt.ok || !got && d.Code != bcp.EscalationRequired {
-			t.Errorf("%s: %s %s", name, d.Verdict, d.Code)
-		}
+		got := d.Verdict == bcp.Hold
+		failIf(t, got != tt.ok || !got && d.Code != bcp.EscalationRequired, "%s: %s %s", name, d.Verdict, d.Code)
 		failIf(t, tt.ok && d.Justification != strings.ReplaceAll(tt.why, "_", " "),
 			"%s: the record says %q", name, d.Justification)
 	}
@@ -210,15 +209,13 @@ func TestWhoReadsAJustification(t *testing.T) {
 		ask planner mail three why=` + canary + ` => hold escalation`)
 	for _, id := range w.queries {
 		if q, reader, _, ok := w.state.Open(id); ok {
-			if heard, err := json.Marshal(q); err != nil || strings.Contains(string(heard), canary) {
-				t.Errorf("%s hears %s %v", reader, heard, err)
-			}
+			heard, err := json.Marshal(q)
+			failIf(t, err != nil || strings.Contains(string(heard), canary), "%s hears %s %v", reader, heard, err)
 		}
 	}
 	for _, out := range w.state.Outbox(plannerMail) {
-		if heard, err := json.Marshal(out); err != nil || strings.Contains(string(heard), canary) {
-			t.Errorf("planner hears %s %v", heard, err)
-		}
+		heard, err := json.Marshal(out)
+		failIf(t, err != nil || strings.Contains(string(heard), canary), "planner hears %s %v", heard, err)
 	}
 	stopIf(t, len(w.items) != 1, "%d items wait", len(w.items))
 	view, code := w.state.View("mia", w.items[0])

@@ -191,9 +191,8 @@ func TestExplainedBudgetsSuffice(t *testing.T) {
 		value, named := strings.CutPrefix(change, d.Check.Info().Key+": ")
 		value, _, _ = strings.Cut(value, " ")
 		enough, err := bcp.ParseBits(value)
-		if err != nil || !named {
-			t.Errorf("%s: %q does not begin with a value of %s, %v", tt.history, change, d.Check.Info().Key, err)
-		}
+		failIf(t, err != nil || !named,
+			"%s: %q does not begin with a value of %s, %v", tt.history, change, d.Check.Info().Key, err)
 		if d := newWorld(t, build(enough, true)).play(tt.history).last; !d.Accepted() {
 			t.Errorf("%s: with %s it is refused by %s", tt.history, enough, d.Check)
 		}

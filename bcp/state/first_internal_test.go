@@ -59,16 +59,14 @@ func TestFirstOutcomes(t *testing.T) {
 			one.remains = bcp.Bits(random.Int64())
 		}
 		key := newClientKey(&bcp.Decision{Private: bcp.Private{Client: bcp.ClientID(strconv.Itoa(i))}})
-		if _, known := f.get(key); known {
-			t.Fatalf("%d is known before", i)
-		}
+		_, known := f.get(key)
+		stopIf(t, known, "%d is known before", i)
 		f.add(key, &one)
 		model[key], order = one, append(order, key)
 		most = max(most, f.kept)
 		old := order[random.IntN(len(order))]
-		if got, ok := f.get(old); !ok || got != model[old] {
-			t.Fatalf("%d: %+v, %t; it was %+v", i, got, ok, model[old])
-		}
+		got, ok := f.get(old)
+		stopIf(t, !ok || got != model[old], "%d: %+v, %t; it was %+v", i, got, ok, model[old])
 		stopIf(t, f.kept != len(model), "%d: %d are kept, not %d", i, f.kept, len(model))
 	}
 	n := 0
@@ -96,9 +94,8 @@ func TestFirstOutcomesWrapAround(t *testing.T) {
 		f.add(key(i), &first{time: int64(i), epoch: uint64(i)})
 	}
 	for i := range all {
-		if got, ok := f.get(key(i)); !ok || got.epoch != uint64(i) {
-			t.Fatalf("%d: %+v, %t", i, got, ok)
-		}
+		got, ok := f.get(key(i))
+		stopIf(t, !ok || got.epoch != uint64(i), "%d: %+v, %t", i, got, ok)
 	}
 	f.forget(clientMemory + all - 2)
 	if got, ok := f.get(key(all - 1)); f.kept != 1 || !ok || got.epoch != all-1 || f.base == math.MaxUint32 {
@@ -148,9 +145,8 @@ func TestClientKeys(t *testing.T) {
 		{Role: bcp.RoleReader, Reader: "mailer", Private: bcp.Private{Client: "x"}},
 	} {
 		key := newClientKey(&d)
-		if before, twice := seen[key]; twice {
-			t.Errorf("%d and %d have the same key", before, i)
-		}
+		before, twice := seen[key]
+		failIf(t, twice, "%d and %d have the same key", before, i)
 		seen[key] = i
 	}
 }

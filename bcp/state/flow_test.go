@@ -43,12 +43,10 @@ func TestFlowBoundsExposure(t *testing.T) {
 			}).Draw(rt, "act"))
 		}
 		for i, a := range f.Agents {
-			if slices.Contains(names, a.Name) && w.state.Exposure(a.Name) > a.Exposure {
-				rt.Errorf("%s is exposed to %s, at worst %s", a.Name, w.state.Exposure(a.Name), a.Exposure)
-			}
-			if got := w.state.answerTaint(a.Name, w.now.UnixNano()); got > f.Agents[i].Answers {
-				rt.Errorf("%s answers with %s, at worst %s", a.Name, got, a.Answers)
-			}
+			failIf(rt, slices.Contains(names, a.Name) && w.state.Exposure(a.Name) > a.Exposure,
+				"%s is exposed to %s, at worst %s", a.Name, w.state.Exposure(a.Name), a.Exposure)
+			got := w.state.answerTaint(a.Name, w.now.UnixNano())
+			failIf(rt, got > f.Agents[i].Answers, "%s answers with %s, at worst %s", a.Name, got, a.Answers)
 		}
 	})
 }

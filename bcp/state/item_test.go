@@ -83,9 +83,8 @@ func TestItemsTakeTurns(t *testing.T) {
 	channelIn(mesh, plannerMail).Approvers = []bcp.AgentName{"noah"}
 	w.config.Mesh = mesh
 	w.state = w.replay()
-	if got := numbers(w.state.ItemsFor("mia")); !slices.Equal(got, []int{4, 5, 6}) {
-		t.Errorf("of the other channels the list is %v", got)
-	}
+	got := numbers(w.state.ItemsFor("mia"))
+	failIf(t, !slices.Equal(got, []int{4, 5, 6}), "of the other channels the list is %v", got)
 }
 
 // An approver sees these fields and no others: of what a Reader sent only the
@@ -121,10 +120,9 @@ func TestView(t *testing.T) {
 	if got := keys(anomaly); !slices.Equal(got, want) {
 		t.Errorf("of an anomaly the fields are %v", got)
 	}
-	if string(anomaly.Content) != heldAnswer || anomaly.SHA256 != sha256.Sum256([]byte(heldAnswer)) || anomaly.Kind != bcp.ItemAnomaly ||
-		len(anomaly.Anomalies) == 0 || anomaly.Nominal != 88*bcp.Bit || anomaly.Spec.Questions[0].Question != "What?" {
-		t.Errorf("an anomaly is seen as %+v", anomaly)
-	}
+	failIf(t, string(anomaly.Content) != heldAnswer || anomaly.SHA256 != sha256.Sum256([]byte(heldAnswer)) || anomaly.Kind != bcp.ItemAnomaly ||
+		len(anomaly.Anomalies) == 0 || anomaly.Nominal != 88*bcp.Bit || anomaly.Spec.Questions[0].Question != "What?",
+		"an anomaly is seen as %+v", anomaly)
 	if s := anomaly.Source; s.Agent != "mail" || s.Description != "Reads mail." || s.Network != "imap only" || !slices.Equal(s.Tools, []string{"imap"}) || s.Taint != bcp.TaintHigh {
 		t.Errorf("its source is %+v", s)
 	}
@@ -137,9 +135,8 @@ func TestView(t *testing.T) {
 	want = slices.DeleteFunc(slices.Clone(want), func(k string) bool { return k == "content" || k == "anomalies" })
 	want = append(want, "justification", "justification_bits")
 	slices.Sort(want)
-	if got := keys(escalation); !slices.Equal(got, want) {
-		t.Errorf("of an escalation the fields are %v", got)
-	}
+	got := keys(escalation)
+	failIf(t, !slices.Equal(got, want), "of an escalation the fields are %v", got)
 	if escalation.Kind != bcp.ItemEscalation || escalation.Content != nil || escalation.Justification != "so" || escalation.Spec.Directive != "Tell." || escalation.SHA256 == (bcp.Digest{}) {
 		t.Errorf("an escalation is seen as %+v", escalation)
 	}
@@ -209,9 +206,8 @@ func TestDecidedItemsLeaveInOrder(t *testing.T) {
 		got = append(got, string(o.Outcome)+string(o.Response))
 		failIf(t, !o.Release.Equal(slot), "%s leaves at %s, not at %s", o.DeliveryID, o.Release, slot)
 	}
-	if want := []string{heldAnswer, "escalation_denied", "escalation_denied", `{"summary":"a"}`, `{"summary":"b"}`}; !slices.Equal(got, want) {
-		t.Errorf("they leave as %q", got)
-	}
+	want := []string{heldAnswer, "escalation_denied", "escalation_denied", `{"summary":"a"}`, `{"summary":"b"}`}
+	failIf(t, !slices.Equal(got, want), "they leave as %q", got)
 }
 
 // Between hold and decision the definitions may change. Those of today hold:
@@ -283,9 +279,8 @@ func TestDecisionsUnderOtherDefinitions(t *testing.T) {
 	mesh := testMesh()
 	mesh.Channels = slices.DeleteFunc(mesh.Channels, func(c bcp.Channel) bool { return c.ChannelKey == plannerMail })
 	w.reload(mesh)
-	if len(w.state.ItemsFor("mia")) > 0 || len(w.state.Items()) > 0 {
-		t.Errorf("of a channel that is gone there waits %v", w.state.Items())
-	}
+	failIf(t, len(w.state.ItemsFor("mia")) > 0 || len(w.state.Items()) > 0,
+		"of a channel that is gone there waits %v", w.state.Items())
 	w.play("approve 1 => item_not_found\nwait 2h\ndue => out:cancelled\ndue => nothing")
 	w.reload(testMesh())
 	w.play("due => nothing\napprove 1 => delivers\nwait 22h\ndue => nothing")

@@ -49,12 +49,10 @@ func TestEveryRefusalIsBounded(t *testing.T) {
 		for range 300 {
 			w.act(lines[len(lines)-1])
 		}
-		if n := len(w.journal) - before; n > mesh.MaxRefusals+maxRepeats {
-			t.Errorf("%s by %s: %d records of 300 messages", tt.kind, tt.check, n)
-		}
-		if last := w.journal[len(w.journal)-1]; len(last) > bcp.MaxFreeBytes+recordBytes {
-			t.Errorf("%s by %s: a record of %d bytes", tt.kind, tt.check, len(last))
-		}
+		n := len(w.journal) - before
+		failIf(t, n > mesh.MaxRefusals+maxRepeats, "%s by %s: %d records of 300 messages", tt.kind, tt.check, n)
+		last := w.journal[len(w.journal)-1]
+		failIf(t, len(last) > bcp.MaxFreeBytes+recordBytes, "%s by %s: a record of %d bytes", tt.kind, tt.check, len(last))
 	}
 }
 
@@ -167,9 +165,8 @@ func TestTheOtherEndSilencesNobody(t *testing.T) {
 			}
 		}))
 		w.play(history + "push mail clerk alarm {\"n\":1} => accept")
-		if n := len(w.journal); n > 2*40+2*w.config.Mesh.MaxRefusals+4 {
-			t.Errorf("%s: %d records", name, n)
-		}
+		n := len(w.journal)
+		failIf(t, n > 2*40+2*w.config.Mesh.MaxRefusals+4, "%s: %d records", name, n)
 	}
 }
 
@@ -203,9 +200,8 @@ func TestNobodyHasMoreOfTheJournalThanIsFree(t *testing.T) {
 		stopIf(t, n == 999, "a Reader fills the journal")
 	}
 	own := w.state.share.of["mail"]
-	if free := limit - w.state.share.all; own <= free || own > free+2*3*recordBytes {
-		t.Errorf("it has %d bytes, and %d are free", own, free)
-	}
+	free := limit - w.state.share.all
+	failIf(t, own <= free || own > free+2*3*recordBytes, "it has %d bytes, and %d are free", own, free)
 	if !w.state.ExceedsShare("mail") || w.state.ExceedsShare("planner") || refused("ask planner relay yes") || refused(`push relay planner alarm {"ok":true}`) {
 		t.Error("another is not heard, or this one is")
 	}
@@ -247,9 +243,8 @@ func TestAdmitKnowsOnlyAgents(t *testing.T) {
 		"a person of its name": {"planner", bcp.RoleApprover, true}, "the operator": {bcp.Operator, bcp.RoleOperator, true},
 	} {
 		d := bcp.Decision{Kind: bcp.KindSession, Verdict: bcp.Accept, Agent: c.agent, Role: c.role}
-		if recorded, code := s.Admit(&d); recorded != c.recorded || recorded != (code == "") {
-			t.Errorf("%s: recorded %v, %q", name, recorded, code)
-		}
+		recorded, code := s.Admit(&d)
+		failIf(t, recorded != c.recorded || recorded != (code == ""), "%s: recorded %v, %q", name, recorded, code)
 	}
 }
 
@@ -341,9 +336,8 @@ func TestAdmitKeepersAndAcknowledgements(t *testing.T) {
 		"an agent":           {bcp.Decision{Kind: bcp.KindAsk, Verdict: bcp.Accept, Agent: "planner", Role: bcp.RoleController}, false},
 		"an acknowledgement": {bcp.Decision{Kind: bcp.KindAcknowledge, Verdict: bcp.Accept, Agent: "planner", Role: bcp.RoleController}, true},
 	} {
-		if recorded, _ := s.Admit(&c.d); recorded != c.recorded {
-			t.Errorf("%s: recorded %v", name, recorded)
-		}
+		recorded, _ := s.Admit(&c.d)
+		failIf(t, recorded != c.recorded, "%s: recorded %v", name, recorded)
 	}
 }
 

@@ -55,9 +55,8 @@ func TestNoticesAreNoDeliveries(t *testing.T) {
 		reject 1 no                              => notice !begins
 		ack planner                              => acknowledge !notice
 		ack planner                              => nothing`)
-	if n := w.state.Notices("mail", bcp.RoleReader); len(n) != 1 || n[0].Peer != "planner" || len(w.state.Notices("mail", bcp.RoleController)) != 0 {
-		t.Errorf("notices %+v", n)
-	}
+	n := w.state.Notices("mail", bcp.RoleReader)
+	failIf(t, len(n) != 1 || n[0].Peer != "planner" || len(w.state.Notices("mail", bcp.RoleController)) != 0, "notices %+v", n)
 	w.play(`
 		notice mail => acknowledge silent
 		notice mail => nothing`)

@@ -2,7 +2,6 @@ package state
 
 import (
 	"slices"
-	"time"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
 )
@@ -136,50 +135,4 @@ func (s *State) report(agent bcp.AgentName, taint bcp.Taint, source string) {
 	if !slices.Contains(a.sources, source) {
 		a.sources = append(a.sources, source)
 	}
-}
-
-// Sessions returns the sessions of all Controllers, sorted by name.
-func (s *State) Sessions(now time.Time) []bcp.SessionView {
-	views := []bcp.SessionView{}
-	for _, definition := range s.mesh.Agents {
-		if !definition.Controller {
-			continue
-		}
-		a := s.agents[definition.Name]
-		session := s.sessionAt(a, now.UnixNano())
-		v := bcp.SessionView{Controller: definition.Name, Status: "none", Taint: bcp.MaxTaint(definition.BaseTaint, a.reported), Sources: a.sources,
-			Exposure: session.exposure, Channels: []bcp.SessionChannel{}}
-		if session.begun {
-			v.Session, v.Status, v.BegunBy = session.id, "open", "controller"
-			v.Since, v.Touched = time.Unix(0, session.since).UTC(), time.Unix(0, min(session.touched, now.UnixNano())).UTC()
-			switch {
-			case session.closed:
-				v.Status = "closed"
-			case !session.openAt(now.UnixNano(), int64(s.mesh.IdleTimeout)):
-				v.Status = "idle"
-			}
-			if session.byDelivery {
-				v.BegunBy = "delivery"
-			}
-		}
-		for _, ch := range a.asks {
-			v.Channels = append(v.Channels, s.sessionChannel(ch, session.id, now))
-		}
-		views = append(views, v)
-	}
-	return views
-}
-
-func (s *State) sessionChannel(ch *channelState, session bcp.SessionID, at time.Time) bcp.SessionChannel {
-	now := s.channelSnapshot(ch, at.UnixNano())
-	c := bcp.SessionChannel{Reader: now.Reader, Epoch: now.Epoch, Remaining: now.Left, MaxEscalations: ch.definition.MaxEscalations, Waiting: now.Undelivered, Open: now.OpenQueries}
-	for _, it := range s.items {
-		if it.Channel() == ch.definition.ChannelKey {
-			c.Held++
-		}
-	}
-	if ch.session == session {
-		c.Escalations, c.Failed = ch.escalations, ch.failed
-	}
-	return c
 }

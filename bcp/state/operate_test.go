@@ -95,9 +95,8 @@ func TestMalformedReports(t *testing.T) {
 		`{"verb":"taint","agent":"mail","taint":{"source":"web"}}`, `{"verb":"open","taint":{"source":"web"}}`, `{"verb":"close","taint":{"source":"web"}}`,
 		`{"verb":"reset-taint"}`, `{"verb":"renew"}`, `{"verb":"taint","taint":"web"}`, `{"verb":"taint","taint":null}`, `{}`, ``,
 	} {
-		if d := w.commit(w.state.DecideSession(w.moment(), "relay", []byte(body))); d.Code != bcp.Malformed || d.Kind != bcp.KindSession {
-			t.Errorf("%s: %+v", body, d)
-		}
+		d := w.commit(w.state.DecideSession(w.moment(), "relay", []byte(body)))
+		failIf(t, d.Code != bcp.Malformed || d.Kind != bcp.KindSession, "%s: %+v", body, d)
 	}
 	for act, bodies := range map[string][]string{
 		bcp.ControlTaint: {`{"agent":"relay"}`, `{"agent":"relay","taint":{"source":"unknown"}}`, `{"agent":"nobody","taint":{"source":"web"}}`, `{"taint":{"source":"web"}}`,
@@ -111,9 +110,8 @@ func TestMalformedReports(t *testing.T) {
 		"stop":                {`{"agent":"planner"}`},
 	} {
 		for _, body := range bodies {
-			if d := w.commit(w.state.DecideControl(w.moment(), act, []byte(body))); d.Code != bcp.Malformed || d.Verdict != bcp.Reject || d.SessionRenews {
-				t.Errorf("%s %s: %+v", act, body, d)
-			}
+			d := w.commit(w.state.DecideControl(w.moment(), act, []byte(body)))
+			failIf(t, d.Code != bcp.Malformed || d.Verdict != bcp.Reject || d.SessionRenews, "%s %s: %+v", act, body, d)
 		}
 	}
 	expect(t, fmt.Sprint(w.state.Sessions(w.now)), before, "the sessions")
@@ -244,9 +242,8 @@ func TestListOfSessions(t *testing.T) {
 	w := newWorld(t, testMesh())
 	view := func() bcp.SessionView {
 		views := w.state.Sessions(w.now)
-		if len(views) != 3 || views[0].Controller != "clerk" || views[1].Controller != "planner" || views[2].Controller != "relay" {
-			t.Fatalf("the list is %+v", views)
-		}
+		stopIf(t, len(views) != 3 || views[0].Controller != "clerk" || views[1].Controller != "planner" || views[2].Controller != "relay",
+			"the list is %+v", views)
 		return views[1]
 	}
 	begun := w.now.UTC()
@@ -294,8 +291,7 @@ func TestReleasesAreBounded(t *testing.T) {
 		before := slices.Clone(shown)
 		session.addRelease(bcp.Release{Time: time.Unix(0, int64(n))})
 		oldest := session.releases[0].Time.UnixNano()
-		if len(session.releases) != min(n+1, maxReleases) || oldest != int64(max(0, n+1-maxReleases)) || !reflect.DeepEqual(shown, before) {
-			t.Fatalf("after %d deliveries there are %d, the oldest of %d", n+1, len(session.releases), oldest)
-		}
+		stopIf(t, len(session.releases) != min(n+1, maxReleases) || oldest != int64(max(0, n+1-maxReleases)) || !reflect.DeepEqual(shown, before),
+			"after %d deliveries there are %d, the oldest of %d", n+1, len(session.releases), oldest)
 	}
 }

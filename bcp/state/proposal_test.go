@@ -28,9 +28,8 @@ func TestProposal(t *testing.T) {
 	w := newWorld(t, testMesh())
 	before := w.state.Subscriptions("mail")
 	d := w.propose("planner", "mail", proposedNew)
-	if d.Verdict != bcp.Hold || d.Item == "" || d.Kind != bcp.KindPropose || d.Nominal != 0 || d.SessionBegins || d.Taint != bcp.TaintLow {
-		t.Fatalf("decided %+v", d)
-	}
+	stopIf(t, d.Verdict != bcp.Hold || d.Item == "" || d.Kind != bcp.KindPropose || d.Nominal != 0 || d.SessionBegins || d.Taint != bcp.TaintLow,
+		"decided %+v", d)
 	if public := d.Public(); public.Subscription != "" || public.Reader != "mail" {
 		t.Errorf("the audit shows the Controller's words: %q, %q", public.Reader, public.Subscription)
 	}
@@ -48,9 +47,8 @@ func TestProposal(t *testing.T) {
 		push mail planner new {"ok":true} => subscription_not_found`)
 	same(t, before, w.state.Subscriptions("mail"), "the mesh changed")
 	approved := w.state.Approved()
-	if len(approved) != 1 || approved[0].Item != d.Item || approved[0].Controller != "planner" || approved[0].Reader != "mail" {
-		t.Fatalf("approved are %+v", approved)
-	}
+	stopIf(t, len(approved) != 1 || approved[0].Item != d.Item || approved[0].Controller != "planner" || approved[0].Reader != "mail",
+		"approved are %+v", approved)
 	sub, err := approved[0].Subscription.Subscription()
 	stopIf(t, err != nil || sub.ID != "new" || sub.MaxRate != (bcp.Rate{Count: 2, Span: time.Hour}) || sub.PublishWhen != "ok",
 		"it is %+v, %v", sub, err)
@@ -132,13 +130,11 @@ func TestProposalsThatWaitAreBounded(t *testing.T) {
 	w := newWorld(t, mesh)
 	id := func(n int) string { return strings.Replace(proposedNew, "new", fmt.Sprintf("new-%d", n), 1) }
 	for n := range bcp.MaxProposals {
-		if d := w.propose("planner", "mail", id(n)); d.Verdict != bcp.Hold {
-			t.Fatalf("proposal %d: %+v", n+1, d)
-		}
+		d := w.propose("planner", "mail", id(n))
+		stopIf(t, d.Verdict != bcp.Hold, "proposal %d: %+v", n+1, d)
 	}
-	if d := w.propose("planner", "mail", id(0)); !d.Repeat || d.Item != w.items[0] {
-		t.Errorf("the same again: %+v", d)
-	}
+	d := w.propose("planner", "mail", id(0))
+	failIf(t, !d.Repeat || d.Item != w.items[0], "the same again: %+v", d)
 	expect(t, w.propose("planner", "web", id(0)).Verdict, bcp.Hold, "another channel")
 	for range 2 {
 		expect(t, w.propose("planner", "mail", id(bcp.MaxProposals)).Code, bcp.ApprovalQueueFull, "one more")
@@ -174,9 +170,8 @@ func TestProposedSubscriptionIsReadStrictly(t *testing.T) {
 		{`"news"`, `"a b"`}, {`"news"`, `"news","id":"other"`}, {`"news"`, `"news","budget_bits":1`}, {`"id":"news",`, ``}, {`1000/h`, `1001/h`},
 		{`7d`, `8d`}, {`"7d"`, `""`}, {`{"id"`, `[{"id"`}, {`"any"}`, `"any"} x`}, {`"category":1`, `"category":1,"max_words":0`},
 	} {
-		if got, err := bcp.ParseProposedSubscription([]byte(strings.Replace(sound, change[0], change[1], 1))); err == nil {
-			t.Errorf("%s for %s is taken as %+v", change[1], change[0], got)
-		}
+		got, err := bcp.ParseProposedSubscription([]byte(strings.Replace(sound, change[0], change[1], 1)))
+		failIf(t, err == nil, "%s for %s is taken as %+v", change[1], change[0], got)
 	}
 	pad := func(n int) []byte {
 		return []byte(strings.Replace(sound, "{", "{"+strings.Repeat(" ", n-len(sound)), 1))

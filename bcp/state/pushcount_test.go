@@ -53,7 +53,6 @@ func TestPushCounts(t *testing.T) {
 	}
 	got := counts.List()
 	same(t, want, got, "counts")
-	if got[0].Pushes() != 12 || got[0].InvalidPercent() != 16 || got[3].InvalidPercent() != 0 {
-		t.Errorf("%d pushes, %d %% invalid", got[0].Pushes(), got[0].InvalidPercent())
-	}
+	failIf(t, got[0].Pushes() != 12 || got[0].InvalidPercent() != 16 || got[3].InvalidPercent() != 0,
+		"%d pushes, %d %% invalid", got[0].Pushes(), got[0].InvalidPercent())
 }

@@ -136,14 +136,12 @@ func TestRateText(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"1/s", "30/m", "1/h", "10/d", "1000/d"} {
 		var r bcp.Rate
-		if err := r.UnmarshalText([]byte(text)); err != nil || r.String() != text {
-			t.Errorf("%s is read as %+v, %v", text, r, err)
-		}
+		err := r.UnmarshalText([]byte(text))
+		failIf(t, err != nil || r.String() != text, "%s is read as %+v, %v", text, r, err)
 	}
 	for _, text := range []string{"", "1", "/h", "0/h", "-1/h", "+1/h", "01/h", "1/w", "1/hh", "1.5/h", "1 /h", "99999999999999999999/h"} {
-		if r := (bcp.Rate{}); r.UnmarshalText([]byte(text)) == nil {
-			t.Errorf("%q is read as %s", text, r)
-		}
+		r := (bcp.Rate{})
+		failIf(t, r.UnmarshalText([]byte(text)) == nil, "%q is read as %s", text, r)
 	}
 }
 
@@ -255,8 +253,7 @@ func TestPushesOfALifeWeighAtMostTwo(t *testing.T) {
 				after[s] += weight / (1 - weight) * after[r]
 			}
 		}
-		if total := math.Pow(after[0], subscriptions); total > 2 || total < 1.3 {
-			t.Errorf("%.0f subscriptions weigh %f", subscriptions, total)
-		}
+		total := math.Pow(after[0], subscriptions)
+		failIf(t, total > 2 || total < 1.3, "%.0f subscriptions weigh %f", subscriptions, total)
 	}
 }

@@ -106,9 +106,8 @@ func TestOwnWordsAreNoQuotation(t *testing.T) {
 		}
 		q := quotations{}
 		q.add(wordRuns(strings.Join(delivered, " ")), 0)
-		if own := strings.Join(text("own", 50), " "); q.quotesReleased(own, 0) {
-			t.Fatalf("%q quotes %q", own, delivered)
-		}
+		own := strings.Join(text("own", 50), " ")
+		stopIf(t, q.quotesReleased(own, 0), "%q quotes %q", own, delivered)
 	})
 }
 
@@ -125,7 +124,6 @@ func TestQuotationsAreBounded(t *testing.T) {
 	failIf(t, q.quotesReleased(long, 0), "an own justification quotes")
 	q.add(wordRuns("alpha beta gamma delta epsilon zeta eta theta"), 0)
 	expect(t, len(q), maxQuotations, "runs are kept")
-	if !q.quotesReleased(long, 0) || q.quotesReleased(short, 0) {
-		t.Errorf("full: %v %v", q.quotesReleased(long, 0), q.quotesReleased(short, 0))
-	}
+	failIf(t, !q.quotesReleased(long, 0) || q.quotesReleased(short, 0),
+		"full: %v %v", q.quotesReleased(long, 0), q.quotesReleased(short, 0))
 }

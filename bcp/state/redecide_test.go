@@ -205,9 +205,7 @@ func TestRedecideUnderOtherDefinitions(t *testing.T) {
 					got = append(got, fmt.Sprintf("%d: %s", i+1, line))
 				}
 			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
-			}
+			failIf(t, !slices.Equal(got, c.want), "got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 		})
 	}
 }
@@ -417,9 +415,8 @@ func TestRedecideWithoutTheMessage(t *testing.T) {
 	// Nobody asks for those: nothing is said of them.
 	r := must(NewRedecider(w.config))
 	d := must(decodeOpen(w.journal[0]))
-	if result, err := r.Next(&Recorded{Record: w.journal[0], Decision: d}, false); err != nil || result.Comparison != "" {
-		t.Errorf("%+v %v", result, err)
-	}
+	result, err := r.Next(&Recorded{Record: w.journal[0], Decision: d}, false)
+	failIf(t, err != nil || result.Comparison != "", "%+v %v", result, err)
 	fails(t, errorOf(r.Next(&Recorded{Record: w.journal[0], Decision: d}, false)), ErrReplay, "the same decision twice")
 }
 
@@ -467,7 +464,6 @@ func TestRedecideAfterTheSessionEnded(t *testing.T) {
 	config := w.config
 	config.Mesh, config.Definitions = edited(func(c *bcp.Channel) { c.PreserveCase = true }), bcp.Digest{1}
 	results := w.redecide(config, nil)
-	if results[0].Aspect != AspectCharge || results[2].Comparison != ComparedSame {
-		t.Errorf("%s, %s", spelt(results[0]), spelt(results[2]))
-	}
+	failIf(t, results[0].Aspect != AspectCharge || results[2].Comparison != ComparedSame,
+		"%s, %s", spelt(results[0]), spelt(results[2]))
 }

@@ -183,9 +183,8 @@ func TestReadersCannotRenew(t *testing.T) {
 				return
 			}
 			history = append(history, "    => "+strings.Join(describe(&r.last), " "))
-			if wrong := r.watch(); wrong != "" {
-				rt.Fatalf("%s\n%s", strings.Join(history, "\n"), wrong)
-			}
+			wrong := r.watch()
+			stopIf(rt, wrong != "", "%s\n%s", strings.Join(history, "\n"), wrong)
 		}
 		do("start")
 		for _, controller := range []string{"planner", "clerk"} {
@@ -234,9 +233,8 @@ func TestReadersCannotRenew(t *testing.T) {
 				due = r.last.Seq > before
 			}
 		}
-		if diff := cmp.Diff(dump(r.state), dump(r.replay())); diff != "" {
-			rt.Fatalf("%s\nthe journal replays to another state:\n%s", strings.Join(history, "\n"), diff)
-		}
+		diff := cmp.Diff(dump(r.state), dump(r.replay()))
+		stopIf(rt, diff != "", "%s\nthe journal replays to another state:\n%s", strings.Join(history, "\n"), diff)
 	})
 }
 

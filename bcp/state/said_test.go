@@ -34,9 +34,8 @@ func TestWhatWasSaidIsApart(t *testing.T) {
 		bare := bareOf(t, checkpoint)
 		for text := range said {
 			said[text] = said[text] || bytes.Contains(checkpoint, []byte(text))
-			if bytes.Contains(bare, []byte(text)) {
-				t.Errorf("after %d decisions the rest of a checkpoint has %s", len(w.journal), text)
-			}
+			failIf(t, bytes.Contains(bare, []byte(text)),
+				"after %d decisions the rest of a checkpoint has %s", len(w.journal), text)
 		}
 		bases = append(bases, made{len(w.journal), bare})
 	}

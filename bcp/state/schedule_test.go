@@ -123,9 +123,8 @@ func TestPrompts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, scheduled("1h Plan")).play(tt.history)
-			if got := w.prompts("planner", bcp.RoleController); !slices.Equal(got, tt.prompts) {
-				t.Errorf("prompted is %v, want %v", got, tt.prompts)
-			}
+			got := w.prompts("planner", bcp.RoleController)
+			failIf(t, !slices.Equal(got, tt.prompts), "prompted is %v, want %v", got, tt.prompts)
 			failIf(t, w.last.Kind == bcp.KindPrompt && (w.last.Agent != "planner" || w.last.Note != "Plan"),
 				"recorded is %+v", w.last)
 		})
@@ -165,9 +164,8 @@ func TestPromptsUnderOtherDefinitions(t *testing.T) {
 	w.play("wait 30m\ndue => notice")
 	w.reload(scheduled("1h Plan", "2h Think"))
 	w.play("due => nothing")
-	if got := w.prompts("planner", bcp.RoleController); !slices.Equal(got, []string{"Plan 14:00:00"}) {
-		t.Errorf("prompted is %v", got)
-	}
+	got := w.prompts("planner", bcp.RoleController)
+	failIf(t, !slices.Equal(got, []string{"Plan 14:00:00"}), "prompted is %v", got)
 }
 
 // A Reader is prompted too, and that is no session; a Controller's own prompt
@@ -238,9 +236,8 @@ func TestSeveralSchedules(t *testing.T) {
 	w := newWorld(t, mesh).play("start\nwait 2h\n" + strings.Repeat("due => prompt notice\n", 4) + "due => nothing")
 	got := w.prompts("planner", bcp.RoleController)
 	slices.Sort(got)
-	if want := []string{"Plan 11:00:00", "Plan 11:00:00", "Think 11:00:00"}; !slices.Equal(got, want) {
-		t.Errorf("prompted are %v, want %v", got, want)
-	}
+	want := []string{"Plan 11:00:00", "Plan 11:00:00", "Think 11:00:00"}
+	failIf(t, !slices.Equal(got, want), "prompted are %v, want %v", got, want)
 }
 
 // However many runs were missed, counting them is done in steps of bounded work

@@ -69,9 +69,8 @@ func TestSignatures(t *testing.T) {
 		w := newWorld(t, testMesh()).play(begin)
 		for _, signedFor := range []bcp.Act{bcp.Approve, act} {
 			body := w.sent(1, signedFor, "mia-key", nil)
-			if d := w.decided(act, body); d.Verdict == bcp.Accept || d.Delivery != "" {
-				t.Errorf("signed for %q and sent as %q: %+v", signedFor, act, d)
-			}
+			d := w.decided(act, body)
+			failIf(t, d.Verdict == bcp.Accept || d.Delivery != "", "signed for %q and sent as %q: %+v", signedFor, act, d)
 		}
 		w.play("approve 1 => accept")
 	}
@@ -134,9 +133,8 @@ func TestNobodyCanDecide(t *testing.T) {
 		if view, code := w.state.View(who, w.items[0]); code != bcp.NotPermitted || view.Content != nil || view.SHA256 != (bcp.Digest{}) {
 			t.Errorf("%q sees %+v, %s", who, view, code)
 		}
-		if _, refusal := w.state.Preview(who, w.sent(1, bcp.EditItem, "k", nil)); refusal.Error != bcp.NotPermitted {
-			t.Errorf("%q previews: %+v", who, refusal)
-		}
+		_, refusal := w.state.Preview(who, w.sent(1, bcp.EditItem, "k", nil))
+		failIf(t, refusal.Error != bcp.NotPermitted, "%q previews: %+v", who, refusal)
 	}
 
 	w = newWorld(t, testMesh())
@@ -146,9 +144,8 @@ func TestNobodyCanDecide(t *testing.T) {
 		reject 1 no => not_permitted
 		edit 1 {"summary":"c"} => not_permitted`)
 	w = newWorld(t, testMesh()).play(held)
-	if d := w.commit(w.state.DecideApproval(w.moment(), "mia", bcp.Sender{}, bcp.Approve, w.sent(1, bcp.Approve, "", nil))); d.Code != bcp.NotPermitted {
-		t.Errorf("over a connection without a key: %+v", d)
-	}
+	d := w.commit(w.state.DecideApproval(w.moment(), "mia", bcp.Sender{}, bcp.Approve, w.sent(1, bcp.Approve, "", nil)))
+	failIf(t, d.Code != bcp.NotPermitted, "over a connection without a key: %+v", d)
 }
 
 // Where several codes apply, the first of the approvers' list is heard.
@@ -220,9 +217,8 @@ func TestParseApproval(t *testing.T) {
 	} {
 		expect(t, w.decided(act, w.sent(1, act, "mia-key", change)).Code, bcp.Malformed, "%s with what belongs to another act", act)
 		half := w.sent(1, act, "mia-key", func(a *bcp.Approval) { a.Expires = a.Expires.Add(-time.Millisecond) })
-		if d := w.decided(act, half); act == bcp.Approve && d.Code != bcp.Malformed {
-			t.Errorf("%s until a broken second: %+v", act, d)
-		}
+		d := w.decided(act, half)
+		failIf(t, act == bcp.Approve && d.Code != bcp.Malformed, "%s until a broken second: %+v", act, d)
 	}
 	w.play("approve 1 => accept")
 }
@@ -248,13 +244,11 @@ func TestRecordOfADecision(t *testing.T) {
 		t.Errorf("a refused decision is recorded as %+v, %v", refused, err)
 	}
 	d := w.last
-	if d.Agent != "mia" || d.Key != "mia-key" || d.Note != "not now" || d.Released != sha256.Sum256([]byte("not now")) || !d.Unsealed ||
-		!testVerify(d.Key, bcp.Statement(d.Item, bcp.Act(d.Event), d.Released, time.Unix(0, d.SignedUntil)), d.Signature) {
-		t.Errorf("a decision is recorded as %+v", d)
-	}
-	if line, moved := d.Line(); moved {
-		t.Errorf("a decision moves %+v", line)
-	}
+	failIf(t, d.Agent != "mia" || d.Key != "mia-key" || d.Note != "not now" || d.Released != sha256.Sum256([]byte("not now")) || !d.Unsealed ||
+		!testVerify(d.Key, bcp.Statement(d.Item, bcp.Act(d.Event), d.Released, time.Unix(0, d.SignedUntil)), d.Signature),
+		"a decision is recorded as %+v", d)
+	line, moved := d.Line()
+	failIf(t, moved, "a decision moves %+v", line)
 }
 
 // A journal whose decision is about another item than it says, or lets through

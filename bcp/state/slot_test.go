@@ -78,9 +78,8 @@ func TestUnfundedAsk(t *testing.T) {
 		}
 	}
 	expect(t, lines, 5, "lines in the ledger, want 3 pushes and 2 asks")
-	if _, _, _, open := w.state.Open(w.queries[0]); open || len(w.state.OpenQueries("mail")) != 2 {
-		t.Error("a Reader would get the query")
-	}
+	_, _, _, open := w.state.Open(w.queries[0])
+	failIf(t, open || len(w.state.OpenQueries("mail")) != 2, "a Reader would get the query")
 	w.play(`
 		wait 1m
 		ask planner mail yes                => accept left:6.0`)
@@ -207,9 +206,8 @@ func TestDeliveriesReachTheSessionWithTheirSlot(t *testing.T) {
 		open planner          => begins renews
 		ask planner mail three why=he_said_one_two_three_four_five_six => hold`)
 	expect(t, w.state.Sessions(w.now)[1].Exposure, bcp.TaintLow, "before the slot")
-	if view, code := w.state.View("mia", w.items[0]); code != "" || len(view.Earlier) != 1 {
-		t.Errorf("the approver is shown %+v", view)
-	}
+	view, code := w.state.View("mia", w.items[0])
+	failIf(t, code != "" || len(view.Earlier) != 1, "the approver is shown %+v", view)
 	w.play(`
 		wait 1m
 		ask planner mail three why=he_said_one_two_three_four_five_six => escalation_required
@@ -224,9 +222,8 @@ func TestDeliveriesReachTheSessionWithTheirSlot(t *testing.T) {
 		close planner         => ends
 		wait 1m
 		ask planner mail yes  => accept !begins !renews session:s000002`)
-	if own := w.state.Sessions(w.now)[1]; own.BegunBy != "delivery" || own.Status != "open" {
-		t.Errorf("after the slot: %+v", own)
-	}
+	own := w.state.Sessions(w.now)[1]
+	failIf(t, own.BegunBy != "delivery" || own.Status != "open", "after the slot: %+v", own)
 	// Cancelled by its close, a query begins none.
 	newWorld(t, mesh).play(`
 		ask planner mail yes  => accept

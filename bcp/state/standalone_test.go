@@ -34,9 +34,8 @@ func TestRecordsStandAlone(t *testing.T) {
 		for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom(names), rapid.ID[string]).Draw(r, "edits") {
 			all[name](later.config.Mesh)
 		}
-		if diff := cmp.Diff(dumpRecords(live.state), dumpRecords(later.replay())); diff != "" {
-			r.Errorf("the records make another state (-live +replayed):\n%s", diff)
-		}
+		diff := cmp.Diff(dumpRecords(live.state), dumpRecords(later.replay()))
+		failIf(r, diff != "", "the records make another state (-live +replayed):\n%s", diff)
 	})
 }
 
@@ -59,9 +58,8 @@ func TestWhatWasDecidedStaysDecided(t *testing.T) {
 	}
 	before := order()
 	w.reload(slots(func(c *bcp.Channel) { slices.Reverse(c.Subscriptions) }))
-	if got := order(); len(got) < 2 || !slices.Equal(got, before) {
-		t.Errorf("the outbox has %v, and had %v", got, before)
-	}
+	got := order()
+	failIf(t, len(got) < 2 || !slices.Equal(got, before), "the outbox has %v, and had %v", got, before)
 }
 
 // A refusal that was excused stays so when fewer connections are allowed.
@@ -78,7 +76,6 @@ func TestWhatWasExcusedStaysExcused(t *testing.T) {
 		answer mail 1 {"ok":true} => accept
 		` + strings.Repeat("answer mail 1 {\"ok\":true} => already_answered\n", maxRepeats+3))
 	w.config.Mesh = testMesh()
-	if n := w.replay().agents["mail"].refusals.count; n != 0 || w.state.agents["mail"].refusals.count != 0 {
-		t.Errorf("%d answers count as refusals that did not", n)
-	}
+	n := w.replay().agents["mail"].refusals.count
+	failIf(t, n != 0 || w.state.agents["mail"].refusals.count != 0, "%d answers count as refusals that did not", n)
 }

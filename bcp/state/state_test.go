@@ -168,9 +168,8 @@ func TestNextDueIsDecided(t *testing.T) {
 		wait 1m
 		due                        => out:expired
 		due                        => nothing`)
-	if at, ok := w.state.NextDue(); ok {
-		t.Errorf("next is %v", at)
-	}
+	at, ok := w.state.NextDue()
+	failIf(t, ok, "next is %v", at)
 }
 
 // An alert is due from the decision on that raised it, and as many times as there are
@@ -183,14 +182,12 @@ func TestAlertsAreDueAtOnce(t *testing.T) {
 	w := newWorld(t, edited(func(c *bcp.Channel) { c.AlertBits = 20 * bcp.Bit })).play(strings.Repeat(name+"=> accept\n", 4))
 	w.play(name + "=> budget_exhausted\nwait 1m")
 	for _, kind := range []bcp.AlertKind{bcp.AlertThreshold, bcp.AlertExhausted} {
-		if at, ok := w.state.NextDue(); !ok || at.After(w.now) {
-			t.Errorf("next is %v %v at %v", at, ok, w.now)
-		}
+		at, ok := w.state.NextDue()
+		failIf(t, !ok || at.After(w.now), "next is %v %v at %v", at, ok, w.now)
 		w.play("due => alert event:" + string(kind))
 	}
-	if at, ok := w.state.NextDue(); !ok || !at.After(w.now) {
-		t.Errorf("next is %v %v at %v", at, ok, w.now)
-	}
+	at, ok := w.state.NextDue()
+	failIf(t, !ok || !at.After(w.now), "next is %v %v at %v", at, ok, w.now)
 	w.play("due => nothing")
 }
 

@@ -631,9 +631,8 @@ func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
 // same compares what has no ==; what says what has the value.
 func same(t testing.TB, want, got any, what string, args ...any) {
 	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", fmt.Sprintf(what, args...), diff)
-	}
+	diff := cmp.Diff(want, got)
+	failIf(t, diff != "", "%s (-want +got):\n%s", fmt.Sprintf(what, args...), diff)
 }
 
 var fails = bcptest.Fails

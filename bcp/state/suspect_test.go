@@ -40,16 +40,14 @@ func TestSuspension(t *testing.T) {
 		due                              => alert event:role_suspect
 		ask planner relay yes            => suspended silent
 		ask clerk mail yes               => accept`)
-	if !w.state.Suspended("mail") || !w.state.Suspended("planner") || w.state.Suspended("clerk") || !w.state.AnySuspended() {
-		t.Errorf("suspended: mail %t, planner %t, clerk %t", w.state.Suspended("mail"), w.state.Suspended("planner"), w.state.Suspended("clerk"))
-	}
+	failIf(t, !w.state.Suspended("mail") || !w.state.Suspended("planner") || w.state.Suspended("clerk") || !w.state.AnySuspended(),
+		"suspended: mail %t, planner %t, clerk %t", w.state.Suspended("mail"), w.state.Suspended("planner"), w.state.Suspended("clerk"))
 	lift := func(body string) bcp.Decision {
 		return w.commit(w.state.DecideControl(w.moment(), bcp.ControlLift, []byte(body)))
 	}
 	for _, body := range []string{`{}`, `{"agent":"clerk"}`, `{"agent":"nobody"}`, `{"agent":"mail","run_id":"r"}`, `{"agent":"mail","taint":{"source":"web"}}`, `junk`} {
-		if d := lift(body); d.Verdict != bcp.Reject || !w.state.Suspended("mail") {
-			t.Errorf("%s: %v", body, d.Verdict)
-		}
+		d := lift(body)
+		failIf(t, d.Verdict != bcp.Reject || !w.state.Suspended("mail"), "%s: %v", body, d.Verdict)
 	}
 	d := lift(`{"agent":"mail"}`)
 	if alert, ok := d.Alert(); d.Verdict != bcp.Accept || !ok || alert.Alert != bcp.AlertLifted || alert.Agent != "mail" {
@@ -82,9 +80,8 @@ func TestSuspicionIsHistory(t *testing.T) {
 	config.Mesh = testMesh() // which suspends nobody from now on
 	restored := must(Restore(config, checkpoint))
 	d, due := restored.DecideDue(s.moment())
-	if !restored.Suspended("mail") || !due || d.Agent != "planner" || d.Rule != bcp.SuspectSubject || d.Suspends {
-		t.Errorf("mail %t, then %+v", restored.Suspended("mail"), d)
-	}
+	failIf(t, !restored.Suspended("mail") || !due || d.Agent != "planner" || d.Rule != bcp.SuspectSubject || d.Suspends,
+		"mail %t, then %+v", restored.Suspended("mail"), d)
 }
 
 // A Controller cannot have its Reader suspected by what it asks or when it stops waiting, nor
@@ -121,9 +118,8 @@ func TestNobodyHasAReaderSuspected(t *testing.T) {
 	} {
 		c.mesh.MaxRefusals = 100
 		w := newWorld(t, c.mesh).play(c.history)
-		if d, due := w.state.DecideDue(w.moment()); (due && d.Event == string(bcp.AlertSuspect)) != c.suspected {
-			t.Errorf("%s: then %+v", name, d)
-		}
+		d, due := w.state.DecideDue(w.moment())
+		failIf(t, (due && d.Event == string(bcp.AlertSuspect)) != c.suspected, "%s: then %+v", name, d)
 	}
 	w := newWorld(t, suspending()).play(`
 		ask planner mail yes         => accept

@@ -25,9 +25,8 @@ func TestZeroValuesDeny(t *testing.T) {
 	expect(t, s.answerTaint("nobody", 0), bcp.TaintHigh, "the answers of nobody have")
 	expect(t, s.Exposure("nobody").String(), "high", "the exposure of nobody")
 	failIf(t, s.Encoding("nobody") != 0 || s.Outbox(bcp.ChannelKey{}) != nil, "nobody has an encoding, or an outbox")
-	if _, _, ok := s.Balance(bcp.ChannelKey{}); ok {
-		t.Error("there is a balance of no channel")
-	}
+	_, _, ok := s.Balance(bcp.ChannelKey{})
+	failIf(t, ok, "there is a balance of no channel")
 	empty := testMesh()
 	empty.Channels = []bcp.Channel{{ChannelKey: plannerMail}}
 	newWorld(t, empty).play(`
@@ -60,9 +59,8 @@ func TestDeliveriesStepDown(t *testing.T) {
 	mesh.Agents[1].BaseTaint = bcp.TaintLow
 	w := newWorld(t, mesh).play("ask planner mail yes => accept")
 	w.state.agents["mail"].reported = bcp.TaintHigh // between query and answer
-	if d := w.state.DecideAnswer(w.moment(), "mail", w.queries[0], 0, answerBytes(w.queries[0], `{"ok":true}`)); d.Taint != bcp.TaintMedium {
-		t.Errorf("an answer of an agent that became tainted has %s", d.Taint)
-	}
+	d := w.state.DecideAnswer(w.moment(), "mail", w.queries[0], 0, answerBytes(w.queries[0], `{"ok":true}`))
+	failIf(t, d.Taint != bcp.TaintMedium, "an answer of an agent that became tainted has %s", d.Taint)
 }
 
 // relay is clean by itself, asks mail, and answers planner. The session that gets a delivery is
@@ -83,9 +81,8 @@ func TestChainLaundersNothing(t *testing.T) {
 		close relay                          => ends
 		open relay                           => begins
 		push relay planner alarm {"ok":true} => taint:medium    # a new session forgets nothing`)
-	if planner, relay := w.state.Exposure("planner"), w.state.Exposure("relay"); planner != bcp.TaintMedium || relay != bcp.TaintLow {
-		t.Errorf("exposures are %s and %s", planner, relay)
-	}
+	planner, relay := w.state.Exposure("planner"), w.state.Exposure("relay")
+	failIf(t, planner != bcp.TaintMedium || relay != bcp.TaintLow, "exposures are %s and %s", planner, relay)
 	for _, own := range w.state.Sessions(w.now) {
 		expect(t, own.Taint, bcp.TaintLow, "%s itself has", own.Controller)
 	}
@@ -154,13 +151,11 @@ func TestSlotHidesOrderAndTime(t *testing.T) {
 		if want == nil {
 			want = got
 		}
-		if strings.Join(got, "\n") != strings.Join(want, "\n") {
-			t.Fatalf("run %d releases\n%s\nand another\n%s", seed, strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
+		stopIf(t, strings.Join(got, "\n") != strings.Join(want, "\n"),
+			"run %d releases\n%s\nand another\n%s", seed, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if len(want) != len(acts) || !strings.Contains(want[0], "query 1 ") || !strings.Contains(want[3], "query 25 ") {
-		t.Errorf("released:\n%s", strings.Join(want, "\n"))
-	}
+	failIf(t, len(want) != len(acts) || !strings.Contains(want[0], "query 1 ") || !strings.Contains(want[3], "query 25 "),
+		"released:\n%s", strings.Join(want, "\n"))
 }
 
 // covers BCP-154, P4.1
@@ -218,9 +213,8 @@ func TestReceiptsTellNothingOfTheSlot(t *testing.T) {
 		w := newWorld(t, mesh).play("ask planner mail num => accept \n wait 10s \n" + act + "\n ask planner mail name => accept !escalation")
 		expect(t, w.last.Remaining, 68*bcp.Bit, "within the slot of %q", act)
 		w.play("wait 1m \n ask planner mail num => accept")
-		if got, want := w.last.Remaining, 100*bcp.Bit-w.last.Balance.Spent(); got != want {
-			t.Errorf("in the next slot %s bits remain, want %s", got, want)
-		}
+		got, want := w.last.Remaining, 100*bcp.Bit-w.last.Balance.Spent()
+		failIf(t, got != want, "in the next slot %s bits remain, want %s", got, want)
 	}
 	newWorld(t, mesh).play(`
 		ask planner mail num          => accept

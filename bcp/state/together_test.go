@@ -152,9 +152,8 @@ func TestForgedBatches(t *testing.T) {
 		a.Batch = slices.Clone(a.Batch)
 		forge(w, &a, all[1:])
 		act := cmp.Or(map[string]bcp.Act{"another act": bcp.RejectItem, "another act, signed for approving": bcp.EditItem}[name], bcp.Approve)
-		if d := w.told(act, a); d.Verdict == bcp.Accept || d.Delivery != "" || d.Batch != nil || !d.Statement.IsZero() {
-			t.Errorf("%s: %+v", name, d)
-		}
+		d := w.told(act, a)
+		failIf(t, d.Verdict == bcp.Accept || d.Delivery != "" || d.Batch != nil || !d.Statement.IsZero(), "%s: %+v", name, d)
 		expect(t, w.told(bcp.Approve, all[0]).Verdict, bcp.Accept, "%s, and then the right one", name)
 	}
 }

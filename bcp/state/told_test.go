@@ -98,9 +98,8 @@ func TestToldAddsUp(t *testing.T) {
 	w.state.agents["planner"].learn(&arrival{told: bcp.MaxBits * bcp.Bit})
 	expect(t, wasTold(w, "planner"), bcp.MaxBits*bcp.Bit, "more than everything")
 	w = newWorld(t, testMesh()).play("report planner web")
-	if got, nobody := wasTold(w, "planner"), wasTold(w, "nobody"); got != bcp.MaxBits*bcp.Bit || nobody != got {
-		t.Errorf("one that read content was told %s, nobody %s", got, nobody)
-	}
+	got, nobody := wasTold(w, "planner"), wasTold(w, "nobody")
+	failIf(t, got != bcp.MaxBits*bcp.Bit || nobody != got, "one that read content was told %s, nobody %s", got, nobody)
 }
 
 // Who opens a session says that it knows nothing of what it was told. Asking says nothing

@@ -104,9 +104,8 @@ func TestModelFaults(t *testing.T) {
 	w := newWorld(t, testMesh())
 	alert := func(line, want string) {
 		t.Helper()
-		if a, _ := w.play(line).last.Alert(); string(a.Alert) != want {
-			t.Errorf("%s: %+v", line, a)
-		}
+		a, _ := w.play(line).last.Alert()
+		failIf(t, string(a.Alert) != want, "%s: %+v", line, a)
 	}
 	w.play(`
 		usage web {"act":"report","fault":"tired"}  => reject malformed
@@ -127,9 +126,8 @@ func TestModelFaults(t *testing.T) {
 		t.Errorf("%s since %s, not %s", fault, s, since)
 	}
 	alert(`usage web {"act":"report"}  => accept`, "model_works")
-	if fault, s := w.state.ModelFault("web"); fault != (bcp.ModelFault{}) || !s.IsZero() {
-		t.Errorf("%s since %s", fault, s)
-	}
+	fault, s := w.state.ModelFault("web")
+	failIf(t, fault != (bcp.ModelFault{}) || !s.IsZero(), "%s since %s", fault, s)
 	w.play(`usage web {"act":"report"}  => nothing`)
 	alert(`usage web {"act":"report","fault":"rate","http_status":429}  => accept`, "model_fails")
 }
@@ -144,9 +142,8 @@ func TestUsageOverReload(t *testing.T) {
 	next := testMesh()
 	next.Models = nil
 	w.reload(next)
-	if d := w.play(called("a", 10, 10)).last; d.Usage.Cost != reserved || !d.Usage.Unpriced || d.Usage.UsedTokens != 20 {
-		t.Errorf("%+v, reserved %s", d.Usage, reserved)
-	}
+	d := w.play(called("a", 10, 10)).last
+	failIf(t, d.Usage.Cost != reserved || !d.Usage.Unpriced || d.Usage.UsedTokens != 20, "%+v, reserved %s", d.Usage, reserved)
 }
 
 // Whatever is asked, in any order: no more counts than the budgets say, but for what providers counted beyond it, and a

@@ -33,8 +33,7 @@ func TestChallengesEnd(t *testing.T) {
 		for range c.before {
 			g.takeChallenge(begin, c.agent)
 		}
-		if got := g.takeChallenge(begin.Add(c.after), c.agent); (got.nonce == message.Nonce) != c.ok || !c.ok && got.nonce != "" {
-			t.Errorf("%+v: %q", c, got.nonce)
-		}
+		got := g.takeChallenge(begin.Add(c.after), c.agent)
+		failIf(t, (got.nonce == message.Nonce) != c.ok || !c.ok && got.nonce != "", "%+v: %q", c, got.nonce)
 	}
 }

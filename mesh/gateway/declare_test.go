@@ -189,9 +189,8 @@ func TestNegotiation(t *testing.T) {
 	}
 	// A revocation is heard of as soon as somebody brings the list, from whomever.
 	papers, serial := r.org2.papers(t, "mailer", []string{r.key}, nil)
-	if v := show(papers); !v.Accepted {
-		t.Fatalf("%+v", v)
-	}
+	v := show(papers)
+	stopIf(t, !v.Accepted, "%+v", v)
 	must(r.org2.store.RevokeAttestations(serial))
 	revoked := r.org2.list(t)
 	noError(t, r.mailer.BringRevocations(t.Context(), revoked))
@@ -199,9 +198,8 @@ func TestNegotiation(t *testing.T) {
 	papers.Revocations = revoked
 	expect(t, show(papers).Code, contract.Revoked, "the verdict")
 	var refused *agents.RefusedError
-	if err := r.mailer.BringRevocations(t.Context(), old); !errors.As(err, &refused) {
-		t.Errorf("a list that goes back: %v", err)
-	}
+	err := r.mailer.BringRevocations(t.Context(), old)
+	failIf(t, !errors.As(err, &refused), "a list that goes back: %v", err)
 	seen := map[string]bool{}
 	for _, d := range r.running.wait(t, 16, of(bcp.KindDeclare)) {
 		seen[d.Declare.Why] = true
@@ -311,9 +309,8 @@ func TestChallengedGateway(t *testing.T) {
 	}{contract.WrongAgent: {"mailer", r.speaks}, contract.NoProof: {"main", r.key}} {
 		papers, _ := r.org1.papers(t, lie.about, []string{lie.key}, nil)
 		r.attested.Store(&gateway.Attested{Envelope: papers.Attestation, Revocations: papers.Revocations})
-		if v, _, err := r.mailer.JudgeRole(t.Context(), about, trust); err != nil || v.Accepted || v.Code != code {
-			t.Errorf("a lie: %+v, %v, want %s", v, err, code)
-		}
+		v, _, err := r.mailer.JudgeRole(t.Context(), about, trust)
+		failIf(t, err != nil || v.Accepted || v.Code != code, "a lie: %+v, %v, want %s", v, err, code)
 	}
 	trust.LastRevocations = list.Number + 1_000_000_000
 	if v, _, err = r.mailer.JudgeRole(t.Context(), about, trust); err != nil || v.Code != contract.NotCurrent {
@@ -338,9 +335,8 @@ func TestChallengedGateway(t *testing.T) {
 			return err
 		},
 	} {
-		if err := ask(); !errors.As(err, &refused) {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := ask()
+		failIf(t, !errors.As(err, &refused), "%s: %v", name, err)
 	}
 	if _, err := r.mailer.ShowRole(t.Context(), "org4.example", bcp.DualLLMRole, agents.Papers{}); !errors.Is(err, agents.ErrMessage) {
 		t.Errorf("papers are shown to another organisation: %v", err)
@@ -370,8 +366,7 @@ func TestOperatorBringsRevocations(t *testing.T) {
 	expect(t, r.asks(t), bcp.RoleRequired, "an ask hears")
 	var refused *agents.RefusedError
 	for name, list := range map[string][]byte{"an older list": papers.Revocations, "a list of a stranger": newOrganisation(t, "org3.example").list(t), "no list": []byte("{}")} {
-		if err := operator.BringRevocations(t.Context(), list); !errors.As(err, &refused) {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := operator.BringRevocations(t.Context(), list)
+		failIf(t, !errors.As(err, &refused), "%s: %v", name, err)
 	}
 }

@@ -44,9 +44,8 @@ func TestDispatcherNeedsItsGate(t *testing.T) {
 		"no connection": func() (*dispatcher, error) { return newDispatcher(k, k.Gate(), nil, refused) },
 		"nobody to ask": func() (*dispatcher, error) { return newDispatcher(k, k.Gate(), connect, nil) },
 	} {
-		if d, err := make(); err == nil || d != nil {
-			t.Errorf("%s: there is a dispatcher", name)
-		}
+		d, err := make()
+		failIf(t, err == nil || d != nil, "%s: there is a dispatcher", name)
 	}
 }
 
@@ -95,12 +94,10 @@ func TestDispatcherAsksTheGate(t *testing.T) {
 	} {
 		connected = 0
 		d := must(newDispatcher(k, c.gate, connect, func(string) {}))
-		if err := d.Call(c.release); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v", name, err)
-		}
-		if want := errors.Is(c.want, errStopped); (connected == 1) != want {
-			t.Errorf("%s: %d connections", name, connected)
-		}
+		err := d.Call(c.release)
+		failIf(t, !errors.Is(err, c.want), "%s: got %v", name, err)
+		want := errors.Is(c.want, errStopped)
+		failIf(t, (connected == 1) != want, "%s: %d connections", name, connected)
 	}
 }
 

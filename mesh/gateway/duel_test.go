@@ -105,7 +105,6 @@ func TestGatewaysFight(t *testing.T) {
 	for _, balance := range journal.Balances {
 		settled += balance.Settled
 	}
-	if want := bcp.Bits(len(journal.Pushes)) * bcp.Bit; settled != want {
-		t.Errorf("settled %v, and %d pushes cost %v", settled, len(journal.Pushes), want)
-	}
+	want := bcp.Bits(len(journal.Pushes)) * bcp.Bit
+	failIf(t, settled != want, "settled %v, and %d pushes cost %v", settled, len(journal.Pushes), want)
 }

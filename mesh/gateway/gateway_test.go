@@ -46,9 +46,8 @@ func TestNoRecordNoRelease(t *testing.T) {
 	mailer = b.agent(t, "mailer")
 	queries := mailer.Queries(t)
 	push := alert(`,"push_id":"p2"`)
-	if r := mailer.Request(t, pushAlert, push); r.Text("code") != "unavailable" || r.Fields["success"] != false {
-		t.Errorf("result %s", r.JSON)
-	}
+	r := mailer.Request(t, pushAlert, push)
+	failIf(t, r.Text("code") != "unavailable" || r.Fields["success"] != false, "result %s", r.JSON)
 	for _, d := range told.Taken(t) {
 		if d.JSON != first.JSON { // which may come twice
 			t.Errorf("delivered: %s", d.JSON)
@@ -141,9 +140,8 @@ func TestAgentsShareConnections(t *testing.T) {
 			b := benchOf(t, files)
 			b.createStreams(t)
 			g := b.start(t, func(c *gateway.Config) { c.Cluster = test.cluster })
-			if n, shares := g.Links(); n != test.want || shares != 4+test.readers {
-				t.Errorf("%d of %d connections", n, shares)
-			}
+			n, shares := g.Links()
+			failIf(t, n != test.want || shares != 4+test.readers, "%d of %d connections", n, shares)
 			asker, last := b.agent(t, "main"), b.agent(t, bcp.AgentName(fmt.Sprintf("reader%02d", test.readers-1)))
 			queries := last.Queries(t)
 			g.wait(t, 2, of(bcp.KindConnect))
@@ -187,9 +185,8 @@ func TestNoKeyNoRecord(t *testing.T) {
 	must(b.js.Publish(t.Context(), subjects.Key("other", "mailer", subjects.SealedRaw, "2026-03-15"), make([]byte, 32)))
 	b.full(t, jetstream.KeyStream, true) // one is enough
 	push := alert(`,"push_id":"p1"`)
-	if r := mailer.Request(t, pushAlert, push); r.Text("code") != "unavailable" || r.Fields["success"] != false {
-		t.Errorf("result %s", r.JSON)
-	}
+	r := mailer.Request(t, pushAlert, push)
+	failIf(t, r.Text("code") != "unavailable" || r.Fields["success"] != false, "result %s", r.JSON)
 	b.full(t, jetstream.KeyStream, false)
 	noError(t, pushUntilAccepted(mailer.Conn, "p1"))
 	noError(t, g.Stop())
@@ -267,9 +264,8 @@ func TestNobodyListens(t *testing.T) {
 	query := queries.Next(t)
 	expect(t, query.Text("query_id"), string(id), "query %s", query.JSON)
 	mailer.Answer(t, query, `"response":{"urgent":true}`)
-	if got := g.wait(t, 1, of(bcp.KindAnswer)); got[0].Verdict != bcp.Accept || got[0].RawBytes == 0 {
-		t.Errorf("%+v", got[0])
-	}
+	got := g.wait(t, 1, of(bcp.KindAnswer))
+	failIf(t, got[0].Verdict != bcp.Accept || got[0].RawBytes == 0, "%+v", got[0])
 	g.wait(t, 1, of(bcp.KindAcknowledge))
 }
 
@@ -293,9 +289,8 @@ func TestForgedSilence(t *testing.T) {
 	seen := map[string]bool{}
 	for range 3 {
 		query := queries.Next(t)
-		if query.Text("query_id") != string(id) || seen[query.Reply] {
-			t.Fatalf("query %s with reply subject %s", query.JSON, query.Reply)
-		}
+		stopIf(t, query.Text("query_id") != string(id) || seen[query.Reply],
+			"query %s with reply subject %s", query.JSON, query.Reply)
 		seen[query.Reply] = true
 		noError(t, mailer.PublishMsg(silence(query.Reply)))
 	}
@@ -306,9 +301,7 @@ func TestForgedSilence(t *testing.T) {
 	failIf(t, again.Reply == first.Reply || again.JSON != first.JSON, "%s, then %s", first.JSON, again.JSON)
 	main.Acknowledge(t, again)
 	receipt, err := mailer.RequestMsg(silence(pushAlert), meshtest.Patience)
-	if err != nil || !strings.Contains(string(receipt.Data), string(bcp.Malformed)) {
-		t.Errorf("%s, %v", receipt.Data, err)
-	}
+	failIf(t, err != nil || !strings.Contains(string(receipt.Data), string(bcp.Malformed)), "%s, %v", receipt.Data, err)
 	g.wait(t, 1, of(bcp.KindPush))
 	if answers := g.wait(t, 1, of(bcp.KindAnswer)); len(answers) != 1 || answers[0].Verdict != bcp.Accept || answers[0].Attempt != 0 {
 		t.Errorf("%d answers, the first %v as attempt %d", len(answers), answers[0].Verdict, answers[0].Attempt)
@@ -335,9 +328,8 @@ func TestLargeBatch(t *testing.T) {
 		succeeded(t, results.Next(t))
 	}
 	noError(t, g.Stop())
-	if log := b.log.String(); strings.Contains(log, "ERROR") {
-		t.Errorf("%.2000s", log)
-	}
+	log := b.log.String()
+	failIf(t, strings.Contains(log, "ERROR"), "%.2000s", log)
 	j := b.journal(t)
 	failIf(t, len(j.Pushes) != n || j.Records < 3, "%d pushes in %d records", len(j.Pushes), j.Records)
 	for _, m := range meshtest.ReadStream(t, b.js, jetstream.CommitStream) {
@@ -383,13 +375,11 @@ func TestGatewayKnowsOnlyItsDefinitions(t *testing.T) {
 	if _, err := main.Conn.Request(subjects.Ask("main", "mailer"), []byte(askUrgent), meshtest.Patience); !errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("an ask: %v", err)
 	}
-	if _, err := mailer.Conn.Request(pushAlert, []byte(alert("")), meshtest.Patience); !errors.Is(err, nats.ErrNoResponders) {
-		t.Errorf("a push: %v", err)
-	}
+	_, err := mailer.Conn.Request(pushAlert, []byte(alert("")), meshtest.Patience)
+	failIf(t, !errors.Is(err, nats.ErrNoResponders), "a push: %v", err)
 	noError(t, g.Stop())
-	if slices.ContainsFunc(g.decisions, func(d bcp.Decision) bool { return d.Kind == bcp.KindAsk || d.Kind == bcp.KindPush }) {
-		t.Error("it was decided")
-	}
+	failIf(t, slices.ContainsFunc(g.decisions, func(d bcp.Decision) bool { return d.Kind == bcp.KindAsk || d.Kind == bcp.KindPush }),
+		"it was decided")
 }
 
 // Who asks what waits for an agent whose connection has ended, before the server
@@ -413,7 +403,6 @@ func TestWaitingForOneThatIsLeaving(t *testing.T) {
 	}
 	mailer.Conn.Close()
 	ids := slices.Sorted(slices.Values(next(t, heard, "told what waits")))
-	if want := slices.Sorted(slices.Values([]string{string(id), string(second)})); !slices.Equal(ids, want) {
-		t.Errorf("%v wait, not %v", ids, want)
-	}
+	want := slices.Sorted(slices.Values([]string{string(id), string(second)}))
+	failIf(t, !slices.Equal(ids, want), "%v wait, not %v", ids, want)
 }

@@ -44,9 +44,8 @@ func TestSecondConnectionIsGreeted(t *testing.T) {
 	}
 	await("list for the first", time.Millisecond, took)
 	id := main.Accepted(t, "mailer", askUrgent)
-	if got := queries.Next(t); got.Text("query_id") != string(id) {
-		t.Fatalf("got %s", got.JSON)
-	}
+	got := queries.Next(t)
+	stopIf(t, got.Text("query_id") != string(id), "got %s", got.JSON)
 	for took() {
 	}
 

@@ -57,12 +57,9 @@ func TestRestOfABatchWaitsAgain(t *testing.T) {
 	slow.put(named("s4"))
 	held.hold(true)
 	b.lane().put(named("o1"))
-	if rest := b.putBack(batch[1:]); len(rest) != 1 || rest[0].message.reply != "alert" {
-		t.Errorf("of no lane are %v", rest)
-	}
-	if slow.bytes != 6 || held.bytes != 2 {
-		t.Errorf("%d and %d bytes wait", slow.bytes, held.bytes)
-	}
+	rest := b.putBack(batch[1:])
+	failIf(t, len(rest) != 1 || rest[0].message.reply != "alert", "of no lane are %v", rest)
+	failIf(t, slow.bytes != 6 || held.bytes != 2, "%d and %d bytes wait", slow.bytes, held.bytes)
 	got := ""
 	for len(b.turns) > 0 {
 		for _, in := range b.take(nil) {
@@ -121,9 +118,7 @@ func TestLaneIsBounded(t *testing.T) {
 		b.close()
 		synctest.Wait()
 		l.put(&input{})
-		if !put || len(l.waiting) != laneMessages {
-			t.Errorf("freed %v, %d wait", put, len(l.waiting))
-		}
+		failIf(t, !put || len(l.waiting) != laneMessages, "freed %v, %d wait", put, len(l.waiting))
 	})
 }
 
@@ -153,9 +148,8 @@ func TestLaneIsHeld(t *testing.T) {
 		}
 		go l.put(named("e"))
 		synctest.Wait()
-		if names := got(); names != "" || len(l.waiting) != laneMessages {
-			t.Errorf("took %s, and %d wait", names, len(l.waiting))
-		}
+		names := got()
+		failIf(t, names != "" || len(l.waiting) != laneMessages, "took %s, and %d wait", names, len(l.waiting))
 		l.hold(false)
 		l.hold(false)
 		all := ""
@@ -239,9 +233,8 @@ func TestCountedIsDueUntilItIsRecorded(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		g.runTimers()
 		expect(t, g.untilDue(), 0, "waits")
-		if d, ok := g.nextCounted(); !ok || d.decision.Count != 1 {
-			t.Errorf("decided %v, %+v", ok, d)
-		}
+		d, ok := g.nextCounted()
+		failIf(t, !ok || d.decision.Count != 1, "decided %v, %+v", ok, d)
 		g.countsRecorded(1)
 		expect(t, g.untilDue(), idle, "waits")
 	})
@@ -259,9 +252,8 @@ func TestNobodyListenedOnTheConnectionBefore(t *testing.T) {
 		g := &Gateway{config: Config{Now: time.Now}, state: &state.State{}, agents: map[agentRole]*connection{main: {ready: true}},
 			sending: map[bcp.DeliveryID]*sending{"d1": {to: main, count: unheard.Attempt + 1, parked: parked}}}
 		g.noteUnheard(unheard)
-		if again := len(g.timers) > 0; again == parked {
-			t.Errorf("parked %v: it is sent again: %v", parked, again)
-		}
+		again := len(g.timers) > 0
+		failIf(t, again == parked, "parked %v: it is sent again: %v", parked, again)
 	}
 }
 

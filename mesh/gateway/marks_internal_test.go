@@ -25,9 +25,8 @@ func testMarker(t testing.TB, secret byte) *marker {
 func TestMark(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 31, 33} {
-		if _, err := newMarker(make([]byte, n)); err == nil {
-			t.Errorf("a secret of %d bytes", n)
-		}
+		_, err := newMarker(make([]byte, n))
+		failIf(t, err == nil, "a secret of %d bytes", n)
 	}
 	run, later, foreign := testMarker(t, 1), testMarker(t, 1), testMarker(t, 2)
 	mailer := agentRole{"mailer", bcp.RoleReader}
@@ -43,9 +42,8 @@ func TestMark(t *testing.T) {
 		t.Errorf("its own: %v, %v", own, err)
 	}
 	for _, who := range []agentRole{{"main", bcp.RoleController}, {"mailer", bcp.RoleController}, {"mailer", bcp.RoleKeeper}, {}} {
-		if _, _, err := later.open(text, who); err == nil {
-			t.Errorf("shown by %v", who)
-		}
+		_, _, err := later.open(text, who)
+		failIf(t, err == nil, "shown by %v", who)
 	}
 	if _, _, err := foreign.open(text, mailer); err == nil {
 		t.Error("opened with another secret")
@@ -105,9 +103,8 @@ func TestSetBackClosesUntilItIsAccepted(t *testing.T) {
 		s := opened()
 		stopIf(t, s.Pending() || s.closed(own), "%s: something is closed before anybody has seen anything", c.role)
 		for _, first := range []bool{true, false} {
-			if added, err := s.add(agentRole{"main", c.role}, now.Add(time.Hour)); added != first || err != nil {
-				t.Errorf("%s: added %t, %v", c.role, added, err)
-			}
+			added, err := s.add(agentRole{"main", c.role}, now.Add(time.Hour))
+			failIf(t, added != first || err != nil, "%s: added %t, %v", c.role, added, err)
 		}
 		again := opened()
 		if reads := c.role == bcp.RoleReader; !again.Pending() || again.closed(own) != c.own || again.closed(other) != (c.both || reads) {
@@ -119,9 +116,8 @@ func TestSetBackClosesUntilItIsAccepted(t *testing.T) {
 		}
 	}
 	noError(t, os.WriteFile(file, []byte("{"), 0o600))
-	if _, err := OpenMarks(file, make([]byte, 32)); err == nil {
-		t.Error("a file that says nothing is read as one that says that nothing is closed")
-	}
+	_, err := OpenMarks(file, make([]byte, 32))
+	failIf(t, err == nil, "a file that says nothing is read as one that says that nothing is closed")
 }
 
 // What cannot be written closes all the same, until the gateway ends.
@@ -134,7 +130,6 @@ func TestSetBackThatCannotBeWritten(t *testing.T) {
 		t.Errorf("added %t, %v", added, err)
 	}
 	failIf(t, !s.closed(bcp.ChannelKey{Controller: "main", Reader: "mailer"}), "the channel is open")
-	if err := s.Accept(time.Now(), nil); err == nil || !s.Pending() {
-		t.Errorf("it is open although the acceptance could not be written: %v", err)
-	}
+	err := s.Accept(time.Now(), nil)
+	failIf(t, err == nil || !s.Pending(), "it is open although the acceptance could not be written: %v", err)
 }

@@ -61,17 +61,14 @@ func TestPanicInARunsConsequence(t *testing.T) {
 	for range 3 {
 		g.nextRun()
 		g.nextRun() // not before the pause is over
-		if due, ok := g.runsDue(); len(g.runs.todo) > 0 && (!ok || !due.After(now)) {
-			t.Errorf("due at %s, %v", due, ok)
-		}
+		due, ok := g.runsDue()
+		failIf(t, len(g.runs.todo) > 0 && (!ok || !due.After(now)), "due at %s, %v", due, ok)
 		now = now.Add(overduePause)
 	}
-	if strings.Join(done, " ") != "sibling answer" || tries != 3 || g.counts[mailer].n != 7 {
-		t.Errorf("did %q in %d tries, counts %v", done, tries, g.counts)
-	}
-	if n := strings.Count(log.String(), `doing="a run"`); n != 2 || strings.Contains(log.String(), "canary") {
-		t.Errorf("the log says: %s", &log)
-	}
+	failIf(t, strings.Join(done, " ") != "sibling answer" || tries != 3 || g.counts[mailer].n != 7,
+		"did %q in %d tries, counts %v", done, tries, g.counts)
+	n := strings.Count(log.String(), `doing="a run"`)
+	failIf(t, n != 2 || strings.Contains(log.String(), "canary"), "the log says: %s", &log)
 }
 
 type doing func() (outcome, bool)
@@ -93,9 +90,8 @@ func TestEveryPanicIsAnAlert(t *testing.T) {
 		var log bytes.Buffer
 		g := &Gateway{config: Config{Now: time.Now}, log: hclog.New(&hclog.LoggerOptions{Output: &log}), working: w, dueAside: map[state.Due]aside{}}
 		g.setAside(mistakeIn(safely(func() error { panic("canary") })))
-		if len(g.mistakes) != 1 || g.mistakes[0].event.(panicked).body != nil || !strings.Contains(log.String(), name) {
-			t.Errorf("%s: %d alerts, %s", name, len(g.mistakes), &log)
-		}
+		failIf(t, len(g.mistakes) != 1 || g.mistakes[0].event.(panicked).body != nil || !strings.Contains(log.String(), name),
+			"%s: %d alerts, %s", name, len(g.mistakes), &log)
 	}
 	g := &Gateway{config: Config{Now: time.Now}, log: hclog.NewNullLogger()}
 	g.guard("sending", func() { panic("canary") })
@@ -132,7 +128,6 @@ func TestSnapshotThatCannotBeWritten(t *testing.T) {
 	own := must(state.New(state.Config{Mesh: &bcp.Mesh{TimeZone: time.UTC}}))
 	var log bytes.Buffer
 	g := &Gateway{config: Config{Snapshots: jetstream.NewSnapshots(filepath.Join(file, "below"))}, keys: jetstream.NewSealingKeys(nil), log: hclog.New(&hclog.LoggerOptions{Output: &log})}
-	if err := g.writeSnapshot(t.Context(), own, 1, time.Now()); err == nil || strings.Contains(log.String(), "snapshot made") {
-		t.Errorf("%v, and the log says: %s", err, &log)
-	}
+	err := g.writeSnapshot(t.Context(), own, 1, time.Now())
+	failIf(t, err == nil || strings.Contains(log.String(), "snapshot made"), "%v, and the log says: %s", err, &log)
 }

@@ -61,9 +61,8 @@ func TestReloadWithoutRecord(t *testing.T) {
 	succeeded(t, push("p1"))
 	g.wait(t, 2, of(bcp.KindConnect)) // no other record comes between
 	b.full(t, jetstream.CommitStream, true)
-	if err := reload(t.Context(), nil); !errors.Is(err, jetstream.ErrUncertain) || switched != 2 {
-		t.Errorf("%v, switched over %d times", err, switched)
-	}
+	err := reload(t.Context(), nil)
+	failIf(t, !errors.Is(err, jetstream.ErrUncertain) || switched != 2, "%v, switched over %d times", err, switched)
 	b.full(t, jetstream.CommitStream, false)
 	succeeded(t, push("p2"))
 	main.Accepted(t, "mailer", askUrgent)
@@ -74,9 +73,8 @@ func TestReloadWithoutRecord(t *testing.T) {
 	}
 	main.Accepted(t, "mailer", askUrgent)
 	noError(t, g.Stop())
-	if j := b.journal(t); j.Kinds[bcp.KindReload] != 1 || len(j.Pushes) != 2 {
-		t.Errorf("%+v", j)
-	}
+	j := b.journal(t)
+	failIf(t, j.Kinds[bcp.KindReload] != 1 || len(j.Pushes) != 2, "%+v", j)
 }
 
 // A reload reads nothing: the state goes on under the definitions to come, and a start
@@ -110,7 +108,6 @@ func TestReloadReadsNothing(t *testing.T) {
 	}
 	succeeded(t, push("p2"))
 	noError(t, g.Stop())
-	if j := b.journal(t); j.Kinds[bcp.KindReload] != 1 || len(j.Pushes) != 2 {
-		t.Errorf("%+v", j)
-	}
+	j := b.journal(t)
+	failIf(t, j.Kinds[bcp.KindReload] != 1 || len(j.Pushes) != 2, "%+v", j)
 }

@@ -35,9 +35,8 @@ func refusesAll(t *testing.T, who string, conn *nats.Conn, denied ...string) {
 		stopIf(t, subject == "", "no subject")
 		noError(t, conn.Publish(subject, []byte(`{}`)))
 		noError(t, conn.Flush())
-		if err := conn.LastError(); err == nil || !strings.Contains(err.Error(), subject) {
-			t.Errorf("%s may publish %s: %v", who, subject, err)
-		}
+		err := conn.LastError()
+		failIf(t, err == nil || !strings.Contains(err.Error(), subject), "%s may publish %s: %v", who, subject, err)
 	}
 }
 
@@ -133,9 +132,8 @@ func hearsNone(t *testing.T, who string, conn *nats.Conn, patterns ...string) {
 		if err == nil {
 			err = conn.Flush()
 		}
-		if err != nil || conn.LastError() == nil || !strings.Contains(conn.LastError().Error(), pattern) {
-			t.Errorf("%s may listen to %s: %v, %v", who, pattern, err, conn.LastError())
-		}
+		failIf(t, err != nil || conn.LastError() == nil || !strings.Contains(conn.LastError().Error(), pattern),
+			"%s may listen to %s: %v, %v", who, pattern, err, conn.LastError())
 		_ = sub.Unsubscribe()
 	}
 }
@@ -232,9 +230,8 @@ func TestCallWaitsForItsTool(t *testing.T) {
 				b.serve(t, "mail", bcp.RoleTool, subjects.CallsOf("mail"), b.answerCall)
 			}
 			g.ends(t, c.end)
-			if c.come != (b.made() != "") || c.come == b.Unheard(subjects.Call("mail", "send_email", "desk")) {
-				t.Errorf("the tool got %q", b.made())
-			}
+			failIf(t, c.come != (b.made() != "") || c.come == b.Unheard(subjects.Call("mail", "send_email", "desk")),
+				"the tool got %q", b.made())
 			if got := g.recorded(); c.come && got != "run plan outcome run" && got != "run plan outcome" || !c.come && strings.Contains(got, "outcome") {
 				t.Errorf("recorded %s", got)
 			}

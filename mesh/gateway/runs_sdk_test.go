@@ -62,9 +62,8 @@ func TestRefusalsOfTheSDK(t *testing.T) {
 		t.Errorf("the run ended as %+v, %v", end, err)
 	}
 	_, err := requester.Run(ctx, "desk", "all", agents.RunTask{Task: "x", Forbid: []agents.ForbidRule{{Tool: "*", When: "false"}, {Tool: "post", When: "false ||\n no CEL"}}})
-	if refused, ok := errors.AsType[*agents.RunRefusedError](err); !ok || *refused != (agents.RunRefusedError{Code: "bad_rule", Rule: 2, Line: 2, Column: 5}) {
-		t.Errorf("got %v", err)
-	}
+	refused, ok := errors.AsType[*agents.RunRefusedError](err)
+	failIf(t, !ok || *refused != (agents.RunRefusedError{Code: "bad_rule", Rule: 2, Line: 2, Column: 5}), "got %v", err)
 	if _, err := requester.Run(ctx, "desk", "other", agents.RunTask{Task: "x"}); err == nil {
 		t.Error("a run begins with a grant that the requester has not")
 	}
@@ -106,9 +105,8 @@ func TestKeyedEffectHappensOnce(t *testing.T) {
 	noError(t, tool.Stop(ctx))
 	serve(make(chan struct{}), goOn)
 	b.start(t, b.withKernel)
-	if end, err := run.Wait(ctx); err != nil || end.Status != "committed" {
-		t.Errorf("the run ended as %+v, %v", end, err)
-	}
+	end, err := run.Wait(ctx)
+	failIf(t, err != nil || end.Status != "committed", "the run ended as %+v, %v", end, err)
 	expect(t, effects.Load(), 1, "effects")
 }
 
@@ -137,9 +135,8 @@ func TestPersonDecidesACall(t *testing.T) {
 			g := b.start(t, b.withKernel, verified)
 			b.request(t, "all", helloTask)
 			held := g.wait(t, 1, func(d *bcp.Decision) bool { return d.HeldItem() != "" })[0]
-			if alert, ok := held.Alert(); !ok || alert.Alert != bcp.AlertHeld {
-				t.Errorf("the alert is %+v", alert)
-			}
+			alert, ok := held.Alert()
+			failIf(t, !ok || alert.Alert != bcp.AlertHeld, "the alert is %+v", alert)
 			if r := b.request(t, "all", helloTask); r.Status != bcp.RunOpen || r.Waits != bcp.WaitsForPerson {
 				t.Errorf("its requester hears %+v", r)
 			}
@@ -155,9 +152,8 @@ func TestPersonDecidesACall(t *testing.T) {
 			b.calledWith(t, "read_inbox{}")
 			noError(t, c.decide(ctx, approver, view))
 			g.ends(t, c.end)
-			if r := b.request(t, "all", helloTask); r.Status == bcp.RunOpen || r.Waits != "" {
-				t.Errorf("at the end its requester hears %+v", r)
-			}
+			r := b.request(t, "all", helloTask)
+			failIf(t, r.Status == bcp.RunOpen || r.Waits != "", "at the end its requester hears %+v", r)
 			expect(t, strings.Count(b.made(), "post{"), c.calls, "tools")
 			if err := c.decide(ctx, approver, view); !isRefused(err, bcp.AlreadyDecided) {
 				t.Errorf("decided again: %v", err)
@@ -193,9 +189,8 @@ func TestRequesterAnswers(t *testing.T) {
 	refused := func(text string, code kernel.Code) {
 		t.Helper()
 		err := run.Answer(ctx, asked.QuestionID, map[string]string{"text": text}, false)
-		if refused, ok := errors.AsType[*agents.RunRefusedError](err); !ok || refused.Code != string(code) {
-			t.Errorf("to %s it says %v", text, err)
-		}
+		refused, ok := errors.AsType[*agents.RunRefusedError](err)
+		failIf(t, !ok || refused.Code != string(code), "to %s it says %v", text, err)
 	}
 	refused("hi", kernel.BadOutcome)
 	noError(t, run.Answer(ctx, asked.QuestionID, map[string]string{"text": "hello"}, false))

@@ -61,9 +61,8 @@ func TestSubRun(t *testing.T) {
 	for _, never := range []string{"canary", `"name":"read_inbox"`} { // which is not in the grant of the step
 		failIf(t, strings.Contains(string(request.Data), never), "the sub-planner hears %s: %s", never, request.Data)
 	}
-	if asked := b.asked[0]; strings.Contains(asked, "IGNORE") || !strings.Contains(asked, `"sub_runs":true`) {
-		t.Errorf("the planner hears %s", asked)
-	}
+	asked := b.asked[0]
+	failIf(t, strings.Contains(asked, "IGNORE") || !strings.Contains(asked, `"sub_runs":true`), "the planner hears %s", asked)
 	post := func(to string) string {
 		return `{"steps":[{"kind":"tool","id":"p","tool":"post","args":{"to":"` + to + `","body":"hello"}}],"final":"p"}`
 	}
@@ -76,9 +75,7 @@ func TestSubRun(t *testing.T) {
 	} {
 		expect(t, end(c.plan, c.sub), c.want, "%s: the run", c.name)
 	}
-	if strings.Contains(b.made(), "post") {
-		t.Errorf("tools got %s", b.made())
-	}
+	failIf(t, strings.Contains(b.made(), "post"), "tools got %s", b.made())
 }
 
 // The credentials of a sub-planner are for its requests, one answer to each, and nothing

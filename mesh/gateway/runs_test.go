@@ -222,9 +222,8 @@ func (b *kernelBench) request(t testing.TB, grant, body string) bcp.RunReceipt {
 	t.Helper()
 	m := must(b.connect(t, "main", bcp.RoleController).Request(subjects.Run("main", "desk", grant), []byte(body), meshtest.Patience))
 	var receipt bcp.RunReceipt
-	if err := json.Unmarshal(m.Data, &receipt); err != nil {
-		t.Fatalf("%s: %v", m.Data, err)
-	}
+	err := json.Unmarshal(m.Data, &receipt)
+	stopIf(t, err != nil, "%s: %v", m.Data, err)
 	return receipt
 }
 
@@ -281,9 +280,8 @@ func TestRunIsRecordedAndCalled(t *testing.T) {
 	if c, err := kernel.ReadRecord(&begun); err != nil || c.Start.Task.Tainted() || begun.Agent != "main" || begun.Run.Kernel != "desk" {
 		t.Errorf("the run is recorded as %+v, %v", c.Start, err)
 	}
-	if kinds := b.journal(t).Kinds; kinds[bcp.KindRun] != 2 || kinds[bcp.KindOutcome] != 1 {
-		t.Errorf("the journal has %v", kinds)
-	}
+	kinds := b.journal(t).Kinds
+	failIf(t, kinds[bcp.KindRun] != 2 || kinds[bcp.KindOutcome] != 1, "the journal has %v", kinds)
 }
 
 // A requester that has begun anew may ask how an earlier run ended, and then it was told so:
@@ -301,9 +299,8 @@ func TestEndsAreToldAnew(t *testing.T) {
 		run := b.request(t, "all", fmt.Sprintf(`{"request_id":%q,"task":"Say hello to kim.","plan_only":true}`, id))
 		begun := g.wait(t, 1, func(d *bcp.Decision) bool { return d.Kind == bcp.KindRun && d.Run.Run == run.RunID })[0]
 		c, err := kernel.ReadRecord(&begun)
-		if err != nil || c.Start.Task.Width() != want || c.Start.Task.Tainted() != (want > 0) {
-			t.Errorf("the task of %s is %+v, %v, want %d bits", id, c.Start.Task, err, want)
-		}
+		failIf(t, err != nil || c.Start.Task.Width() != want || c.Start.Task.Tainted() != (want > 0),
+			"the task of %s is %+v, %v, want %d bits", id, c.Start.Task, err, want)
 	}
 	b.request(t, "all", helloTask)
 	g.ends(t, "committed")
@@ -388,9 +385,8 @@ func TestOverdueRunWaitsWhileAllIsClosed(t *testing.T) {
 		c.Now = func() time.Time { looked.Add(1); return time.Now().Add(30 * 24 * time.Hour) }
 	})
 	time.Sleep(time.Second)
-	if n := looked.Load(); n > 1000 {
-		t.Errorf("it looked at the clock %d times in a second", n)
-	}
+	n := looked.Load()
+	failIf(t, n > 1000, "it looked at the clock %d times in a second", n)
 	noError(t, closed.Stop())
 }
 
@@ -469,9 +465,8 @@ func TestRunsGoOnAfterAKill(t *testing.T) {
 			}
 			if c.waits == kernel.WaitReader {
 				ask := b.journal(t).Asks
-				if n := ask["desk mailer "+onlyKey(ask)]; len(ask) != 1 || n != 1 {
-					t.Errorf("the reader was asked %v", ask)
-				}
+				n := ask["desk mailer "+onlyKey(ask)]
+				failIf(t, len(ask) != 1 || n != 1, "the reader was asked %v", ask)
 			}
 		})
 	}
@@ -509,9 +504,8 @@ func TestNothingIsSentUnrecorded(t *testing.T) {
 	b.calledWith(t, "")
 	b.full(t, jetstream.CommitStream, false)
 	g.ends(t, "committed")
-	if made := b.made(); strings.Count(made, "post{") != 1 && strings.Count(made, "send_email{") != 1 {
-		t.Errorf("tools got %s", made)
-	}
+	made := b.made()
+	failIf(t, strings.Count(made, "post{") != 1 && strings.Count(made, "send_email{") != 1, "tools got %s", made)
 }
 
 // What the gate denies ends the run before its first call, and the record says which rule
@@ -590,9 +584,8 @@ func TestCredentialsHoldWithoutAGate(t *testing.T) {
 		_, err := b.Dispatcher(bcp.AgentName(of[0]), bcp.AgentName(of[1]), of[2], func() {})
 		fails(t, err, nil, "there is a dispatcher of %s, which no kernel has", of)
 	}
-	if creds, err := b.store.Issue(subjects.Dispatcher("desk", "mail", "post"), bcp.RoleDispatcher, time.Hour); err == nil {
-		t.Errorf("a dispatcher has creds: %v", creds)
-	}
+	creds, err := b.store.Issue(subjects.Dispatcher("desk", "mail", "post"), bcp.RoleDispatcher, time.Hour)
+	failIf(t, err == nil, "a dispatcher has creds: %v", creds)
 	noError(t, g.Stop())
 }
 
@@ -609,9 +602,8 @@ func TestRefusedCallEndsItsRun(t *testing.T) {
 	})
 	b.request(t, "all", helloTask)
 	g.ends(t, "errored tool_unavailable")
-	if alert, ok := g.wait(t, 1, of(bcp.KindCall))[0].Alert(); !ok || alert.Alert != bcp.AlertEffect {
-		t.Errorf("the alert is %+v", alert)
-	}
+	alert, ok := g.wait(t, 1, of(bcp.KindCall))[0].Alert()
+	failIf(t, !ok || alert.Alert != bcp.AlertEffect, "the alert is %+v", alert)
 	b.calledWith(t, "")
 }
 
@@ -630,18 +622,16 @@ func TestRunsOutliveSnapshotsAndReloads(t *testing.T) {
 	b.request(t, "all", helloTask)
 	b.until(t, "plan request", func() bool { return len(b.asked) == 1 })
 	noError(t, g.Stop())
-	if names, err := snapshots.List(); err != nil || len(names) == 0 {
-		t.Fatalf("%v, %v", names, err)
-	}
+	names, err := snapshots.List()
+	stopIf(t, err != nil || len(names) == 0, "%v, %v", names, err)
 	b.set(func() {
 		b.plan, b.silent = sendPlan, nil
 		b.outcome = func(call) string { return "" }
 	})
 	g = b.start(t, b.withKernel, kept)
 	b.until(t, "call", func() bool { return len(b.calls) == 1 && len(b.silent) == 1 })
-	if !strings.Contains(b.log.String(), "read=0") || strings.Contains(b.log.String(), "passed over") {
-		t.Errorf("the start was from no snapshot:\n%s", b.log.String())
-	}
+	failIf(t, !strings.Contains(b.log.String(), "read=0") || strings.Contains(b.log.String(), "passed over"),
+		"the start was from no snapshot:\n%s", b.log.String())
 	config := b.config()
 	b.withKernel(&config)
 	config.State.Definitions = bcp.Digest{1}

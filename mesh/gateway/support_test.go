@@ -270,17 +270,14 @@ func must[T any](v T, err error) T { return bcptest.Must(v, err) }
 // coded expects that a reply has an error or a code; an empty one is none. What says in which case.
 func coded[C ~string](t testing.TB, reply meshtest.Message, code C, what ...any) {
 	t.Helper()
-	if got := reply.Text("error") + reply.Text("code"); got != string(code) {
-		t.Errorf("%s got %s, not %q", fmt.Sprint(what...), reply.JSON, code)
-	}
+	got := reply.Text("error") + reply.Text("code")
+	failIf(t, got != string(code), "%s got %s, not %q", fmt.Sprint(what...), reply.JSON, code)
 }
 
 // succeeded ends a test whose message was refused.
 func succeeded(t testing.TB, reply meshtest.Message, what ...any) {
 	t.Helper()
-	if reply.Fields["success"] != true {
-		t.Fatalf("%s got %s", fmt.Sprint(what...), reply.JSON)
-	}
+	stopIf(t, reply.Fields["success"] != true, "%s got %s", fmt.Sprint(what...), reply.JSON)
 }
 
 // within is the time that something may take.

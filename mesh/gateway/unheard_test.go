@@ -72,9 +72,8 @@ func TestLateSubscriberHearsSoon(t *testing.T) {
 	}))
 	passed := pass(main, late, func() bool { return sendings[0].Load() > 0 && sendings[1].Load() > 0 })
 	for i, what := range []string{"delivery", "prompt"} {
-		if n := sendings[i].Load(); n == 0 || n > 60 {
-			t.Errorf("%v after it subscribed, it has the %s of sending %d (0 is none)", passed, what, n)
-		}
+		n := sendings[i].Load()
+		failIf(t, n == 0 || n > 60, "%v after it subscribed, it has the %s of sending %d (0 is none)", passed, what, n)
 	}
 }
 
