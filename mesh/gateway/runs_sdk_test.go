@@ -3,13 +3,10 @@ package gateway_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
@@ -67,47 +64,6 @@ func TestRefusalsOfTheSDK(t *testing.T) {
 	if _, err := requester.Run(ctx, "desk", "other", agents.RunTask{Task: "x"}); err == nil {
 		t.Error("a run begins with a grant that the requester has not")
 	}
-}
-
-// A call whose answer is lost is done once: the tool knows its key, also after it was
-// started again, and repeats what it said. The gateway is killed while the call is at
-// the tool.
-//
-// covers P11.1
-func TestKeyedEffectHappensOnce(t *testing.T) {
-	t.Parallel()
-	b := unservedBench(t, desk(t))
-	g := b.start(t, b.withKernel)
-	planner := agents.NewPlanner(b.sdk(t, "ann", bcp.RolePlanner))
-	planner.OnPlan(func(context.Context, agents.PlanRequest) (any, error) { return jsontext.Value(postPlan), nil })
-	started(t, planner)
-	file := filepath.Join(t.TempDir(), "outcomes")
-	var effects atomic.Int32
-	serve := func(at chan struct{}, goOn chan struct{}) *agents.Tool {
-		outcomes := must(agents.OpenOutcomes(file))
-		t.Cleanup(func() { _ = outcomes.Close() })
-		tool := agents.NewTool(b.sdk(t, "mail", bcp.RoleTool), outcomes, func(context.Context, agents.Call) (any, error) {
-			effects.Add(1)
-			close(at)
-			<-goOn
-			return map[string]bool{"ok": true}, nil
-		})
-		started(t, tool)
-		return tool
-	}
-	at, goOn := make(chan struct{}), make(chan struct{})
-	tool := serve(at, goOn)
-	ctx := within(t, meshtest.Patience)
-	run := must(agents.NewRequester(b.sdk(t, "main", bcp.RoleController)).Run(ctx, "desk", "all", agents.RunTask{Task: "x"}))
-	<-at
-	noError(t, g.Stop())
-	close(goOn) // it answers, and nobody hears it
-	noError(t, tool.Stop(ctx))
-	serve(make(chan struct{}), goOn)
-	b.start(t, b.withKernel)
-	end, err := run.Wait(ctx)
-	failIf(t, err != nil || end.Status != "committed", "the run ended as %+v, %v", end, err)
-	expect(t, effects.Load(), 1, "effects")
 }
 
 // A call that a rule asks about waits for an approver of the kernel, who sees it on the
