@@ -159,32 +159,6 @@ func TestWhatADecisionDelivers(t *testing.T) {
 	}
 }
 
-// A Controller hears held exactly once for a query, at its gate or with its
-// answer, and never for a push; what it costs it hears with the end.
-//
-// covers BCP-62, P6.3, P7.6
-func TestHeldIsHeardOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, testMesh()).play(`
-		ask planner mail three why=so            => hold
-		approve 1
-		answer mail 1 {"summary":"a_b"}          => hold
-		push mail planner memo {"summary":"a"}   => hold
-		push mail planner note ` + answerWord(heldAnswer) + ` => budget_exhausted`)
-	mesh := edited(func(c *bcp.Channel) { c.Budget, c.PushBudget = 1000*bcp.Bit, 1000*bcp.Bit })
-	v := newWorld(t, mesh).play(`
-		ask planner mail text                    => accept
-		answer mail 1 ` + answerWord(heldAnswer) + ` => hold
-		answer mail 1 ` + answerWord(heldAnswer) + ` => already_answered
-		push mail planner note ` + answerWord(heldAnswer) + ` => hold`)
-	for _, w := range []*world{w, v} {
-		out := w.state.Outbox(plannerMail)
-		if len(out) != 1 || out[0].Outcome != bcp.Held || out[0].QueryID != w.queries[0] || out[0].BandwidthBits != 0 || out[0].CapacityBits != 0 {
-			t.Errorf("the Controller hears %+v", out)
-		}
-	}
-}
-
 // The Reader gets the final result of what was held, in the seed's words, until
 // it acknowledges it; a denied escalation concerns no Reader.
 //

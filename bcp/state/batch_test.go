@@ -141,9 +141,8 @@ func TestBatchCostsNoLessThanSingles(t *testing.T) {
 				for w.act("due")[0] != "nothing" {
 				}
 				w.act(`push mail planner name {"q":"ada"}`)
-				if cost[i] = w.last.Capacity; w.last.Verdict != bcp.Accept {
-					r.Fatalf("refused: %+v", w.last)
-				}
+				cost[i] = w.last.Capacity
+				stopIf(r, w.last.Verdict != bcp.Accept, "refused: %+v", w.last)
 			}
 			stopIf(r, cost[1] < cost[0], "by itself it costs %s, in a window of %s %s", cost[0], window, cost[1])
 		}
@@ -158,9 +157,8 @@ func TestBatchIsBounded(t *testing.T) {
 	w := newWorld(t, batched(func(c *bcp.Channel) { c.Budget, c.PushBudget = 1e6*bcp.Bit, 1e6*bcp.Bit }))
 	w.act("wait 10m")
 	for i := range bcp.MaxBatchPushes {
-		if w.act(`push mail planner name {"q":"ada"}`); w.last.Verdict != bcp.Accept {
-			t.Fatalf("push %d: %+v", i+1, w.last)
-		}
+		w.act(`push mail planner name {"q":"ada"}`)
+		stopIf(t, w.last.Verdict != bcp.Accept, "push %d: %+v", i+1, w.last)
 	}
 	w.play(`push mail planner name {"q":"ada"} => rate_limited
 		push mail planner alarm {"ok":true} => accept`)
@@ -175,12 +173,10 @@ func TestBatchIsBounded(t *testing.T) {
 		b.count++
 		b.bytes += len(long)
 	}
-	if b = (&batch{count: 1, bytes: maxBatchBytes}); !b.full() {
-		t.Error("a window of the most bytes takes another push")
-	}
-	if b = (&batch{count: 1, bytes: maxBatchBytes - 1}); b.full() {
-		t.Error("a window of a byte less takes none")
-	}
+	b = &batch{count: 1, bytes: maxBatchBytes}
+	failIf(t, !b.full(), "a window of the most bytes takes another push")
+	b = &batch{count: 1, bytes: maxBatchBytes - 1}
+	failIf(t, b.full(), "a window of a byte less takes none")
 }
 
 // What a person lets through goes with the window in which it was let through.

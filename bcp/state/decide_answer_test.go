@@ -233,7 +233,7 @@ func TestAnswerIsHeld(t *testing.T) {
 		ask planner mail text        => accept
 		answer mail 2 ` + held + `   => approval_queue_full try:1 silent
 		answer mail 2 ` + held + ` try=1 => approval_queue_full out:rejected bits:1.0 settled:89.0`)
-	if out := w.state.Outbox(plannerMail)[0]; out.Outcome != bcp.Held || out.Response != nil || out.Anomalies != nil {
+	if out := w.state.Outbox(plannerMail)[0]; out.Outcome != bcp.Held || out.Response != nil || out.Anomalies != nil || out.BandwidthBits != 0 || out.CapacityBits != 0 {
 		t.Errorf("of a held answer the Controller hears %+v", out.Delivery)
 	}
 	items := w.state.Items()

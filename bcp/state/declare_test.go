@@ -58,9 +58,8 @@ func TestRoleRequired(t *testing.T) {
 	stopIf(t, d.Verdict != bcp.Accept || d.Declare.Organisation != "org2.example" || strings.Contains(fmt.Sprint(d.Declare), "a-1"),
 		"%+v", d.Declare)
 	expect(t, w.asks(), "", "an ask of an accepted agent")
-	if w.play(push); w.last.Code != "" {
-		t.Errorf("a push of an accepted agent: %q", w.last.Code)
-	}
+	w.play(push)
+	failIf(t, w.last.Code != "", "a push of an accepted agent: %q", w.last.Code)
 	w.play("wait 59m59s")
 	expect(t, w.asks(), "", "in the last second")
 	w.play("wait 1s")
@@ -87,9 +86,8 @@ func TestRolesInSlots(t *testing.T) {
 		t.Errorf("%v and %v", silent.last, missing.last)
 	}
 	missing.play("answer mail 1 {\"ok\":true} => query_expired")
-	if missing.play("push mail planner alarm {\"ok\":true}"); missing.last.Code != bcp.RoleRequired {
-		t.Errorf("a push: %q", missing.last.Code)
-	}
+	missing.play("push mail planner alarm {\"ok\":true}")
+	failIf(t, missing.last.Code != bcp.RoleRequired, "a push: %q", missing.last.Code)
 	ch.ControllerRole = bcp.DualLLMRole
 	expect(t, newWorld(t, slots).asks(), bcp.RoleRequired, "a Controller that has not shown its own")
 }

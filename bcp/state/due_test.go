@@ -32,12 +32,10 @@ func TestStuckDeadlineStarvesNobody(t *testing.T) {
 	}
 	w.state.alerts = []alert{{channel: plannerMail, kind: bcp.AlertThreshold, epoch: 1}, {channel: plannerMail, kind: bcp.AlertSpending, epoch: 1}}
 	all := func(which Due) bool { return which.alert.kind != bcp.AlertSpending }
-	if d, ok = w.state.DecideDueBut(w.moment(), all); !ok || d.Event != string(bcp.AlertSpending) {
-		t.Errorf("an alert behind one that is passed over: %+v, %v", d, ok)
-	}
-	if d, ok = w.state.DecideDueBut(w.moment(), func(Due) bool { return true }); ok {
-		t.Errorf("all are passed over: %+v", d)
-	}
+	d, ok = w.state.DecideDueBut(w.moment(), all)
+	failIf(t, !ok || d.Event != string(bcp.AlertSpending), "an alert behind one that is passed over: %+v, %v", d, ok)
+	d, ok = w.state.DecideDueBut(w.moment(), func(Due) bool { return true })
+	failIf(t, ok, "all are passed over: %+v", d)
 }
 
 // To ask whether a refusal is excused changes nothing: the state counts further answers

@@ -72,9 +72,8 @@ func TestEgressAlertsOnce(t *testing.T) {
 		for range 3 {
 			d := w.play(reserving("a", "https://docs.example.org/", bcp.ByLink, 1001*int64(bcp.Bit), 1)).last
 			if alert, ok := d.Alert(); ok {
-				if alerts++; alert.Alert != bcp.AlertEgress || alert.Agent != "web" {
-					t.Errorf("%+v", alert)
-				}
+				alerts++
+				failIf(t, alert.Alert != bcp.AlertEgress || alert.Agent != "web", "%+v", alert)
 			}
 		}
 		w.now = w.now.Add(2 * time.Hour)

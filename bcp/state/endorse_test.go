@@ -336,9 +336,8 @@ func TestEndorsementsAreCountedAgain(t *testing.T) {
 		message := must(d.OpenRaw(testKey))
 		got := must(r.Next(&Recorded{Record: record, Decision: d, Message: message}, true))
 		if got.Comparison == ComparedDiffers {
-			if differ++; got.Rule != "P7.8" || got.Would.Verdict != bcp.Hold {
-				t.Errorf("decision %d: %+v", d.Seq, got)
-			}
+			differ++
+			failIf(t, got.Rule != "P7.8" || got.Would.Verdict != bcp.Hold, "decision %d: %+v", d.Seq, got)
 		}
 	}
 	expect(t, differ, 2, "decisions differ")

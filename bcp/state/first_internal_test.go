@@ -75,9 +75,8 @@ func TestFirstOutcomes(t *testing.T) {
 		n++
 	}
 	failIf(t, n != len(order) || most < 4096, "%d of %d in order; %d at most", n, len(order), most)
-	if f.forget(now + clientMemory); f.kept != 0 || f.chunks != nil || f.index != nil {
-		t.Errorf("a day later %d are kept", f.kept)
-	}
+	f.forget(now + clientMemory)
+	failIf(t, f.kept != 0 || f.chunks != nil || f.index != nil, "a day later %d are kept", f.kept)
 }
 
 // The number of a chunk wraps around.
@@ -122,9 +121,8 @@ func TestRememberedPushIsSmall(t *testing.T) {
 			verdict: bcp.Accept, category: 1, nominal: 3 * bcp.Bit, capacity: 4 * bcp.Bit, epoch: 7})
 	}
 	each := float64(used()-before) / all
-	if runtime.KeepAlive(&f); each > 60 {
-		t.Errorf("each takes %.1f bytes", each)
-	}
+	runtime.KeepAlive(&f)
+	failIf(t, each > 60, "each takes %.1f bytes", each)
 	t.Logf("each takes %.1f bytes", each)
 }
 

@@ -145,9 +145,8 @@ func TestView(t *testing.T) {
 		t.Errorf("a push is seen as %+v", push)
 	}
 	w.play("close planner\nopen planner => begins")
-	if push, _ = w.state.View("mia", w.items[2]); len(push.Earlier) != 0 {
-		t.Errorf("earlier deliveries of another session: %+v", push.Earlier)
-	}
+	push, _ = w.state.View("mia", w.items[2])
+	failIf(t, len(push.Earlier) != 0, "earlier deliveries of another session: %+v", push.Earlier)
 	expect(t, errorOf(w.state.View("mia", "i-none")), bcp.ItemNotFound, "no such item")
 	w.play("reject 3 no")
 	expect(t, errorOf(w.state.View("mia", w.items[2])), bcp.AlreadyDecided, "a decided item")

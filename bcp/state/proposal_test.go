@@ -53,14 +53,12 @@ func TestProposal(t *testing.T) {
 	stopIf(t, err != nil || sub.ID != "new" || sub.MaxRate != (bcp.Rate{Count: 2, Span: time.Hour}) || sub.PublishWhen != "ok",
 		"it is %+v, %v", sub, err)
 	w.reload(edited(func(c *bcp.Channel) { c.Subscriptions = append(c.Subscriptions, sub) }))
-	if w.play(`push mail planner new {"ok":true} => accept`); len(w.state.Approved()) != 0 {
-		t.Error("what the definitions have is still proposed")
-	}
+	w.play(`push mail planner new {"ok":true} => accept`)
+	failIf(t, len(w.state.Approved()) != 0, "what the definitions have is still proposed")
 	w.reload(testMesh())
 	expect(t, len(w.state.Approved()), 1, "what the definitions lost is not there any more")
-	if w.play("wait 24h\nask planner mail yes => accept"); len(w.state.Approved()) != 0 {
-		t.Error("it is not forgotten")
-	}
+	w.play("wait 24h\nask planner mail yes => accept")
+	failIf(t, len(w.state.Approved()) != 0, "it is not forgotten")
 	w.propose("planner", "mail", proposedNew)
 	w.play("reject 2 no => accept silent !notice")
 	w.propose("planner", "mail", proposedNew)

@@ -66,9 +66,8 @@ func TestRetryAfter(t *testing.T) {
 	w.now = w.now.Add(20 * time.Minute)
 	expect(t, retry(), 40*time.Minute, "after 20 minutes")
 	w.now = w.now.Add(retry())
-	if w.play(`push mail planner alarm {"ok":true} => accept`); retry() != time.Hour {
-		t.Errorf("after another push: %s", retry())
-	}
+	w.play(`push mail planner alarm {"ok":true} => accept`)
+	failIf(t, retry() != time.Hour, "after another push: %s", retry())
 	w.now = w.now.Add(2*time.Hour + 10*time.Second)
 	expect(t, retry(), 0, "when there is room")
 	w.play(`

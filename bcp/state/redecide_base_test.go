@@ -40,9 +40,8 @@ func TestRedecideBehindABase(t *testing.T) {
 			w.act(act)
 			if i == cut {
 				var err error
-				if base, err = w.state.Checkpoint(); err != nil {
-					t.Fatal(err)
-				}
+				base, err = w.state.Checkpoint()
+				noError(t, err)
 				journal, history = w.journal, append(history, "truncate")
 			}
 		}

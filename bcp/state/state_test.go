@@ -199,9 +199,8 @@ func TestCompiledSpecsAreBounded(t *testing.T) {
 	high := int64(0)
 	spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "n", Type: bcp.TypeInteger, Min: new(int64), Max: &high}}}
 	for high = range int64(maxCompiled + 100) {
-		if _, _, err := w.state.validator(ch, spec); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := w.state.validator(ch, spec)
+		noError(t, err)
 		stopIf(t, len(w.state.compiled) > maxCompiled, "%d specs are kept", len(w.state.compiled))
 	}
 	// Equal specs of two channels are compiled for each.

@@ -313,13 +313,11 @@ func TestChallengedGateway(t *testing.T) {
 		failIf(t, err != nil || v.Accepted || v.Code != code, "a lie: %+v, %v, want %s", v, err, code)
 	}
 	trust.LastRevocations = list.Number + 1_000_000_000
-	if v, _, err = r.mailer.JudgeRole(t.Context(), about, trust); err != nil || v.Code != contract.NotCurrent {
-		t.Errorf("a list that goes back: %+v, %v", v, err)
-	}
+	v, _, err = r.mailer.JudgeRole(t.Context(), about, trust)
+	failIf(t, err != nil || v.Code != contract.NotCurrent, "a list that goes back: %+v, %v", v, err)
 	trust.Keys[0].Key = r.org2.key
-	if v, _, err = r.mailer.JudgeRole(t.Context(), about, trust); err != nil || v.Code != contract.BadSignature {
-		t.Errorf("another key: %+v, %v", v, err)
-	}
+	v, _, err = r.mailer.JudgeRole(t.Context(), about, trust)
+	failIf(t, err != nil || v.Code != contract.BadSignature, "another key: %+v, %v", v, err)
 	heard := r.running.wait(t, 5, of(bcp.KindDeclare))
 	if heard[0].Declare.Act != bcp.DeclareHeard || heard[0].Target != "main" || heard[0].Declare.Why != "" || heard[4].Declare.Why != "bad_signature" {
 		t.Errorf("%+v, %+v", heard[0].Declare, heard[4].Declare)

@@ -38,9 +38,8 @@ func TestFloodsAreCounted(t *testing.T) {
 	defer g.mu.Unlock()
 	records := map[bcp.DecisionKind]int{}
 	for _, d := range g.decisions {
-		if records[d.Kind]++; len(d.SealedRaw) > bcp.MaxFreeBytes+512 {
-			t.Errorf("%s keeps %d bytes", d.Kind, len(d.SealedRaw))
-		}
+		records[d.Kind]++
+		failIf(t, len(d.SealedRaw) > bcp.MaxFreeBytes+512, "%s keeps %d bytes", d.Kind, len(d.SealedRaw))
 	}
 	// One more minute may have begun.
 	if limit := b.definition.MaxRefusals; records[bcp.KindAsk] > 2*limit+1 || records[bcp.KindPush] > 2*limit+1 || records[bcp.KindSession] > 2*60 || refused < floods-2*60 {

@@ -77,9 +77,8 @@ func testMarkerOfRun(t testing.TB, run byte) *marker {
 	m := testMarker(t, 1)
 	m.run = [runSize]byte{run}
 	var err error
-	if m.sealer, err = m.newSealer(m.run[:]); err != nil {
-		t.Fatal(err)
-	}
+	m.sealer, err = m.newSealer(m.run[:])
+	noError(t, err)
 	return m
 }
 
