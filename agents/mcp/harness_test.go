@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -219,6 +220,13 @@ func (h *host) refused(t *testing.T, tool, arguments string) (code, says string)
 	result, failed := h.call(t, tool, raw(arguments))
 	stopIf(t, !failed, "%s %s succeeded: %v", tool, arguments, result)
 	return fmt.Sprint(result["error"]), fmt.Sprintf("%s. %s", result["detail"], result["what_next"])
+}
+
+// refuses is refused with a code, and text that has a part.
+func (h *host) refuses(t *testing.T, tool, arguments, code, part string) {
+	t.Helper()
+	got, says := h.refused(t, tool, arguments)
+	failIf(t, got != code || !strings.Contains(says, part), "%s %.80s: %s: %s", tool, arguments, got, says)
 }
 
 // raw is JSON as it stands there.

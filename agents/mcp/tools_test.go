@@ -284,9 +284,8 @@ func TestWrongCalls(t *testing.T) {
 		{researcher, "BCPQueries", `{"wait_seconds":51}`, "malformed", "0 to 50"},
 		{researcher, "BCPQueries", `{"wait":1}`, "malformed", "there is no argument wait"},
 	} {
-		code, says := c.host.refused(t, c.tool, c.arguments)
-		failIf(t, code != c.code || !strings.Contains(says, c.says), "%s %.80s: %s: %s", c.tool, c.arguments, code, says)
-		failIf(t, bcp.Code(code).Info().Code != bcp.Code(code), "%s is no code of the protocol", code)
+		c.host.refuses(t, c.tool, c.arguments, c.code, c.says)
+		failIf(t, bcp.Code(c.code).Info().Code != bcp.Code(c.code), "%s is no code of the protocol", c.code)
 	}
 	m.Settle(t)
 	for _, d := range m.Decisions()[before:] {
@@ -294,24 +293,16 @@ func TestWrongCalls(t *testing.T) {
 			"a wrong call reached the gateway: %s %s", d.Kind, d.Code)
 	}
 	// These the gateway judges, and says so in its own words.
-	for _, c := range []struct{ arguments, code, says string }{
-		{strings.Replace(askYes, "researcher", "nobody", 1), "no_channel", "name one of: researcher"},
-		{strings.Replace(askYes, `"category":1`, `"category":1,"arguments":{"n":1}`, 1), "invalid_query", "Reader that takes them"},
-		{`{"target":"researcher","category":3,"directive":"Sum it up.","max_words":10}`, "escalation_required", "your own analysis"},
-		{`{"target":"researcher","category":2,"questions":[{"id":"a","question":"b","max_words":500,"expected_format":"short_text"}]}`, "budget_exhausted", "budget"},
+	for _, c := range []struct{ tool, arguments, code, says string }{
+		{"BCPQuery", strings.Replace(askYes, "researcher", "nobody", 1), "no_channel", "name one of: researcher"},
+		{"BCPQuery", strings.Replace(askYes, `"category":1`, `"category":1,"arguments":{"n":1}`, 1), "invalid_query", "Reader that takes them"},
+		{"BCPQuery", `{"target":"researcher","category":3,"directive":"Sum it up.","max_words":10}`, "escalation_required", "your own analysis"},
+		{"BCPQuery", `{"target":"researcher","category":2,"questions":[{"id":"a","question":"b","max_words":500,"expected_format":"short_text"}]}`, "budget_exhausted", "budget"},
+		{"BCPSubscribe", strings.Replace(askNews, "researcher", "nobody", 1), "no_channel", "name one of: researcher"},
+		{"BCPSubscribe", strings.Replace(askNews, "news", "research-alerts", 1), "invalid_query", "an id that BCPBudget does not list"},
+		{"BCPSubscribe", strings.Replace(askNews, `"1/h"`, `"1/h","publish_when":"nothing > 1"`, 1), "invalid_query", "schema says"},
 	} {
-		if code, says := main.refused(t, "BCPQuery", c.arguments); code != c.code || !strings.Contains(says, c.says) {
-			t.Errorf("%s: %s: %s", c.arguments, code, says)
-		}
-	}
-	for _, c := range []struct{ arguments, code, says string }{
-		{strings.Replace(askNews, "researcher", "nobody", 1), "no_channel", "name one of: researcher"},
-		{strings.Replace(askNews, "news", "research-alerts", 1), "invalid_query", "an id that BCPBudget does not list"},
-		{strings.Replace(askNews, `"1/h"`, `"1/h","publish_when":"nothing > 1"`, 1), "invalid_query", "schema says"},
-	} {
-		if code, says := main.refused(t, "BCPSubscribe", c.arguments); code != c.code || !strings.Contains(says, c.says) {
-			t.Errorf("%s: %s: %s", c.arguments, code, says)
-		}
+		main.refuses(t, c.tool, c.arguments, c.code, c.says)
 	}
 	// The query is still there, and no retry is used up.
 	if got := researcher.must(t, "BCPQueries", `{}`); member(t, got, "queries", 0, "attempt") != 0.0 {
@@ -374,14 +365,10 @@ func TestSubscribeProposes(t *testing.T) {
 	for n := range bcp.MaxProposals - 1 {
 		main.must(t, "BCPSubscribe", strings.Replace(askNews, "news", fmt.Sprint("news-", n), 1))
 	}
-	if code, says := main.refused(t, "BCPSubscribe", strings.Replace(askNews, "news", "one-more", 1)); code != "approval_queue_full" || !strings.Contains(says, "4 proposals") {
-		t.Errorf("%s: %s", code, says)
-	}
+	main.refuses(t, "BCPSubscribe", strings.Replace(askNews, "news", "one-more", 1), "approval_queue_full", "4 proposals")
 	bcptest.Expect(t, text(t, main.must(t, "BCPBudget", `{}`)), before, "a proposal changed")
 	bcptest.Expect(t, text(t, researcher.tool(t, "BCPPublish")), published, "a proposal changed")
-	if code, _ := researcher.refused(t, "BCPPublish", `{"subscription_id":"news","controller":"main","response":{"any":true}}`); code != "subscription_not_found" {
-		t.Errorf("a push against it: %s", code)
-	}
+	researcher.refuses(t, "BCPPublish", `{"subscription_id":"news","controller":"main","response":{"any":true}}`, "subscription_not_found", "")
 	items := 0
 	for _, d := range m.Decisions() {
 		if d.Kind == bcp.KindPropose && d.Verdict == bcp.Hold && !d.Repeat {

@@ -236,24 +236,6 @@ func TestProgramEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// What a program prints on stderr is logged so that nothing of it acts, within bounds,
-// and is no answer.
-//
-// covers A-ANSI, A-LOGFILL
-func TestStderrIsInert(t *testing.T) {
-	t.Parallel()
-	p, _, log := program(t, `printf '\033[2J\342\200\256{"urgent": false}\n' >&2; i=0; while [ $i -lt 500 ]; do echo flood; i=$((i+1)); done >&2; echo '{"urgent": true}'`)
-	answer, err := p.Answer(t.Context(), query(urgent))
-	bcptest.StopIf(t, err != nil || string(answer.(jsontext.Value)) != `{"urgent": true}`, "%s, %v", answer, err)
-	p.Output.End()
-	text := log.String()
-	bcptest.FailIf(t, strings.ContainsAny(text, "\x1b\u202e") || !strings.Contains(text, `\\x1b[2J\\u202e`),
-		"it was logged as %.300q", text)
-	if n := strings.Count(text, "text=flood") + strings.Count(text, `text="flood"`); n == 0 || n > 300 || !strings.Contains(text, "printed too much") {
-		t.Errorf("%d lines of the flood were logged", n)
-	}
-}
-
 // FuzzAnswer reads any bytes as what a program printed: it is one well-formed object, or
 // an error in whose text nothing of them is.
 //

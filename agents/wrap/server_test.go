@@ -14,6 +14,7 @@ import (
 
 	"github.com/bcpmesh/bcpmesh/agents"
 	"github.com/bcpmesh/bcpmesh/agents/wrap"
+	"github.com/bcpmesh/bcpmesh/bcp/bcptest"
 	"github.com/bcpmesh/bcpmesh/bcp/definition"
 	"github.com/bcpmesh/bcpmesh/mesh/meshtest"
 )
@@ -154,12 +155,8 @@ func TestPinnedToolsAreCalled(t *testing.T) {
 			"%s: %v", tool, err)
 	}
 	slow := must(wrap.NewServer(u, time.Millisecond, pins))
-	if _, err := call(slow, "hangs", `{}`); !errors.Is(err, agents.ErrNoOutcome) {
-		t.Errorf("beyond its timeout: %v", err)
-	}
-	if _, err := call(s, "dies", `{}`); !errors.Is(err, agents.ErrNoOutcome) {
-		t.Errorf("of a server that died: %v", err)
-	}
+	bcptest.Fails(t, errorOf(call(slow, "hangs", `{}`)), agents.ErrNoOutcome, "beyond its timeout")
+	bcptest.Fails(t, errorOf(call(s, "dies", `{}`)), agents.ErrNoOutcome, "of a server that died")
 	refused := func(what string, s *wrap.Server, tool string) {
 		t.Helper()
 		_, err := call(s, tool, `{"text":"x"}`)
@@ -179,9 +176,7 @@ func TestPinnedToolsAreCalled(t *testing.T) {
 			refused("changed", s, p.Name)
 		}
 	}
-	if _, err := wrap.NewServer(nil, 0, append(pins, pins[0])); err == nil {
-		t.Error("two pins of one name are taken")
-	}
+	bcptest.Fails(t, errorOf(wrap.NewServer(nil, 0, append(pins, pins[0]))), nil, "two pins of one name are taken")
 }
 
 // Pins are read as they are written, and nothing else is one.

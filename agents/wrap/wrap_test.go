@@ -325,18 +325,17 @@ func TestParse(t *testing.T) {
 		broken := must(wrap.Parse(good))
 		change(&broken.Tools[0])
 		b := must(json.Marshal(broken))
-		if _, err := wrap.Parse(b); err == nil {
-			t.Errorf("%s: is a file", what)
-		}
+		bcptest.Fails(t, errorOf(wrap.Parse(b)), nil, "%s", what)
 	}
 	for _, text := range []string{"", "{}", `{"server":[],"reader":"a","tools":[]}`, `{"server":["x"],"reader":"A","tools":[]}`, `{"server":["x"],"reader":"a","tools":[],"more":1}`} {
-		if _, err := wrap.Parse([]byte(text)); err == nil {
-			t.Errorf("%q is a file", text)
-		}
+		bcptest.Fails(t, errorOf(wrap.Parse([]byte(text))), nil, "%q", text)
 	}
 }
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }
+
+// errorOf is the error of a call whose value does not matter.
+func errorOf[T any](_ T, err error) error { return err }
 
 var failIf, noError, stopIf = bcptest.FailIf, bcptest.NoError, bcptest.StopIf
 
