@@ -393,8 +393,8 @@ func emptyMember(b []byte) bool {
 	}
 }
 
-// RawAnswer is an answer as a Reader sent it, found in its message and nothing
-// more: not checked, not normalised, never shown to a Controller.
+// RawAnswer is an answer as a Reader sent it, found in its message, which is well-formed:
+// not judged, not normalised, never shown to a Controller.
 type RawAnswer struct {
 	json []byte
 	form form
