@@ -178,7 +178,7 @@ func (j *Journal) append(ctx context.Context, decisions [][]byte) error {
 	if wrongSequence(err) {
 		return ErrFenced
 	}
-	if j.isFull(ctx, err) {
+	if isFull(err) {
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	}
 	if err != nil {
@@ -188,28 +188,13 @@ func (j *Journal) append(ctx context.Context, decisions [][]byte) error {
 	return nil
 }
 
-// notStored is the server's code for a message that it could not store, for whatever
-// reason (JSStreamStoreFailedF).
-const notStored natsjs.ErrorCode = 10077
+// noRoom is what the server says of a message for which the stream has no room.
+const noRoom = "maximum bytes exceeded"
 
-// isFull reports whether a record was not stored because the stream had no room for it.
-func (j *Journal) isFull(ctx context.Context, err error) bool {
+func isFull(err error) bool {
 	var api *natsjs.APIError
-	if !errors.As(err, &api) || api.ErrorCode != notStored {
-		return false
-	}
-	stream, err := j.js.Stream(ctx, CommitStream)
-	if err != nil {
-		return false
-	}
-	info := stream.CachedInfo()
-	most := info.Config.MaxBytes
-	return most > 0 && info.State.Bytes+uint64(len(j.record)+recordOverhead) > uint64(most)
+	return errors.As(err, &api) && api.Description == noRoom
 }
-
-// recordOverhead is at least what a stream keeps of a record besides its bytes: subject,
-// headers, sums.
-const recordOverhead = 1 << 10
 
 // readRecords calls each with the records of the journal from a sequence on,
 // until it has caught up, and returns the last sequence that it read. From 0 it

@@ -161,17 +161,12 @@ func (p *Projector) run(ctx context.Context) error {
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainTime, cancel) })()
 	for {
-		var late time.Time
-		err := p.interrupter.Do(ctx, func(ctx context.Context) (err error) {
-			late, err = t.waitIdle(ctx)
-			return err
-		})
+		err := p.interrupter.Do(ctx, t.waitIdle)
 		ended := ctx.Err() != nil
 		if err != nil && !ended {
 			return err
 		}
-		err = p.interrupter.Do(working, func(ctx context.Context) error { return t.catchUp(ctx, late) })
-		if err != nil || ended {
+		if err = p.interrupter.Do(working, t.catchUp); err != nil || ended {
 			return err
 		}
 	}
@@ -220,24 +215,23 @@ func (p *Projector) findTail(ctx context.Context) (*tail, error) {
 	return t, nil
 }
 
-// waitIdle waits for a record, and then until the journal is idle, but not beyond
-// the time that it returns; that is in the past if ctx has ended.
-func (t *tail) waitIdle(ctx context.Context) (late time.Time, err error) {
+// waitIdle waits for a record, and then until the journal is idle, but not longer than lateTime.
+func (t *tail) waitIdle(ctx context.Context) error {
 	if err := t.await(ctx); err != nil {
-		return late, err
+		return err
 	}
-	late = time.Now().Add(lateTime)
+	late := time.Now().Add(lateTime)
 	for look, bytes := gatherTime, uint64(restBytes/2); time.Now().Before(late); look, bytes = restTime, restBytes {
 		select {
 		case <-time.After(look):
 		case <-ctx.Done():
-			return time.Time{}, ctx.Err()
+			return ctx.Err()
 		}
 		if busy, err := t.busy(ctx, bytes); err != nil || !busy {
-			return late, err
+			return err
 		}
 	}
-	return late, nil
+	return nil
 }
 
 // await waits until there is a record to read. It is notified when one is
@@ -285,38 +279,22 @@ func (t *tail) busy(ctx context.Context, bytes uint64) (bool, error) {
 	return t.size > before+bytes, nil
 }
 
-// errBusy ends a catchUp before its time.
-var errBusy = errors.New("the journal grows")
-
-// catchUp projects what the journal has. It stops when the journal is no longer
-// idle, unless it is late.
-func (t *tail) catchUp(ctx context.Context, late time.Time) error {
+// catchUp projects what the journal has.
+func (t *tail) catchUp(ctx context.Context) error {
 	var gathered [][]byte
 	var read uint64
 	project := func() error {
-		if err := t.project(ctx, gathered, read); err != nil {
-			return err
-		}
+		err := t.project(ctx, gathered, read)
 		gathered = gathered[:0]
-		return nil
+		return err
 	}
 	_, err := readRecords(ctx, t.js, t.next, false, func(r Record) error {
 		gathered, read = append(gathered, r.Decisions...), r.Sequence
 		if len(gathered) < gatherDecisions {
 			return nil
 		}
-		if err := project(); err != nil || time.Now().After(late) {
-			return err
-		}
-		busy, err := t.busy(ctx, restBytes)
-		if err == nil && busy {
-			err = errBusy
-		}
-		return err
+		return project()
 	})
-	if errors.Is(err, errBusy) {
-		return nil
-	}
 	if err == nil && len(gathered) > 0 {
 		err = project()
 	}

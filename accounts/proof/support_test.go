@@ -199,8 +199,7 @@ func (i *issuer) user(t testing.TB, account, key, name string, change func(*jwt.
 	}
 	token, err := u.Encode(i.keys[key])
 	noError(t, err)
-	seed, err = k.Seed()
-	noError(t, err)
+	seed = must(k.Seed())(t)
 	return token, seed
 }
 

@@ -135,11 +135,7 @@ func firstTag(text string) int {
 
 // isLessThan reports whether r is a less-than sign or looks like one.
 func isLessThan(r rune) bool {
-	switch r {
-	case '<', 0xff1c, 0xfe64, 0x226e, 0x227a, 0x2039, 0x3008, 0x27e8, 0x2329, 0x276c, 0x276e, 0x2770, 0x02c2, 0x1438, 0x16b2:
-		return true
-	}
-	return false
+	return r == '<' || r >= utf8.RuneSelf && strings.ContainsRune("\uff1c\ufe64\u226e\u227a\u2039\u3008\u27e8\u2329\u276c\u276e\u2770\u02c2\u1438\u16b2", r)
 }
 
 const tagLetters = "untrusteddata"
@@ -170,13 +166,7 @@ func isTag(text string) bool {
 	return matched == len(tagLetters)
 }
 
-func isSlash(r rune) bool {
-	switch r {
-	case '/', '\\', 0x2044, 0x2215, 0x29f8, 0xff0f, 0xff3c:
-		return true
-	}
-	return false
-}
+func isSlash(r rune) bool { return strings.ContainsRune("/\\\u2044\u2215\u29f8\uff0f\uff3c", r) }
 
 func isHyphen(r rune) bool { return r == '-' || r == '_' || r == 0x2212 || unicode.Is(unicode.Pd, r) }
 

@@ -118,7 +118,7 @@ func isNumber(s string) bool {
 	}
 	tail := rest[digits:]
 	return strings.IndexByte(rest[:digits], '.') > 0 && len(tail) <= 8 && letters <= 6 && strings.Trim(tail, "abcdefghijklmnopqrstuvwxyz0123456789.-+") == "" ||
-		isTimestamp(rest) || hasUnit(tail) && letters == len(tail)
+		isTimestamp(rest) || units[strings.ToLower(tail)] && letters == len(tail)
 }
 
 // isTimestamp reports whether s begins like 2026-11-22 and goes on with a time or not at all.
@@ -129,14 +129,8 @@ func isTimestamp(s string) bool {
 	return strings.Trim(s[10:], "0123456789TtZz:.+-") == ""
 }
 
-func hasUnit(s string) bool {
-	switch strings.ToLower(s) {
-	case "ms", "us", "ns", "s", "m", "h", "d", "sec", "secs", "min", "mins", "hours", "days", "weeks", "months", "years", "kb", "mb",
-		"gb", "kib", "mib", "gib", "bytes", "bits", "bit", "px", "em", "rem", "hz", "khz", "mhz", "th", "st", "nd", "rd", "k":
-		return true
-	}
-	return false
-}
+// units stand behind numbers.
+var units = listed("ms us ns s m h d sec secs min mins hours days weeks months years kb mb gb kib mib gib bytes bits bit px em rem hz khz mhz th st nd rd k")
 
 // isCall reports whether a quoted value is an expression rather than a text.
 func isCall(s string) bool {
@@ -148,6 +142,10 @@ var placeholderWords = []string{
 	"your", "example", "sample", "placeholder", "changeme", "change_me", "change-me", "dummy", "redacted", "insert", "replace", "todo",
 	"xxxx", "****", "....", "notreal", "not-a-real", "fake", "lorem", "foobar", "deadbeef", "0123456789",
 }
+
+// placeholderNames are the letters of others.
+var placeholderNames = listed("password passwd passw pwd pass secret mysecret mypassword mytoken token key apikey secretkey " +
+	"credential credentials string value test testing foo bar baz user username abc xyz n x xx xxx")
 
 // isPlaceholder reports whether s is what documents write in place of a secret.
 func isPlaceholder(s string) bool {
@@ -161,12 +159,7 @@ func isPlaceholder(s string) bool {
 		}
 		return -1
 	}, lower)
-	switch letters {
-	case "password", "passwd", "passw", "pwd", "pass", "secret", "mysecret", "mypassword", "mytoken", "token", "key", "apikey", "secretkey",
-		"credential", "credentials", "string", "value", "test", "testing", "foo", "bar", "baz", "user", "username", "abc", "xyz", "n", "x", "xx", "xxx":
-		return len(letters)*2 >= len(s)
-	}
-	return false
+	return placeholderNames[letters] && len(letters)*2 >= len(s)
 }
 
 // isPath reports whether s is a path of a file, or a name with slashes: every segment is words or short numbers.

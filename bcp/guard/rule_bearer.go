@@ -139,14 +139,12 @@ func isVariable(s string) bool {
 	return s[0] == '%' && len(s) <= 3 && (len(s) == 1 || s[1]|0x20-'a' <= 25)
 }
 
-// isPlaceholderPassword reports whether documents write s where a password would stand.
+// placeholderPasswords are what documents write where a password would stand.
+var placeholderPasswords = listed("password passwd pass pwd passw secret token user yourpassword your_password your-password " +
+	"mypassword my_password changeme xxx redacted example ... foo bar key apikey api_key")
+
 func isPlaceholderPassword(s string) bool {
-	switch strings.ToLower(s) {
-	case "password", "passwd", "pass", "pwd", "passw", "secret", "token", "user", "yourpassword", "your_password", "your-password",
-		"mypassword", "my_password", "changeme", "xxx", "redacted", "example", "...", "foo", "bar", "key", "apikey", "api_key":
-		return true
-	}
-	return strings.IndexByte("*x.X-_#", s[0]) >= 0 && strings.Trim(s, s[:1]) == ""
+	return placeholderPasswords[strings.ToLower(s)] || strings.IndexByte("*x.X-_#", s[0]) >= 0 && strings.Trim(s, s[:1]) == ""
 }
 
 const kindUserPassword = "user-password"

@@ -1,7 +1,9 @@
 package text
 
 import (
+	"cmp"
 	"math/bits"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -194,11 +196,7 @@ func (s *scanner) place(m *run, received []byte) error {
 // goes.
 func (m *run) compose(letter rune, received []byte) (rune, []rune) {
 	marks := m.marks[m.from:m.to]
-	for i := 1; i < len(marks); i++ { // stable, by combining class
-		for k := i; k > 0 && lookUp(marks[k-1])>>entryOrder > lookUp(marks[k])>>entryOrder; k-- {
-			marks[k-1], marks[k] = marks[k], marks[k-1]
-		}
-	}
+	slices.SortStableFunc(marks, func(a, b rune) int { return cmp.Compare(lookUp(a)>>entryOrder, lookUp(b)>>entryOrder) })
 	kept, last, dotted := 0, uint32(0), false
 	for _, r := range marks {
 		order := lookUp(r) >> entryOrder

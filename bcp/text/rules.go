@@ -109,7 +109,11 @@ func parseRules(data []byte) (*Rules, error) {
 		}
 	}
 	for _, rule := range file.Shapes {
-		s := shape{kind: rule.Shape, code: Set(rule.Code), minimum: rule.Limit, words: map[string]bool{}, careful: map[string]bool{}}
+		find := shapeKinds[rule.Shape]
+		if find == nil {
+			return nil, errRules
+		}
+		s := shape{find: find, code: Set(rule.Code), minimum: rule.Limit, words: map[string]bool{}, careful: map[string]bool{}}
 		for _, w := range rule.Words {
 			s.words[w] = true
 		}

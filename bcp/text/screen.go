@@ -40,7 +40,7 @@ func (r *Rules) screen(received, normalised []byte, prose bool) Set {
 	*room = folded
 	found |= r.patterns.match(folded)
 	for i := range r.shapes {
-		if s := &r.shapes[i]; found&s.code == 0 && s.find(received, folded) {
+		if s := &r.shapes[i]; found&s.code == 0 && s.find(s, received, folded) {
 			found |= s.code
 		}
 	}

@@ -7,52 +7,42 @@ import (
 
 // shape is a detector for what no list of patterns can cover. Each runs once over the text.
 type shape struct {
-	kind    string
+	find    func(s *shape, received, folded []byte) bool
 	code    Set
 	minimum int
 	words   map[string]bool
 	careful map[string]bool
 }
 
-// The kinds of shapes that a rules file may use.
-const (
-	shapeDomain   = "domain"    // a host name that ends in one of words, or in one of careful before a path
-	shapeBlob     = "blob"      // at least minimum letters and digits that change kind too often for a word
-	shapeHex      = "hex"       // at least minimum hexadecimal digits in one run
-	shapeHexBytes = "hex_bytes" // at least minimum pairs of hexadecimal digits
-	shapePercent  = "percent"   // at least minimum percent-encoded bytes in a row
-	shapeTag      = "tag"       // an opening or closing tag of at most minimum bytes
-	shapeCall     = "call"      // name() or name.name(
-)
+// shapeKinds are the kinds of shapes that a rules file may use, as the bytes that came and those of foldView are looked at.
+var shapeKinds = map[string]func(s *shape, received, folded []byte) bool{
+	// A host name that ends in one of words, or in one of careful before a path; nobody writes a space before a full stop.
+	"domain": func(s *shape, _, folded []byte) bool {
+		return s.hosts(folded) || hasOne(spacedHosts, folded, func(found []byte) bool { return s.words[string(found[len(" . "):])] })
+	},
+	// At least minimum letters and digits that change kind too often for a word.
+	"blob": func(s *shape, received, _ []byte) bool { return s.blob(received) },
+	// At least minimum hexadecimal digits in one run, or pairs of them.
+	"hex":       func(s *shape, _, folded []byte) bool { return s.hex(folded) },
+	"hex_bytes": func(s *shape, _, folded []byte) bool { return s.hexBytes(folded) },
+	// At least minimum percent-encoded bytes in a row.
+	"percent": func(s *shape, _, folded []byte) bool {
+		return hasOne(percents, folded, func(run []byte) bool { return len(run) >= s.minimum*len("%00") })
+	},
+	// An opening or closing tag of at most minimum bytes.
+	"tag": func(s *shape, _, folded []byte) bool {
+		return hasOne(tags, folded, func(tag []byte) bool { return len(tag) <= s.minimum+1 })
+	},
+	// name() or name.name(
+	"call": func(_ *shape, _, folded []byte) bool { return bytes.IndexByte(folded, '(') >= 0 && calls.Match(folded) },
+}
 
-// What shapes look for in a folded text; nobody writes a space before a full stop.
 var (
 	percents    = regexp.MustCompile(`(?:%[0-9a-f]{2})+`)
 	tags        = regexp.MustCompile(`<[a-z/!?][^<>]*>`)
 	calls       = regexp.MustCompile(`[a-z0-9](?:[._][a-z0-9]+)+\(|[a-z0-9]\(\)`)
 	spacedHosts = regexp.MustCompile(` \. [a-z0-9]+`)
 )
-
-// find runs the shape. folded is foldView's text, received the bytes as they came.
-func (s *shape) find(received, folded []byte) bool {
-	switch s.kind {
-	case shapeDomain:
-		return s.hosts(folded) || hasOne(spacedHosts, folded, func(found []byte) bool { return s.words[string(found[len(" . "):])] })
-	case shapeBlob:
-		return s.blob(received)
-	case shapeHex:
-		return s.hex(folded)
-	case shapeHexBytes:
-		return s.hexBytes(folded)
-	case shapePercent:
-		return hasOne(percents, folded, func(run []byte) bool { return len(run) >= s.minimum*len("%00") })
-	case shapeTag:
-		return hasOne(tags, folded, func(tag []byte) bool { return len(tag) <= s.minimum+1 })
-	case shapeCall:
-		return bytes.IndexByte(folded, '(') >= 0 && calls.Match(folded)
-	}
-	return false
-}
 
 // hasOne reports whether one of the places of a form fits. It allocates nothing where there is none.
 func hasOne(form *regexp.Regexp, text []byte, fits func([]byte) bool) bool {
