@@ -17,35 +17,25 @@ func Match(pattern, subject string) bool {
 	if !Valid(pattern) || !ValidLiteral(subject) {
 		return false
 	}
-	for {
-		want, patternRest, morePattern := strings.Cut(pattern, ".")
-		if want == ">" {
+	want, got := strings.Split(pattern, "."), strings.Split(subject, ".")
+	for i, token := range want {
+		switch {
+		case i == len(got):
+			return false
+		case token == ">":
 			return true
-		}
-		got, subjectRest, moreSubject := strings.Cut(subject, ".")
-		if want != "*" && want != got {
+		case token != "*" && token != got[i]:
 			return false
 		}
-		if !morePattern || !moreSubject {
-			return morePattern == moreSubject
-		}
-		pattern, subject = patternRest, subjectRest
 	}
+	return len(want) == len(got)
 }
 
 // Valid reports whether s is a subject or a pattern by the server's rules: no
 // empty tokens, no white space, `>` only as the last token.
 func Valid(s string) bool {
-	for {
-		token, rest, more := strings.Cut(s, ".")
-		if token == "" || strings.ContainsAny(token, " \t\n\f\r") || (token == ">" && more) {
-			return false
-		}
-		if !more {
-			return true
-		}
-		s = rest
-	}
+	tokens := strings.Split(s, ".")
+	return !slices.Contains(tokens, "") && !strings.ContainsAny(s, " \t\n\f\r") && !slices.Contains(tokens[:len(tokens)-1], ">")
 }
 
 // ValidLiteral reports whether s is valid and has no wildcard tokens.

@@ -5,9 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/jwt/v2"
-	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/accounts"
 	"github.com/bcpmesh/bcpmesh/accounts/proof"
@@ -241,73 +239,4 @@ func (w *world) tryRole(t *testing.T, report proof.Report, is func(proof.Hole) b
 	}
 	say(t, from, subject)
 	got(t, heard, "")
-}
-
-// A real server lets nobody hear what the matrix has not, nor say anything to another
-// role: each role tries, with its credentials.
-//
-// covers DUAL-1, DUAL-2, DUAL-4, DUAL-11, DUAL-12, DUAL-14, DUAL-35, DUAL-43, DUAL-61, DUAL-62, DUAL-63, DUAL-69, DUAL-102
-func TestServerKeepsRolesApart(t *testing.T) {
-	t.Parallel()
-	i := shipped(t, cast())
-	w := i.serve(t)
-	all := map[string]string{} // carriers and what each role hears, by who may hear it
-	for _, subject := range columns {
-		all[subject] = ""
-	}
-	for _, p := range players {
-		all[p.hears] = p.name
-	}
-	all["bcp.v1.run.kim.desk.all"] = ""
-	conns := map[contract.Role]*nats.Conn{}
-	heard := make(chan *nats.Msg, 1024) // more than can be heard
-	for role, p := range players {
-		conns[role] = w.as(t, p.account, p.name)
-		own := make(chan *nats.Msg, 256)
-		for subject := range all {
-			pattern := subject[:strings.LastIndexByte(subject, '.')] + ".>"
-			for _, wanted := range []string{subject, pattern} {
-				must(conns[role].ChanSubscribe(wanted, own))(t)
-			}
-		}
-		noError(t, conns[role].Flush())
-		t.Cleanup(func() {
-			seen := map[string]bool{}
-			for len(own) > 0 {
-				m := <-own
-				seen[m.Subject+" "+string(m.Data)] = true
-			}
-			// Its own subject, from the orchestrator, and nothing else from anybody.
-			diff := cmp.Diff(map[string]bool{p.hears + " orchestrator": true}, seen)
-			failIf(t, diff != "", "%s hears (-want +got):\n%s", role, diff)
-		})
-	}
-	gateway := w.watch(t, core)
-	must(gateway.ChanSubscribe("bcp.>", heard))(t)
-	noError(t, gateway.Flush())
-	// Calls are sent by dispatchers, in an account of their own.
-	for _, from := range []*nats.Conn{gateway, w.watch(t, accounts.Dispatchers)} {
-		for subject := range all {
-			if (from == gateway) != strings.Contains(subject, ".call.") {
-				noError(t, from.Publish(subject, []byte("orchestrator")))
-			}
-		}
-		noError(t, from.Flush())
-	}
-	for role, nc := range conns {
-		for subject := range all {
-			noError(t, nc.Publish(subject, []byte(role)))
-		}
-		noError(t, nc.Flush())
-	}
-	for _, nc := range conns {
-		noError(t, nc.Flush())
-	}
-	noError(t, gateway.Flush())
-	for len(heard) > 0 {
-		m := <-heard
-		if by := string(m.Data); by != "orchestrator" && (by != "user" || m.Subject != "bcp.v1.run.kim.desk.all") {
-			t.Errorf("the orchestrator heard a %s on %s", by, m.Subject)
-		}
-	}
 }

@@ -26,7 +26,7 @@ func (r *Rules) screen(received, normalised []byte, prose bool) Set {
 	if r.phrases == nil {
 		return everything
 	}
-	w := r.walk()
+	w := walk{phrases: r.phrases, sum: r.weighing()}
 	found := w.text(normalised)
 	if prose {
 		return found

@@ -151,9 +151,6 @@ func (w *weighed) code() Set {
 	return Instruction
 }
 
-// walk begins a walk over the words of a text.
-func (r *Rules) walk() walk { return walk{phrases: r.phrases, sum: r.weighing()} }
-
 // Weighed is a word of a normalised text and where it begins, its keys in the table of weights (0 for none) and what they weigh together.
 type Weighed struct {
 	Word   string
