@@ -67,17 +67,24 @@ func Announced(ctx context.Context, js natsjs.JetStream, first uint64) (Beginnin
 	if first <= 1 {
 		return Beginning{}, nil
 	}
-	begin, err := Beginning{}, ErrMissing
-	_, reading := readRecords(ctx, js, first, true, func(r Record) error {
-		if r.Sequence == first {
-			begin, err = readBeginning(first, r.Decisions)
-		}
-		return errEnough
-	})
-	if reading != nil && !errors.Is(reading, errEnough) {
-		err = reading
+	stream, err := js.Stream(ctx, CommitStream)
+	var r *reader
+	if err == nil {
+		r, err = read(js, stream, first, true)
 	}
-	return begin, err
+	if err != nil {
+		return Beginning{}, fmt.Errorf("reading the journal: %w", err)
+	}
+	defer r.end()
+	r.messages = 1
+	sequence, decisions, err := r.record(ctx)
+	if err == nil && sequence != first {
+		err = ErrMissing
+	}
+	if err != nil {
+		return Beginning{}, err
+	}
+	return readBeginning(first, decisions)
 }
 
 // readBeginning returns the beginning of a journal with this first record, which may only

@@ -2,28 +2,17 @@ package guard
 
 import (
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/rangetable"
 )
 
-// hidden has a bit for each code point that shows nothing: controls, format characters, default ignorables, variation
-// selectors, private use and the blank Braille pattern. White space is not invisible.
-var hidden = sync.OnceValue(func() *[(unicode.MaxRune + 1) / 64]uint64 {
-	var bits [(unicode.MaxRune + 1) / 64]uint64
-	for _, table := range []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Co, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point, rangetable.New(0x2800)} {
-		rangetable.Visit(table, func(r rune) {
-			if !unicode.IsSpace(r) {
-				bits[r>>6] |= 1 << (r & 63)
-			}
-		})
-	}
-	return &bits
-})
+// hidden are the code points that show nothing, and white space that is among them: controls, format characters, default
+// ignorables, variation selectors, private use and the blank Braille pattern.
+var hidden = rangetable.Merge(unicode.Cc, unicode.Cf, unicode.Co, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point, rangetable.New(0x2800))
 
-func invisible(r rune) bool { return hidden()[r>>6]>>(r&63)&1 != 0 }
+func invisible(r rune) bool { return unicode.Is(hidden, r) && !unicode.IsSpace(r) }
 
 // hasInvisible reports whether a text has an invisible code point.
 func hasInvisible[T string | []byte](text T) bool {
