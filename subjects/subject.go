@@ -266,18 +266,10 @@ func fill(kind string, t []string) (Subject, bool) {
 
 // join returns the empty string if a token is empty.
 func join(k Kind, tokens ...string) string {
-	var b strings.Builder
-	b.Grow(96)
-	b.WriteString(root)
-	b.WriteString(kindWords[k])
-	for _, t := range tokens {
-		if t == "" {
-			return ""
-		}
-		b.WriteByte('.')
-		b.WriteString(t)
+	if slices.Contains(tokens, "") {
+		return ""
 	}
-	return b.String()
+	return root + kindWords[k] + "." + strings.Join(tokens, ".")
 }
 
 // Each token function returns the part's text, or the empty string if the part

@@ -3,6 +3,7 @@ package guard
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -28,10 +29,8 @@ func (s Set) String() string {
 
 // ParseSet reads all, keys or seed.
 func ParseSet(s string) (Set, error) {
-	for set, name := range setNames {
-		if s == name {
-			return Set(set), nil
-		}
+	if i := slices.Index(setNames[:], s); i >= 0 {
+		return Set(i), nil
 	}
 	return All, fmt.Errorf("guard: unknown set of rules: expected %s, %s or %s", All, Keys, Seed)
 }
