@@ -108,11 +108,15 @@ func (d *Draft) Discard() {
 // Move renames a file or folder on the same disk. It replaces a file, but not a
 // folder unless it is empty. The caller must have synced the contents.
 func Move(from, to string) error {
-	if err := os.Rename(from, to); err != nil {
+	if err := MoveUnsynced(from, to); err != nil {
 		return err
 	}
 	return SyncFolder(filepath.Dir(to))
 }
+
+// MoveUnsynced is Move for one of many files of a folder: the move survives a crash
+// once [SyncFolder] has returned.
+func MoveUnsynced(from, to string) error { return os.Rename(from, to) }
 
 // SyncFolder writes the names in a folder to the disk. On Windows folders have no
 // sync, and it does nothing.

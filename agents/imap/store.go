@@ -120,7 +120,7 @@ func (w onlyWriter) Write(p []byte) (int, error) {
 
 // finishDraft gives the draft its name.
 func (s store) finishDraft(validity, uid int64) error {
-	return writing(os.Rename(s.draft(), filepath.Join(s.folder, newFolder, fileName(validity, uid))))
+	return writing(durable.MoveUnsynced(s.draft(), filepath.Join(s.folder, newFolder, fileName(validity, uid))))
 }
 
 // sync returns once the names of messages are on disk.
