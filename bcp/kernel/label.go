@@ -80,7 +80,7 @@ func (r Readers) meet(o Readers) Readers {
 	case o.All(), r.allowed == nil, slices.Equal(r.allowed.held, o.allowed.held):
 		return r
 	default:
-		return Only(r.allowed.Clamp(o.allowed.held).held...)
+		return Only(slices.DeleteFunc(slices.Clone(o.allowed.held), func(c Capability) bool { return !r.allowed.Holds(c) })...)
 	}
 }
 

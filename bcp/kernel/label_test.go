@@ -48,7 +48,7 @@ func drawModel(t *rapid.T) modelLabel {
 	}
 	m := modelLabel{sources: set("source ", "user_query", "tool_read", "q_llm", "derived"), subjects: set("subject ", "user", "third_party"), influence: map[string]int{}}
 	if rapid.Bool().Draw(t, "limited") {
-		m.readers = set("reader ", "x", "y", "z")
+		m.readers = set("reader ", "kim@example.org", "x", "y", "z")
 	}
 	origins := []string{"p", "p.u", "p.v", "p.u.w", "p1", "d/p", "d/p.u", "p-x", "q"}
 	for range rapid.IntRange(0, 4).Draw(t, "origins") {
@@ -142,7 +142,7 @@ func TestJoinIsItsDefinition(t *testing.T) {
 		if (la.Tainted() && la.Sources&kernel.UserQuery != 0) && !j.Tainted() || la.ThirdParty() && !j.ThirdParty() || j.Width() < la.Width() && !anyParts(a, b) {
 			t.Fatalf("%s and %s: the join is less: %s", a.json(), b.json(), spelled(j))
 		}
-		for _, r := range []kernel.Capability{"x", "y", "z"} {
+		for _, r := range []kernel.Capability{"kim@example.org", "x", "y", "z"} {
 			if j.Readers.Admit(caps(r)) && !(la.Readers.Admit(caps(r)) && lb.Readers.Admit(caps(r))) {
 				t.Fatalf("%s and %s: %s may read the join", a.json(), b.json(), r)
 			}
