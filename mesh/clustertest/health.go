@@ -129,36 +129,30 @@ func (c *Cluster) Leader(t testing.TB, name string) int {
 	t.Helper()
 	leader := -1
 	Await(t, "a leader of "+name, func() (err error) {
-		leader, err = c.leader(func(n *node) (string, error) { return n.streamLeader(name) })
+		leader, err = c.leader(name)
 		return err
 	})
 	return leader
 }
 
-// streamLeader is who leads a stream, as a node sees it.
-func (n *node) streamLeader(name string) (string, error) {
-	_, streams, err := n.streams()
-	for _, s := range streams {
-		if s.Name == name {
-			return s.Cluster.Leader, err
-		}
-	}
-	return "", err
-}
-
-// leader returns the node that the reachable nodes name.
-func (c *Cluster) leader(named func(*node) (string, error)) (int, error) {
+// leader returns the node that the reachable nodes say leads a stream.
+func (c *Cluster) leader(stream string) (int, error) {
 	leader, reached := "", map[string]int{}
 	for i, n := range c.nodes {
-		name, err := named(n)
+		_, streams, err := n.streams()
 		if err != nil {
 			continue
 		}
 		reached[n.name] = i
-		if leader != "" && name != "" && name != leader {
-			return -1, fmt.Errorf("%s and %s are both named", leader, name)
+		for _, s := range streams {
+			if s.Name != stream || s.Cluster.Leader == "" {
+				continue
+			}
+			if leader != "" && s.Cluster.Leader != leader {
+				return -1, fmt.Errorf("%s and %s are both named", leader, s.Cluster.Leader)
+			}
+			leader = s.Cluster.Leader
 		}
-		leader = max(leader, name)
 	}
 	if i, ok := reached[leader]; ok {
 		return i, nil
@@ -192,7 +186,7 @@ func (c *Cluster) Lead(t testing.TB, conn *nats.Conn, name string, i int) {
 	t.Helper()
 	ask := fmt.Appendf(nil, `{"placement":{"preferred":%q}}`, c.nodes[i].name)
 	Await(t, c.nodes[i].name+" to lead "+name, func() error {
-		leader, err := c.leader(func(n *node) (string, error) { return n.streamLeader(name) })
+		leader, err := c.leader(name)
 		if err == nil && leader != i {
 			// Whether it is answered or not shows later.
 			_, err = conn.Request("$JS.API.STREAM.LEADER.STEPDOWN."+name, ask, time.Second)
