@@ -132,7 +132,11 @@ func (m *Mesh) startCommands() error {
 		defer cancel()
 		return errors.Join(c.supervisor.Stop(ctx), removeCommandFolder(m.config.State))
 	})
-	m.renewCommands(c)
+	m.runEvery(commandRenewal, func(context.Context) { // a leaked copy soon expires
+		if err := c.renew(); err != nil {
+			m.config.Logger.Error("renewing the credentials of commands", "error", err)
+		}
+	})
 	c.use(m.definition.Load())
 	return nil
 }
@@ -143,16 +147,6 @@ const (
 	commandCreds   = 48 * time.Hour
 	commandRenewal = commandCreds / 2
 )
-
-// renewCommands renews the credentials of commands until the mesh stops. A
-// leaked copy soon expires.
-func (m *Mesh) renewCommands(c *commands) {
-	m.runEvery(commandRenewal, func(context.Context) {
-		if err := c.renew(); err != nil {
-			m.config.Logger.Error("renewing the credentials of commands", "error", err)
-		}
-	})
-}
 
 // commandGrace is how long commands may take to end with their mesh.
 const commandGrace = 5 * time.Second
