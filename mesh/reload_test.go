@@ -192,56 +192,6 @@ func TestReloadAddsAndRemovesAgents(t *testing.T) {
 	checkStreams(t, m.Mesh)
 }
 
-// A changed budget holds at once, and disconnects nobody; a changed subscription
-// is told to the Reader that it is for.
-//
-// covers P4.4, P1.5, P9.3, SUB-43, SUB-87
-func TestReloadChangesBudgetsAndSubscriptions(t *testing.T) {
-	t.Parallel()
-	m := startEdited(t, with(pair(10), "mesh.yaml", people))
-	main, mailer := connect(t, m.Mesh)
-	ask := func(want any) {
-		t.Helper()
-		if r := main.Ask(t, "mailer", askBits(4, "")); r.Fields["remaining_bits"] != want && r.Fields["error"] != want {
-			t.Errorf("receipt %s, not %v", r.JSON, want)
-		}
-	}
-	ask(6.0)
-	ask(2.0)
-	ask("budget_exhausted")
-	// The list may come several times; want is what stands in the new one.
-	edit := func(files map[string]string, want string) {
-		t.Helper()
-		if r := m.edit(t, with(files, "mesh.yaml", people)); len(r.Errors) > 0 || r.Error != "" || len(r.Changes) != 2 || !strings.HasPrefix(r.Changes[1], "+ main may learn ") {
-			t.Errorf("%+v", r)
-		}
-		mailer.Acknowledge(t, mailer.told.NextOf(t, func(l meshtest.Message) bool {
-			return l.Text("type") == "bcp_subscriptions_active" && contains(l, want)
-		}))
-	}
-	const urgent = `{"subscription_id":"alerts","controller":"main","category":1,"fields":[{"name":"urgent","type":"boolean"}]}`
-	edit(pair(13), urgent)
-	ask(1.0)
-	edit(pair(5), urgent)
-	ask("budget_exhausted")
-	edit(pair(12), urgent)
-	ask("budget_exhausted")
-	edit(pair(16), urgent)
-	ask(0.0)
-
-	// Another subscription under the same name: its Reader hears of it, and by
-	// which it is judged.
-	changed := pair(30)
-	changed["main.md"] = strings.Replace(changed["main.md"], "fields: [{name: urgent, type: boolean}]", "fields: [{name: level, type: integer, min: 1, max: 8}]", 1)
-	edit(changed, `{"subscription_id":"alerts","controller":"main","category":1,"fields":[{"name":"level","type":"integer","min":1,"max":8}]}`)
-	coded(t, mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""), "validation_failed", "by the old definition")
-	if r := mailer.Push(t, "main", "alerts", `{"level":7}`, ""); r.Text("detail") != "Published to controller main (Cat-1, 3.0 bits)" {
-		t.Errorf("by the new definition: %s", r.JSON)
-	}
-	counts(t, m.Mesh, 0, meshtest.Of(bcp.KindDisconnect))
-	checkStreams(t, m.Mesh)
-}
-
 // A bad edit leaves everything as it was, and says what is wrong, also where it
 // comes while another is at work.
 //
