@@ -52,9 +52,7 @@ func TestCheckpoints(t *testing.T) {
 	decided := func() uint64 { d := m.Decisions(); return d[len(d)-1].Seq }
 	m.Stop(t)
 	first, key := signed(t, m.State)
-	if first.Size < decided() {
-		t.Errorf("the checkpoint is of %d decisions, and %d were made", first.Size, decided())
-	}
+	failIf(t, first.Size < decided(), "the checkpoint is of %d decisions, and %d were made", first.Size, decided())
 	expect(t, exported(t, m).Checkpoint, first, "the export ends with")
 	m.Start(t)
 	m.Stop(t)

@@ -55,9 +55,7 @@ func (p person) view(t testing.TB, id bcp.ItemID) bcp.ItemView {
 func (p person) first(t testing.TB) bcp.ItemView {
 	t.Helper()
 	items := p.items(t)
-	if len(items) == 0 {
-		t.Fatalf("nothing waits for %s", p.Name)
-	}
+	stopIf(t, len(items) == 0, "nothing waits for %s", p.Name)
 	return p.view(t, items[0].ID)
 }
 

@@ -109,9 +109,7 @@ func TestStopWhileNothingCanBeTold(t *testing.T) {
 		}
 	}()
 	for end := time.Now().Add(meshtest.Patience); told.Load() < kept+lane; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it took %d", told.Load())
-		}
+		stopIf(t, time.Now().After(end), "it took %d", told.Load())
 	}
 	// The server's events are told one after the other: these wait, and so does who looks
 	// for what was not heard.

@@ -154,9 +154,7 @@ func (s side) result(t *testing.T) meshtest.Message {
 func acknowledged(t *testing.T, m meshtest.Message) string {
 	t.Helper()
 	reply, err := subjects.Parse(m.Reply)
-	if err != nil {
-		t.Fatalf("a result with the reply subject %q: %v", m.Reply, err)
-	}
+	stopIf(t, err != nil, "a result with the reply subject %q: %v", m.Reply, err)
 	return reply.ID
 }
 
@@ -213,9 +211,7 @@ func coded[C ~string](t testing.TB, reply meshtest.Message, code C, what ...any)
 // succeeded ends a test whose message was refused.
 func succeeded(t testing.TB, reply meshtest.Message, what ...any) {
 	t.Helper()
-	if reply.Fields["success"] != true {
-		t.Fatalf("%s got %s", fmt.Sprint(what...), reply.JSON)
-	}
+	stopIf(t, reply.Fields["success"] != true, "%s got %s", fmt.Sprint(what...), reply.JSON)
 }
 
 // nothing expects that none of these came.

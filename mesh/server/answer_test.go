@@ -36,9 +36,7 @@ func query(t *testing.T, gateway *nats.Conn, reader *agent, arrived func() []*na
 	noError(t, gateway.PublishRequest(subjects.Query(reader.name, "main"), reply, []byte("?")))
 	flush(t, gateway)
 	messages := arrived()
-	if len(messages) != 1 || messages[0].Reply != reply {
-		t.Fatalf("%s got %d queries: %+v", reader.name, len(messages), messages)
-	}
+	stopIf(t, len(messages) != 1 || messages[0].Reply != reply, "%s got %d queries: %+v", reader.name, len(messages), messages)
 }
 
 func publish(t *testing.T, nc *nats.Conn, subject, data string) {
@@ -128,9 +126,7 @@ func TestDeliveryIsAcknowledgedOnceByWhoeverGotIt(t *testing.T) {
 	flush(t, gateway)
 	for agent, take := range arrived {
 		messages := take()
-		if len(messages) != 1 || len(messages[0].Header) != 0 {
-			t.Fatalf("%s got %+v", agent.name, messages)
-		}
+		stopIf(t, len(messages) != 1 || len(messages[0].Header) != 0, "%s got %+v", agent.name, messages)
 		publish(t, agent.Conn, messages[0].Reply, "")
 		publish(t, agent.Conn, messages[0].Reply, "")
 		expect(t, cmp.Diff([]string{"publish " + messages[0].Reply}, agent.refusals()), "", "%s", agent.name)

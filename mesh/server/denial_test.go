@@ -185,9 +185,7 @@ func raw(t *testing.T, url, text string, creds []byte) {
 	var info struct {
 		Nonce string `json:"nonce"`
 	}
-	if err != nil || json.Unmarshal(buffer[len("INFO "):n], &info) != nil || info.Nonce == "" {
-		t.Fatalf("%v: %q", err, buffer[:n])
-	}
+	stopIf(t, err != nil || json.Unmarshal(buffer[len("INFO "):n], &info) != nil || info.Nonce == "", "%v: %q", err, buffer[:n])
 	if creds != nil {
 		user := must(jwt.ParseDecoratedUserNKey(creds))
 		connect := must(json.Marshal(map[string]any{

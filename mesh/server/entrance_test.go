@@ -233,9 +233,7 @@ func readAtItsPace(t *testing.T, sealed bool) {
 	}
 	// Each may have read one chunk before it was slow, and one more.
 	most := int(time.Since(begin).Seconds()*slowRate)/lineBytes + len(servers)*2*maxChunk/size
-	if lines == 0 || lines > most {
-		t.Errorf("%d lines were read in %s, at most %d", lines, time.Since(begin), most)
-	}
+	failIf(t, lines == 0 || lines > most, "%d lines were read in %s, at most %d", lines, time.Since(begin), most)
 	// Nobody else waits for it.
 	client, server, _ := connect()
 	must(client.Write([]byte("PING\r\n")))

@@ -69,9 +69,7 @@ func TestAdapterReadsTheServersLines(t *testing.T) {
 		expect(t, strings.Join(refusals(), "; "), c.refusal, "%q: refused", c.format)
 		a.Debugf(c.format, c.args...)
 		a.Tracef(c.format, c.args...)
-		if a.fatal() != nil || strings.Count(text.String(), "\n") != 1 {
-			t.Errorf("%q: %v, %q", c.format, a.fatal(), text)
-		}
+		failIf(t, a.fatal() != nil || strings.Count(text.String(), "\n") != 1, "%q: %v, %q", c.format, a.fatal(), text)
 	}
 }
 

@@ -191,7 +191,5 @@ func TestClientOfNoServerIsClosed(t *testing.T) {
 // expect compares; what says what has the value.
 func expect[T comparable](t testing.TB, got, want T, what string, args ...any) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
-	}
+	failIf(t, got != want, "%s: %+v, want %+v", fmt.Sprintf(what, args...), got, want)
 }

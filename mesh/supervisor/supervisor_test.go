@@ -167,9 +167,7 @@ func TestPrepare(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, c := range alive {
-				if !c.isGone() {
-					t.Errorf("process %d lives on while another is prepared", c.PID)
-				}
+				failIf(t, !c.isGone(), "process %d lives on while another is prepared", c.PID)
 			}
 			if len(alive) > 0 && !errors.Is(syscall.Kill(alive[0].PID, 0), syscall.ESRCH) {
 				t.Errorf("process %d is there while another is prepared", alive[0].PID)

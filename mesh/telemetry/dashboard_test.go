@@ -118,9 +118,7 @@ func TestOperationsFiles(t *testing.T) {
 		if f.Type == telemetry.Histogram {
 			labels[f.FullName()+"_bucket"] = f.Labels
 		}
-		if !bytes.Contains(all[dashboardFile], []byte(f.FullName())) {
-			t.Errorf("no panel shows %s", f.FullName())
-		}
+		failIf(t, !bytes.Contains(all[dashboardFile], []byte(f.FullName())), "no panel shows %s", f.FullName())
 	}
 	metric, matcher := regexp.MustCompile(`bcpmesh_[a-z_]+`), regexp.MustCompile(`(bcpmesh_[a-z_]+)\{([a-z]+)!?=`)
 	for _, r := range alertRules {

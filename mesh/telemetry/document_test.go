@@ -73,9 +73,7 @@ func TestDeclaredIsExposed(t *testing.T) {
 		if got := strings.ToLower(exposed.GetType().String()); got != string(f.Type) {
 			t.Errorf("%s is a %s, not a %s", name, got, f.Type)
 		}
-		if exposed.GetHelp() != f.Help+"." {
-			t.Errorf("%s says %q", name, exposed.GetHelp())
-		}
+		failIf(t, exposed.GetHelp() != f.Help+".", "%s says %q", name, exposed.GetHelp())
 		for _, metric := range exposed.Metric {
 			var labels []string
 			for _, l := range metric.Label {

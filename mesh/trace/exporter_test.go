@@ -127,9 +127,7 @@ func (c *receiver) asked() int {
 func (c *receiver) await(t *testing.T, requests int) {
 	t.Helper()
 	for patience := time.Now().Add(meshtest.Patience); c.asked() < requests; time.Sleep(time.Millisecond) {
-		if time.Now().After(patience) {
-			t.Fatalf("%d requests came, not %d", c.asked(), requests)
-		}
+		stopIf(t, time.Now().After(patience), "%d requests came, not %d", c.asked(), requests)
 	}
 }
 
@@ -397,9 +395,7 @@ func TestAnswersOfCollectors(t *testing.T) {
 			to.await(t, c.requests)
 			stop()
 			counted.expect(t, c.sent, c.not)
-			if to.asked() != c.requests {
-				t.Errorf("%d requests", to.asked())
-			}
+			failIf(t, to.asked() != c.requests, "%d requests", to.asked())
 			failIf(t, elsewhere.asked() != 0, "it follows a collector elsewhere")
 		})
 	}
@@ -467,9 +463,7 @@ func TestVariablesSendTracesNowhereElse(t *testing.T) {
 	e.Observe(refusedPush(1))
 	stop()
 	counted.expect(t, 2, 0)
-	if elsewhere.asked() != 0 || to.asked() != 1 {
-		t.Fatalf("%d requests, and %d elsewhere", to.asked(), elsewhere.asked())
-	}
+	stopIf(t, elsewhere.asked() != 0 || to.asked() != 1, "%d requests, and %d elsewhere", to.asked(), elsewhere.asked())
 	if got := to.requests[0].Header.Values("Authorization"); got != nil {
 		t.Errorf("the header is %q", got)
 	}

@@ -94,8 +94,6 @@ func TestEvents(t *testing.T) {
 	}
 	close(s.ending)
 	for lines.Scan() {
-		if strings.HasPrefix(lines.Text(), "data") {
-			t.Errorf("after the end: %s", lines.Text())
-		}
+		failIf(t, strings.HasPrefix(lines.Text(), "data"), "after the end: %s", lines.Text())
 	}
 }

@@ -52,9 +52,7 @@ func drawnRun(t *testing.T, plan, hostile string, wants []string) {
 	stopIf(t, at < 0, "no tree:\n%s", text)
 	for _, want := range wants {
 		i := strings.Index(text[at:], want)
-		if i < 0 {
-			t.Fatalf("%q does not follow in:\n%s", want, text[at:min(len(text), at+900)])
-		}
+		stopIf(t, i < 0, "%q does not follow in:\n%s", want, text[at:min(len(text), at+900)])
 		at += i
 	}
 }

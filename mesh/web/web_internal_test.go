@@ -560,9 +560,7 @@ func TestHistory(t *testing.T) {
 	if len(entries) != maxHistory || entries[0].Seq != maxHistory+2 || h.find(maxHistory+1) != nil || h.find(maxHistory+2) == nil {
 		t.Errorf("%d entries from %d", len(entries), entries[0].Seq)
 	}
-	if h.next() != 2*maxHistory+2 {
-		t.Errorf("the next decision is %d", h.next())
-	}
+	failIf(t, h.next() != 2*maxHistory+2, "the next decision is %d", h.next())
 }
 
 // Every list says when no new decisions come, and no more once they do.
