@@ -114,16 +114,14 @@ func ServeHTTP(ctx context.Context, p *cli.Program, handler http.Handler, path s
 
 // showAddress shows where hosts find the server, at once.
 func showAddress(o *cli.Output, a HTTPAddress) error {
-	if o.JSON {
-		if err := o.Value(a); err != nil {
-			return err
+	if err := o.Show(a, func() {
+		o.Printf("url    %s\n", a.URL)
+		if a.Token != "" {
+			o.Printf("token  %s\n", a.Token)
+			o.Talkf("hosts send it as \"Authorization: Bearer TOKEN\"; it is not shown again")
 		}
-		return o.Flush()
-	}
-	o.Printf("url    %s\n", a.URL)
-	if a.Token != "" {
-		o.Printf("token  %s\n", a.Token)
-		o.Talkf("hosts send it as \"Authorization: Bearer TOKEN\"; it is not shown again")
+	}); err != nil {
+		return err
 	}
 	return o.Flush()
 }

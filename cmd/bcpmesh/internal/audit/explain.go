@@ -59,11 +59,7 @@ func (o *explain) Run(ctx context.Context, p *cli.Program, args []string) error 
 		return err
 	}
 	if all := run.All(); len(found) == 0 && len(all) > 0 {
-		if p.Out.JSON {
-			return p.Out.Value(all[0])
-		}
-		explainRun(p.Out, all[0])
-		return nil
+		return p.Out.Show(all[0], func() { explainRun(p.Out, all[0]) })
 	}
 	return showExplained(p, c.Definition, found, id)
 }

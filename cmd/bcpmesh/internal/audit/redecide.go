@@ -272,11 +272,7 @@ func (r *Redecided) finish() error {
 	case r.Decided+r.Follow == 0 && (r.Signed == 0 || r.flags.Channel.Text != ""): // signatures are checked on all channels
 		err = r.nothing()
 	}
-	if r.out.JSON {
-		return errors.Join(r.out.Value(r), err)
-	}
-	r.show()
-	return err
+	return errors.Join(r.out.Show(r, r.show), err)
 }
 
 // nothing is the failure of a run that compared nothing: that nothing differs would be

@@ -201,17 +201,14 @@ func stopRun(ctx context.Context, o *cli.Output, where meshdir.StateFlags, id st
 		end, err = c.Operator().StopRun(ctx, id)
 		return runFailure(err)
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case o.JSON:
-		return o.Value(end)
-	case end.Status != string(kernel.Stopped):
-		o.Printf("%s had ended: %s\n", cli.Plain(id), cli.Plain(end.Status))
-	default:
-		o.Printf("%s is stopped\n", cli.Plain(id))
 	}
-	return nil
+	says := " is stopped"
+	if end.Status != string(kernel.Stopped) {
+		says = " had ended: " + end.Status
+	}
+	return o.Show(end, func() { o.Printf("%s\n", cli.Plain(id+says)) })
 }
 
 // showPlan reports what the plan of a run that only planned would do, from the journal.

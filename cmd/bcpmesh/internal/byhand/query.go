@@ -159,14 +159,12 @@ func ask(ctx context.Context, p *cli.Program, who *client.Flags, c *agents.Contr
 		if err != nil {
 			return withReason(ctx, who, reader, showRefused(p.Out, err))
 		}
-		if p.Out.JSON {
-			return p.Out.Value(accepted)
-		}
-		p.Out.Printf("accepted %s: %s reserved, %s remain\n", accepted.QueryID, accepted.NominalBits.Words(), accepted.RemainingBits.Rounded())
-		if spec.Category == 3 {
-			p.Out.Talkf("a person decides whether it may be asked, and then about the summary: bcpmesh approvals")
-		}
-		return nil
+		return p.Out.Show(accepted, func() {
+			p.Out.Printf("accepted %s: %s reserved, %s remain\n", accepted.QueryID, accepted.NominalBits.Words(), accepted.RemainingBits.Rounded())
+			if spec.Category == 3 {
+				p.Out.Talkf("a person decides whether it may be asked, and then about the summary: bcpmesh approvals")
+			}
+		})
 	}
 	arrivals, left := make(chan arrival), make(chan struct{})
 	c.OnDelivery(handOver(arrivals, left))

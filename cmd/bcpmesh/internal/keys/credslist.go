@@ -112,15 +112,9 @@ func showUsers(p *cli.Program, users []accounts.User, open map[string][]status.C
 		from := cli.Map(l.Connected, func(c status.ClientConnection) string { return cli.Plain(c.Host) + " since " + cli.Moment(c.Since) })
 		rows = append(rows, []string{string(u.Agent), u.Role.String(), cli.Moment(u.Issued), ends, l.Status, warning, strings.Join(from, ", "), strings.Join(only, ", "), u.PublicKey})
 	}
-	if p.Out.JSON {
-		return p.Out.Value(list)
-	}
-	if len(rows) == 0 {
-		p.Out.Talkf("none issued yet")
-		return nil
-	}
-	p.Out.Table([]string{"agent", "role", "issued", "ends", "status", "warning", "connected from", "only", "public key"}, rows)
-	return nil
+	return cli.ShowList(p.Out, list, "none issued yet", func(o *cli.Output, _ []listedUser) {
+		o.Table([]string{"agent", "role", "issued", "ends", "status", "warning", "connected from", "only", "public key"}, rows)
+	})
 }
 
 // usersOf reads what was issued with the keys in a state folder.
