@@ -79,7 +79,7 @@ func compile(store *Store, scopes []subjects.Scope, now time.Time, cluster bool)
 		st.Serial = max(now.Unix(), st.Serial+1)
 		st.forget(now)
 		var keys []scopeRecord
-		if st.Scopes, keys, err = store.signingKeys(&st, scopes, now, cluster); err != nil {
+		if st.Scopes, keys, err = store.signingKeys(&st, scopes, now); err != nil {
 			return err
 		}
 		operator, err := store.key(operatorSigningKey)
@@ -131,7 +131,7 @@ func checkScopes(scopes []subjects.Scope) error {
 // signingKeys returns the key of each agent in each role, and all accepted
 // keys: those, those of users with a restriction, and recently replaced ones.
 // The caller holds the lock.
-func (s *Store) signingKeys(st *state, scopes []subjects.Scope, now time.Time, cluster bool) (agents, all []scopeRecord, err error) {
+func (s *Store) signingKeys(st *state, scopes []subjects.Scope, now time.Time) (agents, all []scopeRecord, err error) {
 	restrictions := map[party][]Restriction{}
 	for _, u := range st.Users {
 		if of := restrictions[u.party()]; u.Valid(now) && !u.Restriction.none() && !slices.ContainsFunc(of, u.Restriction.equal) {

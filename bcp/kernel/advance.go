@@ -224,7 +224,7 @@ func (d *draft) parse(f *frame, s *Step, at Origin) {
 
 // content returns the value that a processor is given, unless it is too large, or so
 // deep that a record of it could not be read.
-func (d *draft) content(f *frame, n *node, step string) (*Value, bool) {
+func (d *draft) content(n *node, step string) (*Value, bool) {
 	value, known := n.whole()
 	if !known || value.depth() > wire.MaxDepth || len(value.JSON()) > d.run.Start.Limits.MaxValueBytes {
 		d.abort(LimitValueBytes, step)
@@ -245,7 +245,7 @@ func (d *draft) sub(f *frame, s *Step, at Origin) {
 		d.failStep(s, code)
 		return
 	}
-	content, ok := d.content(f, &source, string(at))
+	content, ok := d.content(&source, string(at))
 	if !ok {
 		return
 	}
@@ -278,7 +278,7 @@ func (d *draft) finishFrame(f *frame) {
 	at := f.checked.final()
 	final, s := f.view.nodes[at], &f.checked.view.plan.Steps[at]
 	step := f.path(s.id())
-	value, ok := d.content(f, &final, step)
+	value, ok := d.content(&final, step)
 	if !ok {
 		return
 	}

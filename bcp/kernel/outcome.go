@@ -96,9 +96,9 @@ func (d *draft) outcome(body []byte) {
 		d.recordOutcome(ToolChanged, nil)
 		d.end(Errored, ToolChanged, d.run.Wait.Step)
 	case o.code == ToolFailed:
-		d.unperformed(t, ToolFailed, t.Level != Write || o.notPerformed)
+		d.unperformed(ToolFailed, t.Level != Write || o.notPerformed)
 	case o.code != "" || !t.Output.Has(&o.value):
-		d.unperformed(t, BadOutcome, t.Level != Write)
+		d.unperformed(BadOutcome, t.Level != Write)
 	default:
 		d.performed(&o.value)
 	}
@@ -106,7 +106,7 @@ func (d *draft) outcome(body []byte) {
 
 // unperformed ends a call without a value. After a write that may have been done,
 // there is no next plan.
-func (d *draft) unperformed(t *Tool, code Code, again bool) {
+func (d *draft) unperformed(code Code, again bool) {
 	d.recordOutcome(code, nil)
 	step := d.run.Wait.Step
 	if !again {

@@ -83,7 +83,7 @@ func findHosts(p *cli.Program) (hosts.Place, error) {
 
 // adopt adds the entry.
 func adopt(p *cli.Program, h hosts.Host, file string, before []byte, mode fs.FileMode, o adoptOptions) error {
-	server, err := serverFor(p, o)
+	server, err := serverFor(o)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func adopt(p *cli.Program, h hosts.Host, file string, before []byte, mode fs.Fil
 
 // serverFor says how the host starts the mesh's server, with whole paths: hosts start
 // elsewhere.
-func serverFor(p *cli.Program, o adoptOptions) (hosts.Server, error) {
+func serverFor(o adoptOptions) (hosts.Server, error) {
 	name, err := bcp.ParseAgentName(o.as)
 	if err != nil {
 		return hosts.Server{}, cli.Usagef("adopt: expected --as AGENT").WithHint("for example bcpmesh adopt claude-code --as main")

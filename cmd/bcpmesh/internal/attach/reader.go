@@ -35,7 +35,7 @@ func (o *serving) answerWithTools(ctx context.Context, p *cli.Program, agent *cl
 	if agent.Name != file.Reader {
 		return cli.Failf("%s belongs to %s: expected the creds of the reader %s", cli.Quoted(o.Creds), agent.Name, file.Reader)
 	}
-	u, err := startUpstream(ctx, p, file.Server, o.pass, agent.Log)
+	u, err := startUpstream(ctx, file.Server, o.pass, agent.Log)
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func parsePins(pins, command []string) (pinned []wrap.Pinned, err error) {
 
 // serveMCP serves the pinned tools of an MCP server until interrupted, or until the server ends.
 func (o *serving) serveMCP(ctx context.Context, p *cli.Program, agent *client.Client, command []string, pinned []wrap.Pinned, remember string) error {
-	upstream, err := startUpstream(ctx, p, command, o.pass, agent.Log)
+	upstream, err := startUpstream(ctx, command, o.pass, agent.Log)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func toolImportCommand(p *cli.Program) *cobra.Command {
 				err = cli.Failf("%s: %s", cli.Quoted(url), err)
 			}
 		} else {
-			upstream, err = startUpstream(ctx, p, server.Command, pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
+			upstream, err = startUpstream(ctx, server.Command, pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
 		}
 		if err != nil {
 			return err

@@ -73,7 +73,7 @@ func passedEnv(pass []string) ([]string, error) {
 }
 
 // startUpstream starts a server, and says why it does not.
-func startUpstream(ctx context.Context, p *cli.Program, command, pass []string, log hclog.Logger) (*wrap.Upstream, error) {
+func startUpstream(ctx context.Context, command, pass []string, log hclog.Logger) (*wrap.Upstream, error) {
 	env, err := passedEnv(pass)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (o *wrapOptions) run(ctx context.Context, p *cli.Program, reader string, co
 	if len(o.calls) > 0 && !o.yes && !p.Interactive() {
 		return cli.Usagef("wrap: expected --yes with --observe, since there is no terminal to ask on")
 	}
-	u, err := startUpstream(ctx, p, f.Server, o.pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
+	u, err := startUpstream(ctx, f.Server, o.pass, cli.NewLogger(hclog.Warn, p.Out.Stderr))
 	if err != nil {
 		return err
 	}
