@@ -13,7 +13,11 @@ import (
 func Declaration(m *bcp.Mesh, name bcp.AgentName) (contract.Declaration, error) {
 	contracts := Contracts(m)
 	part := func(is, contractName string) contract.Part {
-		return contract.Part{Is: is, Contract: contract.RefTo(contracts[contractName].Digest)}
+		c, ok := contracts[contractName]
+		if !ok {
+			return contract.Part{Is: is} // which nobody takes
+		}
+		return contract.Part{Is: is, Contract: contract.RefTo(c.Digest)}
 	}
 	own, _ := m.Agent(name)
 	d := contract.Declaration{

@@ -62,5 +62,11 @@ func TestDeclaration(t *testing.T) {
 		if _, err := contract.WriteDeclaration(&d); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+		for i := range m.Agents { // whoever made these definitions, nobody checked them
+			m.Agents[i].Execution.Contract = "lost"
+		}
+		d = must(definition.Declaration(m, c.of))
+		_, err = contract.WriteDeclaration(&d)
+		failIf(t, err == nil, "%s: contracts that are not there are declared", name)
 	}
 }
