@@ -108,6 +108,8 @@ func (r ContractRef) valid() bool {
 
 // readDeclaration reads a declaration.
 func readDeclaration(b []byte) (d Declaration, ok bool) {
-	ok = decode(b, &d) && d.Agent.Name != ""
-	return d, ok && areLabels(d.Architecture, d.Planner.Is, string(d.Planner.Contract), d.Processor.Is, string(d.Processor.Contract), d.Orchestrator.Is, string(d.Orchestrator.Contract))
+	if !decode(b, &d) {
+		return Declaration{}, false
+	}
+	return d, d.Agent.Name != "" && areLabels(d.Architecture, d.Planner.Is, string(d.Planner.Contract), d.Processor.Is, string(d.Processor.Contract), d.Orchestrator.Is, string(d.Orchestrator.Contract))
 }
