@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"cmp"
 	"math/big"
 	"regexp"
@@ -21,10 +22,10 @@ const (
 // else is there stays as it is, and what is no JSON does not become any.
 func WholeNumbers(b []byte) []byte {
 	return textOrNumber.ReplaceAllFunc(b, func(part []byte) []byte {
-		if part[0] != '"' {
-			part = wholeNumber(part)
+		if part[0] == '"' || !bytes.ContainsAny(part, ".eE") && string(part) != "-0" { // it is spelled so already
+			return part
 		}
-		return part
+		return wholeNumber(part)
 	})
 }
 
