@@ -17,7 +17,7 @@ func TestAppendStringIsShortest(t *testing.T) {
 		"<a href='x'>&\u2028":   "\"<a href='x'>&\u2028\"",
 		"é漢😀\u0085\ufffd\ufeff": "\"é漢😀\u0085\ufffd\ufeff\"",
 	} {
-		got, err := AppendString(nil, text)
+		got, err := AppendString(AppendSep(nil), text) // nothing is before it
 		failIf(t, err != nil || string(got) != want, "%q: got %s, %v, want %s", text, got, err, want)
 	}
 }
