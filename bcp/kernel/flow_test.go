@@ -499,9 +499,8 @@ func TestLongListsStop(t *testing.T) {
 }
 
 // What an each collects is not put together where it is larger than a value may be:
-// 100 names of 64 mails would be 1.5 GB here, in each of their spellings.
+// 100 names of 64 mails would be 1.5 GB here, in each of their spellings. It is measured alone.
 func TestCollectedIsBounded(t *testing.T) {
-	t.Parallel()
 	k := mustKernel(t, func(d *kernel.Definition) { d.Limits.ControlBits = 1 })
 	for names, want := range map[int]kernel.Status{1: kernel.Committed, 100: kernel.Aborted} {
 		var collect []string
