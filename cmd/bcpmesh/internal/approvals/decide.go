@@ -176,16 +176,18 @@ func confirmed(q *cli.Prompter, question string) error {
 	return err
 }
 
-// together decides about items in one way. ask asks the person first, unless it is nil.
-func (f *approverFlags) together(ctx context.Context, p *cli.Program, args []string, act bcp.Act, meant digests, reason *string,
-	ask func(views []bcp.ItemView) error) error {
+// itemsOf reads the ids of the items to decide about, and says whether --sha256 is of none of them or of each.
+func itemsOf(act bcp.Act, args []string, meant digests) ([]bcp.ItemID, error) {
 	ids, err := itemArguments("approvals "+string(act), args)
-	if err != nil {
-		return err
+	if err == nil && len(meant) > 0 && len(meant) != len(ids) {
+		err = cli.Usagef("approvals %s: expected --sha256 once for each ITEM, in their order", act)
 	}
-	if len(meant) > 0 && len(meant) != len(ids) {
-		return cli.Usagef("approvals %s: expected --sha256 once for each ITEM, in their order", act)
-	}
+	return ids, err
+}
+
+// together decides about items in one way. ask asks the person first, unless it is nil.
+func (f *approverFlags) together(ctx context.Context, p *cli.Program, ids []bcp.ItemID, act bcp.Act, meant digests, reason *string,
+	ask func(views []bcp.ItemView) error) error {
 	return f.as(ctx, p, func(approver *agents.Approver) error {
 		b, err := f.batch(ctx, p, approver, ids, meant)
 		if err == nil && act == bcp.Approve {
@@ -209,6 +211,10 @@ type approving struct {
 }
 
 func (f *approving) Run(ctx context.Context, p *cli.Program, args []string) error {
+	ids, err := itemsOf(bcp.Approve, args, f.SHA256)
+	if err != nil {
+		return err
+	}
 	var ask func([]bcp.ItemView) error
 	switch {
 	case f.Yes:
@@ -216,9 +222,9 @@ func (f *approving) Run(ctx context.Context, p *cli.Program, args []string) erro
 		ask = func(views []bcp.ItemView) error { return confirmed(showAll(ctx, p, views), approveQuestion(views)+"?") }
 	case len(f.SHA256) == 0:
 		return cli.Usagef("approvals approve: expected --sha256, or --yes for what you have not seen").
-			WithHint("bcpmesh approvals %s shows the item and its sha256", args[0])
+			WithHint("bcpmesh approvals %s shows the item and its sha256", ids[0])
 	}
-	return f.together(ctx, p, args, bcp.Approve, f.SHA256, new(string), ask)
+	return f.together(ctx, p, ids, bcp.Approve, f.SHA256, new(string), ask)
 }
 
 // approvable fails for an item that has to be answered.
@@ -269,16 +275,20 @@ type rejecting struct {
 }
 
 func (f *rejecting) Run(ctx context.Context, p *cli.Program, args []string) error {
+	ids, err := itemsOf(bcp.RejectItem, args, nil)
+	if err != nil {
+		return err
+	}
 	if f.Command.Flags().Changed("reason") {
 		if wrong := CheckReason(f.Reason); wrong != nil {
 			return wrong
 		}
-		return f.together(ctx, p, args, bcp.RejectItem, nil, &f.Reason, nil)
+		return f.together(ctx, p, ids, bcp.RejectItem, nil, &f.Reason, nil)
 	}
 	if !p.Interactive() {
 		return cli.Usagef("approvals reject: expected --reason").WithHint("bcpmesh approvals reject --help shows an example")
 	}
-	return f.together(ctx, p, args, bcp.RejectItem, nil, &f.Reason, func(views []bcp.ItemView) (err error) {
+	return f.together(ctx, p, ids, bcp.RejectItem, nil, &f.Reason, func(views []bcp.ItemView) (err error) {
 		question := "Why do you reject it? " + WhoHears(&views[0])
 		if len(views) > 1 {
 			question = fmt.Sprintf("Why do you reject all %d?", len(views))
