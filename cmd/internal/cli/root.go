@@ -278,7 +278,8 @@ func finishCommand(p *Program, cmd *cobra.Command) {
 	cmd.LocalNonPersistentFlags().VisitAll(func(flag *pflag.Flag) {
 		flag.Usage = cmp.Or(flag.Usage, p.flags[flag.Name])
 		placeholder, text := pflag.UnquoteUsage(flag)
-		if _, has := cmd.GetFlagCompletionFunc(flag.Name); p.Complete[placeholder] != nil && !has {
+		// It is completed as an argument of that name is; but only an argument that is a NAME is that of an agent.
+		if _, has := cmd.GetFlagCompletionFunc(flag.Name); p.Complete[placeholder] != nil && !has && placeholder != "NAME" {
 			Complete(cmd, flag.Name, p.Complete[placeholder])
 		}
 		if text == "" {
