@@ -138,7 +138,7 @@ func (f *restore) Run(ctx context.Context, p *cli.Program, args []string) error 
 	if !cluster {
 		files, dir = args[:len(args)-1], args[len(args)-1]
 	}
-	if dir == "" && !cluster || slices.Contains(files, "") {
+	if !cluster && (dir == "" || len(files) == 0) || slices.Contains(files, "") { // no file is there where --url is given, and empty
 		return cli.Usagef("restore: expected a file and a folder, got an empty name")
 	}
 	r := backupResult{Cluster: of.URL}
