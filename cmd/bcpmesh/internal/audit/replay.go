@@ -20,8 +20,8 @@ import (
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
 
-// replaying tells the audit, or with --raw the journal with its messages. Whoever comes with creds has no right to them.
-// which records, and how.
+// replaying tells the audit, or with --raw the journal with its messages: whoever comes with creds has no right to them. Its
+// flags say which records, and how.
 type replaying struct {
 	client.Flags
 	client.SpanFlags
