@@ -14,10 +14,11 @@ import (
 // as a token) never matches: servers accept such publishes unless they are
 // configured to be pedantic, and no part of the mesh may act on one.
 func Match(pattern, subject string) bool {
-	if !Valid(pattern) || !ValidLiteral(subject) {
+	want, valid := tokens(pattern)
+	got, literal := tokens(subject)
+	if !valid || !literal || wild(got) {
 		return false
 	}
-	want, got := strings.Split(pattern, "."), strings.Split(subject, ".")
 	for i, token := range want {
 		switch {
 		case i == len(got):
@@ -34,12 +35,20 @@ func Match(pattern, subject string) bool {
 // Valid reports whether s is a subject or a pattern by the server's rules: no
 // empty tokens, no white space, `>` only as the last token.
 func Valid(s string) bool {
-	tokens := strings.Split(s, ".")
-	return !slices.Contains(tokens, "") && !strings.ContainsAny(s, " \t\n\f\r") && !slices.Contains(tokens[:len(tokens)-1], ">")
+	_, ok := tokens(s)
+	return ok
 }
 
 // ValidLiteral reports whether s is valid and has no wildcard tokens.
 func ValidLiteral(s string) bool {
-	tokens := strings.Split(s, ".")
-	return Valid(s) && !slices.Contains(tokens, "*") && !slices.Contains(tokens, ">")
+	all, ok := tokens(s)
+	return ok && !wild(all)
 }
+
+// tokens splits s, and reports whether it is valid.
+func tokens(s string) (all []string, ok bool) {
+	all = strings.Split(s, ".")
+	return all, !slices.Contains(all, "") && !strings.ContainsAny(s, " \t\n\f\r") && !slices.Contains(all[:len(all)-1], ">")
+}
+
+func wild(tokens []string) bool { return slices.Contains(tokens, "*") || slices.Contains(tokens, ">") }
