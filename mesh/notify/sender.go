@@ -219,7 +219,10 @@ func (s *sender) finish(d *due) error {
 	for i := range d.decisions {
 		delete(s.told, d.decisions[i].Seq)
 	}
-	return d.Ack()
+	if err := d.Ack(); err != nil {
+		return fmt.Errorf("keep the place in the journal: %w", err)
+	}
+	return nil
 }
 
 // heldNow returns the held items, if one of the records is about them.
