@@ -86,6 +86,7 @@ func TestPiecesOfCalls(t *testing.T) {
 		"content in a list":          {"data: {\"choices\":[{\"delta\":{\"content\":[{\"type\":\"thinking\",\"thinking\":[]},{\"type\":\"text\",\"text\":\"Hel\"}]}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"lo\"}}]}\n\ndata: [DONE]\n\n", "Hello"},
 		"a surrogate in a text":      {"data: {\"choices\":[{\"delta\":{\"content\":\"Hel\\ud800lo\"}}]}\n\ndata: [DONE]\n\n", "Hel\ufffdlo"},
 		"a whole reply as a chunk":   {"data: {\"choices\":[{\"message\":{\"content\":\"Hello\",\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}},{\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}}]},\"finish_reason\":\"stop\"}]}\n\ndata: {\"choices\":[{\"message\":{\"content\":\"Hello\"}}]}\n\ndata: [DONE]\n\n", "Hello|call-1 f {}|call-2 g {}"},
+		"an empty chunk beside it":   {`{"choices":[{"message":{"content":"Hello"},"delta":{"role":"assistant","content":""}}]}`, "Hello"},
 		"one document, all the same": {`{"choices":[{"message":{"content":[{"type":"text","text":"a"},"b"],"tool_calls":[{"id":"a","function":{"name":"f","arguments":{"n":1.0}}},{"function":{"name":"f"}}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":7.0,"completion_tokens":null}}`, `ab|a f {"n":1}|call-2 f {}`},
 	} {
 		for how, body := range map[string]string{
@@ -130,7 +131,7 @@ func TestErrorsOfCompatibleEndpoints(t *testing.T) {
 		`{"error":{"code":"rate_limit_exceeded"}}`: limited, `[{"error":{"code":429,"message":"Resource has been exhausted","status":"RESOURCE_EXHAUSTED"}}]`: limited,
 		`[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]`: auth, `{"error":{"status":"RESOURCE_EXHAUSTED"}}`: limited, `{"error":{"type":"too_many_requests"}}`: limited,
 		`{"error":{"code":503}}`: overloaded, `{"error":{"type":"overloaded_error"}}`: overloaded, `{"error":{"type":"server_error"}}`: overloaded, `{"error":"it broke"}`: overloaded, `{"error":{}}`: overloaded,
-		`{"object":"error","message":"This model's maximum context length is 4096 tokens","code":400}`: long, `{"error":"context length exceeded"}`: long,
+		`{"object":"error","message":"This model's maximum context length is 4096 tokens","code":400}`: long, `{"error":"context length exceeded"}`: long, `{"error":{"code":400},"message":"context length exceeded"}`: long,
 		`{"error":{"code":400,"message":"the request exceeds the available context size, try increasing it","type":"exceed_context_size_error","n_ctx":4096}}`: long,
 		`{"error":{"code":401}}`: auth, `{"error":{"code":"invalid_api_key"}}`: auth, `{"error":{"code":403}}`: auth, `{"type":"error","error":{"type":"authentication_error"}}`: auth,
 		`{"error":{"code":400,"message":"no such argument"}}`: status("400"), `{"error":{"code":402,"message":"no credit"}}`: status("402"), `{"error":{"code":404}}`: status("404"),

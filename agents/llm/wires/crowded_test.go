@@ -31,6 +31,7 @@ func TestCrowdedRepliesAreRefused(t *testing.T) {
 		{"anthropic", `{"content":[`, `{}`, `]}`},
 		{"openai", `{"choices":[`, `{}`, `]}`},
 		{"google", `{"candidates":[{"content":{"parts":[`, `{}`, `]},"finishReason":"STOP"}]}`},
+		{"google", strings.Repeat("[", 9000) + `"`, `x`, `"` + strings.Repeat("]", 9000)},
 	} {
 		body := crowd(1<<20, c.head, c.item, c.tail)
 		model := opened(t, vendorOf(c.provider), func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
@@ -41,4 +42,11 @@ func TestCrowdedRepliesAreRefused(t *testing.T) {
 		want := (llm.Protocol{What: "the reply is no JSON of this provider"})
 		failIf(t, !errors.Is(err, want) || n > 16<<20, "%s: %d bytes for a reply of %d, %v", c.provider, n, len(body), err)
 	}
+}
+
+// A text is not looked for in lists of lists without end, each of which is read anew.
+func TestTextsStandNotDeep(t *testing.T) {
+	body := crowd(1<<20, `{"choices":[{"message":{"content":`+strings.Repeat("[", 9000)+`"`, `x`, `"`+strings.Repeat("]", 9000)+`}}]}`)
+	n := allocated(func() { _, _, _ = replied(t, "openai", "application/json", body) })
+	failIf(t, n > 64<<20, "%d bytes for a reply of %d", n, len(body))
 }

@@ -132,23 +132,27 @@ type googleReading struct {
 
 // event reads a piece, or the list of all that is sent in place of a stream.
 func (g *googleReading) event(data []byte) (last bool, err error) {
-	if bytes.HasPrefix(data, []byte("[")) {
-		var pieces []jsontext.Value
-		err := decode(data, &pieces)
-		for i := 0; i < len(pieces) && err == nil; i++ {
-			_, err = g.event(pieces[i])
-		}
-		return false, err
+	if !bytes.HasPrefix(data, []byte("[")) {
+		return false, g.piece(data)
 	}
+	var pieces []jsontext.Value
+	err = decode(data, &pieces)
+	for i := 0; i < len(pieces) && err == nil; i++ {
+		err = g.piece(pieces[i])
+	}
+	return false, err
+}
+
+func (g *googleReading) piece(data []byte) error {
 	var got googleReply
 	if err := decode(data, &got); err != nil {
-		return false, err
+		return err
 	}
 	switch {
 	case got.Feedback != nil && got.Feedback.BlockReason != "":
 		g.finish = blocked
 	case len(got.Candidates) > 1:
-		return false, llm.Protocol{What: "the reply has several candidates"}
+		return llm.Protocol{What: "the reply has several candidates"}
 	}
 	for _, candidate := range got.Candidates {
 		for _, part := range candidate.Content.Parts {
@@ -167,7 +171,7 @@ func (g *googleReading) event(data []byte) (last bool, err error) {
 		cached := min(u.Cached, u.Prompt)
 		g.usage = llm.Usage{Input: int64(u.Prompt - cached), CacheRead: int64(cached), Output: int64(u.Candidates) + int64(u.Thoughts)}
 	}
-	return false, nil
+	return nil
 }
 
 // complete implements reading: there is no last event.

@@ -313,12 +313,13 @@ func errorIn(raw []byte) (e providerError, is bool) {
 	}
 	switch e.Error.Kind() {
 	case '"':
-		return providerError{Message: words(written(e.Error))}, true
+		return providerError{Message: cmp.Or(words(written(e.Error)), e.Message)}, true
 	case '{':
 		inner := providerError{}
 		if decode(e.Error, &inner) != nil {
 			inner.Message = words(e.Error)
 		}
+		inner.Message = cmp.Or(inner.Message, e.Message)
 		return inner, true
 	}
 	return e, e.Object == "error" || e.Type == "error"

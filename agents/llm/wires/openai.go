@@ -193,7 +193,8 @@ func (o *openAIReading) event(data []byte) (last bool, err error) {
 		return false, llm.Protocol{What: "the reply has several choices"}
 	}
 	for _, choice := range got.Choices {
-		if m := choice.Message; m != nil && choice.Delta == nil && !o.begun() { // a whole reply, which some proxies send as one chunk
+		// A whole reply, which some proxies send as one chunk. Others have an empty chunk beside it.
+		if m := choice.Message; m != nil && !o.begun() && (choice.Delta == nil || m.says() && !choice.Delta.says()) {
 			choice.Delta, o.finish = m, "stop"
 			for i := range m.ToolCalls {
 				m.ToolCalls[i].Index = number(i)
@@ -206,6 +207,11 @@ func (o *openAIReading) event(data []byte) (last bool, err error) {
 		o.usage = llm.Usage{Input: int64(u.Prompt - cached), CacheRead: int64(cached), Output: int64(u.Completion)}
 	}
 	return false, nil
+}
+
+// says reports whether a piece has a text or calls.
+func (p *openAIPiece) says() bool {
+	return len(p.ToolCalls) > 0 || strings.Join(contentTexts(p.Content), "") != ""
 }
 
 // complete implements reading: not every compatible endpoint sends [DONE].
@@ -265,7 +271,15 @@ func written(raw jsontext.Value) string {
 }
 
 // contentTexts returns a text, or those of the parts of a list.
-func contentTexts(raw jsontext.Value) (texts []string) {
+func contentTexts(raw jsontext.Value) []string { return textsWithin(raw, maxNested) }
+
+// maxNested is how deep in lists and parts a text may stand: each level is read anew.
+const maxNested = 8
+
+func textsWithin(raw jsontext.Value, levels int) (texts []string) {
+	if levels == 0 {
+		return nil
+	}
 	var text string
 	var parts []jsontext.Value
 	var part struct {
@@ -280,11 +294,11 @@ func contentTexts(raw jsontext.Value) (texts []string) {
 		_ = decode(raw, &parts)
 	case '{':
 		if decode(raw, &part) == nil && (part.Type == "text" || part.Type == "output_text" || part.Type == "") {
-			return contentTexts(part.Text)
+			return textsWithin(part.Text, levels-1)
 		}
 	}
 	for _, p := range parts {
-		texts = append(texts, contentTexts(p)...)
+		texts = append(texts, textsWithin(p, levels-1)...)
 	}
 	return texts
 }
