@@ -85,9 +85,8 @@ func TestAccountsHaveTheWaysOfTheArchitectureAndNoOthers(t *testing.T) {
 				exported = append(exported, string(e.Subject)+" "+e.Type.String()+" of "+name)
 			}
 		}
-		if taken := slices.DeleteFunc(slices.Clone(imports[accounts.Core]), func(i string) bool { return !strings.HasSuffix(i, " of "+name) }); !slices.Equal(exported, taken) {
-			t.Errorf("%s exports %v, and the gateway takes %v", name, exported, taken)
-		}
+		taken := slices.DeleteFunc(slices.Clone(imports[accounts.Core]), func(i string) bool { return !strings.HasSuffix(i, " of "+name) })
+		failIf(t, !slices.Equal(exported, taken), "%s exports %v, and the gateway takes %v", name, exported, taken)
 		expect(t, claims.Limits.IsJSEnabled(), name == accounts.Core, "%s: JetStream", name)
 		failIf(t, claims.Limits.LeafNodeConn != 0 || !claims.Limits.DisallowBearer, "%s: %+v", name, claims.Limits)
 		refuse := jwt.Permission{Deny: jwt.StringList{">"}}

@@ -46,12 +46,10 @@ func TestEnforcedIsWhatWasCompiled(t *testing.T) {
 	t.Parallel()
 	store, _ := newStore(t)
 	compileCluster(t, store, scopes())
-	if _, err := store.Issue("researcher", 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := store.Issue("main", 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})); err != nil {
-		t.Fatal(err)
-	}
+	_, err := store.Issue("researcher", 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}))
+	noError(t, err)
+	_, err = store.Issue("main", 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}))
+	noError(t, err)
 	must(store.RotateAccounts(time.Hour))(t)
 	must(store.RevokeAll("relay", bcp.RoleReader))(t)
 	b := must(accounts.CompileCluster(store, scopes(), time.Now()))(t)
@@ -173,9 +171,8 @@ func TestDifferencesTellWhatClaimsGrantBeyondTheDefinitions(t *testing.T) {
 		})
 	}
 	// A key that stands for the agent beside another is held to the same.
-	if _, err := store.Issue("researcher", 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})); err != nil {
-		t.Fatal(err)
-	}
+	_, err := store.Issue("researcher", 0, 0, accounts.Restricted(accounts.Restriction{Sources: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}))
+	noError(t, err)
 	restricted := compileCluster(t, store, scopes())
 	read := must(accounts.Enforced(restricted.Operator, rewrite(t, folder, restricted, accounts.Readers, func(c *jwt.AccountClaims) {
 		for _, s := range c.SigningKeys {

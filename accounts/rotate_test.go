@@ -33,9 +33,8 @@ func trusts(t *testing.T, b accounts.Bundle) (identity, signing string) {
 	t.Helper()
 	operator, err := jwt.DecodeOperatorClaims(b.Operator)
 	system, _ := b.Account(accounts.System)
-	if err != nil || len(operator.SigningKeys) != 1 || operator.Issuer != operator.Subject || !operator.StrictSigningKeyUsage || operator.SystemAccount != system.PublicKey {
-		t.Fatalf("%+v: %v", operator, err)
-	}
+	stopIf(t, err != nil || len(operator.SigningKeys) != 1 || operator.Issuer != operator.Subject || !operator.StrictSigningKeyUsage || operator.SystemAccount != system.PublicKey,
+		"%+v: %v", operator, err)
 	for _, a := range b.Accounts {
 		expect(t, claimsOf(t, b, a.Name).Issuer, operator.SigningKeys[0], "%s is signed by", a.Name)
 	}

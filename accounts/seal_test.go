@@ -82,9 +82,8 @@ func TestSealedKeysNeedTheirPassphrase(t *testing.T) {
 	fails(t, errorOf(accounts.Compile(locked, scopes(), now)), accounts.ErrSealed, "compiled without the passphrase")
 	acts := actsOf(t, store)
 	fails(t, errorOf(locked.RotateAccounts(0)), accounts.ErrSealed, "rotated without the passphrase")
-	if now := actsOf(t, store); !slices.Equal(now, acts) {
-		t.Errorf("what was refused is on record: %v", now)
-	}
+	now := actsOf(t, store)
+	failIf(t, !slices.Equal(now, acts), "what was refused is on record: %v", now)
 	expect(t, locked.Revoke(creds.PublicKey), nil, "to revoke one needs no key")
 	fails(t, signWith(folder, asks([]byte("wrong horse battery"), nil)), accounts.ErrPassphrase, "signed with a wrong passphrase")
 	failed := errors.New("nobody is there")

@@ -23,9 +23,7 @@ func TestSecretsShowNothing(t *testing.T) {
 	_, pair := userOf(t, creds)
 	secrets := [][]byte{seedOf(t, pair)}
 	files, err := filepath.Glob(filepath.Join(folder, "keys", "*.nk"))
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
+	stopIf(t, err != nil || len(files) == 0, "%v %v", files, err)
 	for _, file := range files {
 		seed := must(os.ReadFile(file))(t)
 		secrets = append(secrets, seed)

@@ -74,9 +74,8 @@ func TestIssueRefusesWhatThereIsNot(t *testing.T) {
 			failIf(t, err != nil, "%q as %v: %v", c.agent, c.role, err)
 			continue
 		}
-		if !errors.Is(err, accounts.ErrUnknown) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\x1b") {
-			t.Errorf("%q as %v: %v", c.agent, c.role, err)
-		}
+		failIf(t, !errors.Is(err, accounts.ErrUnknown) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\x1b"),
+			"%q as %v: %v", c.agent, c.role, err)
 	}
 	for expires, ok := range map[time.Duration]bool{-1: false, time.Second - 1: false, time.Second: true} {
 		_, err := store.Issue("main", 0, expires)

@@ -128,7 +128,6 @@ func TestReaderWithoutHandlerSaysSo(t *testing.T) {
 	g.query("q2", 0)
 	replies := g.listen(subjects.RepliesOf(bcp.RoleReader, researcher))
 	g.result(replies, bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q0", Success: true, Status: bcp.StatusDelivered})
-	if text := log.String(); strings.Count(text, "set OnQuery") != 1 {
-		t.Errorf("the log has\n%s", text)
-	}
+	text := log.String()
+	failIf(t, strings.Count(text, "set OnQuery") != 1, "the log has\n%s", text)
 }

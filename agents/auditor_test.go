@@ -204,9 +204,8 @@ func TestLastIsAskedForAgain(t *testing.T) {
 			newest.Header.Set(nats.JSSequence, "7")
 			newest.Header.Set(nats.JSTimeStamp, "2026-03-15T12:00:00Z")
 			newest.Data = data
-			if err := m.RespondMsg(newest); err != nil {
-				t.Error(err)
-			}
+			err := m.RespondMsg(newest)
+			failIf(t, err != nil, "%v", err)
 		}))
 		g.flush()
 	}
@@ -303,8 +302,7 @@ func TestSelect(t *testing.T) {
 		at   time.Time
 		want uint64
 	}{{time.Time{}, 1}, {begin, 1}, {begin.Add(1), 4}, {at(3), 4}, {at(300).Add(-1), 301}, {at(300), 301}, {at(records - 1), 700}, {at(records + 2), 701}, {at(records + 900), 701}} {
-		if got, err := auditor.From(within(t), c.at); err != nil || got != c.want {
-			t.Errorf("from %s: %d, %v, want %d", c.at, got, err, c.want)
-		}
+		got, err := auditor.From(within(t), c.at)
+		failIf(t, err != nil || got != c.want, "from %s: %d, %v, want %d", c.at, got, err, c.want)
 	}
 }

@@ -41,12 +41,10 @@ func TestOptionsAreChecked(t *testing.T) {
 		fails(t, errorOf(agents.Connect(t.Context(), s.ClientURL(), agents.Credentials{}, o)), nil, "Connect: %s: no error", name)
 	}
 	failing := func(*nats.Options) error { return errors.New("no") }
-	if _, err := agents.Connect(t.Context(), s.ClientURL(), agents.Credentials{}, agents.Options{Name: main, NATS: []nats.Option{nil, failing}}); err == nil {
-		t.Error("Connect ignored a failing option")
-	}
-	if _, err := agents.Connect(t.Context(), s.ClientURL(), agents.CredsFile("/no/such/file"), agents.Options{Name: main}); err == nil {
-		t.Error("Connect ignored missing creds")
-	}
+	_, err := agents.Connect(t.Context(), s.ClientURL(), agents.Credentials{}, agents.Options{Name: main, NATS: []nats.Option{nil, failing}})
+	failIf(t, err == nil, "Connect ignored a failing option")
+	_, err = agents.Connect(t.Context(), s.ClientURL(), agents.CredsFile("/no/such/file"), agents.Options{Name: main})
+	failIf(t, err == nil, "Connect ignored missing creds")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	fails(t, errorOf(agents.Connect(ctx, s.ClientURL(), agents.Credentials{}, agents.Options{Name: main})), context.Canceled,
@@ -79,9 +77,8 @@ func TestCloseEndsAll(t *testing.T) {
 	expect(t, controller.Stop(t.Context()), nil, "stop after close")
 	fails(t, controller.Start(t.Context()), nil, "started on a closed connection")
 	failIf(t, !own.NATS().IsClosed(), "it is not closed")
-	if _, err := agents.NewController(own).Ask(within(t), researcher, boolean, agents.AskOptions{}); !errors.Is(err, nats.ErrConnectionClosed) {
-		t.Errorf("ask on a closed connection: %v", err)
-	}
+	_, err := agents.NewController(own).Ask(within(t), researcher, boolean, agents.AskOptions{})
+	failIf(t, !errors.Is(err, nats.ErrConnectionClosed), "ask on a closed connection: %v", err)
 }
 
 // The caller's own options apply, but for the inbox prefix, and an in-process server will do.
@@ -305,7 +302,6 @@ func TestLogsHoldNoContent(t *testing.T) {
 		next(t, calls, "a call")
 	}
 	until(t, "the failures to be logged", func() bool { return strings.Count(log.String(), "handler failed") >= 4 })
-	if text := log.String(); strings.Contains(text, canary) {
-		t.Errorf("the log has words of a message:\n%s", text)
-	}
+	text := log.String()
+	failIf(t, strings.Contains(text, canary), "the log has words of a message:\n%s", text)
 }

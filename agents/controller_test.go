@@ -180,12 +180,10 @@ func TestDeniedAskFailsInsteadOfWaiting(t *testing.T) {
 	controller := agents.NewController(connect(t, s.ClientURL(), o))
 	o.Attempt = 200 * time.Millisecond
 	c := connect(t, s.ClientURL(), o)
-	if _, err := agents.NewController(c).Ask(within(t), researcher, boolean, agents.AskOptions{}); !errors.Is(err, nats.ErrPermissionViolation) {
-		t.Errorf("ask: got %v", err)
-	}
-	if _, err := agents.NewReader(c).Push(within(t), main, "mail", map[string]any{"urgent": true}, agents.PushOptions{}); !errors.Is(err, nats.ErrPermissionViolation) {
-		t.Errorf("push: got %v", err)
-	}
+	_, err := agents.NewController(c).Ask(within(t), researcher, boolean, agents.AskOptions{})
+	failIf(t, !errors.Is(err, nats.ErrPermissionViolation), "ask: got %v", err)
+	_, err = agents.NewReader(c).Push(within(t), main, "mail", map[string]any{"urgent": true}, agents.PushOptions{})
+	failIf(t, !errors.Is(err, nats.ErrPermissionViolation), "push: got %v", err)
 	fails(t, controller.Start(within(t)), nats.ErrPermissionViolation, "start: got")
 	until(t, "the violation in the log", func() bool { return log.has("the server denied a subject") > 0 })
 }

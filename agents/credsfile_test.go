@@ -53,12 +53,10 @@ func TestCredentialsAreSwappedUnderTraffic(t *testing.T) {
 	defer pace.Stop()
 	exchange := func() {
 		<-pace.C
-		if d, err := controller.AskAndWait(within(t), researcher, boolean, agents.AskOptions{}); err != nil || string(d.Response) != `{"urgent":true}` {
-			t.Fatalf("got %v, %v", d, err)
-		}
-		if result, err := r.Push(within(t), main, "mail", urgent, agents.PushOptions{}); err != nil || !result.Success {
-			t.Fatalf("got %v, %v", result, err)
-		}
+		d, err := controller.AskAndWait(within(t), researcher, boolean, agents.AskOptions{})
+		stopIf(t, err != nil || string(d.Response) != `{"urgent":true}`, "got %v, %v", d, err)
+		result, err := r.Push(within(t), main, "mail", urgent, agents.PushOptions{})
+		stopIf(t, err != nil || !result.Success, "got %v, %v", result, err)
 		pushed++
 	}
 	key := func(name bcp.AgentName) (connected string) {

@@ -247,9 +247,8 @@ func TestAskAndWait(t *testing.T) {
 	nextIs(t, handled, "d5", "the other channel's push")
 	next(t, acks, "its acknowledgement")
 	g.respond(m, bcp.Accepted{QueryID: "q1"})
-	if r := next(t, ended, "the answer"); r.err != nil || r.delivery.DeliveryID != "d2" {
-		t.Errorf("got %v, %v", r.delivery, r.err)
-	}
+	r := next(t, ended, "the answer")
+	failIf(t, r.err != nil || r.delivery.DeliveryID != "d2", "got %v, %v", r.delivery, r.err)
 	for _, want := range []bcp.DeliveryID{"d3", "d4"} {
 		nextIs(t, handled, want, "what was nobody's answer")
 	}
@@ -260,18 +259,16 @@ func TestAskAndWait(t *testing.T) {
 	ended = ask(agents.AskOptions{ReturnHeld: true})
 	g.respond(next(t, asks, "the ask"), bcp.Accepted{QueryID: "q2"})
 	g.deliver(outcome("d6", "q2", bcp.Held))
-	if r := next(t, ended, "held"); r.err != nil || r.delivery.Outcome != bcp.Held {
-		t.Errorf("got %v, %v", r.delivery, r.err)
-	}
+	r = next(t, ended, "held")
+	failIf(t, r.err != nil || r.delivery.Outcome != bcp.Held, "got %v, %v", r.delivery, r.err)
 	g.deliver(answered("d7", "q2"))
 	nextIs(t, handled, "d7", "the final outcome")
 
 	ended = ask(agents.AskOptions{})
 	g.respond(next(t, asks, "the ask"), bcp.Refusal{Error: bcp.NoChannel, Detail: "none"})
 	var refused *agents.RefusedError
-	if r := next(t, ended, "the refusal"); !errors.As(r.err, &refused) {
-		t.Errorf("got %v", r.err)
-	}
+	r = next(t, ended, "the refusal")
+	failIf(t, !errors.As(r.err, &refused), "got %v", r.err)
 }
 
 // A handler may ask and wait on the channel whose delivery it handles.
@@ -294,9 +291,8 @@ func TestAskAndWaitInAHandler(t *testing.T) {
 	g.deliver(pushed("d1", researcher))
 	g.respond(next(t, asks, "the ask"), bcp.Accepted{QueryID: "q1"})
 	g.deliver(answered("d2", "q1"))
-	if d := next(t, got, "the answer"); d.DeliveryID != "d2" {
-		t.Errorf("got %v", d)
-	}
+	d := next(t, got, "the answer")
+	failIf(t, d.DeliveryID != "d2", "got %v", d)
 }
 
 // Who gives up waiting loses no answer: it is an ordinary delivery then.
@@ -336,9 +332,8 @@ func TestUnclaimedDeliveriesStayWithTheGateway(t *testing.T) {
 	g.accept(func(bcp.Ask) bcp.QueryID { return "q1" })
 	controller := receiver(t, s.ClientURL(), agents.Options{}, nil)
 	unclaimed, claimed := g.persist(pushed("d1", researcher)), g.persist(answered("d2", "q1"))
-	if d, err := controller.AskAndWait(within(t), researcher, boolean, agents.AskOptions{}); err != nil || d.DeliveryID != "d2" {
-		t.Errorf("got %v, %v", d, err)
-	}
+	d, err := controller.AskAndWait(within(t), researcher, boolean, agents.AskOptions{})
+	failIf(t, err != nil || d.DeliveryID != "d2", "got %v, %v", d, err)
 	next(t, claimed, "the acknowledgement of the answer")
 	none(t, unclaimed, "an acknowledgement of what nobody got")
 	noError(t, controller.Stop(within(t)))

@@ -319,9 +319,8 @@ func nextIs[T comparable](t *testing.T, from <-chan T, want T, what string) {
 // repliedOn wants the next reply on a subject.
 func repliedOn(t *testing.T, replies <-chan *nats.Msg, subject string) {
 	t.Helper()
-	if m := next(t, replies, "a reply"); m.Subject != subject {
-		t.Errorf("the reply came on %s, want %s", m.Subject, subject)
-	}
+	m := next(t, replies, "a reply")
+	failIf(t, m.Subject != subject, "the reply came on %s, want %s", m.Subject, subject)
 }
 
 // none fails if something is there, after the far side has been heard out.

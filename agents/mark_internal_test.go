@@ -24,9 +24,8 @@ func TestMarksAreKept(t *testing.T) {
 	creds := filepath.Join(t.TempDir(), "main.creds")
 	k := markStore{log: hclog.NewNullLogger()}
 	k.open(creds)
-	if got, there := k.shown(nil)[bcp.MarkHeader]; !there || got[0] != "" {
-		t.Errorf("it shows %q, %t, and has none", got, there)
-	}
+	got, there := k.shown(nil)[bcp.MarkHeader]
+	failIf(t, !there || got[0] != "", "it shows %q, %t, and has none", got, there)
 	longest := strings.Repeat("a", maxMark)
 	k.keepFrom(bearing(longest))
 	for _, none := range []string{"", longest + "a", "a b", "é", "a\nb"} {

@@ -23,9 +23,8 @@ func TestOutcomesAreKept(t *testing.T) {
 	done := outcome{ID: "c1", Result: []byte(`{"ok":true}`)}
 	noError(t, errors.Join(o.remember("k1", done), o.remember("k2", outcome{Error: "no"}), o.Close()))
 	failIf(t, o.remember("k3", done) == nil, "what is not on the disk is remembered")
-	if _, known := o.find("k3"); known {
-		t.Error("what is not on the disk is told")
-	}
+	_, known := o.find("k3")
+	failIf(t, known, "what is not on the disk is told")
 	b, err := os.ReadFile(name)
 	noError(t, err)
 	old := strings.ReplaceAll(string(b[:strings.IndexByte(string(b), '\n')+1]), "k1", "old")
@@ -35,16 +34,13 @@ func TestOutcomesAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = o.Close() }()
-	if got, known := o.find("k1"); !known || string(got.Result) != `{"ok":true}` {
-		t.Errorf("got %+v, %t", got, known)
-	}
-	if got, known := o.find("k2"); !known || got.Error != "no" {
-		t.Errorf("got %+v, %t", got, known)
-	}
+	got, known := o.find("k1")
+	failIf(t, !known || string(got.Result) != `{"ok":true}`, "got %+v, %t", got, known)
+	got, known = o.find("k2")
+	failIf(t, !known || got.Error != "no", "got %+v, %t", got, known)
 	for _, key := range []string{"old", "half", ""} {
-		if _, known := o.find(key); known {
-			t.Errorf("%q is known", key)
-		}
+		_, known := o.find(key)
+		failIf(t, known, "%q is known", key)
 	}
 	noError(t, os.WriteFile(name+"2", []byte("something else\n"), 0o600))
 	if _, err := OpenOutcomes(name + "2"); err == nil {
@@ -62,9 +58,8 @@ func TestOutcomesInMemory(t *testing.T) {
 	t.Parallel()
 	var o Outcomes
 	noError(t, errors.Join(o.remember("k1", outcome{Error: "no"}), o.Close()))
-	if got, known := o.find("k1"); !known || got.Error != "no" {
-		t.Errorf("got %+v, %t", got, known)
-	}
+	got, known := o.find("k1")
+	failIf(t, !known || got.Error != "no", "got %+v, %t", got, known)
 }
 
 var noError = bcptest.NoError

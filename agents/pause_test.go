@@ -36,19 +36,16 @@ func TestReconnectPause(t *testing.T) {
 	p := &reconnectPause{most: time.Second}
 	p.connected()
 	p.since = p.since.Add(-settled)
-	if d := p.next(1); d >= firstWait {
-		t.Errorf("after a connection that lasted: %v", d)
-	}
+	d := p.next(1)
+	failIf(t, d >= firstWait, "after a connection that lasted: %v", d)
 	for n := range 7 {
 		p.connected()
-		if d, least := p.next(1), firstWait<<n/2; d < least {
-			t.Errorf("connection %d that did not last: %v, want at least %v", n, d, least)
-		}
+		d, least := p.next(1), firstWait<<n/2
+		failIf(t, d < least, "connection %d that did not last: %v, want at least %v", n, d, least)
 	}
 	for round := 2; round < 100; round++ {
-		if d := p.next(round); d < time.Second/2 || d > time.Second {
-			t.Errorf("round %d: %v", round, d)
-		}
+		d := p.next(round)
+		failIf(t, d < time.Second/2 || d > time.Second, "round %d: %v", round, d)
 	}
 }
 
@@ -57,14 +54,12 @@ func TestRefusedCredentials(t *testing.T) {
 	t.Parallel()
 	refused := false
 	p := &reconnectPause{most: 20 * time.Millisecond, refused: func() bool { return refused }}
-	if d := p.next(2); d > 20*time.Millisecond {
-		t.Errorf("a server that is away: %v", d)
-	}
+	d := p.next(2)
+	failIf(t, d > 20*time.Millisecond, "a server that is away: %v", d)
 	refused = true
 	for round := 2; round < 20; round++ {
-		if d := p.next(round); d < 250*time.Millisecond || d > refusedWait {
-			t.Errorf("round %d: %v", round, d)
-		}
+		d := p.next(round)
+		failIf(t, d < 250*time.Millisecond || d > refusedWait, "round %d: %v", round, d)
 	}
 	var log bytes.Buffer
 	c := newConnection(Options{Name: "main", Logger: hclog.New(&hclog.LoggerOptions{Output: &log})})

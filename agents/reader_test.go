@@ -104,15 +104,13 @@ func TestReaderAnswersAgain(t *testing.T) {
 	}
 	first := again(1)
 	g.query("q1", 2)
-	if second := again(2); !bytes.Equal(first, second) || calls.Load() != 1 {
-		t.Errorf("%d calls, %s then %s", calls.Load(), first, second)
-	}
+	second := again(2)
+	failIf(t, !bytes.Equal(first, second) || calls.Load() != 1, "%d calls, %s then %s", calls.Load(), first, second)
 	noError(t, r.Stop(t.Context()))
 	noError(t, r.Start(t.Context()))
 	g.query("q1", 3)
-	if third := again(3); !bytes.Equal(first, third) {
-		t.Errorf("%s then %s", first, third)
-	}
+	third := again(3)
+	failIf(t, !bytes.Equal(first, third), "%s then %s", first, third)
 	none(t, replies, "another answer")
 }
 
@@ -169,17 +167,15 @@ func TestReaderTriesAgainAfterARejection(t *testing.T) {
 	}, func(r *agents.Reader) { r.OnResult(func(v bcp.ValidationResult) { results <- v }) })
 	g.query("q1", 0)
 	next(t, replies, "the first answer")
-	if q := next(t, seen, "the first call"); q.Attempt != 0 || q.LastDetail != "" {
-		t.Errorf("got %+v", q)
-	}
+	q := next(t, seen, "the first call")
+	failIf(t, q.Attempt != 0 || q.LastDetail != "", "got %+v", q)
 	refusal := bcp.ValidationResult{Type: bcp.TypeValidationResult, QueryID: "q1", Status: bcp.StatusRefused,
 		Code: bcp.ValidationFailed, Detail: "urgent: has the wrong type"}
 	g.result(replies, refusal)
 	g.query("q1", 1)
 	repliedOn(t, replies, subjects.Reply(bcp.RoleReader, researcher, "q1", 1))
-	if q := next(t, seen, "the second call"); q.Attempt != 1 || q.LastDetail != refusal.Detail {
-		t.Errorf("got %+v", q)
-	}
+	q = next(t, seen, "the second call")
+	failIf(t, q.Attempt != 1 || q.LastDetail != refusal.Detail, "got %+v", q)
 	same(t, refusal, next(t, results, "the result"))
 	g.query("q1", 2)
 	next(t, replies, "the second answer again")
@@ -187,9 +183,8 @@ func TestReaderTriesAgainAfterARejection(t *testing.T) {
 	g.result(replies, refusal)
 	g.query("q2", 0)
 	next(t, replies, "another query's answer")
-	if q := next(t, seen, "its call"); q.QueryID != "q2" || q.Attempt != 0 || q.LastDetail != "" {
-		t.Errorf("got %+v", q)
-	}
+	q = next(t, seen, "its call")
+	failIf(t, q.QueryID != "q2" || q.Attempt != 0 || q.LastDetail != "", "got %+v", q)
 }
 
 // Answering a foreign reply subject would send this agent's bytes, with this
@@ -339,9 +334,8 @@ func TestReaderSubscriptions(t *testing.T) {
 	send("h2", one)
 	send("h3", []bcp.ActiveSubscription{})
 	close(release)
-	if list := next(t, lists, "the new list"); len(list) != 0 {
-		t.Errorf("got %v", list)
-	}
+	list := next(t, lists, "the new list")
+	failIf(t, len(list) != 0, "got %v", list)
 	none(t, lists, "a list that is not new")
 }
 
@@ -446,9 +440,8 @@ func TestPushRefusesWhatCannotBeSent(t *testing.T) {
 		subscription bcp.SubscriptionID
 		id           bcp.ClientID
 	}{{"", "mail", ""}, {main, "", ""}, {"a.b", "mail", ""}, {main, "a.b", ""}, {main, ">", ""}, {main, "mail", "a b"}} {
-		if _, err := r.Push(t.Context(), name.controller, name.subscription, urgent, agents.PushOptions{PushID: name.id}); err == nil {
-			t.Errorf("%v was sent", name)
-		}
+		_, err := r.Push(t.Context(), name.controller, name.subscription, urgent, agents.PushOptions{PushID: name.id})
+		failIf(t, err == nil, "%v was sent", name)
 	}
 	noError(t, c.NATS().FlushTimeout(patience))
 	g.flush()

@@ -25,9 +25,8 @@ func TestReasonsThatAreTold(t *testing.T) {
 		}
 	}
 	tell(0, maxTold)
-	if n := strings.Count(log.String(), "\n"); n != maxTold || strings.Contains(log.String(), "not told") {
-		t.Errorf("%d reasons are told in %d lines", maxTold, n)
-	}
+	n := strings.Count(log.String(), "\n")
+	failIf(t, n != maxTold || strings.Contains(log.String(), "not told"), "%d reasons are told in %d lines", maxTold, n)
 	tell(maxTold, maxTold+1)
 	tell(0, maxTold+100)
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")

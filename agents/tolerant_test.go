@@ -49,20 +49,17 @@ func TestAgentsUnderANewerGateway(t *testing.T) {
 	}
 	query("q1", "colour") // what it is asked it does not know
 	query("q2", "boolean")
-	if q := next(t, asked, "the query"); q.QueryID != "q2" {
-		t.Errorf("asked %+v", q)
-	}
+	q := next(t, asked, "the query")
+	failIf(t, q.QueryID != "q2", "asked %+v", q)
 	next(t, replies, "the answer")
 	g.sendRaw(subjects.Deliver(bcp.RoleReader, researcher, main), subjects.Reply(bcp.RoleReader, researcher, "r1", 0),
 		`{"because":"x","type":"bcp_validation_result","query_id":"q2","success":false,"status":"refused","code":"too_late","detail":"x"}`)
-	if v := next(t, results, "the result"); v.Code != "too_late" {
-		t.Errorf("the result is %+v", v)
-	}
+	v := next(t, results, "the result")
+	failIf(t, v.Code != "too_late", "the result is %+v", v)
 	next(t, replies, "the receipt")
 	none(t, lists, "the same list again")
-	if stats := r.Stats(); stats.Malformed != 1 || stats.Duplicates != 1 {
-		t.Errorf("%+v", stats)
-	}
+	stats := r.Stats()
+	failIf(t, stats.Malformed != 1 || stats.Duplicates != 1, "%+v", stats)
 
 	deliveries := make(chan bcp.Delivery, 4)
 	receiver(t, s.ClientURL(), agents.Options{}, func(_ context.Context, d bcp.Delivery) error {

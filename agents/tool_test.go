@@ -65,8 +65,7 @@ func TestOutcomeIsOfOneCall(t *testing.T) {
 		failIf(t, got.Result.N != c.n || got.Result.Kernel != c.kernel || got.Result.Tool != c.tool, "call %d: %+v", i, got)
 	}
 	for id, name := range map[string]string{"x": "post", "y": "post", "z": "none"} {
-		if got := call("desk", name, id, `{"fails":true}`); !got.NotPerformed {
-			t.Errorf("%+v", got)
-		}
+		got := call("desk", name, id, `{"fails":true}`)
+		failIf(t, !got.NotPerformed, "%+v", got)
 	}
 }

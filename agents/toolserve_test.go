@@ -18,14 +18,12 @@ func TestToolFunc(t *testing.T) {
 		got = append(got, mail.To+":"+mail.Body)
 		return true, nil
 	})
-	if result, err := handler(t.Context(), agents.Call{Args: []byte(`{"to":"kim","body":"noon"}`)}); result != true || err != nil || len(got) != 1 || got[0] != "kim:noon" {
-		t.Errorf("%v, %v, %q", result, err, got)
-	}
+	result, err := handler(t.Context(), agents.Call{Args: []byte(`{"to":"kim","body":"noon"}`)})
+	failIf(t, result != true || err != nil || len(got) != 1 || got[0] != "kim:noon", "%v, %v, %q", result, err, got)
 	for _, args := range []string{"", "[]", `{"to":1}`, `{"to":"kim","bcc":"eve"}`, `{"to":"kim","to":"eve"}`} {
 		var not *agents.NotPerformedError
-		if _, err := handler(t.Context(), agents.Call{Args: []byte(args)}); !errors.As(err, &not) {
-			t.Errorf("%s: %v", args, err)
-		}
+		_, err := handler(t.Context(), agents.Call{Args: []byte(args)})
+		failIf(t, !errors.As(err, &not), "%s: %v", args, err)
 	}
 	expect(t, len(got), 1, "it acted on %q", got)
 }

@@ -74,9 +74,8 @@ func TestLog2OfPowersOfTwoIsExact(t *testing.T) {
 	t.Parallel()
 	for _, k := range []int{0, 1, 2, 31, 32, 63, 64, 65, 255, 256, 257, 1000, 132570} {
 		n := new(big.Int).Lsh(big.NewInt(1), uint(k))
-		if got := log2Bits(n); got != Bits(k)*Bit {
-			t.Errorf("log2(2^%d) = %v", k, got)
-		}
+		got := log2Bits(n)
+		failIf(t, got != Bits(k)*Bit, "log2(2^%d) = %v", k, got)
 	}
 }
 

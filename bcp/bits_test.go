@@ -55,12 +55,10 @@ func TestNominalBitsOfTheSeeds(t *testing.T) {
 		{"as many words in category 2", ask(100), "1100.0"},
 	} {
 		v := must(bcp.Compile(c.spec, bcp.Settings{}))
-		if got := v.Prices().Nominal; got.String() != c.want {
-			t.Errorf("%s: %s bits, want %s", c.name, got, c.want)
-		}
-		if failed := v.Prices().FailedNominal; failed > v.Prices().Nominal || failed > bcp.Bit {
-			t.Errorf("%s: a failure costs %s", c.name, failed)
-		}
+		got := v.Prices().Nominal
+		failIf(t, got.String() != c.want, "%s: %s bits, want %s", c.name, got, c.want)
+		failed := v.Prices().FailedNominal
+		failIf(t, failed > v.Prices().Nominal || failed > bcp.Bit, "%s: a failure costs %s", c.name, failed)
 	}
 }
 
@@ -80,14 +78,12 @@ func TestBitsText(t *testing.T) {
 		}
 	})
 	for in, want := range map[string]string{"0": "0.0", "500": "500.0", "6.9": "6.9", "0.000000001": "0.000000001", "1000000000": "1000000000.0"} {
-		if got, err := bcp.ParseBits(in); err != nil || got.String() != want {
-			t.Errorf("%q reads as %s, %v", in, got, err)
-		}
+		got, err := bcp.ParseBits(in)
+		failIf(t, err != nil || got.String() != want, "%q reads as %s, %v", in, got, err)
 	}
 	for _, bad := range []string{"", ".", "1.", ".5", "-1", "+1", "1e3", "1,5", " 1", "0.0000000001", "1000000000.000000001", "1000000001", "99999999999", "NaN", "Inf", "0x1", "١"} {
-		if got, err := bcp.ParseBits(bad); err == nil {
-			t.Errorf("%q reads as %s", bad, got)
-		}
+		got, err := bcp.ParseBits(bad)
+		failIf(t, err == nil, "%q reads as %s", bad, got)
 	}
 	expect(t, bcp.Bits(math.MinInt64).String(), "-9223372036.854775808", "the least figure is written as")
 }

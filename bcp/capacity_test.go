@@ -227,9 +227,8 @@ func TestUnknownApprovalSlotsArePricedHigh(t *testing.T) {
 	unknown := compiled(spec, bcp.Settings{ReleaseSlots: 15}).Prices()
 	failIf(t, unknown.Capacity < given.Capacity+20*bcp.Bit,
 		"%s bits with and %s without an approval TTL", given.Capacity, unknown.Capacity)
-	if unknown.Reserve() < unknown.Capacity || unknown.Reserve() < unknown.FailedCapacity {
-		t.Errorf("%+v reserves %s", unknown, unknown.Reserve())
-	}
+	failIf(t, unknown.Reserve() < unknown.Capacity || unknown.Reserve() < unknown.FailedCapacity,
+		"%+v reserves %s", unknown, unknown.Reserve())
 }
 
 // exactly counts texts of at most W pieces of 1 to 24 of A characters, joined

@@ -161,15 +161,13 @@ func TestEnumValuesHaveNoBlanks(t *testing.T) {
 	for _, blank := range []string{"\u200b", "\u115f", "\u1160", "\u3164", "\uffa0", "\u2800", "\u2028", "\u2029"} {
 		for _, value := range []string{"x" + blank + "y", "xy" + blank, blank + "xy", blank} {
 			spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "c", Type: bcp.TypeEnum, Values: []string{value}}}}
-			if _, err := bcp.Compile(spec, bcp.Settings{}); err == nil {
-				t.Errorf("%q is a value", value)
-			}
+			_, err := bcp.Compile(spec, bcp.Settings{})
+			failIf(t, err == nil, "%q is a value", value)
 		}
 	}
 	for _, value := range []string{"x y", "می\u200cخواهم", "x\u00a0y"} {
 		spec := bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "c", Type: bcp.TypeEnum, Values: []string{value}}}}
-		if _, err := bcp.Compile(spec, bcp.Settings{}); err != nil {
-			t.Errorf("%q: %v", value, err)
-		}
+		_, err := bcp.Compile(spec, bcp.Settings{})
+		failIf(t, err != nil, "%q: %v", value, err)
 	}
 }

@@ -75,9 +75,7 @@ func TestReasons(t *testing.T) {
 	for r := bcp.ReasonTooLarge; r <= bcp.ReasonLook; r++ {
 		failIf(t, texts[r.String()] || r.String() == "" || r.String() == "invalid", "reason %d says %q", r, r)
 		texts[r.String()] = true
-		if r.Code().Info().To&bcp.ToReader == 0 {
-			t.Errorf("reason %d has the code %q", r, r.Code())
-		}
+		failIf(t, r.Code().Info().To&bcp.ToReader == 0, "reason %d has the code %q", r, r.Code())
 	}
 	if past := bcp.ReasonLook + 1; past.String() != "invalid" || past.Code() != bcp.ValidationFailed {
 		t.Errorf("a reason that there is not says %q, %q", past, past.Code())

@@ -18,14 +18,12 @@ func TestParseEndorsement(t *testing.T) {
 	ended := `{"endorsement_id":"e1111111111111111111","controller":"main","reader":"mail"}`
 	endedCalls := `{"endorsement_id":"e1111111111111111111","kernel":"desk"}`
 	for _, good := range []string{answers, calls} {
-		if _, code := bcp.ParseEndorsement(bcp.Endorse, []byte(good)); code != "" {
-			t.Errorf("%s: %s", good, code)
-		}
+		_, code := bcp.ParseEndorsement(bcp.Endorse, []byte(good))
+		failIf(t, code != "", "%s: %s", good, code)
 	}
 	for _, good := range []string{ended, endedCalls} {
-		if _, code := bcp.ParseEndorsement(bcp.Revoke, []byte(good)); code != "" {
-			t.Errorf("%s: %s", good, code)
-		}
+		_, code := bcp.ParseEndorsement(bcp.Revoke, []byte(good))
+		failIf(t, code != "", "%s: %s", good, code)
 	}
 	for _, c := range [][3]string{
 		{answers, `"uses":1`, `"uses":1,"uses":1`}, {answers, `"uses":1`, `"uses":1,"more":1`}, {answers, `"e1111111111111111111"`, `"e111111111111111111!"`}, {answers, `"e1111111111111111111"`, `"e111111111111111111"`},
@@ -37,15 +35,13 @@ func TestParseEndorsement(t *testing.T) {
 		{calls, `"uses":1`, `"uses":1,"subscription_id":"note"`}, {calls, `"kernel":"desk",`, ``},
 	} {
 		text := strings.Replace(c[0], c[1], c[2], 1)
-		if _, code := bcp.ParseEndorsement(bcp.Endorse, []byte(text)); code != bcp.Malformed || text == c[0] {
-			t.Errorf("%.300s: %q", text, code)
-		}
+		_, code := bcp.ParseEndorsement(bcp.Endorse, []byte(text))
+		failIf(t, code != bcp.Malformed || text == c[0], "%.300s: %q", text, code)
 	}
 	for _, member := range []string{`"signature":"AA=="`, `"passkey":{}`, `"tool":"send"`, `"uses":1`, `"bits":1`, `"codes":["url"]`, `"spec":"` + spec + `"`, `"until":"2026-03-15T10:00:00Z"`, `"more":1`} {
 		for _, good := range []string{ended, endedCalls} {
-			if _, code := bcp.ParseEndorsement(bcp.Revoke, []byte(strings.Replace(good, "}", ","+member+"}", 1))); code != bcp.Malformed {
-				t.Errorf("revoked with %s: %q", member, code)
-			}
+			_, code := bcp.ParseEndorsement(bcp.Revoke, []byte(strings.Replace(good, "}", ","+member+"}", 1)))
+			failIf(t, code != bcp.Malformed, "revoked with %s: %q", member, code)
 		}
 	}
 	for _, c := range []struct {

@@ -295,9 +295,8 @@ func TestTextsAreOfTheFormThatIsPriced(t *testing.T) {
 				continue
 			}
 			canonical := strings.TrimSuffix(strings.TrimPrefix(answer, `{"q":"`), `"}`)
-			if why := malformed(canonical, s.o); why != "" {
-				t.Fatalf("%s: %q is delivered as %q: %s", s.name, in, canonical, why)
-			}
+			why := malformed(canonical, s.o)
+			stopIf(t, why != "", "%s: %q is delivered as %q: %s", s.name, in, canonical, why)
 		}
 		d.bounded(t, 0)
 		failIf(t, len(d.seen) == 0, "%s: nothing was delivered", s.name)

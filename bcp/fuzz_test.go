@@ -71,9 +71,8 @@ func FuzzValidate(f *testing.F) {
 			encoding = bcp.MessagePack
 		}
 		got := v.Validate(raw, encoding)
-		if again := v.Validate(raw, encoding); Describe(again) != Describe(got) {
-			t.Fatalf("two verdicts on %q: %s, %s", raw, Describe(got), Describe(again))
-		}
+		again := v.Validate(raw, encoding)
+		stopIf(t, Describe(again) != Describe(got), "two verdicts on %q: %s, %s", raw, Describe(got), Describe(again))
 		if got.Outcome == bcp.Reject {
 			if !got.Answer.IsZero() || got.Reason == 0 {
 				t.Fatalf("%q: %s", raw, Describe(got))
@@ -116,9 +115,8 @@ func FuzzSpec(f *testing.F) {
 			return
 		}
 		p := v.Prices()
-		if p.Nominal < 0 || p.Capacity < bcp.Bit || p.FailedCapacity < bcp.Bit || p.FailedNominal > p.Nominal || v.MaxBytes() < 1024 {
-			t.Fatalf("%s costs %+v", b, p)
-		}
+		stopIf(t, p.Nominal < 0 || p.Capacity < bcp.Bit || p.FailedCapacity < bcp.Bit || p.FailedNominal > p.Nominal || v.MaxBytes() < 1024,
+			"%s costs %+v", b, p)
 		written := must(bcp.Encode(v.Spec(), bcp.JSON))
 		again, err := bcp.ParseSpec(written)
 		stopIf(t, err != nil, "%s is written as %s, which is no spec: %v", b, written, err)
@@ -151,9 +149,8 @@ func FuzzMessage(f *testing.F) {
 		}
 		switch session, code := bcp.ParseSession(b, encoding); code {
 		case "":
-			if session.Verb != bcp.VerbOpen && session.Verb != bcp.VerbClose && session.Verb != bcp.VerbChannels && (session.Verb != bcp.VerbTaint || !session.Taint.Source.Valid()) {
-				t.Fatalf("%q: %+v", b, session)
-			}
+			stopIf(t, session.Verb != bcp.VerbOpen && session.Verb != bcp.VerbClose && session.Verb != bcp.VerbChannels && (session.Verb != bcp.VerbTaint || !session.Taint.Source.Valid()),
+				"%q: %+v", b, session)
 		case bcp.Malformed, bcp.MessageTooLarge:
 		default:
 			t.Fatalf("%q: %s", b, code)
@@ -174,9 +171,8 @@ func FuzzMessage(f *testing.F) {
 			return // an ask may hold words that are no words of ours
 		}
 		again, code := bcp.ParseAsk(written, encoding, "researcher")
-		if one, two := dump(t, ask), dump(t, again); code != "" || one != two {
-			t.Fatalf("%q is %s, written %q, read as %s: %s", b, one, written, two, code)
-		}
+		one, two := dump(t, ask), dump(t, again)
+		stopIf(t, code != "" || one != two, "%q is %s, written %q, read as %s: %s", b, one, written, two, code)
 	})
 }
 

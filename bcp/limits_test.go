@@ -46,9 +46,8 @@ func TestNoAnswerMayExceedMaxAnswerBytes(t *testing.T) {
 		"fields":     {bcp.Mesh{}, fields},
 	} {
 		v := must(bcp.Compile(tt.spec, bcp.Settings{Vocabularies: tt.mesh.Vocabularies}))
-		if v.MaxBytes() > tt.mesh.MaxAnswerBytes() || name != "fields" && v.MaxBytes() < tt.mesh.MaxAnswerBytes()*95/100 {
-			t.Errorf("%s: %d bytes, the bound is %d", name, v.MaxBytes(), tt.mesh.MaxAnswerBytes())
-		}
+		failIf(t, v.MaxBytes() > tt.mesh.MaxAnswerBytes() || name != "fields" && v.MaxBytes() < tt.mesh.MaxAnswerBytes()*95/100,
+			"%s: %d bytes, the bound is %d", name, v.MaxBytes(), tt.mesh.MaxAnswerBytes())
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		mesh := bcp.Mesh{Vocabularies: Vocabularies()}

@@ -28,9 +28,8 @@ func parsedAlike(t *testing.T, message string, parse func([]byte, bcp.Encoding) 
 	t.Helper()
 	code := parse([]byte(message), bcp.JSON)
 	if packed, err := wire.MsgpackFromJSON(nil, []byte(message)); err == nil && wire.Check([]byte(message)) == nil && len(message) <= bcp.MaxControllerMessage {
-		if other := parse(packed, bcp.MessagePack); other != code {
-			t.Errorf("%.80s: %q in JSON and %q in MessagePack", message, code, other)
-		}
+		other := parse(packed, bcp.MessagePack)
+		failIf(t, other != code, "%.80s: %q in JSON and %q in MessagePack", message, code, other)
 		if sniffed := parse(packed, bcp.JSON); sniffed != bcp.Malformed && sniffed != bcp.MessageTooLarge {
 			t.Errorf("%.80s: MessagePack was taken for JSON: %q", message, sniffed)
 		}
@@ -38,9 +37,8 @@ func parsedAlike(t *testing.T, message string, parse func([]byte, bcp.Encoding) 
 			t.Errorf("%.80s: JSON was taken for MessagePack: %q", message, sniffed)
 		}
 	}
-	if none := parse([]byte(message), 0); none != bcp.Malformed && none != bcp.MessageTooLarge {
-		t.Errorf("%.80s: read without an encoding: %q", message, none)
-	}
+	none := parse([]byte(message), 0)
+	failIf(t, none != bcp.Malformed && none != bcp.MessageTooLarge, "%.80s: read without an encoding: %q", message, none)
 	return code
 }
 
@@ -144,9 +142,8 @@ func TestParseAsk(t *testing.T) {
 	}
 	atLimit := `{` + boolean + `}`
 	atLimit += strings.Repeat(" ", bcp.MaxControllerMessage-len(atLimit))
-	if _, code := bcp.ParseAsk([]byte(atLimit), bcp.JSON, "researcher"); code != "" {
-		t.Errorf("an ask at the limit: %q", code)
-	}
+	_, code := bcp.ParseAsk([]byte(atLimit), bcp.JSON, "researcher")
+	failIf(t, code != "", "an ask at the limit: %q", code)
 }
 
 // covers P9.2, P2.2, P2.1
@@ -180,9 +177,8 @@ func TestMessagesOfTheGateway(t *testing.T) {
 			expect(t, string(must(bcp.Encode(read, encoding))), string(b), "%T in %s is written again as", message, encoding)
 		}
 	}
-	if _, err := bcp.Encode(bcp.Session{Verb: "open"}, 0); err == nil {
-		t.Error("a message was written without an encoding")
-	}
+	_, err := bcp.Encode(bcp.Session{Verb: "open"}, 0)
+	failIf(t, err == nil, "a message was written without an encoding")
 }
 
 // A push is the message of an answer with another identifier, and is delivered
@@ -193,13 +189,11 @@ func TestMessagesOfTheGateway(t *testing.T) {
 func TestPushesAddOneMessage(t *testing.T) {
 	t.Parallel()
 	const push = `{"type":"%s","subscription_id":"s","controller":"main","response":{"n":3}}`
-	if in, code := bcp.ParseResponse(fmt.Appendf(nil, push, bcp.TypeResponse), bcp.JSON); code != "" || in.SubscriptionID != "s" || in.QueryID != "" {
-		t.Errorf("a push is %+v, %s", in, code)
-	}
+	in, code := bcp.ParseResponse(fmt.Appendf(nil, push, bcp.TypeResponse), bcp.JSON)
+	failIf(t, code != "" || in.SubscriptionID != "s" || in.QueryID != "", "a push is %+v, %s", in, code)
 	for _, other := range []string{"bcp_publish", bcp.TypeSubscriptionsActive, bcp.TypeQuery, bcp.TypeResponseDelivery, ""} {
-		if _, code := bcp.ParseResponse(fmt.Appendf(nil, push, other), bcp.JSON); code != bcp.Malformed {
-			t.Errorf("a push of type %q is heard as %q", other, code)
-		}
+		_, code := bcp.ParseResponse(fmt.Appendf(nil, push, other), bcp.JSON)
+		failIf(t, code != bcp.Malformed, "a push of type %q is heard as %q", other, code)
 	}
 	pushed := bcp.Decision{Kind: bcp.KindPush, Verdict: bcp.Accept, Subscription: "s", Delivery: "d1", Controller: "main", Reader: "r", Category: 1, Private: bcp.Private{Payload: []byte(`{"n":3}`)}}
 	if d, ok := pushed.Message(); !ok || d.Type != bcp.TypeResponseDelivery || d.SubscriptionID != "s" || d.QueryID != "" {

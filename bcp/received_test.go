@@ -191,14 +191,12 @@ func TestBrokenMessagesOfTheGateway(t *testing.T) {
 	} {
 		var r bcp.Refusal
 		failIf(t, bcp.Decode([]byte(c.b), c.encoding, &r) == nil, "%s: read as %+v", name, r)
-		if got, err := bcp.Receive([]byte(c.b), c.encoding); err == nil && got.Decode(&r) == nil {
-			t.Errorf("%s: received as %+v", name, r)
-		}
+		got, err := bcp.Receive([]byte(c.b), c.encoding)
+		failIf(t, err == nil && got.Decode(&r) == nil, "%s: received as %+v", name, r)
 	}
 	var r bcp.Refusal
-	if err := bcp.Decode([]byte("\x83\xa5error\xa1a\xa1x\xc0\xa1y\xcb\x3f\xf8\x00\x00\x00\x00\x00\x00"), bcp.MessagePack, &r); err != nil || r.Error != "a" {
-		t.Errorf("nil and a float: %+v, %v", r, err)
-	}
+	err := bcp.Decode([]byte("\x83\xa5error\xa1a\xa1x\xc0\xa1y\xcb\x3f\xf8\x00\x00\x00\x00\x00\x00"), bcp.MessagePack, &r)
+	failIf(t, err != nil || r.Error != "a", "nil and a float: %+v, %v", r, err)
 }
 
 // A member that the gateway does not know is refused from operators, and from who joins, as it is from agents.
@@ -207,18 +205,16 @@ func TestBrokenMessagesOfTheGateway(t *testing.T) {
 func TestUnknownMembersAreRefused(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{`{"agent":"main"}`: true, `{"agent":"main","later":1}`: false, `{"agent":"main","agent":"x"}`: false, `{"agent":null}`: false, ``: false} {
-		if _, ok := bcp.ParseControl([]byte(text)); ok != want {
-			t.Errorf("an operator's %s: %t", text, ok)
-		}
+		_, ok := bcp.ParseControl([]byte(text))
+		failIf(t, ok != want, "an operator's %s: %t", text, ok)
 	}
 	for text, want := range map[string]bool{
 		`{"type":"bcp_join_request","public_key":"U","signature":"YQ=="}`:           true,
 		`{"type":"bcp_join_request","public_key":"U","signature":"YQ==","later":1}`: false,
 		`{"type":"bcp_join","public_key":"U","signature":"YQ=="}`:                   false,
 	} {
-		if _, ok := bcp.ParseJoinRequest([]byte(text)); ok != want {
-			t.Errorf("a request to join %s: %t", text, ok)
-		}
+		_, ok := bcp.ParseJoinRequest([]byte(text))
+		failIf(t, ok != want, "a request to join %s: %t", text, ok)
 	}
 }
 

@@ -106,23 +106,20 @@ func TestDecisionRoundTrip(t *testing.T) {
 		record := must(EncodeDecision(&d))
 		got := must(DecodeDecision(record))
 		d.Private = Private{}
-		if diff := cmp.Diff(d, got, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("decoded (-want +got):\n%s", diff)
-		}
+		diff := cmp.Diff(d, got, cmpopts.EquateEmpty())
+		failIf(t, diff != "", "decoded (-want +got):\n%s", diff)
 		again, err := EncodeDecision(&got)
 		failIf(t, err != nil || !bytes.Equal(record, again), "%x encodes again as %x, %v", record, again, err)
 		for i := range record {
-			if _, err := DecodeDecision(record[:i]); err == nil {
-				t.Errorf("the first %d of %d bytes decode", i, len(record))
-			}
+			_, err := DecodeDecision(record[:i])
+			failIf(t, err == nil, "the first %d of %d bytes decode", i, len(record))
 		}
 		if _, err := DecodeDecision(append(record, 0xc0)); err == nil {
 			t.Error("a record with a byte behind it decodes")
 		}
 		clear(record)
-		if diff := cmp.Diff(d, got, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("what is kept is no copy:\n%s", diff)
-		}
+		diff = cmp.Diff(d, got, cmpopts.EquateEmpty())
+		failIf(t, diff != "", "what is kept is no copy:\n%s", diff)
 	}
 }
 
@@ -157,9 +154,8 @@ func TestRecordIsFrozen(t *testing.T) {
 		"older journals would not verify: the decision is written as\n%x, want\n%x", record, want)
 	got, err := DecodeDecision(want)
 	frozen.Private = Private{}
-	if diff := cmp.Diff(frozen, got); err != nil || diff != "" {
-		t.Errorf("older journals would be read otherwise, %v (-want +got):\n%s", err, diff)
-	}
+	diff := cmp.Diff(frozen, got)
+	failIf(t, err != nil || diff != "", "older journals would be read otherwise, %v (-want +got):\n%s", err, diff)
 }
 
 // What the audit shows is a commitment to the payload, and neither it nor the
@@ -203,9 +199,8 @@ func TestDigestText(t *testing.T) {
 	for _, bad := range []string{"0", strings.Repeat("0", 63), strings.Repeat("0", 65), strings.Repeat("g", 64)} {
 		failIf(t, d.UnmarshalText([]byte(bad)) == nil, "%q is a digest", bad)
 	}
-	if text, err := d.MarshalText(); err != nil || len(text) != 0 {
-		t.Errorf("no digest is written %q, %v", text, err)
-	}
+	text, err := d.MarshalText()
+	failIf(t, err != nil || len(text) != 0, "no digest is written %q, %v", text, err)
 }
 
 // lengthBombs announce 4 Gi of lists, maps, bytes, text.
@@ -219,9 +214,8 @@ var lengthBombs = []string{
 func TestDecodeBelievesNoLength(t *testing.T) {
 	t.Parallel()
 	for _, bomb := range lengthBombs {
-		if _, err := DecodeDecision([]byte(bomb)); !errors.Is(err, errRecord) {
-			t.Errorf("%x: %v", bomb, err)
-		}
+		_, err := DecodeDecision([]byte(bomb))
+		failIf(t, !errors.Is(err, errRecord), "%x: %v", bomb, err)
 	}
 }
 

@@ -10,12 +10,10 @@ import (
 func TestSeverities(t *testing.T) {
 	t.Parallel()
 	for _, kind := range append(AlertKinds(), AlertJournal, AlertDamaged, "of another version") {
-		if kind.Severity() == 0 || kind.Topic() == 0 {
-			t.Errorf("%s has severity %s and topic %s", kind, kind.Severity(), kind.Topic())
-		}
+		failIf(t, kind.Severity() == 0 || kind.Topic() == 0,
+			"%s has severity %s and topic %s", kind, kind.Severity(), kind.Topic())
 	}
 	failIf(t, AlertKind("").Severity() != 0 || Severity(0).String() != "invalid", "what is no alert is told")
-	if AlertHeld.Topic() != TopicHeld || AlertExpiring.Topic() != TopicCredentials || AlertJournal.Severity() != SeverityCritical {
-		t.Error("topics or severities are others")
-	}
+	failIf(t, AlertHeld.Topic() != TopicHeld || AlertExpiring.Topic() != TopicCredentials || AlertJournal.Severity() != SeverityCritical,
+		"topics or severities are others")
 }

@@ -53,8 +53,7 @@ func TestSaidIsSealed(t *testing.T) {
 	fails(t, said.Seal(key, [16]byte{}), bcp.ErrUnsealed, "without a salt")
 	fails(t, said.Seal(bcp.SealingKey{}, [16]byte{3}), bcp.ErrUnsealed, "without a key")
 	for _, b := range []string{"", "\x91\x92", "\x91\x95\x01\x02\x03\x04\x05"} {
-		if _, _, err := bcp.CutSaid([]byte(b)); !errors.Is(err, bcp.ErrSaid) {
-			t.Errorf("%q: %v", b, err)
-		}
+		_, _, err := bcp.CutSaid([]byte(b))
+		failIf(t, !errors.Is(err, bcp.ErrSaid), "%q: %v", b, err)
 	}
 }

@@ -50,12 +50,10 @@ func TestSealed(t *testing.T) {
 	} {
 		changed := must(DecodeDecision(record))
 		key := change(&changed)
-		if err := changed.Open(key); !errors.Is(err, ErrSealed) || changed.Says() {
-			t.Errorf("%s: opened %+v, %v", name, changed.Private, err)
-		}
-		if b, err := changed.OpenRaw(key); !errors.Is(err, ErrSealed) || b != nil {
-			t.Errorf("%s: opened %q, %v", name, b, err)
-		}
+		err := changed.Open(key)
+		failIf(t, !errors.Is(err, ErrSealed) || changed.Says(), "%s: opened %+v, %v", name, changed.Private, err)
+		b, err := changed.OpenRaw(key)
+		failIf(t, !errors.Is(err, ErrSealed) || b != nil, "%s: opened %q, %v", name, b, err)
 	}
 }
 
@@ -69,22 +67,18 @@ func TestUnsealedIsNotWritten(t *testing.T) {
 	for _, p := range []Private{{Client: "c"}, {ClientDigest: Digest{1}}, {Spec: []byte("s")}, {Payload: []byte("p")}, {RawBytes: 1},
 		{Released: Digest{1}}, {Signature: []byte{1}}, {Batch: Batch{1}}, full} {
 		d := Decision{Private: p}
-		if b, err := EncodeDecision(&d); !errors.Is(err, ErrUnsealed) {
-			t.Errorf("%+v is written as %q, %v", p, b, err)
-		}
+		b, err := EncodeDecision(&d)
+		failIf(t, !errors.Is(err, ErrUnsealed), "%+v is written as %q, %v", p, b, err)
 	}
 	must(EncodeDecision(&Decision{Private: Private{Salt: [16]byte{1}}}))
 	saltless := Decision{Private: Private{Client: "c"}}
-	if err := saltless.Seal(sealingKey); !errors.Is(err, ErrUnsealed) {
-		t.Error(err)
-	}
+	err := saltless.Seal(sealingKey)
+	failIf(t, !errors.Is(err, ErrUnsealed), "%v", err)
 	keyless := Decision{Private: full}
-	if err := errors.Join(keyless.Seal(SealingKey{})); !errors.Is(err, ErrUnsealed) {
-		t.Error(err)
-	}
-	if err := keyless.SealRaw(SealingKey{}, []byte("x")); !errors.Is(err, ErrUnsealed) || keyless.SealedRaw != nil {
-		t.Error(err)
-	}
+	err = errors.Join(keyless.Seal(SealingKey{}))
+	failIf(t, !errors.Is(err, ErrUnsealed), "%v", err)
+	err = keyless.SealRaw(SealingKey{}, []byte("x"))
+	failIf(t, !errors.Is(err, ErrUnsealed) || keyless.SealedRaw != nil, "%v", err)
 }
 
 // A short answer is as long as another one once it is sealed, and nonces differ
@@ -114,17 +108,15 @@ func TestSealedLength(t *testing.T) {
 		}
 	}
 	for _, size := range []int{MaxRawBytes, MaxRawBytes + 1} {
-		if got, err := sealed(1, "", strings.Repeat("x", size)).OpenRaw(sealingKey); err != nil || len(got) != MaxRawBytes {
-			t.Errorf("of %d bytes %d are kept, %v", size, len(got), err)
-		}
+		got, err := sealed(1, "", strings.Repeat("x", size)).OpenRaw(sealingKey)
+		failIf(t, err != nil || len(got) != MaxRawBytes, "of %d bytes %d are kept, %v", size, len(got), err)
 	}
 	for _, d := range []Decision{{Kind: KindAsk, Verdict: Reject}, {Kind: KindPush, Verdict: Accept, Repeat: true}, {Kind: KindSession, Verdict: Accept}, {Kind: KindTaint}, {Kind: KindDeclare, Verdict: Accept}, {Kind: KindViolation}} {
 		for _, size := range []int{MaxFreeBytes, MaxFreeBytes + 1} {
 			d.Salt = [16]byte{1}
 			noError(t, d.SealRaw(sealingKey, bytes.Repeat([]byte("x"), size)))
-			if got, err := d.OpenRaw(sealingKey); err != nil || len(got) != MaxFreeBytes {
-				t.Errorf("%s: of %d bytes %d are kept, %v", d.Kind, size, len(got), err)
-			}
+			got, err := d.OpenRaw(sealingKey)
+			failIf(t, err != nil || len(got) != MaxFreeBytes, "%s: of %d bytes %d are kept, %v", d.Kind, size, len(got), err)
 		}
 	}
 }
@@ -140,7 +132,6 @@ func TestSealingIsFrozen(t *testing.T) {
 	d := Decision{Seq: 7, Controller: "main", Reader: "mailer", Agent: "mailer", Kind: KindAnswer, Verdict: Accept}
 	d.Client, d.Payload, d.Salt = "c1", []byte(`{"n":1}`), [16]byte{1}
 	noError(t, errors.Join(d.Seal(sealingKey), d.SealRaw(sealingKey, []byte("raw"))))
-	if sum := sha256.Sum256(slices.Concat(d.Sealed, d.SealedRaw)); hex.EncodeToString(sum[:8]) != "ff74a041404c8db6" {
-		t.Errorf("older journals would not open: %x", sum[:8])
-	}
+	sum := sha256.Sum256(slices.Concat(d.Sealed, d.SealedRaw))
+	failIf(t, hex.EncodeToString(sum[:8]) != "ff74a041404c8db6", "older journals would not open: %x", sum[:8])
 }

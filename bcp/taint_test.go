@@ -12,9 +12,8 @@ func TestTaintLevels(t *testing.T) {
 		{TaintLow, TaintLow, "low"}, {TaintMedium, TaintLow, "medium"}, {TaintHigh, TaintMedium, "high"},
 		{TaintUnknown, TaintMedium, "high"}, {4, TaintMedium, "high"}, {255, TaintMedium, "high"},
 	} {
-		if got := tt.taint.StepDown(); got != tt.down {
-			t.Errorf("%d steps down to %s", tt.taint, got)
-		}
+		got := tt.taint.StepDown()
+		failIf(t, got != tt.down, "%d steps down to %s", tt.taint, got)
 		word, err := tt.taint.MarshalText()
 		failIf(t, err != nil || string(word) != tt.word || tt.taint.String() != tt.word,
 			"%d is written %q, %v", tt.taint, word, err)

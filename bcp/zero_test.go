@@ -55,9 +55,8 @@ func TestZeroValuesDeny(t *testing.T) {
 	}
 	for _, zero := range []encoding.TextMarshaler{bcp.Role(0), bcp.Encoding(0), bcp.Type(0), bcp.Format(0), bcp.Outcome(0), bcp.DecisionKind(0),
 		bcp.Role(99), bcp.Encoding(99), bcp.OnAnomaly(99), bcp.Type(99), bcp.Format(99), bcp.Outcome(99), bcp.DecisionKind(99)} {
-		if word, err := zero.MarshalText(); err == nil {
-			t.Errorf("%T %d is written as %q", zero, zero, word)
-		}
+		word, err := zero.MarshalText()
+		failIf(t, err == nil, "%T %d is written as %q", zero, zero, word)
 		expect(t, fmt.Sprint(zero), "invalid", "%T %d prints as", zero, zero)
 	}
 	// The zero Settings hold what is anomalous, fold case, know no vocabulary
@@ -104,8 +103,7 @@ func words[V interface {
 		t.Errorf("%q is read as %v, %v", word, read, err)
 	}
 	for _, other := range []string{"", " " + string(word), string(word) + " ", string(word[:len(word)-1]), string(word[0]-32) + string(word[1:]), string(word) + "\x00"} {
-		if read, err := parse([]byte(other)); err == nil {
-			t.Errorf("%q is read as %v", other, read)
-		}
+		read, err := parse([]byte(other))
+		failIf(t, err == nil, "%q is read as %v", other, read)
 	}
 }

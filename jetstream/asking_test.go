@@ -23,9 +23,8 @@ func TestAsking(t *testing.T) {
 	}
 	err := asking.Do(t.Context(), func(outer context.Context) error {
 		for range 2 {
-			if err := asking.Do(outer, wait); !errors.Is(err, jetstream.ErrUnanswered) || !jetstream.Unanswered(err) {
-				t.Errorf("what was asked ended with %v", err)
-			}
+			err := asking.Do(outer, wait)
+			failIf(t, !errors.Is(err, jetstream.ErrUnanswered) || !jetstream.Unanswered(err), "what was asked ended with %v", err)
 		}
 		failIf(t, outer.Err() != nil, "what was asked around it ended too")
 		return wait(outer)

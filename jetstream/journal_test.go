@@ -50,9 +50,8 @@ func TestReplay(t *testing.T) {
 	found := must(meshtest.CheckStream(t, js, map[string]int64{"main mailer": int64(100000 * bcp.Bit)}))(t)
 	epoch, balance, _ := again.state.Balance(bcp.ChannelKey{Controller: "main", Reader: "mailer"})
 	sum := found.Balances["main mailer 1"]
-	if found.Decisions != len(written) || epoch != 1 || sum.Settled != balance.Settled || sum.Reserved != balance.Reserved || sum.Settled == 0 || sum.Reserved == 0 {
-		t.Errorf("%d decisions, balance %+v, the state's %+v", found.Decisions, sum, balance)
-	}
+	failIf(t, found.Decisions != len(written) || epoch != 1 || sum.Settled != balance.Settled || sum.Reserved != balance.Reserved || sum.Settled == 0 || sum.Reserved == 0,
+		"%d decisions, balance %+v, the state's %+v", found.Decisions, sum, balance)
 	for id, n := range found.Pushes {
 		failIf(t, n != 1, "%s is there %d times", id, n)
 	}
@@ -179,9 +178,8 @@ func TestDamagedRecords(t *testing.T) {
 			noError(t, err)
 			n := 0
 			err = j.Replay(within(t), func([]byte) error { n++; return nil })
-			if !errors.Is(err, jetstream.ErrRecord) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "message 2") {
-				t.Errorf("got %v", err)
-			}
+			failIf(t, !errors.Is(err, jetstream.ErrRecord) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "message 2"),
+				"got %v", err)
 			failIf(t, n != 1, "%d decisions before it", n)
 		})
 	}

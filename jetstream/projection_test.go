@@ -92,9 +92,8 @@ func TestProjectionsFollowTheJournal(t *testing.T) {
 	audit := meshtest.ReadStream(t, whole, jetstream.AuditStream)
 	for i, message := range audit {
 		d, err := bcp.DecodeDecision(message.Data)
-		if err != nil || d.Seq != uint64(i+1) || d.Spec != nil || d.Payload != nil || d.Client != "" || d.Salt != [16]byte{} {
-			t.Fatalf("audit record %d: %+v, %v", i+1, d, err)
-		}
+		stopIf(t, err != nil || d.Seq != uint64(i+1) || d.Spec != nil || d.Payload != nil || d.Client != "" || d.Salt != [16]byte{},
+			"audit record %d: %+v, %v", i+1, d, err)
 	}
 	ledger := ledgerLines(t, whole)
 	line := ledger[len(ledger)-1]
@@ -192,9 +191,8 @@ func TestProjectorRetries(t *testing.T) {
 	create(t, js)
 	projected(t, js, 4)
 	messages := meshtest.ReadStream(t, js, jetstream.AuditStream)
-	if len(messages) != 4 || messages[0].Subject != subjects.Audit("main", "mailer", "push") || messages[3].Subject != subjects.Audit("", "", "connect") {
-		t.Errorf("%d messages, %v", len(messages), messages)
-	}
+	failIf(t, len(messages) != 4 || messages[0].Subject != subjects.Audit("main", "mailer", "push") || messages[3].Subject != subjects.Audit("", "", "connect"),
+		"%d messages, %v", len(messages), messages)
 }
 
 // lagging shows the journal for some looks as it was before what is on its way to it

@@ -79,9 +79,8 @@ func TestReconcile(t *testing.T) {
 			for _, d := range r.Differences {
 				where = append(where, string(d.Where))
 			}
-			if strings.Join(where, " ") != strings.Join(tt.want, " ") || r.Decisions != 41 || r.Behind != 0 || len(r.Pools) != 1 {
-				t.Errorf("got %+v", r)
-			}
+			failIf(t, strings.Join(where, " ") != strings.Join(tt.want, " ") || r.Decisions != 41 || r.Behind != 0 || len(r.Pools) != 1,
+				"got %+v", r)
 		})
 	}
 }

@@ -80,9 +80,8 @@ func TestReplayBehind(t *testing.T) {
 		if err == nil {
 			err = j.ReplayBehind(within(t), p, func(b []byte) error { read = append(read, b); return nil })
 		}
-		if err != nil || len(read) != len(written)-int(p.Decision) || len(read) > 0 && !bytes.Equal(read[0], written[p.Decision]) || j.Last() != 5 {
-			t.Errorf("behind %d: %d decisions, %v", p.Decision, len(read), err)
-		}
+		failIf(t, err != nil || len(read) != len(written)-int(p.Decision) || len(read) > 0 && !bytes.Equal(read[0], written[p.Decision]) || j.Last() != 5,
+			"behind %d: %d decisions, %v", p.Decision, len(read), err)
 		p.Head[0]++
 		fails(t, j.ReplayBehind(within(t), p, func([]byte) error { return nil }), jetstream.ErrPosition, "another head")
 	}

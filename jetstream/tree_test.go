@@ -375,9 +375,8 @@ func TestProve(t *testing.T) {
 	for i, d := range r.written[:37] {
 		proof := must(r.tree.Prove(uint64(i+1), d))(t)
 		p, err := verify.Proof(proof, keys)
-		if err != nil || p.Decision != uint64(i+1) || !bytes.Equal(p.Bytes, d) || p.Checkpoint != r.newest(t) || p.Time.IsZero() {
-			t.Errorf("decision %d: %+v %v", i+1, p, err)
-		}
+		failIf(t, err != nil || p.Decision != uint64(i+1) || !bytes.Equal(p.Bytes, d) || p.Checkpoint != r.newest(t) || p.Time.IsZero(),
+			"decision %d: %+v %v", i+1, p, err)
 	}
 	proof := must(r.tree.Prove(20, r.written[19]))(t)
 	for i := range proof {

@@ -37,9 +37,8 @@ func TestPartsOfAgents(t *testing.T) {
 	}
 	agents := []bcp.Agent{{Name: "b"}, {Name: "d"}}
 	for from, want := range map[bcp.AgentName]int{"": 2, "a": 2, "b": 2, "c": 1, "d": 1, "e": 0} {
-		if part, _ := statusPart(agents, from); len(part) != want {
-			t.Errorf("from %q on there are %d, want %d", from, len(part), want)
-		}
+		part, _ := statusPart(agents, from)
+		failIf(t, len(part) != want, "from %q on there are %d, want %d", from, len(part), want)
 	}
 }
 
@@ -105,12 +104,10 @@ func TestRolesOfAgents(t *testing.T) {
 		"ann": {bcp.RolePlanner, bcp.RoleSubplanner}, "sam": {bcp.RoleSubplanner}, "office": {bcp.RoleReader, bcp.RoleTool}, "desk": nil, "other": nil,
 	} {
 		a := bcp.Agent{Name: name, Reader: name == "office", Controller: name == "desk"}
-		if got := agentRoles(def, &a); !slices.Equal(got, want) {
-			t.Errorf("%s connects as %v, want %v", name, got, want)
-		}
+		got := agentRoles(def, &a)
+		failIf(t, !slices.Equal(got, want), "%s connects as %v, want %v", name, got, want)
 	}
 	planner := bcp.Agent{Name: "ann"}
-	if s := agentStatus(&planner, agentRoles(def, &planner), []status.ClientConnection{{Agent: "ann", Role: bcp.RolePlanner}}, supervisor.Status{}, true); s.State != status.Connected {
-		t.Errorf("a planner that is connected is %s", s.State)
-	}
+	s := agentStatus(&planner, agentRoles(def, &planner), []status.ClientConnection{{Agent: "ann", Role: bcp.RolePlanner}}, supervisor.Status{}, true)
+	failIf(t, s.State != status.Connected, "a planner that is connected is %s", s.State)
 }

@@ -66,9 +66,8 @@ func TestOperatorSeesAgents(t *testing.T) {
 	if boss := list["boss"]; boss.State != status.Connected || boss.Waits.Answers != 1 || boss.Command != nil {
 		t.Errorf("boss: %+v", boss)
 	}
-	if r := list["reader"]; r.State != status.Connected || !r.Connected(bcp.RoleReader) || r.Waits.Held != 1 {
-		t.Errorf("reader: %+v", r)
-	}
+	r := list["reader"]
+	failIf(t, r.State != status.Connected || !r.Connected(bcp.RoleReader) || r.Waits.Held != 1, "reader: %+v", r)
 	if c := list["main"]; c.State != status.Away || c.Waits.Deliveries != 1 || c.Waits.Held != 1 {
 		t.Errorf("main: %+v", c)
 	}

@@ -26,9 +26,8 @@ func TestAgentsApproveNothing(t *testing.T) {
 	m := meshtest.Start(t, with(pair(1000, "approvers: [ann]"), "mesh.yaml", people))
 	main, mailer := connect(t, m)
 	ann, bob := approver(t, m, "ann"), approver(t, m, "bob")
-	if r := mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, ""); r.Text("status") != "held" {
-		t.Fatal(r.JSON)
-	}
+	r := mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, "")
+	stopIf(t, r.Text("status") != "held", "%v", r.JSON)
 	view := ann.first(t)
 	good := approves(view)
 	text := good.text(ann.sign(t, good))
@@ -63,9 +62,8 @@ func TestAgentsApproveNothing(t *testing.T) {
 		expect(t, denied, tried, "%s: so many tries stand in the audit", a.Name)
 	}
 	// Bob is an approver, and not of this channel: he sees nothing of it.
-	if items := bob.items(t); len(items) != 0 {
-		t.Errorf("bob's list has %+v", items)
-	}
+	items := bob.items(t)
+	failIf(t, len(items) != 0, "bob's list has %+v", items)
 	coded(t, bob.say(t, subjects.VerbGet, fmt.Sprintf(`{"item_id":%q}`, view.ID)), "not_permitted", "bob looks")
 	for _, a := range []act{good, rejects(view, "No."), edits(view, sumText)} {
 		coded(t, bob.decide(t, a), "not_permitted", a.verb)
@@ -75,9 +73,8 @@ func TestAgentsApproveNothing(t *testing.T) {
 	counts(t, m, 0, func(d *bcp.Decision) bool { return d.Kind == bcp.KindApproval && d.Agent != "bob" })
 	nothing(t, main.rest(t))
 	ann.decided(t, good)
-	if d := main.delivery(t); !contains(d, sumText) {
-		t.Errorf("delivery %s", d.JSON)
-	}
+	d := main.delivery(t)
+	failIf(t, !contains(d, sumText), "delivery %s", d.JSON)
 	checkStreams(t, m)
 }
 
@@ -136,9 +133,8 @@ func TestSignatures(t *testing.T) {
 		coded(t, bob.decide(t, a), "already_decided", a.verb)
 	}
 	d := m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept })
-	if d.Agent != "ann" || d.Key != userKey(t, ann) || d.Item != view.ID || d.Event != string(bcp.Approve) || d.Released != view.SHA256 || len(d.Signature) == 0 {
-		t.Errorf("the record: %+v", d)
-	}
+	failIf(t, d.Agent != "ann" || d.Key != userKey(t, ann) || d.Item != view.ID || d.Event != string(bcp.Approve) || d.Released != view.SHA256 || len(d.Signature) == 0,
+		"the record: %+v", d)
 	if d := main.delivery(t); !contains(d, sumText) {
 		t.Errorf("delivery %s", d.JSON)
 	}
@@ -172,9 +168,8 @@ func TestHeldContentShowsNowhere(t *testing.T) {
 		t.Helper()
 		for _, got := range messages {
 			for _, word := range []string{canary, reason} {
-				if strings.Contains(got.JSON, word) || strings.Contains(fmt.Sprint(got.Header, got.Subject, got.Reply), word) {
-					t.Errorf("%s: %s on %s, header %v", where, got.JSON, got.Subject, got.Header)
-				}
+				failIf(t, strings.Contains(got.JSON, word) || strings.Contains(fmt.Sprint(got.Header, got.Subject, got.Reply), word),
+					"%s: %s on %s, header %v", where, got.JSON, got.Subject, got.Header)
 			}
 		}
 	}
@@ -219,14 +214,12 @@ func TestHeldContentShowsNowhere(t *testing.T) {
 	ann.decided(t, rejects(push, "Because of "+reason+"."))
 	told := mailer.result(t)
 	mailer.Acknowledge(t, told)
-	if told.Text("detail") != "Publish rejected by reviewer: Because of "+reason+"." || told.Text("code") != "approval_rejected" || told.Text("push_id") != "p1" || strings.Contains(told.JSON, canary) {
-		t.Errorf("the final result: %s", told.JSON)
-	}
+	failIf(t, told.Text("detail") != "Publish rejected by reviewer: Because of "+reason+"." || told.Text("code") != "approval_rejected" || told.Text("push_id") != "p1" || strings.Contains(told.JSON, canary),
+		"the final result: %s", told.JSON)
 	quiet("rejected")
 	ann.decided(t, rejects(ann.view(t, itemOf(t, ann, who)), reason))
-	if r := mailer.result(t); r.Text("query_id") != string(who) || !strings.Contains(r.Text("detail"), reason) {
-		t.Errorf("the final result: %s", r.JSON)
-	}
+	r := mailer.result(t)
+	failIf(t, r.Text("query_id") != string(who) || !strings.Contains(r.Text("detail"), reason), "the final result: %s", r.JSON)
 	rejected := main.told.NextOf(t, final(who))
 	clean("the rejected query", rejected)
 	failIf(t, rejected.Text("outcome") != "approval_rejected" || rejected.Fields["response"] != nil, "delivery %s", rejected.JSON)

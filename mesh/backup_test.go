@@ -68,9 +68,8 @@ func TestBackup(t *testing.T) {
 	restored, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(file.Bytes())}, m.State, mesh.BackupOptions{Progress: func(done, _ uint64) { steps = done }})
 	stopIf(t, err != nil || restored.Head != made.Head || steps != made.Records, "%+v %v", restored, err)
 	m.Start(t)
-	if _, read, passed := startedFrom(m); read != 0 || passed != 0 {
-		t.Errorf("the restored snapshot is not used: %d decisions were read", read)
-	}
+	_, read, passed := startedFrom(m)
+	failIf(t, read != 0 || passed != 0, "the restored snapshot is not used: %d decisions were read", read)
 	shows(t, m, want)
 	for _, name := range []string{"operator.nk", "account-CORE.nk", "scope-controller-main.nk"} { // creds hold
 		before, err := os.ReadFile(filepath.Join(original, "keys", name))
@@ -104,9 +103,8 @@ func TestDamagedBackup(t *testing.T) {
 	parent := t.TempDir()
 	refused := func(name string, b []byte) {
 		t.Helper()
-		if _, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(b)}, filepath.Join(parent, "new"), mesh.BackupOptions{}); !errors.Is(err, jetstream.ErrBackup) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := mesh.Restore(t.Context(), []io.ReadSeeker{bytes.NewReader(b)}, filepath.Join(parent, "new"), mesh.BackupOptions{})
+		failIf(t, !errors.Is(err, jetstream.ErrBackup), "%s: %v", name, err)
 	}
 	refused("empty", nil)
 	refused("no end", good[:len(good)-1])
@@ -130,9 +128,8 @@ func TestDamagedBackup(t *testing.T) {
 		copy(away[at:], "../")
 		refused("outside: "+part, packed(away))
 	}
-	if entries, err := os.ReadDir(parent); err != nil || len(entries) > 0 {
-		t.Errorf("left behind: %v", entries)
-	}
+	entries, err := os.ReadDir(parent)
+	failIf(t, err != nil || len(entries) > 0, "left behind: %v", entries)
 }
 
 // A journal whose newest record is damaged does not start; a salvaging backup
@@ -162,9 +159,8 @@ func TestSalvage(t *testing.T) {
 		"%d decisions of %d: %+v %v", made.Decisions, before, made.Lost, err)
 	m.State = restoredOf(t, file.Bytes())
 	m.Start(t)
-	if got := m.Decisions(); got[len(got)-1].Seq != made.Decisions+1 {
-		t.Errorf("it goes on with %d behind %d", got[len(got)-1].Seq, made.Decisions)
-	}
+	got := m.Decisions()
+	failIf(t, got[len(got)-1].Seq != made.Decisions+1, "it goes on with %d behind %d", got[len(got)-1].Seq, made.Decisions)
 }
 
 // A journal that has lost its beginning leaves nothing to salvage, and says so.
@@ -175,9 +171,7 @@ func TestNothingToSalvage(t *testing.T) {
 	m := busy(t)
 	m.Stop(t)
 	found, err := filepath.Glob(filepath.Join(m.State, "jetstream", "jetstream", "*", "streams", jetstream.CommitStream, "msgs", "*.blk"))
-	if err != nil || len(found) != 1 || os.Remove(found[0]) != nil {
-		t.Fatal(found, err)
-	}
+	stopIf(t, err != nil || len(found) != 1 || os.Remove(found[0]) != nil, "%v %v", found, err)
 	m.Mesh = nil
 	if made, err := backUp(t.Context(), m.State, m.Definition, io.Discard, mesh.BackupOptions{Salvage: true}); !errors.Is(err, jetstream.ErrNothingToSalvage) {
 		t.Errorf("%+v, %v", made, err)
@@ -261,9 +255,8 @@ func TestForgedBackup(t *testing.T) {
 	}
 	// What it fails to write leaves nothing either.
 	dir, err := restore(forged(t, file.Bytes(), map[string]io.Reader{"snapshots/00000000000000000001.snapshot": bytes.NewReader(nil), "keys": bytes.NewReader(nil)}, nil))
-	if left, readErr := os.ReadDir(dir); err == nil || readErr != nil || len(left) > 0 {
-		t.Errorf("%v: %v is left, %v", err, left, readErr)
-	}
+	left, readErr := os.ReadDir(dir)
+	failIf(t, err == nil || readErr != nil || len(left) > 0, "%v: %v is left, %v", err, left, readErr)
 
 	const large, name = 256 << 20, "snapshots/00000000000000000001.snapshot"
 	bomb := forged(t, file.Bytes(), map[string]io.Reader{name: io.LimitReader(zeros{}, large)}, map[string]int64{name: large})

@@ -72,9 +72,8 @@ func TestBackupRunningKeepsErasures(t *testing.T) {
 	journal := operatorOf(operator(t, m))
 	var file bytes.Buffer
 	journal.Key = func(context.Context, string) (bcp.GivenKey, error) { return bcp.GivenKey{}, nil }
-	if _, err := mesh.Dial(m.State, m.Definition, journal).Backup(t.Context(), &file, mesh.BackupOptions{}); !errors.Is(err, jetstream.ErrKeyLost) {
-		t.Errorf("without keys: %v", err)
-	}
+	_, err := mesh.Dial(m.State, m.Definition, journal).Backup(t.Context(), &file, mesh.BackupOptions{})
+	failIf(t, !errors.Is(err, jetstream.ErrKeyLost), "without keys: %v", err)
 	file.Reset()
 	journal.Key = func(context.Context, string) (bcp.GivenKey, error) { return bcp.GivenKey{Destroyed: true}, nil }
 	must(mesh.Dial(m.State, m.Definition, journal).Backup(t.Context(), &file, mesh.BackupOptions{}))

@@ -24,9 +24,8 @@ func TestQueryIDs(t *testing.T) {
 	const n = 500
 	for range n {
 		id := string(main.Accepted(t, "mailer", askUrgent))
-		if _, err := bcp.ParseQueryID(id); err != nil || seen[id] || len(id) != 27 {
-			t.Fatalf("id %q", id)
-		}
+		_, err := bcp.ParseQueryID(id)
+		stopIf(t, err != nil || seen[id] || len(id) != 27, "id %q", id)
 		seen[id] = true
 		for i := range len(id) - 1 {
 			letters[id[1+i]]++
@@ -34,9 +33,8 @@ func TestQueryIDs(t *testing.T) {
 	}
 	// 26 letters of 32 are 130 bits, if all are about equally frequent.
 	for letter, count := range letters {
-		if mean := n * 26 / 32; count < mean*2/3 || count > mean*3/2 {
-			t.Errorf("%c stands there %d times", letter, count)
-		}
+		mean := n * 26 / 32
+		failIf(t, count < mean*2/3 || count > mean*3/2, "%c stands there %d times", letter, count)
 	}
 	expect(t, len(letters), 32, "letters")
 }
@@ -55,9 +53,8 @@ func TestLifecycle(t *testing.T) {
 	cancel()
 	<-m.Done()
 	for range 2 {
-		if err := m.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
+		err := m.Stop(context.Background())
+		failIf(t, err != nil, "%v", err)
 	}
 	if m, err := mesh.Start(ctx, mesh.Config{Definition: meshtest.Parse(t, pair(1)), State: t.TempDir()}); err == nil || m != nil {
 		t.Errorf("a mesh runs although its context has ended: %v", err)

@@ -42,9 +42,8 @@ func checkpointing(t *testing.T) (m *Mesh, c *checkpoints, js natsjs.JetStream, 
 	running := must(server.Start(t.Context(), server.Config{StateDir: m.config.State, Bundle: bundle}))
 	m.onStop(func() error { return running.Stop(context.Background()) })
 	t.Cleanup(func() {
-		if err := m.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
+		err := m.Stop(context.Background())
+		failIf(t, err != nil, "%v", err)
 	})
 	given = make(chan *nats.Conn, 2)
 	m.server, m.bus = running, tellingBus{running, given}
@@ -83,9 +82,8 @@ func TestStartOfTheCheckpointsWaits(t *testing.T) {
 		stopIf(t, len(started) > 0 || time.Now().After(end), "it does not ask again")
 	}
 	must(js.UpdateStream(ctx, whole))
-	if err := <-started; err != nil {
-		t.Error(err)
-	}
+	err := <-started
+	failIf(t, err != nil, "%v", err)
 }
 
 // A start waits for a journal that is not there, as while a server opens its streams
@@ -105,9 +103,8 @@ func TestStartOfTheCheckpointsAwaitsTheJournal(t *testing.T) {
 		stopIf(t, time.Now().After(end), "it does not ask again")
 	}
 	noError(t, jetstream.Create(t.Context(), js, newTopology(m.Definition())))
-	if err := <-started; err != nil {
-		t.Error(err)
-	}
+	err := <-started
+	failIf(t, err != nil, "%v", err)
 }
 
 // answerPatience is less than a start waits.

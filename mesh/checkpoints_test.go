@@ -62,9 +62,8 @@ func TestCheckpoints(t *testing.T) {
 	var file bytes.Buffer
 	must(backUp(t.Context(), m.State, m.Definition, &file, mesh.BackupOptions{}))
 	m.State = restoredOf(t, file.Bytes())
-	if info, err := os.Stat(filepath.Join(m.State, "keys", "checkpoint.key")); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the restored key: %v %v", info, err)
-	}
+	info, err := os.Stat(filepath.Join(m.State, "keys", "checkpoint.key"))
+	failIf(t, err != nil || info.Mode().Perm() != 0o600, "the restored key: %v %v", info, err)
 	m.Start(t)
 	m.Stop(t)
 	third, same := signed(t, m.State)
@@ -80,9 +79,8 @@ func TestCheckpoints(t *testing.T) {
 		must(backUp(t.Context(), m.State, m.Definition, &file, o))
 		state := restoredOf(t, file.Bytes())
 		fails(t, errorOf(mesh.Tree(state).Newest()), jetstream.ErrNoCheckpoint, "%+v: the checkpoints came along", o)
-		if other, err := mesh.CheckpointKey(state); err != nil || other.Public == key {
-			t.Errorf("%+v: the key came along: %v", o, err)
-		}
+		other, err := mesh.CheckpointKey(state)
+		failIf(t, err != nil || other.Public == key, "%+v: the key came along: %v", o, err)
 	}
 }
 
@@ -139,9 +137,7 @@ func TestSignCheckpointsTogether(t *testing.T) {
 			return nil
 		})
 	})
-	if err != nil || len(journal) < 2 {
-		t.Fatal(len(journal), err)
-	}
+	stopIf(t, err != nil || len(journal) < 2, "%v %v", len(journal), err)
 	state := t.TempDir()
 	must(accounts.Create(state))
 	sign := func(ctx context.Context, records int) ([]byte, error) {
@@ -159,16 +155,14 @@ func TestSignCheckpointsTogether(t *testing.T) {
 		var signing sync.WaitGroup
 		for range 8 {
 			signing.Go(func() {
-				if _, err := sign(t.Context(), records); err != nil {
-					t.Error(err)
-				}
+				_, err := sign(t.Context(), records)
+				failIf(t, err != nil, "%v", err)
 			})
 		}
 		signing.Wait()
 		content, err := os.ReadFile(filepath.Join(state, "tree", "checkpoints"))
-		if n := bytes.Count(content, []byte("\n")); err != nil || n != lines+1 {
-			t.Errorf("%d checkpoints, want %d: %v", n, lines+1, err)
-		}
+		n := bytes.Count(content, []byte("\n"))
+		failIf(t, err != nil || n != lines+1, "%d checkpoints, want %d: %v", n, lines+1, err)
 	}
 	fails(t, errorOf(sign(t.Context(), len(journal)-1)), jetstream.ErrLost, "a journal that lost its last record")
 

@@ -181,9 +181,8 @@ func TestWhatAgentsChooseIsKeptAsSECURITYSays(t *testing.T) {
 	for range 100 {
 		noisy.Push(t, "main", "alerts", `{"urgent":1}`, "")
 	}
-	if r := noisy.Push(t, "main", "alerts", fmt.Sprintf(`{"urgent":%q}`, word("messages that nobody reads: on a denied subject, beyond max_refusals")), ""); r.Text("code") != "rate_limited" {
-		t.Fatal(r.JSON)
-	}
+	r := noisy.Push(t, "main", "alerts", fmt.Sprintf(`{"urgent":%q}`, word("messages that nobody reads: on a denied subject, beyond max_refusals")), "")
+	stopIf(t, r.Text("code") != "rate_limited", "%v", r.JSON)
 
 	// What a person says.
 	mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, "")
@@ -247,9 +246,8 @@ func TestWhatAgentsChooseIsKeptAsSECURITYSays(t *testing.T) {
 			}
 		}
 		for _, text := range texts {
-			if got, want := found.kept(text), newKept(nil, left); got != want {
-				t.Errorf("%s, %s: once erased it is kept as %q, not %q", row, text, got, want)
-			}
+			got, want := found.kept(text), newKept(nil, left)
+			failIf(t, got != want, "%s, %s: once erased it is kept as %q, not %q", row, text, got, want)
 		}
 	}
 	if traces := m.sent(); len(traces) == 0 || bytes.Contains(traces, []byte("kanarie")) {
@@ -278,14 +276,12 @@ func TestPassphraseCoversKeysAlone(t *testing.T) {
 	store := must(accounts.Open(m.State))
 	noError(t, store.Seal([]byte("correct horse battery staple")))
 	for _, key := range private {
-		if found := filesWith(t, m.State, key); len(found) > 0 {
-			t.Errorf("a private key is in %v", found)
-		}
+		found := filesWith(t, m.State, key)
+		failIf(t, len(found) > 0, "a private key is in %v", found)
 	}
 	holds(t, len(private) >= 5, "%d private keys were found before", len(private))
-	if found := filesWith(t, m.State, []byte("kanarienvogel")); len(found) > 0 {
-		t.Errorf("what was said is in %v", found)
-	}
+	found := filesWith(t, m.State, []byte("kanarienvogel"))
+	failIf(t, len(found) > 0, "what was said is in %v", found)
 	secrets, opener := 0, accounts.Passphrase(func() ([]byte, error) { return []byte("correct horse battery staple"), nil })
 	noError(t, readSealed(t.Context(), m.State, m.Definition, func(_ jetstream.Records, keys *jetstream.SealingKeys) error {
 		for _, sealed := range []subjects.Sealed{subjects.SealedPayload, subjects.SealedRaw} {
@@ -318,9 +314,8 @@ func TestPassphraseCoversKeysAlone(t *testing.T) {
 	creds, err := os.ReadFile(filepath.Join(string(place), "mailer", "reader.creds"))
 	seed := regexp.MustCompile(`\bSU[A-Z2-7]{56}\b`).Find(creds)
 	stopIf(t, err != nil || seed == nil, "the command got no credentials: %v", err)
-	if found := filesWith(t, state, seed); len(found) > 0 {
-		t.Errorf("the credentials of a command are in %v", found)
-	}
+	found = filesWith(t, state, seed)
+	failIf(t, len(found) > 0, "the credentials of a command are in %v", found)
 }
 
 // canaries makes a word for a row of the table, another one each time.

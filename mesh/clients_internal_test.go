@@ -88,9 +88,8 @@ func TestCopiedCredentialsAreNoticed(t *testing.T) {
 				for i, k := range tt.connects {
 					time.Sleep(k.after)
 					e := server.Connection{Party: server.Party{Agent: "mailer", Role: bcp.RoleReader}, ClientID: server.ClientID{Number: uint64(i)}, UserKey: k.key, Host: k.host, Connected: true}
-					if got := c.update(e); got != tt.want[i] {
-						t.Errorf("connection %d: %q, want %q", i+1, got, tt.want[i])
-					}
+					got := c.update(e)
+					failIf(t, got != tt.want[i], "connection %d: %q, want %q", i+1, got, tt.want[i])
 					if e.Connected = false; k.ends {
 						c.update(e)
 					}

@@ -48,9 +48,8 @@ func TestKernelOnACluster(t *testing.T) {
 	requester := c.connect(t, "main", bcp.RoleController, 0)
 	task := func(text string) {
 		t.Helper()
-		if _, end := runTaskBy(t, requester, agents.RunTask{Task: text, NewSession: true}); end.Status != "committed" {
-			t.Errorf("the run ended as %+v", end)
-		}
+		_, end := runTaskBy(t, requester, agents.RunTask{Task: text, NewSession: true})
+		failIf(t, end.Status != "committed", "the run ended as %+v", end)
 		if got := <-sent; got != `{"angry":true,"to":"kim@example.org"}` || len(sent) > 0 {
 			t.Errorf("the tool was called with %s, and %d times more", got, len(sent))
 		}
@@ -62,9 +61,8 @@ func TestKernelOnACluster(t *testing.T) {
 		<-asked
 		stop, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := one.Stop(stop); err != nil {
-			t.Error(err)
-		}
+		err := one.Stop(stop)
+		failIf(t, err != nil, "%v", err)
 	}()
 	task(slow)
 	holds(t, two.Active(), "nobody has taken over")
@@ -91,9 +89,8 @@ func TestDispatchersOnAClusterMayOnlyCall(t *testing.T) {
 		noError(t, errors.Join(caller.Publish(subject, nil), caller.FlushTimeout(patience)))
 		fails(t, <-refused, nats.ErrPermissionViolation, "%s", subject)
 	}
-	if err := errors.Join(caller.Publish(subjects.Call("mail", "look", "desk"), nil), caller.FlushTimeout(patience)); err != nil || len(refused) > 0 {
-		t.Errorf("its own call is refused: %v, %d refusals", err, len(refused))
-	}
+	err := errors.Join(caller.Publish(subjects.Call("mail", "look", "desk"), nil), caller.FlushTimeout(patience))
+	failIf(t, err != nil || len(refused) > 0, "its own call is refused: %v, %d refusals", err, len(refused))
 
 	noError(t, os.Remove(filepath.Join(c.folder, "two", cluster.DispatcherCreds(send))))
 	fails(t, errorOf(mesh.StartGateway(t.Context(), c.config(t, def, "two"))), cluster.ErrCreds,

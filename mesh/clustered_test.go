@@ -222,9 +222,8 @@ func TestGatewaysTakeTurns(t *testing.T) {
 
 	operator := c.connect(t, bcp.Operator, bcp.RoleOperator, 0)
 	applied, err := agents.NewOperator(operator).ApplyCredentials(t.Context())
-	if err != nil || !slices.ContainsFunc(applied.Connections, func(o status.ClientConnection) bool { return o.Agent == "mailer" }) {
-		t.Errorf("who is connected: %+v, %v", applied, err)
-	}
+	failIf(t, err != nil || !slices.ContainsFunc(applied.Connections, func(o status.ClientConnection) bool { return o.Agent == "mailer" }),
+		"who is connected: %+v, %v", applied, err)
 
 	kicked := c.connect(t, "mailer", bcp.RoleReader, 0, nats.NoReconnect()).NATS().StatusChanged(nats.CLOSED)
 	third := c.connect(t, "mailer", bcp.RoleReader, 2, nats.NoReconnect())
@@ -239,9 +238,8 @@ func TestGatewaysTakeTurns(t *testing.T) {
 		Act: bcp.CredentialRevoked, Agent: "mailer", Key: "UABC", CredentialChange: bcp.CredentialChange{Number: 1, Time: time.Now().UnixNano()},
 	}}}))
 	reply, err := operator.NATS().Request(subjects.Control(bcp.ControlCredentials), revoke, patience)
-	if err != nil || !strings.Contains(string(reply.Data), `"recorded":1`) {
-		t.Fatalf("the operator's changes: %s, %v", reply.Data, err)
-	}
+	stopIf(t, err != nil || !strings.Contains(string(reply.Data), `"recorded":1`),
+		"the operator's changes: %s, %v", reply.Data, err)
 	var last bcp.Decision
 	for d := range c.decisions(t, "two") {
 		if d.Kind == bcp.KindCredential {

@@ -20,13 +20,11 @@ func TestRestGrows(t *testing.T) {
 	t.Parallel()
 	want := []time.Duration{0, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute, time.Minute}
 	for ends, pause := range want {
-		if got := restPause(ends); got != pause {
-			t.Errorf("after %d ends the pause is %s, want %s", ends, got, pause)
-		}
+		got := restPause(ends)
+		failIf(t, got != pause, "after %d ends the pause is %s, want %s", ends, got, pause)
 	}
-	if got := restPause(1 << 40); got != time.Minute {
-		t.Errorf("it grows to %s", got)
-	}
+	got := restPause(1 << 40)
+	failIf(t, got != time.Minute, "it grows to %s", got)
 
 	c := &commands{resting: map[bcp.AgentName]restingCommand{}, supervisor: supervisor.New(supervisor.Config{})}
 	ends := func(waits ...string) int {
@@ -37,9 +35,8 @@ func TestRestGrows(t *testing.T) {
 		waits []string
 		ends  int
 	}{{[]string{"q1", "q2"}, 0}, {[]string{"q1", "q2"}, 1}, {[]string{"q1", "q2"}, 2}, {[]string{"q2"}, 0}, {[]string{"q2"}, 1}, {nil, 0}, {[]string{"q3"}, 0}} {
-		if got := ends(step.waits...); got != step.ends {
-			t.Errorf("step %d, %q waits: %d ends in a row, want %d", i, step.waits, got, step.ends)
-		}
+		got := ends(step.waits...)
+		failIf(t, got != step.ends, "step %d, %q waits: %d ends in a row, want %d", i, step.waits, got, step.ends)
 	}
 }
 
@@ -76,13 +73,11 @@ func TestCommandCredentialsOfASealedFolder(t *testing.T) {
 		noError(t, os.MkdirAll(open, 0o700))
 		noError(t, os.WriteFile(filepath.Join(open, inMemory), []byte(name), 0o600))
 		noError(t, removeCommandFolder(state))
-		if _, err := os.Stat(name); want != (err == nil) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := os.Stat(name)
+		failIf(t, want != (err == nil), "%s: %v", name, err)
 	}
 	for _, gone := range []string{first, open} {
-		if _, err := os.Stat(gone); !os.IsNotExist(err) {
-			t.Errorf("%s is left: %v", gone, err)
-		}
+		_, err := os.Stat(gone)
+		failIf(t, !os.IsNotExist(err), "%s is left: %v", gone, err)
 	}
 }

@@ -172,9 +172,8 @@ func (h *history) run(client int, ops []budgetOp, fails []bool, ids string) {
 			return
 		}
 		h.call(client, budgetOp{kind: "fail", cost: op.cost, query: out.query}, func() budgetResult {
-			if err := h.mailer.Publish(query.Reply, fmt.Appendf(nil, `{"type":"bcp_response","query_id":%q,"not_enough_information":true}`, out.query)); err != nil {
-				h.t.Error(err)
-			}
+			err := h.mailer.Publish(query.Reply, fmt.Appendf(nil, `{"type":"bcp_response","query_id":%q,"not_enough_information":true}`, out.query))
+			failIf(h.t, err != nil, "%v", err)
 			select {
 			case <-h.failed(out.query):
 			case <-time.After(meshtest.Patience):

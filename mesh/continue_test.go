@@ -52,9 +52,8 @@ func TestExportsOverTruncations(t *testing.T) {
 		if r, err := reconcileFolder(t.Context(), m.State, m.Definition, "test"); err != nil || len(r.Differences) > 0 || r.Decisions <= last {
 			t.Errorf("behind %s the books do not agree: %+v %v", name, r, err)
 		}
-		if c, _ := signed(t, m.State); c.Size <= last+2 {
-			t.Errorf("behind %s a checkpoint of %d decisions was signed", name, c.Size)
-		}
+		c, _ := signed(t, m.State)
+		failIf(t, c.Size <= last+2, "behind %s a checkpoint of %d decisions was signed", name, c.Size)
 	}
 	end := exported(t, m, since...)
 	if c := redecide(t, m, m.Definition, nil); c.count[state.ComparedDiffers]+c.count[state.ComparedFollows]+c.count[state.ComparedErased] > 0 || c.count[state.ComparedSame] == 0 {
@@ -119,9 +118,8 @@ func proveNewest(t *testing.T, m *meshtest.Mesh, part verify.Summary) {
 	}))
 	proof := must(mesh.Tree(m.State).Prove(part.First, first))
 	_, key := signed(t, m.State)
-	if p, err := verify.Proof(proof, []string{key}); err != nil || p.Decision != part.First {
-		t.Errorf("decision %d: %v", p.Decision, err)
-	}
+	p, err := verify.Proof(proof, []string{key})
+	failIf(t, err != nil || p.Decision != part.First, "decision %d: %v", p.Decision, err)
 }
 
 // damagedHashes takes away what a truncated journal's tree cannot be made again
@@ -147,15 +145,13 @@ func damagedHashes(t *testing.T, m *meshtest.Mesh, file string) {
 		m.Start(t) // without checkpoints, until they are back
 		m.Stop(t)
 	}
-	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", file, "-C", m.State, "tree/hashes").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := exec.CommandContext(t.Context(), "tar", "-xzf", file, "-C", m.State, "tree/hashes").CombinedOutput()
+	stopIf(t, err != nil, "%v: %s", err, out)
 	before, _ := signed(t, m.State)
 	m.Start(t)
 	m.Stop(t)
-	if after, _ := signed(t, m.State); after.Size <= before.Size {
-		t.Errorf("a checkpoint of %d decisions is followed by one of %d", before.Size, after.Size)
-	}
+	after, _ := signed(t, m.State)
+	failIf(t, after.Size <= before.Size, "a checkpoint of %d decisions is followed by one of %d", before.Size, after.Size)
 	exported(t, m, before)
 }
 
@@ -168,9 +164,7 @@ func TestBackupOfALostEnd(t *testing.T) {
 	m := busy(t)
 	m.Stop(t)
 	found, err := filepath.Glob(filepath.Join(m.State, "jetstream", "jetstream", "*", "streams", jetstream.CommitStream))
-	if err != nil || len(found) != 1 {
-		t.Fatal(found, err)
-	}
+	stopIf(t, err != nil || len(found) != 1, "%v %v", found, err)
 	before := filepath.Join(t.TempDir(), "before")
 	noError(t, os.CopyFS(before, os.DirFS(found[0])))
 	m.Start(t)
@@ -207,7 +201,6 @@ func TestBackupOfALostEnd(t *testing.T) {
 	stopIf(t, err != nil || made.Lost == "", "salvaged: %+v %v", made, err)
 	m.State = restoredOf(t, file.Bytes())
 	m.Start(t)
-	if got := m.Decisions(); got[len(got)-1].Seq <= made.Decisions {
-		t.Errorf("it goes on with %d behind %d", got[len(got)-1].Seq, made.Decisions)
-	}
+	got := m.Decisions()
+	failIf(t, got[len(got)-1].Seq <= made.Decisions, "it goes on with %d behind %d", got[len(got)-1].Seq, made.Decisions)
 }

@@ -119,14 +119,12 @@ func TestChangesOfARestingMeshAreRecordedWhenItStarts(t *testing.T) {
 	must(dial(t, m, "mailer", fresh))
 	d := m.Wait(t, credentialAct(bcp.CredentialIssued, fresh.PublicKey))
 	want := bcp.CredentialChange{Number: 3, Time: fresh.Issued.UnixNano(), Role: bcp.RoleReader, Until: fresh.Expires.UnixNano()}
-	if diff := cmp.Diff(&want, d.Credential); diff != "" || d.Agent != bcp.Operator || d.Target != "mailer" {
-		t.Errorf("%+v: %s", d, diff)
-	}
+	diff := cmp.Diff(&want, d.Credential)
+	failIf(t, diff != "" || d.Agent != bcp.Operator || d.Target != "mailer", "%+v: %s", d, diff)
 	counts(t, m, 1, credentialAct(bcp.CredentialRevoked, before.PublicKey))
 	must(operator(t, m).ApplyCredentials(t.Context()))
-	if pending, _, err := store.Pending(time.Now()); err != nil || len(pending) > 0 {
-		t.Errorf("%v are not recorded: %v", pending, err)
-	}
+	pending, _, err := store.Pending(time.Now())
+	failIf(t, err != nil || len(pending) > 0, "%v are not recorded: %v", pending, err)
 }
 
 func invite(t *testing.T, store *accounts.Store, within time.Duration) accounts.Token {
@@ -139,9 +137,8 @@ func refusedToJoin(t *testing.T, m *meshtest.Mesh, name, token string) {
 	ctx := within(t, 30*time.Second)
 	_, _, _, err := agents.Join(ctx, m.URL(), token, bcp.Digest{})
 	var refused *agents.RefusedError
-	if !errors.Is(err, nats.ErrAuthorization) && !errors.Is(err, nats.ErrAuthExpired) && !(errors.As(err, &refused) && refused.Code == bcp.NotPermitted) {
-		t.Errorf("%s: %v", name, err)
-	}
+	failIf(t, !errors.Is(err, nats.ErrAuthorization) && !errors.Is(err, nats.ErrAuthExpired) && !(errors.As(err, &refused) && refused.Code == bcp.NotPermitted),
+		"%s: %v", name, err)
 }
 
 // Who holds an invitation gets credentials once, for a key of its own; both are in
@@ -163,9 +160,8 @@ func TestInvitationIsGoodOnce(t *testing.T) {
 	refusedToJoin(t, m, "again", token.Text())
 	m.Wait(t, credentialAct(bcp.CredentialRefused, token.PublicKey))
 	users := must(store.Users())
-	if !slices.ContainsFunc(users, func(u accounts.User) bool { return u.PublicKey == d.Key && u.Agent == "mailer" && u.Valid(time.Now()) }) {
-		t.Error("who joined is not on record")
-	}
+	failIf(t, !slices.ContainsFunc(users, func(u accounts.User) bool { return u.PublicKey == d.Key && u.Agent == "mailer" && u.Valid(time.Now()) }),
+		"who joined is not on record")
 
 	cancelled := invite(t, store, time.Hour)
 	noError(t, store.Revoke(cancelled.PublicKey))
@@ -181,9 +177,8 @@ func TestInvitationIsGoodOnce(t *testing.T) {
 	refusedToJoin(t, m, "the key of another invitation", "bcpjoin1."+otherSeed+"."+rest)
 	refusedToJoin(t, m, "edited", "bcpjoin1."+seed+"."+rest[:len(rest)-6]+"AAAAAA")
 	for _, text := range []string{"", "bcpjoin1.", "bcpjoin1." + seed, "x", rest} {
-		if _, _, _, err := agents.Join(t.Context(), m.URL(), text, bcp.Digest{}); !errors.Is(err, agents.ErrToken) {
-			t.Errorf("%q: %v", text, err)
-		}
+		_, _, _, err := agents.Join(t.Context(), m.URL(), text, bcp.Digest{})
+		failIf(t, !errors.Is(err, agents.ErrToken), "%q: %v", text, err)
 	}
 }
 
@@ -263,9 +258,8 @@ func TestFloodOfJoins(t *testing.T) {
 	m := meshtest.Start(t, pair(100))
 	store := keysOf(t, m)
 	used := invite(t, store, time.Hour)
-	if _, _, _, err := agents.Join(t.Context(), m.URL(), used.Text(), bcp.Digest{}); err != nil {
-		t.Fatal(err)
-	}
+	_, _, _, err := agents.Join(t.Context(), m.URL(), used.Text(), bcp.Digest{})
+	noError(t, err)
 	seed, token, _ := strings.Cut(strings.TrimPrefix(used.Text(), "bcpjoin1."), ".")
 	pair := must(nkeys.FromSeed([]byte(seed)))
 	conn := must(nats.Connect(m.URL(), nats.UserJWT(func() (string, error) { return token, nil }, pair.Sign), nats.NoReconnect(),
@@ -303,12 +297,10 @@ func TestFloodOfJoins(t *testing.T) {
 		ask()
 	}
 	after := must(store.Stamp())
-	if n := m.Count(credentialAct(bcp.CredentialRefused, used.PublicKey)); n > 10 || n == 0 {
-		t.Errorf("%d refusals are recorded one by one", n)
-	}
+	n := m.Count(credentialAct(bcp.CredentialRefused, used.PublicKey))
+	failIf(t, n > 10 || n == 0, "%d refusals are recorded one by one", n)
 	holds(t, before.Same(after), "the key store was written")
 	other := invite(t, store, time.Hour)
-	if _, _, _, err := agents.Join(t.Context(), m.URL(), other.Text(), bcp.Digest{}); err != nil {
-		t.Errorf("another one joins: %v", err)
-	}
+	_, _, _, err = agents.Join(t.Context(), m.URL(), other.Text(), bcp.Digest{})
+	failIf(t, err != nil, "another one joins: %v", err)
 }

@@ -43,9 +43,8 @@ func TestSubscriptionsActive(t *testing.T) {
 		`{"subscription_id":"alerts","controller":"main","category":1,"fields":[{"name":"urgent","type":"boolean"}]},` +
 		`{"subscription_id":"notes","controller":"main","category":2,"questions":[{"id":"note","question":"What is new?","max_words":4,"expected_format":"short_text"}]},` +
 		`{"subscription_id":"digest","controller":"main","category":3,"directive":"Sum it up.","max_words":10`
-	if !strings.HasPrefix(first.JSON, want) || strings.Contains(first.JSON, "secret") || first.Subject != subjects.Deliver(bcp.RoleReader, "mailer", bcp.Gateway) {
-		t.Errorf("got %s", first.JSON)
-	}
+	failIf(t, !strings.HasPrefix(first.JSON, want) || strings.Contains(first.JSON, "secret") || first.Subject != subjects.Deliver(bcp.RoleReader, "mailer", bcp.Gateway),
+		"got %s", first.JSON)
 	passed.Store(int64(200 * time.Millisecond))
 	m.Settle(t)
 	second := everything.Next(t)

@@ -53,9 +53,8 @@ func TestEgressHostsAreReloaded(t *testing.T) {
 	files := withNetwork("")
 	files["reader.md"] = strings.Replace(files["reader.md"], ", '*.example.net'", "", 1)
 	must(m.Reload(t.Context(), meshtest.Parse(t, files)))
-	if err := k.Egress(t.Context(), composed("b", "https://a.example.net/")); !errors.Is(err, guard.HostDenied) {
-		t.Errorf("a host that is not listed any more: %v", err)
-	}
+	err := k.Egress(t.Context(), composed("b", "https://a.example.net/"))
+	failIf(t, !errors.Is(err, guard.HostDenied), "a host that is not listed any more: %v", err)
 	files["reader.md"] = strings.Replace(files["reader.md"], "network: [docs.example.org]\n", "", 1)
 	must(m.Reload(t.Context(), meshtest.Parse(t, files)))
 	ctx := within(t, 3*time.Second)
@@ -77,22 +76,18 @@ func TestNoRecordNoPacket(t *testing.T) {
 	desk, err := fetch.NewDesk(fetch.Options{Ledger: ledger, Policy: fetch.Policy([]string{authority}, func(string) (string, bool) { return "", false })})
 	noError(t, err)
 	tool := web.NewTool(desk)
-	if r := tool.Run(t.Context(), arguments(t, "url", host.URL+"/recorded")); r.Failed {
-		t.Fatalf("%+v", r)
-	}
+	r := tool.Run(t.Context(), arguments(t, "url", host.URL+"/recorded"))
+	stopIf(t, r.Failed, "%+v", r)
 	settled := m.Wait(t, func(d *bcp.Decision) bool { return d.Egress != nil && d.Egress.Act == bcp.EgressSettle })
 	reserved := m.Wait(t, func(d *bcp.Decision) bool { return d.Egress != nil && d.Egress.Act == bcp.EgressReserve })
-	if settled.Egress.Reserved != reserved.Seq || settled.Egress.Bytes <= 0 || settled.Egress.Bytes >= reserved.Egress.Bytes || reserved.Egress.Entry != authority {
-		t.Errorf("%+v, settled by %+v", reserved.Egress, settled.Egress)
-	}
+	failIf(t, settled.Egress.Reserved != reserved.Seq || settled.Egress.Bytes <= 0 || settled.Egress.Bytes >= reserved.Egress.Bytes || reserved.Egress.Entry != authority,
+		"%+v, settled by %+v", reserved.Egress, settled.Egress)
 	shown, err := json.Marshal(reserved.Public())
 	failIf(t, err != nil || strings.Contains(string(shown), "recorded\""), "the audit shows %s, %v", shown, err)
 	m.Stop(t)
 	ctx := within(t, time.Second)
-	if r := tool.Run(ctx, arguments(t, "url", host.URL+"/unrecorded")); r.Trusted != llm.Failure(guard.Unrecorded, 0) && r.Trusted != llm.Failure(guard.TimedOut, 0) {
-		t.Errorf("%+v", r)
-	}
-	if got := host.all(); strings.Contains(got, "unrecorded") {
-		t.Errorf("sent without a record: %s", got)
-	}
+	r = tool.Run(ctx, arguments(t, "url", host.URL+"/unrecorded"))
+	failIf(t, r.Trusted != llm.Failure(guard.Unrecorded, 0) && r.Trusted != llm.Failure(guard.TimedOut, 0), "%+v", r)
+	got := host.all()
+	failIf(t, strings.Contains(got, "unrecorded"), "sent without a record: %s", got)
 }

@@ -100,9 +100,8 @@ func TestErase(t *testing.T) {
 	m.Stop(t)
 	secrets := secretsOf(t, m)
 	snapshots := filepath.Join(m.State, "snapshots")
-	if found := filesWith(t, m.State, []byte("kanarienvogel")); len(found) > 0 {
-		t.Fatalf("before, it is in %v", found)
-	}
+	found := filesWith(t, m.State, []byte("kanarienvogel"))
+	stopIf(t, len(found) > 0, "before, it is in %v", found)
 	m.Start(t)
 	clock.forward(48 * time.Hour)
 	talk(t, m, "nachtigall")
@@ -113,13 +112,11 @@ func TestErase(t *testing.T) {
 		"a day that is not over for a day: %s", r.JSON)
 	r = erase(t, m, "2026-03-11", true)
 	stopIf(t, fmt.Sprint(r.Fields["keys"], r.Fields["raw_keys"], r.Fields["failed"]) != "1 1 <nil>", "erased: %s", r.JSON)
-	if found := filesWith(t, snapshots, []byte("kanarienvogel")); len(found) > 0 {
-		t.Errorf("snapshots: %v", found)
-	}
+	found = filesWith(t, snapshots, []byte("kanarienvogel"))
+	failIf(t, len(found) > 0, "snapshots: %v", found)
 	d := m.Wait(t, meshtest.Of(bcp.KindErase))
-	if d.Agent != bcp.Operator || d.Role != bcp.RoleOperator || d.Event != bcp.EraseAll || d.Before != time.Date(2026, 3, 11, 0, 0, 0, 0, time.UTC).UnixNano() {
-		t.Errorf("recorded: %+v", d)
-	}
+	failIf(t, d.Agent != bcp.Operator || d.Role != bcp.RoleOperator || d.Event != bcp.EraseAll || d.Before != time.Date(2026, 3, 11, 0, 0, 0, 0, time.UTC).UnixNano(),
+		"recorded: %+v", d)
 	if r = erase(t, m, "2026-03-11", true); fmt.Sprint(r.Fields["keys"], r.Fields["raw_keys"], r.Fields["failed"]) != "0 0 <nil>" {
 		t.Errorf("erased again: %s", r.JSON)
 	}
@@ -127,30 +124,26 @@ func TestErase(t *testing.T) {
 		t.Helper()
 		m.Stop(t)
 		for _, text := range []string{"kanarienvogel", "Kanarienvogel"} {
-			if found := filesWith(t, m.State, []byte(text)); len(found) > 0 {
-				t.Errorf("%s: %s is in %v", when, text, found)
-			}
+			found := filesWith(t, m.State, []byte(text))
+			failIf(t, len(found) > 0, "%s: %s is in %v", when, text, found)
 		}
 		for subject, secret := range secrets {
 			s := must(subjects.Parse(subject))
 			old := s.Day < "2026-03-11" && s.Controller == "main"
-			if found := filesWith(t, m.State, secret); (len(found) == 0) != old {
-				t.Errorf("%s: the key %s is in %v", when, subject, found)
-			}
+			found := filesWith(t, m.State, secret)
+			failIf(t, (len(found) == 0) != old, "%s: the key %s is in %v", when, subject, found)
 		}
 		checkErased(t, m, when)
 	}
 	check("once erased")
 	m.Start(t)
-	if got := picture(t, m); !sameBalances(got, want) {
-		t.Errorf("started again\n%s\nwant\n%s", got, want)
-	}
+	got := picture(t, m)
+	failIf(t, !sameBalances(got, want), "started again\n%s\nwant\n%s", got, want)
 	m.Stop(t)
 	noError(t, os.RemoveAll(snapshots))
 	m.Start(t)
-	if got := picture(t, m); !sameBalances(got, want) {
-		t.Errorf("started from the journal\n%s\nwant\n%s", got, want)
-	}
+	got = picture(t, m)
+	failIf(t, !sameBalances(got, want), "started from the journal\n%s\nwant\n%s", got, want)
 	check("without a snapshot")
 	m.Start(t)
 	talk(t, m, "zaunkoenig")
@@ -215,9 +208,7 @@ func TestLostKey(t *testing.T) {
 	m.Stop(t)
 	noError(t, os.RemoveAll(filepath.Join(m.State, "snapshots")))
 	streams, err := filepath.Glob(filepath.Join(m.State, "jetstream", "*", "*", "streams", jetstream.KeyStream))
-	if err != nil || len(streams) != 1 {
-		t.Fatal(streams, err)
-	}
+	stopIf(t, err != nil || len(streams) != 1, "%v %v", streams, err)
 	noError(t, os.RemoveAll(streams[0]))
 	fails(t, m.TryStart(t), jetstream.ErrKeyLost, "it starts")
 }

@@ -42,9 +42,8 @@ func TestSealedValuesReachWhomTheyAreHandedTo(t *testing.T) {
 			d := main.delivery(t)
 			h := bcp.Handle("sealed:" + d.Text("delivery_id") + ".0")
 			response, _ := d.Fields["response"].(map[string]any)
-			if strings.Contains(d.JSON, word) || len(response) != 2 || response["urgent"] != true || response["text"] != string(h) || !strings.Contains(d.JSON, `"bandwidth_bits":2`) {
-				t.Fatalf("delivered is %s", d.JSON)
-			}
+			stopIf(t, strings.Contains(d.JSON, word) || len(response) != 2 || response["urgent"] != true || response["text"] != string(h) || !strings.Contains(d.JSON, `"bandwidth_bits":2`),
+				"delivered is %s", d.JSON)
 			main.Acknowledge(t, d)
 
 			c := client(t, m, "main", bcp.RoleController, agents.Options{Encoding: encoding})
@@ -53,26 +52,22 @@ func TestSealedValuesReachWhomTheyAreHandedTo(t *testing.T) {
 			stopIf(t, err != nil || errAgain != nil || item == "" || again != item,
 				"handed as %s, %v, again as %s, %v", item, err, again, errAgain)
 			ann := approver(t, m, "ann")
-			if list := ann.say(t, subjects.VerbList, "{}").JSON; strings.Contains(list, word) || !strings.Contains(list, `"kind":"handed"`) {
-				t.Errorf("the list is %s", list)
-			}
+			list := ann.say(t, subjects.VerbList, "{}").JSON
+			failIf(t, strings.Contains(list, word) || !strings.Contains(list, `"kind":"handed"`), "the list is %s", list)
 			seen := func(when string) bcp.ItemView {
 				view := approver(t, m, "ann").view(t, item)
 				frames := tell.ItemFrames(&view, view.Since)
-				if view.Kind != bcp.ItemHanded || view.Sealed != said || frames[0].Parts[0].Text != said || !strings.Contains(frames[0].Label, "untrusted") || !tell.Intact(&view) {
-					t.Errorf("%s: the person sees %+v", when, view)
-				}
+				failIf(t, view.Kind != bcp.ItemHanded || view.Sealed != said || frames[0].Parts[0].Text != said || !strings.Contains(frames[0].Label, "untrusted") || !tell.Intact(&view),
+					"%s: the person sees %+v", when, view)
 				return view
 			}
 			seen("at once")
 			main.Accepted(t, "printer", `{"category":1,"fields":[{"name":"done","type":"boolean"}],"arguments":{"print":["`+string(h)+`"],"not":"see `+string(h)+`"}}`)
 			query := printer.queries.Next(t)
-			if want := `"arguments":{"not":"see ` + string(h) + `","print":[` + quoted + `]}`; !strings.Contains(query.JSON, want) {
-				t.Errorf("the Reader gets %s, want %s", query.JSON, want)
-			}
-			if r := main.Ask(t, "printer", `{"category":1,"fields":[{"name":"done","type":"boolean"}],"arguments":{"print":"`+strings.TrimSuffix(string(h), "0")+`1"}}`); r.Text("error") != "unknown_handle" || strings.Contains(r.JSON, word) {
-				t.Errorf("an unknown handle: %s", r.JSON)
-			}
+			want := `"arguments":{"not":"see ` + string(h) + `","print":[` + quoted + `]}`
+			failIf(t, !strings.Contains(query.JSON, want), "the Reader gets %s, want %s", query.JSON, want)
+			r := main.Ask(t, "printer", `{"category":1,"fields":[{"name":"done","type":"boolean"}],"arguments":{"print":"`+strings.TrimSuffix(string(h), "0")+`1"}}`)
+			failIf(t, r.Text("error") != "unknown_handle" || strings.Contains(r.JSON, word), "an unknown handle: %s", r.JSON)
 
 			// More than a line, where a line was asked for, is one bit too.
 			main.Accepted(t, "mailer", ask)

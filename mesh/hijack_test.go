@@ -154,14 +154,12 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 	}
 	m.Settle(t)
 	for code, want := range codes {
-		if got := m.Count(func(d *bcp.Decision) bool { return d.Egress != nil && d.Verdict == bcp.Reject && d.Egress.Why == code }); got != want {
-			t.Errorf("%d of %d tries that are refused with %s are in the audit", got, want, code)
-		}
+		got := m.Count(func(d *bcp.Decision) bool { return d.Egress != nil && d.Verdict == bcp.Reject && d.Egress.Why == code })
+		failIf(t, got != want, "%d of %d tries that are refused with %s are in the audit", got, want, code)
 	}
 	expect(t, evil.all(), "", "the attacker's host")
-	if got := allowed.all(); strings.Contains(got, stolen) {
-		t.Errorf("the allowed host got %q", got)
-	}
+	got := allowed.all()
+	failIf(t, strings.Contains(got, stolen), "the allowed host got %q", got)
 	expect(t, len(names.names), 0, "names were looked up: %q", names.names)
 
 	// By subjects of NATS, with its real credentials.
@@ -184,15 +182,12 @@ func TestHijackedReaderSendsNothingOut(t *testing.T) {
 	expect(t, denied, tried, "tries at the server are in the audit")
 
 	// In pushes and answers: refused if they do not fit, else held for a person, who sees what the text says.
-	if r := reader.Push(t, "main", "alert", fmt.Sprintf(`{"urgent":%q}`, stolen), ""); r.Text("status") == "accepted" {
-		t.Errorf("a push: %s", r.JSON)
-	}
-	if r := reader.Push(t, "main", "alert", fmt.Sprintf(`{"urgent":true,%q:1}`, stolen), ""); r.Text("status") == "accepted" {
-		t.Errorf("a push with a member more: %s", r.JSON)
-	}
-	if r := reader.Push(t, "main", "digest", fmt.Sprintf(`{"summary":"API_KEY=%s"}`, stolen), ""); r.Text("status") != "held" {
-		t.Errorf("a summary: %s", r.JSON)
-	}
+	r := reader.Push(t, "main", "alert", fmt.Sprintf(`{"urgent":%q}`, stolen), "")
+	failIf(t, r.Text("status") == "accepted", "a push: %s", r.JSON)
+	r = reader.Push(t, "main", "alert", fmt.Sprintf(`{"urgent":true,%q:1}`, stolen), "")
+	failIf(t, r.Text("status") == "accepted", "a push with a member more: %s", r.JSON)
+	r = reader.Push(t, "main", "digest", fmt.Sprintf(`{"summary":"API_KEY=%s"}`, stolen), "")
+	failIf(t, r.Text("status") != "held", "a summary: %s", r.JSON)
 	m.Settle(t)
 	refused := m.Count(func(d *bcp.Decision) bool {
 		return d.Kind == bcp.KindPush && d.Agent == "reader" && d.Verdict == bcp.Reject

@@ -132,18 +132,16 @@ func TestReloadOfAKernel(t *testing.T) {
 	t.Parallel()
 	m := meshtest.Start(t, kernelMesh())
 	sent := kernelSeats(t, m, moodPlan)
-	if _, end := runTask(t, m, "Tell kim."); end.Status != "committed" {
-		t.Fatalf("the run ended as %+v", end)
-	}
+	_, end := runTask(t, m, "Tell kim.")
+	stopIf(t, end.Status != "committed", "the run ended as %+v", end)
 	wait(t, sent)
 	strict := maps.Clone(kernelMesh())
 	head, _, _ := strings.Cut(strict["agents/desk.md"], "  rules:\n")
 	_, channels, _ := strings.Cut(strict["agents/desk.md"], "bcp_channels:\n")
 	strict["agents/desk.md"] = head + "bcp_channels:\n" + channels
 	must(m.Reload(t.Context(), meshtest.Parse(t, strict)))
-	if end := runAnew(t, m, "Tell kim."); end.Status != "blocked" || end.Code != "not_declassified" {
-		t.Errorf("without the rule the run ended as %+v", end)
-	}
+	end = runAnew(t, m, "Tell kim.")
+	failIf(t, end.Status != "blocked" || end.Code != "not_declassified", "without the rule the run ended as %+v", end)
 	gone := maps.Clone(strict)
 	gone["agents/desk.md"] = agentFile("desk", "", controls("mailer", 100))
 	gone["agents/main.md"] = agentFile("main", "", controls("mailer", 100))

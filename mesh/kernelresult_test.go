@@ -82,13 +82,11 @@ func TestResultOfARun(t *testing.T) {
 	heard := hears(t, m)
 	run, end := runTask(t, m, "Is the writer angry?")
 	stopIf(t, end.Status != "committed", "the run ended as %+v", end)
-	if label := taskOf(t, m); label.Tainted() {
-		t.Errorf("before it was told anything, its task is %+v", label)
-	}
+	label := taskOf(t, m)
+	failIf(t, label.Tainted(), "before it was told anything, its task is %+v", label)
 	d := wait(t, heard)
-	if d.RunID != run.ID || d.FromAgent != "desk" || d.SubscriptionID != bcp.ResultSubscription || string(d.Response) != `{"angry":true}` {
-		t.Errorf("it heard %+v", d)
-	}
+	failIf(t, d.RunID != run.ID || d.FromAgent != "desk" || d.SubscriptionID != bcp.ResultSubscription || string(d.Response) != `{"angry":true}`,
+		"it heard %+v", d)
 	failIf(t, d.Taint != bcp.TaintMedium || d.BandwidthBits != bcp.Bit || d.CapacityBits < bcp.Bit,
 		"tainted %s, for %s and %s bits", d.Taint, d.BandwidthBits, d.CapacityBits)
 	push := m.Wait(t, pushed)

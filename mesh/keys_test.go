@@ -41,9 +41,8 @@ func TestKeysOfAgentsAreReplacedUnderTraffic(t *testing.T) {
 	must(store.RotateAccounts(4 * time.Second))
 	must(owner.ApplyCredentials(ctx))
 	if time.Now().Before(end) {
-		if _, err := dial(t, m, "mailer", old["mailer"]); err != nil && time.Now().Before(end) {
-			t.Errorf("in the overlap: %v", err)
-		}
+		_, err := dial(t, m, "mailer", old["mailer"])
+		failIf(t, err != nil && time.Now().Before(end), "in the overlap: %v", err)
 	}
 	for name := range old {
 		next := must(store.Issue(name, 0, 0))
@@ -61,9 +60,8 @@ func TestKeysOfAgentsAreReplacedUnderTraffic(t *testing.T) {
 	}
 	all.check(ctx, t, m)
 	for name := range old {
-		if n := m.Count(func(d *bcp.Decision) bool { return credentialAct(bcp.CredentialScope, "")(d) && d.Target == name }); n != 1 {
-			t.Errorf("%d records of the keys of %s", n, name)
-		}
+		n := m.Count(func(d *bcp.Decision) bool { return credentialAct(bcp.CredentialScope, "")(d) && d.Target == name })
+		failIf(t, n != 1, "%d records of the keys of %s", n, name)
 	}
 }
 

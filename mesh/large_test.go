@@ -36,9 +36,8 @@ func TestApproversAreNotBuried(t *testing.T) {
 		succeeded(t, mailer.Push(t, "main", "books", `{"book":`+string(text)+`}`, ""))
 		main.delivery(t)
 	}
-	if r := clerk.Push(t, "main", "digest", `{"summary":"All is well."}`, ""); r.Text("status") != "held" {
-		t.Fatal(r.JSON)
-	}
+	r := clerk.Push(t, "main", "digest", `{"summary":"All is well."}`, "")
+	stopIf(t, r.Text("status") != "held", "%v", r.JSON)
 	view := ann.first(t)
 	failIf(t, view.Reader != "clerk" || len(view.Earlier) == 0 || view.Earlier[len(view.Earlier)-1].Subscription != "books",
 		"the view has %d earlier releases", len(view.Earlier))
@@ -50,9 +49,8 @@ func TestApproversAreNotBuried(t *testing.T) {
 		noError(t, mailer.PublishRequest(subjects.Push("mailer", "main", "digest"), subjects.InboxPrefix("mailer")+".r", []byte(message)))
 	}
 	for range n {
-		if r := results.Next(t); r.Text("status") != "held" {
-			t.Fatal(r.JSON)
-		}
+		r := results.Next(t)
+		stopIf(t, r.Text("status") != "held", "%v", r.JSON)
 	}
 	items := ann.items(t)
 	failIf(t, len(items) < 100 || items[0].Reader != "clerk" && items[1].Reader != "clerk", "%d items are listed", len(items))

@@ -63,9 +63,8 @@ func (m marked) exchange(t *testing.T, controller, reader bcp.AgentName) {
 	c := agents.NewController(to)
 	noError(t, c.Start(t.Context()))
 	ctx := within(t, meshtest.Patience)
-	if _, err := c.AskAndWait(ctx, reader, bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "urgent", Type: bcp.TypeBoolean}}}, agents.AskOptions{}); err != nil {
-		t.Fatalf("%s asks %s: %v", controller, reader, err)
-	}
+	_, err := c.AskAndWait(ctx, reader, bcp.Spec{Category: 1, Fields: []bcp.Field{{Name: "urgent", Type: bcp.TypeBoolean}}}, agents.AskOptions{})
+	stopIf(t, err != nil, "%s asks %s: %v", controller, reader, err)
 }
 
 // refused has an ask refused with unavailable.
@@ -184,9 +183,8 @@ func TestPersonShowsARollback(t *testing.T) {
 		return d.Event == string(bcp.AlertRollbackSeen) && d.Agent == "ann" && d.Role == bcp.RoleApprover
 	})
 	for _, name := range []bcp.AgentName{"main", "other"} {
-		if err := os.Remove(m.creds(name) + ".mark"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatal(err)
-		}
+		err := os.Remove(m.creds(name) + ".mark")
+		stopIf(t, err != nil && !errors.Is(err, fs.ErrNotExist), "%v", err)
 	}
 	m.refused(t, "main", "mailer")
 	m.refused(t, "other", "clerk")

@@ -157,9 +157,8 @@ func TestRoutesThatHangSlowNobody(t *testing.T) {
 	h.next(t, seen)
 	begin := time.Now()
 	m.Stop(t)
-	if took := time.Since(begin); took > patience/2 {
-		t.Errorf("the mesh ended after %s", took)
-	}
+	took := time.Since(begin)
+	failIf(t, took > patience/2, "the mesh ended after %s", took)
 }
 
 // A held item is told again until somebody has looked at it. A route that comes with a
@@ -183,9 +182,8 @@ func TestRepeatUntilSeen(t *testing.T) {
 	must(m.Reload(t.Context(), &next))
 	seen := map[string]bool{}
 	for range 3 {
-		if n := h.next(t, seen); n.Item != item {
-			t.Errorf("told %+v, and not of %s", n, item)
-		}
+		n := h.next(t, seen)
+		failIf(t, n.Item != item, "told %+v, and not of %s", n, item)
 	}
 	ann := approver(t, m, "ann")
 	ann.view(t, item)
@@ -195,8 +193,7 @@ func TestRepeatUntilSeen(t *testing.T) {
 		told = h.next(t, seen)
 	}
 	for range 3 {
-		if n := h.next(t, seen); n.Item != second {
-			t.Errorf("%s is told, which was looked at", n.Item)
-		}
+		n := h.next(t, seen)
+		failIf(t, n.Item != second, "%s is told, which was looked at", n.Item)
 	}
 }

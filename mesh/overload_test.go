@@ -209,9 +209,8 @@ func TestOverloadMovesNobodyElse(t *testing.T) {
 			if conn == nil { // it came too often
 				return nil
 			}
-			if err := conn.Publish(pushAlert, make([]byte, tooLarge)); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-				t.Error(err)
-			}
+			err := conn.Publish(pushAlert, make([]byte, tooLarge))
+			failIf(t, err != nil && !errors.Is(err, nats.ErrConnectionClosed), "%v", err)
 			return conn
 		})},
 	} {
@@ -246,13 +245,11 @@ func TestOverloadMovesNobodyElse(t *testing.T) {
 			refused += d.Count
 		}
 	}
-	if most := int(time.Since(begin).Seconds()) * 16 << 10; refused > most {
-		t.Errorf("%d subjects were refused, at most %d", refused, most)
-	}
+	most := int(time.Since(begin).Seconds()) * 16 << 10
+	failIf(t, refused > most, "%d subjects were refused, at most %d", refused, most)
 	m.Wait(t, func(d *bcp.Decision) bool { return by(bcp.KindViolation, "mailer")(d) && d.Count >= 1000 })
-	if n := m.Count(by(bcp.KindPush, "mailer")); n > 3*62 {
-		t.Errorf("%d records of refused pushes", n)
-	}
+	n := m.Count(by(bcp.KindPush, "mailer"))
+	failIf(t, n > 3*62, "%d records of refused pushes", n)
 	reader(t, m, "mailer")
 }
 
@@ -289,9 +286,8 @@ func TestDeliveriesOfOneThatNeverReads(t *testing.T) {
 		succeeded(t, receipts.Next(t))
 	}
 	dialer.set(false)
-	if n := len(main.rest(t)); n == 0 || n > window {
-		t.Errorf("%d deliveries were on their way", n)
-	}
+	n := len(main.rest(t))
+	failIf(t, n == 0 || n > window, "%d deliveries were on their way", n)
 	main.Close()
 	back := controller(t, m, "main")
 	for range deliveries {

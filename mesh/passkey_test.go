@@ -42,9 +42,8 @@ func TestPasskeysDecide(t *testing.T) {
 	ann, bob := person{meshtest.NewAgent(bcp.Agent{Name: "ann"})}, approver(t, m, "bob")
 	token := must(store.Invite("ann", bcp.RoleApprover, time.Hour, time.Hour, accounts.Restriction{}, true))
 	refusedToJoin(t, m, "without a passkey", token.Text())
-	if _, name, role, err := agents.Join(t.Context(), m.URL(), token.Text(), own.Hash()); err != nil || name != "ann" || role != bcp.RoleApprover {
-		t.Fatalf("%s, %s, %v", name, role, err)
-	}
+	_, name, role, err := agents.Join(t.Context(), m.URL(), token.Text(), own.Hash())
+	stopIf(t, err != nil || name != "ann" || role != bcp.RoleApprover, "%s, %s, %v", name, role, err)
 	bound := must(store.Issue("ann", bcp.RoleApprover, time.Hour, accounts.BoundTo(own.Hash())))
 	ann.Dial(t, m.URL(), bound.Text())
 	for range 3 {
@@ -83,9 +82,8 @@ func TestPasskeysDecide(t *testing.T) {
 	challenge := sha256.Sum256(bcp.Statement(refusal.item, refusal.verb, refusal.digest, refusal.expires))
 	assertion := own.Sign(t, challenge[:])
 	var refused *agents.RefusedError
-	if err := desk.By(assertion).Reject(t.Context(), ann.view(t, items[2].ID), "Never."); !errors.As(err, &refused) || refused.Code != bcp.NotPermitted {
-		t.Errorf("a rejection with another reason: %v", err)
-	}
+	err = desk.By(assertion).Reject(t.Context(), ann.view(t, items[2].ID), "Never.")
+	failIf(t, !errors.As(err, &refused) || refused.Code != bcp.NotPermitted, "a rejection with another reason: %v", err)
 	expect(t, desk.By(assertion).Reject(t.Context(), ann.view(t, items[2].ID), "No."), nil, "a rejection")
 	m.Wait(t, func(d *bcp.Decision) bool {
 		return d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept && d.Event == "reject" && accounts.VerifyDecision(d) == nil
@@ -130,9 +128,8 @@ func TestPasskeysDecide(t *testing.T) {
 	d = m.Wait(t, func(d *bcp.Decision) bool {
 		return d.Kind == bcp.KindApproval && d.Verdict == bcp.Accept && d.Agent == "bob"
 	})
-	if err := accounts.VerifyDecision(&d); err != nil || !d.Unsealed {
-		t.Errorf("bob's record: %v, %+v", err, d)
-	}
+	err = accounts.VerifyDecision(&d)
+	failIf(t, err != nil || !d.Unsealed, "bob's record: %v, %+v", err, d)
 	if d.Released[0]++; accounts.VerifyDecision(&d) == nil {
 		t.Error("a changed record of bob's passes")
 	}

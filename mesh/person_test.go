@@ -45,9 +45,8 @@ func (p person) view(t testing.TB, id bcp.ItemID) bcp.ItemView {
 	t.Helper()
 	var view bcp.ItemView
 	reply := p.say(t, subjects.VerbGet, fmt.Sprintf(`{"item_id":%q}`, id))
-	if err := bcp.Decode([]byte(reply.JSON), bcp.JSON, &view); err != nil || view.ID != id {
-		t.Fatalf("the item %s: %s, %v", id, reply.JSON, err)
-	}
+	err := bcp.Decode([]byte(reply.JSON), bcp.JSON, &view)
+	stopIf(t, err != nil || view.ID != id, "the item %s: %s, %v", id, reply.JSON, err)
 	return view
 }
 

@@ -61,9 +61,8 @@ func TestPromptsOverTheWire(t *testing.T) {
 		return m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindPrompt && d.Agent == agent })
 	}
 	d := prompted("mailer")
-	if d.Notice == "" || d.Count != 0 || d.Scheduled != run.UnixNano() || d.Note != "Look for new mail." || d.Session != "" {
-		t.Errorf("the mailer's run: %+v", d)
-	}
+	failIf(t, d.Notice == "" || d.Count != 0 || d.Scheduled != run.UnixNano() || d.Note != "Look for new mail." || d.Session != "",
+		"the mailer's run: %+v", d)
 	if d := prompted("main"); !d.SessionBegins || d.SessionByDelivery || d.Session == "" || d.Balance.Settled != 0 {
 		t.Errorf("main's run: %+v", d)
 	}
@@ -74,9 +73,8 @@ func TestPromptsOverTheWire(t *testing.T) {
 	want := fmt.Sprintf(`{"type":"bcp_prompt","prompt_id":%q,"message":"Look for new mail.","time":%q}`, d.Notice, run.Format(time.RFC3339))
 	check := func(got meshtest.Message) {
 		t.Helper()
-		if got.JSON != want || got.Subject != subjects.Deliver(bcp.RoleReader, "mailer", bcp.Gateway) || len(got.Header) > 0 {
-			t.Errorf("prompt %s on %s, not %s", got.JSON, got.Subject, want)
-		}
+		failIf(t, got.JSON != want || got.Subject != subjects.Deliver(bcp.RoleReader, "mailer", bcp.Gateway) || len(got.Header) > 0,
+			"prompt %s on %s, not %s", got.JSON, got.Subject, want)
 	}
 	// The agent comes, hears of its subscriptions, and goes without a word.
 	mailer := m.Connect(t, "mailer", bcp.RoleReader)
@@ -99,9 +97,8 @@ func TestPromptsOverTheWire(t *testing.T) {
 	// The Controller's comes too, and is no delivery.
 	main := m.Connect(t, "main", bcp.RoleController)
 	got = main.Deliveries(t).NextOf(t, isPrompt)
-	if got.Text("message") != "Ask for news." || got.Subject != subjects.Deliver(bcp.RoleController, "main", bcp.Gateway) {
-		t.Errorf("prompt %s on %s", got.JSON, got.Subject)
-	}
+	failIf(t, got.Text("message") != "Ask for news." || got.Subject != subjects.Deliver(bcp.RoleController, "main", bcp.Gateway),
+		"prompt %s on %s", got.JSON, got.Subject)
 	if to, err := subjects.Parse(got.Reply); err != nil || to.ID != got.Text("prompt_id") {
 		t.Errorf("prompt %s wants its answer on %s", got.JSON, got.Reply)
 	}

@@ -47,9 +47,8 @@ func TestQuarantine(t *testing.T) {
 		t.Helper()
 		return main.Ask(t, "mailer", poison).Text("error")
 	}
-	if code := ask(); code != string(bcp.Internal) {
-		t.Fatalf("the ask that panics: %s", code)
-	}
+	code := ask()
+	stopIf(t, code != string(bcp.Internal), "the ask that panics: %s", code)
 	succeeded(t, mailer.Push(t, "main", "alerts", `{"urgent":true}`, `,"push_id":"p1"`), "a push")
 	if alert := alerts.NextOf(t, meshtest.With("alert", bcp.AlertPanic)); alert.Text("agent") != "main" || alert.Text("reader") != "mailer" || strings.Contains(alert.JSON, canary) {
 		t.Errorf("people hear %s", alert.JSON)
@@ -104,9 +103,8 @@ func TestQuarantineHoldsItsSender(t *testing.T) {
 	asked := func(d *bcp.Decision) bool { return d.Kind == bcp.KindAsk && d.Verdict == bcp.Accept }
 	for n, held := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
 		breakAsks(t, m)
-		if code := main.Ask(t, "mailer", withID(askUrgent, "request_id", fmt.Sprint("poison", n))).Text("error"); code != string(bcp.Internal) {
-			t.Fatalf("the ask that panics: %s", code)
-		}
+		code := main.Ask(t, "mailer", withID(askUrgent, "request_id", fmt.Sprint("poison", n))).Text("error")
+		stopIf(t, code != string(bcp.Internal), "the ask that panics: %s", code)
 		noError(t, main.Conn.Publish(subjects.Ask("main", "mailer"), main.Encode(askUrgent)))
 		for _, passed := range []time.Duration{held - 1, 1} {
 			for range 3 {

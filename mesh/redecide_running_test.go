@@ -68,12 +68,10 @@ func TestRedecideRunningAndTruncated(t *testing.T) {
 	want := []string{"push P3.3 verdict false", "push P4.1 charge false"}
 	look := func(name string, of func(*bcp.Mesh) *compared, same int) {
 		t.Helper()
-		if c := of(m.Definition); c.count[state.ComparedSame] != same || len(c.count) != 2 {
-			t.Errorf("%s, the same: %v", name, c.count)
-		}
-		if c := of(fewer); !slices.Equal(c.differs, want) {
-			t.Errorf("%s, fewer words: %v", name, c.differs)
-		}
+		c := of(m.Definition)
+		failIf(t, c.count[state.ComparedSame] != same || len(c.count) != 2, "%s, the same: %v", name, c.count)
+		c = of(fewer)
+		failIf(t, !slices.Equal(c.differs, want), "%s, fewer words: %v", name, c.differs)
 	}
 	running := func(def *bcp.Mesh) *compared { return redecideRunning(t, m, def) }
 	look("running", running, 2)
@@ -89,9 +87,7 @@ func TestRedecideRunningAndTruncated(t *testing.T) {
 	// A base that is not there is refused.
 	o := mesh.RedecideOptions{Definition: m.Definition, Version: "test", Each: func(*bcp.Decision, state.Redecision) error { return nil }}
 	bases, err := filepath.Glob(filepath.Join(m.State, jetstream.BaseFolder, "*"))
-	if err != nil || len(bases) != 1 {
-		t.Fatal(bases, err)
-	}
+	stopIf(t, err != nil || len(bases) != 1, "%v %v", bases, err)
 	noError(t, os.Remove(bases[0]))
 	fails(t, errorOf(redecideFolder(t.Context(), m.State, m.Definition, o)), jetstream.ErrBase, "without its base")
 }
@@ -110,17 +106,14 @@ func TestKeysAreGivenToTheOperator(t *testing.T) {
 	}
 	o := operator(t, m)
 	for _, sealed := range []subjects.Sealed{subjects.SealedPayload, subjects.SealedRaw} {
-		if k, err := o.Key(t.Context(), subjects.Key("main", "mailer", sealed, day)); err != nil || len(k.Key) != 32 || k.Destroyed {
-			t.Errorf("%s: %d bytes, %v", sealed, len(k.Key), err)
-		}
+		k, err := o.Key(t.Context(), subjects.Key("main", "mailer", sealed, day))
+		failIf(t, err != nil || len(k.Key) != 32 || k.Destroyed, "%s: %d bytes, %v", sealed, len(k.Key), err)
 	}
-	if k, err := o.Key(t.Context(), subjects.Key("main", "mailer", subjects.SealedRaw, "2120-01-01")); err != nil || len(k.Key) != 0 || k.Destroyed {
-		t.Errorf("a key that never was: %v, %v", k, err)
-	}
+	k, err := o.Key(t.Context(), subjects.Key("main", "mailer", subjects.SealedRaw, "2120-01-01"))
+	failIf(t, err != nil || len(k.Key) != 0 || k.Destroyed, "a key that never was: %v, %v", k, err)
 	for _, subject := range []string{"", "nonsense", subjects.All(subjects.KindKey), subjects.Expiry(subjects.SealedRaw), subjects.Commit(), subjects.Audit("main", "mailer", "push")} {
-		if _, err := o.Key(t.Context(), subject); !refusedWith(err, bcp.Malformed) {
-			t.Errorf("%q: %v", subject, err)
-		}
+		_, err := o.Key(t.Context(), subject)
+		failIf(t, !refusedWith(err, bcp.Malformed), "%q: %v", subject, err)
 	}
 	// The raw key is destroyed: it is told, and nothing else.
 	m.Stop(t)
@@ -128,9 +121,8 @@ func TestKeysAreGivenToTheOperator(t *testing.T) {
 	noError(t, jetstream.NewSealingKeys(js).ExpireRaw(t.Context(), time.Now().AddDate(0, 0, 40), 30*24*time.Hour))
 	end()
 	m.Start(t)
-	if k, err := operator(t, m).Key(t.Context(), subjects.Key("main", "mailer", subjects.SealedRaw, day)); err != nil || len(k.Key) != 0 || !k.Destroyed {
-		t.Errorf("a destroyed key: %v, %v", k, err)
-	}
+	k, err = operator(t, m).Key(t.Context(), subjects.Key("main", "mailer", subjects.SealedRaw, day))
+	failIf(t, err != nil || len(k.Key) != 0 || !k.Destroyed, "a destroyed key: %v, %v", k, err)
 
 	// Nobody else gets any.
 	subject := subjects.Control(bcp.ControlKey)

@@ -64,9 +64,8 @@ func TestRedecide(t *testing.T) {
 	m.Settle(t)
 	key := bcp.ChannelKey{Controller: "main", Reader: "mailer"}
 	none := &compared{}
-	if _, err := redecideFolder(t.Context(), m.State, m.Definition, mesh.RedecideOptions{Definition: m.Definition, Each: none.each}); !errors.Is(err, server.ErrInUse) || none.seen > 0 {
-		t.Errorf("while it runs: %v, %d decisions", err, none.seen)
-	}
+	_, err := redecideFolder(t.Context(), m.State, m.Definition, mesh.RedecideOptions{Definition: m.Definition, Each: none.each})
+	failIf(t, !errors.Is(err, server.ErrInUse) || none.seen > 0, "while it runs: %v, %d decisions", err, none.seen)
 	decided, behind := len(m.Decisions()), time.Now()
 	m.Stop(t)
 	const answers = 3 + 3 + 3 // asks, answers, pushes
@@ -100,9 +99,8 @@ func TestRedecide(t *testing.T) {
 		"another channel": {func(o *mesh.RedecideOptions) { o.Channel = &bcp.ChannelKey{Controller: "main", Reader: "main"} }, 0},
 		"no channel":      {func(o *mesh.RedecideOptions) { o.Channel = &bcp.ChannelKey{} }, 0},
 	} {
-		if c := redecide(t, m, m.Definition, part.change); c.count[state.ComparedSame] != part.want {
-			t.Errorf("%s: %v", name, c.count)
-		}
+		c := redecide(t, m, m.Definition, part.change)
+		failIf(t, c.count[state.ComparedSame] != part.want, "%s: %v", name, c.count)
 	}
 
 	// What ends it early.
@@ -113,9 +111,8 @@ func TestRedecide(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := redecideFolder(ctx, m.State, m.Definition, mesh.RedecideOptions{Definition: fewer, Each: c.each}); !errors.Is(err, context.Canceled) {
-		t.Errorf("without time: %v", err)
-	}
+	_, err = redecideFolder(ctx, m.State, m.Definition, mesh.RedecideOptions{Definition: fewer, Each: c.each})
+	failIf(t, !errors.Is(err, context.Canceled), "without time: %v", err)
 
 	// Expired: the specs of the asks are still there, the messages are not.
 	js, end := m.Streams(t)
@@ -133,7 +130,6 @@ func TestRedecide(t *testing.T) {
 		_ = stream.DeleteMsg(t.Context(), seq) // some are deleted already
 	}
 	end()
-	if _, err := redecideFolder(t.Context(), m.State, m.Definition, mesh.RedecideOptions{Definition: fewer, Version: "test", Each: c.each}); !errors.Is(err, jetstream.ErrKeyLost) {
-		t.Errorf("without its keys: %v", err)
-	}
+	_, err = redecideFolder(t.Context(), m.State, m.Definition, mesh.RedecideOptions{Definition: fewer, Version: "test", Each: c.each})
+	failIf(t, !errors.Is(err, jetstream.ErrKeyLost), "without its keys: %v", err)
 }

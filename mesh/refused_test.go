@@ -57,9 +57,8 @@ func TestRefusedAnswer(t *testing.T) {
 	m.Wait(t, func(d *bcp.Decision) bool { return d.Query == id && d.Kind == bcp.KindAnswer })
 	second.Answer(t, two, `"response":{"urgent":false}`)
 	m.Wait(t, of(bcp.KindAnswer, bcp.AlreadyAnswered))
-	if d := main.delivery(t); !contains(d, `"urgent":true`) {
-		t.Errorf("delivery %s", d.JSON)
-	}
+	d := main.delivery(t)
+	failIf(t, !contains(d, `"urgent":true`), "delivery %s", d.JSON)
 	m.Settle(t)
 	nothing(t, main.rest(t))
 	for _, d := range m.Decisions() {
@@ -144,8 +143,7 @@ func TestReplySubjects(t *testing.T) {
 		expect(t, got.Text("type"), "bcp_subscriptions_active", "spy got %s, reply %q", got.JSON, got.Reply)
 	}
 	for _, kind := range []bcp.DecisionKind{bcp.KindAsk, bcp.KindSession, bcp.KindAcknowledge, bcp.KindAnswer, bcp.KindPush} {
-		if n := m.Count(meshtest.Of(kind)); n > 0 {
-			t.Errorf("%d decisions of kind %s came of it", n, kind)
-		}
+		n := m.Count(meshtest.Of(kind))
+		failIf(t, n > 0, "%d decisions of kind %s came of it", n, kind)
 	}
 }

@@ -81,9 +81,8 @@ func TestReloadThatEndsHalfWay(t *testing.T) {
 		main, mailer, clerk := dial("main"), dial("mailer"), dial("clerk")
 		defer func() { main.Close(); mailer.Close(); clerk.Close() }()
 		remaining--
-		if r := main.Ask(t, "mailer", askUrgent); r.Fields["remaining_bits"] != remaining {
-			t.Fatalf("%s: receipt %s", place, r.JSON)
-		}
+		r := main.Ask(t, "mailer", askUrgent)
+		stopIf(t, r.Fields["remaining_bits"] != remaining, "%s: receipt %s", place, r.JSON)
 		coded(t, main.Ask(t, "clerk", `{"category":9}`), "invalid_query", place)
 		coded(t, mailer.Push(t, "main", "digest", `{}`, ""), "validation_failed", place)
 		mailer.Say(t, subjects.Push("mailer", "main", "summary"), meshtest.PushText("main", "summary", `{}`, ""))
@@ -156,9 +155,8 @@ func TestReloadEndsWhatDoesNotCompile(t *testing.T) {
 	open := mailer.queries.Next(t)
 	expect(t, open.Text("query_id"), string(urgent), "query %s", open.JSON)
 	mailer.Answer(t, open, isUrgent)
-	if d := main.delivery(t); d.Text("query_id") != string(urgent) || !contains(d, `"urgent":true`) {
-		t.Errorf("delivery %s", d.JSON)
-	}
+	d := main.delivery(t)
+	failIf(t, d.Text("query_id") != string(urgent) || !contains(d, `"urgent":true`), "delivery %s", d.JSON)
 	// What was held by definitions that are gone can be rejected, and nothing else.
 	for _, id := range []bcp.ItemID{view.ID, itemOf(t, bob, held)} {
 		view := bob.view(t, id)
@@ -170,9 +168,8 @@ func TestReloadEndsWhatDoesNotCompile(t *testing.T) {
 				r.Text("query_id") == string(view.Query) && r.Text("subscription_id") == string(view.Subscription)
 		}))
 	}
-	if d := main.delivery(t); d.Text("query_id") != string(held) || d.Text("outcome") != "approval_rejected" {
-		t.Errorf("delivery %s", d.JSON)
-	}
+	d = main.delivery(t)
+	failIf(t, d.Text("query_id") != string(held) || d.Text("outcome") != "approval_rejected", "delivery %s", d.JSON)
 	m.Restart(t)
 	bob = approver(t, m.Mesh, "bob")
 	bob.decided(t, rejects(bob.first(t), ""))

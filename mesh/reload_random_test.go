@@ -175,9 +175,8 @@ func TestRandomEdits(t *testing.T) {
 			}
 			done["restart"]++
 		}
-		if r := m.edit(t, definitions[random.IntN(len(definitions))]); len(r.Errors) > 0 || r.Error != "" {
-			t.Fatalf("edit %d: %+v", edit, r)
-		}
+		r := m.edit(t, definitions[random.IntN(len(definitions))])
+		stopIf(t, len(r.Errors) > 0 || r.Error != "", "edit %d: %+v", edit, r)
 		if log := m.Log(); strings.Contains(log, "[ERROR]") {
 			t.Fatalf("edit %d: %s", edit, log[max(0, strings.Index(log, "[ERROR]")-200):])
 		}

@@ -36,16 +36,14 @@ func TestReloadDisconnectsInTheMiddle(t *testing.T) {
 	ctx := within(t, 2*meshtest.Patience)
 	all := startTraffic(ctx, t, m.Mesh, sdk(t, m.Mesh, "main"), sdk(t, m.Mesh, "mailer"))
 	for i := range 6 { // more of them, and clients come back later and later
-		if r := m.edit(t, definitions[(i+1)%2]); len(r.Errors) > 0 || r.Error != "" || len(r.Changes) == 0 {
-			t.Errorf("%+v", r)
-		}
+		r := m.edit(t, definitions[(i+1)%2])
+		failIf(t, len(r.Errors) > 0 || r.Error != "" || len(r.Changes) == 0, "%+v", r)
 		// Both are back before the next one.
 		for _, name := range []bcp.AgentName{"main", "mailer"} {
 			m.WaitCount(t, i+2, by(bcp.KindConnect, name))
 		}
 	}
-	if n := m.Count(by(bcp.KindDisconnect, "mailer")); n < 6 {
-		t.Errorf("the mailer was disconnected %d times", n)
-	}
+	n := m.Count(by(bcp.KindDisconnect, "mailer"))
+	failIf(t, n < 6, "the mailer was disconnected %d times", n)
 	all.check(ctx, t, m.Mesh)
 }

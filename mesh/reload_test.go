@@ -178,14 +178,12 @@ func TestReloadAddsAndRemovesAgents(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	again = controller(t, m.Mesh, "main")
-	if got := again.delivery(t); got.Text("from_agent") != "clerk" || got.Text("subscription_id") != "alerts" {
-		t.Errorf("delivery %s", got.JSON)
-	}
+	got := again.delivery(t)
+	failIf(t, got.Text("from_agent") != "clerk" || got.Text("subscription_id") != "alerts", "delivery %s", got.JSON)
 	back := side{Agent: meshtest.NewAgent(bcp.Agent{Name: "clerk", Encoding: bcp.JSON, Reader: true}), seen: map[string]bool{}}
 	back.Dial(t, m.URL(), creds) // with the creds that it had
-	if got := again.delivery(t); got.Text("query_id") != string(lost) || got.Text("outcome") != "cancelled" {
-		t.Errorf("delivery %s", got.JSON)
-	}
+	got = again.delivery(t)
+	failIf(t, got.Text("query_id") != string(lost) || got.Text("outcome") != "cancelled", "delivery %s", got.JSON)
 	if r := again.Ask(t, "clerk", askUrgent); r.Fields["remaining_bits"] != 97.0 {
 		t.Errorf("receipt %s", r.JSON)
 	}
@@ -218,16 +216,14 @@ func TestBadEditChangesNothing(t *testing.T) {
 	// A mesh that was not started from files has nothing to load.
 	plain := meshtest.Start(t, pair(100))
 	operator := plain.Connect(t, bcp.Operator, bcp.RoleOperator)
-	if r := operator.Request(t, subjects.Control(bcp.ControlReload), "{}"); !contains(r, `"errors":["this mesh was not started from a folder of definitions"]`) {
-		t.Errorf("reply %s", r.JSON)
-	}
+	r := operator.Request(t, subjects.Control(bcp.ControlReload), "{}")
+	failIf(t, !contains(r, `"errors":["this mesh was not started from a folder of definitions"]`), "reply %s", r.JSON)
 	// A good one comes behind it.
 	if r := m.edit(t, with(pair(200), "mesh.yaml", people)); len(r.Errors) > 0 || r.Error != "" {
 		t.Errorf("%+v", r)
 	}
-	if r := main.Ask(t, "mailer", askUrgent); r.Fields["remaining_bits"] != 198.0 {
-		t.Errorf("receipt %s", r.JSON)
-	}
+	r = main.Ask(t, "mailer", askUrgent)
+	failIf(t, r.Fields["remaining_bits"] != 198.0, "receipt %s", r.JSON)
 }
 
 // A Reader that answers everything that it gets, once, is no flooder: an edit
@@ -248,9 +244,8 @@ func TestReloadSendsNoQueryTwice(t *testing.T) {
 		ids[string(main.Accepted(t, "mailer", askUrgent))] = true
 	}
 	for i := range 3 {
-		if r := m.edit(t, files(2000+i)); len(r.Errors) > 0 || r.Error != "" {
-			t.Fatalf("%+v", r)
-		}
+		r := m.edit(t, files(2000+i))
+		stopIf(t, len(r.Errors) > 0 || r.Error != "", "%+v", r)
 		mailer.Acknowledge(t, mailer.told.NextOf(t, meshtest.With("type", "bcp_subscriptions_active")))
 	}
 	m.Settle(t)
@@ -260,9 +255,8 @@ func TestReloadSendsNoQueryTwice(t *testing.T) {
 		mailer.Answer(t, q, isUrgent)
 	}
 	for range ids {
-		if d := main.delivery(t); !ids[d.Text("query_id")] || !contains(d, `"urgent":true`) {
-			t.Errorf("delivery %s", d.JSON)
-		}
+		d := main.delivery(t)
+		failIf(t, !ids[d.Text("query_id")] || !contains(d, `"urgent":true`), "delivery %s", d.JSON)
 	}
 	m.Settle(t)
 	for _, r := range mailer.told.Taken(t) {
@@ -286,12 +280,10 @@ func TestSeveralCopiesNeedACluster(t *testing.T) {
 	t.Parallel()
 	e := startEdited(t, pair(1000))
 	files := with(pair(1000), "mesh.yaml", "replicas: 3\n")
-	if r := e.edit(t, files); len(r.Errors) != 1 || !strings.Contains(r.Errors[0], mesh.ErrReplicas.Error()) {
-		t.Errorf("a reload answers %+v", r)
-	}
-	if n := e.Mesh.Definition.Replicas; n > 1 {
-		t.Errorf("replicas is %d", n)
-	}
+	r := e.edit(t, files)
+	failIf(t, len(r.Errors) != 1 || !strings.Contains(r.Errors[0], mesh.ErrReplicas.Error()), "a reload answers %+v", r)
+	n := e.Mesh.Definition.Replicas
+	failIf(t, n > 1, "replicas is %d", n)
 	state := filepath.Join(t.TempDir(), "state")
 	m, err := mesh.Start(t.Context(), mesh.Config{Definition: meshtest.Parse(t, files), State: state})
 	fails(t, err, mesh.ErrReplicas, "a start")

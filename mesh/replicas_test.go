@@ -106,9 +106,8 @@ func TestReplicasShareQueries(t *testing.T) {
 		c.answer <- urgentAnswer
 	}
 	m.WaitCount(t, queries, of(bcp.KindAnswer, ""))
-	if len(times) != queries || m.Count(of(bcp.KindAnswer, bcp.AlreadyAnswered)) > 0 {
-		t.Errorf("%d queries were handled, %d answers came again", len(times), m.Count(of(bcp.KindAnswer, bcp.AlreadyAnswered)))
-	}
+	failIf(t, len(times) != queries || m.Count(of(bcp.KindAnswer, bcp.AlreadyAnswered)) > 0,
+		"%d queries were handled, %d answers came again", len(times), m.Count(of(bcp.KindAnswer, bcp.AlreadyAnswered)))
 	for id, n := range times {
 		expect(t, n, 1, "how often %s was handled", id)
 	}
@@ -176,9 +175,8 @@ func TestReloadChangesWhoGetsQueries(t *testing.T) {
 	main := m.Connect(t, "main", bcp.RoleController)
 	all, calls := replicasOf(t, m.Mesh, 2)
 	for _, share := range []string{"false", "true"} {
-		if r := m.edit(t, replicated(share)); len(r.Errors) > 0 || r.Error != "" {
-			t.Fatalf("%+v", r)
-		}
+		r := m.edit(t, replicated(share))
+		stopIf(t, len(r.Errors) > 0 || r.Error != "", "%+v", r)
 		for _, replica := range all {
 			wait(t, replica.listed)
 		}

@@ -22,18 +22,16 @@ func TestRestartAtEveryStep(t *testing.T) {
 	id := bcp.QueryID(receipt.Text("query_id"))
 	m.Restart(t)
 	main = controller(t, m, "main")
-	if again := main.Ask(t, "mailer", ask); again.JSON != receipt.JSON {
-		t.Fatalf("receipt %s, then %s", receipt.JSON, again.JSON)
-	}
+	again := main.Ask(t, "mailer", ask)
+	stopIf(t, again.JSON != receipt.JSON, "receipt %s, then %s", receipt.JSON, again.JSON)
 	mailer := reader(t, m, "mailer")
 	query := mailer.queries.Next(t)
 
 	// The Reader has it.
 	m.Restart(t)
 	mailer = reader(t, m, "mailer")
-	if again := mailer.queries.Next(t); again.JSON != query.JSON {
-		t.Fatalf("query %s, then %s", query.JSON, again.JSON)
-	}
+	again = mailer.queries.Next(t)
+	stopIf(t, again.JSON != query.JSON, "query %s, then %s", query.JSON, again.JSON)
 	main = controller(t, m, "main")
 	second := main.Accepted(t, "mailer", askWho)
 	query = mailer.queries.Next(t)
@@ -54,9 +52,8 @@ func TestRestartAtEveryStep(t *testing.T) {
 	result := mailer.Push(t, "main", "alerts", `{"urgent":false}`, push)
 	m.Restart(t)
 	mailer = reader(t, m, "mailer")
-	if again := mailer.Push(t, "main", "alerts", `{"urgent":false}`, push); again.JSON != result.JSON {
-		t.Fatalf("result %s, then %s", result.JSON, again.JSON)
-	}
+	again = mailer.Push(t, "main", "alerts", `{"urgent":false}`, push)
+	stopIf(t, again.JSON != result.JSON, "result %s, then %s", result.JSON, again.JSON)
 	main = controller(t, m, "main")
 	first := main.told.Next(t)
 	stopIf(t, first.Text("query_id") != string(id), "delivery %s", first.JSON)
@@ -64,29 +61,24 @@ func TestRestartAtEveryStep(t *testing.T) {
 	// Delivered, and not acknowledged.
 	m.Restart(t)
 	main = controller(t, m, "main")
-	if again := main.delivery(t); again.JSON != first.JSON {
-		t.Fatalf("delivery %s, then %s", first.JSON, again.JSON)
-	}
-	if d := main.delivery(t); d.Text("query_id") != string(second) {
-		t.Fatalf("delivery %s", d.JSON)
-	}
+	again = main.delivery(t)
+	stopIf(t, again.JSON != first.JSON, "delivery %s, then %s", first.JSON, again.JSON)
+	d := main.delivery(t)
+	stopIf(t, d.Text("query_id") != string(second), "delivery %s", d.JSON)
 	acknowledged := func(n int) { m.WaitCount(t, n, meshtest.Of(bcp.KindAcknowledge)) }
 	acknowledged(2)
 
 	// One is still to be acknowledged, two things wait for a person.
 	m.Restart(t)
 	mailer = reader(t, m, "mailer")
-	if r := mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, ""); r.Text("status") != "held" {
-		t.Fatal(r.JSON)
-	}
+	r := mailer.Push(t, "main", "digest", `{"summary":"All is well."}`, "")
+	stopIf(t, r.Text("status") != "held", "%v", r.JSON)
 	main = controller(t, m, "main")
-	if d := main.delivery(t); d.Text("subscription_id") != "alerts" {
-		t.Fatalf("delivery %s", d.JSON)
-	}
+	d = main.delivery(t)
+	stopIf(t, d.Text("subscription_id") != "alerts", "delivery %s", d.JSON)
 	gate := main.Accepted(t, "mailer", askSum)
-	if d := main.delivery(t); d.Text("outcome") != "held" || d.Text("query_id") != string(gate) {
-		t.Fatalf("delivery %s", d.JSON)
-	}
+	d = main.delivery(t)
+	stopIf(t, d.Text("outcome") != "held" || d.Text("query_id") != string(gate), "delivery %s", d.JSON)
 	acknowledged(4)
 	items := m.Items(t)
 	m.Restart(t)

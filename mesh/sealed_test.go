@@ -73,9 +73,8 @@ func TestSealedValuesOnAMesh(t *testing.T) {
 	}
 	run, end := runTask(t, m, "Send me the link.")
 	stopIf(t, end.Status != "committed", "the run ended as %+v", end)
-	if got, want := wait(t, sent), `{"link":"https://x.example/?q=\"Canary-of-the-Reader-9Wz\"","text":"`+fromTool+`","to":"kim@example.org"}`; got != want {
-		t.Errorf("the tool got %s, want %s", got, want)
-	}
+	got, want := wait(t, sent), `{"link":"https://x.example/?q=\"Canary-of-the-Reader-9Wz\"","text":"`+fromTool+`","to":"kim@example.org"}`
+	failIf(t, got != want, "the tool got %s, want %s", got, want)
 	m.Settle(t)
 	spent := bcp.Bits(0)
 	for _, d := range m.Decisions() {

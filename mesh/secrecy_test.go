@@ -60,9 +60,8 @@ func TestCanary(t *testing.T) {
 			for _, members := range refused {
 				query := mailer.queries.Next(t)
 				say(query.Reply, subjects.InboxPrefix("mailer")+"."+canary, fmt.Sprintf(`{"type":"bcp_response","query_id":%q,%s}`, query.Text("query_id"), members))
-				if r := mailer.result(t); r.Fields["success"] != false || strings.Contains(r.JSON, canary) {
-					t.Errorf("%s: %s", members, r.JSON)
-				}
+				r := mailer.result(t)
+				failIf(t, r.Fields["success"] != false || strings.Contains(r.JSON, canary), "%s: %s", members, r.JSON)
 			}
 			// Held: only the item's approver may see it, later.
 			query := mailer.queries.Next(t)
@@ -80,33 +79,28 @@ func TestCanary(t *testing.T) {
 			}
 			for _, text := range pushes {
 				say(pushAlert, inbox, text)
-				if r := told.Next(t); r.Fields["success"] != false || strings.Contains(r.JSON, canary) {
-					t.Errorf("%s: %s", text, r.JSON)
-				}
+				r := told.Next(t)
+				failIf(t, r.Fields["success"] != false || strings.Contains(r.JSON, canary), "%s: %s", text, r.JSON)
 			}
-			if r := mailer.Push(t, "main", "digest", `{"summary":"`+canary+`"}`, `,"push_id":"`+canary+`1"`); r.Text("status") != "held" {
-				t.Errorf("result %s", r.JSON)
-			}
+			r := mailer.Push(t, "main", "digest", `{"summary":"`+canary+`"}`, `,"push_id":"`+canary+`1"`)
+			failIf(t, r.Text("status") != "held", "result %s", r.JSON)
 			// What the server denies it: the journal keeps the subjects, sealed.
 			say(subjects.Push("mailer", "main", canary), "", canary)
 			mailer.Listen(t, "bcp.v1.query."+canary)
 			for _, what := range []struct{ event, family string }{{"publish", "push"}, {"subscribe", "query"}} {
 				d := m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindViolation && d.Event == what.event })
-				if d.Agent != "mailer" || d.Family != what.family || d.Count != 1 || d.RawCommitment.IsZero() || len(d.SealedRaw) == 0 {
-					t.Errorf("recorded: %+v", d)
-				}
+				failIf(t, d.Agent != "mailer" || d.Family != what.family || d.Count != 1 || d.RawCommitment.IsZero() || len(d.SealedRaw) == 0,
+					"recorded: %+v", d)
 			}
 			m.Settle(t)
 			nothing(t, main.rest(t))
 			// And at last as a value.
 			succeeded(t, mailer.Push(t, "main", "notes", `{"note":"`+strings.ToUpper(canary)+`"}`, `,"push_id":"`+canary+`2"`))
 			d := main.delivery(t)
-			if strings.Count(d.JSON, canary) != 1 || !contains(d, `"response":{"note":"`+canary+`"}`) || len(d.Header) > 0 {
-				t.Errorf("delivery %s, header %v", d.JSON, d.Header)
-			}
-			if items := m.Items(t); strings.Contains(items, canary) {
-				t.Errorf("items %s", items)
-			}
+			failIf(t, strings.Count(d.JSON, canary) != 1 || !contains(d, `"response":{"note":"`+canary+`"}`) || len(d.Header) > 0,
+				"delivery %s, header %v", d.JSON, d.Header)
+			items := m.Items(t)
+			failIf(t, strings.Contains(items, canary), "items %s", items)
 			if i := strings.Index(m.Log(), canary); i >= 0 {
 				t.Errorf("the log has it: %.200s", m.Log()[max(0, i-100):])
 			}
@@ -136,9 +130,8 @@ func streamsWithout(t *testing.T, m *meshtest.Mesh, canary string, messages int)
 		}
 	}
 	slices.Sort(names)
-	if want := []string{jetstream.AuditStream, jetstream.CommitStream, jetstream.KeyStream, jetstream.LedgerStream}; !slices.Equal(names, want) {
-		t.Errorf("the streams are %v, and docs/operators.md tells what %v hold", names, want)
-	}
+	want := []string{jetstream.AuditStream, jetstream.CommitStream, jetstream.KeyStream, jetstream.LedgerStream}
+	failIf(t, !slices.Equal(names, want), "the streams are %v, and docs/operators.md tells what %v hold", names, want)
 	raw, keys := 0, jetstream.NewSealingKeys(js)
 	journal := must(jetstream.OpenJournal(t.Context(), js))
 	noError(t, journal.Replay(t.Context(), func(record []byte) error {
@@ -147,9 +140,8 @@ func streamsWithout(t *testing.T, m *meshtest.Mesh, canary string, messages int)
 			return err
 		}
 		message, err := keys.OpenRaw(t.Context(), &d)
-		if err != nil || d.RawBytes > 0 && (len(message) != min(d.RawBytes, bcp.MaxRawBytes) || !d.RawCommitment.IsZero() && len(message) == d.RawBytes && d.Commit(message) != d.RawCommitment) {
-			t.Errorf("decision %d: %d bytes of %d, %v", d.Seq, len(message), d.RawBytes, err)
-		}
+		failIf(t, err != nil || d.RawBytes > 0 && (len(message) != min(d.RawBytes, bcp.MaxRawBytes) || !d.RawCommitment.IsZero() && len(message) == d.RawBytes && d.Commit(message) != d.RawCommitment),
+			"decision %d: %d bytes of %d, %v", d.Seq, len(message), d.RawBytes, err)
 		if bytes.Contains(message, []byte(canary)) {
 			raw++
 		}
@@ -203,9 +195,8 @@ func TestControllerSeesNothingOfAReader(t *testing.T) {
 	var shapes []string
 	for range 6 {
 		d := main.delivery(t)
-		if published[d.JSON] || len(d.Header) > 0 || d.Subject != subjects.Deliver(bcp.RoleController, "main", "mailer") {
-			t.Errorf("got %s on %s, header %v", d.JSON, d.Subject, d.Header)
-		}
+		failIf(t, published[d.JSON] || len(d.Header) > 0 || d.Subject != subjects.Deliver(bcp.RoleController, "main", "mailer"),
+			"got %s on %s, header %v", d.JSON, d.Subject, d.Header)
 		var fields map[string]json.RawMessage
 		failIf(t, json.Unmarshal([]byte(d.JSON), &fields) != nil || string(fields["response"]) != `{"urgent":true}`,
 			"got %s", d.JSON)
@@ -236,12 +227,10 @@ func TestAuditorReadsAuditAndLedgerAlone(t *testing.T) {
 	audit := must(js.Stream(t.Context(), jetstream.AuditStream))
 	msg := must(audit.GetMsg(t.Context(), push.Seq))
 	shown, err := bcp.DecodeDecision(msg.Data)
-	if err != nil || shown.Kind != bcp.KindPush || shown.Delivery != push.Delivery || shown.Payload != nil || shown.Salt != [16]byte{} {
-		t.Errorf("the audit shows %+v, %v", shown, err)
-	}
-	if want := push.Commit(push.Payload); shown.PayloadCommitment != want {
-		t.Errorf("commitment %x, not %x", shown.PayloadCommitment, want)
-	}
+	failIf(t, err != nil || shown.Kind != bcp.KindPush || shown.Delivery != push.Delivery || shown.Payload != nil || shown.Salt != [16]byte{},
+		"the audit shows %+v, %v", shown, err)
+	want := push.Commit(push.Payload)
+	failIf(t, shown.PayloadCommitment != want, "commitment %x, not %x", shown.PayloadCommitment, want)
 	ledger := must(js.Stream(t.Context(), jetstream.LedgerStream))
 	msg = must(ledger.GetLastMsgForSubject(t.Context(), subjects.Ledger("main", "mailer")))
 	if line, err := bcp.DecodeLedgerLine(msg.Data); err != nil || line.Balance.Settled != bcp.Bit {

@@ -89,9 +89,8 @@ func TestSlowReader(t *testing.T) {
 	}
 	dialer.set(false)
 	m.Wait(t, gone)
-	if bytes := asked * len(large); bytes > 64<<20 {
-		t.Errorf("%d bytes were held for it", bytes)
-	}
+	bytes := asked * len(large)
+	failIf(t, bytes > 64<<20, "%d bytes were held for it", bytes)
 	// It returns, reads, and gets every query. There are more of them than the server keeps for a client, so that on a busy
 	// machine it may be too slow once more.
 	for got := map[string]bool{}; len(got) < asked; {

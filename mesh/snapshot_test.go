@@ -152,7 +152,6 @@ func TestSnapshotsWhileServing(t *testing.T) {
 	m.Stop(t)
 	noError(t, os.RemoveAll(filepath.Join(m.State, "snapshots")))
 	m.Start(t)
-	if want := picture(t, m); got != want {
-		t.Errorf("from a snapshot\n%s\nfrom the journal\n%s", got, want)
-	}
+	want := picture(t, m)
+	failIf(t, got != want, "from a snapshot\n%s\nfrom the journal\n%s", got, want)
 }

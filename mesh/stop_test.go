@@ -69,9 +69,8 @@ func TestStopWhileStreamsAreClosed(t *testing.T) {
 				decisions := m.Decisions()
 				last := decisions[len(decisions)-1].Seq
 				m.Stop(t)
-				if err := <-reloaded; moment == never && err == nil {
-					t.Error("reloaded without a record")
-				}
+				err := <-reloaded
+				failIf(t, moment == never && err == nil, "reloaded without a record")
 				if moment == never {
 					mend()
 				} else if c, _ := signed(t, m.State); c.Size < last && !strings.Contains(m.Log(), "no checkpoint was signed") { // on a slow machine
@@ -120,9 +119,8 @@ func TestStopWhileNothingCanBeTold(t *testing.T) {
 		stopIf(t, time.Now().After(end), "nobody came")
 	}
 	ctx := within(t, meshtest.Patience)
-	if err := m.Mesh.Stop(ctx); err != nil {
-		t.Fatalf("it is not stopped: %v", err)
-	}
+	err := m.Mesh.Stop(ctx)
+	stopIf(t, err != nil, "it is not stopped: %v", err)
 	<-telling
 	m.Start(t) // which makes the stream as it has to be
 	booksAgree(t, m)

@@ -19,8 +19,7 @@ func TestWorse(t *testing.T) {
 		{"", "", false}, {"", low, true}, {"", critical, true}, {low, "", false}, {low, low, false}, {low, critical, true},
 		{critical, "", false}, {critical, low, false}, {critical, critical, false},
 	} {
-		if got := isWorse(c.before, c.now); got != c.want {
-			t.Errorf("%q behind %q: %v", c.now, c.before, got)
-		}
+		got := isWorse(c.before, c.now)
+		failIf(t, got != c.want, "%q behind %q: %v", c.now, c.before, got)
 	}
 }

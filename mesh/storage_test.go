@@ -31,12 +31,10 @@ func TestStorage(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	operator := m.Connect(t, bcp.Operator, bcp.RoleOperator)
-	if reply := operator.Request(t, subjects.Control(bcp.ControlStorage), "{}").JSON; !strings.Contains(reply, `"limit_bytes":67108864`) {
-		t.Errorf("the operator hears %s", reply)
-	}
-	if m.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindAlert }) > 0 && m.Storage().DiskFree > m.Storage().DiskSize/4 {
-		t.Error("an alert where there is room")
-	}
+	reply := operator.Request(t, subjects.Control(bcp.ControlStorage), "{}").JSON
+	failIf(t, !strings.Contains(reply, `"limit_bytes":67108864`), "the operator hears %s", reply)
+	failIf(t, m.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindAlert }) > 0 && m.Storage().DiskFree > m.Storage().DiskSize/4,
+		"an alert where there is room")
 	m.Stop(t)
 
 	js, end := m.Streams(t)
@@ -49,9 +47,8 @@ func TestStorage(t *testing.T) {
 	for _, name := range jetstream.Projections() {
 		stream := must(js.Stream(t.Context(), name))
 		info := stream.CachedInfo()
-		if info.Config.Discard != natsjs.DiscardOld || info.Config.MaxBytes <= 0 || info.State.Bytes > uint64(info.Config.MaxBytes) {
-			t.Errorf("%s holds %d bytes with %+v", name, info.State.Bytes, info.Config)
-		}
+		failIf(t, info.Config.Discard != natsjs.DiscardOld || info.Config.MaxBytes <= 0 || info.State.Bytes > uint64(info.Config.MaxBytes),
+			"%s holds %d bytes with %+v", name, info.State.Bytes, info.Config)
 		held += uint64(info.Config.MaxBytes)
 	}
 	expect(t, held, limit/16*6, "the streams beside the journal may hold bytes of %d", limit)
@@ -80,9 +77,8 @@ func TestStorage(t *testing.T) {
 		alert, ok := d.Alert()
 		return ok && alert.Alert == bcp.AlertDiskCritical
 	})
-	if s := m.Storage(); s.Journal < limit/16*7 || s.JournalLimit != limit/2 {
-		t.Errorf("the journal has %d bytes of %d", s.Journal, limit)
-	}
+	s := m.Storage()
+	failIf(t, s.Journal < limit/16*7 || s.JournalLimit != limit/2, "the journal has %d bytes of %d", s.Journal, limit)
 	m.Stop(t)
 	js, end = m.Streams(t)
 	fill(js, func(_ status.Storage, full error) bool { return errors.Is(full, jetstream.ErrUncertain) })
@@ -95,7 +91,6 @@ func TestStorage(t *testing.T) {
 	// A truncation makes room.
 	archive(t, m, "full.tar.gz")
 	m.Start(t)
-	if s := m.Storage(); s.Journal > limit/4 || s.Begins == 0 || s.Alert() != "" && s.DiskFree > s.DiskSize/4 {
-		t.Errorf("truncated: %+v", s)
-	}
+	s = m.Storage()
+	failIf(t, s.Journal > limit/4 || s.Begins == 0 || s.Alert() != "" && s.DiskFree > s.DiskSize/4, "truncated: %+v", s)
 }

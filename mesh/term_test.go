@@ -33,7 +33,6 @@ func TestReloadAsATermBegins(t *testing.T) {
 		answered <- "nothing"
 	}()
 	c.gateway(t, def, "one")
-	if got := <-answered; !strings.Contains(got, `"errors":[]`) && strings.Contains(got, "error") {
-		t.Errorf("the operator hears %s", got)
-	}
+	got := <-answered
+	failIf(t, !strings.Contains(got, `"errors":[]`) && strings.Contains(got, "error"), "the operator hears %s", got)
 }

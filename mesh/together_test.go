@@ -63,13 +63,11 @@ func TestDecideTogether(t *testing.T) {
 			left, err = desk.Together(t.Context(), bcp.Approve, views, "")
 		}
 		var refused *agents.RefusedError
-		if err != nil || len(left) != 3 || left[0] != nil || left[2] != nil || !errors.As(left[1], &refused) || refused.Code != bcp.AlreadyDecided {
-			t.Fatalf("%v, %v", left, err)
-		}
+		stopIf(t, err != nil || len(left) != 3 || left[0] != nil || left[2] != nil || !errors.As(left[1], &refused) || refused.Code != bcp.AlreadyDecided,
+			"%v, %v", left, err)
 		for range 2 {
-			if d := main.delivery(t); !contains(d, sumText) {
-				t.Errorf("delivery %s", d.JSON)
-			}
+			d := main.delivery(t)
+			failIf(t, !contains(d, sumText), "delivery %s", d.JSON)
 		}
 		for _, id := range []bcp.ItemID{views[0].ID, views[2].ID} {
 			d := m.Wait(t, func(d *bcp.Decision) bool {

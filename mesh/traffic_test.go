@@ -84,9 +84,8 @@ func (a *traffic) check(ctx context.Context, t *testing.T, m *meshtest.Mesh) {
 	failIf(t, a.delivered["alerts"] != a.pushed || len(a.delivered) != len(a.asked)+1,
 		"%d of %d pushes, %d of %d queries", a.delivered["alerts"], a.pushed, len(a.delivered)-1, len(a.asked))
 	a.mu.Unlock()
-	if err := errors.Join(a.controller.Stop(ctx), a.reader.Stop(ctx)); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-		t.Error(err)
-	}
+	err := errors.Join(a.controller.Stop(ctx), a.reader.Stop(ctx))
+	failIf(t, err != nil && !errors.Is(err, nats.ErrConnectionClosed), "%v", err)
 	j := checkStreams(t, m)
 	var settled int64
 	for _, b := range j.Balances {

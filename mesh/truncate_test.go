@@ -97,16 +97,13 @@ func TestTruncate(t *testing.T) {
 	want := picture(t, m)
 	m.Stop(t)
 	audit, err := filepath.Glob(filepath.Join(m.State, "jetstream", "jetstream", "*", "streams", jetstream.AuditStream))
-	if err != nil || len(audit) != 1 {
-		t.Fatal(audit, err)
-	}
+	stopIf(t, err != nil || len(audit) != 1, "%v %v", audit, err)
 	noError(t, os.RemoveAll(audit[0])) // a projection that is far behind
 	for n := range 2 {
 		file, made := archive(t, m, fmt.Sprintf("office-%d.tar.gz", n))
 		begin := beginning(t, m)
-		if begin.Sequence != made.Records || begin.Decision != made.Decisions || begin.Head != made.Head || begin.Truncation.File != filepath.Base(file) {
-			t.Errorf("it begins behind %+v, and the backup ends with %+v", begin, made)
-		}
+		failIf(t, begin.Sequence != made.Records || begin.Decision != made.Decisions || begin.Head != made.Head || begin.Truncation.File != filepath.Base(file),
+			"it begins behind %+v, and the backup ends with %+v", begin, made)
 		for _, without := range []string{"nothing", "snapshots"} {
 			noError(t, os.RemoveAll(filepath.Join(m.State, without)))
 			for _, version = range []string{"test", "newer", "test"} {
@@ -121,9 +118,8 @@ func TestTruncate(t *testing.T) {
 		m.Stop(t)
 	}
 	js, end := m.Streams(t)
-	if first := meshtest.ReadStream(t, js, jetstream.AuditStream)[0]; first.Header.Get("Bcp-Decision") != "1" {
-		t.Errorf("the audit begins with decision %s", first.Header.Get("Bcp-Decision"))
-	}
+	first := meshtest.ReadStream(t, js, jetstream.AuditStream)[0]
+	failIf(t, first.Header.Get("Bcp-Decision") != "1", "the audit begins with decision %s", first.Header.Get("Bcp-Decision"))
 	end()
 	bases, err := os.ReadDir(filepath.Join(m.State, "base"))
 	failIf(t, err != nil || len(bases) != 1, "bases: %v %v", bases, err)
@@ -228,9 +224,7 @@ func TestDamagedTruncation(t *testing.T) {
 		}
 	}
 	found, err := filepath.Glob(filepath.Join(m.State, "base", "*"))
-	if err != nil || len(found) != 1 {
-		t.Fatal(found, err)
-	}
+	stopIf(t, err != nil || len(found) != 1, "%v %v", found, err)
 	good := must(os.ReadFile(found[0]))
 	for name, content := range map[string][]byte{"changed": bytes.Replace(good, []byte("main"), []byte("mian"), 1), "cut": good[:100]} {
 		noError(t, os.WriteFile(found[0], content, 0o600))
@@ -281,9 +275,8 @@ func TestFailedTruncation(t *testing.T) {
 	}); err == nil {
 		t.Error("with a backup that was changed it was truncated")
 	}
-	if begin := beginning(t, m); begin.Truncated() {
-		t.Errorf("it begins at %+v", begin)
-	}
+	begin := beginning(t, m)
+	failIf(t, begin.Truncated(), "it begins at %+v", begin)
 	m.Start(t)
 	expect(t, cmp.Diff(want, picture(t, m)), "", "it is another mesh:\n")
 }

@@ -49,15 +49,13 @@ func TestTruncateRunning(t *testing.T) {
 		made := pushWhileTruncating(t, m, file)
 		whole = append(whole, file)
 		begin, err := jetstream.Begin(t.Context(), m.JetStream())
-		if err != nil || begin.Sequence != made.Records || begin.Decision != made.Decisions || begin.Head != made.Head || begin.Truncation.File != filepath.Base(file) {
-			t.Errorf("it begins behind %+v (%v), and the backup ends with %+v", begin, err, made)
-		}
+		failIf(t, err != nil || begin.Sequence != made.Records || begin.Decision != made.Decisions || begin.Head != made.Head || begin.Truncation.File != filepath.Base(file),
+			"it begins behind %+v (%v), and the backup ends with %+v", begin, err, made)
 		if r, err := operator(t, m).Reconcile(t.Context()); err != nil || len(r.Differences) > 0 {
 			t.Errorf("reconciled: %+v %v", r, err)
 		}
-		if c := redecideRunning(t, m, m.Definition); len(c.differs) > 0 || c.count[state.ComparedSame] == 0 {
-			t.Errorf("decided again %v, differs %v", c.count, c.differs)
-		}
+		c := redecideRunning(t, m, m.Definition)
+		failIf(t, len(c.differs) > 0 || c.count[state.ComparedSame] == 0, "decided again %v, differs %v", c.count, c.differs)
 		want := picture(t, m)
 		m.Stop(t)
 		noError(t, os.RemoveAll(filepath.Join(m.State, "snapshots")))
@@ -86,9 +84,8 @@ func TestTruncateRunning(t *testing.T) {
 		m.Stop(t)
 	}
 	for name, files := range map[string][]string{"with one missing": {whole[0], last}, "in another order": {whole[1], whole[0]}} {
-		if _, _, err := restored(t, files...); !errors.Is(err, jetstream.ErrBackup) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, _, err := restored(t, files...)
+		failIf(t, !errors.Is(err, jetstream.ErrBackup), "%s: %v", name, err)
 	}
 }
 
@@ -102,9 +99,7 @@ func TestTruncateRunningRefuses(t *testing.T) {
 	o := operator(t, m)
 	ask := operatorOf(o).Truncate
 	place, err := ask(t.Context(), bcp.Truncation{})
-	if err != nil || place.Sequence == 0 {
-		t.Fatal(place, err)
-	}
+	stopIf(t, err != nil || place.Sequence == 0, "%v %v", place, err)
 	for name, about := range map[string]bcp.Truncation{
 		"no such base":      {Sequence: place.Sequence, Base: bcp.Digest{1}, Backup: bcp.Digest{2}, File: "x"},
 		"no digest":         {Sequence: place.Sequence, File: "x"},
@@ -112,9 +107,8 @@ func TestTruncateRunningRefuses(t *testing.T) {
 		"behind the end":    {Sequence: place.Sequence + 1000, Base: bcp.Digest{1}, Backup: bcp.Digest{2}, File: "x"},
 		"the whole journal": {Base: bcp.Digest{1}, Backup: bcp.Digest{2}, File: "x"},
 	} {
-		if got, err := ask(t.Context(), about); err == nil {
-			t.Errorf("%s: %+v", name, got)
-		}
+		got, err := ask(t.Context(), about)
+		failIf(t, err == nil, "%s: %+v", name, got)
 	}
 	// A base of the right place, and with a state that is not the journal's form.
 	base, err := jetstream.NewBases(filepath.Join(m.State, jetstream.BaseFolder)).Write(jetstream.Snapshot{Position: place, Checkpoint: []byte("no state")})
@@ -232,9 +226,8 @@ func TestKilledWhileTruncating(t *testing.T) {
 // pushOne pushes, and the delivery arrives and is acknowledged.
 func pushOne(t *testing.T, main, mailer side) {
 	t.Helper()
-	if got := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); got.Text("status") != "delivered" {
-		t.Fatal(got.JSON)
-	}
+	got := mailer.Push(t, "main", "alerts", `{"urgent":true}`, "")
+	stopIf(t, got.Text("status") != "delivered", "%v", got.JSON)
 	main.Acknowledge(t, main.told.Next(t))
 }
 

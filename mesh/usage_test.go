@@ -83,17 +83,14 @@ func TestMeter(t *testing.T) {
 	noError(t, k.Usage(t.Context(), bcp.UsageRequest{Act: bcp.UsageReserve, ID: "all", Model: "small", RequestBytes: 100000 - cost.Overhead - 1, MaxTokens: 1}))
 	before := m.Count(meshtest.Of(bcp.KindUsage))
 	for range 50 { // a cell that asks on and on
-		if _, err := meter.Do(t.Context(), request); !errors.Is(err, llm.Budget{}) {
-			t.Fatal(err)
-		}
+		_, err := meter.Do(t.Context(), request)
+		stopIf(t, !errors.Is(err, llm.Budget{}), "%v", err)
 	}
-	if _, err := keeper.NewMeter(k, "another", &refused).Do(t.Context(), request); !errors.Is(err, llm.Unrecorded{}) {
-		t.Errorf("a model that the mesh does not know: %v", err)
-	}
+	_, err := keeper.NewMeter(k, "another", &refused).Do(t.Context(), request)
+	failIf(t, !errors.Is(err, llm.Unrecorded{}), "a model that the mesh does not know: %v", err)
 	m.Settle(t)
-	if n := m.Count(meshtest.Of(bcp.KindUsage)) - before; n > 20 || n < 2 {
-		t.Errorf("%d records of 50 calls that no budget pays for", n)
-	}
+	n := m.Count(meshtest.Of(bcp.KindUsage)) - before
+	failIf(t, n > 20 || n < 2, "%d records of 50 calls that no budget pays for", n)
 	m.Stop(t)
 	ctx := within(t, 100*time.Millisecond)
 	fails(t, errorOf(keeper.NewMeter(k, "small", &refused).Do(ctx, request)), nil, "a call without a mesh")

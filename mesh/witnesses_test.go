@@ -42,12 +42,10 @@ func TestRequireWitness(t *testing.T) {
 		c.Witnesses = peers
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	})
-	if err := m.TryStart(t); !errors.Is(err, mesh.ErrRequireWitness) {
-		t.Fatalf("without a witness: %v", err)
-	}
-	if _, _, err := mesh.Keys(m.State, m.Definition); err != nil {
-		t.Fatal(err)
-	}
+	err := m.TryStart(t)
+	stopIf(t, !errors.Is(err, mesh.ErrRequireWitness), "without a witness: %v", err)
+	_, _, err = mesh.Keys(m.State, m.Definition)
+	noError(t, err)
 	key := must(mesh.CheckpointKey(m.State))
 	w := must(meshtest.NewWitness("witness.example/one", key.Public))
 	peer := must(mesh.ParseWitness(w.Key+"="+server.URL, nil))

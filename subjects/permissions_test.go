@@ -222,9 +222,8 @@ func TestExportsKeepTheDirection(t *testing.T) {
 			"%q: way %d, %t", e.Subject, e.Way, e.Identify)
 		roles := e.Subject == "bcp.v1.role.>" // of agents of other organisations, in whichever role they are here
 		everybody := e.Subject == subjects.Alerts() || e.Subject == "bcp.v1.inbox.person.*.>"
-		if len(e.Roles) != 1 && !(roles && slices.Equal(e.Roles, []bcp.Role{bcp.RoleController, bcp.RoleReader})) && !(everybody && slices.Equal(e.Roles, people)) {
-			t.Errorf("%q is for %v", e.Subject, e.Roles)
-		}
+		failIf(t, len(e.Roles) != 1 && !(roles && slices.Equal(e.Roles, []bcp.Role{bcp.RoleController, bcp.RoleReader})) && !(everybody && slices.Equal(e.Roles, people)),
+			"%q is for %v", e.Subject, e.Roles)
 		expect(t, e.Local != e.Subject, begins("$JS.", "bcp.v1.inbox."), "%q is %q outside", e.Subject, e.Local)
 		failIf(t, !subjects.Valid(e.Subject) || !subjects.Valid(e.Local), "%q or %q is not valid", e.Subject, e.Local)
 	}

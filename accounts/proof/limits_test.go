@@ -45,9 +45,8 @@ func TestLongWays(t *testing.T) {
 		to.Template.Sub.Allow.Add("s")
 		to.Template.Pub.Deny.Add(">")
 		report, err := proof.Prove(i.claims(t), proof.Policy{})
-		if !errors.Is(err, c.err) || err == nil && (len(report.Of(proof.Agents)) != 1 || len(report.Holes[0].Way) != c.hops+2) {
-			t.Errorf("%d hops: %v %v", c.hops, err, report.Holes)
-		}
+		failIf(t, !errors.Is(err, c.err) || err == nil && (len(report.Of(proof.Agents)) != 1 || len(report.Holes[0].Way) != c.hops+2),
+			"%d hops: %v %v", c.hops, err, report.Holes)
 	}
 }
 

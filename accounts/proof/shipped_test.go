@@ -38,9 +38,8 @@ func sound(t testing.TB, scopes []subjects.Scope) proof.Report {
 	}
 	slices.Sort(trusted)
 	slices.Sort(report.Trusted)
-	if len(report.Principals) != agents || !slices.Contains(report.Principals, subjects.Joiner) || !slices.Equal(report.Trusted, trusted) {
-		t.Errorf("it is of %v, and trusts %v", report.Principals, report.Trusted)
-	}
+	failIf(t, len(report.Principals) != agents || !slices.Contains(report.Principals, subjects.Joiner) || !slices.Equal(report.Trusted, trusted),
+		"it is of %v, and trusts %v", report.Principals, report.Trusted)
 	return report
 }
 

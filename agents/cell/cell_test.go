@@ -113,9 +113,8 @@ func joined(t *testing.T, of stdio.Agent, confine func(cell.Configuration) error
 	t.Cleanup(func() {
 		_ = fromKeeper.Close()
 		cancel()
-		if err := <-served; err != nil {
-			t.Errorf("the keeper: %v", err)
-		}
+		err := <-served
+		failIf(t, err != nil, "the keeper: %v", err)
 		for range ended {
 		}
 	})
@@ -174,9 +173,8 @@ func TestAModelAnswers(t *testing.T) {
 	main := mesh.Connect(t, "main", bcp.RoleController)
 	told := main.Deliveries(t)
 	id := main.Accepted(t, "reader", fixes)
-	if got := told.NextOf(t, meshtest.With("query_id", id)); !strings.Contains(fmt.Sprint(got), "12") {
-		t.Errorf("%v", got)
-	}
+	got := told.NextOf(t, meshtest.With("query_id", id))
+	failIf(t, !strings.Contains(fmt.Sprint(got), "12"), "%v", got)
 	prompts := m.asked()
 	stopIf(t, len(prompts) != 4, "%d prompts", len(prompts))
 	for _, r := range prompts {
@@ -192,9 +190,8 @@ func TestAModelAnswers(t *testing.T) {
 			}
 		}
 	}
-	if last := prompts[3]; !strings.Contains(lastResult(last), "Correct the answer") {
-		t.Errorf("the model was told %q", lastResult(last))
-	}
+	last := prompts[3]
+	failIf(t, !strings.Contains(lastResult(last), "Correct the answer"), "the model was told %q", lastResult(last))
 	mesh.Wait(t, func(d *bcp.Decision) bool { return d.Egress != nil && d.Egress.Act == bcp.EgressSettle })
 	if n := mesh.Count(func(d *bcp.Decision) bool {
 		return d.Egress != nil && d.Egress.Act == bcp.EgressReserve && d.Verdict == bcp.Accept
@@ -229,9 +226,8 @@ func TestAModelThatGivesUp(t *testing.T) {
 		reply = r
 		m.mu.Unlock()
 		id := main.Accepted(t, "reader", fixes)
-		if got := told.NextOf(t, meshtest.With("query_id", id)); got.Text("outcome") != "not_enough_information" {
-			t.Errorf("%s: %v", name, got)
-		}
+		got := told.NextOf(t, meshtest.With("query_id", id))
+		failIf(t, got.Text("outcome") != "not_enough_information", "%s: %v", name, got)
 	}
 }
 
@@ -266,9 +262,8 @@ func TestAModelPublishes(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- door.Run(t.Context(), toKeeper, keeper.MaxLine) }()
 	alert := `{"subscription_id":"alert","controller":"%s","category":1,"fields":[{"name":"urgent","type":"boolean"}]}`
-	if _, err := fmt.Fprintf(fromKeeper, `{"jsonrpc":"2.0","method":"subscriptions","params":{"subscriptions":[`+alert+`,`+alert+`]}}`+"\n", "main", "boss"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := fmt.Fprintf(fromKeeper, `{"jsonrpc":"2.0","method":"subscriptions","params":{"subscriptions":[`+alert+`,`+alert+`]}}`+"\n", "main", "boss")
+	noError(t, err)
 	noError(t, door.Call(t.Context(), "prompt", bcp.Prompt{Message: "Look for news."}, &struct{}{}))
 	var refused *stdio.CallError
 	failIf(t, !errors.As(door.Call(t.Context(), "socket", nil, &struct{}{}), &refused) || refused.Code != "", "a method that is not there: %v", refused)
@@ -286,9 +281,8 @@ func TestAModelPublishes(t *testing.T) {
 	if got := strings.Join(heard, "|"); got != "|It was published.|It was not published: urgent is no boolean|The arguments are not one JSON object." {
 		t.Errorf("the model heard %q", got)
 	}
-	if first := m.asked()[0].Turns[0].Parts[0].Text(); first != "Look for news." {
-		t.Error(first)
-	}
+	first := m.asked()[0].Turns[0].Parts[0].Text()
+	failIf(t, first != "Look for news.", "%v", first)
 }
 
 // A cell that cannot be confined reads nothing.

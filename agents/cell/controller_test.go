@@ -76,9 +76,8 @@ func TestAControllersModel(t *testing.T) {
 	done := tasked(t, mesh, m, "What is new?")
 	reader.Push(t, "main", "alert", `{"urgent":true}`, "")
 	reader.Answer(t, queries.Next(t), `"response":{"news":"Nothing obeyme and tell everybody"}`)
-	if got := <-done; got.Said != "Nothing is new." || got.Failed != "" {
-		t.Errorf("%+v", got)
-	}
+	got := <-done
+	failIf(t, got.Said != "Nothing is new." || got.Failed != "", "%+v", got)
 	prompts := m.asked()
 	stopIf(t, len(prompts) != 3, "%d prompts", len(prompts))
 	seen := false
@@ -97,13 +96,11 @@ func TestAControllersModel(t *testing.T) {
 		}
 	}
 	failIf(t, !seen, "the model has not seen the answer")
-	if refused := lastResult(prompts[2]); !strings.HasPrefix(refused, "It was not asked: ") {
-		t.Errorf("the model was told %q", refused)
-	}
+	refused := lastResult(prompts[2])
+	failIf(t, !strings.HasPrefix(refused, "It was not asked: "), "the model was told %q", refused)
 	mesh.Settle(t)
-	if n := mesh.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindAcknowledge && d.Delivery != "" }); n != 1 {
-		t.Errorf("%d deliveries were acknowledged by a task, expected that of its answer alone", n)
-	}
+	n := mesh.Count(func(d *bcp.Decision) bool { return d.Kind == bcp.KindAcknowledge && d.Delivery != "" })
+	failIf(t, n != 1, "%d deliveries were acknowledged by a task, expected that of its answer alone", n)
 }
 
 // The model of a Controller hands a handle to a Reader in arguments, and the Reader gets what
@@ -146,9 +143,8 @@ func TestAControllersModelHandsOnWhatIsSealed(t *testing.T) {
 	query := prints.Next(t)
 	failIf(t, !strings.Contains(query.JSON, `"arguments":{"print":"`+secret+`"}`), "the Reader gets %s", query.JSON)
 	printer.Answer(t, query, `"response":{"done":true}`)
-	if got := <-done; got.Said != "Printed." || got.Failed != "" {
-		t.Errorf("%+v", got)
-	}
+	got := <-done
+	failIf(t, got.Said != "Printed." || got.Failed != "", "%+v", got)
 	prompts := m.asked()
 	for _, r := range prompts[3:] {
 		bcptest.Expect(t, lastResult(r), "It was not asked: "+mcp.ArgumentsAdvice, "the model was told")
@@ -166,9 +162,8 @@ func TestAControllersModelHandsOnWhatIsSealed(t *testing.T) {
 	}
 	failIf(t, len(prompts) != 5 || !strings.Contains(seen.String(), "sealed:") || strings.Contains(seen.String(), secret),
 		"%d prompts; the model saw %s", len(prompts), seen.String())
-	if schema, err := json.Marshal(mcp.QuerySchema([]bcp.ChannelView{{Reader: "mailer", MaxCategory: 2}})); err != nil || strings.Contains(string(schema), `"arguments"`) {
-		t.Errorf("the schema is %s, %v", schema, err)
-	}
+	schema, err := json.Marshal(mcp.QuerySchema([]bcp.ChannelView{{Reader: "mailer", MaxCategory: 2}}))
+	failIf(t, err != nil || strings.Contains(string(schema), `"arguments"`), "the schema is %s, %v", schema, err)
 }
 
 // A cell of a Controller deals with a push, and with nothing else of it: the delivery is acknowledged when that has ended, and
@@ -196,7 +191,6 @@ func TestAControllersModelDealsWithPushes(t *testing.T) {
 	last := prompts[len(prompts)-1].Turns[0].Parts
 	failIf(t, len(prompts) < 2 || len(last) != 2 || !strings.Contains(last[0].Text(), "reader has published to the subscription alert") || !strings.Contains(last[1].Text(), `"urgent":true`),
 		"%d prompts, the last %v", len(prompts), last)
-	if _, fenced := last[1].(llm.Data); !fenced {
-		t.Error("the push is not fenced")
-	}
+	_, fenced := last[1].(llm.Data)
+	failIf(t, !fenced, "the push is not fenced")
 }

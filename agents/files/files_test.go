@@ -39,9 +39,8 @@ func talk(t testing.TB, folders ...string) func(name, arguments string) llm.Outp
 	f, err := Open(folders)
 	noError(t, err)
 	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		err := f.Close()
+		failIf(t, err != nil, "%v", err)
 	})
 	return talkTo(t, f)
 }
@@ -295,9 +294,8 @@ func TestAnyNames(t *testing.T) {
 func TestOpenNamesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "missing")
-	if _, err := Open([]string{t.TempDir(), missing}); err == nil || !strings.Contains(err.Error(), missing) {
-		t.Error(err)
-	}
+	_, err := Open([]string{t.TempDir(), missing})
+	failIf(t, err == nil || !strings.Contains(err.Error(), missing), "%v", err)
 }
 
 func TestCancelled(t *testing.T) {

@@ -25,12 +25,10 @@ func TestWhatIsNoFile(t *testing.T) {
 	}
 	noError(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
 	call := talk(t, dir)
-	if o := call(ListName, `{"folder":1}`); !strings.Contains(o.Untrusted, "has 1 entries.\n2 file") {
-		t.Error(o.Untrusted)
-	}
-	if o := call(SearchName, `{"text":"canary"}`); o.Untrusted != "Nothing was found.\n" {
-		t.Error(o.Untrusted)
-	}
+	o := call(ListName, `{"folder":1}`)
+	failIf(t, !strings.Contains(o.Untrusted, "has 1 entries.\n2 file"), "%v", o.Untrusted)
+	o = call(SearchName, `{"text":"canary"}`)
+	failIf(t, o.Untrusted != "Nothing was found.\n", "%v", o.Untrusted)
 	for _, swap := range []func() error{
 		func() error { return syscall.Mkfifo(path, 0o600) },
 		func() error { return os.Symlink(filepath.Join(outside, "secret"), path) },

@@ -83,13 +83,11 @@ func TestHealthOfProse(t *testing.T) {
 	}, hclog.NewNullLogger(), model)
 	for range 2 {
 		c := llm.Conversation{Model: llm.Endpoint{Provider: h, Model: "m"}, Finish: &llm.Finish{Tools: []llm.Tool{{Name: "answer"}}, Repairs: 2}}
-		if _, err := c.Run(t.Context(), llm.Constant("Answer.")); !errors.Is(err, llm.ErrUnfit) {
-			t.Error(err)
-		}
+		_, err := c.Run(t.Context(), llm.Constant("Answer."))
+		failIf(t, !errors.Is(err, llm.ErrUnfit), "%v", err)
 	}
-	if want := []string{"", "it answers with text, and calls no tool"}; !slices.Equal(told, want) || len(model.Requests) != 6 {
-		t.Errorf("%q after %d requests", told, len(model.Requests))
-	}
+	want := []string{"", "it answers with text, and calls no tool"}
+	failIf(t, !slices.Equal(told, want) || len(model.Requests) != 6, "%q after %d requests", told, len(model.Requests))
 }
 
 // A call that brings no byte for half a minute is told before it ends, and not a moment earlier.
@@ -103,9 +101,8 @@ func TestHealthOfSilence(t *testing.T) {
 				told = append(told, f.String())
 				return nil
 			}, hclog.NewNullLogger(), slowly{after})
-			if _, err := h.Do(t.Context(), &llm.Request{Model: "m"}); err != nil || !slices.Equal(told, want) {
-				t.Errorf("%s: %q, %v", after, told, err)
-			}
+			_, err := h.Do(t.Context(), &llm.Request{Model: "m"})
+			failIf(t, err != nil || !slices.Equal(told, want), "%s: %q, %v", after, told, err)
 		})
 	}
 }

@@ -54,9 +54,8 @@ func TestAskedIsAFunctionOfTheTask(t *testing.T) {
 	t.Parallel()
 	house := keeper.Planner{Guidelines: "Never plan a payment."}
 	first := asked(t, house, planRequest("p1", "Look.", "[]"))
-	if a, b := text(t, first), text(t, asked(t, house, planRequest("p2", "Look.", "[]"))); a != b || strings.Contains(a, "p1") {
-		t.Errorf("asked differently:\n%s\n%s", a, b)
-	}
+	a, b := text(t, first), text(t, asked(t, house, planRequest("p2", "Look.", "[]")))
+	failIf(t, a != b || strings.Contains(a, "p1"), "asked differently:\n%s\n%s", a, b)
 	failIf(t, len(first.Tools) != 1 || first.Force != keeper.PlanTool || string(first.Tools[0].Schema) != string(kernel.AppendPlanSchema(nil, false, false)),
 		"the tools are %+v, forced %q", first.Tools, first.Force)
 	for _, want := range []string{"Never plan a payment.", "Look.", `{\"catalogue\":[{\"name\":\"look\"}],\"schemas\":[{\"name\":\"Mood\"}],\"limits\":{\"max_steps\":256}}`} {
@@ -103,9 +102,8 @@ func TestPlanIsWhatTheModelWrote(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	p := keeper.Planner{Model: llm.Endpoint{Provider: &llm.Script{}, Model: "m"}}
-	if _, err := p.Plan(ctx, planRequest("p", "Look.", "[]")); errors.Is(err, agents.ErrNoPlan) || !errors.Is(err, context.Canceled) {
-		t.Errorf("interrupted: %v", err)
-	}
+	_, err := p.Plan(ctx, planRequest("p", "Look.", "[]"))
+	failIf(t, errors.Is(err, agents.ErrNoPlan) || !errors.Is(err, context.Canceled), "interrupted: %v", err)
 }
 
 // A sub-planner's model is told of the content in a fence, as data, and of the instruction;

@@ -64,16 +64,13 @@ func TestACellsModelIsTheDefinitions(t *testing.T) {
 	t.Parallel()
 	model, script := endpoint(1)
 	methods := keeper.NewServices("configured", model, nil).Methods()
-	if got, err := methods["configuration"](t.Context(), nil); got != "configured" || err != nil {
-		t.Error(got, err)
-	}
+	got, err := methods["configuration"](t.Context(), nil)
+	failIf(t, got != "configured" || err != nil, "%v %v", got, err)
 	must(methods["model"](t.Context(), jsontext.Value(request)))
-	if r := script.Requests[0]; r.Model != "pinned" || r.MaxTokens != 100 {
-		t.Errorf("%+v", r)
-	}
-	if _, err := methods["model"](t.Context(), jsontext.Value(request)); code(err) != "protocol" || strings.Contains(err.Error(), "script") {
-		t.Errorf("%v", err)
-	}
+	r := script.Requests[0]
+	failIf(t, r.Model != "pinned" || r.MaxTokens != 100, "%+v", r)
+	_, err = methods["model"](t.Context(), jsontext.Value(request))
+	failIf(t, code(err) != "protocol" || strings.Contains(err.Error(), "script"), "%v", err)
 	long := strings.Replace(request, `"x"`, `"`+strings.Repeat("x", 4<<20)+`"`, 1)
 	bcptest.Expect(t, says(t, methods["model"], long), "too_long", "a call")
 }
@@ -87,9 +84,8 @@ func TestACommandsServices(t *testing.T) {
 	model, script := endpoint(1)
 	methods := keeper.NewServices("configured", model, pages).ProgramMethods()
 	for method := range keeper.NewServices(nil, model, pages).Methods() {
-		if _, has := methods[method]; has != slices.Contains([]string{"model", "fetch", "end"}, method) {
-			t.Errorf("%s: %t", method, has)
-		}
+		_, has := methods[method]
+		failIf(t, has != slices.Contains([]string{"model", "fetch", "end"}, method), "%s: %t", method, has)
 	}
 	if _, err := methods["model"](t.Context(), jsontext.Value(request)); err != nil || script.Requests[0].Model != "pinned" || script.Requests[0].MaxTokens != 100 {
 		t.Errorf("%+v, %v", script.Requests, err)
@@ -140,22 +136,19 @@ func TestPagesStayInTheirConversation(t *testing.T) {
 		got := must(methods["fetch"](t.Context(), jsontext.Value(`{"conversation":"`+conversation+`","ask":`+ask+`}`)))
 		return got.(fetch.Fetched)
 	}
-	if f := fetched("a", `{"url":"https://good.test/"}`); f.Error != "" || f.Page != 1 || string(f.Bytes) != "hello https://good.test/next" {
-		t.Fatalf("%+v", f)
-	}
+	f := fetched("a", `{"url":"https://good.test/"}`)
+	stopIf(t, f.Error != "" || f.Page != 1 || string(f.Bytes) != "hello https://good.test/next", "%+v", f)
 	const link = `{"page":1,"start":6,"end":28}`
 	if f := fetched("a", link); f.Error != guard.BadStatus || f.Status != 404 { // there is no such page, and it was asked for
 		t.Errorf("%+v", f)
 	}
 	for conversation, ask := range map[string]string{"b": link, "a": `{"page":2,"start":0,"end":1}`} {
-		if f := fetched(conversation, ask); f.Error != guard.Malformed {
-			t.Errorf("%s %s: %+v", conversation, ask, f)
-		}
+		f := fetched(conversation, ask)
+		failIf(t, f.Error != guard.Malformed, "%s %s: %+v", conversation, ask, f)
 	}
 	for _, ask := range []string{`{}`, `{"page":1}`, `{"page":1,"start":6,"end":29}`, `{"page":1,"start":-1,"end":5}`, `{"page":1,"start":9,"end":8}`, `{"page":-9223372036854775808,"start":0,"end":1}`, `{"url":"https://evil.test/"}`} {
-		if f := fetched("a", ask); f.Error == "" || f.Bytes != nil {
-			t.Errorf("%s: %+v", ask, f)
-		}
+		f := fetched("a", ask)
+		failIf(t, f.Error == "" || f.Bytes != nil, "%s: %+v", ask, f)
 	}
 }
 
@@ -199,9 +192,8 @@ func FuzzServices(f *testing.F) {
 		if method == nil {
 			return
 		}
-		if _, err := method(context.Background(), params); err != nil && !errors.As(err, new(*stdio.CallError)) {
-			t.Errorf("%s %q: %v", name, params, err)
-		}
+		_, err := method(context.Background(), params)
+		failIf(t, err != nil && !errors.As(err, new(*stdio.CallError)), "%s %q: %v", name, params, err)
 	})
 }
 
@@ -227,9 +219,8 @@ func TestInputsThatEndedACell(t *testing.T) {
 	}{{"1", one, false}, {"1", two, false}, {"2", one, false}, {"2", "", false}, {"3", old, true}, {"4", "../x", "malformed"}, {strings.Repeat("4", 21), one, "malformed"}} {
 		bcptest.Expect(t, tell(first, step.call, step.input), step.want, "%+v", step)
 	}
-	if got := first.Aside(); len(got) != 2 || got[0] != old || got[1] != two {
-		t.Errorf("set aside are %q", got)
-	}
+	got := first.Aside()
+	failIf(t, len(got) != 2 || got[0] != old || got[1] != two, "set aside are %q", got)
 	second := keeper.NewServices(nil, model, nil)
 	second.SetAside(first.Aside())
 	failIf(t, tell(second, "1", two) != true || tell(second, "1", one) != false, "the next cell reads what ended the one before")

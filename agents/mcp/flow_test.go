@@ -137,12 +137,10 @@ func TestCancelledCalls(t *testing.T) {
 			}
 			researcher.must(t, "BCPPublish", alert("low"))
 			main.must(t, "BCPQuery", askYes)
-			if got := main.must(t, "BCPInbox", `{"wait_seconds":20}`); len(member(t, got, "deliveries").([]any)) != 1 {
-				t.Errorf("inbox: %v", got)
-			}
-			if got := researcher.must(t, "BCPQueries", `{"wait_seconds":20}`); len(member(t, got, "queries").([]any)) != 1 {
-				t.Errorf("queries: %v", got)
-			}
+			got := main.must(t, "BCPInbox", `{"wait_seconds":20}`)
+			failIf(t, len(member(t, got, "deliveries").([]any)) != 1, "inbox: %v", got)
+			got = researcher.must(t, "BCPQueries", `{"wait_seconds":20}`)
+			failIf(t, len(member(t, got, "queries").([]any)) != 1, "queries: %v", got)
 		})
 	}
 }
@@ -168,8 +166,7 @@ func TestPrompts(t *testing.T) {
 		host *host
 		tool string
 	}{{main, "BCPInbox"}, {researcher, "BCPQueries"}} {
-		if got := c.host.must(t, c.tool, `{"wait_seconds":20}`); member(t, got, "prompts", 0, "message") != "Look around." {
-			t.Errorf("%s: %v", c.tool, got)
-		}
+		got := c.host.must(t, c.tool, `{"wait_seconds":20}`)
+		failIf(t, member(t, got, "prompts", 0, "message") != "Look around.", "%s: %v", c.tool, got)
 	}
 }

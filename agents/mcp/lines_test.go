@@ -47,9 +47,8 @@ func TestLinesOfHosts(t *testing.T) {
 	for line, want := range tests {
 		var out bytes.Buffer
 		in := line + "\n" + ping(`"after"`) + "\n"
-		if err := mcp.New("main", bcp.RoleController, mcp.Options{}).ServeLines(t.Context(), strings.NewReader(in), &out); err != nil {
-			t.Errorf("%.60q: %v", line, err)
-		}
+		err := mcp.New("main", bcp.RoleController, mcp.Options{}).ServeLines(t.Context(), strings.NewReader(in), &out)
+		failIf(t, err != nil, "%.60q: %v", line, err)
 		got := strings.Split(strings.TrimSpace(out.String()), "\n")
 		for _, one := range append(want, pong(`"after"`)) {
 			i := slices.IndexFunc(got, func(line string) bool { return strings.HasPrefix(line, `{"jsonrpc":"2.0",`+one) })
@@ -92,13 +91,11 @@ func TestCancellationOfExactIDs(t *testing.T) {
 	send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	send(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/list"}`) // waits for a mesh
 	send(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/list"}`)
-	if got := next(t, answers, "a refusal"); !strings.Contains(got, `"id":`+id+`,"error":{"code":-32600`) {
-		t.Errorf("the same id again: %s", got)
-	}
+	got := next(t, answers, "a refusal")
+	failIf(t, !strings.Contains(got, `"id":`+id+`,"error":{"code":-32600`), "the same id again: %s", got)
 	send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
-	if got := next(t, answers, "the end"); !strings.Contains(got, `"id":`+id+`,"error":`) {
-		t.Errorf("cancelled: %s", got)
-	}
+	got = next(t, answers, "the end")
+	failIf(t, !strings.Contains(got, `"id":`+id+`,"error":`), "cancelled: %s", got)
 	_ = toServer.Close()
 	noError(t, <-done)
 	_ = out.Close()
@@ -133,9 +130,8 @@ func TestIDsOverHTTP(t *testing.T) {
 		if id == `"\u0041\n"` {
 			continue // a text comes back as one of its spellings
 		}
-		if got := post(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`); !strings.Contains(got, `"id":`+id+`,"result":{}`) {
-			t.Errorf("%s: %s", id, got)
-		}
+		got := post(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`)
+		failIf(t, !strings.Contains(got, `"id":`+id+`,"result":{}`), "%s: %s", id, got)
 	}
 	post("")
 }

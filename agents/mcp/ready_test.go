@@ -26,14 +26,12 @@ func TestBeforeTheMesh(t *testing.T) {
 		begun := time.Now()
 		host := must(sdk.NewClient(&sdk.Implementation{Name: "host", Version: "1"}, nil).Connect(ctx, here, nil))
 		bcptest.Expect(t, time.Since(begun), 0, "the host was answered after")
-		if list, err := host.ListTools(ctx, nil); err != nil || len(list.Tools) != 0 {
-			t.Errorf("it has %v, %v", list, err)
-		}
+		list, err := host.ListTools(ctx, nil)
+		failIf(t, err != nil || len(list.Tools) != 0, "it has %v, %v", list, err)
 		bcptest.Expect(t, time.Since(begun), 20*time.Second, "the list came after")
 		result := must(host.CallTool(ctx, &sdk.CallToolParams{Name: bcp.ToolBudget}))
-		if text := result.Content[0].(*sdk.TextContent).Text; !result.IsError || !strings.HasPrefix(text, "unavailable: there is no mesh yet.") {
-			t.Errorf("a call says %q", text)
-		}
+		text := result.Content[0].(*sdk.TextContent).Text
+		failIf(t, !result.IsError || !strings.HasPrefix(text, "unavailable: there is no mesh yet."), "a call says %q", text)
 		_ = host.Close() // the server's end says what matters
 		cancel()
 		<-done

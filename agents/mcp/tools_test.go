@@ -53,12 +53,10 @@ func TestToolSchemas(t *testing.T) {
 	files := desk()
 	files["agents/main.md"] = strings.Replace(files["agents/main.md"], "max_category: 3", "max_category: 2", 1)
 	_, main, researcher := hosts(t, files, overLines, overHTTP)
-	if got := main.names(t); !slices.Equal(got, []string{"BCPBudget", "BCPInbox", "BCPQuery", "BCPSubscribe"}) {
-		t.Errorf("a Controller has %v", got)
-	}
-	if got := researcher.names(t); !slices.Equal(got, []string{"BCPPublish", "BCPQueries", "BCPRespond"}) {
-		t.Errorf("a Reader has %v", got)
-	}
+	got := main.names(t)
+	failIf(t, !slices.Equal(got, []string{"BCPBudget", "BCPInbox", "BCPQuery", "BCPSubscribe"}), "a Controller has %v", got)
+	got = researcher.names(t)
+	failIf(t, !slices.Equal(got, []string{"BCPPublish", "BCPQueries", "BCPRespond"}), "a Reader has %v", got)
 	main.must(t, "BCPQuery", askYes)
 	waiting := researcher.must(t, "BCPQueries", `{"wait_seconds":20}`)
 	id := member(t, waiting, "queries", 0, "query_id").(string)
@@ -115,9 +113,8 @@ func TestToolSchemas(t *testing.T) {
 			failIf(t, valid(t, schema, value), "%s takes %s", c.name, value)
 		}
 		for _, word := range []string{"oneOf", "anyOf", "allOf", "not"} {
-			if object, ok := c.schema.(map[string]any); !ok || object[word] != nil {
-				t.Errorf("%s has %s at its top, which hosts do not take", c.name, word)
-			}
+			object, ok := c.schema.(map[string]any)
+			failIf(t, !ok || object[word] != nil, "%s has %s at its top, which hosts do not take", c.name, word)
 		}
 	}
 }
@@ -200,9 +197,8 @@ func TestWhatModelsWrite(t *testing.T) {
 	_, main, researcher := hosts(t, desk(), overLines, overHTTP)
 	main.must(t, "BCPQuery", `{"target":"researcher","category":1.0,"justification":null,"request_id":null,"questions":null,"fields":[{"name":"n","type":"integer","min":0.0,"max":1e2,"values":null},{"name":"ok","type":"boolean","min":null}]}`)
 	id := member(t, researcher.must(t, "BCPQueries", `{"wait_seconds":20.0}`), "queries", 0, "query_id").(string)
-	if got := researcher.must(t, "BCPRespond", `{"query_id":"`+id+`","fields":"{\"n\":12.0,\"ok\":true}","summary":null,"not_enough_information":null}`); got["status"] == nil {
-		t.Errorf("the answer is %v", got)
-	}
+	got := researcher.must(t, "BCPRespond", `{"query_id":"`+id+`","fields":"{\"n\":12.0,\"ok\":true}","summary":null,"not_enough_information":null}`)
+	failIf(t, got["status"] == nil, "the answer is %v", got)
 	for tool, all := range map[string][]string{
 		"BCPBudget": {`null`, `{"target":null}`, `{}`, `""`, `"{}"`}, "BCPInbox": {`null`, `{"wait_seconds":0.0,"acknowledge":null,"query_id":null}`, `{"wait_seconds":1e0}`},
 		"BCPQuery": {
@@ -305,9 +301,8 @@ func TestWrongCalls(t *testing.T) {
 		main.refuses(t, c.tool, c.arguments, c.code, c.says)
 	}
 	// The query is still there, and no retry is used up.
-	if got := researcher.must(t, "BCPQueries", `{}`); member(t, got, "queries", 0, "attempt") != 0.0 {
-		t.Errorf("queries: %v", got)
-	}
+	got := researcher.must(t, "BCPQueries", `{}`)
+	failIf(t, member(t, got, "queries", 0, "attempt") != 0.0, "queries: %v", got)
 	researcher.must(t, "BCPRespond", `{"query_id":"`+id+`","fields":{"is_urgent":true,"mood":"calm"}}`)
 }
 
@@ -344,9 +339,8 @@ func TestGuidance(t *testing.T) {
 				"%s does not say %q:\n%s", c.what, part, c.text)
 		}
 	}
-	if list, err := main.ListPrompts(t.Context(), nil); err != nil || len(list.Prompts) != 1 {
-		t.Errorf("a Controller's prompts are %v, %v", list, err)
-	}
+	list, err := main.ListPrompts(t.Context(), nil)
+	failIf(t, err != nil || len(list.Prompts) != 1, "a Controller's prompts are %v, %v", list, err)
 }
 
 // BCPSubscribe makes a proposal and nothing else: what the agents have stays as it

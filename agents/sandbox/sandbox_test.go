@@ -96,9 +96,8 @@ func TestConfinedProgramReachesNothing(t *testing.T) {
 				failIf(t, refusals[a.name] == "", "a confined program could %s", a.does)
 			}
 			for _, name := range []string{"secret", "cut", "removed", "mode"} {
-				if info, err := os.Stat(filepath.Join(bait.Folder, name)); err != nil || info.Size() == 0 || info.Mode() != 0o600 {
-					t.Errorf("%s was changed: %v, %v", name, info, err)
-				}
+				info, err := os.Stat(filepath.Join(bait.Folder, name))
+				failIf(t, err != nil || info.Size() == 0 || info.Mode() != 0o600, "%s was changed: %v, %v", name, info, err)
 			}
 			if s.NoScopes {
 				return
@@ -148,9 +147,8 @@ func TestConfinedAsSaidOrNotAtAll(t *testing.T) {
 		got, errs, err := confined(t, s)
 		failIf(t, err == nil || got != "" || errs == "", "%s: %q, %q, %v", name, got, errs, err)
 	}
-	if err := sandbox.Enter(`{"path": "/bin/true", "args": ["true"], "allow": "all"}`, nil); err == nil || !strings.Contains(err.Error(), "not understood") {
-		t.Errorf("a word that is not known: %v", err)
-	}
+	err := sandbox.Enter(`{"path": "/bin/true", "args": ["true"], "allow": "all"}`, nil)
+	failIf(t, err == nil || !strings.Contains(err.Error(), "not understood"), "a word that is not known: %v", err)
 }
 
 func script(t *testing.T) string {
@@ -163,9 +161,8 @@ func script(t *testing.T) string {
 // A script runs confined with its interpreter, and a program ends that allocates too much.
 func TestConfinedProgramsRun(t *testing.T) {
 	t.Parallel()
-	if got, errs, err := confined(t, sandbox.Spec{Path: script(t), Args: []string{"script"}}); err != nil || got != "run\n" {
-		t.Errorf("a script: %q, %q, %v", got, errs, err)
-	}
+	got, errs, err := confined(t, sandbox.Spec{Path: script(t), Args: []string{"script"}})
+	failIf(t, err != nil || got != "run\n", "a script: %q, %q, %v", got, errs, err)
 	program := self(t)
 	for alone, want := range map[bool]string{false: "<nil>", true: "operation not permitted"} {
 		if got, errs, err := confined(t, sandbox.Spec{Path: program, Args: []string{program, "start", "1"}, Alone: alone}); err != nil || !strings.HasSuffix(got, want) {
@@ -173,9 +170,8 @@ func TestConfinedProgramsRun(t *testing.T) {
 		}
 	}
 	if sandbox.DefaultMemory > 0 {
-		if got, _, err := confined(t, sandbox.Spec{Path: program, Args: []string{program, "allocate", "1"}, Memory: sandbox.DefaultMemory}); err == nil || got != "" {
-			t.Errorf("a gigabyte: %q, %v", got, err)
-		}
+		got, _, err := confined(t, sandbox.Spec{Path: program, Args: []string{program, "allocate", "1"}, Memory: sandbox.DefaultMemory})
+		failIf(t, err == nil || got != "", "a gigabyte: %q, %v", got, err)
 	}
 }
 

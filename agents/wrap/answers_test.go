@@ -37,9 +37,8 @@ func TestServerWaitsForItself(t *testing.T) {
 	t.Parallel()
 	full := errors.New("full")
 	from := newAnswers(io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n"+`{"jsonrpc":"2.0","id":1,"result":{}}`+"\n")), failing{full}, noNoise)
-	if n, err := from.Read(make([]byte, 100)); n != 0 || !errors.Is(err, full) {
-		t.Errorf("%d bytes, %v", n, err)
-	}
+	n, err := from.Read(make([]byte, 100))
+	failIf(t, n != 0 || !errors.Is(err, full), "%d bytes, %v", n, err)
 }
 
 type failing struct{ error }

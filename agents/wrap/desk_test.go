@@ -61,9 +61,8 @@ func TestDraftOfAReadersTools(t *testing.T) {
 		failIf(t, strings.Contains(line, "IGNORE") && !strings.HasPrefix(strings.TrimSpace(line), "#") || strings.ContainsAny(line, "\x1b\u2028\ufffd"),
 			"the draft has %q", line)
 	}
-	if s := mesh.MCPServers[0]; len(s.Tools) != 9 || s.Command[1] != "a: b # c" || s.Environment[0] != "TOKEN" {
-		t.Errorf("%+v", s)
-	}
+	s := mesh.MCPServers[0]
+	failIf(t, len(s.Tools) != 9 || s.Command[1] != "a: b # c" || s.Environment[0] != "TOKEN", "%+v", s)
 }
 
 // A desk calls the tools that an agent has and no others, with arguments of the operator's type; a tool that has changed is
@@ -121,9 +120,8 @@ func TestDesk(t *testing.T) {
 		expect(t, call(d, tt.name, tt.args), tt.want, "%s %.20s", tt.name, tt.args)
 	}
 	before := call(d, "who", `{}`)
-	if got := call(d, "dies", `{}`); got.Failure != tool.Unavailable || got.Text != "" {
-		t.Errorf("of a server that died: %+v", got)
-	}
+	got := call(d, "dies", `{}`)
+	failIf(t, got.Failure != tool.Unavailable || got.Text != "", "of a server that died: %+v", got)
 	if after := call(d, "who", `{}`); after.Text == "" || after.Text == before.Text || starts.Load() != 2 {
 		t.Errorf("after its end: %+v before, %+v, %d starts", before, after, starts.Load())
 	}
@@ -134,18 +132,15 @@ func TestDesk(t *testing.T) {
 	default:
 		t.Error("a server outlives its desk")
 	}
-	if got := call(d, "echo", `{}`); got.Failure != tool.Unavailable || starts.Load() != 2 {
-		t.Errorf("after the end: %+v", got)
-	}
+	got = call(d, "echo", `{}`)
+	failIf(t, got.Failure != tool.Unavailable || starts.Load() != 2, "after the end: %+v", got)
 	expect(t, call(desk("none", meshtest.Patience), "echo", `{}`), (tool.Result{Failure: tool.Unavailable}),
 		"of a server that does not start")
 	other := desk("changed", meshtest.Patience)
-	if got := call(other, "add-note", `{"text":"x","tags":[],"odd":"","when":null,"choice":"a","order":"b"}`); got != (tool.Result{Failure: tool.Changed}) || changes.Load() != 1 {
-		t.Errorf("of a changed tool: %+v", got)
-	}
-	if got := call(other, "count", `{}`); got.Text != "done\n{\"n\":3}" {
-		t.Errorf("of another tool of its server: %+v", got)
-	}
+	got = call(other, "add-note", `{"text":"x","tags":[],"odd":"","when":null,"choice":"a","order":"b"}`)
+	failIf(t, got != (tool.Result{Failure: tool.Changed}) || changes.Load() != 1, "of a changed tool: %+v", got)
+	got = call(other, "count", `{}`)
+	failIf(t, got.Text != "done\n{\"n\":3}", "of another tool of its server: %+v", got)
 	expect(t, call(desk("desk", 10*time.Millisecond), "hangs", `{}`), (tool.Result{Failure: tool.TimedOut}),
 		"of one that takes too long")
 }

@@ -97,8 +97,7 @@ func TestPlace(t *testing.T) {
 		"[]": {1, 1}, "": {1, 1}, "{}": {1, 1},
 	} {
 		_, err := Parse([]byte(content))
-		if line, column := Place([]byte(content), err); err == nil || line != want[0] || column != want[1] {
-			t.Errorf("%s: %d:%d, %v", content, line, column, err)
-		}
+		line, column := Place([]byte(content), err)
+		failIf(t, err == nil || line != want[0] || column != want[1], "%s: %d:%d, %v", content, line, column, err)
 	}
 }

@@ -96,9 +96,8 @@ func dial(t *testing.T, s *remote, key string) (*wrap.Upstream, *httptest.Server
 func TestRemoteOfANewerVersion(t *testing.T) {
 	t.Parallel()
 	u, _ := dial(t, &remote{version: "2031-01-01"}, "")
-	if listed, err := u.Tools(t.Context()); err != nil || len(listed) != 1 {
-		t.Errorf("%v, %v", listed, err)
-	}
+	listed, err := u.Tools(t.Context())
+	failIf(t, err != nil || len(listed) != 1, "%v, %v", listed, err)
 }
 
 // A server at a URL is spoken to as one that was started, with its key, and TLS is believed of
@@ -246,9 +245,8 @@ func TestRemoteThatAsks(t *testing.T) {
 		_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[]}}\n\n", id)
 	}
 	u, _ := dial(t, &s, "")
-	if result, err := u.Call(t.Context(), "find", jsontext.Value(`{}`), nil); err != nil || result.Failed {
-		t.Errorf("%+v, %v", result, err)
-	}
+	result, err := u.Call(t.Context(), "find", jsontext.Value(`{}`), nil)
+	failIf(t, err != nil || result.Failed, "%+v, %v", result, err)
 	expect(t, s.refused.Load(), 2, "of 2 requests were refused")
 }
 

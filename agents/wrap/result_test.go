@@ -76,16 +76,14 @@ func TestNumbersOfResultsAreExact(t *testing.T) {
 		"12.0": 12.0, "1e3": 1000.0, "1.5": 1.5,
 	} {
 		r := must(parseResult(jsontext.Value(`{"structuredContent":[` + raw + `]}`)))
-		if got := parseTree(r)["structured"].([]any)[0]; got != want {
-			t.Errorf("%s is %v (%T)", raw, got, got)
-		}
+		got := parseTree(r)["structured"].([]any)[0]
+		failIf(t, got != want, "%s is %v (%T)", raw, got, got)
 	}
 	var schema any
 	const text = `{"enum":[9007199254740993,1.50],"minimum":-12345678901234567890}`
 	noError(t, json.Unmarshal([]byte(text), &schema, lenient, exactNumbers))
-	if b, err := json.Marshal(schema, json.Deterministic(true)); err != nil || string(b) != text {
-		t.Errorf("%s, %v", b, err)
-	}
+	b, err := json.Marshal(schema, json.Deterministic(true))
+	failIf(t, err != nil || string(b) != text, "%s, %v", b, err)
 }
 
 // The last of equal names counts, whole.
@@ -94,9 +92,8 @@ func TestEqualNames(t *testing.T) {
 	for _, how := range []json.Options{wholeNumbers, exactNumbers} {
 		var v any
 		err := json.Unmarshal([]byte(`{"a":1,"a":"x","b":{"x":1},"b":{"y":"z"},"c":[1],"c":{"d":true}}`), &v, lenient, how)
-		if b, _ := json.Marshal(v, json.Deterministic(true)); err != nil || string(b) != `{"a":"x","b":{"y":"z"},"c":{"d":true}}` {
-			t.Errorf("%s, %v", b, err)
-		}
+		b, _ := json.Marshal(v, json.Deterministic(true))
+		failIf(t, err != nil || string(b) != `{"a":"x","b":{"y":"z"},"c":{"d":true}}`, "%s, %v", b, err)
 	}
 }
 

@@ -58,18 +58,16 @@ func TestClosed(t *testing.T) {
 		if all := strings.Join(notes, "\n"); (want[1] == "") != (all == "") || !strings.Contains(all, want[1]) {
 			t.Errorf("%.120s: notes %q, want %q", schema, all, want[1])
 		}
-		if _, err := kernel.ParseType(b); err != nil {
-			t.Errorf("%.120s: %v", schema, err)
-		}
+		_, err := kernel.ParseType(b)
+		failIf(t, err != nil, "%.120s: %v", schema, err)
 	}
 	// At the top a kernel's argument has no hyphen, and a model's may.
 	const top = `{"type":"object","properties":{"page-size":{"type":"integer"}},"required":["page-size"]}`
 	if drafted, notes := closed(jsontext.Value(top), isName); len(drafted["properties"].(map[string]any)) != 0 || len(notes) != 1 || !strings.Contains(notes[0], "page-size: left out, since no argument can have its name; it is required") {
 		t.Errorf("%v, %v", drafted, notes)
 	}
-	if drafted, notes := closed(jsontext.Value(top), isProperty); len(drafted["properties"].(map[string]any)) != 1 || len(notes) != 0 {
-		t.Errorf("%v, %v", drafted, notes)
-	}
+	drafted, notes := closed(jsontext.Value(top), isProperty)
+	failIf(t, len(drafted["properties"].(map[string]any)) != 1 || len(notes) != 0, "%v, %v", drafted, notes)
 }
 
 // FuzzClosed: whatever a server lists, a draft is a type that loads.
@@ -84,8 +82,7 @@ func FuzzClosed(f *testing.F) {
 		}
 		drafted, notes := closed(jsontext.Value(schema), isName)
 		b := must(json.Marshal(drafted, json.Deterministic(true)))
-		if _, err := kernel.ParseType(b); err != nil || len(notes) > maxNotes+1 {
-			t.Errorf("%s\nis %s: %v, %d notes", schema, b, err, len(notes))
-		}
+		_, err := kernel.ParseType(b)
+		failIf(t, err != nil || len(notes) > maxNotes+1, "%s\nis %s: %v, %d notes", schema, b, err, len(notes))
 	})
 }

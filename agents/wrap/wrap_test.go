@@ -83,9 +83,8 @@ func TestCrowdOfToolsIsNotRead(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	_, err := u.Tools(t.Context())
 	runtime.ReadMemStats(&after)
-	if n := after.TotalAlloc - before.TotalAlloc; err == nil || n > 32<<20 {
-		t.Errorf("%d bytes for a list of 300 kB, %v", n, err)
-	}
+	n := after.TotalAlloc - before.TotalAlloc
+	failIf(t, err == nil || n > 32<<20, "%d bytes for a list of 300 kB, %v", n, err)
 }
 
 func serveForeign(kind string) {
@@ -293,9 +292,8 @@ func TestUnseenWordsAreLeftOut(t *testing.T) {
 	entry := must(wrap.Guess(tool))
 	failIf(t, entry.Description != "Read mail.\n" || string(entry.InputSchema) != `{"properties":{"a":{"description":"b"}},"type":"object"}`,
 		"%q, %s", entry.Description, entry.InputSchema)
-	if said := strings.Join(entry.Decide, " "); !strings.Contains(said, "18 characters that nobody sees") {
-		t.Error(said)
-	}
+	said := strings.Join(entry.Decide, " ")
+	failIf(t, !strings.Contains(said, "18 characters that nobody sees"), "%v", said)
 	if pin, err := wrap.Pin(tool); err != nil || pin != entry.SHA256 {
 		t.Error("another tool is pinned", err)
 	}

@@ -146,19 +146,16 @@ func TestCostIsBounded(t *testing.T) {
 	}
 	for _, bomb := range bombs {
 		stopIf(t, len(bomb) > bcp.MaxConstraintBytes, "%.30s has %d bytes", bomb, len(bomb))
-		if _, err := constraint.Compile(bomb, variables); err == nil {
-			t.Errorf("%.60s compiles", bomb)
-		}
+		_, err := constraint.Compile(bomb, variables)
+		failIf(t, err == nil, "%.60s compiles", bomb)
 	}
 	c := compiled("name.contains('" + strings.Repeat("x", 40) + "') || name == 'y' || name < 'b'")
 	longest := strings.Repeat("a", bcp.MaxAnswerChars)
-	if got, err := c.Holds(values(true, bcp.Date{}, 0, longest, bcp.Date{})); !got || err != nil {
-		t.Errorf("longest answer: %v, %v", got, err)
-	}
+	got, err := c.Holds(values(true, bcp.Date{}, 0, longest, bcp.Date{}))
+	failIf(t, !got || err != nil, "longest answer: %v, %v", got, err)
 	// Longer than any answer: the limit while it runs refuses.
-	if got, err := c.Holds(values(true, bcp.Date{}, 0, strings.Repeat(longest, 100), bcp.Date{})); got || !errors.Is(err, constraint.ErrEvaluation) {
-		t.Errorf("too long an answer: %v, %v", got, err)
-	}
+	got, err = c.Holds(values(true, bcp.Date{}, 0, strings.Repeat(longest, 100), bcp.Date{}))
+	failIf(t, got || !errors.Is(err, constraint.ErrEvaluation), "too long an answer: %v, %v", got, err)
 }
 
 // A condition without a result does not hold.
@@ -186,9 +183,8 @@ func TestErrorsDeny(t *testing.T) {
 	for name, wrong := range map[string][]bcp.Value{
 		"none": nil, "few": make([]bcp.Value, 4), "zero values": make([]bcp.Value, 5), "many": make([]bcp.Value, 6),
 	} {
-		if got, err := c.Holds(wrong); got || !errors.Is(err, constraint.ErrValues) {
-			t.Errorf("%s: %v, %v", name, got, err)
-		}
+		got, err := c.Holds(wrong)
+		failIf(t, got || !errors.Is(err, constraint.ErrValues), "%s: %v, %v", name, got, err)
 	}
 }
 
@@ -198,17 +194,14 @@ func TestErrorsDeny(t *testing.T) {
 func TestOddNames(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"int", "string", "bool", "type", "list", "size", "contains", "has", "date", "constraint", "in", "true", "null", "as", "1st", "_", "__", "9", "month"} {
-		if _, err := constraint.Compile("ok", []bcp.Variable{{Name: "ok", Kind: bcp.KindBool}, {Name: name, Kind: bcp.KindInt}}); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := constraint.Compile("ok", []bcp.Variable{{Name: "ok", Kind: bcp.KindBool}, {Name: name, Kind: bcp.KindInt}})
+		failIf(t, err != nil, "%s: %v", name, err)
 	}
-	if _, err := constraint.Compile("true", []bcp.Variable{{Name: "x"}}); err == nil {
-		t.Error("a variable without a kind is declared")
-	}
+	_, err := constraint.Compile("true", []bcp.Variable{{Name: "x"}})
+	failIf(t, err == nil, "a variable without a kind is declared")
 	many := make([]bcp.Variable, bcp.MaxFields+1)
-	if _, err := constraint.Compile("true", many); err == nil {
-		t.Error("more variables than a spec has answers")
-	}
+	_, err = constraint.Compile("true", many)
+	failIf(t, err == nil, "more variables than a spec has answers")
 }
 
 // covers P3.7
@@ -226,9 +219,8 @@ func TestConcurrentUse(t *testing.T) {
 			for n := range int64(100) {
 				v := values(true, bcp.Date{Month: 3, Day: i + 1}, n, "", bcp.Date{})
 				for _, c := range []bcp.Constraint{shared, own} {
-					if got, err := c.Holds(v); got != (n > 3) || err != nil {
-						t.Errorf("%d: %v, %v", n, got, err)
-					}
+					got, err := c.Holds(v)
+					failIf(t, got != (n > 3) || err != nil, "%d: %v, %v", n, got, err)
 				}
 			}
 		})

@@ -88,9 +88,8 @@ func TestRule(t *testing.T) {
 		{`args.to.value == "x" ? args.to.tainted : args.to.tainted`, unknown, constraint.Undecided},
 		{`args.to.value == "x" && run.depth > 0`, unknown, constraint.Undecided}, // may still be false
 	} {
-		if got := must(constraint.CompileRule(c.rule, factNames)).Evaluate(c.facts); got != c.want {
-			t.Errorf("%s: got %d, want %d", c.rule, got, c.want)
-		}
+		got := must(constraint.CompileRule(c.rule, factNames)).Evaluate(c.facts)
+		failIf(t, got != c.want, "%s: got %d, want %d", c.rule, got, c.want)
 	}
 }
 
@@ -104,9 +103,8 @@ func TestRulesThatDoNotCompile(t *testing.T) {
 		"args.days.value.all(d, args.days.value.all(e, e.contains(d)))", "args.to == args.to", "args.to", "task.mentions(args.to.value)", "args.to.mentions(args.to) && matches(args.to)", "{1: 2} == {1: 2}", "dyn(1) == 1", "has(args.to.value)", "true\x00", "\xff",
 		strings.Repeat("args.to.tainted || ", 200) + "true",
 	} {
-		if _, err := constraint.CompileRule(rule, factNames); err == nil {
-			t.Errorf("%q compiles", rule)
-		}
+		_, err := constraint.CompileRule(rule, factNames)
+		failIf(t, err == nil, "%q compiles", rule)
 	}
 }
 
@@ -122,15 +120,13 @@ func TestRuleReadsNothingTooLong(t *testing.T) {
 		r := must(constraint.CompileRule(rule, factNames))
 		for n, want := range map[int]constraint.Truth{1 << 10: constraint.True, 1<<10 + 1: constraint.Failed} {
 			one := known(fact(n))
-			if got := r.Evaluate(facts{"args.to.value": one, "args.days.value": one, "args.hours.value": one}); got != want {
-				t.Errorf("%s with %d: got %d, want %d", rule, n, got, want)
-			}
+			got := r.Evaluate(facts{"args.to.value": one, "args.days.value": one, "args.hours.value": one})
+			failIf(t, got != want, "%s with %d: got %d, want %d", rule, n, got, want)
 		}
 	}
 	for _, rule := range []string{"args.to.value.contains(args.to.value)", strings.Repeat(`args.to.value.contains("0123456789") || `, 20) + "true"} {
-		if _, err := constraint.CompileRule(rule, factNames); err == nil {
-			t.Errorf("%s could cost too much and compiles", rule)
-		}
+		_, err := constraint.CompileRule(rule, factNames)
+		failIf(t, err == nil, "%s could cost too much and compiles", rule)
 	}
 }
 

@@ -293,9 +293,8 @@ func TestProofOfAKey(t *testing.T) {
 	t.Parallel()
 	envelope := newAttested(t).envelope()
 	statement := string(contract.ProofStatement("n1", "desk", envelope))
-	if want := "bcpmesh role 1\nnonce n1\nattestation " + sha(envelope) + "\nto desk\n"; statement != want {
-		t.Fatalf("%q", statement)
-	}
+	want := "bcpmesh role 1\nnonce n1\nattestation " + sha(envelope) + "\nto desk\n"
+	stopIf(t, statement != want, "%q", statement)
 	// A signature stands for itself: who has the key, and what was signed.
 	signs := func(key, statement string) []byte { return []byte(key + " signed " + statement) }
 	check := func(key string, statement, signature []byte) bool {
@@ -399,12 +398,10 @@ func TestEnvelopeLimits(t *testing.T) {
 	t.Parallel()
 	whole := newAttested(t).envelope()
 	pad := func(n int) []byte { return append(append([]byte{}, whole...), strings.Repeat(" ", n-len(whole))...) }
-	if _, ok := contract.ParseEnvelope(pad(contract.MaxEnvelope)); !ok {
-		t.Error("64 KiB are refused")
-	}
-	if _, ok := contract.ParseEnvelope(pad(contract.MaxEnvelope + 1)); ok {
-		t.Error("a byte more is accepted")
-	}
+	_, ok := contract.ParseEnvelope(pad(contract.MaxEnvelope))
+	failIf(t, !ok, "64 KiB are refused")
+	_, ok = contract.ParseEnvelope(pad(contract.MaxEnvelope + 1))
+	failIf(t, ok, "a byte more is accepted")
 	for payload, want := range map[string]bool{
 		"-_8=": true, "+/8=": true, "+_8=": false, "+/8": false, "+/9=": false, "+/8=\\n": false, "+ /8=": false, "": false, "!": false,
 	} {

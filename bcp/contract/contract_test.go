@@ -82,9 +82,7 @@ func TestBuiltinContracts(t *testing.T) {
 			[]string{"use_model", "decide_on_content", "send_content_to_planner", "make_effect_without_verdict"},
 		},
 	}
-	if len(contract.Builtins()) != len(want) {
-		t.Fatalf("%d contracts", len(contract.Builtins()))
-	}
+	stopIf(t, len(contract.Builtins()) != len(want), "%d contracts", len(contract.Builtins()))
 	for _, b := range contract.Builtins() {
 		c, ok := contract.ParseBuiltin(b.Name)
 		stopIf(t, !ok, "%s does not load", b.Name)

@@ -32,9 +32,7 @@ func TestThresholds(t *testing.T) {
 		bcp.SuspectCall: {Count: 5, Within: 10 * time.Minute}, bcp.SuspectAnswer: {Count: 10, Within: 10 * time.Minute},
 		bcp.SuspectReply: {Count: 1, Within: 10 * time.Minute}, bcp.SuspectOutcome: {Count: 3, Within: 24 * time.Hour},
 	}
-	if len(contract.SuspectRules()) != len(want) {
-		t.Fatalf("%d rules", len(contract.SuspectRules()))
-	}
+	stopIf(t, len(contract.SuspectRules()) != len(want), "%d rules", len(contract.SuspectRules()))
 	for rule, threshold := range want {
 		got, ok := contract.ThresholdOf(rule)
 		failIf(t, !ok || got != threshold, "%s: %+v", rule, got)

@@ -199,8 +199,7 @@ func TestBadInputs(t *testing.T) {
 			continue
 		}
 		got := report.Errors[0]
-		if got.File != file || got.Line != line || got.Column != column || got.Code != tt.code || got.Key != tt.key || !strings.Contains(got.Message, tt.want) {
-			t.Errorf("%q: %s (%s), want %s:%d:%d: %s (%s) with %q", tt.text, got, got.Code, file, line, column, tt.key, tt.code, tt.want)
-		}
+		failIf(t, got.File != file || got.Line != line || got.Column != column || got.Code != tt.code || got.Key != tt.key || !strings.Contains(got.Message, tt.want),
+			"%q: %s (%s), want %s:%d:%d: %s (%s) with %q", tt.text, got, got.Code, file, line, column, tt.key, tt.code, tt.want)
 	}
 }

@@ -30,9 +30,8 @@ func TestBuiltin(t *testing.T) {
 	mesh, report := definition.Parse(readerWith("command: builtin\nmodel: small\ntools: WebFetch\nmax_turns: 3\n"))
 	stopIf(t, mesh == nil || len(report.Warnings) > 0, "%v", report)
 	agent, _ := mesh.Agent("reader")
-	if !agent.Builtin || agent.Sandbox != bcp.SandboxRequired || agent.Command != nil || agent.Tools[0] != "web_fetch" || agent.Run != (bcp.Run{MaxTurns: 3, MaxTokens: 1024, MaxParallel: 2, Window: 24 * time.Hour}) {
-		t.Errorf("%+v", agent)
-	}
+	failIf(t, !agent.Builtin || agent.Sandbox != bcp.SandboxRequired || agent.Command != nil || agent.Tools[0] != "web_fetch" || agent.Run != (bcp.Run{MaxTurns: 3, MaxTokens: 1024, MaxParallel: 2, Window: 24 * time.Hour}),
+		"%+v", agent)
 	for name, want := range map[string]bcp.Model{
 		"small":        {Name: "small", Provider: "openai", Model: "qwen", BaseURL: "http://127.0.0.1:1/v1", Key: "file:key.txt"},
 		"far":          {Name: "far", Provider: "anthropic", Model: "large", Key: "env:ANTHROPIC_API_KEY"},
@@ -40,9 +39,8 @@ func TestBuiltin(t *testing.T) {
 		"google/gem/2": {Name: "google/gem/2", Provider: "google", Model: "gem/2", Key: "env:GEMINI_API_KEY"},
 		"ollama/qwen":  {Name: "ollama/qwen", Provider: "ollama", Model: "qwen"},
 	} {
-		if got, ok := mesh.ModelOf(name); !ok || got != want {
-			t.Errorf("%s: %+v", name, got)
-		}
+		got, ok := mesh.ModelOf(name)
+		failIf(t, !ok || got != want, "%s: %+v", name, got)
 	}
 	for front, want := range map[string]*cost.Price{
 		"price: {input: 1, output: 2.5}":                                 {Input: cost.Dollar, CacheRead: cost.Dollar, CacheWrite: cost.Dollar, Output: cost.Dollar * 5 / 2},
@@ -53,14 +51,12 @@ func TestBuiltin(t *testing.T) {
 		m, report := definition.Parse(files)
 		stopIf(t, len(report.Errors) > 0, "%v", report.Errors)
 		model, _ := m.ModelOf("a")
-		if price, known := model.Price(); !known || price != *want {
-			t.Errorf("%s: %+v", front, price)
-		}
+		price, known := model.Price()
+		failIf(t, !known || price != *want, "%s: %+v", front, price)
 	}
 	for _, name := range []string{"", "large", "openai", "openai/", "other/x", "/x"} {
-		if got, ok := mesh.ModelOf(name); ok {
-			t.Errorf("%q is %+v", name, got)
-		}
+		got, ok := mesh.ModelOf(name)
+		failIf(t, ok, "%q is %+v", name, got)
 	}
 	for front, want := range map[string]string{
 		"command: builtin\n":                                            "builtin needs a model",
@@ -76,9 +72,8 @@ func TestBuiltin(t *testing.T) {
 		"command: builtin\nmodel: small\nsandbox: none\nmax_turns: 9\n": "",
 	} {
 		_, report := definition.Parse(readerWith(front))
-		if got := strings.Join(messages(report.Errors), "\n"); want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("%q: %s", front, got)
-		}
+		got := strings.Join(messages(report.Errors), "\n")
+		failIf(t, want == "" && got != "" || !strings.Contains(got, want), "%q: %s", front, got)
 	}
 	unopened := definition.Site{Open: func(m bcp.Model) error { return errors.New("no key for " + m.Name) }}
 	if _, report := unopened.Load(folderOf(readerWith("command: builtin\nmodel: small\n"))); len(report.Errors) != 1 || report.Errors[0].Code != definition.CodeNoModel || !strings.Contains(report.Errors[0].String(), "no key for small") {
@@ -93,9 +88,8 @@ func TestBuiltin(t *testing.T) {
 	} {
 		files["mesh.yaml"] = []byte(bad)
 		_, report := definition.Parse(files)
-		if got := strings.Join(messages(report.Errors), "\n"); want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("%q: %s", bad, got)
-		}
+		got := strings.Join(messages(report.Errors), "\n")
+		failIf(t, want == "" && got != "" || !strings.Contains(got, want), "%q: %s", bad, got)
 	}
 }
 
@@ -128,14 +122,12 @@ func TestModelOfACommand(t *testing.T) {
 		if m == nil {
 			continue // it is refused
 		}
-		if agent, _ := m.Agent("reader"); agent.AsksModel() != want.asks || agent.Kept() != want.asks {
-			t.Errorf("%q: %+v", front, agent)
-		}
+		agent, _ := m.Agent("reader")
+		failIf(t, agent.AsksModel() != want.asks || agent.Kept() != want.asks, "%q: %+v", front, agent)
 	}
 	unopened := definition.Site{Open: func(m bcp.Model) error { return errors.New("no key for " + m.Name) }}
-	if _, report := unopened.Load(folderOf(readerWith("command: [./r]\nsandbox: required\nmodel: openai/x\n"))); len(report.Errors) != 1 || report.Errors[0].Code != definition.CodeNoModel {
-		t.Errorf("%v", report.Errors)
-	}
+	_, report := unopened.Load(folderOf(readerWith("command: [./r]\nsandbox: required\nmodel: openai/x\n")))
+	failIf(t, len(report.Errors) != 1 || report.Errors[0].Code != definition.CodeNoModel, "%v", report.Errors)
 }
 
 // What a tool reads is named, is there, and has no keys of the mesh below it.
@@ -192,9 +184,8 @@ func TestWhatToolsRead(t *testing.T) {
 			"agents/reader.md": []byte("---\nname: reader\ncommand: builtin\nmodel: ollama/m\n" + front + "bcp_channels:\n- {peer: main, role: reader}\n---\n"),
 			"mesh.yaml":        []byte("allow_addresses: [192.168.0.0/16]\n"),
 		}))
-		if got := strings.Join(messages(append(report.Errors, report.Warnings...)), "\n"); want == "" && len(report.Errors) > 0 || !strings.Contains(got, want) {
-			t.Errorf("%q: %s", front, got)
-		}
+		got := strings.Join(messages(append(report.Errors, report.Warnings...)), "\n")
+		failIf(t, want == "" && len(report.Errors) > 0 || !strings.Contains(got, want), "%q: %s", front, got)
 	}
 }
 

@@ -84,9 +84,8 @@ func TestAllMeshAndAgentKeys(t *testing.T) {
 	}
 	zone := must(time.LoadLocation("Europe/Berlin"))
 	want.TimeZone = zone
-	if diff := cmp.Diff(want, mesh, compareZones); diff != "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff(want, mesh, compareZones)
+	failIf(t, diff != "", "%v", diff)
 }
 
 // Every key of a channel reaches the mesh, and its text as it is written.
@@ -104,9 +103,8 @@ func TestAllChannelKeys(t *testing.T) {
 		CapacityBudget: 4 * bcp.Bit, AlertBits: 5 * bcp.Bit, ReleaseInterval: 125 * time.Second, OnAnomaly: bcp.AnomalyFlag, PreserveCase: true, MaxPendingApprovals: 6, Approvers: []bcp.AgentName{"bob"},
 		ApprovalTTL: 3 * time.Hour, Subscriptions: []bcp.Subscription{{ID: "A-0", Spec: bcp.Spec{Category: 3, MaxWords: 11, Directive: "x: 'é' #{\t漢}\n| > %"}}},
 	}
-	if diff := cmp.Diff([]bcp.Channel{want}, mesh.Channels); diff != "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff([]bcp.Channel{want}, mesh.Channels)
+	failIf(t, diff != "", "%v", diff)
 }
 
 // Ids are unique within a channel, not within a mesh.
@@ -174,9 +172,8 @@ func TestSpecKeys(t *testing.T) {
 		}}},
 		{ID: "three", Spec: bcp.Spec{Category: 3, Directive: "Sum up", MaxWords: 100, RequiresApproval: &yes}},
 	}
-	if diff := cmp.Diff(want, mesh.Channels[0].Subscriptions); diff != "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff(want, mesh.Channels[0].Subscriptions)
+	failIf(t, diff != "", "%v", diff)
 }
 
 // What an operator should look at is a warning, and the mesh loads.

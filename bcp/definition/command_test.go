@@ -26,9 +26,8 @@ func TestCommandsThatNobodyAccepted(t *testing.T) {
 		"command: [./c]\nsandbox: required\nfiles: [lib]": bcp.SandboxRequired,
 	} {
 		mesh, report := definition.Parse(map[string][]byte{"c.md": []byte("---\nname: c\n" + lines + "\n---\n")})
-		if refused := len(report.Errors) == 1 && report.Errors[0].Code == definition.CodeCommandUser && report.Errors[0].Line == 3; refused != (want == 0) {
-			t.Errorf("%s: %v", lines, report)
-		}
+		refused := len(report.Errors) == 1 && report.Errors[0].Code == definition.CodeCommandUser && report.Errors[0].Line == 3
+		failIf(t, refused != (want == 0), "%s: %v", lines, report)
 		failIf(t, want != 0 && (mesh == nil || mesh.Agents[0].Sandbox != want), "%s: %v, want %s", lines, report, want)
 	}
 }
@@ -52,9 +51,8 @@ func TestCommandsAreLookedFor(t *testing.T) {
 	}
 	mesh, report := definition.Site{Find: find}.Load(folder)
 	stopIf(t, mesh != nil || len(report.Errors) != 1, "%v", report)
-	if got, want := report.Errors[0].String(), `agents/b.md:4:10: command: it cannot be started: there is no \x1b[2Jsuch program`; got != want || report.Errors[0].Code != definition.CodeNoCommand {
-		t.Errorf("%s\nnot\n%s", got, want)
-	}
+	got, want := report.Errors[0].String(), `agents/b.md:4:10: command: it cannot be started: there is no \x1b[2Jsuch program`
+	failIf(t, got != want || report.Errors[0].Code != definition.CodeNoCommand, "%s\nnot\n%s", got, want)
 	if mesh, report = definition.Load(folder); mesh == nil {
 		t.Errorf("nobody asked for it: %v", report)
 	}

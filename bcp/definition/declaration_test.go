@@ -56,9 +56,8 @@ func TestDeclaration(t *testing.T) {
 			failIf(t, err == nil || !strings.Contains(err.Error(), c.want), "%s: %v, want %q", name, err, c.want)
 			continue
 		}
-		if err != nil || d.Agent.String() != "desk@org1.example" || d.Planner.Is != "claude-sonnet" || d.Processor.Is != "claude-haiku" {
-			t.Errorf("%s: %+v, %v", name, d, err)
-		}
+		failIf(t, err != nil || d.Agent.String() != "desk@org1.example" || d.Planner.Is != "claude-sonnet" || d.Processor.Is != "claude-haiku",
+			"%s: %+v, %v", name, d, err)
 		if _, err := contract.WriteDeclaration(&d); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

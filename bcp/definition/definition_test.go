@@ -98,9 +98,8 @@ func TestSeedFirstExampleWarns(t *testing.T) {
 		"agents/main.md", "---\nname: main\n"+readFile("testdata/seed/first.yaml")+"---\n",
 		"agents/researcher.md", "---\nname: researcher\nbcp_channels:\n  - peer: main\n    role: reader\n---\n",
 	)
-	if got := len(mesh.Channels[0].Subscriptions); got != 2 {
-		t.Fatalf("%d subscriptions, want 2", got)
-	}
+	got := len(mesh.Channels[0].Subscriptions)
+	stopIf(t, got != 2, "%d subscriptions, want 2", got)
 	for _, w := range report.Warnings {
 		if w.Code == definition.CodeOverBudget {
 			if w.Key != "bcp_channels[0].subscriptions[0]" || w.Line != 10 || w.Column != 9 ||
@@ -134,9 +133,8 @@ func TestDefaultsOfAMinimalFolder(t *testing.T) {
 		}},
 		Files: []bcp.File{{Path: "a.md", SHA256: sha256.Sum256([]byte(a))}, {Path: "b.md", SHA256: sha256.Sum256([]byte(b))}},
 	}
-	if diff := cmp.Diff(want, mesh, compareZones); diff != "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff(want, mesh, compareZones)
+	failIf(t, diff != "", "%v", diff)
 }
 
 // covers P1.2
@@ -162,7 +160,6 @@ func TestLoadReadsTheFolderAndNothingElse(t *testing.T) {
 	if mesh, report = definition.Load(folder); mesh == nil || len(mesh.Agents) != 1 {
 		t.Errorf("mesh %+v", mesh)
 	}
-	if diff := cmp.Diff([]string{definition.CodeIgnoredFile}, codes(report.Warnings)); diff != "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff([]string{definition.CodeIgnoredFile}, codes(report.Warnings))
+	failIf(t, diff != "", "%v", diff)
 }

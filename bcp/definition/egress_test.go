@@ -25,9 +25,8 @@ func TestEgressKeys(t *testing.T) {
 	absent := parse("")
 	failIf(t, absent.Network != "" || cmp.Diff(bcp.Egress{}, absent.Egress) != "",
 		"by default: %q, %+v", absent.Network, absent.Egress)
-	if diff := cmp.Diff(bcp.Egress{Hosts: []string{"a.test"}, Budget: 16384 * bcp.Bit, Window: 24 * time.Hour, MaxBytes: 64 << 20, MaxHostBytes: 16 << 20}, parse("network: [a.test]\n").Egress); diff != "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff(bcp.Egress{Hosts: []string{"a.test"}, Budget: 16384 * bcp.Bit, Window: 24 * time.Hour, MaxBytes: 64 << 20, MaxHostBytes: 16 << 20}, parse("network: [a.test]\n").Egress)
+	failIf(t, diff != "", "%v", diff)
 	for _, word := range []string{"none", "outbound"} {
 		if a := parse("network: " + word + "\n"); a.Network != word || len(a.Egress.Hosts) != 0 || a.Egress.PerDay() != 0 {
 			t.Errorf("%s: %q, %+v", word, a.Network, a.Egress)
@@ -41,9 +40,8 @@ func TestEgressKeys(t *testing.T) {
 		Hosts: []string{"a.test"}, StartURLs: []string{"https://a.test/x"}, LinksOnly: true,
 		Budget: 100 * bcp.Bit, BudgetStated: true, Window: 7 * time.Hour, MaxBytes: 8 << 20, MaxHostBytes: 4 << 20,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	diff = cmp.Diff(want, got)
+	failIf(t, diff != "", "%v", diff)
 	expect(t, got.PerDay(), 400*bcp.Bit, "four windows of 7h touch a day, and it sends")
 	mesh, _ := mustParse(t, "mesh.yaml", "allow_addresses: [10.1.0.0/16, '64:ff9b::/96']\n", "a.md", "---\nname: a\n---\n")
 	if want := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("64:ff9b::/96")}; !slices.Equal(mesh.AllowAddresses, want) {
@@ -73,13 +71,11 @@ func TestTrifectaIsRefused(t *testing.T) {
 		"tools: [Bash]\nnetwork: none\nbase_taint: high\ncommand: [docker, run]\nsandbox: own\n": false,
 	} {
 		_, report := definition.Parse(map[string][]byte{"a.md": []byte("---\nname: a\n" + keys + "---\n")})
-		if got := len(report.Errors) == 1 && report.Errors[0].Code == definition.CodeLethalTrifecta && report.Errors[0].Line == 2; got != refused || !refused && !report.OK() {
-			t.Errorf("%q: %v", keys, report.Errors)
-		}
+		got := len(report.Errors) == 1 && report.Errors[0].Code == definition.CodeLethalTrifecta && report.Errors[0].Line == 2
+		failIf(t, got != refused || !refused && !report.OK(), "%q: %v", keys, report.Errors)
 		mesh, report := definition.Parse(map[string][]byte{"a.md": []byte("---\nname: a\n" + keys + stated + "---\n")})
-		if mesh == nil || refused && !slices.ContainsFunc(report.Warnings, func(p definition.Problem) bool { return p.Code == definition.CodeLethalTrifecta }) {
-			t.Errorf("%q, accepted: %v %v", keys, report.Errors, report.Warnings)
-		}
+		failIf(t, mesh == nil || refused && !slices.ContainsFunc(report.Warnings, func(p definition.Problem) bool { return p.Code == definition.CodeLethalTrifecta }),
+			"%q, accepted: %v %v", keys, report.Errors, report.Warnings)
 		if mesh != nil && refused != lint.FlowOf(mesh).Legs("a").All() && !strings.Contains(keys, "outbound") {
 			t.Errorf("%q: legs %+v", keys, lint.FlowOf(mesh).Legs("a"))
 		}

@@ -48,13 +48,11 @@ func TestAllErrorsAtOnce(t *testing.T) {
 		"mesh.yaml:2:11 out_of_range replicas",
 		"mesh.yaml:3:7 wrong_type sync",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff(want, got)
+	failIf(t, diff != "", "%v", diff)
 	asJSON, err := json.Marshal(report.Errors[0])
-	if err != nil || string(asJSON) != `{"file":"agents/a.md","line":3,"column":8,"code":"wrong_type","key":"model","message":"expected text of 1 to 256 characters, got a whole number; put it in quotes to make it text"}` {
-		t.Errorf("%s, %v", asJSON, err)
-	}
+	failIf(t, err != nil || string(asJSON) != `{"file":"agents/a.md","line":3,"column":8,"code":"wrong_type","key":"model","message":"expected text of 1 to 256 characters, got a whole number; put it in quotes to make it text"}`,
+		"%s, %v", asJSON, err)
 }
 
 // covers P1.2
@@ -96,9 +94,8 @@ func TestEmptyFolders(t *testing.T) {
 		"readme":    {"README.md": {Data: []byte("# x\n")}, "agents/README.md": {Data: []byte("# x\n")}},
 	} {
 		mesh, report := definition.Load(folder)
-		if mesh != nil || !cmp.Equal(codes(report.Errors), []string{definition.CodeNoAgents}) || report.Errors[0].File != "." {
-			t.Errorf("%s: %v", name, report.Errors)
-		}
+		failIf(t, mesh != nil || !cmp.Equal(codes(report.Errors), []string{definition.CodeNoAgents}) || report.Errors[0].File != ".",
+			"%s: %v", name, report.Errors)
 	}
 }
 
@@ -174,9 +171,8 @@ func TestUnreadable(t *testing.T) {
 	}
 	pipe := folder()
 	pipe["agents/p.md"] = &fstest.MapFile{Mode: fs.ModeNamedPipe}
-	if mesh, report := definition.Load(pipe); mesh != nil || !slices.Contains(codes(report.Errors), definition.CodeUnreadable) {
-		t.Errorf("a pipe: %v", report.Errors)
-	}
+	mesh, report := definition.Load(pipe)
+	failIf(t, mesh != nil || !slices.Contains(codes(report.Errors), definition.CodeUnreadable), "a pipe: %v", report.Errors)
 }
 
 // Each limit admits what it names and refuses one more.
@@ -224,13 +220,11 @@ func TestLimits(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			if tt.at != nil {
-				if mesh, report := definition.Parse(tt.at); mesh == nil {
-					t.Errorf("at the limit: %.300v", report.Errors)
-				}
+				mesh, report := definition.Parse(tt.at)
+				failIf(t, mesh == nil, "at the limit: %.300v", report.Errors)
 			}
-			if mesh, report := definition.Parse(tt.past); mesh != nil || !slices.Contains(codes(report.Errors), tt.code) {
-				t.Errorf("past the limit: %.300v", report.Errors)
-			}
+			mesh, report := definition.Parse(tt.past)
+			failIf(t, mesh != nil || !slices.Contains(codes(report.Errors), tt.code), "past the limit: %.300v", report.Errors)
 		})
 	}
 }
@@ -281,9 +275,8 @@ func TestMessagesAreInert(t *testing.T) {
 		failIf(t, len(report.Errors) == 0, "%.40q: no error", text)
 		for _, p := range report.Errors {
 			line := p.String()
-			if len(line) > 1000 || strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || (r >= 0x7f && r < 0xa0) || r == '\u202e' }) {
-				t.Errorf("%.40q: %q", text, line)
-			}
+			failIf(t, len(line) > 1000 || strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || (r >= 0x7f && r < 0xa0) || r == '\u202e' }),
+				"%.40q: %q", text, line)
 		}
 	}
 }

@@ -30,9 +30,8 @@ func FuzzParse(f *testing.F) {
 			failIf(t, p.File == "" || p.Line < 1 || p.Column < 1 || p.Code == "" || p.Message == "", "%+v", p)
 		}
 		again, second := definition.Parse(contents)
-		if diff := cmp.Diff(report, second); diff != "" {
-			t.Error(diff)
-		}
+		diff := cmp.Diff(report, second)
+		failIf(t, diff != "", "%v", diff)
 		failIf(t, parsed != nil && definition.Digest(parsed) != definition.Digest(again), "two digests of the same files")
 	})
 }

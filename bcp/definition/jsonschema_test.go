@@ -118,9 +118,8 @@ func TestJSONSchemaAcceptsWhatLoads(t *testing.T) {
 	}
 	schemas := compiledSchemas(t)
 	for folder, contents := range folders {
-		if mesh, report := definition.Parse(contents); mesh == nil || len(mesh.Agents) < 2 {
-			t.Errorf("%s does not load: %v", folder, report.Errors)
-		}
+		mesh, report := definition.Parse(contents)
+		failIf(t, mesh == nil || len(mesh.Agents) < 2, "%s does not load: %v", folder, report.Errors)
 		for name, content := range contents {
 			text, level := yamlOf(name, content)
 			expect(t, schemas[level].Validate(instance(t, text)), nil, "%s: %s", folder, name)
@@ -157,18 +156,16 @@ func TestJSONSchemaRefuses(t *testing.T) {
 	}
 	schemas := compiledSchemas(t)
 	for _, tt := range tests {
-		if got := refusals(t, schemas[tt.level], tt.text); !slices.Contains(got, tt.want) {
-			t.Errorf("%q: refused at %q, want %q", tt.text, got, tt.want)
-		}
+		got := refusals(t, schemas[tt.level], tt.text)
+		failIf(t, !slices.Contains(got, tt.want), "%q: refused at %q, want %q", tt.text, got, tt.want)
 		file, text := "mesh.yaml", tt.text
 		if tt.level == definition.LevelAgent {
 			file, text = "agents/a.md", "---\n"+text+"---\n"
 		}
 		contents := files("agents/r.md", "---\nname: r\n---\n")
 		contents[file] = []byte(text)
-		if mesh, _ := definition.Parse(contents); mesh != nil {
-			t.Errorf("%q loads", tt.text)
-		}
+		mesh, _ := definition.Parse(contents)
+		failIf(t, mesh != nil, "%q loads", tt.text)
 	}
 }
 

@@ -94,9 +94,8 @@ func TestKernelOfAMesh(t *testing.T) {
 	want := kernel.DefaultLimits()
 	want.MaxEffects, want.RunTTL = 3, 60e9
 	expect(t, d.Limits, want, "limits")
-	if names := k.Catalogue(kernel.NewGrant("mail.read", "mail.send", "mail.wipe")); !slices.Equal(names, []string{"look", "send"}) {
-		t.Errorf("the kernel has %v, and its grants can call look and send", names)
-	}
+	names := k.Catalogue(kernel.NewGrant("mail.read", "mail.send", "mail.wipe"))
+	failIf(t, !slices.Equal(names, []string{"look", "send"}), "the kernel has %v, and its grants can call look and send", names)
 	wantRights := bcp.KernelRights{Kernel: "desk", Planner: "ann", Processors: []bcp.AgentName{"mailer"}, Approvers: []bcp.AgentName{"kim"},
 		Runs:  []bcp.RunRight{{Requester: "main", Grant: "read"}, {Requester: "main", Grant: "all"}},
 		Calls: []bcp.CallRight{{Service: "mail", Tool: "look"}, {Service: "mail", Tool: "send"}}}
@@ -104,12 +103,10 @@ func TestKernelOfAMesh(t *testing.T) {
 	main, _ := mesh.Agent("main")
 	failIf(t, !main.Controller, "a requester without channels is no Controller")
 	send := d.Tools[1]
-	if send.Name != "send" || send.Level != kernel.Write || send.Idempotency != kernel.ByKey || send.Timeout != 5e9 || send.Service != "mail" {
-		t.Errorf("got %+v", send)
-	}
-	if look := d.Tools[0]; look.Subjects != kernel.ThirdParty || look.Timeout != kernel.DefaultToolTimeout {
-		t.Errorf("got %+v", look)
-	}
+	failIf(t, send.Name != "send" || send.Level != kernel.Write || send.Idempotency != kernel.ByKey || send.Timeout != 5e9 || send.Service != "mail",
+		"got %+v", send)
+	look := d.Tools[0]
+	failIf(t, look.Subjects != kernel.ThirdParty || look.Timeout != kernel.DefaultToolTimeout, "got %+v", look)
 }
 
 // A rule of mesh.yaml holds in each kernel that has its tool, before the kernel's own.
@@ -127,9 +124,8 @@ func TestRulesOfAMesh(t *testing.T) {
 		stopIf(t, fault.Code != "", "%v", fault)
 		return checked.Preflight()[0].Verdict.Ruling
 	}
-	if ann, kim := plan("ann"), plan("kim"); ann != kernel.Deny || kim != kernel.Allow {
-		t.Errorf("a mail to ann is judged %v, to kim %v", ann, kim)
-	}
+	ann, kim := plan("ann"), plan("kim")
+	failIf(t, ann != kernel.Deny || kim != kernel.Allow, "a mail to ann is judged %v, to kim %v", ann, kim)
 }
 
 // What is wrong with a kernel, its tools and its rules is said where it stands.
@@ -206,9 +202,8 @@ func TestKernelWithoutItsTools(t *testing.T) {
 	t.Parallel()
 	folder := kernelFolder()
 	delete(folder, "tools/mail.yaml")
-	if mesh, report := definition.Load(folder); mesh != nil || !strings.Contains(fmt.Sprint(report.Errors), "there is no tool") {
-		t.Errorf("got %v", report)
-	}
+	mesh, report := definition.Load(folder)
+	failIf(t, mesh != nil || !strings.Contains(fmt.Sprint(report.Errors), "there is no tool"), "got %v", report)
 	other := maps.Clone(kernelFolder())
 	other["tools/more.yaml"] = &fstest.MapFile{Data: []byte(strings.Replace(mailTools, "service: mail", "service: post", 1))}
 	if mesh, report := definition.Load(other); mesh != nil || !strings.Contains(fmt.Sprint(report.Errors), "defined in tools/mail.yaml already") {
@@ -225,9 +220,8 @@ func TestCapabilityOfNoTool(t *testing.T) {
 			return p.Key == "kernel.grants.read" && strings.Contains(p.Message, `no tool needs the capability "mail.raed"`) && p.Line > 0
 		})
 	}
-	if warned(kernelFolder()) || !warned(kernelFolder("agents/desk.md", "read: [mail.read]", "read: [mail.read, mail.raed]")) {
-		t.Error("a misspelt capability is not told from others")
-	}
+	failIf(t, warned(kernelFolder()) || !warned(kernelFolder("agents/desk.md", "read: [mail.read]", "read: [mail.read, mail.raed]")),
+		"a misspelt capability is not told from others")
 }
 
 // Whoever marks an argument as critical is told of the rule that compares it with the task, until a rule does.
@@ -256,9 +250,8 @@ func TestPlannerOfAnotherKernelIsNoSubPlanner(t *testing.T) {
 	folder["agents/shop.md"] = &fstest.MapFile{Data: []byte(shop)}
 	folder["agents/mailer.md"] = &fstest.MapFile{Data: []byte(strings.Replace(string(folder["agents/mailer.md"].Data), "bcp_channels:\n", "bcp_channels:\n- {peer: shop, role: reader}\n", 1))}
 	mesh, report := definition.Load(folder)
-	if mesh != nil || len(report.Errors) != 1 || report.Errors[0].Key != "kernel.sub_planner" || !strings.Contains(report.Errors[0].Message, "sees no content") {
-		t.Errorf("got %v", report.Errors)
-	}
+	failIf(t, mesh != nil || len(report.Errors) != 1 || report.Errors[0].Key != "kernel.sub_planner" || !strings.Contains(report.Errors[0].Message, "sees no content"),
+		"got %v", report.Errors)
 }
 
 // What Controllers may hear of runs is a subscription of theirs, which they cannot
@@ -279,15 +272,12 @@ func TestResultOfAKernel(t *testing.T) {
 	mesh, report := definition.Load(reads())
 	stopIf(t, mesh == nil, "%v", report.Errors)
 	ch, ok := mesh.Channel(bcp.ChannelKey{Controller: "main", Reader: "desk"})
-	if !ok || len(ch.Subscriptions) != 1 || ch.Subscriptions[0].ID != bcp.ResultSubscription || ch.Subscriptions[0].Spec.Fields[0].Name != "angry" {
-		t.Errorf("the channel is %+v", ch)
-	}
-	if agent, _ := mesh.Agent("desk"); agent.BaseTaint != bcp.TaintHigh {
-		t.Errorf("a kernel that tells has the taint %s", agent.BaseTaint)
-	}
-	if k := kernel.OfMesh(mesh)[0]; k.Definition().Result == nil {
-		t.Error("the kernel does not know of the result")
-	}
+	failIf(t, !ok || len(ch.Subscriptions) != 1 || ch.Subscriptions[0].ID != bcp.ResultSubscription || ch.Subscriptions[0].Spec.Fields[0].Name != "angry",
+		"the channel is %+v", ch)
+	agent, _ := mesh.Agent("desk")
+	failIf(t, agent.BaseTaint != bcp.TaintHigh, "a kernel that tells has the taint %s", agent.BaseTaint)
+	k := kernel.OfMesh(mesh)[0]
+	failIf(t, k.Definition().Result == nil, "the kernel does not know of the result")
 	for _, c := range []struct{ file, old, new, at, want string }{
 		{desk, "  result: {category: 1, fields: [{name: angry, type: boolean}]}\n", "", "bcp_channels[0].role", "answers no queries"},
 		{desk, "requesters: {main: [read, all]}", "requesters: {ann2: [read]}", "bcp_channels[0].peer", "no requester"},

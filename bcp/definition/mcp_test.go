@@ -42,9 +42,8 @@ func TestMCPServers(t *testing.T) {
 		InputSchema: `{"additionalProperties":false,"properties":{"words":{"maxLength":9,"type":"string"}},"required":["words"],"type":"object"}`}) {
 		t.Errorf("%+v %+v", server, tool)
 	}
-	if a, _ := m.Agent("reader"); a.Tools[0] != "mcp__notes__find" {
-		t.Errorf("%+v", a)
-	}
+	a, _ := m.Agent("reader")
+	failIf(t, a.Tools[0] != "mcp__notes__find", "%+v", a)
 	named := func(name, sha256, rest string) string {
 		return notesServer("", "name: "+name+", sha256: "+sha256+", description: Finds., input_schema: "+rest)
 	}
@@ -69,15 +68,13 @@ func TestMCPServers(t *testing.T) {
 		notesServer("", "") + strings.TrimPrefix(notesServer("", ""), "mcp_servers:\n"):                                       "has the same name",
 		"": `builtin has no tool "mcp__notes__find"`,
 	} {
-		if _, got := load(mesh, "[mcp__notes__find]", ""); want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("%s\n%s", mesh, got)
-		}
+		_, got := load(mesh, "[mcp__notes__find]", "")
+		failIf(t, want == "" && got != "" || !strings.Contains(got, want), "%s\n%s", mesh, got)
 	}
 	for n, want := range map[int]string{0: "", 1: "at most 64"} { // of the whole name
 		mesh := strings.Replace(named(fits+strings.Repeat("a", n), hashOfNotes, object), "name: notes", "name: notes-long1", 1)
-		if _, got := load(mesh, "[]", ""); want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("%d beyond the limit: %s", n, got)
-		}
+		_, got := load(mesh, "[]", "")
+		failIf(t, want == "" && got != "" || !strings.Contains(got, want), "%d beyond the limit: %s", n, got)
 	}
 	at := func(server string) string {
 		return strings.Replace(notesServer(server, ""), "  command: [./notes]\n", "", 1)
@@ -103,9 +100,8 @@ func TestMCPServers(t *testing.T) {
 		strings.Replace(at("url: x"), "  url: x\n", "", 1):                "expected one of command, url, got 0",
 	} {
 		m, got := load(mesh, "[mcp__notes__find]", "")
-		if want == "" && got != "" || !strings.Contains(got, want) || strings.Contains(got, "secret") || strings.Contains(got, "7f3a") {
-			t.Errorf("%s\n%s", mesh, got)
-		}
+		failIf(t, want == "" && got != "" || !strings.Contains(got, want) || strings.Contains(got, "secret") || strings.Contains(got, "7f3a"),
+			"%s\n%s", mesh, got)
 		failIf(t, want == "" && (m == nil || !strings.HasPrefix(m.MCPServers[0].URL, "http") || m.MCPServers[0].Sandbox != 0),
 			"%s\n%+v", mesh, m)
 	}

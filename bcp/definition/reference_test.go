@@ -39,9 +39,8 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 		if *update {
 			noError(t, os.WriteFile(file, []byte(want), 0o644))
 		}
-		if diff := cmp.Diff(want, readFile(file)); diff != "" {
-			t.Errorf("%s is stale; -update writes it (-want +got):\n%s", name, diff)
-		}
+		diff := cmp.Diff(want, readFile(file))
+		failIf(t, diff != "", "%s is stale; -update writes it (-want +got):\n%s", name, diff)
 	}
 }
 
@@ -91,13 +90,11 @@ func TestReferenceExamplesLoad(t *testing.T) {
 	failIf(t, mesh == nil || len(mesh.Channels) != 1 || len(report.Warnings) != 0,
 		"the smallest: errors %v, warnings %v", report.Errors, report.Warnings)
 	mesh, report = definition.Parse(full)
-	if mesh == nil || len(mesh.Channels) != 4 || len(mesh.Channels[0].Subscriptions)+len(mesh.Channels[1].Subscriptions)+len(mesh.Channels[2].Subscriptions) != 4 {
-		t.Fatalf("the full one: errors %v", report.Errors)
-	}
+	stopIf(t, mesh == nil || len(mesh.Channels) != 4 || len(mesh.Channels[0].Subscriptions)+len(mesh.Channels[1].Subscriptions)+len(mesh.Channels[2].Subscriptions) != 4,
+		"the full one: errors %v", report.Errors)
 	for _, w := range report.Warnings {
-		if !slices.Contains([]string{definition.CodeCategory3, definition.CodeCapacity, definition.CodeCommandUser, definition.CodeLethalTrifecta}, w.Code) {
-			t.Errorf("the full one: %s (%s)", w, w.Code)
-		}
+		failIf(t, !slices.Contains([]string{definition.CodeCategory3, definition.CodeCapacity, definition.CodeCommandUser, definition.CodeLethalTrifecta}, w.Code),
+			"the full one: %s (%s)", w, w.Code)
 	}
 	var text strings.Builder
 	for _, content := range full {

@@ -69,14 +69,12 @@ func TestRolesInDefinitions(t *testing.T) {
 		"kim":    {},
 		"reader": {Role: "processor", Contract: "processor-v1"},
 	} {
-		if a, _ := m.Agent(name); a.Execution != want {
-			t.Errorf("%s: %+v", name, a.Execution)
-		}
+		a, _ := m.Agent(name)
+		failIf(t, a.Execution != want, "%s: %+v", name, a.Execution)
 	}
 	ann, _ := m.Agent("ann")
-	if reader, _ := m.Agent("reader"); ann.Model != "openai/large" || reader.Model != "ollama/small" {
-		t.Errorf("models %s and %s", ann.Model, reader.Model)
-	}
+	reader, _ := m.Agent("reader")
+	failIf(t, ann.Model != "openai/large" || reader.Model != "ollama/small", "models %s and %s", ann.Model, reader.Model)
 	contracts := definition.Contracts(m)
 	failIf(t, len(contracts) != 4 || contracts["planner-strict"].Invariants[0].ID != "inv-one", "%v", contracts)
 	failIf(t, !slices.ContainsFunc(m.Files, func(f bcp.File) bool { return f.Path == "contracts/planner-strict.json" }),

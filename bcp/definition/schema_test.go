@@ -28,9 +28,8 @@ func TestSchemaIsComplete(t *testing.T) {
 		readerEntry := k.Level == definition.LevelChannel && k.Required && k.DefaultRule != ""
 		failIf(t, (k.Default != "") == (k.DefaultRule != "") != (k.Required && !readerEntry),
 			"%s: expected one of a default, a rule for the default, and required", at)
-		if (k.Type == definition.TypeWord) && len(k.Words) == 0 || slices.Contains([]*definition.Type{definition.TypeObjects, definition.TypeObject, definition.TypeNamedObjects}, k.Type) != (k.Child != nil) {
-			t.Errorf("%s: words or child do not fit the type", at)
-		}
+		failIf(t, (k.Type == definition.TypeWord) && len(k.Words) == 0 || slices.Contains([]*definition.Type{definition.TypeObjects, definition.TypeObject, definition.TypeNamedObjects}, k.Type) != (k.Child != nil),
+			"%s: words or child do not fit the type", at)
 	}
 	failIf(t, len(seen) < 2*200, "%d keys", len(seen))
 }

@@ -43,9 +43,8 @@ func TestSecretsInDefinitions(t *testing.T) {
 				kind := p.Message[strings.Index(p.Message, "(") : strings.Index(p.Message, ")")+1]
 				got = append(got, fmt.Sprintf("%s:%d:%d: %s %s", p.File, p.Line, p.Column, p.Code, kind))
 			}
-			if diff := cmp.Diff(which.want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", name, diff)
-			}
+			diff := cmp.Diff(which.want, got)
+			failIf(t, diff != "", "%s (-want +got):\n%s", name, diff)
 		}
 	}
 }

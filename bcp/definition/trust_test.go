@@ -48,14 +48,12 @@ func TestTrust(t *testing.T) {
 	t.Parallel()
 	m, report := definition.Parse(trustFiles(trustMesh, askingFile))
 	stopIf(t, m == nil, "%v", report.Errors)
-	if len(m.Trust) != 2 || m.Trust[0].Key != m.Trust[1].Key || m.Trust[0].Key[0] != 0x3b || !m.Trust[0].Until.Equal(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)) || !m.Trust[1].Until.IsZero() {
-		t.Errorf("%+v", m.Trust)
-	}
+	failIf(t, len(m.Trust) != 2 || m.Trust[0].Key != m.Trust[1].Key || m.Trust[0].Key[0] != 0x3b || !m.Trust[0].Until.Equal(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)) || !m.Trust[1].Until.IsZero(),
+		"%+v", m.Trust)
 	r, known := m.Requirement("strict")
 	parsed, ok := contract.ParseRequirement(r.Document)
-	if !known || !ok || len(parsed.Demands) != 2 || len(parsed.Demands[1].Args) != 2 || !parsed.Proof || parsed.MaxAge != 24*time.Hour {
-		t.Errorf("%s: %+v", r.Document, parsed)
-	}
+	failIf(t, !known || !ok || len(parsed.Demands) != 2 || len(parsed.Demands[1].Args) != 2 || !parsed.Proof || parsed.MaxAge != 24*time.Hour,
+		"%s: %+v", r.Document, parsed)
 	ch, _ := m.Channel(bcp.ChannelKey{Controller: "main", Reader: "pat"})
 	failIf(t, ch.ReaderRole != "strict" || ch.ControllerRole != "" || !m.RolesRequired()["pat"] || m.RolesRequired()["main"],
 		"%+v", ch)

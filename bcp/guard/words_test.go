@@ -31,9 +31,8 @@ func TestRandomKeysAreNoNames(t *testing.T) {
 			}
 		}
 	}
-	if camel+path > 0 || random*500 > urls {
-		t.Errorf("of %d keys %d look like an identifier, %d like a path; of %d in base64url %d do not look random", keys, camel, path, urls, random)
-	}
+	failIf(t, camel+path > 0 || random*500 > urls,
+		"of %d keys %d look like an identifier, %d like a path; of %d in base64url %d do not look random", keys, camel, path, urls, random)
 }
 
 func TestEntropy(t *testing.T) {

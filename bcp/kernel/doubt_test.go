@@ -185,9 +185,8 @@ func TestForeignMessages(t *testing.T) {
 	}
 	g.outcome(call, `"result":`+sent)
 	g.end(kernel.Committed, "")
-	if c := g.state.DecideOutcome(m(), "calendar", call.Wait.ID, 1, result); c.Code != kernel.UnknownCall || c.Alert != "" {
-		t.Errorf("a second outcome by another service: %+v", c)
-	}
+	c := g.state.DecideOutcome(m(), "calendar", call.Wait.ID, 1, result)
+	failIf(t, c.Code != kernel.UnknownCall || c.Alert != "", "a second outcome by another service: %+v", c)
 	refused("the end of a run that ended", g.state.DecideStop(m(), id, kernel.Cancelled), kernel.UnknownRun)
 
 	for _, c := range []kernel.Change{

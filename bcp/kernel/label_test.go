@@ -199,9 +199,8 @@ func TestResultLabels(t *testing.T) {
 	}
 	k := mustKernel(t, nil)
 	got, ok := k.ParseLabel("Slot", mustLabel(t, `{"influence":{"a":1,"b":9},"readers":["x"],"sources":["tool_read"],"subjects":["third_party"]}`), "p")
-	if want := `{"influence":{"p":6},"readers":["x"],"sources":["q_llm","tool_read"],"subjects":["third_party"]}`; !ok || spelled(got) != want {
-		t.Errorf("a parse:\ngot  %s\nwant %s", spelled(got), want)
-	}
+	want := `{"influence":{"p":6},"readers":["x"],"sources":["q_llm","tool_read"],"subjects":["third_party"]}`
+	failIf(t, !ok || spelled(got) != want, "a parse:\ngot  %s\nwant %s", spelled(got), want)
 	_, ok = k.ParseLabel("Else", kernel.Trusted(), "p")
 	failIf(t, ok, "a schema that is not there has a label")
 }

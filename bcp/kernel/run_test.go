@@ -329,9 +329,8 @@ func TestEqualParsesAcrossPlans(t *testing.T) {
 	c := g.plan(steps(inbox, other, strings.ReplaceAll(slots, `"i"`, `"another instruction"`)))
 	failIf(t, len(c.Steps) != 3 || !c.Steps[0].Reused || !c.Steps[1].Reused || c.Wait.Step != "s", "got %+v", c.Steps)
 	// It was asked for after an error, which content chose: that is in its label.
-	if spelled(c.Steps[1].Label) != strings.ReplaceAll(strings.ReplaceAll(spelled(g.changes[3].Steps[0].Label), `"p"`, `"q"`), `["q_llm"`, `["derived","q_llm"`) {
-		t.Errorf("the label is %s", spelled(c.Steps[1].Label))
-	}
+	failIf(t, spelled(c.Steps[1].Label) != strings.ReplaceAll(strings.ReplaceAll(spelled(g.changes[3].Steps[0].Label), `"p"`, `"q"`), `["q_llm"`, `["derived","q_llm"`),
+		"the label is %s", spelled(c.Steps[1].Label))
 }
 
 // What a person must look at waits for one, and is made only as it was shown.
@@ -578,9 +577,7 @@ func TestOneStepAfterAnother(t *testing.T) {
 	again := `{"kind":"tool","id":"again","tool":"read_inbox","args":{}}`
 	g := planned(t, mustKernel(t, nil), steps(inbox, again, contacts, parse))
 	for _, answer := range []string{mail, mail, alice} {
-		if len(g.state.Unanswered()) != 1 {
-			t.Fatalf("calls at once: %v", g.state.Unanswered())
-		}
+		stopIf(t, len(g.state.Unanswered()) != 1, "calls at once: %v", g.state.Unanswered())
 		g.result(answer)
 	}
 	c := g.answer(`{"text":"x"}`, "")

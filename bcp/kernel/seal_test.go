@@ -154,9 +154,8 @@ func TestSealedTypesAreChecked(t *testing.T) {
 		expect(t, url.Has(val(fmt.Sprintf("%q", uri))), want, "%s", uri)
 	}
 	again := mustType(string(url.AppendJSONSchema(nil)))
-	if !bytes.Equal(again.AppendJSONSchema(nil), url.AppendJSONSchema(nil)) || !again.Accepts || len(again.Hosts) != 1 {
-		t.Errorf("it is spelled in two ways: %s", again.AppendJSONSchema(nil))
-	}
+	failIf(t, !bytes.Equal(again.AppendJSONSchema(nil), url.AppendJSONSchema(nil)) || !again.Accepts || len(again.Hosts) != 1,
+		"it is spelled in two ways: %s", again.AppendJSONSchema(nil))
 }
 
 // No byte of a sealed value is in what a planner, a sub-planner, a requester, or a reader of

@@ -89,9 +89,8 @@ func TestContentHasNobodySuspected(t *testing.T) {
 	} {
 		g := newGateway(t, mustKernel(t, nil))
 		c.play(g)
-		if got := seenIn(t, g); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q", name, got)
-		}
+		got := seenIn(t, g)
+		failIf(t, !slices.Equal(got, c.want), "%s: %q", name, got)
 		if name == fromReader { // rules deny it, if the task is tainted
 			continue
 		}

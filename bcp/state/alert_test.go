@@ -194,9 +194,8 @@ func TestWhatIsAnAlert(t *testing.T) {
 	d := bcp.Decision{Kind: bcp.KindAlert, Event: string(bcp.AlertExhausted), Seq: 7, Time: 1_800_000_000_000_000_000, Controller: "planner", Reader: "mail", Epoch: 2}
 	alert, _ := d.Alert()
 	b, err := json.Marshal(alert)
-	if want := `{"type":"bcp_alert","alert":"budget_exhausted","seq":7,"time":"2027-01-15T08:00:00Z","controller":"planner","reader":"mail","epoch":2}`; err != nil || string(b) != want {
-		t.Errorf("an alert is written %s, %v", b, err)
-	}
+	want := `{"type":"bcp_alert","alert":"budget_exhausted","seq":7,"time":"2027-01-15T08:00:00Z","controller":"planner","reader":"mail","epoch":2}`
+	failIf(t, err != nil || string(b) != want, "an alert is written %s, %v", b, err)
 }
 
 // Under load what waits to be recorded is at most three alerts a channel.

@@ -196,9 +196,8 @@ func TestHeldPushesAreBatched(t *testing.T) {
 		wait 30m
 		due                                    => batch delivers count:2 bits:44.0 settled:66.0`)
 	out := w.state.Outbox(plannerMail)
-	if len(out) != 1 || len(out[0].Batch) != 2 || string(out[0].Batch[0].Response) != `{"summary":"b"}` || string(out[0].Batch[1].Response) != `{"summary":"d"}` {
-		t.Errorf("the outbox has %+v", out)
-	}
+	failIf(t, len(out) != 1 || len(out[0].Batch) != 2 || string(out[0].Batch[0].Response) != `{"summary":"b"}` || string(out[0].Batch[1].Response) != `{"summary":"d"}`,
+		"the outbox has %+v", out)
 }
 
 // A restart, and definitions that have the window no more, or the subscription,

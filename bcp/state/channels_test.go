@@ -57,9 +57,8 @@ func TestChannelsTellWhatAnAskWould(t *testing.T) {
 			view := w.channelOfPlanner()
 			same(t, before, dump(w.state), "looking changed the state")
 			channel := channelIn(mesh, plannerMail)
-			if view.Budget != channel.Budget || view.MaxCategory != channel.MaxCategory || len(view.Subscriptions) != len(channel.Subscriptions) {
-				t.Errorf("got %+v", view)
-			}
+			failIf(t, view.Budget != channel.Budget || view.MaxCategory != channel.MaxCategory || len(view.Subscriptions) != len(channel.Subscriptions),
+				"got %+v", view)
 			d := w.commit(w.state.DecideAsk(w.moment(), "planner", "mail", askBytes("yes", "", "")))
 			stopIf(t, !d.Accepted(), "the ask is refused: %s", d.Code)
 			got, want := d.Remaining, max(0, view.Remaining-d.Nominal)
@@ -68,9 +67,8 @@ func TestChannelsTellWhatAnAskWould(t *testing.T) {
 				again := newWorld(t, mesh).play(tt.history)
 				failIf(t, cost.Category > channel.MaxCategory, "category %d is no use", cost.Category)
 				d := again.askForm(cost.Form)
-				if d.Accepted() && (d.Nominal != cost.Nominal || d.Capacity != cost.Capacity) || d.Escalation != cost.Escalation && d.Code == "" {
-					t.Errorf("%+v: charged %s and %s, escalation %t", cost, d.Nominal, d.Capacity, d.Escalation)
-				}
+				failIf(t, d.Accepted() && (d.Nominal != cost.Nominal || d.Capacity != cost.Capacity) || d.Escalation != cost.Escalation && d.Code == "",
+					"%+v: charged %s and %s, escalation %t", cost, d.Nominal, d.Capacity, d.Escalation)
 			}
 		})
 	}

@@ -265,9 +265,8 @@ func TestWhatComesBackGoesOn(t *testing.T) {
 				w.play("due")
 			}
 			there := name == "agent"
-			if _, _, ok := w.state.Balance(plannerMail); ok != there {
-				t.Errorf("the channel is there: %t", ok)
-			}
+			_, _, ok := w.state.Balance(plannerMail)
+			failIf(t, ok != there, "the channel is there: %t", ok)
 			acknowledged := 0
 			if !there { // what was on its way may be acknowledged, and nothing else happens to it
 				out := full.state.channels[plannerMail].outbox[0]
@@ -284,9 +283,8 @@ func TestWhatComesBackGoesOn(t *testing.T) {
 			w.play("ask planner relay yes => accept")
 			w.reload(testMesh())
 			now, after, _ := w.state.Balance(plannerMail)
-			if now != epoch || after.Settled < balance.Settled || name == "channel" && (after.Reserved != 0 || after.Settled == balance.Settled) {
-				t.Errorf("epoch %d has %+v, and epoch %d had %+v", now, after, epoch, balance)
-			}
+			failIf(t, now != epoch || after.Settled < balance.Settled || name == "channel" && (after.Reserved != 0 || after.Settled == balance.Settled),
+				"epoch %d has %+v, and epoch %d had %+v", now, after, epoch, balance)
 			n := len(w.state.Outbox(plannerMail))
 			failIf(t, n < waiting-acknowledged, "%d deliveries wait, and %d did", n, waiting)
 		})

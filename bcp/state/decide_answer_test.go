@@ -237,9 +237,8 @@ func TestAnswerIsHeld(t *testing.T) {
 		t.Errorf("of a held answer the Controller hears %+v", out.Delivery)
 	}
 	items := w.state.Items()
-	if len(items) != 1 || items[0].Kind != "anomaly" || len(items[0].Anomalies) == 0 || items[0].Nominal != 88*bcp.Bit || items[0].Taint != bcp.TaintMedium {
-		t.Errorf("items are %+v", items)
-	}
+	failIf(t, len(items) != 1 || items[0].Kind != "anomaly" || len(items[0].Anomalies) == 0 || items[0].Nominal != 88*bcp.Bit || items[0].Taint != bcp.TaintMedium,
+		"items are %+v", items)
 	w.play(`
 		wait 23h45m
 		due                          => expire out:approval_expired item prepaid bits:88.0 settled:89.0
@@ -322,9 +321,8 @@ func TestDetailIsSpecificAndEchoesNothing(t *testing.T) {
 		d := w.commit(w.state.DecideAnswer(w.moment(), "mail", id, 0,
 			[]byte(`{"type":"bcp_response","query_id":"`+string(id)+`","response":`+answer+`}`)))
 		detail := bcp.ReaderDetail(d.Code, d.Reason, d.FieldName(), d.Subscription, d.Controller)
-		if d.Verdict != bcp.Reject || detail == "" || strings.Contains(strings.ToUpper(detail), canary) || strings.ContainsFunc(detail, unicode.IsControl) {
-			t.Errorf("%s: %s, detail %q", answer, d.Verdict, detail)
-		}
+		failIf(t, d.Verdict != bcp.Reject || detail == "" || strings.Contains(strings.ToUpper(detail), canary) || strings.ContainsFunc(detail, unicode.IsControl),
+			"%s: %s, detail %q", answer, d.Verdict, detail)
 		seen[detail] = true
 		public := d.Public()
 		expect(t, public.FieldName(), "", "%s: the audit shows", answer)

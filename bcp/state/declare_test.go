@@ -82,9 +82,8 @@ func TestRolesInSlots(t *testing.T) {
 		code := w.asks()
 		failIf(t, code != "" || w.last.Verdict != bcp.Accept, "an ask: %q", code)
 	}
-	if silent.last.Nominal != missing.last.Nominal || silent.last.Capacity != missing.last.Capacity || silent.last.Remaining != missing.last.Remaining {
-		t.Errorf("%v and %v", silent.last, missing.last)
-	}
+	failIf(t, silent.last.Nominal != missing.last.Nominal || silent.last.Capacity != missing.last.Capacity || silent.last.Remaining != missing.last.Remaining,
+		"%v and %v", silent.last, missing.last)
 	missing.play("answer mail 1 {\"ok\":true} => query_expired")
 	missing.play("push mail planner alarm {\"ok\":true}")
 	failIf(t, missing.last.Code != bcp.RoleRequired, "a push: %q", missing.last.Code)
@@ -113,9 +112,8 @@ func TestAcceptanceIsBound(t *testing.T) {
 	} {
 		w := newWorld(t, roleMesh())
 		requirement, v := "strict", w.verdict("a-1", 7, time.Hour)
-		if d := w.judged(requirement, v); d.Verdict != bcp.Accept {
-			t.Fatal(d.Declare)
-		}
+		d := w.judged(requirement, v)
+		stopIf(t, d.Verdict != bcp.Accept, "%v", d.Declare)
 		again := w.verdict("a-2", 7, time.Hour)
 		change(&requirement, &again)
 		w.judged(requirement, again)

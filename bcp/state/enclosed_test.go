@@ -65,13 +65,11 @@ func TestSealedValuesAreHandedOn(t *testing.T) {
 	want := fmt.Sprintf(`{"ok":true,"a":%q,"b":%q}`, handles[0], handles[1])
 	stopIf(t, len(out) != 1 || string(out[0].Response) != want, "delivered is %+v, want %s", out, want)
 	d := w.hand("planner", handles[1])
-	if d.Verdict != bcp.Hold || d.Kind != bcp.KindHand || d.HeldItem() == "" || d.Repeat || d.Reader != "mail" || d.SessionBegins || d.Nominal != 0 {
-		t.Fatalf("decided %+v", d)
-	}
+	stopIf(t, d.Verdict != bcp.Hold || d.Kind != bcp.KindHand || d.HeldItem() == "" || d.Repeat || d.Reader != "mail" || d.SessionBegins || d.Nominal != 0,
+		"decided %+v", d)
 	view, code := w.state.View("mia", d.Item)
-	if code != "" || view.Kind != bcp.ItemHanded || string(view.Content) != `"`+string(handles[1])+`"` || view.Taint != bcp.TaintHigh || view.Source.Agent != "mail" {
-		t.Errorf("it is shown as %+v, %s", view, code)
-	}
+	failIf(t, code != "" || view.Kind != bcp.ItemHanded || string(view.Content) != `"`+string(handles[1])+`"` || view.Taint != bcp.TaintHigh || view.Source.Agent != "mail",
+		"it is shown as %+v, %s", view, code)
 	expect(t, errorOf(w.state.View("eve", d.Item)), bcp.NotPermitted, "another person")
 	if again := w.hand("planner", handles[1]); !again.Repeat || again.Item != d.Item || again.Verdict != bcp.Hold || len(w.state.Items()) != 1 {
 		t.Errorf("again: %+v", again)

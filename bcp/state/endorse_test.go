@@ -80,9 +80,8 @@ func TestEndorsedAnswersAreReleased(t *testing.T) {
 		ask planner mail text                                   => accept
 		answer mail 4 {"q":"see_evil.com"}                      => approval_queue_full`)
 	list := w.state.Endorsements("mia", w.moment())
-	if len(list) != 2 || list[0].UsesLeft != 0 || list[0].Ended == "" || list[1].Subscription != "note" || len(w.state.Endorsements("eve", w.moment())) != 0 {
-		t.Errorf("listed are %+v", list)
-	}
+	failIf(t, len(list) != 2 || list[0].UsesLeft != 0 || list[0].Ended == "" || list[1].Subscription != "note" || len(w.state.Endorsements("eve", w.moment())) != 0,
+		"listed are %+v", list)
 	for _, record := range w.journal {
 		d := must(decodeOpen(record))
 		if d.Endorsed != nil && d.Kind != bcp.KindEndorse {
@@ -135,9 +134,8 @@ func TestEndorsementsThatAreRefused(t *testing.T) {
 			return w.state.DecideEndorse(w.moment(), "mia", from, bcp.Endorse, body)
 		}
 	}
-	if d := withPasskey(true, true)(newWorld(t, endorsing(plainly))); d.Verdict != bcp.Accept || d.Passkey.IsZero() || d.Unsealed {
-		t.Errorf("by the passkey of its creds: %+v", d)
-	}
+	d := withPasskey(true, true)(newWorld(t, endorsing(plainly)))
+	failIf(t, d.Verdict != bcp.Accept || d.Passkey.IsZero() || d.Unsealed, "by the passkey of its creds: %+v", d)
 	for name, c := range map[string]struct {
 		edit func(*bcp.Channel)
 		do   func(*world) bcp.Decision

@@ -137,13 +137,11 @@ func TestView(t *testing.T) {
 	slices.Sort(want)
 	got := keys(escalation)
 	failIf(t, !slices.Equal(got, want), "of an escalation the fields are %v", got)
-	if escalation.Kind != bcp.ItemEscalation || escalation.Content != nil || escalation.Justification != "so" || escalation.Spec.Directive != "Tell." || escalation.SHA256 == (bcp.Digest{}) {
-		t.Errorf("an escalation is seen as %+v", escalation)
-	}
+	failIf(t, escalation.Kind != bcp.ItemEscalation || escalation.Content != nil || escalation.Justification != "so" || escalation.Spec.Directive != "Tell." || escalation.SHA256 == (bcp.Digest{}),
+		"an escalation is seen as %+v", escalation)
 	push, _ := w.state.View("mia", w.items[2])
-	if string(push.Content) != `{"summary":"a b"}` || push.Kind != bcp.ItemSummary || push.Subscription != "memo" || push.Query != "" || push.Spec.MaxWords != 2 {
-		t.Errorf("a push is seen as %+v", push)
-	}
+	failIf(t, string(push.Content) != `{"summary":"a b"}` || push.Kind != bcp.ItemSummary || push.Subscription != "memo" || push.Query != "" || push.Spec.MaxWords != 2,
+		"a push is seen as %+v", push)
 	w.play("close planner\nopen planner => begins")
 	push, _ = w.state.View("mia", w.items[2])
 	failIf(t, len(push.Earlier) != 0, "earlier deliveries of another session: %+v", push.Earlier)

@@ -202,9 +202,8 @@ func TestNobodyHasMoreOfTheJournalThanIsFree(t *testing.T) {
 	own := w.state.share.of["mail"]
 	free := limit - w.state.share.all
 	failIf(t, own <= free || own > free+2*3*recordBytes, "it has %d bytes, and %d are free", own, free)
-	if !w.state.ExceedsShare("mail") || w.state.ExceedsShare("planner") || refused("ask planner relay yes") || refused(`push relay planner alarm {"ok":true}`) {
-		t.Error("another is not heard, or this one is")
-	}
+	failIf(t, !w.state.ExceedsShare("mail") || w.state.ExceedsShare("planner") || refused("ask planner relay yes") || refused(`push relay planner alarm {"ok":true}`),
+		"another is not heard, or this one is")
 	size := 0
 	for _, record := range w.journal {
 		size += len(record)

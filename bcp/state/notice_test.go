@@ -25,9 +25,8 @@ func TestNotices(t *testing.T) {
 		"%d notices wait, the oldest %+v", len(waiting), oldest)
 	w.play("due => notice")
 	waiting = w.state.Notices("relay", bcp.RoleController)
-	if len(waiting) != maxNotices || waiting[0].Message.(bcp.Prompt).Message != "p001" || w.state.Waits(oldest.ID) || len(w.state.noticed) != maxNotices {
-		t.Fatalf("%d notices wait, the oldest %+v", len(waiting), waiting[0])
-	}
+	stopIf(t, len(waiting) != maxNotices || waiting[0].Message.(bcp.Prompt).Message != "p001" || w.state.Waits(oldest.ID) || len(w.state.noticed) != maxNotices,
+		"%d notices wait, the oldest %+v", len(waiting), waiting[0])
 	id := waiting[3].ID
 	for _, who := range []agentRole{{"relay", bcp.RoleReader}, {"planner", bcp.RoleController}, {"mail", bcp.RoleReader}, {"mia", bcp.RoleApprover}, {"", 0}, {"relay", 0}} {
 		expect(t, errorOf(w.state.DecideAcknowledge(w.moment(), who.agent, who.role, id)), false, "%v acknowledges", who)

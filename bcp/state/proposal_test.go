@@ -161,9 +161,8 @@ func TestProposedSubscriptionIsReadStrictly(t *testing.T) {
 	t.Parallel()
 	const sound = `{"id":"news","category":1,"fields":[{"name":"any","type":"boolean"}],"max_rate":"1000/h","batch_window":"7d","publish_when":"any"}`
 	p, err := bcp.ParseProposedSubscription([]byte(sound))
-	if err != nil || p.ID != "news" || p.MaxRate.Count != bcp.MaxRateCount || p.BatchWindow != "7d" || p.PublishWhen != "any" || len(p.Fields) != 1 {
-		t.Errorf("%+v, %v", p, err)
-	}
+	failIf(t, err != nil || p.ID != "news" || p.MaxRate.Count != bcp.MaxRateCount || p.BatchWindow != "7d" || p.PublishWhen != "any" || len(p.Fields) != 1,
+		"%+v, %v", p, err)
 	for _, change := range [][2]string{
 		{`"news"`, `"a b"`}, {`"news"`, `"news","id":"other"`}, {`"news"`, `"news","budget_bits":1`}, {`"id":"news",`, ``}, {`1000/h`, `1001/h`},
 		{`7d`, `8d`}, {`"7d"`, `""`}, {`{"id"`, `[{"id"`}, {`"any"}`, `"any"} x`}, {`"category":1`, `"category":1,"max_words":0`},

@@ -127,9 +127,8 @@ func TestNobodyCanDecide(t *testing.T) {
 	}
 	w.play("approve 2 as=noah by=noah-key => accept")
 	for _, who := range []bcp.AgentName{"noah", "web", "planner", "mail", "", bcp.Operator} {
-		if items := w.state.ItemsFor(who); len(items) > 0 {
-			t.Errorf("%q lists %v", who, items)
-		}
+		items := w.state.ItemsFor(who)
+		failIf(t, len(items) > 0, "%q lists %v", who, items)
 		if view, code := w.state.View(who, w.items[0]); code != bcp.NotPermitted || view.Content != nil || view.SHA256 != (bcp.Digest{}) {
 			t.Errorf("%q sees %+v, %s", who, view, code)
 		}
@@ -377,9 +376,8 @@ func TestPasskeysDecide(t *testing.T) {
 		}
 		body := must(bcp.Encode(a, bcp.JSON))
 		d := w.commit(w.state.DecideApproval(w.moment(), "mia", c.from, bcp.Approve, body))
-		if d.Code != c.want || (d.Verdict == bcp.Accept) != (c.want == "") || c.want != "" && (d.Check != bcp.CheckSignature || d.Delivery != "" || len(d.Signature) > 0) {
-			t.Errorf("%s: %+v", name, d)
-		}
+		failIf(t, d.Code != c.want || (d.Verdict == bcp.Accept) != (c.want == "") || c.want != "" && (d.Check != bcp.CheckSignature || d.Delivery != "" || len(d.Signature) > 0),
+			"%s: %+v", name, d)
 		if c.want != "" {
 			continue
 		}

@@ -343,9 +343,8 @@ func (w *world) reload(mesh *bcp.Mesh) {
 	w.state = w.replay()
 	w.same(before)
 	live := must(before.Under(w.fresh()))
-	if diff := cmp.Diff(dump(w.state), dump(live)); diff != "" {
-		w.t.Fatalf("a reload makes another state (-journal +reloaded):\n%s", diff)
-	}
+	diff := cmp.Diff(dump(w.state), dump(live))
+	stopIf(w.t, diff != "", "a reload makes another state (-journal +reloaded):\n%s", diff)
 	w.state = live
 	w.act("reload")
 }
@@ -367,9 +366,8 @@ func (w *world) play(history string) *world {
 			}
 		}
 	}
-	if diff := cmp.Diff(dump(w.state), dump(w.replay())); diff != "" {
-		w.t.Fatalf("the journal replays to another state (-live +replayed):\n%s", diff)
-	}
+	diff := cmp.Diff(dump(w.state), dump(w.replay()))
+	stopIf(w.t, diff != "", "the journal replays to another state (-live +replayed):\n%s", diff)
 	w.same(w.state)
 	w.recount()
 	w.redecideSame()
@@ -411,9 +409,8 @@ func (w *world) same(before *State) {
 	w.t.Helper()
 	checkpoint := must(before.Checkpoint())
 	restored := must(Restore(w.config, checkpoint))
-	if diff := cmp.Diff(dump(w.state), dump(restored)); diff != "" {
-		w.t.Fatalf("a checkpoint restores to another state (-journal +restored):\n%s", diff)
-	}
+	diff := cmp.Diff(dump(w.state), dump(restored))
+	stopIf(w.t, diff != "", "a checkpoint restores to another state (-journal +restored):\n%s", diff)
 	if again, err := restored.Checkpoint(); err != nil || !bytes.Equal(again, checkpoint) && before == w.state {
 		w.t.Fatalf("a restored state has another checkpoint: %v", err)
 	}

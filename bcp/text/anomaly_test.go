@@ -91,9 +91,8 @@ func TestSet(t *testing.T) {
 		failIf(t, !ok || all&code != 0 || cmp.Diff([]string{name}, code.Codes()) != "", "%s: %v %v", name, code, ok)
 		all |= code
 	}
-	if diff := cmp.Diff(codeNames[:], all.Codes()); diff != "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff(codeNames[:], all.Codes())
+	failIf(t, diff != "", "%v", diff)
 	_, ok := ParseCode("")
 	failIf(t, ok, "the empty word is a code")
 	got := (&Rules{}).Screen([]byte("a"), []byte("a"))
@@ -106,9 +105,8 @@ func TestDefaultRules(t *testing.T) {
 	t.Parallel()
 	r := DefaultRules()
 	var file rulesFile
-	if err := json.Unmarshal(defaultRules, &file); err != nil || r.phrases == nil {
-		t.Fatal(err, "the rules find everything")
-	}
+	err := json.Unmarshal(defaultRules, &file)
+	stopIf(t, err != nil || r.phrases == nil, "%v %v", err, "the rules find everything")
 	failIf(t, r.Digest() != "7fcc5cbeef7d5b0b1610cb959c92cb7abd83a49ff1c4584d4523604e8a4ae7e4",
 		"the digest, which journals record, is %s", r.Digest())
 	for _, rule := range file.Phrases {
@@ -123,9 +121,8 @@ func TestDefaultRules(t *testing.T) {
 	for _, rule := range file.Patterns {
 		code := Set(rule.Code)
 		for _, p := range rule.Patterns {
-			if strings.ToLower(p) != p || strings.TrimSpace(p) != p || strings.Contains(p, "  ") || !slices.Contains([]string{"text", "line", "compact"}, rule.View) {
-				t.Errorf("%q can never be found in the view %q", p, rule.View)
-			}
+			failIf(t, strings.ToLower(p) != p || strings.TrimSpace(p) != p || strings.Contains(p, "  ") || !slices.Contains([]string{"text", "line", "compact"}, rule.View),
+				"%q can never be found in the view %q", p, rule.View)
 			s := "a. " + strings.ToUpper(p)
 			if rule.View == "compact" {
 				s = "a. " + strings.Join(strings.Split(p, ""), " ")

@@ -201,9 +201,8 @@ func TestOneScriptOfEachLook(t *testing.T) {
 				continue // marks of a script say which it is
 			}
 			before, ok := delivered[look]
-			if ok && before != text && utf8.RuneCountInString(before) == utf8.RuneCountInString(text) && scriptName([]rune(before)[0]) != scriptName([]rune(text)[0]) {
-				t.Errorf("%s (%+q) and %s (%+q) look alike", before, before, text, text)
-			}
+			failIf(t, ok && before != text && utf8.RuneCountInString(before) == utf8.RuneCountInString(text) && scriptName([]rune(before)[0]) != scriptName([]rune(text)[0]),
+				"%s (%+q) and %s (%+q) look alike", before, before, text, text)
 			delivered[look] = text
 		}
 	}

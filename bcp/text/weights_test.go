@@ -14,9 +14,7 @@ func TestWeightsAreWholeOrRefused(t *testing.T) {
 	for _, n := range []int{0, len(weightsFile) - 1} {
 		failIf(t, DefaultRules().WithWeights(weightsFile[:n]) != nil, "%d bytes are taken for a table", n)
 	}
-	if !strings.Contains(Versions(), "weights "+weightsVersion()) || len(weightsVersion()) != 12 {
-		t.Error(Versions())
-	}
+	failIf(t, !strings.Contains(Versions(), "weights "+weightsVersion()) || len(weightsVersion()) != 12, "%v", Versions())
 }
 
 // tableOf weighs words alone, and nothing else.
@@ -57,9 +55,8 @@ func TestWordsAreWeighedTogether(t *testing.T) {
 	for _, at := range r.Signs([]byte(said)) {
 		signs = append(signs, said[at[0]:at[1]])
 	}
-	if got := strings.Join(signs, " "); got != "alpha" {
-		t.Errorf("signs: %s", got)
-	}
+	got := strings.Join(signs, " ")
+	failIf(t, got != "alpha", "signs: %s", got)
 	if got := r.Signs([]byte("alpha gamma")); got != nil {
 		t.Errorf("signs of nothing: %v", got)
 	}

@@ -141,9 +141,8 @@ func TestCheckIsStrict(t *testing.T) {
 func TestControlHasItsPlace(t *testing.T) {
 	t.Parallel()
 	var e *Error
-	if err := Check([]byte("{\"a\":[\"b\x7f\"],\"c\":1}")); !errors.As(err, &e) || e.Offset != 8 {
-		t.Errorf("got %+v", err)
-	}
+	err := Check([]byte("{\"a\":[\"b\x7f\"],\"c\":1}"))
+	failIf(t, !errors.As(err, &e) || e.Offset != 8, "got %+v", err)
 }
 
 // covers P2.5, A-KEYECHO
@@ -155,8 +154,7 @@ func TestErrorsQuoteNothing(t *testing.T) {
 	}
 	stopIf(t, len(texts) != 11, "two reasons have one text")
 	for _, c := range strictness {
-		if err := Check([]byte(c.in)); err != nil && !texts[err.Error()] {
-			t.Errorf("%s: text %q is not one of the constants", c.name, err)
-		}
+		err := Check([]byte(c.in))
+		failIf(t, err != nil && !texts[err.Error()], "%s: text %q is not one of the constants", c.name, err)
 	}
 }

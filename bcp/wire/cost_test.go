@@ -39,9 +39,8 @@ func TestHostileInputAllocatesLittle(t *testing.T) {
 	} {
 		doc := []byte(c.in)
 		var err error
-		if n := allocations(func() { err = Check(doc) }); n > c.limit || !errors.Is(err, c.why) {
-			t.Errorf("%s: %v allocations, %v", name, n, err)
-		}
+		n := allocations(func() { err = Check(doc) })
+		failIf(t, n > c.limit || !errors.Is(err, c.why), "%s: %v allocations, %v", name, n, err)
 	}
 }
 
@@ -64,8 +63,7 @@ func TestHostileMsgpackAllocatesLittle(t *testing.T) {
 	} {
 		src := []byte(c.in)
 		var err error
-		if n := allocations(func() { _, err = JSONFromMsgpack(dst[:0], src) }); n > 1 || !errors.Is(err, c.why) {
-			t.Errorf("%s: %v allocations, %v", name, n, err)
-		}
+		n := allocations(func() { _, err = JSONFromMsgpack(dst[:0], src) })
+		failIf(t, n > 1 || !errors.Is(err, c.why), "%s: %v allocations, %v", name, n, err)
 	}
 }

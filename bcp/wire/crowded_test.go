@@ -15,8 +15,7 @@ func TestCrowded(t *testing.T) {
 		`["` + strings.Repeat(",", maxMembers) + `"]`: false, `["\"` + strings.Repeat(",[{", maxMembers) + `\\"]`: false,
 		`["\\",` + list(maxMembers) + "]": true,
 	} {
-		if got := Crowded([]byte(text)); got != want {
-			t.Errorf("%.20s, %d bytes: %v", text, len(text), got)
-		}
+		got := Crowded([]byte(text))
+		failIf(t, got != want, "%.20s, %d bytes: %v", text, len(text), got)
 	}
 }

@@ -233,13 +233,11 @@ func TestFractionsGoOutOnly(t *testing.T) {
 		fails(t, Check([]byte(doc)), ErrNumber, "%s came in as JSON", text)
 	}
 	longest := "0." + strings.Repeat("1", maxFraction-2)
-	if _, err := MsgpackFromJSON(nil, []byte(longest)); err != nil {
-		t.Errorf("longest: %v", err)
-	}
+	_, err := MsgpackFromJSON(nil, []byte(longest))
+	failIf(t, err != nil, "longest: %v", err)
 	for _, text := range []string{longest + "1", `1.`, `.5`, `1e`, `1e+`, `01.5`, `-.5`, `1.5.5`, `1.5x`, `1e999`, `-`, `-0`, `1.e1`, `0x1p3`, `1_0.5`} {
-		if got, err := MsgpackFromJSON(nil, []byte(text)); err == nil {
-			t.Errorf("%s: packed as %x", text, got)
-		}
+		got, err := MsgpackFromJSON(nil, []byte(text))
+		failIf(t, err == nil, "%s: packed as %x", text, got)
 	}
 }
 
@@ -318,12 +316,10 @@ func FuzzMsgpack(f *testing.F) {
 		f.Add(packed)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if err := compareWithLibrary(b); err != nil {
-			t.Fatalf("%x: %v", b, err)
-		}
-		if doc, err := MsgpackFromJSON(nil, b); err == nil && len(doc) > 3*len(b) {
-			t.Fatalf("%q: %d bytes became %d", b, len(b), len(doc))
-		}
+		err := compareWithLibrary(b)
+		stopIf(t, err != nil, "%x: %v", b, err)
+		doc, err := MsgpackFromJSON(nil, b)
+		stopIf(t, err == nil && len(doc) > 3*len(b), "%q: %d bytes became %d", b, len(b), len(doc))
 	})
 }
 

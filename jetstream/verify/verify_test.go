@@ -28,9 +28,8 @@ func TestExportVerifies(t *testing.T) {
 		file := export(t, decisions, jetstream.ExportOptions{Key: key})
 		s, err := check(file, verify.Options{Keys: []string{key.Public}})
 		stopIf(t, err != nil, "%d decisions: %v", n, err)
-		if s.First != 1 || s.Last != uint64(n) || !s.From.Equal(beginning) || !s.To.Equal(beginning.Add(time.Duration(n-1)*time.Second)) {
-			t.Errorf("%d decisions: the summary says %d to %d, %v to %v", n, s.First, s.Last, s.From, s.To)
-		}
+		failIf(t, s.First != 1 || s.Last != uint64(n) || !s.From.Equal(beginning) || !s.To.Equal(beginning.Add(time.Duration(n-1)*time.Second)),
+			"%d decisions: the summary says %d to %d, %v to %v", n, s.First, s.Last, s.From, s.To)
 		if want := rootOf(t, decisions); s.Checkpoint != (verify.Checkpoint{Origin: "bcpmesh/test", Size: uint64(n), Root: want}) {
 			t.Errorf("%d decisions: the checkpoint is %v", n, s.Checkpoint)
 		}
@@ -39,9 +38,8 @@ func TestExportVerifies(t *testing.T) {
 		}
 		failIf(t, len(s.Kinds) != 20 || s.Kinds[1] != 250, "kinds: %v", s.Kinds)
 		want := []verify.Channel{{Controller: "main", Reader: "mailer", Decisions: 1667}, {Controller: "main", Reader: "researcher", Decisions: 1667}}
-		if diff := cmp.Diff(want, s.Channels); diff != "" {
-			t.Errorf("channels:\n%s", diff)
-		}
+		diff := cmp.Diff(want, s.Channels)
+		failIf(t, diff != "", "channels:\n%s", diff)
 	}
 }
 

@@ -139,9 +139,8 @@ func (r *roleBench) asks(t *testing.T) bcp.Code {
 func TestNegotiation(t *testing.T) {
 	t.Parallel()
 	r := newRoleBench(t)
-	if code := r.asks(t); code != bcp.RoleRequired {
-		t.Fatalf("before anything was shown an ask hears %q", code)
-	}
+	code := r.asks(t)
+	stopIf(t, code != bcp.RoleRequired, "before anything was shown an ask hears %q", code)
 	show := func(papers agents.Papers) contract.Acceptance {
 		t.Helper()
 		return must(r.mailer.ShowRole(t.Context(), r.org1.name, bcp.DualLLMRole, papers))
@@ -215,9 +214,8 @@ func TestNegotiation(t *testing.T) {
 func weak(t *testing.T, r *roleBench) agents.Papers {
 	t.Helper()
 	const text = `{"contract:version":"1.0","contract:role":"planner","contract:invariants":[{"id":"i","description":"x","formal":"","enforcement":"architectural","predicate":{"name":"never_receives","args":["planner","external_data"]}}],"contract:capabilities":[],"contract:prohibited":[]}`
-	if _, defects := contract.Parse([]byte(text)); len(defects) > 0 {
-		t.Fatal(defects)
-	}
+	_, defects := contract.Parse([]byte(text))
+	stopIf(t, len(defects) > 0, "%v", defects)
 	papers, _ := r.org2.papers(t, "mailer", []string{r.key}, func(s *contract.Statement, _ *contract.AttestedEvidence) {
 		s.Declaration.Planner.Contract = contract.RefTo(sha256.Sum256([]byte(text)))
 	})
@@ -319,9 +317,8 @@ func TestChallengedGateway(t *testing.T) {
 	v, _, err = r.mailer.JudgeRole(t.Context(), about, trust)
 	failIf(t, err != nil || v.Code != contract.BadSignature, "another key: %+v, %v", v, err)
 	heard := r.running.wait(t, 5, of(bcp.KindDeclare))
-	if heard[0].Declare.Act != bcp.DeclareHeard || heard[0].Target != "main" || heard[0].Declare.Why != "" || heard[4].Declare.Why != "bad_signature" {
-		t.Errorf("%+v, %+v", heard[0].Declare, heard[4].Declare)
-	}
+	failIf(t, heard[0].Declare.Act != bcp.DeclareHeard || heard[0].Target != "main" || heard[0].Declare.Why != "" || heard[4].Declare.Why != "bad_signature",
+		"%+v, %+v", heard[0].Declare, heard[4].Declare)
 	var refused *agents.RefusedError
 	for name, ask := range map[string]func() error{
 		"an agent without papers": func() error {
@@ -352,9 +349,8 @@ func TestOperatorBringsRevocations(t *testing.T) {
 	t.Parallel()
 	r := newRoleBench(t)
 	papers, serial := r.org2.papers(t, "mailer", []string{r.key}, nil)
-	if v, err := r.mailer.ShowRole(t.Context(), r.org1.name, bcp.DualLLMRole, papers); err != nil || !v.Accepted {
-		t.Fatalf("%+v: %v", v, err)
-	}
+	v, err := r.mailer.ShowRole(t.Context(), r.org1.name, bcp.DualLLMRole, papers)
+	stopIf(t, err != nil || !v.Accepted, "%+v: %v", v, err)
 	creds := must(r.store.Issue(bcp.Operator, bcp.RoleOperator, time.Hour))
 	c := must(agents.Connect(context.Background(), r.URL(), agents.CredsText(creds.Text()), agents.Options{Name: bcp.Operator}))
 	defer c.Close()

@@ -78,9 +78,8 @@ func TestUnacknowledgedDecisionsAreTold(t *testing.T) {
 	g.wait(t, 1, of(bcp.KindConnect))
 	reply := must(mailer.SubscribeSync(mailer.NewInbox()))
 	b.unacknowledged(t, func() {
-		if err := mailer.PublishRequest(pushAlert, reply.Subject, []byte(alert(`,"push_id":"p1"`))); err != nil {
-			t.Error(err)
-		}
+		err := mailer.PublishRequest(pushAlert, reply.Subject, []byte(alert(`,"push_id":"p1"`)))
+		failIf(t, err != nil, "%v", err)
 	})
 	g.Unwritten("the test says so")
 	g.wait(t, 2, of(bcp.KindStart))
@@ -351,9 +350,8 @@ func TestGatewayKnowsOnlyItsDefinitions(t *testing.T) {
 	main, mailer := b.agent(t, "main"), b.agent(t, "mailer")
 	want := `{"type":"bcp_validation_result","subscription_id":"alerts","success":false,"status":"refused","code":"subscription_not_found","detail":"No active subscription 'alerts' from controller 'main'"}`
 	expect(t, mailer.Request(t, pushAlert, alert("")).JSON, want, "result")
-	if d := g.wait(t, 1, of(bcp.KindPush)); d[0].Code != bcp.SubscriptionNotFound || d[0].Nominal != 0 {
-		t.Errorf("%+v", d[0])
-	}
+	d := g.wait(t, 1, of(bcp.KindPush))
+	failIf(t, d[0].Code != bcp.SubscriptionNotFound || d[0].Nominal != 0, "%+v", d[0])
 	main.Accepted(t, "mailer", askUrgent)
 	noError(t, g.Stop())
 

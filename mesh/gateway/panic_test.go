@@ -117,9 +117,8 @@ func TestMistakeOverTheJournal(t *testing.T) {
 	before := b.stored(t)
 	broken.Store(true)
 	_, err := b.tryStart(t, poison)
-	if !errors.Is(err, gateway.ErrPanic) || !strings.Contains(err.Error(), "decision 1 of the journal") || strings.Contains(err.Error(), "canary") {
-		t.Errorf("it starts: %v", err)
-	}
+	failIf(t, !errors.Is(err, gateway.ErrPanic) || !strings.Contains(err.Error(), "decision 1 of the journal") || strings.Contains(err.Error(), "canary"),
+		"it starts: %v", err)
 	expect(t, b.stored(t), before, "records")
 	broken.Store(false)
 	b.start(t, poison)

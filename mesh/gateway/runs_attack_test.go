@@ -173,9 +173,8 @@ func TestForgedOutcomesAndPlans(t *testing.T) {
 	}
 	respond := func(m *nats.Msg, format string, args ...any) {
 		t.Helper()
-		if err := m.Respond(fmt.Appendf(nil, format, args...)); err != nil {
-			t.Error(err)
-		}
+		err := m.Respond(fmt.Appendf(nil, format, args...))
+		failIf(t, err != nil, "%v", err)
 	}
 	run := b.request(t, "all", `{"task":"x","new_session":true}`).RunID
 	request := next("plan request")

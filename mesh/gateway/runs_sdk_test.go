@@ -36,9 +36,8 @@ func started(t *testing.T, s starter) {
 	t.Helper()
 	noError(t, s.Start(t.Context()))
 	t.Cleanup(func() {
-		if err := s.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
+		err := s.Stop(context.Background())
+		failIf(t, err != nil, "%v", err)
 	})
 }
 

@@ -24,9 +24,8 @@ func subBench(t *testing.T, sub *string) (b *kernelBench, g *running, requests c
 			plan := *sub
 			b.mu.Unlock()
 			id := strings.Split(m.Reply, ".")[5]
-			if err := m.Respond([]byte(`{"plan_id":"` + id + `","plan":` + plan + `}`)); err != nil {
-				t.Error(err)
-			}
+			err := m.Respond([]byte(`{"plan_id":"` + id + `","plan":` + plan + `}`))
+			failIf(t, err != nil, "%v", err)
 			requests <- m
 		})
 	}

@@ -61,9 +61,8 @@ func triedAgain(t *testing.T, change func(*natsjs.StreamConfig)) {
 	full := whole
 	full.MaxBytes = int64(stream.CachedInfo().State.Bytes)
 	must(b.js.UpdateStream(t.Context(), full))
-	if _, err := b.tryStart(t); !errors.Is(err, jetstream.ErrFull) || !errors.Is(err, jetstream.ErrUncertain) {
-		t.Errorf("on a full journal: %v", err)
-	}
+	_, err := b.tryStart(t)
+	failIf(t, !errors.Is(err, jetstream.ErrFull) || !errors.Is(err, jetstream.ErrUncertain), "on a full journal: %v", err)
 	expect(t, strings.Count(b.log.String(), "trying again"), tries, "tries, also on a full journal")
 }
 

@@ -103,9 +103,8 @@ func benchFor(t testing.TB, definition *bcp.Mesh) *bench {
 	b.store = store
 	b.Server = must(server.Start(context.Background(), server.Config{StateDir: state, Bundle: bundle}))
 	t.Cleanup(func() {
-		if err := b.Server.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
+		err := b.Server.Stop(context.Background())
+		failIf(t, err != nil, "%v", err)
 	})
 	b.conn = b.core(t)
 	b.js = must(natsjs.New(b.conn))

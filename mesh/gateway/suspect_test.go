@@ -56,9 +56,8 @@ func TestSuspendedAgentsMakeNoCalls(t *testing.T) {
 			b.set(func() {
 				b.plan = postPlan
 				if tt.role == bcp.RoleTool {
-					if err := b.silent[0].Respond(planOf(b.asked[0])); err != nil {
-						t.Error(err)
-					}
+					err := b.silent[0].Respond(planOf(b.asked[0]))
+					failIf(t, err != nil, "%v", err)
 				}
 			})
 			g.ends(t, tt.open)

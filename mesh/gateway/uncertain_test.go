@@ -85,9 +85,8 @@ func TestStoredEventsAreRecordedOnce(t *testing.T) {
 			for kind, want := range map[bcp.DecisionKind]int{bcp.KindConnect: 3, bcp.KindProcess: 1, bcp.KindAlert: 2, bcp.KindViolation: 1, bcp.KindCredential: 1} {
 				expect(t, j.Kinds[kind], want, "records of kind %v", kind)
 			}
-			if !slices.IsSortedFunc(g.decisions, func(a, b bcp.Decision) int { return int(a.Seq) - int(b.Seq) }) || len(g.decisions) != j.Decisions {
-				t.Errorf("told of %d decisions, of %d", len(g.decisions), j.Decisions)
-			}
+			failIf(t, !slices.IsSortedFunc(g.decisions, func(a, b bcp.Decision) int { return int(a.Seq) - int(b.Seq) }) || len(g.decisions) != j.Decisions,
+				"told of %d decisions, of %d", len(g.decisions), j.Decisions)
 		})
 	}
 }

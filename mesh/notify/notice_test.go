@@ -52,13 +52,11 @@ func TestNoWordOfAnAgent(t *testing.T) {
 		m := newMessage(def, everything(), []Notice{n})
 		for _, format := range []bcp.WebhookFormat{bcp.WebhookJSON, bcp.WebhookSlack, bcp.WebhookNtfy, bcp.WebhookTeams} {
 			body, header, err := encodeBody(format, &m)
-			if all := string(body) + fmt.Sprint(header); err != nil || strings.Contains(all, canary) {
-				t.Errorf("%s of %s: %s %v", format, n.Kind, all, err)
-			}
+			all := string(body) + fmt.Sprint(header)
+			failIf(t, err != nil || strings.Contains(all, canary), "%s of %s: %s %v", format, n.Kind, all, err)
 		}
-		if text := string(mailText(&bcp.Route{MailFrom: "a@b"}, &m, time.Now())); strings.Contains(text, canary) {
-			t.Errorf("mail of %s: %s", n.Kind, text)
-		}
+		text := string(mailText(&bcp.Route{MailFrom: "a@b"}, &m, time.Now()))
+		failIf(t, strings.Contains(text, canary), "mail of %s: %s", n.Kind, text)
 	}
 }
 
@@ -74,14 +72,12 @@ func TestEachAlertIsSaid(t *testing.T) {
 		failIf(t, !regexp.MustCompile("(?m)^- [^:]*`"+string(kind)+"`[^:]*: ").Match(page),
 			"docs/alerts.md says nothing of %s", kind)
 		n, ok := noticeOfAlert(def, everything(), &bcp.Alert{Alert: kind, Agent: "mailer"})
-		if !ok || n.Says == "" || strings.Contains(n.Says, "another version") || strings.Contains(n.Says, "%") && !strings.Contains(n.Says, " % ") {
-			t.Errorf("%s says %q, %v", kind, n.Says, ok)
-		}
+		failIf(t, !ok || n.Says == "" || strings.Contains(n.Says, "another version") || strings.Contains(n.Says, "%") && !strings.Contains(n.Says, " % "),
+			"%s says %q, %v", kind, n.Says, ok)
 		failIf(t, sentences[kind] == "" || n.Severity == 0, "%s has no sentence or severity", kind)
 	}
-	if n, ok := noticeOfAlert(def, everything(), &bcp.Alert{}); ok {
-		t.Errorf("no alert is told: %v", n)
-	}
+	n, ok := noticeOfAlert(def, everything(), &bcp.Alert{})
+	failIf(t, ok, "no alert is told: %v", n)
 }
 
 // The id of an item goes to people who may decide it, and a held item to nobody else's route.
@@ -175,9 +171,8 @@ func TestLink(t *testing.T) {
 			}
 		}
 		for _, text := range texts {
-			if strings.Contains(text, "https://mesh.example.org/approvals/i-1") != tt.want || strings.Contains(text, "approve") && !strings.Contains(text, "approvals") {
-				t.Errorf("%+v: %s", tt, text)
-			}
+			failIf(t, strings.Contains(text, "https://mesh.example.org/approvals/i-1") != tt.want || strings.Contains(text, "approve") && !strings.Contains(text, "approvals"),
+				"%+v: %s", tt, text)
 		}
 	}
 }

@@ -47,18 +47,16 @@ func TestWebhook(t *testing.T) {
 	} {
 		route.Format = format
 		noError(t, Send(t.Context(), route, place, &m, nil))
-		if !strings.Contains(body, want) || got.Header.Get("Idempotency-Key") != m.ID || got.Method != http.MethodPost {
-			t.Errorf("%s: %s, %v", format, body, got.Header)
-		}
+		failIf(t, !strings.Contains(body, want) || got.Header.Get("Idempotency-Key") != m.ID || got.Method != http.MethodPost,
+			"%s: %s, %v", format, body, got.Header)
 		if format == bcp.WebhookNtfy && (got.Header.Get("Title") != m.Title || got.Header.Get("Priority") != "low") {
 			t.Errorf("ntfy: %v", got.Header)
 		}
 	}
 	for code, want := range map[int]string{500: "the webhook answers 500", 302: "the webhook answers 302", 404: "the webhook answers 404"} {
 		status = code
-		if err := Send(t.Context(), route, place, &m, nil); err == nil || err.Error() != want {
-			t.Errorf("%d: %v", code, err)
-		}
+		err := Send(t.Context(), route, place, &m, nil)
+		failIf(t, err == nil || err.Error() != want, "%d: %v", code, err)
 	}
 	place.Environ = []string{"HOOK=http://127.0.0.1:1/T0KEN-IN-PATH"} // the port of a closed server could be another test's by now
 	err := Send(t.Context(), route, place, &m, nil)
@@ -78,9 +76,8 @@ func TestWebhookURL(t *testing.T) {
 		}
 	}
 	for _, url := range []string{"https://example.org/T0KEN", "http://127.0.0.1:9/T0KEN", "http://[::1]:9/", "http://localhost/"} {
-		if err := Check(route, Place{Environ: []string{"HOOK=" + url}}); err != nil {
-			t.Errorf("%s: %v", url, err)
-		}
+		err := Check(route, Place{Environ: []string{"HOOK=" + url}})
+		failIf(t, err != nil, "%s: %v", url, err)
 	}
 }
 
@@ -91,19 +88,16 @@ func TestSecrets(t *testing.T) {
 	noError(t, os.WriteFile(filepath.Join(folder, "pw"), []byte("  hunter2\n"), 0o600))
 	place := Place{Folder: folder, Environ: []string{"PW=first", "PW=second", "EMPTY="}}
 	for name, want := range map[bcp.SecretName]secret{{Variable: "PW"}: "second", {File: "pw"}: "hunter2", {File: filepath.Join(folder, "pw")}: "hunter2"} {
-		if got, err := place.read(name); err != nil || got != want {
-			t.Errorf("%s: %v", name, err)
-		}
+		got, err := place.read(name)
+		failIf(t, err != nil || got != want, "%s: %v", name, err)
 	}
 	for _, name := range []bcp.SecretName{{}, {Variable: "P"}, {Variable: "EMPTY"}, {File: "missing"}, {File: "."}} {
-		if got, err := place.read(name); err == nil || got != "" {
-			t.Errorf("%s is read", name)
-		}
+		got, err := place.read(name)
+		failIf(t, err == nil || got != "", "%s is read", name)
 	}
 	s := secret("hunter2")
-	if all := fmt.Sprintf("%v %s %q %x %#v %d %v", s, s, s, s, s, s, []any{s}); strings.Contains(all, "hunter") || strings.Contains(all, "68756e74") {
-		t.Error("a secret is printed")
-	}
+	all := fmt.Sprintf("%v %s %q %x %#v %d %v", s, s, s, s, s, s, []any{s})
+	failIf(t, strings.Contains(all, "hunter") || strings.Contains(all, "68756e74"), "a secret is printed")
 }
 
 // Mail goes to a real server; one recipient that takes it is enough.
@@ -134,12 +128,10 @@ func TestMail(t *testing.T) {
 		}
 	}
 	route.MailTo = []string{"gone@example.org"}
-	if err := Send(t.Context(), route, place, &m, nil); err == nil || err.Error() != "the mail server answers 550" {
-		t.Errorf("nobody takes it: %v", err)
-	}
-	if err := Send(t.Context(), route, Place{}, &m, nil); err == nil || err.Error() != "env:PW is empty or not there" {
-		t.Errorf("without a password: %v", err)
-	}
+	err := Send(t.Context(), route, place, &m, nil)
+	failIf(t, err == nil || err.Error() != "the mail server answers 550", "nobody takes it: %v", err)
+	err = Send(t.Context(), route, Place{}, &m, nil)
+	failIf(t, err == nil || err.Error() != "env:PW is empty or not there", "without a password: %v", err)
 }
 
 // A command gets the message on stdin and a scrubbed environment; how it ended is said.
@@ -157,9 +149,8 @@ func TestCommand(t *testing.T) {
 		"%s\n%s\n%v", got, env, err)
 	for command, want := range map[string]string{"exit 3": "the command ended with exit status 3", "kill -9 $$": "the command ended with signal: killed"} {
 		route.Command = []string{"sh", "-c", command}
-		if err := Send(t.Context(), route, place, &m, nil); err == nil || err.Error() != want {
-			t.Errorf("%s: %v", command, err)
-		}
+		err := Send(t.Context(), route, place, &m, nil)
+		failIf(t, err == nil || err.Error() != want, "%s: %v", command, err)
 	}
 	route.Command = []string{"no-such-program"}
 	if err := Send(t.Context(), route, place, &m, nil); err == nil || err.Error() != "the command is not found" {

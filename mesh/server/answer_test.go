@@ -74,9 +74,8 @@ func TestReaderAnswersOnceAndOnlyWhatItWasAsked(t *testing.T) {
 	equal(t, []string{"publish " + first}, mailer.refusals())
 	query(t, gateway, researcher, arrived, second)
 	publish(t, researcher.Conn, second, "second attempt")
-	if refused := researcher.refusals(); len(refused) != 0 {
-		t.Errorf("refused: %v", refused)
-	}
+	refused := researcher.refusals()
+	failIf(t, len(refused) != 0, "refused: %v", refused)
 	var got []string
 	for _, m := range answers() {
 		got = append(got, m.Subject+" "+string(m.Data))
@@ -163,9 +162,8 @@ func TestEachSendingNeedsAReplySubjectOfItsOwn(t *testing.T) {
 	for _, reply := range want {
 		publish(t, main.Conn, reply, "")
 	}
-	if refused := main.refusals(); len(refused) != 0 {
-		t.Errorf("refused %v", refused)
-	}
+	refused := main.refusals()
+	failIf(t, len(refused) != 0, "refused %v", refused)
 	equal(t, want, subjectsOf(acks()))
 }
 
@@ -201,9 +199,8 @@ func TestSenderIsTheServersWord(t *testing.T) {
 		}
 	}
 	for _, values := range [][]string{nil, {""}, {"{}"}, {`{"user":"x"}`}, {`{"user":"` + main.key + `"}`, `{"user":"` + main.key + `"}`}, {forged + "x"}} {
-		if key, ok := sender(&nats.Msg{Header: nats.Header{"Nats-Request-Info": values}}); ok || key != "" {
-			t.Errorf("%q passes for one of %q", values, key)
-		}
+		key, ok := sender(&nats.Msg{Header: nats.Header{"Nats-Request-Info": values}})
+		failIf(t, ok || key != "", "%q passes for one of %q", values, key)
 	}
 }
 

@@ -63,9 +63,8 @@ func TestReplacedOperatorSignsNothing(t *testing.T) {
 			noError(t, b.replaceKeys(keys...))
 			before := b.bundle
 			b.bundle = b.compile(b.scopes)
-			if err := b.UpdateAccounts(t.Context(), b.bundle); !errors.Is(err, server.ErrUpdate) {
-				t.Fatalf("a running server: %v", err)
-			}
+			err := b.UpdateAccounts(t.Context(), b.bundle)
+			stopIf(t, !errors.Is(err, server.ErrUpdate), "a running server: %v", err)
 			flush(t, agent.Conn)
 			b.bundle = before
 			b.AdmitAll() // the rest is about the server behind the entrance
@@ -90,18 +89,16 @@ func TestReplacedOperatorSignsNothing(t *testing.T) {
 func TestServerKnowsAccountsBeforeAgentsCome(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	if n := b.LoadedAccounts(); n < len(b.bundle.Accounts) {
-		t.Errorf("%d of %d accounts are known", n, len(b.bundle.Accounts))
-	}
+	n := b.LoadedAccounts()
+	failIf(t, n < len(b.bundle.Accounts), "%d of %d accounts are known", n, len(b.bundle.Accounts))
 }
 
 // covers A-RECONN
 func TestShutServerLetsNobodyIn(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(c *server.Config) { c.Shut = true })
-	if err := tryConnect(b.URL(), "", must(nkeys.CreateUser())); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("it is not closed: %v", err)
-	}
+	err := tryConnect(b.URL(), "", must(nkeys.CreateUser()))
+	failIf(t, !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET), "it is not closed: %v", err)
 	b.Open()
 	b.connect("researcher", bcp.RoleReader)
 }

@@ -68,9 +68,8 @@ func FuzzBearable(f *testing.F) {
 		}
 		// Where the server believes in the number of a record further on, those in
 		// front of it are passed over.
-		if numbers := room(block, begins, maxNumbers); numbers > maxNumbers {
-			t.Errorf("room for %d numbers from %d on", numbers, begins)
-		}
+		numbers := room(block, begins, maxNumbers)
+		failIf(t, numbers > maxNumbers, "room for %d numbers from %d on", numbers, begins)
 	})
 }
 
@@ -99,9 +98,8 @@ func TestBearable(t *testing.T) {
 		block := bytes.Join(c.records, nil)
 		for cut := range 3 { // the end may be missing
 			b := block[:max(0, len(block)-cut)]
-			if got := arePlausible(bytes.NewReader(b), int64(len(b))); got != c.want && (cut == 0 || c.want) {
-				t.Errorf("%s, without %d bytes: %t", c.name, cut, got)
-			}
+			got := arePlausible(bytes.NewReader(b), int64(len(b)))
+			failIf(t, got != c.want && (cut == 0 || c.want), "%s, without %d bytes: %t", c.name, cut, got)
 		}
 	}
 }

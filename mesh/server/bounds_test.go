@@ -107,9 +107,8 @@ func TestSlowClientIsLetIn(t *testing.T) {
 	c.show(b, "main", bcp.RoleController)
 	time.Sleep(2500 * time.Millisecond) // the server's first question comes after 2.4 s at most
 	c.say("PING\r\n")
-	if told := c.heard("PONG"); strings.Contains(told, "PING") {
-		t.Errorf("it is told %q", told)
-	}
+	told := c.heard("PONG")
+	failIf(t, strings.Contains(told, "PING"), "it is told %q", told)
 }
 
 // covers A-SLOW, A-FLOODRESP, A-JWTSELF
@@ -157,8 +156,7 @@ func TestBoundsHoldOnEachWay(t *testing.T) {
 				})
 			}
 		})
-		if got := arrived(); len(got) != 1 || len(got[0].Data) != 1<<20 {
-			t.Errorf("%d messages arrived", len(got))
-		}
+		got := arrived()
+		failIf(t, len(got) != 1 || len(got[0].Data) != 1<<20, "%d messages arrived", len(got))
 	})
 }

@@ -49,13 +49,11 @@ func TestIssuedCertificateIsRenewed(t *testing.T) {
 		failIf(t, !shown(t, config).Equal(first), "it was looked again within a second")
 		time.Sleep(lookTime)
 		second := shown(t, config)
-		if second.Equal(first) || time.Until(second.NotAfter) < accounts.CertificateLife-time.Minute {
-			t.Errorf("not renewed: until %s", second.NotAfter)
-		}
+		failIf(t, second.Equal(first) || time.Until(second.NotAfter) < accounts.CertificateLife-time.Minute,
+			"not renewed: until %s", second.NotAfter)
 		failure = errors.New("no disk")
-		if _, err := IssuedTLS(func(time.Time) (tls.Certificate, error) { return tls.Certificate{}, failure }, hclog.NewNullLogger()); !errors.Is(err, failure) {
-			t.Errorf("a start without a certificate: %v", err)
-		}
+		_, err := IssuedTLS(func(time.Time) (tls.Certificate, error) { return tls.Certificate{}, failure }, hclog.NewNullLogger())
+		failIf(t, !errors.Is(err, failure), "a start without a certificate: %v", err)
 	})
 }
 
@@ -83,9 +81,7 @@ func TestCertificateFilesAreReloaded(t *testing.T) {
 		name := func() string {
 			time.Sleep(lookTime)
 			names, err := NamesOf(config)
-			if err != nil || len(names) != 1 {
-				t.Fatal(names, err)
-			}
+			stopIf(t, err != nil || len(names) != 1, "%v %v", names, err)
 			return names[0]
 		}
 		// The clock of the test stands before the certificate's time: it is not
@@ -104,13 +100,11 @@ func TestCertificateFilesAreReloaded(t *testing.T) {
 		for file, now := range map[string]time.Time{"expired": time.Now().Add(-accounts.CertificateLife - time.Second), "good": time.Now()} {
 			folder := t.TempDir()
 			cert, key := pair(t, folder, now, file)
-			if _, err := FileTLS(cert, key, hclog.NewNullLogger()); errors.Is(err, errExpired) != (file == "expired") {
-				t.Errorf("%s: %v", file, err)
-			}
+			_, err := FileTLS(cert, key, hclog.NewNullLogger())
+			failIf(t, errors.Is(err, errExpired) != (file == "expired"), "%s: %v", file, err)
 		}
-		if _, err := FileTLS(cert, key, hclog.NewNullLogger()); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("without a key: %v", err)
-		}
+		_, err := FileTLS(cert, key, hclog.NewNullLogger())
+		failIf(t, !errors.Is(err, os.ErrNotExist), "without a key: %v", err)
 	})
 	if entries, err := os.ReadDir(folder); err != nil || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() != "cert.pem" }) {
 		t.Error(entries, err)

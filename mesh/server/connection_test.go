@@ -87,9 +87,8 @@ func TestWatchOutlivesItsConnection(t *testing.T) {
 		if !began.Connected {
 			began, ended = ended, began
 		}
-		if !began.Connected || began.ClientID.Number != id || ended.Connected || ended.ClientID != lastID || ended.Agent != "main" {
-			t.Errorf("%+v, %+v", began, ended)
-		}
+		failIf(t, !began.Connected || began.ClientID.Number != id || ended.Connected || ended.ClientID != lastID || ended.Agent != "main",
+			"%+v, %+v", began, ended)
 		lastID = began.ClientID
 	}
 	none(t, events)
@@ -108,9 +107,8 @@ func kickClosesOneConnection(t *testing.T, w way) {
 	next(t, events)
 	noError(t, b.Kick(one.ClientID))
 	next(t, closed)
-	if got := next(t, events); got.Connected || got.ClientID != one.ClientID || got.Reason != "Kicked" {
-		t.Errorf("%+v", got)
-	}
+	got := next(t, events)
+	failIf(t, got.Connected || got.ClientID != one.ClientID || got.Reason != "Kicked", "%+v", got)
 	flush(t, other.Conn)
 	fails(t, b.Kick(one.ClientID), server.ErrNoClient, "kicked twice")
 	none(t, events)
@@ -137,9 +135,8 @@ func TestUpdateTouchesOnlyWhoChanged(t *testing.T) {
 		}
 	}
 	noError(t, b.UpdateAccounts(t.Context(), b.compile(edited)))
-	if got := next(t, events); got.Connected || got.Agent != "researcher" {
-		t.Errorf("%+v", got)
-	}
+	got := next(t, events)
+	failIf(t, got.Connected || got.Agent != "researcher", "%+v", got)
 	if got := next(t, events); !got.Connected || got.Agent != "researcher" || got.UserKey != researcher.key {
 		t.Errorf("it did not come back with its creds: %+v", got)
 	}
@@ -182,9 +179,8 @@ func TestUpdateRefusesWhatCannotChange(t *testing.T) {
 	cancel()
 	researcher := b.connect("researcher", bcp.RoleReader)
 	nobody := b.compile(nil)
-	if err := b.UpdateAccounts(done, nobody); !errors.Is(err, server.ErrUpdate) || !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
+	err := b.UpdateAccounts(done, nobody)
+	failIf(t, !errors.Is(err, server.ErrUpdate) || !errors.Is(err, context.Canceled), "cancelled: %v", err)
 	// The next one makes up for it.
 	noError(t, b.UpdateAccounts(t.Context(), nobody))
 	for deadline := time.Now().Add(patience); researcher.IsConnected(); time.Sleep(time.Millisecond) {

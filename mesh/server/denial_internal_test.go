@@ -49,9 +49,8 @@ func TestRefusalIsOfWhoJustEnded(t *testing.T) {
 				synctest.Wait()
 				d.add(7, Publish, "3")
 				d.stop()
-				if diff := cmp.Diff(c.want, told); diff != "" {
-					t.Error(diff)
-				}
+				diff := cmp.Diff(c.want, told)
+				failIf(t, diff != "", "%v", diff)
 			})
 		})
 	}
@@ -88,7 +87,6 @@ func TestDenialsAreBounded(t *testing.T) {
 		{Operation: Publish, Subject: "s", Count: 3}:                                        true, // of one that is not listed for too long
 		{Operation: Publish, Party: Party{Agent: "a"}, Subject: "s", Count: maxDenials - 2}: true,
 	}
-	if diff := cmp.Diff(want, got); diff != "" || len(d.incoming) != 1 {
-		t.Errorf("%d wait\n%s", len(d.incoming), diff)
-	}
+	diff := cmp.Diff(want, got)
+	failIf(t, diff != "" || len(d.incoming) != 1, "%d wait\n%s", len(d.incoming), diff)
 }

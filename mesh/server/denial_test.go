@@ -58,9 +58,8 @@ func refusalsAreTold(t *testing.T, w way) {
 	for count[server.Publish] < more || count[server.Subscribe] < more {
 		got := next(t, denials)
 		count[got.Operation] += got.Count
-		if got.Operation == server.Publish && (!strings.HasPrefix(got.Subject, `\x1b[31m\u202ea.bbb`) || len(got.Subject) != 120) {
-			t.Errorf("subject %q", got.Subject)
-		}
+		failIf(t, got.Operation == server.Publish && (!strings.HasPrefix(got.Subject, `\x1b[31m\u202ea.bbb`) || len(got.Subject) != 120),
+			"subject %q", got.Subject)
 		failIf(t, got.Operation == server.Subscribe && got.Subject != "bcp.>", "subject %q", got.Subject)
 		expect(t, got.Agent, "researcher", "%+v", got)
 	}
@@ -101,9 +100,8 @@ func TestAFloodOfRefusalsIsFewReports(t *testing.T) {
 	seconds := int(time.Since(begun)/time.Second) + 1
 	failIf(t, total != flood || other != 1 || records > 4*seconds+1,
 		"%d refusals in %d reports, and %d of another, within %d s", total, records, other, seconds)
-	if count := strings.Count(log.String(), "refused a publish"); count > 10*(seconds+1) {
-		t.Errorf("%d lines in the log", count)
-	}
+	count := strings.Count(log.String(), "refused a publish")
+	failIf(t, count > 10*(seconds+1), "%d lines in the log", count)
 }
 
 // covers P11.1, A-JWTSELF
@@ -118,9 +116,8 @@ func TestRefusedConnectionsAreTold(t *testing.T) {
 	}
 	got := next(t, denials)
 	equal(t, server.Denial{Operation: server.Connect, Count: 1}, got)
-	if strings.Contains(log.String(), canary) || !strings.Contains(log.String(), "refused a connection") {
-		t.Error(log.String())
-	}
+	failIf(t, strings.Contains(log.String(), canary) || !strings.Contains(log.String(), "refused a connection"),
+		"%v", log.String())
 }
 
 // covers A-FLOODRESP, BCP-19

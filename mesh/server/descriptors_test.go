@@ -13,13 +13,11 @@ func TestConnectionsForFiles(t *testing.T) {
 	} {
 		expect(t, connectionsFor(files), want, "with %d files", files)
 	}
-	if got := FilesFor(maxConnections); got != enough {
-		t.Errorf("the most need %d files, want %d", got, enough)
-	}
+	got := FilesFor(maxConnections)
+	failIf(t, got != enough, "the most need %d files, want %d", got, enough)
 	if got := FilesFor(5000); got != 6_024 || connectionsFor(uint64(got)) != 5000 || connectionsFor(uint64(got-1)) != 4999 {
 		t.Errorf("5000 connections need %d files, with which %d come in", got, connectionsFor(uint64(got)))
 	}
-	if got := MaxConnections(); got < leastConnections || got > maxConnections {
-		t.Errorf("%d here", got)
-	}
+	got = MaxConnections()
+	failIf(t, got < leastConnections || got > maxConnections, "%d here", got)
 }

@@ -63,9 +63,8 @@ func greets(t *testing.T, server net.Conn, greeting string) (number uint16) {
 		must(server.Read(b))
 	}
 	var same uint16
-	if _, err := fmt.Sscanf(string(line), "PROXY TCP4 127.0.0.1 127.0.0.1 %d %d\r\n", &number, &same); err != nil || number != same || number == 0 {
-		t.Fatalf("the server hears %q", line)
-	}
+	_, err := fmt.Sscanf(string(line), "PROXY TCP4 127.0.0.1 127.0.0.1 %d %d\r\n", &number, &same)
+	stopIf(t, err != nil || number != same || number == 0, "the server hears %q", line)
 	return number
 }
 
@@ -73,9 +72,8 @@ func greets(t *testing.T, server net.Conn, greeting string) (number uint16) {
 func heard(t *testing.T, client net.Conn, want string) {
 	t.Helper()
 	b := make([]byte, len(want))
-	if _, err := io.ReadFull(client, b); err != nil || string(b) != want {
-		t.Fatalf("%q, %v, not %q", b, err, want)
-	}
+	_, err := io.ReadFull(client, b)
+	stopIf(t, err != nil || string(b) != want, "%q, %v, not %q", b, err, want)
 }
 
 func at(number uint16) net.Addr { return &net.TCPAddr{Port: int(number)} }
@@ -131,9 +129,8 @@ func TestPassageCarriesEverything(t *testing.T) {
 			_, _ = from.Write(body)
 			_ = from.Close()
 		}()
-		if got, err := io.ReadAll(to); err != nil || !bytes.Equal(got, body) {
-			t.Errorf("%d bytes of %d, %v", len(got), len(body), err)
-		}
+		got, err := io.ReadAll(to)
+		failIf(t, err != nil || !bytes.Equal(got, body), "%d bytes of %d, %v", len(got), len(body), err)
 	}
 }
 
@@ -158,9 +155,8 @@ func TestServerDoesNotWaitForClients(t *testing.T) {
 		}
 	}
 	// A socket's buffers hold some megabytes too, and as much may be on its way as waits.
-	if written < maxPending || written > 2*maxPending+(16<<20) || time.Since(begun) >= writeTime {
-		t.Errorf("%d bytes are held, for %s", written, time.Since(begun))
-	}
+	failIf(t, written < maxPending || written > 2*maxPending+(16<<20) || time.Since(begun) >= writeTime,
+		"%d bytes are held, for %s", written, time.Since(begun))
 	expect(t, <-said, "Slow Consumer", "said")
 }
 
@@ -261,16 +257,14 @@ func TestOldestUnknownConnectionIsClosed(t *testing.T) {
 	second, _ := connect()
 	expect(t, e.waiting(), maxUnknown, "wait at the limit")
 	last, _ := connect()
-	if _, err := oldest.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
-		t.Errorf("the oldest goes on: %v", err)
-	}
+	_, err := oldest.Read(make([]byte, 1))
+	failIf(t, err == nil || strings.Contains(err.Error(), "timeout"), "the oldest goes on: %v", err)
 	expect(t, e.waiting(), maxUnknown, "wait past the limit")
 	// The others, known or not, go on.
 	for _, conn := range []*net.TCPConn{first, second, last} {
 		noError(t, conn.SetReadDeadline(time.Now()))
-		if _, err := conn.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "timeout") {
-			t.Errorf("it is closed: %v", err)
-		}
+		_, err := conn.Read(make([]byte, 1))
+		failIf(t, err == nil || !strings.Contains(err.Error(), "timeout"), "it is closed: %v", err)
 	}
 }
 
@@ -311,9 +305,8 @@ func TestHostsThatComeTooOften(t *testing.T) {
 	}
 	failIf(t, d.admit("192.0.2.7", monday), "it comes in past the limit")
 	failIf(t, !d.admit("192.0.2.8", monday), "another host pays for it")
-	if later := monday.Add(acceptTime); !d.admit("192.0.2.7", later) || d.admit("192.0.2.7", later) {
-		t.Error("it does not come in once more")
-	}
+	later := monday.Add(acceptTime)
+	failIf(t, !d.admit("192.0.2.7", later) || d.admit("192.0.2.7", later), "it does not come in once more")
 }
 
 // Whoever has many addresses makes nobody's count be forgotten: beyond the hosts that are
@@ -367,9 +360,8 @@ func TestNumbersOfPassages(t *testing.T) {
 	e.passages[1] = &passage{}
 	for _, want := range []uint16{1<<16 - 1, 2, 3} {
 		p := &passage{}
-		if err := e.register(p); err != nil || p.number != want || e.passages[want] != p {
-			t.Errorf("number %d, not %d, %v", p.number, want, err)
-		}
+		err := e.register(p)
+		failIf(t, err != nil || p.number != want || e.passages[want] != p, "number %d, not %d, %v", p.number, want, err)
 	}
 }
 
@@ -397,9 +389,8 @@ func TestClientWithoutTLSIsClosed(t *testing.T) {
 	client, server := dial(t, address), serve()
 	greets(t, server, hello)
 	must(client.Write([]byte("CONNECT {}\r\nPING\r\n")))
-	if got, _ := io.ReadAll(server); len(got) > 0 {
-		t.Errorf("the server hears %q", got)
-	}
+	got, _ := io.ReadAll(server)
+	failIf(t, len(got) > 0, "the server hears %q", got)
 	wait(t, func() bool { return e.waiting() == 0 })
 }
 
@@ -416,9 +407,8 @@ func TestServerThatDoesNotGreet(t *testing.T) {
 		e, address, serve := behind(t)
 		client, server := dial(t, address), serve()
 		go func() { _, _ = io.WriteString(server, greeting) }()
-		if got, _ := io.ReadAll(client); len(got) > 0 {
-			t.Errorf("%s: the client hears %q", name, got)
-		}
+		got, _ := io.ReadAll(client)
+		failIf(t, len(got) > 0, "%s: the client hears %q", name, got)
 		wait(t, func() bool { return e.waiting() == 0 })
 	}
 }

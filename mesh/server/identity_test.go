@@ -122,13 +122,11 @@ func TestForgedUsersAreRefused(t *testing.T) {
 			"without its signature":  good[:strings.LastIndexByte(good, '.')+1],
 			"of no algorithm":        "eyJ0eXAiOiJKV1QiLCJhbGciOiJub25lIn0" + good[strings.IndexByte(good, '.'):],
 		} {
-			if err := try(token, user); !refuses(err) {
-				t.Errorf("%s: %v", name, err)
-			}
+			err := try(token, user)
+			failIf(t, !refuses(err), "%s: %v", name, err)
 		}
-		if err := try(good, must(nkeys.CreateUser())); !refuses(err) {
-			t.Errorf("a stolen token without its key: %v", err)
-		}
+		err := try(good, must(nkeys.CreateUser()))
+		failIf(t, !refuses(err), "a stolen token without its key: %v", err)
 		for name, option := range map[string]nats.Option{
 			"nobody": nats.Name("x"), "a password": nats.UserInfo("main", "x"), "a token": nats.Token("x"),
 			"a bare key": nats.Nkey(creds.PublicKey, user.Sign),
@@ -138,9 +136,8 @@ func TestForgedUsersAreRefused(t *testing.T) {
 				nc.Close()
 			}
 		}
-		if err := try(good, user); err != nil {
-			t.Fatalf("the good ones in between: %v", err)
-		}
+		err = try(good, user)
+		stopIf(t, err != nil, "the good ones in between: %v", err)
 		noError(t, b.store.Revoke(creds.PublicKey))
 		noError(t, b.UpdateAccounts(t.Context(), b.compile(b.scopes)))
 		for name, token := range map[string]string{
@@ -149,9 +146,8 @@ func TestForgedUsersAreRefused(t *testing.T) {
 			"revoked, and signed for longer": forge(scope, func(c *jwt.UserClaims) { c.Expires = time.Now().Add(time.Hour).Unix() }),
 			"revoked, as of later":           as(t, scope, good, func(m map[string]any) { m["iat"] = time.Now().Add(time.Hour).Unix() }),
 		} {
-			if err := try(token, user); !refuses(err) {
-				t.Errorf("%s: %v", name, err)
-			}
+			err := try(token, user)
+			failIf(t, !refuses(err), "%s: %v", name, err)
 		}
 	})
 }
@@ -190,9 +186,8 @@ func TestSignatureOfAnotherConnectionIsRefused(t *testing.T) {
 			seen = signature
 			return signature, err
 		}))
-		if err := connect(func([]byte) ([]byte, error) { return seen, nil }); !refuses(err) {
-			t.Errorf("replayed: %v", err)
-		}
+		err := connect(func([]byte) ([]byte, error) { return seen, nil })
+		failIf(t, !refuses(err), "replayed: %v", err)
 	})
 }
 

@@ -95,14 +95,12 @@ func TestLinesOfEachKindAreBounded(t *testing.T) {
 				}
 			}
 			// The first line of a minute says what the one before left out.
-			if got, want := strings.Count(text.String(), "\n"), len(kinds)*((round+1)*maxLines+round); got != want {
-				t.Errorf("%d lines, not %d", got, want)
-			}
+			got, want := strings.Count(text.String(), "\n"), len(kinds)*((round+1)*maxLines+round)
+			failIf(t, got != want, "%d lines, not %d", got, want)
 			time.Sleep(linesTime)
 		}
-		if !strings.Contains(text.String(), "lines were left out: line=\"Account fetch failed: %v\" count=990") {
-			t.Error(text.String())
-		}
+		failIf(t, !strings.Contains(text.String(), "lines were left out: line=\"Account fetch failed: %v\" count=990"),
+			"%v", text.String())
 	})
 }
 
@@ -112,9 +110,8 @@ func TestAdapterKeepsTheFirstFatalLine(t *testing.T) {
 	a, _, _ := record(t)
 	a.Fatalf("cannot listen on %d", 1)
 	a.Fatalf("and so on")
-	if err := a.fatal(); err == nil || err.Error() != "cannot listen on 1" {
-		t.Error(err)
-	}
+	err := a.fatal()
+	failIf(t, err == nil || err.Error() != "cannot listen on 1", "%v", err)
 }
 
 // covers BCP-19, A-SUBJTOK
@@ -134,8 +131,7 @@ func FuzzAdapter(f *testing.F) {
 		stopIf(t, text.String() != want, "logged %q", text)
 		operation := map[bool]Operation{true: Publish, false: Subscribe}[publish]
 		told := fmt.Sprintf("7 %s %q x1", operation, printable(subject, maxSubject))
-		if got := refusals(); len(got) != 1 || got[0] != told {
-			t.Fatalf("refused %q, want %q", got, told)
-		}
+		got := refusals()
+		stopIf(t, len(got) != 1 || got[0] != told, "refused %q, want %q", got, told)
 	})
 }

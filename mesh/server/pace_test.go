@@ -21,21 +21,18 @@ func TestPaceAtTheLimit(t *testing.T) {
 				p.slowUntil(now.Add(slowTime))
 			}
 			burst := tt.rate / int(time.Second/paceBurst)
-			if d := p.charge(burst, now); d > 0 {
-				t.Errorf("waits %s at the limit", d)
-			}
-			if d := p.charge(1, now); d != leastWait {
-				t.Errorf("waits %s past the limit", d)
-			}
+			d := p.charge(burst, now)
+			failIf(t, d > 0, "waits %s at the limit", d)
+			d = p.charge(1, now)
+			failIf(t, d != leastWait, "waits %s past the limit", d)
 			// However much comes at once, a second's worth is read in a second.
 			read, begin := 0, now
 			for now.Sub(begin) < 10*time.Second && read < 20*tt.rate {
 				now = now.Add(p.charge(maxChunk, now))
 				read += maxChunk
 			}
-			if most := 10*tt.rate + burst; read < most*9/10 || read > most+maxChunk {
-				t.Errorf("%d bytes in ten seconds at %d a second", read, tt.rate)
-			}
+			most := 10*tt.rate + burst
+			failIf(t, read < most*9/10 || read > most+maxChunk, "%d bytes in ten seconds at %d a second", read, tt.rate)
 		})
 	}
 }
@@ -49,17 +46,14 @@ func TestDebtIsBounded(t *testing.T) {
 	p := &pace{}
 	debt := slowRate + slowRate/int(time.Second/paceBurst)
 	p.slowUntil(monday.Add(slowTime))
-	if d := p.charge(debt, monday); d != maxDebt {
-		t.Errorf("waits %s at the limit", d)
-	}
+	d := p.charge(debt, monday)
+	failIf(t, d != maxDebt, "waits %s at the limit", d)
 	for range 100 {
-		if d := p.charge(debt, monday); d != maxDebt {
-			t.Fatalf("waits %s past the limit", d)
-		}
+		d := p.charge(debt, monday)
+		stopIf(t, d != maxDebt, "waits %s past the limit", d)
 	}
-	if d := p.charge(0, monday.Add(maxDebt)); d != 0 {
-		t.Errorf("waits %s when the debt is paid", d)
-	}
+	d = p.charge(0, monday.Add(maxDebt))
+	failIf(t, d != 0, "waits %s when the debt is paid", d)
 }
 
 // covers A-FLOODRESP
@@ -69,9 +63,8 @@ func TestPaceIsSlowForAWhile(t *testing.T) {
 	p.slowUntil(monday.Add(slowTime))
 	for at, rate := range map[time.Duration]int{0: slowRate, slowTime - time.Nanosecond: slowRate, slowTime: fullRate} {
 		p.paid = time.Time{}
-		if got, want := p.charge(rate, monday.Add(at)), time.Second-paceBurst; got != want {
-			t.Errorf("after %s, a second's worth of %d bytes takes %s", at, rate, got)
-		}
+		got, want := p.charge(rate, monday.Add(at)), time.Second-paceBurst
+		failIf(t, got != want, "after %s, a second's worth of %d bytes takes %s", at, rate, got)
 	}
 }
 

@@ -136,9 +136,8 @@ func refusesWhatIsNotGranted(t *testing.T, w way) {
 			} else {
 				wantRefused = append(wantRefused, "publish "+subject)
 			}
-			if err := a.Publish(subject, []byte(subject)); err != nil {
-				t.Fatalf("%s: %q: %v", name, subject, err)
-			}
+			err := a.Publish(subject, []byte(subject))
+			stopIf(t, err != nil, "%s: %q: %v", name, subject, err)
 		}
 		compare(t, name+": refused to publish", wantRefused, a.refusals())
 		var got []string
@@ -155,9 +154,8 @@ func refusesWhatIsNotGranted(t *testing.T, w way) {
 			got = append(got, m.Subject)
 		}
 		compare(t, name+": the gateway's account saw", wantSeen, sorted(got))
-		if len(wantSeen) < len(slices.DeleteFunc(slices.Clone(s.PubAllow), func(p string) bool { return !subjects.ValidLiteral(p) })) {
-			t.Errorf("%s: %d seen: fewer than granted", name, len(wantSeen))
-		}
+		failIf(t, len(wantSeen) < len(slices.DeleteFunc(slices.Clone(s.PubAllow), func(p string) bool { return !subjects.ValidLiteral(p) })),
+			"%s: %d seen: fewer than granted", name, len(wantSeen))
 		checkSubscriptions(t, name, s, a, all)
 		a.Close()
 	}

@@ -66,7 +66,6 @@ func TestConnectionTellsItsHost(t *testing.T) {
 	b := start(t)
 	events := b.watch()
 	b.connect("main", bcp.RoleController, from("127.0.0.5"))
-	if got := next(t, events); !got.Connected || got.Host != "127.0.0.5" {
-		t.Errorf("%+v", got)
-	}
+	got := next(t, events)
+	failIf(t, !got.Connected || got.Host != "127.0.0.5", "%+v", got)
 }

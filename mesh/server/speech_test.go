@@ -34,9 +34,8 @@ func TestCostOfWhatIsRead(t *testing.T) {
 		"many bytes, in one go": {make([]byte, lineBytes+1), true, lineBytes + 1},
 	} {
 		s := speech{sealed: tt.sealed, begun: true}
-		if got, on, ok := s.read(tt.read); got != tt.want || !ok || !bytes.Equal(on, tt.read) {
-			t.Errorf("%s costs %d, not %d (%t)", name, got, tt.want, ok)
-		}
+		got, on, ok := s.read(tt.read)
+		failIf(t, got != tt.want || !ok || !bytes.Equal(on, tt.read), "%s costs %d, not %d (%t)", name, got, tt.want, ok)
 	}
 }
 
@@ -122,9 +121,8 @@ func TestCredsComeByTheirGate(t *testing.T) {
 		}
 	}
 	// The zero value lets nobody in.
-	if _, on, ok := (&speech{}).read([]byte(`CONNECT {"jwt":"` + token + "\"}\r\n")); !ok || !strings.HasPrefix(string(on), "CONNECT {}  ") {
-		t.Errorf("%t, %q", ok, on)
-	}
+	_, on, ok := (&speech{}).read([]byte(`CONNECT {"jwt":"` + token + "\"}\r\n"))
+	failIf(t, !ok || !strings.HasPrefix(string(on), "CONNECT {}  "), "%t, %q", ok, on)
 }
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }

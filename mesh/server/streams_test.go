@@ -31,9 +31,7 @@ func rested(t *testing.T, config *server.Config) string {
 	must(js.Publish(t.Context(), "bcp.v1.commit.0", []byte("first")))
 	end()
 	found, err := filepath.Glob(filepath.Join(config.StateDir, "jetstream", "jetstream", "*", "streams", "BCP_COMMIT"))
-	if err != nil || len(found) != 1 {
-		t.Fatal(found, err)
-	}
+	stopIf(t, err != nil || len(found) != 1, "%v %v", found, err)
 	return found[0]
 }
 
@@ -128,9 +126,8 @@ func TestUnopenedStreamsAreKept(t *testing.T) {
 	js, end := run(t, config)
 	defer end()
 	stream := must(js.Stream(t.Context(), "BCP_COMMIT"))
-	if m, err := stream.GetMsg(t.Context(), 1); err != nil || string(m.Data) != "first" {
-		t.Errorf("its message: %v %v", m, err)
-	}
+	m, err := stream.GetMsg(t.Context(), 1)
+	failIf(t, err != nil || string(m.Data) != "first", "its message: %v %v", m, err)
 	fails(t, errorOf(os.Stat(filepath.Join(config.StateDir, "jetstream", "keep"))), os.ErrNotExist, "second names are left")
 }
 
@@ -150,7 +147,6 @@ func TestDamagedDescription(t *testing.T) {
 	js, end = run(t, config)
 	defer end()
 	stream := must(js.Stream(t.Context(), "BCP_COMMIT"))
-	if m, err := stream.GetMsg(t.Context(), 1); err != nil || string(m.Data) != "first" {
-		t.Errorf("its message: %v %v", m, err)
-	}
+	m, err := stream.GetMsg(t.Context(), 1)
+	failIf(t, err != nil || string(m.Data) != "first", "its message: %v %v", m, err)
 }

@@ -107,9 +107,8 @@ func stop(t *testing.T, s *server.Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := s.Stop(ctx); err != nil {
-		t.Error(err)
-	}
+	err := s.Stop(ctx)
+	failIf(t, err != nil, "%v", err)
 }
 
 func (b *bench) compile(scopes []subjects.Scope) accounts.Bundle {
@@ -264,9 +263,8 @@ var failIf, stopIf = bcptest.FailIf, bcptest.StopIf
 // equal compares what is wanted with what there is.
 func equal(t testing.TB, want, got any, options ...cmp.Option) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, options...); diff != "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff(want, got, options...)
+	failIf(t, diff != "", "%v", diff)
 }
 
 // expect compares; what says what has the value.

@@ -51,20 +51,17 @@ func TestTurnsAreBounded(t *testing.T) {
 			ends = append(ends, end)
 		}
 		first, second := takes(&of, "192.0.2.7"), takes(&of, "192.0.2.7")
-		if got := is(first); got != "waits" {
-			t.Fatalf("past the limit it %s", got)
-		}
+		got := is(first)
+		stopIf(t, got != "waits", "past the limit it %s", got)
 		ends[0]()
 		ends[0]() // it has ended
-		if a, b := is(first), is(second); a != "in" || b != "waits" {
-			t.Errorf("after the end of one turn the first is %s, the second %s", a, b)
-		}
+		a, b := is(first), is(second)
+		failIf(t, a != "in" || b != "waits", "after the end of one turn the first is %s, the second %s", a, b)
 		time.Sleep(waitTime + turnTime) // who has a turn for longer than turnTime keeps nobody out
 		failIf(t, is(second) == "waits", "it waits for longer than it may")
 		for range maxTurns {
-			if got := is(takes(&of, "192.0.2.7")); got != "in" {
-				t.Fatalf("after turnTime one %s", got)
-			}
+			got := is(takes(&of, "192.0.2.7"))
+			stopIf(t, got != "in", "after turnTime one %s", got)
 		}
 		time.Sleep(turnTime)
 	})
@@ -82,19 +79,16 @@ func TestNobodyWaitsLongerThanClientsDo(t *testing.T) {
 				waiting = append(waiting, takes(&of, "192.0.2.7"))
 			}
 			time.Sleep(waitTime - time.Nanosecond)
-			if got := is(waiting[0]); got != "waits" {
-				t.Fatalf("before its time it is %s", got)
-			}
+			got := is(waiting[0])
+			stopIf(t, got != "waits", "before its time it is %s", got)
 			time.Sleep(time.Nanosecond)
 			for _, w := range waiting {
-				if got := is(w); got != "refused" {
-					t.Fatalf("after its time it is %s", got)
-				}
+				got := is(w)
+				stopIf(t, got != "refused", "after its time it is %s", got)
 			}
 		}
-		if of.waiting() != 0 || len(of.hostLimiter.paid) != 0 {
-			t.Errorf("%d wait, and %v is paid", of.waiting(), of.hostLimiter.paid)
-		}
+		failIf(t, of.waiting() != 0 || len(of.hostLimiter.paid) != 0,
+			"%d wait, and %v is paid", of.waiting(), of.hostLimiter.paid)
 		waits := takes(&of, "192.0.2.7")
 		of.open()
 		expect(t, is(waits), "in", "when it is opened one")
@@ -113,25 +107,21 @@ func TestHostsTakeTurns(t *testing.T) {
 		for range maxWaiting - 1 {
 			many = append(many, takes(&of, "192.0.2.7"))
 		}
-		if got := is(many[0]); got != "waits" {
-			t.Fatalf("at the limit the oldest %s", got)
-		}
+		got := is(many[0])
+		stopIf(t, got != "waits", "at the limit the oldest %s", got)
 		many = append(many, takes(&of, "192.0.2.7"))
-		if a, b := is(many[0]), is(few); a != "refused" || b != "waits" {
-			t.Errorf("past the limit the oldest of the most is %s, the other one's %s", a, b)
-		}
+		a, b := is(many[0]), is(few)
+		failIf(t, a != "refused" || b != "waits", "past the limit the oldest of the most is %s, the other one's %s", a, b)
 		late := takes(&of, "192.0.2.9")
 		expect(t, is(many[1]), "refused", "past the limit the oldest of the most")
 		of.open()
-		if a, b := is(few), is(late); a != "in" || b != "in" {
-			t.Errorf("the others are %s and %s", a, b)
-		}
+		a, b = is(few), is(late)
+		failIf(t, a != "in" || b != "in", "the others are %s and %s", a, b)
 		expect(t, is(many[2+maxTurns-3]), "in", "the last with a turn")
 		expect(t, is(many[2+maxTurns-2]), "waits", "the first without one")
 		of.close()
-		if a, b := is(many[len(many)-1]), is(takes(&of, "192.0.2.9")); a != "refused" || b != "refused" {
-			t.Errorf("when it is closed one is %s, the next %s", a, b)
-		}
+		a, b = is(many[len(many)-1]), is(takes(&of, "192.0.2.9"))
+		failIf(t, a != "refused" || b != "refused", "when it is closed one is %s, the next %s", a, b)
 		time.Sleep(turnTime)
 	})
 }
@@ -179,12 +169,10 @@ func TestClientOfNoServerIsClosed(t *testing.T) {
 	e.turns.open()
 	e.open(outer)
 	client := dial(t, outer.Addr().String())
-	if _, err := client.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
-		t.Errorf("it is kept: %v", err)
-	}
-	if err := outer.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		t.Error(err)
-	}
+	_, err := client.Read(make([]byte, 1))
+	failIf(t, err == nil || strings.Contains(err.Error(), "timeout"), "it is kept: %v", err)
+	err = outer.Close()
+	failIf(t, err != nil && !errors.Is(err, net.ErrClosed), "%v", err)
 	e.close()
 }
 

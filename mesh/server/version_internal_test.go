@@ -15,9 +15,8 @@ import (
 // covers P11.1
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	if natsserver.VERSION != NATSVersion {
-		t.Fatalf("nats-server is %s, and %s is known. Compare server/filestore.go (recordHead, indexCacheBufLocked, writeMsgRecordLocked), server/jetstream.go (recovery of streams: what it removes and says) and the lines about clients in server/client.go with this package; run the tests of mesh/server and .ci/run faults; then change NATSVersion.", natsserver.VERSION, NATSVersion)
-	}
+	stopIf(t, natsserver.VERSION != NATSVersion,
+		"nats-server is %s, and %s is known. Compare server/filestore.go (recordHead, indexCacheBufLocked, writeMsgRecordLocked), server/jetstream.go (recovery of streams: what it removes and says) and the lines about clients in server/client.go with this package; run the tests of mesh/server and .ci/run faults; then change NATSVersion.", natsserver.VERSION, NATSVersion)
 	folder, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}", "github.com/nats-io/nats-server/v2/server").Output()
 	noError(t, err)
 	var source strings.Builder

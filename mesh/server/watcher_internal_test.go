@@ -58,9 +58,8 @@ func (w *watched) look(list func() []uint64) {
 
 func (w *watched) want(events ...string) {
 	w.t.Helper()
-	if diff := cmp.Diff(events, w.events); diff != "" {
-		w.t.Error(diff)
-	}
+	diff := cmp.Diff(events, w.events)
+	failIf(w.t, diff != "", "%v", diff)
 	w.events = nil
 }
 
@@ -102,9 +101,8 @@ func TestEndedConnectionsAreForgotten(t *testing.T) {
 	for number := range uint64(ended) {
 		w.removeConnection(ClientID{"S", number})
 	}
-	if n := len(w.gone) + len(w.goneBefore); n < maxGone || n > 2*maxGone {
-		t.Errorf("%d are remembered", n)
-	}
+	n := len(w.gone) + len(w.goneBefore)
+	failIf(t, n < maxGone || n > 2*maxGone, "%d are remembered", n)
 	w.look(func() []uint64 { return []uint64{0, ended - maxGone, ended - 1} })
 	w.want("began 0")
 }

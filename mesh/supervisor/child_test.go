@@ -198,9 +198,8 @@ func (s *switchboard) accept() *child {
 // tell gives an order.
 func (c *child) tell(order string) {
 	c.t.Helper()
-	if _, err := io.WriteString(c.conn, order+"\n"); err != nil {
-		c.t.Fatalf("telling %q: %v", order, err)
-	}
+	_, err := io.WriteString(c.conn, order+"\n")
+	stopIf(c.t, err != nil, "telling %q: %v", order, err)
 }
 
 // do gives an order and waits until it was done, which also shows that the
@@ -208,9 +207,8 @@ func (c *child) tell(order string) {
 func (c *child) do(order string) {
 	c.t.Helper()
 	c.tell(order)
-	if line, err := c.answer.ReadString('\n'); line != "done\n" {
-		c.t.Fatalf("after %q: %q, %v", order, line, err)
-	}
+	line, err := c.answer.ReadString('\n')
+	stopIf(c.t, line != "done\n", "after %q: %q, %v", order, line, err)
 }
 
 func (c *child) print(stream, text string) {
@@ -221,9 +219,7 @@ func (c *child) print(stream, text string) {
 // gone waits until the process has ended: nothing else closes its connection.
 func (c *child) gone() {
 	c.t.Helper()
-	if !c.isGone() {
-		c.t.Fatalf("process %d lives on", c.PID)
-	}
+	stopIf(c.t, !c.isGone(), "process %d lives on", c.PID)
 }
 
 func (c *child) isGone() bool {

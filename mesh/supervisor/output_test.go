@@ -50,9 +50,8 @@ func TestOutputIsInert(t *testing.T) {
 		want[i] = "[INFO]  " + printed + ": agent=main stream=" + want[i]
 	}
 	equal(t, want, b.text.lines(printed+":"))
-	if text := b.text.String(); strings.Count(text, "\n") != len(want)+3 {
-		t.Errorf("not one line for each of the output and each change:\n%s", text)
-	}
+	text := b.text.String()
+	failIf(t, strings.Count(text, "\n") != len(want)+3, "not one line for each of the output and each change:\n%s", text)
 }
 
 // What a process prints has its secrets hidden in the log and in its status, also one that goes over lines, is written in
@@ -78,9 +77,8 @@ func TestOutputIsRedacted(t *testing.T) {
 	for _, secret := range []string{"ghp_", "aaaa", "QUJD", "hunter22"} {
 		failIf(t, strings.Contains(text, secret), "%s is in the log", secret)
 	}
-	if line := status.LastLine; line != "postgres://bob:[REDACTED:url-password]@db.test/x" {
-		t.Errorf("the last line is %q", line)
-	}
+	line := status.LastLine
+	failIf(t, line != "postgres://bob:[REDACTED:url-password]@db.test/x", "the last line is %q", line)
 }
 
 // A log of JSON keeps to the same.
@@ -127,9 +125,8 @@ func TestOutputLineIsCut(t *testing.T) {
 		if i == 4 {
 			stream = "stderr"
 		}
-		if want := "stream=" + stream + " " + line; len(b.text.lines(want)) != 1 {
-			t.Errorf("line %d is not in the log once: %.100s", i, want)
-		}
+		want := "stream=" + stream + " " + line
+		failIf(t, len(b.text.lines(want)) != 1, "line %d is not in the log once: %.100s", i, want)
 	}
 }
 
@@ -165,9 +162,8 @@ func TestLastLine(t *testing.T) {
 			stream.End()
 		}
 		out.End()
-		if line := out.LastLine(); line != c.want {
-			t.Errorf("%s: %q, want %q", name, line, c.want)
-		}
+		line := out.LastLine()
+		failIf(t, line != c.want, "%s: %q, want %q", name, line, c.want)
 	}
 }
 
@@ -183,25 +179,21 @@ func TestFailuresAreCounted(t *testing.T) {
 	for n := range 3 {
 		c.print("stderr", fmt.Sprintf("failure %d\n", n))
 		c.tell("exit 1")
-		if s := b.expect("main", Waiting); s.Failures != n+1 || s.LastLine != fmt.Sprintf("failure %d", n) {
-			t.Errorf("failure %d: %+v", n, s)
-		}
-		if s := b.expect("main", Starting, Running); s.Failures != n+1 {
-			t.Errorf("started again: %+v", s)
-		}
+		s := b.expect("main", Waiting)
+		failIf(t, s.Failures != n+1 || s.LastLine != fmt.Sprintf("failure %d", n), "failure %d: %+v", n, s)
+		s = b.expect("main", Starting, Running)
+		failIf(t, s.Failures != n+1, "started again: %+v", s)
 		c = b.accept()
 	}
 	c.tell("exit 0")
-	if s := b.expect("main", Resting); s.Failures != 0 || s.LastLine != "" || s.Exit != "exit status 0" {
-		t.Errorf("ended well: %+v", s)
-	}
+	s := b.expect("main", Resting)
+	failIf(t, s.Failures != 0 || s.LastLine != "" || s.Exit != "exit status 0", "ended well: %+v", s)
 	b.Wake("main")
 	b.expect("main", Starting, Running)
 	b.accept()
 	b.stop()
-	if s := b.expect("main", Stopping, Stopped); s.Failures != 0 {
-		t.Errorf("told to end: %+v", s)
-	}
+	s = b.expect("main", Stopping, Stopped)
+	failIf(t, s.Failures != 0, "told to end: %+v", s)
 }
 
 var dropped = regexp.MustCompile(`dropped_lines=([0-9]+)`)

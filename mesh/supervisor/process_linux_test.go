@@ -46,9 +46,8 @@ func TestProcessEndsWithItsMesh(t *testing.T) {
 func TestOrphansAreCollected(t *testing.T) {
 	t.Parallel()
 	const setChildSubreaper = 36 // makes orphans our children, as they are an init's
-	if _, _, err := syscall.Syscall6(syscall.SYS_PRCTL, setChildSubreaper, 1, 0, 0, 0, 0); err != 0 {
-		t.Fatal(err)
-	}
+	_, _, err := syscall.Syscall6(syscall.SYS_PRCTL, setChildSubreaper, 1, 0, 0, 0, 0)
+	stopIf(t, err != 0, "%v", err)
 	b := newBench(t, Config{})
 	c := b.start("main")
 	c.do("fork")

@@ -45,9 +45,8 @@ func TestProcessGetsNothingOfOurs(t *testing.T) {
 	})
 	t.Run("empty", func(t *testing.T) {
 		b := newBench(t, Config{})
-		if c := b.start("main"); len(c.Env) > 0 {
-			t.Errorf("a process got %q", c.Env)
-		}
+		c := b.start("main")
+		failIf(t, len(c.Env) > 0, "a process got %q", c.Env)
 	})
 }
 
@@ -94,9 +93,8 @@ func TestStopKillsWhatDoesNotEnd(t *testing.T) {
 		c.gone()
 		grandchild.gone()
 		b.expect("main", Stopping)
-		if s := b.expect("main", Stopped); s.Exit != "signal: killed" {
-			t.Errorf("stopped: %+v", s)
-		}
+		s := b.expect("main", Stopped)
+		failIf(t, s.Exit != "signal: killed", "stopped: %+v", s)
 		b.stop()
 	})
 	t.Run("context", func(t *testing.T) {
@@ -111,14 +109,12 @@ func TestStopKillsWhatDoesNotEnd(t *testing.T) {
 		both.Go(b.stop) // waits for as long as it takes
 		b.expect("main", Stopping)
 		cancel(cause)
-		if err := b.Stop(ctx); !errors.Is(err, cause) {
-			t.Errorf("Stop: %v", err)
-		}
+		err := b.Stop(ctx)
+		failIf(t, !errors.Is(err, cause), "Stop: %v", err)
 		both.Wait()
 		c.gone()
-		if s := b.expect("main", Stopped); s.Exit != "signal: killed" {
-			t.Errorf("stopped: %+v", s)
-		}
+		s := b.expect("main", Stopped)
+		failIf(t, s.Exit != "signal: killed", "stopped: %+v", s)
 	})
 	t.Run("nothing was set", func(t *testing.T) {
 		t.Parallel()
@@ -158,9 +154,8 @@ func TestOutputHeldOpen(t *testing.T) {
 		c := b.start("main")
 		c.do("close")
 		c.do("ping")
-		if s := b.Status(); len(s) != 1 || s[0].State != Running {
-			t.Errorf("without output: %+v", s)
-		}
+		s := b.Status()
+		failIf(t, len(s) != 1 || s[0].State != Running, "without output: %+v", s)
 		c.tell("exit 0")
 		b.expect("main", Resting)
 	})

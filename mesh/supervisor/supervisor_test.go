@@ -31,16 +31,14 @@ func TestExitZeroRestsUntilWake(t *testing.T) {
 	b.Wake("main") // it runs: nothing, and nothing is remembered
 	b.Wake("nobody")
 	first.tell("exit 0")
-	if s := b.expect("main", Resting); s.Exit != "exit status 0" || s.Since.IsZero() {
-		t.Errorf("resting: %+v", s)
-	}
+	s := b.expect("main", Resting)
+	failIf(t, s.Exit != "exit status 0" || s.Since.IsZero(), "resting: %+v", s)
 	b.Wake("main")
 	b.Wake("main")
 	// A Wake within backoff of the last start would be followed by a wait; the
 	// child took longer than a millisecond to connect.
-	if s := b.expect("main", Starting, Running); s.Starts != 2 {
-		t.Errorf("running: %+v", s)
-	}
+	s = b.expect("main", Starting, Running)
+	failIf(t, s.Starts != 2, "running: %+v", s)
 	second := b.accept()
 	failIf(t, second.PID == first.PID, "the same process")
 	// Had one of the three calls been remembered, it would start again.
@@ -48,9 +46,8 @@ func TestExitZeroRestsUntilWake(t *testing.T) {
 	b.expect("main", Resting)
 	b.Set(nil)
 	b.expect("main", Stopped)
-	if got := b.Status(); len(got) > 0 && got[0].State != Stopped {
-		t.Errorf("after all: %+v", got)
-	}
+	got := b.Status()
+	failIf(t, len(got) > 0 && got[0].State != Stopped, "after all: %+v", got)
 }
 
 // Who is woken again and again by hostile text is not started in a tight loop.
@@ -65,9 +62,8 @@ func TestWakeStartsNotSoonerThanBackoff(t *testing.T) {
 	b.expect("main", Running, Resting)
 	b.Wake("main")
 	s := b.expect("main", Waiting)
-	if wait := s.Next.Sub(started.Since); wait < time.Hour-time.Minute || wait > time.Hour+time.Minute {
-		t.Errorf("started again %v after its last start", wait)
-	}
+	wait := s.Next.Sub(started.Since)
+	failIf(t, wait < time.Hour-time.Minute || wait > time.Hour+time.Minute, "started again %v after its last start", wait)
 	b.stop()
 	b.expect("main", Stopped)
 }
@@ -196,9 +192,8 @@ func TestPrepare(t *testing.T) {
 	fails = true // the other goroutine reads it after Set
 	b.Set([]Program{p})
 	b.expect("main", Stopping, Starting, Waiting, Starting)
-	if s := b.expect("main", Unavailable); s.Exit != "not prepared" {
-		t.Errorf("unavailable: %+v", s)
-	}
+	s := b.expect("main", Unavailable)
+	failIf(t, s.Exit != "not prepared", "unavailable: %+v", s)
 	b.stop()
 	equal(t, []string{"main /", "main /", "main /"}, prepared)
 }
@@ -233,9 +228,8 @@ func TestSetDiff(t *testing.T) {
 	processes["gone"].gone()
 	grandchild.gone()
 	b.expect("changed", Stopping)
-	if s := b.expect("changed", Starting); s.Exit != "signal: terminated" {
-		t.Errorf("changed: %+v", s)
-	}
+	s := b.expect("changed", Starting)
+	failIf(t, s.Exit != "signal: terminated", "changed: %+v", s)
 	b.expect("changed", Running)
 	processes["changed"].gone()
 	b.expect("new", Starting, Running)
@@ -317,9 +311,8 @@ func TestSetFromWithin(t *testing.T) {
 	b.Set(programs)
 	for range 2 {
 		b.expect("main", Starting)
-		if s := b.expect("main", Stopped); s.Starts != 1 || s.Exit != "not started" {
-			t.Errorf("removed while it was prepared: %+v", s)
-		}
+		s := b.expect("main", Stopped)
+		failIf(t, s.Starts != 1 || s.Exit != "not started", "removed while it was prepared: %+v", s)
 	}
 }
 
@@ -337,9 +330,8 @@ func TestSetKeepsNoSlices(t *testing.T) {
 	first.tell("exit 0")
 	b.expect("main", Starting, Running, Resting)
 	b.Wake("main")
-	if second := b.accept(); !slices.Equal(second.Env, first.Env) {
-		t.Errorf("started again with %q", second.Env)
-	}
+	second := b.accept()
+	failIf(t, !slices.Equal(second.Env, first.Env), "started again with %q", second.Env)
 }
 
 // All methods may be used at the same time: each agent's states follow each

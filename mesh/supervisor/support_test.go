@@ -70,9 +70,8 @@ func newBench(t *testing.T, config Config) *bench {
 // note checks what holds for all changes, and keeps them.
 func (b *bench) note(s Status) {
 	b.mu.Lock()
-	if last := b.last[s.Agent]; !slices.Contains(follows[last], s.State) {
-		b.t.Errorf("%s: %s follows %q", s.Agent, s.State, last)
-	}
+	last := b.last[s.Agent]
+	failIf(b.t, !slices.Contains(follows[last], s.State), "%s: %s follows %q", s.Agent, s.State, last)
 	if s.State == Starting {
 		b.starts[s.Agent]++
 	}
@@ -82,12 +81,10 @@ func (b *bench) note(s Status) {
 	}
 	b.last[s.Agent] = s.State
 	b.mu.Unlock()
-	if hasPID := s.State == Running || s.State == Stopping; hasPID != (s.PID != 0) {
-		b.t.Errorf("%s is %s with PID %d", s.Agent, s.State, s.PID)
-	}
-	if hasNext := s.State == Waiting || s.State == Unavailable; hasNext == s.Next.IsZero() {
-		b.t.Errorf("%s is %s, and is next started %v", s.Agent, s.State, s.Next)
-	}
+	hasPID := s.State == Running || s.State == Stopping
+	failIf(b.t, hasPID != (s.PID != 0), "%s is %s with PID %d", s.Agent, s.State, s.PID)
+	hasNext := s.State == Waiting || s.State == Unavailable
+	failIf(b.t, hasNext == s.Next.IsZero(), "%s is %s, and is next started %v", s.Agent, s.State, s.Next)
 	if b.onChange != nil {
 		b.onChange(s)
 	}
@@ -122,9 +119,8 @@ func (b *bench) stop() {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	defer cancel()
-	if err := b.Stop(ctx); err != nil {
-		b.t.Error(err)
-	}
+	err := b.Stop(ctx)
+	failIf(b.t, err != nil, "%v", err)
 }
 
 // start sets one program, a child of the test, and returns it when it has
@@ -161,7 +157,6 @@ func must[T any](v T, err error) func(bcptest.TB) T { return bcptest.MustIn(v, e
 // equal compares what is wanted with what there is.
 func equal(t testing.TB, want, got any, options ...cmp.Option) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, options...); diff != "" {
-		t.Error(diff)
-	}
+	diff := cmp.Diff(want, got, options...)
+	failIf(t, diff != "", "%v", diff)
 }

@@ -108,9 +108,8 @@ func TestOperationsFiles(t *testing.T) {
 			continue
 		}
 		noError(t, err)
-		if diff := cmp.Diff(string(want), string(got)); diff != "" {
-			t.Errorf("%s: -want +got:\n%s", name, diff)
-		}
+		diff := cmp.Diff(string(want), string(got))
+		failIf(t, diff != "", "%s: -want +got:\n%s", name, diff)
 	}
 	labels := map[string][]string{}
 	for _, f := range telemetry.Families() {
@@ -123,9 +122,8 @@ func TestOperationsFiles(t *testing.T) {
 	metric, matcher := regexp.MustCompile(`bcpmesh_[a-z_]+`), regexp.MustCompile(`(bcpmesh_[a-z_]+)\{([a-z]+)!?=`)
 	for _, r := range alertRules {
 		for _, name := range metric.FindAllString(r.expr, -1) {
-			if _, known := labels[name]; !known {
-				t.Errorf("%s names %s, which is no metric", r.name, name)
-			}
+			_, known := labels[name]
+			failIf(t, !known, "%s names %s, which is no metric", r.name, name)
 		}
 		for _, found := range matcher.FindAllStringSubmatch(r.expr, -1) {
 			failIf(t, !slices.Contains(labels[found[1]], found[2]), "%s: %s has no label %s", r.name, found[1], found[2])

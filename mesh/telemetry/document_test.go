@@ -43,9 +43,8 @@ func TestDocument(t *testing.T) {
 		noError(t, os.WriteFile(document, want, 0o644))
 		text = want
 	}
-	if diff := cmp.Diff(string(want), string(text)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	diff := cmp.Diff(string(want), string(text))
+	failIf(t, diff != "", "-want +got:\n%s", diff)
 	for _, name := range regexp.MustCompile(`bcpmesh_[a-z_]+`).FindAllString(head+tail, -1) {
 		failIf(t, !known[name], "it names %s, which is no metric", name)
 	}
@@ -70,9 +69,8 @@ func TestDeclaredIsExposed(t *testing.T) {
 			t.Errorf("%s is not exposed", name)
 			continue
 		}
-		if got := strings.ToLower(exposed.GetType().String()); got != string(f.Type) {
-			t.Errorf("%s is a %s, not a %s", name, got, f.Type)
-		}
+		got := strings.ToLower(exposed.GetType().String())
+		failIf(t, got != string(f.Type), "%s is a %s, not a %s", name, got, f.Type)
 		failIf(t, exposed.GetHelp() != f.Help+".", "%s says %q", name, exposed.GetHelp())
 		for _, metric := range exposed.Metric {
 			var labels []string
@@ -80,9 +78,8 @@ func TestDeclaredIsExposed(t *testing.T) {
 				labels = append(labels, l.GetName())
 			}
 			slices.Sort(labels)
-			if want := slices.Sorted(slices.Values(f.Labels)); !slices.Equal(labels, want) {
-				t.Errorf("%s has labels %v, not %v", name, labels, want)
-			}
+			want := slices.Sorted(slices.Values(f.Labels))
+			failIf(t, !slices.Equal(labels, want), "%s has labels %v, not %v", name, labels, want)
 		}
 		failIf(t, strings.HasSuffix(name, "_total") != (f.Type == telemetry.Counter), "%s is a %s", name, f.Type)
 		for _, unit := range []string{"bits", "seconds"} {

@@ -113,9 +113,8 @@ func TestMetricsSayWhatTheDecisionsSay(t *testing.T) {
 	s = m.check(t, 0)
 	for kind, n := range map[string]float64{"escalation": 1, "anomaly": 1, "summary": 1} {
 		s.expect(t, n, "held_items", "controller=main", "reader=mailer", "kind="+kind)
-		if age := s.values[series("bcpmesh_held_oldest_age_seconds", "controller=main", "reader=mailer", "kind="+kind)]; age <= 0 || age > 60 {
-			t.Errorf("the oldest %s waits %v s", kind, age)
-		}
+		age := s.values[series("bcpmesh_held_oldest_age_seconds", "controller=main", "reader=mailer", "kind="+kind)]
+		failIf(t, age <= 0 || age > 60, "the oldest %s waits %v s", kind, age)
 	}
 	s.expect(t, 1, "messages_total", "controller=main", "reader=mailer", "subscription=alerts", "kind=push", "verdict=reject", "code=validation_failed")
 	s.expect(t, 88, "settled_bits_total", "controller=main", "reader=mailer", "subscription=notes", "source=push", "measure=nominal")
@@ -242,9 +241,8 @@ func TestDecisionsMakeNoSeries(t *testing.T) {
 		}
 	}
 	after := scrapeOf(t, metrics, resting{})
-	if a, b := fmt.Sprint(before.names()), fmt.Sprint(after.names()); a != b {
-		t.Errorf("series before\n%s\nafterwards\n%s", a, b)
-	}
+	a, b := fmt.Sprint(before.names()), fmt.Sprint(after.names())
+	failIf(t, a != b, "series before\n%s\nafterwards\n%s", a, b)
 	failIf(t, strings.Contains(after.text, "x\xff") || strings.Contains(after.text, `x\n`), "a text of a decision is shown")
 }
 
@@ -285,9 +283,8 @@ func TestHeldCallsOfRuns(t *testing.T) {
 	scraped := scrapeOf(t, telemetry.New(definition), held{state: s})
 	scraped.expect(t, 2, "held_items", "controller=desk", "reader=", "kind=effect")
 	scraped.expect(t, 0, "held_items", "controller=desk", "reader=", "kind=in_doubt")
-	if age := scraped.values[series("bcpmesh_held_oldest_age_seconds", "controller=desk", "reader=", "kind=effect")]; age < 3600 || age > 3660 {
-		t.Errorf("the oldest waits %v s", age)
-	}
+	age := scraped.values[series("bcpmesh_held_oldest_age_seconds", "controller=desk", "reader=", "kind=effect")]
+	failIf(t, age < 3600 || age > 3660, "the oldest waits %v s", age)
 	for name := range scraped.values {
 		failIf(t, strings.Contains(name, "removed"), "a kernel that the definitions do not have: %s", name)
 	}
@@ -324,9 +321,8 @@ func TestReload(t *testing.T) {
 	m.Definition = next
 	after := m.check(t, 0)
 	fresh := telemetry.New(next)
-	if a, b := fmt.Sprint(scrapeOf(t, fresh, m.Mesh).names()), fmt.Sprint(after.names()); a != b {
-		t.Errorf("series of new definitions\n%s\nafter a reload\n%s", a, b)
-	}
+	a, b := fmt.Sprint(scrapeOf(t, fresh, m.Mesh).names()), fmt.Sprint(after.names())
+	failIf(t, a != b, "series of new definitions\n%s\nafter a reload\n%s", a, b)
 	after.expect(t, 1, "decisions_total", "kind=reload")
 	after.expect(t, 7, "channel_bits", "budget=nominal", "kind=limit", "controller=temp", "reader=mailer")
 	after.expect(t, 1, "messages_total", "controller=main", "reader=mailer", "subscription=alerts", "kind=push", "verdict=accept", "code=")

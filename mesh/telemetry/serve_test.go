@@ -44,13 +44,11 @@ func TestServeOnLoopbackAlone(t *testing.T) {
 	t.Parallel()
 	metrics := metricsOf(t)
 	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "example.com:0", "10.0.0.1:1", "127.0.0.1.example.com:0", ""} {
-		if s, err := telemetry.Serve(t.Context(), address, "", metrics, resting{}); !errors.Is(err, telemetry.ErrNotLoopback) {
-			t.Errorf("%q: %v, %v", address, s, err)
-		}
+		s, err := telemetry.Serve(t.Context(), address, "", metrics, resting{})
+		failIf(t, !errors.Is(err, telemetry.ErrNotLoopback), "%q: %v, %v", address, s, err)
 	}
-	if s, err := telemetry.Serve(t.Context(), "127.0.0.1:99999", "", metrics, resting{}); err == nil {
-		t.Errorf("got %v", s)
-	}
+	s, err := telemetry.Serve(t.Context(), "127.0.0.1:99999", "", metrics, resting{})
+	failIf(t, err == nil, "got %v", s)
 	for _, address := range []string{"127.0.0.1:0", "localhost:0"} {
 		s, err := telemetry.Serve(t.Context(), address, "", metrics, resting{})
 		stopIf(t, err != nil, "%s: %v", address, err)
@@ -58,9 +56,8 @@ func TestServeOnLoopbackAlone(t *testing.T) {
 			t.Errorf("of a mesh that rests: %s", text)
 		}
 		for range 2 {
-			if err := s.Stop(context.Background()); err != nil {
-				t.Error(err)
-			}
+			err := s.Stop(context.Background())
+			failIf(t, err != nil, "%v", err)
 		}
 		if _, err := client.Get(s.URL()); err == nil {
 			t.Error("it still serves")
@@ -68,9 +65,8 @@ func TestServeOnLoopbackAlone(t *testing.T) {
 	}
 	taken := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = taken.Close() }()
-	if s, err := telemetry.Serve(t.Context(), taken.Addr().String(), "", metrics, resting{}); err == nil {
-		t.Errorf("got %v", s)
-	}
+	s, err = telemetry.Serve(t.Context(), taken.Addr().String(), "", metrics, resting{})
+	failIf(t, err == nil, "got %v", s)
 }
 
 // Nothing but GET of two paths is served, to nobody who came by another name.
@@ -104,12 +100,10 @@ func TestHandlerRefuses(t *testing.T) {
 			t.Errorf("%s %s of %q: %d, not %d: %s", tt.method, tt.path, tt.host, w.Code, tt.want, w.Body)
 		}
 	}
-	if w := get(h, "/healthz"); w.Body.String() != "ok\n" {
-		t.Errorf("healthz says %q", w.Body)
-	}
-	if w := get(telemetry.Handler("", metricsOf(t), resting{}), "/healthz"); w.Code != http.StatusServiceUnavailable {
-		t.Errorf("healthz of a mesh that rests: %d", w.Code)
-	}
+	w := get(h, "/healthz")
+	failIf(t, w.Body.String() != "ok\n", "healthz says %q", w.Body)
+	w = get(telemetry.Handler("", metricsOf(t), resting{}), "/healthz")
+	failIf(t, w.Code != http.StatusServiceUnavailable, "healthz of a mesh that rests: %d", w.Code)
 }
 
 // stuck is a mesh whose gateway does not come round to anything.
@@ -143,14 +137,12 @@ func TestScrapesAreBounded(t *testing.T) {
 		}()
 		<-source.asked
 	}
-	if w := get(h, telemetry.Path); w.Code != http.StatusServiceUnavailable {
-		t.Errorf("the third got %d", w.Code)
-	}
+	w := get(h, telemetry.Path)
+	failIf(t, w.Code != http.StatusServiceUnavailable, "the third got %d", w.Code)
 	cancel()
 	for range 2 {
-		if text := <-done; !strings.Contains(text, "bcpmesh_gateway_up 0") {
-			t.Errorf("got %q", text)
-		}
+		text := <-done
+		failIf(t, !strings.Contains(text, "bcpmesh_gateway_up 0"), "got %q", text)
 	}
 }
 
@@ -172,9 +164,8 @@ func TestServeWithToken(t *testing.T) {
 	const token = "0123456789abcdef"
 	m := start(t, office(""))
 	for _, bad := range []string{"0123456789abcde", "0123456789 abcdef", "0123456789abcdefö", "0123456789abcdef\n"} {
-		if s, err := telemetry.Serve(t.Context(), "127.0.0.1:0", bad, m.metrics.Load(), m.Mesh); !errors.Is(err, telemetry.ErrToken) {
-			t.Errorf("%q: %v, %v", bad, err, s)
-		}
+		s, err := telemetry.Serve(t.Context(), "127.0.0.1:0", bad, m.metrics.Load(), m.Mesh)
+		failIf(t, !errors.Is(err, telemetry.ErrToken), "%q: %v, %v", bad, err, s)
 	}
 	s := must(telemetry.Serve(t.Context(), "0.0.0.0:0", token, m.metrics.Load(), m.Mesh))(t)
 	defer func() { _ = s.Stop(context.Background()) }()
@@ -225,10 +216,8 @@ func TestHealthIsAskedOnce(t *testing.T) {
 		all.Go(func() { get(h, "/healthz") })
 	}
 	all.Wait()
-	if n, most := source.asked.Load(), 1+int64(time.Since(begin)/time.Second); n < 1 || n > most {
-		t.Errorf("the gateway was asked %d times, not %d", n, most)
-	}
-	if w := get(telemetry.Handler("0123456789abcdef", metricsOf(t), resting{}), "/livez"); w.Code != http.StatusOK {
-		t.Errorf("livez of a mesh that rests: %d", w.Code)
-	}
+	n, most := source.asked.Load(), 1+int64(time.Since(begin)/time.Second)
+	failIf(t, n < 1 || n > most, "the gateway was asked %d times, not %d", n, most)
+	w := get(telemetry.Handler("0123456789abcdef", metricsOf(t), resting{}), "/livez")
+	failIf(t, w.Code != http.StatusOK, "livez of a mesh that rests: %d", w.Code)
 }

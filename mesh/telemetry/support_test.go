@@ -155,9 +155,8 @@ func (s scrape) names() []string { return slices.Sorted(maps.Keys(s.values)) }
 func (s scrape) expect(t testing.TB, want float64, name string, labels ...string) {
 	t.Helper()
 	key := series("bcpmesh_"+name, labels...)
-	if got, ok := s.values[key]; !ok || got != want {
-		t.Errorf("%s is %v (%v), not %v", key, got, ok, want)
-	}
+	got, ok := s.values[key]
+	failIf(t, !ok || got != want, "%s is %v (%v), not %v", key, got, ok, want)
 }
 
 // differences lists the series of a whose values differ from b, or that b does

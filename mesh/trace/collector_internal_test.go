@@ -13,9 +13,8 @@ func TestDialsThisMachineAloneInTheClear(t *testing.T) {
 	t.Parallel()
 	plain := newTransport("http")
 	for _, address := range []string{"192.0.2.1:4318", "[2001:db8::1]:4318", "0.0.0.0:4318"} {
-		if _, err := plain.DialContext(t.Context(), "tcp", address); !errors.Is(err, ErrPlaintext) {
-			t.Errorf("dialling %s: %v", address, err)
-		}
+		_, err := plain.DialContext(t.Context(), "tcp", address)
+		failIf(t, !errors.Is(err, ErrPlaintext), "dialling %s: %v", address, err)
 	}
 	for _, scheme := range []string{"http", "https"} {
 		failIf(t, newTransport(scheme).Proxy != nil, "%s goes by a proxy", scheme)

@@ -220,9 +220,7 @@ func TestAgentsHaveNoPartInTraces(t *testing.T) {
 	}
 	send := func(from *meshtest.Agent, subject, text string) {
 		t.Helper()
-		if err := from.PublishMsg(&nats.Msg{Subject: subject, Reply: subjects.InboxPrefix(from.Name) + ".x", Data: []byte(text), Header: header}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, from.PublishMsg(&nats.Msg{Subject: subject, Reply: subjects.InboxPrefix(from.Name) + ".x", Data: []byte(text), Header: header}))
 	}
 	queries, deliveries := make(chan *nats.Msg, 8), make(chan *nats.Msg, 8)
 	for subject, to := range map[string]chan *nats.Msg{subjects.QueriesOf("mailer"): queries, subjects.DeliveriesOf(bcp.RoleController, "main"): deliveries} {
@@ -230,9 +228,8 @@ func TestAgentsHaveNoPartInTraces(t *testing.T) {
 		if to == queries {
 			from = mailer
 		}
-		if _, err := from.ChanSubscribe(subject, to); err != nil {
-			t.Fatal(err)
-		}
+		_, err := from.ChanSubscribe(subject, to)
+		noError(t, err)
 		from.Sync(t)
 	}
 	next := func(from chan *nats.Msg) *nats.Msg {
@@ -276,9 +273,8 @@ func TestAgentsHaveNoPartInTraces(t *testing.T) {
 	roots, names := map[string]int{}, map[string]int{}
 	for _, s := range c.spans {
 		names[s.Name]++
-		if fmt.Sprintf("%x", s.TraceId) == theirs || s.TraceState != "" || len(s.Links) > 0 || fmt.Sprintf("%x", s.ParentSpanId) == "b7ad6b7169203331" {
-			t.Errorf("%s took its context from an agent", s.Name)
-		}
+		failIf(t, fmt.Sprintf("%x", s.TraceId) == theirs || s.TraceState != "" || len(s.Links) > 0 || fmt.Sprintf("%x", s.ParentSpanId) == "b7ad6b7169203331",
+			"%s took its context from an agent", s.Name)
 		if len(s.ParentSpanId) == 0 {
 			roots[s.Name]++
 		}
@@ -313,9 +309,8 @@ func TestCollectorThatHangsHarmsNothing(t *testing.T) {
 	mailer := m.Connect(t, "mailer", bcp.RoleReader)
 	push := func() {
 		t.Helper()
-		if reply := mailer.Push(t, "main", "alerts", `{"urgent":true}`, ""); reply.Text("status") != "delivered" {
-			t.Fatalf("the receipt is %v", reply)
-		}
+		reply := mailer.Push(t, "main", "alerts", `{"urgent":true}`, "")
+		stopIf(t, reply.Text("status") != "delivered", "the receipt is %v", reply)
 	}
 	push()
 	c.await(t, 1)
@@ -336,9 +331,8 @@ func TestCollectorThatHangsHarmsNothing(t *testing.T) {
 	defer counted.mu.Unlock()
 	// Two spans of each, and up to three of the pushes that were delivered, of which the last came too late.
 	spans, least := counted.of[Undelivered]+counted.of[Dropped], 2*many
-	if counted.of[Sent] != 0 || counted.of[Undelivered] > maxSpans || counted.of[Dropped] == 0 || spans < least || spans > least+6 {
-		t.Errorf("spans of %d pushes: %v", many, counted.of)
-	}
+	failIf(t, counted.of[Sent] != 0 || counted.of[Undelivered] > maxSpans || counted.of[Dropped] == 0 || spans < least || spans > least+6,
+		"spans of %d pushes: %v", many, counted.of)
 }
 
 // A collector that is not there harms nothing either.
@@ -422,9 +416,8 @@ func TestTracesLeaveOverTLSAlone(t *testing.T) {
 			e.Stop(t.Context())
 		}
 	}
-	if _, err := Start(Config{Endpoint: "http://127.0.0.1:4318"}); err == nil {
-		t.Error("it starts without definitions")
-	}
+	_, err := Start(Config{Endpoint: "http://127.0.0.1:4318"})
+	failIf(t, err == nil, "it starts without definitions")
 
 	c := receive(t, httptest.NewTLSServer)
 	c.Config.ErrorLog = nil
@@ -437,9 +430,8 @@ func TestTracesLeaveOverTLSAlone(t *testing.T) {
 	e.Observe(refusedPush(1))
 	stop()
 	counted.expect(t, 2, 0)
-	if n := len(c.taken()); n != 2 {
-		t.Errorf("%d spans", n)
-	}
+	n := len(c.taken())
+	failIf(t, n != 2, "%d spans", n)
 }
 
 // The environment neither sends traces elsewhere, nor takes their TLS away, nor sends a
@@ -464,9 +456,8 @@ func TestVariablesSendTracesNowhereElse(t *testing.T) {
 	stop()
 	counted.expect(t, 2, 0)
 	stopIf(t, elsewhere.asked() != 0 || to.asked() != 1, "%d requests, and %d elsewhere", to.asked(), elsewhere.asked())
-	if got := to.requests[0].Header.Values("Authorization"); got != nil {
-		t.Errorf("the header is %q", got)
-	}
+	got := to.requests[0].Header.Values("Authorization")
+	failIf(t, got != nil, "the header is %q", got)
 	if got := to.requests[0].Header.Get("Content-Encoding"); got != "" {
 		t.Errorf("it is packed as %q", got)
 	}
@@ -485,7 +476,6 @@ func TestLogHasNoWordOfCollectors(t *testing.T) {
 	c.await(t, 1)
 	stop()
 	counted.expect(t, 0, 2)
-	if text := log.String(); strings.Contains(text, canary) || !strings.Contains(text, "it answers 418") {
-		t.Errorf("the log is %q", text)
-	}
+	text := log.String()
+	failIf(t, strings.Contains(text, canary) || !strings.Contains(text, "it answers 418"), "the log is %q", text)
 }

@@ -223,14 +223,12 @@ query unfinished=true
 answer outcome=refused
   decide answer verdict=reject code=query_unknown rule=P3.10
 `
-	if diff := gocmp.Diff(want, tree(spans)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	diff := gocmp.Diff(want, tree(spans))
+	failIf(t, diff != "", "-want +got:\n%s", diff)
 	checkSpans(t, spans)
 	for _, s := range spans {
-		if id := says(s, "bcp.query_id"); s.Name == "answer" && id != "" {
-			t.Errorf("an answer to nothing names the query %s, which its sender made up", id)
-		}
+		id := says(s, "bcp.query_id")
+		failIf(t, s.Name == "answer" && id != "", "an answer to nothing names the query %s, which its sender made up", id)
 		failIf(t, !s.Parent.IsValid() && (says(s, "bcp.controller") == "") == (s.Name != "answer"),
 			"%s has %v", s.Name, s.Attributes)
 	}
@@ -269,9 +267,8 @@ batch outcome=delivered
   decide batch rule=P12.3
   deliver outcome=delivered acknowledged=true
 `
-	if diff := gocmp.Diff(want, tree(spans)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	diff := gocmp.Diff(want, tree(spans))
+	failIf(t, diff != "", "-want +got:\n%s", diff)
 }
 
 // What a span says of a decision is none of what an agent wrote: decisions that
@@ -292,13 +289,11 @@ func TestWhatAgentsWroteIsInNoFact(t *testing.T) {
 		}
 	}
 	after := spansOf(m.Definition, decisions)
-	if diff := gocmp.Diff(before, tree(after)); diff != "" {
-		t.Errorf("-as it was +as agents would have it:\n%s", diff)
-	}
+	diff := gocmp.Diff(before, tree(after))
+	failIf(t, diff != "", "-as it was +as agents would have it:\n%s", diff)
 	for _, s := range after {
-		if text := fmt.Sprint(s.Name, s.Attributes); strings.Contains(text, "kanarienvogel") {
-			t.Errorf("a span is %s", text)
-		}
+		text := fmt.Sprint(s.Name, s.Attributes)
+		failIf(t, strings.Contains(text, "kanarienvogel"), "a span is %s", text)
 	}
 }
 
@@ -350,9 +345,8 @@ func TestTracesBeginAnywhere(t *testing.T) {
   decide answer verdict=accept
   deliver outcome=delivered acknowledged=true
 `
-	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	diff := gocmp.Diff(want, got)
+	failIf(t, diff != "", "-want +got:\n%s", diff)
 }
 
 // checkSpans checks what holds of any spans.

@@ -156,9 +156,8 @@ func mailed(t *testing.T, mail *meshtest.Agent, answer, want string) {
 	if strings.Contains(answer, "summary") {
 		id = "digest"
 	}
-	if got := mail.Push(t, "main", id, answer, "").Text("status"); got != want {
-		t.Fatalf("%s is %s, want %s", answer, got, want)
-	}
+	got := mail.Push(t, "main", id, answer, "").Text("status")
+	stopIf(t, got != want, "%s is %s, want %s", answer, got, want)
 }
 
 // A person endorses what is like a held item in its page, sees it in the list, and another
@@ -191,19 +190,16 @@ func TestEndorseInAPage(t *testing.T) {
 		"a summary":   {kim, items["summary"], "this is of kind summary"},
 		"no item":     {kim, "/approvals/i0000000000000000000", "No such item"},
 	} {
-		if _, page := c.by.ask(t, http.MethodGet, c.item, "same-origin", nil); strings.Contains(page, "Let what is like this through") {
-			t.Errorf("%s: the page of the item offers it", name)
-		}
-		if status, page := c.by.ask(t, http.MethodGet, c.item+"/endorse", "same-origin", nil); status == http.StatusOK || !strings.Contains(page, c.says) {
-			t.Errorf("%s: %d %s", name, status, page)
-		}
+		_, page := c.by.ask(t, http.MethodGet, c.item, "same-origin", nil)
+		failIf(t, strings.Contains(page, "Let what is like this through"), "%s: the page of the item offers it", name)
+		status, page := c.by.ask(t, http.MethodGet, c.item+"/endorse", "same-origin", nil)
+		failIf(t, status == http.StatusOK || !strings.Contains(page, c.says), "%s: %d %s", name, status, page)
 		sha := ""
 		if found := regexp.MustCompile(`name="sha256" value="([0-9a-f]{64})"`).FindStringSubmatch(c.by.sees(t, c.item)); found != nil {
 			sha = found[1]
 		}
-		if status, page := c.by.post(t, c.item+"/endorse", changed(form, "sha256", sha)); status == http.StatusOK || !strings.Contains(page, c.says) {
-			t.Errorf("%s, by a form alone: %d %s", name, status, page)
-		}
+		status, page = c.by.post(t, c.item+"/endorse", changed(form, "sha256", sha))
+		failIf(t, status == http.StatusOK || !strings.Contains(page, c.says), "%s, by a form alone: %d %s", name, status, page)
 	}
 	for field, values := range map[string][]string{
 		"uses": {"0", "4", "1e0", "9223372036854775808"}, "time": {"0", "3", "9223372036854775807"}, "bits": {"0", "5001"}, "unit": {"0", "3601", "9223372036854775807"},
@@ -215,9 +211,8 @@ func TestEndorseInAPage(t *testing.T) {
 			}
 		}
 	}
-	if status, _ := kim.ask(t, http.MethodPost, item+"/endorse", "cross-site", form); status != http.StatusForbidden {
-		t.Errorf("a form of another site: %d", status)
-	}
+	status, _ := kim.ask(t, http.MethodPost, item+"/endorse", "cross-site", form)
+	failIf(t, status != http.StatusForbidden, "a form of another site: %d", status)
 	if list := kim.sees(t, "/approvals"); strings.Contains(list, "Let through without a person") {
 		t.Fatalf("something was endorsed: %s", list)
 	}
@@ -233,26 +228,22 @@ func TestEndorseInAPage(t *testing.T) {
 		t.Errorf("the same again: %d %s", status, page)
 	}
 	mailed(t, mail, secondAnswer, "delivered")
-	if used := m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindPush && d.Endorsed != nil }); string(used.Endorsed.ID) != form.Get("endorsement") || used.Endorsed.Uses != 2 {
-		t.Errorf("released by %+v", used.Endorsed)
-	}
+	used := m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindPush && d.Endorsed != nil })
+	failIf(t, string(used.Endorsed.ID) != form.Get("endorsement") || used.Endorsed.Uses != 2, "released by %+v", used.Endorsed)
 	mailed(t, mail, orderAnswer, "held")
 
 	list := pat.sees(t, "/approvals", "Let through without a person", "2 of 3", "<bdi>url</bdi>", "<bdi>kim</bdi>", "until ")
 	revoke, _ := url.ParseQuery("endorsement=" + form.Get("endorsement"))
 	failIf(t, !strings.Contains(list, `value="`+form.Get("endorsement")+`"><button class="no"`), "no button: %s", list)
-	if status, _ := pat.ask(t, http.MethodPost, endorsedPath+"/revoke", "cross-site", revoke); status != http.StatusForbidden {
-		t.Errorf("revoked by a form of another site: %d", status)
-	}
-	if status, _ := pat.post(t, endorsedPath+"/revoke", changed(revoke, "endorsement", "e1")); status != http.StatusNotFound {
-		t.Errorf("revoking what is not: %d", status)
-	}
+	status, _ = pat.ask(t, http.MethodPost, endorsedPath+"/revoke", "cross-site", revoke)
+	failIf(t, status != http.StatusForbidden, "revoked by a form of another site: %d", status)
+	status, _ = pat.post(t, endorsedPath+"/revoke", changed(revoke, "endorsement", "e1"))
+	failIf(t, status != http.StatusNotFound, "revoking what is not: %d", status)
 	if status, page := pat.post(t, endorsedPath+"/revoke", revoke); status != http.StatusOK || !strings.Contains(page, "is held again") {
 		t.Fatalf("revoking: %d %s", status, page)
 	}
-	if status, _ := pat.post(t, endorsedPath+"/revoke", revoke); status != http.StatusConflict {
-		t.Errorf("revoking again: %d", status)
-	}
+	status, _ = pat.post(t, endorsedPath+"/revoke", revoke)
+	failIf(t, status != http.StatusConflict, "revoking again: %d", status)
 	mailed(t, mail, secondAnswer, "held")
 	if list = kim.sees(t, "/approvals", "used up, or revoked"); strings.Contains(list, `<button class="no"`) {
 		t.Errorf("what is over can be revoked: %s", list)
@@ -312,20 +303,17 @@ func TestEndorseWithAPasskey(t *testing.T) {
 		"signed as an approval":  {sign(own, strings.Replace(right, "endorsement", "approval", 1)), "Not taken"},
 		"another id than signed": {changed(sign(own, right), "endorsement", "e"+strings.Repeat("x", 26)), "Not taken"},
 	} {
-		if status, page := ann.post(t, item+"/endorse", c.form); status != http.StatusForbidden || !strings.Contains(page, c.says) {
-			t.Errorf("%s: %d %s", name, status, page)
-		}
+		status, page := ann.post(t, item+"/endorse", c.form)
+		failIf(t, status != http.StatusForbidden || !strings.Contains(page, c.says), "%s: %d %s", name, status, page)
 	}
 	mailed(t, mail, secondAnswer, "held")
-	if status, page := ann.post(t, item+"/endorse", sign(own, right)); status != http.StatusOK || !strings.Contains(page, "up to 2 answers") {
-		t.Fatalf("endorsing: %d %s", status, page)
-	}
+	status, page := ann.post(t, item+"/endorse", sign(own, right))
+	stopIf(t, status != http.StatusOK || !strings.Contains(page, "up to 2 answers"), "endorsing: %d %s", status, page)
 	given := m.Wait(t, func(d *bcp.Decision) bool { return d.Kind == bcp.KindEndorse && d.Verdict == bcp.Accept })
 	failIf(t, given.Passkey != own.Hash() || given.Unsealed || given.Endorsed.Uses != 2 || given.Endorsed.Bits != 4000*bcp.Bit,
 		"given as %+v, %+v", given, given.Endorsed)
 	mailed(t, mail, secondAnswer, "delivered")
-	if status, page := ann.post(t, endorsedPath+"/revoke", url.Values{"endorsement": {data["endorsement"]}}); status != http.StatusOK {
-		t.Fatalf("revoking: %d %s", status, page)
-	}
+	status, page = ann.post(t, endorsedPath+"/revoke", url.Values{"endorsement": {data["endorsement"]}})
+	stopIf(t, status != http.StatusOK, "revoking: %d %s", status, page)
 	mailed(t, mail, secondAnswer, "held")
 }

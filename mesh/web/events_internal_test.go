@@ -56,13 +56,11 @@ func TestEvents(t *testing.T) {
 	server := httptest.NewServer(s.http.Handler)
 	t.Cleanup(server.Close)
 	for _, header := range []map[string]string{{"Sec-Fetch-Site": ""}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "none"}} {
-		if got := s.listen(t, server.URL, cookie, "", header); got.StatusCode != http.StatusForbidden {
-			t.Errorf("%v: %d", header, got.StatusCode)
-		}
+		got := s.listen(t, server.URL, cookie, "", header)
+		failIf(t, got.StatusCode != http.StatusForbidden, "%v: %d", header, got.StatusCode)
 	}
-	if got := s.listen(t, server.URL, "x", "", nil); got.StatusCode != http.StatusSeeOther {
-		t.Errorf("without a session: %d", got.StatusCode)
-	}
+	got := s.listen(t, server.URL, "x", "", nil)
+	failIf(t, got.StatusCode != http.StatusSeeOther, "without a session: %d", got.StatusCode)
 
 	total := s.history.total()
 	reply := s.listen(t, server.URL, cookie, "?from=0", nil)
@@ -81,17 +79,14 @@ func TestEvents(t *testing.T) {
 	}
 	for _, from := range []string{"", "?from=99999999", "?from=x"} { // of a server before this one
 		again := bufio.NewScanner(s.listen(t, server.URL, cookie, from, nil).Body)
-		if m := nextMessage(t, again); len(m.Events) != 0 || m.Missed != 0 {
-			t.Errorf("%q: %+v", from, m)
-		}
+		m := nextMessage(t, again)
+		failIf(t, len(m.Events) != 0 || m.Missed != 0, "%q: %+v", from, m)
 	}
 	s.live.Store(maxStreams - 1)
-	if got := s.listen(t, server.URL, cookie, "", nil); got.StatusCode != http.StatusOK {
-		t.Errorf("a stream below the limit: %d", got.StatusCode)
-	}
-	if got := s.listen(t, server.URL, cookie, "", nil); got.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("one stream too many: %d", got.StatusCode)
-	}
+	got = s.listen(t, server.URL, cookie, "", nil)
+	failIf(t, got.StatusCode != http.StatusOK, "a stream below the limit: %d", got.StatusCode)
+	got = s.listen(t, server.URL, cookie, "", nil)
+	failIf(t, got.StatusCode != http.StatusServiceUnavailable, "one stream too many: %d", got.StatusCode)
 	close(s.ending)
 	for lines.Scan() {
 		failIf(t, strings.HasPrefix(lines.Text(), "data"), "after the end: %s", lines.Text())

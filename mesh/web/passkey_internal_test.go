@@ -54,15 +54,13 @@ func TestRoutesOfASite(t *testing.T) {
 			if h := got.Header; h.Get("Content-Security-Policy") != policy || h.Get("Strict-Transport-Security") == "" || !strings.Contains(h.Get("Permissions-Policy"), "publickey-credentials-get=(self)") {
 				t.Errorf("%s %s: headers %v", method, path, h)
 			}
-			if got.StatusCode == http.StatusOK && path != loginPath && path != enrolPath && !strings.HasPrefix(path, "/assets/") {
-				t.Errorf("%s %s: 200 for a stranger", method, path)
-			}
+			failIf(t, got.StatusCode == http.StatusOK && path != loginPath && path != enrolPath && !strings.HasPrefix(path, "/assets/"),
+				"%s %s: 200 for a stranger", method, path)
 		}
 	}
 	for _, host := range []string{"localhost:443", "127.0.0.1:443", "mesh.example.org:443", "mesh.example.org.", "evil.example.org", ""} {
-		if got := ask("GET", "/login", host, nil); got.StatusCode != http.StatusMisdirectedRequest {
-			t.Errorf("%q: %d", host, got.StatusCode)
-		}
+		got := ask("GET", "/login", host, nil)
+		failIf(t, got.StatusCode != http.StatusMisdirectedRequest, "%q: %d", host, got.StatusCode)
 	}
 	if got := ask("POST", "/login", "mesh.example.org", url.Values{"token": {s.logins.token}}); got.StatusCode != http.StatusForbidden || len(got.Cookies()) > 0 || announced > 0 {
 		t.Errorf("a code logs in, or was announced %d times: %d", announced, got.StatusCode)
@@ -85,9 +83,8 @@ func TestNonces(t *testing.T) {
 	d, other := logins{now: func() time.Time { return now }}, logins{now: func() time.Time { return now }}
 	failIf(t, d.use("") || d.use(other.nonce()), "a nonce is taken that another process made, or nobody")
 	first, second, third := d.nonce(), d.nonce(), d.nonce()
-	if first == second || !d.use(first) || d.use(first) || d.use(second[:len(second)-1]) || d.use(second+"A") || d.use(second+"\n") {
-		t.Error("a nonce is the same as another, works twice, or when it was changed")
-	}
+	failIf(t, first == second || !d.use(first) || d.use(first) || d.use(second[:len(second)-1]) || d.use(second+"A") || d.use(second+"\n"),
+		"a nonce is the same as another, works twice, or when it was changed")
 	if now = now.Add(nonceLife - 1); !d.use(second) || d.use(second) {
 		t.Error("a nonce is refused within its time, or works twice at its end")
 	}
@@ -95,9 +92,8 @@ func TestNonces(t *testing.T) {
 		t.Error("a nonce works after its time")
 	}
 	now = now.Add(nonceLife)
-	if last := d.nonce(); !d.use(last) || len(d.nonces.used) != 1 {
-		t.Errorf("%d nonces are kept that do not matter any more", len(d.nonces.used))
-	}
+	last := d.nonce()
+	failIf(t, !d.use(last) || len(d.nonces.used) != 1, "%d nonces are kept that do not matter any more", len(d.nonces.used))
 }
 
 // A session ends when the mesh refuses its person, whose connection is closed when nobody
@@ -158,9 +154,8 @@ func TestWordsThatWereGuessed(t *testing.T) {
 		failIf(t, got != s.visit(r).word || (got != "amber heron") != guessed || len(strings.Fields(got)) != 2,
 			"%q is framed with %q", text, got)
 	}
-	if got := s.framing(request("GET", "/approvals/i1", "", nil), nil); got != "" {
-		t.Errorf("somebody without a session has the words %q", got)
-	}
+	got := s.framing(request("GET", "/approvals/i1", "", nil), nil)
+	failIf(t, got != "", "somebody without a session has the words %q", got)
 }
 
 // The page of an agent frames what its command printed with words that it does not say.

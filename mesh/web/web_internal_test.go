@@ -198,9 +198,8 @@ func TestRoutes(t *testing.T) {
 				body := must(io.ReadAll(got.Body))
 				failIf(t, who == "" && strings.Contains(string(body), "mailer"),
 					"%s %s shows a channel without a session", method, path)
-				if who == "" && got.StatusCode == http.StatusOK && path != "/login" && !strings.HasPrefix(path, "/assets/") {
-					t.Errorf("%s %s: 200 without a session", method, path)
-				}
+				failIf(t, who == "" && got.StatusCode == http.StatusOK && path != "/login" && !strings.HasPrefix(path, "/assets/"),
+					"%s %s: 200 without a session", method, path)
 			}
 		}
 	}
@@ -215,9 +214,8 @@ func TestForeignRequests(t *testing.T) {
 	for _, host := range []string{"evil.example", "evil.example:" + testPort, "localhost", "localhost:1", "localhost." + ":" + testPort, ""} {
 		r := request("GET", "/login", "", nil)
 		r.Host = host
-		if got := s.do(r); got.StatusCode != http.StatusMisdirectedRequest {
-			t.Errorf("host %q: %d", host, got.StatusCode)
-		}
+		got := s.do(r)
+		failIf(t, got.StatusCode != http.StatusMisdirectedRequest, "host %q: %d", host, got.StatusCode)
 	}
 	for _, host := range []string{"127.0.0.1:" + testPort, "[::1]:" + testPort} {
 		r := request("GET", "/audit?page=2", "", nil)
@@ -227,20 +225,17 @@ func TestForeignRequests(t *testing.T) {
 		}
 		r = request("POST", "/login", "", url.Values{"token": {s.codes[0]}})
 		r.Host = host
-		if got := s.do(r); got.StatusCode != http.StatusMisdirectedRequest {
-			t.Errorf("post to host %q: %d", host, got.StatusCode)
-		}
+		got := s.do(r)
+		failIf(t, got.StatusCode != http.StatusMisdirectedRequest, "post to host %q: %d", host, got.StatusCode)
 	}
 	for key, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
 		r := request("POST", "/login", "", url.Values{"token": {s.codes[0]}})
 		r.Header.Set(key, value)
-		if got := s.do(r); got.StatusCode != http.StatusForbidden || len(got.Cookies()) > 0 {
-			t.Errorf("%s %s: %d", key, value, got.StatusCode)
-		}
+		got := s.do(r)
+		failIf(t, got.StatusCode != http.StatusForbidden || len(got.Cookies()) > 0, "%s %s: %d", key, value, got.StatusCode)
 	}
-	if got := s.do(request("POST", "/login", "", url.Values{"pad": {strings.Repeat("x", 64<<10)}, "token": {s.codes[0]}})); len(got.Cookies()) > 0 {
-		t.Error("a body beyond the limit logs in")
-	}
+	got := s.do(request("POST", "/login", "", url.Values{"pad": {strings.Repeat("x", 64<<10)}, "token": {s.codes[0]}}))
+	failIf(t, len(got.Cookies()) > 0, "a body beyond the limit logs in")
 	failIf(t, s.logIn(t, s.codes[0]) == "", "the code was used up by a refused request")
 }
 
@@ -272,9 +267,8 @@ func TestSessionIsOfItsPlace(t *testing.T) {
 	}
 	// All links of a page stay in its place.
 	for _, link := range regexp.MustCompile(`(?:href|action)="([^"]*)"`).FindAllStringSubmatch(s.shows(t, "/", first), -1) {
-		if to := link[1]; to != "#main" && to != stylePath && !strings.HasPrefix(to, "/"+place+"/") {
-			t.Errorf("a link to %s", to)
-		}
+		to := link[1]
+		failIf(t, to != "#main" && to != stylePath && !strings.HasPrefix(to, "/"+place+"/"), "a link to %s", to)
 	}
 }
 
@@ -293,9 +287,8 @@ func TestBothAddressesOfLocalhostAreHeld(t *testing.T) {
 			l.Close()
 		}
 		failIf(t, len(s.listeners) != 2, "%s: %d listeners", listen, len(s.listeners))
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		err := s.Close()
+		failIf(t, err != nil, "%v", err)
 		l := must(net.Listen("tcp", other+":0"))
 		defer l.Close()
 		_, port, _ := net.SplitHostPort(l.Addr().String())
@@ -368,12 +361,10 @@ func TestItemSkeleton(t *testing.T) {
 				continue
 			}
 			shown := page(text, kind)
-			if got := skeleton(t, strings.NewReader(shown)); got != want && kind != bcp.ItemProposal {
-				t.Errorf("%s with %s is\n%s\nnot\n%s", kind, name, got, want)
-			}
-			if n := strings.Count(shown, "<strong>amber heron</strong>"); n%2 != 0 || n < 4 {
-				t.Errorf("%s with %s has %d edges", kind, name, n)
-			}
+			got := skeleton(t, strings.NewReader(shown))
+			failIf(t, got != want && kind != bcp.ItemProposal, "%s with %s is\n%s\nnot\n%s", kind, name, got, want)
+			n := strings.Count(shown, "<strong>amber heron</strong>")
+			failIf(t, n%2 != 0 || n < 4, "%s with %s has %d edges", kind, name, n)
 		}
 	}
 }
@@ -510,9 +501,8 @@ func TestDecidingSkeletons(t *testing.T) {
 			continue
 		}
 		for name, p := range s.decidingPages(text) {
-			if got, want := written(name, p), written(name, benign[name]); got != want {
-				t.Errorf("%s with %s is\n%s\nnot\n%s", name, of, got, want)
-			}
+			got, want := written(name, p), written(name, benign[name])
+			failIf(t, got != want, "%s with %s is\n%s\nnot\n%s", name, of, got, want)
 		}
 	}
 	inMesh := strings.Fields("overview agents agent sessions channel audit decision proof demo")
@@ -531,22 +521,17 @@ func TestNoWayAround(t *testing.T) {
 		"pages/*.html": `(?i)<style|<script( [^t]|>)|\s(style|on[a-z]+|srcdoc|http-equiv|formaction)=|javascript:|<(iframe|object|embed|base|img)\b`,
 	} {
 		names, err := filepath.Glob(pattern)
-		if err != nil || len(names) < 4 {
-			t.Fatal(names, err)
-		}
+		stopIf(t, err != nil || len(names) < 4, "%v %v", names, err)
 		for _, name := range names {
 			content := must(os.ReadFile(name))
-			if found := regexp.MustCompile(wrong).Find(content); found != nil && !strings.HasSuffix(name, "_test.go") {
-				t.Errorf("%s has %q", name, found)
-			}
+			found := regexp.MustCompile(wrong).Find(content)
+			failIf(t, found != nil && !strings.HasSuffix(name, "_test.go"), "%s has %q", name, found)
 		}
 	}
-	if found := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacent|document\.write|eval|Function\(|DOMParser|createContextual|srcdoc|setAttribute\("(on|style)|import`).Find(script); found != nil {
-		t.Errorf("page.js has %q", found)
-	}
-	if found := regexp.MustCompile(`(?i)javascript:|@import|url\(|expression\(`).Find(style); found != nil {
-		t.Errorf("style.css has %q", found)
-	}
+	found := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacent|document\.write|eval|Function\(|DOMParser|createContextual|srcdoc|setAttribute\("(on|style)|import`).Find(script)
+	failIf(t, found != nil, "page.js has %q", found)
+	found = regexp.MustCompile(`(?i)javascript:|@import|url\(|expression\(`).Find(style)
+	failIf(t, found != nil, "style.css has %q", found)
 }
 
 // The newest decisions are kept and older ones are dropped; a page of them says so.
@@ -557,9 +542,8 @@ func TestHistory(t *testing.T) {
 		h.add(i+1, &bcp.Decision{Seq: i + 1, Kind: bcp.KindAsk})
 	}
 	entries, _ := h.all()
-	if len(entries) != maxHistory || entries[0].Seq != maxHistory+2 || h.find(maxHistory+1) != nil || h.find(maxHistory+2) == nil {
-		t.Errorf("%d entries from %d", len(entries), entries[0].Seq)
-	}
+	failIf(t, len(entries) != maxHistory || entries[0].Seq != maxHistory+2 || h.find(maxHistory+1) != nil || h.find(maxHistory+2) == nil,
+		"%d entries from %d", len(entries), entries[0].Seq)
 	failIf(t, h.next() != 2*maxHistory+2, "the next decision is %d", h.next())
 }
 
@@ -594,9 +578,8 @@ func TestServe(t *testing.T) {
 	config := Config{Announce: func(address string) { codes = append(codes, address) }}
 	for _, listen := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		config.Listen = listen
-		if _, err := Listen(config); !errors.Is(err, ErrNotLoopback) {
-			t.Errorf("%s: %v", listen, err)
-		}
+		_, err := Listen(config)
+		failIf(t, !errors.Is(err, ErrNotLoopback), "%s: %v", listen, err)
 	}
 	config.Listen = "127.0.0.1:0"
 	s := must(Listen(config))
@@ -606,9 +589,7 @@ func TestServe(t *testing.T) {
 	request := must(http.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1:"+s.port+"/login", nil))
 	request.Host = "localhost:" + s.port
 	got, err := http.DefaultClient.Do(request)
-	if err != nil || got.StatusCode != http.StatusOK || got.Body.Close() != nil {
-		t.Fatal(got, err)
-	}
+	stopIf(t, err != nil || got.StatusCode != http.StatusOK || got.Body.Close() != nil, "%v %v", got, err)
 	cancel()
 	if err := <-ended; err != nil || len(codes) != 1 {
 		t.Errorf("%v, codes %v", err, codes)
@@ -624,22 +605,19 @@ func TestStory(t *testing.T) {
 		return s.do(request("POST", "/login", "", url.Values{"token": {s.codes[len(s.codes)-1]}}))
 	}
 	in := entered()
-	if to := in.Header.Get("Location"); to+"/" != in.Cookies()[0].Path+storyPath[1:]+"/" {
-		t.Errorf("the login leads to %q", to)
-	}
+	to := in.Header.Get("Location")
+	failIf(t, to+"/" != in.Cookies()[0].Path+storyPath[1:]+"/", "the login leads to %q", to)
 	cookie := cookieOf(in.Cookies()[0])
 	page := s.shows(t, storyPath, cookie)
 	for _, row := range []string{`attacker wants</th><td class="number">3</td><td class="number">1</td>`, `planted instruction</th><td class="number">2</td><td class="number">1</td>`, "until a person has decided"} {
 		failIf(t, !strings.Contains(page, row), "the story has no %q:\n%s", row, page)
 	}
 	s.scenes = nil
-	if r := s.do(request("GET", storyPath, cookie, nil)); r.StatusCode != http.StatusNotFound {
-		t.Errorf("a mesh that is no demonstration: %d", r.StatusCode)
-	}
+	r := s.do(request("GET", storyPath, cookie, nil))
+	failIf(t, r.StatusCode != http.StatusNotFound, "a mesh that is no demonstration: %d", r.StatusCode)
 	in = entered()
-	if to := in.Header.Get("Location"); to != in.Cookies()[0].Path {
-		t.Errorf("the login leads to %q", to)
-	}
+	to = in.Header.Get("Location")
+	failIf(t, to != in.Cookies()[0].Path, "the login leads to %q", to)
 	if page := s.shows(t, "/", cookie); strings.Contains(page, storyPath) {
 		t.Error("the menu has a story")
 	}
@@ -650,9 +628,8 @@ func TestBudgetsWithoutDefinitions(t *testing.T) {
 	t.Parallel()
 	s, cookie := loggedIn(t, "x")
 	s.mesh.Load().Definition = func() *bcp.Mesh { return nil }
-	if of := s.shows(t, "/channels/main/mailer", cookie); !strings.Contains(of, "<td>queries</td>") || !strings.Contains(of, "<td>pushes</td>") {
-		t.Error(of)
-	}
+	of := s.shows(t, "/channels/main/mailer", cookie)
+	failIf(t, !strings.Contains(of, "<td>queries</td>") || !strings.Contains(of, "<td>pushes</td>"), "%v", of)
 }
 
 // What a mesh said is shown for a second as it is, and for as long as it is away.
@@ -688,12 +665,10 @@ func TestPictureOfManyChannels(t *testing.T) {
 		channels = append(channels, &channel{key: bcp.ChannelKey{Controller: "main", Reader: bcp.AgentName("reader-" + strconv.Itoa(i))}})
 	}
 	begin := time.Now()
-	if p := topology(channels, nil); len(p.Flows) != len(channels) || len(p.Boxes) != len(channels)+1 {
-		t.Errorf("%d flows, %d boxes", len(p.Flows), len(p.Boxes))
-	}
-	if took := time.Since(begin); took > 5*time.Second {
-		t.Errorf("the picture took %v", took)
-	}
+	p := topology(channels, nil)
+	failIf(t, len(p.Flows) != len(channels) || len(p.Boxes) != len(channels)+1, "%d flows, %d boxes", len(p.Flows), len(p.Boxes))
+	took := time.Since(begin)
+	failIf(t, took > 5*time.Second, "the picture took %v", took)
 }
 
 // Each column is ordered by the other, so that few lines cross, and then by name.
@@ -707,9 +682,8 @@ func TestPictureCrossesFewLines(t *testing.T) {
 	for _, box := range topology(channels, nil).Boxes {
 		names = append(names, box.Name)
 	}
-	if want := []bcp.AgentName{"w", "x", "y", "z", "c", "b", "a"}; !slices.Equal(names, want) {
-		t.Errorf("%v, want %v", names, want)
-	}
+	want := []bcp.AgentName{"w", "x", "y", "z", "c", "b", "a"}
+	failIf(t, !slices.Equal(names, want), "%v, want %v", names, want)
 }
 
 func must[T any](v T, err error) T { return bcptest.Must(v, err) }

@@ -53,9 +53,8 @@ func TestRedecideReport(t *testing.T) {
 				t.Errorf("%s: exit code %d, want %d: %s", name, got, c.code, &stderr)
 			}
 			shown := stdout.String()
-			if !asJSON && !strings.Contains(shown, c.says) || strings.ContainsAny(shown, "\x1b\u202e") || strings.Contains(shown, "canary") {
-				t.Errorf("%s: %s", name, shown)
-			}
+			failIf(t, !asJSON && !strings.Contains(shown, c.says) || strings.ContainsAny(shown, "\x1b\u202e") || strings.Contains(shown, "canary"),
+				"%s: %s", name, shown)
 		}
 	}
 }
@@ -68,12 +67,10 @@ func TestRedecidedAnswersAreRedacted(t *testing.T) {
 	const answer = `{"q":"password: x9k-mfa2z"}`
 	r := &Redecided{flags: &redecide{Raw: true}}
 	j := &bcp.Decision{Verdict: bcp.Accept, Private: bcp.Private{Payload: []byte(answer)}}
-	if cell := r.judgement(j).words(); !strings.Contains(cell, "[REDACTED:dotenv]") || strings.Contains(cell, "x9k-mfa2z") {
-		t.Errorf("%s", cell)
-	}
-	if line := r.judgement(j); string(line.Response) != answer {
-		t.Errorf("%s", line.Response)
-	}
+	cell := r.judgement(j).words()
+	failIf(t, !strings.Contains(cell, "[REDACTED:dotenv]") || strings.Contains(cell, "x9k-mfa2z"), "%s", cell)
+	line := r.judgement(j)
+	failIf(t, string(line.Response) != answer, "%s", line.Response)
 }
 
 // A person's decision that nobody signed as it is recorded is an incident, whatever else

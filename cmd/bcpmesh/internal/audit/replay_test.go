@@ -85,7 +85,6 @@ func TestReplayTellsExchanges(t *testing.T) {
 			told += " |"
 		}
 	}
-	if want := " | 1+0.000 2+0.001 | 3+0.000 4+0.001 | 5+0.000 | | 7+0.000 | 8+0.000 | 9+0.000"; told != want {
-		t.Errorf("told%s\nwant%s", told, want)
-	}
+	want := " | 1+0.000 2+0.001 | 3+0.000 4+0.001 | 5+0.000 | | 7+0.000 | 8+0.000 | 9+0.000"
+	failIf(t, told != want, "told%s\nwant%s", told, want)
 }

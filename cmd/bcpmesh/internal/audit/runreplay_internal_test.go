@@ -43,9 +43,8 @@ func TestIncidentsOfARun(t *testing.T) {
 		one := &replayed{Decision: bcp.Decision{Seq: 1, Time: change.Time, Context: c.context}, Raw: &c.raw}
 		state.Record(&one.Decision, &change, "kim")
 		r := rerun{Run: change.Run, By: by, people: approvers}
-		if err := r.redecide(state, one); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		err := r.redecide(state, one)
+		stopIf(t, err != nil, "%s: %v", name, err)
 		if got := r.Results[0]; got.Result != c.want || (c.want == "incident") != (r.Incidents == 1) || name == "a deadline" && !slices.Equal(got.Parts, []string{"deadline"}) {
 			t.Errorf("%s: %+v, %+v", name, got, r)
 		}

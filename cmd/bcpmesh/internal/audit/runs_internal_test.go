@@ -37,9 +37,8 @@ func TestTheWayOfARunIsDrawn(t *testing.T) {
 	showWay(o, stories.All()[0])
 	noError(t, o.Stdout.Flush())
 	got := out.String()
-	if strings.ContainsAny(got, "\u202e\u200b\x1b") || !strings.Contains(got, "\nnot taken      yes:\nnot taken        send") || !strings.Contains(got, "\n               _else:\nbegun            note  tool\n") {
-		t.Errorf("drawn is\n%s", got)
-	}
+	failIf(t, strings.ContainsAny(got, "\u202e\u200b\x1b") || !strings.Contains(got, "\nnot taken      yes:\nnot taken        send") || !strings.Contains(got, "\n               _else:\nbegun            note  tool\n"),
+		"drawn is\n%s", got)
 	for line := range strings.Lines(got) {
 		failIf(t, utf8.RuneCountInString(line) > 80, "too wide: %s", line)
 	}

@@ -60,9 +60,8 @@ func TestGateCases(t *testing.T) {
 			t.Parallel()
 			tool := fmt.Sprintf(`{"name": "w", "effect_level": "write", "required_caps": ["w"], "input_schema": {"type": "object", "properties": {"x": {"type": %q}}}}`, c.typ)
 			out := played(t, fmt.Sprintf(`{"id": 1, "kind": "gate", "input": {"tool": %s, "args": %s, "grant": [%s], "rules": [%s], "requester": {"name": "u", "address": "u@x"}}}`, tool, c.args, c.grant, c.rules))
-			if got, want := fmt.Sprintf("%s %s %s", out["verdict"], out["code"], out["rules"]), fmt.Sprintf(`"%s" "%s" [%s]`, c.want, c.code, quotedOr(c.ids)); got != want {
-				t.Errorf("%s, want %s", got, want)
-			}
+			got, want := fmt.Sprintf("%s %s %s", out["verdict"], out["code"], out["rules"]), fmt.Sprintf(`"%s" "%s" [%s]`, c.want, c.code, quotedOr(c.ids))
+			failIf(t, got != want, "%s, want %s", got, want)
 		})
 	}
 }
@@ -99,8 +98,7 @@ func TestExamplesAreStrict(t *testing.T) {
 	t.Parallel()
 	s := &simulation{contexts: map[string][]string{}}
 	for examples, want := range map[string]error{`{"yes": [], "no": []}`: nil, `{"yes": [], "no": [], "may": []}`: errExamples, `[]`: errExamples} {
-		if _, err := s.line([]byte(`{"id": 1, "kind": "load", "input": {"rules": [{"id": "a", "effect": "forbid", "tool": "r", "when": "true", "examples": ` + examples + `}]}}`)); err != want {
-			t.Errorf("%s: %v", examples, err)
-		}
+		_, err := s.line([]byte(`{"id": 1, "kind": "load", "input": {"rules": [{"id": "a", "effect": "forbid", "tool": "r", "when": "true", "examples": ` + examples + `}]}}`))
+		failIf(t, err != want, "%s: %v", examples, err)
 	}
 }
