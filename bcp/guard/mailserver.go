@@ -36,7 +36,7 @@ func IsMailServer(mailbox string) bool { return strings.Contains(mailbox, "://")
 func ParseMailServer(url string) (MailServer, error) {
 	scheme, rest, ok := strings.Cut(url, "://")
 	switch {
-	case !ok || !utf8.ValidString(url) || !wellSpelled.MatchString(url) || strings.ContainsAny(url, "?#"):
+	case !ok || !utf8.ValidString(url) || !wellSpelled(url) || strings.ContainsAny(url, "?#"):
 		return MailServer{}, errMailServer
 	case !strings.EqualFold(scheme, "imaps"):
 		return MailServer{}, errMailScheme
