@@ -11,7 +11,7 @@
 // gateway instead of sleeping, and [Mesh.Settle] until all decisions have been
 // sent.
 //
-// [CheckJournal] reads a journal without the code that wrote it, and
+// [CheckJournal] reads a journal without the state that made it, and
 // recomputes its balances.
 //
 // It is only for tests; no program imports it.
