@@ -276,7 +276,7 @@ func RestoreCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Co
 	if base.Content = bases[base.Name]; err == nil && all.Begins.Sequence > 0 {
 		var s jetstream.Snapshot
 		if s, err = base.Snapshot(); err == nil {
-			err = checkBase(newStateConfig(def, o.Version), s.Checkpoint) // else no gateway would serve
+			_, err = state.RestoreBare(newStateConfig(def, o.Version), s.Checkpoint) // else no gateway would serve
 		}
 	}
 	var s *Source
@@ -290,19 +290,6 @@ func RestoreCluster(ctx context.Context, from []io.ReadSeeker, config cluster.Co
 		return jetstream.Manifest{}, fmt.Errorf("restore: %w", err)
 	}
 	return all, nil
-}
-
-// checkBase checks a base without the keys of what was said, as if that were erased.
-func checkBase(config state.Config, checkpoint []byte) error {
-	_, rest, err := bcp.CutSaid(checkpoint)
-	if err != nil {
-		return err
-	}
-	bare, err := bcp.AppendSaid(nil, nil)
-	if err == nil {
-		_, err = state.Restore(config, append(bare, rest...))
-	}
-	return err
 }
 
 // fill makes the streams of a restore and fills them, from where an earlier attempt ended.

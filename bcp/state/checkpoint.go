@@ -54,7 +54,12 @@ func (s *State) Checkpoint() ([]byte, error) {
 // Restore makes the state that a checkpoint was made of, under the definitions of c: the one
 // that the journal up to there makes under them. It fails with [ErrCheckpoint] where the
 // bytes cannot be used.
-func Restore(c Config, checkpoint []byte) (*State, error) {
+func Restore(c Config, checkpoint []byte) (*State, error) { return restore(c, checkpoint, false) }
+
+// RestoreBare is [Restore] without the keys of what was said, as if that were erased.
+func RestoreBare(c Config, checkpoint []byte) (*State, error) { return restore(c, checkpoint, true) }
+
+func restore(c Config, checkpoint []byte, bare bool) (*State, error) {
 	s, err := New(c)
 	if err != nil {
 		return nil, err
@@ -62,6 +67,9 @@ func Restore(c Config, checkpoint []byte) (*State, error) {
 	parts, checkpoint, err := bcp.CutSaid(checkpoint)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	if bare {
+		parts = nil
 	}
 	said, err := openVault(parts)
 	if err != nil {

@@ -26,15 +26,7 @@ type reservation struct {
 // Begin has a new count begin after the checkpoint that a truncated journal
 // begins after. What was said moves no bits: it is left out, sealed or not.
 func (r *Recount) Begin(checkpoint []byte) error {
-	_, rest, err := bcp.CutSaid(checkpoint)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrCheckpoint, err)
-	}
-	bare, err := bcp.AppendSaid(nil, nil)
-	if err != nil {
-		return err
-	}
-	s, err := Restore(Config{Mesh: new(bcp.Mesh)}, append(bare, rest...))
+	s, err := RestoreBare(Config{Mesh: new(bcp.Mesh)}, checkpoint)
 	if err != nil {
 		return err
 	}
