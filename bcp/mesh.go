@@ -23,8 +23,7 @@ type Mesh struct {
 	Approvers    []AgentName         // people, never agents
 	Auditors     []AgentName
 	Replicas     int
-	SyncAlways   bool          // false: fsync at intervals
-	SyncInterval time.Duration // where SyncAlways is false
+	SyncInterval time.Duration // of fsync; 0: with every record
 	RawRetention time.Duration
 	MaxRefusals  int   // a minute and an agent
 	MaxDisk      int64 // of all streams, in bytes; 0 none

@@ -210,7 +210,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	m.server, err = server.Start(context.WithoutCancel(ctx), server.Config{
 		Listen: config.Listen, StateDir: config.State, Bundle: bundle, Discard: discard, TLS: config.TLS,
 		Logger: config.Logger.Named("server"), Shut: true,
-		MaxStore: config.Definition.MaxDisk, SyncAlways: config.Definition.SyncAlways, SyncInterval: config.Definition.SyncInterval,
+		MaxStore: config.Definition.MaxDisk, SyncAlways: config.Definition.SyncInterval == 0, SyncInterval: config.Definition.SyncInterval,
 		Denials: func(d server.Denial) {
 			if g := m.recorder.Load(); g != nil {
 				g.Denied(d.Agent, d.Role, string(d.Operation), d.Subject, d.Count)
@@ -228,7 +228,7 @@ func (m *Mesh) start(ctx context.Context, config Config) error {
 	m.bus, m.prepareAccounts = m.server, m.signAccounts
 	m.disk = func() (free, size int64, err error) { return Disk(config.State) }
 	var syncKeys func() error
-	if !config.Definition.SyncAlways {
+	if config.Definition.SyncInterval > 0 {
 		syncKeys = func() error { return m.server.Sync(jetstream.KeyStream) }
 	}
 	if err := m.serve(ctx, gateway.Config{SyncKeys: syncKeys, Acts: map[string]gateway.Act{bcp.ControlCredentials: m.lookAtKeys}, Closed: m.checkpoints.witnesses.closed, Marks: marks, ConnectTool: m.server.Dispatcher, Unheard: m.server.Unheard}); err != nil {

@@ -272,7 +272,7 @@ func TestDeliveriesOfOneThatNeverReads(t *testing.T) {
 	t.Parallel()
 	const window = 64
 	deliveries := effort.Rounds(10_000, 1_000)
-	m := meshtest.Start(t, pair(1_000_000), func(c *mesh.Config) { c.Definition.SyncAlways = false })
+	m := meshtest.Start(t, pair(1_000_000), func(c *mesh.Config) { c.Definition.SyncInterval = time.Hour })
 	dialer := &gate{}
 	main := side{Agent: m.Connect(t, "main", bcp.RoleController, nats.SetCustomDialer(dialer)), seen: map[string]bool{}}
 	main.told = main.Deliveries(t)

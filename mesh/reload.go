@@ -177,7 +177,7 @@ func restartNotes(before, next *bcp.Mesh) []string {
 		}
 	}
 	add(before.Replicas != next.Replicas, "replicas")
-	add(before.SyncAlways != next.SyncAlways || before.SyncInterval != next.SyncInterval, "sync")
+	add(before.SyncInterval != next.SyncInterval, "sync")
 	add(before.RequireWitness != next.RequireWitness, "require_witness")
 	add(before.MaxDisk != next.MaxDisk, "max_disk_mb")
 	return notes

@@ -117,7 +117,7 @@ func (b *builder) find(name bcp.AgentName) (i int, known bool) {
 func (b *builder) buildMesh() *bcp.Mesh {
 	m := new(bcp.Mesh)
 	*m = b.mesh.Mesh
-	m.Files, m.Contracts, m.SuspendSuspects, m.SyncAlways = b.files, b.contracts, b.mesh.OnSuspect == "suspend", m.SyncInterval == 0
+	m.Files, m.Contracts, m.SuspendSuspects = b.files, b.contracts, b.mesh.OnSuspect == "suspend"
 	m.MaxDisk <<= 20
 	b.models(m)
 	b.mcpServers(m)

@@ -119,7 +119,7 @@ func TestDefaultsOfAMinimalFolder(t *testing.T) {
 	b := "---\nname: b\nbcp_channels: [{peer: a, role: reader}]\n---\n"
 	mesh, _ := mustParse(t, "a.md", a, "b.md", b)
 	want := &bcp.Mesh{
-		Name: "mesh", TimeZone: time.UTC, IdleTimeout: 30 * time.Minute, Replicas: 1, SyncAlways: true,
+		Name: "mesh", TimeZone: time.UTC, IdleTimeout: 30 * time.Minute, Replicas: 1,
 		Approvers: []bcp.AgentName{"operator"}, Auditors: []bcp.AgentName{"operator"}, RawRetention: 30 * 24 * time.Hour, MaxRefusals: 30, MaxDisk: 16 << 30,
 		Agents: []bcp.Agent{
 			{Name: "a", Encoding: bcp.JSON, BaseTaint: bcp.TaintLow, MaxConnections: 2, Prompt: "prompt", File: "a.md", Controller: true},

@@ -78,7 +78,7 @@ func Parse(t testing.TB, files map[string]string) *bcp.Mesh {
 		c.Approvers = append(slices.Clip(c.Approvers), settler)
 	}
 	if !strings.Contains(files["mesh.yaml"], "sync:") {
-		parsed.SyncAlways, parsed.SyncInterval = false, time.Hour
+		parsed.SyncInterval = time.Hour
 	}
 	return parsed
 }

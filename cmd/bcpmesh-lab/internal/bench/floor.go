@@ -78,7 +78,7 @@ func startFloor(ctx context.Context, o order, def *bcp.Mesh) (_ *floor, err erro
 		quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	f.server, err = server.Start(context.WithoutCancel(ctx), server.Config{
-		StateDir: o.State, Bundle: bundle, SyncAlways: def.SyncAlways, SyncInterval: def.SyncInterval,
+		StateDir: o.State, Bundle: bundle, SyncAlways: def.SyncInterval == 0, SyncInterval: def.SyncInterval,
 	})
 	if err != nil {
 		return nil, err
