@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
@@ -23,7 +24,7 @@ func NewKeeper(c *Connection) *Keeper { return &Keeper{conn: c} }
 // bytes on the wire, in both directions; or says that the keeper itself refused one, and why. A
 // denial is a guard.Code. It may be called again with the same request and ID.
 func (k *Keeper) Egress(ctx context.Context, r bcp.EgressRequest) error {
-	return report(ctx, k, subjects.Egress(k.conn.options.Name), r, func(receipt bcp.EgressReceipt) error {
+	return report(ctx, k, subjects.Egress(k.conn.options.Name), r, func(receipt bcp.KeeperReceipt[guard.Code]) error {
 		refuses := r.Act == bcp.EgressRefuse
 		switch {
 		case receipt.Type != bcp.TypeEgress:
@@ -40,7 +41,7 @@ func (k *Keeper) Egress(ctx context.Context, r bcp.EgressRequest) error {
 // the provider's counts; or says why the model fails, or with the zero fault that it works. It
 // may be called again with the same call and ID.
 func (k *Keeper) Usage(ctx context.Context, r bcp.UsageRequest) error {
-	return report(ctx, k, subjects.Usage(k.conn.options.Name), r, func(receipt bcp.UsageReceipt) error {
+	return report(ctx, k, subjects.Usage(k.conn.options.Name), r, func(receipt bcp.KeeperReceipt[bcp.Code]) error {
 		switch {
 		case receipt.Type != bcp.TypeUsage:
 			return ErrMessage

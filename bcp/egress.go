@@ -86,12 +86,12 @@ type EgressRequest struct {
 	Code guard.Code `json:"code,omitempty"`
 }
 
-// EgressReceipt answers a keeper.
-type EgressReceipt struct {
+// KeeperReceipt answers a keeper, with a [Code] or a [guard.Code].
+type KeeperReceipt[C ~string] struct {
 	Type    string `json:"type"`
 	Allowed bool   `json:"allowed"`
-	// Code says why a reserve is not allowed.
-	Code guard.Code `json:"code,omitempty"`
+	// Code says why a reserve or a call is not allowed.
+	Code C `json:"code,omitempty"`
 }
 
 // EgressChange is what a decision says of an agent's egress.
@@ -202,14 +202,6 @@ func (f ModelFault) String() string {
 		return faultTexts[f.Fault]
 	}
 	return fmt.Sprintf("%s (%d)", faultTexts[f.Fault], f.Status)
-}
-
-// UsageReceipt answers a keeper.
-type UsageReceipt struct {
-	Type    string `json:"type"`
-	Allowed bool   `json:"allowed"`
-	// Code says why a call is not allowed.
-	Code Code `json:"code,omitempty"`
 }
 
 // UsageChange is what a decision says of a call of an agent's model. A settle has the

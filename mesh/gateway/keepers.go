@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/guard"
 	"github.com/bcpmesh/bcpmesh/bcp/inert"
 )
 
@@ -29,7 +30,7 @@ func (e egresses) answer(g *Gateway, o *outcome) { e.release(g, o) } // reserved
 
 func (egresses) release(g *Gateway, o *outcome) {
 	d := &o.decision
-	g.answer(o.message, bcp.EgressReceipt{Type: bcp.TypeEgress, Allowed: d.Verdict == bcp.Accept, Code: d.Egress.Why})
+	g.answer(o.message, bcp.KeeperReceipt[guard.Code]{Type: bcp.TypeEgress, Allowed: d.Verdict == bcp.Accept, Code: d.Egress.Why})
 }
 
 // usages are calls of agents' models.
@@ -39,15 +40,14 @@ func (usages) decide(g *Gateway, now bcp.Moment, o *outcome) (bcp.Decision, bool
 	return g.state.DecideUsage(now, o.message.subject.Agent, o.message.body)
 }
 
-func (usages) answer(g *Gateway, o *outcome) { g.answer(o.message, usageReceipt(&o.decision)) }
-
-func (usages) release(g *Gateway, o *outcome) {
-	g.answer(o.message, usageReceipt(&o.decision))
-	g.logModel(o)
+func (usages) answer(g *Gateway, o *outcome) {
+	d := &o.decision
+	g.answer(o.message, bcp.KeeperReceipt[bcp.Code]{Type: bcp.TypeUsage, Allowed: d.Verdict == bcp.Accept, Code: d.Code})
 }
 
-func usageReceipt(d *bcp.Decision) bcp.UsageReceipt {
-	return bcp.UsageReceipt{Type: bcp.TypeUsage, Allowed: d.Verdict == bcp.Accept, Code: d.Code}
+func (u usages) release(g *Gateway, o *outcome) {
+	u.answer(g, o)
+	g.logModel(o)
 }
 
 // logModel says when the model of an agent begins to fail, and when it works again. What
