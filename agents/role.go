@@ -17,16 +17,6 @@ import (
 	"github.com/bcpmesh/bcpmesh/subjects"
 )
 
-// Papers are an organisation's signed statements about its agent, as bcpmesh role
-// attest writes them: an attestation that names the user nkey of the connection's
-// creds, and the newest list of revocations.
-type Papers struct {
-	Attestation, Revocations []byte
-	// Contracts are those that the attestation refers to, except built-in ones, byte for
-	// byte.
-	Contracts []string
-}
-
 // ShowRole proves to the mesh of another organisation which roles the agent of this
 // connection has, as its requirement of that name demands (PROTOCOL P14.1). organisation
 // is the owner of the mesh: the proof is worth nothing to any other. A lost reply ends in
@@ -34,7 +24,7 @@ type Papers struct {
 //
 // Errors: [*RefusedError] if the mesh requires no roles of this agent, or has no such
 // requirement; [*UnansweredError]; [ErrMessage] for a challenge of another organisation.
-func (c *Connection) ShowRole(ctx context.Context, organisation, requirement string, papers Papers) (contract.Acceptance, error) {
+func (c *Connection) ShowRole(ctx context.Context, organisation, requirement string, papers contract.Papers) (contract.Acceptance, error) {
 	challenge, err := c.askRole(ctx, c.options.Name, contract.Message{Type: contract.TypeOpen, Name: requirement})
 	if err != nil {
 		return contract.Acceptance{}, err
@@ -93,7 +83,7 @@ func (c *Connection) JudgeRole(ctx context.Context, agent contract.AgentID, trus
 }
 
 // JudgePapers judges an agent by its papers alone, which anybody may have who has seen them.
-func JudgePapers(agent contract.AgentID, papers Papers, trust RoleTrust) (contract.Acceptance, contract.Revocations) {
+func JudgePapers(agent contract.AgentID, papers contract.Papers, trust RoleTrust) (contract.Acceptance, contract.Revocations) {
 	e := trust.examination(agent, contract.Message{Attestation: papers.Attestation, Revocations: papers.Revocations, Contracts: papers.Contracts})
 	return contract.JudgeAttestation(&e), e.Revocations
 }

@@ -33,7 +33,7 @@ func (m *Mesh) roles() *gateway.Roles {
 		return nil
 	}
 	return &gateway.Roles{
-		Attested: func(agent bcp.AgentName) (gateway.Attested, error) {
+		Attested: func(agent bcp.AgentName) (contract.Papers, error) {
 			return attested(m.config.State, m.Definition(), agent)
 		},
 		Sign: func(message []byte) (string, []byte, error) {
@@ -47,18 +47,18 @@ func (m *Mesh) roles() *gateway.Roles {
 	}
 }
 
-func attested(state string, def *bcp.Mesh, agent bcp.AgentName) (a gateway.Attested, err error) {
+func attested(state string, def *bcp.Mesh, agent bcp.AgentName) (a contract.Papers, err error) {
 	if _, known := def.Agent(agent); !known {
 		return a, errNotAttested
 	}
 	attested := server.AttestOf(state)
-	if a.Envelope, err = folder.ReadFile(filepath.Join(attested, AttestationFile(agent)), contract.MaxEnvelope); err != nil {
+	if a.Attestation, err = folder.ReadFile(filepath.Join(attested, AttestationFile(agent)), contract.MaxEnvelope); err != nil {
 		return a, err
 	}
 	if a.Revocations, err = folder.ReadFile(filepath.Join(attested, RevocationsFile), contract.MaxEnvelope); err != nil {
 		return a, err
 	}
-	if !declares(a.Envelope, def, agent) {
+	if !declares(a.Attestation, def, agent) {
 		return a, errOtherDeclaration
 	}
 	for _, c := range def.Contracts {

@@ -203,6 +203,16 @@ func (s *Statement) declares(declaration []byte) bool {
 	return ok && d == s.Declaration
 }
 
+// Papers are an organisation's signed statements about its agent, as bcpmesh role
+// attest writes them: an attestation that names the user nkey of its creds,
+// and the newest list of revocations.
+type Papers struct {
+	Attestation, Revocations []byte
+	// Contracts are those that the attestation refers to, except built-in ones, byte for
+	// byte.
+	Contracts []string
+}
+
 // AttestedRoles returns the declaration that an envelope is about, of which nothing is verified.
 func AttestedRoles(envelope []byte) (Declaration, bool) {
 	e, ok := ParseEnvelope(envelope)

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/bcpmesh/bcpmesh/bcp"
+	"github.com/bcpmesh/bcpmesh/bcp/contract"
 	"github.com/bcpmesh/bcpmesh/bcp/state"
 	"github.com/bcpmesh/bcpmesh/jetstream"
 )
@@ -90,18 +91,11 @@ type Config struct {
 	OnView func(person bcp.AgentName, item bcp.ItemID)
 }
 
-// Attested are the signed statements of the operator's machine about an agent of this
-// mesh.
-type Attested struct {
-	Envelope, Revocations []byte
-	Contracts             []string // except built-in ones
-}
-
 // Roles are the inputs of negotiations. They include no key of the organisation.
 type Roles struct {
 	// Attested returns the signed statements about an agent, or an error if there
 	// are none. The gateway's goroutine calls it: it may only read small files.
-	Attested func(bcp.AgentName) (Attested, error)
+	Attested func(bcp.AgentName) (contract.Papers, error)
 	// Sign signs for the agents with the user nkey of the gateway, and says which that is.
 	Sign func(message []byte) (key string, signature []byte, err error)
 }

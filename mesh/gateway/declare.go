@@ -189,14 +189,14 @@ func (g *Gateway) declare(about bcp.AgentName, asker string, c *contract.Message
 	if err != nil || asker == "" {
 		return nil, bcp.NotPermitted
 	}
-	key, signature, err := g.config.Roles.Sign(contract.ProofStatement(c.Nonce, asker, attested.Envelope))
+	key, signature, err := g.config.Roles.Sign(contract.ProofStatement(c.Nonce, asker, attested.Attestation))
 	if err != nil {
 		g.log.Warn("signing a proof", "error", err)
 		return nil, bcp.Unavailable
 	}
 	return &contract.Message{
-		Type: contract.TypeDeclaration, Declaration: contract.AttestedDeclaration(attested.Envelope), Contracts: attested.Contracts,
-		Attestation: attested.Envelope, Revocations: attested.Revocations, Proof: &contract.Proof{Key: key, Signature: signature},
+		Type: contract.TypeDeclaration, Declaration: contract.AttestedDeclaration(attested.Attestation), Contracts: attested.Contracts,
+		Attestation: attested.Attestation, Revocations: attested.Revocations, Proof: &contract.Proof{Key: key, Signature: signature},
 	}, ""
 }
 

@@ -50,7 +50,7 @@ func contractRef(name string) contract.ContractRef {
 }
 
 // papers signs for an agent; change spoils what is signed.
-func (o *organisation) papers(t *testing.T, agent bcp.AgentName, keys []string, change func(*contract.Statement, *contract.AttestedEvidence)) (agents.Papers, string) {
+func (o *organisation) papers(t *testing.T, agent bcp.AgentName, keys []string, change func(*contract.Statement, *contract.AttestedEvidence)) (contract.Papers, string) {
 	t.Helper()
 	s := &contract.Statement{Keys: keys, Declaration: contract.Declaration{
 		Agent: contract.AgentID{Name: agent, Organisation: o.name}, Parts: contract.Parts{
@@ -63,7 +63,7 @@ func (o *organisation) papers(t *testing.T, agent bcp.AgentName, keys []string, 
 		change(s, &evidence)
 	}
 	envelope := must(o.store.Attest(s, evidence, time.Hour))
-	return agents.Papers{Attestation: envelope, Revocations: o.list(t)}, s.Serial
+	return contract.Papers{Attestation: envelope, Revocations: o.list(t)}, s.Serial
 }
 
 func (o *organisation) list(t *testing.T) []byte {
@@ -84,7 +84,7 @@ type roleBench struct {
 	pair       nkeys.KeyPair
 	speaks     string // the key of the gateway
 	// attested is what the mesh says of main.
-	attested atomic.Pointer[gateway.Attested]
+	attested atomic.Pointer[contract.Papers]
 }
 
 func newRoleBench(t *testing.T) *roleBench {
@@ -100,15 +100,15 @@ func newRoleBench(t *testing.T) *roleBench {
 	speaker := must(nkeys.CreateUser())
 	r.speaks, _ = speaker.PublicKey()
 	own, _ := r.org1.papers(t, "main", []string{r.speaks}, nil)
-	r.attested.Store(&gateway.Attested{Envelope: own.Attestation, Revocations: r.org1.list(t)})
+	r.attested.Store(&contract.Papers{Attestation: own.Attestation, Revocations: r.org1.list(t)})
 	r.running = r.start(t, func(c *gateway.Config) {
 		c.State.Verify = accounts.Verify
 		c.Roles = &gateway.Roles{Sign: func(message []byte) (string, []byte, error) {
 			signature, err := speaker.Sign(message)
 			return r.speaks, signature, err
-		}, Attested: func(name bcp.AgentName) (gateway.Attested, error) {
+		}, Attested: func(name bcp.AgentName) (contract.Papers, error) {
 			if name != "main" {
-				return gateway.Attested{}, errors.New("not attested")
+				return contract.Papers{}, errors.New("not attested")
 			}
 			return *r.attested.Load(), nil
 		}}
@@ -141,11 +141,11 @@ func TestNegotiation(t *testing.T) {
 	r := newRoleBench(t)
 	code := r.asks(t)
 	stopIf(t, code != bcp.RoleRequired, "before anything was shown an ask hears %q", code)
-	show := func(papers agents.Papers) contract.Acceptance {
+	show := func(papers contract.Papers) contract.Acceptance {
 		t.Helper()
 		return must(r.mailer.ShowRole(t.Context(), r.org1.name, bcp.DualLLMRole, papers))
 	}
-	sign := func(change func(*contract.Statement, *contract.AttestedEvidence)) agents.Papers {
+	sign := func(change func(*contract.Statement, *contract.AttestedEvidence)) contract.Papers {
 		t.Helper()
 		papers, _ := r.org2.papers(t, "mailer", []string{r.key}, change)
 		return papers
@@ -164,12 +164,12 @@ func TestNegotiation(t *testing.T) {
 	unproven := sign(func(s *contract.Statement, _ *contract.AttestedEvidence) { s.Keys = []string{"UOTHER"} })
 	for _, c := range []struct {
 		code   contract.VerdictCode
-		papers agents.Papers
+		papers contract.Papers
 	}{
-		{contract.MalformedAttestation, agents.Papers{Attestation: []byte(`{"payloadType":"x"}`), Revocations: old}},
+		{contract.MalformedAttestation, contract.Papers{Attestation: []byte(`{"payloadType":"x"}`), Revocations: old}},
 		{contract.UnknownOrganisation, theirs},
 		{contract.BadSignature, lies}, // of two organisations of one name, one is trusted
-		{contract.NotCurrent, agents.Papers{Attestation: good.Attestation, Revocations: old}},
+		{contract.NotCurrent, contract.Papers{Attestation: good.Attestation, Revocations: old}},
 		{contract.WrongAgent, another},
 		{contract.NoProof, unproven},
 		{contract.UnknownArchitecture, sign(func(s *contract.Statement, _ *contract.AttestedEvidence) { s.Declaration.Architecture = "one_llm" })},
@@ -211,7 +211,7 @@ func TestNegotiation(t *testing.T) {
 }
 
 // weak are papers whose planner promises nothing of the draft.
-func weak(t *testing.T, r *roleBench) agents.Papers {
+func weak(t *testing.T, r *roleBench) contract.Papers {
 	t.Helper()
 	const text = `{"contract:version":"1.0","contract:role":"planner","contract:invariants":[{"id":"i","description":"x","formal":"","enforcement":"architectural","predicate":{"name":"never_receives","args":["planner","external_data"]}}],"contract:capabilities":[],"contract:prohibited":[]}`
 	_, defects := contract.Parse([]byte(text))
@@ -224,7 +224,7 @@ func weak(t *testing.T, r *roleBench) agents.Papers {
 }
 
 // fresh is the newest list of whoever signed the papers.
-func fresh(t *testing.T, r *roleBench, papers agents.Papers, code contract.VerdictCode) []byte {
+func fresh(t *testing.T, r *roleBench, papers contract.Papers, code contract.VerdictCode) []byte {
 	t.Helper()
 	if code == contract.UnknownOrganisation || code == contract.BadSignature {
 		return papers.Revocations
@@ -258,7 +258,7 @@ func TestNoncesAreUsedOnce(t *testing.T) {
 		stopIf(t, c.Type != contract.TypeChallenge || len(c.Nonce) < 26 || c.Asker != r.org1.name, "%+v", c)
 		return c.Nonce
 	}
-	declareBy := func(pair nkeys.KeyPair, p agents.Papers, nonce, asker, key string) string {
+	declareBy := func(pair nkeys.KeyPair, p contract.Papers, nonce, asker, key string) string {
 		t.Helper()
 		signature := must(pair.Sign(contract.ProofStatement(nonce, asker, p.Attestation)))
 		v := say(contract.Message{Type: contract.TypeDeclaration, Declaration: contract.AttestedDeclaration(p.Attestation), Attestation: p.Attestation,
@@ -266,7 +266,7 @@ func TestNoncesAreUsedOnce(t *testing.T) {
 		stopIf(t, v.Type != contract.TypeVerdict || v.Accepted != (v.Code == ""), "%+v", v)
 		return string(v.Code)
 	}
-	declare := func(p agents.Papers, nonce, asker, key string) string {
+	declare := func(p contract.Papers, nonce, asker, key string) string {
 		t.Helper()
 		return declareBy(pair, p, nonce, asker, key)
 	}
@@ -306,7 +306,7 @@ func TestChallengedGateway(t *testing.T) {
 		key   string
 	}{contract.WrongAgent: {"mailer", r.speaks}, contract.NoProof: {"main", r.key}} {
 		papers, _ := r.org1.papers(t, lie.about, []string{lie.key}, nil)
-		r.attested.Store(&gateway.Attested{Envelope: papers.Attestation, Revocations: papers.Revocations})
+		r.attested.Store(&contract.Papers{Attestation: papers.Attestation, Revocations: papers.Revocations})
 		v, _, err := r.mailer.JudgeRole(t.Context(), about, trust)
 		failIf(t, err != nil || v.Accepted || v.Code != code, "a lie: %+v, %v, want %s", v, err, code)
 	}
@@ -326,14 +326,14 @@ func TestChallengedGateway(t *testing.T) {
 			return err
 		},
 		"a requirement that is none": func() error {
-			_, err := r.mailer.ShowRole(t.Context(), r.org1.name, "none", agents.Papers{})
+			_, err := r.mailer.ShowRole(t.Context(), r.org1.name, "none", contract.Papers{})
 			return err
 		},
 	} {
 		err := ask()
 		failIf(t, !errors.As(err, &refused), "%s: %v", name, err)
 	}
-	if _, err := r.mailer.ShowRole(t.Context(), "org4.example", bcp.DualLLMRole, agents.Papers{}); !errors.Is(err, agents.ErrMessage) {
+	if _, err := r.mailer.ShowRole(t.Context(), "org4.example", bcp.DualLLMRole, contract.Papers{}); !errors.Is(err, agents.ErrMessage) {
 		t.Errorf("papers are shown to another organisation: %v", err)
 	}
 	for _, scope := range subjects.Permissions(r.definition) {

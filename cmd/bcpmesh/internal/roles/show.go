@@ -63,7 +63,7 @@ func (o *Show) Run(ctx context.Context, p *cli.Program, args []string) error {
 }
 
 // readPapers reads an attestation, a list of revocations, if there is one, and contracts that are not built in.
-func readPapers(files []string) (papers agents.Papers, err error) {
+func readPapers(files []string) (papers contract.Papers, err error) {
 	for i, file := range files {
 		text, err := readPaper(file)
 		switch {
