@@ -217,8 +217,11 @@ func (s *Server) serve() error {
 		}()
 	}
 	err := <-failed
+	if !errors.Is(err, http.ErrServerClosed) { // else requests are being finished
+		err = errors.Join(err, s.http.Close())
+	}
 	for range s.listeners[1:] {
-		err = errors.Join(err, s.http.Close(), <-failed)
+		err = errors.Join(err, <-failed)
 	}
 	return err
 }

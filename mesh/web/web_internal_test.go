@@ -596,6 +596,27 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// A running request is finished when a server stops that has both addresses of localhost.
+func TestStopFinishesRequests(t *testing.T) {
+	t.Parallel()
+	s := must(Listen(Config{Listen: "127.0.0.1:0", Announce: func(string) {}}))
+	began, ctx := make(chan struct{}), t.Context()
+	s.http.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(began)
+		<-s.ending
+		time.Sleep(200 * time.Millisecond)
+	})
+	serving, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(serving) }()
+	go func() { <-began; cancel() }()
+	got, err := http.DefaultClient.Do(must(http.NewRequestWithContext(ctx, "GET", "http://127.0.0.1:"+s.port, nil)))
+	if err != nil || got.Body.Close() != nil {
+		t.Error(err)
+	}
+	noError(t, <-ended)
+}
+
 // The story is a page of demonstrations alone, where their login leads; it counts what the Controller hears.
 func TestStory(t *testing.T) {
 	t.Parallel()
