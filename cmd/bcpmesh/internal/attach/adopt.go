@@ -41,6 +41,12 @@ func AdoptCommand(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		var server hosts.Server
+		if !o.undo {
+			if server, err = serverFor(o); err != nil {
+				return err
+			}
+		}
 		file := h.File(place)
 		if real, err := filepath.EvalSymlinks(file); err == nil {
 			file = real // of a link what it leads to, since it is replaced
@@ -52,7 +58,7 @@ func AdoptCommand(p *cli.Program) *cobra.Command {
 		if o.undo {
 			return undoAdopt(p, h, file, before, mode)
 		}
-		return adopt(p, h, file, before, mode, o)
+		return adopt(p, h, file, before, mode, server, o.as)
 	})
 	cmd.Args = cli.Arguments(1, "HOST")
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -82,11 +88,7 @@ func findHosts(p *cli.Program) (hosts.Place, error) {
 }
 
 // adopt adds the entry.
-func adopt(p *cli.Program, h hosts.Host, file string, before []byte, mode fs.FileMode, o adoptOptions) error {
-	server, err := serverFor(o)
-	if err != nil {
-		return err
-	}
+func adopt(p *cli.Program, h hosts.Host, file string, before []byte, mode fs.FileMode, server hosts.Server, as string) error {
 	after, err := h.Add(before, server)
 	if err != nil {
 		return hostFailure(file, err)
@@ -105,7 +107,7 @@ func adopt(p *cli.Program, h hosts.Host, file string, before []byte, mode fs.Fil
 	if err := durable.Replace(file, after, mode); err != nil {
 		return cli.NotWritten(file, err)
 	}
-	p.Out.Talkf("%s is %s now: %s", h.Title, o.as, cli.Quoted(file))
+	p.Out.Talkf("%s is %s now: %s", h.Title, as, cli.Quoted(file))
 	p.Out.Talkf("restart it; to undo: bcpmesh adopt %s --undo", h.Name)
 	return nil
 }
